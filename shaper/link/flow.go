@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package link
+
+import "math"
+
+// Never is a time that is not known yet, or does not come.
+const Never = math.MaxInt64
+
+// Bounds of what one flow holds. A flow that reaches MaxSegments stops sending
+// until a segment arrives and counts that in Stalls: the model no longer holds.
+// MaxMessages bounds the messages posted and not yet taken by the receiver, as
+// the bookkeeping of a socket buffer does. Segments outnumber messages, so that
+// unread small messages alone never stall a flow.
+const (
+	MaxSegments = 2048
+	MaxMessages = 1024
+)
+
+// Message is what is known of one message, times in ns or Never.
+type Message struct {
+	Size   uint64
+	End    uint64 // stream offset behind its last byte
+	Posted int64  // the sender called isend
+	Recv   int64  // the receiver called irecv
+	Due    int64  // the last byte is at the receiver
+	Sent   int64  // the send is complete for the sender
+	// Distortion bounds how much earlier Due could have been had every step of
+	// this message been taken in time (see Flow).
+	Distortion int64
+}
+
+type segment struct {
+	end    uint64 // stream offset behind its last byte
+	msg    uint64
+	n      uint32 // payload bytes
+	last   bool   // of its message
+	number uint64 // of the flow: names its random draws
+	dur    int64  // serialisation time at the previous hop
+	ready  int64  // at the next hop
+	finish int64  // last byte at the next hop, if that adds nothing
+	delay  int64  // recovery of losses
+	due    int64
+}
+
+// Flow carries the messages of one connection over a path, in order. Post and
+// Recv describe what the two ends have done, Advance takes the steps whose time
+// has come. Not safe for concurrent use.
+type Flow struct {
+	ID        uint64
+	Seed      uint64
+	Path      []PathHop
+	Reverse   []*Hop // of acknowledgements: only their latency counts
+	Transport *Transport
+	Tables    *[3]*JitterTable // Normal, Pareto, Table
+
+	Stalls uint64 // times the flow was full
+	Broken bool   // a hop was down for longer than DownTimeout
+
+	msgs       [MaxMessages]Message
+	posted     uint64 // messages posted
+	recvd      uint64 // messages with an irecv
+	taken      uint64 // messages given back by Take
+	tail       uint64 // stream offset behind the last posted message
+	lastPosted int64
+
+	segs     [MaxSegments]segment
+	oldest   uint64          // oldest segment kept
+	at       [MaxHops]uint64 // at[i]: next segment to take hop i; at[0] = segments made
+	arrivedS uint64          // segments that have arrived
+	arrived  uint64          // stream offset of what has arrived
+
+	cur       uint64 // message being cut
+	off       uint64 // bytes of it cut
+	attempt   uint32 // transmissions of the next segment so far
+	number    uint64 // segments numbered
+	left      int64  // when the last segment left the first hop
+	lastDue   int64
+	lastReady [MaxHops]int64 // when the last segment behind hop i was ready for the next
+	bad       [MaxHops]bool  // Gilbert-Elliott state
+
+	sent     uint64 // messages whose Sent is known
+	forgot   uint64 // stream offset up to which segments are forgotten
+	gateAck  uint64 // segment at which the send buffer's gate looked last
+	sentAck  uint64 // the same for completions
+	gateRead uint64 // segment at which the window's gate looked last
+}
+
+// NewFlow returns a flow with nothing posted. The path has 1 to MaxHops hops.
+func NewFlow(id, seed uint64, path []PathHop, reverse []*Hop, t *Transport, tables *[3]*JitterTable) *Flow {
+	return &Flow{ID: id, Seed: seed, Path: path, Reverse: reverse, Transport: t, Tables: tables}
+}
+
+// Post describes a message of size bytes that the sender handed over at time t,
+// not before any earlier one, and returns its index. It reports false, and
+// changes nothing, when MaxMessages are outstanding.
+func (f *Flow) Post(size uint64, t int64) (uint64, bool) {
+	if f.posted-f.taken == MaxMessages {
+		return 0, false
+	}
+	i := f.posted
+	m := f.msg(i)
+	recv := int64(Never)
+	if i < f.recvd {
+		recv = m.Recv
+	}
+	f.tail += size
+	*m = Message{Size: size, End: f.tail, Posted: t, Recv: recv, Due: Never, Sent: Never}
+	f.lastPosted = t
+	f.posted++
+	return i, true
+}
+
+// Recv describes the receiver's call of irecv, at time t, for the next message.
+func (f *Flow) Recv(t int64) bool {
+	if f.recvd-f.taken == MaxMessages {
+		return false
+	}
+	f.msg(f.recvd).Recv = t
+	f.recvd++
+	return true
+}
+
+// Message returns message i: posted, and not yet taken.
+func (f *Flow) Message(i uint64) *Message { return f.msg(i) }
+
+// Arrived is the stream offset up to which bytes had arrived by the time last
+// given to Advance.
+func (f *Flow) Arrived() uint64 { return f.arrived }
+
+// Take gives back the oldest message, once its Due and Sent have passed.
+func (f *Flow) Take() { f.taken++ }
+
+func (f *Flow) msg(i uint64) *Message { return &f.msgs[i%MaxMessages] }
+func (f *Flow) seg(i uint64) *segment { return &f.segs[i%MaxSegments] }
+
+// Advance takes every step whose time has come by now and returns the time
+// before which another call changes nothing, unless Post or Recv is called.
+func (f *Flow) Advance(now int64) int64 {
+	for {
+		next := int64(Never)
+		moved := f.inject(now, &next)
+		for i := 1; i < len(f.Path); i++ {
+			for f.forward(i, now, &next) {
+				moved = true
+			}
+		}
+		for f.arrive(now, &next) {
+			moved = true
+		}
+		f.settle()
+		if !moved {
+			return next
+		}
+	}
+}
+
+// inject lets the next segment take the first hop.
+func (f *Flow) inject(now int64, next *int64) bool {
+	if f.cur == f.posted || f.Broken {
+		return false
+	}
+	m := f.msg(f.cur)
+	n := uint32(min(m.Size-f.off, uint64(f.segmentSize())))
+	first := f.off == 0
+	ready := f.left
+	if first {
+		ready = max(ready, m.Posted+f.Transport.Overhead)
+	}
+	gate := f.gate(m.End - m.Size + f.off + uint64(n))
+	if gate == Never {
+		return false
+	}
+	ready = max(ready, gate)
+	hop := f.Path[0].Hop
+	dur := hop.Params.Serialise(n)
+	occupied := dur
+	if first {
+		occupied = max(occupied, f.Transport.Gap)
+	}
+	if now < ready-occupied {
+		*next = min(*next, ready-occupied)
+		return false
+	}
+	if f.down() {
+		f.Broken = now-ready > f.Transport.DownTimeout
+		*next = min(*next, ready+f.Transport.DownTimeout+1)
+		return false
+	}
+	if f.at[0]-f.oldest == MaxSegments {
+		f.Stalls++
+		return false
+	}
+	lost, tail := f.losses(n)
+	copies := int64(1)
+	if lost > 0 && !f.goBackN() {
+		copies += int64(lost)
+	}
+	start := hop.Reserve(ready, occupied*copies)
+	f.distort(f.cur, start, ready, now)
+	hop.Counters.add(n, hop.Params, occupied, uint64(copies))
+	f.left = start + dur*copies
+	if lost > 0 && f.goBackN() {
+		// Everything behind the lost segment is thrown away by the receiver, so
+		// nothing is sent until the sender knows.
+		f.left += f.detection(tail && f.off+uint64(n) == m.Size)
+		f.attempt++
+		return true
+	}
+	s := f.seg(f.at[0])
+	*s = segment{end: m.End - m.Size + f.off + uint64(n), msg: f.cur, n: n, last: f.off+uint64(n) == m.Size, number: f.number, due: Never}
+	if lost > 0 {
+		s.delay = int64(lost) * f.detection(tail && s.last)
+	}
+	f.pass(s, 0, start, dur*copies, start+dur*copies)
+	f.at[0]++
+	f.number++
+	f.attempt = 0
+	f.off += uint64(n)
+	if s.last {
+		f.cur++
+		f.off = 0
+	}
+	return true
+}
+
+// forward lets the next segment take hop i.
+func (f *Flow) forward(i int, now int64, next *int64) bool {
+	if f.at[i] == f.at[i-1] {
+		return false
+	}
+	s := f.seg(f.at[i])
+	hop := f.Path[i].Hop
+	dur := hop.Params.Serialise(s.n)
+	if now < s.ready-dur {
+		*next = min(*next, s.ready-dur)
+		return false
+	}
+	start := max(s.ready, hop.NextFree)
+	wait, p := start-s.ready, hop.Params
+	if p.QueueNs > 0 && wait > p.QueueNs {
+		if p.Policy == TailDrop {
+			hop.Counters.Drops++
+			s.ready += f.roundTrip()
+			return true
+		}
+		f.Path[i-1].Hold(start + dur - p.QueueNs - f.Path[i-1].Params.Latency)
+	}
+	if !f.Path[i].Private || dur > s.dur {
+		hop.Reserve(s.ready, dur)
+		f.distort(s.msg, start, s.ready, now)
+	}
+	hop.Counters.add(s.n, p, dur, 1)
+	f.pass(s, i, start, dur, max(s.finish, start+dur))
+	f.at[i]++
+	return true
+}
+
+// pass moves segment s behind hop i, which it took at start and left at finish.
+func (f *Flow) pass(s *segment, i int, start, dur, finish int64) {
+	p := f.Path[i].Params
+	draw := uint64(0)
+	if p.Jitter.Kind != NoJitter {
+		draw = Draw(f.Seed, f.Path[i].ID, drawJitter, f.ID, s.number)
+	}
+	latency := max(0, p.Latency+p.Jitter.sample(draw, f.Tables))
+	s.dur = dur
+	s.ready = max(start+latency, f.lastReady[i]) // in order, whatever the jitter
+	f.lastReady[i] = s.ready
+	s.finish = finish + latency
+	if i < len(f.Path)-1 {
+		return
+	}
+	s.due = max(f.lastDue, s.finish+s.delay+f.Transport.Overhead)
+	f.lastDue = s.due
+	if s.last {
+		m := f.msg(s.msg)
+		m.Due = s.due
+		if f.Transport.Kind == RDMA {
+			m.Sent = s.due + f.reverseLatency()
+		}
+	}
+}
+
+// arrive notes the segments that are due.
+func (f *Flow) arrive(now int64, next *int64) bool {
+	f.release()
+	if f.arrivedS == f.at[len(f.Path)-1] {
+		return false
+	}
+	s := f.seg(f.arrivedS)
+	if now < s.due {
+		*next = min(*next, s.due)
+		return false
+	}
+	f.arrived = s.end
+	f.arrivedS++
+	return true
+}
+
+// distort notes that a step of message m, possible from ready on, was taken at
+// now, when others had the hop until start.
+func (f *Flow) distort(m uint64, start, ready, now int64) {
+	if now > ready && start > ready {
+		f.msg(m).Distortion += min(start, now) - ready
+	}
+}
+
+// segmentSize is the smallest on the path, and a quarter of tcp's buffers so that
+// acknowledgements keep them moving.
+func (f *Flow) segmentSize() uint32 {
+	n := f.Path[0].Params.Segment
+	for _, h := range f.Path[1:] {
+		n = min(n, h.Params.Segment)
+	}
+	if t := f.Transport; t.Kind == TCP {
+		n = uint32(min(uint64(n), max(t.SendBuffer/4, 1), max(t.Window/4, 1)))
+	}
+	return n
+}
+
+func (f *Flow) down() bool {
+	for _, h := range f.Path {
+		if h.Params.Down {
+			return true
+		}
+	}
+	return false
+}
+
+func (c *Counters) add(n uint32, p *Params, dur int64, copies uint64) {
+	c.Bytes += uint64(n) * copies
+	c.Wire += p.Wire(n) * copies
+	c.Segments += copies
+	c.BusyNs += dur * int64(copies)
+}

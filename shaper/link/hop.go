@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package link
+
+// Hop is one resource that segments occupy: a NIC's port or a link. It may be
+// shared by any number of flows. Not safe for concurrent use: the C copy does
+// Reserve and Hold by compare-and-swap, here a caller steps flows one at a time.
+type Hop struct {
+	ID       uint32 // names the hop in random draws
+	Params   *Params
+	NextFree int64 // ns
+	Counters Counters
+}
+
+// Counters are what a hop has carried.
+type Counters struct {
+	Bytes    uint64 // payload, each transmission counted
+	Wire     uint64 // bytes on the wire
+	Segments uint64
+	Drops    uint64 // segments lost here
+	BusyNs   int64  // time occupied
+}
+
+// Reserve takes the hop for dur ns from ready on and returns the start.
+func (h *Hop) Reserve(ready, dur int64) int64 {
+	start := max(ready, h.NextFree)
+	h.NextFree = start + dur
+	return start
+}
+
+// Hold keeps the hop from starting anything before t: back-pressure from the
+// queue of the next hop.
+func (h *Hop) Hold(t int64) { h.NextFree = max(h.NextFree, t) }
+
+// MaxHops is the largest number of hops of a path.
+const MaxHops = 8
+
+// PathHop is a hop as seen from one path.
+type PathHop struct {
+	*Hop
+	// Private means that everything on this hop comes through the path's
+	// previous hop. As long as it is not slower than that one, it never has to
+	// queue and is not reserved.
+	Private bool
+}
+
+// TransportKind is the protocol above the links.
+type TransportKind uint32
+
+// Transports.
+const (
+	TCP  TransportKind = iota // a send completes when the send buffer has taken it
+	RDMA                      // a send waits for the receiver and completes when acknowledged
+)
+
+// Transport holds the parameters of the protocol above the links, times in real
+// (scaled) nanoseconds.
+type Transport struct {
+	Kind            TransportKind
+	SelectiveRepeat bool   // rdma: otherwise go-back-N
+	SendBuffer      uint64 // tcp: bytes taken from the sender and not yet acknowledged
+	Window          uint64 // tcp: bytes sent and not yet read by the receiver
+	RTO             int64  // a loss that no later packet reveals is found after this
+	DownTimeout     int64  // a path down for this long is an error
+	Overhead        int64  // LogGP o, paid at each end
+	Gap             int64  // LogGP g, least time between the starts of two messages at a port
+}
