@@ -30,6 +30,9 @@ type Message struct {
 	Distortion int64
 }
 
+// downPoll is how often, in ns, a path that is down is looked at again.
+const downPoll = 1_000_000
+
 type segment struct {
 	end    uint64 // stream offset behind its last byte
 	msg    uint64
@@ -95,7 +98,7 @@ func NewFlow(id, seed uint64, path []PathHop, reverse []*Hop, t *Transport, tabl
 // not before any earlier one, and returns its index. It reports false, and
 // changes nothing, when MaxMessages are outstanding.
 func (f *Flow) Post(size uint64, t int64) (uint64, bool) {
-	if f.posted-f.taken == MaxMessages {
+	if f.posted-f.floor() == MaxMessages {
 		return 0, false
 	}
 	i := f.posted
@@ -113,12 +116,20 @@ func (f *Flow) Post(size uint64, t int64) (uint64, bool) {
 
 // Recv describes the receiver's call of irecv, at time t, for the next message.
 func (f *Flow) Recv(t int64) bool {
-	if f.recvd-f.taken == MaxMessages {
+	if f.recvd-f.floor() == MaxMessages {
 		return false
 	}
 	f.msg(f.recvd).Recv = t
 	f.recvd++
 	return true
+}
+
+// floor is the oldest message that anything may still ask for.
+func (f *Flow) floor() uint64 {
+	if f.oldest < f.at[0] {
+		return min(f.taken, f.seg(f.oldest).msg)
+	}
+	return f.taken
 }
 
 // Message returns message i: posted, and not yet taken.
@@ -184,7 +195,7 @@ func (f *Flow) inject(now int64, next *int64) bool {
 	}
 	if f.down() {
 		f.Broken = now-ready > f.Transport.DownTimeout
-		*next = min(*next, ready+f.Transport.DownTimeout+1)
+		*next = min(*next, now+downPoll)
 		return false
 	}
 	if f.at[0]-f.oldest == MaxSegments {

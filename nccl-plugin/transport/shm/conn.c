@@ -1,0 +1,369 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The path of a message, in the order it takes it: isend posts it and begins to
+// copy it into the ring; either end's calls advance the link model; the receiver
+// copies what is due out of the ring, and test reports what is complete. No call
+// waits, locks, allocates or enters the kernel (clock_gettime is in the vDSO).
+
+#include "conn.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "copy.h"
+#include "fault.h"
+
+static __thread char error_text[160];
+static __thread int error_set;
+static int forked;
+
+const char *ddlemu_take_error(void)
+{
+	if (!error_set)
+		return NULL;
+	error_set = 0;
+	return error_text;
+}
+
+#define FAIL(result, ...) (snprintf(error_text, sizeof error_text, __VA_ARGS__), error_set = 1, (result))
+
+static int64_t clock_now(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000000000ll + t.tv_nsec;
+}
+
+// advance runs the model when there is something to do and nobody else is at it.
+static void advance(struct ddlemu_conn *c, int64_t now)
+{
+	struct ddlemu_flow *f = c->f;
+	if (now < __atomic_load_n(&f->next, __ATOMIC_RELAXED) &&
+	    load64(&f->posted) == __atomic_load_n(&f->seen_posted, __ATOMIC_RELAXED) &&
+	    load64(&f->recvd) == __atomic_load_n(&f->seen_recvd, __ATOMIC_RELAXED))
+		return;
+	uint32_t unlocked = 0;
+	if (!__atomic_compare_exchange_n(&f->lock, &unlocked, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+		return;
+	int64_t next = model_advance(&c->model, now);
+	__atomic_store_n(&f->next, next, __ATOMIC_RELAXED);
+	__atomic_store_n(&f->lock, 0, __ATOMIC_RELEASE);
+}
+
+// check says why a connection cannot go on. complete: what was asked for is there
+// all the same.
+static int check(struct ddlemu_conn *c, int peer_closed)
+{
+	if (__atomic_load_n(&c->f->broken, __ATOMIC_ACQUIRE))
+		return FAIL(DDLEMU_REMOTE_ERROR, "the emulated link was down for longer than the transport allows");
+	int dead = __atomic_load_n(&c->dead, __ATOMIC_ACQUIRE);
+	if (dead == 2)
+		return FAIL(DDLEMU_REMOTE_ERROR, "the fabric was taken down");
+	if (dead)
+		return FAIL(DDLEMU_REMOTE_ERROR, "the peer's process died");
+	if (peer_closed)
+		return FAIL(DDLEMU_REMOTE_ERROR, "the peer closed the connection");
+	return DDLEMU_SUCCESS;
+}
+
+static struct ddlemu_conn_request *take(struct ddlemu_conn *c, uint64_t msg, char *data, uint64_t size)
+{
+	struct ddlemu_conn_request *r = &c->req[msg % DDLEMU_MAX_REQUESTS];
+	if (r->busy)
+		return NULL;
+	*r = (struct ddlemu_conn_request){ .base.comm = &c->base, .msg = msg, .data = data, .size = size, .busy = 1 };
+	return r;
+}
+
+// --- the sender
+
+// copy_in moves posted bytes into the ring, at most one call's worth.
+static void copy_in(struct ddlemu_conn *c)
+{
+	struct ddlemu_flow *f = c->f;
+	uint64_t budget = DDLEMU_COPY_PER_CALL, written = f->written;
+	while (budget > 0 && c->copied_msgs < f->posted) {
+		struct ddlemu_conn_request *r = &c->req[c->copied_msgs % DDLEMU_MAX_REQUESTS];
+		uint64_t room = f->ring_size - (written - load64(&f->consumed));
+		uint64_t at = written % f->ring_size;
+		uint64_t n = umin64(umin64(r->size - c->copied_off, room), umin64(f->ring_size - at, budget));
+		if (n > 0)
+			memcpy(c->ring + at, r->data + c->copied_off, n);
+		written += n;
+		budget -= n;
+		c->copied_off += n;
+		if (c->copied_off < r->size) {
+			if (n == 0)
+				break;
+			continue;
+		}
+		c->copied_msgs++;
+		c->copied_off = 0;
+	}
+	if (written != f->written)
+		store64(&f->written, written);
+}
+
+static int sender_isend(struct ddlemu_comm *comm, const void *data, size_t size, struct ddlemu_request **request)
+{
+	struct ddlemu_conn *c = (struct ddlemu_conn *)comm;
+	struct ddlemu_flow *f = c->f;
+	*request = NULL;
+	if (forked)
+		return FAIL(DDLEMU_SYSTEM_ERROR, "isend called in a forked child");
+	int64_t now = clock_now();
+	fault_stall(now);
+	int bad = check(c, __atomic_load_n(&f->rx_closed, __ATOMIC_ACQUIRE));
+	if (bad)
+		return bad;
+	uint64_t i = f->posted;
+	uint64_t floor = umin64(umin64(f->tx_done, load64(&f->rx_done)), load64(&f->oldest_msg));
+	struct ddlemu_conn_request *r = NULL;
+	if (i - floor < DDLEMU_MAX_MESSAGES)
+		r = take(c, i, (char *)data, size);
+	if (r == NULL) {
+		advance(c, now);
+		copy_in(c);
+		return DDLEMU_SUCCESS;
+	}
+	uint64_t end = i == 0 ? 0 : tx_of(f, i - 1)->end;
+	*tx_of(f, i) = (struct ddlemu_tx){ .size = size, .end = end + size, .posted = now };
+	store64(&f->posted, i + 1);
+	copy_in(c);
+	advance(c, now);
+	*request = &r->base;
+	return DDLEMU_SUCCESS;
+}
+
+static int sender_test(struct ddlemu_request *request, int *done, size_t *size)
+{
+	struct ddlemu_conn_request *r = (struct ddlemu_conn_request *)request;
+	struct ddlemu_conn *c = (struct ddlemu_conn *)request->comm;
+	struct ddlemu_flow *f = c->f;
+	*done = 0;
+	if (forked)
+		return FAIL(DDLEMU_SYSTEM_ERROR, "test called in a forked child");
+	int64_t now = clock_now();
+	fault_stall(now);
+	copy_in(c);
+	advance(c, now);
+	uint32_t rx_error = __atomic_load_n(&f->rx_error, __ATOMIC_ACQUIRE);
+	if (rx_error)
+		return FAIL(DDLEMU_INVALID_USAGE, "message of %llu bytes is longer than the receive of %u bytes posted for it", (unsigned long long)r->size, rx_error - 1);
+	if (c->copied_msgs <= r->msg || load64(&f->sent_count) <= r->msg || now < out_of(f, r->msg)->sent)
+		return check(c, __atomic_load_n(&f->rx_closed, __ATOMIC_ACQUIRE) && c->copied_msgs <= r->msg);
+	if (size != NULL)
+		*size = r->size;
+	r->busy = 0;
+	f->tx_done++;
+	*done = 1;
+	return DDLEMU_SUCCESS;
+}
+
+// --- the receiver
+
+static int receiver_irecv(struct ddlemu_comm *comm, void *data, size_t size, struct ddlemu_request **request)
+{
+	struct ddlemu_conn *c = (struct ddlemu_conn *)comm;
+	struct ddlemu_flow *f = c->f;
+	*request = NULL;
+	if (forked)
+		return FAIL(DDLEMU_SYSTEM_ERROR, "irecv called in a forked child");
+	int64_t now = clock_now();
+	uint64_t i = f->recvd;
+	struct ddlemu_conn_request *r = NULL;
+	if (i - umin64(f->rx_done, load64(&f->oldest_msg)) < DDLEMU_MAX_MESSAGES)
+		r = take(c, i, data, size);
+	if (r != NULL) {
+		*rx_of(f, i) = (struct ddlemu_rx){ .posted = now, .capacity = size };
+		store64(&f->recvd, i + 1);
+		*request = &r->base;
+	}
+	advance(c, now);
+	return DDLEMU_SUCCESS;
+}
+
+static int size_class(uint64_t size)
+{
+	return size <= 4 << 10 ? 0 : size <= 64 << 10 ? 1 : size <= 1 << 20 ? 2 : 3;
+}
+
+static int bucket(int64_t late) // state.Bucket
+{
+	if (late < 8)
+		return late < 0 ? 0 : (int)late;
+	int e = 63 - __builtin_clzll((uint64_t)late);
+	int b = (e - 1) * 4 + (int)(late >> (e - 2) & 3);
+	return b < DDLEMU_LATE_BUCKETS ? b : DDLEMU_LATE_BUCKETS - 1;
+}
+
+static void raise_to(int64_t *p, int64_t v)
+{
+	int64_t old = __atomic_load_n(p, __ATOMIC_RELAXED);
+	while (old < v && !__atomic_compare_exchange_n(p, &old, v, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+		;
+}
+
+// account judges a message that has just been made visible. The limits are those
+// of the verdict, in scaled time: p50 1 us or 2 %, p99 5 us or 5 %.
+static void account(struct ddlemu_conn *c, uint64_t i, int64_t visible)
+{
+	struct ddlemu_flow *f = c->f;
+	const struct ddlemu_tx *x = tx_of(f, i);
+	const struct ddlemu_out *o = out_of(f, i);
+	int64_t due = max64(o->due, rx_of(f, i)->posted), time = o->due - x->posted;
+	int64_t late = max64(visible - due, 0) + o->distortion;
+	struct ddlemu_class *k = &c->cell->size[size_class(x->size)];
+	add64(&k->messages, 1);
+	add64(&k->bytes, x->size);
+	if (late > max64(1000 * c->scale, time / 50))
+		add64(&k->over_p50, 1);
+	if (late > max64(5000 * c->scale, time / 20))
+		add64(&k->over_p99, 1);
+	__atomic_fetch_add(&k->sum_late, late, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&k->sum_time, time, __ATOMIC_RELAXED);
+	raise_to(&k->max_late, late);
+	__atomic_fetch_add(&k->late[bucket(late)], 1, __ATOMIC_RELAXED);
+
+	// Backlogged: a posted message is unfinished in the model. A message behind
+	// another one adds only what its predecessor has not covered.
+	int64_t from = max64(x->posted, c->busy_until), wall_from = max64(x->posted, c->wall_until);
+	if (due > from)
+		__atomic_fetch_add(&c->cell->model_busy, due - from, __ATOMIC_RELAXED);
+	if (visible > wall_from)
+		__atomic_fetch_add(&c->cell->wall_busy, visible - wall_from, __ATOMIC_RELAXED);
+	c->busy_until = max64(c->busy_until, due);
+	c->wall_until = max64(c->wall_until, visible);
+	__atomic_fetch_add(&c->cell->distortion, o->distortion, __ATOMIC_RELAXED);
+	raise_to(&c->cell->last_visible, visible);
+	int64_t unset = 0;
+	__atomic_compare_exchange_n(&c->cell->first_posted, &unset, x->posted, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+}
+
+// copy_out moves what is due out of the ring, at most one call's worth, and
+// accounts for the messages that are complete.
+static int copy_out(struct ddlemu_conn *c, int64_t now)
+{
+	struct ddlemu_flow *f = c->f;
+	uint64_t budget = DDLEMU_COPY_PER_CALL;
+	while (c->copied_msgs < f->recvd && c->copied_msgs < load64(&f->posted)) {
+		uint64_t i = c->copied_msgs;
+		struct ddlemu_conn_request *r = &c->req[i % DDLEMU_MAX_REQUESTS];
+		const struct ddlemu_tx *x = tx_of(f, i);
+		if (x->size > r->size) {
+			__atomic_store_n(&f->rx_error, (uint32_t)umin64(r->size, UINT32_MAX - 1) + 1, __ATOMIC_RELEASE);
+			return FAIL(DDLEMU_INVALID_USAGE, "message of %llu bytes is longer than the receive of %llu bytes posted for it", (unsigned long long)x->size, (unsigned long long)r->size);
+		}
+		uint64_t begin = x->end - x->size, at = begin + c->copied_off;
+		uint64_t visible = umin64(umin64(fault_arrived(f, now), load64(&f->written)), x->end);
+		uint64_t ready = visible > begin ? visible - begin : 0;
+		if (ready < x->size)
+			ready &= ~(uint64_t)(DDLEMU_LINE - 1); // never part of a line
+		while (c->copied_off < ready && budget > 0) {
+			uint64_t in = at % f->ring_size;
+			uint64_t n = umin64(umin64(ready - c->copied_off, f->ring_size - in), budget);
+			ordered_copy(r->data + c->copied_off, c->ring + in, n);
+			c->copied_off += n;
+			at += n;
+			budget -= n;
+		}
+		store64(&f->consumed, at);
+		if (c->copied_off < x->size || load64(&f->due_count) <= i || now < out_of(f, i)->due + fault_delay(i))
+			return DDLEMU_SUCCESS;
+		account(c, i, x->size > 0 ? clock_now() : now);
+		r->size = x->size;
+		c->copied_msgs++;
+		c->copied_off = 0;
+	}
+	return DDLEMU_SUCCESS;
+}
+
+static int receiver_test(struct ddlemu_request *request, int *done, size_t *size)
+{
+	struct ddlemu_conn_request *r = (struct ddlemu_conn_request *)request;
+	struct ddlemu_conn *c = (struct ddlemu_conn *)request->comm;
+	struct ddlemu_flow *f = c->f;
+	*done = 0;
+	if (forked)
+		return FAIL(DDLEMU_SYSTEM_ERROR, "test called in a forked child");
+	int64_t now = clock_now();
+	if (c->copied_msgs <= r->msg) {
+		advance(c, now);
+		int bad = copy_out(c, now);
+		if (bad)
+			return bad;
+	}
+	if (c->copied_msgs <= r->msg) {
+		// What has been sent in full still arrives when the sender is gone.
+		int gone = __atomic_load_n(&c->dead, __ATOMIC_ACQUIRE) || __atomic_load_n(&f->tx_closed, __ATOMIC_ACQUIRE);
+		if (gone && load64(&f->posted) > r->msg && load64(&f->written) >= tx_of(f, r->msg)->end && !__atomic_load_n(&f->lock, __ATOMIC_ACQUIRE))
+			return DDLEMU_SUCCESS;
+		return check(c, __atomic_load_n(&f->tx_closed, __ATOMIC_ACQUIRE));
+	}
+	if (size != NULL)
+		*size = r->size;
+	r->busy = 0;
+	store64(&f->rx_done, f->rx_done + 1);
+	*done = 1;
+	return DDLEMU_SUCCESS;
+}
+
+static int not_here(struct ddlemu_comm *comm, const void *data, size_t size, struct ddlemu_request **request)
+{
+	(void)comm, (void)data, (void)size;
+	*request = NULL;
+	return FAIL(DDLEMU_INVALID_USAGE, "isend on a receive connection or irecv on a send connection");
+}
+
+static int not_here_either(struct ddlemu_comm *comm, void *data, size_t size, struct ddlemu_request **request)
+{
+	return not_here(comm, data, size, request);
+}
+
+const struct ddlemu_ops ddlemu_shm_sender = { .isend = sender_isend, .irecv = not_here_either, .test = sender_test };
+const struct ddlemu_ops ddlemu_shm_receiver = { .isend = not_here, .irecv = receiver_irecv, .test = receiver_test };
+
+// --- control
+
+struct ddlemu_conn *ddlemu_conn_new(const struct ddlemu_ops *ops, unsigned long id, void *region, void *state, uint64_t cells_off)
+{
+	struct ddlemu_conn *c = calloc(1, sizeof *c);
+	if (c == NULL)
+		return NULL;
+	struct ddlemu_header *h = state;
+	struct ddlemu_flow *f = region;
+	c->base = (struct ddlemu_comm){ .ops = ops, .id = id };
+	c->f = f;
+	c->ring = (char *)region + f->ring_off;
+	c->scale = h->time_scale;
+	c->model = (struct ddlemu_model){
+		.f = f, .head = h,
+		.hops = (void *)((char *)state + h->hops_off),
+		.blocks = (void *)((char *)state + h->blocks_off),
+		.tables = (void *)((char *)state + h->tables_off),
+	};
+	c->cell = (struct ddlemu_cell *)((char *)state + cells_off) + f->path.link;
+	return c;
+}
+
+void ddlemu_conn_free(struct ddlemu_conn *c) { free(c); }
+
+void ddlemu_conn_close(struct ddlemu_conn *c)
+{
+	struct ddlemu_flow *f = c->f;
+	if (c->base.ops == &ddlemu_shm_sender) {
+		__atomic_store_n(&f->tx_closed, 1, __ATOMIC_RELEASE);
+		return;
+	}
+	__atomic_store_n(&f->rx_closed, 1, __ATOMIC_RELEASE);
+	uint64_t posted = load64(&f->posted);
+	if (posted > c->copied_msgs)
+		add64(&c->cell->aborted, posted - c->copied_msgs);
+	add64(&c->cell->stalls, f->stalls);
+}
+
+void ddlemu_conn_set_dead(struct ddlemu_conn *c, int why) { __atomic_store_n(&c->dead, why, __ATOMIC_RELEASE); }
+
+void ddlemu_conn_forked(void) { forked = 1; }

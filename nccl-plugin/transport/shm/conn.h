@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One end of a connection, in one process.
+#ifndef DDLEMU_SHM_CONN_H
+#define DDLEMU_SHM_CONN_H
+
+#include "../transport.h"
+#include "model.h"
+
+#define DDLEMU_MAX_REQUESTS 32       // NCCL_NET_MAX_REQUESTS
+#define DDLEMU_COPY_PER_CALL (64 << 10) // so that no call keeps the others waiting
+
+struct ddlemu_conn_request {
+	struct ddlemu_request base;
+	uint64_t msg;  // index of the message
+	char *data;
+	uint64_t size; // of the send, or room for the receive
+	int busy;
+};
+
+struct ddlemu_conn {
+	struct ddlemu_comm base;
+	struct ddlemu_model model;
+	struct ddlemu_flow *f;
+	char *ring;
+	struct ddlemu_cell *cell; // where this job's messages on this link are counted; receiver only
+	int64_t scale;            // time scale
+	int dead;                 // atomic: 1 the peer died, 2 the fabric was taken down
+	int64_t busy_until, wall_until; // how far account has counted backlogged time
+	// Messages below these indices need no more copying by this end.
+	uint64_t copied_msgs, copied_off;
+	struct ddlemu_conn_request req[DDLEMU_MAX_REQUESTS];
+};
+
+extern const struct ddlemu_ops ddlemu_shm_sender, ddlemu_shm_receiver;
+
+// Makes one end. region maps the flow, state the fabric's file. Returns NULL when
+// memory is short.
+struct ddlemu_conn *ddlemu_conn_new(const struct ddlemu_ops *ops, unsigned long id, void *region, void *state, uint64_t cells_off);
+void ddlemu_conn_free(struct ddlemu_conn *);
+// Tells the other end that this one is gone, and counts what was in flight.
+void ddlemu_conn_close(struct ddlemu_conn *);
+void ddlemu_conn_set_dead(struct ddlemu_conn *, int why);
+// In a forked child every call fails from here on.
+void ddlemu_conn_forked(void);
+
+#endif

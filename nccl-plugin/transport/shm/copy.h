@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Copies whose bytes become visible in ascending order, line by line. Receivers
+// of LL and LL128 poll the buffer itself: an 8-byte flag (LL) or the last 8 bytes
+// of a 128-byte line (LL128) must not be seen before the data in front of it.
+// memcpy promises no order, and string instructions have none.
+#ifndef DDLEMU_SHM_COPY_H
+#define DDLEMU_SHM_COPY_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#define DDLEMU_LINE 128
+
+typedef uint64_t ddlemu_vec __attribute__((vector_size(16), aligned(1), may_alias));
+
+// ordered_copy copies n bytes. `to` should be 8-byte aligned for LL, 16-byte
+// aligned for LL128, as NCCL's buffers are.
+static inline void ordered_copy(char *to, const char *from, size_t n)
+{
+	while (n >= DDLEMU_LINE) {
+		ddlemu_vec v[8];
+		for (int i = 0; i < 8; i++)
+			v[i] = *(const ddlemu_vec *)(from + 16 * i);
+		// Within a line the order of the stores is kept too: the compiler may not
+		// move them across a fence, and x86 makes stores visible in order.
+		for (int i = 0; i < 8; i++) {
+#if defined(__x86_64__)
+			__atomic_signal_fence(__ATOMIC_SEQ_CST);
+#else
+			__atomic_thread_fence(__ATOMIC_RELEASE);
+#endif
+			*(volatile ddlemu_vec *)(to + 16 * i) = v[i];
+		}
+		to += DDLEMU_LINE;
+		from += DDLEMU_LINE;
+		n -= DDLEMU_LINE;
+	}
+	for (; n >= 8; n -= 8, to += 8, from += 8) {
+		uint64_t w;
+		memcpy(&w, from, 8);
+		__atomic_thread_fence(__ATOMIC_RELEASE);
+		*(volatile uint64_t *)(void *)to = w;
+	}
+	for (; n > 0; n--)
+		*(volatile char *)to++ = *from++;
+}
+
+#endif

@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package shm
+
+/*
+#include "conn.h"
+*/
+import "C"
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ddlemu/ddlemu/shaper/link"
+	"github.com/ddlemu/ddlemu/shaper/state"
+)
+
+// The words that two ends exchange on the unix socket: one request with the
+// memfd, one answer, "ok" or what is wrong.
+type request struct {
+	Magic, Fabric, Nonce uint64
+	Listen, NIC          uint32 // the listener; the sender's NIC
+	Slot                 uint32 // the sender's
+	Job                  uint32
+}
+
+const (
+	requestMagic = 0x3172646d656c6464
+	dialTimeout  = 10 * time.Second
+	answerSize   = 256
+)
+
+// dial makes a connection: its memory, and the peer that maps it too.
+func (e *Endpoint) dial(nic int, h handle, number uint64) (*conn, error) {
+	steps, reverse, hop, err := e.route(nic, int(h.nic))
+	if err != nil {
+		return nil, err
+	}
+	ring := ringSize(e.me.Available())
+	cost := int64(ring) + int64(ringOffset)
+	if ring == 0 || !e.me.Reserve(cost) {
+		e.me.Job().Invalidate(state.RingTooSmall)
+		return nil, fmt.Errorf("no shared memory left for a connection: %d KiB of the budget remain; raise DDLEMU_MEMORY", e.me.Available()>>10)
+	}
+	r, err := newRegion(ring, e.fabric.ID(), flowID(e.rank.Rank, int(h.rank), number), steps, reverse, hop)
+	if err != nil {
+		e.me.Reserve(-cost)
+		e.me.Job().Invalidate(state.RingTooSmall)
+		return nil, err
+	}
+	if err := e.offer(r, nic, h); err != nil {
+		r.close()
+		e.me.Reserve(-cost)
+		return nil, fmt.Errorf("connect to rank %d: %w", h.rank, err)
+	}
+	// The peer has it: the descriptor is no longer needed.
+	unix.Close(r.fd)
+	r.fd = -1
+	return e.newConn(&C.ddlemu_shm_sender, r, int(h.slot), cost)
+}
+
+// route finds the hops between two NICs, there and back, and the one that is the
+// link between them.
+func (e *Endpoint) route(src, dst int) (steps, reverse []state.PathStep, hop int, err error) {
+	steps, reverse = e.fabric.Path(src, dst), e.fabric.Path(dst, src)
+	if len(steps) == 0 || len(reverse) == 0 {
+		return nil, nil, 0, fmt.Errorf("the fabric has no path from NIC %d to NIC %d", src, dst)
+	}
+	for _, s := range steps {
+		if e.fabric.Hops()[s.Hop].Kind == state.Link {
+			return steps, reverse, s.Hop, nil
+		}
+	}
+	return nil, nil, 0, fmt.Errorf("the path from NIC %d to NIC %d has no link", src, dst)
+}
+
+// flowID names a flow the same way in every run: by its ends, and by how many
+// connections were made between them before.
+func flowID(src, dst int, number uint64) uint64 {
+	return link.Draw(uint64(uint32(src))<<32|uint64(uint32(dst)), 0, 0, number, 0)
+}
+
+func (e *Endpoint) newConn(ops *C.struct_ddlemu_ops, r *region, peer int, cost int64) (*conn, error) {
+	e.mu.Lock()
+	e.nextID++
+	id := e.nextID
+	e.mu.Unlock()
+	c := C.ddlemu_conn_new(ops, C.ulong(id), unsafe.Pointer(&r.mem[0]), e.fabric.Base(), C.uint64_t(e.me.Job().CellsOffset()))
+	if c == nil {
+		r.close()
+		e.me.Reserve(-cost)
+		return nil, errors.New("no memory for a connection")
+	}
+	return &conn{id: id, c: c, region: r, peer: peer, cost: cost}, nil
+}
+
+// offer sends the region to the listener and waits for its answer.
+func (e *Endpoint) offer(r *region, nic int, h handle) error {
+	var c *net.UnixConn
+	err := inDir(e.fabric.Dir(), func(dir string) (err error) {
+		name := filepath.Join(dir, filepath.Base(socketPath(e.fabric, int(h.slot))))
+		c, err = net.DialUnix("unixpacket", nil, &net.UnixAddr{Net: "unixpacket", Name: name})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(dialTimeout))
+	if err := sameUser(c); err != nil {
+		return err
+	}
+	var b bytes.Buffer
+	req := request{requestMagic, e.fabric.ID(), h.nonce, h.listen, uint32(nic), uint32(e.me.Slot()), uint32(e.me.Job().Index())}
+	if err := binary.Write(&b, binary.LittleEndian, req); err != nil {
+		return err
+	}
+	if _, _, err := c.WriteMsgUnix(b.Bytes(), unix.UnixRights(r.fd), nil); err != nil {
+		return err
+	}
+	answer := make([]byte, answerSize)
+	n, err := c.Read(answer)
+	if err != nil {
+		return fmt.Errorf("wait for its answer: %w", err)
+	}
+	if s := string(answer[:n]); s != "ok" {
+		return errors.New(s)
+	}
+	return nil
+}
+
+// sameUser refuses a peer that is another user, by its credentials.
+func sameUser(c *net.UnixConn) error {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var cred *unix.Ucred
+	if cerr := raw.Control(func(fd uintptr) { cred, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) }); cerr != nil {
+		return cerr
+	}
+	if err != nil {
+		return fmt.Errorf("ask who the peer is: %w", err)
+	}
+	if int(cred.Uid) != os.Getuid() {
+		return fmt.Errorf("the peer belongs to user %d, not %d", cred.Uid, os.Getuid())
+	}
+	return nil
+}
+
+// serve answers the peers that connect.
+func (e *Endpoint) serve() {
+	for {
+		c, err := e.sock.AcceptUnix()
+		if err != nil {
+			select {
+			case <-e.done:
+				return
+			case <-time.After(10 * time.Millisecond): // out of descriptors: try again
+				continue
+			}
+		}
+		go func() {
+			defer c.Close()
+			c.SetDeadline(time.Now().Add(dialTimeout))
+			answer := "ok"
+			if err := e.take(c); err != nil {
+				answer = err.Error()
+			}
+			c.Write([]byte(answer[:min(len(answer), answerSize)]))
+		}()
+	}
+}
+
+// take maps what a peer offers and queues it for accept.
+func (e *Endpoint) take(c *net.UnixConn) error {
+	if err := sameUser(c); err != nil {
+		return err
+	}
+	b, oob := make([]byte, binary.Size(request{})+1), make([]byte, unix.CmsgSpace(4))
+	n, oobn, _, _, err := c.ReadMsgUnix(b, oob)
+	if err != nil {
+		return fmt.Errorf("read the peer's request: %w", err)
+	}
+	fd, err := oneDescriptor(oob[:oobn])
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd) // the mapping is enough
+	var req request
+	if n != binary.Size(req) {
+		return fmt.Errorf("the peer's request has %d bytes, not %d: another version of the plugin?", n, binary.Size(req))
+	}
+	if err := binary.Read(bytes.NewReader(b[:n]), binary.LittleEndian, &req); err != nil {
+		return err
+	}
+	e.mu.Lock()
+	l := e.listens[req.Listen]
+	e.mu.Unlock()
+	switch {
+	case req.Magic != requestMagic || req.Fabric != e.fabric.ID():
+		return errors.New("the request is not for this fabric")
+	case l == nil || l.nonce != req.Nonce:
+		return errors.New("nobody listens there any more")
+	case !e.fabric.Alive(int(req.Slot)):
+		return errors.New("the sender does not take part in this fabric")
+	}
+	steps, reverse, hop, err := e.route(int(req.NIC), l.nic)
+	if err != nil {
+		return err
+	}
+	r, err := openRegion(fd, e.fabric.ID(), steps, reverse, hop)
+	if err != nil {
+		return err
+	}
+	r.fd = -1
+	k, err := e.newConn(&C.ddlemu_shm_receiver, r, int(req.Slot), 0)
+	if err != nil {
+		return err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.listens[req.Listen] != l {
+		go e.end(k)
+		return errors.New("nobody listens there any more")
+	}
+	l.ready = append(l.ready, k)
+	return nil
+}
+
+func oneDescriptor(oob []byte) (int, error) {
+	msgs, err := unix.ParseSocketControlMessage(oob)
+	if err != nil || len(msgs) != 1 {
+		return -1, errors.New("the request carries no memory")
+	}
+	fds, err := unix.ParseUnixRights(&msgs[0])
+	if err != nil || len(fds) != 1 {
+		for _, fd := range fds {
+			unix.Close(fd)
+		}
+		return -1, errors.New("the request does not carry one piece of memory")
+	}
+	unix.CloseOnExec(fds[0])
+	return fds[0], nil
+}

@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package shm
+
+/*
+#include "conn.h"
+*/
+import "C"
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+	"unsafe"
+
+	"github.com/ddlemu/ddlemu/shaper/state"
+)
+
+// watchPeriod is how often the peers' liveness is looked at. It is off the hot
+// path and costs one system call per peer.
+const watchPeriod = 200 * time.Millisecond
+
+// Endpoint is this process's end of all its connections. Its methods are safe
+// for concurrent use.
+type Endpoint struct {
+	fabric *state.File
+	me     *state.Participant
+	rank   state.Rank
+	sock   *net.UnixListener
+	done   chan struct{}
+
+	mu       sync.Mutex
+	nextID   uint64
+	listens  map[uint32]*listener
+	attempts map[uint64]*attempt
+	conns    map[uint64]*conn
+	flows    map[int32]uint64 // connections made to each rank, ever
+}
+
+// listener is one listen.
+type listener struct {
+	nonce uint64
+	nic   int
+	ready []*conn // connected by a peer, not yet accepted
+}
+
+// attempt is a connect under way.
+type attempt struct {
+	done chan struct{}
+	conn *conn
+	err  error
+}
+
+// conn is one end of one connection.
+type conn struct {
+	id     uint64
+	c      *C.struct_ddlemu_conn
+	region *region
+	peer   int   // the peer's slot
+	cost   int64 // bytes counted against the budget of this process
+}
+
+// NewEndpoint listens for peers in the fabric's folder, and watches them.
+func NewEndpoint(f *state.File, me *state.Participant, r state.Rank) (*Endpoint, error) {
+	e := &Endpoint{
+		fabric: f, me: me, rank: r, done: make(chan struct{}),
+		listens: map[uint32]*listener{}, attempts: map[uint64]*attempt{}, conns: map[uint64]*conn{}, flows: map[int32]uint64{},
+	}
+	path := socketPath(f, me.Slot())
+	os.Remove(path)
+	// Bound by a path through /proc/self/fd: DDLEMU_DIR may be longer than the 107
+	// bytes that a socket's address holds.
+	err := inDir(f.Dir(), func(dir string) (err error) {
+		e.sock, err = net.ListenUnix("unixpacket", &net.UnixAddr{Net: "unixpacket", Name: filepath.Join(dir, filepath.Base(path))})
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("listen for peers in %s: %w", f.Dir(), err)
+	}
+	e.sock.SetUnlinkOnClose(false)
+	go e.serve()
+	go e.watch()
+	return e, nil
+}
+
+func socketPath(f *state.File, slot int) string {
+	return filepath.Join(f.Dir(), fmt.Sprintf("%s.%d.sock", f.Name(), slot))
+}
+
+func inDir(path string, do func(dir string) error) error {
+	d, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return do(fmt.Sprintf("/proc/self/fd/%d", d.Fd()))
+}
+
+// Close ends the endpoint and every connection that is left.
+func (e *Endpoint) Close() {
+	close(e.done)
+	e.sock.Close()
+	os.Remove(socketPath(e.fabric, e.me.Slot()))
+	e.mu.Lock()
+	var left []*conn
+	for _, c := range e.conns {
+		left = append(left, c)
+	}
+	for _, l := range e.listens {
+		left = append(left, l.ready...)
+	}
+	e.conns, e.listens = map[uint64]*conn{}, map[uint32]*listener{}
+	e.mu.Unlock()
+	for _, c := range left {
+		e.end(c)
+	}
+}
+
+// Open is the number of connections that are open.
+func (e *Endpoint) Open() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return len(e.conns)
+}
+
+// Listen opens NIC nic (a number in the fabric) for one or more connections and
+// writes the handle for the peers.
+func (e *Endpoint) Listen(nic int, out *[HandleSize]byte) (uint64, error) {
+	var nonce [8]byte
+	rand.Read(nonce[:])
+	l := &listener{nonce: binary.LittleEndian.Uint64(nonce[:]), nic: nic}
+	e.mu.Lock()
+	e.nextID++
+	id := e.nextID
+	e.listens[uint32(id)] = l
+	e.mu.Unlock()
+	h := handle{fabric: e.fabric.ID(), nonce: l.nonce, slot: uint32(e.me.Slot()), listen: uint32(id), nic: uint32(nic), rank: int32(e.rank.Rank)}
+	h.put(out)
+	return id, nil
+}
+
+// CloseListen ends a listen and the connections on it that nobody accepted.
+func (e *Endpoint) CloseListen(id uint64) {
+	e.mu.Lock()
+	l := e.listens[uint32(id)]
+	delete(e.listens, uint32(id))
+	e.mu.Unlock()
+	if l == nil {
+		return
+	}
+	for _, c := range l.ready {
+		e.end(c)
+	}
+}
+
+// Accept returns the comm of a connection that a peer has made, nil if there is
+// none yet.
+func (e *Endpoint) Accept(id uint64) (unsafe.Pointer, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	l := e.listens[uint32(id)]
+	if l == nil {
+		return nil, fmt.Errorf("accept on a listen that is closed")
+	}
+	if len(l.ready) == 0 {
+		if e.fabric.Down() {
+			return nil, fmt.Errorf("fabric %s was taken down", e.fabric.Name())
+		}
+		return nil, nil
+	}
+	c := l.ready[0]
+	l.ready = l.ready[1:]
+	e.conns[c.id] = c
+	return unsafe.Pointer(c.c), nil
+}
+
+// Connect begins or continues a connection from NIC nic to where the handle says
+// and returns its comm, nil while it is under way. It keeps its place in the
+// handle, as NCCL's own transports do.
+func (e *Endpoint) Connect(nic int, b *[HandleSize]byte) (unsafe.Pointer, error) {
+	key := binary.LittleEndian.Uint64(b[attemptOffset:])
+	if key == 0 {
+		h, err := parseHandle(b, e.fabric.ID())
+		if err != nil {
+			return nil, err
+		}
+		binary.LittleEndian.PutUint64(b[attemptOffset:], e.begin(nic, h))
+		return nil, nil
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	a := e.attempts[key]
+	if a == nil {
+		return nil, fmt.Errorf("connect with a handle whose attempt is unknown here")
+	}
+	select {
+	case <-a.done:
+	default:
+		return nil, nil
+	}
+	delete(e.attempts, key)
+	if a.err != nil {
+		return nil, a.err
+	}
+	e.conns[a.conn.id] = a.conn
+	return unsafe.Pointer(a.conn.c), nil
+}
+
+func (e *Endpoint) begin(nic int, h handle) uint64 {
+	a := &attempt{done: make(chan struct{})}
+	e.mu.Lock()
+	e.nextID++
+	key := e.nextID
+	e.attempts[key] = a
+	number := e.flows[h.rank]
+	e.flows[h.rank]++
+	e.mu.Unlock()
+	go func() {
+		defer close(a.done)
+		a.conn, a.err = e.dial(nic, h, number)
+	}()
+	return key
+}
+
+// CloseComm ends a connection.
+func (e *Endpoint) CloseComm(id uint64) {
+	e.mu.Lock()
+	c := e.conns[id]
+	delete(e.conns, id)
+	e.mu.Unlock()
+	if c != nil {
+		e.end(c)
+	}
+}
+
+func (e *Endpoint) end(c *conn) {
+	C.ddlemu_conn_close(c.c)
+	C.ddlemu_conn_free(c.c)
+	c.region.close()
+	e.me.Reserve(-c.cost)
+}
+
+// watch tells connections whose peer died, or whose fabric is gone.
+func (e *Endpoint) watch() {
+	tick := time.NewTicker(watchPeriod)
+	defer tick.Stop()
+	for {
+		select {
+		case <-e.done:
+			return
+		case <-tick.C:
+		}
+		why := C.int(0)
+		if e.fabric.Down() {
+			why = 2
+		}
+		e.mu.Lock()
+		alive := map[int]bool{}
+		for _, c := range e.conns {
+			ok, seen := alive[c.peer]
+			if !seen {
+				ok = e.fabric.Alive(c.peer)
+				alive[c.peer] = ok
+			}
+			if why == 2 {
+				C.ddlemu_conn_set_dead(c.c, why)
+			} else if !ok {
+				C.ddlemu_conn_set_dead(c.c, 1)
+			}
+		}
+		e.mu.Unlock()
+		e.fabric.Reap()
+	}
+}
+
+// Forked makes every call of this process's connections fail: it is a child that
+// has the parent's memory but not its threads.
+func Forked() { C.ddlemu_conn_forked() }
+
+// TakeError returns the words of the last failure on this thread.
+func TakeError() string {
+	if s := C.ddlemu_take_error(); s != nil {
+		return C.GoString(s)
+	}
+	return ""
+}

@@ -1,0 +1,514 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The link model on shared memory: shaper/link in C, function by function, so
+// read that first. Differences: a hop's next_free is taken by compare-and-swap,
+// because other processes take it too, and counters are atomic. Every function
+// here runs under the flow's lock.
+#ifndef DDLEMU_SHM_MODEL_H
+#define DDLEMU_SHM_MODEL_H
+
+#include <stdbool.h>
+
+#include "flow.h"
+
+#define DDLEMU_TCP 0
+#define DDLEMU_RDMA 1
+#define DDLEMU_TAIL_DROP 1
+#define DDLEMU_DOWN_POLL 1000000
+#define DDLEMU_MAX_ATTEMPTS 64
+
+// A flow as one process sees it: the shared part, and the fabric's file.
+struct ddlemu_model {
+	struct ddlemu_flow *f;
+	const struct ddlemu_header *head;
+	struct ddlemu_hop *hops;
+	const struct ddlemu_params *blocks;
+	const int32_t *tables; // 3 x DDLEMU_JITTER_TABLE
+};
+
+static inline uint64_t load64(const uint64_t *p) { return __atomic_load_n(p, __ATOMIC_ACQUIRE); }
+static inline void store64(uint64_t *p, uint64_t v) { __atomic_store_n(p, v, __ATOMIC_RELEASE); }
+static inline void add64(uint64_t *p, uint64_t v) { __atomic_fetch_add(p, v, __ATOMIC_RELAXED); }
+static inline int64_t max64(int64_t a, int64_t b) { return a > b ? a : b; }
+static inline int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
+static inline uint64_t umax64(uint64_t a, uint64_t b) { return a > b ? a : b; }
+static inline uint64_t umin64(uint64_t a, uint64_t b) { return a < b ? a : b; }
+
+static inline struct ddlemu_tx *tx_of(struct ddlemu_flow *f, uint64_t i) { return &f->tx[i % DDLEMU_MAX_MESSAGES]; }
+static inline struct ddlemu_rx *rx_of(struct ddlemu_flow *f, uint64_t i) { return &f->rx[i % DDLEMU_MAX_MESSAGES]; }
+static inline struct ddlemu_out *out_of(struct ddlemu_flow *f, uint64_t i) { return &f->out[i % DDLEMU_MAX_MESSAGES]; }
+static inline struct ddlemu_segment *seg_of(struct ddlemu_flow *f, uint64_t i) { return &f->segs[i % DDLEMU_MAX_SEGMENTS]; }
+
+static inline struct ddlemu_hop *hop_of(const struct ddlemu_model *m, uint32_t i) { return &m->hops[m->f->path.hop[i]]; }
+
+static inline const struct ddlemu_params *params_of(const struct ddlemu_model *m, const struct ddlemu_hop *h)
+{
+	return &m->blocks[__atomic_load_n(&h->params, __ATOMIC_ACQUIRE)];
+}
+
+// --- params.go
+
+static inline uint32_t model_packets(const struct ddlemu_params *p, uint32_t n)
+{
+	return n == 0 ? 1 : (n + p->payload - 1) / p->payload;
+}
+
+static inline uint64_t model_wire(const struct ddlemu_params *p, uint32_t n)
+{
+	return n + (uint64_t)model_packets(p, n) * p->per_packet;
+}
+
+static inline int64_t model_serialise(const struct ddlemu_params *p, uint32_t n)
+{
+	if (p->ns_den == 0)
+		return 0;
+	return (int64_t)((model_wire(p, n) * p->ns_num + p->ns_den - 1) / p->ns_den);
+}
+
+// --- hop.go
+
+static inline int64_t model_reserve(struct ddlemu_hop *h, int64_t ready, int64_t dur)
+{
+	int64_t free_at = __atomic_load_n(&h->next_free, __ATOMIC_RELAXED);
+	int64_t start;
+	do
+		start = max64(ready, free_at);
+	while (!__atomic_compare_exchange_n(&h->next_free, &free_at, start + dur, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+	return start;
+}
+
+static inline void model_hold(struct ddlemu_hop *h, int64_t t)
+{
+	int64_t free_at = __atomic_load_n(&h->next_free, __ATOMIC_RELAXED);
+	while (free_at < t && !__atomic_compare_exchange_n(&h->next_free, &free_at, t, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+		;
+}
+
+static inline void model_count(struct ddlemu_hop *h, const struct ddlemu_params *p, uint32_t n, int64_t dur, uint64_t copies)
+{
+	add64(&h->bytes, n * copies);
+	add64(&h->wire, model_wire(p, n) * copies);
+	add64(&h->segments, copies);
+	__atomic_fetch_add(&h->busy_ns, dur * (int64_t)copies, __ATOMIC_RELAXED);
+}
+
+// --- random.go
+
+enum { DRAW_JITTER = 1, DRAW_LOSS, DRAW_STATE };
+enum { JITTER_NONE, JITTER_UNIFORM, JITTER_NORMAL };
+
+static inline uint64_t model_mix(uint64_t z)
+{
+	z += 0x9e3779b97f4a7c15ull;
+	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
+	z = (z ^ z >> 27) * 0x94d049bb133111ebull;
+	return z ^ z >> 31;
+}
+
+static inline uint64_t model_draw(uint64_t seed, uint32_t hop, uint32_t kind, uint64_t flow, uint64_t counter)
+{
+	uint64_t h = model_mix(seed ^ 0x9e3779b97f4a7c15ull * ((uint64_t)hop << 8 | kind));
+	return model_mix(model_mix(h ^ flow) ^ counter);
+}
+
+static inline int64_t model_jitter(const struct ddlemu_model *m, const struct ddlemu_params *p, uint64_t draw)
+{
+	if (p->jitter_kind == JITTER_NONE)
+		return 0;
+	if (p->jitter_kind == JITTER_UNIFORM)
+		return p->jitter * ((int64_t)(draw >> 44) - (1 << 19)) >> 19;
+	const int32_t *t = m->tables + (size_t)(p->jitter_kind - JITTER_NORMAL) * DDLEMU_JITTER_TABLE;
+	uint64_t i = draw >> 52;
+	int64_t a = t[i], b = i + 1 < DDLEMU_JITTER_TABLE ? t[i + 1] : a;
+	int64_t q = a + ((b - a) * ((int64_t)(draw >> 36) & 0xffff) >> 16);
+	return p->jitter / 65536 * q + (p->jitter % 65536 * q >> 16);
+}
+
+// --- transport.go
+
+static inline bool model_rdma(const struct ddlemu_model *m) { return m->head->transport.kind == DDLEMU_RDMA; }
+
+static inline bool model_go_back_n(const struct ddlemu_model *m) { return model_rdma(m) && !m->head->transport.selective_repeat; }
+
+static inline int64_t model_reverse_latency(const struct ddlemu_model *m)
+{
+	int64_t t = 0;
+	for (uint32_t i = 0; i < m->f->path.reverse_n; i++)
+		t += params_of(m, &m->hops[m->f->path.reverse[i]])->latency;
+	return t;
+}
+
+static inline int64_t model_round_trip(const struct ddlemu_model *m)
+{
+	int64_t t = model_reverse_latency(m);
+	for (uint32_t i = 0; i < m->f->path.n; i++)
+		t += params_of(m, hop_of(m, i))->latency;
+	return max64(t, 1);
+}
+
+static inline struct ddlemu_segment *model_covering(struct ddlemu_flow *f, uint64_t y, uint64_t *cursor)
+{
+	*cursor = umax64(*cursor, f->oldest);
+	while (*cursor < f->at[0] && seg_of(f, *cursor)->end < y)
+		++*cursor;
+	return *cursor == f->at[0] ? NULL : seg_of(f, *cursor);
+}
+
+static inline int64_t model_acked(const struct ddlemu_model *m, uint64_t y, uint64_t *cursor)
+{
+	if (y <= m->f->forgot)
+		return 0;
+	struct ddlemu_segment *s = model_covering(m->f, y, cursor);
+	if (s == NULL || s->due == DDLEMU_NEVER)
+		return DDLEMU_NEVER;
+	return s->due + model_reverse_latency(m);
+}
+
+static inline int64_t model_read(const struct ddlemu_model *m, uint64_t y)
+{
+	struct ddlemu_flow *f = m->f;
+	if (y <= f->forgot)
+		return 0;
+	struct ddlemu_segment *s = model_covering(f, y, &f->gate_read);
+	if (s == NULL || s->due == DDLEMU_NEVER || s->msg >= f->seen_recvd)
+		return DDLEMU_NEVER;
+	return max64(s->due, rx_of(f, s->msg)->posted) + model_reverse_latency(m);
+}
+
+static inline int64_t model_gate(const struct ddlemu_model *m, uint64_t end)
+{
+	struct ddlemu_flow *f = m->f;
+	const struct ddlemu_transport *t = &m->head->transport;
+	if (t->kind == DDLEMU_RDMA) {
+		if (f->cur >= f->seen_recvd)
+			return DDLEMU_NEVER;
+		return rx_of(f, f->cur)->posted + model_reverse_latency(m);
+	}
+	int64_t ready = 0;
+	if (end > t->send_buffer)
+		ready = model_acked(m, end - t->send_buffer, &f->gate_ack);
+	if (end > t->window && ready != DDLEMU_NEVER)
+		ready = max64(ready, model_read(m, end - t->window));
+	return ready;
+}
+
+static inline void model_settle(const struct ddlemu_model *m)
+{
+	struct ddlemu_flow *f = m->f;
+	const struct ddlemu_transport *t = &m->head->transport;
+	uint64_t n = f->sent_count;
+	while (t->kind == DDLEMU_TCP && n < f->known) {
+		struct ddlemu_tx *x = tx_of(f, n);
+		int64_t at = 0;
+		if (x->end > t->send_buffer)
+			at = model_acked(m, x->end - t->send_buffer, &f->sent_ack);
+		if (at == DDLEMU_NEVER)
+			break;
+		out_of(f, n)->sent = max64(x->posted, at);
+		n++;
+	}
+	store64(&f->sent_count, n);
+}
+
+static inline bool model_matters(const struct ddlemu_model *m, const struct ddlemu_segment *s)
+{
+	struct ddlemu_flow *f = m->f;
+	const struct ddlemu_transport *t = &m->head->transport;
+	uint64_t cut = f->tail + 1;
+	if (f->cur < f->known) {
+		struct ddlemu_tx *x = tx_of(f, f->cur);
+		cut = x->end - x->size + f->off + 1;
+	}
+	int64_t ack = s->due + model_reverse_latency(m);
+	if (s->end + t->send_buffer >= cut && ack > f->left)
+		return true;
+	uint64_t end = f->tail;
+	int64_t posted = f->last_posted;
+	if (f->sent_count < f->known) {
+		end = tx_of(f, f->sent_count)->end;
+		posted = tx_of(f, f->sent_count)->posted;
+	}
+	if (s->end + t->send_buffer >= end && ack > posted)
+		return true;
+	if (s->end + t->window < cut)
+		return false;
+	return s->msg >= f->seen_recvd || max64(s->due, rx_of(f, s->msg)->posted) + model_reverse_latency(m) > f->left;
+}
+
+static inline void model_release(const struct ddlemu_model *m)
+{
+	struct ddlemu_flow *f = m->f;
+	while (f->oldest < f->arrived_segs) {
+		struct ddlemu_segment *s = seg_of(f, f->oldest);
+		if (!model_rdma(m) && model_matters(m, s))
+			return;
+		f->forgot = s->end;
+		f->oldest++;
+	}
+}
+
+static inline bool model_lost_packet(const struct ddlemu_model *m, uint32_t i, const struct ddlemu_params *p, uint32_t hop, uint64_t counter)
+{
+	struct ddlemu_flow *f = m->f;
+	uint64_t loss = p->loss_p;
+	if (p->good_to_bad != 0) {
+		uint64_t change = p->good_to_bad;
+		if (f->bad >> i & 1) {
+			loss = p->loss_bad_p;
+			change = p->bad_to_good;
+		}
+		if (model_draw(m->head->seed, hop, DRAW_STATE, f->id, counter) < change)
+			f->bad ^= 1u << i;
+	}
+	return model_draw(m->head->seed, hop, DRAW_LOSS, f->id, counter) < loss;
+}
+
+static inline bool model_lost_once(const struct ddlemu_model *m, uint32_t n, uint32_t attempt, bool *tail)
+{
+	struct ddlemu_flow *f = m->f;
+	bool lost = false;
+	for (uint32_t i = 0; i < f->path.n; i++) {
+		struct ddlemu_hop *h = hop_of(m, i);
+		const struct ddlemu_params *p = params_of(m, h);
+		if ((p->loss_p | p->good_to_bad) == 0)
+			continue;
+		uint32_t packets = model_packets(p, n);
+		uint64_t counter = f->number << 20 | (uint64_t)(attempt % 1024) << 10;
+		bool hit = false;
+		for (uint32_t k = 0; k < packets; k++) {
+			if (model_lost_packet(m, i, p, h->id, counter | k % 1024)) {
+				hit = true;
+				*tail = *tail || k + 1 == packets;
+			}
+		}
+		if (hit) {
+			add64(&h->drops, 1);
+			lost = true;
+		}
+	}
+	return lost;
+}
+
+static inline uint32_t model_losses(const struct ddlemu_model *m, uint32_t n, bool *tail)
+{
+	uint32_t lost = 0;
+	while (lost < DDLEMU_MAX_ATTEMPTS && model_lost_once(m, n, m->f->attempt + lost, tail)) {
+		lost++;
+		if (model_go_back_n(m))
+			break;
+	}
+	return lost;
+}
+
+static inline int64_t model_detection(const struct ddlemu_model *m, bool tail)
+{
+	if (!tail)
+		return model_round_trip(m);
+	if (!model_rdma(m))
+		return min64(m->head->transport.rto, 2 * model_round_trip(m));
+	return m->head->transport.rto;
+}
+
+// --- flow.go
+
+static inline uint32_t model_segment_size(const struct ddlemu_model *m)
+{
+	uint64_t n = UINT32_MAX;
+	for (uint32_t i = 0; i < m->f->path.n; i++)
+		n = umin64(n, params_of(m, hop_of(m, i))->segment);
+	const struct ddlemu_transport *t = &m->head->transport;
+	if (t->kind == DDLEMU_TCP)
+		n = umin64(n, umin64(umax64(t->send_buffer / 4, 1), umax64(t->window / 4, 1)));
+	return (uint32_t)n;
+}
+
+static inline bool model_down(const struct ddlemu_model *m)
+{
+	for (uint32_t i = 0; i < m->f->path.n; i++)
+		if (params_of(m, hop_of(m, i))->down)
+			return true;
+	return false;
+}
+
+static inline void model_distort(struct ddlemu_flow *f, uint64_t msg, int64_t start, int64_t ready, int64_t now)
+{
+	if (now > ready && start > ready)
+		out_of(f, msg)->distortion += min64(start, now) - ready;
+}
+
+static inline void model_pass(const struct ddlemu_model *m, struct ddlemu_segment *s, uint32_t i, int64_t start, int64_t dur, int64_t finish)
+{
+	struct ddlemu_flow *f = m->f;
+	struct ddlemu_hop *h = hop_of(m, i);
+	const struct ddlemu_params *p = params_of(m, h);
+	uint64_t draw = 0;
+	if (p->jitter_kind != JITTER_NONE)
+		draw = model_draw(m->head->seed, h->id, DRAW_JITTER, f->id, s->number);
+	int64_t latency = max64(0, p->latency + model_jitter(m, p, draw));
+	s->dur = dur;
+	s->ready = max64(start + latency, f->last_ready[i]);
+	f->last_ready[i] = s->ready;
+	s->finish = finish + latency;
+	if (i < f->path.n - 1)
+		return;
+	s->due = max64(f->last_due, s->finish + s->delay + m->head->transport.overhead);
+	f->last_due = s->due;
+	if (!s->last)
+		return;
+	struct ddlemu_out *o = out_of(f, s->msg);
+	o->due = s->due;
+	store64(&f->due_count, s->msg + 1);
+	if (model_rdma(m)) {
+		o->sent = s->due + model_reverse_latency(m);
+		store64(&f->sent_count, s->msg + 1);
+	}
+}
+
+static inline bool model_inject(const struct ddlemu_model *m, int64_t now, int64_t *next)
+{
+	struct ddlemu_flow *f = m->f;
+	const struct ddlemu_transport *t = &m->head->transport;
+	if (f->cur == f->known || f->broken)
+		return false;
+	struct ddlemu_tx *x = tx_of(f, f->cur);
+	uint32_t n = (uint32_t)umin64(x->size - f->off, model_segment_size(m));
+	bool first = f->off == 0, last = f->off + n == x->size;
+	int64_t ready = f->left;
+	if (first)
+		ready = max64(ready, x->posted + t->overhead);
+	int64_t gate = model_gate(m, x->end - x->size + f->off + n);
+	if (gate == DDLEMU_NEVER)
+		return false;
+	ready = max64(ready, gate);
+	struct ddlemu_hop *h = hop_of(m, 0);
+	const struct ddlemu_params *p = params_of(m, h);
+	int64_t dur = model_serialise(p, n), occupied = first ? max64(dur, t->gap) : dur;
+	if (now < ready - occupied) {
+		*next = min64(*next, ready - occupied);
+		return false;
+	}
+	if (model_down(m)) {
+		if (now - ready > t->down_timeout)
+			__atomic_store_n(&f->broken, 1, __ATOMIC_RELEASE);
+		*next = min64(*next, now + DDLEMU_DOWN_POLL);
+		return false;
+	}
+	if (f->at[0] - f->oldest == DDLEMU_MAX_SEGMENTS) {
+		f->stalls++;
+		return false;
+	}
+	bool tail = false;
+	uint32_t lost = model_losses(m, n, &tail);
+	int64_t copies = 1;
+	if (lost > 0 && !model_go_back_n(m))
+		copies += lost;
+	int64_t start = model_reserve(h, ready, occupied * copies);
+	model_distort(f, f->cur, start, ready, now);
+	model_count(h, p, n, occupied, (uint64_t)copies);
+	f->left = start + dur * copies;
+	if (lost > 0 && model_go_back_n(m)) {
+		f->left += model_detection(m, tail && last);
+		f->attempt++;
+		return true;
+	}
+	struct ddlemu_segment *s = seg_of(f, f->at[0]);
+	*s = (struct ddlemu_segment){ .end = x->end - x->size + f->off + n, .msg = f->cur, .number = f->number, .n = n, .last = last, .due = DDLEMU_NEVER };
+	if (lost > 0)
+		s->delay = lost * model_detection(m, tail && last);
+	model_pass(m, s, 0, start, dur * copies, start + dur * copies);
+	f->at[0]++;
+	f->number++;
+	f->attempt = 0;
+	f->off += n;
+	if (last) {
+		f->cur++;
+		f->off = 0;
+	}
+	return true;
+}
+
+static inline bool model_forward(const struct ddlemu_model *m, uint32_t i, int64_t now, int64_t *next)
+{
+	struct ddlemu_flow *f = m->f;
+	if (f->at[i] == f->at[i - 1])
+		return false;
+	struct ddlemu_segment *s = seg_of(f, f->at[i]);
+	struct ddlemu_hop *h = hop_of(m, i), *before = hop_of(m, i - 1);
+	const struct ddlemu_params *p = params_of(m, h);
+	int64_t dur = model_serialise(p, s->n);
+	if (now < s->ready - dur) {
+		*next = min64(*next, s->ready - dur);
+		return false;
+	}
+	int64_t start = max64(s->ready, __atomic_load_n(&h->next_free, __ATOMIC_RELAXED));
+	int64_t wait = start - s->ready;
+	if (p->queue_ns > 0 && wait > p->queue_ns) {
+		if (p->policy == DDLEMU_TAIL_DROP) {
+			add64(&h->drops, 1);
+			s->ready += model_round_trip(m);
+			return true;
+		}
+		model_hold(before, start + dur - p->queue_ns - params_of(m, before)->latency);
+	}
+	if (!(f->path.private_mask >> i & 1) || dur > s->dur) {
+		start = model_reserve(h, s->ready, dur);
+		model_distort(f, s->msg, start, s->ready, now);
+	}
+	model_count(h, p, s->n, dur, 1);
+	model_pass(m, s, i, start, dur, max64(s->finish, start + dur));
+	f->at[i]++;
+	return true;
+}
+
+static inline bool model_arrive(const struct ddlemu_model *m, int64_t now, int64_t *next)
+{
+	struct ddlemu_flow *f = m->f;
+	model_release(m);
+	if (f->arrived_segs == f->at[f->path.n - 1])
+		return false;
+	struct ddlemu_segment *s = seg_of(f, f->arrived_segs);
+	if (now < s->due) {
+		*next = min64(*next, s->due);
+		return false;
+	}
+	store64(&f->arrived, s->end);
+	f->arrived_segs++;
+	return true;
+}
+
+// model_learn takes notice of what the ends have posted.
+static inline void model_learn(struct ddlemu_flow *f)
+{
+	f->seen_posted = load64(&f->posted);
+	f->seen_recvd = load64(&f->recvd);
+	for (; f->known < f->seen_posted; f->known++) {
+		struct ddlemu_tx *x = tx_of(f, f->known);
+		*out_of(f, f->known) = (struct ddlemu_out){ .due = DDLEMU_NEVER, .sent = DDLEMU_NEVER };
+		f->tail = x->end;
+		f->last_posted = x->posted;
+	}
+}
+
+// model_advance takes every step whose time has come and returns the time before
+// which another call changes nothing, unless something is posted.
+static inline int64_t model_advance(const struct ddlemu_model *m, int64_t now)
+{
+	struct ddlemu_flow *f = m->f;
+	model_learn(f);
+	for (;;) {
+		int64_t next = DDLEMU_NEVER;
+		bool moved = model_inject(m, now, &next);
+		for (uint32_t i = 1; i < f->path.n; i++)
+			while (model_forward(m, i, now, &next))
+				moved = true;
+		while (model_arrive(m, now, &next))
+			moved = true;
+		model_settle(m);
+		if (!moved) {
+			store64(&f->oldest_msg, f->oldest < f->at[0] ? seg_of(f, f->oldest)->msg : f->cur);
+			return next;
+		}
+	}
+}
+
+#endif

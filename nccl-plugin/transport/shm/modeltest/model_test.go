@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package modeltest
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/ddlemu/ddlemu/shaper/link"
+	"github.com/ddlemu/ddlemu/shaper/state"
+)
+
+func TestLayoutIsTheSameInGoAndC(t *testing.T) {
+	got := map[string]uintptr{}
+	for _, o := range Layout() {
+		got[o.Name] = o.At
+	}
+	if d := cmp.Diff(state.Offsets(), got); d != "" {
+		t.Errorf("offsets in Go (-) and C (+) differ:\n%s", d)
+	}
+}
+
+// star builds the same fabric twice: in a file for C, and as hops for Go.
+func star(t *rapid.T, nodes int, port, wire link.Spec, k int, tr link.Transport) (*state.File, []*link.Hop, map[[2]int][]int) {
+	spec := state.Spec{
+		Name: "m", Nodes: nodes, GPUsPerNode: 1, NICsPerNode: 1, TimeScale: k, Seed: 7, Transport: tr, Table: link.NormalTable(),
+	}
+	add := func(kind uint32, src, dst int, s link.Spec) int {
+		spec.Hops = append(spec.Hops, state.HopSpec{Kind: kind, Src: uint32(src), Dst: uint32(dst), Spec: s})
+		return len(spec.Hops) - 1
+	}
+	paths := map[[2]int][]int{}
+	for i := range nodes {
+		add(state.TxPort, i, i, port)
+		add(state.RxPort, i, i, port)
+	}
+	for a := range nodes {
+		for b := range nodes {
+			if a == b {
+				continue
+			}
+			p := []int{2 * a, add(state.Link, a, b, wire), 2*b + 1}
+			paths[[2]int{a, b}] = p
+			spec.Paths = append(spec.Paths, state.PathSpec{Src: a, Dst: b, Hops: []state.PathStep{{Hop: p[0]}, {Hop: p[1], Private: true}, {Hop: p[2]}}})
+		}
+	}
+	path, err := os.MkdirTemp("", "ddlemu-model")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(path)
+	d, err := state.OpenDir(path, os.Getuid(), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	f, err := d.Create(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hops := make([]*link.Hop, len(spec.Hops))
+	for i, h := range spec.Hops {
+		p, err := link.NewParams(h.Spec, k)
+		if err != nil {
+			t.Fatal(err)
+		}
+		hops[i] = &link.Hop{ID: uint32(i), Params: &p}
+	}
+	return f, hops, paths
+}
+
+// The model in C gives the same times as the one in Go, step by step, for random
+// fabrics, messages, losses, jitter and polls.
+func TestPropertyModelInCIsTheModelInGo(t *testing.T) {
+	tables := &[3]*link.JitterTable{link.NormalTable(), link.ParetoTable(), link.NormalTable()}
+	rapid.Check(t, func(t *rapid.T) {
+		k := rapid.SampledFrom([]int{1, 3, 64, 1024}).Draw(t, "k")
+		port := link.Spec{
+			Bandwidth: rapid.SampledFrom([]uint64{0, 1e6, 1e9, 123456789, 400e9, 10e12}).Draw(t, "bw"),
+			MTU:       rapid.SampledFrom([]uint32{256, 1500, 4096, 65536}).Draw(t, "mtu"), Header: 40, Framing: 38,
+			QueueBytes: rapid.SampledFrom([]uint64{0, 20_000, 1 << 20}).Draw(t, "queue"), QueuePolicy: link.Policy(rapid.Uint32Range(0, 1).Draw(t, "policy")),
+		}
+		wire := port
+		wire.Latency = time.Duration(rapid.Int64Range(0, 1e6).Draw(t, "lat"))
+		wire.Jitter = link.Jitter{Kind: link.JitterKind(rapid.Uint32Range(0, 4).Draw(t, "jitter")), Value: time.Duration(rapid.Int64Range(0, 1e6).Draw(t, "jv"))}
+		wire.Down = rapid.IntRange(0, 9).Draw(t, "down") == 0
+		if rapid.Bool().Draw(t, "slow link") && port.Bandwidth > 2e6 {
+			wire.Bandwidth /= 2
+		}
+		if rapid.Bool().Draw(t, "lossy") {
+			wire.Loss = link.Loss{P: rapid.Float64Range(0, 0.1).Draw(t, "p")}
+			if rapid.Bool().Draw(t, "bursts") {
+				wire.Loss.GoodToBad, wire.Loss.BadToGood, wire.Loss.BadP = 0.01, 0.3, 0.5
+			}
+		}
+		tr := link.Transport{
+			Kind: link.TransportKind(rapid.Uint32Range(0, 1).Draw(t, "rdma")), SelectiveRepeat: rapid.Bool().Draw(t, "sr"),
+			SendBuffer: rapid.Uint64Range(1, 1<<20).Draw(t, "sndbuf"), Window: rapid.Uint64Range(1, 1<<20).Draw(t, "window"),
+			RTO: 67e6, DownTimeout: 3e6, Overhead: rapid.Int64Range(0, 2000).Draw(t, "o"), Gap: rapid.Int64Range(0, 2000).Draw(t, "g"),
+		}
+		f, hops, paths := star(t, 3, port, wire, k, tr)
+		defer f.Close()
+		scaled := f.Shape().Transport
+		var inC []*Flow
+		var inGo []*link.Flow
+		for i := range rapid.IntRange(1, 4).Draw(t, "flows") {
+			a := rapid.IntRange(0, 2).Draw(t, "a")
+			b := (a + rapid.IntRange(1, 2).Draw(t, "b")) % 3
+			c := New(f, uint64(i+1), a, b)
+			defer c.Free()
+			inC = append(inC, c)
+			p, q := paths[[2]int{a, b}], paths[[2]int{b, a}]
+			inGo = append(inGo, link.NewFlow(uint64(i+1), 7,
+				[]link.PathHop{{Hop: hops[p[0]]}, {Hop: hops[p[1]], Private: true}, {Hop: hops[p[2]]}},
+				[]*link.Hop{hops[q[0]], hops[q[1]], hops[q[2]]}, &scaled, tables))
+		}
+		now := int64(0)
+		posted := make([]uint64, len(inC))
+		for range rapid.IntRange(10, 200).Draw(t, "steps") {
+			i := rapid.IntRange(0, len(inC)-1).Draw(t, "flow")
+			switch rapid.IntRange(0, 3).Draw(t, "step") {
+			case 0:
+				size := rapid.SampledFrom([]uint64{0, 1, 8, 1460, 65536, 100_000, 1 << 20}).Draw(t, "size")
+				inC[i].Post(size, now)
+				inGo[i].Post(size, now)
+				posted[i]++
+			case 1:
+				inC[i].Recv(now)
+				inGo[i].Recv(now)
+			default:
+				now += rapid.Int64Range(0, 1<<rapid.IntRange(1, 24).Draw(t, "bits")).Draw(t, "dt")
+			}
+			if c, g := inC[i].Advance(now), inGo[i].Advance(now); c != g {
+				t.Fatalf("flow %d at %d: next step at %d in C, %d in Go", i, now, c, g)
+			}
+		}
+		for i := range inC {
+			if c, g := inC[i].Arrived(), inGo[i].Arrived(); c != g || inC[i].Stalls() != inGo[i].Stalls {
+				t.Fatalf("flow %d: %d bytes arrived in C, %d in Go; %d and %d stalls", i, c, g, inC[i].Stalls(), inGo[i].Stalls)
+			}
+			for j := range posted[i] {
+				c, g := inC[i].Message(j), inGo[i].Message(j)
+				if c.Due != g.Due || c.Sent != g.Sent || c.Distortion != g.Distortion {
+					t.Fatalf("flow %d message %d: due %d sent %d distortion %d in C, %d %d %d in Go", i, j, c.Due, c.Sent, c.Distortion, g.Due, g.Sent, g.Distortion)
+				}
+			}
+		}
+		for i, h := range f.Hops() {
+			if d := cmp.Diff(hops[i].Counters, h.Counters); d != "" {
+				t.Fatalf("hop %d: counters in Go (-) and C (+):\n%s", i, d)
+			}
+		}
+	})
+}

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package shm
+
+/*
+#cgo CFLAGS: -std=gnu11 -O2 -Wall -Wextra -Wno-unused-parameter -Werror
+#include "conn.h"
+*/
+import "C"
+
+import (
+	"fmt"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ddlemu/ddlemu/shaper/state"
+)
+
+const (
+	pageSize = 4096
+	// A ring holds what is in flight and what has not been read. NCCL posts at most
+	// 8 steps (4 MiB with Simple, 4.7 MiB with LL128) ahead on one connection.
+	maxRing = 8 << 20
+	minRing = 256 << 10
+	// One connection takes at most this part of what is left of the budget, so that
+	// the hundredth connection still gets a ring.
+	ringShare = 32
+)
+
+const ringOffset = (unsafe.Sizeof(C.struct_ddlemu_flow{}) + pageSize - 1) &^ (pageSize - 1)
+
+// region is the memory of one connection.
+type region struct {
+	fd  int
+	mem []byte
+}
+
+func (r *region) flow() *C.struct_ddlemu_flow {
+	return (*C.struct_ddlemu_flow)(unsafe.Pointer(&r.mem[0]))
+}
+
+// ringSize is how large a ring a connection gets when available bytes of the
+// budget are left, 0 if not even a small one.
+func ringSize(available uint64) uint64 {
+	n := min(max(available/ringShare, minRing), maxRing) &^ (pageSize - 1)
+	if n+uint64(ringOffset) > available {
+		return 0
+	}
+	return n
+}
+
+// newRegion reserves and maps a region for a connection over the given path.
+func newRegion(ring uint64, fabricID, flowID uint64, steps, reverse []state.PathStep, link int) (*region, error) {
+	size := uint64(ringOffset) + ring
+	fd, err := unix.MemfdCreate("ddlemu-connection", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	if err != nil {
+		return nil, fmt.Errorf("make shared memory: %w", err)
+	}
+	// Reserved before it is used: no memory is an error here, not a SIGBUS in the
+	// training process.
+	if err := unix.Fallocate(fd, 0, 0, int64(size)); err != nil {
+		unix.Close(fd)
+		return nil, fmt.Errorf("reserve %d KiB of shared memory: %w", size>>10, err)
+	}
+	if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, seals); err != nil {
+		unix.Close(fd)
+		return nil, fmt.Errorf("seal shared memory: %w", err)
+	}
+	r, err := mapRegion(fd, size)
+	if err != nil {
+		unix.Close(fd)
+		return nil, err
+	}
+	f := r.flow()
+	f.magic, f.fabric_id, f.id = C.DDLEMU_FLOW_MAGIC, C.uint64_t(fabricID), C.uint64_t(flowID)
+	f.size, f.ring_off, f.ring_size = C.uint64_t(size), C.uint64_t(ringOffset), C.uint64_t(ring)
+	f.path = pathOf(steps, reverse, link)
+	return r, nil
+}
+
+const seals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
+
+func mapRegion(fd int, size uint64) (*region, error) {
+	mem, err := unix.Mmap(fd, 0, int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_POPULATE)
+	if err != nil {
+		return nil, fmt.Errorf("map %d KiB of shared memory: %w", size>>10, err)
+	}
+	// A forked child (a data loader) has no business here. Failing to say so only
+	// costs it address space.
+	_ = unix.Madvise(mem, unix.MADV_DONTFORK)
+	return &region{fd: fd, mem: mem}, nil
+}
+
+// openRegion maps what a peer sent, after making sure that it cannot shrink under
+// us and describes a connection over the given path.
+func openRegion(fd int, fabricID uint64, steps, reverse []state.PathStep, link int) (*region, error) {
+	got, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
+	if err != nil || got&seals != seals {
+		return nil, fmt.Errorf("the peer's memory is not sealed")
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return nil, err
+	}
+	if uint64(st.Size) < uint64(ringOffset)+pageSize || uint64(st.Size) > uint64(ringOffset)+maxRing {
+		return nil, fmt.Errorf("the peer's memory has %d bytes: not possible", st.Size)
+	}
+	r, err := mapRegion(fd, uint64(st.Size))
+	if err != nil {
+		return nil, err
+	}
+	f := r.flow()
+	if f.magic != C.DDLEMU_FLOW_MAGIC || uint64(f.fabric_id) != fabricID || uint64(f.size) != uint64(st.Size) ||
+		uint64(f.ring_off) != uint64(ringOffset) || uint64(f.ring_size) != uint64(st.Size)-uint64(ringOffset) ||
+		f.path != pathOf(steps, reverse, link) {
+		unix.Munmap(r.mem)
+		return nil, fmt.Errorf("the peer's memory does not describe this connection")
+	}
+	return r, nil
+}
+
+func pathOf(steps, reverse []state.PathStep, link int) C.struct_ddlemu_path {
+	p := C.struct_ddlemu_path{n: C.uint32_t(len(steps)), reverse_n: C.uint32_t(len(reverse)), link: C.uint32_t(link)}
+	for i, s := range steps {
+		p.hop[i] = C.uint32_t(s.Hop)
+		if s.Private {
+			p.private_mask |= 1 << i
+		}
+	}
+	for i, s := range reverse {
+		p.reverse[i] = C.uint32_t(s.Hop)
+	}
+	return p
+}
+
+func (r *region) close() {
+	unix.Munmap(r.mem)
+	if r.fd >= 0 {
+		unix.Close(r.fd)
+	}
+}

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package expect
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Collective names what is run, as nccl-tests does.
+type Collective int
+
+// Collectives. SendRecv is nccl-tests' shift along the ring of ranks: each rank
+// sends to the next and receives from the previous one.
+const (
+	AllReduce Collective = iota
+	AllGather
+	ReduceScatter
+	Broadcast
+	Reduce
+	SendRecv
+	AllToAll
+)
+
+var collectiveNames = []string{"allreduce", "allgather", "reducescatter", "broadcast", "reduce", "sendrecv", "alltoall"}
+
+func (c Collective) String() string { return name(collectiveNames, int(c)) }
+
+// ParseCollective takes NCCL's or nccl-tests' name, whatever its case.
+func ParseCollective(s string) (Collective, error) {
+	i, err := parse("collective", collectiveNames, strings.ReplaceAll(s, "_", ""))
+	return Collective(i), err
+}
+
+// Algorithm is NCCL's; the values are NCCL's, as older logs print them.
+type Algorithm int
+
+// Algorithms.
+const (
+	Tree Algorithm = iota
+	Ring
+	CollNetDirect
+	CollNetChain
+	NVLS
+	NVLSTree
+	PAT
+)
+
+var algorithmNames = []string{"tree", "ring", "collnetdirect", "collnetchain", "nvls", "nvlstree", "pat"}
+
+func (a Algorithm) String() string { return name(algorithmNames, int(a)) }
+
+// ParseAlgorithm takes NCCL's name, whatever its case.
+func ParseAlgorithm(s string) (Algorithm, error) {
+	i, err := parse("algorithm", algorithmNames, strings.ReplaceAll(s, "_", ""))
+	return Algorithm(i), err
+}
+
+// Protocol is NCCL's; the values are NCCL's, as older logs print them.
+type Protocol int
+
+// Protocols.
+const (
+	LL Protocol = iota
+	LL128
+	Simple
+)
+
+var protocolNames = []string{"ll", "ll128", "simple"}
+
+func (p Protocol) String() string { return name(protocolNames, int(p)) }
+
+// ParseProtocol takes NCCL's name, whatever its case.
+func ParseProtocol(s string) (Protocol, error) {
+	i, err := parse("protocol", protocolNames, s)
+	return Protocol(i), err
+}
+
+func name(names []string, i int) string {
+	if i < 0 || i >= len(names) {
+		return fmt.Sprint(i)
+	}
+	return names[i]
+}
+
+func parse(what string, names []string, s string) (int, error) {
+	for i, n := range names {
+		if strings.EqualFold(s, n) {
+			return i, nil
+		}
+	}
+	return 0, fmt.Errorf("%s %q: must be one of %s", what, s, strings.Join(names, ", "))
+}
+
+// Links is the place of one rank in the tree of one channel.
+type Links struct {
+	Up   int   // -1 at the root
+	Down []int // at most 3; -1 is skipped
+}
+
+// Decision is what NCCL decided for one call, taken from its log. A zero in a
+// field marked so means NCCL's default.
+type Decision struct {
+	Version  int // as ncclGetVersion gives it: 22203 is 2.22.3
+	Coll     Collective
+	Algo     Algorithm // of SendRecv and AllToAll: not used
+	Proto    Protocol  // of SendRecv and AllToAll: not used
+	Ranks    int
+	Count    uint64 // elements as NCCL's call takes them: AllGather: sent per rank; ReduceScatter: received per rank; SendRecv, AllToAll: per peer
+	ElemSize uint64 // bytes: 1, 2, 4 or 8
+	Root     int    // of Broadcast and Reduce
+
+	Channels int       // of the communicator ("N coll channels" in the log)
+	Rings    [][]int   // per channel: the ranks in ring order
+	Trees    [][]Links // per channel and rank
+
+	MaxChannels     int // channels for this call, where a tuner set them; 0: by ThreadThreshold
+	MaxThreads      int // "Max NThreads" of this algorithm and protocol; 0: default
+	ThreadThreshold int // "threadThresholds" of this algorithm and protocol; 0: default
+
+	BuffSize      int // NCCL_BUFFSIZE; 0: default
+	LLBuffSize    int // NCCL_LL_BUFFSIZE; 0: default
+	LL128BuffSize int // NCCL_LL128_BUFFSIZE; 0: default
+
+	P2PChannels        int // "N p2p channels"
+	P2PChannelsPerPeer int // "N p2p channels per peer"
+	P2PChunkSize       int // "P2P Chunksize set to N"; 0: default
+
+	Iterations int // calls back to back that are timed; 0: as many as it takes to reach a steady state
+}
+
+// isP2P says whether the call is made of ncclSend and ncclRecv.
+func (d *Decision) isP2P() bool { return d.Coll == SendRecv || d.Coll == AllToAll }
+
+// validate checks what does not depend on the algorithm.
+func (d *Decision) validate() error {
+	if _, err := rulesOf(d.Version); err != nil {
+		return err
+	}
+	if d.Coll < 0 || int(d.Coll) >= len(collectiveNames) {
+		return fmt.Errorf("collective %d: unknown", d.Coll)
+	}
+	if d.Ranks < 1 {
+		return fmt.Errorf("ranks %d: must be at least 1", d.Ranks)
+	}
+	switch d.ElemSize {
+	case 1, 2, 4, 8:
+	default:
+		return fmt.Errorf("element size %d: must be 1, 2, 4 or 8 bytes", d.ElemSize)
+	}
+	if d.Root < 0 || d.Root >= d.Ranks {
+		return fmt.Errorf("root %d: must be 0 to %d", d.Root, d.Ranks-1)
+	}
+	if d.Iterations < 0 {
+		return fmt.Errorf("iterations %d: must not be negative", d.Iterations)
+	}
+	for _, n := range []int{d.BuffSize, d.LLBuffSize, d.LL128BuffSize, d.P2PChunkSize, d.MaxThreads, d.ThreadThreshold, d.MaxChannels} {
+		if n < 0 {
+			return fmt.Errorf("size, thread or channel count %d: must not be negative", n)
+		}
+	}
+	if d.isP2P() {
+		return nil
+	}
+	return d.validateColl()
+}
+
+func (d *Decision) validateColl() error {
+	if d.Proto < LL || d.Proto > Simple {
+		return fmt.Errorf("protocol %d: unknown", d.Proto)
+	}
+	if d.Channels < 1 || d.Channels > 64 {
+		return fmt.Errorf("channels %d: must be 1 to 64", d.Channels)
+	}
+	switch {
+	case d.Algo == Ring:
+		return d.validateRings()
+	case d.Algo == Tree && d.Coll == AllReduce:
+		return d.validateTrees()
+	}
+	return fmt.Errorf("%v by %v/%v on NCCL %s: the model does not know this schedule", d.Coll, d.Algo, d.Proto, versionString(d.Version))
+}
+
+func (d *Decision) validateRings() error {
+	if len(d.Rings) < d.Channels {
+		return fmt.Errorf("%d rings for %d channels: one per channel is needed", len(d.Rings), d.Channels)
+	}
+	for c, ring := range d.Rings[:d.Channels] {
+		seen := make([]bool, d.Ranks)
+		for _, r := range ring {
+			if r < 0 || r >= d.Ranks || seen[r] {
+				return fmt.Errorf("ring of channel %d %v: must hold each of %d ranks once", c, ring, d.Ranks)
+			}
+			seen[r] = true
+		}
+		if len(ring) != d.Ranks {
+			return fmt.Errorf("ring of channel %d %v: must hold each of %d ranks once", c, ring, d.Ranks)
+		}
+	}
+	return nil
+}
+
+func (d *Decision) validateTrees() error {
+	if len(d.Trees) < d.Channels {
+		return fmt.Errorf("%d trees for %d channels: one per channel is needed", len(d.Trees), d.Channels)
+	}
+	for c, tree := range d.Trees[:d.Channels] {
+		if len(tree) != d.Ranks {
+			return fmt.Errorf("tree of channel %d: %d ranks, want %d", c, len(tree), d.Ranks)
+		}
+		if err := checkTree(tree); err != nil {
+			return fmt.Errorf("tree of channel %d: %w", c, err)
+		}
+	}
+	return nil
+}
+
+// checkTree wants one root from which every rank is reached once, by links that
+// both ends agree on.
+func checkTree(tree []Links) error {
+	reached := 0
+	var walk func(r, up int) error
+	walk = func(r, up int) error {
+		if r < 0 || r >= len(tree) || tree[r].Up != up || reached == len(tree) {
+			return fmt.Errorf("rank %d: the two ends of its links disagree", r)
+		}
+		reached++
+		for _, c := range tree[r].Down {
+			if c == -1 {
+				continue
+			}
+			if err := walk(c, r); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	root := -1
+	for r := range tree {
+		if tree[r].Up == -1 {
+			if root >= 0 {
+				return fmt.Errorf("ranks %d and %d: two roots", root, r)
+			}
+			root = r
+		}
+	}
+	if root < 0 {
+		return fmt.Errorf("no root")
+	}
+	if err := walk(root, -1); err != nil {
+		return err
+	}
+	if reached != len(tree) {
+		return fmt.Errorf("%d of %d ranks hang on the root", reached, len(tree))
+	}
+	return nil
+}
+
+func versionString(v int) string {
+	return fmt.Sprintf("%d.%d.%d", v/10000, v/100%100, v%100)
+}

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package expect
+
+// plan is one call as every rank's kernel and proxy carry it out.
+type plan struct {
+	conns  []connSpec
+	blocks []block
+	byEnds map[[3]int]int // conns by source, destination and channel
+}
+
+// connSpec is one direction between two ranks on one channel.
+type connSpec struct {
+	src, dst, channel int
+	p2p               bool
+	sendSlots         uint64 // messages in flight between kernel and network
+	recvSlots         uint64 // irecvs posted ahead
+	batch             int    // p2p: which of the channel's batches uses it
+}
+
+// block is what one rank's kernel does on one channel: batches one after another,
+// the programs of a batch at the same time.
+type block struct {
+	rank, channel int
+	batches       [][]program
+}
+
+// program is a list of actions, grouped into loops so that a long one stays short.
+type program []loop
+
+type loop struct {
+	actions []action
+	repeat  int
+}
+
+// action waits for one message on each of recv and a free slot on each of send,
+// then sends a message of so many bytes on each of send.
+type action struct {
+	recv, send []int // indices of plan.conns
+	slice
+}
+
+func newPlan() *plan { return &plan{byEnds: map[[3]int]int{}} }
+
+// conn returns the index of a collective's connection, making it on first use.
+func (p *plan) conn(src, dst, channel int, slots uint64) int {
+	key := [3]int{src, dst, channel}
+	i, ok := p.byEnds[key]
+	if !ok {
+		i = len(p.conns)
+		p.byEnds[key] = i
+		p.conns = append(p.conns, connSpec{src: src, dst: dst, channel: channel, sendSlots: slots, recvSlots: slots})
+	}
+	return i
+}
+
+func (p *plan) add(rank, channel int, programs ...program) {
+	p.blocks = append(p.blocks, block{rank: rank, channel: channel, batches: [][]program{programs}})
+}
+
+// each calls f for every action with the number of times it is done.
+func (b *block) each(f func(a *action, times int)) {
+	for _, batch := range b.batches {
+		for _, prog := range batch {
+			for _, l := range prog {
+				for i := range l.actions {
+					f(&l.actions[i], l.repeat)
+				}
+			}
+		}
+	}
+}
+
+// loops returns the repetitions of the longest and of the shortest program's
+// longest loop: what may be cut is less than the latter.
+func (p *plan) loops() (most, least int) {
+	least = -1
+	for i := range p.blocks {
+		for _, batch := range p.blocks[i].batches {
+			for _, prog := range batch {
+				n := 0
+				for _, l := range prog {
+					n = max(n, l.repeat)
+				}
+				most = max(most, n)
+				if least < 0 || n < least {
+					least = n
+				}
+			}
+		}
+	}
+	return most, max(least, 0)
+}
+
+// cut returns the plan with n repetitions fewer of every program's full loop.
+func (p *plan) cut(n int) *plan {
+	q := *p
+	q.blocks = make([]block, len(p.blocks))
+	for i, b := range p.blocks {
+		q.blocks[i] = block{rank: b.rank, channel: b.channel}
+		for _, batch := range b.batches {
+			var progs []program
+			for _, prog := range batch {
+				c := append(program(nil), prog...)
+				for j := range c {
+					if c[j].repeat > n {
+						c[j].repeat -= n
+						break
+					}
+				}
+				progs = append(progs, c)
+			}
+			q.blocks[i].batches = append(q.blocks[i].batches, progs)
+		}
+	}
+	return &q
+}
+
+// plan makes the plan of a collective.
+func (c *call) plan() (*plan, error) {
+	if c.isP2P() {
+		return c.p2pPlan()
+	}
+	parts, err := c.parts()
+	if err != nil {
+		return nil, err
+	}
+	p := newPlan()
+	for _, part := range parts {
+		switch {
+		case c.Algo == Tree:
+			c.treePlan(p, part)
+		case c.Coll == AllReduce:
+			c.ringPlan(p, part, c.allReduceLoop)
+		case c.Coll == AllGather || c.Coll == ReduceScatter:
+			c.ringPlan(p, part, c.gatherLoop)
+		default:
+			c.ringPlan(p, part, c.chainLoop)
+		}
+	}
+	return p, nil
+}
+
+// slots is the number of messages that fit a connection's buffer.
+func (c *call) slots() uint64 {
+	_, slice := c.steps()
+	return ncclSteps / slice
+}

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package expect
+
+import "github.com/ddlemu/ddlemu/shaper/link"
+
+// proxies lets both proxies of a connection do what they can at this instant.
+func (s *sim) proxies(i int) {
+	c := &s.conns[i]
+	if c.flow == nil {
+		return
+	}
+	moved := false
+	for c.sent < c.written && c.sent < c.sendOps.allowed(c) {
+		if _, ok := c.flow.Post(c.sizes[c.sent%c.sendSlots], s.now); !ok {
+			break // the flow is full: tried again when it has given messages back
+		}
+		c.sent++
+		moved = true
+	}
+	// LL and LL128 kernels may consume an empty message before it arrives.
+	for c.posted < c.received()+c.recvSlots && c.posted < c.recvOps.allowed(c) {
+		if !c.flow.Recv(s.now) {
+			break
+		}
+		c.posted++
+		moved = true
+	}
+	if moved {
+		s.advance(i)
+	}
+}
+
+// received is how many messages are done for the receiving proxy.
+func (c *conn) received() uint64 { return min(c.arrived, c.consumed) }
+
+// advance takes the flow's steps that are due and tells both ends.
+func (s *sim) advance(i int) {
+	c := &s.conns[i]
+	next := c.flow.Advance(s.now)
+	arrived, acked := c.arrived, c.acked
+	for c.arrived < min(c.sent, c.posted) {
+		m := c.flow.Message(c.arrived)
+		if t := max(m.Due, m.Recv); t > s.now {
+			next = min(next, t)
+			break
+		}
+		c.arrived++
+	}
+	for c.acked < c.sent {
+		m := c.flow.Message(c.acked)
+		if m.Sent > s.now {
+			next = min(next, m.Sent)
+			break
+		}
+		c.acked++
+	}
+	for c.taken < min(c.arrived, c.acked) {
+		c.flow.Take()
+		c.taken++
+	}
+	s.stalls += c.flow.Stalls
+	c.flow.Stalls = 0
+	s.heap.set(i, next)
+	if c.arrived > arrived {
+		s.wake(c.receiver)
+	}
+	if c.acked > acked {
+		s.wake(c.sender)
+	}
+	if c.arrived > arrived || c.acked > acked {
+		s.nextOp(c.sendOps)
+		s.nextOp(c.recvOps)
+		s.proxies(i)
+	}
+}
+
+// nextOp begins the queue's next operation once the current one is complete.
+func (s *sim) nextOp(o *ops) {
+	for {
+		n := uint64(len(o.batches))
+		batch := o.batches[o.current%n]
+		for _, i := range batch {
+			c := &s.conns[i]
+			done := c.acked
+			if o.recv {
+				done = c.received()
+			}
+			if done < (o.current/n+1)*c.each {
+				return
+			}
+		}
+		o.current++
+		for _, i := range o.batches[o.current%n] {
+			s.wake(s.conns[i].sender)
+			s.proxies(i)
+		}
+	}
+}
+
+// wakes is a heap of connections by the time at which their flow has to be looked
+// at again; ties go to the lower index.
+type wakes struct {
+	at    []int64 // by connection
+	place []int   // of a connection in order
+	order []int
+}
+
+func (h *wakes) init(n int) {
+	h.at, h.place, h.order = make([]int64, n), make([]int, n), make([]int, n)
+	for i := range n {
+		h.at[i], h.place[i], h.order[i] = link.Never, i, i
+	}
+}
+
+func (h *wakes) first() int64 {
+	if len(h.order) == 0 {
+		return link.Never
+	}
+	return h.at[h.order[0]]
+}
+
+// pop returns the earliest connection and takes it out of the running until set.
+func (h *wakes) pop() (int64, int) {
+	t := h.first()
+	if t == link.Never {
+		return t, -1
+	}
+	i := h.order[0]
+	h.set(i, link.Never)
+	return t, i
+}
+
+func (h *wakes) less(a, b int) bool {
+	return h.at[a] < h.at[b] || h.at[a] == h.at[b] && a < b
+}
+
+// set changes a connection's time.
+func (h *wakes) set(i int, t int64) {
+	h.at[i] = t
+	k := h.place[i]
+	for k > 0 && h.less(i, h.order[(k-1)/2]) {
+		k = h.swap(k, (k-1)/2)
+	}
+	for {
+		child := 2*k + 1
+		if child >= len(h.order) {
+			return
+		}
+		if child+1 < len(h.order) && h.less(h.order[child+1], h.order[child]) {
+			child++
+		}
+		if !h.less(h.order[child], i) {
+			return
+		}
+		k = h.swap(k, child)
+	}
+}
+
+// swap exchanges two places and returns the second.
+func (h *wakes) swap(a, b int) int {
+	x, y := h.order[a], h.order[b]
+	h.order[a], h.order[b] = y, x
+	h.place[x], h.place[y] = b, a
+	return b
+}

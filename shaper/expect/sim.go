@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package expect
+
+import (
+	"fmt"
+
+	"github.com/ddlemu/ddlemu/shaper/link"
+)
+
+// sim plays a plan again and again, back to back, in virtual time. Times are ns
+// since the start, when every rank launches its first kernel.
+type sim struct {
+	now    int64
+	conns  []conn
+	progs  []run
+	blocks []blockRun
+	ranks  []rankRun
+	heap   wakes
+	dirty  []int // programs that may be able to go on
+	stalls uint64
+}
+
+// conn is a connection as both kernels and both proxies see it. All counts are
+// of messages since the start.
+type conn struct {
+	connSpec
+	flow *link.Flow // nil within a node
+	each uint64     // messages per call
+
+	written    uint64   // by the sending kernel
+	sent       uint64   // isend posted by the sending proxy
+	acked      uint64   // completed for the sending proxy
+	posted     uint64   // irecv posted by the receiving proxy
+	arrived    uint64   // visible to the receiving kernel
+	consumed   uint64   // by the receiving kernel
+	taken      uint64   // given back to the flow
+	sizes      []uint64 // of the messages written, by number modulo slots
+	sender     int      // programs
+	receiver   int
+	sendOps    *ops
+	recvOps    *ops
+	sharesSend bool // p2p: the proxy hands out the slots of the running operation only
+}
+
+// ops is the order in which a proxy runs the operations of connections that
+// share one queue: operation o is batch o modulo len(batches) of a call.
+type ops struct {
+	batches [][]int // conns
+	recv    bool
+	current uint64
+}
+
+// allowed is how many messages of connection c its proxy may have begun.
+func (o *ops) allowed(c *conn) uint64 {
+	n := uint64(len(o.batches))
+	calls := o.current / n
+	if uint64(c.batch) <= o.current%n {
+		calls++
+	}
+	return calls * c.each
+}
+
+// run is one program being played.
+type run struct {
+	prog                 program
+	block                int
+	loop, times, at      int
+	queued, active, done bool
+}
+
+type blockRun struct {
+	rank    int
+	batches [][]int // programs
+	batch   int
+	left    int // programs of the batch that have not ended
+}
+
+type rankRun struct {
+	blocks []int
+	left   int     // blocks that have not ended
+	ends   []int64 // of each call
+}
+
+// newSim sets up the connections of p on a fresh fabric.
+func newSim(p *plan, f *Fabric, ranks int) (*sim, error) {
+	s := &sim{conns: make([]conn, len(p.conns)), ranks: make([]rankRun, ranks)}
+	for i, spec := range p.conns {
+		c := &s.conns[i]
+		c.connSpec = spec
+		c.sizes = make([]uint64, spec.sendSlots)
+		c.sharesSend = spec.p2p
+		if f.Node(spec.src) == f.Node(spec.dst) {
+			continue
+		}
+		path, reverse, err := f.Path(Conn{Src: spec.src, Dst: spec.dst, Channel: spec.channel, P2P: spec.p2p})
+		if err != nil {
+			return nil, fmt.Errorf("path of rank %d to rank %d on channel %d: %w", spec.src, spec.dst, spec.channel, err)
+		}
+		if len(path) == 0 || len(path) > link.MaxHops {
+			return nil, fmt.Errorf("path of rank %d to rank %d: %d hops, want 1 to %d", spec.src, spec.dst, len(path), link.MaxHops)
+		}
+		id := uint64(spec.src)<<40 | uint64(spec.dst)<<16 | uint64(spec.channel)
+		c.flow = link.NewFlow(id, f.Seed, path, reverse, f.Transport, f.Tables)
+	}
+	s.addBlocks(p)
+	s.addOps()
+	s.heap.init(len(s.conns))
+	return s, nil
+}
+
+func (s *sim) addBlocks(p *plan) {
+	for _, b := range p.blocks {
+		br := blockRun{rank: b.rank}
+		for _, batch := range b.batches {
+			var ids []int
+			for _, prog := range batch {
+				id := len(s.progs)
+				ids = append(ids, id)
+				s.progs = append(s.progs, run{prog: prog, block: len(s.blocks)})
+				s.attach(id, prog)
+			}
+			br.batches = append(br.batches, ids)
+		}
+		s.ranks[b.rank].blocks = append(s.ranks[b.rank].blocks, len(s.blocks))
+		s.blocks = append(s.blocks, br)
+	}
+}
+
+// attach notes which program is at either end of each connection.
+func (s *sim) attach(id int, prog program) {
+	for _, l := range prog {
+		for _, a := range l.actions {
+			for _, i := range a.recv {
+				s.conns[i].receiver = id
+			}
+			for _, i := range a.send {
+				s.conns[i].sender = id
+				s.conns[i].each += uint64(l.repeat)
+			}
+		}
+	}
+}
+
+// addOps gives each connection of a collective its own queues, and those of p2p
+// one queue per rank, channel and direction.
+func (s *sim) addOps() {
+	shared := map[[3]int]*ops{}
+	queue := func(i, rank, recv int) *ops {
+		c := &s.conns[i]
+		o := &ops{recv: recv == 1}
+		if c.p2p {
+			key := [3]int{rank, c.channel, recv}
+			if shared[key] == nil {
+				shared[key] = o
+			}
+			o = shared[key]
+		}
+		for len(o.batches) <= c.batch {
+			o.batches = append(o.batches, nil)
+		}
+		o.batches[c.batch] = append(o.batches[c.batch], i)
+		return o
+	}
+	for i := range s.conns {
+		c := &s.conns[i]
+		if c.flow == nil {
+			continue
+		}
+		c.sendOps = queue(i, c.src, 0)
+		c.recvOps = queue(i, c.dst, 1)
+	}
+}
+
+// play goes on until every rank has ended so many calls.
+func (s *sim) play(calls int) error {
+	for r := range s.ranks {
+		if s.now == 0 && len(s.ranks[r].ends) == 0 {
+			s.launch(r)
+		}
+	}
+	for i := range s.conns {
+		s.proxies(i)
+	}
+	s.settle()
+	for !s.ended(calls) {
+		t, i := s.heap.pop()
+		if t == link.Never {
+			return s.stuck()
+		}
+		s.now = max(s.now, t)
+		s.advance(i)
+		for s.heap.first() <= s.now {
+			_, i := s.heap.pop()
+			s.advance(i)
+		}
+		s.settle()
+	}
+	return nil
+}
+
+func (s *sim) ended(calls int) bool {
+	for r := range s.ranks {
+		if len(s.ranks[r].ends) < calls && len(s.ranks[r].blocks) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+func (s *sim) stuck() error {
+	for i := range s.conns {
+		if c := &s.conns[i]; c.flow != nil && c.flow.Broken {
+			return fmt.Errorf("rank %d to rank %d: the link is down for longer than the transport waits", c.src, c.dst)
+		}
+	}
+	return fmt.Errorf("the schedule cannot go on at %d ns: the model of it is wrong", s.now)
+}
+
+// launch starts the rank's next kernel.
+func (s *sim) launch(r int) {
+	s.ranks[r].left = len(s.ranks[r].blocks)
+	for _, b := range s.ranks[r].blocks {
+		s.blocks[b].batch = 0
+		s.start(b)
+	}
+}
+
+// start begins the current batch of a block.
+func (s *sim) start(b int) {
+	br := &s.blocks[b]
+	br.left = len(br.batches[br.batch])
+	for _, id := range br.batches[br.batch] {
+		p := &s.progs[id]
+		p.loop, p.times, p.at, p.active = 0, 0, 0, true
+		s.wake(id)
+	}
+}
+
+func (s *sim) wake(id int) {
+	if p := &s.progs[id]; p.active && !p.queued {
+		p.queued = true
+		s.dirty = append(s.dirty, id)
+	}
+}
+
+// settle lets every program go as far as it can at this instant.
+func (s *sim) settle() {
+	for len(s.dirty) > 0 {
+		id := s.dirty[0]
+		s.dirty = s.dirty[1:]
+		s.progs[id].queued = false
+		s.goOn(id)
+	}
+	s.dirty = nil
+}
+
+// goOn does the program's actions until one has to wait.
+func (s *sim) goOn(id int) {
+	p := &s.progs[id]
+	for p.active {
+		if p.loop == len(p.prog) {
+			p.active = false
+			s.programEnded(p.block)
+			return
+		}
+		l := &p.prog[p.loop]
+		a := &l.actions[p.at]
+		if !s.ready(a) {
+			return
+		}
+		if p.at++; p.at == len(l.actions) {
+			p.at = 0
+			if p.times++; p.times == l.repeat {
+				p.times = 0
+				p.loop++
+			}
+		}
+		s.act(a)
+	}
+}
+
+// ready says whether all that action a waits for is there.
+func (s *sim) ready(a *action) bool {
+	for _, i := range a.recv {
+		if c := &s.conns[i]; !a.empty && c.arrived == c.consumed {
+			return false
+		}
+	}
+	for _, i := range a.send {
+		if !s.conns[i].slotFree() {
+			return false
+		}
+	}
+	return true
+}
+
+// slotFree says whether the kernel may write the connection's next message.
+func (c *conn) slotFree() bool {
+	if c.flow == nil {
+		return c.written < c.consumed+c.sendSlots
+	}
+	if c.sharesSend && c.written >= c.sendOps.allowed(c) {
+		return false
+	}
+	return c.written < c.acked+c.sendSlots
+}
+
+func (s *sim) act(a *action) {
+	for _, i := range a.send {
+		c := &s.conns[i]
+		c.sizes[c.written%c.sendSlots] = a.bytes
+		c.written++
+		if c.flow == nil {
+			c.arrived++
+			s.wake(c.receiver)
+		}
+	}
+	for _, i := range a.recv {
+		c := &s.conns[i]
+		c.consumed++
+		if c.flow == nil {
+			s.wake(c.sender)
+		}
+	}
+	for _, i := range a.send {
+		s.proxies(i)
+	}
+	for _, i := range a.recv {
+		s.proxies(i)
+	}
+}
+
+// programEnded starts what comes after the last program of a batch.
+func (s *sim) programEnded(b int) {
+	br := &s.blocks[b]
+	if br.left--; br.left > 0 {
+		return
+	}
+	if br.batch++; br.batch < len(br.batches) {
+		s.start(b)
+		return
+	}
+	r := &s.ranks[br.rank]
+	if r.left--; r.left == 0 {
+		r.ends = append(r.ends, s.now)
+		s.launch(br.rank)
+	}
+}

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package state
+
+import (
+	"math/bits"
+
+	"github.com/ddlemu/ddlemu/shaper/link"
+)
+
+// Magic and Version open the file. Any change of the layout raises Version: a
+// fabric lives no longer than a boot, so older files are refused, not converted.
+const (
+	Magic   = 0x31756d656c6464ff // "\xffddlemu1"
+	Version = 1
+)
+
+// Kinds of hops.
+const (
+	TxPort uint32 = iota
+	RxPort
+	Link
+)
+
+// SizeClasses are the classes of message sizes that the verdict judges: up to
+// 4 KiB, 64 KiB, 1 MiB, and larger.
+const SizeClasses = 4
+
+// LateBuckets is the number of buckets of a lateness histogram.
+const LateBuckets = 128
+
+// Names in the file are NUL-terminated.
+const nameSize = 64
+
+// Block is an immutable block of parameters. See layout.h.
+type Block struct {
+	NsNum, NsDen                           uint64
+	Latency                                int64
+	JitterKind, Policy                     uint32
+	Jitter                                 int64
+	LossP, LossBadP, GoodToBad, BadToGood  uint64
+	QueueNs                                int64
+	Payload, PerPacket, Segment, Down      uint32
+	StatedBandwidth                        uint64
+	StatedLatency, StatedJitter            int64
+	StatedLossP, StatedBadP                float64
+	StatedGoodToBad, StatedBadToGood       float64
+	StatedQueue                            uint64
+	StatedMTU, StatedHeader, StatedFraming uint32
+	_                                      uint32
+	Retired                                int64
+}
+
+// Hop is a port or a link. See layout.h.
+type Hop struct {
+	ID, Kind, Src, Dst uint32
+	Params             uint32
+	_                  [11]uint32
+	NextFree           int64
+	_                  [7]uint64
+	Bytes, Wire        uint64
+	Segments, Drops    uint64
+	BusyNs             int64
+	_                  [3]uint64
+}
+
+// Class is what one job did in one size class of one link.
+type Class struct {
+	Messages, Bytes  uint64
+	OverP50, OverP99 uint64
+	SumLate, SumTime int64
+	MaxLate          int64
+	Late             [LateBuckets]uint32
+}
+
+// Cell is what one job did on one link.
+type Cell struct {
+	Size                      [SizeClasses]Class
+	ModelBusy, WallBusy       int64
+	FirstPosted, LastVisible  int64
+	Distortion                int64
+	Stalls, Aborted, LateSend uint64
+}
+
+type transportBlock struct {
+	Kind, SelectiveRepeat           uint32
+	SendBuffer, Window              uint64
+	RTO, DownTimeout, Overhead, Gap int64
+}
+
+type header struct {
+	Magic                                            uint64
+	Version, HeaderSize                              uint32
+	FileSize                                         uint64
+	BootID                                           [16]byte
+	TimeNamespace                                    uint64
+	UID, Closed                                      uint32
+	Created                                          int64
+	FabricID                                         uint64
+	Seed                                             uint64
+	TimeScale, Nodes, GPUsPerNode, NICsPerNode       uint32
+	Hops, Links, Paths, Blocks                       uint32
+	Jobs, Participants, Events, ConfigLen            uint32
+	HopsOff, PathsOff, BlocksOff, JobsOff, CellsOff  uint64
+	ParticipantsOff, EventsOff, TablesOff, ConfigOff uint64
+	Transport                                        transportBlock
+	NextEvent                                        uint64
+	Name, Profile                                    [nameSize]byte
+}
+
+// pathEntry is the way from one NIC to another.
+type pathEntry struct {
+	Hops    [link.MaxHops]uint16
+	N       uint8 // 0: no path
+	Private uint8 // bit i: hop i is fed by hop i-1 alone
+	_       [6]uint8
+}
+
+// jobEntry is one job: the ranks that share a counter set.
+type jobEntry struct {
+	Key     uint64
+	State   uint32
+	Ranks   uint32 // participants that joined, ever
+	Left    uint32 // of these, the ones that left in order
+	Died    uint32
+	Flags   uint64 // reasons for INVALID, see Reason
+	Started int64
+	Ended   int64
+	Nodes   uint32 // nodes that NCCL itself counted, 0 = not known
+	World   uint32
+	Printed uint32
+	_       uint32
+	NodeSet [4]uint64 // emulated nodes of the ranks that joined
+	_       [4]uint64
+}
+
+// participantEntry is one process that takes part. Its owner holds a record lock
+// on the first byte of its slot.
+type participantEntry struct {
+	State  uint32
+	PID    uint32 // for display only, never signalled
+	Job    uint32
+	Rank   int32
+	Node   int32
+	World  int32
+	Joined int64
+	Rings  uint64 // bytes of shared memory reserved
+	Budget uint64
+	GPU    [40]byte // PCI bus id, to find ranks that share a GPU
+	_      [40]byte
+}
+
+// eventEntry is one line of the event ring.
+type eventEntry struct {
+	Sequence uint64 // 1 + index when complete, 0 while being written
+	Time     int64
+	Text     [112]byte
+}
+
+// Bucket is the histogram bucket of a lateness in ns: HDR-style, two bits of
+// mantissa per power of two, the last one open. Buckets 0 to 7 hold 0 to 7 ns.
+func Bucket(late int64) int {
+	if late < 8 {
+		return int(max(late, 0))
+	}
+	e := 63 - bits.LeadingZeros64(uint64(late))
+	return min((e-1)*4+int(late>>(e-2)&3), LateBuckets-1)
+}
+
+// BucketFloor is the smallest lateness of bucket b, in ns.
+func BucketFloor(b int) int64 {
+	if b < 8 {
+		return int64(b)
+	}
+	return int64(4+b%4) << (b/4 - 1)
+}
