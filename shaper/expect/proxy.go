@@ -36,6 +36,7 @@ func (c *conn) received() uint64 { return min(c.arrived, c.consumed) }
 
 // advance takes the flow's steps that are due and tells both ends.
 func (s *sim) advance(i int) {
+	s.steps++
 	c := &s.conns[i]
 	next := c.flow.Advance(s.now)
 	arrived, acked := c.arrived, c.acked

@@ -18,6 +18,8 @@ type sim struct {
 	ranks  []rankRun
 	heap   wakes
 	dirty  []int // programs that may be able to go on
+	played bool  // the first kernels are launched
+	steps  uint64
 	stalls uint64
 }
 
@@ -63,10 +65,10 @@ func (o *ops) allowed(c *conn) uint64 {
 
 // run is one program being played.
 type run struct {
-	prog                 program
-	block                int
-	loop, times, at      int
-	queued, active, done bool
+	prog            program
+	block           int
+	loop, times, at int
+	queued, active  bool
 }
 
 type blockRun struct {
@@ -174,15 +176,16 @@ func (s *sim) addOps() {
 
 // play goes on until every rank has ended so many calls.
 func (s *sim) play(calls int) error {
-	for r := range s.ranks {
-		if s.now == 0 && len(s.ranks[r].ends) == 0 {
+	if !s.played {
+		s.played = true
+		for r := range s.ranks {
 			s.launch(r)
 		}
+		for i := range s.conns {
+			s.proxies(i)
+		}
+		s.settle()
 	}
-	for i := range s.conns {
-		s.proxies(i)
-	}
-	s.settle()
 	for !s.ended(calls) {
 		t, i := s.heap.pop()
 		if t == link.Never {
@@ -246,13 +249,12 @@ func (s *sim) wake(id int) {
 
 // settle lets every program go as far as it can at this instant.
 func (s *sim) settle() {
-	for len(s.dirty) > 0 {
-		id := s.dirty[0]
-		s.dirty = s.dirty[1:]
+	for k := 0; k < len(s.dirty); k++ {
+		id := s.dirty[k]
 		s.progs[id].queued = false
 		s.goOn(id)
 	}
-	s.dirty = nil
+	s.dirty = s.dirty[:0]
 }
 
 // goOn does the program's actions until one has to wait.
@@ -283,7 +285,7 @@ func (s *sim) goOn(id int) {
 // ready says whether all that action a waits for is there.
 func (s *sim) ready(a *action) bool {
 	for _, i := range a.recv {
-		if c := &s.conns[i]; !a.empty && c.arrived == c.consumed {
+		if c := &s.conns[i]; !a.empty && c.arrived <= c.consumed {
 			return false
 		}
 	}
@@ -327,7 +329,10 @@ func (s *sim) act(a *action) {
 		s.proxies(i)
 	}
 	for _, i := range a.recv {
-		s.proxies(i)
+		if c := &s.conns[i]; c.flow != nil {
+			s.nextOp(c.recvOps)
+			s.proxies(i)
+		}
 	}
 }
 

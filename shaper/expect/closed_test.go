@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package expect
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/ddlemu/ddlemu/shaper/link"
+)
+
+// far is a link whose latency dwarfs all else.
+func far(tr link.Transport) star {
+	s := eth1(tr)
+	s.latency = 20 * time.Millisecond
+	return s
+}
+
+// Two ranks and a few bytes: the data goes there and back, and with rdma the next
+// call's receives are posted, and known to the sender, one latency later.
+func TestSmallAllReduceCountsLatencies(t *testing.T) {
+	const lat = 20e6
+	for _, tc := range []struct {
+		name          string
+		tr            link.Transport
+		proto         Protocol
+		bytes         uint64
+		first, steady float64
+	}{
+		{"tcp simple", tcp(), Simple, 8, 2, 2},
+		{"tcp ll", tcp(), LL, 8, 2, 2},
+		{"tcp ll128", tcp(), LL128, 8, 2, 2},
+		{"rdma simple", rdma(), Simple, 8, 3, 3},
+		{"rdma ll, both chunks filled", rdma(), LL, 32, 3, 3},
+		{"rdma ll128, both chunks filled", rdma(), LL128, 32, 3, 3},
+		// 8 bytes fill one of the two chunks. LL does not wait for the empty one, so
+		// that one rank is done after two latencies and posts its receives early.
+		{"rdma ll, one chunk empty", rdma(), LL, 8, 3, 2},
+		{"rdma ll128, one chunk empty", rdma(), LL128, 8, 3, 2},
+	} {
+		e := simulate(t, decide(AllReduce, Ring, tc.proto, 2, 1, tc.bytes), far(tc.tr))
+		// Beyond the latencies only a few packets are sent.
+		for _, v := range []struct{ got, latencies float64 }{{e.First, tc.first}, {e.Time, tc.steady}} {
+			if v.got < v.latencies*lat || v.got > v.latencies*lat+60e3 {
+				t.Errorf("%s: %.4f ms, want %.0f latencies of 20 ms", tc.name, v.got/1e6, v.latencies)
+			}
+		}
+	}
+}
+
+// The same to the nanosecond.
+func TestSmallAllReduceExact(t *testing.T) {
+	const lat = 20_000_000
+	s := far(tcp())
+	f, err := s.build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	path, _, err := f.Path(Conn{Src: 0, Dst: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	empty, full := path[0].Params.Serialise(0), path[0].Params.Serialise(8)
+	// Rank 1 sends its 8 bytes in the first of two slices; rank 0 adds and sends them
+	// back at once. The call ends with the empty slice behind them.
+	want := float64(2*(lat+full) + empty)
+	if e := simulate(t, decide(AllReduce, Ring, Simple, 2, 1, 8), s); e.First != want {
+		t.Errorf("first call %.0f ns, want %.0f", e.First, want)
+	}
+}
+
+func TestLargeRingTakesPayloadRate(t *testing.T) {
+	const size = 32 << 20
+	for _, tc := range []struct {
+		coll  Collective
+		ranks int
+		count func(n float64) float64 // bytes through a port, given the ranks
+		bytes func(n uint64) uint64   // what the call is given
+	}{
+		{AllReduce, 2, func(n float64) float64 { return 2 * (n - 1) / n * size }, func(uint64) uint64 { return size }},
+		{AllReduce, 4, func(n float64) float64 { return 2 * (n - 1) / n * size }, func(uint64) uint64 { return size }},
+		{AllGather, 4, func(n float64) float64 { return (n - 1) / n * size }, func(n uint64) uint64 { return size / n }},
+		{ReduceScatter, 4, func(n float64) float64 { return (n - 1) / n * size }, func(n uint64) uint64 { return size / n }},
+		{Broadcast, 4, func(float64) float64 { return size }, func(uint64) uint64 { return size }},
+		{Reduce, 4, func(float64) float64 { return size }, func(uint64) uint64 { return size }},
+	} {
+		for _, tr := range []link.Transport{tcp(), rdma()} {
+			for _, proto := range []Protocol{Simple, LL, LL128} {
+				s := eth1(tr)
+				e := simulate(t, decide(tc.coll, Ring, proto, tc.ranks, 2, tc.bytes(uint64(tc.ranks))), s)
+				overhead := map[Protocol]float64{Simple: 1, LL: 2, LL128: 16.0 / 15}[proto]
+				want := s.payload(tc.count(float64(tc.ranks)) * overhead)
+				if e.Time < want*0.999 || e.Time > want*1.03 {
+					t.Errorf("%v %v, %d ranks, transport %d: %.2f ms, want %.2f to 3 %% more", tc.coll, proto, tc.ranks, tr.Kind, e.Time/1e6, want/1e6)
+				}
+				if e.Time < e.Bound {
+					t.Errorf("%v %v, %d ranks: %.0f ns, below the bound of %.0f", tc.coll, proto, tc.ranks, e.Time, e.Bound)
+				}
+			}
+		}
+	}
+}
+
+// Over a long path a channel has at most its buffer in flight.
+func TestWindowBoundsLongPath(t *testing.T) {
+	s := star{bandwidth: 100e9, latency: 50 * time.Millisecond, tr: rdma()}
+	const size = 128 << 20
+	for _, channels := range []int{1, 2} {
+		e := simulate(t, decide(Broadcast, Ring, Simple, 2, channels, size), s)
+		// A slot of 512 KiB is free again one round trip after it was sent; the next
+		// irecv into it is posted when it arrives and known one latency later, at the
+		// same time.
+		want := float64(size) / float64(channels) / (4 << 20) * 100e6
+		if math.Abs(e.First/want-1) > 0.05 {
+			t.Errorf("%d channels: %.0f ms, want %.0f: 4 MiB per channel and round trip", channels, e.First/1e6, want/1e6)
+		}
+	}
+}
+
+// The chain of a broadcast is a pipeline: each further rank adds one slice and one
+// latency.
+func TestBroadcastIsAPipeline(t *testing.T) {
+	s := eth1(tcp())
+	const size = 8 << 20
+	times := map[int]float64{}
+	for n := 2; n <= 4; n++ {
+		times[n] = simulate(t, decide(Broadcast, Ring, Simple, n, 1, size), s).First
+	}
+	slice := s.payload(512<<10) + 25e3
+	for n := 3; n <= 4; n++ {
+		if got := times[n] - times[n-1]; math.Abs(got/slice-1) > 0.01 {
+			t.Errorf("rank %d adds %.1f us, want a slice and a latency, %.1f", n, got/1e3, slice/1e3)
+		}
+	}
+}

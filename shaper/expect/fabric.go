@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package expect
+
+import (
+	"fmt"
+
+	"github.com/ddlemu/ddlemu/shaper/link"
+)
+
+// Conn names a connection of NCCL's: from one rank to another on one channel.
+type Conn struct {
+	Src, Dst, Channel int
+	P2P               bool // of ncclSend and ncclRecv
+}
+
+// Fabric is one fresh instance of the emulated fabric, in unscaled time (link
+// parameters made with time scale 1), with nothing sent yet.
+type Fabric struct {
+	Transport *link.Transport
+	Tables    *[3]*link.JitterTable // needed with Normal, Pareto or Table jitter
+	Seed      uint64
+	// Node is the emulated node of a rank. Ranks on one node talk at no cost.
+	Node func(rank int) int
+	// Path returns the hops from one rank's NIC to the other's and those of the way
+	// back. Hops that connections share are the same pointers.
+	Path func(c Conn) (path []link.PathHop, reverse []*link.Hop, err error)
+}
+
+// Builder makes a fresh Fabric: each simulation needs hops of its own.
+type Builder func() (*Fabric, error)
+
+// nodes counts the nodes that hold ranks.
+func (f *Fabric) nodes(ranks int) int {
+	seen := map[int]bool{}
+	for r := range ranks {
+		seen[f.Node(r)] = true
+	}
+	return len(seen)
+}
+
+func (f *Fabric) validate() error {
+	if f.Transport == nil || f.Node == nil || f.Path == nil {
+		return fmt.Errorf("fabric: transport, node and path must be given")
+	}
+	return nil
+}
+
+// Load is what one call puts on one hop.
+type Load struct {
+	Hop      uint32 // link.Hop.ID
+	Messages uint64
+	Bytes    uint64  // payload
+	Wire     uint64  // bytes on the wire, losses aside
+	BusyNs   float64 // time for which the hop is occupied
+}
+
+// Traffic is what one call sends over one connection between nodes.
+type Traffic struct {
+	Conn
+	Messages, Bytes uint64
+}
+
+// traffic adds up the messages of a call by connection and by hop.
+func (p *plan) traffic(f *Fabric) ([]Traffic, []Load, error) {
+	conns := make([]Traffic, len(p.conns))
+	loads := map[*link.Hop]*Load{}
+	paths := make([][]link.PathHop, len(p.conns))
+	for i, c := range p.conns {
+		conns[i].Conn = Conn{Src: c.src, Dst: c.dst, Channel: c.channel, P2P: c.p2p}
+		if f.Node(c.src) == f.Node(c.dst) {
+			continue
+		}
+		path, _, err := f.Path(conns[i].Conn)
+		if err != nil {
+			return nil, nil, err
+		}
+		paths[i] = path
+	}
+	var order []*link.Hop
+	for _, b := range p.blocks {
+		b.each(func(a *action, times int) {
+			n := uint64(times)
+			for _, i := range a.send {
+				conns[i].Messages += n
+				conns[i].Bytes += n * a.bytes
+				for _, h := range paths[i] {
+					l := loads[h.Hop]
+					if l == nil {
+						l = &Load{Hop: h.ID}
+						loads[h.Hop] = l
+						order = append(order, h.Hop)
+					}
+					l.add(h.Params, a.bytes, n)
+				}
+			}
+		})
+	}
+	var between []Traffic
+	for i := range conns {
+		if paths[i] != nil {
+			between = append(between, conns[i])
+		}
+	}
+	out := make([]Load, len(order))
+	for i, h := range order {
+		out[i] = *loads[h]
+	}
+	return between, out, nil
+}
+
+// add adds n messages of so many bytes.
+func (l *Load) add(p *link.Params, bytes, n uint64) {
+	packets := max(divUp(bytes, uint64(p.Payload)), 1)
+	wire := n * (bytes + packets*uint64(p.PerPacket))
+	l.Messages += n
+	l.Bytes += n * bytes
+	l.Wire += wire
+	if p.NsDen != 0 {
+		l.BusyNs += float64(wire) * float64(p.NsNum) / float64(p.NsDen)
+	}
+}

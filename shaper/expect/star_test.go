@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package expect
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/ddlemu/ddlemu/shaper/link"
+)
+
+// star describes ddlemu's default topology: NICs around an ideal switch, a port
+// in each direction per NIC and a link per pair.
+type star struct {
+	perNode   int // ranks
+	bandwidth uint64
+	latency   time.Duration
+	jitter    link.Jitter
+	loss      link.Loss
+	tr        link.Transport
+}
+
+func (s star) build() (*Fabric, error) {
+	port := link.Spec{Bandwidth: s.bandwidth, MTU: 1500, Header: 40, Framing: 38}
+	wire := port
+	wire.Latency, wire.Jitter, wire.Loss = s.latency, s.jitter, s.loss
+	id := uint32(0)
+	hop := func(spec link.Spec) (*link.Hop, error) {
+		p, err := link.NewParams(spec, 1)
+		id++
+		return &link.Hop{ID: id, Params: &p}, err
+	}
+	hops := map[string]*link.Hop{}
+	get := func(key string, spec link.Spec) (*link.Hop, error) {
+		if hops[key] == nil {
+			h, err := hop(spec)
+			if err != nil {
+				return nil, err
+			}
+			hops[key] = h
+		}
+		return hops[key], nil
+	}
+	per := max(s.perNode, 1)
+	f := &Fabric{
+		Transport: &s.tr, Seed: 7, Node: func(r int) int { return r / per },
+		Tables: &[3]*link.JitterTable{link.NormalTable(), link.ParetoTable(), link.NormalTable()},
+	}
+	f.Path = func(c Conn) ([]link.PathHop, []*link.Hop, error) {
+		a, b := c.Src/per, c.Dst/per
+		var path []link.PathHop
+		for i, k := range []string{fmt.Sprint("tx", a), fmt.Sprint(a, ":", b), fmt.Sprint("rx", b)} {
+			spec := port
+			if i == 1 {
+				spec = wire
+			}
+			h, err := get(k, spec)
+			if err != nil {
+				return nil, nil, err
+			}
+			path = append(path, link.PathHop{Hop: h, Private: i == 1})
+		}
+		back, err := get(fmt.Sprint(b, ":", a), wire)
+		return path, []*link.Hop{back}, err
+	}
+	return f, nil
+}
+
+func tcp() link.Transport {
+	return link.Transport{Kind: link.TCP, SendBuffer: 4 << 20, Window: 6 << 20, RTO: 200e6, DownTimeout: 10e9}
+}
+
+func rdma() link.Transport { return link.Transport{Kind: link.RDMA, RTO: 67e6, DownTimeout: 500e6} }
+
+func eth1(tr link.Transport) star {
+	return star{bandwidth: 1e9, latency: 25 * time.Microsecond, tr: tr}
+}
+
+// payload is the time of n payload bytes at the star's rate in full packets, ns.
+func (s star) payload(n float64) float64 { return n * 8 * 1538 / 1460 / float64(s.bandwidth) * 1e9 }
+
+// decide returns a decision for float32 data on rings and trees in rank order.
+func decide(coll Collective, algo Algorithm, proto Protocol, ranks, channels int, bytes uint64) Decision {
+	d := Decision{
+		Version: 22203, Coll: coll, Algo: algo, Proto: proto, Ranks: ranks, Channels: channels,
+		Count: bytes / 4, ElemSize: 4,
+	}
+	for range channels {
+		ring := make([]int, ranks)
+		for i := range ring {
+			ring[i] = i
+		}
+		d.Rings = append(d.Rings, ring)
+		d.Trees = append(d.Trees, heapTree(ranks))
+	}
+	return d
+}
+
+// heapTree is a binary tree in heap order.
+func heapTree(ranks int) []Links {
+	tree := make([]Links, ranks)
+	for r := range tree {
+		tree[r].Up = (r - 1) / 2
+		if r == 0 {
+			tree[r].Up = -1
+		}
+		for _, c := range []int{2*r + 1, 2*r + 2} {
+			if c < ranks {
+				tree[r].Down = append(tree[r].Down, c)
+			} else {
+				tree[r].Down = append(tree[r].Down, -1)
+			}
+		}
+	}
+	return tree
+}
+
+func simulate(t testing.TB, d Decision, s star) *Estimate {
+	t.Helper()
+	e, err := Simulate(d, s.build)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
