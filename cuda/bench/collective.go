@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bench
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Collective is one of the operations that can be measured.
+type Collective int
+
+// The collectives. SendRecv sends to the next rank and receives from the one before, as nccl-tests does; AllToAll is
+// a group of sends and receives between all ranks.
+const (
+	AllReduce Collective = iota
+	AllGather
+	ReduceScatter
+	Broadcast
+	Reduce
+	SendRecv
+	AllToAll
+)
+
+var collectiveNames = []string{
+	"all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "sendrecv", "alltoall",
+}
+
+// String returns nccl-tests' name, such as all_reduce.
+func (c Collective) String() string {
+	if c < 0 || int(c) >= len(collectiveNames) {
+		return fmt.Sprintf("Collective(%d)", int(c))
+	}
+	return collectiveNames[c]
+}
+
+// Collectives returns the names that [ParseCollective] takes, in nccl-tests' spelling.
+func Collectives() []string { return append([]string(nil), collectiveNames...) }
+
+// ParseCollective reads a name in any of the usual spellings: all_reduce, allreduce, AllReduce, all_reduce_perf.
+func ParseCollective(name string) (Collective, error) {
+	plain := func(s string) string {
+		return strings.NewReplacer("_", "", "-", "").Replace(strings.ToLower(strings.TrimSuffix(s, "_perf")))
+	}
+	for i, known := range collectiveNames {
+		if plain(name) == plain(known) {
+			return Collective(i), nil
+		}
+	}
+	return 0, fmt.Errorf("there is no collective %q; there are %s", name, strings.Join(collectiveNames, ", "))
+}
+
+// Reduces reports whether a reduction operator takes part.
+func (c Collective) Reduces() bool { return c == AllReduce || c == ReduceScatter || c == Reduce }
+
+// Rooted reports whether one rank has a special part.
+func (c Collective) Rooted() bool { return c == Broadcast || c == Reduce }
+
+// HasInPlace reports whether the result may lie where the input was. nccl-tests does time the others in place, with
+// buffers that overwrite each other, and prints N/A for the errors; here they are left out.
+func (c Collective) HasInPlace() bool { return c != SendRecv && c != AllToAll }
+
+// Counts are the element counts of one rank's part in a collective.
+type Counts struct {
+	// Param is what NCCL's call takes, and the table's count column: per rank for AllGather and ReduceScatter, per
+	// pair of ranks for AllToAll.
+	Param int64
+	// Send and Recv are what one rank puts in and gets out.
+	Send, Recv int64
+}
+
+// Counts works out the elements for a size asked for in bytes, rounded as nccl-tests does: down to whole elements,
+// and where the size is shared by the ranks, each part down to 16 bytes. A small size can so become 0.
+func (c Collective) Counts(bytes int64, t DataType, ranks int) Counts {
+	elements, n := bytes/t.Size(), int64(ranks)
+	part := elements / n &^ (16/t.Size() - 1)
+	switch c {
+	case AllGather:
+		return Counts{Param: part, Send: part, Recv: part * n}
+	case ReduceScatter:
+		return Counts{Param: part, Send: part * n, Recv: part}
+	case AllToAll:
+		return Counts{Param: part, Send: part * n, Recv: part * n}
+	}
+	return Counts{Param: elements, Send: elements, Recv: elements}
+}
+
+// Bytes is the table's size column: the larger of what one rank sends and receives.
+func (c Counts) Bytes(t DataType) int64 { return max(c.Send, c.Recv) * t.Size() }
+
+// BusFactor is what the algorithm bandwidth (size over time) is multiplied with to get the bus bandwidth: the bytes
+// that the busiest link must carry for each byte of the size.
+func (c Collective) BusFactor(ranks int) float64 {
+	n := float64(ranks)
+	switch c {
+	case AllReduce:
+		return 2 * (n - 1) / n
+	case AllGather, ReduceScatter, AllToAll:
+		return (n - 1) / n
+	}
+	return 1
+}
+
+// DataType is the type of the elements.
+type DataType int
+
+// The data types, in nccl-tests' order.
+const (
+	Int8 DataType = iota
+	Uint8
+	Int32
+	Uint32
+	Int64
+	Uint64
+	Half
+	Float
+	Double
+	BFloat16
+)
+
+var (
+	typeNames = []string{"int8", "uint8", "int32", "uint32", "int64", "uint64", "half", "float", "double", "bfloat16"}
+	typeSizes = []int64{1, 1, 4, 4, 8, 8, 2, 4, 8, 2}
+)
+
+// String returns nccl-tests' name.
+func (t DataType) String() string {
+	if t < 0 || int(t) >= len(typeNames) {
+		return fmt.Sprintf("DataType(%d)", int(t))
+	}
+	return typeNames[t]
+}
+
+// Size is in bytes.
+func (t DataType) Size() int64 { return typeSizes[t] }
+
+// ParseDataTypes reads a name, or "all" for every type.
+func ParseDataTypes(name string) ([]DataType, error) {
+	return parseNames[DataType](name, typeNames, "data type")
+}
+
+// RedOp is a reduction operator.
+type RedOp int
+
+// The operators, in nccl-tests' order.
+const (
+	Sum RedOp = iota
+	Prod
+	Max
+	Min
+	Avg
+)
+
+var opNames = []string{"sum", "prod", "max", "min", "avg"}
+
+// String returns nccl-tests' name.
+func (o RedOp) String() string {
+	if o < 0 || int(o) >= len(opNames) {
+		return fmt.Sprintf("RedOp(%d)", int(o))
+	}
+	return opNames[o]
+}
+
+// ParseRedOps reads a name, or "all" for every operator.
+func ParseRedOps(name string) ([]RedOp, error) { return parseNames[RedOp](name, opNames, "reduction") }
+
+// parseNames returns the index of a name, or all of them.
+func parseNames[T ~int](name string, names []string, what string) ([]T, error) {
+	var found []T
+	for i, known := range names {
+		if name == known || name == "all" {
+			found = append(found, T(i))
+		}
+	}
+	if found == nil {
+		return nil, fmt.Errorf("there is no %s %q; there are %s, and all", what, name, strings.Join(names, ", "))
+	}
+	return found, nil
+}

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bench
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+
+	"github.com/ddlemu/ddlemu/cuda/bench/nccllog"
+)
+
+// logFile follows one rank's NCCL log while it is written. NCCL does not buffer it beyond a line, so that after an
+// answer of the rank everything before is there.
+type logFile struct {
+	path   string // empty: NCCL logs elsewhere
+	offset int64
+	nccllog.Parser
+}
+
+// poll reads what is new.
+func (l *logFile) poll() error {
+	if l.path == "" {
+		return nil
+	}
+	f, err := os.Open(l.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // NCCL makes it with its first message
+	}
+	if err != nil {
+		return fmt.Errorf("read the NCCL log: %w", err)
+	}
+	defer f.Close()
+	if _, err := f.Seek(l.offset, io.SeekStart); err != nil {
+		return fmt.Errorf("read the NCCL log: %w", err)
+	}
+	n, err := io.Copy(&l.Parser, f)
+	l.offset += n
+	if err != nil {
+		return fmt.Errorf("read the NCCL log: %w", err)
+	}
+	return nil
+}
+
+// choiceOf returns the choice that was made most often, nil if none was: with one size at a time NCCL makes the same
+// choice for every iteration.
+func choiceOf(choices []nccllog.Choice) *nccllog.Choice {
+	var best *nccllog.Choice
+	for i := range choices {
+		if best == nil || choices[i].Count > best.Count {
+			best = &choices[i]
+		}
+	}
+	return best
+}

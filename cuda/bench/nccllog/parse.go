@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nccllog
+
+import (
+	"bytes"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// The bounds below keep a hostile or broken log from taking the reader's memory; NCCL prints at most 1 KiB a line,
+// and has at most 64 channels (32 before 2.26) and 3 children of a tree node.
+const (
+	maxLine     = 4 << 10
+	maxChannels = 128
+	maxWarnings = 100
+	maxComms    = 1000
+	maxEntries  = 100_000 // connections and choices of one communicator
+)
+
+// Parser collects a [Log] from text as it is written. The zero value is ready. It is not safe for concurrent use.
+type Parser struct {
+	log     Log
+	partial []byte // the start of a line whose end has not come
+	skip    bool   // the rest of a line that is too long
+	network string // named before the communicator that uses it
+	recent  []Choice
+}
+
+// Log returns what was read so far; it grows with later writes.
+func (p *Parser) Log() *Log { return &p.log }
+
+// Comm returns the communicator made last, or nil.
+func (p *Parser) Comm() *Comm {
+	if len(p.log.Comms) == 0 {
+		return nil
+	}
+	return p.log.Comms[len(p.log.Comms)-1]
+}
+
+// TakeChoices returns the choices read since the last call, repeats counted.
+func (p *Parser) TakeChoices() []Choice {
+	taken := p.recent
+	p.recent = nil
+	return taken
+}
+
+// Write reads a piece of a log; it may end anywhere. It never fails.
+func (p *Parser) Write(text []byte) (int, error) {
+	n := len(text)
+	for {
+		line, rest, found := bytes.Cut(text, []byte{'\n'})
+		if !found {
+			break
+		}
+		if !p.skip && len(p.partial)+len(line) <= maxLine {
+			p.line(string(append(p.partial, line...)))
+		}
+		p.partial, p.skip = p.partial[:0], false
+		text = rest
+	}
+	if p.skip || len(p.partial)+len(text) > maxLine {
+		p.partial, p.skip = p.partial[:0], true
+		return n, nil
+	}
+	p.partial = append(p.partial, text...)
+	return n, nil
+}
+
+// line reads one line without its end.
+func (p *Parser) line(line string) {
+	if _, message, ok := strings.Cut(line, " NCCL WARN "); ok {
+		p.log.Warnings = append(p.log.Warnings, message)
+		if len(p.log.Warnings) > maxWarnings {
+			p.log.Warnings = slices.Clone(p.log.Warnings[1:])
+		}
+		return
+	}
+	_, message, ok := strings.Cut(line, " NCCL INFO ")
+	if !ok {
+		return
+	}
+	for _, known := range lines {
+		if match := known.pattern.FindStringSubmatch(message); match != nil {
+			known.read(p, match)
+			return
+		}
+	}
+}
+
+// lines are the messages that are read, the most frequent first.
+var lines = []struct {
+	pattern *regexp.Regexp
+	read    func(*Parser, []string)
+}{
+	{regexp.MustCompile(`^(\w+): (\d+) Bytes -> Algo (\w+) proto (\w+) channel\{Lo\.\.Hi\}=\{(\d+)\.\.(\d+)\}`), (*Parser).readChoice},
+	{regexp.MustCompile(`^(\d+) Bytes -> Algo (\d+) proto (\d+) time ([0-9.]+)`), (*Parser).readNumberedChoice},
+	{regexp.MustCompile(`^Channel (\d+)(?:/(\d+))? : (\d+)\[[^\]]*\] -> (\d+)\[[^\]]*\] (?:\[(send|receive)\] )?via (\S+(?: pointer)?)`), (*Parser).readConnection},
+	{regexp.MustCompile(`^Channel (\d+)/(\d+) :((?: +\d+)+)(\.\.\.)?`), (*Parser).readRing},
+	{regexp.MustCompile(`^Ring (\d+) : (\d+) -> (\d+) -> (\d+)`), (*Parser).readNeighbours},
+	{regexp.MustCompile(`^Trees((?: \[\d+\] -?\d+/-?\d+/-?\d+->\d+->-?\d+)+)`), (*Parser).readTrees},
+	{regexp.MustCompile(`^comm 0x[0-9a-f]+ rank (\d+) nRanks (\d+) nNodes (\d+) localRanks (\d+) localRank (\d+)`), (*Parser).readShape},
+	{regexp.MustCompile(`^(\d+) coll channels, .*?(\d+) p2p channels, (\d+) p2p channels per peer`), (*Parser).readChannels},
+	{regexp.MustCompile(`^Using network (.+)$`), (*Parser).readNetwork},
+	{regexp.MustCompile(`^NCCL version ([0-9.]+)[^+]*(?:\+cuda([0-9.]+))?`), (*Parser).readVersion},
+	{regexp.MustCompile(`ncclCommInit\w* comm 0x.* Init START`), (*Parser).readStart},
+}
+
+// number reads digits that a pattern has matched; too large a number is Unknown.
+func number(s string) int {
+	n, err := strconv.ParseInt(s, 10, 32)
+	if err != nil {
+		return Unknown
+	}
+	return int(n)
+}
+
+func (p *Parser) newComm() *Comm {
+	c := &Comm{CollChannels: Unknown, P2PChannels: Unknown, P2PChannelsPerPeer: Unknown, Network: p.network}
+	if len(p.log.Comms) < maxComms {
+		p.log.Comms = append(p.log.Comms, c)
+	}
+	return c
+}
+
+// comm returns the communicator that a line is about: the newest.
+func (p *Parser) comm() *Comm {
+	if c := p.Comm(); c != nil {
+		return c
+	}
+	return p.newComm()
+}
+
+func (p *Parser) readStart([]string) { p.newComm() }
+
+func (p *Parser) readShape(m []string) {
+	c := p.comm()
+	if c.Ranks != 0 { // its start was not logged
+		c = p.newComm()
+	}
+	c.Rank, c.Ranks, c.Nodes = number(m[1]), number(m[2]), number(m[3])
+	c.LocalRanks, c.LocalRank = number(m[4]), number(m[5])
+}
+
+func (p *Parser) readNetwork(m []string) {
+	p.network = m[1]
+	if c := p.Comm(); c != nil && c.Ranks == 0 {
+		c.Network = m[1]
+	}
+}
+
+func (p *Parser) readVersion(m []string) { p.log.Version, p.log.CUDA = m[1], m[2] }
+
+func (p *Parser) readChannels(m []string) {
+	c := p.comm()
+	c.CollChannels, c.P2PChannels, c.P2PChannelsPerPeer = number(m[1]), number(m[2]), number(m[3])
+}
+
+func (p *Parser) readConnection(m []string) {
+	c := p.comm()
+	if len(c.Connections) == maxEntries {
+		return
+	}
+	index := 0 // not printed for SHM
+	if m[2] != "" {
+		index = number(m[2])
+	}
+	c.Connections = append(c.Connections, Connection{
+		Channel: number(m[1]), Index: index, From: number(m[3]), To: number(m[4]), Receive: m[5] == "receive", Via: m[6],
+	})
+}
+
+// at makes room for channel in a list per channel and returns a pointer into it, or nil if there is no such channel.
+func at[T any](list *[]T, channel int) *T {
+	if channel < 0 || channel >= maxChannels {
+		return nil
+	}
+	for len(*list) <= channel {
+		*list = append(*list, *new(T))
+	}
+	return &(*list)[channel]
+}
+
+func (p *Parser) readRing(m []string) {
+	ring := at(&p.comm().Rings, number(m[1]))
+	if ring == nil {
+		return
+	}
+	*ring = nil
+	for _, rank := range strings.Fields(m[3]) {
+		*ring = append(*ring, number(rank))
+	}
+}
+
+func (p *Parser) readNeighbours(m []string) {
+	if n := at(&p.comm().Neighbours, number(m[1])); n != nil {
+		*n = Neighbours{Prev: number(m[2]), Next: number(m[4])}
+	}
+}
+
+var treePattern = regexp.MustCompile(`\[(\d+)\] (-?\d+)/(-?\d+)/(-?\d+)->\d+->(-?\d+)`)
+
+func (p *Parser) readTrees(m []string) {
+	for _, t := range treePattern.FindAllStringSubmatch(m[1], -1) {
+		node := at(&p.comm().Trees, number(t[1]))
+		if node == nil {
+			return
+		}
+		*node = TreeNode{Up: number(t[5])}
+		for _, down := range t[2:5] {
+			if d := number(down); d >= 0 {
+				node.Down = append(node.Down, d)
+			}
+		}
+	}
+}
+
+// The numbers that 2.22 prints in place of names.
+var (
+	algoNames  = []string{AlgoTree, AlgoRing, AlgoCollNetDirect, AlgoCollNetChain, AlgoNVLS, AlgoNVLSTree, AlgoPAT}
+	protoNames = []string{ProtoLL, ProtoLL128, ProtoSimple}
+)
+
+// named returns the entry with that number, or the number itself.
+func named(names []string, digits string) string {
+	if i := number(digits); i >= 0 && i < len(names) {
+		return names[i]
+	}
+	return digits
+}
+
+// spelled returns the entry that s is another spelling of (SIMPLE, COLLNET_DIRECT), or s itself.
+func spelled(names []string, s string) string {
+	plain := strings.ReplaceAll(s, "_", "")
+	for _, name := range names {
+		if strings.EqualFold(name, plain) {
+			return name
+		}
+	}
+	return s
+}
+
+func (p *Parser) readNumberedChoice(m []string) {
+	bytes, err := strconv.ParseInt(m[1], 10, 64)
+	if err != nil {
+		return
+	}
+	predicted, err := strconv.ParseFloat(m[4], 64)
+	if err != nil {
+		return
+	}
+	p.choose(Choice{
+		Bytes: bytes, Algo: named(algoNames, m[2]), Proto: named(protoNames, m[3]),
+		ChannelLo: Unknown, ChannelHi: Unknown, PredictedUS: predicted, Count: 1,
+	})
+}
+
+func (p *Parser) readChoice(m []string) {
+	bytes, err := strconv.ParseInt(m[2], 10, 64)
+	if err != nil {
+		return
+	}
+	p.choose(Choice{
+		Func: m[1], Bytes: bytes, Algo: spelled(algoNames, m[3]), Proto: spelled(protoNames, m[4]),
+		ChannelLo: number(m[5]), ChannelHi: number(m[6]), Count: 1,
+	})
+}
+
+func (p *Parser) choose(c Choice) {
+	count(&p.comm().Choices, c)
+	count(&p.recent, c)
+}
+
+// count adds a choice to a list, or to the count of the last one if that is the same.
+func count(list *[]Choice, c Choice) {
+	if n := len(*list); n > 0 && (*list)[n-1].same(c) {
+		(*list)[n-1].Count++
+	} else if n < maxEntries {
+		*list = append(*list, c)
+	}
+}

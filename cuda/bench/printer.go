@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bench
+
+// Header is what a run's output says first.
+type Header struct {
+	Collective string
+	NCCL       string  // version
+	NCCLLib    string  // the library as it was named
+	CUDA       string  // "soft" or "gpu"
+	Profile    string  // or the fabric file
+	Datapath   string  // such as shm
+	TimeScale  float64 // times in the output are already divided by it
+	Ranks      int
+	Nodes      int
+	Warmup     int
+	Iters      int
+	Check      bool
+	// Notes are printed one per line with the header.
+	Notes []string
+}
+
+// Summary is what a run's output says last.
+type Summary struct {
+	Wrong    int64   // elements, of all rows
+	AvgBusBW float64 // GB/s
+	Verdict  string  // VALID or INVALID
+	Reasons  []string
+}
+
+// Printer writes a run's output: Begin once, Row as each row is done, End once. Each returns the writer's error.
+type Printer interface {
+	Begin(Header) error
+	Row(Row) error
+	End(Summary) error
+}

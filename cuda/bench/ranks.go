@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/ddlemu/ddlemu/cuda/bench/nccllog"
+)
+
+const (
+	// reportGrace is how long the other ranks get to report their own errors once one has failed: time enough for a
+	// transport to notice a dead peer and for the rank to see the error.
+	reportGrace = 2500 * time.Millisecond
+	// closeGrace is how long a rank may take to end by itself when asked to: it aborts its communicator for a second
+	// at most.
+	closeGrace = 2 * time.Second
+	// quitGrace is how long a healthy rank may take to unload its libraries.
+	quitGrace = 10 * time.Second
+)
+
+// Ranks are the processes of a run. Its methods must not be called at the same time, Close included. After an error
+// from a step all ranks are gone, and every later step returns that error.
+type Ranks struct {
+	cfg       Config
+	processes []*process
+	events    chan event
+	logs      []*logFile
+	logDir    string
+	keepLogs  bool
+	hello     []message
+	devices   int
+	failed    error
+	closed    bool
+	exited    []bool
+}
+
+// lockedWriter lets the ranks' goroutines share a writer.
+type lockedWriter struct {
+	mu sync.Mutex
+	w  io.Writer
+}
+
+func (l *lockedWriter) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.w.Write(b)
+}
+
+// StartRanks starts the processes and waits until each has loaded its libraries. Call Close when done, except after
+// an error.
+func StartRanks(ctx context.Context, cfg Config) (*Ranks, error) {
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	r := &Ranks{cfg: cfg, events: make(chan event, 4*cfg.Ranks), exited: make([]bool, cfg.Ranks)}
+	if cfg.Stderr != nil {
+		r.cfg.Stderr = &lockedWriter{w: cfg.Stderr}
+	}
+	r.logDir, r.keepLogs = cfg.LogDir, cfg.LogDir != ""
+	if r.logDir == "" {
+		dir, err := os.MkdirTemp("", "ddlemu-bench-")
+		if err != nil {
+			return nil, fmt.Errorf("make a folder for NCCL's logs: %w", err)
+		}
+		r.logDir = dir
+	} else if err := os.MkdirAll(r.logDir, 0o700); err != nil {
+		return nil, fmt.Errorf("make the folder for NCCL's logs: %w", err)
+	}
+	if err := r.spawn(); err != nil {
+		r.stop(closeGrace)
+		return nil, err
+	}
+	hello, err := r.await(ctx, "start")
+	if err != nil {
+		r.stop(closeGrace)
+		return nil, err
+	}
+	r.hello = hello
+	if err := r.checkHello(); err != nil {
+		r.stop(closeGrace)
+		return nil, err
+	}
+	return r, nil
+}
+
+// spawn starts all processes from one thread, which it keeps until they are gone: a rank asks the kernel to be killed
+// with its parent, and the kernel takes the thread that started it for the parent.
+func (r *Ranks) spawn() error {
+	var args []string
+	for _, lib := range r.cfg.CudartLibs {
+		args = append(args, "--cudart", lib)
+	}
+	for _, lib := range r.cfg.NCCLLibs {
+		args = append(args, "--nccl", lib)
+	}
+	started := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		var err error
+		for rank := 0; rank < r.cfg.Ranks && err == nil; rank++ {
+			err = r.spawnOne(rank, args)
+		}
+		mine := slices.Clone(r.processes)
+		started <- err
+		for _, p := range mine {
+			<-p.gone
+		}
+	}()
+	return <-started
+}
+
+func (r *Ranks) spawnOne(rank int, args []string) error {
+	var extra []string
+	if r.cfg.Env != nil {
+		extra = r.cfg.Env(rank)
+	}
+	env, logPath := rankEnv(os.Environ(), extra, rank, r.cfg.Ranks, r.logDir)
+	p, err := startProcess(rank, r.cfg.RankBinary, args, env, r.cfg.Stderr, r.events)
+	if err != nil {
+		return err
+	}
+	r.processes = append(r.processes, p)
+	r.logs = append(r.logs, &logFile{path: logPath})
+	return nil
+}
+
+func (r *Ranks) checkHello() error {
+	for rank, m := range r.hello {
+		protocol, err := m.number("protocol")
+		if err != nil || protocol != wireProtocol {
+			return fmt.Errorf("rank %d speaks protocol %q, this program %d: build both from the same source", rank, m.fields["protocol"], wireProtocol)
+		}
+	}
+	devices, err := r.hello[0].number("devices")
+	if err != nil {
+		return err
+	}
+	if devices < 1 {
+		return errors.New("there is no CUDA device; see `nvidia-smi`, or use the software CUDA")
+	}
+	r.devices = int(devices)
+	return nil
+}
+
+// PIDs returns the process ids by rank.
+func (r *Ranks) PIDs() []int {
+	pids := make([]int, len(r.processes))
+	for i, p := range r.processes {
+		pids[i] = p.cmd.Process.Pid
+	}
+	return pids
+}
+
+// step sends each rank a command and waits for all answers.
+func (r *Ranks) step(ctx context.Context, name string, command func(rank int) string) ([]message, error) {
+	if r.failed != nil {
+		return nil, r.failed
+	}
+	if r.closed {
+		return nil, errors.New("the ranks have been closed")
+	}
+	for _, p := range r.processes {
+		p.send(command(p.rank))
+	}
+	return r.await(ctx, name)
+}
+
+// all is a command that is the same for each rank.
+func all(command string) func(int) string { return func(int) string { return command } }
+
+// await collects one line from each rank. On an error it gives the other ranks time to report theirs and ends all.
+func (r *Ranks) await(ctx context.Context, name string) ([]message, error) {
+	w := &waiting{step: name, answers: make([]message, len(r.processes)), answered: make([]bool, len(r.processes))}
+	limit, grace := r.cfg.StepTimeout, false
+	var timeout <-chan time.Time
+	if limit > 0 {
+		timeout = time.After(limit)
+	}
+	for !w.complete() {
+		select {
+		case e := <-r.events:
+			r.take(w, e)
+			if len(w.failures) > 0 && !grace {
+				limit, grace = reportGrace, true
+				timeout = time.After(limit)
+			}
+		case <-timeout:
+			for rank := range r.processes {
+				if !w.heard(rank) {
+					w.fail(rank, "silent", fmt.Sprintf("no answer within %v", limit))
+				}
+			}
+		case <-ctx.Done():
+			r.failed = fmt.Errorf("%s: %w", name, context.Cause(ctx))
+			r.stop(closeGrace)
+			return nil, r.failed
+		}
+	}
+	if len(w.failures) == 0 {
+		return w.answers, nil
+	}
+	r.failed = r.report(w)
+	r.stop(closeGrace)
+	return nil, r.failed
+}
+
+// Info describes the ranks; before Init without a topology.
+func (r *Ranks) Info() Info {
+	code, _ := r.hello[0].number("version")
+	info := Info{
+		NCCL: ncclVersion(code), NCCLLib: r.hello[0].path("nccl"), CudartLib: r.hello[0].path("cudart"),
+		Devices: r.devices, PIDs: r.PIDs(),
+	}
+	for rank := range r.processes {
+		info.DeviceOf = append(info.DeviceOf, r.device(rank))
+	}
+	if r.logs[0].path == "" {
+		info.LogProblem = "NCCL_DEBUG is set, so NCCL's log is not read; unset it to get algorithms and expected times"
+		return info
+	}
+	topology, err := nccllog.Combine(r.comms())
+	if err != nil {
+		info.LogProblem = err.Error()
+		return info
+	}
+	info.Topology = topology
+	return info
+}
+
+func (r *Ranks) device(rank int) int {
+	if r.cfg.Device != nil {
+		return r.cfg.Device(rank, r.devices)
+	}
+	return rank % r.devices
+}
+
+// comms returns each rank's newest communicator, nil where the log has none.
+func (r *Ranks) comms() []*nccllog.Comm {
+	comms := make([]*nccllog.Comm, len(r.logs))
+	for i, l := range r.logs {
+		comms[i] = l.Comm()
+	}
+	return comms
+}
+
+// Transports counts the communicator's connections so far by transport, see [nccllog.Transports].
+func (r *Ranks) Transports() map[string]int { return nccllog.Transports(r.comms()) }
+
+func (r *Ranks) pollLogs() error {
+	var errs []error
+	for _, l := range r.logs {
+		errs = append(errs, l.poll())
+	}
+	return errors.Join(errs...)
+}
+
+// Init makes the communicator of all ranks.
+func (r *Ranks) Init(ctx context.Context) error {
+	if r.failed != nil {
+		return r.failed
+	}
+	id, err := r.uniqueID(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = r.step(ctx, "init", func(rank int) string {
+		return fmt.Sprintf("init rank=%d ranks=%d device=%d id=%s", rank, r.cfg.Ranks, r.device(rank), id)
+	})
+	if err != nil {
+		return err
+	}
+	return r.pollLogs()
+}
+
+// uniqueID asks rank 0 for NCCL's unique id. The others are sent a command that does nothing, so that a step is
+// always the same for all.
+func (r *Ranks) uniqueID(ctx context.Context) (string, error) {
+	answers, err := r.step(ctx, "uniqueid", func(rank int) string {
+		if rank == 0 {
+			return "uniqueid"
+		}
+		return "reserve bytes=0"
+	})
+	if err != nil {
+		return "", err
+	}
+	return answers[0].fields["id"], nil
+}
+
+// Destroy ends the communicator in an orderly way; Init may follow.
+func (r *Ranks) Destroy(ctx context.Context) error {
+	_, err := r.step(ctx, "destroy", all("destroy"))
+	return err
+}
+
+// Abort ends the communicator without waiting for what is in flight; Init may follow.
+func (r *Ranks) Abort(ctx context.Context) error {
+	_, err := r.step(ctx, "abort", all("abort"))
+	return err
+}
+
+// Close ends the ranks. It returns an error if one of them did not end by itself with exit status 0. After a failed
+// step there is nothing left to do, and it returns nil.
+func (r *Ranks) Close() error {
+	if r.closed || r.failed != nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), quitGrace)
+	defer cancel()
+	if _, err := r.step(ctx, quitStep, all("quit")); err != nil {
+		return err
+	}
+	return r.stop(quitGrace)
+}

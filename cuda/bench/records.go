@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bench
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"time"
+)
+
+// microseconds is a time as the outputs give it.
+func microseconds(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1000 }
+
+// rounded drops digits beyond the sixth decimal, which mean nothing and fill the output.
+func rounded(v float64) float64 { return math.Round(v*1e6) / 1e6 }
+
+// record is one measurement in JSON and CSV. The names are fixed: fields may be added, none renamed.
+type record struct {
+	Size        int64    `json:"size"`
+	Count       int64    `json:"count"`
+	Type        string   `json:"type"`
+	RedOp       string   `json:"redop"`
+	Root        int      `json:"root"`
+	InPlace     bool     `json:"inplace"`
+	TimeUS      float64  `json:"time_us"`
+	AlgBW       float64  `json:"algbw_gbs"`
+	BusBW       float64  `json:"busbw_gbs"`
+	Wrong       *int64   `json:"wrong"`        // null without a check
+	ExpectedUS  *float64 `json:"expected_us"`  // null where nothing is expected
+	DiffPercent *float64 `json:"diff_percent"` // likewise
+	TimeMinUS   float64  `json:"time_min_us"`  // over the ranks
+	TimeMaxUS   float64  `json:"time_max_us"`
+	WallUS      float64  `json:"wall_us"`   // by the processor's clock, whichever clock time_us is by
+	DeviceUS    float64  `json:"device_us"` // between CUDA events
+	Algo        *string  `json:"algo"`      // null if NCCL does not tell
+	Proto       *string  `json:"proto"`
+	Mismatch    string   `json:"mismatch,omitempty"`
+}
+
+func records(r Row) []record {
+	var out []record
+	for _, m := range r.Measurements() {
+		rec := record{
+			Size: r.Size, Count: r.Count, Type: r.Type.String(), RedOp: r.Op, Root: r.Root, InPlace: m.InPlace,
+			TimeUS: microseconds(m.Time), AlgBW: rounded(m.AlgBW), BusBW: rounded(m.BusBW),
+			TimeMinUS: microseconds(m.TimeMin), TimeMaxUS: microseconds(m.TimeMax),
+			WallUS: microseconds(m.Wall), DeviceUS: microseconds(m.Device), Mismatch: m.Mismatch,
+		}
+		if m.Checked {
+			rec.Wrong = &m.Wrong
+		}
+		if m.Known {
+			us, diff := microseconds(m.Expected), rounded(m.Diff)
+			rec.ExpectedUS, rec.DiffPercent = &us, &diff
+		}
+		if m.Choice != nil {
+			rec.Algo, rec.Proto = &m.Choice.Algo, &m.Choice.Proto
+		}
+		out = append(out, rec)
+	}
+	return out
+}
+
+type jsonHeader struct {
+	NCCL       string   `json:"nccl"`
+	CUDA       string   `json:"cuda"`
+	Profile    string   `json:"profile"`
+	Datapath   string   `json:"datapath"`
+	TimeScale  float64  `json:"time_scale"`
+	Ranks      int      `json:"ranks"`
+	Nodes      int      `json:"nodes"`
+	Collective string   `json:"collective"`
+	NCCLLib    string   `json:"nccl_lib"`
+	Warmup     int      `json:"warmup"`
+	Iters      int      `json:"iters"`
+	Notes      []string `json:"notes"`
+}
+
+type jsonPrinter struct {
+	w        io.Writer
+	document struct {
+		Header  jsonHeader `json:"header"`
+		Rows    []record   `json:"rows"`
+		Verdict string     `json:"verdict"`
+		Reasons []string   `json:"reasons"`
+		Wrong   int64      `json:"wrong"`
+		AvgBusB float64    `json:"avg_busbw_gbs"`
+	}
+}
+
+// NewJSON returns a printer of one JSON document, written by End: header, rows (one per measurement, so two per row
+// of the table), verdict and reasons.
+func NewJSON(w io.Writer) Printer { return &jsonPrinter{w: w} }
+
+// Begin keeps the header.
+func (p *jsonPrinter) Begin(h Header) error {
+	p.document.Header = jsonHeader{
+		NCCL: h.NCCL, CUDA: h.CUDA, Profile: h.Profile, Datapath: h.Datapath, TimeScale: h.TimeScale, Ranks: h.Ranks,
+		Nodes: h.Nodes, Collective: h.Collective, NCCLLib: h.NCCLLib, Warmup: h.Warmup, Iters: h.Iters,
+		Notes: append([]string{}, h.Notes...),
+	}
+	p.document.Rows = []record{}
+	return nil
+}
+
+// Row keeps a row.
+func (p *jsonPrinter) Row(r Row) error {
+	p.document.Rows = append(p.document.Rows, records(r)...)
+	return nil
+}
+
+// End writes the document.
+func (p *jsonPrinter) End(s Summary) error {
+	p.document.Verdict, p.document.Reasons = s.Verdict, append([]string{}, s.Reasons...)
+	p.document.Wrong, p.document.AvgBusB = s.Wrong, rounded(s.AvgBusBW)
+	encoder := json.NewEncoder(p.w)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(p.document)
+}
+
+type csvPrinter struct{ w io.Writer }
+
+// NewCSV returns a printer of comma-separated values: a line of names, then one line per measurement, as each is done.
+// What JSON has in its header, and the verdict, are comment lines ("#") before and after.
+func NewCSV(w io.Writer) Printer { return &csvPrinter{w: w} }
+
+func (p *csvPrinter) write(fields ...string) error {
+	w := csv.NewWriter(p.w)
+	if err := w.Write(fields); err != nil {
+		return err
+	}
+	w.Flush()
+	return w.Error()
+}
+
+// Begin writes the header and the names.
+func (p *csvPrinter) Begin(h Header) error {
+	_, err := fmt.Fprintf(p.w, "# collective=%s nccl=%s cuda=%s profile=%s datapath=%s time_scale=%g ranks=%d nodes=%d warmup=%d iters=%d\n",
+		h.Collective, h.NCCL, h.CUDA, h.Profile, h.Datapath, h.TimeScale, h.Ranks, h.Nodes, h.Warmup, h.Iters)
+	if err != nil {
+		return err
+	}
+	return p.write("size", "count", "type", "redop", "root", "inplace", "time_us", "algbw_gbs", "busbw_gbs", "wrong",
+		"expected_us", "diff_percent", "time_min_us", "time_max_us", "algo", "proto")
+}
+
+// Row writes a row's measurements.
+func (p *csvPrinter) Row(r Row) error {
+	number := func(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
+	optional := func(v *float64) string {
+		if v == nil {
+			return ""
+		}
+		return number(*v)
+	}
+	text := func(s *string) string {
+		if s == nil {
+			return ""
+		}
+		return *s
+	}
+	for _, rec := range records(r) {
+		wrong := ""
+		if rec.Wrong != nil {
+			wrong = strconv.FormatInt(*rec.Wrong, 10)
+		}
+		err := p.write(strconv.FormatInt(rec.Size, 10), strconv.FormatInt(rec.Count, 10), rec.Type, rec.RedOp,
+			strconv.Itoa(rec.Root), strconv.FormatBool(rec.InPlace), number(rec.TimeUS), number(rec.AlgBW),
+			number(rec.BusBW), wrong, optional(rec.ExpectedUS), optional(rec.DiffPercent), number(rec.TimeMinUS),
+			number(rec.TimeMaxUS), text(rec.Algo), text(rec.Proto))
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// End writes the verdict.
+func (p *csvPrinter) End(s Summary) error {
+	for _, reason := range s.Reasons {
+		if _, err := fmt.Fprintf(p.w, "# %s\n", reason); err != nil {
+			return err
+		}
+	}
+	_, err := fmt.Fprintf(p.w, "# verdict: %s\n", s.Verdict)
+	return err
+}

@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bench
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// startLead is how far ahead the common start of a timed run is set: time for every rank to read its command.
+const startLead = 5 * time.Millisecond
+
+// Result is a finished run.
+type Result struct {
+	Info Info
+	Rows []Row
+	// Transports counts the communicator's connections by transport, such as "NET/goemu" or "P2P/IPC"; empty if NCCL's
+	// log was not read.
+	Transports map[string]int
+}
+
+// Wrong is the number of wrong elements in all rows.
+func (r Result) Wrong() int64 {
+	var wrong int64
+	for _, row := range r.Rows {
+		for _, m := range row.Measurements() {
+			wrong += m.Wrong
+		}
+	}
+	return wrong
+}
+
+// AvgBusBW is the average bus bandwidth of all measurements in GB/s, as nccl-tests prints it last.
+func (r Result) AvgBusBW() float64 {
+	var sum float64
+	var n int
+	for _, row := range r.Rows {
+		for _, m := range row.Measurements() {
+			sum += m.BusBW
+			n++
+		}
+	}
+	if n == 0 {
+		return 0
+	}
+	return sum / float64(n)
+}
+
+// Run measures all that cfg asks for, in nccl-tests' order (types, operators, sizes), and calls onRow (if not nil)
+// with each row as it is done. On an error the rows so far are in the Result. A failed rank gives a [*RanksError]; a
+// cancelled ctx its cause. The ranks are gone when Run returns.
+func Run(ctx context.Context, cfg Config, onRow func(Row)) (Result, error) {
+	var result Result
+	ranks, err := StartRanks(ctx, cfg)
+	if err != nil {
+		return result, err
+	}
+	err = ranks.measureAll(ctx, &result, onRow)
+	if closeErr := ranks.Close(); err == nil {
+		err = closeErr
+	}
+	return result, err
+}
+
+func (r *Ranks) measureAll(ctx context.Context, result *Result, onRow func(Row)) error {
+	if err := r.Init(ctx); err != nil {
+		return err
+	}
+	result.Info = r.Info()
+	if r.cfg.OnStart != nil {
+		r.cfg.OnStart(result.Info)
+	}
+	cases := r.cfg.cases()
+	if err := r.reserve(ctx, cases); err != nil {
+		return err
+	}
+	for i, c := range cases {
+		c.NCCL, c.Topology = result.Info.NCCL, result.Info.Topology
+		row, err := r.row(ctx, c, int64(i))
+		if err != nil {
+			return err
+		}
+		result.Rows = append(result.Rows, row)
+		if onRow != nil {
+			onRow(row)
+		}
+	}
+	result.Transports = r.Transports()
+	return r.Destroy(ctx)
+}
+
+// cases lists what there is to measure, out of place.
+func (c *Config) cases() []Case {
+	types, ops := c.Types, c.Ops
+	if len(types) == 0 {
+		types = []DataType{Float}
+	}
+	if len(ops) == 0 || !c.Collective.Reduces() {
+		ops = []RedOp{Sum}
+	}
+	var cases []Case
+	for _, t := range types {
+		for _, op := range ops {
+			for _, size := range c.Sizes {
+				counts := c.Collective.Counts(size, t, c.Ranks)
+				cases = append(cases, Case{
+					Collective: c.Collective, Type: t, Op: op, Root: c.Root, Ranks: c.Ranks, Iters: c.Iters,
+					Size: counts.Bytes(t), Count: counts.Param,
+				})
+			}
+		}
+	}
+	return cases
+}
+
+// reserve makes each rank's buffers once, large enough for all cases.
+func (r *Ranks) reserve(ctx context.Context, cases []Case) error {
+	var most int64
+	for _, c := range cases {
+		most = max(most, c.Size)
+	}
+	_, err := r.step(ctx, "reserve", all(fmt.Sprintf("reserve bytes=%d", most)))
+	return err
+}
+
+// row measures both halves of a row.
+func (r *Ranks) row(ctx context.Context, c Case, seed int64) (Row, error) {
+	row := Row{Size: c.Size, Count: c.Count, Type: c.Type, Op: "none", Root: -1}
+	if c.Collective.Reduces() {
+		row.Op = c.Op.String()
+	}
+	if c.Collective.Rooted() {
+		row.Root = c.Root
+	}
+	half, err := r.Measure(ctx, c, 4*seed)
+	if err != nil {
+		return row, err
+	}
+	row.OutOfPlace = half
+	if !c.Collective.HasInPlace() {
+		return row, nil
+	}
+	c.InPlace = true
+	half, err = r.Measure(ctx, c, 4*seed+2)
+	row.InPlace = &half
+	return row, err
+}
+
+// Measure makes one measurement on the communicator that Init made: untimed iterations, the timed ones back to back
+// from a common start, and the check. Input data is made from seed and seed+1, at least 0.
+//
+// The check looks at what the timed iterations left, whose output was spoiled before, where that is the same after
+// each of them. An in-place reduction takes its own output as input, so there it is the first untimed iteration that
+// is checked.
+func (r *Ranks) Measure(ctx context.Context, c Case, seed int64) (Measurement, error) {
+	half := Measurement{InPlace: c.InPlace, Checked: r.cfg.Check}
+	once := c.InPlace && c.Collective.Reduces()
+	err := r.do(ctx, "prepare", fmt.Sprintf("prepare coll=%v type=%v op=%v root=%d count=%d inplace=%d",
+		c.Collective, c.Type, c.Op, c.Root, c.Count, map[bool]int{true: 1}[c.InPlace]))
+	if err != nil {
+		return half, err
+	}
+	warmup := max(r.cfg.Warmup, 1)
+	if err := r.fill(ctx, seed); err != nil {
+		return half, err
+	}
+	if once && r.cfg.Check {
+		warmup--
+		if err := r.do(ctx, "run", "run iters=1 start=0"); err != nil {
+			return half, err
+		}
+		if err := r.check(ctx, &half); err != nil {
+			return half, err
+		}
+	}
+	if warmup > 0 {
+		if err := r.do(ctx, "run", fmt.Sprintf("run iters=%d start=0", warmup)); err != nil {
+			return half, err
+		}
+	}
+	if !once && r.cfg.Check {
+		if err := r.fill(ctx, seed+1); err != nil {
+			return half, err
+		}
+	}
+	if err := r.timed(ctx, c, &half); err != nil {
+		return half, err
+	}
+	if !once && r.cfg.Check {
+		return half, r.check(ctx, &half)
+	}
+	return half, nil
+}
+
+// do is a step whose answers hold nothing of interest.
+func (r *Ranks) do(ctx context.Context, name, command string) error {
+	_, err := r.step(ctx, name, all(command))
+	return err
+}
+
+func (r *Ranks) fill(ctx context.Context, seed int64) error {
+	return r.do(ctx, "fill", fmt.Sprintf("fill seed=%d", seed))
+}
+
+// timed runs the timed iterations and fills the half's times, bandwidths, choice and expectation.
+func (r *Ranks) timed(ctx context.Context, c Case, half *Measurement) error {
+	if err := r.pollLogs(); err != nil {
+		return err
+	}
+	r.logs[0].TakeChoices() // the untimed iterations'
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
+		return fmt.Errorf("read the clock: %w", err)
+	}
+	start := now.Nano() + startLead.Nanoseconds()
+	answers, err := r.step(ctx, "run", all(fmt.Sprintf("run iters=%d start=%d", c.Iters, start)))
+	if err != nil {
+		return err
+	}
+	if err := r.times(answers, c, half); err != nil {
+		return err
+	}
+	half.bandwidths(c)
+	if err := r.pollLogs(); err != nil {
+		return err
+	}
+	half.Choice = choiceOf(r.logs[0].TakeChoices())
+	c.Choice = half.Choice
+	if r.cfg.Expected != nil {
+		if expected, known := r.cfg.Expected(c); known {
+			half.compare(expected)
+		}
+	}
+	return nil
+}
+
+// times averages the ranks' times as nccl-tests does.
+func (r *Ranks) times(answers []message, c Case, half *Measurement) error {
+	scale := r.cfg.TimeScale
+	if scale == 0 {
+		scale = 1
+	}
+	one := func(total float64) time.Duration { return time.Duration(total / float64(c.Iters) / scale) }
+	var wallSum, deviceSum float64
+	for rank, m := range answers {
+		wall, err := m.number("wall_ns")
+		if err != nil {
+			return err
+		}
+		device, err := m.number("device_ns")
+		if err != nil {
+			return err
+		}
+		wallSum, deviceSum = wallSum+float64(wall), deviceSum+float64(device)
+		t := one(float64(wall))
+		if r.cfg.Clock == DeviceClock {
+			t = one(float64(device))
+		}
+		if rank == 0 {
+			half.TimeMin = t
+		}
+		half.TimeMin, half.TimeMax = min(half.TimeMin, t), max(half.TimeMax, t)
+	}
+	n := float64(len(answers))
+	half.Wall, half.Device = one(wallSum/n), one(deviceSum/n)
+	half.Time = half.Wall
+	if r.cfg.Clock == DeviceClock {
+		half.Time = half.Device
+	}
+	return nil
+}
+
+// check compares every element on every rank.
+func (r *Ranks) check(ctx context.Context, half *Measurement) error {
+	answers, err := r.step(ctx, "check", all("check"))
+	if err != nil {
+		return err
+	}
+	for rank, m := range answers {
+		wrong, err := m.number("wrong")
+		if err != nil {
+			return err
+		}
+		if wrong > 0 && half.Wrong == 0 {
+			half.Mismatch = fmt.Sprintf("rank %d has %s at element %s where %s must be", rank, m.fields["got"],
+				m.fields["first"], m.fields["want"])
+		}
+		half.Wrong += wrong
+	}
+	return nil
+}

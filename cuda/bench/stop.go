@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bench
+
+import (
+	"fmt"
+	"os"
+	"time"
+)
+
+// quitStep is the one after which a rank ends by itself.
+const quitStep = "quit"
+
+// waiting is a step under way.
+type waiting struct {
+	step     string
+	answers  []message
+	answered []bool
+	failures []Failure
+}
+
+// heard reports whether a rank has answered or failed.
+func (w *waiting) heard(rank int) bool {
+	if w.answered[rank] {
+		return true
+	}
+	for _, f := range w.failures {
+		if f.Rank == rank {
+			return true
+		}
+	}
+	return false
+}
+
+func (w *waiting) complete() bool {
+	for rank := range w.answered {
+		if !w.heard(rank) {
+			return false
+		}
+	}
+	return true
+}
+
+func (w *waiting) fail(rank int, name, text string) {
+	for _, f := range w.failures {
+		if f.Rank == rank {
+			return // the first word is the reason, the rest follows from it
+		}
+	}
+	w.failures = append(w.failures, Failure{Rank: rank, Name: name, Message: text})
+}
+
+// take notes an event of a step.
+func (r *Ranks) take(w *waiting, e event) {
+	if e.exited {
+		r.exited[e.rank] = true
+		if w.step == quitStep && w.answered[e.rank] && e.status == "" {
+			return
+		}
+		text := "it ended with exit status 0 before it was told to"
+		if e.status != "" {
+			text = "it ended: " + e.status
+		}
+		w.fail(e.rank, "exit", text)
+		return
+	}
+	m, err := parseMessage(e.line)
+	switch {
+	case err != nil:
+		w.fail(e.rank, "protocol", err.Error())
+	case m.verb == "error":
+		w.fail(e.rank, m.fields["name"], m.fields["msg"])
+	case w.answered[e.rank]:
+		w.fail(e.rank, "protocol", fmt.Sprintf("a second answer: %q", e.line))
+	default:
+		w.answered[e.rank] = true
+		w.answers[e.rank] = m
+	}
+}
+
+// report makes an error out of a step's failures, in the order in which they were seen.
+func (r *Ranks) report(w *waiting) error {
+	_ = r.pollLogs() // for the warnings; the failure itself is what matters
+	for i := range w.failures {
+		f := &w.failures[i]
+		f.PID = r.processes[f.Rank].cmd.Process.Pid
+		f.Stderr = r.processes[f.Rank].stderr.lines()
+		f.Warnings = r.logs[f.Rank].Log().Warnings
+	}
+	return &RanksError{Step: w.step, Failures: w.failures}
+}
+
+// stop ends all ranks: they see the end of their input, end by themselves within the grace or are killed. It waits
+// for each, and returns an error if one was killed or did not end with exit status 0.
+func (r *Ranks) stop(grace time.Duration) error {
+	r.closed = true
+	var first error
+	for _, p := range r.processes {
+		p.stdin.Close()
+	}
+	timer := time.NewTimer(grace)
+	defer timer.Stop()
+	killed := false
+	for !r.allGone() {
+		select {
+		case e := <-r.events:
+			if !e.exited {
+				continue
+			}
+			r.exited[e.rank] = true
+			if e.status != "" && first == nil {
+				first = fmt.Errorf("end rank %d: %s", e.rank, e.status)
+			}
+		case <-timer.C:
+			killed = true
+			for rank, p := range r.processes {
+				if !r.exited[rank] {
+					p.kill()
+				}
+			}
+		}
+	}
+	if killed {
+		first = fmt.Errorf("ranks did not end within %v and were killed", grace)
+	}
+	if !r.keepLogs {
+		if err := os.RemoveAll(r.logDir); err != nil && first == nil {
+			first = fmt.Errorf("remove NCCL's logs: %w", err)
+		}
+	}
+	return first
+}
+
+func (r *Ranks) allGone() bool {
+	for rank := range r.processes {
+		if !r.exited[rank] {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bench
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+)
+
+// textPrinter writes nccl-tests' table: its columns in its widths, so that results compare line by line and scripts
+// that read columns by number go on working. What is expected stands to the right of them.
+type textPrinter struct{ w io.Writer }
+
+// NewText returns a printer of nccl-tests' table for a terminal. To the right of its columns stand the expected time
+// and the difference in percent of either half, "!" behind a difference over [OffPercent], "-" where nothing is
+// expected. Lines that are no rows begin with "#", but for the last, "verdict: VALID" or "verdict: INVALID".
+func NewText(w io.Writer) Printer { return &textPrinter{w: w} }
+
+// Begin prints what is measured and the column names.
+func (p *textPrinter) Begin(h Header) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "# ddlemu bench %s: NCCL %s (%s), CUDA %s\n", h.Collective, h.NCCL, h.NCCLLib, h.CUDA)
+	fmt.Fprintf(&b, "# profile %s  datapath %s  time scale %s  ranks %d  nodes %d\n", h.Profile, h.Datapath,
+		strconv.FormatFloat(h.TimeScale, 'g', -1, 64), h.Ranks, h.Nodes)
+	fmt.Fprintf(&b, "# warmup iters: %d iters: %d validation: %d\n", h.Warmup, h.Iters, map[bool]int{true: 1}[h.Check])
+	for _, note := range h.Notes {
+		fmt.Fprintf(&b, "# %s\n", note)
+	}
+	b.WriteString("#\n")
+	line := func(format string, fields ...any) {
+		b.WriteString(strings.TrimRight(fmt.Sprintf(format, fields...), " ") + "\n")
+	}
+	line("# %10s  %12s  %8s  %6s  %6s           out-of-place                       in-place          %s", "", "", "", "", "",
+		"     out-of-place           in-place")
+	const names = "# %10s  %12s  %8s  %6s  %6s  %7s  %6s  %6s  %6s  %7s  %6s  %6s  %6s  %9s %8s  %9s %8s"
+	line(names, "size", "count", "type", "redop", "root", "time", "algbw", "busbw", "#wrong", "time", "algbw", "busbw",
+		"#wrong", "expected", "diff", "expected", "diff")
+	line(names, "(B)", "(elements)", "", "", "", "(us)", "(GB/s)", "(GB/s)", "", "(us)", "(GB/s)", "(GB/s)", "",
+		"(us)", "(%)", "(us)", "(%)")
+	_, err := io.WriteString(p.w, b.String())
+	return err
+}
+
+// Row prints one row.
+func (p *textPrinter) Row(r Row) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%12d  %12d  %8s  %6s  %6d", r.Size, r.Count, r.Type, r.Op, r.Root)
+	measured(&b, &r.OutOfPlace)
+	measured(&b, r.InPlace)
+	expected(&b, &r.OutOfPlace)
+	expected(&b, r.InPlace)
+	_, err := io.WriteString(p.w, strings.TrimRight(b.String(), " ")+"\n")
+	return err
+}
+
+func measured(b *strings.Builder, m *Measurement) {
+	if m == nil {
+		fmt.Fprintf(b, "  %7s  %6s  %6s  %6s", "N/A", "N/A", "N/A", "N/A")
+		return
+	}
+	wrong := "N/A"
+	if m.Checked {
+		wrong = fmt.Sprintf("%.6g", float64(m.Wrong))
+	}
+	fmt.Fprintf(b, "  %7s  %6s  %6s  %6s", fit(7, microseconds(m.Time)), fit(6, m.AlgBW), fit(6, m.BusBW), wrong)
+}
+
+func expected(b *strings.Builder, m *Measurement) {
+	if m == nil || !m.Known {
+		fmt.Fprintf(b, "  %9s %8s", "-", "-")
+		return
+	}
+	mark := " "
+	if m.Off {
+		mark = "!"
+	}
+	fmt.Fprintf(b, "  %9s %+7.2f%s", fit(9, microseconds(m.Expected)), m.Diff, mark)
+}
+
+// fit writes a number with as many decimals, two at most, as the width has room for, as nccl-tests does.
+func fit(width int, value float64) string {
+	for decimals := 2; decimals >= 0; decimals-- {
+		if s := strconv.FormatFloat(value, 'f', decimals, 64); len(s) <= width {
+			return s
+		}
+	}
+	return strconv.FormatFloat(value, 'e', 1, 64)
+}
+
+// End prints nccl-tests' two closing lines, the reasons and the verdict.
+func (p *textPrinter) End(s Summary) error {
+	var b strings.Builder
+	state := "OK"
+	if s.Wrong != 0 {
+		state = "FAILED"
+	}
+	fmt.Fprintf(&b, "# Out of bounds values : %d %s\n", s.Wrong, state)
+	fmt.Fprintf(&b, "# Avg bus bandwidth    : %g\n#\n", rounded(s.AvgBusBW))
+	for _, reason := range s.Reasons {
+		fmt.Fprintf(&b, "# %s\n", reason)
+	}
+	fmt.Fprintf(&b, "verdict: %s\n", s.Verdict)
+	_, err := io.WriteString(p.w, b.String())
+	return err
+}

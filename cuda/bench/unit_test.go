@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bench
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// The counts that nccl-tests prints for these sizes.
+func TestCounts(t *testing.T) {
+	cases := []struct {
+		c     Collective
+		bytes int64
+		t     DataType
+		ranks int
+		want  Counts
+		size  int64
+	}{
+		{AllReduce, 8, Float, 2, Counts{2, 2, 2}, 8},
+		{AllReduce, 7, Float, 2, Counts{1, 1, 1}, 4},
+		{AllReduce, 1 << 20, Half, 8, Counts{524288, 524288, 524288}, 1 << 20},
+		{AllGather, 8, Float, 2, Counts{0, 0, 0}, 0},
+		{AllGather, 32, Float, 2, Counts{4, 4, 8}, 32},
+		{AllGather, 1 << 20, Float, 3, Counts{87380, 87380, 262140}, 1048560},
+		{ReduceScatter, 1 << 20, Double, 4, Counts{32768, 131072, 32768}, 1 << 20},
+		{ReduceScatter, 100, Int8, 3, Counts{32, 96, 32}, 96},
+		{Broadcast, 1000, Int64, 5, Counts{125, 125, 125}, 1000},
+		{Reduce, 1000, BFloat16, 5, Counts{500, 500, 500}, 1000},
+		{SendRecv, 4096, Uint32, 4, Counts{1024, 1024, 1024}, 4096},
+		{AllToAll, 4096, Uint32, 4, Counts{256, 1024, 1024}, 4096},
+		{AllToAll, 100, Uint64, 4, Counts{2, 8, 8}, 64},
+	}
+	for _, c := range cases {
+		got := c.c.Counts(c.bytes, c.t, c.ranks)
+		if got != c.want || got.Bytes(c.t) != c.size {
+			t.Errorf("%v of %d bytes of %v on %d ranks: %+v size %d, want %+v size %d", c.c, c.bytes, c.t, c.ranks, got,
+				got.Bytes(c.t), c.want, c.size)
+		}
+	}
+}
+
+func TestBandwidths(t *testing.T) {
+	// nccl-tests' own figures: 16 MiB in 1 ms on 4 ranks.
+	cases := []struct {
+		c        Collective
+		alg, bus float64
+	}{
+		{AllReduce, 16.777, 25.166}, {AllGather, 16.777, 12.583}, {ReduceScatter, 16.777, 12.583},
+		{Broadcast, 16.777, 16.777}, {Reduce, 16.777, 16.777}, {SendRecv, 16.777, 16.777}, {AllToAll, 16.777, 12.583},
+	}
+	for _, c := range cases {
+		counts := c.c.Counts(16<<20, Float, 4)
+		m := Measurement{Time: 1e6}
+		m.bandwidths(Case{Collective: c.c, Type: Float, Ranks: 4, Count: counts.Param})
+		if math.Abs(m.AlgBW-c.alg) > 0.001 || math.Abs(m.BusBW-c.bus) > 0.001 {
+			t.Errorf("%v: algbw %.3f busbw %.3f, want %.3f and %.3f", c.c, m.AlgBW, m.BusBW, c.alg, c.bus)
+		}
+	}
+	var none Measurement
+	if none.bandwidths(Case{Ranks: 2, Count: 1}); none.AlgBW != 0 {
+		t.Errorf("a time of 0 has bandwidth %g", none.AlgBW)
+	}
+}
+
+func TestParseNames(t *testing.T) {
+	for _, name := range []string{"all_reduce", "allreduce", "AllReduce", "all_reduce_perf", "all-reduce"} {
+		if c, err := ParseCollective(name); err != nil || c != AllReduce {
+			t.Errorf("%s: %v, %v", name, c, err)
+		}
+	}
+	for _, name := range []string{"", "allredude", "all"} {
+		if _, err := ParseCollective(name); err == nil || !strings.Contains(err.Error(), "all_gather") {
+			t.Errorf("%q: the error %v does not offer the names", name, err)
+		}
+	}
+	for _, name := range Collectives() {
+		if c, err := ParseCollective(name); err != nil || c.String() != name {
+			t.Errorf("%s: %v, %v", name, c, err)
+		}
+	}
+	if types, err := ParseDataTypes("all"); err != nil || len(types) != 10 {
+		t.Errorf("%v, %v", types, err)
+	}
+	if types, err := ParseDataTypes("bfloat16"); err != nil || !slices.Equal(types, []DataType{BFloat16}) {
+		t.Errorf("%v, %v", types, err)
+	}
+	if ops, err := ParseRedOps("avg"); err != nil || !slices.Equal(ops, []RedOp{Avg}) {
+		t.Errorf("%v, %v", ops, err)
+	}
+	if _, err := ParseRedOps("mulsum"); err == nil {
+		t.Error("mulsum is no operator here")
+	}
+	if got := Collective(9).String() + DataType(-1).String() + RedOp(7).String(); got != "Collective(9)DataType(-1)RedOp(7)" {
+		t.Error(got)
+	}
+}
+
+func TestParseSize(t *testing.T) {
+	good := map[string]int64{
+		"8": 8, "0": 0, "64K": 65536, "64k": 65536, "1M": 1 << 20, "1.5M": 3 << 19, "1G": 1 << 30, "2g": 2 << 30,
+		"1T": 1 << 40, "0.5K": 512,
+	}
+	for text, want := range good {
+		if got, err := ParseSize(text); err != nil || got != want {
+			t.Errorf("%q: %d, %v; want %d", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"", "K", "-1", "1KB", "1MiB", "0x10", "1e", "inf", "NaN", "9999999999G", "1 K", "+4", "1_0"} {
+		if got, err := ParseSize(text); err == nil {
+			t.Errorf("%q was taken for %d", text, got)
+		}
+	}
+}
+
+func TestSizes(t *testing.T) {
+	good := map[Range][]int64{
+		{Begin: 8, End: 64, Factor: 2}:                        {8, 16, 32, 64},
+		{Begin: 1 << 20, End: 16 << 20, Factor: 4}:            {1 << 20, 4 << 20, 16 << 20},
+		{Begin: 8, End: 63, Factor: 2}:                        {8, 16, 32},
+		{Begin: 0, End: 3, Step: 1}:                           {0, 1, 2, 3},
+		{Begin: 5, End: 5}:                                    {5},
+		{Begin: 8, End: 32, Factor: 1, Step: 16}:              {8, 24},
+		{Begin: 1, End: math.MaxInt64, Factor: math.MaxInt64}: {1, math.MaxInt64},
+	}
+	for r, want := range good {
+		if got, err := r.Sizes(); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%+v: %v, %v; want %v", r, got, err, want)
+		}
+	}
+	for _, r := range []Range{
+		{Begin: 8, End: 4, Factor: 2}, {Begin: 8, End: 16}, {Begin: 0, End: 16, Factor: 2}, {Begin: -1, End: 4, Step: 1},
+		{Begin: 8, End: 16, Factor: -2}, {Begin: 8, End: 16, Step: -2}, {Begin: 0, End: 1 << 40, Step: 1},
+	} {
+		if got, err := r.Sizes(); err == nil {
+			t.Errorf("%+v was taken for %d sizes", r, len(got))
+		}
+	}
+}
+
+func TestSizesGrow(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		r := Range{
+			Begin: rapid.Int64().Draw(t, "begin"), End: rapid.Int64().Draw(t, "end"),
+			Factor: rapid.Int64Range(-1, 1<<40).Draw(t, "factor"), Step: rapid.Int64().Draw(t, "step"),
+		}
+		sizes, err := r.Sizes()
+		if err != nil {
+			return
+		}
+		for i, size := range sizes {
+			if size < r.Begin || size > r.End || i > 0 && size <= sizes[i-1] {
+				t.Fatalf("%+v: size %d at %d", r, size, i)
+			}
+		}
+	})
+}
+
+func FuzzParseSize(f *testing.F) {
+	for _, seed := range []string{"8", "64K", "1.5M", "1e3", "-0", ".", "1T"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		if size, err := ParseSize(text); err == nil && (size < 0 || size >= 1<<62) {
+			t.Errorf("%q: %d", text, size)
+		}
+	})
+}
+
+func TestRankEnv(t *testing.T) {
+	base := []string{"HOME=/x", "SLURM_PROCID=5", "RANK=9", "GROUP_RANK=1", "NCCL_PROTO=LL", "NCCL_DEBUG_FILE=/theirs"}
+	env, log := rankEnv(base, []string{"DDLEMU_NODE=1", "LOCAL_RANK=0"}, 3, 4, "/logs%x")
+	want := map[string]string{
+		"HOME": "/x", "RANK": "3", "WORLD_SIZE": "4", "LOCAL_RANK": "0", "DDLEMU_NODE": "1", "NCCL_PROTO": "LL",
+		"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT,GRAPH,TUNING,NET", "NCCL_DEBUG_FILE": "/logs%%x/rank3.log",
+	}
+	for name, value := range want {
+		if got, _ := lookup(env, name); got != value {
+			t.Errorf("%s is %q, want %q", name, got, value)
+		}
+	}
+	for _, name := range []string{"SLURM_PROCID", "GROUP_RANK"} {
+		if got, found := lookup(env, name); found {
+			t.Errorf("%s=%s was handed on", name, got)
+		}
+	}
+	if log != "/logs%x/rank3.log" {
+		t.Errorf("log file %q", log)
+	}
+	env, log = rankEnv(append(base, "NCCL_DEBUG=WARN"), nil, 0, 1, "/logs")
+	if got, _ := lookup(env, "NCCL_DEBUG"); got != "WARN" || log != "" {
+		t.Errorf("NCCL_DEBUG is %q and the log %q, though the user has set it", got, log)
+	}
+	if len(base) != 6 || base[1] != "SLURM_PROCID=5" {
+		t.Errorf("the caller's environment was changed: %v", base)
+	}
+}
+
+func TestParseMessage(t *testing.T) {
+	m, err := parseMessage("error cmd=run name=ncclRemoteError msg=lost rank=3 of  many")
+	if err != nil || m.verb != "error" || m.fields["name"] != "ncclRemoteError" || m.fields["msg"] != "lost rank=3 of  many" {
+		t.Errorf("%+v, %v", m, err)
+	}
+	if m, err = parseMessage("hello nccl=/a%20b%25/libnccl.so.2"); err != nil || m.path("nccl") != "/a b%/libnccl.so.2" {
+		t.Errorf("%+v, %v", m, err)
+	}
+	if m, err = parseMessage("ok"); err != nil || len(m.fields) != 0 {
+		t.Errorf("%+v, %v", m, err)
+	}
+	if _, err := m.number("wall_ns"); err == nil {
+		t.Error("a missing number was read")
+	}
+	for _, line := range []string{"", "yes", "ok wall_ns", "ok =4", "ok  a=1", "NCCL version 2.22.3"} {
+		if m, err := parseMessage(line); err == nil {
+			t.Errorf("%q was taken for %+v", line, m)
+		}
+	}
+}
+
+func FuzzParseMessage(f *testing.F) {
+	for _, seed := range []string{"ok", "ok a=1 b=2", "error cmd=run name=x msg=a b c", "hello protocol=1 nccl=%zz", "ok a="} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, line string) {
+		m, err := parseMessage(line)
+		if err != nil {
+			return
+		}
+		for key := range m.fields {
+			m.path(key)
+			_, _ = m.number(key)
+		}
+	})
+}
+
+func TestNCCLVersion(t *testing.T) {
+	for code, want := range map[int64]string{22203: "2.22.3", 22907: "2.29.7", 2403: "2.4.3", 30001: "3.0.1"} {
+		if got := ncclVersion(code); got != want {
+			t.Errorf("%d is %s, want %s", code, got, want)
+		}
+	}
+}
+
+func TestValidate(t *testing.T) {
+	good := Config{Ranks: 2, Iters: 1, RankBinary: "r", NCCLLibs: []string{"n"}, CudartLibs: []string{"c"}}
+	if err := good.validate(); err != nil {
+		t.Error(err)
+	}
+	for name, spoil := range map[string]func(*Config){
+		"ranks": func(c *Config) { c.Ranks = 0 }, "iterations": func(c *Config) { c.Iters = 0 },
+		"warm-up": func(c *Config) { c.Warmup = -1 }, "root": func(c *Config) { c.Root = 2 },
+		"time scale": func(c *Config) { c.TimeScale = -1 }, "ddlemu-rank": func(c *Config) { c.RankBinary = "" },
+		"NCCL": func(c *Config) { c.NCCLLibs = nil },
+	} {
+		bad := good
+		spoil(&bad)
+		if err := bad.validate(); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestTail(t *testing.T) {
+	var out lockedBuffer
+	tail := &tail{rank: 2, out: &out}
+	for _, piece := range []string{"one\ntw", "o\n\nthree", strings.Repeat("\nmore", 30)} {
+		_, _ = tail.Write([]byte(piece))
+	}
+	tail.flush()
+	if got := out.String(); !strings.HasPrefix(got, "rank 2: one\nrank 2: two\nrank 2: three\nrank 2: more\n") {
+		t.Errorf("%q", got)
+	}
+	if lines := tail.lines(); len(lines) != stderrLines || lines[0] != "more" {
+		t.Errorf("%d lines: %v", len(lines), lines)
+	}
+}
