@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which engines run a piece of work: the tree's schedules, Send/Recv, and the choice between them and the ring.
+#include "algos.h"
+
+#include <algorithm>
+
+namespace softexec {
+namespace {
+
+// The tree's primitives are the same for every chunk; only the offset moves on.
+class PerChunk : public Schedule {
+ public:
+  PerChunk(const Part &p, const Op &op) : part_(p), op_(op) {}
+  bool more(Ops *ops) override {
+    if (at_ >= part_.size) return false;
+    op_.src_off = op_.dst_off = part_.offset + at_;
+    op_.n = std::min(part_.chunk, part_.size - at_);
+    ops->push_back(op_);
+    at_ += part_.chunk;
+    return true;
+  }
+
+ private:
+  Part part_;
+  Op op_;
+  size_t at_ = 0;
+};
+
+// Chunks of bytes; at least one, even for nothing, since the other side counts steps.
+class P2pChunks : public Schedule {
+ public:
+  P2pChunks(bool sends, size_t bytes, size_t chunk) : sends_(sends), bytes_(bytes), chunk_(chunk) {}
+  bool more(Ops *ops) override {
+    if (finished_) return false;
+    size_t n = std::min(chunk_, bytes_ - at_);
+    Op op = {!sends_, sends_, sends_ ? Buffer::kInput : Buffer::kNone, sends_ ? Buffer::kNone : Buffer::kOutput, at_, at_, n, false};
+    ops->push_back(op);
+    at_ += n;
+    finished_ = at_ == bytes_;
+    return true;
+  }
+
+ private:
+  bool sends_, finished_ = false;
+  size_t bytes_, chunk_, at_ = 0;
+};
+
+std::vector<char *> children(const Comm &c, const Channel &ch, bool receives) {
+  std::vector<char *> conns;
+  for (int peer : ch.down) {
+    if (peer < 0) break;
+    conns.push_back(receives ? recv_conn(c, ch, peer, 0) : send_conn(c, ch, peer, 0));
+  }
+  return conns;
+}
+
+Job collective_job(const Comm &c, const Func &f, const CollWork &w) {
+  Job job;
+  job.comm = &c;
+  find_reduction(*c.layout, f.op, f.type, w.arg, &job.red);
+  job.input = w.send, job.output = w.recv;
+  // The ring's all-reduce, all-gather and reduce-scatter work on chunks of four steps in two slices.
+  bool big = f.algo == Algo::kRing && (f.coll == Coll::kAllReduce || f.coll == Coll::kAllGather || f.coll == Coll::kReduceScatter);
+  if (big) job.slices_per_chunk = job.steps_per_slice = 2;
+  return job;
+}
+
+// Reduces towards the root and broadcasts from there. The root does both at once; elsewhere the two directions run side by side.
+void start_tree(const Comm &c, const Channel &ch, const Func &f, const CollWork &w, const Part &part, Engines *out) {
+  constexpr Buffer kIn = Buffer::kInput, kOut = Buffer::kOutput, kNo = Buffer::kNone;
+  bool leaf = ch.down[0] < 0;
+  auto add = [&](const Op &op, std::vector<char *> recv, std::vector<char *> send) {
+    Job job = collective_job(c, f, w);
+    job.schedule = std::make_unique<PerChunk>(part, op);
+    job.recv = std::move(recv), job.send = std::move(send);
+    out->push_back(make_engine(f.proto, std::move(job)));
+  };
+  if (ch.up < 0) {
+    add({true, true, kIn, kOut, 0, 0, 0, true}, children(c, ch, true), children(c, ch, false));
+    return;
+  }
+  add({!leaf, true, kIn, kNo, 0, 0, 0, false}, children(c, ch, true), {send_conn(c, ch, ch.up, 0)});
+  add({true, !leaf, kNo, kOut, 0, 0, 0, false}, {recv_conn(c, ch, ch.up, 0)}, children(c, ch, false));
+}
+
+}  // namespace
+
+char *send_conn(const Comm &c, const Channel &ch, int peer, int index) {
+  const Layout &l = *c.layout;
+  char **peers = get<char **>(ch.base, l.ch_peers);
+  return peers[peer] + l.peer_send + static_cast<uint32_t>(index) * l.conn_size;
+}
+
+char *recv_conn(const Comm &c, const Channel &ch, int peer, int index) {
+  const Layout &l = *c.layout;
+  char **peers = get<char **>(ch.base, l.ch_peers);
+  return peers[peer] + l.peer_recv + static_cast<uint32_t>(index) * l.conn_size;
+}
+
+std::unique_ptr<Engine> make_engine(Proto proto, Job job) {
+  if (proto == kLL) return make_ll(std::move(job));
+  if (proto == kLL128) return make_ll128(std::move(job));
+  return make_simple(std::move(job));
+}
+
+void start_collective(const Comm &c, const Channel &ch, const Func &f, const CollWork &w, Engines *out) {
+  Part part = channel_part(w, ch.id, f.proto, type_size(f.type));
+  if (f.algo == Algo::kTree) {
+    start_tree(c, ch, f, w, part, out);
+    return;
+  }
+  Job job = collective_job(c, f, w);
+  job.schedule = ring_schedule(c, ch, f, w, part);
+  job.recv = {recv_conn(c, ch, ch.prev, 0)}, job.send = {send_conn(c, ch, ch.next, 0)};
+  out->push_back(make_engine(f.proto, std::move(job)));
+}
+
+void start_p2p(const Comm &c, const Channel &ch, const P2pWork &w, Engines *out) {
+  size_t begin = 0, end = 0;
+  bool sends = p2p_part(*c.layout, w, ch.id, w.send_channels, w.send_bytes, &begin, &end);
+  if (sends && w.send_rank == c.rank) {
+    out->push_back(make_copy(w.recv + begin, w.send + begin, end - begin));
+    return;
+  }
+  auto add = [&](bool sending, char *buf, bool ll, size_t chunk, char *conn) {
+    Job job;
+    job.comm = &c;
+    job.step_bytes = c.p2p_chunk;
+    (sending ? job.input : job.output) = buf + begin;
+    (sending ? job.send : job.recv) = {conn};
+    job.schedule = std::make_unique<P2pChunks>(sending, end - begin, chunk);
+    out->push_back(make_engine(ll ? kLL : kSimple, std::move(job)));
+  };
+  if (sends) add(true, w.send, w.send_ll, w.send_chunk, send_conn(c, ch, w.send_rank, 1));
+  if (p2p_part(*c.layout, w, ch.id, w.recv_channels, w.recv_bytes, &begin, &end)) {
+    add(false, w.recv, w.recv_ll, w.recv_chunk, recv_conn(c, ch, w.recv_rank, 1));
+  }
+}
+
+std::vector<Link> links_of(const Comm &c, const Channel &ch, const Func &f, const Batch &b) {
+  std::vector<Link> links;
+  auto both = [&](int peer) {
+    links.push_back({recv_conn(c, ch, peer, 0), true});
+    links.push_back({send_conn(c, ch, peer, 0), false});
+  };
+  for (const P2pWork &w : b.p2ps) {
+    size_t begin, end;
+    if (w.send_rank == c.rank) continue;
+    if (p2p_part(*c.layout, w, ch.id, w.send_channels, w.send_bytes, &begin, &end)) links.push_back({send_conn(c, ch, w.send_rank, 1), false});
+    if (p2p_part(*c.layout, w, ch.id, w.recv_channels, w.recv_bytes, &begin, &end)) links.push_back({recv_conn(c, ch, w.recv_rank, 1), true});
+  }
+  if (b.colls.empty()) return links;
+  if (f.algo == Algo::kRing) {
+    links.push_back({recv_conn(c, ch, ch.prev, 0), true});
+    links.push_back({send_conn(c, ch, ch.next, 0), false});
+  } else {
+    if (ch.up >= 0) both(ch.up);
+    for (int i = 0; i < kTreeArity && ch.down[i] >= 0; i++) both(ch.down[i]);
+  }
+  return links;
+}
+
+}  // namespace softexec

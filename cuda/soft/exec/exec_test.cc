@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The executor's tests. Arguments name the groups to run; with none, all.
+#include <cstring>
+
+#include "test_util.h"
+
+int failures = 0;
+
+int main(int argc, char **argv) {
+  const struct {
+    const char *name;
+    void (*run)();
+  } groups[] = {
+      {"collective", test::collective_tests},
+  };
+  for (const auto &g : groups) {
+    bool wanted = argc == 1;
+    for (int i = 1; i < argc; i++) wanted |= std::strcmp(argv[i], g.name) == 0;
+    if (!wanted) continue;
+    int before = failures;
+    g.run();
+    std::printf("%s: %s\n", g.name, failures == before ? "ok" : "FAILED");
+  }
+  if (failures) std::printf("%d checks failed\n", failures);
+  return failures != 0;
+}

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pool.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <cstdlib>
+#include <deque>
+#include <mutex>
+#include <thread>
+
+#include "stats.h"
+
+namespace softexec {
+namespace {
+
+constexpr unsigned kLooks = 16;       // looks at memory before the first yield; about a microsecond
+constexpr size_t kMaxThreads = 8;     // per grid; beyond that memory is the limit
+constexpr size_t kThreadsPerRank = 2; // the executor's and the proxy's
+
+void relax() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  __asm__ volatile("yield");
+#endif
+}
+
+// The pool lives as long as the process: its threads are detached and sleep on the condition variable.
+struct Pool {
+  std::mutex mu;
+  std::condition_variable wake;
+  std::deque<std::function<void()>> tasks;
+  size_t sleeping = 0;
+
+  void submit(std::function<void()> task) {
+    std::lock_guard<std::mutex> lock(mu);
+    tasks.push_back(std::move(task));
+    // Tasks wait for other ranks, so one that waits for a thread could hang them: there's always a thread for each.
+    if (tasks.size() > sleeping) {
+      std::thread([this] { loop(); }).detach();
+      sleeping++;
+    } else {
+      wake.notify_one();
+    }
+  }
+
+  void loop() {
+    std::unique_lock<std::mutex> lock(mu);
+    for (;;) {
+      wake.wait(lock, [this] { return !tasks.empty(); });
+      std::function<void()> task = std::move(tasks.front());
+      tasks.pop_front();
+      sleeping--;
+      lock.unlock();
+      task();
+      lock.lock();
+      sleeping++;
+    }
+  }
+};
+
+Pool &pool() {
+  static Pool *p = new Pool;  // never destroyed: its threads outlive main
+  return *p;
+}
+
+size_t usable_cpus() {
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
+  return static_cast<size_t>(std::max(CPU_COUNT(&set), 1));
+}
+
+}  // namespace
+
+size_t threads_for(size_t blocks, int nranks) {
+  static const size_t cpus = usable_cpus();
+  const char *fixed = std::getenv("DDLEMU_SOFT_THREADS");
+  size_t n = fixed ? std::strtoul(fixed, nullptr, 10) : cpus / (kThreadsPerRank * static_cast<size_t>(std::max(nranks, 1)));
+  return std::clamp<size_t>(n, 1, std::min(blocks, kMaxThreads));
+}
+
+void run_in_pool(size_t n, const std::function<void(size_t)> &work) {
+  std::atomic<size_t> left{n - 1};
+  for (size_t i = 1; i < n; i++) {
+    pool().submit([&, i] {
+      work(i);
+      left.fetch_sub(1, std::memory_order_release);
+    });
+  }
+  work(0);
+  for (Idle idle; left.load(std::memory_order_acquire) != 0;) idle.wait();
+}
+
+void Idle::wait() {
+  if (rounds_ == 0) since_ = now_ns();
+  if (++rounds_ <= kLooks) {
+    relax();
+  } else {
+    sched_yield();
+  }
+}
+
+void Idle::stop() {
+  counters.wait_ns.fetch_add(now_ns() - since_, std::memory_order_relaxed);
+  rounds_ = 0;
+}
+
+}  // namespace softexec

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Runs a grid: the caller's thread, and more threads of a pool where the host has the cores, go round the blocks and poll them.
+#include "exec.h"
+
+#include <sched.h>
+
+#include <atomic>
+#include <cstdio>
+#include <memory>
+
+#include "algos.h"
+#include "conn.h"
+#include "pool.h"
+#include "stats.h"
+
+namespace softexec {
+namespace {
+
+enum CudaError { kCudaSuccess = 0, kCudaErrorInvalidValue = 1, kCudaErrorNotSupported = 801 };
+
+std::atomic<const Layout *> layout{nullptr};
+
+constexpr uint64_t kProfilerEvents = 64;  // entries of a channel's profiler ring, 16 bytes each: counter, time
+
+// Runs one block's works in order.
+class BlockRunner {
+ public:
+  BlockRunner(const Comm &c, Block &b) : comm_(c), block_(b) {
+    const Layout &l = *c.layout;
+    if (l.ch_counter != kAbsent) counter_ = get<uint64_t>(b.channel.base, l.ch_counter);
+  }
+
+  Status poll() {
+    bool progress = false;
+    if (running_.empty()) {
+      if (!start_next()) return Status::kDone;
+      progress = true;
+    }
+    for (size_t i = 0; i < running_.size();) {
+      Status s = running_[i]->poll();
+      progress |= s != Status::kBlocked;
+      if (s == Status::kDone) {
+        running_.erase(running_.begin() + static_cast<long>(i));
+      } else {
+        i++;
+      }
+    }
+    return progress ? Status::kProgress : Status::kBlocked;
+  }
+
+ private:
+  // Starts the next work, or all Send/Recv works of a batch at once. Returns false at the end.
+  bool start_next() {
+    while (batch_ < block_.batches.size()) {
+      Batch &b = block_.batches[batch_];
+      if (work_ == 0) profile(b, comm_.layout->comm_started);
+      if (work_ < b.colls.size()) {
+        start_collective(comm_, block_.channel, *b.func, b.colls[work_++], &running_);
+        return true;
+      }
+      if (work_ == 0 && !b.p2ps.empty()) {
+        for (const P2pWork &w : b.p2ps) start_p2p(comm_, block_.channel, w, &running_);
+        work_ = 1;
+        if (!running_.empty()) return true;
+      }
+      end_batch(b);
+    }
+    return false;
+  }
+
+  void end_batch(const Batch &b) {
+    const Layout &l = *comm_.layout;
+    profile(b, l.comm_completed);
+    counter_ += b.colls.size() + b.p2ps.size();
+    if (l.ch_counter != kAbsent) put<uint64_t>(block_.channel.base, l.ch_counter, counter_);
+    batch_++;
+    work_ = 0;
+  }
+
+  // Stamps the works of a batch whose profiler asked for it. NCCL's proxy waits for the counters, so they come last.
+  void profile(const Batch &b, uint32_t table) {
+    if (table == kAbsent) return;
+    auto stamp = [&](size_t i, bool wanted) {
+      if (!wanted) return;
+      char *rings = get<char *>(comm_.base, table);
+      uint64_t n = counter_ + 1 + i;
+      char *entry = rings + (static_cast<uint64_t>(block_.channel.id) * kProfilerEvents + n % kProfilerEvents) * 16;
+      put<uint64_t>(entry, 8, now_ns());
+      store_release(reinterpret_cast<uint64_t *>(entry), n);
+    };
+    for (size_t i = 0; i < b.colls.size(); i++) stamp(i, b.colls[i].profiled);
+    for (size_t i = 0; i < b.p2ps.size(); i++) stamp(i, b.p2ps[i].profiled);
+  }
+
+  const Comm &comm_;
+  Block &block_;
+  Engines running_;
+  size_t batch_ = 0, work_ = 0;
+  uint64_t counter_ = 0;  // works that this channel has done, over all kernels
+};
+
+// Polls every nth block, from first on, until all of them are done or the communicator is aborted.
+void run_blocks(const Comm &c, std::vector<BlockRunner> &blocks, size_t first, size_t every) {
+  std::vector<BlockRunner *> mine;
+  for (size_t i = first; i < blocks.size(); i += every) mine.push_back(&blocks[i]);
+  Idle idle;
+  while (!mine.empty()) {
+    bool progress = false;
+    for (size_t i = 0; i < mine.size();) {
+      Status s = mine[i]->poll();
+      progress |= s != Status::kBlocked;
+      if (s == Status::kDone) {
+        mine.erase(mine.begin() + static_cast<long>(i));
+      } else {
+        i++;
+      }
+    }
+    if (progress) {
+      idle.end();
+    } else if (c.abort && load_acquire(c.abort) != 0) {
+      break;
+    } else {
+      idle.wait();
+    }
+  }
+  idle.end();
+}
+
+// Checks the connections of every batch. Only a channel's own connections are known to be set up, so this comes after reading.
+bool check_links(const Plan &p, std::string *why) {
+  const Layout &l = *p.comm.layout;
+  for (const Block &b : p.blocks) {
+    for (const Batch &batch : b.batches) {
+      Coll coll = batch.func->coll;
+      bool direct_code = l.direct_without_reg && batch.func->proto == kSimple &&
+                         (coll == Coll::kAllReduce || coll == Coll::kAllGather || coll == Coll::kSendRecv);
+      for (const Link &link : links_of(p.comm, b.channel, *batch.func, batch)) {
+        bool direct = get<int>(link.conn, l.conn_flags) & kConnDirectWrite && get<char *>(link.conn, l.conn_fifo) == nullptr;
+        if (direct_code && direct) {
+          *why = "direct P2P between ranks of one process (set NCCL_P2P_DIRECT_DISABLE=1 or use a process per rank)";
+          return false;
+        }
+        if (link.receives && get<int>(link.conn, l.conn_net_device) == kNetDeviceUnpack) {
+          *why = "a net device that has the kernel unpack its data";
+          return false;
+        }
+      }
+    }
+  }
+  return true;
+}
+
+int refuse(const std::string &why) {
+  counters.refused.fetch_add(1, std::memory_order_relaxed);
+  std::fprintf(stderr, "ddlemu: software CUDA cannot run NCCL's kernel: %s\n", why.c_str());
+  return kCudaErrorNotSupported;
+}
+
+void return_fifo_credits(const Plan &p) {
+  const Layout &l = *p.comm.layout;
+  if (l.comm_consumed == kAbsent || !p.fifo) return;
+  uint32_t *consumed = get<uint32_t *>(p.comm.base, l.comm_consumed);
+  for (const Block &b : p.blocks) store_release(consumed + b.channel.id, b.consumed);
+}
+
+int run(const Layout &l, const softexec_launch &launch) {
+  Plan plan;
+  std::string why;
+  if (!read_launch(l, launch, &plan, &why) || !check_links(plan, &why)) return refuse(why);
+  return_fifo_credits(plan);  // the works have been copied
+  std::vector<BlockRunner> blocks;
+  blocks.reserve(plan.blocks.size());
+  for (Block &b : plan.blocks) blocks.emplace_back(plan.comm, b);
+  size_t n = threads_for(blocks.size(), plan.comm.nranks);
+  run_in_pool(n, [&](size_t i) { run_blocks(plan.comm, blocks, i, n); });
+  if (!plan.comm.abort || load_acquire(plan.comm.abort) == 0) counters.launches.fetch_add(1, std::memory_order_relaxed);
+  return kCudaSuccess;
+}
+
+}  // namespace
+}  // namespace softexec
+
+extern "C" int softexec_version(int nccl_version) {
+  const softexec::Layout *l = softexec::layout_for(nccl_version);
+  softexec::layout.store(l);
+  return l ? 0 : -1;
+}
+
+extern "C" int softexec_run(const struct softexec_launch *l) {
+  if (!l) return softexec::kCudaErrorInvalidValue;
+  const softexec::Layout *layout = softexec::layout.load();
+  if (!layout) return softexec::refuse("this version of NCCL (known: 2.22.3 and 2.29.7)");
+  return softexec::run(*layout, *l);
+}
