@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package configs
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Error is a value that a user gave and that cannot be had: the caller exits
+// with status 2. Its text is one line with the place, the field, what was given
+// and what is allowed.
+type Error struct {
+	Where string // file:line, the flag or the variable it came from; empty if a program gave it
+	Field string // as in a fabric file, such as links[1].mtu; empty if Where says it all
+	Err   error
+}
+
+// Error is the line to show.
+func (e *Error) Error() string {
+	s := e.Err.Error()
+	if e.Field != "" {
+		s = e.Field + ": " + s
+	}
+	if e.Where != "" {
+		s = e.Where + ": " + s
+	}
+	return s
+}
+
+// Unwrap is the error without its place.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Errorf is an Error about field.
+func Errorf(field, format string, args ...any) *Error {
+	return &Error{Field: field, Err: fmt.Errorf(format, args...)}
+}
+
+// IsUserError says whether err is or wraps an Error.
+func IsUserError(err error) bool {
+	var e *Error
+	return errors.As(err, &e)
+}
+
+// Nearest are the candidates that are most like word, at most three, best first;
+// none if none is like it.
+func Nearest(word string, candidates []string) []string {
+	type scored struct {
+		name     string
+		distance int
+	}
+	word = strings.ToLower(word)
+	var near []scored
+	for _, c := range candidates {
+		d := distance(word, strings.ToLower(c))
+		if strings.Contains(c, word) && word != "" {
+			d = min(d, 1)
+		}
+		if d <= max(2, len(c)/2) {
+			near = append(near, scored{c, d})
+		}
+	}
+	slices.SortStableFunc(near, func(a, b scored) int { return a.distance - b.distance })
+	var names []string
+	for _, s := range near[:min(len(near), 3)] {
+		names = append(names, s.name)
+	}
+	return names
+}
+
+// distance is the number of letters to insert, delete, replace or exchange with
+// their neighbour to get from a to b (optimal string alignment).
+func distance(a, b string) int {
+	rows := make([][]int, len(a)+1)
+	for i := range rows {
+		rows[i] = make([]int, len(b)+1)
+		rows[i][0] = i
+	}
+	for j := range rows[0] {
+		rows[0][j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		for j := 1; j <= len(b); j++ {
+			change := 1
+			if a[i-1] == b[j-1] {
+				change = 0
+			}
+			d := min(rows[i-1][j]+1, rows[i][j-1]+1, rows[i-1][j-1]+change)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				d = min(d, rows[i-2][j-2]+1)
+			}
+			rows[i][j] = d
+		}
+	}
+	return rows[len(a)][len(b)]
+}
+
+// unknown says that word is not one of the names, and which are like it.
+func unknown(what, word string, names []string) error {
+	if near := Nearest(word, names); len(near) > 0 {
+		return fmt.Errorf("%q is not a %s: did you mean %s?", word, what, orList(near))
+	}
+	return fmt.Errorf("%q is not a %s: there are %s", word, what, strings.Join(names, ", "))
+}
+
+func orList(names []string) string {
+	if len(names) == 1 {
+		return names[0]
+	}
+	last := len(names) - 1
+	return strings.Join(names[:last], ", ") + " or " + names[last]
+}

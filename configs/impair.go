@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package configs
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/ddlemu/ddlemu/configs/units"
+)
+
+// Jitter is the variation of a link's latency, drawn for each segment.
+type Jitter struct {
+	Kind  string
+	Value time.Duration // what it measures depends on the kind
+}
+
+// Kinds of jitter.
+const (
+	NoJitter      = "none"    // Value is 0
+	UniformJitter = "uniform" // between -Value and +Value
+	NormalJitter  = "normal"  // standard deviation Value
+	ParetoJitter  = "pareto"  // 0 and up with mean Value, shape 3
+	TableJitter   = "table"   // the fabric's JitterTable times Value
+)
+
+const jitterHelp = "write 2us or normal:2us (standard deviation), uniform:2us (half width), pareto:2us (mean), table:2us or none"
+
+// ParseJitter reads a jitter as files and flags give it: KIND:DURATION, a
+// DURATION alone for normal, or none.
+func ParseJitter(s string) (Jitter, error) {
+	kind, value, ok := strings.Cut(s, ":")
+	if !ok {
+		kind, value = NormalJitter, s
+	}
+	if s == NoJitter || s == "0" {
+		return Jitter{Kind: NoJitter}, nil
+	}
+	switch kind {
+	case UniformJitter, NormalJitter, ParetoJitter, TableJitter:
+	default:
+		return Jitter{}, fmt.Errorf("%q has the unknown kind %q: %s", s, kind, jitterHelp)
+	}
+	d, err := ParseDuration(value)
+	if err != nil {
+		return Jitter{}, fmt.Errorf("%q is not a jitter: %s", s, jitterHelp)
+	}
+	if d == 0 {
+		return Jitter{Kind: NoJitter}, nil
+	}
+	return Jitter{Kind: kind, Value: d}, nil
+}
+
+// String is j as ParseJitter reads it.
+func (j Jitter) String() string {
+	if j.Kind == NoJitter {
+		return NoJitter
+	}
+	return j.Kind + ":" + j.Value.String()
+}
+
+// UnmarshalText is ParseJitter. On error j keeps its value.
+func (j *Jitter) UnmarshalText(text []byte) error { return assign(j, ParseJitter, text) }
+
+// MarshalText is String.
+func (j Jitter) MarshalText() ([]byte, error) { return []byte(j.String()), nil }
+
+// Loss is the loss of packets on a link. The zero value loses none. With
+// GoodToBad 0, each packet is lost with probability P on its own; otherwise it is
+// the Gilbert-Elliott chain of two states, stepped at each packet, that starts in
+// the good one.
+type Loss struct {
+	P         float64 // in the good state, 0 to 1
+	BadP      float64 // in the bad state
+	GoodToBad float64 // probability of a change of state, per packet
+	BadToGood float64
+}
+
+const (
+	noLoss      = "none"
+	gilbertKind = "gilbert"
+	lossHelp    = "write 0.1% or 1e-3 for independent losses, gilbert:P,R[,LOSSBAD[,LOSSGOOD]] for bursts that begin with probability P and end with R per packet, or none"
+)
+
+// ParseLoss reads a loss as files and flags give it: a probability, as a number
+// from 0 to 1 or in percent, for independent losses; gilbert:p,r[,lossbad[,lossgood]]
+// for bursts, where packets change to the bad state with probability p, back with
+// r, and are lost there with lossbad (1 if not given) and in the good state with
+// lossgood (0); or none.
+func ParseLoss(s string) (Loss, error) {
+	if s == noLoss {
+		return Loss{}, nil
+	}
+	if kind, list, ok := strings.Cut(s, ":"); ok {
+		if kind != gilbertKind {
+			return Loss{}, fmt.Errorf("%q has the unknown kind %q: %s", s, kind, lossHelp)
+		}
+		return parseGilbert(s, list)
+	}
+	p, err := parseProbability(s)
+	if err != nil {
+		return Loss{}, fmt.Errorf("%q is not a loss: %w; %s", s, err, lossHelp)
+	}
+	return Loss{P: p}, nil
+}
+
+func parseGilbert(s, list string) (Loss, error) {
+	l := Loss{BadP: 1}
+	dst := []*float64{&l.GoodToBad, &l.BadToGood, &l.BadP, &l.P}
+	parts := strings.Split(list, ",")
+	if len(parts) < 2 || len(parts) > len(dst) {
+		return Loss{}, fmt.Errorf("%q has %d probabilities: %s", s, len(parts), lossHelp)
+	}
+	for i, part := range parts {
+		p, err := parseProbability(strings.TrimSpace(part))
+		if err != nil {
+			return Loss{}, fmt.Errorf("%q is not a loss: %w; %s", s, err, lossHelp)
+		}
+		*dst[i] = p
+	}
+	if l.GoodToBad == 0 || l.BadToGood == 0 {
+		return Loss{}, fmt.Errorf("%q: P and R must be above 0; %s", s, lossHelp)
+	}
+	return l, nil
+}
+
+// parseProbability reads 0 to 1, or 0% to 100%. The percent sign shifts the
+// decimal point in the text, so that 0.1% is the same number as 0.001.
+func parseProbability(s string) (float64, error) {
+	number, percent := strings.CutSuffix(s, "%")
+	number = strings.TrimSpace(number)
+	if strings.Trim(number, "0123456789.e+-") != "" {
+		return 0, fmt.Errorf("%q is not a number", s)
+	}
+	if percent && !strings.Contains(number, "e") {
+		number += "e-2"
+	} else if percent {
+		return 0, fmt.Errorf("%q has both an exponent and a percent sign", s)
+	}
+	p, err := strconv.ParseFloat(number, 64)
+	if err != nil {
+		return 0, fmt.Errorf("%q is not a number", s)
+	}
+	if p < 0 || p > 1 {
+		return 0, fmt.Errorf("%q is not within 0 to 1 (0%% to 100%%)", s)
+	}
+	return math.Abs(p), nil // -0 is 0
+}
+
+// String is l as ParseLoss reads it.
+func (l Loss) String() string {
+	number := func(p float64) string { return strconv.FormatFloat(p, 'g', -1, 64) }
+	switch {
+	case l == Loss{}:
+		return noLoss
+	case l.GoodToBad == 0:
+		return number(l.P)
+	}
+	return gilbertKind + ":" + number(l.GoodToBad) + "," + number(l.BadToGood) + "," + number(l.BadP) + "," + number(l.P)
+}
+
+// UnmarshalText is ParseLoss. On error l keeps its value.
+func (l *Loss) UnmarshalText(text []byte) error { return assign(l, ParseLoss, text) }
+
+// MarshalText is String.
+func (l Loss) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
+
+// Mean is the long-run probability that a packet is lost.
+func (l Loss) Mean() float64 {
+	if l.GoodToBad == 0 {
+		return l.P
+	}
+	bad := l.GoodToBad / (l.GoodToBad + l.BadToGood)
+	return bad*l.BadP + (1-bad)*l.P
+}
+
+// Queue is how much may wait where a link or a receiving port begins, and what
+// happens to a segment that finds more there.
+type Queue struct {
+	Bytes  units.Size // 0 = unbounded
+	Policy string
+}
+
+// Queue policies.
+const (
+	Lossless = "lossless" // what comes in is held back, as by PFC or InfiniBand's credits
+	TailDrop = "taildrop" // the segment is lost
+)
+
+const (
+	unboundedText = "unbounded"
+	queueHelp     = "write lossless:1M, taildrop:1M or, without bound, lossless"
+)
+
+// ParseQueue reads a queue as files and flags give it: POLICY:SIZE, or a SIZE or
+// the word lossless alone.
+func ParseQueue(s string) (Queue, error) {
+	policy, size, ok := strings.Cut(s, ":")
+	if !ok {
+		switch s {
+		case Lossless, unboundedText:
+			return Queue{Policy: Lossless}, nil
+		case TailDrop:
+			return Queue{}, fmt.Errorf("%q has no size: %s", s, queueHelp)
+		}
+		policy, size = Lossless, s
+	}
+	if policy != Lossless && policy != TailDrop {
+		return Queue{}, fmt.Errorf("%q has the unknown policy %q: %s", s, policy, queueHelp)
+	}
+	n, err := units.ParseSize(size)
+	if err != nil {
+		return Queue{}, fmt.Errorf("%q is not a queue: %s", s, queueHelp)
+	}
+	if n == 0 {
+		return Queue{}, fmt.Errorf("%q holds nothing: %s", s, queueHelp)
+	}
+	return Queue{Bytes: n, Policy: policy}, nil
+}
+
+// String is q as ParseQueue reads it.
+func (q Queue) String() string {
+	if q.Bytes == 0 {
+		return q.Policy
+	}
+	return q.Policy + ":" + q.Bytes.String()
+}
+
+// UnmarshalText is ParseQueue. On error q keeps its value.
+func (q *Queue) UnmarshalText(text []byte) error { return assign(q, ParseQueue, text) }
+
+// MarshalText is String.
+func (q Queue) MarshalText() ([]byte, error) { return []byte(q.String()), nil }
+
+// ParseDuration reads a Go duration, 0 or more.
+func ParseDuration(s string) (time.Duration, error) {
+	d, err := time.ParseDuration(s)
+	if err != nil || d < 0 || strings.HasPrefix(s, "-") || strings.HasPrefix(s, "+") {
+		return 0, fmt.Errorf("%q is not a duration: write 5us, 1.2ms or 3s", s)
+	}
+	return d, nil
+}
+
+func assign[T any](dst *T, parse func(string) (T, error), text []byte) error {
+	v, err := parse(string(text))
+	if err == nil {
+		*dst = v
+	}
+	return err
+}

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package configs
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/pflag"
+	"github.com/spf13/viper"
+)
+
+// Variables that name the fabric if no flag does.
+const (
+	ProfileEnv = "DDLEMU_PROFILE"
+	FileEnv    = "DDLEMU_FILE"
+)
+
+// maxFile is the most bytes a fabric file may have.
+const maxFile = 1 << 20
+
+// Source says what to load. The zero value takes everything from the environment.
+type Source struct {
+	// Profile names a built-in profile, or a file if it has a slash or ends in
+	// .yaml or .yml. File names a file. At most one of them is given; if neither
+	// is, the variables ProfileEnv and FileEnv count.
+	Profile string
+	File    string
+
+	// Default is the profile to take if nothing names one. Optional: without it
+	// that is an error.
+	Default string
+
+	// Flags are the command's, some of them by AddFabricFlags and AddLinkFlags;
+	// those that the user gave win over the environment. Flags of the same names
+	// by others are read as well. Optional.
+	Flags *pflag.FlagSet
+
+	// Getenv reads a variable; nil is os.Getenv, which inside a foreign process
+	// does not see what that has set.
+	Getenv func(string) string
+}
+
+// Load is the fabric that src asks for: profile or file, then environment, then
+// flags. The result is valid. Each error that the user can mend is an *Error.
+func Load(src Source) (*Fabric, error) {
+	if src.Getenv == nil {
+		src.Getenv = os.Getenv
+	}
+	f, origin, err := src.read()
+	if err != nil {
+		return nil, err
+	}
+	v, err := src.layers()
+	if err != nil {
+		return nil, err
+	}
+	for i := range settings {
+		s := &settings[i]
+		if !v.IsSet(s.Flag) {
+			continue
+		}
+		where := src.where(s)
+		if err := s.apply(f, v.GetString(s.Flag)); err != nil {
+			return nil, &Error{Where: where, Err: err}
+		}
+		origin[s.Field] = where
+	}
+	if err := origin.validate(f); err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// read is the fabric before environment and flags.
+func (src *Source) read() (*Fabric, origins, error) {
+	profile, file := src.Profile, src.File
+	if profile == "" && file == "" {
+		profile, file = src.Getenv(ProfileEnv), src.Getenv(FileEnv)
+	}
+	if profile != "" && file != "" {
+		return nil, nil, &Error{Err: fmt.Errorf("both the profile %s and the file %s are named: name one, the file may have the profile as its base", profile, file)}
+	}
+	if profile == "" && file == "" {
+		profile = src.Default
+	}
+	if profile == "" && file == "" {
+		return nil, nil, &Error{Err: fmt.Errorf("no fabric is named: give --profile with one of %s, or a file", strings.Join(ProfileNames(), ", "))}
+	}
+	if ext := filepath.Ext(profile); strings.Contains(profile, "/") || ext == ".yaml" || ext == ".yml" {
+		file = profile
+	}
+	if file == "" {
+		f, err := Profile(profile)
+		return f, origins{"": "profile " + profile}, err
+	}
+	data, err := readFile(file)
+	if err != nil {
+		return nil, nil, &Error{Err: err}
+	}
+	return decode(file, data)
+}
+
+func readFile(name string) ([]byte, error) {
+	f, err := os.Open(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("fabric file %s does not exist: name a file, or a profile with --profile", name)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read fabric file: %w", err)
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err != nil {
+		return nil, fmt.Errorf("read fabric file: %w", err)
+	}
+	if len(data) > maxFile {
+		return nil, fmt.Errorf("fabric file %s is larger than %d bytes: is it a fabric file?", name, maxFile)
+	}
+	return data, nil
+}
+
+// layers is the environment and, over it, the flags that were given. The
+// environment goes in by hand: viper would read the process's own.
+func (src *Source) layers() (*viper.Viper, error) {
+	v := viper.NewWithOptions(viper.KeyDelimiter("\x00"))
+	env := map[string]any{}
+	for i := range settings {
+		s := &settings[i]
+		if text := src.Getenv(s.Env); text != "" {
+			env[s.Flag] = text
+		}
+		if !src.given(s) {
+			continue
+		}
+		if err := v.BindPFlag(s.Flag, src.Flags.Lookup(s.Flag)); err != nil {
+			return nil, fmt.Errorf("bind flag --%s: %w", s.Flag, err)
+		}
+	}
+	if err := v.MergeConfigMap(env); err != nil {
+		return nil, fmt.Errorf("read environment: %w", err)
+	}
+	return v, nil
+}
+
+// given says whether the user gave the flag of s.
+func (src *Source) given(s *Setting) bool {
+	if src.Flags == nil {
+		return false
+	}
+	f := src.Flags.Lookup(s.Flag)
+	return f != nil && f.Changed
+}
+
+func (src *Source) where(s *Setting) string {
+	if src.given(s) {
+		return "--" + s.Flag
+	}
+	return s.Env
+}

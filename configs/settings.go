@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package configs
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/ddlemu/ddlemu/configs/units"
+)
+
+// Setting is one value of a fabric that a flag or a variable may give over the
+// profile or file.
+type Setting struct {
+	Flag  string // without the dashes
+	Env   string // variable
+	Usage string // with the value's name in backquotes
+	Field string // what it sets, as in a fabric file
+
+	fabric func(*Fabric, string) error    // for settings of the fabric
+	link   func(*LinkPatch, string) error // for settings of its links
+}
+
+// settings are in the order of a command's help.
+var settings = []Setting{
+	fabricSetting("nodes", "nodes", "number of emulated `nodes`", func(f *Fabric) *int { return &f.Nodes }, ParseInt),
+	fabricSetting("gpus-per-node", "gpus_per_node", "`GPUs`, that is ranks, per node (default: the job's ranks / nodes)", func(f *Fabric) *int { return &f.GPUsPerNode }, positive),
+	fabricSetting("nics-per-node", "nics_per_node", "`NICs` per node", func(f *Fabric) *int { return &f.NICsPerNode }, ParseInt),
+	transportSetting(),
+	fabricSetting("seed", "seed", "`seed` of the random draws", func(f *Fabric) *uint64 { return &f.Seed }, ParseSeed),
+	fabricSetting("time-scale", "time_scale", "run `k` times slower than what is emulated: 1 to 1024, or auto", func(f *Fabric) *int { return &f.TimeScale }, ParseTimeScale),
+	linkSetting("bw", "bandwidth", "line `rate` of each link: 100Gbps, 25Gbit, 12.5GB/s or unlimited", func(p *LinkPatch) **units.Bandwidth { return &p.Bandwidth }, units.ParseBandwidth),
+	linkSetting("lat", "latency", "one-way `latency` of each link: 5us, 1.2ms", func(p *LinkPatch) **time.Duration { return &p.Latency }, ParseDuration),
+	linkSetting("jitter", "jitter", "`jitter` of the latency: 2us (standard deviation), uniform:2us, pareto:2us or none", func(p *LinkPatch) **Jitter { return &p.Jitter }, ParseJitter),
+	linkSetting("loss", "loss", "packet `loss`: 0.1%, 1e-4, gilbert:P,R[,LOSSBAD[,LOSSGOOD]] or none", func(p *LinkPatch) **Loss { return &p.Loss }, ParseLoss),
+	linkSetting("queue", "queue", "`queue` bound and policy: lossless:1M, taildrop:1M or lossless", func(p *LinkPatch) **Queue { return &p.Queue }, ParseQueue),
+}
+
+// Settings are all settings that Load knows.
+func Settings() []Setting { return append([]Setting(nil), settings...) }
+
+func newSetting(flag, field, usage string) Setting {
+	env := "DDLEMU_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
+	return Setting{Flag: flag, Env: env, Usage: usage, Field: field}
+}
+
+func fabricSetting[T any](flag, name, usage string, dst func(*Fabric) *T, parse func(string) (T, error)) Setting {
+	s := newSetting(flag, name, usage)
+	s.fabric = func(f *Fabric, text string) error {
+		v, err := parse(text)
+		if err == nil {
+			*dst(f) = v
+		}
+		return err
+	}
+	return s
+}
+
+func transportSetting() Setting {
+	s := newSetting("transport", "transport", "`transport` above the links: tcp or rdma")
+	s.fabric = func(f *Fabric, text string) error {
+		if text != TCP && text != RDMA {
+			return fmt.Errorf("%q is not one of %s, %s", text, TCP, RDMA)
+		}
+		f.Transport.become(text)
+		return nil
+	}
+	return s
+}
+
+func linkSetting[T any](flag, name, usage string, dst func(*LinkPatch) **T, parse func(string) (T, error)) Setting {
+	s := newSetting(flag, "link."+name, usage)
+	s.link = func(p *LinkPatch, text string) error {
+		v, err := parse(text)
+		if err == nil {
+			*dst(p) = &v
+		}
+		return err
+	}
+	return s
+}
+
+// apply gives f the value in text.
+func (s *Setting) apply(f *Fabric, text string) error {
+	if s.fabric != nil {
+		return s.fabric(f, text)
+	}
+	var p LinkPatch
+	if err := s.link(&p, text); err != nil {
+		return err
+	}
+	f.Shape(p)
+	return nil
+}
+
+// check is apply's error without its effect.
+func (s *Setting) check(text string) error {
+	f := Default()
+	return s.apply(&f, text)
+}
+
+// AddFabricFlags adds the flags that describe a fabric but for its links, for
+// Load to find: nodes, gpus-per-node, nics-per-node, transport, seed, time-scale.
+func AddFabricFlags(fs *pflag.FlagSet) {
+	addFlags(fs, func(s *Setting) bool { return s.fabric != nil })
+}
+
+// AddLinkFlags adds the flags that describe links, for Load or LinkFlags to
+// find: bw, lat, jitter, loss, queue.
+func AddLinkFlags(fs *pflag.FlagSet) {
+	addFlags(fs, func(s *Setting) bool { return s.link != nil })
+}
+
+func addFlags(fs *pflag.FlagSet, want func(*Setting) bool) {
+	for i := range settings {
+		if s := &settings[i]; want(s) && fs.Lookup(s.Flag) == nil {
+			fs.Var(&flagValue{setting: s}, s.Flag, s.Usage)
+		}
+	}
+}
+
+// LinkFlags is the change to links that the flags of AddLinkFlags in fs ask for.
+// The error is an *Error that names the flag.
+func LinkFlags(fs *pflag.FlagSet) (LinkPatch, error) {
+	var p LinkPatch
+	for i := range settings {
+		s := &settings[i]
+		f := fs.Lookup(s.Flag)
+		if s.link == nil || f == nil || !f.Changed {
+			continue
+		}
+		if err := s.link(&p, f.Value.String()); err != nil {
+			return LinkPatch{}, &Error{Where: "--" + s.Flag, Err: err}
+		}
+	}
+	l := exampleLink()
+	p.Apply(&l)
+	if err := l.Validate(); err != nil {
+		return LinkPatch{}, flagError(err)
+	}
+	return p, nil
+}
+
+// exampleLink is a link that is valid with any valid patch of the link flags:
+// the checks that need the link itself are up to who applies the patch.
+func exampleLink() Link {
+	l := Default().Link
+	l.Bandwidth = MinBandwidth
+	return l
+}
+
+// flagError puts the flag in front of an error about a field of a link.
+func flagError(err error) error {
+	e, ok := err.(*Error)
+	if !ok {
+		return err
+	}
+	for i := range settings {
+		if settings[i].Field == "link."+e.Field {
+			return &Error{Where: "--" + settings[i].Flag, Err: e.Err}
+		}
+	}
+	return err
+}
+
+// flagValue keeps the text of a flag, which it has checked.
+type flagValue struct {
+	setting *Setting
+	text    string
+}
+
+func (v *flagValue) String() string { return v.text }
+
+// Type must not be the name of a type that viper converts by itself.
+func (v *flagValue) Type() string { return "setting" }
+
+func (v *flagValue) Set(text string) error {
+	if err := v.setting.check(text); err != nil {
+		return err
+	}
+	v.text = text
+	return nil
+}

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package configs
+
+import (
+	"time"
+
+	"github.com/ddlemu/ddlemu/configs/units"
+)
+
+// Fabric describes an emulated cluster: nodes with NICs on an ideal switch. All
+// times and rates are those of the emulated network, whatever the time scale.
+type Fabric struct {
+	Name        string   `yaml:"name"`
+	Description string   `yaml:"description,omitempty"`
+	Sources     []string `yaml:"sources,omitempty"` // where the figures come from
+
+	Nodes       int `yaml:"nodes"`                   // 1 to MaxNodes
+	GPUsPerNode int `yaml:"gpus_per_node,omitempty"` // ranks per node, 1 to MaxGPUs; 0 = the job's ranks / nodes
+	NICsPerNode int `yaml:"nics_per_node"`           // 1 to MaxNICs
+
+	// Link is each link from one NIC to one of another node; its rate is also
+	// that of the NICs' ports. Links changes some of them, later ones over
+	// earlier ones.
+	Link  Link           `yaml:"link"`
+	Links []LinkOverride `yaml:"links,omitempty"`
+
+	Transport Transport `yaml:"transport"`
+	Endpoint  Endpoint  `yaml:"endpoint"`
+
+	// JitterTable is the distribution that jitter of kind "table" draws from:
+	// quantiles at equal distances, in multiples of the jitter's value.
+	JitterTable []float64 `yaml:"jitter_table,omitempty,flow"`
+
+	Seed      uint64 `yaml:"seed"`                 // of all random draws
+	TimeScale int    `yaml:"time_scale,omitempty"` // how many times slower to run, 1 to MaxTimeScale; 0 = for the command to choose
+}
+
+// Link is a directed pipe from one NIC to another.
+type Link struct {
+	Bandwidth units.Bandwidth `yaml:"bandwidth"` // line rate; Unlimited = bytes take no time
+	Latency   time.Duration   `yaml:"latency"`   // one way, NIC to NIC
+	Jitter    Jitter          `yaml:"jitter"`
+	Loss      Loss            `yaml:"loss"`
+	Queue     Queue           `yaml:"queue"`
+
+	// A packet carries MTU-Header bytes of payload and takes MTU+Framing bytes
+	// of the line.
+	MTU     int `yaml:"mtu"`
+	Header  int `yaml:"header"`
+	Framing int `yaml:"framing"`
+
+	Up bool `yaml:"up"`
+}
+
+// PayloadRate is the highest rate of payload on l, in bytes per second; 0 if the
+// bandwidth is unlimited.
+func (l *Link) PayloadRate() float64 {
+	return float64(l.Bandwidth) / 8 * float64(l.MTU-l.Header) / float64(l.MTU+l.Framing)
+}
+
+// LinkPatch is a change to a link: the fields that are not nil.
+type LinkPatch struct {
+	Bandwidth *units.Bandwidth `yaml:"bandwidth,omitempty"`
+	Latency   *time.Duration   `yaml:"latency,omitempty"`
+	Jitter    *Jitter          `yaml:"jitter,omitempty"`
+	Loss      *Loss            `yaml:"loss,omitempty"`
+	Queue     *Queue           `yaml:"queue,omitempty"`
+	MTU       *int             `yaml:"mtu,omitempty"`
+	Header    *int             `yaml:"header,omitempty"`
+	Framing   *int             `yaml:"framing,omitempty"`
+	Up        *bool            `yaml:"up,omitempty"`
+}
+
+// LinkOverride is a change to the links that Match names. Package fabric
+// documents the patterns.
+type LinkOverride struct {
+	Match     string `yaml:"match"`
+	LinkPatch `yaml:",inline"`
+}
+
+// Transport kinds.
+const (
+	TCP  = "tcp"  // a send completes when the send buffer has taken it
+	RDMA = "rdma" // a send waits for the receiver and completes when acknowledged
+)
+
+// Recovery of rdma from loss.
+const (
+	GoBackN         = "go-back-n"
+	SelectiveRepeat = "selective-repeat"
+)
+
+// Transport is the protocol above the links. The fields of the other kind are
+// zero.
+type Transport struct {
+	Kind string        `yaml:"kind"`
+	RTO  time.Duration `yaml:"rto"` // a loss that no later packet reveals is found after this
+
+	SendBuffer units.Size    `yaml:"send_buffer,omitempty"` // tcp: bytes taken from the sender and not yet acknowledged
+	Window     units.Size    `yaml:"window,omitempty"`      // tcp: bytes sent and not yet read by the receiver
+	Timeout    time.Duration `yaml:"timeout,omitempty"`     // tcp: a path down for this long is an error
+
+	RetryCount int    `yaml:"retry_count,omitempty"` // rdma: a path down for this many RTOs is an error
+	Recovery   string `yaml:"recovery,omitempty"`    // rdma
+}
+
+// Endpoint is what each message costs at a NIC, as in the LogGP model.
+type Endpoint struct {
+	Overhead time.Duration `yaml:"overhead"` // o, at each end
+	Gap      time.Duration `yaml:"gap"`      // g, the least time between the starts of two messages
+}
+
+// Default is the fabric that a file without a base starts from. It is valid but
+// for the link's bandwidth and latency, which the file has to give.
+func Default() Fabric {
+	return Fabric{
+		Name: "fabric", Nodes: 2, NICsPerNode: 1,
+		Link: Link{
+			Jitter: Jitter{Kind: NoJitter}, Queue: Queue{Policy: Lossless, Bytes: units.MiB},
+			MTU: 4096, Up: true,
+		},
+		Transport: DefaultTransport(RDMA),
+		Seed:      1,
+	}
+}
+
+// DefaultTransport is the transport of a fabric that says no more than its kind,
+// TCP or RDMA.
+//
+// tcp has the largest buffers that Linux tunes itself to as it ships (tcp_wmem
+// 4 MiB, tcp_rmem 6 MiB), its least retransmission time-out, and gives up as
+// tcp_retries2 = 15 does. rdma has an InfiniBand queue pair's time-out code 14,
+// 4.096 us x 2^14, and its largest retry count.
+func DefaultTransport(kind string) Transport {
+	if kind == TCP {
+		return Transport{
+			Kind: TCP, RTO: 200 * time.Millisecond,
+			SendBuffer: 4 * units.MiB, Window: 6 * units.MiB, Timeout: 924600 * time.Millisecond,
+		}
+	}
+	return Transport{Kind: RDMA, RTO: 4096 << 14, RetryCount: 7, Recovery: GoBackN}
+}
+
+// Apply changes the fields of l that p gives.
+func (p *LinkPatch) Apply(l *Link) {
+	set(&l.Bandwidth, p.Bandwidth)
+	set(&l.Latency, p.Latency)
+	set(&l.Jitter, p.Jitter)
+	set(&l.Loss, p.Loss)
+	set(&l.Queue, p.Queue)
+	set(&l.MTU, p.MTU)
+	set(&l.Header, p.Header)
+	set(&l.Framing, p.Framing)
+	set(&l.Up, p.Up)
+}
+
+// Empty says whether p changes nothing.
+func (p *LinkPatch) Empty() bool { return *p == LinkPatch{} }
+
+func set[T any](dst *T, value *T) {
+	if value != nil {
+		*dst = *value
+	}
+}
+
+// Shape changes all links of f, those in Links included.
+func (f *Fabric) Shape(p LinkPatch) {
+	p.Apply(&f.Link)
+	for i := range f.Links {
+		f.Links[i].hide(&p)
+	}
+}
+
+// hide drops from o what p also gives, so that p's values hold.
+func (o *LinkPatch) hide(p *LinkPatch) {
+	drop(&o.Bandwidth, p.Bandwidth)
+	drop(&o.Latency, p.Latency)
+	drop(&o.Jitter, p.Jitter)
+	drop(&o.Loss, p.Loss)
+	drop(&o.Queue, p.Queue)
+	drop(&o.MTU, p.MTU)
+	drop(&o.Header, p.Header)
+	drop(&o.Framing, p.Framing)
+	drop(&o.Up, p.Up)
+}
+
+func drop[T any](field **T, by *T) {
+	if by != nil {
+		*field = nil
+	}
+}

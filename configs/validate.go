@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package configs
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/ddlemu/ddlemu/configs/units"
+)
+
+// Limits of a fabric's values.
+const (
+	MaxNodes       = 256
+	MaxNICsPerNode = 32
+	MaxNICs        = 256 // nodes x NICs per node: the links grow with its square
+	MaxGPUsPerNode = 64
+	MaxTimeScale   = 1024
+
+	MinBandwidth = units.Mbps
+	MaxBandwidth = 10 * units.Tbps
+	MaxLatency   = 10 * time.Second // also of jitter, overhead and gap
+	MinMTU       = 256              // bytes
+	MaxMTU       = 65536            // bytes; also of framing
+	MaxQueue     = 4 * units.GiB
+
+	MinBuffer     = 4 * units.KiB // send buffer and window of tcp
+	MaxBuffer     = units.GiB
+	MinRTO        = time.Microsecond
+	MaxRTO        = 10 * time.Minute
+	MaxTimeout    = time.Hour
+	MaxRetryCount = 63
+
+	MinJitterTable = 2
+	MaxJitterTable = 4096
+	maxQuantile    = 1000
+	maxText        = 4096 // bytes of a description or source
+	maxName        = 64   // bytes
+)
+
+// Validate checks every value of f against its limits and the others. The error
+// is an *Error that names the field.
+func (f *Fabric) Validate() error {
+	if err := f.validateShape(); err != nil {
+		return err
+	}
+	if err := f.Link.Validate(); err != nil {
+		return within("link", err)
+	}
+	if err := f.validateTable("link.jitter", f.Link.Jitter); err != nil {
+		return err
+	}
+	for i := range f.Links {
+		if err := f.validateOverride(fmt.Sprintf("links[%d]", i), &f.Links[i]); err != nil {
+			return err
+		}
+	}
+	if err := f.Transport.validate(); err != nil {
+		return within("transport", err)
+	}
+	if err := between("endpoint.overhead", f.Endpoint.Overhead, 0, MaxLatency); err != nil {
+		return err
+	}
+	return between("endpoint.gap", f.Endpoint.Gap, 0, MaxLatency)
+}
+
+func (f *Fabric) validateOverride(field string, o *LinkOverride) error {
+	if o.Match == "" {
+		return Errorf(field+".match", "missing: %s", patternHelp)
+	}
+	p, err := ParsePattern(o.Match)
+	if err == nil {
+		err = p.Check(f)
+	}
+	if err != nil {
+		return Errorf(field+".match", "%w", err)
+	}
+	if f.Nodes == 1 {
+		return Errorf(field, "changes nothing: a fabric of one node has no links")
+	}
+	l := f.Link
+	o.Apply(&l)
+	if err := l.Validate(); err != nil {
+		return within(field, err)
+	}
+	return f.validateTable(field+".jitter", l.Jitter)
+}
+
+// validateShape checks what is not about links or transport.
+func (f *Fabric) validateShape() error {
+	if !validName(f.Name) {
+		return Errorf("name", "%q is not a name: 1 to %d letters, digits, '-', '_' and '.', the first a letter or digit", f.Name, maxName)
+	}
+	if !printable(f.Description) {
+		return Errorf("description", "must be printable UTF-8, at most %d bytes", maxText)
+	}
+	for i, s := range f.Sources {
+		if !printable(s) {
+			return Errorf(fmt.Sprintf("sources[%d]", i), "must be printable UTF-8, at most %d bytes", maxText)
+		}
+	}
+	if err := between("nodes", f.Nodes, 1, MaxNodes); err != nil {
+		return err
+	}
+	if f.GPUsPerNode != 0 {
+		if err := between("gpus_per_node", f.GPUsPerNode, 1, MaxGPUsPerNode); err != nil {
+			return err
+		}
+	}
+	if err := between("nics_per_node", f.NICsPerNode, 1, MaxNICsPerNode); err != nil {
+		return err
+	}
+	if n := f.Nodes * f.NICsPerNode; n > MaxNICs {
+		return Errorf("nodes", "%d nodes with %d NICs each are %d NICs: at most %d", f.Nodes, f.NICsPerNode, n, MaxNICs)
+	}
+	if f.TimeScale != 0 {
+		if err := between("time_scale", f.TimeScale, 1, MaxTimeScale); err != nil {
+			return err
+		}
+	}
+	return f.validateQuantiles()
+}
+
+func (f *Fabric) validateQuantiles() error {
+	t := f.JitterTable
+	if t == nil {
+		return nil
+	}
+	if len(t) < MinJitterTable || len(t) > MaxJitterTable {
+		return Errorf("jitter_table", "has %d quantiles: must have %d to %d", len(t), MinJitterTable, MaxJitterTable)
+	}
+	for i, q := range t {
+		if math.IsNaN(q) || math.Abs(q) > maxQuantile {
+			return Errorf("jitter_table", "quantile %v is out of range: must be -%d to %d", q, maxQuantile, maxQuantile)
+		}
+		if i > 0 && q < t[i-1] {
+			return Errorf("jitter_table", "%v comes after %v: quantiles must not fall", q, t[i-1])
+		}
+	}
+	return nil
+}
+
+func (f *Fabric) validateTable(field string, j Jitter) error {
+	if j.Kind == TableJitter && f.JitterTable == nil {
+		return Errorf(field, "%q needs the fabric's jitter_table, which is missing", j)
+	}
+	return nil
+}
+
+// Validate checks every value of l. Fields in the error are as in a file, from
+// the link on.
+func (l *Link) Validate() error {
+	if l.Bandwidth != units.Unlimited && (l.Bandwidth < MinBandwidth || l.Bandwidth > MaxBandwidth) {
+		return Errorf("bandwidth", "%v is out of range: must be %v to %v, or unlimited", l.Bandwidth, MinBandwidth, MaxBandwidth)
+	}
+	if err := between("latency", l.Latency, 0, MaxLatency); err != nil {
+		return err
+	}
+	if err := l.Jitter.validate(); err != nil {
+		return err
+	}
+	if err := l.Loss.validate(); err != nil {
+		return err
+	}
+	if err := between("mtu", l.MTU, MinMTU, MaxMTU); err != nil {
+		return err
+	}
+	if l.Header < 0 || l.Header >= l.MTU {
+		return Errorf("header", "%d is out of range: must be 0 to %d, below the mtu", l.Header, l.MTU-1)
+	}
+	if err := between("framing", l.Framing, 0, MaxMTU); err != nil {
+		return err
+	}
+	return l.Queue.validate(l.segment())
+}
+
+func (j Jitter) validate() error {
+	switch j.Kind {
+	case NoJitter:
+		if j.Value != 0 {
+			return Errorf("jitter", "none with the value %v: must have none", j.Value)
+		}
+	case UniformJitter, NormalJitter, ParetoJitter, TableJitter:
+		if j.Value <= 0 || j.Value > MaxLatency {
+			return Errorf("jitter", "%v is out of range: its value must be 1ns to %v, or none", j, MaxLatency)
+		}
+	default:
+		return Errorf("jitter", "%q is an unknown kind: %s", j.Kind, jitterHelp)
+	}
+	return nil
+}
+
+func (l Loss) validate() error {
+	for _, p := range []float64{l.P, l.BadP, l.GoodToBad, l.BadToGood} {
+		if !(p >= 0 && p <= 1) {
+			return Errorf("loss", "%v is out of range: must be 0 to 1 (0%% to 100%%)", p)
+		}
+	}
+	if l.GoodToBad == 0 && (l.BadP != 0 || l.BadToGood != 0) || l.GoodToBad != 0 && l.BadToGood == 0 {
+		return Errorf("loss", "bursts must both begin and end: %s", lossHelp)
+	}
+	return nil
+}
+
+// segment is about the bytes that the link model moves at once: what the line
+// carries in 100 us, at least one packet and at most 64 KiB.
+func (l *Link) segment() units.Size {
+	const most = 64 * units.KiB
+	if l.Bandwidth == units.Unlimited {
+		return most
+	}
+	return max(units.Size(l.MTU), min(most, units.Size(l.Bandwidth/8/10_000)))
+}
+
+// validate checks that q has room for least bytes.
+func (q Queue) validate(least units.Size) error {
+	switch q.Policy {
+	case Lossless:
+	case TailDrop:
+		if q.Bytes == 0 {
+			return Errorf("queue", "taildrop without a size never drops: %s", queueHelp)
+		}
+	default:
+		return Errorf("queue", "%q is an unknown policy: %s", q.Policy, queueHelp)
+	}
+	if q.Bytes == 0 {
+		return nil
+	}
+	if q.Bytes < least || q.Bytes > MaxQueue {
+		return Errorf("queue", "%v is out of range: must be %v to %v, so that a segment fits", q, least, MaxQueue)
+	}
+	return nil
+}
+
+func (t *Transport) validate() error {
+	if err := between("rto", t.RTO, MinRTO, MaxRTO); err != nil {
+		return err
+	}
+	switch t.Kind {
+	case TCP:
+		if t.RetryCount != 0 || t.Recovery != "" {
+			return Errorf("kind", "tcp has no retry_count and no recovery")
+		}
+		if err := between("send_buffer", t.SendBuffer, MinBuffer, MaxBuffer); err != nil {
+			return err
+		}
+		if err := between("window", t.Window, MinBuffer, MaxBuffer); err != nil {
+			return err
+		}
+		return between("timeout", t.Timeout, t.RTO, MaxTimeout)
+	case RDMA:
+		if t.SendBuffer != 0 || t.Window != 0 || t.Timeout != 0 {
+			return Errorf("kind", "rdma has no send_buffer, no window and no timeout")
+		}
+		if t.Recovery != GoBackN && t.Recovery != SelectiveRepeat {
+			return Errorf("recovery", "%q is not one of %s, %s", t.Recovery, GoBackN, SelectiveRepeat)
+		}
+		return between("retry_count", t.RetryCount, 1, MaxRetryCount)
+	}
+	return Errorf("kind", "%q is not one of %s, %s", t.Kind, TCP, RDMA)
+}
+
+func between[T cmp.Ordered](field string, v, low, high T) error {
+	if v < low || v > high {
+		return Errorf(field, "%v is out of range: must be %v to %v", v, low, high)
+	}
+	return nil
+}
+
+// within puts a field's path before the one in err.
+func within(path string, err error) error {
+	if e, ok := err.(*Error); ok {
+		return &Error{Where: e.Where, Field: path + "." + e.Field, Err: e.Err}
+	}
+	return err
+}
+
+func validName(s string) bool {
+	for i, c := range []byte(s) {
+		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
+		if !letter && (i == 0 || c != '-' && c != '_' && c != '.') {
+			return false
+		}
+	}
+	return s != "" && len(s) <= maxName
+}
+
+// printable says whether s can be shown, and printed to YAML and read back.
+func printable(s string) bool {
+	for _, r := range s {
+		if !unicode.IsPrint(r) && r != '\n' {
+			return false
+		}
+	}
+	return utf8.ValidString(s) && len(s) <= maxText
+}
