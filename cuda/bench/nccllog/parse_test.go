@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nccllog
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// parse reads a log that holds these messages.
+func parse(messages ...string) *Parser {
+	p := &Parser{}
+	for _, m := range messages {
+		fmt.Fprintf(p, "host:12:34 [0] NCCL INFO %s\n", m)
+	}
+	return p
+}
+
+func TestLines(t *testing.T) {
+	unknown := func(change func(*Comm)) *Comm {
+		c := &Comm{CollChannels: Unknown, P2PChannels: Unknown, P2PChannelsPerPeer: Unknown}
+		change(c)
+		return c
+	}
+	cases := map[string]struct {
+		message string
+		want    *Comm
+	}{
+		"shape": {"comm 0x55d rank 1 nRanks 4 nNodes 2 localRanks 2 localRank 1 MNNVL 0", unknown(func(c *Comm) {
+			c.Rank, c.Ranks, c.Nodes, c.LocalRanks, c.LocalRank = 1, 4, 2, 2, 1
+		})},
+		"channels": {"2 coll channels, 2 collnet channels, 0 nvls channels, 4 p2p channels, 3 p2p channels per peer", unknown(func(c *Comm) {
+			c.CollChannels, c.P2PChannels, c.P2PChannelsPerPeer = 2, 4, 3
+		})},
+		"ring of 2.22": {"Channel 00/02 :    0   1   2", unknown(func(c *Comm) { c.Rings = [][]int{{0, 1, 2}} })},
+		"ring of 2.29": {"Channel 01/02 : 0 2 1", unknown(func(c *Comm) { c.Rings = [][]int{nil, {0, 2, 1}} })},
+		"ring cut off": {"Channel 00/01 :  0  1  2...", unknown(func(c *Comm) { c.Rings = [][]int{{0, 1, 2}} })},
+		"neighbours":   {"Ring 01 : 3 -> 0 -> 1", unknown(func(c *Comm) { c.Neighbours = []Neighbours{{}, {3, 1}} })},
+		"trees": {"Trees [0] 1/-1/-1->0->-1 [1] 2/3/-1->0->4", unknown(func(c *Comm) {
+			c.Trees = []TreeNode{{Up: -1, Down: []int{1}}, {Up: 4, Down: []int{2, 3}}}
+		})},
+		"trees cut off": {"Trees [0] 1/-1/-1->0->-1 [1] 2/3/-1->", unknown(func(c *Comm) {
+			c.Trees = []TreeNode{{Up: -1, Down: []int{1}}}
+		})},
+		"sent over a network": {"Channel 03/1 : 0[0] -> 1[2] [send] via NET/Socket/0/Shared", unknown(func(c *Comm) {
+			c.Connections = []Connection{{Channel: 3, Index: 1, From: 0, To: 1, Via: "NET/Socket/0/Shared"}}
+		})},
+		"received over a network": {"Channel 00/0 : 1[0] -> 0[0] [receive] via NET/goemu/0/GDRDMA(PCI)", unknown(func(c *Comm) {
+			c.Connections = []Connection{{From: 1, To: 0, Receive: true, Via: "NET/goemu/0/GDRDMA(PCI)"}}
+		})},
+		"peer to peer": {"Channel 02/0 : 0[0] -> 1[1] via P2P/direct pointer/read", unknown(func(c *Comm) {
+			c.Connections = []Connection{{Channel: 2, From: 0, To: 1, Via: "P2P/direct pointer"}}
+		})},
+		"peer to peer, IPC": {"Channel 02/0 : 0[0] -> 1[1] via P2P/IPC/read/CE", unknown(func(c *Comm) {
+			c.Connections = []Connection{{Channel: 2, From: 0, To: 1, Via: "P2P/IPC/read/CE"}}
+		})},
+		"shared memory": {"Channel 01 : 2[0] -> 3[1] via SHM/direct/direct", unknown(func(c *Comm) {
+			c.Connections = []Connection{{Channel: 1, From: 2, To: 3, Via: "SHM/direct/direct"}}
+		})},
+		"choice of 2.22": {"1048576 Bytes -> Algo 1 proto 2 time 131.250000", unknown(func(c *Comm) {
+			c.Choices = []Choice{{Bytes: 1 << 20, Algo: AlgoRing, Proto: ProtoSimple, ChannelLo: Unknown, ChannelHi: Unknown, PredictedUS: 131.25, Count: 1}}
+		})},
+		"choice of 2.29": {"AllReduce: 8 Bytes -> Algo TREE proto LL channel{Lo..Hi}={0..3}", unknown(func(c *Comm) {
+			c.Choices = []Choice{{Func: "AllReduce", Bytes: 8, Algo: AlgoTree, Proto: ProtoLL, ChannelHi: 3, Count: 1}}
+		})},
+		"spelling of 2.29": {"AllReduce: 8 Bytes -> Algo COLLNET_DIRECT proto SIMPLE channel{Lo..Hi}={1..1}", unknown(func(c *Comm) {
+			c.Choices = []Choice{{Func: "AllReduce", Bytes: 8, Algo: AlgoCollNetDirect, Proto: ProtoSimple, ChannelLo: 1, ChannelHi: 1, Count: 1}}
+		})},
+		"an algorithm that is not known": {"8 Bytes -> Algo 9 proto 0 time 1.0", unknown(func(c *Comm) {
+			c.Choices = []Choice{{Bytes: 8, Algo: "9", Proto: ProtoLL, ChannelLo: Unknown, ChannelHi: Unknown, PredictedUS: 1, Count: 1}}
+		})},
+	}
+	for name, c := range cases {
+		p := parse(c.message)
+		if len(p.Log().Comms) != 1 {
+			t.Errorf("%s: %d communicators", name, len(p.Log().Comms))
+			continue
+		}
+		if diff := cmp.Diff(c.want, p.Comm()); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+// Messages that look alike and are not.
+func TestOtherLines(t *testing.T) {
+	p := parse(
+		"Channel 00 : 1 -> 0", "NVLS Trees : 0/1/2->0->-1 0/1/2->0->-1", "Connected all rings", "Ring 00 : 0 -> 1",
+		"comm 0x1 rank 0 nRanks 2 cudaDev 0 busId 10 - Abort START", "AllReduce [Copy Engine]: 8 Bytes -> cudaMemcpy",
+		"  Algorithm   |  Tree  |  Ring", "Bytes -> Algo 1", "99999999999999999999 Bytes -> Algo 1 proto 2 time 1",
+		"Channel 999/0 : 0 1", "Trees [200] 1/-1/-1->0->-1",
+	)
+	_, _ = p.Write([]byte("no NCCL line\nhost NCCL TRACE 8 Bytes -> Algo 1 proto 2 time 1\n\n"))
+	for _, c := range p.Log().Comms {
+		if len(c.Rings)+len(c.Trees)+len(c.Choices)+len(c.Connections)+len(c.Neighbours)+c.Ranks != 0 {
+			t.Errorf("something was read: %+v", c)
+		}
+	}
+}
+
+func TestWarnings(t *testing.T) {
+	p := &Parser{}
+	_, _ = p.Write([]byte("\nhost:1:2 [0] src/net.cc:12 NCCL WARN NET/Socket : peer closed\n" +
+		"[2026-01-02 03:04:05] host:1:2 [0] src/init.cc:9 NCCL WARN Duplicate GPU\n"))
+	want := []string{"NET/Socket : peer closed", "Duplicate GPU"}
+	if diff := cmp.Diff(want, p.Log().Warnings); diff != "" {
+		t.Error(diff)
+	}
+	for i := range 3 * maxWarnings {
+		fmt.Fprintf(p, "x NCCL WARN %d\n", i)
+	}
+	if got := p.Log().Warnings; len(got) != maxWarnings || got[maxWarnings-1] != fmt.Sprint(3*maxWarnings-1) {
+		t.Errorf("%d warnings, the last %q", len(got), got[len(got)-1])
+	}
+}
+
+func TestSeveralCommunicators(t *testing.T) {
+	start := "ncclCommInitRank comm 0x1 rank 0 nranks 2 cudaDev 0 nvmlDev 0 busId 10 commId 0x2 - Init START"
+	shape := "comm 0x1 rank 0 nRanks 2 nNodes 2 localRanks 1 localRank 0 MNNVL 0"
+	p := parse("NCCL version 2.22.3+cuda12.4", "Using network goemu", start, shape, "Channel 00/01 : 0 1",
+		"Using network Socket", start, shape)
+	if len(p.Log().Comms) != 2 || p.Log().Comms[0].Network != "goemu" || p.Comm().Network != "Socket" || p.Comm().Rings != nil {
+		t.Errorf("%+v", p.Log())
+	}
+	if p.Log().Version != "2.22.3" || p.Log().CUDA != "12.4" {
+		t.Errorf("version %q, CUDA %q", p.Log().Version, p.Log().CUDA)
+	}
+	// Without the start, and with the network named after it.
+	if p = parse(shape, shape); len(p.Log().Comms) != 2 {
+		t.Errorf("%d communicators", len(p.Log().Comms))
+	}
+	if p = parse(start, "Using network goemu", shape); p.Comm().Network != "goemu" || p.Comm().Ranks != 2 {
+		t.Errorf("%+v", p.Comm())
+	}
+}
+
+func TestTakeChoices(t *testing.T) {
+	line := func(bytes, proto int) string {
+		return fmt.Sprintf("%d Bytes -> Algo 1 proto %d time 1.0", bytes, proto)
+	}
+	p := parse(line(8, 0), line(8, 0), line(8, 2))
+	if got := p.TakeChoices(); len(got) != 2 || got[0].Count != 2 || got[1].Proto != ProtoSimple {
+		t.Errorf("%+v", got)
+	}
+	if got := p.TakeChoices(); got != nil {
+		t.Errorf("%+v", got)
+	}
+	_, _ = p.Write([]byte("x NCCL INFO " + line(8, 2) + "\n"))
+	if got := p.TakeChoices(); len(got) != 1 || got[0].Count != 1 {
+		t.Errorf("%+v", got)
+	}
+	if got := p.Comm().Choices; len(got) != 2 || got[1].Count != 2 {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestLongLine(t *testing.T) {
+	p := &Parser{}
+	_, _ = p.Write([]byte("x NCCL INFO Using network " + strings.Repeat("y", 3*maxLine)))
+	_, _ = p.Write([]byte("y\nx NCCL INFO Using network good\nx NCCL INFO Ring 00 : 0 -> 1 -> 2\n"))
+	if c := p.Comm(); c == nil || c.Network != "good" || len(p.partial) != 0 {
+		t.Errorf("%+v", c)
+	}
+}
+
+// The same text in pieces of any length gives the same log; nothing makes the reader fail or grow without bound.
+func FuzzParser(f *testing.F) {
+	f.Add([]byte("h:1:2 [0] NCCL INFO Channel 00/02 :    0   1\nh NCCL INFO Trees [0] 1/-1/-1->0->-1\n"), 7)
+	f.Add([]byte("h NCCL INFO comm 0x1 rank 0 nRanks 2 nNodes 2 localRanks 1 localRank 0 MNNVL 0\n"), 1)
+	f.Add([]byte("h NCCL INFO AllReduce: 8 Bytes -> Algo RING proto LL channel{Lo..Hi}={0..1}\nh NCCL WARN a\n"), 3)
+	f.Add([]byte("h NCCL INFO Channel 00/0 : 1[0] -> 0[0] [receive] via NET/Socket/0\nh NCCL INFO Using network x\n"), 100)
+	f.Fuzz(func(t *testing.T, text []byte, piece int) {
+		var whole, parts Parser
+		_, _ = whole.Write(text)
+		if piece < 1 {
+			piece = 1
+		}
+		for rest := text; len(rest) > 0; {
+			n := min(piece, len(rest))
+			_, _ = parts.Write(rest[:n])
+			rest = rest[n:]
+		}
+		if diff := cmp.Diff(whole.Log(), parts.Log()); diff != "" {
+			t.Error(diff)
+		}
+		if len(parts.partial) > maxLine {
+			t.Errorf("%d bytes are kept", len(parts.partial))
+		}
+		_, _ = Combine(whole.Log().Comms)
+		Transports(whole.Log().Comms)
+	})
+}
