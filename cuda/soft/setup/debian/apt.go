@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package debian
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// keyring verifies Debian's archive. Where it is missing, apt's own trusted keys decide.
+const keyring = "/usr/share/keyrings/debian-archive-keyring.gpg"
+
+// ErrUntrusted says that the signature of a suite could not be verified.
+var ErrUntrusted = errors.New("the suite's signature cannot be verified with this machine's keys: install a newer debian-archive-keyring")
+
+// Archive is one suite of a mirror, seen through folders of our own.
+type Archive struct {
+	Package   string // such as libnccl-dev
+	Suite     string // such as trixie
+	Component string // such as contrib
+	Mirror    string // URL
+	Dir       string // absolute path for lists, caches and configuration; made if it is missing
+}
+
+func (a Archive) config() string { return filepath.Join(a.Dir, "apt.conf") }
+
+// prepare writes the configuration. Commands that the machine runs after each update are switched off: they would
+// touch the system's own cache. As root, apt would fetch as a user who may not enter our folder.
+func (a Archive) prepare() error {
+	for _, dir := range []string{"lists/partial", "cache/archives/partial", "none"} {
+		if err := os.MkdirAll(filepath.Join(a.Dir, dir), 0o755); err != nil {
+			return fmt.Errorf("prepare apt's folders: %w", err)
+		}
+	}
+	sources := fmt.Sprintf("Types: deb\nURIs: %s\nSuites: %s\nComponents: %s\nTargets: Packages\n", a.Mirror, a.Suite, a.Component)
+	if _, err := os.Stat(keyring); err == nil {
+		sources += "Signed-By: " + keyring + "\n"
+	}
+	conf := "#clear APT::Update::Post-Invoke;\n#clear APT::Update::Post-Invoke-Success;\n"
+	for _, kv := range [][2]string{
+		{"Dir::State::lists", "lists"}, {"Dir::State::status", "status"}, {"Dir::Cache", "cache"},
+		{"Dir::Etc::sourcelist", "suite.sources"}, {"Dir::Etc::sourceparts", "none"},
+		{"Dir::Etc::preferences", "none/preferences"}, {"Dir::Etc::preferencesparts", "none"},
+	} {
+		conf += fmt.Sprintf("%s %q;\n", kv[0], filepath.Join(a.Dir, kv[1]))
+	}
+	conf += "APT::Update::Error-Mode \"any\";\nAPT::Sandbox::User \"root\";\n"
+	for name, text := range map[string]string{"suite.sources": sources, "apt.conf": conf, "status": ""} {
+		if err := os.WriteFile(filepath.Join(a.Dir, name), []byte(text), 0o644); err != nil {
+			return fmt.Errorf("prepare apt's configuration: %w", err)
+		}
+	}
+	return nil
+}
+
+// Versions fetches the suite's index and returns the versions of the package in it, newest first.
+func (a Archive) Versions(ctx context.Context) ([]Version, error) {
+	if err := a.prepare(); err != nil {
+		return nil, err
+	}
+	if out, err := exec.CommandContext(ctx, "apt-get", "-c", a.config(), "-q", "update").CombinedOutput(); err != nil {
+		return nil, describe("fetch the index of "+a.Suite, out, err)
+	}
+	out, err := exec.CommandContext(ctx, "apt-cache", "-c", a.config(), "madison", a.Package).CombinedOutput()
+	if err != nil {
+		return nil, describe("search "+a.Suite, out, err)
+	}
+	return versionsFrom(string(out), a.Package), nil
+}
+
+// versionsFrom reads the output of apt-cache madison: "PACKAGE | VERSION | SOURCE" lines.
+func versionsFrom(madison, pkg string) []Version {
+	var out []Version
+	lines := bufio.NewScanner(strings.NewReader(madison))
+	for lines.Scan() {
+		fields := strings.Split(lines.Text(), "|")
+		if len(fields) >= 3 && strings.TrimSpace(fields[0]) == pkg {
+			out = append(out, Version(strings.TrimSpace(fields[1])))
+		}
+	}
+	return out
+}
+
+// Download fetches one version into dir, verified by apt, and returns the file. progress gets the percentage.
+// Versions must have been called before.
+func (a Archive) Download(ctx context.Context, v Version, dir string, progress func(percent float64)) (string, error) {
+	read, write, err := os.Pipe()
+	if err != nil {
+		return "", fmt.Errorf("download %s: %w", a.Package, err)
+	}
+	defer read.Close()
+	cmd := exec.CommandContext(ctx, "apt-get", "-c", a.config(), "-q", "-o", "APT::Status-Fd=3", "download", fmt.Sprintf("%s=%s", a.Package, v))
+	cmd.Dir = dir
+	cmd.ExtraFiles = []*os.File{write}
+	var said strings.Builder
+	cmd.Stdout, cmd.Stderr = &said, &said
+	if err := cmd.Start(); err != nil {
+		write.Close()
+		return "", fmt.Errorf("download %s: %w", a.Package, err)
+	}
+	write.Close()
+	lines := bufio.NewScanner(read)
+	for lines.Scan() {
+		if percent, ok := percentFrom(lines.Text()); ok {
+			progress(percent)
+		}
+	}
+	if err := cmd.Wait(); err != nil {
+		return "", describe(fmt.Sprintf("download %s %s", a.Package, v), []byte(said.String()), err)
+	}
+	found, err := filepath.Glob(filepath.Join(dir, a.Package+"_*.deb"))
+	if err != nil || len(found) != 1 {
+		return "", fmt.Errorf("download %s %s: apt left %d files", a.Package, v, len(found))
+	}
+	return found[0], nil
+}
+
+// percentFrom reads apt's progress lines, "dlstatus:COUNT:PERCENT:TEXT".
+func percentFrom(line string) (float64, bool) {
+	fields := strings.SplitN(line, ":", 4)
+	if len(fields) < 4 || fields[0] != "dlstatus" {
+		return 0, false
+	}
+	percent, err := strconv.ParseFloat(fields[2], 64)
+	return percent, err == nil && percent >= 0 && percent <= 100
+}
+
+// describe makes one line of what a command said and how it ended.
+func describe(what string, output []byte, err error) error {
+	text := string(output)
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && text == "" {
+		text = string(exit.Stderr)
+	}
+	if strings.Contains(text, "NO_PUBKEY") || strings.Contains(text, "is not signed") || strings.Contains(text, "EXPKEYSIG") {
+		return fmt.Errorf("%s: %w", what, ErrUntrusted)
+	}
+	for _, line := range strings.Split(text, "\n") {
+		if strings.HasPrefix(line, "E: ") {
+			return fmt.Errorf("%s: %s", what, strings.TrimPrefix(line, "E: "))
+		}
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}

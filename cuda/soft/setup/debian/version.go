@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package debian finds and downloads one package from Debian's archive with the machine's own apt, without
+// installing anything: its lists and caches are folders of ours, the mirror is the one the machine uses anyway, and
+// apt checks the signatures.
+package debian
+
+import (
+	"fmt"
+	"sort"
+	"strconv"
+	"strings"
+)
+
+// Version is the version of a Debian package of NCCL, such as 2.22.3-1-1.
+type Version string
+
+// NCCL returns the number that NCCL itself uses: 22203 for 2.22.3.
+func (v Version) NCCL() (int, error) {
+	upstream, _, _ := strings.Cut(string(v), "-")
+	parts := strings.Split(upstream, ".")
+	if len(parts) != 3 {
+		return 0, fmt.Errorf("parse NCCL version %q: want MAJOR.MINOR.PATCH", v)
+	}
+	var n [3]int
+	for i, part := range parts {
+		var err error
+		if n[i], err = strconv.Atoi(part); err != nil || n[i] < 0 || n[i] > 99 {
+			return 0, fmt.Errorf("parse NCCL version %q: %q is not a number from 0 to 99", v, part)
+		}
+	}
+	return n[0]*10000 + n[1]*100 + n[2], nil
+}
+
+// Line returns the release line: 2.22 for 2.22.3-1-1.
+func (v Version) Line() string {
+	parts := strings.SplitN(string(v), ".", 3)
+	if len(parts) < 2 {
+		return string(v)
+	}
+	return parts[0] + "." + parts[1]
+}
+
+// Candidate is a package that could be used.
+type Candidate struct {
+	Version Version
+	// Source says where it is: a suite ("sid") or "cache".
+	Source string
+}
+
+// Refusal is a candidate that was not used, and why.
+type Refusal struct {
+	Candidate
+	Reason string
+}
+
+// Newest returns the newest candidate that keep accepts; among equal versions the first. What is newer than it and
+// not accepted only because knows says no is returned as refused; ok is false if nothing fits.
+func Newest(all []Candidate, keep func(Version) bool, knows func(nccl int) bool) (best Candidate, refused []Refusal, ok bool) {
+	sorted := append([]Candidate(nil), all...)
+	sort.SliceStable(sorted, func(i, j int) bool { return less(sorted[j].Version, sorted[i].Version) })
+	for _, c := range sorted {
+		if !keep(c.Version) {
+			continue
+		}
+		nccl, err := c.Version.NCCL()
+		switch {
+		case err != nil:
+			refused = append(refused, Refusal{c, err.Error()})
+		case !knows(nccl):
+			refused = append(refused, Refusal{c, "the executor does not know the kernel data layouts of this version"})
+		default:
+			return c, refused, true
+		}
+	}
+	return Candidate{}, refused, false
+}
+
+// less orders by NCCL's number, and then by text: enough to tell packagings of one release apart.
+func less(a, b Version) bool {
+	x, errX := a.NCCL()
+	y, errY := b.NCCL()
+	switch {
+	case errX != nil || errY != nil:
+		return errX != nil && errY == nil
+	case x != y:
+		return x < y
+	}
+	return a < b
+}

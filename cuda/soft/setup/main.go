@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Command setup makes build/softcuda, the software CUDA for hosts without a GPU:
+//
+//	go run ./cuda/soft/setup --build build
+//
+// It downloads NCCL from Debian with the machine's own apt (once; nothing is installed), relinks it, and compiles the
+// rest. Exit status: 0 if everything that Debian has and the executor knows was made, 1 if something is missing.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/ddlemu/ddlemu/cuda/soft/setup/build"
+	"github.com/spf13/pflag"
+)
+
+func main() {
+	o := build.Options{Out: os.Stderr}
+	flags := pflag.NewFlagSet("setup", pflag.ContinueOnError)
+	flags.StringVar(&o.Build, "build", "build", "`folder` for softcuda/ and cache/")
+	flags.StringVar(&o.Source, "source", "cuda/soft", "`folder` of the software CUDA's sources")
+	flags.BoolVar(&o.Refresh, "refresh", false, "ask Debian's archive although the cache would do")
+	if err := flags.Parse(os.Args[1:]); err != nil {
+		if errors.Is(err, pflag.ErrHelp) {
+			return
+		}
+		fmt.Fprintln(os.Stderr, "setup:", err)
+		os.Exit(2)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := build.Run(ctx, o); err != nil {
+		stop()
+		fmt.Fprintln(os.Stderr, "setup:", err)
+		os.Exit(1)
+	}
+}
