@@ -52,8 +52,7 @@ static void advance(struct ddlemu_conn *c, int64_t now)
 	__atomic_store_n(&f->lock, 0, __ATOMIC_RELEASE);
 }
 
-// check says why a connection cannot go on. complete: what was asked for is there
-// all the same.
+// check says why a connection cannot go on.
 static int check(struct ddlemu_conn *c, int peer_closed)
 {
 	if (__atomic_load_n(&c->f->broken, __ATOMIC_ACQUIRE))
@@ -327,8 +326,15 @@ const struct ddlemu_ops ddlemu_shm_receiver = { .isend = not_here, .irecv = rece
 
 // --- control
 
+// In a forked child every call fails: it has the memory, but not the threads.
+static void in_child(void) { forked = 1; }
+
+static void watch_forks(void) { pthread_atfork(NULL, NULL, in_child); }
+
 struct ddlemu_conn *ddlemu_conn_new(const struct ddlemu_ops *ops, unsigned long id, void *region, void *state, uint64_t cells_off)
 {
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	pthread_once(&once, watch_forks);
 	struct ddlemu_conn *c = calloc(1, sizeof *c);
 	if (c == NULL)
 		return NULL;
@@ -365,5 +371,3 @@ void ddlemu_conn_close(struct ddlemu_conn *c)
 }
 
 void ddlemu_conn_set_dead(struct ddlemu_conn *c, int why) { __atomic_store_n(&c->dead, why, __ATOMIC_RELEASE); }
-
-void ddlemu_conn_forked(void) { forked = 1; }

@@ -41,7 +41,5 @@ void ddlemu_conn_free(struct ddlemu_conn *);
 // Tells the other end that this one is gone, and counts what was in flight.
 void ddlemu_conn_close(struct ddlemu_conn *);
 void ddlemu_conn_set_dead(struct ddlemu_conn *, int why);
-// In a forked child every call fails from here on.
-void ddlemu_conn_forked(void);
 
 #endif

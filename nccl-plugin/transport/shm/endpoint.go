@@ -278,10 +278,6 @@ func (e *Endpoint) watch() {
 	}
 }
 
-// Forked makes every call of this process's connections fail: it is a child that
-// has the parent's memory but not its threads.
-func Forked() { C.ddlemu_conn_forked() }
-
 // TakeError returns the words of the last failure on this thread.
 func TakeError() string {
 	if s := C.ddlemu_take_error(); s != nil {

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+/*
+#include <stdlib.h>
+#include "glue.h"
+*/
+import "C"
+
+import "unsafe"
+
+// getenv reads the environment of the host process. os.Getenv would miss what it
+// set after its start: a Go library copies the environment at load.
+func getenv(name string) string {
+	n := C.CString(name)
+	defer C.free(unsafe.Pointer(n))
+	return C.GoString(C.net_getenv(n))
+}

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+/*
+#cgo CFLAGS: -std=gnu11 -O2 -Wall -Wextra -Wno-unused-parameter -Werror
+#include <stdlib.h>
+#include "glue.h"
+#include "transport/transport.h"
+*/
+import "C"
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"sync"
+	"unsafe"
+
+	"github.com/ddlemu/ddlemu/nccl-plugin/transport/shm"
+)
+
+// The process's membership in its fabric: made by the first init, kept until the
+// process ends, since NCCL may finalise and init again.
+var (
+	mu   sync.Mutex
+	here *member
+)
+
+// guard turns a panic into an error: it must not end the training process.
+func guard(result *C.int) {
+	if r := recover(); r != nil {
+		fail(C.DDLEMU_INTERNAL_ERROR, fmt.Errorf("internal error: %v\n%s", r, debug.Stack()))
+		*result = C.DDLEMU_INTERNAL_ERROR
+	}
+}
+
+// fail logs err and returns the code for it.
+func fail(code C.int, err error) C.int {
+	logLine(C.NET_LOG_WARN, err.Error())
+	return code
+}
+
+func logLine(level C.int, text string) {
+	s := C.CString(text)
+	defer C.free(unsafe.Pointer(s))
+	C.net_log(level, s)
+}
+
+//export netInit
+func netInit(commID C.uint64_t) (result C.int) {
+	defer guard(&result)
+	mu.Lock()
+	defer mu.Unlock()
+	if here != nil {
+		return C.DDLEMU_SUCCESS
+	}
+	// A guest in somebody's process: no more threads and garbage collection than
+	// setting up connections needs.
+	runtime.GOMAXPROCS(2)
+	debug.SetGCPercent(400)
+	m, err := join()
+	if err != nil {
+		// NCCL goes on with its own nets and says nothing of it unless its log is on.
+		fmt.Fprintf(os.Stderr, "ddlemu: traffic of this rank will NOT be emulated: %v\n", err)
+		return fail(C.DDLEMU_SYSTEM_ERROR, fmt.Errorf("traffic of this rank will NOT be emulated: %w", err))
+	}
+	if C.net_at_exit() != 0 {
+		return fail(C.DDLEMU_SYSTEM_ERROR, fmt.Errorf("register for the end of the process"))
+	}
+	here = m
+	m.announce()
+	return C.DDLEMU_SUCCESS
+}
+
+// current returns the membership, nil before init.
+func current() *member {
+	mu.Lock()
+	defer mu.Unlock()
+	return here
+}
+
+var errNoInit = fmt.Errorf("called before init")
+
+//export netDevices
+func netDevices(n *C.int) (result C.int) {
+	defer guard(&result)
+	m := current()
+	if m == nil {
+		return fail(C.DDLEMU_INVALID_USAGE, errNoInit)
+	}
+	*n = C.int(len(m.nics))
+	return C.DDLEMU_SUCCESS
+}
+
+//export netNIC
+func netNIC(dev C.int, out *C.struct_net_nic) (result C.int) {
+	defer guard(&result)
+	m := current()
+	if m == nil || dev < 0 || int(dev) >= len(m.nics) {
+		return fail(C.DDLEMU_INVALID_ARGUMENT, fmt.Errorf("properties of NIC %d: there is none", dev))
+	}
+	nic := m.nics[dev]
+	*out = C.struct_net_nic{name: nic.name, guid: C.uint64_t(nic.guid), speed: C.int(nic.speed), latency: C.float(nic.latency)}
+	return C.DDLEMU_SUCCESS
+}
+
+//export netListen
+func netListen(dev C.int, handle unsafe.Pointer, id *C.uint64_t) (result C.int) {
+	defer guard(&result)
+	m := current()
+	if m == nil || dev < 0 || int(dev) >= len(m.nics) {
+		return fail(C.DDLEMU_INVALID_ARGUMENT, fmt.Errorf("listen on NIC %d: there is none", dev))
+	}
+	n, err := m.endpoint.Listen(m.nics[dev].number, (*[shm.HandleSize]byte)(handle))
+	if err != nil {
+		return fail(C.DDLEMU_SYSTEM_ERROR, err)
+	}
+	*id = C.uint64_t(n)
+	return C.DDLEMU_SUCCESS
+}
+
+//export netConnect
+func netConnect(dev C.int, handle unsafe.Pointer, comm *unsafe.Pointer) (result C.int) {
+	defer guard(&result)
+	*comm = nil
+	m := current()
+	if m == nil || dev < 0 || int(dev) >= len(m.nics) {
+		return fail(C.DDLEMU_INVALID_ARGUMENT, fmt.Errorf("connect from NIC %d: there is none", dev))
+	}
+	c, err := m.endpoint.Connect(m.nics[dev].number, (*[shm.HandleSize]byte)(handle))
+	if err != nil {
+		return fail(C.DDLEMU_REMOTE_ERROR, err)
+	}
+	*comm = c
+	return C.DDLEMU_SUCCESS
+}
+
+//export netAccept
+func netAccept(listen C.uint64_t, comm *unsafe.Pointer) (result C.int) {
+	defer guard(&result)
+	*comm = nil
+	m := current()
+	if m == nil {
+		return fail(C.DDLEMU_INVALID_USAGE, errNoInit)
+	}
+	c, err := m.endpoint.Accept(uint64(listen))
+	if err != nil {
+		return fail(C.DDLEMU_REMOTE_ERROR, err)
+	}
+	*comm = c
+	return C.DDLEMU_SUCCESS
+}
+
+//export netClose
+func netClose(id C.ulong) {
+	var ignored C.int
+	defer guard(&ignored)
+	if m := current(); m != nil {
+		m.endpoint.CloseComm(uint64(id))
+	}
+}
+
+//export netCloseListen
+func netCloseListen(id C.uint64_t) {
+	var ignored C.int
+	defer guard(&ignored)
+	if m := current(); m != nil {
+		m.endpoint.CloseListen(uint64(id))
+	}
+}
+
+//export netReport
+func netReport() {
+	var ignored C.int
+	defer guard(&ignored)
+	text := shm.TakeError()
+	if text == "" {
+		text = "the call failed"
+	}
+	logLine(C.NET_LOG_WARN, text)
+	if v := getenv("DDLEMU_ABORT_ON_ERROR"); v != "" && v != "0" {
+		fmt.Fprintf(os.Stderr, "ddlemu: %s: ending the process (DDLEMU_ABORT_ON_ERROR)\n", text)
+		C.abort()
+	}
+}
+
+//export netLeave
+func netLeave() {
+	var ignored C.int
+	defer guard(&ignored)
+	mu.Lock()
+	m := here
+	here = nil
+	mu.Unlock()
+	if m != nil {
+		m.leave()
+	}
+}

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "glue.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "_cgo_export.h"
+
+static net_logger logger;
+
+void net_set_logger(net_logger log) { __atomic_store_n(&logger, log, __ATOMIC_RELEASE); }
+
+void net_log(int level, const char *text)
+{
+	net_logger log = __atomic_load_n(&logger, __ATOMIC_ACQUIRE);
+	if (log != NULL)
+		log(level, level == NET_LOG_WARN ? ~0ul : NET_LOG_INIT_NET, "goemu", 0, "NET/goemu : %s", text);
+}
+
+const char *net_getenv(const char *name) { return getenv(name); }
+int net_setenv(const char *name, const char *value) { return setenv(name, value, 1); }
+
+static int forked;
+
+static void in_child(void)
+{
+	// Only a flag: the child has one thread, and Go's are not among it.
+	__atomic_store_n(&forked, 1, __ATOMIC_RELEASE);
+}
+
+int net_forked(void) { return __atomic_load_n(&forked, __ATOMIC_ACQUIRE); }
+
+static void leave(void)
+{
+	if (!net_forked())
+		netLeave();
+}
+
+int net_at_exit(void)
+{
+	static int done;
+	if (__atomic_exchange_n(&done, 1, __ATOMIC_ACQ_REL))
+		return 0;
+	if (pthread_atfork(NULL, NULL, in_child) != 0)
+		return -1;
+	return atexit(leave);
+}

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Between the vtables in C and the control in Go.
+#ifndef DDLEMU_GLUE_H
+#define DDLEMU_GLUE_H
+
+#include <stdint.h>
+
+#include "abi.h"
+
+// What Go says of one NIC. The name stays valid for the life of the process.
+struct net_nic {
+	const char *name;
+	uint64_t guid;
+	int speed; // Mb/s
+	float latency; // us
+};
+
+// Writes a line to NCCL's log, at one of NET_LOG_*, and to nothing if NCCL gave no
+// logger.
+void net_log(int level, const char *text);
+void net_set_logger(net_logger);
+// Calls netLeave at the process's end, once.
+int net_at_exit(void);
+// What the constructor decided before NCCL read its environment: the emulated
+// node it set NCCL_HOSTID for, -1 if it left it alone.
+int net_host_node(void);
+int net_forked(void);
+// Reads the environment as the host process has it now, which os.Getenv does not.
+const char *net_getenv(const char *name);
+int net_setenv(const char *name, const char *value);
+
+#endif

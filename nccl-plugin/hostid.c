@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Runs when NCCL loads the library, before NCCL reads its environment: tells NCCL
+// that ranks on different emulated nodes are on different hosts. In C, because a
+// constructor must not wait for Go. netInit checks that Go comes to the same node.
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "../shaper/state/layout.h"
+#include "glue.h"
+
+#define PREFIX "ddlemu-"
+#define MAGIC 0x31756d656c6464ffull // state.Magic
+#define UNKNOWN (-1)
+
+static int host_node = UNKNOWN;
+
+int net_host_node(void) { return host_node; }
+
+// number reads a variable that holds a number; UNKNOWN if it is unset or does not.
+static int number(const char *name)
+{
+	const char *s = getenv(name);
+	if (s == NULL || *s < '0' || *s > '9')
+		return UNKNOWN;
+	char *end;
+	errno = 0;
+	long v = strtol(s, &end, 10);
+	return errno == 0 && *end == '\0' && v <= INT_MAX ? (int)v : UNKNOWN;
+}
+
+static int first_of(const char *const names[])
+{
+	for (; *names != NULL; names++)
+		if (getenv(*names) != NULL)
+			return number(*names);
+	return UNKNOWN;
+}
+
+// one_fabric finds the name of the only fabric in the folder that somebody
+// brought up. Returns 0 if there is none, or several.
+static int one_fabric(DIR *d, char *name, size_t size)
+{
+	int found = 0;
+	for (struct dirent *e; (e = readdir(d)) != NULL;) {
+		size_t n = strlen(e->d_name);
+		if (n <= 7 || n >= size || strcmp(e->d_name + n - 7, ".fabric") != 0 || e->d_name[0] == '.' || strncmp(e->d_name, "adhoc-", 6) == 0)
+			continue;
+		if (found++)
+			return 0;
+		memcpy(name, e->d_name, n + 1);
+	}
+	return found;
+}
+
+// fabric_shape reads how many nodes and GPUs per node the fabric has.
+static int fabric_shape(int *nodes, int *gpus)
+{
+	char path[64], name[280];
+	const char *dir = getenv("DDLEMU_DIR"), *want = getenv("DDLEMU_FABRIC");
+	if (dir == NULL || *dir == '\0') {
+		snprintf(path, sizeof path, "/dev/shm/ddlemu-%u", (unsigned)getuid());
+		dir = path;
+	}
+	int fd = open(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	if (d == NULL)
+		return 0;
+	int ok = 1, file = -1;
+	if (want != NULL && *want != '\0')
+		ok = (size_t)snprintf(name, sizeof name, "%s.fabric", want) < sizeof name && strchr(want, '/') == NULL;
+	else
+		ok = one_fabric(d, name, sizeof name);
+	struct ddlemu_header h;
+	ok = ok && (file = openat(dirfd(d), name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC)) >= 0 && read(file, &h, sizeof h) == (ssize_t)sizeof h &&
+	     h.magic == MAGIC && h.version == DDLEMU_STATE_VERSION;
+	if (ok) {
+		*nodes = (int)h.nodes;
+		*gpus = (int)h.gpus_per_node;
+	}
+	if (file >= 0)
+		close(file);
+	closedir(d);
+	return ok;
+}
+
+// node_of is fabric.NodeOf for the cases in which that finds a node.
+static int node_of(int nodes, int gpus)
+{
+	static const char *const ranks[] = { "RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID", "LOCAL_RANK", NULL };
+	static const char *const worlds[] = { "WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS", "LOCAL_WORLD_SIZE", NULL };
+	if (getenv("DDLEMU_NODE") != NULL)
+		return number("DDLEMU_NODE");
+	if (number("GROUP_WORLD_SIZE") > 1)
+		return number("GROUP_RANK");
+	int rank = first_of(ranks), world = first_of(worlds);
+	if (rank == UNKNOWN)
+		return UNKNOWN;
+	if (gpus <= 0 && nodes > 0 && world > 0 && world % nodes == 0)
+		gpus = world / nodes;
+	return gpus > 0 ? rank / gpus : UNKNOWN;
+}
+
+static void set_default(const char *name, const char *value) { setenv(name, value, 0); }
+
+__attribute__((constructor)) static void before_nccl_looks(void)
+{
+	const char *id = getenv("NCCL_HOSTID");
+	int nodes = 0, gpus = 0;
+	if (!fabric_shape(&nodes, &gpus)) {
+		// No fabric is up: netInit makes one for this job, with a node per rank
+		// unless the user says otherwise.
+		nodes = number("DDLEMU_NODES");
+		gpus = number("DDLEMU_GPUS_PER_NODE");
+		if (nodes <= 0 && gpus <= 0)
+			gpus = 1;
+	}
+	host_node = node_of(nodes, gpus);
+	if (host_node < 0 || (id != NULL && strncmp(id, PREFIX, sizeof PREFIX - 1) != 0)) {
+		if (id != NULL)
+			host_node = UNKNOWN;
+		return;
+	}
+	char text[32];
+	snprintf(text, sizeof text, PREFIX "node%d", host_node);
+	setenv("NCCL_HOSTID", text, 1);
+	setenv("NCCL_MNNVL_ENABLE", "0", 1);           // NVLink across nodes would go around us
+	setenv("NCCL_GIN_ENABLE", "0", 1);             // so would NCCL's own InfiniBand objects
+	set_default("NCCL_NET_PLUGIN_REF_COUNT", "1"); // 2.27.3 to 2.29.7 forget our name on reload
+}

@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The vtables. What happens for every message stays in C: a call goes through the
+// connection's own table to its datapath. Connecting and the like is Go's.
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "_cgo_export.h"
+#include "glue.h"
+#include "transport/transport.h"
+
+#define NAME "goemu"
+#define HANDLE_MAX_COMMS 65536
+
+// report tells the log why a call failed, and ends the process if the user asked
+// for that: NCCL 2.26.2 to 2.27.7 lose the error and hang.
+static int report(int result)
+{
+	if (result != DDLEMU_SUCCESS && !net_forked())
+		netReport();
+	return result;
+}
+
+static int do_isend(void *comm, void *data, size_t size, void **request)
+{
+	struct ddlemu_comm *c = comm;
+	return report(c->ops->isend(c, data, size, (struct ddlemu_request **)request));
+}
+
+static int do_irecv(void *comm, int n, void *data, size_t size, void **request)
+{
+	struct ddlemu_comm *c = comm;
+	if (n != 1)
+		return DDLEMU_INVALID_ARGUMENT; // maxRecvs is 1
+	return report(c->ops->irecv(c, data, size, (struct ddlemu_request **)request));
+}
+
+static int do_test(void *request, int *done, int *sizes)
+{
+	struct ddlemu_request *r = request;
+	size_t size = 0;
+	int result = r->comm->ops->test(r, done, &size);
+	if (result == DDLEMU_SUCCESS && *done && sizes != NULL)
+		*sizes = (int)size;
+	return report(result);
+}
+
+static int do_iflush(void *comm, int n, void **data, int *sizes, void **mhandles, void **request)
+{
+	(void)comm, (void)n, (void)data, (void)sizes, (void)mhandles;
+	*request = NULL; // host memory needs none
+	return DDLEMU_SUCCESS;
+}
+
+// --- control
+
+// A forked child has none of Go's threads: nothing of Go may be called there.
+#define NOT_IN_CHILD                       \
+	do {                               \
+		if (net_forked())          \
+			return DDLEMU_SYSTEM_ERROR; \
+	} while (0)
+
+static int do_devices(int *n)
+{
+	NOT_IN_CHILD;
+	return netDevices(n);
+}
+
+static int do_listen(int dev, void *handle, void **comm)
+{
+	uint64_t id = 0;
+	NOT_IN_CHILD;
+	int result = netListen(dev, handle, &id);
+	*comm = (void *)(uintptr_t)id;
+	return result;
+}
+
+static int do_connect(int dev, void *handle, void **comm)
+{
+	NOT_IN_CHILD;
+	return netConnect(dev, handle, comm);
+}
+
+static int do_accept(void *listen, void **comm)
+{
+	NOT_IN_CHILD;
+	return netAccept((uint64_t)(uintptr_t)listen, comm);
+}
+
+// Closing never fails: NCCL would leave the rest of its clean-up undone.
+static int do_close(void *comm)
+{
+	if (comm != NULL && !net_forked())
+		netClose(((struct ddlemu_comm *)comm)->id);
+	return DDLEMU_SUCCESS;
+}
+
+static int do_close_listen(void *listen)
+{
+	if (listen != NULL && !net_forked())
+		netCloseListen((uint64_t)(uintptr_t)listen);
+	return DDLEMU_SUCCESS;
+}
+
+static int do_reg_mr(void *comm, void *data, size_t size, int type, void **mhandle)
+{
+	(void)data, (void)size;
+	*mhandle = NULL;
+	if (type != NET_PTR_HOST)
+		return DDLEMU_INVALID_ARGUMENT;
+	*mhandle = comm; // NCCL takes NULL for a failure
+	return DDLEMU_SUCCESS;
+}
+
+static int do_dereg_mr(void *comm, void *mhandle)
+{
+	// Nothing copies outside NCCL's own calls, so there is nothing to fence.
+	(void)comm, (void)mhandle;
+	return DDLEMU_SUCCESS;
+}
+
+// fill writes every field that all versions share; NCCL hands in memory that it
+// has not initialised.
+#define FILL(p, nic)                                   \
+	do {                                           \
+		memset(p, 0, sizeof *(p));             \
+		(p)->name = (nic).name;                \
+		(p)->guid = (nic).guid;                \
+		(p)->ptr_support = NET_PTR_HOST;       \
+		(p)->speed = (nic).speed;              \
+		(p)->port = 1;                         \
+		(p)->latency = (nic).latency;          \
+		(p)->max_comms = HANDLE_MAX_COMMS;     \
+		(p)->max_recvs = 1;                    \
+	} while (0)
+
+#define FILL_V9(p, nic, d)                             \
+	do {                                           \
+		FILL(p, nic);                          \
+		(p)->vdevs.n = 1;                      \
+		(p)->vdevs.dev[0] = d;                 \
+		(p)->max_p2p = NET_MAX_SIZE_BYTES;     \
+		(p)->max_coll = NET_MAX_SIZE_BYTES;    \
+	} while (0)
+
+#define PROPS(version, fill)                                                      \
+	static int props_v##version(int dev, struct net_props_v##version *p)      \
+	{                                                                         \
+		NOT_IN_CHILD;                                                     \
+		struct net_nic nic;                                               \
+		int result = netNIC(dev, &nic);                                   \
+		if (result == DDLEMU_SUCCESS)                                     \
+			fill;                                                     \
+		return result;                                                    \
+	}
+
+PROPS(6, FILL(p, nic))
+PROPS(7, FILL(p, nic))
+PROPS(8, FILL(p, nic))
+PROPS(9, FILL_V9(p, nic, dev))
+PROPS(11, { FILL_V9(p, nic, dev); p->max_multi_request = 1; })
+PROPS(12, { FILL_V9(p, nic, dev); p->max_multi_request = 1; p->rail = NET_ID_UNDEF; p->plane = NET_ID_UNDEF; })
+
+// --- what the versions' signatures differ in
+
+static int do_init(net_logger log, uint64_t comm_id)
+{
+	NOT_IN_CHILD;
+	net_set_logger(log);
+	return netInit(comm_id);
+}
+
+static int init_v6(net_logger log) { return do_init(log, 0); }
+static int init_v10(net_logger log, void *profiler) { (void)profiler; return init_v6(log); }
+
+static int init_v11(void **ctx, uint64_t comm_id, void *config, net_logger log, void *profiler)
+{
+	(void)config, (void)profiler;
+	static char context; // all communicators share the process's fabric
+	*ctx = &context;
+	return do_init(log, comm_id);
+}
+
+static int finalize_v11(void *ctx)
+{
+	(void)ctx; // the fabric is left at the end of the process: another communicator may come
+	return DDLEMU_SUCCESS;
+}
+
+static int listen_v11(void *ctx, int dev, void *handle, void **comm) { (void)ctx; return do_listen(dev, handle, comm); }
+
+static int connect_v7(int dev, void *handle, void **comm, void **device)
+{
+	(void)device;
+	return do_connect(dev, handle, comm);
+}
+
+static int connect_v10(int dev, void *config, void *handle, void **comm, void **device)
+{
+	(void)config;
+	return connect_v7(dev, handle, comm, device);
+}
+
+static int connect_v11(void *ctx, int dev, void *handle, void **comm, void **device)
+{
+	(void)ctx;
+	return connect_v7(dev, handle, comm, device);
+}
+
+static int accept_v7(void *listen, void **comm, void **device) { (void)device; return do_accept(listen, comm); }
+
+static int reg_mr_v6(void *comm, void *data, int size, int type, void **mhandle) { return do_reg_mr(comm, data, (size_t)size, type, mhandle); }
+
+static int isend_v6(void *comm, void *data, int size, int tag, void *mhandle, void **request)
+{
+	(void)tag, (void)mhandle;
+	return do_isend(comm, data, (size_t)size, request);
+}
+
+static int isend_v9(void *comm, void *data, size_t size, int tag, void *mhandle, void **request)
+{
+	(void)tag, (void)mhandle;
+	return do_isend(comm, data, size, request);
+}
+
+static int isend_v10(void *comm, void *data, size_t size, int tag, void *mhandle, void *phandle, void **request)
+{
+	(void)tag, (void)mhandle, (void)phandle;
+	return do_isend(comm, data, size, request);
+}
+
+static int irecv_v6(void *comm, int n, void **data, int *sizes, int *tags, void **mhandles, void **request)
+{
+	(void)tags, (void)mhandles;
+	return do_irecv(comm, n, data[0], (size_t)sizes[0], request);
+}
+
+static int irecv_v9(void *comm, int n, void **data, size_t *sizes, int *tags, void **mhandles, void **request)
+{
+	(void)tags, (void)mhandles;
+	return do_irecv(comm, n, data[0], sizes[0], request);
+}
+
+static int irecv_v10(void *comm, int n, void **data, size_t *sizes, int *tags, void **mhandles, void **phandles, void **request)
+{
+	(void)tags, (void)mhandles, (void)phandles;
+	return do_irecv(comm, n, data[0], sizes[0], request);
+}
+
+#define COMMON                                                                                  \
+	.name = NAME, .devices = do_devices, .dereg_mr = do_dereg_mr, .iflush = do_iflush, .test = do_test, \
+	.close_send = do_close, .close_recv = do_close, .close_listen = do_close_listen
+
+const struct net_v6 ncclNetPlugin_v6 = {
+	COMMON, .init = init_v6, .get_properties = props_v6, .listen = do_listen, .connect = do_connect, .accept = do_accept,
+	.reg_mr = reg_mr_v6, .isend = isend_v6, .irecv = irecv_v6,
+};
+const struct net_v7 ncclNetPlugin_v7 = {
+	COMMON, .init = init_v6, .get_properties = props_v7, .listen = do_listen, .connect = connect_v7, .accept = accept_v7,
+	.reg_mr = reg_mr_v6, .isend = isend_v6, .irecv = irecv_v6,
+};
+const struct net_v8 ncclNetPlugin_v8 = {
+	COMMON, .init = init_v6, .get_properties = props_v8, .listen = do_listen, .connect = connect_v7, .accept = accept_v7,
+	.reg_mr = do_reg_mr, .isend = isend_v6, .irecv = irecv_v6,
+};
+const struct net_v9 ncclNetPlugin_v9 = {
+	COMMON, .init = init_v6, .get_properties = props_v9, .listen = do_listen, .connect = connect_v7, .accept = accept_v7,
+	.reg_mr = do_reg_mr, .isend = isend_v9, .irecv = irecv_v9,
+};
+const struct net_v10 ncclNetPlugin_v10 = {
+	COMMON, .init = init_v10, .get_properties = props_v9, .listen = do_listen, .connect = connect_v10, .accept = accept_v7,
+	.reg_mr = do_reg_mr, .isend = isend_v10, .irecv = irecv_v10,
+};
+const struct net_v11 ncclNetPlugin_v11 = {
+	COMMON, .init = init_v11, .get_properties = props_v11, .listen = listen_v11, .connect = connect_v11, .accept = accept_v7,
+	.reg_mr = do_reg_mr, .isend = isend_v10, .irecv = irecv_v10, .finalize = finalize_v11,
+};
+const struct net_v12 ncclNetPlugin_v12 = {
+	COMMON, .init = init_v11, .get_properties = props_v12, .listen = listen_v11, .connect = connect_v11, .accept = accept_v7,
+	.reg_mr = do_reg_mr, .isend = isend_v10, .irecv = irecv_v10, .finalize = finalize_v11,
+};
