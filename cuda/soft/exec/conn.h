@@ -54,6 +54,7 @@ class Conn {
   }
 
   // Sender: whether the next n steps are free. Receiver: whether the next n steps have arrived.
+  // A proxy that hands out shared buffers starts a sender's head at -8, which is no credit at all.
   bool can_send(uint64_t n) { return reached(head_, step + n, kSteps); }
   bool can_recv(uint64_t n) { return reached(tail_, step + n, 0); }
 
@@ -72,9 +73,10 @@ class Conn {
 
  private:
   bool reached(const uint64_t *counter, uint64_t want, uint64_t slack) {
-    if (seen_ + slack >= want) return true;
-    seen_ = load_acquire(counter);
-    return seen_ + slack >= want;
+    if (seen_ && credit_ >= want) return true;
+    credit_ = load_acquire(counter) + slack;
+    seen_ = true;
+    return credit_ >= want;
   }
   uint64_t get_step() const { return get<uint64_t>(base_, l_->conn_step); }
 
@@ -83,7 +85,8 @@ class Conn {
   uint64_t *tail_, *head_;
   char *fifo_;
   int step_size_;
-  uint64_t seen_ = 0;  // last value of the counter that this end waits for
+  uint64_t credit_ = 0;  // the step that this end may go up to, when last looked
+  bool seen_ = false;    // has looked
 
  public:
   uint64_t step;  // next step to send or receive

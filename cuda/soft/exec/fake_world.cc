@@ -94,6 +94,7 @@ void World::connect(Link &l) {
   l.send_head = l.send_tail = l.recv_head = l.recv_tail = l.step;
   s.head = &l.send_head, s.tail = &l.send_tail;
   r.head = net ? &l.recv_head : &l.send_head, r.tail = net ? &l.recv_tail : &l.send_tail;
+  if (pooled) l.send_head -= 8;  // no credit before the proxy has named a place
   s.step_size = r.step_size = buff_sizes_[softexec::kSimple] / 8;
   s.fifo = r.fifo = nullptr;
   if (!net) return;
