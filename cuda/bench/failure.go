@@ -20,7 +20,7 @@ type Failure struct {
 	Warnings []string
 }
 
-// RanksError reports the ranks that failed in a step, the first first.
+// RanksError reports the ranks that failed in a step, the likely cause first.
 type RanksError struct {
 	Step     string // what they were doing, such as run
 	Failures []Failure

@@ -5,6 +5,7 @@ package bench
 import (
 	"fmt"
 	"os"
+	"slices"
 	"time"
 )
 
@@ -78,9 +79,22 @@ func (r *Ranks) take(w *waiting, e event) {
 	}
 }
 
-// report makes an error out of a step's failures, in the order in which they were seen.
+// order ranks failures: a process that ended without a word is the cause of what others say, and a remote error or
+// silence is by its name the effect of what happened elsewhere. Lines and ends of different ranks come in any order.
+func order(f Failure) int {
+	switch f.Name {
+	case "exit":
+		return 0
+	case "ncclRemoteError", "silent":
+		return 2
+	}
+	return 1
+}
+
+// report makes an error out of a step's failures.
 func (r *Ranks) report(w *waiting) error {
 	_ = r.pollLogs() // for the warnings; the failure itself is what matters
+	slices.SortStableFunc(w.failures, func(a, b Failure) int { return order(a) - order(b) })
 	for i := range w.failures {
 		f := &w.failures[i]
 		f.PID = r.processes[f.Rank].cmd.Process.Pid

@@ -74,23 +74,30 @@ static cuda_result spoil(char *dst, size_t bytes, void *stage) {
   return 0;
 }
 
-cuda_result job_fill(struct job *job, const struct buffers *b, uint64_t seed) {
+static cuda_result write_input(const struct job *job, const struct buffers *b) {
   size_t size = type_size(job->type), per_stage = STAGE_BYTES / size;
-  job->seed = seed;
-  job->filled = 1;
-  job->launches = 0;
-  cuda_result result = spoil(b->recv, job_bytes(job), b->stage);
-  if (result != 0) return result;
   if (job->coll == COLL_BROADCAST && job->rank != job->root) return 0; // only the root has an input
   struct pattern p = pattern_of(job);
   char *input = input_of(job, b);
   for (size_t done = 0; done < job->send_elements; done += per_stage) {
     size_t some = job->send_elements - done < per_stage ? job->send_elements - done : per_stage;
     pattern_input(&p, job->rank, done, some, b->stage);
-    result = api.cudaMemcpy(input + done * size, b->stage, some * size, CUDA_COPY_HOST_TO_DEVICE);
+    cuda_result result = api.cudaMemcpy(input + done * size, b->stage, some * size, CUDA_COPY_HOST_TO_DEVICE);
     if (result != 0) return result;
   }
   return 0;
+}
+
+cuda_result job_fill(struct job *job, const struct buffers *b, uint64_t seed) {
+  job->seed = seed;
+  job->filled = 1;
+  job->launches = 0;
+  cuda_result result = spoil(b->recv, job_bytes(job), b->stage);
+  if (result == 0) result = write_input(job, b);
+  // A copy from pageable memory may return before it is at the device, and the collective's stream does not wait for
+  // the default one.
+  if (result == 0) result = api.cudaStreamSynchronize(NULL);
+  return result;
 }
 
 static nccl_result launch_sendrecv(const struct job *job, const char *send, char *recv, nccl_comm comm,

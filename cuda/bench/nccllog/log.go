@@ -19,7 +19,7 @@ type Log struct {
 	Version, CUDA string
 	// Comms are the communicators in the order of their making.
 	Comms []*Comm
-	// Warnings are the messages at level WARN, without NCCL's prefix, the last 100 of them.
+	// Warnings are the messages at level WARN, without NCCL's prefix and without repeats, the last 100 of them.
 	Warnings []string
 }
 

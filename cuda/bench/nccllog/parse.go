@@ -72,6 +72,9 @@ func (p *Parser) Write(text []byte) (int, error) {
 // line reads one line without its end.
 func (p *Parser) line(line string) {
 	if _, message, ok := strings.Cut(line, " NCCL WARN "); ok {
+		if slices.Contains(p.log.Warnings, message) { // NCCL repeats itself with each poll
+			return
+		}
 		p.log.Warnings = append(p.log.Warnings, message)
 		if len(p.log.Warnings) > maxWarnings {
 			p.log.Warnings = slices.Clone(p.log.Warnings[1:])

@@ -104,7 +104,8 @@ func TestOtherLines(t *testing.T) {
 func TestWarnings(t *testing.T) {
 	p := &Parser{}
 	_, _ = p.Write([]byte("\nhost:1:2 [0] src/net.cc:12 NCCL WARN NET/Socket : peer closed\n" +
-		"[2026-01-02 03:04:05] host:1:2 [0] src/init.cc:9 NCCL WARN Duplicate GPU\n"))
+		"[2026-01-02 03:04:05] host:1:2 [0] src/init.cc:9 NCCL WARN Duplicate GPU\n" +
+		"host:1:2 [0] src/net.cc:12 NCCL WARN NET/Socket : peer closed\n"))
 	want := []string{"NET/Socket : peer closed", "Duplicate GPU"}
 	if diff := cmp.Diff(want, p.Log().Warnings); diff != "" {
 		t.Error(diff)

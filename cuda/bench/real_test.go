@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bench
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/ddlemu/ddlemu/cuda/bench/nccllog"
+)
+
+// softCUDA returns where the software CUDA and the relinked NCCL are. They must be there: a test that is skipped
+// proves nothing.
+func softCUDA(t *testing.T) string {
+	t.Helper()
+	lib, err := filepath.Abs("../../build/softcuda/lib")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(lib, "libcudart.so.12")); err != nil {
+		t.Fatalf("%v; make it with `go run ./cuda/soft/setup --build build`", err)
+	}
+	return lib
+}
+
+// realConfig is a run of real NCCL, each rank on a node of its own, over NCCL's own sockets on the loopback device.
+func realConfig(t *testing.T, version string, ranks int, env ...string) Config {
+	t.Helper()
+	lib := softCUDA(t)
+	b, err := build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Config{
+		Collective: AllReduce, Sizes: []int64{1 << 20}, Warmup: 1, Iters: 2, Check: true, Ranks: ranks,
+		RankBinary: b.rank, NCCLLibs: []string{filepath.Join(lib, "nccl-"+version, "libnccl.so.2")},
+		CudartLibs: []string{filepath.Join(lib, "libcudart.so.12")},
+		Env: func(rank int) []string {
+			return append([]string{
+				"LD_LIBRARY_PATH=" + lib, "NCCL_SOCKET_IFNAME=lo", "NCCL_NET_PLUGIN=none", "NCCL_NET=Socket",
+				fmt.Sprintf("NCCL_HOSTID=bench-test-%d", rank),
+			}, env...)
+		},
+	}
+}
+
+var versions = []struct{ short, full string }{{"2.22", "2.22.3"}, {"2.29", "2.29.7"}}
+
+// Real NCCL from end to end: right values, the choice that was forced, and the log understood.
+func TestRealNCCL(t *testing.T) {
+	for _, v := range versions {
+		t.Run(v.full, func(t *testing.T) {
+			cfg := realConfig(t, v.short, 2, "NCCL_ALGO=Ring", "NCCL_PROTO=Simple")
+			cfg.LogDir = os.Getenv("BENCH_TEST_LOGS")
+			result, err := Run(testContext(t), cfg, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, m := range result.Rows[0].Measurements() {
+				if m.Wrong != 0 || m.Time <= 0 {
+					t.Errorf("%d wrong (%s), time %v", m.Wrong, m.Mismatch, m.Time)
+				}
+				if m.Choice == nil || m.Choice.Algo != nccllog.AlgoRing || m.Choice.Proto != nccllog.ProtoSimple ||
+					m.Choice.Bytes != 1<<20 || m.Choice.Count != cfg.Iters {
+					t.Errorf("choice %+v", m.Choice)
+				}
+				t.Logf("wall %v device %v", m.Wall, m.Device)
+			}
+			topology := result.Info.Topology
+			if topology == nil {
+				t.Fatal(result.Info.LogProblem)
+			}
+			if result.Info.NCCL != v.full || topology.Nodes != 2 || topology.Ranks != 2 || topology.Network != "Socket" ||
+				topology.CollChannels < 1 || len(topology.Rings) != topology.CollChannels || len(topology.Trees) != topology.CollChannels {
+				t.Errorf("NCCL %s, topology %+v", result.Info.NCCL, topology)
+			}
+			if len(result.Transports) != 1 || result.Transports["NET/Socket"] == 0 {
+				t.Errorf("transports %v", result.Transports)
+			}
+		})
+	}
+}
+
+// Every collective on one communicator, with what NCCL chooses by itself.
+func TestRealCollectives(t *testing.T) {
+	for _, v := range versions {
+		t.Run(v.full, func(t *testing.T) {
+			ctx := testContext(t)
+			ranks, err := StartRanks(ctx, realConfig(t, v.short, 2))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := ranks.Init(ctx); err != nil {
+				t.Fatal(err)
+			}
+			seed := int64(0)
+			for c := AllReduce; c <= AllToAll; c++ {
+				cfg := Config{
+					Collective: c, Types: []DataType{Int8, BFloat16, Float}, Ops: []RedOp{Sum, Max, Avg}, Sizes: []int64{1000, 300000},
+					Root: 1, Ranks: 2, Iters: 2,
+				}
+				for _, one := range cfg.cases() {
+					row, err := ranks.row(ctx, one, seed)
+					if err != nil {
+						t.Fatalf("%v: %v", c, err)
+					}
+					seed++
+					for _, m := range row.Measurements() {
+						if m.Wrong != 0 {
+							t.Errorf("%v %v %v %d bytes in place %v: %d wrong: %s", c, one.Type, one.Op, one.Size, m.InPlace, m.Wrong, m.Mismatch)
+						}
+						if sends := c == SendRecv || c == AllToAll; sends != (m.Choice == nil) {
+							t.Errorf("%v: choice %+v", c, m.Choice)
+						}
+					}
+				}
+			}
+			if err := ranks.Destroy(ctx); err != nil {
+				t.Error(err)
+			}
+			if err := ranks.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// A rank that is killed in the midst of a run: NCCL tells the other, and it says so in time.
+func TestRealRankKilled(t *testing.T) {
+	for _, v := range versions {
+		t.Run(v.full, func(t *testing.T) {
+			cfg := realConfig(t, v.short, 2)
+			cfg.Iters = 1 << 20 // longer than the test
+			var killed time.Time
+			cfg.OnStart = func(i Info) {
+				time.AfterFunc(time.Second, func() {
+					killed = time.Now()
+					_ = syscall.Kill(i.PIDs[1], syscall.SIGKILL)
+				})
+			}
+			_, err := Run(testContext(t), cfg, nil)
+			took := time.Since(killed)
+			var failed *RanksError
+			if !errors.As(err, &failed) || len(failed.Failures) != 2 || failed.Failures[0].Rank != 1 {
+				t.Fatalf("the error is %v", err)
+			}
+			if other := failed.Failures[1]; other.Name != "ncclRemoteError" && other.Name != "ncclSystemError" {
+				t.Errorf("the other rank says %s: %s", other.Name, other.Message)
+			}
+			t.Logf("%v after the kill: %v", took, err)
+		})
+	}
+}
