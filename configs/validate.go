@@ -15,9 +15,9 @@ import (
 
 // Limits of a fabric's values.
 const (
-	MaxNodes       = 256
+	MaxNodes       = 255
 	MaxNICsPerNode = 32
-	MaxNICs        = 256 // nodes x NICs per node: the links grow with its square
+	MaxNICs        = 256 // nodes x NICs per node: all links and ports are at most 2^16
 	MaxGPUsPerNode = 64
 	MaxTimeScale   = 1024
 

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fabric
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/configs/units"
+	"github.com/ddlemu/ddlemu/shaper/link"
+)
+
+// Kind says what a hop is.
+type Kind uint32
+
+// Kinds of hops.
+const (
+	TxPort Kind = iota
+	RxPort
+	Link
+)
+
+// Hop is a port or a link. Src and Dst are NICs; those of a port are the same.
+type Hop struct {
+	Kind     Kind
+	Src, Dst int
+	Spec     link.Spec
+}
+
+// Step is one hop of a path. Private is as in link.PathHop: all that comes
+// through the hop comes through the one before it.
+type Step struct {
+	Hop     int
+	Private bool
+}
+
+// Fabric is a fabric at run time. Not safe for concurrent change.
+type Fabric struct {
+	Config configs.Fabric // what it was made from; Shape does not change it
+	Hops   []Hop
+}
+
+// New makes the runtime view of c, with c's overrides applied in order. An error
+// that the user can mend is a *configs.Error.
+func New(c *configs.Fabric) (*Fabric, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	f := &Fabric{Config: *c}
+	nics := f.NICs()
+	f.Hops = make([]Hop, 0, 2*nics+nics*f.peers())
+	for n := range nics {
+		f.Hops = append(f.Hops,
+			Hop{TxPort, n, n, portSpec(TxPort, c.Link)},
+			Hop{RxPort, n, n, portSpec(RxPort, c.Link)})
+	}
+	spec := Spec(c.Link)
+	for src := range nics {
+		for dst := range nics {
+			if f.NodeOfNIC(src) != f.NodeOfNIC(dst) {
+				f.Hops = append(f.Hops, Hop{Link, src, dst, spec})
+			}
+		}
+	}
+	for i, o := range c.Links {
+		if _, err := f.Shape(o.Match, o.LinkPatch); err != nil {
+			return nil, &configs.Error{Field: fmt.Sprintf("links[%d]", i), Err: err}
+		}
+	}
+	return f, nil
+}
+
+// NICs is the number of NICs of all nodes.
+func (f *Fabric) NICs() int { return f.Config.Nodes * f.Config.NICsPerNode }
+
+// peers is the number of NICs that one NIC has links to.
+func (f *Fabric) peers() int { return f.NICs() - f.Config.NICsPerNode }
+
+// NodeOfNIC is the node of NIC n.
+func (f *Fabric) NodeOfNIC(n int) int { return n / f.Config.NICsPerNode }
+
+// NIC is the number of a node's NIC, counted over the fabric.
+func (f *Fabric) NIC(node, nic int) int { return node*f.Config.NICsPerNode + nic }
+
+// end is NIC n as a pattern has it.
+func (f *Fabric) end(n int) configs.End {
+	return configs.End{Node: f.NodeOfNIC(n), NIC: n % f.Config.NICsPerNode}
+}
+
+// Link is the hop of the link from NIC src to NIC dst, which are on different
+// nodes.
+func (f *Fabric) Link(src, dst int) int {
+	if f.NodeOfNIC(src) == f.NodeOfNIC(dst) {
+		panic(fmt.Sprintf("fabric: no link from NIC %d to %d: both are on node %d", src, dst, f.NodeOfNIC(src)))
+	}
+	l := src*f.peers() + dst
+	if dst > src {
+		l -= f.Config.NICsPerNode // the NICs of src's own node are left out
+	}
+	return 2*f.NICs() + l
+}
+
+// Path is the way from NIC src to NIC dst, which are on different nodes.
+func (f *Fabric) Path(src, dst int) []Step {
+	return []Step{{Hop: 2 * src}, {Hop: f.Link(src, dst), Private: true}, {Hop: 2*dst + 1}}
+}
+
+// NICName names NIC n to people: node0, or node0.nic1 if nodes have several.
+func (f *Fabric) NICName(n int) string {
+	e := f.end(n)
+	if f.Config.NICsPerNode == 1 {
+		e.NIC = configs.Any
+	}
+	return e.String()
+}
+
+// HopName names a hop to people: node0:node1, or node0 tx for a port.
+func (f *Fabric) HopName(hop int) string {
+	h := f.Hops[hop]
+	switch h.Kind {
+	case TxPort:
+		return f.NICName(h.Src) + " tx"
+	case RxPort:
+		return f.NICName(h.Src) + " rx"
+	}
+	return f.NICName(h.Src) + ":" + f.NICName(h.Dst)
+}
+
+// Select is the hops that pattern names, see configs.Pattern, in order. At least
+// one; otherwise the error is a *configs.Error.
+func (f *Fabric) Select(pattern string) ([]int, error) {
+	p, err := configs.ParsePattern(pattern)
+	if err == nil {
+		err = p.Check(&f.Config)
+	}
+	if err != nil {
+		return nil, &configs.Error{Err: err}
+	}
+	var hops []int
+	for i, h := range f.Hops {
+		if h.Kind == Link && p.MatchLink(f.end(h.Src), f.end(h.Dst)) || h.Kind != Link && p.MatchPorts(f.end(h.Src)) {
+			hops = append(hops, i)
+		}
+	}
+	if len(hops) == 0 {
+		return nil, &configs.Error{Err: fmt.Errorf("%q matches no link of fabric %s", pattern, f.Config.Name)}
+	}
+	return hops, nil
+}
+
+// Shape changes the hops that pattern names and returns those that are different
+// now. It changes all or, with an error, none.
+func (f *Fabric) Shape(pattern string, p configs.LinkPatch) ([]int, error) {
+	hops, err := f.Select(pattern)
+	if err != nil {
+		return nil, err
+	}
+	if p.Jitter != nil && p.Jitter.Kind == configs.TableJitter && f.Config.JitterTable == nil {
+		return nil, configs.Errorf("jitter", "%v needs the fabric's jitter_table, which is missing", p.Jitter)
+	}
+	specs := make([]link.Spec, len(hops))
+	for i, hop := range hops {
+		if specs[i], err = patched(f.Hops[hop], p); err != nil {
+			return nil, err
+		}
+	}
+	var changed []int
+	for i, hop := range hops {
+		if f.Hops[hop].Spec != specs[i] {
+			f.Hops[hop].Spec = specs[i]
+			changed = append(changed, hop)
+		}
+	}
+	return changed, nil
+}
+
+// NICProps is what NCCL is told of a NIC: the unscaled figures of the fabric.
+type NICProps struct {
+	Name      string  // goemu0 and on, unique within the node
+	GUID      uint64  // unique in the fabric, not 0
+	SpeedMbps int     // line rate
+	LatencyUs float64 // one way, the longest of its links, with the overhead at both ends
+}
+
+// UnlimitedSpeed is the speed in Mb/s that NCCL is told of a NIC whose bandwidth
+// is unlimited, which NCCL has no value for.
+const UnlimitedSpeed = 400_000
+
+// guidBase makes the GUIDs of emulated NICs easy to tell from real ones.
+const guidBase = 0xddee_0000_0000_0000
+
+// Props is what NCCL is told of NIC n.
+func (f *Fabric) Props(n int) NICProps {
+	e := f.end(n)
+	p := NICProps{
+		Name:      fmt.Sprintf("goemu%d", e.NIC),
+		GUID:      guidBase | uint64(e.Node+1)<<16 | uint64(e.NIC+1),
+		SpeedMbps: UnlimitedSpeed,
+	}
+	if b := f.Hops[2*n].Spec.Bandwidth; b != uint64(units.Unlimited) {
+		p.SpeedMbps = int(b / uint64(units.Mbps))
+	}
+	longest := time.Duration(0)
+	for dst := range f.NICs() {
+		if f.NodeOfNIC(dst) != e.Node {
+			longest = max(longest, f.Hops[f.Link(n, dst)].Spec.Latency)
+		}
+	}
+	longest += 2 * f.Config.Endpoint.Overhead
+	p.LatencyUs = float64(longest) / float64(time.Microsecond)
+	return p
+}
