@@ -4,6 +4,7 @@ package nccllog
 
 import (
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 
@@ -193,4 +194,62 @@ func FuzzParser(f *testing.F) {
 		_, _ = Combine(whole.Log().Comms)
 		Transports(whole.Log().Comms)
 	})
+}
+
+// What real NCCL logged: 4 ranks on 2 nodes of 2, five collectives of three sizes each, over its own sockets.
+func TestRealLogs(t *testing.T) {
+	for version, want := range map[string]struct {
+		full    string
+		choices []Choice // of AllReduce
+	}{
+		"2.22": {"2.22.3", []Choice{
+			{Bytes: 8, Algo: AlgoTree, Proto: ProtoLL, ChannelLo: Unknown, ChannelHi: Unknown, PredictedUS: 18.827536, Count: 2},
+			{Bytes: 65536, Algo: AlgoRing, Proto: ProtoLL, ChannelLo: Unknown, ChannelHi: Unknown, PredictedUS: 185.239975, Count: 2},
+			{Bytes: 4194304, Algo: AlgoRing, Proto: ProtoSimple, ChannelLo: Unknown, ChannelHi: Unknown, PredictedUS: 5349.839355, Count: 2},
+		}},
+		"2.29": {"2.29.7", []Choice{
+			{Func: "AllReduce", Bytes: 8, Algo: AlgoTree, Proto: ProtoLL, Count: 2},
+			{Func: "AllReduce", Bytes: 65536, Algo: AlgoTree, Proto: ProtoSimple, ChannelHi: 1, Count: 2},
+			{Func: "AllReduce", Bytes: 4194304, Algo: AlgoRing, Proto: ProtoSimple, ChannelHi: 1, Count: 2},
+		}},
+	} {
+		comms := make([]*Comm, 4)
+		for rank := range comms {
+			text, err := os.ReadFile(fmt.Sprintf("testdata/2x2-%s/rank%d.log", version, rank))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var p Parser
+			_, _ = p.Write(text)
+			comms[rank] = p.Comm()
+			if rank == 0 && p.Log().Version != want.full {
+				t.Errorf("version %q, want %q", p.Log().Version, want.full)
+			}
+		}
+		topology, err := Combine(comms)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ring := []int{0, 1, 2, 3}
+		wantTopology := &Topology{
+			Ranks: 4, Nodes: 2, Network: "Socket", CollChannels: 2, P2PChannels: 2, P2PChannelsPerPeer: topology.P2PChannelsPerPeer,
+			Rings: [][]int{ring, ring},
+			Trees: [][]TreeNode{
+				{{Up: -1, Down: []int{1, 2}}, {Up: 0}, {Up: 0, Down: []int{3}}, {Up: 2}},
+				{{Up: 2, Down: []int{1}}, {Up: 0}, {Up: -1, Down: []int{3, 0}}, {Up: 2}},
+			},
+		}
+		if diff := cmp.Diff(wantTopology, topology); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", version, diff)
+		}
+		if got := comms[0].Choices; len(got) < 12 {
+			t.Errorf("%s: %d choices", version, len(got))
+		} else if diff := cmp.Diff(want.choices, got[:3]); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", version, diff)
+		}
+		transports := Transports(comms)
+		if transports["NET/Socket"] < 4 || transports["P2P/IPC"] < 4 || len(transports) != 2 {
+			t.Errorf("%s: transports %v", version, transports)
+		}
+	}
 }
