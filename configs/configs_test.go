@@ -108,11 +108,11 @@ func TestExampleValues(t *testing.T) {
 }
 
 func roundTrip(t interface{ Fatal(...any) }, f *Fabric) *Fabric {
-	text, err := f.YAML()
+	text, err := f.Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := Parse("again.yaml", text)
+	again, err := Decode("again.yaml", text)
 	if err != nil {
 		t.Fatal(err, "\n", string(text))
 	}

@@ -17,47 +17,21 @@ import (
 	"github.com/ddlemu/ddlemu/configs/units"
 )
 
-// Parse reads a fabric from YAML; file names it in errors and, without its
-// extension, is its name unless the text gives one. The result is valid.
-// Each error is an *Error.
-func Parse(file string, data []byte) (*Fabric, error) {
-	f, origin, err := decode(file, data)
-	if err != nil {
-		return nil, err
-	}
-	if err := origin.validate(f); err != nil {
-		return nil, err
-	}
-	return f, nil
-}
-
-// YAML is f as a file that Parse reads to the same value.
-func (f *Fabric) YAML() ([]byte, error) {
-	var b bytes.Buffer
-	e := yaml.NewEncoder(&b)
-	e.SetIndent(2)
-	if err := e.Encode(f); err != nil {
-		return nil, fmt.Errorf("print fabric %s: %w", f.Name, err)
-	}
-	return b.Bytes(), nil
-}
-
 // origins says where each field's value was given: by file and line, flag or
 // variable. A field that is missing was inherited.
 type origins map[string]string
 
-// validate is f.Validate with the place of the field in the error.
-func (o origins) validate(f *Fabric) error {
-	err := f.Validate()
+// place puts the place of the field it is about into err.
+func (o origins) place(err error) error {
 	var e *Error
 	if errors.As(err, &e) {
-		e.Where = o.place(e.Field)
+		e.Where = o.of(e.Field)
 	}
 	return err
 }
 
-// place is the origin of field, or of the nearest thing that it is part of.
-func (o origins) place(field string) string {
+// of is the origin of field, or of the nearest thing that it is part of.
+func (o origins) of(field string) string {
 	for {
 		if where, ok := o[field]; ok {
 			return where

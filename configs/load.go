@@ -71,9 +71,11 @@ func Load(src Source) (*Fabric, error) {
 		}
 		origin[s.Field] = where
 	}
-	if err := origin.validate(f); err != nil {
+	// The places are by the overrides' numbers, so none is dropped before.
+	if err := origin.place(f.validate()); err != nil {
 		return nil, err
 	}
+	f.prune()
 	return f, nil
 }
 

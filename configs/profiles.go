@@ -34,7 +34,7 @@ func Profile(name string) (*Fabric, error) {
 	if err != nil {
 		return nil, &Error{Err: unknown("profile", name, ProfileNames())}
 	}
-	return Parse("profiles/"+name+".yaml", data)
+	return Decode("profiles/"+name+".yaml", data)
 }
 
 // Profiles are the built-in profiles in the order of ProfileNames.

@@ -92,7 +92,7 @@ func (s *Setting) apply(f *Fabric, text string) error {
 	if err := s.link(&p, text); err != nil {
 		return err
 	}
-	f.Shape(p)
+	f.shape(p)
 	return nil
 }
 

@@ -3,6 +3,7 @@
 package configs
 
 import (
+	"slices"
 	"time"
 
 	"github.com/ddlemu/ddlemu/configs/units"
@@ -72,8 +73,8 @@ type LinkPatch struct {
 	Up        *bool            `yaml:"up,omitempty"`
 }
 
-// LinkOverride is a change to the links that Match names. Package fabric
-// documents the patterns.
+// LinkOverride is a change to the links, and ports, that Match names as a
+// Pattern does.
 type LinkOverride struct {
 	Match     string `yaml:"match"`
 	LinkPatch `yaml:",inline"`
@@ -166,6 +167,20 @@ func set[T any](dst *T, value *T) {
 
 // Shape changes all links of f, those in Links included.
 func (f *Fabric) Shape(p LinkPatch) {
+	f.shape(p)
+	f.prune()
+}
+
+// prune drops the overrides that change nothing.
+func (f *Fabric) prune() {
+	f.Links = slices.DeleteFunc(f.Links, func(o LinkOverride) bool { return o.Empty() })
+	if len(f.Links) == 0 {
+		f.Links = nil
+	}
+}
+
+// shape is Shape but for dropping the overrides that are left with nothing.
+func (f *Fabric) shape(p LinkPatch) {
 	p.Apply(&f.Link)
 	for i := range f.Links {
 		f.Links[i].hide(&p)

@@ -45,6 +45,16 @@ const (
 // Validate checks every value of f against its limits and the others. The error
 // is an *Error that names the field.
 func (f *Fabric) Validate() error {
+	for i := range f.Links {
+		if f.Links[i].Empty() {
+			return Errorf(fmt.Sprintf("links[%d]", i), "changes nothing: give it a bandwidth, latency, jitter, loss, queue, mtu, header, framing or up")
+		}
+	}
+	return f.validate()
+}
+
+// validate is Validate but for links that change nothing.
+func (f *Fabric) validate() error {
 	if err := f.validateShape(); err != nil {
 		return err
 	}
