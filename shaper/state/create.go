@@ -146,8 +146,8 @@ func (s *Spec) check() error {
 	}
 	nics := s.Nodes * s.NICsPerNode
 	switch {
-	case s.Nodes < 1 || s.GPUsPerNode < 1 || s.NICsPerNode < 1:
-		return fmt.Errorf("fabric %s: nodes, GPUs and NICs must be at least 1", s.Name)
+	case s.Nodes < 1 || s.GPUsPerNode < 0 || s.NICsPerNode < 1:
+		return fmt.Errorf("fabric %s: nodes, GPUs and NICs must be given", s.Name)
 	case len(s.Hops) > 1<<16:
 		return fmt.Errorf("fabric %s: %d ports and links, at most %d: fewer nodes or NICs", s.Name, len(s.Hops), 1<<16)
 	case len(s.Config) > maxConfig:

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"sort"
 	"strings"
 	"syscall"
@@ -108,4 +109,25 @@ func (d *Dir) Remove(name string) error {
 		return fmt.Errorf("remove fabric %s: %w", name, err)
 	}
 	return nil
+}
+
+// AdHocPrefix begins the names of fabrics that a job made for itself, because
+// none was up.
+const AdHocPrefix = "adhoc-"
+
+// Only returns the name of the only fabric that somebody brought up, "" if there
+// is none. With several it is an error that lists them.
+func (d *Dir) Only() (string, error) {
+	names, err := d.Names()
+	if err != nil {
+		return "", err
+	}
+	names = slices.DeleteFunc(names, func(n string) bool { return strings.HasPrefix(n, AdHocPrefix) })
+	switch len(names) {
+	case 0:
+		return "", nil
+	case 1:
+		return names[0], nil
+	}
+	return "", fmt.Errorf("several fabrics are up (%s): name one in DDLEMU_FABRIC", strings.Join(names, ", "))
 }

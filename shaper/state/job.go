@@ -198,3 +198,7 @@ func (j Job) end() bool {
 	atomic.StoreInt64(&e.Ended, Now())
 	return atomic.CompareAndSwapUint32(&e.State, jobOn, jobOver)
 }
+
+// Announce says whether this call is the first for the job: whoever makes it
+// tells the user what the job runs on.
+func (j Job) Announce() bool { return atomic.CompareAndSwapUint32(&j.entry().Printed, 0, 1) }

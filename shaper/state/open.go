@@ -97,7 +97,7 @@ func (h *header) check(size uint64, uid uint32, boot [16]byte, ns uint64) error 
 
 func (h *header) checkTables(size uint64) error {
 	nics := uint64(h.Nodes) * uint64(h.NICsPerNode)
-	ok := h.Nodes > 0 && h.GPUsPerNode > 0 && h.NICsPerNode > 0 && h.TimeScale > 0 && h.TimeScale <= link.MaxTimeScale &&
+	ok := h.Nodes > 0 && h.NICsPerNode > 0 && h.TimeScale > 0 && h.TimeScale <= link.MaxTimeScale &&
 		h.Nodes < 1<<16 && h.NICsPerNode < 1<<8 && h.Hops <= 1<<16 && h.Blocks >= h.Hops && h.Jobs > 0 &&
 		h.Participants == maxParticipants && h.Events == maxEvents && uint64(h.Paths) == nics*nics &&
 		bytes.IndexByte(h.Name[:], 0) > 0 && bytes.IndexByte(h.Profile[:], 0) >= 0
@@ -198,19 +198,19 @@ func (f *File) Profile() string { return cString(f.head().Profile[:]) }
 // ID tells this fabric from every other, also from one of the same name.
 func (f *File) ID() uint64 { return f.head().FabricID }
 
-// Shape is the fabric's fixed numbers.
-type Shape struct {
+// Fixed is the fabric's fixed numbers.
+type Fixed struct {
 	Nodes, GPUsPerNode, NICsPerNode, TimeScale int
 	Seed                                       uint64
 	Transport                                  link.Transport // scaled
 	Created                                    int64
 }
 
-// Shape returns the fabric's fixed numbers.
-func (f *File) Shape() Shape {
+// Fixed returns the fabric's fixed numbers.
+func (f *File) Fixed() Fixed {
 	h := f.head()
 	t := h.Transport
-	return Shape{
+	return Fixed{
 		Nodes: int(h.Nodes), GPUsPerNode: int(h.GPUsPerNode), NICsPerNode: int(h.NICsPerNode), TimeScale: int(h.TimeScale),
 		Seed: h.Seed, Created: h.Created,
 		Transport: link.Transport{

@@ -20,6 +20,7 @@ struct ddlemu_conn_request {
 
 struct ddlemu_conn {
 	struct ddlemu_comm base;
+	struct ddlemu_conn *next; // in the list of all
 	struct ddlemu_model model;
 	struct ddlemu_flow *f;
 	char *ring;

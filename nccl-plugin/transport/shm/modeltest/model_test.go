@@ -104,7 +104,7 @@ func TestPropertyModelInCIsTheModelInGo(t *testing.T) {
 		}
 		f, hops, paths := star(t, 3, port, wire, k, tr)
 		defer f.Close()
-		scaled := f.Shape().Transport
+		scaled := f.Fixed().Transport
 		var inC []*Flow
 		var inGo []*link.Flow
 		for i := range rapid.IntRange(1, 4).Draw(t, "flows") {

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+/*
+#include <stdlib.h>
+#include "glue.h"
+*/
+import "C"
+
+import (
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io/fs"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/configs/units"
+	"github.com/ddlemu/ddlemu/nccl-plugin/transport/shm"
+	"github.com/ddlemu/ddlemu/shaper/fabric"
+	"github.com/ddlemu/ddlemu/shaper/state"
+)
+
+// Variables of the plugin, besides those that choose and describe the fabric.
+const (
+	dirEnv    = "DDLEMU_DIR"
+	fabricEnv = "DDLEMU_FABRIC"
+	jobEnv    = "DDLEMU_JOB"
+	memoryEnv = "DDLEMU_MEMORY"
+)
+
+// defaultMemory bounds the shared memory that one process reserves.
+const defaultMemory = 256 << 20
+
+// member is this process's part in its fabric.
+type member struct {
+	file     *state.File
+	dir      *state.Dir
+	part     *state.Participant
+	endpoint *shm.Endpoint
+	place    fabric.Placement
+	nics     []nic
+	own      bool // the fabric was made for this job alone
+}
+
+// nic is one NIC of this node, as NCCL is told of it.
+type nic struct {
+	number  int // in the fabric
+	name    *C.char
+	guid    uint64
+	speed   int
+	latency float64
+}
+
+// join finds or makes the fabric, this process's place in it, and its NICs.
+func join() (*member, error) {
+	m := &member{}
+	key := jobKey()
+	if err := m.open(key); err != nil {
+		return nil, err
+	}
+	fab, err := m.file.Fabric()
+	if err != nil {
+		return nil, err
+	}
+	job, err := m.file.JoinJob(key)
+	if err != nil {
+		return nil, err
+	}
+	if err := m.enter(fab, job); err != nil {
+		job.Invalidate(state.NotEmulated)
+		return nil, err
+	}
+	return m, nil
+}
+
+func (m *member) enter(fab *fabric.Fabric, job state.Job) (err error) {
+	if m.place, err = fabric.NodeOf(getenv, fab.Config.Nodes, fab.Config.GPUsPerNode); err != nil {
+		return err
+	}
+	if err := m.checkHostID(job); err != nil {
+		return err
+	}
+	budget := units.Size(defaultMemory)
+	if text := getenv(memoryEnv); text != "" {
+		if budget, err = units.ParseSize(text); err != nil {
+			return fmt.Errorf("%s: %w", memoryEnv, err)
+		}
+	}
+	r := state.Rank{Rank: m.place.Rank, Node: m.place.Node, World: m.place.World, Budget: uint64(budget)}
+	if m.part, err = m.file.Join(job, r); err != nil {
+		return err
+	}
+	if m.endpoint, err = shm.NewEndpoint(m.file, m.part, r); err != nil {
+		m.part.Leave()
+		return err
+	}
+	for i := range fab.Config.NICsPerNode {
+		n := fab.NIC(m.place.Node, i)
+		p := fab.Props(n)
+		// The name lives as long as the process: NCCL keeps the pointer.
+		m.nics = append(m.nics, nic{number: n, name: C.CString(p.Name), guid: p.GUID, speed: p.SpeedMbps, latency: p.LatencyUs})
+	}
+	return nil
+}
+
+// checkHostID makes sure that NCCL was told the node that this process is on: the
+// constructor has done that, unless somebody else set NCCL_HOSTID.
+func (m *member) checkHostID(job state.Job) error {
+	want := fmt.Sprintf("ddlemu-node%d", m.place.Node)
+	switch got := getenv("NCCL_HOSTID"); {
+	case got == want:
+		return nil
+	case strings.HasPrefix(got, "ddlemu-"):
+		return fmt.Errorf("NCCL was told %s, but this process is on node%d: set %s for it before NCCL starts", got, m.place.Node, fabric.NodeEnv)
+	case got == "":
+		return fmt.Errorf("NCCL_HOSTID is not set, so NCCL takes all ranks for one node: set NCCL_HOSTID=%s before NCCL starts", want)
+	default:
+		// Somebody else's: it is good as long as it differs between nodes, which
+		// NCCL's own count of nodes shows.
+		logLine(C.NET_LOG_INFO, fmt.Sprintf("NCCL_HOSTID %s was set by somebody else and is kept", got))
+		return nil
+	}
+}
+
+// open opens the fabric named by DDLEMU_FABRIC, else the only one that is up,
+// else one of the job's own.
+func (m *member) open(key uint64) (err error) {
+	path := getenv(dirEnv)
+	if path == "" {
+		path = state.DefaultDir(os.Getuid())
+	}
+	name := getenv(fabricEnv)
+	if m.dir, err = state.OpenDir(path, os.Getuid(), name == ""); err != nil {
+		return err
+	}
+	if name == "" {
+		if name, err = m.dir.Only(); err != nil {
+			return err
+		}
+	}
+	if name != "" {
+		m.file, err = m.dir.Open(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("fabric %s is not up in %s: bring it up with `ddlemu up`, or unset %s", name, path, fabricEnv)
+		}
+		return err
+	}
+	m.own = true
+	return m.openOwn(fmt.Sprintf("%s%016x", state.AdHocPrefix, key))
+}
+
+// openOwn opens or makes the fabric of this job, from DDLEMU_PROFILE and the
+// other variables; unshaped if there are none.
+func (m *member) openOwn(name string) error {
+	c, err := configs.Load(configs.Source{Default: "loopback", Getenv: getenv})
+	if err != nil {
+		return err
+	}
+	if c.GPUsPerNode, c.Nodes, err = ownShape(c); err != nil {
+		return err
+	}
+	fab, err := fabric.New(c)
+	if err != nil {
+		return err
+	}
+	spec, err := state.SpecOf(fab, name)
+	if err != nil {
+		return err
+	}
+	// The ranks race: one makes it, the others find it.
+	for range 10 {
+		if m.file, err = m.dir.Open(name); err == nil || !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		if m.file, err = m.dir.Create(spec); err == nil || !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return err
+}
+
+// ownShape is the GPUs per node and the nodes of a job's own fabric: what
+// DDLEMU_NODES and DDLEMU_GPUS_PER_NODE say, else a node for each rank.
+func ownShape(c *configs.Fabric) (gpus, nodes int, err error) {
+	world := 0
+	for _, name := range []string{"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS", "LOCAL_WORLD_SIZE"} {
+		if text := getenv(name); text != "" {
+			if world, err = configs.ParseInt(text); err != nil || world < 1 {
+				return 0, 0, fmt.Errorf("%s=%s: not a number of ranks", name, text)
+			}
+			break
+		}
+	}
+	nodesGiven, gpusGiven := getenv("DDLEMU_NODES") != "", getenv("DDLEMU_GPUS_PER_NODE") != ""
+	switch {
+	case nodesGiven:
+		return c.GPUsPerNode, c.Nodes, nil
+	case world == 0:
+		return 0, 0, fmt.Errorf("no fabric is up, and no launcher's variable says how many ranks there are: bring one up with `ddlemu up`, or set DDLEMU_NODES")
+	case gpusGiven:
+		return c.GPUsPerNode, (world + c.GPUsPerNode - 1) / c.GPUsPerNode, nil
+	}
+	return 1, world, nil
+}
+
+// jobKey names the job that this process is a rank of: the same for all its
+// ranks, another for every other job on this host.
+func jobKey() uint64 {
+	h := fnv.New64a()
+	known := false
+	for _, name := range []string{jobEnv, "TORCHELASTIC_RUN_ID", "MASTER_ADDR", "MASTER_PORT", "OMPI_MCA_ess_base_jobid", "PMIX_NAMESPACE", "PMI_JOBID", "SLURM_JOB_ID", "SLURM_STEP_ID", "NCCL_COMM_ID"} {
+		if v := getenv(name); v != "" {
+			known = true
+			fmt.Fprintf(h, "%s=%s\x00", name, v)
+			if name == jobEnv {
+				break
+			}
+		}
+	}
+	if !known {
+		fmt.Fprintf(h, "parent=%d", os.Getppid())
+	}
+	return h.Sum64()
+}
+
+// announce says once per job which fabric it runs on.
+func (m *member) announce() {
+	s := m.file.Fixed()
+	line := fmt.Sprintf("fabric %s (%s), %d nodes, %d NIC(s) each, time scale %d; NCCL decides by the host's view", m.file.Name(), m.file.Profile(), s.Nodes, s.NICsPerNode, s.TimeScale)
+	logLine(C.NET_LOG_INFO, fmt.Sprintf("rank %d is on node%d of %s", m.place.Rank, m.place.Node, line))
+	if m.part.Job().Announce() && getenv(jobEnv) == "" {
+		if m.own && getenv(configs.ProfileEnv) == "" && getenv(configs.FileEnv) == "" {
+			line += "; no fabric is up and DDLEMU_PROFILE is not set, so nothing is shaped"
+		}
+		fmt.Fprintf(os.Stderr, "ddlemu: %s\n", line)
+	}
+}
+
+// leave ends this process's part, at the end of the process.
+func (m *member) leave() {
+	m.endpoint.Close()
+	if last := m.part.Leave(); last && m.own {
+		m.file.TakeDown()
+		if err := m.dir.Remove(m.file.Name()); err != nil {
+			fmt.Fprintf(os.Stderr, "ddlemu: %v\n", err)
+		}
+	}
+}

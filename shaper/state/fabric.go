@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package state
+
+import (
+	"fmt"
+
+	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/shaper/fabric"
+	"github.com/ddlemu/ddlemu/shaper/link"
+)
+
+// SpecOf is what Create needs to bring up f under the given name.
+func SpecOf(f *fabric.Fabric, name string) (Spec, error) {
+	config, err := f.Config.Encode()
+	if err != nil {
+		return Spec{}, err
+	}
+	s := Spec{
+		Name: name, Profile: f.Config.Name, Nodes: f.Config.Nodes, GPUsPerNode: f.Config.GPUsPerNode, NICsPerNode: f.Config.NICsPerNode,
+		TimeScale: f.TimeScale(), Seed: f.Config.Seed, Transport: f.Transport(), Table: f.JitterTable(), Config: config,
+	}
+	kinds := map[fabric.Kind]uint32{fabric.TxPort: TxPort, fabric.RxPort: RxPort, fabric.Link: Link}
+	for _, h := range f.Hops {
+		s.Hops = append(s.Hops, HopSpec{Kind: kinds[h.Kind], Src: uint32(h.Src), Dst: uint32(h.Dst), Spec: h.Spec})
+		if h.Kind != fabric.Link {
+			continue
+		}
+		p := PathSpec{Src: h.Src, Dst: h.Dst}
+		for _, step := range f.Path(h.Src, h.Dst) {
+			p.Hops = append(p.Hops, PathStep(step))
+		}
+		s.Paths = append(s.Paths, p)
+	}
+	return s, nil
+}
+
+// Fabric is the fabric with what is in force on its hops now.
+func (f *File) Fabric() (*fabric.Fabric, error) {
+	c, err := configs.Decode("fabric "+f.Name(), f.Config())
+	if err != nil {
+		return nil, fmt.Errorf("read back fabric %s: %w", f.Name(), err)
+	}
+	fab, err := fabric.New(c)
+	if err != nil {
+		return nil, fmt.Errorf("read back fabric %s: %w", f.Name(), err)
+	}
+	hops := f.Hops()
+	if len(hops) != len(fab.Hops) {
+		return nil, fmt.Errorf("read back fabric %s: %w: it has %d hops, its description %d", f.Name(), ErrNotUsable, len(hops), len(fab.Hops))
+	}
+	for i := range hops {
+		fab.Hops[i].Spec = hops[i].Spec
+	}
+	return fab, nil
+}
+
+// Shape puts a change into force on the hops that pattern names (see
+// configs.Pattern) and returns them.
+func (f *File) Shape(pattern string, p configs.LinkPatch) ([]int, error) {
+	fab, err := f.Fabric()
+	if err != nil {
+		return nil, err
+	}
+	changed, err := fab.Shape(pattern, p)
+	if err != nil {
+		return nil, err
+	}
+	specs := map[int]link.Spec{}
+	for _, hop := range changed {
+		specs[hop] = fab.Hops[hop].Spec
+	}
+	return changed, f.Change(specs)
+}
