@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+
+# Everything that is built lies under build/, which is not tracked.
+BUILD  := build
+GO     := go
+CC     := gcc
+LDFLAGS_PLUGIN = -s -w -extldflags "-Wl,--version-script=$(CURDIR)/nccl-plugin/plugin.map -Wl,-soname,libgoemu.so -Wl,-z,now"
+# The plugin is a guest in a foreign process: no resolver and no user database of
+# the C library.
+PLUGIN = $(GO) build -buildmode=c-shared -trimpath -ldflags='$(LDFLAGS_PLUGIN)'
+
+.PHONY: help build cli plugin plugin-faults rank softcuda demo test race lint fmt bench clean
+.DEFAULT_GOAL := help
+
+help: ## list the targets
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: cli plugin rank softcuda ## build everything: build/bin, build/lib, build/softcuda
+
+cli:
+	$(GO) build -trimpath -o $(BUILD)/bin/ddlemu ./cmd/ddlemu
+
+plugin:
+	$(PLUGIN) -tags netgo,osusergo -o $(BUILD)/lib/libgoemu.so ./nccl-plugin
+	@rm -f $(BUILD)/lib/libgoemu.h
+	@ln -sf libgoemu.so $(BUILD)/lib/libnccl-net-goemu.so
+	@ln -sf libgoemu.so $(BUILD)/lib/libnccl-net.so
+
+# The plugin with switches that make the emulator itself wrong, for the tests of
+# the verdict. It is never installed.
+plugin-faults:
+	$(PLUGIN) -tags netgo,osusergo,ddlemu_faults -o $(BUILD)/faults/libgoemu.so ./nccl-plugin
+	@rm -f $(BUILD)/faults/libgoemu.h
+	@ln -sf libgoemu.so $(BUILD)/faults/libnccl-net-goemu.so
+
+rank:
+	@mkdir -p $(BUILD)/bin
+	$(CC) -O2 -std=c11 -Wall -Wextra -Werror -o $(BUILD)/bin/ddlemu-rank cuda/rank/*.c -ldl -lpthread
+
+softcuda:
+	$(GO) run ./cuda/soft/setup --build $(BUILD)
+
+demo: build ## run unmodified NCCL's AllReduce between 2 emulated nodes over an NDR-400 link
+	$(BUILD)/bin/ddlemu bench allreduce --profile ndr400 --ranks 2 -b 8 -e 16M -f 8 -n 5 -w 1
+
+test: build plugin-faults ## run every test (build first)
+	$(GO) vet ./...
+	$(GO) test -timeout 18m -p 1 ./...
+	$(MAKE) race
+
+race: ## the Go packages under the race detector
+	$(GO) test -race -short -timeout 10m ./configs/... ./shaper/... ./cmd/...
+
+lint: ## gofmt, vet, staticcheck, shellcheck
+	@out=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$out" ]; then echo "gofmt: $$out"; exit 1; fi
+	$(GO) vet ./...
+	$(GO) tool staticcheck ./...
+	shellcheck .ci/run $$(git ls-files '*.sh')
+
+bench: build ## the Go benchmarks
+	$(GO) test -run '^$$' -bench . -benchtime 1s ./shaper/... ./nccl-plugin/...
+
+clean: ## remove what was built; the downloads in build/cache stay
+	find $(BUILD) -mindepth 1 -maxdepth 1 ! -name cache -exec rm -rf {} +
