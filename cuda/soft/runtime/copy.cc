@@ -70,7 +70,8 @@ cudaError_t copy(void *dst, const void *src, size_t size, cudaMemcpyKind kind, c
   return wait ? enter() : cudaSuccess;
 }
 
-cudaError_t fill(void *dst, int value, size_t size, cudaStream_t handle) {
+// fill submits a fill; wait as for copy.
+cudaError_t fill(void *dst, int value, size_t size, cudaStream_t handle, bool wait) {
   if (cudaError_t err = enter()) return err;
   auto stream = find_stream(handle);
   if (!stream) return result(cudaErrorInvalidResourceHandle);
@@ -78,8 +79,9 @@ cudaError_t fill(void *dst, int value, size_t size, cudaStream_t handle) {
   Side to = side(dst, size);
   if (to == Side::kBad || to == Side::kPageable) return result(cudaErrorInvalidValue);
   order_before_push(stream);
-  stream->push(kind_for(size), [=] { memset(dst, value, size); });
-  return cudaSuccess;
+  stream->push(wait ? Stream::Kind::kLight : kind_for(size), [=] { memset(dst, value, size); });
+  if (wait) stream->synchronize();
+  return wait ? enter() : cudaSuccess;
 }
 
 }  // namespace
@@ -107,10 +109,12 @@ SOFT_API cudaError_t cudaMemcpyPeerAsync(void *dst, int dst_device, const void *
   return copy(dst, src, size, cudaMemcpyDeviceToDevice, stream, false);
 }
 
+// CUDA need not wait here, but a GPU is so fast that programs which forget to order a fill before work on another
+// stream get away with it; on a CPU they would not.
 SOFT_API cudaError_t cudaMemset(void *dst, int value, size_t size) {
-  return fill(dst, value, size, cudaStreamLegacy);
+  return fill(dst, value, size, cudaStreamLegacy, true);
 }
 
 SOFT_API cudaError_t cudaMemsetAsync(void *dst, int value, size_t size, cudaStream_t stream) {
-  return fill(dst, value, size, stream);
+  return fill(dst, value, size, stream, false);
 }
