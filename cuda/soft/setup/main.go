@@ -16,12 +16,12 @@ import (
 	"os/signal"
 	"syscall"
 
-	"github.com/ddlemu/ddlemu/cuda/soft/setup/build"
+	"github.com/ddlemu/ddlemu/cuda/soft/setup/softbuild"
 	"github.com/spf13/pflag"
 )
 
 func main() {
-	o := build.Options{Out: os.Stderr}
+	o := softbuild.Options{Out: os.Stderr}
 	flags := pflag.NewFlagSet("setup", pflag.ContinueOnError)
 	flags.StringVar(&o.Build, "build", "build", "`folder` for softcuda/ and cache/")
 	flags.StringVar(&o.Source, "source", "cuda/soft", "`folder` of the software CUDA's sources")
@@ -35,7 +35,7 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := build.Run(ctx, o); err != nil {
+	if err := softbuild.Run(ctx, o); err != nil {
 		stop()
 		fmt.Fprintln(os.Stderr, "setup:", err)
 		os.Exit(1)

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package softbuild
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+)
+
+// compiler turns C and C++ sources into objects that are named after what they were made from, so that a source that
+// did not change is never compiled twice and an interrupted build goes on where it was.
+type compiler struct {
+	ctx     context.Context
+	con     *console
+	objects string // folder
+	ident   string // what "g++ --version" says first
+	headers *includes
+}
+
+// Flags of every source. Fused multiply-add would round differently from host to host.
+var baseFlags = []string{"-O3", "-g", "-Wall", "-Wextra", "-fPIC", "-fvisibility=hidden", "-ffp-contract=off"}
+
+// need lists the programs that building takes, and the Debian package each comes from.
+var need = map[string]string{"g++": "g++", "gcc": "gcc", "as": "binutils", "ld": "binutils", "dpkg-deb": "dpkg"}
+
+func checkTools() error {
+	var missing []string
+	for program, pkg := range need {
+		if _, err := exec.LookPath(program); err != nil {
+			missing = append(missing, fmt.Sprintf("%s (Debian package %s)", program, pkg))
+		}
+	}
+	if len(missing) > 0 {
+		return fmt.Errorf("find build tools: missing %s", strings.Join(missing, ", "))
+	}
+	return nil
+}
+
+func newCompiler(ctx context.Context, con *console, objects string) (*compiler, error) {
+	out, err := exec.CommandContext(ctx, "g++", "--version").Output()
+	if err != nil {
+		return nil, fmt.Errorf("ask g++ for its version: %w", err)
+	}
+	ident, _, _ := strings.Cut(string(out), "\n")
+	headers := &includes{direct: map[string][]string{}}
+	return &compiler{ctx: ctx, con: con, objects: objects, ident: ident, headers: headers}, nil
+}
+
+// run runs a tool; what it says becomes part of the error.
+func (c *compiler) run(name string, args ...string) error {
+	out, err := exec.CommandContext(c.ctx, name, args...).CombinedOutput()
+	if err == nil {
+		return nil
+	}
+	if c.ctx.Err() != nil {
+		return c.ctx.Err()
+	}
+	return fmt.Errorf("run %s for %s: %w\n%s", name, target(args), err, out)
+}
+
+// target finds the output file in a tool's arguments.
+func target(args []string) string {
+	for i, arg := range args[:len(args)-1] {
+		if arg == "-o" {
+			return filepath.Base(strings.TrimSuffix(args[i+1], ".new"))
+		}
+	}
+	return "no output"
+}
+
+// unit is a source with what the compiler is told about it.
+type unit struct {
+	source string
+	flags  []string
+	// folders are searched for headers.
+	folders []string
+}
+
+// command returns the tool and its arguments, without input and output.
+func (u unit) command() (string, []string) {
+	tool, args := "g++", append([]string{"-std=c++17"}, baseFlags...)
+	if filepath.Ext(u.source) == ".c" {
+		tool, args = "gcc", append([]string{"-std=c11"}, baseFlags...)
+	}
+	args = append(args, u.flags...)
+	for _, folder := range u.folders {
+		args = append(args, "-I"+folder)
+	}
+	return tool, args
+}
+
+// object names the object that a unit gives: its fingerprint is part of the name.
+func (c *compiler) object(u unit) (string, error) {
+	files, err := c.headers.closure(u.source, u.folders)
+	if err != nil {
+		return "", err
+	}
+	tool, args := u.command()
+	print, err := fingerprint(files, c.ident, tool, strings.Join(args, " "))
+	if err != nil {
+		return "", err
+	}
+	name := strings.TrimSuffix(filepath.Base(u.source), filepath.Ext(u.source))
+	return filepath.Join(c.objects, name+"-"+print+".o"), nil
+}
+
+// make compiles a unit into an object.
+func (c *compiler) make(u unit, object string) error {
+	tool, args := u.command()
+	temporary := object + ".new"
+	defer os.Remove(temporary)
+	if err := c.run(tool, append(args, "-c", u.source, "-o", temporary)...); err != nil {
+		return err
+	}
+	if err := os.Rename(temporary, object); err != nil {
+		return fmt.Errorf("move into place: %w", err)
+	}
+	return nil
+}
+
+// compile compiles those of the units that have no object yet, in parallel, and returns all objects in order.
+func (c *compiler) compile(what string, units []unit) ([]string, error) {
+	objects := make([]string, len(units))
+	var missing []int
+	for i, u := range units {
+		var err error
+		if objects[i], err = c.object(u); err != nil {
+			return nil, err
+		}
+		if _, err := os.Stat(objects[i]); err != nil {
+			missing = append(missing, i)
+		}
+	}
+	if len(missing) == 0 {
+		return objects, nil
+	}
+	c.con.say("compiling %s (%d of %d files)", what, len(missing), len(units))
+	if err := os.MkdirAll(c.objects, 0o755); err != nil {
+		return nil, fmt.Errorf("make folder: %w", err)
+	}
+	advance, done := c.con.bar("compiling", len(missing))
+	defer done()
+	errs := make([]error, len(units))
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	finished := 0
+	slots := make(chan struct{}, runtime.NumCPU())
+	for _, i := range missing {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			errs[i] = c.make(units[i], objects[i])
+			mu.Lock()
+			defer mu.Unlock()
+			finished++
+			advance(finished)
+		})
+	}
+	wg.Wait()
+	return objects, errors.Join(errs...)
+}
+
+// prune removes objects that no product used in this run.
+func (c *compiler) prune(used []string) error {
+	keep := map[string]bool{}
+	for _, o := range used {
+		keep[filepath.Base(o)] = true
+	}
+	entries, err := os.ReadDir(c.objects)
+	if err != nil {
+		return fmt.Errorf("list objects: %w", err)
+	}
+	for _, e := range entries {
+		if keep[e.Name()] {
+			continue
+		}
+		if err := os.Remove(filepath.Join(c.objects, e.Name())); err != nil {
+			return fmt.Errorf("remove an old object: %w", err)
+		}
+	}
+	return nil
+}

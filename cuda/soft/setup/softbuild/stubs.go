@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package softbuild
+
+import (
+	"debug/elf"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sort"
+	"strconv"
+	"strings"
+
+	"github.com/ddlemu/ddlemu/cuda/soft/setup/ararchive"
+)
+
+// NCCL's kernels are named in its host code, which takes their addresses, and defined in objects of device code,
+// which are left out. Each gets a stub of one instruction that traps if it is ever run as a function.
+
+// deviceObject tells whether a member of NCCL's archive holds device code, or (enhcompat.o) weak stand-ins for CUDA
+// functions that would hide those of the software runtime.
+func deviceObject(member string) bool {
+	return strings.HasSuffix(member, ".cu.o") || member == "device_glue.o" || member == "enhcompat.o"
+}
+
+// extractObjects writes the host objects of an archive into dir, numbered, since names repeat.
+func extractObjects(archive io.Reader, dir string) (int, error) {
+	r, err := ararchive.NewReader(archive)
+	if err != nil {
+		return 0, err
+	}
+	count := 0
+	for {
+		name, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return count, nil
+		}
+		if err != nil {
+			return 0, err
+		}
+		if deviceObject(name) {
+			continue
+		}
+		f, err := os.Create(fmt.Sprintf("%s/%03d-%s", dir, count, strings.ReplaceAll(name, "/", "_")))
+		if err != nil {
+			return 0, fmt.Errorf("write object: %w", err)
+		}
+		_, err = io.Copy(f, r)
+		if err = errors.Join(err, f.Close()); err != nil {
+			return 0, fmt.Errorf("write object %s: %w", name, err)
+		}
+		count++
+	}
+}
+
+// kernelName returns the plain name of a kernel's symbol (_Z17ncclDevKernel_Foo20ncclDevKernelArgs...), or "".
+func kernelName(symbol string) string {
+	name := symbol
+	if rest, ok := strings.CutPrefix(symbol, "_Z"); ok {
+		digits := strings.IndexFunc(rest, func(r rune) bool { return r < '0' || r > '9' })
+		if digits <= 0 {
+			return ""
+		}
+		length, err := strconv.Atoi(rest[:digits])
+		if err != nil || length > len(rest)-digits {
+			return ""
+		}
+		name = rest[digits : digits+length]
+	}
+	if strings.HasPrefix(name, "ncclDevKernel_") || strings.HasPrefix(name, "ncclSymkDevKernel_") || strings.HasPrefix(name, "ncclSymDevKernel_") {
+		return name
+	}
+	return ""
+}
+
+// missingKernels returns the kernel symbols that the objects use and none of them defines, sorted.
+func missingKernels(objects []string) ([]string, error) {
+	used, defined := map[string]bool{}, map[string]bool{}
+	for _, path := range objects {
+		f, err := elf.Open(path)
+		if err != nil {
+			return nil, fmt.Errorf("read object %s: %w", path, err)
+		}
+		symbols, err := f.Symbols()
+		f.Close()
+		if err != nil && !errors.Is(err, elf.ErrNoSymbols) {
+			return nil, fmt.Errorf("read object %s: %w", path, err)
+		}
+		for _, s := range symbols {
+			if kernelName(s.Name) == "" {
+				continue
+			}
+			if s.Section == elf.SHN_UNDEF {
+				used[s.Name] = true
+			} else {
+				defined[s.Name] = true
+			}
+		}
+	}
+	var out []string
+	for name := range used {
+		if !defined[name] {
+			out = append(out, name)
+		}
+	}
+	sort.Strings(out)
+	return out, nil
+}
+
+// stubAssembly is the source of the stubs and of the table that glue/register.cc hands to the runtime.
+func stubAssembly(symbols []string) string {
+	var code, names, table strings.Builder
+	code.WriteString("# Generated: stubs of NCCL's kernels.\n.text\n")
+	for i, symbol := range symbols {
+		fmt.Fprintf(&code, ".globl %[1]s\n.hidden %[1]s\n.type %[1]s, @function\n%[1]s: ud2\n", symbol)
+		fmt.Fprintf(&names, ".Lname%d: .asciz %q\n", i, kernelName(symbol))
+		fmt.Fprintf(&table, ".quad %s, .Lname%d\n", symbol, i)
+	}
+	return code.String() + ".section .rodata\n" + names.String() +
+		".section .data.rel.ro, \"aw\"\n.balign 8\n.globl ddlemu_kernel_table\n.hidden ddlemu_kernel_table\nddlemu_kernel_table:\n" + table.String() +
+		".globl ddlemu_kernel_count\n.hidden ddlemu_kernel_count\nddlemu_kernel_count: .quad " + strconv.Itoa(len(symbols)) + "\n" +
+		".section .note.GNU-stack, \"\", @progbits\n"
+}
