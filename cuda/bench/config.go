@@ -33,6 +33,7 @@ type Config struct {
 	Warmup     int // untimed iterations before each measurement; at least one is made, as in nccl-tests
 	Iters      int // timed iterations, above 0
 	Check      bool
+	Cycles     int // how often all rows are measured, one after another; 0 is 1
 	Ranks      int
 	Clock      Clock
 	// TimeScale is how many times slower than real the fabric runs; times are divided by it before they are reported.
@@ -101,6 +102,8 @@ func (c *Config) validate() error {
 		return fmt.Errorf("the number of iterations is %d; give 1 or more", c.Iters)
 	case c.Warmup < 0:
 		return fmt.Errorf("the number of warm-up iterations is %d; give 0 or more", c.Warmup)
+	case c.Cycles < 0:
+		return fmt.Errorf("the number of cycles is %d; give 0 or more", c.Cycles)
 	case c.Root < 0 || c.Root >= c.Ranks:
 		return fmt.Errorf("the root is rank %d of %d; give 0 to %d", c.Root, c.Ranks, c.Ranks-1)
 	case c.TimeScale < 0:

@@ -21,8 +21,15 @@ func TestMain(m *testing.M) {
 		play(part)
 		return
 	}
-	os.Exit(m.Run())
+	code := m.Run()
+	if buildDir != "" {
+		os.RemoveAll(buildDir)
+	}
+	os.Exit(code)
 }
+
+// buildDir is where build puts what it makes.
+var buildDir string
 
 func play(part string) {
 	hello := func() { fmt.Println("hello protocol=1 pid=1 version=22203 devices=1 cudart=a nccl=b") }
@@ -83,6 +90,7 @@ var build = sync.OnceValues(func() (built, error) {
 	if err != nil {
 		return built{}, err
 	}
+	buildDir = dir
 	b := built{rank: filepath.Join(dir, "ddlemu-rank"), fake: filepath.Join(dir, "libfakenccl.so")}
 	sources, err := filepath.Glob("../rank/*.c")
 	if err != nil {
@@ -117,7 +125,7 @@ func fakeConfig(t *testing.T, ranks int, env ...string) Config {
 
 // testContext ends a test that hangs.
 func testContext(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 120*time.Second)
 	t.Cleanup(cancel)
 	return ctx
 }

@@ -20,6 +20,27 @@ type Header struct {
 	Notes []string
 }
 
+// NewHeader fills a header with what cfg and info tell. CUDA, Profile, Datapath and Notes are the caller's, and so is
+// Nodes where NCCL's log does not tell it.
+func NewHeader(cfg Config, info Info) Header {
+	h := Header{
+		Collective: cfg.Collective.String(), NCCL: info.NCCL, NCCLLib: info.NCCLLib, TimeScale: cfg.TimeScale,
+		Ranks: cfg.Ranks, Warmup: cfg.Warmup, Iters: cfg.Iters, Check: cfg.Check,
+	}
+	if h.TimeScale == 0 {
+		h.TimeScale = 1
+	}
+	if info.Topology != nil {
+		h.Nodes = info.Topology.Nodes
+	}
+	return h
+}
+
+// NewSummary fills a summary.
+func NewSummary(r Result, verdict string, reasons []string) Summary {
+	return Summary{Wrong: r.Wrong(), AvgBusBW: r.AvgBusBW(), Verdict: verdict, Reasons: reasons}
+}
+
 // Summary is what a run's output says last.
 type Summary struct {
 	Wrong    int64   // elements, of all rows

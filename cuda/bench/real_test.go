@@ -3,6 +3,7 @@
 package bench
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -154,5 +155,58 @@ func TestRealRankKilled(t *testing.T) {
 			}
 			t.Logf("%v after the kill: %v", took, err)
 		})
+	}
+}
+
+// Communicators one after another in the same processes, ended in order and by abort.
+func TestRealInitAgain(t *testing.T) {
+	for _, v := range versions {
+		t.Run(v.full, func(t *testing.T) {
+			ctx := testContext(t)
+			cfg := realConfig(t, v.short, 2)
+			ranks, err := StartRanks(ctx, cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, end := range []func(context.Context) error{ranks.Destroy, ranks.Abort, ranks.Destroy} {
+				if err := ranks.Init(ctx); err != nil {
+					t.Fatal(err)
+				}
+				m, err := ranks.Measure(ctx, cfg.cases()[0], int64(2*i))
+				if err != nil || m.Wrong != 0 || m.Choice == nil {
+					t.Fatalf("%+v, %v", m, err)
+				}
+				if info := ranks.Info(); info.Topology == nil || len(ranks.logs[0].Log().Comms) != i+1 {
+					t.Errorf("communicator %d: %s", i, info.LogProblem)
+				}
+				if err := end(ctx); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := ranks.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// Two nodes of two ranks: NCCL takes the network between nodes only.
+func TestRealTwoByTwo(t *testing.T) {
+	cfg := realConfig(t, "2.29", 4)
+	env := cfg.Env
+	cfg.Env = func(rank int) []string { return append(env(rank), fmt.Sprintf("NCCL_HOSTID=bench-test-%d", rank/2)) }
+	result, err := Run(testContext(t), cfg, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if topology := result.Info.Topology; topology == nil || topology.Nodes != 2 || topology.Ranks != 4 {
+		t.Errorf("topology %+v", topology)
+	}
+	if n := result.Transports; n["NET/Socket"] == 0 || n["P2P/IPC"] == 0 || len(n) != 2 {
+		t.Errorf("transports %v", n)
+	}
+	header, summary := NewHeader(cfg, result.Info), NewSummary(result, "VALID", nil)
+	if header.Nodes != 2 || header.NCCL != "2.29.7" || header.TimeScale != 1 || summary.Wrong != 0 || summary.AvgBusBW <= 0 {
+		t.Errorf("header %+v, summary %+v", header, summary)
 	}
 }

@@ -5,6 +5,7 @@ package bench
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -49,7 +50,7 @@ func (r Result) AvgBusBW() float64 {
 	return sum / float64(n)
 }
 
-// Run measures all that cfg asks for, in nccl-tests' order (types, operators, sizes), and calls onRow (if not nil)
+// Run measures all that cfg asks for, in nccl-tests' order (types, operators, cycles, sizes), and calls onRow (if not nil)
 // with each row as it is done. On an error the rows so far are in the Result. A failed rank gives a [*RanksError]; a
 // cancelled ctx its cause. The ranks are gone when Run returns.
 func Run(ctx context.Context, cfg Config, onRow func(Row)) (Result, error) {
@@ -104,13 +105,15 @@ func (c *Config) cases() []Case {
 	var cases []Case
 	for _, t := range types {
 		for _, op := range ops {
+			var rows []Case
 			for _, size := range c.Sizes {
 				counts := c.Collective.Counts(size, t, c.Ranks)
-				cases = append(cases, Case{
+				rows = append(rows, Case{
 					Collective: c.Collective, Type: t, Op: op, Root: c.Root, Ranks: c.Ranks, Iters: c.Iters,
 					Size: counts.Bytes(t), Count: counts.Param,
 				})
 			}
+			cases = append(cases, slices.Repeat(rows, max(c.Cycles, 1))...)
 		}
 	}
 	return cases

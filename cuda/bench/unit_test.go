@@ -3,6 +3,7 @@
 package bench
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -253,6 +254,7 @@ func TestValidate(t *testing.T) {
 	for name, spoil := range map[string]func(*Config){
 		"ranks": func(c *Config) { c.Ranks = 0 }, "iterations": func(c *Config) { c.Iters = 0 },
 		"warm-up": func(c *Config) { c.Warmup = -1 }, "root": func(c *Config) { c.Root = 2 },
+		"cycles":     func(c *Config) { c.Cycles = -1 },
 		"time scale": func(c *Config) { c.TimeScale = -1 }, "ddlemu-rank": func(c *Config) { c.RankBinary = "" },
 		"NCCL": func(c *Config) { c.NCCLLibs = nil },
 	} {
@@ -261,6 +263,29 @@ func TestValidate(t *testing.T) {
 		if err := bad.validate(); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+func TestCases(t *testing.T) {
+	cfg := Config{Ranks: 2, Sizes: []int64{8, 16}, Types: []DataType{Float, Int8}, Ops: []RedOp{Sum, Max}, Cycles: 2}
+	for c, want := range map[Collective]int{AllReduce: 16, AllGather: 8} {
+		cfg.Collective = c
+		cases := cfg.cases()
+		if len(cases) != want {
+			t.Errorf("%v: %d cases, want %d", c, len(cases), want)
+		}
+	}
+	cfg.Collective = AllReduce
+	var order []string
+	for _, c := range cfg.cases()[:6] {
+		order = append(order, fmt.Sprint(c.Type, c.Op, c.Size))
+	}
+	if got := fmt.Sprint(order); got != "[float sum 8 float sum 16 float sum 8 float sum 16 float max 8 float max 16]" {
+		t.Error(got)
+	}
+	cfg = Config{Ranks: 2, Sizes: []int64{8}}
+	if cases := cfg.cases(); len(cases) != 1 || cases[0].Type != Float || cases[0].Op != Sum || cases[0].Count != 2 {
+		t.Errorf("%+v", cases)
 	}
 }
 
