@@ -23,6 +23,7 @@ type HopStatus struct {
 	Src, Dst int // NIC numbers
 	Spec     link.Spec
 	Counters link.Counters
+	Changed  bool // since the fabric was made
 }
 
 // Hops returns every hop: ports first, then links.
@@ -31,7 +32,7 @@ func (f *File) Hops() []HopStatus {
 	for i := range out {
 		h := &f.hops()[i]
 		out[i] = HopStatus{
-			Index: i, Kind: h.Kind, Src: int(h.Src), Dst: int(h.Dst), Spec: f.params(h).spec(),
+			Index: i, Kind: h.Kind, Src: int(h.Src), Dst: int(h.Dst), Spec: f.params(h).spec(), Changed: atomic.LoadUint32(&h.Changes) != 0,
 			Counters: link.Counters{
 				Bytes: atomic.LoadUint64(&h.Bytes), Wire: atomic.LoadUint64(&h.Wire), Segments: atomic.LoadUint64(&h.Segments),
 				Drops: atomic.LoadUint64(&h.Drops), BusyNs: atomic.LoadInt64(&h.BusyNs),
@@ -78,6 +79,7 @@ func (f *File) Change(specs map[int]link.Spec) error {
 		if old.Down != 0 && !s.Down {
 			hold(&h.NextFree, Now())
 		}
+		atomic.AddUint32(&h.Changes, 1)
 		atomic.StoreUint32(&h.Params, b)
 		old.Retired = Now()
 	}

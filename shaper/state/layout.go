@@ -55,7 +55,8 @@ type Block struct {
 type Hop struct {
 	ID, Kind, Src, Dst uint32
 	Params             uint32
-	_                  [11]uint32
+	Changes            uint32
+	_                  [10]uint32
 	NextFree           int64
 	_                  [7]uint64
 	Bytes, Wire        uint64
@@ -75,11 +76,12 @@ type Class struct {
 
 // Cell is what one job did on one link.
 type Cell struct {
-	Size                      [SizeClasses]Class
-	ModelBusy, WallBusy       int64
-	FirstPosted, LastVisible  int64
-	Distortion                int64
-	Stalls, Aborted, LateSend uint64
+	Size                       [SizeClasses]Class
+	ModelBusy, WallBusy        int64
+	ModelUntil, WallUntil      int64
+	FirstPosted, LastVisible   int64
+	Distortion                 int64
+	Stalls, Aborted, HeldSends uint64
 }
 
 type transportBlock struct {

@@ -38,8 +38,9 @@ struct ddlemu_params {
 // what is contended, what is counted.
 struct ddlemu_hop {
 	uint32_t id, kind, src, dst;
-	uint32_t params; // atomic
-	uint32_t unused0[11];
+	uint32_t params;  // atomic
+	uint32_t changes; // times params was changed
+	uint32_t unused0[10];
 	int64_t next_free; // atomic
 	uint64_t unused1[7];
 	uint64_t bytes, wire, segments, drops; // atomic, all jobs
@@ -60,11 +61,12 @@ struct ddlemu_class {
 struct ddlemu_cell {
 	struct ddlemu_class size[DDLEMU_SIZE_CLASSES];
 	int64_t model_busy, wall_busy; // backlogged time in the model and on the clock
+	int64_t model_until, wall_until; // how far these have been counted
 	int64_t first_posted, last_visible;
 	int64_t distortion;
 	uint64_t stalls;
 	uint64_t aborted; // messages in flight when a connection ended
-	uint64_t late_sends; // sends completed later than the p99 limit
+	uint64_t held_sends; // sends that were complete in the model while the ring had no room for them
 };
 
 struct ddlemu_transport {

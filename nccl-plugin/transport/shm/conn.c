@@ -220,7 +220,12 @@ static int sender_test(struct ddlemu_request *request, int *done, size_t *size)
 	uint32_t rx_error = __atomic_load_n(&f->rx_error, __ATOMIC_ACQUIRE);
 	if (rx_error)
 		return FAIL(DDLEMU_INVALID_USAGE, "message of %llu bytes is longer than the receive of %u bytes posted for it", (unsigned long long)r->size, rx_error - 1);
-	if (c->copied_msgs <= r->msg || load64(&f->sent_count) <= r->msg || now < out_of(f, r->msg)->sent)
+	bool complete = load64(&f->sent_count) > r->msg && now >= out_of(f, r->msg)->sent;
+	if (complete && c->copied_msgs <= r->msg && !r->held && f->written - load64(&f->consumed) == f->ring_size) {
+		r->held = 1;
+		add64(&c->cell->held_sends, 1);
+	}
+	if (!complete || c->copied_msgs <= r->msg)
 		return check(c, __atomic_load_n(&f->rx_closed, __ATOMIC_ACQUIRE) && c->copied_msgs <= r->msg);
 	if (size != NULL)
 		*size = r->size;
@@ -267,11 +272,21 @@ static int bucket(int64_t late) // state.Bucket
 	return b < DDLEMU_LATE_BUCKETS ? b : DDLEMU_LATE_BUCKETS - 1;
 }
 
-static void raise_to(int64_t *p, int64_t v)
+// raise_to makes *p at least v and returns what it was.
+static int64_t raise_to(int64_t *p, int64_t v)
 {
 	int64_t old = __atomic_load_n(p, __ATOMIC_RELAXED);
 	while (old < v && !__atomic_compare_exchange_n(p, &old, v, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
 		;
+	return old;
+}
+
+// count_busy adds the part of an interval that no earlier message has covered.
+static void count_busy(int64_t *busy, int64_t *until, int64_t from, int64_t to)
+{
+	from = max64(from, raise_to(until, to));
+	if (to > from)
+		__atomic_fetch_add(busy, to - from, __ATOMIC_RELAXED);
 }
 
 // account judges a message that has just been made visible. The limits are those
@@ -295,15 +310,10 @@ static void account(struct ddlemu_conn *c, uint64_t i, int64_t visible)
 	raise_to(&k->max_late, late);
 	__atomic_fetch_add(&k->late[bucket(late)], 1, __ATOMIC_RELAXED);
 
-	// Backlogged: a posted message is unfinished in the model. A message behind
-	// another one adds only what its predecessor has not covered.
-	int64_t from = max64(x->posted, c->busy_until), wall_from = max64(x->posted, c->wall_until);
-	if (due > from)
-		__atomic_fetch_add(&c->cell->model_busy, due - from, __ATOMIC_RELAXED);
-	if (visible > wall_from)
-		__atomic_fetch_add(&c->cell->wall_busy, visible - wall_from, __ATOMIC_RELAXED);
-	c->busy_until = max64(c->busy_until, due);
-	c->wall_until = max64(c->wall_until, visible);
+	// Backlogged: a posted message is unfinished in the model, and on the clock
+	// until it is visible.
+	count_busy(&c->cell->model_busy, &c->cell->model_until, x->posted, due);
+	count_busy(&c->cell->wall_busy, &c->cell->wall_until, x->posted, due + late);
 	__atomic_fetch_add(&c->cell->distortion, o->distortion, __ATOMIC_RELAXED);
 	raise_to(&c->cell->last_visible, visible);
 	int64_t unset = 0;

@@ -16,6 +16,7 @@ struct ddlemu_conn_request {
 	char *data;
 	uint64_t size; // of the send, or room for the receive
 	int busy;
+	int held; // counted in held_sends
 };
 
 struct ddlemu_conn {
@@ -27,7 +28,6 @@ struct ddlemu_conn {
 	struct ddlemu_cell *cell; // where this job's messages on this link are counted; receiver only
 	int64_t scale;            // time scale
 	int dead;                 // atomic: 1 the peer died, 2 the fabric was taken down
-	int64_t busy_until, wall_until; // how far account has counted backlogged time
 	// Messages below these indices need no more copying by this end.
 	uint64_t copied_msgs, copied_off;
 	struct ddlemu_conn_request req[DDLEMU_MAX_REQUESTS];

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package verdict decides whether a job's run is VALID: whether this host really
+// carried what the fabric asked for. It is pure: it judges the counters that the
+// participants left in the fabric's file.
+//
+// Each message has times that depend only on what NCCL did: posted and due. It is
+// late by how much later than max(due, irecv posted) it became visible, plus its
+// distortion. All in scaled time, VALID needs, per link and size class,
+//
+//	p50 late <= max(1 us, 2 % T), p99 late <= max(5 us, 5 % T), sum late <= 2 % sum T
+//
+// where T = due - posted, and per link that the time for which messages were
+// unfinished on the clock exceeds that in the model by 2 % at most.
+package verdict
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/ddlemu/ddlemu/shaper/link"
+	"github.com/ddlemu/ddlemu/shaper/state"
+)
+
+// Limits of the verdict, as fractions.
+const (
+	maxLate    = 0.02 // of the messages' time
+	maxSlow    = 0.02 // of the backlogged time
+	maxHeld    = 0.01 // of the messages
+	maxRateOff = 0.01 // of a hop's serialisation time
+)
+
+// ClassNames are the size classes.
+var ClassNames = [state.SizeClasses]string{"<= 4 KiB", "<= 64 KiB", "<= 1 MiB", "> 1 MiB"}
+
+// Input is what a verdict is made from.
+type Input struct {
+	TimeScale int
+	Job       state.JobStatus
+	Hops      []state.HopStatus
+	Name      func(hop int) string
+}
+
+// Class is one size class of one link. Times are divided by the time scale.
+type Class struct {
+	Name             string        `json:"class"`
+	Messages         uint64        `json:"messages"`
+	Bytes            uint64        `json:"bytes"`
+	P50, P99, Max    time.Duration `json:"-"`
+	LateP50          float64       `json:"late_p50_us"`
+	LateP99          float64       `json:"late_p99_us"`
+	LateMax          float64       `json:"late_max_us"`
+	LatePercent      float64       `json:"late_percent"` // of the messages' time
+	OverP50, OverP99 uint64        `json:"-"`
+}
+
+// Link is one link direction. Rates are payload bits per second of the emulated
+// network.
+type Link struct {
+	Name     string        `json:"link"`
+	Bytes    uint64        `json:"bytes"`
+	Messages uint64        `json:"messages"`
+	Asked    float64       `json:"model_bps"`    // in backlogged periods, by the model
+	Got      float64       `json:"measured_bps"` // the same bytes on the clock
+	Busy     time.Duration `json:"busy_ns"`
+	Idle     time.Duration `json:"idle_ns"`
+	Aborted  uint64        `json:"aborted"`
+	Classes  []Class       `json:"classes"`
+}
+
+// Verdict is the judgement of one job.
+type Verdict struct {
+	Valid   bool     `json:"-"`
+	Word    string   `json:"verdict"` // VALID or INVALID
+	Reasons []string `json:"reasons"`
+	Host    bool     `json:"-"` // all reasons are that this host is too slow: a larger time scale may help
+	Links   []Link   `json:"links"`
+}
+
+// Judge judges a job.
+func Judge(in Input) Verdict {
+	j := judge{in: in, v: Verdict{Reasons: []string{}, Links: []Link{}}}
+	for _, words := range in.Job.Reasons.Words() {
+		j.invalid(false, "%s", words)
+	}
+	if in.Job.Joined == 0 {
+		j.invalid(false, "no rank took part: nothing was emulated")
+	}
+	for i := range in.Hops {
+		if in.Hops[i].Kind == state.Link && in.Job.Cells[i].FirstPosted != 0 {
+			j.link(&in.Hops[i], &in.Job.Cells[i])
+		}
+		j.rate(&in.Hops[i])
+	}
+	j.v.Valid = len(j.v.Reasons) == 0
+	j.v.Host = !j.v.Valid && !j.other
+	j.v.Word = "VALID"
+	if !j.v.Valid {
+		j.v.Word = "INVALID"
+	}
+	return j.v
+}
+
+type judge struct {
+	in    Input
+	v     Verdict
+	other bool // a reason that is not this host's speed
+}
+
+func (j *judge) invalid(host bool, format string, args ...any) {
+	j.other = j.other || !host
+	j.v.Reasons = append(j.v.Reasons, fmt.Sprintf(format, args...))
+}
+
+// Add adds a reason that the caller found.
+func (v *Verdict) Add(host bool, reason string) {
+	v.Host = host && (v.Valid || v.Host)
+	v.Valid, v.Word = false, "INVALID"
+	v.Reasons = append(v.Reasons, reason)
+}
+
+func (j *judge) unscaled(ns int64) time.Duration {
+	return time.Duration(ns / int64(j.in.TimeScale))
+}
+
+func (j *judge) link(h *state.HopStatus, c *state.Cell) {
+	l := Link{Name: j.in.Name(h.Index), Aborted: c.Aborted, Busy: j.unscaled(c.WallBusy)}
+	l.Idle = max(j.unscaled(c.LastVisible-c.FirstPosted)-l.Busy, 0)
+	for i := range c.Size {
+		k := &c.Size[i]
+		if k.Messages == 0 {
+			continue
+		}
+		l.Bytes += k.Bytes
+		l.Messages += k.Messages
+		l.Classes = append(l.Classes, j.class(l.Name, i, k))
+	}
+	l.Asked = rate(l.Bytes, j.unscaled(c.ModelBusy))
+	l.Got = rate(l.Bytes, j.unscaled(c.WallBusy))
+	if slow := float64(c.WallBusy)/max(float64(c.ModelBusy), 1) - 1; slow > maxSlow {
+		j.invalid(true, "%s: while messages were waiting, bytes came through %.1f %% slower than the model says (limit %.0f %%)", l.Name, 100*slow, 100*maxSlow)
+	}
+	if c.Stalls > 0 {
+		j.invalid(false, "%s: a flow had more in flight than the model holds", l.Name)
+	}
+	if float64(c.HeldSends) > maxHeld*float64(l.Messages) {
+		j.invalid(false, "%s: %d of %d sends had to wait for shared memory: raise DDLEMU_MEMORY", l.Name, c.HeldSends, l.Messages)
+	}
+	j.v.Links = append(j.v.Links, l)
+}
+
+func (j *judge) class(name string, i int, k *state.Class) Class {
+	c := Class{
+		Name: ClassNames[i], Messages: k.Messages, Bytes: k.Bytes, OverP50: k.OverP50, OverP99: k.OverP99,
+		P50: j.unscaled(quantile(k, 0.5)), P99: j.unscaled(quantile(k, 0.99)), Max: j.unscaled(k.MaxLate),
+		LatePercent: 100 * float64(k.SumLate) / max(float64(k.SumTime), 1),
+	}
+	c.LateP50, c.LateP99, c.LateMax = micro(c.P50), micro(c.P99), micro(c.Max)
+	// Nearest rank: half of the messages, and one in a hundred, may be later.
+	if k.OverP50 > k.Messages/2 {
+		j.invalid(true, "%s, messages %s: %d of %d were later than max(1 us, 2 %% of their time); the median is %v late", name, c.Name, k.OverP50, k.Messages, c.P50)
+	}
+	if k.OverP99 > k.Messages/100 {
+		j.invalid(true, "%s, messages %s: %d of %d were later than max(5 us, 5 %% of their time), up to %v; 1 in 100 may be", name, c.Name, k.OverP99, k.Messages, c.Max)
+	}
+	if float64(k.SumLate) > maxLate*float64(k.SumTime) {
+		j.invalid(true, "%s, messages %s: together %.1f %% of their time late (limit %.0f %%)", name, c.Name, c.LatePercent, 100*maxLate)
+	}
+	return c
+}
+
+// rate checks the engine's own arithmetic: what a hop was busy must be what its
+// wire bytes take at the rate that was asked for.
+func (j *judge) rate(h *state.HopStatus) {
+	c := h.Counters
+	if h.Changed || c.Segments == 0 || h.Spec.Bandwidth == 0 {
+		return
+	}
+	p, err := link.NewParams(h.Spec, j.in.TimeScale)
+	if err != nil {
+		j.invalid(false, "%s: %v", j.in.Name(h.Index), err)
+		return
+	}
+	want := float64(c.Wire) * float64(p.NsNum) / float64(p.NsDen)
+	// A segment's time is rounded up to a nanosecond, and a message's start may take
+	// the port longer than its bytes (g).
+	got := float64(c.BusyNs) - float64(c.Segments)
+	if got < want*(1-maxRateOff) || (h.Kind == state.Link && got > want*(1+maxRateOff)) {
+		j.invalid(false, "%s: %d bytes on the wire took %v, %v at the rate asked for", j.in.Name(h.Index), c.Wire, j.unscaled(c.BusyNs), j.unscaled(int64(want)))
+	}
+}
+
+// quantile is the upper edge of the bucket that holds quantile q, at most the
+// maximum.
+func quantile(k *state.Class, q float64) int64 {
+	rank, seen := uint64(q*float64(k.Messages)), uint64(0)
+	for b, n := range k.Late {
+		if seen += uint64(n); seen > rank {
+			return min(state.BucketFloor(b+1), k.MaxLate)
+		}
+	}
+	return k.MaxLate
+}
+
+func rate(bytes uint64, d time.Duration) float64 {
+	if d <= 0 {
+		return 0
+	}
+	return float64(bytes) * 8 / d.Seconds()
+}
+
+func micro(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1000 }

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package verdict
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ddlemu/ddlemu/shaper/link"
+	"github.com/ddlemu/ddlemu/shaper/state"
+)
+
+// run is a job with one link that carried n messages of 1 MiB at 1 Gb/s, each
+// late by what late says.
+func run(n int, late func(i int) int64) Input {
+	spec := link.Spec{Bandwidth: 1e9, MTU: 1500, Header: 40, Framing: 38}
+	p, err := link.NewParams(spec, 1)
+	if err != nil {
+		panic(err)
+	}
+	const size, segment = 1 << 20, 64240
+	in := Input{TimeScale: 1, Name: func(int) string { return "node0:node1" }, Job: state.JobStatus{Joined: 2, Left: 2, Cells: make([]state.Cell, 1)}}
+	h := state.HopStatus{Kind: state.Link, Spec: spec}
+	c := &in.Job.Cells[0]
+	c.FirstPosted = 1
+	k := &c.Size[2]
+	for i := range n {
+		t := int64(0)
+		for left := size; left > 0; left -= segment {
+			s := uint32(min(left, segment))
+			t += p.Serialise(s)
+			h.Counters.Wire += p.Wire(s)
+			h.Counters.Segments++
+		}
+		h.Counters.BusyNs += t
+		l := late(i)
+		k.Messages++
+		k.Bytes += size
+		k.SumTime += t
+		k.SumLate += l
+		k.MaxLate = max(k.MaxLate, l)
+		k.Late[state.Bucket(l)]++
+		if l > max(1000, t/50) {
+			k.OverP50++
+		}
+		if l > max(5000, t/20) {
+			k.OverP99++
+		}
+		c.ModelBusy += t
+		c.WallBusy += t + l
+	}
+	c.LastVisible = c.FirstPosted + c.WallBusy
+	in.Hops = []state.HopStatus{h}
+	return in
+}
+
+func TestJudge(t *testing.T) {
+	const us = 1000
+	for _, tc := range []struct {
+		name   string
+		in     Input
+		change func(*Input)
+		reason string // of INVALID
+		host   bool
+	}{
+		{name: "in time", in: run(200, func(int) int64 { return 3 * us })},
+		{name: "one in a hundred late", in: run(200, func(i int) int64 { return int64(i/199) * 5000 * us })},
+		{name: "one in twenty late", in: run(200, func(i int) int64 { return int64(b2i(i%20 == 0)) * 1000 * us }), reason: "later than max(5 us", host: true},
+		{name: "half of them late", in: run(200, func(i int) int64 { return int64(b2i(i%2 == 0 || i == 1)) * 200 * us }), reason: "the median is", host: true},
+		{name: "all a little late", in: run(200, func(int) int64 { return 190 * us }), reason: "together 2.1 % of their time late", host: true},
+		{name: "rate low", in: run(200, func(int) int64 { return 280 * us }), reason: "slower than the model says", host: true},
+		{name: "engine's rate 3 % low", in: run(200, func(int) int64 { return 0 }), change: func(in *Input) { in.Hops[0].Counters.BusyNs += in.Hops[0].Counters.BusyNs * 3 / 100 }, reason: "at the rate asked for"},
+		{name: "engine's rate high", in: run(200, func(int) int64 { return 0 }), change: func(in *Input) { in.Hops[0].Counters.BusyNs -= in.Hops[0].Counters.BusyNs * 3 / 100 }, reason: "at the rate asked for"},
+		{name: "rate changed on the way", in: run(200, func(int) int64 { return 0 }), change: func(in *Input) { in.Hops[0].Changed = true; in.Hops[0].Counters.BusyNs *= 2 }},
+		{name: "nobody", in: run(0, nil), change: func(in *Input) { in.Job.Joined = 0 }, reason: "no rank took part"},
+		{name: "flags", in: run(1, func(int) int64 { return 0 }), change: func(in *Input) { in.Job.Reasons = state.PeerDied | state.NodesDiffer }, reason: "a rank died"},
+		{name: "stalls", in: run(1, func(int) int64 { return 0 }), change: func(in *Input) { in.Job.Cells[0].Stalls = 1 }, reason: "more in flight"},
+		{name: "held", in: run(100, func(int) int64 { return 0 }), change: func(in *Input) { in.Job.Cells[0].HeldSends = 2 }, reason: "DDLEMU_MEMORY"},
+	} {
+		if tc.change != nil {
+			tc.change(&tc.in)
+		}
+		v := Judge(tc.in)
+		got := strings.Join(v.Reasons, "; ")
+		if v.Valid != (tc.reason == "") || !strings.Contains(got, tc.reason) || v.Host != tc.host {
+			t.Errorf("%s: %s, host %v: %s; want reason %q, host %v", tc.name, v.Word, v.Host, got, tc.reason, tc.host)
+		}
+	}
+}
+
+func b2i(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func TestScaledTimes(t *testing.T) {
+	in := run(100, func(int) int64 { return 64_000 })
+	in.TimeScale = 64
+	in.Hops[0].Changed = true // its times are those of scale 1
+	v := Judge(in)
+	if got := v.Links[0].Classes[0].P50; got < 900*time.Nanosecond || got > 1000*time.Nanosecond {
+		t.Errorf("p50 of 64 us real at scale 64 is %v, want 1 us", got)
+	}
+	if got, want := v.Links[0].Asked, 64*1e9*1460/1538; got < want*0.99 || got > want*1.01 {
+		t.Errorf("rate %.0f bit/s, want %.0f", got, want)
+	}
+}
+
+func TestAddKeepsHost(t *testing.T) {
+	v := Judge(run(10, func(int) int64 { return 0 }))
+	v.Add(true, "row")
+	if v.Valid || !v.Host {
+		t.Errorf("a host's reason on a valid run: %+v", v)
+	}
+	v.Add(false, "other")
+	if v.Host {
+		t.Error("another reason is not the host's")
+	}
+	v.Add(true, "row")
+	if v.Host {
+		t.Error("a host's reason after another one made it the host's alone")
+	}
+}
