@@ -12,5 +12,6 @@
 //  3. command-line flags.
 //
 // The types here are what a user writes; package fabric makes the runtime view
-// of them. Limits are constants in validate.go.
+// of them. Limits are constants in validate.go. There is no switch for a fabric
+// that is not shaped: its bandwidth is unlimited and its latency 0.
 package configs

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package configs
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/ddlemu/ddlemu/configs/units"
+)
+
+// What a file cannot say, a program can.
+func TestValidateRefusesWhatNoFileSays(t *testing.T) {
+	tiny, latency := 300, time.Millisecond
+	for _, c := range []struct {
+		spoil func(*Fabric)
+		want  string
+	}{
+		{func(f *Fabric) { f.Link.Jitter = Jitter{} }, `link.jitter: "" is an unknown kind`},
+		{func(f *Fabric) { f.Link.Jitter = Jitter{NoJitter, 5} }, "link.jitter: none with the value 5ns"},
+		{func(f *Fabric) { f.Link.Jitter = Jitter{NormalJitter, -1} }, "link.jitter: normal:-1ns is out of range"},
+		{func(f *Fabric) { f.Link.Latency = -1 }, "link.latency: -1ns is out of range"},
+		{func(f *Fabric) { f.Link.Loss.P = math.NaN() }, "link.loss: NaN is out of range"},
+		{func(f *Fabric) { f.Link.Loss.BadP = 1 }, "link.loss: bursts must both begin and end"},
+		{func(f *Fabric) { f.Link.Loss.GoodToBad = 0.1 }, "link.loss: bursts must both begin and end"},
+		{func(f *Fabric) { f.Link.Queue = Queue{} }, `link.queue: "" is an unknown policy`},
+		{func(f *Fabric) { f.Link.Queue = Queue{Policy: TailDrop} }, "link.queue: taildrop without a size"},
+		{func(f *Fabric) { f.Transport.Window = 1 }, "transport.kind: rdma has no send_buffer"},
+		{func(f *Fabric) { f.Transport = DefaultTransport(TCP); f.Transport.RetryCount = 1 }, "transport.kind: tcp has no retry_count"},
+		{func(f *Fabric) { f.Transport = Transport{RTO: 1000} }, `transport.kind: "" is not one of`},
+		{func(f *Fabric) { f.Links = []LinkOverride{{Match: "*"}} }, "links[0]: changes nothing"},
+		{func(f *Fabric) { f.Nodes, f.Links = 1, []LinkOverride{{"*", LinkPatch{MTU: &tiny}}} }, "links[0]: changes nothing: a fabric of one node"},
+		{func(f *Fabric) { f.Description = "\xff" }, "description: must be printable UTF-8"},
+		{func(f *Fabric) { f.TimeScale = -1 }, "time_scale: -1 is out of range"},
+		{func(f *Fabric) { f.Endpoint.Overhead = -1 }, "endpoint.overhead: -1ns is out of range"},
+		{func(f *Fabric) { f.JitterTable = []float64{math.NaN(), 1} }, "jitter_table: quantile NaN"},
+	} {
+		f := Default()
+		f.Link.Bandwidth, f.Link.Latency = units.Gbps, latency
+		if err := f.Validate(); err != nil {
+			t.Fatal(err)
+		}
+		c.spoil(&f)
+		if err := f.Validate(); err == nil || !strings.HasPrefix(err.Error(), c.want) || !IsUserError(err) {
+			t.Errorf("got %v, want %s", err, c.want)
+		}
+	}
+}
+
+// A queue must hold a segment, which is shorter on a slow line.
+func TestQueueLimitFollowsRate(t *testing.T) {
+	for _, c := range []struct {
+		bandwidth units.Bandwidth
+		mtu       int
+		least     units.Size
+	}{
+		{units.Gbps, 1500, 12500}, {units.Mbps, 1500, 1500}, {100 * units.Gbps, 1500, 64 * units.KiB},
+		{units.Unlimited, 1500, 64 * units.KiB}, {units.Gbps, 65536, 64 * units.KiB},
+	} {
+		l := Default().Link
+		l.Bandwidth, l.MTU = c.bandwidth, c.mtu
+		l.Queue.Bytes = c.least
+		if err := l.Validate(); err != nil {
+			t.Errorf("%v, mtu %d: %v", c.bandwidth, c.mtu, err)
+		}
+		l.Queue.Bytes--
+		if err := l.Validate(); err == nil {
+			t.Errorf("%v, mtu %d: a queue of %v was accepted", c.bandwidth, c.mtu, l.Queue.Bytes)
+		}
+	}
+}
+
+func TestShapeGoesOverOverrides(t *testing.T) {
+	latency, other, mtu, up := time.Millisecond, time.Second, 9000, false
+	f := Default()
+	f.Links = []LinkOverride{{"node0", LinkPatch{Latency: &latency}}, {"node1", LinkPatch{Latency: &latency, MTU: &mtu}}}
+	f.Shape(LinkPatch{Latency: &other, Up: &up})
+	want := Default()
+	want.Link.Latency, want.Link.Up = other, false
+	want.Links = []LinkOverride{{"node1", LinkPatch{MTU: &mtu}}}
+	if d := cmp.Diff(want, f); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+	f.Shape(LinkPatch{MTU: &mtu})
+	if f.Links != nil || f.Link.MTU != mtu {
+		t.Errorf("got %+v; want the MTU everywhere and no override left", f)
+	}
+}

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package configs
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// origins says where each field's value was given: by file and line, flag or
+// variable. A field that is missing was inherited.
+type origins map[string]string
+
+// place puts the place of the field it is about into err.
+func (o origins) place(err error) error {
+	var e *Error
+	if errors.As(err, &e) {
+		e.Where = o.of(e.Field)
+	}
+	return err
+}
+
+// of is the origin of field, or of the nearest thing that it is part of.
+func (o origins) of(field string) string {
+	for {
+		if where, ok := o[field]; ok {
+			return where
+		}
+		cut := strings.LastIndexAny(field, ".[")
+		if cut < 0 {
+			return o[""]
+		}
+		field = field[:cut]
+	}
+}
+
+// decoder reads one file and notes the line of every field.
+type decoder struct {
+	file   string
+	origin origins
+}
+
+// field is a key of a mapping and what reads its value.
+type field struct {
+	key  string
+	read func(path string, n *yaml.Node) error
+}
+
+// document is the top mapping of the only document in data.
+func (d *decoder) document(data []byte) (*yaml.Node, error) {
+	var doc, more yaml.Node
+	y := yaml.NewDecoder(bytes.NewReader(data))
+	if err := y.Decode(&doc); err != nil {
+		if errors.Is(err, io.EOF) {
+			err = errors.New("is empty: it must hold a fabric, see the examples")
+		}
+		return nil, &Error{Where: d.file, Err: plainYAMLError(err)}
+	}
+	switch err := y.Decode(&more); {
+	case err == nil:
+		return nil, d.errorf("", &more, "a second document: a file holds one fabric")
+	case !errors.Is(err, io.EOF):
+		return nil, &Error{Where: d.file, Err: plainYAMLError(err)}
+	}
+	if len(doc.Content) != 1 || doc.Content[0].Kind != yaml.MappingNode {
+		return nil, d.errorf("", &doc, "must hold keys such as nodes: and link:")
+	}
+	return doc.Content[0], nil
+}
+
+// plainYAMLError is the YAML library's error on one line, without its prefix.
+func plainYAMLError(err error) error {
+	text := strings.TrimPrefix(err.Error(), "yaml: ")
+	return errors.New("is not YAML: " + strings.Join(strings.Fields(text), " "))
+}
+
+// mapping reads the keys of n, each at most once and none but fields.
+func (d *decoder) mapping(path string, n *yaml.Node, fields []field) error {
+	d.note(path, n)
+	n = resolve(n)
+	names := make([]string, len(fields))
+	for i, f := range fields {
+		names[i] = f.key
+	}
+	if n.Kind != yaml.MappingNode {
+		return d.errorf(path, n, "%s: must hold keys: %s", given(n), strings.Join(names, ", "))
+	}
+	seen := map[string]bool{}
+	for i := 0; i < len(n.Content); i += 2 {
+		key, value := n.Content[i], n.Content[i+1]
+		at := key.Value
+		if path != "" {
+			at = path + "." + at
+		}
+		if seen[key.Value] {
+			return d.errorf(at, key, "given twice")
+		}
+		seen[key.Value] = true
+		known := false
+		for _, f := range fields {
+			if f.key != key.Value {
+				continue
+			}
+			known = true
+			if err := f.read(at, value); err != nil {
+				return err
+			}
+		}
+		if !known {
+			return d.errorf(path, key, "%w", unknown("key here", key.Value, names))
+		}
+	}
+	return nil
+}
+
+// sequence reads the elements of n.
+func (d *decoder) sequence(path string, n *yaml.Node, read func(string, *yaml.Node) error) error {
+	d.note(path, n)
+	n = resolve(n)
+	if n.Kind != yaml.SequenceNode {
+		return d.errorf(path, n, "%s: must be a list", given(n))
+	}
+	for i, e := range n.Content {
+		if err := read(fmt.Sprintf("%s[%d]", path, i), e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// scalar reads one value by its text, as the user wrote it.
+func scalar[T any](d *decoder, dst *T, parse func(string) (T, error)) func(string, *yaml.Node) error {
+	return func(path string, n *yaml.Node) error {
+		d.note(path, n)
+		n = resolve(n)
+		if n.Kind != yaml.ScalarNode || n.Tag == "!!null" {
+			return d.errorf(path, n, "%s: must be a single value", given(n))
+		}
+		v, err := parse(n.Value)
+		if err != nil {
+			return d.errorf(path, n, "%w", err)
+		}
+		*dst = v
+		return nil
+	}
+}
+
+// optional is scalar for a field that may be absent.
+func optional[T any](d *decoder, dst **T, parse func(string) (T, error)) func(string, *yaml.Node) error {
+	return func(path string, n *yaml.Node) error {
+		*dst = new(T)
+		return scalar(d, *dst, parse)(path, n)
+	}
+}
+
+func (d *decoder) note(path string, n *yaml.Node) {
+	if path != "" {
+		d.origin[path] = d.at(n)
+	}
+}
+
+func (d *decoder) at(n *yaml.Node) string { return d.file + ":" + strconv.Itoa(n.Line) }
+
+func (d *decoder) errorf(path string, n *yaml.Node, format string, args ...any) error {
+	return &Error{Where: d.at(n), Field: path, Err: fmt.Errorf(format, args...)}
+}
+
+// resolve is the node that an alias stands for.
+func resolve(n *yaml.Node) *yaml.Node {
+	if n.Kind == yaml.AliasNode {
+		return n.Alias
+	}
+	return n
+}
+
+// given describes a value that is of the wrong shape.
+func given(n *yaml.Node) string {
+	switch {
+	case n.Kind == yaml.MappingNode:
+		return "a mapping was given"
+	case n.Kind == yaml.SequenceNode:
+		return "a list was given"
+	case n.Tag == "!!null":
+		return "nothing was given"
+	}
+	return fmt.Sprintf("%q was given", n.Value)
+}
