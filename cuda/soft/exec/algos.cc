@@ -84,6 +84,20 @@ void start_tree(const Comm &c, const Channel &ch, const Func &f, const CollWork 
   add({true, !leaf, kNo, kOut, 0, 0, 0, false}, {recv_conn(c, ch, ch.up, 0)}, children(c, ch, false));
 }
 
+// PAT sends to the ranks at distances 1, 2, 4, ... and receives from those at the same distances on the other side.
+struct PatPeers {
+  std::vector<char *> recv, send;
+};
+PatPeers pat_peers(const Comm &c, const Channel &ch, bool gather) {
+  PatPeers p;
+  for (int d = 1; d < c.nranks; d *= 2) {
+    int ahead = (c.rank + d) % c.nranks, behind = (c.rank - d + c.nranks) % c.nranks;
+    p.recv.push_back(recv_conn(c, ch, gather ? ahead : behind, 0));
+    p.send.push_back(send_conn(c, ch, gather ? behind : ahead, 0));
+  }
+  return p;
+}
+
 }  // namespace
 
 char *send_conn(const Comm &c, const Channel &ch, int peer, int index) {
@@ -111,6 +125,13 @@ void start_collective(const Comm &c, const Channel &ch, const Func &f, const Col
     return;
   }
   Job job = collective_job(c, f, w);
+  if (f.algo == Algo::kPat) {
+    bool gather = f.coll == Coll::kAllGather;
+    PatPeers peers = pat_peers(c, ch, gather);
+    job.recv = std::move(peers.recv), job.send = std::move(peers.send);
+    out->push_back(make_pat(std::move(job), part, gather));
+    return;
+  }
   job.schedule = ring_schedule(c, ch, f, w, part);
   job.recv = {recv_conn(c, ch, ch.prev, 0)}, job.send = {send_conn(c, ch, ch.next, 0)};
   out->push_back(make_engine(f.proto, std::move(job)));
@@ -151,7 +172,11 @@ std::vector<Link> links_of(const Comm &c, const Channel &ch, const Func &f, cons
     if (p2p_part(*c.layout, w, ch.id, w.recv_channels, w.recv_bytes, &begin, &end)) links.push_back({recv_conn(c, ch, w.recv_rank, 1), true});
   }
   if (b.colls.empty()) return links;
-  if (f.algo == Algo::kRing) {
+  if (f.algo == Algo::kPat) {
+    PatPeers peers = pat_peers(c, ch, f.coll == Coll::kAllGather);
+    for (char *conn : peers.recv) links.push_back({conn, true});
+    for (char *conn : peers.send) links.push_back({conn, false});
+  } else if (f.algo == Algo::kRing) {
     links.push_back({recv_conn(c, ch, ch.prev, 0), true});
     links.push_back({send_conn(c, ch, ch.next, 0), false});
   } else {

@@ -89,8 +89,9 @@ void chunk_limits(const World &w, const Case &c, size_t *grain_elts, size_t *mos
 }
 
 void mark_links(World &w, const Case &c) {
-  bool tree = std::string(c.algo) == "TREE";
-  if (tree) return w.use_tree(c.proto);
+  std::string algo = c.algo;
+  if (algo == "TREE") return w.use_tree(c.proto);
+  if (algo == "PAT") return w.use_pat(c.coll == Coll::kAllGather);
   bool deep = c.proto == softexec::kSimple && (c.coll == Coll::kAllReduce || c.coll == Coll::kAllGather || c.coll == Coll::kReduceScatter);
   w.use_ring(c.proto, deep ? 4 : 1, deep ? 2 : 1);
 }
@@ -139,7 +140,16 @@ void run_case(World &w, const Case &c, const Shape &s) {
   }
 }
 
-std::vector<Case> cases(softexec::Proto p) {
+std::vector<Case> cases(softexec::Proto p, bool pat) {
+  if (pat) {
+    return {
+        {Coll::kReduceScatter, "ReduceScatter", "PAT", p, "Sum", Type::kF32, "f32"},
+        {Coll::kReduceScatter, "ReduceScatter", "PAT", p, "MinMax", Type::kF16, "f16"},
+        {Coll::kReduceScatter, "ReduceScatter", "PAT", p, "Prod", Type::kU8, "u8"},
+        {Coll::kAllGather, "AllGather", "PAT", p, "", Type::kF64, ""},
+        {Coll::kAllGather, "AllGather", "PAT", p, "", Type::kI8, ""},
+    };
+  }
   return {
       {Coll::kAllReduce, "AllReduce", "RING", p, "Sum", Type::kF32, "f32"},
       {Coll::kAllReduce, "AllReduce", "RING", p, "PreMulSum", Type::kF16, "f16"},
@@ -159,17 +169,19 @@ std::vector<Case> cases(softexec::Proto p) {
   };
 }
 
-void run_world(const fake::Options &o, Random &random) {
-  World w(o);
-  for (softexec::Proto p : {softexec::kSimple, softexec::kLL, softexec::kLL128}) {
-    for (const Case &c : cases(p)) {
-      for (size_t count : {size_t(1), size_t(13), size_t(1000), size_t(2000 + random() % 9000)}) {
-        Shape s = {count, 1 + random() % 8, random() % 2 == 0, static_cast<int>(random() % 2), random() % 2 == 0};
-        run_case(w, c, s);
-        if (failures > 10) return;
-      }
+void run_cases(World &w, const std::vector<Case> &list, Random &random) {
+  for (const Case &c : list) {
+    for (size_t count : {size_t(1), size_t(13), size_t(1000), size_t(2000 + random() % 9000)}) {
+      Shape s = {count, 1 + random() % 8, random() % 2 == 0, static_cast<int>(random() % 2), random() % 2 == 0};
+      run_case(w, c, s);
+      if (failures > 10) return;
     }
   }
+}
+
+void run_world(const fake::Options &o, Random &random) {
+  World w(o);
+  for (softexec::Proto p : {softexec::kSimple, softexec::kLL, softexec::kLL128}) run_cases(w, cases(p, false), random);
   if (o.version == 22203) CHECK(w.consumed[0] > World::kFifoBytes, "the FIFO's credits were not returned: %u", w.consumed[0]);
 }
 
@@ -183,6 +195,12 @@ void collective_tests() {
       for (Wires wires : {Wires::kNet, Wires::kShared}) {
         run_world({version, ranks, 1 + (ranks + version) % 3, wires, 0}, random);
       }
+    }
+  }
+  for (int ranks : {2, 3, 4, 5, 8}) {
+    for (Wires wires : {Wires::kNet, Wires::kShared}) {
+      World w({22907, ranks, 1 + ranks % 3, wires, 0});
+      run_cases(w, cases(softexec::kSimple, true), random);
     }
   }
   // Steps that LL's cleaning applies to: at 0x7ffffff8 whole buffers are written.

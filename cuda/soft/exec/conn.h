@@ -48,10 +48,10 @@ class Conn {
   FifoEntry fifo() const { return {fifo_ + (step % kSteps) * l_->fifo_entry, l_}; }
 
   // Where the current step's data lies in Simple's buffer. Valid after the wait for that step.
-  char *slot() const {
-    if (fifo_ && fifo().has_offset()) return buff_ + fifo().offset();
-    return buff_ + (step % kSteps) * static_cast<size_t>(step_size_);
-  }
+  char *slot() const { return fifo_ && fifo().has_offset() ? buff_ + fifo().offset() : slot_ahead(0); }
+
+  // The same for n steps on, on connections with buffers of their own.
+  char *slot_ahead(uint64_t n) const { return buff_ + (step + n) % kSteps * static_cast<size_t>(step_size_); }
 
   // Sender: whether the next n steps are free. Receiver: whether the next n steps have arrived.
   // A proxy that hands out shared buffers starts a sender's head at -8, which is no credit at all.

@@ -167,6 +167,15 @@ void World::use_tree(Proto p) {
   }
 }
 
+void World::use_pat(bool gather) {
+  int n = options_.nranks;
+  for (int c = 0; c < options_.channels; c++) {
+    for (int r = 0; r < n; r++) {
+      for (int d = 1; d < n; d *= 2) use(r, (gather ? r - d + n : r + d) % n, c, 0, softexec::kSimple, 1, 1);
+    }
+  }
+}
+
 void World::use_p2p(int src, int dst, Proto p, int channel) { use(src, dst, channel, 1, p, 1, 1); }
 
 // Whether the sender's current step is complete, as NCCL's proxy decides it.

@@ -68,6 +68,7 @@ class World {
   // Marks the links that the next launch uses, so that the proxy serves them and rounds their steps like the kernels.
   void use_ring(softexec::Proto p, int chunk_steps, int slice_steps);
   void use_tree(softexec::Proto p);
+  void use_pat(bool gather);
   void use_p2p(int src, int dst, softexec::Proto p, int channel);
 
   // Builds a launch out of works: one batch per work and channel, chained with jumps. storage: 0 in the arguments, 1 in the FIFO.

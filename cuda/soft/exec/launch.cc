@@ -107,8 +107,11 @@ bool Reader::p2p(const char *w, Batch *b) {
 bool Reader::check_func(const Func &f) {
   if (f.coll == Coll::kAllGatherV) return refuse("function " + f.name + " (batched broadcast)");
   if (f.type == Type::kF8e4m3 || f.type == Type::kF8e5m2) return refuse("function " + f.name + " (8-bit floats)");
-  bool known = f.algo == Algo::kNone || f.algo == Algo::kRing || f.algo == Algo::kTree;
+  bool known = f.algo == Algo::kNone || f.algo == Algo::kRing || f.algo == Algo::kTree || f.algo == Algo::kPat;
   if (!known) return refuse("function " + f.name + " (NVLS and CollNet need hardware)");
+  // NCCL doesn't use PAT for these: it reduces whatever is in a buffer, with no first or last step.
+  bool steps = f.op == RedOp::kPreMulSum || f.op == RedOp::kSumPostDiv;
+  if (f.algo == Algo::kPat && steps) return refuse("function " + f.name + " (PAT has no averages)");
   return true;
 }
 

@@ -54,7 +54,7 @@ struct Job {
   Reduction red;
   char *input = nullptr, *output = nullptr;
   std::unique_ptr<Schedule> schedule;
-  std::vector<char *> recv, send;  // connections; at most three each
+  std::vector<char *> recv, send;  // connections; at most three each, but for PAT
   int slices_per_chunk = 1;        // Simple only
   int steps_per_slice = 1;         // Simple only
   int step_bytes = 0;              // Simple only: data bytes of a step; 0: the communicator's
@@ -63,6 +63,9 @@ struct Job {
 std::unique_ptr<Engine> make_simple(Job job);
 std::unique_ptr<Engine> make_ll(Job job);
 std::unique_ptr<Engine> make_ll128(Job job);
+
+// PAT has primitives of its own: job's peers are those at distances 1, 2, 4, ..., in this order, and it has no schedule.
+std::unique_ptr<Engine> make_pat(Job job, const Part &part, bool gather);
 
 // Copies bytes within this rank.
 std::unique_ptr<Engine> make_copy(char *dst, const char *src, size_t bytes);
