@@ -160,7 +160,7 @@ func (d *Decision) validate() error {
 		}
 	}
 	if d.isP2P() {
-		return nil
+		return d.validateP2P()
 	}
 	return d.validateColl()
 }

@@ -5,6 +5,8 @@ package expect
 import (
 	"fmt"
 	"math"
+
+	"github.com/ddlemu/ddlemu/shaper/link"
 )
 
 // Estimate is what the model expects of one call. Times are unscaled ns.
@@ -28,13 +30,20 @@ type Estimate struct {
 	// Extrapolated says that the calls were long or many, so that some of them were
 	// played and the rest continued at the same pace.
 	Extrapolated bool
+
+	pieces    uint64 // messages and segments of one call
+	transport *link.Transport
 }
 
-// Limits of what is played. A step is a look at one connection.
+// Limits of what is played. A step is one look at one connection, about 0.1 us of
+// CPU; a message and a segment take about four of them.
 const (
-	exactSteps = 400_000 // an estimate of fewer steps is played in full
-	settleLike = 1e-4    // two calls that differ by less take equally long
-	leastCalls = 4       // to see that calls take equally long
+	stepsPerPiece = 4
+	mostSteps     = 2_000_000
+	settleLike    = 1e-4 // calls that differ by less take equally long
+	leastCalls    = 4    // to see that calls take equally long
+	mostCalls     = 1000 // without a number given
+	leastLoops    = 8    // of a call that is cut short
 )
 
 // Simulate returns what the model expects of decision d on the fabric that
@@ -63,19 +72,23 @@ func estimate(d *Decision, build Builder) (*Estimate, error) {
 	if d.Ranks == 1 {
 		return e, nil
 	}
-	c := &call{Decision: d, nodes: f.nodes(d.Ranks)}
+	c := newCall(d, f)
 	p, err := c.plan()
 	if err != nil {
 		return nil, err
 	}
-	if e.Traffic, e.Loads, err = p.traffic(f); err != nil {
+	e.transport = f.Transport
+	if err := p.traffic(f, e); err != nil {
 		return nil, err
 	}
 	for _, l := range e.Loads {
 		e.Bound = max(e.Bound, l.BusyNs)
 	}
 	e.Channels = p.channels()
-	t, err := c.times(p, build, e)
+	if len(e.Traffic) == 0 {
+		return e, nil
+	}
+	t, err := c.times(p, build, e, mostSteps)
 	if err != nil {
 		return nil, err
 	}
@@ -84,6 +97,8 @@ func estimate(d *Decision, build Builder) (*Estimate, error) {
 		e.RankTime[r] = v
 		e.Time = max(e.Time, v)
 	}
+	// A rank that runs ahead can make the first calls look faster than the rest.
+	e.Time = max(e.Time, e.Bound)
 	return e, nil
 }
 
@@ -102,16 +117,22 @@ type timing struct {
 }
 
 // times plays the plan, or two shorter ones from which it continues linearly:
-// once the pipeline is full, each further loop takes the same time.
-func (c *call) times(p *plan, build Builder, e *Estimate) (timing, error) {
+// once the pipeline is full, each further period of loops takes the same time.
+func (c *call) times(p *plan, build Builder, e *Estimate, limit float64) (timing, error) {
 	most, least := p.loops()
-	long := c.loopsWorthPlaying(p, e)
-	if least < most-most/8 || most <= long+long/2 {
+	cost := float64(e.pieces) * stepsPerPiece * leastCalls
+	unit := p.period(most, e)
+	up := func(n int) int { return (n + unit - 1) / unit * unit }
+	long := up(max(c.loopsToFill(most, e), int(float64(most)*limit/2/max(cost, 1))))
+	more := up(long / 2)
+	if long < most {
+		long += (most - long) % unit
+	}
+	if cost <= limit || least <= most-long+1 || long+more >= most {
 		t, _, err := c.play(p, build, 0, e)
 		return t, err
 	}
 	e.Extrapolated = true
-	more := long / 2
 	a, calls, err := c.play(p.cut(most-long-more), build, 0, e)
 	if err != nil {
 		return timing{}, err
@@ -129,9 +150,42 @@ func (c *call) times(p *plan, build Builder, e *Estimate) (timing, error) {
 	return t, nil
 }
 
-// loopsWorthPlaying is how many loops fill every buffer on the way several times.
-func (c *call) loopsWorthPlaying(p *plan, e *Estimate) int {
-	return math.MaxInt / 4
+// loopsToFill is how many of a call's loops fill every buffer on the way a few
+// times.
+func (c *call) loopsToFill(loops int, e *Estimate) int {
+	t := e.transport
+	buffers := 6*float64(defaultBuffSize) + 3*float64(t.SendBuffer+t.Window)
+	most := e.busiest().Bytes
+	return max(leastLoops, int(min(buffers/float64(max(most, 1)), 1)*float64(loops)))
+}
+
+// period is the number of loops after which a long path repeats itself. What
+// bounds it is a window, and all of a window goes at once: the slots of NCCL's
+// buffer with rdma, the smaller of the socket's buffers with tcp.
+func (p *plan) period(loops int, e *Estimate) int {
+	busiest := e.busiest()
+	perLoop := float64(max(busiest.Bytes, 1)) / float64(max(loops, 1))
+	if t := e.transport; t.Kind == link.TCP {
+		return max(1, int(math.Round(float64(min(t.SendBuffer, t.Window))/perLoop)))
+	}
+	unit := uint64(1)
+	for _, c := range p.conns {
+		for _, slots := range []uint64{c.sendSlots, c.recvSlots} {
+			unit *= slots / gcd(unit, slots)
+		}
+	}
+	return int(unit)
+}
+
+// busiest is the connection that carries most.
+func (e *Estimate) busiest() Traffic {
+	var most Traffic
+	for _, t := range e.Traffic {
+		if t.Bytes > most.Bytes {
+			most = t
+		}
+	}
+	return most
 }
 
 // play plays calls back to back until they take equally long, or calls of them if
@@ -141,7 +195,11 @@ func (c *call) play(p *plan, build Builder, calls int, e *Estimate) (timing, int
 	if err != nil {
 		return timing{}, 0, err
 	}
-	s, err := newSim(p, f, c.Ranks)
+	enqueued := c.Iterations
+	if enqueued == 0 {
+		enqueued = mostCalls
+	}
+	s, err := newSim(p, f, c.Ranks, enqueued)
 	if err != nil {
 		return timing{}, 0, err
 	}
@@ -154,7 +212,7 @@ func (c *call) play(p *plan, build Builder, calls int, e *Estimate) (timing, int
 		if calls > 0 && n < calls {
 			continue
 		}
-		if n == calls || n == c.Iterations || s.steady(n) || s.steps > exactSteps && n >= leastCalls {
+		if n == calls || n == enqueued || s.steady(n) || s.steps > mostSteps && n >= leastCalls {
 			break
 		}
 	}

@@ -30,15 +30,6 @@ type Fabric struct {
 // Builder makes a fresh Fabric: each simulation needs hops of its own.
 type Builder func() (*Fabric, error)
 
-// nodes counts the nodes that hold ranks.
-func (f *Fabric) nodes(ranks int) int {
-	seen := map[int]bool{}
-	for r := range ranks {
-		seen[f.Node(r)] = true
-	}
-	return len(seen)
-}
-
 func (f *Fabric) validate() error {
 	if f.Transport == nil || f.Node == nil || f.Path == nil {
 		return fmt.Errorf("fabric: transport, node and path must be given")
@@ -62,21 +53,20 @@ type Traffic struct {
 }
 
 // traffic adds up the messages of a call by connection and by hop.
-func (p *plan) traffic(f *Fabric) ([]Traffic, []Load, error) {
+func (p *plan) traffic(f *Fabric, e *Estimate) error {
 	conns := make([]Traffic, len(p.conns))
-	loads := map[*link.Hop]*Load{}
 	paths := make([][]link.PathHop, len(p.conns))
 	for i, c := range p.conns {
 		conns[i].Conn = Conn{Src: c.src, Dst: c.dst, Channel: c.channel, P2P: c.p2p}
 		if f.Node(c.src) == f.Node(c.dst) {
 			continue
 		}
-		path, _, err := f.Path(conns[i].Conn)
-		if err != nil {
-			return nil, nil, err
+		var err error
+		if paths[i], _, err = f.Path(conns[i].Conn); err != nil {
+			return err
 		}
-		paths[i] = path
 	}
+	loads := map[*link.Hop]*Load{}
 	var order []*link.Hop
 	for _, b := range p.blocks {
 		b.each(func(a *action, times int) {
@@ -84,7 +74,7 @@ func (p *plan) traffic(f *Fabric) ([]Traffic, []Load, error) {
 			for _, i := range a.send {
 				conns[i].Messages += n
 				conns[i].Bytes += n * a.bytes
-				for _, h := range paths[i] {
+				for k, h := range paths[i] {
 					l := loads[h.Hop]
 					if l == nil {
 						l = &Load{Hop: h.ID}
@@ -92,21 +82,22 @@ func (p *plan) traffic(f *Fabric) ([]Traffic, []Load, error) {
 						order = append(order, h.Hop)
 					}
 					l.add(h.Params, a.bytes, n)
+					if k == 0 {
+						e.pieces += n * (1 + a.bytes/uint64(h.Params.Segment))
+					}
 				}
 			}
 		})
 	}
-	var between []Traffic
 	for i := range conns {
-		if paths[i] != nil {
-			between = append(between, conns[i])
+		if paths[i] != nil && conns[i].Messages > 0 {
+			e.Traffic = append(e.Traffic, conns[i])
 		}
 	}
-	out := make([]Load, len(order))
-	for i, h := range order {
-		out[i] = *loads[h]
+	for _, h := range order {
+		e.Loads = append(e.Loads, *loads[h])
 	}
-	return between, out, nil
+	return nil
 }
 
 // add adds n messages of so many bytes.

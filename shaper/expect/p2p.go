@@ -2,8 +2,370 @@
 
 package expect
 
-import "fmt"
+import (
+	"fmt"
+	"math/bits"
+)
 
+const (
+	defaultP2PChunkSize = 128 << 10
+	sharedSteps         = 16 // slots that the operations of one channel and direction share
+	batchWorks          = 8  // sends and receives that a kernel runs at the same time
+	p2pGroup            = 8  // NCCL_P2P_SCHEDULE_GROUP_SIZE
+)
+
+// round is one entry of a rank's schedule: whom it sends to and receives from.
+type round struct{ send, recv int }
+
+// work is what one rank does in one round on one channel.
+type work struct {
+	round, rank, channel int
+	send, recv           int // peers, -1 for none
+	sendBytes, recvBytes uint64
+	batch                int
+}
+
+func (d *Decision) validateP2P() error {
+	if d.Version >= 22800 && d.Version < 22809 {
+		return fmt.Errorf("%v on NCCL %s: the model knows the schedules of 2.22.3 to 2.27 and from 2.28.9 on", d.Coll, versionString(d.Version))
+	}
+	n, per := d.P2PChannels, d.P2PChannelsPerPeer
+	if n < 1 || n > 64 || bits.OnesCount(uint(n)) != 1 || per < 1 || per > n || bits.OnesCount(uint(per)) != 1 {
+		return fmt.Errorf("%d p2p channels, %d per peer: must be powers of two, up to 64, and no more per peer than there are", n, per)
+	}
+	return nil
+}
+
+// wants is what rank sends to peer, or -1.
+func (c *call) wants(rank, peer int) int64 {
+	if c.Coll == SendRecv && peer != (rank+1)%c.Ranks {
+		return -1
+	}
+	return int64(c.Count * c.ElemSize)
+}
+
+// schedule is the order in which a rank serves its peers. All ranks go through
+// the same distances at the same time.
+func (c *call) schedule(rank int) []round {
+	if c.Version >= 22809 {
+		return c.groupSchedule(rank)
+	}
+	return c.nodeSchedule(rank)
+}
+
+// distances are 0 to n-1 in NCCL's order: triangular numbers modulo the next power
+// of two, without those that are too large.
+func distances(n int) []int {
+	pow2 := 1
+	for pow2 < n {
+		pow2 *= 2
+	}
+	var out []int
+	for i, d := 0, 0; i < pow2; i++ {
+		if d < n {
+			out = append(out, d)
+		}
+		d = (d + i + 1) % pow2
+	}
+	return out
+}
+
+// nodeSchedule goes over node distances and, within each, over distances between
+// ranks. Nodes of unequal size count as one.
+func (c *call) nodeSchedule(rank int) []round {
+	ranks := c.ranksOf
+	for _, r := range ranks {
+		if len(r) != len(ranks[0]) {
+			flat := make([]int, c.Ranks)
+			for i := range flat {
+				flat[i] = i
+			}
+			ranks = [][]int{flat}
+			break
+		}
+	}
+	node, local := place(ranks, rank)
+	var out []round
+	for _, dn := range distances(len(ranks)) {
+		to, from := ranks[(node+dn)%len(ranks)], ranks[(node-dn+len(ranks))%len(ranks)]
+		for _, dl := range distances(len(to)) {
+			out = append(out, round{to[(local+dl)%len(to)], from[(local-dl+len(from))%len(from)]})
+		}
+	}
+	return out
+}
+
+// groupSchedule does the same with groups of ranks of a node, whose distances
+// within the group go up one by one.
+func (c *call) groupSchedule(rank int) []round {
+	var groups [][]int
+	size := c.groupSize()
+	for _, r := range c.ranksOf {
+		for i := 0; i < len(r); i += size {
+			groups = append(groups, r[i:i+size])
+		}
+	}
+	group, local := place(groups, rank)
+	var out []round
+	for _, dg := range distances(len(groups)) {
+		to, from := groups[(group+dg)%len(groups)], groups[(group-dg+len(groups))%len(groups)]
+		for dl := range size {
+			out = append(out, round{to[(local+dl)%size], from[(local-dl+size)%size]})
+		}
+	}
+	return out
+}
+
+// groupSize is the size of the groups that every node divides into.
+func (c *call) groupSize() int {
+	size := p2pGroup
+	if c.nodes == 1 {
+		size = c.Ranks
+	}
+	for _, r := range c.ranksOf {
+		size = int(gcd(uint64(size), uint64(len(r))))
+	}
+	return size
+}
+
+func gcd(a, b uint64) uint64 {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
+}
+
+// place finds rank in lists of ranks.
+func place(lists [][]int, rank int) (list, at int) {
+	for i, l := range lists {
+		for j, r := range l {
+			if r == rank {
+				return i, j
+			}
+		}
+	}
+	return 0, 0
+}
+
+// p2pChannel is the channel of one part of what is sent in a round.
+func (c *call) p2pChannel(round, part int) int {
+	n := c.P2PChannels
+	width := bits.Len(uint(n - 1))
+	reverse := func(x int) int { return int(bits.Reverse64(uint64(x)) >> (64 - width)) }
+	if width == 0 {
+		return 0
+	}
+	group := 1
+	if c.Version >= 22809 {
+		group = c.groupSize()
+	} else {
+		for _, r := range c.ranksOf {
+			group = max(group, len(r))
+		}
+	}
+	base := round
+	if c.nodes > 1 {
+		base = round/group*int(divUp(uint64(group), batchWorks)) + round%group/batchWorks
+	}
+	if c.Version >= 22809 {
+		return (reverse(base) + part) % n
+	}
+	return (base + reverse(part)) % n
+}
+
+// p2pParts is over how many channels a message of so many bytes is spread.
+func (c *call) p2pParts(bytes uint64) int {
+	most := c.P2PChannelsPerPeer
+	least := most
+	for least*c.Ranks > c.P2PChannels && least > 1 {
+		least /= 2
+	}
+	if bytes == 0 {
+		return 1
+	}
+	step := c.p2pStep()
+	smallest, largest := step/2, step
+	if c.nodes == 1 {
+		smallest, largest = step/8, step*32
+	}
+	n := int(min(uint64(least), divUp(bytes, smallest)))
+	part := max(smallest, divUp(bytes, uint64(n)))
+	for part > largest && n <= most/2 {
+		n *= 2
+		part = divUp(bytes, uint64(n))
+	}
+	return n
+}
+
+// p2pStep is the size of one slot.
+func (c *call) p2pStep() uint64 {
+	step := uint64(defaultP2PChunkSize)
+	if c.P2PChunkSize > 0 {
+		step = uint64(c.P2PChunkSize)
+	}
+	buff := uint64(defaultBuffSize)
+	if c.BuffSize > 0 {
+		buff = uint64(c.BuffSize)
+	}
+	return min(step, buff/ncclSteps)
+}
+
+// p2pChunk is what one message carries, of so many bytes between two nodes.
+func (c *call) p2pChunk(bytes uint64) uint64 {
+	step := c.p2pStep()
+	chunk := step
+	if bytes < step {
+		chunk /= 4
+	} else if bytes < 8*step {
+		chunk /= 2
+	}
+	return max(roundToFP8(chunk), 1)
+}
+
+// roundToFP8 keeps the four highest bits, as the kernel's arguments do.
+func roundToFP8(x uint64) uint64 {
+	if n := bits.Len64(x); n > 4 {
+		return x >> (n - 4) << (n - 4)
+	}
+	return x
+}
+
+// p2pPlan makes the plan of SendRecv and AllToAll.
 func (c *call) p2pPlan() (*plan, error) {
-	return nil, fmt.Errorf("the model does not know this schedule")
+	if hi, lo := bits.Mul64(c.Count, c.ElemSize); hi != 0 || lo > 1<<50 {
+		return nil, fmt.Errorf("count %d: too large", c.Count)
+	}
+	p := newPlan()
+	sends := map[[3]int][]int{} // by rank, channel and batch: connections
+	recvs := map[[3]int][]int{}
+	for rank := range c.Ranks {
+		works := c.works(rank)
+		for channel := range c.P2PChannels {
+			c.p2pBlock(p, works[channel], sends, recvs)
+		}
+	}
+	share := func(lists map[[3]int][]int, set func(i int, slots uint64)) {
+		for _, conns := range lists {
+			for _, i := range conns {
+				set(i, min(ncclSteps, sharedSteps/uint64(len(conns))))
+			}
+		}
+	}
+	share(sends, func(i int, slots uint64) { p.conns[i].sendSlots = slots })
+	share(recvs, func(i int, slots uint64) { p.conns[i].recvSlots = slots })
+	return p, nil
+}
+
+// works lists, by channel, what a rank does in the order of its schedule.
+func (c *call) works(rank int) [][]work {
+	out := make([][]work, c.P2PChannels)
+	for k, r := range c.schedule(rank) {
+		send, recv := c.wants(rank, r.send), c.wants(r.recv, rank)
+		if send < 0 && recv < 0 {
+			continue
+		}
+		sendParts, recvParts := 0, 0
+		if send >= 0 {
+			sendParts = c.p2pParts(uint64(send))
+		}
+		if recv >= 0 {
+			recvParts = c.p2pParts(uint64(recv))
+		}
+		for part := range max(sendParts, recvParts) {
+			w := work{round: k, rank: rank, channel: c.p2pChannel(k, part), send: -1, recv: -1}
+			if part < sendParts {
+				w.send, w.sendBytes = r.send, partBytes(uint64(send), sendParts, part)
+			}
+			if part < recvParts {
+				w.recv, w.recvBytes = r.recv, partBytes(uint64(recv), recvParts, part)
+			}
+			out[w.channel] = append(out[w.channel], w)
+		}
+	}
+	for _, works := range out {
+		c.batches(works)
+	}
+	return out
+}
+
+// partBytes cuts a message into parts at multiples of 4 KiB.
+func partBytes(bytes uint64, parts, part int) uint64 {
+	size := divUp(divUp(bytes, uint64(parts)), 4096) * 4096
+	from, to := min(uint64(part)*size, bytes), min(uint64(part+1)*size, bytes)
+	return to - from
+}
+
+// batches numbers the batches that a channel's works fall into.
+func (c *call) batches(works []work) {
+	batch, first := 0, 0
+	for i := range works {
+		full := i-first == batchWorks
+		if c.Version >= 22809 {
+			full = full || works[i].round/p2pGroup != works[first].round/p2pGroup
+		}
+		if full {
+			batch++
+			first = i
+		}
+		works[i].batch = batch
+	}
+}
+
+// p2pBlock adds one rank's block on one channel. What a rank sends to itself is a
+// copy and takes no time.
+func (c *call) p2pBlock(p *plan, works []work, sends, recvs map[[3]int][]int) {
+	b := block{}
+	for _, w := range works {
+		b.rank, b.channel = w.rank, w.channel
+		for len(b.batches) <= w.batch {
+			b.batches = append(b.batches, nil)
+		}
+		add := func(peer, src, dst int, bytes uint64, lists map[[3]int][]int) {
+			if peer < 0 || peer == w.rank {
+				return
+			}
+			i := p.conn(src, dst, w.channel, ncclSteps)
+			p.conns[i].p2p = true
+			var prog program
+			if src == w.rank {
+				p.conns[i].sendBatch = w.batch
+				prog = c.pieces(bytes, nil, []int{i})
+			} else {
+				p.conns[i].recvBatch = w.batch
+				prog = c.pieces(bytes, []int{i}, nil)
+			}
+			b.batches[w.batch] = append(b.batches[w.batch], prog)
+			if c.nodeOf[src] != c.nodeOf[dst] {
+				key := [3]int{w.rank, w.channel, w.batch}
+				lists[key] = append(lists[key], i)
+			}
+		}
+		add(w.send, w.rank, w.send, w.sendBytes, sends)
+		add(w.recv, w.recv, w.rank, w.recvBytes, recvs)
+	}
+	var full [][]program
+	for _, batch := range b.batches {
+		if len(batch) > 0 {
+			full = append(full, batch)
+		}
+	}
+	if b.batches = full; len(full) > 0 {
+		p.blocks = append(p.blocks, b)
+	}
+}
+
+// pieces is the program that moves bytes in messages of one chunk each.
+func (c *call) pieces(bytes uint64, recv, send []int) program {
+	chunk := c.p2pChunk(c.Count * c.ElemSize)
+	one := func(n uint64, times int) loop {
+		return loop{actions: []action{{recv: recv, send: send, slice: slice{bytes: n}}}, repeat: times}
+	}
+	var prog program
+	if n := bytes / chunk; n > 0 {
+		prog = append(prog, one(chunk, int(n)))
+	}
+	if n := bytes % chunk; n > 0 || bytes == 0 {
+		prog = append(prog, one(n, 1))
+	}
+	return prog
 }

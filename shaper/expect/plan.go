@@ -15,7 +15,8 @@ type connSpec struct {
 	p2p               bool
 	sendSlots         uint64 // messages in flight between kernel and network
 	recvSlots         uint64 // irecvs posted ahead
-	batch             int    // p2p: which of the channel's batches uses it
+	sendBatch         int    // p2p: which of the channel's batches uses it, at either end
+	recvBatch         int
 }
 
 // block is what one rank's kernel does on one channel: batches one after another,

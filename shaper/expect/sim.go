@@ -19,6 +19,7 @@ type sim struct {
 	heap   wakes
 	dirty  []int // programs that may be able to go on
 	played bool  // the first kernels are launched
+	calls  int   // that the host has enqueued: a rank may run ahead of others
 	steps  uint64
 	stalls uint64
 }
@@ -57,10 +58,17 @@ type ops struct {
 func (o *ops) allowed(c *conn) uint64 {
 	n := uint64(len(o.batches))
 	calls := o.current / n
-	if uint64(c.batch) <= o.current%n {
+	if uint64(o.batchOf(c)) <= o.current%n {
 		calls++
 	}
 	return calls * c.each
+}
+
+func (o *ops) batchOf(c *conn) int {
+	if o.recv {
+		return c.recvBatch
+	}
+	return c.sendBatch
 }
 
 // run is one program being played.
@@ -84,31 +92,40 @@ type rankRun struct {
 	ends   []int64 // of each call
 }
 
-// newSim sets up the connections of p on a fresh fabric.
-func newSim(p *plan, f *Fabric, ranks int) (*sim, error) {
-	s := &sim{conns: make([]conn, len(p.conns)), ranks: make([]rankRun, ranks)}
+// newSim sets up the connections of p on a fresh fabric, for so many calls.
+func newSim(p *plan, f *Fabric, ranks, calls int) (*sim, error) {
+	s := &sim{conns: make([]conn, len(p.conns)), ranks: make([]rankRun, ranks), calls: calls}
 	for i, spec := range p.conns {
-		c := &s.conns[i]
-		c.connSpec = spec
-		c.sizes = make([]uint64, spec.sendSlots)
-		c.sharesSend = spec.p2p
-		if f.Node(spec.src) == f.Node(spec.dst) {
-			continue
-		}
-		path, reverse, err := f.Path(Conn{Src: spec.src, Dst: spec.dst, Channel: spec.channel, P2P: spec.p2p})
-		if err != nil {
-			return nil, fmt.Errorf("path of rank %d to rank %d on channel %d: %w", spec.src, spec.dst, spec.channel, err)
-		}
-		if len(path) == 0 || len(path) > link.MaxHops {
-			return nil, fmt.Errorf("path of rank %d to rank %d: %d hops, want 1 to %d", spec.src, spec.dst, len(path), link.MaxHops)
-		}
-		id := uint64(spec.src)<<40 | uint64(spec.dst)<<16 | uint64(spec.channel)
-		c.flow = link.NewFlow(id, f.Seed, path, reverse, f.Transport, f.Tables)
+		s.conns[i].connSpec = spec
+		s.conns[i].sizes = make([]uint64, spec.sendSlots)
+		s.conns[i].sharesSend = spec.p2p
 	}
 	s.addBlocks(p)
-	s.addOps()
+	for i := range s.conns {
+		if err := s.conns[i].connect(f); err != nil {
+			return nil, err
+		}
+	}
 	s.heap.init(len(s.conns))
+	s.addOps()
 	return s, nil
+}
+
+// connect gives the connection its flow, if it leads anywhere.
+func (c *conn) connect(f *Fabric) error {
+	if c.each == 0 || f.Node(c.src) == f.Node(c.dst) {
+		return nil
+	}
+	path, reverse, err := f.Path(Conn{Src: c.src, Dst: c.dst, Channel: c.channel, P2P: c.p2p})
+	if err != nil {
+		return fmt.Errorf("path of rank %d to rank %d on channel %d: %w", c.src, c.dst, c.channel, err)
+	}
+	if len(path) == 0 || len(path) > link.MaxHops {
+		return fmt.Errorf("path of rank %d to rank %d: %d hops, want 1 to %d", c.src, c.dst, len(path), link.MaxHops)
+	}
+	id := uint64(c.src)<<40 | uint64(c.dst)<<16 | uint64(c.channel)
+	c.flow = link.NewFlow(id, f.Seed, path, reverse, f.Transport, f.Tables)
+	return nil
 }
 
 func (s *sim) addBlocks(p *plan) {
@@ -158,10 +175,10 @@ func (s *sim) addOps() {
 			}
 			o = shared[key]
 		}
-		for len(o.batches) <= c.batch {
+		for len(o.batches) <= o.batchOf(c) {
 			o.batches = append(o.batches, nil)
 		}
-		o.batches[c.batch] = append(o.batches[c.batch], i)
+		o.batches[o.batchOf(c)] = append(o.batches[o.batchOf(c)], i)
 		return o
 	}
 	for i := range s.conns {
@@ -172,9 +189,15 @@ func (s *sim) addOps() {
 		c.sendOps = queue(i, c.src, 0)
 		c.recvOps = queue(i, c.dst, 1)
 	}
+	for i := range s.conns {
+		if c := &s.conns[i]; c.flow != nil {
+			s.nextOp(c.sendOps) // past batches without the network
+			s.nextOp(c.recvOps)
+		}
+	}
 }
 
-// play goes on until every rank has ended so many calls.
+// play goes on until every rank has ended so many calls, at most those enqueued.
 func (s *sim) play(calls int) error {
 	if !s.played {
 		s.played = true
@@ -348,7 +371,8 @@ func (s *sim) programEnded(b int) {
 	}
 	r := &s.ranks[br.rank]
 	if r.left--; r.left == 0 {
-		r.ends = append(r.ends, s.now)
-		s.launch(br.rank)
+		if r.ends = append(r.ends, s.now); len(r.ends) < s.calls {
+			s.launch(br.rank)
+		}
 	}
 }

@@ -47,10 +47,29 @@ func rulesOf(version int) (rules, error) {
 	return rules{}, fmt.Errorf("NCCL version %s: the model knows 2.22.3 to 2.30", versionString(version))
 }
 
-// call is a Decision on a fabric of so many nodes.
+// call is a Decision on a fabric: which ranks share a node.
 type call struct {
 	*Decision
-	nodes int
+	nodes   int
+	nodeOf  []int   // by rank, numbered in the order of their first ranks
+	ranksOf [][]int // by node
+}
+
+func newCall(d *Decision, f *Fabric) *call {
+	c := &call{Decision: d, nodeOf: make([]int, d.Ranks)}
+	number := map[int]int{}
+	for r := range d.Ranks {
+		n, ok := number[f.Node(r)]
+		if !ok {
+			n = len(number)
+			number[f.Node(r)] = n
+			c.ranksOf = append(c.ranksOf, nil)
+		}
+		c.nodeOf[r] = n
+		c.ranksOf[n] = append(c.ranksOf[n], r)
+	}
+	c.nodes = len(c.ranksOf)
+	return c
 }
 
 // part is what one channel carries of a call.

@@ -173,7 +173,7 @@ func (s *Spec) layout() (*header, error) {
 	k := int64(s.TimeScale)
 	t := s.Transport
 	h := &header{
-		Magic: Magic, Version: Version, HeaderSize: uint32(unsafe.Sizeof(header{})),
+		Magic: Magic, Version: Version, Layout: layoutSum,
 		Created: Now(), FabricID: randomID(), Seed: s.Seed,
 		TimeScale: uint32(s.TimeScale), Nodes: uint32(s.Nodes), GPUsPerNode: uint32(s.GPUsPerNode), NICsPerNode: uint32(s.NICsPerNode),
 		Hops: uint32(len(s.Hops)), Blocks: uint32(2*len(s.Hops) + 64),

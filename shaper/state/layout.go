@@ -4,6 +4,7 @@ package state
 
 import (
 	"math/bits"
+	"unsafe"
 
 	"github.com/ddlemu/ddlemu/shaper/link"
 )
@@ -28,6 +29,11 @@ const SizeClasses = 4
 
 // LateBuckets is the number of buckets of a lateness histogram.
 const LateBuckets = 128
+
+// layoutSum changes with the size of any struct in the file, so that builds whose
+// layouts differ refuse each other's files even when nobody raised Version.
+const layoutSum = uint32(unsafe.Sizeof(header{}) + 3*unsafe.Sizeof(Hop{}) + 5*unsafe.Sizeof(pathEntry{}) + 7*unsafe.Sizeof(Block{}) +
+	11*unsafe.Sizeof(jobEntry{}) + 13*unsafe.Sizeof(Cell{}) + 17*unsafe.Sizeof(participantEntry{}) + 19*unsafe.Sizeof(eventEntry{}))
 
 // Names in the file are NUL-terminated.
 const nameSize = 64
@@ -92,7 +98,7 @@ type transportBlock struct {
 
 type header struct {
 	Magic                                            uint64
-	Version, HeaderSize                              uint32
+	Version, Layout                                  uint32
 	FileSize                                         uint64
 	BootID                                           [16]byte
 	TimeNamespace                                    uint64

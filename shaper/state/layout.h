@@ -77,7 +77,7 @@ struct ddlemu_transport {
 
 struct ddlemu_header {
 	uint64_t magic;
-	uint32_t version, header_size;
+	uint32_t version, layout;
 	uint64_t file_size;
 	uint8_t boot_id[16];
 	uint64_t time_namespace;

@@ -81,7 +81,7 @@ func (h *header) check(size uint64, uid uint32, boot [16]byte, ns uint64) error 
 	switch {
 	case h.Magic != Magic:
 		return fmt.Errorf("%w: not a ddlemu fabric", ErrNotUsable)
-	case h.Version != Version || h.HeaderSize != uint32(unsafe.Sizeof(header{})):
+	case h.Version != Version || h.Layout != layoutSum:
 		return fmt.Errorf("%w: made by another version of ddlemu (format %d, this one has %d)", ErrNotUsable, h.Version, Version)
 	case h.FileSize != size:
 		return fmt.Errorf("%w: truncated: %d bytes of %d", ErrNotUsable, size, h.FileSize)

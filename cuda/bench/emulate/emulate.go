@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package emulate runs the bench on an emulated fabric: it brings the fabric up
+// at a time scale that this host can carry, measures, compares each row with what
+// the model expects, and judges the run.
+package emulate
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/cuda/bench"
+	"github.com/ddlemu/ddlemu/cuda/bench/expected"
+	"github.com/ddlemu/ddlemu/cuda/locate"
+	"github.com/ddlemu/ddlemu/shaper/fabric"
+	"github.com/ddlemu/ddlemu/shaper/job"
+	"github.com/ddlemu/ddlemu/shaper/link"
+	"github.com/ddlemu/ddlemu/shaper/state"
+	"github.com/ddlemu/ddlemu/shaper/verdict"
+)
+
+// Doublings is how often a time scale that was chosen automatically is doubled
+// when the run was INVALID because of the host.
+const Doublings = 2
+
+// Options say what to run where.
+type Options struct {
+	Dir       *state.Dir
+	Config    configs.Fabric // nodes and GPUs per node are those of the job
+	Shared    string         // run on this fabric, which is up, instead of Config
+	Bench     bench.Config   // Ranks, sizes and so on; libraries, environment and expected times are filled in here
+	Libraries locate.Libraries
+	Layout    locate.Layout
+	// Scale chooses the time scale and says why; nil to take Config's.
+	Scale   func(ctx context.Context) (k int, why string, err error)
+	Printer func() bench.Printer // one for each attempt
+	Log     io.Writer            // for what is said about the attempts
+	Env     []string             // added to the ranks' environment
+}
+
+// Outcome is the last attempt.
+type Outcome struct {
+	Verdict verdict.Verdict
+	Result  bench.Result
+	Scale   int
+}
+
+// Run measures until a run is VALID, fails, or is INVALID for good.
+func Run(ctx context.Context, o Options) (Outcome, error) {
+	why := ""
+	if o.Scale != nil && o.Shared == "" {
+		k, reason, err := o.Scale(ctx)
+		if err != nil {
+			return Outcome{}, err
+		}
+		o.Config.TimeScale, why = k, reason
+	}
+	for attempt := 0; ; attempt++ {
+		out, err := o.once(ctx, why)
+		again := err == nil && o.Scale != nil && o.Shared == "" && out.Verdict.Host && attempt < Doublings && 2*out.Scale <= link.MaxTimeScale
+		if !again {
+			return out, err
+		}
+		o.Config.TimeScale = 2 * out.Scale
+		why = fmt.Sprintf("doubled: at %d this host was too slow", out.Scale)
+		fmt.Fprintf(o.Log, "ddlemu: INVALID at time scale %d: %s\nddlemu: once more at time scale %d\n", out.Scale, out.Verdict.Reasons[0], o.Config.TimeScale)
+	}
+}
+
+// once makes one attempt on a fabric of its own.
+func (o *Options) once(ctx context.Context, why string) (out Outcome, err error) {
+	j, err := o.start()
+	if err != nil {
+		return Outcome{}, err
+	}
+	defer func() {
+		if cerr := j.Close(); err == nil {
+			err = cerr
+		}
+	}()
+	k := j.Fabric.TimeScale()
+	times := expected.New(j.Fabric, o.node(j.Fabric), os.Getenv)
+	printer := o.Printer()
+	cfg := o.Bench
+	cfg.TimeScale = float64(k)
+	cfg.RankBinary, cfg.NCCLLibs, cfg.CudartLibs = o.Layout.Rank, o.Libraries.NCCL, o.Libraries.Cudart
+	cfg.Expected = times.Of
+	cfg.Env = func(int) []string {
+		return append(append(j.Env(), o.Libraries.Env(o.Layout), "NCCL_NET_PLUGIN=goemu", "NCCL_NET=goemu"), o.Env...)
+	}
+	cfg.OnStart = func(info bench.Info) {
+		h := bench.NewHeader(o.Bench, info)
+		h.TimeScale, h.CUDA, h.Profile, h.Datapath, h.Nodes = float64(k), o.Libraries.CUDA, j.Fabric.Config.Name, "shm", j.Fabric.Config.Nodes
+		if why != "" {
+			h.Notes = append(h.Notes, fmt.Sprintf("time scale %d %s", k, why))
+		}
+		h.Notes = append(h.Notes, "decisions: host view")
+		err = printer.Begin(h)
+	}
+	result, err := bench.Run(ctx, cfg, func(r bench.Row) {
+		if perr := printer.Row(r); perr != nil && err == nil {
+			err = perr
+		}
+	})
+	if err != nil {
+		return Outcome{Result: result, Scale: k}, err
+	}
+	v := j.Verdict()
+	judgeRows(&v, result, times)
+	judgeWay(&v, result, j.Fabric.Config.Nodes)
+	return Outcome{Verdict: v, Result: result, Scale: k}, printer.End(bench.NewSummary(result, v.Word, v.Reasons))
+}
+
+func (o *Options) start() (*job.Job, error) {
+	if o.Shared != "" {
+		return job.Share(o.Dir, o.Shared)
+	}
+	f, err := fabric.New(&o.Config)
+	if err != nil {
+		return nil, err
+	}
+	return job.Start(o.Dir, f, "bench")
+}
+
+func (o *Options) node(f *fabric.Fabric) func(rank int) int {
+	gpus := f.Config.GPUsPerNode
+	if gpus == 0 {
+		gpus = o.Bench.Ranks / f.Config.Nodes
+	}
+	return func(rank int) int { return rank / max(gpus, 1) }
+}
+
+// judgeRows adds what the rows say: time outside the model, and wrong values.
+func judgeRows(v *verdict.Verdict, result bench.Result, times *expected.Times) {
+	for _, r := range result.Rows {
+		for _, m := range r.Measurements() {
+			place := "out of place"
+			if m.InPlace {
+				place = "in place"
+			}
+			switch {
+			case m.Checked && m.Wrong > 0:
+				v.Add(false, fmt.Sprintf("%d bytes %s: %d wrong elements: %s", r.Size, place, m.Wrong, m.Mismatch))
+			case m.Known && m.Diff > bench.OffPercent:
+				v.Add(true, fmt.Sprintf("%d bytes %s took %v, %.1f %% more than the model's %v: bound by this host", r.Size, place, m.Time.Round(10*time.Nanosecond), m.Diff, m.Expected.Round(10*time.Nanosecond)))
+			case m.Known && m.Diff < -bench.OffPercent:
+				v.Add(false, fmt.Sprintf("%d bytes %s took %v, %.1f %% less than the model's %v: some traffic went around the emulated links, or the model is wrong", r.Size, place, m.Time.Round(10*time.Nanosecond), -m.Diff, m.Expected.Round(10*time.Nanosecond)))
+			}
+		}
+	}
+}
+
+// judgeWay checks NCCL's own view: that it saw the emulated nodes as nodes, and
+// used our net between them.
+func judgeWay(v *verdict.Verdict, result bench.Result, nodes int) {
+	if t := result.Info.Topology; t != nil && t.Nodes != nodes {
+		v.Add(false, fmt.Sprintf("NCCL counted %d nodes, the fabric has %d: some traffic went around the emulated links", t.Nodes, nodes))
+	}
+	for way, n := range result.Transports {
+		if len(way) > 4 && way[:4] == "NET/" && way != "NET/goemu" {
+			v.Add(false, fmt.Sprintf("%d connections went over %s", n, way))
+		}
+	}
+}

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package expected gives the bench the time that the model expects of each row:
+// what NCCL's log says it decided, played by shaper/expect on the fabric.
+package expected
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/ddlemu/ddlemu/cuda/bench"
+	"github.com/ddlemu/ddlemu/cuda/bench/nccllog"
+	"github.com/ddlemu/ddlemu/shaper/expect"
+	"github.com/ddlemu/ddlemu/shaper/fabric"
+	"github.com/ddlemu/ddlemu/shaper/link"
+)
+
+// Times computes expected times. Not safe for concurrent use.
+type Times struct {
+	fabric *fabric.Fabric
+	node   func(rank int) int
+	getenv func(string) string
+	known  map[string]time.Duration
+	// Problem says why the last row had no expected time, "" if it had one.
+	Problem string
+}
+
+// New prepares the expected times of a job whose rank r is on node(r). getenv
+// reads the environment that the ranks have.
+func New(f *fabric.Fabric, node func(rank int) int, getenv func(string) string) *Times {
+	return &Times{fabric: f, node: node, getenv: getenv, known: map[string]time.Duration{}}
+}
+
+// Of is the expected time of one iteration, in the fabric's own time, false if it
+// is not known: then Problem says why.
+func (t *Times) Of(c bench.Case) (time.Duration, bool) {
+	d, err := t.of(c)
+	if err != nil {
+		t.Problem = err.Error()
+		return 0, false
+	}
+	t.Problem = ""
+	return d, true
+}
+
+func (t *Times) of(c bench.Case) (time.Duration, error) {
+	d, err := t.decision(c)
+	if err != nil {
+		return 0, err
+	}
+	// In place and out of place are the same to the network.
+	key := fmt.Sprintf("%v", d)
+	if e, ok := t.known[key]; ok {
+		return e, nil
+	}
+	e, err := expect.Simulate(d, t.build)
+	if err != nil {
+		return 0, err
+	}
+	mean := 0.0
+	for _, r := range e.RankTime {
+		mean += r / float64(len(e.RankTime))
+	}
+	t.known[key] = time.Duration(mean)
+	return t.known[key], nil
+}
+
+var collectives = map[bench.Collective]expect.Collective{
+	bench.AllReduce: expect.AllReduce, bench.AllGather: expect.AllGather, bench.ReduceScatter: expect.ReduceScatter,
+	bench.Broadcast: expect.Broadcast, bench.Reduce: expect.Reduce, bench.SendRecv: expect.SendRecv, bench.AllToAll: expect.AllToAll,
+}
+
+func (t *Times) decision(c bench.Case) (expect.Decision, error) {
+	if c.Topology == nil {
+		return expect.Decision{}, fmt.Errorf("NCCL's log does not tell the rings: unset NCCL_DEBUG")
+	}
+	version, err := versionNumber(c.NCCL)
+	if err != nil {
+		return expect.Decision{}, err
+	}
+	top := c.Topology
+	d := expect.Decision{
+		Version: version, Coll: collectives[c.Collective], Ranks: c.Ranks, Count: uint64(c.Count), ElemSize: uint64(c.Type.Size()), Root: max(c.Root, 0),
+		Channels: top.CollChannels, Rings: top.Rings, P2PChannels: top.P2PChannels, P2PChannelsPerPeer: top.P2PChannelsPerPeer, Iterations: c.Iters,
+	}
+	for _, channel := range top.Trees {
+		var ranks []expect.Links
+		for _, n := range channel {
+			ranks = append(ranks, expect.Links{Up: n.Up, Down: n.Down})
+		}
+		d.Trees = append(d.Trees, ranks)
+	}
+	for name, field := range map[string]*int{
+		"NCCL_BUFFSIZE": &d.BuffSize, "NCCL_LL_BUFFSIZE": &d.LLBuffSize, "NCCL_LL128_BUFFSIZE": &d.LL128BuffSize, "NCCL_P2P_NET_CHUNKSIZE": &d.P2PChunkSize,
+	} {
+		if text := t.getenv(name); text != "" {
+			if *field, err = strconv.Atoi(text); err != nil {
+				return expect.Decision{}, fmt.Errorf("%s=%s: not a number", name, text)
+			}
+		}
+	}
+	return d, choose(&d, c.Collective, c.Choice)
+}
+
+// choose fills in what NCCL chose for the row.
+func choose(d *expect.Decision, coll bench.Collective, choice *nccllog.Choice) (err error) {
+	if coll == bench.SendRecv || coll == bench.AllToAll {
+		return nil
+	}
+	if choice == nil {
+		return fmt.Errorf("NCCL's log does not tell its choice: unset NCCL_DEBUG")
+	}
+	if d.Algo, err = expect.ParseAlgorithm(choice.Algo); err != nil {
+		return err
+	}
+	d.Proto, err = expect.ParseProtocol(choice.Proto)
+	if choice.ChannelHi >= choice.ChannelLo && choice.ChannelLo >= 0 {
+		d.MaxChannels = choice.ChannelHi - choice.ChannelLo + 1
+	}
+	return err
+}
+
+// versionNumber turns 2.22.3 into 22203, as ncclGetVersion has it.
+func versionNumber(text string) (int, error) {
+	var major, minor, patch int
+	if _, err := fmt.Sscanf(strings.SplitN(text, "+", 2)[0], "%d.%d.%d", &major, &minor, &patch); err != nil {
+		return 0, fmt.Errorf("NCCL version %q: not understood", text)
+	}
+	return major*10000 + minor*100 + patch, nil
+}
+
+// build makes the fabric's hops anew, in its own time.
+func (t *Times) build() (*expect.Fabric, error) {
+	if t.fabric.Config.NICsPerNode != 1 {
+		// NCCL's choice of NICs is not in what the bench reads.
+		return nil, fmt.Errorf("nodes with %d NICs have no expected times yet", t.fabric.Config.NICsPerNode)
+	}
+	hops := make([]*link.Hop, len(t.fabric.Hops))
+	for i, h := range t.fabric.Hops {
+		p, err := link.NewParams(h.Spec, 1)
+		if err != nil {
+			return nil, err
+		}
+		hops[i] = &link.Hop{ID: uint32(i), Params: &p}
+	}
+	tables := &[3]*link.JitterTable{link.NormalTable(), link.ParetoTable(), t.fabric.JitterTable()}
+	transport := t.fabric.Transport()
+	return &expect.Fabric{
+		Transport: &transport, Tables: tables, Seed: t.fabric.Config.Seed, Node: t.node,
+		Path: func(c expect.Conn) (path []link.PathHop, reverse []*link.Hop, err error) {
+			src, dst := t.fabric.NIC(t.node(c.Src), 0), t.fabric.NIC(t.node(c.Dst), 0)
+			for _, s := range t.fabric.Path(src, dst) {
+				path = append(path, link.PathHop{Hop: hops[s.Hop], Private: s.Private})
+			}
+			for _, s := range t.fabric.Path(dst, src) {
+				reverse = append(reverse, hops[s.Hop])
+			}
+			return path, reverse, nil
+		},
+	}, nil
+}

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package locate finds what a run needs on this machine: ddlemu's own files, and
+// NCCL and CUDA, real or software.
+package locate
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Layout is where ddlemu's own files lie: beside the program, as `make build`
+// leaves them, or as they were installed.
+type Layout struct {
+	Rank     string // the worker process of the bench
+	Plugin   string // folder of libgoemu.so
+	SoftCUDA string // folder of the software CUDA, which may not be there
+}
+
+// Find looks beside the running program: ../lib for the plugin, ../softcuda for
+// the software CUDA. DDLEMU_PLUGIN_DIR names another folder for the plugin.
+func Find() (Layout, error) {
+	exe, err := os.Executable()
+	if err != nil {
+		return Layout{}, fmt.Errorf("find this program's folder: %w", err)
+	}
+	if real, err := filepath.EvalSymlinks(exe); err == nil {
+		exe = real
+	}
+	base := filepath.Dir(filepath.Dir(exe))
+	l := Layout{
+		Rank: filepath.Join(base, "bin", "ddlemu-rank"), Plugin: filepath.Join(base, "lib"), SoftCUDA: filepath.Join(base, "softcuda"),
+	}
+	if dir := os.Getenv("DDLEMU_PLUGIN_DIR"); dir != "" {
+		l.Plugin = dir
+	}
+	return l, nil
+}
+
+// CheckPlugin says whether the plugin is there.
+func (l Layout) CheckPlugin() error {
+	if _, err := os.Stat(filepath.Join(l.Plugin, "libgoemu.so")); err != nil {
+		return fmt.Errorf("libgoemu.so is not in %s: run `make build`, or set DDLEMU_PLUGIN_DIR to its folder", l.Plugin)
+	}
+	return nil
+}
+
+// Libraries are what ranks load.
+type Libraries struct {
+	CUDA   string   // "soft" or "gpu"
+	NCCL   []string // paths or sonames, the first that loads counts
+	Cudart []string
+	Path   []string // folders for LD_LIBRARY_PATH, first to last
+}
+
+// SoftVersions are the versions of NCCL that the software CUDA has, newest last.
+var SoftVersions = []string{"2.22", "2.29"}
+
+// DefaultSoftVersion is the version taken when none is asked for.
+const DefaultSoftVersion = "2.22"
+
+// HasGPU says whether this machine has a GPU that NVIDIA's driver serves.
+func HasGPU() bool {
+	gpus, err := os.ReadDir("/proc/driver/nvidia/gpus")
+	return err == nil && len(gpus) > 0
+}
+
+// Soft is the software CUDA with NCCL of the given version ("" for the default).
+func (l Layout) Soft(version string) (Libraries, error) {
+	if version == "" {
+		version = DefaultSoftVersion
+	}
+	lib := filepath.Join(l.SoftCUDA, "lib")
+	nccl := filepath.Join(lib, "nccl-"+version, "libnccl.so.2")
+	if _, err := os.Stat(filepath.Join(lib, "libcudart.so")); err != nil {
+		return Libraries{}, fmt.Errorf("the software CUDA is not in %s: run `make build`", l.SoftCUDA)
+	}
+	if _, err := os.Stat(nccl); err != nil {
+		return Libraries{}, fmt.Errorf("NCCL %s for the software CUDA is not in %s: it has %s; run `make build`", version, lib, strings.Join(l.softVersions(), ", "))
+	}
+	return Libraries{
+		CUDA: "soft", NCCL: []string{nccl}, Cudart: []string{filepath.Join(lib, "libcudart.so")},
+		Path: []string{filepath.Dir(nccl), lib},
+	}, nil
+}
+
+func (l Layout) softVersions() []string {
+	found := []string{}
+	for _, v := range SoftVersions {
+		if _, err := os.Stat(filepath.Join(l.SoftCUDA, "lib", "nccl-"+v, "libnccl.so.2")); err == nil {
+			found = append(found, v)
+		}
+	}
+	if len(found) == 0 {
+		return []string{"none"}
+	}
+	return found
+}
+
+// GPU is the machine's own CUDA and NCCL; nccl, if not empty, is the path of one.
+func GPU(nccl string) Libraries {
+	l := Libraries{CUDA: "gpu", NCCL: []string{"libnccl.so.2", "libnccl.so"}, Cudart: []string{"libcudart.so.13", "libcudart.so.12", "libcudart.so.11.0", "libcudart.so"}}
+	if nccl != "" {
+		l.NCCL = []string{nccl}
+	}
+	return l
+}
+
+// Env is LD_LIBRARY_PATH for processes that load the libraries and the plugin.
+func (l Libraries) Env(layout Layout) string {
+	path := append(append([]string{}, l.Path...), layout.Plugin)
+	if old := os.Getenv("LD_LIBRARY_PATH"); old != "" {
+		path = append(path, old)
+	}
+	return "LD_LIBRARY_PATH=" + strings.Join(path, ":")
+}

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package job brings up a fabric for one run, tells its processes how to find it,
+// and judges and removes it when they are gone.
+package job
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io/fs"
+
+	"github.com/ddlemu/ddlemu/shaper/fabric"
+	"github.com/ddlemu/ddlemu/shaper/state"
+	"github.com/ddlemu/ddlemu/shaper/verdict"
+)
+
+// Variables that lead a job's processes to its fabric.
+const (
+	DirEnv    = "DDLEMU_DIR"
+	FabricEnv = "DDLEMU_FABRIC"
+	JobEnv    = "DDLEMU_JOB"
+)
+
+// Job is a run on a fabric.
+type Job struct {
+	Fabric *fabric.Fabric
+	dir    *state.Dir
+	file   *state.File
+	name   string
+	id     string
+	own    bool
+}
+
+// Start brings up f under a name of its own that begins with prefix.
+func Start(dir *state.Dir, f *fabric.Fabric, prefix string) (*Job, error) {
+	j := &Job{Fabric: f, dir: dir, id: randomText(), own: true}
+	j.name = prefix + "-" + j.id[:8]
+	spec, err := state.SpecOf(f, j.name)
+	if err != nil {
+		return nil, err
+	}
+	if j.file, err = dir.Create(spec); err != nil {
+		return nil, err
+	}
+	return j, nil
+}
+
+// Share runs a job on a fabric that is up already, with counters and a verdict of
+// its own.
+func Share(dir *state.Dir, name string) (*Job, error) {
+	file, err := dir.Open(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("fabric %s is not up: bring it up with `ddlemu up`: %w", name, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	f, err := file.Fabric()
+	if err != nil {
+		file.Close()
+		return nil, err
+	}
+	return &Job{Fabric: f, dir: dir, file: file, name: name, id: randomText()}, nil
+}
+
+func randomText() string {
+	var b [8]byte
+	rand.Read(b[:])
+	return hex.EncodeToString(b[:])
+}
+
+// Name is the fabric's name.
+func (j *Job) Name() string { return j.name }
+
+// Env is what the job's processes must have in their environment to find it.
+func (j *Job) Env() []string {
+	return []string{DirEnv + "=" + j.dir.Path, FabricEnv + "=" + j.name, JobEnv + "=" + j.id}
+}
+
+// Verdict judges what the job has done. Processes that died since are noticed.
+func (j *Job) Verdict() verdict.Verdict {
+	j.file.Reap()
+	in := verdict.Input{TimeScale: j.file.Fixed().TimeScale, Hops: j.file.Hops(), Name: j.Fabric.HopName}
+	in.Job.Cells = make([]state.Cell, len(in.Hops))
+	if e, ok := j.file.FindJob(Key(j.id)); ok {
+		in.Job = e.Status()
+	}
+	return verdict.Judge(in)
+}
+
+// Close takes the job's own fabric down and removes it; a shared one stays.
+func (j *Job) Close() error {
+	defer j.file.Close()
+	if !j.own {
+		return nil
+	}
+	j.file.TakeDown()
+	return j.dir.Remove(j.name)
+}
+
+// Key is the number under which the fabric's file keeps the job called id.
+func Key(id string) uint64 {
+	h := fnv.New64a()
+	fmt.Fprintf(h, "%s=%s\x00", JobEnv, id)
+	return h.Sum64()
+}
