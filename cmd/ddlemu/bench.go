@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/cuda/bench"
+	"github.com/ddlemu/ddlemu/cuda/bench/emulate"
+	"github.com/ddlemu/ddlemu/cuda/locate"
+)
+
+// benchOptions are the flags of bench: nccl-tests' own, and those of the fabric.
+type benchOptions struct {
+	Profile, File     string
+	Ranks             int
+	Begin, End, Step  string
+	Factor            int64
+	Iters, Warmup     int
+	Check, Root       int
+	Type, Op          string
+	NCCL              string
+	Soft              bool
+	Strict, JSON, CSV bool
+	LogDir            string
+	Cycles            int
+	flags             *pflag.FlagSet
+}
+
+// AddFlags adds the flags.
+func (o *benchOptions) AddFlags(fs *pflag.FlagSet) {
+	o.flags = fs
+	fs.StringVar(&o.Profile, "profile", "", "`name` of a profile (see `ddlemu profiles`)")
+	fs.StringVarP(&o.File, "file", "F", "", "`file` that describes the fabric")
+	fs.IntVar(&o.Ranks, "ranks", 0, "number of ranks (default: nodes x GPUs per node, else 2)")
+	fs.StringVarP(&o.Begin, "minbytes", "b", "32M", "smallest `size`")
+	fs.StringVarP(&o.End, "maxbytes", "e", "32M", "largest `size`")
+	fs.StringVarP(&o.Step, "stepbytes", "i", "1M", "`size` to add from one row to the next")
+	fs.Int64VarP(&o.Factor, "stepfactor", "f", 0, "factor from one row to the next, instead of -i")
+	fs.IntVarP(&o.Iters, "iters", "n", 20, "timed iterations of a row")
+	fs.IntVarP(&o.Warmup, "warmup_iters", "w", 5, "iterations before them that are not timed")
+	fs.IntVarP(&o.Check, "check", "c", 1, "1 to check every element of the result, 0 not to")
+	fs.StringVarP(&o.Op, "op", "o", "sum", "sum, prod, min, max, avg or all")
+	fs.StringVarP(&o.Type, "datatype", "d", "float", "int8 ... double, half, bfloat16 or all")
+	fs.IntVarP(&o.Root, "root", "r", 0, "root of broadcast and reduce")
+	fs.IntVarP(&o.Cycles, "run_cycles", "N", 1, "times to measure all rows")
+	fs.StringVar(&o.NCCL, "nccl", "", "`version` (2.22 or 2.29) for the software CUDA, or path of libnccl.so.2")
+	fs.BoolVar(&o.Soft, "soft-cuda", false, "use the software CUDA although there is a GPU")
+	fs.BoolVar(&o.Strict, "strict", false, "exit with status 3 when the verdict is INVALID")
+	fs.BoolVar(&o.JSON, "json", false, "print JSON")
+	fs.BoolVar(&o.CSV, "csv", false, "print CSV")
+	fs.StringVar(&o.LogDir, "log-dir", "", "`folder` to keep NCCL's logs in")
+	configs.AddFabricFlags(fs)
+	configs.AddLinkFlags(fs)
+}
+
+func newBenchCommand(g *global) *cobra.Command {
+	var o benchOptions
+	cmd := &cobra.Command{
+		Use:   "bench COLLECTIVE",
+		Short: "Measure a collective on an emulated fabric, as nccl-tests does",
+		Long: `Runs real NCCL on an emulated fabric and prints nccl-tests' table, beside each time
+what the link model expects, and last whether this host really carried the fabric.
+Collectives: ` + strings.Join(bench.Collectives(), ", ") + `.
+
+On a machine with NVIDIA GPUs it uses them, elsewhere the software CUDA. Times are
+those of the emulated network: with a time scale of K the fabric runs K times
+slower and times are divided by K. By default K is chosen for this host.
+
+EXIT STATUS
+===========
+
+0 on success, also when the verdict is INVALID; 3 for INVALID with --strict; 1 when
+a rank failed or a result was wrong, 2 for bad input, 130 if interrupted.
+`,
+		Example: `  ddlemu bench allreduce --profile ndr400 --ranks 2 -b 8 -e 16M -f 4
+  ddlemu bench alltoall --profile eth10 --ranks 4 --nodes 2 --lat 50us --json`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return badInput("bench takes one collective (%s): see `ddlemu bench --help`", strings.Join(bench.Collectives(), ", "))
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return runBench(cmd.Context(), g, &o, args[0]) },
+	}
+	o.AddFlags(cmd.Flags())
+	return cmd
+}
+
+func runBench(ctx context.Context, g *global, o *benchOptions, collective string) error {
+	b, err := o.bench(g, collective)
+	if err != nil {
+		return &inputError{err}
+	}
+	cfg, err := configs.Load(configs.Source{Profile: o.Profile, File: o.File, Flags: o.flags, Getenv: g.Getenv})
+	if err != nil {
+		return err
+	}
+	if b.Ranks, err = place(cfg, o.Ranks, o.flags); err != nil {
+		return &inputError{err}
+	}
+	layout, libs, err := libraries(o.NCCL, o.Soft)
+	if err != nil {
+		return &inputError{err}
+	}
+	dir, err := g.openDir(true)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	e := emulate.Options{
+		Dir: dir, Config: *cfg, Bench: b, Libraries: libs, Layout: layout, Log: g.Stderr,
+		Printer: o.printer(g.Stdout), Env: defaults(g.Getenv, b.Ranks, libs),
+	}
+	if cfg.TimeScale == 0 {
+		e.Scale = func(ctx context.Context) (int, string, error) { return autoScale(ctx, cfg, b.Ranks) }
+	}
+	out, err := emulate.Run(ctx, e)
+	if err != nil {
+		return err
+	}
+	if n := out.Result.Wrong(); n > 0 {
+		return fmt.Errorf("%d wrong elements", n)
+	}
+	if o.Strict && !out.Verdict.Valid {
+		return &invalidError{out.Verdict.Reasons}
+	}
+	return nil
+}
+
+// bench turns the flags into what to measure.
+func (o *benchOptions) bench(g *global, collective string) (b bench.Config, err error) {
+	if b.Collective, err = bench.ParseCollective(collective); err != nil {
+		return b, err
+	}
+	if o.JSON && o.CSV {
+		return b, fmt.Errorf("--json and --csv: give one")
+	}
+	r := bench.Range{Factor: o.Factor}
+	for _, s := range []struct {
+		flag, text string
+		to         *int64
+	}{{"-b", o.Begin, &r.Begin}, {"-e", o.End, &r.End}, {"-i", o.Step, &r.Step}} {
+		if *s.to, err = bench.ParseSize(s.text); err != nil {
+			return b, fmt.Errorf("%s %s: %w", s.flag, s.text, err)
+		}
+	}
+	if b.Sizes, err = r.Sizes(); err != nil {
+		return b, err
+	}
+	if b.Types, err = bench.ParseDataTypes(o.Type); err != nil {
+		return b, err
+	}
+	if b.Ops, err = bench.ParseRedOps(o.Op); err != nil {
+		return b, err
+	}
+	b.Root, b.Warmup, b.Iters, b.Check, b.Cycles, b.LogDir = o.Root, o.Warmup, o.Iters, o.Check != 0, o.Cycles, o.LogDir
+	b.Stderr = g.Stderr
+	return b, nil
+}
+
+// printer makes the printer for the format asked for.
+func (o *benchOptions) printer(w io.Writer) func() bench.Printer {
+	return func() bench.Printer {
+		switch {
+		case o.JSON:
+			return bench.NewJSON(w)
+		case o.CSV:
+			return bench.NewCSV(w)
+		}
+		return bench.NewText(w)
+	}
+}
+
+// place settles how many ranks there are on how many nodes: what was given, and
+// for the rest one rank per node.
+func place(c *configs.Fabric, ranks int, fs *pflag.FlagSet) (int, error) {
+	given := fs.Changed("nodes") || fs.Changed("gpus-per-node")
+	switch {
+	case ranks < 0:
+		return 0, fmt.Errorf("--ranks %d: must be at least 2", ranks)
+	case ranks == 0 && c.GPUsPerNode == 0:
+		ranks, c.GPUsPerNode = c.Nodes, 1
+	case ranks == 0:
+		ranks = c.Nodes * c.GPUsPerNode
+	case fs.Changed("nodes") && !fs.Changed("gpus-per-node"):
+		if c.Nodes == 0 || ranks%c.Nodes != 0 {
+			return 0, fmt.Errorf("%d ranks do not divide among %d nodes", ranks, c.Nodes)
+		}
+		c.GPUsPerNode = ranks / c.Nodes
+	case !given && c.GPUsPerNode == 0:
+		c.Nodes, c.GPUsPerNode = ranks, 1
+	case !fs.Changed("nodes"):
+		if ranks%max(c.GPUsPerNode, 1) != 0 {
+			return 0, fmt.Errorf("%d ranks do not divide among nodes of %d GPUs", ranks, c.GPUsPerNode)
+		}
+		c.Nodes = ranks / max(c.GPUsPerNode, 1)
+	}
+	if ranks > c.Nodes*c.GPUsPerNode {
+		return 0, fmt.Errorf("%d ranks are more than %d nodes x %d GPUs", ranks, c.Nodes, c.GPUsPerNode)
+	}
+	if c.Nodes < 2 {
+		return 0, fmt.Errorf("%d ranks on %d node: no traffic would cross a link; give at least 2 nodes", ranks, c.Nodes)
+	}
+	return ranks, c.Validate()
+}
+
+// libraries finds CUDA, NCCL and the plugin.
+func libraries(nccl string, soft bool) (locate.Layout, locate.Libraries, error) {
+	layout, err := locate.Find()
+	if err != nil {
+		return layout, locate.Libraries{}, err
+	}
+	if err := layout.CheckPlugin(); err != nil {
+		return layout, locate.Libraries{}, err
+	}
+	if locate.HasGPU() && !soft {
+		if slices.Contains(locate.SoftVersions, nccl) {
+			return layout, locate.Libraries{}, fmt.Errorf("--nccl %s chooses a version for the software CUDA: add --soft-cuda, or give the path of a libnccl.so.2", nccl)
+		}
+		return layout, locate.GPU(nccl), nil
+	}
+	if nccl != "" && !slices.Contains(locate.SoftVersions, nccl) {
+		return layout, locate.Libraries{}, fmt.Errorf("--nccl %s: without a GPU there are %s", nccl, strings.Join(locate.SoftVersions, " and "))
+	}
+	libs, err := layout.Soft(nccl)
+	return layout, libs, err
+}
+
+// defaults are variables that ranks on one host need, unless the user set them.
+func defaults(getenv func(string) string, ranks int, libs locate.Libraries) []string {
+	want := [][2]string{{"NCCL_SOCKET_IFNAME", "lo"}}
+	if libs.CUDA == "soft" {
+		want = append(want, [2]string{"DDLEMU_SOFT_GPUS", strconv.Itoa(max(ranks, 8))})
+	}
+	var env []string
+	for _, v := range want {
+		if getenv(v[0]) == "" {
+			env = append(env, v[0]+"="+v[1])
+		}
+	}
+	return env
+}

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/shaper/state"
+)
+
+// Exit statuses.
+const (
+	exitOK          = 0
+	exitFailure     = 1
+	exitInput       = 2 // what was asked cannot be had: bad input, or this host lacks something
+	exitInvalid     = 3 // the verdict is INVALID, under --strict
+	exitInterrupted = 130
+)
+
+// exitHelp ends the long help of a command.
+const exitHelp = `EXIT STATUS
+===========
+
+0 on success, 1 on failure, 2 if what was asked cannot be had (bad input, no such
+fabric, something that this host lacks), 130 if interrupted.
+`
+
+// inputError is an error that the user can mend: exit status 2.
+type inputError struct{ err error }
+
+func (e *inputError) Error() string { return e.err.Error() }
+func (e *inputError) Unwrap() error { return e.err }
+
+// badInput is an inputError with this text.
+func badInput(format string, args ...any) error {
+	return &inputError{fmt.Errorf(format, args...)}
+}
+
+// exitError passes the exit status of a child through. Nothing is printed for it
+// unless Err is set.
+type exitError struct {
+	Code int
+	Err  error
+}
+
+func (e *exitError) Error() string {
+	if e.Err != nil {
+		return e.Err.Error()
+	}
+	return fmt.Sprintf("exit status %d", e.Code)
+}
+
+func (e *exitError) Unwrap() error { return e.Err }
+
+// invalidError is a verdict of INVALID under --strict: exit status 3.
+type invalidError struct{ Reasons []string }
+
+func (e *invalidError) Error() string {
+	return "the verdict is INVALID: " + strings.Join(e.Reasons, "; ")
+}
+
+// interrupted is err of a command whose context was cancelled.
+func interrupted(err error) error {
+	var exit *exitError
+	if errors.Is(err, context.Canceled) || errors.As(err, &exit) {
+		return err
+	}
+	return fmt.Errorf("%w (%w)", context.Canceled, err)
+}
+
+// exitStatus is the exit status for the error of a command.
+func exitStatus(err error) int {
+	var (
+		exit    *exitError
+		invalid *invalidError
+		input   *inputError
+	)
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, &exit):
+		return exit.Code
+	case errors.As(err, &invalid):
+		return exitInvalid
+	case errors.Is(err, context.Canceled):
+		return exitInterrupted
+	case errors.As(err, &input), configs.IsUserError(err), errors.Is(err, state.ErrNotUsable):
+		return exitInput
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrExist), errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.ENOSPC):
+		return exitInput
+	}
+	return exitFailure
+}
+
+// report writes err to stderr as one line: the cause and the next step; as JSON
+// if the command was asked for JSON.
+func report(g *global, args []string, err error) {
+	var exit *exitError
+	if err == nil || errors.As(err, &exit) && exit.Err == nil {
+		return
+	}
+	text := strings.Join(strings.Fields(err.Error()), " ")
+	if g.JSON || asksForJSON(args) {
+		line, _ := json.Marshal(struct {
+			Error      string `json:"error"`
+			ExitStatus int    `json:"exit_status"`
+		}{text, exitStatus(err)})
+		fmt.Fprintf(g.Stderr, "%s\n", line)
+		return
+	}
+	fmt.Fprintf(g.Stderr, "ddlemu: %s\n", text)
+}
+
+// asksForJSON says whether args have --json, for errors that came before it was
+// parsed.
+func asksForJSON(args []string) bool {
+	if i := slices.Index(args, "--"); i >= 0 {
+		args = args[:i]
+	}
+	return slices.Contains(args, "--json")
+}
+
+// flagError is a wrong flag of cmd, with its name in front and what to do behind.
+func flagError(cmd *cobra.Command, err error) error {
+	var value *pflag.InvalidValueError
+	if errors.As(err, &value) {
+		return badInput("--%s: %w", value.GetFlag().Name, value.Unwrap())
+	}
+	var missing *pflag.NotExistError
+	if errors.As(err, &missing) {
+		var names []string
+		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+		if near := configs.Nearest(missing.GetSpecifiedName(), names); len(near) > 0 {
+			return badInput("%w: did you mean --%s? See `%s --help`", err, strings.Join(near, " or --"), cmd.CommandPath())
+		}
+	}
+	return badInput("%w: see `%s --help`", err, cmd.CommandPath())
+}
+
+// noArgs refuses arguments.
+func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return badInput("%s takes no argument, %q was given: see `%[1]s --help`", cmd.CommandPath(), args[0])
+	}
+	return nil
+}
+
+// atMostOneArg refuses a second argument.
+func atMostOneArg(cmd *cobra.Command, args []string) error {
+	if len(args) > 1 {
+		return badInput("%s takes one argument at most, %q is too many: see `%[1]s --help`", cmd.CommandPath(), args[1])
+	}
+	return nil
+}

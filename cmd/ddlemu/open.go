@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/ddlemu/ddlemu/shaper/fabric"
+	"github.com/ddlemu/ddlemu/shaper/state"
+)
+
+const libraryEnv = "LD_LIBRARY_PATH"
+
+const upHint = "bring one up with `ddlemu up --profile eth10` (`ddlemu profiles` lists them)"
+
+// dirPath is the folder of the fabrics of user uid.
+func (g *global) dirPath(uid int) string {
+	if g.Dir != "" {
+		return g.Dir
+	}
+	if path := g.Getenv(dirEnv); path != "" {
+		return path
+	}
+	return state.DefaultDir(uid)
+}
+
+// openDir opens the folder of fabrics, making it when create is set. Without
+// create the error wraps fs.ErrNotExist when there is none.
+func (g *global) openDir(create bool) (*state.Dir, error) {
+	uid, err := g.uid()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := state.OpenDir(g.dirPath(uid), uid, create)
+	if err != nil {
+		// Whatever is wrong with the folder is for the user to mend.
+		return nil, &inputError{err}
+	}
+	return dir, nil
+}
+
+// named is the name of the fabric that the user named, "" if none.
+func (g *global) named() string {
+	if g.Fabric != "" {
+		return g.Fabric
+	}
+	return g.Getenv(fabricEnv)
+}
+
+// opened is a fabric that is up, and its folder.
+type opened struct {
+	Dir  *state.Dir
+	File *state.File
+}
+
+// Close closes both.
+func (o *opened) Close() {
+	// There is nothing to do about a failed unmap of a file that is read only by
+	// its owner's tools.
+	_ = o.File.Close()
+	_ = o.Dir.Close()
+}
+
+// open opens the fabric that the user named with --fabric or DDLEMU_FABRIC, else
+// the only one that somebody brought up. That there is none, or several, is an
+// error with status 2 that says what to do; "none" wraps fs.ErrNotExist.
+func (g *global) open() (*opened, error) {
+	dir, err := g.openDir(false)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, g.noFabric(g.named())
+	}
+	if err != nil {
+		return nil, err
+	}
+	name := g.named()
+	if name == "" {
+		if name, err = dir.Only(); err != nil {
+			dir.Close()
+			return nil, badInput("%w or with --fabric", err)
+		}
+	}
+	if name == "" {
+		dir.Close()
+		return nil, g.noFabric("")
+	}
+	file, err := g.openIn(dir, name)
+	if err != nil {
+		dir.Close()
+		return nil, err
+	}
+	return &opened{dir, file}, nil
+}
+
+// openIn opens the fabric called name.
+func (g *global) openIn(dir *state.Dir, name string) (*state.File, error) {
+	if err := state.CheckName(name); err != nil {
+		return nil, &inputError{err}
+	}
+	file, err := dir.Open(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		names, _ := dir.Names()
+		if len(names) == 0 {
+			return nil, g.noFabric(name)
+		}
+		return nil, badInput("fabric %s is not up in %s: there are %s: %w", name, dir.Path, strings.Join(names, ", "), fs.ErrNotExist)
+	}
+	return file, err
+}
+
+// noFabric says that there is no fabric.
+func (g *global) noFabric(name string) error {
+	uid, err := g.uid()
+	if err != nil {
+		return err
+	}
+	what := "no fabric is up"
+	if name != "" {
+		what = "fabric " + name + " is not up, nor is any other"
+	}
+	return &inputError{&notUpError{fmt.Sprintf("%s in %s: %s", what, g.dirPath(uid), upHint)}}
+}
+
+// notUpError is an fs.ErrNotExist in the user's words.
+type notUpError struct{ text string }
+
+func (e *notUpError) Error() string        { return e.text }
+func (e *notUpError) Is(target error) bool { return target == fs.ErrNotExist }
+
+// create brings up fab under the given name. Nothing is left behind on error.
+func (g *global) create(fab *fabric.Fabric, name string) (*opened, error) {
+	if err := state.CheckName(name); err != nil {
+		return nil, badInput("%w: give --name", err)
+	}
+	spec, err := state.SpecOf(fab, name)
+	if err != nil {
+		return nil, err
+	}
+	uid, err := g.uid()
+	if err != nil {
+		return nil, err
+	}
+	path := g.dirPath(uid)
+	_, statErr := os.Lstat(path)
+	dir, err := g.openDir(true)
+	if err != nil {
+		return nil, err
+	}
+	file, err := dir.Create(spec)
+	if err != nil {
+		dir.Close()
+		if errors.Is(statErr, fs.ErrNotExist) {
+			os.Remove(path) // only if it is empty, so never what somebody else put there meanwhile
+		}
+		return nil, err
+	}
+	return &opened{dir, file}, nil
+}
+
+// environment is what a job needs in its environment to run on a fabric, as
+// NAME=value: the fabric, its folder if that is not the default one, and the
+// plugin, if it is where ddlemu is.
+func (g *global) environment(o *opened) []string {
+	var env []string
+	if uid, err := g.uid(); err == nil && o.Dir.Path != state.DefaultDir(uid) {
+		path := o.Dir.Path
+		if abs, err := filepath.Abs(path); err == nil {
+			path = abs
+		}
+		env = append(env, dirEnv+"="+path)
+	}
+	env = append(env, fabricEnv+"="+o.File.Name(), "NCCL_NET_PLUGIN=goemu")
+	if lib := pluginDir(); lib != "" {
+		if old := g.Getenv(libraryEnv); old != "" {
+			lib += ":" + old
+		}
+		env = append(env, libraryEnv+"="+lib)
+	}
+	return env
+}
+
+// pluginDir is the folder of libgoemu.so as it is built and installed: lib beside
+// the folder of this program. "" if it is not there.
+func pluginDir() string {
+	exe, err := os.Executable()
+	if err != nil {
+		return ""
+	}
+	if real, err := filepath.EvalSymlinks(exe); err == nil {
+		exe = real
+	}
+	dir := filepath.Join(filepath.Dir(filepath.Dir(exe)), "lib")
+	if _, err := os.Stat(filepath.Join(dir, "libgoemu.so")); err != nil {
+		return ""
+	}
+	return dir
+}
+
+// printEnvironment writes environment as lines to paste into a shell.
+func (g *global) printEnvironment(o *opened) {
+	for _, v := range g.environment(o) {
+		name, value, _ := strings.Cut(v, "=")
+		if name == libraryEnv {
+			fmt.Fprintf(g.Stdout, "export %s=%s${%[1]s:+:$%[1]s}\n", name, quote(pluginDir()))
+			continue
+		}
+		fmt.Fprintf(g.Stdout, "export %s=%s\n", name, quote(value))
+	}
+	if pluginDir() == "" {
+		fmt.Fprintf(g.Stdout, "# libgoemu.so is not beside ddlemu: put its folder into %s\n", libraryEnv)
+	}
+}
+
+// quote is s as a word for a shell.
+func quote(s string) string {
+	if s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./:-+,@%=") == "" {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/user"
+	"runtime/debug"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/ddlemu/ddlemu/configs"
+)
+
+// Variables that every command reads.
+const (
+	dirEnv    = "DDLEMU_DIR"
+	fabricEnv = "DDLEMU_FABRIC"
+	sudoEnv   = "SUDO_UID"
+)
+
+// global is what all commands share: the flags of every command and the world
+// outside, so that tests can give another one.
+type global struct {
+	Dir    string // folder of fabrics; empty for DDLEMU_DIR or the default
+	Owner  string // user whose fabrics are meant; empty for SUDO_UID or the caller
+	Fabric string // the fabric meant; empty for DDLEMU_FABRIC or the only one
+	JSON   bool
+
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+	Getenv         func(string) string
+}
+
+// addFabricFlag adds --fabric for a command that works on a fabric that is up.
+func (g *global) addFabricFlag(fs *pflag.FlagSet) {
+	fs.StringVar(&g.Fabric, "fabric", "", "`name` of the fabric (default: $"+fabricEnv+", else the only one that is up)")
+}
+
+// addJSONFlag adds --json for a command that prints data.
+func (g *global) addJSONFlag(fs *pflag.FlagSet) {
+	fs.BoolVar(&g.JSON, "json", false, "print JSON, errors included")
+}
+
+// printJSON writes v to standard output.
+func (g *global) printJSON(v any) error {
+	e := json.NewEncoder(g.Stdout)
+	e.SetIndent("", "  ")
+	if err := e.Encode(v); err != nil {
+		return fmt.Errorf("write JSON: %w", err)
+	}
+	return nil
+}
+
+// warn writes a line to standard error.
+func (g *global) warn(format string, args ...any) {
+	fmt.Fprintf(g.Stderr, "ddlemu: warning: "+format+"\n", args...)
+}
+
+// uid is the user whose fabrics are meant: --owner, under sudo who called it, else
+// the caller.
+func (g *global) uid() (int, error) {
+	me := os.Getuid()
+	if g.Owner == "" {
+		if text := g.Getenv(sudoEnv); text != "" && me == 0 {
+			uid, err := strconv.ParseUint(text, 10, 31)
+			if err != nil {
+				return 0, badInput("%s: %q is not a user number: unset it, or give --owner", sudoEnv, text)
+			}
+			return int(uid), nil
+		}
+		return me, nil
+	}
+	uid, err := strconv.ParseUint(g.Owner, 10, 31)
+	if err != nil {
+		u, err := user.Lookup(g.Owner)
+		if err != nil {
+			return 0, badInput("--owner: there is no user %q: give a name or a number", g.Owner)
+		}
+		// On Linux a user's id is a number.
+		uid, _ = strconv.ParseUint(u.Uid, 10, 31)
+	}
+	if me != 0 && int(uid) != me {
+		return 0, badInput("--owner: only root can work on the fabrics of user %d: use sudo", uid)
+	}
+	return int(uid), nil
+}
+
+func newRootCommand(g *global) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "ddlemu",
+		Short: "Run NCCL on a network that you do not have",
+		Long: `ddlemu makes one machine behave like a cluster. NCCL loads its net plugin
+libgoemu.so, and every byte between two emulated nodes crosses an emulated link
+with the bandwidth, latency, jitter and loss that a fabric asks for. Each run ends
+with a verdict on whether this host really carried that.
+
+Bandwidths are bits per second (100Gbps, 25Gbit; 12.5GB/s for bytes), latencies Go
+durations (5us, 1.2ms), sizes as nccl-tests writes them (8, 64K, 1G).
+
+` + exitHelp,
+		Example: `  # what NCCL would do on 400 Gb/s InfiniBand
+  ddlemu bench allreduce --profile ndr400 --ranks 2
+
+  # a fabric for any job that loads the plugin
+  ddlemu up --profile eth10 --nodes 2
+  NCCL_NET_PLUGIN=libgoemu.so torchrun --nproc-per-node 2 train.py
+  ddlemu shape --bw 1Gbps --lat 1ms
+  ddlemu down`,
+		Version:       version(),
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return nil
+			}
+			return unknownCommand(cmd, args[0])
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.SetVersionTemplate("ddlemu {{.Version}}\n")
+	root.SetFlagErrorFunc(flagError)
+	root.SetIn(g.Stdin)
+	root.SetOut(g.Stdout)
+	root.SetErr(g.Stderr)
+	root.CompletionOptions.HiddenDefaultCmd = true
+	fs := root.PersistentFlags()
+	fs.StringVar(&g.Dir, "dir", "", "`folder` of the fabrics (default: $"+dirEnv+", else /dev/shm/ddlemu-UID)")
+	fs.StringVar(&g.Owner, "owner", "", "`user` whose fabrics are meant; only for root (default: under sudo who called it)")
+	root.AddCommand(
+		newProfilesCommand(g),
+		newUpCommand(g),
+		newDownCommand(g),
+		newShapeCommand(g),
+		newStatusCommand(g),
+		newGCCommand(g),
+		newBenchCommand(g),
+	)
+	return root
+}
+
+// unknownCommand offers the commands that are most like name.
+func unknownCommand(cmd *cobra.Command, name string) error {
+	var names []string
+	for _, c := range cmd.Commands() {
+		if c.IsAvailableCommand() {
+			names = append(names, c.Name())
+		}
+	}
+	if near := configs.Nearest(name, names); len(near) > 0 {
+		return badInput("%q is not a command: did you mean %s?", name, strings.Join(near, " or "))
+	}
+	return badInput("%q is not a command: there are %s", name, strings.Join(names, ", "))
+}
+
+// version is the module's version and the commit that it was built from.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "(unknown)"
+	}
+	v := info.Main.Version
+	if v == "" {
+		v = "(devel)"
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" && !strings.Contains(v, s.Value[:min(12, len(s.Value))]) {
+			v += " " + s.Value[:min(12, len(s.Value))]
+		}
+	}
+	return v
+}

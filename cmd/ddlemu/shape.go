@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/shaper/fabric"
+	"github.com/ddlemu/ddlemu/shaper/state"
+)
+
+// Of the fabric that shape brings up when there is none.
+const (
+	defaultName    = "default"
+	defaultProfile = "loopback"
+)
+
+type shapeOptions struct {
+	Link string // pattern; empty for all
+	Node int    // -1 for none
+
+	MTU, Header, Framing int
+	Up, Down             bool
+
+	flags *pflag.FlagSet
+}
+
+func (o *shapeOptions) AddFlags(fs *pflag.FlagSet) {
+	configs.AddLinkFlags(fs)
+	fs.IntVar(&o.MTU, "mtu", 0, "`bytes` of a packet, headers included")
+	fs.IntVar(&o.Header, "header", 0, "`bytes` of a packet that are not payload")
+	fs.IntVar(&o.Framing, "framing", 0, "`bytes` on the line around each packet")
+	fs.BoolVar(&o.Up, "up", false, "bring the links up")
+	fs.BoolVar(&o.Down, "down", false, "take the links down")
+	fs.StringVar(&o.Link, "link", "", "`links` to change: A:B for both directions, 'A>B' for one, as node0:node1 or node0.nic1:node1.nic1 (default: all)")
+	fs.IntVar(&o.Node, "node", -1, "change all links of node `N`")
+	o.flags = fs
+}
+
+func newShapeCommand(g *global) *cobra.Command {
+	o := &shapeOptions{}
+	cmd := &cobra.Command{
+		Use:   "shape",
+		Short: "Change the links of a fabric, live",
+		Long: `Change the links of the fabric that is up. It takes effect within a segment's time,
+for running jobs too. What is not given stays as it is.
+
+With no fabric up, bring up one of two nodes with these links, called "` + defaultName + `", and
+print the environment that a job needs to run on it.
+
+With --json, print what is in force afterwards as "ddlemu status --json" does; with
+nothing to change, print it as it is.
+
+` + exitHelp,
+		Example: `  ddlemu shape --bw 100Gbps --lat 5us
+  ddlemu shape --loss 0.1% --link 'node0>node1'
+  ddlemu shape --down --node 1
+  ddlemu shape --json`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return runShape(cmd.Context(), g, o) },
+	}
+	o.AddFlags(cmd.Flags())
+	g.addFabricFlag(cmd.Flags())
+	g.addJSONFlag(cmd.Flags())
+	return cmd
+}
+
+// runShape changes links, or brings up a fabric that has them.
+func runShape(_ context.Context, g *global, o *shapeOptions) error {
+	patch, err := o.patch()
+	if err != nil {
+		return err
+	}
+	pattern, err := o.pattern()
+	if err != nil {
+		return err
+	}
+	if patch.Empty() && !g.JSON {
+		return badInput("nothing to change is given: give --bw, --lat, --jitter, --loss, --queue, --mtu, --header, --framing, --up or --down")
+	}
+	up, err := g.open()
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && !patch.Empty() && !g.anyUp():
+		return g.shapeNew(pattern, patch)
+	case err != nil:
+		return err
+	}
+	defer up.Close()
+	if patch.Empty() {
+		return g.printStatus(up.File)
+	}
+	return g.shapeOld(up.File, pattern, patch)
+}
+
+// patch is the change that the flags ask for.
+func (o *shapeOptions) patch() (configs.LinkPatch, error) {
+	p, err := configs.LinkFlags(o.flags)
+	if err != nil {
+		return p, err
+	}
+	for name, field := range map[string]struct {
+		value *int
+		dst   **int
+	}{"mtu": {&o.MTU, &p.MTU}, "header": {&o.Header, &p.Header}, "framing": {&o.Framing, &p.Framing}} {
+		if o.flags.Changed(name) {
+			*field.dst = field.value
+		}
+	}
+	switch {
+	case o.Up && o.Down:
+		return p, badInput("both --up and --down are given: give one of them")
+	case o.Up || o.Down:
+		up := o.Up
+		p.Up = &up
+	}
+	return p, nil
+}
+
+// pattern is the links that the flags name.
+func (o *shapeOptions) pattern() (string, error) {
+	switch {
+	case o.Node >= 0 && o.Link != "":
+		return "", badInput("both --link and --node are given: give one of them")
+	case o.flags.Changed("node") && o.Node < 0:
+		return "", badInput("--node: %d is not a node: nodes count from 0", o.Node)
+	case o.Node >= 0:
+		return fmt.Sprintf("node%d", o.Node), nil
+	case o.Link == "" || o.Link == "all":
+		return "*", nil
+	}
+	if _, err := configs.ParsePattern(o.Link); err != nil {
+		return "", badInput("--link: %w", err)
+	}
+	return o.Link, nil
+}
+
+// anyUp says whether the folder has any fabric at all.
+func (g *global) anyUp() bool {
+	dir, err := g.openDir(false)
+	if err != nil {
+		return false
+	}
+	defer dir.Close()
+	names, err := dir.Names()
+	return err != nil || len(names) > 0
+}
+
+// shapeNew brings up a fabric of two nodes whose links are changed by patch.
+func (g *global) shapeNew(pattern string, patch configs.LinkPatch) error {
+	c, err := configs.Load(configs.Source{Default: defaultProfile, Getenv: g.Getenv})
+	if err != nil {
+		return err
+	}
+	if pattern == "*" {
+		c.Shape(patch)
+	} else {
+		c.Links = append(c.Links, configs.LinkOverride{Match: pattern, LinkPatch: patch})
+	}
+	fab, err := fabric.New(c)
+	if err != nil {
+		return err
+	}
+	name := firstOf(g.named(), defaultName)
+	up, err := g.create(fab, name)
+	if err != nil {
+		return err
+	}
+	defer up.Close()
+	up.File.Event("up, by shape")
+	if g.JSON {
+		return g.printStatus(up.File)
+	}
+	fmt.Fprintf(g.Stdout, "no fabric was up, so this one is now:\n")
+	g.printUp(fab, name)
+	g.printEnvironment(up)
+	return nil
+}
+
+// shapeOld changes a fabric that is up.
+func (g *global) shapeOld(file *state.File, pattern string, patch configs.LinkPatch) error {
+	fab, err := file.Fabric()
+	if err != nil {
+		return err
+	}
+	before := file.Hops()
+	changed, err := file.Shape(pattern, patch)
+	if err != nil {
+		return err
+	}
+	after := file.Hops()
+	var changes []change
+	for _, hop := range changed {
+		if after[hop].Kind == state.Link {
+			changes = append(changes, change{
+				from: fab.NICName(after[hop].Src), to: fab.NICName(after[hop].Dst),
+				what: difference(fabric.LinkOf(before[hop].Spec), fabric.LinkOf(after[hop].Spec)),
+			})
+		}
+	}
+	if len(changed) > 0 {
+		file.Event(eventOf(pattern, &patch))
+	}
+	g.warnPorts(fab, after, changed)
+	if g.JSON {
+		return g.printStatus(file)
+	}
+	printChanges(g.Stdout, changes)
+	return nil
+}
+
+// printStatus prints the state of a fabric as JSON.
+func (g *global) printStatus(file *state.File) error {
+	s, err := statusOf(file)
+	if err != nil {
+		return err
+	}
+	return g.printJSON(s)
+}
+
+// warnPorts says so if a link is now faster than the port it comes out of, which
+// only a change of the whole node raises.
+func (g *global) warnPorts(fab *fabric.Fabric, hops []state.HopStatus, changed []int) {
+	for _, hop := range changed {
+		h := hops[hop]
+		if h.Kind != state.Link {
+			continue
+		}
+		link := fabric.LinkOf(h.Spec).Bandwidth
+		for _, port := range []int{2 * h.Src, 2*h.Dst + 1} {
+			limit := fabric.LinkOf(hops[port].Spec).Bandwidth
+			if limit != 0 && (link == 0 || link > limit) {
+				g.warn("link %s has %s, but port %s has %s: change the ports too with --node or without --link", fab.HopName(hop), link, fab.HopName(port), limit)
+				return
+			}
+		}
+	}
+}
+
+// eventOf is a change as a line of the fabric's log.
+func eventOf(pattern string, p *configs.LinkPatch) string {
+	var parts []string
+	add := func(name string, given bool, value any) {
+		if given {
+			parts = append(parts, fmt.Sprintf("%s=%v", name, value))
+		}
+	}
+	l := configs.Link{}
+	p.Apply(&l)
+	add("bw", p.Bandwidth != nil, l.Bandwidth)
+	add("lat", p.Latency != nil, l.Latency)
+	add("jitter", p.Jitter != nil, l.Jitter)
+	add("loss", p.Loss != nil, l.Loss)
+	add("queue", p.Queue != nil, l.Queue)
+	add("mtu", p.MTU != nil, l.MTU)
+	add("header", p.Header != nil, l.Header)
+	add("framing", p.Framing != nil, l.Framing)
+	add("up", p.Up != nil, l.Up)
+	return "shape " + pattern + " " + strings.Join(parts, " ")
+}

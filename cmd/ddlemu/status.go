@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/ddlemu/ddlemu/shaper/state"
+)
+
+type statusOptions struct {
+	Last bool
+}
+
+func (o *statusOptions) AddFlags(fs *pflag.FlagSet) {
+	fs.BoolVar(&o.Last, "last", false, "show the last job, also after its processes were killed, with its verdict")
+}
+
+func newStatusCommand(g *global) *cobra.Command {
+	o := &statusOptions{}
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "Show what is up and what it has carried",
+		Long: `Show the fabric that is up, or all of them if there are several and none is named:
+what is in force on each link, what it has carried, and the jobs on it.
+
+With --last, show the last job of all fabrics and its verdict.
+
+` + exitHelp,
+		Example: `  ddlemu status
+  ddlemu status --json | jq '.links[] | select(.drops > 0)'
+  ddlemu status --last`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return runStatus(cmd.Context(), g, o) },
+	}
+	o.AddFlags(cmd.Flags())
+	g.addFabricFlag(cmd.Flags())
+	g.addJSONFlag(cmd.Flags())
+	return cmd
+}
+
+// runStatus prints the state of one fabric or of all.
+func runStatus(_ context.Context, g *global, o *statusOptions) error {
+	dir, err := g.openDir(false)
+	if errors.Is(err, fs.ErrNotExist) {
+		return g.noFabric(g.named())
+	}
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	if o.Last {
+		return g.printLast(dir)
+	}
+	names, err := dir.Names()
+	if err != nil {
+		return err
+	}
+	if name := g.named(); name != "" {
+		names = []string{name}
+	}
+	switch len(names) {
+	case 0:
+		return g.noFabric("")
+	case 1:
+		s, err := g.readStatus(dir, names[0])
+		if err != nil {
+			return err
+		}
+		if g.JSON {
+			return g.printJSON(s)
+		}
+		s.print(g.Stdout)
+		return nil
+	}
+	return g.printAll(dir, names)
+}
+
+// readStatus is the state of the fabric called name.
+func (g *global) readStatus(dir *state.Dir, name string) (*fabricStatus, error) {
+	file, err := g.openIn(dir, name)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return statusOf(file)
+}
+
+// printAll prints every fabric; those that cannot be used are told on standard
+// error and do not hide the others.
+func (g *global) printAll(dir *state.Dir, names []string) error {
+	all := []*fabricStatus{}
+	for _, name := range names {
+		s, err := g.readStatus(dir, name)
+		switch {
+		case errors.Is(err, fs.ErrNotExist): // taken down meanwhile
+		case errors.Is(err, state.ErrNotUsable):
+			g.warn("%v", err)
+		case err != nil:
+			return err
+		default:
+			all = append(all, s)
+		}
+	}
+	if g.JSON {
+		return g.printJSON(struct {
+			Fabrics []*fabricStatus `json:"fabrics"`
+		}{all})
+	}
+	for i, s := range all {
+		if i > 0 {
+			fmt.Fprintln(g.Stdout)
+		}
+		s.print(g.Stdout)
+	}
+	return nil
+}

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"time"
+
+	"github.com/ddlemu/ddlemu/shaper/fabric"
+	"github.com/ddlemu/ddlemu/shaper/state"
+)
+
+// fabricStatus is the state of a fabric, as --json prints it. Fields may be added,
+// none renamed. All times are those of the emulated network unless said otherwise.
+type fabricStatus struct {
+	Fabric      string       `json:"fabric"`
+	Links       []linkStatus `json:"links"`
+	Profile     string       `json:"profile"`
+	Transport   string       `json:"transport"`
+	Nodes       int          `json:"nodes"`
+	GPUsPerNode int          `json:"gpus_per_node"` // 0 = the job's ranks / nodes
+	NICsPerNode int          `json:"nics_per_node"`
+	TimeScale   int          `json:"time_scale"`
+	Seed        uint64       `json:"seed"`
+	UpNs        int64        `json:"up_ns"` // real time since it was brought up
+
+	Ports        []portStatus        `json:"ports"`
+	Jobs         []jobStatus         `json:"jobs"`
+	Participants []participantStatus `json:"participants"`
+	Events       []eventStatus       `json:"events"`
+
+	summary string
+}
+
+// linkStatus is what is in force on a link and what it has carried. Messages are
+// those delivered to jobs that are still in the fabric's books.
+type linkStatus struct {
+	From         string  `json:"from"`
+	To           string  `json:"to"`
+	BandwidthBps uint64  `json:"bandwidth_bps"` // 0 = unlimited
+	LatencyNs    int64   `json:"latency_ns"`
+	JitterNs     int64   `json:"jitter_ns"`
+	Loss         float64 `json:"loss"` // long-run probability per packet
+	Up           bool    `json:"up"`
+	Bytes        uint64  `json:"bytes"` // of payload, retransmissions included
+	Messages     uint64  `json:"messages"`
+	Drops        uint64  `json:"drops"` // segments
+	Jitter       string  `json:"jitter"`
+	LossModel    string  `json:"loss_model"`
+	Queue        string  `json:"queue"`
+	MTU          int     `json:"mtu"`
+	Header       int     `json:"header"`
+	Framing      int     `json:"framing"`
+	WireBytes    uint64  `json:"wire_bytes"`
+}
+
+// portStatus is one direction of a NIC's port.
+type portStatus struct {
+	NIC          string `json:"nic"`
+	Direction    string `json:"direction"` // tx or rx
+	BandwidthBps uint64 `json:"bandwidth_bps"`
+	Queue        string `json:"queue"`
+	Bytes        uint64 `json:"bytes"`
+	WireBytes    uint64 `json:"wire_bytes"`
+	Drops        uint64 `json:"drops"`
+}
+
+// jobStatus is one job that runs or has run on the fabric.
+type jobStatus struct {
+	Job      int      `json:"job"`
+	Running  bool     `json:"running"`
+	Joined   int      `json:"joined"`
+	Left     int      `json:"left"`
+	Died     int      `json:"died"`
+	Reasons  []string `json:"reasons"` // why its figures are INVALID, apart from what was measured
+	Messages uint64   `json:"messages"`
+	Bytes    uint64   `json:"bytes"`
+}
+
+// participantStatus is one process that takes part.
+type participantStatus struct {
+	Slot         int    `json:"slot"`
+	Job          int    `json:"job"`
+	Rank         int    `json:"rank"`
+	Node         int    `json:"node"`
+	World        int    `json:"world"`
+	PID          int    `json:"pid"` // in its own pid namespace
+	Alive        bool   `json:"alive"`
+	MemoryUsed   uint64 `json:"memory_used_bytes"` // shared memory
+	MemoryBudget uint64 `json:"memory_budget_bytes"`
+	GPU          string `json:"gpu"`
+}
+
+// eventStatus is a line of the fabric's log.
+type eventStatus struct {
+	AtNs int64  `json:"at_ns"` // real time since the fabric was brought up
+	Text string `json:"text"`
+}
+
+// statusOf reads the state of a fabric. Ranks that died are in the list once more
+// and then only in their job's count.
+func statusOf(file *state.File) (*fabricStatus, error) {
+	fab, err := file.Fabric()
+	if err != nil {
+		return nil, err
+	}
+	fixed := file.Fixed()
+	s := &fabricStatus{
+		Fabric: file.Name(), Profile: file.Profile(), Transport: fab.Config.Transport.Kind,
+		Nodes: fixed.Nodes, GPUsPerNode: fixed.GPUsPerNode, NICsPerNode: fixed.NICsPerNode, TimeScale: fixed.TimeScale, Seed: fixed.Seed,
+		UpNs: state.Now() - fixed.Created, summary: summary(fab),
+		Links: []linkStatus{}, Ports: []portStatus{}, Jobs: []jobStatus{}, Participants: []participantStatus{}, Events: []eventStatus{},
+	}
+	for _, p := range file.Participants() {
+		s.Participants = append(s.Participants, participantStatus{
+			Slot: p.Slot, Job: p.Job, Rank: p.Rank, Node: p.Node, World: p.World, PID: p.PID, Alive: p.Alive,
+			MemoryUsed: p.Rings, MemoryBudget: p.Budget, GPU: p.GPU,
+		})
+	}
+	file.Reap()
+	messages := s.addJobs(file)
+	for i, h := range file.Hops() {
+		s.addHop(fab, h, messages[i])
+	}
+	for _, e := range file.Events() {
+		s.Events = append(s.Events, eventStatus{AtNs: int64(e.Time), Text: e.Text})
+	}
+	return s, nil
+}
+
+// addJobs adds the jobs and returns the messages of all of them by hop.
+func (s *fabricStatus) addJobs(file *state.File) map[int]uint64 {
+	messages := map[int]uint64{}
+	for _, j := range file.Jobs() {
+		s.Jobs = append(s.Jobs, jobStatusOf(j, messages))
+	}
+	return messages
+}
+
+// jobStatusOf reads a job and adds its messages by hop to messages, if not nil.
+func jobStatusOf(j state.Job, messages map[int]uint64) jobStatus {
+	st := j.Status()
+	job := jobStatus{
+		Job: j.Index(), Running: st.Running, Joined: st.Joined, Left: st.Left, Died: st.Died, Reasons: append([]string{}, st.Reasons.Words()...),
+	}
+	for hop := range st.Cells {
+		for _, c := range st.Cells[hop].Size {
+			if messages != nil {
+				messages[hop] += c.Messages
+			}
+			job.Messages += c.Messages
+			job.Bytes += c.Bytes
+		}
+	}
+	return job
+}
+
+func (s *fabricStatus) addHop(fab *fabric.Fabric, h state.HopStatus, messages uint64) {
+	l := fabric.LinkOf(h.Spec)
+	if h.Kind != state.Link {
+		direction := "tx"
+		if h.Kind == state.RxPort {
+			direction = "rx"
+		}
+		s.Ports = append(s.Ports, portStatus{
+			NIC: fab.NICName(h.Src), Direction: direction, BandwidthBps: uint64(l.Bandwidth), Queue: l.Queue.String(),
+			Bytes: h.Counters.Bytes, WireBytes: h.Counters.Wire, Drops: h.Counters.Drops,
+		})
+		return
+	}
+	s.Links = append(s.Links, linkStatus{
+		From: fab.NICName(h.Src), To: fab.NICName(h.Dst),
+		BandwidthBps: uint64(l.Bandwidth), LatencyNs: int64(l.Latency), JitterNs: int64(l.Jitter.Value), Loss: l.Loss.Mean(), Up: l.Up,
+		Bytes: h.Counters.Bytes, Messages: messages, Drops: h.Counters.Drops,
+		Jitter: l.Jitter.String(), LossModel: l.Loss.String(), Queue: l.Queue.String(), MTU: l.MTU, Header: l.Header, Framing: l.Framing,
+		WireBytes: h.Counters.Wire,
+	})
+}
+
+// lastJob is the job that ended last in a fabric's books, or began last if one is
+// running; false if there is none.
+func lastJob(file *state.File) (state.Job, int64, bool) {
+	var (
+		last state.Job
+		at   int64
+		ok   bool
+	)
+	for _, j := range file.Jobs() {
+		s := j.Status()
+		if when := max(s.Started, s.Ended); !ok || when > at {
+			last, at, ok = j, when, true
+		}
+	}
+	return last, at, ok
+}
+
+// span prints the real time that a job has taken.
+func span(s state.JobStatus) string {
+	end := s.Ended
+	if s.Running {
+		end = state.Now()
+	}
+	return ago(time.Duration(max(end-s.Started, 0)))
+}

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/ddlemu/ddlemu/shaper/state"
+	"github.com/ddlemu/ddlemu/shaper/verdict"
+)
+
+// printLast prints the last job of all fabrics, or of the one that is named.
+func (g *global) printLast(dir *state.Dir) error {
+	names, err := dir.Names()
+	if err != nil {
+		return err
+	}
+	if name := g.named(); name != "" {
+		names = []string{name}
+	}
+	var (
+		last   *state.File
+		job    state.Job
+		latest int64
+		open   []*state.File
+	)
+	defer func() {
+		for _, file := range open {
+			file.Close()
+		}
+	}()
+	for _, name := range names {
+		file, err := g.openIn(dir, name)
+		if errors.Is(err, state.ErrNotUsable) && g.named() == "" {
+			g.warn("%v", err)
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		open = append(open, file)
+		file.Reap()
+		if j, at, ok := lastJob(file); ok && (last == nil || at > latest) {
+			last, job, latest = file, j, at
+		}
+	}
+	if last == nil {
+		return badInput("no job has run on a fabric that is up in %s: start one with `ddlemu run`", dir.Path)
+	}
+	return g.printJob(last, job)
+}
+
+// lastStatus is a job and its verdict under --json.
+type lastStatus struct {
+	Fabric string    `json:"fabric"`
+	Job    jobStatus `json:"job"`
+	verdict.Verdict
+}
+
+func (g *global) printJob(file *state.File, job state.Job) error {
+	fab, err := file.Fabric()
+	if err != nil {
+		return err
+	}
+	s := job.Status()
+	v := verdict.Judge(verdict.Input{TimeScale: file.Fixed().TimeScale, Job: s, Hops: file.Hops(), Name: fab.HopName})
+	if g.JSON {
+		return g.printJSON(lastStatus{file.Name(), jobStatusOf(job, nil), v})
+	}
+	when := "has run for"
+	if !s.Running {
+		when = "ran for"
+	}
+	fmt.Fprintf(g.Stdout, "job %d on fabric %s %s %s: %d ranks joined, %d left, %d died\n", job.Index(), file.Name(), when, span(s), s.Joined, s.Left, s.Died)
+	fmt.Fprintf(g.Stdout, "verdict: %s\n", v.Word)
+	for _, r := range v.Reasons {
+		fmt.Fprintf(g.Stdout, "  %s\n", r)
+	}
+	return nil
+}

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+
+	"github.com/ddlemu/ddlemu/configs/units"
+)
+
+// shownEvents is how many of the last events the text form shows.
+const shownEvents = 8
+
+// print writes the state for people.
+func (s *fabricStatus) print(w io.Writer) {
+	fmt.Fprintf(w, "fabric %s: %s, %s; up for %s\n\n", s.Fabric, s.summary, s.Transport, ago(time.Duration(s.UpNs)))
+	s.printLinks(w)
+	s.printJobs(w)
+	s.printEvents(w)
+}
+
+func (s *fabricStatus) printLinks(w io.Writer) {
+	t := newTable(w, "from", "to", "bandwidth ", "latency ", "jitter", "loss", "queue", "state", "bytes ", "messages ", "drops ")
+	for _, l := range s.Links {
+		state := "up"
+		if !l.Up {
+			state = "DOWN"
+		}
+		t.AppendRow(table.Row{
+			l.From, l.To, units.Bandwidth(l.BandwidthBps), time.Duration(l.LatencyNs), l.Jitter, l.LossModel, l.Queue, state,
+			volume(l.Bytes), l.Messages, l.Drops,
+		})
+	}
+	t.Render()
+}
+
+func (s *fabricStatus) printJobs(w io.Writer) {
+	for _, j := range s.Jobs {
+		state := "over"
+		if j.Running {
+			state = "running"
+		}
+		fmt.Fprintf(w, "\njob %d: %s, %d joined, %d left, %d died; %s in %d messages\n", j.Job, state, j.Joined, j.Left, j.Died, volume(j.Bytes), j.Messages)
+		for _, r := range j.Reasons {
+			fmt.Fprintf(w, "  INVALID: %s\n", r)
+		}
+	}
+	if len(s.Participants) == 0 {
+		return
+	}
+	fmt.Fprintln(w)
+	t := newTable(w, "job ", "rank ", "node ", "pid ", "state", "shared memory ", "of ", "GPU")
+	for _, p := range s.Participants {
+		state := "alive"
+		if !p.Alive {
+			state = "DEAD"
+		}
+		t.AppendRow(table.Row{p.Job, p.Rank, p.Node, p.PID, state, kibibytes(p.MemoryUsed), kibibytes(p.MemoryBudget), p.GPU})
+	}
+	t.Render()
+}
+
+func (s *fabricStatus) printEvents(w io.Writer) {
+	events := s.Events[max(len(s.Events)-shownEvents, 0):]
+	if len(events) == 0 {
+		return
+	}
+	fmt.Fprintln(w)
+	for _, e := range events {
+		fmt.Fprintf(w, "%10s  %s\n", "+"+ago(time.Duration(e.AtNs)), strings.TrimSpace(e.Text))
+	}
+}
+
+// kibibytes prints an amount of memory.
+func kibibytes(n uint64) string { return fmt.Sprintf("%d KiB", n>>10) }

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
+
+	"github.com/ddlemu/ddlemu/configs/units"
+)
+
+// newTable is a table without borders with this header, to be rendered to w.
+// Columns whose names end in a space are aligned right.
+func newTable(w io.Writer, header ...string) table.Writer {
+	t := table.NewWriter()
+	t.SetOutputMirror(w)
+	style := table.StyleDefault
+	style.Options = table.Options{}
+	style.Box.PaddingLeft, style.Box.PaddingRight = "", "  "
+	style.Format.Header = text.FormatDefault
+	t.SetStyle(style)
+	t.SuppressTrailingSpaces()
+	row := table.Row{}
+	var columns []table.ColumnConfig
+	for i, name := range header {
+		right := strings.HasSuffix(name, " ")
+		row = append(row, strings.TrimSpace(name))
+		if right {
+			columns = append(columns, table.ColumnConfig{Number: i + 1, Align: text.AlignRight, AlignHeader: text.AlignRight})
+		}
+	}
+	t.AppendHeader(row)
+	t.SetColumnConfigs(columns)
+	return t
+}
+
+// rate prints bytes per second as people write network rates: "118.7 MB/s".
+func rate(bytesPerSecond float64) string {
+	if bytesPerSecond == 0 {
+		return units.Unlimited.String()
+	}
+	return prefixed(bytesPerSecond) + "B/s"
+}
+
+// volume prints bytes with SI prefixes, as rates have them.
+func volume(bytes uint64) string { return prefixed(float64(bytes)) + "B" }
+
+func prefixed(x float64) string {
+	prefixes := []string{"", "k", "M", "G", "T", "P", "E"}
+	i := 0
+	for x >= 999.5 && i < len(prefixes)-1 {
+		x /= 1000
+		i++
+	}
+	return fmt.Sprintf("%.3g %s", x, prefixes[i])
+}
+
+// ago prints a duration that is only of interest roughly.
+func ago(d time.Duration) string {
+	switch {
+	case d < time.Second:
+		return d.Round(time.Millisecond).String()
+	case d < time.Minute:
+		return d.Round(100 * time.Millisecond).String()
+	}
+	return d.Round(time.Second).String()
+}

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/shaper/fabric"
+)
+
+// sourceOptions say which fabric a command is to bring up.
+type sourceOptions struct {
+	Profile, File string
+
+	flags *pflag.FlagSet // those that change the fabric
+}
+
+// AddFlags adds --profile, -f and all flags that change a fabric.
+func (o *sourceOptions) AddFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&o.Profile, "profile", "", "`name` of a built-in profile (default: $"+configs.ProfileEnv+")")
+	fs.StringVarP(&o.File, "file", "f", "", "fabric `file` (default: $"+configs.FileEnv+")")
+	configs.AddFabricFlags(fs)
+	configs.AddLinkFlags(fs)
+	o.flags = fs
+}
+
+// load is the fabric asked for. fallback names the profile to take if nothing
+// else does; empty for an error then.
+func (o *sourceOptions) load(g *global, fallback string) (*fabric.Fabric, error) {
+	c, err := configs.Load(configs.Source{Profile: o.Profile, File: o.File, Default: fallback, Flags: o.flags, Getenv: g.Getenv})
+	if err != nil {
+		return nil, err
+	}
+	return fabric.New(c)
+}
+
+type upOptions struct {
+	sourceOptions
+	Name string
+}
+
+func (o *upOptions) AddFlags(fs *pflag.FlagSet) {
+	o.sourceOptions.AddFlags(fs)
+	fs.StringVar(&o.Name, "name", "", "`name` of the fabric (default: the profile's)")
+}
+
+func newUpCommand(g *global) *cobra.Command {
+	o := &upOptions{}
+	cmd := &cobra.Command{
+		Use:   "up [--profile P | -f FILE]",
+		Short: "Bring up a fabric",
+		Long: `Bring up a fabric from a profile or a file, changed by the flags, and print the
+environment that a job needs to run on it. It stays up until "ddlemu down".
+
+Before, this host is measured for a moment: a warning says so if the fabric asks for
+more than it can carry at its time scale.
+
+` + exitHelp,
+		Example: `  ddlemu up --profile roce100 --nodes 4
+  ddlemu up --profile eth10 --lat 1ms --loss 0.01% --name lossy
+  ddlemu up -f fabric.yaml
+  eval "$(ddlemu up --profile eth1 | grep ^export)"`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return runUp(cmd.Context(), g, o) },
+	}
+	o.AddFlags(cmd.Flags())
+	g.addJSONFlag(cmd.Flags())
+	return cmd
+}
+
+// runUp brings up a fabric and prints what came up.
+func runUp(ctx context.Context, g *global, o *upOptions) error {
+	fab, err := o.load(g, "")
+	if err != nil {
+		return err
+	}
+	name := o.Name
+	if name == "" {
+		name = fab.Config.Name
+	}
+	up, err := g.create(fab, name)
+	if errors.Is(err, fs.ErrExist) {
+		return g.upAlready(name)
+	}
+	if err != nil {
+		return err
+	}
+	defer up.Close()
+	up.File.Event("up")
+	if g.JSON {
+		s, err := statusOf(up.File)
+		if err != nil {
+			return err
+		}
+		return g.printJSON(s)
+	}
+	g.printUp(fab, name)
+	g.printEnvironment(up)
+	return nil
+}
+
+// upAlready says what runs under a name that is wanted.
+func (g *global) upAlready(name string) error {
+	next := fmt.Sprintf("take it down with `ddlemu down %s`, change it with `ddlemu shape --fabric %[1]s`, or give --name", name)
+	dir, err := g.openDir(false)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	file, err := dir.Open(name)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	fab, err := file.Fabric()
+	if err != nil {
+		return err
+	}
+	return badInput("fabric %s is up already (%s), with %s on it: %s", name, describe(fab), count(len(file.Participants()), "rank"), next)
+}
+
+// printUp says what came up.
+func (g *global) printUp(fab *fabric.Fabric, name string) {
+	fmt.Fprintf(g.Stdout, "fabric %s is up: %s\n", name, describe(fab))
+}
+
+// describe is a fabric, as it was brought up, in one line.
+func describe(fab *fabric.Fabric) string {
+	c := &fab.Config
+	s := fmt.Sprintf("%s, links of %s and %s, %s", summary(fab), c.Link.Bandwidth, c.Link.Latency, c.Transport.Kind)
+	if len(c.Links) > 0 {
+		s += ", some of them otherwise"
+	}
+	return s
+}
+
+// summary is what does not change about a fabric.
+func summary(fab *fabric.Fabric) string {
+	c := &fab.Config
+	s := fmt.Sprintf("profile %s, %s, %s each", c.Name, count(c.Nodes, "node"), count(c.NICsPerNode, "NIC"))
+	if k := fab.TimeScale(); k != 1 {
+		s += fmt.Sprintf(", time scale %d", k)
+	}
+	return s
+}
+
+// count is n things in words.
+func count(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
