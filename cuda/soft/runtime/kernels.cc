@@ -69,7 +69,13 @@ cudaError_t launch(cudaFunction_t function, unsigned grid, unsigned block, const
 
 using namespace soft;
 
-SOFT_API int ddlemuSoftKnowsNccl(int nccl_version) { return softexec_version(nccl_version) == 0; }
+SOFT_API int ddlemuSoftKnowsNccl(int nccl_version) {
+  Registry &r = registry();
+  std::lock_guard<std::mutex> lock(r.mu);
+  const bool known = softexec_version(nccl_version) == 0;
+  if (r.version != 0) softexec_version(r.version);  // asking selects
+  return known;
+}
 
 SOFT_API void ddlemuSoftRegisterKernels(int nccl_version, const ddlemuSoftKernel *kernels, size_t count) {
   Registry &r = registry();

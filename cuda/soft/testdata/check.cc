@@ -2,11 +2,18 @@
 // One rank of a check: runs NCCL's collectives on the software CUDA and compares every element on every rank with
 // what it must be.
 //
-//   check RANK RANKS ID_FILE [corrupt] [quick|bench]
+//   check RANK RANKS ID_FILE [MODE] [corrupt]
 //
-// Rank 0 writes the unique id to ID_FILE. "corrupt" changes one bit of one input on the last rank, so that the check
-// must fail. Exit status: 0 all right, 1 wrong elements, 2 an error of CUDA or NCCL.
+// Rank 0 writes the unique id to ID_FILE. MODE is one of
+//   full, quick   every collective that there is; quick leaves out some types and operators
+//   allreduce     that alone, for algorithms that others don't have
+//   bench         times of AllReduce
+//   cycle         30 times init, one collective, destroy: threads, files and memory must not grow
+//   abort         rank 0 aborts an AllReduce that the others never join
+// "corrupt" changes one bit of one input on the last rank, so that the check must fail.
+// Exit status: 0 all right, 1 wrong elements or a leak, 2 an error of CUDA or NCCL.
 #include <cuda_runtime.h>
+#include <dirent.h>
 #include <nccl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -226,6 +233,24 @@ static void bench(size_t bytes, int repeat) {
   if (rank == 0) printf("allreduce %zu bytes: %.3f ms\n", bytes, (now() - start) / repeat * 1e3);
 }
 
+static int entries(const char *folder) {
+  DIR *d = opendir(folder);
+  int n = 0;
+  while (readdir(d)) n++;
+  closedir(d);
+  return n;
+}
+
+static long resident_kib(const char *key) {
+  FILE *f = fopen("/proc/self/status", "r");
+  char line[256];
+  long kib = 0;
+  while (fgets(line, sizeof line, f))
+    if (!strncmp(line, key, strlen(key))) kib = atol(line + strlen(key));
+  fclose(f);
+  return kib;
+}
+
 static ncclUniqueId share_id(const std::string &file) {
   ncclUniqueId id;
   if (rank == 0) {
@@ -241,30 +266,71 @@ static ncclUniqueId share_id(const std::string &file) {
   return id;
 }
 
+static void init(const std::string &file) { NCCL(ncclCommInitRank(&comm, ranks, share_id(file), rank)); }
+
+// cycle measures after a few rounds, when NCCL's own once-only allocations are done.
+static void cycle(const std::string &file) {
+  int threads = 0, files = 0;
+  long device = 0, host = 0;
+  for (int round = 0; round < 30; round++) {
+    init(file + "." + std::to_string(round));
+    all_reduce(ncclFloat32, ncclSum, 100003, true);
+    NCCL(ncclCommDestroy(comm));
+    if (round != 5) continue;
+    threads = entries("/proc/self/task"), files = entries("/proc/self/fd");
+    device = resident_kib("RssShmem:"), host = resident_kib("RssAnon:");
+  }
+  const int more_threads = entries("/proc/self/task") - threads, more_files = entries("/proc/self/fd") - files;
+  const long more_device = resident_kib("RssShmem:") - device, more_host = resident_kib("RssAnon:") - host;
+  printf("rank %d: after 24 more rounds: %+d threads, %+d files, %+ld KiB on the device, %+ld KiB on the host\n", rank,
+         more_threads, more_files, more_device, more_host);
+  if (more_threads > 0 || more_files > 0 || more_device > 64 || more_host > 24 * 256) wrong++;
+}
+
+static void abort_early() {
+  Buffer b(1 << 20);
+  if (rank == 0) {
+    NCCL(ncclAllReduce(b.data(), b.data(), b.bytes / 4, ncclFloat32, ncclSum, comm, stream));
+    usleep(100000);
+    if (cudaStreamQuery(stream) != cudaErrorNotReady) wrong++;
+  } else {
+    usleep(200000);
+  }
+  const double start = now();
+  NCCL(ncclCommAbort(comm));
+  CUDA(cudaStreamSynchronize(stream));
+  printf("rank %d: aborted in %.3f s\n", rank, now() - start);
+}
+
 int main(int argc, char **argv) {
   if (argc < 4) return 2;
   rank = atoi(argv[1]);
   ranks = atoi(argv[2]);
-  bool quick = false, measure = false;
-  for (int i = 4; i < argc; i++) {
-    corrupt |= !strcmp(argv[i], "corrupt");
-    quick |= !strcmp(argv[i], "quick");
-    measure |= !strcmp(argv[i], "bench");
-  }
+  const std::string mode = argc > 4 ? argv[4] : "full";
+  corrupt = argc > 5 && !strcmp(argv[5], "corrupt");
   int devices, version;
   CUDA(cudaGetDeviceCount(&devices));
   CUDA(cudaSetDevice(rank % devices));
   CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
   NCCL(ncclGetVersion(&version));
-  const ncclUniqueId id = share_id(argv[3]);
   const double start = now();
-  NCCL(ncclCommInitRank(&comm, ranks, id, rank));
+  if (mode == "cycle") {
+    cycle(argv[3]);
+    return wrong ? 1 : 0;
+  }
+  init(argv[3]);
   const double ready = now();
-  if (measure) {
+  if (mode == "abort") {
+    abort_early();
+    return wrong ? 1 : 0;
+  }
+  if (mode == "bench") {
     for (size_t bytes : {size_t(8), size_t(64 << 10), size_t(1 << 20), size_t(16 << 20)})
       bench(bytes, bytes < (1 << 20) ? 50 : 10);
+  } else if (mode == "allreduce") {
+    for (size_t count : {size_t(1), size_t(1027), size_t(300001)}) all_reduce(ncclFloat32, ncclSum, count, false);
   } else {
-    check_all(quick);
+    check_all(mode == "quick");
   }
   const double end = now();
   NCCL(ncclCommDestroy(comm));

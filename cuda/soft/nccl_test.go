@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package soft
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ddlemu/ddlemu/cuda/soft/setup/softbuild"
+)
+
+// nccls returns the folders of the relinked NCCLs, the default one first.
+func nccls(t *testing.T, dir string) []softbuild.Package {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(dir, softbuild.SummaryFile))
+	if err != nil {
+		t.Fatalf("%v; run `make build` first", err)
+	}
+	var s softbuild.Summary
+	if err := json.Unmarshal(data, &s); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range s.Refused {
+		t.Logf("NCCL %s of %s is not used: %s", r.Version, r.Source, r.Reason)
+	}
+	if len(s.NCCL) == 0 || (len(s.NCCL) < 2 && len(s.Refused) == 0) {
+		t.Fatalf("%d NCCLs in %s, want 2; run `make build` again", len(s.NCCL), dir)
+	}
+	return s.NCCL
+}
+
+// checkProgram is compiled as a user would compile it.
+func checkProgram(t *testing.T, dir string) string {
+	t.Helper()
+	return compile(t, "check", "-O2", "-Wall", "-Wextra", "-Werror", "testdata/check.cc", "-I"+dir+"/include", "-L"+dir+"/lib", "-lnccl", "-lcudart")
+}
+
+// job is one run of the check program.
+type job struct {
+	ranks, nodes int
+	mode         string
+	settings     []string
+}
+
+// run starts the job's ranks and returns what they said, and the worst exit status; -1 for a rank that was killed.
+func (j job) run(t *testing.T, program, dir, nccl string) (string, int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	id := filepath.Join(t.TempDir(), "id")
+	var out strings.Builder
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	worst := 0
+	for rank := range j.ranks {
+		args := append([]string{fmt.Sprint(rank), fmt.Sprint(j.ranks), id}, strings.Fields(j.mode)...)
+		cmd := exec.CommandContext(ctx, program, args...)
+		cmd.Env = environment(append([]string{
+			"LD_LIBRARY_PATH=" + filepath.Join(dir, nccl) + ":" + dir + "/lib",
+			"NCCL_SOCKET_IFNAME=lo",
+			fmt.Sprintf("NCCL_HOSTID=node%d", rank*j.nodes/j.ranks),
+		}, j.settings...)...)
+		wg.Go(func() {
+			said, err := cmd.CombinedOutput()
+			mu.Lock()
+			defer mu.Unlock()
+			out.Write(said)
+			var exit *exec.ExitError
+			switch {
+			case errors.As(err, &exit):
+				worst = max(worst, exit.ExitCode())
+				if exit.ExitCode() < 0 {
+					worst = -1
+				}
+			case err != nil:
+				t.Error(err)
+			}
+			if err != nil {
+				cancel() // the others would wait for this rank
+			}
+		})
+	}
+	wg.Wait()
+	return out.String(), worst
+}
+
+func TestNCCL(t *testing.T) {
+	dir := built(t)
+	program := checkProgram(t, dir)
+	jobs := []struct {
+		name string
+		job  job
+	}{
+		{"1 rank", job{1, 1, "full", nil}},
+		{"2 nodes", job{2, 2, "full", nil}},
+		{"2 nodes LL", job{2, 2, "quick", []string{"NCCL_PROTO=LL"}}},
+		{"2 nodes LL128", job{2, 2, "quick", []string{"NCCL_PROTO=LL128"}}},
+		{"2 nodes Simple", job{2, 2, "quick", []string{"NCCL_PROTO=Simple"}}},
+		{"2 nodes Tree", job{2, 2, "allreduce", []string{"NCCL_ALGO=Tree"}}},
+		{"4 nodes Ring", job{4, 4, "quick", []string{"NCCL_ALGO=Ring"}}},
+		{"4 nodes Tree", job{4, 4, "allreduce", []string{"NCCL_ALGO=Tree"}}},
+		{"2x2 ranks", job{4, 2, "quick", nil}},
+		{"init and destroy", job{2, 2, "cycle", nil}},
+		{"abort", job{2, 2, "abort", nil}},
+	}
+	for _, n := range nccls(t, dir) {
+		for _, tt := range jobs {
+			t.Run(n.NCCL+"/"+tt.name, func(t *testing.T) {
+				out, status := tt.job.run(t, program, dir, n.Dir)
+				t.Log("\n" + out)
+				if status != 0 {
+					t.Errorf("exit status %d", status)
+				}
+			})
+		}
+	}
+}
+
+// A wrong element must be found on every rank that it reaches.
+func TestCorruptionIsSeen(t *testing.T) {
+	dir := built(t)
+	program := checkProgram(t, dir)
+	for _, n := range nccls(t, dir) {
+		t.Run(n.NCCL, func(t *testing.T) {
+			out, status := job{2, 2, "allreduce corrupt", nil}.run(t, program, dir, n.Dir)
+			if status != 1 || !strings.Contains(out, "want") {
+				t.Errorf("exit status %d, want 1; said:\n%s", status, out)
+			}
+		})
+	}
+}

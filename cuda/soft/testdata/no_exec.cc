@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: Apache-2.0
+// Stands in for the executor where the runtime is tested alone under a sanitizer: it knows the same versions and runs
+// nothing.
+#include "../exec/exec.h"
+
+int softexec_version(int nccl_version) { return nccl_version == 22203 || nccl_version == 22907 ? 0 : -1; }
+int softexec_run(const struct softexec_launch *) { return 801; }
