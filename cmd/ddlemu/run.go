@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/cuda/locate"
+	"github.com/ddlemu/ddlemu/shaper/fabric"
+	"github.com/ddlemu/ddlemu/shaper/job"
+)
+
+// runOptions are the flags of run.
+type runOptions struct {
+	Profile, File string
+	NCCL          string
+	Soft, Strict  bool
+	flags         *pflag.FlagSet
+}
+
+// AddFlags adds the flags.
+func (o *runOptions) AddFlags(g *global, fs *pflag.FlagSet) {
+	o.flags = fs
+	fs.StringVar(&o.Profile, "profile", "", "`name` of a profile (see `ddlemu profiles`)")
+	fs.StringVarP(&o.File, "file", "f", "", "`file` that describes the fabric")
+	fs.StringVar(&g.Fabric, "fabric", "", "`name` of a fabric that is up, to run on it instead of one of the job's own")
+	fs.BoolVar(&o.Soft, "soft-cuda", false, "put the software CUDA and its NCCL in front of LD_LIBRARY_PATH")
+	fs.StringVar(&o.NCCL, "nccl", "", "`version` of NCCL for the software CUDA (2.22 or 2.29)")
+	fs.BoolVar(&o.Strict, "strict", false, "exit with status 3 when the command succeeds but the verdict is INVALID")
+	configs.AddFabricFlags(fs)
+	configs.AddLinkFlags(fs)
+}
+
+func newRunCommand(g *global) *cobra.Command {
+	var o runOptions
+	cmd := &cobra.Command{
+		Use:   "run [flags] -- COMMAND [ARG...]",
+		Short: "Run a job on an emulated fabric",
+		Long: `Brings up a fabric for one job, runs the command with the environment that leads
+NCCL to it, takes the fabric down and prints the verdict. Each rank's node comes from
+its launcher's variables (RANK and so on) or DDLEMU_NODE.
+
+The time scale is 1 unless --time-scale says otherwise. With another one the job's
+compute is not slowed, so only figures of the links mean something.
+
+EXIT STATUS
+===========
+
+That of the command. 3 when it succeeds and the verdict is INVALID, with --strict;
+1 when it cannot be started, 2 for bad input, 130 if interrupted.
+`,
+		Example: `  ddlemu run --profile eth10 --nodes 2 -- torchrun --nproc-per-node 2 train.py
+  ddlemu run --profile ndr400 --lat 10us --soft-cuda -- ./my-nccl-program`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return badInput("run needs a command: ddlemu run --profile eth10 -- COMMAND")
+			}
+			return nil
+		},
+		RunE: func(_ *cobra.Command, args []string) error { return runRun(g, &o, args) },
+	}
+	o.AddFlags(g, cmd.Flags())
+	cmd.Flags().SetInterspersed(false)
+	return cmd
+}
+
+func runRun(g *global, o *runOptions, args []string) error {
+	env, err := o.libraries(g)
+	if err != nil {
+		return err
+	}
+	j, err := o.start(g)
+	if err != nil {
+		return err
+	}
+	if k := j.Fabric.TimeScale(); k != 1 {
+		g.warn("time scale %d: the job's compute is not slowed, so only figures of the links mean something", k)
+	}
+	status, err := command(g, append(env, j.Env()...), args)
+	v := j.Verdict()
+	if cerr := j.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		return err
+	}
+	printVerdict(g.Stderr, v)
+	switch {
+	case status != 0:
+		return &exitError{Code: status}
+	case o.Strict && !v.Valid:
+		return &exitError{Code: exitInvalid}
+	}
+	return nil
+}
+
+// start brings up the job's fabric, or opens the one that is shared.
+func (o *runOptions) start(g *global) (*job.Job, error) {
+	if g.Fabric != "" {
+		if o.Profile != "" || o.File != "" {
+			return nil, badInput("--fabric %s names a fabric that is up: leave out --profile and --file", g.Fabric)
+		}
+		dir, err := g.openDir(false)
+		if err != nil {
+			return nil, err
+		}
+		return job.Share(dir, g.Fabric)
+	}
+	c, err := configs.Load(configs.Source{Profile: o.Profile, File: o.File, Flags: o.flags, Getenv: g.Getenv})
+	if err != nil {
+		return nil, err
+	}
+	fab, err := fabric.New(c)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := g.openDir(true)
+	if err != nil {
+		return nil, err
+	}
+	return job.Start(dir, fab, "run")
+}
+
+// libraries is the environment that leads NCCL to the plugin, and to the software
+// CUDA if that was asked for.
+func (o *runOptions) libraries(g *global) ([]string, error) {
+	layout, err := locate.Find()
+	if err == nil {
+		err = layout.CheckPlugin()
+	}
+	if err != nil {
+		return nil, &inputError{err}
+	}
+	var libs locate.Libraries
+	if o.Soft {
+		if libs, err = layout.Soft(o.NCCL); err != nil {
+			return nil, &inputError{err}
+		}
+	} else if o.NCCL != "" {
+		return nil, badInput("--nccl %s chooses a version for the software CUDA: add --soft-cuda", o.NCCL)
+	}
+	env := []string{libs.Env(layout), "NCCL_NET_PLUGIN=goemu", "NCCL_NET=goemu"}
+	if g.Getenv("NCCL_SOCKET_IFNAME") == "" {
+		env = append(env, "NCCL_SOCKET_IFNAME=lo") // all ranks are on this host
+	}
+	return env, nil
+}
+
+// command runs args with env added to this process's environment, passes signals
+// on, and returns its exit status as a shell gives it.
+func command(g *global, env, args []string) (int, error) {
+	cmd := exec.Command(args[0], args[1:]...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = g.Stdin, g.Stdout, g.Stderr
+	cmd.Env = append(os.Environ(), env...)
+	signals := make(chan os.Signal, 8)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2)
+	defer signal.Stop(signals)
+	if err := cmd.Start(); err != nil {
+		if errors.Is(err, exec.ErrNotFound) {
+			return 0, badInput("%s: no such command", args[0])
+		}
+		return 0, fmt.Errorf("start %s: %w", strings.Join(args, " "), err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- cmd.Wait() }()
+	for {
+		select {
+		case s := <-signals:
+			// It may have ended by itself meanwhile.
+			_ = cmd.Process.Signal(s)
+		case err := <-done:
+			return exitCode(err)
+		}
+	}
+}
+
+// exitCode is the exit status for what Wait returned: 128 + N for signal N.
+func exitCode(err error) (int, error) {
+	var exit *exec.ExitError
+	if err == nil || !errors.As(err, &exit) {
+		return 0, err
+	}
+	if ws, ok := exit.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
+		return 128 + int(ws.Signal()), nil
+	}
+	return exit.ExitCode(), nil
+}

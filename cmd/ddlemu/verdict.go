@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+
+	"github.com/ddlemu/ddlemu/shaper/verdict"
+)
+
+// printVerdict writes what each link carried and how late, the reasons, and the
+// verdict as the last line.
+func printVerdict(w io.Writer, v verdict.Verdict) {
+	if len(v.Links) > 0 {
+		t := newTable(w, "link", "messages ", "bytes ", "model Gb/s ", "measured Gb/s ", "busy ", "idle ", "late p50 ", "late p99 ", "late max ", "late % ")
+		for _, l := range v.Links {
+			for i, c := range l.Classes {
+				row := table.Row{"", fmt.Sprintf("%d %s", c.Messages, c.Name), c.Bytes, "", "", "", ""}
+				if i == 0 {
+					row = table.Row{l.Name, row[1], c.Bytes, gbps(l.Asked), gbps(l.Got), l.Busy.Round(time.Microsecond), l.Idle.Round(time.Microsecond)}
+				}
+				t.AppendRow(append(row, c.P50, c.P99, c.Max, fmt.Sprintf("%.2f", c.LatePercent)))
+			}
+		}
+		t.Render()
+	}
+	for _, r := range v.Reasons {
+		fmt.Fprintf(w, "ddlemu: %s\n", r)
+	}
+	fmt.Fprintf(w, "verdict: %s\n", v.Word)
+}
+
+func gbps(bps float64) string { return fmt.Sprintf("%.4g", bps/1e9) }
