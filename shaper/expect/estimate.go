@@ -123,8 +123,8 @@ func (c *call) times(p *plan, build Builder, e *Estimate, limit float64) (timing
 	cost := float64(e.pieces) * stepsPerPiece * leastCalls
 	unit := p.period(most, e)
 	up := func(n int) int { return (n + unit - 1) / unit * unit }
-	long := up(max(c.loopsToFill(most, e), int(float64(most)*limit/2/max(cost, 1))))
-	more := up(long / 2)
+	long := up(max(c.loopsToFill(most, e), int(float64(most)*limit/3/max(cost, 1))))
+	more := long
 	if long < most {
 		long += (most - long) % unit
 	}
