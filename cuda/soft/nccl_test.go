@@ -51,7 +51,8 @@ type job struct {
 	settings     []string
 }
 
-// run starts the job's ranks and returns what they said, and the worst exit status; -1 for a rank that was killed.
+// run starts the job's ranks and returns what they said, and the worst exit status; 99 for a crash. A rank that ends
+// in the middle takes the others with it: they would wait for it for ever.
 func (j job) run(t *testing.T, program, dir, nccl string) (string, int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
@@ -75,21 +76,29 @@ func (j job) run(t *testing.T, program, dir, nccl string) (string, int) {
 			defer mu.Unlock()
 			out.Write(said)
 			var exit *exec.ExitError
-			switch {
-			case errors.As(err, &exit):
-				worst = max(worst, exit.ExitCode())
-				if exit.ExitCode() < 0 {
-					worst = -1
-				}
-			case err != nil:
+			if err != nil && !errors.As(err, &exit) {
 				t.Error(err)
+				cancel()
+				return
 			}
-			if err != nil {
-				cancel() // the others would wait for this rank
+			if err == nil || ctx.Err() != nil && exit.ExitCode() < 0 {
+				return
+			}
+			status := exit.ExitCode()
+			if status < 0 {
+				fmt.Fprintf(&out, "rank %d: %v\n", rank, err)
+				status = 99
+			}
+			worst = max(worst, status)
+			if status > 1 {
+				cancel()
 			}
 		})
 	}
 	wg.Wait()
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		t.Error("the ranks did not end in time")
+	}
 	return out.String(), worst
 }
 
