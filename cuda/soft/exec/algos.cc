@@ -8,42 +8,39 @@
 namespace softexec {
 namespace {
 
-// The tree's primitives are the same for every chunk; only the offset moves on.
+// The same primitive for every chunk. op starts with the first element's addresses.
 class PerChunk : public Schedule {
  public:
-  PerChunk(const Part &p, const Op &op) : part_(p), op_(op) {}
+  PerChunk(size_t count, size_t chunk, size_t elt, const Op &op) : left_(count), chunk_(chunk), elt_(elt), op_(op) {}
   bool more(Ops *ops) override {
-    if (at_ >= part_.size) return false;
-    op_.src_off = op_.dst_off = part_.offset + at_;
-    op_.n = std::min(part_.chunk, part_.size - at_);
+    if (left_ == 0) return false;
+    op_.n = std::min(chunk_, left_);
     ops->push_back(op_);
-    at_ += part_.chunk;
+    if (op_.src) op_.src += op_.n * elt_;
+    if (op_.dst) op_.dst += op_.n * elt_;
+    left_ -= op_.n;
     return true;
   }
 
  private:
-  Part part_;
+  size_t left_, chunk_, elt_;
   Op op_;
-  size_t at_ = 0;
 };
 
 // Chunks of bytes; at least one, even for nothing, since the other side counts steps.
-class P2pChunks : public Schedule {
+class P2pChunks : public PerChunk {
  public:
-  P2pChunks(bool sends, size_t bytes, size_t chunk) : sends_(sends), bytes_(bytes), chunk_(chunk) {}
+  P2pChunks(size_t bytes, size_t chunk, const Op &op) : PerChunk(bytes, chunk, 1, op), empty_(bytes == 0), op_(op) {}
   bool more(Ops *ops) override {
-    if (finished_) return false;
-    size_t n = std::min(chunk_, bytes_ - at_);
-    Op op = {!sends_, sends_, sends_ ? Buffer::kInput : Buffer::kNone, sends_ ? Buffer::kNone : Buffer::kOutput, at_, at_, n, false};
-    ops->push_back(op);
-    at_ += n;
-    finished_ = at_ == bytes_;
+    if (!empty_) return PerChunk::more(ops);
+    empty_ = false;
+    ops->push_back(op_);
     return true;
   }
 
  private:
-  bool sends_, finished_ = false;
-  size_t bytes_, chunk_, at_ = 0;
+  bool empty_;
+  Op op_;
 };
 
 std::vector<char *> children(const Comm &c, const Channel &ch, bool receives) {
@@ -59,7 +56,6 @@ Job collective_job(const Comm &c, const Func &f, const CollWork &w) {
   Job job;
   job.comm = &c;
   find_reduction(*c.layout, f.op, f.type, w.arg, &job.red);
-  job.input = w.send, job.output = w.recv;
   // The ring's all-reduce, all-gather and reduce-scatter work on chunks of four steps in two slices.
   bool big = f.algo == Algo::kRing && (f.coll == Coll::kAllReduce || f.coll == Coll::kAllGather || f.coll == Coll::kReduceScatter);
   if (big) job.slices_per_chunk = job.steps_per_slice = 2;
@@ -68,20 +64,22 @@ Job collective_job(const Comm &c, const Func &f, const CollWork &w) {
 
 // Reduces towards the root and broadcasts from there. The root does both at once; elsewhere the two directions run side by side.
 void start_tree(const Comm &c, const Channel &ch, const Func &f, const CollWork &w, const Part &part, Engines *out) {
-  constexpr Buffer kIn = Buffer::kInput, kOut = Buffer::kOutput, kNo = Buffer::kNone;
   bool leaf = ch.down[0] < 0;
+  size_t elt = type_size(f.type);
+  const char *in = w.send + part.offset * elt;
+  char *result = w.recv + part.offset * elt;
   auto add = [&](const Op &op, std::vector<char *> recv, std::vector<char *> send) {
     Job job = collective_job(c, f, w);
-    job.schedule = std::make_unique<PerChunk>(part, op);
+    job.schedule = std::make_unique<PerChunk>(part.size, part.chunk, elt, op);
     job.recv = std::move(recv), job.send = std::move(send);
     out->push_back(make_engine(f.proto, std::move(job)));
   };
   if (ch.up < 0) {
-    add({true, true, kIn, kOut, 0, 0, 0, true}, children(c, ch, true), children(c, ch, false));
+    add({true, true, in, result, 0, true}, children(c, ch, true), children(c, ch, false));
     return;
   }
-  add({!leaf, true, kIn, kNo, 0, 0, 0, false}, children(c, ch, true), {send_conn(c, ch, ch.up, 0)});
-  add({true, !leaf, kNo, kOut, 0, 0, 0, false}, {recv_conn(c, ch, ch.up, 0)}, children(c, ch, false));
+  add({!leaf, true, in, nullptr, 0, false}, children(c, ch, true), {send_conn(c, ch, ch.up, 0)});
+  add({true, !leaf, nullptr, result, 0, false}, {recv_conn(c, ch, ch.up, 0)}, children(c, ch, false));
 }
 
 // PAT sends to the ranks at distances 1, 2, 4, ... and receives from those at the same distances on the other side.
@@ -129,7 +127,7 @@ void start_collective(const Comm &c, const Channel &ch, const Func &f, const Col
     bool gather = f.coll == Coll::kAllGather;
     PatPeers peers = pat_peers(c, ch, gather);
     job.recv = std::move(peers.recv), job.send = std::move(peers.send);
-    out->push_back(make_pat(std::move(job), part, gather));
+    out->push_back(make_pat(std::move(job), w, part, gather));
     return;
   }
   job.schedule = ring_schedule(c, ch, f, w, part);
@@ -148,15 +146,23 @@ void start_p2p(const Comm &c, const Channel &ch, const P2pWork &w, Engines *out)
     Job job;
     job.comm = &c;
     job.step_bytes = c.p2p_chunk;
-    (sending ? job.input : job.output) = buf + begin;
     (sending ? job.send : job.recv) = {conn};
-    job.schedule = std::make_unique<P2pChunks>(sending, end - begin, chunk);
+    Op op = {!sending, sending, sending ? buf + begin : nullptr, sending ? nullptr : buf + begin, 0, false};
+    job.schedule = std::make_unique<P2pChunks>(end - begin, chunk, op);
     out->push_back(make_engine(ll ? kLL : kSimple, std::move(job)));
   };
   if (sends) add(true, w.send, w.send_ll, w.send_chunk, send_conn(c, ch, w.send_rank, 1));
   if (p2p_part(*c.layout, w, ch.id, w.recv_channels, w.recv_bytes, &begin, &end)) {
     add(false, w.recv, w.recv_ll, w.recv_chunk, recv_conn(c, ch, w.recv_rank, 1));
   }
+}
+
+void start_broadcasts(const Comm &c, const Channel &ch, const Batch &b, Engines *out) {
+  Job job;
+  job.comm = &c;
+  job.schedule = gatherv_schedule(c, b);
+  job.recv = {recv_conn(c, ch, ch.prev, 0)}, job.send = {send_conn(c, ch, ch.next, 0)};
+  out->push_back(make_engine(b.func->proto, std::move(job)));
 }
 
 std::vector<Link> links_of(const Comm &c, const Channel &ch, const Func &f, const Batch &b) {
@@ -171,7 +177,7 @@ std::vector<Link> links_of(const Comm &c, const Channel &ch, const Func &f, cons
     if (p2p_part(*c.layout, w, ch.id, w.send_channels, w.send_bytes, &begin, &end)) links.push_back({send_conn(c, ch, w.send_rank, 1), false});
     if (p2p_part(*c.layout, w, ch.id, w.recv_channels, w.recv_bytes, &begin, &end)) links.push_back({recv_conn(c, ch, w.recv_rank, 1), true});
   }
-  if (b.colls.empty()) return links;
+  if (b.colls.empty() && b.bcasts.empty()) return links;
   if (f.algo == Algo::kPat) {
     PatPeers peers = pat_peers(c, ch, f.coll == Coll::kAllGather);
     for (char *conn : peers.recv) links.push_back({conn, true});

@@ -16,6 +16,9 @@ void start_collective(const Comm &c, const Channel &ch, const Func &f, const Col
 // The same for one Send/Recv work: a send, a receive, both, or a copy within the rank.
 void start_p2p(const Comm &c, const Channel &ch, const P2pWork &w, Engines *out);
 
+// The same for all broadcasts of a batch.
+void start_broadcasts(const Comm &c, const Channel &ch, const Batch &b, Engines *out);
+
 // The connections that an algorithm uses, for checks before the start: pairs of connection and whether it receives.
 struct Link {
   char *conn;
@@ -24,6 +27,7 @@ struct Link {
 std::vector<Link> links_of(const Comm &c, const Channel &ch, const Func &f, const Batch &b);
 
 // Schedules of ring algorithms (ring.cc), by collective.
+std::unique_ptr<Schedule> gatherv_schedule(const Comm &c, const Batch &b);
 std::unique_ptr<Schedule> ring_schedule(const Comm &c, const Channel &ch, const Func &f, const CollWork &w, const Part &part);
 
 // Makes the engine for a protocol.

@@ -55,10 +55,20 @@ struct P2pWork {
   bool profiled;
 };
 
+// One of several broadcasts that a kernel does at once.
+struct BcastWork {
+  int depth;  // hops from the root, in the ring
+  size_t chunk;
+  const char *send;  // the root's
+  char *recv;
+  size_t bytes, done;
+};
+
 struct Batch {
   const Func *func;
-  std::vector<CollWork> colls;  // run one after another
-  std::vector<P2pWork> p2ps;    // run at the same time
+  std::vector<CollWork> colls;    // run one after another
+  std::vector<P2pWork> p2ps;      // run at the same time
+  std::vector<BcastWork> bcasts;  // take turns, chunk by chunk
 };
 
 // What one block of the grid does: batches one after another, all on one channel.

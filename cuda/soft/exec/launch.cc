@@ -54,6 +54,8 @@ struct Reader {
 
   bool coll(const char *w, const Func &f, Batch *b);
   bool p2p(const char *w, Batch *b);
+  bool bcast(const char *w, Batch *b);
+  bool work(WorkType type, const char *w, Batch *b);
   bool works(uint32_t flags, uint32_t base, uint64_t bitset, Batch *b, uint32_t *consumed);
   bool block(uint32_t first);
   bool check_func(const Func &f);
@@ -104,8 +106,28 @@ bool Reader::p2p(const char *w, Batch *b) {
   return true;
 }
 
+bool Reader::bcast(const char *w, Batch *b) {
+  BcastWork c;
+  c.depth = get<int>(w, l.bcast_depth), c.chunk = static_cast<size_t>(get<int>(w, l.bcast_chunk));
+  c.send = get<char *>(w, l.bcast_send), c.recv = get<char *>(w, l.bcast_recv);
+  c.bytes = get<uint64_t>(w, l.bcast_bytes), c.done = get<uint64_t>(w, l.bcast_done);
+  if (c.chunk == 0) return refuse("a broadcast with chunks of no size");
+  b->bcasts.push_back(c);
+  return true;
+}
+
+bool Reader::work(WorkType type, const char *w, Batch *b) {
+  if (type == kWorkP2p) return p2p(w, b);
+  return type == kWorkBcast ? bcast(w, b) : coll(w, *b->func, b);
+}
+
+// The kind of work that a function takes.
+WorkType work_type(const Func &f) {
+  if (f.coll == Coll::kSendRecv) return kWorkP2p;
+  return f.coll == Coll::kAllGatherV ? kWorkBcast : kWorkColl;
+}
+
 bool Reader::check_func(const Func &f) {
-  if (f.coll == Coll::kAllGatherV) return refuse("function " + f.name + " (batched broadcast)");
   if (f.type == Type::kF8e4m3 || f.type == Type::kF8e5m2) return refuse("function " + f.name + " (8-bit floats)");
   bool known = f.algo == Algo::kNone || f.algo == Algo::kRing || f.algo == Algo::kTree || f.algo == Algo::kPat;
   if (!known) return refuse("function " + f.name + " (NVLS and CollNet need hardware)");
@@ -117,20 +139,20 @@ bool Reader::check_func(const Func &f) {
 
 // Reads the works of one batch. Batches that extend another one are merged into it.
 bool Reader::works(uint32_t flags, uint32_t base, uint64_t bitset, Batch *b, uint32_t *consumed) {
-  uint32_t type = flags >> 15 & 3, func = flags >> 17;
+  WorkType type = static_cast<WorkType>(flags >> 15 & 3);
+  uint32_t func = flags >> 17;
   const std::vector<Func> &all = functions(l);
   if (type == kWorkCollReg) return refuse("registered user buffers (work type CollReg)");
-  if (type == kWorkBcast) return refuse("batched broadcast (AllGatherV)");
   if (func >= all.size()) return refuse("function number " + std::to_string(func) + ", which this NCCL version doesn't have");
   b->func = &all[func];
   if (!check_func(*b->func)) return false;
-  if ((type == kWorkP2p) != (b->func->coll == Coll::kSendRecv)) return refuse("work that doesn't fit its function " + b->func->name);
-  uint32_t size = type == kWorkP2p ? l.p2p_size : l.coll_size;
+  if (type != work_type(*b->func)) return refuse("work that doesn't fit its function " + b->func->name);
+  uint32_t size = type == kWorkP2p ? l.p2p_size : type == kWorkBcast ? l.bcast_size : l.coll_size;
   for (uint64_t left = bitset; left != 0; left &= left - 1) {
     uint32_t i = static_cast<uint32_t>(__builtin_ctzll(left));
     alignas(16) char w[kMaxWorkSize];
     if (!load(base + i * size, size, w)) return false;
-    if (!(type == kWorkP2p ? p2p(w, b) : coll(w, *b->func, b))) return false;
+    if (!work(type, w, b)) return false;
   }
   if (bitset != 0) *consumed = base + static_cast<uint32_t>(64 - __builtin_clzll(bitset)) * size;
   return true;

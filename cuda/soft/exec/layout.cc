@@ -59,6 +59,7 @@ Layout v2_29_7() {
   l.channels = 96;
   l.ch_ring_index = 32, l.ch_tree_up = 44, l.ch_tree_down = 48, l.ch_counter = 360;
   collective_at(l, 56);
+  l.bcast_depth = 0, l.bcast_chunk = 4, l.bcast_send = 8, l.bcast_recv = 16, l.bcast_bytes = 24, l.bcast_done = 32, l.bcast_size = 48;
   l.coll_profiler = 0x80000000, l.p2p_profiler = 0x40;
   l.coll_refuse[0] = {0x02000000, "registered user buffers (regUsed)"};
   l.coll_refuse[1] = {0x04000000, "user buffers registered with the net plugin (netRegUsed)"};

@@ -52,6 +52,7 @@ struct Layout {
   uint32_t coll_bits, coll_root, coll_recv, coll_send, coll_count_lo, coll_count_mid, coll_count_hi, coll_grains, coll_arg, coll_size;
   uint32_t p2p_send_addr, p2p_recv_addr, p2p_send_bytes, p2p_recv_bytes, p2p_send_rank, p2p_recv_rank;
   uint32_t p2p_channels, p2p_base, p2p_send_channels, p2p_recv_channels, p2p_send_chunk, p2p_recv_chunk, p2p_bits, p2p_size;
+  uint32_t bcast_depth, bcast_chunk, bcast_send, bcast_recv, bcast_bytes, bcast_done, bcast_size;  // if has_gather_v
   uint32_t coll_profiler, p2p_profiler;  // bit that asks for the device profiler, or 0
   Refusal coll_refuse[4];
   Refusal p2p_refuse[4];

@@ -18,15 +18,13 @@
 
 namespace softexec {
 
-enum class Buffer { kNone, kInput, kOutput };
-
-// One primitive. Offsets and n are in elements.
+// One primitive.
 struct Op {
   bool recv, send;
-  Buffer src;  // what is combined with the data received
-  Buffer dst;  // where the result goes, besides the peers
-  size_t src_off, dst_off, n;
-  bool post;  // the result is final: apply the operator's last step
+  const char *src;  // in the user's input, combined with what is received; null: nothing
+  char *dst;        // in the user's output, where the result goes, besides the peers; null: nowhere
+  size_t n;         // elements
+  bool post;        // the result is final: apply the operator's last step
 };
 
 using Ops = std::vector<Op>;
@@ -52,7 +50,6 @@ class Engine {
 struct Job {
   const Comm *comm = nullptr;
   Reduction red;
-  char *input = nullptr, *output = nullptr;
   std::unique_ptr<Schedule> schedule;
   std::vector<char *> recv, send;  // connections; at most three each, but for PAT
   int slices_per_chunk = 1;        // Simple only
@@ -65,7 +62,7 @@ std::unique_ptr<Engine> make_ll(Job job);
 std::unique_ptr<Engine> make_ll128(Job job);
 
 // PAT has primitives of its own: job's peers are those at distances 1, 2, 4, ..., in this order, and it has no schedule.
-std::unique_ptr<Engine> make_pat(Job job, const Part &part, bool gather);
+std::unique_ptr<Engine> make_pat(Job job, const CollWork &w, const Part &part, bool gather);
 
 // Copies bytes within this rank.
 std::unique_ptr<Engine> make_copy(char *dst, const char *src, size_t bytes);

@@ -89,13 +89,12 @@ class LinePrims : public Engine {
     size_t bytes = at < bytes_ ? std::min(n * Line::kData, bytes_ - at) : 0;
     WorkTimer t(bytes);
     Slice s = {};
-    auto user = [&](Buffer b, size_t off) { return (b == Buffer::kInput ? job_.input : job_.output) + off * job_.red.elt + at; };
-    if (op_->src != Buffer::kNone) s.src[s.nsrc++] = user(op_->src, op_->src_off);
+    if (op_->src) s.src[s.nsrc++] = op_->src + at;
     for (size_t p = 0; op_->recv && p < recv_.size(); p++) s.src[s.nsrc++] = data_[p];
     if (op_->send) s.dst[s.ndst++] = out_;
-    if (op_->dst != Buffer::kNone) s.dst[s.ndst++] = user(op_->dst, op_->dst_off);
+    if (op_->dst) s.dst[s.ndst++] = op_->dst + at;
     s.n = bytes / job_.red.elt;
-    s.pre_first = op_->src == Buffer::kInput;
+    s.pre_first = op_->src != nullptr;
     s.post = op_->post;
     reduce_copy(job_.red, s);
     if (op_->send) {

@@ -13,7 +13,8 @@ namespace {
 
 class Pat : public Engine {
  public:
-  Pat(Job job, const Part &part, bool gather) : job_(std::move(job)), part_(part), gather_(gather) {
+  Pat(Job job, const CollWork &w, const Part &part, bool gather)
+      : job_(std::move(job)), input_(w.send), output_(w.recv), part_(part), gather_(gather) {
     const Layout &l = *job_.comm->layout;
     for (char *c : job_.recv) recv_.emplace_back(l, c, kSimple);
     for (char *c : job_.send) send_.emplace_back(l, c, kSimple);
@@ -63,14 +64,14 @@ class Pat : public Engine {
     Slice slice = {};
     slice.n = count();
     if (gather_) {
-      slice.src[slice.nsrc++] = from ? from : own(job_.input);
+      slice.src[slice.nsrc++] = from ? from : own(input_);
       if (to) slice.dst[slice.ndst++] = to;
-      if (first) slice.dst[slice.ndst++] = everybody(job_.output, s.distance);
+      if (first) slice.dst[slice.ndst++] = everybody(output_, s.distance);
     } else {
-      if (!to) to = own(job_.output);
+      if (!to) to = own(output_);
       if (from) slice.src[slice.nsrc++] = from;
       if (first) {
-        slice.src[slice.nsrc++] = everybody(job_.input, s.distance);
+        slice.src[slice.nsrc++] = everybody(input_, s.distance);
       } else {
         slice.src[slice.nsrc++] = to;
       }
@@ -92,6 +93,7 @@ class Pat : public Engine {
   }
 
   Job job_;
+  char *input_, *output_;
   Part part_;
   bool gather_;
   std::vector<Conn> recv_, send_;  // by dimension
@@ -103,8 +105,8 @@ class Pat : public Engine {
 
 }  // namespace
 
-std::unique_ptr<Engine> make_pat(Job job, const Part &part, bool gather) {
-  return std::make_unique<Pat>(std::move(job), part, gather);
+std::unique_ptr<Engine> make_pat(Job job, const CollWork &w, const Part &part, bool gather) {
+  return std::make_unique<Pat>(std::move(job), w, part, gather);
 }
 
 }  // namespace softexec

@@ -65,9 +65,8 @@ class Simple : public Engine {
   void move(size_t n) {
     Slice s = {};
     size_t elt = job_.red.elt;
-    auto user = [&](Buffer b, size_t off) { return (b == Buffer::kInput ? job_.input : job_.output) + (off + done_) * elt; };
-    if (op_->src != Buffer::kNone) s.src[s.nsrc++] = user(op_->src, op_->src_off);
-    if (op_->dst != Buffer::kNone) s.dst[s.ndst++] = user(op_->dst, op_->dst_off);
+    if (op_->src) s.src[s.nsrc++] = op_->src + done_ * elt;
+    if (op_->dst) s.dst[s.ndst++] = op_->dst + done_ * elt;
     if (op_->recv) {
       for (Conn &c : recv_) {
         if (c.has_fifo() && job_.comm->layout->recv_writes_size) c.fifo().set_size(static_cast<ssize_t>(n * elt));
@@ -82,7 +81,7 @@ class Simple : public Engine {
     }
     if (n == 0) return;
     s.n = n;
-    s.pre_first = op_->src == Buffer::kInput;
+    s.pre_first = op_->src != nullptr;
     s.post = op_->post;
     WorkTimer t(n * elt);
     reduce_copy(job_.red, s);

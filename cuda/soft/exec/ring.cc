@@ -8,148 +8,152 @@
 namespace softexec {
 namespace {
 
-constexpr Buffer kIn = Buffer::kInput, kOut = Buffer::kOutput, kNo = Buffer::kNone;
-
-// Names as in NCCL's device code. in and out are offsets into the user's buffers.
-Op send(size_t in, size_t n) { return {false, true, kIn, kNo, in, 0, n, false}; }
-Op copy_send(size_t in, size_t out, size_t n) { return {false, true, kIn, kOut, in, out, n, false}; }
-Op recv(size_t out, size_t n) { return {true, false, kNo, kOut, 0, out, n, false}; }
-Op recv_copy_send(size_t out, size_t n) { return {true, true, kNo, kOut, 0, out, n, false}; }
-Op recv_reduce_send(size_t in, size_t n) { return {true, true, kIn, kNo, in, 0, n, false}; }
-Op recv_reduce_copy(size_t in, size_t out, size_t n) { return {true, false, kIn, kOut, in, out, n, true}; }
-Op recv_reduce_copy_send(size_t in, size_t out, size_t n) { return {true, true, kIn, kOut, in, out, n, true}; }
-
-// Common state: position in this channel's part of the data.
+// Common state: position in this channel's part of the data. The names of primitives are those of NCCL's device code; in and out are
+// offsets into the user's buffers, in elements.
 class Ring : public Schedule {
  public:
-  Ring(const Comm &c, const Channel &ch, const Part &p) : ch_(ch), part_(p), nranks_(static_cast<size_t>(c.nranks)) {}
+  Ring(const Comm &c, const Channel &ch, const Func &f, const CollWork &w, const Part &p)
+      : ch_(ch), work_(w), part_(p), nranks_(static_cast<size_t>(c.nranks)), elt_(type_size(f.type)) {}
+
+  bool more(Ops *ops) override {
+    if (at_ >= part_.size) return false;
+    add(ops);
+    return true;
+  }
 
  protected:
+  // Adds the primitives for the current position and moves on.
+  virtual void add(Ops *ops) = 0;
+
   // Elements from the current position on, of a chunk at most.
   size_t chunk() const { return std::min(part_.chunk, part_.size - at_); }
-  size_t rank_at(size_t i) const { return static_cast<size_t>(ch_.ranks[i]); }
+  // The current position in a buffer with the data of one rank, and in one with those of all.
+  size_t here() const { return part_.offset + at_; }
+  size_t here_of(size_t i) const { return here() + static_cast<size_t>(ch_.ranks[i]) * part_.count; }
+
+  const char *in(size_t off) const { return work_.send + off * elt_; }
+  char *out(size_t off) const { return work_.recv + off * elt_; }
+  Op send(size_t i, size_t n) const { return {false, true, in(i), nullptr, n, false}; }
+  Op copy_send(size_t i, size_t o, size_t n) const { return {false, true, in(i), out(o), n, false}; }
+  Op recv(size_t o, size_t n) const { return {true, false, nullptr, out(o), n, false}; }
+  Op recv_copy_send(size_t o, size_t n) const { return {true, true, nullptr, out(o), n, false}; }
+  Op recv_reduce_send(size_t i, size_t n) const { return {true, true, in(i), nullptr, n, false}; }
+  Op recv_reduce_copy(size_t i, size_t o, size_t n) const { return {true, false, in(i), out(o), n, true}; }
+  Op recv_reduce_copy_send(size_t i, size_t o, size_t n) const { return {true, true, in(i), out(o), n, true}; }
 
   const Channel &ch_;
+  const CollWork &work_;
   Part part_;
-  size_t nranks_;
+  size_t nranks_, elt_;
   size_t at_ = 0;
 };
 
 // Each loop handles as many chunks as there are ranks. A chunk is reduced on its way once around, then handed around once more.
 class AllReduce : public Ring {
- public:
   using Ring::Ring;
-  bool more(Ops *ops) override {
-    if (at_ >= part_.size) return false;
-    size_t left = part_.size - at_, size = part_.chunk, index = static_cast<size_t>(ch_.index);
-    if (left < nranks_ * size) size = ((left + nranks_ - 1) / nranks_ + align_ - 1) / align_ * align_;
-    auto offset = [&](size_t i) { return part_.offset + at_ + i % nranks_ * size; };
+  void add(Ops *ops) override {
+    size_t left = part_.size - at_, size = part_.chunk, align = 16 / elt_, me = static_cast<size_t>(ch_.index);
+    if (left < nranks_ * size) size = ((left + nranks_ - 1) / nranks_ + align - 1) / align * align;
+    auto offset = [&](size_t i) { return here() + i % nranks_ * size; };
     auto count = [&](size_t i) { return std::min(size, left - std::min(left, i % nranks_ * size)); };
-    size_t last = index + nranks_ - 1;
-    ops->push_back(send(offset(last), count(last)));
-    for (size_t j = 2; j < nranks_; j++) ops->push_back(recv_reduce_send(offset(index + nranks_ - j), count(index + nranks_ - j)));
-    ops->push_back(recv_reduce_copy_send(offset(index), offset(index), count(index)));
-    for (size_t j = 1; j + 1 < nranks_; j++) ops->push_back(recv_copy_send(offset(index + nranks_ - j), count(index + nranks_ - j)));
-    ops->push_back(recv(offset(index + 1), count(index + 1)));
+    size_t before = me + nranks_ - 1;
+    ops->push_back(send(offset(before), count(before)));
+    for (size_t i = before - 1; i > me; i--) ops->push_back(recv_reduce_send(offset(i), count(i)));
+    ops->push_back(recv_reduce_copy_send(offset(me), offset(me), count(me)));
+    for (size_t i = before; i > me + 1; i--) ops->push_back(recv_copy_send(offset(i), count(i)));
+    ops->push_back(recv(offset(me + 1), count(me + 1)));
     at_ += nranks_ * part_.chunk;
-    return true;
   }
-  void set_element(size_t bytes) { align_ = 16 / bytes; }
-
- private:
-  size_t align_ = 1;  // elements in 16 bytes
 };
 
 class ReduceScatter : public Ring {
- public:
   using Ring::Ring;
-  bool more(Ops *ops) override {
-    if (at_ >= part_.size) return false;
-    size_t n = chunk(), data = part_.offset + at_;
-    auto offset = [&](size_t i) { return data + rank_at(i) * part_.count; };
-    ops->push_back(send(offset(nranks_ - 1), n));
-    for (size_t j = 2; j < nranks_; j++) ops->push_back(recv_reduce_send(offset(nranks_ - j), n));
-    ops->push_back(recv_reduce_copy(offset(0), data, n));
+  void add(Ops *ops) override {
+    size_t n = chunk();
+    ops->push_back(send(here_of(nranks_ - 1), n));
+    for (size_t i = nranks_ - 2; i > 0; i--) ops->push_back(recv_reduce_send(here_of(i), n));
+    ops->push_back(recv_reduce_copy(here_of(0), here(), n));
     at_ += part_.chunk;
-    return true;
   }
 };
 
 class AllGather : public Ring {
- public:
-  AllGather(const Comm &c, const Channel &ch, const Part &p, const CollWork &w) : Ring(c, ch, p), work_(w) {}
-  bool more(Ops *ops) override {
-    if (at_ >= part_.size) return false;
-    size_t n = chunk(), data = part_.offset + at_;
-    auto offset = [&](size_t i) { return data + rank_at(i) * part_.count; };
-    bool in_place = work_.send + data == work_.recv + offset(0);
-    ops->push_back(in_place ? send(data, n) : copy_send(data, offset(0), n));
-    for (size_t j = 1; j + 1 < nranks_; j++) ops->push_back(recv_copy_send(offset(nranks_ - j), n));
-    ops->push_back(recv(offset(1), n));
+  using Ring::Ring;
+  void add(Ops *ops) override {
+    size_t n = chunk();
+    bool in_place = in(here()) == out(here_of(0));
+    ops->push_back(in_place ? send(here(), n) : copy_send(here(), here_of(0), n));
+    for (size_t i = nranks_ - 1; i > 1; i--) ops->push_back(recv_copy_send(here_of(i), n));
+    ops->push_back(recv(here_of(1), n));
     at_ += part_.chunk;
-    return true;
   }
-
- private:
-  const CollWork &work_;
 };
 
 class Broadcast : public Ring {
- public:
-  Broadcast(const Comm &c, const Channel &ch, const Part &p, const CollWork &w) : Ring(c, ch, p), work_(w) {}
-  bool more(Ops *ops) override {
-    if (at_ >= part_.size) return false;
-    size_t n = chunk(), off = part_.offset + at_;
+  using Ring::Ring;
+  void add(Ops *ops) override {
+    size_t n = chunk();
     if (ch_.ranks[0] == work_.root) {
-      ops->push_back(work_.send == work_.recv ? send(off, n) : copy_send(off, off, n));
+      ops->push_back(work_.send == work_.recv ? send(here(), n) : copy_send(here(), here(), n));
     } else {
-      ops->push_back(ch_.ranks[1] == work_.root ? recv(off, n) : recv_copy_send(off, n));
+      ops->push_back(ch_.ranks[1] == work_.root ? recv(here(), n) : recv_copy_send(here(), n));
     }
     at_ += part_.chunk;
-    return true;
   }
-
- private:
-  const CollWork &work_;
 };
 
 class Reduce : public Ring {
- public:
-  Reduce(const Comm &c, const Channel &ch, const Part &p, const CollWork &w) : Ring(c, ch, p), work_(w) {}
-  bool more(Ops *ops) override {
-    if (at_ >= part_.size) return false;
-    size_t n = chunk(), off = part_.offset + at_;
+  using Ring::Ring;
+  void add(Ops *ops) override {
+    size_t n = chunk();
     if (ch_.ranks[nranks_ - 1] == work_.root) {
-      ops->push_back(send(off, n));
+      ops->push_back(send(here(), n));
     } else {
-      ops->push_back(ch_.ranks[0] == work_.root ? recv_reduce_copy(off, off, n) : recv_reduce_send(off, n));
+      ops->push_back(ch_.ranks[0] == work_.root ? recv_reduce_copy(here(), here(), n) : recv_reduce_send(here(), n));
     }
     at_ += part_.chunk;
-    return true;
+  }
+};
+
+// Broadcasts from several roots take turns, one chunk of each that isn't done.
+class Gatherv : public Schedule {
+ public:
+  Gatherv(const Comm &c, const Batch &b) : works_(b.bcasts), last_(c.nranks - 1) {}
+  bool more(Ops *ops) override {
+    for (BcastWork &w : works_) {
+      size_t n = std::min(w.bytes, w.chunk);
+      if (n == 0) continue;
+      bool root = w.depth == 0;
+      const char *src = root ? w.send + w.done : nullptr;
+      char *dst = root && w.send == w.recv ? nullptr : w.recv + w.done;
+      ops->push_back({!root, w.depth != last_, src, dst, n, false});
+      w.bytes -= n, w.done += n;
+    }
+    return !ops->empty();
   }
 
  private:
-  const CollWork &work_;
+  std::vector<BcastWork> works_;
+  int last_;
 };
 
 }  // namespace
 
 std::unique_ptr<Schedule> ring_schedule(const Comm &c, const Channel &ch, const Func &f, const CollWork &w, const Part &part) {
   switch (f.coll) {
-    case Coll::kAllReduce: {
-      auto s = std::make_unique<AllReduce>(c, ch, part);
-      s->set_element(type_size(f.type));
-      return s;
-    }
+    case Coll::kAllReduce:
+      return std::make_unique<AllReduce>(c, ch, f, w, part);
     case Coll::kReduceScatter:
-      return std::make_unique<ReduceScatter>(c, ch, part);
+      return std::make_unique<ReduceScatter>(c, ch, f, w, part);
     case Coll::kAllGather:
-      return std::make_unique<AllGather>(c, ch, part, w);
+      return std::make_unique<AllGather>(c, ch, f, w, part);
     case Coll::kBroadcast:
-      return std::make_unique<Broadcast>(c, ch, part, w);
+      return std::make_unique<Broadcast>(c, ch, f, w, part);
     default:
-      return std::make_unique<Reduce>(c, ch, part, w);
+      return std::make_unique<Reduce>(c, ch, f, w, part);
   }
 }
+
+std::unique_ptr<Schedule> gatherv_schedule(const Comm &c, const Batch &b) { return std::make_unique<Gatherv>(c, b); }
 
 }  // namespace softexec

@@ -59,8 +59,9 @@ class BlockRunner {
         start_collective(comm_, block_.channel, *b.func, b.colls[work_++], &running_);
         return true;
       }
-      if (work_ == 0 && !b.p2ps.empty()) {
+      if (work_ == 0 && b.colls.empty()) {
         for (const P2pWork &w : b.p2ps) start_p2p(comm_, block_.channel, w, &running_);
+        if (!b.bcasts.empty()) start_broadcasts(comm_, block_.channel, b, &running_);
         work_ = 1;
         if (!running_.empty()) return true;
       }
@@ -72,7 +73,7 @@ class BlockRunner {
   void end_batch(const Batch &b) {
     const Layout &l = *comm_.layout;
     profile(b, l.comm_completed);
-    counter_ += b.colls.size() + b.p2ps.size();
+    counter_ += b.colls.size() + b.p2ps.size() + b.bcasts.size();
     if (l.ch_counter != kAbsent) put<uint64_t>(block_.channel.base, l.ch_counter, counter_);
     batch_++;
     work_ = 0;
