@@ -335,7 +335,7 @@ static int copy_out(struct ddlemu_conn *c, int64_t now)
 			return FAIL(DDLEMU_INVALID_USAGE, "message of %llu bytes is longer than the receive of %llu bytes posted for it", (unsigned long long)x->size, (unsigned long long)r->size);
 		}
 		uint64_t begin = x->end - x->size, at = begin + c->copied_off;
-		uint64_t visible = umin64(umin64(fault_arrived(f, now), load64(&f->written)), x->end);
+		uint64_t visible = umin64(umin64(fault_arrived(f, i, now), load64(&f->written)), x->end);
 		uint64_t ready = visible > begin ? visible - begin : 0;
 		if (ready < x->size)
 			ready &= ~(uint64_t)(DDLEMU_LINE - 1); // never part of a line
@@ -348,7 +348,7 @@ static int copy_out(struct ddlemu_conn *c, int64_t now)
 			budget -= n;
 		}
 		store64(&f->consumed, at);
-		if (c->copied_off < x->size || load64(&f->due_count) <= i || now < out_of(f, i)->due + fault_delay(i))
+		if (c->copied_off < x->size || load64(&f->due_count) <= i || now < out_of(f, i)->due + fault_delay(f, i))
 			return DDLEMU_SUCCESS;
 		account(c, i, x->size > 0 ? clock_now() : now);
 		r->size = x->size;

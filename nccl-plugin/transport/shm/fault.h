@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Faults of the emulator itself, for tests of the verdict: they exist only in a
-// build with -DDDLEMU_FAULTS (go build -tags ddlemu_faults).
+// Faults of the emulator itself, for tests of the verdict: a build with
+// -DDDLEMU_FAULTS (go build -tags ddlemu_faults) makes those that DDLEMU_FAULT
+// names. In every other build this is nothing.
 #ifndef DDLEMU_SHM_FAULT_H
 #define DDLEMU_SHM_FAULT_H
 
@@ -9,19 +10,31 @@
 
 #ifdef DDLEMU_FAULTS
 
-void fault_stall(int64_t now);                                   // stalls the sending thread now and then
-int64_t fault_delay(uint64_t msg);                               // ns by which this message is delivered late
-uint64_t fault_arrived(const struct ddlemu_flow *f, int64_t now); // less than has arrived, when the rate is low
+// Stalls the sending thread now and then.
+void fault_stall(int64_t now);
+// By how many ns message i is delivered late; its due time must be known.
+int64_t fault_delay(struct ddlemu_flow *f, uint64_t i);
 
 #else
 
 static inline void fault_stall(int64_t now) { (void)now; }
-static inline int64_t fault_delay(uint64_t msg) { (void)msg; return 0; }
-static inline uint64_t fault_arrived(const struct ddlemu_flow *f, int64_t now)
-{
-	(void)now;
-	return load64(&f->arrived);
-}
+static inline int64_t fault_delay(struct ddlemu_flow *f, uint64_t i) { (void)f, (void)i; return 0; }
 
 #endif
+
+// fault_arrived is the stream offset that has arrived, short of message i's end
+// while a fault delays it.
+static inline uint64_t fault_arrived(struct ddlemu_flow *f, uint64_t i, int64_t now)
+{
+	uint64_t arrived = load64(&f->arrived);
+#ifdef DDLEMU_FAULTS
+	const struct ddlemu_tx *x = tx_of(f, i);
+	if (x->size > 0 && arrived >= x->end && now < out_of(f, i)->due + fault_delay(f, i))
+		arrived = x->end - 1;
+#else
+	(void)i, (void)now;
+#endif
+	return arrived;
+}
+
 #endif
