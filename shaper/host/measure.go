@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package host
+
+/*
+#cgo CFLAGS: -O2 -std=gnu11 -Wall -Wextra -Werror
+#include <stdlib.h>
+#include "poll.h"
+*/
+import "C"
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// What a thread copies through. The ring is as long as the shared memory of a busy
+// connection and no cache holds those of several ranks; the buffers are NCCL's own
+// of one channel.
+const (
+	ringSize   = 8 << 20
+	bufferSize = 4 << 20
+)
+
+// MaxThreads bounds what Measure starts; beyond it every host is overloaded, and the
+// threads' memory would be what is measured.
+const MaxThreads = 64
+
+// slice is how long a phase of the threads is: long against a scheduler's time
+// slice, short against the measurement.
+const slice = 20 * time.Millisecond
+
+// Host is what a measurement found. It is a value; nothing refers to the threads.
+type Host struct {
+	Threads int     // that were busy at once
+	CPUs    float64 // that they had, see CPUs
+	// Rate is what one thread moved through shared memory, in and out, in bytes per
+	// second, while half of them did so: that of the slowest one.
+	Rate float64
+
+	quiet, busy gaps // between polls: while nobody copied, while half of the threads did
+}
+
+// Measure runs threads busy-polling threads for about d and says what they got:
+// as many as the run will have. They do what NCCL's progress threads do to a host,
+// see poll.c. A rank has one, and the software CUDA makes it two. There are 2 to
+// MaxThreads of them, whatever is asked, with 16 MiB of memory each. It ends early,
+// with the context's error, when ctx is done. Not to be run twice at once, nor
+// beside a job: it would measure that too, and disturb it.
+func Measure(ctx context.Context, threads int, d time.Duration) (Host, error) {
+	threads = min(max(threads, 2), MaxThreads)
+	d = max(d.Round(4*slice), 4*slice) // whole rounds of phases
+	mem, err := unix.Mmap(-1, 0, threads*(ringSize+2*bufferSize), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_ANONYMOUS|unix.MAP_POPULATE)
+	if err != nil {
+		return Host{}, fmt.Errorf("get %d MiB of shared memory to measure this host with: %w", threads*(ringSize+2*bufferSize)>>20, err)
+	}
+	defer func() { _ = unix.Munmap(mem) }() // it cannot fail for what Mmap gave
+	ts, err := measure(ctx, threads, d, mem)
+	if err != nil {
+		return Host{}, err
+	}
+	defer C.free(unsafe.Pointer(ts))
+	if err := ctx.Err(); err != nil {
+		return Host{}, fmt.Errorf("measure this host: %w", err)
+	}
+	return gather(unsafe.Slice(ts, threads))
+}
+
+// measure runs the threads. What it returns is the caller's to free.
+func measure(ctx context.Context, threads int, d time.Duration, mem []byte) (*C.struct_host_thread, error) {
+	ts := (*C.struct_host_thread)(C.calloc(C.size_t(threads), C.sizeof_struct_host_thread))
+	stop := (*C.int)(C.calloc(1, C.sizeof_int))
+	defer C.free(unsafe.Pointer(stop))
+	if ts == nil || stop == nil {
+		C.free(unsafe.Pointer(ts))
+		return nil, errors.New("get memory to measure this host with: there is none")
+	}
+	// All begin at once, after the last of them was created.
+	start := monotonic() + int64(2*time.Millisecond) + int64(threads)*int64(200*time.Microsecond)
+	var wg sync.WaitGroup
+	for i := range threads {
+		t := &unsafe.Slice(ts, threads)[i]
+		part := mem[i*(ringSize+2*bufferSize):]
+		t.start, t.end, t.slice = C.int64_t(start), C.int64_t(start+int64(d)), C.int64_t(slice)
+		t.odd = C.uint32_t(i % 2)
+		t.ring_size, t.buffer_size = ringSize, bufferSize
+		t.ring = (*C.char)(unsafe.Pointer(&part[0]))
+		t.from = (*C.char)(unsafe.Pointer(&part[ringSize]))
+		t.to = (*C.char)(unsafe.Pointer(&part[ringSize+bufferSize]))
+		t.stop = stop
+		wg.Go(func() { C.host_poll(t) }) // Go leaves a thread in C alone
+	}
+	done := make(chan struct{})
+	go func() { wg.Wait(); close(done) }()
+	select {
+	case <-done:
+	case <-ctx.Done():
+		C.host_stop(stop)
+		<-done
+	}
+	return ts, nil
+}
+
+// gather is the result of all threads.
+func gather(ts []C.struct_host_thread) (Host, error) {
+	h := Host{Threads: len(ts), CPUs: CPUs().Usable}
+	for i := range ts {
+		t := &ts[i]
+		if t.copied == 0 || t.copy_ns == 0 {
+			return Host{}, fmt.Errorf("measure this host: thread %d of %d got no processor: is something else running?", i+1, len(ts))
+		}
+		if r := float64(t.copied) / (float64(t.copy_ns) / 1e9); h.Rate == 0 || r < h.Rate {
+			h.Rate = r
+		}
+		addGaps(&h.quiet, &t.quiet)
+		addGaps(&h.busy, &t.busy)
+	}
+	return h, nil
+}
+
+func addGaps(g *gaps, c *C.struct_host_gaps) {
+	for b := range c.count {
+		g.count[b] += float64(c.count[b])
+		g.total[b] += float64(c.total[b])
+	}
+	g.max = max(g.max, time.Duration(c.max))
+}
+
+func monotonic() int64 {
+	var ts unix.Timespec
+	// It cannot fail with a valid clock and pointer.
+	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts)
+	return ts.Nano()
+}

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What one busy-polling thread of a run does to this host: see poll.c.
+#ifndef DDLEMU_HOST_POLL_H
+#define DDLEMU_HOST_POLL_H
+
+#include <stdint.h>
+
+// Buckets of gaps between polls: two bits of mantissa per power of two, gaps of
+// less than 8 ns in the first ones. The last begins at 2^32 x 1.75 ns, 7.5 s.
+#define HOST_BUCKETS 128
+#define HOST_BLOCK (64u << 10)
+
+struct host_gaps {
+	uint64_t count[HOST_BUCKETS];
+	uint64_t total[HOST_BUCKETS]; // their sum, ns
+	int64_t max;
+};
+
+struct host_thread {
+	// Given.
+	int64_t start, end; // CLOCK_MONOTONIC, ns
+	int64_t slice;      // ns of one phase
+	uint32_t odd;       // copies in the last of four phases, otherwise in the second
+	uint64_t ring_size, buffer_size; // multiples of HOST_BLOCK
+	char *ring, *from, *to;
+	int *stop;
+	// Found.
+	uint64_t copied; // bytes that went all the way
+	int64_t copy_ns; // time of the phases spent on them
+	struct host_gaps quiet, busy; // while nobody copies, while half of the threads do
+};
+
+void host_poll(struct host_thread *t);
+
+// host_stop ends all threads that have this word.
+void host_stop(int *stop);
+
+#endif

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package host
+
+import (
+	"io/fs"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// quota is the least number of cores that any control group above a process grants
+// it, 0 for no limit. root is /sys/fs/cgroup, membership /proc/self/cgroup. In a
+// container the paths of membership may be those of the host, whose folders are not
+// there: then the root's is the process's own.
+func quota(root fs.FS, membership string) float64 {
+	least := 0.0
+	take := func(cores float64) {
+		if cores > 0 && (least == 0 || cores < least) {
+			least = cores
+		}
+	}
+	for _, line := range strings.Split(membership, "\n") {
+		fields := strings.SplitN(line, ":", 3)
+		if len(fields) != 3 {
+			continue
+		}
+		controllers, group := strings.Split(fields[1], ","), fields[2]
+		for _, dir := range parents(group) {
+			switch {
+			case fields[1] == "": // version 2
+				take(quotaV2(root, dir))
+				take(quotaV2(root, path.Join("unified", dir)))
+			case slices.Contains(controllers, "cpu"):
+				take(quotaV1(root, path.Join("cpu", dir)))
+				take(quotaV1(root, path.Join("cpu,cpuacct", dir)))
+			}
+		}
+	}
+	return least
+}
+
+// quotaV2 reads cpu.max: quota or max, and period, in us.
+func quotaV2(root fs.FS, dir string) float64 {
+	text, err := fs.ReadFile(root, path.Join(dir, "cpu.max"))
+	if err != nil {
+		return 0
+	}
+	fields := strings.Fields(string(text))
+	if len(fields) != 2 {
+		return 0
+	}
+	return ratio(fields[0], fields[1])
+}
+
+func quotaV1(root fs.FS, dir string) float64 {
+	us, err := fs.ReadFile(root, path.Join(dir, "cpu.cfs_quota_us"))
+	if err != nil {
+		return 0
+	}
+	period, err := fs.ReadFile(root, path.Join(dir, "cpu.cfs_period_us"))
+	if err != nil {
+		return 0
+	}
+	return ratio(strings.TrimSpace(string(us)), strings.TrimSpace(string(period)))
+}
+
+// ratio is a/b, 0 if there is no such number or it is no limit (max, -1).
+func ratio(a, b string) float64 {
+	x, err := strconv.ParseFloat(a, 64)
+	y, err2 := strconv.ParseFloat(b, 64)
+	if err != nil || err2 != nil || x <= 0 || y <= 0 {
+		return 0
+	}
+	return x / y
+}
