@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/ddlemu/ddlemu/cuda/locate"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
@@ -183,21 +184,13 @@ func (g *global) environment(o *opened) []string {
 	return env
 }
 
-// pluginDir is the folder of libgoemu.so as it is built and installed: lib beside
-// the folder of this program. "" if it is not there.
+// pluginDir is the folder of libgoemu.so, "" if it is not where it should be.
 func pluginDir() string {
-	exe, err := os.Executable()
-	if err != nil {
+	layout, err := locate.Find()
+	if err != nil || layout.CheckPlugin() != nil {
 		return ""
 	}
-	if real, err := filepath.EvalSymlinks(exe); err == nil {
-		exe = real
-	}
-	dir := filepath.Join(filepath.Dir(filepath.Dir(exe)), "lib")
-	if _, err := os.Stat(filepath.Join(dir, "libgoemu.so")); err != nil {
-		return ""
-	}
-	return dir
+	return layout.Plugin
 }
 
 // printEnvironment writes environment as lines to paste into a shell.

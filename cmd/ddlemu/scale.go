@@ -4,10 +4,126 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"math"
+	"time"
 
 	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/cuda/locate"
+	"github.com/ddlemu/ddlemu/shaper/fabric"
+	"github.com/ddlemu/ddlemu/shaper/host"
+	"github.com/ddlemu/ddlemu/shaper/link"
 )
 
-func autoScale(ctx context.Context, c *configs.Fabric, ranks int) (int, string, error) {
-	return 64, "(fixed for now)", nil
+// How long this host is measured: to choose a time scale by, and to warn by.
+const (
+	measureTime = time.Second
+	glanceTime  = 160 * time.Millisecond
+)
+
+// autoScale measures this host with as many busy threads as ranks ranks have and
+// chooses the time scale for c. The error names the profile that is most like it
+// and that this host can carry.
+func autoScale(ctx context.Context, c *configs.Fabric, ranks int) (k int, why string, err error) {
+	fab, err := fabric.New(c)
+	if err != nil {
+		return 0, "", err
+	}
+	h, err := host.Measure(ctx, busyThreads(ranks), measureTime)
+	if err != nil {
+		return 0, "", err
+	}
+	k, why, err = host.Scale(h, demandOf(fab, ranks), host.VerdictLimits())
+	if err == nil {
+		return k, "chosen for this host: " + why, nil
+	}
+	next := "no profile asks for less"
+	if name := nearestThatFits(h, fab, ranks); name != "" {
+		next = fmt.Sprintf("the nearest profile that fits is %s", name)
+	}
+	return 0, "", badInput("%w: %s; or use fewer ranks, or give --time-scale to run it all the same", err, next)
+}
+
+// busyThreads is how many threads of a job poll without pause: the progress thread
+// of each rank and, with the software CUDA, one that stands for its GPU.
+func busyThreads(ranks int) int {
+	if locate.HasGPU() {
+		return ranks
+	}
+	return 2 * ranks
+}
+
+// demandOf is what ranks ranks on fab ask of a host. A rank moves at most what the
+// NICs of its node carry, shared among the node's ranks, and at least one NIC's
+// worth, as NCCL gives a channel to one rank.
+func demandOf(fab *fabric.Fabric, ranks int) host.Demand {
+	d := host.Demand{T: math.MaxInt64}
+	for _, h := range fab.Hops {
+		if h.Kind != fabric.Link {
+			continue
+		}
+		l := fabric.LinkOf(h.Spec)
+		d.Rate = max(d.Rate, l.PayloadRate())
+		p, err := link.NewParams(h.Spec, 1)
+		if err != nil {
+			continue // a valid fabric has none such
+		}
+		d.T = min(d.T, time.Duration(p.Latency+p.Serialise(1))+2*fab.Config.Endpoint.Overhead)
+	}
+	if d.T == math.MaxInt64 {
+		d.T = 0
+	}
+	perNode := max((ranks+fab.Config.Nodes-1)/fab.Config.Nodes, 1)
+	d.Rate *= math.Max(1, float64(fab.Config.NICsPerNode)/float64(perNode))
+	return d
+}
+
+// nearestThatFits is the profile that h can carry whose rate is nearest to that of
+// fab, "" if there is none.
+func nearestThatFits(h host.Host, fab *fabric.Fabric, ranks int) string {
+	all, err := configs.Profiles()
+	if err != nil {
+		return ""
+	}
+	asked, best, name := demandOf(fab, ranks).Rate, math.Inf(1), ""
+	for _, c := range all {
+		other, err := fabric.New(c)
+		if err != nil || c.Link.Bandwidth == 0 || c.Name == fab.Config.Name {
+			continue
+		}
+		d := demandOf(other, ranks)
+		if _, _, err := host.Scale(h, d, host.VerdictLimits()); err != nil {
+			continue
+		}
+		if off := math.Abs(math.Log(max(d.Rate, 1) / max(asked, 1))); off < best {
+			best, name = off, c.Name
+		}
+	}
+	return name
+}
+
+// warnTooMuch measures this host for a moment and warns if fab asks for more than
+// it carries at fab's time scale.
+func (g *global) warnTooMuch(ctx context.Context, fab *fabric.Fabric, ranks int) error {
+	d := demandOf(fab, ranks)
+	if d.Rate == 0 && d.T == 0 {
+		return nil // it asks for nothing
+	}
+	h, err := host.Measure(ctx, busyThreads(ranks), glanceTime)
+	if err != nil {
+		return err
+	}
+	k, why, err := host.Scale(h, d, host.VerdictLimits())
+	switch have := fab.TimeScale(); {
+	case err != nil:
+		g.warn("%s asks for more than this host carries, so the verdict will likely be INVALID: %v", fab.Config.Name, err)
+	case k > have:
+		g.warn("%s asks for more than this host carries at time scale %d, so the verdict will likely be INVALID: %s; at --time-scale %d it should be VALID", fab.Config.Name, have, why, k)
+	}
+	return nil
+}
+
+// ranksOf is how many ranks fab is made for: one per node if it does not say.
+func ranksOf(fab *fabric.Fabric) int {
+	return fab.Config.Nodes * max(fab.Config.GPUsPerNode, 1)
 }

@@ -73,9 +73,6 @@ func (g *global) printJob(file *state.File, job state.Job) error {
 		when = "ran for"
 	}
 	fmt.Fprintf(g.Stdout, "job %d on fabric %s %s %s: %d ranks joined, %d left, %d died\n", job.Index(), file.Name(), when, span(s), s.Joined, s.Left, s.Died)
-	fmt.Fprintf(g.Stdout, "verdict: %s\n", v.Word)
-	for _, r := range v.Reasons {
-		fmt.Fprintf(g.Stdout, "  %s\n", r)
-	}
+	printVerdict(g.Stdout, v)
 	return nil
 }

@@ -43,12 +43,14 @@ func (o *sourceOptions) load(g *global, fallback string) (*fabric.Fabric, error)
 
 type upOptions struct {
 	sourceOptions
-	Name string
+	Name      string
+	NoMeasure bool
 }
 
 func (o *upOptions) AddFlags(fs *pflag.FlagSet) {
 	o.sourceOptions.AddFlags(fs)
 	fs.StringVar(&o.Name, "name", "", "`name` of the fabric (default: the profile's)")
+	fs.BoolVar(&o.NoMeasure, "no-measure", false, "do not measure whether this host carries it")
 }
 
 func newUpCommand(g *global) *cobra.Command {
@@ -59,8 +61,9 @@ func newUpCommand(g *global) *cobra.Command {
 		Long: `Bring up a fabric from a profile or a file, changed by the flags, and print the
 environment that a job needs to run on it. It stays up until "ddlemu down".
 
-Before, this host is measured for a moment: a warning says so if the fabric asks for
-more than it can carry at its time scale.
+This host is measured for a moment: a warning says so if the fabric asks for more
+than it can carry at its time scale. With --time-scale auto it is measured for
+longer and the time scale is chosen.
 
 ` + exitHelp,
 		Example: `  ddlemu up --profile roce100 --nodes 4
@@ -81,9 +84,14 @@ func runUp(ctx context.Context, g *global, o *upOptions) error {
 	if err != nil {
 		return err
 	}
-	name := o.Name
-	if name == "" {
-		name = fab.Config.Name
+	name := firstOf(o.Name, fab.Config.Name)
+	if o.flags.Changed("time-scale") && fab.Config.TimeScale == 0 {
+		why := ""
+		if fab.Config.TimeScale, why, err = autoScale(ctx, &fab.Config, ranksOf(fab)); err != nil {
+			return err
+		}
+		fmt.Fprintf(g.Stderr, "ddlemu: time scale %d, %s\n", fab.Config.TimeScale, why)
+		o.NoMeasure = true
 	}
 	up, err := g.create(fab, name)
 	if errors.Is(err, fs.ErrExist) {
@@ -94,6 +102,11 @@ func runUp(ctx context.Context, g *global, o *upOptions) error {
 	}
 	defer up.Close()
 	up.File.Event("up")
+	if !o.NoMeasure {
+		if err := g.warnTooMuch(ctx, fab, ranksOf(fab)); err != nil {
+			g.warn("%v", err) // the fabric is up all the same
+		}
+	}
 	if g.JSON {
 		s, err := statusOf(up.File)
 		if err != nil {
