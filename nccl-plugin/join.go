@@ -72,9 +72,19 @@ func join() (*member, error) {
 	}
 	if err := m.enter(fab, job); err != nil {
 		job.Invalidate(state.NotEmulated)
+		m.forget()
 		return nil, err
 	}
 	return m, nil
+}
+
+// forget removes a fabric of the job's own that nobody has joined.
+func (m *member) forget() {
+	if m.own && len(m.file.Participants()) == 0 {
+		m.file.TakeDown()
+		// There is nothing to tell: the reason for the failure is on its way.
+		_ = m.dir.Remove(m.file.Name())
+	}
 }
 
 func (m *member) enter(fab *fabric.Fabric, job state.Job) (err error) {

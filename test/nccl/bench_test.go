@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nccl
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// Real NCCL takes as long as the model says, by each protocol and algorithm, with
+// both versions, on 2 and on 4 ranks.
+func TestAllReduceTakesTheModelsTime(t *testing.T) {
+	type shape struct{ ranks, nodes string }
+	for _, s := range []shape{{"2", "2"}, {"4", "4"}, {"4", "2"}} {
+		for _, version := range []string{"2.22", "2.29"} {
+			for _, algo := range []string{"Ring", "Tree"} {
+				for _, proto := range []string{"Simple", "LL", "LL128"} {
+					if s.ranks == "2" && algo == "Tree" {
+						continue // two nodes: the tree is the ring's chain
+					}
+					if testing.Short() && (version != "2.22" || s.ranks != "2") {
+						continue
+					}
+					name := fmt.Sprintf("%sx%s %s %s %s", s.ranks, s.nodes, version, algo, proto)
+					t.Run(name, func(t *testing.T) {
+						dir := folder(t)
+						env := []string{"NCCL_ALGO=" + algo, "NCCL_PROTO=" + proto}
+						retry(t, func() error {
+							r := bench(t, dir, env, "allreduce", "--profile", "eth1", "--ranks", s.ranks, "--nodes", s.nodes, "--nccl", version,
+								"-b", "1M", "-e", "4M", "-f", "4", "-n", "2", "-w", "1")
+							if !strings.HasPrefix(r.Header.NCCL, version) || r.Header.Profile != "eth1" {
+								t.Fatalf("header %+v", r.Header)
+							}
+							return nearModel(r, 5)
+						})
+					})
+				}
+			}
+		}
+	}
+}
+
+func TestCollectives(t *testing.T) {
+	for _, coll := range []string{"allgather", "reducescatter", "broadcast", "reduce", "sendrecv", "alltoall"} {
+		for _, version := range []string{"2.22", "2.29"} {
+			t.Run(coll+" "+version, func(t *testing.T) {
+				dir := folder(t)
+				retry(t, func() error {
+					return nearModel(bench(t, dir, nil, coll, "--profile", "eth1", "--ranks", "4", "--nodes", "4", "--nccl", version,
+						"-b", "1M", "-e", "1M", "-n", "2", "-w", "1", "--time-scale", "8"), 5)
+				})
+			})
+		}
+	}
+}
+
+// Back to back AllReduces of 8 bytes on two ranks: NCCL's Simple sends both
+// chunks, so each costs two latencies over tcp, and one more for rdma's
+// clear-to-send. LL and LL128 leave the second chunk empty: the relaying rank is
+// one latency ahead at the end, and its clear-to-send hides behind the other's turn.
+func TestLatencyIsExact(t *testing.T) {
+	const n, lat = 5, 20_000.0
+	for _, tc := range []struct {
+		transport, proto string
+		latencies        float64 // of all n iterations, mean of the two ranks
+	}{
+		{"tcp", "Simple", 2 * n}, {"tcp", "LL", 2*n - 0.5}, {"tcp", "LL128", 2*n - 0.5},
+		{"rdma", "Simple", 3 * n}, {"rdma", "LL", 2*n + 0.5}, {"rdma", "LL128", 2*n + 0.5},
+	} {
+		t.Run(tc.transport+" "+tc.proto, func(t *testing.T) {
+			dir := folder(t)
+			retry(t, func() error {
+				r := bench(t, dir, []string{"NCCL_ALGO=Ring", "NCCL_PROTO=" + tc.proto}, "allreduce", "--profile", "eth1", "--transport", tc.transport, "--lat", "20ms",
+					"--ranks", "2", "-b", "8", "-e", "8", "-n", fmt.Sprint(n), "-w", "1", "--time-scale", "1")
+				least := tc.latencies * lat / n
+				for _, row := range r.Rows {
+					if row.TimeUS < least {
+						t.Fatalf("%.1f us, less than %g latencies: %.1f us", row.TimeUS, tc.latencies/n, least)
+					}
+					if row.TimeUS > least*1.1 {
+						return fmt.Errorf("%.1f us, more than 10 %% above %g latencies: %.1f us", row.TimeUS, tc.latencies/n, least)
+					}
+				}
+				return nil
+			})
+		})
+	}
+}
+
+// More than two cores can carry ends INVALID.
+func TestOverloadIsInvalid(t *testing.T) {
+	r := bench(t, folder(t), nil, "allreduce", "--profile", "xdr800", "--ranks", "2", "-b", "4M", "-e", "16M", "-f", "4", "-n", "3", "-w", "1", "--time-scale", "1")
+	if r.Verdict != "INVALID" || len(r.Reasons) == 0 {
+		t.Errorf("xdr800 at time scale 1: %s %v", r.Verdict, r.Reasons)
+	}
+}

@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nccl
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// ranksOf lists the rank processes that the process pid has started.
+func ranksOf(t *testing.T, pid int) []int {
+	t.Helper()
+	var ranks []int
+	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	for _, task := range tasks {
+		children, _ := os.ReadFile(task)
+		for _, text := range strings.Fields(string(children)) {
+			child, err := strconv.Atoi(text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", child)); strings.TrimSpace(string(name)) == "ddlemu-rank" {
+				ranks = append(ranks, child)
+			}
+		}
+	}
+	return ranks
+}
+
+// underWay waits until the job of the only fabric in dir has carried bytes.
+func underWay(t *testing.T, dir string) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+		for _, l := range links(t, dir) {
+			if l.Bytes > 0 {
+				return
+			}
+		}
+	}
+	t.Fatal("no bytes crossed a link in 30 s")
+}
+
+type linkStatus struct {
+	From         string  `json:"from"`
+	To           string  `json:"to"`
+	BandwidthBPS float64 `json:"bandwidth_bps"`
+	LatencyNS    int64   `json:"latency_ns"`
+	Bytes        uint64  `json:"bytes"`
+}
+
+// links is what status says of the only fabric in dir; none while there is none.
+func links(t *testing.T, dir string) []linkStatus {
+	t.Helper()
+	out, err := ddlemu(t.Context(), t, dir, nil, "status", "--json").Output()
+	if err != nil {
+		return nil
+	}
+	var s struct {
+		Links []linkStatus `json:"links"`
+	}
+	if err := json.Unmarshal(out, &s); err != nil {
+		return nil
+	}
+	return s.Links
+}
+
+func TestKilledRankIsAnErrorForTheOthers(t *testing.T) {
+	for _, version := range []string{"2.22", "2.29"} {
+		t.Run(version, func(t *testing.T) {
+			dir := folder(t)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			cmd := ddlemu(ctx, t, dir, nil, "bench", "allreduce", "--profile", "eth1", "--ranks", "2", "-b", "16M", "-e", "16M", "-n", "100", "--time-scale", "1", "--nccl", version)
+			var stderr bytes.Buffer
+			cmd.Stderr = &stderr
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			underWay(t, dir)
+			ranks := ranksOf(t, cmd.Process.Pid)
+			if len(ranks) != 2 {
+				t.Fatalf("%d ranks", len(ranks))
+			}
+			// The child is ours: started by the command that this test started.
+			if err := syscall.Kill(ranks[1], syscall.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+			killed := time.Now()
+			for time.Since(killed) < 10*time.Second && len(ranksOf(t, cmd.Process.Pid)) > 0 {
+				time.Sleep(10 * time.Millisecond)
+			}
+			took := time.Since(killed)
+			err := cmd.Wait()
+			if took > 2*time.Second {
+				t.Errorf("the other rank took %v to end, want 2 s at most", took)
+			}
+			if err == nil || !strings.Contains(stderr.String(), "the peer's process died") {
+				t.Errorf("bench ended with %v and said:\n%s", err, stderr.String())
+			}
+		})
+	}
+}
+
+func TestTwoJobsDoNotSeeEachOther(t *testing.T) {
+	dir := folder(t)
+	retry(t, func() error {
+		var group sync.WaitGroup
+		results, profiles := make([]result, 2), []string{"eth1", "eth10"}
+		for i, scale := range []string{"8", "64"} {
+			group.Go(func() {
+				results[i] = bench(t, dir, nil, "allreduce", "--profile", profiles[i], "--ranks", "2", "-b", "1M", "-e", "4M", "-f", "4", "-n", "2", "-w", "1", "--time-scale", scale)
+			})
+		}
+		group.Wait()
+		for i, r := range results {
+			if r.Header.Profile != profiles[i] {
+				t.Fatalf("job %d ran on %s", i, r.Header.Profile)
+			}
+			if err := nearModel(r, 5); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func TestShapeWhileRunning(t *testing.T) {
+	dir := folder(t)
+	retry(t, func() error {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		cmd := ddlemu(ctx, t, dir, nil, "bench", "allreduce", "--profile", "eth1", "--ranks", "2", "-b", "4M", "-e", "4M", "-n", "4", "-w", "1", "-N", "16", "--time-scale", "4", "--csv")
+		var out bytes.Buffer
+		cmd.Stdout = &out
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		underWay(t, dir)
+		time.Sleep(3 * time.Second)
+		shape := ddlemu(ctx, t, dir, nil, "shape", "--bw", "500Mbps")
+		if text, err := shape.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, text)
+		}
+		for _, l := range links(t, dir) {
+			if l.BandwidthBPS != 500e6 {
+				t.Fatalf("status after shape: %+v", l)
+			}
+		}
+		if err := cmd.Wait(); err != nil {
+			t.Fatal(err)
+		}
+		times := csvTimes(t, out.String())
+		first, last := times[1], times[len(times)-1]
+		if ratio := last / first; ratio < 1.9 || ratio > 2.1 {
+			return fmt.Errorf("half of the bandwidth: iterations take %.3f times as long (%v)", ratio, times)
+		}
+		return nil
+	})
+}
+
+// csvTimes are the measured times of a CSV output, row by row.
+func csvTimes(t *testing.T, text string) []float64 {
+	t.Helper()
+	var times []float64
+	column := -1
+	for _, line := range strings.Split(text, "\n") {
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		fields := strings.Split(line, ",")
+		if column < 0 {
+			for i, f := range fields {
+				if f == "time_us" {
+					column = i
+				}
+			}
+			if column < 0 {
+				t.Fatalf("no column time_us in %q", line)
+			}
+			continue
+		}
+		v, err := strconv.ParseFloat(fields[column], 64)
+		if err != nil {
+			t.Fatalf("%v in %q", err, line)
+		}
+		times = append(times, v)
+	}
+	if len(times) < 4 {
+		t.Fatalf("%d rows:\n%s", len(times), text)
+	}
+	return times
+}
+
+// program builds testdata/allreduce.cc as a user would.
+func program(t *testing.T) string {
+	t.Helper()
+	bin := filepath.Join(t.TempDir(), "allreduce")
+	cmd := exec.Command("g++", "testdata/allreduce.cc", "-I"+build(t, "softcuda", "include"), "-L"+build(t, "softcuda", "lib"), "-lnccl", "-lcudart", "-o", bin)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v:\n%s", err, out)
+	}
+	return bin
+}
+
+func TestAnyProgramRunsOnTheSoftwareCUDA(t *testing.T) {
+	bin := program(t)
+	for _, version := range []string{"2.22", "2.29"} {
+		dir := folder(t)
+		out, err := ddlemu(t.Context(), t, dir, nil, "run", "--profile", "eth10", "--soft-cuda", "--nccl", version, "--", bin).CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v:\n%s", err, out)
+		}
+		for _, want := range []string{"rank 0 of 2: NCCL " + version, "rank 1 of 2: NCCL " + version, "all right", "verdict: "} {
+			if !strings.Contains(string(out), want) {
+				t.Errorf("NCCL %s: no %q in\n%s", version, want, out)
+			}
+		}
+	}
+}
+
+// Without ddlemu around it a job makes a fabric of its own, says so once, and
+// removes it.
+func TestBareProgram(t *testing.T) {
+	bin, dir := program(t), folder(t)
+	lib := build(t, "softcuda", "lib") + ":" + build(t, "lib")
+	for _, tc := range []struct {
+		name string
+		env  []string
+		says []string
+	}{
+		{name: "nothing set", says: []string{"loopback", "nothing is shaped"}},
+		{name: "a profile", env: []string{"DDLEMU_PROFILE=eth10"}, says: []string{"eth10", "2 nodes"}},
+		{name: "a fabric that is not up", env: []string{"DDLEMU_FABRIC=nope"}, says: []string{"will NOT be emulated", "nope"}},
+		{name: "a rank beyond the fabric", env: []string{"DDLEMU_NODE=7"}, says: []string{"will NOT be emulated", "DDLEMU_NODE"}},
+		{name: "no such profile", env: []string{"DDLEMU_PROFILE=eth100"}, says: []string{"will NOT be emulated", "eth10"}},
+	} {
+		for _, name := range []string{"libgoemu.so", "goemu"} {
+			cmd := exec.CommandContext(t.Context(), bin)
+			cmd.Env = append(clean(os.Environ()), "DDLEMU_DIR="+dir, "LD_LIBRARY_PATH="+lib, "NCCL_NET_PLUGIN="+name, "NCCL_SOCKET_IFNAME=lo")
+			cmd.Env = append(cmd.Env, tc.env...)
+			out, err := cmd.CombinedOutput()
+			if err != nil {
+				t.Fatalf("%s: %v:\n%s", tc.name, err, out)
+			}
+			for _, want := range tc.says {
+				if !strings.Contains(string(out), want) {
+					t.Errorf("%s, NCCL_NET_PLUGIN=%s: no %q in\n%s", tc.name, name, want, out)
+				}
+			}
+			if n := strings.Count(string(out), "nodes, "); n > 1 {
+				t.Errorf("%s: said %d times\n%s", tc.name, n, out)
+			}
+		}
+	}
+}

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nccl
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// tries is how often a check of times is repeated before it fails: other work on
+// the host is noise that one run cannot tell from a fault.
+const tries = 3
+
+// build is the folder that `make build` fills.
+func build(t testing.TB, elem ...string) string {
+	t.Helper()
+	path, err := filepath.Abs(filepath.Join(append([]string{"..", "..", "build"}, elem...)...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(path); err != nil {
+		t.Fatalf("%v: run `make build plugin-faults` first", err)
+	}
+	return path
+}
+
+// folder is a folder of fabrics for one test; at its end nothing may be left in it.
+func folder(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/dev/shm", "ddlemu-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		left, _ := filepath.Glob(filepath.Join(dir, "*"))
+		hidden, _ := filepath.Glob(filepath.Join(dir, ".[!.]*"))
+		if len(left)+len(hidden) > 0 && !t.Failed() {
+			t.Errorf("left behind: %v %v", left, hidden)
+		}
+		os.RemoveAll(dir)
+	})
+	return dir
+}
+
+// ddlemu is the command with these arguments, its fabrics in dir.
+func ddlemu(ctx context.Context, t testing.TB, dir string, env []string, args ...string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.CommandContext(ctx, build(t, "bin", "ddlemu"), args...)
+	cmd.Env = append(clean(os.Environ()), "DDLEMU_DIR="+dir)
+	cmd.Env = append(cmd.Env, env...)
+	cmd.WaitDelay = 5 * time.Second
+	return cmd
+}
+
+// clean drops what the environment of the test itself says of NCCL and ddlemu.
+func clean(env []string) []string {
+	var out []string
+	for _, v := range env {
+		if !strings.HasPrefix(v, "NCCL_") && !strings.HasPrefix(v, "DDLEMU_") {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+// result is what bench --json prints.
+type result struct {
+	Header struct {
+		NCCL      string  `json:"nccl"`
+		CUDA      string  `json:"cuda"`
+		Profile   string  `json:"profile"`
+		TimeScale float64 `json:"time_scale"`
+		Ranks     int     `json:"ranks"`
+		Nodes     int     `json:"nodes"`
+	} `json:"header"`
+	Rows []struct {
+		Size       int64   `json:"size"`
+		InPlace    bool    `json:"inplace"`
+		TimeUS     float64 `json:"time_us"`
+		Wrong      *int64  `json:"wrong"`
+		ExpectedUS float64 `json:"expected_us"`
+	} `json:"rows"`
+	Verdict string   `json:"verdict"`
+	Reasons []string `json:"reasons"`
+}
+
+// bench runs `ddlemu bench args --json` and checks that every value is right.
+func bench(t *testing.T, dir string, env []string, args ...string) result {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	cmd := ddlemu(ctx, t, dir, env, append(append([]string{"bench"}, args...), "--json")...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("ddlemu bench %s: %v\n%s%s", strings.Join(args, " "), err, out, stderr.String())
+	}
+	// With an automatic time scale there may be several attempts; the last counts.
+	var r result
+	for d := json.NewDecoder(bytes.NewReader(out)); d.More(); {
+		r = result{}
+		if err := d.Decode(&r); err != nil {
+			t.Fatalf("%v in the output of ddlemu bench:\n%s", err, out)
+		}
+	}
+	if len(r.Rows) == 0 {
+		t.Fatalf("no rows:\n%s%s", out, stderr.String())
+	}
+	for _, row := range r.Rows {
+		if row.Wrong == nil || *row.Wrong != 0 {
+			t.Fatalf("%d bytes: wrong elements:\n%s", row.Size, out)
+		}
+	}
+	return r
+}
+
+// retry repeats a check of times until it returns no error.
+func retry(t *testing.T, check func() error) {
+	t.Helper()
+	var err error
+	for i := range tries {
+		if err = check(); err == nil {
+			return
+		}
+		t.Logf("try %d of %d: %v", i+1, tries, err)
+	}
+	t.Error(err)
+}
+
+// nearModel checks that every row is within percent of what the model expects.
+func nearModel(r result, percent float64) error {
+	for _, row := range r.Rows {
+		if row.ExpectedUS == 0 {
+			return fmt.Errorf("%d bytes: no expected time", row.Size)
+		}
+		if off := 100 * (row.TimeUS/row.ExpectedUS - 1); off > percent || off < -percent {
+			return fmt.Errorf("%d bytes, in place %v, time scale %g: %.1f us, %+.1f %% of the model's %.1f us", row.Size, row.InPlace, r.Header.TimeScale, row.TimeUS, off, row.ExpectedUS)
+		}
+	}
+	return nil
+}
