@@ -38,10 +38,10 @@ func nccls(t *testing.T, dir string) []softbuild.Package {
 	return s.NCCL
 }
 
-// checkProgram is compiled as a user would compile it.
-func checkProgram(t *testing.T, dir string) string {
+// rankProgram is compiled as a user would compile it.
+func rankProgram(t *testing.T, dir, name string) string {
 	t.Helper()
-	return compile(t, "check", "-O2", "-Wall", "-Wextra", "-Werror", "testdata/check.cc", "-I"+dir+"/include", "-L"+dir+"/lib", "-lnccl", "-lcudart")
+	return compile(t, name, "-O2", "-Wall", "-Wextra", "-Werror", "testdata/"+name+".cc", "-I"+dir+"/include", "-L"+dir+"/lib", "-lnccl", "-lcudart")
 }
 
 // job is one run of the check program.
@@ -104,7 +104,7 @@ func (j job) run(t *testing.T, program, dir, nccl string) (string, int) {
 
 func TestNCCL(t *testing.T) {
 	dir := built(t)
-	program := checkProgram(t, dir)
+	program := rankProgram(t, dir, "check")
 	jobs := []struct {
 		name string
 		job  job
@@ -117,6 +117,7 @@ func TestNCCL(t *testing.T) {
 		{"2 nodes Tree", job{2, 2, "allreduce", []string{"NCCL_ALGO=Tree"}}},
 		{"4 nodes Ring", job{4, 4, "quick", []string{"NCCL_ALGO=Ring"}}},
 		{"4 nodes Tree", job{4, 4, "allreduce", []string{"NCCL_ALGO=Tree"}}},
+		{"4 nodes", job{4, 4, "quick", nil}},
 		{"2x2 ranks", job{4, 2, "quick", nil}},
 		{"init and destroy", job{2, 2, "cycle", nil}},
 		{"abort", job{2, 2, "abort", nil}},
@@ -134,10 +135,26 @@ func TestNCCL(t *testing.T) {
 	}
 }
 
+// What programs do besides plain collectives, across nodes and within one.
+func TestNCCLFeatures(t *testing.T) {
+	dir := built(t)
+	program := rankProgram(t, dir, "features")
+	for _, n := range nccls(t, dir) {
+		for _, nodes := range []int{4, 1} {
+			t.Run(fmt.Sprintf("%s/%d nodes", n.NCCL, nodes), func(t *testing.T) {
+				out, status := job{ranks: 4, nodes: nodes}.run(t, program, dir, n.Dir)
+				if status != 0 {
+					t.Errorf("exit status %d; said:\n%s", status, out)
+				}
+			})
+		}
+	}
+}
+
 // A wrong element must be found on every rank that it reaches.
 func TestCorruptionIsSeen(t *testing.T) {
 	dir := built(t)
-	program := checkProgram(t, dir)
+	program := rankProgram(t, dir, "check")
 	for _, n := range nccls(t, dir) {
 		t.Run(n.NCCL, func(t *testing.T) {
 			out, status := job{2, 2, "allreduce corrupt", nil}.run(t, program, dir, n.Dir)

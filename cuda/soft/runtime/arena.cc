@@ -23,9 +23,9 @@ size_t round_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
 std::unique_ptr<Arena> Arena::make(int gpu, size_t capacity) {
   std::unique_ptr<Arena> a(new Arena);
   a->capacity_ = capacity;
-  // Four times the capacity: room for fragmentation costs address space only.
-  size_t part = round_up(std::max<size_t>(capacity, 16ul << 30), kLarge);
-  a->span_ = 4 * part;
+  // Three times the capacity, a third of it for small allocations: room for fragmentation costs address space only.
+  const size_t part = round_up(std::max<size_t>(capacity, 16ul << 30), kLarge);
+  a->span_ = 3 * part;
   char name[32];
   snprintf(name, sizeof name, "ddlemu-soft-gpu%d", gpu);
   a->fd_ = memfd_create(name, MFD_CLOEXEC);

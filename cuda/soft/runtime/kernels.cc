@@ -77,6 +77,8 @@ SOFT_API int ddlemuSoftKnowsNccl(int nccl_version) {
   return known;
 }
 
+SOFT_API void ddlemuSoftStats(struct softexec_stats *out) { softexec_stats(out); }
+
 SOFT_API void ddlemuSoftRegisterKernels(int nccl_version, const ddlemuSoftKernel *kernels, size_t count) {
   Registry &r = registry();
   std::lock_guard<std::mutex> lock(r.mu);

@@ -22,6 +22,10 @@ void ddlemuSoftRegisterKernels(int nccl_version, const struct ddlemuSoftKernel *
 // ddlemuSoftKnowsNccl returns 1 if the executor knows the layouts of an NCCL version, else 0.
 int ddlemuSoftKnowsNccl(int nccl_version);
 
+// ddlemuSoftStats tells what the executor has spent its time on in this process; the structure is in exec/exec.h.
+struct softexec_stats;
+void ddlemuSoftStats(struct softexec_stats *out);
+
 #ifdef __cplusplus
 }
 

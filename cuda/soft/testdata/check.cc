@@ -12,38 +12,16 @@
 //   abort         rank 0 aborts an AllReduce that the others never join
 // "corrupt" changes one bit of one input on the last rank, so that the check must fail.
 // Exit status: 0 all right, 1 wrong elements or a leak, 2 an error of CUDA or NCCL.
-#include <cuda_runtime.h>
 #include <dirent.h>
-#include <nccl.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include <string>
 #include <vector>
 
 #include "check_types.h"
+#include "rank.h"
 
-#define CUDA(call)                                                                    \
-  do {                                                                                \
-    cudaError_t e_ = (call);                                                          \
-    if (e_ != cudaSuccess) {                                                          \
-      fprintf(stderr, "rank %d: %s: %s\n", rank, #call, cudaGetErrorString(e_));      \
-      exit(2);                                                                        \
-    }                                                                                 \
-  } while (0)
-#define NCCL(call)                                                                    \
-  do {                                                                                \
-    ncclResult_t e_ = (call);                                                         \
-    if (e_ != ncclSuccess) {                                                          \
-      fprintf(stderr, "rank %d: %s: %s\n", rank, #call, ncclGetErrorString(e_));      \
-      exit(2);                                                                        \
-    }                                                                                 \
-  } while (0)
-
-static int rank, ranks;
 static bool corrupt;
 static ncclComm_t comm;
 static cudaStream_t stream;
@@ -249,21 +227,6 @@ static long resident_kib(const char *key) {
     if (!strncmp(line, key, strlen(key))) kib = atol(line + strlen(key));
   fclose(f);
   return kib;
-}
-
-static ncclUniqueId share_id(const std::string &file) {
-  ncclUniqueId id;
-  if (rank == 0) {
-    NCCL(ncclGetUniqueId(&id));
-    FILE *f = fopen((file + ".new").c_str(), "wb");
-    if (!f || fwrite(&id, sizeof id, 1, f) != 1 || fclose(f) || rename((file + ".new").c_str(), file.c_str())) exit(2);
-    return id;
-  }
-  FILE *f;
-  while (!(f = fopen(file.c_str(), "rb"))) usleep(1000);
-  if (fread(&id, sizeof id, 1, f) != 1) exit(2);
-  fclose(f);
-  return id;
 }
 
 static void init(const std::string &file) { NCCL(ncclCommInitRank(&comm, ranks, share_id(file), rank)); }

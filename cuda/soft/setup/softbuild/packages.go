@@ -59,21 +59,21 @@ func (b *builder) choose(w want) (choice, error) {
 		return choice{refused: note.Refused}, nil
 	}
 	refused, err := b.fetch(w)
-	if err != nil {
-		b.con.say("no download of %s: %v", w.what, err)
-	}
 	if cachedNow, listErr := b.cachedPackages(); listErr == nil {
 		cached = cachedNow
 	}
 	best, _, ok := debian.Newest(cached, w.keep, b.knows)
 	if ok {
 		// A package in the cache does as well as a download that was not to be had.
+		if err != nil {
+			b.con.say("no download, using the cache: %v", err)
+		}
 		return choice{version: best.Version, source: best.Source, refused: refused}, b.unpackFile(best)
 	}
-	if err == nil {
-		err = b.writeNote(w, refusals{Refused: refused})
+	if err != nil {
+		return choice{refused: refused}, fmt.Errorf("%w; with network access run this again, or put %s_VERSION_ARCH.deb into %s", err, packageName, b.cache())
 	}
-	return choice{refused: refused}, err
+	return choice{refused: refused}, b.writeNote(w, refusals{Refused: refused})
 }
 
 // fetch asks the want's suites until one has a version that the executor knows, and unpacks that. It returns what was
