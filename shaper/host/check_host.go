@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package host
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Needs of a run.
+const (
+	enoughShm     = 64 << 20  // fabrics and NCCL's own segments
+	rankMemory    = 256 << 20 // what one rank may reserve for connections
+	enoughFiles   = 1024
+	enoughMemlock = 64 << 20
+)
+
+func (m Machine) cores() Check {
+	c := CPUs()
+	k := Check{
+		Name: "cores", Grade: OK, Found: fmt.Sprintf("%.3g of %d", c.Usable, c.Online),
+		Means: fmt.Sprintf("each rank polls on a core of its own, with the software CUDA on two: room for %d ranks, or %d", int(c.Usable), int(c.Usable/2)),
+	}
+	switch {
+	case c.Quota > 0 && c.Quota < float64(c.Affinity):
+		k.Grade = Warn
+		k.Found += fmt.Sprintf("; the control group grants %.3g", c.Quota)
+		k.Means += "; a group that has used up its quota stops for tens of ms, which makes timing INVALID"
+		k.Next = "raise the quota (docker run --cpus), or pin cores instead (--cpuset-cpus)"
+	case c.Usable < 4:
+		k.Grade = Warn
+		k.Means += "; more run at a larger time scale"
+		k.Next = "use a machine with more cores, fewer ranks, or let bench choose the time scale"
+	}
+	return k
+}
+
+func (m Machine) numa() Check {
+	n := max(listLength(m.read("/sys/devices/system/node/online")), 1)
+	k := Check{Name: "NUMA nodes", Grade: OK, Found: strconv.Itoa(n), Means: "copies between ranks stay near their memory"}
+	if n > 1 {
+		k.Grade = Warn
+		k.Means = "a copy from another NUMA node's memory is slower, so what is measured depends on where ranks run"
+		k.Next = "keep the ranks together: numactl --cpunodebind=0 --membind=0 ddlemu ..."
+	}
+	return k
+}
+
+func (m Machine) sharedMemory() Check {
+	var st unix.Statfs_t
+	if err := unix.Statfs("/dev/shm", &st); err != nil {
+		return Check{
+			Name: "/dev/shm", Grade: Missing, Found: err.Error(), Means: "fabrics have no place by default",
+			Next: "mount a tmpfs there, or set DDLEMU_DIR to a folder in one",
+		}
+	}
+	size, free := st.Blocks*uint64(st.Bsize), st.Bavail*uint64(st.Bsize)
+	k := Check{
+		Name: "/dev/shm", Grade: OK, Found: fmt.Sprintf("%s, %s free", mebibytes(size), mebibytes(free)),
+		Means: "fabrics lie here, and NCCL's own segments for ranks of one node; connections take memory outside it",
+	}
+	if free < enoughShm {
+		k.Grade = Warn
+		k.Next = "make it larger: docker run --shm-size 1g, or mount -o remount,size=1g /dev/shm"
+	}
+	return k
+}
+
+func (m Machine) memory() Check {
+	available := uint64(0)
+	for _, line := range strings.Split(m.read("/proc/meminfo"), "\n") {
+		fields := strings.Fields(line)
+		if len(fields) >= 2 && fields[0] == "MemAvailable:" {
+			kib, err := strconv.ParseUint(fields[1], 10, 54)
+			if err == nil {
+				available = kib << 10
+			}
+		}
+	}
+	if available == 0 {
+		return Check{Name: "memory", Grade: NotTested, Found: "/proc/meminfo does not say", Means: "a rank reserves at most 256 MiB for connections", Next: "mount /proc"}
+	}
+	k := Check{
+		Name: "memory", Grade: OK, Found: mebibytes(available) + " available",
+		Means: fmt.Sprintf("a rank reserves at most 256 MiB for connections: enough for %d ranks beside what NCCL takes", available/rankMemory),
+	}
+	if available < 4*rankMemory {
+		k.Grade = Warn
+		k.Next = "free memory, or set DDLEMU_MEMORY to less, such as 64M"
+	}
+	return k
+}
+
+func (m Machine) files() Check {
+	var l unix.Rlimit
+	k := Check{Name: "open files", Grade: OK, Means: "a rank holds about two per connection, besides what NCCL opens"}
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &l); err != nil {
+		k.Grade, k.Found, k.Next = NotTested, err.Error(), "see ulimit -n"
+		return k
+	}
+	k.Found = limit(l.Cur)
+	if l.Cur < enoughFiles {
+		k.Grade, k.Next = Warn, "ulimit -n 4096"
+	}
+	return k
+}
+
+func (m Machine) memlock() Check {
+	var l unix.Rlimit
+	k := Check{Name: "locked memory", Grade: OK, Means: "with real CUDA, NCCL pins host buffers for the net; the software CUDA pins nothing"}
+	if err := unix.Getrlimit(unix.RLIMIT_MEMLOCK, &l); err != nil {
+		k.Grade, k.Found, k.Next = NotTested, err.Error(), "see ulimit -l"
+		return k
+	}
+	k.Found = limit(l.Cur)
+	if l.Cur < enoughMemlock && m.hasGPU() {
+		k.Grade, k.Next = Warn, "docker run --ulimit memlock=-1, or ulimit -l unlimited"
+	}
+	return k
+}
+
+func limit(n uint64) string {
+	if n == unix.RLIM_INFINITY {
+		return "unlimited"
+	}
+	return strconv.FormatUint(n, 10)
+}
+
+func (m Machine) ptrace() Check {
+	k := Check{Name: "reading another process", Grade: OK, Found: "allowed for processes of one user", Means: "not needed: ranks share memory over sockets"}
+	if scope := m.read("/proc/sys/kernel/yama/ptrace_scope"); scope != "" && scope != "0" {
+		k.Found = "ptrace_scope is " + scope
+	}
+	return k
+}
