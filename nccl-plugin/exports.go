@@ -186,6 +186,15 @@ func netReport() {
 	}
 }
 
+//export netNodes
+func netNodes(ranks, nodes C.size_t) {
+	var ignored C.int
+	defer guard(&ignored)
+	if m := current(); m != nil {
+		m.checkNodes(int(ranks), int(nodes))
+	}
+}
+
 //export netLeave
 func netLeave() {
 	var ignored C.int

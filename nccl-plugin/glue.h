@@ -30,4 +30,8 @@ int net_forked(void);
 const char *net_getenv(const char *name);
 int net_setenv(const char *name, const char *value);
 
+// Writes the PCI bus id of the GPU of the calling thread's CUDA context; 0 if
+// there is none.
+int net_gpu(char *text, size_t size);
+
 #endif

@@ -100,7 +100,8 @@ func (m *member) enter(fab *fabric.Fabric, job state.Job) (err error) {
 			return fmt.Errorf("%s: %w", memoryEnv, err)
 		}
 	}
-	r := state.Rank{Rank: m.place.Rank, Node: m.place.Node, World: m.place.World, Budget: uint64(budget)}
+	r := state.Rank{Rank: m.place.Rank, Node: m.place.Node, World: m.place.World, Budget: uint64(budget), GPU: gpu()}
+	m.checkGPU(job, r.GPU)
 	if m.part, err = m.file.Join(job, r); err != nil {
 		return err
 	}
@@ -133,6 +134,39 @@ func (m *member) checkHostID(job state.Job) error {
 		// NCCL's own count of nodes shows.
 		logLine(C.NET_LOG_INFO, fmt.Sprintf("NCCL_HOSTID %s was set by somebody else and is kept", got))
 		return nil
+	}
+}
+
+// gpu is the PCI bus id of the GPU of this thread's CUDA context, "" if there is
+// none: NCCL calls init with one.
+func gpu() string {
+	var text [64]C.char
+	if C.net_gpu(&text[0], C.size_t(len(text))) == 0 {
+		return ""
+	}
+	return C.GoString(&text[0])
+}
+
+// checkGPU notes when a rank of the job has this GPU already: ranks that share one
+// without MPS are time-sliced, and then no time means anything.
+func (m *member) checkGPU(job state.Job, gpu string) {
+	if gpu == "" || getenv("CUDA_MPS_PIPE_DIRECTORY") != "" {
+		return
+	}
+	for _, p := range m.file.Participants() {
+		if p.Job == job.Index() && p.GPU == gpu {
+			job.Invalidate(state.SharedGPU)
+			m.file.Event(fmt.Sprintf("rank %d shares GPU %s with rank %d", m.place.Rank, gpu, p.Rank))
+		}
+	}
+}
+
+// checkNodes compares the nodes that NCCL counted in a communicator of all ranks
+// with the emulated nodes that these ranks are on.
+func (m *member) checkNodes(ranks, nodes int) {
+	if want := m.part.Job().Nodes(); ranks == m.place.World && nodes != want {
+		m.part.Job().Invalidate(state.NodesDiffer)
+		logLine(C.NET_LOG_WARN, fmt.Sprintf("NCCL counts %d nodes, the %d ranks are on %d emulated nodes: some traffic will go around the emulated links", nodes, ranks, want))
 	}
 }
 

@@ -4,6 +4,7 @@ package state
 
 import (
 	"fmt"
+	"math/bits"
 	"sync/atomic"
 )
 
@@ -151,12 +152,13 @@ func (j Job) Index() int { return j.index }
 // Invalidate raises reasons for INVALID.
 func (j Job) Invalidate(r Reason) { atomic.OrUint64(&j.entry().Flags, uint64(r)) }
 
-// NCCLNodes notes how many nodes NCCL counted in a communicator whose ranks are
-// on want emulated nodes.
-func (j Job) NCCLNodes(got, want int) {
-	if got != want {
-		j.Invalidate(NodesDiffer)
+// Nodes is the number of emulated nodes on which the job has or had ranks.
+func (j Job) Nodes() int {
+	n := 0
+	for i := range j.entry().NodeSet {
+		n += bits.OnesCount64(atomic.LoadUint64(&j.entry().NodeSet[i]))
 	}
+	return n
 }
 
 // JobStatus is what the file knows of a job.

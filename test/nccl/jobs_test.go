@@ -264,3 +264,23 @@ func TestBareProgram(t *testing.T) {
 		}
 	}
 }
+
+// waitForPID reads the number that a process writes into a file when it is ready,
+// and removes the file.
+func waitForPID(t *testing.T, path string) int {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			continue
+		}
+		pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+		if err != nil {
+			continue
+		}
+		os.Remove(path)
+		return pid
+	}
+	t.Fatalf("no %s after 20 s", path)
+	return 0
+}

@@ -348,7 +348,7 @@ static int copy_out(struct ddlemu_conn *c, int64_t now)
 			budget -= n;
 		}
 		store64(&f->consumed, at);
-		if (c->copied_off < x->size || load64(&f->due_count) <= i || now < out_of(f, i)->due + fault_delay(f, i))
+		if (c->copied_off < x->size || load64(&f->due_count) <= i || now < out_of(f, i)->due + fault_delay(i))
 			return DDLEMU_SUCCESS;
 		account(c, i, x->size > 0 ? clock_now() : now);
 		r->size = x->size;
@@ -367,6 +367,7 @@ static int receiver_test(struct ddlemu_request *request, int *done, size_t *size
 	if (forked)
 		return FAIL(DDLEMU_SYSTEM_ERROR, "test called in a forked child");
 	int64_t now = clock_now();
+	fault_stall(now);
 	if (c->copied_msgs <= r->msg) {
 		advance(c, now);
 		int bad = copy_out(c, now);

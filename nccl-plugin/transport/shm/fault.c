@@ -12,9 +12,10 @@
 // DDLEMU_FAULT is one of
 //
 //	delay NS             each message is delivered NS later
-//	slow PERCENT         each takes PERCENT longer than the model says
+//	slow PERCENT         all bytes take PERCENT longer than the rate asked for says
 //	late N NS            one in N is delivered NS later
-//	stall NS PERIOD      the sending thread stands still for NS in every PERIOD
+//	stall NS PERIOD      the thread that sends and receives stands still for NS in
+//	                     every PERIOD
 static struct {
 	char kind[16];
 	long long a, b;
@@ -42,14 +43,19 @@ void fault_stall(int64_t now)
 	while (t.tv_sec * 1000000000ll + t.tv_nsec < until);
 }
 
-int64_t fault_delay(struct ddlemu_flow *f, uint64_t i)
+int64_t fault_rate(int64_t dur)
+{
+	if (!fault.read)
+		read_fault();
+	return strcmp(fault.kind, "slow") == 0 ? dur + dur * fault.a / 100 : dur;
+}
+
+int64_t fault_delay(uint64_t i)
 {
 	if (!fault.read)
 		read_fault();
 	if (strcmp(fault.kind, "delay") == 0)
 		return fault.a;
-	if (strcmp(fault.kind, "slow") == 0)
-		return (out_of(f, i)->due - tx_of(f, i)->posted) * fault.a / 100;
 	if (strcmp(fault.kind, "late") == 0 && i % (uint64_t)fault.a == 0)
 		return fault.b;
 	return 0;

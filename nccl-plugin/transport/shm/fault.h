@@ -10,15 +10,15 @@
 
 #ifdef DDLEMU_FAULTS
 
-// Stalls the sending thread now and then.
+// Stalls the calling thread now and then.
 void fault_stall(int64_t now);
-// By how many ns message i is delivered late; its due time must be known.
-int64_t fault_delay(struct ddlemu_flow *f, uint64_t i);
+// By how many ns message i is delivered late.
+int64_t fault_delay(uint64_t i);
 
 #else
 
 static inline void fault_stall(int64_t now) { (void)now; }
-static inline int64_t fault_delay(struct ddlemu_flow *f, uint64_t i) { (void)f, (void)i; return 0; }
+static inline int64_t fault_delay(uint64_t i) { (void)i; return 0; }
 
 #endif
 
@@ -29,7 +29,7 @@ static inline uint64_t fault_arrived(struct ddlemu_flow *f, uint64_t i, int64_t 
 	uint64_t arrived = load64(&f->arrived);
 #ifdef DDLEMU_FAULTS
 	const struct ddlemu_tx *x = tx_of(f, i);
-	if (x->size > 0 && arrived >= x->end && now < out_of(f, i)->due + fault_delay(f, i))
+	if (x->size > 0 && arrived >= x->end && now < out_of(f, i)->due + fault_delay(i))
 		arrived = x->end - 1;
 #else
 	(void)i, (void)now;

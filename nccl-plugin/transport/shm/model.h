@@ -11,6 +11,12 @@
 
 #include "flow.h"
 
+#ifdef DDLEMU_FAULTS
+int64_t fault_rate(int64_t dur); // see fault.c
+#else
+static inline int64_t fault_rate(int64_t dur) { return dur; }
+#endif
+
 #define DDLEMU_TCP 0
 #define DDLEMU_RDMA 1
 #define DDLEMU_TAIL_DROP 1
@@ -62,7 +68,7 @@ static inline int64_t model_serialise(const struct ddlemu_params *p, uint32_t n)
 {
 	if (p->ns_den == 0)
 		return 0;
-	return (int64_t)((model_wire(p, n) * p->ns_num + p->ns_den - 1) / p->ns_den);
+	return fault_rate((int64_t)((model_wire(p, n) * p->ns_num + p->ns_den - 1) / p->ns_den));
 }
 
 // --- hop.go

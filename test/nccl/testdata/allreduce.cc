@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A program as a user would write it: two ranks, one process each, AllReduce of
-// 1 Mi floats, three times, and a check of every element.
+// 1 Mi floats, three times, and a check of every element. SLEEP_MS sleeps before
+// each, LATE_MS only on rank 1; with READY_FILE rank 1 writes its pid there before
+// the first one and sleeps a second.
 
 #include <cuda_runtime_api.h>
 #include <nccl.h>
@@ -21,6 +23,25 @@
 			return 1;                                             \
 		}                                                             \
 	} while (0)
+
+static void sleep_ms(const char *variable)
+{
+	if (getenv(variable) != NULL)
+		usleep(1000 * (useconds_t)atoi(getenv(variable)));
+}
+
+static void wait_for_parent(int rank)
+{
+	const char *path = getenv("READY_FILE");
+	if (path == NULL || rank != 1)
+		return;
+	std::string hidden = std::string(path) + ".new";
+	FILE *f = fopen(hidden.c_str(), "w");
+	fprintf(f, "%d\n", (int)getpid());
+	fclose(f);
+	rename(hidden.c_str(), path);
+	sleep(1);
+}
 
 static int rank_main(int rank, int ranks, int read_fd, int write_fd)
 {
@@ -44,7 +65,11 @@ static int rank_main(int rank, int ranks, int read_fd, int write_fd)
 	cudaStream_t stream;
 	CHECK(cudaMalloc((void **)&device, n * sizeof(float)));
 	CHECK(cudaStreamCreate(&stream));
+	wait_for_parent(rank);
 	for (int i = 0; i < 3; i++) {
+		sleep_ms("SLEEP_MS");
+		if (rank == 1)
+			sleep_ms("LATE_MS");
 		CHECK(cudaMemcpy(device, host.data(), n * sizeof(float), cudaMemcpyHostToDevice));
 		CHECK(ncclAllReduce(device, device, n, ncclFloat, ncclSum, comm, stream));
 		CHECK(cudaStreamSynchronize(stream));

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nccl
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// scale is the time scale of these runs: large enough that a sound emulator is
+// VALID on a small host, so that what turns a run INVALID is the planted fault.
+const scale = "16"
+
+// Faults of the emulator itself, which the test build of the plugin plants, turn
+// a run INVALID. Times in DDLEMU_FAULT are real, those of the limits scaled.
+func TestPlantedFaultsAreInvalid(t *testing.T) {
+	for _, tc := range []struct {
+		name, fault, reason string
+		args                []string
+	}{
+		// 10 us, scaled, on messages of 8 bytes that take 27 us.
+		{"10 us added to each delivery", "delay 160000", "later than max(1 us, 2 %", []string{"-b", "8", "-e", "8", "-n", "50"}},
+		{"rate 3 % low", "slow 3", "at the rate asked for", []string{"-b", "4M", "-e", "4M", "-n", "3"}},
+		// 1 ms, scaled, on messages of 512 KiB that take 9 ms behind one another.
+		{"one message in 20 late", "late 20 16000000", "1 in 100 may be", []string{"-b", "4M", "-e", "4M", "-n", "6"}},
+		{"the sending thread stalls", "stall 32000000 320000000", "1 in 100 may be", []string{"-b", "4M", "-e", "4M", "-n", "4"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			dir := folder(t)
+			args := append([]string{"allreduce", "--profile", "eth1", "--ranks", "2", "-w", "1", "--time-scale", scale}, tc.args...)
+			env := []string{"DDLEMU_PLUGIN_DIR=" + build(t, "faults"), "NCCL_ALGO=Ring", "NCCL_PROTO=Simple"}
+			r := bench(t, dir, append(env, "DDLEMU_FAULT="+tc.fault), args...)
+			if r.Verdict != "INVALID" || !strings.Contains(strings.Join(r.Reasons, "\n"), tc.reason) {
+				t.Errorf("%s %q, want INVALID with %q", r.Verdict, r.Reasons, tc.reason)
+			}
+			// The same run without the fault is VALID.
+			retry(t, func() error {
+				if r := bench(t, dir, env, args...); r.Verdict != "VALID" {
+					return fmt.Errorf("without a fault: %s %q", r.Verdict, r.Reasons)
+				}
+				return nil
+			})
+		})
+	}
+}
+
+// verdictOf runs the program under ddlemu and returns the reasons and the verdict.
+func verdictOf(t *testing.T, dir string, env []string, args ...string) (text, word string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	out, err := ddlemu(ctx, t, dir, env, append([]string{"run", "--profile", "eth1", "--soft-cuda", "--time-scale", scale}, args...)...).CombinedOutput()
+	text = string(out)
+	if err != nil {
+		t.Fatalf("%v:\n%s", err, text)
+	}
+	_, word, ok := strings.Cut(text, "verdict: ")
+	if !ok {
+		t.Fatalf("no verdict in\n%s", text)
+	}
+	return text, strings.TrimSpace(word)
+}
+
+func TestRanksOnSharedMemoryAreInvalid(t *testing.T) {
+	bin := program(t)
+	text, word := verdictOf(t, folder(t), []string{"NCCL_HOSTID=somebody-elses"}, "--", bin)
+	if word != "INVALID" || !strings.Contains(text, "went around the emulated links") {
+		t.Errorf("ranks with one NCCL_HOSTID:\n%s", text)
+	}
+}
+
+func TestWhatTheJobDoesIsNotTheEmulatorsFault(t *testing.T) {
+	bin := program(t)
+	for _, tc := range []struct {
+		name string
+		env  []string
+	}{
+		{"sleeps half of the time", []string{"SLEEP_MS=100"}},
+		{"one rank comes 10 ms late", []string{"LATE_MS=10"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			dir := folder(t)
+			retry(t, func() error {
+				if text, word := verdictOf(t, dir, tc.env, "--", bin); word != "VALID" {
+					return fmt.Errorf("%s:\n%s", word, text)
+				}
+				return nil
+			})
+		})
+	}
+	t.Run("stopped before any collective", func(t *testing.T) {
+		dir := folder(t)
+		retry(t, func() error {
+			cmd := ddlemu(t.Context(), t, dir, []string{"READY_FILE=" + dir + "/ready"}, "run", "--profile", "eth1", "--soft-cuda", "--time-scale", scale, "--", bin)
+			return stopped(t, cmd, dir)
+		})
+	})
+}
+
+// stopped runs cmd, whose program waits for its parent between the communicator's
+// init and the first collective, and stops it there for a while.
+func stopped(t *testing.T, cmd *exec.Cmd, dir string) error {
+	t.Helper()
+	var out strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	pid := waitForPID(t, dir+"/ready")
+	for _, s := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGCONT} {
+		if err := syscall.Kill(pid, s); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(1500 * time.Millisecond)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Fatalf("%v:\n%s", err, out.String())
+	}
+	if !strings.Contains(out.String(), "verdict: VALID") {
+		return fmt.Errorf("a rank was stopped before the first collective:\n%s", out.String())
+	}
+	return nil
+}
