@@ -140,6 +140,7 @@ durations (5us, 1.2ms), sizes as nccl-tests writes them (8, 64K, 1G).
 		newShapeCommand(g),
 		newStatusCommand(g),
 		newGCCommand(g),
+		newDoctorCommand(g),
 		newRunCommand(g),
 		newBenchCommand(g),
 	)
