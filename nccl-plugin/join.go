@@ -22,6 +22,7 @@ import (
 	"github.com/ddlemu/ddlemu/nccl-plugin/transport/shm"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/state"
+	"github.com/ddlemu/ddlemu/shaper/verdict"
 )
 
 // Variables of the plugin, besides those that choose and describe the fabric.
@@ -285,10 +286,28 @@ func (m *member) announce() {
 	}
 }
 
+// judge prints the verdict on the job that has just ended.
+func (m *member) judge() {
+	fab, err := m.file.Fabric()
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "ddlemu: no verdict: %v\n", err)
+		return
+	}
+	v := verdict.Of(m.file, fab, m.part.Job())
+	for _, r := range v.Reasons {
+		fmt.Fprintf(os.Stderr, "ddlemu: %s\n", r)
+	}
+	fmt.Fprintf(os.Stderr, "ddlemu: verdict on fabric %s: %s\n", m.file.Name(), v.Word)
+}
+
 // leave ends this process's part, at the end of the process.
 func (m *member) leave() {
 	m.endpoint.Close()
-	if last := m.part.Leave(); last && m.own {
+	last := m.part.Leave()
+	if last && getenv(jobEnv) == "" {
+		m.judge() // nobody else does
+	}
+	if last && m.own {
 		m.file.TakeDown()
 		if err := m.dir.Remove(m.file.Name()); err != nil {
 			fmt.Fprintf(os.Stderr, "ddlemu: %v\n", err)

@@ -83,12 +83,13 @@ func (j *Job) Env() []string {
 // Verdict judges what the job has done. Processes that died since are noticed.
 func (j *Job) Verdict() verdict.Verdict {
 	j.file.Reap()
-	in := verdict.Input{TimeScale: j.file.Fixed().TimeScale, Hops: j.file.Hops(), Name: j.Fabric.HopName}
-	in.Job.Cells = make([]state.Cell, len(in.Hops))
-	if e, ok := j.file.FindJob(Key(j.id)); ok {
-		in.Job = e.Status()
+	e, ok := j.file.FindJob(Key(j.id))
+	if !ok {
+		hops := j.file.Hops()
+		none := state.JobStatus{Cells: make([]state.Cell, len(hops))}
+		return verdict.Judge(verdict.Input{TimeScale: j.file.Fixed().TimeScale, Job: none, Hops: hops, Name: j.Fabric.HopName})
 	}
-	return verdict.Judge(in)
+	return verdict.Of(j.file, j.Fabric, e)
 }
 
 // Close takes the job's own fabric down and removes it; a shared one stays.

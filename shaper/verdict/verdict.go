@@ -18,6 +18,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/link"
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
@@ -75,6 +76,11 @@ type Verdict struct {
 	Reasons []string `json:"reasons"`
 	Host    bool     `json:"-"` // all reasons are that this host is too slow: a larger time scale may help
 	Links   []Link   `json:"links"`
+}
+
+// Of judges job j on the fabric whose file is f.
+func Of(f *state.File, fab *fabric.Fabric, j state.Job) Verdict {
+	return Judge(Input{TimeScale: f.Fixed().TimeScale, Job: j.Status(), Hops: f.Hops(), Name: fab.HopName})
 }
 
 // Judge judges a job.

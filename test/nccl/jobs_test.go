@@ -239,7 +239,7 @@ func TestBareProgram(t *testing.T) {
 		env  []string
 		says []string
 	}{
-		{name: "nothing set", says: []string{"loopback", "nothing is shaped"}},
+		{name: "nothing set", says: []string{"loopback", "nothing is shaped", "verdict on fabric adhoc-"}},
 		{name: "a profile", env: []string{"DDLEMU_PROFILE=eth10"}, says: []string{"eth10", "2 nodes"}},
 		{name: "a fabric that is not up", env: []string{"DDLEMU_FABRIC=nope"}, says: []string{"will NOT be emulated", "nope"}},
 		{name: "a rank beyond the fabric", env: []string{"DDLEMU_NODE=7"}, says: []string{"will NOT be emulated", "DDLEMU_NODE"}},
