@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/shaper/state"
+)
+
+func TestExitStatus(t *testing.T) {
+	wrap := func(err error) error { return fmt.Errorf("do it: %w", err) }
+	for _, c := range []struct {
+		err  error
+		want int
+	}{
+		{nil, 0},
+		{errors.New("anything"), 1},
+		{wrap(configs.Errorf("link.mtu", "bad")), 2},
+		{wrap(state.ErrNotUsable), 2},
+		{wrap(fs.ErrNotExist), 2},
+		{wrap(fs.ErrExist), 2},
+		{wrap(syscall.ENOSPC), 2},
+		{badInput("no"), 2},
+		{wrap(&invalidError{[]string{"late"}}), 3},
+		{context.Canceled, 130},
+		{interrupted(errors.New("anything")), 130},
+		{interrupted(&exitError{Code: 5}), 5},
+		{&exitError{Code: 77}, 77},
+		{&exitError{Code: 2, Err: errors.New("and why")}, 2},
+	} {
+		if got := exitStatus(c.err); got != c.want {
+			t.Errorf("%v: got %d, want %d", c.err, got, c.want)
+		}
+	}
+}
+
+func TestReport(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		args []string
+		want string
+	}{
+		{nil, nil, ""},
+		{&exitError{Code: 3}, nil, ""},
+		{errors.New("one\n  two"), nil, "ddlemu: one two\n"},
+		{badInput("no %q", "x"), []string{"up", "--json"}, `{"error":"no \"x\"","exit_status":2}` + "\n"},
+		{errors.New("no"), []string{"run", "--", "cmd", "--json"}, "ddlemu: no\n"},
+	} {
+		var b bytes.Buffer
+		report(&global{Stderr: &b}, c.args, c.err)
+		if b.String() != c.want {
+			t.Errorf("%v: got %q, want %q", c.err, b.String(), c.want)
+		}
+	}
+}
+
+// Every command has examples and exit statuses in its help, and no flag is without an
+// explanation or named after its implementation.
+func TestHelpIsComplete(t *testing.T) {
+	root := newRootCommand(newWorld(t).global())
+	var check func(c *cobra.Command)
+	check = func(c *cobra.Command) {
+		if !strings.Contains(c.Long, "EXIT STATUS") || c.Example == "" || c.Short == "" {
+			t.Errorf("%s: short %q, example %q, and its long help must have EXIT STATUS", c.CommandPath(), c.Short, c.Example)
+		}
+		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			name, usage := pflag.UnquoteUsage(f)
+			if usage == "" || name == "setting" {
+				t.Errorf("%s --%s: value %q, usage %q", c.CommandPath(), f.Name, name, usage)
+			}
+		})
+		for _, sub := range c.Commands() {
+			if sub.Name() != "help" && sub.Name() != "completion" {
+				check(sub)
+			}
+		}
+	}
+	check(root)
+}
+
+func TestErrorsAreOneLineOfJSON(t *testing.T) {
+	w := newWorld(t)
+	status, stdout, stderr := w.run("status", "--json")
+	var got struct {
+		Error      string `json:"error"`
+		ExitStatus int    `json:"exit_status"`
+	}
+	if err := json.Unmarshal([]byte(stderr), &got); err != nil || status != 2 || got.ExitStatus != 2 || got.Error == "" || stdout != "" {
+		t.Errorf("status %d, %q, %q, %v", status, stdout, stderr, err)
+	}
+}

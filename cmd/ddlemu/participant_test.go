@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+
+	"github.com/ddlemu/ddlemu/shaper/state"
+)
+
+// participant is the program of a test rank: participant FABRIC RANK joins the
+// fabric's only job, says so by making the file joined.RANK, and stays until it is
+// killed, or leaves in order when a file called leave appears.
+func participant() {
+	if err := participate(os.Args[1], os.Args[2]); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func participate(name, rank string) error {
+	r, err := strconv.Atoi(rank)
+	if err != nil {
+		return err
+	}
+	dir, err := state.OpenDir(os.Getenv(dirEnv), os.Getuid(), false)
+	if err != nil {
+		return err
+	}
+	file, err := dir.Open(name)
+	if err != nil {
+		return err
+	}
+	job, err := file.JoinJob(1)
+	if err != nil {
+		return err
+	}
+	p, err := file.Join(job, state.Rank{Rank: r, Node: r, World: 2, Budget: 256 << 20})
+	if err != nil {
+		return err
+	}
+	p.Reserve(3 << 20)
+	if err := os.WriteFile("joined."+rank, nil, 0o600); err != nil {
+		return err
+	}
+	for !exists("leave") {
+		pause()
+	}
+	p.Leave()
+	return nil
+}
+
+func exists(name string) bool {
+	_, err := os.Stat(name)
+	return err == nil
+}

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/shaper/fabric"
+)
+
+func TestDemandOf(t *testing.T) {
+	for _, c := range []struct {
+		profile string
+		change  func(*configs.Fabric)
+		ranks   int
+		rate    float64 // of one link's payload rate
+		t       time.Duration
+	}{
+		// One byte is a packet of 1 + 78 wire bytes, 632 ns at 1 Gb/s.
+		{"eth1", nil, 2, 1, 25*time.Microsecond + 632},
+		{"eth1", nil, 8, 1, 25*time.Microsecond + 632},
+		{"eth1", func(f *configs.Fabric) { f.Endpoint.Overhead = time.Microsecond }, 2, 1, 27*time.Microsecond + 632},
+		{"efa-p4d", nil, 2, 4, 0},  // a rank with four NICs to itself
+		{"efa-p4d", nil, 4, 2, 0},  // two share them
+		{"efa-p4d", nil, 16, 1, 0}, // more ranks than NICs: one NIC at least
+		{"loopback", nil, 2, 0, 0},
+	} {
+		cfg, err := configs.Profile(c.profile)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.change != nil {
+			c.change(cfg)
+		}
+		fab, err := fabric.New(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := demandOf(fab, c.ranks)
+		if want := c.rate * cfg.Link.PayloadRate(); math.Abs(d.Rate-want) > 1 {
+			t.Errorf("%s, %d ranks: %g B/s each, want %g", c.profile, c.ranks, d.Rate, want)
+		}
+		if c.t != 0 && d.T != c.t {
+			t.Errorf("%s, %d ranks: messages of %v, want %v", c.profile, c.ranks, d.T, c.t)
+		}
+	}
+}
+
+// A single link that is faster or nearer decides.
+func TestDemandOfTheMostDemandingLink(t *testing.T) {
+	cfg, err := configs.Profile("eth10")
+	if err != nil {
+		t.Fatal(err)
+	}
+	near := 3 * time.Microsecond
+	cfg.Links = []configs.LinkOverride{{Match: "node0>node1", LinkPatch: configs.LinkPatch{Latency: &near}}}
+	fab, err := fabric.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := demandOf(fab, 2); d.T < near || d.T > near+time.Microsecond {
+		t.Errorf("messages of %v, want a little over %v", d.T, near)
+	}
+}

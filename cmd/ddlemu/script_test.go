@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/binary"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"ddlemu": main, "participant": participant})
+}
+
+// Each script is what a user would type. They start with no fabric, in a folder of
+// their own.
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir: filepath.Join("testdata", "script"),
+		Setup: func(env *testscript.Env) error {
+			env.Setenv(dirEnv, filepath.Join(env.WorkDir, "fabrics"))
+			for _, name := range []string{fabricEnv, sudoEnv, "DDLEMU_PROFILE", "DDLEMU_FILE", libraryEnv} {
+				env.Setenv(name, "")
+			}
+			return nil
+		},
+		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
+			"await":  await,
+			"empty":  empty,
+			"status": exitsWith,
+			"damage": damage,
+		},
+	})
+}
+
+// empty DIR...: nothing is in the folders, or they are not there.
+func empty(ts *testscript.TestScript, neg bool, args []string) {
+	for _, dir := range args {
+		entries, err := os.ReadDir(ts.MkAbs(dir))
+		if err != nil && !os.IsNotExist(err) {
+			ts.Check(err)
+		}
+		if (len(entries) == 0) == neg {
+			ts.Fatalf("%s has %v", dir, entries)
+		}
+	}
+}
+
+// await FILE...: until all files are there, or half a minute is over.
+func await(ts *testscript.TestScript, neg bool, args []string) {
+	for _, name := range args {
+		for start := time.Now(); !exists(ts.MkAbs(name)); pause() {
+			if time.Since(start) > 30*time.Second {
+				ts.Fatalf("%s is not there after half a minute", name)
+			}
+		}
+	}
+}
+
+// pause is between two looks at a file.
+func pause() { time.Sleep(2 * time.Millisecond) }
+
+// status N CMD...: the command's exit status is N.
+func exitsWith(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: status N CMD...")
+	}
+	err := ts.Exec(args[1], args[2:]...)
+	got := "0"
+	if err != nil {
+		got = strings.TrimPrefix(err.Error(), "exit status ")
+	}
+	if got != args[0] {
+		ts.Fatalf("got exit status %s, want %s", got, args[0])
+	}
+}
+
+// damage KIND NAME: the fabric's file is as it might be found on a bad day.
+func damage(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: damage version|boot|short|text NAME")
+	}
+	name := filepath.Join(ts.Getenv(dirEnv), args[1]+".fabric")
+	b, err := os.ReadFile(name)
+	ts.Check(err)
+	switch args[0] {
+	case "version": // the second word
+		binary.LittleEndian.PutUint32(b[8:], 99)
+	case "boot": // the boot id follows version, header size and file size
+		b[24] ^= 0xff
+	case "short":
+		b = b[:len(b)/2]
+	case "text":
+		b = []byte(strings.Repeat("not a fabric\n", 1000))
+	default:
+		ts.Fatalf("unknown damage %q", args[0])
+	}
+	ts.Check(os.WriteFile(name, b, 0o600))
+}

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/ddlemu/ddlemu/shaper/state"
+)
+
+// The fields that scripts rely on, as the documentation has them.
+type documentedStatus struct {
+	Fabric string `json:"fabric"`
+	Links  []struct {
+		From         string  `json:"from"`
+		To           string  `json:"to"`
+		BandwidthBps uint64  `json:"bandwidth_bps"`
+		LatencyNs    int64   `json:"latency_ns"`
+		JitterNs     int64   `json:"jitter_ns"`
+		Loss         float64 `json:"loss"`
+		Up           bool    `json:"up"`
+		Bytes        uint64  `json:"bytes"`
+		Messages     uint64  `json:"messages"`
+		Drops        uint64  `json:"drops"`
+	} `json:"links"`
+}
+
+func TestStatusJSONHasTheDocumentedFields(t *testing.T) {
+	w := newWorld(t)
+	w.must("up", "--profile", "eth1", "--no-measure", "--jitter", "uniform:2us", "--loss", "1%")
+	w.must("shape", "--down", "--link", "node1>node0")
+	text := w.must("status", "--json")
+
+	var fields map[string]any
+	if err := json.Unmarshal([]byte(text), &fields); err != nil {
+		t.Fatal(err)
+	}
+	link, ok := fields["links"].([]any)[0].(map[string]any)
+	if !ok {
+		t.Fatalf("links: %v", fields["links"])
+	}
+	for _, name := range []string{"from", "to", "bandwidth_bps", "latency_ns", "jitter_ns", "loss", "up", "bytes", "messages", "drops"} {
+		if _, ok := link[name]; !ok {
+			t.Errorf("a link has no field %q", name)
+		}
+	}
+	var got documentedStatus
+	if err := json.Unmarshal([]byte(text), &got); err != nil {
+		t.Fatal(err)
+	}
+	if got.Fabric != "eth1" || len(got.Links) != 2 {
+		t.Fatalf("got %+v", got)
+	}
+	l := got.Links[0]
+	if l.From != "node0" || l.To != "node1" || l.BandwidthBps != 1e9 || l.LatencyNs != 25_000 || l.JitterNs != 2_000 || l.Loss != 0.01 || !l.Up {
+		t.Errorf("got %+v", l)
+	}
+	if got.Links[1].From != "node1" || got.Links[1].Up {
+		t.Errorf("got %+v, which is down", got.Links[1])
+	}
+	// Lists are there when they are empty too.
+	for _, name := range []string{"jobs", "participants", "events", "ports"} {
+		if _, ok := fields[name].([]any); !ok {
+			t.Errorf("%s: %v is not a list", name, fields[name])
+		}
+	}
+}
+
+func TestUnlimitedBandwidthIsZero(t *testing.T) {
+	w := newWorld(t)
+	w.must("up", "--profile", "loopback")
+	var got documentedStatus
+	if err := json.Unmarshal([]byte(w.must("status", "--json")), &got); err != nil || got.Links[0].BandwidthBps != 0 {
+		t.Errorf("got %+v, %v", got, err)
+	}
+}
+
+func TestStatusOfAJob(t *testing.T) {
+	w := newWorld(t)
+	w.must("up", "--profile", "eth1", "--no-measure")
+	dir, err := state.OpenDir(w.dir, os.Getuid(), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dir.Close()
+	file, err := dir.Open("eth1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	job, err := file.JoinJob(7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	part, err := file.Join(job, state.Rank{Rank: 1, Node: 1, World: 2, GPU: "0000:3b:00.0", Budget: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer part.Leave()
+	part.Reserve(4096)
+	job.Invalidate(state.SharedGPU)
+
+	s, err := statusOf(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []participantStatus{{
+		Slot: part.Slot(), Job: job.Index(), Rank: 1, Node: 1, World: 2, PID: os.Getpid(), Alive: true, MemoryUsed: 4096, MemoryBudget: 1 << 20, GPU: "0000:3b:00.0",
+	}}
+	if diff := cmp.Diff(want, s.Participants); diff != "" {
+		t.Error(diff)
+	}
+	wantJobs := []jobStatus{{Job: job.Index(), Running: true, Joined: 1, Reasons: state.SharedGPU.Words()}}
+	if diff := cmp.Diff(wantJobs, s.Jobs); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestShapeJSONReadsBackWhatIsInForce(t *testing.T) {
+	w := newWorld(t)
+	w.must("up", "--profile", "eth1", "--no-measure")
+	var got, again documentedStatus
+	if err := json.Unmarshal([]byte(w.must("shape", "--bw", "500Mbps", "--json")), &got); err != nil {
+		t.Fatal(err)
+	}
+	if got.Links[0].BandwidthBps != 5e8 || got.Links[1].BandwidthBps != 5e8 {
+		t.Errorf("got %+v", got)
+	}
+	if err := json.Unmarshal([]byte(w.must("shape", "--json")), &again); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(got, again); diff != "" {
+		t.Error(diff)
+	}
+}
