@@ -3,7 +3,9 @@
 // A program as a user would write it: two ranks, one process each, AllReduce of
 // 1 Mi floats, three times, and a check of every element. SLEEP_MS sleeps before
 // each, LATE_MS only on rank 1; with READY_FILE rank 1 writes its pid there before
-// the first one and sleeps a second.
+// the first one and sleeps a second. ROUNDS makes so many communicators, one after
+// the other, WORLD_SIZE ranks; with RANK the process is that rank alone, and finds
+// the others by ID_FILE.
 
 #include <cuda_runtime_api.h>
 #include <nccl.h>
@@ -43,20 +45,8 @@ static void wait_for_parent(int rank)
 	sleep(1);
 }
 
-static int rank_main(int rank, int ranks, int read_fd, int write_fd)
+static int all_reduce(ncclUniqueId id, int rank, int ranks)
 {
-	ncclUniqueId id;
-	if (rank == 0) {
-		CHECK(ncclGetUniqueId(&id));
-		for (int i = 1; i < ranks; i++)
-			CHECK(write(write_fd, &id, sizeof id) != (ssize_t)sizeof id);
-	} else {
-		CHECK(read(read_fd, &id, sizeof id) != (ssize_t)sizeof id);
-	}
-	int version;
-	CHECK(ncclGetVersion(&version));
-	printf("rank %d of %d: NCCL %d.%d\n", rank, ranks, version / 10000, version / 100 % 100);
-	CHECK(cudaSetDevice(rank));
 	ncclComm_t comm;
 	CHECK(ncclCommInitRank(&comm, ranks, id, rank));
 	const size_t n = 1 << 20;
@@ -83,17 +73,52 @@ static int rank_main(int rank, int ranks, int read_fd, int write_fd)
 	return 0;
 }
 
+// The unique ids of all rounds go from rank 0 to the others through a file.
+static int rank_main(int rank, int ranks, int rounds, const std::string &path)
+{
+	std::vector<ncclUniqueId> ids(rounds);
+	if (rank == 0) {
+		for (ncclUniqueId &id : ids)
+			CHECK(ncclGetUniqueId(&id));
+		FILE *f = fopen((path + ".new").c_str(), "w");
+		CHECK(f == NULL || fwrite(ids.data(), sizeof ids[0], rounds, f) != (size_t)rounds || fclose(f));
+		CHECK(rename((path + ".new").c_str(), path.c_str()));
+	} else {
+		FILE *f;
+		while ((f = fopen(path.c_str(), "r")) == NULL)
+			usleep(1000);
+		CHECK(fread(ids.data(), sizeof ids[0], rounds, f) != (size_t)rounds);
+		fclose(f);
+	}
+	int version;
+	CHECK(ncclGetVersion(&version));
+	printf("rank %d of %d: NCCL %d.%d\n", rank, ranks, version / 10000, version / 100 % 100);
+	CHECK(cudaSetDevice(rank));
+	for (const ncclUniqueId &id : ids)
+		if (all_reduce(id, rank, ranks) != 0)
+			return 1;
+	return 0;
+}
+
+static int number(const char *variable, int otherwise)
+{
+	return getenv(variable) != NULL ? atoi(getenv(variable)) : otherwise;
+}
+
 int main()
 {
-	const int ranks = 2;
-	int fds[2];
-	CHECK(pipe(fds));
+	const int ranks = number("WORLD_SIZE", 2), rounds = number("ROUNDS", 1);
+	if (getenv("RANK") != NULL) // started once per rank
+		return rank_main(number("RANK", 0), ranks, rounds, getenv("ID_FILE"));
+	char folder[] = "/tmp/allreduce-XXXXXX";
+	CHECK(mkdtemp(folder) == NULL);
+	const std::string path = std::string(folder) + "/id";
 	for (int r = 0; r < ranks; r++) {
 		if (fork() != 0)
 			continue;
 		setenv("RANK", std::to_string(r).c_str(), 1);
 		setenv("WORLD_SIZE", std::to_string(ranks).c_str(), 1);
-		exit(rank_main(r, ranks, fds[0], fds[1]));
+		exit(rank_main(r, ranks, rounds, path));
 	}
 	int failed = 0;
 	for (int r = 0; r < ranks; r++) {
@@ -101,6 +126,8 @@ int main()
 		wait(&status);
 		failed |= status;
 	}
+	unlink(path.c_str());
+	rmdir(folder);
 	if (!failed)
 		printf("all right\n");
 	return failed != 0;
