@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -125,6 +126,10 @@ func runBench(ctx context.Context, g *global, o *benchOptions, collective string
 		e.Scale = func(ctx context.Context) (int, string, error) { return autoScale(ctx, cfg, b.Ranks) }
 	}
 	out, err := emulate.Run(ctx, e)
+	var tooLong *emulate.TooLongError
+	if errors.As(err, &tooLong) {
+		return &inputError{err}
+	}
 	if err != nil {
 		return err
 	}

@@ -27,6 +27,37 @@ import (
 // when the run was INVALID because of the host.
 const Doublings = 2
 
+// LongestRun is the longest run that is started at a time scale chosen
+// automatically.
+const LongestRun = 10 * time.Minute
+
+// TooLongError refuses a run that would take longer than LongestRun.
+type TooLongError struct {
+	Time  time.Duration
+	Scale int
+}
+
+func (e *TooLongError) Error() string {
+	return fmt.Sprintf("at time scale %d, which this host needs, the run would take %v, more than %v: ask for smaller sizes or fewer iterations, or give --time-scale", e.Scale, e.Time, LongestRun)
+}
+
+// predict is the time that the run takes on the fabric at least, in real time.
+func (o *Options) predict() time.Duration {
+	b, l := &o.Bench, &o.Config.Link
+	runs := float64(b.Warmup+b.Iters) * float64(max(b.Cycles, 1)*max(len(b.Types), 1)*max(len(b.Ops), 1))
+	if b.Collective.HasInPlace() {
+		runs *= 2
+	}
+	once := 0.0
+	for _, size := range b.Sizes {
+		once += 2 * l.Latency.Seconds()
+		if rate := l.PayloadRate() * float64(o.Config.NICsPerNode); rate > 0 {
+			once += float64(size) * b.Collective.BusFactor(b.Ranks) / rate
+		}
+	}
+	return time.Duration(once * runs * float64(o.Config.TimeScale) * float64(time.Second))
+}
+
 // Options say what to run where.
 type Options struct {
 	Dir       *state.Dir
@@ -58,6 +89,9 @@ func Run(ctx context.Context, o Options) (Outcome, error) {
 			return Outcome{}, err
 		}
 		o.Config.TimeScale, why = k, reason
+		if t := o.predict(); t > LongestRun {
+			return Outcome{}, &TooLongError{t.Round(time.Second), k}
+		}
 	}
 	for attempt := 0; ; attempt++ {
 		out, err := o.once(ctx, why)

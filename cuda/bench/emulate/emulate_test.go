@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package emulate
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/cuda/bench"
+	"github.com/ddlemu/ddlemu/cuda/bench/expected"
+	"github.com/ddlemu/ddlemu/cuda/bench/nccllog"
+	"github.com/ddlemu/ddlemu/shaper/verdict"
+)
+
+func TestPredict(t *testing.T) {
+	c, err := configs.Profile("eth1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.TimeScale = 4
+	o := Options{Config: *c, Bench: bench.Config{Collective: bench.AllReduce, Sizes: []int64{100 << 20}, Warmup: 1, Iters: 9, Ranks: 2}}
+	// 100 MiB at 118.7 MB/s, 10 times in place and 10 times out of place, 4 times slower.
+	want := 100 * float64(1<<20) / 118.66e6 * 20 * 4
+	if got := o.predict().Seconds(); got < want*0.99 || got > want*1.01 {
+		t.Errorf("predicted %.1f s, want %.1f", got, want)
+	}
+}
+
+func TestTooLongIsRefused(t *testing.T) {
+	c, err := configs.Profile("eth1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := Options{
+		Config: *c, Bench: bench.Config{Collective: bench.AllReduce, Sizes: []int64{1 << 30}, Iters: 20, Ranks: 2},
+		Scale: func(context.Context) (int, string, error) { return 64, "", nil },
+	}
+	var tooLong *TooLongError
+	if _, err := Run(t.Context(), o); !errors.As(err, &tooLong) || tooLong.Scale != 64 || tooLong.Time < time.Hour {
+		t.Errorf("20 GiB over 1 Gb/s at scale 64: %v", err)
+	}
+}
+
+func TestJudgeRows(t *testing.T) {
+	row := func(m bench.Measurement) bench.Result { return bench.Result{Rows: []bench.Row{{Size: 8, OutOfPlace: m}}} }
+	for _, tc := range []struct {
+		name   string
+		result bench.Result
+		reason string
+		host   bool
+	}{
+		{"as expected", row(bench.Measurement{Known: true, Diff: 4.9, Checked: true}), "", false},
+		{"slow", row(bench.Measurement{Known: true, Diff: 5.1}), "bound by this host", true},
+		{"fast", row(bench.Measurement{Known: true, Diff: -5.1}), "around the emulated links", false},
+		{"wrong", row(bench.Measurement{Checked: true, Wrong: 3}), "3 wrong elements", false},
+		{"not known", row(bench.Measurement{Diff: 50}), "", false},
+	} {
+		v := verdict.Verdict{Valid: true, Word: "VALID"}
+		judgeRows(&v, tc.result, &expected.Times{})
+		got := strings.Join(v.Reasons, ";")
+		if v.Valid != (tc.reason == "") || !strings.Contains(got, tc.reason) || v.Host != tc.host {
+			t.Errorf("%s: %+v", tc.name, v)
+		}
+	}
+}
+
+func TestJudgeWay(t *testing.T) {
+	for _, tc := range []struct {
+		result bench.Result
+		valid  bool
+	}{
+		{bench.Result{Info: bench.Info{Topology: &nccllog.Topology{Nodes: 2}}, Transports: map[string]int{"NET/goemu": 4, "P2P/IPC": 2}}, true},
+		{bench.Result{Info: bench.Info{Topology: &nccllog.Topology{Nodes: 1}}}, false},
+		{bench.Result{Transports: map[string]int{"NET/Socket": 1}}, false},
+	} {
+		v := verdict.Verdict{Valid: true}
+		judgeWay(&v, tc.result, 2)
+		if v.Valid != tc.valid {
+			t.Errorf("%+v: %+v", tc.result, v)
+		}
+	}
+}
