@@ -144,7 +144,10 @@ func (o *Options) once(ctx context.Context, why string) (out Outcome, err error)
 		return Outcome{Result: result, Scale: k}, err
 	}
 	v := j.Verdict()
-	judgeRows(&v, result, times)
+	judgeRows(&v, result)
+	if times.Problem != "" {
+		fmt.Fprintf(o.Log, "ddlemu: rows without an expected time are judged by their messages alone: %s\n", times.Problem)
+	}
 	judgeWay(&v, result, j.Fabric.Config.Nodes)
 	return Outcome{Verdict: v, Result: result, Scale: k}, printer.End(bench.NewSummary(result, v.Word, v.Reasons))
 }
@@ -169,7 +172,7 @@ func (o *Options) node(f *fabric.Fabric) func(rank int) int {
 }
 
 // judgeRows adds what the rows say: time outside the model, and wrong values.
-func judgeRows(v *verdict.Verdict, result bench.Result, times *expected.Times) {
+func judgeRows(v *verdict.Verdict, result bench.Result) {
 	for _, r := range result.Rows {
 		for _, m := range r.Measurements() {
 			place := "out of place"

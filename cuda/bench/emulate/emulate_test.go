@@ -11,7 +11,6 @@ import (
 
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/cuda/bench"
-	"github.com/ddlemu/ddlemu/cuda/bench/expected"
 	"github.com/ddlemu/ddlemu/cuda/bench/nccllog"
 	"github.com/ddlemu/ddlemu/shaper/verdict"
 )
@@ -46,7 +45,9 @@ func TestTooLongIsRefused(t *testing.T) {
 }
 
 func TestJudgeRows(t *testing.T) {
-	row := func(m bench.Measurement) bench.Result { return bench.Result{Rows: []bench.Row{{Size: 8, OutOfPlace: m}}} }
+	row := func(m bench.Measurement) bench.Result {
+		return bench.Result{Rows: []bench.Row{{Size: 8, OutOfPlace: m}}}
+	}
 	for _, tc := range []struct {
 		name   string
 		result bench.Result
@@ -60,7 +61,7 @@ func TestJudgeRows(t *testing.T) {
 		{"not known", row(bench.Measurement{Diff: 50}), "", false},
 	} {
 		v := verdict.Verdict{Valid: true, Word: "VALID"}
-		judgeRows(&v, tc.result, &expected.Times{})
+		judgeRows(&v, tc.result)
 		got := strings.Join(v.Reasons, ";")
 		if v.Valid != (tc.reason == "") || !strings.Contains(got, tc.reason) || v.Host != tc.host {
 			t.Errorf("%s: %+v", tc.name, v)

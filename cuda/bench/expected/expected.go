@@ -23,7 +23,7 @@ type Times struct {
 	node   func(rank int) int
 	getenv func(string) string
 	known  map[string]time.Duration
-	// Problem says why the last row had no expected time, "" if it had one.
+	// Problem says why some row had no expected time, "" if all had one.
 	Problem string
 }
 
@@ -41,7 +41,6 @@ func (t *Times) Of(c bench.Case) (time.Duration, bool) {
 		t.Problem = err.Error()
 		return 0, false
 	}
-	t.Problem = ""
 	return d, true
 }
 
