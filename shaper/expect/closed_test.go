@@ -134,3 +134,24 @@ func TestBroadcastIsAPipeline(t *testing.T) {
 		}
 	}
 }
+
+// PAT reaches everyone in as many latencies as the number of ranks has bits, and
+// moves no more than the ring does.
+func TestPATCountsLatencies(t *testing.T) {
+	const lat = 20e6
+	for _, coll := range []Collective{AllGather, ReduceScatter} {
+		for ranks, hops := range map[int]float64{2: 1, 3: 2, 4: 2, 5: 3, 8: 3} {
+			d := decide(coll, PAT, Simple, ranks, 1, 64)
+			d.Version = 22907
+			if e := simulate(t, d, far(tcp())); e.First < hops*lat || e.First > hops*lat+60e3 {
+				t.Errorf("%v on %d ranks: %.4f ms, want %.0f latencies", coll, ranks, e.First/1e6, hops)
+			}
+			d.Count = 4 << 20
+			s := eth1(tcp())
+			want := s.payload(float64(ranks-1) * (16 << 20))
+			if e := simulate(t, d, s); e.Time < want || e.Time > want*1.05 {
+				t.Errorf("%v on %d ranks: %.2f ms for 16 MiB each, want %.2f to 5 %% more", coll, ranks, e.Time/1e6, want/1e6)
+			}
+		}
+	}
+}

@@ -114,7 +114,8 @@ type Decision struct {
 	Rings    [][]int   // per channel: the ranks in ring order
 	Trees    [][]Links // per channel and rank
 
-	MaxChannels     int // channels for this call, where a tuner set them; 0: by ThreadThreshold
+	UsedChannels    int // of channel{Lo..Hi} in the log of 2.23 and later; 0: unknown
+	MaxChannels     int // limit for this call, where a tuner set it; 0: by ThreadThreshold
 	MaxThreads      int // "Max NThreads" of this algorithm and protocol; 0: default
 	ThreadThreshold int // "threadThresholds" of this algorithm and protocol; 0: default
 
@@ -128,6 +129,9 @@ type Decision struct {
 
 	Iterations int // calls back to back that are timed; 0: as many as it takes to reach a steady state
 }
+
+// patVersion is the first whose PAT is the one that the model knows.
+const patVersion = 22602
 
 // isP2P says whether the call is made of ncclSend and ncclRecv.
 func (d *Decision) isP2P() bool { return d.Coll == SendRecv || d.Coll == AllToAll }
@@ -154,7 +158,7 @@ func (d *Decision) validate() error {
 	if d.Iterations < 0 {
 		return fmt.Errorf("iterations %d: must not be negative", d.Iterations)
 	}
-	for _, n := range []int{d.BuffSize, d.LLBuffSize, d.LL128BuffSize, d.P2PChunkSize, d.MaxThreads, d.ThreadThreshold, d.MaxChannels} {
+	for _, n := range []int{d.BuffSize, d.LLBuffSize, d.LL128BuffSize, d.P2PChunkSize, d.MaxThreads, d.ThreadThreshold, d.MaxChannels, d.UsedChannels} {
 		if n < 0 {
 			return fmt.Errorf("size, thread or channel count %d: must not be negative", n)
 		}
@@ -177,6 +181,8 @@ func (d *Decision) validateColl() error {
 		return d.validateRings()
 	case d.Algo == Tree && d.Coll == AllReduce:
 		return d.validateTrees()
+	case d.Algo == PAT && d.Proto == Simple && d.Version >= patVersion && (d.Coll == AllGather || d.Coll == ReduceScatter):
+		return nil
 	}
 	return fmt.Errorf("%v by %v/%v on NCCL %s: the model does not know this schedule", d.Coll, d.Algo, d.Proto, versionString(d.Version))
 }

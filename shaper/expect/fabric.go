@@ -71,6 +71,9 @@ func (p *plan) traffic(f *Fabric, e *Estimate) error {
 	for _, b := range p.blocks {
 		b.each(func(a *action, times int) {
 			n := uint64(times)
+			if a.keepSend {
+				return
+			}
 			for _, i := range a.send {
 				conns[i].Messages += n
 				conns[i].Bytes += n * a.bytes

@@ -39,6 +39,9 @@ type loop struct {
 type action struct {
 	recv, send []int // indices of plan.conns
 	slice
+	// PAT goes through a message in several actions, and has several open at once.
+	recvAhead, sendAhead uint64 // messages beyond the next one
+	keepRecv, keepSend   bool   // it is not done with
 }
 
 func newPlan() *plan { return &plan{byEnds: map[[3]int]int{}} }
@@ -59,7 +62,7 @@ func (p *plan) add(rank, channel int, programs ...program) {
 	p.blocks = append(p.blocks, block{rank: rank, channel: channel, batches: [][]program{programs}})
 }
 
-// each calls f for every action with the number of times it is done.
+// each calls f for every action with the number of times that it is done.
 func (b *block) each(f func(a *action, times int)) {
 	for _, batch := range b.batches {
 		for _, prog := range batch {
@@ -131,6 +134,8 @@ func (c *call) plan() (*plan, error) {
 		switch {
 		case c.Algo == Tree:
 			c.treePlan(p, part)
+		case c.Algo == PAT:
+			c.patPlan(p, part)
 		case c.Coll == AllReduce:
 			c.ringPlan(p, part, c.allReduceLoop)
 		case c.Coll == AllGather || c.Coll == ReduceScatter:

@@ -155,7 +155,9 @@ func (s *sim) attach(id int, prog program) {
 			}
 			for _, i := range a.send {
 				s.conns[i].sender = id
-				s.conns[i].each += uint64(l.repeat)
+				if !a.keepSend {
+					s.conns[i].each += uint64(l.repeat)
+				}
 			}
 		}
 	}
@@ -308,31 +310,40 @@ func (s *sim) goOn(id int) {
 // ready says whether all that action a waits for is there.
 func (s *sim) ready(a *action) bool {
 	for _, i := range a.recv {
-		if c := &s.conns[i]; !a.empty && c.arrived <= c.consumed {
+		if c := &s.conns[i]; !a.empty && c.arrived <= c.consumed+a.recvAhead {
 			return false
 		}
 	}
 	for _, i := range a.send {
-		if !s.conns[i].slotFree() {
+		if !s.conns[i].slotFree(a.sendAhead) {
 			return false
 		}
 	}
 	return true
 }
 
-// slotFree says whether the kernel may write the connection's next message.
-func (c *conn) slotFree() bool {
+// slotFree says whether the kernel may write the message that is so many ahead of
+// the connection's next one.
+func (c *conn) slotFree(ahead uint64) bool {
 	if c.flow == nil {
-		return c.written < c.consumed+c.sendSlots
+		return c.written+ahead < c.consumed+c.sendSlots
 	}
-	if c.sharesSend && c.written >= c.sendOps.allowed(c) {
+	if c.sharesSend && c.written+ahead >= c.sendOps.allowed(c) {
 		return false
 	}
-	return c.written < c.acked+c.sendSlots
+	return c.written+ahead < c.acked+c.sendSlots
 }
 
+// act does what an action is for, once it is ready.
 func (s *sim) act(a *action) {
-	for _, i := range a.send {
+	send, recv := a.send, a.recv
+	if a.keepSend {
+		send = nil
+	}
+	if a.keepRecv {
+		recv = nil
+	}
+	for _, i := range send {
 		c := &s.conns[i]
 		c.sizes[c.written%c.sendSlots] = a.bytes
 		c.written++
@@ -341,17 +352,17 @@ func (s *sim) act(a *action) {
 			s.wake(c.receiver)
 		}
 	}
-	for _, i := range a.recv {
+	for _, i := range recv {
 		c := &s.conns[i]
 		c.consumed++
 		if c.flow == nil {
 			s.wake(c.sender)
 		}
 	}
-	for _, i := range a.send {
+	for _, i := range send {
 		s.proxies(i)
 	}
-	for _, i := range a.recv {
+	for _, i := range recv {
 		if c := &s.conns[i]; c.flow != nil {
 			s.nextOp(c.recvOps)
 			s.proxies(i)

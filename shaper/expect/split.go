@@ -106,13 +106,13 @@ func (d *Decision) shape() shape {
 }
 
 // buffSize is the buffer of one connection for the call's protocol, in bytes.
-func (d *call) buffSize() uint64 {
-	given, fallback := d.BuffSize, defaultBuffSize
-	switch d.Proto {
+func (c *call) buffSize() uint64 {
+	given, fallback := c.BuffSize, defaultBuffSize
+	switch c.Proto {
 	case LL:
-		given, fallback = d.LLBuffSize, defaultLLBuffSize
+		given, fallback = c.LLBuffSize, defaultLLBuffSize
 	case LL128:
-		given, fallback = d.LL128BuffSize, defaultLL128BuffSize
+		given, fallback = c.LL128BuffSize, defaultLL128BuffSize
 	}
 	if given == 0 {
 		given = fallback
@@ -122,26 +122,30 @@ func (d *call) buffSize() uint64 {
 
 // maxChannels is the largest number of channels for a call of this size, by
 // NCCL's rule that each channel's threads shall have enough to do.
-func (d *call) maxChannels(bytes uint64) int {
-	if d.MaxChannels > 0 {
-		return min(d.MaxChannels, d.Channels)
+func (c *call) maxChannels(bytes uint64) int {
+	if c.MaxChannels > 0 {
+		return min(c.MaxChannels, c.Channels)
 	}
-	threads, threshold := d.MaxThreads, d.ThreadThreshold
+	threads, threshold := c.MaxThreads, c.ThreadThreshold
 	if threads == 0 {
-		threads = 512
-		if d.Proto == LL128 {
+		switch {
+		case c.Algo == PAT:
+			return c.Channels // NCCL has no number of threads for it
+		case c.Proto == LL128:
 			threads = 640
+		default:
+			threads = 512
 		}
 	}
 	if threshold == 0 {
 		threshold = 8
-		if d.Proto == Simple {
+		if c.Proto == Simple {
 			threshold = 64
-		} else if d.Proto == LL && d.Algo == Ring {
-			threshold = 8 * d.Ranks
+		} else if c.Proto == LL && c.Algo == Ring {
+			threshold = 8 * c.Ranks
 		}
 	}
-	n := d.Channels
+	n := c.Channels
 	for n > 1 && bytes < uint64(n)*uint64(threads)*uint64(threshold) {
 		n--
 	}
@@ -150,28 +154,54 @@ func (d *call) maxChannels(bytes uint64) int {
 
 // parts spreads the call over channels, as scheduleCollTasksToPlan does for a
 // call that is alone in its group.
-func (d *call) parts() ([]part, error) {
-	r, err := rulesOf(d.Version)
+func (c *call) parts() ([]part, error) {
+	r, err := rulesOf(c.Version)
 	if err != nil {
 		return nil, err
 	}
-	s := d.shape()
+	s := c.shape()
 	if hi, lo := bits.Mul64(s.count, s.global*s.perByte*4); hi != 0 || lo > 1<<62 {
-		return nil, fmt.Errorf("count %d: too large", d.Count)
+		return nil, fmt.Errorf("count %d: too large", c.Count)
 	}
 	if s.count == 0 {
 		return nil, nil
 	}
-	channel, counts := r.split(s, d.maxChannels(s.count*s.global), d.Channels, d.Proto)
+	channel, counts, err := c.spread(r, s)
+	if err != nil {
+		return nil, err
+	}
 	parts := make([]part, len(counts))
 	for i, n := range counts {
-		chunk := d.chunkBytes(n * s.global)
+		chunk := c.chunkBytes(n * s.global)
 		if chunk == 0 {
-			return nil, fmt.Errorf("buffer of %d bytes for %v: too small for one chunk", d.buffSize(), d.Proto)
+			return nil, fmt.Errorf("buffer of %d bytes for %v: too small for one chunk", c.buffSize(), c.Proto)
 		}
 		parts[i] = part{channel: channel + i, count: n, chunk: chunk / s.elem}
 	}
 	return parts, nil
+}
+
+// spread splits the call over as many channels as the log says it used. If that is
+// not what NCCL's rules give, a tuner or a setting was at work, and the nearest
+// number of channels that gives it is taken.
+func (c *call) spread(r rules, s shape) (first int, counts []uint64, err error) {
+	n := c.maxChannels(s.count * s.global)
+	first, counts = r.split(s, n, c.Channels, c.Proto)
+	if c.UsedChannels == 0 || len(counts) == c.UsedChannels {
+		return first, counts, nil
+	}
+	rule := len(counts)
+	for away := 1; away < c.Channels; away++ {
+		for _, m := range []int{n - away, n + away} {
+			if m < 1 || m > c.Channels {
+				continue
+			}
+			if first, counts = r.split(s, m, c.Channels, c.Proto); len(counts) == c.UsedChannels {
+				return first, counts, nil
+			}
+		}
+	}
+	return 0, nil, fmt.Errorf("NCCL used %d channels, its rules give %d and never that many", c.UsedChannels, rule)
 }
 
 // split returns the first channel and the elements of each: the first and the
@@ -250,9 +280,9 @@ func assign(s shape, cells, lo, mid, perCell uint64, channels int) (int, []uint6
 }
 
 // steps returns how many slots of the buffer a chunk and a slice of it take.
-func (d *call) steps() (chunk, slice uint64) {
-	if d.Proto == Simple && d.Algo == Ring {
-		switch d.Coll {
+func (c *call) steps() (chunk, slice uint64) {
+	if c.Proto == Simple && c.Algo == Ring {
+		switch c.Coll {
 		case AllReduce, AllGather, ReduceScatter:
 			return ncclSteps / 2, ncclSteps / 4
 		}
@@ -262,28 +292,31 @@ func (d *call) steps() (chunk, slice uint64) {
 
 // chunkBytes is the payload of one chunk, as calcCollChunking has it for a
 // channel whose part of the larger user buffer is bytes long.
-func (d *call) chunkBytes(bytes uint64) uint64 {
-	steps, _ := d.steps()
-	chunk := d.buffSize() / ncclSteps * steps
+func (c *call) chunkBytes(bytes uint64) uint64 {
+	steps, _ := c.steps()
+	chunk := c.buffSize() / ncclSteps * steps
 	grain := uint64(simpleGrain)
-	switch d.Proto {
+	if c.Algo == PAT {
+		chunk = c.patChunk(chunk, bytes)
+	}
+	switch c.Proto {
 	case LL:
 		chunk /= 2
 		grain = llLine
 	case LL128:
 		chunk = chunk / ll128Line * (ll128Line - 1)
 		grain = ll128Payload
-		if d.Algo == Tree {
-			chunk = d.treeLL128Chunk(chunk, bytes)
+		if c.Algo == Tree {
+			chunk = c.treeLL128Chunk(chunk, bytes)
 		}
 	}
 	return chunk / grain * grain
 }
 
 // treeLL128Chunk makes chunks smaller until the tree's pipeline is full.
-func (d *call) treeLL128Chunk(chunk, bytes uint64) uint64 {
-	perNode := float32(d.Ranks) / float32(d.nodes)
-	depth := float32(float64(1+bits.Len(uint(d.nodes))-1) + 0.1*float64(perNode))
+func (c *call) treeLL128Chunk(chunk, bytes uint64) uint64 {
+	perNode := float32(c.Ranks) / float32(c.nodes)
+	depth := float32(float64(1+bits.Len(uint(c.nodes))-1) + 0.1*float64(perNode))
 	for float32(bytes/chunk) < depth*64/perNode && chunk > 131072 {
 		chunk /= 2
 	}
@@ -300,16 +333,16 @@ type slice struct {
 }
 
 // slices cuts a chunk of n elements into messages.
-func (d *call) slices(n, elem uint64) []slice {
-	switch d.Proto {
+func (c *call) slices(n, elem uint64) []slice {
+	switch c.Proto {
 	case LL:
 		return []slice{{bytes: divUp(n, 8/elem) * llLine, empty: n == 0}}
 	case LL128:
 		return []slice{{bytes: divUp(n, ll128Payload/elem) * ll128Slice, empty: n == 0}}
 	}
-	chunkSteps, sliceSteps := d.steps()
+	chunkSteps, sliceSteps := c.steps()
 	per := chunkSteps / sliceSteps
-	size := max(divUp(n, 16*per)*16, d.buffSize()/ncclSteps/elem*sliceSteps/32)
+	size := max(divUp(n, 16*per)*16, c.buffSize()/ncclSteps/elem*sliceSteps/32)
 	out := make([]slice, per)
 	for i := range out {
 		k := min(size, n)

@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package expect
+
+import "math/bits"
+
+// PAT (parallel aggregated trees) is NCCL's schedule for AllGather and
+// ReduceScatter with one rank per node. cuda/soft/exec/pat.h describes it; this is
+// the part of it that takes time.
+//
+// Rank r sees the others by their distance s: rank r+s. Data for or from distance
+// s travels along a binomial tree: s's parent is s with its lowest set bit
+// cleared, and the hop between them goes 2^d ranks far, d being that bit's number,
+// the dimension. ReduceScatter goes from child to parent, AllGather the other way.
+// Several hops of a dimension are put into one message if they fit. The distances
+// are seen as multiples of the number of columns, plus a column; the hops of a
+// column, one for each multiple, form a train, and so do those of column 0 that
+// share a dimension. A train is sent in groups of hops, one message each.
+type pat struct {
+	ranks     int
+	multiples int
+	columns   int
+	group     int
+	mirrored  bool // ReduceScatter: multiples in mirrored order
+}
+
+// hop is what a rank does with one hop of a chunk.
+type hop struct {
+	recvDim, sendDim     int // -1: none
+	slot                 int // place in the message that is sent
+	recvAhead, sendAhead int // messages beyond the connection's current one
+	postRecv, postSend   bool
+}
+
+// newPAT finds the shape for chunks of chunk bytes, of which a channel has part
+// bytes per rank: as many hops in a message as fit, then as many messages as a
+// connection has in flight.
+func newPAT(ranks int, chunk, part uint64, mirrored bool) *pat {
+	p := &pat{ranks: ranks, multiples: 1, columns: 1, mirrored: mirrored}
+	for p.columns < ranks {
+		p.columns *= 2
+	}
+	double := func() {
+		p.multiples *= 2
+		p.columns /= 2
+	}
+	for p.multiples < ranks/2 && chunk/(part*uint64(p.multiples)) >= 2 {
+		double()
+	}
+	p.group = p.multiples
+	for d := ncclSteps; d > 1 && p.multiples < ranks/2; d /= 2 {
+		double()
+	}
+	return p
+}
+
+// train is a column, or with column 0 the odd multiples of scale times columns.
+type train struct {
+	*pat
+	column, scale int
+}
+
+func (t train) size() int {
+	if t.column != 0 {
+		return t.multiples
+	}
+	return t.multiples / (2 * t.scale)
+}
+
+func (t train) distance(i int) int {
+	if t.mirrored {
+		i = mirror(i, t.size())
+	}
+	if t.column != 0 {
+		return i*t.columns + t.column
+	}
+	return (2*i + 1) * t.scale * t.columns
+}
+
+// mirror is the bits of ^v in reverse order, in a word that holds n values: it
+// puts multiples with a common parent next to each other, and 0 last.
+func mirror(v, n int) int {
+	r := 0
+	for bit, mirrored := 1, n/2; bit < n; bit, mirrored = bit*2, mirrored/2 {
+		if v&bit == 0 {
+			r += mirrored
+		}
+	}
+	return r
+}
+
+func (t train) exists(i int) bool { return i < t.size() && t.distance(i) < t.ranks }
+
+func (t train) dimension() int { return bits.TrailingZeros(uint(t.distance(0))) }
+
+// endsGroup says whether the message that holds hop i is full with it. In plain
+// order the ranks that do not exist come last.
+func (t train) endsGroup(i int) bool {
+	return i%t.group == t.group-1 || i == t.size()-1 || !t.mirrored && !t.exists(i+1)
+}
+
+// before is how many messages come before the one that holds hop i.
+func (t train) before(i int) int {
+	n := 0
+	for g := range i / t.group {
+		for k := range t.group {
+			if t.exists(g*t.group + k) {
+				n++
+				break
+			}
+		}
+	}
+	return n
+}
+
+// place finds the train of a distance and its number there.
+func (p *pat) place(distance int) (train, int) {
+	t := train{p, distance % p.columns, 1}
+	if t.column == 0 {
+		t.scale = 1 << bits.TrailingZeros(uint(distance/p.columns))
+	}
+	i := 0
+	for t.distance(i) != distance {
+		i++
+	}
+	return t, i
+}
+
+// reduceHop receives what child's side has sent and passes it to child's parent,
+// with this rank's own part if there is no child.
+func (p *pat) reduceHop(child int, out []hop) []hop {
+	parent := child & (child - 1)
+	if parent >= p.ranks {
+		return out
+	}
+	h := hop{recvDim: -1, sendDim: -1}
+	if child < p.ranks {
+		t, i := p.place(child)
+		h.recvDim, h.postRecv = t.dimension(), t.endsGroup(i)
+	}
+	if parent > 0 {
+		t, i := p.place(parent)
+		h.sendDim, h.slot = t.dimension(), i%p.group
+		if child == parent+1 { // the last child closes what is open
+			h.postSend = t.endsGroup(i)
+		} else {
+			h.sendAhead = t.before(i)
+		}
+	}
+	return append(out, h)
+}
+
+// gatherHop passes what was received, or this rank's own, on to child.
+func (p *pat) gatherHop(child int, out []hop) []hop {
+	parent := child & (child - 1)
+	sends, last := child < p.ranks, child == parent+1
+	if parent >= p.ranks || !sends && !last || parent == 0 && !sends {
+		return out
+	}
+	h := hop{recvDim: -1, sendDim: -1}
+	if sends {
+		t, i := p.place(child)
+		h.sendDim, h.slot, h.postSend = t.dimension(), i%p.group, t.endsGroup(i)
+	}
+	if parent > 0 {
+		t, i := p.place(parent)
+		h.recvDim = t.dimension()
+		if last {
+			h.postRecv = t.endsGroup(i)
+		} else {
+			h.recvAhead = t.before(i)
+		}
+	}
+	return append(out, h)
+}
+
+// gatherColumns visits a column and those below it, depth first, the largest first.
+func (p *pat) gatherColumns(column, below int, out []hop) []hop {
+	if column != 0 {
+		t := train{p, column, 1}
+		for i := range t.size() {
+			out = p.gatherHop(t.distance(i), out)
+		}
+		for i := range t.size() {
+			if column%2 == 1 && t.exists(i) { // no children: it goes nowhere else
+				out = append(out, hop{recvDim: 0, sendDim: -1, postRecv: t.endsGroup(i)})
+			}
+		}
+	}
+	for c := below; c >= 1; c /= 2 {
+		out = p.gatherColumns(column+c, c/2, out)
+	}
+	return out
+}
+
+func (p *pat) gather() []hop {
+	var out []hop
+	for scale := p.multiples / 2; scale >= 1; scale /= 2 {
+		t := train{p, 0, scale}
+		for i := range t.size() {
+			out = p.gatherHop(t.distance(i), out)
+		}
+	}
+	return p.gatherColumns(0, p.columns/2, out)
+}
+
+func (p *pat) reduceScatter() []hop {
+	var out []hop
+	for column := p.columns - 1; column > 0; column-- {
+		t := train{p, column, 1}
+		for i := range t.size() {
+			if column%2 == 1 && t.exists(i) { // no children: just this rank's part
+				out = append(out, hop{recvDim: -1, sendDim: 0, slot: i % p.group, postSend: t.endsGroup(i)})
+			}
+		}
+		for i := range t.size() {
+			if column > 1 {
+				out = p.reduceHop(t.distance(i), out)
+			}
+		}
+	}
+	// Column 1's hops to column 0 come when the others that go there are through.
+	for scale := 1; scale < p.multiples; scale *= 2 {
+		t := train{p, 0, scale}
+		for i := range t.size() {
+			out = p.reduceHop(t.distance(i)+1, out)
+		}
+		for i := range t.size() {
+			out = p.reduceHop(t.distance(i), out)
+		}
+	}
+	return p.reduceHop(1, out)
+}
+
+// patPlan adds the blocks of one channel.
+func (c *call) patPlan(p *plan, pt part) {
+	elem := c.shape().elem
+	gathers := c.Coll == AllGather
+	shape := newPAT(c.Ranks, pt.chunk*elem, pt.count*elem, !gathers)
+	hops, away := shape.reduceScatter(), 1
+	if gathers {
+		hops, away = shape.gather(), -1
+	}
+	for rank := range c.Ranks {
+		peer := func(dim, sign int) int { return (rank + sign*(1<<dim) + c.Ranks) % c.Ranks }
+		chunk := func(n uint64, times int) loop {
+			l := loop{repeat: times}
+			for _, h := range hops {
+				a := action{recvAhead: uint64(h.recvAhead), sendAhead: uint64(h.sendAhead), keepRecv: !h.postRecv, keepSend: !h.postSend}
+				if h.recvDim >= 0 {
+					a.recv = []int{p.conn(peer(h.recvDim, -away), rank, pt.channel, ncclSteps)}
+				}
+				if h.sendDim >= 0 {
+					a.send = []int{p.conn(rank, peer(h.sendDim, away), pt.channel, ncclSteps)}
+					a.bytes = uint64(h.slot+1) * n * elem
+				}
+				l.actions = append(l.actions, a)
+			}
+			return l
+		}
+		var prog program
+		if full := pt.count / pt.chunk; full > 0 {
+			prog = append(prog, chunk(pt.chunk, int(full)))
+		}
+		if rem := pt.count % pt.chunk; rem > 0 {
+			prog = append(prog, chunk(rem, 1))
+		}
+		p.add(rank, pt.channel, prog)
+	}
+}
+
+// patChunk makes chunks smaller until the pipeline has enough of them.
+func (c *call) patChunk(chunk, bytes uint64) uint64 {
+	want := uint64(16)
+	if c.Coll == AllGather {
+		want = 32
+	}
+	for chunk*want > bytes && chunk > 65536 {
+		chunk /= 2
+	}
+	return chunk
+}
