@@ -36,7 +36,8 @@ int softexec_version(int nccl_version);
 int softexec_run(const struct softexec_launch *l);
 
 // Writes a snapshot of the counters to *out. Safe to call at any time.
-// If DDLEMU_SOFT_STATS names a file, the same is written there as JSON when the process exits.
+// If DDLEMU_SOFT_STATS names a file, the same is written there as JSON when the process exits, unless it launched nothing. %p in the
+// name stands for the process's number.
 void softexec_stats(struct softexec_stats *out);
 
 #ifdef __cplusplus

@@ -12,7 +12,11 @@ int main(int argc, char **argv) {
     const char *name;
     void (*run)();
   } groups[] = {
+      {"layout", test::layout_tests},
+      {"reduce", test::reduce_tests},
       {"collective", test::collective_tests},
+      {"p2p", test::p2p_tests},
+      {"launch", test::launch_tests},
   };
   for (const auto &g : groups) {
     bool wanted = argc == 1;

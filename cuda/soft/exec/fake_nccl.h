@@ -144,6 +144,12 @@ struct alignas(16) Coll {
   Counts counts;
   uint64_t arg;
 };
+struct alignas(16) Bcast {
+  int depth, chunk;
+  void *send, *recv;
+  size_t bytes, done;
+  char pad[8];
+};
 }  // namespace v2_29_7
 
 }  // namespace fake

@@ -50,7 +50,7 @@ void World::tree_of(int channel, int rank, Tree *t) const { heap_tree(rank, opti
 World::World(const Options &o) : options_(o), layout_(softexec::layout_for(o.version)), buff_sizes_{8 * 1024, 8 * 2048, 8 * 4096}, p2p_chunk_(2048) {
   size_t n = static_cast<size_t>(o.nranks), ch = static_cast<size_t>(o.channels);
   abort.assign(n, 0), consumed.assign(n * 32, 0);
-  started.resize(64), completed.resize(64);
+  started.resize(64 * n), completed.resize(64 * n);
   peers_.resize(n * ch * n), peer_ptrs_.resize(n * ch * n);
   for (size_t i = 0; i < peers_.size(); i++) peer_ptrs_[i] = &peers_[i];
   fifos_.assign(n, std::vector<char>(kFifoBytes));
@@ -131,7 +131,7 @@ void World::fill_comm(int rank) {
   } else {
     auto *all = reinterpret_cast<v2_29_7::All *>(mem);
     fill(all, *this, rank, buff_sizes_, p2p_chunk_);
-    all->comm.started = started.data(), all->comm.completed = completed.data();
+    all->comm.started = &started[64 * static_cast<size_t>(rank)], all->comm.completed = &completed[64 * static_cast<size_t>(rank)];
     channels(all);
   }
 }
@@ -310,67 +310,81 @@ Work World::collective(const std::string &func, int channels, const void *send, 
   return work;
 }
 
-Launch World::launch(int rank, const std::vector<Work> &works, int storage) {
-  const auto &funcs = softexec::functions(*layout_);
-  Launch out;
-  uint64_t mask = 0;
-  std::vector<std::vector<size_t>> of_channel(static_cast<size_t>(options_.channels));
-  for (size_t i = 0; i < works.size(); i++) {
-    for (int c = 0; c < options_.channels; c++) {
-      if (works[i].type == 0 && works[i].channel != c) continue;
-      mask |= uint64_t(1) << c;
-      of_channel[static_cast<size_t>(c)].push_back(i);
-    }
-  }
-  // The first batch of every channel, then the rest: batch k of a channel is followed by the one that many places on.
-  std::vector<BatchHead> heads;
-  std::vector<std::vector<size_t>> place;
-  for (auto &list : of_channel) {
-    if (!list.empty()) place.push_back({heads.size()}), heads.emplace_back();
-  }
-  size_t block = 0, batches = heads.size();
-  for (auto &list : of_channel) {
-    for (size_t k = 1; k < list.size(); k++) place[block].push_back(batches++);
-    if (!list.empty()) block++;
-  }
-  heads.resize(batches);
-  size_t work_at = sizeof(Args) + batches * sizeof(BatchHead);
-  std::vector<uint32_t> base(works.size());
-  out.args.resize(work_at);
-  for (size_t i = 0; i < works.size(); i++) {
-    const std::vector<char> &b = works[i].bytes;
+// Puts the works' bytes where the storage wants them, and returns where each lies.
+std::vector<uint32_t> World::store(int rank, const std::vector<Work> &works, int storage, Launch *out) {
+  std::vector<uint32_t> base;
+  for (const Work &w : works) {
     if (storage == 0) {
-      base[i] = static_cast<uint32_t>(out.args.size());
-      out.args.insert(out.args.end(), b.begin(), b.end());
-    } else {
-      uint32_t &next = fifo_next_[static_cast<size_t>(rank)];
-      base[i] = next;
-      for (size_t k = 0; k < b.size(); k++) fifos_[static_cast<size_t>(rank)][(next + k) & (kFifoBytes - 1)] = b[k];
-      next += static_cast<uint32_t>(b.size());
+      base.push_back(static_cast<uint32_t>(out->args.size()));
+      out->args.insert(out->args.end(), w.bytes.begin(), w.bytes.end());
+      continue;
     }
+    uint32_t &next = fifo_next_[static_cast<size_t>(rank)];
+    base.push_back(next);
+    for (char c : w.bytes) fifos_[static_cast<size_t>(rank)][next++ & (kFifoBytes - 1)] = c;
   }
-  block = 0;
-  for (auto &list : of_channel) {
-    for (size_t k = 0; k < list.size(); k++) {
-      const Work &w = works[list[k]];
-      size_t func = 0;
-      while (func < funcs.size() && funcs[func].name != w.func) func++;
-      CHECK(func < funcs.size(), "no function %s", w.func.c_str());
-      if (func == funcs.size()) continue;
-      out.kernel = "_Z40ncclDevKernel_" + funcs[func].kernel + "24ncclDevKernelArgsStorageILm4096EE";
-      BatchHead &h = heads[place[block][k]];
-      h.jump = k + 1 < list.size() ? (place[block][k + 1] - place[block][k]) & 0x3fff : 0;
-      h.extends = 0, h.type = static_cast<uint32_t>(w.type) & 3, h.func = static_cast<uint32_t>(func) & 0x7fff;
-      // Leave a gap before the work, so that the bit's number matters; Send/Recv works of a channel are merged.
-      size_t size = w.bytes.size();
-      h.base = base[list[k]] - static_cast<uint32_t>(2 * size), h.bitset = 4;
-      h.extends = w.type == 0 && k + 1 < list.size();
+  return base;
+}
+
+// One channel's chain.
+std::vector<BatchHead> World::chain(const std::vector<Work> &works, const std::vector<uint32_t> &base, int channel, Launch *out) {
+  const auto &funcs = softexec::functions(*layout_);
+  std::vector<BatchHead> list;
+  const Work *last = nullptr;
+  for (size_t i = 0; i < works.size(); i++) {
+    const Work &w = works[i];
+    if (w.type != kCollWork && w.type != kCollRegWork && w.channel != channel) continue;
+    if (last && last->type == kCollWork && last->func == w.func) {
+      list.back().bitset |= list.back().bitset + 4;  // the next bit; the first is bit 2
+      continue;
     }
-    if (!list.empty()) block++;
+    size_t func = 0;
+    while (func < funcs.size() && funcs[func].name != w.func) func++;
+    CHECK(func < funcs.size(), "no function %s", w.func.c_str());
+    out->kernel = "_Z40ncclDevKernel_" + funcs[func % funcs.size()].kernel + "24ncclDevKernelArgsStorageILm4096EE";
+    if (last) list.back().extends = w.type != kCollWork && last->func == w.func;
+    BatchHead h = {};
+    h.type = static_cast<uint32_t>(w.type) & 3, h.func = static_cast<uint32_t>(func) & 0x7fff;
+    // There's a gap before the work, so that the bit's number matters.
+    h.base = base[i] - static_cast<uint32_t>(2 * w.bytes.size()), h.bitset = 4;
+    list.push_back(h);
+    last = &w;
+  }
+  return list;
+}
+
+Launch World::launch(int rank, const std::vector<Work> &works, int storage) {
+  // First come the first batches of all channels, then the others; so a chain's jumps differ.
+  Launch out;
+  std::vector<uint32_t> offsets(works.size());
+  uint64_t mask = 0;
+  size_t batches = 0;
+  std::vector<std::vector<BatchHead>> chains;
+  for (int c = 0; c < options_.channels; c++) {
+    std::vector<BatchHead> list = chain(works, offsets, c, &out);
+    if (list.empty()) continue;
+    mask |= uint64_t(1) << c;
+    batches += list.size();
+  }
+  out.args.resize(sizeof(Args) + batches * sizeof(BatchHead));
+  offsets = store(rank, works, storage, &out);
+  for (int c = 0; c < options_.channels; c++) {
+    if (mask >> c & 1) chains.push_back(chain(works, offsets, c, &out));
+  }
+  BatchHead *heads = reinterpret_cast<BatchHead *>(out.args.data() + sizeof(Args));
+  size_t next = chains.size();
+  for (size_t b = 0; b < chains.size(); b++) {
+    size_t at = b;
+    for (size_t k = 0; k < chains[b].size(); k++) {
+      BatchHead h = chains[b][k];
+      bool more = k + 1 < chains[b].size();
+      h.jump = more ? static_cast<uint32_t>(next - at) & 0x3fff : 0;
+      std::memcpy(static_cast<void *>(heads + at), &h, sizeof h);
+      at = more ? next++ : at;
+    }
   }
   Args a = {comm(rank), mask, static_cast<uint8_t>(storage), kFifoBytes - 1, fifos_[static_cast<size_t>(rank)].data()};
   std::memcpy(out.args.data(), &a, sizeof a);
-  std::memcpy(out.args.data() + sizeof a, heads.data(), batches * sizeof(BatchHead));
   out.grid = static_cast<unsigned>(__builtin_popcountll(mask));
   return out;
 }

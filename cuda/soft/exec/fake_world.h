@@ -52,12 +52,15 @@ struct Launch {
   unsigned grid;
 };
 
+// NCCL's types of work.
+enum { kP2pWork = 0, kCollWork = 1, kCollRegWork = 2, kBcastWork = 3 };
+
 // A work with its place in the launch.
 struct Work {
-  int channel;      // for Send/Recv; a collective runs on channel_lo ... channel_hi
-  std::string func; // as in a kernel's name
+  int channel;       // not for collectives: those run on all channels
+  std::string func;  // as in a kernel's name
   std::vector<char> bytes;
-  int type;         // 0: Send/Recv, 1: collective
+  int type;
 };
 
 class World {
@@ -71,7 +74,8 @@ class World {
   void use_pat(bool gather);
   void use_p2p(int src, int dst, softexec::Proto p, int channel);
 
-  // Builds a launch out of works: one batch per work and channel, chained with jumps. storage: 0 in the arguments, 1 in the FIFO.
+  // Builds a launch out of works: per channel a chain of batches. Collectives of one function share a batch; other works have each
+  // their own, which extends the one before. storage: 0 in the arguments, 1 in the FIFO, 2 in a buffer of their own.
   Launch launch(int rank, const std::vector<Work> &works, int storage);
 
   // Runs one launch on each rank at the same time and returns their results. Aborts everything after 20 seconds and counts a failure.
@@ -92,11 +96,13 @@ class World {
   int p2p_chunk() const { return p2p_chunk_; }
   std::vector<uint32_t> abort;     // per rank
   std::vector<uint32_t> consumed;  // per rank and channel (32 each)
-  std::vector<v2_29_7::Profiler> started, completed;
+  std::vector<v2_29_7::Profiler> started, completed;  // per rank and channel (64 each)
   static constexpr size_t kFifoBytes = 2048;
 
  private:
   void connect(Link &l);
+  std::vector<uint32_t> store(int rank, const std::vector<Work> &works, int storage, Launch *out);
+  std::vector<BatchHead> chain(const std::vector<Work> &works, const std::vector<uint32_t> &base, int channel, Launch *out);
   void fill_comm(int rank);
   void proxy();
   bool move(Link &l);

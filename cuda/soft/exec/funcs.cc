@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <mutex>
 #include <set>
 #include <tuple>
@@ -146,14 +147,13 @@ size_t type_size(Type t) {
 }
 
 const std::vector<Func> &functions(const Layout &l) {
-  static std::mutex mu;
-  static std::vector<std::pair<int, std::vector<Func> *>> cache;  // never freed: a launch may run while the process exits
-  std::lock_guard<std::mutex> lock(mu);
-  for (auto &c : cache) {
-    if (c.first == l.version) return *c.second;
-  }
-  cache.emplace_back(l.version, new std::vector<Func>(enumerate(l)));
-  return *cache.back().second;
+  // Never destroyed: a launch may run while the process exits.
+  static std::mutex *mu = new std::mutex;
+  static auto *cache = new std::map<int, std::vector<Func>>;
+  std::lock_guard<std::mutex> lock(*mu);
+  std::vector<Func> &list = (*cache)[l.version];
+  if (list.empty()) list = enumerate(l);
+  return list;
 }
 
 }  // namespace softexec

@@ -2,10 +2,12 @@
 #include "stats.h"
 
 #include <time.h>
+#include <unistd.h>
 
 #include <cinttypes>
 #include <cstdio>
 #include <cstdlib>
+#include <string>
 
 #include "exec.h"
 #include "reduce.h"
@@ -22,14 +24,24 @@ uint64_t now_ns() {
 
 namespace {
 
+// The file's name with %p replaced by the process's number, so that ranks with one environment don't share a file.
+std::string stats_path(const char *name) {
+  std::string path = name;
+  size_t at = path.find("%p");
+  if (at != std::string::npos) path.replace(at, 2, std::to_string(getpid()));
+  return path;
+}
+
 void write_stats() {
-  const char *path = std::getenv("DDLEMU_SOFT_STATS");
-  if (!path || !*path) return;
+  const char *name = std::getenv("DDLEMU_SOFT_STATS");
   struct softexec_stats s;
   softexec_stats(&s);
-  FILE *f = std::fopen(path, "we");
+  // A launcher that inherits the variable has launched no kernel and must not overwrite its ranks' files.
+  if (!name || !*name || (s.launches == 0 && s.refused == 0)) return;
+  std::string path = stats_path(name);
+  FILE *f = std::fopen(path.c_str(), "we");
   if (!f) {
-    std::fprintf(stderr, "ddlemu: cannot write the executor's counters to %s: %m; check DDLEMU_SOFT_STATS\n", path);
+    std::fprintf(stderr, "ddlemu: cannot write the executor's counters to %s: %m; check DDLEMU_SOFT_STATS\n", path.c_str());
     return;
   }
   std::fprintf(f,

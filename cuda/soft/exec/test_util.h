@@ -4,6 +4,7 @@
 #ifndef DDLEMU_SOFT_EXEC_TEST_UTIL_H
 #define DDLEMU_SOFT_EXEC_TEST_UTIL_H
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
