@@ -25,10 +25,20 @@ static int host_node = UNKNOWN;
 
 int net_host_node(void) { return host_node; }
 
-// number reads a variable that holds a number; UNKNOWN if it is unset or does not.
-static int number(const char *name)
+// set says whether a variable is set; an empty one counts as unset.
+static int set(const char *name)
 {
 	const char *s = getenv(name);
+	return s != NULL && *s != '\0';
+}
+
+// number reads a variable that holds a number, behind a prefix that may be there;
+// UNKNOWN if it is unset or does not.
+static int number_behind(const char *name, const char *prefix)
+{
+	const char *s = getenv(name);
+	if (s != NULL && strncmp(s, prefix, strlen(prefix)) == 0)
+		s += strlen(prefix);
 	if (s == NULL || *s < '0' || *s > '9')
 		return UNKNOWN;
 	char *end;
@@ -37,10 +47,12 @@ static int number(const char *name)
 	return errno == 0 && *end == '\0' && v <= INT_MAX ? (int)v : UNKNOWN;
 }
 
+static int number(const char *name) { return number_behind(name, ""); }
+
 static int first_of(const char *const names[])
 {
 	for (; *names != NULL; names++)
-		if (getenv(*names) != NULL)
+		if (set(*names))
 			return number(*names);
 	return UNKNOWN;
 }
@@ -66,7 +78,7 @@ static int fabric_shape(int *nodes, int *gpus)
 {
 	char path[64], name[280];
 	const char *dir = getenv("DDLEMU_DIR"), *want = getenv("DDLEMU_FABRIC");
-	if (dir == NULL || *dir == '\0') {
+	if (!set("DDLEMU_DIR")) {
 		snprintf(path, sizeof path, "/dev/shm/ddlemu-%u", (unsigned)getuid());
 		dir = path;
 	}
@@ -75,7 +87,7 @@ static int fabric_shape(int *nodes, int *gpus)
 	if (d == NULL)
 		return 0;
 	int ok = 1, file = -1;
-	if (want != NULL && *want != '\0')
+	if (set("DDLEMU_FABRIC"))
 		ok = (size_t)snprintf(name, sizeof name, "%s.fabric", want) < sizeof name && strchr(want, '/') == NULL;
 	else
 		ok = one_fabric(d, name, sizeof name);
@@ -97,8 +109,8 @@ static int node_of(int nodes, int gpus)
 {
 	static const char *const ranks[] = { "RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID", "LOCAL_RANK", NULL };
 	static const char *const worlds[] = { "WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS", "LOCAL_WORLD_SIZE", NULL };
-	if (getenv("DDLEMU_NODE") != NULL)
-		return number("DDLEMU_NODE");
+	if (set("DDLEMU_NODE"))
+		return number_behind("DDLEMU_NODE", "node");
 	if (number("GROUP_WORLD_SIZE") > 1)
 		return number("GROUP_RANK");
 	int rank = first_of(ranks), world = first_of(worlds);

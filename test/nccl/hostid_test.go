@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nccl
+
+import (
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/ddlemu/ddlemu/shaper/fabric"
+)
+
+// The constructor in C tells NCCL the same node that Go comes to, or nothing.
+func TestConstructorAndGoAgreeOnTheNode(t *testing.T) {
+	bin := filepath.Join(t.TempDir(), "hostid")
+	if out, err := exec.Command("gcc", "-O1", "-Wall", "-Werror", "testdata/hostid.c", "-o", bin, "-ldl").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	dir := folder(t)
+	up := func(name, nodes, gpus string) {
+		args := []string{"up", "--profile", "eth10", "--name", name, "--nodes", nodes}
+		if gpus != "" {
+			args = append(args, "--gpus-per-node", gpus)
+		}
+		if out, err := ddlemu(t.Context(), t, dir, nil, args...).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
+	up("two", "2", "")
+	up("four-by-two", "4", "2")
+	defer func() {
+		if out, err := ddlemu(t.Context(), t, dir, nil, "down", "--all").CombinedOutput(); err != nil {
+			t.Errorf("%v: %s", err, out)
+		}
+	}()
+	shapes := map[string][2]int{"two": {2, 0}, "four-by-two": {4, 2}}
+	for _, name := range []string{"two", "four-by-two"} {
+		for _, env := range [][]string{
+			{},
+			{"RANK=0", "WORLD_SIZE=4"}, {"RANK=3", "WORLD_SIZE=4"}, {"RANK=1"}, {"RANK=3", "WORLD_SIZE=5"}, {"RANK=x", "WORLD_SIZE=4"},
+			{"RANK=7", "WORLD_SIZE=8"}, {"RANK=", "LOCAL_RANK=1", "LOCAL_WORLD_SIZE=2"},
+			{"OMPI_COMM_WORLD_RANK=2", "OMPI_COMM_WORLD_SIZE=4"}, {"PMIX_RANK=1", "WORLD_SIZE=2"}, {"PMI_RANK=3", "PMI_SIZE=4"}, {"SLURM_PROCID=1", "SLURM_NTASKS=4"},
+			{"LOCAL_RANK=1", "LOCAL_WORLD_SIZE=2"}, {"RANK=2", "LOCAL_RANK=0", "WORLD_SIZE=4"},
+			{"GROUP_RANK=1", "GROUP_WORLD_SIZE=2", "RANK=0", "WORLD_SIZE=2"}, {"GROUP_RANK=0", "GROUP_WORLD_SIZE=1", "RANK=1", "WORLD_SIZE=2"},
+			{"DDLEMU_NODE=1", "RANK=0", "WORLD_SIZE=2"}, {"DDLEMU_NODE=node1"}, {"DDLEMU_NODE=-1"}, {"DDLEMU_NODE=one"},
+			{"NCCL_HOSTID=ddlemu-node0", "RANK=1", "WORLD_SIZE=2"}, {"NCCL_HOSTID=theirs", "RANK=1", "WORLD_SIZE=2"},
+		} {
+			t.Run(name+" "+strings.Join(env, " "), func(t *testing.T) {
+				cmd := exec.Command(bin, build(t, "lib", "libgoemu.so"))
+				cmd.Env = append([]string{"DDLEMU_DIR=" + dir, "DDLEMU_FABRIC=" + name}, env...)
+				out, err := cmd.CombinedOutput()
+				if err != nil {
+					t.Fatalf("%v: %s", err, out)
+				}
+				host := strings.Fields(string(out))[0]
+				lookup := func(name string) string {
+					for _, v := range env {
+						if text, ok := strings.CutPrefix(v, name+"="); ok {
+							return text
+						}
+					}
+					return ""
+				}
+				place, err := fabric.NodeOf(lookup, shapes[name][0], shapes[name][1])
+				switch theirs := lookup("NCCL_HOSTID"); {
+				case theirs != "" && !strings.HasPrefix(theirs, "ddlemu-"):
+					if host != theirs {
+						t.Errorf("somebody else's NCCL_HOSTID became %s", host)
+					}
+				case err == nil:
+					if want := fmt.Sprintf("ddlemu-node%d", place.Node); string(out) != want+" 0 0 1\n" {
+						t.Errorf("%q, want %q", out, want+" 0 0 1")
+					}
+				default:
+					// Go refuses: whatever C said, netInit fails with Go's words.
+					t.Logf("%s: %v", host, err)
+				}
+			})
+		}
+	}
+	t.Run("child of a process that has it loaded", func(t *testing.T) {
+		cmd := exec.Command(bin, build(t, "lib", "libgoemu.so"), "1")
+		cmd.Env = []string{"DDLEMU_DIR=" + dir, "DDLEMU_FABRIC=two", "RANK=0", "WORLD_SIZE=2"}
+		out, err := cmd.CombinedOutput()
+		if want := "ddlemu-node0 0 0 1\nddlemu-node1 0 0 1\n"; err != nil || string(out) != want {
+			t.Errorf("%v, %q, want %q", err, out, want)
+		}
+	})
+}
