@@ -157,7 +157,8 @@ func (g *global) create(fab *fabric.Fabric, name string) (*opened, error) {
 		if errors.Is(statErr, fs.ErrNotExist) {
 			os.Remove(path) // only if it is empty, so never what somebody else put there meanwhile
 		}
-		return nil, err
+		// A name that is taken, no room, too large a fabric: all for the user to mend.
+		return nil, &inputError{err}
 	}
 	return &opened{dir, file}, nil
 }

@@ -137,3 +137,25 @@ func TestShapeJSONReadsBackWhatIsInForce(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+func TestStatusShowsTheLinksThatMatter(t *testing.T) {
+	links := make([]linkStatus, 200)
+	for i := range links {
+		links[i] = linkStatus{From: "node0", Up: true, Bytes: uint64(i % 7)}
+	}
+	links[3].Up = false
+	links[150].Bytes = 1000
+	shown := busiest(links)
+	down, most := 0, 0
+	for _, l := range shown {
+		if !l.Up {
+			down++
+		}
+		if l.Bytes == 1000 {
+			most++
+		}
+	}
+	if len(shown) != shownLinks || down != 1 || most != 1 {
+		t.Errorf("%d links, %d down, %d with most bytes", len(shown), down, most)
+	}
+}

@@ -3,8 +3,10 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,8 +15,11 @@ import (
 	"github.com/ddlemu/ddlemu/configs/units"
 )
 
-// shownEvents is how many of the last events the text form shows.
-const shownEvents = 8
+// What the text form shows at most; JSON has all.
+const (
+	shownEvents = 8
+	shownLinks  = 64
+)
 
 // print writes the state for people.
 func (s *fabricStatus) print(w io.Writer) {
@@ -26,7 +31,11 @@ func (s *fabricStatus) print(w io.Writer) {
 
 func (s *fabricStatus) printLinks(w io.Writer) {
 	t := newTable(w, "from", "to", "bandwidth ", "latency ", "jitter", "loss", "queue", "state", "bytes ", "messages ", "drops ")
-	for _, l := range s.Links {
+	links := s.Links
+	if len(links) > shownLinks {
+		links = busiest(links)
+	}
+	for _, l := range links {
 		state := "up"
 		if !l.Up {
 			state = "DOWN"
@@ -37,6 +46,31 @@ func (s *fabricStatus) printLinks(w io.Writer) {
 		})
 	}
 	t.Render()
+	if more := len(s.Links) - len(links); more > 0 {
+		fmt.Fprintf(w, "and %d more links, which --json shows\n", more)
+	}
+}
+
+// busiest are the links that are down or have carried most, in their order.
+func busiest(links []linkStatus) []linkStatus {
+	order := make([]int, len(links))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		x, y := links[a], links[b]
+		if x.Up != y.Up {
+			return map[bool]int{true: 1, false: -1}[x.Up]
+		}
+		return cmp.Compare(y.Bytes, x.Bytes)
+	})
+	order = order[:shownLinks]
+	slices.Sort(order)
+	shown := make([]linkStatus, len(order))
+	for i, n := range order {
+		shown[i] = links[n]
+	}
+	return shown
 }
 
 func (s *fabricStatus) printJobs(w io.Writer) {
