@@ -119,7 +119,7 @@ func TestNCCL(t *testing.T) {
 		{"4 nodes Tree", job{4, 4, "allreduce", []string{"NCCL_ALGO=Tree"}}},
 		{"4 nodes", job{4, 4, "quick", nil}},
 		{"2x2 ranks", job{4, 2, "quick", nil}},
-		{"init and destroy", job{2, 2, "cycle", nil}},
+		{"2 nodes 12 times", job{2, 2, "cycle", nil}},
 		{"abort", job{2, 2, "abort", nil}},
 	}
 	for _, n := range nccls(t, dir) {

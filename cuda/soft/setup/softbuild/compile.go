@@ -31,6 +31,9 @@ var baseFlags = []string{"-O3", "-g", "-Wall", "-Wextra", "-fPIC", "-fvisibility
 var need = map[string]string{"g++": "g++", "gcc": "gcc", "as": "binutils", "ld": "binutils", "dpkg-deb": "dpkg"}
 
 func checkTools() error {
+	if runtime.GOARCH != "amd64" {
+		return fmt.Errorf("build the software CUDA: it is for amd64, this machine is %s", runtime.GOARCH)
+	}
 	var missing []string
 	for program, pkg := range need {
 		if _, err := exec.LookPath(program); err != nil {

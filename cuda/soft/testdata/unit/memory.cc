@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
+#include <unistd.h>
 
+#include <atomic>
+#include <thread>
 #include <vector>
 
 #include "unit.h"
@@ -50,6 +53,27 @@ TEST(freed_memory_goes_back_to_the_host) {
     CHECK(shared_bytes() >= before + size);
     OK(cudaFree(p));
     CHECK(shared_bytes() < before + (1 << 20));
+  }
+}
+
+// What a queued kernel still uses must not go away under it.
+TEST(freeing_waits_for_the_device) {
+  for (bool on_device : {true, false}) {
+    char *p;
+    OK(on_device ? cudaMalloc(&p, 4096) : cudaMallocHost(&p, 4096));
+    cudaStream_t s;
+    OK(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking));
+    Latch latch;
+    std::atomic<bool> ran{false};
+    latch.hold(s);
+    OK(cudaLaunchHostFunc(s, [](void *flag) { *static_cast<std::atomic<bool> *>(flag) = true; }, &ran));
+    std::thread later([&] {
+      usleep(30000);
+      latch.release();
+    });
+    OK(on_device ? cudaFree(p) : cudaFreeHost(p));
+    CHECK(ran);
+    later.join();
   }
 }
 

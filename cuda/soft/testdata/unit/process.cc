@@ -42,6 +42,13 @@ TEST(ipc_shares_memory) {
     OK(cudaIpcOpenMemHandle(reinterpret_cast<void **>(&again), h, cudaIpcMemLazyEnablePeerAccess));
     CHECK(p == again && count_files() == files);
     CHECK(p[0] == 'p' && p[9999] == 'q');
+    // Any other memory than the one that was meant is refused, such as that of a new process with the owner's PID.
+    for (size_t byte : {16, 24}) {
+      cudaIpcMemHandle_t forged = h;
+      forged.reserved[byte] ^= 2;
+      void *other;
+      CHECK_IS(cudaIpcOpenMemHandle(&other, forged, cudaIpcMemLazyEnablePeerAccess), cudaErrorInvalidResourceHandle);
+    }
     cudaPointerAttributes at;
     OK(cudaPointerGetAttributes(&at, p));
     CHECK(at.type == cudaMemoryTypeDevice);

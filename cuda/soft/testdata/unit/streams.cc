@@ -77,6 +77,8 @@ TEST(event_orders_streams) {
   // The wait refers to the record above: neither a new record nor the event's end changes it.
   OK(cudaEventRecord(e, b));
   OK(cudaEventDestroy(e));
+  usleep(20000);  // time enough for what must not happen
+  CHECK(after.seen == -1);
   CHECK_IS(cudaStreamQuery(b), cudaErrorNotReady);
   latch.release();
   OK(cudaStreamSynchronize(b));
@@ -127,6 +129,8 @@ TEST(default_stream_waits_for_blocking_streams) {
   stamp(blocking, &in_blocking);
   stamp(nullptr, &in_default);
   stamp(blocking, &after);
+  usleep(20000);
+  CHECK(in_default.seen == -1 && after.seen == -1);
   CHECK_IS(cudaStreamQuery(cudaStreamLegacy), cudaErrorNotReady);
   OK(cudaStreamQuery(independent));
   latch.release();
