@@ -9,7 +9,9 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/ddlemu/ddlemu/configs"
@@ -89,6 +91,9 @@ func Run(ctx context.Context, o Options) (Outcome, error) {
 			return Outcome{}, err
 		}
 		o.Config.TimeScale, why = k, reason
+		if err := o.probe(ctx, &why); err != nil {
+			return Outcome{}, err
+		}
 		if t := o.predict(); t > LongestRun {
 			return Outcome{}, &TooLongError{t.Round(time.Second), k}
 		}
@@ -99,10 +104,76 @@ func Run(ctx context.Context, o Options) (Outcome, error) {
 		if !again {
 			return out, err
 		}
-		o.Config.TimeScale = 2 * out.Scale
-		why = fmt.Sprintf("doubled: at %d this host was too slow", out.Scale)
+		o.Config.TimeScale = max(2*out.Scale, needed(out))
+		why = fmt.Sprintf("chosen for this host, because %d was too small", out.Scale)
 		fmt.Fprintf(o.Log, "ddlemu: INVALID at time scale %d: %s\nddlemu: once more at time scale %d\n", out.Scale, out.Verdict.Reasons[0], o.Config.TimeScale)
 	}
+}
+
+// What an operation itself costs this host (launch, hand-over between threads) is
+// in no measurement of threads and memory, and matters most for the smallest
+// message. A short run of it shows how much larger the time scale must be.
+const (
+	probeIters = 20
+	probeOff   = 2.5 // percent of the expected time that may be the host's: half of what is allowed
+)
+
+// probe measures the smallest size and raises the time scale if that needs it.
+func (o *Options) probe(ctx context.Context, why *string) error {
+	p := *o
+	p.Bench.Sizes = []int64{slices.Min(o.Bench.Sizes)}
+	p.Bench.Iters, p.Bench.Warmup, p.Bench.Cycles, p.Bench.Check = probeIters, 2, 1, false
+	p.Bench.Types, p.Bench.Ops = first(p.Bench.Types), first(p.Bench.Ops)
+	p.Printer = func() bench.Printer { return nothing{} }
+	if p.predict() > LongestRun/10 {
+		return nil // so long that an operation's own cost does not count
+	}
+	out, err := p.once(ctx, "")
+	if err != nil {
+		return err
+	}
+	if k := needed(out); k > out.Scale {
+		o.Config.TimeScale = k
+		*why = fmt.Sprintf("chosen for this host: at %d it would add %.0f %% to the time of %d bytes", out.Scale, least(out.Result), p.Bench.Sizes[0])
+	}
+	return nil
+}
+
+// nothing prints nothing.
+type nothing struct{}
+
+func (nothing) Begin(bench.Header) error { return nil }
+func (nothing) Row(bench.Row) error      { return nil }
+func (nothing) End(bench.Summary) error  { return nil }
+
+func first[T any](s []T) []T { return s[:min(len(s), 1)] }
+
+// needed is the time scale, a power of two, at which no row of out would be more
+// than probeOff percent longer than expected; MaxTimeScale at most.
+func needed(out Outcome) int {
+	k := 1
+	for want := float64(out.Scale) * least(out.Result) / probeOff; float64(k) < want && k < link.MaxTimeScale; {
+		k *= 2
+	}
+	return k
+}
+
+// least is the worst row's difference in percent, of each row the better half: a
+// hiccup hits one of them.
+func least(r bench.Result) float64 {
+	worst := 0.0
+	for _, row := range r.Rows {
+		better := math.Inf(1)
+		for _, m := range row.Measurements() {
+			if m.Known {
+				better = min(better, m.Diff)
+			}
+		}
+		if !math.IsInf(better, 1) {
+			worst = max(worst, better)
+		}
+	}
+	return worst
 }
 
 // once makes one attempt on a fabric of its own.

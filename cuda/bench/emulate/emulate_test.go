@@ -85,3 +85,18 @@ func TestJudgeWay(t *testing.T) {
 		}
 	}
 }
+
+func TestNeededScale(t *testing.T) {
+	known := func(diff float64) *bench.Measurement { return &bench.Measurement{Known: true, Diff: diff} }
+	for _, tc := range []struct {
+		out, in float64
+		want    int
+	}{
+		{2, 1, 8}, {80, 90, 512}, {80, 2, 16}, {5000, 5000, 1024}, {-3, -2, 1},
+	} {
+		row := bench.Row{OutOfPlace: *known(tc.out), InPlace: known(tc.in)}
+		if got := needed(Outcome{Scale: 16, Result: bench.Result{Rows: []bench.Row{row}}}); got != tc.want {
+			t.Errorf("%.0f and %.0f %% off at 16: need %d, want %d", tc.out, tc.in, got, tc.want)
+		}
+	}
+}
