@@ -102,3 +102,26 @@ func TestErrorsAreOneLineOfJSON(t *testing.T) {
 		t.Errorf("status %d, %q, %q, %v", status, stdout, stderr, err)
 	}
 }
+
+// fullWriter has no room.
+type fullWriter struct{}
+
+func (fullWriter) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
+
+func TestOutputThatIsLostIsAFailure(t *testing.T) {
+	w := newWorld(t)
+	g := w.global()
+	g.Stdout = fullWriter{}
+	if status := run(context.Background(), g, []string{"profiles"}); status != exitFailure || !strings.Contains(w.err.String(), "write the output: no space left") {
+		t.Errorf("status %d, %q", status, w.err.String())
+	}
+}
+
+func TestInterrupted(t *testing.T) {
+	w := newWorld(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if status := run(ctx, w.global(), []string{"doctor", "--json"}); status != exitInterrupted {
+		t.Errorf("got status %d, want %d", status, exitInterrupted)
+	}
+}

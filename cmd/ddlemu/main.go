@@ -10,9 +10,13 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/spf13/cobra"
 )
 
 func main() {
@@ -28,10 +32,36 @@ func main() {
 func run(ctx context.Context, g *global, args []string) int {
 	root := newRootCommand(g)
 	root.SetArgs(args)
+	out := &checkedWriter{to: g.Stdout}
+	root.PersistentPreRun = func(cmd *cobra.Command, _ []string) {
+		// A job gets the output itself, for it may be a terminal.
+		if cmd.Name() != "run" {
+			g.Stdout = out
+		}
+	}
 	err := root.ExecuteContext(ctx)
-	if err != nil && ctx.Err() != nil {
+	switch {
+	case err != nil && ctx.Err() != nil:
 		err = interrupted(err)
+	case err == nil && out.err != nil:
+		// Whoever reads the output must not take a part of it for all.
+		err = fmt.Errorf("write the output: %v", out.err)
 	}
 	report(g, args, err)
 	return exitStatus(err)
+}
+
+// checkedWriter remembers the first error of a writer, so that printing need not
+// look at each one.
+type checkedWriter struct {
+	to  io.Writer
+	err error
+}
+
+func (w *checkedWriter) Write(p []byte) (int, error) {
+	n, err := w.to.Write(p)
+	if w.err == nil {
+		w.err = err
+	}
+	return n, err
 }
