@@ -67,13 +67,14 @@ void narrow(float f, Half *out) {
     out->bits = 0x7fff;
   } else if (a >= 65520.0f) {  // halfway between the largest half and what would be the next
     out->bits = sign | 0x7c00;
+  } else if (a < 0x1p-14f) {  // subnormal, or zero: units of 2^-24
+    out->bits = sign | static_cast<uint16_t>(nearbyintf(a * 0x1p24f));
   } else {
     int exponent;
     frexpf(a, &exponent);  // a = m * 2^exponent with m in [0.5, 1)
-    const int scale = exponent < -13 ? 24 : 11 - exponent;
-    const int mantissa = static_cast<int>(nearbyintf(ldexpf(a, scale)));
+    const int mantissa = static_cast<int>(nearbyintf(ldexpf(a, 11 - exponent)));  // 1024 to 2048
     // Adding lets a mantissa that rounds up carry into the exponent.
-    out->bits = sign | static_cast<uint16_t>(exponent < -13 ? mantissa : ((exponent + 13) << 10) + mantissa);
+    out->bits = sign | static_cast<uint16_t>(((exponent + 13) << 10) + mantissa);
   }
 }
 
