@@ -80,26 +80,33 @@ func (j *Job) Env() []string {
 	return []string{DirEnv + "=" + j.dir.Path, FabricEnv + "=" + j.name, JobEnv + "=" + j.id}
 }
 
-// Verdict judges what the job has done. Processes that died since are noticed.
+// Verdict judges what the job has done: all the programs that it ran, one after
+// another or at once. Processes that died since are noticed.
 func (j *Job) Verdict() verdict.Verdict {
 	j.file.Reap()
-	e, ok := j.file.FindJob(Key(j.id))
-	if !ok {
-		hops := j.file.Hops()
-		none := state.JobStatus{Cells: make([]state.Cell, len(hops))}
-		return verdict.Judge(verdict.Input{TimeScale: j.file.Fixed().TimeScale, Job: none, Hops: hops, Name: j.Fabric.HopName})
+	in := verdict.Input{TimeScale: j.file.Fixed().TimeScale, Hops: j.file.Hops(), Name: j.Fabric.HopName}
+	in.Job.Cells = make([]state.Cell, len(in.Hops))
+	jobs := j.file.JobsOf(Key(j.id))
+	latest := 0
+	for _, e := range jobs {
+		s := e.Status()
+		latest = max(latest, s.Number)
+		in.Job.Add(&s)
 	}
-	return verdict.Of(j.file, j.Fabric, e)
+	v := verdict.Judge(in)
+	if gone := latest - len(jobs); gone > 0 {
+		v.Add(false, fmt.Sprintf("the counters of %d programs of this run gave way to others: those are not judged", gone))
+	}
+	return v
 }
 
 // Close takes the job's own fabric down and removes it; a shared one stays.
 func (j *Job) Close() error {
-	defer j.file.Close()
 	if !j.own {
-		return nil
+		return j.file.Close()
 	}
 	j.file.TakeDown()
-	return j.dir.Remove(j.name)
+	return errors.Join(j.dir.Remove(j.name), j.file.Close())
 }
 
 // Key is the number under which the fabric's file keeps the job called id.

@@ -3,11 +3,12 @@
 package state
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
+	"slices"
 	"sync/atomic"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/ddlemu/ddlemu/shaper/link"
 )
@@ -31,8 +32,9 @@ func (f *File) Hops() []HopStatus {
 	out := make([]HopStatus, len(f.hops()))
 	for i := range out {
 		h := &f.hops()[i]
+		b, _ := f.inForce(h)
 		out[i] = HopStatus{
-			Index: i, Kind: h.Kind, Src: int(h.Src), Dst: int(h.Dst), Spec: f.params(h).spec(), Changed: atomic.LoadUint32(&h.Changes) != 0,
+			Index: i, Kind: h.Kind, Src: int(h.Src), Dst: int(h.Dst), Spec: b.spec(), Changed: atomic.LoadUint32(&h.Changes) != 0,
 			Counters: link.Counters{
 				Bytes: atomic.LoadUint64(&h.Bytes), Wire: atomic.LoadUint64(&h.Wire), Segments: atomic.LoadUint64(&h.Segments),
 				Drops: atomic.LoadUint64(&h.Drops), BusyNs: atomic.LoadInt64(&h.BusyNs),
@@ -42,68 +44,105 @@ func (f *File) Hops() []HopStatus {
 	return out
 }
 
-func (f *File) params(h *Hop) *Block {
-	i := atomic.LoadUint32(&h.Params)
-	return &f.blocks()[min(i, f.head().Blocks-1)]
+// inForce is the parameters of a hop, and whether the hop names a block at all.
+func (f *File) inForce(h *Hop) (Block, bool) {
+	for {
+		n := atomic.LoadUint32(&h.Params)
+		if n >= f.head().Blocks {
+			return Block{}, false
+		}
+		// Copied, then checked: a block that went out of use meanwhile may have
+		// been written again.
+		if b := f.blocks()[n]; atomic.LoadUint32(&h.Params) == n {
+			return b, true
+		}
+	}
 }
 
-// Change puts new parameters in force on the given hops. All are checked before
-// the first is changed; each hop changes at once, within a segment time. It waits
-// for other changes, and for blocks that were retired just now.
+// Change puts new parameters in force on the given hops: on all or, with an error,
+// on none. Each hop changes at once, within a segment time. It waits for other
+// changes, and for blocks that were retired just now.
 func (f *File) Change(specs map[int]link.Spec) error {
-	for i, s := range specs {
-		if i < 0 || i >= len(f.hops()) {
-			return fmt.Errorf("change hop %d: there are %d", i, len(f.hops()))
-		}
-		if _, err := link.NewParams(s, int(f.head().TimeScale)); err != nil {
-			return fmt.Errorf("change hop %d: %w", i, err)
-		}
+	unlock, err := f.lock(changing, patience)
+	if err != nil {
+		return fmt.Errorf("change links: %w", err)
 	}
-	if err := unix.Flock(f.fd, unix.LOCK_EX); err != nil {
-		return fmt.Errorf("wait for other changes: %w", err)
+	defer unlock()
+	return f.change(specs)
+}
+
+// change is Change under the lock.
+func (f *File) change(specs map[int]link.Spec) error {
+	hops := slices.Sorted(maps.Keys(specs))
+	blocks := make([]Block, len(hops))
+	for i, hop := range hops {
+		if hop < 0 || hop >= len(f.hops()) {
+			return fmt.Errorf("change hop %d: there are %d", hop, len(f.hops()))
+		}
+		p, err := link.NewParams(specs[hop], int(f.head().TimeScale))
+		if err != nil {
+			return fmt.Errorf("change hop %d: %w", hop, err)
+		}
+		blocks[i] = block(specs[hop], p)
 	}
-	defer unix.Flock(f.fd, unix.LOCK_UN)
-	next := uint32(0)
-	for i, s := range specs {
-		p, err := link.NewParams(s, int(f.head().TimeScale))
-		if err != nil {
-			return fmt.Errorf("change hop %d: %w", i, err)
-		}
-		b, err := f.freeBlock(&next)
-		if err != nil {
-			return err
-		}
-		f.blocks()[b] = block(s, p)
-		h := &f.hops()[i]
-		old := f.params(h)
-		if old.Down != 0 && !s.Down {
-			hold(&h.NextFree, Now())
-		}
-		atomic.AddUint32(&h.Changes, 1)
-		atomic.StoreUint32(&h.Params, b)
-		old.Retired = Now()
+	free, err := f.freeBlocks(len(hops))
+	if err != nil {
+		return err
+	}
+	for i, hop := range hops {
+		f.blocks()[free[i]] = blocks[i]
+		f.publish(&f.hops()[hop], free[i])
 	}
 	return nil
 }
 
-// freeBlock finds a block that no hop uses and that has been out of use for the
-// grace period, from *next on.
-func (f *File) freeBlock(next *uint32) (uint32, error) {
-	used := make([]bool, len(f.blocks()))
-	for i := range f.hops() {
-		used[min(atomic.LoadUint32(&f.hops()[i].Params), f.head().Blocks-1)] = true
+// publish puts block n in force on h.
+func (f *File) publish(h *Hop, n uint32) {
+	old := &f.blocks()[min(atomic.LoadUint32(&h.Params), f.head().Blocks-1)]
+	if old.Down != 0 && f.blocks()[n].Down == 0 {
+		hold(&h.NextFree, Now())
 	}
-	for range 2 {
-		for ; *next < f.head().Blocks; *next++ {
-			if b := &f.blocks()[*next]; !used[*next] && (b.Retired == 0 || Now()-b.Retired > int64(grace)) {
-				*next++
-				return *next - 1, nil
-			}
+	// Retired before as well as after: if this process dies in between, nobody may
+	// take the block for one that was never used.
+	old.Retired = Now()
+	atomic.AddUint32(&h.Changes, 1)
+	atomic.StoreUint32(&h.Params, n)
+	old.Retired = Now()
+}
+
+// freeBlocks finds n blocks that no hop uses and that have been out of use for the
+// grace period, those out of use the longest first.
+func (f *File) freeBlocks(n int) ([]uint32, error) {
+	for wait := range 3 {
+		if wait > 0 {
+			time.Sleep(grace)
 		}
-		time.Sleep(grace)
-		*next = 0
+		now, free := Now(), f.unusedBlocks()
+		slices.SortStableFunc(free, func(a, b uint32) int { return cmp.Compare(f.blocks()[a].Retired, f.blocks()[b].Retired) })
+		if len(free) < n {
+			break
+		}
+		if r := f.blocks()[free[max(n, 1)-1]].Retired; r == 0 || now-r > int64(grace) {
+			return free[:n], nil
+		}
 	}
-	return 0, fmt.Errorf("change links: no free block of parameters among %d", len(used))
+	return nil, fmt.Errorf("change links: %d blocks of parameters are needed, and of the fabric's %d too few are free", n, f.head().Blocks)
+}
+
+func (f *File) unusedBlocks() []uint32 {
+	used := make([]bool, f.head().Blocks)
+	for i := range f.hops() {
+		if n := atomic.LoadUint32(&f.hops()[i].Params); int(n) < len(used) {
+			used[n] = true
+		}
+	}
+	var out []uint32
+	for i := range used {
+		if !used[i] {
+			out = append(out, uint32(i))
+		}
+	}
+	return out
 }
 
 // hold raises *p to at least t.

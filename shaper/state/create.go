@@ -62,29 +62,31 @@ const (
 
 const cellSize = int(unsafe.Sizeof(Cell{}))
 
-// Create makes the file of a fabric, complete before it has its name. The error
-// wraps fs.ErrExist when a fabric of that name is there.
+// Create makes the file of a fabric, complete before it has its name: one that is
+// killed meanwhile leaves nothing. The error wraps fs.ErrExist when a fabric of
+// that name is there.
 func (d *Dir) Create(s Spec) (*File, error) {
 	if err := s.check(); err != nil {
 		return nil, err
 	}
-	h, err := s.layout()
+	h, err := s.header(d.uid)
 	if err != nil {
 		return nil, err
 	}
-	h.UID = d.uid
-	tmp := fmt.Sprintf(".%s.%d.%d", s.Name, os.Getpid(), time.Now().UnixNano())
-	fd, err := unix.Openat(d.fd, tmp, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	fd, tmp, err := d.unnamed(s.Name)
 	if err != nil {
 		return nil, fmt.Errorf("make the fabric's file in %s: %w", d.Path, err)
 	}
-	defer unix.Unlinkat(d.fd, tmp, 0)
+	if tmp != "" {
+		defer unix.Unlinkat(d.fd, tmp, 0)
+	}
 	f, err := d.fill(fd, h, &s)
 	if err != nil {
 		unix.Close(fd)
 		return nil, err
 	}
-	if err := unix.Linkat(d.fd, tmp, d.fd, s.Name+Suffix, 0); err != nil {
+	err = unix.Linkat(unix.AT_FDCWD, fmt.Sprintf("/proc/self/fd/%d", fd), d.fd, s.Name+Suffix, unix.AT_SYMLINK_FOLLOW)
+	if err != nil {
 		f.Close()
 		if errors.Is(err, unix.EEXIST) {
 			return nil, fmt.Errorf("fabric %s is up already: take it down with `ddlemu down %s` or choose another name: %w", s.Name, s.Name, os.ErrExist)
@@ -92,6 +94,18 @@ func (d *Dir) Create(s Spec) (*File, error) {
 		return nil, fmt.Errorf("name the fabric's file: %w", err)
 	}
 	return f, nil
+}
+
+// unnamed makes a file in the folder that has no name yet. Where the file system
+// cannot do that, it has the name tmp.
+func (d *Dir) unnamed(name string) (fd int, tmp string, err error) {
+	fd, err = unix.Openat(d.fd, ".", unix.O_RDWR|unix.O_TMPFILE|unix.O_CLOEXEC, 0o600)
+	if err == nil || !errors.Is(err, unix.EOPNOTSUPP) {
+		return fd, "", err
+	}
+	tmp = fmt.Sprintf(".%s.%d.%d", name, os.Getpid(), time.Now().UnixNano())
+	fd, err = unix.Openat(d.fd, tmp, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	return fd, tmp, err
 }
 
 // fill reserves the file's memory before it is touched, so that a full /dev/shm
@@ -120,9 +134,8 @@ func (d *Dir) fill(fd int, h *header, s *Spec) (*File, error) {
 		f.blocks()[i] = block(hop.Spec, p)
 		f.hops()[i] = Hop{ID: uint32(i), Kind: hop.Kind, Src: hop.Src, Dst: hop.Dst, Params: uint32(i)}
 	}
-	nics := s.Nodes * s.NICsPerNode
 	for _, p := range s.Paths {
-		e := &f.pathTable()[p.Src*nics+p.Dst]
+		e := &f.pathTable()[p.Src*h.nics()+p.Dst]
 		e.N = uint8(len(p.Hops))
 		for i, step := range p.Hops {
 			e.Hops[i] = uint16(step.Hop)
@@ -148,12 +161,23 @@ func (s *Spec) check() error {
 	switch {
 	case s.Nodes < 1 || s.GPUsPerNode < 0 || s.NICsPerNode < 1:
 		return fmt.Errorf("fabric %s: nodes, GPUs and NICs must be given", s.Name)
-	case len(s.Hops) > 1<<16:
-		return fmt.Errorf("fabric %s: %d ports and links, at most %d: fewer nodes or NICs", s.Name, len(s.Hops), 1<<16)
+	case s.Nodes > maxNodes || s.GPUsPerNode > maxNodes || s.NICsPerNode > maxNICsPerNode || nics > maxNICs:
+		return fmt.Errorf("fabric %s: %d nodes with %d NICs and %d GPUs each are too many: at most %d NICs", s.Name, s.Nodes, s.NICsPerNode, s.GPUsPerNode, maxNICs)
+	case s.TimeScale < 1 || s.TimeScale > link.MaxTimeScale:
+		return fmt.Errorf("fabric %s: time scale %d: must be 1 to %d", s.Name, s.TimeScale, link.MaxTimeScale)
+	case len(s.Hops) > maxHops:
+		return fmt.Errorf("fabric %s: %d ports and links, at most %d: fewer nodes or NICs", s.Name, len(s.Hops), maxHops)
+	case jobsFor(len(s.Hops)) == 0:
+		return fmt.Errorf("fabric %s: counters for %d ports and links do not fit in %d MiB: fewer nodes or NICs", s.Name, len(s.Hops), maxCells>>20)
 	case len(s.Config) > maxConfig:
 		return fmt.Errorf("fabric %s: its description has %d bytes, at most %d", s.Name, len(s.Config), maxConfig)
 	case len(s.Profile) >= nameSize:
 		return fmt.Errorf("fabric %s: profile name %q is too long", s.Name, s.Profile)
+	}
+	for i, h := range s.Hops {
+		if h.Kind > Link || int(h.Src) >= nics || int(h.Dst) >= nics {
+			return fmt.Errorf("fabric %s: hop %d of kind %d from NIC %d to NIC %d of %d: not possible", s.Name, i, h.Kind, h.Src, h.Dst, nics)
+		}
 	}
 	for _, p := range s.Paths {
 		if p.Src < 0 || p.Dst < 0 || p.Src >= nics || p.Dst >= nics || len(p.Hops) == 0 || len(p.Hops) > link.MaxHops {
@@ -168,15 +192,22 @@ func (s *Spec) check() error {
 	return nil
 }
 
-// layout places the tables in the file.
-func (s *Spec) layout() (*header, error) {
+// blocksFor is the number of blocks for so many hops: all of them can be changed
+// twice within the grace period.
+func blocksFor(hops int) uint32 { return uint32(2*hops + 64) }
+
+// jobsFor is the number of jobs that there is room for.
+func jobsFor(hops int) uint32 { return uint32(min(maxJobs, maxCells/max(cellSize*hops, 1))) }
+
+// header is the header of the file, for user uid.
+func (s *Spec) header(uid uint32) (*header, error) {
 	k := int64(s.TimeScale)
 	t := s.Transport
-	h := &header{
-		Magic: Magic, Version: Version, Layout: layoutSum,
+	h := header{
+		Magic: Magic, Version: Version, Layout: layoutSum, UID: uid,
 		Created: Now(), FabricID: randomID(), Seed: s.Seed,
 		TimeScale: uint32(s.TimeScale), Nodes: uint32(s.Nodes), GPUsPerNode: uint32(s.GPUsPerNode), NICsPerNode: uint32(s.NICsPerNode),
-		Hops: uint32(len(s.Hops)), Blocks: uint32(2*len(s.Hops) + 64),
+		Hops: uint32(len(s.Hops)), Blocks: blocksFor(len(s.Hops)), Jobs: jobsFor(len(s.Hops)),
 		Participants: maxParticipants, Events: maxEvents, ConfigLen: uint32(len(s.Config)),
 		Transport: transportBlock{
 			Kind: uint32(t.Kind), SendBuffer: t.SendBuffer, Window: t.Window,
@@ -191,34 +222,36 @@ func (s *Spec) layout() (*header, error) {
 			h.Links++
 		}
 	}
-	h.Paths = uint32(s.Nodes * s.NICsPerNode * s.Nodes * s.NICsPerNode)
-	h.Jobs = uint32(min(maxJobs, maxCells/max(cellSize*len(s.Hops), 1)))
-	if h.Jobs == 0 {
-		return nil, fmt.Errorf("fabric %s: counters for %d ports and links do not fit in %d MiB: fewer nodes or NICs", s.Name, len(s.Hops), maxCells>>20)
-	}
+	h.Paths = uint32(h.nics() * h.nics())
 	copy(h.Name[:], s.Name)
 	copy(h.Profile[:], s.Profile)
 	var err error
 	if h.BootID, h.TimeNamespace, err = bootAndTime(); err != nil {
 		return nil, err
 	}
+	h = h.place()
+	return &h, nil
+}
+
+// place is h with its tables placed in the file, each on pages of its own.
+func (h header) place() header {
 	off := uint64(page)
-	place := func(size uintptr, n uint32) uint64 {
+	table := func(size uintptr, n uint32) uint64 {
 		at := off
 		off = (off + uint64(size)*uint64(n) + page - 1) &^ (page - 1)
 		return at
 	}
-	h.HopsOff = place(unsafe.Sizeof(Hop{}), h.Hops)
-	h.PathsOff = place(unsafe.Sizeof(pathEntry{}), h.Paths)
-	h.BlocksOff = place(unsafe.Sizeof(Block{}), h.Blocks)
-	h.JobsOff = place(unsafe.Sizeof(jobEntry{}), h.Jobs)
-	h.CellsOff = place(unsafe.Sizeof(Cell{}), h.Jobs*h.Hops)
-	h.ParticipantsOff = place(unsafe.Sizeof(participantEntry{}), h.Participants)
-	h.EventsOff = place(unsafe.Sizeof(eventEntry{}), h.Events)
-	h.TablesOff = place(unsafe.Sizeof(link.JitterTable{}), 3)
-	h.ConfigOff = place(1, h.ConfigLen)
+	h.HopsOff = table(unsafe.Sizeof(Hop{}), h.Hops)
+	h.PathsOff = table(unsafe.Sizeof(pathEntry{}), h.Paths)
+	h.BlocksOff = table(unsafe.Sizeof(Block{}), h.Blocks)
+	h.JobsOff = table(unsafe.Sizeof(jobEntry{}), h.Jobs)
+	h.CellsOff = table(unsafe.Sizeof(Cell{}), h.Jobs*h.Hops)
+	h.ParticipantsOff = table(unsafe.Sizeof(participantEntry{}), h.Participants)
+	h.EventsOff = table(unsafe.Sizeof(eventEntry{}), h.Events)
+	h.TablesOff = table(unsafe.Sizeof(link.JitterTable{}), 3)
+	h.ConfigOff = table(1, h.ConfigLen)
 	h.FileSize = off
-	return h, nil
+	return h
 }
 
 func randomID() uint64 {

@@ -9,9 +9,8 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"sort"
+	"strconv"
 	"strings"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -35,7 +34,7 @@ func CheckName(name string) error {
 
 // Dir is an open, checked folder of fabrics.
 type Dir struct {
-	Path string
+	Path string // absolute
 	fd   int
 	uid  uint32
 }
@@ -44,20 +43,41 @@ type Dir struct {
 // It must be a real folder, owned by uid and closed to everybody else. The error
 // wraps fs.ErrNotExist when there is none.
 func OpenDir(path string, uid int, create bool) (*Dir, error) {
+	// Absolute, for processes that it is passed on to; and with a slash at its end,
+	// O_NOFOLLOW would follow a link.
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, fmt.Errorf("open the folder of fabrics: %w", err)
+	}
+	made := false
 	if create {
-		if err := os.Mkdir(path, 0o700); err == nil {
-			if os.Getuid() != uid {
-				if err := os.Chown(path, uid, -1); err != nil {
-					return nil, fmt.Errorf("give folder to user %d: %w", uid, err)
-				}
-			}
-		} else if !errors.Is(err, os.ErrExist) {
+		err := os.Mkdir(path, 0o700)
+		if made = err == nil; !made && !errors.Is(err, os.ErrExist) {
 			return nil, fmt.Errorf("make the folder of fabrics: %w", err)
 		}
 	}
+	d, err := openDir(path, uid, made)
+	if err != nil && made {
+		os.Remove(path)
+	}
+	return d, err
+}
+
+// openDir opens the folder; one that was made just now still has to be given to
+// its user, by its descriptor and not by its name.
+func openDir(path string, uid int, made bool) (*Dir, error) {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-	if err != nil {
+	switch {
+	case errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ELOOP):
+		return nil, fmt.Errorf("open the folder of fabrics: it must be a folder itself and not a link (remove it or set DDLEMU_DIR to another): %w", &os.PathError{Op: "open", Path: path, Err: err})
+	case err != nil:
 		return nil, fmt.Errorf("open the folder of fabrics: %w", &os.PathError{Op: "open", Path: path, Err: err})
+	}
+	if made && os.Getuid() != uid {
+		if err := unix.Fchown(fd, uid, -1); err != nil {
+			unix.Close(fd)
+			return nil, fmt.Errorf("give folder %s to user %d: %w", path, uid, err)
+		}
 	}
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
@@ -76,18 +96,30 @@ func (d *Dir) Close() error { return unix.Close(d.fd) }
 
 // Names lists the fabrics in the folder, sorted, whatever their state.
 func (d *Dir) Names() ([]string, error) {
-	entries, err := os.ReadDir(d.Path)
+	files, err := d.files()
 	if err != nil {
 		return nil, fmt.Errorf("list fabrics: %w", err)
 	}
 	var names []string
-	for _, e := range entries {
-		if n, ok := strings.CutSuffix(e.Name(), Suffix); ok && CheckName(n) == nil {
+	for _, name := range files {
+		if n, ok := strings.CutSuffix(name, Suffix); ok && CheckName(n) == nil {
 			names = append(names, n)
 		}
 	}
-	sort.Strings(names)
+	slices.Sort(names)
 	return names, nil
+}
+
+// files lists what is in the folder that was opened and checked, wherever it is
+// now.
+func (d *Dir) files() ([]string, error) {
+	fd, err := unix.Openat(d.fd, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: d.Path, Err: err}
+	}
+	f := os.NewFile(uintptr(fd), d.Path)
+	defer f.Close()
+	return f.Readdirnames(-1)
 }
 
 // SocketPath is where participant slot of a fabric listens for connections.
@@ -101,14 +133,28 @@ func (d *Dir) Remove(name string) error {
 	if err := CheckName(name); err != nil {
 		return err
 	}
-	socks, _ := filepath.Glob(filepath.Join(d.Path, name+".*.sock"))
-	for _, s := range socks {
-		os.Remove(s)
-	}
-	if err := unix.Unlinkat(d.fd, name+Suffix, 0); err != nil && !errors.Is(err, syscall.ENOENT) {
+	files, err := d.files()
+	if err != nil {
 		return fmt.Errorf("remove fabric %s: %w", name, err)
 	}
+	// The file last: while it is there, this can be called again.
+	for _, left := range append(slices.DeleteFunc(files, func(f string) bool { return !isSocketOf(f, name) }), name+Suffix) {
+		if err := unix.Unlinkat(d.fd, left, 0); err != nil && !errors.Is(err, unix.ENOENT) {
+			return fmt.Errorf("remove fabric %s: %w", name, &os.PathError{Op: "remove", Path: filepath.Join(d.Path, left), Err: err})
+		}
+	}
 	return nil
+}
+
+// isSocketOf says whether file is a name that SocketPath gives for the fabric. The
+// sockets of fabric lab.2 are not those of fabric lab.
+func isSocketOf(file, name string) bool {
+	slot, ok := strings.CutPrefix(file, name+".")
+	if ok {
+		slot, ok = strings.CutSuffix(slot, ".sock")
+	}
+	n, err := strconv.Atoi(slot)
+	return ok && err == nil && slot == strconv.Itoa(n)
 }
 
 // AdHocPrefix begins the names of fabrics that a job made for itself, because

@@ -10,6 +10,8 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/link"
 )
 
+var hopKinds = map[fabric.Kind]uint32{fabric.TxPort: TxPort, fabric.RxPort: RxPort, fabric.Link: Link}
+
 // SpecOf is what Create needs to bring up f under the given name.
 func SpecOf(f *fabric.Fabric, name string) (Spec, error) {
 	config, err := f.Config.Encode()
@@ -20,9 +22,8 @@ func SpecOf(f *fabric.Fabric, name string) (Spec, error) {
 		Name: name, Profile: f.Config.Name, Nodes: f.Config.Nodes, GPUsPerNode: f.Config.GPUsPerNode, NICsPerNode: f.Config.NICsPerNode,
 		TimeScale: f.TimeScale(), Seed: f.Config.Seed, Transport: f.Transport(), Table: f.JitterTable(), Config: config,
 	}
-	kinds := map[fabric.Kind]uint32{fabric.TxPort: TxPort, fabric.RxPort: RxPort, fabric.Link: Link}
 	for _, h := range f.Hops {
-		s.Hops = append(s.Hops, HopSpec{Kind: kinds[h.Kind], Src: uint32(h.Src), Dst: uint32(h.Dst), Spec: h.Spec})
+		s.Hops = append(s.Hops, HopSpec{Kind: hopKinds[h.Kind], Src: uint32(h.Src), Dst: uint32(h.Dst), Spec: h.Spec})
 		if h.Kind != fabric.Link {
 			continue
 		}
@@ -49,15 +50,24 @@ func (f *File) Fabric() (*fabric.Fabric, error) {
 	if len(hops) != len(fab.Hops) {
 		return nil, fmt.Errorf("read back fabric %s: %w: it has %d hops, its description %d", f.Name(), ErrNotUsable, len(hops), len(fab.Hops))
 	}
-	for i := range hops {
-		fab.Hops[i].Spec = hops[i].Spec
+	for i, h := range hops {
+		if want := &fab.Hops[i]; hopKinds[want.Kind] != h.Kind || want.Src != h.Src || want.Dst != h.Dst {
+			return nil, fmt.Errorf("read back fabric %s: %w: hop %d is not the one of its description", f.Name(), ErrNotUsable, i)
+		}
+		fab.Hops[i].Spec = h.Spec
 	}
 	return fab, nil
 }
 
 // Shape puts a change into force on the hops that pattern names (see
-// configs.Pattern) and returns them.
+// configs.Pattern) and returns them. Of several at once, each keeps what the
+// others changed.
 func (f *File) Shape(pattern string, p configs.LinkPatch) ([]int, error) {
+	unlock, err := f.lock(changing, patience)
+	if err != nil {
+		return nil, fmt.Errorf("change links: %w", err)
+	}
+	defer unlock()
 	fab, err := f.Fabric()
 	if err != nil {
 		return nil, err
@@ -70,5 +80,5 @@ func (f *File) Shape(pattern string, p configs.LinkPatch) ([]int, error) {
 	for _, hop := range changed {
 		specs[hop] = fab.Hops[hop].Spec
 	}
-	return changed, f.Change(specs)
+	return changed, f.change(specs)
 }

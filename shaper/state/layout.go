@@ -137,7 +137,7 @@ type jobEntry struct {
 	Nodes   uint32 // nodes that NCCL itself counted, 0 = not known
 	World   uint32
 	Printed uint32
-	_       uint32
+	Number  uint32    // of the jobs with this key, from 1
 	NodeSet [4]uint64 // emulated nodes of the ranks that joined
 	_       [4]uint64
 }
@@ -162,7 +162,8 @@ type participantEntry struct {
 type eventEntry struct {
 	Sequence uint64 // 1 + index when complete, 0 while being written
 	Time     int64
-	Text     [112]byte
+	Text     [104]byte
+	Sum      uint64 // of the three above
 }
 
 // Bucket is the histogram bucket of a lateness in ns: HDR-style, two bits of

@@ -7,9 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
+	"path/filepath"
 	"sync/atomic"
-	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -35,38 +34,59 @@ func (d *Dir) Open(name string) (*File, error) {
 	if err := CheckName(name); err != nil {
 		return nil, err
 	}
-	fd, err := unix.Openat(d.fd, name+Suffix, unix.O_RDWR|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-	if err != nil {
+	// O_NONBLOCK: whatever has the name, opening it does not wait.
+	fd, err := unix.Openat(d.fd, name+Suffix, unix.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	switch {
+	case errors.Is(err, unix.ELOOP), errors.Is(err, unix.ENXIO):
+		err = fmt.Errorf("%w: not a regular file", ErrNotUsable)
+	case errors.Is(err, unix.EISDIR):
+		return nil, fmt.Errorf("open fabric %s: %w: not a file but a folder (remove %s)", name, ErrNotUsable, filepath.Join(d.Path, name+Suffix))
+	case err != nil:
 		return nil, fmt.Errorf("open fabric %s: %w", name, err)
+	default:
+		var f *File
+		if f, err = openFD(fd, d.uid); err != nil {
+			unix.Close(fd)
+			break
+		}
+		if f.Name() == name {
+			f.dir = d.Path
+			return f, nil
+		}
+		err = fmt.Errorf("%w: it is fabric %q under another name", ErrNotUsable, f.Name())
+		f.Close()
 	}
-	f, err := openFD(fd, d.uid)
-	if err != nil {
-		unix.Close(fd)
+	if errors.Is(err, ErrNotUsable) {
 		return nil, fmt.Errorf("open fabric %s: %w (remove it with `ddlemu down %s`)", name, err, name)
 	}
-	f.dir = d.Path
-	return f, nil
+	return nil, fmt.Errorf("open fabric %s: %w", name, err)
 }
 
+// openFD maps the file behind fd, which the File takes over.
 func openFD(fd int, uid uint32) (*File, error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("look at it: %w", err)
 	}
-	if st.Mode&unix.S_IFMT != unix.S_IFREG || st.Uid != uid || st.Mode&0o077 != 0 {
+	switch {
+	case st.Mode&unix.S_IFMT != unix.S_IFREG:
+		return nil, fmt.Errorf("%w: not a regular file", ErrNotUsable)
+	case st.Uid != uid || st.Mode&0o077 != 0:
 		return nil, fmt.Errorf("%w: owned by user %d with mode %04o, want user %d and mode 0600", ErrNotUsable, st.Uid, st.Mode&0o7777, uid)
+	case st.Size < page:
+		return nil, fmt.Errorf("%w: truncated: %d bytes", ErrNotUsable, st.Size)
 	}
-	if st.Size < page {
-		return nil, fmt.Errorf("%w: %d bytes, truncated", ErrNotUsable, st.Size)
+	boot, ns, err := bootAndTime()
+	if err != nil {
+		return nil, err
 	}
 	mem, err := unix.Mmap(fd, 0, int(st.Size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
 		return nil, fmt.Errorf("map: %w", err)
 	}
 	f := &File{fd: fd, mem: mem}
-	boot, ns, err := bootAndTime()
-	if err == nil {
-		err = f.head().check(uint64(st.Size), uid, boot, ns)
+	if err = f.head().check(uint64(st.Size), uid, boot, ns); err == nil {
+		err = f.checkContent()
 	}
 	if err != nil {
 		unix.Munmap(mem)
@@ -75,61 +95,25 @@ func openFD(fd int, uid uint32) (*File, error) {
 	return f, nil
 }
 
-// check refuses a header that does not describe a file of this size that this
-// program can use here and now.
-func (h *header) check(size uint64, uid uint32, boot [16]byte, ns uint64) error {
-	switch {
-	case h.Magic != Magic:
-		return fmt.Errorf("%w: not a ddlemu fabric", ErrNotUsable)
-	case h.Version != Version || h.Layout != layoutSum:
-		return fmt.Errorf("%w: made by another version of ddlemu (format %d, this one has %d)", ErrNotUsable, h.Version, Version)
-	case h.FileSize != size:
-		return fmt.Errorf("%w: truncated: %d bytes of %d", ErrNotUsable, size, h.FileSize)
-	case h.UID != uid:
-		return fmt.Errorf("%w: made for user %d", ErrNotUsable, h.UID)
-	case h.BootID != boot:
-		return fmt.Errorf("%w: made before the last boot", ErrNotUsable)
-	case h.TimeNamespace != ns:
-		return fmt.Errorf("%w: made in another time namespace, whose clock differs", ErrNotUsable)
-	}
-	return h.checkTables(size)
-}
-
-func (h *header) checkTables(size uint64) error {
-	nics := uint64(h.Nodes) * uint64(h.NICsPerNode)
-	ok := h.Nodes > 0 && h.NICsPerNode > 0 && h.TimeScale > 0 && h.TimeScale <= link.MaxTimeScale &&
-		h.Nodes < 1<<16 && h.NICsPerNode < 1<<8 && h.Hops <= 1<<16 && h.Blocks >= h.Hops && h.Jobs > 0 &&
-		h.Participants == maxParticipants && h.Events == maxEvents && uint64(h.Paths) == nics*nics &&
-		bytes.IndexByte(h.Name[:], 0) > 0 && bytes.IndexByte(h.Profile[:], 0) >= 0
-	for _, t := range []struct {
-		off  uint64
-		size uintptr
-		n    uint64
-	}{
-		{h.HopsOff, unsafe.Sizeof(Hop{}), uint64(h.Hops)}, {h.PathsOff, unsafe.Sizeof(pathEntry{}), uint64(h.Paths)},
-		{h.BlocksOff, unsafe.Sizeof(Block{}), uint64(h.Blocks)}, {h.JobsOff, unsafe.Sizeof(jobEntry{}), uint64(h.Jobs)},
-		{h.CellsOff, unsafe.Sizeof(Cell{}), uint64(h.Jobs) * uint64(h.Hops)},
-		{h.ParticipantsOff, unsafe.Sizeof(participantEntry{}), uint64(h.Participants)},
-		{h.EventsOff, unsafe.Sizeof(eventEntry{}), uint64(h.Events)},
-		{h.TablesOff, unsafe.Sizeof(link.JitterTable{}), 3}, {h.ConfigOff, 1, uint64(h.ConfigLen)},
-	} {
-		// n and the sizes are below 2^40 together, so the product cannot wrap.
-		ok = ok && t.n < 1<<32 && t.off%page == 0 && t.off >= page && t.off <= size && uint64(t.size)*t.n <= size-t.off
-	}
-	if !ok {
-		return fmt.Errorf("%w: corrupt header", ErrNotUsable)
-	}
-	return nil
-}
-
 // Close unmaps the file. Nothing obtained from it may be used afterwards. It
 // also ends the liveness of every participant this process has in the fabric.
 func (f *File) Close() error {
-	if err := unix.Munmap(f.mem); err != nil {
-		return fmt.Errorf("unmap fabric: %w", err)
+	if f.mem == nil {
+		return fmt.Errorf("close fabric: %w", os.ErrClosed)
 	}
+	// Closing the file drops this process's locks on it, also those that another
+	// goroutine took through another File.
+	for i := range inProcess {
+		inProcess[i].Lock()
+		defer inProcess[i].Unlock()
+	}
+	f.disown()
+	err := unix.Munmap(f.mem)
 	f.mem = nil
-	return unix.Close(f.fd)
+	if err := errors.Join(err, unix.Close(f.fd)); err != nil {
+		return fmt.Errorf("close fabric: %w", err)
+	}
+	return nil
 }
 
 // Now is the clock of the fabric: CLOCK_MONOTONIC in ns.
@@ -138,24 +122,6 @@ func Now() int64 {
 	// It cannot fail with a valid clock and pointer.
 	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts)
 	return ts.Nano()
-}
-
-func bootAndTime() (boot [16]byte, ns uint64, err error) {
-	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err != nil {
-		return boot, 0, fmt.Errorf("read this boot's id: %w", err)
-	}
-	hex := strings.ReplaceAll(strings.TrimSpace(string(b)), "-", "")
-	for i := range boot {
-		if _, err := fmt.Sscanf(hex[2*i:2*i+2], "%02x", &boot[i]); err != nil {
-			return boot, 0, fmt.Errorf("read this boot's id %q: %w", hex, err)
-		}
-	}
-	var st unix.Stat_t
-	if err := unix.Stat("/proc/self/ns/time", &st); err != nil {
-		return boot, 0, nil // a kernel without time namespaces has one clock
-	}
-	return boot, st.Ino, nil
 }
 
 func (f *File) head() *header { return (*header)(unsafe.Pointer(&f.mem[0])) }
@@ -228,7 +194,7 @@ func (f *File) Config() []byte {
 
 // Path returns the hops from NIC src to NIC dst, empty if there is no way.
 func (f *File) Path(src, dst int) []PathStep {
-	nics := int(f.head().Nodes * f.head().NICsPerNode)
+	nics := f.head().nics()
 	if src < 0 || dst < 0 || src >= nics || dst >= nics {
 		return nil
 	}
@@ -249,36 +215,6 @@ func (f *File) TakeDown() { atomic.StoreUint32(&f.head().Closed, 1) }
 
 // Down says whether TakeDown was called.
 func (f *File) Down() bool { return atomic.LoadUint32(&f.head().Closed) != 0 }
-
-// Event notes a line of at most 111 bytes in the ring of events.
-func (f *File) Event(text string) {
-	n := atomic.AddUint64(&f.head().NextEvent, 1) - 1
-	e := &f.events()[n%maxEvents]
-	atomic.StoreUint64(&e.Sequence, 0)
-	e.Time = Now()
-	e.Text = [112]byte{}
-	copy(e.Text[:111], text)
-	atomic.StoreUint64(&e.Sequence, n+1)
-}
-
-// Event is one line of the ring of events.
-type Event struct {
-	Time time.Duration // since the fabric was made
-	Text string
-}
-
-// Events returns the lines still in the ring, oldest first.
-func (f *File) Events() []Event {
-	var out []Event
-	next := atomic.LoadUint64(&f.head().NextEvent)
-	for n := next - min(next, maxEvents); n < next; n++ {
-		e := &f.events()[n%maxEvents]
-		if atomic.LoadUint64(&e.Sequence) == n+1 {
-			out = append(out, Event{time.Duration(e.Time - f.head().Created), cString(e.Text[:])})
-		}
-	}
-	return out
-}
 
 func cString(b []byte) string {
 	if i := bytes.IndexByte(b, 0); i >= 0 {

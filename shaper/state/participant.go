@@ -3,7 +3,6 @@
 package state
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"sync"
@@ -13,13 +12,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Participant states. A slot whose state is on but whose lock nobody holds
-// belonged to a process that died.
+// Participant states. A slot that is on but whose lock nobody holds belonged to a
+// process that died. States and slot locks change under the lock of who joins, so
+// that a death is noticed once, and never in a slot that has a new owner.
 const (
-	slotFree  uint32 = iota
-	slotTaken        // locked, being filled in
+	slotFree uint32 = iota
 	slotOn
-	slotReaped // its owner died, being cleaned up
 )
 
 // Participant is a process that takes part in a fabric.
@@ -27,6 +25,7 @@ type Participant struct {
 	f    *File
 	slot int
 	job  Job
+	left atomic.Bool
 }
 
 // Rank is what a participant says of itself.
@@ -40,41 +39,48 @@ type Rank struct {
 // until Leave or its end, whichever way it ends: liveness is a POSIX record lock,
 // which a fork does not inherit. A process must not open the fabric's file a
 // second time while it takes part: closing that would drop the lock.
+//
+// The participant's job may be another place for the same key, if everybody else
+// was gone from j before this process came.
 func (f *File) Join(j Job, r Rank) (*Participant, error) {
-	f.Reap()
+	unlock, err := f.lock(joining, patience)
+	if err != nil {
+		return nil, fmt.Errorf("join fabric %s: %w", f.Name(), err)
+	}
+	defer unlock()
+	f.reap()
+	if j, err = f.resume(j); err != nil {
+		return nil, fmt.Errorf("join fabric %s: %w", f.Name(), err)
+	}
 	for i := range f.participants() {
 		e := &f.participants()[i]
-		if atomic.LoadUint32(&e.State) != slotFree || f.own(i) {
+		if atomic.LoadUint32(&e.State) != slotFree {
 			continue
 		}
-		err := f.lockSlot(i, unix.F_WRLCK)
-		if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EACCES) {
+		if err := f.lockSlot(i, unix.F_WRLCK); isHeld(err) {
 			continue
-		}
-		if err != nil {
+		} else if err != nil {
 			return nil, fmt.Errorf("join fabric %s: %w", f.Name(), err)
 		}
-		if !atomic.CompareAndSwapUint32(&e.State, slotFree, slotTaken) {
-			continue
-		}
 		ownSlots.Store(ownSlot{f.ID(), i}, true)
-		f.enter(e, j, r)
-		return &Participant{f, i, j}, nil
+		e.enter(j, r)
+		return &Participant{f: f, slot: i, job: j}, nil
 	}
-	return nil, fmt.Errorf("join fabric %s: all %d places are taken", f.Name(), maxParticipants)
+	return nil, fmt.Errorf("join fabric %s: all %d places are taken: use another fabric", f.Name(), maxParticipants)
 }
 
-func (f *File) enter(e *participantEntry, j Job, r Rank) {
-	*e = participantEntry{
-		State: slotTaken, PID: uint32(os.Getpid()), Job: uint32(j.index), Rank: int32(r.Rank), Node: int32(r.Node), World: int32(r.World),
-		Joined: Now(), Budget: r.Budget,
-	}
+// enter fills in a slot that is locked but not on yet, so that nobody reads it,
+// and turns it on.
+func (e *participantEntry) enter(j Job, r Rank) {
+	e.PID, e.Job, e.Rank, e.Node, e.World = uint32(os.Getpid()), uint32(j.index), int32(r.Rank), int32(r.Node), int32(r.World)
+	e.Joined, e.Budget, e.GPU = Now(), r.Budget, [len(e.GPU)]byte{}
+	atomic.StoreUint64(&e.Rings, 0)
 	copy(e.GPU[:len(e.GPU)-1], r.GPU)
-	atomic.AddUint32(&j.entry().Ranks, 1)
 	if r.Node >= 0 && r.Node < 256 {
 		atomic.OrUint64(&j.entry().NodeSet[r.Node/64], 1<<(r.Node%64))
 	}
 	atomic.StoreUint32(&e.State, slotOn)
+	atomic.AddUint32(&j.entry().Ranks, 1)
 }
 
 // Slot is the participant's number.
@@ -89,7 +95,7 @@ func (p *Participant) Reserve(n int64) bool {
 	e := &p.f.participants()[p.slot]
 	for {
 		v := atomic.LoadUint64(&e.Rings)
-		if n > 0 && v+uint64(n) > e.Budget {
+		if n > 0 && uint64(n) > e.Budget-min(e.Budget, v) {
 			return false
 		}
 		if atomic.CompareAndSwapUint64(&e.Rings, v, v+uint64(n)) {
@@ -104,15 +110,25 @@ func (p *Participant) Available() uint64 {
 	return e.Budget - min(e.Budget, atomic.LoadUint64(&e.Rings))
 }
 
-// Leave gives the slot back and says whether this was the last of its job.
+// Leave gives the slot back and says whether this was the last of its job; those
+// that died do not count. Further calls do nothing.
 func (p *Participant) Leave() (last bool) {
-	e := &p.f.participants()[p.slot]
+	if p.left.Swap(true) {
+		return false
+	}
+	f, e := p.f, &p.f.participants()[p.slot]
+	unlock, err := f.lock(joining, patience)
+	if err == nil {
+		defer unlock()
+		f.reap()
+	}
 	atomic.AddUint32(&p.job.entry().Left, 1)
-	ownSlots.Delete(ownSlot{p.f.ID(), p.slot})
 	atomic.StoreUint32(&e.State, slotFree)
+	ownSlots.Delete(ownSlot{f.ID(), p.slot})
 	// A failing unlock would mean that the file is closed, and then so is the lock.
-	_ = p.f.lockSlot(p.slot, unix.F_UNLCK)
-	return p.job.end()
+	_ = f.lockSlot(p.slot, unix.F_UNLCK)
+	// Without the fabric's lock, whoever looks next notices that the job is over.
+	return err == nil && f.endJobs()&(1<<p.job.index) != 0
 }
 
 // Alive says whether the process in slot is. A stopped process is alive.
@@ -137,20 +153,27 @@ func (f *File) own(slot int) bool {
 	return ok
 }
 
-func (f *File) slotLock(slot int, kind int16) unix.Flock_t {
-	return unix.Flock_t{
-		Type: kind, Whence: 0, Len: 1,
-		Start: int64(f.head().ParticipantsOff) + int64(slot)*int64(unsafe.Sizeof(participantEntry{})),
-	}
+// disown forgets the slots of this process, whose locks go with the file.
+func (f *File) disown() {
+	id := f.ID()
+	ownSlots.Range(func(key, _ any) bool {
+		if key.(ownSlot).fabric == id {
+			ownSlots.Delete(key)
+		}
+		return true
+	})
+}
+
+func (f *File) slotOffset(slot int) int64 {
+	return int64(f.head().ParticipantsOff) + int64(slot)*int64(unsafe.Sizeof(participantEntry{}))
 }
 
 func (f *File) lockSlot(slot int, kind int16) error {
-	l := f.slotLock(slot, kind)
-	return unix.FcntlFlock(uintptr(f.fd), unix.F_SETLK, &l)
+	return f.record(unix.F_SETLK, kind, f.slotOffset(slot))
 }
 
 func (f *File) locked(slot int) bool {
-	l := f.slotLock(slot, unix.F_WRLCK)
+	l := unix.Flock_t{Type: unix.F_WRLCK, Start: f.slotOffset(slot), Len: 1}
 	// When the kernel cannot say, nobody is declared dead.
 	return unix.FcntlFlock(uintptr(f.fd), unix.F_GETLK, &l) != nil || l.Type != unix.F_UNLCK
 }
@@ -180,30 +203,57 @@ func (f *File) Participants() []ParticipantStatus {
 }
 
 // Reap frees the slots of processes that died, notes their deaths in their jobs
-// and returns the slots.
+// and returns the slots. If somebody else is at it for long, it leaves it to them.
 func (f *File) Reap() []int {
+	if !f.reapable() {
+		return nil
+	}
+	unlock, err := f.lock(joining, glance)
+	if err != nil {
+		return nil
+	}
+	defer unlock()
+	return f.reap()
+}
+
+// reapable says whether reap would find something, which it seldom does.
+func (f *File) reapable() bool {
+	for i := range f.participants() {
+		if atomic.LoadUint32(&f.participants()[i].State) != slotFree && !f.Alive(i) {
+			return true
+		}
+	}
+	return f.forsakenJobs() != 0
+}
+
+// reap is Reap under the lock of who joins. Taking a slot's lock proves that its
+// owner is gone, and nobody can have followed: that needs the lock held here.
+func (f *File) reap() []int {
 	var dead []int
 	for i := range f.participants() {
 		e := &f.participants()[i]
-		state := atomic.LoadUint32(&e.State)
-		if (state != slotOn && state != slotTaken) || f.Alive(i) || !atomic.CompareAndSwapUint32(&e.State, state, slotReaped) {
+		if atomic.LoadUint32(&e.State) == slotFree || f.own(i) || f.lockSlot(i, unix.F_WRLCK) != nil {
 			continue
 		}
-		if state == slotOn {
-			f.bury(e)
-			dead = append(dead, i)
-		}
-		atomic.StoreUint32(&e.State, slotFree)
+		f.bury(e)
+		dead = append(dead, i)
+		_ = f.lockSlot(i, unix.F_UNLCK)
 	}
+	f.endJobs()
 	return dead
 }
 
+// bury frees the slot of a process that died. A reaper that dies in between
+// leaves the job marked, and the death not counted rather than counted twice.
 func (f *File) bury(e *participantEntry) {
-	if int(e.Job) < len(f.jobs()) {
-		j := Job{f, int(e.Job)}
-		atomic.AddUint32(&j.entry().Died, 1)
-		j.Invalidate(PeerDied)
-		j.end()
+	job, rank, node := int(e.Job), e.Rank, e.Node
+	known := job < len(f.jobs())
+	if known {
+		f.jobs()[job].invalidate(PeerDied)
 	}
-	f.Event(fmt.Sprintf("rank %d (node %d) died", e.Rank, e.Node))
+	atomic.StoreUint32(&e.State, slotFree)
+	if known {
+		atomic.AddUint32(&f.jobs()[job].Died, 1)
+	}
+	f.Event(fmt.Sprintf("rank %d (node %d) died", rank, node))
 }

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package state
+
+import (
+	"bytes"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ddlemu/ddlemu/shaper/link"
+)
+
+// check refuses a header that does not describe a file of this size that this
+// program can use here and now.
+func (h *header) check(size uint64, uid uint32, boot [16]byte, ns uint64) error {
+	switch {
+	case h.Magic != Magic:
+		return fmt.Errorf("%w: not a ddlemu fabric", ErrNotUsable)
+	case h.Version != Version:
+		return fmt.Errorf("%w: made by another version of ddlemu (format %d, this one has %d)", ErrNotUsable, h.Version, Version)
+	case h.Layout != layoutSum:
+		return fmt.Errorf("%w: made by another build of ddlemu, whose layout differs", ErrNotUsable)
+	case h.FileSize != size:
+		return fmt.Errorf("%w: truncated: %d bytes of %d", ErrNotUsable, size, h.FileSize)
+	case h.UID != uid:
+		return fmt.Errorf("%w: made for user %d, not %d", ErrNotUsable, h.UID, uid)
+	case h.BootID != boot:
+		return fmt.Errorf("%w: made before the last boot", ErrNotUsable)
+	case h.TimeNamespace != ns:
+		return fmt.Errorf("%w: made in another time namespace, whose clock differs", ErrNotUsable)
+	case !h.plausible() || h.place() != *h:
+		return fmt.Errorf("%w: corrupt header", ErrNotUsable)
+	}
+	return nil
+}
+
+// Limits of a header's numbers. Together they keep the file below 2^34 bytes.
+const (
+	maxNodes       = 1<<16 - 1
+	maxNICsPerNode = 1<<8 - 1
+	maxNICs        = 1 << 10
+	maxHops        = 1 << 16
+)
+
+func (h *header) nics() int { return int(h.Nodes) * int(h.NICsPerNode) }
+
+// plausible says whether the counts are ones that Create writes.
+func (h *header) plausible() bool {
+	t := &h.Transport
+	return h.Nodes >= 1 && h.Nodes <= maxNodes && h.NICsPerNode >= 1 && h.NICsPerNode <= maxNICsPerNode && h.nics() <= maxNICs &&
+		h.GPUsPerNode <= maxNodes && h.TimeScale >= 1 && h.TimeScale <= link.MaxTimeScale &&
+		h.Hops <= maxHops && h.Links <= h.Hops && h.Blocks == blocksFor(int(h.Hops)) && int(h.Paths) == h.nics()*h.nics() &&
+		h.Jobs == jobsFor(int(h.Hops)) && h.Jobs > 0 && h.Participants == maxParticipants && h.Events == maxEvents && h.ConfigLen <= maxConfig &&
+		bytes.IndexByte(h.Name[:], 0) > 0 && bytes.IndexByte(h.Profile[:], 0) >= 0 &&
+		t.Kind <= uint32(link.RDMA) && t.RTO >= 0 && t.DownTimeout >= 0 && t.Overhead >= 0 && t.Gap >= 0
+}
+
+// checkContent refuses a file whose tables would lead a reader astray: the ones
+// that do not change, and the parameters in force. Whatever is in the others, the
+// methods of File put up with it.
+func (f *File) checkContent() error {
+	h := f.head()
+	for i := range f.hops() {
+		hop := &f.hops()[i]
+		if hop.ID != uint32(i) || hop.Kind > Link || int(hop.Src) >= h.nics() || int(hop.Dst) >= h.nics() {
+			return fmt.Errorf("%w: corrupt: hop %d", ErrNotUsable, i)
+		}
+		b, ok := f.inForce(hop)
+		p, err := link.NewParams(b.spec(), int(h.TimeScale))
+		want := block(b.spec(), p)
+		want.Retired = b.Retired
+		if !ok || err != nil || b != want {
+			return fmt.Errorf("%w: corrupt: parameters of hop %d", ErrNotUsable, i)
+		}
+	}
+	for i := range f.pathTable() {
+		e := &f.pathTable()[i]
+		for k, hop := range e.Hops {
+			if int(e.N) > len(e.Hops) || k < int(e.N) && int(hop) >= len(f.hops()) {
+				return fmt.Errorf("%w: corrupt: path %d", ErrNotUsable, i)
+			}
+		}
+	}
+	return nil
+}
+
+// bootAndTime is what the clock of this process belongs to: the boot, and the time
+// namespace, 0 if the kernel has none.
+func bootAndTime() (boot [16]byte, ns uint64, err error) {
+	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return boot, 0, fmt.Errorf("read this boot's id: %w", err)
+	}
+	text := strings.ReplaceAll(strings.TrimSpace(string(b)), "-", "")
+	if n, err := hex.Decode(boot[:], []byte(text)[:min(len(text), 2*len(boot))]); err != nil || n != len(boot) {
+		return boot, 0, fmt.Errorf("read this boot's id: %q is not one", text)
+	}
+	var st unix.Stat_t
+	if err := unix.Stat("/proc/self/ns/time", &st); err != nil {
+		return boot, 0, nil // a kernel without time namespaces has one clock
+	}
+	return boot, st.Ino, nil
+}

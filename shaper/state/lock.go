@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package state
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// The locks of a fabric are record locks on bytes of its header: the kernel
+// releases them when their holder ends, however it ends, and a fork does not
+// inherit them. Nothing on the path of a message takes one.
+const (
+	changing int64 = iota // guards the blocks and which of them hops use
+	joining               // guards the jobs, and which slots are taken
+)
+
+// inProcess keeps the goroutines of one process apart, which a record lock does
+// not. It also keeps Close away: closing a file drops every record lock that the
+// process has on it.
+var inProcess [2]sync.Mutex
+
+// How long to wait for a lock. Its holder needs microseconds, so one that keeps
+// it for longer is stopped.
+const (
+	patience = 10 * time.Second
+	glance   = 100 * time.Millisecond // where it can be tried again later
+)
+
+// lock takes one of the fabric's locks, waiting for it at most for the given time.
+func (f *File) lock(which int64, wait time.Duration) (unlock func(), err error) {
+	deadline := time.Now().Add(wait)
+	for pause := 20 * time.Microsecond; ; pause = min(2*pause, time.Millisecond) {
+		if inProcess[which].TryLock() {
+			if err = f.record(unix.F_SETLK, unix.F_WRLCK, which); err == nil {
+				return func() {
+					// Nothing but a closed file makes this fail, and then the lock is gone.
+					_ = f.record(unix.F_SETLK, unix.F_UNLCK, which)
+					inProcess[which].Unlock()
+				}, nil
+			}
+			inProcess[which].Unlock()
+			if !isHeld(err) {
+				return nil, fmt.Errorf("lock fabric %s: %w", f.Name(), err)
+			}
+		}
+		if time.Now().After(deadline) {
+			return nil, fmt.Errorf("lock fabric %s: another process has held it for %v: look for one that is stopped", f.Name(), wait)
+		}
+		time.Sleep(pause)
+	}
+}
+
+// record sets or clears this process's record lock on one byte of the file.
+func (f *File) record(cmd int, kind int16, at int64) error {
+	l := unix.Flock_t{Type: kind, Start: at, Len: 1}
+	return unix.FcntlFlock(uintptr(f.fd), cmd, &l)
+}
+
+// isHeld says whether err of record is that somebody else holds the lock.
+func isHeld(err error) bool { return err == unix.EAGAIN || err == unix.EACCES }
