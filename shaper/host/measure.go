@@ -13,6 +13,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"time"
 	"unsafe"
@@ -32,36 +33,44 @@ const (
 // threads' memory would be what is measured.
 const MaxThreads = 64
 
-// slice is how long a phase of the threads is: long against a scheduler's time
-// slice, short against the measurement.
-const slice = 20 * time.Millisecond
+// phaseTime is how long a phase of the threads is when each has half a core: long
+// against a scheduler's time slice, short against the measurement. With less of a
+// core each it is longer in proportion, so that every thread has its turn in it.
+const phaseTime = 20 * time.Millisecond
+
+func phaseOf(threads int, cpus float64) time.Duration {
+	return time.Duration(float64(phaseTime) * max(float64(threads)/(2*cpus), 1))
+}
 
 // Host is what a measurement found. It is a value; nothing refers to the threads.
 type Host struct {
 	Threads int     // that were busy at once
 	CPUs    float64 // that they had, see CPUs
 	// Rate is what one thread moved through shared memory, in and out, in bytes per
-	// second, while half of them did so: that of the slowest one.
+	// second, while half of them did so: that of the slowest one. 0 if one of them got
+	// no processor at all.
 	Rate float64
 
 	quiet, busy gaps // between polls: while nobody copied, while half of the threads did
 }
 
-// Measure runs threads busy-polling threads for about d and says what they got:
-// as many as the run will have. They do what NCCL's progress threads do to a host,
-// see poll.c. A rank has one, and the software CUDA makes it two. There are 2 to
-// MaxThreads of them, whatever is asked, with 16 MiB of memory each. It ends early,
-// with the context's error, when ctx is done. Not to be run twice at once, nor
-// beside a job: it would measure that too, and disturb it.
+// Measure runs threads busy-polling threads for about d, at least four phases, and
+// says what they got. There should be as many as the run will have: a rank has one,
+// and the software CUDA makes it two. They do what NCCL's progress threads do to a
+// host, see poll.c. There are 2 to MaxThreads of them, whatever is asked, with 16 MiB
+// of memory each. It ends early, with the context's error, when ctx is done. Not to
+// be run twice at once, nor beside a job: it would measure that too, and disturb it.
 func Measure(ctx context.Context, threads int, d time.Duration) (Host, error) {
 	threads = min(max(threads, 2), MaxThreads)
-	d = max(d.Round(4*slice), 4*slice) // whole rounds of phases
+	cpus := CPUs().Usable
+	phase := phaseOf(threads, cpus)
+	d = max(d.Round(4*phase), 4*phase) // whole rounds of phases
 	mem, err := unix.Mmap(-1, 0, threads*(ringSize+2*bufferSize), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_ANONYMOUS|unix.MAP_POPULATE)
 	if err != nil {
 		return Host{}, fmt.Errorf("get %d MiB of shared memory to measure this host with: %w", threads*(ringSize+2*bufferSize)>>20, err)
 	}
 	defer func() { _ = unix.Munmap(mem) }() // it cannot fail for what Mmap gave
-	ts, err := measure(ctx, threads, d, mem)
+	ts, err := measure(ctx, threads, d, phase, mem)
 	if err != nil {
 		return Host{}, err
 	}
@@ -69,11 +78,13 @@ func Measure(ctx context.Context, threads int, d time.Duration) (Host, error) {
 	if err := ctx.Err(); err != nil {
 		return Host{}, fmt.Errorf("measure this host: %w", err)
 	}
-	return gather(unsafe.Slice(ts, threads))
+	h := gather(unsafe.Slice(ts, threads))
+	h.CPUs = cpus
+	return h, nil
 }
 
 // measure runs the threads. What it returns is the caller's to free.
-func measure(ctx context.Context, threads int, d time.Duration, mem []byte) (*C.struct_host_thread, error) {
+func measure(ctx context.Context, threads int, d, phase time.Duration, mem []byte) (*C.struct_host_thread, error) {
 	ts := (*C.struct_host_thread)(C.calloc(C.size_t(threads), C.sizeof_struct_host_thread))
 	stop := (*C.int)(C.calloc(1, C.sizeof_int))
 	defer C.free(unsafe.Pointer(stop))
@@ -87,7 +98,7 @@ func measure(ctx context.Context, threads int, d time.Duration, mem []byte) (*C.
 	for i := range threads {
 		t := &unsafe.Slice(ts, threads)[i]
 		part := mem[i*(ringSize+2*bufferSize):]
-		t.start, t.end, t.slice = C.int64_t(start), C.int64_t(start+int64(d)), C.int64_t(slice)
+		t.start, t.end, t.slice = C.int64_t(start), C.int64_t(start+int64(d)), C.int64_t(phase)
 		t.odd = C.uint32_t(i % 2)
 		t.ring_size, t.buffer_size = ringSize, bufferSize
 		t.ring = (*C.char)(unsafe.Pointer(&part[0]))
@@ -108,20 +119,19 @@ func measure(ctx context.Context, threads int, d time.Duration, mem []byte) (*C.
 }
 
 // gather is the result of all threads.
-func gather(ts []C.struct_host_thread) (Host, error) {
-	h := Host{Threads: len(ts), CPUs: CPUs().Usable}
+func gather(ts []C.struct_host_thread) Host {
+	h := Host{Threads: len(ts), Rate: math.Inf(1)}
 	for i := range ts {
 		t := &ts[i]
-		if t.copied == 0 || t.copy_ns == 0 {
-			return Host{}, fmt.Errorf("measure this host: thread %d of %d got no processor: is something else running?", i+1, len(ts))
+		rate := 0.0
+		if t.copy_ns > 0 {
+			rate = float64(t.copied) / (float64(t.copy_ns) / 1e9)
 		}
-		if r := float64(t.copied) / (float64(t.copy_ns) / 1e9); h.Rate == 0 || r < h.Rate {
-			h.Rate = r
-		}
+		h.Rate = min(h.Rate, rate)
 		addGaps(&h.quiet, &t.quiet)
 		addGaps(&h.busy, &t.busy)
 	}
-	return h, nil
+	return h
 }
 
 func addGaps(g *gaps, c *C.struct_host_gaps) {

@@ -92,6 +92,7 @@ func LargestRate(h Host, t time.Duration, l Limits) float64 {
 		return 0
 	}
 	low, high := 1.0, h.Rate
+	// high is above low: a host without a rate is good for none.
 	for high/low > 1.001 {
 		if mid := math.Sqrt(low * high); good(mid) {
 			low = mid

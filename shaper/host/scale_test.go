@@ -44,12 +44,19 @@ func TestScaleSaysWhatTheHostLacks(t *testing.T) {
 		host Host
 		want string
 	}{
+		{hostOf(0, 100), "too little memory bandwidth even at time scale 1024"},
 		{hostOf(1e6, 100), "too little memory bandwidth even at time scale 1024"},
 		{hostOf(1e12, 1e9), "too few cores even at time scale 1024"},
 	} {
 		if k, _, err := Scale(c.host, Demand{47e9, time.Microsecond}, VerdictLimits()); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("got %d, %v; want an error with %q", k, err, c.want)
 		}
+	}
+}
+
+func TestAHostWithoutProcessorCarriesNothing(t *testing.T) {
+	if rate := LargestRate(hostOf(0, 100), time.Second, VerdictLimits()); rate != 0 {
+		t.Errorf("%g B/s", rate)
 	}
 }
 
