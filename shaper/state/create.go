@@ -69,6 +69,20 @@ func (d *Dir) Create(s Spec) (*File, error) {
 	if err := s.check(); err != nil {
 		return nil, err
 	}
+	for range 3 {
+		f, err := d.create(&s)
+		if !errors.Is(err, unix.ENOENT) {
+			return f, err
+		}
+		// The last fabric's end took the folder with it.
+		if err := d.reopen(); err != nil {
+			return nil, err
+		}
+	}
+	return d.create(&s)
+}
+
+func (d *Dir) create(s *Spec) (*File, error) {
 	h, err := s.header(d.uid)
 	if err != nil {
 		return nil, err
@@ -80,7 +94,7 @@ func (d *Dir) Create(s Spec) (*File, error) {
 	if tmp != "" {
 		defer unix.Unlinkat(d.fd, tmp, 0)
 	}
-	f, err := d.fill(fd, h, &s)
+	f, err := d.fill(fd, h, s)
 	if err != nil {
 		unix.Close(fd)
 		return nil, err

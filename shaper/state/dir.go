@@ -143,6 +143,22 @@ func (d *Dir) Remove(name string) error {
 			return fmt.Errorf("remove fabric %s: %w", name, &os.PathError{Op: "remove", Path: filepath.Join(d.Path, left), Err: err})
 		}
 	}
+	if d.Path == DefaultDir(int(d.uid)) {
+		// Nobody asked for this folder: it goes with its last fabric. Whoever is about
+		// to make one there makes it anew, see Create.
+		_ = unix.Rmdir(d.Path)
+	}
+	return nil
+}
+
+// reopen makes the folder anew after somebody has removed it.
+func (d *Dir) reopen() error {
+	n, err := OpenDir(d.Path, int(d.uid), true)
+	if err != nil {
+		return err
+	}
+	unix.Close(d.fd)
+	d.fd = n.fd
 	return nil
 }
 
