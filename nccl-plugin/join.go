@@ -232,14 +232,9 @@ func (m *member) openOwn(name string) error {
 // ownShape is the GPUs per node and the nodes of a job's own fabric: what
 // DDLEMU_NODES and DDLEMU_GPUS_PER_NODE say, else a node for each rank.
 func ownShape(c *configs.Fabric) (gpus, nodes int, err error) {
-	world := 0
-	for _, name := range []string{"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS", "LOCAL_WORLD_SIZE"} {
-		if text := getenv(name); text != "" {
-			if world, err = configs.ParseInt(text); err != nil || world < 1 {
-				return 0, 0, fmt.Errorf("%s=%s: not a number of ranks", name, text)
-			}
-			break
-		}
+	world, err := fabric.WorldOf(getenv)
+	if err != nil {
+		return 0, 0, err
 	}
 	nodesGiven, gpusGiven := getenv("DDLEMU_NODES") != "", getenv("DDLEMU_GPUS_PER_NODE") != ""
 	switch {

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,23 +21,23 @@ import (
 
 // benchOptions are the flags of bench: nccl-tests' own, and those of the fabric.
 type benchOptions struct {
-	Profile, File     string
-	Ranks             int
-	Begin, End, Step  string
-	Factor            int64
-	Iters, Warmup     int
-	Check, Root       int
-	Type, Op          string
-	NCCL              string
-	Soft              bool
-	Strict, JSON, CSV bool
-	LogDir            string
-	Cycles            int
-	flags             *pflag.FlagSet
+	Profile, File    string
+	Ranks            int
+	Begin, End, Step string
+	Factor           int64
+	Iters, Warmup    int
+	Check, Root      int
+	Type, Op         string
+	NCCL             string
+	Soft             bool
+	Strict, CSV      bool
+	LogDir           string
+	Cycles           int
+	flags            *pflag.FlagSet
 }
 
 // AddFlags adds the flags.
-func (o *benchOptions) AddFlags(fs *pflag.FlagSet) {
+func (o *benchOptions) AddFlags(g *global, fs *pflag.FlagSet) {
 	o.flags = fs
 	fs.StringVar(&o.Profile, "profile", "", "`name` of a profile (see `ddlemu profiles`)")
 	fs.StringVarP(&o.File, "file", "F", "", "`file` that describes the fabric")
@@ -50,14 +49,14 @@ func (o *benchOptions) AddFlags(fs *pflag.FlagSet) {
 	fs.IntVarP(&o.Iters, "iters", "n", 20, "timed iterations of a row")
 	fs.IntVarP(&o.Warmup, "warmup_iters", "w", 5, "iterations before them that are not timed")
 	fs.IntVarP(&o.Check, "check", "c", 1, "1 to check every element of the result, 0 not to")
-	fs.StringVarP(&o.Op, "op", "o", "sum", "sum, prod, min, max, avg or all")
-	fs.StringVarP(&o.Type, "datatype", "d", "float", "int8 ... double, half, bfloat16 or all")
+	fs.StringVarP(&o.Op, "op", "o", "sum", "`operation`: sum, prod, min, max, avg or all")
+	fs.StringVarP(&o.Type, "datatype", "d", "float", "`type`: int8, uint8, int32, uint32, int64, uint64, half, float, double, bfloat16 or all")
 	fs.IntVarP(&o.Root, "root", "r", 0, "root of broadcast and reduce")
 	fs.IntVarP(&o.Cycles, "run_cycles", "N", 1, "times to measure all rows")
 	fs.StringVar(&o.NCCL, "nccl", "", "`version` (2.22 or 2.29) for the software CUDA, or path of libnccl.so.2")
 	fs.BoolVar(&o.Soft, "soft-cuda", false, "use the software CUDA although there is a GPU")
 	fs.BoolVar(&o.Strict, "strict", false, "exit with status 3 when the verdict is INVALID")
-	fs.BoolVar(&o.JSON, "json", false, "print JSON")
+	g.addJSONFlag(fs)
 	fs.BoolVar(&o.CSV, "csv", false, "print CSV")
 	fs.StringVar(&o.LogDir, "log-dir", "", "`folder` to keep NCCL's logs in")
 	configs.AddFabricFlags(fs)
@@ -93,7 +92,7 @@ a rank failed or a result was wrong, 2 for bad input, 130 if interrupted.
 		},
 		RunE: func(cmd *cobra.Command, args []string) error { return runBench(cmd.Context(), g, &o, args[0]) },
 	}
-	o.AddFlags(cmd.Flags())
+	o.AddFlags(g, cmd.Flags())
 	return cmd
 }
 
@@ -120,7 +119,7 @@ func runBench(ctx context.Context, g *global, o *benchOptions, collective string
 	defer dir.Close()
 	e := emulate.Options{
 		Dir: dir, Config: *cfg, Bench: b, Libraries: libs, Layout: layout, Log: g.Stderr,
-		Printer: o.printer(g.Stdout), Env: defaults(g.Getenv, b.Ranks, libs),
+		Printer: o.printer(g), Env: defaults(g.Getenv, b.Ranks, libs),
 	}
 	if cfg.TimeScale == 0 {
 		e.Scale = func(ctx context.Context) (int, string, error) { return autoScale(ctx, cfg, b.Ranks) }
@@ -147,7 +146,7 @@ func (o *benchOptions) bench(g *global, collective string) (b bench.Config, err 
 	if b.Collective, err = bench.ParseCollective(collective); err != nil {
 		return b, err
 	}
-	if o.JSON && o.CSV {
+	if g.JSON && o.CSV {
 		return b, fmt.Errorf("--json and --csv: give one")
 	}
 	r := bench.Range{Factor: o.Factor}
@@ -174,15 +173,15 @@ func (o *benchOptions) bench(g *global, collective string) (b bench.Config, err 
 }
 
 // printer makes the printer for the format asked for.
-func (o *benchOptions) printer(w io.Writer) func() bench.Printer {
+func (o *benchOptions) printer(g *global) func() bench.Printer {
 	return func() bench.Printer {
 		switch {
-		case o.JSON:
-			return bench.NewJSON(w)
+		case g.JSON:
+			return bench.NewJSON(g.Stdout)
 		case o.CSV:
-			return bench.NewCSV(w)
+			return bench.NewCSV(g.Stdout)
 		}
-		return bench.NewText(w)
+		return bench.NewText(g.Stdout)
 	}
 }
 

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -67,14 +68,14 @@ That of the command. 3 when it succeeds and the verdict is INVALID, with --stric
 			}
 			return nil
 		},
-		RunE: func(_ *cobra.Command, args []string) error { return runRun(g, &o, args) },
+		RunE: func(cmd *cobra.Command, args []string) error { return runRun(cmd.Context(), g, &o, args) },
 	}
 	o.AddFlags(g, cmd.Flags())
 	cmd.Flags().SetInterspersed(false)
 	return cmd
 }
 
-func runRun(g *global, o *runOptions, args []string) error {
+func runRun(ctx context.Context, g *global, o *runOptions, args []string) error {
 	env, err := o.libraries(g)
 	if err != nil {
 		return err
@@ -82,6 +83,9 @@ func runRun(g *global, o *runOptions, args []string) error {
 	j, err := o.start(g)
 	if err != nil {
 		return err
+	}
+	if err := g.warnTooMuch(ctx, j.Fabric, ranksOf(j.Fabric)); err != nil {
+		return errors.Join(err, j.Close())
 	}
 	if k := j.Fabric.TimeScale(); k != 1 {
 		g.warn("time scale %d: the job's compute is not slowed, so only figures of the links mean something", k)

@@ -133,6 +133,16 @@ func first(getenv func(string) string, names []string, dst *int) (string, error)
 	return "", nil
 }
 
+// WorldOf is the number of ranks of this process's job, 0 if no variable says.
+func WorldOf(getenv func(string) string) (int, error) {
+	world := 0
+	from, err := first(getenv, worldEnv, &world)
+	if err == nil && from != "" && world < 1 {
+		err = refuse(from, "%d: a job has at least 1 rank", world)
+	}
+	return world, err
+}
+
 // refuse is an error about a variable that says how to place the process by hand.
 func refuse(name, format string, args ...any) error {
 	err := fmt.Errorf(format, args...)
