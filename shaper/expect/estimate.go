@@ -27,6 +27,12 @@ type Estimate struct {
 	Traffic  []Traffic // of one call, between nodes
 	Loads    []Load    // of one call
 
+	// Spread is how far, as a fraction, the time goes up or down from Time with the
+	// order in which flows that are ready at the same instant get their turn, and
+	// with the draws of jitter and loss. Time is the mean over a few of these; over
+	// one, and Spread 0, where playing a call takes long.
+	Spread float64
+
 	// Extrapolated says that the calls were long or many, so that some of them were
 	// played and the rest continued at the same pace.
 	Extrapolated bool
@@ -42,8 +48,10 @@ const (
 	mostSteps     = 2_000_000
 	settleLike    = 1e-4 // calls that differ by less take equally long
 	leastCalls    = 4    // to see that calls take equally long
-	mostCalls     = 1000 // without a number given
+	mostCalls     = 100  // without a number given
 	leastLoops    = 8    // of a call that is cut short
+	mostTurns     = 8    // orders in which flows get their turn
+	leastTurns    = 3    // if they make no difference
 )
 
 // Simulate returns what the model expects of decision d on the fabric that
@@ -88,18 +96,43 @@ func estimate(d *Decision, build Builder) (*Estimate, error) {
 	if len(e.Traffic) == 0 {
 		return e, nil
 	}
-	t, err := c.times(p, build, e, mostSteps)
-	if err != nil {
-		return nil, err
+	return e, c.average(p, build, e)
+}
+
+// average fills in the times: the mean over several orders of turns and draws, as
+// far as that does not take long.
+func (c *call) average(p *plan, build Builder, e *Estimate) error {
+	var lo, hi, sum float64
+	n := 0
+	for n < mostTurns {
+		c.turn = uint64(n)
+		t, err := c.times(p, build, e, mostSteps)
+		if err != nil {
+			return err
+		}
+		n++
+		e.First += (t.first - e.First) / float64(n)
+		slowest := 0.0
+		for r, v := range t.ranks {
+			e.RankTime[r] += (v - e.RankTime[r]) / float64(n)
+			slowest = max(slowest, v)
+		}
+		sum += slowest
+		hi = max(hi, slowest)
+		if lo = min(lo, slowest); n == 1 {
+			lo = slowest
+		}
+		if n >= leastTurns && hi-lo <= settleLike*hi || c.played > mostSteps {
+			break
+		}
 	}
-	e.First = t.first
-	for r, v := range t.ranks {
-		e.RankTime[r] = v
-		e.Time = max(e.Time, v)
+	e.Time = sum / float64(n)
+	if e.Time > 0 {
+		e.Spread = max(hi-e.Time, e.Time-lo) / e.Time
 	}
 	// A rank that runs ahead can make the first calls look faster than the rest.
 	e.Time = max(e.Time, e.Bound)
-	return e, nil
+	return nil
 }
 
 func (p *plan) channels() int {
@@ -195,11 +228,12 @@ func (c *call) play(p *plan, build Builder, calls int, e *Estimate) (timing, int
 	if err != nil {
 		return timing{}, 0, err
 	}
+	f.Seed += c.turn
 	enqueued := c.Iterations
 	if enqueued == 0 {
 		enqueued = mostCalls
 	}
-	s, err := newSim(p, f, c.Ranks, enqueued)
+	s, err := newSim(p, f, c.Ranks, enqueued, c.turn)
 	if err != nil {
 		return timing{}, 0, err
 	}
@@ -216,6 +250,7 @@ func (c *call) play(p *plan, build Builder, calls int, e *Estimate) (timing, int
 			break
 		}
 	}
+	c.played += s.steps
 	if s.stalls > 0 {
 		return timing{}, 0, fmt.Errorf("a path holds more segments than the link model keeps (%d stalls): use a larger mtu or a shorter path", s.stalls)
 	}

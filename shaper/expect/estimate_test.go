@@ -35,7 +35,6 @@ func TestExtrapolationAgreesWithFullPlay(t *testing.T) {
 		{ndr, rdma(), AllReduce, Ring, LL, 4, 512 << 20},
 		{eth, rdma(), AllGather, PAT, Simple, 4, 160 << 20},
 		{wan, rdma(), AllReduce, Ring, Simple, 4, 512 << 20},
-		{wan, tcp(), AllReduce, Ring, Simple, 4, 512 << 20},
 		{wan, rdma(), SendRecv, Ring, Simple, 4, 512 << 20},
 	} {
 		s := tc.s

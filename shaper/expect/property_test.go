@@ -104,6 +104,7 @@ func TestPropertyBothEndsAgree(t *testing.T) {
 func TestPropertyNeverBelowTheCut(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d, s := drawDecision(t, 512<<10), drawStar(t)
+		d.Iterations = leastCalls // played in full
 		e, err := Simulate(d, s.build)
 		if err != nil {
 			t.Fatal(err)
@@ -163,12 +164,13 @@ func TestPropertyMonotonic(t *testing.T) {
 func TestPropertyOrderOfChannels(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ranks, channels := rapid.IntRange(2, 5).Draw(t, "ranks"), rapid.IntRange(2, 4).Draw(t, "channels")
-		d := decide(AllReduce, Ring, rapid.SampledFrom([]Protocol{Simple, LL128}).Draw(t, "protocol"), ranks, channels, 1<<20*uint64(channels))
+		d := decide(AllReduce, Ring, rapid.SampledFrom([]Protocol{Simple, LL128}).Draw(t, "protocol"), ranks, channels, 1<<19*uint64(channels))
 		for c := range d.Rings {
 			if rapid.Bool().Draw(t, "backwards") {
 				slices.Reverse(d.Rings[c])
 			}
 		}
+		d.Iterations = leastCalls
 		s := drawStar(t)
 		s.perNode = 1
 		a, err := Simulate(d, s.build)

@@ -100,14 +100,16 @@ func (s *sim) nextOp(o *ops) {
 }
 
 // wakes is a heap of connections by the time at which their flow has to be looked
-// at again; ties go to the lower index.
+// at again. Nobody always goes first: ties are drawn anew for each instant.
 type wakes struct {
+	turn  uint64
 	at    []int64 // by connection
 	place []int   // of a connection in order
 	order []int
 }
 
-func (h *wakes) init(n int) {
+func (h *wakes) init(n int, turn uint64) {
+	h.turn = turn
 	h.at, h.place, h.order = make([]int64, n), make([]int, n), make([]int, n)
 	for i := range n {
 		h.at[i], h.place[i], h.order[i] = link.Never, i, i
@@ -133,7 +135,14 @@ func (h *wakes) pop() (int64, int) {
 }
 
 func (h *wakes) less(a, b int) bool {
-	return h.at[a] < h.at[b] || h.at[a] == h.at[b] && a < b
+	if h.at[a] != h.at[b] {
+		return h.at[a] < h.at[b]
+	}
+	if h.at[a] == link.Never {
+		return a < b
+	}
+	x, y := link.Draw(h.turn, 0, 0, uint64(a), uint64(h.at[a])), link.Draw(h.turn, 0, 0, uint64(b), uint64(h.at[b]))
+	return x < y || x == y && a < b
 }
 
 // set changes a connection's time.

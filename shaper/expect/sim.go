@@ -17,9 +17,10 @@ type sim struct {
 	blocks []blockRun
 	ranks  []rankRun
 	heap   wakes
-	dirty  []int // programs that may be able to go on
-	played bool  // the first kernels are launched
-	calls  int   // that the host has enqueued: a rank may run ahead of others
+	dirty  []int  // programs that may be able to go on
+	turn   uint64 // decides who goes first of those that are ready at the same instant
+	played bool   // the first kernels are launched
+	calls  int    // that the host has enqueued: a rank may run ahead of others
 	steps  uint64
 	stalls uint64
 }
@@ -93,8 +94,8 @@ type rankRun struct {
 }
 
 // newSim sets up the connections of p on a fresh fabric, for so many calls.
-func newSim(p *plan, f *Fabric, ranks, calls int) (*sim, error) {
-	s := &sim{conns: make([]conn, len(p.conns)), ranks: make([]rankRun, ranks), calls: calls}
+func newSim(p *plan, f *Fabric, ranks, calls int, turn uint64) (*sim, error) {
+	s := &sim{conns: make([]conn, len(p.conns)), ranks: make([]rankRun, ranks), calls: calls, turn: turn}
 	for i, spec := range p.conns {
 		s.conns[i].connSpec = spec
 		s.conns[i].sizes = make([]uint64, spec.sendSlots)
@@ -106,7 +107,7 @@ func newSim(p *plan, f *Fabric, ranks, calls int) (*sim, error) {
 			return nil, err
 		}
 	}
-	s.heap.init(len(s.conns))
+	s.heap.init(len(s.conns), s.turn)
 	s.addOps()
 	return s, nil
 }
@@ -247,8 +248,12 @@ func (s *sim) stuck() error {
 
 // launch starts the rank's next kernel.
 func (s *sim) launch(r int) {
-	s.ranks[r].left = len(s.ranks[r].blocks)
-	for _, b := range s.ranks[r].blocks {
+	blocks := s.ranks[r].blocks
+	s.ranks[r].left = len(blocks)
+	// Any channel may come first, and another one in the next call.
+	s.turn = link.Draw(s.turn, 0, 0, uint64(r), uint64(len(s.ranks[r].ends)))
+	for i := range blocks {
+		b := blocks[(uint64(i)+s.turn%uint64(len(blocks)))%uint64(len(blocks))]
 		s.blocks[b].batch = 0
 		s.start(b)
 	}

@@ -53,6 +53,8 @@ type call struct {
 	nodes   int
 	nodeOf  []int   // by rank, numbered in the order of their first ranks
 	ranksOf [][]int // by node
+	turn    uint64  // see sim
+	played  uint64  // steps
 }
 
 func newCall(d *Decision, f *Fabric) *call {
