@@ -23,9 +23,9 @@ const (
 )
 
 // autoScale measures this host with as many busy threads as ranks ranks have and
-// chooses the time scale for c. The error names the profile that is most like it
+// chooses the time scale for c and collectives of size bytes or more. The error names the profile that is most like it
 // and that this host can carry.
-func autoScale(ctx context.Context, c *configs.Fabric, ranks int) (k int, why string, err error) {
+func autoScale(ctx context.Context, c *configs.Fabric, ranks int, size int64) (k int, why string, err error) {
 	fab, err := fabric.New(c)
 	if err != nil {
 		return 0, "", err
@@ -36,7 +36,7 @@ func autoScale(ctx context.Context, c *configs.Fabric, ranks int) (k int, why st
 		if h, err = host.Measure(ctx, busyThreads(ranks), measureTime); err != nil {
 			return 0, "", err
 		}
-		if k, why, err = host.Scale(h, demandOf(fab, ranks), host.VerdictLimits()); err == nil {
+		if k, why, err = host.Scale(h, demandOf(fab, ranks, messageOf(size, ranks)), host.VerdictLimits()); err == nil {
 			break
 		}
 	}
@@ -44,7 +44,7 @@ func autoScale(ctx context.Context, c *configs.Fabric, ranks int) (k int, why st
 		return k, "chosen for this host: " + why, nil
 	}
 	next := "no profile asks for less"
-	if name := nearestThatFits(h, fab, ranks); name != "" {
+	if name := nearestThatFits(h, fab, ranks, messageOf(size, ranks)); name != "" {
 		next = fmt.Sprintf("the nearest profile that fits is %s", name)
 	}
 	return 0, "", badInput("%w: %s; or use fewer ranks, or give --time-scale to run it all the same", err, next)
@@ -59,10 +59,19 @@ func busyThreads(ranks int) int {
 	return 2 * ranks
 }
 
+// messageOf is the smallest message that a collective of size bytes is sent in: a
+// rank's share of it, but no more than LL's messages have, whichever protocol it
+// will be.
+func messageOf(size int64, ranks int) uint32 {
+	const mostOfLL = 64 << 10
+	return uint32(min(max(size/int64(ranks), 1), mostOfLL))
+}
+
 // demandOf is what ranks ranks on fab ask of a host. A rank moves at most what the
 // NICs of its node carry, shared among the node's ranks, and at least one NIC's
-// worth, as NCCL gives a channel to one rank.
-func demandOf(fab *fabric.Fabric, ranks int) host.Demand {
+// worth, as NCCL gives a channel to one rank. Its messages have message bytes at
+// least.
+func demandOf(fab *fabric.Fabric, ranks int, message uint32) host.Demand {
 	d := host.Demand{T: math.MaxInt64}
 	for _, h := range fab.Hops {
 		if h.Kind != fabric.Link {
@@ -74,7 +83,7 @@ func demandOf(fab *fabric.Fabric, ranks int) host.Demand {
 		if err != nil {
 			continue // a valid fabric has none such
 		}
-		d.T = min(d.T, time.Duration(p.Latency+p.Serialise(1))+2*fab.Config.Endpoint.Overhead)
+		d.T = min(d.T, time.Duration(p.Latency+p.Serialise(message))+2*fab.Config.Endpoint.Overhead)
 	}
 	if d.T == math.MaxInt64 {
 		d.T = 0
@@ -86,18 +95,18 @@ func demandOf(fab *fabric.Fabric, ranks int) host.Demand {
 
 // nearestThatFits is the profile that h can carry whose rate is nearest to that of
 // fab, "" if there is none.
-func nearestThatFits(h host.Host, fab *fabric.Fabric, ranks int) string {
+func nearestThatFits(h host.Host, fab *fabric.Fabric, ranks int, message uint32) string {
 	all, err := configs.Profiles()
 	if err != nil {
 		return ""
 	}
-	asked, best, name := demandOf(fab, ranks).Rate, math.Inf(1), ""
+	asked, best, name := demandOf(fab, ranks, message).Rate, math.Inf(1), ""
 	for _, c := range all {
 		other, err := fabric.New(c)
 		if err != nil || c.Link.Bandwidth == 0 || c.Name == fab.Config.Name {
 			continue
 		}
-		d := demandOf(other, ranks)
+		d := demandOf(other, ranks, message)
 		if _, _, err := host.Scale(h, d, host.VerdictLimits()); err != nil {
 			continue
 		}
@@ -111,7 +120,7 @@ func nearestThatFits(h host.Host, fab *fabric.Fabric, ranks int) string {
 // warnTooMuch measures this host for a moment and warns if fab asks for more than
 // it carries at fab's time scale.
 func (g *global) warnTooMuch(ctx context.Context, fab *fabric.Fabric, ranks int) error {
-	d := demandOf(fab, ranks)
+	d := demandOf(fab, ranks, 1)
 	if d.Rate == 0 && d.T == 0 {
 		return nil // it asks for nothing
 	}
