@@ -192,6 +192,9 @@ func (s *Spec) check() error {
 		if h.Kind > Link || int(h.Src) >= nics || int(h.Dst) >= nics {
 			return fmt.Errorf("fabric %s: hop %d of kind %d from NIC %d to NIC %d of %d: not possible", s.Name, i, h.Kind, h.Src, h.Dst, nics)
 		}
+		if _, err := link.NewParams(h.Spec, s.TimeScale); err != nil {
+			return fmt.Errorf("fabric %s: hop %d: %w", s.Name, i, err)
+		}
 	}
 	for _, p := range s.Paths {
 		if p.Src < 0 || p.Dst < 0 || p.Src >= nics || p.Dst >= nics || len(p.Hops) == 0 || len(p.Hops) > link.MaxHops {

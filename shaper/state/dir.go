@@ -170,7 +170,7 @@ func isSocketOf(file, name string) bool {
 		slot, ok = strings.CutSuffix(slot, ".sock")
 	}
 	n, err := strconv.Atoi(slot)
-	return ok && err == nil && slot == strconv.Itoa(n)
+	return ok && err == nil && n >= 0 && slot == strconv.Itoa(n)
 }
 
 // AdHocPrefix begins the names of fabrics that a job made for itself, because

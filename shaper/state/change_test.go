@@ -1,0 +1,434 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package state
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/configs/units"
+	"github.com/ddlemu/ddlemu/shaper/link"
+)
+
+// checkHops checks that no hop shows a mixture and, if want is not negative, that
+// all are family(want).
+func checkHops(f *File, want int) error {
+	for _, h := range f.Hops() {
+		n, err := inFamily(h.Spec)
+		if err != nil {
+			return fmt.Errorf("hop %d: %w", h.Index, err)
+		}
+		if want >= 0 && n != want {
+			return fmt.Errorf("hop %d is number %d, want %d", h.Index, n, want)
+		}
+	}
+	return nil
+}
+
+// checkBlocks checks that no two hops share a block.
+func checkBlocks(t testing.TB, f *File) {
+	t.Helper()
+	seen := map[uint32]int{}
+	for i := range f.hops() {
+		b := f.hops()[i].Params
+		if j, ok := seen[b]; ok || b >= f.head().Blocks {
+			t.Errorf("hops %d and %d have block %d of %d", i, j, b, f.head().Blocks)
+		}
+		seen[b] = i
+	}
+}
+
+func all(f *File, s link.Spec) map[int]link.Spec {
+	specs := map[int]link.Spec{}
+	for i := range f.hops() {
+		specs[i] = s
+	}
+	return specs
+}
+
+func TestChange(t *testing.T) {
+	f := newFile(t)
+	if err := f.Change(map[int]link.Spec{4: family(7)}); err != nil {
+		t.Fatal(err)
+	}
+	for _, h := range f.Hops() {
+		want := 1
+		if h.Index == 4 {
+			want = 7
+		}
+		if n, err := inFamily(h.Spec); n != want || err != nil || h.Changed != (h.Index == 4) {
+			t.Errorf("hop %d is %d, %v, changed %v", h.Index, n, err, h.Changed)
+		}
+	}
+	if err := f.Change(nil); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestChangeIsAllOrNothing(t *testing.T) {
+	f := newFile(t)
+	bad := family(2)
+	bad.MTU = 1
+	for _, tc := range []struct {
+		specs map[int]link.Spec
+		want  string
+	}{
+		{map[int]link.Spec{0: family(2), 4: bad, 5: family(2)}, "change hop 4: mtu 1: must be 256 to 65536"},
+		{map[int]link.Spec{0: family(2), 6: family(2)}, "change hop 6: there are 6"},
+		{map[int]link.Spec{-1: family(2), 3: family(2)}, "change hop -1: there are 6"},
+	} {
+		checkError(t, f.Change(tc.specs), nil, tc.want)
+		if err := checkHops(f, 1); err != nil {
+			t.Errorf("after %q: %v", tc.want, err)
+		}
+		for _, h := range f.Hops() {
+			if h.Changed {
+				t.Errorf("after %q: hop %d counts as changed", tc.want, h.Index)
+			}
+		}
+	}
+}
+
+// A hop that comes up does not start in the past, when it was down; one that
+// stays up does not lose its place.
+func TestChangeFromDownToUpHoldsNextFree(t *testing.T) {
+	f := newFile(t)
+	up, down := family(1), family(1)
+	down.Down = true
+	h := &f.hops()[4]
+	change := func(s link.Spec) {
+		t.Helper()
+		if err := f.Change(map[int]link.Spec{4: s}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	next := func() int64 { return atomic.LoadInt64(&h.NextFree) }
+	change(family(2))
+	change(down)
+	if next() != 0 {
+		t.Errorf("held until %d by going down", next())
+	}
+	before := Now()
+	change(up)
+	if got := next(); got < before || got > Now() {
+		t.Errorf("held until %d, want between %d and %d", got, before, Now())
+	}
+	later := Now() + int64(time.Hour)
+	atomic.StoreInt64(&h.NextFree, later)
+	change(down)
+	change(up)
+	if next() != later {
+		t.Errorf("held until %d, want %d as before", next(), later)
+	}
+}
+
+// Blocks come back into use only after the grace period, the longest retired
+// first, so that a slow reader's block is left alone for long.
+func TestChangeReusesBlocksLate(t *testing.T) {
+	f := newFile(t)
+	blocks := int(f.head().Blocks)
+	seen := map[uint32]bool{f.hops()[4].Params: true}
+	for i := range blocks - len(f.hops()) {
+		if err := f.Change(map[int]link.Spec{4: family(i)}); err != nil {
+			t.Fatal(err)
+		}
+		if b := f.hops()[4].Params; seen[b] {
+			t.Fatalf("block %d is used again after %d of %d", b, i, blocks)
+		} else {
+			seen[b] = true
+		}
+	}
+	begin := time.Now()
+	first := f.blocks()[f.freeOldest()].Retired
+	if err := f.Change(map[int]link.Spec{4: family(999)}); err != nil {
+		t.Fatal(err)
+	}
+	if now := Now(); now-first < int64(grace) {
+		t.Errorf("a block was used again %v after it was retired", time.Duration(now-first))
+	}
+	// The next ones are older than the grace period too by now.
+	if err := f.Change(map[int]link.Spec{4: family(5)}); err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(begin); took > 5*time.Second {
+		t.Errorf("two changes took %v", took)
+	}
+	checkBlocks(t, f)
+}
+
+// freeOldest is the block that a change takes next.
+func (f *File) freeOldest() uint32 {
+	oldest := f.unusedBlocks()[0]
+	for _, b := range f.unusedBlocks() {
+		if f.blocks()[b].Retired < f.blocks()[oldest].Retired {
+			oldest = b
+		}
+	}
+	return oldest
+}
+
+// Changes of everything, one after the other, wait for blocks but do not fail.
+func TestChangeOfEverythingRepeatedly(t *testing.T) {
+	f := newFile(t)
+	for i := range 40 {
+		if err := f.Change(all(f, family(i))); err != nil {
+			t.Fatal(err)
+		}
+		if err := checkHops(f, i); err != nil {
+			t.Fatal(err)
+		}
+		checkBlocks(t, f)
+	}
+}
+
+// With parameters in the file that no time will free, a change is refused, not
+// made in part.
+func TestChangeWithoutFreeBlocks(t *testing.T) {
+	f := newFile(t)
+	for _, b := range f.unusedBlocks()[2:] {
+		f.blocks()[b].Retired = Now() + int64(time.Hour)
+	}
+	err := f.Change(all(f, family(2)))
+	checkError(t, err, nil, "change links: 6 blocks of parameters are needed, and of the fabric's 76 too few are free")
+	if err := checkHops(f, 1); err != nil {
+		t.Error(err)
+	}
+	if err := f.Change(map[int]link.Spec{0: family(2), 1: family(2)}); err != nil {
+		t.Error(err)
+	}
+}
+
+// However many goroutines and processes change and read at once, a reader sees
+// parameters that somebody has put in force, and no change is lost.
+func TestChangeUnderReaders(t *testing.T) {
+	f := newFile(t)
+	d, err := OpenDir(f.Dir(), 0, false)
+	if err == nil {
+		defer d.Close()
+	}
+	span := 1500 * time.Millisecond
+	if testing.Short() {
+		span = 300 * time.Millisecond
+	}
+	reader := start(t, "read", f.Dir(), "t")
+	writer := start(t, "change", f.Dir(), "t", "500")
+	for _, p := range []*process{reader, writer} {
+		if got := p.line(); got != "ready" {
+			t.Fatal(got)
+		}
+	}
+	var stop atomic.Bool
+	var wg sync.WaitGroup
+	var changes atomic.Int64
+	for w := range 3 {
+		wg.Go(func() {
+			r := rand.New(rand.NewPCG(uint64(w), 0))
+			for !stop.Load() {
+				// At most a few hops at once: the blocks would run out, which only
+				// makes it slow.
+				specs := map[int]link.Spec{r.IntN(6): family(r.IntN(1000)), r.IntN(6): family(r.IntN(1000))}
+				if err := f.Change(specs); err != nil {
+					t.Error(err)
+					return
+				}
+				changes.Add(int64(len(specs)))
+			}
+		})
+	}
+	for range 2 {
+		wg.Go(func() {
+			for !stop.Load() {
+				if err := checkHops(f, -1); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	time.Sleep(span)
+	stop.Store(true)
+	wg.Wait()
+	total := uint32(changes.Load() + int64(number(t, writer.ask("stop"))))
+	if n := number(t, reader.ask("stop")); n == 0 {
+		t.Error("the other process never read")
+	}
+	var counted uint32
+	for i := range f.hops() {
+		counted += f.hops()[i].Changes
+	}
+	if counted != total || total == 0 {
+		t.Errorf("%d changes made, %d counted", total, counted)
+	}
+	checkBlocks(t, f)
+}
+
+// whileOpen does something with a fabric until the parent says stop, and prints
+// how often.
+func whileOpen(args []string, do func(f *File, i int) error) error {
+	f, err := openChild(args)
+	if err != nil {
+		return err
+	}
+	var stop atomic.Bool
+	go func() { input.Scan(); stop.Store(true) }()
+	fmt.Println("ready")
+	n := 0
+	for ; !stop.Load(); n++ {
+		if err := do(f, n); err != nil {
+			return err
+		}
+	}
+	fmt.Println(n)
+	return nil
+}
+
+func readChild(args []string) error {
+	return whileOpen(args, func(f *File, _ int) error { return checkHops(f, -1) })
+}
+
+func changeChild(args []string) error {
+	base, err := strconv.Atoi(args[2])
+	if err != nil {
+		return err
+	}
+	return whileOpen(args, func(f *File, i int) error { return f.Change(map[int]link.Spec{i % 6: family(base + i%100)}) })
+}
+
+// A process that is stopped in the middle of a change does not stop the others
+// for ever: they say who should be looked for.
+func TestLockHeldByAnother(t *testing.T) {
+	f := newFile(t)
+	p := start(t, "count", f.Dir(), "t", "hold")
+	if got := p.line(); got != "held" {
+		t.Fatal(got)
+	}
+	for _, which := range []int64{changing, joining} {
+		begin := time.Now()
+		_, err := f.lock(which, 50*time.Millisecond)
+		checkError(t, err, nil, "lock fabric t: another process has held it for 50ms: look for one that is stopped")
+		if took := time.Since(begin); took < 50*time.Millisecond {
+			t.Errorf("gave up after %v", took)
+		}
+	}
+	// Who can come back later does not wait for long.
+	if dead := f.Reap(); dead != nil {
+		t.Errorf("reaped %v", dead)
+	}
+	p.kill()
+	if err := f.Change(map[int]link.Spec{0: family(3)}); err != nil {
+		t.Errorf("after its holder was killed: %v", err)
+	}
+	if _, err := f.JoinJob(1); err != nil {
+		t.Errorf("after its holder was killed: %v", err)
+	}
+}
+
+// Closing another mapping of the fabric does not take away a lock that this
+// process holds meanwhile.
+func TestCloseWaitsForTheLocks(t *testing.T) {
+	d := newDir(t)
+	f := create(t, d, twoNodes("t"))
+	g, err := d.Open("t")
+	if err != nil {
+		t.Fatal(err)
+	}
+	unlock, err := f.lock(changing, time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed := make(chan error)
+	go func() { closed <- g.Close() }()
+	select {
+	case <-closed:
+		t.Fatal("closed while the lock was held")
+	case <-time.After(20 * time.Millisecond):
+	}
+	unlock()
+	if err := <-closed; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestShape(t *testing.T) {
+	s, err := SpecOf(testFabric(t, fabricText), "t")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := create(t, newDir(t), s)
+	rate, late := units.Bandwidth(3e9), 7*time.Millisecond
+	changed, err := f.Shape("node0:node1", configs.LinkPatch{Bandwidth: &rate})
+	if err != nil || len(changed) != 8 {
+		t.Fatalf("changed %v, %v, want the 8 links between 2 NICs each", changed, err)
+	}
+	if again, err := f.Shape("node0:node1", configs.LinkPatch{Bandwidth: &rate}); err != nil || len(again) != 0 {
+		t.Errorf("the same again changed %v, %v", again, err)
+	}
+	if _, err := f.Shape("node0>node1", configs.LinkPatch{Latency: &late}); err != nil {
+		t.Fatal(err)
+	}
+	fab, err := f.Fabric()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, i := range changed {
+		h := fab.Hops[i]
+		want := time.Millisecond
+		if fab.NodeOfNIC(h.Src) == 0 {
+			want = late
+		}
+		if h.Spec.Bandwidth != uint64(rate) || h.Spec.Latency != want {
+			t.Errorf("%s is %+v", fab.HopName(i), h.Spec)
+		}
+	}
+	before := f.Hops()
+	for _, pattern := range []string{"node9", "nonsense", "node0:node0"} {
+		if _, err := f.Shape(pattern, configs.LinkPatch{Bandwidth: &rate}); !configs.IsUserError(err) {
+			t.Errorf("%s: %v", pattern, err)
+		}
+	}
+	tooFast := units.Bandwidth(1e15)
+	if _, err := f.Shape("*", configs.LinkPatch{Bandwidth: &tooFast}); !configs.IsUserError(err) {
+		t.Error(err)
+	}
+	for i, h := range f.Hops() {
+		if h != before[i] {
+			t.Errorf("hop %d was changed by a refused shape", i)
+		}
+	}
+}
+
+// Shapes at the same time, of different things, all last.
+func TestShapesAtOnce(t *testing.T) {
+	s, err := SpecOf(testFabric(t, fabricText), "t")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := create(t, newDir(t), s)
+	rate, late, mtu := units.Bandwidth(3e9), 7*time.Millisecond, 9000
+	var wg sync.WaitGroup
+	for _, p := range []configs.LinkPatch{{Bandwidth: &rate}, {Latency: &late}, {MTU: &mtu}} {
+		wg.Go(func() {
+			if _, err := f.Shape("node0:node1", p); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	fab, err := f.Fabric()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, src := range []int{0, 1} {
+		for _, dst := range []int{2, 3} {
+			if got := fab.Hops[fab.Link(src, dst)].Spec; got.Bandwidth != uint64(rate) || got.Latency != late || got.MTU != uint32(mtu) {
+				t.Errorf("link %d to %d is %+v", src, dst, got)
+			}
+		}
+	}
+}
