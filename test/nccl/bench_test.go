@@ -26,9 +26,9 @@ func TestAllReduceTakesTheModelsTime(t *testing.T) {
 					t.Run(name, func(t *testing.T) {
 						dir := folder(t)
 						env := []string{"NCCL_ALGO=" + algo, "NCCL_PROTO=" + proto}
-						retry(t, func() error {
+						retry(t, func(scale string) error {
 							r := bench(t, dir, env, "allreduce", "--profile", "eth1", "--ranks", s.ranks, "--nodes", s.nodes, "--nccl", version,
-								"-b", "1M", "-e", "4M", "-f", "4", "-n", "2", "-w", "1")
+								"-b", "1M", "-e", "4M", "-f", "4", "-n", "2", "-w", "1", "--time-scale", scale)
 							if !strings.HasPrefix(r.Header.NCCL, version) || r.Header.Profile != "eth1" {
 								t.Fatalf("header %+v", r.Header)
 							}
@@ -46,9 +46,9 @@ func TestCollectives(t *testing.T) {
 		for _, version := range []string{"2.22", "2.29"} {
 			t.Run(coll+" "+version, func(t *testing.T) {
 				dir := folder(t)
-				retry(t, func() error {
+				retry(t, func(scale string) error {
 					return nearModel(bench(t, dir, nil, coll, "--profile", "eth1", "--ranks", "4", "--nodes", "4", "--nccl", version,
-						"-b", "1M", "-e", "1M", "-n", "2", "-w", "1", "--time-scale", "8"), 5)
+						"-b", "1M", "-e", "1M", "-n", "2", "-w", "1", "--time-scale", scale), 5)
 				})
 			})
 		}
@@ -70,7 +70,7 @@ func TestLatencyIsExact(t *testing.T) {
 	} {
 		t.Run(tc.transport+" "+tc.proto, func(t *testing.T) {
 			dir := folder(t)
-			retry(t, func() error {
+			retry(t, func(string) error {
 				r := bench(t, dir, []string{"NCCL_ALGO=Ring", "NCCL_PROTO=" + tc.proto}, "allreduce", "--profile", "eth1", "--transport", tc.transport, "--lat", "20ms",
 					"--ranks", "2", "-b", "8", "-e", "8", "-n", fmt.Sprint(n), "-w", "1", "--time-scale", "1")
 				least := tc.latencies * lat / n
@@ -86,6 +86,18 @@ func TestLatencyIsExact(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The time scale that bench chooses by itself is good for this host.
+func TestAutomaticScale(t *testing.T) {
+	dir := folder(t)
+	retry(t, func(string) error {
+		r := bench(t, dir, nil, "allreduce", "--profile", "eth10", "--ranks", "2", "-b", "1M", "-e", "4M", "-f", "4", "-n", "3", "-w", "1")
+		if r.Verdict != "VALID" {
+			return fmt.Errorf("at the time scale %g that was chosen: %s %q", r.Header.TimeScale, r.Verdict, r.Reasons)
+		}
+		return nearModel(r, 5)
+	})
 }
 
 // More than two cores can carry ends INVALID.

@@ -114,10 +114,10 @@ func TestKilledRankIsAnErrorForTheOthers(t *testing.T) {
 
 func TestTwoJobsDoNotSeeEachOther(t *testing.T) {
 	dir := folder(t)
-	retry(t, func() error {
+	retry(t, func(scale string) error {
 		var group sync.WaitGroup
 		results, profiles := make([]result, 2), []string{"eth1", "eth10"}
-		for i, scale := range []string{"8", "64"} {
+		for i := range profiles {
 			group.Go(func() {
 				results[i] = bench(t, dir, nil, "allreduce", "--profile", profiles[i], "--ranks", "2", "-b", "1M", "-e", "4M", "-f", "4", "-n", "2", "-w", "1", "--time-scale", scale)
 			})
@@ -137,7 +137,7 @@ func TestTwoJobsDoNotSeeEachOther(t *testing.T) {
 
 func TestShapeWhileRunning(t *testing.T) {
 	dir := folder(t)
-	retry(t, func() error {
+	retry(t, func(string) error {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		cmd := ddlemu(ctx, t, dir, nil, "bench", "allreduce", "--profile", "eth1", "--ranks", "2", "-b", "4M", "-e", "4M", "-n", "4", "-w", "1", "-N", "16", "--time-scale", "4", "--csv")

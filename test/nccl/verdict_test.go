@@ -12,34 +12,39 @@ import (
 	"time"
 )
 
-// scale is the time scale of these runs: large enough that a sound emulator is
-// VALID on a small host, so that what turns a run INVALID is the planted fault.
-const scale = "16"
+// Time scales of these runs: large enough that a sound emulator is VALID on a
+// small host, so that what turns a run INVALID is the planted fault.
+const (
+	scale      = 64
+	scaleSmall = 512          // of messages that take microseconds
+	scaleUS    = scale * 1000 // a scaled microsecond in real ns
+)
 
 // Faults of the emulator itself, which the test build of the plugin plants, turn
 // a run INVALID. Times in DDLEMU_FAULT are real, those of the limits scaled.
 func TestPlantedFaultsAreInvalid(t *testing.T) {
 	for _, tc := range []struct {
 		name, fault, reason string
+		scale               int
 		args                []string
 	}{
-		// 10 us, scaled, on messages of 8 bytes that take 27 us.
-		{"10 us added to each delivery", "delay 160000", "later than max(1 us, 2 %", []string{"-b", "8", "-e", "8", "-n", "50"}},
-		{"rate 3 % low", "slow 3", "at the rate asked for", []string{"-b", "4M", "-e", "4M", "-n", "3"}},
-		// 1 ms, scaled, on messages of 512 KiB that take 9 ms behind one another.
-		{"one message in 20 late", "late 20 16000000", "1 in 100 may be", []string{"-b", "4M", "-e", "4M", "-n", "6"}},
-		{"the sending thread stalls", "stall 32000000 320000000", "1 in 100 may be", []string{"-b", "4M", "-e", "4M", "-n", "4"}},
+		// On messages of 8 bytes, which take 27 us.
+		{"10 us added to each delivery", fmt.Sprint("delay ", 10*1000*scaleSmall), "later than max(1 us, 2 %", scaleSmall, []string{"-b", "8", "-e", "8", "-n", "50"}},
+		{"rate 3 % low", "slow 3", "at the rate asked for", scale, []string{"-b", "1M", "-e", "1M", "-n", "6"}},
+		// On messages of 256 KiB, which take 2 ms behind one another.
+		{"one message in 20 late", fmt.Sprint("late 20 ", 1000*scaleUS), "1 in 100 may be", scale, []string{"-b", "1M", "-e", "1M", "-n", "6"}},
+		{"the sending thread stalls", fmt.Sprint("stall ", 2000*scaleUS, " ", 20_000*scaleUS), "1 in 100 may be", scale, []string{"-b", "1M", "-e", "1M", "-n", "6"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			dir := folder(t)
-			args := append([]string{"allreduce", "--profile", "eth1", "--ranks", "2", "-w", "1", "--time-scale", scale}, tc.args...)
+			args := append([]string{"allreduce", "--profile", "eth1", "--ranks", "2", "-w", "1", "--time-scale", fmt.Sprint(tc.scale)}, tc.args...)
 			env := []string{"DDLEMU_PLUGIN_DIR=" + build(t, "faults"), "NCCL_ALGO=Ring", "NCCL_PROTO=Simple"}
 			r := bench(t, dir, append(env, "DDLEMU_FAULT="+tc.fault), args...)
 			if r.Verdict != "INVALID" || !strings.Contains(strings.Join(r.Reasons, "\n"), tc.reason) {
 				t.Errorf("%s %q, want INVALID with %q", r.Verdict, r.Reasons, tc.reason)
 			}
 			// The same run without the fault is VALID.
-			retry(t, func() error {
+			retry(t, func(string) error {
 				if r := bench(t, dir, env, args...); r.Verdict != "VALID" {
 					return fmt.Errorf("without a fault: %s %q", r.Verdict, r.Reasons)
 				}
@@ -54,7 +59,7 @@ func verdictOf(t *testing.T, dir string, env []string, args ...string) (text, wo
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	out, err := ddlemu(ctx, t, dir, env, append([]string{"run", "--profile", "eth1", "--soft-cuda", "--time-scale", scale}, args...)...).CombinedOutput()
+	out, err := ddlemu(ctx, t, dir, env, append([]string{"run", "--profile", "eth1", "--soft-cuda", "--time-scale", fmt.Sprint(scale)}, args...)...).CombinedOutput()
 	text = string(out)
 	if err != nil {
 		t.Fatalf("%v:\n%s", err, text)
@@ -85,7 +90,7 @@ func TestWhatTheJobDoesIsNotTheEmulatorsFault(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			dir := folder(t)
-			retry(t, func() error {
+			retry(t, func(string) error {
 				if text, word := verdictOf(t, dir, tc.env, "--", bin); word != "VALID" {
 					return fmt.Errorf("%s:\n%s", word, text)
 				}
@@ -95,8 +100,8 @@ func TestWhatTheJobDoesIsNotTheEmulatorsFault(t *testing.T) {
 	}
 	t.Run("stopped before any collective", func(t *testing.T) {
 		dir := folder(t)
-		retry(t, func() error {
-			cmd := ddlemu(t.Context(), t, dir, []string{"READY_FILE=" + dir + "/ready"}, "run", "--profile", "eth1", "--soft-cuda", "--time-scale", scale, "--", bin)
+		retry(t, func(string) error {
+			cmd := ddlemu(t.Context(), t, dir, []string{"READY_FILE=" + dir + "/ready"}, "run", "--profile", "eth1", "--soft-cuda", "--time-scale", fmt.Sprint(scale), "--", bin)
 			return stopped(t, cmd, dir)
 		})
 	})
