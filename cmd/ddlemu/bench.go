@@ -122,7 +122,9 @@ func runBench(ctx context.Context, g *global, o *benchOptions, collective string
 		Printer: o.printer(g), Env: defaults(g.Getenv, b.Ranks, libs),
 	}
 	if cfg.TimeScale == 0 {
-		e.Scale = func(ctx context.Context) (int, string, error) { return autoScale(ctx, cfg, b.Ranks, slices.Min(b.Sizes)) }
+		e.Scale = func(ctx context.Context) (int, string, error) {
+			return autoScale(ctx, cfg, b.Ranks, slices.Min(b.Sizes))
+		}
 	}
 	out, err := emulate.Run(ctx, e)
 	var tooLong *emulate.TooLongError
