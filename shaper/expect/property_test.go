@@ -164,7 +164,7 @@ func TestPropertyMonotonic(t *testing.T) {
 func TestPropertyOrderOfChannels(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ranks, channels := rapid.IntRange(2, 5).Draw(t, "ranks"), rapid.IntRange(2, 4).Draw(t, "channels")
-		d := decide(AllReduce, Ring, rapid.SampledFrom([]Protocol{Simple, LL128}).Draw(t, "protocol"), ranks, channels, 1<<19*uint64(channels))
+		d := decide(AllReduce, Ring, rapid.SampledFrom([]Protocol{Simple, LL128}).Draw(t, "protocol"), ranks, channels, lighter(1<<19)*uint64(channels))
 		for c := range d.Rings {
 			if rapid.Bool().Draw(t, "backwards") {
 				slices.Reverse(d.Rings[c])
