@@ -68,7 +68,8 @@ finish() { # LOG
 	wait "$pid" || status=$?
 	unset 'guards[-1]'
 	((status)) || return 0
-	why=$(grep -a -m1 -e 'WRONG' -e 'NOT be emulated' -e 'Error: ' -e '^ddlemu: ' "$1" | cut -c1-300)
+	# The first line that tells: what ddlemu only warns of or announces does not.
+	why=$(grep -a -v -e '^ddlemu: warning' -e '^ddlemu: fabric' "$1" | grep -a -m1 -e 'WRONG' -e 'Error: ' -e '^ddlemu: ' | cut -c1-300)
 	((status == 124)) && why="time ran out${why:+; $why}"
 	seen="exit status $status${why:+: $why}"
 	return "$status"
@@ -89,7 +90,7 @@ check() { # SCRIPT ARG...
 	shift
 	text=$("$python" "$here/$script" "$@" 2>&1) || status=$?
 	if ((status)); then
-		seen=$text
+		seen="$text${seen:+ (before that: $seen)}"
 	else
 		seen+="${seen:+; }$text"
 	fi
@@ -114,7 +115,7 @@ fabric_up() { # NODES [FLAG...]
 # put_away takes down what a case left and says so: nothing should be left.
 put_away() {
 	local found
-	[[ -x $build/bin/ddlemu ]] && "$build/bin/ddlemu" down --all >>"$dir/down.log" 2>&1
+	[[ -x $build/bin/ddlemu ]] && timeout 20 "$build/bin/ddlemu" down --all >>"$dir/down.log" 2>&1
 	found=$(ls -A "$DDLEMU_DIR")
 	[[ -z $found ]] && return 0
 	find "$DDLEMU_DIR" -mindepth 1 -delete
@@ -203,11 +204,12 @@ ways() { # RANKS FLAG...
 	check nccllog.py --world "$ranks" "$@" "$dir"
 }
 
-# judged checks ddlemu's verdict on the last job.
-judged() { # bare|run RANKS
-	local flags
+# judged checks ddlemu's verdict on the last job. With RANKS it must tell that so many
+# ranks share a GPU where they do; one kind of case is enough to show whether it does.
+judged() { # bare|run [RANKS]
+	local flags=(--mps "${has[mps]:-no}")
 	[[ $backend == nccl ]] || return 0
-	flags=(--ranks "$2" --gpus "${has[gpus]}" --mps "${has[mps]}")
+	(($# > 1)) && flags+=(--ranks "$2" --gpus "${has[gpus]}")
 	if [[ $1 == run ]]; then
 		check verdict.py --format text "${flags[@]}" "$dir/job.log"
 		return

@@ -23,7 +23,7 @@ FAIL or SKIP, with what was seen; the last line counts them.
   --python PATH   Python that has PyTorch (default: $PYTHON, else python3)
   --only PATTERN  only cases whose name matches this shell pattern; a name or 'groups-*'
   --timeout SEC   limit of one case (default 120)
-  --keep DIR      keep all logs in DIR
+  --keep DIR      keep all logs in DIR, which must be new or empty
   --require       what would be skipped because the machine lacks a GPU, PyTorch or
                   NCCL counts as failed: for machines that should have them
   --backend NAME  nccl (default); gloo tries the scripts themselves on processors
@@ -67,6 +67,7 @@ while (($#)); do
 	esac
 done
 [[ $case_limit =~ ^[1-9][0-9]*$ ]] || bad "--timeout $case_limit: give whole seconds above 0"
+[[ -d $build ]] && build=$(cd "$build" && pwd) # it goes into LD_LIBRARY_PATH
 [[ $backend == nccl || $backend == gloo ]] || bad "--backend $backend: give nccl or gloo"
 
 # --- the cases
@@ -97,7 +98,7 @@ case_graph() {
 	can_share 2 || return
 	emulated bare 2 2 graph.py || return "$FAIL"
 	ways 2 --only-net || return "$FAIL"
-	judged bare 2
+	judged bare
 }
 
 # The losses of an emulated run against those over NCCL's own transport.
@@ -107,7 +108,7 @@ case_ddp() {
 	mkdir "$dir/emulated" "$dir/reference"
 	emulated bare 2 2 train.py --out "$dir/emulated" || return "$FAIL"
 	ways 2 --only-net || return "$FAIL"
-	judged bare 2 || return "$FAIL"
+	judged bare || return "$FAIL"
 	if [[ $backend == nccl ]]; then
 		((has[gpus] < 2)) && own=(--own-host)
 		nccl_env 2
@@ -130,7 +131,7 @@ case_reinit() {
 	can_share 2 || return
 	emulated bare 2 2 reinit.py || return "$FAIL"
 	ways 2 --only-net --comms 3 || return "$FAIL"
-	judged bare 2
+	judged bare
 }
 
 # Four ranks on two nodes. Ranks of one node are never in one group here, so NCCL
@@ -139,7 +140,7 @@ case_groups_across() {
 	can_share 4 || return
 	emulated bare 2 4 groups.py --kind across || return "$FAIL"
 	ways 4 --only-net || return "$FAIL"
-	judged bare 4
+	judged bare
 }
 
 case_groups_within() {
@@ -150,7 +151,7 @@ case_groups_within() {
 	can_share 4 || return
 	emulated bare 2 4 groups.py --kind within || return "$FAIL"
 	ways 4 --no-net || return "$FAIL"
-	judged bare 4
+	judged bare
 }
 
 case_nodes_2x2() {
@@ -165,7 +166,7 @@ case_nodes_2x2() {
 	fi
 	emulated bare 2 4 collectives.py || return "$FAIL"
 	ways 4 --ranks-per-node 2 --direct || return "$FAIL"
-	judged bare 4
+	judged bare
 }
 
 case_bench() {
@@ -202,7 +203,7 @@ wait_for() { # ITERATIONS
 iterations() { wc -l <"$dir/times"; }
 
 shape() { # BANDWIDTH OUTPUT
-	"$build/bin/ddlemu" shape --bw "$1" --json >"$2" 2>"$dir/shape.log" && return
+	timeout 20 "$build/bin/ddlemu" shape --bw "$1" --json >"$2" 2>"$dir/shape.log" && return
 	seen="ddlemu shape --bw $1: $(tail -n 1 "$dir/shape.log")"
 	return "$FAIL"
 }
@@ -227,17 +228,15 @@ case_shape() {
 	all_right 2 || return "$FAIL"
 	ways 2 --only-net || return "$FAIL"
 	check slowdown.py --before "$before" --after "$after" --bytes 4194304 --slow "$dir/slow.json" "$dir/times" || return "$FAIL"
-	judged bare 2
+	judged bare
 }
 
 # --- the run
 
 # skip_all says why no case can run.
 skip_all() { # REASON
-	local status=$SKIP
-	[[ $require == yes ]] && status=$FAIL
-	cant_run=$1
-	cant_status=$status
+	cant_run=$1 cant_status=$SKIP
+	[[ $require == yes ]] && cant_status=$FAIL
 }
 
 # run_case runs one case in a folder of its own and reports it.
@@ -272,7 +271,7 @@ run_case() { # NAME FUNCTION ARG...
 clean_up() {
 	stop_all
 	if [[ -n ${DDLEMU_DIR:-} && -d $DDLEMU_DIR ]]; then
-		[[ -x $build/bin/ddlemu ]] && "$build/bin/ddlemu" down --all >/dev/null 2>&1
+		[[ -x $build/bin/ddlemu ]] && timeout 20 "$build/bin/ddlemu" down --all >/dev/null 2>&1
 		rm -rf "$DDLEMU_DIR"
 	fi
 	[[ -z $keep && -n ${work:-} ]] && rm -rf "$work"
@@ -293,6 +292,7 @@ set_up() {
 	trap 'exit 130' INT TERM HUP
 	if [[ -n $keep ]]; then
 		mkdir -p "$keep" && work=$(cd "$keep" && pwd) || exit 2
+		[[ -z $(ls -A "$work") ]] || bad "--keep $keep: there is something in it"
 	else
 		work=$(mktemp -d "${TMPDIR:-/tmp}/ddlemu-gpu-XXXXXX") || exit 2
 	fi
@@ -304,7 +304,11 @@ set_up() {
 look() {
 	local key value
 	if ! command -v "$python" >/dev/null; then
-		skip_all "there is no $python to look for a GPU with"
+		if compgen -G '/dev/nvidia[0-9]*' >/dev/null || compgen -G '/proc/driver/nvidia/gpus/*' >/dev/null; then
+			skip_all "there is no $python: give --python"
+		else
+			skip_all "no NVIDIA GPU"
+		fi
 		return
 	fi
 	case_end=$((SECONDS + case_limit)) dir=$work

@@ -11,9 +11,9 @@ import argparse
 import json
 import sys
 
-# In words of the reasons that say more than that the host is slow.
+# Of the reasons that say more than that this host is slow.
 BAD = ("NOT emulated", "nothing was emulated", "not emulated", "went around", "NCCL_HOSTID", "died", "wrong elements",
-       "several ranks:", "connections went over", "could not be reserved", "the model is wrong")
+       "connections went over", "could not be reserved", "LL128")
 SHARED = "share one GPU"
 
 
@@ -50,7 +50,7 @@ def wrong(word, reasons, ranks, gpus, mps):
         if word == "VALID":
             return "VALID, although %d ranks share %d GPU(s) without MPS" % (ranks, gpus)
         if not any(SHARED in reason for reason in reasons):
-            return "INVALID, but no reason says that %d ranks share %d GPU(s): %s" % (ranks, gpus, "; ".join(reasons))
+            return "INVALID, but no reason says that %d ranks share %d GPU(s): %s" % (ranks, gpus, brief(word, reasons))
     return ""
 
 
@@ -64,8 +64,8 @@ def brief(word, reasons):
 
 
 def add_flags(p):
-    p.add_argument("--ranks", type=int, required=True)
-    p.add_argument("--gpus", type=int, required=True)
+    p.add_argument("--ranks", type=int, default=0, help="ranks of the job; with --gpus, sharing must be told of")
+    p.add_argument("--gpus", type=int, default=0)
     p.add_argument("--mps", choices=("yes", "no"), default="no")
 
 
