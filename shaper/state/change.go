@@ -4,6 +4,7 @@ package state
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -16,6 +17,10 @@ import (
 // grace is how long a retired block is left alone: far longer than any reader
 // holds a pointer to it without being stopped.
 const grace = 100 * time.Millisecond
+
+// blockWait is how long a change waits for blocks. Only many changes at once take
+// more than the grace period.
+const blockWait = 20 * grace
 
 // HopStatus is what is in force on one hop and what it has carried.
 type HopStatus struct {
@@ -63,12 +68,26 @@ func (f *File) inForce(h *Hop) (Block, bool) {
 // on none. Each hop changes at once, within a segment time. It waits for other
 // changes, and for blocks that were retired just now.
 func (f *File) Change(specs map[int]link.Spec) error {
-	unlock, err := f.lock(changing, patience)
-	if err != nil {
-		return fmt.Errorf("change links: %w", err)
+	return f.alone(blockWait, func() error { return f.change(specs) })
+}
+
+// errNoBlocks is that blocks have to be waited for.
+var errNoBlocks = errors.New("too few blocks of parameters are free")
+
+// alone does something under the lock of changes. While it lacks blocks it is done
+// again, at most for the time given, and others get the lock in between.
+func (f *File) alone(wait time.Duration, do func() error) error {
+	for end := time.Now().Add(wait); ; time.Sleep(grace / 8) {
+		unlock, err := f.lock(changing, patience)
+		if err != nil {
+			return fmt.Errorf("change links: %w", err)
+		}
+		err = do()
+		unlock()
+		if !errors.Is(err, errNoBlocks) || time.Now().After(end) {
+			return err
+		}
 	}
-	defer unlock()
-	return f.change(specs)
 }
 
 // change is Change under the lock.
@@ -113,20 +132,14 @@ func (f *File) publish(h *Hop, n uint32) {
 // freeBlocks finds n blocks that no hop uses and that have been out of use for the
 // grace period, those out of use the longest first.
 func (f *File) freeBlocks(n int) ([]uint32, error) {
-	for wait := range 3 {
-		if wait > 0 {
-			time.Sleep(grace)
-		}
-		now, free := Now(), f.unusedBlocks()
-		slices.SortStableFunc(free, func(a, b uint32) int { return cmp.Compare(f.blocks()[a].Retired, f.blocks()[b].Retired) })
-		if len(free) < n {
-			break
-		}
-		if r := f.blocks()[free[max(n, 1)-1]].Retired; r == 0 || now-r > int64(grace) {
-			return free[:n], nil
+	now, free := Now(), f.unusedBlocks()
+	slices.SortStableFunc(free, func(a, b uint32) int { return cmp.Compare(f.blocks()[a].Retired, f.blocks()[b].Retired) })
+	for i := range n {
+		if r := f.blocks()[free[i]].Retired; r != 0 && now-r <= int64(grace) {
+			return nil, fmt.Errorf("change links: %w: %d of the %d needed", errNoBlocks, i, n)
 		}
 	}
-	return nil, fmt.Errorf("change links: %d blocks of parameters are needed, and of the fabric's %d too few are free", n, f.head().Blocks)
+	return free[:n], nil
 }
 
 func (f *File) unusedBlocks() []uint32 {

@@ -194,8 +194,8 @@ func TestChangeWithoutFreeBlocks(t *testing.T) {
 	for _, b := range f.unusedBlocks()[2:] {
 		f.blocks()[b].Retired = Now() + int64(time.Hour)
 	}
-	err := f.Change(all(f, family(2)))
-	checkError(t, err, nil, "change links: 6 blocks of parameters are needed, and of the fabric's 76 too few are free")
+	err := f.alone(2*grace, func() error { return f.change(all(f, family(2))) })
+	checkError(t, err, errNoBlocks, "change links: too few blocks of parameters are free: 2 of the 6 needed")
 	if err := checkHops(f, 1); err != nil {
 		t.Error(err)
 	}

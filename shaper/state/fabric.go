@@ -62,23 +62,23 @@ func (f *File) Fabric() (*fabric.Fabric, error) {
 // Shape puts a change into force on the hops that pattern names (see
 // configs.Pattern) and returns them. Of several at once, each keeps what the
 // others changed.
-func (f *File) Shape(pattern string, p configs.LinkPatch) ([]int, error) {
-	unlock, err := f.lock(changing, patience)
-	if err != nil {
-		return nil, fmt.Errorf("change links: %w", err)
-	}
-	defer unlock()
-	fab, err := f.Fabric()
+func (f *File) Shape(pattern string, p configs.LinkPatch) (changed []int, err error) {
+	err = f.alone(blockWait, func() error {
+		fab, err := f.Fabric()
+		if err != nil {
+			return err
+		}
+		if changed, err = fab.Shape(pattern, p); err != nil {
+			return err
+		}
+		specs := map[int]link.Spec{}
+		for _, hop := range changed {
+			specs[hop] = fab.Hops[hop].Spec
+		}
+		return f.change(specs)
+	})
 	if err != nil {
 		return nil, err
 	}
-	changed, err := fab.Shape(pattern, p)
-	if err != nil {
-		return nil, err
-	}
-	specs := map[int]link.Spec{}
-	for _, hop := range changed {
-		specs[hop] = fab.Hops[hop].Spec
-	}
-	return changed, f.change(specs)
+	return changed, nil
 }

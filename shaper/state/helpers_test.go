@@ -69,7 +69,7 @@ func launch(mode string, attr *syscall.SysProcAttr, args ...string) (*process, e
 		attr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	}
 	p := &process{cmd: exec.Command("/proc/self/exe", args...), lines: make(chan string, 1024)}
-	p.cmd.Env = append(os.Environ(), childEnv+"="+mode)
+	p.cmd.Env = append(os.Environ(), childEnv+"="+mode, "GORACE=atexit_sleep_ms=0")
 	p.cmd.SysProcAttr = attr
 	var err error
 	if p.in, err = p.cmd.StdinPipe(); err != nil {
