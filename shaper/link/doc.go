@@ -25,5 +25,5 @@
 // can have cost.
 //
 // This package is the specification. The copy in C that the plugin runs is held
-// to it by differential tests and by the vectors in testdata.
+// to it by differential tests and by the examples of package vectors.
 package link

@@ -116,7 +116,7 @@ func choose(d *expect.Decision, coll bench.Collective, choice *nccllog.Choice) (
 	}
 	d.Proto, err = expect.ParseProtocol(choice.Proto)
 	if choice.ChannelHi >= choice.ChannelLo && choice.ChannelLo >= 0 {
-		d.MaxChannels = choice.ChannelHi - choice.ChannelLo + 1
+		d.UsedChannels = choice.ChannelHi - choice.ChannelLo + 1
 	}
 	return err
 }
