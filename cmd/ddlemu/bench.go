@@ -119,7 +119,7 @@ func runBench(ctx context.Context, g *global, o *benchOptions, collective string
 	defer dir.Close()
 	e := emulate.Options{
 		Dir: dir, Config: *cfg, Bench: b, Libraries: libs, Layout: layout, Log: g.Stderr,
-		Printer: o.printer(g), Env: defaults(g.Getenv, b.Ranks, libs),
+		Printer: o.printer(g), LastOnly: g.JSON || o.CSV, Env: defaults(g.Getenv, b.Ranks, libs),
 	}
 	if cfg.TimeScale == 0 {
 		e.Scale = func(ctx context.Context) (int, string, error) {

@@ -7,6 +7,7 @@ package emulate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -71,6 +72,9 @@ type Options struct {
 	// Scale chooses the time scale and says why; nil to take Config's.
 	Scale   func(ctx context.Context) (k int, why string, err error)
 	Printer func() bench.Printer // one for each attempt
+	// LastOnly prints nothing of an attempt that is followed by another: for output
+	// that a program reads.
+	LastOnly bool
 	Log     io.Writer            // for what is said about the attempts
 	Env     []string             // added to the ranks' environment
 }
@@ -99,10 +103,16 @@ func Run(ctx context.Context, o Options) (Outcome, error) {
 		}
 	}
 	for attempt := 0; ; attempt++ {
-		out, err := o.once(ctx, why)
+		printer := o.Printer()
+		var later *deferred
+		if o.LastOnly {
+			later = &deferred{to: printer}
+			printer = later
+		}
+		out, err := o.once(ctx, why, printer)
 		again := err == nil && o.Scale != nil && o.Shared == "" && out.Verdict.Host && attempt < Doublings && 2*out.Scale <= link.MaxTimeScale
 		if !again {
-			return out, err
+			return out, errors.Join(err, later.play())
 		}
 		o.Config.TimeScale = max(2*out.Scale, needed(out))
 		why = fmt.Sprintf("chosen for this host, because %d was too small", out.Scale)
@@ -124,11 +134,10 @@ func (o *Options) probe(ctx context.Context, why *string) error {
 	p.Bench.Sizes = []int64{slices.Min(o.Bench.Sizes)}
 	p.Bench.Iters, p.Bench.Warmup, p.Bench.Cycles, p.Bench.Check = probeIters, 2, 1, false
 	p.Bench.Types, p.Bench.Ops = first(p.Bench.Types), first(p.Bench.Ops)
-	p.Printer = func() bench.Printer { return nothing{} }
 	if p.predict() > LongestRun/10 {
 		return nil // so long that an operation's own cost does not count
 	}
-	out, err := p.once(ctx, "")
+	out, err := p.once(ctx, "", nothing{})
 	if err != nil {
 		return err
 	}
@@ -145,6 +154,40 @@ type nothing struct{}
 func (nothing) Begin(bench.Header) error { return nil }
 func (nothing) Row(bench.Row) error      { return nil }
 func (nothing) End(bench.Summary) error  { return nil }
+
+// deferred keeps what is printed until play.
+type deferred struct {
+	to    bench.Printer
+	calls []func() error
+}
+
+func (d *deferred) Begin(h bench.Header) error {
+	d.calls = append(d.calls, func() error { return d.to.Begin(h) })
+	return nil
+}
+
+func (d *deferred) Row(r bench.Row) error {
+	d.calls = append(d.calls, func() error { return d.to.Row(r) })
+	return nil
+}
+
+func (d *deferred) End(s bench.Summary) error {
+	d.calls = append(d.calls, func() error { return d.to.End(s) })
+	return nil
+}
+
+// play prints what was kept; nothing was if d is nil.
+func (d *deferred) play() error {
+	if d == nil {
+		return nil
+	}
+	for _, call := range d.calls {
+		if err := call(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 func first[T any](s []T) []T { return s[:min(len(s), 1)] }
 
@@ -177,7 +220,7 @@ func least(r bench.Result) float64 {
 }
 
 // once makes one attempt on a fabric of its own.
-func (o *Options) once(ctx context.Context, why string) (out Outcome, err error) {
+func (o *Options) once(ctx context.Context, why string, printer bench.Printer) (out Outcome, err error) {
 	j, err := o.start()
 	if err != nil {
 		return Outcome{}, err
@@ -189,7 +232,6 @@ func (o *Options) once(ctx context.Context, why string) (out Outcome, err error)
 	}()
 	k := j.Fabric.TimeScale()
 	times := expected.New(j.Fabric, o.node(j.Fabric), os.Getenv)
-	printer := o.Printer()
 	cfg := o.Bench
 	cfg.TimeScale = float64(k)
 	cfg.RankBinary, cfg.NCCLLibs, cfg.CudartLibs = o.Layout.Rank, o.Libraries.NCCL, o.Libraries.Cudart

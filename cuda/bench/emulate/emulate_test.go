@@ -100,3 +100,22 @@ func TestNeededScale(t *testing.T) {
 		}
 	}
 }
+
+func TestDeferredPrintsInOrder(t *testing.T) {
+	var now, later strings.Builder
+	d := &deferred{to: bench.NewCSV(&later)}
+	for _, p := range []bench.Printer{bench.NewCSV(&now), d} {
+		if err := errors.Join(p.Begin(bench.Header{Ranks: 2}), p.Row(bench.Row{Size: 8}), p.End(bench.Summary{Verdict: "VALID"})); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if later.Len() != 0 {
+		t.Errorf("printed before play: %q", later.String())
+	}
+	if err := d.play(); err != nil || later.String() != now.String() || now.Len() == 0 {
+		t.Errorf("%v: %q, want %q", err, later.String(), now.String())
+	}
+	if err := (*deferred)(nil).play(); err != nil {
+		t.Error(err)
+	}
+}
