@@ -61,10 +61,15 @@ var SoftVersions = []string{"2.22", "2.29"}
 // DefaultSoftVersion is the version taken when none is asked for.
 const DefaultSoftVersion = "2.22"
 
-// HasGPU says whether this machine has a GPU that NVIDIA's driver serves.
+// HasGPU says whether this machine has a GPU that NVIDIA's driver serves. A
+// container may have the device without the driver's folder in /proc.
 func HasGPU() bool {
-	gpus, err := os.ReadDir("/proc/driver/nvidia/gpus")
-	return err == nil && len(gpus) > 0
+	for _, pattern := range []string{"/proc/driver/nvidia/gpus/*", "/dev/nvidia[0-9]*"} {
+		if found, err := filepath.Glob(pattern); err == nil && len(found) > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // Soft is the software CUDA with NCCL of the given version ("" for the default).

@@ -75,8 +75,8 @@ type Options struct {
 	// LastOnly prints nothing of an attempt that is followed by another: for output
 	// that a program reads.
 	LastOnly bool
-	Log     io.Writer            // for what is said about the attempts
-	Env     []string             // added to the ranks' environment
+	Log      io.Writer // for what is said about the attempts
+	Env      []string  // added to the ranks' environment
 }
 
 // Outcome is the last attempt.
