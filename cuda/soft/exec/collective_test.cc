@@ -185,9 +185,37 @@ void run_world(const fake::Options &o, Random &random) {
   if (o.version == 22203) CHECK(w.consumed[0] > World::kFifoBytes, "the FIFO's credits were not returned: %u", w.consumed[0]);
 }
 
+// How a ring of two cuts the data into messages. A step of Simple has 4096 bytes here, a slice two steps.
+void message_sizes() {
+  const struct {
+    softexec::Proto proto;
+    size_t count;  // of f32; each rank sends half of it twice
+    std::vector<size_t> want;
+  } cases[] = {
+      {softexec::kSimple, 80, {160, 0, 160, 0}},  // a slice has at least 64 elements, a 32nd of the largest
+      {softexec::kSimple, 200, {256, 144, 256, 144}},
+      {softexec::kSimple, 2000, {2048, 1952, 2048, 1952}},  // else a multiple of 16 elements
+      {softexec::kLL, 80, {320, 320}},
+      {softexec::kLL, 2, {0, 16}},  // chunks are multiples of 16 bytes, so the first one has it all
+      {softexec::kLL128, 80, {2048, 2048}},
+      {softexec::kLL128, 970, {2048, 2048, 2048, 2048}},  // 480 elements fit into a step
+  };
+  softexec_version(22203);
+  World w({22203, 2, 1, Wires::kNet, 0});
+  for (const auto &c : cases) {
+    Case ring = {Coll::kAllReduce, "AllReduce", "RING", c.proto, "Sum", Type::kF32, "f32"};
+    run_case(w, ring, {c.count, 32, false, 0, false});
+    std::vector<size_t> got = w.sizes(0, 1);
+    std::string text;
+    for (size_t n : got) text += std::to_string(n) + " ";
+    CHECK(got == c.want, "%s of %zu: messages of %s bytes", kProtoName[c.proto], c.count, text.c_str());
+  }
+}
+
 }  // namespace
 
 void collective_tests() {
+  message_sizes();
   Random random = {0x9e3779b97f4a7c15};
   for (int version : {22203, 22907}) {
     softexec_version(version);

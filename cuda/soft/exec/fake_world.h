@@ -33,8 +33,10 @@ struct Link {
   softexec::Proto proto = softexec::kSimple;
   bool active = false;  // the proxy serves it
   uint64_t step = 0, posted = 0;  // next to move; next to post to the sender
+  uint64_t first = 0;             // step at the start of the launch
   int slice_steps = 1;
-  size_t arrived = 0;  // bytes of the current step that have been delivered
+  size_t arrived = 0;         // bytes of the current step that have been delivered
+  std::vector<size_t> sizes;  // of the launch's messages
 };
 
 struct Options {
@@ -78,11 +80,14 @@ class World {
   // their own, which extends the one before. storage: 0 in the arguments, 1 in the FIFO, 2 in a buffer of their own.
   Launch launch(int rank, const std::vector<Work> &works, int storage);
 
-  // Runs one launch on each rank at the same time and returns their results. Aborts everything after 20 seconds and counts a failure.
+  // Runs one launch on each rank at the same time and returns their results. Ends the program if that takes more than 20 seconds.
   std::vector<int> run(const std::vector<Launch> &l, const std::string &what);
 
   // Checks that kernels and proxy agree about every connection's step.
   void check_steps(const std::string &what);
+
+  // The sizes of the messages of the last launch from src to dst on channel 0's first connection.
+  std::vector<size_t> sizes(int src, int dst);
 
   // A collective's work for this version; counts are per channel lo, mid, hi.
   Work collective(const std::string &func, int channels, const void *send, void *recv, size_t count, size_t grain_elts, size_t chunk_grains,
