@@ -9,13 +9,17 @@ LDFLAGS_PLUGIN = -s -w -extldflags "-Wl,--version-script=$(CURDIR)/nccl-plugin/p
 # the C library.
 PLUGIN = $(GO) build -buildmode=c-shared -trimpath -ldflags='$(LDFLAGS_PLUGIN)'
 
-.PHONY: help build cli plugin plugin-faults rank softcuda demo test race lint fmt bench clean
+.PHONY: help build packages cli plugin plugin-faults rank softcuda demo test race lint fmt bench clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-build: cli plugin rank softcuda ## build everything: build/bin, build/lib, build/softcuda
+build: packages cli plugin rank softcuda ## build everything: build/bin, build/lib, build/softcuda
+
+# What the build needs besides Go and make.
+packages:
+	@.ci/packages gcc:gcc g++:g++ ar:binutils dpkg-deb:dpkg xz:xz-utils
 
 cli:
 	$(GO) build -trimpath -o $(BUILD)/bin/ddlemu ./cmd/ddlemu
@@ -55,7 +59,7 @@ lint: ## gofmt, vet, staticcheck, shellcheck
 	@out=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$out" ]; then echo "gofmt: $$out"; exit 1; fi
 	$(GO) vet ./...
 	$(GO) tool staticcheck ./...
-	shellcheck .ci/run $$(git ls-files '*.sh')
+	shellcheck .ci/run .ci/packages $$(git ls-files '*.sh')
 
 bench: build ## the Go benchmarks
 	$(GO) test -run '^$$' -bench . -benchtime 1s ./shaper/... ./nccl-plugin/...
