@@ -57,14 +57,16 @@ static int first_of(const char *const names[])
 	return UNKNOWN;
 }
 
-// one_fabric finds the name of the only fabric in the folder that somebody
-// brought up. Returns 0 if there is none, or several.
+// one_fabric finds the name of the only fabric in the folder that somebody brought
+// up for whichever job comes, as state.Dir.Shared does. Returns 0 if there is none,
+// or several.
 static int one_fabric(DIR *d, char *name, size_t size)
 {
 	int found = 0;
 	for (struct dirent *e; (e = readdir(d)) != NULL;) {
 		size_t n = strlen(e->d_name);
-		if (n <= 7 || n >= size || strcmp(e->d_name + n - 7, ".fabric") != 0 || e->d_name[0] == '.' || strncmp(e->d_name, "adhoc-", 6) == 0)
+		if (n <= 7 || n >= size || strcmp(e->d_name + n - 7, ".fabric") != 0 || e->d_name[0] == '.' ||
+		    strncmp(e->d_name, "adhoc-", 6) == 0 || strncmp(e->d_name, "job-", 4) == 0)
 			continue;
 		if (found++)
 			return 0;

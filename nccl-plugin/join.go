@@ -183,7 +183,7 @@ func (m *member) open(key uint64) (err error) {
 		return err
 	}
 	if name == "" {
-		if name, err = m.dir.Only(); err != nil {
+		if name, err = m.dir.Shared(); err != nil {
 			return err
 		}
 	}

@@ -20,7 +20,7 @@ func newGCCommand(g *global) *cobra.Command {
 		Use:   "gc",
 		Short: "Remove what dead jobs left",
 		Long: `Remove the fabrics that nobody can use any more: those that jobs made for
-themselves and whose processes are all gone, and files that are damaged or from
+themselves, or commands for them, and whose processes are all gone, and files that are damaged or from
 another boot or version. Fabrics that somebody brought up stay.
 
 ` + exitHelp,
@@ -81,6 +81,9 @@ func leftOver(dir *state.Dir, name string) (string, error) {
 	defer file.Close()
 	if strings.HasPrefix(name, state.AdHocPrefix) && forsaken(file) {
 		return "its job is gone", nil
+	}
+	if strings.HasPrefix(name, state.JobPrefix) && !file.Owned() && forsaken(file) {
+		return "the command that made it is gone", nil
 	}
 	return "", nil
 }

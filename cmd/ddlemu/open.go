@@ -137,6 +137,9 @@ func (g *global) create(fab *fabric.Fabric, name string) (*opened, error) {
 	if err := state.CheckName(name); err != nil {
 		return nil, badInput("%w: give --name", err)
 	}
+	if strings.HasPrefix(name, state.JobPrefix) {
+		return nil, badInput("fabric name %q: names that begin with %s are those of running commands: give another --name", name, state.JobPrefix)
+	}
 	spec, err := state.SpecOf(fab, name)
 	if err != nil {
 		return nil, err

@@ -37,7 +37,7 @@ type Job struct {
 // Start brings up f under a name of its own that begins with prefix.
 func Start(dir *state.Dir, f *fabric.Fabric, prefix string) (*Job, error) {
 	j := &Job{Fabric: f, dir: dir, id: randomText(), own: true}
-	j.name = prefix + "-" + j.id[:8]
+	j.name = state.JobPrefix + prefix + "-" + j.id[:8]
 	spec, err := state.SpecOf(f, j.name)
 	if err != nil {
 		return nil, err
@@ -45,7 +45,7 @@ func Start(dir *state.Dir, f *fabric.Fabric, prefix string) (*Job, error) {
 	if j.file, err = dir.Create(spec); err != nil {
 		return nil, err
 	}
-	return j, nil
+	return j, j.file.Own()
 }
 
 // Share runs a job on a fabric that is up already, with counters and a verdict of

@@ -173,18 +173,27 @@ func isSocketOf(file, name string) bool {
 	return ok && err == nil && n >= 0 && slot == strconv.Itoa(n)
 }
 
-// AdHocPrefix begins the names of fabrics that a job made for itself, because
-// none was up.
-const AdHocPrefix = "adhoc-"
+// Prefixes of the names of fabrics that nobody brought up by hand.
+const (
+	AdHocPrefix = "adhoc-" // a job's own, because none was up
+	JobPrefix   = "job-"   // made by a command for one job, to which it is named
+)
 
-// Only returns the name of the only fabric that somebody brought up, "" if there
-// is none. With several it is an error that lists them.
-func (d *Dir) Only() (string, error) {
+// Shared returns the name of the only fabric that somebody brought up for whichever
+// job comes, "" if there is none. With several it is an error that lists them.
+func (d *Dir) Shared() (string, error) { return d.only(AdHocPrefix, JobPrefix) }
+
+// Only is Shared, but counts the fabrics of running commands too.
+func (d *Dir) Only() (string, error) { return d.only(AdHocPrefix) }
+
+func (d *Dir) only(without ...string) (string, error) {
 	names, err := d.Names()
 	if err != nil {
 		return "", err
 	}
-	names = slices.DeleteFunc(names, func(n string) bool { return strings.HasPrefix(n, AdHocPrefix) })
+	names = slices.DeleteFunc(names, func(n string) bool {
+		return slices.ContainsFunc(without, func(prefix string) bool { return strings.HasPrefix(n, prefix) })
+	})
 	switch len(names) {
 	case 0:
 		return "", nil

@@ -16,6 +16,7 @@ import (
 const (
 	changing int64 = iota // guards the blocks and which of them hops use
 	joining               // guards the jobs, and which slots are taken
+	owning                // held by the command that made the fabric for one job
 )
 
 // inProcess keeps the goroutines of one process apart, which a record lock does
@@ -62,3 +63,17 @@ func (f *File) record(cmd int, kind int16, at int64) error {
 
 // isHeld says whether err of record is that somebody else holds the lock.
 func isHeld(err error) bool { return err == unix.EAGAIN || err == unix.EACCES }
+
+// Own marks the fabric as this process's until it ends or closes the file.
+func (f *File) Own() error {
+	if err := f.record(unix.F_SETLK, unix.F_WRLCK, owning); err != nil {
+		return fmt.Errorf("own fabric %s: %w", f.Name(), err)
+	}
+	return nil
+}
+
+// Owned says whether another process owns the fabric.
+func (f *File) Owned() bool {
+	l := unix.Flock_t{Type: unix.F_WRLCK, Start: owning, Len: 1}
+	return unix.FcntlFlock(uintptr(f.fd), unix.F_GETLK, &l) != nil || l.Type != unix.F_UNLCK
+}

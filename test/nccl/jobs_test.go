@@ -284,3 +284,42 @@ func waitForPID(t *testing.T, path string) int {
 	t.Fatalf("no %s after 20 s", path)
 	return 0
 }
+
+// What a command that was killed leaves is removed by gc, and not while it runs.
+func TestKilledCommandIsCleanedUp(t *testing.T) {
+	dir := folder(t)
+	cmd := ddlemu(t.Context(), t, dir, nil, "run", "--profile", "eth1", "--time-scale", "1024", "--", "sh", "-c", "echo $$; exec sleep 60")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var child int
+	if _, err := fmt.Fscan(out, &child); err != nil {
+		t.Fatal(err)
+	}
+	gc := func() string {
+		t.Helper()
+		text, err := ddlemu(t.Context(), t, dir, nil, "gc").CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v: %s", err, text)
+		}
+		return string(text)
+	}
+	time.Sleep(11 * time.Second) // a fabric that nobody has joined is given 10 s
+	if text := gc(); text != "nothing to remove\n" {
+		t.Errorf("gc beside a running command: %s", text)
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(child, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // it was killed
+	if text := gc(); !strings.Contains(text, "the command that made it is gone") {
+		t.Errorf("gc after the command was killed: %s", text)
+	}
+}
