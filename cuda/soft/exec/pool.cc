@@ -18,6 +18,7 @@ namespace {
 constexpr unsigned kLooks = 16;       // looks at memory before the first yield; about a microsecond
 constexpr size_t kMaxThreads = 8;     // per grid; beyond that memory is the limit
 constexpr size_t kThreadsPerRank = 2; // the executor's and the proxy's
+constexpr size_t kWorthHelp = 1 << 20;  // bytes that take one thread as long as another needs to wake up, about 100 us
 
 void relax() {
 #if defined(__x86_64__)
@@ -37,7 +38,7 @@ struct Pool {
   void submit(std::function<void()> task) {
     std::lock_guard<std::mutex> lock(mu);
     tasks.push_back(std::move(task));
-    // Tasks wait for other ranks, so one that waits for a thread could hang them: there's always a thread for each.
+    // A task may wait for other ranks for long, so the next one gets a thread of its own.
     if (tasks.size() > sleeping) {
       std::thread([this] { loop(); }).detach();
       sleeping++;
@@ -74,24 +75,15 @@ size_t usable_cpus() {
 
 }  // namespace
 
-size_t threads_for(size_t blocks, int nranks) {
+size_t threads_for(size_t blocks, int nranks, size_t bytes) {
   static const size_t cpus = usable_cpus();
-  const char *fixed = std::getenv("DDLEMU_SOFT_THREADS");
-  size_t n = fixed ? std::strtoul(fixed, nullptr, 10) : cpus / (kThreadsPerRank * static_cast<size_t>(std::max(nranks, 1)));
-  return std::clamp<size_t>(n, 1, std::min(blocks, kMaxThreads));
+  size_t most = std::min(blocks, kMaxThreads);
+  if (const char *fixed = std::getenv("DDLEMU_SOFT_THREADS")) return std::clamp<size_t>(std::strtoul(fixed, nullptr, 10), 1, most);
+  if (bytes < kWorthHelp) return 1;
+  return std::clamp<size_t>(cpus / (kThreadsPerRank * static_cast<size_t>(std::max(nranks, 1))), 1, most);
 }
 
-void run_in_pool(size_t n, const std::function<void(size_t)> &work) {
-  std::atomic<size_t> left{n - 1};
-  for (size_t i = 1; i < n; i++) {
-    pool().submit([&, i] {
-      work(i);
-      left.fetch_sub(1, std::memory_order_release);
-    });
-  }
-  work(0);
-  for (Idle idle; left.load(std::memory_order_acquire) != 0;) idle.wait();
-}
+void start_in_pool(std::function<void()> task) { pool().submit(std::move(task)); }
 
 void Idle::wait() {
   if (rounds_ == 0) since_ = now_ns();

@@ -10,13 +10,12 @@
 
 namespace softexec {
 
-// How many threads should run a grid of this many blocks. One process per rank is taken as given, and that all ranks of the
-// communicator are on this host, each with a proxy thread that polls, too. DDLEMU_SOFT_THREADS overrides it.
-size_t threads_for(size_t blocks, int nranks);
+// How many threads should run a grid of this many blocks that has this many bytes to move. One process per rank is taken as given, and
+// that all ranks of the communicator are on this host, each with a proxy thread that polls, too. DDLEMU_SOFT_THREADS overrides it.
+size_t threads_for(size_t blocks, int nranks, size_t bytes);
 
-// Calls work(0) on this thread and work(1) ... work(n-1) on threads of the pool, and returns when all have returned.
-// Pool threads sleep when there is nothing to do. Safe to call from several threads at once.
-void run_in_pool(size_t n, const std::function<void(size_t)> &work);
+// Has a thread of the pool call task, soon. Pool threads sleep when there is nothing to do. Safe to call from several threads at once.
+void start_in_pool(std::function<void()> task);
 
 // Waiting for memory to change: looks a few times, then yields the CPU at each look, since on a small host the thread that is waited
 // for needs it. Counts the time from the first wait to end.

@@ -3,8 +3,6 @@
 // Runs a grid: the caller's thread, and more threads of a pool where the host has the cores, go round the blocks and poll them.
 #include "exec.h"
 
-#include <sched.h>
-
 #include <atomic>
 #include <cstdio>
 #include <memory>
@@ -101,32 +99,70 @@ class BlockRunner {
   uint64_t counter_ = 0;  // works that this channel has done, over all kernels
 };
 
-// Polls every nth block, from first on, until all of them are done or the communicator is aborted.
-void run_blocks(const Comm &c, std::vector<BlockRunner> &blocks, size_t first, size_t every) {
-  std::vector<BlockRunner *> mine;
-  for (size_t i = first; i < blocks.size(); i += every) mine.push_back(&blocks[i]);
-  Idle idle;
-  while (!mine.empty()) {
-    bool progress = false;
-    for (size_t i = 0; i < mine.size();) {
-      Status s = mine[i]->poll();
-      progress |= s != Status::kBlocked;
-      if (s == Status::kDone) {
-        mine.erase(mine.begin() + static_cast<long>(i));
+// A grid that is being run. Several threads may poll its blocks; each block has one at a time.
+class Grid {
+ public:
+  explicit Grid(Plan plan) : plan_(std::move(plan)), busy_(plan_.blocks.size()), done_(plan_.blocks.size(), false), left_(plan_.blocks.size()) {
+    runners_.reserve(plan_.blocks.size());
+    for (Block &b : plan_.blocks) runners_.emplace_back(plan_.comm, b);
+  }
+
+  // Runs the grid on this thread until it is done or aborted. Nobody touches the user's memory after that.
+  void run(size_t threads) {
+    poll_until_done(0, threads);
+    closed_ = true;
+    Idle idle;
+    while (helpers_ != 0) idle.wait();
+    idle.end();
+  }
+
+  // Helps from another thread, which may come too late.
+  void help(size_t me, size_t threads) {
+    helpers_++;
+    if (!closed_) poll_until_done(me, threads);
+    helpers_--;
+  }
+
+  bool aborted() const { return plan_.comm.abort && load_acquire(plan_.comm.abort) != 0; }
+
+ private:
+  // Polls this thread's blocks, those of others if there is nothing to do, and waits if there is nothing at all.
+  void poll_until_done(size_t me, size_t threads) {
+    Idle idle;
+    while (left_.load(std::memory_order_acquire) != 0) {
+      bool progress = false;
+      for (size_t i = me; i < runners_.size(); i += threads) progress |= poll(i);
+      for (size_t i = 0; !progress && threads > 1 && i < runners_.size(); i++) progress |= poll(i);
+      if (progress) {
+        idle.end();
+      } else if (aborted()) {
+        break;
       } else {
-        i++;
+        idle.wait();
       }
     }
-    if (progress) {
-      idle.end();
-    } else if (c.abort && load_acquire(c.abort) != 0) {
-      break;
-    } else {
-      idle.wait();
-    }
+    idle.end();
   }
-  idle.end();
-}
+
+  bool poll(size_t i) {
+    if (busy_[i].exchange(true, std::memory_order_acquire)) return false;
+    Status s = done_[i] ? Status::kBlocked : runners_[i].poll();
+    if (s == Status::kDone) {
+      done_[i] = true;
+      left_.fetch_sub(1, std::memory_order_release);
+    }
+    busy_[i].store(false, std::memory_order_release);
+    return s != Status::kBlocked;
+  }
+
+  Plan plan_;
+  std::vector<BlockRunner> runners_;
+  std::vector<std::atomic<bool>> busy_;
+  std::vector<char> done_;  // each guarded by its busy_
+  std::atomic<size_t> left_;
+  std::atomic<bool> closed_{false};
+  std::atomic<int> helpers_{0};
+};
 
 // Checks the connections of every batch. Only a channel's own connections are known to be set up, so this comes after reading.
 bool check_links(const Plan &p, std::string *why) {
@@ -165,17 +201,29 @@ void return_fifo_credits(const Plan &p) {
   for (const Block &b : p.blocks) store_release(consumed + b.channel.id, b.consumed);
 }
 
+// About how many bytes a launch moves.
+size_t bytes_of(const Plan &p) {
+  size_t bytes = 0;
+  for (const Block &b : p.blocks) {
+    for (const Batch &batch : b.batches) {
+      for (const CollWork &w : batch.colls) bytes += channel_part(w, b.channel.id, batch.func->proto, 1).size * type_size(batch.func->type);
+      for (const P2pWork &w : batch.p2ps) bytes += (w.send_bytes + w.recv_bytes) / static_cast<size_t>(w.channels);
+      for (const BcastWork &w : batch.bcasts) bytes += w.bytes;
+    }
+  }
+  return bytes;
+}
+
 int run(const Layout &l, const softexec_launch &launch) {
   Plan plan;
   std::string why;
   if (!read_launch(l, launch, &plan, &why) || !check_links(plan, &why)) return refuse(why);
   return_fifo_credits(plan);  // the works have been copied
-  std::vector<BlockRunner> blocks;
-  blocks.reserve(plan.blocks.size());
-  for (Block &b : plan.blocks) blocks.emplace_back(plan.comm, b);
-  size_t n = threads_for(blocks.size(), plan.comm.nranks);
-  run_in_pool(n, [&](size_t i) { run_blocks(plan.comm, blocks, i, n); });
-  if (!plan.comm.abort || load_acquire(plan.comm.abort) == 0) counters.launches.fetch_add(1, std::memory_order_relaxed);
+  size_t threads = threads_for(plan.blocks.size(), plan.comm.nranks, bytes_of(plan));
+  auto grid = std::make_shared<Grid>(std::move(plan));
+  for (size_t i = 1; i < threads; i++) start_in_pool([=] { grid->help(i, threads); });
+  grid->run(threads);
+  if (!grid->aborted()) counters.launches.fetch_add(1, std::memory_order_relaxed);
   return kCudaSuccess;
 }
 
