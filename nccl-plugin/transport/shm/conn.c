@@ -145,13 +145,21 @@ static struct ddlemu_conn_request *take(struct ddlemu_conn *c, uint64_t msg, cha
 	return r;
 }
 
+// call_budget is how many bytes this call may copy.
+static uint64_t call_budget(struct ddlemu_conn *c, int64_t now)
+{
+	int64_t away = now - c->last_call;
+	c->last_call = now;
+	return away > DDLEMU_LONG ? DDLEMU_COPY_AFTER_LONG : DDLEMU_COPY_PER_CALL;
+}
+
 // --- the sender
 
 // copy_in moves posted bytes into the ring, at most one call's worth.
-static void copy_in(struct ddlemu_conn *c)
+static void copy_in(struct ddlemu_conn *c, int64_t now)
 {
 	struct ddlemu_flow *f = c->f;
-	uint64_t budget = DDLEMU_COPY_PER_CALL, written = f->written;
+	uint64_t budget = call_budget(c, now), written = f->written;
 	while (budget > 0 && c->copied_msgs < f->posted) {
 		struct ddlemu_conn_request *r = &c->req[c->copied_msgs % DDLEMU_MAX_REQUESTS];
 		uint64_t room = f->ring_size - (written - load64(&f->consumed));
@@ -193,13 +201,13 @@ static int sender_isend(struct ddlemu_comm *comm, const void *data, size_t size,
 		r = take(c, i, (char *)data, size);
 	if (r == NULL) {
 		advance(c, now);
-		copy_in(c);
+		copy_in(c, now);
 		return DDLEMU_SUCCESS;
 	}
 	uint64_t end = i == 0 ? 0 : tx_of(f, i - 1)->end;
 	*tx_of(f, i) = (struct ddlemu_tx){ .size = size, .end = end + size, .posted = now };
 	store64(&f->posted, i + 1);
-	copy_in(c);
+	copy_in(c, now);
 	advance(c, now);
 	*request = &r->base;
 	return DDLEMU_SUCCESS;
@@ -215,7 +223,7 @@ static int sender_test(struct ddlemu_request *request, int *done, size_t *size)
 		return FAIL(DDLEMU_SYSTEM_ERROR, "test called in a forked child");
 	int64_t now = clock_now();
 	fault_stall(now);
-	copy_in(c);
+	copy_in(c, now);
 	advance(c, now);
 	uint32_t rx_error = __atomic_load_n(&f->rx_error, __ATOMIC_ACQUIRE);
 	if (rx_error)
@@ -325,7 +333,7 @@ static void account(struct ddlemu_conn *c, uint64_t i, int64_t visible)
 static int copy_out(struct ddlemu_conn *c, int64_t now)
 {
 	struct ddlemu_flow *f = c->f;
-	uint64_t budget = DDLEMU_COPY_PER_CALL;
+	uint64_t budget = call_budget(c, now);
 	while (c->copied_msgs < f->recvd && c->copied_msgs < load64(&f->posted)) {
 		uint64_t i = c->copied_msgs;
 		struct ddlemu_conn_request *r = &c->req[i % DDLEMU_MAX_REQUESTS];

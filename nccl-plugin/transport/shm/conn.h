@@ -8,7 +8,13 @@
 #include "model.h"
 
 #define DDLEMU_MAX_REQUESTS 32       // NCCL_NET_MAX_REQUESTS
-#define DDLEMU_COPY_PER_CALL (64 << 10) // so that no call keeps the others waiting
+// One call copies this much, so that none keeps the other connections waiting. When
+// the thread was away for long, more has piled up and more may be copied: NCCL
+// yields after every round that completed nothing, and on a crowded host each yield
+// costs a time slice.
+#define DDLEMU_COPY_PER_CALL (64 << 10)
+#define DDLEMU_COPY_AFTER_LONG (1 << 20)
+#define DDLEMU_LONG 100000 // ns
 
 struct ddlemu_conn_request {
 	struct ddlemu_request base;
@@ -27,6 +33,7 @@ struct ddlemu_conn {
 	char *ring;
 	struct ddlemu_cell *cell; // where this job's messages on this link are counted; receiver only
 	int64_t scale;            // time scale
+	int64_t last_call;        // when this end was polled last
 	int dead;                 // atomic: 1 the peer died, 2 the fabric was taken down
 	// Messages below these indices need no more copying by this end.
 	uint64_t copied_msgs, copied_off;
