@@ -410,25 +410,23 @@ func TestShapesAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := create(t, newDir(t), s)
-	rate, late, mtu := units.Bandwidth(3e9), 7*time.Millisecond, 9000
-	var wg sync.WaitGroup
-	for _, p := range []configs.LinkPatch{{Bandwidth: &rate}, {Latency: &late}, {MTU: &mtu}} {
-		wg.Go(func() {
-			if _, err := f.Shape("node0:node1", p); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	wg.Wait()
-	fab, err := f.Fabric()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, src := range []int{0, 1} {
-		for _, dst := range []int{2, 3} {
-			if got := fab.Hops[fab.Link(src, dst)].Spec; got.Bandwidth != uint64(rate) || got.Latency != late || got.MTU != uint32(mtu) {
-				t.Errorf("link %d to %d is %+v", src, dst, got)
-			}
+	for i := range 20 {
+		rate, late, mtu := units.Bandwidth(i+1)*1e9, time.Duration(i)*time.Millisecond, 1500+i
+		var wg sync.WaitGroup
+		for _, p := range []configs.LinkPatch{{Bandwidth: &rate}, {Latency: &late}, {MTU: &mtu}} {
+			wg.Go(func() {
+				if _, err := f.Shape("node0.nic0>node1.nic0", p); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		fab, err := f.Fabric()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := fab.Hops[fab.Link(0, 2)].Spec; got.Bandwidth != uint64(rate) || got.Latency != late || got.MTU != uint32(mtu) {
+			t.Fatalf("round %d: the link is %+v", i, got)
 		}
 	}
 }

@@ -15,8 +15,9 @@ import (
 )
 
 // check refuses a header that does not describe a file of this size that this
-// program can use here and now.
-func (h *header) check(size uint64, uid uint32, boot [16]byte, ns uint64) error {
+// program can use here and now. It is a copy: the number of events and whether the
+// fabric is up change at any time.
+func (h header) check(size uint64, uid uint32, boot [16]byte, ns uint64) error {
 	switch {
 	case h.Magic != Magic:
 		return fmt.Errorf("%w: not a ddlemu fabric", ErrNotUsable)
@@ -32,7 +33,7 @@ func (h *header) check(size uint64, uid uint32, boot [16]byte, ns uint64) error 
 		return fmt.Errorf("%w: made before the last boot", ErrNotUsable)
 	case h.TimeNamespace != ns:
 		return fmt.Errorf("%w: made in another time namespace, whose clock differs", ErrNotUsable)
-	case !h.plausible() || h.place() != *h:
+	case !h.plausible() || h.place() != h:
 		return fmt.Errorf("%w: corrupt header", ErrNotUsable)
 	}
 	return nil

@@ -200,6 +200,31 @@ func TestJobsThatNobodyJoins(t *testing.T) {
 	p.Leave()
 }
 
+// A job that is about to be joined keeps its place longer than one that is over.
+func TestJobsThatAreOverGiveWayFirst(t *testing.T) {
+	f := newFile(t)
+	about, err := f.JoinJob(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	over, p := joined(t, f, 2)
+	for key := range uint64(maxJobs - 2) {
+		_, p := joined(t, f, 100+key)
+		defer p.Leave()
+	}
+	p.Leave()
+	if j, p := joined(t, f, 3); j.Index() != over.Index() {
+		t.Errorf("the new job has place %d, not %d", j.Index(), over.Index())
+	} else {
+		defer p.Leave()
+	}
+	if j, p := joined(t, f, 1); j != about {
+		t.Errorf("the job in %d is now in %d", about.Index(), j.Index())
+	} else {
+		defer p.Leave()
+	}
+}
+
 // One that is over keeps its counters as long as there is another place.
 func TestJobsThatAreOverAreKept(t *testing.T) {
 	f := newFile(t)

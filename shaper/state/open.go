@@ -34,8 +34,7 @@ func (d *Dir) Open(name string) (*File, error) {
 	if err := CheckName(name); err != nil {
 		return nil, err
 	}
-	// O_NONBLOCK: whatever has the name, opening it does not wait.
-	fd, err := unix.Openat(d.fd, name+Suffix, unix.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	fd, err := unix.Openat(d.fd, name+Suffix, unix.O_RDWR|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	switch {
 	case errors.Is(err, unix.ELOOP), errors.Is(err, unix.ENXIO):
 		err = fmt.Errorf("%w: not a regular file", ErrNotUsable)
