@@ -26,9 +26,13 @@ func TestAllReduceTakesTheModelsTime(t *testing.T) {
 					t.Run(name, func(t *testing.T) {
 						dir := folder(t)
 						env := []string{"NCCL_ALGO=" + algo, "NCCL_PROTO=" + proto}
+						largest := "4M"
+						if s.ranks == "4" {
+							largest = "1M" // four ranks on two cores take their time to start
+						}
 						retry(t, func(scale string) error {
 							r := bench(t, dir, env, "allreduce", "--profile", "eth1", "--ranks", s.ranks, "--nodes", s.nodes, "--nccl", version,
-								"-b", "1M", "-e", "4M", "-f", "4", "-n", "2", "-w", "1", "--time-scale", scale)
+								"-b", "1M", "-e", largest, "-f", "4", "-n", "2", "-w", "1", "--time-scale", scale)
 							if !strings.HasPrefix(r.Header.NCCL, version) || r.Header.Profile != "eth1" {
 								t.Fatalf("header %+v", r.Header)
 							}
