@@ -45,7 +45,10 @@ func Start(dir *state.Dir, f *fabric.Fabric, prefix string) (*Job, error) {
 	if j.file, err = dir.Create(spec); err != nil {
 		return nil, err
 	}
-	return j, j.file.Own()
+	if err := j.file.Own(); err != nil {
+		return nil, errors.Join(err, j.Close())
+	}
+	return j, nil
 }
 
 // Share runs a job on a fabric that is up already, with counters and a verdict of

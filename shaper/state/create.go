@@ -69,9 +69,9 @@ func (d *Dir) Create(s Spec) (*File, error) {
 	if err := s.check(); err != nil {
 		return nil, err
 	}
-	for range 3 {
+	for attempt := 1; ; attempt++ {
 		f, err := d.create(&s)
-		if !errors.Is(err, unix.ENOENT) {
+		if !errors.Is(err, unix.ENOENT) || attempt == 50 {
 			return f, err
 		}
 		// The last fabric's end took the folder with it.
@@ -79,7 +79,6 @@ func (d *Dir) Create(s Spec) (*File, error) {
 			return nil, err
 		}
 	}
-	return d.create(&s)
 }
 
 func (d *Dir) create(s *Spec) (*File, error) {

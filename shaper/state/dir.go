@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -49,46 +50,62 @@ func OpenDir(path string, uid int, create bool) (*Dir, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the folder of fabrics: %w", err)
 	}
-	made := false
-	if create {
+	if !create {
+		d, _, err := openDir(path, uid, false)
+		return d, err
+	}
+	for attempt := 1; ; attempt++ {
 		err := os.Mkdir(path, 0o700)
-		if made = err == nil; !made && !errors.Is(err, os.ErrExist) {
+		made := err == nil
+		if !made && !errors.Is(err, os.ErrExist) {
 			return nil, fmt.Errorf("make the folder of fabrics: %w", err)
 		}
+		d, changing, err := openDir(path, uid, made)
+		if err == nil {
+			return d, nil
+		}
+		if made {
+			os.Remove(path)
+		}
+		if !changing || attempt == 20 {
+			return nil, err
+		}
+		time.Sleep(time.Millisecond)
 	}
-	d, err := openDir(path, uid, made)
-	if err != nil && made {
-		os.Remove(path)
-	}
-	return d, err
 }
 
 // openDir opens the folder; one that was made just now still has to be given to
-// its user, by its descriptor and not by its name.
-func openDir(path string, uid int, made bool) (*Dir, error) {
+// its user, by its descriptor and not by its name. With the error it says whether
+// another process may just be making or removing the folder.
+func openDir(path string, uid int, made bool) (d *Dir, changing bool, err error) {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-	switch {
-	case errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ELOOP):
-		return nil, fmt.Errorf("open the folder of fabrics: it must be a folder itself and not a link (remove it or set DDLEMU_DIR to another): %w", &os.PathError{Op: "open", Path: path, Err: err})
-	case err != nil:
-		return nil, fmt.Errorf("open the folder of fabrics: %w", &os.PathError{Op: "open", Path: path, Err: err})
+	if err != nil {
+		hint := ""
+		if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
+			hint = "it must be a folder itself and not a link (remove it or set DDLEMU_DIR to another): "
+		}
+		return nil, errors.Is(err, unix.ENOENT), fmt.Errorf("open the folder of fabrics: %s%w", hint, &os.PathError{Op: "open", Path: path, Err: err})
 	}
-	if made && os.Getuid() != uid {
-		if err := unix.Fchown(fd, uid, -1); err != nil {
+	defer func() {
+		if err != nil {
 			unix.Close(fd)
-			return nil, fmt.Errorf("give folder %s to user %d: %w", path, uid, err)
+		}
+	}()
+	me := os.Getuid()
+	if made && me != uid {
+		if err := unix.Fchown(fd, uid, -1); err != nil {
+			return nil, false, fmt.Errorf("give folder %s to user %d: %w", path, uid, err)
 		}
 	}
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
-		unix.Close(fd)
-		return nil, fmt.Errorf("look at %s: %w", path, err)
+		return nil, false, fmt.Errorf("look at %s: %w", path, err)
 	}
 	if st.Uid != uint32(uid) || st.Mode&0o077 != 0 {
-		unix.Close(fd)
-		return nil, fmt.Errorf("folder %s belongs to user %d with mode %04o, want user %d and mode 0700: remove it or set DDLEMU_DIR to another", path, st.Uid, st.Mode&0o7777, uid)
+		return nil, st.Uid == uint32(me) && me != uid,
+			fmt.Errorf("folder %s belongs to user %d with mode %04o, want user %d and mode 0700: remove it or set DDLEMU_DIR to another", path, st.Uid, st.Mode&0o7777, uid)
 	}
-	return &Dir{Path: path, fd: fd, uid: uint32(uid)}, nil
+	return &Dir{Path: path, fd: fd, uid: uint32(uid)}, false, nil
 }
 
 // Close releases the folder.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -150,11 +151,88 @@ func TestNamesAndOnly(t *testing.T) {
 	create(t, d, twoNodes("b"))
 	check([]string{AdHocPrefix + "0123", "b"}, "b", "")
 	create(t, d, twoNodes("a"))
+	if one, err := d.Shared(); one != "" || err == nil {
+		t.Errorf("of two, %q is shared, %v", one, err)
+	}
 	check([]string{"a", AdHocPrefix + "0123", "b"}, "", "several fabrics are up \\(a, b\\): name one in DDLEMU_FABRIC")
 	if err := d.Remove("a"); err != nil {
 		t.Error(err)
 	}
 	check([]string{AdHocPrefix + "0123", "b"}, "b", "")
+	// A running command's fabric is not for other jobs, but people mean it.
+	create(t, d, twoNodes(JobPrefix+"run-1"))
+	if one, err := d.Shared(); one != "b" || err != nil {
+		t.Errorf("shared %q, %v", one, err)
+	}
+	check([]string{AdHocPrefix + "0123", "b", JobPrefix + "run-1"}, "", "several fabrics are up \\(b, job-run-1\\): name one in DDLEMU_FABRIC")
+	if err := d.Remove("b"); err != nil {
+		t.Error(err)
+	}
+	check([]string{AdHocPrefix + "0123", JobPrefix + "run-1"}, JobPrefix+"run-1", "")
+	if one, err := d.Shared(); one != "" || err != nil {
+		t.Errorf("shared %q, %v", one, err)
+	}
+}
+
+// The default folder goes with its last fabric, and comes back for the next one:
+// also for those who have the old one open, and when others bring fabrics up and
+// down meanwhile.
+func TestDefaultDirComesAndGoes(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root can have a default folder that is nobody else's")
+	}
+	uid := 1<<30 + os.Getpid()
+	path := DefaultDir(uid)
+	t.Cleanup(func() { os.RemoveAll(path) })
+	d, err := OpenDir(path, uid, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	for range 2 {
+		a, b := create(t, d, twoNodes("a")), create(t, d, twoNodes("b"))
+		a.Close()
+		b.Close()
+		if err := d.Remove("a"); err != nil {
+			t.Fatal(err)
+		}
+		if names, err := d.Names(); len(names) != 1 || err != nil {
+			t.Errorf("%v %v", names, err)
+		}
+		if err := d.Remove("b"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("the folder is still there: %v", err)
+		}
+	}
+	var wg sync.WaitGroup
+	for i := range 4 {
+		wg.Go(func() {
+			name := string(rune('a' + i))
+			for range 50 {
+				d, err := OpenDir(path, uid, true)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				f, err := d.Create(twoNodes(name))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				f.Close()
+				if err := d.Remove(name); err != nil {
+					t.Error(err)
+				}
+				d.Close()
+			}
+		})
+	}
+	wg.Wait()
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the folder is still there: %v", err)
+	}
 }
 
 // Remove takes the fabric's own sockets along, and nothing else.

@@ -146,7 +146,7 @@ var input = bufio.NewScanner(os.Stdin)
 // fabrics is an error.
 func newDir(t testing.TB) *Dir {
 	t.Helper()
-	path, err := os.MkdirTemp("/dev/shm", "ddlemu-test-")
+	path, err := os.MkdirTemp("/dev/shm", "ddlemu-state-test-")
 	if err != nil {
 		t.Fatal(err)
 	}
