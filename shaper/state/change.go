@@ -37,9 +37,9 @@ func (f *File) Hops() []HopStatus {
 	out := make([]HopStatus, len(f.hops()))
 	for i := range out {
 		h := &f.hops()[i]
-		b, _ := f.inForce(h)
+		spec, _ := inForce(f, h, (*Block).spec)
 		out[i] = HopStatus{
-			Index: i, Kind: h.Kind, Src: int(h.Src), Dst: int(h.Dst), Spec: b.spec(), Changed: atomic.LoadUint32(&h.Changes) != 0,
+			Index: i, Kind: h.Kind, Src: int(h.Src), Dst: int(h.Dst), Spec: spec, Changed: atomic.LoadUint32(&h.Changes) != 0,
 			Counters: link.Counters{
 				Bytes: atomic.LoadUint64(&h.Bytes), Wire: atomic.LoadUint64(&h.Wire), Segments: atomic.LoadUint64(&h.Segments),
 				Drops: atomic.LoadUint64(&h.Drops), BusyNs: atomic.LoadInt64(&h.BusyNs),
@@ -49,17 +49,18 @@ func (f *File) Hops() []HopStatus {
 	return out
 }
 
-// inForce is the parameters of a hop, and whether the hop names a block at all.
-func (f *File) inForce(h *Hop) (Block, bool) {
+// inForce reads from the parameters of a hop, and says whether the hop names a
+// block at all.
+func inForce[T any](f *File, h *Hop, read func(*Block) T) (v T, ok bool) {
 	for {
 		n := atomic.LoadUint32(&h.Params)
 		if n >= f.head().Blocks {
-			return Block{}, false
+			return v, false
 		}
-		// Copied, then checked: a block that went out of use meanwhile may have
-		// been written again.
-		if b := f.blocks()[n]; atomic.LoadUint32(&h.Params) == n {
-			return b, true
+		// Read, then checked: a block that went out of use meanwhile may have been
+		// written again.
+		if v = read(&f.blocks()[n]); atomic.LoadUint32(&h.Params) == n {
+			return v, true
 		}
 	}
 }

@@ -304,7 +304,7 @@ func changeChild(args []string) error {
 // for ever: they say who should be looked for.
 func TestLockHeldByAnother(t *testing.T) {
 	f := newFile(t)
-	p := start(t, "count", f.Dir(), "t", "hold")
+	p := start(t, "hold", f.Dir(), "t")
 	if got := p.line(); got != "held" {
 		t.Fatal(got)
 	}
@@ -327,6 +327,22 @@ func TestLockHeldByAnother(t *testing.T) {
 	if _, err := f.JoinJob(1); err != nil {
 		t.Errorf("after its holder was killed: %v", err)
 	}
+}
+
+// holdChild takes the fabric's locks and keeps them.
+func holdChild(args []string) error {
+	f, err := openChild(args)
+	if err != nil {
+		return err
+	}
+	for _, which := range []int64{changing, joining} {
+		if _, err := f.lock(which, patience); err != nil {
+			return err
+		}
+	}
+	fmt.Println("held")
+	input.Scan()
+	return nil
 }
 
 // Closing another mapping of the fabric does not take away a lock that this

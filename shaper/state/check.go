@@ -70,7 +70,7 @@ func (f *File) checkContent() error {
 		if hop.ID != uint32(i) || hop.Kind > Link || int(hop.Src) >= h.nics() || int(hop.Dst) >= h.nics() {
 			return fmt.Errorf("%w: corrupt: hop %d", ErrNotUsable, i)
 		}
-		b, ok := f.inForce(hop)
+		b, ok := inForce(f, hop, func(b *Block) Block { return *b })
 		p, err := link.NewParams(b.spec(), int(h.TimeScale))
 		want := block(b.spec(), p)
 		want.Retired = b.Retired

@@ -112,9 +112,11 @@ func (d *Dir) create(s *Spec) (*File, error) {
 // unnamed makes a file in the folder that has no name yet. Where the file system
 // cannot do that, it has the name tmp.
 func (d *Dir) unnamed(name string) (fd int, tmp string, err error) {
-	fd, err = unix.Openat(d.fd, ".", unix.O_RDWR|unix.O_TMPFILE|unix.O_CLOEXEC, 0o600)
-	if err == nil || !errors.Is(err, unix.EOPNOTSUPP) {
-		return fd, "", err
+	if !d.named {
+		fd, err = unix.Openat(d.fd, ".", unix.O_RDWR|unix.O_TMPFILE|unix.O_CLOEXEC, 0o600)
+		if !errors.Is(err, unix.EOPNOTSUPP) {
+			return fd, "", err
+		}
 	}
 	tmp = fmt.Sprintf(".%s.%d.%d", name, os.Getpid(), time.Now().UnixNano())
 	fd, err = unix.Openat(d.fd, tmp, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)

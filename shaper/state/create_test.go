@@ -212,6 +212,19 @@ func TestCreateRaces(t *testing.T) {
 	}
 }
 
+// On a file system that has no unnamed files, nothing is left behind either.
+func TestCreateWithoutUnnamedFiles(t *testing.T) {
+	d := newDir(t)
+	d.named = true
+	s := twoNodes("t")
+	checkFile(t, create(t, d, s), s)
+	_, err := d.Create(s)
+	checkError(t, err, fs.ErrExist, "fabric t is up already: .*")
+	if files, err := d.files(); len(files) != 1 || err != nil {
+		t.Errorf("left behind: %v %v", files, err)
+	}
+}
+
 func TestTheFolderMayNotBeWritable(t *testing.T) {
 	if os.Getuid() == 0 {
 		t.Skip("root may write everywhere")

@@ -35,9 +35,10 @@ func CheckName(name string) error {
 
 // Dir is an open, checked folder of fabrics.
 type Dir struct {
-	Path string // absolute
-	fd   int
-	uid  uint32
+	Path  string // absolute
+	fd    int
+	uid   uint32
+	named bool // files have a name from the start; for tests of what some file systems need
 }
 
 // OpenDir opens the folder of fabrics of user uid, making it when create is set.

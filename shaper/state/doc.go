@@ -6,7 +6,11 @@
 // It holds the links' parameters as immutable blocks (a change writes a free
 // block and publishes its index with one atomic store), each hop's next-free
 // time, counters and lateness histograms per job and link, the participants and
-// a ring of events. Nothing in it is guarded by a lock that a killed process
-// could leave held: participants are alive while the record lock on their slot
-// is, and a change of parameters is guarded by flock, which the kernel releases.
+// a ring of events. Whoever reads it, or sends a message, takes no lock.
+//
+// What processes must not do at the same time (join, leave, make a job, change
+// parameters) is guarded by record locks, which the kernel releases when their
+// holder ends, so a killed process leaves none held; at whatever instant it is
+// killed, the file is in order for the next one. A participant is alive while the
+// record lock on its slot is held.
 package state

@@ -40,7 +40,7 @@ var children map[string]func(args []string) error
 func init() {
 	children = map[string]func([]string) error{
 		"member": memberChild, "fork": forkChild, "change": changeChild, "read": readChild, "count": countChild,
-		"churn": churnChild, "create": createChild, "event": eventChild, "full": fullChild, "clock": clockChild,
+		"churn": churnChild, "create": createChild, "event": eventChild, "full": fullChild, "clock": clockChild, "hold": holdChild,
 	}
 }
 

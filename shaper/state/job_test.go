@@ -367,22 +367,11 @@ func (m *many) leave() int {
 	return n
 }
 
-// countChild joins the jobs whose keys it is sent, with many participants. With
-// "hold" it takes the fabric's locks instead and keeps them.
+// countChild joins the jobs whose keys it is sent, with many participants.
 func countChild(args []string) error {
 	f, err := openChild(args)
 	if err != nil {
 		return err
-	}
-	if args[2] == "hold" {
-		for _, which := range []int64{changing, joining} {
-			if _, err := f.lock(which, patience); err != nil {
-				return err
-			}
-		}
-		fmt.Println("held")
-		input.Scan()
-		return nil
 	}
 	n, err := strconv.Atoi(args[2])
 	if err != nil {
