@@ -106,6 +106,28 @@ func TestCreateThenOpen(t *testing.T) {
 	}
 }
 
+// A file in use by others is opened as it is.
+func TestOpenWhileItIsUsed(t *testing.T) {
+	d := newDir(t)
+	create(t, d, twoNodes("t"))
+	for _, mode := range []string{"event", "change"} {
+		other := start(t, mode, d.Path, "t", "500")
+		if got := other.line(); got != "ready" {
+			t.Fatal(got)
+		}
+		for range 300 {
+			f, err := d.Open("t")
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.Close()
+		}
+		if n := number(t, other.ask("stop")); n == 0 {
+			t.Errorf("%s: the other process did nothing", mode)
+		}
+	}
+}
+
 // A file is made of memory that is reserved: no later write can fail.
 func TestCreateReservesTheFile(t *testing.T) {
 	f := newFile(t)
