@@ -45,7 +45,7 @@ softcuda:
 	$(GO) run ./cuda/soft/setup --build $(BUILD)
 
 demo: build ## run unmodified NCCL's AllReduce between 2 emulated nodes over an NDR-400 link
-	$(BUILD)/bin/ddlemu bench allreduce --profile ndr400 --ranks 2 -b 8 -e 16M -f 8 -n 5 -w 1
+	$(BUILD)/bin/ddlemu bench allreduce --profile ndr400 --ranks 2 -b 1M -e 16M -f 4 -n 10
 
 test: build plugin-faults ## run every test (build first)
 	$(GO) vet ./...

@@ -18,7 +18,7 @@ import (
 // How long this host is measured: to choose a time scale by, and to warn by.
 const (
 	measureTime  = time.Second
-	measureTries = 3
+	measureTries = 6
 	glanceTime   = 160 * time.Millisecond
 )
 

@@ -5,14 +5,23 @@ package bench
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// startLead is how far ahead the common start of a timed run is set: time for every rank to read its command.
-const startLead = 5 * time.Millisecond
+// startLead is how far ahead the common start of a timed run is set: time for every rank to read its command, also
+// when a core is busy with something else for a time slice.
+const startLead = 10 * time.Millisecond
+
+// A rank that misses the common start makes the others wait for it, which says nothing of the collective. A run that
+// began by more than this part of its time late on some rank is made again, at most so many times.
+const (
+	lateStart = 0.005
+	restarts  = 10
+)
 
 // Result is a finished run.
 type Result struct {
@@ -214,12 +223,7 @@ func (r *Ranks) timed(ctx context.Context, c Case, half *Measurement) error {
 		return err
 	}
 	r.logs[0].TakeChoices() // the untimed iterations'
-	var now unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
-		return fmt.Errorf("read the clock: %w", err)
-	}
-	start := now.Nano() + startLead.Nanoseconds()
-	answers, err := r.step(ctx, "run", all(fmt.Sprintf("run iters=%d start=%d", c.Iters, start)))
+	answers, err := r.runTogether(ctx, c.Iters)
 	if err != nil {
 		return err
 	}
@@ -238,6 +242,45 @@ func (r *Ranks) timed(ctx context.Context, c Case, half *Measurement) error {
 		}
 	}
 	return nil
+}
+
+// runTogether makes the timed iterations. The garbage of what was worked out before is collected first, so that this
+// process leaves the cores to the ranks meanwhile.
+func (r *Ranks) runTogether(ctx context.Context, iters int) (answers []message, err error) {
+	runtime.GC()
+	for range 1 + restarts {
+		var now unix.Timespec
+		if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
+			return nil, fmt.Errorf("read the clock: %w", err)
+		}
+		start := now.Nano() + startLead.Nanoseconds()
+		if answers, err = r.step(ctx, "run", all(fmt.Sprintf("run iters=%d start=%d", iters, start))); err != nil {
+			return nil, err
+		}
+		together, err := startedTogether(answers)
+		if err != nil || together {
+			return answers, err
+		}
+	}
+	return answers, nil
+}
+
+// startedTogether says whether no rank was so late that it shows in the times.
+func startedTogether(answers []message) (bool, error) {
+	for _, m := range answers {
+		late, err := m.number("late_ns")
+		if err != nil {
+			return false, err
+		}
+		wall, err := m.number("wall_ns")
+		if err != nil {
+			return false, err
+		}
+		if float64(late) > lateStart*float64(wall) {
+			return false, nil
+		}
+	}
+	return true, nil
 }
 
 // times averages the ranks' times as nccl-tests does.

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,7 +38,7 @@ static void wait_until(int64_t when) {
     struct timespec t = {wake / 1000000000, wake % 1000000000};
     while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL) == EINTR) continue;
   }
-  while (now_ns() < when) continue;
+  while (now_ns() < when) sched_yield(); // another rank's thread may need this core to be in time too
 }
 
 static int64_t number(const struct command *c, const char *key, int64_t low, int64_t high) {

@@ -26,8 +26,9 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/verdict"
 )
 
-// Doublings is how often a time scale that was chosen automatically is doubled
-// when the run was INVALID because of the host.
+// Doublings is how often a run whose time scale was chosen automatically is made
+// again when it was INVALID because of the host: at twice the scale, or at the
+// largest one once more.
 const Doublings = 2
 
 // LongestRun is the longest run that is started at a time scale chosen
@@ -110,12 +111,14 @@ func Run(ctx context.Context, o Options) (Outcome, error) {
 			printer = later
 		}
 		out, err := o.once(ctx, why, printer)
-		again := err == nil && o.Scale != nil && o.Shared == "" && out.Verdict.Host && attempt < Doublings && 2*out.Scale <= link.MaxTimeScale
+		again := err == nil && o.Scale != nil && o.Shared == "" && out.Verdict.Host && attempt < Doublings
 		if !again {
 			return out, errors.Join(err, later.play())
 		}
-		o.Config.TimeScale = max(2*out.Scale, needed(out))
-		why = fmt.Sprintf("chosen for this host, because %d was too small", out.Scale)
+		o.Config.TimeScale = min(max(2*out.Scale, needed(out)), link.MaxTimeScale)
+		if o.Config.TimeScale != out.Scale {
+			why = fmt.Sprintf("chosen for this host, because %d was too small", out.Scale)
+		}
 		fmt.Fprintf(o.Log, "ddlemu: INVALID at time scale %d: %s\nddlemu: once more at time scale %d\n", out.Scale, out.Verdict.Reasons[0], o.Config.TimeScale)
 	}
 }
