@@ -16,13 +16,6 @@ import (
 // when a core is busy with something else for a time slice.
 const startLead = 10 * time.Millisecond
 
-// A rank that misses the common start makes the others wait for it, which says nothing of the collective. A run that
-// began by more than this part of its time late on some rank is made again, at most so many times.
-const (
-	lateStart = 0.005
-	restarts  = 10
-)
-
 // Result is a finished run.
 type Result struct {
 	Info Info
@@ -244,43 +237,15 @@ func (r *Ranks) timed(ctx context.Context, c Case, half *Measurement) error {
 	return nil
 }
 
-// runTogether makes the timed iterations. The garbage of what was worked out before is collected first, so that this
-// process leaves the cores to the ranks meanwhile.
-func (r *Ranks) runTogether(ctx context.Context, iters int) (answers []message, err error) {
+// runTogether makes the timed iterations from a common start. The garbage of what was worked out before is collected
+// first, so that this process leaves the cores to the ranks meanwhile.
+func (r *Ranks) runTogether(ctx context.Context, iters int) ([]message, error) {
 	runtime.GC()
-	for range 1 + restarts {
-		var now unix.Timespec
-		if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
-			return nil, fmt.Errorf("read the clock: %w", err)
-		}
-		start := now.Nano() + startLead.Nanoseconds()
-		if answers, err = r.step(ctx, "run", all(fmt.Sprintf("run iters=%d start=%d", iters, start))); err != nil {
-			return nil, err
-		}
-		together, err := startedTogether(answers)
-		if err != nil || together {
-			return answers, err
-		}
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
+		return nil, fmt.Errorf("read the clock: %w", err)
 	}
-	return answers, nil
-}
-
-// startedTogether says whether no rank was so late that it shows in the times.
-func startedTogether(answers []message) (bool, error) {
-	for _, m := range answers {
-		late, err := m.number("late_ns")
-		if err != nil {
-			return false, err
-		}
-		wall, err := m.number("wall_ns")
-		if err != nil {
-			return false, err
-		}
-		if float64(late) > lateStart*float64(wall) {
-			return false, nil
-		}
-	}
-	return true, nil
+	return r.step(ctx, "run", all(fmt.Sprintf("run iters=%d start=%d", iters, now.Nano()+startLead.Nanoseconds())))
 }
 
 // times averages the ranks' times as nccl-tests does.

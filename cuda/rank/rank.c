@@ -23,22 +23,16 @@
 
 enum { LIBRARIES_MAX = 8 };
 
-// A timed run spins for its start rather than sleep through it; a sleep ends up to this much late on an idle machine.
-static const int64_t spin_ns = 200000;
-
 static int64_t now_ns(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
   return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
+// Spins, because a thread that sleeps may get its core back a time slice late. It yields each time: another rank's
+// thread may need this core to be in time too.
 static void wait_until(int64_t when) {
-  int64_t wake = when - spin_ns;
-  if (now_ns() < wake) {
-    struct timespec t = {wake / 1000000000, wake % 1000000000};
-    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL) == EINTR) continue;
-  }
-  while (now_ns() < when) sched_yield(); // another rank's thread may need this core to be in time too
+  while (now_ns() < when) sched_yield();
 }
 
 static int64_t number(const struct command *c, const char *key, int64_t low, int64_t high) {
