@@ -14,6 +14,7 @@ import (
 	"hash/fnv"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -31,6 +32,8 @@ const (
 	fabricEnv = "DDLEMU_FABRIC"
 	jobEnv    = "DDLEMU_JOB"
 	memoryEnv = "DDLEMU_MEMORY"
+	hostIDEnv = "NCCL_HOSTID"
+	protoEnv  = "NCCL_PROTO"
 )
 
 // defaultMemory bounds the shared memory that one process reserves.
@@ -101,11 +104,12 @@ func (m *member) enter(fab *fabric.Fabric, job state.Job) (err error) {
 			return fmt.Errorf("%s: %w", memoryEnv, err)
 		}
 	}
-	r := state.Rank{Rank: m.place.Rank, Node: m.place.Node, World: m.place.World, Budget: uint64(budget), GPU: gpu()}
-	m.checkGPU(job, r.GPU)
+	r := state.Rank{Rank: m.place.Rank, Node: m.place.Node, World: m.place.World, Budget: uint64(budget), GPU: gpu(), HostID: hashOf(getenv(hostIDEnv))}
 	if m.part, err = m.file.Join(job, r); err != nil {
 		return err
 	}
+	m.checkOthers(r)
+	m.checkProtocol(r.GPU)
 	if m.endpoint, err = shm.NewEndpoint(m.file, m.part, r); err != nil {
 		m.part.Leave()
 		return err
@@ -123,7 +127,7 @@ func (m *member) enter(fab *fabric.Fabric, job state.Job) (err error) {
 // constructor has done that, unless somebody else set NCCL_HOSTID.
 func (m *member) checkHostID(job state.Job) error {
 	want := fmt.Sprintf("ddlemu-node%d", m.place.Node)
-	switch got := getenv("NCCL_HOSTID"); {
+	switch got := getenv(hostIDEnv); {
 	case got == want:
 		return nil
 	case strings.HasPrefix(got, "ddlemu-"):
@@ -131,8 +135,8 @@ func (m *member) checkHostID(job state.Job) error {
 	case got == "":
 		return fmt.Errorf("NCCL_HOSTID is not set, so NCCL takes all ranks for one node: set NCCL_HOSTID=%s before NCCL starts", want)
 	default:
-		// Somebody else's: it is good as long as it differs between nodes, which
-		// NCCL's own count of nodes shows.
+		// Somebody else's: it is good as long as it has one value for each node,
+		// see checkOthers.
 		logLine(C.NET_LOG_INFO, fmt.Sprintf("NCCL_HOSTID %s was set by somebody else and is kept", got))
 		return nil
 	}
@@ -148,25 +152,61 @@ func gpu() string {
 	return C.GoString(&text[0])
 }
 
-// checkGPU notes when a rank of the job has this GPU already: ranks that share one
-// without MPS are time-sliced, and then no time means anything.
-func (m *member) checkGPU(job state.Job, gpu string) {
-	if gpu == "" || getenv("CUDA_MPS_PIPE_DIRECTORY") != "" {
-		return
-	}
+// checkOthers compares this process with the others of its job. Whoever of two
+// joined later sees the other.
+func (m *member) checkOthers(r state.Rank) {
+	job := m.part.Job()
+	shared := r.GPU != "" && getenv("CUDA_MPS_PIPE_DIRECTORY") == ""
 	for _, p := range m.file.Participants() {
-		if p.Job == job.Index() && p.GPU == gpu {
+		if p.Job != job.Index() || p.Slot == m.part.Slot() {
+			continue
+		}
+		// Ranks that share a GPU without MPS are time-sliced: then no time means anything.
+		if shared && p.GPU == r.GPU {
 			job.Invalidate(state.SharedGPU)
-			m.file.Event(fmt.Sprintf("rank %d shares GPU %s with rank %d", m.place.Rank, gpu, p.Rank))
+			m.file.Event(fmt.Sprintf("rank %d shares GPU %s with rank %d", r.Rank, r.GPU, p.Rank))
+		}
+		if (p.Node == r.Node) != (p.HostID == r.HostID) {
+			job.Invalidate(state.ForeignHostID)
+			m.file.Event(fmt.Sprintf("%s of ranks %d (node%d) and %d (node%d) does not fit their nodes", hostIDEnv, r.Rank, r.Node, p.Rank, p.Node))
 		}
 	}
 }
 
-// checkNodes compares the nodes that NCCL counted in a communicator of all ranks
-// with the emulated nodes that these ranks are on.
+// checkProtocol notes when LL128 is forced on a real GPU. It relies on 128 bytes
+// arriving at once, which a copy through host memory does not promise there.
+func (m *member) checkProtocol(gpu string) {
+	if gpu != "" && forcesLL128(getenv(protoEnv)) {
+		m.part.Job().Invalidate(state.UnsafeLL128)
+		logLine(C.NET_LOG_WARN, fmt.Sprintf("%s asks for LL128, which is not safe on a GPU while data goes through host memory: unset it", protoEnv))
+	}
+}
+
+// forcesLL128 says whether NCCL_PROTO asks for LL128: it lists what is wanted or,
+// after ^, what is not.
+func forcesLL128(proto string) bool {
+	if strings.HasPrefix(proto, "^") {
+		return false
+	}
+	return slices.ContainsFunc(strings.Split(proto, ","), func(p string) bool { return strings.EqualFold(strings.TrimSpace(p), "LL128") })
+}
+
+// checkNodes compares what NCCL counted in a communicator with the processes of
+// the job and the nodes that they are on. All ranks have joined by then.
 func (m *member) checkNodes(ranks, nodes int) {
-	if want := m.part.Job().Nodes(); ranks == m.place.World && nodes != want {
-		m.part.Job().Invalidate(state.NodesDiffer)
+	job, here := m.part.Job(), 0
+	for _, p := range m.file.Participants() {
+		if p.Job == job.Index() {
+			here++
+		}
+	}
+	if ranks > here {
+		job.Invalidate(state.SeveralRanks)
+		logLine(C.NET_LOG_WARN, fmt.Sprintf("NCCL counts %d ranks in %d processes: traffic between ranks of one process is not emulated; give each rank a process", ranks, here))
+		return
+	}
+	if want := job.Nodes(); ranks == m.place.World && nodes != want {
+		job.Invalidate(state.NodesDiffer)
 		logLine(C.NET_LOG_WARN, fmt.Sprintf("NCCL counts %d nodes, the %d ranks are on %d emulated nodes: some traffic will go around the emulated links", nodes, ranks, want))
 	}
 }
@@ -251,20 +291,25 @@ func ownShape(c *configs.Fabric) (gpus, nodes int, err error) {
 // jobKey names the job that this process is a rank of: the same for all its
 // ranks, another for every other job on this host.
 func jobKey() uint64 {
-	h := fnv.New64a()
-	known := false
+	known, text := false, ""
 	for _, name := range []string{jobEnv, "TORCHELASTIC_RUN_ID", "MASTER_ADDR", "MASTER_PORT", "OMPI_MCA_ess_base_jobid", "PMIX_NAMESPACE", "PMI_JOBID", "SLURM_JOB_ID", "SLURM_STEP_ID", "NCCL_COMM_ID"} {
 		if v := getenv(name); v != "" {
 			known = true
-			fmt.Fprintf(h, "%s=%s\x00", name, v)
+			text += name + "=" + v + "\x00"
 			if name == jobEnv {
 				break
 			}
 		}
 	}
 	if !known {
-		fmt.Fprintf(h, "parent=%d", os.Getppid())
+		text = fmt.Sprintf("parent=%d", os.Getppid())
 	}
+	return hashOf(text)
+}
+
+func hashOf(text string) uint64 {
+	h := fnv.New64a()
+	h.Write([]byte(text)) // never an error, as hash.Hash has it
 	return h.Sum64()
 }
 

@@ -61,7 +61,14 @@ type Config struct {
 	OnStart func(Info)
 	// Expected returns the time that one iteration is expected to take on the fabric (not scaled), false if there is
 	// none; nil for none at all.
-	Expected func(Case) (time.Duration, bool)
+	Expected func(Case) (Expectation, bool)
+}
+
+// Expectation is the time that the fabric's model gives one iteration, not scaled. Spread is how far, as a fraction, it
+// is open either way: who of those that are ready at once goes first is nobody's to say.
+type Expectation struct {
+	Time   time.Duration
+	Spread float64
 }
 
 // Info describes a started run.
@@ -87,6 +94,7 @@ type Case struct {
 	Count      int64 // elements, the table's count column
 	InPlace    bool
 	Iters      int // timed iterations, back to back
+	Launches   int // all iterations, the untimed ones too
 	NCCL       string
 	// Choice is what NCCL chose; nil if its log does not tell, and for send and receive.
 	Choice *nccllog.Choice

@@ -32,7 +32,8 @@ type record struct {
 	Wrong       *int64   `json:"wrong"`        // null without a check
 	ExpectedUS  *float64 `json:"expected_us"`  // null where nothing is expected
 	DiffPercent *float64 `json:"diff_percent"` // likewise
-	TimeMinUS   float64  `json:"time_min_us"`  // over the ranks
+	Spread      *float64 `json:"expected_spread_percent"`
+	TimeMinUS   float64  `json:"time_min_us"` // over the ranks
 	TimeMaxUS   float64  `json:"time_max_us"`
 	WallUS      float64  `json:"wall_us"`   // by the processor's clock, whichever clock time_us is by
 	DeviceUS    float64  `json:"device_us"` // between CUDA events
@@ -54,8 +55,8 @@ func records(r Row) []record {
 			rec.Wrong = &m.Wrong
 		}
 		if m.Known {
-			us, diff := microseconds(m.Expected), rounded(m.Diff)
-			rec.ExpectedUS, rec.DiffPercent = &us, &diff
+			us, diff, spread := microseconds(m.Expected), rounded(m.Diff), rounded(m.Spread)
+			rec.ExpectedUS, rec.DiffPercent, rec.Spread = &us, &diff, &spread
 		}
 		if m.Choice != nil {
 			rec.Algo, rec.Proto = &m.Choice.Algo, &m.Choice.Proto

@@ -3,6 +3,7 @@
 package bench
 
 import (
+	"math"
 	"time"
 
 	"github.com/ddlemu/ddlemu/cuda/bench/nccllog"
@@ -50,7 +51,9 @@ type Measurement struct {
 	Known    bool
 	Expected time.Duration
 	Diff     float64
-	// Off marks a Diff of more than [OffPercent] either way.
+	// Spread is how far in percent the expected time is open either way, see [Expectation].
+	Spread float64
+	// Off marks a Diff of more than [OffPercent] and Spread either way.
 	Off bool
 }
 
@@ -74,11 +77,11 @@ func algorithmBytes(c Case) float64 {
 }
 
 // compare fills Expected, Diff and Off.
-func (m *Measurement) compare(expected time.Duration) {
-	m.Known, m.Expected = true, expected
-	if expected <= 0 {
+func (m *Measurement) compare(e Expectation) {
+	m.Known, m.Expected, m.Spread = true, e.Time, 100*e.Spread
+	if e.Time <= 0 {
 		return
 	}
-	m.Diff = 100 * (float64(m.Time)/float64(expected) - 1)
-	m.Off = m.Diff > OffPercent || m.Diff < -OffPercent
+	m.Diff = 100 * (float64(m.Time)/float64(e.Time) - 1)
+	m.Off = math.Abs(m.Diff) > OffPercent+m.Spread
 }

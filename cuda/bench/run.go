@@ -228,7 +228,7 @@ func (r *Ranks) timed(ctx context.Context, c Case, half *Measurement) error {
 		return err
 	}
 	half.Choice = choiceOf(r.logs[0].TakeChoices())
-	c.Choice = half.Choice
+	c.Choice, c.Launches = half.Choice, max(r.cfg.Warmup, 1)+c.Iters
 	if r.cfg.Expected != nil {
 		if expected, known := r.cfg.Expected(c); known {
 			half.compare(expected)

@@ -122,9 +122,9 @@ func TestRunTimes(t *testing.T) {
 		cfg := fakeConfig(t, 2, fmt.Sprintf("FAKENCCL_OP_US=%d", op.Microseconds()))
 		cfg.Clock, cfg.TimeScale, cfg.Check = clock, 4, false
 		var cases []Case
-		cfg.Expected = func(c Case) (time.Duration, bool) {
+		cfg.Expected = func(c Case) (Expectation, bool) {
 			cases = append(cases, c)
-			return op / 8, !c.InPlace
+			return Expectation{Time: op / 8}, !c.InPlace
 		}
 		result, err := Run(testContext(t), cfg, nil)
 		if err != nil {
@@ -141,7 +141,7 @@ func TestRunTimes(t *testing.T) {
 		if !m.Known || m.Expected != op/8 || m.Diff < 100 || !m.Off || row.InPlace.Known {
 			t.Errorf("expected %v known %v diff %.1f %% off %v; in place known %v", m.Expected, m.Known, m.Diff, m.Off, row.InPlace.Known)
 		}
-		if len(cases) != 2 || cases[0].Choice == nil || cases[0].Choice.Algo != nccllog.AlgoRing || cases[0].Topology == nil {
+		if len(cases) != 2 || cases[0].Launches != max(cfg.Warmup, 1)+cfg.Iters || cases[0].Choice == nil || cases[0].Choice.Algo != nccllog.AlgoRing || cases[0].Topology == nil {
 			t.Fatalf("the expectation was asked for %+v", cases)
 		}
 		// One size at a time: the timed iterations are all of the choices that are left.

@@ -14,7 +14,7 @@ import (
 type textPrinter struct{ w io.Writer }
 
 // NewText returns a printer of nccl-tests' table for a terminal. To the right of its columns stand the expected time
-// and the difference in percent of either half, "!" behind a difference over [OffPercent], "-" where nothing is
+// and the difference in percent of either half, "!" behind a difference that is [Measurement.Off], "-" where nothing is
 // expected. Lines that are no rows begin with "#", but for the last, "verdict: VALID" or "verdict: INVALID".
 func NewText(w io.Writer) Printer { return &textPrinter{w: w} }
 

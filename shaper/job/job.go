@@ -88,19 +88,42 @@ func (j *Job) Env() []string {
 func (j *Job) Verdict() verdict.Verdict {
 	j.file.Reap()
 	in := verdict.Input{TimeScale: j.file.Fixed().TimeScale, Hops: j.file.Hops(), Name: j.Fabric.HopName}
-	in.Job.Cells = make([]state.Cell, len(in.Hops))
-	jobs := j.file.JobsOf(Key(j.id))
-	latest := 0
-	for _, e := range jobs {
-		s := e.Status()
-		latest = max(latest, s.Number)
-		in.Job.Add(&s)
-	}
+	in.Job = j.counters()
 	v := verdict.Judge(in)
-	if gone := latest - len(jobs); gone > 0 {
+	if gone := in.Job.Number - len(j.file.JobsOf(Key(j.id))); gone > 0 {
 		v.Add(false, fmt.Sprintf("the counters of %d programs of this run gave way to others: those are not judged", gone))
 	}
 	return v
+}
+
+// counters are those of all programs of the job together; Number is the latest's.
+func (j *Job) counters() state.JobStatus {
+	sum := state.JobStatus{Cells: make([]state.Cell, len(j.Fabric.Hops))}
+	for _, e := range j.file.JobsOf(Key(j.id)) {
+		s := e.Status()
+		sum.Number = max(sum.Number, s.Number)
+		sum.Add(&s)
+	}
+	return sum
+}
+
+// Traffic is what a node's NICs carried, in bytes of payload.
+type Traffic struct{ Out, In uint64 }
+
+// Traffic is the job's traffic between nodes, by node.
+func (j *Job) Traffic() []Traffic {
+	nodes := make([]Traffic, j.Fabric.Config.Nodes)
+	cells := j.counters().Cells
+	for i, h := range j.Fabric.Hops {
+		if h.Kind != fabric.Link {
+			continue
+		}
+		for _, k := range cells[i].Size {
+			nodes[j.Fabric.NodeOfNIC(h.Src)].Out += k.Bytes
+			nodes[j.Fabric.NodeOfNIC(h.Dst)].In += k.Bytes
+		}
+	}
+	return nodes
 }
 
 // Close takes the job's own fabric down and removes it; a shared one stays.

@@ -272,7 +272,7 @@ func use(t rapid.TB, f *File) {
 
 func takePart(t rapid.TB, f *File, j Job) {
 	j.Announce()
-	j.Invalidate(LinkBroke)
+	j.Invalidate(SharedGPU)
 	p, err := f.Join(j, Rank{Rank: 1, Budget: 100})
 	if err != nil {
 		t.Errorf("join: %v", err)

@@ -21,11 +21,9 @@ const (
 	SharedGPU                        // ranks share a GPU without MPS
 	NodesDiffer                      // NCCL counted other nodes than the fabric has
 	PeerDied                         // a rank died
-	FlowFull                         // a flow held more than the model's tables do
 	UnsafeLL128                      // LL128 forced on a real GPU through host memory
-	LinkBroke                        // a link was down for longer than the transport allows
 	RingTooSmall                     // shared memory for a connection was not to be had
-	ForeignHostID                    // NCCL_HOSTID was set by somebody else and does not fit
+	ForeignHostID                    // NCCL's view of who shares a host differs from the nodes
 )
 
 var reasonWords = []string{
@@ -34,11 +32,9 @@ var reasonWords = []string{
 	"several ranks share one GPU without MPS: they are time-sliced, so timing means nothing",
 	"NCCL saw another number of nodes than the fabric has: some traffic went around the emulated links",
 	"a rank died",
-	"a flow had more in flight than the model holds",
 	"LL128 was forced on a real GPU, where it is not safe through host memory",
-	"a link was down for longer than the transport allows",
 	"shared memory for a connection could not be reserved",
-	"NCCL_HOSTID was set by somebody else and does not fit the fabric",
+	"NCCL_HOSTID was set by somebody else, and not to one value for each node: some traffic went around the emulated links",
 }
 
 // Words spells out the reasons.

@@ -150,7 +150,7 @@ func TestAllJobsTaken(t *testing.T) {
 	// The place of the one that ended first is given away first, and cleared.
 	for _, i := range []int{5, 2, 9} {
 		j := parts[i].Job()
-		j.Invalidate(LinkBroke)
+		j.Invalidate(SharedGPU)
 		f.jobCells(j.index)[4].Stalls = 7
 		parts[i].Leave()
 		time.Sleep(time.Microsecond)
@@ -412,7 +412,7 @@ func TestCellsOffset(t *testing.T) {
 }
 
 func TestReasonWords(t *testing.T) {
-	if len(reasonWords) != 10 || ForeignHostID != 1<<(len(reasonWords)-1) {
+	if len(reasonWords) != 8 || ForeignHostID != 1<<(len(reasonWords)-1) {
 		t.Fatalf("%d words, the last reason is %#x", len(reasonWords), ForeignHostID)
 	}
 	for i, w := range reasonWords {
@@ -423,7 +423,7 @@ func TestReasonWords(t *testing.T) {
 	if w := Reason(0).Words(); w != nil {
 		t.Error(w)
 	}
-	if w := (PeerDied | LinkBroke | 1<<60).Words(); len(w) != 2 {
+	if w := (PeerDied | SharedGPU | 1<<60).Words(); len(w) != 2 {
 		t.Error(w)
 	}
 }

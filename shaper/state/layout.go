@@ -13,7 +13,7 @@ import (
 // fabric lives no longer than a boot, so older files are refused, not converted.
 const (
 	Magic   = 0x31756d656c6464ff // "\xffddlemu1"
-	Version = 1
+	Version = 2
 )
 
 // Kinds of hops.
@@ -154,8 +154,9 @@ type participantEntry struct {
 	Joined int64
 	Rings  uint64 // bytes of shared memory reserved
 	Budget uint64
+	HostID uint64   // hash of what NCCL takes for this process's host
 	GPU    [40]byte // PCI bus id, to find ranks that share a GPU
-	_      [40]byte
+	_      [32]byte
 }
 
 // eventEntry is one line of the event ring.

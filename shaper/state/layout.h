@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-#define DDLEMU_STATE_VERSION 1
+#define DDLEMU_STATE_VERSION 2
 #define DDLEMU_MAX_HOPS 8
 #define DDLEMU_JITTER_TABLE 4096
 #define DDLEMU_SIZE_CLASSES 4

@@ -32,7 +32,7 @@ func TestPublicationOrder(t *testing.T) {
 					t.Error(err)
 					continue
 				}
-				j.Invalidate(LinkBroke)
+				j.Invalidate(SharedGPU)
 			}
 		})
 		wg.Go(func() {

@@ -32,6 +32,7 @@ type Participant struct {
 type Rank struct {
 	Rank, Node, World int
 	GPU               string // PCI bus id, empty if not known
+	HostID            uint64 // hash of what NCCL takes for its host
 	Budget            uint64 // bytes of shared memory it may reserve
 }
 
@@ -73,7 +74,7 @@ func (f *File) Join(j Job, r Rank) (*Participant, error) {
 // and turns it on.
 func (e *participantEntry) enter(j Job, r Rank) {
 	e.PID, e.Job, e.Rank, e.Node, e.World = uint32(os.Getpid()), uint32(j.index), int32(r.Rank), int32(r.Node), int32(r.World)
-	e.Joined, e.Budget, e.GPU = Now(), r.Budget, [len(e.GPU)]byte{}
+	e.Joined, e.Budget, e.HostID, e.GPU = Now(), r.Budget, r.HostID, [len(e.GPU)]byte{}
 	atomic.StoreUint64(&e.Rings, 0)
 	copy(e.GPU[:len(e.GPU)-1], r.GPU)
 	if r.Node >= 0 && r.Node < 256 {
@@ -182,7 +183,7 @@ func (f *File) locked(slot int) bool {
 type ParticipantStatus struct {
 	Slot, PID, Job, Rank, Node, World int
 	Alive                             bool
-	Rings, Budget                     uint64
+	Rings, Budget, HostID             uint64
 	GPU                               string
 }
 
@@ -196,7 +197,7 @@ func (f *File) Participants() []ParticipantStatus {
 		}
 		out = append(out, ParticipantStatus{
 			Slot: i, PID: int(e.PID), Job: int(e.Job), Rank: int(e.Rank), Node: int(e.Node), World: int(e.World), Alive: f.Alive(i),
-			Rings: atomic.LoadUint64(&e.Rings), Budget: e.Budget, GPU: cString(e.GPU[:]),
+			Rings: atomic.LoadUint64(&e.Rings), Budget: e.Budget, HostID: e.HostID, GPU: cString(e.GPU[:]),
 		})
 	}
 	return out

@@ -265,6 +265,7 @@ func (o *Options) once(ctx context.Context, why string, printer bench.Printer) (
 		fmt.Fprintf(o.Log, "ddlemu: rows without an expected time are judged by their messages alone: %s\n", times.Problem)
 	}
 	judgeWay(&v, result, j.Fabric.Config.Nodes)
+	judgeTraffic(&v, times.Least(), j.Traffic())
 	return Outcome{Verdict: v, Result: result, Scale: k}, printer.End(bench.NewSummary(result, v.Word, v.Reasons))
 }
 
@@ -298,9 +299,9 @@ func judgeRows(v *verdict.Verdict, result bench.Result) {
 			switch {
 			case m.Checked && m.Wrong > 0:
 				v.Add(false, fmt.Sprintf("%d bytes %s: %d wrong elements: %s", r.Size, place, m.Wrong, m.Mismatch))
-			case m.Known && m.Diff > bench.OffPercent:
+			case m.Off && m.Diff > 0:
 				v.Add(true, fmt.Sprintf("%d bytes %s took %v, %.1f %% more than the model's %v: bound by this host", r.Size, place, m.Time.Round(10*time.Nanosecond), m.Diff, m.Expected.Round(10*time.Nanosecond)))
-			case m.Known && m.Diff < -bench.OffPercent:
+			case m.Off:
 				v.Add(false, fmt.Sprintf("%d bytes %s took %v, %.1f %% less than the model's %v: some traffic went around the emulated links, or the model is wrong", r.Size, place, m.Time.Round(10*time.Nanosecond), -m.Diff, m.Expected.Round(10*time.Nanosecond)))
 			}
 		}
@@ -316,6 +317,17 @@ func judgeWay(v *verdict.Verdict, result bench.Result, nodes int) {
 	for way, n := range result.Transports {
 		if len(way) > 4 && way[:4] == "NET/" && way != "NET/goemu" {
 			v.Add(false, fmt.Sprintf("%d connections went over %s", n, way))
+		}
+	}
+}
+
+// judgeTraffic checks that each node's NICs carried what the collectives must move
+// between it and the others at least, whatever the schedule.
+func judgeTraffic(v *verdict.Verdict, least map[int]job.Traffic, got []job.Traffic) {
+	for node, g := range got {
+		l := least[node]
+		if g.Out < l.Out || g.In < l.In {
+			v.Add(false, fmt.Sprintf("node%d sent %d bytes and received %d, the collectives need %d and %d at least: some traffic went around the emulated links", node, g.Out, g.In, l.Out, l.In))
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/cuda/bench"
 	"github.com/ddlemu/ddlemu/cuda/bench/nccllog"
+	"github.com/ddlemu/ddlemu/shaper/job"
 	"github.com/ddlemu/ddlemu/shaper/verdict"
 )
 
@@ -55,8 +56,8 @@ func TestJudgeRows(t *testing.T) {
 		host   bool
 	}{
 		{"as expected", row(bench.Measurement{Known: true, Diff: 4.9, Checked: true}), "", false},
-		{"slow", row(bench.Measurement{Known: true, Diff: 5.1}), "bound by this host", true},
-		{"fast", row(bench.Measurement{Known: true, Diff: -5.1}), "around the emulated links", false},
+		{"slow", row(bench.Measurement{Known: true, Diff: 5.1, Off: true}), "bound by this host", true},
+		{"fast", row(bench.Measurement{Known: true, Diff: -5.1, Off: true}), "around the emulated links", false},
 		{"wrong", row(bench.Measurement{Checked: true, Wrong: 3}), "3 wrong elements", false},
 		{"not known", row(bench.Measurement{Diff: 50}), "", false},
 	} {
@@ -82,6 +83,25 @@ func TestJudgeWay(t *testing.T) {
 		judgeWay(&v, tc.result, 2)
 		if v.Valid != tc.valid {
 			t.Errorf("%+v: %+v", tc.result, v)
+		}
+	}
+}
+
+func TestJudgeTraffic(t *testing.T) {
+	least := map[int]job.Traffic{0: {Out: 100, In: 50}, 1: {Out: 50, In: 100}}
+	for _, tc := range []struct {
+		got   []job.Traffic
+		valid bool
+	}{
+		{[]job.Traffic{{Out: 100, In: 50}, {Out: 50, In: 100}}, true},
+		{[]job.Traffic{{Out: 200, In: 100}, {Out: 100, In: 200}, {}}, true}, // LL's flags; a node without ranks
+		{[]job.Traffic{{Out: 99, In: 50}, {Out: 50, In: 100}}, false},
+		{[]job.Traffic{{Out: 100, In: 50}, {Out: 50, In: 99}}, false},
+	} {
+		v := verdict.Verdict{Valid: true}
+		judgeTraffic(&v, least, tc.got)
+		if v.Valid != tc.valid {
+			t.Errorf("%+v: %+v", tc.got, v)
 		}
 	}
 }

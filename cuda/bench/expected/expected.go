@@ -14,6 +14,7 @@ import (
 	"github.com/ddlemu/ddlemu/cuda/bench/nccllog"
 	"github.com/ddlemu/ddlemu/shaper/expect"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
+	"github.com/ddlemu/ddlemu/shaper/job"
 	"github.com/ddlemu/ddlemu/shaper/link"
 )
 
@@ -22,7 +23,8 @@ type Times struct {
 	fabric *fabric.Fabric
 	node   func(rank int) int
 	getenv func(string) string
-	known  map[string]time.Duration
+	known  map[string]bench.Expectation
+	least  map[int]job.Traffic
 	// Problem says why some row had no expected time, "" if all had one.
 	Problem string
 }
@@ -30,24 +32,45 @@ type Times struct {
 // New prepares the expected times of a job whose rank r is on node(r). getenv
 // reads the environment that the ranks have.
 func New(f *fabric.Fabric, node func(rank int) int, getenv func(string) string) *Times {
-	return &Times{fabric: f, node: node, getenv: getenv, known: map[string]time.Duration{}}
+	return &Times{fabric: f, node: node, getenv: getenv, known: map[string]bench.Expectation{}, least: map[int]job.Traffic{}}
 }
 
 // Of is the expected time of one iteration, in the fabric's own time, false if it
 // is not known: then Problem says why.
-func (t *Times) Of(c bench.Case) (time.Duration, bool) {
-	d, err := t.of(c)
+func (t *Times) Of(c bench.Case) (bench.Expectation, bool) {
+	t.count(c)
+	e, err := t.of(c)
 	if err != nil {
 		t.Problem = err.Error()
-		return 0, false
 	}
-	return d, true
+	return e, err == nil
 }
 
-func (t *Times) of(c bench.Case) (time.Duration, error) {
+// Least is what the collectives that Of was asked for must have moved between each
+// node and the others at least, all iterations together.
+func (t *Times) Least() map[int]job.Traffic { return t.least }
+
+func (t *Times) count(c bench.Case) {
+	d := unscheduled(c)
+	for _, cut := range d.Cuts(t.node) {
+		l := t.least[cut.Node]
+		l.Out += cut.Out * uint64(c.Launches)
+		l.In += cut.In * uint64(c.Launches)
+		t.least[cut.Node] = l
+	}
+}
+
+// unscheduled is the collective without NCCL's decisions.
+func unscheduled(c bench.Case) expect.Decision {
+	return expect.Decision{
+		Coll: collectives[c.Collective], Ranks: c.Ranks, Count: uint64(c.Count), ElemSize: uint64(c.Type.Size()), Root: max(c.Root, 0), Iterations: c.Iters,
+	}
+}
+
+func (t *Times) of(c bench.Case) (bench.Expectation, error) {
 	d, err := t.decision(c)
 	if err != nil {
-		return 0, err
+		return bench.Expectation{}, err
 	}
 	// In place and out of place are the same to the network.
 	key := fmt.Sprintf("%v", d)
@@ -56,13 +79,13 @@ func (t *Times) of(c bench.Case) (time.Duration, error) {
 	}
 	e, err := expect.Simulate(d, t.build)
 	if err != nil {
-		return 0, err
+		return bench.Expectation{}, err
 	}
 	mean := 0.0
 	for _, r := range e.RankTime {
 		mean += r / float64(len(e.RankTime))
 	}
-	t.known[key] = time.Duration(mean)
+	t.known[key] = bench.Expectation{Time: time.Duration(mean), Spread: e.Spread}
 	return t.known[key], nil
 }
 
@@ -80,10 +103,9 @@ func (t *Times) decision(c bench.Case) (expect.Decision, error) {
 		return expect.Decision{}, err
 	}
 	top := c.Topology
-	d := expect.Decision{
-		Version: version, Coll: collectives[c.Collective], Ranks: c.Ranks, Count: uint64(c.Count), ElemSize: uint64(c.Type.Size()), Root: max(c.Root, 0),
-		Channels: top.CollChannels, Rings: top.Rings, P2PChannels: top.P2PChannels, P2PChannelsPerPeer: top.P2PChannelsPerPeer, Iterations: c.Iters,
-	}
+	d := unscheduled(c)
+	d.Version, d.Channels, d.Rings = version, top.CollChannels, top.Rings
+	d.P2PChannels, d.P2PChannelsPerPeer = top.P2PChannels, top.P2PChannelsPerPeer
 	for _, channel := range top.Trees {
 		var ranks []expect.Links
 		for _, n := range channel {

@@ -109,7 +109,7 @@ type Offset struct {
 	At   uintptr
 }
 
-// Layout lists the sizes and the fields of the structs in layout.h.
+// Layout lists the version, the sizes and the fields of the structs in layout.h.
 func Layout() []Offset {
 	var p C.struct_ddlemu_params
 	var h C.struct_ddlemu_hop
@@ -118,6 +118,7 @@ func Layout() []Offset {
 	var d C.struct_ddlemu_header
 	var t C.struct_ddlemu_transport
 	return []Offset{
+		{"version of the format", C.DDLEMU_STATE_VERSION},
 		{"params", unsafe.Sizeof(p)}, {"params.jitter_kind", unsafe.Offsetof(p.jitter_kind)}, {"params.jitter", unsafe.Offsetof(p.jitter)},
 		{"params.loss_p", unsafe.Offsetof(p.loss_p)}, {"params.queue_ns", unsafe.Offsetof(p.queue_ns)}, {"params.payload", unsafe.Offsetof(p.payload)},
 		{"params.down", unsafe.Offsetof(p.down)}, {"params.stated_bandwidth", unsafe.Offsetof(p.stated_bandwidth)},

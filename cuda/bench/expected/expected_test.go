@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package expected
+
+import (
+	"testing"
+
+	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/cuda/bench"
+	"github.com/ddlemu/ddlemu/shaper/fabric"
+	"github.com/ddlemu/ddlemu/shaper/job"
+)
+
+// What must have crossed the cuts is known even where the expected time is not.
+func TestLeast(t *testing.T) {
+	c, err := configs.Profile("eth1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := fabric.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	times := New(f, func(rank int) int { return rank / 2 }, func(string) string { return "" })
+	for _, c := range []bench.Case{
+		{Collective: bench.AllReduce, Type: bench.Float, Ranks: 4, Count: 100, Launches: 3},
+		{Collective: bench.Broadcast, Type: bench.Float, Ranks: 4, Count: 10, Launches: 1, Root: 3},
+	} {
+		if _, known := times.Of(c); known || times.Problem == "" {
+			t.Errorf("%v has an expected time without NCCL's log", c.Collective)
+		}
+	}
+	want := []job.Traffic{{Out: 1200, In: 1240}, {Out: 1240, In: 1200}}
+	for node, w := range want {
+		if got := times.Least()[node]; got != w {
+			t.Errorf("node%d: %+v, want %+v", node, got, w)
+		}
+	}
+}
