@@ -100,6 +100,8 @@ type Case struct {
 	Choice *nccllog.Choice
 	// Topology is nil if NCCL's log does not tell.
 	Topology *nccllog.Topology
+	// NICs are those of the connections made so far.
+	NICs map[nccllog.Pair]nccllog.NICs
 }
 
 func (c *Config) validate() error {

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/ddlemu/ddlemu/cuda/bench/nccllog"
 )
 
 // startLead is how far ahead the common start of a timed run is set: time for every rank to read its command, also
@@ -228,7 +230,7 @@ func (r *Ranks) timed(ctx context.Context, c Case, half *Measurement) error {
 		return err
 	}
 	half.Choice = choiceOf(r.logs[0].TakeChoices())
-	c.Choice, c.Launches = half.Choice, max(r.cfg.Warmup, 1)+c.Iters
+	c.Choice, c.Launches, c.NICs = half.Choice, max(r.cfg.Warmup, 1)+c.Iters, nccllog.NICsOf(r.comms())
 	if r.cfg.Expected != nil {
 		if expected, known := r.cfg.Expected(c); known {
 			half.compare(expected)

@@ -77,7 +77,7 @@ func (t *Times) of(c bench.Case) (bench.Expectation, error) {
 	if e, ok := t.known[key]; ok {
 		return e, nil
 	}
-	e, err := expect.Simulate(d, t.build)
+	e, err := expect.Simulate(d, func() (*expect.Fabric, error) { return t.build(c.NICs) })
 	if err != nil {
 		return bench.Expectation{}, err
 	}
@@ -152,12 +152,8 @@ func versionNumber(text string) (int, error) {
 	return major*10000 + minor*100 + patch, nil
 }
 
-// build makes the fabric's hops anew, in its own time.
-func (t *Times) build() (*expect.Fabric, error) {
-	if t.fabric.Config.NICsPerNode != 1 {
-		// NCCL's choice of NICs is not in what the bench reads.
-		return nil, fmt.Errorf("nodes with %d NICs have no expected times yet", t.fabric.Config.NICsPerNode)
-	}
+// build makes the fabric's hops anew, in its own time. nics are NCCL's choice.
+func (t *Times) build(nics map[nccllog.Pair]nccllog.NICs) (*expect.Fabric, error) {
 	hops := make([]*link.Hop, len(t.fabric.Hops))
 	for i, h := range t.fabric.Hops {
 		p, err := link.NewParams(h.Spec, 1)
@@ -171,7 +167,10 @@ func (t *Times) build() (*expect.Fabric, error) {
 	return &expect.Fabric{
 		Transport: &transport, Tables: tables, Seed: t.fabric.Config.Seed, Node: t.node,
 		Path: func(c expect.Conn) (path []link.PathHop, reverse []*link.Hop, err error) {
-			src, dst := t.fabric.NIC(t.node(c.Src), 0), t.fabric.NIC(t.node(c.Dst), 0)
+			src, dst, err := t.ends(c, nics)
+			if err != nil {
+				return nil, nil, err
+			}
 			for _, s := range t.fabric.Path(src, dst) {
 				path = append(path, link.PathHop{Hop: hops[s.Hop], Private: s.Private})
 			}
@@ -181,4 +180,17 @@ func (t *Times) build() (*expect.Fabric, error) {
 			return path, reverse, nil
 		},
 	}, nil
+}
+
+// ends are the NICs that a connection goes from and to.
+func (t *Times) ends(c expect.Conn, nics map[nccllog.Pair]nccllog.NICs) (src, dst int, err error) {
+	per := t.fabric.Config.NICsPerNode
+	if per == 1 {
+		return t.fabric.NIC(t.node(c.Src), 0), t.fabric.NIC(t.node(c.Dst), 0), nil
+	}
+	n, known := nics[nccllog.Pair{From: c.Src, To: c.Dst, Channel: c.Channel, P2P: c.P2P}]
+	if !known || n.Send < 0 || n.Send >= per || n.Receive < 0 || n.Receive >= per {
+		return 0, 0, fmt.Errorf("NCCL's log does not tell the NICs of channel %d from rank %d to %d: unset NCCL_DEBUG", c.Channel, c.Src, c.Dst)
+	}
+	return t.fabric.NIC(t.node(c.Src), n.Send), t.fabric.NIC(t.node(c.Dst), n.Receive), nil
 }

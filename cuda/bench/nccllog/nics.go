@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nccllog
+
+import "strings"
+
+// Pair is one direction of a channel between two ranks. P2P is that of send and receive.
+type Pair struct {
+	From, To, Channel int
+	P2P               bool
+}
+
+// NICs are the network devices at the two ends of a connection, as the plugin numbers them on each node; Unknown until
+// logged.
+type NICs struct{ Send, Receive int }
+
+// NICsOf tells which network device each connection uses. NCCL makes connections with the first collective that needs
+// them, so there are more later in a run. Ranks without a log may be nil.
+func NICsOf(comms []*Comm) map[Pair]NICs {
+	all := map[Pair]NICs{}
+	for _, c := range comms {
+		if c == nil {
+			continue
+		}
+		for _, connection := range c.Connections {
+			device := device(connection.Via)
+			if device == Unknown {
+				continue
+			}
+			key := Pair{connection.From, connection.To, connection.Channel, connection.Index == 1}
+			nics, known := all[key]
+			if !known {
+				nics = NICs{Unknown, Unknown}
+			}
+			if connection.Receive {
+				nics.Receive = device
+			} else {
+				nics.Send = device
+			}
+			all[key] = nics
+		}
+	}
+	return all
+}
+
+// device is N of NET/goemu/N, which may go on with the rank whose proxy it is, (R), or flags, /GDRDMA.
+func device(via string) int {
+	parts := strings.Split(via, "/")
+	if parts[0] != "NET" || len(parts) < 3 {
+		return Unknown
+	}
+	digits, _, _ := strings.Cut(parts[2], "(")
+	return number(digits)
+}

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nccllog
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestNICsOf(t *testing.T) {
+	comms := make([]*Comm, 3) // the last has no log
+	for rank, text := range []string{
+		`vm:1:1 [0] NCCL INFO Channel 00/0 : 1[1] -> 0[0] [receive] via NET/goemu/0
+vm:1:1 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] [send] via NET/goemu/1(2)
+vm:1:1 [0] NCCL INFO Channel 01/1 : 0[0] -> 1[1] [send] via NET/goemu/3/GDRDMA
+vm:1:1 [0] NCCL INFO Channel 00/0 : 0[0] -> 2[2] via P2P/IPC
+`,
+		`vm:2:2 [1] NCCL INFO Channel 00/0 : 0[0] -> 1[1] [receive] via NET/goemu/2
+vm:2:2 [1] NCCL INFO Channel 00/0 : 1[1] -> 0[0] [send] via NET/goemu/x
+`,
+	} {
+		var p Parser
+		if _, err := p.Write([]byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		comms[rank] = p.Comm()
+	}
+	want := map[Pair]NICs{
+		{From: 1, To: 0}:                        {Unknown, 0},
+		{From: 0, To: 1}:                        {1, 2},
+		{From: 0, To: 1, Channel: 1, P2P: true}: {3, Unknown},
+	}
+	if d := cmp.Diff(want, NICsOf(comms)); d != "" {
+		t.Error(d)
+	}
+}
