@@ -4,7 +4,8 @@
 BUILD  := build
 GO     := go
 CC     := gcc
-LDFLAGS_PLUGIN = -s -w -extldflags "-Wl,--version-script=$(CURDIR)/nccl-plugin/plugin.map -Wl,-soname,libgoemu.so -Wl,-z,now"
+# No signals between Go's threads (asyncpreemptoff): SIGURG is the host process's.
+LDFLAGS_PLUGIN = -s -w -X runtime.godebugDefault=asyncpreemptoff=1 -extldflags "-Wl,--version-script=$(CURDIR)/nccl-plugin/plugin.map -Wl,-soname,libgoemu.so -Wl,-z,now"
 # The plugin is a guest in a foreign process: no resolver and no user database of
 # the C library.
 PLUGIN = $(GO) build -buildmode=c-shared -trimpath -ldflags='$(LDFLAGS_PLUGIN)'
