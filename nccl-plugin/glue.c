@@ -2,7 +2,6 @@
 
 #include "glue.h"
 
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -22,16 +21,6 @@ void net_log(int level, const char *text)
 const char *net_getenv(const char *name) { return getenv(name); }
 int net_setenv(const char *name, const char *value) { return setenv(name, value, 1); }
 
-static int forked;
-
-static void in_child(void)
-{
-	// Only a flag: the child has one thread, and Go's are not among it.
-	__atomic_store_n(&forked, 1, __ATOMIC_RELEASE);
-}
-
-int net_forked(void) { return __atomic_load_n(&forked, __ATOMIC_ACQUIRE); }
-
 static void leave(void)
 {
 	if (!net_forked())
@@ -43,7 +32,5 @@ int net_at_exit(void)
 	static int done;
 	if (__atomic_exchange_n(&done, 1, __ATOMIC_ACQ_REL))
 		return 0;
-	if (pthread_atfork(NULL, NULL, in_child) != 0)
-		return -1;
 	return atexit(leave);
 }

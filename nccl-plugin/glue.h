@@ -25,7 +25,10 @@ int net_at_exit(void);
 // What the constructor decided before NCCL read its environment: the emulated
 // node it set NCCL_HOSTID for, -1 if it left it alone.
 int net_host_node(void);
+// Whether this process was forked after it loaded the library; net_refused also says
+// so on stderr, once.
 int net_forked(void);
+int net_refused(void);
 // Reads the environment as the host process has it now, which os.Getenv does not.
 const char *net_getenv(const char *name);
 int net_setenv(const char *name, const char *value);

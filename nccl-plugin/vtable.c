@@ -17,7 +17,7 @@
 // for that: NCCL 2.26.2 to 2.27.7 lose the error and hang.
 static int report(int result)
 {
-	if (result != DDLEMU_SUCCESS && !net_forked())
+	if (result != DDLEMU_SUCCESS && !net_refused())
 		netReport();
 	return result;
 }
@@ -55,10 +55,10 @@ static int do_iflush(void *comm, int n, void **data, int *sizes, void **mhandles
 
 // --- control
 
-// A forked child has none of Go's threads: nothing of Go may be called there.
+// Nothing of Go may be called in a forked child.
 #define NOT_IN_CHILD                       \
 	do {                               \
-		if (net_forked())          \
+		if (net_refused())         \
 			return DDLEMU_SYSTEM_ERROR; \
 	} while (0)
 

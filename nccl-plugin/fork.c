@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A forked child, a data loader say, has the library's memory but none of Go's
+// threads, and the connections are its parent's: there every call is refused.
+
+#include <pthread.h>
+#include <unistd.h>
+
+#include "glue.h"
+
+static int forked;
+
+// Only a flag: what may be called here is as little as in a signal handler.
+static void in_child(void) { __atomic_store_n(&forked, 1, __ATOMIC_RELEASE); }
+
+__attribute__((constructor)) static void watch_forks(void) { pthread_atfork(NULL, NULL, in_child); }
+
+int net_forked(void) { return __atomic_load_n(&forked, __ATOMIC_ACQUIRE); }
+
+int net_refused(void)
+{
+	static const char why[] = "ddlemu: NCCL was called in a process that was forked after NCCL had loaded libgoemu.so, which can't work: start such a process with spawn or exec\n";
+	static int said;
+	if (!net_forked())
+		return 0;
+	// Not to NCCL's log: another thread may have held its lock at the fork.
+	if (!__atomic_exchange_n(&said, 1, __ATOMIC_ACQ_REL))
+		(void)!write(STDERR_FILENO, why, sizeof why - 1);
+	return 1;
+}
