@@ -17,6 +17,8 @@ import (
 	"github.com/ddlemu/ddlemu/cuda/bench"
 	"github.com/ddlemu/ddlemu/cuda/bench/emulate"
 	"github.com/ddlemu/ddlemu/cuda/locate"
+	"github.com/ddlemu/ddlemu/shaper/fabric"
+	"github.com/ddlemu/ddlemu/shaper/host"
 )
 
 // benchOptions are the flags of bench: nccl-tests' own, and those of the fabric.
@@ -121,15 +123,17 @@ func runBench(ctx context.Context, g *global, o *benchOptions, collective string
 		Dir: dir, Config: *cfg, Bench: b, Libraries: libs, Layout: layout, Log: g.Stderr,
 		Printer: o.printer(g), LastOnly: g.JSON || o.CSV, Env: defaults(g.Getenv, b.Ranks, libs),
 	}
+	var h host.Host
 	if cfg.TimeScale == 0 {
-		e.Scale = func(ctx context.Context) (int, string, error) {
-			return autoScale(ctx, cfg, b.Ranks, slices.Min(b.Sizes))
+		e.Scale = func(ctx context.Context) (k int, why string, err error) {
+			k, why, h, err = autoScale(ctx, cfg, b.Ranks, slices.Min(b.Sizes))
+			return k, why, err
 		}
 	}
 	out, err := emulate.Run(ctx, e)
 	var tooLong *emulate.TooLongError
 	if errors.As(err, &tooLong) {
-		return &inputError{err}
+		return tooLongError(tooLong, h, cfg, &b)
 	}
 	if err != nil {
 		return err
@@ -141,6 +145,16 @@ func runBench(ctx context.Context, g *global, o *benchOptions, collective string
 		return &invalidError{out.Verdict.Reasons}
 	}
 	return nil
+}
+
+// tooLongError says which profile the run would be short enough on.
+func tooLongError(e *emulate.TooLongError, h host.Host, cfg *configs.Fabric, b *bench.Config) error {
+	fab, err := fabric.New(cfg)
+	if err != nil {
+		return err
+	}
+	short := func(c *configs.Fabric) bool { return emulate.Predict(b, c) <= emulate.LongestRun }
+	return badInput("%w; %s", e, nearest(h, fab, b.Ranks, slices.Min(b.Sizes), short))
 }
 
 // bench turns the flags into what to measure.

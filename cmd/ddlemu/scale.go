@@ -23,31 +23,36 @@ const (
 )
 
 // autoScale measures this host with as many busy threads as ranks ranks have and
-// chooses the time scale for c and collectives of size bytes or more. The error names the profile that is most like it
-// and that this host can carry.
-func autoScale(ctx context.Context, c *configs.Fabric, ranks int, size int64) (k int, why string, err error) {
+// chooses the time scale for c and collectives of size bytes or more; h is what was
+// measured. The error names the profile that is most like c and that this host can
+// carry.
+func autoScale(ctx context.Context, c *configs.Fabric, ranks int, size int64) (k int, why string, h host.Host, err error) {
 	fab, err := fabric.New(c)
 	if err != nil {
-		return 0, "", err
+		return 0, "", h, err
 	}
 	// Other work on the host only ever makes it look worse: before refusing, look again.
-	var h host.Host
 	for range measureTries {
 		if h, err = host.Measure(ctx, busyThreads(ranks), measureTime); err != nil {
-			return 0, "", err
+			return 0, "", h, err
 		}
 		if k, why, err = host.Scale(h, demandOf(fab, ranks, messageOf(size, ranks)), host.VerdictLimits()); err == nil {
 			break
 		}
 	}
 	if err == nil {
-		return k, "chosen for this host: " + why, nil
+		return k, "chosen for this host: " + why, h, nil
 	}
-	next := "no profile asks for less"
-	if name := nearestThatFits(h, fab, ranks, messageOf(size, ranks)); name != "" {
-		next = fmt.Sprintf("the nearest profile that fits is %s", name)
+	next := nearest(h, fab, ranks, size, nil)
+	return 0, "", h, badInput("%w: %s; or use fewer ranks, or give --time-scale to run it all the same", err, next)
+}
+
+// nearest names, for an error, the profile that is most like fab and that h can carry.
+func nearest(h host.Host, fab *fabric.Fabric, ranks int, size int64, also func(c *configs.Fabric) bool) string {
+	if name := nearestThatFits(h, fab, ranks, messageOf(size, ranks), also); name != "" {
+		return fmt.Sprintf("the nearest profile that fits is %s", name)
 	}
-	return 0, "", badInput("%w: %s; or use fewer ranks, or give --time-scale to run it all the same", err, next)
+	return "no profile fits"
 }
 
 // busyThreads is how many threads of a job poll without pause: the progress thread
@@ -94,8 +99,9 @@ func demandOf(fab *fabric.Fabric, ranks int, message uint32) host.Demand {
 }
 
 // nearestThatFits is the profile that h can carry whose rate is nearest to that of
-// fab, "" if there is none.
-func nearestThatFits(h host.Host, fab *fabric.Fabric, ranks int, message uint32) string {
+// fab, "" if there is none. also, if not nil, must hold too of the profile at the
+// time scale that it would have.
+func nearestThatFits(h host.Host, fab *fabric.Fabric, ranks int, message uint32, also func(c *configs.Fabric) bool) string {
 	all, err := configs.Profiles()
 	if err != nil {
 		return ""
@@ -107,7 +113,7 @@ func nearestThatFits(h host.Host, fab *fabric.Fabric, ranks int, message uint32)
 			continue
 		}
 		d := demandOf(other, ranks, message)
-		if _, _, err := host.Scale(h, d, host.VerdictLimits()); err != nil {
+		if c.TimeScale, _, err = host.Scale(h, d, host.VerdictLimits()); err != nil || (also != nil && !also(c)) {
 			continue
 		}
 		if off := math.Abs(math.Log(max(d.Rate, 1) / max(asked, 1))); off < best {

@@ -87,7 +87,7 @@ func runUp(ctx context.Context, g *global, o *upOptions) error {
 	name := firstOf(o.Name, fab.Config.Name)
 	if o.flags.Changed("time-scale") && fab.Config.TimeScale == 0 {
 		why := ""
-		if fab.Config.TimeScale, why, err = autoScale(ctx, &fab.Config, ranksOf(fab), 1); err != nil {
+		if fab.Config.TimeScale, why, _, err = autoScale(ctx, &fab.Config, ranksOf(fab), 1); err != nil {
 			return err
 		}
 		fmt.Fprintf(g.Stderr, "ddlemu: time scale %d, %s\n", fab.Config.TimeScale, why)

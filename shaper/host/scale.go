@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math"
 	"time"
+
+	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
 // MaxScale is the largest time scale that Scale chooses.
@@ -23,7 +25,7 @@ type Limits struct {
 }
 
 // VerdictLimits are the limits of package verdict.
-func VerdictLimits() Limits { return Limits{Floor: 5 * time.Microsecond, Share: 0.05} }
+func VerdictLimits() Limits { return Limits{Floor: state.P99FloorNs, Share: 1.0 / state.P99Part} }
 
 // p99 is the limit for messages that take t.
 func (l Limits) p99(t time.Duration) time.Duration {

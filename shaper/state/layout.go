@@ -27,6 +27,13 @@ const (
 // 4 KiB, 64 KiB, 1 MiB, and larger.
 const SizeClasses = 4
 
+// A message is over a limit of the verdict if it is later than the limit's floor,
+// in scaled ns, and than one part of its own time in so many.
+const (
+	P50FloorNs, P50Part = 1000, 50
+	P99FloorNs, P99Part = 5000, 20
+)
+
 // LateBuckets is the number of buckets of a lateness histogram.
 const LateBuckets = 128
 

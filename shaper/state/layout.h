@@ -10,6 +10,13 @@
 #include <stdint.h>
 
 #define DDLEMU_STATE_VERSION 2
+
+// Limits of the verdict on a message's lateness: a floor in scaled ns, and a part
+// of the message's own time.
+#define DDLEMU_P50_FLOOR 1000
+#define DDLEMU_P50_PART 50
+#define DDLEMU_P99_FLOOR 5000
+#define DDLEMU_P99_PART 20
 #define DDLEMU_MAX_HOPS 8
 #define DDLEMU_JITTER_TABLE 4096
 #define DDLEMU_SIZE_CLASSES 4

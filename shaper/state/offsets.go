@@ -4,7 +4,7 @@ package state
 
 import "unsafe"
 
-// Offsets lists the format's version, and the sizes and the fields of the structs
+// Offsets lists the format's version, the verdict's limits, and the sizes and the fields of the structs
 // that C reads too, by their names in layout.h, for the test that holds the two layouts together.
 func Offsets() map[string]uintptr {
 	var p Block
@@ -14,8 +14,8 @@ func Offsets() map[string]uintptr {
 	var d header
 	var t transportBlock
 	return map[string]uintptr{
-		"version of the format": Version,
-		"params":                unsafe.Sizeof(p), "params.jitter_kind": unsafe.Offsetof(p.JitterKind), "params.jitter": unsafe.Offsetof(p.Jitter),
+		"version of the format": Version, "p50 floor": P50FloorNs, "p50 part": P50Part, "p99 floor": P99FloorNs, "p99 part": P99Part,
+		"params": unsafe.Sizeof(p), "params.jitter_kind": unsafe.Offsetof(p.JitterKind), "params.jitter": unsafe.Offsetof(p.Jitter),
 		"params.loss_p": unsafe.Offsetof(p.LossP), "params.queue_ns": unsafe.Offsetof(p.QueueNs), "params.payload": unsafe.Offsetof(p.Payload),
 		"params.down": unsafe.Offsetof(p.Down), "params.stated_bandwidth": unsafe.Offsetof(p.StatedBandwidth),
 		"params.stated_loss_p": unsafe.Offsetof(p.StatedLossP), "params.stated_mtu": unsafe.Offsetof(p.StatedMTU), "params.retired": unsafe.Offsetof(p.Retired),

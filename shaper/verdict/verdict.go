@@ -164,15 +164,20 @@ func (j *judge) class(name string, i int, k *state.Class) Class {
 	c.LateP50, c.LateP99, c.LateMax = micro(c.P50), micro(c.P99), micro(c.Max)
 	// Nearest rank: half of the messages, and one in a hundred, may be later.
 	if k.OverP50 > k.Messages/2 {
-		j.invalid(true, "%s, messages %s: %d of %d were later than max(1 us, 2 %% of their time); the median is %v late", name, c.Name, k.OverP50, k.Messages, c.P50)
+		j.invalid(true, "%s, messages %s: %d of %d were later than %s; the median is %v late", name, c.Name, k.OverP50, k.Messages, limit(state.P50FloorNs, state.P50Part), c.P50)
 	}
 	if k.OverP99 > k.Messages/100 {
-		j.invalid(true, "%s, messages %s: %d of %d were later than max(5 us, 5 %% of their time), up to %v; 1 in 100 may be", name, c.Name, k.OverP99, k.Messages, c.Max)
+		j.invalid(true, "%s, messages %s: %d of %d were later than %s, up to %v; 1 in 100 may be", name, c.Name, k.OverP99, k.Messages, limit(state.P99FloorNs, state.P99Part), c.Max)
 	}
 	if float64(k.SumLate) > maxLate*float64(k.SumTime) {
 		j.invalid(true, "%s, messages %s: together %.1f %% of their time late (limit %.0f %%)", name, c.Name, c.LatePercent, 100*maxLate)
 	}
 	return c
+}
+
+// limit puts a limit on lateness into words.
+func limit(floorNs, part int) string {
+	return fmt.Sprintf("max(%d us, %d %% of their time)", floorNs/1000, 100/part)
 }
 
 // rate checks the engine's own arithmetic: what a hop was busy must be what its

@@ -45,9 +45,9 @@ func (e *TooLongError) Error() string {
 	return fmt.Sprintf("at time scale %d, which this host needs, the run would take %v, more than %v: ask for smaller sizes or fewer iterations, or give --time-scale", e.Scale, e.Time, LongestRun)
 }
 
-// predict is the time that the run takes on the fabric at least, in real time.
-func (o *Options) predict() time.Duration {
-	b, l := &o.Bench, &o.Config.Link
+// Predict is the time that b takes on c at least, in real time.
+func Predict(b *bench.Config, c *configs.Fabric) time.Duration {
+	l := &c.Link
 	runs := float64(b.Warmup+b.Iters) * float64(max(b.Cycles, 1)*max(len(b.Types), 1)*max(len(b.Ops), 1))
 	if b.Collective.HasInPlace() {
 		runs *= 2
@@ -55,12 +55,14 @@ func (o *Options) predict() time.Duration {
 	once := 0.0
 	for _, size := range b.Sizes {
 		once += 2 * l.Latency.Seconds()
-		if rate := l.PayloadRate() * float64(o.Config.NICsPerNode); rate > 0 {
+		if rate := l.PayloadRate() * float64(c.NICsPerNode); rate > 0 {
 			once += float64(size) * b.Collective.BusFactor(b.Ranks) / rate
 		}
 	}
-	return time.Duration(once * runs * float64(o.Config.TimeScale) * float64(time.Second))
+	return time.Duration(once * runs * float64(c.TimeScale) * float64(time.Second))
 }
+
+func (o *Options) predict() time.Duration { return Predict(&o.Bench, &o.Config) }
 
 // Options say what to run where.
 type Options struct {

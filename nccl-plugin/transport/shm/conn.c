@@ -124,8 +124,11 @@ static void advance(struct ddlemu_conn *c, int64_t now)
 // check says why a connection cannot go on.
 static int check(struct ddlemu_conn *c, int peer_closed)
 {
-	if (__atomic_load_n(&c->f->broken, __ATOMIC_ACQUIRE))
+	uint32_t broken = __atomic_load_n(&c->f->broken, __ATOMIC_ACQUIRE);
+	if (broken == DDLEMU_LINK_DOWN)
 		return FAIL(DDLEMU_REMOTE_ERROR, "the emulated link was down for longer than the transport allows");
+	if (broken)
+		return FAIL(DDLEMU_REMOTE_ERROR, "the peer has overwritten its part of the connection with nonsense");
 	int dead = __atomic_load_n(&c->dead, __ATOMIC_ACQUIRE);
 	if (dead == 2)
 		return FAIL(DDLEMU_REMOTE_ERROR, "the fabric was taken down");
@@ -162,9 +165,9 @@ static void copy_in(struct ddlemu_conn *c, int64_t now)
 	uint64_t budget = call_budget(c, now), written = f->written;
 	while (budget > 0 && c->copied_msgs < f->posted) {
 		struct ddlemu_conn_request *r = &c->req[c->copied_msgs % DDLEMU_MAX_REQUESTS];
-		uint64_t room = f->ring_size - (written - load64(&f->consumed));
-		uint64_t at = written % f->ring_size;
-		uint64_t n = umin64(umin64(r->size - c->copied_off, room), umin64(f->ring_size - at, budget));
+		uint64_t room = c->ring_size - (written - load64(&f->consumed));
+		uint64_t at = written % c->ring_size;
+		uint64_t n = umin64(umin64(r->size - c->copied_off, room), umin64(c->ring_size - at, budget));
 		if (n > 0)
 			memcpy(c->ring + at, r->data + c->copied_off, n);
 		written += n;
@@ -229,7 +232,7 @@ static int sender_test(struct ddlemu_request *request, int *done, size_t *size)
 	if (rx_error)
 		return FAIL(DDLEMU_INVALID_USAGE, "message of %llu bytes is longer than the receive of %u bytes posted for it", (unsigned long long)r->size, rx_error - 1);
 	bool complete = load64(&f->sent_count) > r->msg && now >= out_of(f, r->msg)->sent;
-	if (complete && c->copied_msgs <= r->msg && !r->held && f->written - load64(&f->consumed) == f->ring_size) {
+	if (complete && c->copied_msgs <= r->msg && !r->held && f->written - load64(&f->consumed) == c->ring_size) {
 		r->held = 1;
 		add64(&c->cell->held_sends, 1);
 	}
@@ -297,8 +300,7 @@ static void count_busy(int64_t *busy, int64_t *until, int64_t from, int64_t to)
 		__atomic_fetch_add(busy, to - from, __ATOMIC_RELAXED);
 }
 
-// account judges a message that has just been made visible. The limits are those
-// of the verdict, in scaled time: p50 1 us or 2 %, p99 5 us or 5 %.
+// account judges a message that has just been made visible.
 static void account(struct ddlemu_conn *c, uint64_t i, int64_t visible)
 {
 	struct ddlemu_flow *f = c->f;
@@ -309,9 +311,9 @@ static void account(struct ddlemu_conn *c, uint64_t i, int64_t visible)
 	struct ddlemu_class *k = &c->cell->size[size_class(x->size)];
 	add64(&k->messages, 1);
 	add64(&k->bytes, x->size);
-	if (late > max64(1000 * c->scale, time / 50))
+	if (late > max64(DDLEMU_P50_FLOOR * c->scale, time / DDLEMU_P50_PART))
 		add64(&k->over_p50, 1);
-	if (late > max64(5000 * c->scale, time / 20))
+	if (late > max64(DDLEMU_P99_FLOOR * c->scale, time / DDLEMU_P99_PART))
 		add64(&k->over_p99, 1);
 	__atomic_fetch_add(&k->sum_late, late, __ATOMIC_RELAXED);
 	__atomic_fetch_add(&k->sum_time, time, __ATOMIC_RELAXED);
@@ -337,29 +339,29 @@ static int copy_out(struct ddlemu_conn *c, int64_t now)
 	while (c->copied_msgs < f->recvd && c->copied_msgs < load64(&f->posted)) {
 		uint64_t i = c->copied_msgs;
 		struct ddlemu_conn_request *r = &c->req[i % DDLEMU_MAX_REQUESTS];
-		const struct ddlemu_tx *x = tx_of(f, i);
-		if (x->size > r->size) {
+		const struct ddlemu_tx x = *tx_of(f, i); // once: nothing the peer does later gets past the check
+		if (x.size > r->size) {
 			__atomic_store_n(&f->rx_error, (uint32_t)umin64(r->size, UINT32_MAX - 1) + 1, __ATOMIC_RELEASE);
-			return FAIL(DDLEMU_INVALID_USAGE, "message of %llu bytes is longer than the receive of %llu bytes posted for it", (unsigned long long)x->size, (unsigned long long)r->size);
+			return FAIL(DDLEMU_INVALID_USAGE, "message of %llu bytes is longer than the receive of %llu bytes posted for it", (unsigned long long)x.size, (unsigned long long)r->size);
 		}
-		uint64_t begin = x->end - x->size, at = begin + c->copied_off;
-		uint64_t visible = umin64(umin64(fault_arrived(f, i, now), load64(&f->written)), x->end);
+		uint64_t begin = x.end - x.size, at = begin + c->copied_off;
+		uint64_t visible = umin64(umin64(fault_arrived(f, i, now), load64(&f->written)), x.end);
 		uint64_t ready = visible > begin ? visible - begin : 0;
-		if (ready < x->size)
+		if (ready < x.size)
 			ready &= ~(uint64_t)(DDLEMU_LINE - 1); // never part of a line
 		while (c->copied_off < ready && budget > 0) {
-			uint64_t in = at % f->ring_size;
-			uint64_t n = umin64(umin64(ready - c->copied_off, f->ring_size - in), budget);
+			uint64_t in = at % c->ring_size;
+			uint64_t n = umin64(umin64(ready - c->copied_off, c->ring_size - in), budget);
 			ordered_copy(r->data + c->copied_off, c->ring + in, n);
 			c->copied_off += n;
 			at += n;
 			budget -= n;
 		}
 		store64(&f->consumed, at);
-		if (c->copied_off < x->size || load64(&f->due_count) <= i || now < out_of(f, i)->due + fault_delay(i))
+		if (c->copied_off < x.size || load64(&f->due_count) <= i || now < out_of(f, i)->due + fault_delay(i))
 			return DDLEMU_SUCCESS;
-		account(c, i, x->size > 0 ? clock_now() : now);
-		r->size = x->size;
+		account(c, i, x.size > 0 ? clock_now() : now);
+		r->size = x.size;
 		c->copied_msgs++;
 		c->copied_off = 0;
 	}
@@ -431,14 +433,15 @@ struct ddlemu_conn *ddlemu_conn_new(const struct ddlemu_ops *ops, unsigned long 
 	c->base = (struct ddlemu_comm){ .ops = ops, .id = id };
 	c->f = f;
 	c->ring = (char *)region + f->ring_off;
+	c->ring_size = f->ring_size;
 	c->scale = h->time_scale;
 	c->model = (struct ddlemu_model){
-		.f = f, .head = h,
+		.f = f, .path = f->path, .head = h,
 		.hops = (void *)((char *)state + h->hops_off),
 		.blocks = (void *)((char *)state + h->blocks_off),
 		.tables = (void *)((char *)state + h->tables_off),
 	};
-	c->cell = (struct ddlemu_cell *)((char *)state + cells_off) + f->path.link;
+	c->cell = (struct ddlemu_cell *)((char *)state + cells_off) + c->model.path.link;
 	while (!all_try_lock())
 		sched_yield();
 	c->next = all.first;

@@ -31,6 +31,7 @@ struct ddlemu_conn {
 	struct ddlemu_model model;
 	struct ddlemu_flow *f;
 	char *ring;
+	uint64_t ring_size; // this process's own copy, as of the path
 	struct ddlemu_cell *cell; // where this job's messages on this link are counted; receiver only
 	int64_t scale;            // time scale
 	int64_t last_call;        // when this end was polled last

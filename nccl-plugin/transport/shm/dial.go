@@ -107,7 +107,7 @@ func (e *Endpoint) newConn(ops *C.struct_ddlemu_ops, r *region, peer int, cost i
 func (e *Endpoint) offer(r *region, nic int, h handle) error {
 	var c *net.UnixConn
 	err := inDir(e.fabric.Dir(), func(dir string) (err error) {
-		name := filepath.Join(dir, filepath.Base(socketPath(e.fabric, int(h.slot))))
+		name := filepath.Join(dir, socketName(e.fabric, int(h.slot)))
 		c, err = net.DialUnix("unixpacket", nil, &net.UnixAddr{Net: "unixpacket", Name: name})
 		return err
 	})

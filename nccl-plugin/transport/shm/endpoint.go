@@ -18,6 +18,8 @@ import (
 	"time"
 	"unsafe"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
@@ -51,6 +53,8 @@ type listener struct {
 
 // attempt is a connect under way.
 type attempt struct {
+	to   handle
+	nic  int
 	done chan struct{}
 	conn *conn
 	err  error
@@ -71,41 +75,54 @@ func NewEndpoint(f *state.File, me *state.Participant, r state.Rank) (*Endpoint,
 		fabric: f, me: me, rank: r, done: make(chan struct{}),
 		listens: map[uint32]*listener{}, attempts: map[uint64]*attempt{}, conns: map[uint64]*conn{}, flows: map[int32]uint64{},
 	}
-	path := socketPath(f, me.Slot())
-	os.Remove(path)
-	// Bound by a path through /proc/self/fd: DDLEMU_DIR may be longer than the 107
-	// bytes that a socket's address holds.
 	err := inDir(f.Dir(), func(dir string) (err error) {
-		e.sock, err = net.ListenUnix("unixpacket", &net.UnixAddr{Net: "unixpacket", Name: filepath.Join(dir, filepath.Base(path))})
-		return err
+		path := filepath.Join(dir, socketName(f, me.Slot()))
+		os.Remove(path)
+		if e.sock, err = net.ListenUnix("unixpacket", &net.UnixAddr{Net: "unixpacket", Name: path}); err != nil {
+			return err
+		}
+		e.sock.SetUnlinkOnClose(false)
+		return os.Chmod(path, 0o600)
 	})
 	if err != nil {
+		if e.sock != nil {
+			e.sock.Close()
+		}
 		return nil, fmt.Errorf("listen for peers in %s: %w", f.Dir(), err)
 	}
-	e.sock.SetUnlinkOnClose(false)
 	go e.serve()
 	go e.watch()
 	return e, nil
 }
 
-func socketPath(f *state.File, slot int) string {
-	return filepath.Join(f.Dir(), fmt.Sprintf("%s.%d.sock", f.Name(), slot))
-}
+func socketName(f *state.File, slot int) string { return fmt.Sprintf("%s.%d.sock", f.Name(), slot) }
 
+// inDir calls do with a short path to the folder of fabrics, through /proc/self/fd:
+// DDLEMU_DIR may be longer than the 107 bytes that a socket's address holds. The
+// folder may have been replaced since the fabric was opened, so it is checked as
+// state.OpenDir does.
 func inDir(path string, do func(dir string) error) error {
-	d, err := os.Open(path)
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return err
+		return &os.PathError{Op: "open", Path: path, Err: err}
 	}
-	defer d.Close()
-	return do(fmt.Sprintf("/proc/self/fd/%d", d.Fd()))
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return &os.PathError{Op: "stat", Path: path, Err: err}
+	}
+	if int(st.Uid) != os.Getuid() || st.Mode&0o077 != 0 {
+		return fmt.Errorf("%s belongs to user %d with mode %04o, want user %d and mode 0700", path, st.Uid, st.Mode&0o7777, os.Getuid())
+	}
+	return do(fmt.Sprintf("/proc/self/fd/%d", fd))
 }
 
 // Close ends the endpoint and every connection that is left.
 func (e *Endpoint) Close() {
 	close(e.done)
 	e.sock.Close()
-	os.Remove(socketPath(e.fabric, e.me.Slot()))
+	// When the folder is gone, so is the socket.
+	_ = inDir(e.fabric.Dir(), func(dir string) error { return os.Remove(filepath.Join(dir, socketName(e.fabric, e.me.Slot()))) })
 	e.mu.Lock()
 	var left []*conn
 	for _, c := range e.conns {
@@ -183,20 +200,20 @@ func (e *Endpoint) Accept(id uint64) (unsafe.Pointer, error) {
 // and returns its comm, nil while it is under way. It keeps its place in the
 // handle, as NCCL's own transports do.
 func (e *Endpoint) Connect(nic int, b *[HandleSize]byte) (unsafe.Pointer, error) {
+	h, err := parseHandle(b, e.fabric.ID())
+	if err != nil {
+		return nil, err
+	}
 	key := binary.LittleEndian.Uint64(b[attemptOffset:])
 	if key == 0 {
-		h, err := parseHandle(b, e.fabric.ID())
-		if err != nil {
-			return nil, err
-		}
 		binary.LittleEndian.PutUint64(b[attemptOffset:], e.begin(nic, h))
 		return nil, nil
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	a := e.attempts[key]
-	if a == nil {
-		return nil, fmt.Errorf("connect with a handle whose attempt is unknown here")
+	if a == nil || a.to != h || a.nic != nic {
+		return nil, fmt.Errorf("connect with a handle whose attempt is unknown here: it was used before, or another process began it")
 	}
 	select {
 	case <-a.done:
@@ -212,7 +229,7 @@ func (e *Endpoint) Connect(nic int, b *[HandleSize]byte) (unsafe.Pointer, error)
 }
 
 func (e *Endpoint) begin(nic int, h handle) uint64 {
-	a := &attempt{done: make(chan struct{})}
+	a := &attempt{to: h, nic: nic, done: make(chan struct{})}
 	e.mu.Lock()
 	e.nextID++
 	key := e.nextID

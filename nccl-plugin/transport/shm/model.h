@@ -23,9 +23,12 @@ static inline int64_t fault_rate(int64_t dur) { return dur; }
 #define DDLEMU_DOWN_POLL 1000000
 #define DDLEMU_MAX_ATTEMPTS 64
 
-// A flow as one process sees it: the shared part, and the fabric's file.
+// A flow as one process sees it: the shared part, and the fabric's file. The path
+// is this process's own copy, because it says where the file is written: what the
+// peer does to the shared one later does no harm.
 struct ddlemu_model {
 	struct ddlemu_flow *f;
+	struct ddlemu_path path;
 	const struct ddlemu_header *head;
 	struct ddlemu_hop *hops;
 	const struct ddlemu_params *blocks;
@@ -45,7 +48,7 @@ static inline struct ddlemu_rx *rx_of(struct ddlemu_flow *f, uint64_t i) { retur
 static inline struct ddlemu_out *out_of(struct ddlemu_flow *f, uint64_t i) { return &f->out[i % DDLEMU_MAX_MESSAGES]; }
 static inline struct ddlemu_segment *seg_of(struct ddlemu_flow *f, uint64_t i) { return &f->segs[i % DDLEMU_MAX_SEGMENTS]; }
 
-static inline struct ddlemu_hop *hop_of(const struct ddlemu_model *m, uint32_t i) { return &m->hops[m->f->path.hop[i]]; }
+static inline struct ddlemu_hop *hop_of(const struct ddlemu_model *m, uint32_t i) { return &m->hops[m->path.hop[i]]; }
 
 static inline const struct ddlemu_params *params_of(const struct ddlemu_model *m, const struct ddlemu_hop *h)
 {
@@ -139,15 +142,15 @@ static inline bool model_go_back_n(const struct ddlemu_model *m) { return model_
 static inline int64_t model_reverse_latency(const struct ddlemu_model *m)
 {
 	int64_t t = 0;
-	for (uint32_t i = 0; i < m->f->path.reverse_n; i++)
-		t += params_of(m, &m->hops[m->f->path.reverse[i]])->latency;
+	for (uint32_t i = 0; i < m->path.reverse_n; i++)
+		t += params_of(m, &m->hops[m->path.reverse[i]])->latency;
 	return t;
 }
 
 static inline int64_t model_round_trip(const struct ddlemu_model *m)
 {
 	int64_t t = model_reverse_latency(m);
-	for (uint32_t i = 0; i < m->f->path.n; i++)
+	for (uint32_t i = 0; i < m->path.n; i++)
 		t += params_of(m, hop_of(m, i))->latency;
 	return max64(t, 1);
 }
@@ -273,7 +276,7 @@ static inline bool model_lost_once(const struct ddlemu_model *m, uint32_t n, uin
 {
 	struct ddlemu_flow *f = m->f;
 	bool lost = false;
-	for (uint32_t i = 0; i < f->path.n; i++) {
+	for (uint32_t i = 0; i < m->path.n; i++) {
 		struct ddlemu_hop *h = hop_of(m, i);
 		const struct ddlemu_params *p = params_of(m, h);
 		if ((p->loss_p | p->good_to_bad) == 0)
@@ -320,7 +323,7 @@ static inline int64_t model_detection(const struct ddlemu_model *m, bool tail)
 static inline uint32_t model_segment_size(const struct ddlemu_model *m)
 {
 	uint64_t n = UINT32_MAX;
-	for (uint32_t i = 0; i < m->f->path.n; i++)
+	for (uint32_t i = 0; i < m->path.n; i++)
 		n = umin64(n, params_of(m, hop_of(m, i))->segment);
 	const struct ddlemu_transport *t = &m->head->transport;
 	if (t->kind == DDLEMU_TCP)
@@ -330,7 +333,7 @@ static inline uint32_t model_segment_size(const struct ddlemu_model *m)
 
 static inline bool model_down(const struct ddlemu_model *m)
 {
-	for (uint32_t i = 0; i < m->f->path.n; i++)
+	for (uint32_t i = 0; i < m->path.n; i++)
 		if (params_of(m, hop_of(m, i))->down)
 			return true;
 	return false;
@@ -355,7 +358,7 @@ static inline void model_pass(const struct ddlemu_model *m, struct ddlemu_segmen
 	s->ready = max64(start + latency, f->last_ready[i]);
 	f->last_ready[i] = s->ready;
 	s->finish = finish + latency;
-	if (i < f->path.n - 1)
+	if (i < m->path.n - 1)
 		return;
 	s->due = max64(f->last_due, s->finish + s->delay + m->head->transport.overhead);
 	f->last_due = s->due;
@@ -395,7 +398,7 @@ static inline bool model_inject(const struct ddlemu_model *m, int64_t now, int64
 	}
 	if (model_down(m)) {
 		if (now - ready > t->down_timeout)
-			__atomic_store_n(&f->broken, 1, __ATOMIC_RELEASE);
+			__atomic_store_n(&f->broken, DDLEMU_LINK_DOWN, __ATOMIC_RELEASE);
 		*next = min64(*next, now + DDLEMU_DOWN_POLL);
 		return false;
 	}
@@ -456,7 +459,7 @@ static inline bool model_forward(const struct ddlemu_model *m, uint32_t i, int64
 		}
 		model_hold(before, start + dur - p->queue_ns - params_of(m, before)->latency);
 	}
-	if (!(f->path.private_mask >> i & 1) || dur > s->dur) {
+	if (!(m->path.private_mask >> i & 1) || dur > s->dur) {
 		start = model_reserve(h, s->ready, dur);
 		model_distort(f, s->msg, start, s->ready, now);
 	}
@@ -470,7 +473,7 @@ static inline bool model_arrive(const struct ddlemu_model *m, int64_t now, int64
 {
 	struct ddlemu_flow *f = m->f;
 	model_release(m);
-	if (f->arrived_segs == f->at[f->path.n - 1])
+	if (f->arrived_segs == f->at[m->path.n - 1])
 		return false;
 	struct ddlemu_segment *s = seg_of(f, f->arrived_segs);
 	if (now < s->due) {
@@ -482,10 +485,16 @@ static inline bool model_arrive(const struct ddlemu_model *m, int64_t now, int64
 	return true;
 }
 
-// model_learn takes notice of what the ends have posted.
+// model_learn takes notice of what the ends have posted. A sender that says it has
+// more under way than there is room for is broken, and believing it would take years.
 static inline void model_learn(struct ddlemu_flow *f)
 {
-	f->seen_posted = load64(&f->posted);
+	uint64_t posted = load64(&f->posted);
+	if (posted - f->known > DDLEMU_MAX_MESSAGES) {
+		__atomic_store_n(&f->broken, DDLEMU_NONSENSE, __ATOMIC_RELEASE);
+		return;
+	}
+	f->seen_posted = posted;
 	f->seen_recvd = load64(&f->recvd);
 	for (; f->known < f->seen_posted; f->known++) {
 		struct ddlemu_tx *x = tx_of(f, f->known);
@@ -504,7 +513,7 @@ static inline int64_t model_advance(const struct ddlemu_model *m, int64_t now)
 	for (;;) {
 		int64_t next = DDLEMU_NEVER;
 		bool moved = model_inject(m, now, &next);
-		for (uint32_t i = 1; i < f->path.n; i++)
+		for (uint32_t i = 1; i < m->path.n; i++)
 			while (model_forward(m, i, now, &next))
 				moved = true;
 		while (model_arrive(m, now, &next))

@@ -9,7 +9,9 @@ package shm
 import "C"
 
 import (
+	"errors"
 	"fmt"
+	"os"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -92,32 +94,72 @@ func mapRegion(fd int, size uint64) (*region, error) {
 	return &region{fd: fd, mem: mem}, nil
 }
 
-// openRegion maps what a peer sent, after making sure that it cannot shrink under
-// us and describes a connection over the given path.
+// openRegion maps what a peer sent, after making sure that touching it is safe and
+// that it describes a new connection over the given path.
 func openRegion(fd int, fabricID uint64, steps, reverse []state.PathStep, link int) (*region, error) {
-	got, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
-	if err != nil || got&seals != seals {
-		return nil, fmt.Errorf("the peer's memory is not sealed")
+	size, err := checkMemory(fd)
+	if err != nil {
+		return nil, fmt.Errorf("map the peer's memory: %w", err)
 	}
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
-		return nil, err
-	}
-	if uint64(st.Size) < uint64(ringOffset)+pageSize || uint64(st.Size) > uint64(ringOffset)+maxRing {
-		return nil, fmt.Errorf("the peer's memory has %d bytes: not possible", st.Size)
-	}
-	r, err := mapRegion(fd, uint64(st.Size))
+	r, err := mapRegion(fd, size)
 	if err != nil {
 		return nil, err
 	}
-	f := r.flow()
-	if f.magic != C.DDLEMU_FLOW_MAGIC || uint64(f.fabric_id) != fabricID || uint64(f.size) != uint64(st.Size) ||
-		uint64(f.ring_off) != uint64(ringOffset) || uint64(f.ring_size) != uint64(st.Size)-uint64(ringOffset) ||
-		f.path != pathOf(steps, reverse, link) {
+	if !r.describes(fabricID, pathOf(steps, reverse, link)) {
 		unix.Munmap(r.mem)
-		return nil, fmt.Errorf("the peer's memory does not describe this connection")
+		return nil, errors.New("the peer's memory does not describe this connection: another version of the plugin?")
 	}
 	return r, nil
+}
+
+// checkMemory refuses memory that could end this process with a SIGBUS when it is
+// touched: what can shrink, what is not plain memory. What has no pages yet gets
+// them. It returns the size.
+func checkMemory(fd int) (uint64, error) {
+	got, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
+	if err != nil || got&seals != seals {
+		return 0, errors.New("it is not sealed")
+	}
+	var fs unix.Statfs_t
+	if err := unix.Fstatfs(fd, &fs); err != nil {
+		return 0, err
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return 0, err
+	}
+	size := uint64(st.Size)
+	switch {
+	case fs.Type != unix.TMPFS_MAGIC: // huge pages may be gone when they are wanted
+		return 0, fmt.Errorf("its file system is of type %#x, not plain memory", fs.Type)
+	case int(st.Uid) != os.Getuid():
+		return 0, fmt.Errorf("it belongs to user %d, not %d", st.Uid, os.Getuid())
+	case size < uint64(ringOffset)+pageSize || size > uint64(ringOffset)+maxRing || size%pageSize != 0:
+		return 0, fmt.Errorf("%d bytes are not possible", size)
+	}
+	// A peer that has not reserved it all is foreign, but this mends it.
+	if err := unix.Fallocate(fd, 0, 0, int64(size)); err != nil {
+		return 0, fmt.Errorf("reserve %d KiB: %w", size>>10, err)
+	}
+	return size, nil
+}
+
+// describes says whether the region is one that newRegion has just made for a
+// connection over path: nothing has been sent yet, so all its counts are zero.
+func (r *region) describes(fabricID uint64, path C.struct_ddlemu_path) bool {
+	f := r.flow()
+	return f.magic == C.DDLEMU_FLOW_MAGIC && uint64(f.fabric_id) == fabricID && uint64(f.size) == uint64(len(r.mem)) &&
+		uint64(f.ring_off) == uint64(ringOffset) && uint64(f.ring_size) == uint64(len(r.mem))-uint64(ringOffset) && f.path == path &&
+		allZero(r.mem[unsafe.Offsetof(f.posted):ringOffset])
+}
+
+func allZero(b []byte) bool {
+	for _, v := range b {
+		if v != 0 {
+			return false
+		}
+	}
+	return true
 }
 
 func pathOf(steps, reverse []state.PathStep, link int) C.struct_ddlemu_path {

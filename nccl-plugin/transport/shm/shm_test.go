@@ -169,15 +169,6 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-func allZero(b []byte) bool {
-	for _, v := range b {
-		if v != 0 {
-			return false
-		}
-	}
-	return true
-}
-
 // No byte is in the destination before it is due, and completion is not reported
 // before either.
 func TestNothingEarly(t *testing.T) {

@@ -13,7 +13,7 @@ static int64_t advance(struct ddlemu_flow *f, void *state, int64_t now)
 {
 	struct ddlemu_header *h = state;
 	struct ddlemu_model m = {
-		.f = f, .head = h,
+		.f = f, .path = f->path, .head = h,
 		.hops = (void *)((char *)state + h->hops_off),
 		.blocks = (void *)((char *)state + h->blocks_off),
 		.tables = (void *)((char *)state + h->tables_off),
@@ -109,7 +109,7 @@ type Offset struct {
 	At   uintptr
 }
 
-// Layout lists the version, the sizes and the fields of the structs in layout.h.
+// Layout lists the version, the verdict's limits, the sizes and the fields of the structs in layout.h.
 func Layout() []Offset {
 	var p C.struct_ddlemu_params
 	var h C.struct_ddlemu_hop
@@ -118,7 +118,8 @@ func Layout() []Offset {
 	var d C.struct_ddlemu_header
 	var t C.struct_ddlemu_transport
 	return []Offset{
-		{"version of the format", C.DDLEMU_STATE_VERSION},
+		{"version of the format", C.DDLEMU_STATE_VERSION}, {"p50 floor", C.DDLEMU_P50_FLOOR}, {"p50 part", C.DDLEMU_P50_PART},
+		{"p99 floor", C.DDLEMU_P99_FLOOR}, {"p99 part", C.DDLEMU_P99_PART},
 		{"params", unsafe.Sizeof(p)}, {"params.jitter_kind", unsafe.Offsetof(p.jitter_kind)}, {"params.jitter", unsafe.Offsetof(p.jitter)},
 		{"params.loss_p", unsafe.Offsetof(p.loss_p)}, {"params.queue_ns", unsafe.Offsetof(p.queue_ns)}, {"params.payload", unsafe.Offsetof(p.payload)},
 		{"params.down", unsafe.Offsetof(p.down)}, {"params.stated_bandwidth", unsafe.Offsetof(p.stated_bandwidth)},
