@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package shm
+
+import (
+	"bytes"
+	"encoding/binary"
+	"strings"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/ddlemu/ddlemu/nccl-plugin/transport/commtest"
+)
+
+// handleBytes are those that a handle uses; the rest is free.
+const handleBytes = 40
+
+// connectWith calls connect as NCCL does, until it gives a comm or an error.
+func connectWith(t testing.TB, e *Endpoint, h [HandleSize]byte) (c unsafe.Pointer, err error) {
+	t.Helper()
+	for begin := time.Now(); c == nil && err == nil; c, err = e.Connect(0, &h) {
+		if time.Since(begin) > 20*time.Second {
+			t.Fatal("neither a connection nor an error after 20 s")
+		}
+	}
+	return c, err
+}
+
+// FuzzHandle connects with any bytes as a handle, beside a listener that is there:
+// either they are its handle, or there is an error, soon and in one line.
+func FuzzHandle(f *testing.F) {
+	p := newPair(f, unshaped, tcp, 64<<20)
+	var good [HandleSize]byte
+	id, err := p.ends[1].Listen(1, &good)
+	if err != nil {
+		f.Fatal(err)
+	}
+	defer p.ends[1].CloseListen(id)
+	// Fuzzed as changes to the good one, because its nonce differs every time.
+	f.Add([]byte{}, []byte{})
+	for at := 0; at < handleBytes; at += 4 {
+		change := make([]byte, at+1)
+		change[at] = 0x40
+		f.Add([]byte{}, change)
+	}
+	f.Add([]byte{}, append(make([]byte, attemptOffset), 1))
+	f.Add(bytes.Repeat([]byte{0xff}, HandleSize), []byte{})
+	f.Add(bytes.Repeat([]byte{0x41}, HandleSize), []byte{})
+	f.Fuzz(func(t *testing.T, instead, change []byte) {
+		h := good
+		copy(h[:], instead)
+		for i := range min(len(change), HandleSize) {
+			h[i] ^= change[i]
+		}
+		same := bytes.Equal(h[:handleBytes], good[:handleBytes]) || sameButRank(h, good)
+		fresh := binary.LittleEndian.Uint64(h[attemptOffset:]) == 0
+		c, err := connectWith(t, p.ends[0], h)
+		switch {
+		case err != nil && same && fresh:
+			t.Fatalf("refused the good handle: %v", err)
+		case err != nil && strings.ContainsAny(err.Error(), "\n\r"):
+			t.Fatalf("error of several lines: %q", err)
+		case err == nil && !(same && fresh):
+			t.Fatalf("connected with % x", h)
+		case err == nil:
+			p.ends[0].CloseComm(commtest.ID(c))
+			got, err := p.ends[1].Accept(id)
+			if got == nil || err != nil {
+				t.Fatalf("accept after connect: %v, %v", got, err)
+			}
+			p.ends[1].CloseComm(commtest.ID(got))
+		}
+		if n := len(p.ends[1].listens[uint32(id)].ready); n != 0 {
+			t.Fatalf("%d connections that nobody made", n)
+		}
+	})
+}
+
+// sameButRank says whether only the rank differs, which is there for messages and
+// for the flow's name.
+func sameButRank(a, b [HandleSize]byte) bool {
+	return bytes.Equal(a[:36], b[:36])
+}

@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package shm
+
+import (
+	"bytes"
+	"encoding/binary"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ddlemu/ddlemu/nccl-plugin/transport/commtest"
+	"github.com/ddlemu/ddlemu/shaper/state"
+)
+
+// refused checks that a connection with h is refused for the reason wanted.
+func refused(t *testing.T, e *Endpoint, h [HandleSize]byte, want string) {
+	t.Helper()
+	if _, err := connectWith(t, e, h); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("%v, want %q", err, want)
+	}
+}
+
+// A handle of one fabric is refused on another, also when that has a listener with
+// the same numbers.
+func TestHandleOfAnotherFabric(t *testing.T) {
+	p, q := newPair(t, unshaped, tcp, 64<<20), newPair(t, unshaped, tcp, 64<<20)
+	var theirs, ours [HandleSize]byte
+	for _, l := range []struct {
+		e *Endpoint
+		h *[HandleSize]byte
+	}{{p.ends[1], &ours}, {q.ends[1], &theirs}} {
+		id, err := l.e.Listen(1, l.h)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.e.CloseListen(id)
+	}
+	refused(t, p.ends[0], theirs, "the peer is on another fabric")
+	// With our fabric's number in it, it still does not know our nonce.
+	copy(theirs[8:16], ours[8:16])
+	refused(t, p.ends[0], theirs, "nobody listens there any more")
+}
+
+// A handle can be used again while its listener is there, as NCCL allows, and not
+// when the listener is closed, or its process has left and another has its place.
+func TestHandleReplayed(t *testing.T) {
+	p := newPair(t, unshaped, tcp, 64<<20)
+	var h [HandleSize]byte
+	id, err := p.ends[1].Listen(1, &h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		c, err := connectWith(t, p.ends[0], h)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.ends[0].CloseComm(commtest.ID(c))
+	}
+	p.ends[1].CloseListen(id)
+	refused(t, p.ends[0], h, "nobody listens there any more")
+
+	slot := p.ends[1].me.Slot()
+	p.ends[1].Close()
+	refused(t, p.ends[0], h, "no such file or directory")
+	p.ends[1].me.Leave()
+	next, err := p.file.Join(p.ends[0].me.Job(), state.Rank{Rank: 1, Node: 1, World: 2, Budget: 64 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if next.Slot() != slot {
+		t.Fatalf("the next participant has slot %d, not %d", next.Slot(), slot)
+	}
+	if p.ends[1], err = NewEndpoint(p.file, next, state.Rank{Rank: 1, Node: 1, World: 2}); err != nil {
+		t.Fatal(err)
+	}
+	defer next.Leave()
+	var fresh [HandleSize]byte
+	if _, err = p.ends[1].Listen(1, &fresh); err != nil {
+		t.Fatal(err)
+	}
+	refused(t, p.ends[0], h, "nobody listens there any more")
+}
+
+// The place of an attempt under way that connect keeps in the handle is taken from
+// no other handle, and no other NIC.
+func TestHandleWithSomebodysAttempt(t *testing.T) {
+	p := newPair(t, unshaped, tcp, 64<<20)
+	var first, second [HandleSize]byte
+	for _, h := range []*[HandleSize]byte{&first, &second} {
+		id, err := p.ends[1].Listen(1, h)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer p.ends[1].CloseListen(id)
+	}
+	if c, err := p.ends[0].Connect(0, &first); c != nil || err != nil {
+		t.Fatalf("%v, %v", c, err)
+	}
+	copy(second[attemptOffset:], first[attemptOffset:attemptOffset+8])
+	refused(t, p.ends[0], second, "unknown here")
+	if _, err := p.ends[0].Connect(1, &first); err == nil {
+		t.Error("an attempt begun from one NIC was taken from another")
+	}
+	used := first
+	c, err := connectWith(t, p.ends[0], first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.ends[0].CloseComm(commtest.ID(c))
+	refused(t, p.ends[0], used, "unknown here")
+}
+
+// dialRaw connects to the listening socket of an endpoint and sends b and fds.
+func dialRaw(t *testing.T, e *Endpoint, b []byte, fds ...int) string {
+	t.Helper()
+	var c *net.UnixConn
+	err := inDir(e.fabric.Dir(), func(dir string) (err error) {
+		c, err = net.DialUnix("unixpacket", nil, &net.UnixAddr{Net: "unixpacket", Name: filepath.Join(dir, socketName(e.fabric, e.me.Slot()))})
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(dialTimeout))
+	var oob []byte
+	if len(fds) > 0 {
+		oob = unix.UnixRights(fds...)
+	}
+	if _, _, err := c.WriteMsgUnix(b, oob, nil); err != nil {
+		t.Fatal(err)
+	}
+	answer := make([]byte, answerSize)
+	n, err := c.Read(answer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(answer[:n])
+}
+
+func descriptors(t *testing.T) int {
+	t.Helper()
+	all, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(all)
+}
+
+// What comes over the socket is refused unless it is a whole request with one
+// descriptor, and no descriptor that came along stays open.
+func TestHostileRequests(t *testing.T) {
+	p := newPair(t, unshaped, tcp, 64<<20)
+	e := p.ends[1]
+	var h [HandleSize]byte
+	id, err := e.Listen(1, &h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.CloseListen(id)
+	r := freshRegion(t)
+	defer r.close()
+	good := request{Magic: requestMagic, Fabric: p.file.ID(), Nonce: e.listens[uint32(id)].nonce, Listen: uint32(id), Slot: uint32(p.ends[0].me.Slot())}
+	encode := func(change func(*request)) []byte {
+		req := good
+		change(&req)
+		var b bytes.Buffer
+		if err := binary.Write(&b, binary.LittleEndian, req); err != nil {
+			t.Fatal(err)
+		}
+		return b.Bytes()
+	}
+	same := encode(func(*request) {})
+	before := descriptors(t)
+	for name, tc := range map[string]struct {
+		b    []byte
+		fds  []int
+		want string
+	}{
+		"no descriptor":     {same, nil, "the request carries no memory"},
+		"two descriptors":   {same, []int{r.fd, r.fd}, "does not carry one piece of memory"},
+		"many descriptors":  {same, []int{r.fd, r.fd, r.fd, r.fd, r.fd}, "does not carry one piece of memory"},
+		"short":             {same[:len(same)-1], []int{r.fd}, "another version of the plugin"},
+		"long":              {append(bytes.Clone(same), 0), []int{r.fd}, "another version of the plugin"},
+		"very long":         {append(bytes.Clone(same), make([]byte, 4096)...), []int{r.fd}, "another version of the plugin"},
+		"another magic":     {encode(func(r *request) { r.Magic++ }), []int{r.fd}, "not for this fabric"},
+		"another fabric":    {encode(func(r *request) { r.Fabric++ }), []int{r.fd}, "not for this fabric"},
+		"another nonce":     {encode(func(r *request) { r.Nonce++ }), []int{r.fd}, "nobody listens"},
+		"another listener":  {encode(func(r *request) { r.Listen = 1 << 31 }), []int{r.fd}, "nobody listens"},
+		"no such slot":      {encode(func(r *request) { r.Slot = 1<<32 - 1 }), []int{r.fd}, "does not take part"},
+		"a free slot":       {encode(func(r *request) { r.Slot = 77 }), []int{r.fd}, "does not take part"},
+		"no such NIC":       {encode(func(r *request) { r.NIC = 1<<32 - 1 }), []int{r.fd}, "no path"},
+		"a wrong NIC":       {encode(func(r *request) { r.NIC = 1 }), []int{r.fd}, "no path"},
+		"the socket itself": {same, []int{0}, "map the peer's memory"},
+		"a foreign region":  {same, []int{r.fd}, "does not describe this connection"},
+	} {
+		if got := dialRaw(t, e, tc.b, tc.fds...); !strings.Contains(got, tc.want) {
+			t.Errorf("%s: %q, want %q", name, got, tc.want)
+		}
+	}
+	e.mu.Lock()
+	ready := len(e.listens[uint32(id)].ready)
+	e.mu.Unlock()
+	if ready != 0 {
+		t.Errorf("%d connections", ready)
+	}
+	for begin := time.Now(); descriptors(t) > before; time.Sleep(time.Millisecond) {
+		if time.Since(begin) > 5*time.Second {
+			t.Fatalf("%d descriptors are open, %d before", descriptors(t), before)
+		}
+	}
+	c, err := connectWith(t, p.ends[0], h)
+	if err != nil {
+		t.Fatalf("the listener does not work any more: %v", err)
+	}
+	p.ends[0].CloseComm(commtest.ID(c))
+}
+
+// Nothing of a fabric in use is open to others: the folder, its files, its sockets.
+func TestNothingIsOpenToOthers(t *testing.T) {
+	old := unix.Umask(0)
+	defer unix.Umask(old)
+	p := newPair(t, unshaped, tcp, 64<<20)
+	dir := p.file.Dir()
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(files) != 3 { // the fabric and two sockets
+		t.Errorf("%d files, want 3: %v", len(files), files)
+	}
+	for _, name := range append([]string{"."}, names(files)...) {
+		st, err := os.Lstat(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if st.Mode().Perm()&0o077 != 0 {
+			t.Errorf("%s has mode %v", name, st.Mode())
+		}
+	}
+}
+
+func names(files []os.DirEntry) []string {
+	var out []string
+	for _, f := range files {
+		out = append(out, f.Name())
+	}
+	return out
+}
+
+// A folder that was replaced after the fabric was opened is not used: not by a
+// link, not one that others may enter.
+func TestReplacedFolder(t *testing.T) {
+	for name, tc := range map[string]struct {
+		replace func(t *testing.T, path, moved string)
+		want    string
+	}{
+		"by a link":      {func(t *testing.T, path, moved string) { must(t, os.Symlink(moved, path)) }, "not a directory"},
+		"by an open one": {func(t *testing.T, path, _ string) { must(t, os.Mkdir(path, 0o700)); must(t, os.Chmod(path, 0o755)) }, "mode 0755, want user"},
+		"by a file":      {func(t *testing.T, path, _ string) { must(t, os.WriteFile(path, nil, 0o600)) }, "not a directory"},
+		"by nothing":     {func(*testing.T, string, string) {}, "no such file or directory"},
+		"by another user's": {func(t *testing.T, path, _ string) {
+			if os.Getuid() != 0 {
+				t.Skip("only root can make another user's folder")
+			}
+			must(t, os.Mkdir(path, 0o700))
+			must(t, os.Chown(path, 65534, -1))
+		}, "belongs to user 65534"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPair(t, unshaped, tcp, 64<<20)
+			var h [HandleSize]byte
+			if _, err := p.ends[1].Listen(1, &h); err != nil {
+				t.Fatal(err)
+			}
+			dir := p.file.Dir()
+			moved := dir + ".moved"
+			must(t, os.Rename(dir, moved))
+			t.Cleanup(func() { os.RemoveAll(moved) })
+			tc.replace(t, dir, moved)
+			refused(t, p.ends[0], h, tc.want)
+			if _, err := NewEndpoint(p.file, p.ends[0].me, state.Rank{}); err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("listen: %v, want %q", err, tc.want)
+			}
+		})
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package shm
+
+import (
+	"bytes"
+	"encoding/binary"
+	"testing"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ddlemu/ddlemu/nccl-plugin/transport/commtest"
+	"github.com/ddlemu/ddlemu/shaper/state"
+)
+
+// word is one change to a header: 8 bytes at a place, counted in words.
+type word struct {
+	At    uint16
+	Value uint64
+}
+
+// scribble makes the changes that b describes to mem.
+func scribble(mem []byte, b []byte) {
+	for n := binary.Size(word{}); len(b) >= n; b = b[n:] {
+		var w word
+		// It cannot fail: there are enough bytes.
+		_, _ = binary.Decode(b, binary.LittleEndian, &w)
+		binary.LittleEndian.PutUint64(mem[int(w.At)%(len(mem)/8)*8:], w.Value)
+	}
+}
+
+func words(ws ...word) []byte {
+	var b []byte
+	for _, w := range ws {
+		b, _ = binary.Append(b, binary.LittleEndian, w)
+	}
+	return b
+}
+
+// A path of three hops, and back.
+var stepsThere, stepsBack = []state.PathStep{{Hop: 0}, {Hop: 4, Private: true}, {Hop: 3}}, []state.PathStep{{Hop: 2}, {Hop: 5, Private: true}, {Hop: 1}}
+
+func freshRegion(t testing.TB) *region {
+	t.Helper()
+	r, err := newRegion(minRing, 7, 8, stepsThere, stepsBack, 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// FuzzRingHeader maps memory whose header any words were written to: it is refused
+// unless it is as newRegion makes it, whatever the flow's number.
+func FuzzRingHeader(f *testing.F) {
+	f.Add([]byte{})
+	for at := range uint16(40) {
+		f.Add(words(word{at, ^uint64(0)}))
+		f.Add(words(word{at, 1}))
+	}
+	f.Add(words(word{2, 99}))                   // the flow's number
+	f.Add(words(word{3, 1 << 40}, word{5, 16})) // sizes
+	f.Add(words(word{uint16(ringOffset/8 - 1), 1}))
+	f.Fuzz(func(t *testing.T, changes []byte) {
+		r := freshRegion(t)
+		defer r.close()
+		before := bytes.Clone(r.mem[:ringOffset])
+		scribble(r.mem[:ringOffset], changes)
+		id := unsafe.Offsetof(r.flow().id)
+		got, err := openRegion(r.fd, 7, stepsThere, stepsBack, 4)
+		copy(before[id:id+8], r.mem[id:id+8])
+		if same := bytes.Equal(before, r.mem[:ringOffset]); same != (err == nil) {
+			t.Fatalf("unchanged: %v, error %v", same, err)
+		}
+		if err == nil {
+			unix.Munmap(got.mem)
+		}
+	})
+}
+
+// FuzzRingInUse lets a peer that has gone mad write any words to its part of a
+// connection in use: the calls of the other end may fail and deliver nonsense, but
+// touch no other memory and come back.
+func FuzzRingInUse(f *testing.F) {
+	p := newPair(f, unshaped, tcp, 4<<20)
+	for at := range uint16(20) {
+		for _, v := range []uint64{^uint64(0), 1 << 63, 1 << 20, 40, 1, 0} {
+			f.Add(words(word{at, v}), uint16(100), true)
+			f.Add(words(word{at, v}), uint16(100), false)
+		}
+	}
+	f.Fuzz(func(t *testing.T, changes []byte, size uint16, madSender bool) {
+		const room, guard = 4096, 4096
+		send, recv := p.connect(t)
+		out, in := commtest.NewBuffer(room), commtest.NewBuffer(room+guard)
+		defer out.Free()
+		defer in.Free()
+		r, err := commtest.Irecv(recv, in, room)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := commtest.Isend(send, out, int(size)%room)
+		if err != nil {
+			t.Fatal(err)
+		}
+		flow := p.ends[1].conns[commtest.ID(recv)].region.flow()
+		if madSender {
+			scribble(unsafe.Slice((*byte)(unsafe.Pointer(&flow.posted)), unsafe.Offsetof(flow.recvd)-unsafe.Offsetof(flow.posted)), changes)
+			scribble(unsafe.Slice((*byte)(unsafe.Pointer(&flow.tx)), unsafe.Sizeof(flow.tx)), changes)
+			s = r
+		} else {
+			scribble(unsafe.Slice((*byte)(unsafe.Pointer(&flow.recvd)), unsafe.Offsetof(flow.lock)-unsafe.Offsetof(flow.recvd)), changes)
+			scribble(unsafe.Slice((*byte)(unsafe.Pointer(&flow.rx)), unsafe.Sizeof(flow.rx)), changes)
+		}
+		begin := time.Now()
+		for range 20 {
+			done, n, err := s.Test()
+			if done && n > room {
+				t.Fatalf("%d bytes moved where there is room for %d", n, room)
+			}
+			if done || err != nil {
+				break
+			}
+		}
+		if took := time.Since(begin); took > 5*time.Second {
+			t.Errorf("20 calls took %v", took)
+		}
+		if !allZero(in.Bytes()[room:]) {
+			t.Error("bytes behind the buffer were written")
+		}
+		p.ends[0].CloseComm(commtest.ID(send))
+		p.ends[1].CloseComm(commtest.ID(recv))
+	})
+}
