@@ -43,6 +43,7 @@ func (o *benchOptions) AddFlags(g *global, fs *pflag.FlagSet) {
 	o.flags = fs
 	fs.StringVar(&o.Profile, "profile", "", "`name` of a profile (see `ddlemu profiles`)")
 	fs.StringVarP(&o.File, "file", "F", "", "`file` that describes the fabric")
+	fs.StringVar(&g.Fabric, "fabric", "", "`name` of a fabric that is up, to run on it instead of one of the run's own")
 	fs.IntVar(&o.Ranks, "ranks", 0, "number of ranks (default: nodes x GPUs per node, else 2)")
 	fs.StringVarP(&o.Begin, "minbytes", "b", "32M", "smallest `size`")
 	fs.StringVarP(&o.End, "maxbytes", "e", "32M", "largest `size`")
@@ -103,7 +104,7 @@ func runBench(ctx context.Context, g *global, o *benchOptions, collective string
 	if err != nil {
 		return &inputError{err}
 	}
-	cfg, err := configs.Load(configs.Source{Profile: o.Profile, File: o.File, Flags: o.flags, Getenv: g.Getenv})
+	cfg, err := o.fabric(g)
 	if err != nil {
 		return err
 	}
@@ -120,7 +121,7 @@ func runBench(ctx context.Context, g *global, o *benchOptions, collective string
 	}
 	defer dir.Close()
 	e := emulate.Options{
-		Dir: dir, Config: *cfg, Bench: b, Libraries: libs, Layout: layout, Log: g.Stderr,
+		Dir: dir, Config: *cfg, Shared: g.Fabric, Bench: b, Libraries: libs, Layout: layout, Log: g.Stderr,
 		Printer: o.printer(g), LastOnly: g.JSON || o.CSV, Env: defaults(g.Getenv, b.Ranks, libs),
 	}
 	var h host.Host
@@ -145,6 +146,28 @@ func runBench(ctx context.Context, g *global, o *benchOptions, collective string
 		return &invalidError{out.Verdict.Reasons}
 	}
 	return nil
+}
+
+// fabric is the fabric that the run will have its own of, or that it shares.
+func (o *benchOptions) fabric(g *global) (*configs.Fabric, error) {
+	if g.Fabric == "" {
+		return configs.Load(configs.Source{Profile: o.Profile, File: o.File, Flags: o.flags, Getenv: g.Getenv})
+	}
+	if err := onlyFabric(g.Fabric, o.flags); err != nil {
+		return nil, err
+	}
+	up, err := g.open()
+	if err != nil {
+		return nil, err
+	}
+	defer up.Close()
+	fab, err := up.File.Fabric()
+	if err != nil {
+		return nil, err
+	}
+	c := fab.Config
+	c.TimeScale = fab.TimeScale()
+	return &c, nil
 }
 
 // tooLongError says which profile the run would be short enough on.

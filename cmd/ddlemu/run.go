@@ -76,6 +76,9 @@ That of the command. 3 when it succeeds and the verdict is INVALID, with --stric
 }
 
 func runRun(ctx context.Context, g *global, o *runOptions, args []string) error {
+	if err := onlyFabric(g.Fabric, o.flags); err != nil {
+		return err
+	}
 	env, err := o.libraries(g)
 	if err != nil {
 		return err
@@ -111,9 +114,6 @@ func runRun(ctx context.Context, g *global, o *runOptions, args []string) error 
 // start brings up the job's fabric, or opens the one that is shared.
 func (o *runOptions) start(g *global) (*job.Job, error) {
 	if g.Fabric != "" {
-		if o.Profile != "" || o.File != "" {
-			return nil, badInput("--fabric %s names a fabric that is up: leave out --profile and --file", g.Fabric)
-		}
 		dir, err := g.openDir(false)
 		if err != nil {
 			return nil, err
@@ -133,6 +133,23 @@ func (o *runOptions) start(g *global) (*job.Job, error) {
 		return nil, err
 	}
 	return job.Start(dir, fab, "run")
+}
+
+// onlyFabric refuses what describes a fabric beside --fabric, if that names one.
+func onlyFabric(name string, fs *pflag.FlagSet) error {
+	if name == "" {
+		return nil
+	}
+	describe := []string{"profile", "file"}
+	for _, s := range configs.Settings() {
+		describe = append(describe, s.Flag)
+	}
+	for _, flag := range describe {
+		if fs.Changed(flag) {
+			return badInput("--fabric %s names a fabric that is up: leave out --%s, or change it with `ddlemu shape`", name, flag)
+		}
+	}
+	return nil
 }
 
 // libraries is the environment that leads NCCL to the plugin, and to the software
