@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package python
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// limit is when a script that hangs is ended; they take a few seconds.
+const limit = 90 * time.Second
+
+// outcome is how a script ended and what it said.
+type outcome struct {
+	stdout, stderr string
+	exit           int
+	signal         syscall.Signal
+}
+
+// jobs makes each script's job another one.
+var jobs atomic.Int64
+
+// run runs a script of testdata as rank 0 of a job of two, with env added to a
+// small environment, its fabrics in a folder of its own.
+func run(t *testing.T, dir string, env []string, script string, args ...string) outcome {
+	t.Helper()
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Fatalf("%v: install it (apt-get install python3)", err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, python, append([]string{absolute(t, "testdata", script)}, args...)...)
+	cmd.Dir = t.TempDir() // a core dump would go here
+	cmd.Env = append([]string{
+		"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "PYTHONDONTWRITEBYTECODE=1", "GOEMU=" + plugin(t), "DDLEMU_DIR=" + dir, "DDLEMU_PROFILE=eth10",
+		"RANK=0", "WORLD_SIZE=2", "MASTER_ADDR=127.0.0.1", "MASTER_PORT=" + strconv.FormatInt(jobs.Add(1), 10),
+	}, env...)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	cmd.WaitDelay = 5 * time.Second
+	err = cmd.Run()
+	if cmd.ProcessState == nil {
+		t.Fatal(err)
+	}
+	if ctx.Err() != nil {
+		t.Fatalf("%s %v hangs\n%s%s", script, args, stdout.String(), stderr.String())
+	}
+	o := outcome{stdout: stdout.String(), stderr: stderr.String(), exit: cmd.ProcessState.ExitCode()}
+	if s := cmd.ProcessState.Sys().(syscall.WaitStatus); s.Signaled() {
+		o.signal = s.Signal()
+	}
+	if strings.Contains(o.stderr, "goroutine ") {
+		t.Fatalf("%s %v: Go crashed:\n%s", script, args, o.stderr)
+	}
+	return o
+}
+
+// good runs a script that has to end well, with the plugin's two words on the job:
+// the fabric at its start and the verdict at its end, each once.
+func good(t *testing.T, env []string, script string, args ...string) outcome {
+	t.Helper()
+	o := run(t, folder(t), env, script, args...)
+	if o.exit != 0 || o.stdout != "ok\n" {
+		t.Fatalf("exit status %d, signal %v, it said %q and\n%s", o.exit, o.signal, o.stdout, o.stderr)
+	}
+	for _, once := range []string{"ddlemu: fabric ", "ddlemu: verdict on fabric "} {
+		if n := strings.Count(o.stderr, once); n != 1 {
+			t.Errorf("%q was said %d times, not once:\n%s", once, n, o.stderr)
+		}
+	}
+	if strings.Contains(o.stderr, "rank 0 died") || strings.Contains(o.stderr, "NOT be emulated") {
+		t.Errorf("it went badly:\n%s", o.stderr)
+	}
+	return o
+}
+
+// plugin is the library under test.
+func plugin(t *testing.T) string {
+	t.Helper()
+	path := absolute(t, "..", "..", "build", "lib", "libgoemu.so")
+	if _, err := os.Stat(path); err != nil {
+		t.Fatalf("%v: run `make build` first", err)
+	}
+	return path
+}
+
+func absolute(t *testing.T, elem ...string) string {
+	t.Helper()
+	path, err := filepath.Abs(filepath.Join(elem...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// folder is a folder of fabrics for one script, which has to leave it empty.
+func folder(t *testing.T) string {
+	t.Helper()
+	dir := scratch(t)
+	t.Cleanup(func() {
+		left, err := os.ReadDir(dir)
+		if err != nil {
+			t.Error(err)
+		}
+		if len(left) > 0 && !t.Failed() {
+			t.Errorf("left behind: %v", left)
+		}
+	})
+	return dir
+}
+
+// scratch is a folder of fabrics for a script that dies and leaves something.
+func scratch(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/dev/shm", "ddlemu-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
+// The plugin works in Python at all: properties, and every length of message.
+func TestJob(t *testing.T) {
+	t.Parallel()
+	good(t, nil, "job.py")
+}

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package python
+
+import (
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// The host program's handlers, masks and timers work as without the plugin, and
+// its connections go on.
+func TestSignalsReachTheHost(t *testing.T) {
+	for _, what := range []string{"handlers_before", "handlers_after", "no_handlers"} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			good(t, nil, "signals.py", what)
+		})
+	}
+}
+
+// What kills a process kills it with the plugin loaded too: by the same signal, and
+// after the host's own handler has said why.
+func TestSignalsStillKill(t *testing.T) {
+	for _, tc := range []struct {
+		how, says string
+		signal    syscall.Signal
+	}{
+		{"fault_default", "", syscall.SIGSEGV},
+		{"fault_before", "Fatal Python error: Segmentation fault", syscall.SIGSEGV},
+		{"fault_after", "Fatal Python error: Segmentation fault", syscall.SIGSEGV},
+		{"fault_in_thread", "Fatal Python error: Segmentation fault", syscall.SIGSEGV},
+		{"aborted", "Fatal Python error: Aborted", syscall.SIGABRT},
+		{"terminated", "", syscall.SIGTERM},
+		{"pipe_kills", "", syscall.SIGPIPE},
+	} {
+		t.Run(tc.how, func(t *testing.T) {
+			t.Parallel()
+			o := run(t, scratch(t), []string{"WORLD_SIZE=1"}, "signals.py", tc.how)
+			if o.signal != tc.signal || o.stdout != "" {
+				t.Errorf("exit status %d, signal %v, want %v; it said %q and\n%s", o.exit, o.signal, tc.signal, o.stdout, o.stderr)
+			}
+			if strings.Count(o.stderr, "Fatal Python error") > 1 || !strings.Contains(o.stderr, tc.says) {
+				t.Errorf("want %q, once, in\n%s", tc.says, o.stderr)
+			}
+		})
+	}
+}

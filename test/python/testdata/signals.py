@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The host program's signals, with the plugin loaded before and after it sets them."""
+
+import _thread
+import faulthandler
+import os
+import signal
+import sys
+import threading
+import time
+
+import goemu
+
+HANDLED = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD, signal.SIGUSR1, signal.SIGALRM, signal.SIGURG, signal.SIGPROF, signal.SIGPIPE]
+
+
+def install():
+    seen = []
+    for s in HANDLED:
+        signal.signal(s, lambda number, frame: seen.append(number))
+    return seen
+
+
+def arrive(plugin, link, seen):
+    """Each signal reaches its handler once."""
+    for s in HANDLED:
+        os.kill(os.getpid(), s)
+        link.exchange(4096)
+    if seen != HANDLED:
+        raise AssertionError(f"handled {seen}")
+    if (pid := os.fork()) == 0:
+        os._exit(0)
+    os.waitpid(pid, 0)
+    if seen.count(signal.SIGCHLD) != 2:
+        raise AssertionError(f"no SIGCHLD of a child: {seen}")
+
+
+def keyboard(plugin, link):
+    """Ctrl-C while NCCL waits for a message."""
+    request = link.irecv()
+    threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+    try:
+        goemu.until(lambda: link.done(request), "a message that nobody sends")
+    except KeyboardInterrupt:
+        pass
+    link.put(b"abc")
+    goemu.until(lambda: link.done(request), "the receive's end")
+
+
+def waited(plugin, link):
+    """A program that blocks a signal everywhere, to wait for it in one thread."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+    os.kill(os.getpid(), signal.SIGTERM)
+    link.exchange()
+    if signal.sigwait([signal.SIGTERM]) != signal.SIGTERM:
+        raise AssertionError("another signal")
+
+
+def profiled(plugin, link):
+    """A profiler's timer interrupts everything, all the time."""
+    ticks = []
+    signal.signal(signal.SIGPROF, lambda number, frame: ticks.append(1))
+    signal.setitimer(signal.ITIMER_PROF, 0.001, 0.001)
+    end = time.monotonic() + goemu.PATIENCE
+    while len(ticks) < 20 and time.monotonic() < end:
+        link.exchange(65536)
+    signal.setitimer(signal.ITIMER_PROF, 0)
+    if len(ticks) < 20:
+        raise AssertionError(f"{len(ticks)} ticks of the profiler's timer")
+
+
+def broken_pipe(plugin, link):
+    """Python ignores SIGPIPE and gets an error instead."""
+    r, w = os.pipe()
+    os.close(r)
+    try:
+        os.write(w, b"x")
+    except BrokenPipeError:
+        return
+    raise AssertionError("no error")
+
+
+def handlers_before():
+    seen = install()
+    with goemu.job() as (plugin, link):
+        arrive(plugin, link, seen)
+
+
+def handlers_after():
+    with goemu.job() as (plugin, link):
+        arrive(plugin, link, install())
+
+
+def no_handlers():
+    blocked = [signal.SIGUSR2]
+    signal.pthread_sigmask(signal.SIG_BLOCK, blocked)
+    with goemu.job() as (plugin, link):
+        if (got := signal.pthread_sigmask(signal.SIG_BLOCK, [])) != set(blocked):
+            raise AssertionError(f"the thread that loaded the plugin blocks {got}")
+        for case in (broken_pipe, keyboard, profiled, waited):
+            case(plugin, link)
+
+
+def die(how):
+    goemu.Plugin().init()
+    how()
+
+
+def fault():
+    goemu.ctypes.string_at(8)
+
+
+def fault_default():
+    die(fault)
+
+
+def fault_before():
+    faulthandler.enable()
+    die(fault)
+
+
+def fault_after():
+    die(lambda: (faulthandler.enable(), fault()))
+
+
+def fault_in_thread():
+    faulthandler.enable()
+    die(lambda: (_thread.start_new_thread(fault, ()), time.sleep(goemu.PATIENCE)))
+
+
+def aborted():
+    faulthandler.enable()
+    die(os.abort)
+
+
+def terminated():
+    die(lambda: os.kill(os.getpid(), signal.SIGTERM))
+
+
+def pipe_kills():
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    r, w = os.pipe()
+    os.close(r)
+    die(lambda: os.write(w, b"x"))
+
+
+globals()[sys.argv[1]]()
+print("ok")
