@@ -139,6 +139,11 @@ static int check(struct ddlemu_conn *c, int peer_closed)
 	return DDLEMU_SUCCESS;
 }
 
+static int too_long(uint64_t size, uint64_t room)
+{
+	return FAIL(DDLEMU_INVALID_USAGE, "message of %llu bytes is longer than the receive of %llu bytes posted for it", (unsigned long long)size, (unsigned long long)room);
+}
+
 static struct ddlemu_conn_request *take(struct ddlemu_conn *c, uint64_t msg, char *data, uint64_t size)
 {
 	struct ddlemu_conn_request *r = &c->req[msg % DDLEMU_MAX_REQUESTS];
@@ -230,8 +235,11 @@ static int sender_test(struct ddlemu_request *request, int *done, size_t *size)
 	advance(c, now);
 	uint32_t rx_error = __atomic_load_n(&f->rx_error, __ATOMIC_ACQUIRE);
 	if (rx_error)
-		return FAIL(DDLEMU_INVALID_USAGE, "message of %llu bytes is longer than the receive of %u bytes posted for it", (unsigned long long)r->size, rx_error - 1);
+		return too_long(r->size, rx_error - 1);
 	bool complete = load64(&f->sent_count) > r->msg && now >= out_of(f, r->msg)->sent;
+	// The receiver says so only when it looks, which may be after the time of sent.
+	if (complete && load64(&f->recvd) > r->msg && r->size > rx_of(f, r->msg)->capacity)
+		return too_long(r->size, rx_of(f, r->msg)->capacity);
 	if (complete && c->copied_msgs <= r->msg && !r->held && f->written - load64(&f->consumed) == c->ring_size) {
 		r->held = 1;
 		add64(&c->cell->held_sends, 1);
@@ -342,7 +350,7 @@ static int copy_out(struct ddlemu_conn *c, int64_t now)
 		const struct ddlemu_tx x = *tx_of(f, i); // once: nothing the peer does later gets past the check
 		if (x.size > r->size) {
 			__atomic_store_n(&f->rx_error, (uint32_t)umin64(r->size, UINT32_MAX - 1) + 1, __ATOMIC_RELEASE);
-			return FAIL(DDLEMU_INVALID_USAGE, "message of %llu bytes is longer than the receive of %llu bytes posted for it", (unsigned long long)x.size, (unsigned long long)r->size);
+			return too_long(x.size, r->size);
 		}
 		uint64_t begin = x.end - x.size, at = begin + c->copied_off;
 		uint64_t visible = umin64(umin64(fault_arrived(f, i, now), load64(&f->written)), x.end);
