@@ -56,15 +56,16 @@ func netInit(commID C.uint64_t) (result C.int) {
 	if here != nil {
 		return C.DDLEMU_SUCCESS
 	}
+	if C.net_secure() != 0 {
+		return notEmulated(errSecure)
+	}
 	// A guest in somebody's process: no more threads and garbage collection than
 	// setting up connections needs.
 	runtime.GOMAXPROCS(2)
 	debug.SetGCPercent(400)
 	m, err := join()
 	if err != nil {
-		// NCCL goes on with its own nets and says nothing of it unless its log is on.
-		fmt.Fprintf(os.Stderr, "ddlemu: traffic of this rank will NOT be emulated: %v\n", err)
-		return fail(C.DDLEMU_SYSTEM_ERROR, fmt.Errorf("traffic of this rank will NOT be emulated: %w", err))
+		return notEmulated(err)
 	}
 	if C.net_at_exit() != 0 {
 		return fail(C.DDLEMU_SYSTEM_ERROR, fmt.Errorf("register for the end of the process"))
@@ -72,6 +73,15 @@ func netInit(commID C.uint64_t) (result C.int) {
 	here = m
 	m.announce()
 	return C.DDLEMU_SUCCESS
+}
+
+var errSecure = fmt.Errorf("this program has more privileges than its user (setuid, setgid or file capabilities), so the user's environment and fabrics are ignored: run it without them")
+
+// notEmulated says so where it is seen: NCCL goes on with its own nets and says
+// nothing of it unless its log is on.
+func notEmulated(err error) C.int {
+	fmt.Fprintf(os.Stderr, "ddlemu: traffic of this rank will NOT be emulated: %v\n", err)
+	return fail(C.DDLEMU_SYSTEM_ERROR, fmt.Errorf("traffic of this rank will NOT be emulated: %w", err))
 }
 
 // current returns the membership, nil before init.

@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/auxv.h>
 
 #include "_cgo_export.h"
 
@@ -18,7 +19,8 @@ void net_log(int level, const char *text)
 		log(level, level == NET_LOG_WARN ? ~0ul : NET_LOG_INIT_NET, "goemu", 0, "NET/goemu : %s", text);
 }
 
-const char *net_getenv(const char *name) { return getenv(name); }
+int net_secure(void) { return getauxval(AT_SECURE) != 0; }
+const char *net_getenv(const char *name) { return net_secure() ? NULL : getenv(name); }
 int net_setenv(const char *name, const char *value) { return setenv(name, value, 1); }
 
 static void leave(void)

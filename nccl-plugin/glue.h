@@ -29,7 +29,11 @@ int net_host_node(void);
 // so on stderr, once.
 int net_forked(void);
 int net_refused(void);
+// Whether the program has more privileges than its user (setuid, setgid, file
+// capabilities): then the environment, and the user's files, are not to be trusted.
+int net_secure(void);
 // Reads the environment as the host process has it now, which os.Getenv does not.
+// It is empty for a program with more privileges than its user.
 const char *net_getenv(const char *name);
 int net_setenv(const char *name, const char *value);
 

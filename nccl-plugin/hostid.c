@@ -75,6 +75,14 @@ static int one_fabric(DIR *d, char *name, size_t size)
 	return found;
 }
 
+// trusted says whether what fd is open on is of the given type, this user's, and
+// closed to everybody else. Go refuses what is not; until then it must not matter.
+static int trusted(int fd, mode_t type)
+{
+	struct stat st;
+	return fstat(fd, &st) == 0 && (st.st_mode & S_IFMT) == type && st.st_uid == getuid() && (st.st_mode & 077) == 0;
+}
+
 // fabric_shape reads how many nodes and GPUs per node the fabric has.
 static int fabric_shape(int *nodes, int *gpus)
 {
@@ -85,16 +93,19 @@ static int fabric_shape(int *nodes, int *gpus)
 		dir = path;
 	}
 	int fd = open(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	DIR *d = fd < 0 ? NULL : fdopendir(fd);
-	if (d == NULL)
+	DIR *d = fd < 0 || !trusted(fd, S_IFDIR) ? NULL : fdopendir(fd);
+	if (d == NULL) {
+		if (fd >= 0)
+			close(fd);
 		return 0;
+	}
 	int ok = 1, file = -1;
 	if (set("DDLEMU_FABRIC"))
 		ok = (size_t)snprintf(name, sizeof name, "%s.fabric", want) < sizeof name && strchr(want, '/') == NULL;
 	else
 		ok = one_fabric(d, name, sizeof name);
 	struct ddlemu_header h;
-	ok = ok && (file = openat(dirfd(d), name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC)) >= 0 && read(file, &h, sizeof h) == (ssize_t)sizeof h &&
+	ok = ok && (file = openat(dirfd(d), name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)) >= 0 && trusted(file, S_IFREG) && read(file, &h, sizeof h) == (ssize_t)sizeof h &&
 	     h.magic == MAGIC && h.version == DDLEMU_STATE_VERSION;
 	if (ok) {
 		*nodes = (int)h.nodes;
@@ -127,6 +138,8 @@ static void set_default(const char *name, const char *value) { setenv(name, valu
 
 __attribute__((constructor)) static void before_nccl_looks(void)
 {
+	if (net_secure())
+		return;
 	const char *id = getenv("NCCL_HOSTID");
 	int nodes = 0, gpus = 0;
 	if (!fabric_shape(&nodes, &gpus)) {
