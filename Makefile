@@ -10,7 +10,7 @@ LDFLAGS_PLUGIN = -s -w -X runtime.godebugDefault=asyncpreemptoff=1 -extldflags "
 # the C library.
 PLUGIN = $(GO) build -buildmode=c-shared -trimpath -ldflags='$(LDFLAGS_PLUGIN)'
 
-.PHONY: help build packages cli plugin plugin-faults rank softcuda demo test race lint fmt bench clean
+.PHONY: help build packages cli plugin plugin-faults rank softcuda demo test race lint fmt bench soak clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -64,6 +64,9 @@ lint: ## gofmt, vet, staticcheck, shellcheck
 
 bench: build ## the Go benchmarks
 	$(GO) test -run '^$$' -bench . -benchtime 1s ./shaper/... ./nccl-plugin/...
+
+soak: build ## real NCCL and jobs that fail, in random order, for SECONDS=600; SEED=N repeats a run
+	SOAK_SECONDS=$(or $(SECONDS),600) SOAK_SEED=$(SEED) $(GO) test -count=1 -v -timeout 0 -run '^TestSoak$$' ./test/soak
 
 clean: ## remove what was built; the downloads in build/cache stay
 	find $(BUILD) -mindepth 1 -maxdepth 1 ! -name cache -exec rm -rf {} +

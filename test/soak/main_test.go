@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package soak
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// versions are the NCCLs on the software CUDA.
+var versions = []string{"2.22", "2.29"}
+
+// scratch holds the program of the ranks.
+var scratch string
+
+func TestMain(m *testing.M) {
+	var err error
+	if scratch, err = os.MkdirTemp("", "ddlemu-soak-"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	status := m.Run()
+	os.RemoveAll(scratch)
+	os.Exit(status)
+}
+
+// build is the folder that `make build` fills.
+func build(t *testing.T, elem ...string) string {
+	t.Helper()
+	path, err := filepath.Abs(filepath.Join(append([]string{"..", "..", "build"}, elem...)...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(path); err != nil {
+		t.Fatalf("%v: run `make build` first", err)
+	}
+	return path
+}
+
+// libraries leads a rank to NCCL, the software CUDA and the plugin.
+func libraries(t *testing.T, version string) string {
+	t.Helper()
+	return "LD_LIBRARY_PATH=" + build(t, "softcuda", "lib", "nccl-"+version) + ":" + build(t, "softcuda", "lib") + ":" + build(t, "lib")
+}
+
+var compile sync.Once
+
+// program is what the ranks run, compiled from testdata as a user would.
+func program(t *testing.T) string {
+	t.Helper()
+	bin := filepath.Join(scratch, "soak")
+	compile.Do(func() {
+		sources, err := filepath.Glob("testdata/*.cc")
+		if err != nil {
+			t.Fatal(err)
+		}
+		args := append([]string{"-std=c++17", "-O2", "-Wall", "-Wextra", "-Werror"}, sources...)
+		args = append(args, "-I"+build(t, "softcuda", "include"), "-L"+build(t, "softcuda", "lib"), "-lnccl", "-lcudart", "-o", bin)
+		if out, err := exec.Command("g++", args...).CombinedOutput(); err != nil {
+			t.Fatalf("%v:\n%s", err, out)
+		}
+	})
+	if _, err := os.Stat(bin); err != nil {
+		t.Fatal("the program was not compiled: see the first failure")
+	}
+	return bin
+}
+
+// environment is this process's, without what it says of NCCL and ddlemu.
+func environment(dir string) []string {
+	env := []string{"DDLEMU_DIR=" + dir}
+	for _, v := range os.Environ() {
+		if !strings.HasPrefix(v, "NCCL_") && !strings.HasPrefix(v, "DDLEMU_") {
+			env = append(env, v)
+		}
+	}
+	return env
+}
+
+// folder is a folder of fabrics. At the end of the test they are taken down, and then
+// nothing may be left in it.
+func folder(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/dev/shm", "ddlemu-soak-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		defer os.RemoveAll(dir)
+		if t.Failed() {
+			return
+		}
+		if out, err := command(dir, "down", "--all"); err != nil {
+			t.Errorf("%v:\n%s", err, out)
+		}
+		left, err := os.ReadDir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range left {
+			// The locks by which commands keep from making the same fabric twice.
+			if !strings.HasSuffix(e.Name(), ".lock") {
+				t.Errorf("left behind: %s", e.Name())
+			}
+		}
+	})
+	return dir
+}
+
+// ddlemu runs a command that must succeed and returns what it printed.
+func ddlemu(t *testing.T, dir string, args ...string) string {
+	t.Helper()
+	build(t, "bin", "ddlemu")
+	out, err := command(dir, args...)
+	if err != nil {
+		t.Fatalf("ddlemu %s: %v:\n%s", strings.Join(args, " "), err, out)
+	}
+	return out
+}
+
+func command(dir string, args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "../../build/bin/ddlemu", args...)
+	cmd.Env = environment(dir)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package soak
+
+import (
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+)
+
+// turn is one scenario or failure with one version.
+type turn struct {
+	name string
+	run  func(t *testing.T, seed uint64)
+}
+
+// turns are all that there are.
+func turns() []turn {
+	var all []turn
+	for _, version := range versions {
+		for _, s := range scenarios() {
+			if s.only == "" || s.only == version {
+				all = append(all, turn{version + "/" + s.name, func(t *testing.T, seed uint64) { s.run(t, version, s.args, seed) }})
+			}
+		}
+		for _, f := range failures {
+			all = append(all, turn{version + "/" + f.name, func(t *testing.T, _ uint64) { f.run(t, version) }})
+		}
+	}
+	return all
+}
+
+// number reads a variable that `make soak` sets.
+func number(t *testing.T, name string, otherwise uint64) uint64 {
+	t.Helper()
+	text := os.Getenv(name)
+	if text == "" {
+		return otherwise
+	}
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return n
+}
+
+// TestSoak is `make soak`: every turn in random order, and again, until the time is
+// over. The same seed gives the same order and the same choices.
+func TestSoak(t *testing.T) {
+	seconds := number(t, "SOAK_SECONDS", 0)
+	if seconds == 0 {
+		t.Skip("takes as long as one asks for: `make soak SECONDS=600`")
+	}
+	seed := number(t, "SOAK_SEED", uint64(time.Now().UnixNano())%1e6)
+	t.Logf("SECONDS=%d SEED=%d", seconds, seed)
+	end := time.Now().Add(time.Duration(seconds) * time.Second)
+	random, all := rand.New(rand.NewPCG(seed, 0)), turns()
+	seen, done := map[string]bool{}, 0
+	for time.Now().Before(end) {
+		random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+		for _, one := range all {
+			if !time.Now().Before(end) {
+				break
+			}
+			choices := random.Uint64()
+			if !t.Run(one.name, func(t *testing.T) { one.run(t, choices) }) {
+				t.Fatalf("%s failed, turn %d: repeat with `make soak SECONDS=%d SEED=%d`", one.name, done+1, seconds, seed)
+			}
+			seen[one.name] = true
+			done++
+		}
+	}
+	t.Logf("%d turns, %d different ones of %d", done, len(seen), len(all))
+}

@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package soak
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// setup says what the ranks run, and on what.
+type setup struct {
+	version string // of NCCL
+	profile string // of the fabric
+	ranks   int
+	seed    uint64
+	args    []string // scenario and its arguments
+	env     []string
+	wrap    []string // a command in front of each rank's own
+	dir     string   // folder of the fabrics, if it is not the world's own
+}
+
+// world is a fabric and the ranks on it.
+type world struct {
+	t     *testing.T
+	dir   string
+	begin time.Time
+	ranks []*rank
+}
+
+// rank is one process.
+type rank struct {
+	cmd   *exec.Cmd
+	read  chan struct{} // closed when all that it said is here
+	ended chan struct{}
+
+	mu     sync.Mutex
+	lines  []line
+	err    error // of Wait, when ended is closed
+	endsAt time.Time
+}
+
+type line struct {
+	at   time.Time
+	text string
+}
+
+// start brings up a fabric and starts the ranks on it. At the end of the test nothing
+// of them may be left.
+func start(t *testing.T, s setup) *world {
+	t.Helper()
+	w := &world{t: t, dir: s.dir, begin: time.Now()}
+	if w.dir == "" {
+		w.dir = folder(t)
+		ddlemu(t, w.dir, "up", "--profile", s.profile, "--nodes", fmt.Sprint(s.ranks), "--no-measure", "--name", "soak")
+	}
+	t.Cleanup(w.end)
+	id := filepath.Join(t.TempDir(), "id")
+	for r := range s.ranks {
+		w.ranks = append(w.ranks, w.run(s, id, r))
+	}
+	return w
+}
+
+// run starts rank number r.
+func (w *world) run(s setup, id string, r int) *rank {
+	w.t.Helper()
+	words := append(append(append([]string{}, s.wrap...), program(w.t)), s.args...)
+	p := &rank{cmd: exec.Command(words[0], words[1:]...), read: make(chan struct{}), ended: make(chan struct{})}
+	p.cmd.Env = append(environment(w.dir), libraries(w.t, s.version),
+		"NCCL_NET_PLUGIN=goemu", "NCCL_NET=goemu", "NCCL_SOCKET_IFNAME=lo", "DDLEMU_JOB=soak", "DDLEMU_FABRIC=soak",
+		fmt.Sprintf("RANK=%d", r), fmt.Sprintf("WORLD_SIZE=%d", s.ranks), "ID_FILE="+id, fmt.Sprintf("SEED=%d", s.seed))
+	p.cmd.Env = append(p.cmd.Env, s.env...)
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	out, in, err := os.Pipe()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	p.cmd.Stdout, p.cmd.Stderr = in, in
+	if err := p.cmd.Start(); err != nil {
+		w.t.Fatal(err)
+	}
+	in.Close()
+	go p.listen(out)
+	go p.wait()
+	return p
+}
+
+func (p *rank) listen(out io.ReadCloser) {
+	defer close(p.read)
+	defer out.Close()
+	for in := bufio.NewScanner(out); in.Scan(); {
+		p.mu.Lock()
+		p.lines = append(p.lines, line{time.Now(), in.Text()})
+		p.mu.Unlock()
+	}
+}
+
+func (p *rank) wait() {
+	err := p.cmd.Wait()
+	p.mu.Lock()
+	p.err, p.endsAt = err, time.Now()
+	p.mu.Unlock()
+	close(p.ended)
+}
+
+// said is when the rank said something that contains text.
+func (p *rank) said(text string) (time.Time, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, l := range p.lines {
+		if strings.Contains(l.text, text) {
+			return l.at, true
+		}
+	}
+	return time.Time{}, false
+}
+
+// status is the exit status of a rank that has ended, 128 + N after signal N.
+func (p *rank) status() int {
+	<-p.ended
+	var exit *exec.ExitError
+	switch {
+	case p.err == nil:
+		return 0
+	case !errors.As(p.err, &exit):
+		return -1
+	}
+	if ws, ok := exit.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
+		return 128 + int(ws.Signal())
+	}
+	return exit.ExitCode()
+}
+
+func (p *rank) signal(t *testing.T, s syscall.Signal) {
+	t.Helper()
+	if err := p.cmd.Process.Signal(s); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// await waits until every rank has said text.
+func (w *world) await(text string) {
+	w.t.Helper()
+	const limit = 90 * time.Second
+	for i, p := range w.ranks {
+		for begin := time.Now(); ; time.Sleep(5 * time.Millisecond) {
+			if _, ok := p.said(text); ok {
+				break
+			}
+			select {
+			case <-p.ended:
+				w.fatalf("rank %d ended with %d before it said %q", i, p.status(), text)
+			default:
+			}
+			if time.Since(begin) > limit {
+				w.fatalf("rank %d has not said %q for %v", i, text, limit)
+			}
+		}
+	}
+}
+
+// finish waits until all ranks have ended; a rank that has not after limit hangs.
+func (w *world) finish(limit time.Duration) {
+	w.t.Helper()
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	for i, p := range w.ranks {
+		select {
+		case <-p.ended:
+		case <-timer.C:
+			w.fatalf("rank %d hangs: not ended after %v", i, limit)
+		}
+		select {
+		case <-p.read:
+		case <-time.After(time.Second): // a child of it has the other end of the pipe
+		}
+	}
+}
+
+// allRight waits for the ranks and checks that each found everything right.
+func (w *world) allRight(limit time.Duration) {
+	w.t.Helper()
+	for ended := w.anyFailure(); ; {
+		select {
+		case <-ended:
+		case <-time.After(limit):
+		}
+		break
+	}
+	for i, p := range w.ranks {
+		select {
+		case <-p.ended:
+			if s := p.status(); s != 0 {
+				w.fatalf("rank %d ended with %d", i, s)
+			}
+		default:
+			w.fatalf("rank %d hangs: not ended after %v", i, limit)
+		}
+	}
+}
+
+// anyFailure is closed when a rank has failed or all have ended: after a failure the
+// others may wait for ever.
+func (w *world) anyFailure() <-chan struct{} {
+	done := make(chan struct{})
+	var once sync.Once
+	var all sync.WaitGroup
+	for _, p := range w.ranks {
+		all.Go(func() {
+			if p.status() != 0 {
+				once.Do(func() { close(done) })
+			}
+		})
+	}
+	go func() {
+		all.Wait()
+		once.Do(func() { close(done) })
+	}()
+	return done
+}
+
+// fatalf ends the test with everything that the ranks said.
+func (w *world) fatalf(format string, args ...any) {
+	w.t.Helper()
+	w.log()
+	w.t.Fatalf(format, args...)
+}
+
+// log shows the last lines of each rank.
+func (w *world) log() {
+	w.t.Helper()
+	const most = 200
+	for i, p := range w.ranks {
+		p.mu.Lock()
+		lines := p.lines[max(0, len(p.lines)-most):]
+		var text strings.Builder
+		for _, l := range lines {
+			fmt.Fprintf(&text, "%8.3f %s\n", l.at.Sub(w.begin).Seconds(), l.text)
+		}
+		p.mu.Unlock()
+		w.t.Logf("rank %d:\n%s", i, &text)
+	}
+}
+
+// end leaves nothing running.
+func (w *world) end() {
+	for _, p := range w.ranks {
+		select {
+		case <-p.ended:
+		default:
+			_ = p.cmd.Process.Kill() // it may have ended meanwhile
+			<-p.ended
+		}
+	}
+}
+
+// carried is how many bytes the links have carried.
+func (w *world) carried() uint64 {
+	w.t.Helper()
+	var s struct {
+		Links []struct {
+			Bytes uint64 `json:"bytes"`
+		} `json:"links"`
+	}
+	out := ddlemu(w.t, w.dir, "status", "--json")
+	if err := json.Unmarshal([]byte(out), &s); err != nil {
+		w.t.Fatalf("%v in\n%s", err, out)
+	}
+	bytes := uint64(0)
+	for _, l := range s.Links {
+		bytes += l.Bytes
+	}
+	return bytes
+}
