@@ -72,8 +72,8 @@ static int64_t due_at(struct ddlemu_flow *f)
 static bool step(struct ddlemu_conn *c, int64_t t)
 {
 	struct ddlemu_flow *f = c->f;
-	uint32_t unlocked = 0;
-	if (!__atomic_compare_exchange_n(&f->lock, &unlocked, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+	uint32_t unlocked = 0, me = c->base.ops == &ddlemu_shm_sender ? DDLEMU_SENDER : DDLEMU_RECEIVER;
+	if (!__atomic_compare_exchange_n(&f->lock, &unlocked, me, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
 		return false;
 	int64_t next = model_advance(&c->model, t);
 	__atomic_store_n(&f->next, next, __ATOMIC_RELAXED);
@@ -244,8 +244,11 @@ static int sender_test(struct ddlemu_request *request, int *done, size_t *size)
 		r->held = 1;
 		add64(&c->cell->held_sends, 1);
 	}
-	if (!complete || c->copied_msgs <= r->msg)
-		return check(c, __atomic_load_n(&f->rx_closed, __ATOMIC_ACQUIRE) && c->copied_msgs <= r->msg);
+	if (!complete || c->copied_msgs <= r->msg) {
+		// A receiver that is gone makes no more room, and will post no more receives.
+		int gone = __atomic_load_n(&f->rx_closed, __ATOMIC_ACQUIRE);
+		return check(c, gone && (c->copied_msgs <= r->msg || load64(&f->recvd) <= r->msg));
+	}
 	if (size != NULL)
 		*size = r->size;
 	r->busy = 0;
@@ -376,6 +379,21 @@ static int copy_out(struct ddlemu_conn *c, int64_t now)
 	return DDLEMU_SUCCESS;
 }
 
+// still_comes says whether a message arrives although its sender is gone: it has
+// been sent in full, and this end can take the model's steps alone. It can when no
+// process that died has the lock; one that lives, and this one's other threads,
+// give it back.
+static bool still_comes(struct ddlemu_conn *c, uint64_t i)
+{
+	struct ddlemu_flow *f = c->f;
+	int dead = __atomic_load_n(&c->dead, __ATOMIC_ACQUIRE);
+	if (!dead && !__atomic_load_n(&f->tx_closed, __ATOMIC_ACQUIRE))
+		return false;
+	if (__atomic_load_n(&f->broken, __ATOMIC_ACQUIRE) || (dead && __atomic_load_n(&f->lock, __ATOMIC_ACQUIRE) == DDLEMU_SENDER))
+		return false;
+	return load64(&f->posted) > i && load64(&f->written) >= tx_of(f, i)->end;
+}
+
 static int receiver_test(struct ddlemu_request *request, int *done, size_t *size)
 {
 	struct ddlemu_conn_request *r = (struct ddlemu_conn_request *)request;
@@ -393,9 +411,7 @@ static int receiver_test(struct ddlemu_request *request, int *done, size_t *size
 			return bad;
 	}
 	if (c->copied_msgs <= r->msg) {
-		// What has been sent in full still arrives when the sender is gone.
-		int gone = __atomic_load_n(&c->dead, __ATOMIC_ACQUIRE) || __atomic_load_n(&f->tx_closed, __ATOMIC_ACQUIRE);
-		if (gone && load64(&f->posted) > r->msg && load64(&f->written) >= tx_of(f, r->msg)->end && !__atomic_load_n(&f->lock, __ATOMIC_ACQUIRE))
+		if (still_comes(c, r->msg))
 			return DDLEMU_SUCCESS;
 		return check(c, __atomic_load_n(&f->tx_closed, __ATOMIC_ACQUIRE));
 	}

@@ -20,6 +20,8 @@
 #define DDLEMU_NEVER INT64_MAX
 #define DDLEMU_MAX_SEGMENTS 2048 // link.MaxSegments
 #define DDLEMU_MAX_MESSAGES 1024 // link.MaxMessages
+#define DDLEMU_SENDER 1 // whose process holds the lock
+#define DDLEMU_RECEIVER 2
 #define DDLEMU_LINK_DOWN 1 // why a flow is broken
 #define DDLEMU_NONSENSE 2
 #define DDLEMU_FLOW_MAGIC 0x31776f6c66646464ull
