@@ -10,7 +10,7 @@ LDFLAGS_PLUGIN = -s -w -X runtime.godebugDefault=asyncpreemptoff=1 -extldflags "
 # the C library.
 PLUGIN = $(GO) build -buildmode=c-shared -trimpath -ldflags='$(LDFLAGS_PLUGIN)'
 
-.PHONY: help build packages cli plugin plugin-faults rank softcuda demo test race lint fmt bench soak clean
+.PHONY: help build packages cli plugin plugin-faults rank softcuda demo test race conformance lint fmt bench soak clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -55,6 +55,9 @@ test: build plugin-faults ## run every test (build first)
 
 race: ## the Go packages under the race detector
 	$(GO) test -race -short -timeout 10m ./configs/... ./shaper/... ./cmd/...
+
+conformance: packages plugin plugin-faults ## NCCL's calls through every vtable of the plugin, without NCCL; a line per case
+	cd test/conformance && $(GO) test -count=1 -timeout 10m -args -all -lines
 
 lint: ## gofmt, vet, staticcheck, shellcheck
 	@out=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$out" ]; then echo "gofmt: $$out"; exit 1; fi

@@ -202,6 +202,8 @@ static int sender_isend(struct ddlemu_comm *comm, const void *data, size_t size,
 	int bad = check(c, __atomic_load_n(&f->rx_closed, __ATOMIC_ACQUIRE));
 	if (bad)
 		return bad;
+	if (fault_lose(size, request))
+		return DDLEMU_SUCCESS;
 	uint64_t i = f->posted;
 	uint64_t floor = umin64(umin64(f->tx_done, load64(&f->rx_done)), load64(&f->oldest_msg));
 	struct ddlemu_conn_request *r = NULL;
@@ -371,6 +373,7 @@ static int copy_out(struct ddlemu_conn *c, int64_t now)
 		store64(&f->consumed, at);
 		if (c->copied_off < x.size || load64(&f->due_count) <= i || now < out_of(f, i)->due + fault_delay(i))
 			return DDLEMU_SUCCESS;
+		fault_flip(i, r->data, x.size);
 		account(c, i, x.size > 0 ? clock_now() : now);
 		r->size = x.size;
 		c->copied_msgs++;
@@ -452,6 +455,7 @@ struct ddlemu_conn *ddlemu_conn_new(const struct ddlemu_ops *ops, unsigned long 
 	struct ddlemu_conn *c = calloc(1, sizeof *c);
 	if (c == NULL)
 		return NULL;
+	fault_leak();
 	struct ddlemu_header *h = state;
 	struct ddlemu_flow *f = region;
 	c->base = (struct ddlemu_comm){ .ops = ops, .id = id };

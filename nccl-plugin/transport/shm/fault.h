@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Faults of the emulator itself, for tests of the verdict: a build with
+// Faults of the emulator itself, for tests of the tests and of the verdict: a build with
 // -DDDLEMU_FAULTS (go build -tags ddlemu_faults) makes those that DDLEMU_FAULT
 // names. In every other build this is nothing.
 #ifndef DDLEMU_SHM_FAULT_H
 #define DDLEMU_SHM_FAULT_H
 
-#include "model.h"
+#include "conn.h"
 
 #ifdef DDLEMU_FAULTS
 
@@ -14,16 +14,27 @@
 void fault_stall(int64_t now);
 // By how many ns message i is delivered late.
 int64_t fault_delay(uint64_t i);
+// Changes a byte of message i, which lies in the receiver's memory.
+void fault_flip(uint64_t i, char *data, uint64_t size);
+// How many bytes are taken for arrived before they have.
+uint64_t fault_early(void);
+// Whether a send is dropped. Its request then says that it is complete.
+bool fault_lose(uint64_t size, struct ddlemu_request **request);
+// Leaves descriptors open for a new connection.
+void fault_leak(void);
 
 #else
 
 static inline void fault_stall(int64_t now) { (void)now; }
 static inline int64_t fault_delay(uint64_t i) { (void)i; return 0; }
+static inline void fault_flip(uint64_t i, char *data, uint64_t size) { (void)i, (void)data, (void)size; }
+static inline bool fault_lose(uint64_t size, struct ddlemu_request **request) { (void)size, (void)request; return false; }
+static inline void fault_leak(void) {}
 
 #endif
 
-// fault_arrived is the stream offset that has arrived, short of message i's end
-// while a fault delays it.
+// fault_arrived is the stream offset that has arrived, as a fault has it: short of
+// message i's end while that is delayed, or too far.
 static inline uint64_t fault_arrived(struct ddlemu_flow *f, uint64_t i, int64_t now)
 {
 	uint64_t arrived = load64(&f->arrived);
@@ -31,6 +42,7 @@ static inline uint64_t fault_arrived(struct ddlemu_flow *f, uint64_t i, int64_t 
 	const struct ddlemu_tx *x = tx_of(f, i);
 	if (x->size > 0 && arrived >= x->end && now < out_of(f, i)->due + fault_delay(i))
 		arrived = x->end - 1;
+	arrived += fault_early();
 #else
 	(void)i, (void)now;
 #endif

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Cases of single messages: their sizes, order and times.
+
+#include <string.h>
+
+#include "cases.h"
+
+void case_sizes(struct end *e)
+{
+	static const size_t sizes[] = { 0, 1, 7, 8, 120, 127, 128, 129, 4096, 65535, 65536, 65537, 1 << 20, 0, 3 };
+	begin(e);
+	void *comm = link_up(e, 0, ONE_WAY);
+	struct buffer b = buffer_new(e, comm, (1 << 20) + 4096);
+	for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+		pass(e, comm, &b, sizes[i], sizes[i], NUMBER(0, i));
+	meet(e, 0);
+	buffer_free(e, comm, &b);
+	hang_up(e, comm, ONE_WAY);
+}
+
+// The largest message that NCCL cuts its buffers into.
+void case_gibibyte(struct end *e)
+{
+	begin(e);
+	void *comm = link_up(e, 0, ONE_WAY);
+	struct buffer b = buffer_new(e, comm, 1 << 30);
+	pass(e, comm, &b, 1 << 30, 1 << 30, NUMBER(0, 0));
+	meet(e, 0);
+	buffer_free(e, comm, &b);
+	hang_up(e, comm, ONE_WAY);
+}
+
+void case_receive_larger(struct end *e)
+{
+	static const size_t sizes[][2] = { { 0, 1 }, { 1, 4096 }, { 4096, 5000 }, { 16 << 10, 17 << 10 }, { 1 << 20, 2 << 20 }, { 127, 2 << 20 } };
+	begin(e);
+	void *comm = link_up(e, 0, ONE_WAY);
+	struct buffer b = buffer_new(e, comm, 2 << 20);
+	for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+		pass(e, comm, &b, sizes[i][0], sizes[i][1], NUMBER(0, i));
+	meet(e, 0);
+	buffer_free(e, comm, &b);
+	hang_up(e, comm, ONE_WAY);
+}
+
+// until_error polls a request until test fails.
+static int until_error(struct end *e, void *request)
+{
+	for (int64_t begun = now_ns(); now_ns() - begun < PATIENCE * 1000000000ll;) {
+		int done = 0, size = 0, result = net_test(&e->net, request, &done, &size);
+		if (result != SUCCESS)
+			return result;
+		if (done)
+			fail("a message of 17000 bytes was received in the room of 16000: %d bytes", size);
+	}
+	return SUCCESS;
+}
+
+void case_send_larger(struct end *e)
+{
+	begin(e);
+	void *comm = link_up(e, 0, ONE_WAY);
+	struct buffer b = buffer_new(e, comm, 20000);
+	wipe(b.p, b.size);
+	doing("pass a message that is longer than its receive");
+	int result = until_error(e, e->rank == 0 ? start_send(e, comm, &b, 17000) : start_recv(e, comm, &b, 16000));
+	if (result != INVALID_USAGE)
+		fail("a message longer than its receive: test returned %d, want %d (ncclInvalidUsage)", result, INVALID_USAGE);
+	if (strstr(net_log(), "17000") == NULL || strstr(net_log(), "16000") == NULL)
+		fail("a message longer than its receive: the log does not name both sizes, 17000 and 16000: %s", net_log());
+	check_wiped(b.p + 16000, b.size - 16000, "behind the receive");
+	meet(e, 0);
+	buffer_free(e, comm, &b);
+	hang_up(e, comm, ONE_WAY);
+}
+
+// Many messages in flight at once arrive in the order of their sends, in the
+// receives in the order of those.
+void case_order(struct end *e)
+{
+	enum { MESSAGES = 400, WINDOW = MAX_REQUESTS, LARGEST = 20000 };
+	begin(e);
+	void *comm = link_up(e, 0, ONE_WAY), *request[WINDOW];
+	struct buffer b[WINDOW];
+	for (int i = 0; i < WINDOW; i++)
+		b[i] = buffer_new(e, comm, LARGEST);
+	doing("pass %d messages in order", MESSAGES);
+	for (int i = 0; i < MESSAGES + WINDOW; i++) {
+		int k = i % WINDOW;
+		if (i >= WINDOW) {
+			int n = i - WINDOW;
+			size_t size = 8 + (size_t)n * 7919 % (LARGEST - 8);
+			for (int64_t begun = now_ns(); !has_come(e, ONE_WAY, request[k], &b[k], size, NUMBER(0, n));)
+				if (now_ns() - begun > PATIENCE * 1000000000ll)
+					fail("message %d of %d is lost: it has not come after %d s", n, MESSAGES, PATIENCE);
+		}
+		if (i < MESSAGES) {
+			size_t size = 8 + (size_t)i * 7919 % (LARGEST - 8);
+			if (e->rank == 0)
+				fill(b[k].p, size, NUMBER(0, i));
+			else
+				wipe(b[k].p, LARGEST);
+			request[k] = e->rank == 0 ? start_send(e, comm, &b[k], size) : start_recv(e, comm, &b[k], LARGEST);
+		}
+	}
+	meet(e, 0);
+	for (int i = 0; i < WINDOW; i++)
+		buffer_free(e, comm, &b[i]);
+	hang_up(e, comm, ONE_WAY);
+}
+
+#define LATENCY 20000000ll // ns, of the link that main.c gives the case
+#define HERE 1             // every byte of a message that has arrived
+
+// watch receives a message and looks at its bytes all the while: none may be there
+// before the latency is over, and none before those in front of it.
+static void watch(struct end *e, void *comm, struct buffer *b, size_t size)
+{
+	wipe(b->p, b->size);
+	void *request = start_recv(e, comm, b, size);
+	int64_t sent;
+	get(e, 0, &sent, sizeof sent); // when isend was about to be called
+	int done = 0;
+	while (!done) {
+		size_t lines = (size + 127) / 128, seen = 0;
+		for (size_t i = lines; i-- > 0;) {
+			size_t last = i == lines - 1 ? size - 1 : i * 128 + 127;
+			int there = *(volatile char *)(b->p + last) == HERE;
+			if (there)
+				seen++;
+			else if (seen > 0)
+				fail("line %zu of %zu was written after the one behind it", i, lines);
+		}
+		int64_t age = now_ns() - sent;
+		if (age < LATENCY && seen > 0)
+			fail("%zu of %zu lines were written before they were due: %lld us after isend, on a link of %lld us", seen, lines, (long long)age / 1000, LATENCY / 1000);
+		done = is_done(e, request, size);
+		if (done && now_ns() - sent < LATENCY)
+			fail("test said that a message is complete before it was due");
+	}
+	for (size_t i = 0; i < size; i++)
+		if (b->p[i] != HERE)
+			fail("byte %zu of %zu was changed on the way", i, size);
+}
+
+void case_nothing_early(struct end *e)
+{
+	static const size_t sizes[] = { 8, 128, 4096, 65536 };
+	begin(e);
+	void *comm = link_up(e, 0, ONE_WAY);
+	struct buffer b = buffer_new(e, comm, 65536);
+	for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+		size_t n = sizes[i];
+		doing("pass %zu bytes over a slow link", n);
+		if (e->rank == 1) {
+			meet(e, 1);
+			watch(e, comm, &b, n);
+			continue;
+		}
+		memset(b.p, HERE, n);
+		meet(e, 1);
+		int64_t sent = now_ns();
+		void *request = start_send(e, comm, &b, n);
+		put(e, 0, &sent, sizeof sent);
+		finish(e, request, n);
+	}
+	meet(e, 1);
+	buffer_free(e, comm, &b);
+	hang_up(e, comm, ONE_WAY);
+}
+
+// A flush gives no request, or one that test says is done.
+void case_flush(struct end *e)
+{
+	begin(e);
+	void *comm = link_up(e, 0, ONE_WAY);
+	struct buffer b = buffer_new(e, comm, 4096);
+	pass(e, comm, &b, 4096, 4096, NUMBER(0, 0));
+	if (e->rank == 1) {
+		void *request = (void *)2;
+		CHECK(net_iflush(&e->net, comm, b.p, 4096, b.mhandle, &request));
+		if (request == (void *)2)
+			fail("iflush did not write its request");
+		int done = request == NULL;
+		for (int64_t begun = now_ns(); !done && now_ns() - begun < PATIENCE * 1000000000ll;)
+			CHECK(net_test(&e->net, request, &done, NULL));
+		if (!done)
+			fail("a flush is not done after %d s", PATIENCE);
+	}
+	meet(e, 0);
+	buffer_free(e, comm, &b);
+	hang_up(e, comm, ONE_WAY);
+}

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package conformance
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// limit is how long one case may take; the driver's own limits are shorter.
+const limit = 150 * time.Second
+
+// build is a file that `make build plugin-faults` leaves.
+func build(t testing.TB, elem ...string) string {
+	t.Helper()
+	path, err := filepath.Abs(filepath.Join(append([]string{"..", "..", "build"}, elem...)...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(path); err != nil {
+		t.Fatalf("%v: run `make build plugin-faults` first", err)
+	}
+	return path
+}
+
+// driver is the compiled driver.
+var driver = sync.OnceValues(func() (string, error) {
+	sources, err := filepath.Glob("driver/*.c")
+	if err != nil {
+		return "", err
+	}
+	bin := filepath.Join(scratch, "conformance")
+	args := append([]string{"-O2", "-g", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-o", bin}, sources...)
+	out, err := exec.Command("gcc", append(args, "-ldl", "-lpthread")...).CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("compile the driver: %w\n%s", err, out)
+	}
+	return bin, nil
+})
+
+// scratch is a folder for the whole run.
+var scratch string
+
+func TestMain(m *testing.M) {
+	var err error
+	if scratch, err = os.MkdirTemp("", "ddlemu-conformance-"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	code := m.Run()
+	os.RemoveAll(scratch)
+	os.Exit(code)
+}
+
+func mustDriver(t testing.TB) string {
+	t.Helper()
+	bin, err := driver()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bin
+}
+
+// testCase is one case in one mode.
+type testCase struct {
+	name, mode string
+	slow       bool
+}
+
+func (c testCase) String() string {
+	if c.mode == "alone" {
+		return c.name
+	}
+	return c.name + "/" + c.mode
+}
+
+// cases are all cases that the driver has.
+func cases(t testing.TB) []testCase {
+	t.Helper()
+	out, err := exec.Command(mustDriver(t), "list").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []testCase
+	for line := range strings.Lines(string(out)) {
+		f := strings.Fields(line)
+		all = append(all, testCase{f[0], f[1], f[2] == "slow"})
+	}
+	return all
+}
+
+// outcome is how a case went.
+type outcome struct {
+	word string // PASS, FAIL or SKIP
+	why  string
+	said string // by the ranks of a case that failed
+}
+
+// drive runs one case with the plugin lib, on a fabric of its own that it has to
+// take along when it ends.
+func drive(t testing.TB, lib string, version int, c testCase, seed uint64, env ...string) outcome {
+	t.Helper()
+	dir, err := os.MkdirTemp("/dev/shm", "ddlemu-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, mustDriver(t), lib, fmt.Sprint(version), c.mode, c.name, fmt.Sprint(seed))
+	for _, v := range os.Environ() {
+		if !strings.HasPrefix(v, "NCCL_") && !strings.HasPrefix(v, "DDLEMU_") {
+			cmd.Env = append(cmd.Env, v)
+		}
+	}
+	// The run's name makes the ranks one job; unlike DDLEMU_JOB it leaves the verdict to them.
+	cmd.Env = append(cmd.Env, "DDLEMU_DIR="+dir, "DDLEMU_PROFILE=loopback", "TORCHELASTIC_RUN_ID="+filepath.Base(dir))
+	cmd.Env = append(cmd.Env, env...)
+	cmd.WaitDelay = time.Second
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	word, why, _ := strings.Cut(strings.TrimSpace(string(out)), " ")
+	o := outcome{word, why, stderr.String()}
+	if word != "PASS" && word != "SKIP" && word != "FAIL" {
+		o = outcome{"FAIL", fmt.Sprintf("the driver ended with %v and said %q", err, out), stderr.String()}
+	}
+	if left, _ := filepath.Glob(filepath.Join(dir, "*")); o.word == "PASS" && len(left) > 0 {
+		o = outcome{word: "FAIL", why: fmt.Sprintf("left behind: %v", left)}
+	}
+	return o
+}

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package conformance
+
+import (
+	"strings"
+	"testing"
+)
+
+// The suite itself is tested with a plugin that does wrong on purpose: the case for
+// it fails and says what is wrong. With the same plugin and no fault it passes.
+func TestPlantedFaultsAreFound(t *testing.T) {
+	lib := build(t, "faults", "libgoemu.so")
+	for _, tc := range []struct{ fault, name, says string }{
+		{"flip 7", "sizes", "was changed on the way"},
+		{"flip 11", "interleave", "was changed on the way"},
+		{"early 128", "nothing-early", "written before they were due"},
+		{"lose 5", "order", "which is lost"},
+		{"lose 9", "interleave", "lost"},
+		{"leakfd 1", "descriptors", "file descriptors and 0 mappings more than before are left"},
+	} {
+		t.Run(tc.fault+" in "+tc.name, func(t *testing.T) {
+			c := testCase{name: tc.name, mode: "alone"}
+			if o := drive(t, lib, lastVersion, c, 1); o.word != "PASS" {
+				t.Fatalf("without a fault: %s\n%s", o.why, o.said)
+			}
+			o := drive(t, lib, lastVersion, c, 1, "DDLEMU_FAULT="+tc.fault)
+			if o.word != "FAIL" || !strings.Contains(o.why, tc.says) {
+				t.Errorf("%s %s\nwant FAIL with %q", o.word, o.why, tc.says)
+			}
+		})
+	}
+}
