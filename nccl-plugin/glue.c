@@ -23,10 +23,16 @@ int net_secure(void) { return getauxval(AT_SECURE) != 0; }
 const char *net_getenv(const char *name) { return net_secure() ? NULL : getenv(name); }
 int net_setenv(const char *name, const char *value) { return setenv(name, value, 1); }
 
+static int left;
+
+int net_left(void) { return __atomic_load_n(&left, __ATOMIC_ACQUIRE); }
+
 static void leave(void)
 {
-	if (!net_forked())
-		netLeave();
+	if (net_forked())
+		return;
+	__atomic_store_n(&left, 1, __ATOMIC_RELEASE);
+	netLeave();
 }
 
 int net_at_exit(void)

@@ -20,8 +20,10 @@ struct net_nic {
 // logger.
 void net_log(int level, const char *text);
 void net_set_logger(net_logger);
-// Calls netLeave at the process's end, once.
+// Calls netLeave at the process's end, once. net_left says whether it has come:
+// NCCL's threads may go on, but its log may be gone.
 int net_at_exit(void);
+int net_left(void);
 // What the constructor decided before NCCL read its environment: the emulated
 // node it set NCCL_HOSTID for, -1 if it left it alone.
 int net_host_node(void);

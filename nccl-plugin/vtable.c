@@ -17,7 +17,7 @@
 // for that: NCCL 2.26.2 to 2.27.7 lose the error and hang.
 static int report(int result)
 {
-	if (result != DDLEMU_SUCCESS && !net_refused())
+	if (result != DDLEMU_SUCCESS && !net_refused() && !net_left())
 		netReport();
 	return result;
 }
