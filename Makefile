@@ -65,11 +65,11 @@ lint: ## gofmt, vet, staticcheck, shellcheck
 	$(GO) tool staticcheck ./...
 	shellcheck .ci/run .ci/packages $$(git ls-files '*.sh')
 
-bench: build ## the Go benchmarks
-	$(GO) test -run '^$$' -bench . -benchtime 1s ./shaper/... ./nccl-plugin/...
+bench: build speed ## what the emulator costs, beside bare ways to move bytes; writes docs/performance.md
+	$(GO) run ./test/speed -build $(BUILD)
 
-soak: build ## real NCCL and jobs that fail, in random order, for SECONDS=600; SEED=N repeats a run
-	SOAK_SECONDS=$(or $(SECONDS),600) SOAK_SEED=$(SEED) $(GO) test -count=1 -v -timeout 0 -run '^TestSoak$$' ./test/soak
+speed:
+	$(CC) -O2 -std=gnu11 -Wall -Wextra -Werror -o $(BUILD)/bin/speed test/speed/driver/*.c -ldl
 
 clean: ## remove what was built; the downloads in build/cache stay
 	find $(BUILD) -mindepth 1 -maxdepth 1 ! -name cache -exec rm -rf {} +

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// oneRun is longer than any measurement of the driver takes on a slow host.
+const oneRun = 2 * time.Minute
+
+// driver runs test/speed/driver, which measures one thing between two processes.
+type driver struct {
+	program, plugin string
+	dir             string // of fabrics
+}
+
+// figure is a line of the driver: what was measured, for which size or number.
+type figure struct {
+	name   string
+	number int64
+	value  float64
+}
+
+// measure runs the driver and returns its lines.
+func (d *driver) measure(ctx context.Context, env []string, args ...string) ([]figure, error) {
+	ctx, cancel := context.WithTimeout(ctx, oneRun)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, d.program, args...)
+	cmd.Env = append(clean(os.Environ()), "SPEED_PLUGIN="+filepath.Join(d.plugin, "libgoemu.so"), "DDLEMU_DIR="+d.dir, "DDLEMU_JOB=speed")
+	cmd.Env = append(cmd.Env, env...)
+	var errors strings.Builder
+	cmd.Stderr = &errors
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("speed %s: %w: %s", strings.Join(args, " "), err, strings.TrimSpace(errors.String()))
+	}
+	return parse(string(out))
+}
+
+// parse reads the driver's lines.
+func parse(text string) ([]figure, error) {
+	var all []figure
+	for lines := bufio.NewScanner(strings.NewReader(text)); lines.Scan(); {
+		f := strings.Fields(lines.Text())
+		if len(f) != 3 {
+			return nil, fmt.Errorf("the line %q of the driver has %d words, not 3", lines.Text(), len(f))
+		}
+		number, err := strconv.ParseInt(f[1], 10, 64)
+		if err != nil {
+			return nil, fmt.Errorf("read the driver's number: %w", err)
+		}
+		value, err := strconv.ParseFloat(f[2], 64)
+		if err != nil {
+			return nil, fmt.Errorf("read the driver's figure: %w", err)
+		}
+		all = append(all, figure{f[0], number, value})
+	}
+	if len(all) == 0 {
+		return nil, fmt.Errorf("the driver printed nothing")
+	}
+	return all, nil
+}
+
+// clean drops what the environment of this program says of NCCL and ddlemu.
+func clean(env []string) []string {
+	return slices.DeleteFunc(slices.Clone(env), func(v string) bool {
+		return strings.HasPrefix(v, "NCCL_") || strings.HasPrefix(v, "DDLEMU_")
+	})
+}
+
+// samples are figures of the same things measured again and again, by name.
+type samples map[string][]float64
+
+// rounds measures each of commands n times, in turns. Keys are NAME NUMBER.
+func (d *driver) rounds(ctx context.Context, n int, commands ...[]string) (samples, error) {
+	s := samples{}
+	for range n {
+		for _, args := range commands {
+			figures, err := d.measure(ctx, nil, args...)
+			if err != nil {
+				return nil, err
+			}
+			for _, f := range figures {
+				key := fmt.Sprintf("%s %d", f.name, f.number)
+				s[key] = append(s[key], f.value)
+			}
+		}
+	}
+	return s, nil
+}
+
+// median is that of the figures under key.
+func (s samples) median(key string) float64 { return median(s[key]) }
+
+// ratio is the median of a's figures over b's of the same round.
+func (s samples) ratio(a, b string) float64 {
+	var all []float64
+	for i := range min(len(s[a]), len(s[b])) {
+		all = append(all, s[a][i]/s[b][i])
+	}
+	return median(all)
+}
+
+func median(values []float64) float64 {
+	if len(values) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(values))
+	return (sorted[(len(sorted)-1)/2] + sorted[len(sorted)/2]) / 2
+}
