@@ -10,7 +10,7 @@ LDFLAGS_PLUGIN = -s -w -X runtime.godebugDefault=asyncpreemptoff=1 -extldflags "
 # the C library.
 PLUGIN = $(GO) build -buildmode=c-shared -trimpath -ldflags='$(LDFLAGS_PLUGIN)'
 
-.PHONY: help build packages cli plugin plugin-faults rank softcuda demo test race conformance lint fmt bench soak clean
+.PHONY: help build packages cli plugin plugin-faults rank softcuda demo test race conformance lint fmt bench speed soak clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
