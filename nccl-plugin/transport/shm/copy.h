@@ -14,6 +14,7 @@
 #define DDLEMU_LINE 128
 
 typedef uint64_t ddlemu_vec __attribute__((vector_size(16), aligned(1), may_alias));
+typedef uint64_t ddlemu_word __attribute__((aligned(1), may_alias));
 
 // ordered_copy copies n bytes. `to` should be 8-byte aligned for LL, 16-byte
 // aligned for LL128, as NCCL's buffers are.
@@ -41,7 +42,7 @@ static inline void ordered_copy(char *to, const char *from, size_t n)
 		uint64_t w;
 		memcpy(&w, from, 8);
 		__atomic_thread_fence(__ATOMIC_RELEASE);
-		*(volatile uint64_t *)(void *)to = w;
+		*(volatile ddlemu_word *)to = w;
 	}
 	for (; n > 0; n--)
 		*(volatile char *)to++ = *from++;

@@ -494,8 +494,9 @@ static inline void model_learn(struct ddlemu_flow *f)
 		__atomic_store_n(&f->broken, DDLEMU_NONSENSE, __ATOMIC_RELEASE);
 		return;
 	}
-	f->seen_posted = posted;
-	f->seen_recvd = load64(&f->recvd);
+	// Atomic, because due_at looks without the lock.
+	__atomic_store_n(&f->seen_posted, posted, __ATOMIC_RELAXED);
+	__atomic_store_n(&f->seen_recvd, load64(&f->recvd), __ATOMIC_RELAXED);
 	for (; f->known < f->seen_posted; f->known++) {
 		struct ddlemu_tx *x = tx_of(f, f->known);
 		*out_of(f, f->known) = (struct ddlemu_out){ .due = DDLEMU_NEVER, .sent = DDLEMU_NEVER };

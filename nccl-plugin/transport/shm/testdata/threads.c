@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Both ends of several connections as threads of one process over one mapping, so
+// that gcc's sanitizers see every access of both: the thread sanitizer goes by
+// address. A third thread opens and ends connections meanwhile, as the control side
+// does.
+//
+//	threads STATE CELLS SEED MESSAGES SIZE...
+//
+// STATE is the fabric's file, CELLS the offset of the job's counters in it, SIZE the
+// size of each connection's memory, whose descriptors are 3, 4, ...; the last one is
+// the third thread's. Payload, order and sizes are checked.
+
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "../conn.h"
+
+#define MAX_CONNS 16
+#define PAGE 4096
+
+#define DIE(...) (fprintf(stderr, __VA_ARGS__), fputc('\n', stderr), exit(1))
+
+static int conns, messages;
+static uint64_t seed;
+static struct ddlemu_conn *sender[MAX_CONNS], *receiver[MAX_CONNS];
+static void *state, *spare;
+static uint64_t cells;
+static int stop; // atomic
+
+// map_guarded maps a file between two pages that may not be touched.
+static void *map_guarded(int fd, size_t size)
+{
+	size = (size + PAGE - 1) / PAGE * PAGE;
+	char *p = mmap(NULL, size + 2 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (p == MAP_FAILED || mmap(p + PAGE, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED)
+		DIE("map descriptor %d", fd);
+	return p + PAGE;
+}
+
+static uint64_t mix(uint64_t z)
+{
+	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
+	z = (z ^ z >> 27) * 0x94d049bb133111ebull;
+	return z ^ z >> 31;
+}
+
+// What message i of a connection is: both ends know.
+static uint64_t key_of(int conn, int i) { return mix(seed + (uint64_t)conn * 1000003 + (uint64_t)i * 97); }
+
+static size_t size_of(int conn, int i)
+{
+	static const size_t sizes[] = { 0, 1, 7, 8, 120, 127, 128, 129, 1000, 4096, 65535, 65536, 65537, 300001 };
+	return sizes[key_of(conn, i) % (sizeof sizes / sizeof *sizes)];
+}
+
+static char byte_at(uint64_t key, size_t k) { return (char)(key >> k % 8 * 8 ^ k / 8 * 31); }
+
+// One end's messages under way, oldest first; each has a buffer of just its size,
+// so that the address sanitizer sees one byte too many.
+struct under_way {
+	struct ddlemu_request *request[DDLEMU_MAX_REQUESTS];
+	char *data[DDLEMU_MAX_REQUESTS];
+	size_t room[DDLEMU_MAX_REQUESTS];
+	int next, done;
+};
+
+static void post(struct ddlemu_conn *c, struct under_way *w, int conn, int sending)
+{
+	while (w->next < messages && w->next - w->done < DDLEMU_MAX_REQUESTS) {
+		int slot = w->next % DDLEMU_MAX_REQUESTS;
+		size_t size = size_of(conn, w->next);
+		if (!sending)
+			size += key_of(conn, w->next) >> 32 & 63; // room to spare
+		if (w->data[slot] == NULL) {
+			w->data[slot] = malloc(size + 1); // malloc(0) may be NULL
+			w->room[slot] = size;
+			for (size_t k = 0; sending && k < size; k++)
+				w->data[slot][k] = byte_at(key_of(conn, w->next), k);
+		}
+		int bad = sending ? c->base.ops->isend(&c->base, w->data[slot], size, &w->request[slot])
+				  : c->base.ops->irecv(&c->base, w->data[slot], size, &w->request[slot]);
+		if (bad)
+			DIE("post message %d of connection %d: %d %s", w->next, conn, bad, ddlemu_take_error());
+		if (w->request[slot] == NULL)
+			return;
+		w->next++;
+	}
+}
+
+static void reap(struct under_way *w, int conn, int sending)
+{
+	while (w->done < w->next) {
+		int slot = w->done % DDLEMU_MAX_REQUESTS, done;
+		size_t size = 0, want = size_of(conn, w->done);
+		struct ddlemu_request *r = w->request[slot];
+		int bad = r->comm->ops->test(r, &done, &size);
+		if (bad)
+			DIE("test message %d of connection %d: %d %s", w->done, conn, bad, ddlemu_take_error());
+		if (!done)
+			return;
+		if (size != want)
+			DIE("message %d of connection %d has %zu bytes, not %zu", w->done, conn, size, want);
+		for (size_t k = 0; !sending && k < size; k++)
+			if (w->data[slot][k] != byte_at(key_of(conn, w->done), k))
+				DIE("byte %zu of message %d of connection %d is wrong", k, w->done, conn);
+		free(w->data[slot]);
+		w->data[slot] = NULL;
+		w->done++;
+	}
+}
+
+static void *run_end(void *arg)
+{
+	int sending = arg != NULL, left = conns;
+	struct ddlemu_conn **end = sending ? sender : receiver;
+	struct under_way *ways = calloc((size_t)conns, sizeof *ways);
+	while (left > 0) {
+		left = 0;
+		for (int i = 0; i < conns; i++) {
+			post(end[i], &ways[i], i, sending);
+			reap(&ways[i], i, sending);
+			left += ways[i].done < messages;
+		}
+		sched_yield(); // as NCCL does after a round
+	}
+	// The sender closes at once: the receiver may not have everything yet.
+	for (int i = 0; sending && i < conns; i++)
+		ddlemu_conn_close(end[i]);
+	free(ways);
+	return NULL;
+}
+
+static void *run_control(void *arg)
+{
+	(void)arg;
+	while (!__atomic_load_n(&stop, __ATOMIC_ACQUIRE)) {
+		struct ddlemu_conn *c = ddlemu_conn_new(&ddlemu_shm_receiver, 99, spare, state, cells);
+		if (c == NULL)
+			DIE("no memory");
+		usleep(500);
+		ddlemu_conn_set_dead(c, 0);
+		ddlemu_conn_close(c);
+		ddlemu_conn_free(c);
+	}
+	return NULL;
+}
+
+// A receive that nothing can come for any more fails.
+static void check_closed(int conn)
+{
+	char b[8];
+	struct ddlemu_request *r;
+	int done = 0, bad = receiver[conn]->base.ops->irecv(&receiver[conn]->base, b, sizeof b, &r);
+	if (bad || r == NULL)
+		DIE("irecv after the close: %d", bad);
+	if (r->comm->ops->test(r, &done, NULL) != DDLEMU_REMOTE_ERROR || done)
+		DIE("connection %d: no error after the sender closed", conn);
+	ddlemu_take_error();
+}
+
+int main(int argc, char **argv)
+{
+	conns = argc - 6;
+	if (conns < 1 || conns > MAX_CONNS)
+		DIE("usage: threads STATE CELLS SEED MESSAGES SIZE... SPARE");
+	int fd = open(argv[1], O_RDWR);
+	struct stat st;
+	if (fd < 0 || fstat(fd, &st) != 0)
+		DIE("open %s", argv[1]);
+	state = map_guarded(fd, (size_t)st.st_size);
+	cells = strtoull(argv[2], NULL, 10);
+	seed = strtoull(argv[3], NULL, 10);
+	messages = atoi(argv[4]);
+	for (int i = 0; i < conns; i++) {
+		void *region = map_guarded(3 + i, strtoull(argv[5 + i], NULL, 10));
+		sender[i] = ddlemu_conn_new(&ddlemu_shm_sender, (unsigned long)i, region, state, cells);
+		receiver[i] = ddlemu_conn_new(&ddlemu_shm_receiver, (unsigned long)i, region, state, cells);
+	}
+	spare = map_guarded(3 + conns, strtoull(argv[5 + conns], NULL, 10));
+
+	pthread_t send, recv, control;
+	pthread_create(&control, NULL, run_control, NULL);
+	pthread_create(&send, NULL, run_end, &conns);
+	pthread_create(&recv, NULL, run_end, NULL);
+	pthread_join(send, NULL);
+	pthread_join(recv, NULL);
+	__atomic_store_n(&stop, 1, __ATOMIC_RELEASE);
+	pthread_join(control, NULL);
+	for (int i = 0; i < conns; i++) {
+		check_closed(i);
+		ddlemu_conn_close(receiver[i]);
+		ddlemu_conn_free(sender[i]);
+		ddlemu_conn_free(receiver[i]);
+	}
+	printf("%d connections, %d messages each: ok\n", conns, messages);
+	return 0;
+}
