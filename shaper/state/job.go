@@ -320,6 +320,11 @@ func (f *File) jobCells(i int) []Cell {
 	return f.cells()[i*hops : (i+1)*hops : (i+1)*hops]
 }
 
+// Gone is how many ranks have died, and how many have left.
+func (j Job) Gone() (died, left int) {
+	return int(atomic.LoadUint32(&j.entry().Died)), int(atomic.LoadUint32(&j.entry().Left))
+}
+
 // CellsOffset is where the job's cells begin in the file, for the engine in C.
 func (j Job) CellsOffset() uint64 {
 	return j.f.head().CellsOff + uint64(j.index)*uint64(j.f.head().Hops)*uint64(cellSize)

@@ -74,7 +74,8 @@ func (f *File) Join(j Job, r Rank) (*Participant, error) {
 // and turns it on.
 func (e *participantEntry) enter(j Job, r Rank) {
 	e.PID, e.Job, e.Rank, e.Node, e.World = uint32(os.Getpid()), uint32(j.index), int32(r.Rank), int32(r.Node), int32(r.World)
-	e.Joined, e.Budget, e.HostID, e.GPU = Now(), r.Budget, r.HostID, [len(e.GPU)]byte{}
+	atomic.StoreInt64(&e.Joined, Now())
+	e.Budget, e.HostID, e.GPU = r.Budget, r.HostID, [len(e.GPU)]byte{}
 	atomic.StoreUint64(&e.Rings, 0)
 	copy(e.GPU[:len(e.GPU)-1], r.GPU)
 	if r.Node >= 0 && r.Node < 256 {
@@ -138,6 +139,23 @@ func (f *File) Alive(slot int) bool {
 		return false
 	}
 	return f.own(slot) || f.locked(slot)
+}
+
+// Tenancy tells a participant from every other that has had its slot.
+func (p *Participant) Tenancy() int64 { return p.f.Tenancy(p.slot) }
+
+// Tenancy is the one of the participant that has the slot now, 0 if it is free.
+func (f *File) Tenancy(slot int) int64 {
+	if slot < 0 || slot >= maxParticipants || atomic.LoadUint32(&f.participants()[slot].State) == slotFree {
+		return 0
+	}
+	return atomic.LoadInt64(&f.participants()[slot].Joined)
+}
+
+// Lives says whether the participant that had the slot with this tenancy is alive: a
+// dead one's slot may have a new owner before anybody looked.
+func (f *File) Lives(slot int, tenancy int64) bool {
+	return f.Alive(slot) && f.Tenancy(slot) == tenancy
 }
 
 // ownSlots are the slots of this process: the kernel does not show a process its

@@ -108,7 +108,8 @@ func TestDeath(t *testing.T) {
 			f := newFile(t)
 			j, me := joined(t, f, 1)
 			p, slot := member(t, f, 1)
-			if dead := f.Reap(); dead != nil || !f.Alive(slot) {
+			tenancy := f.Tenancy(slot)
+			if dead := f.Reap(); dead != nil || !f.Alive(slot) || !f.Lives(slot, tenancy) {
 				t.Fatalf("reaped %v while alive", dead)
 			}
 			end(p)
@@ -132,6 +133,9 @@ func TestDeath(t *testing.T) {
 			}
 			if _, next := member(t, f, 1); next != slot {
 				t.Errorf("the next takes slot %d, not %d", next, slot)
+			}
+			if !f.Alive(slot) || f.Lives(slot, tenancy) || !f.Lives(slot, f.Tenancy(slot)) {
+				t.Error("the next is taken for the one that died")
 			}
 			if me.Leave() {
 				t.Error("the last, though another has come")
