@@ -478,7 +478,7 @@ struct ddlemu_conn *ddlemu_conn_new(const struct ddlemu_ops *ops, unsigned long 
 	return c;
 }
 
-void ddlemu_conn_free(struct ddlemu_conn *c)
+void ddlemu_conn_unlink(struct ddlemu_conn *c)
 {
 	while (!all_try_lock())
 		sched_yield();
@@ -488,6 +488,11 @@ void ddlemu_conn_free(struct ddlemu_conn *c)
 			break;
 		}
 	all_unlock();
+}
+
+void ddlemu_conn_free(struct ddlemu_conn *c)
+{
+	ddlemu_conn_unlink(c);
 	free(c);
 }
 

@@ -47,6 +47,8 @@ extern const struct ddlemu_ops ddlemu_shm_sender, ddlemu_shm_receiver;
 // memory is short.
 struct ddlemu_conn *ddlemu_conn_new(const struct ddlemu_ops *ops, unsigned long id, void *region, void *state, uint64_t cells_off);
 void ddlemu_conn_free(struct ddlemu_conn *);
+// Only its own calls advance it from now on.
+void ddlemu_conn_unlink(struct ddlemu_conn *);
 // Tells the other end that this one is gone, and counts what was in flight.
 void ddlemu_conn_close(struct ddlemu_conn *);
 void ddlemu_conn_set_dead(struct ddlemu_conn *, int why);

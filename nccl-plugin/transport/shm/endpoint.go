@@ -135,6 +135,7 @@ func (e *Endpoint) Close() {
 	e.conns, e.listens = map[uint64]*conn{}, map[uint32]*listener{}
 	e.mu.Unlock()
 	for _, c := range left {
+		C.ddlemu_conn_unlink(c.c)
 		C.ddlemu_conn_close(c.c)
 	}
 }
