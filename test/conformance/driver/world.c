@@ -208,10 +208,28 @@ static void said(const struct test_case *c, int out)
 		fputs(text, stderr);
 }
 
+// available is how much memory may be had without swapping.
+static long available(void)
+{
+	char line[128];
+	long kib = 0;
+	FILE *f = fopen("/proc/meminfo", "r");
+	while (f != NULL && fgets(line, sizeof line, f) != NULL)
+		if (sscanf(line, "MemAvailable: %ld kB", &kib) == 1)
+			break;
+	if (f != NULL)
+		fclose(f);
+	return kib >> 10;
+}
+
 enum outcome run_case(const struct test_case *c, const struct options *o)
 {
 	if ((c->first && o->version < c->first) || (c->last && o->version > c->last)) {
 		printf("SKIP %s\n", c->why);
+		return SKIP;
+	}
+	if (c->mebibytes > 0 && available() < c->mebibytes) {
+		printf("SKIP needs %ld MiB of memory, %ld are free\n", c->mebibytes, available());
 		return SKIP;
 	}
 	report = mmap(NULL, sizeof *report, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

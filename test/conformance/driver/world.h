@@ -13,7 +13,7 @@
 
 #define TEAM 4      // threads of a rank, where a case is run by several
 #define LANES 2     // sockets between the ranks, for each of these threads
-#define PATIENCE 20 // seconds that a rank waits for anything
+#define PATIENCE 45 // seconds that a rank waits for anything
 
 enum mode { ALONE, TOGETHER };
 
@@ -40,6 +40,7 @@ struct test_case {
 	int first, last;    // versions, 0: all
 	const char *why;    // not the others
 	int slow;           // too long for every run of the tests
+	long mebibytes;     // of memory that have to be free
 	const char *env[6]; // beside what every case has
 	// What the ranks must and must not have written to stderr by their end.
 	const char *says, *never_says[3];
