@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package python
+
+import (
+	"strings"
+	"testing"
+)
+
+// A rank that ends with connections open ends as it meant to, also while NCCL's
+// threads are in the plugin, and with a data loader left behind; its peer gets an
+// error instead of a hang.
+func TestEndWithConnectionsOpen(t *testing.T) {
+	poll := shared(t, "poll.c")
+	for _, tc := range []struct{ how, want string }{
+		{"returns", "rank 0: 0, rank 1: 3"},
+		{"polled", "rank 0: 0, rank 1: 3"},
+		{"polled_through_python", "rank 0: 0, rank 1: 3"},
+		{"returns_with_worker", "rank 0: 0, rank 1: 3"},
+		{"killed", "rank 0: -9, rank 1: 3"},
+		{"killed_with_worker", "rank 0: -9, rank 1: 3"},
+	} {
+		t.Run(tc.how, func(t *testing.T) {
+			t.Parallel()
+			o := run(t, folder(t), []string{"POLL=" + poll}, "end.py", tc.how)
+			if o.stdout != tc.want+"\n" || !strings.Contains(o.stderr, "peer: test: ncclResult_t 6") {
+				t.Errorf("%q, want %q, and an error for the peer:\n%s", o.stdout, tc.want, o.stderr)
+			}
+			if n := strings.Count(o.stderr, "ddlemu: verdict on fabric "); n != 1 {
+				t.Errorf("%d verdicts, not one:\n%s", n, o.stderr)
+			}
+			if died := strings.Contains(o.stderr, "a rank died"); died != strings.HasPrefix(tc.how, "killed") {
+				t.Errorf("a rank died: %v\n%s", died, o.stderr)
+			}
+		})
+	}
+}
