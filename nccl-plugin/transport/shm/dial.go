@@ -31,12 +31,15 @@ type request struct {
 	Listen, NIC          uint32 // the listener; the sender's NIC
 	Slot                 uint32 // the sender's
 	Job                  uint32
+	Tenancy              int64 // the sender's in its slot
 }
 
 const (
-	requestMagic = 0x3172646d656c6464
-	dialTimeout  = 10 * time.Second
-	answerSize   = 256
+	requestMagic = 0x3272646d656c6464
+	// A process that is stopped in between is not gone: whoever waits for one that is
+	// known waits while it lives. This is for those who say nothing.
+	dialTimeout = time.Minute
+	answerSize  = 256
 )
 
 // dial makes a connection: its memory, and the peer that maps it too.
@@ -45,6 +48,8 @@ func (e *Endpoint) dial(nic int, h handle, number uint64) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
+	// The answer comes from the process that made the handle, so it had its slot now.
+	tenancy := e.fabric.Tenancy(int(h.slot))
 	ring := ringSize(e.me.Available())
 	cost := int64(ring) + int64(ringOffset)
 	if ring == 0 || !e.me.Reserve(cost) {
@@ -57,7 +62,7 @@ func (e *Endpoint) dial(nic int, h handle, number uint64) (*conn, error) {
 		e.me.Job().Invalidate(state.RingTooSmall)
 		return nil, err
 	}
-	if err := e.offer(r, nic, h); err != nil {
+	if err := e.offer(r, nic, h, tenancy); err != nil {
 		r.close()
 		e.me.Reserve(-cost)
 		return nil, fmt.Errorf("connect to rank %d: %w", h.rank, err)
@@ -65,7 +70,7 @@ func (e *Endpoint) dial(nic int, h handle, number uint64) (*conn, error) {
 	// The peer has it: the descriptor is no longer needed.
 	unix.Close(r.fd)
 	r.fd = -1
-	return e.newConn(&C.ddlemu_shm_sender, r, int(h.slot), cost)
+	return e.newConn(&C.ddlemu_shm_sender, r, tenant{int(h.slot), tenancy}, cost)
 }
 
 // route finds the hops between two NICs, there and back, and the one that is the
@@ -89,7 +94,7 @@ func flowID(src, dst int, number uint64) uint64 {
 	return link.Draw(uint64(uint32(src))<<32|uint64(uint32(dst)), 0, 0, number, 0)
 }
 
-func (e *Endpoint) newConn(ops *C.struct_ddlemu_ops, r *region, peer int, cost int64) (*conn, error) {
+func (e *Endpoint) newConn(ops *C.struct_ddlemu_ops, r *region, peer tenant, cost int64) (*conn, error) {
 	e.mu.Lock()
 	e.nextID++
 	id := e.nextID
@@ -104,7 +109,7 @@ func (e *Endpoint) newConn(ops *C.struct_ddlemu_ops, r *region, peer int, cost i
 }
 
 // offer sends the region to the listener and waits for its answer.
-func (e *Endpoint) offer(r *region, nic int, h handle) error {
+func (e *Endpoint) offer(r *region, nic int, h handle, tenancy int64) error {
 	var c *net.UnixConn
 	err := inDir(e.fabric.Dir(), func(dir string) (err error) {
 		name := filepath.Join(dir, socketName(e.fabric, int(h.slot)))
@@ -115,27 +120,44 @@ func (e *Endpoint) offer(r *region, nic int, h handle) error {
 		return err
 	}
 	defer c.Close()
-	c.SetDeadline(time.Now().Add(dialTimeout))
 	if err := sameUser(c); err != nil {
 		return err
 	}
 	var b bytes.Buffer
-	req := request{requestMagic, e.fabric.ID(), h.nonce, h.listen, uint32(nic), uint32(e.me.Slot()), uint32(e.me.Job().Index())}
+	req := request{requestMagic, e.fabric.ID(), h.nonce, h.listen, uint32(nic), uint32(e.me.Slot()), uint32(e.me.Job().Index()), e.me.Tenancy()}
 	if err := binary.Write(&b, binary.LittleEndian, req); err != nil {
 		return err
 	}
 	if _, _, err := c.WriteMsgUnix(b.Bytes(), unix.UnixRights(r.fd), nil); err != nil {
 		return err
 	}
-	answer := make([]byte, answerSize)
-	n, err := c.Read(answer)
+	answer, err := e.await(c, tenant{int(h.slot), tenancy})
 	if err != nil {
 		return fmt.Errorf("wait for its answer: %w", err)
 	}
-	if s := string(answer[:n]); s != "ok" {
-		return errors.New(s)
+	if answer != "ok" {
+		return errors.New(answer)
 	}
 	return nil
+}
+
+// await reads the peer's answer, for as long as the peer lives: it may be stopped.
+func (e *Endpoint) await(c *net.UnixConn, peer tenant) (string, error) {
+	answer := make([]byte, answerSize)
+	for {
+		c.SetReadDeadline(time.Now().Add(watchPeriod))
+		n, err := c.Read(answer)
+		switch {
+		case err == nil:
+			return string(answer[:n]), nil
+		case !errors.Is(err, os.ErrDeadlineExceeded):
+			return "", err
+		case e.fabric.Down():
+			return "", fmt.Errorf("fabric %s was taken down", e.fabric.Name())
+		case !e.fabric.Lives(peer.slot, peer.tenancy):
+			return "", errors.New("the peer's process died")
+		}
+	}
 }
 
 // sameUser refuses a peer that is another user, by its credentials.
@@ -157,39 +179,18 @@ func sameUser(c *net.UnixConn) error {
 	return nil
 }
 
-// serve answers the peers that connect.
-func (e *Endpoint) serve() {
-	for {
-		c, err := e.sock.AcceptUnix()
-		if err != nil {
-			select {
-			case <-e.done:
-				return
-			case <-time.After(10 * time.Millisecond): // out of descriptors: try again
-				continue
-			}
-		}
-		go func() {
-			defer c.Close()
-			c.SetDeadline(time.Now().Add(dialTimeout))
-			answer := "ok"
-			if err := e.take(c); err != nil {
-				answer = err.Error()
-			}
-			c.Write([]byte(answer[:min(len(answer), answerSize)]))
-		}()
-	}
-}
-
 // take maps what a peer offers and queues it for accept.
 func (e *Endpoint) take(c *net.UnixConn) error {
 	if err := sameUser(c); err != nil {
 		return err
 	}
 	b, oob := make([]byte, binary.Size(request{})+1), make([]byte, unix.CmsgSpace(4))
-	n, oobn, _, _, err := c.ReadMsgUnix(b, oob)
+	n, oobn, flags, _, err := c.ReadMsgUnix(b, oob)
 	if err != nil {
 		return fmt.Errorf("read the peer's request: %w", err)
+	}
+	if flags&unix.MSG_CTRUNC != 0 && oobn == 0 {
+		return errNoDescriptor
 	}
 	fd, err := oneDescriptor(oob[:oobn])
 	if err != nil {
@@ -211,7 +212,7 @@ func (e *Endpoint) take(c *net.UnixConn) error {
 		return errors.New("the request is not for this fabric")
 	case l == nil || l.nonce != req.Nonce:
 		return errors.New("nobody listens there any more")
-	case !e.fabric.Alive(int(req.Slot)):
+	case !e.fabric.Lives(int(req.Slot), req.Tenancy):
 		return errors.New("the sender does not take part in this fabric")
 	}
 	steps, reverse, hop, err := e.route(int(req.NIC), l.nic)
@@ -223,7 +224,7 @@ func (e *Endpoint) take(c *net.UnixConn) error {
 		return err
 	}
 	r.fd = -1
-	k, err := e.newConn(&C.ddlemu_shm_receiver, r, int(req.Slot), 0)
+	k, err := e.newConn(&C.ddlemu_shm_receiver, r, tenant{int(req.Slot), req.Tenancy}, 0)
 	if err != nil {
 		return err
 	}

@@ -15,17 +15,12 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
-
-// watchPeriod is how often the peers' liveness is looked at. It is off the hot
-// path and costs one system call per peer.
-const watchPeriod = 200 * time.Millisecond
 
 // Endpoint is this process's end of all its connections. Its methods are safe
 // for concurrent use.
@@ -49,6 +44,7 @@ type listener struct {
 	nonce uint64
 	nic   int
 	ready []*conn // connected by a peer, not yet accepted
+	peers peers   // who may still connect
 }
 
 // attempt is a connect under way.
@@ -65,7 +61,7 @@ type conn struct {
 	id     uint64
 	c      *C.struct_ddlemu_conn
 	region *region
-	peer   int   // the peer's slot
+	peer   tenant
 	cost   int64 // bytes counted against the budget of this process
 }
 
@@ -152,7 +148,7 @@ func (e *Endpoint) Open() int {
 func (e *Endpoint) Listen(nic int, out *[HandleSize]byte) (uint64, error) {
 	var nonce [8]byte
 	rand.Read(nonce[:])
-	l := &listener{nonce: binary.LittleEndian.Uint64(nonce[:]), nic: nic}
+	l := &listener{nonce: binary.LittleEndian.Uint64(nonce[:]), nic: nic, peers: e.peersNow()}
 	e.mu.Lock()
 	e.nextID++
 	id := e.nextID
@@ -190,7 +186,7 @@ func (e *Endpoint) Accept(id uint64) (unsafe.Pointer, error) {
 		if e.fabric.Down() {
 			return nil, fmt.Errorf("fabric %s was taken down", e.fabric.Name())
 		}
-		return nil, nil
+		return nil, l.peers.gone
 	}
 	c := l.ready[0]
 	l.ready = l.ready[1:]
@@ -262,39 +258,6 @@ func (e *Endpoint) end(c *conn) {
 	C.ddlemu_conn_free(c.c)
 	c.region.close()
 	e.me.Reserve(-c.cost)
-}
-
-// watch tells connections whose peer died, or whose fabric is gone.
-func (e *Endpoint) watch() {
-	tick := time.NewTicker(watchPeriod)
-	defer tick.Stop()
-	for {
-		select {
-		case <-e.done:
-			return
-		case <-tick.C:
-		}
-		why := C.int(0)
-		if e.fabric.Down() {
-			why = 2
-		}
-		e.mu.Lock()
-		alive := map[int]bool{}
-		for _, c := range e.conns {
-			ok, seen := alive[c.peer]
-			if !seen {
-				ok = e.fabric.Alive(c.peer)
-				alive[c.peer] = ok
-			}
-			if why == 2 {
-				C.ddlemu_conn_set_dead(c.c, why)
-			} else if !ok {
-				C.ddlemu_conn_set_dead(c.c, 1)
-			}
-		}
-		e.mu.Unlock()
-		e.fabric.Reap()
-	}
 }
 
 // TakeError returns the words of the last failure on this thread.

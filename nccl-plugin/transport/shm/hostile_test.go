@@ -167,7 +167,7 @@ func TestHostileRequests(t *testing.T) {
 	defer e.CloseListen(id)
 	r := freshRegion(t)
 	defer r.close()
-	good := request{Magic: requestMagic, Fabric: p.file.ID(), Nonce: e.listens[uint32(id)].nonce, Listen: uint32(id), Slot: uint32(p.ends[0].me.Slot())}
+	good := request{Magic: requestMagic, Fabric: p.file.ID(), Nonce: e.listens[uint32(id)].nonce, Listen: uint32(id), Slot: uint32(p.ends[0].me.Slot()), Tenancy: p.ends[0].me.Tenancy()}
 	encode := func(change func(*request)) []byte {
 		req := good
 		change(&req)
@@ -196,6 +196,7 @@ func TestHostileRequests(t *testing.T) {
 		"another listener":  {encode(func(r *request) { r.Listen = 1 << 31 }), []int{r.fd}, "nobody listens"},
 		"no such slot":      {encode(func(r *request) { r.Slot = 1<<32 - 1 }), []int{r.fd}, "does not take part"},
 		"a free slot":       {encode(func(r *request) { r.Slot = 77 }), []int{r.fd}, "does not take part"},
+		"a former owner":    {encode(func(r *request) { r.Tenancy-- }), []int{r.fd}, "does not take part"},
 		"no such NIC":       {encode(func(r *request) { r.NIC = 1<<32 - 1 }), []int{r.fd}, "no path"},
 		"a wrong NIC":       {encode(func(r *request) { r.NIC = 1 }), []int{r.fd}, "no path"},
 		"the socket itself": {same, []int{0}, "map the peer's memory"},
