@@ -21,10 +21,13 @@ type Counters struct {
 	BusyNs   int64  // time occupied
 }
 
-// Reserve takes the hop for dur ns from ready on and returns the start.
+// Reserve takes the hop for dur ns from ready on and returns the start. What takes
+// no time leaves the hop as it was: it is in nobody's way.
 func (h *Hop) Reserve(ready, dur int64) int64 {
 	start := max(ready, h.NextFree)
-	h.NextFree = start + dur
+	if dur > 0 {
+		h.NextFree = start + dur
+	}
 	return start
 }
 

@@ -55,15 +55,15 @@ static bool all_try_lock(void)
 static void all_unlock(void) { __atomic_store_n(&all.lock, 0, __ATOMIC_RELEASE); }
 
 // due_at is the time of the model's next step on this connection: what it said
-// last, or the time of a post that it has not seen.
-static int64_t due_at(struct ddlemu_flow *f)
+// last, or the time of a post that it has not seen, later by tx or rx ns.
+static int64_t due_at(struct ddlemu_flow *f, int64_t tx, int64_t rx)
 {
 	int64_t at = __atomic_load_n(&f->next, __ATOMIC_RELAXED);
 	uint64_t posted = __atomic_load_n(&f->seen_posted, __ATOMIC_RELAXED), recvd = __atomic_load_n(&f->seen_recvd, __ATOMIC_RELAXED);
 	if (load64(&f->posted) > posted)
-		at = min64(at, tx_of(f, posted)->posted);
+		at = min64(at, tx_of(f, posted)->posted + tx);
 	if (load64(&f->recvd) > recvd)
-		at = min64(at, rx_of(f, recvd)->posted);
+		at = min64(at, rx_of(f, recvd)->posted + rx);
 	return at;
 }
 
@@ -97,7 +97,7 @@ static void catch_up(int64_t now)
 		struct ddlemu_conn *first = NULL;
 		int64_t earliest = now;
 		for (struct ddlemu_conn *c = all.first; c != NULL; c = c->next) {
-			int64_t at = due_at(c->f);
+			int64_t at = due_at(c->f, 0, 0);
 			if (at < earliest) {
 				earliest = at;
 				first = c;
@@ -109,15 +109,21 @@ static void catch_up(int64_t now)
 	all_unlock();
 }
 
+// Who posts something takes it into the model in the same call. The other end
+// leaves it that time, in ns: both at once would pass the model's lines to and fro
+// between their cores.
+#define LEAVE 400
+
 // advance runs the model when there is something to do.
 static void advance(struct ddlemu_conn *c, int64_t now)
 {
-	int64_t at = due_at(c->f);
+	bool sender = c->base.ops == &ddlemu_shm_sender;
+	int64_t at = due_at(c->f, sender ? 0 : LEAVE, sender ? LEAVE : 0);
 	if (at > now)
 		return;
 	if (at < now - CATCH_UP)
 		catch_up(now);
-	if (due_at(c->f) > now - CATCH_UP)
+	if (due_at(c->f, 0, 0) > now - CATCH_UP)
 		step(c, now);
 }
 
@@ -170,9 +176,11 @@ static void copy_in(struct ddlemu_conn *c, int64_t now)
 	uint64_t budget = call_budget(c, now), written = f->written;
 	while (budget > 0 && c->copied_msgs < f->posted) {
 		struct ddlemu_conn_request *r = &c->req[c->copied_msgs % DDLEMU_MAX_REQUESTS];
-		uint64_t room = c->ring_size - (written - load64(&f->consumed));
 		uint64_t at = written % c->ring_size;
-		uint64_t n = umin64(umin64(r->size - c->copied_off, room), umin64(c->ring_size - at, budget));
+		uint64_t n = umin64(umin64(r->size - c->copied_off, budget), c->ring_size - at);
+		if (c->ring_size - (written - c->consumed) < n)
+			c->consumed = load64(&f->consumed);
+		n = umin64(n, c->ring_size - (written - c->consumed));
 		if (n > 0)
 			memcpy(c->ring + at, r->data + c->copied_off, n);
 		written += n;
@@ -205,9 +213,10 @@ static int sender_isend(struct ddlemu_comm *comm, const void *data, size_t size,
 	if (fault_lose(size, request))
 		return DDLEMU_SUCCESS;
 	uint64_t i = f->posted;
-	uint64_t floor = umin64(umin64(f->tx_done, load64(&f->rx_done)), load64(&f->oldest_msg));
 	struct ddlemu_conn_request *r = NULL;
-	if (i - floor < DDLEMU_MAX_MESSAGES)
+	if (i - c->floor >= DDLEMU_MAX_MESSAGES)
+		c->floor = umin64(umin64(f->tx_done, load64(&f->rx_done)), load64(&f->oldest_msg));
+	if (i - c->floor < DDLEMU_MAX_MESSAGES)
 		r = take(c, i, (char *)data, size);
 	if (r == NULL) {
 		advance(c, now);
@@ -271,7 +280,9 @@ static int receiver_irecv(struct ddlemu_comm *comm, void *data, size_t size, str
 	int64_t now = clock_now();
 	uint64_t i = f->recvd;
 	struct ddlemu_conn_request *r = NULL;
-	if (i - umin64(f->rx_done, load64(&f->oldest_msg)) < DDLEMU_MAX_MESSAGES)
+	if (i - c->floor >= DDLEMU_MAX_MESSAGES)
+		c->floor = umin64(f->rx_done, load64(&f->oldest_msg));
+	if (i - c->floor < DDLEMU_MAX_MESSAGES)
 		r = take(c, i, data, size);
 	if (r != NULL) {
 		*rx_of(f, i) = (struct ddlemu_rx){ .posted = now, .capacity = size };
@@ -337,10 +348,12 @@ static void account(struct ddlemu_conn *c, uint64_t i, int64_t visible)
 	// until it is visible.
 	count_busy(&c->cell->model_busy, &c->cell->model_until, x->posted, due);
 	count_busy(&c->cell->wall_busy, &c->cell->wall_until, x->posted, due + late);
-	__atomic_fetch_add(&c->cell->distortion, o->distortion, __ATOMIC_RELAXED);
+	if (o->distortion != 0)
+		__atomic_fetch_add(&c->cell->distortion, o->distortion, __ATOMIC_RELAXED);
 	raise_to(&c->cell->last_visible, visible);
-	int64_t unset = 0;
-	__atomic_compare_exchange_n(&c->cell->first_posted, &unset, x->posted, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+	int64_t first = __atomic_load_n(&c->cell->first_posted, __ATOMIC_RELAXED);
+	if (first == 0)
+		__atomic_compare_exchange_n(&c->cell->first_posted, &first, x->posted, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }
 
 // copy_out moves what is due out of the ring, at most one call's worth, and

@@ -38,6 +38,8 @@ struct ddlemu_conn {
 	int dead;                 // atomic: 1 the peer died, 2 the fabric was taken down
 	// Messages below these indices need no more copying by this end.
 	uint64_t copied_msgs, copied_off;
+	// What the other end said when it was last looked at: its lines are far away.
+	uint64_t consumed, floor;
 	struct ddlemu_conn_request req[DDLEMU_MAX_REQUESTS];
 };
 

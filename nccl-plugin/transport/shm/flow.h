@@ -64,13 +64,16 @@ struct ddlemu_flow {
 	_Alignas(128) uint64_t posted;
 	uint64_t written;   // stream offset copied into the ring
 	uint64_t tx_done;   // sends given back to NCCL
-	uint32_t tx_closed;
 
 	// The receiver's.
 	_Alignas(128) uint64_t recvd;
 	uint64_t consumed;  // stream offset copied out of the ring
 	uint64_t rx_done;   // receives given back to NCCL
-	uint32_t rx_closed, rx_error;
+
+	// How it ends: on a line of its own, which both look at with each call and which
+	// hardly ever changes.
+	_Alignas(128) uint32_t tx_closed;
+	uint32_t rx_closed, rx_error; // the receiver's
 
 	// The model's answers.
 	_Alignas(128) uint32_t lock;

@@ -23,6 +23,12 @@ static inline int64_t fault_rate(int64_t dur) { return dur; }
 #define DDLEMU_DOWN_POLL 1000000
 #define DDLEMU_MAX_ATTEMPTS 64
 
+// What a hop has carried.
+struct ddlemu_carried {
+	uint64_t bytes, wire, segments;
+	int64_t busy_ns;
+};
+
 // A flow as one process sees it: the shared part, and the fabric's file. The path
 // is this process's own copy, because it says where the file is written: what the
 // peer does to the shared one later does no harm.
@@ -33,6 +39,9 @@ struct ddlemu_model {
 	struct ddlemu_hop *hops;
 	const struct ddlemu_params *blocks;
 	const int32_t *tables; // 3 x DDLEMU_JITTER_TABLE
+	// What the hops have carried in this call of model_advance, by place in the path.
+	struct ddlemu_carried carried[DDLEMU_MAX_HOPS];
+	bool carries;
 };
 
 static inline uint64_t load64(const uint64_t *p) { return __atomic_load_n(p, __ATOMIC_ACQUIRE); }
@@ -80,6 +89,8 @@ static inline int64_t model_reserve(struct ddlemu_hop *h, int64_t ready, int64_t
 {
 	int64_t free_at = __atomic_load_n(&h->next_free, __ATOMIC_RELAXED);
 	int64_t start;
+	if (dur == 0)
+		return max64(ready, free_at);
 	do
 		start = max64(ready, free_at);
 	while (!__atomic_compare_exchange_n(&h->next_free, &free_at, start + dur, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
@@ -93,12 +104,35 @@ static inline void model_hold(struct ddlemu_hop *h, int64_t t)
 		;
 }
 
-static inline void model_count(struct ddlemu_hop *h, const struct ddlemu_params *p, uint32_t n, int64_t dur, uint64_t copies)
+static inline void model_count(struct ddlemu_model *m, uint32_t i, const struct ddlemu_params *p, uint32_t n, int64_t dur, uint64_t copies)
 {
-	add64(&h->bytes, n * copies);
-	add64(&h->wire, model_wire(p, n) * copies);
-	add64(&h->segments, copies);
-	__atomic_fetch_add(&h->busy_ns, dur * (int64_t)copies, __ATOMIC_RELAXED);
+	struct ddlemu_carried *c = &m->carried[i];
+	c->bytes += n * copies;
+	c->wire += model_wire(p, n) * copies;
+	c->segments += copies;
+	c->busy_ns += dur * (int64_t)copies;
+	m->carries = true;
+}
+
+// model_tell adds what was counted to the hops' counters, which others add to too.
+// Nobody waits for these, so it comes after what somebody does wait for.
+static inline void model_tell(struct ddlemu_model *m)
+{
+	if (!m->carries)
+		return;
+	m->carries = false;
+	for (uint32_t i = 0; i < m->path.n; i++) {
+		struct ddlemu_carried *c = &m->carried[i];
+		struct ddlemu_hop *h = hop_of(m, i);
+		if (c->segments == 0)
+			continue;
+		add64(&h->bytes, c->bytes);
+		add64(&h->wire, c->wire);
+		add64(&h->segments, c->segments);
+		if (c->busy_ns != 0)
+			__atomic_fetch_add(&h->busy_ns, c->busy_ns, __ATOMIC_RELAXED);
+		*c = (struct ddlemu_carried){ 0 };
+	}
 }
 
 // --- random.go
@@ -216,7 +250,8 @@ static inline void model_settle(const struct ddlemu_model *m)
 		out_of(f, n)->sent = max64(x->posted, at);
 		n++;
 	}
-	store64(&f->sent_count, n);
+	if (n != f->sent_count)
+		store64(&f->sent_count, n);
 }
 
 static inline bool model_matters(const struct ddlemu_model *m, const struct ddlemu_segment *s)
@@ -373,7 +408,7 @@ static inline void model_pass(const struct ddlemu_model *m, struct ddlemu_segmen
 	}
 }
 
-static inline bool model_inject(const struct ddlemu_model *m, int64_t now, int64_t *next)
+static inline bool model_inject(struct ddlemu_model *m, int64_t now, int64_t *next)
 {
 	struct ddlemu_flow *f = m->f;
 	const struct ddlemu_transport *t = &m->head->transport;
@@ -413,7 +448,7 @@ static inline bool model_inject(const struct ddlemu_model *m, int64_t now, int64
 		copies += lost;
 	int64_t start = model_reserve(h, ready, occupied * copies);
 	model_distort(f, f->cur, start, ready, now);
-	model_count(h, p, n, occupied, (uint64_t)copies);
+	model_count(m, 0, p, n, occupied, (uint64_t)copies);
 	f->left = start + dur * copies;
 	if (lost > 0 && model_go_back_n(m)) {
 		f->left += model_detection(m, tail && last);
@@ -436,7 +471,7 @@ static inline bool model_inject(const struct ddlemu_model *m, int64_t now, int64
 	return true;
 }
 
-static inline bool model_forward(const struct ddlemu_model *m, uint32_t i, int64_t now, int64_t *next)
+static inline bool model_forward(struct ddlemu_model *m, uint32_t i, int64_t now, int64_t *next)
 {
 	struct ddlemu_flow *f = m->f;
 	if (f->at[i] == f->at[i - 1])
@@ -463,7 +498,7 @@ static inline bool model_forward(const struct ddlemu_model *m, uint32_t i, int64
 		start = model_reserve(h, s->ready, dur);
 		model_distort(f, s->msg, start, s->ready, now);
 	}
-	model_count(h, p, s->n, dur, 1);
+	model_count(m, i, p, s->n, dur, 1);
 	model_pass(m, s, i, start, dur, max64(s->finish, start + dur));
 	f->at[i]++;
 	return true;
@@ -507,7 +542,7 @@ static inline void model_learn(struct ddlemu_flow *f)
 
 // model_advance takes every step whose time has come and returns the time before
 // which another call changes nothing, unless something is posted.
-static inline int64_t model_advance(const struct ddlemu_model *m, int64_t now)
+static inline int64_t model_advance(struct ddlemu_model *m, int64_t now)
 {
 	struct ddlemu_flow *f = m->f;
 	model_learn(f);
@@ -521,7 +556,10 @@ static inline int64_t model_advance(const struct ddlemu_model *m, int64_t now)
 			moved = true;
 		model_settle(m);
 		if (!moved) {
-			store64(&f->oldest_msg, f->oldest < f->at[0] ? seg_of(f, f->oldest)->msg : f->cur);
+			uint64_t oldest = f->oldest < f->at[0] ? seg_of(f, f->oldest)->msg : f->cur;
+			if (oldest != f->oldest_msg)
+				store64(&f->oldest_msg, oldest);
+			model_tell(m);
 			return next;
 		}
 	}
