@@ -18,6 +18,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/nccl-plugin/transport/shm"
@@ -61,6 +63,9 @@ type nic struct {
 
 // join finds or makes the fabric, this process's place in it, and its NICs.
 func join() (*member, error) {
+	if err := checkDescriptors(); err != nil {
+		return nil, err
+	}
 	m := &member{}
 	key := jobKey()
 	if err := m.open(key); err != nil {
@@ -80,6 +85,20 @@ func join() (*member, error) {
 		return nil, err
 	}
 	return m, nil
+}
+
+// checkDescriptors makes sure that there are enough file descriptors to begin with:
+// Go's runtime ends the process when it finds none for itself.
+func checkDescriptors() error {
+	const enough = 12 // the runtime's own, the folder, the fabric, the socket, a few connections
+	for range enough {
+		fd, err := unix.Open("/dev/null", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return fmt.Errorf("look for %d free file descriptors: %w: raise the limit (ulimit -n)", enough, err)
+		}
+		defer unix.Close(fd)
+	}
+	return nil
 }
 
 // forget removes a fabric of the job's own that nobody has joined.
