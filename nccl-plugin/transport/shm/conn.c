@@ -127,15 +127,14 @@ static void advance(struct ddlemu_conn *c, int64_t now)
 		step(c, now);
 }
 
-// check says why a connection cannot go on.
-static int check(struct ddlemu_conn *c, int peer_closed)
+// why_not says why a connection cannot go on, going by what was seen of the peer.
+static int why_not(struct ddlemu_conn *c, int dead, int peer_closed)
 {
 	uint32_t broken = __atomic_load_n(&c->f->broken, __ATOMIC_ACQUIRE);
 	if (broken == DDLEMU_LINK_DOWN)
 		return FAIL(DDLEMU_REMOTE_ERROR, "the emulated link was down for longer than the transport allows");
 	if (broken)
 		return FAIL(DDLEMU_REMOTE_ERROR, "the peer has overwritten its part of the connection with nonsense");
-	int dead = __atomic_load_n(&c->dead, __ATOMIC_ACQUIRE);
 	if (dead == 2)
 		return FAIL(DDLEMU_REMOTE_ERROR, "the fabric was taken down");
 	if (dead)
@@ -143,6 +142,16 @@ static int check(struct ddlemu_conn *c, int peer_closed)
 	if (peer_closed)
 		return FAIL(DDLEMU_REMOTE_ERROR, "the peer closed the connection");
 	return DDLEMU_SUCCESS;
+}
+
+static int is_dead(struct ddlemu_conn *c) { return __atomic_load_n(&c->dead, __ATOMIC_ACQUIRE); }
+
+static int check(struct ddlemu_conn *c, int peer_closed) { return why_not(c, is_dead(c), peer_closed); }
+
+// stranded says whether the sender died while it advanced the model: nobody can go on.
+static bool stranded(struct ddlemu_conn *c, int dead)
+{
+	return dead && __atomic_load_n(&c->f->lock, __ATOMIC_ACQUIRE) == DDLEMU_SENDER;
 }
 
 static int too_long(uint64_t size, uint64_t room)
@@ -288,6 +297,8 @@ static int receiver_irecv(struct ddlemu_comm *comm, void *data, size_t size, str
 		*rx_of(f, i) = (struct ddlemu_rx){ .posted = now, .capacity = size };
 		store64(&f->recvd, i + 1);
 		*request = &r->base;
+	} else if (i - c->floor >= DDLEMU_MAX_MESSAGES && stranded(c, is_dead(c))) {
+		return check(c, 0); // there will never be room
 	}
 	advance(c, now);
 	return DDLEMU_SUCCESS;
@@ -399,13 +410,10 @@ static int copy_out(struct ddlemu_conn *c, int64_t now)
 // been sent in full, and this end can take the model's steps alone. It can when no
 // process that died has the lock; one that lives, and this one's other threads,
 // give it back.
-static bool still_comes(struct ddlemu_conn *c, uint64_t i)
+static bool still_comes(struct ddlemu_conn *c, uint64_t i, int dead)
 {
 	struct ddlemu_flow *f = c->f;
-	int dead = __atomic_load_n(&c->dead, __ATOMIC_ACQUIRE);
-	if (!dead && !__atomic_load_n(&f->tx_closed, __ATOMIC_ACQUIRE))
-		return false;
-	if (__atomic_load_n(&f->broken, __ATOMIC_ACQUIRE) || (dead && __atomic_load_n(&f->lock, __ATOMIC_ACQUIRE) == DDLEMU_SENDER))
+	if (stranded(c, dead) || __atomic_load_n(&f->broken, __ATOMIC_ACQUIRE))
 		return false;
 	return load64(&f->posted) > i && load64(&f->written) >= tx_of(f, i)->end;
 }
@@ -427,9 +435,11 @@ static int receiver_test(struct ddlemu_request *request, int *done, size_t *size
 			return bad;
 	}
 	if (c->copied_msgs <= r->msg) {
-		if (still_comes(c, r->msg))
+		// Each is looked at once, and what the sender did before it went only then.
+		int dead = is_dead(c), closed = (int)__atomic_load_n(&f->tx_closed, __ATOMIC_ACQUIRE);
+		if ((dead || closed) && still_comes(c, r->msg, dead))
 			return DDLEMU_SUCCESS;
-		return check(c, __atomic_load_n(&f->tx_closed, __ATOMIC_ACQUIRE));
+		return why_not(c, dead, closed);
 	}
 	if (size != NULL)
 		*size = r->size;
