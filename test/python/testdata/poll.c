@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// NCCL's progress thread: it tests a request until the process is gone, which takes
-// a while: other libraries have things to do at the end too.
+// NCCL's progress thread: it tests a request until that fails or the process is
+// gone, which takes a while: other libraries have things to do at the end too.
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -14,7 +14,13 @@ struct work {
 	void *request;
 };
 
-static void linger(void) { usleep(100000); }
+static int polling;
+
+static void linger(void)
+{
+	for (int i = 0; i < 500 && __atomic_load_n(&polling, __ATOMIC_ACQUIRE); i++)
+		usleep(10000);
+}
 
 // Loaded before the plugin, so that this comes after the plugin's own end.
 __attribute__((constructor)) static void last(void) { atexit(linger); }
@@ -23,9 +29,9 @@ static void *run(void *argument)
 {
 	struct work w = *(struct work *)argument;
 	free(argument);
-	for (int done = 0, size; !done;)
-		if (w.test(w.request, &done, &size) != 0)
-			return NULL;
+	for (int done = 0, size; !done && w.test(w.request, &done, &size) == 0;)
+		usleep(50);
+	__atomic_store_n(&polling, 0, __ATOMIC_RELEASE);
 	return NULL;
 }
 
@@ -36,5 +42,6 @@ int poll_request(test_function test, void *request)
 	if (w == NULL)
 		return -1;
 	*w = (struct work){ test, request };
+	polling = 1;
 	return pthread_create(&thread, NULL, run, w);
 }
