@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"syscall"
@@ -26,6 +27,7 @@ type setup struct {
 	seed    uint64
 	args    []string // scenario and its arguments
 	env     []string
+	last    []string // more of it for the last rank alone
 	wrap    []string // a command in front of each rank's own
 	dir     string   // folder of the fabrics, if it is not the world's own
 }
@@ -81,6 +83,9 @@ func (w *world) run(s setup, id string, r int) *rank {
 		"NCCL_NET_PLUGIN=goemu", "NCCL_NET=goemu", "NCCL_SOCKET_IFNAME=lo", "DDLEMU_JOB=soak", "DDLEMU_FABRIC=soak",
 		fmt.Sprintf("RANK=%d", r), fmt.Sprintf("WORLD_SIZE=%d", s.ranks), "ID_FILE="+id, fmt.Sprintf("SEED=%d", s.seed))
 	p.cmd.Env = append(p.cmd.Env, s.env...)
+	if r == s.ranks-1 {
+		p.cmd.Env = append(p.cmd.Env, s.last...)
+	}
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	out, in, err := os.Pipe()
 	if err != nil {
@@ -140,6 +145,17 @@ func (p *rank) status() int {
 		return 128 + int(ws.Signal())
 	}
 	return exit.ExitCode()
+}
+
+// kill ends the rank and what NCCL made for it in /dev/shm, which NCCL removes only
+// once all ranks are connected.
+func (p *rank) kill() {
+	maps, _ := os.ReadFile(fmt.Sprintf("/proc/%d/maps", p.cmd.Process.Pid)) // gone when it has ended
+	_ = p.cmd.Process.Kill()                                                // the same
+	<-p.ended
+	for _, path := range regexp.MustCompile(`/dev/shm/nccl-\w+`).FindAllString(string(maps), -1) {
+		os.Remove(path)
+	}
 }
 
 func (p *rank) signal(t *testing.T, s syscall.Signal) {
@@ -256,12 +272,7 @@ func (w *world) log() {
 // end leaves nothing running.
 func (w *world) end() {
 	for _, p := range w.ranks {
-		select {
-		case <-p.ended:
-		default:
-			_ = p.cmd.Process.Kill() // it may have ended meanwhile
-			<-p.ended
-		}
+		p.kill()
 	}
 }
 

@@ -13,6 +13,7 @@ int main(int argc, char **argv) {
   const std::map<std::string, int (*)(const Args &)> scenarios = {
       {"collectives", collectives}, {"groups", groups}, {"storm", storm},   {"comms", comms},
       {"split", split},             {"cycle", cycle},   {"abort", abort_in}, {"loop", loop},
+      {"impostor", impostor},
   };
   rank = number("RANK", 0);
   ranks = number("WORLD_SIZE", 2);
@@ -22,6 +23,7 @@ int main(int argc, char **argv) {
     fprintf(stderr, "usage: ID_FILE=F RANK=R WORLD_SIZE=N soak SCENARIO [ARG...]\n");
     return 2;
   }
+  if (found->second == impostor) return impostor(Args(argv + 2, argv + argc));  // not a rank
   CUDA(cudaSetDevice(rank));
   const double start = now();
   const int status = found->second(Args(argv + 2, argv + argc));

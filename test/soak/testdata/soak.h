@@ -2,7 +2,7 @@
 // What the scenarios of the soak have in common: one process is one rank, and every element that a rank receives is
 // compared with what it must be. RANK, WORLD_SIZE and ID_FILE say who this process is and where the ranks find each
 // other. Exit status: 0 all right, 1 a wrong element or a leak, 2 bad usage or an error that was not expected, 3 an
-// error of the net that was reported as it should be, after an abort.
+// error of the net that was reported as it should be.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -20,22 +20,24 @@ extern uint64_t seed;  // of this run: SEED
 // say prints a line at once; the driver waits for some of them.
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+// fail ends the process with status 2; with DIE in the environment by SIGKILL, in the middle of things.
+[[noreturn]] void fail();
+
 #define CUDA(call)                                                     \
   do {                                                                 \
     cudaError_t e_ = (call);                                           \
     if (e_ != cudaSuccess) {                                           \
       say("%s: %s", #call, cudaGetErrorString(e_));                    \
-      exit(2);                                                         \
+      fail();                                                          \
     }                                                                  \
   } while (0)
 #define NCCL(call)                                                     \
   do {                                                                 \
     ncclResult_t e_ = (call);                                          \
-    if (e_ != ncclSuccess) {                                           \
-      say("%s: %s: %s", #call, ncclGetErrorString(e_), ncclGetLastError(nullptr)); \
-      exit(2);                                                         \
-    }                                                                  \
+    if (e_ != ncclSuccess) failed(#call, e_);                          \
   } while (0)
+// failed reports what a call of NCCL returned, and ends the process: with status 3 if it is an error of the net.
+[[noreturn]] void failed(const char *call, ncclResult_t result);
 
 // mix is a hash of 64 bits: all inputs and all choices come from it.
 uint64_t mix(uint64_t x);
@@ -93,7 +95,8 @@ void expect(const char *what, Buffer &b, size_t count, F want) {
   }
 }
 
-// wait_for waits for a stream. An error of the net ends the process with status 3, within a moment of NCCL's saying so.
+// wait_for waits for a stream. An error of the net ends the process with status 3, within a moment of NCCL's saying so;
+// with DEAF it is not asked.
 void wait_for(ncclComm_t comm, cudaStream_t stream);
 
 // The collectives, each with its check. part says who takes part: the ranks of the world in the order of the
@@ -127,3 +130,4 @@ int split(const Args &);
 int cycle(const Args &);
 int abort_in(const Args &);
 int loop(const Args &);
+int impostor(const Args &);

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package soak
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// deaths are the ways in which a rank goes.
+var deaths = []failure{
+	{"kill -9 of one of 2", func(t *testing.T, version string) { killed(t, version, 2) }, "2.22"},
+	{"kill -9 of one of 4", func(t *testing.T, version string) { killed(t, version, 4) }, ""},
+	{"kill -9 while it connects", func(t *testing.T, version string) {
+		connecting(t, version, "DIE=1", "a rank of the job died before it connected")
+	}, "2.29"},
+	{"exit while it connects", func(t *testing.T, version string) {
+		connecting(t, version, "EXIT=1", "a rank left the job before it connected")
+	}, "2.22"},
+	{"exit without destroy", left, "2.29"},
+	{"its pid is another process's", pidReused, "2.22"},
+	{"its place is another rank's", placeReused, "2.29"},
+	{"DDLEMU_ABORT_ON_ERROR", aborts, "2.29"},
+}
+
+func killed(t *testing.T, version string, ranks int) {
+	promptly(t, func() time.Duration {
+		w := job(t, version, ranks)
+		took := w.errors(w.kill(ranks-1), "the peer's process died", ranks-1)
+		w.works(version)
+		return took
+	})
+}
+
+// works runs another job on the same fabric: what the failed one left is not in its way.
+func (w *world) works(version string) {
+	w.t.Helper()
+	next := start(w.t, setup{version: version, ranks: len(w.ranks), seed: 2, args: []string{"collectives", "allreduce", "100003", "1"}, dir: w.dir, env: []string{"DDLEMU_JOB=next"}})
+	next.allRight(time.Minute)
+}
+
+// connecting ends a rank in the moment in which the plugin connects, by taking away
+// the memory for it. The other one waits for that connection, and is told.
+func connecting(t *testing.T, version, how, why string) {
+	promptly(t, func() time.Duration {
+		w := start(t, setup{version: version, profile: "eth10", ranks: 2, seed: 1, args: []string{"loop", "300", "65536"},
+			env: []string{"NCCL_DEBUG=WARN"}, last: []string{"DDLEMU_MEMORY=256K", how}})
+		w.finish(hang)
+		// It waits for the other's connection, or makes one itself.
+		_, waits := w.ranks[0].said(why)
+		_, makes := w.ranks[0].said("connect to rank 1: ")
+		if w.ranks[0].status() == 0 || !waits && !makes {
+			w.fatalf("rank 0 ended with %d and did not say %q", w.ranks[0].status(), why)
+		}
+		return w.ranks[0].endsAt.Sub(w.ranks[1].endsAt)
+	})
+}
+
+func left(t *testing.T, version string) {
+	promptly(t, func() time.Duration {
+		w := start(t, setup{version: version, profile: "eth10", ranks: 2, seed: 1, args: []string{"loop", "300", "65536", "1"}, env: []string{"NCCL_DEBUG=WARN"}})
+		w.await("running")
+		w.finish(hang)
+		if s := w.ranks[1].status(); s != 0 {
+			w.fatalf("the rank that left ended with %d", s)
+		}
+		at, _ := w.ranks[1].said("leaving")
+		return w.errors(at, "the peer closed the connection", 1)
+	})
+}
+
+// pidReused gives the pid of a dead rank to another process before the others look.
+func pidReused(t *testing.T, version string) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root, to choose a process's pid")
+	}
+	promptly(t, func() time.Duration {
+		w := job(t, version, 2)
+		w.ranks[0].signal(t, syscall.SIGSTOP)
+		w.kill(1)
+		pid := w.ranks[1].cmd.Process.Pid
+		other := exec.Command(program(t), "impostor", fmt.Sprint(pid))
+		other.Env = append(environment(w.dir), libraries(t, version), "ID_FILE=none")
+		in, err := other.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := other.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		other.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+		if err := other.Start(); err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			in.Close()
+			if err := other.Wait(); err != nil {
+				t.Errorf("the process that takes over the pid: %v", err)
+			}
+		}()
+		var said string
+		if _, err := fmt.Fscanln(out, &said); err != nil || said != "here" {
+			w.fatalf("no process with pid %d: %v %q", pid, err, said)
+		}
+		at := time.Now()
+		w.ranks[0].signal(t, syscall.SIGCONT)
+		return w.errors(at, "the peer's process died", 1)
+	})
+}
+
+// placeReused gives the dead rank's place in the fabric to a rank of another job
+// before the others look.
+func placeReused(t *testing.T, version string) {
+	promptly(t, func() time.Duration {
+		w := job(t, version, 2)
+		w.ranks[0].signal(t, syscall.SIGSTOP)
+		w.kill(1)
+		next := start(t, setup{version: version, ranks: 2, seed: 2, args: []string{"loop", "10", "65536"}, dir: w.dir, env: []string{"DDLEMU_JOB=next"}})
+		next.await("running")
+		at := time.Now()
+		w.ranks[0].signal(t, syscall.SIGCONT)
+		took := w.errors(at, "the peer's process died", 1)
+		next.allRight(time.Minute)
+		return took
+	})
+}
+
+// aborts is for the NCCLs that lose an error of the net: the process ends.
+func aborts(t *testing.T, version string) {
+	promptly(t, func() time.Duration {
+		w := job(t, version, 2, "DDLEMU_ABORT_ON_ERROR=1", "DEAF=1")
+		at := w.kill(1)
+		w.finish(hang)
+		p := w.ranks[0]
+		if _, ok := p.said("the peer's process died: ending the process (DDLEMU_ABORT_ON_ERROR)"); !ok || p.status() != 128+int(syscall.SIGABRT) {
+			w.fatalf("rank 0 ended with %d, want SIGABRT and the reason", p.status())
+		}
+		return p.endsAt.Sub(at)
+	})
+}

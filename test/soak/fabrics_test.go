@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package soak
+
+import (
+	"testing"
+	"time"
+)
+
+// fabrics are what happens to the fabric under a job.
+var fabrics = []failure{
+	{"the fabric is taken down", takenDown, "2.22"},
+	{"the fabric is brought up again with other parameters", broughtUpAgain, "2.29"},
+	{"a rank in another time namespace", otherTime, "2.29"},
+}
+
+func takenDown(t *testing.T, version string) {
+	promptly(t, func() time.Duration {
+		w := job(t, version, 2)
+		at := time.Now()
+		ddlemu(t, w.dir, "down", "soak")
+		return w.errors(at, "the fabric was taken down")
+	})
+}
+
+// broughtUpAgain replaces the fabric by one of the same name: the job has an error, it
+// is not moved to links that it was not started on, and the next job has the new ones.
+func broughtUpAgain(t *testing.T, version string) {
+	promptly(t, func() time.Duration {
+		w := job(t, version, 2)
+		if out, err := command(w.dir, "up", "--profile", "eth1", "--nodes", "2", "--no-measure", "--name", "soak"); err == nil {
+			t.Fatalf("a second fabric of the same name came up:\n%s", out)
+		}
+		at := time.Now()
+		ddlemu(t, w.dir, "down", "soak")
+		ddlemu(t, w.dir, "up", "--profile", "eth1", "--nodes", "2", "--no-measure", "--name", "soak")
+		took := w.errors(at, "the fabric was taken down")
+		if n := w.carried(); n != 0 {
+			t.Errorf("the new fabric carried %d bytes of the old job", n)
+		}
+		w.works(version)
+		return took
+	})
+}

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package soak
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// limits are what a job runs out of.
+var limits = []failure{
+	{"no shared memory for rings", noMemory, "2.22"},
+	{"no file descriptor left", noDescriptors, "2.29"},
+	{"few file descriptors left", fewDescriptors, ""},
+	{"a full folder before the job", fullBefore, "2.29"},
+	{"a full folder under the job", fullUnder, "2.22"},
+}
+
+// noMemory gives the ranks less than one ring needs.
+func noMemory(t *testing.T, version string) {
+	w := start(t, setup{version: version, profile: "eth10", ranks: 2, seed: 1, args: []string{"loop", "1", "65536"}, env: []string{"DDLEMU_MEMORY=256K", "NCCL_DEBUG=WARN"}})
+	w.finish(hang)
+	told := false
+	for i, p := range w.ranks {
+		if p.status() == 0 {
+			w.fatalf("rank %d ended with 0", i)
+		}
+		_, ok := p.said("raise DDLEMU_MEMORY")
+		told = told || ok
+	}
+	if !told {
+		w.fatalf("no rank says what to raise")
+	}
+}
+
+// withFree starts ranks that find only so many descriptors free. The limit itself is
+// left high: NCCL polls more of them than it has open.
+func withFree(t *testing.T, version string, free int) *world {
+	t.Helper()
+	return start(t, setup{version: version, profile: "eth10", ranks: 2, seed: 1, args: []string{"loop", "0", "65536"}, env: []string{fmt.Sprintf("FREE=%d", free), "NCCL_DEBUG=WARN"},
+		wrap: []string{"sh", "-c", `ulimit -n 256 && exec "$0" "$@"`}})
+}
+
+// noDescriptors leaves too few for the plugin to begin with.
+func noDescriptors(t *testing.T, version string) {
+	w := withFree(t, version, 8)
+	w.finish(hang)
+	for i, p := range w.ranks {
+		if _, ok := p.said("too many open files: raise the limit (ulimit -n)"); !ok || p.status() == 0 {
+			w.fatalf("rank %d ended with %d", i, p.status())
+		}
+	}
+	withFree(t, version, 100).allRight(time.Minute)
+}
+
+// fewDescriptors takes more and more, until NCCL or the plugin has too few for this or
+// that. A job is right, or the first rank that has too few says so. The others may wait
+// in NCCL's bootstrap, which does not look whether their peer is there: they are ended,
+// as a launcher ends them.
+func fewDescriptors(t *testing.T, version string) {
+	right, wrong := 0, 0
+	for free := 40; free >= 12; free -= 4 {
+		w := withFree(t, version, free)
+		select {
+		case <-w.anyFailure():
+		case <-time.After(hang):
+			w.fatalf("%d descriptors: neither right nor an error", free)
+		}
+		failed, told := false, false
+		for _, p := range w.ranks {
+			select {
+			case <-p.ended:
+			case <-time.After(promise):
+				p.kill()
+			}
+			_, a := p.said("oo many open files")
+			_, b := p.said("file descriptor")
+			failed, told = failed || p.status() != 0, told || a || b
+		}
+		switch {
+		case !failed:
+			right++
+		case told:
+			wrong++
+		default:
+			w.fatalf("%d descriptors: an error that does not name them", free)
+		}
+	}
+	if right == 0 || wrong == 0 {
+		t.Errorf("%d jobs were right, %d had an error: want both", right, wrong)
+	}
+}
+
+// small mounts a small file system over a folder of fabrics, in a mount namespace of
+// its own, and returns the words that run a command in it.
+func small(t *testing.T, dir, size string) []string {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Skip("needs root, to mount a small file system")
+	}
+	cmd := exec.Command("unshare", "--mount", "--propagation", "private", "sh", "-c",
+		fmt.Sprintf(`mount -t tmpfs -o size=%s,mode=700 tmpfs "$DDLEMU_DIR" && echo mounted && exec cat`, size))
+	cmd.Env = environment(dir)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		in.Close()
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("unshare: %v", err)
+		}
+	})
+	if text, err := bufio.NewReader(out).ReadString('\n'); err != nil || text != "mounted\n" {
+		t.Fatalf("unshare: %q %v", text, err)
+	}
+	return []string{"nsenter", fmt.Sprintf("--mount=/proc/%d/ns/mnt", cmd.Process.Pid)}
+}
+
+// inside runs a command in that mount namespace.
+func inside(dir string, enter []string, words ...string) (string, error) {
+	words = append(append([]string{}, enter...), words...)
+	cmd := exec.Command(words[0], words[1:]...)
+	cmd.Env = environment(dir)
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+// fullBefore has room for no fabric: neither a command nor a rank can make one.
+func fullBefore(t *testing.T, version string) {
+	dir := folder(t)
+	enter := small(t, dir, "64k")
+	out, err := inside(dir, enter, build(t, "bin", "ddlemu"), "up", "--profile", "eth10", "--no-measure")
+	if err == nil || !strings.Contains(out, "no space left on device") {
+		t.Errorf("ddlemu up: %v:\n%s", err, out)
+	}
+	w := start(t, setup{version: version, ranks: 2, seed: 1, args: []string{"loop", "1", "65536"}, dir: dir, wrap: enter, env: []string{"DDLEMU_FABRIC=", "DDLEMU_PROFILE=eth10"}})
+	w.finish(hang)
+	for i, p := range w.ranks {
+		if _, ok := p.said("no space left on device"); !ok || p.status() == 0 {
+			w.fatalf("rank %d ended with %d", i, p.status())
+		}
+	}
+}
+
+// fullUnder fills the folder under a running job, which has all that it needs. A job
+// that starts then needs nothing of what is full either.
+func fullUnder(t *testing.T, version string) {
+	dir := folder(t)
+	enter := small(t, dir, "64m")
+	if out, err := inside(dir, enter, build(t, "bin", "ddlemu"), "up", "--profile", "eth10", "--nodes", "2", "--no-measure", "--name", "soak"); err != nil {
+		t.Fatalf("%v:\n%s", err, out)
+	}
+	w := start(t, setup{version: version, ranks: 2, seed: 1, args: []string{"loop", "3", "65536"}, dir: dir, wrap: enter})
+	w.await("running")
+	out, err := inside(dir, enter, "dd", "if=/dev/zero", "of="+filepath.Join(dir, "filler"), "bs=64k")
+	if err == nil || !strings.Contains(out, "No space left on device") {
+		t.Fatalf("the folder is not full: %v:\n%s", err, out)
+	}
+	next := start(t, setup{version: version, ranks: 2, seed: 2, args: []string{"collectives", "allreduce", "100003", "1"}, dir: dir, wrap: enter, env: []string{"DDLEMU_JOB=next"}})
+	next.allRight(time.Minute)
+	w.allRight(time.Minute)
+	if out, err := inside(dir, enter, build(t, "bin", "ddlemu"), "down", "soak"); err != nil {
+		t.Errorf("%v:\n%s", err, out)
+	}
+}

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package soak
+
+import (
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// pauses are what stops a job for a while, or only seems to; it continues.
+var pauses = []failure{
+	{"SIGSTOP of a rank for 10 s", func(t *testing.T, version string) { stopped(t, version, 10*time.Second, 1) }, "2.29"},
+	{"SIGSTOP of a rank for 12 s while it starts", stoppedEarly, ""},
+	{"SIGSTOP of all ranks for 5 s", func(t *testing.T, version string) { stopped(t, version, 5*time.Second, 0, 1) }, "2.22"},
+	{"steps of the wall clock", clockSteps, "2.22"},
+}
+
+func stopped(t *testing.T, version string, pause time.Duration, which ...int) {
+	w := start(t, setup{version: version, profile: "eth10", ranks: 2, seed: 1, args: []string{"loop", "1", "65536"}})
+	w.await("running")
+	for _, r := range which {
+		w.ranks[r].signal(t, syscall.SIGSTOP)
+	}
+	time.Sleep(pause)
+	for _, r := range which {
+		w.ranks[r].signal(t, syscall.SIGCONT)
+	}
+	w.allRight(time.Minute)
+}
+
+// stoppedEarly stops a rank at some moment of its start, for longer than any time-out
+// of connecting.
+func stoppedEarly(t *testing.T, version string) {
+	w := start(t, setup{version: version, profile: "eth10", ranks: 2, seed: 1, args: []string{"loop", "1", "65536"}})
+	w.await("joining")
+	time.Sleep(time.Duration(rand.Int64N(int64(time.Second))))
+	w.ranks[1].signal(t, syscall.SIGSTOP)
+	time.Sleep(12 * time.Second)
+	w.ranks[1].signal(t, syscall.SIGCONT)
+	w.allRight(time.Minute)
+}
+
+// clockSteps makes CLOCK_REALTIME jump by hours, back and forth, for everything in the
+// process that asks the C library. CLOCK_MONOTONIC, which the fabric uses, has no steps.
+func clockSteps(t *testing.T, version string) {
+	shim := filepath.Join(t.TempDir(), "steps.so")
+	if out, err := exec.Command("gcc", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "testdata/steps.c", "-o", shim).CombinedOutput(); err != nil {
+		t.Fatalf("%v:\n%s", err, out)
+	}
+	w := start(t, setup{version: version, profile: "eth10", ranks: 2, seed: 1, args: []string{"loop", "1", "65536"}, env: []string{"LD_PRELOAD=" + shim}})
+	w.allRight(time.Minute)
+	if _, ok := w.ranks[0].said("the wall clock stepped"); !ok {
+		w.fatalf("the wall clock did not step")
+	}
+}
+
+// otherTime puts one rank into a time namespace of its own, as a container that was
+// restored from a checkpoint has: its clock is another, and it is refused.
+func otherTime(t *testing.T, version string) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root, to make a time namespace")
+	}
+	w := start(t, setup{version: version, profile: "eth10", ranks: 1, seed: 1, args: []string{"loop", "1", "65536"}, wrap: []string{"unshare", "--time", "--monotonic", "1000"}})
+	w.finish(hang)
+	if _, ok := w.ranks[0].said("time namespace"); !ok || w.ranks[0].status() == 0 {
+		w.fatalf("a rank in another time namespace ended with %d", w.ranks[0].status())
+	}
+}
