@@ -25,11 +25,12 @@ import (
 // Endpoint is this process's end of all its connections. Its methods are safe
 // for concurrent use.
 type Endpoint struct {
-	fabric *state.File
-	me     *state.Participant
-	rank   state.Rank
-	sock   *net.UnixListener
-	done   chan struct{}
+	fabric  *state.File
+	me      *state.Participant
+	rank    state.Rank
+	sock    *net.UnixListener
+	done    chan struct{}
+	watched chan struct{} // closed when watch has ended
 
 	mu       sync.Mutex
 	nextID   uint64
@@ -68,7 +69,7 @@ type conn struct {
 // NewEndpoint listens for peers in the fabric's folder, and watches them.
 func NewEndpoint(f *state.File, me *state.Participant, r state.Rank) (*Endpoint, error) {
 	e := &Endpoint{
-		fabric: f, me: me, rank: r, done: make(chan struct{}),
+		fabric: f, me: me, rank: r, done: make(chan struct{}), watched: make(chan struct{}),
 		listens: map[uint32]*listener{}, attempts: map[uint64]*attempt{}, conns: map[uint64]*conn{}, flows: map[int32]uint64{},
 	}
 	err := inDir(f.Dir(), func(dir string) (err error) {
@@ -87,7 +88,10 @@ func NewEndpoint(f *state.File, me *state.Participant, r state.Rank) (*Endpoint,
 		return nil, fmt.Errorf("listen for peers in %s: %w", f.Dir(), err)
 	}
 	go e.serve()
-	go e.watch()
+	go func() {
+		defer close(e.watched)
+		e.watch()
+	}()
 	return e, nil
 }
 
@@ -118,6 +122,7 @@ func inDir(path string, do func(dir string) error) error {
 func (e *Endpoint) Close() {
 	close(e.done)
 	e.sock.Close()
+	<-e.watched // the fabric's file may be closed after this
 	// When the folder is gone, so is the socket.
 	_ = inDir(e.fabric.Dir(), func(dir string) error { return os.Remove(filepath.Join(dir, socketName(e.fabric, e.me.Slot()))) })
 	e.mu.Lock()
