@@ -11,7 +11,7 @@
 #include "cases.h"
 
 #define DEEP 4
-#define BIG (1 << 20)
+#define BIG (4 << 20) // with DEEP more than the calls before the close copy
 
 // start_some starts as many as go, up to DEEP: an isend may wait for a receive.
 static void start_some(struct end *e, void *comm, struct buffer *b, void **request)

@@ -120,6 +120,7 @@ void case_bootstrap(struct end *e)
 {
 	enum { ROUNDS = 50, SMALL = 128 };
 	begin(e);
+	e->net.bare = 1;
 	void *out[2] = { link_up(e, 0, ONE_WAY), link_up(e, 0, BACK) }; // the ring of two ranks
 	void *to = out[e->rank], *from = out[1 - e->rank];
 	struct buffer a = buffer_new(e, to, SMALL), b = buffer_new(e, from, SMALL);

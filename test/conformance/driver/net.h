@@ -11,6 +11,7 @@ struct net {
 	void *lib;
 	void **table; // the data symbol
 	void *ctx;    // what init gave, from v11 on
+	int bare;     // pass no handles of a profiler, as NCCL's bootstrap does
 };
 
 // Loads the library and finds the vtable; fails the case when it can't.
@@ -37,7 +38,7 @@ int net_close_send(struct net *, void *comm);
 int net_close_recv(struct net *, void *comm);
 int net_close_listen(struct net *, void *comm);
 
-// The logger that plugins are given: keeps what this thread was told.
+// The logger that plugins are given: keeps what this thread was warned of.
 void net_logger(int level, unsigned long flags, const char *file, int line, const char *fmt, ...);
 const char *net_log(void);
 
