@@ -40,30 +40,40 @@ type benchOptions struct {
 
 // AddFlags adds the flags.
 func (o *benchOptions) AddFlags(g *global, fs *pflag.FlagSet) {
+	o.addFabricFlags(g, fs)
+	o.addRowFlags(fs)
+	fs.IntVarP(&o.Warmup, "warmup_iters", "w", 5, "iterations before them that are not timed")
+	fs.IntVarP(&o.Check, "check", "c", 1, "1 to check every element of the result, 0 not to")
+	fs.IntVarP(&o.Cycles, "run_cycles", "N", 1, "times to measure all rows")
+	fs.BoolVar(&o.Strict, "strict", false, "exit with status 3 when the verdict is INVALID")
+	g.addJSONFlag(fs)
+	fs.BoolVar(&o.CSV, "csv", false, "print CSV")
+	fs.StringVar(&o.LogDir, "log-dir", "", "`folder` to keep NCCL's logs in")
+}
+
+// addFabricFlags adds the flags that say which ranks run on which fabric.
+func (o *benchOptions) addFabricFlags(g *global, fs *pflag.FlagSet) {
 	o.flags = fs
 	fs.StringVar(&o.Profile, "profile", "", "`name` of a profile (see `ddlemu profiles`)")
 	fs.StringVarP(&o.File, "file", "F", "", "`file` that describes the fabric")
 	fs.StringVar(&g.Fabric, "fabric", "", "`name` of a fabric that is up, to run on it instead of one of the run's own")
 	fs.IntVar(&o.Ranks, "ranks", 0, "number of ranks (default: nodes x GPUs per node, else 2)")
+	fs.StringVar(&o.NCCL, "nccl", "", "`version` (2.22 or 2.29) for the software CUDA, or path of libnccl.so.2")
+	fs.BoolVar(&o.Soft, "soft-cuda", false, "use the software CUDA although there is a GPU")
+	configs.AddFabricFlags(fs)
+	configs.AddLinkFlags(fs)
+}
+
+// addRowFlags adds the flags of nccl-tests that say which rows there are.
+func (o *benchOptions) addRowFlags(fs *pflag.FlagSet) {
 	fs.StringVarP(&o.Begin, "minbytes", "b", "32M", "smallest `size`")
 	fs.StringVarP(&o.End, "maxbytes", "e", "32M", "largest `size`")
 	fs.StringVarP(&o.Step, "stepbytes", "i", "1M", "`size` to add from one row to the next")
 	fs.Int64VarP(&o.Factor, "stepfactor", "f", 0, "factor from one row to the next, instead of -i")
 	fs.IntVarP(&o.Iters, "iters", "n", 20, "timed iterations of a row")
-	fs.IntVarP(&o.Warmup, "warmup_iters", "w", 5, "iterations before them that are not timed")
-	fs.IntVarP(&o.Check, "check", "c", 1, "1 to check every element of the result, 0 not to")
 	fs.StringVarP(&o.Op, "op", "o", "sum", "`operation`: sum, prod, min, max, avg or all")
 	fs.StringVarP(&o.Type, "datatype", "d", "float", "`type`: int8, uint8, int32, uint32, int64, uint64, half, float, double, bfloat16 or all")
 	fs.IntVarP(&o.Root, "root", "r", 0, "root of broadcast and reduce")
-	fs.IntVarP(&o.Cycles, "run_cycles", "N", 1, "times to measure all rows")
-	fs.StringVar(&o.NCCL, "nccl", "", "`version` (2.22 or 2.29) for the software CUDA, or path of libnccl.so.2")
-	fs.BoolVar(&o.Soft, "soft-cuda", false, "use the software CUDA although there is a GPU")
-	fs.BoolVar(&o.Strict, "strict", false, "exit with status 3 when the verdict is INVALID")
-	g.addJSONFlag(fs)
-	fs.BoolVar(&o.CSV, "csv", false, "print CSV")
-	fs.StringVar(&o.LogDir, "log-dir", "", "`folder` to keep NCCL's logs in")
-	configs.AddFabricFlags(fs)
-	configs.AddLinkFlags(fs)
 }
 
 func newBenchCommand(g *global) *cobra.Command {

@@ -143,6 +143,7 @@ durations (5us, 1.2ms), sizes as nccl-tests writes them (8, 64K, 1G).
 		newDoctorCommand(g),
 		newRunCommand(g),
 		newBenchCommand(g),
+		newExpectCommand(g),
 	)
 	return root
 }

@@ -237,13 +237,9 @@ func (o *Options) once(ctx context.Context, why string, printer bench.Printer) (
 	}()
 	k := j.Fabric.TimeScale()
 	times := expected.New(j.Fabric, o.node(j.Fabric), os.Getenv)
-	cfg := o.Bench
+	cfg := o.ranksOn(j)
 	cfg.TimeScale = float64(k)
-	cfg.RankBinary, cfg.NCCLLibs, cfg.CudartLibs = o.Layout.Rank, o.Libraries.NCCL, o.Libraries.Cudart
 	cfg.Expected = times.Of
-	cfg.Env = func(int) []string {
-		return append(append(j.Env(), o.Libraries.Env(o.Layout), "NCCL_NET_PLUGIN=goemu", "NCCL_NET=goemu"), o.Env...)
-	}
 	cfg.OnStart = func(info bench.Info) {
 		h := bench.NewHeader(o.Bench, info)
 		h.TimeScale, h.CUDA, h.Profile, h.Datapath, h.Nodes = float64(k), o.Libraries.CUDA, j.Fabric.Config.Name, "shm", j.Fabric.Config.Nodes
@@ -269,6 +265,16 @@ func (o *Options) once(ctx context.Context, why string, printer bench.Printer) (
 	judgeWay(&v, result, j.Fabric.Config.Nodes)
 	judgeTraffic(&v, times.Least(), j.Traffic())
 	return Outcome{Verdict: v, Result: result, Scale: k}, printer.End(bench.NewSummary(result, v.Word, v.Reasons))
+}
+
+// ranksOn is the bench's configuration for ranks that find j.
+func (o *Options) ranksOn(j *job.Job) bench.Config {
+	cfg := o.Bench
+	cfg.RankBinary, cfg.NCCLLibs, cfg.CudartLibs = o.Layout.Rank, o.Libraries.NCCL, o.Libraries.Cudart
+	cfg.Env = func(int) []string {
+		return append(append(j.Env(), o.Libraries.Env(o.Layout), "NCCL_NET_PLUGIN=goemu", "NCCL_NET=goemu"), o.Env...)
+	}
+	return cfg
 }
 
 func (o *Options) start() (*job.Job, error) {

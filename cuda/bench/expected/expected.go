@@ -60,6 +60,43 @@ func (t *Times) count(c bench.Case) {
 	}
 }
 
+// Bound is what the bytes of c take at least that must cross between a node and the
+// others, in the fabric's own time; 0 where links have no rate.
+func (t *Times) Bound(c bench.Case) time.Duration {
+	d := unscheduled(c)
+	longest := 0.0
+	for _, cut := range d.Cuts(t.node) {
+		out, in := t.portRates(cut.Node)
+		if out > 0 && in > 0 {
+			longest = max(longest, float64(cut.Out)/out, float64(cut.In)/in)
+		}
+	}
+	return time.Duration(longest * float64(time.Second))
+}
+
+// portRates are the payload rates of a node's ports together, in bytes per second; 0
+// if one of them has none.
+func (t *Times) portRates(node int) (out, in float64) {
+	unlimited := false
+	for _, h := range t.fabric.Hops {
+		if h.Kind == fabric.Link || t.fabric.NodeOfNIC(h.Src) != node {
+			continue
+		}
+		port := fabric.LinkOf(h.Spec)
+		rate := port.PayloadRate()
+		unlimited = unlimited || rate == 0
+		if h.Kind == fabric.TxPort {
+			out += rate
+		} else {
+			in += rate
+		}
+	}
+	if unlimited {
+		return 0, 0
+	}
+	return out, in
+}
+
 // unscheduled is the collective without NCCL's decisions.
 func unscheduled(c bench.Case) expect.Decision {
 	return expect.Decision{

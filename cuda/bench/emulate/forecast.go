@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package emulate
+
+import (
+	"context"
+	"os"
+	"time"
+
+	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/configs/units"
+	"github.com/ddlemu/ddlemu/cuda/bench"
+	"github.com/ddlemu/ddlemu/cuda/bench/expected"
+	"github.com/ddlemu/ddlemu/shaper/fabric"
+	"github.com/ddlemu/ddlemu/shaper/job"
+)
+
+// Forecast is what a fabric should give for one row.
+type Forecast struct {
+	Case bench.Case // with NCCL's decisions
+	// Known says whether Expectation is known; if not, Problem says why.
+	Known bool
+	bench.Expectation
+	Problem string
+	// Bound is what the bytes alone take that must cross between a node and the
+	// others, whatever the schedule. 0 where links have no rate.
+	Bound time.Duration
+}
+
+// decideMost is the largest size that NCCL is made to run for its decision; it
+// decides on larger ones as on this.
+const decideMost = 64 << 20
+
+// Expect asks real NCCL what it decides on the fabric for each row of o.Bench, and
+// the model what that takes. NCCL sees the fabric's NICs, but nothing is shaped, so
+// that nobody waits.
+func Expect(ctx context.Context, o Options) ([]Forecast, bench.Info, error) {
+	j, err := o.start()
+	if err != nil {
+		return nil, bench.Info{}, err
+	}
+	defer func() { _ = j.Close() }() // what it held is removed by gc if this fails
+	if err := o.unshape(j); err != nil {
+		return nil, bench.Info{}, err
+	}
+	cfg := o.ranksOn(j)
+	cfg.Iters, cfg.Warmup, cfg.Check, cfg.Cycles = 1, 1, false, 1
+	cfg.Sizes = nil
+	for _, size := range o.Bench.Sizes {
+		if size = min(size, decideMost); len(cfg.Sizes) == 0 || size != cfg.Sizes[len(cfg.Sizes)-1] {
+			cfg.Sizes = append(cfg.Sizes, size)
+		}
+	}
+	var decided []bench.Case
+	cfg.Expected = func(c bench.Case) (bench.Expectation, bool) {
+		if !c.InPlace {
+			decided = append(decided, c)
+		}
+		return bench.Expectation{}, false
+	}
+	result, err := bench.Run(ctx, cfg, nil)
+	if err != nil {
+		return nil, bench.Info{}, err
+	}
+	return o.forecasts(j.Fabric, decided), result.Info, nil
+}
+
+// unshape takes everything off the job's links. j.Fabric stays as it was asked for.
+func (o *Options) unshape(j *job.Job) error {
+	f, err := o.Dir.Open(j.Name())
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	unlimited, none := units.Unlimited, time.Duration(0)
+	_, err = f.Shape("*", configs.LinkPatch{Bandwidth: &unlimited, Latency: &none, Jitter: &configs.Jitter{Kind: configs.NoJitter}, Loss: &configs.Loss{}})
+	return err
+}
+
+// forecasts works out each row that was asked for, from the decision on its size or
+// on the largest one that NCCL ran.
+func (o *Options) forecasts(f *fabric.Fabric, decided []bench.Case) []Forecast {
+	times := expected.New(f, o.node(f), os.Getenv)
+	var all []Forecast
+	for i, size := range o.Bench.Sizes {
+		c := decided[min(i, len(decided)-1)]
+		counts := c.Collective.Counts(size, c.Type, c.Ranks)
+		c.Size, c.Count, c.Iters, c.Launches = counts.Bytes(c.Type), counts.Param, o.Bench.Iters, 0
+		row := Forecast{Case: c, Bound: times.Bound(c)}
+		if row.Expectation, row.Known = times.Of(c); !row.Known {
+			row.Problem = times.Problem
+		}
+		all = append(all, row)
+	}
+	return all
+}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nccl
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+type expectation struct {
+	Rows []struct {
+		Size        int64
+		Algo, Proto string
+		ExpectedUS  *float64 `json:"expected_us"`
+		BoundUS     float64  `json:"bound_us"`
+	}
+	Log []struct {
+		Line      int
+		Size      int64
+		InPlace   bool
+		Judgement string
+	}
+}
+
+func expect(t *testing.T, args ...string) (e expectation) {
+	t.Helper()
+	out, err := ddlemu(t.Context(), t, folder(t), nil, append([]string{"expect", "allreduce", "--json"}, args...)...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v:\n%s", err, out)
+	}
+	if err := json.Unmarshal(out, &e); err != nil {
+		t.Fatalf("%v:\n%s", err, out)
+	}
+	return e
+}
+
+// Real NCCL decides; sizes that it does not run are expected too.
+func TestExpect(t *testing.T) {
+	e := expect(t, "--profile", "ndr400", "--ranks", "2", "-b", "8", "-e", "8G", "-f", "1024")
+	if len(e.Rows) != 4 {
+		t.Fatalf("%d rows, want 4: %+v", len(e.Rows), e)
+	}
+	for _, r := range e.Rows {
+		if r.ExpectedUS == nil || *r.ExpectedUS < r.BoundUS || r.Algo == "" || r.Proto == "" {
+			t.Errorf("%+v", r)
+		}
+	}
+	if last := e.Rows[3]; *last.ExpectedUS > 1.01*last.BoundUS {
+		t.Errorf("8 GiB take %.0f us, the bytes alone %.0f", *last.ExpectedUS, last.BoundUS)
+	}
+}
+
+// A log with one time that no network gives and one that is too slow.
+func TestExpectJudgesALog(t *testing.T) {
+	log := filepath.Join(t.TempDir(), "log")
+	text := `#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong
+     1048576        262144     float     sum      -1     9200    0.11    0.11      0     9300    0.11    0.11      0
+     2097152        524288     float     sum      -1     9000    0.11    0.11      0    17900    0.11    0.11      0
+     4194304       1048576     float     sum      -1    36000    0.11    0.11      0    60000    0.11    0.11      0
+`
+	if err := os.WriteFile(log, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	e := expect(t, "--profile", "eth1", "--ranks", "2", "--log", log)
+	flagged := map[string]int{}
+	for _, l := range e.Log {
+		switch {
+		case l.Judgement == "impossible" && l.Line == 3 && !l.InPlace, l.Judgement == "slower" && l.Line == 4 && l.InPlace:
+			flagged[l.Judgement]++
+		case l.Judgement != "as expected":
+			t.Errorf("%+v", l)
+		}
+	}
+	if len(e.Log) != 6 || len(flagged) != 2 {
+		t.Errorf("%d times judged, of them %v", len(e.Log), flagged)
+	}
+}
