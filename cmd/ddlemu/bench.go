@@ -114,37 +114,23 @@ func runBench(ctx context.Context, g *global, o *benchOptions, collective string
 	if err != nil {
 		return &inputError{err}
 	}
-	cfg, err := o.fabric(g)
+	e, err := o.setup(g, b)
 	if err != nil {
 		return err
 	}
-	if b.Ranks, err = place(cfg, o.Ranks, o.flags); err != nil {
-		return &inputError{err}
-	}
-	layout, libs, err := libraries(o.NCCL, o.Soft)
-	if err != nil {
-		return &inputError{err}
-	}
-	dir, err := g.openDir(true)
-	if err != nil {
-		return err
-	}
-	defer dir.Close()
-	e := emulate.Options{
-		Dir: dir, Config: *cfg, Shared: g.Fabric, Bench: b, Libraries: libs, Layout: layout, Log: g.Stderr,
-		Printer: o.printer(g), LastOnly: g.JSON || o.CSV, Env: defaults(g.Getenv, b.Ranks, libs),
-	}
+	defer e.Dir.Close()
+	e.Printer, e.LastOnly = o.printer(g), g.JSON || o.CSV
 	var h host.Host
-	if cfg.TimeScale == 0 {
+	if e.Config.TimeScale == 0 {
 		e.Scale = func(ctx context.Context) (k int, why string, err error) {
-			k, why, h, err = autoScale(ctx, cfg, b.Ranks, slices.Min(b.Sizes))
+			k, why, h, err = autoScale(ctx, &e.Config, e.Bench.Ranks, slices.Min(b.Sizes))
 			return k, why, err
 		}
 	}
 	out, err := emulate.Run(ctx, e)
 	var tooLong *emulate.TooLongError
 	if errors.As(err, &tooLong) {
-		return tooLongError(tooLong, h, cfg, &b)
+		return tooLongError(tooLong, h, &e)
 	}
 	if err != nil {
 		return err
@@ -181,13 +167,36 @@ func (o *benchOptions) fabric(g *global) (*configs.Fabric, error) {
 }
 
 // tooLongError says which profile the run would be short enough on.
-func tooLongError(e *emulate.TooLongError, h host.Host, cfg *configs.Fabric, b *bench.Config) error {
-	fab, err := fabric.New(cfg)
+func tooLongError(tooLong *emulate.TooLongError, h host.Host, e *emulate.Options) error {
+	fab, err := fabric.New(&e.Config)
 	if err != nil {
 		return err
 	}
-	short := func(c *configs.Fabric) bool { return emulate.Predict(b, c) <= emulate.LongestRun }
-	return badInput("%w; %s", e, nearest(h, fab, b.Ranks, slices.Min(b.Sizes), short))
+	short := func(c *configs.Fabric) bool { return emulate.Predict(&e.Bench, c) <= emulate.LongestRun }
+	return badInput("%w; %s", tooLong, nearest(h, fab, e.Bench.Ranks, slices.Min(e.Bench.Sizes), short))
+}
+
+// setup finds what a run of b needs: the fabric, the ranks on it, and the libraries.
+// The caller closes the folder.
+func (o *benchOptions) setup(g *global, b bench.Config) (e emulate.Options, err error) {
+	cfg, err := o.fabric(g)
+	if err != nil {
+		return e, err
+	}
+	if b.Ranks, err = place(cfg, o.Ranks, o.flags); err != nil {
+		return e, &inputError{err}
+	}
+	layout, libs, err := libraries(o.NCCL, o.Soft)
+	if err != nil {
+		return e, &inputError{err}
+	}
+	dir, err := g.openDir(true)
+	if err != nil {
+		return e, err
+	}
+	return emulate.Options{
+		Dir: dir, Config: *cfg, Shared: g.Fabric, Bench: b, Libraries: libs, Layout: layout, Log: g.Stderr, Env: defaults(g.Getenv, b.Ranks, libs),
+	}, nil
 }
 
 // bench turns the flags into what to measure.

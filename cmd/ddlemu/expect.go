@@ -73,30 +73,17 @@ func runExpect(ctx context.Context, g *global, o *expectOptions, collective stri
 			return &inputError{err}
 		}
 	}
-	cfg, err := o.fabric(g)
+	e, err := o.setup(g, b)
 	if err != nil {
 		return err
 	}
-	if b.Ranks, err = place(cfg, o.Ranks, o.flags); err != nil {
-		return &inputError{err}
-	}
-	layout, libs, err := libraries(o.NCCL, o.Soft)
-	if err != nil {
-		return &inputError{err}
-	}
-	dir, err := g.openDir(true)
+	defer e.Dir.Close()
+	e.Config.TimeScale = 1
+	rows, info, err := emulate.Expect(ctx, e)
 	if err != nil {
 		return err
 	}
-	defer dir.Close()
-	cfg.TimeScale = 1
-	rows, info, err := emulate.Expect(ctx, emulate.Options{
-		Dir: dir, Config: *cfg, Bench: b, Libraries: libs, Layout: layout, Log: g.Stderr, Env: defaults(g.Getenv, b.Ranks, libs),
-	})
-	if err != nil {
-		return err
-	}
-	report := newExpectReport(info.NCCL, cfg.Name, b.Ranks, rows, log)
+	report := newExpectReport(info.NCCL, e.Config.Name, e.Bench.Ranks, rows, log)
 	if g.JSON {
 		return g.printJSON(report)
 	}

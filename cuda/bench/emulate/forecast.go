@@ -35,6 +35,11 @@ const decideMost = 64 << 20
 // the model what that takes. NCCL sees the fabric's NICs, but nothing is shaped, so
 // that nobody waits.
 func Expect(ctx context.Context, o Options) ([]Forecast, bench.Info, error) {
+	asked, err := o.asked()
+	if err != nil {
+		return nil, bench.Info{}, err
+	}
+	o.Shared = "" // it is not for us to take off what shapes others
 	j, err := o.start()
 	if err != nil {
 		return nil, bench.Info{}, err
@@ -62,10 +67,24 @@ func Expect(ctx context.Context, o Options) ([]Forecast, bench.Info, error) {
 	if err != nil {
 		return nil, bench.Info{}, err
 	}
-	return o.forecasts(j.Fabric, decided), result.Info, nil
+	return o.forecasts(asked, decided), result.Info, nil
 }
 
-// unshape takes everything off the job's links. j.Fabric stays as it was asked for.
+// asked is the fabric that the forecast is for: the one that is up, as it is shaped
+// now, or a new one.
+func (o *Options) asked() (*fabric.Fabric, error) {
+	if o.Shared == "" {
+		return fabric.New(&o.Config)
+	}
+	f, err := o.Dir.Open(o.Shared)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return f.Fabric()
+}
+
+// unshape takes everything off the job's links.
 func (o *Options) unshape(j *job.Job) error {
 	f, err := o.Dir.Open(j.Name())
 	if err != nil {
