@@ -48,10 +48,13 @@ func run(t *testing.T, dir string, env []string, script string, args ...string) 
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	cmd.WaitDelay = 5 * time.Second
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	err = cmd.Run()
 	if cmd.ProcessState == nil {
 		t.Fatal(err)
 	}
+	// What a script that failed left behind; there is nobody else in its group.
+	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 	if ctx.Err() != nil {
 		t.Fatalf("%s %v hangs\n%s%s", script, args, stdout.String(), stderr.String())
 	}
