@@ -18,7 +18,7 @@ import (
 
 // tries is how often a check of times is repeated before it fails: other work on
 // the host is noise that one run cannot tell from a fault.
-const tries = 3
+const tries = 4
 
 // build is the folder that `make build` fills.
 func build(t testing.TB, elem ...string) string {
@@ -132,11 +132,11 @@ func tryBench(t *testing.T, dir string, env []string, args ...string) (result, e
 
 // scales are the time scales of the tries: each makes what the host itself costs
 // count less.
-var scales = [tries]string{"8", "32", "128"}
+var scales = [tries]string{"8", "32", "128", "128"}
 
 // busy is how much of a processor others may take during a try before its times
 // are put down to them: a thread that yields to a busy one waits for a time slice.
-const busy = 0.1
+const busy = 0.05
 
 // retry repeats a check of times, with another time scale, until it returns no
 // error. When it never does, and others took the processors during each try, there
