@@ -139,7 +139,7 @@ var scales = [tries]string{"8", "32", "128", "128"}
 const busy = 0.05
 
 // retry repeats a check of times, with another time scale, until it returns no
-// error. When it never does, and others took the processors during each try, there
+// error. When it never does, and others took the processors during most tries, there
 // is nothing to say about ddlemu: the test is skipped, with how busy they were.
 func retry(t *testing.T, check func(scale string) error) {
 	t.Helper()
@@ -158,7 +158,7 @@ func retry(t *testing.T, check func(scale string) error) {
 			quiet++
 		}
 	}
-	if quiet == 0 {
+	if quiet < tries/2 {
 		t.Skipf("this host is busy with something else, up to %.2f processors: %v", most, err)
 	}
 	t.Error(err)
