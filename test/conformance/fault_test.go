@@ -3,6 +3,7 @@
 package conformance
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -25,8 +26,13 @@ func TestPlantedFaultsAreFound(t *testing.T) {
 				t.Fatalf("without a fault: %s\n%s", o.why, o.said)
 			}
 			o := drive(t, lib, lastVersion, c, 1, "DDLEMU_FAULT="+tc.fault)
+			found := "PASS"
 			if o.word != "FAIL" || !strings.Contains(o.why, tc.says) {
+				found = "FAIL"
 				t.Errorf("%s %s\nwant FAIL with %q", o.word, o.why, tc.says)
+			}
+			if *verbose {
+				fmt.Printf("%-4s v%-2d planted fault %q in %s: %s %s\n", found, lastVersion, tc.fault, tc.name, o.word, o.why)
 			}
 		})
 	}

@@ -54,7 +54,7 @@ static void range(int version, const char *props, const char *name, int least, i
 static void judge(int version, const char *props, int dev)
 {
 	union value v;
-	char name[16];
+	char name[24];
 	snprintf(name, sizeof name, "goemu%d", dev);
 	if (!value_of(version, props, "name", &v) || v.text == NULL || strcmp(v.text, name) != 0)
 		fail("the name of NIC %d is not %s", dev, name);
