@@ -120,7 +120,7 @@ func placeReused(t *testing.T, version string) {
 		w := job(t, version, 2)
 		w.ranks[0].signal(t, syscall.SIGSTOP)
 		w.kill(1)
-		next := start(t, setup{version: version, ranks: 2, seed: 2, args: []string{"loop", "10", "65536"}, dir: w.dir, env: []string{"DDLEMU_JOB=next"}})
+		next := start(t, setup{version: version, ranks: 2, seed: 2, args: []string{"loop", "6", "65536"}, dir: w.dir, env: []string{"DDLEMU_JOB=next"}})
 		next.await("running")
 		at := time.Now()
 		w.ranks[0].signal(t, syscall.SIGCONT)

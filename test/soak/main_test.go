@@ -62,9 +62,15 @@ func program(t *testing.T) string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		args := append([]string{"-std=c++17", "-O2", "-Wall", "-Wextra", "-Werror"}, sources...)
-		args = append(args, "-I"+build(t, "softcuda", "include"), "-L"+build(t, "softcuda", "lib"), "-lnccl", "-lcudart", "-o", bin)
-		if out, err := exec.Command("g++", args...).CombinedOutput(); err != nil {
+		// As one file, which takes a third of the time.
+		var all strings.Builder
+		for _, name := range sources {
+			fmt.Fprintf(&all, "#include \"%s\"\n", name)
+		}
+		cmd := exec.Command("g++", "-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror", "-x", "c++", "-", "-I.", "-I"+build(t, "softcuda", "include"),
+			"-L"+build(t, "softcuda", "lib"), "-lnccl", "-lcudart", "-o", bin)
+		cmd.Stdin = strings.NewReader(all.String())
+		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("%v:\n%s", err, out)
 		}
 	})

@@ -96,7 +96,7 @@ func (s scenario) run(t *testing.T, version string, args string, seed uint64) {
 		w.fatalf("the links carried nothing")
 	}
 	for i, p := range w.ranks {
-		if _, ok := p.said(s.says); !ok {
+		if _, ok := p.said(s.says); !ok && s.says != "" {
 			w.fatalf("rank %d: NCCL's log does not say %q", i, s.says)
 		}
 	}
@@ -144,7 +144,7 @@ func TestScenariosCanFail(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			w := start(t, setup{version: "2.22", profile: "loopback", ranks: 2, seed: 1, args: strings.Fields(tc.args), env: []string{tc.env}})
 			<-w.anyFailure()
-			time.Sleep(100 * time.Millisecond) // for its last words
+			w.hear()
 			for _, p := range w.ranks {
 				if _, ok := p.said(tc.says); ok {
 					return

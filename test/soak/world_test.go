@@ -197,6 +197,18 @@ func (w *world) finish(limit time.Duration) {
 		case <-timer.C:
 			w.fatalf("rank %d hangs: not ended after %v", i, limit)
 		}
+	}
+	w.hear()
+}
+
+// hear waits for the last words of the ranks that have ended.
+func (w *world) hear() {
+	for _, p := range w.ranks {
+		select {
+		case <-p.ended:
+		default:
+			continue
+		}
 		select {
 		case <-p.read:
 		case <-time.After(time.Second): // a child of it has the other end of the pipe
@@ -207,13 +219,12 @@ func (w *world) finish(limit time.Duration) {
 // allRight waits for the ranks and checks that each found everything right.
 func (w *world) allRight(limit time.Duration) {
 	w.t.Helper()
-	for ended := w.anyFailure(); ; {
-		select {
-		case <-ended:
-		case <-time.After(limit):
-		}
-		break
+	select {
+	case <-w.anyFailure():
+	case <-time.After(limit):
 	}
+	w.hear()
+	hangs := -1
 	for i, p := range w.ranks {
 		select {
 		case <-p.ended:
@@ -221,8 +232,11 @@ func (w *world) allRight(limit time.Duration) {
 				w.fatalf("rank %d ended with %d", i, s)
 			}
 		default:
-			w.fatalf("rank %d hangs: not ended after %v", i, limit)
+			hangs = i
 		}
+	}
+	if hangs >= 0 {
+		w.fatalf("rank %d hangs: not ended after %v", hangs, limit)
 	}
 }
 
