@@ -56,8 +56,8 @@ test: build plugin-faults ## run every test (build first)
 race: ## the Go packages under the race detector
 	$(GO) test -race -short -timeout 10m ./configs/... ./shaper/... ./cmd/...
 
-conformance: packages plugin plugin-faults ## NCCL's calls through every vtable of the plugin, without NCCL; a line per case
-	cd test/conformance && $(GO) test -count=1 -timeout 10m -args -all -lines
+conformance: packages plugin plugin-faults ## NCCL's calls through every vtable of the plugin, without NCCL; a line per case (SEED=n repeats a run)
+	cd test/conformance && $(GO) test -count=1 -timeout 10m -args -all -lines $(if $(SEED),-seed $(SEED))
 
 lint: ## gofmt, vet, staticcheck, shellcheck
 	@out=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$out" ]; then echo "gofmt: $$out"; exit 1; fi
