@@ -10,7 +10,7 @@ LDFLAGS_PLUGIN = -s -w -X runtime.godebugDefault=asyncpreemptoff=1 -extldflags "
 # the C library.
 PLUGIN = $(GO) build -buildmode=c-shared -trimpath -ldflags='$(LDFLAGS_PLUGIN)'
 
-.PHONY: help build packages cli plugin plugin-faults rank softcuda demo test race conformance lint fmt bench speed soak clean
+.PHONY: help build packages cli plugin plugin-faults rank softcuda demo test race test-asan test-tsan conformance lint fmt bench speed soak clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -58,6 +58,15 @@ race: ## the Go packages under the race detector
 
 conformance: packages plugin plugin-faults ## NCCL's calls through every vtable of the plugin, without NCCL; a line per case (SEED=n repeats a run)
 	cd test/conformance && $(GO) test -count=1 -timeout 10m -args -all -lines $(if $(SEED),-seed $(SEED))
+
+# Each test builds the C code that it runs once more, with gcc's sanitizers.
+test-asan: build ## the C code under the address and undefined behaviour sanitizers
+	$(GO) test -count=1 -timeout 20m -run '^(TestThreads|TestRuntimeSanitized|TestExecutorAddressSanitizer|TestPluginAddress|TestRank)$$/^(address|v)' \
+		./nccl-plugin/transport/shm ./cuda/soft ./cuda/soft/exec/exectest ./test/sanitize
+
+test-tsan: build ## the C code under the thread sanitizer; `make race` is Go's
+	$(GO) test -count=1 -timeout 20m -run '^(TestThreads|TestRuntimeSanitized|TestExecutorThreadSanitizer|TestRank)$$/^thread$$' \
+		./nccl-plugin/transport/shm ./cuda/soft ./cuda/soft/exec/exectest ./test/sanitize
 
 lint: ## gofmt, vet, staticcheck, shellcheck
 	@out=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$out" ]; then echo "gofmt: $$out"; exit 1; fi
