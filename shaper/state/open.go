@@ -75,6 +75,13 @@ func openFD(fd int, uid uint32) (*File, error) {
 	case st.Size < page:
 		return nil, fmt.Errorf("%w: truncated: %d bytes", ErrNotUsable, st.Size)
 	}
+	// A file with holes, a copy say, would be a SIGBUS when they are touched and the
+	// file system is full.
+	if st.Blocks*512 < st.Size {
+		if err := unix.Fallocate(fd, 0, 0, st.Size); err != nil {
+			return nil, fmt.Errorf("%w: reserve its %d KiB: %w", ErrNotUsable, st.Size>>10, err)
+		}
+	}
 	boot, ns, err := bootAndTime()
 	if err != nil {
 		return nil, err
