@@ -13,12 +13,12 @@ import (
 
 // deaths are the ways in which a rank goes.
 var deaths = []failure{
-	{"kill -9 of one of 2", func(t *testing.T, version string) { killed(t, version, 2) }, "2.22"},
-	{"kill -9 of one of 4", func(t *testing.T, version string) { killed(t, version, 4) }, ""},
-	{"kill -9 while it connects", func(t *testing.T, version string) {
+	{"kill -9 of one of 2", func(t *testing.T, version string, _ uint64) { killed(t, version, 2) }, "2.22"},
+	{"kill -9 of one of 4", func(t *testing.T, version string, _ uint64) { killed(t, version, 4) }, ""},
+	{"kill -9 while it connects", func(t *testing.T, version string, _ uint64) {
 		connecting(t, version, "DIE=1", "a rank of the job died before it connected")
 	}, "2.29"},
-	{"exit while it connects", func(t *testing.T, version string) {
+	{"exit while it connects", func(t *testing.T, version string, _ uint64) {
 		connecting(t, version, "EXIT=1", "a rank left the job before it connected")
 	}, "2.22"},
 	{"exit without destroy", left, "2.29"},
@@ -60,7 +60,7 @@ func connecting(t *testing.T, version, how, why string) {
 	})
 }
 
-func left(t *testing.T, version string) {
+func left(t *testing.T, version string, _ uint64) {
 	promptly(t, func() time.Duration {
 		w := start(t, setup{version: version, profile: "eth10", ranks: 2, seed: 1, args: []string{"loop", "300", "65536", "1"}, env: []string{"NCCL_DEBUG=WARN"}})
 		w.await("running")
@@ -74,7 +74,7 @@ func left(t *testing.T, version string) {
 }
 
 // pidReused gives the pid of a dead rank to another process before the others look.
-func pidReused(t *testing.T, version string) {
+func pidReused(t *testing.T, version string, _ uint64) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root, to choose a process's pid")
 	}
@@ -115,7 +115,7 @@ func pidReused(t *testing.T, version string) {
 
 // placeReused gives the dead rank's place in the fabric to a rank of another job
 // before the others look.
-func placeReused(t *testing.T, version string) {
+func placeReused(t *testing.T, version string, _ uint64) {
 	promptly(t, func() time.Duration {
 		w := job(t, version, 2)
 		w.ranks[0].signal(t, syscall.SIGSTOP)
@@ -131,7 +131,7 @@ func placeReused(t *testing.T, version string) {
 }
 
 // aborts is for the NCCLs that lose an error of the net: the process ends.
-func aborts(t *testing.T, version string) {
+func aborts(t *testing.T, version string, _ uint64) {
 	promptly(t, func() time.Duration {
 		w := job(t, version, 2, "DDLEMU_ABORT_ON_ERROR=1", "DEAF=1")
 		at := w.kill(1)

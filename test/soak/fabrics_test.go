@@ -14,7 +14,7 @@ var fabrics = []failure{
 	{"a rank in another time namespace", otherTime, "2.29"},
 }
 
-func takenDown(t *testing.T, version string) {
+func takenDown(t *testing.T, version string, _ uint64) {
 	promptly(t, func() time.Duration {
 		w := job(t, version, 2)
 		at := time.Now()
@@ -25,7 +25,7 @@ func takenDown(t *testing.T, version string) {
 
 // broughtUpAgain replaces the fabric by one of the same name: the job has an error, it
 // is not moved to links that it was not started on, and the next job has the new ones.
-func broughtUpAgain(t *testing.T, version string) {
+func broughtUpAgain(t *testing.T, version string, _ uint64) {
 	promptly(t, func() time.Duration {
 		w := job(t, version, 2)
 		if out, err := command(w.dir, "up", "--profile", "eth1", "--nodes", "2", "--no-measure", "--name", "soak"); err == nil {

@@ -11,7 +11,7 @@ import (
 // failure is one thing that goes wrong while a job runs, a line of docs/failures.md.
 type failure struct {
 	name  string
-	run   func(t *testing.T, version string)
+	run   func(t *testing.T, version string, seed uint64)
 	quick string // the version with which `go test` runs it, "" to leave it to `make soak`
 }
 
@@ -23,7 +23,7 @@ func TestFailures(t *testing.T) {
 			t.Logf("left to `make soak`: %s", f.name)
 			continue
 		}
-		t.Run(f.name, func(t *testing.T) { f.run(t, f.quick) })
+		t.Run(f.name, func(t *testing.T) { f.run(t, f.quick, 1) })
 	}
 }
 

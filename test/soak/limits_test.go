@@ -24,7 +24,7 @@ var limits = []failure{
 }
 
 // noMemory gives the ranks less than one ring needs.
-func noMemory(t *testing.T, version string) {
+func noMemory(t *testing.T, version string, _ uint64) {
 	w := start(t, setup{version: version, profile: "eth10", ranks: 2, seed: 1, args: []string{"loop", "1", "65536"}, env: []string{"DDLEMU_MEMORY=256K", "NCCL_DEBUG=WARN"}})
 	w.finish(hang)
 	told := false
@@ -49,7 +49,7 @@ func withFree(t *testing.T, version string, free int) *world {
 }
 
 // noDescriptors leaves too few for the plugin to begin with.
-func noDescriptors(t *testing.T, version string) {
+func noDescriptors(t *testing.T, version string, _ uint64) {
 	w := withFree(t, version, 8)
 	w.finish(hang)
 	for i, p := range w.ranks {
@@ -64,7 +64,7 @@ func noDescriptors(t *testing.T, version string) {
 // that. A job is right, or the first rank that has too few says so. The others may wait
 // in NCCL's bootstrap, which does not look whether their peer is there: they are ended,
 // as a launcher ends them.
-func fewDescriptors(t *testing.T, version string) {
+func fewDescriptors(t *testing.T, version string, _ uint64) {
 	right, wrong := 0, 0
 	for free := 40; free >= 12; free -= 4 {
 		w := withFree(t, version, free)
@@ -142,7 +142,7 @@ func inside(dir string, enter []string, words ...string) (string, error) {
 }
 
 // fullBefore has room for no fabric: neither a command nor a rank can make one.
-func fullBefore(t *testing.T, version string) {
+func fullBefore(t *testing.T, version string, _ uint64) {
 	dir := folder(t)
 	enter := small(t, dir, "64k")
 	out, err := inside(dir, enter, build(t, "bin", "ddlemu"), "up", "--profile", "eth10", "--no-measure")
@@ -160,7 +160,7 @@ func fullBefore(t *testing.T, version string) {
 
 // fullUnder fills the folder under a running job, which has all that it needs. A job
 // that starts then needs nothing of what is full either.
-func fullUnder(t *testing.T, version string) {
+func fullUnder(t *testing.T, version string, _ uint64) {
 	dir := folder(t)
 	enter := small(t, dir, "64m")
 	if out, err := inside(dir, enter, build(t, "bin", "ddlemu"), "up", "--profile", "eth10", "--nodes", "2", "--no-measure", "--name", "soak"); err != nil {

@@ -40,7 +40,7 @@ func build(t *testing.T, elem ...string) string {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(path); err != nil {
-		t.Fatalf("%v: run `make build` first", err)
+		t.Fatalf("%v: run `make build plugin-faults` first", err)
 	}
 	return path
 }

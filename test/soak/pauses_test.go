@@ -3,7 +3,6 @@
 package soak
 
 import (
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,9 +13,9 @@ import (
 
 // pauses are what stops a job for a while, or only seems to; it continues.
 var pauses = []failure{
-	{"SIGSTOP of a rank for 10 s", func(t *testing.T, version string) { stopped(t, version, 10*time.Second, 1) }, "2.29"},
+	{"SIGSTOP of a rank for 10 s", func(t *testing.T, version string, _ uint64) { stopped(t, version, 10*time.Second, 1) }, "2.29"},
 	{"SIGSTOP of a rank for 12 s while it starts", stoppedEarly, ""},
-	{"SIGSTOP of all ranks for 5 s", func(t *testing.T, version string) { stopped(t, version, 5*time.Second, 0, 1) }, "2.22"},
+	{"SIGSTOP of all ranks for 5 s", func(t *testing.T, version string, _ uint64) { stopped(t, version, 5*time.Second, 0, 1) }, "2.22"},
 	{"steps of the wall clock", clockSteps, "2.22"},
 }
 
@@ -35,10 +34,10 @@ func stopped(t *testing.T, version string, pause time.Duration, which ...int) {
 
 // stoppedEarly stops a rank at some moment of its start, for longer than any time-out
 // of connecting.
-func stoppedEarly(t *testing.T, version string) {
+func stoppedEarly(t *testing.T, version string, seed uint64) {
 	w := start(t, setup{version: version, profile: "eth10", ranks: 2, seed: 1, args: []string{"loop", "1", "65536"}})
 	w.await("joining")
-	time.Sleep(time.Duration(rand.Int64N(int64(time.Second))))
+	time.Sleep(time.Duration(seed % 1e9))
 	w.ranks[1].signal(t, syscall.SIGSTOP)
 	time.Sleep(12 * time.Second)
 	w.ranks[1].signal(t, syscall.SIGCONT)
@@ -47,7 +46,7 @@ func stoppedEarly(t *testing.T, version string) {
 
 // clockSteps makes CLOCK_REALTIME jump by hours, back and forth, for everything in the
 // process that asks the C library. CLOCK_MONOTONIC, which the fabric uses, has no steps.
-func clockSteps(t *testing.T, version string) {
+func clockSteps(t *testing.T, version string, _ uint64) {
 	shim := filepath.Join(t.TempDir(), "steps.so")
 	if out, err := exec.Command("gcc", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "testdata/steps.c", "-o", shim).CombinedOutput(); err != nil {
 		t.Fatalf("%v:\n%s", err, out)
@@ -61,7 +60,7 @@ func clockSteps(t *testing.T, version string) {
 
 // otherTime puts one rank into a time namespace of its own, as a container that was
 // restored from a checkpoint has: its clock is another, and it is refused.
-func otherTime(t *testing.T, version string) {
+func otherTime(t *testing.T, version string, _ uint64) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root, to make a time namespace")
 	}

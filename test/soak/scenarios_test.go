@@ -134,23 +134,46 @@ func TestScenarios(t *testing.T) {
 	t.Logf("left to `make soak`: %d pairs of a scenario and a version, and the full length of those here", left)
 }
 
-// The checks of the scenarios find what they are for.
+// The checks of the scenarios find what they are for: mistakes of the program itself,
+// and faults planted in the plugin.
 func TestScenariosCanFail(t *testing.T) {
 	for _, tc := range []struct{ name, args, env, says string }{
 		{"a flipped bit", "collectives allreduce 1027 1", "CORRUPT=1", "WRONG AllReduce"},
 		{"a flipped bit in a message", "groups 3 1", "CORRUPT=1", "WRONG Recv"},
 		{"a leaked descriptor", "cycle 2 1", "LEAK=1", "LEAK"},
+		{"the plugin flips a bit", "groups 20 1", "DDLEMU_FAULT=flip 3", "WRONG Recv"},
+		{"the plugin leaks a descriptor", "cycle 2 1", "DDLEMU_FAULT=leakfd 1", "LEAK"},
+		{"the plugin loses a message", "groups 20 1", "DDLEMU_FAULT=lose 7", ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			w := start(t, setup{version: "2.22", profile: "loopback", ranks: 2, seed: 1, args: strings.Fields(tc.args), env: []string{tc.env}})
-			<-w.anyFailure()
-			w.hear()
-			for _, p := range w.ranks {
-				if _, ok := p.said(tc.says); ok {
-					return
-				}
-			}
-			w.fatalf("no rank said %q", tc.says)
+			faulty := "LD_LIBRARY_PATH=" + build(t, "faults") + ":" + strings.TrimPrefix(libraries(t, "2.22"), "LD_LIBRARY_PATH=")
+			w := start(t, setup{version: "2.22", profile: "loopback", ranks: 2, seed: 1, args: strings.Fields(tc.args), env: []string{tc.env, faulty}})
+			w.fails(tc.says)
 		})
+	}
+}
+
+// fails waits until a rank has failed and said so; with nothing to say, until it is
+// clear that they hang.
+func (w *world) fails(says string) {
+	w.t.Helper()
+	limit := time.Minute
+	if says == "" {
+		limit = 8 * time.Second
+	}
+	hangs := false
+	select {
+	case <-w.anyFailure():
+	case <-time.After(limit):
+		hangs = true
+	}
+	w.hear()
+	for _, p := range w.ranks {
+		if _, ok := p.said(says); ok && says != "" {
+			return
+		}
+	}
+	if !hangs || says != "" {
+		w.fatalf("hang: %v; no rank said %q", hangs, says)
 	}
 }

@@ -26,7 +26,7 @@ func turns() []turn {
 			}
 		}
 		for _, f := range failures {
-			all = append(all, turn{version + "/" + f.name, func(t *testing.T, _ uint64) { f.run(t, version) }})
+			all = append(all, turn{version + "/" + f.name, func(t *testing.T, seed uint64) { f.run(t, version, seed) }})
 		}
 	}
 	return all
