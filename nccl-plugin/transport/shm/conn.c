@@ -55,16 +55,42 @@ static bool all_try_lock(void)
 static void all_unlock(void) { __atomic_store_n(&all.lock, 0, __ATOMIC_RELEASE); }
 
 // due_at is the time of the model's next step on this connection: what it said
-// last, or the time of a post that it has not seen, later by tx or rx ns.
-static int64_t due_at(struct ddlemu_flow *f, int64_t tx, int64_t rx)
+// last, or the time of a post that it has not seen.
+static int64_t due_at(struct ddlemu_flow *f)
 {
-	int64_t at = __atomic_load_n(&f->next, __ATOMIC_RELAXED);
-	uint64_t posted = __atomic_load_n(&f->seen_posted, __ATOMIC_RELAXED), recvd = __atomic_load_n(&f->seen_recvd, __ATOMIC_RELAXED);
+	int64_t at = __atomic_load_n(&f->said.next, __ATOMIC_RELAXED);
+	uint64_t posted = load64(&f->said.seen_posted), recvd = load64(&f->said.seen_recvd);
 	if (load64(&f->posted) > posted)
-		at = min64(at, tx_of(f, posted)->posted + tx);
+		at = min64(at, tx_of(f, posted)->posted);
 	if (load64(&f->recvd) > recvd)
-		at = min64(at, rx_of(f, recvd)->posted + rx);
+		at = min64(at, rx_of(f, recvd)->posted);
 	return at;
+}
+
+// Who posts something takes it into the model in the same call. The other end leaves
+// it LEAVE ns for that, and looks for it in one of LOOK calls: otherwise each message
+// would send the lines of the one end and of the model to and fro between the cores.
+#define LEAVE 400
+#define LOOK 8
+
+// anything says whether the model has something to do by now.
+static bool anything(struct ddlemu_conn *c, int64_t now)
+{
+	struct ddlemu_flow *f = c->f;
+	bool sender = c->base.ops == &ddlemu_shm_sender, look = c->looks++ % LOOK == 0;
+	if (__atomic_load_n(&f->said.next, __ATOMIC_RELAXED) <= now)
+		return true;
+	if (sender || look) {
+		uint64_t posted = load64(&f->said.seen_posted);
+		if (load64(&f->posted) > posted && tx_of(f, posted)->posted + (sender ? 0 : LEAVE) <= now)
+			return true;
+	}
+	if (!sender || look) {
+		uint64_t recvd = load64(&f->said.seen_recvd);
+		if (load64(&f->recvd) > recvd && rx_of(f, recvd)->posted + (sender ? LEAVE : 0) <= now)
+			return true;
+	}
+	return false;
 }
 
 // step takes the steps of one connection up to time t, unless the other end is at
@@ -75,8 +101,7 @@ static bool step(struct ddlemu_conn *c, int64_t t)
 	uint32_t unlocked = 0, me = c->base.ops == &ddlemu_shm_sender ? DDLEMU_SENDER : DDLEMU_RECEIVER;
 	if (!__atomic_compare_exchange_n(&f->lock, &unlocked, me, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
 		return false;
-	int64_t next = model_advance(&c->model, t);
-	__atomic_store_n(&f->next, next, __ATOMIC_RELAXED);
+	model_advance(&c->model, t);
 	__atomic_store_n(&f->lock, 0, __ATOMIC_RELEASE);
 	return true;
 }
@@ -97,7 +122,7 @@ static void catch_up(int64_t now)
 		struct ddlemu_conn *first = NULL;
 		int64_t earliest = now;
 		for (struct ddlemu_conn *c = all.first; c != NULL; c = c->next) {
-			int64_t at = due_at(c->f, 0, 0);
+			int64_t at = due_at(c->f);
 			if (at < earliest) {
 				earliest = at;
 				first = c;
@@ -109,21 +134,14 @@ static void catch_up(int64_t now)
 	all_unlock();
 }
 
-// Who posts something takes it into the model in the same call. The other end
-// leaves it that time, in ns: both at once would pass the model's lines to and fro
-// between their cores.
-#define LEAVE 400
-
 // advance runs the model when there is something to do.
 static void advance(struct ddlemu_conn *c, int64_t now)
 {
-	bool sender = c->base.ops == &ddlemu_shm_sender;
-	int64_t at = due_at(c->f, sender ? 0 : LEAVE, sender ? LEAVE : 0);
-	if (at > now)
+	if (!anything(c, now))
 		return;
-	if (at < now - CATCH_UP)
+	if (due_at(c->f) < now - CATCH_UP)
 		catch_up(now);
-	if (due_at(c->f, 0, 0) > now - CATCH_UP)
+	if (due_at(c->f) > now - CATCH_UP)
 		step(c, now);
 }
 
@@ -224,7 +242,7 @@ static int sender_isend(struct ddlemu_comm *comm, const void *data, size_t size,
 	uint64_t i = f->posted;
 	struct ddlemu_conn_request *r = NULL;
 	if (i - c->floor >= DDLEMU_MAX_MESSAGES)
-		c->floor = umin64(umin64(f->tx_done, load64(&f->rx_done)), load64(&f->oldest_msg));
+		c->floor = umin64(umin64(f->tx_done, load64(&f->rx_done)), load64(&f->said.oldest_msg));
 	if (i - c->floor < DDLEMU_MAX_MESSAGES)
 		r = take(c, i, (char *)data, size);
 	if (r == NULL) {
@@ -256,7 +274,7 @@ static int sender_test(struct ddlemu_request *request, int *done, size_t *size)
 	uint32_t rx_error = __atomic_load_n(&f->rx_error, __ATOMIC_ACQUIRE);
 	if (rx_error)
 		return too_long(r->size, rx_error - 1);
-	bool complete = load64(&f->sent_count) > r->msg && now >= out_of(f, r->msg)->sent;
+	bool complete = load64(&f->said.sent_count) > r->msg && now >= out_of(f, r->msg)->sent;
 	// The receiver says so only when it looks, which may be after the time of sent.
 	if (complete && load64(&f->recvd) > r->msg && r->size > rx_of(f, r->msg)->capacity)
 		return too_long(r->size, rx_of(f, r->msg)->capacity);
@@ -290,7 +308,7 @@ static int receiver_irecv(struct ddlemu_comm *comm, void *data, size_t size, str
 	uint64_t i = f->recvd;
 	struct ddlemu_conn_request *r = NULL;
 	if (i - c->floor >= DDLEMU_MAX_MESSAGES)
-		c->floor = umin64(f->rx_done, load64(&f->oldest_msg));
+		c->floor = umin64(f->rx_done, load64(&f->said.oldest_msg));
 	if (i - c->floor < DDLEMU_MAX_MESSAGES)
 		r = take(c, i, data, size);
 	if (r != NULL) {
@@ -373,7 +391,8 @@ static int copy_out(struct ddlemu_conn *c, int64_t now)
 {
 	struct ddlemu_flow *f = c->f;
 	uint64_t budget = call_budget(c, now);
-	while (c->copied_msgs < f->recvd && c->copied_msgs < load64(&f->posted)) {
+	// Bytes that have arrived, or a message that is due, were posted: the sender's line need not be looked at.
+	while (c->copied_msgs < f->recvd && (load64(&f->said.arrived) > f->consumed || load64(&f->said.due_count) > c->copied_msgs)) {
 		uint64_t i = c->copied_msgs;
 		struct ddlemu_conn_request *r = &c->req[i % DDLEMU_MAX_REQUESTS];
 		const struct ddlemu_tx x = *tx_of(f, i); // once: nothing the peer does later gets past the check
@@ -394,8 +413,9 @@ static int copy_out(struct ddlemu_conn *c, int64_t now)
 			at += n;
 			budget -= n;
 		}
-		store64(&f->consumed, at);
-		if (c->copied_off < x.size || load64(&f->due_count) <= i || now < out_of(f, i)->due + fault_delay(i))
+		if (at != f->consumed)
+			store64(&f->consumed, at);
+		if (c->copied_off < x.size || load64(&f->said.due_count) <= i || now < out_of(f, i)->due + fault_delay(i))
 			return DDLEMU_SUCCESS;
 		fault_flip(i, r->data, x.size);
 		account(c, i, x.size > 0 ? clock_now() : now);

@@ -37,7 +37,7 @@ static inline void fault_leak(void) {}
 // message i's end while that is delayed, or too far.
 static inline uint64_t fault_arrived(struct ddlemu_flow *f, uint64_t i, int64_t now)
 {
-	uint64_t arrived = load64(&f->arrived);
+	uint64_t arrived = load64(&f->said.arrived);
 #ifdef DDLEMU_FAULTS
 	const struct ddlemu_tx *x = tx_of(f, i);
 	if (x->size > 0 && arrived >= x->end && now < out_of(f, i)->due + fault_delay(i))

@@ -53,6 +53,15 @@ struct ddlemu_path {
 	uint32_t link;         // the hop whose cell counts the messages
 };
 
+// The model's answers.
+struct ddlemu_answers {
+	int64_t next;                     // before this nothing changes, unless somebody posts
+	uint64_t seen_posted, seen_recvd; // posts that the model knows of
+	uint64_t arrived;                 // stream offset
+	uint64_t due_count, sent_count;   // messages whose times are known
+	uint64_t oldest_msg;              // messages before it are forgotten by the model
+};
+
 struct ddlemu_flow {
 	// Set before the other end sees the memory.
 	uint64_t magic, fabric_id, id;
@@ -74,19 +83,17 @@ struct ddlemu_flow {
 	// hardly ever changes.
 	_Alignas(128) uint32_t tx_closed;
 	uint32_t rx_closed, rx_error; // the receiver's
-
-	// The model's answers.
-	_Alignas(128) uint32_t lock;
 	uint32_t broken;
-	int64_t next;       // before this nothing changes, unless a count below did
-	uint64_t seen_posted, seen_recvd;
-	uint64_t arrived;
-	uint64_t due_count, sent_count;
-	uint64_t oldest_msg; // messages before it are forgotten by the model
-	uint64_t stalls;
+
+	// What both ends look at with each call: told at once, when a call of the model is
+	// through, so that the line goes from core to core once.
+	_Alignas(128) struct ddlemu_answers said;
 
 	// The model's state: link.Flow. Written under the lock.
-	_Alignas(128) uint64_t oldest, at[DDLEMU_MAX_HOPS], arrived_segs;
+	_Alignas(128) uint32_t lock;
+	struct ddlemu_answers now; // not said yet
+	uint64_t stalls;
+	uint64_t oldest, at[DDLEMU_MAX_HOPS], arrived_segs;
 	uint64_t cur, off, number;
 	uint32_t attempt, bad; // bad: bit i, Gilbert-Elliott state of hop i
 	int64_t left, last_due, last_ready[DDLEMU_MAX_HOPS];

@@ -213,7 +213,7 @@ static inline int64_t model_read(const struct ddlemu_model *m, uint64_t y)
 	if (y <= f->forgot)
 		return 0;
 	struct ddlemu_segment *s = model_covering(f, y, &f->gate_read);
-	if (s == NULL || s->due == DDLEMU_NEVER || s->msg >= f->seen_recvd)
+	if (s == NULL || s->due == DDLEMU_NEVER || s->msg >= f->now.seen_recvd)
 		return DDLEMU_NEVER;
 	return max64(s->due, rx_of(f, s->msg)->posted) + model_reverse_latency(m);
 }
@@ -223,7 +223,7 @@ static inline int64_t model_gate(const struct ddlemu_model *m, uint64_t end)
 	struct ddlemu_flow *f = m->f;
 	const struct ddlemu_transport *t = &m->head->transport;
 	if (t->kind == DDLEMU_RDMA) {
-		if (f->cur >= f->seen_recvd)
+		if (f->cur >= f->now.seen_recvd)
 			return DDLEMU_NEVER;
 		return rx_of(f, f->cur)->posted + model_reverse_latency(m);
 	}
@@ -239,7 +239,7 @@ static inline void model_settle(const struct ddlemu_model *m)
 {
 	struct ddlemu_flow *f = m->f;
 	const struct ddlemu_transport *t = &m->head->transport;
-	uint64_t n = f->sent_count;
+	uint64_t n = f->now.sent_count;
 	while (t->kind == DDLEMU_TCP && n < f->known) {
 		struct ddlemu_tx *x = tx_of(f, n);
 		int64_t at = 0;
@@ -250,8 +250,7 @@ static inline void model_settle(const struct ddlemu_model *m)
 		out_of(f, n)->sent = max64(x->posted, at);
 		n++;
 	}
-	if (n != f->sent_count)
-		store64(&f->sent_count, n);
+	f->now.sent_count = n;
 }
 
 static inline bool model_matters(const struct ddlemu_model *m, const struct ddlemu_segment *s)
@@ -268,15 +267,15 @@ static inline bool model_matters(const struct ddlemu_model *m, const struct ddle
 		return true;
 	uint64_t end = f->tail;
 	int64_t posted = f->last_posted;
-	if (f->sent_count < f->known) {
-		end = tx_of(f, f->sent_count)->end;
-		posted = tx_of(f, f->sent_count)->posted;
+	if (f->now.sent_count < f->known) {
+		end = tx_of(f, f->now.sent_count)->end;
+		posted = tx_of(f, f->now.sent_count)->posted;
 	}
 	if (s->end + t->send_buffer >= end && ack > posted)
 		return true;
 	if (s->end + t->window < cut)
 		return false;
-	return s->msg >= f->seen_recvd || max64(s->due, rx_of(f, s->msg)->posted) + model_reverse_latency(m) > f->left;
+	return s->msg >= f->now.seen_recvd || max64(s->due, rx_of(f, s->msg)->posted) + model_reverse_latency(m) > f->left;
 }
 
 static inline void model_release(const struct ddlemu_model *m)
@@ -401,10 +400,10 @@ static inline void model_pass(const struct ddlemu_model *m, struct ddlemu_segmen
 		return;
 	struct ddlemu_out *o = out_of(f, s->msg);
 	o->due = s->due;
-	store64(&f->due_count, s->msg + 1);
+	f->now.due_count = s->msg + 1;
 	if (model_rdma(m)) {
 		o->sent = s->due + model_reverse_latency(m);
-		store64(&f->sent_count, s->msg + 1);
+		f->now.sent_count = s->msg + 1;
 	}
 }
 
@@ -515,7 +514,7 @@ static inline bool model_arrive(const struct ddlemu_model *m, int64_t now, int64
 		*next = min64(*next, s->due);
 		return false;
 	}
-	store64(&f->arrived, s->end);
+	f->now.arrived = s->end;
 	f->arrived_segs++;
 	return true;
 }
@@ -529,10 +528,9 @@ static inline void model_learn(struct ddlemu_flow *f)
 		__atomic_store_n(&f->broken, DDLEMU_NONSENSE, __ATOMIC_RELEASE);
 		return;
 	}
-	// Atomic, because due_at looks without the lock.
-	__atomic_store_n(&f->seen_posted, posted, __ATOMIC_RELAXED);
-	__atomic_store_n(&f->seen_recvd, load64(&f->recvd), __ATOMIC_RELAXED);
-	for (; f->known < f->seen_posted; f->known++) {
+	f->now.seen_posted = posted;
+	f->now.seen_recvd = load64(&f->recvd);
+	for (; f->known < posted; f->known++) {
 		struct ddlemu_tx *x = tx_of(f, f->known);
 		*out_of(f, f->known) = (struct ddlemu_out){ .due = DDLEMU_NEVER, .sent = DDLEMU_NEVER };
 		f->tail = x->end;
@@ -540,9 +538,29 @@ static inline void model_learn(struct ddlemu_flow *f)
 	}
 }
 
-// model_advance takes every step whose time has come and returns the time before
-// which another call changes nothing, unless something is posted.
-static inline int64_t model_advance(struct ddlemu_model *m, int64_t now)
+static inline void model_say_count(uint64_t *said, uint64_t now)
+{
+	if (*said != now)
+		store64(said, now);
+}
+
+// model_say tells both ends what they wait for. A message's times are written before
+// it is counted.
+static inline void model_say(struct ddlemu_flow *f)
+{
+	model_say_count(&f->said.due_count, f->now.due_count);
+	model_say_count(&f->said.sent_count, f->now.sent_count);
+	model_say_count(&f->said.arrived, f->now.arrived);
+	model_say_count(&f->said.oldest_msg, f->now.oldest_msg);
+	model_say_count(&f->said.seen_posted, f->now.seen_posted);
+	model_say_count(&f->said.seen_recvd, f->now.seen_recvd);
+	if (f->said.next != f->now.next)
+		__atomic_store_n(&f->said.next, f->now.next, __ATOMIC_RELAXED);
+}
+
+// model_advance takes every step whose time has come, and says before which time
+// another call changes nothing, unless something is posted.
+static inline void model_advance(struct ddlemu_model *m, int64_t now)
 {
 	struct ddlemu_flow *f = m->f;
 	model_learn(f);
@@ -556,11 +574,11 @@ static inline int64_t model_advance(struct ddlemu_model *m, int64_t now)
 			moved = true;
 		model_settle(m);
 		if (!moved) {
-			uint64_t oldest = f->oldest < f->at[0] ? seg_of(f, f->oldest)->msg : f->cur;
-			if (oldest != f->oldest_msg)
-				store64(&f->oldest_msg, oldest);
+			f->now.oldest_msg = f->oldest < f->at[0] ? seg_of(f, f->oldest)->msg : f->cur;
+			f->now.next = next;
+			model_say(f);
 			model_tell(m);
-			return next;
+			return;
 		}
 	}
 }

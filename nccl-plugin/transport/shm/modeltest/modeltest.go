@@ -18,7 +18,8 @@ static int64_t advance(struct ddlemu_flow *f, void *state, int64_t now)
 		.blocks = (void *)((char *)state + h->blocks_off),
 		.tables = (void *)((char *)state + h->tables_off),
 	};
-	return model_advance(&m, now);
+	model_advance(&m, now);
+	return f->said.next;
 }
 
 static void post(struct ddlemu_flow *f, uint64_t size, int64_t t)
@@ -91,7 +92,7 @@ func (f *Flow) Message(i uint64) link.Message {
 }
 
 // Arrived is link.Flow.Arrived.
-func (f *Flow) Arrived() uint64 { return uint64(f.f.arrived) }
+func (f *Flow) Arrived() uint64 { return uint64(f.f.now.arrived) }
 
 // Stalls is link.Flow.Stalls.
 func (f *Flow) Stalls() uint64 { return uint64(f.f.stalls) }
