@@ -87,8 +87,7 @@ func (j *Job) Env() []string {
 // another or at once. Processes that died since are noticed.
 func (j *Job) Verdict() verdict.Verdict {
 	j.file.Reap()
-	in := verdict.Input{TimeScale: j.file.Fixed().TimeScale, Hops: j.file.Hops(), Name: j.Fabric.HopName}
-	in.Job = j.counters()
+	in := verdict.NewInput(j.file, j.Fabric, j.counters())
 	v := verdict.Judge(in)
 	if gone := in.Job.Number - len(j.file.JobsOf(Key(j.id))); gone > 0 {
 		v.Add(false, fmt.Sprintf("the counters of %d programs of this run gave way to others: those are not judged", gone))

@@ -40,6 +40,7 @@ type Input struct {
 	Job       state.JobStatus
 	Hops      []state.HopStatus
 	Name      func(hop int) string
+	Endpoint  bool // a message costs its endpoints time too
 }
 
 // Class is one size class of one link. Times are divided by the time scale.
@@ -66,6 +67,7 @@ type Link struct {
 	Busy     time.Duration `json:"busy_ns"`
 	Idle     time.Duration `json:"idle_ns"`
 	Aborted  uint64        `json:"aborted"`
+	Unshaped bool          `json:"unshaped"` // nothing was asked of it, so nothing is judged
 	Classes  []Class       `json:"classes"`
 }
 
@@ -80,7 +82,13 @@ type Verdict struct {
 
 // Of judges job j on the fabric whose file is f.
 func Of(f *state.File, fab *fabric.Fabric, j state.Job) Verdict {
-	return Judge(Input{TimeScale: f.Fixed().TimeScale, Job: j.Status(), Hops: f.Hops(), Name: fab.HopName})
+	return Judge(NewInput(f, fab, j.Status()))
+}
+
+// NewInput is what there is to judge of a job's counters on the fabric whose file is f.
+func NewInput(f *state.File, fab *fabric.Fabric, job state.JobStatus) Input {
+	end := fab.Config.Endpoint
+	return Input{TimeScale: f.Fixed().TimeScale, Job: job, Hops: f.Hops(), Name: fab.HopName, Endpoint: end.Overhead > 0 || end.Gap > 0}
 }
 
 // Judge judges a job.
@@ -130,7 +138,7 @@ func (j *judge) unscaled(ns int64) time.Duration {
 }
 
 func (j *judge) link(h *state.HopStatus, c *state.Cell) {
-	l := Link{Name: j.in.Name(h.Index), Aborted: c.Aborted, Busy: j.unscaled(c.WallBusy)}
+	l := Link{Name: j.in.Name(h.Index), Aborted: c.Aborted, Busy: j.unscaled(c.WallBusy), Unshaped: j.unshaped(h)}
 	l.Idle = max(j.unscaled(c.LastVisible-c.FirstPosted)-l.Busy, 0)
 	for i := range c.Size {
 		k := &c.Size[i]
@@ -139,11 +147,16 @@ func (j *judge) link(h *state.HopStatus, c *state.Cell) {
 		}
 		l.Bytes += k.Bytes
 		l.Messages += k.Messages
-		l.Classes = append(l.Classes, j.class(l.Name, i, k))
+		l.Classes = append(l.Classes, j.class(i, k))
 	}
 	l.Asked = rate(l.Bytes, j.unscaled(c.ModelBusy))
 	l.Got = rate(l.Bytes, j.unscaled(c.WallBusy))
-	if slow := float64(c.WallBusy)/max(float64(c.ModelBusy), 1) - 1; slow > maxSlow {
+	if !l.Unshaped {
+		for i := range l.Classes {
+			j.late(l.Name, &l.Classes[i])
+		}
+	}
+	if slow := float64(c.WallBusy)/max(float64(c.ModelBusy), 1) - 1; slow > maxSlow && !l.Unshaped {
 		j.invalid(true, "%s: while messages were waiting, bytes came through %.1f %% slower than the model says (limit %.0f %%)", l.Name, 100*slow, 100*maxSlow)
 	}
 	if c.Stalls > 0 {
@@ -155,24 +168,43 @@ func (j *judge) link(h *state.HopStatus, c *state.Cell) {
 	j.v.Links = append(j.v.Links, l)
 }
 
-func (j *judge) class(name string, i int, k *state.Class) Class {
+// unshaped says whether the way over a link takes no time by itself, and never did: then no message has a time to keep.
+func (j *judge) unshaped(l *state.HopStatus) bool {
+	if j.in.Endpoint {
+		return false
+	}
+	for i := range j.in.Hops {
+		h := &j.in.Hops[i]
+		onTheWay := h.Index == l.Index || h.Kind == state.TxPort && h.Src == l.Src || h.Kind == state.RxPort && h.Src == l.Dst
+		if s := &h.Spec; onTheWay && (h.Changed || s.Bandwidth != 0 || s.Latency != 0 || s.Jitter.Value != 0 || s.Loss != link.Loss{} || s.Down) {
+			return false
+		}
+	}
+	return true
+}
+
+func (j *judge) class(i int, k *state.Class) Class {
 	c := Class{
 		Name: ClassNames[i], Messages: k.Messages, Bytes: k.Bytes, OverP50: k.OverP50, OverP99: k.OverP99,
 		P50: j.unscaled(quantile(k, 0.5)), P99: j.unscaled(quantile(k, 0.99)), Max: j.unscaled(k.MaxLate),
 		LatePercent: 100 * float64(k.SumLate) / max(float64(k.SumTime), 1),
 	}
 	c.LateP50, c.LateP99, c.LateMax = micro(c.P50), micro(c.P99), micro(c.Max)
+	return c
+}
+
+// late judges the lateness of a class's messages.
+func (j *judge) late(name string, c *Class) {
 	// Nearest rank: half of the messages, and one in a hundred, may be later.
-	if k.OverP50 > k.Messages/2 {
-		j.invalid(true, "%s, messages %s: %d of %d were later than %s; the median is %v late", name, c.Name, k.OverP50, k.Messages, limit(state.P50FloorNs, state.P50Part), c.P50)
+	if c.OverP50 > c.Messages/2 {
+		j.invalid(true, "%s, messages %s: %d of %d were later than %s; the median is %v late", name, c.Name, c.OverP50, c.Messages, limit(state.P50FloorNs, state.P50Part), c.P50)
 	}
-	if k.OverP99 > k.Messages/100 {
-		j.invalid(true, "%s, messages %s: %d of %d were later than %s, up to %v; 1 in 100 may be", name, c.Name, k.OverP99, k.Messages, limit(state.P99FloorNs, state.P99Part), c.Max)
+	if c.OverP99 > c.Messages/100 {
+		j.invalid(true, "%s, messages %s: %d of %d were later than %s, up to %v; 1 in 100 may be", name, c.Name, c.OverP99, c.Messages, limit(state.P99FloorNs, state.P99Part), c.Max)
 	}
-	if float64(k.SumLate) > maxLate*float64(k.SumTime) {
+	if c.LatePercent > 100*maxLate {
 		j.invalid(true, "%s, messages %s: together %.1f %% of their time late (limit %.0f %%)", name, c.Name, c.LatePercent, 100*maxLate)
 	}
-	return c
 }
 
 // limit puts a limit on lateness into words.

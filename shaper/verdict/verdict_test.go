@@ -89,6 +89,37 @@ func TestJudge(t *testing.T) {
 	}
 }
 
+// Where nothing was asked nothing is late; a rate or a latency anywhere on the way,
+// now or before a change, is something asked.
+func TestUnshaped(t *testing.T) {
+	late := func(int) int64 { return int64(time.Second) }
+	for _, tc := range []struct {
+		name   string
+		change func(*Input)
+		valid  bool
+	}{
+		{"nothing", func(*Input) {}, true},
+		{"latency", func(in *Input) { in.Hops[0].Spec.Latency = 1 }, false},
+		{"rate", func(in *Input) { in.Hops[0].Spec.Bandwidth = 1e9 }, false},
+		{"once", func(in *Input) { in.Hops[0].Changed = true }, false},
+		{"rate of the sender's port", func(in *Input) { in.Hops[1].Spec.Bandwidth = 1e9 }, false},
+		{"rate of the receiver's port", func(in *Input) { in.Hops[2].Spec.Bandwidth = 1e9 }, false},
+		{"rate of another port", func(in *Input) { in.Hops[3].Spec.Bandwidth = 1e9 }, true},
+		{"endpoints", func(in *Input) { in.Endpoint = true }, false},
+	} {
+		in := run(10, late)
+		in.Hops[0].Spec, in.Hops[0].Src, in.Hops[0].Dst = link.Spec{}, 0, 1
+		in.Hops[0].Counters = link.Counters{}
+		in.Hops = append(in.Hops, state.HopStatus{Index: 1, Kind: state.TxPort}, state.HopStatus{Index: 2, Kind: state.RxPort, Src: 1, Dst: 1},
+			state.HopStatus{Index: 3, Kind: state.TxPort, Src: 1, Dst: 1})
+		in.Job.Cells = append(in.Job.Cells, make([]state.Cell, 3)...)
+		tc.change(&in)
+		if v := Judge(in); v.Valid != tc.valid || v.Links[0].Unshaped != tc.valid {
+			t.Errorf("%s: %s, unshaped %v: %q", tc.name, v.Word, v.Links[0].Unshaped, v.Reasons)
+		}
+	}
+}
+
 func b2i(b bool) int {
 	if b {
 		return 1
