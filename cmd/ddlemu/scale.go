@@ -31,12 +31,16 @@ func autoScale(ctx context.Context, c *configs.Fabric, ranks int, size int64) (k
 	if err != nil {
 		return 0, "", h, err
 	}
+	d := demandOf(fab, ranks, messageOf(size, ranks))
+	if asksNothing(d) {
+		return 1, "enough: nothing is shaped", h, nil
+	}
 	// Other work on the host only ever makes it look worse: before refusing, look again.
 	for range measureTries {
 		if h, err = host.Measure(ctx, busyThreads(ranks), measureTime); err != nil {
 			return 0, "", h, err
 		}
-		if k, why, err = host.Scale(h, demandOf(fab, ranks, messageOf(size, ranks)), host.VerdictLimits()); err == nil {
+		if k, why, err = host.Scale(h, d, host.VerdictLimits()); err == nil {
 			break
 		}
 	}
@@ -98,6 +102,8 @@ func demandOf(fab *fabric.Fabric, ranks int, message uint32) host.Demand {
 	return d
 }
 
+func asksNothing(d host.Demand) bool { return d.Rate == 0 && d.T == 0 }
+
 // nearestThatFits is the profile that h can carry whose rate is nearest to that of
 // fab, "" if there is none. also, if not nil, must hold too of the profile at the
 // time scale that it would have.
@@ -127,8 +133,8 @@ func nearestThatFits(h host.Host, fab *fabric.Fabric, ranks int, message uint32,
 // it carries at fab's time scale.
 func (g *global) warnTooMuch(ctx context.Context, fab *fabric.Fabric, ranks int) error {
 	d := demandOf(fab, ranks, 1)
-	if d.Rate == 0 && d.T == 0 {
-		return nil // it asks for nothing
+	if asksNothing(d) {
+		return nil
 	}
 	h, err := host.Measure(ctx, busyThreads(ranks), glanceTime)
 	if err != nil {
