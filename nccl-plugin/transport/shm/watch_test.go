@@ -50,6 +50,25 @@ func TestAcceptGivesUpWhenNobodyIsLeft(t *testing.T) {
 	}
 }
 
+// Another rank that is alive may be the one that connects, so it is given time.
+func TestAcceptWaitsForThoseWhoAreLeft(t *testing.T) {
+	p := newPair(t, unshaped, rdma, 64<<20)
+	third, err := p.file.Join(p.ends[0].me.Job(), state.Rank{Rank: 2, Node: 0, World: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer third.Leave()
+	l := peers{left: 0}
+	p.ends[0].me.Leave()
+	if l.look(p.ends[1]); l.gone != nil || l.since.IsZero() {
+		t.Fatalf("gave up at once: %v", l.gone)
+	}
+	l.since = l.since.Add(-patience)
+	if l.look(p.ends[1]); l.gone == nil {
+		t.Error("still waits after its patience")
+	}
+}
+
 // A connection's peer is gone, even if another process has its place.
 func TestPlaceOfAPeerIsTakenOver(t *testing.T) {
 	p := newPair(t, unshaped, rdma, 64<<20)
