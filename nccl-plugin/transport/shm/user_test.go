@@ -48,6 +48,9 @@ func connectAsNobody(t *testing.T, path string) (answer string, err error) {
 			return err
 		}
 		defer unix.Close(fd)
+		if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 5}); err != nil {
+			return err
+		}
 		if err := unix.Connect(fd, &unix.SockaddrUnix{Name: path}); err != nil {
 			return err
 		}
