@@ -44,11 +44,12 @@ func (w *world) works(version string) {
 }
 
 // connecting ends a rank in the moment in which the plugin connects, by taking away
-// the memory for it. The other one waits for that connection, and is told.
+// the memory for it. It lingers until the other one has made its own connections; that
+// one then waits for a connection that never comes, and is told.
 func connecting(t *testing.T, version, how, why string) {
 	promptly(t, func() time.Duration {
 		w := start(t, setup{version: version, profile: "eth10", ranks: 2, seed: 1, args: []string{"loop", "300", "65536"},
-			env: []string{"NCCL_DEBUG=WARN"}, last: []string{"DDLEMU_MEMORY=256K", how}})
+			env: []string{"NCCL_DEBUG=WARN"}, last: []string{"DDLEMU_MEMORY=256K", "LINGER=1", how}})
 		w.finish(hang)
 		// It waits for the other's connection, or makes one itself.
 		_, waits := w.ranks[0].said(why)

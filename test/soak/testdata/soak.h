@@ -20,7 +20,8 @@ extern uint64_t seed;  // of this run: SEED
 // say prints a line at once; the driver waits for some of them.
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-// fail ends the process with status 2; with DIE in the environment by SIGKILL, in the middle of things.
+// fail ends the process with status 2; with DIE in the environment by SIGKILL, in the middle of things; with LINGER
+// half a second later.
 [[noreturn]] void fail();
 
 #define CUDA(call)                                                     \

@@ -22,6 +22,7 @@ void say(const char *format, ...) {
 }
 
 void fail() {
+  if (getenv("LINGER")) usleep(500000);
   if (getenv("DIE")) kill(getpid(), SIGKILL);
   exit(2);
 }
@@ -30,7 +31,7 @@ void failed(const char *call, ncclResult_t result) {
   say("%s: %s: %s", call, ncclGetErrorString(result), ncclGetLastError(nullptr));
   if (result != ncclRemoteError) fail();
   say("net error: %s", ncclGetErrorString(result));
-  if (getenv("DIE")) fail();
+  if (getenv("DIE") || getenv("LINGER")) fail();
   exit(3);
 }
 
