@@ -14,6 +14,10 @@
 // amount. The link model is reduced to what it tells the protocol: rdma has a
 // message leave when a receive is posted for it, tcp at once.
 //
+// What is looser than in C, so that it allows more: the model's answers are told one
+// by one as they are found, and not all at once at the end (model_say); copy_out
+// begins with what was posted, and not only with what has arrived or is due.
+//
 // Steps and the C that they stand for:
 //
 //	sender    sPost                    sender_isend: check, floor, take
@@ -22,14 +26,14 @@
 //	          sComplete                sender_test: sent_count, time of sent, copied_msgs
 //	          sGone, sRecvd            sender_test: rx_closed, recvd, check
 //	receiver  rPost, rRecvd            receiver_irecv: floor, take; store of recvd
-//	          rPosted, rTx             copy_out: load of posted, read of tx
+//	          rPosted, rTx             copy_out: the loop's condition, read of tx
 //	          rArrived                 copy_out: loads of arrived and written
 //	          rCopy, rConsumed, rDue   copy_out: ordered_copy, store of consumed, due_count and due
 //	          rDone                    receiver_test: store of rx_done
 //	          rGone, rStill            receiver_test: dead and tx_closed; still_comes
-//	both      aNeed, aLock, aUnlock    advance, step: due_at, the lock
+//	both      aNeed, aLock, aUnlock    advance, step: anything, the lock
 //	          aLearn, aInject, aSent   model_learn, model_inject with model_pass, model_settle
-//	          aArrive, aNext           model_arrive; next and oldest_msg
+//	          aArrive, aNext           model_arrive; next and oldest_msg; model_say
 //	          close                    ddlemu_conn_close
 //	helper    aNeed ... aUnlock        catch_up, on another thread of the same process
 //	outside   crash                    the process ends at any step, with the lock or not
