@@ -80,5 +80,8 @@ bench: build speed ## what the emulator costs, beside bare ways to move bytes; w
 speed:
 	$(CC) -O2 -std=gnu11 -Wall -Wextra -Werror -o $(BUILD)/bin/speed test/speed/driver/*.c -ldl
 
+soak: build ## real NCCL and jobs that fail, in random order, for SECONDS=600; SEED=N repeats a run
+	SOAK_SECONDS=$(or $(SECONDS),600) SOAK_SEED=$(SEED) $(GO) test -count=1 -v -timeout 0 -run '^TestSoak$$' ./test/soak
+
 clean: ## remove what was built; the downloads in build/cache stay
 	find $(BUILD) -mindepth 1 -maxdepth 1 ! -name cache -exec rm -rf {} +

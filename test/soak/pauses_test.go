@@ -44,7 +44,7 @@ func stoppedEarly(t *testing.T, version string, seed uint64) {
 	w.allRight(time.Minute)
 }
 
-// clockSteps makes CLOCK_REALTIME jump by hours, back and forth, for everything in the
+// clockSteps makes CLOCK_REALTIME jump by days, back and forth, for everything in the
 // process that asks the C library. CLOCK_MONOTONIC, which the fabric uses, has no steps.
 func clockSteps(t *testing.T, version string, _ uint64) {
 	shim := filepath.Join(t.TempDir(), "steps.so")
@@ -53,7 +53,9 @@ func clockSteps(t *testing.T, version string, _ uint64) {
 	}
 	w := start(t, setup{version: version, profile: "eth10", ranks: 2, seed: 1, args: []string{"loop", "1", "65536"}, env: []string{"LD_PRELOAD=" + shim}})
 	w.allRight(time.Minute)
-	if _, ok := w.ranks[0].said("the wall clock stepped"); !ok {
+	_, first := w.ranks[0].said("the wall clock stepped")
+	_, second := w.ranks[1].said("the wall clock stepped")
+	if !first && !second {
 		w.fatalf("the wall clock did not step")
 	}
 }
