@@ -392,7 +392,8 @@ static int copy_out(struct ddlemu_conn *c, int64_t now)
 	struct ddlemu_flow *f = c->f;
 	uint64_t budget = call_budget(c, now);
 	// Bytes that have arrived, or a message that is due, were posted: the sender's line need not be looked at.
-	while (c->copied_msgs < f->recvd && (load64(&f->said.arrived) > f->consumed || load64(&f->said.due_count) > c->copied_msgs)) {
+	while (c->copied_msgs < f->recvd &&
+	       (load64(&f->said.arrived) > f->consumed || load64(&f->said.due_count) > c->copied_msgs || fault_looks(f, c->copied_msgs))) {
 		uint64_t i = c->copied_msgs;
 		struct ddlemu_conn_request *r = &c->req[i % DDLEMU_MAX_REQUESTS];
 		const struct ddlemu_tx x = *tx_of(f, i); // once: nothing the peer does later gets past the check

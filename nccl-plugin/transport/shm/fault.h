@@ -49,4 +49,16 @@ static inline uint64_t fault_arrived(struct ddlemu_flow *f, uint64_t i, int64_t 
 	return arrived;
 }
 
+// fault_looks says whether a fault makes the receiver look at message i before any of
+// it has arrived.
+static inline bool fault_looks(struct ddlemu_flow *f, uint64_t i)
+{
+#ifdef DDLEMU_FAULTS
+	return fault_early() > 0 && load64(&f->posted) > i;
+#else
+	(void)f, (void)i;
+	return false;
+#endif
+}
+
 #endif
