@@ -83,7 +83,7 @@ func runRun(ctx context.Context, g *global, o *runOptions, args []string) error 
 	if err != nil {
 		return err
 	}
-	j, err := o.start(g)
+	j, err := o.start(ctx, g)
 	if err != nil {
 		return err
 	}
@@ -112,7 +112,7 @@ func runRun(ctx context.Context, g *global, o *runOptions, args []string) error 
 }
 
 // start brings up the job's fabric, or opens the one that is shared.
-func (o *runOptions) start(g *global) (*job.Job, error) {
+func (o *runOptions) start(ctx context.Context, g *global) (*job.Job, error) {
 	if g.Fabric != "" {
 		dir, err := g.openDir(false)
 		if err != nil {
@@ -123,6 +123,13 @@ func (o *runOptions) start(g *global) (*job.Job, error) {
 	c, err := configs.Load(configs.Source{Profile: o.Profile, File: o.File, Flags: o.flags, Getenv: g.Getenv})
 	if err != nil {
 		return nil, err
+	}
+	if o.flags.Changed("time-scale") && c.TimeScale == 0 {
+		why := ""
+		if c.TimeScale, why, _, err = autoScale(ctx, c, c.Nodes*max(c.GPUsPerNode, 1), 1); err != nil {
+			return nil, err
+		}
+		fmt.Fprintf(g.Stderr, "ddlemu: time scale %d, %s\n", c.TimeScale, why)
 	}
 	fab, err := fabric.New(c)
 	if err != nil {
@@ -186,6 +193,7 @@ func command(g *global, env, args []string) (int, error) {
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2)
 	defer signal.Stop(signals)
+	adoptOrphans()
 	if err := cmd.Start(); err != nil {
 		if errors.Is(err, exec.ErrNotFound) {
 			return 0, badInput("%s: no such command", args[0])
@@ -194,12 +202,16 @@ func command(g *global, env, args []string) (int, error) {
 	}
 	done := make(chan error, 1)
 	go func() { done <- cmd.Wait() }()
+	var last os.Signal
 	for {
 		select {
-		case s := <-signals:
+		case last = <-signals:
 			// It may have ended by itself meanwhile.
-			_ = cmd.Process.Signal(s)
+			_ = cmd.Process.Signal(last)
 		case err := <-done:
+			if last != nil {
+				endOrphans()
+			}
 			return exitCode(err)
 		}
 	}

@@ -46,7 +46,7 @@ func (g *global) printLast(dir *state.Dir) error {
 		}
 	}
 	if last == nil {
-		return badInput("no job has run on a fabric that is up in %s: start one with `ddlemu run`", dir.Path)
+		return badInput("no fabric that is up in %s has had a job: bring one up with `ddlemu up` and start jobs on it; what `ddlemu run` and `bench` bring up is gone with them", dir.Path)
 	}
 	return g.printJob(last, job)
 }

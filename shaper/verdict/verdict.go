@@ -106,6 +106,9 @@ func Judge(in Input) Verdict {
 		}
 		j.rate(&in.Hops[i])
 	}
+	if ended := in.Job.Left+in.Job.Died >= in.Job.Joined; in.Job.Joined > 0 && ended && len(j.v.Links) == 0 {
+		j.invalid(false, "no message crossed an emulated link: nothing was emulated; see with NCCL_DEBUG=INFO which net NCCL uses, and whether the ranks are on several nodes")
+	}
 	j.v.Valid = len(j.v.Reasons) == 0
 	j.v.Host = !j.v.Valid && !j.other
 	j.v.Word = "VALID"
@@ -157,7 +160,7 @@ func (j *judge) link(h *state.HopStatus, c *state.Cell) {
 		}
 	}
 	if slow := float64(c.WallBusy)/max(float64(c.ModelBusy), 1) - 1; slow > maxSlow && !l.Unshaped {
-		j.invalid(true, "%s: while messages were waiting, bytes came through %.1f %% slower than the model says (limit %.0f %%)", l.Name, 100*slow, 100*maxSlow)
+		j.invalid(true, "%s: while messages were waiting, bytes came through %.1f %% slower than the model says (limit %.0f %%)", l.Name, 100*slow/(1+slow), 100*maxSlow)
 	}
 	if c.Stalls > 0 {
 		j.invalid(false, "%s: a flow had more in flight than the model holds", l.Name)

@@ -73,6 +73,8 @@ func TestJudge(t *testing.T) {
 		{name: "engine's rate 3 % low", in: run(200, func(int) int64 { return 0 }), change: func(in *Input) { in.Hops[0].Counters.BusyNs += in.Hops[0].Counters.BusyNs * 3 / 100 }, reason: "at the rate asked for"},
 		{name: "engine's rate high", in: run(200, func(int) int64 { return 0 }), change: func(in *Input) { in.Hops[0].Counters.BusyNs -= in.Hops[0].Counters.BusyNs * 3 / 100 }, reason: "at the rate asked for"},
 		{name: "rate changed on the way", in: run(200, func(int) int64 { return 0 }), change: func(in *Input) { in.Hops[0].Changed = true; in.Hops[0].Counters.BusyNs *= 2 }},
+		{name: "no message", in: run(0, nil), change: func(in *Input) { in.Job.Cells[0].FirstPosted = 0 }, reason: "no message crossed an emulated link"},
+		{name: "no message yet", in: run(0, nil), change: func(in *Input) { in.Job.Cells[0].FirstPosted, in.Job.Left = 0, 1 }},
 		{name: "nobody", in: run(0, nil), change: func(in *Input) { in.Job.Joined = 0 }, reason: "no rank took part"},
 		{name: "flags", in: run(1, func(int) int64 { return 0 }), change: func(in *Input) { in.Job.Reasons = state.PeerDied | state.NodesDiffer }, reason: "a rank died"},
 		{name: "stalls", in: run(1, func(int) int64 { return 0 }), change: func(in *Input) { in.Job.Cells[0].Stalls = 1 }, reason: "more in flight"},

@@ -49,7 +49,7 @@ func parseHandle(b *[HandleSize]byte, fabric uint64) (handle, error) {
 		nic: le.Uint32(b[32:]), rank: int32(le.Uint32(b[36:])),
 	}
 	if h.fabric != fabric {
-		return handle{}, fmt.Errorf("the peer is on another fabric: give all ranks the same DDLEMU_DIR and DDLEMU_FABRIC")
+		return handle{}, fmt.Errorf("the peer is on another fabric: give all ranks the same DDLEMU_DIR and DDLEMU_FABRIC, or, where the job makes its own fabric, the same DDLEMU_JOB")
 	}
 	return h, nil
 }
