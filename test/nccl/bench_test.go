@@ -24,6 +24,11 @@ func TestAllReduceTakesTheModelsTime(t *testing.T) {
 					if testing.Short() && (version != "2.22" || s.ranks != "2") {
 						continue
 					}
+					// On four ranks each way to lay them out has one of the versions: what
+					// differs between versions does not depend on the layout.
+					if s.ranks == "4" && (version == "2.22") != (s.nodes == "2") {
+						continue
+					}
 					name := fmt.Sprintf("%sx%s %s %s %s", s.ranks, s.nodes, version, algo, proto)
 					t.Run(name, func(t *testing.T) {
 						dir := folder(t)
