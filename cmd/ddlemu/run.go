@@ -124,15 +124,11 @@ func (o *runOptions) start(ctx context.Context, g *global) (*job.Job, error) {
 	if err != nil {
 		return nil, err
 	}
-	if o.flags.Changed("time-scale") && c.TimeScale == 0 {
-		why := ""
-		if c.TimeScale, why, _, err = autoScale(ctx, c, c.Nodes*max(c.GPUsPerNode, 1), 1); err != nil {
-			return nil, err
-		}
-		fmt.Fprintf(g.Stderr, "ddlemu: time scale %d, %s\n", c.TimeScale, why)
-	}
 	fab, err := fabric.New(c)
 	if err != nil {
+		return nil, err
+	}
+	if _, err := g.settleScale(ctx, o.flags, fab); err != nil {
 		return nil, err
 	}
 	dir, err := g.openDir(true)

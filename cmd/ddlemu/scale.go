@@ -8,6 +8,8 @@ import (
 	"math"
 	"time"
 
+	"github.com/spf13/pflag"
+
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/cuda/locate"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
@@ -49,6 +51,20 @@ func autoScale(ctx context.Context, c *configs.Fabric, ranks int, size int64) (k
 	}
 	next := nearest(h, fab, ranks, size, nil)
 	return 0, "", h, badInput("%w: %s; or use fewer ranks, or give --time-scale to run it all the same", err, next)
+}
+
+// settleScale chooses fab's time scale if the flags ask for auto, and says so;
+// measured tells whether this host was measured for that.
+func (g *global) settleScale(ctx context.Context, fs *pflag.FlagSet, fab *fabric.Fabric) (measured bool, err error) {
+	if !fs.Changed("time-scale") || fab.Config.TimeScale != 0 {
+		return false, nil
+	}
+	why := ""
+	if fab.Config.TimeScale, why, _, err = autoScale(ctx, &fab.Config, ranksOf(fab), 1); err != nil {
+		return false, err
+	}
+	fmt.Fprintf(g.Stderr, "ddlemu: time scale %d, %s\n", fab.Config.TimeScale, why)
+	return true, nil
 }
 
 // nearest names, for an error, the profile that is most like fab and that h can carry.

@@ -85,14 +85,11 @@ func runUp(ctx context.Context, g *global, o *upOptions) error {
 		return err
 	}
 	name := firstOf(o.Name, fab.Config.Name)
-	if o.flags.Changed("time-scale") && fab.Config.TimeScale == 0 {
-		why := ""
-		if fab.Config.TimeScale, why, _, err = autoScale(ctx, &fab.Config, ranksOf(fab), 1); err != nil {
-			return err
-		}
-		fmt.Fprintf(g.Stderr, "ddlemu: time scale %d, %s\n", fab.Config.TimeScale, why)
-		o.NoMeasure = true
+	measured, err := g.settleScale(ctx, o.flags, fab)
+	if err != nil {
+		return err
 	}
+	o.NoMeasure = o.NoMeasure || measured
 	up, err := g.create(fab, name)
 	if errors.Is(err, fs.ErrExist) {
 		return g.upAlready(name)

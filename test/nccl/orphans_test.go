@@ -40,6 +40,14 @@ func TestRunEndsWhatALauncherLeft(t *testing.T) {
 	}
 }
 
+// run takes a time scale that is to be chosen, too.
+func TestRunChoosesATimeScale(t *testing.T) {
+	out, err := ddlemu(t.Context(), t, folder(t), nil, "run", "--profile", "loopback", "--time-scale", "auto", "--", "true").CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "time scale 1, enough: nothing is shaped") {
+		t.Errorf("%v:\n%s", err, out)
+	}
+}
+
 // Traffic that takes NCCL's own net is noticed, although nodes and ranks are right.
 func TestAnotherNetIsInvalid(t *testing.T) {
 	bin := program(t)
