@@ -83,6 +83,9 @@ func (d *decoder) fabric(f *Fabric) []field {
 		{"jitter_table", d.quantiles(f)},
 		{"seed", scalar(d, &f.Seed, ParseSeed)},
 		{"time_scale", scalar(d, &f.TimeScale, ParseTimeScale)},
+		{"datapath", scalar(d, &f.Datapath, ParseDatapath)},
+		{"shaper", scalar(d, &f.Shaper, ParseShaper)},
+		{"subnet", scalar(d, &f.Subnet, ParseSubnet)},
 	}
 }
 

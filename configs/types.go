@@ -35,7 +35,26 @@ type Fabric struct {
 
 	Seed      uint64 `yaml:"seed"`                 // of all random draws
 	TimeScale int    `yaml:"time_scale,omitempty"` // how many times slower to run, 1 to MaxTimeScale; 0 = for the command to choose
+
+	Datapath string `yaml:"datapath,omitempty"` // Shm or Kernel; empty = Shm
+	Shaper   string `yaml:"shaper,omitempty"`   // of the kernel datapath; empty = AutoShaper
+	Subnet   string `yaml:"subnet,omitempty"`   // of the kernel datapath, an IPv4 /16; empty = one that is free
 }
+
+// Datapaths: how bytes really move.
+const (
+	Shm    = "shm"    // memory that the rank processes share
+	Kernel = "kernel" // TCP between network namespaces
+)
+
+// Shapers of the kernel datapath.
+const (
+	AutoShaper  = "auto"  // the first of the others that this kernel can
+	EDTShaper   = "edt"   // BPF sets departure times, fq keeps them
+	NetemShaper = "netem" // htb and netem
+	HTBShaper   = "htb"   // htb, with the wire for what delays
+	WireShaper  = "wire"  // a process of ours carries every packet
+)
 
 // Link is a directed pipe from one NIC to another.
 type Link struct {

@@ -132,6 +132,9 @@ func (f *Fabric) validateShape() error {
 			return err
 		}
 	}
+	if err := f.validateDatapath(); err != nil {
+		return err
+	}
 	return f.validateQuantiles()
 }
 

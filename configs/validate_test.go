@@ -37,6 +37,13 @@ func TestValidateRefusesWhatNoFileSays(t *testing.T) {
 		{func(f *Fabric) { f.Description = "\xff" }, "description: must be printable UTF-8"},
 		{func(f *Fabric) { f.TimeScale = -1 }, "time_scale: -1 is out of range"},
 		{func(f *Fabric) { f.Endpoint.Overhead = -1 }, "endpoint.overhead: -1ns is out of range"},
+		{func(f *Fabric) { f.Datapath = "cable" }, `datapath: "cable" is not one of shm, kernel`},
+		{func(f *Fabric) { f.Datapath, f.Shaper = Kernel, "soap" }, `shaper: "soap" is not one of`},
+		{func(f *Fabric) { f.Shaper = WireShaper }, `shaper: "wire" given for the datapath shm`},
+		{func(f *Fabric) { f.Subnet = "10.1.0.0/16" }, `subnet: 10.1.0.0/16 given for the datapath shm`},
+		{func(f *Fabric) { f.Datapath, f.Subnet = Kernel, "10.1.0.0/24" }, `subnet: "10.1.0.0/24" is not a private IPv4 network`},
+		{func(f *Fabric) { f.Datapath, f.Subnet = Kernel, "8.8.0.0/16" }, `subnet: "8.8.0.0/16" is not a private IPv4 network`},
+		{func(f *Fabric) { f.Datapath, f.Nodes = Kernel, 255 }, "nodes: 255: must be 1 to 254 on the kernel datapath"},
 		{func(f *Fabric) { f.JitterTable = []float64{math.NaN(), 1} }, "jitter_table: quantile NaN"},
 	} {
 		f := Default()

@@ -119,7 +119,13 @@ func (g *global) takeDown(dir *state.Dir, name string) error {
 		}
 		file.Event("down")
 		file.TakeDown()
+		if fab, ferr := file.Fabric(); ferr == nil && fab.Config.OnKernel() {
+			err = endKernel(dir, file)
+		}
 		file.Close()
+		if err != nil {
+			return err
+		}
 	}
 	if err := dir.Remove(name); err != nil {
 		return err

@@ -7,11 +7,16 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/ddlemu/ddlemu/shaper/kernel/build"
+	"github.com/ddlemu/ddlemu/shaper/kernel/netns"
+	"github.com/ddlemu/ddlemu/shaper/kernel/plan"
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
@@ -61,6 +66,14 @@ func runGC(_ context.Context, g *global) error {
 		fmt.Fprintf(g.Stdout, "removed %s: %s\n", name, why)
 		removed++
 	}
+	orphans, err := removeOrphans(dir)
+	if err != nil {
+		return err
+	}
+	for _, name := range orphans {
+		fmt.Fprintf(g.Stdout, "removed network namespace %s: its fabric is gone\n", name)
+		removed++
+	}
 	if removed == 0 {
 		fmt.Fprintln(g.Stdout, "nothing to remove")
 	}
@@ -79,6 +92,11 @@ func leftOver(dir *state.Dir, name string) (string, error) {
 		return "", err
 	}
 	defer file.Close()
+	if file.Down() || !file.Served() && !file.Owned() {
+		if gone, err := deadKernel(dir, file); gone || err != nil {
+			return "its daemon is gone", err
+		}
+	}
 	if strings.HasPrefix(name, state.AdHocPrefix) && forsaken(file) {
 		return "its job is gone", nil
 	}
@@ -86,6 +104,45 @@ func leftOver(dir *state.Dir, name string) (string, error) {
 		return "the command that made it is gone", nil
 	}
 	return "", nil
+}
+
+// deadKernel removes what a fabric without a daemon has in the kernel, and says
+// whether it had one.
+func deadKernel(dir *state.Dir, file *state.File) (bool, error) {
+	fab, err := file.Fabric()
+	if err != nil || !fab.Config.OnKernel() {
+		return false, nil // a file that cannot be read back is no fabric of this version
+	}
+	file.TakeDown()
+	return true, endKernel(dir, file)
+}
+
+// removeOrphans removes the namespaces of fabrics whose files are gone.
+func removeOrphans(dir *state.Dir) ([]string, error) {
+	abs, err := filepath.Abs(dir.Path)
+	if err != nil {
+		return nil, err
+	}
+	all, err := netns.List(plan.DirTag(abs))
+	if err != nil {
+		return nil, err
+	}
+	fabrics, err := dir.Names()
+	if err != nil {
+		return nil, err
+	}
+	var removed []string
+	for _, name := range all {
+		fabric, ok := plan.FabricOf(abs, name)
+		if !ok || slices.Contains(fabrics, fabric) {
+			continue
+		}
+		if err := build.RemoveNamespace(name); err != nil {
+			return removed, err
+		}
+		removed = append(removed, name)
+	}
+	return removed, nil
 }
 
 // joining is longer than a job takes from making its fabric to joining it.

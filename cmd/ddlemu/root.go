@@ -144,6 +144,8 @@ durations (5us, 1.2ms), sizes as nccl-tests writes them (8, 64K, 1G).
 		newRunCommand(g),
 		newBenchCommand(g),
 		newExpectCommand(g),
+		newExecCommand(g),
+		newDaemonCommand(g),
 	)
 	return root
 }

@@ -85,6 +85,11 @@ func runUp(ctx context.Context, g *global, o *upOptions) error {
 		return err
 	}
 	name := firstOf(o.Name, fab.Config.Name)
+	if fab.Config.OnKernel() {
+		if err := prepareKernel(fab); err != nil {
+			return err
+		}
+	}
 	measured, err := g.settleScale(ctx, o.flags, fab)
 	if err != nil {
 		return err
@@ -98,6 +103,11 @@ func runUp(ctx context.Context, g *global, o *upOptions) error {
 		return err
 	}
 	defer up.Close()
+	if fab.Config.OnKernel() {
+		if err := g.startKernel(up); err != nil {
+			return err
+		}
+	}
 	up.File.Event("up")
 	if !o.NoMeasure {
 		if err := g.warnTooMuch(ctx, fab, ranksOf(fab)); err != nil {
@@ -113,6 +123,25 @@ func runUp(ctx context.Context, g *global, o *upOptions) error {
 	}
 	g.printUp(fab, name)
 	g.printEnvironment(up)
+	return nil
+}
+
+// startKernel brings up the part of a fabric that is in the kernel. After an error
+// nothing of the fabric is left.
+func (g *global) startKernel(up *opened) error {
+	name := up.File.Name()
+	uid, err := g.uid()
+	if err == nil {
+		err = up.File.Own() // so that gc leaves it until its daemon has it
+	}
+	if err == nil {
+		err = g.startDaemon(up.Dir, uid, name)
+	}
+	if err != nil {
+		up.File.TakeDown()
+		return errors.Join(err, up.Dir.Remove(name))
+	}
+	up.File.Disown()
 	return nil
 }
 

@@ -194,3 +194,12 @@ func (b *Block) spec() link.Spec {
 		MTU: b.StatedMTU, Header: b.StatedHeader, Framing: b.StatedFraming, Down: b.Down != 0,
 	}
 }
+
+// Changes is a number that is another one after each change of a hop.
+func (f *File) Changes() uint64 {
+	n := uint64(0)
+	for i := range f.hops() {
+		n += uint64(atomic.LoadUint32(&f.hops()[i].Changes))
+	}
+	return n
+}

@@ -145,6 +145,17 @@ func (d *Dir) SocketPath(name string, slot int) string {
 	return filepath.Join(d.Path, fmt.Sprintf("%s.%d.sock", name, slot))
 }
 
+// HostsPath is the /etc/hosts of a fabric's nodes, on the kernel datapath.
+func (d *Dir) HostsPath(name string) string { return filepath.Join(d.Path, name+hostsSuffix) }
+
+// DaemonPath is where a fabric's daemon listens, on the kernel datapath.
+func (d *Dir) DaemonPath(name string) string { return filepath.Join(d.Path, name+daemonSuffix) }
+
+const (
+	hostsSuffix  = ".hosts"
+	daemonSuffix = ".daemon.sock"
+)
+
 // Remove deletes the fabric's file and what its participants left beside it.
 // Processes that have it mapped keep their mapping.
 func (d *Dir) Remove(name string) error {
@@ -156,7 +167,7 @@ func (d *Dir) Remove(name string) error {
 		return fmt.Errorf("remove fabric %s: %w", name, err)
 	}
 	// The file last: while it is there, this can be called again.
-	for _, left := range append(slices.DeleteFunc(files, func(f string) bool { return !isSocketOf(f, name) }), name+Suffix) {
+	for _, left := range append(slices.DeleteFunc(files, func(f string) bool { return !isBeside(f, name) }), name+Suffix) {
 		if err := unix.Unlinkat(d.fd, left, 0); err != nil && !errors.Is(err, unix.ENOENT) {
 			return fmt.Errorf("remove fabric %s: %w", name, &os.PathError{Op: "remove", Path: filepath.Join(d.Path, left), Err: err})
 		}
@@ -178,6 +189,11 @@ func (d *Dir) reopen() error {
 	unix.Close(d.fd)
 	d.fd = n.fd
 	return nil
+}
+
+// isBeside says whether file is one that a fabric has beside its own.
+func isBeside(file, name string) bool {
+	return isSocketOf(file, name) || file == name+hostsSuffix || file == name+daemonSuffix
 }
 
 // isSocketOf says whether file is a name that SocketPath gives for the fabric. The

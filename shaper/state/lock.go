@@ -16,7 +16,8 @@ import (
 const (
 	changing int64 = iota // guards the blocks and which of them hops use
 	joining               // guards the jobs, and which slots are taken
-	owning                // held by the command that made the fabric for one job
+	owning                // held by the command that made the fabric for one job, and while one brings it up
+	serving               // held by the daemon of a fabric of the kernel datapath
 )
 
 // inProcess keeps the goroutines of one process apart, which a record lock does
@@ -72,8 +73,26 @@ func (f *File) Own() error {
 	return nil
 }
 
+// Disown gives up what Own took.
+func (f *File) Disown() { _ = f.record(unix.F_SETLK, unix.F_UNLCK, owning) }
+
 // Owned says whether another process owns the fabric.
-func (f *File) Owned() bool {
-	l := unix.Flock_t{Type: unix.F_WRLCK, Start: owning, Len: 1}
+func (f *File) Owned() bool { return f.heldByOther(owning) }
+
+// Serve marks this process as the fabric's daemon until it ends or closes the file.
+func (f *File) Serve() error {
+	if err := f.record(unix.F_SETLK, unix.F_WRLCK, serving); err != nil {
+		return fmt.Errorf("become the daemon of fabric %s: %w", f.Name(), err)
+	}
+	return nil
+}
+
+// Served says whether another process is the fabric's daemon.
+func (f *File) Served() bool { return f.heldByOther(serving) }
+
+// heldByOther says whether another process has a lock. When the kernel cannot say,
+// it has.
+func (f *File) heldByOther(which int64) bool {
+	l := unix.Flock_t{Type: unix.F_WRLCK, Start: which, Len: 1}
 	return unix.FcntlFlock(uintptr(f.fd), unix.F_GETLK, &l) != nil || l.Type != unix.F_UNLCK
 }

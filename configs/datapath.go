@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package configs
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+var (
+	datapaths = []string{Shm, Kernel}
+	shapers   = []string{AutoShaper, EDTShaper, NetemShaper, HTBShaper, WireShaper}
+)
+
+// ParseDatapath reads Shm or Kernel.
+func ParseDatapath(s string) (string, error) { return oneOf(s, datapaths) }
+
+// ParseShaper reads a shaper of the kernel datapath.
+func ParseShaper(s string) (string, error) { return oneOf(s, shapers) }
+
+func oneOf(s string, allowed []string) (string, error) {
+	if !slices.Contains(allowed, s) {
+		return "", fmt.Errorf("%q is not one of %s", s, strings.Join(allowed, ", "))
+	}
+	return s, nil
+}
+
+// ParseSubnet reads an IPv4 network of 16 bits out of a private range (RFC 1918).
+func ParseSubnet(s string) (string, error) {
+	p, err := netip.ParsePrefix(s)
+	if err != nil || !p.Addr().Is4() || p.Bits() != 16 || p.Masked() != p || !p.Addr().IsPrivate() {
+		return "", fmt.Errorf("%q is not a private IPv4 network of 16 bits, like 10.77.0.0/16", s)
+	}
+	return s, nil
+}
+
+// OnKernel says whether f is for the kernel datapath.
+func (f *Fabric) OnKernel() bool { return f.Datapath == Kernel }
+
+// MaxKernelNodes is the most nodes that the kernel datapath has addresses for.
+const MaxKernelNodes = 254
+
+// validateDatapath checks what only the kernel datapath has.
+func (f *Fabric) validateDatapath() error {
+	if f.Datapath != "" && !slices.Contains(datapaths, f.Datapath) {
+		return Errorf("datapath", "%q is not one of %s", f.Datapath, strings.Join(datapaths, ", "))
+	}
+	if f.OnKernel() {
+		if f.Nodes > MaxKernelNodes {
+			return Errorf("nodes", "%d: must be 1 to %d on the kernel datapath", f.Nodes, MaxKernelNodes)
+		}
+		if f.Shaper != "" && !slices.Contains(shapers, f.Shaper) {
+			return Errorf("shaper", "%q is not one of %s", f.Shaper, strings.Join(shapers, ", "))
+		}
+		if f.Subnet != "" {
+			if _, err := ParseSubnet(f.Subnet); err != nil {
+				return Errorf("subnet", "%w", err)
+			}
+		}
+		return nil
+	}
+	if f.Shaper != "" && f.Shaper != AutoShaper {
+		return Errorf("shaper", "%q given for the datapath shm: only kernel has shapers", f.Shaper)
+	}
+	if f.Subnet != "" {
+		return Errorf("subnet", "%s given for the datapath shm: only kernel has addresses", f.Subnet)
+	}
+	return nil
+}

