@@ -3,6 +3,7 @@
 package configs
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -35,6 +36,9 @@ func ParseSubnet(s string) (string, error) {
 	}
 	return s, nil
 }
+
+// OnDatapath is f's datapath.
+func (f *Fabric) OnDatapath() string { return cmp.Or(f.Datapath, Shm) }
 
 // OnKernel says whether f is for the kernel datapath.
 func (f *Fabric) OnKernel() bool { return f.Datapath == Kernel }

@@ -117,6 +117,9 @@ func readFile(name string) ([]byte, error) {
 		return nil, fmt.Errorf("read fabric file: %w", err)
 	}
 	defer f.Close()
+	if st, err := f.Stat(); err == nil && st.IsDir() {
+		return nil, fmt.Errorf("fabric file %s is a folder: name a file in it", name)
+	}
 	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
 	if err != nil {
 		return nil, fmt.Errorf("read fabric file: %w", err)

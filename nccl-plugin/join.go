@@ -335,7 +335,7 @@ func hashOf(text string) uint64 {
 // announce says once per job which fabric it runs on.
 func (m *member) announce() {
 	s := m.file.Fixed()
-	line := fmt.Sprintf("fabric %s (%s), %d nodes, %d NIC(s) each, time scale %d; NCCL decides by the host's view", m.file.Name(), m.file.Profile(), s.Nodes, s.NICsPerNode, s.TimeScale)
+	line := fmt.Sprintf("fabric %s (%s), nodes %d, NICs per node %d, time scale %d; NCCL decides by the host's view", m.file.Name(), m.file.Profile(), s.Nodes, s.NICsPerNode, s.TimeScale)
 	logLine(C.NET_LOG_INFO, fmt.Sprintf("rank %d is on node%d of %s", m.place.Rank, m.place.Node, line))
 	if m.part.Job().Announce() && getenv(jobEnv) == "" {
 		if m.own && getenv(configs.ProfileEnv) == "" && getenv(configs.FileEnv) == "" {

@@ -248,7 +248,7 @@ func (o *benchOptions) printer(g *global) func() bench.Printer {
 func place(c *configs.Fabric, ranks int, fs *pflag.FlagSet) (int, error) {
 	given := fs.Changed("nodes") || fs.Changed("gpus-per-node")
 	switch {
-	case ranks < 0:
+	case ranks < 0 || ranks == 0 && fs.Changed("ranks"):
 		return 0, fmt.Errorf("--ranks %d: must be at least 2", ranks)
 	case ranks == 0 && c.GPUsPerNode == 0:
 		ranks, c.GPUsPerNode = c.Nodes, 1

@@ -135,17 +135,37 @@ func asksForJSON(args []string) bool {
 func flagError(cmd *cobra.Command, err error) error {
 	var value *pflag.InvalidValueError
 	if errors.As(err, &value) {
-		return badInput("--%s: %w", value.GetFlag().Name, value.Unwrap())
+		f := value.GetFlag()
+		if want, ok := goTypes[f.Value.Type()]; ok {
+			err := badInput("--%s: %q is not %s", f.Name, value.GetValue(), want)
+			if f.Shorthand == "f" && cmd.Flags().Lookup("file") != nil {
+				// nccl-tests' -f; everywhere else -f names a file.
+				err = badInput("%w: a fabric file is given with --file", err)
+			}
+			return err
+		}
+		return badInput("--%s: %w", f.Name, value.Unwrap())
 	}
 	var missing *pflag.NotExistError
 	if errors.As(err, &missing) {
 		var names []string
 		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+		if short := missing.GetSpecifiedShortnames(); short != "" && strings.Contains("gt", missing.GetSpecifiedName()) {
+			return badInput("%w: each rank is a process with one GPU here: give --ranks", err)
+		}
 		if near := configs.Nearest(missing.GetSpecifiedName(), names); len(near) > 0 {
 			return badInput("%w: did you mean --%s? See `%s --help`", err, strings.Join(near, " or --"), cmd.CommandPath())
 		}
 	}
 	return badInput("%w: see `%s --help`", err, cmd.CommandPath())
+}
+
+// goTypes are the types of flags whose errors are Go's own, in words.
+var goTypes = map[string]string{
+	"int":      "a whole number",
+	"int64":    "a whole number",
+	"bool":     "true or false",
+	"duration": "a time with its unit, such as 5s",
 }
 
 // noArgs refuses arguments.

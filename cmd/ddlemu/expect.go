@@ -107,8 +107,12 @@ func (o *expectOptions) readLog(g *global, b *bench.Config) ([]testslog.Row, err
 		defer f.Close()
 		in = f
 	}
-	rows, err := testslog.Read(in)
+	log, err := testslog.Read(in)
 	if err != nil {
+		return nil, fmt.Errorf("--log %s: %w", o.Log, err)
+	}
+	rows := log.Rows
+	if err := o.agree(log, b.Collective); err != nil {
 		return nil, fmt.Errorf("--log %s: %w", o.Log, err)
 	}
 	if b.Types, err = bench.ParseDataTypes(rows[0].Type); err != nil {
@@ -124,4 +128,23 @@ func (o *expectOptions) readLog(g *global, b *bench.Config) ([]testslog.Row, err
 	slices.Sort(b.Sizes)
 	b.Sizes = slices.Compact(b.Sizes)
 	return rows, nil
+}
+
+// agree checks that the log can be of this collective and takes from it the number
+// of ranks, if no flag gives that.
+func (o *expectOptions) agree(log testslog.Log, c bench.Collective) error {
+	for _, r := range log.Rows {
+		// nccl-tests writes none where nothing is reduced.
+		if (r.Op != "none") != c.Reduces() {
+			return fmt.Errorf("line %d: redop %s is not of %v: give the log's collective", r.Line, r.Op, c)
+		}
+	}
+	if log.Ranks == 0 {
+		return nil
+	}
+	if o.flags.Changed("ranks") && o.Ranks != log.Ranks {
+		return fmt.Errorf("it is of %d ranks: give --ranks %d", log.Ranks, log.Ranks)
+	}
+	o.Ranks = log.Ranks
+	return nil
 }

@@ -7,13 +7,15 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/ddlemu/ddlemu/cuda/bench"
+	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/kernel/build"
 	"github.com/ddlemu/ddlemu/shaper/kernel/netns"
 	"github.com/ddlemu/ddlemu/shaper/kernel/plan"
@@ -26,7 +28,8 @@ func newGCCommand(g *global) *cobra.Command {
 		Short: "Remove what dead jobs left",
 		Long: `Remove the fabrics that nobody can use any more: those that jobs made for
 themselves, or commands for them, and whose processes are all gone, and files that are damaged or from
-another boot or version. Fabrics that somebody brought up stay.
+another boot or version; what is left of fabrics of the kernel datapath whose daemon
+is gone; and logs of benches that were killed. Fabrics that somebody brought up stay.
 
 ` + exitHelp,
 		Example: `  ddlemu gc`,
@@ -38,46 +41,63 @@ another boot or version. Fabrics that somebody brought up stay.
 
 // runGC removes what is left over.
 func runGC(_ context.Context, g *global) error {
-	dir, err := g.openDir(false)
-	if errors.Is(err, fs.ErrNotExist) {
-		fmt.Fprintln(g.Stdout, "nothing to remove")
-		return nil
-	}
+	uid, err := g.uid()
 	if err != nil {
 		return err
 	}
-	defer dir.Close()
-	names, err := dir.Names()
+	removed, err := g.gcFabrics()
 	if err != nil {
 		return err
 	}
-	removed := 0
-	for _, name := range names {
-		why, err := leftOver(dir, name)
-		if err != nil {
-			return err
-		}
-		if why == "" {
-			continue
-		}
-		if err := dir.Remove(name); err != nil {
-			return err
-		}
-		fmt.Fprintf(g.Stdout, "removed %s: %s\n", name, why)
-		removed++
-	}
-	orphans, err := removeOrphans(dir)
+	orphans, err := removeOrphans(g.dirPath(uid))
 	if err != nil {
 		return err
 	}
 	for _, name := range orphans {
 		fmt.Fprintf(g.Stdout, "removed network namespace %s: its fabric is gone\n", name)
-		removed++
 	}
-	if removed == 0 {
+	logs, err := bench.RemoveLeftLogs()
+	if err != nil {
+		return err
+	}
+	for _, path := range logs {
+		fmt.Fprintf(g.Stdout, "removed %s: its run was killed\n", path)
+	}
+	if removed+len(orphans)+len(logs) == 0 {
 		fmt.Fprintln(g.Stdout, "nothing to remove")
 	}
 	return nil
+}
+
+// gcFabrics removes the fabrics that nobody can use and returns their number.
+func (g *global) gcFabrics() (removed int, err error) {
+	dir, err := g.openDir(false)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	defer dir.Close()
+	names, err := dir.Names()
+	if err != nil {
+		return 0, err
+	}
+	for _, name := range names {
+		why, err := leftOver(dir, name)
+		if err != nil {
+			return removed, err
+		}
+		if why == "" {
+			continue
+		}
+		if err := dir.Remove(name); err != nil {
+			return removed, err
+		}
+		fmt.Fprintf(g.Stdout, "removed %s: %s\n", name, why)
+		removed++
+	}
+	return removed, nil
 }
 
 // leftOver says why the fabric called name can go, "" if it must stay.
@@ -92,49 +112,53 @@ func leftOver(dir *state.Dir, name string) (string, error) {
 		return "", err
 	}
 	defer file.Close()
-	if file.Down() || !file.Served() && !file.Owned() {
-		if gone, err := deadKernel(dir, file); gone || err != nil {
-			return "its daemon is gone", err
-		}
-	}
-	if strings.HasPrefix(name, state.AdHocPrefix) && forsaken(file) {
-		return "its job is gone", nil
-	}
-	if strings.HasPrefix(name, state.JobPrefix) && !file.Owned() && forsaken(file) {
-		return "the command that made it is gone", nil
-	}
-	return "", nil
-}
-
-// deadKernel removes what a fabric without a daemon has in the kernel, and says
-// whether it had one.
-func deadKernel(dir *state.Dir, file *state.File) (bool, error) {
 	fab, err := file.Fabric()
-	if err != nil || !fab.Config.OnKernel() {
-		return false, nil // a file that cannot be read back is no fabric of this version
+	if errors.Is(err, state.ErrNotUsable) {
+		return err.Error(), nil
 	}
-	file.TakeDown()
-	return true, endKernel(dir, file)
+	if err != nil {
+		return "", err
+	}
+	why := forsakenWhy(file, fab)
+	if why != "" && fab.Config.OnKernel() {
+		file.TakeDown()
+		return why, endKernel(dir, file)
+	}
+	return why, nil
 }
 
-// removeOrphans removes the namespaces of fabrics whose files are gone.
-func removeOrphans(dir *state.Dir) ([]string, error) {
-	abs, err := filepath.Abs(dir.Path)
+// forsakenWhy says why nobody can use a fabric any more, "" if somebody can.
+func forsakenWhy(file *state.File, fab *fabric.Fabric) string {
+	name := file.Name()
+	switch {
+	case fab.Config.OnKernel() && !file.Served() && !file.Owned():
+		return "its daemon is gone"
+	case strings.HasPrefix(name, state.AdHocPrefix) && forsaken(file):
+		return "its job is gone"
+	case strings.HasPrefix(name, state.JobPrefix) && !file.Owned() && forsaken(file):
+		return "the command that made it is gone"
+	}
+	return ""
+}
+
+// removeOrphans removes the namespaces of fabrics in the folder dir whose files are
+// gone.
+func removeOrphans(dir string) ([]string, error) {
+	abs, err := filepath.Abs(dir)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("find folder %s: %w", dir, err)
 	}
 	all, err := netns.List(plan.DirTag(abs))
-	if err != nil {
-		return nil, err
-	}
-	fabrics, err := dir.Names()
 	if err != nil {
 		return nil, err
 	}
 	var removed []string
 	for _, name := range all {
 		fabric, ok := plan.FabricOf(abs, name)
-		if !ok || slices.Contains(fabrics, fabric) {
+		if !ok {
+			continue
+		}
+		if _, err := os.Lstat(filepath.Join(abs, fabric+state.Suffix)); !errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
 		if err := build.RemoveNamespace(name); err != nil {

@@ -79,6 +79,9 @@ func runRun(ctx context.Context, g *global, o *runOptions, args []string) error 
 	if err := onlyFabric(g.Fabric, o.flags); err != nil {
 		return err
 	}
+	if _, err := exec.LookPath(args[0]); err != nil {
+		return badInput("%s: no such command", args[0])
+	}
 	env, err := o.libraries(g)
 	if err != nil {
 		return err

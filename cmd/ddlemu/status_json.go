@@ -28,6 +28,9 @@ type fabricStatus struct {
 	Participants []participantStatus `json:"participants"`
 	Events       []eventStatus       `json:"events"`
 
+	Datapath string `json:"datapath"`
+	LeftOver string `json:"left_over,omitempty"` // why nobody can use it any more
+
 	summary string
 }
 
@@ -107,7 +110,7 @@ func statusOf(file *state.File) (*fabricStatus, error) {
 	s := &fabricStatus{
 		Fabric: file.Name(), Profile: file.Profile(), Transport: fab.Config.Transport.Kind,
 		Nodes: fixed.Nodes, GPUsPerNode: fixed.GPUsPerNode, NICsPerNode: fixed.NICsPerNode, TimeScale: fixed.TimeScale, Seed: fixed.Seed,
-		UpNs: state.Now() - fixed.Created, summary: summary(fab),
+		UpNs: state.Now() - fixed.Created, Datapath: fab.Config.OnDatapath(), summary: summary(fab),
 		Links: []linkStatus{}, Ports: []portStatus{}, Jobs: []jobStatus{}, Participants: []participantStatus{}, Events: []eventStatus{},
 	}
 	for _, p := range file.Participants() {
@@ -121,6 +124,7 @@ func statusOf(file *state.File) (*fabricStatus, error) {
 	for i, h := range file.Hops() {
 		s.addHop(fab, h, messages[i])
 	}
+	s.LeftOver = forsakenWhy(file, fab)
 	for _, e := range file.Events() {
 		s.Events = append(s.Events, eventStatus{AtNs: int64(e.Time), Text: e.Text})
 	}

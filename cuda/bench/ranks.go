@@ -35,6 +35,7 @@ type Ranks struct {
 	events    chan event
 	logs      []*logFile
 	logDir    string
+	logLock   *os.File // holds a folder that is not kept, see makeLogDir
 	keepLogs  bool
 	hello     []message
 	devices   int
@@ -67,11 +68,10 @@ func StartRanks(ctx context.Context, cfg Config) (*Ranks, error) {
 	}
 	r.logDir, r.keepLogs = cfg.LogDir, cfg.LogDir != ""
 	if r.logDir == "" {
-		dir, err := os.MkdirTemp("", "ddlemu-bench-")
-		if err != nil {
-			return nil, fmt.Errorf("make a folder for NCCL's logs: %w", err)
+		var err error
+		if r.logDir, r.logLock, err = makeLogDir(); err != nil {
+			return nil, err
 		}
-		r.logDir = dir
 	} else if err := os.MkdirAll(r.logDir, 0o700); err != nil {
 		return nil, fmt.Errorf("make the folder for NCCL's logs: %w", err)
 	}

@@ -138,6 +138,7 @@ func (r *Ranks) stop(grace time.Duration) error {
 		first = fmt.Errorf("ranks did not end within %v and were killed", grace)
 	}
 	if !r.keepLogs {
+		r.logLock.Close()
 		if err := os.RemoveAll(r.logDir); err != nil && first == nil {
 			first = fmt.Errorf("remove NCCL's logs: %w", err)
 		}

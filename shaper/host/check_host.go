@@ -22,7 +22,7 @@ func (m Machine) cores() Check {
 	c := CPUs()
 	k := Check{
 		Name: "cores", Grade: OK, Found: fmt.Sprintf("%.3g of %d", c.Usable, c.Online),
-		Means: fmt.Sprintf("each rank polls on a core of its own, with the software CUDA on two: room for %d ranks, or %d", int(c.Usable), int(c.Usable/2)),
+		Means: fmt.Sprintf("each rank polls on a core of its own, with the software CUDA on two: room for %d ranks on GPUs, or %d without", int(c.Usable), int(c.Usable/2)),
 	}
 	switch {
 	case c.Quota > 0 && c.Quota < float64(c.Affinity):

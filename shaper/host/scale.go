@@ -58,7 +58,7 @@ func Scale(h Host, d Demand, l Limits) (k int, reason string, err error) {
 		if k >= MaxScale {
 			what := "too little memory bandwidth"
 			if slow == "" {
-				what = "too few cores"
+				what = "too few cores, or other work on them,"
 			}
 			return 0, "", fmt.Errorf("this host has %s even at time scale %d: %s", what, k, reason)
 		}
@@ -66,18 +66,18 @@ func Scale(h Host, d Demand, l Limits) (k int, reason string, err error) {
 	if k == 1 {
 		return 1, fmt.Sprintf("%d busy threads on %.3g cores copy %s each and poll %v late (p99)", h.Threads, h.CPUs, gigabytes(h.Rate), round(h.Delay(0.99, d.Rate))), nil
 	}
-	return k, fmt.Sprintf("at %d %s", k/2, reason), nil
+	return k, fmt.Sprintf("at %d, %s", k/2, reason), nil
 }
 
 // lacks says what h has too little of at time scale k, in words.
 func (h *Host) lacks(k int, d Demand, l Limits) (slow, late string) {
 	rate := d.Rate / float64(k)
 	if h.Rate < margin*rate {
-		slow = fmt.Sprintf("each of %d busy threads on %.3g cores copies %s, wanted is twice %s", h.Threads, h.CPUs, gigabytes(h.Rate), gigabytes(rate))
+		slow = fmt.Sprintf("each of %d busy threads on %.3g cores copies %s, wanted is at least %s", h.Threads, h.CPUs, gigabytes(h.Rate), gigabytes(margin*rate))
 	}
 	limit := time.Duration(k) * l.p99(d.T)
 	if p99 := h.Delay(0.99, rate); margin*p99 > limit {
-		late = fmt.Sprintf("%d busy threads on %.3g cores poll %v late (p99), wanted is half of %v", h.Threads, h.CPUs, round(p99), round(limit))
+		late = fmt.Sprintf("%d busy threads on %.3g cores poll %v late (p99), wanted is at most %v", h.Threads, h.CPUs, round(p99), round(limit/margin))
 	}
 	return slow, late
 }

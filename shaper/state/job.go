@@ -33,7 +33,7 @@ var reasonWords = []string{
 	"NCCL saw another number of nodes than the fabric has: some traffic went around the emulated links",
 	"a rank died",
 	"LL128 was forced on a real GPU, where it is not safe through host memory",
-	"shared memory for a connection could not be reserved",
+	"shared memory for a connection could not be reserved: raise DDLEMU_MEMORY, or free memory",
 	"NCCL_HOSTID was set by somebody else, and not to one value for each node: some traffic went around the emulated links",
 }
 

@@ -24,19 +24,26 @@ type Row struct {
 	InPlace     time.Duration // 0 without one
 }
 
+// Log is what a log says.
+type Log struct {
+	Rows  []Row
+	Ranks int // 0 if it does not say
+}
+
 // maxRows bounds what is read: nobody looks at more, and each costs a simulation.
 const maxRows = 10_000
 
 // Read finds the table's rows in a log; all else is passed over. The error names the
 // line that looks like a row and is none, or says that there are no rows.
-func Read(r io.Reader) ([]Row, error) {
-	var rows []Row
+func Read(r io.Reader) (Log, error) {
+	var log Log
 	columns := newColumns()
 	lines := bufio.NewScanner(r)
 	for n := 1; lines.Scan(); n++ {
 		text := strings.TrimSpace(lines.Text())
 		if names, ok := strings.CutPrefix(text, "#"); ok {
 			columns.learn(strings.Fields(names))
+			log.learn(strings.Fields(names))
 			continue
 		}
 		words := strings.Fields(text)
@@ -45,20 +52,36 @@ func Read(r io.Reader) ([]Row, error) {
 		}
 		row, err := columns.row(words)
 		if err != nil {
-			return nil, fmt.Errorf("line %d: %w", n, err)
+			return Log{}, fmt.Errorf("line %d: %w", n, err)
 		}
 		row.Line = n
-		if rows = append(rows, row); len(rows) > maxRows {
-			return nil, fmt.Errorf("line %d: more than %d rows", n, maxRows)
+		if log.Rows = append(log.Rows, row); len(log.Rows) > maxRows {
+			return Log{}, fmt.Errorf("line %d: more than %d rows", n, maxRows)
 		}
 	}
 	if err := lines.Err(); err != nil {
-		return nil, fmt.Errorf("read the log: %w", err)
+		return Log{}, fmt.Errorf("read the log: %w", err)
 	}
-	if len(rows) == 0 {
-		return nil, fmt.Errorf("the log has no rows of nccl-tests' table (size, count, type, ...)")
+	if len(log.Rows) == 0 {
+		return Log{}, fmt.Errorf("the log has no rows of nccl-tests' table (size, count, type, ...)")
 	}
-	return rows, nil
+	return log, nil
+}
+
+// learn takes the number of ranks from a line of the head: nccl-tests has one for
+// each, "Rank 0 Group 0 Pid ...", ddlemu bench "... ranks 2 nodes 2".
+func (l *Log) learn(words []string) {
+	if len(words) > 2 && words[0] == "Rank" && digits(words[1]) {
+		if rank, err := strconv.Atoi(words[1]); err == nil {
+			l.Ranks = max(l.Ranks, rank+1)
+		}
+		return
+	}
+	if i := slices.Index(words, "ranks"); i >= 0 && slices.Contains(words, "datapath") && len(words) > i+1 {
+		if ranks, err := strconv.Atoi(words[i+1]); err == nil {
+			l.Ranks = max(ranks, 0)
+		}
+	}
 }
 
 func digits(s string) bool {

@@ -13,6 +13,7 @@ import (
 const ncclTests = `# nThread 1 nGpus 1 minBytes 8 maxBytes 16777216 step: 2(factor) warmup iters: 5 iters: 20 agg iters: 1 validation: 1 graph: 0
 # Using devices
 #  Rank  0 Group  0 Pid  11111 on  somehost device  0 [0x00] Tesla T4
+#  Rank  1 Group  0 Pid  11112 on  somehost device  1 [0x00] Tesla T4
 #
 #                                                              out-of-place                       in-place
 #       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong
@@ -28,22 +29,24 @@ func TestRead(t *testing.T) {
 	for _, tc := range []struct {
 		name, text string
 		want       []Row
+		ranks      int
 	}{
 		{"nccl-tests", ncclTests, []Row{
-			{8, 8, 2, "float", "sum", -1, us(36.87), us(36.5)},
-			{9, 16777216, 4194304, "float", "sum", -1, us(12345.6), us(12400)},
-		}},
-		{"ddlemu bench", `           8             2     float     sum      -1     2.54    0.00    0.00       0     2.57    0.00    0.00       0       2.47   +2.91        2.47   +4.09
+			{9, 8, 2, "float", "sum", -1, us(36.87), us(36.5)},
+			{10, 16777216, 4194304, "float", "sum", -1, us(12345.6), us(12400)},
+		}, 2},
+		{"ddlemu bench", `# profile ndr400  datapath shm  time scale 1024  ranks 4  nodes 2
+           8             2     float     sum      -1     2.54    0.00    0.00       0     2.57    0.00    0.00       0       2.47   +2.91        2.47   +4.09
 verdict: VALID
-`, []Row{{1, 8, 2, "float", "sum", -1, us(2.54), us(2.57)}}},
-		{"no in-place form", "1048576 262144 float none -1 100.5 10.4 5.2 0 N/A N/A N/A N/A\n", []Row{{1, 1048576, 262144, "float", "none", -1, us(100.5), 0}}},
-		{"before there were roots", "# size count type redop time algbw busbw error time algbw busbw error\n8 2 float sum 12 0.0 0.0 0e+00 13.5 0.0 0.0 0e+00\n", []Row{{2, 8, 2, "float", "sum", -1, us(12), us(13.5)}}},
+`, []Row{{2, 8, 2, "float", "sum", -1, us(2.54), us(2.57)}}, 4},
+		{"no in-place form", "1048576 262144 float none -1 100.5 10.4 5.2 0 N/A N/A N/A N/A\n", []Row{{1, 1048576, 262144, "float", "none", -1, us(100.5), 0}}, 0},
+		{"before there were roots", "# size count type redop time algbw busbw error time algbw busbw error\n8 2 float sum 12 0.0 0.0 0e+00 13.5 0.0 0.0 0e+00\n", []Row{{2, 8, 2, "float", "sum", -1, us(12), us(13.5)}}, 0},
 	} {
 		got, err := Read(strings.NewReader(tc.text))
 		if err != nil {
 			t.Errorf("%s: %v", tc.name, err)
 		}
-		if d := cmp.Diff(tc.want, got); d != "" {
+		if d := cmp.Diff(Log{tc.want, tc.ranks}, got); d != "" {
 			t.Errorf("%s: %s", tc.name, d)
 		}
 	}
@@ -70,11 +73,11 @@ func FuzzRead(f *testing.F) {
 	f.Add(ncclTests)
 	f.Add("8 2 float sum -1 5 0 0 0\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		rows, err := Read(strings.NewReader(text))
-		if (err == nil) != (len(rows) > 0) {
-			t.Fatalf("%d rows and %v", len(rows), err)
+		log, err := Read(strings.NewReader(text))
+		if (err == nil) != (len(log.Rows) > 0) {
+			t.Fatalf("%d rows and %v", len(log.Rows), err)
 		}
-		for _, r := range rows {
+		for _, r := range log.Rows {
 			if r.Size < 0 || r.Count < 0 || r.OutOfPlace < 0 || r.InPlace < 0 {
 				t.Fatalf("%+v", r)
 			}

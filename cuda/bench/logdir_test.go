@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bench
+
+import (
+	"os"
+	"slices"
+	"testing"
+)
+
+// A folder goes when its run is gone, not before.
+func TestLogsOfKilledRuns(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	running, lock, err := makeLogDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Close()
+	killed, left, err := makeLogDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	left.Close()
+	removed, err := RemoveLeftLogs()
+	if err != nil || !slices.Equal(removed, []string{killed}) {
+		t.Errorf("removed %v, %v; want %s", removed, err, killed)
+	}
+	if _, err := os.Stat(running); err != nil {
+		t.Errorf("the folder of a run that goes on: %v", err)
+	}
+	if _, err := os.Stat(killed); !os.IsNotExist(err) {
+		t.Errorf("the folder of a run that was killed: %v", err)
+	}
+}
