@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/ddlemu/ddlemu/shaper/kernel/bringup"
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
@@ -120,7 +121,7 @@ func (g *global) takeDown(dir *state.Dir, name string) error {
 		file.Event("down")
 		file.TakeDown()
 		if fab, ferr := file.Fabric(); ferr == nil && fab.Config.OnKernel() {
-			err = endKernel(dir, file)
+			err = bringup.End(dir, file)
 		}
 		file.Close()
 		if err != nil {

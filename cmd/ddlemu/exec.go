@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ddlemu/ddlemu/shaper/fabric"
+	"github.com/ddlemu/ddlemu/shaper/kernel/bringup"
 	"github.com/ddlemu/ddlemu/shaper/kernel/daemon"
 	"github.com/ddlemu/ddlemu/shaper/kernel/enter"
 	"github.com/ddlemu/ddlemu/shaper/state"
@@ -82,7 +83,7 @@ func (g *global) entry(up *opened, node string) (enter.Options, []string, error)
 	if err != nil {
 		return enter.Options{}, nil, err
 	}
-	if err := checkPrivileges(); err != nil {
+	if err := bringup.CheckPrivileges(); err != nil {
 		return enter.Options{}, nil, err
 	}
 	p, err := daemon.Plan(up.Dir.Path, fab, up.File.Name())

@@ -16,6 +16,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/cuda/bench"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
+	"github.com/ddlemu/ddlemu/shaper/kernel/bringup"
 	"github.com/ddlemu/ddlemu/shaper/kernel/build"
 	"github.com/ddlemu/ddlemu/shaper/kernel/netns"
 	"github.com/ddlemu/ddlemu/shaper/kernel/plan"
@@ -122,7 +123,7 @@ func leftOver(dir *state.Dir, name string) (string, error) {
 	why := forsakenWhy(file, fab)
 	if why != "" && fab.Config.OnKernel() {
 		file.TakeDown()
-		return why, endKernel(dir, file)
+		return why, bringup.End(dir, file)
 	}
 	return why, nil
 }

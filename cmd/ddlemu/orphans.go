@@ -5,6 +5,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -20,11 +21,12 @@ const orphanGrace = 2 * time.Second
 func adoptOrphans() { _ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }
 
 // endOrphans ends what a launcher left that was ended by a signal: ranks would poll
-// for ever on a fabric that is gone. First SIGTERM, then SIGKILL.
-func endOrphans() {
+// for ever on a fabric that is gone. First SIGTERM, then SIGKILL. keep is a child
+// that is left alone, 0 for none.
+func endOrphans(keep int) {
 	deadline := time.Now().Add(orphanGrace)
 	for signal := unix.SIGTERM; ; time.Sleep(20 * time.Millisecond) {
-		left := children()
+		left := slices.DeleteFunc(children(), func(pid int) bool { return pid == keep })
 		if len(left) == 0 {
 			return
 		}

@@ -96,7 +96,7 @@ func runRun(ctx context.Context, g *global, o *runOptions, args []string) error 
 	if k := j.Fabric.TimeScale(); k != 1 {
 		g.warn("time scale %d: the job's compute is not slowed, so only figures of the links mean something", k)
 	}
-	status, err := command(g, append(env, j.Env()...), args)
+	status, err := command(g, append(env, j.Env()...), args, j.Daemon())
 	v := j.Verdict()
 	if cerr := j.Close(); err == nil {
 		err = cerr
@@ -184,8 +184,9 @@ func (o *runOptions) libraries(g *global) ([]string, error) {
 }
 
 // command runs args with env added to this process's environment, passes signals
-// on, and returns its exit status as a shell gives it.
-func command(g *global, env, args []string) (int, error) {
+// on, and returns its exit status as a shell gives it. daemon is a child of this
+// process that is not the job's.
+func command(g *global, env, args []string, daemon int) (int, error) {
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = g.Stdin, g.Stdout, g.Stderr
 	cmd.Env = append(os.Environ(), env...)
@@ -209,7 +210,7 @@ func command(g *global, env, args []string) (int, error) {
 			_ = cmd.Process.Signal(last)
 		case err := <-done:
 			if last != nil {
-				endOrphans()
+				endOrphans(daemon)
 			}
 			return exitCode(err)
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
+	"github.com/ddlemu/ddlemu/shaper/kernel/bringup"
 )
 
 // sourceOptions say which fabric a command is to bring up.
@@ -86,7 +87,7 @@ func runUp(ctx context.Context, g *global, o *upOptions) error {
 	}
 	name := firstOf(o.Name, fab.Config.Name)
 	if fab.Config.OnKernel() {
-		if err := prepareKernel(fab); err != nil {
+		if err := bringup.Prepare(fab); err != nil {
 			return err
 		}
 	}
@@ -104,7 +105,7 @@ func runUp(ctx context.Context, g *global, o *upOptions) error {
 	}
 	defer up.Close()
 	if fab.Config.OnKernel() {
-		if err := g.startKernel(up); err != nil {
+		if err := startKernel(up); err != nil {
 			return err
 		}
 	}
@@ -128,18 +129,14 @@ func runUp(ctx context.Context, g *global, o *upOptions) error {
 
 // startKernel brings up the part of a fabric that is in the kernel. After an error
 // nothing of the fabric is left.
-func (g *global) startKernel(up *opened) error {
-	name := up.File.Name()
-	uid, err := g.uid()
+func startKernel(up *opened) error {
+	err := up.File.Own() // so that gc leaves it until its daemon has it
 	if err == nil {
-		err = up.File.Own() // so that gc leaves it until its daemon has it
-	}
-	if err == nil {
-		err = g.startDaemon(up.Dir, uid, name)
+		_, err = bringup.Start(up.Dir, up.File)
 	}
 	if err != nil {
 		up.File.TakeDown()
-		return errors.Join(err, up.Dir.Remove(name))
+		return errors.Join(err, up.Dir.Remove(up.File.Name()))
 	}
 	up.File.Disown()
 	return nil

@@ -13,6 +13,7 @@ import (
 	"io/fs"
 
 	"github.com/ddlemu/ddlemu/shaper/fabric"
+	"github.com/ddlemu/ddlemu/shaper/kernel/bringup"
 	"github.com/ddlemu/ddlemu/shaper/state"
 	"github.com/ddlemu/ddlemu/shaper/verdict"
 )
@@ -32,12 +33,20 @@ type Job struct {
 	name   string
 	id     string
 	own    bool
+	daemon int // process id, 0 if there is none
 }
 
-// Start brings up f under a name of its own that begins with prefix.
+// Start brings up f under a name of its own that begins with prefix. On the kernel
+// datapath the program that calls it must be ddlemu, which is its own daemon, and
+// f's subnet is settled here.
 func Start(dir *state.Dir, f *fabric.Fabric, prefix string) (*Job, error) {
 	j := &Job{Fabric: f, dir: dir, id: randomText(), own: true}
 	j.name = state.JobPrefix + prefix + "-" + j.id[:8]
+	if f.Config.OnKernel() {
+		if err := bringup.Prepare(f); err != nil {
+			return nil, err
+		}
+	}
 	spec, err := state.SpecOf(f, j.name)
 	if err != nil {
 		return nil, err
@@ -48,8 +57,17 @@ func Start(dir *state.Dir, f *fabric.Fabric, prefix string) (*Job, error) {
 	if err := j.file.Own(); err != nil {
 		return nil, errors.Join(err, j.Close())
 	}
+	if f.Config.OnKernel() {
+		if j.daemon, err = bringup.Start(dir, j.file); err != nil {
+			return nil, errors.Join(err, j.Close())
+		}
+	}
 	return j, nil
 }
+
+// Daemon is the process id of the daemon that keeps the job's own fabric, 0 if it
+// needs none.
+func (j *Job) Daemon() int { return j.daemon }
 
 // Share runs a job on a fabric that is up already, with counters and a verdict of
 // its own.
@@ -131,7 +149,11 @@ func (j *Job) Close() error {
 		return j.file.Close()
 	}
 	j.file.TakeDown()
-	return errors.Join(j.dir.Remove(j.name), j.file.Close())
+	var err error
+	if j.daemon != 0 {
+		err = bringup.End(j.dir, j.file)
+	}
+	return errors.Join(err, j.dir.Remove(j.name), j.file.Close())
 }
 
 // Key is the number under which the fabric's file keeps the job called id.

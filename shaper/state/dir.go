@@ -109,6 +109,9 @@ func openDir(path string, uid int, made bool) (d *Dir, changing bool, err error)
 	return &Dir{Path: path, fd: fd, uid: uint32(uid)}, false, nil
 }
 
+// UID is the user whose fabrics they are.
+func (d *Dir) UID() int { return int(d.uid) }
+
 // Close releases the folder.
 func (d *Dir) Close() error { return unix.Close(d.fd) }
 

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bringup
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/shaper/kernel/daemon"
+	"github.com/ddlemu/ddlemu/shaper/state"
+)
+
+// Command is ddlemu's command that is a daemon; Ready is what it writes when the
+// fabric can be used.
+const (
+	Command = "daemon"
+	Ready   = "ready\n"
+)
+
+// Start starts the daemon of the fabric in file, as this program's Command, and
+// returns its process id when the fabric can be used. After an error there is no
+// daemon, and nothing of the fabric but its file is left. What the daemon said is
+// a *configs.Error.
+func Start(dir *state.Dir, file *state.File) (pid int, err error) {
+	self, err := os.Executable()
+	if err != nil {
+		return 0, fmt.Errorf("find the ddlemu command: %w", err)
+	}
+	cmd := exec.Command(self, "--dir", dir.Path, "--owner", fmt.Sprint(dir.UID()), Command, file.Name())
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // a Ctrl-C here is not for it
+	var said strings.Builder
+	cmd.Stderr = &said
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return 0, fmt.Errorf("start the fabric's daemon: %w", err)
+	}
+	if err := cmd.Start(); err != nil {
+		return 0, fmt.Errorf("start the fabric's daemon: %w", err)
+	}
+	text := make([]byte, len(Ready))
+	if _, err := io.ReadFull(out, text); err == nil {
+		return cmd.Process.Pid, nil // it lives on; init reaps it
+	}
+	err = cmd.Wait()
+	why := strings.TrimPrefix(strings.TrimSpace(said.String()), "ddlemu: ")
+	if why == "" {
+		why = fmt.Sprintf("the fabric's daemon ended: %v", err)
+	}
+	return 0, configs.Errorf("", "%s", why)
+}
+
+// patience is how long a daemon has to take a fabric down: it deletes hundreds of
+// interfaces, each in milliseconds.
+const patience = 30 * time.Second
+
+// End removes what a fabric that has been taken down has in the kernel: it waits
+// for its daemon to do so or, if that is gone, does it.
+func End(dir *state.Dir, file *state.File) error {
+	for end := time.Now().Add(patience); file.Served(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(end) {
+			return fmt.Errorf("the daemon of fabric %s has not removed it in %v: is it stopped?", file.Name(), patience)
+		}
+	}
+	fab, err := file.Fabric()
+	if err != nil {
+		return err
+	}
+	p, err := daemon.Plan(dir.Path, fab, file.Name())
+	if err != nil {
+		return err
+	}
+	if err := daemon.Remove(dir, p); err != nil {
+		if errors.Is(err, os.ErrPermission) {
+			return configs.Errorf("", "%w: the daemon of fabric %s was killed, so only root can remove what it made: use sudo", err, file.Name())
+		}
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package bringup starts and ends the daemon of a fabric of the kernel datapath, for
+// every command that brings a fabric up or takes one down.
+package bringup
+
+import (
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/shaper/fabric"
+	"github.com/ddlemu/ddlemu/shaper/kernel/build"
+)
+
+// Prepare checks that a fabric can be on the kernel datapath and settles what its
+// configuration leaves open: its subnet. What the user can mend is a *configs.Error.
+func Prepare(fab *fabric.Fabric) error {
+	if err := CheckPrivileges(); err != nil {
+		return err
+	}
+	c := &fab.Config
+	mtu := uint32(c.Link.MTU)
+	for i, h := range fab.Hops {
+		if h.Spec.MTU != mtu {
+			return configs.Errorf("mtu", "%s has %d, others %d: the kernel datapath has one for all NICs", fab.HopName(i), h.Spec.MTU, mtu)
+		}
+	}
+	if c.Link.MTU > build.MaxMTU {
+		return configs.Errorf("mtu", "%d: the kernel datapath has at most %d", c.Link.MTU, build.MaxMTU)
+	}
+	if c.Subnet != "" {
+		used, err := build.InUse(c.Subnet)
+		if err != nil {
+			return err
+		}
+		if used != "" {
+			return configs.Errorf("subnet", "%s: this host has %s: give another --subnet", c.Subnet, used)
+		}
+		return nil
+	}
+	var err error
+	c.Subnet, err = build.FreeSubnet()
+	return err
+}
+
+// CheckPrivileges says which capability the kernel datapath lacks, in a
+// *configs.Error.
+func CheckPrivileges() error {
+	var lack []string
+	for _, c := range []struct {
+		bit  uint
+		name string
+	}{{unix.CAP_NET_ADMIN, "CAP_NET_ADMIN"}, {unix.CAP_SYS_ADMIN, "CAP_SYS_ADMIN"}, {unix.CAP_NET_RAW, "CAP_NET_RAW"}} {
+		if !capable(c.bit) {
+			lack = append(lack, c.name)
+		}
+	}
+	if len(lack) == 0 {
+		return nil
+	}
+	return configs.Errorf("", "the kernel datapath needs %s: use sudo, or --datapath %s, which needs nothing", strings.Join(lack, ", "), configs.Shm)
+}
+
+// capable says whether this process has a capability in force.
+func capable(bit uint) bool {
+	var data [2]unix.CapUserData
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3, Pid: int32(os.Getpid())}
+	return unix.Capget(&header, &data[0]) == nil && data[bit/32].Effective>>(bit%32)&1 == 1
+}
