@@ -34,6 +34,7 @@ func Start(dir *state.Dir, file *state.File) (pid int, err error) {
 		return 0, fmt.Errorf("find the ddlemu command: %w", err)
 	}
 	cmd := exec.Command(self, "--dir", dir.Path, "--owner", fmt.Sprint(dir.UID()), Command, file.Name())
+	cmd.Args[0] = "ddlemu"                               // whatever name this process goes by
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // a Ctrl-C here is not for it
 	var said strings.Builder
 	cmd.Stderr = &said

@@ -26,6 +26,10 @@ import (
 type Options struct {
 	MTU    int // bytes of an IP packet
 	MaxGSO int // bytes of the largest packet that is left whole, 0 = the kernel's choice
+
+	// What the nodes' TCP is set to; buffers of 0 bytes are left as they are.
+	Timestamps         bool
+	SendBuffer, Window uint64 // the most that tcp_wmem and tcp_rmem allow, in bytes
 }
 
 // Up makes all of p. After an error the caller calls Down.
@@ -62,21 +66,22 @@ func RemoveNamespace(name string) error { return errors.Join(deleteLinks(name), 
 // deleteLinks deletes every veth in a namespace. It is no error if there is no such
 // namespace, or only its name.
 func deleteLinks(name string) error {
-	h, err := Handle(name)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.EINVAL) {
+	if !netns.Exists(name) {
 		return nil
 	}
+	h, err := Handle(name)
 	if err != nil {
 		return err
 	}
 	defer h.Close()
-	links, err := h.LinkList()
+	links, err := whole(h.LinkList)
 	if err != nil {
 		return fmt.Errorf("list the interfaces of %s: %w", name, err)
 	}
 	for _, l := range links {
 		if l.Type() == "veth" {
-			if err := h.LinkDel(l); err != nil {
+			// One that is already gone went with its other end's namespace.
+			if err := h.LinkDel(l); err != nil && !errors.Is(err, unix.ENODEV) {
 				return fmt.Errorf("delete %s of %s: %w", l.Attrs().Name, name, err)
 			}
 		}
@@ -117,8 +122,8 @@ func switchSysctls() error {
 
 // nodeSysctls: each NIC answers for its own address alone, addresses are usable at
 // once, and none that nobody asked for appears.
-func nodeSysctls() error {
-	return sysctls(map[string]string{
+func nodeSysctls(o Options) error {
+	values := map[string]string{
 		"ipv4/conf/all/arp_ignore":               "1",
 		"ipv4/conf/all/arp_announce":             "2",
 		"ipv4/conf/all/rp_filter":                "0",
@@ -128,7 +133,30 @@ func nodeSysctls() error {
 		"ipv6/conf/default/accept_ra":            "0",
 		"ipv6/conf/default/router_solicitations": "0",
 		"ipv4/ping_group_range":                  "0 2147483647",
-	})
+
+		// Linux's own default, whatever this host has: the latter's may be made for its
+		// own network. What one connection learnt does not change the next.
+		"ipv4/tcp_congestion_control": "cubic",
+		"ipv4/tcp_no_metrics_save":    "1",
+		"ipv4/tcp_timestamps":         "0",
+	}
+	if o.Timestamps {
+		values["ipv4/tcp_timestamps"] = "1"
+	}
+	if o.SendBuffer > 0 {
+		values["ipv4/tcp_wmem"] = tcpMemory(16<<10, o.SendBuffer)
+	}
+	if o.Window > 0 {
+		values["ipv4/tcp_rmem"] = tcpMemory(128<<10, o.Window)
+	}
+	return sysctls(values)
+}
+
+// tcpMemory is the least, first and largest size of a TCP buffer, as Linux has them.
+func tcpMemory(first, most uint64) string {
+	const least = 4 << 10
+	most = max(most, least)
+	return fmt.Sprintf("%d %d %d", least, min(first, most), most)
 }
 
 // sysctls sets variables of the namespace that the thread is in. One that this
@@ -147,7 +175,7 @@ func node(p *plan.Plan, n *plan.Node, o Options) error {
 	if err := namespace(n.Namespace); err != nil {
 		return err
 	}
-	if err := netns.Do(n.Namespace, nodeSysctls); err != nil {
+	if err := netns.Do(n.Namespace, func() error { return nodeSysctls(o) }); err != nil {
 		return err
 	}
 	h, err := Handle(n.Namespace)

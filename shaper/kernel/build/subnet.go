@@ -42,7 +42,7 @@ func InUse(subnet string) (string, error) {
 	}
 	defer h.Close()
 	// Every address has a route too.
-	routes, err := h.RouteList(nil, netlink.FAMILY_V4)
+	routes, err := whole(func() ([]netlink.Route, error) { return h.RouteList(nil, netlink.FAMILY_V4) })
 	if err != nil {
 		return "", fmt.Errorf("list the host's routes: %w", err)
 	}

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/kernel/build"
 	"github.com/ddlemu/ddlemu/shaper/kernel/plan"
@@ -88,10 +89,20 @@ func Remove(dir *state.Dir, p *plan.Plan) error {
 	return err
 }
 
+// Bytes of the headers of IPv4 and TCP, and of TCP's timestamps in them.
+const (
+	tcpHeader  = 20 + 20
+	timestamps = 12
+)
+
 // options are the NICs of a fabric: packets of the link's MTU, left whole up to one
-// segment of the link model.
+// segment of the link model, and TCP with the headers and buffers of its transport.
 func options(f *fabric.Fabric) build.Options {
-	o := build.Options{MTU: f.Config.Link.MTU}
+	c := &f.Config
+	o := build.Options{MTU: c.Link.MTU, Timestamps: c.Link.Header >= tcpHeader+timestamps}
+	if c.Transport.Kind == configs.TCP {
+		o.SendBuffer, o.Window = uint64(c.Transport.SendBuffer), uint64(c.Transport.Window)
+	}
 	p, err := link.NewParams(fabric.Spec(f.Config.Link), f.TimeScale())
 	if err == nil && p.NsDen != 0 {
 		o.MaxGSO = int(p.Segment)

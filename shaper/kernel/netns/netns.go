@@ -78,6 +78,13 @@ func Remove(name string) error {
 	return nil
 }
 
+// Exists says whether name stands for a namespace: a Make that was killed leaves the
+// name alone.
+func Exists(name string) bool {
+	var st unix.Statfs_t
+	return unix.Statfs(Path(name), &st) == nil && st.Type == unix.NSFS_MAGIC
+}
+
 // List is the names that begin with prefix, sorted.
 func List(prefix string) ([]string, error) {
 	entries, err := os.ReadDir(Folder)

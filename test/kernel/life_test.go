@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kernel
+
+import (
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/ddlemu/ddlemu/shaper/kernel/netns"
+	"github.com/ddlemu/ddlemu/shaper/kernel/plan"
+)
+
+// A fabric can be used while it is up, says so to a second `up`, and leaves nothing.
+func TestUpDown(t *testing.T) {
+	w := newWorld(t)
+	before := interfaces(t)
+	w.up("--profile", "eth10", "--nodes", "3", "--nics-per-node", "2")
+	out, status := w.try("up", "--datapath", "kernel", "--no-measure", "--profile", "eth10")
+	if status != 2 || !strings.Contains(out, "fabric eth10 is up already (profile eth10, 3 nodes, 2 NICs each") {
+		t.Errorf("second up: exit status %d\n%s", status, out)
+	}
+	if got := w.run("exec", "node2", "--", "sh", "-c", "hostname; ls /sys/class/net; cat /sys/class/net/eth1/mtu"); got != "node2\neth0\neth1\nlo\n1500\n" {
+		t.Errorf("on node2: %q", got)
+	}
+	if d := cmp.Diff(before, interfaces(t)); d != "" {
+		t.Errorf("the host's interfaces have changed: %s", d)
+	}
+	w.run("down")
+	w.nothingLeft()
+}
+
+func interfaces(t *testing.T) []string {
+	t.Helper()
+	all, err := net.Interfaces()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, i := range all {
+		addrs, err := i.Addrs()
+		if err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, i.Name)
+		for _, a := range addrs {
+			names = append(names, a.String())
+		}
+	}
+	return names
+}
+
+// Every NIC reaches every other one by IPv4 and IPv6, and nothing of another fabric.
+func TestAllReachAll(t *testing.T) {
+	w := newWorld(t)
+	w.up("--profile", "eth10", "--nodes", "2", "--nics-per-node", "2", "--name", "one")
+	w.up("--profile", "eth10", "--nodes", "2", "--nics-per-node", "2", "--name", "two")
+	nodes := []*plan.Node{w.node("one", 0), w.node("one", 1)}
+	for i := range 2 {
+		for j := range 2 {
+			from, to := nodes[0].NICs[i], nodes[1].NICs[j]
+			if err := echo(nodes[0], nodes[1], from.Addr4.String(), to.Addr4.String()); err != nil {
+				t.Errorf("%v to %v: %v", from.Addr4, to.Addr4, err)
+			}
+			if err := echo(nodes[0], nodes[1], from.Addr6.String(), to.Addr6.String()); err != nil {
+				t.Errorf("%v to %v: %v", from.Addr6, to.Addr6, err)
+			}
+		}
+	}
+	// The same addresses, other machines.
+	other := w.node("two", 1)
+	if err := echo(nodes[0], other, nodes[0].NICs[0].Addr4.String(), other.NICs[0].Addr4.String()); err == nil {
+		t.Error("one fabric reaches the other")
+	}
+}
+
+// node is the plan of a node of a fabric that is up.
+func (w *world) node(fabric string, n int) *plan.Node {
+	w.Helper()
+	subnet := w.subnet(fabric)
+	p, err := plan.New(w.dir, fabric, 2, 2, subnet)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return &p.Nodes[n]
+}
+
+// echo sends a line from one node to another by TCP, from and to these addresses,
+// and has it back.
+func echo(from, to *plan.Node, source, target string) error {
+	var l net.Listener
+	err := netns.Do(to.Namespace, func() (err error) {
+		l, err = net.Listen("tcp", net.JoinHostPort(target, "0"))
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	go func() {
+		c, err := l.Accept()
+		if err != nil {
+			return
+		}
+		defer c.Close()
+		b := make([]byte, 5)
+		if _, err := c.Read(b); err == nil {
+			_, _ = c.Write(b)
+		}
+	}()
+	return netns.Do(from.Namespace, func() error {
+		// A dial starts goroutines, which would be elsewhere, unless it has one address
+		// and no resolver.
+		d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(source)}, Timeout: 2 * time.Second, FallbackDelay: -1}
+		c, err := d.Dial("tcp", l.Addr().String())
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		if err := c.SetDeadline(time.Now().Add(2 * time.Second)); err != nil {
+			return err
+		}
+		if _, err := c.Write([]byte("hello")); err != nil {
+			return err
+		}
+		_, err = c.Read(make([]byte, 5))
+		return err
+	})
+}
+
+// However far `up` has come when its daemon, or it itself, is killed: gc removes all.
+func TestKilledAtEveryStep(t *testing.T) {
+	w := newWorld(t)
+	took := time.Now()
+	w.up("--profile", "eth10", "--nodes", "3")
+	step := time.Since(took) / 40
+	w.run("down")
+	for i := range 40 {
+		cmd := w.command("up", "--datapath", "kernel", "--no-measure", "--profile", "eth10", "--nodes", "3")
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Duration(i) * step)
+		if i%4 == 3 {
+			_ = cmd.Process.Kill()
+		}
+		w.killDaemons()
+		_ = cmd.Wait()
+		// The daemon of an `up` that was killed may not have been to be seen yet.
+		time.Sleep(20 * time.Millisecond)
+		w.killDaemons()
+		w.run("gc")
+		if w.nothingLeft(); t.Failed() {
+			t.Fatalf("killed %v after the start", time.Duration(i)*step)
+		}
+	}
+}
+
+// killDaemons kills the daemons of the test's own folder and waits for their end.
+func (w *world) killDaemons() {
+	w.Helper()
+	for end := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) {
+		pids := w.daemons()
+		if len(pids) == 0 {
+			return
+		}
+		for _, pid := range pids {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+		if time.Now().After(end) {
+			w.Fatal("a daemon that was killed is still there")
+		}
+	}
+}
+
+// A daemon that is killed later is noticed, and what it made is removed.
+func TestKilledDaemon(t *testing.T) {
+	w := newWorld(t)
+	w.up("--profile", "eth10", "--nodes", "2")
+	w.killDaemons()
+	if out := w.run("status"); !strings.Contains(out, "its daemon is gone: remove it with `ddlemu gc`") {
+		t.Errorf("status says\n%s", out)
+	}
+	if out, status := w.try("exec", "node0", "--", "true"); status != 2 || !strings.Contains(out, "daemon of fabric eth10 is gone") {
+		t.Errorf("exec: exit status %d: %s", status, out)
+	}
+	w.run("down")
+	w.nothingLeft()
+}
+
+func TestManyTimes(t *testing.T) {
+	w := newWorld(t)
+	times := 20
+	if os.Getenv("DDLEMU_TEST_LONG") != "" {
+		times = 200
+	}
+	for range times {
+		w.up("--profile", "eth1", "--nodes", "2")
+		w.run("down")
+	}
+	w.nothingLeft()
+}
+
+// Bad input has a cause and leaves nothing.
+func TestRefused(t *testing.T) {
+	w := newWorld(t)
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"--profile", "eth1", "--nodes", "300"}, "nodes: 300 is out of range: must be 1 to 255"},
+		{[]string{"--profile", "eth1", "--nodes", "255"}, "nodes: 255: must be 1 to 254 on the kernel datapath"},
+		{[]string{"--profile", "eth1", "--subnet", "10.1.2.0/24"}, "is not a private IPv4 network of 16 bits"},
+		{[]string{"--profile", "eth1", "--shaper", "soap"}, `"soap" is not one of auto, edt, netem, htb, wire`},
+		{[]string{"-f", "testdata/mtu.yaml"}, "the kernel datapath has one for all NICs"},
+		{[]string{"--profile", "eth1", "--name", "a/b"}, "give --name"},
+	} {
+		out, status := w.try(append([]string{"up", "--datapath", "kernel", "--no-measure"}, c.args...)...)
+		if status != 2 || !strings.Contains(out, c.want) || strings.Count(out, "\n") != 1 {
+			t.Errorf("%v: exit status %d: %s\nwant %s", c.args, status, out, c.want)
+		}
+		w.nothingLeft()
+	}
+}
+
+// Without privileges it says which capability is missing and what works without.
+func TestWithoutPrivileges(t *testing.T) {
+	w := newWorld(t)
+	cmd := exec.Command("setpriv", "--bounding-set=-net_admin", "--inh-caps=-net_admin", "--", ddlemu, "up", "--datapath", "kernel", "--profile", "eth1")
+	cmd.Env = append(os.Environ(), "DDLEMU_DIR="+w.dir)
+	out, _ := cmd.CombinedOutput()
+	if cmd.ProcessState == nil || cmd.ProcessState.ExitCode() != 2 || !strings.Contains(string(out), "the kernel datapath needs CAP_NET_ADMIN: use sudo, or --datapath shm") {
+		t.Errorf("%v: %s", cmd.ProcessState, out)
+	}
+}
+
+// A namespace that somebody else made is not touched.
+func TestNameClash(t *testing.T) {
+	w := newWorld(t)
+	name := plan.Tag(w.dir, "eth1") + "node1"
+	if err := netns.Make(name); err != nil {
+		t.Fatal(err)
+	}
+	defer netns.Remove(name)
+	out, status := w.try("up", "--datapath", "kernel", "--no-measure", "--profile", "eth1")
+	if status != 2 || !strings.Contains(out, name) || !strings.Contains(out, "ddlemu gc") {
+		t.Errorf("exit status %d: %s", status, out)
+	}
+}
