@@ -29,6 +29,9 @@ func TestUpDown(t *testing.T) {
 	if got := w.run("exec", "node2", "--", "sh", "-c", "hostname; ls /sys/class/net; cat /sys/class/net/eth1/mtu"); got != "node2\neth0\neth1\nlo\n1500\n" {
 		t.Errorf("on node2: %q", got)
 	}
+	if got := w.run("exec", "node2", "--", "ip", "route", "get", "10.77.1.1"); !strings.Contains(got, "dev eth1") || !strings.Contains(got, "congctl cubic") {
+		t.Errorf("the way to another node's second NIC: %s", got)
+	}
 	if d := cmp.Diff(before, interfaces(t)); d != "" {
 		t.Errorf("the host's interfaces have changed: %s", d)
 	}

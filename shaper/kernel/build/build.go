@@ -134,11 +134,9 @@ func nodeSysctls(o Options) error {
 		"ipv6/conf/default/router_solicitations": "0",
 		"ipv4/ping_group_range":                  "0 2147483647",
 
-		// Linux's own default, whatever this host has: the latter's may be made for its
-		// own network. What one connection learnt does not change the next.
-		"ipv4/tcp_congestion_control": "cubic",
-		"ipv4/tcp_no_metrics_save":    "1",
-		"ipv4/tcp_timestamps":         "0",
+		// What one connection learnt does not change the next.
+		"ipv4/tcp_no_metrics_save": "1",
+		"ipv4/tcp_timestamps":      "0",
 	}
 	if o.Timestamps {
 		values["ipv4/tcp_timestamps"] = "1"
@@ -269,29 +267,33 @@ const minMTU6 = 1280
 // firstTable is the routing table of NIC 0; those of the others follow.
 const firstTable = 100
 
+// congestionControl is Linux's own default. It is set by route, since a host that has
+// another default, made for its own network, need not allow it to namespaces.
+const congestionControl = "cubic"
+
 // address gives a NIC an address and makes what is sent from it leave by this NIC,
-// wherever in the fabric it goes.
+// wherever in the fabric it goes. What is sent from no address in particular leaves
+// by the NIC whose like is addressed.
 func address(p *plan.Plan, i int, a netip.Addr, h *netlink.Handle, l netlink.Link) error {
-	host, whole, family := 24, p.Subnet, netlink.FAMILY_V4
+	likes, whole, family := netip.PrefixFrom(a, 24).Masked(), p.Subnet, netlink.FAMILY_V4
 	if a.Is6() {
-		host, whole, family = 64, p.ULA, netlink.FAMILY_V6
+		likes, whole, family = netip.PrefixFrom(a, 64).Masked(), p.ULA, netlink.FAMILY_V6
 	}
-	addr := &netlink.Addr{IPNet: ipNet(netip.PrefixFrom(a, host))}
+	addr := &netlink.Addr{IPNet: ipNet(netip.PrefixFrom(a, likes.Bits())), Flags: unix.IFA_F_NOPREFIXROUTE}
 	if a.Is6() {
-		addr.Flags = unix.IFA_F_NODAD // nobody else has it
+		addr.Flags |= unix.IFA_F_NODAD // nobody else has it
 	}
 	if err := h.AddrAdd(l, addr); err != nil {
 		return fmt.Errorf("give it %v: %w", a, err)
 	}
-	index := l.Attrs().Index
-	routes := []netlink.Route{{LinkIndex: index, Dst: ipNet(whole), Src: a.AsSlice(), Scope: netlink.SCOPE_LINK, Table: firstTable + i}}
+	routes := []netlink.Route{{Dst: ipNet(whole), Table: firstTable + i}, {Dst: ipNet(likes)}}
 	if i == 0 {
-		// Also what is from no address in particular reaches every NIC.
-		routes = append(routes, netlink.Route{LinkIndex: index, Dst: ipNet(whole), Src: a.AsSlice(), Scope: netlink.SCOPE_LINK})
+		routes = append(routes, netlink.Route{Dst: ipNet(whole)})
 	}
 	for _, r := range routes {
+		r.LinkIndex, r.Src, r.Scope, r.Congctl = l.Attrs().Index, a.AsSlice(), netlink.SCOPE_LINK, congestionControl
 		if err := h.RouteAdd(&r); err != nil {
-			return fmt.Errorf("route %v by it: %w", r.Dst, err)
+			return fmt.Errorf("route %v by it, with congestion control %s: %w", r.Dst, r.Congctl, err)
 		}
 	}
 	rule := netlink.NewRule()
