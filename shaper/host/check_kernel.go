@@ -12,6 +12,8 @@ import (
 	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/features"
 	"golang.org/x/sys/unix"
+
+	"github.com/ddlemu/ddlemu/shaper/kernel/probe"
 )
 
 // kernelDatapath checks what shaping in the kernel needs, by trying it.
@@ -27,7 +29,7 @@ func (m Machine) kernelDatapath() []Check {
 	}
 	return []Check{
 		{Name: "CAP_NET_ADMIN", Grade: OK, Found: "network namespaces can be made", Means: means},
-		qdiscCheck(probeQdiscs()),
+		qdiscCheck(probe.Qdiscs()),
 		bpfCheck(probeBPF()),
 	}
 }
@@ -43,33 +45,24 @@ func (m Machine) capable(bit uint) bool {
 	return false
 }
 
-// feature is a part of the kernel and what trying it gave: nil if it is there,
-// errNotThere if not, anything else leaves it open.
-type feature struct {
-	name string
-	err  error
-}
-
-var errNotThere = errors.New("not in this kernel")
-
 // sorted are the names of the features that are there, that are not, and that are
 // not known.
-func sorted(all []feature) (have, lack, open []string) {
+func sorted(all []probe.Part) (have, lack, open []string) {
 	for _, f := range all {
 		switch {
-		case f.err == nil:
-			have = append(have, f.name)
-		case errors.Is(f.err, errNotThere):
-			lack = append(lack, f.name)
+		case f.Err == nil:
+			have = append(have, f.Name)
+		case errors.Is(f.Err, probe.ErrNotThere):
+			lack = append(lack, f.Name)
 		default:
-			open = append(open, fmt.Sprintf("%s (%v)", f.name, f.err))
+			open = append(open, fmt.Sprintf("%s (%v)", f.Name, f.Err))
 		}
 	}
 	return have, lack, open
 }
 
 // found puts features into words.
-func found(all []feature) string {
+func found(all []probe.Part) string {
 	have, lack, open := sorted(all)
 	var parts []string
 	for _, p := range []struct {
@@ -83,7 +76,7 @@ func found(all []feature) string {
 	return strings.Join(parts, "; ")
 }
 
-func qdiscCheck(all []feature, err error) Check {
+func qdiscCheck(all []probe.Part, err error) Check {
 	k := Check{Name: "qdiscs", Grade: OK, Found: found(all), Means: "the kernel can limit rates with tbf or htb, and delay packets with netem, or fq and BPF; the shm datapath needs none of them"}
 	if err != nil {
 		k.Grade, k.Found, k.Next = NotTested, err.Error(), "run ddlemu doctor as root, outside of a container that forbids namespaces"
@@ -91,7 +84,7 @@ func qdiscCheck(all []feature, err error) Check {
 	}
 	have := map[string]bool{}
 	for _, f := range all {
-		have[f.name] = f.err == nil
+		have[f.Name] = f.Err == nil
 	}
 	switch {
 	case !have["tbf"] && !have["htb"]:
@@ -103,24 +96,24 @@ func qdiscCheck(all []feature, err error) Check {
 }
 
 // probeBPF tries the kinds of programs and maps that shaping in the kernel uses.
-func probeBPF() []feature {
+func probeBPF() []probe.Part {
 	verdict := func(err error) error {
 		if errors.Is(err, ebpf.ErrNotSupported) {
-			return errNotThere
+			return probe.ErrNotThere
 		}
 		return err
 	}
-	return []feature{
-		{"sched_cls programs", verdict(features.HaveProgramType(ebpf.SchedCLS))},
-		{"sock_ops programs", verdict(features.HaveProgramType(ebpf.SockOps))},
-		{"ring buffers", verdict(features.HaveMapType(ebpf.RingBuf))},
-		{"packet departure times", verdict(features.HaveProgramHelper(ebpf.SchedCLS, asm.FnSkbSetTstamp))},
+	return []probe.Part{
+		{Name: "sched_cls programs", Err: verdict(features.HaveProgramType(ebpf.SchedCLS))},
+		{Name: "sock_ops programs", Err: verdict(features.HaveProgramType(ebpf.SockOps))},
+		{Name: "ring buffers", Err: verdict(features.HaveMapType(ebpf.RingBuf))},
+		{Name: "packet departure times", Err: verdict(features.HaveProgramHelper(ebpf.SchedCLS, asm.FnSkbSetTstamp))},
 	}
 }
 
-func bpfCheck(all []feature) Check {
+func bpfCheck(all []probe.Part) Check {
 	k := Check{Name: "BPF", Grade: OK, Found: found(all), Means: "the kernel can shape packet by packet; the shm datapath needs none of this"}
-	if all[0].err != nil {
+	if all[0].Err != nil {
 		k.Grade, k.Means, k.Next = Missing, "the kernel has qdiscs alone; the shm datapath needs none of this", "use a kernel with CONFIG_BPF_SYSCALL and CONFIG_NET_CLS_BPF, and CAP_BPF"
 	}
 	return k

@@ -10,6 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
+
+	"github.com/ddlemu/ddlemu/shaper/kernel/probe"
 )
 
 func file(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text), Mode: 0o644} }
@@ -132,13 +134,13 @@ func TestCapable(t *testing.T) {
 func TestQdiscCheck(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		all  []feature
+		all  []probe.Part
 		err  error
 		want Grade
 	}{
-		{"all", []feature{{"tbf", nil}, {"netem", nil}}, nil, OK},
-		{"no delay", []feature{{"tbf", nil}, {"netem", errNotThere}, {"fq", errNotThere}}, nil, Warn},
-		{"no rate", []feature{{"tbf", errNotThere}, {"netem", nil}}, nil, Missing},
+		{"all", []probe.Part{{Name: "tbf"}, {Name: "netem"}}, nil, OK},
+		{"no delay", []probe.Part{{Name: "tbf"}, {Name: "netem", Err: probe.ErrNotThere}, {Name: "fq", Err: probe.ErrNotThere}}, nil, Warn},
+		{"no rate", []probe.Part{{Name: "tbf", Err: probe.ErrNotThere}, {Name: "netem"}}, nil, Missing},
 		{"no namespace", nil, errors.New("make a network namespace: not permitted"), NotTested},
 	} {
 		if got := qdiscCheck(c.all, c.err); got.Grade != c.want || (got.Grade != OK) != (got.Next != "") {
@@ -146,7 +148,7 @@ func TestQdiscCheck(t *testing.T) {
 		}
 	}
 	want := "tbf; not fq; not known: netem (invalid argument)"
-	if diff := cmp.Diff(want, found([]feature{{"tbf", nil}, {"fq", errNotThere}, {"netem", unix.EINVAL}})); diff != "" {
+	if diff := cmp.Diff(want, found([]probe.Part{{Name: "tbf"}, {Name: "fq", Err: probe.ErrNotThere}, {Name: "netem", Err: unix.EINVAL}})); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package host
+// Package probe finds what shaping this kernel can do, by trying it in a network
+// namespace of its own, which is gone afterwards.
+package probe
 
 import (
 	"errors"
@@ -12,11 +14,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// probeQdiscs tries each queueing discipline on a pair of interfaces in a network
-// namespace of its own. The error says why there was no such place.
-func probeQdiscs() ([]feature, error) {
+// ErrNotThere says that a part is not in this kernel.
+var ErrNotThere = errors.New("not in this kernel")
+
+// Part is a part of the kernel and what trying it gave: nil if it is there,
+// ErrNotThere if not, anything else leaves it open.
+type Part struct {
+	Name string
+	Err  error
+}
+
+// Qdiscs tries each queueing discipline on a pair of interfaces. The error says why
+// there was no such place.
+func Qdiscs() ([]Part, error) {
 	type result struct {
-		all []feature
+		all []Part
 		err error
 	}
 	done := make(chan result)
@@ -30,7 +42,7 @@ func probeQdiscs() ([]feature, error) {
 	return r.all, r.err
 }
 
-func tryQdiscs() ([]feature, error) {
+func tryQdiscs() ([]Part, error) {
 	ns, err := netns.New()
 	if err != nil {
 		return nil, fmt.Errorf("make a network namespace: %w", err)
@@ -54,7 +66,7 @@ func tryQdiscs() ([]feature, error) {
 	root := at(netlink.HANDLE_ROOT)
 	clsact := at(netlink.HANDLE_CLSACT)
 	clsact.Handle = netlink.MakeHandle(0xffff, 0)
-	var all []feature
+	var all []Part
 	for _, q := range []netlink.Qdisc{
 		netlink.NewNetem(root, netlink.NetemQdiscAttrs{Latency: 1000, Limit: 1000}),
 		netlink.NewFq(root),
@@ -64,9 +76,9 @@ func tryQdiscs() ([]feature, error) {
 	} {
 		err := h.QdiscAdd(q)
 		if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EOPNOTSUPP) {
-			err = errNotThere
+			err = ErrNotThere
 		}
-		all = append(all, feature{q.Type(), err})
+		all = append(all, Part{q.Type(), err})
 		if err == nil {
 			if err := h.QdiscDel(q); err != nil {
 				return nil, fmt.Errorf("remove qdisc %s again: %w", q.Type(), err)
@@ -74,4 +86,29 @@ func tryQdiscs() ([]feature, error) {
 		}
 	}
 	return all, nil
+}
+
+// Parts is what Kernel found.
+type Parts []Part
+
+// Kernel tries all that a shaper may need.
+func Kernel() Parts {
+	all, err := Qdiscs()
+	if err != nil {
+		return Parts{{"qdiscs", err}}
+	}
+	return all
+}
+
+// Has is nil if a part is there, and otherwise says why not.
+func (all Parts) Has(name string) error {
+	for _, p := range all {
+		if p.Name == name {
+			return p.Err
+		}
+	}
+	if len(all) == 1 && all[0].Err != nil {
+		return all[0].Err // nothing could be tried
+	}
+	return ErrNotThere
 }

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tc
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/ddlemu/ddlemu/shaper/kernel/bridge"
+	"github.com/ddlemu/ddlemu/shaper/kernel/world"
+	"github.com/ddlemu/ddlemu/shaper/link"
+)
+
+// Shaper is htb or netem: trees on both sides of the kernel's own bridge. Its methods
+// are called by one goroutine.
+type Shaper struct {
+	world.World
+	senders   *Senders
+	receivers *receivers
+}
+
+// StartHTB starts the shaper htb: rates, queues and equal shares, no latency.
+func StartHTB(w world.World) (*Shaper, error) { return start(w, htbQueue) }
+
+func start(w world.World, queue func(port, link link.Spec) (qdisc, error)) (*Shaper, error) {
+	hops := w.File.Hops()
+	s := &Shaper{World: w}
+	var err error
+	if s.senders, err = NewSenders(w.Fabric, w.Plan, hops); err != nil {
+		return nil, err
+	}
+	if s.receivers, err = newReceivers(w.Fabric, w.Plan, hops, queue); err != nil {
+		return nil, err
+	}
+	if err := bridge.Connect(w.Plan); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// htbQueue is the queue of a link that adds nothing but its rate.
+func htbQueue(port, l link.Spec) (qdisc, error) {
+	if err := HTBCan(l); err != nil {
+		return qdisc{}, err
+	}
+	return bfifo(bound(port)), nil
+}
+
+// HTBCan is nil if the shaper htb can do what a link asks for, or what it cannot.
+func HTBCan(l link.Spec) error {
+	switch {
+	case l.Latency != 0 || l.Jitter.Kind != link.NoJitter && l.Jitter.Value != 0:
+		return fmt.Errorf("%w: htb delays nothing, and a latency of %v is asked for: bring the fabric up with --shaper wire", world.ErrCannot, l.Latency)
+	case l.Loss != link.Loss{} || l.Down:
+		return fmt.Errorf("%w: htb loses nothing: bring the fabric up with --shaper wire", world.ErrCannot)
+	}
+	return nil
+}
+
+// Follow puts changed parameters into force.
+func (s *Shaper) Follow() error {
+	hops := s.File.Hops()
+	return errors.Join(s.senders.Follow(hops), s.receivers.follow(hops))
+}
+
+// Count brings the counters in the fabric's file up to date.
+func (s *Shaper) Count() error {
+	hops := s.File.Hops()
+	add := func(hop int, bytes, packets, drops uint64) {
+		s.File.Count(hop, counters(hops[hop].Spec, s.Fabric.TimeScale(), bytes, packets, drops))
+	}
+	return errors.Join(s.senders.count(add), s.receivers.count(add))
+}
+
+// counters is what a hop has carried by the kernel's count of frames. The payload is
+// taken to be what is behind the headers that s states.
+func counters(s link.Spec, timeScale int, bytes, packets, drops uint64) link.Counters {
+	headers := packets * uint64(ethernet+s.Header)
+	c := link.Counters{
+		Wire:     bytes + packets*uint64(s.Framing) - min(packets*ethernet, bytes),
+		Bytes:    bytes - min(bytes, headers),
+		Segments: packets, Drops: drops,
+	}
+	if p, err := link.NewParams(s, timeScale); err == nil && p.NsDen != 0 {
+		c.BusyNs = int64(float64(c.Wire)*float64(p.NsNum)/float64(p.NsDen)) + int64(packets)
+	}
+	return c
+}
+
+// Close ends nothing: all of it goes with the namespaces.
+func (s *Shaper) Close() error { return nil }
