@@ -54,6 +54,15 @@ type linkStatus struct {
 	Header       int     `json:"header"`
 	Framing      int     `json:"framing"`
 	WireBytes    uint64  `json:"wire_bytes"`
+
+	Classes *classStatus `json:"classes,omitempty"` // of Bytes; kernel datapath
+}
+
+// classStatus is payload by what it is for.
+type classStatus struct {
+	Plugin    uint64 `json:"plugin"`         // connections of libgoemu.so
+	Bootstrap uint64 `json:"nccl_bootstrap"` // what NCCL itself sets up by
+	Other     uint64 `json:"other"`
 }
 
 // portStatus is one direction of a NIC's port.
@@ -71,6 +80,7 @@ type portStatus struct {
 type jobStatus struct {
 	Job      int      `json:"job"`
 	Running  bool     `json:"running"`
+	Traffic  bool     `json:"traffic,omitempty"` // it stands for all that the kernel datapath carries
 	Joined   int      `json:"joined"`
 	Left     int      `json:"left"`
 	Died     int      `json:"died"`
@@ -144,7 +154,7 @@ func (s *fabricStatus) addJobs(file *state.File) map[int]uint64 {
 func jobStatusOf(j state.Job, messages map[int]uint64) jobStatus {
 	st := j.Status()
 	job := jobStatus{
-		Job: j.Index(), Running: st.Running, Joined: st.Joined, Left: st.Left, Died: st.Died, Reasons: append([]string{}, st.Reasons.Words()...),
+		Job: j.Index(), Running: st.Running, Traffic: j.Traffic(), Joined: st.Joined, Left: st.Left, Died: st.Died, Reasons: append([]string{}, st.Reasons.Words()...),
 	}
 	for hop := range st.Cells {
 		for _, c := range st.Cells[hop].Size {
@@ -176,8 +186,17 @@ func (s *fabricStatus) addHop(fab *fabric.Fabric, h state.HopStatus, messages ui
 		BandwidthBps: uint64(l.Bandwidth), LatencyNs: int64(l.Latency), JitterNs: int64(l.Jitter.Value), Loss: l.Loss.Mean(), Up: l.Up,
 		Bytes: h.Counters.Bytes, Messages: messages, Drops: h.Counters.Drops,
 		Jitter: l.Jitter.String(), LossModel: l.Loss.String(), Queue: l.Queue.String(), MTU: l.MTU, Header: l.Header, Framing: l.Framing,
-		WireBytes: h.Counters.Wire,
+		WireBytes: h.Counters.Wire, Classes: classes(fab, h),
 	})
+}
+
+// classes are the flow classes of a hop; nil where they are not told apart.
+func classes(fab *fabric.Fabric, h state.HopStatus) *classStatus {
+	if !fab.Config.OnKernel() {
+		return nil
+	}
+	c := h.Classes
+	return &classStatus{c[state.PluginFlow], c[state.BootstrapFlow], c[state.OtherFlow]}
 }
 
 // lastJob is the job that ended last in a fabric's books, or began last if one is

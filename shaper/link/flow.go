@@ -269,12 +269,7 @@ func (f *Flow) forward(i int, now int64, next *int64) bool {
 
 // pass moves segment s behind hop i, which it took at start and left at finish.
 func (f *Flow) pass(s *segment, i int, start, dur, finish int64) {
-	p := f.Path[i].Params
-	draw := uint64(0)
-	if p.Jitter.Kind != NoJitter {
-		draw = Draw(f.Seed, f.Path[i].ID, drawJitter, f.ID, s.number)
-	}
-	latency := max(0, p.Latency+p.Jitter.sample(draw, f.Tables))
+	latency := f.Path[i].Params.Delay(f.Seed, f.Path[i].ID, f.ID, s.number, f.Tables)
 	s.dur = dur
 	s.ready = max(start+latency, f.lastReady[i]) // in order, whatever the jitter
 	f.lastReady[i] = s.ready

@@ -145,9 +145,13 @@ func (p *Params) Wire(n uint32) uint64 {
 
 // Serialise is the time in ns that n payload bytes (at most 2*MaxSegment) occupy
 // the hop, rounded up so that the rate is never exceeded.
-func (p *Params) Serialise(n uint32) int64 {
+func (p *Params) Serialise(n uint32) int64 { return p.Occupy(p.Wire(n)) }
+
+// Occupy is the time in ns that so many bytes on the wire (at most 4*MaxSegment)
+// occupy the hop, rounded up.
+func (p *Params) Occupy(wire uint64) int64 {
 	if p.NsDen == 0 {
 		return 0
 	}
-	return int64((p.Wire(n)*p.NsNum + p.NsDen - 1) / p.NsDen)
+	return int64((wire*p.NsNum + p.NsDen - 1) / p.NsDen)
 }

@@ -107,8 +107,8 @@ func threshold(p float64) uint64 {
 	return uint64(t)
 }
 
-// any says whether a packet can be lost at all.
-func (l *LossParams) any() bool { return l.P|l.GoodToBad != 0 }
+// Any says whether a packet can be lost at all.
+func (l *LossParams) Any() bool { return l.P|l.GoodToBad != 0 }
 
 // Draw streams: each kind of draw has its own, so that adding loss to a link
 // does not change its jitter.
@@ -132,6 +132,32 @@ func mix(z uint64) uint64 {
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
 	z = (z ^ z>>27) * 0x94d049bb133111eb
 	return z ^ z>>31
+}
+
+// Delay is the latency in ns, jitter included, of segment number n of a flow on the
+// hop whose parameters p are. It is never below zero.
+func (p *Params) Delay(seed uint64, hop uint32, flow, n uint64, tables *[3]*JitterTable) int64 {
+	draw := uint64(0)
+	if p.Jitter.Kind != NoJitter {
+		draw = Draw(seed, hop, drawJitter, flow, n)
+	}
+	return max(0, p.Latency+p.Jitter.sample(draw, tables))
+}
+
+// Lost draws whether a packet of a flow is lost on a hop. counter names the packet;
+// bad is the state of the Gilbert-Elliott chain of the flow on the hop.
+func (l *LossParams) Lost(seed uint64, hop uint32, flow, counter uint64, bad *bool) bool {
+	p := l.P
+	if l.GoodToBad != 0 {
+		change := l.GoodToBad
+		if *bad {
+			p, change = l.BadP, l.BadToGood
+		}
+		if Draw(seed, hop, drawState, flow, counter) < change {
+			*bad = !*bad
+		}
+	}
+	return Draw(seed, hop, drawLoss, flow, counter) < p
 }
 
 // sample turns a 64-bit draw into the jitter in ns. tables holds the quantiles

@@ -143,14 +143,14 @@ const maxAttempts = 64
 func (f *Flow) lostOnce(n, attempt uint32) (lost, tail bool) {
 	for i, h := range f.Path {
 		l := &h.Params.Loss
-		if !l.any() {
+		if !l.Any() {
 			continue
 		}
 		packets := h.Params.Packets(n)
 		counter := f.number<<20 | uint64(attempt%1024)<<10
 		hit := false
 		for k := range packets {
-			if f.lostPacket(i, l, h.ID, counter|uint64(k%1024)) {
+			if l.Lost(f.Seed, h.ID, f.ID, counter|uint64(k%1024), &f.bad[i]) {
 				hit = true
 				tail = tail || k+1 == packets
 			}
@@ -161,20 +161,6 @@ func (f *Flow) lostOnce(n, attempt uint32) (lost, tail bool) {
 		}
 	}
 	return lost, tail
-}
-
-func (f *Flow) lostPacket(i int, l *LossParams, hop uint32, counter uint64) bool {
-	p := l.P
-	if l.GoodToBad != 0 {
-		change := l.GoodToBad
-		if f.bad[i] {
-			p, change = l.BadP, l.BadToGood
-		}
-		if Draw(f.Seed, hop, drawState, f.ID, counter) < change {
-			f.bad[i] = !f.bad[i]
-		}
-	}
-	return Draw(f.Seed, hop, drawLoss, f.ID, counter) < p
 }
 
 func (f *Flow) goBackN() bool {

@@ -30,6 +30,7 @@ type HopStatus struct {
 	Spec     link.Spec
 	Counters link.Counters
 	Changed  bool // since the fabric was made
+	Classes  [FlowClasses]uint64
 }
 
 // Hops returns every hop: ports first, then links.
@@ -44,6 +45,9 @@ func (f *File) Hops() []HopStatus {
 				Bytes: atomic.LoadUint64(&h.Bytes), Wire: atomic.LoadUint64(&h.Wire), Segments: atomic.LoadUint64(&h.Segments),
 				Drops: atomic.LoadUint64(&h.Drops), BusyNs: atomic.LoadInt64(&h.BusyNs),
 			},
+		}
+		for c := range out[i].Classes {
+			out[i].Classes[c] = atomic.LoadUint64(&h.Classes[c])
 		}
 	}
 	return out

@@ -24,6 +24,8 @@ const (
 	UnsafeLL128                      // LL128 forced on a real GPU through host memory
 	RingTooSmall                     // shared memory for a connection was not to be had
 	ForeignHostID                    // NCCL's view of who shares a host differs from the nodes
+	WireOverrun                      // the kernel datapath lost packets that the link model did not
+	BelowFloor                       // a link's latency is shorter than the kernel datapath's shaper can keep
 )
 
 var reasonWords = []string{
@@ -35,6 +37,8 @@ var reasonWords = []string{
 	"LL128 was forced on a real GPU, where it is not safe through host memory",
 	"shared memory for a connection could not be reserved: raise DDLEMU_MEMORY, or free memory",
 	"NCCL_HOSTID was set by somebody else, and not to one value for each node: some traffic went around the emulated links",
+	"this host lost packets that the link model did not: see the fabric's events",
+	"a link's latency is shorter than the shaper can keep on this host: see `ddlemu doctor`",
 }
 
 // Words spells out the reasons.

@@ -13,7 +13,7 @@ import (
 // fabric lives no longer than a boot, so older files are refused, not converted.
 const (
 	Magic   = 0x31756d656c6464ff // "\xffddlemu1"
-	Version = 2
+	Version = 3
 )
 
 // Kinds of hops.
@@ -75,8 +75,16 @@ type Hop struct {
 	Bytes, Wire        uint64
 	Segments, Drops    uint64
 	BusyNs             int64
-	_                  [3]uint64
+	Classes            [FlowClasses]uint64
 }
+
+// Flow classes, by which the kernel datapath counts payload.
+const (
+	PluginFlow    = iota // connections of the plugin
+	BootstrapFlow        // connections that NCCL itself makes to set up
+	OtherFlow            // everything else
+	FlowClasses
+)
 
 // Class is what one job did in one size class of one link.
 type Class struct {

@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-#define DDLEMU_STATE_VERSION 2
+#define DDLEMU_STATE_VERSION 3
 
 // Limits of the verdict on a message's lateness: a floor in scaled ns, and a part
 // of the message's own time.
@@ -52,7 +52,7 @@ struct ddlemu_hop {
 	uint64_t unused1[7];
 	uint64_t bytes, wire, segments, drops; // atomic, all jobs
 	int64_t busy_ns;                       // atomic
-	uint64_t unused2[3];
+	uint64_t classes[3];                   // atomic, payload by flow class; kernel datapath
 };
 
 // What one job did in one size class of one link.

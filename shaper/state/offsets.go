@@ -20,7 +20,7 @@ func Offsets() map[string]uintptr {
 		"params.down": unsafe.Offsetof(p.Down), "params.stated_bandwidth": unsafe.Offsetof(p.StatedBandwidth),
 		"params.stated_loss_p": unsafe.Offsetof(p.StatedLossP), "params.stated_mtu": unsafe.Offsetof(p.StatedMTU), "params.retired": unsafe.Offsetof(p.Retired),
 		"hop": unsafe.Sizeof(h), "hop.params": unsafe.Offsetof(h.Params), "hop.changes": unsafe.Offsetof(h.Changes), "hop.next_free": unsafe.Offsetof(h.NextFree),
-		"hop.bytes": unsafe.Offsetof(h.Bytes), "hop.drops": unsafe.Offsetof(h.Drops), "hop.busy_ns": unsafe.Offsetof(h.BusyNs),
+		"hop.bytes": unsafe.Offsetof(h.Bytes), "hop.drops": unsafe.Offsetof(h.Drops), "hop.busy_ns": unsafe.Offsetof(h.BusyNs), "hop.classes": unsafe.Offsetof(h.Classes),
 		"class": unsafe.Sizeof(k), "class.over_p99": unsafe.Offsetof(k.OverP99), "class.max_late": unsafe.Offsetof(k.MaxLate), "class.late": unsafe.Offsetof(k.Late),
 		"cell": unsafe.Sizeof(c), "cell.model_busy": unsafe.Offsetof(c.ModelBusy), "cell.first_posted": unsafe.Offsetof(c.FirstPosted),
 		"cell.stalls": unsafe.Offsetof(c.Stalls), "cell.held_sends": unsafe.Offsetof(c.HeldSends),

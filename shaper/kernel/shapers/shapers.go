@@ -13,6 +13,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/kernel/bridge"
 	"github.com/ddlemu/ddlemu/shaper/kernel/probe"
 	"github.com/ddlemu/ddlemu/shaper/kernel/tc"
+	"github.com/ddlemu/ddlemu/shaper/kernel/wire"
 	"github.com/ddlemu/ddlemu/shaper/kernel/world"
 	"github.com/ddlemu/ddlemu/shaper/link"
 )
@@ -34,6 +35,7 @@ type kind struct {
 // kinds are the shapers, the best first.
 var kinds = []kind{
 	{configs.HTBShaper, []string{"htb"}, tc.HTBCan, func(w World) (Shaper, error) { return tc.StartHTB(w) }},
+	{configs.WireShaper, []string{"htb"}, nil, func(w World) (Shaper, error) { return wire.Start(w.File, w.Fabric, w.Plan) }},
 }
 
 // Start starts the shaper called asked, or the best one if it is auto or empty, and

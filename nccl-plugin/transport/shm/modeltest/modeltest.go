@@ -126,7 +126,7 @@ func Layout() []Offset {
 		{"params.down", unsafe.Offsetof(p.down)}, {"params.stated_bandwidth", unsafe.Offsetof(p.stated_bandwidth)},
 		{"params.stated_loss_p", unsafe.Offsetof(p.stated_loss_p)}, {"params.stated_mtu", unsafe.Offsetof(p.stated_mtu)}, {"params.retired", unsafe.Offsetof(p.retired)},
 		{"hop", unsafe.Sizeof(h)}, {"hop.params", unsafe.Offsetof(h.params)}, {"hop.changes", unsafe.Offsetof(h.changes)}, {"hop.next_free", unsafe.Offsetof(h.next_free)},
-		{"hop.bytes", unsafe.Offsetof(h.bytes)}, {"hop.drops", unsafe.Offsetof(h.drops)}, {"hop.busy_ns", unsafe.Offsetof(h.busy_ns)},
+		{"hop.bytes", unsafe.Offsetof(h.bytes)}, {"hop.drops", unsafe.Offsetof(h.drops)}, {"hop.busy_ns", unsafe.Offsetof(h.busy_ns)}, {"hop.classes", unsafe.Offsetof(h.classes)},
 		{"class", unsafe.Sizeof(k)}, {"class.over_p99", unsafe.Offsetof(k.over_p99)}, {"class.max_late", unsafe.Offsetof(k.max_late)}, {"class.late", unsafe.Offsetof(k.late)},
 		{"cell", unsafe.Sizeof(c)}, {"cell.model_busy", unsafe.Offsetof(c.model_busy)}, {"cell.first_posted", unsafe.Offsetof(c.first_posted)},
 		{"cell.stalls", unsafe.Offsetof(c.stalls)}, {"cell.held_sends", unsafe.Offsetof(c.held_sends)},

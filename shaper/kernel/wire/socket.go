@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wire
+
+import (
+	"encoding/binary"
+	"fmt"
+	"runtime"
+	"unsafe"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/ddlemu/ddlemu/shaper/kernel/build"
+	"github.com/ddlemu/ddlemu/shaper/kernel/netns"
+	"github.com/ddlemu/ddlemu/shaper/kernel/plan"
+)
+
+// Sizes of the socket. Its buffer holds what arrives while the thread is kept from
+// running: a hundred milliseconds at 10 Gb/s and more.
+const (
+	socketBuffer = 256 << 20
+	batchSize    = 32
+	controlSize  = 64
+)
+
+// socket is a packet socket (AF_PACKET) on all ports of a switch at once: it reads
+// what comes out of the nodes, and not what is written to them.
+type socket struct {
+	fd    int
+	port  map[int32]int               // NIC by interface index
+	to    []unix.RawSockaddrLinklayer // by NIC
+	lost  uint64                      // packets that found the socket's buffer full
+	slots [batchSize]*packet          // what the next packets are read into
+	names [batchSize]unix.RawSockaddrLinklayer
+	ctl   [batchSize][controlSize]byte
+	iovs  [batchSize]unix.Iovec
+	msgs  [batchSize]mmsghdr
+}
+
+// mmsghdr is struct mmsghdr.
+type mmsghdr struct {
+	hdr unix.Msghdr
+	n   uint32
+	_   uint32
+}
+
+// openSocket opens the socket in the switch of p.
+func openSocket(p *plan.Plan) (*socket, error) {
+	s := &socket{fd: -1, port: map[int32]int{}}
+	h, err := build.Handle(p.Switch)
+	if err != nil {
+		return nil, err
+	}
+	defer h.Close()
+	links, err := h.LinkList()
+	if err != nil {
+		return nil, fmt.Errorf("list the switch's ports: %w", err)
+	}
+	byName := map[string]netlink.Link{}
+	for _, l := range links {
+		byName[l.Attrs().Name] = l
+	}
+	for _, n := range p.Nodes {
+		for _, nic := range n.NICs {
+			l := byName[nic.Port]
+			if l == nil {
+				return nil, fmt.Errorf("port %s of the switch is not there", nic.Port)
+			}
+			index := int32(l.Attrs().Index)
+			s.port[index] = nic.Number
+			s.to = append(s.to, unix.RawSockaddrLinklayer{Family: unix.AF_PACKET, Ifindex: index, Halen: 6})
+		}
+	}
+	if err := netns.Do(p.Switch, s.open); err != nil {
+		return nil, fmt.Errorf("open a packet socket on the switch: %w", err)
+	}
+	for i := range s.msgs {
+		h := &s.msgs[i].hdr
+		h.Name, h.Iov, h.Control = (*byte)(unsafe.Pointer(&s.names[i])), &s.iovs[i], &s.ctl[i][0]
+		h.SetIovlen(1)
+	}
+	return s, nil
+}
+
+// open opens the socket in the namespace that the thread is in.
+func (s *socket) open() error {
+	// No protocol yet: nothing arrives before the options are set.
+	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return err
+	}
+	for _, o := range []struct {
+		name              string
+		level, opt, value int
+	}{
+		{"PACKET_VNET_HDR", unix.SOL_PACKET, unix.PACKET_VNET_HDR, 1},
+		{"PACKET_IGNORE_OUTGOING", unix.SOL_PACKET, unix.PACKET_IGNORE_OUTGOING, 1},
+		{"PACKET_QDISC_BYPASS", unix.SOL_PACKET, unix.PACKET_QDISC_BYPASS, 1},
+		{"SO_TIMESTAMPNS", unix.SOL_SOCKET, unix.SO_TIMESTAMPNS, 1},
+		{"SO_RCVBUFFORCE", unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, socketBuffer},
+		{"SO_SNDBUFFORCE", unix.SOL_SOCKET, unix.SO_SNDBUFFORCE, socketBuffer},
+	} {
+		if err := unix.SetsockoptInt(fd, o.level, o.opt, o.value); err != nil {
+			unix.Close(fd)
+			return fmt.Errorf("set %s: %w", o.name, err)
+		}
+	}
+	all := [2]byte{}
+	binary.BigEndian.PutUint16(all[:], unix.ETH_P_ALL)
+	if err := unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: binary.NativeEndian.Uint16(all[:])}); err != nil {
+		unix.Close(fd)
+		return fmt.Errorf("bind: %w", err)
+	}
+	s.fd = fd
+	return nil
+}
+
+// read reads what is there, at most a batch, and returns how many packets that is.
+// Each is in its slot until fill takes it from there.
+func (s *socket) read(o *pool) (int, error) {
+	for i := range s.msgs {
+		if s.slots[i] == nil {
+			if s.slots[i] = o.get(largeBuffer); s.slots[i] == nil {
+				return 0, nil // too much is under way
+			}
+			s.iovs[i].Base = &s.slots[i].buf[0]
+			s.iovs[i].SetLen(largeBuffer)
+		}
+		h := &s.msgs[i].hdr
+		h.Namelen, h.Flags = unix.SizeofSockaddrLinklayer, 0
+		h.SetControllen(controlSize)
+	}
+	// Not unix.Syscall: it does not wait, and need not tell the scheduler.
+	n, _, errno := unix.RawSyscall6(unix.SYS_RECVMMSG, uintptr(s.fd), uintptr(unsafe.Pointer(&s.msgs[0])), batchSize, unix.MSG_DONTWAIT, 0, 0)
+	switch errno {
+	case 0:
+		return int(n), nil
+	case unix.EAGAIN, unix.EINTR:
+		return 0, nil
+	}
+	return 0, fmt.Errorf("read packets: %w", errno)
+}
+
+// arrived is the kernel's stamp on message i, in ns of the wall clock; 0 if none.
+func (s *socket) arrived(i int) int64 {
+	ctl := s.ctl[i][:s.msgs[i].hdr.Controllen]
+	for len(ctl) >= unix.SizeofCmsghdr {
+		h := (*unix.Cmsghdr)(unsafe.Pointer(&ctl[0]))
+		n := int(h.Len)
+		if n < unix.SizeofCmsghdr || n > len(ctl) {
+			return 0
+		}
+		if h.Level == unix.SOL_SOCKET && h.Type == unix.SCM_TIMESTAMPNS && n >= unix.CmsgLen(16) {
+			ts := (*unix.Timespec)(unsafe.Pointer(&ctl[unix.CmsgLen(0)]))
+			return ts.Nano()
+		}
+		ctl = ctl[min(unix.CmsgSpace(n-unix.CmsgLen(0)), len(ctl)):]
+	}
+	return 0
+}
+
+// message is message i of the last read: the NIC that it came from, -1 if none, and
+// its length; 0 if it did not fit.
+func (s *socket) message(i int) (nic, n int) {
+	m := &s.msgs[i]
+	nic, ok := s.port[s.names[i].Ifindex]
+	if !ok {
+		return -1, 0
+	}
+	if m.hdr.Flags&unix.MSG_TRUNC != 0 {
+		return nic, 0
+	}
+	return nic, int(m.n)
+}
+
+// write gives a packet to its NIC.
+func (s *socket) write(p *packet) error {
+	to := &s.to[p.dst]
+	_, _, errno := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(s.fd), uintptr(unsafe.Pointer(&p.buf[0])), uintptr(len(p.buf)), unix.MSG_DONTWAIT, uintptr(unsafe.Pointer(to)), unix.SizeofSockaddrLinklayer)
+	runtime.KeepAlive(p)
+	if errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// overruns is how many packets found the socket's buffer full since the last call.
+func (s *socket) overruns() (uint64, error) {
+	st, err := unix.GetsockoptTpacketStats(s.fd, unix.SOL_PACKET, unix.PACKET_STATISTICS)
+	if err != nil {
+		return 0, fmt.Errorf("read the packet socket's counters: %w", err)
+	}
+	return uint64(st.Drops), nil
+}

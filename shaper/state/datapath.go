@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package state
+
+import (
+	"sync/atomic"
+
+	"github.com/ddlemu/ddlemu/shaper/link"
+)
+
+// TrafficKey is the job that stands for all traffic of a fabric of the kernel
+// datapath, whoever sends it. Its only participant is the fabric's daemon.
+const TrafficKey uint64 = 0x63696666617274 // "traffic"
+
+// DaemonRank is the rank, and the node, of a fabric's daemon as a participant.
+const DaemonRank = -1
+
+// Traffic says whether the job is the one that stands for all traffic.
+func (j Job) Traffic() bool { return j.key == TrafficKey }
+
+// Cells are the job's counters by hop, in the file itself: the datapath writes them
+// by atomic operations.
+func (j Job) Cells() []Cell { return j.f.jobCells(j.index) }
+
+// Entry is hop i in the file itself, for the datapath to count in by atomic
+// operations.
+func (f *File) Entry(i int) *Hop { return &f.hops()[i] }
+
+// Tables are the quantiles of the jitters Normal, Pareto and Table.
+func (f *File) Tables() *[3]*link.JitterTable {
+	t := f.tables()
+	return &[3]*link.JitterTable{&t[0], &t[1], &t[2]}
+}
+
+// InForce is what is in force on hop i, prepared for the arithmetic, and the bytes of
+// a packet on the wire that do not count against the MTU.
+func (f *File) InForce(i int) (p link.Params, framing uint32) {
+	b, _ := inForce(f, &f.hops()[i], func(b *Block) Block { return *b })
+	return b.params(), b.StatedFraming
+}
+
+// params is the inverse of block, for what the arithmetic needs.
+func (b *Block) params() link.Params {
+	return link.Params{
+		NsNum: b.NsNum, NsDen: b.NsDen, Latency: b.Latency,
+		Jitter:  link.JitterParams{Kind: link.JitterKind(b.JitterKind), Value: b.Jitter},
+		Loss:    link.LossParams{P: b.LossP, BadP: b.LossBadP, GoodToBad: b.GoodToBad, BadToGood: b.BadToGood},
+		QueueNs: b.QueueNs, Policy: link.Policy(b.Policy),
+		Payload: b.Payload, PerPacket: b.PerPacket, Segment: b.Segment, Down: b.Down != 0,
+	}
+}
+
+// Judge counts one message of size bytes in the cell, which was posted, due and
+// visible at these times in ns. It is what the engine in C does for a message of
+// NCCL's; one thread at a time may call it for a cell.
+func (c *Cell) Judge(size uint64, posted, due, visible int64, timeScale int64) {
+	late, took := max(visible-due, 0), due-posted
+	k := &c.Size[sizeClass(size)]
+	atomic.AddUint64(&k.Messages, 1)
+	atomic.AddUint64(&k.Bytes, size)
+	if late > max(P50FloorNs*timeScale, took/P50Part) {
+		atomic.AddUint64(&k.OverP50, 1)
+	}
+	if late > max(P99FloorNs*timeScale, took/P99Part) {
+		atomic.AddUint64(&k.OverP99, 1)
+	}
+	atomic.AddInt64(&k.SumLate, late)
+	atomic.AddInt64(&k.SumTime, took)
+	if late > k.MaxLate {
+		atomic.StoreInt64(&k.MaxLate, late)
+	}
+	atomic.AddUint32(&k.Late[Bucket(late)], 1)
+	busy(&c.ModelBusy, &c.ModelUntil, posted, due)
+	busy(&c.WallBusy, &c.WallUntil, posted, due+late)
+	if visible > c.LastVisible {
+		atomic.StoreInt64(&c.LastVisible, visible)
+	}
+	if c.FirstPosted == 0 {
+		atomic.StoreInt64(&c.FirstPosted, posted)
+	}
+}
+
+// busy adds the part of an interval that no earlier message has covered.
+func busy(sum, until *int64, from, to int64) {
+	from = max(from, *until)
+	if to > from {
+		atomic.AddInt64(sum, to-from)
+		atomic.StoreInt64(until, to)
+	}
+}
+
+func sizeClass(size uint64) int {
+	switch {
+	case size <= 4<<10:
+		return 0
+	case size <= 64<<10:
+		return 1
+	case size <= 1<<20:
+		return 2
+	}
+	return 3
+}
