@@ -138,7 +138,7 @@ func (g *global) takeDown(dir *state.Dir, name string) error {
 // aliveIn is the number of processes that take part in a fabric.
 func aliveIn(file *state.File) int {
 	n := 0
-	for _, p := range file.Participants() {
+	for _, p := range file.Ranks() {
 		if p.Alive {
 			n++
 		}

@@ -123,7 +123,7 @@ func statusOf(file *state.File) (*fabricStatus, error) {
 		UpNs: state.Now() - fixed.Created, Datapath: fab.Config.OnDatapath(), summary: summary(fab),
 		Links: []linkStatus{}, Ports: []portStatus{}, Jobs: []jobStatus{}, Participants: []participantStatus{}, Events: []eventStatus{},
 	}
-	for _, p := range file.Participants() {
+	for _, p := range file.Ranks() {
 		s.Participants = append(s.Participants, participantStatus{
 			Slot: p.Slot, Job: p.Job, Rank: p.Rank, Node: p.Node, World: p.World, PID: p.PID, Alive: p.Alive,
 			MemoryUsed: p.Rings, MemoryBudget: p.Budget, GPU: p.GPU,

@@ -159,7 +159,7 @@ func (g *global) upAlready(name string) error {
 	if err != nil {
 		return err
 	}
-	return badInput("fabric %s is up already (%s), with %s on it: %s", name, describe(fab), count(len(file.Participants()), "rank"), next)
+	return badInput("fabric %s is up already (%s), with %s on it: %s", name, describe(fab), count(len(file.Ranks()), "rank"), next)
 }
 
 // printUp says what came up.

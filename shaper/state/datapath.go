@@ -3,6 +3,7 @@
 package state
 
 import (
+	"slices"
 	"sync/atomic"
 
 	"github.com/ddlemu/ddlemu/shaper/link"
@@ -14,6 +15,11 @@ const TrafficKey uint64 = 0x63696666617274 // "traffic"
 
 // DaemonRank is the rank, and the node, of a fabric's daemon as a participant.
 const DaemonRank = -1
+
+// Ranks are the participants that are ranks of a job, and not the fabric's daemon.
+func (f *File) Ranks() []ParticipantStatus {
+	return slices.DeleteFunc(f.Participants(), func(p ParticipantStatus) bool { return p.Rank == DaemonRank })
+}
 
 // Traffic says whether the job is the one that stands for all traffic.
 func (j Job) Traffic() bool { return j.key == TrafficKey }

@@ -229,18 +229,6 @@ func (m *model) enter(p *packet) {
 	m.leaving.push(p.due, p)
 }
 
-// take is a packet that is due by now, the earliest first; nil if there is none. The
-// caller gives it back to the pool.
-func (m *model) take(now int64) *packet {
-	if m.leaving.next() > now {
-		return nil
-	}
-	return m.leaving.pop()
-}
-
-// next is the time before which neither advance nor take does anything.
-func (m *model) next() int64 { return min(m.crossing.next(), m.leaving.next()) }
-
 func (m *model) drop(h *hop, packets int) { atomic.AddUint64(&h.count.Drops, uint64(packets)) }
 
 func (h *hop) add(p *packet, payload, wire uint64, packets int, dur int64) {

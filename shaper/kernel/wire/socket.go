@@ -30,7 +30,6 @@ type socket struct {
 	fd    int
 	port  map[int32]int               // NIC by interface index
 	to    []unix.RawSockaddrLinklayer // by NIC
-	lost  uint64                      // packets that found the socket's buffer full
 	slots [batchSize]*packet          // what the next packets are read into
 	names [batchSize]unix.RawSockaddrLinklayer
 	ctl   [batchSize][controlSize]byte

@@ -42,6 +42,7 @@ type Wire struct {
 	// no room in the socket, no NIC.
 	strange, full, overran, refused atomic.Uint64
 	told                            uint64 // of these, how many have been told
+	below                           bool   // a latency below the floor has been told
 }
 
 // Start connects the ports of p by a delay line that shapes by what file says.
@@ -129,7 +130,28 @@ func (w *Wire) Count() error {
 	}
 	w.overran.Add(n)
 	w.tell()
+	w.judgeFloor()
 	return nil
+}
+
+// enoughForFloor is how many packets say what the floor is.
+const enoughForFloor = 200
+
+// judgeFloor notes a link whose latency is less than the time that a packet takes
+// through this process: half of its packets are late, whatever their other times.
+func (w *Wire) judgeFloor() {
+	floor, n := w.reaction.quantile(0.5)
+	if n < enoughForFloor || w.below {
+		return
+	}
+	for i := range w.model.hops {
+		if h := &w.model.hops[i]; w.fabric.Hops[i].Kind == fabric.Link && atomic.LoadUint64(&h.count.Segments) > 0 && h.params.Load().Latency < int64(floor) {
+			w.below = true
+			w.part.Job().Invalidate(state.BelowFloor)
+			w.file.Event(fmt.Sprintf("wire: %s has a latency below the floor, which is %v here", w.fabric.HopName(i), floor))
+			return
+		}
+	}
 }
 
 // tell notes losses that are not the model's.
