@@ -24,6 +24,7 @@ packages:
 
 cli:
 	$(GO) build -trimpath -o $(BUILD)/bin/ddlemu ./cmd/ddlemu
+	@ln -sf ddlemu $(BUILD)/bin/ddlemu-ssh
 
 plugin:
 	$(PLUGIN) -tags netgo,osusergo -o $(BUILD)/lib/libgoemu.so ./nccl-plugin

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"os/user"
-	"strconv"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -15,6 +15,9 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/kernel/bringup"
 	"github.com/ddlemu/ddlemu/shaper/kernel/daemon"
 	"github.com/ddlemu/ddlemu/shaper/kernel/enter"
+	"github.com/ddlemu/ddlemu/shaper/kernel/launch/account"
+	"github.com/ddlemu/ddlemu/shaper/kernel/launch/gpus"
+	"github.com/ddlemu/ddlemu/shaper/kernel/plan"
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
@@ -24,12 +27,13 @@ func newExecCommand(g *global) *cobra.Command {
 		Short: "Run a program on a node of a kernel fabric",
 		Long: `Run a program with the network, host name and /etc/hosts of an emulated node. The
 fabric was brought up with --datapath kernel. Everything else, such as files and
-GPUs, is this host's. The program runs as the fabric's owner and takes this
-command's place, so that signals and exit status are its own.
+GPUs, is this host's; of the GPUs it has its node's in CUDA_VISIBLE_DEVICES. The
+program runs as the fabric's owner and takes this command's place, so that signals
+and exit status are its own.
 
 ` + exitHelp,
 		Example: `  ddlemu up --profile eth1 --nodes 2 --datapath kernel
-  ddlemu exec node1 -- iperf3 -s -D
+  ddlemu exec node1 -- iperf3 -s -1 -D
   ddlemu exec node0 -- iperf3 -c node1`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(commandOf(args)) == 0 {
@@ -62,44 +66,127 @@ func runExec(g *global, node string, args []string) error {
 		return err
 	}
 	defer up.Close()
-	o, extra, err := g.entry(up, node)
+	e, err := g.entry(up, node)
 	if err != nil {
 		return err
 	}
-	return enter.Exec(o, path, args, append(os.Environ(), extra...))
+	uid, err := g.uid()
+	if err != nil {
+		return err
+	}
+	who, err := account.Of(uid)
+	if err != nil {
+		return err
+	}
+	return enter.Exec(e.options(who), path, args, e.environment(os.Environ(), who))
+}
+
+// entry is the way into a node.
+type entry struct {
+	node  *plan.Node
+	hosts string // the node's /etc/hosts
+	owner int    // of the fabric
+	env   []string
 }
 
 // entry is how to run something on a node of the fabric, and what a job needs in
 // its environment there.
-func (g *global) entry(up *opened, node string) (enter.Options, []string, error) {
+func (g *global) entry(up *opened, node string) (*entry, error) {
 	fab, err := up.File.Fabric()
 	if err != nil {
-		return enter.Options{}, nil, err
+		return nil, err
 	}
 	if err := onKernel(up.File, fab); err != nil {
-		return enter.Options{}, nil, err
-	}
-	n, err := nodeOf(fab, node)
-	if err != nil {
-		return enter.Options{}, nil, err
-	}
-	if err := bringup.CheckPrivileges(); err != nil {
-		return enter.Options{}, nil, err
+		return nil, err
 	}
 	p, err := daemon.Plan(up.Dir.Path, fab, up.File.Name())
 	if err != nil {
-		return enter.Options{}, nil, err
+		return nil, err
 	}
-	uid, err := g.uid()
+	n, err := nodeOf(p, node)
 	if err != nil {
-		return enter.Options{}, nil, err
+		return nil, err
 	}
-	gid, err := groupOf(uid)
-	if err != nil {
-		return enter.Options{}, nil, err
+	if err := bringup.CheckPrivileges(); err != nil {
+		return nil, err
 	}
-	env := append(g.environment(up), fmt.Sprintf("%s=%d", fabric.NodeEnv, n))
-	return enter.Options{Node: &p.Nodes[n], Hosts: up.Dir.HostsPath(up.File.Name()), UID: uid, GID: gid}, env, nil
+	e := &entry{node: &p.Nodes[n], hosts: up.Dir.HostsPath(up.File.Name()), owner: up.Dir.UID()}
+	e.env = append(g.environment(up), dirEnv+"="+up.Dir.Path, fmt.Sprintf("%s=%d", fabric.NodeEnv, n))
+	share := shareOf(fab)
+	if visible, ok := share.Visible(n); ok {
+		e.env = append(e.env, gpus.VisibleEnv+"="+visible, gpus.HostEnv+"="+strings.Join(share.Host, ","))
+	}
+	return e, nil
+}
+
+// shareOf is how the fabric's nodes share this host's GPUs.
+func shareOf(fab *fabric.Fabric) gpus.Share {
+	return gpus.New(fab.Config.GPUsPerNode, fab.Config.Nodes, gpus.Host(os.LookupEnv))
+}
+
+func (e *entry) options(who account.Account) enter.Options {
+	return enter.Options{Node: e.node, Hosts: e.hosts, UID: who.UID, GID: who.GID, Groups: who.Groups}
+}
+
+// environment is base with what user who needs on the node.
+func (e *entry) environment(base []string, who account.Account) []string {
+	extra := e.env
+	for _, ifname := range []struct{ name, value string }{{"NCCL_SOCKET_IFNAME", "eth"}, {"GLOO_SOCKET_IFNAME", e.node.NICs[0].Name}} {
+		if !ofNode(valueOf(base, ifname.name)) {
+			extra = append(extra, ifname.name+"="+ifname.value)
+		}
+	}
+	// ddlemu called there is to find the same fabrics as here.
+	if who.UID == 0 && e.owner != 0 {
+		extra = append(extra, fmt.Sprintf("%s=%d", sudoEnv, e.owner))
+	} else {
+		extra = append(extra, sudoEnv+"=")
+	}
+	return merge(base, extra)
+}
+
+// ofNode says whether a list of interfaces, as NCCL has it, names those of a node.
+// The host's have no meaning there.
+func ofNode(list string) bool {
+	for name := range strings.SplitSeq(strings.TrimLeft(list, "^="), ",") {
+		if !strings.HasPrefix(name, "eth") {
+			return false
+		}
+	}
+	return true
+}
+
+// merge is base with extra in the place of variables of the same names; an empty
+// value takes one away.
+func merge(base, extra []string) []string {
+	var out []string
+	taken := map[string]bool{}
+	for _, v := range slices.Backward(extra) { // the last of a name counts
+		if name, value, _ := strings.Cut(v, "="); !taken[name] {
+			taken[name] = true
+			if value != "" {
+				out = append(out, v)
+			}
+		}
+	}
+	for _, v := range slices.Backward(base) {
+		if name, _, _ := strings.Cut(v, "="); !taken[name] {
+			taken[name] = true
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+// valueOf is a variable's value, "" if it is not set.
+func valueOf(env []string, name string) string {
+	value := ""
+	for _, v := range env {
+		if n, text, _ := strings.Cut(v, "="); n == name {
+			value = text
+		}
+	}
+	return value
 }
 
 // onKernel refuses a fabric that has no nodes to run on.
@@ -111,20 +198,4 @@ func onKernel(file *state.File, fab *fabric.Fabric) error {
 		return badInput("the daemon of fabric %s is gone: remove what it left with `ddlemu gc`", file.Name())
 	}
 	return nil
-}
-
-// groupOf is the main group of a user.
-func groupOf(uid int) (int, error) {
-	if uid == os.Getuid() {
-		return os.Getgid(), nil
-	}
-	u, err := user.LookupId(strconv.Itoa(uid))
-	if err != nil {
-		return 0, fmt.Errorf("find the group of user %d: %w", uid, err)
-	}
-	gid, err := strconv.Atoi(u.Gid)
-	if err != nil {
-		return 0, fmt.Errorf("group %q of user %d: %w", u.Gid, uid, err)
-	}
-	return gid, nil
 }

@@ -4,16 +4,26 @@ package main
 
 import (
 	"fmt"
+	"net/netip"
 
-	"github.com/ddlemu/ddlemu/shaper/fabric"
+	"github.com/ddlemu/ddlemu/shaper/kernel/plan"
 )
 
-// nodeOf is the number of a node called name, node0 and on.
-func nodeOf(fab *fabric.Fabric, name string) (int, error) {
-	for n := range fab.Config.Nodes {
-		if name == fmt.Sprintf("node%d", n) {
-			return n, nil
+// nodeOf is the number of a node by one of the names in /etc/hosts there, node0,
+// node0-eth1 and so on, or by one of its addresses.
+func nodeOf(p *plan.Plan, name string) (int, error) {
+	addr, err := netip.ParseAddr(name)
+	isAddr := err == nil
+	for n, node := range p.Nodes {
+		for _, nic := range node.NICs {
+			if name == node.Name || name == node.Name+"-"+nic.Name || isAddr && (addr == nic.Addr4 || addr == nic.Addr6) {
+				return n, nil
+			}
 		}
 	}
-	return 0, badInput("%q is not a node of fabric %s: there are node0 to node%d", name, fab.Config.Name, fab.Config.Nodes-1)
+	last := fmt.Sprintf(" to node%d", len(p.Nodes)-1)
+	if len(p.Nodes) == 1 {
+		last = ""
+	}
+	return 0, badInput("%q is not a node of fabric %s: it has node0%s", name, p.Fabric, last)
 }

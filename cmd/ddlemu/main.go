@@ -14,6 +14,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -22,9 +23,19 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	g := &global{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv}
-	status := run(ctx, g, os.Args[1:])
+	status := run(ctx, g, arguments(os.Args))
 	stop()
 	os.Exit(status)
+}
+
+// arguments are those of ddlemu. Called ddlemu-ssh or ssh, as by a link, it is
+// `ddlemu ssh`, for launchers that take the path of a program without arguments.
+func arguments(args []string) []string {
+	switch filepath.Base(args[0]) {
+	case "ddlemu-ssh", sshCommand:
+		return append([]string{sshCommand}, args[1:]...)
+	}
+	return args[1:]
 }
 
 // run is ddlemu with these arguments: it reports the error and returns the exit

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/ddlemu/ddlemu/cuda/locate"
@@ -180,7 +181,11 @@ func (g *global) environment(o *opened) []string {
 	}
 	env = append(env, fabricEnv+"="+o.File.Name(), "NCCL_NET_PLUGIN=goemu")
 	if lib := pluginDir(); lib != "" {
-		if old := g.Getenv(libraryEnv); old != "" {
+		old := g.Getenv(libraryEnv)
+		switch {
+		case slices.Contains(filepath.SplitList(old), lib): // in a program that was started so
+			lib = old
+		case old != "":
 			lib += ":" + old
 		}
 		env = append(env, libraryEnv+"="+lib)

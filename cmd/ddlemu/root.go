@@ -145,6 +145,8 @@ durations (5us, 1.2ms), sizes as nccl-tests writes them (8, 64K, 1G).
 		newBenchCommand(g),
 		newExpectCommand(g),
 		newExecCommand(g),
+		newSSHCommand(g),
+		newHostfileCommand(g),
 		newDaemonCommand(g),
 	)
 	return root

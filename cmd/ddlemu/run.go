@@ -26,6 +26,7 @@ type runOptions struct {
 	Profile, File string
 	NCCL          string
 	Soft, Strict  bool
+	PerNode       bool
 	flags         *pflag.FlagSet
 }
 
@@ -37,6 +38,7 @@ func (o *runOptions) AddFlags(g *global, fs *pflag.FlagSet) {
 	fs.StringVar(&g.Fabric, "fabric", "", "`name` of a fabric that is up, to run on it instead of one of the job's own")
 	fs.BoolVar(&o.Soft, "soft-cuda", false, "put the software CUDA and its NCCL in front of LD_LIBRARY_PATH")
 	fs.StringVar(&o.NCCL, "nccl", "", "`version` of NCCL for the software CUDA (2.22 or 2.29)")
+	fs.BoolVar(&o.PerNode, "per-node", false, "start the command once on every node of a kernel fabric")
 	fs.BoolVar(&o.Strict, "strict", false, "exit with status 3 when the command succeeds but the verdict is INVALID")
 	configs.AddFabricFlags(fs)
 	configs.AddLinkFlags(fs)
@@ -51,16 +53,25 @@ func newRunCommand(g *global) *cobra.Command {
 NCCL to it, takes the fabric down and prints the verdict. Each rank's node comes from
 its launcher's variables (RANK and so on) or DDLEMU_NODE.
 
+With --datapath kernel and --per-node the command is started once on every node, with
+{node}, {nodes}, {master} and {gpus} in its arguments filled in: the node's number, how
+many there are, the name of node 0, and the GPUs of each node, which are in
+CUDA_VISIBLE_DEVICES. Lines of output have the node's name in front; input is
+/dev/null. Signals go to all; the first node that fails stops the others.
+
 The time scale is 1 unless --time-scale says otherwise. With another one the job's
 compute is not slowed, so only figures of the links mean something.
 
 EXIT STATUS
 ===========
 
-That of the command. 3 when it succeeds and the verdict is INVALID, with --strict;
-1 when it cannot be started, 2 for bad input, 130 if interrupted.
+That of the command, with --per-node that of the first that failed. 3 when it succeeds
+and the verdict is INVALID, with --strict; 1 when it cannot be started, 2 for bad
+input, 130 if interrupted.
 `,
 		Example: `  ddlemu run --profile eth10 --nodes 2 -- torchrun --nproc-per-node 2 train.py
+  ddlemu run --profile eth10 --nodes 2 --datapath kernel --per-node -- \
+    torchrun --nnodes {nodes} --node-rank {node} --master-addr {master} --nproc-per-node 1 train.py
   ddlemu run --profile ndr400 --lat 10us --soft-cuda -- ./my-nccl-program`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -96,7 +107,15 @@ func runRun(ctx context.Context, g *global, o *runOptions, args []string) error 
 	if k := j.Fabric.TimeScale(); k != 1 {
 		g.warn("time scale %d: the job's compute is not slowed, so only figures of the links mean something", k)
 	}
-	status, err := command(g, append(env, j.Env()...), args, j.Daemon())
+	start := command
+	if o.PerNode {
+		p, err := newPerNode(g, j, args)
+		if err != nil {
+			return errors.Join(err, j.Close())
+		}
+		start = p.command
+	}
+	status, err := start(g, append(env, j.Env()...), args, j.Daemon())
 	v := j.Verdict()
 	if cerr := j.Close(); err == nil {
 		err = cerr

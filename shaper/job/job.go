@@ -96,6 +96,9 @@ func randomText() string {
 // Name is the fabric's name.
 func (j *Job) Name() string { return j.name }
 
+// Own says whether the fabric is this job's own and goes with it.
+func (j *Job) Own() bool { return j.own }
+
 // Env is what the job's processes must have in their environment to find it.
 func (j *Job) Env() []string {
 	return []string{DirEnv + "=" + j.dir.Path, FabricEnv + "=" + j.name, JobEnv + "=" + j.id}

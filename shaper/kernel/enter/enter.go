@@ -18,10 +18,12 @@ import (
 
 // Options say where and as whom to run.
 type Options struct {
-	Node  *plan.Node
-	Hosts string // file that the program sees as /etc/hosts
-	UID   int    // user to run as; this process's if it is the same
-	GID   int
+	Node   *plan.Node
+	Hosts  string // file that the program sees as /etc/hosts
+	UID    int    // user to run as; if it is this process's, it stays who it is
+	GID    int
+	Groups []int  // all of the user's
+	Dir    string // folder to start in, or / if there is none; "" for where we are
 }
 
 // Exec replaces this process by the program at path, which sees the node's network,
@@ -42,8 +44,13 @@ func Exec(o Options, path string, args, env []string) error {
 	if err := view(o.Hosts); err != nil {
 		return fmt.Errorf("make a view of %s: %w", o.Node.Name, err)
 	}
-	if err := become(o.UID, o.GID); err != nil {
+	if err := become(o); err != nil {
 		return err
+	}
+	if o.Dir != "" && os.Chdir(o.Dir) != nil {
+		if err := os.Chdir("/"); err != nil {
+			return err
+		}
 	}
 	if err := unix.Exec(path, args, env); err != nil {
 		return fmt.Errorf("run %s: %w", path, err)
@@ -85,19 +92,19 @@ func interfaces() error {
 	return errors.Join(errs...)
 }
 
-// become gives up root for user uid, if this process is root for somebody.
-func become(uid, gid int) error {
-	if uid == os.Getuid() {
+// become gives up root for the user of o, if this process is root for somebody.
+func become(o Options) error {
+	if o.UID == os.Getuid() {
 		return nil
 	}
-	if err := unix.Setgroups([]int{gid}); err != nil {
-		return fmt.Errorf("become user %d: %w", uid, err)
+	if err := unix.Setgroups(o.Groups); err != nil {
+		return fmt.Errorf("become user %d: %w", o.UID, err)
 	}
-	if err := unix.Setresgid(gid, gid, gid); err != nil {
-		return fmt.Errorf("become group %d: %w", gid, err)
+	if err := unix.Setresgid(o.GID, o.GID, o.GID); err != nil {
+		return fmt.Errorf("become group %d: %w", o.GID, err)
 	}
-	if err := unix.Setresuid(uid, uid, uid); err != nil {
-		return fmt.Errorf("become user %d: %w", uid, err)
+	if err := unix.Setresuid(o.UID, o.UID, o.UID); err != nil {
+		return fmt.Errorf("become user %d: %w", o.UID, err)
 	}
 	return nil
 }

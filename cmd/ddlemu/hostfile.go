@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// hostfileStyles are the lines of hostfiles, by launcher.
+var hostfileStyles = map[string]string{
+	"openmpi":   "%s slots=%d\n",
+	"deepspeed": "%s slots=%d\n",
+	"hydra":     "%s:%d\n",
+}
+
+func newHostfileCommand(g *global) *cobra.Command {
+	var (
+		style string
+		slots int
+	)
+	cmd := &cobra.Command{
+		Use:   "hostfile",
+		Short: "Print a launcher's list of a kernel fabric's nodes",
+		Long: `Print the nodes of a fabric that was brought up with --datapath kernel, as a
+launcher's hostfile. Each has as many slots as GPUs, or one.
+
+` + exitHelp,
+		Example: `  ddlemu hostfile > hosts
+  ddlemu hostfile --style hydra --slots 2`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return runHostfile(g, style, slots, cmd.Flags().Changed("slots"))
+		},
+	}
+	cmd.Flags().StringVar(&style, "style", "openmpi", "`launcher`: openmpi, hydra (MPICH, Intel MPI) or deepspeed")
+	cmd.Flags().IntVar(&slots, "slots", 0, "`number` of ranks on each node (default: its GPUs, or 1)")
+	g.addFabricFlag(cmd.Flags())
+	return cmd
+}
+
+func runHostfile(g *global, style string, slots int, given bool) error {
+	line, ok := hostfileStyles[style]
+	if !ok {
+		return badInput("--style: %q is not one of %s", style, strings.Join(slices.Sorted(maps.Keys(hostfileStyles)), ", "))
+	}
+	if given && slots < 1 {
+		return badInput("--slots: %d: a node has at least 1", slots)
+	}
+	up, err := g.open()
+	if err != nil {
+		return err
+	}
+	defer up.Close()
+	fab, err := up.File.Fabric()
+	if err != nil {
+		return err
+	}
+	if err := onKernel(up.File, fab); err != nil {
+		return err
+	}
+	if !given {
+		slots = max(1, shareOf(fab).PerNode)
+	}
+	for n := range fab.Config.Nodes {
+		fmt.Fprintf(g.Stdout, line, fmt.Sprintf("node%d", n), slots)
+	}
+	return nil
+}

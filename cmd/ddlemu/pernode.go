@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ddlemu/ddlemu/shaper/job"
+	"github.com/ddlemu/ddlemu/shaper/kernel/launch/gpus"
+	"github.com/ddlemu/ddlemu/shaper/kernel/launch/group"
+	"github.com/ddlemu/ddlemu/shaper/kernel/launch/lines"
+)
+
+// nodeGrace is how long the other nodes' programs get to end when one has failed.
+const nodeGrace = 10 * time.Second
+
+// perNode starts a command once on every node of a job's fabric.
+type perNode struct {
+	job   *job.Job
+	nodes int
+	share gpus.Share
+}
+
+// newPerNode checks that args can be started on every node of the job's fabric.
+func newPerNode(g *global, j *job.Job, args []string) (*perNode, error) {
+	c := &j.Fabric.Config
+	if !c.OnKernel() {
+		return nil, badInput("--per-node needs nodes to run on: add --datapath kernel")
+	}
+	if _, err := exec.LookPath(args[0]); err != nil {
+		return nil, badInput("%s: no such command", args[0])
+	}
+	p := &perNode{job: j, nodes: c.Nodes, share: shareOf(j.Fabric)}
+	if p.share.Warning != "" {
+		g.warn("%s", p.share.Warning)
+	}
+	if p.share.PerNode == 0 && strings.Contains(strings.Join(args, "\n"), "{gpus}") {
+		return nil, badInput("{gpus}: neither the fabric nor this host says how many GPUs a node has: give --gpus-per-node")
+	}
+	return p, nil
+}
+
+// command is as the other command: it runs args on all nodes.
+func (p *perNode) command(g *global, env, args []string, daemon int) (int, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return 0, fmt.Errorf("find the ddlemu command: %w", err)
+	}
+	uid, err := g.uid()
+	if err != nil {
+		return 0, err
+	}
+	signals := make(chan os.Signal, 8)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2)
+	defer signal.Stop(signals)
+	// Who reads our output may go; the fabric is taken down all the same.
+	broken := make(chan os.Signal, 1)
+	signal.Notify(broken, syscall.SIGPIPE)
+	defer signal.Stop(broken)
+	if g.Getenv("PYTHONUNBUFFERED") == "" {
+		env = append(env, "PYTHONUNBUFFERED=1") // it buffers for a pipe, where one expects a terminal
+	}
+	job := &group.Group{Signals: signals, Grace: nodeGrace, Say: func(format string, args ...any) { fmt.Fprintf(g.Stderr, "ddlemu: "+format+"\n", args...) }}
+	var (
+		mu      sync.Mutex
+		streams []*lines.Stream
+	)
+	for n := range p.nodes {
+		name := fmt.Sprintf("node%d", n)
+		own := append([]string{"--owner", fmt.Sprint(uid), "exec", "--fabric", p.job.Name(), name, "--"}, fill(args, n, p.nodes, p.share.PerNode)...)
+		cmd := exec.Command(self, own...)
+		cmd.Env = append(os.Environ(), env...)
+		out := lines.Printer{To: g.Stdout, Mu: &mu}.Stream(p.prefix(g, g.Stdout, n))
+		errs := lines.Printer{To: g.Stderr, Mu: &mu}.Stream(p.prefix(g, g.Stderr, n))
+		cmd.Stdout, cmd.Stderr, streams = out, errs, append(streams, out, errs)
+		job.Members = append(job.Members, &group.Member{Name: name, Cmd: cmd})
+	}
+	adoptOrphans()
+	status, err := job.Run()
+	// What is left on nodes that go has nobody to talk to.
+	if job.Stopped() || p.job.Own() {
+		endOrphans(daemon)
+	}
+	for _, s := range streams {
+		if cerr := s.Close(); err == nil {
+			err = cerr
+		}
+	}
+	return status, err
+}
+
+// fill is args with what is node n's.
+func fill(args []string, n, nodes, perNode int) []string {
+	r := strings.NewReplacer("{node}", fmt.Sprint(n), "{nodes}", fmt.Sprint(nodes), "{master}", "node0", "{gpus}", fmt.Sprint(perNode))
+	var out []string
+	for _, a := range args {
+		out = append(out, r.Replace(a))
+	}
+	return out
+}
+
+// nodeColours are those of the nodes' names on a terminal: cyan, green, yellow,
+// magenta, blue.
+var nodeColours = []int{36, 32, 33, 35, 34}
+
+// prefix is what begins the lines of node n on w.
+func (p *perNode) prefix(g *global, w io.Writer, n int) string {
+	text := fmt.Sprintf("%-*s |", len(fmt.Sprintf("node%d", p.nodes-1)), fmt.Sprintf("node%d", n))
+	if g.Getenv("NO_COLOR") == "" && isTerminal(w) {
+		text = fmt.Sprintf("\x1b[%dm%s\x1b[0m", nodeColours[n%len(nodeColours)], text)
+	}
+	return text + " "
+}
+
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
+	return err == nil
+}
