@@ -3,9 +3,11 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"slices"
 	"strings"
 
@@ -41,7 +43,9 @@ and exit status are its own.
 			}
 			return nil
 		},
-		RunE: func(_ *cobra.Command, args []string) error { return runExec(g, args[0], commandOf(args)) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return runExec(cmd.Context(), g, args[0], commandOf(args))
+		},
 	}
 	g.addFabricFlag(cmd.Flags())
 	cmd.Flags().SetInterspersed(false)
@@ -56,7 +60,7 @@ func commandOf(args []string) []string {
 	return args[min(1, len(args)):]
 }
 
-func runExec(g *global, node string, args []string) error {
+func runExec(ctx context.Context, g *global, node string, args []string) error {
 	path, err := exec.LookPath(args[0])
 	if err != nil {
 		return badInput("%s: no such command", args[0])
@@ -78,7 +82,17 @@ func runExec(g *global, node string, args []string) error {
 	if err != nil {
 		return err
 	}
-	return enter.Exec(e.options(who), path, args, e.environment(os.Environ(), who))
+	return e.run(ctx, e.options(who), path, args, e.environment(os.Environ(), who))
+}
+
+// run turns this process into a program on the node.
+func (e *entry) run(ctx context.Context, o enter.Options, path string, args, env []string) error {
+	// A signal from here on is the program's, also before it has begun.
+	signal.Reset()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return enter.Exec(o, path, args, env)
 }
 
 // entry is the way into a node.

@@ -101,12 +101,6 @@ func runRun(ctx context.Context, g *global, o *runOptions, args []string) error 
 	if err != nil {
 		return err
 	}
-	if err := g.warnTooMuch(ctx, j.Fabric, ranksOf(j.Fabric)); err != nil {
-		return errors.Join(err, j.Close())
-	}
-	if k := j.Fabric.TimeScale(); k != 1 {
-		g.warn("time scale %d: the job's compute is not slowed, so only figures of the links mean something", k)
-	}
 	start := command
 	if o.PerNode {
 		p, err := newPerNode(g, j, args)
@@ -114,6 +108,12 @@ func runRun(ctx context.Context, g *global, o *runOptions, args []string) error 
 			return errors.Join(err, j.Close())
 		}
 		start = p.command
+	}
+	if err := g.warnTooMuch(ctx, j.Fabric, ranksOf(j.Fabric)); err != nil {
+		return errors.Join(err, j.Close())
+	}
+	if k := j.Fabric.TimeScale(); k != 1 {
+		g.warn("time scale %d: the job's compute is not slowed, so only figures of the links mean something", k)
 	}
 	status, err := start(g, append(env, j.Env()...), args, j.Daemon())
 	v := j.Verdict()

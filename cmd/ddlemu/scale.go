@@ -149,7 +149,7 @@ func nearestThatFits(h host.Host, fab *fabric.Fabric, ranks int, message uint32,
 // it carries at fab's time scale.
 func (g *global) warnTooMuch(ctx context.Context, fab *fabric.Fabric, ranks int) error {
 	d := demandOf(fab, ranks, 1)
-	if asksNothing(d) {
+	if asksNothing(d) || fab.Config.OnKernel() { // there the kernel carries it, not the ranks' threads
 		return nil
 	}
 	h, err := host.Measure(ctx, busyThreads(ranks), glanceTime)

@@ -4,6 +4,7 @@ package main
 
 import (
 	"encoding/binary"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,7 +15,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"ddlemu": main, "participant": participant})
+	testscript.Main(m, map[string]func(){"ddlemu": main, "ddlemu-ssh": main, "participant": participant})
 }
 
 // Each script is what a user would type. They start with no fabric, in a folder of
@@ -33,6 +34,12 @@ func TestScripts(t *testing.T) {
 				env.Setenv(name, "")
 			}
 			return nil
+		},
+		Condition: func(what string) (bool, error) {
+			if what != "root" {
+				return false, fmt.Errorf("unknown condition %q", what)
+			}
+			return os.Getuid() == 0, nil
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			"await":  await,

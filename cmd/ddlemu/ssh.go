@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -14,7 +15,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ddlemu/ddlemu/shaper/job"
-	"github.com/ddlemu/ddlemu/shaper/kernel/enter"
 	"github.com/ddlemu/ddlemu/shaper/kernel/launch/account"
 	"github.com/ddlemu/ddlemu/shaper/kernel/launch/sshline"
 )
@@ -58,7 +58,7 @@ That of the command. 255, as ssh has it, if it could not be run.
 				return cmd.Help()
 			}
 			if err == nil {
-				err = runSSH(g, args)
+				err = runSSH(cmd.Context(), g, args)
 			}
 			return &exitError{Code: exitSSH, Err: err}
 		},
@@ -89,7 +89,7 @@ func (g *global) ownFlags(args []string) (rest []string, help bool, err error) {
 }
 
 // runSSH returns only with an error.
-func runSSH(g *global, args []string) error {
+func runSSH(ctx context.Context, g *global, args []string) error {
 	line, err := sshline.Parse(args)
 	if err != nil {
 		return err
@@ -118,7 +118,7 @@ func runSSH(g *global, args []string) error {
 	if len(line.Command) == 0 {
 		argv = []string{"-" + filepath.Base(who.Shell)}
 	}
-	return enter.Exec(o, who.Shell, argv, e.environment(login(who), who))
+	return e.run(ctx, o, who.Shell, argv, e.environment(login(who), who))
 }
 
 // accountOf is the user called name, or with the number uid if there is no name.
