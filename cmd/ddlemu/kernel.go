@@ -6,8 +6,28 @@ import (
 	"fmt"
 	"net/netip"
 
+	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/kernel/plan"
+	"github.com/ddlemu/ddlemu/shaper/kernel/shapers"
+	"github.com/ddlemu/ddlemu/shaper/link"
+	"github.com/ddlemu/ddlemu/shaper/state"
 )
+
+// canShape says what the datapath of a fabric cannot make of a link, now that it is up.
+func canShape(file *state.File, fab *fabric.Fabric) func(link.Spec) error {
+	if !fab.Config.OnKernel() {
+		return func(link.Spec) error { return nil }
+	}
+	return func(s link.Spec) error {
+		if mtu := uint32(fab.Config.Link.MTU); s.MTU != mtu {
+			return badInput("mtu %d: the NICs of a fabric on the kernel datapath keep theirs, %d", s.MTU, mtu)
+		}
+		if err := shapers.Can(file.Shaper(), s); err != nil {
+			return &inputError{err}
+		}
+		return nil
+	}
+}
 
 // nodeOf is the number of a node by one of the names in /etc/hosts there, node0,
 // node0-eth1 and so on, or by one of its addresses.

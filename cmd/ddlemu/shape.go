@@ -191,7 +191,7 @@ func (g *global) shapeOld(file *state.File, pattern string, patch configs.LinkPa
 		return err
 	}
 	before := file.Hops()
-	changed, err := file.Shape(pattern, patch)
+	changed, err := file.ShapeIf(pattern, patch, canShape(file, fab))
 	if err != nil {
 		return err
 	}

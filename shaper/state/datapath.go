@@ -24,6 +24,12 @@ func (f *File) Ranks() []ParticipantStatus {
 // Traffic says whether the job is the one that stands for all traffic.
 func (j Job) Traffic() bool { return j.key == TrafficKey }
 
+// SetShaper notes which shaper the daemon has started, before the fabric can be used.
+func (f *File) SetShaper(name string) { copy(f.head().Shaper[:nameSize-1], name) }
+
+// Shaper is the shaper of a fabric of the kernel datapath.
+func (f *File) Shaper() string { return cString(f.head().Shaper[:]) }
+
 // Cells are the job's counters by hop, in the file itself: the datapath writes them
 // by atomic operations.
 func (j Job) Cells() []Cell { return j.f.jobCells(j.index) }

@@ -63,6 +63,12 @@ func (f *File) Fabric() (*fabric.Fabric, error) {
 // configs.Pattern) and returns them. Of several at once, each keeps what the
 // others changed.
 func (f *File) Shape(pattern string, p configs.LinkPatch) (changed []int, err error) {
+	return f.ShapeIf(pattern, p, func(link.Spec) error { return nil })
+}
+
+// ShapeIf is Shape if can, which is given what each link would be, has no error. With
+// one, all stay as they are.
+func (f *File) ShapeIf(pattern string, p configs.LinkPatch, can func(link.Spec) error) (changed []int, err error) {
 	err = f.alone(blockWait, func() error {
 		fab, err := f.Fabric()
 		if err != nil {
@@ -74,6 +80,11 @@ func (f *File) Shape(pattern string, p configs.LinkPatch) (changed []int, err er
 		specs := map[int]link.Spec{}
 		for _, hop := range changed {
 			specs[hop] = fab.Hops[hop].Spec
+			if fab.Hops[hop].Kind == fabric.Link {
+				if err := can(specs[hop]); err != nil {
+					return fmt.Errorf("%s: %w", fab.HopName(hop), err)
+				}
+			}
 		}
 		return f.change(specs)
 	})

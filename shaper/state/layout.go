@@ -129,6 +129,7 @@ type header struct {
 	Transport                                        transportBlock
 	NextEvent                                        uint64
 	Name, Profile                                    [nameSize]byte
+	Shaper                                           [nameSize]byte // of the kernel datapath, written once by its daemon
 }
 
 // pathEntry is the way from one NIC to another.

@@ -99,6 +99,7 @@ struct ddlemu_header {
 	uint64_t next_event; // atomic
 	char name[64];
 	char profile[64];
+	char shaper[64]; // of the kernel datapath, written once by its daemon
 };
 
 #endif

@@ -256,3 +256,27 @@ func TestNameClash(t *testing.T) {
 		t.Errorf("exit status %d: %s", status, out)
 	}
 }
+
+// What the shaper cannot do is refused, and everything stays as it is.
+func TestShapeRefused(t *testing.T) {
+	w := newWorld(t)
+	w.up("--profile", "eth1", "--lat", "0s", "--shaper", "htb")
+	before := w.run("shape", "--json")
+	for _, c := range []struct{ flag, value, want string }{
+		{"--lat", "10ms", "htb delays nothing, and a latency of 10ms is asked for"},
+		{"--loss", "1%", "htb"},
+		{"--mtu", "9000", "the NICs of a fabric on the kernel datapath keep theirs, 1500"},
+	} {
+		out, status := w.try("shape", c.flag, c.value)
+		if c.flag == "--loss" && status == 0 {
+			continue // by BPF
+		}
+		if status != 2 || !strings.Contains(out, c.want) {
+			t.Errorf("shape %s %s: exit status %d: %s", c.flag, c.value, status, out)
+		}
+	}
+	links := func(status string) string { return status[:strings.Index(status, `"profile"`)] }
+	if after := w.run("shape", "--json"); !strings.Contains(after, `"latency_ns": 0`) || links(after) != links(before) {
+		t.Errorf("after it was refused:\n%s\nbefore:\n%s", after, before)
+	}
+}

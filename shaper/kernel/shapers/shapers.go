@@ -46,11 +46,21 @@ func Start(asked string, w World) (Shaper, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
+	w.File.SetShaper(k.name)
 	s, err := k.start(w)
 	if err != nil {
 		return nil, "", fmt.Errorf("start shaper %s: %w", k.name, err)
 	}
 	return s, k.name + why, nil
+}
+
+// Can says what the shaper called name cannot make of a link.
+func Can(name string, s link.Spec) error {
+	i := slices.IndexFunc(kinds, func(k kind) bool { return k.name == name })
+	if i < 0 || kinds[i].can == nil {
+		return nil
+	}
+	return kinds[i].can(s)
 }
 
 // choose is the shaper for a fabric, and in words why it is not a better one.
