@@ -10,7 +10,7 @@ LDFLAGS_PLUGIN = -s -w -X runtime.godebugDefault=asyncpreemptoff=1 -extldflags "
 # the C library.
 PLUGIN = $(GO) build -buildmode=c-shared -trimpath -ldflags='$(LDFLAGS_PLUGIN)'
 
-.PHONY: help build packages cli plugin plugin-faults rank softcuda demo test race test-asan test-tsan conformance lint fmt bench speed soak clean
+.PHONY: help build packages cli plugin plugin-faults rank softcuda demo test race test-asan test-tsan conformance bpf lint fmt bench speed soak clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -68,6 +68,12 @@ test-asan: build ## the C code under the address and undefined behaviour sanitiz
 test-tsan: build ## the C code under the thread sanitizer; `make race` is Go's
 	$(GO) test -count=1 -timeout 20m -run '^(TestThreads|TestRuntimeSanitized|TestExecutorThreadSanitizer|TestRank)$$/^thread$$' \
 		./nccl-plugin/transport/shm ./cuda/soft ./cuda/soft/exec/exectest ./test/sanitize
+
+# The compiler is pinned: another one makes another object of the same code.
+bpf: ## compile the eBPF programs again, after a change of their C code
+	@.ci/packages clang-19:clang-19 llvm-strip-19:llvm-19
+	@test -e /usr/include/bpf/bpf_helpers.h || { echo "bpf: install libbpf-dev first"; exit 1; }
+	BPF_CLANG=clang-19 BPF_STRIP=llvm-strip-19 BPF_OUTPUT=. $(GO) generate ./shaper/kernel/bpf
 
 lint: ## gofmt, vet, staticcheck, shellcheck
 	@out=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$out" ]; then echo "gofmt: $$out"; exit 1; fi

@@ -8,30 +8,30 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/asm"
-	"github.com/cilium/ebpf/features"
 	"golang.org/x/sys/unix"
 
 	"github.com/ddlemu/ddlemu/shaper/kernel/probe"
+	"github.com/ddlemu/ddlemu/shaper/kernel/shapers"
 )
 
-// kernelDatapath checks what shaping in the kernel needs, by trying it.
+// kernelDatapath checks what the kernel datapath needs, by trying it.
 func (m Machine) kernelDatapath() []Check {
-	const means = "for shaping all traffic of a node in the kernel, which is not in this version; the shm datapath needs no root"
+	const means = "for a fabric of the kernel datapath, which takes all traffic of its nodes; the shm datapath needs no root"
 	if !m.capable(unix.CAP_NET_ADMIN) || !m.capable(unix.CAP_SYS_ADMIN) {
 		next := "sudo, or docker run --cap-add NET_ADMIN --cap-add SYS_ADMIN"
 		return []Check{
 			{Name: "CAP_NET_ADMIN", Grade: Missing, Found: "no right to make network namespaces", Means: means, Next: next},
-			{Name: "qdiscs", Grade: NotTested, Found: "needs root", Means: means, Next: next},
-			{Name: "BPF", Grade: NotTested, Found: "needs root", Means: means, Next: next},
+			{Name: "qdiscs and BPF", Grade: NotTested, Found: "needs root", Means: means, Next: next},
+			{Name: "shaper", Grade: NotTested, Found: "needs root", Means: means, Next: next},
 		}
 	}
-	return []Check{
+	kernel := &probe.Kernel{}
+	checks := []Check{
 		{Name: "CAP_NET_ADMIN", Grade: OK, Found: "network namespaces can be made", Means: means},
-		qdiscCheck(probe.Qdiscs()),
-		bpfCheck(probeBPF()),
+		partsCheck(kernel.All()),
+		autoCheck(shapers.Findings(kernel)),
 	}
+	return append(checks, shaperChecks(shapers.Findings(kernel))...)
 }
 
 // capable says whether this process has a capability in force.
@@ -76,45 +76,60 @@ func found(all []probe.Part) string {
 	return strings.Join(parts, "; ")
 }
 
-func qdiscCheck(all []probe.Part, err error) Check {
-	k := Check{Name: "qdiscs", Grade: OK, Found: found(all), Means: "the kernel can limit rates with tbf or htb, and delay packets with netem, or fq and BPF; the shm datapath needs none of them"}
-	if err != nil {
-		k.Grade, k.Found, k.Next = NotTested, err.Error(), "run ddlemu doctor as root, outside of a container that forbids namespaces"
-		return k
-	}
+// partsCheck is what shapers are made of.
+func partsCheck(all []probe.Part) Check {
+	k := Check{Name: "qdiscs and BPF", Grade: OK, Found: found(all), Means: "what the shapers of the kernel datapath are made of"}
 	have := map[string]bool{}
-	for _, f := range all {
-		have[f.Name] = f.Err == nil
+	for _, p := range all {
+		have[p.Name] = p.Err == nil
+		if errors.Is(p.Err, probe.ErrNoPlace) {
+			k.Grade, k.Found, k.Next = NotTested, p.Err.Error(), "run ddlemu doctor as root, outside of a container that forbids namespaces"
+			return k
+		}
 	}
 	switch {
-	case !have["tbf"] && !have["htb"]:
-		k.Grade, k.Means, k.Next = Missing, "the kernel cannot limit a rate; the shm datapath needs none of this", "use a distribution's kernel, which has sch_tbf and sch_htb"
+	case !have["htb"]:
+		k.Grade, k.Means, k.Next = Missing, "the kernel cannot limit a rate: there is no kernel datapath; the shm datapath needs none of this", "use a distribution's kernel, which has sch_htb"
 	case !have["netem"] && !have["fq"]:
-		k.Grade, k.Means, k.Next = Warn, "the kernel can limit rates but not delay packets; the shm datapath needs none of this", "use a distribution's kernel, which has sch_netem and sch_fq (modprobe sch_netem)"
+		k.Grade, k.Means, k.Next = Warn, "the kernel can limit rates but not delay packets: a process of ddlemu does", "use a distribution's kernel, which has sch_netem and sch_fq (modprobe sch_netem sch_fq)"
 	}
 	return k
 }
 
-// probeBPF tries the kinds of programs and maps that shaping in the kernel uses.
-func probeBPF() []probe.Part {
-	verdict := func(err error) error {
-		if errors.Is(err, ebpf.ErrNotSupported) {
-			return probe.ErrNotThere
+// autoCheck is which shaper a fabric gets whose user names none.
+func autoCheck(all []shapers.Finding) Check {
+	k := Check{Name: "shaper", Grade: OK, Means: "what --shaper auto takes"}
+	without, with := "", ""
+	for _, f := range all {
+		if f.Err == nil && without == "" {
+			without = f.Name
 		}
-		return err
+		if f.Err == nil && f.Any && with == "" {
+			with = f.Name
+		}
 	}
-	return []probe.Part{
-		{Name: "sched_cls programs", Err: verdict(features.HaveProgramType(ebpf.SchedCLS))},
-		{Name: "sock_ops programs", Err: verdict(features.HaveProgramType(ebpf.SockOps))},
-		{Name: "ring buffers", Err: verdict(features.HaveMapType(ebpf.RingBuf))},
-		{Name: "packet departure times", Err: verdict(features.HaveProgramHelper(ebpf.SchedCLS, asm.FnSkbSetTstamp))},
-	}
-}
-
-func bpfCheck(all []probe.Part) Check {
-	k := Check{Name: "BPF", Grade: OK, Found: found(all), Means: "the kernel can shape packet by packet; the shm datapath needs none of this"}
-	if all[0].Err != nil {
-		k.Grade, k.Means, k.Next = Missing, "the kernel has qdiscs alone; the shm datapath needs none of this", "use a kernel with CONFIG_BPF_SYSCALL and CONFIG_NET_CLS_BPF, and CAP_BPF"
+	switch {
+	case without == "":
+		k.Grade, k.Found, k.Means, k.Next = Missing, "none", "there is no kernel datapath; the shm datapath needs no shaper", "see qdiscs and BPF"
+	case with == without:
+		k.Found = with
+	case with == "":
+		k.Grade, k.Found, k.Next = Warn, without+" for links without latency, none for others", "see qdiscs and BPF"
+	default:
+		k.Found = fmt.Sprintf("%s for links without latency, %s for others", without, with)
 	}
 	return k
+}
+
+// shaperChecks is what each shaper costs, and what it lacks.
+func shaperChecks(all []shapers.Finding) []Check {
+	var checks []Check
+	for _, f := range all {
+		k := Check{Name: "shaper " + f.Name, Grade: OK, Found: "can be had", Means: f.Does}
+		if f.Err != nil {
+			k.Grade, k.Found, k.Next = Missing, f.Err.Error(), "use a kernel that has it; see qdiscs and BPF"
+		}
+		checks = append(checks, k)
+	}
+	return checks
 }

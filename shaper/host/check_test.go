@@ -3,7 +3,6 @@
 package host
 
 import (
-	"errors"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -12,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ddlemu/ddlemu/shaper/kernel/probe"
+	"github.com/ddlemu/ddlemu/shaper/kernel/shapers"
 )
 
 func file(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text), Mode: 0o644} }
@@ -131,25 +131,49 @@ func TestCapable(t *testing.T) {
 	}
 }
 
-func TestQdiscCheck(t *testing.T) {
+func TestPartsCheck(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		all  []probe.Part
-		err  error
 		want Grade
 	}{
-		{"all", []probe.Part{{Name: "tbf"}, {Name: "netem"}}, nil, OK},
-		{"no delay", []probe.Part{{Name: "tbf"}, {Name: "netem", Err: probe.ErrNotThere}, {Name: "fq", Err: probe.ErrNotThere}}, nil, Warn},
-		{"no rate", []probe.Part{{Name: "tbf", Err: probe.ErrNotThere}, {Name: "netem"}}, nil, Missing},
-		{"no namespace", nil, errors.New("make a network namespace: not permitted"), NotTested},
+		{"all", []probe.Part{{Name: "htb"}, {Name: "netem"}}, OK},
+		{"no delay", []probe.Part{{Name: "htb"}, {Name: "netem", Err: probe.ErrNotThere}, {Name: "fq", Err: probe.ErrNotThere}}, Warn},
+		{"no rate", []probe.Part{{Name: "htb", Err: probe.ErrNotThere}, {Name: "netem"}}, Missing},
+		{"no namespace", []probe.Part{{Name: "htb", Err: probe.ErrNoPlace}}, NotTested},
 	} {
-		if got := qdiscCheck(c.all, c.err); got.Grade != c.want || (got.Grade != OK) != (got.Next != "") {
+		if got := partsCheck(c.all); got.Grade != c.want || (got.Grade != OK) != (got.Next != "") {
 			t.Errorf("%s: %+v", c.name, got)
 		}
 	}
 	want := "tbf; not fq; not known: netem (invalid argument)"
 	if diff := cmp.Diff(want, found([]probe.Part{{Name: "tbf"}, {Name: "fq", Err: probe.ErrNotThere}, {Name: "netem", Err: unix.EINVAL}})); diff != "" {
 		t.Error(diff)
+	}
+}
+
+func TestAutoCheck(t *testing.T) {
+	lacking := func(parts ...string) []shapers.Finding {
+		m := map[string]error{}
+		for _, p := range parts {
+			m[p] = probe.ErrNotThere
+		}
+		return shapers.Findings(probe.Known(m))
+	}
+	for _, c := range []struct {
+		all  []shapers.Finding
+		want string
+		next bool
+	}{
+		{lacking(), "edt", false},
+		{lacking("fq"), "netem", false},
+		{lacking("fq", "netem"), "htb for links without latency, wire for others", false},
+		{lacking("fq", "netem", probe.BPF), "wire", false},
+		{lacking("fq", "htb"), "none", true},
+	} {
+		if got := autoCheck(c.all); got.Found != c.want || (got.Next != "") != c.next {
+			t.Errorf("%+v, want %s", got, c.want)
+		}
 	}
 }
 

@@ -12,103 +12,136 @@ import (
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
+
+	"github.com/ddlemu/ddlemu/shaper/kernel/bpf"
 )
 
 // ErrNotThere says that a part is not in this kernel.
 var ErrNotThere = errors.New("not in this kernel")
 
-// Part is a part of the kernel and what trying it gave: nil if it is there,
-// ErrNotThere if not, anything else leaves it open.
+// ErrNoPlace says that nothing could be tried.
+var ErrNoPlace = errors.New("no place to try it")
+
+// Parts of the kernel that are not qdiscs, as Has names them. A qdisc has its own name.
+const (
+	BPF    = "BPF at interfaces"
+	Stamps = "BPF departure times"
+)
+
+// parts are the parts of the kernel, in the order in which they are shown, and how to
+// try each at an interface of the namespace that the thread is in.
+var parts = []struct {
+	name string
+	try  func(h *netlink.Handle, dev netlink.Link) error
+}{
+	{"netem", root(func(a netlink.QdiscAttrs) netlink.Qdisc {
+		return netlink.NewNetem(a, netlink.NetemQdiscAttrs{Latency: 1000, Limit: 1000})
+	})},
+	{"fq", root(func(a netlink.QdiscAttrs) netlink.Qdisc { return netlink.NewFq(a) })},
+	{"tbf", root(func(a netlink.QdiscAttrs) netlink.Qdisc {
+		return &netlink.Tbf{QdiscAttrs: a, Rate: 125_000_000, Limit: 1 << 20, Buffer: netlink.Xmittime(125_000_000, 64<<10)}
+	})},
+	{"htb", root(func(a netlink.QdiscAttrs) netlink.Qdisc { return netlink.NewHtb(a) })},
+	{"clsact", root(func(a netlink.QdiscAttrs) netlink.Qdisc {
+		a.Handle, a.Parent = netlink.MakeHandle(0xffff, 0), netlink.HANDLE_CLSACT
+		return &netlink.Clsact{QdiscAttrs: a}
+	})},
+	{BPF, func(_ *netlink.Handle, dev netlink.Link) error { return bpf.Try(dev.Attrs().Name, false) }},
+	{Stamps, func(_ *netlink.Handle, dev netlink.Link) error { return bpf.Try(dev.Attrs().Name, true) }},
+}
+
+// root tries a qdisc.
+func root(make func(netlink.QdiscAttrs) netlink.Qdisc) func(*netlink.Handle, netlink.Link) error {
+	return func(h *netlink.Handle, dev netlink.Link) error {
+		q := make(netlink.QdiscAttrs{LinkIndex: dev.Attrs().Index, Handle: netlink.MakeHandle(1, 0), Parent: netlink.HANDLE_ROOT})
+		err := h.QdiscAdd(q)
+		if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EOPNOTSUPP) {
+			return ErrNotThere
+		}
+		return err
+	}
+}
+
+// Kernel is what has been found of a kernel. The zero value knows nothing and tries
+// what it is asked for. Not safe for concurrent use.
+type Kernel struct {
+	known map[string]error
+}
+
+// Known is a kernel of which everything is known: parts that are not in m are there.
+func Known(m map[string]error) *Kernel {
+	k := &Kernel{known: map[string]error{}}
+	for _, p := range parts {
+		k.known[p.name] = m[p.name]
+	}
+	return k
+}
+
+// Has is nil if a part is there, wraps ErrNotThere if not, and ErrNoPlace if it could
+// not be tried. Anything else leaves it open.
+func (k *Kernel) Has(name string) error {
+	err, ok := k.known[name]
+	if ok {
+		return err
+	}
+	if k.known == nil {
+		k.known = map[string]error{}
+	}
+	k.known[name] = attempt(name)
+	return k.known[name]
+}
+
+// Part is a part of the kernel and what Has says of it.
 type Part struct {
 	Name string
 	Err  error
 }
 
-// Qdiscs tries each queueing discipline on a pair of interfaces. The error says why
-// there was no such place.
-func Qdiscs() ([]Part, error) {
-	type result struct {
-		all []Part
-		err error
-	}
-	done := make(chan result)
-	go func() {
-		// Not unlocked: the thread has left its namespace, and ends with the goroutine.
-		runtime.LockOSThread()
-		all, err := tryQdiscs()
-		done <- result{all, err}
-	}()
-	r := <-done
-	return r.all, r.err
-}
-
-func tryQdiscs() ([]Part, error) {
-	ns, err := netns.New()
-	if err != nil {
-		return nil, fmt.Errorf("make a network namespace: %w", err)
-	}
-	defer ns.Close()
-	h, err := netlink.NewHandle(unix.NETLINK_ROUTE) // other families may not be there
-	if err != nil {
-		return nil, fmt.Errorf("open netlink: %w", err)
-	}
-	defer h.Close()
-	if err := h.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "probe0"}, PeerName: "probe1"}); err != nil {
-		return nil, fmt.Errorf("make a veth pair: %w", err)
-	}
-	dev, err := h.LinkByName("probe0")
-	if err != nil {
-		return nil, fmt.Errorf("find the veth pair: %w", err)
-	}
-	at := func(parent uint32) netlink.QdiscAttrs {
-		return netlink.QdiscAttrs{LinkIndex: dev.Attrs().Index, Handle: netlink.MakeHandle(1, 0), Parent: parent}
-	}
-	root := at(netlink.HANDLE_ROOT)
-	clsact := at(netlink.HANDLE_CLSACT)
-	clsact.Handle = netlink.MakeHandle(0xffff, 0)
+// All is every part, tried.
+func (k *Kernel) All() []Part {
 	var all []Part
-	for _, q := range []netlink.Qdisc{
-		netlink.NewNetem(root, netlink.NetemQdiscAttrs{Latency: 1000, Limit: 1000}),
-		netlink.NewFq(root),
-		&netlink.Tbf{QdiscAttrs: root, Rate: 125_000_000, Limit: 1 << 20, Buffer: netlink.Xmittime(125_000_000, 64<<10)},
-		netlink.NewHtb(root),
-		&netlink.Clsact{QdiscAttrs: clsact},
-	} {
-		err := h.QdiscAdd(q)
-		if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EOPNOTSUPP) {
-			err = ErrNotThere
-		}
-		all = append(all, Part{q.Type(), err})
-		if err == nil {
-			if err := h.QdiscDel(q); err != nil {
-				return nil, fmt.Errorf("remove qdisc %s again: %w", q.Type(), err)
-			}
-		}
-	}
-	return all, nil
-}
-
-// Parts is what Kernel found.
-type Parts []Part
-
-// Kernel tries all that a shaper may need.
-func Kernel() Parts {
-	all, err := Qdiscs()
-	if err != nil {
-		return Parts{{"qdiscs", err}}
+	for _, p := range parts {
+		all = append(all, Part{p.name, k.Has(p.name)})
 	}
 	return all
 }
 
-// Has is nil if a part is there, and otherwise says why not.
-func (all Parts) Has(name string) error {
-	for _, p := range all {
-		if p.Name == name {
-			return p.Err
+// attempt tries a part.
+func attempt(name string) error {
+	for _, p := range parts {
+		if p.name != name {
+			continue
 		}
+		done := make(chan error)
+		go func() {
+			// Not unlocked: the thread has left its namespace, and ends with the goroutine.
+			runtime.LockOSThread()
+			done <- elsewhere(p.try)
+		}()
+		return <-done
 	}
-	if len(all) == 1 && all[0].Err != nil {
-		return all[0].Err // nothing could be tried
+	return fmt.Errorf("%s: %w", name, ErrNotThere)
+}
+
+// elsewhere moves the thread into a namespace of its own and tries something there.
+func elsewhere(try func(*netlink.Handle, netlink.Link) error) error {
+	place := func(what string, err error) error { return fmt.Errorf("%w: %s: %w", ErrNoPlace, what, err) }
+	ns, err := netns.New()
+	if err != nil {
+		return place("make a network namespace", err)
 	}
-	return ErrNotThere
+	defer ns.Close()
+	h, err := netlink.NewHandle(unix.NETLINK_ROUTE) // other families may not be there
+	if err != nil {
+		return place("open netlink", err)
+	}
+	defer h.Close()
+	if err := h.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "probe0"}, PeerName: "probe1"}); err != nil {
+		return place("make a veth pair", err)
+	}
+	dev, err := h.LinkByName("probe0")
+	if err != nil {
+		return place("find the veth pair", err)
+	}
+	return try(h, dev)
 }

@@ -4,13 +4,13 @@
 package shapers
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
-	"github.com/ddlemu/ddlemu/shaper/kernel/bridge"
 	"github.com/ddlemu/ddlemu/shaper/kernel/probe"
 	"github.com/ddlemu/ddlemu/shaper/kernel/tc"
 	"github.com/ddlemu/ddlemu/shaper/kernel/wire"
@@ -30,19 +30,38 @@ type kind struct {
 	needs []string                // parts of the kernel, as package probe names them
 	can   func(s link.Spec) error // nil, or what a link asks for that it cannot
 	start func(w World) (Shaper, error)
+	does  string // what it costs and where its floor is, see docs/kernel.md
 }
 
 // kinds are the shapers, the best first.
 var kinds = []kind{
-	{configs.HTBShaper, []string{"htb"}, tc.HTBCan, func(w World) (Shaper, error) { return tc.StartHTB(w) }},
-	{configs.WireShaper, []string{"htb"}, nil, func(w World) (Shaper, error) { return wire.Start(w.File, w.Fabric, w.Plan) }},
+	{
+		configs.EDTShaper, []string{"fq", probe.BPF, probe.Stamps}, nil,
+		func(w World) (Shaper, error) { return tc.StartEDT(w) },
+		"all of the link model, in the kernel, and how late each packet is; a packet leaves when a timer of the kernel fires, so latencies are kept from about 100 us on",
+	},
+	{
+		configs.NetemShaper, []string{"netem", "htb"}, nil,
+		func(w World) (Shaper, error) { return tc.StartNetem(w) },
+		"rate, latency, jitter and loss, in the kernel; how late packets are is not verified, and after a pause 400 us of the rate pass at once; latencies are kept from about 100 us on",
+	},
+	{
+		configs.HTBShaper, []string{"htb", probe.BPF}, tc.HTBCan,
+		func(w World) (Shaper, error) { return tc.StartHTB(w) },
+		"rate and loss, in the kernel, for links without latency; how late packets are is not verified, and after a pause 400 us of the rate pass at once",
+	},
+	{
+		configs.WireShaper, []string{"htb"}, nil,
+		func(w World) (Shaper, error) { return wire.Start(w.File, w.Fabric, w.Plan) },
+		"all of the link model, by a process that carries every packet: it costs a core, and bounds what all links carry together; each packet's lateness is recorded",
+	},
 }
 
 // Start starts the shaper called asked, or the best one if it is auto or empty, and
 // returns what it is and why. An error that wraps world.ErrCannot says that the kernel
 // or the shaper cannot do what is asked for.
 func Start(asked string, w World) (Shaper, string, error) {
-	k, why, err := choose(asked, w.Fabric, probe.Kernel())
+	k, why, err := choose(asked, w.Fabric, &probe.Kernel{})
 	if err != nil {
 		return nil, "", err
 	}
@@ -64,7 +83,7 @@ func Can(name string, s link.Spec) error {
 }
 
 // choose is the shaper for a fabric, and in words why it is not a better one.
-func choose(asked string, f *fabric.Fabric, kernel probe.Parts) (kind, string, error) {
+func choose(asked string, f *fabric.Fabric, kernel *probe.Kernel) (kind, string, error) {
 	if asked != "" && asked != configs.AutoShaper {
 		i := slices.IndexFunc(kinds, func(k kind) bool { return k.name == asked })
 		if i < 0 {
@@ -76,6 +95,7 @@ func choose(asked string, f *fabric.Fabric, kernel probe.Parts) (kind, string, e
 		return kinds[i], "", nil
 	}
 	var not []string
+	var errs []error
 	for _, k := range kinds {
 		err := k.fits(f, kernel)
 		if err == nil {
@@ -86,35 +106,48 @@ func choose(asked string, f *fabric.Fabric, kernel probe.Parts) (kind, string, e
 			return k, why, nil
 		}
 		not = append(not, k.name)
+		errs = append(errs, fmt.Errorf("%s: %w", k.name, err))
 	}
-	return kind{"bridge", nil, nil, unshaped}, ", which shapes nothing", nil
+	return kind{}, "", fmt.Errorf("no shaper can be had: %w", errors.Join(errs...))
 }
 
-// fits is nil if the kernel has what k needs, and k can do what f asks for.
-func (k *kind) fits(f *fabric.Fabric, kernel probe.Parts) error {
-	for _, name := range k.needs {
-		if err := kernel.Has(name); err != nil {
-			return fmt.Errorf("%w: it needs %s, %w", world.ErrCannot, name, err)
-		}
-	}
-	if k.can == nil {
-		return nil
-	}
+// fits is nil if k can do what f asks for, and the kernel has what k needs.
+func (k *kind) fits(f *fabric.Fabric, kernel *probe.Kernel) error {
 	for i, h := range f.Hops {
-		if h.Kind != fabric.Link {
+		if h.Kind != fabric.Link || k.can == nil {
 			continue
 		}
 		if err := k.can(h.Spec); err != nil {
 			return fmt.Errorf("%s: %w", f.HopName(i), err)
 		}
 	}
+	return k.has(kernel)
+}
+
+// has is nil if the kernel has what k needs.
+func (k *kind) has(kernel *probe.Kernel) error {
+	for _, name := range k.needs {
+		if err := kernel.Has(name); err != nil {
+			return fmt.Errorf("%w: it needs %s: %w", world.ErrCannot, name, err)
+		}
+	}
 	return nil
 }
 
-type none struct{}
+// Finding is what a shaper can be used for here.
+type Finding struct {
+	Name string
+	Does string // what it does and costs
+	Err  error  // nil if the kernel has what it needs
+	Any  bool   // whatever a link asks for, latency too
+}
 
-func unshaped(w World) (Shaper, error) { return none{}, bridge.Connect(w.Plan) }
-
-func (none) Follow() error { return nil }
-func (none) Count() error  { return nil }
-func (none) Close() error  { return nil }
+// Findings are the shapers, the best first: auto takes the first that the kernel has
+// and that can do what the links ask for.
+func Findings(kernel *probe.Kernel) []Finding {
+	var all []Finding
+	for _, k := range kinds {
+		all = append(all, Finding{k.name, k.does, k.has(kernel), k.can == nil})
+	}
+	return all
+}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/ddlemu/ddlemu/shaper/kernel/bpf"
 	"github.com/ddlemu/ddlemu/shaper/kernel/bridge"
 	"github.com/ddlemu/ddlemu/shaper/kernel/world"
 	"github.com/ddlemu/ddlemu/shaper/link"
@@ -17,10 +18,22 @@ type Shaper struct {
 	world.World
 	senders   *Senders
 	receivers *receivers
+	programs  *bpf.Programs // nil where the qdiscs count and lose
+	single    single
 }
 
-// StartHTB starts the shaper htb: rates, queues and equal shares, no latency.
-func StartHTB(w world.World) (*Shaper, error) { return start(w, htbQueue) }
+// StartHTB starts the shaper htb: rates, queues and equal shares by qdiscs, loss and
+// counters by BPF, no latency.
+func StartHTB(w world.World) (*Shaper, error) {
+	s, err := start(w, htbQueue)
+	if err != nil {
+		return nil, err
+	}
+	if s.programs, err = bpf.Load(w, false); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
 
 func start(w world.World, queue func(port, link link.Spec) (qdisc, error)) (*Shaper, error) {
 	hops := w.File.Hops()
@@ -30,6 +43,9 @@ func start(w world.World, queue func(port, link link.Spec) (qdisc, error)) (*Sha
 		return nil, err
 	}
 	if s.receivers, err = newReceivers(w.Fabric, w.Plan, hops, queue); err != nil {
+		return nil, err
+	}
+	if err := s.single.follow(w, hops); err != nil {
 		return nil, err
 	}
 	if err := bridge.Connect(w.Plan); err != nil {
@@ -48,11 +64,8 @@ func htbQueue(port, l link.Spec) (qdisc, error) {
 
 // HTBCan is nil if the shaper htb can do what a link asks for, or what it cannot.
 func HTBCan(l link.Spec) error {
-	switch {
-	case l.Latency != 0 || l.Jitter.Kind != link.NoJitter && l.Jitter.Value != 0:
-		return fmt.Errorf("%w: htb delays nothing, and a latency of %v is asked for: bring the fabric up with --shaper wire", world.ErrCannot, l.Latency)
-	case l.Loss != link.Loss{} || l.Down:
-		return fmt.Errorf("%w: htb loses nothing: bring the fabric up with --shaper wire", world.ErrCannot)
+	if l.Latency != 0 || l.Jitter.Kind != link.NoJitter && l.Jitter.Value != 0 {
+		return fmt.Errorf("%w: htb delays nothing, and a latency of %v is asked for: take --shaper wire", world.ErrCannot, l.Latency)
 	}
 	return nil
 }
@@ -60,11 +73,18 @@ func HTBCan(l link.Spec) error {
 // Follow puts changed parameters into force.
 func (s *Shaper) Follow() error {
 	hops := s.File.Hops()
-	return errors.Join(s.senders.Follow(hops), s.receivers.follow(hops))
+	errs := []error{s.single.follow(s.World, hops), s.senders.Follow(hops), s.receivers.follow(hops)}
+	if s.programs != nil {
+		errs = append(errs, s.programs.Follow())
+	}
+	return errors.Join(errs...)
 }
 
 // Count brings the counters in the fabric's file up to date.
 func (s *Shaper) Count() error {
+	if s.programs != nil {
+		return s.programs.Count()
+	}
 	hops := s.File.Hops()
 	add := func(hop int, bytes, packets, drops uint64) {
 		s.File.Count(hop, counters(hops[hop].Spec, s.Fabric.TimeScale(), bytes, packets, drops))
@@ -87,5 +107,10 @@ func counters(s link.Spec, timeScale int, bytes, packets, drops uint64) link.Cou
 	return c
 }
 
-// Close ends nothing: all of it goes with the namespaces.
-func (s *Shaper) Close() error { return nil }
+// Close ends the programs. All else goes with the namespaces.
+func (s *Shaper) Close() error {
+	if s.programs == nil {
+		return nil
+	}
+	return s.programs.Close()
+}

@@ -30,7 +30,7 @@ func startTrial(t *testing.T, nodes int, rate units.Bandwidth, start func(world.
 	if os.Getuid() != 0 {
 		t.Skip("not root: network namespaces cannot be made")
 	}
-	kernel := probe.Kernel()
+	kernel := &probe.Kernel{}
 	for _, part := range parts {
 		if err := kernel.Has(part); err != nil {
 			t.Skipf("%s: %v", part, err)
@@ -68,7 +68,7 @@ func within(t *testing.T, what string, want, part float64, measure func() (float
 }
 
 func TestHTBRate(t *testing.T) {
-	tr := startTrial(t, 2, units.Gbps, StartHTB, "htb")
+	tr := startTrial(t, 2, units.Gbps, StartHTB, "htb", probe.BPF)
 	f, err := tr.NewFlow(0, 1)
 	if err != nil {
 		t.Fatal(err)
@@ -91,7 +91,7 @@ func TestHTBRate(t *testing.T) {
 }
 
 func TestHTBShares(t *testing.T) {
-	tr := startTrial(t, 4, 200*units.Mbps, StartHTB, "htb")
+	tr := startTrial(t, 4, 200*units.Mbps, StartHTB, "htb", probe.BPF)
 	// Three nodes send to one, one of them over two connections.
 	var flows []*trial.Flow
 	for _, src := range []int{0, 1, 1, 2} {
@@ -124,7 +124,7 @@ func TestHTBShares(t *testing.T) {
 }
 
 func TestHTBCounts(t *testing.T) {
-	tr := startTrial(t, 2, 100*units.Mbps, StartHTB, "htb")
+	tr := startTrial(t, 2, 100*units.Mbps, StartHTB, "htb", probe.BPF)
 	const n, size = 500, 1000
 	took, err := tr.Datagrams(0, 1, n, size, 0)
 	if err != nil {
@@ -145,12 +145,77 @@ func TestHTBCounts(t *testing.T) {
 	}
 }
 
+func TestHTBLoss(t *testing.T) {
+	tr := startTrial(t, 2, units.Gbps, StartHTB, "htb", probe.BPF)
+	if err := tr.Shape(configs.LinkPatch{Loss: &configs.Loss{P: 0.01}}); err != nil {
+		t.Fatal(err)
+	}
+	lossy(t, tr)
+	// Of what TCP sends in large pieces, packets are lost too, not pieces.
+	f, err := tr.NewFlow(0, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	before := linkCounters(t, tr)
+	if _, err := f.Rate(500 * time.Millisecond); err != nil {
+		t.Fatal(err)
+	}
+	after := linkCounters(t, tr)
+	drops, passed := after.Drops-before.Drops, after.Segments-before.Segments
+	if part := float64(drops) / float64(drops+passed); part < 0.005 || part > 0.02 || drops+passed < 2000 {
+		t.Errorf("TCP: %d of %d packets were lost, 1 %% was asked for", drops, drops+passed)
+	}
+	// Down is down at once, and up again.
+	up := false
+	if err := tr.Shape(configs.LinkPatch{Up: &up}); err != nil {
+		t.Fatal(err)
+	}
+	if took, err := tr.Datagrams(0, 1, 10, 100, 0); err != nil || len(took) != 0 {
+		t.Errorf("%d datagrams came over a link that is down: %v", len(took), err)
+	}
+	up = true
+	if err := tr.Shape(configs.LinkPatch{Up: &up, Loss: &configs.Loss{}}); err != nil {
+		t.Fatal(err)
+	}
+	if took, err := tr.Datagrams(0, 1, 10, 100, 0); err != nil || len(took) != 10 {
+		t.Errorf("%d of 10 datagrams came over a link that is up again: %v", len(took), err)
+	}
+}
+
+// lossy checks that the link from node 0 to 1 loses 1 % of datagrams, and that the
+// counters say so.
+func lossy(t *testing.T, tr *trial.Trial) {
+	t.Helper()
+	const n = 20000
+	before := linkCounters(t, tr)
+	took, err := tr.Datagrams(0, 1, n, 200, 20*time.Microsecond)
+	if err != nil {
+		t.Fatal(err)
+	}
+	after := linkCounters(t, tr)
+	if lost := float64(n-len(took)) / n; math.Abs(lost-0.01) > 0.002 {
+		t.Errorf("%.2f %% of the datagrams were lost, 1 %% was asked for", 100*lost)
+	}
+	// A few frames of ARP may be lost too.
+	if d := int(after.Drops-before.Drops) - (n - len(took)); d < 0 || d > 4 {
+		t.Errorf("%d of %d datagrams came, %d drops were counted", len(took), n, after.Drops-before.Drops)
+	}
+}
+
+// linkCounters is what the link from node 0 to 1 has carried.
+func linkCounters(t *testing.T, tr *trial.Trial) link.Counters {
+	t.Helper()
+	if err := tr.Shaper.Count(); err != nil {
+		t.Fatal(err)
+	}
+	return tr.File.Hops()[tr.Fabric.Link(0, 1)].Counters
+}
+
 func TestHTBRefuses(t *testing.T) {
 	for name, s := range map[string]link.Spec{
 		"latency": {Latency: time.Millisecond},
 		"jitter":  {Jitter: link.Jitter{Kind: link.Uniform, Value: 1}},
-		"loss":    {Loss: link.Loss{P: 0.1}},
-		"down":    {Down: true},
 	} {
 		if err := HTBCan(s); !errors.Is(err, world.ErrCannot) {
 			t.Errorf("%s: %v", name, err)

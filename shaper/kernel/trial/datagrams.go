@@ -9,6 +9,8 @@ import (
 	"net"
 	"os"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // patience is how long a datagram may be under way at most.
@@ -16,7 +18,7 @@ const patience = time.Second
 
 // measure sends datagrams from one socket to the other.
 func measure(from, to *net.UDPConn, n, size int, gap time.Duration) ([]time.Duration, error) {
-	if err := to.SetReadBuffer(8 << 20); err != nil {
+	if err := forceBuffer(to); err != nil {
 		return nil, err
 	}
 	origin := time.Now()
@@ -66,4 +68,15 @@ func send(from *net.UDPConn, origin time.Time, n, size int, gap time.Duration) e
 		}
 	}
 	return nil
+}
+
+// forceBuffer makes a socket hold many datagrams, whatever the system's limit.
+func forceBuffer(c *net.UDPConn) error {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var set error
+	err = raw.Control(func(fd uintptr) { set = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, 64<<20) })
+	return errors.Join(err, set)
 }

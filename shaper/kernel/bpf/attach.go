@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bpf
+
+import (
+	"errors"
+	"fmt"
+	"net"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/ddlemu/ddlemu/shaper/kernel/netns"
+)
+
+// attach attaches every program where it belongs.
+func (p *Programs) attach() error {
+	for _, n := range p.Plan.Nodes {
+		for _, nic := range n.NICs {
+			for _, a := range []struct {
+				ns, dev string
+				where   ebpf.AttachType
+				prog    *ebpf.Program
+			}{
+				{n.Namespace, nic.Name, ebpf.AttachTCXEgress, p.o.Tx},
+				{n.Namespace, nic.Name, ebpf.AttachTCXIngress, p.o.Arrive},
+				{p.Plan.Switch, nic.Port, ebpf.AttachTCXIngress, p.o.Forward},
+				{p.Plan.Switch, nic.Port, ebpf.AttachTCXEgress, p.o.Rx},
+			} {
+				if a.prog == nil {
+					continue
+				}
+				if err := netns.Do(a.ns, func() error { return p.attachTo(a.dev, a.where, a.prog) }); err != nil {
+					return fmt.Errorf("attach BPF to %s of %s: %w", a.dev, a.ns, err)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// attachTo attaches a program to an interface of the namespace that the thread is in.
+func (p *Programs) attachTo(dev string, where ebpf.AttachType, prog *ebpf.Program) error {
+	i, err := net.InterfaceByName(dev)
+	if err != nil {
+		return err
+	}
+	l, err := link.AttachTCX(link.TCXOptions{Interface: i.Index, Program: prog, Attach: where})
+	if err == nil {
+		p.attached = append(p.attached, l)
+		return nil
+	}
+	if !errors.Is(err, ebpf.ErrNotSupported) {
+		return err
+	}
+	return attachClsact(i.Index, where, prog)
+}
+
+// attachClsact attaches a program as kernels before 6.6 do. It goes with the interface.
+func attachClsact(index int, where ebpf.AttachType, prog *ebpf.Program) error {
+	h, err := netlink.NewHandle(unix.NETLINK_ROUTE)
+	if err != nil {
+		return fmt.Errorf("open netlink: %w", err)
+	}
+	defer h.Close()
+	clsact := &netlink.Clsact{QdiscAttrs: netlink.QdiscAttrs{LinkIndex: index, Handle: netlink.MakeHandle(0xffff, 0), Parent: netlink.HANDLE_CLSACT}}
+	if err := h.QdiscAdd(clsact); err != nil && !errors.Is(err, unix.EEXIST) {
+		return fmt.Errorf("make qdisc clsact: %w", err)
+	}
+	parent := uint32(netlink.HANDLE_MIN_EGRESS)
+	if where == ebpf.AttachTCXIngress {
+		parent = netlink.HANDLE_MIN_INGRESS
+	}
+	err = h.FilterAdd(&netlink.BpfFilter{
+		FilterAttrs: netlink.FilterAttrs{LinkIndex: index, Parent: parent, Handle: 1, Priority: 1, Protocol: unix.ETH_P_ALL},
+		Fd:          prog.FD(), Name: "ddlemu", DirectAction: true,
+	})
+	if err != nil {
+		return fmt.Errorf("add a BPF filter: %w", err)
+	}
+	return nil
+}

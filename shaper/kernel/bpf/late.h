@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// How late packets are: the verdict's counters, see struct ddlemu_cell.
+#pragma once
+
+#define LATE_BUCKETS 128
+#define SIZE_CLASSES 2 // up to 4 KiB, and larger: no packet is more than 64 KiB
+#define P50_FLOOR 1000
+#define P50_PART 50
+#define P99_FLOOR 5000
+#define P99_PART 20
+
+struct late_class {
+	u64 messages, bytes, over_p50, over_p99;
+	u64 sum_late, sum_time, max_late;
+	u32 late[LATE_BUCKETS];
+};
+
+struct lateness {
+	struct bpf_spin_lock lock;
+	u32 unused;
+	struct late_class size[SIZE_CLASSES];
+	u64 model_busy, wall_busy, model_until, wall_until;
+	u64 first_posted, last_visible;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1); // hops
+	__type(key, u32);
+	__type(value, struct lateness);
+} late SEC(".maps");
+
+const volatile u32 time_scale = 1;
+
+// bucket is state.Bucket.
+INLINE u32 bucket(u64 ns)
+{
+	if (ns < 8)
+		return ns;
+	u32 e = 0;
+	u64 v = ns;
+	for (u32 step = 32; step; step /= 2) {
+		if (v >> step) {
+			v >>= step;
+			e += step;
+		}
+	}
+	u32 b = (e - 1) * 4 + (ns >> (e - 2) & 3);
+	return b < LATE_BUCKETS ? b : LATE_BUCKETS - 1;
+}
+
+// busy adds the part of an interval that no earlier packet has covered.
+INLINE void busy(u64 *sum, u64 *until, u64 from, u64 to)
+{
+	from = later(from, *until);
+	if (to > from) {
+		*sum += to - from;
+		*until = to;
+	}
+}
+
+SEC("tc")
+int arrive(struct __sk_buff *skb)
+{
+	struct packet p;
+	struct at link, port;
+	u64 now = bpf_ktime_get_ns(), due = skb->tstamp;
+	if (skb->tstamp_type != BPF_SKB_TSTAMP_DELIVERY_MONO || parse(skb, &p, 0) < 0)
+		return TC_ACT_UNSPEC;
+	int n = link_of(p.src, p.dst);
+	if (n < 0 || find(&link, n) < 0 || find(&port, 2 * p.dst + 1) < 0)
+		return TC_ACT_UNSPEC;
+	u32 key = n;
+	struct lateness *l = bpf_map_lookup_elem(&late, &key);
+	if (!l)
+		return TC_ACT_UNSPEC;
+	// Its time at least: what it waited in queues is not counted as its time.
+	u64 took = link.p->latency + occupy(port.p, on_wire(&p, port.p));
+	u64 off = now > due ? now - due : 0, floor = time_scale;
+	u32 b = bucket(off) & (LATE_BUCKETS - 1);
+	struct late_class *c = &l->size[p.payload > 4096];
+	bpf_spin_lock(&l->lock);
+	c->messages++;
+	c->bytes += p.payload;
+	c->over_p50 += off > later(P50_FLOOR * floor, took / P50_PART);
+	c->over_p99 += off > later(P99_FLOOR * floor, took / P99_PART);
+	c->sum_late += off;
+	c->sum_time += took;
+	c->max_late = later(c->max_late, off);
+	c->late[b]++;
+	busy(&l->model_busy, &l->model_until, due - took, due);
+	busy(&l->wall_busy, &l->wall_until, due - took, due + off);
+	l->last_visible = later(l->last_visible, now);
+	if (!l->first_posted)
+		l->first_posted = due - took;
+	bpf_spin_unlock(&l->lock);
+	return TC_ACT_UNSPEC;
+}

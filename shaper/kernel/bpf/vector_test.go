@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bpf
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"math/rand/v2"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/cilium/ebpf"
+
+	"github.com/ddlemu/ddlemu/shaper/link"
+	"github.com/ddlemu/ddlemu/shaper/state"
+)
+
+// drawJitter is the kind of draws that package link makes for jitter.
+const drawJitter = 1
+
+// arithmetic loads the program that does the model's arithmetic by itself.
+func arithmetic(t testing.TB, tables [3]*link.JitterTable) *ebpf.Program {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Skip("not root: BPF programs cannot be loaded")
+	}
+	spec, err := loadShape()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name := range spec.Programs {
+		if name != shapeProgVector {
+			delete(spec.Programs, name)
+		}
+	}
+	c, err := ebpf.NewCollection(spec)
+	if errors.Is(err, ebpf.ErrNotSupported) {
+		t.Skipf("this kernel does not load it: %v", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	for i, table := range tables {
+		if err := c.Maps[shapeMapTables].Put(uint32(i), quantiles(table)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return c.Programs[shapeProgVector]
+}
+
+// run calls the arithmetic in the kernel.
+func run(t testing.TB, p *ebpf.Program, v *shapeVector) {
+	t.Helper()
+	var b bytes.Buffer
+	b.Write(make([]byte, 14))
+	if err := binary.Write(&b, binary.LittleEndian, v); err != nil {
+		t.Fatal(err)
+	}
+	verdict, out, err := p.Test(b.Bytes())
+	if err != nil || verdict != 0 {
+		t.Fatalf("run it: verdict %d, %v", verdict, err)
+	}
+	if err := binary.Read(bytes.NewReader(out[14:]), binary.LittleEndian, v); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestVectors holds the arithmetic in C to package link.
+func TestVectors(t *testing.T) {
+	own := *link.NormalTable()
+	for i := range own {
+		own[i] /= 3
+	}
+	tables := [3]*link.JitterTable{link.NormalTable(), link.ParetoTable(), &own}
+	prog := arithmetic(t, tables)
+	seed := uint64(time.Now().UnixNano())
+	r := rand.New(rand.NewPCG(seed, 1))
+	for range 5000 {
+		spec := link.Spec{
+			Bandwidth: []uint64{0, link.MinBandwidth, 1e9, 400e9, r.Uint64N(link.MaxBandwidth-link.MinBandwidth) + link.MinBandwidth}[r.IntN(5)],
+			Latency:   time.Duration(r.Int64N(int64(link.MaxLatency))),
+			Jitter:    link.Jitter{Kind: link.JitterKind(r.IntN(5)), Value: time.Duration(r.Int64N(int64(link.MaxLatency)) >> r.IntN(34))},
+			Loss:      link.Loss{P: r.Float64(), BadP: r.Float64(), GoodToBad: float64(r.IntN(2)) * r.Float64(), BadToGood: r.Float64()},
+			MTU:       1500, Header: 40, Framing: 38,
+		}
+		p, err := link.NewParams(spec, 1+r.IntN(link.MaxTimeScale))
+		if err != nil {
+			t.Fatal(err)
+		}
+		v := shapeVector{
+			Seed: r.Uint64(), Hop: uint32(r.IntN(70000)), Kind: drawJitter, Flow: r.Uint64(), Counter: r.Uint64(),
+			Wire: r.Uint64N(1 << 18), Ready: r.Uint64N(1 << 60), Late: r.Uint64() >> r.IntN(64), P: paramsOf(p, spec.Framing),
+		}
+		v.H.NextFree = r.Uint64N(1 << 60)
+		v.H.Bad = uint32(r.IntN(2))
+		bad := v.H.Bad != 0
+
+		draw := link.Draw(v.Seed, v.Hop, v.Kind, v.Flow, v.Counter)
+		hop := link.Hop{NextFree: int64(v.H.NextFree)}
+		took := p.Occupy(v.Wire)
+		start := hop.Reserve(int64(v.Ready), took)
+		lost := p.Loss.Lost(v.Seed, v.Hop, 0, v.Counter, &bad)
+		delay := p.Delay(v.Seed, v.Hop, v.Flow, v.Counter, &tables)
+		late := state.Bucket(int64(v.Late &^ (1 << 63)))
+		v.Late &^= 1 << 63
+
+		run(t, prog, &v)
+		switch {
+		case v.OutDraw != draw:
+			t.Fatalf("seed %d: draw %x, want %x for %+v", seed, v.OutDraw, draw, v)
+		case v.OutOccupy != uint64(took) || v.OutStart != uint64(start) || v.H.NextFree != uint64(hop.NextFree):
+			t.Fatalf("seed %d: takes %d, starts at %d, free at %d; want %d, %d, %d for %+v", seed, v.OutOccupy, v.OutStart, v.H.NextFree, took, start, hop.NextFree, v)
+		case max(p.Latency+v.OutSample, 0) != delay:
+			t.Fatalf("seed %d: jitter %d, delay %d for %+v", seed, v.OutSample, delay, v)
+		case v.OutLost != 0 != lost || v.H.Bad != 0 != bad:
+			t.Fatalf("seed %d: lost %d, bad %d, want %t, %t for %+v", seed, v.OutLost, v.H.Bad, lost, bad, v)
+		case v.OutBucket != uint64(late):
+			t.Fatalf("seed %d: bucket %d, want %d of %d", seed, v.OutBucket, late, v.Late)
+		}
+	}
+}
