@@ -105,14 +105,34 @@ func (j *Job) Env() []string {
 }
 
 // Verdict judges what the job has done: all the programs that it ran, one after
-// another or at once. Processes that died since are noticed.
+// another or at once. Processes that died since are noticed. Of a job on the kernel
+// datapath that did not load the plugin it is what all packets on the fabric met.
 func (j *Job) Verdict() verdict.Verdict {
 	j.file.Reap()
 	in := verdict.NewInput(j.file, j.Fabric, j.counters())
+	if j.Fabric.Config.OnKernel() && in.Job.Joined == 0 {
+		return j.trafficVerdict(in)
+	}
 	v := verdict.Judge(in)
 	if gone := in.Job.Number - len(j.file.JobsOf(Key(j.id))); gone > 0 {
 		v.Add(false, fmt.Sprintf("the counters of %d programs of this run gave way to others: those are not judged", gone))
 	}
+	return v
+}
+
+// trafficVerdict judges all traffic of a fabric of the kernel datapath.
+func (j *Job) trafficVerdict(in verdict.Input) verdict.Verdict {
+	for _, e := range j.file.Jobs() {
+		if !e.Traffic() {
+			continue
+		}
+		in.Job = e.Status()
+		// The daemon stays, and is not waited for.
+		in.Job.Left = in.Job.Joined
+		return verdict.Judge(in)
+	}
+	v := verdict.Verdict{Reasons: []string{}, Links: []verdict.Link{}}
+	v.Add(false, fmt.Sprintf("no rank loaded the plugin, and of other traffic the shaper %s does not see whether it was on time", j.file.Shaper()))
 	return v
 }
 
