@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package programs
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+// iperf3 gets what a link of the asked rate has left for payload.
+func TestIperf(t *testing.T) {
+	w := newWorld(t, "iperf3:iperf3")
+	w.shell("ddlemu up --profile eth1 --nodes 2 --datapath kernel")
+	var got, want float64
+	for try := range 5 { // a busy host is slower
+		w.shell("ddlemu exec node1 -- iperf3 -s -1 -D")
+		o := w.shell("ddlemu exec node0 -- iperf3 -c node1 -t 2 -O 1 -J")
+		got, want = rates(t, o.stdout)
+		t.Logf("try %d: %.4g Gb/s of %.4g", try, got/1e9, want/1e9)
+		if got > 1.02*want {
+			break
+		}
+		if got > 0.98*want {
+			return
+		}
+	}
+	t.Errorf("%.4g Gb/s of %.4g", got/1e9, want/1e9)
+}
+
+// rates are what iperf3 received and what a gigabit leaves of packets of 1500 bytes
+// after headers, with TCP's time stamps, and 38 bytes of Ethernet around, in bit/s.
+func rates(t *testing.T, text string) (got, want float64) {
+	t.Helper()
+	var r struct {
+		Start struct {
+			Connected []struct {
+				Remote string `json:"remote_host"`
+			}
+		}
+		End struct {
+			Received struct {
+				Rate float64 `json:"bits_per_second"`
+			} `json:"sum_received"`
+		}
+	}
+	if err := json.Unmarshal([]byte(text), &r); err != nil || len(r.Start.Connected) == 0 {
+		t.Fatalf("%v: %s", err, text)
+	}
+	header := 20.0
+	if strings.Contains(r.Start.Connected[0].Remote, ":") {
+		header = 40
+	}
+	return r.End.Received.Rate, 1e9 * (1500 - header - 32) / (1500 + 38)
+}

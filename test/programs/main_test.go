@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package programs
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/ddlemu/ddlemu/shaper/kernel/netns"
+	"github.com/ddlemu/ddlemu/shaper/kernel/plan"
+)
+
+// limit is when a command that hangs is ended.
+const limit = 90 * time.Second
+
+// world is a folder of fabrics that nobody else uses, and one to work in.
+type world struct {
+	*testing.T
+	dir, work string
+	path      string // PATH
+}
+
+// newWorld skips the test without root or one of the programs, each given with its
+// Debian package as program:package. At its end nothing may be left.
+func newWorld(t *testing.T, programs ...string) *world {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Skip("SKIPPED: network namespaces need root")
+	}
+	for _, p := range programs {
+		program, pkg, _ := strings.Cut(p, ":")
+		if _, err := exec.LookPath(program); err != nil {
+			t.Skipf("SKIPPED: %s is not installed (apt-get install %s)", program, pkg)
+		}
+	}
+	bin := absolute(t, "..", "..", "build", "bin")
+	if _, err := os.Stat(filepath.Join(bin, "ddlemu")); err != nil {
+		t.Fatalf("%v: run `make build` first", err)
+	}
+	w := &world{T: t, dir: filepath.Join(t.TempDir(), "fabrics"), work: t.TempDir(), path: bin + ":" + os.Getenv("PATH")}
+	t.Cleanup(func() {
+		w.try("ddlemu", "down", "--all")
+		w.try("ddlemu", "gc")
+		left, err := netns.List(plan.DirTag(w.dir))
+		if err != nil || len(left) > 0 {
+			t.Errorf("left: %v, %v", left, err)
+		}
+	})
+	return w
+}
+
+func absolute(t *testing.T, elem ...string) string {
+	t.Helper()
+	path, err := filepath.Abs(filepath.Join(elem...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// outcome is how a command ended and what it said.
+type outcome struct {
+	stdout, stderr string
+	exit           int
+}
+
+// try runs a command in the folder to work in.
+func (w *world) try(args ...string) outcome {
+	w.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	// By sh, which finds it on the world's PATH.
+	cmd := exec.CommandContext(ctx, "sh", append([]string{"-c", `exec "$@"`, "sh"}, args...)...)
+	cmd.Dir = w.work
+	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool {
+		return strings.HasPrefix(v, "DDLEMU_") || strings.HasPrefix(v, "SUDO_UID=") || strings.HasPrefix(v, "PATH=")
+	}), "DDLEMU_DIR="+w.dir, "PATH="+w.path)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	cmd.WaitDelay = 5 * time.Second
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
+	err := cmd.Run()
+	if cmd.ProcessState == nil {
+		w.Fatalf("%v: %v", args, err)
+	}
+	if ctx.Err() != nil {
+		w.Fatalf("%v hangs\n%s%s", args, stdout.String(), stderr.String())
+	}
+	return outcome{stdout.String(), stderr.String(), cmd.ProcessState.ExitCode()}
+}
+
+// run is try for what must succeed.
+func (w *world) run(args ...string) outcome {
+	w.Helper()
+	o := w.try(args...)
+	if o.exit != 0 {
+		w.Fatalf("%s: exit status %d\n%s%s", strings.Join(args, " "), o.exit, o.stdout, o.stderr)
+	}
+	return o
+}
+
+// shell is run for a line as documents have it.
+func (w *world) shell(line string) outcome {
+	w.Helper()
+	return w.run("sh", "-c", line)
+}
+
+// copy brings a file of testdata into the folder to work in.
+func (w *world) copy(name string) {
+	w.Helper()
+	b, err := os.ReadFile(filepath.Join("testdata", name))
+	if err == nil {
+		err = os.WriteFile(filepath.Join(w.work, name), b, 0o644)
+	}
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+// near says whether got is from low to high times want.
+func near(got, want, low, high float64) bool { return got >= low*want && got <= high*want }

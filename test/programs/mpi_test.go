@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package programs
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// Open MPI starts 4 ranks on 2 nodes by `ddlemu ssh` from a list of `ddlemu
+// hostfile`, they compute what they should, and a message takes as much longer as
+// the link's latency is.
+func TestOpenMPI(t *testing.T) {
+	w := newWorld(t, "mpirun.openmpi:openmpi-bin", "mpicc.openmpi:libopenmpi-dev")
+	w.run("mpicc.openmpi", "-O2", "-Wall", "-Wextra", "-o", filepath.Join(w.work, "pingpong"), absolute(t, "testdata", "pingpong.c"))
+	w.run("ddlemu", "up", "--profile", "eth1", "--lat", "5ms", "--nodes", "2", "--datapath", "kernel")
+	w.shell("ddlemu hostfile --slots 2 > hosts")
+	const low, high = 5000.0, 15000.0 // us, one way
+	var before, after float64
+	for try := range 3 { // a busy host makes single messages late
+		w.run("ddlemu", "shape", "--lat", "5ms")
+		before = w.pingpong()
+		w.run("ddlemu", "shape", "--lat", "15ms")
+		after = w.pingpong()
+		t.Logf("try %d: %.0f us at 5 ms, %.0f us at 15 ms", try, before, after)
+		if before < low || after < high {
+			t.Fatal("a message was there before it could be")
+		}
+		if near(after-before, high-low, 0.95, 1.05) {
+			return
+		}
+	}
+	t.Errorf("%.0f us at 5 ms, %.0f us at 15 ms: the difference is not 10 ms", before, after)
+}
+
+// pingpong is the time of a message in us.
+func (w *world) pingpong() float64 {
+	w.Helper()
+	o := w.shell(`ddlemu exec node0 -- mpirun.openmpi --allow-run-as-root --hostfile hosts --mca plm_rsh_agent "ddlemu ssh" ./pingpong`)
+	var us float64
+	if _, err := fmt.Sscanf(o.stdout, "allreduce ok\nlatency %f us\n", &us); err != nil {
+		w.Fatalf("%v: %s%s", err, o.stdout, o.stderr)
+	}
+	return us
+}
+
+// A rank that fails ends the job with its exit status, on whichever node it is.
+func TestOpenMPIFailure(t *testing.T) {
+	w := newWorld(t, "mpirun.openmpi:openmpi-bin")
+	w.run("ddlemu", "up", "--profile", "eth1", "--nodes", "2", "--datapath", "kernel")
+	o := w.try("ddlemu", "exec", "node0", "--", "mpirun.openmpi", "--allow-run-as-root", "-H", "node0,node1", "--mca", "plm_rsh_agent", "ddlemu ssh",
+		"sh", "-c", "test $(hostname) = node0 && sleep 60; exit 6")
+	if o.exit != 6 {
+		t.Errorf("exit status %d, want 6: %s%s", o.exit, o.stdout, o.stderr)
+	}
+}
+
+// MPICH's launcher, which is also Intel MPI's, wants the path of one program.
+func TestHydra(t *testing.T) {
+	w := newWorld(t, "mpiexec.hydra:mpich")
+	w.run("ddlemu", "up", "--profile", "eth1", "--nodes", "2", "--datapath", "kernel")
+	w.shell("ddlemu hostfile --style hydra --slots 2 > hosts")
+	o := w.shell(`ddlemu exec node0 -- mpiexec.hydra -f hosts -launcher ssh -launcher-exec ddlemu-ssh sh -c 'echo $PMI_RANK on $(hostname)'`)
+	lines := strings.Fields(strings.ReplaceAll(o.stdout, " ", "_"))
+	slices.Sort(lines)
+	if want := []string{"0_on_node0", "1_on_node0", "2_on_node1", "3_on_node1"}; !slices.Equal(lines, want) {
+		t.Errorf("got %q, want %q: %s", lines, want, o.stderr)
+	}
+}
+
+// pdsh, and deepspeed's launcher that is made of it, call whatever is ssh on PATH.
+// The line is deepspeed's.
+func TestPdsh(t *testing.T) {
+	w := newWorld(t, "pdsh:pdsh")
+	w.run("ddlemu", "up", "--profile", "eth1", "--nodes", "2", "--datapath", "kernel")
+	w.shell(`mkdir bin && ln -s "$(command -v ddlemu)" bin/ssh`)
+	w.path = filepath.Join(w.work, "bin") + ":" + w.path
+	o := w.run("env", "PDSH_RCMD_TYPE=ssh", "pdsh", "-S", "-f", "1024", "-w", "node0,node1", "export A=7; cd /; echo $A $(pwd) $(hostname) %n")
+	lines := strings.Split(strings.TrimSpace(o.stdout), "\n")
+	slices.Sort(lines)
+	if want := []string{"node0: 7 / node0 0", "node1: 7 / node1 1"}; !slices.Equal(lines, want) {
+		t.Errorf("got %q, want %q: %s", lines, want, o.stderr)
+	}
+	if o := w.try("env", "PDSH_RCMD_TYPE=ssh", "pdsh", "-S", "-w", "node1", "exit 5"); o.exit != 5 {
+		t.Errorf("exit status %d, want 5: %s", o.exit, o.stderr)
+	}
+	// As deepspeed finds the address of its first node.
+	if o := w.run("ssh", "node0", "hostname", "-I"); !strings.HasPrefix(o.stdout, "10.") {
+		t.Errorf("addresses of node0: %q", o.stdout)
+	}
+}
+
+// Programs that insist on a real sshd get one per node, by the lines in
+// docs/kernel.md.
+func TestRealSSHD(t *testing.T) {
+	w := newWorld(t, "sshd:openssh-server", "ssh:openssh-client", "ssh-keygen:openssh-client")
+	if err := os.MkdirAll("/run/sshd", 0o755); err != nil { // where Debian's sshd gives up its rights
+		t.Fatal(err)
+	}
+	w.run("ddlemu", "up", "--profile", "eth1", "--nodes", "2", "--datapath", "kernel")
+	w.shell("ssh-keygen -q -t ed25519 -N '' -f key")
+	w.shell(`for n in 0 1; do ddlemu exec node$n -- $(command -v sshd) -h $PWD/key -o AuthorizedKeysFile=$PWD/key.pub -o StrictModes=no -o PidFile=$PWD/sshd$n.pid; done`)
+	t.Cleanup(func() { w.shell(`kill $(cat sshd0.pid sshd1.pid)`) })
+	o := w.shell(`ddlemu exec node0 -- ssh -i key -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null node1 hostname`)
+	if o.stdout != "node1\n" {
+		t.Errorf("got %q: %s", o.stdout, o.stderr)
+	}
+}
