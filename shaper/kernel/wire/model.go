@@ -14,6 +14,11 @@ import (
 // never is a time that does not come.
 const never = math.MaxInt64
 
+// maxPortQueue is the most that may wait for a port to send, in ns. Senders are kept
+// below the port's rate in their nodes, as far as they send packets of the MTU: the
+// kernel does not count what small ones have around them on the wire.
+const maxPortQueue = 1_000_000_000
+
 // broadcast is the destination of what goes to every NIC of the other nodes.
 const broadcast = -2
 
@@ -81,6 +86,11 @@ func (m *model) arrive(p *packet) {
 	par := tx.params.Load()
 	wire := p.headers.wire(0, p.headers.packets, par.framing)
 	p.dur = par.Occupy(wire)
+	if tx.nextFree-p.arrived > maxPortQueue {
+		m.drop(tx, p.headers.packets)
+		m.pool.put(p)
+		return
+	}
 	start := tx.reserve(p.arrived, p.dur)
 	tx.add(p, uint64(p.headers.payloadOf(0, p.headers.packets)), wire, p.headers.packets, p.dur)
 	start += par.Latency
@@ -169,7 +179,7 @@ func (m *model) part(p *packet, l *hop, o *order, par *inForce, start int64, tx 
 // lost draws whether the next packet on the wire is lost.
 func (m *model) lost(l *hop, o *order, par *inForce) bool {
 	o.drawn++
-	return par.Loss.Lost(m.seed, l.id, 0, o.drawn, &o.bad)
+	return par.Loss.Lost(m.seed, l.id, 0, o.drawn-1, &o.bad)
 }
 
 // over takes p over link l, where its first byte is at ready and its last at finish,
@@ -188,8 +198,8 @@ func (m *model) over(p *packet, l *hop, o *order, par *inForce, ready, finish in
 		l.reserve(ready, dur)
 	}
 	l.add(p, payload, wire, n, dur)
-	o.sent++
 	delay := par.Delay(m.seed, l.id, 0, o.sent, m.tables)
+	o.sent++
 	p.dur = dur
 	p.ready = max(start+delay, o.lastReady)
 	o.lastReady = p.ready

@@ -3,68 +3,18 @@
 package wire
 
 import (
-	"fmt"
-
-	"github.com/ddlemu/ddlemu/shaper/kernel/build"
-	"github.com/ddlemu/ddlemu/shaper/kernel/plan"
-	"github.com/ddlemu/ddlemu/shaper/kernel/sender"
-	"github.com/ddlemu/ddlemu/shaper/link"
+	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
-// limited is a NIC's limit on what it sends.
-type limited struct {
-	namespace string
-	nic       plan.NIC
-}
+// senderShare is the part of their ports' rates that senders are kept to, in their
+// nodes. What does not fit waits there, where those who send notice (TCP small queues,
+// socket buffers), and in the delay line a port hardly has a queue.
+const senderShare = 0.998
 
-// makeSenders limits all NICs of p.
-func (w *Wire) makeSenders(p *plan.Plan) error {
-	all := map[int]bool{}
-	for _, n := range p.Nodes {
-		for _, nic := range n.NICs {
-			w.senders = append(w.senders, limited{n.Namespace, nic})
-			all[nic.Number] = true
-		}
+// slowed are hops with the rates that senders are kept to.
+func slowed(hops []state.HopStatus) []state.HopStatus {
+	for i := range hops {
+		hops[i].Spec.Bandwidth = uint64(float64(hops[i].Spec.Bandwidth) * senderShare)
 	}
-	return w.changeSenders(all)
-}
-
-// changeSenders puts what is in force on the ports and links of NICs into force on
-// their senders.
-func (w *Wire) changeSenders(nics map[int]bool) error {
-	for n := range nics {
-		s := w.senders[n]
-		h, err := build.Handle(s.namespace)
-		if err != nil {
-			return err
-		}
-		err = sender.Limit(h, s.nic, w.shares(n))
-		h.Close()
-		if err != nil {
-			return fmt.Errorf("limit what %s sends: %w", w.fabric.NICName(n), err)
-		}
-	}
-	return nil
-}
-
-// shares is what is in force for the sender of NIC n.
-func (w *Wire) shares(n int) sender.Shares {
-	port := w.model.hops[2*n].params.Load()
-	mtu := port.Payload + port.PerPacket - port.framing
-	s := sender.Shares{Rate: rateOf(&port.Params), Full: mtu + port.framing, Packet: mtu + etherLen, To: map[int]uint64{}}
-	for dst := range w.fabric.NICs() {
-		if w.fabric.NodeOfNIC(dst) != w.fabric.NodeOfNIC(n) {
-			s.To[dst] = rateOf(&w.model.hops[w.fabric.Link(n, dst)].params.Load().Params)
-		}
-	}
-	return s
-}
-
-// rateOf is a hop's line rate on this host's clock, in bit/s; 0 if it has none.
-func rateOf(p *link.Params) uint64 {
-	if p.NsNum == 0 || p.NsDen == 0 {
-		return 0
-	}
-	// NsNum/NsDen is in ns per byte.
-	return uint64(8e9 * float64(p.NsDen) / float64(p.NsNum))
+	return hops
 }

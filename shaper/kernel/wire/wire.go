@@ -13,6 +13,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/kernel/plan"
+	"github.com/ddlemu/ddlemu/shaper/kernel/tc"
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
@@ -21,7 +22,7 @@ type Wire struct {
 	file    *state.File
 	fabric  *fabric.Fabric
 	part    *state.Participant
-	senders []limited // by NIC
+	senders *tc.Senders
 	ended   chan struct{}
 	failed  error // the thread's end, once ended is closed
 	wake    int   // eventfd
@@ -63,7 +64,7 @@ func Start(file *state.File, f *fabric.Fabric, p *plan.Plan) (w *Wire, err error
 			unix.Close(w.socket.fd)
 		}
 	}()
-	if err := w.makeSenders(p); err != nil {
+	if w.senders, err = tc.NewSenders(f, p, slowed(file.Hops())); err != nil {
 		return nil, err
 	}
 	if w.wake, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
@@ -94,27 +95,18 @@ func (w *Wire) join() error {
 	return nil
 }
 
-// refresh publishes what is in force on hop i and says whether it is something else.
-func (w *Wire) refresh(i int) bool {
-	h := &w.model.hops[i]
+// refresh publishes what is in force on hop i.
+func (w *Wire) refresh(i int) {
 	p, framing := w.file.InForce(i)
-	now := &inForce{p, framing}
-	if old := h.params.Load(); old != nil && *old == *now {
-		return false
-	}
-	h.params.Store(now)
-	return true
+	w.model.hops[i].params.Store(&inForce{p, framing})
 }
 
 // Follow puts changed parameters into force. Packets under way keep their times.
 func (w *Wire) Follow() error {
-	changed := map[int]bool{} // NICs whose senders have another rate
 	for i := range w.model.hops {
-		if w.refresh(i) && w.fabric.Hops[i].Kind != fabric.RxPort {
-			changed[w.fabric.Hops[i].Src] = true
-		}
+		w.refresh(i)
 	}
-	return w.changeSenders(changed)
+	return w.senders.Follow(slowed(w.file.Hops()))
 }
 
 // Count says what the model could not know of. Its own counters are always up to date.

@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wire
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/configs/units"
+	"github.com/ddlemu/ddlemu/shaper/fabric"
+	"github.com/ddlemu/ddlemu/shaper/link"
+	"github.com/ddlemu/ddlemu/shaper/state"
+)
+
+var tables = &[3]*link.JitterTable{link.NormalTable(), link.ParetoTable(), link.NormalTable()}
+
+// virtual is a model with no file and no clock.
+type virtual struct {
+	*model
+	counts []state.Hop
+	out    []arrival
+}
+
+// arrival is a packet that has come out.
+type arrival struct {
+	src, dst, packets int
+	arrived, due      int64
+}
+
+func newVirtual(t interface{ Fatal(...any) }, change func(c *configs.Fabric)) *virtual {
+	c, err := configs.Load(configs.Source{Profile: "eth1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	change(c)
+	f, err := fabric.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := &virtual{counts: make([]state.Hop, len(f.Hops))}
+	v.model = newModel(f, 7, tables, func(i int) *state.Hop { return &v.counts[i] })
+	for i, h := range f.Hops {
+		p, err := link.NewParams(h.Spec, f.TimeScale())
+		if err != nil {
+			t.Fatal(err)
+		}
+		v.hops[i].params.Store(&inForce{p, h.Spec.Framing})
+	}
+	return v
+}
+
+// send lets a TCP packet of so much data, in packets of 1460 bytes, arrive at time at;
+// what had to happen before has.
+func (v *virtual) send(t interface{ Fatal(...any) }, src, dst, size int, at int64) {
+	v.until(at - 1)
+	s := sample{data: make([]byte, size)}
+	if size > 1460 {
+		s.gso = 1460
+	}
+	b := s.make()
+	p := v.pool.get(len(b))
+	copy(p.buf, b)
+	h, err := parse(p.buf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.headers, p.src, p.dst, p.arrived, p.class = h, src, dst, at, state.OtherFlow
+	v.arrive(p)
+}
+
+// until lets everything happen that happens by now, one time after the other.
+func (v *virtual) until(now int64) {
+	for {
+		next := min(v.crossing.next(), v.leaving.next())
+		if next > now {
+			return
+		}
+		v.advance(next)
+		for v.leaving.next() <= next {
+			p := v.leaving.pop()
+			v.out = append(v.out, arrival{p.src, p.dst, p.headers.packets, p.arrived, p.due})
+			v.pool.put(p)
+		}
+	}
+}
+
+func (v *virtual) all() []arrival { v.until(never - 1); return v.out }
+
+func TestLatencyExact(t *testing.T) {
+	for _, k := range []int{1, 16} {
+		for size, ns := range map[int]int64{0: 78 * 8, 1: 79 * 8, 1460: 1538 * 8, 14600: 15380 * 8} {
+			v := newVirtual(t, func(c *configs.Fabric) { c.TimeScale = k })
+			v.send(t, 0, 1, size, 1000)
+			want := 1000 + int64(k)*(25_000+ns)
+			if out := v.all(); len(out) != 1 || out[0].due != want {
+				t.Errorf("%d bytes at scale %d: %+v, want due %d", size, k, out, want)
+			}
+		}
+	}
+}
+
+// For one flow the model is link.Flow, to the nanosecond.
+func TestPropertyAsLinkFlow(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		bandwidth := rapid.SampledFrom([]units.Bandwidth{0, 100 * units.Mbps, units.Gbps, 40 * units.Gbps}).Draw(t, "bandwidth")
+		latency := time.Duration(rapid.Int64Range(0, 1_000_000).Draw(t, "latency"))
+		jitter := configs.Jitter{
+			Kind:  rapid.SampledFrom([]string{configs.NoJitter, configs.UniformJitter, configs.NormalJitter, configs.ParetoJitter}).Draw(t, "jitter"),
+			Value: time.Duration(rapid.Int64Range(1, 100_000).Draw(t, "jitter value")),
+		}
+		if jitter.Kind == configs.NoJitter {
+			jitter.Value = 0
+		}
+		slow := units.Bandwidth(0)
+		if bandwidth != 0 && rapid.Bool().Draw(t, "slow link") {
+			slow = bandwidth / 2
+		}
+		v := newVirtual(t, func(c *configs.Fabric) {
+			c.Link.Bandwidth, c.Link.Latency, c.Link.Jitter = bandwidth, latency, jitter
+			if slow != 0 {
+				c.Links = append(c.Links, configs.LinkOverride{Match: "node0:node1", LinkPatch: configs.LinkPatch{Bandwidth: &slow}})
+			}
+		})
+		flow := flowOver(v.model, 0, 1)
+		at := int64(0)
+		n := rapid.IntRange(1, 40).Draw(t, "packets")
+		for range n {
+			at += rapid.Int64Range(0, 30_000).Draw(t, "gap")
+			// No more than a segment, so that a message is one.
+			size := rapid.IntRange(0, int(v.hops[v.fabric.Link(0, 1)].params.Load().Segment)).Draw(t, "size")
+			v.send(t, 0, 1, size, at)
+			flow.Post(uint64(size), at)
+			flow.Recv(at)
+		}
+		for now := int64(0); now != link.Never; {
+			now = flow.Advance(now)
+		}
+		out := v.all()
+		if len(out) != n {
+			t.Fatalf("%d packets came out of %d", len(out), n)
+		}
+		for i, o := range out {
+			if m := flow.Message(uint64(i)); m.Due != o.due {
+				t.Fatalf("packet %d is due at %d, the message at %d", i, o.due, m.Due)
+			}
+		}
+	})
+}
+
+// flowOver is the link model's flow over the hops of m.
+func flowOver(m *model, src, dst int) *link.Flow {
+	var path []link.PathHop
+	for _, s := range m.fabric.Path(src, dst) {
+		p := m.hops[s.Hop].params.Load().Params
+		path = append(path, link.PathHop{Hop: &link.Hop{ID: uint32(s.Hop), Params: &p}, Private: s.Private})
+	}
+	tr := &link.Transport{Kind: link.TCP, SendBuffer: 1 << 40, Window: 1 << 40, RTO: 1e9, DownTimeout: 1e9}
+	return link.NewFlow(0, m.seed, path, nil, tr, m.tables)
+}
+
+// Every packet that goes in comes out or is counted as dropped; those of a link in
+// order, none before it could; no port carries more than its rate.
+func TestPropertyConservation(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		nodes := rapid.IntRange(2, 4).Draw(t, "nodes")
+		lat := time.Duration(rapid.Int64Range(0, 200_000).Draw(t, "latency"))
+		v := newVirtual(t, func(c *configs.Fabric) {
+			c.Nodes, c.Link.Latency = nodes, lat
+			if rapid.Bool().Draw(t, "lossy") {
+				c.Link.Loss = configs.Loss{P: rapid.Float64Range(0, 1).Draw(t, "p"), BadP: 0.5, GoodToBad: 0.1, BadToGood: 0.3}
+			}
+			if rapid.Bool().Draw(t, "tail drop") {
+				c.Link.Queue = configs.Queue{Policy: configs.TailDrop, Bytes: units.Size(rapid.IntRange(12_500, 50_000).Draw(t, "queue"))}
+			}
+		})
+		in, at := 0, int64(0)
+		for range rapid.IntRange(1, 100).Draw(t, "packets") {
+			at += rapid.Int64Range(0, 20_000).Draw(t, "gap")
+			src := rapid.IntRange(0, nodes-1).Draw(t, "src")
+			dst := (src + rapid.IntRange(1, nodes-1).Draw(t, "dst")) % nodes
+			size := rapid.IntRange(0, 30_000).Draw(t, "size")
+			v.send(t, src, dst, size, at)
+			in += max((size+1459)/1460, 1)
+		}
+		out, lost := 0, uint64(0)
+		last := map[[2]int]int64{}
+		for _, o := range v.all() {
+			out += o.packets
+			if o.due < last[[2]int{o.src, o.dst}] {
+				t.Fatalf("a packet of NIC %d to %d is due at %d, the one before it at %d", o.src, o.dst, o.due, last[[2]int{o.src, o.dst}])
+			}
+			last[[2]int{o.src, o.dst}] = o.due
+			if least := o.arrived + int64(lat) + 8*78; o.due < least {
+				t.Fatalf("due at %d, not before %d possible", o.due, least)
+			}
+		}
+		for i := range v.counts {
+			c := &v.counts[i]
+			lost += c.Drops
+			if c.BusyNs > v.hops[i].nextFree && v.fabric.Hops[i].Kind != fabric.Link {
+				t.Fatalf("%s was busy for %d ns by %d", v.fabric.HopName(i), c.BusyNs, v.hops[i].nextFree)
+			}
+			if c.Wire*8 > uint64(c.BusyNs) {
+				t.Fatalf("%s carried %d bytes in %d ns, at 1 Gb/s", v.fabric.HopName(i), c.Wire, c.BusyNs)
+			}
+		}
+		if in != out+int(lost) {
+			t.Fatalf("%d packets in, %d out, %d dropped", in, out, lost)
+		}
+		if v.pool.held != 0 {
+			t.Fatalf("%d bytes are still held", v.pool.held)
+		}
+	})
+}
+
+// What arrives faster than the rate leaves at the rate.
+func TestRate(t *testing.T) {
+	v := newVirtual(t, func(*configs.Fabric) {})
+	for range 1000 {
+		v.send(t, 0, 1, 1460, 0)
+	}
+	out := v.all()
+	for i, o := range out {
+		if want := 25_000 + int64(i+1)*1538*8; o.due != want {
+			t.Fatalf("packet %d is due at %d, want %d", i, o.due, want)
+		}
+	}
+}
+
+// A port takes packets of several senders in the order in which they come, and drops
+// what finds more than its queue before it.
+func TestTailDrop(t *testing.T) {
+	v := newVirtual(t, func(c *configs.Fabric) {
+		c.Nodes, c.Link.Queue = 3, configs.Queue{Policy: configs.TailDrop, Bytes: 15380}
+	})
+	for i := range 100 {
+		v.send(t, 0, 2, 1460, int64(i)*1538*8)
+		v.send(t, 1, 2, 1460, int64(i)*1538*8)
+	}
+	out := len(v.all())
+	// 100 packets leave while 200 come; the queue holds 10, and one is on its way out.
+	if out < 110 || out > 112 {
+		t.Errorf("%d of 200 packets came out, want 111", out)
+	}
+	if drops := v.counts[2*2+1].Drops; int(drops) != 200-out {
+		t.Errorf("%d drops counted, %d packets are missing", drops, 200-out)
+	}
+}
+
+func TestDown(t *testing.T) {
+	v := newVirtual(t, func(*configs.Fabric) {})
+	l := v.fabric.Link(0, 1)
+	up := v.hops[l].params.Load()
+	down := *up
+	down.Down = true
+	v.send(t, 0, 1, 100, 0)
+	v.hops[l].params.Store(&down)
+	v.send(t, 0, 1, 100, 1000)
+	v.hops[l].params.Store(up)
+	v.send(t, 0, 1, 100, 1_000_000)
+	if out := v.all(); len(out) != 2 || v.counts[l].Drops != 1 {
+		t.Errorf("%d packets came out, %d were dropped; want what was under way and what came later", len(out), v.counts[l].Drops)
+	}
+}
+
+func TestBroadcast(t *testing.T) {
+	v := newVirtual(t, func(c *configs.Fabric) { c.Nodes, c.NICsPerNode = 3, 2 })
+	v.send(t, 2, broadcast, 100, 0)
+	got := map[int]bool{}
+	for _, o := range v.all() {
+		got[o.dst] = true
+	}
+	if len(got) != 4 || got[2] || got[3] {
+		t.Errorf("NIC 2 of node 1 reached %v, want those of nodes 0 and 2", got)
+	}
+	if c := &v.counts[2*2]; c.Segments != 1 {
+		t.Errorf("its port sent %d packets, want 1", c.Segments)
+	}
+}
+
+// Of a hundred packets on the wire one is lost, also of those that come as a large one.
+func TestLossPerPacket(t *testing.T) {
+	v := newVirtual(t, func(c *configs.Fabric) { c.Link.Loss = configs.Loss{P: 0.01} })
+	const large, each = 20_000, 8
+	for i := range large {
+		v.send(t, 0, 1, each*1460, int64(i)*100_000)
+	}
+	out := 0
+	for _, o := range v.all() {
+		out += o.packets
+	}
+	lost, n := float64(large*each-out), float64(large*each)
+	if sigma := math.Sqrt(n * 0.01 * 0.99); math.Abs(lost-n*0.01) > 4*sigma {
+		t.Errorf("%.0f of %.0f packets are lost, want 1 %%", lost, n)
+	}
+}
+
+// An unlimited queue is not: a sender that nothing slows down is cut off.
+func TestPortQueueBounded(t *testing.T) {
+	v := newVirtual(t, func(c *configs.Fabric) { c.Link.Bandwidth = units.Mbps })
+	for range 1000 {
+		v.send(t, 0, 1, 1460, 0)
+	}
+	if out := len(v.all()); out < 80 || out > 84 { // a second's worth, and the one that is sent
+		t.Errorf("%d of 1000 packets came out, want those that 1 s at 1 Mb/s holds", out)
+	}
+}
+
+// The whole way of a packet through the process, but for the system calls.
+func BenchmarkPacket(b *testing.B) {
+	v := newVirtual(b, func(c *configs.Fabric) { c.Link.Bandwidth = 10 * units.Gbps })
+	large := sample{gso: 1460, data: make([]byte, 8*1460)}.make()
+	table := &flows{}
+	now := int64(0)
+	b.ReportAllocs()
+	for b.Loop() {
+		p := v.pool.get(len(large))
+		if cap(p.buf) != largeBuffer {
+			b.Fatal("not a large buffer")
+		}
+		copy(p.buf, large[:vnetLen+etherLen+40]) // the kernel writes the data
+		var err error
+		if p.headers, err = parse(p.buf); err != nil {
+			b.Fatal(err)
+		}
+		p.src, p.dst, p.arrived = 0, 1, now
+		p.class = table.classOf(p)
+		v.arrive(p)
+		now += 12_000
+		v.advance(now)
+		for v.leaving.next() <= now {
+			v.pool.put(v.leaving.pop())
+		}
+	}
+}
