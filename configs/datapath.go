@@ -43,6 +43,14 @@ func (f *Fabric) OnDatapath() string { return cmp.Or(f.Datapath, Shm) }
 // OnKernel says whether f is for the kernel datapath.
 func (f *Fabric) OnKernel() bool { return f.Datapath == Kernel }
 
+// DatapathName is Shm or Kernel.
+func (f *Fabric) DatapathName() string {
+	if f.OnKernel() {
+		return Kernel
+	}
+	return Shm
+}
+
 // MaxKernelNodes is the most nodes that the kernel datapath has addresses for.
 const MaxKernelNodes = 254
 

@@ -19,6 +19,7 @@ import (
 	"unsafe"
 
 	"github.com/ddlemu/ddlemu/nccl-plugin/transport/shm"
+	"github.com/ddlemu/ddlemu/nccl-plugin/transport/tcp"
 )
 
 // The process's membership in its fabric: made by the first init, kept until the
@@ -123,7 +124,7 @@ func netListen(dev C.int, handle unsafe.Pointer, id *C.uint64_t) (result C.int) 
 	if m == nil || dev < 0 || int(dev) >= len(m.nics) {
 		return fail(C.DDLEMU_INVALID_ARGUMENT, fmt.Errorf("listen on NIC %d: there is none", dev))
 	}
-	n, err := m.endpoint.Listen(m.nics[dev].number, (*[shm.HandleSize]byte)(handle))
+	n, err := m.endpoint.Listen(m.nics[dev].number, (*[handleSize]byte)(handle))
 	if err != nil {
 		return fail(C.DDLEMU_SYSTEM_ERROR, err)
 	}
@@ -139,7 +140,7 @@ func netConnect(dev C.int, handle unsafe.Pointer, comm *unsafe.Pointer) (result 
 	if m == nil || dev < 0 || int(dev) >= len(m.nics) {
 		return fail(C.DDLEMU_INVALID_ARGUMENT, fmt.Errorf("connect from NIC %d: there is none", dev))
 	}
-	c, err := m.endpoint.Connect(m.nics[dev].number, (*[shm.HandleSize]byte)(handle))
+	c, err := m.endpoint.Connect(m.nics[dev].number, (*[handleSize]byte)(handle))
 	if err != nil {
 		return fail(C.DDLEMU_REMOTE_ERROR, err)
 	}
@@ -187,10 +188,13 @@ func netReport() {
 	defer guard(&ignored)
 	text := shm.TakeError()
 	if text == "" {
+		text = tcp.TakeError()
+	}
+	if text == "" {
 		text = "the call failed"
 	}
 	logLine(C.NET_LOG_WARN, text)
-	if v := getenv("DDLEMU_ABORT_ON_ERROR"); v != "" && v != "0" {
+	if isOn(getenv("DDLEMU_ABORT_ON_ERROR")) {
 		fmt.Fprintf(os.Stderr, "ddlemu: %s: ending the process (DDLEMU_ABORT_ON_ERROR)\n", text)
 		C.abort()
 	}

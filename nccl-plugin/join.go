@@ -17,12 +17,14 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/nccl-plugin/transport/shm"
+	"github.com/ddlemu/ddlemu/nccl-plugin/transport/tcp"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/state"
 	"github.com/ddlemu/ddlemu/shaper/verdict"
@@ -36,7 +38,16 @@ const (
 	memoryEnv = "DDLEMU_MEMORY"
 	hostIDEnv = "NCCL_HOSTID"
 	protoEnv  = "NCCL_PROTO"
+
+	// The kernel datapath's.
+	streamsEnv    = "DDLEMU_STREAMS"
+	ipv6Env       = "DDLEMU_IPV6"
+	completionEnv = "NCCL_NET_OPTIONAL_RECV_COMPLETION"
 )
+
+// defaultStreams is how many TCP streams a connection has on the kernel datapath:
+// more carry no more, see docs/performance.md.
+const defaultStreams = 1
 
 // defaultMemory bounds the shared memory that one process reserves.
 const defaultMemory = 256 << 20
@@ -46,11 +57,25 @@ type member struct {
 	file     *state.File
 	dir      *state.Dir
 	part     *state.Participant
-	endpoint *shm.Endpoint
+	endpoint endpoint
 	place    fabric.Placement
 	nics     []nic
 	own      bool // the fabric was made for this job alone
 }
+
+// endpoint is this process's end of all its connections, on either datapath. Its
+// methods are safe for concurrent use.
+type endpoint interface {
+	Listen(nic int, handle *[handleSize]byte) (id uint64, err error)
+	CloseListen(id uint64)
+	Accept(id uint64) (comm unsafe.Pointer, err error)
+	Connect(nic int, handle *[handleSize]byte) (comm unsafe.Pointer, err error)
+	CloseComm(id uint64)
+	Close()
+}
+
+// handleSize is NCCL_NET_HANDLE_MAXSIZE.
+const handleSize = 128
 
 // nic is one NIC of this node, as NCCL is told of it.
 type nic struct {
@@ -129,7 +154,7 @@ func (m *member) enter(fab *fabric.Fabric, job state.Job) (err error) {
 	}
 	m.checkOthers(r)
 	m.checkProtocol(r.GPU)
-	if m.endpoint, err = shm.NewEndpoint(m.file, m.part, r); err != nil {
+	if m.endpoint, err = newEndpoint(fab, m.file, m.part, r); err != nil {
 		m.part.Leave()
 		return err
 	}
@@ -141,6 +166,24 @@ func (m *member) enter(fab *fabric.Fabric, job state.Job) (err error) {
 	}
 	return nil
 }
+
+// newEndpoint is the one of the fabric's datapath.
+func newEndpoint(fab *fabric.Fabric, f *state.File, me *state.Participant, r state.Rank) (endpoint, error) {
+	if !fab.Config.OnKernel() {
+		return shm.NewEndpoint(f, me, r)
+	}
+	// Unless this is off, NCCL says which receives are of LL and LL128.
+	o := tcp.Options{Streams: defaultStreams, IPv6: isOn(getenv(ipv6Env)), Polled: getenv(completionEnv) == "0"}
+	if text := getenv(streamsEnv); text != "" {
+		var err error
+		if o.Streams, err = configs.ParseInt(text); err != nil || o.Streams < 1 || o.Streams > tcp.MaxStreams {
+			return nil, fmt.Errorf("%s: %q is not a number of streams: must be 1 to %d", streamsEnv, text, tcp.MaxStreams)
+		}
+	}
+	return tcp.NewEndpoint(f, me, r, o)
+}
+
+func isOn(text string) bool { return text != "" && text != "0" }
 
 // checkHostID makes sure that NCCL was told the node that this process is on: the
 // constructor has done that, unless somebody else set NCCL_HOSTID.

@@ -31,8 +31,10 @@ static int do_isend(void *comm, void *data, size_t size, void **request)
 static int do_irecv(void *comm, int n, void *data, size_t size, void **request)
 {
 	struct ddlemu_comm *c = comm;
-	if (n != 1)
+	if (n != 1) {
+		*request = NULL;
 		return DDLEMU_INVALID_ARGUMENT; // maxRecvs is 1
+	}
 	return report(c->ops->irecv(c, data, size, (struct ddlemu_request **)request));
 }
 
@@ -234,6 +236,7 @@ static int isend_v10(void *comm, void *data, size_t size, int tag, void *mhandle
 static int irecv_v6(void *comm, int n, void **data, int *sizes, int *tags, void **mhandles, void **request)
 {
 	(void)tags, (void)mhandles;
+	*request = (void *)DDLEMU_POLLED; // these versions don't say, so any may be
 	return do_irecv(comm, n, data[0], (size_t)sizes[0], request);
 }
 

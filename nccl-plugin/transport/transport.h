@@ -21,6 +21,10 @@ enum ddlemu_result {
 struct ddlemu_comm;
 struct ddlemu_request;
 
+// In *request of irecv: the receiver may poll the bytes (LL, LL128), so they have to
+// become visible in order. NCCL says so since 2.24, as NCCL_NET_OPTIONAL_RECV_COMPLETION.
+#define DDLEMU_POLLED 1
+
 struct ddlemu_ops {
 	// Sets *request to NULL when the caller has to try again.
 	int (*isend)(struct ddlemu_comm *, const void *data, size_t size, struct ddlemu_request **request);

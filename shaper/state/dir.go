@@ -148,11 +148,34 @@ func (d *Dir) SocketPath(name string, slot int) string {
 	return filepath.Join(d.Path, fmt.Sprintf("%s.%d.sock", name, slot))
 }
 
+// InDir calls do with a short path to the folder of fabrics of user uid, through
+// /proc/self/fd: DDLEMU_DIR may be longer than the 107 bytes that a socket's address
+// holds. The folder may have been replaced since a fabric in it was opened, so it is
+// checked as OpenDir does.
+func InDir(path string, uid int, do func(dir string) error) error {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return &os.PathError{Op: "open", Path: path, Err: err}
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return &os.PathError{Op: "stat", Path: path, Err: err}
+	}
+	if int(st.Uid) != uid || st.Mode&0o077 != 0 {
+		return fmt.Errorf("%s belongs to user %d with mode %04o, want user %d and mode 0700", path, st.Uid, st.Mode&0o7777, uid)
+	}
+	return do(fmt.Sprintf("/proc/self/fd/%d", fd))
+}
+
 // HostsPath is the /etc/hosts of a fabric's nodes, on the kernel datapath.
 func (d *Dir) HostsPath(name string) string { return filepath.Join(d.Path, name+hostsSuffix) }
 
 // DaemonPath is where a fabric's daemon listens, on the kernel datapath.
-func (d *Dir) DaemonPath(name string) string { return filepath.Join(d.Path, name+daemonSuffix) }
+func (d *Dir) DaemonPath(name string) string { return filepath.Join(d.Path, DaemonSocket(name)) }
+
+// DaemonSocket is the name of DaemonPath in its folder.
+func DaemonSocket(name string) string { return name + daemonSuffix }
 
 const (
 	hostsSuffix  = ".hosts"

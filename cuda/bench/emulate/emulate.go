@@ -242,7 +242,7 @@ func (o *Options) once(ctx context.Context, why string, printer bench.Printer) (
 	cfg.Expected = times.Of
 	cfg.OnStart = func(info bench.Info) {
 		h := bench.NewHeader(o.Bench, info)
-		h.TimeScale, h.CUDA, h.Profile, h.Datapath, h.Nodes = float64(k), o.Libraries.CUDA, j.Fabric.Config.Name, "shm", j.Fabric.Config.Nodes
+		h.TimeScale, h.CUDA, h.Profile, h.Datapath, h.Nodes = float64(k), o.Libraries.CUDA, j.Fabric.Config.Name, j.Fabric.Config.DatapathName(), j.Fabric.Config.Nodes
 		if why != "" {
 			h.Notes = append(h.Notes, fmt.Sprintf("time scale %d %s", k, why))
 		}

@@ -20,6 +20,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/ddlemu/ddlemu/nccl-plugin/transport/peers"
 	"github.com/ddlemu/ddlemu/shaper/link"
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
@@ -70,7 +71,7 @@ func (e *Endpoint) dial(nic int, h handle, number uint64) (*conn, error) {
 	// The peer has it: the descriptor is no longer needed.
 	unix.Close(r.fd)
 	r.fd = -1
-	return e.newConn(&C.ddlemu_shm_sender, r, tenant{int(h.slot), tenancy}, cost)
+	return e.newConn(&C.ddlemu_shm_sender, r, peers.Tenant{Slot: int(h.slot), Tenancy: tenancy}, cost)
 }
 
 // route finds the hops between two NICs, there and back, and the one that is the
@@ -94,7 +95,7 @@ func flowID(src, dst int, number uint64) uint64 {
 	return link.Draw(uint64(uint32(src))<<32|uint64(uint32(dst)), 0, 0, number, 0)
 }
 
-func (e *Endpoint) newConn(ops *C.struct_ddlemu_ops, r *region, peer tenant, cost int64) (*conn, error) {
+func (e *Endpoint) newConn(ops *C.struct_ddlemu_ops, r *region, peer peers.Tenant, cost int64) (*conn, error) {
 	e.mu.Lock()
 	e.nextID++
 	id := e.nextID
@@ -131,7 +132,7 @@ func (e *Endpoint) offer(r *region, nic int, h handle, tenancy int64) error {
 	if _, _, err := c.WriteMsgUnix(b.Bytes(), unix.UnixRights(r.fd), nil); err != nil {
 		return err
 	}
-	answer, err := e.await(c, tenant{int(h.slot), tenancy})
+	answer, err := e.await(c, peers.Tenant{Slot: int(h.slot), Tenancy: tenancy})
 	if err != nil {
 		return fmt.Errorf("wait for its answer: %w", err)
 	}
@@ -142,10 +143,10 @@ func (e *Endpoint) offer(r *region, nic int, h handle, tenancy int64) error {
 }
 
 // await reads the peer's answer, for as long as the peer lives: it may be stopped.
-func (e *Endpoint) await(c *net.UnixConn, peer tenant) (string, error) {
+func (e *Endpoint) await(c *net.UnixConn, peer peers.Tenant) (string, error) {
 	answer := make([]byte, answerSize)
 	for {
-		c.SetReadDeadline(time.Now().Add(watchPeriod))
+		c.SetReadDeadline(time.Now().Add(peers.Period))
 		n, err := c.Read(answer)
 		switch {
 		case err == nil:
@@ -154,7 +155,7 @@ func (e *Endpoint) await(c *net.UnixConn, peer tenant) (string, error) {
 			return "", err
 		case e.fabric.Down():
 			return "", fmt.Errorf("fabric %s was taken down", e.fabric.Name())
-		case !e.fabric.Lives(peer.slot, peer.tenancy):
+		case !e.fabric.Lives(peer.Slot, peer.Tenancy):
 			return "", errors.New("the peer's process died")
 		}
 	}
@@ -224,7 +225,7 @@ func (e *Endpoint) take(c *net.UnixConn) error {
 		return err
 	}
 	r.fd = -1
-	k, err := e.newConn(&C.ddlemu_shm_receiver, r, tenant{int(req.Slot), req.Tenancy}, 0)
+	k, err := e.newConn(&C.ddlemu_shm_receiver, r, peers.Tenant{Slot: int(req.Slot), Tenancy: req.Tenancy}, 0)
 	if err != nil {
 		return err
 	}

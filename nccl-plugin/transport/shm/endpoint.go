@@ -17,8 +17,7 @@ import (
 	"sync"
 	"unsafe"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/ddlemu/ddlemu/nccl-plugin/transport/peers"
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
@@ -44,8 +43,8 @@ type Endpoint struct {
 type listener struct {
 	nonce uint64
 	nic   int
-	ready []*conn // connected by a peer, not yet accepted
-	peers peers   // who may still connect
+	ready []*conn        // connected by a peer, not yet accepted
+	peers peers.Expected // who may still connect
 }
 
 // attempt is a connect under way.
@@ -62,7 +61,7 @@ type conn struct {
 	id     uint64
 	c      *C.struct_ddlemu_conn
 	region *region
-	peer   tenant
+	peer   peers.Tenant
 	cost   int64 // bytes counted against the budget of this process
 }
 
@@ -97,25 +96,8 @@ func NewEndpoint(f *state.File, me *state.Participant, r state.Rank) (*Endpoint,
 
 func socketName(f *state.File, slot int) string { return fmt.Sprintf("%s.%d.sock", f.Name(), slot) }
 
-// inDir calls do with a short path to the folder of fabrics, through /proc/self/fd:
-// DDLEMU_DIR may be longer than the 107 bytes that a socket's address holds. The
-// folder may have been replaced since the fabric was opened, so it is checked as
-// state.OpenDir does.
-func inDir(path string, do func(dir string) error) error {
-	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return &os.PathError{Op: "open", Path: path, Err: err}
-	}
-	defer unix.Close(fd)
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
-		return &os.PathError{Op: "stat", Path: path, Err: err}
-	}
-	if int(st.Uid) != os.Getuid() || st.Mode&0o077 != 0 {
-		return fmt.Errorf("%s belongs to user %d with mode %04o, want user %d and mode 0700", path, st.Uid, st.Mode&0o7777, os.Getuid())
-	}
-	return do(fmt.Sprintf("/proc/self/fd/%d", fd))
-}
+// inDir calls do with a short path to the folder of fabrics.
+func inDir(path string, do func(dir string) error) error { return state.InDir(path, os.Getuid(), do) }
 
 // Close ends the endpoint, at the end of the process, and tells the peer of every
 // connection that is left. Their memory stays: NCCL's threads may be in a call.
@@ -153,7 +135,7 @@ func (e *Endpoint) Open() int {
 func (e *Endpoint) Listen(nic int, out *[HandleSize]byte) (uint64, error) {
 	var nonce [8]byte
 	rand.Read(nonce[:])
-	l := &listener{nonce: binary.LittleEndian.Uint64(nonce[:]), nic: nic, peers: e.peersNow()}
+	l := &listener{nonce: binary.LittleEndian.Uint64(nonce[:]), nic: nic, peers: peers.Expect(e.fabric, e.me)}
 	e.mu.Lock()
 	e.nextID++
 	id := e.nextID
@@ -191,7 +173,7 @@ func (e *Endpoint) Accept(id uint64) (unsafe.Pointer, error) {
 		if e.fabric.Down() {
 			return nil, fmt.Errorf("fabric %s was taken down", e.fabric.Name())
 		}
-		return nil, l.peers.gone
+		return nil, l.peers.Gone()
 	}
 	c := l.ready[0]
 	l.ready = l.ready[1:]

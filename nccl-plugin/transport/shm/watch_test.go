@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ddlemu/ddlemu/nccl-plugin/transport/commtest"
+	"github.com/ddlemu/ddlemu/nccl-plugin/transport/peers"
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
@@ -39,7 +40,7 @@ func TestAcceptGivesUpWhenNobodyIsLeft(t *testing.T) {
 		return err
 	}
 	for range 3 {
-		time.Sleep(watchPeriod)
+		time.Sleep(peers.Period)
 		if err := accept(); err != nil {
 			t.Fatalf("gave up while the other rank lives: %v", err)
 		}
@@ -47,25 +48,6 @@ func TestAcceptGivesUpWhenNobodyIsLeft(t *testing.T) {
 	p.ends[0].me.Leave()
 	if err := within(t, accept); !strings.Contains(err.Error(), "left the job") {
 		t.Error(err)
-	}
-}
-
-// Another rank that is alive may be the one that connects, so it is given time.
-func TestAcceptWaitsForThoseWhoAreLeft(t *testing.T) {
-	p := newPair(t, unshaped, rdma, 64<<20)
-	third, err := p.file.Join(p.ends[0].me.Job(), state.Rank{Rank: 2, Node: 0, World: 3})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer third.Leave()
-	l := peers{left: 0}
-	p.ends[0].me.Leave()
-	if l.look(p.ends[1]); l.gone != nil || l.since.IsZero() {
-		t.Fatalf("gave up at once: %v", l.gone)
-	}
-	l.since = l.since.Add(-patience)
-	if l.look(p.ends[1]); l.gone == nil {
-		t.Error("still waits after its patience")
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/kernel/build"
 	"github.com/ddlemu/ddlemu/shaper/kernel/plan"
 	"github.com/ddlemu/ddlemu/shaper/kernel/shapers"
+	"github.com/ddlemu/ddlemu/shaper/kernel/sockets"
 	"github.com/ddlemu/ddlemu/shaper/link"
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
@@ -74,6 +75,12 @@ func Run(ctx context.Context, dir *state.Dir, file *state.File, ready func()) (e
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	file.Event("shaper " + kind)
+	t := file.Fixed().Transport
+	served, err := sockets.Serve(dir.DaemonPath(file.Name()), sockets.Options{Plan: p, Owner: dir.UID(), SendBuffer: int(t.SendBuffer), Window: int(t.Window)})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, served.Close()) }()
 	ready()
 	return follow(ctx, file, s)
 }
