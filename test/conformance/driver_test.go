@@ -114,6 +114,17 @@ func drive(t testing.TB, lib string, version int, c testCase, seed uint64, env .
 		t.Fatal(err)
 	}
 	defer os.RemoveAll(dir)
+	// The run's name makes the ranks one job; unlike DDLEMU_JOB it leaves the verdict to them.
+	o := driveOn(t, lib, version, c, seed, append([]string{"DDLEMU_DIR=" + dir, "DDLEMU_PROFILE=loopback", "TORCHELASTIC_RUN_ID=" + filepath.Base(dir)}, env...)...)
+	if left, _ := filepath.Glob(filepath.Join(dir, "*")); o.word == "PASS" && len(left) > 0 {
+		o = outcome{word: "FAIL", why: fmt.Sprintf("left behind: %v", left)}
+	}
+	return o
+}
+
+// driveOn runs one case on the fabric that env leads to.
+func driveOn(t testing.TB, lib string, version int, c testCase, seed uint64, env ...string) outcome {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, mustDriver(t), lib, fmt.Sprint(version), c.mode, c.name, fmt.Sprint(seed))
@@ -122,8 +133,6 @@ func drive(t testing.TB, lib string, version int, c testCase, seed uint64, env .
 			cmd.Env = append(cmd.Env, v)
 		}
 	}
-	// The run's name makes the ranks one job; unlike DDLEMU_JOB it leaves the verdict to them.
-	cmd.Env = append(cmd.Env, "DDLEMU_DIR="+dir, "DDLEMU_PROFILE=loopback", "TORCHELASTIC_RUN_ID="+filepath.Base(dir))
 	cmd.Env = append(cmd.Env, env...)
 	cmd.WaitDelay = time.Second
 	var stderr bytes.Buffer
@@ -137,9 +146,6 @@ func drive(t testing.TB, lib string, version int, c testCase, seed uint64, env .
 	o := outcome{word, why, stderr.String()}
 	if word != "PASS" && word != "SKIP" && word != "FAIL" {
 		o = outcome{"FAIL", fmt.Sprintf("the driver ended with %v and said %q", err, out), stderr.String()}
-	}
-	if left, _ := filepath.Glob(filepath.Join(dir, "*")); o.word == "PASS" && len(left) > 0 {
-		o = outcome{word: "FAIL", why: fmt.Sprintf("left behind: %v", left)}
 	}
 	return o
 }

@@ -2,11 +2,6 @@
 
 package tcp
 
-/*
-#include "conn.h"
-*/
-import "C"
-
 import (
 	"errors"
 	"fmt"
@@ -207,14 +202,14 @@ func (e *Endpoint) complete(l *listener, a *arrival, h hello, id connectionID) {
 	for _, fd := range fds {
 		_, _ = unix.Write(fd, putAnswer("")) // if it is gone, the first receive says so
 	}
-	k, err := e.newConn(&C.ddlemu_tcp_receiver, fds, hop, id.peer)
+	k, err := e.receiver(fds, hop, id.peer)
 	if err != nil {
 		return
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.listens[h.listen] != l {
-		C.ddlemu_tcp_free(k.c)
+		k.free()
 		return
 	}
 	l.ready = append(l.ready, k)

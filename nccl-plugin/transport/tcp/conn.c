@@ -92,6 +92,8 @@ static int ended(struct ddlemu_tcp_conn *c)
 static int lost(struct ddlemu_tcp_conn *c, int64_t now)
 {
 	int dead = __atomic_load_n(&c->dead, __ATOMIC_ACQUIRE), why = ended(c);
+	if (why == DDLEMU_TCP_CLOSED)
+		return broken(c, DDLEMU_REMOTE_ERROR, "the peer closed the connection");
 	bool sender = c->base.ops == &ddlemu_tcp_sender;
 	if (dead == 2)
 		return broken(c, DDLEMU_REMOTE_ERROR, "the fabric was taken down");
@@ -147,7 +149,7 @@ static uint64_t through(const struct ddlemu_tcp_conn *c)
 static void went_wrong(struct ddlemu_tcp_stream *s)
 {
 	if (errno != EAGAIN && errno != EINTR && errno != ENOBUFS)
-		s->ended = errno == EPIPE || errno == ECONNRESET ? -1 : errno;
+		s->ended = errno == EPIPE || errno == ECONNRESET ? DDLEMU_TCP_CUT : errno;
 }
 
 // --- the sender
@@ -204,14 +206,18 @@ static int look_back(struct ddlemu_tcp_conn *c, int64_t now)
 	while (c->noticed < sizeof c->notice) {
 		ssize_t n = recv(s->fd, c->notice_bytes + c->noticed, sizeof c->notice - c->noticed, MSG_DONTWAIT);
 		if (n == 0)
-			s->ended = -1;
+			s->ended = DDLEMU_TCP_CUT;
 		if (n < 0)
 			went_wrong(s);
 		if (n <= 0)
 			return DDLEMU_SUCCESS;
 		c->noticed += (uint32_t)n;
 	}
-	if (c->notice.magic != DDLEMU_TCP_NOTICE_MAGIC)
+	if (c->notice.magic == DDLEMU_TCP_GOODBYE) {
+		s->ended = DDLEMU_TCP_CLOSED;
+		return DDLEMU_SUCCESS;
+	}
+	if (c->notice.magic != DDLEMU_TCP_TOO_LONG)
 		return broken(c, DDLEMU_REMOTE_ERROR, "the peer sent nonsense");
 	return too_long(c, c->notice.size, c->notice.room);
 }
@@ -242,7 +248,7 @@ static int sender_isend(struct ddlemu_comm *comm, const void *data, size_t size,
 	int bad = usable(c);
 	if (bad)
 		return bad;
-	if (size >> DDLEMU_TCP_SIZE_BITS)
+	if (size >> (DDLEMU_TCP_SIZE_BITS - 1))
 		return FAIL(DDLEMU_INVALID_USAGE, "a message of %zu bytes is too long", size);
 	int64_t now = clock_now();
 	if ((bad = look_back(c, now)) || (bad = lost(c, now)))
@@ -293,7 +299,7 @@ static bool receive(struct ddlemu_tcp_conn *c, struct ddlemu_tcp_stream *s, char
 	ssize_t n = recvmsg(s->fd, &m, MSG_DONTWAIT);
 	if (n <= 0) {
 		if (n == 0)
-			s->ended = -1;
+			s->ended = DDLEMU_TCP_CUT;
 		else
 			went_wrong(s);
 		return false;
@@ -326,10 +332,14 @@ static int open_message(struct ddlemu_tcp_conn *c, struct ddlemu_tcp_stream *s)
 	s->head += HEADER;
 	struct ddlemu_tcp_request *r = request_of(c, c->known);
 	uint64_t size = header & (((uint64_t)1 << DDLEMU_TCP_SIZE_BITS) - 1);
+	if (header == DDLEMU_TCP_GOODBYE) {
+		s->ended = DDLEMU_TCP_CLOSED;
+		return DDLEMU_SUCCESS;
+	}
 	if (header >> DDLEMU_TCP_SIZE_BITS != (c->known & 0xffff))
 		return broken(c, DDLEMU_REMOTE_ERROR, "the peer sent nonsense");
 	if (size > r->room) {
-		struct ddlemu_tcp_notice n = { DDLEMU_TCP_NOTICE_MAGIC, size, r->room };
+		struct ddlemu_tcp_notice n = { DDLEMU_TCP_TOO_LONG, size, r->room };
 		// The buffer towards the sender is empty; if it is not, the sender is told by the end.
 		if (send(s->fd, &n, sizeof n, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
 			went_wrong(s);
@@ -374,7 +384,7 @@ static int take_in(struct ddlemu_tcp_conn *c, uint32_t k, uint64_t *budget)
 			if (s->tail - s->head < HEADER)
 				continue;
 			int bad = open_message(c, s);
-			if (bad)
+			if (bad || s->ended == DDLEMU_TCP_CLOSED)
 				return bad;
 		}
 		if (s->msg == c->known)
@@ -489,8 +499,20 @@ struct ddlemu_tcp_conn *ddlemu_tcp_new(const struct ddlemu_ops *ops, unsigned lo
 	return c;
 }
 
+// goodbye tells the peer that this end is closed in peace, if all was sent. That it
+// is not heard is no harm: then the end of the stream says so, only later.
+static void goodbye(struct ddlemu_tcp_conn *c)
+{
+	const struct ddlemu_tcp_notice n = { .magic = DDLEMU_TCP_GOODBYE };
+	bool sender = c->base.ops == &ddlemu_tcp_sender;
+	if (!sender || through(c) == c->posted)
+		(void)!send(c->stream[0].fd, &n, sender ? HEADER : sizeof n, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
 void ddlemu_tcp_free(struct ddlemu_tcp_conn *c)
 {
+	if (c->stream[0].fd >= 0)
+		goodbye(c);
 	if (c->base.ops == &ddlemu_tcp_sender && c->posted > through(c))
 		__atomic_fetch_add(&c->cell->aborted, c->posted - through(c), __ATOMIC_RELAXED);
 	for (uint32_t k = 0; k < c->streams; k++) {

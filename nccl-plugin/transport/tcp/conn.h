@@ -23,14 +23,16 @@
 // other connections waiting.
 #define DDLEMU_TCP_PER_CALL (256 << 10)
 
-// The header of a message: its size, and above that 16 bits of its number.
+// The header of a message: its size, and above that 16 bits of its number. The last
+// header of a connection that is closed in peace is a goodbye.
 #define DDLEMU_TCP_SIZE_BITS 48
+#define DDLEMU_TCP_GOODBYE UINT64_MAX
 
-// Sent back by a receiver that a message is too long for.
+// Sent back by a receiver that a message is too long for, or that closes.
 struct ddlemu_tcp_notice {
 	uint64_t magic, size, room;
 };
-#define DDLEMU_TCP_NOTICE_MAGIC 0x656369746f6e6464ull
+#define DDLEMU_TCP_TOO_LONG 0x656369746f6e6464ull
 
 struct ddlemu_tcp_request {
 	struct ddlemu_request base;
@@ -42,9 +44,12 @@ struct ddlemu_tcp_request {
 	int busy, ordered;
 };
 
+#define DDLEMU_TCP_CUT (-1)    // the peer ended it, and did not say goodbye
+#define DDLEMU_TCP_CLOSED (-2) // the peer said goodbye
+
 struct ddlemu_tcp_stream {
 	int fd;
-	int ended;         // 0, or why: -1 the peer ended it, else errno
+	int ended;         // 0, or why: an errno, or one of those below
 	uint64_t msg, off; // the message that it is at, and how far in its part of it
 	char *stage;       // received, not yet where it belongs; only a receiver's
 	uint32_t head, tail;

@@ -2,11 +2,6 @@
 
 package tcp
 
-/*
-#include "conn.h"
-*/
-import "C"
-
 import (
 	"errors"
 	"fmt"
@@ -82,7 +77,7 @@ func (e *Endpoint) dial(nic int, h handle, number uint64) (*conn, error) {
 			return nil, err
 		}
 	}
-	return e.newConn(&C.ddlemu_tcp_sender, fds, hop, peer)
+	return e.sender(fds, hop, peer)
 }
 
 // greet says hello when the stream is connected.

@@ -84,11 +84,7 @@ func NewEndpoint(f *state.File, me *state.Participant, r state.Rank, o Options) 
 	if o.Streams < 1 || o.Streams > MaxStreams {
 		return nil, fmt.Errorf("%d streams: a connection has 1 to %d", o.Streams, MaxStreams)
 	}
-	polled := C.int(0)
-	if o.Polled {
-		polled = 1
-	}
-	C.ddlemu_tcp_order_all(polled)
+	orderAll(o.Polled)
 	e := &Endpoint{
 		fabric: f, me: me, rank: r, options: o, done: make(chan struct{}),
 		doors: map[int]*door{}, listens: map[uint32]*listener{}, attempts: map[uint64]*attempt{}, conns: map[uint64]*conn{},
@@ -99,6 +95,15 @@ func NewEndpoint(f *state.File, me *state.Participant, r state.Rank, o Options) 
 	}
 	e.running.Go(e.watch)
 	return e, nil
+}
+
+// orderAll says whether any receive may be one whose bytes are polled.
+func orderAll(polled bool) {
+	all := C.int(0)
+	if polled {
+		all = 1
+	}
+	C.ddlemu_tcp_order_all(all)
 }
 
 // socket is a fresh socket on a NIC, bound to its address and any port.
@@ -131,13 +136,19 @@ func (e *Endpoint) Close() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, c := range e.conns {
-		C.ddlemu_tcp_shutdown(c.c)
+		c.shutdown()
 	}
 	for _, l := range e.listens {
 		e.endListen(l)
 	}
 	e.conns, e.listens = map[uint64]*conn{}, map[uint32]*listener{}
 }
+
+// shutdown tells the peer that this end is gone.
+func (c *conn) shutdown() { C.ddlemu_tcp_shutdown(c.c) }
+
+// free ends a connection that no call is made on any more.
+func (c *conn) free() { C.ddlemu_tcp_free(c.c) }
 
 // Open is the number of connections that are open.
 func (e *Endpoint) Open() int {
@@ -185,7 +196,7 @@ func (e *Endpoint) endListen(l *listener) {
 		a.refuse("nobody listens there any more")
 	}
 	for _, c := range l.ready {
-		C.ddlemu_tcp_free(c.c)
+		c.free()
 	}
 	l.ready = nil
 }
@@ -269,8 +280,18 @@ func (e *Endpoint) CloseComm(id uint64) {
 	defer e.mu.Unlock()
 	if c := e.conns[id]; c != nil {
 		delete(e.conns, id)
-		C.ddlemu_tcp_free(c.c)
+		c.free()
 	}
+}
+
+// sender makes the sending end, see newConn.
+func (e *Endpoint) sender(fds []int, hop int, peer peers.Tenant) (*conn, error) {
+	return e.newConn(&C.ddlemu_tcp_sender, fds, hop, peer)
+}
+
+// receiver makes the receiving end, see newConn.
+func (e *Endpoint) receiver(fds []int, hop int, peer peers.Tenant) (*conn, error) {
+	return e.newConn(&C.ddlemu_tcp_receiver, fds, hop, peer)
 }
 
 // newConn makes one end out of connected sockets, which are its own from then on,

@@ -22,6 +22,9 @@ func Prepare(fab *fabric.Fabric) error {
 		return err
 	}
 	c := &fab.Config
+	if c.Transport.Kind != configs.TCP {
+		return configs.Errorf("transport", "%s, but the kernel datapath is real TCP: add --transport %s, or use --datapath %s", c.Transport.Kind, configs.TCP, configs.Shm)
+	}
 	mtu := uint32(c.Link.MTU)
 	for i, h := range fab.Hops {
 		if h.Spec.MTU != mtu {

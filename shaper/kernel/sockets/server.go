@@ -160,17 +160,18 @@ func (s *Server) answer(c *net.UnixConn) {
 
 // one makes the socket that a client asks for.
 func (s *Server) one(c *net.UnixConn) (int, netip.Addr, error) {
+	// First, because who is refused with a request unread finds the answer gone.
+	b := make([]byte, requestSize+1)
+	n, err := c.Read(b) // of descriptors that come with it the kernel lets go
+	if err != nil {
+		return -1, netip.Addr{}, fmt.Errorf("read the request: %w", err)
+	}
 	uid, err := userOf(c)
 	if err != nil {
 		return -1, netip.Addr{}, err
 	}
 	if uid != s.o.Owner && uid != 0 {
 		return -1, netip.Addr{}, fmt.Errorf("the fabric belongs to user %d, not %d", s.o.Owner, uid)
-	}
-	b := make([]byte, requestSize+1)
-	n, err := c.Read(b) // of descriptors that come with it the kernel lets go
-	if err != nil {
-		return -1, netip.Addr{}, fmt.Errorf("read the request: %w", err)
 	}
 	r, err := parseRequest(b[:n])
 	if err != nil {

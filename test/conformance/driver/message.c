@@ -3,6 +3,7 @@
 // Cases of single messages: their sizes, order and times.
 
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cases.h"
@@ -58,6 +59,24 @@ static int until_error(struct end *e, void *request)
 	return SUCCESS;
 }
 
+// isend_until_error repeats a send that was complete before its receiver looked at
+// it: on the kernel datapath that is when the kernel has it, and the next one is told.
+static int isend_until_error(struct end *e, void *comm, struct buffer *b, size_t size)
+{
+	for (int64_t begun = now_ns(); now_ns() - begun < PATIENCE * 1000000000ll;) {
+		int done = 0, got = 0;
+		void *request = NULL;
+		int result = net_isend(&e->net, comm, b->p, size, b->mhandle, &request);
+		while (result == SUCCESS && request != NULL && !done)
+			result = net_test(&e->net, request, &done, &got);
+		if (result != SUCCESS)
+			return result;
+		if (done && getenv("DDLEMU_STREAMS") == NULL)
+			fail("a message of %zu bytes was sent into a smaller receive", size);
+	}
+	return SUCCESS;
+}
+
 void case_send_larger(struct end *e)
 {
 	begin(e);
@@ -65,7 +84,7 @@ void case_send_larger(struct end *e)
 	struct buffer b = buffer_new(e, comm, 20000);
 	wipe(b.p, b.size);
 	doing("pass a message that is longer than its receive");
-	int result = until_error(e, e->rank == 0 ? start_send(e, comm, &b, 17000) : start_recv(e, comm, &b, 16000));
+	int result = e->rank == 0 ? isend_until_error(e, comm, &b, 17000) : until_error(e, start_recv(e, comm, &b, 16000));
 	if (result != INVALID_USAGE)
 		fail("a message longer than its receive: test returned %d, want %d (ncclInvalidUsage)", result, INVALID_USAGE);
 	if (strstr(net_log(), "17000") == NULL || strstr(net_log(), "16000") == NULL)

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sockets
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ddlemu/ddlemu/shaper/kernel/bridge"
+	"github.com/ddlemu/ddlemu/shaper/kernel/build"
+	"github.com/ddlemu/ddlemu/shaper/kernel/plan"
+	"github.com/ddlemu/ddlemu/shaper/state"
+)
+
+// nobody is a user without privileges.
+const nobody = 65534
+
+// server serves the sockets of two nodes without limits for user uid, in the folder
+// that is returned.
+func server(t *testing.T, uid int) string {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Skip("not root: this test makes network namespaces; run it as root")
+	}
+	dir, err := os.MkdirTemp("/dev/shm", "ddlemu-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	if err := os.Chown(dir, uid, -1); err != nil {
+		t.Fatal(err)
+	}
+	p, err := plan.New(dir, "lab", 2, 1, netip.MustParsePrefix("10.99.0.0/16"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := build.Down(p); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := errors.Join(build.Up(p, build.Options{MTU: 1500}), bridge.Connect(p)); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, state.DaemonSocket("lab"))
+	s, err := Serve(path, Options{Plan: p, Owner: uid, SendBuffer: 4 << 20, Window: 6 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("the socket is left: %v", err)
+		}
+	})
+	return dir
+}
+
+// Sockets of two nodes reach each other, over IPv4 and IPv6.
+func TestSocketsReachEachOther(t *testing.T) {
+	dir := server(t, 0)
+	for _, ipv6 := range []bool{false, true} {
+		listen, addr := open1(t, dir, Request{NIC: 1, IPv6: ipv6})
+		if err := errors.Join(unix.Bind(listen, sockaddr(addr, 0)), unix.Listen(listen, 1)); err != nil {
+			t.Fatal(err)
+		}
+		f := os.NewFile(uintptr(listen), "listen")
+		l, err := net.FileListener(f)
+		f.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		go func() {
+			if c, err := l.Accept(); err == nil {
+				fmt.Fprint(c, "hello")
+				c.Close()
+			}
+		}()
+		fd, here := open1(t, dir, Request{NIC: 0, IPv6: ipv6})
+		for option, want := range map[int]int{unix.SO_SNDBUF: 4 << 20, unix.SO_RCVBUF: 6 << 20} {
+			if got, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, option); err != nil || got != 2*want {
+				t.Errorf("buffer %d of %d bytes, %v; want %d", option, got, err, 2*want)
+			}
+		}
+		if err := unix.Bind(fd, sockaddr(here, 0)); err != nil {
+			t.Fatal(err)
+		}
+		to := l.Addr().(*net.TCPAddr).AddrPort()
+		if err := unix.Connect(fd, sockaddr(addr, int(to.Port()))); err != nil && !errors.Is(err, unix.EINPROGRESS) {
+			t.Fatal(err)
+		}
+		c := os.NewFile(uintptr(fd), "connect")
+		c.SetDeadline(time.Now().Add(10 * time.Second))
+		got, err := io.ReadAll(c)
+		if string(got) != "hello" || err != nil {
+			t.Errorf("over %v: %q, %v", addr, got, err)
+		}
+		c.Close()
+	}
+}
+
+func open1(t *testing.T, dir string, r Request) (int, netip.Addr) {
+	t.Helper()
+	fd, addr, err := Open(dir, "lab", r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fd, addr
+}
+
+func sockaddr(a netip.Addr, port int) unix.Sockaddr {
+	if a.Is4() {
+		return &unix.SockaddrInet4{Addr: a.As4(), Port: port}
+	}
+	return &unix.SockaddrInet6{Addr: a.As16(), Port: port}
+}
+
+// What is wrong is refused, and the next one is served.
+func TestRefusals(t *testing.T) {
+	dir := server(t, 0)
+	if _, _, err := Open(dir, "lab", Request{NIC: 2}); err == nil || !strings.Contains(err.Error(), "no NIC 2") {
+		t.Errorf("a NIC that is not there: %v", err)
+	}
+	if _, _, err := Open(dir, "other", Request{}); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a fabric that is not there: %v", err)
+	}
+	for _, words := range []string{"", "x", strings.Repeat("x", requestSize), strings.Repeat("x", 5000)} {
+		c, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Net: "unixpacket", Name: filepath.Join(dir, state.DaemonSocket("lab"))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.SetDeadline(time.Now().Add(10 * time.Second))
+		c.Write([]byte(words))
+		b := make([]byte, answerHeader+maxText)
+		n, _ := c.Read(b)
+		if a, err := parseAnswer(b[:n]); err != nil || a.why == "" {
+			t.Errorf("%.20q was answered with %+v, %v", words, a, err)
+		}
+		c.Close()
+	}
+	fd, _ := open1(t, dir, Request{})
+	unix.Close(fd)
+}
+
+// Those who say nothing do not keep others from their sockets.
+func TestSilentClients(t *testing.T) {
+	dir := server(t, 0)
+	for range atOnce + 10 {
+		c, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Net: "unixpacket", Name: filepath.Join(dir, state.DaemonSocket("lab"))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+	}
+	begin := time.Now()
+	fd, _ := open1(t, dir, Request{})
+	unix.Close(fd)
+	if took := time.Since(begin); took > 2*requestTime {
+		t.Errorf("a socket took %v", took)
+	}
+}
+
+// The owner gets sockets, other users don't even when they have the folder.
+func TestUsers(t *testing.T) {
+	dir := server(t, nobody)
+	path := filepath.Join(dir, state.DaemonSocket("lab"))
+	var st unix.Stat_t
+	if err := unix.Lstat(path, &st); err != nil || st.Uid != nobody || st.Mode&0o777 != 0o600 {
+		t.Errorf("the socket belongs to user %d with mode %04o, %v", st.Uid, st.Mode&0o777, err)
+	}
+	for uid, want := range map[int]string{nobody: "ok", nobody - 1: "the fabric belongs to user 65534"} {
+		// The other user is let into the folder: it is the server that must refuse.
+		for name, mode := range map[string]os.FileMode{dir: 0o777, path: 0o777} {
+			if uid == nobody {
+				mode &= 0o700
+			}
+			if err := os.Chmod(name, mode); err != nil {
+				t.Fatal(err)
+			}
+		}
+		cmd := exec.Command("/proc/self/exe", "-test.run=^TestAsUser$", "-test.v")
+		cmd.Env = []string{"SOCKETS_AT=" + path}
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: nobody}}
+		out, err := cmd.CombinedOutput()
+		if cerr := os.Chmod(dir, 0o700); cerr != nil {
+			t.Fatal(cerr)
+		}
+		if err != nil || !strings.Contains(string(out), want) {
+			t.Errorf("user %d: %v\n%s", uid, err, out)
+		}
+	}
+}
+
+// TestAsUser is the client of TestUsers.
+func TestAsUser(t *testing.T) {
+	path := os.Getenv("SOCKETS_AT")
+	if path == "" {
+		t.Skip("run by TestUsers")
+	}
+	c, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Net: "unixpacket", Name: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(10 * time.Second))
+	c.Write(Request{}.put())
+	b := make([]byte, answerHeader+maxText)
+	n, err := c.Read(b)
+	a, perr := parseAnswer(b[:n])
+	if err != nil || perr != nil {
+		t.Fatal(err, perr)
+	}
+	if a.why == "" {
+		a.why = "ok"
+	}
+	fmt.Println(a.why)
+}

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package conformance
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// notOnKernel says why a case is not for the kernel datapath, "" if it is.
+func notOnKernel(c testCase) string {
+	switch c.name {
+	case "properties", "sizes-tcp", "interleave-lossy", "nothing-early":
+		return "brings a fabric of its own, on the datapath shm"
+	case "tuner", "tuner-nodes", "tuner-ranks", "vtable", "failed-init":
+		return "has nothing of a datapath in it"
+	}
+	return ""
+}
+
+// The same calls over TCP between the namespaces of a fabric's nodes, with one stream
+// and with several.
+func TestConformanceOnKernel(t *testing.T) {
+	lib := build(t, "lib", "libgoemu.so")
+	dir := kernelFabric(t)
+	if *seed == 0 {
+		*seed = 1
+	}
+	n := 0
+	for _, version := range []int{firstVersion, lastVersion} { // any receive is polled; NCCL says which
+		for _, streams := range []string{"1", "3"} {
+			if version == firstVersion && streams != "1" && !*all {
+				continue
+			}
+			t.Run(fmt.Sprintf("v%d, streams %s", version, streams), func(t *testing.T) {
+				for _, c := range cases(t) {
+					if notOnKernel(c) != "" || leftOut(c, version) != "" {
+						continue
+					}
+					n++
+					t.Run(c.String(), func(t *testing.T) {
+						o := driveOn(t, lib, version, c, *seed, "DDLEMU_DIR="+dir, "DDLEMU_FABRIC=kernel", fmt.Sprintf("TORCHELASTIC_RUN_ID=%d", n), "DDLEMU_STREAMS="+streams)
+						if *verbose {
+							fmt.Printf("%-4s v%-2d kernel, streams %s: %s %s\n", o.word, version, streams, c, o.why)
+						}
+						switch o.word {
+						case "SKIP":
+							t.Skip(o.why)
+						case "FAIL":
+							t.Errorf("v%d, seed %d: %s\n%s", version, *seed, o.why, o.said)
+						}
+					})
+				}
+			})
+		}
+	}
+}
+
+// IPv6 carries what IPv4 does.
+func TestConformanceOnKernelIPv6(t *testing.T) {
+	lib := build(t, "lib", "libgoemu.so")
+	dir := kernelFabric(t)
+	o := driveOn(t, lib, lastVersion, testCase{name: "sizes", mode: "alone"}, 1, "DDLEMU_DIR="+dir, "DDLEMU_FABRIC=kernel", "TORCHELASTIC_RUN_ID=6", "DDLEMU_IPV6=1")
+	if o.word != "PASS" {
+		t.Errorf("%s: %s\n%s", o.word, o.why, o.said)
+	}
+}
+
+const kernelFile = `
+name: kernel
+datapath: kernel
+nodes: 2
+nics_per_node: 1
+link: {bandwidth: unlimited, latency: 0s, mtu: 9000, header: 40, framing: 38}
+transport: {kind: tcp}
+`
+
+// kernelFabric brings up the fabric kernel, of two nodes without limits, in a folder
+// of its own. At the end nothing may be left of it.
+func kernelFabric(t *testing.T) (dir string) {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Skip("not root: the kernel datapath makes network namespaces; run the tests as root")
+	}
+	dir, err := os.MkdirTemp("/dev/shm", "ddlemu-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ddlemu := func(ctx context.Context, args ...string) {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(ctx, time.Minute)
+		defer cancel()
+		cmd := exec.CommandContext(ctx, build(t, "bin", "ddlemu"), append([]string{"--dir", dir, "--owner", "0"}, args...)...)
+		cmd.WaitDelay = time.Second
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("ddlemu %s: %v\n%s", strings.Join(args, " "), err, out)
+		}
+	}
+	t.Cleanup(func() {
+		ddlemu(context.Background(), "down", "kernel")
+		if left, _ := filepath.Glob(filepath.Join(dir, "*")); len(left) > 0 {
+			t.Errorf("left behind: %v", left)
+		}
+		os.RemoveAll(dir)
+	})
+	file := filepath.Join(t.TempDir(), "kernel.yaml")
+	if err := os.WriteFile(file, []byte(kernelFile), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ddlemu(t.Context(), "up", "-f", file, "--no-measure")
+	if t.Failed() {
+		t.FailNow()
+	}
+	return dir
+}
