@@ -165,9 +165,8 @@ const (
 
 // slot is one place of the window, at one end.
 type slot struct {
-	b   *commtest.Buffer
-	r   *commtest.Request
-	msg int
+	b *commtest.Buffer
+	r *commtest.Request
 }
 
 // transfer sends messages of these sizes, as many at once as NCCL may have, and

@@ -16,9 +16,10 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
-// answerTime is how long the daemon has to answer: it makes a socket in well under
-// a millisecond.
-const answerTime = 10 * time.Second
+// answerTime is how long the daemon has to answer. It makes a socket in well under a
+// millisecond, but on a crowded host, or behind clients that say nothing, it takes its
+// time.
+const answerTime = 2 * patience
 
 // Open asks the daemon of fabric name in the folder dir for a socket, and returns
 // its descriptor, which is non-blocking and closed on exec, and the address of the

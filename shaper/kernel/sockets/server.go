@@ -26,13 +26,15 @@ type Options struct {
 	Owner      int // user that may ask, besides root
 	SendBuffer int // bytes of payload that a sender may have unsent, 0 = the kernel's choice
 	Window     int // bytes of payload that a receiver may have unread, 0 = the kernel's choice
+	// Patience is how long a client has to make its request, so that nobody keeps the
+	// others from theirs; 0 = 30 s. A client on a crowded host may need seconds.
+	Patience time.Duration
 }
 
-// How many requests are served at once, and how long a client has to make one:
-// nobody may keep the others from theirs.
 const (
-	atOnce      = 64
-	requestTime = 2 * time.Second
+	atOnce   = 64   // requests that are served at once
+	backlog  = 4096 // and this many wait
+	patience = 30 * time.Second
 )
 
 // Server serves sockets until Close.
@@ -53,6 +55,9 @@ type place struct {
 
 // Serve listens at path, which becomes the owner's, and serves in the background.
 func Serve(path string, o Options) (*Server, error) {
+	if o.Patience == 0 {
+		o.Patience = patience
+	}
 	s := &Server{o: o, nics: map[int]place{}, path: path, room: make(chan struct{}, atOnce)}
 	for _, n := range o.Plan.Nodes {
 		for _, nic := range n.NICs {
@@ -99,7 +104,7 @@ func listen(path string, uid int) (*net.UnixListener, error) {
 	if err := <-done; err != nil {
 		return nil, err
 	}
-	if err := unix.Listen(fd, atOnce); err != nil {
+	if err := unix.Listen(fd, backlog); err != nil {
 		return nil, err
 	}
 	l, err := net.FileListener(f)
@@ -141,7 +146,7 @@ func (s *Server) serve() {
 			defer s.all.Done()
 			defer func() { <-s.room }()
 			defer c.Close()
-			c.SetDeadline(time.Now().Add(requestTime))
+			c.SetDeadline(time.Now().Add(s.o.Patience))
 			s.answer(c)
 		}()
 	}
