@@ -147,6 +147,7 @@ durations (5us, 1.2ms), sizes as nccl-tests writes them (8, 64K, 1G).
 		newExecCommand(g),
 		newSSHCommand(g),
 		newHostfileCommand(g),
+		newDevCommand(g),
 		newDaemonCommand(g),
 	)
 	return root

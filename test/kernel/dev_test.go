@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kernel
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/ddlemu/ddlemu/shaper/kernel/netns"
+)
+
+// An interface that ddlemu did not make is shaped by an explicit command alone, and
+// is afterwards as it was. The host is a namespace of the test's.
+func TestDevice(t *testing.T) {
+	newWorld(t) // skips without root
+	host := fmt.Sprintf("ddlemu-test-%d", os.Getpid())
+	if err := netns.Make(host); err != nil {
+		t.Fatal(err)
+	}
+	defer netns.Remove(host)
+	in := func(args ...string) (string, error) {
+		var b bytes.Buffer
+		err := netns.Do(host, func() error {
+			cmd := exec.Command(args[0], args[1:]...)
+			cmd.Stdout, cmd.Stderr = &b, &b
+			return cmd.Run() // a child is where the thread is
+		})
+		return b.String(), err
+	}
+	must := func(args ...string) string {
+		t.Helper()
+		out, err := in(args...)
+		if err != nil {
+			t.Fatalf("%v: %v\n%s", args, err, out)
+		}
+		return out
+	}
+	must("ip", "link", "add", "eth9", "type", "veth", "peer", "name", "peer9")
+	must("ip", "link", "set", "eth9", "up")
+	before := must("tc", "qdisc", "show", "dev", "eth9") + must("ip", "-d", "link", "show", "eth9")
+	if out := must(ddlemu, "dev", "eth9", "--bw", "100Mbps"); !strings.Contains(out, "eth9 is shaped: 100Mbps") {
+		t.Errorf("dev --bw says %s", out)
+	}
+	// The rate of frames: 1500+14 of 1500 bytes each with nothing around them on the line.
+	if out := must("tc", "class", "show", "dev", "eth9"); !strings.Contains(out, "rate 100") {
+		t.Errorf("classes: %s", out)
+	}
+	must(ddlemu, "dev", "eth9", "--bw", "50Mbps")
+	if out := must("tc", "class", "show", "dev", "eth9"); !strings.Contains(out, "rate 50") || strings.Contains(out, "rate 100") {
+		t.Errorf("classes after a change: %s", out)
+	}
+	must(ddlemu, "dev", "eth9", "--restore")
+	if after := must("tc", "qdisc", "show", "dev", "eth9") + must("ip", "-d", "link", "show", "eth9"); strings.ReplaceAll(after, " qlen 1000", "") != strings.ReplaceAll(before, " qlen 1000", "") {
+		t.Errorf("before:\n%safter:\n%s", before, after)
+	}
+	must("tc", "qdisc", "add", "dev", "eth9", "root", "handle", "7:", "bfifo", "limit", "10000")
+	if out, err := in(ddlemu, "dev", "eth9", "--bw", "100Mbps"); err == nil || !strings.Contains(out, "bfifo 7:0: remove that first (tc qdisc del dev eth9 root)") {
+		t.Errorf("with a qdisc of somebody else's: %v: %s", err, out)
+	}
+	if out, err := in(ddlemu, "dev", "nothere", "--bw", "100Mbps"); err == nil || !strings.Contains(out, "interface nothere: ") {
+		t.Errorf("no such interface: %v: %s", err, out)
+	}
+}
