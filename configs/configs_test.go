@@ -68,8 +68,8 @@ func TestProfiles(t *testing.T) {
 
 func TestExamplesLoad(t *testing.T) {
 	files, err := filepath.Glob("examples/*.yaml")
-	if err != nil || len(files) != 3 {
-		t.Fatalf("examples: %v, %v; want 3", files, err)
+	if err != nil || len(files) != 6 {
+		t.Fatalf("examples: %v, %v; want 6", files, err)
 	}
 	for _, file := range files {
 		f, err := Load(Source{File: file, Getenv: func(string) string { return "" }})

@@ -73,6 +73,8 @@ func (d *decoder) fabric(f *Fabric) []field {
 		{"nics_per_node", scalar(d, &f.NICsPerNode, ParseInt)},
 		{"link", func(path string, n *yaml.Node) error { return d.mapping(path, n, d.link(&f.Link)) }},
 		{"links", d.links(f)},
+		{"topology", d.topology(&f.Topology)},
+		{"nic_of_gpu", d.ints(&f.NICOfGPU)},
 		{"transport", d.transport(&f.Transport)},
 		{"endpoint", func(path string, n *yaml.Node) error {
 			return d.mapping(path, n, []field{
@@ -104,8 +106,11 @@ func (d *decoder) link(l *Link) []field {
 }
 
 func (d *decoder) override(o *LinkOverride) []field {
+	return append([]field{{"match", scalar(d, &o.Match, text)}}, d.patch(&o.LinkPatch)...)
+}
+
+func (d *decoder) patch(o *LinkPatch) []field {
 	return []field{
-		{"match", scalar(d, &o.Match, text)},
 		{"bandwidth", optional(d, &o.Bandwidth, units.ParseBandwidth)},
 		{"latency", optional(d, &o.Latency, ParseDuration)},
 		{"jitter", optional(d, &o.Jitter, ParseJitter)},

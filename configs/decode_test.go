@@ -244,6 +244,9 @@ func FuzzDecode(f *testing.F) {
 	f.Add("a: &x [*x]")
 	f.Add("sources: &x [*x]\nlink: {bandwidth: 1Gbps, latency: 0}")
 	f.Add("link: &l {bandwidth: 1Gbps, latency: 0, <<: *l}")
+	f.Add("base: ndr400\nnodes: 4\ntopology: {kind: leaf-spine, leaves: 2, oversubscription: 2:1, trunk: {latency: 1us}}\nlinks: [{match: 'leaf*', up: false}]")
+	f.Add("base: ndr400\ntopology: {kind: torus, dims: [2], trunk: {latency: 1us, bandwidth: 1Gbps}}")
+	f.Add("base: ndr400\ntopology:\n  kind: custom\n  switches: [a, b]\n  attach: [{match: '0', switch: a}, {match: '1', switch: b}]\n  links: [{between: 'a:b', latency: 1us}]\n  routes: [{match: '0>1', via: [a, b]}]")
 	f.Fuzz(func(t *testing.T, text string) {
 		fab, err := Decode("f.yaml", []byte(text))
 		if err != nil {

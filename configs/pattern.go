@@ -23,16 +23,29 @@ type End struct{ Node, NIC int }
 //	*.nic1:*.nic1          a rail: the links between second NICs
 //	node0                  all links from and to a node, and its ports
 //	node0.nic1             all links from and to a NIC, and its ports
-//	*                      everything
+//	*                      all of these
+//	leaf0:spine1           the link between two switches, both directions
+//	leaf0>spine1           one direction
+//	leaf0                  all links between a switch and others
+//	leaf*>spine*           a star at the end of a switch's name stands for any rest
 //
 // A node may also be given as its number alone.
 type Pattern struct {
 	From, To End
 	OneWay   bool
 	Ports    bool // one end was given: From; To is everything
+
+	// Of links between switches: their names, empty otherwise. "*" alone is any.
+	FromSwitch, ToSwitch string
 }
 
-const patternHelp = "name links as node0:node1, node0>node1, node0.nic1:node1.nic1, node0 or *"
+const (
+	patternHelp = "name links as node0:node1, node0>node1, node0.nic1:node1.nic1, node0 or *; those between switches as leaf0:spine1 or leaf0"
+	switchHelp  = "a letter, then letters, digits, '-' and '_', at most 64, and not as nodes are called"
+)
+
+// Trunk says whether p names links between switches.
+func (p Pattern) Trunk() bool { return p.FromSwitch != "" }
 
 // ParsePattern reads a pattern.
 func ParsePattern(s string) (Pattern, error) {
@@ -43,6 +56,9 @@ func ParsePattern(s string) (Pattern, error) {
 		p.OneWay = two
 	}
 	p.Ports = !two
+	if q, ok := p.trunk(from, to); ok {
+		return q, nil
+	}
 	var err error
 	if p.From, err = parseEnd(from); err != nil {
 		return Pattern{}, fmt.Errorf("%q does not name links: %s", s, patternHelp)
@@ -56,6 +72,50 @@ func ParsePattern(s string) (Pattern, error) {
 		return Pattern{}, fmt.Errorf("%q names links within a node, which are not emulated: %s", s, patternHelp)
 	}
 	return p, nil
+}
+
+// trunk is p as a pattern of links between switches, if its ends are such.
+func (p Pattern) trunk(from, to string) (Pattern, bool) {
+	p.From, p.FromSwitch, p.ToSwitch = p.To, strings.TrimSpace(from), strings.TrimSpace(to)
+	if p.Ports {
+		p.ToSwitch = "*"
+	}
+	a, b := switchGlob(p.FromSwitch), switchGlob(p.ToSwitch)
+	return p, a && b || a && p.ToSwitch == "*" || b && p.FromSwitch == "*"
+}
+
+// validSwitch says whether s can be the name of a switch.
+func validSwitch(s string) bool {
+	for i, c := range []byte(s) {
+		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
+		if !letter && (i == 0 || !(c >= '0' && c <= '9') && c != '-' && c != '_') {
+			return false
+		}
+	}
+	rest, node := strings.CutPrefix(s, "node")
+	return s != "" && len(s) <= maxName && !(node && strings.Trim(rest, "0123456789") == "")
+}
+
+// switchGlob says whether s names switches: one, or all that begin like it.
+func switchGlob(s string) bool {
+	head, _ := strings.CutSuffix(s, "*")
+	return validSwitch(head)
+}
+
+// MatchTrunk says whether p names the link from one switch to another, by their
+// names.
+func (p Pattern) MatchTrunk(from, to string) bool {
+	if !p.Trunk() {
+		return false
+	}
+	return glob(p.FromSwitch, from) && glob(p.ToSwitch, to) || !p.OneWay && glob(p.FromSwitch, to) && glob(p.ToSwitch, from)
+}
+
+func glob(pattern, name string) bool {
+	if head, ok := strings.CutSuffix(pattern, "*"); ok {
+		return strings.HasPrefix(name, head)
+	}
+	return pattern == name
 }
 
 func parseEnd(s string) (End, error) {
@@ -85,6 +145,12 @@ func index(s, prefix string, bare bool) (int, error) {
 // String is p as ParsePattern reads it.
 func (p Pattern) String() string {
 	switch {
+	case p.Trunk() && p.Ports:
+		return p.FromSwitch
+	case p.Trunk() && p.OneWay:
+		return p.FromSwitch + ">" + p.ToSwitch
+	case p.Trunk():
+		return p.FromSwitch + ":" + p.ToSwitch
 	case p.Ports:
 		return p.From.String()
 	case p.OneWay:
@@ -111,15 +177,19 @@ func (e End) matches(x End) bool {
 
 // MatchLink says whether p names the link between two NICs.
 func (p Pattern) MatchLink(from, to End) bool {
-	return p.From.matches(from) && p.To.matches(to) ||
-		!p.OneWay && p.From.matches(to) && p.To.matches(from)
+	return !p.Trunk() && (p.From.matches(from) && p.To.matches(to) ||
+		!p.OneWay && p.From.matches(to) && p.To.matches(from))
 }
 
 // MatchPorts says whether p names the ports of a NIC.
-func (p Pattern) MatchPorts(nic End) bool { return p.Ports && p.From.matches(nic) }
+func (p Pattern) MatchPorts(nic End) bool { return p.Ports && !p.Trunk() && p.From.matches(nic) }
 
-// Check says whether p names nodes and NICs that f has.
+// Check says whether p names nodes and NICs that f has. Whether f has switches of
+// the names is up to Fabric.Validate, which lays them out.
 func (p Pattern) Check(f *Fabric) error {
+	if p.Trunk() && f.Topology.IsStar() {
+		return fmt.Errorf("%q does not name links: a star has no switches to name; %s", p, patternHelp)
+	}
 	for _, e := range []End{p.From, p.To} {
 		if e.Node >= f.Nodes {
 			return fmt.Errorf("%q names node %d: the fabric has node 0 to %d", p, e.Node, f.Nodes-1)

@@ -9,7 +9,7 @@ import (
 	"github.com/ddlemu/ddlemu/configs/units"
 )
 
-// Fabric describes an emulated cluster: nodes with NICs on an ideal switch. All
+// Fabric describes an emulated cluster: nodes with NICs on switches. All
 // times and rates are those of the emulated network, whatever the time scale.
 type Fabric struct {
 	Name        string   `yaml:"name"`
@@ -20,11 +20,16 @@ type Fabric struct {
 	GPUsPerNode int `yaml:"gpus_per_node,omitempty"` // ranks per node, 1 to MaxGPUs; 0 = the job's ranks / nodes
 	NICsPerNode int `yaml:"nics_per_node"`           // 1 to MaxNICs
 
-	// Link is each link from one NIC to one of another node; its rate is also
-	// that of the NICs' ports. Links changes some of them, later ones over
+	// Link is each link from one NIC to one of another node on the same switch; its
+	// rate is also that of the NICs' ports. Links between switches come on top of it. Links changes some of them, later ones over
 	// earlier ones.
 	Link  Link           `yaml:"link"`
 	Links []LinkOverride `yaml:"links,omitempty"`
+
+	Topology Topology `yaml:"topology,omitempty"`
+
+	// NICOfGPU is the NIC nearest to each GPU of a node; empty = NIC gpu x NICs / GPUs.
+	NICOfGPU []int `yaml:"nic_of_gpu,omitempty,flow"`
 
 	Transport Transport `yaml:"transport"`
 	Endpoint  Endpoint  `yaml:"endpoint"`
@@ -202,6 +207,10 @@ func (f *Fabric) prune() {
 func (f *Fabric) shape(p LinkPatch) {
 	p.Apply(&f.Link)
 	for i := range f.Links {
+		// Links between switches are not meant: theirs is the topology's trunk.
+		if q, err := ParsePattern(f.Links[i].Match); err == nil && q.Trunk() {
+			continue
+		}
 		f.Links[i].hide(&p)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -64,8 +65,15 @@ func (f *Fabric) validate() error {
 	if err := f.validateTable("link.jitter", f.Link.Jitter); err != nil {
 		return err
 	}
+	net, err := f.Net()
+	if err != nil {
+		return err
+	}
+	if err := f.validateGPUs(); err != nil {
+		return err
+	}
 	for i := range f.Links {
-		if err := f.validateOverride(fmt.Sprintf("links[%d]", i), &f.Links[i]); err != nil {
+		if err := f.validateOverride(fmt.Sprintf("links[%d]", i), &f.Links[i], net); err != nil {
 			return err
 		}
 	}
@@ -78,7 +86,7 @@ func (f *Fabric) validate() error {
 	return between("endpoint.gap", f.Endpoint.Gap, 0, MaxLatency)
 }
 
-func (f *Fabric) validateOverride(field string, o *LinkOverride) error {
+func (f *Fabric) validateOverride(field string, o *LinkOverride, net *Net) error {
 	if o.Match == "" {
 		return Errorf(field+".match", "missing: %s", patternHelp)
 	}
@@ -89,6 +97,9 @@ func (f *Fabric) validateOverride(field string, o *LinkOverride) error {
 	if err != nil {
 		return Errorf(field+".match", "%w", err)
 	}
+	if p.Trunk() {
+		return f.validateTrunkOverride(field, p, o, net)
+	}
 	if f.Nodes == 1 {
 		return Errorf(field, "changes nothing: a fabric of one node has no links")
 	}
@@ -98,6 +109,59 @@ func (f *Fabric) validateOverride(field string, o *LinkOverride) error {
 		return within(field, err)
 	}
 	return f.validateTable(field+".jitter", l.Jitter)
+}
+
+// validateTrunkOverride checks a change to links between switches.
+func (f *Fabric) validateTrunkOverride(field string, p Pattern, o *LinkOverride, net *Net) error {
+	named := false
+	for i, link := range net.Links {
+		if !p.MatchTrunk(net.Switches[link.From], net.Switches[link.To]) {
+			continue
+		}
+		named = true
+		l := net.Trunks[i]
+		o.Apply(&l)
+		if err := l.Validate(); err != nil {
+			return within(field, err)
+		}
+		if err := f.validateTable(field+".jitter", l.Jitter); err != nil {
+			return err
+		}
+	}
+	if !named {
+		return Errorf(field+".match", "%q names no link between switches: there are %s", p, net.some())
+	}
+	return nil
+}
+
+// some names a few links between switches.
+func (n *Net) some() string {
+	var names []string
+	for _, l := range n.Links {
+		if names = append(names, n.Switches[l.From]+":"+n.Switches[l.To]); len(names) == 3 {
+			return strings.Join(names, ", ") + " and others"
+		}
+	}
+	if len(names) == 0 {
+		return "none"
+	}
+	return strings.Join(names, ", ")
+}
+
+// validateGPUs checks which NIC is nearest to each GPU.
+func (f *Fabric) validateGPUs() error {
+	if f.NICOfGPU == nil {
+		return nil
+	}
+	if len(f.NICOfGPU) != f.GPUsPerNode {
+		return Errorf("nic_of_gpu", "has %d NICs: must have one for each of gpus_per_node, which is %d", len(f.NICOfGPU), f.GPUsPerNode)
+	}
+	for i, n := range f.NICOfGPU {
+		if n < 0 || n >= f.NICsPerNode {
+			return Errorf(fmt.Sprintf("nic_of_gpu[%d]", i), "%d: each node has NIC 0 to %d", n, f.NICsPerNode-1)
+		}
+	}
+	return nil
 }
 
 // validateShape checks what is not about links or transport.

@@ -108,7 +108,7 @@ func demandOf(fab *fabric.Fabric, ranks int, message uint32) host.Demand {
 		if err != nil {
 			continue // a valid fabric has none such
 		}
-		d.T = min(d.T, time.Duration(p.Latency+p.Serialise(message))+2*fab.Config.Endpoint.Overhead)
+		d.T = min(d.T, fab.Latency(h.Src, h.Dst)+time.Duration(p.Serialise(message))+2*fab.Config.Endpoint.Overhead)
 	}
 	if d.T == math.MaxInt64 {
 		d.T = 0

@@ -40,7 +40,7 @@ func (o *shapeOptions) AddFlags(fs *pflag.FlagSet) {
 	fs.IntVar(&o.Framing, "framing", 0, "`bytes` on the line around each packet")
 	fs.BoolVar(&o.Up, "up", false, "bring the links up")
 	fs.BoolVar(&o.Down, "down", false, "take the links down")
-	fs.StringVar(&o.Link, "link", "", "`links` to change: A:B for both directions, 'A>B' for one, as node0:node1 or node0.nic1:node1.nic1 (default: all)")
+	fs.StringVar(&o.Link, "link", "", "`links` to change: A:B for both directions, 'A>B' for one, as node0:node1 or node0.nic1:node1.nic1, between switches as leaf0:spine1 or 'leaf*' (default: all between nodes)")
 	fs.IntVar(&o.Node, "node", -1, "change all links of node `N`")
 	o.flags = fs
 }
@@ -198,9 +198,10 @@ func (g *global) shapeOld(file *state.File, pattern string, patch configs.LinkPa
 	after := file.Hops()
 	var changes []change
 	for _, hop := range changed {
-		if after[hop].Kind == state.Link {
+		if k := after[hop].Kind; k == state.Link || k == state.Trunk {
+			from, to := fab.EndNames(fab.Hops[hop].Kind, after[hop].Src, after[hop].Dst)
 			changes = append(changes, change{
-				from: fab.NICName(after[hop].Src), to: fab.NICName(after[hop].Dst),
+				from: from, to: to,
 				what: difference(fabric.LinkOf(before[hop].Spec), fabric.LinkOf(after[hop].Spec)),
 			})
 		}

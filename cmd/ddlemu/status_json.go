@@ -54,6 +54,7 @@ type linkStatus struct {
 	Header       int     `json:"header"`
 	Framing      int     `json:"framing"`
 	WireBytes    uint64  `json:"wire_bytes"`
+	Trunk        bool    `json:"trunk,omitempty"` // between switches; its latency comes on top of that of the links over it
 
 	Classes *classStatus `json:"classes,omitempty"` // of Bytes; kernel datapath
 }
@@ -131,6 +132,7 @@ func statusOf(file *state.File) (*fabricStatus, error) {
 	}
 	file.Reap()
 	messages := s.addJobs(file)
+	addTrunks(fab, messages)
 	for i, h := range file.Hops() {
 		s.addHop(fab, h, messages[i])
 	}
@@ -148,6 +150,20 @@ func (s *fabricStatus) addJobs(file *state.File) map[int]uint64 {
 		s.Jobs = append(s.Jobs, jobStatusOf(j, messages))
 	}
 	return messages
+}
+
+// addTrunks adds the messages of each link to the trunks that it leads over.
+func addTrunks(fab *fabric.Fabric, messages map[int]uint64) {
+	for i, h := range fab.Hops {
+		if h.Kind != fabric.Link || messages[i] == 0 {
+			continue
+		}
+		for _, step := range fab.Path(h.Src, h.Dst) {
+			if fab.Hops[step.Hop].Kind == fabric.Trunk {
+				messages[step.Hop] += messages[i]
+			}
+		}
+	}
 }
 
 // jobStatusOf reads a job and adds its messages by hop to messages, if not nil.
@@ -170,7 +186,7 @@ func jobStatusOf(j state.Job, messages map[int]uint64) jobStatus {
 
 func (s *fabricStatus) addHop(fab *fabric.Fabric, h state.HopStatus, messages uint64) {
 	l := fabric.LinkOf(h.Spec)
-	if h.Kind != state.Link {
+	if h.Kind == state.TxPort || h.Kind == state.RxPort {
 		direction := "tx"
 		if h.Kind == state.RxPort {
 			direction = "rx"
@@ -181,8 +197,9 @@ func (s *fabricStatus) addHop(fab *fabric.Fabric, h state.HopStatus, messages ui
 		})
 		return
 	}
+	from, to := fab.EndNames(fab.Hops[h.Index].Kind, h.Src, h.Dst)
 	s.Links = append(s.Links, linkStatus{
-		From: fab.NICName(h.Src), To: fab.NICName(h.Dst),
+		From: from, To: to, Trunk: h.Kind == state.Trunk,
 		BandwidthBps: uint64(l.Bandwidth), LatencyNs: int64(l.Latency), JitterNs: int64(l.Jitter.Value), Loss: l.Loss.Mean(), Up: l.Up,
 		Bytes: h.Counters.Bytes, Messages: messages, Drops: h.Counters.Drops,
 		Jitter: l.Jitter.String(), LossModel: l.Loss.String(), Queue: l.Queue.String(), MTU: l.MTU, Header: l.Header, Framing: l.Framing,

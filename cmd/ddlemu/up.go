@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -181,6 +182,9 @@ func describe(fab *fabric.Fabric) string {
 func summary(fab *fabric.Fabric) string {
 	c := &fab.Config
 	s := fmt.Sprintf("profile %s, %s, %s each", c.Name, count(c.Nodes, "node"), count(c.NICsPerNode, "NIC"))
+	if fab.Net != nil {
+		s += fmt.Sprintf(", %s of %s", c.Topology.Kind, count(len(fab.Net.Switches), "switch"))
+	}
 	if k := fab.TimeScale(); k != 1 {
 		s += fmt.Sprintf(", time scale %d", k)
 	}
@@ -191,6 +195,9 @@ func summary(fab *fabric.Fabric) string {
 func count(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing
+	}
+	if strings.HasSuffix(thing, "ch") {
+		return fmt.Sprintf("%d %ses", n, thing)
 	}
 	return fmt.Sprintf("%d %ss", n, thing)
 }

@@ -19,9 +19,11 @@ const (
 	TxPort Kind = iota
 	RxPort
 	Link
+	Trunk // a link between two switches
 )
 
-// Hop is a port or a link. Src and Dst are NICs; those of a port are the same.
+// Hop is a port or a link. Src and Dst are NICs; those of a port are the same, those
+// of a trunk are switches.
 type Hop struct {
 	Kind     Kind
 	Src, Dst int
@@ -39,6 +41,10 @@ type Step struct {
 type Fabric struct {
 	Config configs.Fabric // what it was made from; Shape does not change it
 	Hops   []Hop
+
+	// Net is the switches of the fabric and the links between them, which are the last
+	// of its hops in the same order; nil for a star.
+	Net *configs.Net
 }
 
 // New makes the runtime view of c, with c's overrides applied in order. An error
@@ -47,7 +53,11 @@ func New(c *configs.Fabric) (*Fabric, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	f := &Fabric{Config: *c}
+	net, err := c.Net()
+	if err != nil {
+		return nil, err
+	}
+	f := &Fabric{Config: *c, Net: net}
 	nics := f.NICs()
 	f.Hops = make([]Hop, 0, 2*nics+nics*f.peers())
 	for n := range nics {
@@ -61,6 +71,11 @@ func New(c *configs.Fabric) (*Fabric, error) {
 			if f.NodeOfNIC(src) != f.NodeOfNIC(dst) {
 				f.Hops = append(f.Hops, Hop{Link, src, dst, spec})
 			}
+		}
+	}
+	if net != nil {
+		for i, l := range net.Links {
+			f.Hops = append(f.Hops, Hop{Trunk, l.From, l.To, Spec(net.Trunks[i])})
 		}
 	}
 	for i, o := range c.Links {
@@ -101,9 +116,38 @@ func (f *Fabric) Link(src, dst int) int {
 	return 2*f.NICs() + l
 }
 
-// Path is the way from NIC src to NIC dst, which are on different nodes.
+// firstTrunk is the hop of the first link between switches.
+func (f *Fabric) firstTrunk() int { return 2*f.NICs() + f.NICs()*f.peers() }
+
+// Path is the way from NIC src to NIC dst, which are on different nodes. It does not
+// depend on what is up.
 func (f *Fabric) Path(src, dst int) []Step {
-	return []Step{{Hop: 2 * src}, {Hop: f.Link(src, dst), Private: true}, {Hop: 2*dst + 1}}
+	path := []Step{{Hop: 2 * src}, {Hop: f.Link(src, dst), Private: true}}
+	if f.Net != nil {
+		for _, l := range f.Net.Way(src, dst) {
+			path = append(path, Step{Hop: f.firstTrunk() + l})
+		}
+	}
+	return append(path, Step{Hop: 2*dst + 1})
+}
+
+// Latency is how long an empty message takes from NIC src to NIC dst, which are on
+// different nodes, but for what its endpoints cost.
+func (f *Fabric) Latency(src, dst int) time.Duration {
+	sum := time.Duration(0)
+	for _, s := range f.Path(src, dst) {
+		sum += f.Hops[s.Hop].Spec.Latency
+	}
+	return sum
+}
+
+// NearestNIC is the NIC of its node, counted from 0, that is nearest to a GPU of a
+// node with so many.
+func (f *Fabric) NearestNIC(gpu, gpus int) int {
+	if gpu < len(f.Config.NICOfGPU) {
+		return f.Config.NICOfGPU[gpu]
+	}
+	return min(gpu*f.Config.NICsPerNode/max(gpus, 1), f.Config.NICsPerNode-1)
 }
 
 // NICName names NIC n to people: node0, or node0.nic1 if nodes have several.
@@ -115,7 +159,8 @@ func (f *Fabric) NICName(n int) string {
 	return e.String()
 }
 
-// HopName names a hop to people: node0:node1, or node0 tx for a port.
+// HopName names a hop to people: node0:node1, node0 tx for a port, leaf0:spine1 for a
+// link between switches.
 func (f *Fabric) HopName(hop int) string {
 	h := f.Hops[hop]
 	switch h.Kind {
@@ -124,7 +169,16 @@ func (f *Fabric) HopName(hop int) string {
 	case RxPort:
 		return f.NICName(h.Src) + " rx"
 	}
-	return f.NICName(h.Src) + ":" + f.NICName(h.Dst)
+	from, to := f.EndNames(h.Kind, h.Src, h.Dst)
+	return from + ":" + to
+}
+
+// EndNames names the ends of a hop of this kind from src to dst.
+func (f *Fabric) EndNames(kind Kind, src, dst int) (from, to string) {
+	if kind == Trunk {
+		return f.Net.Switches[src], f.Net.Switches[dst]
+	}
+	return f.NICName(src), f.NICName(dst)
 }
 
 // Select is the hops that pattern names, see configs.Pattern, in order. At least
@@ -139,7 +193,7 @@ func (f *Fabric) Select(pattern string) ([]int, error) {
 	}
 	var hops []int
 	for i, h := range f.Hops {
-		if h.Kind == Link && p.MatchLink(f.end(h.Src), f.end(h.Dst)) || h.Kind != Link && p.MatchPorts(f.end(h.Src)) {
+		if f.matches(p, h) {
 			hops = append(hops, i)
 		}
 	}
@@ -147,6 +201,16 @@ func (f *Fabric) Select(pattern string) ([]int, error) {
 		return nil, &configs.Error{Err: fmt.Errorf("%q matches no link of fabric %s", pattern, f.Config.Name)}
 	}
 	return hops, nil
+}
+
+func (f *Fabric) matches(p configs.Pattern, h Hop) bool {
+	switch h.Kind {
+	case Trunk:
+		return p.MatchTrunk(f.Net.Switches[h.Src], f.Net.Switches[h.Dst])
+	case Link:
+		return p.MatchLink(f.end(h.Src), f.end(h.Dst))
+	}
+	return p.MatchPorts(f.end(h.Src))
 }
 
 // Shape changes the hops that pattern names and returns those that are different
@@ -180,7 +244,7 @@ type NICProps struct {
 	Name      string  // goemu0 and on, unique within the node
 	GUID      uint64  // unique in the fabric, not 0
 	SpeedMbps int     // line rate
-	LatencyUs float64 // one way, the longest of its links, with the overhead at both ends
+	LatencyUs float64 // one way, the longest of its paths, with the overhead at both ends
 }
 
 // UnlimitedSpeed is the speed in Mb/s that NCCL is told of a NIC whose bandwidth
@@ -204,7 +268,7 @@ func (f *Fabric) Props(n int) NICProps {
 	longest := time.Duration(0)
 	for dst := range f.NICs() {
 		if f.NodeOfNIC(dst) != e.Node {
-			longest = max(longest, f.Hops[f.Link(n, dst)].Spec.Latency)
+			longest = max(longest, f.Latency(n, dst))
 		}
 	}
 	longest += 2 * f.Config.Endpoint.Overhead

@@ -87,7 +87,7 @@ func portSpec(kind Kind, l configs.Link) link.Spec {
 func patched(h Hop, p configs.LinkPatch) (link.Spec, error) {
 	l := LinkOf(h.Spec)
 	p.Apply(&l)
-	if h.Kind != Link {
+	if h.Kind == TxPort || h.Kind == RxPort {
 		return portSpec(h.Kind, l), l.Validate()
 	}
 	return Spec(l), l.Validate()

@@ -26,14 +26,14 @@ const blockWait = 20 * grace
 type HopStatus struct {
 	Index    int
 	Kind     uint32
-	Src, Dst int // NIC numbers
+	Src, Dst int // numbers of NICs, of switches for a Trunk
 	Spec     link.Spec
 	Counters link.Counters
 	Changed  bool // since the fabric was made
 	Classes  [FlowClasses]uint64
 }
 
-// Hops returns every hop: ports first, then links.
+// Hops returns every hop: ports first, then links, then trunks.
 func (f *File) Hops() []HopStatus {
 	out := make([]HopStatus, len(f.hops()))
 	for i := range out {

@@ -45,7 +45,16 @@ const (
 	maxNICsPerNode = 1<<8 - 1
 	maxNICs        = 1 << 10
 	maxHops        = 1 << 16
+	maxSwitches    = 1 << 10
 )
+
+// endsExist says whether a hop of this kind may be between src and dst.
+func endsExist(kind, src, dst uint32, nics int) bool {
+	if kind == Trunk {
+		return src < maxSwitches && dst < maxSwitches
+	}
+	return kind < Trunk && int(src) < nics && int(dst) < nics
+}
 
 func (h *header) nics() int { return int(h.Nodes) * int(h.NICsPerNode) }
 
@@ -67,7 +76,7 @@ func (f *File) checkContent() error {
 	h := f.head()
 	for i := range f.hops() {
 		hop := &f.hops()[i]
-		if hop.ID != uint32(i) || hop.Kind > Link || int(hop.Src) >= h.nics() || int(hop.Dst) >= h.nics() {
+		if hop.ID != uint32(i) || !endsExist(hop.Kind, hop.Src, hop.Dst, h.nics()) {
 			return fmt.Errorf("%w: corrupt: hop %d", ErrNotUsable, i)
 		}
 		b, ok := inForce(f, hop, func(b *Block) Block { return *b })

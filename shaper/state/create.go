@@ -17,7 +17,8 @@ import (
 )
 
 // HopSpec is one hop of a fabric to be made. Src and Dst are NIC numbers,
-// node*NICsPerNode + index; a port has both the same.
+// node*NICsPerNode + index; a port has both the same; those of a trunk are numbers of
+// switches.
 type HopSpec struct {
 	Kind     uint32
 	Src, Dst uint32
@@ -190,7 +191,7 @@ func (s *Spec) check() error {
 		return fmt.Errorf("fabric %s: profile name %q is too long", s.Name, s.Profile)
 	}
 	for i, h := range s.Hops {
-		if h.Kind > Link || int(h.Src) >= nics || int(h.Dst) >= nics {
+		if !endsExist(h.Kind, h.Src, h.Dst, nics) {
 			return fmt.Errorf("fabric %s: hop %d of kind %d from NIC %d to NIC %d of %d: not possible", s.Name, i, h.Kind, h.Src, h.Dst, nics)
 		}
 		if _, err := link.NewParams(h.Spec, s.TimeScale); err != nil {

@@ -157,7 +157,7 @@ func TestCreateRefuses(t *testing.T) {
 		"many counters":    {func(s *Spec) { s.Hops = make([]HopSpec, 20000) }, "fabric t: counters for 20000 ports and links do not fit in 24 MiB: fewer nodes or NICs"},
 		"long text":        {func(s *Spec) { s.Config = make([]byte, 1<<20+1) }, "fabric t: its description has 1048577 bytes, at most 1048576"},
 		"long profile":     {func(s *Spec) { s.Profile = strings.Repeat("p", 64) }, `fabric t: profile name "p+" is too long`},
-		"hop of no kind":   {func(s *Spec) { s.Hops[1].Kind = 3 }, "fabric t: hop 1 of kind 3 from NIC 0 to NIC 0 of 2: not possible"},
+		"hop of no kind":   {func(s *Spec) { s.Hops[1].Kind = 4 }, "fabric t: hop 1 of kind 4 from NIC 0 to NIC 0 of 2: not possible"},
 		"hop to nowhere":   {func(s *Spec) { s.Hops[4].Dst = 2 }, "fabric t: hop 4 of kind 2 from NIC 0 to NIC 2 of 2: not possible"},
 		"hop too fast":     {func(s *Spec) { s.Hops[4].Spec.Bandwidth = 1 }, "fabric t: hop 4: bandwidth 1 bit/s: must be 1000000 to 10000000000000"},
 		"path to nowhere":  {func(s *Spec) { s.Paths[1].Dst = 2 }, "fabric t: path 1 to 2 with 3 hops: not possible"},
@@ -297,7 +297,7 @@ func drawSpec(t *rapid.T) Spec {
 	nics := s.Nodes * s.NICsPerNode
 	for range rapid.IntRange(0, 12).Draw(t, "hops") {
 		nic := func(name string) uint32 { return uint32(rapid.IntRange(0, nics-1).Draw(t, name)) }
-		s.Hops = append(s.Hops, HopSpec{Kind: rapid.Uint32Range(TxPort, Link).Draw(t, "kind"), Src: nic("src"), Dst: nic("dst"), Spec: drawHop(t)})
+		s.Hops = append(s.Hops, HopSpec{Kind: rapid.Uint32Range(TxPort, Trunk).Draw(t, "kind"), Src: nic("src"), Dst: nic("dst"), Spec: drawHop(t)})
 	}
 	for i := range min(len(s.Hops), nics) {
 		p := PathSpec{Src: i, Dst: (i * 3) % nics}
@@ -363,7 +363,7 @@ time_scale: 4
 
 // A fabric that is up reads back as it was made, at any place of the file's life.
 func TestFabricReadsBack(t *testing.T) {
-	for _, profile := range []string{"", "eth1", "ndr400", "wan-region", "loopback", "efa-p5"} {
+	for _, profile := range []string{"", "eth1", "ndr400", "wan-region", "loopback", "efa-p5", "../../configs/examples/leaf-spine.yaml", "../../configs/examples/custom.yaml"} {
 		t.Run(profile, func(t *testing.T) {
 			fab := profileFabric(t, profile)
 			d := newDir(t)

@@ -10,7 +10,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/link"
 )
 
-var hopKinds = map[fabric.Kind]uint32{fabric.TxPort: TxPort, fabric.RxPort: RxPort, fabric.Link: Link}
+var hopKinds = map[fabric.Kind]uint32{fabric.TxPort: TxPort, fabric.RxPort: RxPort, fabric.Link: Link, fabric.Trunk: Trunk}
 
 // SpecOf is what Create needs to bring up f under the given name.
 func SpecOf(f *fabric.Fabric, name string) (Spec, error) {

@@ -21,6 +21,7 @@ const (
 	TxPort uint32 = iota
 	RxPort
 	Link
+	Trunk
 )
 
 // SizeClasses are the classes of message sizes that the verdict judges: up to

@@ -40,7 +40,8 @@ type Input struct {
 	Job       state.JobStatus
 	Hops      []state.HopStatus
 	Name      func(hop int) string
-	Endpoint  bool // a message costs its endpoints time too
+	Path      func(src, dst int) []fabric.Step // between NICs
+	Endpoint  bool                             // a message costs its endpoints time too
 }
 
 // Class is one size class of one link. Times are divided by the time scale.
@@ -71,6 +72,13 @@ type Link struct {
 	Classes  []Class       `json:"classes"`
 }
 
+// Trunk is a link between switches: what all links that lead over it carried. What it
+// costs them is in their times, so it has none of its own.
+type Trunk struct {
+	Name  string `json:"trunk"`
+	Bytes uint64 `json:"bytes"`
+}
+
 // Verdict is the judgement of one job.
 type Verdict struct {
 	Valid   bool     `json:"-"`
@@ -78,6 +86,7 @@ type Verdict struct {
 	Reasons []string `json:"reasons"`
 	Host    bool     `json:"-"` // all reasons are that this host is too slow: a larger time scale may help
 	Links   []Link   `json:"links"`
+	Trunks  []Trunk  `json:"trunks,omitempty"`
 }
 
 // Of judges job j on the fabric whose file is f.
@@ -88,7 +97,7 @@ func Of(f *state.File, fab *fabric.Fabric, j state.Job) Verdict {
 // NewInput is what there is to judge of a job's counters on the fabric whose file is f.
 func NewInput(f *state.File, fab *fabric.Fabric, job state.JobStatus) Input {
 	end := fab.Config.Endpoint
-	return Input{TimeScale: f.Fixed().TimeScale, Job: job, Hops: f.Hops(), Name: fab.HopName, Endpoint: end.Overhead > 0 || end.Gap > 0}
+	return Input{TimeScale: f.Fixed().TimeScale, Job: job, Hops: f.Hops(), Name: fab.HopName, Path: fab.Path, Endpoint: end.Overhead > 0 || end.Gap > 0}
 }
 
 // Judge judges a job.
@@ -106,6 +115,7 @@ func Judge(in Input) Verdict {
 		}
 		j.rate(&in.Hops[i])
 	}
+	j.trunks()
 	if ended := in.Job.Left+in.Job.Died >= in.Job.Joined; in.Job.Joined > 0 && ended && len(j.v.Links) == 0 {
 		j.invalid(false, "no message crossed an emulated link: nothing was emulated; see with NCCL_DEBUG=INFO which net NCCL uses, and whether the ranks are on several nodes")
 	}
@@ -176,14 +186,34 @@ func (j *judge) unshaped(l *state.HopStatus) bool {
 	if j.in.Endpoint {
 		return false
 	}
-	for i := range j.in.Hops {
-		h := &j.in.Hops[i]
-		onTheWay := h.Index == l.Index || h.Kind == state.TxPort && h.Src == l.Src || h.Kind == state.RxPort && h.Src == l.Dst
-		if s := &h.Spec; onTheWay && (h.Changed || s.Bandwidth != 0 || s.Latency != 0 || s.Jitter.Value != 0 || s.Loss != link.Loss{} || s.Down) {
+	for _, step := range j.in.Path(l.Src, l.Dst) {
+		h := &j.in.Hops[step.Hop]
+		if s := &h.Spec; h.Changed || s.Bandwidth != 0 || s.Latency != 0 || s.Jitter.Value != 0 || s.Loss != (link.Loss{}) || s.Down {
 			return false
 		}
 	}
 	return true
+}
+
+// trunks adds up what the job sent over each link between switches.
+func (j *judge) trunks() {
+	bytes := make([]uint64, len(j.in.Hops))
+	for i := range j.in.Hops {
+		h := &j.in.Hops[i]
+		if h.Kind != state.Link || j.in.Job.Cells[i].FirstPosted == 0 {
+			continue
+		}
+		for _, step := range j.in.Path(h.Src, h.Dst) {
+			for k := range j.in.Job.Cells[i].Size {
+				bytes[step.Hop] += j.in.Job.Cells[i].Size[k].Bytes
+			}
+		}
+	}
+	for i := range j.in.Hops {
+		if j.in.Hops[i].Kind == state.Trunk && bytes[i] > 0 {
+			j.v.Trunks = append(j.v.Trunks, Trunk{j.in.Name(i), bytes[i]})
+		}
+	}
 }
 
 func (j *judge) class(i int, k *state.Class) Class {
@@ -231,7 +261,7 @@ func (j *judge) rate(h *state.HopStatus) {
 	// A segment's time is rounded up to a nanosecond, and a message's start may take
 	// the port longer than its bytes (g).
 	got := float64(c.BusyNs) - float64(c.Segments)
-	if got < want*(1-maxRateOff) || (h.Kind == state.Link && got > want*(1+maxRateOff)) {
+	if got < want*(1-maxRateOff) || (h.Kind != state.TxPort && h.Kind != state.RxPort && got > want*(1+maxRateOff)) {
 		j.invalid(false, "%s: %d bytes on the wire took %v, %v at the rate asked for", j.in.Name(h.Index), c.Wire, j.unscaled(c.BusyNs), j.unscaled(int64(want)))
 	}
 }

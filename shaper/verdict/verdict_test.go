@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/link"
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
@@ -20,7 +21,7 @@ func run(n int, late func(i int) int64) Input {
 		panic(err)
 	}
 	const size, segment = 1 << 20, 64240
-	in := Input{TimeScale: 1, Name: func(int) string { return "node0:node1" }, Job: state.JobStatus{Joined: 2, Left: 2, Cells: make([]state.Cell, 1)}}
+	in := Input{TimeScale: 1, Name: func(int) string { return "node0:node1" }, Path: func(int, int) []fabric.Step { return []fabric.Step{{Hop: 0}} }, Job: state.JobStatus{Joined: 2, Left: 2, Cells: make([]state.Cell, 1)}}
 	h := state.HopStatus{Kind: state.Link, Spec: spec}
 	c := &in.Job.Cells[0]
 	c.FirstPosted = 1
@@ -106,6 +107,8 @@ func TestUnshaped(t *testing.T) {
 		{"once", func(in *Input) { in.Hops[0].Changed = true }, false},
 		{"rate of the sender's port", func(in *Input) { in.Hops[1].Spec.Bandwidth = 1e9 }, false},
 		{"rate of the receiver's port", func(in *Input) { in.Hops[2].Spec.Bandwidth = 1e9 }, false},
+		{"latency of a trunk", func(in *Input) { in.Hops[4].Spec.Latency = 1 }, false},
+		{"latency of another trunk", func(in *Input) { in.Hops[5].Spec.Latency = 1 }, true},
 		{"rate of another port", func(in *Input) { in.Hops[3].Spec.Bandwidth = 1e9 }, true},
 		{"endpoints", func(in *Input) { in.Endpoint = true }, false},
 	} {
@@ -114,10 +117,16 @@ func TestUnshaped(t *testing.T) {
 		in.Hops[0].Counters = link.Counters{}
 		in.Hops = append(in.Hops, state.HopStatus{Index: 1, Kind: state.TxPort}, state.HopStatus{Index: 2, Kind: state.RxPort, Src: 1, Dst: 1},
 			state.HopStatus{Index: 3, Kind: state.TxPort, Src: 1, Dst: 1})
-		in.Job.Cells = append(in.Job.Cells, make([]state.Cell, 3)...)
+		in.Hops = append(in.Hops, state.HopStatus{Index: 4, Kind: state.Trunk}, state.HopStatus{Index: 5, Kind: state.Trunk, Src: 1})
+		in.Path = func(int, int) []fabric.Step { return []fabric.Step{{Hop: 1}, {Hop: 0}, {Hop: 4}, {Hop: 2}} }
+		in.Job.Cells = append(in.Job.Cells, make([]state.Cell, 5)...)
 		tc.change(&in)
-		if v := Judge(in); v.Valid != tc.valid || v.Links[0].Unshaped != tc.valid {
+		v := Judge(in)
+		if v.Valid != tc.valid || v.Links[0].Unshaped != tc.valid {
 			t.Errorf("%s: %s, unshaped %v: %q", tc.name, v.Word, v.Links[0].Unshaped, v.Reasons)
+		}
+		if len(v.Trunks) != 1 || v.Trunks[0].Bytes != v.Links[0].Bytes {
+			t.Errorf("%s: trunks %+v, want the one on the way, with %d bytes", tc.name, v.Trunks, v.Links[0].Bytes)
 		}
 	}
 }

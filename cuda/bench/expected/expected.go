@@ -60,18 +60,29 @@ func (t *Times) count(c bench.Case) {
 	}
 }
 
-// Bound is what the bytes of c take at least that must cross between a node and the
-// others, in the fabric's own time; 0 where links have no rate.
+// Bound is what the bytes of c take at least that must cross between a node, or a
+// part of the fabric such as a leaf or a site, and the others, in the fabric's own
+// time; 0 where links have no rate.
 func (t *Times) Bound(c bench.Case) time.Duration {
 	d := unscheduled(c)
+	longest := bound(d.Cuts(t.node), t.portRates)
+	if parts := t.fabric.Parts(); parts != nil {
+		part := func(rank int) int { return parts[t.node(rank)] }
+		longest = max(longest, bound(d.Cuts(part), t.fabric.PartRates))
+	}
+	return time.Duration(longest * float64(time.Second))
+}
+
+// bound is the seconds that the slowest of the cuts takes. rates are the bytes per
+// second out of and into one, 0 for no bound.
+func bound(cuts []expect.Cut, rates func(int) (out, in float64)) float64 {
 	longest := 0.0
-	for _, cut := range d.Cuts(t.node) {
-		out, in := t.portRates(cut.Node)
-		if out > 0 && in > 0 {
+	for _, cut := range cuts {
+		if out, in := rates(cut.Node); out > 0 && in > 0 {
 			longest = max(longest, float64(cut.Out)/out, float64(cut.In)/in)
 		}
 	}
-	return time.Duration(longest * float64(time.Second))
+	return longest
 }
 
 // portRates are the payload rates of a node's ports together, in bytes per second; 0
@@ -79,7 +90,7 @@ func (t *Times) Bound(c bench.Case) time.Duration {
 func (t *Times) portRates(node int) (out, in float64) {
 	unlimited := false
 	for _, h := range t.fabric.Hops {
-		if h.Kind == fabric.Link || t.fabric.NodeOfNIC(h.Src) != node {
+		if h.Kind != fabric.TxPort && h.Kind != fabric.RxPort || t.fabric.NodeOfNIC(h.Src) != node {
 			continue
 		}
 		port := fabric.LinkOf(h.Spec)

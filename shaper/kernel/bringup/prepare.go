@@ -18,10 +18,13 @@ import (
 // Prepare checks that a fabric can be on the kernel datapath and settles what its
 // configuration leaves open: its subnet. What the user can mend is a *configs.Error.
 func Prepare(fab *fabric.Fabric) error {
+	c := &fab.Config
+	if !c.Topology.IsStar() {
+		return configs.Errorf("topology", "%s: the kernel datapath has the topology star only; take --datapath %s", c.Topology.Kind, configs.Shm)
+	}
 	if err := CheckPrivileges(); err != nil {
 		return err
 	}
-	c := &fab.Config
 	if c.Transport.Kind != configs.TCP {
 		return configs.Errorf("transport", "%s, but the kernel datapath is real TCP: add --transport %s, or use --datapath %s", c.Transport.Kind, configs.TCP, configs.Shm)
 	}

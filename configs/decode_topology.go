@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package configs
+
+import (
+	"go.yaml.in/yaml/v3"
+
+	"github.com/ddlemu/ddlemu/configs/topology"
+)
+
+// topology reads a kind alone, or keys of which the kind is one. It replaces the
+// base's as a whole.
+func (d *decoder) topology(t *Topology) func(string, *yaml.Node) error {
+	return func(path string, n *yaml.Node) error {
+		*t = Topology{}
+		var err error
+		if resolve(n).Kind == yaml.ScalarNode {
+			err = scalar(d, &t.Kind, text)(path, n)
+		} else {
+			err = d.mapping(path, n, d.topologyKeys(t))
+		}
+		if t.Kind == topology.Star {
+			t.Kind = ""
+		}
+		return err
+	}
+}
+
+func (d *decoder) topologyKeys(t *Topology) []field {
+	return []field{
+		{"kind", scalar(d, &t.Kind, text)},
+		{"leaves", scalar(d, &t.Leaves, ParseInt)},
+		{"spines", scalar(d, &t.Spines, ParseInt)},
+		{"k", scalar(d, &t.K, ParseInt)},
+		{"dims", d.ints(&t.Dims)},
+		{"groups", scalar(d, &t.Groups, ParseInt)},
+		{"routers", scalar(d, &t.Routers, ParseInt)},
+		{"sites", scalar(d, &t.Sites, ParseInt)},
+		{"oversubscription", scalar(d, &t.Oversubscription, ParseOversubscription)},
+		{"trunk", func(path string, n *yaml.Node) error { return d.mapping(path, n, d.patch(&t.Trunk)) }},
+		{"switches", d.texts(&t.Switches)},
+		{"attach", list(d, &t.Attach, func(a *Attach) []field {
+			return []field{{"match", scalar(d, &a.Match, text)}, {"switch", scalar(d, &a.Switch, text)}}
+		})},
+		{"links", list(d, &t.Links, func(l *SwitchLink) []field {
+			return append([]field{{"between", scalar(d, &l.Between, text)}}, d.patch(&l.LinkPatch)...)
+		})},
+		{"routes", list(d, &t.Routes, func(r *Route) []field {
+			return []field{{"match", scalar(d, &r.Match, text)}, {"via", d.texts(&r.Via)}}
+		})},
+	}
+}
+
+// list reads a list of mappings.
+func list[T any](d *decoder, dst *[]T, fields func(*T) []field) func(string, *yaml.Node) error {
+	return func(path string, n *yaml.Node) error {
+		*dst = nil
+		return d.sequence(path, n, func(path string, n *yaml.Node) error {
+			var v T
+			err := d.mapping(path, n, fields(&v))
+			*dst = append(*dst, v)
+			return err
+		})
+	}
+}
+
+func (d *decoder) ints(dst *[]int) func(string, *yaml.Node) error { return values(d, dst, ParseInt) }
+
+func (d *decoder) texts(dst *[]string) func(string, *yaml.Node) error { return values(d, dst, text) }
+
+// values reads a list of single values.
+func values[T any](d *decoder, dst *[]T, parse func(string) (T, error)) func(string, *yaml.Node) error {
+	return func(path string, n *yaml.Node) error {
+		*dst = nil
+		return d.sequence(path, n, func(path string, n *yaml.Node) error {
+			var v T
+			err := scalar(d, &v, parse)(path, n)
+			*dst = append(*dst, v)
+			return err
+		})
+	}
+}

@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package topology
+
+import "fmt"
+
+// Link is a directed link between two switches, by their numbers.
+type Link struct {
+	From, To int
+	// Cost is what routing counts for it: the way of the least sum is taken.
+	Cost int
+}
+
+// Graph is switches, the links between them, and where the NICs are.
+type Graph struct {
+	Switches []string
+	Links    []Link
+	Home     []int // the switch of each NIC, counted over the fabric
+	// Part is the part of the fabric that each switch belongs to, such as a pod or a
+	// site, Apart for one that stands between parts: all that goes from one part to
+	// another crosses links that leave it.
+	Part  []int
+	Parts []string // names
+}
+
+// Apart is the part of a switch that belongs to none.
+const Apart = -1
+
+// Shape is what a generated topology is made from. What its kind does not have is 0.
+type Shape struct {
+	Kind            string
+	Nodes, NICs     int // NICs per node
+	Leaves, Spines  int
+	K               int // ports of a fat-tree's switch
+	Dims            []int
+	Groups, Routers int
+	Sites           int
+}
+
+// BadShape is a figure that a topology cannot have.
+type BadShape struct {
+	Key string // of the topology, as in a fabric file
+	Why string
+}
+
+// Error says what is wrong without naming the key.
+func (e *BadShape) Error() string { return e.Why }
+
+func bad(key, format string, args ...any) error {
+	return &BadShape{key, fmt.Sprintf(format, args...)}
+}
+
+// Generate lays out a topology of any kind but Star and Custom. The error is a
+// *BadShape.
+func Generate(s Shape) (*Graph, error) {
+	b := &builder{s: s}
+	var err error
+	switch s.Kind {
+	case Rail:
+		err = b.rail()
+	case LeafSpine:
+		err = b.leafSpine()
+	case FatTree:
+		err = b.fatTree()
+	case Torus:
+		err = b.torus(s.Dims)
+	case Ring:
+		err = b.torus([]int{s.Nodes})
+	case Dragonfly:
+		err = b.dragonfly()
+	case WAN:
+		err = b.wan()
+	default:
+		err = bad("kind", "%q is not generated", s.Kind)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if n := len(b.g.Switches); n > MaxSwitches {
+		return nil, bad("kind", "%d switches: at most %d", n, MaxSwitches)
+	}
+	return &b.g, nil
+}
+
+type builder struct {
+	s Shape
+	g Graph
+}
+
+// add adds a switch to a part and returns its number.
+func (b *builder) add(part int, format string, args ...any) int {
+	b.g.Switches = append(b.g.Switches, fmt.Sprintf(format, args...))
+	b.g.Part = append(b.g.Part, part)
+	return len(b.g.Switches) - 1
+}
+
+// part names a new part.
+func (b *builder) part(format string, args ...any) int {
+	b.g.Parts = append(b.g.Parts, fmt.Sprintf(format, args...))
+	return len(b.g.Parts) - 1
+}
+
+// join adds links in both directions.
+func (b *builder) join(x, y, cost int) {
+	b.g.Links = append(b.g.Links, Link{x, y, cost}, Link{y, x, cost})
+}
+
+// spread puts all NICs of a node on one of the switches, the nodes in order and
+// evenly.
+func (b *builder) spread(switches []int) {
+	for n := range b.s.Nodes {
+		for range b.s.NICs {
+			b.g.Home = append(b.g.Home, switches[n*len(switches)/b.s.Nodes])
+		}
+	}
+}
+
+// atMostNodes refuses more switches than there are nodes for.
+func (b *builder) atMostNodes(key string, n, least int) error {
+	if n < least || n > b.s.Nodes {
+		return bad(key, "%d: must be %d to %d, the number of nodes", n, least, b.s.Nodes)
+	}
+	return nil
+}
+
+// maxSpines bounds what a user may ask for before anything is made.
+const maxSpines = 256
+
+func (b *builder) rail() error {
+	if b.s.NICs < 2 {
+		return bad("kind", "rail has a switch for each NIC of a node: give nics_per_node 2 or more")
+	}
+	if b.s.Spines < 1 || b.s.Spines > maxSpines {
+		return bad("spines", "%d: must be 1 to %d", b.s.Spines, maxSpines)
+	}
+	for i := range b.s.NICs {
+		b.add(b.part("rail%d", i), "rail%d", i)
+	}
+	for i := range b.s.Spines {
+		spine := b.add(Apart, "spine%d", i)
+		for rail := range b.s.NICs {
+			b.join(rail, spine, 1)
+		}
+	}
+	for range b.s.Nodes {
+		for i := range b.s.NICs {
+			b.g.Home = append(b.g.Home, i)
+		}
+	}
+	return nil
+}
+
+func (b *builder) leafSpine() error {
+	if err := b.atMostNodes("leaves", b.s.Leaves, 1); err != nil {
+		return err
+	}
+	if b.s.Spines < 1 || b.s.Spines > maxSpines {
+		return bad("spines", "%d: must be 1 to %d", b.s.Spines, maxSpines)
+	}
+	var leaves []int
+	for i := range b.s.Leaves {
+		leaves = append(leaves, b.add(b.part("leaf%d", i), "leaf%d", i))
+	}
+	for i := range b.s.Spines {
+		spine := b.add(Apart, "spine%d", i)
+		for _, leaf := range leaves {
+			b.join(leaf, spine, 1)
+		}
+	}
+	b.spread(leaves)
+	return nil
+}
+
+// maxK keeps a fat-tree's links within what a fabric's file has room for.
+const maxK = 16
+
+// fatTree fills the edge switches in order, a NIC on each port.
+func (b *builder) fatTree() error {
+	k := b.s.K
+	if k < 2 || k > maxK || k%2 != 0 {
+		return bad("k", "%d: must be an even number from 2 to %d", k, maxK)
+	}
+	half := k / 2
+	if n, most := b.s.Nodes*b.s.NICs, k*half*half; n > most {
+		return bad("k", "%d: a fat-tree of k %d has %d ports for NICs, the fabric has %d NICs", k, k, most, n)
+	}
+	var edges []int
+	aggs := make([][]int, k)
+	for pod := range k {
+		part := b.part("pod%d", pod)
+		first := len(edges)
+		for i := range half {
+			edges = append(edges, b.add(part, "edge%d-%d", pod, i))
+		}
+		for i := range half {
+			agg := b.add(part, "agg%d-%d", pod, i)
+			aggs[pod] = append(aggs[pod], agg)
+			for _, edge := range edges[first:] {
+				b.join(edge, agg, 1)
+			}
+		}
+	}
+	for i := range half * half {
+		core := b.add(Apart, "core%d", i)
+		for pod := range k {
+			b.join(aggs[pod][i/half], core, 1)
+		}
+	}
+	for n := range b.s.Nodes * b.s.NICs {
+		b.g.Home = append(b.g.Home, edges[n/half])
+	}
+	return nil
+}
+
+func (b *builder) torus(dims []int) error {
+	if len(dims) == 0 {
+		return bad("dims", "missing: give the nodes along each dimension, such as [4, 4]")
+	}
+	total := 1
+	for _, d := range dims {
+		if d < 1 || d > b.s.Nodes {
+			return bad("dims", "%d: must be 1 to %d, the number of nodes", d, b.s.Nodes)
+		}
+		if total *= d; total > b.s.Nodes {
+			break
+		}
+	}
+	if total != b.s.Nodes {
+		return bad("dims", "%v make %d nodes, the fabric has %d", dims, total, b.s.Nodes)
+	}
+	var all []int
+	for i := range total {
+		all = append(all, b.add(b.part("switch%d", i), "switch%d", i))
+	}
+	stride := 1
+	for _, d := range dims {
+		for i := range total {
+			at := i / stride % d
+			next := i + stride
+			if at == d-1 {
+				next = i - (d-1)*stride
+			}
+			// Two in a row are joined once, not once around each way.
+			if d > 2 || d == 2 && at == 0 {
+				b.join(i, next, 1)
+			}
+		}
+		stride *= d
+	}
+	b.spread(all)
+	return nil
+}
+
+// globalCost makes the way over one link between groups the least, even where two
+// of them with nothing in between would be fewer links.
+const globalCost = 10
+
+// dragonfly joins each two groups by one link; those of a group start at its
+// routers in turn.
+func (b *builder) dragonfly() error {
+	groups, routers := b.s.Groups, b.s.Routers
+	if err := b.atMostNodes("groups", groups, 2); err != nil {
+		return err
+	}
+	if err := b.atMostNodes("routers", routers, 1); err != nil {
+		return err
+	}
+	if groups*routers > b.s.Nodes {
+		return bad("routers", "%d groups of %d are more routers than the fabric's %d nodes", groups, routers, b.s.Nodes)
+	}
+	var all []int
+	for i := range groups {
+		part := b.part("group%d", i)
+		for r := range routers {
+			all = append(all, b.add(part, "router%d-%d", i, r))
+			for other := range r {
+				b.join(i*routers+other, i*routers+r, 1)
+			}
+		}
+	}
+	// Group x reaches y by its router (y-x-1) mod (groups-1), taken modulo routers.
+	gate := func(x, y int) int { return x*routers + (y-x-1+groups)%groups%routers }
+	for x := range groups {
+		for y := x + 1; y < groups; y++ {
+			b.join(gate(x, y), gate(y, x), globalCost)
+		}
+	}
+	b.spread(all)
+	return nil
+}
+
+func (b *builder) wan() error {
+	if err := b.atMostNodes("sites", b.s.Sites, 2); err != nil {
+		return err
+	}
+	var all []int
+	for i := range b.s.Sites {
+		all = append(all, b.add(b.part("site%d", i), "site%d", i))
+		for other := range i {
+			b.join(other, i, 1)
+		}
+	}
+	b.spread(all)
+	return nil
+}

@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fabric
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/configs/topology"
+	"github.com/ddlemu/ddlemu/configs/units"
+	"github.com/ddlemu/ddlemu/shaper/link"
+)
+
+func TestLongestWayFillsAPath(t *testing.T) {
+	if topology.MaxLinks+3 != link.MaxHops {
+		t.Errorf("a way has up to %d links between switches and three more hops, a path has %d", topology.MaxLinks, link.MaxHops)
+	}
+}
+
+// wired is a fabric of so many nodes and NICs on a topology.
+func wired(nodes, nics int, top configs.Topology) configs.Fabric {
+	c := config(nodes, nics)
+	late := 600 * time.Nanosecond
+	top.Trunk.Latency = &late
+	c.Topology = top
+	return c
+}
+
+// checkPaths walks every path of f and fails if one does not lead from its source's
+// switch to its destination's, link by link.
+func checkPaths(t interface {
+	Helper()
+	Fatalf(string, ...any)
+}, f *Fabric) {
+	t.Helper()
+	for src := range f.NICs() {
+		for dst := range f.NICs() {
+			if f.NodeOfNIC(src) == f.NodeOfNIC(dst) {
+				continue
+			}
+			path := f.Path(src, dst)
+			n := len(path)
+			if n < 3 || n > link.MaxHops || path[0].Hop != 2*src || path[1] != (Step{f.Link(src, dst), true}) || path[n-1].Hop != 2*dst+1 {
+				t.Fatalf("%s to %s: %v", f.NICName(src), f.NICName(dst), path)
+			}
+			at := f.Net.Home[src]
+			for _, s := range path[2 : n-1] {
+				h := f.Hops[s.Hop]
+				if h.Kind != Trunk || h.Src != at || s.Private {
+					t.Fatalf("%s to %s: %v: hop %s does not follow", f.NICName(src), f.NICName(dst), path, f.HopName(s.Hop))
+				}
+				at = h.Dst
+			}
+			if at != f.Net.Home[dst] {
+				t.Fatalf("%s to %s: ends at %s", f.NICName(src), f.NICName(dst), f.Net.Switches[at])
+			}
+		}
+	}
+}
+
+// The numbers of switches and of links between them, one for each direction, and
+// the longest way, by the topologies' definitions.
+func TestTopologies(t *testing.T) {
+	for _, c := range []struct {
+		name               string
+		config             configs.Fabric
+		switches, links    int
+		longest, bisection float64 // links on a way; Gb/s of line rate between halves
+	}{
+		{"rail", wired(4, 2, configs.Topology{Kind: topology.Rail, Spines: 2}), 4, 8, 2, 400},
+		{"leaf-spine", wired(8, 1, configs.Topology{Kind: topology.LeafSpine, Leaves: 2, Spines: 2, Oversubscription: 4}), 4, 8, 2, 100},
+		{"fat-tree", wired(16, 1, configs.Topology{Kind: topology.FatTree, K: 4}), 20, 64, 4, 800},
+		{"half a fat-tree", wired(5, 1, configs.Topology{Kind: topology.FatTree, K: 4}), 20, 64, 4, 200},
+		{"torus", wired(16, 1, configs.Topology{Kind: topology.Torus, Dims: []int{4, 4}}), 16, 64, 4, 800},
+		{"small torus", wired(8, 1, configs.Topology{Kind: topology.Torus, Dims: []int{2, 2, 2}}), 8, 24, 3, 400},
+		{"ring", wired(6, 1, configs.Topology{Kind: topology.Ring}), 6, 12, 3, 200},
+		{"ring of two", wired(2, 1, configs.Topology{Kind: topology.Ring}), 2, 2, 1, 100},
+		{"dragonfly", wired(9, 1, configs.Topology{Kind: topology.Dragonfly, Groups: 3, Routers: 3}), 9, 24, 3, 0},
+		{"wan", wired(6, 2, configs.Topology{Kind: topology.WAN, Sites: 3}), 3, 6, 1, 0},
+	} {
+		f := build(t, c.config)
+		checkPaths(t, f)
+		longest := 0
+		for src := range f.NICs() {
+			for dst := range f.NICs() {
+				longest = max(longest, len(f.Net.Way(src, dst)))
+			}
+		}
+		got := []any{len(f.Net.Switches), len(f.Net.Links), float64(longest)}
+		if d := cmp.Diff([]any{c.switches, c.links, c.longest}, got); d != "" {
+			t.Errorf("%s: switches, links, longest way (-want +got):\n%s", c.name, d)
+		}
+		if b := f.Bisection(); c.bisection != 0 && (b.LineRate != units.Bandwidth(c.bisection)*units.Gbps) {
+			t.Errorf("%s: bisection %v, want %v Gb/s", c.name, b, c.bisection)
+		}
+	}
+}
+
+// Minimal routing on a dragonfly takes one link between groups, never two.
+func TestDragonflyIsMinimal(t *testing.T) {
+	f := build(t, wired(24, 1, configs.Topology{Kind: topology.Dragonfly, Groups: 6, Routers: 2}))
+	for src := range f.NICs() {
+		for dst := range f.NICs() {
+			global := 0
+			for _, l := range f.Net.Way(src, dst) {
+				if k := f.Net.Links[l]; f.Net.Part[k.From] != f.Net.Part[k.To] {
+					global++
+				}
+			}
+			if want := min(1, abs(f.Net.Part[f.Net.Home[src]]-f.Net.Part[f.Net.Home[dst]])); global != want {
+				t.Fatalf("%d to %d: %d links between groups, want %d", src, dst, global, want)
+			}
+		}
+	}
+}
+
+func abs(x int) int { return max(x, -x) }
+
+// Any topology that is accepted has a good path for each pair, whatever its figures.
+func TestPropertyEveryNICReachesEveryOther(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := func(name string, most int) int { return rapid.IntRange(0, most).Draw(t, name) }
+		kind := rapid.SampledFrom(topology.Kinds[1:len(topology.Kinds)-1]).Draw(t, "kind")
+		top := configs.Topology{Kind: kind}
+		nodes, nics := 1+n("nodes", 23), 1+n("nics", 2)
+		switch kind {
+		case topology.Rail:
+			top.Spines = n("spines", 3)
+		case topology.LeafSpine:
+			top.Leaves, top.Spines = n("leaves", 6), n("spines", 3)
+		case topology.FatTree:
+			top.K = n("k", 8)
+		case topology.Torus:
+			top.Dims = rapid.SliceOfN(rapid.IntRange(1, 4), 1, 3).Draw(t, "dims")
+			nodes = 1
+			for _, d := range top.Dims {
+				nodes *= d
+			}
+		case topology.Dragonfly:
+			top.Groups, top.Routers = n("groups", 6), n("routers", 4)
+		case topology.WAN:
+			top.Sites = n("sites", 5)
+		}
+		c := wired(nodes, nics, top)
+		c.Seed = rapid.Uint64().Draw(t, "seed")
+		f, err := New(&c)
+		if err != nil {
+			if !configs.IsUserError(err) || strings.Contains(err.Error(), "\n") {
+				t.Fatalf("%v: want one line that is the user's", err)
+			}
+			return
+		}
+		checkPaths(t, f)
+		again, err := New(&c)
+		if d := cmp.Diff(f, again); err != nil || d != "" {
+			t.Fatalf("made again differs: %v\n%s", err, d)
+		}
+	})
+}
+
+func TestExamplesReach(t *testing.T) {
+	files, err := filepath.Glob("../../configs/examples/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	for _, file := range files {
+		c, err := configs.Load(configs.Source{File: file, Getenv: func(string) string { return "" }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f := build(t, *c); f.Net != nil {
+			checkPaths(t, f)
+		}
+	}
+}
+
+// load makes the fabric of an example.
+func load(t *testing.T, name string) *Fabric {
+	t.Helper()
+	c, err := configs.Load(configs.Source{File: "../../configs/examples/" + name, Getenv: func(string) string { return "" }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return build(t, *c)
+}
+
+func TestCustomRoutes(t *testing.T) {
+	f := load(t, "custom.yaml")
+	way := func(src, dst int) string {
+		s := f.Net.Switches[f.Net.Home[src]]
+		for _, l := range f.Net.Way(src, dst) {
+			s += f.Net.Switches[f.Net.Links[l].To]
+		}
+		return s
+	}
+	got := []string{way(0, 3), way(3, 0), way(0, 2), way(2, 0), way(1, 3), way(0, 1)}
+	if d := cmp.Diff([]string{"abcd", "dcba", "ac", "ca", "bcd", "ab"}, got); d != "" {
+		t.Errorf("ways (-want +got):\n%s", d)
+	}
+	if l := f.Latency(0, 3); l != 2*time.Microsecond+5*time.Microsecond+2*500*time.Nanosecond {
+		t.Errorf("latency of the longest way: %v", l)
+	}
+	if p := f.Props(0); p.LatencyUs != 8 {
+		t.Errorf("NCCL is told a latency of %v us, want 8", p.LatencyUs)
+	}
+}
+
+func TestTrunkRates(t *testing.T) {
+	f := load(t, "leaf-spine.yaml")
+	rates := map[string]units.Bandwidth{}
+	for i, h := range f.Hops {
+		if h.Kind == Trunk {
+			rates[f.HopName(i)] = LinkOf(h.Spec).Bandwidth
+		}
+	}
+	want := map[string]units.Bandwidth{}
+	for _, leaf := range []string{"leaf0", "leaf1"} {
+		for _, spine := range []string{"spine0", "spine1"} {
+			want[leaf+":"+spine], want[spine+":"+leaf] = 5*units.Gbps, 5*units.Gbps
+		}
+	}
+	want["leaf1:spine1"], want["spine1:leaf1"] = 2500*units.Mbps, 2500*units.Mbps
+	if d := cmp.Diff(want, rates); d != "" {
+		t.Errorf("rates (-want +got):\n%s", d)
+	}
+}
+
+func TestSelectTrunks(t *testing.T) {
+	f := load(t, "leaf-spine.yaml")
+	for pattern, want := range map[string][]string{
+		"leaf0:spine1":   {"leaf0:spine1", "spine1:leaf0"},
+		"leaf0>spine1":   {"leaf0:spine1"},
+		"spine1":         {"leaf0:spine1", "spine1:leaf0", "leaf1:spine1", "spine1:leaf1"},
+		"leaf1>*":        {"leaf1:spine0", "leaf1:spine1"},
+		"leaf* > spine0": {"leaf0:spine0", "leaf1:spine0"},
+	} {
+		hops, err := f.Select(pattern)
+		if err != nil {
+			t.Errorf("Select(%q): %v", pattern, err)
+			continue
+		}
+		var got []string
+		for _, h := range hops {
+			got = append(got, f.HopName(h))
+		}
+		if d := cmp.Diff(want, got); d != "" {
+			t.Errorf("Select(%q) (-want +got):\n%s", pattern, d)
+		}
+	}
+	all, err := f.Select("*")
+	if err != nil || slices.ContainsFunc(all, func(h int) bool { return f.Hops[h].Kind == Trunk }) {
+		t.Errorf("Select(*): %d hops, %v; want none between switches", len(all), err)
+	}
+	for _, pattern := range []string{"leaf2", "leaf0:leaf1", "leaf0:node0"} {
+		if _, err := f.Select(pattern); !configs.IsUserError(err) {
+			t.Errorf("Select(%q): %v; want a user's error", pattern, err)
+		}
+	}
+	changed, err := f.Shape("leaf0>spine*", configs.LinkPatch{Bandwidth: ptr(units.Gbps), Up: ptr(false)})
+	if err != nil || len(changed) != 2 || !f.Hops[changed[0]].Spec.Down {
+		t.Errorf("Shape changed %v, %v", changed, err)
+	}
+}
+
+// All pairs share the ways that lead equally far, about evenly, and another seed
+// draws other ways.
+func TestECMP(t *testing.T) {
+	c := wired(32, 1, configs.Topology{Kind: topology.LeafSpine, Leaves: 2, Spines: 4})
+	use := func(seed uint64) string {
+		c.Seed = seed
+		f := build(t, c)
+		n := make([]int, 4)
+		text := ""
+		for src := range 16 {
+			for dst := 16; dst < 32; dst++ {
+				spine := f.Net.Links[f.Net.Way(src, dst)[0]].To - 2
+				n[spine]++
+				text += fmt.Sprint(spine)
+			}
+		}
+		for spine, k := range n {
+			if k < 40 || k > 90 { // of 256 pairs, 64 expected with a deviation of 7
+				t.Errorf("seed %d: %d of 256 pairs on spine%d", seed, k, spine)
+			}
+		}
+		return text
+	}
+	if a, b := use(1), use(2); a == b || a != use(1) {
+		t.Error("the seed does not decide the ways")
+	}
+}
+
+func TestNearestNIC(t *testing.T) {
+	f := load(t, "rail-optimised.yaml")
+	f.Config.NICOfGPU = []int{1, 1, 0, 0}
+	plain := build(t, config(2, 2))
+	for gpu, want := range []int{1, 1, 0, 0} {
+		if got := f.NearestNIC(gpu, 4); got != want {
+			t.Errorf("given: GPU %d has NIC %d, want %d", gpu, got, want)
+		}
+		if got := plain.NearestNIC(gpu, 4); got != 1-want {
+			t.Errorf("not given: GPU %d has NIC %d, want %d", gpu, got, 1-want)
+		}
+	}
+}
