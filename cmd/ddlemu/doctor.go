@@ -14,6 +14,8 @@ import (
 
 	"github.com/ddlemu/ddlemu/cuda/locate"
 	"github.com/ddlemu/ddlemu/shaper/host"
+	"github.com/ddlemu/ddlemu/shaper/kernel/bringup"
+	"github.com/ddlemu/ddlemu/shaper/kernel/wire"
 )
 
 // doctorRanks are the numbers of ranks that doctor measures this host for.
@@ -85,7 +87,7 @@ func runDoctor(ctx context.Context, g *global, o *doctorOptions) error {
 	if layout, err := locate.Find(); err == nil {
 		m.Plugin, m.SoftCUDA = layout.Plugin, layout.SoftCUDA
 	}
-	report := doctorReport{Checks: m.Checks(), Carries: []carriesJSON{}}
+	report := doctorReport{Checks: append(m.Checks(), wireCheck(ctx)), Carries: []carriesJSON{}}
 	if !g.JSON {
 		printChecks(g.Stdout, report.Checks)
 	}
@@ -105,6 +107,25 @@ func runDoctor(ctx context.Context, g *global, o *doctorOptions) error {
 		printCarries(g.Stdout, report.Carries)
 	}
 	return nil
+}
+
+// wireCheck measures what the shaper wire adds to every packet.
+func wireCheck(ctx context.Context) host.Check {
+	k := host.Check{
+		Name: "wire", Grade: host.OK,
+		Means: "a latency of less than that cannot be had from the kernel datapath's shaper wire: it would be INVALID; the shm datapath has no such floor",
+	}
+	if err := bringup.CheckPrivileges(); err != nil {
+		k.Grade, k.Found, k.Next = host.NotTested, "needs root", "sudo ddlemu doctor"
+		return k
+	}
+	f, err := wire.MeasureFloor(ctx)
+	if err != nil {
+		k.Grade, k.Found, k.Next = host.NotTested, err.Error(), "run ddlemu doctor again, when nothing else runs"
+		return k
+	}
+	k.Found = fmt.Sprintf("a packet that is asked to take no time takes %v, 1 in 100 more than %v", f.P50.Round(100*time.Nanosecond), f.P99.Round(100*time.Nanosecond))
+	return k
 }
 
 func carries(h host.Host, ranks int) carriesJSON {

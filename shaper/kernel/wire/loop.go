@@ -161,6 +161,7 @@ func (w *Wire) written(p *packet, began, now int64, err error) {
 	link := w.model.fabric.Link(p.src, p.dst)
 	if err == nil {
 		w.lead.learn(len(p.buf), now-began)
+		w.writing.add(now - began)
 		w.cells[link].Judge(uint64(p.headers.payloadOf(0, p.headers.packets)), p.arrived, p.due, now, w.scale)
 	} else {
 		// The NIC is gone or was set down by somebody in its node.

@@ -38,6 +38,7 @@ type Wire struct {
 	lastArrived []int64 // by NIC
 	lead        lead
 	reaction    histogram // from a packet's arrival until this process has it
+	writing     histogram // to write it
 
 	// Packets that were dropped although the model would not: malformed, no memory,
 	// no room in the socket, no NIC.
@@ -132,7 +133,9 @@ const enoughForFloor = 200
 // judgeFloor notes a link whose latency is less than the time that a packet takes
 // through this process: half of its packets are late, whatever their other times.
 func (w *Wire) judgeFloor() {
-	floor, n := w.reaction.quantile(0.5)
+	read, n := w.reaction.quantile(0.5)
+	written, _ := w.writing.quantile(0.5)
+	floor := read + written
 	if n < enoughForFloor || w.below {
 		return
 	}
