@@ -29,6 +29,8 @@ type fabricStatus struct {
 	Events       []eventStatus       `json:"events"`
 
 	Datapath string `json:"datapath"`
+	Shaper   string `json:"shaper,omitempty"` // of the kernel datapath
+	Subnet   string `json:"subnet,omitempty"`
 	LeftOver string `json:"left_over,omitempty"` // why nobody can use it any more
 
 	summary string
@@ -121,7 +123,7 @@ func statusOf(file *state.File) (*fabricStatus, error) {
 	s := &fabricStatus{
 		Fabric: file.Name(), Profile: file.Profile(), Transport: fab.Config.Transport.Kind,
 		Nodes: fixed.Nodes, GPUsPerNode: fixed.GPUsPerNode, NICsPerNode: fixed.NICsPerNode, TimeScale: fixed.TimeScale, Seed: fixed.Seed,
-		UpNs: state.Now() - fixed.Created, Datapath: fab.Config.OnDatapath(), summary: summary(fab),
+		UpNs: state.Now() - fixed.Created, Datapath: fab.Config.OnDatapath(), Shaper: file.Shaper(), Subnet: fab.Config.Subnet, summary: summary(fab),
 		Links: []linkStatus{}, Ports: []portStatus{}, Jobs: []jobStatus{}, Participants: []participantStatus{}, Events: []eventStatus{},
 	}
 	for _, p := range file.Ranks() {

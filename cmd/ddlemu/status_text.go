@@ -24,6 +24,9 @@ const (
 // print writes the state for people.
 func (s *fabricStatus) print(w io.Writer) {
 	fmt.Fprintf(w, "fabric %s: %s, %s; up for %s\n\n", s.Fabric, s.summary, s.Transport, ago(time.Duration(s.UpNs)))
+	if s.Shaper != "" {
+		fmt.Fprintf(w, "datapath %s, shaper %s, nodes in %s\n\n", s.Datapath, s.Shaper, s.Subnet)
+	}
 	if s.LeftOver != "" {
 		fmt.Fprintf(w, "%s: remove it with `ddlemu gc`\n\n", s.LeftOver)
 	}

@@ -124,6 +124,9 @@ func runUp(ctx context.Context, g *global, o *upOptions) error {
 		return g.printJSON(s)
 	}
 	g.printUp(fab, name)
+	if fab.Config.OnKernel() {
+		fmt.Fprintf(g.Stdout, "shaper %s, nodes in %s; on node0 runs: ddlemu exec node0 -- COMMAND\n", up.File.Shaper(), fab.Config.Subnet)
+	}
 	g.printEnvironment(up)
 	return nil
 }

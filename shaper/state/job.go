@@ -26,6 +26,7 @@ const (
 	ForeignHostID                    // NCCL's view of who shares a host differs from the nodes
 	WireOverrun                      // the kernel datapath lost packets that the link model did not
 	BelowFloor                       // a link's latency is shorter than the kernel datapath's shaper can keep
+	NotShaped                        // the kernel datapath's shaper could not put a change into force
 )
 
 var reasonWords = []string{
@@ -39,6 +40,7 @@ var reasonWords = []string{
 	"NCCL_HOSTID was set by somebody else, and not to one value for each node: some traffic went around the emulated links",
 	"this host lost packets that the link model did not: see the fabric's events",
 	"a link's latency is shorter than the shaper can keep on this host: see `ddlemu doctor`",
+	"a change of the links could not be put into force: see the fabric's events",
 }
 
 // Words spells out the reasons.

@@ -412,8 +412,8 @@ func TestCellsOffset(t *testing.T) {
 }
 
 func TestReasonWords(t *testing.T) {
-	if len(reasonWords) != 10 || BelowFloor != 1<<(len(reasonWords)-1) {
-		t.Fatalf("%d words, the last reason is %#x", len(reasonWords), BelowFloor)
+	if len(reasonWords) != 11 || NotShaped != 1<<(len(reasonWords)-1) {
+		t.Fatalf("%d words, the last reason is %#x", len(reasonWords), NotShaped)
 	}
 	for i, w := range reasonWords {
 		if d := cmp.Diff([]string{w}, Reason(1<<i).Words()); d != "" {

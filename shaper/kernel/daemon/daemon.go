@@ -117,11 +117,22 @@ func options(f *fabric.Fabric) build.Options {
 	return o
 }
 
+// notInForce says that the links are not what the fabric's file says, so that no job
+// on it is VALID, and why if that is news.
+func notInForce(file *state.File, err error, news bool) {
+	if news {
+		file.Event(fmt.Sprintf("a change could not be put into force: %v", err))
+	}
+	for _, j := range file.Jobs() {
+		j.Invalidate(state.NotShaped)
+	}
+}
+
 // follow keeps the shaper to what the fabric's file says.
 func follow(ctx context.Context, file *state.File, s shapers.Shaper) error {
 	tick := time.NewTicker(followEvery)
 	defer tick.Stop()
-	changes, counted, again := file.Changes(), time.Now(), false
+	changes, counted, again, failed := file.Changes(), time.Now(), false, false
 	for !file.Down() {
 		select {
 		case <-ctx.Done():
@@ -131,10 +142,12 @@ func follow(ctx context.Context, file *state.File, s shapers.Shaper) error {
 		// Twice for each change: a hop counts it before it is in force.
 		if c := file.Changes(); c != changes || again {
 			changes, again = c, c != changes
-			if err := s.Follow(); err != nil {
-				file.Event(fmt.Sprintf("shape: %v", err))
-				return fmt.Errorf("put a change into force: %w", err)
+			err := s.Follow()
+			if err != nil {
+				notInForce(file, err, !failed)
 			}
+			// It is tried again until it is in force, or changed once more.
+			failed, again = err != nil, again || err != nil
 		}
 		if time.Since(counted) >= countEvery {
 			counted = time.Now()

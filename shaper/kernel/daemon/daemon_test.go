@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package daemon
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/shaper/fabric"
+	"github.com/ddlemu/ddlemu/shaper/state"
+)
+
+// stubborn is a shaper that fails to follow for a while.
+type stubborn struct{ followed, failures atomic.Int32 }
+
+func (s *stubborn) Follow() error {
+	s.followed.Add(1)
+	if s.failures.Add(-1) >= 0 {
+		return errors.New("the kernel is busy")
+	}
+	return nil
+}
+func (*stubborn) Count() error { return nil }
+func (*stubborn) Close() error { return nil }
+
+// A change that cannot be put into force does not take the fabric down: it is tried
+// again, and until then no job is VALID.
+func TestChangeThatFails(t *testing.T) {
+	dir, err := state.OpenDir(filepath.Join(t.TempDir(), "fabrics"), os.Getuid(), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dir.Close()
+	c, err := configs.Load(configs.Source{Profile: "eth1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	fab, err := fabric.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec, err := state.SpecOf(fab, "t")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := dir.Create(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	job, err := file.JoinJob(7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &stubborn{}
+	s.failures.Store(3)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error)
+	go func() { ended <- follow(ctx, file, s) }()
+	late := 3 * time.Millisecond
+	if _, err := file.Shape("*", configs.LinkPatch{Latency: &late}); err != nil {
+		t.Fatal(err)
+	}
+	// Three failures, then it is in force.
+	for end := time.Now().Add(10 * time.Second); s.followed.Load() < 4; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("followed %d times", s.followed.Load())
+		}
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Errorf("the daemon ended: %v", err)
+	}
+	if r := job.Status().Reasons.Words(); len(r) != 1 || !strings.Contains(r[0], "could not be put into force") {
+		t.Errorf("the job's reasons: %v", r)
+	}
+	told := 0
+	for _, e := range file.Events() {
+		if strings.Contains(e.Text, "the kernel is busy") {
+			told++
+		}
+	}
+	if told != 1 {
+		t.Errorf("told %d times: %v", told, file.Events())
+	}
+}
