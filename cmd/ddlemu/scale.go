@@ -37,6 +37,12 @@ func autoScale(ctx context.Context, c *configs.Fabric, ranks int, size int64) (k
 	if asksNothing(d) {
 		return 1, "enough: nothing is shaped", h, nil
 	}
+	if c.OnKernel() {
+		if k, why, err = host.KernelScale(demandOf(fab, ranks, 1), host.VerdictLimits()); err != nil {
+			return 0, "", h, badInput("%w: give --time-scale to run it all the same", err)
+		}
+		return k, "chosen for the kernel datapath: " + why, h, nil
+	}
 	// Other work on the host only ever makes it look worse: before refusing, look again.
 	for range measureTries {
 		if h, err = host.Measure(ctx, busyThreads(ranks), measureTime); err != nil {

@@ -82,6 +82,37 @@ func (h *Host) lacks(k int, d Demand, l Limits) (slow, late string) {
 	return slow, late
 }
 
+// What the kernel datapath's delay line does on a host of two cores whose ranks poll
+// all the time: how late one packet in a hundred leaves it, and how many bytes per
+// second it carries in all. The verdict decides, and a run that is INVALID because of
+// the host is made again at a larger scale.
+const (
+	kernelLate = 250 * time.Microsecond
+	kernelRate = 200e6
+)
+
+// KernelScale is Scale for the kernel datapath, where a process of ours carries every
+// packet. d's T is that of a packet.
+func KernelScale(d Demand, l Limits) (k int, reason string, err error) {
+	for k = 1; ; k *= 2 {
+		rate, limit := d.Rate/float64(k), time.Duration(k)*l.p99(d.T)
+		slow, late := margin*rate > kernelRate, margin*kernelLate > limit
+		switch {
+		case !slow && !late && k == 1:
+			return 1, "the delay line carries it", nil
+		case !slow && !late:
+			return k, fmt.Sprintf("at %d %s", k/2, reason), nil
+		case slow:
+			reason = fmt.Sprintf("the delay line carries %s, wanted is twice %s", gigabytes(kernelRate), gigabytes(rate))
+		default:
+			reason = fmt.Sprintf("packets leave the delay line %v late (p99), wanted is half of %v", kernelLate, round(limit))
+		}
+		if k >= MaxScale {
+			return 0, "", fmt.Errorf("the kernel datapath is too slow for it even at time scale %d: %s", k, reason)
+		}
+	}
+}
+
 // LargestRate is the largest payload rate per rank, in bytes per second, that Scale
 // finds good at time scale 1 for messages that take t; 0 if none is, because polls
 // come too late.

@@ -291,6 +291,40 @@ func (s *JobStatus) Add(o *JobStatus) {
 	}
 }
 
+// Since is what was counted into s after the moment at which it was o. Of largest
+// values it keeps those of all time.
+func (s *JobStatus) Since(o *JobStatus) {
+	for i := range o.Cells {
+		s.Cells[i].since(&o.Cells[i])
+	}
+}
+
+func (c *Cell) since(o *Cell) {
+	messages := uint64(0)
+	for i := range c.Size {
+		c.Size[i].since(&o.Size[i])
+		messages += c.Size[i].Messages
+	}
+	c.ModelBusy, c.WallBusy = c.ModelBusy-o.ModelBusy, c.WallBusy-o.WallBusy
+	c.Distortion -= o.Distortion
+	c.Stalls, c.Aborted, c.HeldSends = c.Stalls-o.Stalls, c.Aborted-o.Aborted, c.HeldSends-o.HeldSends
+	switch {
+	case messages == 0:
+		c.FirstPosted = 0
+	case o.LastVisible > c.FirstPosted:
+		c.FirstPosted = o.LastVisible
+	}
+}
+
+func (k *Class) since(o *Class) {
+	k.Messages, k.Bytes = k.Messages-o.Messages, k.Bytes-o.Bytes
+	k.OverP50, k.OverP99 = k.OverP50-o.OverP50, k.OverP99-o.OverP99
+	k.SumLate, k.SumTime = k.SumLate-o.SumLate, k.SumTime-o.SumTime
+	for b := range k.Late {
+		k.Late[b] -= o.Late[b]
+	}
+}
+
 func (c *Cell) add(o *Cell) {
 	for i := range c.Size {
 		c.Size[i].add(&o.Size[i])
