@@ -78,6 +78,7 @@ type result struct {
 		NCCL      string  `json:"nccl"`
 		CUDA      string  `json:"cuda"`
 		Profile   string  `json:"profile"`
+		Datapath  string  `json:"datapath"`
 		TimeScale float64 `json:"time_scale"`
 		Ranks     int     `json:"ranks"`
 		Nodes     int     `json:"nodes"`

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nccl
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// needRoot skips a test of the kernel datapath for who cannot have one.
+func needRoot(t *testing.T) {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Skip("not root: the kernel datapath makes network namespaces; run the tests as root")
+	}
+}
+
+// NCCL takes as long over real TCP as over the datapath shm with the model's TCP, and
+// as the model says.
+func TestKernelTakesTheTimeOfShm(t *testing.T) {
+	needRoot(t)
+	for _, version := range []string{"2.22", "2.29"} {
+		t.Run(version, func(t *testing.T) {
+			dir := folder(t)
+			retry(t, func(scale string) error {
+				args := []string{"allreduce", "--profile", "eth1", "--ranks", "2", "--nccl", version, "-b", "1M", "-e", "4M", "-f", "4", "-n", "2", "-w", "1", "--time-scale", scale}
+				kernel := bench(t, dir, nil, append(args, "--datapath", "kernel")...)
+				if kernel.Header.Datapath != "kernel" {
+					t.Fatalf("header %+v", kernel.Header)
+				}
+				shm := bench(t, dir, nil, args...)
+				for i, row := range kernel.Rows {
+					if off := row.TimeUS/shm.Rows[i].TimeUS - 1; math.Abs(off) > 0.05 {
+						return fmt.Errorf("%d bytes, time scale %s: %.1f us over the kernel, %.1f us over shm", row.Size, scale, row.TimeUS, shm.Rows[i].TimeUS)
+					}
+				}
+				return nearModel(kernel, 5)
+			})
+		})
+	}
+}
+
+// At a time scale that leaves the delay line its time, the run is VALID: the plugin's
+// messages and the shaper's packets both are judged.
+func TestKernelIsValid(t *testing.T) {
+	needRoot(t)
+	dir := folder(t)
+	scales := []string{"128", "256", "256", "512"}
+	retry(t, func(string) error {
+		scale := scales[0]
+		scales = scales[1:]
+		r := bench(t, dir, nil, "allreduce", "--profile", "eth1", "--datapath", "kernel", "--ranks", "2", "-b", "512K", "-e", "512K", "-n", "2", "-w", "1", "--time-scale", scale)
+		if r.Verdict != "VALID" {
+			return fmt.Errorf("time scale %s: %s %q", scale, r.Verdict, r.Reasons)
+		}
+		return nil
+	})
+}
+
+// A link with less than the delay line's floor is INVALID at time scale 1, and says
+// that it is the packets that are late.
+func TestKernelBelowItsFloorIsInvalid(t *testing.T) {
+	needRoot(t)
+	r := bench(t, folder(t), nil, "allreduce", "--profile", "eth1", "--lat", "2us", "--datapath", "kernel", "--ranks", "2", "-b", "1M", "-e", "1M", "-n", "3", "-w", "1", "--time-scale", "1")
+	if r.Verdict != "INVALID" || !strings.Contains(strings.Join(r.Reasons, "\n"), "packets: ") {
+		t.Errorf("%s %q", r.Verdict, r.Reasons)
+	}
+}
+
+// One launcher for all ranks, in the host's namespace: their sockets come from the
+// fabric's daemon.
+func TestRunOnKernel(t *testing.T) {
+	needRoot(t)
+	bin, dir := program(t), folder(t)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	out, err := ddlemu(ctx, t, dir, []string{"NCCL_DEBUG=INFO"}, "run", "--datapath", "kernel", "--profile", "eth10", "--soft-cuda", "--", bin).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v:\n%s", err, out)
+	}
+	for _, want := range []string{"all right", "via NET/goemu", "verdict: "} {
+		if !strings.Contains(string(out), want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+}
+
+// Inside of the nodes, NCCL's own sockets and the plugin both carry it over the same
+// fabric.
+func TestInsideTheNodes(t *testing.T) {
+	needRoot(t)
+	bin, dir := program(t), folder(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	if out, err := ddlemu(ctx, t, dir, nil, "up", "--profile", "eth10", "--nodes", "2", "--datapath", "kernel", "--name", "lab").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	defer func() {
+		if out, err := ddlemu(context.Background(), t, dir, nil, "down").CombinedOutput(); err != nil {
+			t.Errorf("%v: %s", err, out)
+		}
+	}()
+	for _, tc := range []struct{ version, net, plugin string }{{"2.22", "Socket", "none"}, {"2.29", "Socket", "none"}, {"2.22", "goemu", "goemu"}, {"2.29", "goemu", "goemu"}} {
+		t.Run(tc.net+" "+tc.version, func(t *testing.T) {
+			ids := filepath.Join(t.TempDir(), "id")
+			var ranks []*exec.Cmd
+			var outs []*strings.Builder
+			for r := range 2 {
+				cmd := ddlemu(ctx, t, dir, []string{"LD_LIBRARY_PATH=" + build(t, "softcuda", "lib", "nccl-"+tc.version) + ":" + build(t, "softcuda", "lib")}, "exec", fmt.Sprintf("node%d", r), "--",
+					"env", "NCCL_NET_PLUGIN="+tc.plugin, "NCCL_NET="+tc.net, "NCCL_SOCKET_IFNAME=eth0", "NCCL_DEBUG=INFO", fmt.Sprintf("NCCL_HOSTID=ddlemu-node%d", r),
+					fmt.Sprintf("RANK=%d", r), "WORLD_SIZE=2", "ID_FILE="+ids, bin)
+				out := &strings.Builder{}
+				cmd.Stdout, cmd.Stderr = out, out
+				if err := cmd.Start(); err != nil {
+					t.Fatal(err)
+				}
+				ranks, outs = append(ranks, cmd), append(outs, out)
+			}
+			for r, cmd := range ranks {
+				if err := cmd.Wait(); err != nil || !strings.Contains(outs[r].String(), "via NET/"+tc.net) || !strings.Contains(outs[r].String(), tc.version[:1]+"."+tc.version[2:]) {
+					t.Errorf("rank %d: %v:\n%s", r, err, outs[r])
+				}
+			}
+		})
+	}
+}
