@@ -27,7 +27,7 @@ import (
 // How often the daemon looks whether the fabric has changed or is down, and brings
 // its counters up to date.
 const (
-	followEvery = 5 * time.Millisecond
+	followEvery = 20 * time.Millisecond
 	countEvery  = 100 * time.Millisecond
 )
 
