@@ -14,6 +14,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -23,6 +24,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ddlemu/ddlemu/shaper/fabric"
+	"github.com/ddlemu/ddlemu/shaper/kernel/build"
 	"github.com/ddlemu/ddlemu/shaper/kernel/netns"
 	"github.com/ddlemu/ddlemu/shaper/kernel/plan"
 	"github.com/ddlemu/ddlemu/shaper/kernel/trial"
@@ -364,6 +366,61 @@ func TestWireVerdict(t *testing.T) {
 	within(t, "20 ms", verdict("20ms"), func(s string) bool { return strings.Contains(s, "verdict: VALID") })
 	within(t, "no latency", verdict("0"), func(s string) bool {
 		return strings.Contains(s, "verdict: INVALID") && strings.Contains(s, "shorter than the shaper can keep")
+	})
+}
+
+// What the model does not lose but the wire has to drop is told, and not VALID.
+func TestWireTellsOtherLosses(t *testing.T) {
+	w := newWorld(t)
+	tr := w.wire("--nodes", "2")
+	if took, err := ping(tr, 2); err != nil || len(took) != 2 {
+		t.Fatalf("%d of 2 echoes, %v", len(took), err)
+	}
+	if err := tagged(tr); err != nil {
+		t.Fatal(err)
+	}
+	if err := setDown(tr); err != nil {
+		t.Fatal(err)
+	}
+	if took, err := ping(tr, 1); err != nil || len(took) != 0 {
+		t.Errorf("%d echoes of a NIC that is down, %v", len(took), err)
+	}
+	time.Sleep(200 * time.Millisecond) // they are told ten times a second
+	out := w.run("status")
+	if !regexp.MustCompile(`[1-9]\d* that no NIC took, 1 malformed or of a VLAN`).MatchString(out) || !strings.Contains(out, "this host lost packets that the link model did not") {
+		t.Errorf("status says\n%s", out)
+	}
+}
+
+// setDown sets node 1's NIC down, as root on that node may.
+func setDown(tr *trial.Trial) error {
+	h, err := build.Handle(tr.Plan.Nodes[1].Namespace)
+	if err != nil {
+		return err
+	}
+	defer h.Close()
+	eth0, err := h.LinkByName(tr.Plan.Nodes[1].NICs[0].Name)
+	if err != nil {
+		return err
+	}
+	return h.LinkSetDown(eth0)
+}
+
+// tagged sends a frame with a VLAN tag from node 0 to node 1.
+func tagged(tr *trial.Trial) error {
+	from, to := tr.Plan.Nodes[0], tr.Plan.Nodes[1].NICs[0]
+	return netns.Do(from.Namespace, func() error {
+		fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
+		if err != nil {
+			return err
+		}
+		defer unix.Close(fd)
+		eth0, err := net.InterfaceByName(from.NICs[0].Name)
+		if err != nil {
+			return err
+		}
+		frame := append(slices.Concat([]byte(to.MAC), []byte(from.NICs[0].MAC)), 0x81, 0, 0, 5, 0x08, 0)
+		return unix.Sendto(fd, append(frame, make([]byte, 46)...), 0, &unix.SockaddrLinklayer{Ifindex: eth0.Index})
 	})
 }
 

@@ -66,26 +66,26 @@ func (w *Wire) take() (int, error) {
 	}
 	now, fromWall := w.clock.both()
 	for i := range n {
-		arrived := now
-		if stamp := w.socket.arrived(i); stamp != 0 {
+		arrived, stamp, tagged := now, int64(0), false
+		if stamp, tagged = w.socket.notes(i); stamp != 0 {
 			arrived = min(stamp+fromWall, now)
 		}
 		w.reaction.add(now - arrived)
-		w.accept(i, arrived)
+		w.accept(i, arrived, tagged)
 	}
 	return n, nil
 }
 
 // accept gives message i of the last read to the model, if it is a packet that goes
-// anywhere.
-func (w *Wire) accept(i int, arrived int64) {
+// anywhere. One with a VLAN tag does not: the tag would be lost.
+func (w *Wire) accept(i int, arrived int64, tagged bool) {
 	src, n := w.socket.message(i)
 	if src < 0 {
 		return
 	}
 	tx, slot := &w.model.hops[2*src], w.socket.slots[i]
 	h, err := parse(slot.buf[:n])
-	if err != nil {
+	if err != nil || tagged {
 		w.model.drop(tx, 1)
 		w.strange.Add(1)
 		return

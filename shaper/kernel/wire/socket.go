@@ -21,7 +21,7 @@ import (
 const (
 	socketBuffer = 256 << 20
 	batchSize    = 32
-	controlSize  = 64
+	controlSize  = 96 // a stamp of 32 bytes, and one of 40
 )
 
 // socket is a packet socket (AF_PACKET) on all ports of a switch at once: it reads
@@ -95,6 +95,7 @@ func (s *socket) open() error {
 	}{
 		{"PACKET_VNET_HDR", unix.SOL_PACKET, unix.PACKET_VNET_HDR, 1},
 		{"PACKET_IGNORE_OUTGOING", unix.SOL_PACKET, unix.PACKET_IGNORE_OUTGOING, 1},
+		{"PACKET_AUXDATA", unix.SOL_PACKET, unix.PACKET_AUXDATA, 1},
 		{"PACKET_QDISC_BYPASS", unix.SOL_PACKET, unix.PACKET_QDISC_BYPASS, 1},
 		{"SO_TIMESTAMPNS", unix.SOL_SOCKET, unix.SO_TIMESTAMPNS, 1},
 		{"SO_RCVBUFFORCE", unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, socketBuffer},
@@ -141,22 +142,26 @@ func (s *socket) read(o *pool) (int, error) {
 	return 0, fmt.Errorf("read packets: %w", errno)
 }
 
-// arrived is the kernel's stamp on message i, in ns of the wall clock; 0 if none.
-func (s *socket) arrived(i int) int64 {
+// notes is what the kernel says beside message i: when it came, in ns of the wall
+// clock, 0 if it does not say; and whether it has a VLAN tag, which is not in the data.
+func (s *socket) notes(i int) (arrived int64, tagged bool) {
 	ctl := s.ctl[i][:s.msgs[i].hdr.Controllen]
 	for len(ctl) >= unix.SizeofCmsghdr {
 		h := (*unix.Cmsghdr)(unsafe.Pointer(&ctl[0]))
 		n := int(h.Len)
 		if n < unix.SizeofCmsghdr || n > len(ctl) {
-			return 0
+			break
 		}
-		if h.Level == unix.SOL_SOCKET && h.Type == unix.SCM_TIMESTAMPNS && n >= unix.CmsgLen(16) {
-			ts := (*unix.Timespec)(unsafe.Pointer(&ctl[unix.CmsgLen(0)]))
-			return ts.Nano()
+		data := unsafe.Add(unsafe.Pointer(h), unix.CmsgLen(0))
+		switch {
+		case h.Level == unix.SOL_SOCKET && h.Type == unix.SCM_TIMESTAMPNS && n >= unix.CmsgLen(int(unsafe.Sizeof(unix.Timespec{}))):
+			arrived = (*unix.Timespec)(data).Nano()
+		case h.Level == unix.SOL_PACKET && h.Type == unix.PACKET_AUXDATA && n >= unix.CmsgLen(int(unsafe.Sizeof(unix.TpacketAuxdata{}))):
+			tagged = (*unix.TpacketAuxdata)(data).Status&unix.TP_STATUS_VLAN_VALID != 0
 		}
 		ctl = ctl[min(unix.CmsgSpace(n-unix.CmsgLen(0)), len(ctl)):]
 	}
-	return 0
+	return arrived, tagged
 }
 
 // message is message i of the last read: the NIC that it came from, -1 if none, and

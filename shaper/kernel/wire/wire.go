@@ -40,8 +40,8 @@ type Wire struct {
 	reaction    histogram // from a packet's arrival until this process has it
 	writing     histogram // to write it
 
-	// Packets that were dropped although the model would not: malformed, no memory,
-	// no room in the socket, no NIC.
+	// Packets that were dropped although the model would not: malformed or tagged, no
+	// memory, no room in the socket, no NIC.
 	strange, full, overran, refused atomic.Uint64
 	told                            uint64 // of these, how many have been told
 	below                           bool   // a latency below the floor has been told
@@ -157,10 +157,10 @@ func (w *Wire) tell() {
 		return
 	}
 	w.told = sum
-	if full+overran > 0 {
+	if full+overran+refused > 0 {
 		w.part.Job().Invalidate(state.WireOverrun)
 	}
-	w.file.Event(fmt.Sprintf("wire: lost %d for want of time, %d of memory, %d that no NIC took, %d malformed", overran, full, refused, strange))
+	w.file.Event(fmt.Sprintf("wire: lost %d for want of time, %d of memory, %d that no NIC took, %d malformed or of a VLAN", overran, full, refused, strange))
 }
 
 // Close ends the delay line. What is under way is lost.
