@@ -39,7 +39,7 @@ func TestClasses(t *testing.T) {
 		"NCCL's own data":         {append(open, said{seq: 100, data: hello(ncclMagic, 3)}), state.OtherFlow},
 		"NCCL with its own word":  {append(open, said{seq: 100, data: own[:8]}, said{seq: 108, data: own[8:]}), state.BootstrapFlow},
 		"something else":          {append(open, said{seq: 100, data: "GET / HTTP/1.1\r\n"}, said{seq: 116, data: "Host: a"}), state.OtherFlow},
-		"the wrong side":          {append(open, said{back: true, seq: 8, data: pluginMagic}), state.OtherFlow},
+		"the wrong side":          {append(open, said{back: true, seq: 100, data: pluginMagic}), state.OtherFlow},
 		"not seen from its begin": {[]said{{seq: 100, data: pluginMagic}}, state.OtherFlow},
 		"the ports again":         {append(append(open, said{seq: 100, data: pluginMagic}), append(open, said{seq: 100, data: "something else"})...), state.OtherFlow},
 	} {

@@ -277,6 +277,9 @@ func TestBroadcast(t *testing.T) {
 	if len(got) != 4 || got[2] || got[3] {
 		t.Errorf("NIC 2 of node 1 reached %v, want those of nodes 0 and 2", got)
 	}
+	if v.pool.held != 0 {
+		t.Errorf("%d bytes are still held", v.pool.held)
+	}
 	if c := &v.counts[2*2]; c.Segments != 1 {
 		t.Errorf("its port sent %d packets, want 1", c.Segments)
 	}
@@ -289,9 +292,15 @@ func TestLossPerPacket(t *testing.T) {
 	for i := range large {
 		v.send(t, 0, 1, each*1460, int64(i)*100_000)
 	}
-	out := 0
+	out, whole := 0, 0.0
 	for _, o := range v.all() {
 		out += o.packets
+		if o.packets == each {
+			whole++
+		}
+	}
+	if p := math.Pow(0.99, each); math.Abs(whole-large*p) > 4*math.Sqrt(large*p*(1-p)) {
+		t.Errorf("%.0f of %d large packets came whole, want %.1f %%", whole, large, 100*p)
 	}
 	lost, n := float64(large*each-out), float64(large*each)
 	if sigma := math.Sqrt(n * 0.01 * 0.99); math.Abs(lost-n*0.01) > 4*sigma {
