@@ -138,6 +138,7 @@ durations (5us, 1.2ms), sizes as nccl-tests writes them (8, 64K, 1G).
 		newUpCommand(g),
 		newDownCommand(g),
 		newShapeCommand(g),
+		newFabricCommand(g),
 		newStatusCommand(g),
 		newGCCommand(g),
 		newDoctorCommand(g),

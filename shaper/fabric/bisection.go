@@ -15,6 +15,8 @@ type Bisection struct {
 	// LineRate is what all ways between the halves carry together at most: the least
 	// cut between them (Ford and Fulkerson 1956); Unlimited if nothing limits it.
 	LineRate units.Bandwidth
+	// Cut says that the halves do not reach each other at all; LineRate means nothing.
+	Cut bool
 	// Full is what the nodes of the smaller half send at most.
 	Full units.Bandwidth
 }
@@ -56,6 +58,7 @@ func (f *Fabric) Bisection() Bisection {
 		return b
 	}
 	if rate := g.maxFlow(source, sink); rate < unlimited {
+		b.Cut = rate == 0
 		b.LineRate = units.Bandwidth(rate)
 	} else {
 		b.LineRate = units.Unlimited

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package draw
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/ddlemu/ddlemu/shaper/fabric"
+)
+
+// spread is the least and the most latency of all pairs of NICs.
+func spread(f *fabric.Fabric) (least, most time.Duration) {
+	first := true
+	for src := range f.NICs() {
+		for dst := range f.NICs() {
+			if f.NodeOfNIC(src) == f.NodeOfNIC(dst) {
+				continue
+			}
+			l := f.Latency(src, dst)
+			if first {
+				least, most, first = l, l, false
+			}
+			least, most = min(least, l), max(most, l)
+		}
+	}
+	return least, most
+}
+
+// Check finds what is likely a mistake in a fabric that is otherwise good, a line each:
+// links that no way leads over, ways over links that are down, switches that can send
+// nothing on.
+func Check(f *fabric.Fabric) []string {
+	used := make([]int, len(f.Hops)) // ways over each hop
+	var found []string
+	for src := range f.NICs() {
+		for dst := range f.NICs() {
+			if f.NodeOfNIC(src) == f.NodeOfNIC(dst) {
+				continue
+			}
+			for _, s := range f.Path(src, dst) {
+				used[s.Hop]++
+			}
+		}
+	}
+	alive := map[int]bool{} // switches with a link that is up
+	for i, h := range f.Hops {
+		switch {
+		case h.Kind == fabric.Trunk && used[i] == 0:
+			found = append(found, fmt.Sprintf("link %s is used by nobody: no way between NICs leads over it", f.HopName(i)))
+		case h.Kind == fabric.Trunk && h.Spec.Down:
+			found = append(found, fmt.Sprintf("link %s is down, and %d ways lead over it: routes do not go around", f.HopName(i), used[i]))
+		case h.Kind == fabric.Link && h.Spec.Down:
+			found = append(found, fmt.Sprintf("link %s is down: its NICs do not reach each other", f.HopName(i)))
+		}
+		if h.Kind == fabric.Trunk && !h.Spec.Down {
+			alive[h.Src] = true
+		}
+	}
+	if f.Net == nil {
+		return found
+	}
+	for i, name := range f.Net.Switches {
+		if !alive[i] && len(f.Net.Switches) > 1 {
+			found = append(found, fmt.Sprintf("switch %s has no capacity: no link that is up leads from it", name))
+		}
+	}
+	return found
+}

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package draw
+
+import (
+	"encoding/xml"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+
+	gonum "gonum.org/v1/gonum/graph"
+	"gonum.org/v1/gonum/graph/iterator"
+	"gonum.org/v1/gonum/graph/layout"
+	"gonum.org/v1/gonum/graph/simple"
+	"gonum.org/v1/gonum/spatial/r2"
+
+	"github.com/ddlemu/ddlemu/shaper/fabric"
+)
+
+// DOT writes f in the language of Graphviz.
+func DOT(w io.Writer, f *fabric.Fabric) {
+	g := graphOf(f)
+	fmt.Fprintf(w, "graph %q {\n", f.Config.Name)
+	for i, sw := range g.switches {
+		fmt.Fprintf(w, "  s%d [label=%q, shape=box, style=filled];\n", i, sw.name)
+	}
+	for n, name := range g.nics {
+		fmt.Fprintf(w, "  n%d [label=%q];\n  n%d -- s%d [label=%q];\n", n, name, n, g.home[n], portLabel(f, n))
+	}
+	for _, e := range g.edges {
+		more := ""
+		if e.oneWay {
+			more = ", dir=forward"
+		}
+		if e.down {
+			more += ", style=dashed"
+		}
+		fmt.Fprintf(w, "  s%d -- s%d [label=%q%s];\n", e.from, e.to, e.label, more)
+	}
+	fmt.Fprintln(w, "}")
+}
+
+// Sizes of a picture, in its own units.
+const (
+	margin  = 90
+	between = 120 // on average, from a thing to its nearest neighbour
+	wide    = 150 // least distance of two things beside each other
+	high    = 40  // and above each other
+)
+
+// SVG writes f as a picture. Where things lie comes from the number of links between
+// them (Isomap: Tenenbaum, de Silva and Langford 2000, by gonum), so the same fabric
+// always looks the same. NICs that are alike are one thing.
+func SVG(w io.Writer, f *fabric.Fabric) {
+	g := graphOf(f)
+	var groups []vertex // the NICs on a switch, by the lines of the tree
+	var home []int
+	for i := range g.switches {
+		for _, line := range nicLines(f, g, i) {
+			groups, home = append(groups, vertex{name: line}), append(home, i)
+		}
+	}
+	at := g.place(home)
+	width, height := 0.0, 0.0
+	for _, p := range at {
+		width, height = max(width, p.X), max(height, p.Y)
+	}
+	fmt.Fprintf(w, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.0f %.0f\" font-family=\"sans-serif\" font-size=\"11\">\n", width+margin, height+margin)
+	for i := range groups {
+		line(w, at[len(g.switches)+i], at[home[i]], "1")
+	}
+	for _, e := range g.edges {
+		style := "2"
+		if e.down {
+			style = "2\" stroke-dasharray=\"4"
+		}
+		line(w, at[e.from], at[e.to], style)
+	}
+	common := g.common()
+	for _, e := range g.edges {
+		if e.label != common {
+			text(w, r2.Scale(0.5, r2.Add(at[e.from], at[e.to])), e.label, "#666")
+		}
+	}
+	if common != "" {
+		text(w, r2.Vec{X: width / 2, Y: height + margin - 12}, "links between switches: "+common+", but where something else is written", "#666")
+	}
+	for i, p := range at {
+		if i < len(g.switches) {
+			fmt.Fprintf(w, "<rect x=\"%.1f\" y=\"%.1f\" width=\"64\" height=\"22\" rx=\"3\" fill=\"#cde\" stroke=\"#468\"/>\n", p.X-32, p.Y-11)
+			text(w, p, g.switches[i].name, "#000")
+			continue
+		}
+		fmt.Fprintf(w, "<ellipse cx=\"%.1f\" cy=\"%.1f\" rx=\"72\" ry=\"13\" fill=\"#fff\" stroke=\"#468\"/>\n", p.X, p.Y)
+		text(w, p, groups[i-len(g.switches)].name, "#000")
+	}
+	fmt.Fprintln(w, "</svg>")
+}
+
+// fewEdges can have their labels all.
+const fewEdges = 12
+
+// common is the label that most links between switches have, "" if they are few.
+func (g *graph) common() string {
+	count, best := map[string]int{}, ""
+	for _, e := range g.edges {
+		count[e.label]++
+	}
+	for _, e := range g.edges {
+		if len(g.edges) > fewEdges && count[e.label] > count[best] {
+			best = e.label
+		}
+	}
+	return best
+}
+
+func line(w io.Writer, a, b r2.Vec, width string) {
+	fmt.Fprintf(w, "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" stroke=\"#888\" stroke-width=\"%s\"/>\n", a.X, a.Y, b.X, b.Y, width)
+}
+
+func text(w io.Writer, at r2.Vec, s, colour string) {
+	fmt.Fprintf(w, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\" fill=\"%s\">%s</text>\n", at.X, at.Y+4, colour, escape(s))
+}
+
+func escape(s string) string {
+	var b strings.Builder
+	// A strings.Builder takes everything.
+	_ = xml.EscapeText(&b, []byte(s))
+	return b.String()
+}
+
+// ordered is a graph whose nodes come in the order of their numbers, so that a layout
+// is the same each time.
+type ordered struct {
+	*simple.UndirectedGraph
+	nodes []gonum.Node
+}
+
+func (o ordered) Nodes() gonum.Nodes { return iterator.NewOrderedNodes(o.nodes) }
+
+// place is where the switches lie, and then what is on them: home[i] is the switch of
+// thing i.
+func (g *graph) place(home []int) []r2.Vec {
+	u := ordered{UndirectedGraph: simple.NewUndirectedGraph()}
+	for i := range len(g.switches) + len(home) {
+		u.AddNode(simple.Node(i))
+		u.nodes = append(u.nodes, simple.Node(i))
+	}
+	for i, h := range home {
+		u.SetEdge(simple.Edge{F: simple.Node(len(g.switches) + i), T: simple.Node(h)})
+	}
+	for _, e := range g.edges {
+		u.SetEdge(simple.Edge{F: simple.Node(e.from), T: simple.Node(e.to)})
+	}
+	o := layout.NewOptimizerR2(u, layout.IsomapR2{}.Update)
+	for o.Update() {
+	}
+	at := make([]r2.Vec, len(u.nodes))
+	for i := range at {
+		at[i] = o.LayoutNodeR2(int64(i)).Coord2
+	}
+	return fit(at)
+}
+
+// fit scales places to the size of a picture and moves apart what would cover each
+// other, as things do that are linked alike.
+func fit(at []r2.Vec) []r2.Vec {
+	least, most := corners(at)
+	scale := between * math.Sqrt(float64(len(at))) / max(most.X-least.X, most.Y-least.Y, 1e-9)
+	for i := range at {
+		// Some are in the very same place: a little apart, they can be moved further.
+		turn := float64(i) * math.Pi * (3 - math.Sqrt(5))
+		at[i] = r2.Add(r2.Scale(scale, at[i]), r2.Vec{X: math.Cos(turn), Y: math.Sin(turn)})
+	}
+	for moved, round := true, 0; moved && round < 200; round++ {
+		moved = false
+		for i := range at {
+			for k := range i {
+				moved = apart(&at[i], &at[k]) || moved
+			}
+		}
+	}
+	least, _ = corners(at)
+	for i := range at {
+		at[i] = r2.Add(r2.Sub(at[i], least), r2.Vec{X: margin, Y: margin})
+	}
+	return at
+}
+
+// apart moves two things apart along the way that is shorter, if they are too near.
+func apart(a, b *r2.Vec) bool {
+	d := r2.Sub(*a, *b)
+	x, y := wide-math.Abs(d.X), high-math.Abs(d.Y)
+	if x <= 0 || y <= 0 {
+		return false
+	}
+	var by r2.Vec
+	if x/wide < y/high {
+		by.X = math.Copysign(x/2+0.5, d.X)
+	} else {
+		by.Y = math.Copysign(y/2+0.5, d.Y)
+	}
+	*a, *b = r2.Add(*a, by), r2.Sub(*b, by)
+	return true
+}
+
+func corners(at []r2.Vec) (least, most r2.Vec) {
+	least, most = at[0], at[0]
+	for _, p := range at {
+		least = r2.Vec{X: min(least.X, p.X), Y: min(least.Y, p.Y)}
+		most = r2.Vec{X: max(most.X, p.X), Y: max(most.Y, p.Y)}
+	}
+	return least, most
+}
