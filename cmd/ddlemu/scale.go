@@ -38,7 +38,7 @@ func autoScale(ctx context.Context, c *configs.Fabric, ranks int, size int64) (k
 		return 1, "enough: nothing is shaped", h, nil
 	}
 	if c.OnKernel() {
-		if k, why, err = host.KernelScale(demandOf(fab, ranks, 1), host.VerdictLimits()); err != nil {
+		if k, why, err = host.KernelScale(d, demandOf(fab, ranks, 1).T, host.VerdictLimits()); err != nil {
 			return 0, "", h, badInput("%w: give --time-scale to run it all the same", err)
 		}
 		return k, "chosen for the kernel datapath: " + why, h, nil

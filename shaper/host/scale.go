@@ -92,10 +92,11 @@ const (
 )
 
 // KernelScale is Scale for the kernel datapath, where a process of ours carries every
-// packet. d's T is that of a packet.
-func KernelScale(d Demand, l Limits) (k int, reason string, err error) {
+// packet. A link's latency, the least of which is given, must be more than what a
+// packet is late.
+func KernelScale(d Demand, latency time.Duration, l Limits) (k int, reason string, err error) {
 	for k = 1; ; k *= 2 {
-		rate, limit := d.Rate/float64(k), time.Duration(k)*l.p99(d.T)
+		rate, limit := d.Rate/float64(k), min(time.Duration(k)*l.p99(d.T), margin*time.Duration(k)*latency)
 		slow, late := margin*rate > kernelRate, margin*kernelLate > limit
 		switch {
 		case !slow && !late && k == 1:

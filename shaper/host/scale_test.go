@@ -116,22 +116,25 @@ func TestLargestRateIsGoodAtScaleOne(t *testing.T) {
 // On the kernel datapath the delay line decides, not what the ranks copy.
 func TestKernelScale(t *testing.T) {
 	for _, tc := range []struct {
-		name string
-		d    Demand
-		k    int
-		says string
+		name    string
+		d       Demand
+		latency time.Duration
+		k       int
+		says    string
 	}{
-		{"a WAN", Demand{Rate: 12e6, T: 20 * time.Millisecond}, 1, "carries it"},
-		{"1 Gb/s in one room", Demand{Rate: 118e6, T: 25 * time.Microsecond}, 128, "late"},
-		{"10 Gb/s far away", Demand{Rate: 1.2e9, T: 20 * time.Millisecond}, 16, "wanted is twice"},
-		{"400 Gb/s", Demand{Rate: 49e9, T: 2 * time.Microsecond}, 512, "wanted is twice"},
+		{"a WAN", Demand{Rate: 12e6, T: 20 * time.Millisecond}, 20 * time.Millisecond, 1, "carries it"},
+		{"large messages over 1 Gb/s", Demand{Rate: 118e6, T: 580 * time.Microsecond}, 25 * time.Microsecond, 32, "late"},
+		{"small messages", Demand{Rate: 118e6, T: 25 * time.Microsecond}, 25 * time.Microsecond, 128, "late"},
+		{"a latency below the floor", Demand{Rate: 118e6, T: 20 * time.Millisecond}, time.Microsecond, 256, "late"},
+		{"10 Gb/s far away", Demand{Rate: 1.2e9, T: 20 * time.Millisecond}, 20 * time.Millisecond, 16, "wanted is twice"},
+		{"400 Gb/s", Demand{Rate: 49e9, T: 2 * time.Microsecond}, 2 * time.Microsecond, 512, "wanted is twice"},
 	} {
-		k, reason, err := KernelScale(tc.d, VerdictLimits())
+		k, reason, err := KernelScale(tc.d, tc.latency, VerdictLimits())
 		if err != nil || k != tc.k || !strings.Contains(reason, tc.says) {
 			t.Errorf("%s: time scale %d because %q, %v; want %d", tc.name, k, reason, err, tc.k)
 		}
 	}
-	if k, _, err := KernelScale(Demand{Rate: 1e12, T: time.Microsecond}, VerdictLimits()); err == nil {
+	if k, _, err := KernelScale(Demand{Rate: 1e12, T: time.Microsecond}, time.Microsecond, VerdictLimits()); err == nil {
 		t.Errorf("1 TB/s at time scale %d", k)
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io/fs"
-	"slices"
 
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/kernel/bringup"
@@ -87,7 +86,9 @@ func Share(dir *state.Dir, name string) (*Job, error) {
 		return nil, err
 	}
 	j := &Job{Fabric: f, dir: dir, file: file, name: name, id: randomText()}
-	j.before, _ = traffic(file) // none on the other datapath
+	if p := verdict.PacketsOf(file, f); p != nil {
+		j.before = p.Traffic
+	}
 	return j, nil
 }
 
@@ -114,8 +115,11 @@ func (j *Job) Env() []string {
 func (j *Job) Verdict() verdict.Verdict {
 	j.file.Reap()
 	in := verdict.NewInput(j.file, j.Fabric, j.counters())
-	if j.Fabric.Config.OnKernel() && in.Job.Joined == 0 {
-		v, ok := j.trafficVerdict(in)
+	if in.Packets != nil {
+		in.Packets.Traffic.Since(&j.before)
+	}
+	if in.Packets != nil && in.Job.Joined == 0 {
+		v, ok := trafficVerdict(in)
 		if !ok {
 			v.Add(false, fmt.Sprintf("no rank loaded the plugin, and of other traffic the shaper %s does not see whether it was on time", j.file.Shaper()))
 		}
@@ -125,49 +129,18 @@ func (j *Job) Verdict() verdict.Verdict {
 	if gone := in.Job.Number - len(j.file.JobsOf(Key(j.id))); gone > 0 {
 		v.Add(false, fmt.Sprintf("the counters of %d programs of this run gave way to others: those are not judged", gone))
 	}
-	if j.Fabric.Config.OnKernel() && len(v.Links) > 0 {
-		j.judgePackets(&v, in)
-	}
 	return v
-}
-
-// judgePackets adds what the fabric's packets met while this job ran: the plugin
-// counts its messages there, but when they arrive only the shaper knows.
-func (j *Job) judgePackets(v *verdict.Verdict, in verdict.Input) {
-	t, ok := j.trafficVerdict(in)
-	if !ok {
-		v.Add(false, fmt.Sprintf("the shaper %s does not see whether packets are on time: latency is not verified", j.file.Shaper()))
-	}
-	for _, why := range t.Reasons {
-		if !slices.Contains(v.Reasons, why) {
-			v.Add(t.Host, "packets: "+why)
-		}
-	}
 }
 
 // trafficVerdict judges all traffic of a fabric of the kernel datapath since this job
 // began; ok says whether the shaper sees it.
-func (j *Job) trafficVerdict(in verdict.Input) (v verdict.Verdict, ok bool) {
-	t, ok := traffic(j.file)
-	if !ok {
-		return verdict.Verdict{Valid: true, Reasons: []string{}, Links: []verdict.Link{}}, false
+func trafficVerdict(in verdict.Input) (v verdict.Verdict, ok bool) {
+	if !in.Packets.Seen {
+		return verdict.Verdict{Reasons: []string{}, Links: []verdict.Link{}}, false
 	}
-	t.Since(&j.before)
-	in.Job = t
+	in.Job, in.Packets = in.Packets.Traffic, nil
+	in.Job.Left = in.Job.Joined // the daemon stays, and is not waited for
 	return verdict.Judge(in), true
-}
-
-// traffic is what the shaper has counted of all traffic of a fabric. It goes by the
-// daemon as by a rank that has left, since nobody waits for it.
-func traffic(file *state.File) (t state.JobStatus, ok bool) {
-	for _, e := range file.Jobs() {
-		if e.Traffic() {
-			t = e.Status()
-			t.Left = t.Joined
-			return t, true
-		}
-	}
-	return t, false
 }
 
 // counters are those of all programs of the job together; Number is the latest's.

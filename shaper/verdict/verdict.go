@@ -42,6 +42,7 @@ type Input struct {
 	Name      func(hop int) string
 	Path      func(src, dst int) []fabric.Step // between NICs
 	Endpoint  bool                             // a message costs its endpoints time too
+	Packets   *Packets                         // on the kernel datapath, but for the job of all traffic; else nil
 }
 
 // Class is one size class of one link. Times are divided by the time scale.
@@ -97,7 +98,11 @@ func Of(f *state.File, fab *fabric.Fabric, j state.Job) Verdict {
 // NewInput is what there is to judge of a job's counters on the fabric whose file is f.
 func NewInput(f *state.File, fab *fabric.Fabric, job state.JobStatus) Input {
 	end := fab.Config.Endpoint
-	return Input{TimeScale: f.Fixed().TimeScale, Job: job, Hops: f.Hops(), Name: fab.HopName, Path: fab.Path, Endpoint: end.Overhead > 0 || end.Gap > 0}
+	in := Input{TimeScale: f.Fixed().TimeScale, Job: job, Hops: f.Hops(), Name: fab.HopName, Path: fab.Path, Endpoint: end.Overhead > 0 || end.Gap > 0}
+	if job.Key != state.TrafficKey {
+		in.Packets = PacketsOf(f, fab)
+	}
+	return in
 }
 
 // Judge judges a job.
@@ -109,9 +114,16 @@ func Judge(in Input) Verdict {
 	if in.Job.Joined == 0 {
 		j.invalid(false, "no rank took part: nothing was emulated")
 	}
+	if in.Packets != nil && in.Job.Joined > 0 {
+		j.packets(in.Packets)
+	}
 	for i := range in.Hops {
 		if in.Hops[i].Kind == state.Link && in.Job.Cells[i].FirstPosted != 0 {
-			j.link(&in.Hops[i], &in.Job.Cells[i])
+			cell := in.Job.Cells[i]
+			if in.Packets != nil && in.Packets.Seen {
+				cell = j.byPackets(&in.Hops[i], cell, &in.Packets.Traffic.Cells[i])
+			}
+			j.link(&in.Hops[i], &cell)
 		}
 		j.rate(&in.Hops[i])
 	}
@@ -217,9 +229,10 @@ func (j *judge) trunks() {
 }
 
 func (j *judge) class(i int, k *state.Class) Class {
+	p50, p99 := quantiles(k)
 	c := Class{
 		Name: ClassNames[i], Messages: k.Messages, Bytes: k.Bytes, OverP50: k.OverP50, OverP99: k.OverP99,
-		P50: j.unscaled(quantile(k, 0.5)), P99: j.unscaled(quantile(k, 0.99)), Max: j.unscaled(k.MaxLate),
+		P50: j.unscaled(p50), P99: j.unscaled(p99), Max: j.unscaled(k.MaxLate),
 		LatePercent: 100 * float64(k.SumLate) / max(float64(k.SumTime), 1),
 	}
 	c.LateP50, c.LateP99, c.LateMax = micro(c.P50), micro(c.P99), micro(c.Max)

@@ -44,6 +44,7 @@ func run(ctx context.Context, build, page, only string) error {
 		{"latency", d.latency},
 		{"connections", d.connections},
 		{"flows", d.flows},
+		{"kernel", func(ctx context.Context) (*section, error) { return d.kernel(ctx, build) }},
 		{"allreduce2", func(ctx context.Context) (*section, error) { return d.allReduce(ctx, build, 2) }},
 		{"allreduce4", func(ctx context.Context) (*section, error) { return d.allReduce(ctx, build, 4) }},
 	}

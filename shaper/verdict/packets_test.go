@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package verdict
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/ddlemu/ddlemu/shaper/state"
+)
+
+// onKernel is a job on the kernel datapath that sent 20 messages of 1 MiB at 1 Gb/s,
+// 8.8 ms each, in packets that were late by what late says, of 1000.
+func onKernel(late func(i int) int64) Input {
+	in := run(20, func(int) int64 { return 0 })
+	c := &in.Job.Cells[0]
+	c.Size[2] = state.Class{Messages: 20, Bytes: 20 << 20} // all that the plugin counts
+	c.ModelBusy, c.WallBusy = 0, 0
+	p := &Packets{Shaper: "wire", Seen: true, Traffic: state.JobStatus{Cells: make([]state.Cell, 1)}}
+	cell := &p.Traffic.Cells[0]
+	cell.FirstPosted = 1
+	for i := range 1000 {
+		cell.Judge(12_000, int64(i)*100_000, int64(i+1)*100_000, int64(i+1)*100_000+late(i), 1)
+	}
+	in.Packets = p
+	return in
+}
+
+// A message of NCCL's is as late as its last packet, of its own time.
+func TestJudgePackets(t *testing.T) {
+	const us = 1000
+	for _, tc := range []struct {
+		name   string
+		in     Input
+		change func(*Input)
+		reason string
+		host   bool
+	}{
+		{name: "in time", in: onKernel(func(int) int64 { return 0 })},
+		// Of 100 us: too late for the packets, not for the messages that they make up.
+		{name: "one packet in twenty is 300 us late", in: onKernel(func(i int) int64 { return int64(b2i(i%20 == 0)) * 300 * us })},
+		{name: "one packet in twenty is 600 us late", in: onKernel(func(i int) int64 { return int64(b2i(i%20 == 0)) * 600 * us }), reason: "1 in 100 may be", host: true},
+		{name: "all packets are 250 us late", in: onKernel(func(i int) int64 { return 250 * us }), reason: "together 2.8 % of their time late", host: true},
+		{name: "a shaper that sees nothing", in: onKernel(func(int) int64 { return 0 }), change: func(in *Input) { in.Packets = &Packets{Shaper: "htb"} }, reason: "the shaper htb does not see"},
+		{name: "no packets", in: onKernel(func(int) int64 { return 0 }), change: func(in *Input) { in.Packets.Traffic.Cells[0] = state.Cell{} }, reason: "no packet crossed it"},
+		{name: "below the floor", in: onKernel(func(int) int64 { return 0 }), change: func(in *Input) { in.Packets.Traffic.Reasons = state.BelowFloor }, reason: "", host: true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			if tc.change != nil {
+				tc.change(&tc.in)
+			}
+			v := Judge(tc.in)
+			all := strings.Join(v.Reasons, "; ")
+			switch {
+			case tc.name == "below the floor" && (v.Valid || !v.Host || all != state.BelowFloor.Words()[0]):
+				t.Errorf("%+v", v)
+			case tc.name != "below the floor" && (v.Valid != (tc.reason == "") || !strings.Contains(all, tc.reason) || v.Host != tc.host):
+				t.Errorf("%s, host %v: %s", v.Word, v.Host, all)
+			}
+		})
+	}
+}
+
+// What was before a job, or is of no message, does not count.
+func TestSince(t *testing.T) {
+	in := onKernel(func(i int) int64 { return int64(b2i(i < 500)) * 1_000_000 })
+	before := state.JobStatus{Cells: []state.Cell{{}}}
+	for i := range 500 {
+		before.Cells[0].Judge(12_000, int64(i)*100_000, int64(i+1)*100_000, int64(i+1)*100_000+1_000_000, 1)
+	}
+	if v := Judge(in); v.Valid {
+		t.Fatal("half of all packets are late, and the job is VALID")
+	}
+	in.Packets.Traffic.Since(&before)
+	if v := Judge(in); !v.Valid {
+		t.Errorf("since then none was late: %q", v.Reasons)
+	}
+}
