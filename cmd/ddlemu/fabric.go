@@ -17,9 +17,12 @@ func newFabricCommand(g *global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "fabric",
 		Short: "Look at a fabric's topology",
-		Long:  "Look at a fabric's topology.\n\n" + exitHelp,
-		Args:  noArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Long: `Look at a fabric's topology.
+
+` + exitHelp,
+		Example: `  ddlemu fabric show -f fabric.yaml`,
+		Args:    noArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newFabricShowCommand(g))
 	return cmd
