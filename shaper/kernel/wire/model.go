@@ -67,6 +67,8 @@ type model struct {
 	orders []order // by hop; of links
 	pool   pool
 
+	starved atomic.Uint64 // packets on the wire dropped for want of memory
+
 	crossing heap // by when the first byte reaches the receiving port
 	leaving  heap // by when they are due
 }
@@ -110,7 +112,7 @@ func (m *model) arrive(p *packet) {
 func (m *model) copyTo(p *packet, dst int, start int64, tx *inForce) {
 	c := m.pool.get(len(p.buf))
 	if c == nil {
-		m.drop(&m.hops[m.fabric.Link(p.src, dst)], p.headers.packets)
+		m.starve(&m.hops[m.fabric.Link(p.src, dst)], p.headers.packets)
 		return
 	}
 	copy(c.buf, p.buf)
@@ -161,7 +163,7 @@ func (m *model) cross(p *packet, start int64, tx *inForce) {
 func (m *model) part(p *packet, l *hop, o *order, par *inForce, start int64, tx *inForce, from, to int) {
 	c := m.pool.get(vnetLen + p.headers.payload + p.headers.payloadOf(from, to))
 	if c == nil {
-		m.drop(l, to-from)
+		m.starve(l, to-from)
 		return
 	}
 	buf := c.buf
@@ -237,6 +239,12 @@ func (m *model) enter(p *packet) {
 	p.due = max(p.finish, start+dur, o.lastDue) + par.Latency
 	o.lastDue = p.due - par.Latency
 	m.leaving.push(p.due, p)
+}
+
+// starve drops packets for which there is no memory.
+func (m *model) starve(h *hop, packets int) {
+	m.drop(h, packets)
+	m.starved.Add(uint64(packets))
 }
 
 func (m *model) drop(h *hop, packets int) { atomic.AddUint64(&h.count.Drops, uint64(packets)) }

@@ -319,6 +319,35 @@ func TestPortQueueBounded(t *testing.T) {
 	}
 }
 
+// What is dropped for want of memory is not taken for the model's loss.
+func TestStarved(t *testing.T) {
+	v := newVirtual(t, func(c *configs.Fabric) { c.Nodes, c.Link.Loss = 4, configs.Loss{P: 0.5} })
+	b := sample{gso: 1000, data: make([]byte, 50_000)}.make()
+	for _, dst := range []int{1, broadcast} {
+		p := v.pool.get(len(b))
+		copy(p.buf, b)
+		p.headers, _ = parse(p.buf)
+		p.src, p.dst = 0, dst
+		v.pool.held += maxHeld
+		before := v.starved.Load()
+		v.arrive(p)
+		v.pool.held -= maxHeld
+		if v.starved.Load() == before {
+			t.Errorf("to %d: nothing says that there was no memory", dst)
+		}
+	}
+	dropped, out := uint64(0), 0
+	for _, o := range v.all() {
+		out += o.packets
+	}
+	for i := range v.counts {
+		dropped += v.counts[i].Drops
+	}
+	if dropped+uint64(out) != 50+3*50 || v.pool.held != 0 {
+		t.Errorf("%d packets out, %d dropped, %d bytes held; want 200 packets together, and nothing held", out, dropped, v.pool.held)
+	}
+}
+
 // The whole way of a packet through the process, but for the system calls.
 func BenchmarkPacket(b *testing.B) {
 	v := newVirtual(b, func(c *configs.Fabric) { c.Link.Bandwidth = 10 * units.Gbps })

@@ -40,11 +40,12 @@ type Wire struct {
 	reaction    histogram // from a packet's arrival until this process has it
 	writing     histogram // to write it
 
-	// Packets that were dropped although the model would not: malformed or tagged, no
-	// memory, no room in the socket, no NIC.
-	strange, full, overran, refused atomic.Uint64
-	told                            uint64 // of these, how many have been told
-	below                           bool   // a latency below the floor has been told
+	// Packets that were dropped although the model would not, besides those for which
+	// it has no memory: malformed or tagged, no room in the socket, no NIC.
+	strange, overran, refused atomic.Uint64
+
+	told  uint64 // how many drops of these kinds have been told
+	below bool   // a latency below the floor has been told
 }
 
 // Start connects the ports of p by a delay line that shapes by what file says.
@@ -131,7 +132,8 @@ func (w *Wire) Count() error {
 const enoughForFloor = 200
 
 // judgeFloor notes a link whose latency is less than the time that a packet takes
-// through this process: half of its packets are late, whatever their other times.
+// through this process: half of its packets are late, whatever their other times. One
+// that asks for nothing has no times to keep.
 func (w *Wire) judgeFloor() {
 	read, n := w.reaction.quantile(0.5)
 	written, _ := w.writing.quantile(0.5)
@@ -140,7 +142,10 @@ func (w *Wire) judgeFloor() {
 		return
 	}
 	for i := range w.model.hops {
-		if h := &w.model.hops[i]; w.fabric.Hops[i].Kind == fabric.Link && atomic.LoadUint64(&h.count.Segments) > 0 && h.params.Load().Latency < int64(floor) {
+		h := &w.model.hops[i]
+		p := h.params.Load()
+		asks := p.NsDen != 0 || p.Latency != 0 || p.Jitter.Value != 0
+		if w.fabric.Hops[i].Kind == fabric.Link && asks && atomic.LoadUint64(&h.count.Segments) > 0 && p.Latency < int64(floor) {
 			w.below = true
 			w.part.Job().Invalidate(state.BelowFloor)
 			w.file.Event(fmt.Sprintf("wire: %s has a latency below the floor, which is %v here", w.fabric.HopName(i), floor))
@@ -151,7 +156,7 @@ func (w *Wire) judgeFloor() {
 
 // tell notes losses that are not the model's.
 func (w *Wire) tell() {
-	full, overran, refused, strange := w.full.Load(), w.overran.Load(), w.refused.Load(), w.strange.Load()
+	full, overran, refused, strange := w.model.starved.Load(), w.overran.Load(), w.refused.Load(), w.strange.Load()
 	sum := full + overran + refused + strange
 	if sum == w.told {
 		return
