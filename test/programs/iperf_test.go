@@ -14,8 +14,11 @@ func TestIperf(t *testing.T) {
 	w.shell("ddlemu up --profile eth1 --nodes 2 --datapath kernel")
 	var got, want float64
 	for try := range 5 { // a busy host is slower
-		w.shell("ddlemu exec node1 -- iperf3 -s -1 -D")
-		o := w.shell("ddlemu exec node0 -- iperf3 -c node1 -t 2 -O 1 -J")
+		const server, client = "ddlemu exec node1 -- iperf3 -s -1 -D", "ddlemu exec node0 -- iperf3 -c node1"
+		w.documented(server)
+		w.documented(client)
+		w.shell(server)
+		o := w.shell(client + " -t 2 -O 1 -J")
 		got, want = rates(t, o.stdout)
 		t.Logf("try %d: %.4g Gb/s of %.4g", try, got/1e9, want/1e9)
 		if got > 1.02*want {

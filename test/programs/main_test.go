@@ -114,6 +114,20 @@ func (w *world) shell(line string) outcome {
 	return w.run("sh", "-c", line)
 }
 
+// documented fails the test unless README or docs/kernel.md has the line that it runs.
+func (w *world) documented(line string) {
+	w.Helper()
+	for _, name := range []string{"README.md", "docs/kernel.md"} {
+		text, err := os.ReadFile(absolute(w.T, "..", "..", name))
+		if err != nil {
+			w.Fatal(err)
+		}
+		if !strings.Contains(string(text), line) {
+			w.Errorf("%s does not have the line %s", name, line)
+		}
+	}
+}
+
 // copy brings a file of testdata into the folder to work in.
 func (w *world) copy(name string) {
 	w.Helper()

@@ -43,8 +43,9 @@ func TestTorch(t *testing.T) {
 // train is a run on two nodes, whose losses are those of bare.
 func (w *world) train(latency string, bare training) training {
 	w.Helper()
-	o := w.shell("ddlemu run --profile eth1 --lat " + latency + " --nodes 2 --datapath kernel --per-node -- " +
-		"torchrun --nnodes {nodes} --node_rank {node} --master_addr {master} --nproc_per_node 1 train.py")
+	const line = "torchrun --nnodes {nodes} --node_rank {node} --master_addr {master} --nproc_per_node 1 train.py"
+	w.documented(line)
+	o := w.shell("ddlemu run --profile eth1 --lat " + latency + " --nodes 2 --datapath kernel --per-node -- " + line)
 	got := parseTraining(w.T, regexp.MustCompile(`(?m)^node[01] \| `).ReplaceAllString(o.stdout, ""))
 	if !slices.Equal(got.losses, bare.losses) {
 		w.Fatalf("losses at %s: %q, bare %q", latency, got.losses, bare.losses)

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // An oneCCL program of 2 ranks, DDLEMU_NODE's: adds numbers up on both again and
-// again, checks each sum and prints the mean time in ms. Rank 0 leaves its address in
-// the file "address".
+// again, checks each sum and prints the shortest time in ms that two rounds took. Rank
+// 0 leaves its address in the file "address".
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -38,7 +39,7 @@ int main() {
   std::vector<int> in(kCount), sum(kCount);
   for (int i = 0; i < kCount; i++) in[i] = (rank + 1) * i;
   ccl::barrier(comm).wait();
-  auto start = std::chrono::steady_clock::now();
+  std::vector<std::chrono::steady_clock::time_point> at{std::chrono::steady_clock::now()};
   for (int round = 0; round < kRounds; round++) {
     ccl::allreduce(in.data(), sum.data(), kCount, ccl::reduction::sum, comm).wait();
     for (int i = 0; i < kCount; i++)
@@ -46,7 +47,9 @@ int main() {
         fprintf(stderr, "sum %d: got %d, want %d\n", i, sum[i], 3 * i);
         return 1;
       }
+    at.push_back(std::chrono::steady_clock::now());
   }
-  std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
-  printf("rank %d mean %.3f ms\n", rank, took.count() / kRounds);
+  std::chrono::duration<double, std::milli> best = at[2] - at[0];
+  for (int round = 2; round <= kRounds; round++) best = std::min<decltype(best)>(best, at[round] - at[round - 2]);
+  printf("rank %d two rounds %.3f ms\n", rank, best.count());
 }
