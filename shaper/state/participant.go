@@ -274,5 +274,9 @@ func (f *File) bury(e *participantEntry) {
 	if known {
 		atomic.AddUint32(&f.jobs()[job].Died, 1)
 	}
+	if rank == DaemonRank {
+		f.Event("the fabric's daemon died")
+		return
+	}
 	f.Event(fmt.Sprintf("rank %d (node %d) died", rank, node))
 }
