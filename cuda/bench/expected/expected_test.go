@@ -3,6 +3,7 @@
 package expected
 
 import (
+	"math"
 	"testing"
 
 	"github.com/ddlemu/ddlemu/configs"
@@ -34,6 +35,31 @@ func TestLeast(t *testing.T) {
 	for node, w := range want {
 		if got := times.Least()[node]; got != w {
 			t.Errorf("node%d: %+v, want %+v", node, got, w)
+		}
+	}
+}
+
+// The bytes that must cross between two leaves take longer over their uplinks than those
+// of a node over its port.
+func TestBoundOfLeaves(t *testing.T) {
+	c, err := configs.Load(configs.Source{File: "../../../configs/examples/leaf-spine.yaml", Getenv: func(string) string { return "" }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := fabric.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	times := New(f, func(rank int) int { return rank }, func(string) string { return "" })
+	const count = 1 << 20
+	payload := f.Config.Link.PayloadRate()
+	for coll, want := range map[bench.Collective]float64{
+		bench.AllReduce: 4 * count / (payload * 3 / 4),         // leaf1's uplinks: 5 and 2.5 Gb/s of the NICs' 10
+		bench.AllToAll:  4 * 4 * 4 * count / (payload * 3 / 4), // each of 4 ranks sends to each of the other 4
+	} {
+		got := times.Bound(bench.Case{Collective: coll, Type: bench.Float, Ranks: 8, Count: count, Root: -1}).Seconds()
+		if math.Abs(got/want-1) > 1e-6 {
+			t.Errorf("%v: at least %v s, want %v", coll, got, want)
 		}
 	}
 }

@@ -4,6 +4,7 @@ package modeltest
 
 import (
 	"os"
+	"slices"
 	"testing"
 	"time"
 
@@ -24,8 +25,9 @@ func TestLayoutIsTheSameInGoAndC(t *testing.T) {
 	}
 }
 
-// star builds the same fabric twice: in a file for C, and as hops for Go.
-func star(t *rapid.T, nodes int, port, wire link.Spec, k int, tr link.Transport) (*state.File, []*link.Hop, map[[2]int][]int) {
+// star builds the same fabric twice: in a file for C, and as hops for Go. Between the
+// link and the receiving port of each pair are those of the trunks, which all share.
+func star(t *rapid.T, nodes int, port, wire link.Spec, trunks []link.Spec, k int, tr link.Transport) (*state.File, []*link.Hop, map[[2]int][]int) {
 	spec := state.Spec{
 		Name: "m", Nodes: nodes, GPUsPerNode: 1, NICsPerNode: 1, TimeScale: k, Seed: 7, Transport: tr, Table: link.NormalTable(),
 	}
@@ -38,14 +40,22 @@ func star(t *rapid.T, nodes int, port, wire link.Spec, k int, tr link.Transport)
 		add(state.TxPort, i, i, port)
 		add(state.RxPort, i, i, port)
 	}
+	var shared []int
+	for i, s := range trunks {
+		shared = append(shared, add(state.Trunk, i, i+1, s))
+	}
 	for a := range nodes {
 		for b := range nodes {
 			if a == b {
 				continue
 			}
-			p := []int{2 * a, add(state.Link, a, b, wire), 2*b + 1}
+			p := slices.Concat([]int{2 * a, add(state.Link, a, b, wire)}, shared, []int{2*b + 1})
 			paths[[2]int{a, b}] = p
-			spec.Paths = append(spec.Paths, state.PathSpec{Src: a, Dst: b, Hops: []state.PathStep{{Hop: p[0]}, {Hop: p[1], Private: true}, {Hop: p[2]}}})
+			way := state.PathSpec{Src: a, Dst: b}
+			for i, hop := range p {
+				way.Hops = append(way.Hops, state.PathStep{Hop: hop, Private: i == 1})
+			}
+			spec.Paths = append(spec.Paths, way)
 		}
 	}
 	path, err := os.MkdirTemp("", "ddlemu-model")
@@ -102,7 +112,15 @@ func TestPropertyModelInCIsTheModelInGo(t *testing.T) {
 			SendBuffer: rapid.Uint64Range(1, 1<<20).Draw(t, "sndbuf"), Window: rapid.Uint64Range(1, 1<<20).Draw(t, "window"),
 			RTO: 67e6, DownTimeout: 3e6, Overhead: rapid.Int64Range(0, 2000).Draw(t, "o"), Gap: rapid.Int64Range(0, 2000).Draw(t, "g"),
 		}
-		f, hops, paths := star(t, 3, port, wire, k, tr)
+		trunks := make([]link.Spec, rapid.IntRange(0, link.MaxHops-3).Draw(t, "trunks"))
+		for i := range trunks {
+			trunks[i] = wire
+			trunks[i].Latency = time.Duration(rapid.Int64Range(0, 1e5).Draw(t, "trunk lat"))
+			if rapid.Bool().Draw(t, "fast trunk") && port.Bandwidth < 5e12 {
+				trunks[i].Bandwidth *= 2
+			}
+		}
+		f, hops, paths := star(t, 3, port, wire, trunks, k, tr)
 		defer f.Close()
 		scaled := f.Fixed().Transport
 		var inC []*Flow
@@ -114,9 +132,12 @@ func TestPropertyModelInCIsTheModelInGo(t *testing.T) {
 			defer c.Free()
 			inC = append(inC, c)
 			p, q := paths[[2]int{a, b}], paths[[2]int{b, a}]
-			inGo = append(inGo, link.NewFlow(uint64(i+1), 7,
-				[]link.PathHop{{Hop: hops[p[0]]}, {Hop: hops[p[1]], Private: true}, {Hop: hops[p[2]]}},
-				[]*link.Hop{hops[q[0]], hops[q[1]], hops[q[2]]}, &scaled, tables))
+			var way []link.PathHop
+			var back []*link.Hop
+			for i := range p {
+				way, back = append(way, link.PathHop{Hop: hops[p[i]], Private: i == 1}), append(back, hops[q[i]])
+			}
+			inGo = append(inGo, link.NewFlow(uint64(i+1), 7, way, back, &scaled, tables))
 		}
 		now := int64(0)
 		posted := make([]uint64, len(inC))
