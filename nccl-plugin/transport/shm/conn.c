@@ -209,7 +209,7 @@ static void copy_in(struct ddlemu_conn *c, int64_t now)
 			c->consumed = load64(&f->consumed);
 		n = umin64(n, c->ring_size - (written - c->consumed));
 		if (n > 0)
-			memcpy(c->ring + at, r->data + c->copied_off, n);
+			stream_copy(c->ring + at, r->data + c->copied_off, n);
 		written += n;
 		budget -= n;
 		c->copied_off += n;
