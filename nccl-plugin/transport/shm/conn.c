@@ -54,6 +54,14 @@ static bool all_try_lock(void)
 
 static void all_unlock(void) { __atomic_store_n(&all.lock, 0, __ATOMIC_RELEASE); }
 
+// unseen_receive says whether the model has to learn of a receive now: only while it
+// knows of a message whose times it cannot tell yet. Otherwise it learns of it with
+// the next message, in the sender's call, and its lines stay with the sender's core.
+static bool unseen_receive(struct ddlemu_flow *f, uint64_t seen)
+{
+	return load64(&f->recvd) > seen && load64(&f->said.seen_posted) > load64(&f->said.due_count);
+}
+
 // due_at is the time of the model's next step on this connection: what it said
 // last, or the time of a post that it has not seen.
 static int64_t due_at(struct ddlemu_flow *f)
@@ -62,22 +70,30 @@ static int64_t due_at(struct ddlemu_flow *f)
 	uint64_t posted = load64(&f->said.seen_posted), recvd = load64(&f->said.seen_recvd);
 	if (load64(&f->posted) > posted)
 		at = min64(at, tx_of(f, posted)->posted);
-	if (load64(&f->recvd) > recvd)
+	if (unseen_receive(f, recvd))
 		at = min64(at, rx_of(f, recvd)->posted);
 	return at;
 }
 
 // Who posts something takes it into the model in the same call. The other end leaves
-// it LEAVE ns for that, and looks for it in one of LOOK calls: otherwise each message
-// would send the lines of the one end and of the model to and fro between the cores.
+// it LEAVE ns for that, and looks for it every LOOK ns: otherwise each message would
+// send the lines of the one end and of the model to and fro between the cores.
 #define LEAVE 400
-#define LOOK 8
+#define LOOK 2000
+
+static bool time_to_look(struct ddlemu_conn *c, int64_t now)
+{
+	if (now - c->looked < LOOK)
+		return false;
+	c->looked = now;
+	return true;
+}
 
 // anything says whether the model has something to do by now.
 static bool anything(struct ddlemu_conn *c, int64_t now)
 {
 	struct ddlemu_flow *f = c->f;
-	bool sender = c->base.ops == &ddlemu_shm_sender, look = c->looks++ % LOOK == 0;
+	bool sender = c->base.ops == &ddlemu_shm_sender, look = time_to_look(c, now);
 	if (__atomic_load_n(&f->said.next, __ATOMIC_RELAXED) <= now)
 		return true;
 	if (sender || look) {
@@ -87,7 +103,7 @@ static bool anything(struct ddlemu_conn *c, int64_t now)
 	}
 	if (!sender || look) {
 		uint64_t recvd = load64(&f->said.seen_recvd);
-		if (load64(&f->recvd) > recvd && rx_of(f, recvd)->posted + (sender ? LEAVE : 0) <= now)
+		if (unseen_receive(f, recvd) && rx_of(f, recvd)->posted + (sender ? LEAVE : 0) <= now)
 			return true;
 	}
 	return false;
@@ -134,15 +150,20 @@ static void catch_up(int64_t now)
 	all_unlock();
 }
 
-// advance runs the model when there is something to do.
-static void advance(struct ddlemu_conn *c, int64_t now)
+// run takes the steps up to now, of other connections too if this comes late.
+static void run(struct ddlemu_conn *c, int64_t now)
 {
-	if (!anything(c, now))
-		return;
 	if (due_at(c->f) < now - CATCH_UP)
 		catch_up(now);
 	if (due_at(c->f) > now - CATCH_UP)
 		step(c, now);
+}
+
+// advance runs the model when there is something to do.
+static void advance(struct ddlemu_conn *c, int64_t now)
+{
+	if (anything(c, now))
+		run(c, now);
 }
 
 // why_not says why a connection cannot go on, going by what was seen of the peer.
@@ -246,7 +267,10 @@ static int sender_isend(struct ddlemu_comm *comm, const void *data, size_t size,
 	if (i - c->floor < DDLEMU_MAX_MESSAGES)
 		r = take(c, i, (char *)data, size);
 	if (r == NULL) {
-		advance(c, now);
+		if (i - c->floor >= DDLEMU_MAX_MESSAGES)
+			run(c, now); // what it has not seen may let it forget messages
+		else
+			advance(c, now);
 		copy_in(c, now);
 		return DDLEMU_SUCCESS;
 	}
@@ -315,8 +339,11 @@ static int receiver_irecv(struct ddlemu_comm *comm, void *data, size_t size, str
 		*rx_of(f, i) = (struct ddlemu_rx){ .posted = now, .capacity = size };
 		store64(&f->recvd, i + 1);
 		*request = &r->base;
-	} else if (i - c->floor >= DDLEMU_MAX_MESSAGES && stranded(c, is_dead(c))) {
-		return check(c, 0); // there will never be room
+	} else if (i - c->floor >= DDLEMU_MAX_MESSAGES) {
+		if (stranded(c, is_dead(c)))
+			return check(c, 0); // there will never be room
+		run(c, now); // what it has not seen may let it forget messages
+		return DDLEMU_SUCCESS;
 	}
 	advance(c, now);
 	return DDLEMU_SUCCESS;

@@ -40,7 +40,7 @@ struct ddlemu_conn {
 	uint64_t copied_msgs, copied_off;
 	// What the other end said when it was last looked at: its lines are far away.
 	uint64_t consumed, floor;
-	unsigned looks; // for posts of the other end
+	int64_t looked; // when posts of the other end were looked for
 	struct ddlemu_conn_request req[DDLEMU_MAX_REQUESTS];
 };
 

@@ -8,7 +8,8 @@ func (m *machine) advance(st *state, a *agent, me uint8, after pc) {
 	switch a.at {
 	case aNeed:
 		a.at = aLock
-		if st.never && st.posted == st.seenPosted && st.recvd == st.seenRecvd {
+		waits := st.seenPosted > st.dueCount // for a receive
+		if st.never && st.posted == st.seenPosted && (st.recvd == st.seenRecvd || !waits) {
 			a.at = after
 		}
 	case aLock:
@@ -36,6 +37,9 @@ func (m *machine) advance(st *state, a *agent, me uint8, after pc) {
 		a.at = aNext
 	case aNext:
 		st.oldest = st.arrived
+		if !m.rdma { // what has not been read counts against tcp's window
+			st.oldest = min(st.oldest, st.seenRecvd)
+		}
 		st.never = st.arrived == st.cur && !st.down
 		if m.bug == seenTooLate {
 			st.seenPosted, st.seenRecvd = st.posted, st.recvd

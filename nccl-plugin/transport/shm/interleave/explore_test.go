@@ -27,6 +27,7 @@ const (
 	closedReceiver       // the sender waits for receives of a receiver that closed
 	fullForEver          // irecv waits for room that a dead sender's lock keeps
 	brokenUnseen         // the receiver waits for a broken link
+	receivesLeft         // nobody tells the model of receives before a message waits for one
 )
 
 // machine is the protocol with one choice of what may happen, and what was found.

@@ -54,6 +54,7 @@ func TestMistakesAreFound(t *testing.T) {
 		"looking twice whether the sender is gone": {machine{messages: 2, bug: looksTwice}, "the receive of message"},
 		"waiting for a closed receiver's receives": {machine{messages: 2, rdma: true, abort: true, bug: closedReceiver}, "waits for ever"},
 		"irecv waiting for a dead sender's lock":   {machine{messages: 3, sizes: [most]uint8{1, 0, 2}, crash: true, bug: fullForEver}, "waits for ever"},
+		"the model never told of receives":         {machine{messages: 3, bug: receivesLeft}, "waits for ever"},
 		"not looking whether the link is broken":   {machine{messages: 2, rdma: true, abort: true, down: true, bug: brokenUnseen}, "waits for ever"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -49,6 +49,8 @@ func (m *machine) receiver(st *state) {
 		switch room := st.recvd-min(st.rxDone, st.oldest) < table; {
 		case !room && a.dead && st.lock == bySender && m.bug != fullForEver:
 			m.failReceiver(st, st.recvd)
+		case !room && m.bug != receivesLeft:
+			a.at = aLock // not only if there is need
 		case room && st.recvd-st.rxDone < requests:
 			a.at = rRecvd
 		}

@@ -96,6 +96,8 @@ func (m *machine) sender(st *state) {
 			if m.bug == countBeforeEntry {
 				a.at = sPosted
 			}
+		case st.posted-floor >= table && m.bug != receivesLeft:
+			a.at = aLock // not only if there is need
 		default:
 			a.at = sRoom
 		}
