@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -33,6 +34,9 @@ func TestScripts(t *testing.T) {
 			for _, name := range []string{fabricEnv, sudoEnv, "DDLEMU_PROFILE", "DDLEMU_FILE", libraryEnv} {
 				env.Setenv(name, "")
 			}
+			// A script that failed may have left namespaces and daemons, which its folder
+			// does not take along.
+			env.Defer(func() { takeAllDown(t, env) })
 			return nil
 		},
 		Condition: func(what string) (bool, error) {
@@ -48,6 +52,17 @@ func TestScripts(t *testing.T) {
 			"damage": damage,
 		},
 	})
+}
+
+// takeAllDown removes all fabrics of a script.
+func takeAllDown(t *testing.T, env *testscript.Env) {
+	dir := env.Getenv(dirEnv)
+	if _, err := os.Stat(dir); err != nil {
+		return
+	}
+	if out, err := exec.Command("ddlemu", "--dir", dir, "down", "--all").CombinedOutput(); err != nil {
+		t.Logf("take down what is in %s: %v: %s", dir, err, out)
+	}
 }
 
 // empty DIR...: nothing is in the folders, or they are not there.
