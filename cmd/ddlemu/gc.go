@@ -182,6 +182,9 @@ func forsaken(file *state.File) bool {
 	}
 	joined := false
 	for _, j := range file.Jobs() {
+		if j.Traffic() {
+			continue // the daemon's own, which goes with the fabric
+		}
 		s := j.Status()
 		if s.Joined > 0 && s.Running {
 			return false
