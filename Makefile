@@ -10,7 +10,7 @@ LDFLAGS_PLUGIN = -s -w -X runtime.godebugDefault=asyncpreemptoff=1 -extldflags "
 # the C library.
 PLUGIN = $(GO) build -buildmode=c-shared -trimpath -ldflags='$(LDFLAGS_PLUGIN)'
 
-.PHONY: help build packages cli plugin plugin-faults rank softcuda demo test race test-asan test-tsan conformance bpf lint fmt bench speed soak clean
+.PHONY: help build packages cli plugin plugin-faults rank softcuda demo test race test-asan test-tsan conformance bpf lint fmt bench speed soak lab clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -92,6 +92,10 @@ speed:
 
 soak: build ## real NCCL and jobs that fail, in random order, for SECONDS=600; SEED=N repeats a run
 	SOAK_SECONDS=$(or $(SECONDS),600) SOAK_SEED=$(SEED) $(GO) test -count=1 -v -timeout 0 -run '^TestSoak$$' ./test/soak
+
+lab: ## the shapers' tests on kernels of Debian that have fq and netem, under qemu (downloads them once)
+	@.ci/packages qemu-system-x86_64:qemu-system-x86 dpkg-deb:dpkg xz:xz-utils
+	$(GO) run ./test/lab -build $(BUILD)
 
 clean: ## remove what was built; the downloads in build/cache stay
 	find $(BUILD) -mindepth 1 -maxdepth 1 ! -name cache -exec rm -rf {} +

@@ -30,8 +30,8 @@ const maxLate = 1 << 14
 
 // Load loads the programs for a fabric and attaches them to its NICs and ports. With
 // stamp they compute departure times, which an fq at each NIC and port has to keep.
-func Load(w world.World, stamp bool) (p *Programs, err error) {
-	p = &Programs{World: w, stamp: stamp}
+func Load(w world.World, stamp bool) (_ *Programs, err error) {
+	p := &Programs{World: w, stamp: stamp}
 	spec, err := wanted(stamp)
 	if err != nil {
 		return nil, err

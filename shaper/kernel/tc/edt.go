@@ -29,8 +29,8 @@ type EDT struct {
 }
 
 // StartEDT starts the shaper edt.
-func StartEDT(w world.World) (e *EDT, err error) {
-	e = &EDT{World: w}
+func StartEDT(w world.World) (_ *EDT, err error) {
+	e := &EDT{World: w}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, e.Close())

@@ -23,22 +23,27 @@ import (
 // takes from what is measured.
 const noise = 5
 
-// start brings up a fabric of nodes with a shaper for one test, unless parts of the
+// inLab is set where a kernel has all that is tested: see test/lab.
+const inLab = "DDLEMU_LAB"
+
+// startTrial brings up a fabric of nodes with a shaper for one test, unless parts of the
 // kernel are missing.
-func startTrial(t *testing.T, nodes int, rate units.Bandwidth, start func(world.World) (*Shaper, error), parts ...string) *trial.Trial {
+func startTrial(t *testing.T, nodes int, rate units.Bandwidth, start func(world.World) (world.Shaper, error), parts ...string) *trial.Trial {
 	t.Helper()
 	if os.Getuid() != 0 {
 		t.Skip("not root: network namespaces cannot be made")
 	}
 	kernel := &probe.Kernel{}
 	for _, part := range parts {
-		if err := kernel.Has(part); err != nil {
+		if err := kernel.Has(part); err != nil && os.Getenv(inLab) != "" {
+			t.Fatalf("%s: %v", part, err)
+		} else if err != nil {
 			t.Skipf("%s: %v", part, err)
 		}
 	}
 	tr, err := trial.Start(filepath.Join(t.TempDir(), "fabrics"), "t", func(c *configs.Fabric) {
 		c.Nodes, c.Link.Bandwidth, c.Link.Latency = nodes, rate, 0
-	}, func(w world.World) (world.Shaper, error) { return start(w) })
+	}, start)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +73,7 @@ func within(t *testing.T, what string, want, part float64, measure func() (float
 }
 
 func TestHTBRate(t *testing.T) {
-	tr := startTrial(t, 2, units.Gbps, StartHTB, "htb", probe.BPF)
+	tr := startTrial(t, 2, units.Gbps, startHTB, "htb", probe.BPF)
 	f, err := tr.NewFlow(0, 1)
 	if err != nil {
 		t.Fatal(err)
@@ -91,7 +96,7 @@ func TestHTBRate(t *testing.T) {
 }
 
 func TestHTBShares(t *testing.T) {
-	tr := startTrial(t, 4, 200*units.Mbps, StartHTB, "htb", probe.BPF)
+	tr := startTrial(t, 4, 200*units.Mbps, startHTB, "htb", probe.BPF)
 	// Three nodes send to one, one of them over two connections.
 	var flows []*trial.Flow
 	for _, src := range []int{0, 1, 1, 2} {
@@ -124,7 +129,7 @@ func TestHTBShares(t *testing.T) {
 }
 
 func TestHTBCounts(t *testing.T) {
-	tr := startTrial(t, 2, 100*units.Mbps, StartHTB, "htb", probe.BPF)
+	tr := startTrial(t, 2, 100*units.Mbps, startHTB, "htb", probe.BPF)
 	const n, size = 500, 1000
 	took, err := tr.Datagrams(0, 1, n, size, 0)
 	if err != nil {
@@ -146,7 +151,7 @@ func TestHTBCounts(t *testing.T) {
 }
 
 func TestHTBLoss(t *testing.T) {
-	tr := startTrial(t, 2, units.Gbps, StartHTB, "htb", probe.BPF)
+	tr := startTrial(t, 2, units.Gbps, startHTB, "htb", probe.BPF)
 	if err := tr.Shape(configs.LinkPatch{Loss: &configs.Loss{P: 0.01}}); err != nil {
 		t.Fatal(err)
 	}
@@ -158,11 +163,16 @@ func TestHTBLoss(t *testing.T) {
 	}
 	defer f.Close()
 	before := linkCounters(t, tr)
-	if _, err := f.Rate(500 * time.Millisecond); err != nil {
-		t.Fatal(err)
+	drops, passed := uint64(0), uint64(0)
+	for range 20 { // a few of them on a machine that is slow
+		if _, err := f.Rate(500 * time.Millisecond); err != nil {
+			t.Fatal(err)
+		}
+		after := linkCounters(t, tr)
+		if drops, passed = after.Drops-before.Drops, after.Segments-before.Segments; drops+passed > 5000 {
+			break
+		}
 	}
-	after := linkCounters(t, tr)
-	drops, passed := after.Drops-before.Drops, after.Segments-before.Segments
 	if part := float64(drops) / float64(drops+passed); part < 0.005 || part > 0.02 || drops+passed < 2000 {
 		t.Errorf("TCP: %d of %d packets were lost, 1 %% was asked for", drops, drops+passed)
 	}
@@ -246,3 +256,5 @@ func TestFrameRate(t *testing.T) {
 		t.Errorf("nudged: %d", got)
 	}
 }
+
+func startHTB(w world.World) (world.Shaper, error) { return StartHTB(w) }

@@ -68,8 +68,12 @@ func Start(dir, name string, change func(c *configs.Fabric), start func(world.Wo
 	if err := build.Up(t.Plan, build.Options{MTU: c.Link.MTU, MaxGSO: int(p.Segment)}); err != nil {
 		return nil, err
 	}
-	t.Shaper, err = start(t.World)
-	return t, err
+	s, err := start(t.World)
+	if err != nil {
+		return nil, err
+	}
+	t.Shaper = s
+	return t, nil
 }
 
 // Close removes all that Start made.

@@ -75,6 +75,28 @@ func (a Archive) Versions(ctx context.Context) ([]Version, error) {
 	return versionsFrom(string(out), a.Package), nil
 }
 
+// Depends returns the packages that the newest version of the package depends on. Versions must have been called
+// before.
+func (a Archive) Depends(ctx context.Context) ([]string, error) {
+	out, err := exec.CommandContext(ctx, "apt-cache", "-c", a.config(), "depends", a.Package).CombinedOutput()
+	if err != nil {
+		return nil, describe("search "+a.Suite, out, err)
+	}
+	return dependsFrom(string(out)), nil
+}
+
+// dependsFrom reads the output of apt-cache depends: "  Depends: PACKAGE" lines among others.
+func dependsFrom(text string) []string {
+	var names []string
+	lines := bufio.NewScanner(strings.NewReader(text))
+	for lines.Scan() {
+		if name, ok := strings.CutPrefix(strings.TrimSpace(lines.Text()), "Depends: "); ok {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
 // versionsFrom reads the output of apt-cache madison: "PACKAGE | VERSION | SOURCE" lines.
 func versionsFrom(madison, pkg string) []Version {
 	var out []Version

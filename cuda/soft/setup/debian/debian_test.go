@@ -4,6 +4,7 @@ package debian
 
 import (
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -162,5 +163,12 @@ func TestDescribe(t *testing.T) {
 				t.Errorf("got %q", err)
 			}
 		})
+	}
+}
+
+func TestDependsFrom(t *testing.T) {
+	got := dependsFrom("linux-image-cloud-amd64\n  Depends: linux-image-6.1.0-56-cloud-amd64\n  Suggests: x\n |Depends: y\n  Depends: <z>\n")
+	if want := []string{"linux-image-6.1.0-56-cloud-amd64", "<z>"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }

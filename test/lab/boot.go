@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"strings"
+	"time"
+)
+
+const qemu = "qemu-system-x86_64"
+
+// Lines of test/lab/init.
+const (
+	booted = "lab: booted"
+	passed = "lab: passed"
+	failed = "lab: FAILED"
+)
+
+// How long a machine has to boot, how often it is tried, and how long its tests have.
+// An emulated processor of qemu before 10 hangs now and then while a kernel patches
+// its own code, early at boot.
+const (
+	bootTime = 40 * time.Second
+	attempts = 3
+	testTime = 5 * time.Minute
+)
+
+// errHung is that a machine did not come up.
+var errHung = fmt.Errorf("it did not boot in %v", bootTime)
+
+// boot runs a machine until its tests are over, and passes on what it says.
+func boot(ctx context.Context, image, initrd string, say func(string)) error {
+	for i := range attempts {
+		err := machine(ctx, image, initrd, say)
+		if !errors.Is(err, errHung) || i == attempts-1 {
+			return err
+		}
+		say("lab: " + err.Error() + ", which qemu sometimes does: once more")
+	}
+	return nil
+}
+
+func machine(ctx context.Context, image, initrd string, say func(string)) error {
+	ctx, cancel := context.WithTimeout(ctx, testTime)
+	defer cancel()
+	// q35 has a timer (hpet) by which the kernel's timers have a high resolution.
+	cmd := exec.CommandContext(ctx, qemu, "-accel", "tcg,thread=multi", "-machine", "q35", "-cpu", "max", "-smp", "2", "-m", "768",
+		"-nographic", "-nodefaults", "-no-user-config", "-serial", "stdio", "-no-reboot",
+		"-kernel", image, "-initrd", initrd, "-append", "console=ttyS0 panic=-1 quiet")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	cmd.Stderr = cmd.Stdout
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("start qemu: %w", err)
+	}
+	hung := time.AfterFunc(bootTime, cancel)
+	up, result := false, ""
+	lines := bufio.NewScanner(out)
+	for result == "" && lines.Scan() {
+		line := strings.TrimRight(lines.Text(), "\r")
+		switch {
+		case strings.Contains(line, booted):
+			up = true
+			hung.Stop()
+		case strings.HasSuffix(line, passed), strings.HasSuffix(line, failed):
+			result = line
+		}
+		if up {
+			say(line)
+		}
+	}
+	timedOut := ctx.Err() != nil
+	cancel()
+	// It was killed, or has ended itself.
+	_ = cmd.Wait()
+	switch {
+	case !up:
+		return errHung
+	case timedOut && result == "":
+		return fmt.Errorf("the tests were not over after %v", testTime)
+	case !strings.HasSuffix(result, passed):
+		return errors.New("tests failed")
+	}
+	return nil
+}
