@@ -123,6 +123,14 @@ INLINE int full(const struct params *p, u64 wait)
 	return p->tail_drop && p->queue_ns && wait > p->queue_ns;
 }
 
+// leave writes into a packet when it is to leave.
+INLINE void leave(struct __sk_buff *skb, u64 t)
+{
+	// Only of IP is it known to be such a time, and kept from one namespace to the next.
+	if (bpf_skb_set_tstamp(skb, t, BPF_SKB_TSTAMP_DELIVERY_MONO) < 0)
+		skb->tstamp = t;
+}
+
 SEC("tc")
 int tx(struct __sk_buff *skb)
 {
@@ -133,7 +141,7 @@ int tx(struct __sk_buff *skb)
 	u64 wire = on_wire(&p, port.p), dur = occupy(port.p, wire);
 	count(port.h, &p, wire, dur);
 	if (stamp)
-		bpf_skb_set_tstamp(skb, reserve(port.h, bpf_ktime_get_ns(), dur), BPF_SKB_TSTAMP_DELIVERY_MONO);
+		leave(skb, reserve(port.h, bpf_ktime_get_ns(), dur));
 	return TC_ACT_UNSPEC;
 }
 
@@ -223,7 +231,7 @@ int rx(struct __sk_buff *skb)
 		bpf_skb_ecn_set_ce(skb);
 	start = reserve(port.h, ready, port_dur);
 	count(port.h, &p, port_wire, port_dur);
-	bpf_skb_set_tstamp(skb, later(finish, start + port_dur), BPF_SKB_TSTAMP_DELIVERY_MONO);
+	leave(skb, later(finish, start + port_dur));
 	return TC_ACT_UNSPEC;
 }
 

@@ -66,12 +66,15 @@ func TestDelay(t *testing.T) {
 	})
 }
 
-// carried checks that what is measured comes within 5 % of want at one of the rates
-// that are set, the largest first, and is too fast at none. What an emulated processor
-// cannot carry is slower than asked for, whatever the shaper.
-func carried(t *testing.T, rates []units.Bandwidth, set func(units.Bandwidth) error, want func(bps uint64) float64, measure func() (float64, error)) {
+// ample is how many times a rate a machine must carry unshaped to be asked for it.
+const ample = 4
+
+// carried checks that what is measured comes within a part of want at the largest of the
+// rates that are set of which this machine carries far more without a limit: what an
+// emulated processor cannot carry is slower than asked for, whatever the shaper.
+func carried(t *testing.T, part float64, rates []units.Bandwidth, set func(units.Bandwidth) error, want func(bps uint64) float64, measure func() (float64, error)) {
 	t.Helper()
-	for i, b := range rates {
+	at := func(b units.Bandwidth) float64 {
 		if err := set(b); err != nil {
 			t.Fatal(err)
 		}
@@ -79,26 +82,32 @@ func carried(t *testing.T, rates []units.Bandwidth, set func(units.Bandwidth) er
 		if _, err := measure(); err != nil {
 			t.Fatal(err)
 		}
-		got, asked := 0.0, want(uint64(b))
-		for range noise {
-			var err error
-			if got, err = measure(); err != nil {
-				t.Fatal(err)
+		got, err := measure()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	most := at(units.Unlimited)
+	t.Logf("without a limit: %.4g", most)
+	for range noise {
+		for _, b := range rates {
+			asked := want(uint64(b))
+			if most < ample*asked {
+				continue
 			}
-			if math.Abs(got/asked-1) <= 0.05 {
+			got := at(b)
+			if math.Abs(got/asked-1) <= part {
 				t.Logf("%v: %.4g, asked for %.4g", b, got, asked)
 				return
 			}
-			if i == len(rates)-1 || got > asked {
-				continue
-			}
+			t.Logf("%v: %.4g, asked for %.4g: once more", b, got, asked)
 			break
 		}
-		if got > asked || i == len(rates)-1 {
-			t.Fatalf("%v: %.4g, asked for %.4g", b, got, asked)
-		}
-		t.Logf("%v: %.4g, asked for %.4g: this machine does not carry it", b, got, asked)
+		most = at(units.Unlimited)
+		t.Logf("without a limit: %.4g", most)
 	}
+	t.Error("no rate was kept")
 }
 
 func TestDelayedRate(t *testing.T) {
@@ -114,7 +123,7 @@ func TestDelayedRate(t *testing.T) {
 		defer f.Close()
 		// The running flow has the new rate, and loses nothing by that.
 		set := func(b units.Bandwidth) error { return tr.Shape(configs.LinkPatch{Bandwidth: &b}) }
-		carried(t, []units.Bandwidth{100 * units.Mbps, 20 * units.Mbps, 5 * units.Mbps, units.Mbps}, set, tr.Payload,
+		carried(t, 0.05, []units.Bandwidth{100 * units.Mbps, 20 * units.Mbps, 5 * units.Mbps, units.Mbps}, set, tr.Payload,
 			func() (float64, error) { return f.Rate(time.Second) })
 		if c := linkCounters(t, tr); c.Drops != 0 {
 			t.Errorf("%d packets were dropped", c.Drops)
@@ -148,6 +157,10 @@ func TestDelayedJitter(t *testing.T) {
 			if err := tr.Shape(configs.LinkPatch{Latency: &latency, Jitter: &configs.Jitter{Kind: kind, Value: 10 * time.Millisecond}}); err != nil {
 				t.Fatal(err)
 			}
+			// Asking for an address takes two ways more.
+			if _, err := tr.Datagrams(0, 1, 1, 64, 0); err != nil {
+				t.Fatal(err)
+			}
 			const n, gap = 60, 25 * time.Millisecond
 			took, err := tr.Datagrams(0, 1, n, 64, gap)
 			if err != nil || len(took) != n {
@@ -158,7 +171,7 @@ func TestDelayedJitter(t *testing.T) {
 			if spread := took[n-1] - took[0]; spread < 10*time.Millisecond {
 				t.Errorf("%s of 10ms: all came within %v", kind, spread)
 			}
-			if m := took[n/2]; m < 25*time.Millisecond || m > 50*time.Millisecond {
+			if m := took[n/2]; m < 25*time.Millisecond || m > 60*time.Millisecond {
 				t.Errorf("%s of 10ms around 30ms: half came after %v", kind, m)
 			}
 		})
@@ -182,7 +195,7 @@ func TestDelayedShares(t *testing.T) {
 			flows = append(flows, f)
 		}
 		set := func(b units.Bandwidth) error { return tr.Shape(configs.LinkPatch{Bandwidth: &b}) }
-		carried(t, []units.Bandwidth{60 * units.Mbps, 10 * units.Mbps, 5 * units.Mbps, units.Mbps}, set, tr.Payload, func() (float64, error) {
+		carried(t, 0.05, []units.Bandwidth{60 * units.Mbps, 10 * units.Mbps, 5 * units.Mbps, units.Mbps}, set, tr.Payload, func() (float64, error) {
 			other := make(chan float64)
 			go func() {
 				r, _ := flows[1].Rate(time.Second)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/configs/units"
+	"github.com/ddlemu/ddlemu/shaper/kernel/build"
 	"github.com/ddlemu/ddlemu/shaper/kernel/probe"
 	"github.com/ddlemu/ddlemu/shaper/kernel/trial"
 	"github.com/ddlemu/ddlemu/shaper/kernel/world"
@@ -32,6 +33,9 @@ func startTrial(t *testing.T, nodes int, rate units.Bandwidth, start func(world.
 	t.Helper()
 	if os.Getuid() != 0 {
 		t.Skip("not root: network namespaces cannot be made")
+	}
+	if testing.Short() {
+		t.Skip("-short: what is measured under the race detector means nothing")
 	}
 	kernel := &probe.Kernel{}
 	for _, part := range parts {
@@ -80,11 +84,12 @@ func TestHTBRate(t *testing.T) {
 	}
 	defer f.Close()
 	rate := func() (float64, error) { return f.Rate(400 * time.Millisecond) }
-	within(t, "1 Gbit/s", tr.Payload(1e9), 0.02, rate)
+	set := func(b units.Bandwidth) error { return tr.Shape(configs.LinkPatch{Bandwidth: &b}) }
+	carried(t, 0.02, []units.Bandwidth{units.Gbps, 500 * units.Mbps, 200 * units.Mbps}, set, tr.Payload, rate)
 	// A change, while the flow runs.
 	for _, bps := range []uint64{100_000_000, 300_000_000} {
 		b := units.Bandwidth(bps)
-		if err := tr.Shape(configs.LinkPatch{Bandwidth: &b}); err != nil {
+		if err := set(b); err != nil {
 			t.Fatal(err)
 		}
 		// What was queued at the old rate is through by then.
@@ -157,6 +162,9 @@ func TestHTBLoss(t *testing.T) {
 	}
 	lossy(t, tr)
 	// Of what TCP sends in large pieces, packets are lost too, not pieces.
+	if most := largest(t, tr); most != oneSegment {
+		t.Errorf("pieces of up to %d packets are lost at once", most)
+	}
 	f, err := tr.NewFlow(0, 1)
 	if err != nil {
 		t.Fatal(err)
@@ -188,9 +196,27 @@ func TestHTBLoss(t *testing.T) {
 	if err := tr.Shape(configs.LinkPatch{Up: &up, Loss: &configs.Loss{}}); err != nil {
 		t.Fatal(err)
 	}
+	if most := largest(t, tr); most != manySegments {
+		t.Errorf("nothing is lost, and pieces are of up to %d packets", most)
+	}
 	if took, err := tr.Datagrams(0, 1, 10, 100, 0); err != nil || len(took) != 10 {
 		t.Errorf("%d of 10 datagrams came over a link that is up again: %v", len(took), err)
 	}
+}
+
+// largest is how many packets node 0 may hand over in one piece.
+func largest(t *testing.T, tr *trial.Trial) int {
+	t.Helper()
+	h, err := build.Handle(tr.Plan.Nodes[0].Namespace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close()
+	l, err := h.LinkByName("eth0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return int(l.Attrs().GSOMaxSegs)
 }
 
 // lossy checks that the link from node 0 to 1 loses 1 % of datagrams, and that the
