@@ -57,7 +57,7 @@ static inline void ordered_copy(char *to, const char *from, size_t n)
 // Pieces from this size on go to memory round the sender's cache. A line that lies
 // changed in one core's cache comes slowly to a core that shares no cache with it:
 // half the throughput of what has gone to memory. Where both share one this costs a
-// quarter, but there is twice as much to begin with. See docs/performance.md.
+// twelfth. See docs/performance.md.
 #define DDLEMU_STREAM (32 << 10)
 
 // stream_copy copies n bytes for another core to read. They are written when it
