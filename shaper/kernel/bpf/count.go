@@ -3,8 +3,11 @@
 package bpf
 
 import (
+	"errors"
 	"fmt"
 	"sync/atomic"
+
+	"github.com/cilium/ebpf"
 
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/link"
@@ -13,13 +16,13 @@ import (
 
 // Count brings the counters of the fabric's hops up to date.
 func (p *Programs) Count() error {
+	now, err := p.hops()
+	if err != nil {
+		return fmt.Errorf("read the counters of the BPF programs: %w", err)
+	}
 	for i := range p.seen {
-		var now shapeHop
-		if err := p.o.Hops.Lookup(uint32(i), &now); err != nil {
-			return fmt.Errorf("read the counters of %s: %w", p.Fabric.HopName(i), err)
-		}
-		was := &p.seen[i]
-		if now == *was {
+		was, now := &p.seen[i], &now[i]
+		if *now == *was {
 			continue
 		}
 		p.File.Count(i, link.Counters{
@@ -30,9 +33,23 @@ func (p *Programs) Count() error {
 		for c := range now.Classes {
 			atomic.AddUint64(&entry.Classes[c], now.Classes[c]-was.Classes[c])
 		}
-		*was = now
+		*was = *now
 	}
 	return nil
+}
+
+// hops reads all counters in one call: a fabric of many nodes has thousands.
+func (p *Programs) hops() ([]shapeHop, error) {
+	var cursor ebpf.MapBatchCursor
+	keys, values := make([]uint32, len(p.seen)), make([]shapeHop, len(p.seen))
+	n, err := p.o.Hops.BatchLookup(&cursor, keys, values, nil)
+	if err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+		return nil, err
+	}
+	if n != len(values) {
+		return nil, fmt.Errorf("%d of %d were there", n, len(values))
+	}
+	return values, nil
 }
 
 // Judge writes how late packets were on each link into the cells of a job, by hop.
