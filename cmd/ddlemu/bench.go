@@ -190,6 +190,9 @@ func (o *benchOptions) setup(g *global, b bench.Config) (e emulate.Options, err 
 	if err != nil {
 		return e, &inputError{err}
 	}
+	if b.User, err = g.credential(); err != nil {
+		return e, err
+	}
 	dir, err := g.openDir(true)
 	if err != nil {
 		return e, err

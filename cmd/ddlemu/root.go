@@ -11,11 +11,13 @@ import (
 	"runtime/debug"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/shaper/kernel/launch/account"
 )
 
 // Variables that every command reads.
@@ -90,6 +92,24 @@ func (g *global) uid() (int, error) {
 		return 0, badInput("--owner: only root can work on the fabrics of user %d: use sudo", uid)
 	}
 	return int(uid), nil
+}
+
+// credential is the user that a job's programs run as, if that is not this process's:
+// root's fabrics for somebody are somebody's, and so are the jobs on them.
+func (g *global) credential() (*syscall.Credential, error) {
+	uid, err := g.uid()
+	if err != nil || uid == os.Getuid() {
+		return nil, err
+	}
+	who, err := account.Of(uid)
+	if err != nil {
+		return nil, err
+	}
+	c := &syscall.Credential{Uid: uint32(who.UID), Gid: uint32(who.GID)}
+	for _, gid := range who.Groups {
+		c.Groups = append(c.Groups, uint32(gid))
+	}
+	return c, nil
 }
 
 func newRootCommand(g *global) *cobra.Command {

@@ -209,6 +209,11 @@ func command(g *global, env, args []string, daemon int) (int, error) {
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = g.Stdin, g.Stdout, g.Stderr
 	cmd.Env = append(os.Environ(), env...)
+	user, err := g.credential()
+	if err != nil {
+		return 0, err
+	}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: user}
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2)
 	defer signal.Stop(signals)

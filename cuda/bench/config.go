@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"syscall"
 	"time"
 
 	"github.com/ddlemu/ddlemu/cuda/bench/nccllog"
@@ -47,6 +48,8 @@ type Config struct {
 	// without other launchers' variables, and RANK, LOCAL_RANK and WORLD_SIZE. NCCL_DEBUG and its companions are set
 	// only if neither has NCCL_DEBUG; if one has, there are no choices and no topology to report.
 	Env func(rank int) []string
+	// User is who the ranks run as; nil for this process's user.
+	User *syscall.Credential
 	// Device returns the CUDA device of a rank, given how many there are; nil for rank modulo devices.
 	Device func(rank, devices int) int
 	// Stderr gets what ranks write to standard error, line by line, "rank N: " before each; nil to drop it. It must

@@ -39,14 +39,14 @@ type process struct {
 
 // startProcess starts a rank's process; lines and at last its end go to events. The caller's thread must outlive the
 // process, which dies with it.
-func startProcess(rank int, path string, args, env []string, stderr io.Writer, events chan<- event) (*process, error) {
+func startProcess(rank int, path string, args, env []string, user *syscall.Credential, stderr io.Writer, events chan<- event) (*process, error) {
 	p := &process{rank: rank, cmd: exec.Command(path, args...), gone: make(chan struct{})}
 	p.stderr = &tail{rank: rank, out: stderr}
 	p.cmd.Env = env
 	p.cmd.Stderr = p.stderr
 	p.cmd.WaitDelay = time.Second // a child of a plugin may hold the descriptor
 	// Out of the terminal's process group, so that an interrupt reaches the bench alone, which ends its ranks in order.
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: user}
 	stdin, err := p.cmd.StdinPipe()
 	if err != nil {
 		return nil, fmt.Errorf("make a pipe to rank %d: %w", rank, err)

@@ -72,6 +72,11 @@ func StartRanks(ctx context.Context, cfg Config) (*Ranks, error) {
 		if r.logDir, r.logLock, err = makeLogDir(); err != nil {
 			return nil, err
 		}
+		if cfg.User != nil { // one that was named is the caller's affair
+			if err := r.logLock.Chown(int(cfg.User.Uid), int(cfg.User.Gid)); err != nil {
+				return nil, fmt.Errorf("give the folder for NCCL's logs to the ranks' user: %w", err)
+			}
+		}
 	} else if err := os.MkdirAll(r.logDir, 0o700); err != nil {
 		return nil, fmt.Errorf("make the folder for NCCL's logs: %w", err)
 	}
@@ -125,7 +130,7 @@ func (r *Ranks) spawnOne(rank int, args []string) error {
 		extra = r.cfg.Env(rank)
 	}
 	env, logPath := rankEnv(os.Environ(), extra, rank, r.cfg.Ranks, r.logDir)
-	p, err := startProcess(rank, r.cfg.RankBinary, args, env, r.cfg.Stderr, r.events)
+	p, err := startProcess(rank, r.cfg.RankBinary, args, env, r.cfg.User, r.cfg.Stderr, r.events)
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -129,5 +130,26 @@ func TestInsideTheNodes(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Under sudo the job's programs are those of the user who called it, as is the fabric.
+func TestRunOnKernelForAUser(t *testing.T) {
+	needRoot(t)
+	const nobody = 65534
+	bin, dir := program(t), folder(t)
+	look := exec.Command("cat", build(t, "lib", "libgoemu.so"), build(t, "softcuda", "lib", "libcudart.so.12"), bin)
+	look.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	if err := look.Run(); err != nil {
+		t.Skipf("user %d cannot read build/ here: %v", nobody, err)
+	}
+	if err := os.Chown(dir, nobody, nobody); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	out, err := ddlemu(ctx, t, dir, []string{fmt.Sprint("SUDO_UID=", nobody)}, "run", "--datapath", "kernel", "--profile", "eth10", "--soft-cuda", "--", "sh", "-c", "echo user $(id -u) && exec "+bin).CombinedOutput()
+	if err != nil || !strings.Contains(string(out), fmt.Sprint("user ", nobody, "\n")) || !strings.Contains(string(out), "all right") {
+		t.Errorf("%v:\n%s", err, out)
 	}
 }
