@@ -82,7 +82,7 @@ lint: ## gofmt, vet, staticcheck, shellcheck
 	@out=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$out" ]; then echo "gofmt: $$out"; exit 1; fi
 	$(GO) vet ./...
 	$(GO) tool staticcheck ./...
-	shellcheck .ci/run .ci/packages $$(git ls-files '*.sh')
+	shellcheck .ci/run .ci/packages .ci/oneccl $$(git ls-files '*.sh')
 
 bench: build speed ## what the emulator costs, beside bare ways to move bytes; writes docs/performance.md
 	$(GO) run ./test/speed -build $(BUILD)

@@ -5,6 +5,7 @@ package main
 import (
 	"fmt"
 	"net/netip"
+	"strings"
 
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/kernel/plan"
@@ -34,9 +35,10 @@ func canShape(file *state.File, fab *fabric.Fabric) func(link.Spec) error {
 func nodeOf(p *plan.Plan, name string) (int, error) {
 	addr, err := netip.ParseAddr(name)
 	isAddr := err == nil
+	addr = addr.Unmap()
 	for n, node := range p.Nodes {
 		for _, nic := range node.NICs {
-			if name == node.Name || name == node.Name+"-"+nic.Name || isAddr && (addr == nic.Addr4 || addr == nic.Addr6) {
+			if name := strings.TrimSuffix(name, plan.IPv6Suffix); name == node.Name || name == node.Name+"-"+nic.Name || isAddr && (addr == nic.Addr4 || addr == nic.Addr6) {
 				return n, nil
 			}
 		}

@@ -215,6 +215,13 @@ func (f *File) Path(src, dst int) []PathStep {
 	return steps
 }
 
+// Removed says whether the file has no name any more: somebody removed it, or the
+// folder that it was in.
+func (f *File) Removed() bool {
+	var st unix.Stat_t
+	return unix.Fstat(f.fd, &st) == nil && st.Nlink == 0
+}
+
 // TakeDown tells every participant that the fabric is gone. Remove its name with
 // Dir.Remove.
 func (f *File) TakeDown() { atomic.StoreUint32(&f.head().Closed, 1) }

@@ -197,6 +197,16 @@ func TestKilledDaemon(t *testing.T) {
 	w.nothingLeft()
 }
 
+// A daemon does not outlive the folder that it was started for.
+func TestFolderRemoved(t *testing.T) {
+	w := newWorld(t)
+	w.up("--profile", "eth10", "--nodes", "2")
+	if err := os.RemoveAll(w.dir); err != nil {
+		t.Fatal(err)
+	}
+	w.nothingLeft()
+}
+
 func TestManyTimes(t *testing.T) {
 	w := newWorld(t)
 	times := 20

@@ -154,6 +154,9 @@ func follow(ctx context.Context, file *state.File, s shapers.Shaper) error {
 			if err := s.Count(); err != nil {
 				return fmt.Errorf("read counters: %w", err)
 			}
+			if file.Removed() {
+				return nil // nobody can take it down any more
+			}
 		}
 	}
 	return s.Count()

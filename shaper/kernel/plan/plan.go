@@ -122,6 +122,10 @@ func ula(tag string) netip.Prefix {
 	return netip.PrefixFrom(netip.AddrFrom16(a), 48)
 }
 
+// IPv6Suffix ends the names of IPv6 addresses. They have names of their own because
+// programs would take them first, and their packets carry less.
+const IPv6Suffix = "-ipv6"
+
 // Hosts is the content of /etc/hosts in every node.
 func (p *Plan) Hosts() string {
 	var b strings.Builder
@@ -132,7 +136,7 @@ func (p *Plan) Hosts() string {
 			if i > 0 {
 				name = fmt.Sprintf("%s-%s", n.Name, nic.Name)
 			}
-			fmt.Fprintf(&b, "%v\t%s\n%v\t%s\n", nic.Addr4, name, nic.Addr6, name)
+			fmt.Fprintf(&b, "%v\t%s\n%v\t%s%s\n", nic.Addr4, name, nic.Addr6, name, IPv6Suffix)
 		}
 	}
 	return b.String()

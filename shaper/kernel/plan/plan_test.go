@@ -26,7 +26,7 @@ func TestNew(t *testing.T) {
 		t.Errorf("%+v, switch %s", n, p.Switch)
 	}
 	want := "10.77.0.3\tnode2\n"
-	if h := p.Hosts(); !strings.Contains(h, want) || !strings.Contains(h, "10.77.1.3\tnode2-eth1\n") {
+	if h := p.Hosts(); !strings.Contains(h, want) || !strings.Contains(h, "10.77.1.3\tnode2-eth1\n") || !strings.Contains(h, "\tnode2-eth1-ipv6\n") {
 		t.Errorf("hosts:\n%s", h)
 	}
 }
