@@ -74,8 +74,7 @@ test-tsan: build ## the C code under the thread sanitizer; `make race` is Go's
 
 # The compiler is pinned: another one makes another object of the same code.
 bpf: ## compile the eBPF programs again, after a change of their C code
-	@.ci/packages clang-19:clang-19 llvm-strip-19:llvm-19
-	@test -e /usr/include/bpf/bpf_helpers.h || { echo "bpf: install libbpf-dev first"; exit 1; }
+	@.ci/packages clang-19:clang-19 llvm-strip-19:llvm-19 /usr/include/bpf/bpf_helpers.h:libbpf-dev
 	BPF_CLANG=clang-19 BPF_STRIP=llvm-strip-19 BPF_OUTPUT=. $(GO) generate ./shaper/kernel/bpf
 
 lint: ## gofmt, vet, staticcheck, shellcheck
