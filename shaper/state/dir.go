@@ -177,6 +177,25 @@ func (d *Dir) DaemonPath(name string) string { return filepath.Join(d.Path, Daem
 // DaemonSocket is the name of DaemonPath in its folder.
 func DaemonSocket(name string) string { return name + daemonSuffix }
 
+// WriteHosts makes the file of HostsPath, readable by all. Another of that name, which
+// in its user's folder may lead anywhere, gives way.
+func (d *Dir) WriteHosts(name, text string) error {
+	file := name + hostsSuffix
+	if err := unix.Unlinkat(d.fd, file, 0); err != nil && !errors.Is(err, unix.ENOENT) {
+		return fmt.Errorf("write the nodes' /etc/hosts: %w", err)
+	}
+	fd, err := unix.Openat(d.fd, file, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o644)
+	if err != nil {
+		return fmt.Errorf("write the nodes' /etc/hosts: %w", err)
+	}
+	f := os.NewFile(uintptr(fd), file)
+	_, err = f.WriteString(text)
+	if err := errors.Join(err, f.Close()); err != nil {
+		return fmt.Errorf("write the nodes' /etc/hosts: %w", err)
+	}
+	return nil
+}
+
 const (
 	hostsSuffix  = ".hosts"
 	daemonSuffix = ".daemon.sock"

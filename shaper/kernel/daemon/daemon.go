@@ -63,8 +63,8 @@ func Run(ctx context.Context, dir *state.Dir, file *state.File, ready func()) (e
 		file.TakeDown()
 		err = errors.Join(err, Remove(dir, p))
 	}()
-	if err := os.WriteFile(dir.HostsPath(file.Name()), []byte(p.Hosts()), 0o644); err != nil {
-		return fmt.Errorf("write the nodes' /etc/hosts: %w", err)
+	if err := dir.WriteHosts(file.Name(), p.Hosts()); err != nil {
+		return err
 	}
 	if err := build.Up(p, options(fab)); err != nil {
 		return err
