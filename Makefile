@@ -83,8 +83,9 @@ lint: ## gofmt, vet, staticcheck, shellcheck
 	$(GO) tool staticcheck ./...
 	shellcheck .ci/run .ci/packages .ci/oneccl $$(git ls-files '*.sh')
 
-bench: build speed ## what the emulator costs, beside bare ways to move bytes; writes docs/performance.md
-	$(GO) run ./test/speed -build $(BUILD)
+bench: build speed ## what the emulator costs, beside bare ways to move bytes; writes docs/performance.md and docs/kernel.md
+	$(GO) run ./test/speed -build $(BUILD) -page docs/performance.md
+	$(GO) run ./test/speed -build $(BUILD) -only links -page docs/kernel.md
 
 speed:
 	$(CC) -O2 -std=gnu11 -Wall -Wextra -Werror -o $(BUILD)/bin/speed test/speed/driver/*.c -ldl

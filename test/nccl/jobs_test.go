@@ -245,7 +245,7 @@ func TestBareProgram(t *testing.T) {
 		says []string
 	}{
 		{name: "nothing set", says: []string{"loopback", "nothing is shaped", "verdict on fabric adhoc-"}},
-		{name: "a profile", env: []string{"DDLEMU_PROFILE=eth10"}, says: []string{"eth10", "2 nodes"}},
+		{name: "a profile", env: []string{"DDLEMU_PROFILE=eth10"}, says: []string{"eth10", "nodes 2"}},
 		{name: "a fabric that is not up", env: []string{"DDLEMU_FABRIC=nope"}, says: []string{"will NOT be emulated", "nope"}},
 		{name: "a rank beyond the fabric", env: []string{"DDLEMU_NODE=7"}, says: []string{"will NOT be emulated", "DDLEMU_NODE"}},
 		{name: "no such profile", env: []string{"DDLEMU_PROFILE=eth100"}, says: []string{"will NOT be emulated", "eth10"}},

@@ -13,9 +13,12 @@ import (
 	"syscall"
 )
 
+// linksPart is measured only when it is asked for: its page is another.
+const linksPart = "links"
+
 func main() {
 	build := flag.String("build", "build", "`folder` that make build filled")
-	page := flag.String("page", "docs/performance.md", "`file` to write the figures into; empty for none")
+	page := flag.String("page", "", "`file` to write the figures into (default: none)")
 	only := flag.String("only", "", "measure only the part of this `name`")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -47,11 +50,12 @@ func run(ctx context.Context, build, page, only string) error {
 		{"kernel", func(ctx context.Context) (*section, error) { return d.kernel(ctx, build) }},
 		{"allreduce2", func(ctx context.Context) (*section, error) { return d.allReduce(ctx, build, 2) }},
 		{"allreduce4", func(ctx context.Context) (*section, error) { return d.allReduce(ctx, build, 4) }},
+		{linksPart, func(ctx context.Context) (*section, error) { return d.links(ctx, build) }},
 	}
 	var figures strings.Builder
 	fmt.Fprintf(&figures, "Measured on %s.\n\n", machine())
 	for _, p := range parts {
-		if only != "" && only != p.name {
+		if only != p.name && (only != "" || p.name == linksPart) {
 			continue
 		}
 		s, err := p.measure(ctx)
@@ -61,7 +65,7 @@ func run(ctx context.Context, build, page, only string) error {
 		fmt.Println(s.text())
 		figures.WriteString(s.markdown())
 	}
-	if page == "" || only != "" {
+	if page == "" {
 		return nil
 	}
 	return write(page, figures.String())

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// link is one row: two nodes of the kernel datapath, and iperf3 from one to the other.
+type link struct {
+	what    string
+	up      []string // arguments of `ddlemu up`, or nil for byHand
+	byHand  string   // rate of a tbf that plain tc puts on a veth pair
+	streams int
+	mtu     int
+}
+
+// links are what the table compares: shapers and rates, packet sizes, streams.
+var links = []link{
+	{"htb, no rate", []string{"--shaper", "htb", "--bw", "unlimited", "--lat", "0s"}, "", 1, 1500},
+	{"htb, no rate, MTU 9000", []string{"--shaper", "htb", "--bw", "unlimited", "--lat", "0s"}, "", 1, 9000},
+	{"htb, no rate, MTU 65535", []string{"--shaper", "htb", "--bw", "unlimited", "--lat", "0s"}, "", 1, 65535},
+	{"wire, no rate, 25 us", []string{"--shaper", "wire", "--bw", "unlimited"}, "", 1, 1500},
+	{"tbf by hand, 1 Gb/s", nil, "1gbit", 1, 1500},
+	{"htb, 1 Gb/s", []string{"--shaper", "htb", "--lat", "0s"}, "", 1, 1500},
+	{"wire, 1 Gb/s, 25 us", []string{"--shaper", "wire"}, "", 1, 1500},
+	{"tbf by hand, 10 Gb/s", nil, "10gbit", 1, 1500},
+	{"htb, 10 Gb/s", []string{"--shaper", "htb", "--bw", "10Gbps", "--lat", "0s"}, "", 1, 1500},
+	{"htb, 10 Gb/s, 4 streams", []string{"--shaper", "htb", "--bw", "10Gbps", "--lat", "0s"}, "", 4, 1500},
+	{"htb, 10 Gb/s, 16 streams", []string{"--shaper", "htb", "--bw", "10Gbps", "--lat", "0s"}, "", 16, 1500},
+	{"wire, 10 Gb/s, 25 us", []string{"--shaper", "wire", "--bw", "10Gbps"}, "", 1, 1500},
+	{"htb, 25 Gb/s", []string{"--shaper", "htb", "--bw", "25Gbps", "--lat", "0s"}, "", 1, 1500},
+	{"wire, 25 Gb/s, 25 us", []string{"--shaper", "wire", "--bw", "25Gbps"}, "", 1, 1500},
+	{"htb, 40 Gb/s", []string{"--shaper", "htb", "--bw", "40Gbps", "--lat", "0s"}, "", 1, 1500},
+	{"wire, 40 Gb/s, 25 us", []string{"--shaper", "wire", "--bw", "40Gbps"}, "", 1, 1500},
+}
+
+// links measures what the kernel datapath carries.
+func (d *driver) links(ctx context.Context, build string) (*section, error) {
+	s := newSection("TCP between two nodes", "link", "Gb/s of payload", "CPU s per GB", "ping p50 us", "p99 us")
+	for _, l := range links {
+		m, err := d.measureLink(ctx, build, l)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", l.what, err)
+		}
+		s.row(l.what, fmt.Sprintf("%.3g", m.rate/1e9), fmt.Sprintf("%.2f", m.cpu/(m.rate*m.seconds/8e9)), m.ping(0.5), m.ping(0.99))
+	}
+	s.note("iperf3 for 3 s, one stream if not said otherwise, MTU 1500 if not said otherwise, GSO left on; ping beside it, every 10 ms. CPU is that of the whole machine, both ends and the ping included.")
+	s.note("By hand: a veth pair, `tc qdisc add ... tbf rate R burst (400 us of R) limit 1m` at the sender.")
+	return s, nil
+}
+
+// linkFigures are what one row measured.
+type linkFigures struct {
+	rate, seconds, cpu float64 // bit/s, s, s
+	pings              []float64
+}
+
+func (m *linkFigures) ping(q float64) string {
+	if len(m.pings) == 0 {
+		return "no answer"
+	}
+	return fmt.Sprintf("%.0f", m.pings[int(q*float64(len(m.pings)-1))])
+}
+
+func (d *driver) measureLink(ctx context.Context, build string, l link) (m linkFigures, err error) {
+	on, end, err := d.twoNodes(ctx, build, l)
+	if err != nil {
+		return m, err
+	}
+	defer func() { err = errors.Join(err, end()) }()
+	if out, err := on(1, "iperf3", "-s", "-1", "-D").CombinedOutput(); err != nil {
+		return m, fmt.Errorf("start iperf3: %w: %s", err, out)
+	}
+	time.Sleep(300 * time.Millisecond) // until it listens
+	began, err := busy()
+	if err != nil {
+		return m, err
+	}
+	ping := on(0, "ping", "-n", "-i", "0.01", "-c", "280", "10.77.0.2")
+	var answers strings.Builder
+	ping.Stdout = &answers
+	if err := ping.Start(); err != nil {
+		return m, fmt.Errorf("ping: %w", err)
+	}
+	out, err := on(0, "iperf3", "-c", "10.77.0.2", "-t", "3", "-P", strconv.Itoa(l.streams), "-J").Output()
+	_ = ping.Wait() // it fails when one answer is missing, which the quantiles show
+	if err != nil {
+		return m, fmt.Errorf("iperf3: %w: %s", err, out)
+	}
+	ended, err := busy()
+	if err != nil {
+		return m, err
+	}
+	var report struct {
+		End struct {
+			Received struct {
+				Rate    float64 `json:"bits_per_second"`
+				Seconds float64 `json:"seconds"`
+			} `json:"sum_received"`
+		} `json:"end"`
+	}
+	if err := json.Unmarshal(out, &report); err != nil {
+		return m, fmt.Errorf("read iperf3's report: %w", err)
+	}
+	m = linkFigures{rate: report.End.Received.Rate, seconds: report.End.Received.Seconds, cpu: ended - began}
+	for _, line := range strings.Split(answers.String(), "\n") {
+		if _, text, ok := strings.Cut(line, "time="); ok {
+			if ms, err := strconv.ParseFloat(strings.Fields(text)[0], 64); err == nil {
+				m.pings = append(m.pings, 1000*ms)
+			}
+		}
+	}
+	slices.Sort(m.pings)
+	return m, nil
+}
+
+// twoNodes makes them and returns how to run something on one, and how to end them.
+func (d *driver) twoNodes(ctx context.Context, build string, l link) (on func(node int, args ...string) *exec.Cmd, end func() error, err error) {
+	if l.up == nil {
+		return byHand(ctx, l.byHand)
+	}
+	ddlemu := func(args ...string) *exec.Cmd {
+		cmd := exec.CommandContext(ctx, filepath.Join(build, "bin", "ddlemu"), args...)
+		cmd.Env = append(os.Environ(), "DDLEMU_DIR="+filepath.Join(d.dir, "links"), "DDLEMU_FABRIC=")
+		return cmd
+	}
+	file := filepath.Join(d.dir, "links.yaml")
+	if err := os.WriteFile(file, fmt.Appendf(nil, "base: eth1\nlink:\n  mtu: %d\n", l.mtu), 0o600); err != nil {
+		return nil, nil, fmt.Errorf("write a fabric file: %w", err)
+	}
+	args := append([]string{"up", "--datapath", "kernel", "--no-measure", "--nodes", "2", "--name", "links", "--subnet", "10.77.0.0/16", "-f", file}, l.up...)
+	if out, err := ddlemu(args...).CombinedOutput(); err != nil {
+		return nil, nil, fmt.Errorf("ddlemu up: %w: %s", err, out)
+	}
+	on = func(node int, args ...string) *exec.Cmd {
+		return ddlemu(append([]string{"exec", fmt.Sprintf("node%d", node), "--"}, args...)...)
+	}
+	return on, func() error { return ddlemu("down", "links").Run() }, nil
+}
+
+// byHand is two namespaces and a veth pair with a tbf, as one would make them with ip
+// and tc.
+func byHand(ctx context.Context, rate string) (on func(node int, args ...string) *exec.Cmd, end func() error, err error) {
+	name := func(node int) string { return fmt.Sprintf("ddlemu-speed-%d-%d", os.Getpid(), node) }
+	gigabits, err := strconv.Atoi(strings.TrimSuffix(rate, "gbit"))
+	if err != nil {
+		return nil, nil, fmt.Errorf("rate %s: %w", rate, err)
+	}
+	on = func(node int, args ...string) *exec.Cmd {
+		return exec.CommandContext(ctx, "ip", append([]string{"netns", "exec", name(node)}, args...)...)
+	}
+	end = func() error {
+		return errors.Join(exec.Command("ip", "netns", "del", name(0)).Run(), exec.Command("ip", "netns", "del", name(1)).Run())
+	}
+	for _, words := range []string{
+		"netns add " + name(0), "netns add " + name(1),
+		fmt.Sprintf("link add eth0 netns %s type veth peer name eth0 netns %s", name(0), name(1)),
+		"-n " + name(0) + " addr add 10.77.0.1/24 dev eth0", "-n " + name(1) + " addr add 10.77.0.2/24 dev eth0",
+		"-n " + name(0) + " link set eth0 up", "-n " + name(1) + " link set eth0 up",
+	} {
+		if out, err := exec.CommandContext(ctx, "ip", strings.Fields(words)...).CombinedOutput(); err != nil {
+			return nil, nil, errors.Join(fmt.Errorf("ip %s: %w: %s", words, err, out), end())
+		}
+	}
+	burst := gigabits * 1e9 / 8 * 400 / 1e6
+	tc := on(0, "tc", "qdisc", "add", "dev", "eth0", "root", "tbf", "rate", rate, "burst", strconv.Itoa(burst), "limit", "1m")
+	if out, err := tc.CombinedOutput(); err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("tc: %w: %s", err, out), end())
+	}
+	return on, end, nil
+}
+
+// busy is how long the machine's processors have worked, in s (proc_stat(5), in
+// hundredths of a second, which USER_HZ is on every Linux that Go runs on).
+func busy() (float64, error) {
+	text, err := os.ReadFile("/proc/stat")
+	if err != nil {
+		return 0, fmt.Errorf("read the processors' times: %w", err)
+	}
+	line, _, _ := strings.Cut(string(text), "\n")
+	total := 0.0
+	for i, word := range strings.Fields(line)[1:] {
+		ticks, err := strconv.ParseFloat(word, 64)
+		if err != nil {
+			return 0, fmt.Errorf("read the processors' times: %w", err)
+		}
+		// Not idle, waiting, stolen, nor guests, which are in user.
+		if i != 3 && i != 4 && i < 7 {
+			total += ticks
+		}
+	}
+	return total / 100, nil
+}
