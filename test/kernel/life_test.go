@@ -3,6 +3,7 @@
 package kernel
 
 import (
+	"errors"
 	"net"
 	"os"
 	"os/exec"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cilium/ebpf"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/ddlemu/ddlemu/shaper/kernel/netns"
@@ -213,11 +215,38 @@ func TestManyTimes(t *testing.T) {
 	if os.Getenv("DDLEMU_TEST_LONG") != "" {
 		times = 200
 	}
-	for range times {
-		w.up("--profile", "eth1", "--nodes", "2")
+	before := bpfPrograms(t)
+	for i := range times {
+		args := []string{"--profile", "eth1", "--nodes", "2"}
+		if i%2 == 1 {
+			args = append(args, "--shaper", "htb", "--lat", "0s")
+		}
+		w.up(args...)
 		w.run("down")
 	}
 	w.nothingLeft()
+	// The kernel frees them a moment after their last user is gone.
+	for end := time.Now().Add(10 * time.Second); bpfPrograms(t) > before; time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%d BPF programs, %d before", bpfPrograms(t), before)
+		}
+	}
+}
+
+// bpfPrograms is how many BPF programs this machine's kernel has.
+func bpfPrograms(t *testing.T) int {
+	t.Helper()
+	n, id := 0, ebpf.ProgramID(0)
+	for {
+		next, err := ebpf.ProgramGetNextID(id)
+		if errors.Is(err, os.ErrNotExist) {
+			return n
+		}
+		if err != nil {
+			t.Fatalf("count BPF programs: %v", err)
+		}
+		n, id = n+1, next
+	}
 }
 
 // Bad input has a cause and leaves nothing.
