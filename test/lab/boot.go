@@ -21,26 +21,32 @@ const (
 	failed = "lab: FAILED"
 )
 
+// panicked is in what a kernel says that cannot go on.
+const panicked = "Kernel panic - not syncing"
+
 // How long a machine has to boot, how often it is tried, and how long its tests have.
-// An emulated processor of qemu before 10 hangs now and then while a kernel patches
-// its own code, early at boot.
+// An emulated processor of qemu before 10 hangs or faults now and then while a kernel
+// patches its own code, most often early at boot.
 const (
 	bootTime = 2 * time.Minute
-	attempts = 2
+	attempts = 3
 	testTime = 10 * time.Minute
 )
 
-// errHung is that a machine did not come up.
-var errHung = fmt.Errorf("it did not boot in %v", bootTime)
+// What is tried again: a machine that did not come up, or whose kernel broke down.
+var (
+	errHung  = fmt.Errorf("it did not boot in %v", bootTime)
+	errPanic = errors.New("its kernel panicked")
+)
 
 // boot runs a machine until its tests are over, and passes on what it says.
 func boot(ctx context.Context, image, initrd string, say func(string)) error {
 	for i := range attempts {
 		err := machine(ctx, image, initrd, say)
-		if !errors.Is(err, errHung) || i == attempts-1 {
+		if !errors.Is(err, errHung) && !errors.Is(err, errPanic) || i == attempts-1 {
 			return err
 		}
-		say("lab: " + err.Error() + ", which qemu sometimes does: once more")
+		say("lab: " + err.Error() + ", which under qemu sometimes happens: once more")
 	}
 	return nil
 }
@@ -72,7 +78,7 @@ func machine(ctx context.Context, image, initrd string, say func(string)) error 
 		case strings.Contains(line, booted):
 			up = true
 			hung.Stop()
-		case strings.HasSuffix(line, passed), strings.HasSuffix(line, failed):
+		case strings.HasSuffix(line, passed), strings.HasSuffix(line, failed), strings.Contains(line, panicked):
 			result = line
 		}
 		if up {
@@ -84,6 +90,8 @@ func machine(ctx context.Context, image, initrd string, say func(string)) error 
 	// It was killed, or has ended itself.
 	_ = cmd.Wait()
 	switch {
+	case strings.Contains(result, panicked):
+		return errPanic
 	case !up:
 		return errHung
 	case timedOut && result == "":
