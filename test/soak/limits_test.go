@@ -63,7 +63,8 @@ func noDescriptors(t *testing.T, version string, _ uint64) {
 // fewDescriptors takes more and more, until NCCL or the plugin has too few for this or
 // that. A job is right, or the first rank that has too few says so. The others may wait
 // in NCCL's bootstrap, which does not look whether their peer is there: they are ended,
-// as a launcher ends them.
+// as a launcher ends them. So is a job in which NCCL's own service thread (2.29) finds
+// no descriptor for a connection that it accepts: it says so again and again, for ever.
 func fewDescriptors(t *testing.T, version string, _ uint64) {
 	right, wrong := 0, 0
 	for free := 40; free >= 12; free -= 4 {
@@ -71,7 +72,13 @@ func fewDescriptors(t *testing.T, version string, _ uint64) {
 		select {
 		case <-w.anyFailure():
 		case <-time.After(hang):
-			w.fatalf("%d descriptors: neither right nor an error", free)
+			if !acceptsForEver(w) {
+				w.fatalf("%d descriptors: neither right nor an error", free)
+			}
+			t.Logf("%d descriptors: NCCL's service thread tries to accept for ever", free)
+			for _, p := range w.ranks {
+				p.kill()
+			}
 		}
 		failed, told := false, false
 		for _, p := range w.ranks {
@@ -96,6 +103,16 @@ func fewDescriptors(t *testing.T, version string, _ uint64) {
 	if right == 0 || wrong == 0 {
 		t.Errorf("%d jobs were right, %d had an error: want both", right, wrong)
 	}
+}
+
+// acceptsForEver says whether a rank's NCCL is at that.
+func acceptsForEver(w *world) bool {
+	for _, p := range w.ranks {
+		if _, ok := p.said("[Service thread] Accept failed Too many open files"); ok {
+			return true
+		}
+	}
+	return false
 }
 
 // small mounts a small file system over a folder of fabrics, in a mount namespace of

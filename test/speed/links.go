@@ -20,29 +20,33 @@ import (
 type link struct {
 	what    string
 	up      []string // arguments of `ddlemu up`, or nil for byHand
-	byHand  string   // rate of a tbf that plain tc puts on a veth pair
+	byHand  string   // rate of a tbf that plain tc puts on a veth pair, bridge or routed
 	streams int
 	mtu     int
+	whole   int // packets that the kernel hands over in one piece, 0 = its choice
 }
 
 // links are what the table compares: shapers and rates, packet sizes, streams.
 var links = []link{
-	{"htb, no rate", []string{"--shaper", "htb", "--bw", "unlimited", "--lat", "0s"}, "", 1, 1500},
-	{"htb, no rate, MTU 9000", []string{"--shaper", "htb", "--bw", "unlimited", "--lat", "0s"}, "", 1, 9000},
-	{"htb, no rate, MTU 65535", []string{"--shaper", "htb", "--bw", "unlimited", "--lat", "0s"}, "", 1, 65535},
-	{"wire, no rate, 25 us", []string{"--shaper", "wire", "--bw", "unlimited"}, "", 1, 1500},
-	{"tbf by hand, 1 Gb/s", nil, "1gbit", 1, 1500},
-	{"htb, 1 Gb/s", []string{"--shaper", "htb", "--lat", "0s"}, "", 1, 1500},
-	{"wire, 1 Gb/s, 25 us", []string{"--shaper", "wire"}, "", 1, 1500},
-	{"tbf by hand, 10 Gb/s", nil, "10gbit", 1, 1500},
-	{"htb, 10 Gb/s", []string{"--shaper", "htb", "--bw", "10Gbps", "--lat", "0s"}, "", 1, 1500},
-	{"htb, 10 Gb/s, 4 streams", []string{"--shaper", "htb", "--bw", "10Gbps", "--lat", "0s"}, "", 4, 1500},
-	{"htb, 10 Gb/s, 16 streams", []string{"--shaper", "htb", "--bw", "10Gbps", "--lat", "0s"}, "", 16, 1500},
-	{"wire, 10 Gb/s, 25 us", []string{"--shaper", "wire", "--bw", "10Gbps"}, "", 1, 1500},
-	{"htb, 25 Gb/s", []string{"--shaper", "htb", "--bw", "25Gbps", "--lat", "0s"}, "", 1, 1500},
-	{"wire, 25 Gb/s, 25 us", []string{"--shaper", "wire", "--bw", "25Gbps"}, "", 1, 1500},
-	{"htb, 40 Gb/s", []string{"--shaper", "htb", "--bw", "40Gbps", "--lat", "0s"}, "", 1, 1500},
-	{"wire, 40 Gb/s, 25 us", []string{"--shaper", "wire", "--bw", "40Gbps"}, "", 1, 1500},
+	{"htb, no rate", []string{"--shaper", "htb", "--bw", "unlimited", "--lat", "0s"}, "", 1, 1500, 0},
+	{"htb, no rate, MTU 9000", []string{"--shaper", "htb", "--bw", "unlimited", "--lat", "0s"}, "", 1, 9000, 0},
+	{"htb, no rate, MTU 65535", []string{"--shaper", "htb", "--bw", "unlimited", "--lat", "0s"}, "", 1, 65535, 0},
+	{"htb, no rate, no GSO", []string{"--shaper", "htb", "--bw", "unlimited", "--lat", "0s"}, "", 1, 1500, 1},
+	{"bridge by hand, no rate", nil, bridged, 1, 1500, 0},
+	{"routed by hand, no rate", nil, routed, 1, 1500, 0},
+	{"wire, no rate, 25 us", []string{"--shaper", "wire", "--bw", "unlimited"}, "", 1, 1500, 0},
+	{"tbf by hand, 1 Gb/s", nil, "1gbit", 1, 1500, 0},
+	{"htb, 1 Gb/s", []string{"--shaper", "htb", "--lat", "0s"}, "", 1, 1500, 0},
+	{"wire, 1 Gb/s, 25 us", []string{"--shaper", "wire"}, "", 1, 1500, 0},
+	{"tbf by hand, 10 Gb/s", nil, "10gbit", 1, 1500, 0},
+	{"htb, 10 Gb/s", []string{"--shaper", "htb", "--bw", "10Gbps", "--lat", "0s"}, "", 1, 1500, 0},
+	{"htb, 10 Gb/s, 4 streams", []string{"--shaper", "htb", "--bw", "10Gbps", "--lat", "0s"}, "", 4, 1500, 0},
+	{"htb, 10 Gb/s, 16 streams", []string{"--shaper", "htb", "--bw", "10Gbps", "--lat", "0s"}, "", 16, 1500, 0},
+	{"wire, 10 Gb/s, 25 us", []string{"--shaper", "wire", "--bw", "10Gbps"}, "", 1, 1500, 0},
+	{"htb, 25 Gb/s", []string{"--shaper", "htb", "--bw", "25Gbps", "--lat", "0s"}, "", 1, 1500, 0},
+	{"wire, 25 Gb/s, 25 us", []string{"--shaper", "wire", "--bw", "25Gbps"}, "", 1, 1500, 0},
+	{"htb, 40 Gb/s", []string{"--shaper", "htb", "--bw", "40Gbps", "--lat", "0s"}, "", 1, 1500, 0},
+	{"wire, 40 Gb/s, 25 us", []string{"--shaper", "wire", "--bw", "40Gbps"}, "", 1, 1500, 0},
 }
 
 // links measures what the kernel datapath carries.
@@ -56,7 +60,7 @@ func (d *driver) links(ctx context.Context, build string) (*section, error) {
 		s.row(l.what, fmt.Sprintf("%.3g", m.rate/1e9), fmt.Sprintf("%.2f", m.cpu/(m.rate*m.seconds/8e9)), m.ping(0.5), m.ping(0.99))
 	}
 	s.note("iperf3 for 3 s, one stream if not said otherwise, MTU 1500 if not said otherwise, GSO left on; ping beside it, every 10 ms. CPU is that of the whole machine, both ends and the ping included.")
-	s.note("By hand: a veth pair, `tc qdisc add ... tbf rate R burst (400 us of R) limit 1m` at the sender.")
+	s.note("By hand: with a rate, a veth pair and `tc qdisc add ... tbf rate R burst (400 us of R) limit 1m` at the sender; without, two veth pairs into a namespace that joins them by a bridge or as a router.")
 	return s, nil
 }
 
@@ -79,6 +83,11 @@ func (d *driver) measureLink(ctx context.Context, build string, l link) (m linkF
 		return m, err
 	}
 	defer func() { err = errors.Join(err, end()) }()
+	if l.whole > 0 {
+		if out, err := on(0, "ip", "link", "set", "eth0", "gso_max_segs", strconv.Itoa(l.whole)).CombinedOutput(); err != nil {
+			return m, fmt.Errorf("limit GSO: %w: %s", err, out)
+		}
+	}
 	if out, err := on(1, "iperf3", "-s", "-1", "-D").CombinedOutput(); err != nil {
 		return m, fmt.Errorf("start iperf3: %w: %s", err, out)
 	}
@@ -149,36 +158,79 @@ func (d *driver) twoNodes(ctx context.Context, build string, l link) (on func(no
 	return on, func() error { return ddlemu("down", "links").Run() }, nil
 }
 
-// byHand is two namespaces and a veth pair with a tbf, as one would make them with ip
-// and tc.
-func byHand(ctx context.Context, rate string) (on func(node int, args ...string) *exec.Cmd, end func() error, err error) {
+// How byHand joins two nodes without a rate.
+const (
+	bridged = "bridge"
+	routed  = "router"
+)
+
+// byHand is two namespaces as one would make them with ip and tc: a veth pair with a
+// tbf of the rate, or a switch between them that is a bridge or a router.
+func byHand(ctx context.Context, how string) (on func(node int, args ...string) *exec.Cmd, end func() error, err error) {
 	name := func(node int) string { return fmt.Sprintf("ddlemu-speed-%d-%d", os.Getpid(), node) }
-	gigabits, err := strconv.Atoi(strings.TrimSuffix(rate, "gbit"))
-	if err != nil {
-		return nil, nil, fmt.Errorf("rate %s: %w", rate, err)
-	}
 	on = func(node int, args ...string) *exec.Cmd {
 		return exec.CommandContext(ctx, "ip", append([]string{"netns", "exec", name(node)}, args...)...)
 	}
+	const nodes = 3 // the third is the switch, which a veth pair alone does not need
 	end = func() error {
-		return errors.Join(exec.Command("ip", "netns", "del", name(0)).Run(), exec.Command("ip", "netns", "del", name(1)).Run())
+		var errs []error
+		for n := range nodes {
+			errs = append(errs, exec.Command("ip", "netns", "del", name(n)).Run())
+		}
+		return errors.Join(errs...)
 	}
-	for _, words := range []string{
-		"netns add " + name(0), "netns add " + name(1),
-		fmt.Sprintf("link add eth0 netns %s type veth peer name eth0 netns %s", name(0), name(1)),
-		"-n " + name(0) + " addr add 10.77.0.1/24 dev eth0", "-n " + name(1) + " addr add 10.77.0.2/24 dev eth0",
-		"-n " + name(0) + " link set eth0 up", "-n " + name(1) + " link set eth0 up",
-	} {
-		if out, err := exec.CommandContext(ctx, "ip", strings.Fields(words)...).CombinedOutput(); err != nil {
-			return nil, nil, errors.Join(fmt.Errorf("ip %s: %w: %s", words, err, out), end())
+	var commands []string
+	for n := range nodes {
+		commands = append(commands, "ip netns add "+name(n))
+	}
+	switch how {
+	case bridged, routed:
+		commands = append(commands, joined(name, how)...)
+	default:
+		gigabits, err := strconv.Atoi(strings.TrimSuffix(how, "gbit"))
+		if err != nil {
+			return nil, nil, fmt.Errorf("rate %s: %w", how, err)
+		}
+		commands = append(commands,
+			fmt.Sprintf("ip link add eth0 netns %s type veth peer name eth0 netns %s", name(0), name(1)),
+			"ip -n "+name(0)+" addr add 10.77.0.1/24 dev eth0", "ip -n "+name(1)+" addr add 10.77.0.2/24 dev eth0",
+			"ip -n "+name(0)+" link set eth0 up", "ip -n "+name(1)+" link set eth0 up",
+			fmt.Sprintf("tc -n %s qdisc add dev eth0 root tbf rate %s burst %d limit 1m", name(0), how, gigabits*1e9/8*400/1e6))
+	}
+	for _, c := range commands {
+		words := strings.Fields(c)
+		if out, err := exec.CommandContext(ctx, words[0], words[1:]...).CombinedOutput(); err != nil {
+			return nil, nil, errors.Join(fmt.Errorf("%s: %w: %s", c, err, out), end())
 		}
 	}
-	burst := gigabits * 1e9 / 8 * 400 / 1e6
-	tc := on(0, "tc", "qdisc", "add", "dev", "eth0", "root", "tbf", "rate", rate, "burst", strconv.Itoa(burst), "limit", "1m")
-	if out, err := tc.CombinedOutput(); err != nil {
-		return nil, nil, errors.Join(fmt.Errorf("tc: %w: %s", err, out), end())
-	}
 	return on, end, nil
+}
+
+// joined are the commands that join two nodes by a third.
+func joined(name func(int) string, how string) []string {
+	var c []string
+	if how == bridged {
+		c = append(c, "ip -n "+name(2)+" link add br0 type bridge", "ip -n "+name(2)+" link set br0 up")
+	} else {
+		c = append(c, "ip netns exec "+name(2)+" sysctl -q -w net.ipv4.ip_forward=1")
+	}
+	for n := range 2 {
+		port := fmt.Sprintf("port%d", n)
+		c = append(c,
+			fmt.Sprintf("ip link add eth0 netns %s type veth peer name %s netns %s", name(n), port, name(2)),
+			fmt.Sprintf("ip -n %s addr add 10.77.0.%d/32 dev eth0", name(n), n+1),
+			"ip -n "+name(n)+" link set eth0 up", "ip -n "+name(2)+" link set "+port+" up")
+		if how == bridged {
+			c = append(c, "ip -n "+name(2)+" link set "+port+" master br0", "ip -n "+name(n)+" route add 10.77.0.0/24 dev eth0")
+			continue
+		}
+		c = append(c,
+			fmt.Sprintf("ip -n %s addr add 10.78.%d.1/32 dev %s", name(2), n, port),
+			fmt.Sprintf("ip -n %s route add 10.77.0.%d/32 dev %s", name(2), n+1, port),
+			fmt.Sprintf("ip -n %s route add 10.78.%d.1/32 dev eth0", name(n), n),
+			fmt.Sprintf("ip -n %s route add 10.77.0.0/24 via 10.78.%d.1", name(n), n))
+	}
+	return c
 }
 
 // busy is how long the machine's processors have worked, in s (proc_stat(5), in
