@@ -40,17 +40,23 @@ type Machine struct {
 // Checks looks for everything that a run may need. It changes nothing; qdiscs are
 // tried in a network namespace of their own, which is gone afterwards.
 func (m Machine) Checks() []Check {
+	m = m.complete()
+	all := []Check{
+		m.cores(), m.numa(), m.sharedMemory(), m.memory(), m.files(), m.memlock(),
+		m.plugin(), m.gpus(), m.mps(), m.nccl(), m.softCUDA(), m.ptrace(),
+	}
+	return append(all, m.kernelDatapath()...)
+}
+
+// complete is m with this machine's own where nothing is given.
+func (m Machine) complete() Machine {
 	if m.Root == nil {
 		m.Root = os.DirFS("/")
 	}
 	if m.Getenv == nil {
 		m.Getenv = os.Getenv
 	}
-	all := []Check{
-		m.cores(), m.numa(), m.sharedMemory(), m.memory(), m.files(), m.memlock(),
-		m.plugin(), m.gpus(), m.mps(), m.nccl(), m.softCUDA(), m.ptrace(),
-	}
-	return append(all, m.kernelDatapath()...)
+	return m
 }
 
 // read is the text of a file, trimmed, "" if it cannot be read.

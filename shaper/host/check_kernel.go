@@ -17,10 +17,10 @@ import (
 // kernelDatapath checks what the kernel datapath needs, by trying it.
 func (m Machine) kernelDatapath() []Check {
 	const means = "for a fabric of the kernel datapath, which takes all traffic of its nodes; the shm datapath needs no root"
-	if !m.capable(unix.CAP_NET_ADMIN) || !m.capable(unix.CAP_SYS_ADMIN) {
-		next := "sudo, or docker run --cap-add NET_ADMIN --cap-add SYS_ADMIN"
+	if lack := m.KernelLacks(); len(lack) > 0 {
+		next := "sudo, or docker run --cap-add NET_ADMIN --cap-add SYS_ADMIN --cap-add NET_RAW"
 		return []Check{
-			{Name: "CAP_NET_ADMIN", Grade: Missing, Found: "no right to make network namespaces", Means: means, Next: next},
+			{Name: "CAP_NET_ADMIN", Grade: Missing, Found: "no right to make network namespaces: no " + strings.Join(lack, ", "), Means: means, Next: next},
 			{Name: "qdiscs and BPF", Grade: NotTested, Found: "needs root", Means: means, Next: next},
 			{Name: "shaper", Grade: NotTested, Found: "needs root", Means: means, Next: next},
 		}
@@ -32,6 +32,22 @@ func (m Machine) kernelDatapath() []Check {
 		autoCheck(shapers.Findings(kernel)),
 	}
 	return append(checks, shaperChecks(shapers.Findings(kernel))...)
+}
+
+// KernelLacks are the capabilities that a fabric of the kernel datapath needs and this
+// process does not have: to make namespaces, to shape, and to carry packets.
+func (m Machine) KernelLacks() []string {
+	m = m.complete()
+	var lack []string
+	for _, c := range []struct {
+		bit  uint
+		name string
+	}{{unix.CAP_NET_ADMIN, "CAP_NET_ADMIN"}, {unix.CAP_SYS_ADMIN, "CAP_SYS_ADMIN"}, {unix.CAP_NET_RAW, "CAP_NET_RAW"}} {
+		if !m.capable(c.bit) {
+			lack = append(lack, c.name)
+		}
+	}
+	return lack
 }
 
 // capable says whether this process has a capability in force.

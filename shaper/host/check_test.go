@@ -3,6 +3,7 @@
 package host
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -125,6 +126,9 @@ func TestCapable(t *testing.T) {
 	m := machine(fstest.MapFS{"proc/self/status": file("Name:\tx\nCapPrm:\tffffffffffffffff\nCapEff:\t0000000000001000\n")})
 	if !m.capable(unix.CAP_NET_ADMIN) || m.capable(unix.CAP_SYS_ADMIN) {
 		t.Error("CapEff 0x1000 is CAP_NET_ADMIN alone")
+	}
+	if got := m.KernelLacks(); !slices.Equal(got, []string{"CAP_SYS_ADMIN", "CAP_NET_RAW"}) {
+		t.Errorf("with CAP_NET_ADMIN alone it lacks %v", got)
 	}
 	if machine(fstest.MapFS{}).capable(unix.CAP_NET_ADMIN) {
 		t.Error("capable without a status")

@@ -5,13 +5,11 @@
 package bringup
 
 import (
-	"os"
 	"strings"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
+	"github.com/ddlemu/ddlemu/shaper/host"
 	"github.com/ddlemu/ddlemu/shaper/kernel/build"
 )
 
@@ -55,24 +53,9 @@ func Prepare(fab *fabric.Fabric) error {
 // CheckPrivileges says which capability the kernel datapath lacks, in a
 // *configs.Error.
 func CheckPrivileges() error {
-	var lack []string
-	for _, c := range []struct {
-		bit  uint
-		name string
-	}{{unix.CAP_NET_ADMIN, "CAP_NET_ADMIN"}, {unix.CAP_SYS_ADMIN, "CAP_SYS_ADMIN"}, {unix.CAP_NET_RAW, "CAP_NET_RAW"}} {
-		if !capable(c.bit) {
-			lack = append(lack, c.name)
-		}
-	}
+	lack := host.Machine{}.KernelLacks()
 	if len(lack) == 0 {
 		return nil
 	}
 	return configs.Errorf("", "the kernel datapath needs %s: use sudo, or --datapath %s, which needs nothing", strings.Join(lack, ", "), configs.Shm)
-}
-
-// capable says whether this process has a capability in force.
-func capable(bit uint) bool {
-	var data [2]unix.CapUserData
-	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3, Pid: int32(os.Getpid())}
-	return unix.Capget(&header, &data[0]) == nil && data[bit/32].Effective>>(bit%32)&1 == 1
 }
