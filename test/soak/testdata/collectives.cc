@@ -84,7 +84,7 @@ int collectives(const Args &args) {
       reduce(comm, part, stream, key++, count, root);
     }
   }
-  NCCL(ncclCommDestroy(comm));
+  end_comm(comm, stream);
   CUDA(cudaStreamDestroy(stream));
   return 0;
 }

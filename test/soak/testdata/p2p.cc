@@ -57,7 +57,7 @@ int groups(const Args &args) {
     wait_for(comm, stream);
     x.check();
   }
-  NCCL(ncclCommDestroy(comm));
+  end_comm(comm, stream);
   CUDA(cudaStreamDestroy(stream));
   return 0;
 }
@@ -82,7 +82,7 @@ int storm(const Args &args) {
   wait_for(comm, stream);
   for (Exchange &x : flying) x.check();
   flying.clear();
-  NCCL(ncclCommDestroy(comm));
+  end_comm(comm, stream);
   CUDA(cudaStreamDestroy(stream));
   return 0;
 }

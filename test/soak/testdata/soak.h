@@ -52,6 +52,9 @@ struct Random {
 // next_id hands rank 0's next unique id to all other ranks, by a file.
 ncclUniqueId next_id();
 ncclComm_t new_comm();
+// end_comm waits until every rank is done with a communicator, and destroys it. A rank that only sent in its last call
+// may not destroy it at once: NCCL then stops its proxy although it has not begun to send (docs/failures.md).
+void end_comm(ncclComm_t comm, cudaStream_t stream);
 cudaStream_t new_stream();
 double now();  // seconds
 

@@ -75,6 +75,11 @@ ncclComm_t new_comm() {
   return comm;
 }
 
+void end_comm(ncclComm_t comm, cudaStream_t stream) {
+  all_reduce(comm, everybody(), stream, mix(seed), 1);
+  NCCL(ncclCommDestroy(comm));
+}
+
 cudaStream_t new_stream() {
   cudaStream_t stream;
   CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
