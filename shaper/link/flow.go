@@ -290,7 +290,7 @@ func (f *Flow) pass(s *segment, i int, start, dur, finish int64) {
 
 // arrive notes the segments that are due.
 func (f *Flow) arrive(now int64, next *int64) bool {
-	f.release()
+	f.release(now, next)
 	if f.arrivedS == f.at[len(f.Path)-1] {
 		return false
 	}

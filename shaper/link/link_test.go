@@ -554,3 +554,27 @@ func TestDownBreaksAfterTimeout(t *testing.T) {
 		t.Error("not broken 1.5 s after the post, timeout 500 ms")
 	}
 }
+
+// Messages that take no room in the buffers fill the bookkeeping within a round trip.
+// Once that is over there is room again, and the flow asks to be looked at by then.
+func TestManySmallMessagesWithinARoundTrip(t *testing.T) {
+	port, wire := gigabit(200 * time.Millisecond)
+	f := newFabric(t, 2, port, wire, 1, tcp())
+	fl := f.flow(0, 1)
+	for i := range int64(MaxMessages) {
+		if _, ok := fl.Post(8, i); !ok {
+			t.Fatalf("no room for message %d", i)
+		}
+		fl.Recv(i)
+	}
+	end := run(0, fl)
+	if acked := fl.Message(MaxMessages/2).Due + 200e6; end < acked {
+		t.Errorf("nothing is left to do at %d, the first half is acknowledged at %d", end, acked)
+	}
+	for range MaxMessages {
+		fl.Take()
+	}
+	if _, ok := fl.Post(8, end); !ok {
+		t.Error("no room after all messages were acknowledged")
+	}
+}

@@ -43,10 +43,10 @@ func (f *Flow) read(y uint64) int64 {
 		return 0
 	}
 	s := f.covering(y, &f.gateRead)
-	if s == nil || s.due == Never || s.msg >= f.recvd {
+	if s == nil || s.due == Never {
 		return Never
 	}
-	return max(s.due, f.msg(s.msg).Recv) + f.reverseLatency()
+	return f.known(s)
 }
 
 // covering is the segment that holds byte y-1, nil if it has not been made.
@@ -78,16 +78,34 @@ func (f *Flow) settle() {
 	}
 }
 
-// release forgets the arrived segments whose times can no longer matter.
-func (f *Flow) release() {
+// release forgets the arrived segments whose times can no longer matter. Of messages
+// that take no room in the buffers half of the bookkeeping may be kept for that; what
+// is more goes as soon as the sender has what it waits for, or nothing more could ever
+// be posted.
+func (f *Flow) release(now int64, next *int64) {
 	for f.oldest < f.arrivedS {
 		s := f.seg(f.oldest)
 		if f.Transport.Kind == TCP && f.matters(s) {
-			return
+			known := f.known(s)
+			if f.posted-s.msg < MaxMessages/2 || known == Never {
+				return
+			}
+			if now < known {
+				*next = min(*next, known)
+				return
+			}
 		}
 		f.forgot = s.end
 		f.oldest++
 	}
+}
+
+// known is when the sender knows that segment s has been read, Never if it has not.
+func (f *Flow) known(s *segment) int64 {
+	if s.msg >= f.recvd {
+		return Never
+	}
+	return max(s.due, f.msg(s.msg).Recv) + f.reverseLatency()
 }
 
 // matters says whether a gate or a completion still to come can be as late as
@@ -115,7 +133,7 @@ func (f *Flow) matters(s *segment) bool {
 	if s.end+t.Window < cut {
 		return false
 	}
-	return s.msg >= f.recvd || max(s.due, f.msg(s.msg).Recv)+f.reverseLatency() > f.left
+	return f.known(s) > f.left
 }
 
 // losses draws how often the next segment is lost on its path before it gets

@@ -207,15 +207,22 @@ static inline int64_t model_acked(const struct ddlemu_model *m, uint64_t y, uint
 	return s->due + model_reverse_latency(m);
 }
 
+static inline int64_t model_known(const struct ddlemu_model *m, const struct ddlemu_segment *s)
+{
+	if (s->msg >= m->f->now.seen_recvd)
+		return DDLEMU_NEVER;
+	return max64(s->due, rx_of(m->f, s->msg)->posted) + model_reverse_latency(m);
+}
+
 static inline int64_t model_read(const struct ddlemu_model *m, uint64_t y)
 {
 	struct ddlemu_flow *f = m->f;
 	if (y <= f->forgot)
 		return 0;
 	struct ddlemu_segment *s = model_covering(f, y, &f->gate_read);
-	if (s == NULL || s->due == DDLEMU_NEVER || s->msg >= f->now.seen_recvd)
+	if (s == NULL || s->due == DDLEMU_NEVER)
 		return DDLEMU_NEVER;
-	return max64(s->due, rx_of(f, s->msg)->posted) + model_reverse_latency(m);
+	return model_known(m, s);
 }
 
 static inline int64_t model_gate(const struct ddlemu_model *m, uint64_t end)
@@ -275,16 +282,23 @@ static inline bool model_matters(const struct ddlemu_model *m, const struct ddle
 		return true;
 	if (s->end + t->window < cut)
 		return false;
-	return s->msg >= f->now.seen_recvd || max64(s->due, rx_of(f, s->msg)->posted) + model_reverse_latency(m) > f->left;
+	return model_known(m, s) > f->left;
 }
 
-static inline void model_release(const struct ddlemu_model *m)
+static inline void model_release(const struct ddlemu_model *m, int64_t now, int64_t *next)
 {
 	struct ddlemu_flow *f = m->f;
 	while (f->oldest < f->arrived_segs) {
 		struct ddlemu_segment *s = seg_of(f, f->oldest);
-		if (!model_rdma(m) && model_matters(m, s))
-			return;
+		if (!model_rdma(m) && model_matters(m, s)) {
+			int64_t known = model_known(m, s);
+			if (f->known - s->msg < DDLEMU_MAX_MESSAGES / 2 || known == DDLEMU_NEVER)
+				return;
+			if (now < known) {
+				*next = min64(*next, known);
+				return;
+			}
+		}
 		f->forgot = s->end;
 		f->oldest++;
 	}
@@ -506,7 +520,7 @@ static inline bool model_forward(struct ddlemu_model *m, uint32_t i, int64_t now
 static inline bool model_arrive(const struct ddlemu_model *m, int64_t now, int64_t *next)
 {
 	struct ddlemu_flow *f = m->f;
-	model_release(m);
+	model_release(m, now, next);
 	if (f->arrived_segs == f->at[m->path.n - 1])
 		return false;
 	struct ddlemu_segment *s = seg_of(f, f->arrived_segs);

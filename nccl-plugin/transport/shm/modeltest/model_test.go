@@ -83,6 +83,52 @@ func star(t *rapid.T, nodes int, port, wire link.Spec, trunks []link.Spec, k int
 	return f, hops, paths
 }
 
+// Messages that take no room in the buffers fill the bookkeeping within a round trip.
+// The model in C forgets them by the same times as the one in Go.
+func TestManySmallMessagesWithinARoundTrip(t *testing.T) {
+	wire := link.Spec{Bandwidth: 1e9, MTU: 1500, Header: 40, Framing: 38, Latency: 200 * time.Millisecond}
+	tr := link.Transport{Kind: link.TCP, SendBuffer: 1 << 20, Window: 1 << 20, RTO: 200e6, DownTimeout: 1e9}
+	rapid.Check(t, func(t *rapid.T) {
+		f, hops, paths := star(t, 2, wire, wire, nil, 1, tr)
+		defer f.Close()
+		c := New(f, 1, 0, 1)
+		defer c.Free()
+		var way []link.PathHop
+		var back []*link.Hop
+		for i, h := range paths[[2]int{0, 1}] {
+			way, back = append(way, link.PathHop{Hop: hops[h], Private: i == 1}), append(back, hops[paths[[2]int{1, 0}][i]])
+		}
+		g := link.NewFlow(1, 7, way, back, &tr, nil)
+		apart := rapid.Int64Range(0, 1e6).Draw(t, "apart")
+		for i := range int64(link.MaxMessages) {
+			c.Recv(i * apart)
+			g.Recv(i * apart)
+			c.Post(8, i*apart)
+			g.Post(8, i*apart)
+		}
+		for now := int64(0); now != link.Never; {
+			next := g.Advance(now)
+			if got := c.Advance(now); got != next {
+				t.Fatalf("at %d: next step at %d in C, %d in Go", now, got, next)
+			}
+			now = next
+		}
+		for range uint64(link.MaxMessages) {
+			g.Take()
+		}
+		room := uint64(0)
+		for i := uint64(0); ; i++ {
+			if _, ok := g.Post(8, link.MaxMessages*apart+1e12); !ok {
+				room = i
+				break
+			}
+		}
+		if room == 0 || c.Forgotten() != room {
+			t.Errorf("%d messages forgotten in C, %d in Go", c.Forgotten(), room)
+		}
+	})
+}
+
 // The model in C gives the same times as the one in Go, step by step, for random
 // fabrics, messages, losses, jitter and polls.
 func TestPropertyModelInCIsTheModelInGo(t *testing.T) {

@@ -97,6 +97,9 @@ func (f *Flow) Arrived() uint64 { return uint64(f.f.now.arrived) }
 // Stalls is link.Flow.Stalls.
 func (f *Flow) Stalls() uint64 { return uint64(f.f.stalls) }
 
+// Forgotten is how many messages the model needs no more, which makes room for others.
+func (f *Flow) Forgotten() uint64 { return uint64(f.f.said.oldest_msg) }
+
 // Serialise is link.Params.Serialise for hop h of the fabric.
 func Serialise(f *state.File, h int, n uint32) int64 {
 	head := (*C.struct_ddlemu_header)(f.Base())
