@@ -48,7 +48,7 @@ type linkStatus struct {
 	Up           bool    `json:"up"`
 	Bytes        uint64  `json:"bytes"` // of payload, retransmissions included
 	Messages     uint64  `json:"messages"`
-	Drops        uint64  `json:"drops"` // segments
+	Drops        uint64  `json:"drops"` // packets
 	Jitter       string  `json:"jitter"`
 	LossModel    string  `json:"loss_model"`
 	Queue        string  `json:"queue"`

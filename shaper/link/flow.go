@@ -38,7 +38,9 @@ type segment struct {
 	msg    uint64
 	n      uint32 // payload bytes
 	last   bool   // of its message
-	number uint64 // of the flow: names its random draws
+	again  uint32 // packets lost on the way, which hops up to lossy carried too
+	lossy  uint32
+	number uint64 // of the flow: names its jitter's draws
 	dur    int64  // serialisation time at the previous hop
 	ready  int64  // at the next hop
 	finish int64  // last byte at the next hop, if that adds nothing
@@ -75,8 +77,9 @@ type Flow struct {
 
 	cur       uint64 // message being cut
 	off       uint64 // bytes of it cut
-	attempt   uint32 // transmissions of the next segment so far
+	attempt   uint32 // transmissions of the next packet so far
 	number    uint64 // segments numbered
+	packets   uint64 // packets of these
 	left      int64  // when the last segment left the first hop
 	lastDue   int64
 	lastReady [MaxHops]int64 // when the last segment behind hop i was ready for the next
@@ -202,31 +205,45 @@ func (f *Flow) inject(now int64, next *int64) bool {
 		f.Stalls++
 		return false
 	}
-	lost, tail := f.losses(n)
-	copies := int64(1)
-	if lost > 0 && !f.goBackN() {
-		copies += int64(lost)
+	last := f.off+uint64(n) == m.Size
+	l := f.losses(n, last)
+	packet := min(n, hop.Params.Payload)
+	if l.cut {
+		n, last = l.through*hop.Params.Payload, false
+		if l.through == 0 {
+			n, l.again = packet, 0
+		}
+		dur = hop.Params.Serialise(n)
 	}
-	start := hop.Reserve(ready, occupied*copies)
+	if l.again > 0 {
+		dur += int64(l.again) * hop.Params.Serialise(packet)
+	}
+	occupied = dur
+	if first {
+		occupied = max(occupied, f.Transport.Gap)
+	}
+	start := hop.Reserve(ready, occupied)
 	f.distort(f.cur, start, ready, now)
-	hop.Counters.add(n, hop.Params, occupied, uint64(copies))
-	f.left = start + dur*copies
-	if lost > 0 && f.goBackN() {
-		// Everything behind the lost segment is thrown away by the receiver, so
+	hop.Counters.add(n, l.again, hop.Params, occupied)
+	f.left = start + dur
+	if l.cut {
+		// Everything behind the lost packet is thrown away by the receiver, so
 		// nothing is sent until the sender knows.
-		f.left += f.detection(tail && f.off+uint64(n) == m.Size)
+		f.left += l.delay
+		l.delay = 0
 		f.attempt++
-		return true
+		if l.through == 0 {
+			return true
+		}
+	} else {
+		f.attempt = 0
 	}
 	s := f.seg(f.at[0])
-	*s = segment{end: m.End - m.Size + f.off + uint64(n), msg: f.cur, n: n, last: f.off+uint64(n) == m.Size, number: f.number, due: Never}
-	if lost > 0 {
-		s.delay = int64(lost) * f.detection(tail && s.last)
-	}
-	f.pass(s, 0, start, dur*copies, start+dur*copies)
+	*s = segment{end: m.End - m.Size + f.off + uint64(n), msg: f.cur, n: n, last: last, again: l.again, lossy: l.lossy, number: f.number, delay: l.delay, due: Never}
+	f.pass(s, 0, start, dur, start+dur)
 	f.at[0]++
 	f.number++
-	f.attempt = 0
+	f.packets += uint64(l.through)
 	f.off += uint64(n)
 	if s.last {
 		f.cur++
@@ -242,7 +259,14 @@ func (f *Flow) forward(i int, now int64, next *int64) bool {
 	}
 	s := f.seg(f.at[i])
 	hop := f.Path[i].Hop
+	again := uint32(0)
+	if i <= int(s.lossy) {
+		again = s.again
+	}
 	dur := hop.Params.Serialise(s.n)
+	if again > 0 {
+		dur += int64(again) * hop.Params.Serialise(min(s.n, hop.Params.Payload))
+	}
 	if now < s.ready-dur {
 		*next = min(*next, s.ready-dur)
 		return false
@@ -251,7 +275,7 @@ func (f *Flow) forward(i int, now int64, next *int64) bool {
 	wait, p := start-s.ready, hop.Params
 	if p.QueueNs > 0 && wait > p.QueueNs {
 		if p.Policy == TailDrop {
-			hop.Counters.Drops++
+			hop.Counters.Drops += uint64(p.Packets(s.n) + again)
 			s.ready += f.roundTrip()
 			return true
 		}
@@ -261,7 +285,7 @@ func (f *Flow) forward(i int, now int64, next *int64) bool {
 		hop.Reserve(s.ready, dur)
 		f.distort(s.msg, start, s.ready, now)
 	}
-	hop.Counters.add(s.n, p, dur, 1)
+	hop.Counters.add(s.n, again, p, dur)
 	f.pass(s, i, start, dur, max(s.finish, start+dur))
 	f.at[i]++
 	return true
@@ -334,9 +358,11 @@ func (f *Flow) down() bool {
 	return false
 }
 
-func (c *Counters) add(n uint32, p *Params, dur int64, copies uint64) {
-	c.Bytes += uint64(n) * copies
-	c.Wire += p.Wire(n) * copies
-	c.Segments += copies
-	c.BusyNs += dur * int64(copies)
+// add counts a segment of n payload bytes, and so many of its packets once more.
+func (c *Counters) add(n, again uint32, p *Params, dur int64) {
+	packet := min(n, p.Payload)
+	c.Bytes += uint64(n) + uint64(again)*uint64(packet)
+	c.Wire += p.Wire(n) + uint64(again)*p.Wire(packet)
+	c.Segments += 1 + uint64(again)
+	c.BusyNs += dur
 }

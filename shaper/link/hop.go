@@ -16,8 +16,8 @@ type Hop struct {
 type Counters struct {
 	Bytes    uint64 // payload, each transmission counted
 	Wire     uint64 // bytes on the wire
-	Segments uint64
-	Drops    uint64 // segments lost here
+	Segments uint64 // and packets sent again
+	Drops    uint64 // packets lost here
 	BusyNs   int64  // time occupied
 }
 

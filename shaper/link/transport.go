@@ -136,56 +136,118 @@ func (f *Flow) matters(s *segment) bool {
 	return f.known(s) > f.left
 }
 
-// losses draws how often the next segment is lost on its path before it gets
-// through, and whether its last packet was lost. With go-back-N each transmission
-// is drawn when it is made, so at most one loss is returned.
-func (f *Flow) losses(n uint32) (lost uint32, tail bool) {
-	for lost < maxAttempts {
-		hit, last := f.lostOnce(n, f.attempt+lost)
-		if !hit {
-			break
-		}
-		lost++
-		tail = tail || last
-		if f.goBackN() {
-			break
-		}
-	}
-	return lost, tail
+// fate is what losses make of a segment.
+type fate struct {
+	// through is how many packets the segment has. If cut it is those before the first
+	// one lost, which with go-back-N are all that count.
+	through uint32
+	cut     bool
+	again   uint32 // packets lost, each transmission counted
+	lossy   uint32 // the last hop that lost one
+	delay   int64  // by which recovery makes the segment later; if cut, the sender
 }
 
-// maxAttempts bounds the transmissions of one segment, so that a loss of 1 is a
+// losses draws what becomes of the packets of the next segment. What is lost of it is
+// sent again until all is through. With go-back-N each transmission is drawn when it is
+// made.
+func (f *Flow) losses(n uint32, last bool) fate {
+	l := fate{through: f.Path[0].Params.Packets(n)}
+	if !f.lossy() {
+		return l
+	}
+	if f.goBackN() {
+		f.firstLoss(&l, last)
+		return l
+	}
+	for round, left := uint32(0), l.through; round < maxAttempts; round++ {
+		lost, tail := uint32(0), false
+		for k := range left {
+			if tail = f.loses(uint64(k), round, &l); tail {
+				lost++
+			}
+		}
+		if lost == 0 {
+			break
+		}
+		last = last && tail
+		l.again += lost
+		l.delay += f.detection(last)
+		left = lost
+	}
+	return l
+}
+
+// firstLoss draws the packets of a segment up to the first one lost.
+func (f *Flow) firstLoss(l *fate, last bool) {
+	n := l.through
+	for k := range n {
+		if !f.loses(uint64(k), f.attempt, l) {
+			continue
+		}
+		l.through, l.cut, l.again = k, true, 1
+		l.delay = f.detection(last && k+1 == n)
+		f.waste(uint64(k)+1, l.delay)
+		return
+	}
+}
+
+// maxWasted bounds the packets for which the chains are stepped that the receiver
+// throws away: any chain worth the name has forgotten its state by then.
+const maxWasted = 1024
+
+// waste steps the Gilbert-Elliott chains for the packets from number k of the segment on
+// that the sender sends for so long, before it knows that the receiver throws them away.
+func (f *Flow) waste(k uint64, delay int64) {
+	p := f.Path[0].Params
+	n := (f.msg(f.cur).Size - f.off) / uint64(p.Payload)
+	n -= min(n, k)
+	if t := p.Serialise(p.Payload); t > 0 {
+		n = min(n, uint64(delay/t))
+	}
+	n = min(n, maxWasted)
+	for i, h := range f.Path {
+		for j := uint64(0); h.Params.Loss.GoodToBad != 0 && j < n; j++ {
+			h.Params.Loss.Lost(f.Seed, h.ID, f.ID, f.counter(k+j, f.attempt), &f.bad[i])
+		}
+	}
+}
+
+// maxAttempts bounds the transmissions of one packet, so that a loss of 1 is a
 // very slow path and not an endless loop.
 const maxAttempts = 64
 
-func (f *Flow) lostOnce(n, attempt uint32) (lost, tail bool) {
+// loses draws whether packet k of the next segment is lost on the path, and where.
+func (f *Flow) loses(k uint64, attempt uint32, l *fate) bool {
 	for i, h := range f.Path {
-		l := &h.Params.Loss
-		if !l.Any() {
-			continue
-		}
-		packets := h.Params.Packets(n)
-		counter := f.number<<20 | uint64(attempt%1024)<<10
-		hit := false
-		for k := range packets {
-			if l.Lost(f.Seed, h.ID, f.ID, counter|uint64(k%1024), &f.bad[i]) {
-				hit = true
-				tail = tail || k+1 == packets
-			}
-		}
-		if hit {
+		if p := &h.Params.Loss; p.Any() && p.Lost(f.Seed, h.ID, f.ID, f.counter(k, attempt), &f.bad[i]) {
 			h.Counters.Drops++
-			lost = true
+			l.lossy = max(l.lossy, uint32(i))
+			return true
 		}
 	}
-	return lost, tail
+	return false
+}
+
+// counter names a packet's transmission in draws. Packets are numbered along the flow,
+// however it is cut into segments.
+func (f *Flow) counter(k uint64, attempt uint32) uint64 {
+	return (f.packets+k)<<10 | uint64(attempt%1024)
+}
+
+func (f *Flow) lossy() bool {
+	for _, h := range f.Path {
+		if h.Params.Loss.Any() {
+			return true
+		}
+	}
+	return false
 }
 
 func (f *Flow) goBackN() bool {
 	return f.Transport.Kind == RDMA && !f.Transport.SelectiveRepeat
 }
 
-// detection is the time from the end of a lost segment to its retransmission: a
+// detection is the time from the end of a lost packet to its retransmission: a
 // round trip when a later packet of the message shows the gap to the receiver.
 // When the last packet of a message is lost, nothing shows it: rdma waits for its
 // timeout, tcp for its tail loss probe, two round trips later (RFC 8985).

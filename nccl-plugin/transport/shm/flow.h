@@ -43,6 +43,7 @@ struct ddlemu_out { // what the model says of a message
 struct ddlemu_segment {
 	uint64_t end, msg, number;
 	uint32_t n, last;
+	uint32_t again, lossy; // packets lost on the way, which hops up to lossy carried too
 	int64_t dur, ready, finish, delay, due;
 };
 
@@ -94,7 +95,7 @@ struct ddlemu_flow {
 	struct ddlemu_answers now; // not said yet
 	uint64_t stalls;
 	uint64_t oldest, at[DDLEMU_MAX_HOPS], arrived_segs;
-	uint64_t cur, off, number;
+	uint64_t cur, off, number, packets;
 	uint32_t attempt, bad; // bad: bit i, Gilbert-Elliott state of hop i
 	int64_t left, last_due, last_ready[DDLEMU_MAX_HOPS];
 	uint64_t known, tail, forgot;

@@ -22,6 +22,7 @@ static inline int64_t fault_rate(int64_t dur) { return dur; }
 #define DDLEMU_TAIL_DROP 1
 #define DDLEMU_DOWN_POLL 1000000
 #define DDLEMU_MAX_ATTEMPTS 64
+#define DDLEMU_MAX_WASTED 1024
 
 // What a hop has carried.
 struct ddlemu_carried {
@@ -104,13 +105,20 @@ static inline void model_hold(struct ddlemu_hop *h, int64_t t)
 		;
 }
 
-static inline void model_count(struct ddlemu_model *m, uint32_t i, const struct ddlemu_params *p, uint32_t n, int64_t dur, uint64_t copies)
+static inline uint32_t model_packet(const struct ddlemu_params *p, uint32_t n) { return n < p->payload ? n : p->payload; }
+
+static inline void model_count(struct ddlemu_model *m, uint32_t i, const struct ddlemu_params *p, uint32_t n, uint32_t again, int64_t dur)
 {
 	struct ddlemu_carried *c = &m->carried[i];
-	c->bytes += n * copies;
-	c->wire += model_wire(p, n) * copies;
-	c->segments += copies;
-	c->busy_ns += dur * (int64_t)copies;
+	c->bytes += n;
+	c->wire += model_wire(p, n);
+	c->segments++;
+	c->busy_ns += dur;
+	if (again > 0) {
+		c->bytes += (uint64_t)again * model_packet(p, n);
+		c->wire += again * model_wire(p, model_packet(p, n));
+		c->segments += again;
+	}
 	m->carries = true;
 }
 
@@ -304,7 +312,16 @@ static inline void model_release(const struct ddlemu_model *m, int64_t now, int6
 	}
 }
 
-static inline bool model_lost_packet(const struct ddlemu_model *m, uint32_t i, const struct ddlemu_params *p, uint32_t hop, uint64_t counter)
+static inline int64_t model_detection(const struct ddlemu_model *m, bool tail)
+{
+	if (!tail)
+		return model_round_trip(m);
+	if (!model_rdma(m))
+		return min64(m->head->transport.rto, 2 * model_round_trip(m));
+	return m->head->transport.rto;
+}
+
+static inline bool model_lost(const struct ddlemu_model *m, uint32_t i, const struct ddlemu_params *p, uint32_t hop, uint64_t counter)
 {
 	struct ddlemu_flow *f = m->f;
 	uint64_t loss = p->loss_p;
@@ -320,50 +337,99 @@ static inline bool model_lost_packet(const struct ddlemu_model *m, uint32_t i, c
 	return model_draw(m->head->seed, hop, DRAW_LOSS, f->id, counter) < loss;
 }
 
-static inline bool model_lost_once(const struct ddlemu_model *m, uint32_t n, uint32_t attempt, bool *tail)
+// What losses make of a segment: link's fate.
+struct ddlemu_fate {
+	uint32_t through, again, lossy;
+	bool cut;
+	int64_t delay;
+};
+
+static inline bool model_any_loss(const struct ddlemu_params *p) { return (p->loss_p | p->good_to_bad) != 0; }
+
+static inline bool model_lossy(const struct ddlemu_model *m)
 {
-	struct ddlemu_flow *f = m->f;
-	bool lost = false;
+	for (uint32_t i = 0; i < m->path.n; i++)
+		if (model_any_loss(params_of(m, hop_of(m, i))))
+			return true;
+	return false;
+}
+
+static inline uint64_t model_counter(const struct ddlemu_model *m, uint64_t k, uint32_t attempt)
+{
+	return (m->f->packets + k) << 10 | attempt % 1024;
+}
+
+static inline bool model_loses(const struct ddlemu_model *m, uint64_t k, uint32_t attempt, struct ddlemu_fate *l)
+{
 	for (uint32_t i = 0; i < m->path.n; i++) {
 		struct ddlemu_hop *h = hop_of(m, i);
 		const struct ddlemu_params *p = params_of(m, h);
-		if ((p->loss_p | p->good_to_bad) == 0)
-			continue;
-		uint32_t packets = model_packets(p, n);
-		uint64_t counter = f->number << 20 | (uint64_t)(attempt % 1024) << 10;
-		bool hit = false;
-		for (uint32_t k = 0; k < packets; k++) {
-			if (model_lost_packet(m, i, p, h->id, counter | k % 1024)) {
-				hit = true;
-				*tail = *tail || k + 1 == packets;
-			}
-		}
-		if (hit) {
+		if (model_any_loss(p) && model_lost(m, i, p, h->id, model_counter(m, k, attempt))) {
 			add64(&h->drops, 1);
-			lost = true;
+			l->lossy = l->lossy > i ? l->lossy : i;
+			return true;
 		}
 	}
-	return lost;
+	return false;
 }
 
-static inline uint32_t model_losses(const struct ddlemu_model *m, uint32_t n, bool *tail)
+static inline void model_waste(const struct ddlemu_model *m, uint64_t k, int64_t delay)
 {
-	uint32_t lost = 0;
-	while (lost < DDLEMU_MAX_ATTEMPTS && model_lost_once(m, n, m->f->attempt + lost, tail)) {
-		lost++;
-		if (model_go_back_n(m))
-			break;
+	struct ddlemu_flow *f = m->f;
+	const struct ddlemu_params *first = params_of(m, hop_of(m, 0));
+	uint64_t n = (tx_of(f, f->cur)->size - f->off) / first->payload;
+	int64_t packet = model_serialise(first, first->payload);
+	n -= umin64(n, k);
+	if (packet > 0)
+		n = umin64(n, (uint64_t)(delay / packet));
+	n = umin64(n, DDLEMU_MAX_WASTED);
+	for (uint32_t i = 0; i < m->path.n; i++) {
+		struct ddlemu_hop *h = hop_of(m, i);
+		const struct ddlemu_params *p = params_of(m, h);
+		for (uint64_t j = 0; p->good_to_bad != 0 && j < n; j++)
+			model_lost(m, i, p, h->id, model_counter(m, k + j, f->attempt));
 	}
-	return lost;
 }
 
-static inline int64_t model_detection(const struct ddlemu_model *m, bool tail)
+static inline void model_first_loss(const struct ddlemu_model *m, struct ddlemu_fate *l, bool last)
 {
-	if (!tail)
-		return model_round_trip(m);
-	if (!model_rdma(m))
-		return min64(m->head->transport.rto, 2 * model_round_trip(m));
-	return m->head->transport.rto;
+	uint32_t n = l->through;
+	for (uint32_t k = 0; k < n; k++) {
+		if (!model_loses(m, k, m->f->attempt, l))
+			continue;
+		l->through = k;
+		l->cut = true;
+		l->again = 1;
+		l->delay = model_detection(m, last && k + 1 == n);
+		model_waste(m, k + 1ull, l->delay);
+		return;
+	}
+}
+
+static inline struct ddlemu_fate model_losses(const struct ddlemu_model *m, uint32_t n, bool last)
+{
+	struct ddlemu_fate l = { .through = model_packets(params_of(m, hop_of(m, 0)), n) };
+	if (!model_lossy(m))
+		return l;
+	if (model_go_back_n(m)) {
+		model_first_loss(m, &l, last);
+		return l;
+	}
+	for (uint32_t round = 0, left = l.through; round < DDLEMU_MAX_ATTEMPTS; round++) {
+		uint32_t lost = 0;
+		bool tail = false;
+		for (uint32_t k = 0; k < left; k++) {
+			tail = model_loses(m, k, round, &l);
+			lost += tail;
+		}
+		if (lost == 0)
+			break;
+		last = last && tail;
+		l.again += lost;
+		l.delay += model_detection(m, last);
+		left = lost;
+	}
+	return l;
 }
 
 // --- flow.go
@@ -454,28 +520,39 @@ static inline bool model_inject(struct ddlemu_model *m, int64_t now, int64_t *ne
 		f->stalls++;
 		return false;
 	}
-	bool tail = false;
-	uint32_t lost = model_losses(m, n, &tail);
-	int64_t copies = 1;
-	if (lost > 0 && !model_go_back_n(m))
-		copies += lost;
-	int64_t start = model_reserve(h, ready, occupied * copies);
+	struct ddlemu_fate l = model_losses(m, n, last);
+	uint32_t packet = model_packet(p, n);
+	if (l.cut) {
+		n = l.through * p->payload;
+		last = false;
+		if (l.through == 0) {
+			n = packet;
+			l.again = 0;
+		}
+		dur = model_serialise(p, n);
+	}
+	if (l.again > 0)
+		dur += l.again * model_serialise(p, packet);
+	occupied = first ? max64(dur, t->gap) : dur;
+	int64_t start = model_reserve(h, ready, occupied);
 	model_distort(f, f->cur, start, ready, now);
-	model_count(m, 0, p, n, occupied, (uint64_t)copies);
-	f->left = start + dur * copies;
-	if (lost > 0 && model_go_back_n(m)) {
-		f->left += model_detection(m, tail && last);
+	model_count(m, 0, p, n, l.again, occupied);
+	f->left = start + dur;
+	if (l.cut) {
+		f->left += l.delay;
+		l.delay = 0;
 		f->attempt++;
-		return true;
+		if (l.through == 0)
+			return true;
+	} else {
+		f->attempt = 0;
 	}
 	struct ddlemu_segment *s = seg_of(f, f->at[0]);
-	*s = (struct ddlemu_segment){ .end = x->end - x->size + f->off + n, .msg = f->cur, .number = f->number, .n = n, .last = last, .due = DDLEMU_NEVER };
-	if (lost > 0)
-		s->delay = lost * model_detection(m, tail && last);
-	model_pass(m, s, 0, start, dur * copies, start + dur * copies);
+	*s = (struct ddlemu_segment){ .end = x->end - x->size + f->off + n, .msg = f->cur, .number = f->number, .n = n, .last = last, .again = l.again, .lossy = l.lossy, .delay = l.delay, .due = DDLEMU_NEVER };
+	model_pass(m, s, 0, start, dur, start + dur);
 	f->at[0]++;
 	f->number++;
-	f->attempt = 0;
+	f->packets += l.through;
 	f->off += n;
 	if (last) {
 		f->cur++;
@@ -492,7 +569,10 @@ static inline bool model_forward(struct ddlemu_model *m, uint32_t i, int64_t now
 	struct ddlemu_segment *s = seg_of(f, f->at[i]);
 	struct ddlemu_hop *h = hop_of(m, i), *before = hop_of(m, i - 1);
 	const struct ddlemu_params *p = params_of(m, h);
+	uint32_t again = i <= s->lossy ? s->again : 0;
 	int64_t dur = model_serialise(p, s->n);
+	if (again > 0)
+		dur += again * model_serialise(p, model_packet(p, s->n));
 	if (now < s->ready - dur) {
 		*next = min64(*next, s->ready - dur);
 		return false;
@@ -501,7 +581,7 @@ static inline bool model_forward(struct ddlemu_model *m, uint32_t i, int64_t now
 	int64_t wait = start - s->ready;
 	if (p->queue_ns > 0 && wait > p->queue_ns) {
 		if (p->policy == DDLEMU_TAIL_DROP) {
-			add64(&h->drops, 1);
+			add64(&h->drops, model_packets(p, s->n) + again);
 			s->ready += model_round_trip(m);
 			return true;
 		}
@@ -511,7 +591,7 @@ static inline bool model_forward(struct ddlemu_model *m, uint32_t i, int64_t now
 		start = model_reserve(h, s->ready, dur);
 		model_distort(f, s->msg, start, s->ready, now);
 	}
-	model_count(m, i, p, s->n, dur, 1);
+	model_count(m, i, p, s->n, again, dur);
 	model_pass(m, s, i, start, dur, max64(s->finish, start + dur));
 	f->at[i]++;
 	return true;
