@@ -84,7 +84,9 @@ int collectives(const Args &args) {
       reduce(comm, part, stream, key++, count, root);
     }
   }
-  end_comm(comm, stream);
+  // In the last of scatter all ranks meet, and PAT has no AllReduce.
+  if (which == "scatter") NCCL(ncclCommDestroy(comm));
+  else end_comm(comm, stream);
   CUDA(cudaStreamDestroy(stream));
   return 0;
 }
