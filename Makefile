@@ -67,6 +67,8 @@ conformance: packages plugin plugin-faults ## NCCL's calls through every vtable 
 test-asan: build ## the C code under the address and undefined behaviour sanitizers
 	$(GO) test -count=1 -timeout 20m -run '^(TestThreads|TestRuntimeSanitized|TestExecutorAddressSanitizer|TestPluginAddress|TestRank)$$/^(address|v)' \
 		./nccl-plugin/transport/shm ./cuda/soft ./cuda/soft/exec/exectest ./test/sanitize
+	CGO_CFLAGS="-O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all" CGO_LDFLAGS=-fsanitize=address,undefined ASAN_OPTIONS=detect_leaks=0 \
+		$(GO) test -asan -count=1 -timeout 20m ./nccl-plugin/transport/tcp
 
 test-tsan: build ## the C code under the thread sanitizer; `make race` is Go's
 	$(GO) test -count=1 -timeout 20m -run '^(TestThreads|TestRuntimeSanitized|TestExecutorThreadSanitizer|TestRank)$$/^thread$$' \
