@@ -82,6 +82,12 @@ func (d *decoder) fabric(f *Fabric) []field {
 				{"gap", scalar(d, &f.Endpoint.Gap, ParseDuration)},
 			})
 		}},
+		{"host", func(path string, n *yaml.Node) error {
+			return d.mapping(path, n, []field{
+				{"per_message", scalar(d, &f.Host.PerMessage, ParseDuration)},
+				{"copy", scalar(d, &f.Host.Copy, units.ParseBandwidth)},
+			})
+		}},
 		{"jitter_table", d.quantiles(f)},
 		{"seed", scalar(d, &f.Seed, ParseSeed)},
 		{"time_scale", scalar(d, &f.TimeScale, ParseTimeScale)},

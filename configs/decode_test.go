@@ -53,6 +53,10 @@ var refused = []struct{ old, text, want string }{
 	{"nodes: 2", "nodes: 2\njitter_table: [1, 0]", "f.yaml:2: jitter_table: 0 comes after 1"},
 	{"nodes: 2", "nodes: 2\njitter_table: [0, .inf]", `f.yaml:2: jitter_table[1]: ".inf" is not a number`},
 	{"nodes: 2", "nodes: 2\njitter_table: [0, 2000]", "f.yaml:2: jitter_table: quantile 2000 is out of range"},
+	{"nodes: 2", "nodes: 2\nhost: {per_message: -1us}", `f.yaml:2: host.per_message: "-1us" is not a duration`},
+	{"nodes: 2", "nodes: 2\nhost: {copy: 3}", "f.yaml:2: host.copy: "},
+	{"nodes: 2", "nodes: 2\nhost: {copy: 11Tbps}", "f.yaml:2: host.copy: 11Tbps is out of range"},
+	{"nodes: 2", "nodes: 2\ndatapath: kernel\nhost: {per_message: 1us}", "f.yaml:3: host: given for the datapath kernel"},
 	{"nodes: 2", "nodes: 2\nendpoint: {gap: 11s}", "f.yaml:2: endpoint.gap: 11s is out of range: must be 0s to 10s"},
 	{"nics_per_node: 2", "nics_per_node: 33", "f.yaml:2: nics_per_node: 33 is out of range: must be 1 to 32"},
 	{"100Gbps", "100", `f.yaml:4: link.bandwidth: "100" has no unit`},
@@ -184,6 +188,9 @@ func drawFabric(t *rapid.T) *Fabric {
 	f.TimeScale = rapid.IntRange(0, MaxTimeScale).Draw(t, "scale")
 	f.Link = drawLink(t)
 	f.Endpoint = Endpoint{drawTime(t, "o"), drawTime(t, "g")}
+	if !f.OnKernel() && rapid.Bool().Draw(t, "host") {
+		f.Host = Host{drawTime(t, "per message"), rapid.SampledFrom([]units.Bandwidth{units.Unlimited, units.Mbps, 26400 * units.Mbps}).Draw(t, "copy")}
+	}
 	f.JitterTable = rapid.SampledFrom([][]float64{nil, {-1, 0.1, 3e-7}}).Draw(t, "table")
 	if f.JitterTable != nil {
 		f.JitterTable = []float64{-1, 3e-7, 0.1}

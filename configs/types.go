@@ -33,6 +33,7 @@ type Fabric struct {
 
 	Transport Transport `yaml:"transport"`
 	Endpoint  Endpoint  `yaml:"endpoint"`
+	Host      Host      `yaml:"host,omitempty"`
 
 	// JitterTable is the distribution that jitter of kind "table" draws from:
 	// quantiles at equal distances, in multiples of the jitter's value.
@@ -135,6 +136,17 @@ type Endpoint struct {
 	Overhead time.Duration `yaml:"overhead"` // o, at each end
 	Gap      time.Duration `yaml:"gap"`      // g, the least time between the starts of two messages
 }
+
+// Host is what each message costs the machines at its two ends, besides their NICs:
+// handing it over and copying it, where the NIC cannot reach the GPU's memory. Each
+// NIC has one worker in each direction, which takes whole messages one at a time.
+type Host struct {
+	PerMessage time.Duration   `yaml:"per_message"`
+	Copy       units.Bandwidth `yaml:"copy"` // rate of the copies; Unlimited = they take no time
+}
+
+// Any says whether h costs anything.
+func (h Host) Any() bool { return h != Host{} }
 
 // Default is the fabric that a file without a base starts from. It is valid but
 // for the link's bandwidth and latency, which the file has to give.

@@ -24,7 +24,7 @@ const (
 
 	MinBandwidth = units.Mbps
 	MaxBandwidth = 10 * units.Tbps
-	MaxLatency   = 10 * time.Second // also of jitter, overhead and gap
+	MaxLatency   = 10 * time.Second // also of jitter, overhead, gap and a host's time per message
 	MinMTU       = 256              // bytes
 	MaxMTU       = 65536            // bytes; also of framing
 	MaxQueue     = 4 * units.GiB
@@ -83,7 +83,24 @@ func (f *Fabric) validate() error {
 	if err := between("endpoint.overhead", f.Endpoint.Overhead, 0, MaxLatency); err != nil {
 		return err
 	}
-	return between("endpoint.gap", f.Endpoint.Gap, 0, MaxLatency)
+	if err := between("endpoint.gap", f.Endpoint.Gap, 0, MaxLatency); err != nil {
+		return err
+	}
+	return f.validateHost()
+}
+
+func (f *Fabric) validateHost() error {
+	h := f.Host
+	if h.Any() && f.OnKernel() {
+		return Errorf("host", "given for the datapath kernel: there hosts cost what they cost; only shm emulates it")
+	}
+	if err := between("host.per_message", h.PerMessage, 0, MaxLatency); err != nil {
+		return err
+	}
+	if h.Copy != units.Unlimited && (h.Copy < MinBandwidth || h.Copy > MaxBandwidth) {
+		return Errorf("host.copy", "%v is out of range: must be %v to %v, or unlimited", h.Copy, MinBandwidth, MaxBandwidth)
+	}
+	return nil
 }
 
 func (f *Fabric) validateOverride(field string, o *LinkOverride, net *Net) error {

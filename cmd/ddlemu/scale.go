@@ -104,6 +104,8 @@ func messageOf(size int64, ranks int) uint32 {
 // least.
 func demandOf(fab *fabric.Fabric, ranks int, message uint32) host.Demand {
 	d := host.Demand{T: math.MaxInt64}
+	tr := fab.Transport()
+	ends := 2 * time.Duration(tr.Overhead+tr.Host.Time(uint64(message)))
 	for _, h := range fab.Hops {
 		if h.Kind != fabric.Link {
 			continue
@@ -114,7 +116,7 @@ func demandOf(fab *fabric.Fabric, ranks int, message uint32) host.Demand {
 		if err != nil {
 			continue // a valid fabric has none such
 		}
-		d.T = min(d.T, fab.Latency(h.Src, h.Dst)+time.Duration(p.Serialise(message))+2*fab.Config.Endpoint.Overhead)
+		d.T = min(d.T, fab.Latency(h.Src, h.Dst)+time.Duration(p.Serialise(message))+ends)
 	}
 	if d.T == math.MaxInt64 {
 		d.T = 0

@@ -300,7 +300,11 @@ func TestTransport(t *testing.T) {
 		t.Errorf("rdma: %+v, want %+v", got, want)
 	}
 	c.Transport = configs.DefaultTransport(configs.TCP)
-	want = link.Transport{Kind: link.TCP, SendBuffer: 4 << 20, Window: 6 << 20, RTO: 2e8, DownTimeout: 924.6e9, Overhead: 200, Gap: 5}
+	c.Host = configs.Host{PerMessage: 7500, Copy: 26400 * units.Mbps} // 3.3 GB/s
+	want = link.Transport{
+		Kind: link.TCP, SendBuffer: 4 << 20, Window: 6 << 20, RTO: 2e8, DownTimeout: 924.6e9, Overhead: 200, Gap: 5,
+		Host: link.Host{PerMessage: 7500, NsNum: 10, NsDen: 33},
+	}
 	if got := build(t, c).Transport(); got != want {
 		t.Errorf("tcp: %+v, want %+v", got, want)
 	}

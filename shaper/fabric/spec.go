@@ -93,6 +93,16 @@ func patched(h Hop, p configs.LinkPatch) (link.Spec, error) {
 	return Spec(l), l.Validate()
 }
 
+// host is what messages cost the fabric's hosts, as the link model takes it.
+func (f *Fabric) host() link.Host {
+	h := f.Config.Host
+	host, err := link.NewHost(h.PerMessage, uint64(h.Copy))
+	if err != nil {
+		panic("fabric: a valid configuration has a host that cannot be: " + err.Error())
+	}
+	return host
+}
+
 // Transport is the fabric's transport as the link model takes it, its times not
 // scaled.
 func (f *Fabric) Transport() link.Transport {
@@ -105,6 +115,7 @@ func (f *Fabric) Transport() link.Transport {
 		DownTimeout: int64(c.Timeout),
 		Overhead:    int64(f.Config.Endpoint.Overhead),
 		Gap:         int64(f.Config.Endpoint.Gap),
+		Host:        f.host(),
 	}
 	if c.Kind == configs.RDMA {
 		t.Kind = link.RDMA

@@ -28,6 +28,8 @@ type Message struct {
 	// Distortion bounds how much earlier Due could have been had every step of
 	// this message been taken in time (see Flow).
 	Distortion int64
+
+	ready int64 // the sender's host is done with it
 }
 
 // downPoll is how often, in ns, a path that is down is looked at again.
@@ -64,6 +66,7 @@ type Flow struct {
 
 	msgs       [MaxMessages]Message
 	posted     uint64 // messages posted
+	hosted     uint64 // messages that the sender's host has taken in
 	recvd      uint64 // messages with an irecv
 	taken      uint64 // messages given back by Take
 	tail       uint64 // stream offset behind the last posted message
@@ -111,7 +114,7 @@ func (f *Flow) Post(size uint64, t int64) (uint64, bool) {
 		recv = m.Recv
 	}
 	f.tail += size
-	*m = Message{Size: size, End: f.tail, Posted: t, Recv: recv, Due: Never, Sent: Never}
+	*m = Message{Size: size, End: f.tail, Posted: t, Recv: recv, Due: Never, Sent: Never, ready: t}
 	f.lastPosted = t
 	f.posted++
 	return i, true
@@ -151,6 +154,9 @@ func (f *Flow) seg(i uint64) *segment { return &f.segs[i%MaxSegments] }
 // Advance takes every step whose time has come by now and returns the time
 // before which another call changes nothing, unless Post or Recv is called.
 func (f *Flow) Advance(now int64) int64 {
+	if f.Transport.Host.Any() {
+		f.takeIn(now)
+	}
 	for {
 		next := int64(Never)
 		moved := f.inject(now, &next)
@@ -179,7 +185,7 @@ func (f *Flow) inject(now int64, next *int64) bool {
 	first := f.off == 0
 	ready := f.left
 	if first {
-		ready = max(ready, m.Posted+f.Transport.Overhead)
+		ready = max(ready, m.ready+f.Transport.Overhead)
 	}
 	gate := f.gate(m.End - m.Size + f.off + uint64(n))
 	if gate == Never {
@@ -305,7 +311,9 @@ func (f *Flow) pass(s *segment, i int, start, dur, finish int64) {
 	f.lastDue = s.due
 	if s.last {
 		m := f.msg(s.msg)
-		m.Due = s.due
+		if !f.Transport.Host.Any() {
+			m.Due = s.due
+		}
 		if f.Transport.Kind == RDMA {
 			m.Sent = s.due + f.reverseLatency()
 		}
@@ -319,8 +327,12 @@ func (f *Flow) arrive(now int64, next *int64) bool {
 		return false
 	}
 	s := f.seg(f.arrivedS)
-	if now < s.due {
-		*next = min(*next, s.due)
+	due := s.due
+	if s.last && now >= due && f.Transport.Host.Any() {
+		due = f.handOver(s, now)
+	}
+	if now < due {
+		*next = min(*next, due)
 		return false
 	}
 	f.arrived = s.end

@@ -9,6 +9,7 @@ type Hop struct {
 	ID       uint32 // names the hop in random draws
 	Params   *Params
 	NextFree int64 // ns
+	HostFree int64 // ns; when the worker of the host at this port is free again
 	Counters Counters
 }
 
@@ -67,4 +68,5 @@ type Transport struct {
 	DownTimeout     int64  // a path down for this long is an error
 	Overhead        int64  // LogGP o, paid at each end
 	Gap             int64  // LogGP g, least time between the starts of two messages at a port
+	Host            Host   `json:",omitzero"` // what the machines at the ends cost
 }

@@ -73,7 +73,7 @@ func (f *Flow) settle() {
 		if t == Never {
 			return
 		}
-		m.Sent = max(m.Posted, t)
+		m.Sent = max(m.ready, t)
 		f.sent++
 	}
 }

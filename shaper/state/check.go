@@ -46,6 +46,10 @@ const (
 	maxNICs        = 1 << 10
 	maxHops        = 1 << 16
 	maxSwitches    = 1 << 10
+
+	// Of link.NewHost at the largest time scale.
+	maxHostNs        = 8_000_000_000 * link.MaxTimeScale
+	maxHostNsPerByte = maxHostNs / link.MinBandwidth
 )
 
 // endsExist says whether a hop of this kind may be between src and dst.
@@ -66,7 +70,8 @@ func (h *header) plausible() bool {
 		h.Hops <= maxHops && h.Links <= h.Hops && h.Blocks == blocksFor(int(h.Hops)) && int(h.Paths) == h.nics()*h.nics() &&
 		h.Jobs == jobsFor(int(h.Hops)) && h.Jobs > 0 && h.Participants == maxParticipants && h.Events == maxEvents && h.ConfigLen <= maxConfig &&
 		bytes.IndexByte(h.Name[:], 0) > 0 && bytes.IndexByte(h.Profile[:], 0) >= 0 &&
-		t.Kind <= uint32(link.RDMA) && t.RTO >= 0 && t.DownTimeout >= 0 && t.Overhead >= 0 && t.Gap >= 0
+		t.Kind <= uint32(link.RDMA) && t.RTO >= 0 && t.DownTimeout >= 0 && t.Overhead >= 0 && t.Gap >= 0 &&
+		t.HostPerMessage >= 0 && t.HostNsNum <= maxHostNs && (t.HostNsDen > 0 || t.HostNsNum == 0) && t.HostNsNum/max(t.HostNsDen, 1) <= maxHostNsPerByte
 }
 
 // checkContent refuses a file whose tables would lead a reader astray: the ones

@@ -222,6 +222,7 @@ func jobsFor(hops int) uint32 { return uint32(min(maxJobs, maxCells/max(cellSize
 func (s *Spec) header(uid uint32) (*header, error) {
 	k := int64(s.TimeScale)
 	t := s.Transport
+	host := t.Host.Scaled(k)
 	h := header{
 		Magic: Magic, Version: Version, Layout: layoutSum, UID: uid,
 		Created: Now(), FabricID: randomID(), Seed: s.Seed,
@@ -231,6 +232,7 @@ func (s *Spec) header(uid uint32) (*header, error) {
 		Transport: transportBlock{
 			Kind: uint32(t.Kind), SendBuffer: t.SendBuffer, Window: t.Window,
 			RTO: t.RTO * k, DownTimeout: t.DownTimeout * k, Overhead: t.Overhead * k, Gap: t.Gap * k,
+			HostPerMessage: host.PerMessage, HostNsNum: host.NsNum, HostNsDen: host.NsDen,
 		},
 	}
 	if t.SelectiveRepeat {

@@ -13,7 +13,7 @@ import (
 // fabric lives no longer than a boot, so older files are refused, not converted.
 const (
 	Magic   = 0x31756d656c6464ff // "\xffddlemu1"
-	Version = 3
+	Version = 4
 )
 
 // Kinds of hops.
@@ -71,8 +71,8 @@ type Hop struct {
 	Params             uint32
 	Changes            uint32
 	_                  [10]uint32
-	NextFree           int64
-	_                  [7]uint64
+	NextFree, HostFree int64
+	_                  [6]uint64
 	Bytes, Wire        uint64
 	Segments, Drops    uint64
 	BusyNs             int64
@@ -110,6 +110,8 @@ type transportBlock struct {
 	Kind, SelectiveRepeat           uint32
 	SendBuffer, Window              uint64
 	RTO, DownTimeout, Overhead, Gap int64
+	HostPerMessage                  int64
+	HostNsNum, HostNsDen            uint64
 }
 
 type header struct {

@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-#define DDLEMU_STATE_VERSION 3
+#define DDLEMU_STATE_VERSION 4
 
 // Limits of the verdict on a message's lateness: a floor in scaled ns, and a part
 // of the message's own time.
@@ -49,7 +49,8 @@ struct ddlemu_hop {
 	uint32_t changes; // times params was changed
 	uint32_t unused0[10];
 	int64_t next_free; // atomic
-	uint64_t unused1[7];
+	int64_t host_free; // atomic; of the host at a port
+	uint64_t unused1[6];
 	uint64_t bytes, wire, segments, drops; // atomic, all jobs
 	int64_t busy_ns;                       // atomic
 	uint64_t classes[3];                   // atomic, payload by flow class; kernel datapath
@@ -80,6 +81,8 @@ struct ddlemu_transport {
 	uint32_t kind, selective_repeat;
 	uint64_t send_buffer, window;
 	int64_t rto, down_timeout, overhead, gap;
+	int64_t host_per_message;
+	uint64_t host_ns_num, host_ns_den; // den 0: copies take no time
 };
 
 struct ddlemu_header {

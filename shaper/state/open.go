@@ -188,6 +188,7 @@ func (f *File) Fixed() Fixed {
 		Transport: link.Transport{
 			Kind: link.TransportKind(t.Kind), SelectiveRepeat: t.SelectiveRepeat != 0, SendBuffer: t.SendBuffer, Window: t.Window,
 			RTO: t.RTO, DownTimeout: t.DownTimeout, Overhead: t.Overhead, Gap: t.Gap,
+			Host: link.Host{PerMessage: t.HostPerMessage, NsNum: t.HostNsNum, NsDen: t.HostNsDen},
 		},
 	}
 }

@@ -98,7 +98,7 @@ func Of(f *state.File, fab *fabric.Fabric, j state.Job) Verdict {
 // NewInput is what there is to judge of a job's counters on the fabric whose file is f.
 func NewInput(f *state.File, fab *fabric.Fabric, job state.JobStatus) Input {
 	end := fab.Config.Endpoint
-	in := Input{TimeScale: f.Fixed().TimeScale, Job: job, Hops: f.Hops(), Name: fab.HopName, Path: fab.Path, Endpoint: end.Overhead > 0 || end.Gap > 0}
+	in := Input{TimeScale: f.Fixed().TimeScale, Job: job, Hops: f.Hops(), Name: fab.HopName, Path: fab.Path, Endpoint: end.Overhead > 0 || end.Gap > 0 || fab.Config.Host.Any()}
 	if job.Key != state.TrafficKey {
 		in.Packets = PacketsOf(f, fab)
 	}

@@ -37,6 +37,7 @@ struct ddlemu_rx { // what the receiver says of a message
 };
 
 struct ddlemu_out { // what the model says of a message
+	int64_t ready; // the sender's host is done with it; not kept where hosts cost nothing
 	int64_t due, sent, distortion;
 };
 

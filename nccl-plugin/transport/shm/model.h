@@ -23,6 +23,7 @@ static inline int64_t fault_rate(int64_t dur) { return dur; }
 #define DDLEMU_DOWN_POLL 1000000
 #define DDLEMU_MAX_ATTEMPTS 64
 #define DDLEMU_MAX_WASTED 1024
+#define DDLEMU_MAX_HOST_MESSAGE (1ull << 36)
 
 // What a hop has carried.
 struct ddlemu_carried {
@@ -86,17 +87,21 @@ static inline int64_t model_serialise(const struct ddlemu_params *p, uint32_t n)
 
 // --- hop.go
 
-static inline int64_t model_reserve(struct ddlemu_hop *h, int64_t ready, int64_t dur)
+// model_take takes what is free at *free_at for dur ns from ready on and returns the
+// start.
+static inline int64_t model_take(int64_t *free_at, int64_t ready, int64_t dur)
 {
-	int64_t free_at = __atomic_load_n(&h->next_free, __ATOMIC_RELAXED);
+	int64_t at = __atomic_load_n(free_at, __ATOMIC_RELAXED);
 	int64_t start;
 	if (dur == 0)
-		return max64(ready, free_at);
+		return max64(ready, at);
 	do
-		start = max64(ready, free_at);
-	while (!__atomic_compare_exchange_n(&h->next_free, &free_at, start + dur, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+		start = max64(ready, at);
+	while (!__atomic_compare_exchange_n(free_at, &at, start + dur, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
 	return start;
 }
+
+static inline int64_t model_reserve(struct ddlemu_hop *h, int64_t ready, int64_t dur) { return model_take(&h->next_free, ready, dur); }
 
 static inline void model_hold(struct ddlemu_hop *h, int64_t t)
 {
@@ -173,6 +178,52 @@ static inline int64_t model_jitter(const struct ddlemu_model *m, const struct dd
 	int64_t a = t[i], b = i + 1 < DDLEMU_JITTER_TABLE ? t[i + 1] : a;
 	int64_t q = a + ((b - a) * ((int64_t)(draw >> 36) & 0xffff) >> 16);
 	return p->jitter / 65536 * q + (p->jitter % 65536 * q >> 16);
+}
+
+// --- host.go
+
+static inline void model_distort(struct ddlemu_flow *f, uint64_t msg, int64_t start, int64_t ready, int64_t now)
+{
+	if (now > ready && start > ready)
+		out_of(f, msg)->distortion += min64(start, now) - ready;
+}
+
+static inline bool model_has_host(const struct ddlemu_model *m)
+{
+	const struct ddlemu_transport *t = &m->head->transport;
+	return t->host_per_message != 0 || t->host_ns_den != 0;
+}
+
+static inline int64_t model_host_time(const struct ddlemu_transport *t, uint64_t size)
+{
+	if (t->host_ns_den == 0)
+		return t->host_per_message;
+	unsigned __int128 ns = (unsigned __int128)umin64(size, DDLEMU_MAX_HOST_MESSAGE) * t->host_ns_num;
+	return t->host_per_message + (int64_t)((ns + t->host_ns_den - 1) / t->host_ns_den);
+}
+
+static inline int64_t model_work(const struct ddlemu_model *m, uint32_t port, uint64_t i, int64_t ready, int64_t now)
+{
+	int64_t dur = model_host_time(&m->head->transport, tx_of(m->f, i)->size);
+	int64_t start = model_take(&hop_of(m, port)->host_free, ready, dur);
+	model_distort(m->f, i, start, ready, now);
+	return start + dur;
+}
+
+static inline int64_t model_hand_over(const struct ddlemu_model *m, const struct ddlemu_segment *s, int64_t now)
+{
+	struct ddlemu_out *o = out_of(m->f, s->msg);
+	if (o->due == DDLEMU_NEVER) {
+		o->due = model_work(m, m->path.n - 1, s->msg, s->due, now);
+		m->f->now.due_count = s->msg + 1;
+	}
+	return o->due;
+}
+
+// model_ready is when the sender's host is done with message i.
+static inline int64_t model_ready(const struct ddlemu_model *m, uint64_t i)
+{
+	return model_has_host(m) ? out_of(m->f, i)->ready : tx_of(m->f, i)->posted;
 }
 
 // --- transport.go
@@ -262,7 +313,7 @@ static inline void model_settle(const struct ddlemu_model *m)
 			at = model_acked(m, x->end - t->send_buffer, &f->sent_ack);
 		if (at == DDLEMU_NEVER)
 			break;
-		out_of(f, n)->sent = max64(x->posted, at);
+		out_of(f, n)->sent = max64(model_ready(m, n), at);
 		n++;
 	}
 	f->now.sent_count = n;
@@ -453,12 +504,6 @@ static inline bool model_down(const struct ddlemu_model *m)
 	return false;
 }
 
-static inline void model_distort(struct ddlemu_flow *f, uint64_t msg, int64_t start, int64_t ready, int64_t now)
-{
-	if (now > ready && start > ready)
-		out_of(f, msg)->distortion += min64(start, now) - ready;
-}
-
 static inline void model_pass(const struct ddlemu_model *m, struct ddlemu_segment *s, uint32_t i, int64_t start, int64_t dur, int64_t finish)
 {
 	struct ddlemu_flow *f = m->f;
@@ -479,8 +524,10 @@ static inline void model_pass(const struct ddlemu_model *m, struct ddlemu_segmen
 	if (!s->last)
 		return;
 	struct ddlemu_out *o = out_of(f, s->msg);
-	o->due = s->due;
-	f->now.due_count = s->msg + 1;
+	if (!model_has_host(m)) {
+		o->due = s->due;
+		f->now.due_count = s->msg + 1;
+	}
 	if (model_rdma(m)) {
 		o->sent = s->due + model_reverse_latency(m);
 		f->now.sent_count = s->msg + 1;
@@ -498,7 +545,7 @@ static inline bool model_inject(struct ddlemu_model *m, int64_t now, int64_t *ne
 	bool first = f->off == 0, last = f->off + n == x->size;
 	int64_t ready = f->left;
 	if (first)
-		ready = max64(ready, x->posted + t->overhead);
+		ready = max64(ready, model_ready(m, f->cur) + t->overhead);
 	int64_t gate = model_gate(m, x->end - x->size + f->off + n);
 	if (gate == DDLEMU_NEVER)
 		return false;
@@ -604,8 +651,11 @@ static inline bool model_arrive(const struct ddlemu_model *m, int64_t now, int64
 	if (f->arrived_segs == f->at[m->path.n - 1])
 		return false;
 	struct ddlemu_segment *s = seg_of(f, f->arrived_segs);
-	if (now < s->due) {
-		*next = min64(*next, s->due);
+	int64_t due = s->due;
+	if (s->last && now >= due && model_has_host(m))
+		due = model_hand_over(m, s, now);
+	if (now < due) {
+		*next = min64(*next, due);
 		return false;
 	}
 	f->now.arrived = s->end;
@@ -615,8 +665,9 @@ static inline bool model_arrive(const struct ddlemu_model *m, int64_t now, int64
 
 // model_learn takes notice of what the ends have posted. A sender that says it has
 // more under way than there is room for is broken, and believing it would take years.
-static inline void model_learn(struct ddlemu_flow *f)
+static inline void model_learn(const struct ddlemu_model *m, int64_t now)
 {
+	struct ddlemu_flow *f = m->f;
 	uint64_t posted = load64(&f->posted);
 	if (posted - f->known > DDLEMU_MAX_MESSAGES) {
 		__atomic_store_n(&f->broken, DDLEMU_NONSENSE, __ATOMIC_RELEASE);
@@ -627,6 +678,8 @@ static inline void model_learn(struct ddlemu_flow *f)
 	for (; f->known < posted; f->known++) {
 		struct ddlemu_tx *x = tx_of(f, f->known);
 		*out_of(f, f->known) = (struct ddlemu_out){ .due = DDLEMU_NEVER, .sent = DDLEMU_NEVER };
+		if (model_has_host(m))
+			out_of(f, f->known)->ready = model_work(m, 0, f->known, x->posted, now);
 		f->tail = x->end;
 		f->last_posted = x->posted;
 	}
@@ -657,7 +710,7 @@ static inline void model_say(struct ddlemu_flow *f)
 static inline void model_advance(struct ddlemu_model *m, int64_t now)
 {
 	struct ddlemu_flow *f = m->f;
-	model_learn(f);
+	model_learn(m, now);
 	for (;;) {
 		int64_t next = DDLEMU_NEVER;
 		bool moved = model_inject(m, now, &next);

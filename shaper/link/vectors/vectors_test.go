@@ -36,6 +36,7 @@ func newInGo(t *testing.T, s *Scenario) *inGo {
 	k := int64(s.TimeScale)
 	tr := s.Transport
 	tr.RTO, tr.DownTimeout, tr.Overhead, tr.Gap = tr.RTO*k, tr.DownTimeout*k, tr.Overhead*k, tr.Gap*k
+	tr.Host = tr.Host.Scaled(k)
 	tables := &[3]*link.JitterTable{link.NormalTable(), link.ParetoTable(), link.NormalTable()}
 	g := &inGo{}
 	for _, f := range s.Flows {
@@ -96,6 +97,10 @@ func write(t *testing.T) {
 		{"lossless queue", func(s *Scenario) { s.Port.QueueBytes, s.Link.QueueBytes = 64<<10, 64<<10 }},
 		{"tail drop", func(s *Scenario) { s.Port.QueueBytes, s.Port.QueuePolicy = 32<<10, link.TailDrop }},
 		{"down", func(s *Scenario) { s.Link.Down = true }},
+		{"host", func(s *Scenario) {
+			s.Transport.Host = link.Host{PerMessage: 7_500, NsNum: 10, NsDen: 33}
+			s.TimeScale = 3
+		}},
 	}
 	var all []Scenario
 	for i, k := range kinds {

@@ -158,6 +158,13 @@ func TestPropertyModelInCIsTheModelInGo(t *testing.T) {
 			SendBuffer: rapid.Uint64Range(1, 1<<20).Draw(t, "sndbuf"), Window: rapid.Uint64Range(1, 1<<20).Draw(t, "window"),
 			RTO: 67e6, DownTimeout: 3e6, Overhead: rapid.Int64Range(0, 2000).Draw(t, "o"), Gap: rapid.Int64Range(0, 2000).Draw(t, "g"),
 		}
+		if rapid.Bool().Draw(t, "host") {
+			h, err := link.NewHost(time.Duration(rapid.Int64Range(0, 1e6).Draw(t, "per message")), rapid.SampledFrom([]uint64{0, 1e6, 123_456_789, 26.4e9, 10e12}).Draw(t, "copy"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			tr.Host = h
+		}
 		trunks := make([]link.Spec, rapid.IntRange(0, link.MaxHops-3).Draw(t, "trunks"))
 		for i := range trunks {
 			trunks[i] = wire
