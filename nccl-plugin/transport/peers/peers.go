@@ -83,3 +83,19 @@ func Alive(f *state.File) func(Tenant) bool {
 		return ok
 	}
 }
+
+// Watch calls look every Period until done is closed, and tells the fabric of the
+// participants that died.
+func Watch(f *state.File, done <-chan struct{}, look func()) {
+	tick := time.NewTicker(Period)
+	defer tick.Stop()
+	for {
+		select {
+		case <-done:
+			return
+		case <-tick.C:
+		}
+		look()
+		f.Reap()
+	}
+}

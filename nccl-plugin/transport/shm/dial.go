@@ -45,19 +45,19 @@ const (
 
 // dial makes a connection: its memory, and the peer that maps it too.
 func (e *Endpoint) dial(nic int, h handle, number uint64) (*conn, error) {
-	steps, reverse, hop, err := e.route(nic, int(h.nic))
+	steps, reverse, hop, err := e.route(nic, int(h.NIC))
 	if err != nil {
 		return nil, err
 	}
 	// The answer comes from the process that made the handle, so it had its slot now.
-	tenancy := e.fabric.Tenancy(int(h.slot))
+	tenancy := e.fabric.Tenancy(int(h.Slot))
 	ring := ringSize(e.me.Available())
 	cost := int64(ring) + int64(ringOffset)
 	if ring == 0 || !e.me.Reserve(cost) {
 		e.me.Job().Invalidate(state.RingTooSmall)
 		return nil, fmt.Errorf("no shared memory left for a connection: %d KiB of the budget remain; raise DDLEMU_MEMORY", e.me.Available()>>10)
 	}
-	r, err := newRegion(ring, e.fabric.ID(), flowID(e.rank.Rank, int(h.rank), number), steps, reverse, hop)
+	r, err := newRegion(ring, e.fabric.ID(), flowID(e.rank.Rank, int(h.Rank), number), steps, reverse, hop)
 	if err != nil {
 		e.me.Reserve(-cost)
 		e.me.Job().Invalidate(state.RingTooSmall)
@@ -66,12 +66,12 @@ func (e *Endpoint) dial(nic int, h handle, number uint64) (*conn, error) {
 	if err := e.offer(r, nic, h, tenancy); err != nil {
 		r.close()
 		e.me.Reserve(-cost)
-		return nil, fmt.Errorf("connect to rank %d: %w", h.rank, err)
+		return nil, fmt.Errorf("connect to rank %d: %w", h.Rank, err)
 	}
 	// The peer has it: the descriptor is no longer needed.
 	unix.Close(r.fd)
 	r.fd = -1
-	return e.newConn(&C.ddlemu_shm_sender, r, peers.Tenant{Slot: int(h.slot), Tenancy: tenancy}, cost)
+	return e.newConn(&C.ddlemu_shm_sender, r, peers.Tenant{Slot: int(h.Slot), Tenancy: tenancy}, cost)
 }
 
 // route finds the hops between two NICs, there and back, and the one that is the
@@ -113,7 +113,7 @@ func (e *Endpoint) newConn(ops *C.struct_ddlemu_ops, r *region, peer peers.Tenan
 func (e *Endpoint) offer(r *region, nic int, h handle, tenancy int64) error {
 	var c *net.UnixConn
 	err := inDir(e.fabric.Dir(), func(dir string) (err error) {
-		name := filepath.Join(dir, socketName(e.fabric, int(h.slot)))
+		name := filepath.Join(dir, socketName(e.fabric, int(h.Slot)))
 		c, err = net.DialUnix("unixpacket", nil, &net.UnixAddr{Net: "unixpacket", Name: name})
 		return err
 	})
@@ -125,14 +125,14 @@ func (e *Endpoint) offer(r *region, nic int, h handle, tenancy int64) error {
 		return err
 	}
 	var b bytes.Buffer
-	req := request{requestMagic, e.fabric.ID(), h.nonce, h.listen, uint32(nic), uint32(e.me.Slot()), uint32(e.me.Job().Index()), e.me.Tenancy()}
+	req := request{requestMagic, e.fabric.ID(), h.Nonce, h.Listen, uint32(nic), uint32(e.me.Slot()), uint32(e.me.Job().Index()), e.me.Tenancy()}
 	if err := binary.Write(&b, binary.LittleEndian, req); err != nil {
 		return err
 	}
 	if _, _, err := c.WriteMsgUnix(b.Bytes(), unix.UnixRights(r.fd), nil); err != nil {
 		return err
 	}
-	answer, err := e.await(c, peers.Tenant{Slot: int(h.slot), Tenancy: tenancy})
+	answer, err := e.await(c, peers.Tenant{Slot: int(h.Slot), Tenancy: tenancy})
 	if err != nil {
 		return fmt.Errorf("wait for its answer: %w", err)
 	}
@@ -211,12 +211,12 @@ func (e *Endpoint) take(c *net.UnixConn) error {
 	switch {
 	case req.Magic != requestMagic || req.Fabric != e.fabric.ID():
 		return errors.New("the request is not for this fabric")
-	case l == nil || l.nonce != req.Nonce:
+	case l == nil || l.Nonce != req.Nonce:
 		return errors.New("nobody listens there any more")
 	case !e.fabric.Lives(int(req.Slot), req.Tenancy):
 		return errors.New("the sender does not take part in this fabric")
 	}
-	steps, reverse, hop, err := e.route(int(req.NIC), l.nic)
+	steps, reverse, hop, err := e.route(int(req.NIC), l.NIC)
 	if err != nil {
 		return err
 	}
@@ -235,7 +235,7 @@ func (e *Endpoint) take(c *net.UnixConn) error {
 		go e.end(k)
 		return errors.New("nobody listens there any more")
 	}
-	l.ready = append(l.ready, k)
+	l.Ready = append(l.Ready, k)
 	return nil
 }
 

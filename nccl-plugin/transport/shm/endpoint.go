@@ -8,8 +8,8 @@ package shm
 import "C"
 
 import (
-	"crypto/rand"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -17,6 +17,7 @@ import (
 	"sync"
 	"unsafe"
 
+	"github.com/ddlemu/ddlemu/nccl-plugin/transport/meet"
 	"github.com/ddlemu/ddlemu/nccl-plugin/transport/peers"
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
@@ -34,27 +35,12 @@ type Endpoint struct {
 	mu       sync.Mutex
 	nextID   uint64
 	listens  map[uint32]*listener
-	attempts map[uint64]*attempt
+	attempts meet.Attempts[handle, *conn]
 	conns    map[uint64]*conn
 	flows    map[int32]uint64 // connections made to each rank, ever
 }
 
-// listener is one listen.
-type listener struct {
-	nonce uint64
-	nic   int
-	ready []*conn        // connected by a peer, not yet accepted
-	peers peers.Expected // who may still connect
-}
-
-// attempt is a connect under way.
-type attempt struct {
-	to   handle
-	nic  int
-	done chan struct{}
-	conn *conn
-	err  error
-}
+type listener = meet.Listener[*conn]
 
 // conn is one end of one connection.
 type conn struct {
@@ -69,7 +55,7 @@ type conn struct {
 func NewEndpoint(f *state.File, me *state.Participant, r state.Rank) (*Endpoint, error) {
 	e := &Endpoint{
 		fabric: f, me: me, rank: r, done: make(chan struct{}), watched: make(chan struct{}),
-		listens: map[uint32]*listener{}, attempts: map[uint64]*attempt{}, conns: map[uint64]*conn{}, flows: map[int32]uint64{},
+		listens: map[uint32]*listener{}, attempts: meet.Attempts[handle, *conn]{}, conns: map[uint64]*conn{}, flows: map[int32]uint64{},
 	}
 	err := inDir(f.Dir(), func(dir string) (err error) {
 		path := filepath.Join(dir, socketName(f, me.Slot()))
@@ -89,7 +75,7 @@ func NewEndpoint(f *state.File, me *state.Participant, r state.Rank) (*Endpoint,
 	go e.serve()
 	go func() {
 		defer close(e.watched)
-		e.watch()
+		peers.Watch(f, e.done, e.look)
 	}()
 	return e, nil
 }
@@ -113,7 +99,7 @@ func (e *Endpoint) Close() {
 		left = append(left, c)
 	}
 	for _, l := range e.listens {
-		left = append(left, l.ready...)
+		left = append(left, l.Ready...)
 	}
 	e.conns, e.listens = map[uint64]*conn{}, map[uint32]*listener{}
 	e.mu.Unlock()
@@ -133,16 +119,14 @@ func (e *Endpoint) Open() int {
 // Listen opens NIC nic (a number in the fabric) for one or more connections and
 // writes the handle for the peers.
 func (e *Endpoint) Listen(nic int, out *[HandleSize]byte) (uint64, error) {
-	var nonce [8]byte
-	rand.Read(nonce[:])
-	l := &listener{nonce: binary.LittleEndian.Uint64(nonce[:]), nic: nic, peers: peers.Expect(e.fabric, e.me)}
+	l := meet.Listen[*conn](e.fabric, e.me, nic)
 	e.mu.Lock()
 	e.nextID++
 	id := e.nextID
-	e.listens[uint32(id)] = l
+	e.listens[uint32(id)] = &l
 	e.mu.Unlock()
-	h := handle{fabric: e.fabric.ID(), nonce: l.nonce, slot: uint32(e.me.Slot()), listen: uint32(id), nic: uint32(nic), rank: int32(e.rank.Rank)}
-	h.put(out)
+	h := handle{Fabric: e.fabric.ID(), Nonce: l.Nonce, Slot: uint32(e.me.Slot()), Listen: uint32(id), NIC: uint32(nic), Rank: int32(e.rank.Rank)}
+	h.Put(out, handleMagic)
 	return id, nil
 }
 
@@ -155,7 +139,7 @@ func (e *Endpoint) CloseListen(id uint64) {
 	if l == nil {
 		return
 	}
-	for _, c := range l.ready {
+	for _, c := range l.Ready {
 		e.end(c)
 	}
 }
@@ -167,16 +151,12 @@ func (e *Endpoint) Accept(id uint64) (unsafe.Pointer, error) {
 	defer e.mu.Unlock()
 	l := e.listens[uint32(id)]
 	if l == nil {
-		return nil, fmt.Errorf("accept on a listen that is closed")
+		return nil, errors.New("accept on a listen that is closed")
 	}
-	if len(l.ready) == 0 {
-		if e.fabric.Down() {
-			return nil, fmt.Errorf("fabric %s was taken down", e.fabric.Name())
-		}
-		return nil, l.peers.Gone()
+	c, ok, err := l.Accept(e.fabric)
+	if !ok {
+		return nil, err
 	}
-	c := l.ready[0]
-	l.ready = l.ready[1:]
 	e.conns[c.id] = c
 	return unsafe.Pointer(c.c), nil
 }
@@ -185,47 +165,34 @@ func (e *Endpoint) Accept(id uint64) (unsafe.Pointer, error) {
 // and returns its comm, nil while it is under way. It keeps its place in the
 // handle, as NCCL's own transports do.
 func (e *Endpoint) Connect(nic int, b *[HandleSize]byte) (unsafe.Pointer, error) {
-	h, err := parseHandle(b, e.fabric.ID())
+	h, err := meet.ParseHandle(b, handleMagic, e.fabric.ID())
 	if err != nil {
 		return nil, err
 	}
-	key := binary.LittleEndian.Uint64(b[attemptOffset:])
+	key := binary.LittleEndian.Uint64(b[meet.AttemptOffset:])
 	if key == 0 {
-		binary.LittleEndian.PutUint64(b[attemptOffset:], e.begin(nic, h))
+		binary.LittleEndian.PutUint64(b[meet.AttemptOffset:], e.begin(nic, h))
 		return nil, nil
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	a := e.attempts[key]
-	if a == nil || a.to != h || a.nic != nic {
-		return nil, fmt.Errorf("connect with a handle whose attempt is unknown here: it was used before, or another process began it")
+	c, ok, err := e.attempts.Result(key, nic, h)
+	if !ok {
+		return nil, err
 	}
-	select {
-	case <-a.done:
-	default:
-		return nil, nil
-	}
-	delete(e.attempts, key)
-	if a.err != nil {
-		return nil, a.err
-	}
-	e.conns[a.conn.id] = a.conn
-	return unsafe.Pointer(a.conn.c), nil
+	e.conns[c.id] = c
+	return unsafe.Pointer(c.c), nil
 }
 
 func (e *Endpoint) begin(nic int, h handle) uint64 {
-	a := &attempt{to: h, nic: nic, done: make(chan struct{})}
 	e.mu.Lock()
+	defer e.mu.Unlock()
 	e.nextID++
 	key := e.nextID
-	e.attempts[key] = a
-	number := e.flows[h.rank]
-	e.flows[h.rank]++
-	e.mu.Unlock()
-	go func() {
-		defer close(a.done)
-		a.conn, a.err = e.dial(nic, h, number)
-	}()
+	end := e.attempts.Begin(key, nic, h)
+	number := e.flows[h.Rank]
+	e.flows[h.Rank]++
+	go func() { end(e.dial(nic, h, number)) }()
 	return key
 }
 

@@ -11,6 +11,7 @@ import (
 	"unsafe"
 
 	"github.com/ddlemu/ddlemu/nccl-plugin/transport/commtest"
+	"github.com/ddlemu/ddlemu/nccl-plugin/transport/meet"
 )
 
 // handleBytes are those that a handle uses; the rest is free.
@@ -44,7 +45,7 @@ func FuzzHandle(f *testing.F) {
 		change[at] = 0x40
 		f.Add([]byte{}, change)
 	}
-	f.Add([]byte{}, append(make([]byte, attemptOffset), 1))
+	f.Add([]byte{}, append(make([]byte, meet.AttemptOffset), 1))
 	f.Add(bytes.Repeat([]byte{0xff}, HandleSize), []byte{})
 	f.Add(bytes.Repeat([]byte{0x41}, HandleSize), []byte{})
 	f.Fuzz(func(t *testing.T, instead, change []byte) {
@@ -54,7 +55,7 @@ func FuzzHandle(f *testing.F) {
 			h[i] ^= change[i]
 		}
 		same := bytes.Equal(h[:handleBytes], good[:handleBytes]) || sameButRank(h, good)
-		fresh := binary.LittleEndian.Uint64(h[attemptOffset:]) == 0
+		fresh := binary.LittleEndian.Uint64(h[meet.AttemptOffset:]) == 0
 		c, err := connectWith(t, p.ends[0], h)
 		switch {
 		case err != nil && same && fresh:
@@ -71,7 +72,7 @@ func FuzzHandle(f *testing.F) {
 			}
 			p.ends[1].CloseComm(commtest.ID(got))
 		}
-		if n := len(p.ends[1].listens[uint32(id)].ready); n != 0 {
+		if n := len(p.ends[1].listens[uint32(id)].Ready); n != 0 {
 			t.Fatalf("%d connections that nobody made", n)
 		}
 	})

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ddlemu/ddlemu/nccl-plugin/transport/commtest"
+	"github.com/ddlemu/ddlemu/nccl-plugin/transport/meet"
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
@@ -103,7 +104,7 @@ func TestHandleWithSomebodysAttempt(t *testing.T) {
 	if c, err := p.ends[0].Connect(0, &first); c != nil || err != nil {
 		t.Fatalf("%v, %v", c, err)
 	}
-	copy(second[attemptOffset:], first[attemptOffset:attemptOffset+8])
+	copy(second[meet.AttemptOffset:], first[meet.AttemptOffset:meet.AttemptOffset+8])
 	refused(t, p.ends[0], second, "unknown here")
 	if _, err := p.ends[0].Connect(1, &first); err == nil {
 		t.Error("an attempt begun from one NIC was taken from another")
@@ -167,7 +168,7 @@ func TestHostileRequests(t *testing.T) {
 	defer e.CloseListen(id)
 	r := freshRegion(t)
 	defer r.close()
-	good := request{Magic: requestMagic, Fabric: p.file.ID(), Nonce: e.listens[uint32(id)].nonce, Listen: uint32(id), Slot: uint32(p.ends[0].me.Slot()), Tenancy: p.ends[0].me.Tenancy()}
+	good := request{Magic: requestMagic, Fabric: p.file.ID(), Nonce: e.listens[uint32(id)].Nonce, Listen: uint32(id), Slot: uint32(p.ends[0].me.Slot()), Tenancy: p.ends[0].me.Tenancy()}
 	encode := func(change func(*request)) []byte {
 		req := good
 		change(&req)
@@ -207,7 +208,7 @@ func TestHostileRequests(t *testing.T) {
 		}
 	}
 	e.mu.Lock()
-	ready := len(e.listens[uint32(id)].ready)
+	ready := len(e.listens[uint32(id)].Ready)
 	e.mu.Unlock()
 	if ready != 0 {
 		t.Errorf("%d connections", ready)

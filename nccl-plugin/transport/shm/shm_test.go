@@ -13,6 +13,7 @@ import (
 	"unsafe"
 
 	"github.com/ddlemu/ddlemu/nccl-plugin/transport/commtest"
+	"github.com/ddlemu/ddlemu/nccl-plugin/transport/meet"
 	"github.com/ddlemu/ddlemu/shaper/link"
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
@@ -365,7 +366,7 @@ func TestHostileHandles(t *testing.T) {
 		"another slot":   func(b *[HandleSize]byte) { b[24] ^= 0x40 },
 		"another listen": func(b *[HandleSize]byte) { b[28] ^= 0x40 },
 		"a wrong NIC":    func(b *[HandleSize]byte) { b[33] ^= 1 },
-		"an attempt":     func(b *[HandleSize]byte) { b[attemptOffset] = 99 },
+		"an attempt":     func(b *[HandleSize]byte) { b[meet.AttemptOffset] = 99 },
 	} {
 		h := good
 		change(&h)

@@ -7,32 +7,14 @@ package shm
 */
 import "C"
 
-import (
-	"time"
+import "github.com/ddlemu/ddlemu/nccl-plugin/transport/peers"
 
-	"github.com/ddlemu/ddlemu/nccl-plugin/transport/peers"
-)
-
-// watch tells connections whose peer died, or whose fabric is gone, and listens that
+// look tells connections whose peer died, or whose fabric is gone, and listens that
 // nobody will connect to.
-func (e *Endpoint) watch() {
-	tick := time.NewTicker(peers.Period)
-	defer tick.Stop()
-	for {
-		select {
-		case <-e.done:
-			return
-		case <-tick.C:
-		}
-		e.mu.Lock()
-		e.look()
-		e.mu.Unlock()
-		e.fabric.Reap()
-	}
-}
-
 func (e *Endpoint) look() {
 	down, alive := e.fabric.Down(), peers.Alive(e.fabric)
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	for _, c := range e.conns {
 		switch {
 		case down:
@@ -42,6 +24,6 @@ func (e *Endpoint) look() {
 		}
 	}
 	for _, l := range e.listens {
-		l.peers.Look(e.fabric, e.me)
+		l.Peers.Look(e.fabric, e.me)
 	}
 }

@@ -156,7 +156,7 @@ func (e *Endpoint) arrive(c *net.TCPConn, nic int, h hello, id connectionID) (*l
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	l := e.listens[h.listen]
-	if l == nil || l.nonce != h.nonce || l.nic != nic {
+	if l == nil || l.Nonce != h.nonce || l.NIC != nic {
 		return nil, nil, errors.New("nobody listens there any more")
 	}
 	if !e.fabric.Lives(id.peer.Slot, id.peer.Tenancy) {
@@ -181,7 +181,7 @@ func (e *Endpoint) arrive(c *net.TCPConn, nic int, h hello, id connectionID) (*l
 // complete makes a connection out of its streams, queues it for accept, and tells the
 // sender.
 func (e *Endpoint) complete(l *listener, a *arrival, h hello, id connectionID) {
-	hop, err := e.link(a.nic, l.nic)
+	hop, err := e.link(a.nic, l.NIC)
 	if err != nil {
 		a.refuse(err.Error())
 		return
@@ -212,5 +212,5 @@ func (e *Endpoint) complete(l *listener, a *arrival, h hello, id connectionID) {
 		k.free()
 		return
 	}
-	l.ready = append(l.ready, k)
+	l.Ready = append(l.Ready, k)
 }

@@ -37,11 +37,11 @@ func (e *Endpoint) latency(hop int) time.Duration {
 
 // dial makes a connection, number to its peer.
 func (e *Endpoint) dial(nic int, h handle, number uint64) (*conn, error) {
-	hop, err := e.link(nic, int(h.nic))
+	hop, err := e.link(nic, int(h.NIC))
 	if err != nil {
 		return nil, err
 	}
-	peer := peers.Tenant{Slot: int(h.slot), Tenancy: e.fabric.Tenancy(int(h.slot))}
+	peer := peers.Tenant{Slot: int(h.Slot), Tenancy: e.fabric.Tenancy(int(h.Slot))}
 	var fds []int
 	give := func() {
 		for _, fd := range fds {
@@ -61,7 +61,7 @@ func (e *Endpoint) dial(nic int, h handle, number uint64) (*conn, error) {
 		}
 	}
 	me := hello{
-		streams: uint16(len(fds)), fabric: e.fabric.ID(), nonce: h.nonce, connection: number, listen: h.listen,
+		streams: uint16(len(fds)), fabric: e.fabric.ID(), nonce: h.Nonce, connection: number, listen: h.Listen,
 		slot: uint32(e.me.Slot()), tenancy: e.me.Tenancy(), nic: uint32(nic),
 	}
 	for i, fd := range fds {

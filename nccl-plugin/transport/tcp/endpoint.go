@@ -9,7 +9,6 @@ package tcp
 import "C"
 
 import (
-	"crypto/rand"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -17,6 +16,7 @@ import (
 	"sync"
 	"unsafe"
 
+	"github.com/ddlemu/ddlemu/nccl-plugin/transport/meet"
 	"github.com/ddlemu/ddlemu/nccl-plugin/transport/peers"
 	"github.com/ddlemu/ddlemu/shaper/kernel/sockets"
 	"github.com/ddlemu/ddlemu/shaper/state"
@@ -49,26 +49,14 @@ type Endpoint struct {
 	nextID   uint64
 	doors    map[int]*door // by NIC
 	listens  map[uint32]*listener
-	attempts map[uint64]*attempt
+	attempts meet.Attempts[handle, *conn]
 	conns    map[uint64]*conn
 }
 
-// listener is one listen.
+// listener is one listen; some of a connection's streams may have come.
 type listener struct {
-	nonce   uint64
-	nic     int
+	meet.Listener[*conn]
 	waiting map[connectionID]*arrival
-	ready   []*conn // connected by a peer, not yet accepted
-	peers   peers.Expected
-}
-
-// attempt is a connect under way.
-type attempt struct {
-	to   handle
-	nic  int
-	done chan struct{}
-	conn *conn
-	err  error
 }
 
 // conn is one end of one connection.
@@ -87,13 +75,13 @@ func NewEndpoint(f *state.File, me *state.Participant, r state.Rank, o Options) 
 	orderAll(o.Polled)
 	e := &Endpoint{
 		fabric: f, me: me, rank: r, options: o, done: make(chan struct{}),
-		doors: map[int]*door{}, listens: map[uint32]*listener{}, attempts: map[uint64]*attempt{}, conns: map[uint64]*conn{},
+		doors: map[int]*door{}, listens: map[uint32]*listener{}, attempts: meet.Attempts[handle, *conn]{}, conns: map[uint64]*conn{},
 	}
 	first := r.Node * f.Fixed().NICsPerNode
 	if _, err := e.door(first); err != nil {
 		return nil, err
 	}
-	e.running.Go(e.watch)
+	e.running.Go(func() { peers.Watch(f, e.done, e.look) })
 	return e, nil
 }
 
@@ -164,16 +152,14 @@ func (e *Endpoint) Listen(nic int, out *[HandleSize]byte) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	var nonce [8]byte
-	rand.Read(nonce[:])
-	l := &listener{nonce: binary.LittleEndian.Uint64(nonce[:]), nic: nic, waiting: map[connectionID]*arrival{}, peers: peers.Expect(e.fabric, e.me)}
+	l := &listener{meet.Listen[*conn](e.fabric, e.me, nic), map[connectionID]*arrival{}}
 	e.mu.Lock()
 	e.nextID++
 	id := e.nextID
 	e.listens[uint32(id)] = l
 	e.mu.Unlock()
 	h := handle{
-		fabric: e.fabric.ID(), nonce: l.nonce, slot: uint32(e.me.Slot()), listen: uint32(id), nic: uint32(nic), rank: int32(e.rank.Rank), addr: d.at,
+		meet.Handle{Fabric: e.fabric.ID(), Nonce: l.Nonce, Slot: uint32(e.me.Slot()), Listen: uint32(id), NIC: uint32(nic), Rank: int32(e.rank.Rank)}, d.at,
 	}
 	h.put(out)
 	return id, nil
@@ -195,10 +181,10 @@ func (e *Endpoint) endListen(l *listener) {
 		delete(l.waiting, id)
 		a.refuse("nobody listens there any more")
 	}
-	for _, c := range l.ready {
+	for _, c := range l.Ready {
 		c.free()
 	}
-	l.ready = nil
+	l.Ready = nil
 }
 
 // Accept returns the comm of a connection that a peer has made, nil if there is
@@ -210,14 +196,10 @@ func (e *Endpoint) Accept(id uint64) (unsafe.Pointer, error) {
 	if l == nil {
 		return nil, errors.New("accept on a listen that is closed")
 	}
-	if len(l.ready) == 0 {
-		if e.fabric.Down() {
-			return nil, fmt.Errorf("fabric %s was taken down", e.fabric.Name())
-		}
-		return nil, l.peers.Gone()
+	c, ok, err := l.Accept(e.fabric)
+	if !ok {
+		return nil, err
 	}
-	c := l.ready[0]
-	l.ready = l.ready[1:]
 	e.conns[c.id] = c
 	return unsafe.Pointer(c.c), nil
 }
@@ -230,33 +212,23 @@ func (e *Endpoint) Connect(nic int, b *[HandleSize]byte) (unsafe.Pointer, error)
 	if err != nil {
 		return nil, err
 	}
-	key := binary.LittleEndian.Uint64(b[attemptOffset:])
+	key := binary.LittleEndian.Uint64(b[meet.AttemptOffset:])
 	if key == 0 {
 		key, err := e.begin(nic, h)
-		binary.LittleEndian.PutUint64(b[attemptOffset:], key)
+		binary.LittleEndian.PutUint64(b[meet.AttemptOffset:], key)
 		return nil, err
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	a := e.attempts[key]
-	if a == nil || a.to != h || a.nic != nic {
-		return nil, errors.New("connect with a handle whose attempt is unknown here: it was used before, or another process began it")
+	c, ok, err := e.attempts.Result(key, nic, h)
+	if !ok {
+		return nil, err
 	}
-	select {
-	case <-a.done:
-	default:
-		return nil, nil
-	}
-	delete(e.attempts, key)
-	if a.err != nil {
-		return nil, a.err
-	}
-	e.conns[a.conn.id] = a.conn
-	return unsafe.Pointer(a.conn.c), nil
+	e.conns[c.id] = c
+	return unsafe.Pointer(c.c), nil
 }
 
 func (e *Endpoint) begin(nic int, h handle) (uint64, error) {
-	a := &attempt{to: h, nic: nic, done: make(chan struct{})}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.closed {
@@ -264,12 +236,13 @@ func (e *Endpoint) begin(nic int, h handle) (uint64, error) {
 	}
 	e.nextID++
 	key := e.nextID
-	e.attempts[key] = a
+	end := e.attempts.Begin(key, nic, h)
 	e.running.Go(func() {
-		defer close(a.done)
-		if a.conn, a.err = e.dial(nic, h, key); a.err != nil {
-			a.err = fmt.Errorf("connect to rank %d at %v: %w", h.rank, h.addr, a.err)
+		c, err := e.dial(nic, h, key)
+		if err != nil {
+			err = fmt.Errorf("connect to rank %d at %v: %w", h.Rank, h.addr, err)
 		}
+		end(c, err)
 	})
 	return key, nil
 }

@@ -7,58 +7,37 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+
+	"github.com/ddlemu/ddlemu/nccl-plugin/transport/meet"
 )
 
-// HandleSize is NCCL_NET_HANDLE_MAXSIZE.
-const HandleSize = 128
+// HandleSize is the length of a handle.
+const HandleSize = meet.HandleSize
 
 const handleMagic = 0x3170746868656c64 // "dlehhtp1"
 
 // handle is what listen gives to the peer, by way of NCCL's bootstrap.
 type handle struct {
-	fabric uint64
-	nonce  uint64 // tells this listen from every other
-	slot   uint32 // participant
-	listen uint32
-	nic    uint32 // NIC number in the fabric
-	rank   int32
-	addr   netip.AddrPort // where its node listens
+	meet.Handle
+	addr netip.AddrPort // where its node listens
 }
 
-// The attempt field belongs to the caller of connect: NCCL hands in the same
-// memory on each retry, and this finds the attempt under way again.
-const attemptOffset = 64
-
 func (h *handle) put(b *[HandleSize]byte) {
-	*b = [HandleSize]byte{}
-	le := binary.LittleEndian
-	le.PutUint64(b[0:], handleMagic)
-	le.PutUint64(b[8:], h.fabric)
-	le.PutUint64(b[16:], h.nonce)
-	le.PutUint32(b[24:], h.slot)
-	le.PutUint32(b[28:], h.listen)
-	le.PutUint32(b[32:], h.nic)
-	le.PutUint32(b[36:], uint32(h.rank))
+	h.Put(b, handleMagic)
 	a := h.addr.Addr().As16()
-	copy(b[40:], a[:])
-	le.PutUint16(b[56:], h.addr.Port())
+	copy(b[meet.Added:], a[:])
+	binary.LittleEndian.PutUint16(b[meet.Added+len(a):], h.addr.Port())
 }
 
 // parseHandle reads a handle, which may be anybody's bytes.
 func parseHandle(b *[HandleSize]byte, fabric uint64) (handle, error) {
-	le := binary.LittleEndian
-	if le.Uint64(b[0:]) != handleMagic {
-		return handle{}, errors.New("the peer's handle is not that of ddlemu on the kernel datapath: do all ranks use the same plugin?")
+	common, err := meet.ParseHandle(b, handleMagic, fabric)
+	if err != nil {
+		return handle{}, err
 	}
-	h := handle{
-		fabric: le.Uint64(b[8:]), nonce: le.Uint64(b[16:]), slot: le.Uint32(b[24:]), listen: le.Uint32(b[28:]),
-		nic: le.Uint32(b[32:]), rank: int32(le.Uint32(b[36:])),
-		addr: netip.AddrPortFrom(netip.AddrFrom16([16]byte(b[40:56])).Unmap(), le.Uint16(b[56:])),
-	}
-	switch {
-	case h.fabric != fabric:
-		return handle{}, errors.New("the peer is on another fabric: give all ranks the same DDLEMU_DIR and DDLEMU_FABRIC")
-	case h.addr.Port() == 0 || !h.addr.Addr().IsGlobalUnicast():
+	a := [16]byte(b[meet.Added:])
+	h := handle{common, netip.AddrPortFrom(netip.AddrFrom16(a).Unmap(), binary.LittleEndian.Uint16(b[meet.Added+len(a):]))}
+	if h.addr.Port() == 0 || !h.addr.Addr().IsGlobalUnicast() {
 		return handle{}, fmt.Errorf("the peer's handle names the address %v, where nobody can listen", h.addr)
 	}
 	return h, nil

@@ -7,10 +7,12 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+
+	"github.com/ddlemu/ddlemu/nccl-plugin/transport/meet"
 )
 
 var (
-	someHandle = handle{fabric: 7, nonce: 1 << 63, slot: 3, listen: 9, nic: 1, rank: 5, addr: netip.MustParseAddrPort("10.77.0.2:4711")}
+	someHandle = handle{meet.Handle{Fabric: 7, Nonce: 1 << 63, Slot: 3, Listen: 9, NIC: 1, Rank: 5}, netip.MustParseAddrPort("10.77.0.2:4711")}
 	someHello  = hello{streams: 4, stream: 3, fabric: 7, nonce: 1 << 63, connection: 2, listen: 9, slot: 3, tenancy: 1 << 40, nic: 1}
 )
 
@@ -71,7 +73,7 @@ func FuzzHandle(f *testing.F) {
 			return
 		}
 		h.put(&again)
-		if got, err := parseHandle(&again, 7); err != nil || got != h || h.addr.Port() == 0 || h.fabric != 7 {
+		if got, err := parseHandle(&again, 7); err != nil || got != h || h.addr.Port() == 0 || h.Fabric != 7 {
 			t.Errorf("% x was read as %+v, and then as %+v, %v", b, h, got, err)
 		}
 	})
