@@ -170,7 +170,13 @@ func (t *Times) decision(c bench.Case) (expect.Decision, error) {
 			}
 		}
 	}
-	return d, choose(&d, c.Collective, c.Choice)
+	if err := choose(&d, c.Collective, c.Choice); err != nil {
+		return expect.Decision{}, err
+	}
+	if c.Choice != nil {
+		d.MaxThreads = max(top.Threads[nccllog.Kernel{Algo: c.Choice.Algo, Proto: c.Choice.Proto}], 0)
+	}
+	return d, nil
 }
 
 // choose fills in what NCCL chose for the row.

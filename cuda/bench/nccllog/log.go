@@ -36,7 +36,9 @@ type Comm struct {
 	// Neighbours are this rank's on each channel's ring.
 	Neighbours []Neighbours
 	// Trees are this rank's place in each channel's tree.
-	Trees       []TreeNode
+	Trees []TreeNode
+	// Threads are the most that a channel's kernel has, by algorithm and protocol. Only rank 0 prints them.
+	Threads     map[Kernel]int
 	Connections []Connection
 	// Choices are what was chosen, repeats counted, in the order of first use. Only rank 0 prints them.
 	Choices []Choice
@@ -73,6 +75,9 @@ const (
 	ProtoLL128  = "LL128"
 	ProtoSimple = "Simple"
 )
+
+// Kernel names an algorithm and a protocol.
+type Kernel struct{ Algo, Proto string }
 
 // Choice is what NCCL chose for one collective. Sends and receives have none.
 type Choice struct {

@@ -27,6 +27,7 @@ type Parser struct {
 	skip    bool   // the rest of a line that is too long
 	network string // named before the communicator that uses it
 	recent  []Choice
+	columns []string // algorithms in the table of NCCL's tuning that is being read
 }
 
 // Log returns what was read so far; it grows with later writes.
@@ -106,6 +107,8 @@ var lines = []struct {
 	{regexp.MustCompile(`^Trees((?: \[\d+\] -?\d+/-?\d+/-?\d+->\d+->-?\d+)+)`), (*Parser).readTrees},
 	{regexp.MustCompile(`^comm 0x[0-9a-f]+ rank (\d+) nRanks (\d+) nNodes (\d+) localRanks (\d+) localRank (\d+)`), (*Parser).readShape},
 	{regexp.MustCompile(`^(\d+) coll channels, .*?(\d+) p2p channels, (\d+) p2p channels per peer`), (*Parser).readChannels},
+	{regexp.MustCompile(`^ *Algorithm +\|((?: *\w+ *\|)+)$`), (*Parser).readColumns},
+	{regexp.MustCompile(`^ *Max NThreads +\|((?: *\d+ *\|)+)$`), (*Parser).readThreads},
 	{regexp.MustCompile(`^Using network (.+)$`), (*Parser).readNetwork},
 	{regexp.MustCompile(`^NCCL version ([0-9.]+)[^+]*(?:\+cuda([0-9.]+))?`), (*Parser).readVersion},
 	{regexp.MustCompile(`ncclCommInit\w* comm 0x.* Init START`), (*Parser).readStart},
@@ -159,6 +162,30 @@ func (p *Parser) readVersion(m []string) { p.log.Version, p.log.CUDA = m[1], m[2
 func (p *Parser) readChannels(m []string) {
 	c := p.comm()
 	c.CollChannels, c.P2PChannels, c.P2PChannelsPerPeer = number(m[1]), number(m[2]), number(m[3])
+}
+
+// cells are what stands between the bars of a table's row.
+func cells(row string) []string {
+	return strings.Fields(strings.ReplaceAll(row, "|", " "))
+}
+
+func (p *Parser) readColumns(m []string) { p.columns = cells(m[1]) }
+
+// readThreads reads a row with a number per protocol under each algorithm.
+func (p *Parser) readThreads(m []string) {
+	numbers := cells(m[1])
+	if len(numbers) != len(p.columns)*len(protoNames) {
+		return
+	}
+	c := p.comm()
+	if c.Threads == nil {
+		c.Threads = map[Kernel]int{}
+	}
+	for i, n := range numbers {
+		if algo := spelled(algoNames, p.columns[i/len(protoNames)]); slices.Contains(algoNames, algo) {
+			c.Threads[Kernel{algo, protoNames[i%len(protoNames)]}] = number(n)
+		}
+	}
 }
 
 func (p *Parser) readConnection(m []string) {

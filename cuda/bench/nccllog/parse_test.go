@@ -253,3 +253,26 @@ func TestRealLogs(t *testing.T) {
 		}
 	}
 }
+
+// The table of NCCL's tuning tells the threads of each algorithm and protocol.
+func TestThreads(t *testing.T) {
+	const log = `h:1:1 [0] NCCL INFO   Algorithm   |                            Tree                  |                            Ring                  |
+h:1:1 [0] NCCL INFO   Protocol    |             LL |          LL128 |         Simple |             LL |          LL128 |         Simple |
+h:1:1 [0] NCCL INFO  Max NThreads |            512 |            640 |            512 |            511 |            639 |            256 |
+h:1:1 [0] NCCL INFO   Algorithm   |                    CollNetChain                  |
+h:1:1 [0] NCCL INFO  Max NThreads |              1 |              2 |              3 |
+h:1:1 [0] NCCL INFO  Max NThreads |              7 |              8 |
+`
+	var p Parser
+	if _, err := p.Write([]byte(log)); err != nil {
+		t.Fatal(err)
+	}
+	want := map[Kernel]int{
+		{AlgoTree, ProtoLL}: 512, {AlgoTree, ProtoLL128}: 640, {AlgoTree, ProtoSimple}: 512,
+		{AlgoRing, ProtoLL}: 511, {AlgoRing, ProtoLL128}: 639, {AlgoRing, ProtoSimple}: 256,
+		{AlgoCollNetChain, ProtoLL}: 1, {AlgoCollNetChain, ProtoLL128}: 2, {AlgoCollNetChain, ProtoSimple}: 3,
+	}
+	if diff := cmp.Diff(want, p.Comm().Threads); diff != "" {
+		t.Errorf("threads (-want +got):\n%s", diff)
+	}
+}

@@ -16,6 +16,8 @@ type Topology struct {
 	Rings [][]int
 	// Trees hold each rank's place per channel: Trees[channel][rank].
 	Trees [][]TreeNode
+	// Threads are the most that a channel's kernel has; nil if the log does not tell.
+	Threads map[Kernel]int
 }
 
 // Combine puts the ranks' views of one communicator together; comms[i] is rank i's. It fails if one is missing or
@@ -37,6 +39,7 @@ func Combine(comms []*Comm) (*Topology, error) {
 	t := &Topology{
 		Ranks: first.Ranks, Nodes: first.Nodes, Network: first.Network, CollChannels: first.CollChannels,
 		P2PChannels: first.P2PChannels, P2PChannelsPerPeer: first.P2PChannelsPerPeer,
+		Threads: first.Threads,
 	}
 	t.Rings = rings(comms)
 	t.Trees = trees(comms)
