@@ -165,6 +165,7 @@ durations (5us, 1.2ms), sizes as nccl-tests writes them (8, 64K, 1G).
 		newRunCommand(g),
 		newBenchCommand(g),
 		newExpectCommand(g),
+		newValidateCommand(g),
 		newExecCommand(g),
 		newSSHCommand(g),
 		newHostfileCommand(g),

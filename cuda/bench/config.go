@@ -34,7 +34,8 @@ type Config struct {
 	Warmup     int // untimed iterations before each measurement; at least one is made, as in nccl-tests
 	Iters      int // timed iterations, above 0
 	Check      bool
-	Cycles     int // how often all rows are measured, one after another; 0 is 1
+	OutOfPlace bool // measure nothing in place
+	Cycles     int  // how often all rows are measured, one after another; 0 is 1
 	Ranks      int
 	Clock      Clock
 	// TimeScale is how many times slower than real the fabric runs; times are divided by it before they are reported.

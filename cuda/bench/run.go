@@ -147,7 +147,7 @@ func (r *Ranks) row(ctx context.Context, c Case, seed int64) (Row, error) {
 		return row, err
 	}
 	row.OutOfPlace = half
-	if !c.Collective.HasInPlace() {
+	if !c.Collective.HasInPlace() || r.cfg.OutOfPlace {
 		return row, nil
 	}
 	c.InPlace = true

@@ -69,7 +69,10 @@ func (m Machine) sharedMemory() Check {
 	return k
 }
 
-func (m Machine) memory() Check {
+// AvailableMemory is how many bytes of memory can be had without swapping, 0 if the
+// machine does not say.
+func (m Machine) AvailableMemory() uint64 {
+	m = m.complete()
 	available := uint64(0)
 	for _, line := range strings.Split(m.read("/proc/meminfo"), "\n") {
 		fields := strings.Fields(line)
@@ -80,6 +83,11 @@ func (m Machine) memory() Check {
 			}
 		}
 	}
+	return available
+}
+
+func (m Machine) memory() Check {
+	available := m.AvailableMemory()
 	if available == 0 {
 		return Check{Name: "memory", Grade: NotTested, Found: "/proc/meminfo does not say", Means: "a rank reserves at most 256 MiB for connections", Next: "mount /proc"}
 	}

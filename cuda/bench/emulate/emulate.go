@@ -49,7 +49,7 @@ func (e *TooLongError) Error() string {
 func Predict(b *bench.Config, c *configs.Fabric) time.Duration {
 	l := &c.Link
 	runs := float64(b.Warmup+b.Iters) * float64(max(b.Cycles, 1)*max(len(b.Types), 1)*max(len(b.Ops), 1))
-	if b.Collective.HasInPlace() {
+	if b.Collective.HasInPlace() && !b.OutOfPlace {
 		runs *= 2
 	}
 	once := 0.0

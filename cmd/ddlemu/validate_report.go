@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+
+	"github.com/ddlemu/ddlemu/cuda/bench/validate"
+)
+
+// printValidation prints r for a person.
+func printValidation(w io.Writer, r *validate.Report) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "# %s\n", strings.TrimSuffix(r.Name+": "+r.System, ": "))
+	if r.Source != "" {
+		fmt.Fprintf(&b, "# source: %s\n", r.Source)
+	}
+	fmt.Fprintf(&b, "# profile %s  NCCL %s  CUDA %s\n", r.Profile, r.NCCL, r.CUDA)
+	for _, n := range r.Notes {
+		fmt.Fprintf(&b, "# %s\n", n)
+	}
+	b.WriteString("\n")
+	t := newTable(&b, "size ", "published us ", "expected us ", "emulated us ", "error % ", "limit % ", "")
+	for _, l := range r.Lines {
+		mark := ""
+		if !l.Within {
+			mark = "!"
+		}
+		t.AppendRow(table.Row{l.Size, us(l.Published), us(l.Expected), us(l.Emulated), fmt.Sprintf("%+.1f", l.Error), l.Limit, mark})
+	}
+	t.Render()
+	b.WriteString("\n")
+	for _, o := range r.LeftOut {
+		fmt.Fprintf(&b, "# %d bytes left out: %s\n", o.Size, o.Reason)
+	}
+	fmt.Fprintf(&b, "# %d of %d rows are within their limits\n", len(r.Lines)-len(r.Outside()), len(r.Lines))
+	for _, reason := range r.Reasons {
+		fmt.Fprintf(&b, "# %s\n", reason)
+	}
+	if r.Verdict != "" {
+		fmt.Fprintf(&b, "verdict: %s\n", r.Verdict)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// us is a time in microseconds with two decimals, - for none.
+func us(t float64) string {
+	if t == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.2f", t)
+}

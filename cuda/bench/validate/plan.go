@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package validate
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/ddlemu/ddlemu/cuda/bench"
+)
+
+// How a table is run. Short calls need a large time scale, so that what an operation
+// costs this host does not count, and long ones cannot have it: rows whose published
+// times are within a factor of spread run together, at one time scale. Each row has
+// as many timed iterations as its group has time for.
+const (
+	spread      = 8
+	groupTime   = time.Minute     // that a group aims to take
+	longestTime = 5 * time.Minute // that it may take at leastIters
+	leastIters  = 2
+	mostIters   = 20
+	warmup      = 1
+	// bufferShare is the part of the memory available now that the ranks' buffers,
+	// one to send and one to receive each, may take.
+	bufferShare = 0.5
+)
+
+// groups splits the rows.
+func groups(rows []Row) [][]Row {
+	var all [][]Row
+	for _, r := range rows {
+		if n := len(all); n > 0 && r.Time <= spread*all[n-1][0].Time {
+			all[n-1] = append(all[n-1], r)
+			continue
+		}
+		all = append(all, []Row{r})
+	}
+	return all
+}
+
+// LeftOut is a row that is not run, and why.
+type LeftOut struct {
+	Size   int64  `json:"size"`
+	Reason string `json:"reason"`
+}
+
+// fit drops the rows that memory (bytes, 0 if not known) has no room for.
+func fit(rows []Row, ranks int, memory uint64) (kept []Row, out []LeftOut) {
+	for _, r := range rows {
+		need := 2 * float64(ranks) * float64(r.Size)
+		if have := bufferShare * float64(memory); memory > 0 && need > have {
+			out = append(out, LeftOut{r.Size, fmt.Sprintf("the buffers of %d ranks take %.1f GiB, half of what is available is %.1f GiB", ranks, need/(1<<30), have/(1<<30))})
+			continue
+		}
+		kept = append(kept, r)
+	}
+	return kept, out
+}
+
+// shorten drops the group's last rows until it takes longestTime at most at time
+// scale k, and says how many iterations the rest has time for.
+func shorten(group []Row, k int) (kept []Row, iters int, out []LeftOut) {
+	once := func() time.Duration {
+		sum := time.Duration(0)
+		for _, r := range group {
+			sum += r.Time * time.Duration(k)
+		}
+		return sum
+	}
+	for len(group) > 0 && (warmup+leastIters)*once() > longestTime {
+		last := group[len(group)-1]
+		out = append(out, LeftOut{last.Size, fmt.Sprintf("at time scale %d one call takes %v", k, (last.Time * time.Duration(k)).Round(time.Second))})
+		group = group[:len(group)-1]
+	}
+	if len(group) == 0 {
+		return nil, 0, out
+	}
+	iters = int(groupTime/once()) - warmup
+	return group, min(max(iters, leastIters), mostIters), out
+}
+
+func sizes(rows []Row) []int64 {
+	var all []int64
+	for _, r := range rows {
+		all = append(all, r.Size)
+	}
+	return all
+}
+
+// configure makes b measure the rows as the table's were.
+func (t *Table) configure(b *bench.Config, rows []Row, iters int) {
+	b.Collective, b.Ranks, b.Sizes = t.Collective, t.Ranks, sizes(rows)
+	b.Iters, b.Warmup, b.Cycles, b.Check, b.OutOfPlace = iters, warmup, 1, true, true
+}

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package validate
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func rowsOf(times ...time.Duration) []Row {
+	var rows []Row
+	for i, d := range times {
+		rows = append(rows, Row{Size: 4 << i, Time: d})
+	}
+	return rows
+}
+
+func TestRowsOfLikeTimesRunTogether(t *testing.T) {
+	rows := rowsOf(10, 12, 80, 81, 600, 9000)
+	want := [][]Row{rows[:3], rows[3:5], rows[5:]}
+	if diff := cmp.Diff(want, groups(rows)); diff != "" {
+		t.Errorf("groups (-want +got):\n%s", diff)
+	}
+}
+
+func TestRowsThatDoNotFitAreLeftOut(t *testing.T) {
+	rows := []Row{{Size: 1 << 20}, {Size: 1 << 30}}
+	kept, out := fit(rows, 2, 7<<30)
+	if len(kept) != 1 || len(out) != 1 || out[0].Size != 1<<30 || out[0].Reason != "the buffers of 2 ranks take 4.0 GiB, half of what is available is 3.5 GiB" {
+		t.Errorf("kept %v, left out %v", kept, out)
+	}
+	for _, memory := range []uint64{0, 8 << 30} {
+		if kept, out := fit(rows, 2, memory); len(kept) != 2 || out != nil {
+			t.Errorf("%d bytes: kept %v, left out %v", memory, kept, out)
+		}
+	}
+}
+
+func TestGroupsHaveTimeForTheirIterations(t *testing.T) {
+	for _, tc := range []struct {
+		k           int
+		rows        []Row
+		kept, iters int
+	}{
+		{1, rowsOf(time.Millisecond), 1, mostIters},
+		{100, rowsOf(20*time.Millisecond, 40*time.Millisecond), 2, 9}, // 6 s once: 10 of them in a minute, one to warm up
+		{100, rowsOf(300*time.Millisecond, 600*time.Millisecond), 2, leastIters},
+		{100, rowsOf(300*time.Millisecond, 800*time.Millisecond), 1, leastIters}, // three times 110 s are too long
+		{1000, rowsOf(time.Second), 0, 0},
+	} {
+		kept, iters, out := shorten(tc.rows, tc.k)
+		if len(kept) != tc.kept || iters != tc.iters || len(kept)+len(out) != len(tc.rows) {
+			t.Errorf("%v at %d: kept %v with %d iterations, left out %v", tc.rows, tc.k, kept, iters, out)
+		}
+	}
+}

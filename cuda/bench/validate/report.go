@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package validate
+
+import (
+	"math"
+	"time"
+)
+
+// How far, in percent, a row may be from what was published: less where bytes decide
+// than where the hosts' own costs do.
+const (
+	largeSize  = 16 << 20 // bytes
+	largeLimit = 5.0
+	smallLimit = 15.0
+)
+
+// Limit is how far in percent the time of a call of size bytes may be from the
+// published one.
+func Limit(size int64) float64 {
+	if size >= largeSize {
+		return largeLimit
+	}
+	return smallLimit
+}
+
+// Line is a row of the report. Times are microseconds of the real network; Emulated
+// is 0 where nothing was run, Expected where the model does not know.
+type Line struct {
+	Size      int64   `json:"size"`
+	Published float64 `json:"published_us"`
+	Expected  float64 `json:"expected_us"`
+	Emulated  float64 `json:"emulated_us,omitempty"`
+	TimeScale int     `json:"time_scale,omitempty"`
+	Error     float64 `json:"error_percent"` // of what was emulated, or else expected
+	Limit     float64 `json:"limit_percent"`
+	Within    bool    `json:"within_limit"`
+}
+
+// newLine compares what was measured, or else expected, with what was published.
+func newLine(r Row, expected, emulated time.Duration, scale int) Line {
+	l := Line{Size: r.Size, Published: micro(r.Time), Expected: micro(expected), Emulated: micro(emulated), TimeScale: scale, Limit: Limit(r.Size)}
+	got := l.Emulated
+	if got == 0 {
+		got = l.Expected
+	}
+	l.Error = 100 * (got/l.Published - 1)
+	l.Within = got > 0 && math.Abs(l.Error) <= l.Limit
+	return l
+}
+
+func micro(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
+
+// Report is the outcome of a validation.
+type Report struct {
+	Name    string    `json:"table"` // of the file
+	System  string    `json:"system,omitempty"`
+	Source  string    `json:"source,omitempty"`
+	Profile string    `json:"profile"`
+	NCCL    string    `json:"nccl"`
+	CUDA    string    `json:"cuda"`
+	Lines   []Line    `json:"rows"`
+	LeftOut []LeftOut `json:"left_out,omitempty"`
+	Notes   []string  `json:"notes,omitempty"`
+	// Verdict is VALID if this host carried every row's fabric, else INVALID; "" where
+	// nothing was run. Reasons say why.
+	Verdict string   `json:"verdict,omitempty"`
+	Reasons []string `json:"reasons,omitempty"`
+}
+
+// Outside are the rows that are beyond their limits.
+func (r *Report) Outside() []Line {
+	var out []Line
+	for _, l := range r.Lines {
+		if !l.Within {
+			out = append(out, l)
+		}
+	}
+	return out
+}

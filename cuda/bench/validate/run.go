@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package validate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/ddlemu/ddlemu/cuda/bench"
+	"github.com/ddlemu/ddlemu/cuda/bench/emulate"
+)
+
+// Options say what to run a table on.
+type Options struct {
+	// Emulate has the fabric and the libraries. Its sizes, iterations and time scale
+	// are filled in here.
+	Emulate emulate.Options
+	// Scale chooses the time scale for calls of size bytes or more; nil to take the
+	// fabric's.
+	Scale  func(ctx context.Context, size int64) (k int, why string, err error)
+	Memory uint64 // bytes available for buffers, 0 if not known
+}
+
+// Run runs the table's rows with real NCCL. With an error, what was run so far is
+// lost.
+func (t *Table) Run(ctx context.Context, o Options) (*Report, error) {
+	r := t.report(&o.Emulate)
+	rows, out := fit(t.Rows, t.Ranks, o.Memory)
+	r.LeftOut = out
+	r.Verdict = "VALID"
+	for _, group := range groups(rows) {
+		if err := t.runGroup(ctx, o, group, r); err != nil {
+			return nil, err
+		}
+	}
+	if len(r.Lines) == 0 {
+		return nil, fmt.Errorf("no row can be run here: %d bytes: %s", r.LeftOut[0].Size, r.LeftOut[0].Reason)
+	}
+	return r, nil
+}
+
+func (t *Table) runGroup(ctx context.Context, o Options, group []Row, r *Report) error {
+	e := o.Emulate
+	k, why := max(e.Config.TimeScale, 1), ""
+	if o.Scale != nil {
+		var err error
+		if k, why, err = o.Scale(ctx, group[0].Size); err != nil {
+			return err
+		}
+	}
+	group, iters, out := shorten(group, k)
+	r.LeftOut = append(r.LeftOut, out...)
+	if len(group) == 0 {
+		return nil
+	}
+	e.Config.TimeScale = k
+	if o.Scale != nil {
+		e.Scale = func(context.Context) (int, string, error) { return k, why, nil }
+	}
+	t.configure(&e.Bench, group, iters)
+	e.Env = append(e.Env[:len(e.Env):len(e.Env)], t.Env...)
+	head := &header{}
+	e.LastOnly, e.Printer = true, func() bench.Printer { return head }
+	res, err := emulate.Run(ctx, e)
+	if err != nil {
+		return err
+	}
+	if n := res.Result.Wrong(); n > 0 {
+		return fmt.Errorf("%d wrong elements", n)
+	}
+	if len(res.Result.Rows) != len(group) {
+		return errors.New("the bench has other rows than the table")
+	}
+	r.NCCL = head.NCCL
+	r.Notes = append(r.Notes, fmt.Sprintf("%d to %d bytes: time scale %d, %d iterations", group[0].Size, group[len(group)-1].Size, res.Scale, iters))
+	for i, row := range group {
+		m := res.Result.Rows[i].OutOfPlace
+		r.Lines = append(r.Lines, newLine(row, m.Expected, m.Time, res.Scale))
+	}
+	if !res.Verdict.Valid {
+		r.Verdict = res.Verdict.Word
+		r.Reasons = append(r.Reasons, res.Verdict.Reasons...)
+	}
+	return nil
+}
+
+// Expect compares with what the model expects, and runs nothing but what real NCCL
+// needs to decide. The model does not know every schedule: then the error says why.
+func (t *Table) Expect(ctx context.Context, o Options) (*Report, error) {
+	r := t.report(&o.Emulate)
+	e := o.Emulate
+	e.Config.TimeScale = 1
+	t.configure(&e.Bench, t.Rows, mostIters)
+	e.Env = append(e.Env[:len(e.Env):len(e.Env)], t.Env...)
+	rows, info, err := emulate.Expect(ctx, e)
+	if err != nil {
+		return nil, err
+	}
+	r.NCCL = info.NCCL
+	for i, f := range rows {
+		if !f.Known {
+			return nil, fmt.Errorf("%d bytes: %s", f.Case.Size, f.Problem)
+		}
+		r.Lines = append(r.Lines, newLine(t.Rows[i], f.Time, 0, 0))
+	}
+	return r, nil
+}
+
+func (t *Table) report(e *emulate.Options) *Report {
+	return &Report{System: t.System, Source: t.Source, Profile: e.Config.Name, CUDA: e.Libraries.CUDA}
+}
+
+// header keeps what a run says first.
+type header struct{ bench.Header }
+
+func (h *header) Begin(b bench.Header) error { h.Header = b; return nil }
+func (h *header) Row(bench.Row) error        { return nil }
+func (h *header) End(bench.Summary) error    { return nil }

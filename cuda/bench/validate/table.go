@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package validate
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/ddlemu/ddlemu/cuda/bench"
+)
+
+// Table is a published table: CSV with a line of column names, of which bytes and
+// time_us are read, and before it lines "# key: value" that say what was measured.
+// Keys are source and system (any text), collective, ranks, nodes (default: one rank
+// per node) and env (variables of NCCL's that the emulated run has too).
+type Table struct {
+	Source, System string
+	Collective     bench.Collective
+	Ranks, Nodes   int
+	Env            []string // NAME=value
+	Rows           []Row    // at least one, sizes rise
+}
+
+// Row is one line of the table.
+type Row struct {
+	Line int // of the file, from 1
+	Size int64
+	Time time.Duration // of one call
+}
+
+// Limits of a table.
+const (
+	maxFile  = 1 << 20 // bytes
+	maxRows  = 1000
+	maxSize  = 1 << 40 // bytes
+	maxTime  = 1e9     // us
+	maxRanks = 1 << 14
+)
+
+// variables are what a table may set for the ranks: what NCCL decides by, and nothing
+// that reads or writes files.
+var variables = []string{"NCCL_ALGO", "NCCL_PROTO", "NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS", "NCCL_MIN_CTAS", "NCCL_MAX_CTAS"}
+
+// Read reads a table. The error begins with the line that is at fault.
+func Read(r io.Reader) (*Table, error) {
+	text, err := io.ReadAll(io.LimitReader(r, maxFile+1))
+	if err != nil {
+		return nil, fmt.Errorf("read the table: %w", err)
+	}
+	if len(text) > maxFile {
+		return nil, fmt.Errorf("the table has more than %d bytes", maxFile)
+	}
+	t := &Table{Collective: -1}
+	in := bufio.NewReader(bytes.NewReader(text))
+	head, err := t.readHead(in)
+	if err != nil {
+		return nil, err
+	}
+	if err := t.readRows(in, head); err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// readHead reads the comments before the column names and returns how many lines
+// they are.
+func (t *Table) readHead(in *bufio.Reader) (lines int, err error) {
+	for {
+		if first, _ := in.Peek(1); len(first) == 0 || first[0] != '#' {
+			break
+		}
+		text, err := in.ReadString('\n')
+		if err != nil && err != io.EOF {
+			return 0, err
+		}
+		lines++
+		key, value, ok := strings.Cut(strings.TrimSpace(text[1:]), ":")
+		if !ok {
+			return 0, fmt.Errorf("line %d: %q is not \"# key: value\"", lines, strings.TrimSpace(text))
+		}
+		if err := t.set(key, strings.TrimSpace(value)); err != nil {
+			return 0, fmt.Errorf("line %d: %s: %w", lines, key, err)
+		}
+	}
+	switch {
+	case t.Collective < 0:
+		return 0, errors.New("the table does not say \"# collective: NAME\"")
+	case t.Ranks == 0:
+		return 0, errors.New("the table does not say \"# ranks: N\"")
+	case t.Nodes == 0:
+		t.Nodes = t.Ranks
+	}
+	if t.Ranks%t.Nodes != 0 {
+		return 0, fmt.Errorf("%d ranks do not divide among %d nodes", t.Ranks, t.Nodes)
+	}
+	return lines, nil
+}
+
+func (t *Table) set(key, value string) (err error) {
+	switch key {
+	case "source":
+		t.Source = value
+	case "system":
+		t.System = value
+	case "collective":
+		t.Collective, err = bench.ParseCollective(value)
+	case "ranks":
+		t.Ranks, err = count(value)
+	case "nodes":
+		t.Nodes, err = count(value)
+	case "env":
+		for _, v := range strings.Fields(value) {
+			name, _, ok := strings.Cut(v, "=")
+			if !ok || !slices.Contains(variables, name) {
+				return fmt.Errorf("%q is not one of %s with a value", v, strings.Join(variables, ", "))
+			}
+			t.Env = append(t.Env, v)
+		}
+	default:
+		return errors.New("is not a key here: there are source, system, collective, ranks, nodes and env")
+	}
+	return err
+}
+
+func count(text string) (int, error) {
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 2 || n > maxRanks {
+		return 0, fmt.Errorf("%q is not a number from 2 to %d", text, maxRanks)
+	}
+	return n, nil
+}
+
+// readRows reads the CSV, which begins after so many lines.
+func (t *Table) readRows(in io.Reader, before int) error {
+	r := csv.NewReader(in)
+	r.TrimLeadingSpace = true
+	names, err := r.Read()
+	if err == io.EOF {
+		return fmt.Errorf("line %d: no column names: bytes and time_us are needed", before+1)
+	}
+	if err != nil {
+		return at(before, err)
+	}
+	size, us := slices.Index(names, "bytes"), slices.Index(names, "time_us")
+	if size < 0 || us < 0 {
+		return fmt.Errorf("line %d: columns %s: bytes and time_us are needed", before+1, strings.Join(names, ","))
+	}
+	for {
+		fields, err := r.Read()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return at(before, err)
+		}
+		line, _ := r.FieldPos(0)
+		if err := t.addRow(before+line, fields[size], fields[us]); err != nil {
+			return fmt.Errorf("line %d: %w", before+line, err)
+		}
+	}
+	if len(t.Rows) == 0 {
+		return errors.New("the table has no rows")
+	}
+	return nil
+}
+
+// at moves the line in an error of package csv.
+func at(before int, err error) error {
+	var parse *csv.ParseError
+	if !errors.As(err, &parse) {
+		return err
+	}
+	return fmt.Errorf("line %d: %w", before+parse.Line, parse.Err)
+}
+
+func (t *Table) addRow(line int, size, us string) error {
+	n, err := strconv.ParseInt(size, 10, 64)
+	if err != nil || n < 1 || n > maxSize {
+		return fmt.Errorf("bytes %q: not a whole number from 1 to %d", size, int64(maxSize))
+	}
+	micros, err := strconv.ParseFloat(us, 64)
+	if err != nil || !(micros > 0 && micros <= maxTime) {
+		return fmt.Errorf("time_us %q: not a number above 0, up to %g", us, maxTime)
+	}
+	if moved := t.Collective.Counts(n, bench.Float, t.Ranks).Bytes(bench.Float); moved != n {
+		return fmt.Errorf("%d bytes: %v of float among %d ranks moves %d", n, t.Collective, t.Ranks, moved)
+	}
+	if k := len(t.Rows); k > 0 && t.Rows[k-1].Size >= n {
+		return fmt.Errorf("%d bytes after %d: sizes must rise", n, t.Rows[k-1].Size)
+	}
+	if len(t.Rows) == maxRows {
+		return fmt.Errorf("more than %d rows", maxRows)
+	}
+	t.Rows = append(t.Rows, Row{Line: line, Size: n, Time: time.Duration(micros * float64(time.Microsecond))})
+	return nil
+}
+
+// Between leaves the rows of low to high bytes. It is an error if there are none.
+func (t *Table) Between(low, high int64) error {
+	rows := slices.DeleteFunc(slices.Clone(t.Rows), func(r Row) bool { return r.Size < low || r.Size > high })
+	if len(rows) == 0 {
+		return fmt.Errorf("the table has no row of %d to %d bytes, but of %d to %d", low, high, t.Rows[0].Size, t.Rows[len(t.Rows)-1].Size)
+	}
+	t.Rows = rows
+	return nil
+}

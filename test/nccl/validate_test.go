@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nccl
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"os/exec"
+	"testing"
+)
+
+type validation struct {
+	Rows []struct {
+		Size        int64
+		PublishedUS float64 `json:"published_us"`
+		ExpectedUS  float64 `json:"expected_us"`
+		EmulatedUS  float64 `json:"emulated_us"`
+		Within      bool    `json:"within_limit"`
+	}
+	Verdict string
+	Reasons []string
+}
+
+// validate runs some rows of the T4 table and returns the command's exit status.
+func validate(t *testing.T, args ...string) (v validation, status int, err error) {
+	t.Helper()
+	cmd := ddlemu(t.Context(), t, folder(t), nil, append([]string{"validate", "../../configs/tables/t4_1gpu_2node_efa.csv", "--profile", "t4-efa", "--json"}, args...)...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		status, err = exit.ExitCode(), nil
+	}
+	if err == nil {
+		err = json.Unmarshal(out, &v)
+	}
+	if err != nil {
+		err = fmt.Errorf("%w:\n%s%s", err, out, stderr.String())
+	}
+	return v, status, err
+}
+
+// Emulated rows take what the model says, and that is what was published.
+func TestValidate(t *testing.T) {
+	retry(t, func(string) error {
+		// Calls of 150 us, in which an operation of this host's must not count.
+		v, status, err := validate(t, "-b", "128K", "-e", "512K", "--time-scale", "512")
+		if err != nil {
+			return err
+		}
+		if len(v.Rows) != 3 || v.Verdict != "VALID" || status != 0 {
+			return fmt.Errorf("status %d, %+v", status, v)
+		}
+		for _, r := range v.Rows {
+			if off := math.Abs(r.EmulatedUS/r.ExpectedUS - 1); off > 0.05 || !r.Within {
+				return fmt.Errorf("%+v", r)
+			}
+		}
+		return nil
+	})
+}
+
+// A fabric that the table was not measured on is told from the one that it was.
+func TestValidateAnotherFabric(t *testing.T) {
+	v, status, err := validate(t, "-b", "1M", "--model", "--bw", "20Gbps")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if status != 1 || v.Verdict != "" || len(v.Rows) != 11 {
+		t.Fatalf("status %d, %+v", status, v)
+	}
+	for _, r := range v.Rows {
+		if r.Size >= 16<<20 && r.Within {
+			t.Errorf("%+v", r)
+		}
+	}
+}
