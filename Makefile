@@ -10,7 +10,7 @@ LDFLAGS_PLUGIN = -s -w -X runtime.godebugDefault=asyncpreemptoff=1 -extldflags "
 # the C library.
 PLUGIN = $(GO) build -buildmode=c-shared -trimpath -ldflags='$(LDFLAGS_PLUGIN)'
 
-.PHONY: help build packages cli plugin plugin-faults rank softcuda demo test race test-asan test-tsan conformance bpf lint fmt bench speed soak lab clean
+.PHONY: help build packages cli plugin plugin-faults rank softcuda demo test race test-asan test-tsan conformance bpf lint fmt bench decisions speed soak lab clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -88,6 +88,9 @@ lint: ## gofmt, vet, staticcheck, shellcheck
 bench: build speed ## what the emulator costs, beside bare ways to move bytes; writes docs/performance.md and docs/kernel.md
 	$(GO) run ./test/speed -build $(BUILD) -page docs/performance.md
 	$(GO) run ./test/speed -build $(BUILD) -only links -page docs/kernel.md
+
+decisions: build ## what NCCL decides on each profile; writes docs/decisions.md
+	$(GO) run ./test/decisions -build $(BUILD) -page docs/decisions.md
 
 speed:
 	$(CC) -O2 -std=gnu11 -Wall -Wextra -Werror -o $(BUILD)/bin/speed test/speed/driver/*.c -ldl

@@ -12,11 +12,18 @@ import (
 
 var (
 	datapaths = []string{Shm, Kernel}
+	views     = []string{FabricView, HostView}
 	shapers   = []string{AutoShaper, EDTShaper, NetemShaper, HTBShaper, WireShaper}
 )
 
 // ParseDatapath reads Shm or Kernel.
 func ParseDatapath(s string) (string, error) { return oneOf(s, datapaths) }
+
+// ParseNCCLView reads FabricView or HostView.
+func ParseNCCLView(s string) (string, error) { return oneOf(s, views) }
+
+// View is by what NCCL decides, FabricView or HostView.
+func (f *Fabric) View() string { return cmp.Or(f.NCCLView, FabricView) }
 
 // ParseShaper reads a shaper of the kernel datapath.
 func ParseShaper(s string) (string, error) { return oneOf(s, shapers) }

@@ -74,6 +74,7 @@ func (d *decoder) fabric(f *Fabric) []field {
 		{"link", func(path string, n *yaml.Node) error { return d.mapping(path, n, d.link(&f.Link)) }},
 		{"links", d.links(f)},
 		{"topology", d.topology(&f.Topology)},
+		{"nccl_view", scalar(d, &f.NCCLView, ParseNCCLView)},
 		{"nic_of_gpu", d.ints(&f.NICOfGPU)},
 		{"transport", d.transport(&f.Transport)},
 		{"endpoint", func(path string, n *yaml.Node) error {

@@ -73,14 +73,14 @@ func TestLoadEverySetting(t *testing.T) {
 	args := map[string]string{
 		"nodes": "4", "gpus-per-node": "2", "nics-per-node": "3", "transport": "rdma", "seed": "9", "time-scale": "16",
 		"bw": "5Gbps", "lat": "7us", "jitter": "pareto:2us", "loss": "0.5%", "queue": "taildrop:2M",
-		"datapath": "kernel", "shaper": "wire", "subnet": "10.99.0.0/16",
+		"datapath": "kernel", "shaper": "wire", "subnet": "10.99.0.0/16", "nccl-view": "host",
 	}
 	want, err := Profile("eth1")
 	if err != nil {
 		t.Fatal(err)
 	}
 	want.Nodes, want.GPUsPerNode, want.NICsPerNode, want.Seed, want.TimeScale = 4, 2, 3, 9, 16
-	want.Datapath, want.Shaper, want.Subnet = Kernel, WireShaper, "10.99.0.0/16"
+	want.Datapath, want.Shaper, want.Subnet, want.NCCLView = Kernel, WireShaper, "10.99.0.0/16", HostView
 	want.Transport = DefaultTransport(RDMA)
 	want.Link.Bandwidth, want.Link.Latency, want.Link.Jitter = 5*units.Gbps, 7*time.Microsecond, Jitter{ParetoJitter, 2000}
 	want.Link.Loss, want.Link.Queue = Loss{P: 0.005}, Queue{2 * units.MiB, TailDrop}

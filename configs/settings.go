@@ -35,6 +35,7 @@ var settings = []Setting{
 	fabricSetting("datapath", "datapath", "`how` bytes move: shm (memory of the ranks) or kernel (TCP between network namespaces; needs root)", func(f *Fabric) *string { return &f.Datapath }, ParseDatapath),
 	fabricSetting("shaper", "shaper", "`shaper` of the kernel datapath: auto, edt, netem, htb or wire", func(f *Fabric) *string { return &f.Shaper }, ParseShaper),
 	fabricSetting("subnet", "subnet", "IPv4 `network` of the kernel datapath's nodes, 16 bits (default: 10.77.0.0/16, or the next that is free)", func(f *Fabric) *string { return &f.Subnet }, ParseSubnet),
+	fabricSetting("nccl-view", "nccl_view", "`what` NCCL decides by: fabric (nodes with the fabric's NICs) or host (this machine)", func(f *Fabric) *string { return &f.NCCLView }, ParseNCCLView),
 	linkSetting("bw", "bandwidth", "line `rate` of each link: 100Gbps, 25Gbit, 12.5GB/s or unlimited", func(p *LinkPatch) **units.Bandwidth { return &p.Bandwidth }, units.ParseBandwidth),
 	linkSetting("lat", "latency", "one-way `latency` of each link: 5us, 1.2ms", func(p *LinkPatch) **time.Duration { return &p.Latency }, ParseDuration),
 	linkSetting("jitter", "jitter", "`jitter` of the latency: 2us (standard deviation), uniform:2us, pareto:2us or none", func(p *LinkPatch) **Jitter { return &p.Jitter }, ParseJitter),
@@ -107,7 +108,7 @@ func (s *Setting) check(text string) error {
 
 // AddFabricFlags adds the flags that describe a fabric but for its links, for
 // Load to find: nodes, gpus-per-node, nics-per-node, transport, seed, time-scale,
-// datapath, shaper, subnet.
+// datapath, shaper, subnet, nccl-view.
 func AddFabricFlags(fs *pflag.FlagSet) {
 	addFlags(fs, func(s *Setting) bool { return s.fabric != nil })
 }

@@ -28,6 +28,9 @@ type Fabric struct {
 
 	Topology Topology `yaml:"topology,omitempty"`
 
+	// NCCLView is by what NCCL decides; empty = FabricView.
+	NCCLView string `yaml:"nccl_view,omitempty"`
+
 	// NICOfGPU is the NIC nearest to each GPU of a node; empty = NIC gpu x NICs / GPUs.
 	NICOfGPU []int `yaml:"nic_of_gpu,omitempty,flow"`
 
@@ -51,6 +54,12 @@ type Fabric struct {
 const (
 	Shm    = "shm"    // memory that the rank processes share
 	Kernel = "kernel" // TCP between network namespaces
+)
+
+// What NCCL decides by: algorithm, protocol, channels.
+const (
+	FabricView = "fabric" // nodes with the fabric's NICs, each beside its GPUs
+	HostView   = "host"   // this host, with the NICs anywhere
 )
 
 // Shapers of the kernel datapath.

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -212,6 +213,9 @@ func (f *Fabric) validateShape() error {
 		if err := between("time_scale", f.TimeScale, 1, MaxTimeScale); err != nil {
 			return err
 		}
+	}
+	if f.NCCLView != "" && !slices.Contains(views, f.NCCLView) {
+		return Errorf("nccl_view", "%q is not one of %s", f.NCCLView, strings.Join(views, ", "))
 	}
 	if err := f.validateDatapath(); err != nil {
 		return err

@@ -39,6 +39,7 @@ func TestValidateRefusesWhatNoFileSays(t *testing.T) {
 		{func(f *Fabric) { f.Endpoint.Overhead = -1 }, "endpoint.overhead: -1ns is out of range"},
 		{func(f *Fabric) { f.Host.PerMessage = -1 }, "host.per_message: -1ns is out of range"},
 		{func(f *Fabric) { f.Host.Copy = 1 }, "host.copy: 1bps is out of range"},
+		{func(f *Fabric) { f.NCCLView = "mine" }, `nccl_view: "mine" is not one of fabric, host`},
 		{func(f *Fabric) { f.Datapath = "cable" }, `datapath: "cable" is not one of shm, kernel`},
 		{func(f *Fabric) { f.Datapath, f.Shaper = Kernel, "soap" }, `shaper: "soap" is not one of`},
 		{func(f *Fabric) { f.Shaper = WireShaper }, `shaper: "wire" given for the datapath shm`},

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #define NET_PTR_HOST 1
+#define NET_PTR_CUDA 2
 #define NET_MAX_SIZE_BYTES (1024ull * 1024 * 1024 * 1024)
 #define NET_ID_UNDEF (-1)
 

@@ -40,7 +40,17 @@ const char *net_getenv(const char *name);
 int net_setenv(const char *name, const char *value);
 
 // Writes the PCI bus id of the GPU of the calling thread's CUDA context; 0 if
-// there is none.
+// there is none. net_soft_gpu does so for the software CUDA, whose GPUs are no GPUs to
+// net_gpu.
 int net_gpu(char *text, size_t size);
+int net_soft_gpu(char *text, size_t size);
+
+// Whether NCCL may hand in GPU memory: only that of software GPUs, which is the
+// host's. Set before NCCL asks for the NICs' properties.
+void net_set_direct(int);
+int net_direct(void);
+// Whether the tuner takes LL128 out of what goes between nodes.
+void net_set_without_ll128(int);
+int net_without_ll128(void);
 
 #endif

@@ -54,13 +54,14 @@ const defaultMemory = 256 << 20
 
 // member is this process's part in its fabric.
 type member struct {
-	file     *state.File
-	dir      *state.Dir
-	part     *state.Participant
-	endpoint endpoint
-	place    fabric.Placement
-	nics     []nic
-	own      bool // the fabric was made for this job alone
+	file      *state.File
+	dir       *state.Dir
+	part      *state.Participant
+	endpoint  endpoint
+	place     fabric.Placement
+	nics      []nic
+	decidesBy string // what NCCL decides by
+	own       bool   // the fabric was made for this job alone
 }
 
 // endpoint is this process's end of all its connections, on either datapath. Its
@@ -150,6 +151,10 @@ func (m *member) enter(fab *fabric.Fabric, job state.Job) (err error) {
 	}
 	r := state.Rank{Rank: m.place.Rank, Node: m.place.Node, World: m.place.World, Budget: uint64(budget), GPU: gpu(), HostID: hashOf(getenv(hostIDEnv))}
 	if m.part, err = m.file.Join(job, r); err != nil {
+		return err
+	}
+	if err := m.setView(fab, r.GPU); err != nil {
+		m.part.Leave()
 		return err
 	}
 	m.checkOthers(r)
@@ -378,7 +383,7 @@ func hashOf(text string) uint64 {
 // announce says once per job which fabric it runs on.
 func (m *member) announce() {
 	s := m.file.Fixed()
-	line := fmt.Sprintf("fabric %s (%s), nodes %d, NICs per node %d, time scale %d; NCCL decides by the host's view", m.file.Name(), m.file.Profile(), s.Nodes, s.NICsPerNode, s.TimeScale)
+	line := fmt.Sprintf("fabric %s (%s), nodes %d, NICs per node %d, time scale %d; NCCL decides by %s", m.file.Name(), m.file.Profile(), s.Nodes, s.NICsPerNode, s.TimeScale, m.decidesBy)
 	logLine(C.NET_LOG_INFO, fmt.Sprintf("rank %d is on node%d of %s", m.place.Rank, m.place.Node, line))
 	if m.part.Job().Announce() && getenv(jobEnv) == "" {
 		if m.own && getenv(configs.ProfileEnv) == "" && getenv(configs.FileEnv) == "" {

@@ -1,41 +1,95 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A tuner that tunes nothing: NCCL tells a tuner how many nodes it counted, which
-// is how traffic that goes around the emulated links is noticed. A net plugin
-// alone sees neither P2P nor SHM.
+// A tuner that does two things. NCCL tells it how many nodes it counted, which is how
+// traffic that goes around the emulated links is noticed: a net plugin alone sees
+// neither P2P nor SHM. And it takes LL128 out of what crosses nodes on a real GPU:
+// LL128 relies on 128 bytes arriving at once, which a copy through host memory does not
+// promise there. All else is NCCL's own choice, by the topology file (view.go).
 
 #include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 
 #include "_cgo_export.h"
 #include "glue.h"
 
+// NCCL's numbers of collectives and protocols, the same since 2.19.
+static const char *const collectives[] = { "Broadcast", "Reduce", "AllGather", "ReduceScatter", "AllReduce" };
+enum { COLLECTIVES = sizeof collectives / sizeof *collectives, LL128 = 1 };
+
+// What NCCL has ruled out costs less than nothing.
+#define IGNORED (-1.0f)
+
+// A communicator. NCCL asks for its collectives from one thread at a time.
+struct tuned {
+	size_t nodes;
+	uint64_t said[COLLECTIVES]; // bit n: of sizes from 2^n bytes on, below 2^(n+1)
+};
+
 static int init(size_t ranks, size_t nodes, net_logger log, void **context)
 {
-	static char none;
 	(void)log;
-	*context = &none;
+	struct tuned *t = calloc(1, sizeof *t);
+	if (t == NULL)
+		return DDLEMU_SYSTEM_ERROR;
+	t->nodes = nodes;
+	*context = t;
 	if (!net_forked())
 		netNodes(ranks, nodes);
-	return 0;
+	return DDLEMU_SUCCESS;
 }
 
-// What is not set stays NCCL's choice.
+static void say(struct tuned *t, int coll, size_t bytes)
+{
+	char text[192];
+	uint64_t bit = 1ull << (bytes == 0 ? 0 : 63 - __builtin_clzll(bytes));
+	if (coll < 0 || coll >= COLLECTIVES || (t->said[coll] & bit) || net_forked())
+		return;
+	t->said[coll] |= bit;
+	snprintf(text, sizeof text, "%s of %zu bytes: the real fabric would use LL128, which is taken out: it is not safe on a GPU while data goes through host memory",
+		 collectives[coll], bytes);
+	net_log(NET_LOG_INFO, text);
+}
+
+// without_ll128 rules LL128 out in a table of costs, unless there is nothing else. It
+// returns whether it would have been the cheapest.
+static int without_ll128(float *cost, int algos, int protos)
+{
+	float best = IGNORED, rest = IGNORED;
+	for (int i = 0; i < algos * protos; i++) {
+		float *least = i % protos == LL128 ? &best : &rest;
+		if (cost[i] >= 0 && (*least < 0 || cost[i] < *least))
+			*least = cost[i];
+	}
+	if (best < 0 || rest < 0)
+		return 0;
+	for (int a = 0; a < algos; a++)
+		cost[a * protos + LL128] = IGNORED;
+	return best < rest;
+}
+
+// What is not set stays NCCL's choice. Before 2.22 the costs are not shown.
 static int get_coll_info_v2(void *context, int coll, size_t bytes, int collnet, int nvls, int ops, int *algo, int *proto, int *channels)
 {
 	(void)context, (void)coll, (void)bytes, (void)collnet, (void)nvls, (void)ops, (void)algo, (void)proto, (void)channels;
-	return 0;
+	return DDLEMU_SUCCESS;
 }
 
 static int get_coll_info_v3(void *context, int coll, size_t bytes, int ops, float **cost, int algos, int protos, int *channels)
 {
-	(void)context, (void)coll, (void)bytes, (void)ops, (void)cost, (void)algos, (void)protos, (void)channels;
-	return 0;
+	(void)ops, (void)channels;
+	struct tuned *t = context;
+	// The table has one piece, whatever its type says.
+	if (t->nodes > 1 && net_without_ll128() && protos > LL128 && without_ll128((float *)cost, algos, protos))
+		say(t, coll, bytes);
+	return DDLEMU_SUCCESS;
 }
 
 static int destroy(void *context)
 {
-	(void)context;
-	return 0;
+	free(context);
+	return DDLEMU_SUCCESS;
 }
 
 struct tuner_v2 {

@@ -51,7 +51,7 @@ static int do_test(void *request, int *done, int *sizes)
 static int do_iflush(void *comm, int n, void **data, int *sizes, void **mhandles, void **request)
 {
 	(void)comm, (void)n, (void)data, (void)sizes, (void)mhandles;
-	*request = NULL; // host memory needs none
+	*request = NULL; // host memory needs none, and that of software GPUs is the host's
 	return DDLEMU_SUCCESS;
 }
 
@@ -110,7 +110,7 @@ static int do_reg_mr(void *comm, void *data, size_t size, int type, void **mhand
 {
 	(void)data, (void)size;
 	*mhandle = NULL;
-	if (type != NET_PTR_HOST)
+	if (type != NET_PTR_HOST && !(type == NET_PTR_CUDA && net_direct()))
 		return DDLEMU_INVALID_ARGUMENT;
 	*mhandle = comm; // NCCL takes NULL for a failure
 	return DDLEMU_SUCCESS;
@@ -130,7 +130,7 @@ static int do_dereg_mr(void *comm, void *mhandle)
 		memset(p, 0, sizeof *(p));             \
 		(p)->name = (nic).name;                \
 		(p)->guid = (nic).guid;                \
-		(p)->ptr_support = NET_PTR_HOST;       \
+		(p)->ptr_support = NET_PTR_HOST | (net_direct() ? NET_PTR_CUDA : 0); \
 		(p)->speed = (nic).speed;              \
 		(p)->port = 1;                         \
 		(p)->latency = (nic).latency;          \

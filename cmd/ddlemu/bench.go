@@ -193,12 +193,18 @@ func (o *benchOptions) setup(g *global, b bench.Config) (e emulate.Options, err 
 	if b.User, err = g.credential(); err != nil {
 		return e, err
 	}
+	view, err := g.viewOf(cfg, o.flags)
+	if err != nil {
+		return e, err
+	}
 	dir, err := g.openDir(true)
 	if err != nil {
 		return e, err
 	}
 	return emulate.Options{
-		Dir: dir, Config: *cfg, Shared: g.Fabric, Bench: b, Libraries: libs, Layout: layout, Log: g.Stderr, Env: defaults(g.Getenv, b.Ranks, libs),
+		Dir: dir, Config: *cfg, Shared: g.Fabric, Bench: b, Libraries: libs, Layout: layout, Log: g.Stderr,
+		Env:       append(defaults(g.Getenv, b.Ranks, libs), viewVariable(view)),
+		Decisions: g.decisions(cfg, view, libs.CUDA == "gpu"),
 	}, nil
 }
 

@@ -28,6 +28,7 @@ type expectRow struct {
 	Count      int64    `json:"count"`
 	Algo       string   `json:"algo"`
 	Proto      string   `json:"proto"`
+	Channels   int      `json:"channels"`    // that the call uses; 0 if not known
 	ExpectedUS *float64 `json:"expected_us"` // null if not known: then problem says why
 	BusBW      *float64 `json:"busbw_gbs"`
 	BoundUS    float64  `json:"bound_us"` // 0 where links have no rate
@@ -59,7 +60,7 @@ func newExpectReport(nccl, profile string, ranks int, rows []emulate.Forecast, l
 		if f.Known {
 			us := micro(f.Time)
 			busbw := float64(f.Case.Size) * f.Case.Collective.BusFactor(ranks) / float64(max(f.Time, 1))
-			row.ExpectedUS, row.BusBW = &us, &busbw
+			row.ExpectedUS, row.BusBW, row.Channels = &us, &busbw, f.Channels
 		}
 		r.Rows = append(r.Rows, row)
 	}
@@ -90,16 +91,17 @@ func (r *expectReport) print(w io.Writer) {
 		r.printLog(w)
 		return
 	}
-	t := newTable(w, "size ", "count ", "algo", "proto", "expected us ", "busbw GB/s ", "bound us ", "")
+	t := newTable(w, "size ", "count ", "algo", "proto", "channels ", "expected us ", "busbw GB/s ", "bound us ", "")
 	for _, row := range r.Rows {
-		expected, busbw, bound := "-", "-", "-"
+		channels, expected, busbw, bound := "-", "-", "-", "-"
 		if row.ExpectedUS != nil {
+			channels = fmt.Sprint(row.Channels)
 			expected, busbw = fmt.Sprintf("%.2f", *row.ExpectedUS), fmt.Sprintf("%.2f", *row.BusBW)
 		}
 		if row.BoundUS > 0 {
 			bound = fmt.Sprintf("%.2f", row.BoundUS)
 		}
-		t.AppendRow(table.Row{row.Size, row.Count, row.Algo, row.Proto, expected, busbw, bound, row.Problem})
+		t.AppendRow(table.Row{row.Size, row.Count, row.Algo, row.Proto, channels, expected, busbw, bound, row.Problem})
 	}
 	t.Render()
 }

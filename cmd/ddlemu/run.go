@@ -115,13 +115,20 @@ func runRun(ctx context.Context, g *global, o *runOptions, args []string) error 
 	if k := j.Fabric.TimeScale(); k != 1 {
 		g.warn("time scale %d: the job's compute is not slowed, so only figures of the links mean something", k)
 	}
-	status, err := start(g, append(env, j.Env()...), args, j.Daemon())
+	view, err := g.viewOf(&j.Fabric.Config, o.flags)
+	if err != nil {
+		return errors.Join(err, j.Close())
+	}
+	status, err := start(g, append(append(env, viewVariable(view)), j.Env()...), args, j.Daemon())
 	v := j.Verdict()
 	if cerr := j.Close(); err == nil {
 		err = cerr
 	}
 	if err != nil {
 		return err
+	}
+	if len(v.Links) > 0 {
+		fmt.Fprintf(g.Stderr, "decisions: %s\n", g.decisions(&j.Fabric.Config, view, locate.HasGPU() && !o.Soft))
 	}
 	printVerdict(g.Stderr, v)
 	switch {
@@ -167,7 +174,9 @@ func onlyFabric(name string, fs *pflag.FlagSet) error {
 	}
 	describe := []string{"profile", "file"}
 	for _, s := range configs.Settings() {
-		describe = append(describe, s.Flag)
+		if s.Flag != viewFlag { // it is the job's as well
+			describe = append(describe, s.Flag)
+		}
 	}
 	for _, flag := range describe {
 		if fs.Changed(flag) {

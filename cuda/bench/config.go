@@ -69,10 +69,12 @@ type Config struct {
 }
 
 // Expectation is the time that the fabric's model gives one iteration, not scaled. Spread is how far, as a fraction, it
-// is open either way: who of those that are ready at once goes first is nobody's to say.
+// is open either way: who of those that are ready at once goes first is nobody's to say. Channels is how many of NCCL's
+// channels the call uses.
 type Expectation struct {
-	Time   time.Duration
-	Spread float64
+	Time     time.Duration
+	Spread   float64
+	Channels int
 }
 
 // Info describes a started run.

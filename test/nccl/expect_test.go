@@ -3,6 +3,7 @@
 package nccl
 
 import (
+	"context"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -24,9 +25,15 @@ type expectation struct {
 	}
 }
 
-func expect(t *testing.T, args ...string) (e expectation) {
+func expect(t *testing.T, args ...string) expectation {
 	t.Helper()
-	out, err := ddlemu(t.Context(), t, folder(t), nil, append([]string{"expect", "allreduce", "--json"}, args...)...).CombinedOutput()
+	return expectIn(t.Context(), t, nil, args...)
+}
+
+// expectIn is expect with more in the environment.
+func expectIn(ctx context.Context, t *testing.T, env []string, args ...string) (e expectation) {
+	t.Helper()
+	out, err := ddlemu(ctx, t, folder(t), env, append([]string{"expect", "allreduce", "--json"}, args...)...).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v:\n%s", err, out)
 	}

@@ -80,6 +80,8 @@ type Options struct {
 	LastOnly bool
 	Log      io.Writer // for what is said about the attempts
 	Env      []string  // added to the ranks' environment
+	// Decisions says by what NCCL decides, for the header.
+	Decisions string
 }
 
 // Outcome is the last attempt.
@@ -246,7 +248,7 @@ func (o *Options) once(ctx context.Context, why string, printer bench.Printer) (
 		if why != "" {
 			h.Notes = append(h.Notes, fmt.Sprintf("time scale %d %s", k, why))
 		}
-		h.Notes = append(h.Notes, "decisions: host view")
+		h.Notes = append(h.Notes, "decisions: "+o.Decisions)
 		err = printer.Begin(h)
 	}
 	result, err := bench.Run(ctx, cfg, func(r bench.Row) {

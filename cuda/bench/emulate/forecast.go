@@ -32,8 +32,8 @@ type Forecast struct {
 const decideMost = 64 << 20
 
 // Expect asks real NCCL what it decides on the fabric for each row of o.Bench, and
-// the model what that takes. NCCL sees the fabric's NICs, but nothing is shaped, so
-// that nobody waits.
+// the model what that takes. NCCL sees the fabric's NICs, but once it has, nothing is
+// shaped, so that nobody waits.
 func Expect(ctx context.Context, o Options) ([]Forecast, bench.Info, error) {
 	asked, err := o.asked()
 	if err != nil {
@@ -45,10 +45,15 @@ func Expect(ctx context.Context, o Options) ([]Forecast, bench.Info, error) {
 		return nil, bench.Info{}, err
 	}
 	defer func() { _ = j.Close() }() // what it held is removed by gc if this fails
-	if err := o.unshape(j); err != nil {
-		return nil, bench.Info{}, err
-	}
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
 	cfg := o.ranksOn(j)
+	// NCCL has asked the NICs for their speed and latency by then, and decides by that.
+	cfg.OnStart = func(bench.Info) {
+		if err := o.unshape(j); err != nil {
+			stop(err)
+		}
+	}
 	cfg.Iters, cfg.Warmup, cfg.Check, cfg.Cycles = 1, 1, false, 1
 	cfg.Sizes = nil
 	for _, size := range o.Bench.Sizes {

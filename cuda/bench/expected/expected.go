@@ -133,7 +133,7 @@ func (t *Times) of(c bench.Case) (bench.Expectation, error) {
 	for _, r := range e.RankTime {
 		mean += r / float64(len(e.RankTime))
 	}
-	t.known[key] = bench.Expectation{Time: time.Duration(mean), Spread: e.Spread}
+	t.known[key] = bench.Expectation{Time: time.Duration(mean), Spread: e.Spread, Channels: e.Channels}
 	return t.known[key], nil
 }
 

@@ -49,7 +49,9 @@ int attribute(cudaDeviceAttr attr, int gpu) {
     case cudaDevAttrCanUseHostPointerForRegisteredMem:
     case cudaDevAttrHostRegisterSupported:
     case cudaDevAttrMemoryPoolsSupported: return 1;
-    default: return 0;  // a feature that is not there; among them GPUDirect RDMA
+    // The GPUs' memory is the host's, so whatever reaches that reaches theirs.
+    case cudaDevAttrGPUDirectRDMASupported: return 1;
+    default: return 0;  // a feature that is not there
   }
 }
 

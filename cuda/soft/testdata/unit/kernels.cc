@@ -98,7 +98,7 @@ TEST(device_properties) {
   OK(cudaDeviceGetAttribute(&v, cudaDevAttrMaxSharedMemoryPerBlockOptin, 0));
   CHECK(v >= 82240);  // NCCL's need
   OK(cudaDeviceGetAttribute(&v, cudaDevAttrGPUDirectRDMASupported, 0));
-  CHECK(v == 0);
+  CHECK(v == 1);
   CHECK_IS(cudaDeviceGetAttribute(&v, static_cast<cudaDeviceAttr>(9999), 0), cudaErrorInvalidValue);
   OK(cudaDeviceCanAccessPeer(&v, 0, 1));
   CHECK(v == 1);

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package view
+
+import (
+	"encoding/xml"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/shaper/fabric"
+)
+
+func made(t testing.TB, profile string, change func(*configs.Fabric)) *fabric.Fabric {
+	t.Helper()
+	c, err := configs.Profile(profile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if change != nil {
+		change(c)
+	}
+	f, err := fabric.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+var intel = Host{CPU: CPU{Arch: "x86_64", Vendor: "GenuineIntel", Family: "6", Model: "143"}, NUMA: []int{0, 1}}
+
+// twoSockets is a host with four GPUs on each of two NUMA nodes.
+func twoSockets() Host {
+	h := intel
+	for i := range 8 {
+		h.GPUs = append(h.GPUs, HostGPU{BusID: fmt.Sprintf("0000:%02x:00.0", 0x10*i+0x1b), NUMA: i / 4})
+	}
+	return h
+}
+
+func TestXML(t *testing.T) {
+	twoNICs := func(c *configs.Fabric) { c.NICsPerNode, c.GPUsPerNode = 2, 4 }
+	for _, tc := range []struct {
+		name string
+		node Node
+	}{
+		{"soft-rdma", Of(made(t, "ndr400", twoNICs), intel, Shape{Node: 1, GPU: 2, GPUs: 4}, "0000:16:00.0", true)},
+		{"soft-tcp", Of(made(t, "eth25-tcp", nil), intel, Shape{GPUs: 1}, "0000:10:00.0", false)},
+		{"real", Of(made(t, "hdr200", twoNICs), twoSockets(), Shape{Node: 1, GPU: 2, GPUs: 4}, "", false)},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			got, err := tc.node.XML()
+			if err != nil {
+				t.Fatal(err)
+			}
+			want, err := os.ReadFile(filepath.Join("testdata", tc.name+".xml"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(strings.TrimSpace(string(want)), string(got)); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+		})
+	}
+}
+
+// The ranks of a node put their files together: all of them must have the same NICs
+// in the same places, each NIC once, and NCCL reads 256 elements at most.
+func TestRanksOfANodeAgree(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		gpus := rapid.IntRange(1, 16).Draw(r, "gpus")
+		f := made(t, "ndr400", func(c *configs.Fabric) {
+			c.GPUsPerNode, c.NICsPerNode = gpus, rapid.IntRange(1, configs.MaxNICsPerNode).Draw(r, "nics")
+			if rapid.Bool().Draw(r, "affinity") {
+				c.NICOfGPU = rapid.SliceOfN(rapid.IntRange(0, c.NICsPerNode-1), gpus, gpus).Draw(r, "nic of gpu")
+			}
+		})
+		host, soft := intel, rapid.Bool().Draw(r, "soft")
+		if !soft {
+			host = twoSockets()
+		}
+		direct := soft && rapid.Bool().Draw(r, "direct")
+		first := ""
+		for gpu := range gpus {
+			busID := ""
+			if soft {
+				busID = fmt.Sprintf("0000:%02x:00.0", 0x10+gpu)
+			}
+			n := Of(f, host, Shape{Node: 1, GPU: gpu, GPUs: gpus}, busID, direct)
+			text, err := n.XML()
+			if err != nil {
+				r.Fatal(err)
+			}
+			elements, places, own := read(r, string(text), busID)
+			if elements > 256 {
+				r.Fatalf("%d elements:\n%s", elements, text)
+			}
+			if soft && own == "" {
+				r.Fatalf("GPU %s is not there:\n%s", busID, text)
+			}
+			if nic := places[fmt.Sprintf("goemu%d", f.NearestNIC(gpu, gpus))]; direct && nic != own {
+				r.Fatalf("GPU %d is on %s, its NIC on %s:\n%s", gpu, own, nic, text)
+			}
+			if len(places) != f.Config.NICsPerNode {
+				r.Fatalf("%d NICs, want %d:\n%s", len(places), f.Config.NICsPerNode, text)
+			}
+			if all := fmt.Sprint(places); first == "" {
+				first = all
+			} else if all != first {
+				r.Fatalf("rank %d: %s\nothers: %s", gpu, all, first)
+			}
+		}
+	})
+}
+
+// read counts the elements and finds where each NIC is, and the device gpu.
+func read(r *rapid.T, text, gpu string) (elements int, places map[string]string, own string) {
+	places = map[string]string{}
+	var path []string
+	for d := xml.NewDecoder(strings.NewReader(text)); ; {
+		token, err := d.Token()
+		if err != nil {
+			return elements, places, own
+		}
+		switch e := token.(type) {
+		case xml.EndElement:
+			path = path[:len(path)-1]
+		case xml.StartElement:
+			elements++
+			id := e.Name.Local
+			for _, a := range e.Attr {
+				switch {
+				case a.Name.Local == "busid" && a.Value == gpu:
+					own = path[len(path)-1]
+				case a.Name.Local == "name" && places[a.Value] != "":
+					r.Fatalf("%s is there twice:\n%s", a.Value, text)
+				case a.Name.Local == "name":
+					places[a.Value] = path[len(path)-3] // net, in nic, in pci, in what that is on
+				case a.Name.Local == "busid" || a.Name.Local == "numaid":
+					id = a.Value
+				}
+			}
+			path = append(path, id)
+		}
+	}
+}
+
+func TestSlots(t *testing.T) {
+	for gbps, want := range map[int]string{1: "8.0 GT/s PCIe", 100: "8.0 GT/s PCIe", 200: "16.0 GT/s PCIe", 400: "32.0 GT/s PCIe", 800: "64.0 GT/s PCIe", 3200: "64.0 GT/s PCIe"} {
+		if got := slotFor(gbps * 1000); got != want {
+			t.Errorf("%d Gb/s: %s, want %s", gbps, got, want)
+		}
+	}
+}
+
+func TestReadHost(t *testing.T) {
+	file := func(s string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(s)} }
+	got := ReadHost(fstest.MapFS{
+		"proc/cpuinfo":                               file("processor\t: 0\nvendor_id\t: AuthenticAMD\ncpu family\t: 25\nmodel\t\t: 17\nmodel name\t: X\n\nprocessor\t: 1\nvendor_id\t: other\n"),
+		"sys/devices/system/node/node1/cpumap":       file("0"),
+		"sys/devices/system/node/node0/cpumap":       file("0"),
+		"sys/devices/system/node/node10/cpumap":      file("0"),
+		"sys/bus/pci/devices/0000:41:00.0/vendor":    file("0x10de\n"),
+		"sys/bus/pci/devices/0000:41:00.0/class":     file("0x030200\n"),
+		"sys/bus/pci/devices/0000:41:00.0/numa_node": file("1\n"),
+		"sys/bus/pci/devices/0000:01:00.0/vendor":    file("0x10de\n"),
+		"sys/bus/pci/devices/0000:01:00.0/class":     file("0x030000\n"),
+		"sys/bus/pci/devices/0000:01:00.0/numa_node": file("-1\n"),
+		"sys/bus/pci/devices/0000:02:00.0/vendor":    file("0x10de\n"), // an NVSwitch
+		"sys/bus/pci/devices/0000:02:00.0/class":     file("0x068000\n"),
+		"sys/bus/pci/devices/0000:03:00.0/vendor":    file("0x8086\n"),
+		"sys/bus/pci/devices/0000:03:00.0/class":     file("0x030000\n"),
+	})
+	if got.CPU.Arch != "x86_64" {
+		t.Skipf("on %s NCCL asks for no vendor", got.CPU.Arch)
+	}
+	want := Host{
+		CPU:  CPU{Arch: "x86_64", Vendor: "AuthenticAMD", Family: "25", Model: "17"},
+		NUMA: []int{0, 1, 10}, GPUs: []HostGPU{{"0000:01:00.0", -1}, {"0000:41:00.0", 1}},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}

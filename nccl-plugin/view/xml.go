@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package view
+
+import (
+	"encoding/xml"
+	"fmt"
+	"slices"
+	"strconv"
+)
+
+// The elements of a topology file, with the attributes that NCCL wants of them.
+type (
+	system struct {
+		XMLName xml.Name `xml:"system"`
+		Version string   `xml:"version,attr"`
+		CPUs    []cpu    `xml:"cpu"`
+	}
+	cpu struct {
+		NUMA   int    `xml:"numaid,attr"`
+		Arch   string `xml:"arch,attr"`
+		Vendor string `xml:"vendor,attr,omitempty"`
+		Family string `xml:"familyid,attr,omitempty"`
+		Model  string `xml:"modelid,attr,omitempty"`
+		PCI    []pci  `xml:"pci"`
+	}
+	pci struct {
+		BusID string `xml:"busid,attr"`
+		Class string `xml:"class,attr"`
+		Speed string `xml:"link_speed,attr"`
+		Width int    `xml:"link_width,attr"`
+		NIC   *nic   `xml:"nic"`
+		PCI   []pci  `xml:"pci"`
+	}
+	nic struct {
+		Net net `xml:"net"`
+	}
+	net struct {
+		Name    string `xml:"name,attr"`
+		Speed   int    `xml:"speed,attr"`   // Mb/s
+		Latency string `xml:"latency,attr"` // us
+		Port    int    `xml:"port,attr"`
+		GUID    string `xml:"guid,attr"`
+		GDR     int    `xml:"gdr,attr"`
+	}
+)
+
+// PCI device classes.
+const (
+	bridgeClass  = "0x060400"
+	displayClass = "0x030200"
+	networkClass = "0x020000"
+)
+
+// Bus ids of what is on no real bus, in domains that no host has.
+func nicBusID(n int) string    { return fmt.Sprintf("dde0:%02x:00.0", n+1) }
+func switchBusID(n int) string { return fmt.Sprintf("dde1:%02x:00.0", n+1) }
+
+const slotWidth = 16 // lanes
+
+// slots are the generations of PCI Express: the speed as /sys words it, and what NCCL
+// takes 16 lanes of it to carry (kvDictPciGen, graph/topo.cc).
+var slots = []struct {
+	speed string
+	mbps  int
+}{
+	{"8.0 GT/s PCIe", 96_000}, {"16.0 GT/s PCIe", 192_000}, {"32.0 GT/s PCIe", 384_000}, {"64.0 GT/s PCIe", 768_000},
+}
+
+// slotFor is the oldest generation that carries 95 % of mbps, the newest if none does:
+// NICs come for slots that they nearly fill, one of 400 Gb/s for generation 5.
+func slotFor(mbps int) string {
+	for _, s := range slots {
+		if s.mbps >= mbps*95/100 {
+			return s.speed
+		}
+	}
+	return slots[len(slots)-1].speed
+}
+
+// XML is the topology file.
+func (n *Node) XML() ([]byte, error) {
+	top := system{Version: "1"}
+	for _, numa := range n.cpus() {
+		c := n.Host.CPU
+		top.CPUs = append(top.CPUs, cpu{NUMA: numa, Arch: c.Arch, Vendor: c.Vendor, Family: c.Family, Model: c.Model, PCI: n.devices(numa)})
+	}
+	return xml.MarshalIndent(top, "", "  ")
+}
+
+// devices is what is on the CPU of a NUMA node.
+func (n *Node) devices(numa int) []pci {
+	var all []pci
+	if n.Direct && n.Soft != nil {
+		if numa == NoNUMA {
+			all = n.switches()
+		}
+		return all
+	}
+	for i, nic := range n.NICs {
+		if nic.NUMA == numa {
+			all = append(all, n.card(i))
+		}
+	}
+	if n.Soft != nil && numa == NoNUMA {
+		all = append(all, n.softGPU())
+	}
+	return all
+}
+
+// switches are PCI switches with NICs and this rank's GPU.
+func (n *Node) switches() []pci {
+	var numbers []int
+	for _, nic := range n.NICs {
+		numbers = append(numbers, nic.Switch)
+	}
+	slices.Sort(numbers)
+	var all []pci
+	for _, s := range slices.Compact(numbers) {
+		sw := pci{BusID: switchBusID(s), Class: bridgeClass, Speed: slotFor(n.speedOn(s)), Width: slotWidth}
+		if n.Soft.Switch == s {
+			sw.PCI = append(sw.PCI, n.softGPU())
+		}
+		for i, nic := range n.NICs {
+			if nic.Switch == s {
+				sw.PCI = append(sw.PCI, n.card(i))
+			}
+		}
+		all = append(all, sw)
+	}
+	return all
+}
+
+// speedOn is the speed in Mb/s of all NICs on a switch.
+func (n *Node) speedOn(sw int) int {
+	sum := 0
+	for _, nic := range n.NICs {
+		if nic.Switch == sw {
+			sum += nic.SpeedMbps
+		}
+	}
+	return sum
+}
+
+// softGPU is in a slot that carries all of its NICs.
+func (n *Node) softGPU() pci {
+	return pci{BusID: n.Soft.BusID, Class: displayClass, Speed: slotFor(n.speedOn(n.Soft.Switch)), Width: slotWidth}
+}
+
+// card is the PCI device of a NIC.
+func (n *Node) card(i int) pci {
+	p := n.NICs[i]
+	gdr := 0
+	if n.Direct {
+		gdr = 1
+	}
+	return pci{
+		BusID: nicBusID(i), Class: networkClass, Speed: slotFor(p.SpeedMbps), Width: slotWidth,
+		NIC: &nic{net{
+			Name: p.Name, Speed: p.SpeedMbps, Latency: strconv.FormatFloat(p.LatencyUs, 'f', -1, 64),
+			Port: 1, GUID: fmt.Sprintf("0x%x", p.GUID), GDR: gdr,
+		}},
+	}
+}

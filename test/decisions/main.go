@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Command decisions asks NCCL what it decides on each profile, and writes that into
+// docs/decisions.md: make decisions.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+
+	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/cuda/locate"
+	"github.com/ddlemu/ddlemu/nccl-plugin/view"
+)
+
+// The tables lie between these lines of the page; the rest is written by hand.
+const (
+	markBegin = "<!-- tables of make decisions -->"
+	markEnd   = "<!-- end of tables -->"
+)
+
+// mostNICs is how many a fabric has room for.
+const mostNICs = 100
+
+func main() {
+	build := flag.String("build", "build", "`folder` that make build filled")
+	page := flag.String("page", "", "`file` to write the tables into (default: none)")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, filepath.Join(*build, "bin", "ddlemu"), *page); err != nil {
+		fmt.Fprintln(os.Stderr, "decisions:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, ddlemu, page string) error {
+	var text strings.Builder
+	fmt.Fprintf(&text, "Made on a host whose CPU is %s.\n\n", view.ReadHost(os.DirFS("/")).CPU.Vendor)
+	for _, version := range locate.SoftVersions {
+		for _, nodes := range []int{2, 4} {
+			t, nccl, err := tableOf(ctx, ddlemu, version, nodes)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(&text, "### NCCL %s, AllReduce, %d nodes of one GPU\n\n%s\n\n", nccl, nodes, t.RenderMarkdown())
+		}
+	}
+	fmt.Print(text.String())
+	if page == "" {
+		return nil
+	}
+	return write(page, text.String())
+}
+
+// tableOf asks for the decisions of one version on all profiles.
+func tableOf(ctx context.Context, ddlemu, version string, nodes int) (t table.Writer, nccl string, err error) {
+	t = table.NewWriter()
+	for _, profile := range configs.ProfileNames() {
+		c, err := configs.Profile(profile)
+		if err != nil {
+			return nil, "", err
+		}
+		if c.NICsPerNode*nodes > mostNICs {
+			continue
+		}
+		e, err := ask(ctx, ddlemu, profile, version, nodes)
+		if err != nil {
+			return nil, "", err
+		}
+		header, row := table.Row{"profile"}, table.Row{profile}
+		for _, r := range e.Rows {
+			header = append(header, size(r.Size))
+			row = append(row, fmt.Sprintf("%s %s %d", r.Algo, r.Proto, r.Channels))
+		}
+		t.ResetHeaders()
+		t.AppendHeader(header)
+		t.AppendRow(row)
+		nccl = e.NCCL
+	}
+	return t, nccl, nil
+}
+
+// expectation is what expect --json prints.
+type expectation struct {
+	NCCL string
+	Rows []struct {
+		Size        int64
+		Algo, Proto string
+		Channels    int
+	}
+}
+
+func ask(ctx context.Context, ddlemu, profile, version string, nodes int) (e expectation, err error) {
+	cmd := exec.CommandContext(ctx, ddlemu, "expect", "allreduce", "--profile", profile, "--ranks", fmt.Sprint(nodes), "--nccl", version, "--soft-cuda",
+		"--nccl-view", configs.FabricView, "-b", "8", "-e", "1G", "-f", "8", "--json")
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return e, fmt.Errorf("%s: %w", strings.Join(cmd.Args, " "), err)
+	}
+	if err := json.Unmarshal(out, &e); err != nil {
+		return e, fmt.Errorf("output of %s: %w", strings.Join(cmd.Args, " "), err)
+	}
+	return e, nil
+}
+
+// size is a power of two bytes in the largest unit that it is a multiple of.
+func size(bytes int64) string {
+	for i, unit := range []string{"GiB", "MiB", "KiB"} {
+		if one := int64(1) << (30 - 10*i); bytes >= one {
+			return fmt.Sprintf("%d %s", bytes/one, unit)
+		}
+	}
+	return fmt.Sprintf("%d B", bytes)
+}
+
+func write(page, tables string) error {
+	old, err := os.ReadFile(page)
+	if err != nil {
+		return fmt.Errorf("read the page: %w", err)
+	}
+	before, rest, begins := strings.Cut(string(old), markBegin)
+	_, after, ends := strings.Cut(rest, markEnd)
+	if !begins || !ends {
+		return fmt.Errorf("%s has no lines %q and %q to put the tables between", page, markBegin, markEnd)
+	}
+	text := before + markBegin + "\n\n" + tables + markEnd + after
+	if err := os.WriteFile(page, []byte(text), 0o644); err != nil {
+		return fmt.Errorf("write the page: %w", err)
+	}
+	return nil
+}
