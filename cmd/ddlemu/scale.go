@@ -29,11 +29,16 @@ const (
 // measured. The error names the profile that is most like c and that this host can
 // carry.
 func autoScale(ctx context.Context, c *configs.Fabric, ranks int, size int64) (k int, why string, h host.Host, err error) {
+	return autoScaleFor(ctx, c, ranks, size, messageOf(size, ranks))
+}
+
+// autoScaleFor is autoScale where it is known that messages have message bytes or more.
+func autoScaleFor(ctx context.Context, c *configs.Fabric, ranks int, size int64, message uint32) (k int, why string, h host.Host, err error) {
 	fab, err := fabric.New(c)
 	if err != nil {
 		return 0, "", h, err
 	}
-	d := demandOf(fab, ranks, messageOf(size, ranks))
+	d := demandOf(fab, ranks, message)
 	if asksNothing(d) {
 		return 1, "enough: nothing is shaped", h, nil
 	}

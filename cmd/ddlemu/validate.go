@@ -47,7 +47,8 @@ by), source, system. See configs/tables/README.md.
 
 Rows whose times are alike run together, at a time scale chosen for this host. A row
 is left out, and that is said, if its buffers would take more than half of the memory
-that is available, or three calls of it more than 5 minutes.
+that is available, or three calls of it more than 5 minutes. If this host cannot carry
+the fabric at any time scale, its rows are left out too, and the verdict is INVALID.
 
 EXIT STATUS
 ===========
@@ -147,7 +148,8 @@ func (o *validateOptions) options(g *global, t *validate.Table) (v validate.Opti
 	v.Memory = host.Machine{Getenv: g.Getenv}.AvailableMemory()
 	if c.TimeScale == 0 {
 		v.Scale = func(ctx context.Context, size int64) (k int, why string, err error) {
-			k, why, _, err = autoScale(ctx, c, t.Ranks, size)
+			message := max(t.Message(size), messageOf(size, t.Ranks))
+			k, why, _, err = autoScaleFor(ctx, c, t.Ranks, size, message)
 			return k, why, err
 		}
 	}

@@ -34,9 +34,7 @@ func printValidation(w io.Writer, r *validate.Report) error {
 	}
 	t.Render()
 	b.WriteString("\n")
-	for _, o := range r.LeftOut {
-		fmt.Fprintf(&b, "# %d bytes left out: %s\n", o.Size, o.Reason)
-	}
+	printLeftOut(&b, r.LeftOut)
 	fmt.Fprintf(&b, "# %d of %d rows are within their limits\n", len(r.Lines)-len(r.Outside()), len(r.Lines))
 	for _, reason := range r.Reasons {
 		fmt.Fprintf(&b, "# %s\n", reason)
@@ -46,6 +44,22 @@ func printValidation(w io.Writer, r *validate.Report) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// printLeftOut has one line for rows that are left out for the same reason.
+func printLeftOut(w io.Writer, rows []validate.LeftOut) {
+	for i := 0; i < len(rows); {
+		j := i
+		for j+1 < len(rows) && rows[j+1].Reason == rows[i].Reason {
+			j++
+		}
+		which := fmt.Sprint(rows[i].Size)
+		if j > i {
+			which = fmt.Sprintf("%s to %d", which, rows[j].Size)
+		}
+		fmt.Fprintf(w, "# %s bytes left out: %s\n", which, rows[i].Reason)
+		i = j + 1
+	}
 }
 
 // us is a time in microseconds with two decimals, - for none.

@@ -4,6 +4,8 @@ package validate
 
 import (
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/ddlemu/ddlemu/cuda/bench"
@@ -77,6 +79,23 @@ func shorten(group []Row, k int) (kept []Row, iters int, out []LeftOut) {
 	}
 	iters = int(groupTime/once()) - warmup
 	return group, min(max(iters, leastIters), mostIters), out
+}
+
+// Message is the least number of bytes that a message of a call of size bytes has, but
+// for empty ones, where the table tells: for a ring AllReduce with Simple, which cuts a
+// channel's part into a chunk per rank and a chunk into two slices of 1 MiB at most
+// (shaper/expect). 0 where it does not tell.
+func (t *Table) Message(size int64) uint32 {
+	env := map[string]string{}
+	for _, v := range t.Env {
+		name, value, _ := strings.Cut(v, "=")
+		env[name] = strings.ToLower(value)
+	}
+	channels, err := strconv.Atoi(env["NCCL_MAX_NCHANNELS"])
+	if err != nil || channels < 1 || env["NCCL_ALGO"] != "ring" || env["NCCL_PROTO"] != "simple" || t.Collective != bench.AllReduce {
+		return 0
+	}
+	return uint32(min(size/int64(2*channels*t.Ranks), 1<<20))
 }
 
 func sizes(rows []Row) []int64 {

@@ -3,10 +3,13 @@
 package validate
 
 import (
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/ddlemu/ddlemu/cuda/bench"
 )
 
 func rowsOf(times ...time.Duration) []Row {
@@ -53,6 +56,22 @@ func TestGroupsHaveTimeForTheirIterations(t *testing.T) {
 		kept, iters, out := shorten(tc.rows, tc.k)
 		if len(kept) != tc.kept || iters != tc.iters || len(kept)+len(out) != len(tc.rows) {
 			t.Errorf("%v at %d: kept %v with %d iterations, left out %v", tc.rows, tc.k, kept, iters, out)
+		}
+	}
+}
+
+func TestMessage(t *testing.T) {
+	table := Table{Collective: bench.AllReduce, Ranks: 2, Env: []string{"NCCL_ALGO=Ring", "NCCL_PROTO=Simple", "NCCL_MAX_NCHANNELS=2"}}
+	for size, want := range map[int64]uint32{4: 0, 1 << 20: 128 << 10, 8 << 20: 1 << 20, 1 << 40: 1 << 20} {
+		if got := table.Message(size); got != want {
+			t.Errorf("%d bytes: messages of %d, want %d", size, got, want)
+		}
+	}
+	for i := range table.Env {
+		other := table
+		other.Env = slices.Delete(slices.Clone(table.Env), i, i+1)
+		if got := other.Message(8 << 20); got != 0 {
+			t.Errorf("%v: messages of %d, want no answer", other.Env, got)
 		}
 	}
 }

@@ -3,8 +3,12 @@
 package validate
 
 import (
+	"context"
+	"errors"
 	"testing"
 	"time"
+
+	"github.com/ddlemu/ddlemu/cuda/bench"
 )
 
 func TestLimits(t *testing.T) {
@@ -30,5 +34,26 @@ func TestLimits(t *testing.T) {
 	r := Report{Lines: []Line{{Within: true}, {Size: 8}}}
 	if out := r.Outside(); len(out) != 1 || out[0].Size != 8 {
 		t.Errorf("outside: %+v", out)
+	}
+}
+
+// Rows that this host cannot carry are named, and what is left is not VALID.
+func TestRefusedRows(t *testing.T) {
+	table := Table{Collective: bench.AllReduce, Ranks: 2, Rows: []Row{{Size: 4, Time: 1}, {Size: 8, Time: 2}}}
+	_, err := table.Run(t.Context(), Options{Scale: func(context.Context, int64) (int, string, error) { return 0, "", errors.New("too few cores") }})
+	if err == nil || err.Error() != "no row can be run here: 4 bytes: too few cores" {
+		t.Errorf("all refused: %v", err)
+	}
+	r := Report{Verdict: "VALID"}
+	if err := r.refused(t.Context(), table.Rows, errors.New("too few cores")); err != nil {
+		t.Fatal(err)
+	}
+	if len(r.LeftOut) != 2 || r.Verdict != "INVALID" || len(r.Reasons) != 1 || r.Reasons[0] != "4 to 8 bytes could not be run: too few cores" {
+		t.Errorf("%+v", r)
+	}
+	stopped, stop := context.WithCancel(t.Context())
+	stop()
+	if err := r.refused(stopped, table.Rows, context.Canceled); !errors.Is(err, context.Canceled) {
+		t.Errorf("interrupted: %v", err)
 	}
 }

@@ -17,7 +17,7 @@ type Options struct {
 	// are filled in here.
 	Emulate emulate.Options
 	// Scale chooses the time scale for calls of size bytes or more; nil to take the
-	// fabric's.
+	// fabric's. An error says that this host carries none.
 	Scale  func(ctx context.Context, size int64) (k int, why string, err error)
 	Memory uint64 // bytes available for buffers, 0 if not known
 }
@@ -46,7 +46,7 @@ func (t *Table) runGroup(ctx context.Context, o Options, group []Row, r *Report)
 	if o.Scale != nil {
 		var err error
 		if k, why, err = o.Scale(ctx, group[0].Size); err != nil {
-			return err
+			return r.refused(ctx, group, err)
 		}
 	}
 	group, iters, out := shorten(group, k)
@@ -63,6 +63,10 @@ func (t *Table) runGroup(ctx context.Context, o Options, group []Row, r *Report)
 	head := &header{}
 	e.LastOnly, e.Printer = true, func() bench.Printer { return head }
 	res, err := emulate.Run(ctx, e)
+	var tooLong *emulate.TooLongError
+	if errors.As(err, &tooLong) {
+		return r.refused(ctx, group, err)
+	}
 	if err != nil {
 		return err
 	}
@@ -82,6 +86,20 @@ func (t *Table) runGroup(ctx context.Context, o Options, group []Row, r *Report)
 		r.Verdict = res.Verdict.Word
 		r.Reasons = append(r.Reasons, res.Verdict.Reasons...)
 	}
+	return nil
+}
+
+// refused leaves out a group that this host cannot carry: then nothing is known of it,
+// and that is not VALID. If that is because somebody interrupted it, the error stays.
+func (r *Report) refused(ctx context.Context, group []Row, err error) error {
+	if ctx.Err() != nil {
+		return err
+	}
+	for _, row := range group {
+		r.LeftOut = append(r.LeftOut, LeftOut{row.Size, err.Error()})
+	}
+	r.Verdict = "INVALID"
+	r.Reasons = append(r.Reasons, fmt.Sprintf("%d to %d bytes could not be run: %v", group[0].Size, group[len(group)-1].Size, err))
 	return nil
 }
 

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/ddlemu/ddlemu/cuda/bench/validate"
+)
+
+func TestPrintValidation(t *testing.T) {
+	r := &validate.Report{
+		Name: "x.csv", System: "two boxes", Profile: "t4-efa", NCCL: "2.22.3", CUDA: "soft", Notes: []string{"a note"},
+		Lines: []validate.Line{
+			{Size: 4, Published: 65.7, Expected: 66, Emulated: 66.119, Error: 0.64, Limit: 15, Within: true},
+			{Size: 16 << 20, Published: 5966.3, Expected: 6500, Error: 8.94, Limit: 5},
+		},
+		LeftOut: []validate.LeftOut{{Size: 8, Reason: "a"}, {Size: 16, Reason: "a"}, {Size: 32, Reason: "b"}},
+		Verdict: "INVALID", Reasons: []string{"late"},
+	}
+	var got strings.Builder
+	if err := printValidation(&got, r); err != nil {
+		t.Fatal(err)
+	}
+	const want = `# x.csv: two boxes
+# profile t4-efa  NCCL 2.22.3  CUDA soft
+# a note
+
+    size  published us  expected us  emulated us  error %  limit %
+       4         65.70        66.00        66.12     +0.6       15
+16777216       5966.30      6500.00            -     +8.9        5  !
+
+# 8 to 16 bytes left out: a
+# 32 bytes left out: b
+# 1 of 2 rows are within their limits
+# late
+verdict: INVALID
+`
+	if diff := cmp.Diff(want, got.String()); diff != "" {
+		t.Errorf("report (-want +got):\n%s", diff)
+	}
+}
