@@ -25,6 +25,14 @@ func ParseNCCLView(s string) (string, error) { return oneOf(s, views) }
 // View is by what NCCL decides, FabricView or HostView.
 func (f *Fabric) View() string { return cmp.Or(f.NCCLView, FabricView) }
 
+// HasGPUDirect says whether f's NICs reach the GPUs' memory by themselves.
+func (f *Fabric) HasGPUDirect() bool {
+	if f.GPUDirect != nil {
+		return *f.GPUDirect
+	}
+	return f.Transport.Kind == RDMA
+}
+
 // ParseShaper reads a shaper of the kernel datapath.
 func ParseShaper(s string) (string, error) { return oneOf(s, shapers) }
 

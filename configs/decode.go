@@ -75,6 +75,7 @@ func (d *decoder) fabric(f *Fabric) []field {
 		{"links", d.links(f)},
 		{"topology", d.topology(&f.Topology)},
 		{"nccl_view", scalar(d, &f.NCCLView, ParseNCCLView)},
+		{"gpudirect", optional(d, &f.GPUDirect, parseBool)},
 		{"nic_of_gpu", d.ints(&f.NICOfGPU)},
 		{"transport", d.transport(&f.Transport)},
 		{"endpoint", func(path string, n *yaml.Node) error {

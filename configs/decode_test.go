@@ -191,6 +191,11 @@ func drawFabric(t *rapid.T) *Fabric {
 	if !f.OnKernel() && rapid.Bool().Draw(t, "host") {
 		f.Host = Host{drawTime(t, "per message"), rapid.SampledFrom([]units.Bandwidth{units.Unlimited, units.Mbps, 26400 * units.Mbps}).Draw(t, "copy")}
 	}
+	f.NCCLView = rapid.SampledFrom([]string{"", FabricView, HostView}).Draw(t, "view")
+	if rapid.Bool().Draw(t, "gpudirect given") {
+		direct := rapid.Bool().Draw(t, "gpudirect")
+		f.GPUDirect = &direct
+	}
 	f.JitterTable = rapid.SampledFrom([][]float64{nil, {-1, 0.1, 3e-7}}).Draw(t, "table")
 	if f.JitterTable != nil {
 		f.JitterTable = []float64{-1, 3e-7, 0.1}

@@ -31,6 +31,9 @@ type Fabric struct {
 	// NCCLView is by what NCCL decides; empty = FabricView.
 	NCCLView string `yaml:"nccl_view,omitempty"`
 
+	// GPUDirect says whether NICs reach the GPUs' memory by themselves; nil = with rdma.
+	GPUDirect *bool `yaml:"gpudirect,omitempty"`
+
 	// NICOfGPU is the NIC nearest to each GPU of a node; empty = NIC gpu x NICs / GPUs.
 	NICOfGPU []int `yaml:"nic_of_gpu,omitempty,flow"`
 

@@ -64,7 +64,7 @@ func (m *member) setView(f *fabric.Fabric, gpu string) error {
 		return nil
 	}
 	soft := softGPU()
-	direct := !real && soft != "" && f.Config.Transport.Kind == configs.RDMA
+	direct := !real && soft != "" && f.Config.HasGPUDirect()
 	C.net_set_direct(boolInt(direct))
 	if users != "" {
 		m.decidesBy = fmt.Sprintf("the topology in %s=%s, which is kept", topoEnv, users)
@@ -80,7 +80,7 @@ func (m *member) setView(f *fabric.Fabric, gpu string) error {
 		return fmt.Errorf("write the topology file: %w", err)
 	}
 	m.decidesBy = byFabric
-	if real && f.Config.Transport.Kind == configs.RDMA {
+	if real && f.Config.HasGPUDirect() {
 		m.decidesBy += ", but without LL128, which the real fabric would use: it is not safe on a GPU while data goes through host memory"
 	}
 	return setTopology(text)

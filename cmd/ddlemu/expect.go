@@ -20,7 +20,8 @@ import (
 // expectOptions are the flags of expect.
 type expectOptions struct {
 	benchOptions
-	Log string
+	Log        string
+	DecideUpTo string
 }
 
 // AddFlags adds the flags.
@@ -28,6 +29,7 @@ func (o *expectOptions) AddFlags(g *global, fs *pflag.FlagSet) {
 	o.addFabricFlags(g, fs)
 	o.addRowFlags(fs)
 	fs.StringVar(&o.Log, "log", "", "`file` with a table of nccl-tests or ddlemu bench to judge; - for standard input")
+	fs.StringVar(&o.DecideUpTo, "decide-up-to", "64M", "largest `size` that NCCL runs for its decision; larger ones are taken to be decided alike")
 	g.addJSONFlag(fs)
 }
 
@@ -37,8 +39,9 @@ func newExpectCommand(g *global) *cobra.Command {
 		Use:   "expect COLLECTIVE",
 		Short: "Say what a fabric should give, and judge a table of nccl-tests by it",
 		Long: `Asks real NCCL what it decides on the fabric for each size (algorithm, protocol,
-channels), and the link model what that takes. NCCL runs each size once, up to 64 MiB,
-over links that nothing shapes, so this takes seconds whatever the fabric.
+channels), and the link model what that takes. NCCL runs each size once, up to
+--decide-up-to, over links that nothing shapes, so this takes seconds whatever the
+fabric.
 
 bound is what the bytes alone take that must cross between a node and the others: no
 schedule is faster.
@@ -73,12 +76,16 @@ func runExpect(ctx context.Context, g *global, o *expectOptions, collective stri
 			return &inputError{err}
 		}
 	}
+	most, err := bench.ParseSize(o.DecideUpTo)
+	if err != nil || most < 1 {
+		return badInput("--decide-up-to %s: must be a size of at least 1 byte", o.DecideUpTo)
+	}
 	e, err := o.setup(g, b)
 	if err != nil {
 		return err
 	}
 	defer e.Dir.Close()
-	e.Config.TimeScale = 1
+	e.Config.TimeScale, e.DecideUpTo = 1, most
 	rows, info, err := emulate.Expect(ctx, e)
 	if err != nil {
 		return err

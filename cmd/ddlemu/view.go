@@ -44,7 +44,7 @@ func (g *global) decisions(c *configs.Fabric, view string, gpu bool) string {
 	if file := g.Getenv(topoEnv); file != "" {
 		text = fmt.Sprintf("by the topology in %s=%s", topoEnv, file)
 	}
-	if gpu && c.Transport.Kind == configs.RDMA && view == configs.FabricView {
+	if gpu && c.HasGPUDirect() && view == configs.FabricView {
 		text += ", but without LL128, which the real fabric would use: it is not safe on a GPU while data goes through host memory"
 	}
 	return text

@@ -32,6 +32,10 @@ const (
 // mostNICs is how many a fabric has room for.
 const mostNICs = 100
 
+// decideUpTo is the largest size that so many nodes run: each needs twice that in
+// memory, and time.
+var decideUpTo = map[int]string{2: "1G", 4: "128M"}
+
 func main() {
 	build := flag.String("build", "build", "`folder` that make build filled")
 	page := flag.String("page", "", "`file` to write the tables into (default: none)")
@@ -103,7 +107,7 @@ type expectation struct {
 
 func ask(ctx context.Context, ddlemu, profile, version string, nodes int) (e expectation, err error) {
 	cmd := exec.CommandContext(ctx, ddlemu, "expect", "allreduce", "--profile", profile, "--ranks", fmt.Sprint(nodes), "--nccl", version, "--soft-cuda",
-		"--nccl-view", configs.FabricView, "-b", "8", "-e", "1G", "-f", "8", "--json")
+		"--nccl-view", configs.FabricView, "-b", "8", "-e", "1G", "-f", "8", "--decide-up-to", decideUpTo[nodes], "--json")
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	if err != nil {

@@ -80,6 +80,9 @@ type Options struct {
 	LastOnly bool
 	Log      io.Writer // for what is said about the attempts
 	Env      []string  // added to the ranks' environment
+	// DecideUpTo is the largest size that Expect makes NCCL run, larger ones being taken to
+	// be decided as this one is; 0 for the constant of that name.
+	DecideUpTo int64
 	// Decisions says by what NCCL decides, for the header.
 	Decisions string
 }

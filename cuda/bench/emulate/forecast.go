@@ -3,6 +3,7 @@
 package emulate
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"time"
@@ -27,9 +28,9 @@ type Forecast struct {
 	Bound time.Duration
 }
 
-// decideMost is the largest size that NCCL is made to run for its decision; it
-// decides on larger ones as on this.
-const decideMost = 64 << 20
+// DecideUpTo is the largest size that NCCL is made to run for its decision unless
+// Options say otherwise.
+const DecideUpTo = 64 << 20
 
 // Expect asks real NCCL what it decides on the fabric for each row of o.Bench, and
 // the model what that takes. NCCL sees the fabric's NICs, but once it has, nothing is
@@ -56,8 +57,9 @@ func Expect(ctx context.Context, o Options) ([]Forecast, bench.Info, error) {
 	}
 	cfg.Iters, cfg.Warmup, cfg.Check, cfg.Cycles = 1, 1, false, 1
 	cfg.Sizes = nil
+	most := cmp.Or(o.DecideUpTo, DecideUpTo)
 	for _, size := range o.Bench.Sizes {
-		if size = min(size, decideMost); len(cfg.Sizes) == 0 || size != cfg.Sizes[len(cfg.Sizes)-1] {
+		if size = min(size, most); len(cfg.Sizes) == 0 || size != cfg.Sizes[len(cfg.Sizes)-1] {
 			cfg.Sizes = append(cfg.Sizes, size)
 		}
 	}
