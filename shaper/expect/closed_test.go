@@ -70,6 +70,26 @@ func TestSmallAllReduceExact(t *testing.T) {
 	}
 }
 
+// Hosts store and forward each message at both ends, one after another: the empty slice
+// behind the last 8 bytes waits for them at the receiver.
+func TestSmallAllReduceWithHosts(t *testing.T) {
+	const lat, work = 20_000_000, 100_000
+	s := far(tcp())
+	s.tr.Host.PerMessage = work
+	f, err := s.build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	path, _, err := f.Path(Conn{Src: 0, Dst: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := float64(2*(work+path[0].Params.Serialise(8)+lat+work) + work)
+	if e := simulate(t, decide(AllReduce, Ring, Simple, 2, 1, 8), s); e.First != want {
+		t.Errorf("first call %.0f ns, want %.0f", e.First, want)
+	}
+}
+
 func TestLargeRingTakesPayloadRate(t *testing.T) {
 	const whole = 32 << 20
 	const size = float64(whole)

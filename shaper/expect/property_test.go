@@ -41,6 +41,9 @@ func drawDecision(t *rapid.T, most uint64) Decision {
 
 func drawStar(t *rapid.T) star {
 	s := eth1(rapid.SampledFrom([]link.Transport{tcp(), rdma()}).Draw(t, "transport"))
+	if rapid.Bool().Draw(t, "host") {
+		s.tr.Host = link.Host{PerMessage: rapid.Int64Range(0, 50_000).Draw(t, "per message"), NsNum: rapid.Uint64Range(0, 20).Draw(t, "copy"), NsDen: 1}
+	}
 	s.bandwidth = rapid.SampledFrom([]uint64{1e9, 25e9, 400e9}).Draw(t, "bandwidth")
 	s.latency = time.Duration(rapid.IntRange(0, 1_000_000).Draw(t, "latency"))
 	s.perNode = rapid.SampledFrom([]int{1, 1, 2, 3}).Draw(t, "ranks per node")
