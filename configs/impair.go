@@ -188,11 +188,12 @@ type Queue struct {
 const (
 	Lossless = "lossless" // what comes in is held back, as by PFC or InfiniBand's credits
 	TailDrop = "taildrop" // the segment is lost
+	Fair     = "fair"     // each flow has a queue of this size of its own, they take turns, and a full one holds back its flow alone
 )
 
 const (
 	unboundedText = "unbounded"
-	queueHelp     = "write lossless:1M, taildrop:1M or, without bound, lossless"
+	queueHelp     = "write lossless:1M, taildrop:1M, fair:1M or, without bound, lossless or fair"
 )
 
 // ParseQueue reads a queue as files and flags give it: POLICY:SIZE, or a SIZE or
@@ -203,12 +204,14 @@ func ParseQueue(s string) (Queue, error) {
 		switch s {
 		case Lossless, unboundedText:
 			return Queue{Policy: Lossless}, nil
+		case Fair:
+			return Queue{Policy: Fair}, nil
 		case TailDrop:
 			return Queue{}, fmt.Errorf("%q has no size: %s", s, queueHelp)
 		}
 		policy, size = Lossless, s
 	}
-	if policy != Lossless && policy != TailDrop {
+	if policy != Lossless && policy != TailDrop && policy != Fair {
 		return Queue{}, fmt.Errorf("%q has the unknown policy %q: %s", s, policy, queueHelp)
 	}
 	n, err := units.ParseSize(size)

@@ -69,7 +69,7 @@ func TestLossMean(t *testing.T) {
 
 func TestParseQueue(t *testing.T) {
 	for text, want := range map[string]Queue{
-		"1M": {units.MiB, Lossless}, "lossless:64K": {64 * units.KiB, Lossless}, "taildrop:2M": {2 * units.MiB, TailDrop},
+		"1M": {units.MiB, Lossless}, "lossless:64K": {64 * units.KiB, Lossless}, "taildrop:2M": {2 * units.MiB, TailDrop}, "fair:2M": {2 * units.MiB, Fair}, "fair": {0, Fair},
 		"lossless": {0, Lossless}, "unbounded": {0, Lossless},
 	} {
 		if got, err := ParseQueue(text); err != nil || got != want {
@@ -114,7 +114,7 @@ func drawLoss(t *rapid.T) Loss {
 }
 
 func drawQueue(t *rapid.T, least units.Size) Queue {
-	q := Queue{Policy: rapid.SampledFrom([]string{Lossless, TailDrop}).Draw(t, "policy")}
+	q := Queue{Policy: rapid.SampledFrom([]string{Lossless, TailDrop, Fair}).Draw(t, "policy")}
 	if q.Policy == TailDrop || rapid.Bool().Draw(t, "bounded") {
 		q.Bytes = units.Size(rapid.Int64Range(int64(least), int64(MaxQueue)).Draw(t, "queue"))
 	}

@@ -40,7 +40,7 @@ var settings = []Setting{
 	linkSetting("lat", "latency", "one-way `latency` of each link: 5us, 1.2ms", func(p *LinkPatch) **time.Duration { return &p.Latency }, ParseDuration),
 	linkSetting("jitter", "jitter", "`jitter` of the latency: 2us (standard deviation), uniform:2us, pareto:2us or none", func(p *LinkPatch) **Jitter { return &p.Jitter }, ParseJitter),
 	linkSetting("loss", "loss", "packet `loss`: 0.1%, 1e-4, gilbert:P,R[,LOSSBAD[,LOSSGOOD]] or none", func(p *LinkPatch) **Loss { return &p.Loss }, ParseLoss),
-	linkSetting("queue", "queue", "`queue` bound and policy: lossless:1M, taildrop:1M or lossless", func(p *LinkPatch) **Queue { return &p.Queue }, ParseQueue),
+	linkSetting("queue", "queue", "`queue` bound and policy: lossless:1M, taildrop:1M, fair:1M or lossless", func(p *LinkPatch) **Queue { return &p.Queue }, ParseQueue),
 }
 
 // Settings are all settings that Load knows.

@@ -317,7 +317,7 @@ func (l *Link) segment() units.Size {
 // validate checks that q has room for least bytes.
 func (q Queue) validate(least units.Size) error {
 	switch q.Policy {
-	case Lossless:
+	case Lossless, Fair:
 	case TailDrop:
 		if q.Bytes == 0 {
 			return Errorf("queue", "taildrop without a size never drops: %s", queueHelp)

@@ -245,7 +245,7 @@ func TestSpecRoundTrip(t *testing.T) {
 		l.Bandwidth = units.Bandwidth(rapid.Uint64Range(uint64(configs.MinBandwidth), uint64(configs.MaxBandwidth)).Draw(t, "bandwidth"))
 		l.Latency = time.Duration(rapid.Int64Range(0, int64(configs.MaxLatency)).Draw(t, "latency"))
 		l.Jitter.Kind = rapid.SampledFrom([]string{"none", "uniform", "normal", "pareto", "table"}).Draw(t, "kind")
-		l.Queue = configs.Queue{Bytes: units.Size(rapid.Int64Range(1<<16, 1<<30).Draw(t, "queue")), Policy: rapid.SampledFrom([]string{"lossless", "taildrop"}).Draw(t, "policy")}
+		l.Queue = configs.Queue{Bytes: units.Size(rapid.Int64Range(1<<16, 1<<30).Draw(t, "queue")), Policy: rapid.SampledFrom([]string{"lossless", "taildrop", "fair"}).Draw(t, "policy")}
 		l.Loss = configs.Loss{P: rapid.Float64Range(0, 1).Draw(t, "p"), BadP: 1, GoodToBad: 0.1, BadToGood: 0.2}
 		l.Up = rapid.Bool().Draw(t, "up")
 		if got := LinkOf(Spec(l)); got != l {

@@ -21,6 +21,15 @@ var jitterKinds = []struct {
 	{configs.TableJitter, link.Table},
 }
 
+var queuePolicies = []struct {
+	config string
+	model  link.Policy
+}{
+	{configs.Lossless, link.Lossless},
+	{configs.TailDrop, link.TailDrop},
+	{configs.Fair, link.Fair},
+}
+
 // Spec is a link as the link model takes it. l must be valid.
 func Spec(l configs.Link) link.Spec {
 	s := link.Spec{
@@ -39,8 +48,10 @@ func Spec(l configs.Link) link.Spec {
 			s.Jitter.Kind = k.model
 		}
 	}
-	if l.Queue.Policy == configs.TailDrop {
-		s.QueuePolicy = link.TailDrop
+	for _, p := range queuePolicies {
+		if p.config == l.Queue.Policy {
+			s.QueuePolicy = p.model
+		}
 	}
 	return s
 }
@@ -52,7 +63,7 @@ func LinkOf(s link.Spec) configs.Link {
 		Latency:   s.Latency,
 		Jitter:    configs.Jitter{Value: s.Jitter.Value},
 		Loss:      configs.Loss(s.Loss),
-		Queue:     configs.Queue{Bytes: units.Size(s.QueueBytes), Policy: configs.Lossless},
+		Queue:     configs.Queue{Bytes: units.Size(s.QueueBytes)},
 		MTU:       int(s.MTU),
 		Header:    int(s.Header),
 		Framing:   int(s.Framing),
@@ -63,8 +74,10 @@ func LinkOf(s link.Spec) configs.Link {
 			l.Jitter.Kind = k.config
 		}
 	}
-	if s.QueuePolicy == link.TailDrop {
-		l.Queue.Policy = configs.TailDrop
+	for _, p := range queuePolicies {
+		if p.model == s.QueuePolicy {
+			l.Queue.Policy = p.config
+		}
 	}
 	return l
 }

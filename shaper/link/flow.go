@@ -86,6 +86,8 @@ type Flow struct {
 	left      int64  // when the last segment left the first hop
 	lastDue   int64
 	lastReady [MaxHops]int64 // when the last segment behind hop i was ready for the next
+	room      [MaxHops]int64 // when the flow's own queue behind hop i, a fair one, last had room again
+	served    [MaxHops]int64 // when the last segment to take the fair hop i left it
 	bad       [MaxHops]bool  // Gilbert-Elliott state
 
 	sent     uint64 // messages whose Sent is known
@@ -191,7 +193,7 @@ func (f *Flow) inject(now int64, next *int64) bool {
 	if gate == Never {
 		return false
 	}
-	ready = max(ready, gate)
+	ready = max(ready, gate, f.room[0])
 	hop := f.Path[0].Hop
 	dur := hop.Params.Serialise(n)
 	occupied := dur
@@ -200,6 +202,9 @@ func (f *Flow) inject(now int64, next *int64) bool {
 	}
 	if now < ready-occupied {
 		*next = min(*next, ready-occupied)
+		return false
+	}
+	if f.full(1, n) {
 		return false
 	}
 	if f.down() {
@@ -273,28 +278,56 @@ func (f *Flow) forward(i int, now int64, next *int64) bool {
 	if again > 0 {
 		dur += int64(again) * hop.Params.Serialise(min(s.n, hop.Params.Payload))
 	}
-	if now < s.ready-dur {
-		*next = min(*next, s.ready-dur)
+	if f.full(i+1, s.n) {
 		return false
 	}
-	start := max(s.ready, hop.NextFree)
-	wait, p := start-s.ready, hop.Params
-	if p.QueueNs > 0 && wait > p.QueueNs {
+	p, ready := hop.Params, max(s.ready, f.room[i])
+	if p.Policy == Fair {
+		// One of this flow at a time, so that all that wait take turns.
+		ready = max(ready, f.served[i])
+	}
+	if now < ready-dur {
+		*next = min(*next, ready-dur)
+		return false
+	}
+	start := max(ready, hop.NextFree)
+	if p.QueueNs > 0 && start-s.ready > p.QueueNs {
 		if p.Policy == TailDrop {
 			hop.Counters.Drops += uint64(p.Packets(s.n) + again)
 			s.ready += f.roundTrip()
 			return true
 		}
-		f.Path[i-1].Hold(start + dur - p.QueueNs - f.Path[i-1].Params.Latency)
+		if p.Policy == Lossless {
+			f.Path[i-1].Hold(start + dur - p.QueueNs - f.Path[i-1].Params.Latency)
+		}
 	}
-	if !f.Path[i].Private || dur > s.dur {
-		hop.Reserve(s.ready, dur)
-		f.distort(s.msg, start, s.ready, now)
+	if f.full(i, s.n) {
+		f.room[i-1] = start
 	}
+	if !f.Path[i].Private || dur > s.dur || p.Policy == Fair {
+		hop.Reserve(ready, dur)
+		f.distort(s.msg, start, ready, now)
+	}
+	f.served[i] = start + dur
 	hop.Counters.add(s.n, again, p, dur)
 	f.pass(s, i, start, dur, max(s.finish, start+dur))
 	f.at[i]++
 	return true
+}
+
+// full says whether n bytes more have no room in the flow's own queue at hop i: only a
+// fair hop has one. What is on the way to it counts against the queue, and may be as
+// much more as the latency of the hop before carries: credits that come back at once.
+func (f *Flow) full(i int, n uint32) bool {
+	if i >= len(f.Path) {
+		return false
+	}
+	p := f.Path[i].Params
+	if p.Policy != Fair || p.QueueNs == 0 {
+		return false
+	}
+	dur := p.Serialise(n)
+	return int64(f.at[i-1]-f.at[i])*dur >= p.QueueNs+f.Path[i-1].Params.Latency+dur
 }
 
 // pass moves segment s behind hop i, which it took at start and left at finish.

@@ -35,6 +35,7 @@ type Policy uint32
 const (
 	Lossless Policy = iota // hold the upstream hop, as PFC and InfiniBand credits do
 	TailDrop               // drop the segment
+	Fair                   // a queue for each flow, served in turn: hold the flow alone
 )
 
 // Spec describes one hop as the user states it: unscaled, in the fabric's own

@@ -208,27 +208,34 @@ func sum(flows []float64, which []int) float64 {
 	return total
 }
 
-// Where the inputs of a full queue carry different numbers of flows, the model does not
-// share it as a switch does that serves its inputs in turn (see docs/model.md): with
-// bounded queues only what goes through the bottleneck together is asserted then.
-func TestModelSharesAsPacketsDo(t *testing.T) {
+// pattern is some traffic on some fabric.
+type pattern struct {
+	name       string
+	nodes      int
+	top        configs.Topology
+	demands    []demand
+	unlike     bool  // inputs
+	bottleneck []int // flows
+}
+
+func traffic() []pattern {
 	two := configs.Topology{Kind: topology.LeafSpine, Leaves: 2, Oversubscription: 4}
 	spines := configs.Topology{Kind: topology.LeafSpine, Leaves: 2, Spines: 2, Oversubscription: 4}
-	for _, c := range []struct {
-		name       string
-		nodes      int
-		top        configs.Topology
-		demands    []demand
-		unlike     bool  // inputs
-		bottleneck []int // flows
-	}{
+	return []pattern{
 		{"incast over a leaf", 8, two, all([]int{4, 5, 6, 7}, []int{0}), false, nil},
 		{"all to all, oversubscribed leaf", 8, two, all(upTo(8), upTo(8)), false, nil},
 		{"all to all, two spines", 8, spines, all(upTo(8), upTo(8)), true, []int{}},
 		{"two jobs on one spine", 8, two, append(all([]int{0, 1}, []int{4, 5}), all([]int{2}, []int{6})...), true, nil},
 		{"a flow behind one that is blocked", 4, configs.Topology{}, []demand{{0, 1}, {0, 2}, {3, 1}}, true, []int{0, 2}},
 		{"near and far senders", 8, configs.Topology{Kind: topology.LeafSpine, Leaves: 2}, []demand{{1, 0}, {4, 0}, {5, 0}, {6, 0}}, true, nil},
-	} {
+	}
+}
+
+// Where the inputs of a full queue carry different numbers of flows, the model does not
+// share it as a switch does that serves its inputs in turn (see docs/model.md): with
+// bounded queues only what goes through the bottleneck together is asserted then.
+func TestModelSharesAsPacketsDo(t *testing.T) {
+	for _, c := range traffic() {
 		for _, queue := range []string{"lossless", "lossless:256K", "lossless:1M"} {
 			t.Run(c.name+", "+queue, func(t *testing.T) {
 				f := net(t, c.nodes, queue, c.top)

@@ -20,6 +20,7 @@ static inline int64_t fault_rate(int64_t dur) { return dur; }
 #define DDLEMU_TCP 0
 #define DDLEMU_RDMA 1
 #define DDLEMU_TAIL_DROP 1
+#define DDLEMU_FAIR 2
 #define DDLEMU_DOWN_POLL 1000000
 #define DDLEMU_MAX_ATTEMPTS 64
 #define DDLEMU_MAX_WASTED 1024
@@ -534,6 +535,17 @@ static inline void model_pass(const struct ddlemu_model *m, struct ddlemu_segmen
 	}
 }
 
+static inline bool model_full(const struct ddlemu_model *m, uint32_t i, uint32_t n)
+{
+	if (i >= m->path.n)
+		return false;
+	const struct ddlemu_params *p = params_of(m, hop_of(m, i));
+	if (p->policy != DDLEMU_FAIR || p->queue_ns == 0)
+		return false;
+	int64_t dur = model_serialise(p, n);
+	return (int64_t)(m->f->at[i - 1] - m->f->at[i]) * dur >= p->queue_ns + params_of(m, hop_of(m, i - 1))->latency + dur;
+}
+
 static inline bool model_inject(struct ddlemu_model *m, int64_t now, int64_t *next)
 {
 	struct ddlemu_flow *f = m->f;
@@ -549,7 +561,7 @@ static inline bool model_inject(struct ddlemu_model *m, int64_t now, int64_t *ne
 	int64_t gate = model_gate(m, x->end - x->size + f->off + n);
 	if (gate == DDLEMU_NEVER)
 		return false;
-	ready = max64(ready, gate);
+	ready = max64(max64(ready, gate), f->room[0]);
 	struct ddlemu_hop *h = hop_of(m, 0);
 	const struct ddlemu_params *p = params_of(m, h);
 	int64_t dur = model_serialise(p, n), occupied = first ? max64(dur, t->gap) : dur;
@@ -557,6 +569,8 @@ static inline bool model_inject(struct ddlemu_model *m, int64_t now, int64_t *ne
 		*next = min64(*next, ready - occupied);
 		return false;
 	}
+	if (model_full(m, 1, n))
+		return false;
 	if (model_down(m)) {
 		if (now - ready > t->down_timeout)
 			__atomic_store_n(&f->broken, DDLEMU_LINK_DOWN, __ATOMIC_RELEASE);
@@ -614,30 +628,40 @@ static inline bool model_forward(struct ddlemu_model *m, uint32_t i, int64_t now
 	if (f->at[i] == f->at[i - 1])
 		return false;
 	struct ddlemu_segment *s = seg_of(f, f->at[i]);
-	struct ddlemu_hop *h = hop_of(m, i), *before = hop_of(m, i - 1);
+	struct ddlemu_hop *h = hop_of(m, i);
 	const struct ddlemu_params *p = params_of(m, h);
 	uint32_t again = i <= s->lossy ? s->again : 0;
 	int64_t dur = model_serialise(p, s->n);
 	if (again > 0)
 		dur += again * model_serialise(p, model_packet(p, s->n));
-	if (now < s->ready - dur) {
-		*next = min64(*next, s->ready - dur);
+	if (model_full(m, i + 1, s->n))
+		return false;
+	int64_t ready = max64(s->ready, f->room[i]);
+	if (p->policy == DDLEMU_FAIR)
+		ready = max64(ready, f->served[i]);
+	if (now < ready - dur) {
+		*next = min64(*next, ready - dur);
 		return false;
 	}
-	int64_t start = max64(s->ready, __atomic_load_n(&h->next_free, __ATOMIC_RELAXED));
-	int64_t wait = start - s->ready;
-	if (p->queue_ns > 0 && wait > p->queue_ns) {
+	int64_t start = max64(ready, __atomic_load_n(&h->next_free, __ATOMIC_RELAXED));
+	if (p->queue_ns > 0 && start - s->ready > p->queue_ns) {
 		if (p->policy == DDLEMU_TAIL_DROP) {
 			add64(&h->drops, model_packets(p, s->n) + again);
 			s->ready += model_round_trip(m);
 			return true;
 		}
-		model_hold(before, start + dur - p->queue_ns - params_of(m, before)->latency);
+		if (p->policy != DDLEMU_FAIR) {
+			struct ddlemu_hop *before = hop_of(m, i - 1);
+			model_hold(before, start + dur - p->queue_ns - params_of(m, before)->latency);
+		}
 	}
-	if (!(m->path.private_mask >> i & 1) || dur > s->dur) {
-		start = model_reserve(h, s->ready, dur);
-		model_distort(f, s->msg, start, s->ready, now);
+	if (model_full(m, i, s->n))
+		f->room[i - 1] = start;
+	if (!(m->path.private_mask >> i & 1) || dur > s->dur || p->policy == DDLEMU_FAIR) {
+		start = model_reserve(h, ready, dur);
+		model_distort(f, s->msg, start, ready, now);
 	}
+	f->served[i] = start + dur;
 	model_count(m, i, p, s->n, again, dur);
 	model_pass(m, s, i, start, dur, max64(s->finish, start + dur));
 	f->at[i]++;

@@ -11,6 +11,8 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/host"
 	"github.com/ddlemu/ddlemu/shaper/kernel/build"
+	"github.com/ddlemu/ddlemu/shaper/kernel/shapers"
+	"github.com/ddlemu/ddlemu/shaper/link"
 )
 
 // Prepare checks that a fabric can be on the kernel datapath and settles what its
@@ -19,6 +21,11 @@ func Prepare(fab *fabric.Fabric) error {
 	c := &fab.Config
 	if !c.Topology.IsStar() {
 		return configs.Errorf("topology", "%s: the kernel datapath has the topology star only; take --datapath %s", c.Topology.Kind, configs.Shm)
+	}
+	for i, h := range fab.Hops {
+		if h.Spec.QueuePolicy == link.Fair {
+			return configs.Errorf("queue", "%s has the policy %s: %w", fab.HopName(i), configs.Fair, shapers.ErrFair)
+		}
 	}
 	if err := CheckPrivileges(); err != nil {
 		return err

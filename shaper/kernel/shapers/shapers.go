@@ -73,8 +73,14 @@ func Start(asked string, w World) (Shaper, string, error) {
 	return s, k.name + why, nil
 }
 
+// ErrFair is for links that no shaper makes.
+var ErrFair = errors.New("the kernel datapath has lossless and taildrop; take one of these, or the datapath " + configs.Shm)
+
 // Can says what the shaper called name cannot make of a link.
 func Can(name string, s link.Spec) error {
+	if s.QueuePolicy == link.Fair {
+		return fmt.Errorf("fair queue: %w", ErrFair)
+	}
 	i := slices.IndexFunc(kinds, func(k kind) bool { return k.name == name })
 	if i < 0 || kinds[i].can == nil {
 		return nil

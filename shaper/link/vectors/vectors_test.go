@@ -101,6 +101,10 @@ func write(t *testing.T) {
 			s.Transport.Host = link.Host{PerMessage: 7_500, NsNum: 10, NsDen: 33}
 			s.TimeScale = 3
 		}},
+		{"fair queue", func(s *Scenario) {
+			s.Port.QueueBytes, s.Port.QueuePolicy, s.Link.QueueBytes, s.Link.QueuePolicy = 64<<10, link.Fair, 64<<10, link.Fair
+			s.Link.Bandwidth, s.Link.Latency = 3e9, time.Microsecond
+		}},
 	}
 	var all []Scenario
 	for i, k := range kinds {

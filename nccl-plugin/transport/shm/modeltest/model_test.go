@@ -138,7 +138,7 @@ func TestPropertyModelInCIsTheModelInGo(t *testing.T) {
 		port := link.Spec{
 			Bandwidth: rapid.SampledFrom([]uint64{0, 1e6, 1e9, 123456789, 400e9, 10e12}).Draw(t, "bw"),
 			MTU:       rapid.SampledFrom([]uint32{256, 1500, 4096, 65536}).Draw(t, "mtu"), Header: 40, Framing: 38,
-			QueueBytes: rapid.SampledFrom([]uint64{0, 20_000, 1 << 20}).Draw(t, "queue"), QueuePolicy: link.Policy(rapid.Uint32Range(0, 1).Draw(t, "policy")),
+			QueueBytes: rapid.SampledFrom([]uint64{0, 20_000, 1 << 20}).Draw(t, "queue"), QueuePolicy: link.Policy(rapid.Uint32Range(0, uint32(link.Fair)).Draw(t, "policy")),
 		}
 		wire := port
 		wire.Latency = time.Duration(rapid.Int64Range(0, 1e6).Draw(t, "lat"))
