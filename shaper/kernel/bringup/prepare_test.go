@@ -19,7 +19,7 @@ func TestPrepareRefuses(t *testing.T) {
 		says   string
 	}{
 		{"../../../configs/examples/leaf-spine.yaml", func(*configs.Fabric) {}, "topology: leaf-spine: the kernel datapath has the topology star only"},
-		{"../../../configs/examples/two-nodes.yaml", func(c *configs.Fabric) { c.Link.Queue.Policy = configs.Fair }, "queue: node0:node1 has the policy fair: the kernel datapath has lossless and taildrop"},
+		{"../../../configs/examples/two-nodes.yaml", func(c *configs.Fabric) { c.Link.Queue.Policy = configs.Fair }, "queue: node0 rx has the policy fair: the kernel datapath has lossless and taildrop"},
 	} {
 		c, err := configs.Load(configs.Source{File: tc.file, Getenv: func(string) string { return "" }})
 		if err != nil {
