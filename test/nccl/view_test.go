@@ -39,7 +39,9 @@ func has(choices []string, protocol string) bool {
 func TestNCCLDecidesAsOnTheFabric(t *testing.T) {
 	for _, version := range []string{"2.22", "2.29"} {
 		t.Run(version, func(t *testing.T) {
-			slow := decided(t, nil, "32K", "2M", "--profile", "ndr400", "--bw", "10Gbps", "--nccl", version)
+			// What a process inherits from one with the plugin names no file of its own.
+			inherited := []string{"NCCL_TOPO_FILE=/proc/self/fd/99"}
+			slow := decided(t, inherited, "32K", "2M", "--profile", "ndr400", "--bw", "10Gbps", "--nccl", version)
 			fast := decided(t, nil, "32K", "2M", "--profile", "ndr400", "--nccl", version)
 			t.Logf("10 Gb/s: %q; 400 Gb/s: %q", slow, fast)
 			if want := "32768 Ring LL128"; slow[0] != want {
@@ -84,11 +86,27 @@ func TestNoLL128OnAGPU(t *testing.T) {
 	if got := decided(t, []string{gpu}, "32K", "2M", "--profile", "ndr400"); has(got, "LL128") {
 		t.Errorf("%q", got)
 	}
+	text := unsafe(t, gpu, "LL,LL128,Simple", false)
+	unsafe(t, gpu, "LL128", true) // NCCL would have nothing left
+	for _, want := range []string{
+		"NCCL decides by the fabric's view, but without LL128, which the real fabric would use",
+		"AllReduce of 2097152 bytes: the real fabric would use LL128, which is taken out",
+	} {
+		if n := strings.Count(text, want); n != 1 {
+			t.Errorf("the log says %d times, want once: %s", n, want)
+		}
+	}
+}
+
+// unsafe runs AllReduces with NCCL_PROTO=proto, which asks for LL128, on what looks like
+// a GPU. The verdict must be INVALID, and NCCL's choices LL128 or not. Returns rank 0's log.
+func unsafe(t *testing.T, gpu, proto string, ll128 bool) string {
+	t.Helper()
 	logs := t.TempDir()
-	r := bench(t, folder(t), []string{gpu, "NCCL_PROTO=LL,LL128,Simple"}, "allreduce", "--profile", "ndr400", "--ranks", "2",
+	r := bench(t, folder(t), []string{gpu, "NCCL_PROTO=" + proto}, "allreduce", "--profile", "ndr400", "--ranks", "2",
 		"-b", "32K", "-e", "2M", "-f", "8", "-n", "1", "-w", "1", "--time-scale", "1", "--log-dir", logs)
 	if r.Verdict != "INVALID" {
-		t.Errorf("LL128 asked for on a GPU: %s", r.Verdict)
+		t.Errorf("NCCL_PROTO=%s on a GPU: %s", proto, r.Verdict)
 	}
 	text, err := os.ReadFile(filepath.Join(logs, "rank0.log"))
 	if err != nil {
@@ -100,18 +118,11 @@ func TestNoLL128OnAGPU(t *testing.T) {
 		t.Fatal("no choices in the log")
 	}
 	for _, c := range p.Comm().Choices {
-		if c.Proto == nccllog.ProtoLL128 {
-			t.Errorf("%+v", c)
+		if (c.Proto == nccllog.ProtoLL128) != ll128 {
+			t.Errorf("NCCL_PROTO=%s: %+v", proto, c)
 		}
 	}
-	for _, want := range []string{
-		"NCCL decides by the fabric's view, but without LL128, which the real fabric would use",
-		"AllReduce of 2097152 bytes: the real fabric would use LL128, which is taken out",
-	} {
-		if n := strings.Count(string(text), want); n != 1 {
-			t.Errorf("the log says %d times, want once: %s", n, want)
-		}
-	}
+	return string(text)
 }
 
 // The user's own topology file stands.
