@@ -106,6 +106,7 @@ func (d *decoder) link(l *Link) []field {
 		{"jitter", scalar(d, &l.Jitter, ParseJitter)},
 		{"loss", scalar(d, &l.Loss, ParseLoss)},
 		{"queue", scalar(d, &l.Queue, ParseQueue)},
+		{"ecn", scalar(d, &l.ECN, ParseECN)},
 		{"mtu", scalar(d, &l.MTU, ParseInt)},
 		{"header", scalar(d, &l.Header, ParseInt)},
 		{"framing", scalar(d, &l.Framing, ParseInt)},
@@ -124,6 +125,7 @@ func (d *decoder) patch(o *LinkPatch) []field {
 		{"jitter", optional(d, &o.Jitter, ParseJitter)},
 		{"loss", optional(d, &o.Loss, ParseLoss)},
 		{"queue", optional(d, &o.Queue, ParseQueue)},
+		{"ecn", optional(d, &o.ECN, ParseECN)},
 		{"mtu", optional(d, &o.MTU, ParseInt)},
 		{"header", optional(d, &o.Header, ParseInt)},
 		{"framing", optional(d, &o.Framing, ParseInt)},
@@ -147,6 +149,7 @@ func (d *decoder) transport(t *Transport) func(string, *yaml.Node) error {
 			{"send_buffer", d.only(TCP, t, scalar(d, &t.SendBuffer, units.ParseSize))},
 			{"window", d.only(TCP, t, scalar(d, &t.Window, units.ParseSize))},
 			{"timeout", d.only(TCP, t, scalar(d, &t.Timeout, ParseDuration))},
+			{"congestion", d.only(TCP, t, scalar(d, &t.Congestion, ParseCongestion))},
 			{"retry_count", d.only(RDMA, t, scalar(d, &t.RetryCount, ParseInt))},
 			{"recovery", d.only(RDMA, t, scalar(d, &t.Recovery, text))},
 		}

@@ -77,6 +77,14 @@ var refused = []struct{ old, text, want string }{
 	{"5us", "5us\n  jitter: 11s", "f.yaml:6: link.jitter: normal:11s is out of range"},
 	{"5us", "5us\n  jitter: table:1us", "f.yaml:6: link.jitter: \"table:1µs\" needs the fabric's jitter_table"},
 	{"5us", "5us\n  queue: 1K", "f.yaml:6: link.queue: lossless:1K is out of range: must be 64K to 4G"},
+	{"5us", "5us\n  ecn: lots", `f.yaml:6: link.ecn: "lots" is not an ECN threshold: write 200K or none`},
+	{"5us", "5us\n  ecn: 5G", "f.yaml:6: link.ecn: 5G is out of range: must be 0 to 4G"},
+	{"    latency: 1ms", "    ecn: 5G", "f.yaml:8: links[0].ecn: 5G is out of range"},
+	{"  kind: tcp", "  kind: tcp\n  congestion: bbr", `f.yaml:11: transport.congestion: "bbr" is not one of none, reno, cubic`},
+	{"  kind: tcp", "  kind: rdma\n  congestion: reno", `f.yaml:11: transport.congestion: "reno" given for transport rdma: only tcp has it`},
+	{"  kind: tcp", "  kind: tcp\n  congestion: reno\ndatapath: kernel", "f.yaml:11: transport.congestion: given for the datapath kernel"},
+	{"5us", "5us\n  ecn: 64K\ndatapath: kernel", "f.yaml:6: link.ecn: given for the datapath kernel"},
+	{"    latency: 1ms", "    ecn: 64K\ndatapath: kernel", "f.yaml:8: links[0].ecn: given for the datapath kernel"},
 	{"5us", "5us\n  queue: taildrop", `f.yaml:6: link.queue: "taildrop" has no size`},
 	{"5us", "5us\n  up: yes", `f.yaml:6: link.up: "yes" is not true or false`},
 	{"node0:node1", "rack0", `f.yaml:7: links[0].match: "rack0" does not name links`},
@@ -203,6 +211,7 @@ func drawFabric(t *rapid.T) *Fabric {
 	if rapid.Bool().Draw(t, "tcp") {
 		f.Transport = DefaultTransport(TCP)
 		f.Transport.Window = units.Size(rapid.Int64Range(int64(MinBuffer), int64(MaxBuffer)).Draw(t, "window"))
+		f.Transport.Congestion = rapid.SampledFrom([]string{"", Reno, Cubic}).Draw(t, "congestion")
 	} else {
 		f.Transport.Recovery = rapid.SampledFrom([]string{GoBackN, SelectiveRepeat}).Draw(t, "recovery")
 	}
@@ -223,6 +232,7 @@ func drawLink(t *rapid.T) Link {
 		Jitter:    drawJitter(t),
 		Loss:      drawLoss(t),
 		Queue:     drawQueue(t, 64*units.KiB),
+		ECN:       units.Size(rapid.SampledFrom([]int64{0, 1, 200 << 10, int64(MaxQueue)}).Draw(t, "ecn")),
 		MTU:       rapid.IntRange(MinMTU, MaxMTU).Draw(t, "mtu"),
 		Framing:   rapid.IntRange(0, MaxMTU).Draw(t, "framing"),
 		Up:        rapid.Bool().Draw(t, "up"),
@@ -239,7 +249,7 @@ func drawOverride(t *rapid.T) LinkOverride {
 	o := LinkOverride{Match: rapid.SampledFrom([]string{"*", "node0:node1", "node0>node1", "1"}).Draw(t, "match")}
 	fields := []func(){
 		func() { o.Bandwidth = &l.Bandwidth }, func() { o.Latency = &l.Latency }, func() { o.Jitter = &l.Jitter },
-		func() { o.Loss = &l.Loss }, func() { o.Queue = &l.Queue }, func() { o.MTU = &l.MTU },
+		func() { o.Loss = &l.Loss }, func() { o.Queue = &l.Queue }, func() { o.ECN = &l.ECN }, func() { o.MTU = &l.MTU },
 		func() { o.Header = &l.Header }, func() { o.Framing = &l.Framing }, func() { o.Up = &l.Up },
 	}
 	for _, i := range rapid.SliceOfNDistinct(rapid.IntRange(0, len(fields)-1), 1, len(fields), rapid.ID).Draw(t, "fields") {
@@ -253,6 +263,7 @@ func drawOverride(t *rapid.T) LinkOverride {
 func FuzzDecode(f *testing.F) {
 	f.Add(good)
 	f.Add("base: ndr400\nlinks:\n - {match: '*', up: false}\n")
+	f.Add("base: wan-metro\ntransport: {congestion: cubic}\nlink: {queue: taildrop:4M, ecn: 1M}\nlinks: [{match: '*', ecn: none}]")
 	f.Add("a: &x [*x]")
 	f.Add("sources: &x [*x]\nlink: {bandwidth: 1Gbps, latency: 0}")
 	f.Add("link: &l {bandwidth: 1Gbps, latency: 0, <<: *l}")

@@ -238,6 +238,29 @@ func (q *Queue) UnmarshalText(text []byte) error { return assign(q, ParseQueue, 
 // MarshalText is String.
 func (q Queue) MarshalText() ([]byte, error) { return []byte(q.String()), nil }
 
+// ParseECN reads an ECN threshold as files and flags give it: a size, or none.
+func ParseECN(s string) (units.Size, error) {
+	if s == "none" {
+		return 0, nil
+	}
+	n, err := units.ParseSize(s)
+	if err != nil {
+		return 0, fmt.Errorf("%q is not an ECN threshold: write 200K or none", s)
+	}
+	return n, nil
+}
+
+// ParseCongestion reads the congestion control of tcp: reno, cubic or none.
+func ParseCongestion(s string) (string, error) {
+	switch s {
+	case NoCongestion:
+		return "", nil
+	case Reno, Cubic:
+		return s, nil
+	}
+	return "", fmt.Errorf("%q is not one of %s, %s, %s", s, NoCongestion, Reno, Cubic)
+}
+
 // ParseDuration reads a Go duration, 0 or more.
 func ParseDuration(s string) (time.Duration, error) {
 	d, err := time.ParseDuration(s)

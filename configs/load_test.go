@@ -41,7 +41,7 @@ func TestLoadLayers(t *testing.T) {
 	file := writeFile(t, "mine.yaml", "base: eth10\nnodes: 3\nlink: {latency: 1ms, loss: 1%}\n"+
 		"links: [{match: 'node0:node1', latency: 9ms, bandwidth: 2Gbps}]\n")
 	env := environ("DDLEMU_NODES", "4", "DDLEMU_LAT", "2ms", "DDLEMU_SEED", "7", "DDLEMU_NODE", "1")
-	got, err := Load(Source{File: file, Getenv: env, Flags: flags(t, "--lat", "3ms", "--nics-per-node=2")})
+	got, err := Load(Source{File: file, Getenv: env, Flags: flags(t, "--lat", "3ms", "--nics-per-node=2", "--ecn=64K")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +52,7 @@ func TestLoadLayers(t *testing.T) {
 	bandwidth := 2 * units.Gbps
 	want.Name, want.Description = "mine", ""
 	want.Nodes, want.NICsPerNode, want.Seed = 4, 2, 7
-	want.Link.Latency, want.Link.Loss.P = 3*time.Millisecond, 0.01
+	want.Link.Latency, want.Link.Loss.P, want.Link.ECN = 3*time.Millisecond, 0.01, 64*units.KiB
 	// The flag is for all links, so the file's latency for some is gone.
 	want.Links = []LinkOverride{{"node0:node1", LinkPatch{Bandwidth: &bandwidth}}}
 	if d := cmp.Diff(want, got); d != "" {
@@ -73,6 +73,7 @@ func TestLoadEverySetting(t *testing.T) {
 	args := map[string]string{
 		"nodes": "4", "gpus-per-node": "2", "nics-per-node": "3", "transport": "rdma", "seed": "9", "time-scale": "16",
 		"bw": "5Gbps", "lat": "7us", "jitter": "pareto:2us", "loss": "0.5%", "queue": "taildrop:2M",
+		"ecn":      "none", // the datapath kernel has no other
 		"datapath": "kernel", "shaper": "wire", "subnet": "10.99.0.0/16", "nccl-view": "host",
 	}
 	want, err := Profile("eth1")

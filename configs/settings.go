@@ -41,6 +41,7 @@ var settings = []Setting{
 	linkSetting("jitter", "jitter", "`jitter` of the latency: 2us (standard deviation), uniform:2us, pareto:2us or none", func(p *LinkPatch) **Jitter { return &p.Jitter }, ParseJitter),
 	linkSetting("loss", "loss", "packet `loss`: 0.1%, 1e-4, gilbert:P,R[,LOSSBAD[,LOSSGOOD]] or none", func(p *LinkPatch) **Loss { return &p.Loss }, ParseLoss),
 	linkSetting("queue", "queue", "`queue` bound and policy: lossless:1M, taildrop:1M, fair:1M or lossless", func(p *LinkPatch) **Queue { return &p.Queue }, ParseQueue),
+	linkSetting("ecn", "ecn", "mark packets that find this `size` ahead of them in a queue: 200K or none", func(p *LinkPatch) **units.Size { return &p.ECN }, ParseECN),
 }
 
 // Settings are all settings that Load knows.
@@ -114,7 +115,7 @@ func AddFabricFlags(fs *pflag.FlagSet) {
 }
 
 // AddLinkFlags adds the flags that describe links, for Load or LinkFlags to
-// find: bw, lat, jitter, loss, queue.
+// find: bw, lat, jitter, loss, queue, ecn.
 func AddLinkFlags(fs *pflag.FlagSet) {
 	addFlags(fs, func(s *Setting) bool { return s.link != nil })
 }

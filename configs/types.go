@@ -81,6 +81,7 @@ type Link struct {
 	Jitter    Jitter          `yaml:"jitter"`
 	Loss      Loss            `yaml:"loss"`
 	Queue     Queue           `yaml:"queue"`
+	ECN       units.Size      `yaml:"ecn,omitempty"` // what is ahead of a packet from which on it is marked; 0 = never
 
 	// A packet carries MTU-Header bytes of payload and takes MTU+Framing bytes
 	// of the line.
@@ -104,6 +105,7 @@ type LinkPatch struct {
 	Jitter    *Jitter          `yaml:"jitter,omitempty"`
 	Loss      *Loss            `yaml:"loss,omitempty"`
 	Queue     *Queue           `yaml:"queue,omitempty"`
+	ECN       *units.Size      `yaml:"ecn,omitempty"`
 	MTU       *int             `yaml:"mtu,omitempty"`
 	Header    *int             `yaml:"header,omitempty"`
 	Framing   *int             `yaml:"framing,omitempty"`
@@ -129,6 +131,14 @@ const (
 	SelectiveRepeat = "selective-repeat"
 )
 
+// Congestion control of tcp. None of them is the default: then nothing but the buffers
+// bounds what is under way.
+const (
+	NoCongestion = "none"
+	Reno         = "reno"
+	Cubic        = "cubic"
+)
+
 // Transport is the protocol above the links. The fields of the other kind are
 // zero.
 type Transport struct {
@@ -138,6 +148,7 @@ type Transport struct {
 	SendBuffer units.Size    `yaml:"send_buffer,omitempty"` // tcp: bytes taken from the sender and not yet acknowledged
 	Window     units.Size    `yaml:"window,omitempty"`      // tcp: bytes sent and not yet read by the receiver
 	Timeout    time.Duration `yaml:"timeout,omitempty"`     // tcp: a path down for this long is an error
+	Congestion string        `yaml:"congestion,omitempty"`  // tcp: Reno or Cubic; empty = NoCongestion
 
 	RetryCount int    `yaml:"retry_count,omitempty"` // rdma: a path down for this many RTOs is an error
 	Recovery   string `yaml:"recovery,omitempty"`    // rdma
@@ -198,6 +209,7 @@ func (p *LinkPatch) Apply(l *Link) {
 	set(&l.Jitter, p.Jitter)
 	set(&l.Loss, p.Loss)
 	set(&l.Queue, p.Queue)
+	set(&l.ECN, p.ECN)
 	set(&l.MTU, p.MTU)
 	set(&l.Header, p.Header)
 	set(&l.Framing, p.Framing)
@@ -246,6 +258,7 @@ func (o *LinkPatch) hide(p *LinkPatch) {
 	drop(&o.Jitter, p.Jitter)
 	drop(&o.Loss, p.Loss)
 	drop(&o.Queue, p.Queue)
+	drop(&o.ECN, p.ECN)
 	drop(&o.MTU, p.MTU)
 	drop(&o.Header, p.Header)
 	drop(&o.Framing, p.Framing)

@@ -49,7 +49,7 @@ const (
 func (f *Fabric) Validate() error {
 	for i := range f.Links {
 		if f.Links[i].Empty() {
-			return Errorf(fmt.Sprintf("links[%d]", i), "changes nothing: give it a bandwidth, latency, jitter, loss, queue, mtu, header, framing or up")
+			return Errorf(fmt.Sprintf("links[%d]", i), "changes nothing: give it a bandwidth, latency, jitter, loss, queue, ecn, mtu, header, framing or up")
 		}
 	}
 	return f.validate()
@@ -87,8 +87,32 @@ func (f *Fabric) validate() error {
 	if err := between("endpoint.gap", f.Endpoint.Gap, 0, MaxLatency); err != nil {
 		return err
 	}
-	return f.validateHost()
+	if err := f.validateHost(); err != nil {
+		return err
+	}
+	return f.validateModelled()
 }
+
+// validateModelled refuses what only the link model has where the kernel's TCP runs.
+func (f *Fabric) validateModelled() error {
+	if !f.OnKernel() {
+		return nil
+	}
+	if f.Transport.Congestion != "" {
+		return Errorf("transport.congestion", "given for the datapath kernel: there it is what net.ipv4.tcp_congestion_control says")
+	}
+	if f.Link.ECN != 0 {
+		return Errorf("link.ecn", kernelECN)
+	}
+	for i := range f.Links {
+		if ecn := f.Links[i].ECN; ecn != nil && *ecn != 0 {
+			return Errorf(fmt.Sprintf("links[%d].ecn", i), kernelECN)
+		}
+	}
+	return nil
+}
+
+const kernelECN = "given for the datapath kernel: there half of a taildrop queue marks"
 
 func (f *Fabric) validateHost() error {
 	h := f.Host
@@ -273,6 +297,9 @@ func (l *Link) Validate() error {
 	if err := between("framing", l.Framing, 0, MaxMTU); err != nil {
 		return err
 	}
+	if err := between("ecn", l.ECN, 0, MaxQueue); err != nil {
+		return err
+	}
 	return l.Queue.validate(l.segment())
 }
 
@@ -349,10 +376,13 @@ func (t *Transport) validate() error {
 		if err := between("window", t.Window, MinBuffer, MaxBuffer); err != nil {
 			return err
 		}
+		if !slices.Contains([]string{"", Reno, Cubic}, t.Congestion) {
+			return Errorf("congestion", "%q is not one of %s, %s, %s", t.Congestion, NoCongestion, Reno, Cubic)
+		}
 		return between("timeout", t.Timeout, t.RTO, MaxTimeout)
 	case RDMA:
-		if t.SendBuffer != 0 || t.Window != 0 || t.Timeout != 0 {
-			return Errorf("kind", "rdma has no send_buffer, no window and no timeout")
+		if t.SendBuffer != 0 || t.Window != 0 || t.Timeout != 0 || t.Congestion != "" {
+			return Errorf("kind", "rdma has no send_buffer, no window, no timeout and no congestion")
 		}
 		if t.Recovery != GoBackN && t.Recovery != SelectiveRepeat {
 			return Errorf("recovery", "%q is not one of %s, %s", t.Recovery, GoBackN, SelectiveRepeat)

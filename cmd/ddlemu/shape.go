@@ -260,6 +260,7 @@ func eventOf(pattern string, p *configs.LinkPatch) string {
 	add("jitter", p.Jitter != nil, l.Jitter)
 	add("loss", p.Loss != nil, l.Loss)
 	add("queue", p.Queue != nil, l.Queue)
+	add("ecn", p.ECN != nil, threshold(l.ECN))
 	add("mtu", p.MTU != nil, l.MTU)
 	add("header", p.Header != nil, l.Header)
 	add("framing", p.Framing != nil, l.Framing)

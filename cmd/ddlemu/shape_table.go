@@ -10,6 +10,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 
 	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/configs/units"
 )
 
 // change is what became of one link.
@@ -34,11 +35,20 @@ func difference(old, now configs.Link) string {
 	add("jitter", old.Jitter, now.Jitter)
 	add("loss", old.Loss, now.Loss)
 	add("queue", old.Queue, now.Queue)
+	add("ecn", threshold(old.ECN), threshold(now.ECN))
 	add("mtu", old.MTU, now.MTU)
 	add("header", old.Header, now.Header)
 	add("framing", old.Framing, now.Framing)
 	add("state", upOrDown(old.Up), upOrDown(now.Up))
 	return strings.Join(parts, ", ")
+}
+
+// threshold is an ECN threshold as a user writes it.
+func threshold(n units.Size) string {
+	if n == 0 {
+		return "none"
+	}
+	return n.String()
 }
 
 func upOrDown(up bool) string {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/ddlemu/ddlemu/shaper/fabric"
+	"github.com/ddlemu/ddlemu/shaper/link"
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
@@ -56,7 +57,9 @@ type linkStatus struct {
 	Header       int     `json:"header"`
 	Framing      int     `json:"framing"`
 	WireBytes    uint64  `json:"wire_bytes"`
-	Trunk        bool    `json:"trunk,omitempty"` // between switches; its latency comes on top of that of the links over it
+	ECN          string  `json:"ecn"` // threshold, or none
+	queueStatus
+	Trunk bool `json:"trunk,omitempty"` // between switches; its latency comes on top of that of the links over it
 
 	Classes *classStatus `json:"classes,omitempty"` // of Bytes; kernel datapath
 }
@@ -77,6 +80,19 @@ type portStatus struct {
 	Bytes        uint64 `json:"bytes"`
 	WireBytes    uint64 `json:"wire_bytes"`
 	Drops        uint64 `json:"drops"`
+	ECN          string `json:"ecn"` // threshold, or none
+	queueStatus
+}
+
+// queueStatus is what queues did to a link or a port, besides dropping.
+type queueStatus struct {
+	Marked   uint64 `json:"ecn_marked"` // packets that found more than the threshold ahead of them
+	Pauses   uint64 `json:"pauses"`     // times that the next queue, being full, held it back
+	PausedNs int64  `json:"paused_ns"`  // by how much
+}
+
+func queueStatusOf(c link.Counters, timeScale int) queueStatus {
+	return queueStatus{c.Marks, c.Pauses, c.PausedNs / int64(timeScale)}
 }
 
 // jobStatus is one job that runs or has run on the fabric.
@@ -195,7 +211,7 @@ func (s *fabricStatus) addHop(fab *fabric.Fabric, h state.HopStatus, messages ui
 		}
 		s.Ports = append(s.Ports, portStatus{
 			NIC: fab.NICName(h.Src), Direction: direction, BandwidthBps: uint64(l.Bandwidth), Queue: l.Queue.String(),
-			Bytes: h.Counters.Bytes, WireBytes: h.Counters.Wire, Drops: h.Counters.Drops,
+			Bytes: h.Counters.Bytes, WireBytes: h.Counters.Wire, Drops: h.Counters.Drops, ECN: threshold(l.ECN), queueStatus: queueStatusOf(h.Counters, s.TimeScale),
 		})
 		return
 	}
@@ -205,7 +221,7 @@ func (s *fabricStatus) addHop(fab *fabric.Fabric, h state.HopStatus, messages ui
 		BandwidthBps: uint64(l.Bandwidth), LatencyNs: int64(l.Latency), JitterNs: int64(l.Jitter.Value), Loss: l.Loss.Mean(), Up: l.Up,
 		Bytes: h.Counters.Bytes, Messages: messages, Drops: h.Counters.Drops,
 		Jitter: l.Jitter.String(), LossModel: l.Loss.String(), Queue: l.Queue.String(), MTU: l.MTU, Header: l.Header, Framing: l.Framing,
-		WireBytes: h.Counters.Wire, Classes: classes(fab, h),
+		WireBytes: h.Counters.Wire, Classes: classes(fab, h), ECN: threshold(l.ECN), queueStatus: queueStatusOf(h.Counters, s.TimeScale),
 	})
 }
 

@@ -36,8 +36,17 @@ func (s *fabricStatus) print(w io.Writer) {
 }
 
 func (s *fabricStatus) printLinks(w io.Writer) {
-	t := newTable(w, "from", "to", "bandwidth ", "latency ", "jitter", "loss", "queue", "state", "bytes ", "messages ", "drops ")
 	links := s.Links
+	heads := []string{"from", "to", "bandwidth ", "latency ", "jitter", "loss", "queue", "state", "bytes ", "messages ", "drops "}
+	marked := slices.ContainsFunc(links, func(l linkStatus) bool { return l.Marked > 0 })
+	paused := slices.ContainsFunc(links, func(l linkStatus) bool { return l.Pauses > 0 })
+	if marked {
+		heads = append(heads, "ECN marks ")
+	}
+	if paused {
+		heads = append(heads, "pauses ", "paused for ")
+	}
+	t := newTable(w, heads...)
 	if len(links) > shownLinks {
 		links = busiest(links)
 	}
@@ -46,10 +55,17 @@ func (s *fabricStatus) printLinks(w io.Writer) {
 		if !l.Up {
 			state = "DOWN"
 		}
-		t.AppendRow(table.Row{
+		row := table.Row{
 			l.From, l.To, units.Bandwidth(l.BandwidthBps), time.Duration(l.LatencyNs), l.Jitter, l.LossModel, l.Queue, state,
 			volume(l.Bytes), l.Messages, l.Drops,
-		})
+		}
+		if marked {
+			row = append(row, l.Marked)
+		}
+		if paused {
+			row = append(row, l.Pauses, time.Duration(l.PausedNs).Round(time.Microsecond))
+		}
+		t.AppendRow(row)
 	}
 	t.Render()
 	if more := len(s.Links) - len(links); more > 0 {

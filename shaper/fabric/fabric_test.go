@@ -277,6 +277,7 @@ func TestModelTakesEveryValidLink(t *testing.T) {
 			Latency:   rapid.SampledFrom([]time.Duration{0, configs.MaxLatency}).Draw(t, "latency"),
 			Jitter:    configs.Jitter{Kind: configs.UniformJitter, Value: rapid.SampledFrom([]time.Duration{1, configs.MaxLatency}).Draw(t, "jitter")},
 			Queue:     configs.Queue{Policy: configs.Lossless, Bytes: rapid.SampledFrom([]units.Size{0, configs.MaxQueue}).Draw(t, "queue")},
+			ECN:       rapid.SampledFrom([]units.Size{0, configs.MaxQueue}).Draw(t, "ecn"),
 			MTU:       rapid.SampledFrom([]int{configs.MinMTU, configs.MaxMTU}).Draw(t, "mtu"),
 			Framing:   rapid.SampledFrom([]int{0, configs.MaxMTU}).Draw(t, "framing"),
 		}
@@ -295,14 +296,15 @@ func TestTransport(t *testing.T) {
 	c.Endpoint = configs.Endpoint{Overhead: 200, Gap: 5}
 	c.Transport.Recovery = configs.SelectiveRepeat
 	c.Transport.RTO = time.Millisecond
-	want := link.Transport{Kind: link.RDMA, SelectiveRepeat: true, RTO: 1e6, DownTimeout: 7e6, Overhead: 200, Gap: 5}
+	want := link.Transport{Kind: link.RDMA, SelectiveRepeat: true, Second: 1e9, RTO: 1e6, DownTimeout: 7e6, Overhead: 200, Gap: 5}
 	if got := build(t, c).Transport(); got != want {
 		t.Errorf("rdma: %+v, want %+v", got, want)
 	}
 	c.Transport = configs.DefaultTransport(configs.TCP)
+	c.Transport.Congestion = configs.Cubic
 	c.Host = configs.Host{PerMessage: 7500, Copy: 26400 * units.Mbps} // 3.3 GB/s
 	want = link.Transport{
-		Kind: link.TCP, SendBuffer: 4 << 20, Window: 6 << 20, RTO: 2e8, DownTimeout: 924.6e9, Overhead: 200, Gap: 5,
+		Kind: link.TCP, SendBuffer: 4 << 20, Window: 6 << 20, Congestion: link.Cubic, Second: 1e9, RTO: 2e8, DownTimeout: 924.6e9, Overhead: 200, Gap: 5,
 		Host: link.Host{PerMessage: 7500, NsNum: 10, NsDen: 33},
 	}
 	if got := build(t, c).Transport(); got != want {

@@ -4,6 +4,7 @@ package fabric
 
 import (
 	"math"
+	"time"
 
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/configs/units"
@@ -30,6 +31,8 @@ var queuePolicies = []struct {
 	{configs.Fair, link.Fair},
 }
 
+var congestions = map[string]link.Congestion{"": link.NoCongestion, configs.Reno: link.Reno, configs.Cubic: link.Cubic}
+
 // Spec is a link as the link model takes it. l must be valid.
 func Spec(l configs.Link) link.Spec {
 	s := link.Spec{
@@ -38,6 +41,7 @@ func Spec(l configs.Link) link.Spec {
 		Jitter:     link.Jitter{Value: l.Jitter.Value},
 		Loss:       link.Loss(l.Loss),
 		QueueBytes: uint64(l.Queue.Bytes),
+		ECN:        uint64(l.ECN),
 		MTU:        uint32(l.MTU),
 		Header:     uint32(l.Header),
 		Framing:    uint32(l.Framing),
@@ -64,6 +68,7 @@ func LinkOf(s link.Spec) configs.Link {
 		Jitter:    configs.Jitter{Value: s.Jitter.Value},
 		Loss:      configs.Loss(s.Loss),
 		Queue:     configs.Queue{Bytes: units.Size(s.QueueBytes)},
+		ECN:       units.Size(s.ECN),
 		MTU:       int(s.MTU),
 		Header:    int(s.Header),
 		Framing:   int(s.Framing),
@@ -91,7 +96,7 @@ func portSpec(kind Kind, l configs.Link) link.Spec {
 		Up:     true,
 	}
 	if kind == RxPort {
-		port.Queue = l.Queue
+		port.Queue, port.ECN = l.Queue, l.ECN
 	}
 	return Spec(port)
 }
@@ -124,6 +129,8 @@ func (f *Fabric) Transport() link.Transport {
 		Kind:        link.TCP,
 		SendBuffer:  uint64(c.SendBuffer),
 		Window:      uint64(c.Window),
+		Congestion:  congestions[c.Congestion],
+		Second:      int64(time.Second),
 		RTO:         int64(c.RTO),
 		DownTimeout: int64(c.Timeout),
 		Overhead:    int64(f.Config.Endpoint.Overhead),

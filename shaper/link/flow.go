@@ -42,11 +42,14 @@ type segment struct {
 	last   bool   // of its message
 	again  uint32 // packets lost on the way, which hops up to lossy carried too
 	lossy  uint32
+	rides  uint32 // packets that a queue dropped and that are sent again with it
+	flags  uint32 // what happened to it, for congestion control
 	number uint64 // of the flow: names its jitter's draws
 	dur    int64  // serialisation time at the previous hop
 	ready  int64  // at the next hop
 	finish int64  // last byte at the next hop, if that adds nothing
 	delay  int64  // recovery of losses
+	came   int64  // what was not lost of it is at the receiver; with a congestion window
 	due    int64
 }
 
@@ -89,6 +92,8 @@ type Flow struct {
 	room      [MaxHops]int64 // when the flow's own queue behind hop i, a fair one, last had room again
 	served    [MaxHops]int64 // when the last segment to take the fair hop i left it
 	bad       [MaxHops]bool  // Gilbert-Elliott state
+
+	window window
 
 	sent     uint64 // messages whose Sent is known
 	forgot   uint64 // stream offset up to which segments are forgotten
@@ -159,9 +164,10 @@ func (f *Flow) Advance(now int64) int64 {
 	if f.Transport.Host.Any() {
 		f.takeIn(now)
 	}
-	for {
+	// A congestion window takes in what is known by now: first all that can be is found out.
+	for skip := f.Transport.congested(); ; skip = false {
 		next := int64(Never)
-		moved := f.inject(now, &next)
+		moved := skip || f.inject(now, &next)
 		for i := 1; i < len(f.Path); i++ {
 			for f.forward(i, now, &next) {
 				moved = true
@@ -184,20 +190,21 @@ func (f *Flow) inject(now int64, next *int64) bool {
 	}
 	m := f.msg(f.cur)
 	n := uint32(min(m.Size-f.off, uint64(f.segmentSize())))
-	first := f.off == 0
 	ready := f.left
-	if first {
+	if f.off == 0 {
 		ready = max(ready, m.ready+f.Transport.Overhead)
 	}
-	gate := f.gate(m.End - m.Size + f.off + uint64(n))
-	if gate == Never {
+	ready = max(ready, f.gate(m.End-m.Size+f.off+uint64(n)), f.room[0])
+	congested := f.Transport.congested()
+	if congested {
+		ready = max(ready, f.slot())
+	}
+	if ready == Never {
 		return false
 	}
-	ready = max(ready, gate, f.room[0])
-	hop := f.Path[0].Hop
-	dur := hop.Params.Serialise(n)
+	dur := f.Path[0].Params.Serialise(n)
 	occupied := dur
-	if first {
+	if f.off == 0 {
 		occupied = max(occupied, f.Transport.Gap)
 	}
 	if now < ready-occupied {
@@ -206,6 +213,17 @@ func (f *Flow) inject(now int64, next *int64) bool {
 	}
 	if f.full(1, n) {
 		return false
+	}
+	if congested {
+		open := f.open(m.End-m.Size+f.off, uint64(n), ready, ready-occupied)
+		if open == Never {
+			return false
+		}
+		if ready = open; now < ready-occupied {
+			*next = min(*next, ready-occupied)
+			return false
+		}
+		f.makeRoom()
 	}
 	if f.down() {
 		f.Broken = now-ready > f.Transport.DownTimeout
@@ -216,7 +234,15 @@ func (f *Flow) inject(now int64, next *int64) bool {
 		f.Stalls++
 		return false
 	}
-	last := f.off+uint64(n) == m.Size
+	f.send(n, dur, ready, now)
+	return true
+}
+
+// send lets the next n bytes, which take dur ns, take the first hop from ready on, or as
+// much of them as losses leave.
+func (f *Flow) send(n uint32, dur, ready, now int64) {
+	m, hop := f.msg(f.cur), f.Path[0].Hop
+	offset, last := m.End-m.Size+f.off, f.off+uint64(n) == m.Size
 	l := f.losses(n, last)
 	packet := min(n, hop.Params.Payload)
 	if l.cut {
@@ -226,31 +252,40 @@ func (f *Flow) inject(now int64, next *int64) bool {
 		}
 		dur = hop.Params.Serialise(n)
 	}
+	rides := uint32(0)
+	if f.Transport.congested() {
+		rides = f.repay(offset, l.through)
+	}
+	if rides > 0 {
+		l.again, l.lossy = l.again+rides, uint32(len(f.Path))
+	}
 	if l.again > 0 {
 		dur += int64(l.again) * hop.Params.Serialise(packet)
 	}
-	occupied = dur
-	if first {
+	occupied := dur
+	if f.off == 0 {
 		occupied = max(occupied, f.Transport.Gap)
 	}
 	start := hop.Reserve(ready, occupied)
 	f.distort(f.cur, start, ready, now)
 	hop.Counters.add(n, l.again, hop.Params, occupied)
 	f.left = start + dur
-	if l.cut {
+	if !l.cut {
+		f.attempt = 0
+	} else {
 		// Everything behind the lost packet is thrown away by the receiver, so
 		// nothing is sent until the sender knows.
-		f.left += l.delay
-		l.delay = 0
 		f.attempt++
-		if l.through == 0 {
-			return true
+		f.left += l.delay
+		if l.delay = 0; l.through == 0 {
+			return
 		}
-	} else {
-		f.attempt = 0
 	}
 	s := f.seg(f.at[0])
-	*s = segment{end: m.End - m.Size + f.off + uint64(n), msg: f.cur, n: n, last: last, again: l.again, lossy: l.lossy, number: f.number, delay: l.delay, due: Never}
+	*s = segment{
+		end: offset + uint64(n), msg: f.cur, n: n, last: last, number: f.number,
+		again: l.again, lossy: l.lossy, rides: rides, flags: l.flags, delay: l.delay, due: Never,
+	}
 	f.pass(s, 0, start, dur, start+dur)
 	f.at[0]++
 	f.number++
@@ -260,7 +295,9 @@ func (f *Flow) inject(now int64, next *int64) bool {
 		f.cur++
 		f.off = 0
 	}
-	return true
+	if f.Transport.congested() {
+		f.leave(s.end)
+	}
 }
 
 // forward lets the next segment take hop i.
@@ -286,15 +323,27 @@ func (f *Flow) forward(i int, now int64, next *int64) bool {
 		// One of this flow at a time, so that all that wait take turns.
 		ready = max(ready, f.served[i])
 	}
-	if now < ready-dur {
-		*next = min(*next, ready-dur)
+	at := ready - dur
+	if p.Policy == TailDrop && f.Transport.congested() {
+		// What may be dropped waits until it is there: else a long segment would take the
+		// last room before a short one that is there first.
+		at = ready
+	}
+	if now < at {
+		*next = min(*next, at)
 		return false
 	}
+	if s.flags&segmentGone != 0 {
+		f.pass(s, i, s.ready, 0, s.finish)
+		f.at[i]++
+		return true
+	}
 	start := max(ready, hop.NextFree)
-	if p.QueueNs > 0 && start-s.ready > p.QueueNs {
+	wait := start - s.ready
+	if p.QueueNs > 0 && wait > p.QueueNs {
 		if p.Policy == TailDrop {
 			hop.Counters.Drops += uint64(p.Packets(s.n) + again)
-			s.ready += f.roundTrip()
+			f.drop(s, wait)
 			return true
 		}
 		if p.Policy == Lossless {
@@ -303,6 +352,10 @@ func (f *Flow) forward(i int, now int64, next *int64) bool {
 	}
 	if f.full(i, s.n) {
 		f.room[i-1] = start
+	}
+	if p.ECNNs > 0 && wait > p.ECNNs {
+		hop.Counters.Marks += uint64(p.Packets(s.n) + again)
+		s.flags |= segmentMarked
 	}
 	if !f.Path[i].Private || dur > s.dur || p.Policy == Fair {
 		hop.Reserve(ready, dur)
@@ -330,6 +383,19 @@ func (f *Flow) full(i int, n uint32) bool {
 	return int64(f.at[i-1]-f.at[i])*dur >= p.QueueNs+f.Path[i-1].Params.Latency+dur
 }
 
+// drop is what becomes of a segment that a queue drops, which it would have had to wait
+// in for so long. Without a congestion window all of the flow waits until it comes again;
+// with one, it is sent again beside what follows.
+func (f *Flow) drop(s *segment, wait int64) {
+	if !f.Transport.congested() {
+		s.ready += f.roundTrip()
+		return
+	}
+	s.flags |= segmentGone | segmentLost
+	s.delay += f.roundTrip() + wait
+	f.window.debt += uint64(f.Path[0].Params.Packets(s.n)) + uint64(s.rides)
+}
+
 // pass moves segment s behind hop i, which it took at start and left at finish.
 func (f *Flow) pass(s *segment, i int, start, dur, finish int64) {
 	latency := f.Path[i].Params.Delay(f.Seed, f.Path[i].ID, f.ID, s.number, f.Tables)
@@ -340,7 +406,12 @@ func (f *Flow) pass(s *segment, i int, start, dur, finish int64) {
 	if i < len(f.Path)-1 {
 		return
 	}
-	s.due = max(f.lastDue, s.finish+s.delay+f.Transport.Overhead)
+	arrived := s.finish + f.Transport.Overhead
+	if f.Transport.congested() {
+		f.window.lastCame = max(f.window.lastCame, arrived)
+		s.came = f.window.lastCame
+	}
+	s.due = max(f.lastDue, arrived+s.delay)
 	f.lastDue = s.due
 	if s.last {
 		m := f.msg(s.msg)
@@ -390,6 +461,9 @@ func (f *Flow) segmentSize() uint32 {
 	}
 	if t := f.Transport; t.Kind == TCP {
 		n = uint32(min(uint64(n), max(t.SendBuffer/4, 1), max(t.Window/4, 1)))
+		if t.congested() {
+			n = min(n, max(f.window.piece, f.mss()))
+		}
 	}
 	return n
 }

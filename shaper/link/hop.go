@@ -20,6 +20,9 @@ type Counters struct {
 	Segments uint64 // and packets sent again
 	Drops    uint64 // packets lost here
 	BusyNs   int64  // time occupied
+	Marks    uint64 // packets that found more than the ECN threshold ahead of them
+	Pauses   uint64 // times that the queue of the next hop held this one
+	PausedNs int64  // by how much
 }
 
 // Reserve takes the hop for dur ns from ready on and returns the start. What takes
@@ -34,7 +37,14 @@ func (h *Hop) Reserve(ready, dur int64) int64 {
 
 // Hold keeps the hop from starting anything before t: back-pressure from the
 // queue of the next hop.
-func (h *Hop) Hold(t int64) { h.NextFree = max(h.NextFree, t) }
+func (h *Hop) Hold(t int64) {
+	if t <= h.NextFree {
+		return
+	}
+	h.Counters.Pauses++
+	h.Counters.PausedNs += t - h.NextFree
+	h.NextFree = t
+}
 
 // MaxHops is the largest number of hops of a path.
 const MaxHops = 8
@@ -61,12 +71,14 @@ const (
 // (scaled) nanoseconds.
 type Transport struct {
 	Kind            TransportKind
-	SelectiveRepeat bool   // rdma: otherwise go-back-N
-	SendBuffer      uint64 // tcp: bytes taken from the sender and not yet acknowledged
-	Window          uint64 // tcp: bytes sent and not yet read by the receiver
-	RTO             int64  // a loss that no later packet reveals is found after this
-	DownTimeout     int64  // a path down for this long is an error
-	Overhead        int64  // LogGP o, paid at each end
-	Gap             int64  // LogGP g, least time between the starts of two messages at a port
-	Host            Host   `json:",omitzero"` // what the machines at the ends cost
+	SelectiveRepeat bool       // rdma: otherwise go-back-N
+	SendBuffer      uint64     // tcp: bytes taken from the sender and not yet acknowledged
+	Window          uint64     // tcp: bytes sent and not yet read by the receiver
+	Congestion      Congestion // tcp: what else bounds the bytes under way
+	Second          int64      // a second of the fabric's time, for Cubic
+	RTO             int64      // a loss that no later packet reveals is found after this
+	DownTimeout     int64      // a path down for this long is an error
+	Overhead        int64      // LogGP o, paid at each end
+	Gap             int64      // LogGP g, least time between the starts of two messages at a port
+	Host            Host       `json:",omitzero"` // what the machines at the ends cost
 }

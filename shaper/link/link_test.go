@@ -275,12 +275,21 @@ func drawScript(t *rapid.T, maxFlows int, lossy bool) script {
 	} else {
 		s.tr.SendBuffer = rapid.Uint64Range(4096, 1<<20).Draw(t, "sndbuf")
 		s.tr.Window = rapid.Uint64Range(4096, 1<<20).Draw(t, "window")
+		s.tr.Congestion, s.tr.Second = Congestion(rapid.Uint32Range(0, 2).Draw(t, "congestion")), int64(s.k)*1e9
+	}
+	if s.tr.congested() {
+		s.wire.QueueBytes, s.wire.QueuePolicy = rapid.SampledFrom([]uint64{0, 1 << 16, 1 << 18}).Draw(t, "queue"), TailDrop
+		s.wire.ECN = rapid.SampledFrom([]uint64{0, 1 << 15}).Draw(t, "ecn")
 	}
 	if lossy {
 		s.wire.Loss = Loss{P: rapid.Float64Range(0, 0.05).Draw(t, "p")}
 		if rapid.Bool().Draw(t, "bursts") {
 			s.wire.Loss.GoodToBad, s.wire.Loss.BadToGood, s.wire.Loss.BadP = 0.01, 0.3, 0.5
 		}
+	}
+	sizes := []uint64{0, 1, 8, 127, 1460, 4096, 65536, 100_000, 300_000}
+	if s.tr.congested() {
+		sizes = append(sizes, 2_000_000) // for a window to open and close
 	}
 	for range rapid.IntRange(1, maxFlows).Draw(t, "flows") {
 		a := rapid.IntRange(0, s.nodes-1).Draw(t, "a")
@@ -291,7 +300,7 @@ func drawScript(t *rapid.T, maxFlows int, lossy bool) script {
 		for range rapid.IntRange(1, 12).Draw(t, "messages") {
 			send += rapid.Int64Range(0, 200_000).Draw(t, "dt")
 			recv += rapid.Int64Range(0, 200_000).Draw(t, "dr")
-			size := rapid.SampledFrom([]uint64{0, 1, 8, 127, 1460, 4096, 65536, 100_000, 300_000}).Draw(t, "size")
+			size := rapid.SampledFrom(sizes).Draw(t, "size")
 			ps = append(ps, post{size, send, recv})
 		}
 		s.posts = append(s.posts, ps)

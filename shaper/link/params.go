@@ -47,6 +47,7 @@ type Spec struct {
 	Loss        Loss
 	QueueBytes  uint64 // 0 = unbounded
 	QueuePolicy Policy
+	ECN         uint64 // bytes ahead of a packet from which on it is marked; 0 = never
 	MTU         uint32 // bytes of a packet that count against the MTU
 	Header      uint32 // of these, bytes that are not payload
 	Framing     uint32 // further bytes on the wire per packet
@@ -61,6 +62,7 @@ type Params struct {
 	Jitter       JitterParams
 	Loss         LossParams
 	QueueNs      int64 // queue bound as time at the hop's rate; 0 = unbounded
+	ECNNs        int64 // the ECN threshold likewise; 0 = no marks
 	Policy       Policy
 	Payload      uint32 // payload bytes per packet
 	PerPacket    uint32 // wire bytes per packet that are not payload
@@ -103,15 +105,25 @@ func NewParams(s Spec, timeScale int) (Params, error) {
 		num, den := uint64(8_000_000_000)*uint64(k), s.Bandwidth
 		g := gcd(num, den)
 		p.NsNum, p.NsDen = num/g, den/g
-		// bytes*num/den in 128 bits: a queue bound may be gigabytes.
-		hi, lo := bits.Mul64(s.QueueBytes, p.NsNum)
-		if hi >= p.NsDen {
-			return Params{}, fmt.Errorf("queue %d bytes: too large for this bandwidth", s.QueueBytes)
+		if p.QueueNs, err = p.queueTime(s.QueueBytes); err != nil {
+			return Params{}, fmt.Errorf("queue %w", err)
 		}
-		q, _ := bits.Div64(hi, lo, p.NsDen)
-		p.QueueNs = int64(min(q, 1<<62))
+		if p.ECNNs, err = p.queueTime(s.ECN); err != nil {
+			return Params{}, fmt.Errorf("ecn %w", err)
+		}
 	}
 	return p, nil
+}
+
+// queueTime is the time that so many bytes in a queue take, in 128 bits on the way: a
+// queue may hold gigabytes.
+func (p *Params) queueTime(bytes uint64) (int64, error) {
+	hi, lo := bits.Mul64(bytes, p.NsNum)
+	if hi >= p.NsDen {
+		return 0, fmt.Errorf("%d bytes: too large for this bandwidth", bytes)
+	}
+	ns, _ := bits.Div64(hi, lo, p.NsDen)
+	return int64(min(ns, 1<<62)), nil
 }
 
 func segmentBytes(bandwidth uint64, payload uint32) uint32 {

@@ -60,3 +60,96 @@ func TestRDMAThroughputIsTheTextbooks(t *testing.T) {
 		}
 	}
 }
+
+// bulk is a tcp flow without end over a line that is never full, in packets per round
+// trip between the times from and to, in round trips. Each packet is lost with
+// probability p or, periodically, one of 1/p.
+func bulk(t *testing.T, control Congestion, rtt time.Duration, p float64, periodic bool, start, from, to float64) float64 {
+	t.Helper()
+	port, wire := Spec{Bandwidth: 1e12, MTU: 1500, Header: 40, Framing: 38}, Spec{Bandwidth: 1e12, MTU: 1500, Header: 40, Framing: 38}
+	wire.Latency, wire.Loss.P = rtt/2, p
+	if periodic {
+		// In the bad state, where the test puts it, one packet is lost.
+		wire.Loss = Loss{GoodToBad: 1e-18, BadToGood: 1, BadP: 1}
+	}
+	tr := &Transport{Kind: TCP, Congestion: control, Second: 1e9, SendBuffer: 1 << 40, Window: 1 << 40, RTO: 200e6, DownTimeout: 1e9}
+	f := newFabric(t, 2, port, wire, 1, tr)
+	fl := f.flow(0, 1)
+	fl.window.size = uint64(start*float64(fl.mss())) << 10
+	fl.window.threshold = fl.window.size // no slow start, which would overshoot
+	fl.Recv(0)
+	fl.Post(1<<50, 0)
+	now, next := int64(0), uint64(1/p)
+	until := func(trips float64) float64 {
+		for end := int64(trips * float64(rtt)); now < end; {
+			if periodic && fl.packets >= next {
+				fl.bad[1] = true
+				next += uint64(1 / p)
+			}
+			now = fl.Advance(now)
+		}
+		return float64(fl.packets)
+	}
+	a := until(from)
+	b := until(to)
+	if fl.Stalls > 0 {
+		t.Fatalf("%d stalls", fl.Stalls)
+	}
+	return (b - a) / (to - from)
+}
+
+// cubicMean is the mean window of CUBIC in packets, if each loss takes 1/p packets: RFC
+// 9438, equation 5 with C = 0.4 and beta = 0.7.
+func cubicMean(rtt time.Duration, p float64) float64 {
+	return math.Pow(0.4*3.7/(4*0.3), 0.25) * math.Pow(rtt.Seconds()/p, 0.75)
+}
+
+// With one packet lost of 1/p, a flow has the throughput of the published formulas: Reno
+// sqrt(3/2)/sqrt(p) packets per round trip (Mathis, Semke, Mahdavi and Ott 1997), CUBIC
+// that of RFC 9438, 5.1, or where that is less, Reno's (4.3).
+func TestTCPThroughputIsThatOfTheFormulas(t *testing.T) {
+	for _, control := range []Congestion{Reno, Cubic} {
+		for _, rtt := range []time.Duration{time.Millisecond, 10 * time.Millisecond, 100 * time.Millisecond} {
+			for _, p := range []float64{1e-5, 1e-4, 1e-3, 3e-3} {
+				want := math.Sqrt(1.5 / p)
+				if control == Cubic {
+					want = max(want, cubicMean(rtt, p))
+				}
+				trips := 1 / p / want
+				got := bulk(t, control, rtt, p, true, want, 20*trips, 60*trips)
+				t.Logf("%-5v round trip %5v, 1 of %6.0f lost: %6.1f packets per round trip, formula %6.1f, %+.1f %%", names[control], rtt, 1/p, got, want, 100*(got/want-1))
+				if math.Abs(got/want-1) > tolerance {
+					t.Errorf("%v, round trip %v, 1 of %.0f lost: %.1f packets per round trip, formula %.1f", names[control], rtt, 1/p, got, want)
+				}
+			}
+		}
+	}
+}
+
+var names = map[Congestion]string{Reno: "reno", Cubic: "cubic"}
+
+// Losses independent of each other leave Reno within 10 % of sqrt(3/2); as p falls its
+// constant becomes 1.31 (Ott, Kemperman and Mathis 1996). CUBIC's is 1.3004 (Poojary and
+// Sharma, An asymptotic approximation of TCP CUBIC).
+func TestTCPThroughputWithRandomLosses(t *testing.T) {
+	for _, c := range []struct {
+		control Congestion
+		rtt     time.Duration
+		p       float64
+	}{
+		{Reno, 10 * time.Millisecond, 1e-4}, {Reno, 10 * time.Millisecond, 1e-3}, {Reno, 10 * time.Millisecond, 1e-2},
+		{Reno, 100 * time.Millisecond, 1e-3}, {Reno, 100 * time.Millisecond, 1e-2},
+		{Cubic, 100 * time.Millisecond, 3e-5}, {Cubic, 100 * time.Millisecond, 1e-4}, {Cubic, 400 * time.Millisecond, 1e-4}, {Cubic, 400 * time.Millisecond, 1e-3},
+	} {
+		want := 1.3004 * math.Pow(c.rtt.Seconds()/c.p, 0.75)
+		if c.control == Reno {
+			want = math.Sqrt(1.5 / c.p)
+		}
+		trips := 1 / c.p / want
+		got := bulk(t, c.control, c.rtt, c.p, false, want, 20*trips, 1000*trips)
+		t.Logf("%-5v round trip %5v, loss %.0e: %6.1f packets per round trip, formula %6.1f, %+.1f %%", names[c.control], c.rtt, c.p, got, want, 100*(got/want-1))
+		if math.Abs(got/want-1) > tolerance {
+			t.Errorf("%v, round trip %v, loss %v: %.1f packets per round trip, formula %.1f", names[c.control], c.rtt, c.p, got, want)
+		}
+	}
+}

@@ -85,7 +85,8 @@ func (f *Flow) settle() {
 func (f *Flow) release(now int64, next *int64) {
 	for f.oldest < f.arrivedS {
 		s := f.seg(f.oldest)
-		if f.Transport.Kind == TCP && f.matters(s) {
+		unseen := f.Transport.congested() && f.oldest >= f.window.next
+		if f.Transport.Kind == TCP && (unseen || f.matters(s)) {
 			known := f.known(s)
 			if f.posted-s.msg < MaxMessages/2 || known == Never {
 				return
@@ -93,6 +94,9 @@ func (f *Flow) release(now int64, next *int64) {
 			if now < known {
 				*next = min(*next, known)
 				return
+			}
+			if unseen {
+				f.acknowledge(f.seg(f.at[0]-1).end, s.came+f.reverseLatency())
 			}
 		}
 		f.forgot = s.end
@@ -145,6 +149,7 @@ type fate struct {
 	again   uint32 // packets lost, each transmission counted
 	lossy   uint32 // the last hop that lost one
 	delay   int64  // by which recovery makes the segment later; if cut, the sender
+	flags   uint32 // of the segment
 }
 
 // losses draws what becomes of the packets of the next segment. What is lost of it is
@@ -171,10 +176,25 @@ func (f *Flow) losses(n uint32, last bool) fate {
 		}
 		last = last && tail
 		l.again += lost
-		l.delay += f.detection(last)
+		l.delay += f.recovery(round, last, &l.flags)
 		left = lost
 	}
 	return l
+}
+
+// recovery is the time that the given round of losses of a segment costs. With a
+// congestion window what is sent again and lost again waits for the timer, which doubles
+// each time (RFC 6298); without one it is found like the first loss.
+func (f *Flow) recovery(round uint32, tail bool, flags *uint32) int64 {
+	if !f.Transport.congested() {
+		return f.detection(tail)
+	}
+	*flags |= segmentLost
+	if round == 0 {
+		return f.detection(tail)
+	}
+	*flags |= segmentTimeout
+	return f.Transport.RTO << min(round-1, maxBackoff)
 }
 
 // firstLoss draws the packets of a segment up to the first one lost.

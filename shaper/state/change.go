@@ -44,6 +44,7 @@ func (f *File) Hops() []HopStatus {
 			Counters: link.Counters{
 				Bytes: atomic.LoadUint64(&h.Bytes), Wire: atomic.LoadUint64(&h.Wire), Segments: atomic.LoadUint64(&h.Segments),
 				Drops: atomic.LoadUint64(&h.Drops), BusyNs: atomic.LoadInt64(&h.BusyNs),
+				Marks: atomic.LoadUint64(&h.Marks), Pauses: atomic.LoadUint64(&h.Pauses), PausedNs: atomic.LoadInt64(&h.PausedNs),
 			},
 		}
 		for c := range out[i].Classes {
@@ -177,10 +178,10 @@ func block(s link.Spec, p link.Params) Block {
 	b := Block{
 		NsNum: p.NsNum, NsDen: p.NsDen, Latency: p.Latency, JitterKind: uint32(p.Jitter.Kind), Policy: uint32(p.Policy),
 		Jitter: p.Jitter.Value, LossP: p.Loss.P, LossBadP: p.Loss.BadP, GoodToBad: p.Loss.GoodToBad, BadToGood: p.Loss.BadToGood,
-		QueueNs: p.QueueNs, Payload: p.Payload, PerPacket: p.PerPacket, Segment: p.Segment,
+		QueueNs: p.QueueNs, ECNNs: p.ECNNs, Payload: p.Payload, PerPacket: p.PerPacket, Segment: p.Segment,
 		StatedBandwidth: s.Bandwidth, StatedLatency: int64(s.Latency), StatedJitter: int64(s.Jitter.Value),
 		StatedLossP: s.Loss.P, StatedBadP: s.Loss.BadP, StatedGoodToBad: s.Loss.GoodToBad, StatedBadToGood: s.Loss.BadToGood,
-		StatedQueue: s.QueueBytes, StatedMTU: s.MTU, StatedHeader: s.Header, StatedFraming: s.Framing,
+		StatedQueue: s.QueueBytes, StatedECN: s.ECN, StatedMTU: s.MTU, StatedHeader: s.Header, StatedFraming: s.Framing,
 	}
 	if s.Down {
 		b.Down = 1
@@ -194,7 +195,7 @@ func (b *Block) spec() link.Spec {
 		Bandwidth: b.StatedBandwidth, Latency: time.Duration(b.StatedLatency),
 		Jitter:     link.Jitter{Kind: link.JitterKind(b.JitterKind), Value: time.Duration(b.StatedJitter)},
 		Loss:       link.Loss{P: b.StatedLossP, BadP: b.StatedBadP, GoodToBad: b.StatedGoodToBad, BadToGood: b.StatedBadToGood},
-		QueueBytes: b.StatedQueue, QueuePolicy: link.Policy(b.Policy),
+		QueueBytes: b.StatedQueue, ECN: b.StatedECN, QueuePolicy: link.Policy(b.Policy),
 		MTU: b.StatedMTU, Header: b.StatedHeader, Framing: b.StatedFraming, Down: b.Down != 0,
 	}
 }

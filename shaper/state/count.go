@@ -16,4 +16,7 @@ func (f *File) Count(i int, c link.Counters) {
 	atomic.AddUint64(&h.Segments, c.Segments)
 	atomic.AddUint64(&h.Drops, c.Drops)
 	atomic.AddInt64(&h.BusyNs, c.BusyNs)
+	atomic.AddUint64(&h.Marks, c.Marks)
+	atomic.AddUint64(&h.Pauses, c.Pauses)
+	atomic.AddInt64(&h.PausedNs, c.PausedNs)
 }

@@ -230,7 +230,7 @@ func (s *Spec) header(uid uint32) (*header, error) {
 		Hops: uint32(len(s.Hops)), Blocks: blocksFor(len(s.Hops)), Jobs: jobsFor(len(s.Hops)),
 		Participants: maxParticipants, Events: maxEvents, ConfigLen: uint32(len(s.Config)),
 		Transport: transportBlock{
-			Kind: uint32(t.Kind), SendBuffer: t.SendBuffer, Window: t.Window,
+			Kind: uint32(t.Kind), SendBuffer: t.SendBuffer, Window: t.Window, Congestion: uint32(t.Congestion), Second: t.Second * k,
 			RTO: t.RTO * k, DownTimeout: t.DownTimeout * k, Overhead: t.Overhead * k, Gap: t.Gap * k,
 			HostPerMessage: host.PerMessage, HostNsNum: host.NsNum, HostNsDen: host.NsDen,
 		},

@@ -29,6 +29,7 @@ func checkFile(t interface{ Errorf(string, ...any) }, f *File, s Spec) {
 	k := int64(s.TimeScale)
 	tr.RTO, tr.DownTimeout, tr.Overhead, tr.Gap = tr.RTO*k, tr.DownTimeout*k, tr.Overhead*k, tr.Gap*k
 	tr.Host = tr.Host.Scaled(k)
+	tr.Second *= k
 	want := Fixed{
 		Nodes: s.Nodes, GPUsPerNode: s.GPUsPerNode, NICsPerNode: s.NICsPerNode, TimeScale: s.TimeScale, Seed: s.Seed,
 		Transport: tr, Created: f.Fixed().Created,
@@ -292,6 +293,7 @@ func drawSpec(t *rapid.T) Spec {
 			Kind: link.TransportKind(rapid.Uint32Range(0, 1).Draw(t, "transport")), SelectiveRepeat: rapid.Bool().Draw(t, "selective repeat"),
 			SendBuffer: rapid.Uint64().Draw(t, "send buffer"), Window: rapid.Uint64().Draw(t, "window"),
 			RTO: ns("rto"), DownTimeout: ns("timeout"), Overhead: ns("o"), Gap: ns("g"),
+			Congestion: link.Congestion(rapid.Uint32Range(0, 2).Draw(t, "congestion")), Second: int64(time.Second),
 			Host: link.Host{PerMessage: ns("per message"), NsNum: 10, NsDen: rapid.Uint64Range(1, link.MaxBandwidth).Draw(t, "copy")},
 		},
 		Config: rapid.SliceOfN(rapid.Byte(), 0, 5000).Draw(t, "config"),

@@ -13,7 +13,7 @@ import (
 // fabric lives no longer than a boot, so older files are refused, not converted.
 const (
 	Magic   = 0x31756d656c6464ff // "\xffddlemu1"
-	Version = 4
+	Version = 5
 )
 
 // Kinds of hops.
@@ -53,13 +53,13 @@ type Block struct {
 	JitterKind, Policy                     uint32
 	Jitter                                 int64
 	LossP, LossBadP, GoodToBad, BadToGood  uint64
-	QueueNs                                int64
+	QueueNs, ECNNs                         int64
 	Payload, PerPacket, Segment, Down      uint32
 	StatedBandwidth                        uint64
 	StatedLatency, StatedJitter            int64
 	StatedLossP, StatedBadP                float64
 	StatedGoodToBad, StatedBadToGood       float64
-	StatedQueue                            uint64
+	StatedQueue, StatedECN                 uint64
 	StatedMTU, StatedHeader, StatedFraming uint32
 	_                                      uint32
 	Retired                                int64
@@ -77,6 +77,9 @@ type Hop struct {
 	Segments, Drops    uint64
 	BusyNs             int64
 	Classes            [FlowClasses]uint64
+	Marks, Pauses      uint64
+	PausedNs           int64
+	_                  [5]uint64
 }
 
 // Flow classes, by which the kernel datapath counts payload.
@@ -109,6 +112,9 @@ type Cell struct {
 type transportBlock struct {
 	Kind, SelectiveRepeat           uint32
 	SendBuffer, Window              uint64
+	Congestion                      uint32
+	_                               uint32
+	Second                          int64
 	RTO, DownTimeout, Overhead, Gap int64
 	HostPerMessage                  int64
 	HostNsNum, HostNsDen            uint64

@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-#define DDLEMU_STATE_VERSION 4
+#define DDLEMU_STATE_VERSION 5
 
 // Limits of the verdict on a message's lateness: a floor in scaled ns, and a part
 // of the message's own time.
@@ -30,13 +30,13 @@ struct ddlemu_params {
 	uint32_t jitter_kind, policy;
 	int64_t jitter;
 	uint64_t loss_p, loss_bad_p, good_to_bad, bad_to_good;
-	int64_t queue_ns;
+	int64_t queue_ns, ecn_ns;
 	uint32_t payload, per_packet, segment, down;
 	// What the user stated, for reading back.
 	uint64_t stated_bandwidth;
 	int64_t stated_latency, stated_jitter;
 	double stated_loss_p, stated_bad_p, stated_good_to_bad, stated_bad_to_good;
-	uint64_t stated_queue;
+	uint64_t stated_queue, stated_ecn;
 	uint32_t stated_mtu, stated_header, stated_framing, unused;
 	int64_t retired; // when it was last in use, 0 = never
 };
@@ -54,6 +54,9 @@ struct ddlemu_hop {
 	uint64_t bytes, wire, segments, drops; // atomic, all jobs
 	int64_t busy_ns;                       // atomic
 	uint64_t classes[3];                   // atomic, payload by flow class; kernel datapath
+	uint64_t marks, pauses;                // atomic; of packets, and of holds by the next hop's queue
+	int64_t paused_ns;                     // atomic
+	uint64_t unused2[5];
 };
 
 // What one job did in one size class of one link.
@@ -80,6 +83,8 @@ struct ddlemu_cell {
 struct ddlemu_transport {
 	uint32_t kind, selective_repeat;
 	uint64_t send_buffer, window;
+	uint32_t congestion, unused;
+	int64_t second;
 	int64_t rto, down_timeout, overhead, gap;
 	int64_t host_per_message;
 	uint64_t host_ns_num, host_ns_den; // den 0: copies take no time

@@ -187,6 +187,7 @@ func (f *File) Fixed() Fixed {
 		Seed: h.Seed, Created: h.Created,
 		Transport: link.Transport{
 			Kind: link.TransportKind(t.Kind), SelectiveRepeat: t.SelectiveRepeat != 0, SendBuffer: t.SendBuffer, Window: t.Window,
+			Congestion: link.Congestion(t.Congestion), Second: t.Second,
 			RTO: t.RTO, DownTimeout: t.DownTimeout, Overhead: t.Overhead, Gap: t.Gap,
 			Host: link.Host{PerMessage: t.HostPerMessage, NsNum: t.HostNsNum, NsDen: t.HostNsDen},
 		},

@@ -45,7 +45,8 @@ struct ddlemu_segment {
 	uint64_t end, msg, number;
 	uint32_t n, last;
 	uint32_t again, lossy; // packets lost on the way, which hops up to lossy carried too
-	int64_t dur, ready, finish, delay, due;
+	uint32_t rides, flags;
+	int64_t dur, ready, finish, delay, came, due;
 };
 
 struct ddlemu_path {
@@ -53,6 +54,18 @@ struct ddlemu_path {
 	uint32_t hop[DDLEMU_MAX_HOPS], reverse[DDLEMU_MAX_HOPS];
 	uint32_t private_mask; // bit i: hop i is fed by hop i-1 alone
 	uint32_t link;         // the hop whose cell counts the messages
+};
+
+// The congestion window: link's window.
+struct ddlemu_window {
+	uint64_t size, threshold;
+	uint64_t next, acked, recover;
+	int64_t last_ack, timer;
+	uint32_t limited, piece;
+	uint64_t debt, riding;
+	int64_t last_came;
+	int64_t epoch, middle;
+	uint64_t origin, prior, estimate;
 };
 
 // The model's answers.
@@ -102,6 +115,7 @@ struct ddlemu_flow {
 	uint64_t known, tail, forgot;
 	int64_t last_posted;
 	uint64_t gate_ack, sent_ack, gate_read;
+	struct ddlemu_window window;
 
 	_Alignas(128) struct ddlemu_tx tx[DDLEMU_MAX_MESSAGES];
 	struct ddlemu_rx rx[DDLEMU_MAX_MESSAGES];

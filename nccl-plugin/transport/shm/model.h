@@ -24,6 +24,7 @@ static inline int64_t fault_rate(int64_t dur) { return dur; }
 #define DDLEMU_DOWN_POLL 1000000
 #define DDLEMU_MAX_ATTEMPTS 64
 #define DDLEMU_MAX_WASTED 1024
+#define DDLEMU_CUBIC 2
 #define DDLEMU_MAX_HOST_MESSAGE (1ull << 36)
 
 // What a hop has carried.
@@ -109,6 +110,10 @@ static inline void model_hold(struct ddlemu_hop *h, int64_t t)
 	int64_t free_at = __atomic_load_n(&h->next_free, __ATOMIC_RELAXED);
 	while (free_at < t && !__atomic_compare_exchange_n(&h->next_free, &free_at, t, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
 		;
+	if (free_at < t) {
+		add64(&h->pauses, 1);
+		__atomic_fetch_add(&h->paused_ns, t - free_at, __ATOMIC_RELAXED);
+	}
 }
 
 static inline uint32_t model_packet(const struct ddlemu_params *p, uint32_t n) { return n < p->payload ? n : p->payload; }
@@ -345,12 +350,208 @@ static inline bool model_matters(const struct ddlemu_model *m, const struct ddle
 	return model_known(m, s) > f->left;
 }
 
+// --- congestion.go
+
+enum { SEGMENT_LOST = 1, SEGMENT_TIMEOUT = 2, SEGMENT_MARKED = 4, SEGMENT_GONE = 8 };
+
+#define DDLEMU_INITIAL_WINDOW 10
+#define DDLEMU_LEAST_WINDOW 2
+#define DDLEMU_WINDOW_PARTS 16
+#define DDLEMU_MAX_BACKOFF 6
+#define DDLEMU_MAX_WINDOW (1ull << 41)
+#define DDLEMU_MAX_CUBIC_TIME (1 << 17)
+#define DDLEMU_MAX_SEGMENT (64u << 10)
+
+static inline bool model_congested(const struct ddlemu_model *m)
+{
+	return m->head->transport.congestion != 0 && m->head->transport.kind == DDLEMU_TCP;
+}
+
+static inline uint64_t model_mss(const struct ddlemu_model *m) { return params_of(m, hop_of(m, 0))->payload; }
+
+// model_window is the size in 2^-10 bytes: what a peer may have written there is no divisor.
+static inline uint64_t model_window(const struct ddlemu_model *m) { return umax64(__atomic_load_n(&m->f->window.size, __ATOMIC_RELAXED), 1 << 10); }
+
+static inline int64_t model_slot(const struct ddlemu_model *m)
+{
+	struct ddlemu_flow *f = m->f;
+	if (f->at[0] < DDLEMU_MAX_SEGMENTS)
+		return 0;
+	struct ddlemu_segment *s = seg_of(f, f->at[0]);
+	return s->due == DDLEMU_NEVER ? DDLEMU_NEVER : s->due + model_reverse_latency(m);
+}
+
+static inline void model_make_room(const struct ddlemu_model *m)
+{
+	struct ddlemu_flow *f = m->f;
+	if (f->at[0] - f->oldest == DDLEMU_MAX_SEGMENTS && f->oldest < f->arrived_segs && f->oldest < f->window.next) {
+		f->forgot = seg_of(f, f->oldest)->end;
+		f->oldest++;
+	}
+}
+
+static inline uint64_t model_cube_root(uint64_t x)
+{
+	uint64_t y = 0;
+	for (int s = 63; s >= 0; s -= 3) {
+		y *= 2;
+		uint64_t b = 3 * y * (y + 1) + 1;
+		if (x >> s >= b) {
+			x -= b << s;
+			y++;
+		}
+	}
+	return y;
+}
+
+static inline uint64_t model_curve(const struct ddlemu_window *w, int64_t t, uint64_t mss)
+{
+	uint64_t u = (uint64_t)min64(max64(t, -t), DDLEMU_MAX_CUBIC_TIME);
+	uint64_t d = ((u * u * u >> 10) * mss * 2 / 5) >> 10;
+	return t < 0 ? w->origin - umin64(w->origin, d) : w->origin + d;
+}
+
+static inline void model_cubic(const struct ddlemu_model *m, uint64_t n, int64_t at)
+{
+	struct ddlemu_window *w = &m->f->window;
+	uint64_t mss = model_mss(m), size = model_window(m);
+	int64_t tick = max64(m->head->transport.second >> 10, 1);
+	if (w->epoch == 0) {
+		w->epoch = at;
+		w->middle = 0;
+		w->estimate = size;
+		if (w->origin > size)
+			w->middle = (int64_t)model_cube_root(((w->origin - size) * 5 << 19) / mss);
+		else
+			w->origin = size;
+	}
+	if (w->estimate < w->prior)
+		w->estimate += (mss * n << 20) / size * 9 / 17;
+	else
+		w->estimate += (mss * n << 20) / size;
+	int64_t now = (at - w->epoch) / tick;
+	if (model_curve(w, now - w->middle, mss) < w->estimate) {
+		w->size = umax64(size, w->estimate);
+		return;
+	}
+	uint64_t target = model_curve(w, (at - w->epoch + model_round_trip(m)) / tick - w->middle, mss);
+	target = umin64(umax64(target, size), size + size / 2);
+	w->size = size + (target - size) * n / (size >> 10);
+}
+
+static inline void model_grow(const struct ddlemu_model *m, uint64_t n, int64_t at)
+{
+	struct ddlemu_window *w = &m->f->window;
+	uint64_t size = model_window(m);
+	if (size < w->threshold)
+		w->size = size + (n << 10);
+	else if (m->head->transport.congestion != DDLEMU_CUBIC)
+		w->size = size + (model_mss(m) * n << 20) / size;
+	else
+		model_cubic(m, n, at);
+	w->size = umin64(w->size, DDLEMU_MAX_WINDOW);
+}
+
+static inline void model_reduce(const struct ddlemu_model *m, uint64_t offset)
+{
+	struct ddlemu_window *w = &m->f->window;
+	uint64_t size = w->size, less = m->head->transport.congestion == DDLEMU_CUBIC ? size * 7 / 10 : size / 2;
+	w->prior = w->origin = size;
+	w->epoch = 0;
+	w->threshold = umax64(less, DDLEMU_LEAST_WINDOW * model_mss(m) << 10);
+	w->size = w->threshold;
+	w->recover = offset;
+}
+
+static inline void model_timeout(const struct ddlemu_model *m, uint64_t offset)
+{
+	struct ddlemu_window *w = &m->f->window;
+	w->size = model_mss(m) << 10;
+	w->epoch = 0;
+	w->recover = offset;
+	w->last_ack = max64(w->last_ack, w->timer);
+	w->timer = 0;
+}
+
+static inline void model_acknowledge(const struct ddlemu_model *m, uint64_t offset, int64_t at)
+{
+	struct ddlemu_window *w = &m->f->window;
+	struct ddlemu_segment *s = seg_of(m->f, w->next);
+	w->next++;
+	uint64_t n = s->end - w->acked;
+	w->acked = s->end;
+	w->last_ack = max64(w->last_ack, at);
+	w->riding -= umin64(w->riding, s->rides * model_mss(m));
+	if (s->end <= w->recover)
+		return;
+	if (s->flags & (SEGMENT_LOST | SEGMENT_MARKED)) {
+		model_reduce(m, offset);
+		if (s->flags & SEGMENT_TIMEOUT)
+			w->timer = at + m->head->transport.rto;
+	} else if (w->limited) {
+		model_grow(m, n, at);
+	} else {
+		w->epoch = 0;
+	}
+}
+
+static inline int64_t model_open(const struct ddlemu_model *m, uint64_t offset, uint64_t n, int64_t ready, int64_t by)
+{
+	struct ddlemu_flow *f = m->f;
+	struct ddlemu_window *w = &f->window;
+	if (w->size == 0) {
+		w->size = DDLEMU_INITIAL_WINDOW * model_mss(m) << 10;
+		w->threshold = DDLEMU_MAX_WINDOW;
+	}
+	for (;;) {
+		bool full = w->acked < offset && offset - w->acked + n + w->riding > w->size >> 10;
+		int64_t at = DDLEMU_NEVER;
+		if (w->next < f->at[0]) {
+			struct ddlemu_segment *s = seg_of(f, w->next);
+			if (s->due != DDLEMU_NEVER)
+				at = s->came + model_reverse_latency(m);
+			else if (full)
+				return DDLEMU_NEVER;
+		}
+		bool timer = w->timer != 0 && w->timer <= at;
+		if (timer)
+			at = w->timer;
+		if ((!full && at > by) || at == DDLEMU_NEVER)
+			return max64(ready, w->last_ack);
+		if (timer)
+			model_timeout(m, offset);
+		else
+			model_acknowledge(m, offset, at);
+	}
+}
+
+static inline void model_leave(const struct ddlemu_model *m, uint64_t offset)
+{
+	struct ddlemu_window *w = &m->f->window;
+	uint64_t mss = model_mss(m), size = w->size >> 10;
+	w->piece = (uint32_t)umin64(umax64(size / DDLEMU_WINDOW_PARTS / mss, 1) * mss, DDLEMU_MAX_SEGMENT);
+	uint64_t flight = offset - w->acked + w->riding;
+	w->limited = flight + w->piece > size || (w->size < w->threshold && 2 * flight > size);
+}
+
+static inline uint32_t model_repay(const struct ddlemu_model *m, uint64_t offset, uint32_t packets)
+{
+	struct ddlemu_window *w = &m->f->window;
+	if (w->acked >= offset)
+		w->debt = 0;
+	uint64_t n = umin64(w->debt, packets);
+	w->debt -= n;
+	w->riding += n * model_mss(m);
+	return (uint32_t)n;
+}
+
 static inline void model_release(const struct ddlemu_model *m, int64_t now, int64_t *next)
 {
 	struct ddlemu_flow *f = m->f;
 	while (f->oldest < f->arrived_segs) {
 		struct ddlemu_segment *s = seg_of(f, f->oldest);
-		if (!model_rdma(m) && model_matters(m, s)) {
+		bool unseen = model_congested(m) && f->oldest >= f->window.next;
+		if (!model_rdma(m) && (unseen || model_matters(m, s))) {
 			int64_t known = model_known(m, s);
 			if (f->known - s->msg < DDLEMU_MAX_MESSAGES / 2 || known == DDLEMU_NEVER)
 				return;
@@ -358,6 +559,8 @@ static inline void model_release(const struct ddlemu_model *m, int64_t now, int6
 				*next = min64(*next, known);
 				return;
 			}
+			if (unseen)
+				model_acknowledge(m, seg_of(f, f->at[0] - 1)->end, s->came + model_reverse_latency(m));
 		}
 		f->forgot = s->end;
 		f->oldest++;
@@ -394,6 +597,7 @@ struct ddlemu_fate {
 	uint32_t through, again, lossy;
 	bool cut;
 	int64_t delay;
+	uint32_t flags;
 };
 
 static inline bool model_any_loss(const struct ddlemu_params *p) { return (p->loss_p | p->good_to_bad) != 0; }
@@ -443,6 +647,17 @@ static inline void model_waste(const struct ddlemu_model *m, uint64_t k, int64_t
 	}
 }
 
+static inline int64_t model_recovery(const struct ddlemu_model *m, uint32_t round, bool tail, uint32_t *flags)
+{
+	if (!model_congested(m))
+		return model_detection(m, tail);
+	*flags |= SEGMENT_LOST;
+	if (round == 0)
+		return model_detection(m, tail);
+	*flags |= SEGMENT_TIMEOUT;
+	return m->head->transport.rto << (round - 1 < DDLEMU_MAX_BACKOFF ? round - 1 : DDLEMU_MAX_BACKOFF);
+}
+
 static inline void model_first_loss(const struct ddlemu_model *m, struct ddlemu_fate *l, bool last)
 {
 	uint32_t n = l->through;
@@ -478,7 +693,7 @@ static inline struct ddlemu_fate model_losses(const struct ddlemu_model *m, uint
 			break;
 		last = last && tail;
 		l.again += lost;
-		l.delay += model_detection(m, last);
+		l.delay += model_recovery(m, round, last, &l.flags);
 		left = lost;
 	}
 	return l;
@@ -494,6 +709,8 @@ static inline uint32_t model_segment_size(const struct ddlemu_model *m)
 	const struct ddlemu_transport *t = &m->head->transport;
 	if (t->kind == DDLEMU_TCP)
 		n = umin64(n, umin64(umax64(t->send_buffer / 4, 1), umax64(t->window / 4, 1)));
+	if (model_congested(m))
+		n = umin64(n, umax64(m->f->window.piece, model_mss(m)));
 	return (uint32_t)n;
 }
 
@@ -520,7 +737,12 @@ static inline void model_pass(const struct ddlemu_model *m, struct ddlemu_segmen
 	s->finish = finish + latency;
 	if (i < m->path.n - 1)
 		return;
-	s->due = max64(f->last_due, s->finish + s->delay + m->head->transport.overhead);
+	int64_t arrived = s->finish + m->head->transport.overhead;
+	if (model_congested(m)) {
+		f->window.last_came = max64(f->window.last_came, arrived);
+		s->came = f->window.last_came;
+	}
+	s->due = max64(f->last_due, arrived + s->delay);
 	f->last_due = s->due;
 	if (!s->last)
 		return;
@@ -546,6 +768,68 @@ static inline bool model_full(const struct ddlemu_model *m, uint32_t i, uint32_t
 	return (int64_t)(m->f->at[i - 1] - m->f->at[i]) * dur >= p->queue_ns + params_of(m, hop_of(m, i - 1))->latency + dur;
 }
 
+// model_send lets the next n bytes, which take dur ns, take the first hop from ready on,
+// or as much of them as losses leave.
+static inline void model_send(struct ddlemu_model *m, uint32_t n, int64_t dur, int64_t ready, int64_t now)
+{
+	struct ddlemu_flow *f = m->f;
+	const struct ddlemu_transport *t = &m->head->transport;
+	struct ddlemu_tx *x = tx_of(f, f->cur);
+	struct ddlemu_hop *h = hop_of(m, 0);
+	const struct ddlemu_params *p = params_of(m, h);
+	uint64_t offset = x->end - x->size + f->off;
+	bool last = f->off + n == x->size;
+	struct ddlemu_fate l = model_losses(m, n, last);
+	uint32_t packet = model_packet(p, n), rides = 0;
+	if (l.cut) {
+		n = l.through * p->payload;
+		last = false;
+		if (l.through == 0) {
+			n = packet;
+			l.again = 0;
+		}
+		dur = model_serialise(p, n);
+	}
+	if (model_congested(m))
+		rides = model_repay(m, offset, l.through);
+	if (rides > 0) {
+		l.again += rides;
+		l.lossy = m->path.n;
+	}
+	if (l.again > 0)
+		dur += l.again * model_serialise(p, packet);
+	int64_t occupied = f->off == 0 ? max64(dur, t->gap) : dur;
+	int64_t start = model_reserve(h, ready, occupied);
+	model_distort(f, f->cur, start, ready, now);
+	model_count(m, 0, p, n, l.again, occupied);
+	f->left = start + dur;
+	if (!l.cut) {
+		f->attempt = 0;
+	} else {
+		f->attempt++;
+		f->left += l.delay;
+		l.delay = 0;
+		if (l.through == 0)
+			return;
+	}
+	struct ddlemu_segment *s = seg_of(f, f->at[0]);
+	*s = (struct ddlemu_segment){
+		.end = offset + n, .msg = f->cur, .n = n, .last = last, .number = f->number,
+		.again = l.again, .lossy = l.lossy, .rides = rides, .flags = l.flags, .delay = l.delay, .due = DDLEMU_NEVER,
+	};
+	model_pass(m, s, 0, start, dur, start + dur);
+	f->at[0]++;
+	f->number++;
+	f->packets += l.through;
+	f->off += n;
+	if (last) {
+		f->cur++;
+		f->off = 0;
+	}
+	if (model_congested(m))
+		model_leave(m, offset + n);
+}
+
 static inline bool model_inject(struct ddlemu_model *m, int64_t now, int64_t *next)
 {
 	struct ddlemu_flow *f = m->f;
@@ -554,23 +838,33 @@ static inline bool model_inject(struct ddlemu_model *m, int64_t now, int64_t *ne
 		return false;
 	struct ddlemu_tx *x = tx_of(f, f->cur);
 	uint32_t n = (uint32_t)umin64(x->size - f->off, model_segment_size(m));
-	bool first = f->off == 0, last = f->off + n == x->size;
+	bool first = f->off == 0, congested = model_congested(m);
+	uint64_t offset = x->end - x->size + f->off;
 	int64_t ready = f->left;
 	if (first)
 		ready = max64(ready, model_ready(m, f->cur) + t->overhead);
-	int64_t gate = model_gate(m, x->end - x->size + f->off + n);
-	if (gate == DDLEMU_NEVER)
+	ready = max64(max64(ready, model_gate(m, offset + n)), f->room[0]);
+	if (congested)
+		ready = max64(ready, model_slot(m));
+	if (ready == DDLEMU_NEVER)
 		return false;
-	ready = max64(max64(ready, gate), f->room[0]);
-	struct ddlemu_hop *h = hop_of(m, 0);
-	const struct ddlemu_params *p = params_of(m, h);
-	int64_t dur = model_serialise(p, n), occupied = first ? max64(dur, t->gap) : dur;
+	int64_t dur = model_serialise(params_of(m, hop_of(m, 0)), n), occupied = first ? max64(dur, t->gap) : dur;
 	if (now < ready - occupied) {
 		*next = min64(*next, ready - occupied);
 		return false;
 	}
 	if (model_full(m, 1, n))
 		return false;
+	if (congested) {
+		ready = model_open(m, offset, n, ready, ready - occupied);
+		if (ready == DDLEMU_NEVER)
+			return false;
+		if (now < ready - occupied) {
+			*next = min64(*next, ready - occupied);
+			return false;
+		}
+		model_make_room(m);
+	}
 	if (model_down(m)) {
 		if (now - ready > t->down_timeout)
 			__atomic_store_n(&f->broken, DDLEMU_LINK_DOWN, __ATOMIC_RELEASE);
@@ -581,45 +875,19 @@ static inline bool model_inject(struct ddlemu_model *m, int64_t now, int64_t *ne
 		f->stalls++;
 		return false;
 	}
-	struct ddlemu_fate l = model_losses(m, n, last);
-	uint32_t packet = model_packet(p, n);
-	if (l.cut) {
-		n = l.through * p->payload;
-		last = false;
-		if (l.through == 0) {
-			n = packet;
-			l.again = 0;
-		}
-		dur = model_serialise(p, n);
-	}
-	if (l.again > 0)
-		dur += l.again * model_serialise(p, packet);
-	occupied = first ? max64(dur, t->gap) : dur;
-	int64_t start = model_reserve(h, ready, occupied);
-	model_distort(f, f->cur, start, ready, now);
-	model_count(m, 0, p, n, l.again, occupied);
-	f->left = start + dur;
-	if (l.cut) {
-		f->left += l.delay;
-		l.delay = 0;
-		f->attempt++;
-		if (l.through == 0)
-			return true;
-	} else {
-		f->attempt = 0;
-	}
-	struct ddlemu_segment *s = seg_of(f, f->at[0]);
-	*s = (struct ddlemu_segment){ .end = x->end - x->size + f->off + n, .msg = f->cur, .number = f->number, .n = n, .last = last, .again = l.again, .lossy = l.lossy, .delay = l.delay, .due = DDLEMU_NEVER };
-	model_pass(m, s, 0, start, dur, start + dur);
-	f->at[0]++;
-	f->number++;
-	f->packets += l.through;
-	f->off += n;
-	if (last) {
-		f->cur++;
-		f->off = 0;
-	}
+	model_send(m, n, dur, ready, now);
 	return true;
+}
+
+static inline void model_drop(const struct ddlemu_model *m, struct ddlemu_segment *s, int64_t wait)
+{
+	if (!model_congested(m)) {
+		s->ready += model_round_trip(m);
+		return;
+	}
+	s->flags |= SEGMENT_GONE | SEGMENT_LOST;
+	s->delay += model_round_trip(m) + wait;
+	m->f->window.debt += model_packets(params_of(m, hop_of(m, 0)), s->n) + s->rides;
 }
 
 static inline bool model_forward(struct ddlemu_model *m, uint32_t i, int64_t now, int64_t *next)
@@ -639,15 +907,22 @@ static inline bool model_forward(struct ddlemu_model *m, uint32_t i, int64_t now
 	int64_t ready = max64(s->ready, f->room[i]);
 	if (p->policy == DDLEMU_FAIR)
 		ready = max64(ready, f->served[i]);
-	if (now < ready - dur) {
-		*next = min64(*next, ready - dur);
+	int64_t at = p->policy == DDLEMU_TAIL_DROP && model_congested(m) ? ready : ready - dur;
+	if (now < at) {
+		*next = min64(*next, at);
 		return false;
 	}
+	if (s->flags & SEGMENT_GONE) {
+		model_pass(m, s, i, s->ready, 0, s->finish);
+		f->at[i]++;
+		return true;
+	}
 	int64_t start = max64(ready, __atomic_load_n(&h->next_free, __ATOMIC_RELAXED));
-	if (p->queue_ns > 0 && start - s->ready > p->queue_ns) {
+	int64_t wait = start - s->ready;
+	if (p->queue_ns > 0 && wait > p->queue_ns) {
 		if (p->policy == DDLEMU_TAIL_DROP) {
 			add64(&h->drops, model_packets(p, s->n) + again);
-			s->ready += model_round_trip(m);
+			model_drop(m, s, wait);
 			return true;
 		}
 		if (p->policy != DDLEMU_FAIR) {
@@ -657,6 +932,10 @@ static inline bool model_forward(struct ddlemu_model *m, uint32_t i, int64_t now
 	}
 	if (model_full(m, i, s->n))
 		f->room[i - 1] = start;
+	if (p->ecn_ns > 0 && wait > p->ecn_ns) {
+		add64(&h->marks, model_packets(p, s->n) + again);
+		s->flags |= SEGMENT_MARKED;
+	}
 	if (!(m->path.private_mask >> i & 1) || dur > s->dur || p->policy == DDLEMU_FAIR) {
 		start = model_reserve(h, ready, dur);
 		model_distort(f, s->msg, start, ready, now);
@@ -735,9 +1014,9 @@ static inline void model_advance(struct ddlemu_model *m, int64_t now)
 {
 	struct ddlemu_flow *f = m->f;
 	model_learn(m, now);
-	for (;;) {
+	for (bool skip = model_congested(m);; skip = false) {
 		int64_t next = DDLEMU_NEVER;
-		bool moved = model_inject(m, now, &next);
+		bool moved = skip || model_inject(m, now, &next);
 		for (uint32_t i = 1; i < m->path.n; i++)
 			while (model_forward(m, i, now, &next))
 				moved = true;

@@ -81,6 +81,9 @@ func Can(name string, s link.Spec) error {
 	if s.QueuePolicy == link.Fair {
 		return fmt.Errorf("fair queue: %w", ErrFair)
 	}
+	if s.ECN != 0 {
+		return errors.New("an ECN threshold is what the datapath shm has: here half of a taildrop queue marks")
+	}
 	i := slices.IndexFunc(kinds, func(k kind) bool { return k.name == name })
 	if i < 0 || kinds[i].can == nil {
 		return nil

@@ -37,6 +37,7 @@ func newInGo(t *testing.T, s *Scenario) *inGo {
 	tr := s.Transport
 	tr.RTO, tr.DownTimeout, tr.Overhead, tr.Gap = tr.RTO*k, tr.DownTimeout*k, tr.Overhead*k, tr.Gap*k
 	tr.Host = tr.Host.Scaled(k)
+	tr.Second *= k
 	tables := &[3]*link.JitterTable{link.NormalTable(), link.ParetoTable(), link.NormalTable()}
 	g := &inGo{}
 	for _, f := range s.Flows {
@@ -104,6 +105,14 @@ func write(t *testing.T) {
 		{"fair queue", func(s *Scenario) {
 			s.Port.QueueBytes, s.Port.QueuePolicy, s.Link.QueueBytes, s.Link.QueuePolicy = 64<<10, link.Fair, 64<<10, link.Fair
 			s.Link.Bandwidth, s.Link.Latency = 3e9, time.Microsecond
+		}},
+		{"reno", func(s *Scenario) {
+			s.Transport.Congestion, s.Transport.Second = link.Reno, 1e9
+			s.Port.QueueBytes, s.Port.QueuePolicy, s.Link.Loss.P = 32<<10, link.TailDrop, 0.005
+		}},
+		{"cubic", func(s *Scenario) {
+			s.Transport.Congestion, s.Transport.Second, s.TimeScale = link.Cubic, 1e9, 3
+			s.Port.ECN, s.Link.Loss.P = 16<<10, 0.005
 		}},
 	}
 	var all []Scenario

@@ -129,6 +129,79 @@ func TestManySmallMessagesWithinARoundTrip(t *testing.T) {
 	})
 }
 
+// Long flows with a congestion window, which meet at one port and lose packets on the way
+// and to its queue, go through slow start, recovery and time-outs by the same times in C
+// and in Go.
+func TestPropertyCongestionInCIsThatInGo(t *testing.T) {
+	tables := &[3]*link.JitterTable{link.NormalTable(), link.ParetoTable(), link.NormalTable()}
+	seen := map[string]uint64{}
+	rapid.Check(t, func(t *rapid.T) {
+		port := link.Spec{
+			Bandwidth: rapid.SampledFrom([]uint64{1e9, 40e9}).Draw(t, "bw"), MTU: rapid.SampledFrom([]uint32{1500, 9000}).Draw(t, "mtu"), Header: 40, Framing: 38,
+			QueueBytes: rapid.SampledFrom([]uint64{65536, 1 << 20}).Draw(t, "queue"), QueuePolicy: link.TailDrop,
+			ECN: rapid.SampledFrom([]uint64{0, 40_000}).Draw(t, "ecn"),
+		}
+		wire := port
+		wire.Latency = time.Duration(rapid.Int64Range(10e3, 20e6).Draw(t, "lat"))
+		wire.Jitter = link.Jitter{Kind: link.Uniform, Value: wire.Latency / 10}
+		wire.Loss.P = rapid.SampledFrom([]float64{0, 1e-3, 0.05}).Draw(t, "p")
+		tr := link.Transport{
+			Kind: link.TCP, Congestion: link.Congestion(rapid.Uint32Range(1, 2).Draw(t, "congestion")), Second: 1e9,
+			SendBuffer: 8 << 20, Window: 8 << 20, RTO: rapid.Int64Range(1e6, 200e6).Draw(t, "rto"), DownTimeout: 3e6,
+		}
+		k := rapid.SampledFrom([]int{1, 7}).Draw(t, "k")
+		f, hops, paths := star(t, 3, port, wire, nil, k, tr)
+		defer f.Close()
+		scaled := f.Fixed().Transport
+		var inC []*Flow
+		var inGo []*link.Flow
+		for i := range 3 {
+			src, dst := []int{0, 1, 1}[i], 2
+			c := New(f, uint64(i+1), src, dst)
+			defer c.Free()
+			p, q := paths[[2]int{src, dst}], paths[[2]int{dst, src}]
+			var way []link.PathHop
+			var back []*link.Hop
+			for i := range p {
+				way, back = append(way, link.PathHop{Hop: hops[p[i]], Private: i == 1}), append(back, hops[q[i]])
+			}
+			g := link.NewFlow(uint64(i+1), 7, way, back, &scaled, tables)
+			for range 20 {
+				size := rapid.SampledFrom([]uint64{8, 100_000, 4 << 20}).Draw(t, "size")
+				c.Recv(0)
+				g.Recv(0)
+				c.Post(size, 0)
+				g.Post(size, 0)
+			}
+			inC, inGo = append(inC, c), append(inGo, g)
+		}
+		next := make([]int64, 3)
+		for range 3000 {
+			i := slices.Index(next, slices.Min(next))
+			if next[i] == link.Never {
+				break
+			}
+			c, g := inC[i].Advance(next[i]), inGo[i].Advance(next[i])
+			if c != g {
+				t.Fatalf("flow %d at %d: next step at %d in C, %d in Go", i, next[i], c, g)
+			}
+			next[i] = g
+		}
+		for i, h := range f.Hops() {
+			if d := cmp.Diff(hops[i].Counters, h.Counters); d != "" {
+				t.Fatalf("hop %d: counters in Go (-) and C (+):\n%s", i, d)
+			}
+			seen["drops"] += h.Counters.Drops
+			seen["marks"] += h.Counters.Marks
+		}
+	})
+	for _, what := range []string{"drops", "marks"} {
+		if seen[what] == 0 {
+			t.Errorf("no %s", what)
+		}
+	}
+}
+
 // The model in C gives the same times as the one in Go, step by step, for random
 // fabrics, messages, losses, jitter and polls.
 func TestPropertyModelInCIsTheModelInGo(t *testing.T) {
@@ -165,6 +238,11 @@ func TestPropertyModelInCIsTheModelInGo(t *testing.T) {
 			}
 			tr.Host = h
 		}
+		if rapid.Bool().Draw(t, "congestion control") {
+			tr.Congestion, tr.Second = link.Congestion(rapid.Uint32Range(1, 2).Draw(t, "congestion")), 1e9
+		}
+		port.ECN = rapid.SampledFrom([]uint64{0, 1, 10_000}).Draw(t, "ecn")
+		wire.ECN = port.ECN
 		trunks := make([]link.Spec, rapid.IntRange(0, link.MaxHops-3).Draw(t, "trunks"))
 		for i := range trunks {
 			trunks[i] = wire
