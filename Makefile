@@ -32,12 +32,13 @@ plugin:
 	@ln -sf libgoemu.so $(BUILD)/lib/libnccl-net-goemu.so
 	@ln -sf libgoemu.so $(BUILD)/lib/libnccl-net.so
 
-# The plugin with switches that make the emulator itself wrong, for the tests of
-# the verdict. It is never installed.
+# The plugin, and the command with the same engine in it, with switches that make the
+# emulator itself wrong, for the tests of the verdict. They are never installed.
 plugin-faults:
 	$(PLUGIN) -tags netgo,osusergo,ddlemu_faults -o $(BUILD)/faults/libgoemu.so ./nccl-plugin
 	@rm -f $(BUILD)/faults/libgoemu.h
 	@ln -sf libgoemu.so $(BUILD)/faults/libnccl-net-goemu.so
+	$(GO) build -trimpath -tags ddlemu_faults -o $(BUILD)/faults/ddlemu ./cmd/ddlemu
 
 rank:
 	@mkdir -p $(BUILD)/bin

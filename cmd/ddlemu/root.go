@@ -166,6 +166,7 @@ durations (5us, 1.2ms), sizes as nccl-tests writes them (8, 64K, 1G).
 		newBenchCommand(g),
 		newExpectCommand(g),
 		newValidateCommand(g),
+		newVerifyCommand(g),
 		newExecCommand(g),
 		newSSHCommand(g),
 		newHostfileCommand(g),

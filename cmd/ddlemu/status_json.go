@@ -243,6 +243,9 @@ func lastJob(file *state.File) (state.Job, int64, bool) {
 		ok   bool
 	)
 	for _, j := range file.Jobs() {
+		if j.Verify() {
+			continue // nobody's
+		}
 		s := j.Status()
 		if when := max(s.Started, s.Ended); !ok || when > at {
 			last, at, ok = j, when, true

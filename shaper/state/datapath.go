@@ -13,6 +13,10 @@ import (
 // datapath, whoever sends it. Its only participant is the fabric's daemon.
 const TrafficKey uint64 = 0x63696666617274 // "traffic"
 
+// VerifyKey is the job of `ddlemu verify`: no user's, and its messages are seen late on
+// purpose, so it gets no verdict as a job.
+const VerifyKey uint64 = 0x796669726576 // "verify"
+
 // DaemonRank is the rank, and the node, of a fabric's daemon as a participant.
 const DaemonRank = -1
 
@@ -23,6 +27,9 @@ func (f *File) Ranks() []ParticipantStatus {
 
 // Traffic says whether the job is the one that stands for all traffic.
 func (j Job) Traffic() bool { return j.key == TrafficKey }
+
+// Verify says whether the job is one of `ddlemu verify`.
+func (j Job) Verify() bool { return j.key == VerifyKey }
 
 // SetShaper notes which shaper the daemon has started, before the fabric can be used.
 func (f *File) SetShaper(name string) { copy(f.head().Shaper[:nameSize-1], name) }

@@ -57,7 +57,7 @@ func (e *Endpoint) dial(nic int, h handle, number uint64) (*conn, error) {
 		e.me.Job().Invalidate(state.RingTooSmall)
 		return nil, fmt.Errorf("no shared memory left for a connection: %d KiB of the budget remain; raise DDLEMU_MEMORY", e.me.Available()>>10)
 	}
-	r, err := newRegion(ring, e.fabric.ID(), flowID(e.rank.Rank, int(h.Rank), number), steps, reverse, hop)
+	r, err := newRegion(ring, e.fabric.ID(), FlowID(e.rank.Rank, int(h.Rank), number), steps, reverse, hop)
 	if err != nil {
 		e.me.Reserve(-cost)
 		e.me.Job().Invalidate(state.RingTooSmall)
@@ -89,9 +89,9 @@ func (e *Endpoint) route(src, dst int) (steps, reverse []state.PathStep, hop int
 	return nil, nil, 0, fmt.Errorf("the path from NIC %d to NIC %d has no link", src, dst)
 }
 
-// flowID names a flow the same way in every run: by its ends, and by how many
+// FlowID names a flow the same way in every run: by its ends, and by how many
 // connections were made between them before.
-func flowID(src, dst int, number uint64) uint64 {
+func FlowID(src, dst int, number uint64) uint64 {
 	return link.Draw(uint64(uint32(src))<<32|uint64(uint32(dst)), 0, 0, number, 0)
 }
 

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"golang.org/x/term"
+
+	"github.com/ddlemu/ddlemu/nccl-plugin/transport/drive"
+	"github.com/ddlemu/ddlemu/shaper/verify"
+)
+
+// Bounds of verify's --time.
+const (
+	leastVerify = time.Second
+	mostVerify  = time.Hour
+)
+
+type verifyOptions struct {
+	Time time.Duration
+}
+
+func (o *verifyOptions) AddFlags(fs *pflag.FlagSet) {
+	fs.DurationVar(&o.Time, "time", 10*time.Second, "`duration` to measure for, about")
+}
+
+func newVerifyCommand(g *global) *cobra.Command {
+	o := &verifyOptions{}
+	cmd := &cobra.Command{
+		Use:   "verify",
+		Short: "Measure the fabric that is up, and hold it to what was asked",
+		Long: `Measure the fabric that is up, link by link and all together: the rate of a stream
+that fills the link, the one-way latency of single messages and its jitter, losses,
+and how flows share what they have in common. Messages are sent by the engine that
+NCCL's plugin has, by this process; no job may be on the fabric.
+
+It is held to what was asked for, and to the link model where flows share: rates
+within 1 %, latencies within 1 us or 2 % (median) and 5 us or 5 % (p99), each share
+within 3 %, all times and rates being those of the emulated network. What is off is
+measured again, up to three times: other work on this host makes it worse, never
+better.
+
+EXIT STATUS
+===========
+
+0 if the fabric is what was asked for (VALID), 3 if it is not (INVALID), 1 on
+failure, 2 if there is no such fabric or it is in use, 130 if interrupted.
+`,
+		Example: `  ddlemu up --profile eth10 --nodes 4 --time-scale auto
+  ddlemu verify
+  ddlemu verify --time 1m --json`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return runVerify(cmd.Context(), g, o) },
+	}
+	o.AddFlags(cmd.Flags())
+	g.addFabricFlag(cmd.Flags())
+	g.addJSONFlag(cmd.Flags())
+	return cmd
+}
+
+// runVerify measures the fabric that is up.
+func runVerify(ctx context.Context, g *global, o *verifyOptions) error {
+	if o.Time < leastVerify || o.Time > mostVerify {
+		return badInput("--time %v: must be %v to %v", o.Time, leastVerify, mostVerify)
+	}
+	up, err := g.open()
+	if err != nil {
+		return err
+	}
+	defer up.Close()
+	fab, err := up.File.Fabric()
+	if err != nil {
+		return err
+	}
+	name := up.File.Name()
+	if fab.Config.OnKernel() {
+		return badInput("fabric %s is on the kernel datapath, which verify does not measure: use iperf3 and ping on its nodes with `ddlemu exec`, or verify the same fabric on the shm datapath", name)
+	}
+	up.File.Reap()
+	if ranks := up.File.Ranks(); len(ranks) > 0 {
+		return badInput("fabric %s is in use by %s (process %d and others): wait for the job to end, or bring up another fabric to verify", name, count(len(ranks), "rank"), ranks[0].PID)
+	}
+	model, err := verify.NewModel(up.File)
+	if err != nil {
+		return err
+	}
+	world, err := drive.Join(up.File, fab)
+	if err != nil {
+		return err
+	}
+	defer world.Close()
+	show, done := verifyProgress(g.Stderr)
+	report, err := verify.Measure(ctx, model, world, verify.Options{Time: o.Time, Progress: show})
+	done()
+	if err != nil {
+		return fmt.Errorf("verify fabric %s: %w", name, err)
+	}
+	report.Fabric = name
+	if g.JSON {
+		err = g.printJSON(report)
+	} else {
+		printVerify(g.Stdout, report)
+	}
+	if err == nil && report.Verdict != "VALID" {
+		err = &exitError{Code: exitInvalid}
+	}
+	return err
+}
+
+// verifyProgress shows how much is done, if w is a terminal; done takes it away.
+func verifyProgress(w io.Writer) (show func(part float64), done func()) {
+	f, ok := w.(*os.File)
+	if !ok || !term.IsTerminal(int(f.Fd())) {
+		return nil, func() {}
+	}
+	const steps = 1000
+	bar := progressbar.NewOptions(steps,
+		progressbar.OptionSetWriter(w), progressbar.OptionSetDescription("verify"),
+		progressbar.OptionClearOnFinish(), progressbar.OptionSetWidth(30), progressbar.OptionSetElapsedTime(false), progressbar.OptionSetPredictTime(false))
+	return func(part float64) { _ = bar.Set(int(part * steps)) }, func() { _ = bar.Finish() }
+}

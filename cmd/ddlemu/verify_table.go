@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+
+	"github.com/ddlemu/ddlemu/shaper/verify"
+)
+
+// printVerify prints what was asked and what was measured, the reasons, and the
+// verdict as the last line.
+func printVerify(w io.Writer, r *verify.Report) {
+	fmt.Fprintf(w, "fabric %s (%s), time scale %d, seed %d, measured for %.1f s\n\n", r.Fabric, r.Profile, r.TimeScale, r.Seed, r.Seconds)
+	t := newTable(w, "link", "asked Gb/s ", "got ", "off % ", "asked us ", "p50 ", "off ", "late p99 ", "seen ", "lost packets", "")
+	for i := range r.Links {
+		l := &r.Links[i]
+		asked, off, lost := "unlimited", "", ""
+		if l.Rate.Asked > 0 {
+			asked, off = gbps(l.Rate.Model), fmt.Sprintf("%+.2f", l.Rate.Error)
+		}
+		if l.Loss != nil {
+			lost = fmt.Sprintf("%d, asked %.4g", l.Loss.Got, l.Loss.Asked)
+		}
+		t.AppendRow(table.Row{l.Name, asked, gbps(l.Rate.Got), off, digits(l.Latency.Asked), digits(l.Latency.P50), fmt.Sprintf("%+.3f", l.Latency.Error), digits(l.Latency.LateP99), digits(l.Latency.SeenP99), lost, okOr(l.Problems)})
+	}
+	t.Render()
+	for i := range r.Links {
+		if l := &r.Links[i]; l.Jitter != nil {
+			printJitter(w, r.Links)
+			break
+		}
+	}
+	printShared(w, "all to all", r.Together)
+	printShared(w, "incast", r.Incast)
+	fmt.Fprintln(w)
+	for _, note := range r.Notes {
+		fmt.Fprintf(w, "note: %s\n", note)
+	}
+	for _, reason := range r.Reasons {
+		fmt.Fprintf(w, "ddlemu: %s\n", reason)
+	}
+	if r.Needed > 0 {
+		fmt.Fprintf(w, "ddlemu: if it is this host that is too slow, it takes a time scale of %d: ddlemu up --time-scale %[1]d\n", r.Needed)
+	}
+	fmt.Fprintf(w, "verdict: %s\n", r.Verdict)
+}
+
+func printJitter(w io.Writer, links []verify.Link) {
+	fmt.Fprintln(w)
+	header := []string{"link"}
+	for _, l := range links {
+		if l.Jitter == nil {
+			continue
+		}
+		for _, q := range l.Jitter.Quantiles {
+			header = append(header, fmt.Sprintf("p%.3g us ", 100*q.Q))
+		}
+		break
+	}
+	t := newTable(w, append(header, "distance ", "limit ")...)
+	for _, l := range links {
+		if l.Jitter == nil {
+			continue
+		}
+		row := table.Row{l.Name}
+		for _, q := range l.Jitter.Quantiles {
+			row = append(row, fmt.Sprintf("%s of %s", digits(q.Got), digits(q.Asked)))
+		}
+		t.AppendRow(append(row, fmt.Sprintf("%.3f", l.Jitter.Distance), fmt.Sprintf("%.3f", l.Jitter.Limit)))
+	}
+	t.Render()
+}
+
+func printShared(w io.Writer, what string, s *verify.Shared) {
+	if s == nil {
+		return
+	}
+	fmt.Fprintf(w, "\n%s, %s: %s of %s Gb/s (%+.2f %%), flows off by %+.2f to %+.2f %%, fairness %.4f  %s\n", what, count(len(s.Flows), "flow"), gbps(s.Got), gbps(s.Model), s.Error, s.Low, s.High, s.Fairness, okOr(s.Problems))
+	if what != "incast" {
+		return
+	}
+	for _, f := range s.Flows {
+		fmt.Fprintf(w, "  %s %s Gb/s, %.2f %% of all\n", f.Name, gbps(f.Got), 100*f.Share)
+	}
+}
+
+func digits(v float64) string { return fmt.Sprintf("%.4g", v) }
+
+func okOr(problems []string) string {
+	if len(problems) == 0 {
+		return "ok"
+	}
+	return "OFF"
+}

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package drive
+
+import (
+	"context"
+	"errors"
+	"math"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/shaper/fabric"
+	"github.com/ddlemu/ddlemu/shaper/state"
+	"github.com/ddlemu/ddlemu/shaper/verify"
+)
+
+// newWorld is one on a fabric of three nodes, which change made what it is.
+func newWorld(t *testing.T, change func(*configs.Fabric)) *World {
+	t.Helper()
+	c, err := configs.Profile("eth1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Nodes = 3
+	change(c)
+	fab, err := fabric.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec, err := state.SpecOf(fab, "drive")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path, err := os.MkdirTemp("", "ddlemu-drive") // with mode 0700, which t.TempDir has not
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(path) })
+	dir, err := state.OpenDir(path, os.Getuid(), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { dir.Close() })
+	file, err := dir.Create(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { file.Close() })
+	w, err := Join(file, fab)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(w.Close)
+	return w
+}
+
+// shaken makes messages take 5 to 35 ms: much against what a busy host adds.
+func shaken(seed uint64) func(*configs.Fabric) {
+	return func(c *configs.Fabric) {
+		c.Seed = seed
+		c.Link.Latency, c.Link.Jitter = 20*time.Millisecond, configs.Jitter{Kind: configs.UniformJitter, Value: 15 * time.Millisecond}
+	}
+}
+
+// times is how long messages of one flow took, in ms, and how sure that is.
+type times struct{ took, sure []float64 }
+
+// single sends single messages from NIC 0 to 1, to 2, and on another flow to 1.
+func single(t *testing.T, w *World) (all []times) {
+	t.Helper()
+	const n = 40
+	f := verify.Flow{Src: 0, Dst: 1, Size: 8, Depth: 32, Messages: n, Spacing: 40 * time.Millisecond, Apart: 4 * time.Millisecond}
+	g := f
+	g.Dst = 2
+	traces, err := w.Run(t.Context(), []verify.Flow{f, g, f}, 20*time.Second, time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tr := range traces {
+		if len(tr.Visible) != n {
+			t.Fatalf("%d of %d messages came", len(tr.Visible), n)
+		}
+		var one times
+		for i := range n {
+			one.took = append(one.took, float64(tr.Visible[i]-tr.Posted[i])/1e6)
+			one.sure = append(one.sure, float64(tr.Visible[i]-tr.Missing[i]+tr.Taken[i]-tr.Posted[i])/1e6)
+		}
+		all = append(all, one)
+	}
+	return all
+}
+
+// same is how many of the messages whose times are known took the same in a and b.
+func same(a, b times) (same, known int) {
+	for i := range a.took {
+		if a.sure[i] < 2 && b.sure[i] < 2 {
+			known++
+			if math.Abs(a.took[i]-b.took[i]) < 3 {
+				same++
+			}
+		}
+	}
+	return same, known
+}
+
+// The same seed draws the same for each link and flow, another one others.
+func TestSeed(t *testing.T) {
+	first, second, other := single(t, newWorld(t, shaken(1))), single(t, newWorld(t, shaken(1))), single(t, newWorld(t, shaken(2)))
+	for i := range first {
+		if got, known := same(first[i], second[i]); known < 5 || got < known {
+			t.Errorf("flow %d, same seed: %d of %d messages took the same", i, got, known)
+		}
+		if got, known := same(first[i], other[i]); known < 5 || got > known*2/3 {
+			t.Errorf("flow %d, another seed: %d of %d messages took the same", i, got, known)
+		}
+		if got, known := same(first[0], first[i]); i > 0 && got > known*2/3 {
+			t.Errorf("flow %d draws as the first: %d of %d messages took the same", i, got, known)
+		}
+	}
+}
+
+// A stream comes through in order and whole, on several connections at once.
+func TestStreams(t *testing.T) {
+	w := newWorld(t, func(*configs.Fabric) {})
+	f := verify.Flow{Src: 0, Dst: 1, Size: 64 << 10, Depth: 8, Messages: 40}
+	g := f
+	g.Src, g.Dst, g.Apart = 2, 0, time.Millisecond // one that naps
+	traces, err := w.Run(t.Context(), []verify.Flow{f, g}, 20*time.Second, time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, tr := range traces {
+		if len(tr.Posted) != 40 || len(tr.Visible) != 40 {
+			t.Fatalf("flow %d: %d of %d messages", i, len(tr.Visible), len(tr.Posted))
+		}
+		for n := range tr.Visible {
+			if tr.Visible[n] <= tr.Posted[n] || tr.Missing[n] > tr.Visible[n] || tr.Taken[n] < tr.Posted[n] || n > 0 && tr.Visible[n] < tr.Visible[n-1] {
+				t.Errorf("flow %d, message %d: posted %d, taken %d, missing %d, visible %d", i, n, tr.Posted[n], tr.Taken[n], tr.Missing[n], tr.Visible[n])
+			}
+		}
+	}
+	if len(w.Words()) > 0 || w.Others() != 0 {
+		t.Errorf("%q, %d others", w.Words(), w.Others())
+	}
+	for _, m := range w.nics {
+		if n := m.end.Open(); n != 0 {
+			t.Errorf("%d connections are left open", n)
+		}
+	}
+}
+
+// What is cancelled ends soon, and so does what is sent on a fabric that is taken down.
+func TestEnds(t *testing.T) {
+	endless := verify.Flow{Src: 0, Dst: 1, Size: 64 << 10, Depth: 8, Messages: 1 << 20}
+	w := newWorld(t, func(*configs.Fabric) {})
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if _, err := w.Run(ctx, []verify.Flow{endless}, time.Hour, 0); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("cancelled: %v", err)
+	}
+	time.AfterFunc(100*time.Millisecond, w.file.TakeDown)
+	if _, err := w.Run(t.Context(), []verify.Flow{endless}, time.Hour, 0); err == nil || !strings.Contains(err.Error(), "the fabric was taken down") {
+		t.Errorf("taken down: %v", err)
+	}
+}

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package verify
+
+import (
+	"context"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/shaper/fabric"
+	"github.com/ddlemu/ddlemu/shaper/link"
+	"github.com/ddlemu/ddlemu/shaper/state"
+)
+
+// fake is a fabric in virtual time: the model of another one than was asked for.
+type fake struct {
+	asked, real *Model
+	hops        []state.HopStatus
+	now         int64
+	made        map[[2]int]uint64
+
+	late   func(n int) int64 // by what message n of a flow is late, ns
+	away   int64             // the process has no processor for this long now and then, ns
+	others int
+	words  []string
+}
+
+func (f *fake) Hops() []state.HopStatus {
+	return append([]state.HopStatus(nil), f.hops...)
+}
+func (f *fake) Words() []string { return f.words }
+func (f *fake) Others() int     { return f.others }
+
+func (f *fake) Run(_ context.Context, flows []Flow, d, tail time.Duration) ([]Trace, error) {
+	f.now += 1e9
+	start := f.now
+	ids, posts := make([]uint64, len(flows)), make([][]int64, len(flows))
+	spaced := flows[0].Spacing > 0
+	for i, fl := range flows {
+		key := [2]int{fl.Src, fl.Dst}
+		ids[i] = link.Draw(uint64(fl.Src), uint32(fl.Dst), 9, 9, f.made[key])
+		f.made[key]++
+		for n := 0; spaced && n < fl.Messages; n++ {
+			posts[i] = append(posts[i], int64(n)*int64(fl.Spacing))
+		}
+	}
+	if !spaced {
+		posts = nil
+	}
+	hops := f.real.hops()
+	until := int64(d)
+	if spaced {
+		until = forever
+	}
+	traces := f.real.playOn(hops, flows, ids, posts, until)
+	for i := range f.hops {
+		c := &f.hops[i].Counters
+		c.Bytes, c.Wire, c.Drops = c.Bytes+hops[i].Counters.Bytes, c.Wire+hops[i].Counters.Wire, c.Drops+hops[i].Counters.Drops
+	}
+	for i := range traces {
+		for n := range traces[i].Posted {
+			traces[i].Posted[n] += start
+			traces[i].Taken[n] += start
+		}
+		f.see(&traces[i], start)
+		f.now = max(f.now, start+int64(d))
+	}
+	return traces, nil
+}
+
+// see makes what came into what was seen.
+func (f *fake) see(t *Trace, start int64) {
+	for n := range t.Visible {
+		at := t.Visible[n] + start
+		if f.late != nil {
+			at += f.late(n)
+		}
+		t.Visible[n], t.Missing[n] = at, at-100
+		if phase := at % (4 * f.away1()); phase < f.away {
+			// Last looked for before the process lost its processor.
+			t.Visible[n], t.Missing[n] = at-phase+f.away, at-phase
+		}
+	}
+}
+
+func (f *fake) away1() int64 { return max(f.away, 1) }
+
+// newFake is one that carries what change makes of the fabric that is asked for.
+func newFake(t *testing.T, c *configs.Fabric, change func(*configs.Fabric)) *fake {
+	t.Helper()
+	is := *c
+	if change != nil {
+		change(&is)
+	}
+	f := &fake{asked: model(t, c), real: model(t, &is), made: map[[2]int]uint64{}}
+	for i, h := range f.asked.fab.Hops {
+		f.hops = append(f.hops, state.HopStatus{Index: i, Spec: h.Spec})
+	}
+	return f
+}
+
+// model is that of a fabric that is up.
+func model(t *testing.T, c *configs.Fabric) *Model {
+	t.Helper()
+	fab, err := fabric.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec, err := state.SpecOf(fab, "verify")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path, err := os.MkdirTemp("", "ddlemu-verify") // with mode 0700, which t.TempDir has not
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(path) })
+	dir, err := state.OpenDir(path, os.Getuid(), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { dir.Close() })
+	file, err := dir.Create(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { file.Close() })
+	m, err := NewModel(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// measured is what Measure says of the fake.
+func (f *fake) measured(t *testing.T) *Report {
+	t.Helper()
+	r, err := Measure(t.Context(), f.asked, f, Options{Time: 6 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package verify
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/ddlemu/ddlemu/shaper/link"
+	"github.com/ddlemu/ddlemu/shaper/state"
+)
+
+// Limits of the verdict. Those of latencies are the ones of package verdict.
+const (
+	maxRateOff  = 0.01 // of one link's rate
+	maxTotalOff = 0.02 // of what all flows get together
+	maxShareOff = 0.03 // of one flow's share
+)
+
+// limit is how much a message that takes so many us may be late, in us.
+func limit(us float64, floorNs, part int) float64 {
+	return max(float64(floorNs)/1e3, us/float64(part))
+}
+
+// finding is a problem, and by what factor the host was too slow if it may be the
+// host's; 1 if it is not.
+type finding struct {
+	text string
+	slow float64
+}
+
+// finder collects problems.
+type finder struct{ found []finding }
+
+func (f *finder) add(slow float64, format string, args ...any) {
+	f.found = append(f.found, finding{fmt.Sprintf(format, args...), slow})
+}
+
+func (f *finder) words() []string {
+	words := []string{}
+	for _, x := range f.found {
+		words = append(words, x.text)
+	}
+	return words
+}
+
+// hopeless says whether the host is so slow that another try would be no better.
+func (f *finder) hopeless() bool {
+	return slices.ContainsFunc(f.found, func(x finding) bool { return x.slow > 8 })
+}
+
+func (f *finder) rate(name string, r *Rate) {
+	switch {
+	case r.Asked == 0:
+	case r.Got == 0:
+		f.add(2, "%s: fewer than %d messages came through, asked is %.4g Gb/s", name, fewest, r.Model/1e9)
+	case math.Abs(r.Error) > 100*maxRateOff:
+		slow := 1.0
+		if r.Error < 0 {
+			slow = 100 / max(100+r.Error, 0.1)
+		}
+		f.add(slow, "%s: rate %.4g Gb/s, asked %.4g: %+.1f %% (limit %.0f %%)", name, r.Got/1e9, r.Model/1e9, r.Error, 100*maxRateOff)
+	}
+}
+
+func (f *finder) latency(name string, l *Latency, jitter *Jitter) {
+	p50, p99 := limit(l.Asked, state.P50FloorNs, state.P50Part), limit(l.Asked, state.P99FloorNs, state.P99Part)
+	if l.Messages < fewest {
+		f.add(1, "%s: %d single messages came through, fewer than %d", name, l.Messages, fewest)
+		return
+	}
+	if l.Known < max(l.Messages/10, fewest) {
+		f.add(2, "%s: of %d messages only %d were seen in time: this process has no processor", name, l.Messages, l.Known)
+		return
+	}
+	if math.Abs(l.Error) > p50 && jitter == nil {
+		slow := 1.0
+		if l.Error > 0 {
+			slow = l.Error / p50
+		}
+		f.add(slow, "%s: latency p50 %.4g us, asked %.4g: %+.3g us (limit %.3g)", name, l.P50, l.Asked, l.Error, p50)
+	}
+	if l.LateP50 > p50 && jitter != nil {
+		f.add(l.LateP50/p50, "%s: messages come %.3g us late (p50, limit %.3g)", name, l.LateP50, p50)
+	}
+	if l.LateP99 > p99 {
+		f.add(l.LateP99/p99, "%s: messages come %.3g us late (p99, limit %.3g)", name, l.LateP99, p99)
+	}
+	if jitter != nil && jitter.Distance > jitter.Limit {
+		f.add(1, "%s: latencies are not distributed as the jitter asked for: distance %.3f (limit %.3f)", name, jitter.Distance, jitter.Limit)
+	}
+}
+
+func (f *finder) loss(name string, l *Loss, cluster float64) {
+	if l != nil && !plausible(float64(l.Got), l.Asked, cluster) {
+		f.add(1, "%s: %d of %d packets were lost, asked are %.4g", name, l.Got, l.Packets, l.Asked)
+	}
+}
+
+// shared judges flows that share hops: each if the discipline promises that, and all
+// together.
+func (f *finder) shared(what string, s *Shared, each bool) {
+	if math.Abs(s.Error) > 100*maxTotalOff {
+		slow := 1.0
+		if s.Error < 0 {
+			slow = 100 / max(100+s.Error, 0.1)
+		}
+		f.add(slow, "%s: %.4g Gb/s together, the model's %.4g: %+.1f %% (limit %.0f %%)", what, s.Got/1e9, s.Model/1e9, s.Error, 100*maxTotalOff)
+	}
+	if !each {
+		return
+	}
+	for i := range s.Flows {
+		x := &s.Flows[i]
+		if math.Abs(x.Error) > 100*maxShareOff {
+			// That others have what it lacks is not the host's speed.
+			f.add(1, "%s, %s: %.4g Gb/s, the model's share %.4g: %+.1f %% (limit %.0f %%)", what, x.Name, x.Got/1e9, x.Model/1e9, x.Error, 100*maxShareOff)
+			return // one is enough to say so
+		}
+	}
+}
+
+// sharesPromised says whether each flow's share is what the model says. Where bounded
+// queues hold each other up it depends on who comes first by a poll, and with tail drop
+// on phase.
+func (m *Model) sharesPromised() bool {
+	if m.fab.Net == nil {
+		return !m.drops()
+	}
+	for i := range m.params {
+		if m.params[i].QueueNs > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+func (m *Model) drops() bool {
+	for i := range m.params {
+		if m.params[i].QueueNs > 0 && m.params[i].Policy == link.TailDrop {
+			return true
+		}
+	}
+	return false
+}
+
+// needed is the time scale, a power of two, at which this host would be fast enough by
+// what was found: a quarter more than what was missing. 0 if there is none, or if it is
+// not the host's speed.
+func needed(scale int, found []finding) int {
+	slow := 1.0
+	for _, f := range found {
+		slow = max(slow, f.slow)
+	}
+	if slow == 1 {
+		return 0
+	}
+	k := scale
+	for float64(k) < 1.25*slow*float64(scale) {
+		k *= 2
+	}
+	if k > link.MaxTimeScale {
+		return 0
+	}
+	return k
+}

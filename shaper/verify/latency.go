@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package verify
+
+import (
+	"context"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/ddlemu/ddlemu/shaper/state"
+)
+
+// latencies sends single messages over each way.
+func (x *measurement) latencies(ctx context.Context) error {
+	all := groups(x.ways, math.Inf(1))
+	each := time.Duration(latencyPart * float64(x.Time) / float64(len(all)))
+	for i, g := range all {
+		x.progress(ratePart + latencyPart*float64(i)/float64(len(all)))
+		if err := x.latencyOf(ctx, g.ways, each); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// latencyOf measures the latencies of ways that share no hop.
+func (x *measurement) latencyOf(ctx context.Context, ways []way, d time.Duration) error {
+	var flows []Flow
+	end, tail := time.Duration(0), time.Duration(0)
+	for i := range ways {
+		f := x.probes(&ways[i], mostProbes)
+		f.Messages = min(max(int(d/f.Spacing), leastProbes), mostProbes)
+		flows = append(flows, f)
+		end = max(end, 2*f.Spacing*time.Duration(f.Messages))
+		tail = max(tail, time.Duration(2*ways[i].round+x.spread(&ways[i])))
+	}
+	tail += x.timeouts(ways)
+	traces, err := x.run.Run(ctx, flows, end, tail)
+	if err != nil {
+		return err
+	}
+	due := x.play(flows, ids(traces), postsOf(traces), forever)
+	for i := range ways {
+		l, f := x.link(&ways[i])
+		l.Latency, l.Jitter = x.latency(&ways[i], &traces[i], &due[i])
+		if !ways[i].free() {
+			f.latency(ways[i].name, &l.Latency, l.Jitter)
+		}
+	}
+	return nil
+}
+
+// latency is what a way's single messages took; due is the model's.
+func (x *measurement) latency(w *way, got, due *Trace) (Latency, *Jitter) {
+	n := min(len(got.Visible), len(due.Visible))
+	k := float64(x.scale)
+	l := Latency{Asked: float64(w.latency) / 1e3, Messages: n}
+	tolerance := 1e3 * limit(l.Asked, state.P50FloorNs, state.P50Part)
+	var least, took, late, seen []float64
+	for i := range n {
+		// The call took the message at some time in between.
+		taking := got.Taken[i] - got.Posted[i]
+		late = append(late, float64(max(got.Missing[i]-due.Visible[i]-taking, 0))/k/1e3)
+		seen = append(seen, float64(got.Visible[i]-due.Visible[i])/k/1e3)
+		if w.lossy && float64(due.Visible[i]-got.Posted[i]) > float64(w.latency)*k+float64(x.spread(w)) {
+			continue // a loss held it up
+		}
+		// What came while this process had no processor took nobody knows how long.
+		a, b := float64(max(got.Missing[i]-got.Posted[i], 0)), float64(got.Visible[i]-got.Posted[i])
+		if (b-a+float64(taking))/k <= tolerance {
+			least, took = append(least, a/k), append(took, b/k)
+		}
+	}
+	for _, s := range [][]float64{least, took, late, seen} {
+		slices.Sort(s)
+	}
+	if l.Known = len(took); l.Known == 0 {
+		return l, nil
+	}
+	l.P50, l.P99 = quantile(took, 0.5)/1e3, quantile(took, 0.99)/1e3
+	l.LateP50, l.LateP99, l.SeenP99 = quantile(late, 0.5), quantile(late, 0.99), quantile(seen, 0.99)
+	var j *Jitter
+	if len(w.jitter) > 0 {
+		asked := x.askedLatencies(w)
+		l.Asked = quantile(asked, 0.5) / 1e3
+		j = &Jitter{Limit: criticalDistance(len(took)), Distance: distance(least, took, asked, tolerance)}
+		for _, q := range []float64{0.01, 0.1, 0.5, 0.9, 0.99} {
+			j.Quantiles = append(j.Quantiles, Quantile{q, quantile(asked, q) / 1e3, quantile(took, q) / 1e3})
+		}
+	}
+	l.Error = l.P50 - l.Asked
+	return l, j
+}

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package verify
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/ddlemu/ddlemu/shaper/state"
+)
+
+// Options say how to measure.
+type Options struct {
+	Time     time.Duration      // to take about, on the clock; what must be measured may take more
+	Progress func(part float64) // is told how much is done, 0 to 1; may be nil
+}
+
+// How the time is shared, and bounds of the parts.
+const (
+	ratePart, latencyPart, togetherPart, incastPart = 0.4, 0.25, 0.2, 0.1
+
+	leastStream = 80 * time.Millisecond
+	mostStream  = time.Second
+	mostProbes  = 1000
+	leastProbes = 100 // for a p99
+	mostFlows   = 256 // at once
+
+	// groupRate is what ways measured at once may ask for together, in bytes per ns: little
+	// for any host, so that only ways that ask for little are measured at once.
+	groupRate = 0.2
+
+	// maxTries is how often something is measured that is off: other work on the host makes
+	// it worse, never better.
+	maxTries = 3
+)
+
+// measurement is one under way.
+type measurement struct {
+	*Model
+	Options
+	run   Runner
+	start time.Time
+
+	ways   []way
+	links  []Link
+	parts  []finder // of each link
+	report Report
+	shared finder
+	short  int // measurements in which the transport left less than 99 % of a rate
+}
+
+// Measure measures the fabric that m describes and run sends over.
+func Measure(ctx context.Context, m *Model, run Runner, o Options) (*Report, error) {
+	x := &measurement{Model: m, Options: o, run: run, start: time.Now()}
+	x.report = Report{Profile: m.fab.Config.Name, TimeScale: m.scale, Seed: m.seed, Notes: []string{}, Reasons: []string{}}
+	before := run.Hops()
+	if err := x.all(ctx); err != nil {
+		return nil, err
+	}
+	x.conclude(before)
+	return &x.report, nil
+}
+
+func (x *measurement) progress(part float64) {
+	if x.Progress != nil {
+		x.Progress(min(part, 1))
+	}
+}
+
+func (x *measurement) note(format string, args ...any) {
+	x.report.Notes = append(x.report.Notes, fmt.Sprintf(format, args...))
+}
+
+// all measures each part once, and again what is off.
+func (x *measurement) all(ctx context.Context) error {
+	x.choose()
+	if len(x.ways) == 0 {
+		return errors.New("no link of the fabric is up: there is nothing to measure")
+	}
+	x.links, x.parts = make([]Link, len(x.ways)), make([]finder, len(x.ways))
+	if err := x.rates(ctx); err != nil {
+		return err
+	}
+	if err := x.latencies(ctx); err != nil {
+		return err
+	}
+	flows, all := x.everyone(mostFlows)
+	if !all {
+		x.note("all together: from each NIC to %d others, not to all", len(flows)/x.fab.NICs())
+	}
+	for _, part := range []struct {
+		what  string
+		flows []Flow
+		time  float64
+		few   int
+		to    **Shared
+	}{{"all to all", flows, togetherPart, fewShares, &x.report.Together}, {"incast", x.incast(), incastPart, manyShares, &x.report.Incast}} {
+		s, err := x.together(ctx, part.what, part.flows, part.few, time.Duration(part.time*float64(x.Time)))
+		if err != nil {
+			return err
+		}
+		*part.to = s
+	}
+	if x.report.Together != nil {
+		x.report.Together.All = all
+	}
+	return x.again(ctx)
+}
+
+// choose picks the ways that there is time for.
+func (x *measurement) choose() {
+	up, down := x.Model.ways()
+	for _, name := range down {
+		x.note("%s is down: not measured", name)
+	}
+	most := max(int(ratePart*float64(x.Time)/float64(leastStream)), 1)
+	n := len(up)
+	x.ways = up
+	for n > 1 && len(groups(x.ways, groupRate)) > most {
+		n = n * 7 / 8
+		fewer := x.sample(up, n)
+		if len(fewer) > n { // no fewer would cover all
+			x.ways = fewer
+			break
+		}
+		x.ways = fewer
+	}
+	if len(x.ways) < len(up) {
+		x.note("%d of %d links measured, so that each port, each link between switches and each kind of link is among them; a longer --time measures more", len(x.ways), len(up))
+	}
+}
+
+// index finds a way's place.
+func (x *measurement) index(w *way) int {
+	return slices.IndexFunc(x.ways, func(o way) bool { return o.src == w.src && o.dst == w.dst })
+}
+
+// late says whether there is no time for another try.
+func (x *measurement) late() bool { return time.Since(x.start) > 2*x.Time }
+
+// again measures each link alone that is off.
+func (x *measurement) again(ctx context.Context) error {
+	for i := range x.ways {
+		x.links[i].Tries = 1
+		for len(x.parts[i].found) > 0 && !x.parts[i].hopeless() && x.links[i].Tries < maxTries && !x.late() {
+			x.progress(1 - 1/float64(2+i))
+			w := x.ways[i : i+1]
+			before, tries := x.parts[i], x.links[i].Tries
+			old := x.links[i]
+			x.parts[i] = finder{}
+			if err := x.rateOf(ctx, w, leastStream<<tries); err != nil {
+				return err
+			}
+			if err := x.latencyOf(ctx, w, 0); err != nil {
+				return err
+			}
+			if worse(&x.parts[i], &before) {
+				x.links[i], x.parts[i] = old, before
+			}
+			x.links[i].Tries = tries + 1
+		}
+	}
+	return nil
+}
+
+// worse says whether there is more wrong with a than with b.
+func worse(a, b *finder) bool {
+	if len(a.found) != len(b.found) {
+		return len(a.found) > len(b.found)
+	}
+	sum := func(f *finder) (s float64) {
+		for _, x := range f.found {
+			s += x.slow
+		}
+		return s
+	}
+	return sum(a) > sum(b)
+}
+
+// noteAway says so where messages were in time but seen late: what polls on this host
+// will be late, whatever the fabric does.
+func (x *measurement) noteAway() {
+	n, worst := 0, &x.links[0]
+	for i := range x.links {
+		l := &x.links[i]
+		if late := l.Latency.SeenP99; late > limit(l.Latency.Asked, state.P99FloorNs, state.P99Part) && l.Latency.LateP99 < late/2 {
+			n++
+			if late > worst.Latency.SeenP99 {
+				worst = l
+			}
+		}
+	}
+	if n > 0 {
+		x.note("this process did not always get a processor: on %d links messages were seen late, %s by %.3g us (p99); a job's ranks poll, too", n, worst.Name, worst.Latency.SeenP99)
+	}
+}
+
+// conclude judges all that was measured.
+func (x *measurement) conclude(before []state.HopStatus) {
+	r := &x.report
+	var found []finding
+	for i := range x.links {
+		x.links[i].Problems = x.parts[i].words()
+		found = append(found, x.parts[i].found...)
+	}
+	found = append(found, x.shared.found...)
+	x.noteAway()
+	if x.short > 0 {
+		x.note("the transport, the hosts or losses leave less than the links' own rate on some: see asked_bps and model_bps of --json")
+	}
+	var rest finder
+	for _, words := range x.run.Words() {
+		rest.add(1, "%s", words)
+	}
+	if n := x.run.Others(); n > 0 {
+		rest.add(1, "%d ranks of another job are on the fabric: it was not measured alone", n)
+	}
+	for i, h := range x.run.Hops() {
+		if h.Spec != before[i].Spec {
+			rest.add(1, "%s was changed while it was measured", x.fab.HopName(i))
+			break
+		}
+	}
+	found = append(found, rest.found...)
+	for _, f := range found {
+		r.Reasons = append(r.Reasons, f.text)
+	}
+	r.Links = x.links
+	r.Seconds = time.Since(x.start).Seconds()
+	r.Verdict = "VALID"
+	if len(found) > 0 {
+		r.Verdict, r.Needed = "INVALID", needed(x.scale, found)
+	}
+	x.progress(1)
+}

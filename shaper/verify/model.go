@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package verify
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/ddlemu/ddlemu/shaper/fabric"
+	"github.com/ddlemu/ddlemu/shaper/link"
+	"github.com/ddlemu/ddlemu/shaper/state"
+)
+
+// Model is the fabric as the link model has it, in real ns: all times multiplied by
+// the time scale.
+type Model struct {
+	fab       *fabric.Fabric
+	scale     int
+	seed      uint64
+	params    []link.Params // by hop
+	transport link.Transport
+	tables    *[3]*link.JitterTable
+}
+
+// NewModel is the model of the fabric whose file is f, as it is shaped now.
+func NewModel(f *state.File) (*Model, error) {
+	fab, err := f.Fabric()
+	if err != nil {
+		return nil, err
+	}
+	fixed := f.Fixed()
+	m := &Model{fab: fab, scale: fixed.TimeScale, seed: fixed.Seed, transport: fixed.Transport, tables: f.Tables()}
+	for i, h := range fab.Hops {
+		p, err := link.NewParams(h.Spec, m.scale)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", fab.HopName(i), err)
+		}
+		m.params = append(m.params, p)
+	}
+	return m, nil
+}
+
+// player is one flow that is played, and both of its ends. They post as a Runner's do,
+// but take no time.
+type player struct {
+	Flow
+	flow  *link.Flow
+	posts []int64 // when to post; nil for as soon as there is room
+	end   int64   // nothing is posted from here on
+
+	posted, complete, receives, received, taken uint64
+	trace                                       Trace
+}
+
+// play carries flows, named ids, over the fabric from rest until a time, and says when
+// each message was visible by then. posts, if not nil, says when each flow posts.
+func (m *Model) play(flows []Flow, ids []uint64, posts [][]int64, until int64) []Trace {
+	return m.playOn(m.hops(), flows, ids, posts, until)
+}
+
+// hops are fresh ones.
+func (m *Model) hops() []*link.Hop {
+	hops := make([]*link.Hop, len(m.params))
+	for i := range m.params {
+		hops[i] = &link.Hop{ID: uint32(i), Params: &m.params[i]}
+	}
+	return hops
+}
+
+func (m *Model) playOn(hops []*link.Hop, flows []Flow, ids []uint64, posts [][]int64, until int64) []Trace {
+	players, next := make([]player, len(flows)), make([]int64, len(flows))
+	for i, f := range flows {
+		p := &players[i]
+		*p = player{Flow: f, end: until, flow: m.newFlow(f, ids[i], hops)}
+		p.trace.ID = ids[i]
+		if posts != nil {
+			p.posts = posts[i]
+		}
+		next[i] = p.start()
+	}
+	for {
+		first := 0
+		for i := range next {
+			if next[i] < next[first] {
+				first = i
+			}
+		}
+		now := next[first]
+		if now > until { // or Never
+			break
+		}
+		next[first] = max(players[first].step(now), now+1)
+	}
+	traces := make([]Trace, len(flows))
+	for i := range players {
+		traces[i] = players[i].trace
+	}
+	return traces
+}
+
+func (m *Model) newFlow(f Flow, id uint64, hops []*link.Hop) *link.Flow {
+	var path []link.PathHop
+	var reverse []*link.Hop
+	for _, s := range m.fab.Path(f.Src, f.Dst) {
+		path = append(path, link.PathHop{Hop: hops[s.Hop], Private: s.Private})
+	}
+	for _, s := range m.fab.Path(f.Dst, f.Src) {
+		reverse = append(reverse, hops[s.Hop])
+	}
+	return link.NewFlow(id, m.seed, path, reverse, &m.transport, m.tables)
+}
+
+// long is how long before anything is sent the first receives were posted: so long
+// that nobody waits for them.
+const long = math.MaxInt64 / 4
+
+// start posts the first receives and returns when to look first.
+func (p *player) start() int64 {
+	for p.receives < MaxDepth && p.receives < uint64(p.Messages) {
+		p.flow.Recv(-long)
+		p.receives++
+	}
+	if len(p.posts) > 0 {
+		return p.posts[0]
+	}
+	return 0
+}
+
+// step does all that can be done by now and returns when to look again.
+func (p *player) step(now int64) int64 {
+	for {
+		next := p.flow.Advance(now)
+		moved := p.receive(now, &next)
+		for p.complete < p.posted && p.is(p.flow.Message(p.complete).Sent, now, &next) {
+			p.complete++
+			moved = true
+		}
+		for ; p.taken < min(p.complete, p.received); p.taken++ {
+			p.flow.Take()
+		}
+		if p.post(now, &next) {
+			moved = true
+		}
+		if !moved {
+			return next
+		}
+	}
+}
+
+// is says whether the time t has come; otherwise it is one to look again at.
+func (p *player) is(t, now int64, next *int64) bool {
+	if t > now {
+		*next = min(*next, t)
+		return false
+	}
+	return true
+}
+
+func (p *player) receive(now int64, next *int64) (moved bool) {
+	for p.received < min(p.posted, p.receives) && p.is(p.flow.Message(p.received).Due, now, next) {
+		msg := p.flow.Message(p.received)
+		at := max(msg.Due, msg.Recv)
+		p.trace.Visible, p.trace.Missing = append(p.trace.Visible, at), append(p.trace.Missing, at)
+		p.received++
+		if p.receives < uint64(p.Messages) && p.flow.Recv(now) {
+			p.receives++
+		}
+		moved = true
+	}
+	return moved
+}
+
+func (p *player) post(now int64, next *int64) (moved bool) {
+	for p.posted < uint64(p.Messages) {
+		at := now
+		switch {
+		case p.posts != nil && p.posted == uint64(len(p.posts)):
+			return moved
+		case p.posts != nil:
+			at = p.posts[p.posted]
+		case now >= p.end || p.posted-p.complete == uint64(p.Depth):
+			return moved
+		}
+		if !p.is(at, now, next) {
+			return moved
+		}
+		if _, ok := p.flow.Post(uint64(p.Size), at); !ok {
+			return moved
+		}
+		p.trace.Posted, p.trace.Taken = append(p.trace.Posted, at), append(p.trace.Taken, at)
+		p.posted++
+		moved = true
+	}
+	return moved
+}

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package verify
+
+import (
+	"context"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/ddlemu/ddlemu/shaper/state"
+)
+
+// rates fills each way with a stream.
+func (x *measurement) rates(ctx context.Context) error {
+	all := groups(x.ways, groupRate)
+	each := time.Duration(ratePart * float64(x.Time) / float64(len(all)))
+	for i, g := range all {
+		x.progress(ratePart * float64(i) / float64(len(all)))
+		if err := x.rateOf(ctx, g.ways, each); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rateOf measures the rates of ways that share no hop.
+func (x *measurement) rateOf(ctx context.Context, ways []way, d time.Duration) error {
+	d = min(max(d, leastStream), mostStream)
+	var flows []Flow
+	var first []int
+	tail := time.Duration(0)
+	for i := range ways {
+		w := &ways[i]
+		if !math.IsInf(w.payload, 1) {
+			d = max(d, time.Duration(12*float64(w.round)), time.Duration(fewMessages/2*float64(w.segment)/w.payload))
+		}
+		tail = max(tail, time.Duration(2*w.round))
+	}
+	for i := range ways {
+		first = append(first, len(flows))
+		flows = append(flows, x.streams(&ways[i], d)...)
+	}
+	first = append(first, len(flows))
+	before := x.run.Hops()
+	traces, err := x.run.Run(ctx, flows, d, tail+x.timeouts(ways))
+	if err != nil {
+		return err
+	}
+	after := x.run.Hops()
+	for i := range ways {
+		w := &ways[i]
+		l, f := x.link(w)
+		part := flows[first[i]:first[i+1]]
+		l.Rate = x.rate(w, part, traces[first[i]:first[i+1]], d)
+		f.rate(w.name, &l.Rate)
+		if w.lossy {
+			var bursts float64
+			l.Loss, bursts = x.loss(w, before, after)
+			f.loss(w.name, l.Loss, bursts)
+		}
+		if l.Rate.Asked > 0 && l.Rate.Model < 0.99*l.Rate.Asked {
+			x.short++
+		}
+	}
+	return nil
+}
+
+// timeouts is what recovering from losses at the end of a run may take.
+func (x *measurement) timeouts(ways []way) time.Duration {
+	if slices.ContainsFunc(ways, func(w way) bool { return w.lossy }) {
+		return time.Duration(4 * x.transport.RTO)
+	}
+	return 0
+}
+
+// link is the place of a way's results.
+func (x *measurement) link(w *way) (*Link, *finder) {
+	i := x.index(w)
+	x.links[i].Name = w.name
+	return &x.links[i], &x.parts[i]
+}
+
+// bps turns bytes per ns on the clock into bits per second of the emulated network.
+func (m *Model) bps(rate float64) float64 { return rate * 8e9 * float64(m.scale) }
+
+func (x *measurement) rate(w *way, flows []Flow, traces []Trace, d time.Duration) Rate {
+	due := x.play(flows, ids(traces), postsOf(traces), forever)
+	r := Rate{Connections: len(flows), Message: flows[0].Size}
+	for _, t := range traces {
+		r.Messages += len(t.Visible)
+	}
+	if math.IsInf(w.payload, 1) {
+		r.Got = x.bps(paceOf(flows, traces, due, nil).got)
+		return r
+	}
+	p := paceOf(flows, traces, due, x.free(flows, traces, d))
+	r.Asked, r.Model, r.Got = x.bps(w.payload), x.bps(p.free), x.bps(p.got)
+	if p.free == 0 {
+		r.Model = r.Asked
+	}
+	if w.lossy && math.Abs(off(p.want, p.free)) < 10 {
+		// When somebody posts decides which segments a loss holds up, so the model posts as
+		// this host did.
+		r.Model = x.bps(p.want)
+	}
+	r.Error = off(r.Got, r.Model)
+	return r
+}
+
+// free is what would have become of flows if what was posted had been posted as soon as
+// there was room: for a little longer than d, so that each message is among it.
+func (x *measurement) free(flows []Flow, traces []Trace, d time.Duration) []Trace {
+	flows = slices.Clone(flows)
+	for i, t := range traces {
+		flows[i].Messages = min(flows[i].Messages, 2*len(t.Posted)+2*MaxDepth)
+	}
+	return x.play(flows, ids(traces), nil, int64(d+d/8))
+}
+
+// forever is later than anything that is played with given posts.
+const forever = math.MaxInt64 / 2
+
+func postsOf(traces []Trace) [][]int64 {
+	var all [][]int64
+	for _, t := range traces {
+		all = append(all, t.Posted)
+	}
+	return all
+}
+
+func ids(traces []Trace) []uint64 {
+	var all []uint64
+	for _, t := range traces {
+		all = append(all, t.ID)
+	}
+	return all
+}
+
+// loss compares what a way's hops dropped with what was asked.
+func (x *measurement) loss(w *way, before, after []state.HopStatus) (l *Loss, bursts float64) {
+	l, bursts = &Loss{}, 1
+	for _, hop := range w.hops {
+		p, spec := &x.params[hop], x.fab.Hops[hop].Spec.Loss
+		if !p.Loss.Any() {
+			continue
+		}
+		a, b := before[hop].Counters, after[hop].Counters
+		packets := (b.Bytes - a.Bytes) / uint64(p.Payload)
+		if p.PerPacket > 0 {
+			packets = (b.Wire - a.Wire - (b.Bytes - a.Bytes)) / uint64(p.PerPacket)
+		}
+		l.Packets += packets
+		l.Got += b.Drops - a.Drops
+		l.Asked += float64(packets) * meanLoss(spec)
+		bursts = max(bursts, cluster(spec))
+	}
+	return l, bursts
+}

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package verify
+
+import (
+	"context"
+	"math"
+	"slices"
+	"time"
+)
+
+// How many messages of the slowest flow make its share: of many, and of few, where how
+// they share is the question.
+const (
+	fewShares  = 32
+	manyShares = 256
+)
+
+// together sends on flows that share hops, for d or as long as the slowest needs for a
+// few messages; nil if there are no flows.
+func (x *measurement) together(ctx context.Context, what string, flows []Flow, few int, d time.Duration) (*Shared, error) {
+	if len(flows) == 0 {
+		x.note("%s: not measured, no bandwidth is asked for", what)
+		return nil, nil
+	}
+	d = max(d, 2*leastStream)
+	for i := range flows {
+		w := x.wayOf(flows[i].Src, flows[i].Dst)
+		d = max(d, time.Duration(12*float64(w.round)))
+	}
+	d = x.enough(flows, few, d)
+	for i := range flows {
+		w := x.wayOf(flows[i].Src, flows[i].Dst)
+		flows[i].Messages = messages(2*w.payload, flows[i].Size, d)
+	}
+	var best *Shared
+	var found finder
+	for try := 1; try <= maxTries; try++ {
+		x.progress(ratePart + latencyPart + togetherPart*float64(try)/maxTries)
+		s, err := x.sharedOnce(ctx, flows, d)
+		if err != nil {
+			return nil, err
+		}
+		s.Tries = try
+		var f finder
+		f.shared(what, s, x.sharesPromised())
+		if s.Problems = f.words(); best == nil || len(f.found) == 0 || math.Abs(s.Error) < math.Abs(best.Error) {
+			best, found = s, f
+		}
+		best.Tries = try
+		if len(f.found) == 0 || f.hopeless() || x.late() {
+			break
+		}
+	}
+	x.shared.found = append(x.shared.found, found.found...)
+	return best, nil
+}
+
+// enough is how long the slowest of flows takes for a few messages, by the model; d at
+// least.
+func (x *measurement) enough(flows []Flow, few int, d time.Duration) time.Duration {
+	trial := slices.Clone(flows)
+	for i := range trial {
+		trial[i].Messages = 4 * few
+	}
+	last := int64(0)
+	for _, t := range x.play(trial, make([]uint64, len(trial)), nil, forever) {
+		if n := min(few, len(t.Visible)); n > 0 {
+			last = max(last, t.Visible[n-1])
+		}
+	}
+	return max(d, time.Duration(float64(last)*1.2))
+}
+
+// sharedOnce is one try: each flow is held to the model in which all post as they did,
+// all together to the one in which nobody is late.
+func (x *measurement) sharedOnce(ctx context.Context, flows []Flow, d time.Duration) (*Shared, error) {
+	tail := time.Duration(0)
+	for _, f := range flows {
+		w := x.wayOf(f.Src, f.Dst)
+		tail = max(tail, time.Duration(2*w.round))
+	}
+	traces, err := x.run.Run(ctx, flows, d, tail+4*time.Duration(x.transport.RTO))
+	if err != nil {
+		return nil, err
+	}
+	due := x.play(flows, ids(traces), postsOf(traces), forever)
+	s := &Shared{}
+	var sum, squares, sumGot float64
+	for i, f := range flows {
+		p := paceOf(flows[i:i+1], traces[i:i+1], due[i:i+1], nil)
+		one := SharedFlow{Name: x.fab.HopName(x.fab.Link(f.Src, f.Dst)), Model: x.bps(p.want), Got: x.bps(p.got)}
+		one.Error = off(one.Got, one.Model)
+		ratio := 1 + one.Error/100
+		sum, squares = sum+ratio, squares+ratio*ratio
+		sumGot += one.Got
+		s.Low, s.High = min(s.Low, one.Error), max(s.High, one.Error)
+		s.Flows = append(s.Flows, one)
+	}
+	for i := range s.Flows {
+		s.Flows[i].Share = s.Flows[i].Got / max(sumGot, 1)
+	}
+	p := paceOf(flows, traces, due, x.free(flows, traces, d))
+	s.Model, s.Got = x.bps(p.free), x.bps(p.got)
+	s.Error = off(s.Got, s.Model)
+	s.Fairness = sum * sum / (float64(len(flows)) * max(squares, 1e-9))
+	return s, nil
+}

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package verify
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/configs/topology"
+	"github.com/ddlemu/ddlemu/configs/units"
+)
+
+// star is n nodes of 10 Gb/s and 5 us.
+func star(n int) *configs.Fabric {
+	c := configs.Default()
+	c.Name, c.Nodes, c.TimeScale = "star", n, 4
+	c.Link.Bandwidth, c.Link.Latency = 10*units.Gbps, 5*time.Microsecond
+	c.Link.MTU, c.Link.Header, c.Link.Framing = 1500, 40, 38
+	return &c
+}
+
+func with(c *configs.Fabric, change func(*configs.Fabric)) *configs.Fabric {
+	change(c)
+	return c
+}
+
+func leafSpine() *configs.Fabric {
+	return with(star(8), func(c *configs.Fabric) {
+		late := time.Microsecond
+		c.Topology = configs.Topology{Kind: topology.LeafSpine, Leaves: 2, Oversubscription: 4}
+		c.Topology.Trunk.Latency = &late
+	})
+}
+
+func normal(d time.Duration) configs.Jitter {
+	return configs.Jitter{Kind: configs.NormalJitter, Value: d}
+}
+
+// A fabric that is as it was asked to be is VALID, and the figures are those that
+// formulas say.
+func TestSound(t *testing.T) {
+	for name, c := range map[string]*configs.Fabric{
+		"star":       star(4),
+		"leaf-spine": leafSpine(),
+		"rdma":       with(star(2), func(c *configs.Fabric) { c.Transport.Kind, c.Transport.RTO = configs.RDMA, time.Millisecond }),
+		"jitter":     with(star(3), func(c *configs.Fabric) { c.Link.Jitter = normal(500 * time.Nanosecond) }),
+		"pareto": with(star(3), func(c *configs.Fabric) {
+			c.Link.Jitter = configs.Jitter{Kind: configs.ParetoJitter, Value: time.Microsecond}
+		}),
+		"long":     with(star(2), func(c *configs.Fabric) { c.Link.Latency = 5 * time.Millisecond }),
+		"hosts":    with(star(2), func(c *configs.Fabric) { c.Host.PerMessage = 3 * time.Microsecond }),
+		"overhead": with(star(2), func(c *configs.Fabric) { c.Endpoint.Overhead = time.Microsecond }),
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newFake(t, c, nil).measured(t)
+			if r.Verdict != "VALID" {
+				t.Fatalf("%s: %q", r.Verdict, r.Reasons)
+			}
+			for i := range r.Links {
+				l := &r.Links[i]
+				if c.Host.Any() {
+					continue // which slow streams down, too
+				}
+				// Several connections, as a long way takes, begin with bursts.
+				if off := math.Abs(l.Rate.Model/l.Rate.Asked - 1); off > 0.002 && (name != "long" || off > 0.02) {
+					t.Errorf("%s: the model's rate is %.4g Gb/s, by formula %.4g", l.Name, l.Rate.Model/1e9, l.Rate.Asked/1e9)
+				}
+			}
+			if name == "star" && len(r.Links) != c.Nodes*(c.Nodes-1) {
+				t.Errorf("%d links measured", len(r.Links))
+			}
+			if name == "star" {
+				for _, f := range r.Incast.Flows {
+					if math.Abs(f.Share*3-1) > 0.03 {
+						t.Errorf("incast: %s got %.3f of all, want a third", f.Name, f.Share)
+					}
+				}
+			}
+		})
+	}
+}
+
+// What is wrong is found, and named.
+func TestFaults(t *testing.T) {
+	eth10, err := configs.Profile("eth10")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lossy := func(p float64) func(*configs.Fabric) {
+		return func(c *configs.Fabric) { c.Link.Loss.P, c.Transport = p, eth10.Transport }
+	}
+	jitter := func(kind string, d time.Duration) func(*configs.Fabric) {
+		return func(c *configs.Fabric) {
+			c.Link.Jitter, c.Link.Latency = configs.Jitter{Kind: kind, Value: d}, 100*time.Microsecond
+		}
+	}
+	for name, tc := range map[string]struct {
+		c      *configs.Fabric
+		change func(*configs.Fabric)
+		spoil  func(*fake)
+		says   string
+	}{
+		"rate 1.5 % low":    {star(4), func(c *configs.Fabric) { c.Link.Bandwidth = 9850 * units.Mbps }, nil, "node3:node2: rate"},
+		"rate 1.5 % high":   {star(4), func(c *configs.Fabric) { c.Link.Bandwidth = 10150 * units.Mbps }, nil, "node3:node2: rate"},
+		"latency 1.2 us up": {star(4), func(c *configs.Fabric) { c.Link.Latency += 1200 * time.Nanosecond }, nil, "node1:node0: latency p50"},
+		"latency down":      {star(4), func(c *configs.Fabric) { c.Link.Latency -= 1200 * time.Nanosecond }, nil, "node1:node0: latency p50"},
+		"a trunk is slow": {leafSpine(), func(c *configs.Fabric) {
+			rate := 9 * units.Gbps
+			c.Links = append(c.Links, configs.LinkOverride{Match: "leaf0>spine0", LinkPatch: configs.LinkPatch{Bandwidth: &rate}})
+		}, nil, "node0:node4: rate"},
+		"one in 50 late":         {star(2), nil, func(f *fake) { f.late = func(n int) int64 { return int64((n+1)%50/49) * 24_000 } }, "us late (p99"},
+		"twice the losses":       {with(star(2), lossy(0.002)), lossy(0.004), nil, "packets were lost"},
+		"no losses":              {with(star(2), lossy(0.002)), lossy(0), nil, "packets were lost"},
+		"more jitter":            {with(star(2), jitter(configs.NormalJitter, 15*time.Microsecond)), jitter(configs.NormalJitter, 35*time.Microsecond), nil, "not distributed as the jitter"},
+		"another jitter":         {with(star(2), jitter(configs.NormalJitter, 15*time.Microsecond)), jitter(configs.ParetoJitter, 15*time.Microsecond), nil, "not distributed as the jitter"},
+		"another job":            {star(2), nil, func(f *fake) { f.others = 2 }, "2 ranks of another job"},
+		"the engine's own words": {star(2), nil, func(f *fake) { f.words = []string{"a rank died"} }, "a rank died"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFake(t, tc.c, tc.change)
+			if tc.spoil != nil {
+				tc.spoil(f)
+			}
+			r := f.measured(t)
+			if r.Verdict != "INVALID" || !strings.Contains(strings.Join(r.Reasons, "\n"), tc.says) {
+				t.Errorf("%s %q, want INVALID with %q", r.Verdict, r.Reasons, tc.says)
+			}
+		})
+	}
+}
+
+// A process that has no processor for a quarter of the time measures what the fabric
+// did, and says so.
+func TestAway(t *testing.T) {
+	f := newFake(t, star(3), nil)
+	f.away = 3e6
+	r := f.measured(t)
+	if r.Verdict != "VALID" || !strings.Contains(strings.Join(r.Notes, "\n"), "did not always get a processor") {
+		t.Errorf("%s %q, notes %q", r.Verdict, r.Reasons, r.Notes)
+	}
+}
+
+// Where there is no time for all links, each hop is still among those measured.
+func TestSample(t *testing.T) {
+	c := with(star(24), func(c *configs.Fabric) {
+		slow := units.Gbps
+		c.Links = append(c.Links, configs.LinkOverride{Match: "node3>node17", LinkPatch: configs.LinkPatch{Bandwidth: &slow}})
+	})
+	m := model(t, c)
+	all, _ := m.ways()
+	some := m.sample(all, 60)
+	if len(some) < 24 || len(some) > 60 {
+		t.Fatalf("%d of %d ways", len(some), len(all))
+	}
+	seen, special := map[int]bool{}, false
+	for _, w := range some {
+		for _, h := range w.hops {
+			seen[h] = true
+		}
+		special = special || w.src == 3 && w.dst == 17
+	}
+	for port := range 2 * m.fab.NICs() {
+		if !seen[port] {
+			t.Errorf("%s is not measured", m.fab.HopName(port))
+		}
+	}
+	if !special {
+		t.Error("the link that is unlike all others is not measured")
+	}
+}
+
+// Ways that are measured at once share no hop, and each is in one group.
+func TestGroups(t *testing.T) {
+	m := model(t, leafSpine())
+	all, _ := m.ways()
+	n := 0
+	for _, g := range groups(all, 1) {
+		hops := map[int]bool{}
+		for _, w := range g.ways {
+			n++
+			for _, h := range w.hops {
+				if hops[h] {
+					t.Errorf("%s is shared", m.fab.HopName(h))
+				}
+				hops[h] = true
+			}
+		}
+		if len(g.ways) > 1 && g.rate > 1 {
+			t.Errorf("a group of %d ways asks for %.2f bytes per ns", len(g.ways), g.rate)
+		}
+	}
+	if n != len(all) {
+		t.Errorf("%d of %d ways are in groups", n, len(all))
+	}
+}
+
+// A flow that lacks what others have is found although together they have it all.
+func TestShares(t *testing.T) {
+	s := &Shared{Model: 9e9, Got: 9e9, Flows: []SharedFlow{{Name: "a", Error: 2.9}, {Name: "b", Error: -3.1}}}
+	for each, want := range map[bool]int{true: 1, false: 0} {
+		var f finder
+		if f.shared("incast", s, each); len(f.found) != want || want == 1 && !strings.Contains(f.found[0].text, "incast, b:") {
+			t.Errorf("shares promised %t: %q", each, f.words())
+		}
+	}
+	s.Error = -2.1
+	var f finder
+	if f.shared("incast", s, false); len(f.found) != 1 {
+		t.Errorf("together 2.1 %% low: %q", f.words())
+	}
+}
+
+func TestNeeded(t *testing.T) {
+	for _, tc := range []struct {
+		scale int
+		slow  []float64
+		want  int
+	}{{1, []float64{1}, 0}, {1, []float64{1.03}, 2}, {8, []float64{1, 3}, 32}, {512, []float64{2}, 0}, {512, []float64{1.5}, 1024}} {
+		var found []finding
+		for _, s := range tc.slow {
+			found = append(found, finding{slow: s})
+		}
+		if got := needed(tc.scale, found); got != tc.want {
+			t.Errorf("at %d, too slow by %v: %d, want %d", tc.scale, tc.slow, got, tc.want)
+		}
+	}
+}

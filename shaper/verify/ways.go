@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package verify
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/ddlemu/ddlemu/shaper/fabric"
+	"github.com/ddlemu/ddlemu/shaper/link"
+)
+
+// way is the path between two NICs, and what it was asked to be.
+type way struct {
+	src, dst int
+	name     string
+	hops     []int
+	down     bool
+	payload  float64       // bytes per ns on the clock, of the narrowest hop; +Inf if none has a bandwidth
+	latency  time.Duration // of a message of probeSize, not scaled, without jitter and loss
+	round    int64         // trip, real ns
+	segment  int           // bytes
+	jitter   []link.Jitter // of its hops, those that have one
+	lossy    bool
+}
+
+// probeSize is the size of the messages that latency is measured with.
+const probeSize = 8
+
+// wayOf works out what is asked of the path between two NICs.
+func (m *Model) wayOf(src, dst int) way {
+	w := way{src: src, dst: dst, name: m.fab.HopName(m.fab.Link(src, dst)), payload: math.Inf(1), segment: math.MaxInt}
+	longest := int64(0)
+	for _, s := range m.fab.Path(src, dst) {
+		spec, p := m.fab.Hops[s.Hop].Spec, &m.params[s.Hop]
+		l := fabric.LinkOf(spec)
+		w.hops = append(w.hops, s.Hop)
+		w.down = w.down || spec.Down
+		if r := l.PayloadRate(); r > 0 {
+			w.payload = min(w.payload, r/1e9/float64(m.scale))
+		}
+		w.segment = min(w.segment, int(p.Segment))
+		longest = max(longest, p.Serialise(probeSize))
+		if spec.Jitter.Kind != link.NoJitter && spec.Jitter.Value > 0 {
+			w.jitter = append(w.jitter, spec.Jitter)
+		}
+		w.lossy = w.lossy || p.Loss.Any()
+	}
+	if m.transport.Kind == link.TCP {
+		w.segment = min(w.segment, max(int(min(m.transport.SendBuffer, m.transport.Window)/4), 1))
+	}
+	k := int64(m.scale)
+	w.latency = m.fab.Latency(src, dst) + time.Duration((longest+2*m.transport.Overhead+2*m.transport.Host.Time(probeSize))/k)
+	w.round = int64(m.fab.Latency(src, dst)+m.fab.Latency(dst, src))*k + 2*m.transport.Overhead
+	return w
+}
+
+// free says whether nothing is asked of the way, so that no message has a time to keep.
+func (w *way) free() bool { return math.IsInf(w.payload, 1) && w.latency == 0 && len(w.jitter) == 0 }
+
+// spread is what a message may be later than another by jitter, real ns: all but a few
+// in a thousand. Spaced wider, messages are not held up by the one before.
+func (m *Model) spread(w *way) int64 {
+	times := map[link.JitterKind]int64{link.Uniform: 2, link.Normal: 8, link.Pareto: 16, link.Table: 16}
+	sum := int64(0)
+	for _, j := range w.jitter {
+		sum += times[j.Kind] * int64(j.Value) * int64(m.scale)
+	}
+	return sum
+}
+
+// sooner is by how much jitter may make a message faster than the latency says, real ns.
+func (m *Model) sooner(w *way) int64 {
+	sum := 0.0
+	for _, j := range w.jitter {
+		switch j.Kind {
+		case link.Uniform:
+			sum += float64(j.Value)
+		case link.Normal:
+			sum += 4 * float64(j.Value)
+		case link.Table:
+			sum += max(0, -m.jitterQuantile(j.Kind, 0)) * float64(j.Value)
+		}
+	}
+	return int64(sum) * int64(m.scale)
+}
+
+// ways are all paths of the fabric that are up, and the names of those that are not.
+func (m *Model) ways() (up []way, down []string) {
+	for _, h := range m.fab.Hops {
+		if h.Kind != fabric.Link {
+			continue
+		}
+		w := m.wayOf(h.Src, h.Dst)
+		if w.down {
+			down = append(down, w.name)
+			continue
+		}
+		up = append(up, w)
+	}
+	return up, down
+}
+
+// sample chooses at most n of ways, but so many that each hop that any of them leads
+// over is measured, and each kind of link: those first, the rest evenly.
+func (m *Model) sample(ways []way, n int) []way {
+	if len(ways) <= n {
+		return ways
+	}
+	type thing struct {
+		hop  int
+		spec link.Spec
+	}
+	seen, chosen := map[thing]bool{}, map[int]bool{}
+	for i := range ways {
+		for _, hop := range ways[i].hops {
+			t := thing{hop: hop}
+			if m.fab.Hops[hop].Kind == fabric.Link {
+				t = thing{hop: -1, spec: m.fab.Hops[hop].Spec}
+			}
+			if !seen[t] {
+				chosen[i] = true
+			}
+			seen[t] = true
+		}
+	}
+	for i := 0; len(chosen) < n && i < len(ways); i++ {
+		chosen[(i*7919)%len(ways)] = true // 7919 is prime and larger than any number of links per node
+	}
+	var out []way
+	for i := range ways {
+		if chosen[i] {
+			out = append(out, ways[i])
+		}
+	}
+	return out
+}
+
+// group is ways that share no hop.
+type group struct {
+	ways []way
+	rate float64
+	hops map[int]bool
+}
+
+func (g *group) takes(w *way, most float64) bool {
+	return g.rate+w.payload <= most && !slices.ContainsFunc(w.hops, func(h int) bool { return g.hops[h] })
+}
+
+// groups puts ways together that share no hop and ask, together, for no more than most
+// bytes per ns; a way that asks for more alone is a group of its own.
+func groups(ways []way, most float64) []*group {
+	var all []*group
+	for _, w := range ways {
+		at := slices.IndexFunc(all, func(g *group) bool { return g.takes(&w, most) })
+		if at < 0 {
+			at = len(all)
+			all = append(all, &group{hops: map[int]bool{}})
+		}
+		g := all[at]
+		g.ways, g.rate = append(g.ways, w), g.rate+w.payload
+		for _, h := range w.hops {
+			g.hops[h] = true
+		}
+	}
+	return all
+}
+
+// What a connection keeps under way at most: less than the engine's ring, which then
+// never holds up a send.
+const (
+	underWay    = 3 << 20
+	maxMessage  = 512 << 10
+	maxStreams  = 16
+	fewMessages = 64 // of a stream, at least
+	// A thread that loses its processor comes back after some time slices; until then
+	// what is posted must last.
+	away = 60e6 // ns
+)
+
+// streams are the flows that fill a way for d on the clock: several where one would
+// have to keep more under way than it can.
+func (m *Model) streams(w *way, d time.Duration) []Flow {
+	rate := w.payload
+	if math.IsInf(rate, 1) {
+		rate = 1 // bytes per ns: for how much memory to take, no more
+	}
+	size := w.segment * int(min(max(rate*float64(d)/fewMessages/float64(w.segment), 1), max(maxMessage/float64(w.segment), 1)))
+	holds := min(float64(MaxDepth*size), underWay)
+	if m.transport.Kind == link.TCP {
+		holds = min(holds, float64(m.transport.SendBuffer), float64(m.transport.Window))
+	}
+	n := int(min(max(math.Ceil(1.25*rate*float64(w.round)/holds), 1), maxStreams))
+	depth := int(min(max((rate*(1.25*float64(w.round)+away))/float64(size)/float64(n), 4), MaxDepth, max(underWay/float64(size), 4)))
+	f := Flow{Src: w.src, Dst: w.dst, Size: size, Depth: depth, Messages: messages(rate*2, size, d), Apart: w.apart(size)}
+	if math.IsInf(w.payload, 1) {
+		f.Messages = messages(100, size, d)
+	}
+	return slices.Repeat([]Flow{f}, n)
+}
+
+// apart is how long a message of so many bytes fills the way.
+func (w *way) apart(size int) time.Duration { return time.Duration(float64(size) / w.payload) }
+
+// messages is more than become visible in d at that rate in bytes per ns.
+func messages(rate float64, size int, d time.Duration) int {
+	return int(rate*float64(d)/float64(size)) + 8*MaxDepth
+}
+
+// probes is the flow that measures the latency of a way with n messages.
+func (m *Model) probes(w *way, n int) Flow {
+	const apart = time.Millisecond // so that who sends and receives can sleep in between
+	spacing := max(int64(apart), m.spread(w), int64(w.latency)*int64(m.scale)*2/MaxDepth)
+	return Flow{Src: w.src, Dst: w.dst, Size: probeSize, Depth: MaxDepth, Spacing: time.Duration(spacing), Messages: n, Least: time.Duration(max(int64(w.latency)*int64(m.scale)-m.sooner(w), 1))}
+}
+
+// everyone is a flow from each NIC to each NIC of the other nodes, or, if these are more
+// than most, from each to some, at even distances.
+func (m *Model) everyone(most int) (flows []Flow, all bool) {
+	nics, perNode := m.fab.NICs(), m.fab.Config.NICsPerNode
+	peers := nics - perNode
+	each := min(peers, max(most/nics, 1))
+	for src := range nics {
+		for i := range each {
+			dst := (src/perNode*perNode + perNode + (src%perNode+i*peers/each)%peers) % nics
+			if w := m.wayOf(src, dst); !w.down && !math.IsInf(w.payload, 1) {
+				flows = append(flows, m.shared(&w, each))
+			}
+		}
+	}
+	return flows, each == peers
+}
+
+// incast are flows from several nodes into the first NIC that more than one can reach;
+// on a fabric of two nodes several from the other one.
+func (m *Model) incast() []Flow {
+	const senders = 8
+	nics, perNode := m.fab.NICs(), m.fab.Config.NICsPerNode
+	n := max(min(m.fab.Config.Nodes-1, senders), 2)
+	var flows []Flow
+	for src := perNode; src < nics && len(flows) < senders; src += perNode {
+		if w := m.wayOf(src, 0); !w.down && !math.IsInf(w.payload, 1) {
+			flows = append(flows, m.shared(&w, n))
+		}
+	}
+	if len(flows) == 1 {
+		flows = slices.Repeat(flows, 4)
+	}
+	return flows
+}
+
+// shared is a flow that shares hops with others, so that it gets about an nth of them: in
+// messages of few segments, by which flows take turns whatever their messages. What it
+// keeps under way is no more than it needs, for flows come in bursts of that.
+func (m *Model) shared(w *way, n int) Flow {
+	const few = 4
+	need := w.payload * (1.25*float64(w.round) + away/float64(n))
+	size := w.segment * int(min(max(need/MaxDepth/float64(w.segment), 1), few))
+	return Flow{Src: w.src, Dst: w.dst, Size: size, Apart: w.apart(size), Depth: int(min(max(need/float64(size), 4), MaxDepth))}
+}
+
+// meanLoss is the probability that a packet is lost, of a chain the stationary one.
+func meanLoss(l link.Loss) float64 {
+	if l.GoodToBad == 0 {
+		return l.P
+	}
+	bad := l.GoodToBad / (l.GoodToBad + l.BadToGood)
+	return (1-bad)*l.P + bad*l.BadP
+}
+
+// cluster is the factor by which the number of losses varies more than that of
+// independent ones: (1+c)/(1-c) with c the correlation of a packet and the next.
+func cluster(l link.Loss) float64 {
+	if l.GoodToBad == 0 {
+		return 1
+	}
+	c := min(math.Abs(1-l.GoodToBad-l.BadToGood), 0.999)
+	return (1 + c) / (1 - c)
+}
+
+// askedLatencies are latencies of a way with jitter, drawn from the distributions that
+// were asked for, unscaled ns, sorted.
+func (m *Model) askedLatencies(w *way) []float64 {
+	const draws = 1 << 15
+	out := slices.Repeat([]float64{float64(w.latency)}, draws)
+	for hop, j := range w.jitter {
+		// Each quantile once, in an order of the hop's own: the sum is of independent ones.
+		for i, n := range rand.New(rand.NewPCG(1, uint64(hop))).Perm(draws) {
+			out[i] += float64(j.Value) * m.jitterQuantile(j.Kind, (float64(n)+0.5)/draws)
+		}
+	}
+	for i, v := range out {
+		out[i] = max(v, 0)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// jitterQuantile is the quantile of a distribution, in units of its value (see
+// docs/model.md): uniform between -1 and 1, normal, Pareto of shape 3 shifted to start
+// at 0 with mean 1, or the fabric's own.
+func (m *Model) jitterQuantile(kind link.JitterKind, u float64) float64 {
+	switch kind {
+	case link.Uniform:
+		return 2*u - 1
+	case link.Normal:
+		return math.Sqrt2 * math.Erfinv(2*u-1)
+	case link.Pareto:
+		return 2 * (math.Pow(1-u, -1.0/3) - 1)
+	default:
+		return quantile(m.fab.Config.JitterTable, u)
+	}
+}

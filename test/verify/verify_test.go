@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package verify
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ddlemu/ddlemu/shaper/verify"
+)
+
+// scale is one that two cores carry while others use them, too: 20 Gb/s are 20 MB/s.
+const scale = 128
+
+// tries is how often a fabric that must be VALID is verified before the test fails:
+// other work on the host is noise that verify cannot always tell from a fault.
+const tries = 4
+
+// program is a ddlemu that `make build plugin-faults` made.
+func program(t *testing.T, elem ...string) string {
+	t.Helper()
+	path, err := filepath.Abs(filepath.Join(append([]string{"..", "..", "build"}, elem...)...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(path); err != nil {
+		t.Fatalf("%v: run `make build plugin-faults` first", err)
+	}
+	return path
+}
+
+// world is a folder of fabrics, and the ddlemu that works on them.
+type world struct {
+	dir, program string
+	env          []string
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	dir, err := os.MkdirTemp("/dev/shm", "ddlemu-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{dir: dir, program: program(t, "bin", "ddlemu")}
+	t.Cleanup(func() {
+		_, _ = w.ddlemu(t, "down", "--all")
+		if left, _ := os.ReadDir(dir); len(left) > 0 && !t.Failed() {
+			t.Errorf("left behind: %v", left)
+		}
+		os.RemoveAll(dir)
+	})
+	return w
+}
+
+// ddlemu runs the command and returns its standard output; the error has the other.
+func (w *world) ddlemu(t *testing.T, args ...string) (string, error) {
+	cmd := exec.Command(w.program, args...)
+	cmd.Env = []string{"DDLEMU_DIR=" + w.dir, "HOME=" + os.Getenv("HOME"), "PATH=" + os.Getenv("PATH")}
+	cmd.Env = append(cmd.Env, w.env...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	kill := time.AfterFunc(3*time.Minute, func() { _ = cmd.Process.Kill() })
+	defer kill.Stop()
+	out, err := cmd.Output()
+	if err != nil {
+		err = fmt.Errorf("ddlemu %s: %w: %s", strings.Join(args, " "), err, stderr.String())
+	}
+	return string(out), err
+}
+
+func (w *world) up(t *testing.T, args ...string) {
+	t.Helper()
+	if _, err := w.ddlemu(t, append([]string{"up", "--no-measure"}, args...)...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// verify runs `ddlemu verify --json` and returns what it says and its exit status.
+func (w *world) verify(t *testing.T, args ...string) (r verify.Report, status int) {
+	t.Helper()
+	out, err := w.ddlemu(t, append([]string{"verify", "--json"}, args...)...)
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	if exit != nil {
+		status = exit.ExitCode()
+	}
+	if jerr := json.Unmarshal([]byte(out), &r); jerr != nil {
+		t.Fatalf("%v: %v", err, jerr)
+	}
+	if (status == 0) != (r.Verdict == "VALID") || status != 0 && status != 3 {
+		t.Errorf("exit status %d with verdict %s", status, r.Verdict)
+	}
+	return r, status
+}
+
+// valid verifies until the verdict is VALID.
+func (w *world) valid(t *testing.T, args ...string) verify.Report {
+	t.Helper()
+	for try := 1; ; try++ {
+		r, status := w.verify(t, args...)
+		if status == 0 {
+			t.Logf("VALID in try %d, after %.0f s", try, r.Seconds)
+			return r
+		}
+		if t.Logf("try %d: %q", try, r.Reasons); try == tries {
+			t.Fatalf("INVALID %d times", tries)
+		}
+	}
+}
+
+func TestTopologies(t *testing.T) {
+	for _, tc := range []struct {
+		name       string
+		links      int
+		rate, us   float64 // of the link named, by formula: payload Gb/s and latency
+		link       string
+		fairIncast bool
+	}{
+		// 20 x 8960 / 9038; 8 bytes and 78 of headers take 34.4 ns of the line.
+		{"star", 12, 19.827, 10.0344, "node2:node3", true},
+		// A rail's uplink is 4 x 20 / 2 Gb/s, so the NIC is what is narrow.
+		{"rail", 48, 19.683, 7.0296, "node0.nic0:node3.nic1", true},
+		{"leaf-spine", 56, 39.655, 7.0172, "node1:node6", false},
+		{"custom", 6, 9.9137, 11.0688, "node0:node2", false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w := newWorld(t)
+			w.up(t, "-f", filepath.Join("testdata", tc.name+".yaml"), "--time-scale", fmt.Sprint(scale))
+			r := w.valid(t, "--time", "6s")
+			if len(r.Links) != tc.links {
+				t.Errorf("%d links measured, want %d", len(r.Links), tc.links)
+			}
+			checkLinks(t, r.Links)
+			for i := range r.Links {
+				l := &r.Links[i]
+				if l.Name == tc.link && (math.Abs(l.Rate.Asked/1e9/tc.rate-1) > 1e-3 || math.Abs(l.Latency.Asked-tc.us) > 1e-3) {
+					t.Errorf("%s is asked for %.4f Gb/s and %.4f us, want %.4f and %.4f", l.Name, l.Rate.Asked/1e9, l.Latency.Asked, tc.rate, tc.us)
+				}
+			}
+			for _, f := range r.Incast.Flows {
+				if n := float64(len(r.Incast.Flows)); tc.fairIncast && math.Abs(f.Share*n-1) > 0.03 {
+					t.Errorf("incast: %s has %.2f %% of all, want 1/%.0f", f.Name, 100*f.Share, n)
+				}
+			}
+			if s := r.Together; math.Abs(s.Error) > 3 || s.Low < -3 || s.High > 3 {
+				t.Errorf("all to all: %+.2f %%, flows %+.2f to %+.2f %%", s.Error, s.Low, s.High)
+			}
+		})
+	}
+}
+
+// checkLinks holds each link to the limits, whatever the verdict says.
+func checkLinks(t *testing.T, links []verify.Link) {
+	t.Helper()
+	for i := range links {
+		l := &links[i]
+		if math.Abs(l.Rate.Got/l.Rate.Asked-1) > 0.01 {
+			t.Errorf("%s: %.4g Gb/s, asked %.4g", l.Name, l.Rate.Got/1e9, l.Rate.Asked/1e9)
+		}
+		if off := math.Abs(l.Latency.P50 - l.Latency.Asked); off > max(1, 0.02*l.Latency.Asked) {
+			t.Errorf("%s: p50 %.4g us, asked %.4g", l.Name, l.Latency.P50, l.Latency.Asked)
+		}
+	}
+}
+
+// Four senders into one NIC get a quarter each.
+func TestIncast(t *testing.T) {
+	w := newWorld(t)
+	w.up(t, "-f", "testdata/star.yaml", "--nodes", "5", "--time-scale", fmt.Sprint(scale))
+	r := w.valid(t, "--time", "6s")
+	if len(r.Incast.Flows) != 4 {
+		t.Fatalf("%d flows", len(r.Incast.Flows))
+	}
+	for _, f := range r.Incast.Flows {
+		if math.Abs(f.Share/0.25-1) > 0.03 {
+			t.Errorf("%s has %.2f %% of all, want 25 +- 0.75", f.Name, 100*f.Share)
+		}
+	}
+}
+
+// No host carries 800 Gb/s in real time.
+func TestTooMuch(t *testing.T) {
+	w := newWorld(t)
+	w.up(t, "--profile", "xdr800")
+	r, status := w.verify(t, "--time", "1s")
+	if all := strings.Join(r.Reasons, "\n"); status != 3 || !strings.Contains(all, "node0:node1: rate") || !strings.Contains(all, "node1:node0: rate") {
+		t.Errorf("exit status %d, %q", status, r.Reasons)
+	}
+}
+
+// Faults in the engine that carries the messages.
+func TestPlantedFaults(t *testing.T) {
+	w := newWorld(t)
+	w.up(t, "-f", "testdata/star.yaml", "--nodes", "2", "--time-scale", fmt.Sprint(scale))
+	w.program = program(t, "faults", "ddlemu")
+	w.valid(t, "--time", "2s") // without a fault
+	for _, tc := range []struct{ fault, says string }{
+		{"slow 3", "node0:node1: rate"},
+		{fmt.Sprint("delay ", 10_000*scale), "node0:node1: latency p50"},
+		{fmt.Sprint("late 20 ", 10_000*scale), "node0:node1: messages come"},
+	} {
+		t.Run(strings.Fields(tc.fault)[0], func(t *testing.T) {
+			w.env = []string{"DDLEMU_FAULT=" + tc.fault}
+			r, status := w.verify(t, "--time", "2s")
+			if status != 3 || !strings.Contains(strings.Join(r.Reasons, "\n"), tc.says) {
+				t.Errorf("exit status %d, %q, want %q", status, r.Reasons, tc.says)
+			}
+		})
+	}
+}
