@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -54,7 +55,8 @@ EXIT STATUS
 ===========
 
 0 if every row that was run is within its limit, 1 if one is not or a rank failed, 2
-for bad input, 3 if the verdict is INVALID, 130 if interrupted.
+for bad input or if no row can be run here, 3 if the verdict is INVALID, 130 if
+interrupted.
 `,
 		Example: `  ddlemu validate configs/tables/t4_1gpu_2node_efa.csv --profile t4-efa
   ddlemu validate configs/tables/t4_1gpu_2node_efa.csv --profile t4-efa --model`,
@@ -85,6 +87,9 @@ func runValidate(ctx context.Context, g *global, o *validateOptions, path string
 		play = t.Expect
 	}
 	r, err := play(ctx, v)
+	if errors.Is(err, validate.ErrNoRow) {
+		return &inputError{err}
+	}
 	if err != nil {
 		return err
 	}

@@ -41,7 +41,7 @@ func TestLimits(t *testing.T) {
 func TestRefusedRows(t *testing.T) {
 	table := Table{Collective: bench.AllReduce, Ranks: 2, Rows: []Row{{Size: 4, Time: 1}, {Size: 8, Time: 2}}}
 	_, err := table.Run(t.Context(), Options{Scale: func(context.Context, int64) (int, string, error) { return 0, "", errors.New("too few cores") }})
-	if err == nil || err.Error() != "no row can be run here: 4 bytes: too few cores" {
+	if !errors.Is(err, ErrNoRow) || err.Error() != "no row can be run here: 4 bytes: too few cores" {
 		t.Errorf("all refused: %v", err)
 	}
 	r := Report{Verdict: "VALID"}

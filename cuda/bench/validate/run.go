@@ -22,6 +22,9 @@ type Options struct {
 	Memory uint64 // bytes available for buffers, 0 if not known
 }
 
+// ErrNoRow says that every row is left out.
+var ErrNoRow = errors.New("no row can be run here")
+
 // Run runs the table's rows with real NCCL. With an error, what was run so far is
 // lost.
 func (t *Table) Run(ctx context.Context, o Options) (*Report, error) {
@@ -35,7 +38,7 @@ func (t *Table) Run(ctx context.Context, o Options) (*Report, error) {
 		}
 	}
 	if len(r.Lines) == 0 {
-		return nil, fmt.Errorf("no row can be run here: %d bytes: %s", r.LeftOut[0].Size, r.LeftOut[0].Reason)
+		return nil, fmt.Errorf("%w: %d bytes: %s", ErrNoRow, r.LeftOut[0].Size, r.LeftOut[0].Reason)
 	}
 	return r, nil
 }
