@@ -33,10 +33,11 @@ func newDevCommand(g *global) *cobra.Command {
 		Long: `Give what leaves by an existing interface, such as eth0, the rate, latency, jitter
 and loss of a link, and take that back with --restore. It is the only command that
 touches anything that ddlemu did not make; nothing else of the interface changes.
-Latency, jitter and loss need netem in the kernel.
+Latency, jitter and loss need netem in the kernel. What a call does not give is as
+without ddlemu: no limit of the rate, no latency, a queue without bound.
 
 An interface that has a queueing discipline of somebody else's is refused.
-Without flags it says what is in force.
+Without flags it says whether it is shaped.
 
 ` + exitHelp,
 		Example: `  sudo ddlemu dev eth0 --bw 100Mbps
@@ -69,8 +70,8 @@ func runDev(g *global, o *devOptions, name string) error {
 	if o.Restore && !patch.Empty() {
 		return badInput("--restore takes no other flag")
 	}
-	if err := bringup.CheckPrivileges(); err != nil {
-		return err
+	if bringup.CheckPrivileges() != nil {
+		return badInput("dev needs root, or CAP_NET_ADMIN: use sudo")
 	}
 	d, err := tc.OpenDevice(name)
 	if err != nil {
@@ -90,7 +91,7 @@ func runDev(g *global, o *devOptions, name string) error {
 		}
 		fmt.Fprintf(g.Stdout, "%s is as it was\n", name)
 	case on:
-		fmt.Fprintf(g.Stdout, "%s is shaped: see `tc qdisc show dev %[1]s`; `ddlemu dev %[1]s --restore` ends it\n", name)
+		fmt.Fprintf(g.Stdout, "%s is shaped: see `tc class show dev %[1]s` and `tc qdisc show dev %[1]s`; `ddlemu dev %[1]s --restore` ends it\n", name)
 	default:
 		fmt.Fprintf(g.Stdout, "%s is not shaped by ddlemu\n", name)
 	}
@@ -110,6 +111,6 @@ func shapeDevice(g *global, d *tc.Device, name string, patch configs.LinkPatch) 
 	if err := d.Shape(fabric.Spec(l), kernel.Has("netem") == nil, tables); err != nil {
 		return err
 	}
-	fmt.Fprintf(g.Stdout, "%s is shaped: %s, latency %v; `ddlemu dev %[1]s --restore` ends it\n", name, l.Bandwidth, l.Latency)
+	fmt.Fprintf(g.Stdout, "%s is shaped: %s, latency %v, queue %v; `ddlemu dev %[1]s --restore` ends it\n", name, l.Bandwidth, l.Latency, l.Queue)
 	return nil
 }

@@ -111,6 +111,9 @@ func report(g *global, args []string, err error) {
 		return
 	}
 	text := strings.Join(strings.Fields(err.Error()), " ")
+	if errors.Is(err, context.Canceled) {
+		text = strings.ReplaceAll(text, context.Canceled.Error(), "interrupted")
+	}
 	if g.JSON || asksForJSON(args) {
 		line, _ := json.Marshal(struct {
 			Error      string `json:"error"`

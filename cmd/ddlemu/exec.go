@@ -209,7 +209,12 @@ func onKernel(file *state.File, fab *fabric.Fabric) error {
 		return badInput("fabric %s has no nodes to run on: bring one up with `ddlemu up --datapath kernel`", file.Name())
 	}
 	if !file.Served() {
-		return badInput("the daemon of fabric %s is gone: remove what it left with `ddlemu gc`", file.Name())
+		return daemonGone(file.Name())
 	}
 	return nil
+}
+
+// daemonGone says that a fabric is not one any more.
+func daemonGone(name string) error {
+	return badInput("the daemon of fabric %s is gone: remove what it left with `ddlemu gc`", name)
 }

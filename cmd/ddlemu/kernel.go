@@ -21,7 +21,7 @@ func canShape(file *state.File, fab *fabric.Fabric) func(link.Spec) error {
 	}
 	return func(s link.Spec) error {
 		if mtu := uint32(fab.Config.Link.MTU); s.MTU != mtu {
-			return badInput("mtu %d: the NICs of a fabric on the kernel datapath keep theirs, %d", s.MTU, mtu)
+			return badInput("mtu %d: the NICs of a fabric on the kernel datapath keep theirs, %d: bring it up from a file that has link: {mtu: %[1]d}", s.MTU, mtu)
 		}
 		if err := shapers.Can(file.Shaper(), s); err != nil {
 			return &inputError{err}

@@ -69,7 +69,7 @@ func (o *opened) Close() {
 }
 
 // open opens the fabric that the user named with --fabric or DDLEMU_FABRIC, else
-// the only one that somebody brought up. That there is none, or several, is an
+// the only one that somebody brought up, else that of the only running command. That there is none, or several, is an
 // error with status 2 that says what to do; "none" wraps fs.ErrNotExist.
 func (g *global) open() (*opened, error) {
 	dir, err := g.openDir(false)

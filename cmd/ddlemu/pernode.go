@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -51,7 +52,7 @@ func newPerNode(g *global, j *job.Job, args []string) (*perNode, error) {
 }
 
 // command is as the other command: it runs args on all nodes.
-func (p *perNode) command(g *global, env, args []string, daemon int) (int, error) {
+func (p *perNode) command(ctx context.Context, g *global, env, args []string, daemon int) (int, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return 0, fmt.Errorf("find the ddlemu command: %w", err)
@@ -63,6 +64,9 @@ func (p *perNode) command(g *global, env, args []string, daemon int) (int, error
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2)
 	defer signal.Stop(signals)
+	if err := ctx.Err(); err != nil {
+		return 0, err // by a signal that came before these
+	}
 	// Who reads our output may go; the fabric is taken down all the same.
 	broken := make(chan os.Signal, 1)
 	signal.Notify(broken, syscall.SIGPIPE)

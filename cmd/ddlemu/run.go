@@ -119,7 +119,7 @@ func runRun(ctx context.Context, g *global, o *runOptions, args []string) error 
 	if err != nil {
 		return errors.Join(err, j.Close())
 	}
-	status, err := start(g, append(append(env, viewVariable(view)), j.Env()...), args, j.Daemon())
+	status, err := start(ctx, g, append(append(env, viewVariable(view)), j.Env()...), args, j.Daemon())
 	v := j.Verdict()
 	if cerr := j.Close(); err == nil {
 		err = cerr
@@ -164,7 +164,7 @@ func (o *runOptions) start(ctx context.Context, g *global) (*job.Job, error) {
 	if err != nil {
 		return nil, err
 	}
-	return job.Start(dir, fab, "run")
+	return job.Start(ctx, dir, fab, "run")
 }
 
 // onlyFabric refuses what describes a fabric beside --fabric, if that names one.
@@ -214,7 +214,7 @@ func (o *runOptions) libraries(g *global) ([]string, error) {
 // command runs args with env added to this process's environment, passes signals
 // on, and returns its exit status as a shell gives it. daemon is a child of this
 // process that is not the job's.
-func command(g *global, env, args []string, daemon int) (int, error) {
+func command(ctx context.Context, g *global, env, args []string, daemon int) (int, error) {
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = g.Stdin, g.Stdout, g.Stderr
 	cmd.Env = append(os.Environ(), env...)
@@ -226,6 +226,9 @@ func command(g *global, env, args []string, daemon int) (int, error) {
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2)
 	defer signal.Stop(signals)
+	if err := ctx.Err(); err != nil {
+		return 0, err // by a signal that came before these
+	}
 	adoptOrphans()
 	if err := cmd.Start(); err != nil {
 		if errors.Is(err, exec.ErrNotFound) {

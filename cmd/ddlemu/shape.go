@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -74,7 +75,7 @@ nothing to change, print it as it is.
 }
 
 // runShape changes links, or brings up a fabric that has them.
-func runShape(_ context.Context, g *global, o *shapeOptions) error {
+func runShape(ctx context.Context, g *global, o *shapeOptions) error {
 	patch, err := o.patch()
 	if err != nil {
 		return err
@@ -97,7 +98,7 @@ func runShape(_ context.Context, g *global, o *shapeOptions) error {
 	if patch.Empty() {
 		return g.printStatus(up.File)
 	}
-	return g.shapeOld(up.File, pattern, patch)
+	return g.shapeOld(ctx, up.File, pattern, patch)
 }
 
 // patch is the change that the flags ask for.
@@ -185,10 +186,13 @@ func (g *global) shapeNew(pattern string, patch configs.LinkPatch) error {
 }
 
 // shapeOld changes a fabric that is up.
-func (g *global) shapeOld(file *state.File, pattern string, patch configs.LinkPatch) error {
+func (g *global) shapeOld(ctx context.Context, file *state.File, pattern string, patch configs.LinkPatch) error {
 	fab, err := file.Fabric()
 	if err != nil {
 		return err
+	}
+	if fab.Config.OnKernel() && !file.Served() {
+		return daemonGone(file.Name())
 	}
 	before := file.Hops()
 	changed, err := file.ShapeIf(pattern, patch, canShape(file, fab))
@@ -209,12 +213,38 @@ func (g *global) shapeOld(file *state.File, pattern string, patch configs.LinkPa
 	if len(changed) > 0 {
 		file.Event(eventOf(pattern, &patch))
 	}
+	if fab.Config.OnKernel() {
+		if err := inForce(ctx, file); err != nil {
+			return err
+		}
+	}
 	g.warnPorts(fab, after, changed)
 	if g.JSON {
 		return g.printStatus(file)
 	}
 	printChanges(g.Stdout, changes)
 	return nil
+}
+
+// followPatience is how long a daemon may take to put a change into force.
+const followPatience = 5 * time.Second
+
+// inForce waits until the daemon of a fabric has put all changes into force.
+func inForce(ctx context.Context, file *state.File) error {
+	for end := time.Now().Add(followPatience); ; time.Sleep(2 * time.Millisecond) {
+		switch done, ok := file.Followed(); {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case done && ok:
+			return nil
+		case done:
+			return fmt.Errorf("the change is not in force: the daemon of fabric %s could not make it, see the events of `ddlemu status --fabric %[1]s`", file.Name())
+		case !file.Served():
+			return daemonGone(file.Name())
+		case time.Now().After(end):
+			return fmt.Errorf("the change is not in force: the daemon of fabric %s has not made it in %v: is it stopped?", file.Name(), followPatience)
+		}
+	}
 }
 
 // printStatus prints the state of a fabric as JSON.

@@ -34,7 +34,7 @@ With --last, show the last job of all fabrics and its verdict.
 
 ` + exitHelp,
 		Example: `  ddlemu status
-  ddlemu status --json | jq '.links[] | select(.drops > 0)'
+  ddlemu status --json | jq '.links[], .ports[] | select(.drops > 0)'
   ddlemu status --last`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runStatus(cmd.Context(), g, o) },

@@ -71,6 +71,11 @@ func (s *fabricStatus) printLinks(w io.Writer) {
 	if more := len(s.Links) - len(links); more > 0 {
 		fmt.Fprintf(w, "and %d more links, which --json shows\n", more)
 	}
+	for _, p := range s.Ports {
+		if p.Drops > 0 {
+			fmt.Fprintf(w, "%s %s: %s had no room in its queue\n", p.NIC, p.Direction, count(int(p.Drops), "packet"))
+		}
+	}
 }
 
 // busiest are the links that are down or have carried most, in their order.

@@ -106,7 +106,7 @@ func runUp(ctx context.Context, g *global, o *upOptions) error {
 	}
 	defer up.Close()
 	if fab.Config.OnKernel() {
-		if err := startKernel(up); err != nil {
+		if err := startKernel(ctx, up); err != nil {
 			return err
 		}
 	}
@@ -133,10 +133,10 @@ func runUp(ctx context.Context, g *global, o *upOptions) error {
 
 // startKernel brings up the part of a fabric that is in the kernel. After an error
 // nothing of the fabric is left.
-func startKernel(up *opened) error {
+func startKernel(ctx context.Context, up *opened) error {
 	err := up.File.Own() // so that gc leaves it until its daemon has it
 	if err == nil {
-		_, err = bringup.Start(up.Dir, up.File)
+		_, err = bringup.Start(ctx, up.Dir, up.File)
 	}
 	if err != nil {
 		up.File.TakeDown()
@@ -162,6 +162,9 @@ func (g *global) upAlready(name string) error {
 	fab, err := file.Fabric()
 	if err != nil {
 		return err
+	}
+	if fab.Config.OnKernel() && !file.Served() {
+		return daemonGone(name)
 	}
 	return badInput("fabric %s is up already (%s), with %s on it: %s", name, describe(fab), count(len(file.Ranks()), "rank"), next)
 }

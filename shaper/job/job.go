@@ -5,6 +5,7 @@
 package job
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
@@ -40,7 +41,7 @@ type Job struct {
 // Start brings up f under a name of its own that begins with prefix. On the kernel
 // datapath the program that calls it must be ddlemu, which is its own daemon, and
 // f's subnet is settled here.
-func Start(dir *state.Dir, f *fabric.Fabric, prefix string) (*Job, error) {
+func Start(ctx context.Context, dir *state.Dir, f *fabric.Fabric, prefix string) (*Job, error) {
 	j := &Job{Fabric: f, dir: dir, id: randomText(), own: true}
 	j.name = state.JobPrefix + prefix + "-" + j.id[:8]
 	if f.Config.OnKernel() {
@@ -59,7 +60,7 @@ func Start(dir *state.Dir, f *fabric.Fabric, prefix string) (*Job, error) {
 		return nil, errors.Join(err, j.Close())
 	}
 	if f.Config.OnKernel() {
-		if j.daemon, err = bringup.Start(dir, j.file); err != nil {
+		if j.daemon, err = bringup.Start(ctx, dir, j.file); err != nil {
 			return nil, errors.Join(err, j.Close())
 		}
 	}
@@ -120,16 +121,25 @@ func (j *Job) Verdict() verdict.Verdict {
 	}
 	if in.Packets != nil && in.Job.Joined == 0 {
 		v, ok := trafficVerdict(in)
+		j.notDown(&v)
 		if !ok {
 			v.Add(false, fmt.Sprintf("no rank loaded the plugin, and of other traffic the shaper %s does not see whether it was on time", j.file.Shaper()))
 		}
 		return v
 	}
 	v := verdict.Judge(in)
+	j.notDown(&v)
 	if gone := in.Job.Number - len(j.file.JobsOf(Key(j.id))); gone > 0 {
 		v.Add(false, fmt.Sprintf("the counters of %d programs of this run gave way to others: those are not judged", gone))
 	}
 	return v
+}
+
+// notDown invalidates the verdict of a job whose fabric somebody took down under it.
+func (j *Job) notDown(v *verdict.Verdict) {
+	if j.file.Down() {
+		v.Add(false, "fabric "+j.name+" was taken down while the job ran")
+	}
 }
 
 // trafficVerdict judges all traffic of a fabric of the kernel datapath since this job

@@ -4,6 +4,7 @@ package job
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -46,7 +47,7 @@ func ownerMain(path string) error {
 	if err != nil {
 		return err
 	}
-	j, err := Start(d, f, "run")
+	j, err := Start(context.Background(), d, f, "run")
 	if err != nil {
 		return err
 	}
@@ -240,7 +241,7 @@ func twoNodes(t *testing.T) *fabric.Fabric {
 
 func begin(t *testing.T, d *state.Dir) *Job {
 	t.Helper()
-	j, err := Start(d, twoNodes(t), "run")
+	j, err := Start(t.Context(), d, twoNodes(t), "run")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -456,7 +457,7 @@ func TestRunsAtOnce(t *testing.T) {
 	for i := range jobs {
 		wg.Go(func() {
 			var err error
-			if jobs[i], err = Start(d, fab, "run"); err != nil {
+			if jobs[i], err = Start(context.Background(), d, fab, "run"); err != nil {
 				t.Error(err)
 			}
 		})
@@ -589,7 +590,7 @@ func TestRefusals(t *testing.T) {
 	if _, err := Share(d, "no/name"); err == nil || !strings.HasPrefix(err.Error(), `fabric name "no/name": want 1 to 40 letters`) {
 		t.Errorf("%v", err)
 	}
-	if _, err := Start(d, twoNodes(t), "no/name"); err == nil || !strings.HasPrefix(err.Error(), `fabric name "job-no/name-`) {
+	if _, err := Start(t.Context(), d, twoNodes(t), "no/name"); err == nil || !strings.HasPrefix(err.Error(), `fabric name "job-no/name-`) {
 		t.Errorf("%v", err)
 	}
 	checkFolder(t, d)

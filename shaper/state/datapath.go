@@ -37,6 +37,23 @@ func (f *File) SetShaper(name string) { copy(f.head().Shaper[:nameSize-1], name)
 // Shaper is the shaper of a fabric of the kernel datapath.
 func (f *File) Shaper() string { return cString(f.head().Shaper[:]) }
 
+// SetFollowed notes that the daemon has tried to put so many changes into force, as
+// Changes counts them, and whether it could.
+func (f *File) SetFollowed(changes uint64, ok bool) {
+	v := changes << 1
+	if ok {
+		v |= 1
+	}
+	atomic.StoreUint64(&f.head().Followed, v)
+}
+
+// Followed says whether the daemon has tried to put all changes so far into force, and
+// whether it could.
+func (f *File) Followed() (done, ok bool) {
+	v := atomic.LoadUint64(&f.head().Followed)
+	return v>>1 >= f.Changes(), v&1 != 0
+}
+
 // Cells are the job's counters by hop, in the file itself: the datapath writes them
 // by atomic operations.
 func (j Job) Cells() []Cell { return j.f.jobCells(j.index) }

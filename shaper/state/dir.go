@@ -262,8 +262,13 @@ const (
 // job comes, "" if there is none. With several it is an error that lists them.
 func (d *Dir) Shared() (string, error) { return d.only(AdHocPrefix, JobPrefix) }
 
-// Only is Shared, but counts the fabrics of running commands too.
-func (d *Dir) Only() (string, error) { return d.only(AdHocPrefix) }
+// Only is Shared or, if there is none, the same of the fabrics of running commands.
+func (d *Dir) Only() (string, error) {
+	if name, err := d.Shared(); name != "" || err != nil {
+		return name, err
+	}
+	return d.only(AdHocPrefix)
+}
 
 func (d *Dir) only(without ...string) (string, error) {
 	names, err := d.Names()

@@ -139,6 +139,7 @@ type header struct {
 	NextEvent                                        uint64
 	Name, Profile                                    [nameSize]byte
 	Shaper                                           [nameSize]byte // of the kernel datapath, written once by its daemon
+	Followed                                         uint64         // by that daemon: changes << 1, and whether they are in force
 }
 
 // pathEntry is the way from one NIC to another.

@@ -89,7 +89,7 @@ func TestAllReachAll(t *testing.T) {
 func (w *world) node(fabric string, n int) *plan.Node {
 	w.Helper()
 	subnet := w.subnet(fabric)
-	p, err := plan.New(w.dir, fabric, 2, 2, subnet)
+	p, err := plan.New(w.dir, fabric, max(n+1, 2), 2, subnet)
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -293,6 +293,9 @@ func TestNameClash(t *testing.T) {
 	out, status := w.try("up", "--datapath", "kernel", "--no-measure", "--profile", "eth1")
 	if status != 2 || !strings.Contains(out, name) || !strings.Contains(out, "ddlemu gc") {
 		t.Errorf("exit status %d: %s", status, out)
+	}
+	if !netns.Exists(name) {
+		t.Error("it was removed")
 	}
 }
 

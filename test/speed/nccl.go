@@ -65,7 +65,7 @@ func (d *driver) overPlugin(ctx context.Context, layout locate.Layout, libs loca
 		return err
 	}
 	defer dir.Close()
-	j, err := job.Start(dir, f, "speed")
+	j, err := job.Start(ctx, dir, f, "speed")
 	if err != nil {
 		return err
 	}

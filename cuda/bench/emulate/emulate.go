@@ -231,7 +231,7 @@ func least(r bench.Result) float64 {
 
 // once makes one attempt on a fabric of its own.
 func (o *Options) once(ctx context.Context, why string, printer bench.Printer) (out Outcome, err error) {
-	j, err := o.start()
+	j, err := o.start(ctx)
 	if err != nil {
 		return Outcome{}, err
 	}
@@ -282,7 +282,7 @@ func (o *Options) ranksOn(j *job.Job) bench.Config {
 	return cfg
 }
 
-func (o *Options) start() (*job.Job, error) {
+func (o *Options) start(ctx context.Context) (*job.Job, error) {
 	if o.Shared != "" {
 		return job.Share(o.Dir, o.Shared)
 	}
@@ -290,7 +290,7 @@ func (o *Options) start() (*job.Job, error) {
 	if err != nil {
 		return nil, err
 	}
-	return job.Start(o.Dir, f, "bench")
+	return job.Start(ctx, o.Dir, f, "bench")
 }
 
 func (o *Options) node(f *fabric.Fabric) func(rank int) int {

@@ -41,7 +41,7 @@ func Expect(ctx context.Context, o Options) ([]Forecast, bench.Info, error) {
 		return nil, bench.Info{}, err
 	}
 	o.Shared = "" // it is not for us to take off what shapes others
-	j, err := o.start()
+	j, err := o.start(ctx)
 	if err != nil {
 		return nil, bench.Info{}, err
 	}

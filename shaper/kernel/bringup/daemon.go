@@ -3,6 +3,7 @@
 package bringup
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -27,8 +28,8 @@ const (
 // Start starts the daemon of the fabric in file, as this program's Command, and
 // returns its process id when the fabric can be used. After an error there is no
 // daemon, and nothing of the fabric but its file is left. What the daemon said is
-// a *configs.Error.
-func Start(dir *state.Dir, file *state.File) (pid int, err error) {
+// a *configs.Error. When ctx is done first, Start ends the daemon and fails.
+func Start(ctx context.Context, dir *state.Dir, file *state.File) (pid int, err error) {
 	self, err := os.Executable()
 	if err != nil {
 		return 0, fmt.Errorf("find the ddlemu command: %w", err)
@@ -45,11 +46,18 @@ func Start(dir *state.Dir, file *state.File) (pid int, err error) {
 	if err := cmd.Start(); err != nil {
 		return 0, fmt.Errorf("start the fabric's daemon: %w", err)
 	}
+	end := context.AfterFunc(ctx, func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM) // it may have ended by itself
+	})
 	text := make([]byte, len(Ready))
-	if _, err := io.ReadFull(out, text); err == nil {
+	_, err = io.ReadFull(out, text)
+	if end() && err == nil {
 		return cmd.Process.Pid, nil // it lives on; init reaps it
 	}
 	err = cmd.Wait()
+	if ctx.Err() != nil {
+		return 0, fmt.Errorf("bring up fabric %s: %w", file.Name(), ctx.Err())
+	}
 	why := strings.TrimPrefix(strings.TrimSpace(said.String()), "ddlemu: ")
 	if why == "" {
 		why = fmt.Sprintf("the fabric's daemon ended: %v", err)

@@ -5,12 +5,15 @@
 package bringup
 
 import (
+	"net"
+	"slices"
 	"strings"
 
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/host"
 	"github.com/ddlemu/ddlemu/shaper/kernel/build"
+	"github.com/ddlemu/ddlemu/shaper/kernel/plan"
 	"github.com/ddlemu/ddlemu/shaper/kernel/shapers"
 	"github.com/ddlemu/ddlemu/shaper/link"
 )
@@ -26,6 +29,10 @@ func Prepare(fab *fabric.Fabric) error {
 		if h.Spec.QueuePolicy == link.Fair {
 			return configs.Errorf("queue", "%s has the policy %s: %w", fab.HopName(i), configs.Fair, shapers.ErrFair)
 		}
+	}
+	if onNode() {
+		// What is mounted here nobody else sees, see package enter.
+		return configs.Errorf("", "this runs on a node of a fabric: bring up another one of the kernel datapath on the host")
 	}
 	if err := CheckPrivileges(); err != nil {
 		return err
@@ -55,6 +62,12 @@ func Prepare(fab *fabric.Fabric) error {
 	var err error
 	c.Subnet, err = build.FreeSubnet()
 	return err
+}
+
+// onNode says whether this process is on an emulated node: only these have such NICs.
+func onNode() bool {
+	all, err := net.Interfaces()
+	return err == nil && slices.ContainsFunc(all, func(i net.Interface) bool { return plan.NICOf(i.HardwareAddr) >= 0 })
 }
 
 // CheckPrivileges says which capability the kernel datapath lacks, in a

@@ -6,6 +6,7 @@
 package build
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -32,15 +33,32 @@ type Options struct {
 	SendBuffer, Window uint64 // the most that tcp_wmem and tcp_rmem allow, in bytes
 }
 
-// Up makes all of p. After an error the caller calls Down.
-func Up(p *plan.Plan, o Options) error {
-	if err := namespace(p.Switch); err != nil {
+// Present is the first of p's namespaces that is there already, "" if none is.
+func Present(p *plan.Plan) string {
+	if netns.Exists(p.Switch) {
+		return p.Switch
+	}
+	for _, n := range p.Nodes {
+		if netns.Exists(n.Namespace) {
+			return n.Namespace
+		}
+	}
+	return ""
+}
+
+// Up makes all of p, of which nothing is present. After an error, such as that ctx is
+// done, the caller calls Down.
+func Up(ctx context.Context, p *plan.Plan, o Options) error {
+	if err := netns.Make(p.Switch); err != nil {
 		return err
 	}
 	if err := netns.Do(p.Switch, switchSysctls); err != nil {
 		return fmt.Errorf("set up the switch: %w", err)
 	}
 	for i := range p.Nodes {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		if err := node(p, &p.Nodes[i], o); err != nil {
 			return fmt.Errorf("set up %s: %w", p.Nodes[i].Name, err)
 		}
@@ -104,14 +122,6 @@ func Handle(name string) (*netlink.Handle, error) {
 	return h, nil
 }
 
-func namespace(name string) error {
-	err := netns.Make(name)
-	if errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("%w: was it left? see `ddlemu gc`", err)
-	}
-	return err
-}
-
 // switchSysctls keeps the switch from having addresses and a say of its own.
 func switchSysctls() error {
 	return sysctls(map[string]string{
@@ -170,7 +180,7 @@ func sysctls(values map[string]string) error {
 }
 
 func node(p *plan.Plan, n *plan.Node, o Options) error {
-	if err := namespace(n.Namespace); err != nil {
+	if err := netns.Make(n.Namespace); err != nil {
 		return err
 	}
 	if err := netns.Do(n.Namespace, func() error { return nodeSysctls(o) }); err != nil {

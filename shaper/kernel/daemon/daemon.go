@@ -59,6 +59,10 @@ func Run(ctx context.Context, dir *state.Dir, file *state.File, ready func()) (e
 	if err != nil {
 		return err
 	}
+	if name := build.Present(p); name != "" {
+		file.TakeDown() // and nothing is removed that another one made
+		return fmt.Errorf("network namespace %s is there already: if a fabric left it, `ddlemu gc` removes it, otherwise give the fabric another name", name)
+	}
 	defer func() {
 		file.TakeDown()
 		err = errors.Join(err, Remove(dir, p))
@@ -66,7 +70,7 @@ func Run(ctx context.Context, dir *state.Dir, file *state.File, ready func()) (e
 	if err := dir.WriteHosts(file.Name(), p.Hosts()); err != nil {
 		return err
 	}
-	if err := build.Up(p, options(fab)); err != nil {
+	if err := build.Up(ctx, p, options(fab)); err != nil {
 		return err
 	}
 	s, kind, err := shapers.Start(fab.Config.Shaper, shapers.World{File: file, Fabric: fab, Plan: p})
@@ -148,6 +152,9 @@ func follow(ctx context.Context, file *state.File, s shapers.Shaper) error {
 			}
 			// It is tried again until it is in force, or changed once more.
 			failed, again = err != nil, again || err != nil
+			if err != nil || !again {
+				file.SetFollowed(changes, err == nil)
+			}
 		}
 		if time.Since(counted) >= countEvery {
 			counted = time.Now()

@@ -54,7 +54,7 @@ func server(t *testing.T, uid int) string {
 			t.Error(err)
 		}
 	})
-	if err := errors.Join(build.Up(p, build.Options{MTU: 1500}), bridge.Connect(p)); err != nil {
+	if err := errors.Join(build.Up(t.Context(), p, build.Options{MTU: 1500}), bridge.Connect(p)); err != nil {
 		t.Fatal(err)
 	}
 	path := filepath.Join(dir, state.DaemonSocket("lab"))

@@ -65,7 +65,11 @@ func htbQueue(port, l link.Spec) (qdisc, error) {
 // HTBCan is nil if the shaper htb can do what a link asks for, or what it cannot.
 func HTBCan(l link.Spec) error {
 	if l.Latency != 0 || l.Jitter.Kind != link.NoJitter && l.Jitter.Value != 0 {
-		return fmt.Errorf("%w: htb delays nothing, and a latency of %v is asked for: take --shaper wire", world.ErrCannot, l.Latency)
+		what := fmt.Sprintf("latency of %v", l.Latency)
+		if l.Latency == 0 {
+			what = fmt.Sprintf("jitter of %v", l.Jitter.Value)
+		}
+		return fmt.Errorf("%w: htb delays nothing, and a %s is asked for: bring the fabric up with --shaper wire", world.ErrCannot, what)
 	}
 	return nil
 }
@@ -83,7 +87,9 @@ func (s *Shaper) Follow() error {
 // Count brings the counters in the fabric's file up to date.
 func (s *Shaper) Count() error {
 	if s.programs != nil {
-		return s.programs.Count()
+		// These come before the queues, so what a queue drops they cannot see.
+		drop := func(hop int, drops uint64) { s.File.Count(hop, link.Counters{Drops: drops}) }
+		return errors.Join(s.programs.Count(), s.receivers.countDrops(drop))
 	}
 	hops := s.File.Hops()
 	add := func(hop int, bytes, packets, drops uint64) {

@@ -77,6 +77,21 @@ func (r *receivers) count(add func(hop int, bytes, packets, drops uint64)) error
 	return nil
 }
 
+// countDrops adds what has found no room at each port since the last count.
+func (r *receivers) countDrops(add func(hop int, drops uint64)) error {
+	for nic, t := range r.trees {
+		err := t.count(func(handle uint32, _, _, drops uint64) {
+			if handle >= firstLeaf && drops > 0 {
+				add(2*nic+1, drops)
+			}
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // bound is how many bytes may wait at a port. A lossless one cannot hold those who
 // send to it, as a real one does: the queue takes all that TCP lets them send.
 func bound(port link.Spec) uint32 {

@@ -5,6 +5,7 @@
 package trial
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -65,7 +66,7 @@ func Start(dir, name string, change func(c *configs.Fabric), start func(world.Wo
 	if err != nil {
 		return nil, err
 	}
-	if err := build.Up(t.Plan, build.Options{MTU: c.Link.MTU, MaxGSO: int(p.Segment)}); err != nil {
+	if err := build.Up(context.Background(), t.Plan, build.Options{MTU: c.Link.MTU, MaxGSO: int(p.Segment)}); err != nil {
 		return nil, err
 	}
 	s, err := start(t.World)

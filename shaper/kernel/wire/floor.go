@@ -57,7 +57,7 @@ func MeasureFloor(ctx context.Context) (f Floor, err error) {
 		return Floor{}, fmt.Errorf("measure the wire: %w", err)
 	}
 	defer func() { err = errors.Join(err, build.Down(p)) }()
-	if err := build.Up(p, build.Options{MTU: fab.Config.Link.MTU}); err != nil {
+	if err := build.Up(ctx, p, build.Options{MTU: fab.Config.Link.MTU}); err != nil {
 		return Floor{}, fmt.Errorf("measure the wire: %w", err)
 	}
 	w, err := Start(file, fab, p)

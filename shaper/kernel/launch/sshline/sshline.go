@@ -138,7 +138,7 @@ func (l *Line) setting(text string) error {
 		l.User = value
 	case name == "stdinnull":
 		l.NoInput = strings.EqualFold(value, "yes")
-	case refusedSettings[name]:
+	case refusedSettings[name] && !strings.EqualFold(value, "none"): // as scp says of some
 		return fmt.Errorf("-o %s: emulated nodes are not reached through a connection, so this has no effect: leave it out", text)
 	}
 	return nil

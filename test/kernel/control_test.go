@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kernel
+
+import (
+	"encoding/json"
+	"errors"
+	"net"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/ddlemu/ddlemu/shaper/kernel/netns"
+	"github.com/ddlemu/ddlemu/shaper/kernel/plan"
+)
+
+// An interrupt ends a command that brings a fabric up, however far it has come.
+func TestInterrupted(t *testing.T) {
+	w := newWorld(t)
+	for _, args := range [][]string{
+		{"up", "--datapath", "kernel", "--no-measure", "--profile", "eth1", "--nodes", "40"},
+		{"run", "--datapath", "kernel", "--profile", "eth1", "--nodes", "3", "--per-node", "--", "sleep", "60"},
+	} {
+		if _, err := os.Stat("../../build/lib/libgoemu.so"); args[0] == "run" && err != nil {
+			t.Log("SKIPPED: run needs the plugin (make build)")
+			continue
+		}
+		for _, after := range []time.Duration{10 * time.Millisecond, 30 * time.Millisecond, 300 * time.Millisecond} {
+			cmd := w.command(args...)
+			cmd.Env = append(cmd.Env, "DDLEMU_PLUGIN_DIR=../../build/lib")
+			var out strings.Builder
+			cmd.Stdout, cmd.Stderr = &out, &out
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(after)
+			if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
+				t.Fatal(err)
+			}
+			hangs := time.AfterFunc(30*time.Second, func() { _ = cmd.Process.Kill() })
+			_ = cmd.Wait() // its status says the same
+			if !hangs.Stop() {
+				t.Fatalf("%s: interrupted after %v it went on", args[0], after)
+			}
+			// Before Go's runtime is up the signal itself ends the process.
+			if s, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); cmd.ProcessState.ExitCode() != 130 && (!ok || s.Signal() != syscall.SIGINT) {
+				t.Errorf("%s: interrupted after %v: exit status %d: %s", args[0], after, cmd.ProcessState.ExitCode(), &out)
+			}
+			w.nothingLeft()
+		}
+	}
+}
+
+// A change is said to be made when it is in force.
+func TestChangeThatTheKernelHasNot(t *testing.T) {
+	w := newWorld(t)
+	w.up("--profile", "eth1", "--lat", "0s", "--shaper", "htb")
+	w.run("shape", "--bw", "500Mbps")
+	// At most 500 Mb/s on the wire; tc counts frames without what is around them.
+	if out := w.run("exec", "node0", "--", "tc", "class", "show", "dev", "eth0"); !strings.Contains(out, "ceil 492") {
+		t.Errorf("not changed when shape says so:\n%s", out)
+	}
+	w.run("exec", "node0", "--", "tc", "qdisc", "del", "dev", "eth0", "root")
+	if out, status := w.try("shape", "--bw", "50Mbps"); status != 1 || !strings.Contains(out, "the change is not in force") {
+		t.Errorf("exit status %d: %s", status, out)
+	}
+	w.killDaemons()
+	for _, args := range [][]string{{"shape", "--bw", "10Mbps"}, {"up", "--datapath", "kernel", "--profile", "eth1"}} {
+		if out, status := w.try(args...); status != 2 || !strings.Contains(out, "is gone: remove what it left with `ddlemu gc`") {
+			t.Errorf("%s: exit status %d: %s", args[0], status, out)
+		}
+	}
+}
+
+// A fabric is not brought up on a node of another one, where nobody would see it.
+func TestUpOnANode(t *testing.T) {
+	w := newWorld(t)
+	w.up("--profile", "eth1")
+	out, status := w.try("exec", "node0", "--", ddlemu, "up", "--datapath", "kernel", "--profile", "eth1", "--name", "inner")
+	if status != 2 || !strings.Contains(out, "this runs on a node of a fabric") {
+		t.Errorf("exit status %d: %s", status, out)
+	}
+}
+
+// What finds no room at a receiving port is counted there, and shown.
+func TestFullQueueIsCounted(t *testing.T) {
+	w := newWorld(t)
+	for _, shaper := range []string{"htb", "wire"} {
+		w.up("--profile", "eth1", "--nodes", "3", "--lat", "0s", "--bw", "10Mbps", "--queue", "taildrop:64K", "--shaper", shaper)
+		to := net.JoinHostPort(w.node("eth1", 0).NICs[0].Addr4.String(), "9")
+		done := make(chan error, 2)
+		for n := 1; n <= 2; n++ {
+			from := w.node("eth1", n)
+			go func() { done <- flood(from, to, 9_000_000, 2*time.Second) }()
+		}
+		if err := errors.Join(<-done, <-done); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(300 * time.Millisecond) // until the daemon counts
+		var s struct {
+			Ports []struct {
+				NIC, Direction string
+				Drops          uint64
+			}
+		}
+		if err := json.Unmarshal([]byte(w.run("status", "--json")), &s); err != nil {
+			t.Fatal(err)
+		}
+		// 36 Mbit in packets of 1400 bytes into a port that takes 20 Mbit.
+		for _, p := range s.Ports {
+			if in := p.NIC == "node0" && p.Direction == "rx"; in != (p.Drops > 0) || in && (p.Drops < 700 || p.Drops > 2500) {
+				t.Errorf("%s: %d drops at %s %s", shaper, p.Drops, p.NIC, p.Direction)
+			}
+		}
+		if out := w.run("status"); !strings.Contains(out, "packets had no room in its queue") {
+			t.Errorf("%s: the drops are not shown:\n%s", shaper, out)
+		}
+		w.run("down")
+	}
+}
+
+// flood sends UDP packets from a node at a rate in bit/s.
+func flood(from *plan.Node, to string, rate int, length time.Duration) error {
+	return netns.Do(from.Namespace, func() error {
+		c, err := net.Dial("udp", to)
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		packet := make([]byte, 1400)
+		begin := time.Now()
+		for sent := 0; ; sent += len(packet) * 8 {
+			due := begin.Add(time.Duration(float64(sent) / float64(rate) * 1e9))
+			if due.Sub(begin) > length {
+				return nil
+			}
+			time.Sleep(time.Until(due))
+			if _, err := c.Write(packet); err != nil && !errors.Is(err, syscall.ECONNREFUSED) {
+				return err
+			}
+		}
+	})
+}
