@@ -32,9 +32,9 @@ const (
 // mostNICs is how many a fabric has room for.
 const mostNICs = 100
 
-// decideUpTo is the largest size that so many nodes run: each needs twice that in
-// memory, and time.
-var decideUpTo = map[int]string{2: "1G", 4: "128M"}
+// decideUpTo is the largest size in bytes that so many nodes are made to run: each
+// needs twice that in memory, and time.
+var decideUpTo = map[int]int64{2: 1 << 30, 4: 128 << 20}
 
 func main() {
 	build := flag.String("build", "build", "`folder` that make build filled")
@@ -84,6 +84,9 @@ func tableOf(ctx context.Context, ddlemu, version string, nodes int) (t table.Wr
 		}
 		header, row := table.Row{"profile"}, table.Row{profile}
 		for _, r := range e.Rows {
+			if r.Size > decideUpTo[nodes] {
+				break
+			}
 			header = append(header, size(r.Size))
 			row = append(row, fmt.Sprintf("%s %s %d", r.Algo, r.Proto, r.Channels))
 		}
@@ -107,7 +110,7 @@ type expectation struct {
 
 func ask(ctx context.Context, ddlemu, profile, version string, nodes int) (e expectation, err error) {
 	cmd := exec.CommandContext(ctx, ddlemu, "expect", "allreduce", "--profile", profile, "--ranks", fmt.Sprint(nodes), "--nccl", version, "--soft-cuda",
-		"--nccl-view", configs.FabricView, "-b", "8", "-e", "1G", "-f", "8", "--decide-up-to", decideUpTo[nodes], "--json")
+		"--nccl-view", configs.FabricView, "-b", "8", "-e", "1G", "-f", "8", "--decide-up-to", fmt.Sprint(decideUpTo[nodes]), "--json")
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	if err != nil {
