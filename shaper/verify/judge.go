@@ -16,6 +16,9 @@ const (
 	maxRateOff  = 0.01 // of one link's rate
 	maxTotalOff = 0.02 // of what all flows get together
 	maxShareOff = 0.03 // of one flow's share
+	// Of what all flows get together where packets are lost: whom a loss holds up, and when,
+	// depends on who posts what when.
+	maxLossyOff = 0.1
 )
 
 // limit is how much a message that takes so many us may be late, in us.
@@ -100,13 +103,17 @@ func (f *finder) loss(name string, l *Loss, cluster float64) {
 
 // shared judges flows that share hops: each if the discipline promises that, and all
 // together.
-func (f *finder) shared(what string, s *Shared, each bool) {
-	if math.Abs(s.Error) > 100*maxTotalOff {
+func (f *finder) shared(what string, s *Shared, each, lossy bool) {
+	most := maxTotalOff
+	if lossy {
+		most = maxLossyOff
+	}
+	if math.Abs(s.Error) > 100*most {
 		slow := 1.0
 		if s.Error < 0 {
 			slow = 100 / max(100+s.Error, 0.1)
 		}
-		f.add(slow, "%s: %.4g Gb/s together, the model's %.4g: %+.1f %% (limit %.0f %%)", what, s.Got/1e9, s.Model/1e9, s.Error, 100*maxTotalOff)
+		f.add(slow, "%s: %.4g Gb/s together, the model's %.4g: %+.1f %% (limit %.0f %%)", what, s.Got/1e9, s.Model/1e9, s.Error, 100*most)
 	}
 	if !each {
 		return
@@ -122,9 +129,12 @@ func (f *finder) shared(what string, s *Shared, each bool) {
 }
 
 // sharesPromised says whether each flow's share is what the model says. Where bounded
-// queues hold each other up it depends on who comes first by a poll, and with tail drop
-// on phase.
+// queues hold each other up it depends on who comes first by a poll, with tail drop on
+// phase, and where packets are lost on when.
 func (m *Model) sharesPromised() bool {
+	if m.loses() {
+		return false
+	}
 	if m.fab.Net == nil {
 		return !m.drops()
 	}
@@ -134,6 +144,10 @@ func (m *Model) sharesPromised() bool {
 		}
 	}
 	return true
+}
+
+func (m *Model) loses() bool {
+	return slices.ContainsFunc(m.params, func(p link.Params) bool { return p.Loss.Any() })
 }
 
 func (m *Model) drops() bool {

@@ -43,7 +43,7 @@ func (x *measurement) together(ctx context.Context, what string, flows []Flow, f
 		}
 		s.Tries = try
 		var f finder
-		f.shared(what, s, x.sharesPromised())
+		f.shared(what, s, x.sharesPromised(), x.loses())
 		if s.Problems = f.words(); best == nil || len(f.found) == 0 || math.Abs(s.Error) < math.Abs(best.Error) {
 			best, found = s, f
 		}
