@@ -3,13 +3,17 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"net/netip"
 	"strings"
+	"time"
 
+	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/kernel/plan"
 	"github.com/ddlemu/ddlemu/shaper/kernel/shapers"
+	"github.com/ddlemu/ddlemu/shaper/kernel/wire"
 	"github.com/ddlemu/ddlemu/shaper/link"
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
@@ -28,6 +32,25 @@ func canShape(file *state.File, fab *fabric.Fabric) func(link.Spec) error {
 		}
 		return nil
 	}
+}
+
+// warnFloor measures what the shaper of a fabric adds to a packet, if a process does
+// its work, and says so if a link is to be faster.
+func (g *global) warnFloor(ctx context.Context, file *state.File, fab *fabric.Fabric) error {
+	if file.Shaper() != configs.WireShaper {
+		return nil
+	}
+	f, err := wire.MeasureFloor(ctx)
+	if err != nil {
+		return err
+	}
+	for i, h := range fab.Hops {
+		if real := h.Spec.Latency * time.Duration(fab.TimeScale()); h.Kind == fabric.Link && real < f.P50 {
+			g.warn("the latency of %s, %v, is below what the shaper wire adds to a packet on this host now, %v: the verdict will be INVALID; ask for more, for a time scale, or for --datapath shm", fab.HopName(i), h.Spec.Latency, f.P50.Round(100*time.Nanosecond))
+			return nil
+		}
+	}
+	return nil
 }
 
 // nodeOf is the number of a node by one of the names in /etc/hosts there, node0,

@@ -112,7 +112,7 @@ func runUp(ctx context.Context, g *global, o *upOptions) error {
 	}
 	up.File.Event("up")
 	if !o.NoMeasure {
-		if err := g.warnTooMuch(ctx, fab, ranksOf(fab)); err != nil {
+		if err := errors.Join(g.warnTooMuch(ctx, fab, ranksOf(fab)), g.warnFloor(ctx, up.File, fab)); err != nil {
 			g.warn("%v", err) // the fabric is up all the same
 		}
 	}
