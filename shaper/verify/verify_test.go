@@ -50,8 +50,12 @@ func TestSound(t *testing.T) {
 		"pareto": with(star(3), func(c *configs.Fabric) {
 			c.Link.Jitter = configs.Jitter{Kind: configs.ParetoJitter, Value: time.Microsecond}
 		}),
-		"long":     with(star(2), func(c *configs.Fabric) { c.Link.Latency = 5 * time.Millisecond }),
-		"hosts":    with(star(2), func(c *configs.Fabric) { c.Host.PerMessage = 3 * time.Microsecond }),
+		"long":  with(star(2), func(c *configs.Fabric) { c.Link.Latency = 5 * time.Millisecond }),
+		"hosts": with(star(2), func(c *configs.Fabric) { c.Host.PerMessage = 3 * time.Microsecond }),
+		"lossy": with(star(3), func(c *configs.Fabric) {
+			c.Link.Loss.P, c.TimeScale = 1e-3, 7 // at which a latency is no whole number of ns
+			c.Transport = configs.Transport{Kind: configs.TCP, SendBuffer: 4 << 20, Window: 4 << 20, RTO: 200 * time.Millisecond, Timeout: time.Second}
+		}),
 		"overhead": with(star(2), func(c *configs.Fabric) { c.Endpoint.Overhead = time.Microsecond }),
 	} {
 		t.Run(name, func(t *testing.T) {
