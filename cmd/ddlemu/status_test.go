@@ -5,10 +5,12 @@ package main
 import (
 	"encoding/json"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/ddlemu/ddlemu/shaper/link"
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
@@ -76,6 +78,53 @@ func TestUnlimitedBandwidthIsZero(t *testing.T) {
 	var got documentedStatus
 	if err := json.Unmarshal([]byte(w.must("status", "--json")), &got); err != nil || got.Links[0].BandwidthBps != 0 {
 		t.Errorf("got %+v, %v", got, err)
+	}
+}
+
+// What queues did is shown, in the fabric's own time, where they did anything.
+func TestStatusOfQueues(t *testing.T) {
+	w := newWorld(t)
+	w.must("up", "--profile", "eth1", "--no-measure", "--time-scale", "4", "--ecn", "200K")
+	if out := w.must("status"); strings.Contains(out, "ECN marks") || strings.Contains(out, "paused") {
+		t.Errorf("nothing happened:\n%s", out)
+	}
+	dir, err := state.OpenDir(w.dir, os.Getuid(), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dir.Close()
+	file, err := dir.Open("eth1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	for i, h := range file.Hops() {
+		if h.Kind == state.Link && h.Src == 0 || h.Kind == state.TxPort && h.Src == 1 {
+			file.Count(i, link.Counters{Marks: 17, Pauses: 3, PausedNs: 4e6})
+		}
+	}
+	var got struct {
+		Links, Ports []struct {
+			From, NIC, ECN string
+			Marked         uint64 `json:"ecn_marked"`
+			Pauses         uint64
+			PausedNs       int64 `json:"paused_ns"`
+		}
+	}
+	if err := json.Unmarshal([]byte(w.must("status", "--json")), &got); err != nil {
+		t.Fatal(err)
+	}
+	if l := got.Links[0]; l.From != "node0" || l.ECN != "200K" || l.Marked != 17 || l.Pauses != 3 || l.PausedNs != 1e6 {
+		t.Errorf("got %+v", l)
+	}
+	if l := got.Links[1]; l.Marked != 0 || l.Pauses != 0 || l.PausedNs != 0 {
+		t.Errorf("got %+v", l)
+	}
+	out := w.must("status")
+	for _, want := range []string{"ECN marks", "paused for", "1ms", "port node1 tx: 17 ECN marks, held by a full queue 3 times for 1ms"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
 	}
 }
 

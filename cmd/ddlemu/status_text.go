@@ -31,6 +31,7 @@ func (s *fabricStatus) print(w io.Writer) {
 		fmt.Fprintf(w, "%s: remove it with `ddlemu gc`\n\n", s.LeftOver)
 	}
 	s.printLinks(w)
+	s.printQueues(w)
 	s.printJobs(w)
 	s.printEvents(w)
 }
@@ -75,6 +76,21 @@ func (s *fabricStatus) printLinks(w io.Writer) {
 		if p.Drops > 0 {
 			fmt.Fprintf(w, "%s %s: %s had no room in its queue\n", p.NIC, p.Direction, count(int(p.Drops), "packet"))
 		}
+	}
+}
+
+// printQueues prints what queues did to ports, where they did anything.
+func (s *fabricStatus) printQueues(w io.Writer) {
+	rows := 0
+	for _, p := range s.Ports {
+		if p.Marked == 0 && p.Pauses == 0 {
+			continue
+		}
+		if rows++; rows > shownLinks {
+			fmt.Fprintln(w, "and more ports, which --json shows")
+			return
+		}
+		fmt.Fprintf(w, "port %s %s: %d ECN marks, held by a full queue %d times for %v\n", p.NIC, p.Direction, p.Marked, p.Pauses, time.Duration(p.PausedNs).Round(time.Microsecond))
 	}
 }
 
