@@ -99,7 +99,7 @@ func (f *Fabric) validateModelled() error {
 		return nil
 	}
 	if f.Transport.Congestion != "" {
-		return Errorf("transport.congestion", "given for the datapath kernel: there it is what net.ipv4.tcp_congestion_control says")
+		return Errorf("transport.congestion", "given for the datapath kernel: there it is the kernel's own cubic")
 	}
 	if f.Link.ECN != 0 {
 		return Errorf("link.ecn", kernelECN)
