@@ -121,6 +121,9 @@ func (f *Fabric) givenRoutes(g *topology.Graph) (topology.Given, error) {
 			if at < 0 {
 				return nil, Errorf(fmt.Sprintf("%s.via[%d]", field, k), "%w", unknown("switch", name, g.Switches))
 			}
+			if slices.Contains(ways[i].via, at) {
+				return nil, Errorf(fmt.Sprintf("%s.via[%d]", field, k), "%s is on the way already: a route goes in no circle", name)
+			}
 			ways[i].via = append(ways[i].via, at)
 		}
 		ways[i].back = slices.Clone(ways[i].via)

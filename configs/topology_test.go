@@ -57,6 +57,7 @@ func TestTopologyRefuses(t *testing.T) {
 		{custom + "  links: [{between: 'a:b', mtu: 100}]", `f.yaml:9: topology.links[0].mtu: 100 is out of range`},
 		{joined + "  routes: [{match: '0:1', via: [a]}]", `f.yaml:5: topology: node1.nic0 cannot reach node0.nic0: the route given for it must begin`},
 		{joined + "  routes: [{match: '0:1', via: [a, c]}]", `f.yaml:10: topology.routes[0].via[1]: "c" is not a switch`},
+		{joined + "  routes: [{match: '0:1', via: [a, b, a, b]}]", `f.yaml:10: topology.routes[0].via[2]: a is on the way already`},
 		{joined + "  routes: [{match: '0', via: [a]}]", `f.yaml:10: topology.routes[0].match: "0": must name two nodes`},
 		{joined + "  routes: [{match: '0:1'}]", `f.yaml:10: topology.routes[0].via: missing`},
 		{joined + "links: [{match: 'a:c', up: false}]", `f.yaml:10: links[0].match: "a:c" names no link between switches: there are a:b, b:a`},
