@@ -61,6 +61,7 @@ func commandOf(args []string) []string {
 }
 
 func runExec(ctx context.Context, g *global, node string, args []string) error {
+	endBySignals()
 	path, err := exec.LookPath(args[0])
 	if err != nil {
 		return badInput("%s: no such command", args[0])
@@ -85,11 +86,13 @@ func runExec(ctx context.Context, g *global, node string, args []string) error {
 	return e.run(ctx, e.options(who), path, args, e.environment(os.Environ(), who))
 }
 
+// endBySignals lets signals end this process, as they would the program that it is to
+// become: ctx hears of them too late for that, a moment after they came.
+func endBySignals() { signal.Reset() }
+
 // run turns this process into a program on the node.
 func (e *entry) run(ctx context.Context, o enter.Options, path string, args, env []string) error {
-	// A signal from here on is the program's, also before it has begun.
-	signal.Reset()
-	if err := ctx.Err(); err != nil {
+	if err := ctx.Err(); err != nil { // by a signal from before endBySignals
 		return err
 	}
 	return enter.Exec(o, path, args, env)

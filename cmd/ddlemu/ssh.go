@@ -90,6 +90,7 @@ func (g *global) ownFlags(args []string) (rest []string, help bool, err error) {
 
 // runSSH returns only with an error.
 func runSSH(ctx context.Context, g *global, args []string) error {
+	endBySignals()
 	line, err := sshline.Parse(args)
 	if err != nil {
 		return err
