@@ -88,6 +88,7 @@ type Flow struct {
 	packets   uint64 // packets of these
 	left      int64  // when the last segment left the first hop
 	lastDue   int64
+	handed    int64          // when the receiving host was done with the last message
 	lastReady [MaxHops]int64 // when the last segment behind hop i was ready for the next
 	room      [MaxHops]int64 // when the flow's own queue behind hop i, a fair one, last had room again
 	served    [MaxHops]int64 // when the last segment to take the fair hop i left it

@@ -78,7 +78,10 @@ func (f *Flow) takeIn(now int64) {
 func (f *Flow) handOver(s *segment, now int64) int64 {
 	m := f.msg(s.msg)
 	if m.Due == Never {
-		m.Due = f.work(f.Path[len(f.Path)-1].Hop, s.msg, s.due, now)
+		// The worker is asked when the message before is done, see arrive, but not for
+		// want of a step.
+		m.Due = f.work(f.Path[len(f.Path)-1].Hop, s.msg, max(s.due, f.handed), now)
+		f.handed = m.Due
 	}
 	return m.Due
 }

@@ -111,7 +111,7 @@ struct ddlemu_flow {
 	uint64_t oldest, at[DDLEMU_MAX_HOPS], arrived_segs;
 	uint64_t cur, off, number, packets;
 	uint32_t attempt, bad; // bad: bit i, Gilbert-Elliott state of hop i
-	int64_t left, last_due, last_ready[DDLEMU_MAX_HOPS], room[DDLEMU_MAX_HOPS], served[DDLEMU_MAX_HOPS];
+	int64_t left, last_due, handed, last_ready[DDLEMU_MAX_HOPS], room[DDLEMU_MAX_HOPS], served[DDLEMU_MAX_HOPS];
 	uint64_t known, tail, forgot;
 	int64_t last_posted;
 	uint64_t gate_ack, sent_ack, gate_read;

@@ -220,7 +220,8 @@ static inline int64_t model_hand_over(const struct ddlemu_model *m, const struct
 {
 	struct ddlemu_out *o = out_of(m->f, s->msg);
 	if (o->due == DDLEMU_NEVER) {
-		o->due = model_work(m, m->path.n - 1, s->msg, s->due, now);
+		o->due = model_work(m, m->path.n - 1, s->msg, max64(s->due, m->f->handed), now);
+		m->f->handed = o->due;
 		m->f->now.due_count = s->msg + 1;
 	}
 	return o->due;

@@ -79,6 +79,7 @@ func Run(ctx context.Context, dir *state.Dir, file *state.File, ready func()) (e
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	file.Event("shaper " + kind)
+	file.SetFollowed(0, true)
 	t := file.Fixed().Transport
 	served, err := sockets.Serve(dir.DaemonPath(file.Name()), sockets.Options{Plan: p, Owner: dir.UID(), SendBuffer: int(t.SendBuffer), Window: int(t.Window)})
 	if err != nil {
@@ -136,7 +137,8 @@ func notInForce(file *state.File, err error, news bool) {
 func follow(ctx context.Context, file *state.File, s shapers.Shaper) error {
 	tick := time.NewTicker(followEvery)
 	defer tick.Stop()
-	changes, counted, again, failed := file.Changes(), time.Now(), false, false
+	// A change that came while the shaper started is made once more.
+	changes, counted, again, failed := file.Changes(), time.Now(), true, false
 	for !file.Down() {
 		select {
 		case <-ctx.Done():
