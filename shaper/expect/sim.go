@@ -277,7 +277,9 @@ func (s *sim) wake(id int) {
 	}
 }
 
-// settle lets every program go as far as it can at this instant.
+// settle lets every program go as far as it can at this instant, an action each in
+// turn: the blocks of a kernel run at the same time, and their proxy serves each
+// channel once a round (sendProxyProgress in NCCL's transport/net.cc).
 func (s *sim) settle() {
 	for k := 0; k < len(s.dirty); k++ {
 		id := s.dirty[k]
@@ -287,29 +289,31 @@ func (s *sim) settle() {
 	s.dirty = s.dirty[:0]
 }
 
-// goOn does the program's actions until one has to wait.
+// goOn does the program's next action, unless that has to wait.
 func (s *sim) goOn(id int) {
 	p := &s.progs[id]
-	for p.active {
-		if p.loop == len(p.prog) {
-			p.active = false
-			s.programEnded(p.block)
-			return
-		}
-		l := &p.prog[p.loop]
-		a := &l.actions[p.at]
-		if !s.ready(a) {
-			return
-		}
-		if p.at++; p.at == len(l.actions) {
-			p.at = 0
-			if p.times++; p.times == l.repeat {
-				p.times = 0
-				p.loop++
-			}
-		}
-		s.act(a)
+	if !p.active {
+		return
 	}
+	if p.loop == len(p.prog) {
+		p.active = false
+		s.programEnded(p.block)
+		return
+	}
+	l := &p.prog[p.loop]
+	a := &l.actions[p.at]
+	if !s.ready(a) {
+		return
+	}
+	if p.at++; p.at == len(l.actions) {
+		p.at = 0
+		if p.times++; p.times == l.repeat {
+			p.times = 0
+			p.loop++
+		}
+	}
+	s.wake(id)
+	s.act(a)
 }
 
 // ready says whether all that action a waits for is there.
