@@ -35,7 +35,7 @@ func TestProfiles(t *testing.T) {
 		"xdr800":        {800 * units.Gbps, 94, 1200 * time.Nanosecond, RDMA, 1},
 		"efa-p4d":       {100 * units.Gbps, 11.7, 15 * time.Microsecond, RDMA, 4},
 		"efa-p5":        {100 * units.Gbps, 12, 12 * time.Microsecond, RDMA, 32},
-		"t4-efa":        {25500 * units.Mbps, 25.5 / 8, 12 * time.Microsecond, RDMA, 1},
+		"t4-efa":        {25700 * units.Mbps, 25.7 / 8, 12 * time.Microsecond, RDMA, 1},
 		"wan-metro":     {10 * units.Gbps, 9.5 / 8, 500 * time.Microsecond, TCP, 1},
 		"wan-region":    {10 * units.Gbps, 9.5 / 8, 5 * time.Millisecond, TCP, 1},
 		"wan-continent": {10 * units.Gbps, 9.5 / 8, 28 * time.Millisecond, TCP, 1},

@@ -46,10 +46,11 @@ The table is CSV with the columns bytes and time_us, and before them lines
 "# key: value": collective, ranks, nodes, env (NCCL_ALGO and others that NCCL decides
 by), source, system. See configs/tables/README.md.
 
-Rows whose times are alike run together, at a time scale chosen for this host. A row
-is left out, and that is said, if its buffers would take more than half of the memory
-that is available, or three calls of it more than 5 minutes. If this host cannot carry
-the fabric at any time scale, its rows are left out too, and the verdict is INVALID.
+Rows whose times are alike run together, for about a minute, at the largest time scale
+that there is time for, or a larger one if this host needs it. A row is left out, and
+that is said, if its buffers would take more than half of the memory that is available,
+or three calls of it more than 5 minutes. If this host cannot carry the fabric at any
+time scale, its rows are left out too, and the verdict is INVALID.
 
 EXIT STATUS
 ===========

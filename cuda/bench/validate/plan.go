@@ -9,17 +9,20 @@ import (
 	"time"
 
 	"github.com/ddlemu/ddlemu/cuda/bench"
+	"github.com/ddlemu/ddlemu/shaper/link"
 )
 
-// How a table is run. Short calls need a large time scale, so that what an operation
-// costs this host does not count, and long ones cannot have it: rows whose published
-// times are within a factor of spread run together, at one time scale. Each row has
-// as many timed iterations as its group has time for.
+// How a table is run. The larger the time scale, the less counts what an operation costs
+// this host, and a long call cannot have what a short one can: rows whose published times
+// are within a factor of spread run together, at the largest time scale at which the group
+// has time for goodIters, or a larger one if this host needs it. Each row has as many timed
+// iterations as its group then has time for.
 const (
 	spread      = 8
 	groupTime   = time.Minute     // that a group aims to take
 	longestTime = 5 * time.Minute // that it may take at leastIters
 	leastIters  = 2
+	goodIters   = 4
 	mostIters   = 20
 	warmup      = 1
 	// bufferShare is the part of the memory available now that the ranks' buffers,
@@ -59,17 +62,29 @@ func fit(rows []Row, ranks int, memory uint64) (kept []Row, out []LeftOut) {
 	return kept, out
 }
 
+// once is how long one call of each row takes at time scale k.
+func once(rows []Row, k int) time.Duration {
+	sum := time.Duration(0)
+	for _, r := range rows {
+		sum += r.Time * time.Duration(k)
+	}
+	return sum
+}
+
+// unhurried is the largest power of two, k at least and MaxTimeScale at most, at which the
+// group has time for goodIters; k if there is none.
+func unhurried(group []Row, k int) int {
+	best := k
+	for c := 1; c <= link.MaxTimeScale && (warmup+goodIters)*once(group, c) <= groupTime; c *= 2 {
+		best = max(best, c)
+	}
+	return best
+}
+
 // shorten drops the group's last rows until it takes longestTime at most at time
 // scale k, and says how many iterations the rest has time for.
 func shorten(group []Row, k int) (kept []Row, iters int, out []LeftOut) {
-	once := func() time.Duration {
-		sum := time.Duration(0)
-		for _, r := range group {
-			sum += r.Time * time.Duration(k)
-		}
-		return sum
-	}
-	for len(group) > 0 && (warmup+leastIters)*once() > longestTime {
+	for len(group) > 0 && (warmup+leastIters)*once(group, k) > longestTime {
 		last := group[len(group)-1]
 		out = append(out, LeftOut{last.Size, fmt.Sprintf("at time scale %d one call takes %v", k, (last.Time * time.Duration(k)).Round(time.Second))})
 		group = group[:len(group)-1]
@@ -77,7 +92,7 @@ func shorten(group []Row, k int) (kept []Row, iters int, out []LeftOut) {
 	if len(group) == 0 {
 		return nil, 0, out
 	}
-	iters = int(groupTime/once()) - warmup
+	iters = int(groupTime/once(group, k)) - warmup
 	return group, min(max(iters, leastIters), mostIters), out
 }
 

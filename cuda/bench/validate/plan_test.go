@@ -60,6 +60,23 @@ func TestGroupsHaveTimeForTheirIterations(t *testing.T) {
 	}
 }
 
+func TestGroupsAreUnhurried(t *testing.T) {
+	for _, tc := range []struct {
+		rows []Row
+		k    int
+		want int
+	}{
+		{rowsOf(10*time.Millisecond, 20*time.Millisecond), 8, 256}, // five times 7.68 s in a minute
+		{rowsOf(10*time.Millisecond, 20*time.Millisecond), 512, 512},
+		{rowsOf(time.Microsecond), 1, 1024},
+		{rowsOf(20 * time.Second), 3, 3},
+	} {
+		if got := unhurried(tc.rows, tc.k); got != tc.want {
+			t.Errorf("%v, %d at least: %d, want %d", tc.rows, tc.k, got, tc.want)
+		}
+	}
+}
+
 func TestMessage(t *testing.T) {
 	table := Table{Collective: bench.AllReduce, Ranks: 2, Env: []string{"NCCL_ALGO=Ring", "NCCL_PROTO=Simple", "NCCL_MAX_NCHANNELS=2"}}
 	for size, want := range map[int64]uint32{4: 0, 1 << 20: 128 << 10, 8 << 20: 1 << 20, 1 << 40: 1 << 20} {

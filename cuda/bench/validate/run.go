@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/ddlemu/ddlemu/cuda/bench"
 	"github.com/ddlemu/ddlemu/cuda/bench/emulate"
@@ -16,8 +17,8 @@ type Options struct {
 	// Emulate has the fabric and the libraries. Its sizes, iterations and time scale
 	// are filled in here.
 	Emulate emulate.Options
-	// Scale chooses the time scale for calls of size bytes or more; nil to take the
-	// fabric's. An error says that this host carries none.
+	// Scale chooses the least time scale for calls of size bytes or more; nil to take
+	// the fabric's. An error says that this host carries none.
 	Scale  func(ctx context.Context, size int64) (k int, why string, err error)
 	Memory uint64 // bytes available for buffers, 0 if not known
 }
@@ -51,12 +52,15 @@ func (t *Table) runGroup(ctx context.Context, o Options, group []Row, r *Report)
 		if k, why, err = o.Scale(ctx, group[0].Size); err != nil {
 			return r.refused(ctx, group, err)
 		}
+		k = unhurried(group, k)
 	}
 	group, iters, out := shorten(group, k)
 	r.LeftOut = append(r.LeftOut, out...)
 	if len(group) == 0 {
 		return nil
 	}
+	about := (time.Duration(warmup+iters) * once(group, k)).Round(time.Second)
+	fmt.Fprintf(e.Log, "ddlemu: %s at time scale %d, about %v\n", span(group), k, about)
 	e.Config.TimeScale = k
 	if o.Scale != nil {
 		e.Scale = func(context.Context) (int, string, error) { return k, why, nil }
@@ -80,7 +84,7 @@ func (t *Table) runGroup(ctx context.Context, o Options, group []Row, r *Report)
 		return errors.New("the bench has other rows than the table")
 	}
 	r.NCCL = head.NCCL
-	r.Notes = append(r.Notes, fmt.Sprintf("%d to %d bytes: time scale %d, %d iterations", group[0].Size, group[len(group)-1].Size, res.Scale, iters))
+	r.Notes = append(r.Notes, fmt.Sprintf("%s: time scale %d, %d iterations", span(group), res.Scale, iters))
 	for i, row := range group {
 		m := res.Result.Rows[i].OutOfPlace
 		r.Lines = append(r.Lines, newLine(row, m.Expected, m.Time, res.Scale))
@@ -90,6 +94,15 @@ func (t *Table) runGroup(ctx context.Context, o Options, group []Row, r *Report)
 		r.Reasons = append(r.Reasons, res.Verdict.Reasons...)
 	}
 	return nil
+}
+
+// span names a group's sizes.
+func span(group []Row) string {
+	first, last := group[0].Size, group[len(group)-1].Size
+	if first == last {
+		return fmt.Sprintf("%d bytes", first)
+	}
+	return fmt.Sprintf("%d to %d bytes", first, last)
 }
 
 // refused leaves out a group that this host cannot carry: then nothing is known of it,
@@ -102,7 +115,7 @@ func (r *Report) refused(ctx context.Context, group []Row, err error) error {
 		r.LeftOut = append(r.LeftOut, LeftOut{row.Size, err.Error()})
 	}
 	r.Verdict = "INVALID"
-	r.Reasons = append(r.Reasons, fmt.Sprintf("%d to %d bytes could not be run: %v", group[0].Size, group[len(group)-1].Size, err))
+	r.Reasons = append(r.Reasons, fmt.Sprintf("%s could not be run: %v", span(group), err))
 	return nil
 }
 
