@@ -85,6 +85,8 @@ var refused = []struct{ old, text, want string }{
 	{"  kind: tcp", "  kind: tcp\n  congestion: reno\ndatapath: kernel", "f.yaml:11: transport.congestion: given for the datapath kernel"},
 	{"5us", "5us\n  ecn: 64K\ndatapath: kernel", "f.yaml:6: link.ecn: given for the datapath kernel"},
 	{"    latency: 1ms", "    ecn: 64K\ndatapath: kernel", "f.yaml:8: links[0].ecn: given for the datapath kernel"},
+	{"5us", "5us\n  queue: fair:1M\ndatapath: kernel", "f.yaml:6: link.queue: fair:1M given for the datapath kernel: there a queue is lossless or taildrop"},
+	{"    latency: 1ms", "    queue: fair\ndatapath: kernel", "f.yaml:8: links[0].queue: fair given for the datapath kernel"},
 	{"5us", "5us\n  queue: taildrop", `f.yaml:6: link.queue: "taildrop" has no size`},
 	{"5us", "5us\n  up: yes", `f.yaml:6: link.up: "yes" is not true or false`},
 	{"node0:node1", "rack0", `f.yaml:7: links[0].match: "rack0" does not name links`},

@@ -101,18 +101,26 @@ func (f *Fabric) validateModelled() error {
 	if f.Transport.Congestion != "" {
 		return Errorf("transport.congestion", "given for the datapath kernel: there it is the kernel's own cubic")
 	}
+	const (
+		kernelECN  = "given for the datapath kernel: there half of a taildrop queue marks"
+		kernelFair = "%v given for the datapath kernel: there a queue is lossless or taildrop"
+	)
 	if f.Link.ECN != 0 {
 		return Errorf("link.ecn", kernelECN)
+	}
+	if f.Link.Queue.Policy == Fair {
+		return Errorf("link.queue", kernelFair, f.Link.Queue)
 	}
 	for i := range f.Links {
 		if ecn := f.Links[i].ECN; ecn != nil && *ecn != 0 {
 			return Errorf(fmt.Sprintf("links[%d].ecn", i), kernelECN)
 		}
+		if q := f.Links[i].Queue; q != nil && q.Policy == Fair {
+			return Errorf(fmt.Sprintf("links[%d].queue", i), kernelFair, q)
+		}
 	}
 	return nil
 }
-
-const kernelECN = "given for the datapath kernel: there half of a taildrop queue marks"
 
 func (f *Fabric) validateHost() error {
 	h := f.Host

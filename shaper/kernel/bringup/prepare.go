@@ -14,8 +14,6 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/host"
 	"github.com/ddlemu/ddlemu/shaper/kernel/build"
 	"github.com/ddlemu/ddlemu/shaper/kernel/plan"
-	"github.com/ddlemu/ddlemu/shaper/kernel/shapers"
-	"github.com/ddlemu/ddlemu/shaper/link"
 )
 
 // Prepare checks that a fabric can be on the kernel datapath and settles what its
@@ -24,11 +22,6 @@ func Prepare(fab *fabric.Fabric) error {
 	c := &fab.Config
 	if !c.Topology.IsStar() {
 		return configs.Errorf("topology", "%s: the kernel datapath has the topology star only; take --datapath %s", c.Topology.Kind, configs.Shm)
-	}
-	for i, h := range fab.Hops {
-		if h.Spec.QueuePolicy == link.Fair {
-			return configs.Errorf("queue", "%s has the policy %s: %w", fab.HopName(i), configs.Fair, shapers.ErrFair)
-		}
 	}
 	if onNode() {
 		// What is mounted here nobody else sees, see package enter.

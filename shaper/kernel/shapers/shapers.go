@@ -73,13 +73,10 @@ func Start(asked string, w World) (Shaper, string, error) {
 	return s, k.name + why, nil
 }
 
-// ErrFair is for links that no shaper makes.
-var ErrFair = errors.New("the kernel datapath has lossless and taildrop; take one of these, or the datapath " + configs.Shm)
-
 // Can says what the shaper called name cannot make of a link.
 func Can(name string, s link.Spec) error {
 	if s.QueuePolicy == link.Fair {
-		return fmt.Errorf("fair queue: %w", ErrFair)
+		return errors.New("fair queues are what the datapath shm has: here a queue is lossless or taildrop")
 	}
 	if s.ECN != 0 {
 		return errors.New("an ECN threshold is what the datapath shm has: here half of a taildrop queue marks")

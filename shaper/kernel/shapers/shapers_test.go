@@ -12,6 +12,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/kernel/probe"
 	"github.com/ddlemu/ddlemu/shaper/kernel/world"
+	"github.com/ddlemu/ddlemu/shaper/link"
 )
 
 func TestChoose(t *testing.T) {
@@ -57,6 +58,20 @@ func TestChoose(t *testing.T) {
 				t.Errorf("%s%s, want %s%s", k.name, why, c.want, c.why)
 			}
 		})
+	}
+}
+
+// What no shaper makes is refused of a link that is shaped live.
+func TestCan(t *testing.T) {
+	for name, s := range map[string]link.Spec{"fair queues": {QueuePolicy: link.Fair}, "an ECN threshold": {ECN: 1}} {
+		for _, k := range kinds {
+			if err := Can(k.name, s); err == nil || !strings.HasPrefix(err.Error(), name) {
+				t.Errorf("shaper %s, %s: %v", k.name, name, err)
+			}
+		}
+	}
+	if err := Can(configs.WireShaper, link.Spec{}); err != nil {
+		t.Error(err)
 	}
 }
 
