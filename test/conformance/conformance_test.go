@@ -8,6 +8,8 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"github.com/ddlemu/ddlemu/test/built"
 )
 
 var (
@@ -36,7 +38,7 @@ func leftOut(c testCase, version int) string {
 }
 
 func TestConformance(t *testing.T) {
-	lib := build(t, "lib", "libgoemu.so")
+	lib := built.Path(t, "lib", "libgoemu.so")
 	if *seed == 0 {
 		*seed = rand.Uint64()>>1 | 1
 	}

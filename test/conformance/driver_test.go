@@ -14,23 +14,12 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/ddlemu/ddlemu/test/built"
 )
 
 // limit is how long one case may take; the driver's own limits are shorter.
 const limit = 150 * time.Second
-
-// build is a file that `make build plugin-faults` leaves.
-func build(t testing.TB, elem ...string) string {
-	t.Helper()
-	path, err := filepath.Abs(filepath.Join(append([]string{"..", "..", "build"}, elem...)...))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(path); err != nil {
-		t.Fatalf("%v: run `make build plugin-faults` first", err)
-	}
-	return path
-}
 
 // driver is the compiled driver.
 var driver = sync.OnceValues(func() (string, error) {
@@ -128,12 +117,7 @@ func driveOn(t testing.TB, lib string, version int, c testCase, seed uint64, env
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, mustDriver(t), lib, fmt.Sprint(version), c.mode, c.name, fmt.Sprint(seed))
-	for _, v := range os.Environ() {
-		if !strings.HasPrefix(v, "NCCL_") && !strings.HasPrefix(v, "DDLEMU_") {
-			cmd.Env = append(cmd.Env, v)
-		}
-	}
-	cmd.Env = append(cmd.Env, env...)
+	cmd.Env = append(built.Environ(), env...)
 	cmd.WaitDelay = time.Second
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr

@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/ddlemu/ddlemu/test/built"
 )
 
 // The suite itself is tested with a plugin that does wrong on purpose: the case for
 // it fails and says what is wrong. With the same plugin and no fault it passes.
 func TestPlantedFaultsAreFound(t *testing.T) {
-	lib := build(t, "faults", "libgoemu.so")
+	lib := built.Path(t, "faults", "libgoemu.so")
 	for _, tc := range []struct{ fault, name, says string }{
 		{"flip 7", "sizes", "was changed on the way"},
 		{"flip 11", "interleave", "was changed on the way"},

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/ddlemu/ddlemu/test/built"
 )
 
 // notOnKernel says why a case is not for the kernel datapath, "" if it is.
@@ -37,7 +39,7 @@ func cuts(c testCase) bool {
 // The same calls over TCP between the namespaces of a fabric's nodes, with one stream
 // and with several.
 func TestConformanceOnKernel(t *testing.T) {
-	lib := build(t, "lib", "libgoemu.so")
+	lib := built.Path(t, "lib", "libgoemu.so")
 	dir := kernelFabric(t)
 	if *seed == 0 {
 		*seed = 1
@@ -71,7 +73,7 @@ func TestConformanceOnKernel(t *testing.T) {
 
 // IPv6 carries what IPv4 does.
 func TestConformanceOnKernelIPv6(t *testing.T) {
-	lib := build(t, "lib", "libgoemu.so")
+	lib := built.Path(t, "lib", "libgoemu.so")
 	dir := kernelFabric(t)
 	o := driveOn(t, lib, lastVersion, testCase{name: "sizes", mode: "alone"}, 1, "DDLEMU_DIR="+dir, "DDLEMU_FABRIC=kernel", "TORCHELASTIC_RUN_ID=6", "DDLEMU_IPV6=1")
 	if o.word != "PASS" {
@@ -103,7 +105,7 @@ func kernelFabric(t *testing.T) (dir string) {
 		t.Helper()
 		ctx, cancel := context.WithTimeout(ctx, time.Minute)
 		defer cancel()
-		cmd := exec.CommandContext(ctx, build(t, "bin", "ddlemu"), append([]string{"--dir", dir, "--owner", "0"}, args...)...)
+		cmd := exec.CommandContext(ctx, built.Path(t, "bin", "ddlemu"), append([]string{"--dir", dir, "--owner", "0"}, args...)...)
 		cmd.WaitDelay = time.Second
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Errorf("ddlemu %s: %v\n%s", strings.Join(args, " "), err, out)

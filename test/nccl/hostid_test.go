@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/ddlemu/ddlemu/shaper/fabric"
+	"github.com/ddlemu/ddlemu/test/built"
 )
 
 // The constructor in C tells NCCL the same node that Go comes to, or nothing.
@@ -48,7 +49,7 @@ func TestConstructorAndGoAgreeOnTheNode(t *testing.T) {
 			{"NCCL_HOSTID=ddlemu-node0", "RANK=1", "WORLD_SIZE=2"}, {"NCCL_HOSTID=theirs", "RANK=1", "WORLD_SIZE=2"},
 		} {
 			t.Run(name+" "+strings.Join(env, " "), func(t *testing.T) {
-				cmd := exec.Command(bin, build(t, "lib", "libgoemu.so"))
+				cmd := exec.Command(bin, built.Path(t, "lib", "libgoemu.so"))
 				cmd.Env = append([]string{"DDLEMU_DIR=" + dir, "DDLEMU_FABRIC=" + name}, env...)
 				out, err := cmd.CombinedOutput()
 				if err != nil {
@@ -81,7 +82,7 @@ func TestConstructorAndGoAgreeOnTheNode(t *testing.T) {
 		}
 	}
 	t.Run("child of a process that has it loaded", func(t *testing.T) {
-		cmd := exec.Command(bin, build(t, "lib", "libgoemu.so"), "1")
+		cmd := exec.Command(bin, built.Path(t, "lib", "libgoemu.so"), "1")
 		cmd.Env = []string{"DDLEMU_DIR=" + dir, "DDLEMU_FABRIC=two", "RANK=0", "WORLD_SIZE=2"}
 		out, err := cmd.CombinedOutput()
 		if want := "ddlemu-node0 0 0 1\nddlemu-node1 0 0 1\n"; err != nil || string(out) != want {

@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/ddlemu/ddlemu/test/built"
 )
 
 // ranksOf lists the rank processes that the process pid has started.
@@ -211,7 +213,7 @@ func csvTimes(t *testing.T, text string) []float64 {
 func program(t *testing.T) string {
 	t.Helper()
 	bin := filepath.Join(t.TempDir(), "allreduce")
-	cmd := exec.Command("g++", "testdata/allreduce.cc", "-I"+build(t, "softcuda", "include"), "-L"+build(t, "softcuda", "lib"), "-lnccl", "-lcudart", "-o", bin)
+	cmd := exec.Command("g++", "testdata/allreduce.cc", "-I"+built.Path(t, "softcuda", "include"), "-L"+built.Path(t, "softcuda", "lib"), "-lnccl", "-lcudart", "-o", bin)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v:\n%s", err, out)
 	}
@@ -238,7 +240,7 @@ func TestAnyProgramRunsOnTheSoftwareCUDA(t *testing.T) {
 // removes it.
 func TestBareProgram(t *testing.T) {
 	bin, dir := program(t), folder(t)
-	lib := build(t, "softcuda", "lib") + ":" + build(t, "lib")
+	lib := built.Path(t, "softcuda", "lib") + ":" + built.Path(t, "lib")
 	for _, tc := range []struct {
 		name string
 		env  []string
@@ -252,7 +254,7 @@ func TestBareProgram(t *testing.T) {
 	} {
 		for _, name := range []string{"libgoemu.so", "goemu"} {
 			cmd := exec.CommandContext(t.Context(), bin)
-			cmd.Env = append(clean(os.Environ()), "DDLEMU_DIR="+dir, "LD_LIBRARY_PATH="+lib, "NCCL_NET_PLUGIN="+name, "NCCL_SOCKET_IFNAME=lo")
+			cmd.Env = append(built.Environ(), "DDLEMU_DIR="+dir, "LD_LIBRARY_PATH="+lib, "NCCL_NET_PLUGIN="+name, "NCCL_SOCKET_IFNAME=lo")
 			cmd.Env = append(cmd.Env, tc.env...)
 			out, err := cmd.CombinedOutput()
 			if err != nil {

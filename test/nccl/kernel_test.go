@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/ddlemu/ddlemu/test/built"
 )
 
 // needRoot skips a test of the kernel datapath for who cannot have one.
@@ -113,7 +115,7 @@ func TestInsideTheNodes(t *testing.T) {
 			var ranks []*exec.Cmd
 			var outs []*strings.Builder
 			for r := range 2 {
-				cmd := ddlemu(ctx, t, dir, []string{"LD_LIBRARY_PATH=" + build(t, "softcuda", "lib", "nccl-"+tc.version) + ":" + build(t, "softcuda", "lib")}, "exec", fmt.Sprintf("node%d", r), "--",
+				cmd := ddlemu(ctx, t, dir, []string{"LD_LIBRARY_PATH=" + built.Path(t, "softcuda", "lib", "nccl-"+tc.version) + ":" + built.Path(t, "softcuda", "lib")}, "exec", fmt.Sprintf("node%d", r), "--",
 					"env", "NCCL_NET_PLUGIN="+tc.plugin, "NCCL_NET="+tc.net, "NCCL_SOCKET_IFNAME=eth0", "NCCL_DEBUG=INFO", fmt.Sprintf("NCCL_HOSTID=ddlemu-node%d", r),
 					fmt.Sprintf("RANK=%d", r), "WORLD_SIZE=2", "ID_FILE="+ids, bin)
 				out := &strings.Builder{}
@@ -137,7 +139,7 @@ func TestRunOnKernelForAUser(t *testing.T) {
 	needRoot(t)
 	const nobody = 65534
 	bin, dir := program(t), folder(t)
-	look := exec.Command("cat", build(t, "lib", "libgoemu.so"), build(t, "softcuda", "lib", "libcudart.so.12"), bin)
+	look := exec.Command("cat", built.Path(t, "lib", "libgoemu.so"), built.Path(t, "softcuda", "lib", "libcudart.so.12"), bin)
 	look.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
 	if err := look.Run(); err != nil {
 		t.Skipf("user %d cannot read build/ here: %v", nobody, err)

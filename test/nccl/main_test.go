@@ -14,24 +14,13 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/ddlemu/ddlemu/test/built"
 )
 
 // tries is how often a check of times is repeated before it fails: other work on
 // the host is noise that one run cannot tell from a fault.
 const tries = 4
-
-// build is the folder that `make build` fills.
-func build(t testing.TB, elem ...string) string {
-	t.Helper()
-	path, err := filepath.Abs(filepath.Join(append([]string{"..", "..", "build"}, elem...)...))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(path); err != nil {
-		t.Fatalf("%v: run `make build plugin-faults` first", err)
-	}
-	return path
-}
 
 // folder is a folder of fabrics for one test; at its end nothing may be left in it.
 func folder(t testing.TB) string {
@@ -54,22 +43,11 @@ func folder(t testing.TB) string {
 // ddlemu is the command with these arguments, its fabrics in dir.
 func ddlemu(ctx context.Context, t testing.TB, dir string, env []string, args ...string) *exec.Cmd {
 	t.Helper()
-	cmd := exec.CommandContext(ctx, build(t, "bin", "ddlemu"), args...)
-	cmd.Env = append(clean(os.Environ()), "DDLEMU_DIR="+dir)
+	cmd := exec.CommandContext(ctx, built.Path(t, "bin", "ddlemu"), args...)
+	cmd.Env = append(built.Environ(), "DDLEMU_DIR="+dir)
 	cmd.Env = append(cmd.Env, env...)
 	cmd.WaitDelay = 5 * time.Second
 	return cmd
-}
-
-// clean drops what the environment of the test itself says of NCCL and ddlemu.
-func clean(env []string) []string {
-	var out []string
-	for _, v := range env {
-		if !strings.HasPrefix(v, "NCCL_") && !strings.HasPrefix(v, "DDLEMU_") {
-			out = append(out, v)
-		}
-	}
-	return out
 }
 
 // result is what bench --json prints.

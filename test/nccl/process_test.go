@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/ddlemu/ddlemu/test/built"
 )
 
 // A communicator that is made after the last one was destroyed is on our net too:
@@ -69,7 +71,7 @@ mkdir -m 700 "$DDLEMU_DIR" && mount --move "$KEEP" "$DDLEMU_DIR" && exec "$0"`
 	var outs []*strings.Builder
 	for r := range world {
 		cmd := exec.CommandContext(ctx, "unshare", "--mount", "--propagation", "private", "--pid", "--fork", "--mount-proc", "sh", "-c", script, bin)
-		cmd.Env = append(clean(os.Environ()), "DDLEMU_DIR="+dir, "KEEP="+filepath.Join(t.TempDir(), "keep"), "LD_LIBRARY_PATH="+build(t, "softcuda", "lib")+":"+build(t, "lib"),
+		cmd.Env = append(built.Environ(), "DDLEMU_DIR="+dir, "KEEP="+filepath.Join(t.TempDir(), "keep"), "LD_LIBRARY_PATH="+built.Path(t, "softcuda", "lib")+":"+built.Path(t, "lib"),
 			"NCCL_NET_PLUGIN=goemu", "NCCL_NET=goemu", "NCCL_SOCKET_IFNAME=lo", "NCCL_MIN_NCHANNELS=16", "NCCL_MAX_NCHANNELS=16",
 			"DDLEMU_JOB=containers", fmt.Sprintf("RANK=%d", r), fmt.Sprintf("WORLD_SIZE=%d", world), "ID_FILE="+ids)
 		out := &strings.Builder{}

@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/ddlemu/ddlemu/test/built"
 )
 
 // Time scales of these runs: large enough that a sound emulator is VALID on a
@@ -38,7 +40,7 @@ func TestPlantedFaultsAreInvalid(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			dir := folder(t)
 			args := append([]string{"allreduce", "--profile", "eth1", "--ranks", "2", "-w", "1", "--time-scale", fmt.Sprint(tc.scale)}, tc.args...)
-			env := []string{"DDLEMU_PLUGIN_DIR=" + build(t, "faults"), "NCCL_ALGO=Ring", "NCCL_PROTO=Simple"}
+			env := []string{"DDLEMU_PLUGIN_DIR=" + built.Path(t, "faults"), "NCCL_ALGO=Ring", "NCCL_PROTO=Simple"}
 			r := bench(t, dir, append(env, "DDLEMU_FAULT="+tc.fault), args...)
 			if r.Verdict != "INVALID" || !strings.Contains(strings.Join(r.Reasons, "\n"), tc.reason) {
 				t.Errorf("%s %q, want INVALID with %q", r.Verdict, r.Reasons, tc.reason)

@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/ddlemu/ddlemu/test/built"
 )
 
 // limit is when a script that hangs is ended; they take a few seconds.
@@ -42,7 +44,7 @@ func run(t *testing.T, dir string, env []string, script string, args ...string) 
 	cmd := exec.CommandContext(ctx, python, append([]string{absolute(t, "testdata", script)}, args...)...)
 	cmd.Dir = t.TempDir() // a core dump would go here
 	cmd.Env = append([]string{
-		"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "PYTHONDONTWRITEBYTECODE=1", "GOEMU=" + plugin(t), "DDLEMU_DIR=" + dir, "DDLEMU_PROFILE=eth10",
+		"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "PYTHONDONTWRITEBYTECODE=1", "GOEMU=" + built.Path(t, "lib", "libgoemu.so"), "DDLEMU_DIR=" + dir, "DDLEMU_PROFILE=eth10",
 		"RANK=0", "WORLD_SIZE=2", "MASTER_ADDR=127.0.0.1", "MASTER_PORT=" + strconv.FormatInt(jobs.Add(1), 10),
 	}, env...)
 	var stdout, stderr bytes.Buffer
@@ -85,16 +87,6 @@ func good(t *testing.T, env []string, script string, args ...string) outcome {
 		t.Errorf("it went badly:\n%s", o.stderr)
 	}
 	return o
-}
-
-// plugin is the library under test.
-func plugin(t *testing.T) string {
-	t.Helper()
-	path := absolute(t, "..", "..", "build", "lib", "libgoemu.so")
-	if _, err := os.Stat(path); err != nil {
-		t.Fatalf("%v: run `make build` first", err)
-	}
-	return path
 }
 
 func absolute(t *testing.T, elem ...string) string {

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/ddlemu/ddlemu/test/built"
 )
 
 var addressFlags = []string{"-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"}
@@ -53,17 +55,6 @@ func buildPlugin(t *testing.T) string {
 	return lib
 }
 
-// clean is this process's environment without what would change NCCL or the plugin.
-func clean() []string {
-	var out []string
-	for _, v := range os.Environ() {
-		if !strings.HasPrefix(v, "NCCL_") && !strings.HasPrefix(v, "DDLEMU_") {
-			out = append(out, v)
-		}
-	}
-	return out
-}
-
 // TestPluginAddress runs the conformance suite's quick cases with an instrumented
 // driver on an instrumented plugin, through the oldest vtable and the newest. Leaks
 // are not looked for: what Go's memory points to is unknown to the sanitizer.
@@ -99,7 +90,7 @@ func runCase(t *testing.T, driver, lib, version, mode, name string) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, driver, lib, version, mode, name, "7")
-	cmd.Env = append(clean(), "ASAN_OPTIONS=detect_leaks=0:use_sigaltstack=0", "UBSAN_OPTIONS=print_stacktrace=1",
+	cmd.Env = append(built.Environ(), "ASAN_OPTIONS=detect_leaks=0:use_sigaltstack=0", "UBSAN_OPTIONS=print_stacktrace=1",
 		"DDLEMU_DIR="+dir, "DDLEMU_PROFILE=loopback", "TORCHELASTIC_RUN_ID="+filepath.Base(dir))
 	var stderr strings.Builder
 	cmd.Stderr = &stderr

@@ -13,6 +13,7 @@ import (
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/state"
+	"github.com/ddlemu/ddlemu/test/built"
 )
 
 // fabricOfFour brings up a fabric of 2 nodes with 4 GPUs each, so that rank 1 is on
@@ -54,7 +55,7 @@ func fabricOfFour(t *testing.T) (dir, file string) {
 // What NCCL is told of this host comes only from a fabric that is this user's alone,
 // and nothing that lies in its place keeps the program from starting.
 func TestLoadingTrustsNoOthersFabric(t *testing.T) {
-	lib := plugin(t)
+	lib := built.Path(t, "lib", "libgoemu.so")
 	program := compile(t, openTemp(t), 0o755)
 	root := func(t *testing.T) {
 		if os.Getuid() != 0 {

@@ -12,23 +12,11 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/ddlemu/ddlemu/test/built"
 )
 
 const nobody = 65534
-
-// plugin is the absolute path of the built library. A missing one fails the test:
-// there is nothing to skip for.
-func plugin(t *testing.T) string {
-	t.Helper()
-	path, err := filepath.Abs("../../build/lib/libgoemu.so")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(path); err != nil {
-		t.Fatalf("%v; run `make plugin` first", err)
-	}
-	return path
-}
 
 // openTemp is a folder that others may look into, which t.TempDir's is not.
 func openTemp(t *testing.T) string {
@@ -77,7 +65,7 @@ func start(t *testing.T, as *syscall.Credential, env []string, args ...string) s
 // In a program that its file makes more than its user, nothing of the environment
 // counts: it is the user's, and the program's powers are not.
 func TestEnvironmentOfASetuidProgramIsIgnored(t *testing.T) {
-	lib := plugin(t)
+	lib := built.Path(t, "lib", "libgoemu.so")
 	if os.Getuid() != 0 {
 		t.Skip("only root can make a program that another user runs as root")
 	}

@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/ddlemu/ddlemu/test/built"
 )
 
 // limits are what a job runs out of.
@@ -162,7 +164,7 @@ func inside(dir string, enter []string, words ...string) (string, error) {
 func fullBefore(t *testing.T, version string, _ uint64) {
 	dir := folder(t)
 	enter := small(t, dir, "64k")
-	out, err := inside(dir, enter, build(t, "bin", "ddlemu"), "up", "--profile", "eth10", "--no-measure")
+	out, err := inside(dir, enter, built.Path(t, "bin", "ddlemu"), "up", "--profile", "eth10", "--no-measure")
 	if err == nil || !strings.Contains(out, "no space left on device") {
 		t.Errorf("ddlemu up: %v:\n%s", err, out)
 	}
@@ -180,7 +182,7 @@ func fullBefore(t *testing.T, version string, _ uint64) {
 func fullUnder(t *testing.T, version string, _ uint64) {
 	dir := folder(t)
 	enter := small(t, dir, "64m")
-	if out, err := inside(dir, enter, build(t, "bin", "ddlemu"), "up", "--profile", "eth10", "--nodes", "2", "--no-measure", "--name", "soak"); err != nil {
+	if out, err := inside(dir, enter, built.Path(t, "bin", "ddlemu"), "up", "--profile", "eth10", "--nodes", "2", "--no-measure", "--name", "soak"); err != nil {
 		t.Fatalf("%v:\n%s", err, out)
 	}
 	w := start(t, setup{version: version, ranks: 2, seed: 1, args: []string{"loop", "3", "65536"}, dir: dir, wrap: enter})
@@ -192,7 +194,7 @@ func fullUnder(t *testing.T, version string, _ uint64) {
 	next := start(t, setup{version: version, ranks: 2, seed: 2, args: []string{"collectives", "allreduce", "100003", "1"}, dir: dir, wrap: enter, env: []string{"DDLEMU_JOB=next"}})
 	next.allRight(time.Minute)
 	w.allRight(time.Minute)
-	if out, err := inside(dir, enter, build(t, "bin", "ddlemu"), "down", "soak"); err != nil {
+	if out, err := inside(dir, enter, built.Path(t, "bin", "ddlemu"), "down", "soak"); err != nil {
 		t.Errorf("%v:\n%s", err, out)
 	}
 }

@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/ddlemu/ddlemu/test/built"
 )
 
 // versions are the NCCLs on the software CUDA.
@@ -32,23 +34,10 @@ func TestMain(m *testing.M) {
 	os.Exit(status)
 }
 
-// build is the folder that `make build` fills.
-func build(t *testing.T, elem ...string) string {
-	t.Helper()
-	path, err := filepath.Abs(filepath.Join(append([]string{"..", "..", "build"}, elem...)...))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(path); err != nil {
-		t.Fatalf("%v: run `make build plugin-faults` first", err)
-	}
-	return path
-}
-
 // libraries leads a rank to NCCL, the software CUDA and the plugin.
 func libraries(t *testing.T, version string) string {
 	t.Helper()
-	return "LD_LIBRARY_PATH=" + build(t, "softcuda", "lib", "nccl-"+version) + ":" + build(t, "softcuda", "lib") + ":" + build(t, "lib")
+	return "LD_LIBRARY_PATH=" + built.Path(t, "softcuda", "lib", "nccl-"+version) + ":" + built.Path(t, "softcuda", "lib") + ":" + built.Path(t, "lib")
 }
 
 var compile sync.Once
@@ -67,8 +56,8 @@ func program(t *testing.T) string {
 		for _, name := range sources {
 			fmt.Fprintf(&all, "#include \"%s\"\n", name)
 		}
-		cmd := exec.Command("g++", "-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror", "-x", "c++", "-", "-I.", "-I"+build(t, "softcuda", "include"),
-			"-L"+build(t, "softcuda", "lib"), "-lnccl", "-lcudart", "-o", bin)
+		cmd := exec.Command("g++", "-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror", "-x", "c++", "-", "-I.", "-I"+built.Path(t, "softcuda", "include"),
+			"-L"+built.Path(t, "softcuda", "lib"), "-lnccl", "-lcudart", "-o", bin)
 		cmd.Stdin = strings.NewReader(all.String())
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("%v:\n%s", err, out)
@@ -80,16 +69,8 @@ func program(t *testing.T) string {
 	return bin
 }
 
-// environment is this process's, without what it says of NCCL and ddlemu.
-func environment(dir string) []string {
-	env := []string{"DDLEMU_DIR=" + dir}
-	for _, v := range os.Environ() {
-		if !strings.HasPrefix(v, "NCCL_") && !strings.HasPrefix(v, "DDLEMU_") {
-			env = append(env, v)
-		}
-	}
-	return env
-}
+// environment is what a process of ours gets, its fabrics in dir.
+func environment(dir string) []string { return append(built.Environ(), "DDLEMU_DIR="+dir) }
 
 // folder is a folder of fabrics. At the end of the test they are taken down, and then
 // nothing may be left in it.
@@ -124,7 +105,7 @@ func folder(t *testing.T) string {
 // ddlemu runs a command that must succeed and returns what it printed.
 func ddlemu(t *testing.T, dir string, args ...string) string {
 	t.Helper()
-	build(t, "bin", "ddlemu")
+	built.Path(t, "bin", "ddlemu")
 	out, err := command(dir, args...)
 	if err != nil {
 		t.Fatalf("ddlemu %s: %v:\n%s", strings.Join(args, " "), err, out)

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/ddlemu/ddlemu/test/built"
 )
 
 // scenario is one way to use NCCL.
@@ -146,7 +148,7 @@ func TestScenariosCanFail(t *testing.T) {
 		{"the plugin loses a message", "groups 20 1", "DDLEMU_FAULT=lose 7", ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			faulty := "LD_LIBRARY_PATH=" + build(t, "faults") + ":" + strings.TrimPrefix(libraries(t, "2.22"), "LD_LIBRARY_PATH=")
+			faulty := "LD_LIBRARY_PATH=" + built.Path(t, "faults") + ":" + strings.TrimPrefix(libraries(t, "2.22"), "LD_LIBRARY_PATH=")
 			w := start(t, setup{version: "2.22", profile: "loopback", ranks: 2, seed: 1, args: strings.Fields(tc.args), env: []string{tc.env, faulty}})
 			w.fails(tc.says)
 		})

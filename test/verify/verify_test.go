@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/ddlemu/ddlemu/shaper/verify"
+	"github.com/ddlemu/ddlemu/test/built"
 )
 
 // scale is one that two cores carry while others use them, too: 20 Gb/s are 20 MB/s.
@@ -24,19 +25,6 @@ const scale = 128
 // tries is how often a fabric that must be VALID is verified before the test fails:
 // other work on the host is noise that verify cannot always tell from a fault.
 const tries = 4
-
-// program is a ddlemu that `make build plugin-faults` made.
-func program(t *testing.T, elem ...string) string {
-	t.Helper()
-	path, err := filepath.Abs(filepath.Join(append([]string{"..", "..", "build"}, elem...)...))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(path); err != nil {
-		t.Fatalf("%v: run `make build plugin-faults` first", err)
-	}
-	return path
-}
 
 // world is a folder of fabrics, and the ddlemu that works on them.
 type world struct {
@@ -50,7 +38,7 @@ func newWorld(t *testing.T) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{dir: dir, program: program(t, "bin", "ddlemu")}
+	w := &world{dir: dir, program: built.Path(t, "bin", "ddlemu")}
 	t.Cleanup(func() {
 		_, _ = w.ddlemu(t, "down", "--all")
 		if left, _ := os.ReadDir(dir); len(left) > 0 && !t.Failed() {
@@ -203,7 +191,7 @@ func TestTooMuch(t *testing.T) {
 func TestPlantedFaults(t *testing.T) {
 	w := newWorld(t)
 	w.up(t, "-f", "testdata/star.yaml", "--nodes", "2", "--time-scale", fmt.Sprint(scale))
-	w.program = program(t, "faults", "ddlemu")
+	w.program = built.Path(t, "faults", "ddlemu")
 	w.valid(t, "--time", "2s") // without a fault
 	for _, tc := range []struct{ fault, says string }{
 		{"slow 3", "node0:node1: rate"},
