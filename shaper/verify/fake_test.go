@@ -4,7 +4,6 @@ package verify
 
 import (
 	"context"
-	"os"
 	"testing"
 	"time"
 
@@ -12,6 +11,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/link"
 	"github.com/ddlemu/ddlemu/shaper/state"
+	"github.com/ddlemu/ddlemu/shaper/state/statetest"
 )
 
 // fake is a fabric in virtual time: the model of another one than was asked for.
@@ -108,26 +108,7 @@ func model(t *testing.T, c *configs.Fabric) *Model {
 	if err != nil {
 		t.Fatal(err)
 	}
-	spec, err := state.SpecOf(fab, "verify")
-	if err != nil {
-		t.Fatal(err)
-	}
-	path, err := os.MkdirTemp("", "ddlemu-verify") // with mode 0700, which t.TempDir has not
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(path) })
-	dir, err := state.OpenDir(path, os.Getuid(), false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { dir.Close() })
-	file, err := dir.Create(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { file.Close() })
-	m, err := NewModel(file)
+	m, err := NewModel(statetest.New(t, fab, "verify"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,14 +6,13 @@ import (
 	"context"
 	"errors"
 	"math"
-	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
-	"github.com/ddlemu/ddlemu/shaper/state"
+	"github.com/ddlemu/ddlemu/shaper/state/statetest"
 	"github.com/ddlemu/ddlemu/shaper/verify"
 )
 
@@ -30,26 +29,7 @@ func newWorld(t *testing.T, change func(*configs.Fabric)) *World {
 	if err != nil {
 		t.Fatal(err)
 	}
-	spec, err := state.SpecOf(fab, "drive")
-	if err != nil {
-		t.Fatal(err)
-	}
-	path, err := os.MkdirTemp("", "ddlemu-drive") // with mode 0700, which t.TempDir has not
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(path) })
-	dir, err := state.OpenDir(path, os.Getuid(), false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { dir.Close() })
-	file, err := dir.Create(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { file.Close() })
-	w, err := Join(file, fab)
+	w, err := Join(statetest.New(t, fab, "drive"), fab)
 	if err != nil {
 		t.Fatal(err)
 	}

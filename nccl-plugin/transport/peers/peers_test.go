@@ -3,12 +3,12 @@
 package peers
 
 import (
-	"os"
 	"testing"
 
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/state"
+	"github.com/ddlemu/ddlemu/shaper/state/statetest"
 )
 
 // Another rank that is alive may be the one that connects, so it is given time.
@@ -21,20 +21,7 @@ func TestThoseWhoAreLeftAreWaitedFor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	spec, err := state.SpecOf(f, "peers")
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir, err := state.OpenDir(t.TempDir()+"/fabrics", os.Getuid(), true)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer dir.Close()
-	file, err := dir.Create(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
+	file := statetest.New(t, f, "peers")
 	job, err := file.JoinJob(1)
 	if err != nil {
 		t.Fatal(err)

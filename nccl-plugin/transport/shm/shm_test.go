@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"errors"
 	"math/rand/v2"
-	"os"
 	"strconv"
 	"testing"
 	"time"
@@ -16,6 +15,7 @@ import (
 	"github.com/ddlemu/ddlemu/nccl-plugin/transport/meet"
 	"github.com/ddlemu/ddlemu/shaper/link"
 	"github.com/ddlemu/ddlemu/shaper/state"
+	"github.com/ddlemu/ddlemu/shaper/state/statetest"
 )
 
 // pair is two endpoints in this process on a fabric of two nodes, connected from
@@ -28,15 +28,6 @@ type pair struct {
 
 func newFabric(t testing.TB, wire link.Spec, tr link.Transport) *state.File {
 	t.Helper()
-	path, err := os.MkdirTemp("", "ddlemu-shm")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(path) })
-	d, err := state.OpenDir(path, os.Getuid(), false)
-	if err != nil {
-		t.Fatal(err)
-	}
 	port := wire
 	port.Latency = 0
 	port.Loss, port.Jitter = link.Loss{}, link.Jitter{}
@@ -49,12 +40,7 @@ func newFabric(t testing.TB, wire link.Spec, tr link.Transport) *state.File {
 		{Src: 0, Dst: 1, Hops: []state.PathStep{{Hop: 0}, {Hop: 4, Private: true}, {Hop: 3}}},
 		{Src: 1, Dst: 0, Hops: []state.PathStep{{Hop: 2}, {Hop: 5, Private: true}, {Hop: 1}}},
 	}
-	f, err := d.Create(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { f.Close() })
-	return f
+	return statetest.Of(t, spec)
 }
 
 func newPair(t testing.TB, wire link.Spec, tr link.Transport, budget uint64) *pair {

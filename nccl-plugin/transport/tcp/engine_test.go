@@ -5,7 +5,6 @@ package tcp
 import (
 	"math/rand/v2"
 	"net"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -18,6 +17,7 @@ import (
 	"github.com/ddlemu/ddlemu/nccl-plugin/transport/peers"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/state"
+	"github.com/ddlemu/ddlemu/shaper/state/statetest"
 )
 
 // endpoints are two ranks on a fabric without a daemon: their streams are made by
@@ -37,19 +37,7 @@ func newEndpoints(t testing.TB) *endpoints {
 	if err != nil {
 		t.Fatal(err)
 	}
-	spec, err := state.SpecOf(f, "engine")
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir, err := state.OpenDir(t.TempDir()+"/fabrics", os.Getuid(), true)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := &endpoints{}
-	if p.file, err = dir.Create(spec); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { p.file.Close(); dir.Close() })
+	p := &endpoints{file: statetest.New(t, f, "engine")}
 	job, err := p.file.JoinJob(1)
 	if err != nil {
 		t.Fatal(err)

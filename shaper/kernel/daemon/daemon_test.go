@@ -5,8 +5,6 @@ package daemon
 import (
 	"context"
 	"errors"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -14,7 +12,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
-	"github.com/ddlemu/ddlemu/shaper/state"
+	"github.com/ddlemu/ddlemu/shaper/state/statetest"
 )
 
 // stubborn is a shaper that fails to follow for a while.
@@ -33,11 +31,6 @@ func (*stubborn) Close() error { return nil }
 // A change that cannot be put into force does not take the fabric down: it is tried
 // again, and until then no job is VALID.
 func TestChangeThatFails(t *testing.T) {
-	dir, err := state.OpenDir(filepath.Join(t.TempDir(), "fabrics"), os.Getuid(), true)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer dir.Close()
 	c, err := configs.Load(configs.Source{Profile: "eth1"})
 	if err != nil {
 		t.Fatal(err)
@@ -46,15 +39,7 @@ func TestChangeThatFails(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	spec, err := state.SpecOf(fab, "t")
-	if err != nil {
-		t.Fatal(err)
-	}
-	file, err := dir.Create(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
+	file := statetest.New(t, fab, "t")
 	job, err := file.JoinJob(7)
 	if err != nil {
 		t.Fatal(err)

@@ -3,12 +3,12 @@
 package modeltest
 
 import (
-	"os"
 	"testing"
 
 	"github.com/ddlemu/ddlemu/shaper/link"
 	"github.com/ddlemu/ddlemu/shaper/link/vectors"
 	"github.com/ddlemu/ddlemu/shaper/state"
+	"github.com/ddlemu/ddlemu/shaper/state/statetest"
 )
 
 // inC is the model in C.
@@ -30,21 +30,7 @@ func newInC(t *testing.T, s *vectors.Scenario) *inC {
 			spec.Paths = append(spec.Paths, state.PathSpec{Src: a, Dst: b, Hops: []state.PathStep{{Hop: p[0]}, {Hop: p[1], Private: true}, {Hop: p[2]}}})
 		}
 	}
-	path, err := os.MkdirTemp("", "ddlemu-vectors")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer os.RemoveAll(path)
-	d, err := state.OpenDir(path, os.Getuid(), false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer d.Close()
-	f, err := d.Create(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { f.Close() })
+	f := statetest.Of(t, spec)
 	c := &inC{}
 	for _, flow := range s.Flows {
 		n := New(f, flow.ID, flow.Src, flow.Dst)
