@@ -12,18 +12,11 @@ import (
 
 var (
 	datapaths = []string{Shm, Kernel}
-	views     = []string{FabricView, HostView}
 	shapers   = []string{AutoShaper, EDTShaper, NetemShaper, HTBShaper, WireShaper}
 )
 
 // ParseDatapath reads Shm or Kernel.
 func ParseDatapath(s string) (string, error) { return oneOf(s, datapaths) }
-
-// ParseNCCLView reads FabricView or HostView.
-func ParseNCCLView(s string) (string, error) { return oneOf(s, views) }
-
-// View is by what NCCL decides, FabricView or HostView.
-func (f *Fabric) View() string { return cmp.Or(f.NCCLView, FabricView) }
 
 // HasGPUDirect says whether f's NICs reach the GPUs' memory by themselves.
 func (f *Fabric) HasGPUDirect() bool {

@@ -22,9 +22,6 @@ import (
 )
 
 const (
-	viewEnv = "DDLEMU_NCCL_VIEW"
-	topoEnv = "NCCL_TOPO_FILE"
-
 	// fdPrefix begins the name of a file that this process has open. Nobody but us names
 	// a topology file so: where it is inherited it means nothing, and is made anew.
 	fdPrefix = "/proc/self/fd/"
@@ -43,16 +40,16 @@ const (
 // setView tells NCCL of the emulated node, before it looks at the machine, and keeps
 // in decidesBy what NCCL will decide by.
 func (m *member) setView(f *fabric.Fabric, gpu string) error {
-	want := getenv(viewEnv)
+	want := getenv(configs.NCCLViewEnv)
 	if want == "" {
 		want = f.Config.View()
 	}
 	if _, err := configs.ParseNCCLView(want); err != nil {
-		return fmt.Errorf("%s: %w", viewEnv, err)
+		return fmt.Errorf("%s: %w", configs.NCCLViewEnv, err)
 	}
 	real := gpu != ""
 	C.net_set_without_ll128(boolInt(real)) // by whatever NCCL decides
-	users := getenv(topoEnv)
+	users := getenv(configs.TopologyEnv)
 	if strings.HasPrefix(users, fdPrefix) {
 		users = ""
 	}
@@ -67,7 +64,7 @@ func (m *member) setView(f *fabric.Fabric, gpu string) error {
 	direct := !real && soft != "" && f.Config.HasGPUDirect()
 	C.net_set_direct(boolInt(direct))
 	if users != "" {
-		m.decidesBy = fmt.Sprintf("the topology in %s=%s, which is kept", topoEnv, users)
+		m.decidesBy = fmt.Sprintf("the topology in %s=%s, which is kept", configs.TopologyEnv, users)
 		return nil
 	}
 	if _, err := os.Stat(vmTopology); err == nil && real {
@@ -81,7 +78,7 @@ func (m *member) setView(f *fabric.Fabric, gpu string) error {
 	}
 	m.decidesBy = byFabric
 	if real && f.Config.HasGPUDirect() {
-		m.decidesBy += ", but without LL128, which the real fabric would use: it is not safe on a GPU while data goes through host memory"
+		m.decidesBy += configs.WithoutLL128
 	}
 	return setTopology(text)
 }
@@ -121,12 +118,12 @@ func setTopology(text []byte) error {
 	defer C.free(unsafe.Pointer(path))
 	if C.net_setenv(topoName, path) != 0 {
 		unix.Close(fd)
-		return fmt.Errorf("set %s", topoEnv)
+		return fmt.Errorf("set %s", configs.TopologyEnv)
 	}
 	return nil
 }
 
-var topoName = C.CString(topoEnv)
+var topoName = C.CString(configs.TopologyEnv)
 
 // softGPU is the bus id of this thread's software GPU, "" if there is none.
 func softGPU() string {

@@ -10,11 +10,7 @@ import (
 	"github.com/ddlemu/ddlemu/configs"
 )
 
-const (
-	viewFlag = "nccl-view"
-	viewEnv  = "DDLEMU_NCCL_VIEW"
-	topoEnv  = "NCCL_TOPO_FILE"
-)
+const viewFlag = "nccl-view"
 
 // viewOf is by what NCCL decides on c, which the command has its own fabric of, or
 // which is shared: then the flag and the variable are the job's and not in c.
@@ -23,29 +19,29 @@ func (g *global) viewOf(c *configs.Fabric, fs *pflag.FlagSet) (string, error) {
 	if g.Fabric == "" {
 		return view, nil
 	}
-	if text := g.Getenv(viewEnv); text != "" {
+	if text := g.Getenv(configs.NCCLViewEnv); text != "" {
 		view = text
 	}
 	if f := fs.Lookup(viewFlag); f.Changed {
 		view = f.Value.String()
 	}
 	if _, err := configs.ParseNCCLView(view); err != nil {
-		return "", badInput("%s: %w", viewEnv, err)
+		return "", badInput("%s: %w", configs.NCCLViewEnv, err)
 	}
 	return view, nil
 }
 
 // viewVariable hands a view on to the ranks.
-func viewVariable(view string) string { return viewEnv + "=" + view }
+func viewVariable(view string) string { return configs.NCCLViewEnv + "=" + view }
 
 // decisions says by what NCCL decides on c, real GPUs or not, in a word or two.
 func (g *global) decisions(c *configs.Fabric, view string, gpu bool) string {
 	text := view + " view"
-	if file := g.Getenv(topoEnv); file != "" {
-		text = fmt.Sprintf("by the topology in %s=%s", topoEnv, file)
+	if file := g.Getenv(configs.TopologyEnv); file != "" {
+		text = fmt.Sprintf("by the topology in %s=%s", configs.TopologyEnv, file)
 	}
 	if gpu && c.HasGPUDirect() && view == configs.FabricView {
-		text += ", but without LL128, which the real fabric would use: it is not safe on a GPU while data goes through host memory"
+		text += configs.WithoutLL128
 	}
 	return text
 }
