@@ -119,27 +119,28 @@ func (j *Job) Verdict() verdict.Verdict {
 	if in.Packets != nil {
 		in.Packets.Traffic.Since(&j.before)
 	}
+	v := j.judged(in)
+	if j.file.Down() {
+		v.Add(false, "fabric "+j.name+" was taken down while the job ran")
+	}
+	return v
+}
+
+// judged is the verdict on the job's ranks, or, where none loaded the plugin, on the
+// traffic of its fabric.
+func (j *Job) judged(in verdict.Input) verdict.Verdict {
 	if in.Packets != nil && in.Job.Joined == 0 {
 		v, ok := trafficVerdict(in)
-		j.notDown(&v)
 		if !ok {
 			v.Add(false, fmt.Sprintf("no rank loaded the plugin, and of other traffic the shaper %s does not see whether it was on time", j.file.Shaper()))
 		}
 		return v
 	}
 	v := verdict.Judge(in)
-	j.notDown(&v)
 	if gone := in.Job.Number - len(j.file.JobsOf(Key(j.id))); gone > 0 {
 		v.Add(false, fmt.Sprintf("the counters of %d programs of this run gave way to others: those are not judged", gone))
 	}
 	return v
-}
-
-// notDown invalidates the verdict of a job whose fabric somebody took down under it.
-func (j *Job) notDown(v *verdict.Verdict) {
-	if j.file.Down() {
-		v.Add(false, "fabric "+j.name+" was taken down while the job ran")
-	}
 }
 
 // trafficVerdict judges all traffic of a fabric of the kernel datapath since this job
