@@ -129,8 +129,8 @@ func (f *finder) shared(what string, s *Shared, each, lossy bool) {
 }
 
 // sharesPromised says whether each flow's share is what the model says. Where bounded
-// queues hold each other up it depends on who comes first by a poll, with tail drop on
-// phase, and where packets are lost on when.
+// queues hold each other up it depends on who comes first by a poll, unless each flow has
+// one of its own; with tail drop it depends on phase, and where packets are lost on when.
 func (m *Model) sharesPromised() bool {
 	if m.loses() {
 		return false
@@ -139,7 +139,7 @@ func (m *Model) sharesPromised() bool {
 		return !m.drops()
 	}
 	for i := range m.params {
-		if m.params[i].QueueNs > 0 {
+		if p := &m.params[i]; p.QueueNs > 0 && p.Policy != link.Fair {
 			return false
 		}
 	}

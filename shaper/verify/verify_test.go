@@ -35,6 +35,11 @@ func leafSpine() *configs.Fabric {
 	})
 }
 
+// queued gives all hops of a fabric, those between switches too, a queue of 256 KiB.
+func queued(policy string) func(*configs.Fabric) {
+	return func(c *configs.Fabric) { c.Link.Queue = configs.Queue{Policy: policy, Bytes: 256 * units.KiB} }
+}
+
 func normal(d time.Duration) configs.Jitter {
 	return configs.Jitter{Kind: configs.NormalJitter, Value: d}
 }
@@ -45,6 +50,7 @@ func TestSound(t *testing.T) {
 	for name, c := range map[string]*configs.Fabric{
 		"star":       star(4),
 		"leaf-spine": leafSpine(),
+		"fair":       with(leafSpine(), queued(configs.Fair)),
 		"rdma":       with(star(2), func(c *configs.Fabric) { c.Transport.Kind, c.Transport.RTO = configs.RDMA, time.Millisecond }),
 		"jitter":     with(star(3), func(c *configs.Fabric) { c.Link.Jitter = normal(500 * time.Nanosecond) }),
 		"pareto": with(star(3), func(c *configs.Fabric) {
@@ -115,6 +121,7 @@ func TestFaults(t *testing.T) {
 			rate := 9 * units.Gbps
 			c.Links = append(c.Links, configs.LinkOverride{Match: "leaf0>spine0", LinkPatch: configs.LinkPatch{Bandwidth: &rate}})
 		}, nil, "node0:node4: rate"},
+		"not fair":               {with(leafSpine(), queued(configs.Fair)), queued(configs.Lossless), nil, "incast, node1:node0: "},
 		"one in 50 late":         {star(2), nil, func(f *fake) { f.late = func(n int) int64 { return int64((n+1)%50/49) * 24_000 } }, "us late (p99"},
 		"twice the losses":       {with(star(2), lossy(0.002)), lossy(0.004), nil, "packets were lost"},
 		"no losses":              {with(star(2), lossy(0.002)), lossy(0), nil, "packets were lost"},
