@@ -120,13 +120,20 @@ func (w *world) subnet(fabric string) netip.Prefix {
 	return netip.MustParsePrefix(fab.Config.Subnet)
 }
 
-// left is what is there of the world's fabrics: files, namespaces, daemons.
-func (w *world) left() []string {
+// namespaces are those of the world's fabrics, of switches and of nodes.
+func (w *world) namespaces() []string {
 	w.Helper()
-	left, err := netns.List(plan.DirTag(w.dir))
+	all, err := netns.List(plan.DirTag(w.dir))
 	if err != nil {
 		w.Fatal(err)
 	}
+	return all
+}
+
+// left is what is there of the world's fabrics: files, namespaces, daemons.
+func (w *world) left() []string {
+	w.Helper()
+	left := w.namespaces()
 	files, err := os.ReadDir(w.dir)
 	if err != nil && !os.IsNotExist(err) {
 		w.Fatal(err)
