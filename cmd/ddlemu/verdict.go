@@ -12,7 +12,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/verdict"
 )
 
-// printVerdict writes what each link carried and how late, the reasons, and the
+// printVerdict writes what each link carried and how late, notes, the reasons, and the
 // verdict as the last line.
 func printVerdict(w io.Writer, v verdict.Verdict) {
 	if len(v.Links) > 0 {
@@ -27,6 +27,9 @@ func printVerdict(w io.Writer, v verdict.Verdict) {
 			}
 		}
 		t.Render()
+	}
+	for _, n := range v.Notes {
+		fmt.Fprintf(w, "note: %s\n", n)
 	}
 	for _, r := range v.Reasons {
 		fmt.Fprintf(w, "ddlemu: %s\n", r)

@@ -37,8 +37,8 @@ func NewHeader(cfg Config, info Info) Header {
 }
 
 // NewSummary fills a summary.
-func NewSummary(r Result, verdict string, reasons []string) Summary {
-	return Summary{Wrong: r.Wrong(), AvgBusBW: r.AvgBusBW(), Verdict: verdict, Reasons: reasons}
+func NewSummary(r Result, verdict string, reasons, notes []string) Summary {
+	return Summary{Wrong: r.Wrong(), AvgBusBW: r.AvgBusBW(), Verdict: verdict, Reasons: reasons, Notes: notes}
 }
 
 // Summary is what a run's output says last.
@@ -47,6 +47,7 @@ type Summary struct {
 	AvgBusBW float64 // GB/s
 	Verdict  string  // VALID or INVALID
 	Reasons  []string
+	Notes    []string // what to know of the figures
 }
 
 // Printer writes a run's output: Begin once, Row as each row is done, End once. Each returns the writer's error.

@@ -46,7 +46,7 @@ func sample() (Header, []Row, Summary) {
 		{Size: 8, Count: 2, Type: BFloat16, Op: "none", Root: 1, OutOfPlace: half(false, 53200, 50000, 3), InPlace: &second},
 		{Size: 1 << 30, Count: 1 << 30, Type: Int8, Op: "none", Root: -1, OutOfPlace: unchecked},
 	}
-	return header, rows, Summary{Wrong: 3, AvgBusBW: 0.118, Verdict: "INVALID", Reasons: []string{"3 elements are wrong"}}
+	return header, rows, Summary{Wrong: 3, AvgBusBW: 0.118, Verdict: "INVALID", Reasons: []string{"3 elements are wrong"}, Notes: []string{"queues were full"}}
 }
 
 func printed(t *testing.T, make func(w *strings.Builder) Printer) string {

@@ -208,7 +208,7 @@ func TestRealTwoByTwo(t *testing.T) {
 	if n := result.Transports; n["NET/Socket"] == 0 || n["P2P/IPC"] == 0 || len(n) != 2 {
 		t.Errorf("transports %v", n)
 	}
-	header, summary := NewHeader(cfg, result.Info), NewSummary(result, "VALID", nil)
+	header, summary := NewHeader(cfg, result.Info), NewSummary(result, "VALID", nil, nil)
 	if header.Nodes != 2 || header.NCCL != "2.29.7" || header.TimeScale != 1 || summary.Wrong != 0 || summary.AvgBusBW <= 0 {
 		t.Errorf("header %+v, summary %+v", header, summary)
 	}

@@ -117,6 +117,7 @@ func (p *jsonPrinter) Row(r Row) error {
 // End writes the document.
 func (p *jsonPrinter) End(s Summary) error {
 	p.document.Verdict, p.document.Reasons = s.Verdict, append([]string{}, s.Reasons...)
+	p.document.Header.Notes = append(p.document.Header.Notes, s.Notes...)
 	p.document.Wrong, p.document.AvgBusB = s.Wrong, rounded(s.AvgBusBW)
 	encoder := json.NewEncoder(p.w)
 	encoder.SetIndent("", "  ")
@@ -180,8 +181,13 @@ func (p *csvPrinter) Row(r Row) error {
 	return nil
 }
 
-// End writes the verdict.
+// End writes notes and the verdict.
 func (p *csvPrinter) End(s Summary) error {
+	for _, note := range s.Notes {
+		if _, err := fmt.Fprintf(p.w, "# note: %s\n", note); err != nil {
+			return err
+		}
+	}
 	for _, reason := range s.Reasons {
 		if _, err := fmt.Fprintf(p.w, "# %s\n", reason); err != nil {
 			return err

@@ -89,7 +89,7 @@ func fit(width int, value float64) string {
 	return strconv.FormatFloat(value, 'e', 1, 64)
 }
 
-// End prints nccl-tests' two closing lines, the reasons and the verdict.
+// End prints nccl-tests' two closing lines, notes, the reasons and the verdict.
 func (p *textPrinter) End(s Summary) error {
 	var b strings.Builder
 	state := "OK"
@@ -98,6 +98,9 @@ func (p *textPrinter) End(s Summary) error {
 	}
 	fmt.Fprintf(&b, "# Out of bounds values : %d %s\n", s.Wrong, state)
 	fmt.Fprintf(&b, "# Avg bus bandwidth    : %g\n#\n", rounded(s.AvgBusBW))
+	for _, note := range s.Notes {
+		fmt.Fprintf(&b, "# note: %s\n", note)
+	}
 	for _, reason := range s.Reasons {
 		fmt.Fprintf(&b, "# %s\n", reason)
 	}

@@ -147,7 +147,7 @@ func (j *Job) judged(in verdict.Input) verdict.Verdict {
 // began; ok says whether the shaper sees it.
 func trafficVerdict(in verdict.Input) (v verdict.Verdict, ok bool) {
 	if !in.Packets.Seen {
-		return verdict.Verdict{Reasons: []string{}, Links: []verdict.Link{}}, false
+		return verdict.Verdict{Reasons: []string{}, Notes: []string{}, Links: []verdict.Link{}}, false
 	}
 	in.Job, in.Packets = in.Packets.Traffic, nil
 	in.Job.Left = in.Job.Joined // the daemon stays, and is not waited for

@@ -85,7 +85,8 @@ type Verdict struct {
 	Valid   bool     `json:"-"`
 	Word    string   `json:"verdict"` // VALID or INVALID
 	Reasons []string `json:"reasons"`
-	Host    bool     `json:"-"` // all reasons are that this host is too slow: a larger time scale may help
+	Notes   []string `json:"notes"` // what to know of the figures, VALID or not
+	Host    bool     `json:"-"`     // all reasons are that this host is too slow: a larger time scale may help
 	Links   []Link   `json:"links"`
 	Trunks  []Trunk  `json:"trunks,omitempty"`
 }
@@ -107,7 +108,7 @@ func NewInput(f *state.File, fab *fabric.Fabric, job state.JobStatus) Input {
 
 // Judge judges a job.
 func Judge(in Input) Verdict {
-	j := judge{in: in, v: Verdict{Reasons: []string{}, Links: []Link{}}}
+	j := judge{in: in, v: Verdict{Reasons: []string{}, Notes: []string{}, Links: []Link{}}}
 	for _, words := range in.Job.Reasons.Words() {
 		j.invalid(false, "%s", words)
 	}
@@ -128,6 +129,7 @@ func Judge(in Input) Verdict {
 		j.rate(&in.Hops[i])
 	}
 	j.trunks()
+	j.full()
 	if ended := in.Job.Left+in.Job.Died >= in.Job.Joined; in.Job.Joined > 0 && ended && len(j.v.Links) == 0 {
 		j.invalid(false, "no message crossed an emulated link: nothing was emulated; see with NCCL_DEBUG=INFO which net NCCL uses, and whether the ranks are on several nodes")
 	}
@@ -191,6 +193,24 @@ func (j *judge) link(h *state.HopStatus, c *state.Cell) {
 		j.invalid(false, "%s: %d of %d sends had to wait for shared memory: raise DDLEMU_MEMORY", l.Name, c.HeldSends, l.Messages)
 	}
 	j.v.Links = append(j.v.Links, l)
+}
+
+// full notes that queues were full and held senders back: the least exact part of the
+// model, which a job's figures then depend on.
+func (j *judge) full() {
+	worst, pauses := -1, uint64(0)
+	for i := range j.in.Hops {
+		c := &j.in.Hops[i].Counters
+		pauses += c.Pauses
+		if c.Pauses > 0 && (worst < 0 || c.PausedNs > j.in.Hops[worst].Counters.PausedNs) {
+			worst = i
+		}
+	}
+	if worst < 0 {
+		return
+	}
+	j.v.Notes = append(j.v.Notes, fmt.Sprintf("full queues held senders back %d times, %s for %v: what flows get there together is right, how they share it is rough (docs/model.md)",
+		pauses, j.in.Name(worst), j.unscaled(j.in.Hops[worst].Counters.PausedNs).Round(time.Microsecond)))
 }
 
 // unshaped says whether the way over a link takes no time by itself, and never did: then no message has a time to keep.

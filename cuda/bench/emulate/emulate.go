@@ -269,7 +269,7 @@ func (o *Options) once(ctx context.Context, why string, printer bench.Printer) (
 	}
 	judgeWay(&v, result, j.Fabric.Config.Nodes)
 	judgeTraffic(&v, times.Least(), j.Traffic())
-	return Outcome{Verdict: v, Result: result, Scale: k}, printer.End(bench.NewSummary(result, v.Word, v.Reasons))
+	return Outcome{Verdict: v, Result: result, Scale: k}, printer.End(bench.NewSummary(result, v.Word, v.Reasons, v.Notes))
 }
 
 // ranksOn is the bench's configuration for ranks that find j.
