@@ -17,13 +17,14 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/shaper/job"
 	"github.com/ddlemu/ddlemu/shaper/kernel/launch/account"
 )
 
 // Variables that every command reads.
 const (
-	dirEnv    = "DDLEMU_DIR"
-	fabricEnv = "DDLEMU_FABRIC"
+	dirEnv    = job.DirEnv
+	fabricEnv = job.FabricEnv
 	sudoEnv   = "SUDO_UID"
 )
 

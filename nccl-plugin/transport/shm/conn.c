@@ -9,33 +9,15 @@
 
 #include <pthread.h>
 #include <sched.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
+#include "../call.h"
 #include "copy.h"
 #include "fault.h"
 
-static __thread char error_text[160];
-static __thread int error_set;
 static int forked;
 
-const char *ddlemu_take_error(void)
-{
-	if (!error_set)
-		return NULL;
-	error_set = 0;
-	return error_text;
-}
-
-#define FAIL(result, ...) (snprintf(error_text, sizeof error_text, __VA_ARGS__), error_set = 1, (result))
-
-static int64_t clock_now(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000000000ll + t.tv_nsec;
-}
+const char *ddlemu_take_error(void) { return take_error(); }
 
 // --- advancing the model
 
@@ -495,18 +477,6 @@ static int receiver_test(struct ddlemu_request *request, int *done, size_t *size
 	store64(&f->rx_done, f->rx_done + 1);
 	*done = 1;
 	return DDLEMU_SUCCESS;
-}
-
-static int not_here(struct ddlemu_comm *comm, const void *data, size_t size, struct ddlemu_request **request)
-{
-	(void)comm, (void)data, (void)size;
-	*request = NULL;
-	return FAIL(DDLEMU_INVALID_USAGE, "isend on a receive connection or irecv on a send connection");
-}
-
-static int not_here_either(struct ddlemu_comm *comm, void *data, size_t size, struct ddlemu_request **request)
-{
-	return not_here(comm, data, size, request);
 }
 
 const struct ddlemu_ops ddlemu_shm_sender = { .isend = sender_isend, .irecv = not_here_either, .test = sender_test };

@@ -16,9 +16,9 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "../call.h"
 #include "../shm/copy.h"
 
 #define HEADER 8
@@ -27,28 +27,11 @@
 // this time (ns), otherwise the peer closed it.
 #define NOTICE_DEATH 600000000
 
-static __thread char error_text[160];
-static __thread int error_set;
 static int forked, order_all;
 
-const char *ddlemu_tcp_take_error(void)
-{
-	if (!error_set)
-		return NULL;
-	error_set = 0;
-	return error_text;
-}
+const char *ddlemu_tcp_take_error(void) { return take_error(); }
 
 void ddlemu_tcp_order_all(int all) { __atomic_store_n(&order_all, all, __ATOMIC_RELAXED); }
-
-#define FAIL(result, ...) (snprintf(error_text, sizeof error_text, __VA_ARGS__), error_set = 1, (result))
-
-static int64_t clock_now(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000000000ll + t.tv_nsec;
-}
 
 static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
@@ -452,18 +435,6 @@ static int receiver_test(struct ddlemu_request *request, int *done, size_t *size
 	r->busy = 0;
 	*done = 1;
 	return DDLEMU_SUCCESS;
-}
-
-static int not_here(struct ddlemu_comm *comm, const void *data, size_t size, struct ddlemu_request **request)
-{
-	(void)comm, (void)data, (void)size;
-	*request = NULL;
-	return FAIL(DDLEMU_INVALID_USAGE, "isend on a receive connection or irecv on a send connection");
-}
-
-static int not_here_either(struct ddlemu_comm *comm, void *data, size_t size, struct ddlemu_request **request)
-{
-	return not_here(comm, data, size, request);
 }
 
 const struct ddlemu_ops ddlemu_tcp_sender = { .isend = sender_isend, .irecv = not_here_either, .test = sender_test };
