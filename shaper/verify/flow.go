@@ -35,9 +35,14 @@ type Trace struct {
 
 // Runner sends messages over the fabric.
 type Runner interface {
+	Watch
 	// Run sends on all flows at once for d on the clock and waits for what is under
 	// way, at most tail longer than it takes anyway.
 	Run(ctx context.Context, flows []Flow, d, tail time.Duration) ([]Trace, error)
+}
+
+// Watch is what is known of a fabric while it is measured.
+type Watch interface {
 	// Hops is what is in force on the fabric's hops and what they have carried.
 	Hops() []state.HopStatus
 	// Words are the engine's own reasons not to be believed.

@@ -21,6 +21,14 @@ const (
 	maxLossyOff = 0.1
 )
 
+// limits are how much a latency may be off, in us: in the median, and of 99 in 100.
+type limits struct{ p50, p99 float64 }
+
+// limits are those of a way that takes so many us.
+func (m *Model) limits(us float64) limits {
+	return limits{limit(us, state.P50FloorNs, state.P50Part), limit(us, state.P99FloorNs, state.P99Part)}
+}
+
 // limit is how much a message that takes so many us may be late, in us.
 func limit(us float64, floorNs, part int) float64 {
 	return max(float64(floorNs)/1e3, us/float64(part))
@@ -67,8 +75,8 @@ func (f *finder) rate(name string, r *Rate) {
 	}
 }
 
-func (f *finder) latency(name string, l *Latency, jitter *Jitter) {
-	p50, p99 := limit(l.Asked, state.P50FloorNs, state.P50Part), limit(l.Asked, state.P99FloorNs, state.P99Part)
+func (f *finder) latency(name string, l *Latency, jitter *Jitter, most limits) {
+	p50, p99 := most.p50, most.p99
 	if l.Messages < fewest {
 		f.add(1, "%s: %d single messages came through, fewer than %d", name, l.Messages, fewest)
 		return
@@ -102,12 +110,8 @@ func (f *finder) loss(name string, l *Loss, cluster float64) {
 }
 
 // shared judges flows that share hops: each if the discipline promises that, and all
-// together.
-func (f *finder) shared(what string, s *Shared, each, lossy bool) {
-	most := maxTotalOff
-	if lossy {
-		most = maxLossyOff
-	}
+// together, which may be off by the part most.
+func (f *finder) shared(what string, s *Shared, each bool, most float64) {
 	if math.Abs(s.Error) > 100*most {
 		slow := 1.0
 		if s.Error < 0 {
@@ -144,6 +148,14 @@ func (m *Model) sharesPromised() bool {
 		}
 	}
 	return true
+}
+
+// promised: with losses less is.
+func (x *messages) promised([]Flow) (each bool, most float64) {
+	if x.loses() {
+		return false, maxLossyOff
+	}
+	return x.sharesPromised(), maxTotalOff
 }
 
 func (m *Model) loses() bool {

@@ -7,8 +7,6 @@ import (
 	"math"
 	"slices"
 	"time"
-
-	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
 // latencies sends single messages over each way.
@@ -17,7 +15,7 @@ func (x *measurement) latencies(ctx context.Context) error {
 	each := time.Duration(latencyPart * float64(x.Time) / float64(len(all)))
 	for i, g := range all {
 		x.progress(ratePart + latencyPart*float64(i)/float64(len(all)))
-		if err := x.latencyOf(ctx, g.ways, each); err != nil {
+		if err := x.how.latencyOf(ctx, g.ways, each); err != nil {
 			return err
 		}
 	}
@@ -25,7 +23,7 @@ func (x *measurement) latencies(ctx context.Context) error {
 }
 
 // latencyOf measures the latencies of ways that share no hop.
-func (x *measurement) latencyOf(ctx context.Context, ways []way, d time.Duration) error {
+func (x *messages) latencyOf(ctx context.Context, ways []way, d time.Duration) error {
 	var flows []Flow
 	end, tail := time.Duration(0), time.Duration(0)
 	for i := range ways {
@@ -36,7 +34,7 @@ func (x *measurement) latencyOf(ctx context.Context, ways []way, d time.Duration
 		tail = max(tail, time.Duration(2*ways[i].round+x.spread(&ways[i])))
 	}
 	tail += x.timeouts(ways)
-	traces, err := x.run.Run(ctx, flows, end, tail)
+	traces, err := x.sender.Run(ctx, flows, end, tail)
 	if err != nil {
 		return err
 	}
@@ -45,18 +43,18 @@ func (x *measurement) latencyOf(ctx context.Context, ways []way, d time.Duration
 		l, f := x.link(&ways[i])
 		l.Latency, l.Jitter = x.latency(&ways[i], &traces[i], &due[i])
 		if !ways[i].free() {
-			f.latency(ways[i].name, &l.Latency, l.Jitter)
+			f.latency(ways[i].name, &l.Latency, l.Jitter, x.limits(l.Latency.Asked))
 		}
 	}
 	return nil
 }
 
 // latency is what a way's single messages took; due is the model's.
-func (x *measurement) latency(w *way, got, due *Trace) (Latency, *Jitter) {
+func (x *messages) latency(w *way, got, due *Trace) (Latency, *Jitter) {
 	n := min(len(got.Visible), len(due.Visible))
 	k := float64(x.scale)
 	l := Latency{Asked: float64(w.latency) / 1e3, Messages: n}
-	tolerance := 1e3 * limit(l.Asked, state.P50FloorNs, state.P50Part)
+	tolerance := 1e3 * x.limits(l.Asked).p50
 	var least, took, late, seen []float64
 	for i := range n {
 		// The call took the message at some time in between.
@@ -84,11 +82,18 @@ func (x *measurement) latency(w *way, got, due *Trace) (Latency, *Jitter) {
 	if len(w.jitter) > 0 {
 		asked := x.askedLatencies(w)
 		l.Asked = quantile(asked, 0.5) / 1e3
-		j = &Jitter{Limit: criticalDistance(len(took)), Distance: distance(least, took, asked, tolerance)}
-		for _, q := range []float64{0.01, 0.1, 0.5, 0.9, 0.99} {
-			j.Quantiles = append(j.Quantiles, Quantile{q, quantile(asked, q) / 1e3, quantile(took, q) / 1e3})
-		}
+		j = jitterOf(least, took, asked, tolerance)
 	}
 	l.Error = l.P50 - l.Asked
 	return l, j
+}
+
+// jitterOf compares latencies, each known to be between one of least and the same one of
+// most, with those asked for. All are sorted, in ns.
+func jitterOf(least, most, asked []float64, tolerance float64) *Jitter {
+	j := &Jitter{Limit: criticalDistance(len(most)), Distance: distance(least, most, asked, tolerance)}
+	for _, q := range []float64{0.01, 0.1, 0.5, 0.9, 0.99} {
+		j.Quantiles = append(j.Quantiles, Quantile{q, quantile(asked, q) / 1e3, quantile(most, q) / 1e3})
+	}
+	return j
 }

@@ -22,15 +22,10 @@ type Options struct {
 const (
 	ratePart, latencyPart, togetherPart, incastPart = 0.4, 0.25, 0.2, 0.1
 
-	leastStream = 80 * time.Millisecond
 	mostStream  = time.Second
 	mostProbes  = 1000
 	leastProbes = 100 // for a p99
 	mostFlows   = 256 // at once
-
-	// groupRate is what ways measured at once may ask for together, in bytes per ns: little
-	// for any host, so that only ways that ask for little are measured at once.
-	groupRate = 0.2
 
 	// maxTries is how often something is measured that is off: other work on the host makes
 	// it worse, never better.
@@ -41,8 +36,12 @@ const (
 type measurement struct {
 	*Model
 	Options
-	run   Runner
+	run   Watch
+	how   traffic
 	start time.Time
+
+	least  time.Duration // that a stream lasts
+	atOnce float64       // bytes per ns that ways which are measured at once may ask for together
 
 	ways   []way
 	links  []Link
@@ -52,11 +51,46 @@ type measurement struct {
 	short  int // measurements in which the transport left less than 99 % of a rate
 }
 
+// traffic is what a fabric is measured with: how it is sent, and what has to come of it.
+type traffic interface {
+	// rateOf and latencyOf measure ways that share no hop, about d each.
+	rateOf(ctx context.Context, ways []way, d time.Duration) error
+	latencyOf(ctx context.Context, ways []way, d time.Duration) error
+	// prepare completes flows that share hops, and says how long to send them so that the
+	// slowest sends a few messages: d at least.
+	prepare(flows []Flow, few int, d time.Duration) time.Duration
+	sharedOnce(ctx context.Context, flows []Flow, d time.Duration) (*Shared, error)
+	// promised says whether each flow's share is what the model says, and by what part all
+	// together may be off.
+	promised(flows []Flow) (each bool, most float64)
+}
+
+// messages is the traffic of a Runner.
+type messages struct {
+	*measurement
+	sender Runner
+}
+
+// Of messages: how long a stream lasts at least, and what ways measured at once may ask
+// for together, in bytes per ns: little for any host, so that only ways that ask for
+// little are measured at once.
+const (
+	leastStream = 80 * time.Millisecond
+	groupRate   = 0.2
+)
+
 // Measure measures the fabric that m describes and run sends over.
 func Measure(ctx context.Context, m *Model, run Runner, o Options) (*Report, error) {
-	x := &measurement{Model: m, Options: o, run: run, start: time.Now()}
-	x.report = Report{Profile: m.fab.Config.Name, TimeScale: m.scale, Seed: m.seed, Notes: []string{}, Reasons: []string{}}
-	before := run.Hops()
+	x := &measurement{Model: m, Options: o, run: run, least: leastStream, atOnce: groupRate}
+	x.how = &messages{x, run}
+	return x.measure(ctx)
+}
+
+// measure measures all, and judges.
+func (x *measurement) measure(ctx context.Context) (*Report, error) {
+	x.start = time.Now()
+	x.report = Report{Profile: x.fab.Config.Name, TimeScale: x.scale, Seed: x.seed, Notes: []string{}, Reasons: []string{}}
+	before := x.run.Hops()
 	if err := x.all(ctx); err != nil {
 		return nil, err
 	}
@@ -116,10 +150,10 @@ func (x *measurement) choose() {
 	for _, name := range down {
 		x.note("%s is down: not measured", name)
 	}
-	most := max(int(ratePart*float64(x.Time)/float64(leastStream)), 1)
+	most := max(int(ratePart*float64(x.Time)/float64(x.least)), 1)
 	n := len(up)
 	x.ways = up
-	for n > 1 && len(groups(x.ways, groupRate)) > most {
+	for n > 1 && len(groups(x.ways, x.atOnce)) > most {
 		n = n * 7 / 8
 		fewer := x.sample(up, n)
 		if len(fewer) > n { // no fewer would cover all
@@ -151,10 +185,10 @@ func (x *measurement) again(ctx context.Context) error {
 			before, tries := x.parts[i], x.links[i].Tries
 			old := x.links[i]
 			x.parts[i] = finder{}
-			if err := x.rateOf(ctx, w, leastStream<<tries); err != nil {
+			if err := x.how.rateOf(ctx, w, x.least<<tries); err != nil {
 				return err
 			}
-			if err := x.latencyOf(ctx, w, 0); err != nil {
+			if err := x.how.latencyOf(ctx, w, 0); err != nil {
 				return err
 			}
 			if worse(&x.parts[i], &before) {

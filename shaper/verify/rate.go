@@ -13,11 +13,11 @@ import (
 
 // rates fills each way with a stream.
 func (x *measurement) rates(ctx context.Context) error {
-	all := groups(x.ways, groupRate)
+	all := groups(x.ways, x.atOnce)
 	each := time.Duration(ratePart * float64(x.Time) / float64(len(all)))
 	for i, g := range all {
 		x.progress(ratePart * float64(i) / float64(len(all)))
-		if err := x.rateOf(ctx, g.ways, each); err != nil {
+		if err := x.how.rateOf(ctx, g.ways, each); err != nil {
 			return err
 		}
 	}
@@ -25,8 +25,8 @@ func (x *measurement) rates(ctx context.Context) error {
 }
 
 // rateOf measures the rates of ways that share no hop.
-func (x *measurement) rateOf(ctx context.Context, ways []way, d time.Duration) error {
-	d = min(max(d, leastStream), mostStream)
+func (x *messages) rateOf(ctx context.Context, ways []way, d time.Duration) error {
+	d = min(max(d, x.least), mostStream)
 	var flows []Flow
 	var first []int
 	tail := time.Duration(0)
@@ -43,7 +43,7 @@ func (x *measurement) rateOf(ctx context.Context, ways []way, d time.Duration) e
 	}
 	first = append(first, len(flows))
 	before := x.run.Hops()
-	traces, err := x.run.Run(ctx, flows, d, tail+x.timeouts(ways))
+	traces, err := x.sender.Run(ctx, flows, d, tail+x.timeouts(ways))
 	if err != nil {
 		return err
 	}
@@ -67,7 +67,7 @@ func (x *measurement) rateOf(ctx context.Context, ways []way, d time.Duration) e
 }
 
 // timeouts is what recovering from losses at the end of a run may take.
-func (x *measurement) timeouts(ways []way) time.Duration {
+func (x *messages) timeouts(ways []way) time.Duration {
 	if slices.ContainsFunc(ways, func(w way) bool { return w.lossy }) {
 		return time.Duration(4 * x.transport.RTO)
 	}
@@ -84,7 +84,7 @@ func (x *measurement) link(w *way) (*Link, *finder) {
 // bps turns bytes per ns on the clock into bits per second of the emulated network.
 func (m *Model) bps(rate float64) float64 { return rate * 8e9 * float64(m.scale) }
 
-func (x *measurement) rate(w *way, flows []Flow, traces []Trace, d time.Duration) Rate {
+func (x *messages) rate(w *way, flows []Flow, traces []Trace, d time.Duration) Rate {
 	due := x.play(flows, ids(traces), postsOf(traces), forever)
 	r := Rate{Connections: len(flows), Message: flows[0].Size}
 	for _, t := range traces {
@@ -110,7 +110,7 @@ func (x *measurement) rate(w *way, flows []Flow, traces []Trace, d time.Duration
 
 // free is what would have become of flows if what was posted had been posted as soon as
 // there was room: for a little longer than d, so that each message is among it.
-func (x *measurement) free(flows []Flow, traces []Trace, d time.Duration) []Trace {
+func (x *messages) free(flows []Flow, traces []Trace, d time.Duration) []Trace {
 	flows = slices.Clone(flows)
 	for i, t := range traces {
 		flows[i].Messages = min(flows[i].Messages, 2*len(t.Posted)+2*MaxDepth)
@@ -138,7 +138,7 @@ func ids(traces []Trace) []uint64 {
 }
 
 // loss compares what a way's hops dropped with what was asked.
-func (x *measurement) loss(w *way, before, after []state.HopStatus) (l *Loss, bursts float64) {
+func (x *messages) loss(w *way, before, after []state.HopStatus) (l *Loss, bursts float64) {
 	l, bursts = &Loss{}, 1
 	for _, hop := range w.hops {
 		p, spec := &x.params[hop], x.fab.Hops[hop].Spec.Loss

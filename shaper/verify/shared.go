@@ -23,27 +23,19 @@ func (x *measurement) together(ctx context.Context, what string, flows []Flow, f
 		x.note("%s: not measured, no bandwidth is asked for", what)
 		return nil, nil
 	}
-	d = max(d, 2*leastStream)
-	for i := range flows {
-		w := x.wayOf(flows[i].Src, flows[i].Dst)
-		d = max(d, time.Duration(12*float64(w.round)))
-	}
-	d = x.enough(flows, few, d)
-	for i := range flows {
-		w := x.wayOf(flows[i].Src, flows[i].Dst)
-		flows[i].Messages = messages(2*w.payload, flows[i].Size, d)
-	}
+	d = x.how.prepare(flows, few, max(d, 2*x.least))
+	each, most := x.how.promised(flows)
 	var best *Shared
 	var found finder
 	for try := 1; try <= maxTries; try++ {
 		x.progress(ratePart + latencyPart + togetherPart*float64(try)/maxTries)
-		s, err := x.sharedOnce(ctx, flows, d)
+		s, err := x.how.sharedOnce(ctx, flows, d)
 		if err != nil {
 			return nil, err
 		}
 		s.Tries = try
 		var f finder
-		f.shared(what, s, x.sharesPromised(), x.loses())
+		f.shared(what, s, each, most)
 		if s.Problems = f.words(); best == nil || len(f.found) == 0 || math.Abs(s.Error) < math.Abs(best.Error) {
 			best, found = s, f
 		}
@@ -56,9 +48,23 @@ func (x *measurement) together(ctx context.Context, what string, flows []Flow, f
 	return best, nil
 }
 
+// prepare bounds the messages of flows that share hops and says how long to send them.
+func (x *messages) prepare(flows []Flow, few int, d time.Duration) time.Duration {
+	for i := range flows {
+		w := x.wayOf(flows[i].Src, flows[i].Dst)
+		d = max(d, time.Duration(12*float64(w.round)))
+	}
+	d = x.enough(flows, few, d)
+	for i := range flows {
+		w := x.wayOf(flows[i].Src, flows[i].Dst)
+		flows[i].Messages = manyMessages(2*w.payload, flows[i].Size, d)
+	}
+	return d
+}
+
 // enough is how long the slowest of flows takes for a few messages, by the model; d at
 // least.
-func (x *measurement) enough(flows []Flow, few int, d time.Duration) time.Duration {
+func (x *messages) enough(flows []Flow, few int, d time.Duration) time.Duration {
 	trial := slices.Clone(flows)
 	for i := range trial {
 		trial[i].Messages = 4 * few
@@ -74,35 +80,41 @@ func (x *measurement) enough(flows []Flow, few int, d time.Duration) time.Durati
 
 // sharedOnce is one try: each flow is held to the model in which all post as they did,
 // all together to the one in which nobody is late.
-func (x *measurement) sharedOnce(ctx context.Context, flows []Flow, d time.Duration) (*Shared, error) {
+func (x *messages) sharedOnce(ctx context.Context, flows []Flow, d time.Duration) (*Shared, error) {
 	tail := time.Duration(0)
 	for _, f := range flows {
 		w := x.wayOf(f.Src, f.Dst)
 		tail = max(tail, time.Duration(2*w.round))
 	}
-	traces, err := x.run.Run(ctx, flows, d, tail+4*time.Duration(x.transport.RTO))
+	traces, err := x.sender.Run(ctx, flows, d, tail+4*time.Duration(x.transport.RTO))
 	if err != nil {
 		return nil, err
 	}
 	due := x.play(flows, ids(traces), postsOf(traces), forever)
 	s := &Shared{}
-	var sum, squares, sumGot float64
 	for i, f := range flows {
 		p := paceOf(flows[i:i+1], traces[i:i+1], due[i:i+1], nil)
-		one := SharedFlow{Name: x.fab.HopName(x.fab.Link(f.Src, f.Dst)), Model: x.bps(p.want), Got: x.bps(p.got)}
-		one.Error = off(one.Got, one.Model)
-		ratio := 1 + one.Error/100
-		sum, squares = sum+ratio, squares+ratio*ratio
-		sumGot += one.Got
-		s.Low, s.High = min(s.Low, one.Error), max(s.High, one.Error)
-		s.Flows = append(s.Flows, one)
+		s.Flows = append(s.Flows, SharedFlow{Name: x.fab.HopName(x.fab.Link(f.Src, f.Dst)), Model: x.bps(p.want), Got: x.bps(p.got)})
 	}
-	for i := range s.Flows {
-		s.Flows[i].Share = s.Flows[i].Got / max(sumGot, 1)
-	}
+	s.compare()
 	p := paceOf(flows, traces, due, x.free(flows, traces, d))
 	s.Model, s.Got = x.bps(p.free), x.bps(p.got)
 	s.Error = off(s.Got, s.Model)
-	s.Fairness = sum * sum / (float64(len(flows)) * max(squares, 1e-9))
 	return s, nil
+}
+
+// compare fills in how the flows' rates compare with the model's and with each other.
+func (s *Shared) compare() {
+	var sum, squares, all float64
+	for i := range s.Flows {
+		f := &s.Flows[i]
+		f.Error = off(f.Got, f.Model)
+		ratio := 1 + f.Error/100
+		sum, squares, all = sum+ratio, squares+ratio*ratio, all+f.Got
+		s.Low, s.High = min(s.Low, f.Error), max(s.High, f.Error)
+	}
+	for i := range s.Flows {
+		s.Flows[i].Share = s.Flows[i].Got / max(all, 1)
+	}
+	s.Fairness = sum * sum / (float64(len(s.Flows)) * max(squares, 1e-9))
 }

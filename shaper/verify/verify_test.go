@@ -213,13 +213,13 @@ func TestShares(t *testing.T) {
 	s := &Shared{Model: 9e9, Got: 9e9, Flows: []SharedFlow{{Name: "a", Error: 2.9}, {Name: "b", Error: -3.1}}}
 	for each, want := range map[bool]int{true: 1, false: 0} {
 		var f finder
-		if f.shared("incast", s, each, false); len(f.found) != want || want == 1 && !strings.Contains(f.found[0].text, "incast, b:") {
+		if f.shared("incast", s, each, maxTotalOff); len(f.found) != want || want == 1 && !strings.Contains(f.found[0].text, "incast, b:") {
 			t.Errorf("shares promised %t: %q", each, f.words())
 		}
 	}
 	s.Error = -2.1
 	var f finder
-	if f.shared("incast", s, false, false); len(f.found) != 1 {
+	if f.shared("incast", s, false, maxTotalOff); len(f.found) != 1 {
 		t.Errorf("together 2.1 %% low: %q", f.words())
 	}
 }

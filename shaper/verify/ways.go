@@ -194,9 +194,9 @@ func (m *Model) streams(w *way, d time.Duration) []Flow {
 	}
 	n := int(min(max(math.Ceil(1.25*rate*float64(w.round)/holds), 1), maxStreams))
 	depth := int(min(max((rate*(1.25*float64(w.round)+away))/float64(size)/float64(n), 4), MaxDepth, max(underWay/float64(size), 4)))
-	f := Flow{Src: w.src, Dst: w.dst, Size: size, Depth: depth, Messages: messages(rate*2, size, d), Apart: w.apart(size)}
+	f := Flow{Src: w.src, Dst: w.dst, Size: size, Depth: depth, Messages: manyMessages(rate*2, size, d), Apart: w.apart(size)}
 	if math.IsInf(w.payload, 1) {
-		f.Messages = messages(100, size, d)
+		f.Messages = manyMessages(100, size, d)
 	}
 	return slices.Repeat([]Flow{f}, n)
 }
@@ -204,8 +204,8 @@ func (m *Model) streams(w *way, d time.Duration) []Flow {
 // apart is how long a message of so many bytes fills the way.
 func (w *way) apart(size int) time.Duration { return time.Duration(float64(size) / w.payload) }
 
-// messages is more than become visible in d at that rate in bytes per ns.
-func messages(rate float64, size int, d time.Duration) int {
+// manyMessages is more than become visible in d at that rate in bytes per ns.
+func manyMessages(rate float64, size int, d time.Duration) int {
 	return int(rate*float64(d)/float64(size)) + 8*MaxDepth
 }
 
