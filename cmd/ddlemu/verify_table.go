@@ -5,6 +5,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"math"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
@@ -88,7 +89,13 @@ func printShared(w io.Writer, what string, s *verify.Shared) {
 	}
 }
 
-func digits(v float64) string { return fmt.Sprintf("%.4g", v) }
+// digits has four of them that count, and all before the point.
+func digits(v float64) string {
+	if math.Abs(v) >= 1e4 {
+		return fmt.Sprintf("%.0f", v)
+	}
+	return fmt.Sprintf("%.4g", v)
+}
 
 func okOr(problems []string) string {
 	if len(problems) == 0 {

@@ -3,6 +3,7 @@
 package verify
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -26,7 +27,11 @@ type limits struct{ p50, p99 float64 }
 
 // limits are those of a way that takes so many us.
 func (m *Model) limits(us float64) limits {
-	return limits{limit(us, state.P50FloorNs, state.P50Part), limit(us, state.P99FloorNs, state.P99Part)}
+	l := limits{limit(us, state.P50FloorNs, state.P50Part), limit(us, state.P99FloorNs, state.P99Part)}
+	if m.keeps().hosts {
+		l.p50, l.p99 = max(l.p50, hostP50/float64(m.scale)), max(l.p99, hostP99/float64(m.scale))
+	}
+	return l
 }
 
 // limit is how much a message that takes so many us may be late, in us.
@@ -117,7 +122,10 @@ func (f *finder) shared(what string, s *Shared, each bool, most float64) {
 		if s.Error < 0 {
 			slow = 100 / max(100+s.Error, 0.1)
 		}
-		f.add(slow, "%s: %.4g Gb/s together, the model's %.4g: %+.1f %% (limit %.0f %%)", what, s.Got/1e9, s.Model/1e9, s.Error, 100*most)
+		f.add(slow, "%s: %.4g Gb/s together, the model's %.4g: %+.1f %% (limit %.0f %%)%s", what, s.Got/1e9, s.Model/1e9, s.Error, 100*most, s.least())
+	}
+	if s.Lost > 0 {
+		f.add(1, "%s: %d packets were lost that nobody asked to lose%s", what, s.Lost, s.least())
 	}
 	if !each {
 		return
@@ -148,6 +156,15 @@ func (m *Model) sharesPromised() bool {
 		}
 	}
 	return true
+}
+
+// least names the flow that lacks most of its share.
+func (s *Shared) least() string {
+	if len(s.Flows) == 0 {
+		return ""
+	}
+	f := slices.MinFunc(s.Flows, func(a, b SharedFlow) int { return cmp.Compare(a.Error, b.Error) })
+	return fmt.Sprintf("; %s has %.4g of %.4g", f.Name, f.Got/1e9, f.Model/1e9)
 }
 
 // promised: with losses less is.

@@ -19,6 +19,7 @@ type Model struct {
 	seed      uint64
 	params    []link.Params // by hop
 	transport link.Transport
+	shaper    string // of the kernel datapath, "" on another
 	tables    *[3]*link.JitterTable
 }
 
@@ -29,7 +30,10 @@ func NewModel(f *state.File) (*Model, error) {
 		return nil, err
 	}
 	fixed := f.Fixed()
-	m := &Model{fab: fab, scale: fixed.TimeScale, seed: fixed.Seed, transport: fixed.Transport, tables: f.Tables()}
+	m := &Model{fab: fab, scale: fixed.TimeScale, seed: fixed.Seed, transport: fixed.Transport, shaper: f.Shaper(), tables: f.Tables()}
+	if fab.Config.OnKernel() { // where hosts cost what they cost
+		m.transport.Overhead, m.transport.Host = 0, link.Host{}
+	}
 	for i, h := range fab.Hops {
 		p, err := link.NewParams(h.Spec, m.scale)
 		if err != nil {

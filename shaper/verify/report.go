@@ -51,7 +51,9 @@ type Latency struct {
 	Error float64 `json:"error_us"` // of the median
 	// How late messages were against the model's time for each, jitter included: how long
 	// after it they were looked for and not there, and when they were seen. The latter is
-	// later where this process had no processor.
+	// later where this process had no processor. On the kernel datapath the time is that
+	// of the packet at the receiving NIC; with jitter only the distribution is judged
+	// there, and the first two are 0.
 	LateP50 float64 `json:"late_p50_us"`
 	LateP99 float64 `json:"late_p99_us"`
 	SeenP99 float64 `json:"seen_late_p99_us"`
@@ -90,7 +92,8 @@ type Shared struct {
 	Error    float64      `json:"error_percent"`
 	Low      float64      `json:"lowest_flow_error_percent"`
 	High     float64      `json:"highest_flow_error_percent"`
-	Fairness float64      `json:"fairness"` // Jain's index of got over model: 1 if all are off alike
+	Fairness float64      `json:"fairness"`                       // Jain's index of got over model: 1 if all are off alike
+	Lost     uint64       `json:"packets_lost_unasked,omitempty"` // on the kernel datapath
 	Tries    int          `json:"tries"`
 	Flows    []SharedFlow `json:"flows"`
 	Problems []string     `json:"problems"`

@@ -42,7 +42,7 @@ func (m *Model) wayOf(src, dst int) way {
 			w.payload = min(w.payload, r/1e9/float64(m.scale))
 		}
 		w.segment = min(w.segment, int(p.Segment))
-		longest = max(longest, p.Serialise(probeSize))
+		longest = max(longest, m.probeTime(&spec, p))
 		if spec.Jitter.Kind != link.NoJitter && spec.Jitter.Value > 0 {
 			w.jitter = append(w.jitter, spec.Jitter)
 		}
@@ -55,6 +55,17 @@ func (m *Model) wayOf(src, dst int) way {
 	w.latency = m.fab.Latency(src, dst) + time.Duration((longest+2*m.transport.Overhead+2*m.transport.Host.Time(probeSize))/k)
 	w.round = int64(m.fab.Latency(src, dst)+m.fab.Latency(dst, src))*k + 2*m.transport.Overhead
 	return w
+}
+
+// probeTime is how long a message of probeSize occupies a hop, real ns.
+func (m *Model) probeTime(spec *link.Spec, p *link.Params) int64 {
+	switch {
+	case m.shaper == "":
+		return p.Serialise(probeSize)
+	case m.keeps().bursts:
+		return 0
+	}
+	return p.Occupy(probeSize + ipv4UDP + uint64(spec.Framing))
 }
 
 // free says whether nothing is asked of the way, so that no message has a time to keep.

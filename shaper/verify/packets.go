@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package verify
+
+import (
+	"context"
+	"math"
+	"time"
+
+	"github.com/ddlemu/ddlemu/shaper/link"
+)
+
+// LeastDatagram is the least payload of a Stream's datagrams, in bytes: the number of
+// each is in it.
+const LeastDatagram = 8
+
+// Stream is datagrams that one NIC sends to another.
+type Stream struct {
+	Src, Dst int           // NICs, of different nodes
+	Size     int           // payload of each, in bytes; LeastDatagram or more
+	Burst    int           // datagrams handed over at once, 1 or more
+	Window   int           // datagrams sent and not received yet, at most
+	Spacing  time.Duration // between two bursts at least, on the clock
+	Most     int           // datagrams; 0 for no bound
+}
+
+// Packets is what became of a stream's datagrams, by their numbers. Times are in ns of
+// one monotonic clock, not divided by the time scale.
+type Packets struct {
+	Sent    []int64 // before the call that sent it
+	Arrived []int64 // when it was at the receiving NIC; 0 if it never was
+	Seen    []int64 // when this process had it; 0 likewise
+}
+
+// PacketRunner sends datagrams between the nodes of a fabric on the kernel datapath.
+type PacketRunner interface {
+	Watch
+	// Send sends all streams at once, for d on the clock or until each has sent its most,
+	// and waits for what is under way, at most tail longer.
+	Send(ctx context.Context, streams []Stream, d, tail time.Duration) ([]Packets, error)
+}
+
+// packets is the traffic of a PacketRunner: datagrams without congestion control, of
+// which only so many are under way that they fill the path, and wait for it a little.
+type packets struct {
+	*measurement
+	sender  PacketRunner
+	size    int // payload of a datagram that fills a packet, in bytes
+	payload int // what that counts for: the payload of the link model's packet, in bytes
+}
+
+const (
+	ipv4UDP      = 20 + 8 // bytes of headers
+	maxDatagrams = 64     // that Linux takes at once (UDP_MAX_SEGMENTS)
+	maxDatagram  = 65535 - ipv4UDP
+
+	// maxWaiting bounds what waits at a sender so that it lasts while this process has no
+	// processor, in bytes; waitingUnlimited is that where no rate is asked for.
+	maxWaiting       = 32 << 20
+	waitingUnlimited = 4 << 20
+
+	leastPackets = 256 // of a stream, for a rate
+
+	leastPacketStream = 250 * time.Millisecond
+	// Ways that are measured at once ask together for little of what one thread carries.
+	packetGroupRate = 0.05
+)
+
+// MeasurePackets measures the fabric on the kernel datapath that m describes and run
+// sends over.
+func MeasurePackets(ctx context.Context, m *Model, run PacketRunner, o Options) (*Report, error) {
+	l := m.fab.Config.Link
+	x := &measurement{Model: m, Options: o, run: run, least: leastPacketStream, atOnce: packetGroupRate}
+	p := &packets{x, run, l.MTU - ipv4UDP, l.MTU - l.Header}
+	x.how = p
+	r, err := x.measure(ctx)
+	if err == nil {
+		p.noteKeeps()
+	}
+	return r, err
+}
+
+// stream fills a way of which it gets rate, in bytes of payload per ns, beside others
+// that come to n together.
+func (x *packets) stream(w *way, rate float64, n int) Stream {
+	s := Stream{Src: w.src, Dst: w.dst, Size: x.size, Burst: x.burst(w)}
+	window := float64(waitingUnlimited)
+	if !math.IsInf(rate, 1) {
+		waiting := min(rate*away, maxWaiting)
+		if bound := x.bound(w); bound > 0 {
+			// A queue that drops is not to be filled.
+			waiting = min(waiting, bound/2/float64(n))
+		}
+		window = rate*float64(x.longest(w)) + waiting
+	}
+	s.Window = max(int(window)/x.payload, 2*s.Burst)
+	return s
+}
+
+// burst is how many datagrams are handed over at once: together, with their headers, less
+// than a segment, which is what a NIC takes whole.
+func (x *packets) burst(w *way) int {
+	const ethernet = 14
+	return max(min((w.segment-1-ipv4UDP-ethernet)/x.size, maxDatagrams, maxDatagram/x.size), 1)
+}
+
+// bound is the least bound of the queues that drop on a way, in bytes; 0 if none drops.
+func (m *Model) bound(w *way) float64 {
+	least := 0.0
+	for _, hop := range w.hops {
+		s := &m.fab.Hops[hop].Spec
+		if b := float64(s.QueueBytes); s.QueuePolicy == link.TailDrop && b > 0 && (least == 0 || b < least) {
+			least = b
+		}
+	}
+	return least
+}
+
+// longest is what a packet is under way at most, but for a few, without what it waits:
+// real ns.
+func (m *Model) longest(w *way) int64 { return int64(w.latency)*int64(m.scale) + m.spread(w) }
+
+// tail is how long after the last packet was sent all should have come.
+func (x *packets) tail(w *way, s *Stream, rate float64) time.Duration {
+	d := 200*time.Millisecond + time.Duration(2*x.longest(w))
+	if !math.IsInf(rate, 1) {
+		d += time.Duration(2 * float64(s.Window*x.payload) / rate)
+	}
+	return d
+}
+
+// rateOf measures the rates of ways that share no hop.
+func (x *packets) rateOf(ctx context.Context, ways []way, d time.Duration) error {
+	d = min(max(d, x.least), mostStream)
+	var streams []Stream
+	tail := time.Duration(0)
+	for i := range ways {
+		w := &ways[i]
+		s := x.stream(w, w.payload, 1)
+		streams, tail = append(streams, s), max(tail, x.tail(w, &s, w.payload))
+		if !math.IsInf(w.payload, 1) {
+			d = max(d, time.Duration(float64(leastPackets*x.payload)/w.payload))
+		}
+	}
+	came, err := x.sender.Send(ctx, streams, d, tail)
+	if err != nil {
+		return err
+	}
+	for i := range ways {
+		w := &ways[i]
+		l, f := x.link(w)
+		l.Rate = x.rate(w, &came[i])
+		f.rate(w.name, &l.Rate)
+		l.Loss = x.losses(w, &came[i], f)
+		if l.Rate.Model < 0.99*l.Rate.Asked {
+			x.short++
+		}
+	}
+	return nil
+}
+
+func (x *packets) rate(w *way, p *Packets) Rate {
+	r := Rate{Connections: 1, Message: x.payload, Messages: p.came()}
+	r.Got = x.bps(p.rate() * float64(x.payload))
+	if math.IsInf(w.payload, 1) {
+		return r
+	}
+	r.Asked, r.Model = x.bps(w.payload), x.bps(x.through(w))
+	r.Error = off(r.Got, r.Model)
+	return r
+}
+
+// through is what comes through of packets that are sent as fast as a way takes them, in
+// bytes of payload per ns: each hop takes what it can, and loses of that what it is to.
+func (m *Model) through(w *way) float64 {
+	rate := math.Inf(1)
+	for _, hop := range w.hops {
+		rate = min(rate, m.capacity(hop)) * (1 - meanLoss(m.fab.Hops[hop].Spec.Loss))
+	}
+	return rate
+}
+
+// losses compares the datagrams that did not come with those asked for; nil if none was
+// lost or asked to be. What a full queue drops is not asked for as a number, nor judged.
+func (x *packets) losses(w *way, p *Packets, f *finder) *Loss {
+	l, bursts, kept := &Loss{Packets: uint64(len(p.Sent)), Got: uint64(len(p.Sent) - p.came())}, 1.0, 1.0
+	for _, hop := range w.hops {
+		spec := x.fab.Hops[hop].Spec.Loss
+		kept *= 1 - meanLoss(spec)
+		bursts = max(bursts, cluster(spec))
+	}
+	l.Asked = float64(l.Packets) * (1 - kept)
+	if x.bound(w) == 0 {
+		f.loss(w.name, l, bursts)
+	}
+	if l.Got == 0 && l.Asked == 0 {
+		return nil
+	}
+	return l
+}
+
+// came is how many datagrams came.
+func (p *Packets) came() int {
+	n := 0
+	for _, at := range p.Arrived {
+		if at != 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// rate is how many datagrams came per ns, without the first quarter, in which queues
+// fill; 0 if there were too few.
+func (p *Packets) rate() float64 {
+	var at []int64
+	for _, t := range p.Arrived {
+		if t != 0 {
+			at = append(at, t)
+		}
+	}
+	if len(at) < fewest {
+		return 0
+	}
+	at = at[len(at)/4:]
+	first, last := at[0], at[len(at)-1]
+	return float64(p.between(first, last)) / float64(max(last-first, 1))
+}
+
+// between is how many came after from, up to a time.
+func (p *Packets) between(from, to int64) int {
+	n := 0
+	for _, t := range p.Arrived {
+		if t > from && t <= to {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package verify
+
+import (
+	"context"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/ddlemu/ddlemu/shaper/fabric"
+)
+
+// maxUnfairOff is by what part all flows together may be off where links differ and a
+// receiving port serves who comes first: who waits for whom is not the model's to say.
+const maxUnfairOff = 0.1
+
+// promised: shares are where each sender has a class of its own at the receiving port,
+// and nothing is lost.
+func (x *packets) promised(flows []Flow) (each bool, most float64) {
+	pairs := map[[2]int]bool{}
+	for _, f := range flows {
+		pairs[[2]int{f.Src, f.Dst}] = true
+	}
+	switch {
+	case x.loses() || x.drops():
+		return false, maxLossyOff
+	case x.keeps().shares:
+		return len(pairs) == len(flows), maxTotalOff // flows of one pair share its class
+	case !x.alike():
+		return false, maxUnfairOff
+	}
+	return false, maxTotalOff
+}
+
+// alike says whether all ports and links have the same rate.
+func (m *Model) alike() bool {
+	return !slices.ContainsFunc(m.fab.Hops, func(h fabric.Hop) bool { return h.Spec.Bandwidth != m.fab.Hops[0].Spec.Bandwidth })
+}
+
+// prepare says how long flows that share hops are sent.
+func (x *packets) prepare(flows []Flow, few int, d time.Duration) time.Duration {
+	for i, rate := range x.fair(flows) {
+		w := x.wayOf(flows[i].Src, flows[i].Dst)
+		d = max(d, time.Duration(4*(float64(x.longest(&w))+away)), time.Duration(2*float64(few*x.payload)/rate))
+	}
+	return d
+}
+
+// sharedOnce is one try. Rates are taken between a quarter of the time, in which queues
+// fill, and the end, up to which all send.
+func (x *packets) sharedOnce(ctx context.Context, flows []Flow, d time.Duration) (*Shared, error) {
+	var streams []Stream
+	tail, late := time.Duration(0), int64(0)
+	rates := x.fair(flows)
+	for i, f := range flows {
+		w := x.wayOf(f.Src, f.Dst)
+		s := x.stream(&w, rates[i], len(flows))
+		streams, tail, late = append(streams, s), max(tail, x.tail(&w, &s, rates[i])), max(late, x.longest(&w))
+	}
+	came, err := x.sender.Send(ctx, streams, d, tail)
+	if err != nil {
+		return nil, err
+	}
+	start := int64(math.MaxInt64)
+	for _, p := range came {
+		if len(p.Sent) > 0 {
+			start = min(start, p.Sent[0])
+		}
+	}
+	from, to := start+late+int64(d)/4, start+int64(d)
+	s := &Shared{}
+	for i, f := range flows {
+		p, hop := &came[i], x.fab.Link(f.Src, f.Dst)
+		got := float64(p.between(from, to)*x.payload) / float64(to-from)
+		want := rates[i] * (1 - meanLoss(x.fab.Hops[hop].Spec.Loss))
+		s.Flows = append(s.Flows, SharedFlow{Name: x.fab.HopName(hop), Model: x.bps(want), Got: x.bps(got)})
+		s.Model, s.Got = s.Model+x.bps(want), s.Got+x.bps(got)
+		if !x.loses() && !x.drops() {
+			s.Lost += uint64(len(p.Sent) - p.came())
+		}
+	}
+	s.compare()
+	s.Error = off(s.Got, s.Model)
+	return s, nil
+}
+
+// capacity is the payload that a hop carries, in bytes per ns on the clock; +Inf if it
+// has no bandwidth.
+func (m *Model) capacity(hop int) float64 {
+	l := fabric.LinkOf(m.fab.Hops[hop].Spec)
+	if r := l.PayloadRate(); r > 0 {
+		return r / 1e9 / float64(m.scale)
+	}
+	return math.Inf(1)
+}
+
+// fair is what each of flows gets by max-min fairness, in bytes of payload per ns: the
+// hop that has least for each of its flows gives them that, then the next one.
+func (m *Model) fair(flows []Flow) []float64 {
+	left := make([]float64, len(m.fab.Hops))
+	for hop := range left {
+		left[hop] = m.capacity(hop)
+	}
+	rates := slices.Repeat([]float64{-1}, len(flows)) // not known yet
+	for {
+		users := make([]float64, len(left))
+		for i, f := range flows {
+			for _, s := range m.fab.Path(f.Src, f.Dst) {
+				if rates[i] < 0 {
+					users[s.Hop]++
+				}
+			}
+		}
+		narrow := -1
+		for hop, n := range users {
+			if n > 0 && (narrow < 0 || left[hop]/n < left[narrow]/users[narrow]) {
+				narrow = hop
+			}
+		}
+		if narrow < 0 {
+			return rates
+		}
+		m.give(flows, rates, left, narrow, left[narrow]/users[narrow])
+	}
+}
+
+// give settles the rate of the flows over a hop that have none yet.
+func (m *Model) give(flows []Flow, rates, left []float64, hop int, rate float64) {
+	for i, f := range flows {
+		path := m.fab.Path(f.Src, f.Dst)
+		if rates[i] >= 0 || !slices.ContainsFunc(path, func(s fabric.Step) bool { return s.Hop == hop }) {
+			continue
+		}
+		rates[i] = rate
+		for _, s := range path {
+			left[s.Hop] = max(left[s.Hop]-rate, 0)
+		}
+	}
+}
