@@ -58,8 +58,8 @@ On the kernel datapath there is more that is not held to: with the shapers netem
 htb the time of a small packet on the line (400 us of the rate pass at once after a
 pause); with htb latencies within 100 us (p50) and 1 ms (p99), for it has none; with
 edt and wire each share, and more than 10 % of all together where links differ in
-rate. docs/kernel.md has the reasons. Packets that are lost and were not to be make it
-INVALID.
+rate. docs/kernel.md has the reasons. INVALID are also packets that are lost and were
+not to be, and a shaper that finds itself late while all send.
 
 EXIT STATUS
 ===========

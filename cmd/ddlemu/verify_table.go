@@ -91,7 +91,7 @@ func printShared(w io.Writer, what string, s *verify.Shared) {
 
 // digits has four of them that count, and all before the point.
 func digits(v float64) string {
-	if math.Abs(v) >= 1e4 {
+	if math.Abs(v) >= 9999.5 {
 		return fmt.Sprintf("%.0f", v)
 	}
 	return fmt.Sprintf("%.4g", v)

@@ -20,6 +20,8 @@ const (
 	// Of what all flows get together where packets are lost: whom a loss holds up, and when,
 	// depends on who posts what when.
 	maxLossyOff = 0.1
+
+	lateSlow = 1.5 // by what factor a host is too slow of which only that is known
 )
 
 // limits are how much a latency may be off, in us: in the median, and of 99 in 100.
@@ -123,6 +125,9 @@ func (f *finder) shared(what string, s *Shared, each bool, most float64) {
 			slow = 100 / max(100+s.Error, 0.1)
 		}
 		f.add(slow, "%s: %.4g Gb/s together, the model's %.4g: %+.1f %% (limit %.0f %%)%s", what, s.Got/1e9, s.Model/1e9, s.Error, 100*most, s.least())
+	}
+	if s.Late != "" {
+		f.add(lateSlow, "%s: the shaper is late: %s", what, s.Late)
 	}
 	if s.Lost > 0 {
 		f.add(1, "%s: %d packets were lost that nobody asked to lose%s", what, s.Lost, s.least())

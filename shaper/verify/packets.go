@@ -6,8 +6,6 @@ import (
 	"context"
 	"math"
 	"time"
-
-	"github.com/ddlemu/ddlemu/shaper/link"
 )
 
 // LeastDatagram is the least payload of a Stream's datagrams, in bytes: the number of
@@ -38,6 +36,9 @@ type PacketRunner interface {
 	// Send sends all streams at once, for d on the clock or until each has sent its most,
 	// and waits for what is under way, at most tail longer.
 	Send(ctx context.Context, streams []Stream, d, tail time.Duration) ([]Packets, error)
+	// Late is what the shaper itself has against being on time with what was sent last; ""
+	// if nothing, or if it does not record that.
+	Late() string
 }
 
 // packets is the traffic of a PacketRunner: datagrams without congestion control, of
@@ -80,18 +81,12 @@ func MeasurePackets(ctx context.Context, m *Model, run PacketRunner, o Options) 
 	return r, err
 }
 
-// stream fills a way of which it gets rate, in bytes of payload per ns, beside others
-// that come to n together.
-func (x *packets) stream(w *way, rate float64, n int) Stream {
+// stream fills a way of which it gets rate, in bytes of payload per ns.
+func (x *packets) stream(w *way, rate float64) Stream {
 	s := Stream{Src: w.src, Dst: w.dst, Size: x.size, Burst: x.burst(w)}
 	window := float64(waitingUnlimited)
 	if !math.IsInf(rate, 1) {
-		waiting := min(rate*away, maxWaiting)
-		if bound := x.bound(w); bound > 0 {
-			// A queue that drops is not to be filled.
-			waiting = min(waiting, bound/2/float64(n))
-		}
-		window = rate*float64(x.longest(w)) + waiting
+		window = rate*float64(x.longest(w)) + min(rate*away, maxWaiting)
 	}
 	s.Window = max(int(window)/x.payload, 2*s.Burst)
 	return s
@@ -102,18 +97,6 @@ func (x *packets) stream(w *way, rate float64, n int) Stream {
 func (x *packets) burst(w *way) int {
 	const ethernet = 14
 	return max(min((w.segment-1-ipv4UDP-ethernet)/x.size, maxDatagrams, maxDatagram/x.size), 1)
-}
-
-// bound is the least bound of the queues that drop on a way, in bytes; 0 if none drops.
-func (m *Model) bound(w *way) float64 {
-	least := 0.0
-	for _, hop := range w.hops {
-		s := &m.fab.Hops[hop].Spec
-		if b := float64(s.QueueBytes); s.QueuePolicy == link.TailDrop && b > 0 && (least == 0 || b < least) {
-			least = b
-		}
-	}
-	return least
 }
 
 // longest is what a packet is under way at most, but for a few, without what it waits:
@@ -136,7 +119,7 @@ func (x *packets) rateOf(ctx context.Context, ways []way, d time.Duration) error
 	tail := time.Duration(0)
 	for i := range ways {
 		w := &ways[i]
-		s := x.stream(w, w.payload, 1)
+		s := x.stream(w, w.payload)
 		streams, tail = append(streams, s), max(tail, x.tail(w, &s, w.payload))
 		if !math.IsInf(w.payload, 1) {
 			d = max(d, time.Duration(float64(leastPackets*x.payload)/w.payload))
@@ -151,7 +134,13 @@ func (x *packets) rateOf(ctx context.Context, ways []way, d time.Duration) error
 		l, f := x.link(w)
 		l.Rate = x.rate(w, &came[i])
 		f.rate(w.name, &l.Rate)
-		l.Loss = x.losses(w, &came[i], f)
+		loss, bursts := x.losses(w, &came[i])
+		if !x.drops() { // what a full queue drops is nobody's to say
+			f.loss(w.name, loss, bursts)
+		}
+		if loss.Got > 0 || loss.Asked > 0 {
+			l.Loss = loss
+		}
 		if l.Rate.Model < 0.99*l.Rate.Asked {
 			x.short++
 		}
@@ -180,23 +169,18 @@ func (m *Model) through(w *way) float64 {
 	return rate
 }
 
-// losses compares the datagrams that did not come with those asked for; nil if none was
-// lost or asked to be. What a full queue drops is not asked for as a number, nor judged.
-func (x *packets) losses(w *way, p *Packets, f *finder) *Loss {
-	l, bursts, kept := &Loss{Packets: uint64(len(p.Sent)), Got: uint64(len(p.Sent) - p.came())}, 1.0, 1.0
+// losses compares the datagrams that did not come with those that were not to; bursts is
+// by what factor their number varies more than that of independent ones.
+func (x *packets) losses(w *way, p *Packets) (l *Loss, bursts float64) {
+	l, bursts = &Loss{Packets: uint64(len(p.Sent)), Got: uint64(len(p.Sent) - p.came())}, 1
+	kept := 1.0
 	for _, hop := range w.hops {
 		spec := x.fab.Hops[hop].Spec.Loss
 		kept *= 1 - meanLoss(spec)
 		bursts = max(bursts, cluster(spec))
 	}
 	l.Asked = float64(l.Packets) * (1 - kept)
-	if x.bound(w) == 0 {
-		f.loss(w.name, l, bursts)
-	}
-	if l.Got == 0 && l.Asked == 0 {
-		return nil
-	}
-	return l
+	return l, bursts
 }
 
 // came is how many datagrams came.

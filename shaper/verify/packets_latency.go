@@ -31,7 +31,8 @@ func (x *packets) latencyOf(ctx context.Context, ways []way, d time.Duration) er
 		if !w.free() {
 			f.latency(w.name, &l.Latency, l.Jitter, x.limits(l.Latency.Asked))
 		}
-		x.losses(w, &came[i], f)
+		loss, bursts := x.losses(w, &came[i])
+		f.loss(w.name, loss, bursts)
 	}
 	return nil
 }

@@ -55,7 +55,7 @@ func (x *packets) sharedOnce(ctx context.Context, flows []Flow, d time.Duration)
 	rates := x.fair(flows)
 	for i, f := range flows {
 		w := x.wayOf(f.Src, f.Dst)
-		s := x.stream(&w, rates[i], len(flows))
+		s := x.stream(&w, rates[i])
 		streams, tail, late = append(streams, s), max(tail, x.tail(&w, &s, rates[i])), max(late, x.longest(&w))
 	}
 	came, err := x.sender.Send(ctx, streams, d, tail)
@@ -69,7 +69,7 @@ func (x *packets) sharedOnce(ctx context.Context, flows []Flow, d time.Duration)
 		}
 	}
 	from, to := start+late+int64(d)/4, start+int64(d)
-	s := &Shared{}
+	s := &Shared{Late: x.sender.Late()}
 	for i, f := range flows {
 		p, hop := &came[i], x.fab.Link(f.Src, f.Dst)
 		got := float64(p.between(from, to)*x.payload) / float64(to-from)

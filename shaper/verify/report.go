@@ -86,14 +86,17 @@ type Loss struct {
 
 // Shared is flows that share hops.
 type Shared struct {
-	All      bool         `json:"all_pairs"`
-	Model    float64      `json:"model_bps"`
-	Got      float64      `json:"got_bps"`
-	Error    float64      `json:"error_percent"`
-	Low      float64      `json:"lowest_flow_error_percent"`
-	High     float64      `json:"highest_flow_error_percent"`
-	Fairness float64      `json:"fairness"`                       // Jain's index of got over model: 1 if all are off alike
-	Lost     uint64       `json:"packets_lost_unasked,omitempty"` // on the kernel datapath
+	All      bool    `json:"all_pairs"`
+	Model    float64 `json:"model_bps"`
+	Got      float64 `json:"got_bps"`
+	Error    float64 `json:"error_percent"`
+	Low      float64 `json:"lowest_flow_error_percent"`
+	High     float64 `json:"highest_flow_error_percent"`
+	Fairness float64 `json:"fairness"` // Jain's index of got over model: 1 if all are off alike
+	// Of the kernel datapath: packets that nobody asked to lose, and what the shaper has
+	// against having been on time.
+	Lost     uint64       `json:"packets_lost_unasked,omitempty"`
+	Late     string       `json:"shaper_late,omitempty"`
 	Tries    int          `json:"tries"`
 	Flows    []SharedFlow `json:"flows"`
 	Problems []string     `json:"problems"`

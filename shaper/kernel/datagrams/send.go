@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/ddlemu/ddlemu/shaper/state"
 	"github.com/ddlemu/ddlemu/shaper/verify"
 )
 
@@ -51,6 +52,9 @@ func (w *World) Send(ctx context.Context, streams []verify.Stream, d, tail time.
 		receivers.Go(func() { errs[2*i] = f.receive() })
 	}
 	each(flows, func(f *flow) { f.meet(ctx, meetTime+2*tail) })
+	for _, j := range w.file.JobsOf(state.TrafficKey) {
+		w.traffic = j.Status()
+	}
 	end := time.Now().Add(d)
 	for i, f := range flows {
 		senders.Go(func() { errs[2*i+1] = f.send(ctx, end) })

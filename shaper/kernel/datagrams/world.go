@@ -16,6 +16,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/kernel/plan"
 	"github.com/ddlemu/ddlemu/shaper/state"
+	"github.com/ddlemu/ddlemu/shaper/verdict"
 )
 
 // World is a fabric that datagrams are sent on. Not safe for concurrent use.
@@ -26,10 +27,11 @@ type World struct {
 	part   *state.Participant
 	zero   time.Time // where times begin
 
-	before state.Reason      // what was wrong before anything was sent
-	start  []state.HopStatus // what had been carried
-	sent   map[int]uint64    // datagrams, by link
-	tag    uint32            // of the next stream
+	before  state.Reason      // what was wrong before anything was sent
+	start   []state.HopStatus // what had been carried
+	sent    map[int]uint64    // datagrams, by link
+	traffic state.JobStatus   // what the shaper had recorded before the last Send
+	tag     uint32            // of the next stream
 }
 
 // Open makes a World of the fabric in file, of which p is the plan, and tells others that
@@ -113,6 +115,20 @@ func (w *World) Words() []string {
 		words = append(words, "other programs sent on the fabric while it was measured: "+strings.Join(links, ", "))
 	}
 	return words
+}
+
+// Late is what the shaper's own verdict has against the packets of the last Send, "" if
+// nothing: the same as on a job that sends as much. Some shapers record no lateness.
+func (w *World) Late() string {
+	for _, j := range w.file.JobsOf(state.TrafficKey) {
+		s := j.Status()
+		s.Since(&w.traffic)
+		s.Reasons = 0 // which Words tells
+		if v := verdict.Judge(verdict.NewInput(w.file, w.fabric, s)); len(v.Reasons) > 0 {
+			return v.Reasons[0]
+		}
+	}
+	return ""
 }
 
 // Others are the ranks on the fabric besides this World.
