@@ -97,17 +97,32 @@ func (f *finder) latency(name string, l *Latency, jitter *Jitter, most limits) {
 		if l.Error > 0 {
 			slow = l.Error / p50
 		}
-		f.add(slow, "%s: latency p50 %.4g us, asked %.4g: %+.3g us (limit %.3g)", name, l.P50, l.Asked, l.Error, p50)
+		f.add(slow, "%s: latency p50 %s us, asked %s: %s us (limit %s)", name, us(l.P50), us(l.Asked), signed(l.Error), us(p50))
 	}
 	if l.LateP50 > p50 && jitter != nil {
-		f.add(l.LateP50/p50, "%s: messages come %.3g us late (p50, limit %.3g)", name, l.LateP50, p50)
+		f.add(l.LateP50/p50, "%s: messages come %s us late (p50, limit %s)", name, us(l.LateP50), us(p50))
 	}
 	if l.LateP99 > p99 {
-		f.add(l.LateP99/p99, "%s: messages come %.3g us late (p99, limit %.3g)", name, l.LateP99, p99)
+		f.add(l.LateP99/p99, "%s: messages come %s us late (p99, limit %s)", name, us(l.LateP99), us(p99))
 	}
 	if jitter != nil && jitter.Distance > jitter.Limit {
 		f.add(1, "%s: latencies are not distributed as the jitter asked for: distance %.3f (limit %.3f)", name, jitter.Distance, jitter.Limit)
 	}
+}
+
+// us is a time in us: four digits that count, and all before the point.
+func us(v float64) string {
+	if math.Abs(v) >= 9999.5 {
+		return fmt.Sprintf("%.0f", v)
+	}
+	return fmt.Sprintf("%.4g", v)
+}
+
+func signed(v float64) string {
+	if v < 0 {
+		return us(v)
+	}
+	return "+" + us(v)
 }
 
 func (f *finder) loss(name string, l *Loss, cluster float64) {

@@ -99,7 +99,7 @@ func TestFaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lossy := func(p float64) func(*configs.Fabric) {
+	tcpLossy := func(p float64) func(*configs.Fabric) {
 		return func(c *configs.Fabric) { c.Link.Loss.P, c.Transport = p, eth10.Transport }
 	}
 	jitter := func(kind string, d time.Duration) func(*configs.Fabric) {
@@ -123,8 +123,8 @@ func TestFaults(t *testing.T) {
 		}, nil, "node0:node4: rate"},
 		"not fair":               {with(leafSpine(), queued(configs.Fair)), queued(configs.Lossless), nil, "incast, node1:node0: "},
 		"one in 50 late":         {star(2), nil, func(f *fake) { f.late = func(n int) int64 { return int64((n+1)%50/49) * 24_000 } }, "us late (p99"},
-		"twice the losses":       {with(star(2), lossy(0.002)), lossy(0.004), nil, "packets were lost"},
-		"no losses":              {with(star(2), lossy(0.002)), lossy(0), nil, "packets were lost"},
+		"twice the losses":       {with(star(2), tcpLossy(0.002)), tcpLossy(0.004), nil, "packets were lost"},
+		"no losses":              {with(star(2), tcpLossy(0.002)), tcpLossy(0), nil, "packets were lost"},
 		"more jitter":            {with(star(2), jitter(configs.NormalJitter, 15*time.Microsecond)), jitter(configs.NormalJitter, 35*time.Microsecond), nil, "not distributed as the jitter"},
 		"another jitter":         {with(star(2), jitter(configs.NormalJitter, 15*time.Microsecond)), jitter(configs.ParetoJitter, 15*time.Microsecond), nil, "not distributed as the jitter"},
 		"another job":            {star(2), nil, func(f *fake) { f.others = 2 }, "2 ranks of another job"},

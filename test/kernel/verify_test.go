@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kernel
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"net"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/ddlemu/ddlemu/shaper/verify"
+)
+
+// verify runs `ddlemu verify --json` and returns what it says.
+func (w *world) verify(args ...string) (verify.Report, error) {
+	w.Helper()
+	out, status := w.try(append([]string{"verify", "--json", "--time", "2s"}, args...)...)
+	var r verify.Report
+	if err := json.Unmarshal([]byte(out), &r); err != nil {
+		return r, fmt.Errorf("exit status %d: %w: %s", status, err, out)
+	}
+	if want := map[string]int{"VALID": 0, "INVALID": 3}[r.Verdict]; status != want {
+		return r, fmt.Errorf("exit status %d with verdict %s", status, r.Verdict)
+	}
+	return r, nil
+}
+
+// checked is what a report is judged by here.
+type checked struct {
+	reasons []string
+	off     []string // figures that are off, whatever the verdict says
+}
+
+// check verifies and holds each link to a payload rate in Gb/s and a latency in us, which
+// may be off by so many us.
+func (w *world) check(links int, rate, us, late float64) func() (checked, error) {
+	return func() (checked, error) {
+		r, err := w.verify()
+		c := checked{reasons: r.Reasons}
+		for _, l := range r.Links {
+			if math.Abs(l.Rate.Got/1e9/rate-1) > 0.01 || math.Abs(l.Latency.P50-us) > late || l.Loss != nil {
+				c.off = append(c.off, fmt.Sprintf("%s: %.4g Gb/s, %.0f us, losses %v", l.Name, l.Rate.Got/1e9, l.Latency.P50, l.Loss))
+			}
+		}
+		if len(r.Links) != links || r.Together == nil || len(r.Together.Flows) != links || r.Incast == nil {
+			c.off = append(c.off, fmt.Sprintf("%d links measured, want %d", len(r.Links), links))
+		}
+		return c, err
+	}
+}
+
+func sound(c checked) bool { return len(c.reasons) == 0 && len(c.off) == 0 }
+
+// says says whether a text is among the reasons for INVALID.
+func says(text string) func(checked) bool {
+	return func(c checked) bool { return strings.Contains(strings.Join(c.reasons, "\n"), text) }
+}
+
+// A fabric that is what was asked for is VALID. One that tc has made another one, behind
+// ddlemu's back, is not, and neither is one that is shaped or used meanwhile.
+func TestVerifyWire(t *testing.T) {
+	w := newWorld(t)
+	w.up("--profile", "eth1", "--shaper", "wire", "--bw", "100Mbps", "--lat", "10ms", "--nodes", "3")
+	check := w.check(6, 0.0949285, 10005.92, 200)
+	within(t, "as asked", check, sound)
+
+	to := net.JoinHostPort(w.node("eth1", 1).NICs[0].Addr4.String(), "9")
+	busy := make(chan error, 1)
+	go func() { busy <- flood(w.node("eth1", 0), to, 20_000_000, 2*time.Second) }()
+	time.Sleep(100 * time.Millisecond)
+	if out, status := w.try("verify"); status != 2 || !strings.Contains(out, "fabric eth1 is in use: ") || !strings.Contains(out, "passed node0:node1") {
+		t.Errorf("in use: exit status %d: %s", status, out)
+	}
+	if err := <-busy; err != nil {
+		t.Fatal(err)
+	}
+
+	meanwhile := func(what func()) func() (checked, error) {
+		return func() (checked, error) {
+			timer := time.AfterFunc(1500*time.Millisecond, what)
+			defer timer.Stop()
+			return check()
+		}
+	}
+	within(t, "used meanwhile", meanwhile(func() {
+		_ = flood(w.node("eth1", 0), to, 20_000_000, 200*time.Millisecond) // what does not pass is not seen
+	}), says("other programs sent on the fabric while it was measured: node0:node1"))
+	latency := 10
+	within(t, "shaped meanwhile", meanwhile(func() {
+		latency++
+		w.try("shape", "--link", "node2>node0", "--lat", fmt.Sprintf("%dms", latency))
+	}), says("node2:node0 was changed while it was measured"))
+	w.run("shape", "--link", "node2>node0", "--lat", "10ms")
+
+	w.run("exec", "node1", "--", "tc", "class", "change", "dev", "eth0", "parent", "1:1", "classid", "1:10", "htb", "rate", "20mbit", "ceil", "90mbit")
+	within(t, "by tc", check, func(c checked) bool {
+		return says("node1:node0: rate 0.0")(c) && !slices.ContainsFunc(c.off, func(s string) bool { return !strings.HasPrefix(s, "node1:node0:") })
+	})
+	w.interrupt()
+}
+
+// interrupt ends a verify that is under way.
+func (w *world) interrupt() {
+	w.Helper()
+	cmd := w.command("verify")
+	if err := cmd.Start(); err != nil {
+		w.Fatal(err)
+	}
+	time.Sleep(time.Second)
+	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
+		w.Fatal(err)
+	}
+	begin := time.Now()
+	_ = cmd.Wait() // its status says the same
+	if status, took := cmd.ProcessState.ExitCode(), time.Since(begin); status != 130 || took > 2*time.Second {
+		w.Errorf("interrupted: exit status %d after %v", status, took)
+	}
+}
+
+// htb keeps rates and shares, and delays nothing.
+func TestVerifyHTB(t *testing.T) {
+	w := newWorld(t)
+	w.up("--profile", "eth1", "--shaper", "htb", "--bw", "100Mbps", "--lat", "0s", "--nodes", "3")
+	within(t, "as asked", w.check(6, 0.0949285, 0, 100), sound)
+}
+
+// No host here passes packets on in 25 us.
+func TestVerifyTooFast(t *testing.T) {
+	w := newWorld(t)
+	w.up("--profile", "eth1", "--shaper", "wire", "--bw", "50Mbps", "--lat", "1us")
+	within(t, "1 us", w.check(2, 0.0474642, 0, math.Inf(1)), says("node0:node1: latency p50"))
+}
