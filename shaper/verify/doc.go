@@ -10,4 +10,7 @@
 // in virtual time: the same messages, drawing the same random numbers.
 //
 // The messages themselves are sent by a Runner, so that this package knows no engine.
+//
+// On the kernel datapath they are single packets, which a PacketRunner sends, and all
+// that is asked of them comes from formulas: nothing is played.
 package verify
