@@ -9,7 +9,6 @@ import (
 	"net"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -101,24 +100,11 @@ func TestVerifyWire(t *testing.T) {
 	within(t, "by tc", check, func(c checked) bool {
 		return says("node1:node0: rate 0.0")(c) && !slices.ContainsFunc(c.off, func(s string) bool { return !strings.HasPrefix(s, "node1:node0:") })
 	})
-	w.interrupt()
-}
 
-// interrupt ends a verify that is under way.
-func (w *world) interrupt() {
-	w.Helper()
-	cmd := w.command("verify")
-	if err := cmd.Start(); err != nil {
-		w.Fatal(err)
-	}
-	time.Sleep(time.Second)
-	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
-		w.Fatal(err)
-	}
 	begin := time.Now()
-	_ = cmd.Wait() // its status says the same
-	if status, took := cmd.ProcessState.ExitCode(), time.Since(begin); status != 130 || took > 2*time.Second {
-		w.Errorf("interrupted: exit status %d after %v", status, took)
+	state, out := w.interrupt(moment{"after 1 s", after(time.Second), false}, "verify")
+	if took := time.Since(begin); state.ExitCode() != 130 || took > 3*time.Second {
+		t.Errorf("interrupted: exit status %d after %v: %s", state.ExitCode(), took, out)
 	}
 }
 
