@@ -55,8 +55,10 @@ const (
 	maxDatagrams = 64     // that Linux takes at once (UDP_MAX_SEGMENTS)
 	maxDatagram  = 65535 - ipv4UDP
 
-	// maxWaiting bounds what waits at a sender so that it lasts while this process has no
-	// processor, in bytes; waitingUnlimited is that where no rate is asked for.
+	// waiting is how long what waits at a sender lasts, in ns, while this process has no
+	// processor; maxWaiting bounds that in bytes, waitingUnlimited is it where no rate is
+	// asked for.
+	waiting          = 150e6
 	maxWaiting       = 32 << 20
 	waitingUnlimited = 4 << 20
 
@@ -86,7 +88,7 @@ func (x *packets) stream(w *way, rate float64) Stream {
 	s := Stream{Src: w.src, Dst: w.dst, Size: x.size, Burst: x.burst(w)}
 	window := float64(waitingUnlimited)
 	if !math.IsInf(rate, 1) {
-		window = rate*float64(x.longest(w)) + min(rate*away, maxWaiting)
+		window = rate*float64(x.longest(w)) + min(rate*waiting, maxWaiting)
 	}
 	s.Window = max(int(window)/x.payload, 2*s.Burst)
 	return s
@@ -150,11 +152,12 @@ func (x *packets) rateOf(ctx context.Context, ways []way, d time.Duration) error
 
 func (x *packets) rate(w *way, p *Packets) Rate {
 	r := Rate{Connections: 1, Message: x.payload, Messages: p.came()}
-	r.Got = x.bps(p.rate() * float64(x.payload))
+	model := x.through(w)
+	r.Got = x.bps(p.rate(model/float64(x.payload)) * float64(x.payload))
 	if math.IsInf(w.payload, 1) {
 		return r
 	}
-	r.Asked, r.Model = x.bps(w.payload), x.bps(x.through(w))
+	r.Asked, r.Model = x.bps(w.payload), x.bps(model)
 	r.Error = off(r.Got, r.Model)
 	return r
 }
@@ -195,8 +198,8 @@ func (p *Packets) came() int {
 }
 
 // rate is how many datagrams came per ns, without the first quarter, in which queues
-// fill; 0 if there were too few.
-func (p *Packets) rate() float64 {
+// fill; 0 if there were too few. asked is how many should.
+func (p *Packets) rate(asked float64) float64 {
 	var at []int64
 	for _, t := range p.Arrived {
 		if t != 0 {
@@ -206,9 +209,27 @@ func (p *Packets) rate() float64 {
 	if len(at) < fewest {
 		return 0
 	}
-	at = at[len(at)/4:]
-	first, last := at[0], at[len(at)-1]
-	return float64(p.between(first, last)) / float64(max(last-first, 1))
+	from, to := steady(at[len(at)/4:], asked)
+	return float64(p.between(from, to)) / float64(max(to-from, 1))
+}
+
+// steady are two times of arrivals, which are sorted, between which to take a rate: of one
+// in the first and one in the last third that were as little late as any against asked
+// arrivals per ns. Some that are late, of which those behind show that nothing was lost,
+// are no lower rate.
+func steady(at []int64, asked float64) (from, to int64) {
+	late := func(i int) float64 { return float64(at[i]-at[0]) - float64(i)/asked }
+	third := len(at) / 3
+	i, j := 0, len(at)-1
+	for n := range third {
+		if late(n) < late(i) {
+			i = n
+		}
+		if last := len(at) - 1 - n; late(last) < late(j) {
+			j = last
+		}
+	}
+	return at[i], at[j]
 }
 
 // between is how many came after from, up to a time.

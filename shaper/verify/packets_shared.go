@@ -42,13 +42,13 @@ func (m *Model) alike() bool {
 func (x *packets) prepare(flows []Flow, few int, d time.Duration) time.Duration {
 	for i, rate := range x.fair(flows) {
 		w := x.wayOf(flows[i].Src, flows[i].Dst)
-		d = max(d, time.Duration(4*(float64(x.longest(&w))+away)), time.Duration(2*float64(few*x.payload)/rate))
+		d = max(d, time.Duration(4*(float64(x.longest(&w))+waiting)), time.Duration(2*float64(few*x.payload)/rate))
 	}
 	return d
 }
 
-// sharedOnce is one try. Rates are taken between a quarter of the time, in which queues
-// fill, and the end, up to which all send.
+// sharedOnce is one try. Rates are taken behind a quarter of the time, in which queues
+// fill, and before the end, up to which all send.
 func (x *packets) sharedOnce(ctx context.Context, flows []Flow, d time.Duration) (*Shared, error) {
 	var streams []Stream
 	tail, late := time.Duration(0), int64(0)
@@ -68,11 +68,15 @@ func (x *packets) sharedOnce(ctx context.Context, flows []Flow, d time.Duration)
 			start = min(start, p.Sent[0])
 		}
 	}
-	from, to := start+late+int64(d)/4, start+int64(d)
+	total := 0.0
+	for _, rate := range rates {
+		total += rate
+	}
+	from, to := steady(within(came, start+late+int64(d)/4, start+int64(d)), total/float64(x.payload))
 	s := &Shared{Late: x.sender.Late()}
 	for i, f := range flows {
 		p, hop := &came[i], x.fab.Link(f.Src, f.Dst)
-		got := float64(p.between(from, to)*x.payload) / float64(to-from)
+		got := float64(p.between(from, to)*x.payload) / float64(max(to-from, 1))
 		want := rates[i] * (1 - meanLoss(x.fab.Hops[hop].Spec.Loss))
 		s.Flows = append(s.Flows, SharedFlow{Name: x.fab.HopName(hop), Model: x.bps(want), Got: x.bps(got)})
 		s.Model, s.Got = s.Model+x.bps(want), s.Got+x.bps(got)
@@ -83,6 +87,23 @@ func (x *packets) sharedOnce(ctx context.Context, flows []Flow, d time.Duration)
 	s.compare()
 	s.Error = off(s.Got, s.Model)
 	return s, nil
+}
+
+// within is when datagrams came in a time, sorted; its ends if there were too few.
+func within(all []Packets, from, to int64) []int64 {
+	var at []int64
+	for _, p := range all {
+		for _, t := range p.Arrived {
+			if t > from && t <= to {
+				at = append(at, t)
+			}
+		}
+	}
+	if len(at) < fewest {
+		return []int64{from, to}
+	}
+	slices.Sort(at)
+	return at
 }
 
 // capacity is the payload that a hop carries, in bytes per ns on the clock; +Inf if it

@@ -278,3 +278,25 @@ func TestBurst(t *testing.T) {
 		}
 	}
 }
+
+// A pause that is made up for is no lower rate, one that is not is.
+func TestSteady(t *testing.T) {
+	const gap = 1000
+	for name, tc := range map[string]struct {
+		late func(n int) int64
+		want float64
+	}{
+		"steady":         {func(int) int64 { return 0 }, 1},
+		"late at last":   {func(n int) int64 { return int64(max(n-290, 0)) * 3 * gap }, 1},
+		"late at first":  {func(n int) int64 { return int64(max(150-n, 0)) * gap / 2 }, 1},
+		"lost by a rest": {func(n int) int64 { return int64(n/150) * 60 * gap }, 0.8},
+	} {
+		var p Packets
+		for n := range 300 {
+			p.Arrived = append(p.Arrived, int64(n+1)*gap+tc.late(n))
+		}
+		if got := p.rate(1.0/gap) * gap; math.Abs(got-tc.want) > 0.03 {
+			t.Errorf("%s: %.3f of the rate, want %.2f", name, got, tc.want)
+		}
+	}
+}
