@@ -299,3 +299,27 @@ func TestPropertyPollsDoNotMatterToTheWindow(t *testing.T) {
 		}
 	})
 }
+
+// What was idle before is not held by that: the clock begins anywhere.
+func TestPausesDoNotCountIdleTime(t *testing.T) {
+	const long = int64(1e15)
+	port, wire := gigabit(0)
+	port.QueueBytes, wire.QueueBytes = 64<<10, 64<<10
+	f := newFabric(t, 3, port, wire, 1, rdma())
+	a, b := f.flow(1, 0), f.flow(2, 0)
+	for now := long; now < 3*long; now += long {
+		for _, fl := range []*Flow{a, b} {
+			fl.Recv(now)
+			fl.Post(1<<20, now)
+		}
+		run(now, a, b)
+	}
+	held := int64(0)
+	for _, h := range append(append([]*Hop{}, f.tx...), f.links[[2]int{1, 0}], f.links[[2]int{2, 0}]) {
+		held += h.Counters.PausedNs
+	}
+	// Two messages of 9 ms each, at two ports and two links, twice.
+	if held < 4e6 || held > 8*18e6 {
+		t.Errorf("held for %d ns", held)
+	}
+}

@@ -348,7 +348,8 @@ func (f *Flow) forward(i int, now int64, next *int64) bool {
 			return true
 		}
 		if p.Policy == Lossless {
-			f.Path[i-1].Hold(start + dur - p.QueueNs - f.Path[i-1].Params.Latency)
+			before := f.Path[i-1]
+			before.Hold(start+dur-p.QueueNs-before.Params.Latency, s.ready-before.Params.Latency+s.dur)
 		}
 	}
 	if f.full(i, s.n) {

@@ -35,14 +35,16 @@ func (h *Hop) Reserve(ready, dur int64) int64 {
 	return start
 }
 
-// Hold keeps the hop from starting anything before t: back-pressure from the
-// queue of the next hop.
-func (h *Hop) Hold(t int64) {
+// Hold keeps the hop from starting anything before t: back-pressure from the queue of
+// the next hop, which what had left this hop at time left found full.
+func (h *Hop) Hold(t, left int64) {
 	if t <= h.NextFree {
 		return
 	}
-	h.Counters.Pauses++
-	h.Counters.PausedNs += t - h.NextFree
+	if from := max(h.NextFree, left); t > from {
+		h.Counters.Pauses++
+		h.Counters.PausedNs += t - from
+	}
 	h.NextFree = t
 }
 

@@ -105,14 +105,15 @@ static inline int64_t model_take(int64_t *free_at, int64_t ready, int64_t dur)
 
 static inline int64_t model_reserve(struct ddlemu_hop *h, int64_t ready, int64_t dur) { return model_take(&h->next_free, ready, dur); }
 
-static inline void model_hold(struct ddlemu_hop *h, int64_t t)
+static inline void model_hold(struct ddlemu_hop *h, int64_t t, int64_t left)
 {
 	int64_t free_at = __atomic_load_n(&h->next_free, __ATOMIC_RELAXED);
 	while (free_at < t && !__atomic_compare_exchange_n(&h->next_free, &free_at, t, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
 		;
-	if (free_at < t) {
+	int64_t from = max64(free_at, left);
+	if (from < t) {
 		add64(&h->pauses, 1);
-		__atomic_fetch_add(&h->paused_ns, t - free_at, __ATOMIC_RELAXED);
+		__atomic_fetch_add(&h->paused_ns, t - from, __ATOMIC_RELAXED);
 	}
 }
 
@@ -928,7 +929,8 @@ static inline bool model_forward(struct ddlemu_model *m, uint32_t i, int64_t now
 		}
 		if (p->policy != DDLEMU_FAIR) {
 			struct ddlemu_hop *before = hop_of(m, i - 1);
-			model_hold(before, start + dur - p->queue_ns - params_of(m, before)->latency);
+			int64_t latency = params_of(m, before)->latency;
+			model_hold(before, start + dur - p->queue_ns - latency, s->ready - latency + s->dur);
 		}
 	}
 	if (model_full(m, i, s->n))
