@@ -16,17 +16,21 @@ import (
 // verdict as the last line.
 func printVerify(w io.Writer, r *verify.Report) {
 	fmt.Fprintf(w, "fabric %s (%s), time scale %d, seed %d, measured for %.1f s\n\n", r.Fabric, r.Profile, r.TimeScale, r.Seed, r.Seconds)
-	t := newTable(w, "link", "asked Gb/s ", "got ", "off % ", "asked us ", "p50 ", "off ", "late p99 ", "seen ", "lost packets", "")
+	t := newTable(w, "link", "model Gb/s ", "got ", "off % ", "asked us ", "p50 ", "off ", "late p99 ", "seen ", "lost packets", "")
 	for i := range r.Links {
 		l := &r.Links[i]
 		asked, off, lost := "unlimited", "", ""
 		if l.Rate.Asked > 0 {
 			asked, off = gbps(l.Rate.Model), fmt.Sprintf("%+.2f", l.Rate.Error)
 		}
+		p50, late, worst, seen := "-", "-", "-", "-"
+		if l.Latency.Known > 0 {
+			p50, late, worst, seen = digits(l.Latency.P50), fmt.Sprintf("%+.3f", l.Latency.Error), digits(l.Latency.LateP99), digits(l.Latency.SeenP99)
+		}
 		if l.Loss != nil {
 			lost = fmt.Sprintf("%d, asked %.4g", l.Loss.Got, l.Loss.Asked)
 		}
-		t.AppendRow(table.Row{l.Name, asked, gbps(l.Rate.Got), off, digits(l.Latency.Asked), digits(l.Latency.P50), fmt.Sprintf("%+.3f", l.Latency.Error), digits(l.Latency.LateP99), digits(l.Latency.SeenP99), lost, okOr(l.Problems)})
+		t.AppendRow(table.Row{l.Name, asked, gbps(l.Rate.Got), off, digits(l.Latency.Asked), p50, late, worst, seen, lost, okOr(l.Problems)})
 	}
 	t.Render()
 	for i := range r.Links {
@@ -80,7 +84,11 @@ func printShared(w io.Writer, what string, s *verify.Shared) {
 	if s == nil {
 		return
 	}
-	fmt.Fprintf(w, "\n%s, %s: %s of %s Gb/s (%+.2f %%), flows off by %+.2f to %+.2f %%, fairness %.4f  %s\n", what, count(len(s.Flows), "flow"), gbps(s.Got), gbps(s.Model), s.Error, s.Low, s.High, s.Fairness, okOr(s.Problems))
+	each := "each is not judged"
+	if s.Judged {
+		each = fmt.Sprintf("flows off by %+.2f to %+.2f %%, fairness to the model %.4f", s.Low, s.High, s.Fairness)
+	}
+	fmt.Fprintf(w, "\n%s, %s: %s of %s Gb/s (%+.2f %%), %s  %s\n", what, count(len(s.Flows), "flow"), gbps(s.Got), gbps(s.Model), s.Error, each, okOr(s.Problems))
 	if what != "incast" {
 		return
 	}

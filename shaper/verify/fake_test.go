@@ -23,6 +23,7 @@ type fake struct {
 
 	late   func(n int) int64 // by what message n of a flow is late, ns
 	away   int64             // the process has no processor for this long now and then, ns
+	lose   bool              // nothing arrives
 	others int
 	words  []string
 }
@@ -63,6 +64,9 @@ func (f *fake) Run(_ context.Context, flows []Flow, d, tail time.Duration) ([]Tr
 		for n := range traces[i].Posted {
 			traces[i].Posted[n] += start
 			traces[i].Taken[n] += start
+		}
+		if f.lose {
+			traces[i].Visible, traces[i].Missing = nil, nil
 		}
 		f.see(&traces[i], start)
 		f.now = max(f.now, start+int64(d))

@@ -62,7 +62,8 @@ func (x *messages) latency(w *way, got, due *Trace) (Latency, *Jitter) {
 		late = append(late, float64(max(got.Missing[i]-due.Visible[i]-taking, 0))/k/1e3)
 		seen = append(seen, float64(got.Visible[i]-due.Visible[i])/k/1e3)
 		if w.lossy && float64(due.Visible[i]-got.Posted[i]) > (float64(w.latency)+tolerance)*k+float64(x.spread(w)) {
-			continue // a loss held it up
+			l.Held++
+			continue
 		}
 		// What came while this process had no processor took nobody knows how long.
 		a, b := float64(max(got.Missing[i]-got.Posted[i], 0)), float64(got.Visible[i]-got.Posted[i])

@@ -83,7 +83,11 @@ const (
 func Measure(ctx context.Context, m *Model, run Runner, o Options) (*Report, error) {
 	x := &measurement{Model: m, Options: o, run: run, least: leastStream, atOnce: groupRate}
 	x.how = &messages{x, run}
-	return x.measure(ctx)
+	r, err := x.measure(ctx)
+	if err == nil && m.heldUp() {
+		x.note("bounded lossless queues of several switches hold each other up: what all get together is held to the model within %.0f %% only, and how they share it not at all (docs/model.md)", 100*maxHeldOff)
+	}
+	return r, err
 }
 
 // measure measures all, and judges.
@@ -147,8 +151,12 @@ func (x *measurement) all(ctx context.Context) error {
 // choose picks the ways that there is time for.
 func (x *measurement) choose() {
 	up, down := x.Model.ways()
-	for _, name := range down {
-		x.note("%s is down: not measured", name)
+	switch len(down) {
+	case 0:
+	case 1:
+		x.note("%s is down: not measured", down[0])
+	default:
+		x.note("%s and %d others are down: not measured", down[0], len(down)-1)
 	}
 	most := max(int(ratePart*float64(x.Time)/float64(x.least)), 1)
 	n := len(up)

@@ -42,6 +42,10 @@ func (x *messages) rateOf(ctx context.Context, ways []way, d time.Duration) erro
 		flows = append(flows, x.streams(&ways[i], d)...)
 	}
 	first = append(first, len(flows))
+	if slices.ContainsFunc(ways, func(w way) bool { return w.lossy }) {
+		// A loss that only a timer recovers may take longer than all of d.
+		d = min(x.enough(flows, 2*fewest, d), max(d, x.Time))
+	}
 	before := x.run.Hops()
 	traces, err := x.sender.Run(ctx, flows, d, tail+x.timeouts(ways))
 	if err != nil {
@@ -53,7 +57,11 @@ func (x *messages) rateOf(ctx context.Context, ways []way, d time.Duration) erro
 		l, f := x.link(w)
 		part := flows[first[i]:first[i+1]]
 		l.Rate = x.rate(w, part, traces[first[i]:first[i+1]], d)
-		f.rate(w.name, &l.Rate)
+		if w.lossy && l.Rate.Got == 0 && whole(traces[first[i]:first[i+1]]) {
+			x.note("%s: too few messages came between losses to tell the rate (of recovery: rto): a longer --time tells it", w.name)
+		} else {
+			f.rate(w.name, &l.Rate)
+		}
 		if w.lossy {
 			var bursts float64
 			l.Loss, bursts = x.loss(w, before, after)
@@ -64,6 +72,11 @@ func (x *messages) rateOf(ctx context.Context, ways []way, d time.Duration) erro
 		}
 	}
 	return nil
+}
+
+// whole says whether all that was posted came.
+func whole(traces []Trace) bool {
+	return !slices.ContainsFunc(traces, func(t Trace) bool { return len(t.Visible) < len(t.Posted) })
 }
 
 // timeouts is what recovering from losses at the end of a run may take.

@@ -61,6 +61,7 @@ type Latency struct {
 	// were looked for just before they were there.
 	Messages int `json:"messages"`
 	Known    int `json:"known_messages"`
+	Held     int `json:"held_up_messages"` // by losses: these say nothing of the latency
 }
 
 // Jitter is the distribution of the latencies.
@@ -92,7 +93,8 @@ type Shared struct {
 	Error    float64 `json:"error_percent"`
 	Low      float64 `json:"lowest_flow_error_percent"`
 	High     float64 `json:"highest_flow_error_percent"`
-	Fairness float64 `json:"fairness"` // Jain's index of got over model: 1 if all are off alike
+	Fairness float64 `json:"fairness"`     // Jain's index of got over model: 1 if all are off alike
+	Judged   bool    `json:"flows_judged"` // each of the flows, not only what they get together
 	// Of the kernel datapath: packets that nobody asked to lose, and what the shaper has
 	// against having been on time.
 	Lost     uint64       `json:"packets_lost_unasked,omitempty"`

@@ -33,7 +33,7 @@ func (x *measurement) together(ctx context.Context, what string, flows []Flow, f
 		if err != nil {
 			return nil, err
 		}
-		s.Tries = try
+		s.Tries, s.Judged = try, each
 		var f finder
 		f.shared(what, s, each, most)
 		if s.Problems = f.words(); best == nil || len(f.found) == 0 || math.Abs(s.Error) < math.Abs(best.Error) {
@@ -91,14 +91,21 @@ func (x *messages) sharedOnce(ctx context.Context, flows []Flow, d time.Duration
 		return nil, err
 	}
 	due := x.play(flows, ids(traces), postsOf(traces), forever)
-	s := &Shared{}
+	s, all := &Shared{}, pace{}
 	for i, f := range flows {
 		p := paceOf(flows[i:i+1], traces[i:i+1], due[i:i+1], nil)
+		if x.loses() { // which stop one or the other of them for long
+			p = pace{got: throughout(f.Size, traces[i], d), want: throughout(f.Size, due[i], d)}
+			all.got, all.want = all.got+p.got, all.want+p.want
+		}
 		s.Flows = append(s.Flows, SharedFlow{Name: x.fab.HopName(x.fab.Link(f.Src, f.Dst)), Model: x.bps(p.want), Got: x.bps(p.got)})
 	}
 	s.compare()
-	p := paceOf(flows, traces, due, x.free(flows, traces, d))
-	s.Model, s.Got = x.bps(p.free), x.bps(p.got)
+	if !x.loses() {
+		all = paceOf(flows, traces, due, x.free(flows, traces, d))
+		all.want = all.free
+	}
+	s.Model, s.Got = x.bps(all.want), x.bps(all.got)
 	s.Error = off(s.Got, s.Model)
 	return s, nil
 }

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"time"
 
 	"gonum.org/v1/gonum/stat/distuv"
 )
@@ -48,6 +49,18 @@ func paceOf(flows []Flow, traces, due, free []Trace) pace {
 		p.free = between(order[skipped+i], order[skipped+j])
 	}
 	return p
+}
+
+// throughout is the rate, in bytes per ns, of messages of size bytes in the time d from
+// the first post on.
+func throughout(size int, t Trace, d time.Duration) float64 {
+	n := 0
+	for _, at := range t.Visible {
+		if at <= t.Posted[0]+int64(d) {
+			n++
+		}
+	}
+	return float64(n*size) / float64(d)
 }
 
 // off is by how many percent got is off want; -100 if nothing came through where the

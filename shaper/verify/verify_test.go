@@ -239,3 +239,61 @@ func TestNeeded(t *testing.T) {
 		}
 	}
 }
+
+// With losses that a long timer recovers, all but the rate of what comes meanwhile is told.
+func TestLossesThatATimerRecovers(t *testing.T) {
+	for _, seed := range []uint64{2, 5, 37, 48, 49, 53, 56, 60} {
+		c := with(star(2), func(c *configs.Fabric) {
+			c.Seed, c.TimeScale, c.Link.Loss.P = seed, 32, 0.03
+			c.Transport.Kind, c.Transport.RTO = configs.RDMA, 67*time.Millisecond
+		})
+		r := newFake(t, c, nil).measured(t)
+		if r.Verdict != "VALID" || r.Needed != 0 {
+			t.Errorf("seed %d: %s %q", seed, r.Verdict, r.Reasons)
+		}
+		for _, s := range []*Shared{r.Together, r.Incast} {
+			sum := 0.0
+			for _, f := range s.Flows {
+				sum += f.Got
+			}
+			if s.Judged || math.Abs(sum-s.Got) > 0.01*s.Got {
+				t.Errorf("seed %d: flows of %.3g Gb/s, %.3g together, judged %v", seed, sum/1e9, s.Got/1e9, s.Judged)
+			}
+		}
+	}
+}
+
+// What does not come is found, losses or not.
+func TestLossyLinkThatCarriesNothing(t *testing.T) {
+	c := with(star(2), func(c *configs.Fabric) {
+		c.Link.Loss.P, c.Transport.Kind, c.Transport.RTO = 1e-3, configs.RDMA, time.Millisecond
+	})
+	f := newFake(t, c, nil)
+	f.lose = true
+	if r := f.measured(t); r.Verdict != "INVALID" || !strings.Contains(strings.Join(r.Reasons, "\n"), "messages came through, asked") {
+		t.Errorf("%s %q", r.Verdict, r.Reasons)
+	}
+}
+
+// Together flows are held to the model but for where queues hold each other up.
+func TestPromised(t *testing.T) {
+	in := []Flow{{Src: 1}, {Src: 2}}
+	for _, tc := range []struct {
+		name  string
+		c     *configs.Fabric
+		flows []Flow
+		each  bool
+		most  float64
+	}{
+		{"star", with(star(4), queued(configs.Lossless)), []Flow{{Dst: 1}, {Dst: 2}}, true, maxTotalOff},
+		{"switches", with(leafSpine(), queued(configs.Lossless)), []Flow{{Dst: 1}, {Dst: 2}}, false, maxHeldOff},
+		{"switches, incast", with(leafSpine(), queued(configs.Lossless)), in, false, maxTotalOff},
+		{"switches, fair", with(leafSpine(), queued(configs.Fair)), []Flow{{Dst: 1}, {Dst: 2}}, true, maxTotalOff},
+		{"losses", with(leafSpine(), func(c *configs.Fabric) { c.Link.Loss.P = 0.01 }), in, false, maxLossyOff},
+	} {
+		x := &messages{&measurement{Model: model(t, tc.c)}, nil}
+		if each, most := x.promised(tc.flows); each != tc.each || most != tc.most {
+			t.Errorf("%s: each %v, together within %.2f", tc.name, each, most)
+		}
+	}
+}
