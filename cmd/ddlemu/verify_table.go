@@ -23,6 +23,10 @@ func printVerify(w io.Writer, r *verify.Report) {
 		if l.Rate.Asked > 0 {
 			asked, off = gbps(l.Rate.Model), fmt.Sprintf("%+.2f", l.Rate.Error)
 		}
+		got := gbps(l.Rate.Got)
+		if l.Rate.Got == 0 {
+			got, off = "-", ""
+		}
 		p50, late, worst, seen := "-", "-", "-", "-"
 		if l.Latency.Known > 0 {
 			p50, late, worst, seen = digits(l.Latency.P50), fmt.Sprintf("%+.3f", l.Latency.Error), digits(l.Latency.LateP99), digits(l.Latency.SeenP99)
@@ -30,7 +34,7 @@ func printVerify(w io.Writer, r *verify.Report) {
 		if l.Loss != nil {
 			lost = fmt.Sprintf("%d, asked %.4g", l.Loss.Got, l.Loss.Asked)
 		}
-		t.AppendRow(table.Row{l.Name, asked, gbps(l.Rate.Got), off, digits(l.Latency.Asked), p50, late, worst, seen, lost, okOr(l.Problems)})
+		t.AppendRow(table.Row{l.Name, asked, got, off, digits(l.Latency.Asked), p50, late, worst, seen, lost, okOr(l.Problems)})
 	}
 	t.Render()
 	for i := range r.Links {

@@ -59,6 +59,7 @@ func (x *messages) rateOf(ctx context.Context, ways []way, d time.Duration) erro
 		l.Rate = x.rate(w, part, traces[first[i]:first[i+1]], d)
 		if w.lossy && l.Rate.Got == 0 && whole(traces[first[i]:first[i+1]]) {
 			x.note("%s: too few messages came between losses to tell the rate (of recovery: rto): a longer --time tells it", w.name)
+			l.Rate.Error = 0
 		} else {
 			f.rate(w.name, &l.Rate)
 		}
