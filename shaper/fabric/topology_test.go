@@ -98,7 +98,7 @@ func TestTopologies(t *testing.T) {
 		if d := cmp.Diff([]any{c.switches, c.links, c.longest}, got); d != "" {
 			t.Errorf("%s: switches, links, longest way (-want +got):\n%s", c.name, d)
 		}
-		if b := f.Bisection(); c.bisection != 0 && (b.LineRate != units.Bandwidth(c.bisection)*units.Gbps) {
+		if b := f.Bisection(); c.bisection != 0 && (b.There.LineRate != units.Bandwidth(c.bisection)*units.Gbps || b.Back != b.There) {
 			t.Errorf("%s: bisection %v, want %v Gb/s", c.name, b, c.bisection)
 		}
 	}

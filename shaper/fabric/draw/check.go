@@ -4,28 +4,9 @@ package draw
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 )
-
-// spread is the least and the most latency of all pairs of NICs.
-func spread(f *fabric.Fabric) (least, most time.Duration) {
-	first := true
-	for src := range f.NICs() {
-		for dst := range f.NICs() {
-			if f.NodeOfNIC(src) == f.NodeOfNIC(dst) {
-				continue
-			}
-			l := f.Latency(src, dst)
-			if first {
-				least, most, first = l, l, false
-			}
-			least, most = min(least, l), max(most, l)
-		}
-	}
-	return least, most
-}
 
 // Check finds what is likely a mistake in a fabric that is otherwise good, a line each:
 // links that no way leads over, ways over links that are down, switches that can send

@@ -26,7 +26,7 @@ func DOT(w io.Writer, f *fabric.Fabric) {
 		fmt.Fprintf(w, "  s%d [label=%q, shape=box, style=filled];\n", i, sw.name)
 	}
 	for n, name := range g.nics {
-		fmt.Fprintf(w, "  n%d [label=%q];\n  n%d -- s%d [label=%q];\n", n, name, n, g.home[n], portLabel(f, n))
+		fmt.Fprintf(w, "  n%d [label=%q];\n  n%d -- s%d [label=%q];\n", n, name, n, g.home[n], g.portLabel(f, n))
 	}
 	for _, e := range g.edges {
 		more := ""

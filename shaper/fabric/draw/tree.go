@@ -11,12 +11,12 @@ import (
 
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/configs/topology"
-	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 )
 
 // Tree writes f as a tree: its switches, and under each the NICs on it and its links to
-// others, with their rates, then the bisection bandwidth.
+// others, with their rates, then what holds for all of it. A link with two directions
+// that are alike is described at one of its ends; the other refers to it.
 func Tree(w io.Writer, f *fabric.Fabric) {
 	c := &f.Config
 	kind := topology.Star
@@ -31,55 +31,30 @@ func Tree(w io.Writer, f *fabric.Fabric) {
 			branch, bar = "└─ ", "   "
 		}
 		fmt.Fprintln(w, branch+sw.name)
-		for k, line := range sw.lines {
+		lines := append(nicLines(f, g, i), g.edgeLines(i)...)
+		for k, line := range lines {
 			leaf := "├─ "
-			if k == len(sw.lines)-1 {
+			if k == len(lines)-1 {
 				leaf = "└─ "
 			}
 			fmt.Fprintln(w, bar+leaf+line)
 		}
 	}
-	fmt.Fprintf(w, "latency of a pair on one switch %v", c.Link.Latency)
-	if least, most := spread(f); least != most {
-		fmt.Fprintf(w, ", of all pairs %v to %v", least, most)
-	}
-	fmt.Fprintln(w)
-	half := "node0"
-	if n := c.Nodes / 2; n > 1 {
-		half += fmt.Sprintf(" to node%d", n-1)
-	}
-	if c.Nodes > 1 {
-		fmt.Fprintf(w, "bisection, %s against the others: %s\n", half, bisection(f.Bisection()))
+	for _, line := range g.figures(f) {
+		fmt.Fprintln(w, line)
 	}
 }
 
-func bisection(b fabric.Bisection) string {
-	if b.Cut {
-		return "none: no link that is up joins them"
-	}
-	if b.Full == units.Unlimited || b.LineRate == units.Unlimited {
-		return b.LineRate.String()
-	}
-	s := fmt.Sprintf("%s each way", b.LineRate)
-	if b.LineRate < b.Full {
-		s += fmt.Sprintf(", %.3g:1 oversubscribed", float64(b.Full)/float64(b.LineRate))
-	}
-	return s
-}
-
-// graph is what is drawn: switches with what is on them, in words, and the edges
-// between all things.
+// graph is what is drawn.
 type graph struct {
 	switches []vertex
 	nics     []string // names
 	home     []int    // switch of each NIC
+	out, in  []bool   // of each NIC, whether a link from it, to it is up
 	edges    []edge   // between switches; both directions are one if they are alike
 }
 
-type vertex struct {
-	name  string
-	lines []string
-}
+type vertex struct{ name string }
 
 type edge struct {
 	from, to int
@@ -104,19 +79,35 @@ func graphOf(f *fabric.Fabric) *graph {
 		}
 		g.nics, g.home = append(g.nics, f.NICName(n)), append(g.home, home)
 	}
-	for i := range g.switches {
-		g.switches[i].lines = nicLines(f, g, i)
+	g.out, g.in = make([]bool, f.NICs()), make([]bool, f.NICs())
+	for _, h := range f.Hops {
+		if h.Kind == fabric.Link && !h.Spec.Down {
+			g.out[h.Src], g.in[h.Dst] = true, true
+		}
 	}
 	g.addEdges(f)
-	for _, e := range g.edges {
-		arrow := "to and from"
-		if e.oneWay {
-			arrow = "to"
-		}
-		sw := &g.switches[e.from]
-		sw.lines = append(sw.lines, fmt.Sprintf("%s %s  %s", arrow, g.switches[e.to].name, e.label))
-	}
 	return g
+}
+
+// edgeLines is the links between a switch and others.
+func (g *graph) edgeLines(sw int) []string {
+	var lines, above []string
+	for _, e := range g.edges {
+		switch {
+		case e.from == sw && e.oneWay:
+			lines = append(lines, fmt.Sprintf("to %s  %s", g.switches[e.to].name, e.label))
+		case e.from == sw:
+			lines = append(lines, fmt.Sprintf("to and from %s  %s", g.switches[e.to].name, e.label))
+		case e.to == sw && e.oneWay:
+			lines = append(lines, fmt.Sprintf("from %s  %s", g.switches[e.from].name, e.label))
+		case e.to == sw:
+			above = append(above, g.switches[e.from].name)
+		}
+	}
+	if above != nil {
+		lines = append(lines, "to and from "+strings.Join(above, ", ")+": above")
+	}
+	return lines
 }
 
 // nicLines is the NICs on a switch, those next to each other and alike in one line.
@@ -126,8 +117,8 @@ func nicLines(f *fabric.Fabric, g *graph, sw int) []string {
 		if g.home[n] != sw {
 			continue
 		}
-		label, last := portLabel(f, n), n
-		for k := n + 1; k < len(g.nics) && g.home[k] == sw && portLabel(f, k) == label; k++ {
+		label, last := g.portLabel(f, n), n
+		for k := n + 1; k < len(g.nics) && g.home[k] == sw && g.portLabel(f, k) == label; k++ {
 			last = k
 		}
 		name := g.nics[n]
@@ -140,13 +131,23 @@ func nicLines(f *fabric.Fabric, g *graph, sw int) []string {
 	return lines
 }
 
-// portLabel is the rates of a NIC's port.
-func portLabel(f *fabric.Fabric, n int) string {
+// portLabel is the rates of a NIC's port, and whether all its links are down.
+func (g *graph) portLabel(f *fabric.Fabric, n int) string {
 	tx, rx := fabric.LinkOf(f.Hops[2*n].Spec).Bandwidth, fabric.LinkOf(f.Hops[2*n+1].Spec).Bandwidth
-	if tx == rx {
-		return tx.String()
+	label := tx.String()
+	if tx != rx {
+		label = fmt.Sprintf("%s out, %s in", tx, rx)
 	}
-	return fmt.Sprintf("%s out, %s in", tx, rx)
+	switch {
+	case f.Config.Nodes == 1 || g.out[n] && g.in[n]:
+	case g.out[n]:
+		label += ", DOWN in"
+	case g.in[n]:
+		label += ", DOWN out"
+	default:
+		label += ", DOWN"
+	}
+	return label
 }
 
 // addEdges adds the links between switches, two directions that are alike as one.

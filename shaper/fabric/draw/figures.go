@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package draw
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ddlemu/ddlemu/configs/topology"
+	"github.com/ddlemu/ddlemu/configs/units"
+	"github.com/ddlemu/ddlemu/shaper/fabric"
+)
+
+// figures is what holds for all of a fabric, a line each.
+func (g *graph) figures(f *fabric.Fabric) []string {
+	lines := g.pairLines(f)
+	if line := unequalLeaves(f); line != "" {
+		lines = append(lines, line)
+	}
+	if f.Config.Nodes < 2 {
+		return lines
+	}
+	half := "node0"
+	if n := f.Config.Nodes / 2; n > 1 {
+		half += fmt.Sprintf(" to node%d", n-1)
+	}
+	return append(lines, g.latency(f), fmt.Sprintf("bisection, %s against the others: %s", half, bisection(f.Bisection())))
+}
+
+// latency is the latencies of all pairs whose way is up.
+func (g *graph) latency(f *fabric.Fabric) string {
+	near := func(src, dst int) bool { return g.home[src] == g.home[dst] }
+	all, some := spread(f, func(_, _ int) bool { return true })
+	one, together := spread(f, near)
+	switch {
+	case !some:
+		return "latency: no pair has a way that is up"
+	case !together:
+		return "latency of all pairs " + all
+	case one == all:
+		return "latency of a pair on one switch " + one
+	}
+	return "latency of a pair on one switch " + one + ", of all pairs " + all
+}
+
+// spread is the least and the most latency of the pairs of NICs that are meant and
+// whose way is up, if there is one.
+func spread(f *fabric.Fabric, meant func(src, dst int) bool) (text string, found bool) {
+	var least, most time.Duration
+	for src := range f.NICs() {
+		for dst := range f.NICs() {
+			if f.NodeOfNIC(src) == f.NodeOfNIC(dst) || !meant(src, dst) || !up(f, src, dst) {
+				continue
+			}
+			l := f.Latency(src, dst)
+			if !found {
+				least, most, found = l, l, true
+			}
+			least, most = min(least, l), max(most, l)
+		}
+	}
+	if least == most {
+		return least.String(), found
+	}
+	return fmt.Sprintf("%v to %v", least, most), found
+}
+
+// up says whether all of the way between two NICs is up.
+func up(f *fabric.Fabric, src, dst int) bool {
+	return !slices.ContainsFunc(f.Path(src, dst), func(s fabric.Step) bool { return f.Hops[s.Hop].Spec.Down })
+}
+
+// bisection is the bandwidth in both directions, in words.
+func bisection(b fabric.Bisection) string {
+	switch {
+	case b.There.None && b.Back.None:
+		return "none: no link that is up joins them"
+	case b.There == b.Back:
+		return join(rate(b.There)+" each way", over(b.There))
+	}
+	there, back := rate(b.There)+" to the others", rate(b.Back)+" back"
+	return join(there, over(b.There)) + "; " + join(back, over(b.Back))
+}
+
+func rate(c fabric.Cut) string {
+	if c.None {
+		return "nothing"
+	}
+	return c.LineRate.String()
+}
+
+// over is how much less a cut carries than NICs could send or receive, "" if it is not less.
+func over(c fabric.Cut) string {
+	if c.None || c.LineRate == units.Unlimited || c.Full == units.Unlimited || c.LineRate >= c.Full {
+		return ""
+	}
+	return fmt.Sprintf("%.3g:1 oversubscribed", float64(c.Full)/float64(c.LineRate))
+}
+
+// join is two texts, or the first alone if there is no second.
+func join(a, b string) string {
+	if b == "" {
+		return a
+	}
+	return a + ", " + b
+}
+
+// namedPairs is how many links of pairs a line names.
+const namedPairs = 4
+
+// pairLines is the links of pairs that are down, or slower than the NICs at their ends,
+// a line for each rate. Those of a NIC that is down altogether are said there.
+func (g *graph) pairLines(f *fabric.Fabric) []string {
+	pairs := map[string][]string{}
+	var kinds []string
+	for _, h := range f.Hops {
+		kind := ""
+		switch {
+		case h.Kind != fabric.Link:
+		case h.Spec.Down && g.out[h.Src] && g.in[h.Dst]:
+			kind = "that are down"
+		case !h.Spec.Down && slower(f, h):
+			kind = "at " + units.Bandwidth(h.Spec.Bandwidth).String()
+		}
+		if kind == "" {
+			continue
+		}
+		if pairs[kind] == nil {
+			kinds = append(kinds, kind)
+		}
+		pairs[kind] = append(pairs[kind], f.NICName(h.Src)+">"+f.NICName(h.Dst))
+	}
+	var lines []string
+	for _, kind := range kinds {
+		names := pairs[kind]
+		line := fmt.Sprintf("links of pairs %s: %s", kind, strings.Join(names[:min(len(names), namedPairs)], ", "))
+		if more := len(names) - namedPairs; more > 0 {
+			line += fmt.Sprintf(" and %d more", more)
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+// slower says whether the link of a pair has a lower rate than the ports at its ends.
+func slower(f *fabric.Fabric, h fabric.Hop) bool {
+	below := func(port int) bool {
+		rate := f.Hops[port].Spec.Bandwidth
+		return h.Spec.Bandwidth < rate || rate == uint64(units.Unlimited)
+	}
+	return h.Spec.Bandwidth != uint64(units.Unlimited) && below(2*h.Src) && below(2*h.Dst+1)
+}
+
+// unequalLeaves says what an oversubscription means where leaves have more or fewer
+// NICs than others; "" if they have not.
+func unequalLeaves(f *fabric.Fabric) string {
+	t := &f.Config.Topology
+	if f.Net == nil || t.Kind != topology.LeafSpine || t.Trunk.Bandwidth != nil {
+		return ""
+	}
+	nics := make([]int, t.Leaves) // leaves are the first switches
+	for _, leaf := range f.Net.Home {
+		nics[leaf]++
+	}
+	least, most := slices.Min(nics), slices.Max(nics)
+	if least == most {
+		return ""
+	}
+	over := cmp.Or(t.Oversubscription, 1)
+	return fmt.Sprintf("all leaves have the uplinks of the fullest: %.3g:1 is for %d NICs, a leaf with %d has %.3g:1", over, most, least, over*float64(least)/float64(most))
+}
