@@ -6,11 +6,13 @@ import (
 	"encoding/xml"
 	"errors"
 	"io"
+	"math"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"gonum.org/v1/gonum/spatial/r2"
 
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
@@ -174,6 +176,47 @@ bisection, node0 to node1 against the others: 13Gbps each way, 1.54:1 oversubscr
 		if d := cmp.Diff(c.want, tree(decode(t, c.text))); d != "" {
 			t.Errorf("%s (-want +got):\n%s", name, d)
 		}
+	}
+}
+
+// A link of one direction has an arrow, in the middle of its line, where no switch
+// covers it.
+func TestArrows(t *testing.T) {
+	var dot, svg strings.Builder
+	f := decode(t, oneWay)
+	DOT(&dot, f)
+	SVG(&svg, f)
+	if n := strings.Count(dot.String(), "dir=forward"); n != 1 {
+		t.Errorf("%d arrows in DOT, want 1:\n%s", n, dot.String())
+	}
+	if !strings.Contains(svg.String(), ">to c: 1Gbps, 1µs<") {
+		t.Errorf("a label does not say in which direction:\n%s", svg.String())
+	}
+	if n := strings.Count(svg.String(), `marker-mid="url(#arrow)"`); n != 1 || !strings.Contains(svg.String(), `<marker id="arrow"`) {
+		t.Errorf("%d arrows in the picture, want 1:\n%s", n, svg.String())
+	}
+}
+
+// Labels are drawn after what could cover them, and beside NICs that lie in their way.
+func TestLabelsAreNotCovered(t *testing.T) {
+	g := &graph{switches: []vertex{{"a"}, {"b"}}}
+	e := edge{from: 0, to: 1, label: "10Gbps, 1µs"}
+	near := g.labelPlace(e, []r2.Vec{{X: 0}, {X: 300}}, nil)
+	if near != (r2.Vec{X: 150}) {
+		t.Errorf("with nothing in its way the label is at %v", near)
+	}
+	at := []r2.Vec{{X: 0}, {X: 300}, {X: 150}}
+	first := g.labelPlace(e, at, nil)
+	if y := math.Abs(first.Y); y < 17 || y > 30 {
+		t.Errorf("NICs in the middle: the label is at %v", first)
+	}
+	if second := g.labelPlace(e, at, []r2.Vec{first}); math.Abs(second.Y-first.Y) < 12 && math.Abs(second.X-first.X) < 66 {
+		t.Errorf("and a label: the second is at %v, the first at %v", second, first)
+	}
+	var svg strings.Builder
+	SVG(&svg, load(t, "custom.yaml"))
+	if text := svg.String(); strings.Index(text, "4Gbps, 5µs") < strings.LastIndex(text, "<ellipse") {
+		t.Error("a label lies under NICs")
 	}
 }
 

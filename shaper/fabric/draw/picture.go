@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strings"
 
 	gonum "gonum.org/v1/gonum/graph"
@@ -47,6 +48,10 @@ const (
 	between = 120 // on average, from a thing to its nearest neighbour
 	wide    = 150 // least distance of two things beside each other
 	high    = 40  // and above each other
+
+	halfBox     = 32 // half the width of a switch
+	halfEllipse = 72 // and of NICs
+	letter      = 6  // width of a letter
 )
 
 // SVG writes f as a picture. Where things lie comes from the number of links between
@@ -67,35 +72,83 @@ func SVG(w io.Writer, f *fabric.Fabric) {
 		width, height = max(width, p.X), max(height, p.Y)
 	}
 	fmt.Fprintf(w, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.0f %.0f\" font-family=\"sans-serif\" font-size=\"11\">\n", width+margin, height+margin)
+	fmt.Fprintln(w, `<marker id="arrow" viewBox="0 0 10 10" refX="5" refY="5" markerWidth="10" markerHeight="10" markerUnits="userSpaceOnUse" orient="auto"><path d="M0 0L10 5L0 10z" fill="#888"/></marker>`)
 	for i := range groups {
-		line(w, at[len(g.switches)+i], at[home[i]], "1")
+		line(w, at[len(g.switches)+i], at[home[i]], "stroke-width=\"1\"")
 	}
 	for _, e := range g.edges {
-		style := "2"
+		style := "stroke-width=\"2\""
 		if e.down {
-			style = "2\" stroke-dasharray=\"4"
+			style += " stroke-dasharray=\"4\""
+		}
+		if e.oneWay {
+			style += " marker-mid=\"url(#arrow)\""
 		}
 		line(w, at[e.from], at[e.to], style)
 	}
-	common := g.common()
-	for _, e := range g.edges {
-		if e.label != common {
-			text(w, r2.Scale(0.5, r2.Add(at[e.from], at[e.to])), e.label, "#666")
-		}
-	}
-	if common != "" {
-		text(w, r2.Vec{X: width / 2, Y: height + margin - 12}, "links between switches: "+common+", but where something else is written", "#666")
-	}
 	for i, p := range at {
 		if i < len(g.switches) {
-			fmt.Fprintf(w, "<rect x=\"%.1f\" y=\"%.1f\" width=\"64\" height=\"22\" rx=\"3\" fill=\"#cde\" stroke=\"#468\"/>\n", p.X-32, p.Y-11)
+			fmt.Fprintf(w, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%d\" height=\"22\" rx=\"3\" fill=\"#cde\" stroke=\"#468\"/>\n", p.X-halfBox, p.Y-11, 2*halfBox)
 			text(w, p, g.switches[i].name, "#000")
 			continue
 		}
-		fmt.Fprintf(w, "<ellipse cx=\"%.1f\" cy=\"%.1f\" rx=\"72\" ry=\"13\" fill=\"#fff\" stroke=\"#468\"/>\n", p.X, p.Y)
+		fmt.Fprintf(w, "<ellipse cx=\"%.1f\" cy=\"%.1f\" rx=\"%d\" ry=\"13\" fill=\"#fff\" stroke=\"#468\"/>\n", p.X, p.Y, halfEllipse)
 		text(w, p, groups[i-len(g.switches)].name, "#000")
 	}
+	g.labels(w, at)
+	if common := g.common(); common != "" {
+		text(w, r2.Vec{X: width / 2, Y: height + margin - 12}, "links between switches: "+common+", but where something else is written", "#666")
+	}
 	fmt.Fprintln(w, "</svg>")
+}
+
+// labels writes what the links between switches are like, over everything else.
+func (g *graph) labels(w io.Writer, at []r2.Vec) {
+	common := g.common()
+	var written []r2.Vec
+	for _, e := range g.edges {
+		if e.label == common {
+			continue
+		}
+		if e.oneWay { // there may be another one on the same line
+			e.label = "to " + g.switches[e.to].name + ": " + e.label
+		}
+		place := g.labelPlace(e, at, written)
+		written = append(written, place)
+		text(w, place, e.label, "#666")
+	}
+}
+
+// labelPlace is a place on the line of e, or else just above or below it, that is free
+// of things and of the labels written; its middle if there is none.
+func (g *graph) labelPlace(e edge, at, written []r2.Vec) r2.Vec {
+	along := func(t float64) r2.Vec { return r2.Add(r2.Scale(1-t, at[e.from]), r2.Scale(t, at[e.to])) }
+	for _, up := range []float64{0, -24, 24} {
+		for _, t := range []float64{0.5, 0.4, 0.6, 0.3, 0.7, 0.2, 0.8} {
+			p := r2.Add(along(t), r2.Vec{Y: up})
+			if g.free(p, e.label, at, written) {
+				return p
+			}
+		}
+	}
+	return along(0.5)
+}
+
+// free says whether a label at p covers no thing and none of the labels written, which
+// count as being as long.
+func (g *graph) free(p r2.Vec, label string, things, written []r2.Vec) bool {
+	half := letter * float64(len(label)) / 2
+	covers := func(q r2.Vec, x, y float64) bool { return math.Abs(p.X-q.X) < half+x && math.Abs(p.Y-q.Y) < y }
+	for i, q := range things {
+		x := float64(halfEllipse)
+		if i < len(g.switches) {
+			x = halfBox
+		}
+		if covers(q, x, 17) {
+			return false
+		}
+	}
+	return !slices.ContainsFunc(written, func(q r2.Vec) bool { return covers(q, half, 12) })
 }
 
 // fewEdges can have their labels all.
@@ -115,8 +168,10 @@ func (g *graph) common() string {
 	return best
 }
 
-func line(w io.Writer, a, b r2.Vec, width string) {
-	fmt.Fprintf(w, "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" stroke=\"#888\" stroke-width=\"%s\"/>\n", a.X, a.Y, b.X, b.Y, width)
+// line draws a line with a point in it, where an arrow can be.
+func line(w io.Writer, a, b r2.Vec, style string) {
+	arrow := r2.Add(r2.Scale(0.4, a), r2.Scale(0.6, b))
+	fmt.Fprintf(w, "<path d=\"M%.1f %.1fL%.1f %.1fL%.1f %.1f\" fill=\"none\" stroke=\"#888\" %s/>\n", a.X, a.Y, arrow.X, arrow.Y, b.X, b.Y, style)
 }
 
 func text(w io.Writer, at r2.Vec, s, colour string) {
