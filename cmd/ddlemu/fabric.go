@@ -11,6 +11,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/fabric/draw"
+	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
 func newFabricCommand(g *global) *cobra.Command {
@@ -50,7 +51,7 @@ switches, the NICs on them, the links between them with rate and latency, and th
 bandwidth between the halves of its nodes (the least cut of the links).
 
 With --check, say what is likely a mistake: links that no way leads over, ways over
-links that are down, switches without capacity. A fabric that cannot be (a NIC that
+links that are down, switches without capacity, more links than there is room for. A fabric that cannot be (a NIC that
 is not reached, a way of too many links) is refused with the reason in any case.
 
 ` + exitHelp,
@@ -80,18 +81,44 @@ func runFabricShow(_ context.Context, g *global, o *fabricShowOptions) error {
 	case o.SVG:
 		draw.SVG(g.Stdout, fab)
 	case o.Check:
-		found := draw.Check(fab)
-		for _, line := range found {
-			fmt.Fprintln(g.Stdout, line)
-		}
-		if len(found) > 0 {
-			return badInput("%s found in fabric %s", count(len(found), "likely mistake"), fab.Config.Name)
-		}
-		fmt.Fprintf(g.Stdout, "fabric %s: no mistake found\n", fab.Config.Name)
+		return g.checkFabric(fab)
 	default:
 		draw.Tree(g.Stdout, fab)
+		if err := refused(fab); err != nil {
+			fmt.Fprintf(g.Stdout, "ddlemu up refuses it: %v\n", err)
+		}
 	}
 	return nil
+}
+
+// checkFabric prints what is likely a mistake.
+func (g *global) checkFabric(fab *fabric.Fabric) error {
+	found := draw.Check(fab)
+	if err := refused(fab); err != nil {
+		found = append(found, err.Error())
+	}
+	for _, line := range found {
+		fmt.Fprintln(g.Stdout, line)
+	}
+	if len(found) > 0 {
+		return badInput("%s found in fabric %s", count(len(found), "likely mistake"), fab.Config.Name)
+	}
+	fmt.Fprintf(g.Stdout, "fabric %s: no mistake found\n", fab.Config.Name)
+	return nil
+}
+
+// refused is why a fabric cannot be brought up under any name, such as more links than
+// its file has room for.
+func refused(fab *fabric.Fabric) error {
+	name := fab.Config.Name
+	if state.CheckName(name) != nil {
+		name = "fabric" // as --name may have it
+	}
+	spec, err := state.SpecOf(fab, name)
+	if err != nil {
+		return err
+	}
+	return spec.Check()
 }
 
 // fabric is the one that the flags name, or else the one that is up.

@@ -67,7 +67,7 @@ const cellSize = int(unsafe.Sizeof(Cell{}))
 // killed meanwhile leaves nothing. The error wraps fs.ErrExist when a fabric of
 // that name is there.
 func (d *Dir) Create(s Spec) (*File, error) {
-	if err := s.check(); err != nil {
+	if err := s.Check(); err != nil {
 		return nil, err
 	}
 	for attempt := 1; ; attempt++ {
@@ -169,7 +169,9 @@ func (d *Dir) fill(fd int, h *header, s *Spec) (*File, error) {
 	return f, nil
 }
 
-func (s *Spec) check() error {
+// Check says why Create would refuse s whatever is up already, such as too many links
+// for the file.
+func (s *Spec) Check() error {
 	if err := CheckName(s.Name); err != nil {
 		return err
 	}
