@@ -32,6 +32,7 @@ func newFabricCommand(g *global) *cobra.Command {
 type fabricShowOptions struct {
 	sourceOptions
 	DOT, SVG, Check bool
+	Path            string // pattern of pairs; empty for the whole fabric
 }
 
 func (o *fabricShowOptions) AddFlags(fs *pflag.FlagSet) {
@@ -39,6 +40,7 @@ func (o *fabricShowOptions) AddFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&o.DOT, "dot", false, "write it in the language of Graphviz")
 	fs.BoolVar(&o.SVG, "svg", false, "write it as a picture")
 	fs.BoolVar(&o.Check, "check", false, "say what is likely a mistake, and exit with 2 if something is")
+	fs.StringVar(&o.Path, "path", "", "print the ways of `pairs`, hop by hop: A:B for both directions, 'A>B' for one, as node0:node5 or node0.nic1:node5.nic1")
 }
 
 func newFabricShowCommand(g *global) *cobra.Command {
@@ -57,7 +59,8 @@ is not reached, a way of too many links) is refused with the reason in any case.
 ` + exitHelp,
 		Example: `  ddlemu fabric show -f fabric.yaml
   ddlemu fabric show -f fabric.yaml --svg > fabric.svg
-  ddlemu fabric show -f fabric.yaml --check`,
+  ddlemu fabric show -f fabric.yaml --check
+  ddlemu fabric show -f fabric.yaml --path 'node0>node5'`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runFabricShow(cmd.Context(), g, o) },
 	}
@@ -68,8 +71,14 @@ is not reached, a way of too many links) is refused with the reason in any case.
 
 // runFabricShow draws a fabric.
 func runFabricShow(_ context.Context, g *global, o *fabricShowOptions) error {
-	if o.DOT && o.SVG || o.Check && (o.DOT || o.SVG) {
-		return badInput("--dot, --svg and --check exclude each other: give one of them")
+	asked := 0
+	for _, is := range []bool{o.DOT, o.SVG, o.Check, o.Path != ""} {
+		if is {
+			asked++
+		}
+	}
+	if asked > 1 {
+		return badInput("--dot, --svg, --check and --path exclude each other: give one of them")
 	}
 	fab, err := o.fabric(g)
 	if err != nil {
@@ -82,6 +91,8 @@ func runFabricShow(_ context.Context, g *global, o *fabricShowOptions) error {
 		draw.SVG(g.Stdout, fab)
 	case o.Check:
 		return g.checkFabric(fab)
+	case o.Path != "":
+		return g.printPaths(fab, o.Path)
 	default:
 		draw.Tree(g.Stdout, fab)
 		if err := refused(fab); err != nil {
