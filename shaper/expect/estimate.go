@@ -260,19 +260,30 @@ func (c *call) play(p *plan, build Builder, calls int, e *Estimate) (timing, int
 	return s.timing(n, c.Iterations), n, nil
 }
 
-// steady says whether each rank's last calls took equally long.
+// alikeCalls is how many calls in a row must take equally long to be taken for the pace
+// of the rest.
+const alikeCalls = 3
+
+// steady says whether all ranks' last calls took equally long: the same pace for all,
+// because a rank that runs ahead of the others is only filling buffers on the way.
 func (s *sim) steady(n int) bool {
 	if n < leastCalls {
 		return false
 	}
+	pace := int64(-1)
 	for r := range s.ranks {
 		ends := s.ranks[r].ends
 		if len(ends) < n {
 			continue // a rank without work
 		}
-		a, b, c := ends[n-1]-ends[n-2], ends[n-2]-ends[n-3], ends[n-3]-ends[n-4]
-		if !alike(a, b) || !alike(b, c) {
-			return false
+		for k := n - alikeCalls; k < n; k++ {
+			took := ends[k] - ends[k-1]
+			if pace < 0 {
+				pace = took
+			}
+			if !alike(took, pace) {
+				return false
+			}
 		}
 	}
 	return true
@@ -281,20 +292,23 @@ func (s *sim) steady(n int) bool {
 func alike(a, b int64) bool { return math.Abs(float64(a-b)) <= settleLike*float64(max(a, b)) }
 
 // timing is the mean over the wanted number of calls, of which n were played: the
-// rest take as long as the last half of them. Without a number wanted it is what
-// one more call takes.
+// rest take as long as the last ones, or the last half where no pace was reached.
+// Without a number wanted it is what one more call takes.
 func (s *sim) timing(n, wanted int) timing {
 	t := timing{ranks: make([]float64, len(s.ranks))}
+	last := max(n/2, 1)
+	if s.steady(n) {
+		last = alikeCalls
+	}
 	for r := range s.ranks {
 		ends := s.ranks[r].ends
 		if len(ends) < n {
 			continue
 		}
 		t.first = max(t.first, float64(ends[0]))
-		half := max(n/2, 1)
 		pace := float64(ends[n-1])
 		if n > 1 {
-			pace = float64(ends[n-1]-ends[n-half-1]) / float64(half)
+			pace = float64(ends[n-1]-ends[n-last-1]) / float64(last)
 		}
 		t.ranks[r] = pace
 		if wanted > 0 {

@@ -59,6 +59,45 @@ func TestExtrapolationAgreesWithFullPlay(t *testing.T) {
 	}
 }
 
+// The root of a broadcast runs ahead until the buffers on the way are full, and the
+// ranks that a reduction begins with do: the first calls' pace is not the rest's.
+func TestRunningAheadEndsWithTheBuffers(t *testing.T) {
+	for _, coll := range []Collective{Broadcast, Reduce} {
+		for _, ranks := range []int{2, 4} {
+			for _, bytes := range []uint64{64 << 10, 1 << 20, 4 << 20} {
+				s := star{bandwidth: 10e9, latency: 25 * time.Microsecond, tr: tcp()}
+				d := decide(coll, Ring, Simple, ranks, 2, bytes)
+				d.Iterations = 20
+				got := simulate(t, d, s)
+				for r, want := range playAll(t, d, s) {
+					if math.Abs(got.RankTime[r]-want) > 0.005*want {
+						t.Errorf("%v of %d bytes on %d ranks: rank %d takes %.1f us, all calls played %.1f", coll, bytes, ranks, r, got.RankTime[r]/1e3, want/1e3)
+					}
+				}
+			}
+		}
+	}
+}
+
+// playAll plays every one of d's calls and returns the mean time of one on each rank.
+func playAll(t *testing.T, d Decision, s star) []float64 {
+	t.Helper()
+	f, err := s.build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := newCall(&d, f)
+	p, err := c.plan()
+	if err != nil {
+		t.Fatal(err)
+	}
+	full, _, err := c.play(p, s.build, d.Iterations, &Estimate{transport: f.Transport})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return full.ranks
+}
+
 func last(ranks []float64) float64 {
 	m := 0.0
 	for _, v := range ranks {
