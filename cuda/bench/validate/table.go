@@ -58,6 +58,7 @@ func Read(r io.Reader) (*Table, error) {
 	if len(text) > maxFile {
 		return nil, fmt.Errorf("the table has more than %d bytes", maxFile)
 	}
+	text = bytes.TrimPrefix(text, []byte("\ufeff")) // Excel begins a file of UTF-8 with its byte order mark
 	t := &Table{Collective: -1}
 	in := bufio.NewReader(bytes.NewReader(text))
 	head, err := t.readHead(in)

@@ -31,6 +31,14 @@ func TestRead(t *testing.T) {
 	}
 }
 
+// Excel begins "CSV UTF-8" with a byte order mark.
+func TestReadByteOrderMark(t *testing.T) {
+	got, err := Read(strings.NewReader("\ufeff" + head + "bytes,time_us\r\n4,65.7\r\n"))
+	if err != nil || got.Collective != bench.AllReduce || len(got.Rows) != 1 || got.Rows[0].Line != 4 {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
 func TestReadRefuses(t *testing.T) {
 	for _, tc := range []struct{ text, want string }{
 		{"", `the table does not say "# collective: NAME"`},
