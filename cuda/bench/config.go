@@ -68,13 +68,18 @@ type Config struct {
 	Expected func(Case) (Expectation, bool)
 }
 
-// Expectation is the time that the fabric's model gives one iteration, not scaled. Spread is how far, as a fraction, it
-// is open either way: who of those that are ready at once goes first is nobody's to say. Channels is how many of NCCL's
-// channels the call uses.
+// Expectation is what the fabric's model gives one iteration, not scaled.
 type Expectation struct {
-	Time     time.Duration
+	Time time.Duration // the mean over the ranks, as the table has it
+	// LastRank is the time until the last rank is done: more than Time where ranks that only send leave the rest to the
+	// buffers on the way, as the root of a broadcast does.
+	LastRank time.Duration
+	// BusiestHop is for how long the busiest hop is occupied: no timing of NCCL's messages is faster for the last rank.
+	BusiestHop time.Duration
+	// Spread is how far, as a fraction, Time is open either way: who of those that are ready at once goes first is
+	// nobody's to say.
 	Spread   float64
-	Channels int
+	Channels int // of NCCL's, that the call uses
 }
 
 // Info describes a started run.

@@ -40,12 +40,14 @@ func sample() (Header, []Row, Summary) {
 	second := half(true, 21, 0, 123456789)
 	unchecked := half(false, 12345678*time.Microsecond, 0, 0)
 	unchecked.Checked, unchecked.Choice = false, nil
+	first.Channels, second.Channels = 2, 1
 	rows := []Row{
 		{Size: 1 << 20, Count: 1 << 18, Type: Float, Op: "sum", Root: -1, InPlace: &first,
 			OutOfPlace: half(false, 8850*time.Microsecond, 8848*time.Microsecond, 0)},
 		{Size: 8, Count: 2, Type: BFloat16, Op: "none", Root: 1, OutOfPlace: half(false, 53200, 50000, 3), InPlace: &second},
 		{Size: 1 << 30, Count: 1 << 30, Type: Int8, Op: "none", Root: -1, OutOfPlace: unchecked},
 	}
+	rows[0].OutOfPlace.Channels = 2
 	return header, rows, Summary{Wrong: 3, AvgBusBW: 0.118, Verdict: "INVALID", Reasons: []string{"3 elements are wrong"}, Notes: []string{"queues were full"}}
 }
 
@@ -124,7 +126,7 @@ func TestJSONNames(t *testing.T) {
 	has(document, "header", "rows", "verdict", "reasons")
 	has(document["header"], "nccl", "cuda", "profile", "datapath", "time_scale", "ranks", "nodes")
 	for _, row := range rows {
-		has(row, "size", "count", "type", "redop", "inplace", "time_us", "algbw_gbs", "busbw_gbs", "wrong", "expected_us")
+		has(row, "size", "count", "type", "redop", "inplace", "time_us", "algbw_gbs", "busbw_gbs", "wrong", "expected_us", "channels")
 	}
 }
 

@@ -39,6 +39,7 @@ type record struct {
 	DeviceUS    float64  `json:"device_us"` // between CUDA events
 	Algo        *string  `json:"algo"`      // null if NCCL does not tell
 	Proto       *string  `json:"proto"`
+	Channels    *int     `json:"channels"` // that the call used; null if not known
 	Mismatch    string   `json:"mismatch,omitempty"`
 }
 
@@ -60,6 +61,9 @@ func records(r Row) []record {
 		}
 		if m.Choice != nil {
 			rec.Algo, rec.Proto = &m.Choice.Algo, &m.Choice.Proto
+		}
+		if m.Channels > 0 {
+			rec.Channels = &m.Channels
 		}
 		out = append(out, rec)
 	}
@@ -147,7 +151,7 @@ func (p *csvPrinter) Begin(h Header) error {
 		return err
 	}
 	return p.write("size", "count", "type", "redop", "root", "inplace", "time_us", "algbw_gbs", "busbw_gbs", "wrong",
-		"expected_us", "diff_percent", "time_min_us", "time_max_us", "algo", "proto")
+		"expected_us", "diff_percent", "time_min_us", "time_max_us", "algo", "proto", "channels")
 }
 
 // Row writes a row's measurements.
@@ -166,14 +170,17 @@ func (p *csvPrinter) Row(r Row) error {
 		return *s
 	}
 	for _, rec := range records(r) {
-		wrong := ""
+		wrong, channels := "", ""
 		if rec.Wrong != nil {
 			wrong = strconv.FormatInt(*rec.Wrong, 10)
+		}
+		if rec.Channels != nil {
+			channels = strconv.Itoa(*rec.Channels)
 		}
 		err := p.write(strconv.FormatInt(rec.Size, 10), strconv.FormatInt(rec.Count, 10), rec.Type, rec.RedOp,
 			strconv.Itoa(rec.Root), strconv.FormatBool(rec.InPlace), number(rec.TimeUS), number(rec.AlgBW),
 			number(rec.BusBW), wrong, optional(rec.ExpectedUS), optional(rec.DiffPercent), number(rec.TimeMinUS),
-			number(rec.TimeMaxUS), text(rec.Algo), text(rec.Proto))
+			number(rec.TimeMaxUS), text(rec.Algo), text(rec.Proto), channels)
 		if err != nil {
 			return err
 		}

@@ -3,6 +3,7 @@
 package bench
 
 import (
+	"cmp"
 	"math"
 	"time"
 
@@ -47,6 +48,9 @@ type Measurement struct {
 	Mismatch string
 	// Choice is what NCCL chose; nil if its log does not tell, and for send and receive.
 	Choice *nccllog.Choice
+	// Channels is how many of NCCL's channels the call used: by its log, before 2.23 by the rules that the model has of
+	// it; 0 if not known.
+	Channels int
 	// Expected is the time that was expected, if Known; Diff how much longer in percent the measurement took.
 	Known    bool
 	Expected time.Duration
@@ -76,8 +80,17 @@ func algorithmBytes(c Case) float64 {
 	return bytes
 }
 
-// compare fills Expected, Diff and Off.
+// chose fills Choice, and Channels as far as the log has them.
+func (m *Measurement) chose(c *nccllog.Choice) {
+	m.Choice = c
+	if c != nil && c.ChannelLo >= 0 && c.ChannelHi >= c.ChannelLo {
+		m.Channels = c.ChannelHi - c.ChannelLo + 1
+	}
+}
+
+// compare fills Expected, Diff and Off, and Channels if the log did not have them.
 func (m *Measurement) compare(e Expectation) {
+	m.Channels = cmp.Or(m.Channels, e.Channels)
 	m.Known, m.Expected, m.Spread = true, e.Time, 100*e.Spread
 	if e.Time <= 0 {
 		return

@@ -229,7 +229,7 @@ func (r *Ranks) timed(ctx context.Context, c Case, half *Measurement) error {
 	if err := r.pollLogs(); err != nil {
 		return err
 	}
-	half.Choice = choiceOf(r.logs[0].TakeChoices())
+	half.chose(choiceOf(r.logs[0].TakeChoices()))
 	c.Choice, c.Launches, c.NICs = half.Choice, max(r.cfg.Warmup, 1)+c.Iters, nccllog.NICsOf(r.comms())
 	if r.cfg.Expected != nil {
 		if expected, known := r.cfg.Expected(c); known {

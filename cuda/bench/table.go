@@ -11,11 +11,15 @@ import (
 
 // textPrinter writes nccl-tests' table: its columns in its widths, so that results compare line by line and scripts
 // that read columns by number go on working. What is expected stands to the right of them.
-type textPrinter struct{ w io.Writer }
+type textPrinter struct {
+	w      io.Writer
+	chosen choices
+}
 
 // NewText returns a printer of nccl-tests' table for a terminal. To the right of its columns stand the expected time
 // and the difference in percent of either half, "!" behind a difference that is [Measurement.Off], "-" where nothing is
-// expected. Lines that are no rows begin with "#", but for the last, "verdict: VALID" or "verdict: INVALID".
+// expected. Lines that are no rows begin with "#", but for the last, "verdict: VALID" or "verdict: INVALID". Below the rows
+// stands what NCCL chose for them, where it tells.
 func NewText(w io.Writer) Printer { return &textPrinter{w: w} }
 
 // Begin prints what is measured and the column names.
@@ -45,6 +49,7 @@ func (p *textPrinter) Begin(h Header) error {
 
 // Row prints one row.
 func (p *textPrinter) Row(r Row) error {
+	p.chosen.add(r)
 	var b strings.Builder
 	fmt.Fprintf(&b, "%12d  %12d  %8s  %6s  %6d", r.Size, r.Count, r.Type, r.Op, r.Root)
 	measured(&b, &r.OutOfPlace)
@@ -89,9 +94,12 @@ func fit(width int, value float64) string {
 	return strconv.FormatFloat(value, 'e', 1, 64)
 }
 
-// End prints nccl-tests' two closing lines, notes, the reasons and the verdict.
+// End prints what NCCL chose, nccl-tests' two closing lines, notes, the reasons and the verdict.
 func (p *textPrinter) End(s Summary) error {
 	var b strings.Builder
+	for _, line := range p.chosen.lines() {
+		fmt.Fprintf(&b, "# NCCL chose: %s\n", line)
+	}
 	state := "OK"
 	if s.Wrong != 0 {
 		state = "FAILED"

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bench
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// choices sums up what NCCL chose for the rows of a table.
+type choices struct {
+	kinds []kindChoices // in the order of the table
+}
+
+// kindChoices are those of the rows with one data type and one operator.
+type kindChoices struct {
+	kind string // such as "float sum"
+	runs []choiceRun
+}
+
+// choiceRun is rows that follow each other and have the same choice.
+type choiceRun struct {
+	from, to int64  // bytes
+	what     string // such as "Ring LL x2", "" where NCCL does not tell
+}
+
+// add notes what NCCL chose for r, out of place: in place it chooses the same.
+func (c *choices) add(r Row) {
+	kind := r.Type.String()
+	if r.Op != "none" {
+		kind += " " + r.Op
+	}
+	i := slices.IndexFunc(c.kinds, func(k kindChoices) bool { return k.kind == kind })
+	if i < 0 {
+		i = len(c.kinds)
+		c.kinds = append(c.kinds, kindChoices{kind: kind})
+	}
+	c.kinds[i].add(r.Size, choiceText(&r.OutOfPlace))
+}
+
+// add begins a run or makes the last one longer. Later cycles bring nothing new: sizes rise.
+func (k *kindChoices) add(size int64, what string) {
+	n := len(k.runs)
+	switch {
+	case n > 0 && size <= k.runs[n-1].to:
+	case n > 0 && k.runs[n-1].what == what:
+		k.runs[n-1].to = size
+	default:
+		k.runs = append(k.runs, choiceRun{from: size, to: size, what: what})
+	}
+}
+
+func choiceText(m *Measurement) string {
+	if m.Choice == nil {
+		return ""
+	}
+	text := m.Choice.Algo + " " + m.Choice.Proto
+	if m.Channels > 0 {
+		text += fmt.Sprintf(" x%d", m.Channels)
+	}
+	return text
+}
+
+// lines are one for each kind of which something is known; they name it where there are several.
+func (c *choices) lines() []string {
+	var lines []string
+	for _, k := range c.kinds {
+		var runs []string
+		for _, r := range k.runs {
+			switch {
+			case r.what == "":
+			case r.from == r.to:
+				runs = append(runs, fmt.Sprintf("%d bytes %s", r.from, r.what))
+			default:
+				runs = append(runs, fmt.Sprintf("%d to %d bytes %s", r.from, r.to, r.what))
+			}
+		}
+		line := strings.Join(runs, "; ")
+		if line != "" && len(c.kinds) > 1 {
+			line = k.kind + ": " + line
+		}
+		if line != "" {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}

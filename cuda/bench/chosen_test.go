@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bench
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/ddlemu/ddlemu/cuda/bench/nccllog"
+)
+
+func TestChosen(t *testing.T) {
+	row := func(typ DataType, size int64, algo, proto string, channels int) Row {
+		r := Row{Size: size, Type: typ, Op: "sum"}
+		if algo != "" {
+			r.OutOfPlace.Choice = &nccllog.Choice{Algo: algo, Proto: proto}
+		}
+		r.OutOfPlace.Channels = channels
+		return r
+	}
+	rows := []Row{
+		row(Float, 8, "Ring", "LL", 1), row(Float, 64, "Ring", "LL", 1), row(Float, 512, "Ring", "LL", 2),
+		row(Float, 4096, "", "", 0), row(Float, 32768, "Ring", "Simple", 0),
+	}
+	half := []Row{row(Half, 8, "Tree", "LL", 1), row(Int8, 8, "", "", 0)}
+	const floats = "8 to 64 bytes Ring LL x1; 512 bytes Ring LL x2; 32768 bytes Ring Simple"
+	for _, tc := range []struct {
+		name string
+		rows []Row
+		want []string
+	}{
+		{"one kind", rows, []string{floats}},
+		{"two cycles", append(rows[:5:5], rows...), []string{floats}},
+		{"several kinds", append(rows[:5:5], half...), []string{"float sum: " + floats, "half sum: 8 bytes Tree LL x1"}},
+		{"not known", half[1:], nil},
+		{"no rows", nil, nil},
+	} {
+		var c choices
+		for _, r := range tc.rows {
+			c.add(r)
+		}
+		if d := cmp.Diff(tc.want, c.lines()); d != "" {
+			t.Errorf("%s: %s", tc.name, d)
+		}
+	}
+}
+
+// The log's channels are taken before the model's.
+func TestChannels(t *testing.T) {
+	for _, tc := range []struct {
+		choice *nccllog.Choice
+		model  int
+		want   int
+	}{
+		{&nccllog.Choice{ChannelLo: 0, ChannelHi: 3}, 2, 4},
+		{&nccllog.Choice{ChannelLo: nccllog.Unknown, ChannelHi: nccllog.Unknown}, 2, 2},
+		{nil, 2, 2},
+		{nil, 0, 0},
+	} {
+		var m Measurement
+		m.chose(tc.choice)
+		m.compare(Expectation{Channels: tc.model})
+		if m.Channels != tc.want {
+			t.Errorf("%+v and %d of the model: %d channels, want %d", tc.choice, tc.model, m.Channels, tc.want)
+		}
+	}
+}
