@@ -89,6 +89,12 @@ On a machine with NVIDIA GPUs it uses them, elsewhere the software CUDA. Times a
 those of the emulated network: with a time scale of K the fabric runs K times
 slower and times are divided by K. By default K is chosen for this host.
 
+A run that is INVALID because of this host is made again, twice at most, at twice the
+time scale as far as there is one. That is sound: other work on the host makes a run
+worse, never better. The header of the next table says which attempt it is, and why
+the one before was INVALID. On a terminal all tables are shown, elsewhere only the
+last. With --time-scale there is one attempt.
+
 EXIT STATUS
 ===========
 
@@ -119,7 +125,7 @@ func runBench(ctx context.Context, g *global, o *benchOptions, collective string
 		return err
 	}
 	defer e.Dir.Close()
-	e.Printer, e.LastOnly = o.printer(g), g.JSON || o.CSV
+	e.Printer, e.LastOnly = o.printer(g), g.JSON || o.CSV || !isTerminal(g.Stdout)
 	var h host.Host
 	if e.Config.TimeScale == 0 {
 		e.Scale = func(ctx context.Context) (k int, why string, err error) {

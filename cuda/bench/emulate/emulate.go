@@ -76,7 +76,7 @@ type Options struct {
 	Scale   func(ctx context.Context) (k int, why string, err error)
 	Printer func() bench.Printer // one for each attempt
 	// LastOnly prints nothing of an attempt that is followed by another: for output
-	// that a program reads.
+	// that is not for a person who waits for it.
 	LastOnly bool
 	Log      io.Writer // for what is said about the attempts
 	Env      []string  // added to the ranks' environment
@@ -110,24 +110,50 @@ func Run(ctx context.Context, o Options) (Outcome, error) {
 			return Outcome{}, &TooLongError{t.Round(time.Second), k}
 		}
 	}
-	for attempt := 0; ; attempt++ {
+	return o.attempts(ctx, why, o.once)
+}
+
+// attempts calls once until a run is VALID, fails, or is INVALID for good. That is sound
+// because other work on this host makes a run worse, never better. why is of the first
+// time scale.
+func (o *Options) attempts(ctx context.Context, why string, once func(ctx context.Context, notes []string, printer bench.Printer) (Outcome, error)) (Outcome, error) {
+	retry := "" // why this attempt is made, in the header
+	for attempt := 1; ; attempt++ {
+		more := attempt <= Doublings && o.Scale != nil && o.Shared == ""
 		printer := o.Printer()
 		var later *deferred
-		if o.LastOnly {
+		if o.LastOnly && more {
 			later = &deferred{to: printer}
 			printer = later
 		}
-		out, err := o.once(ctx, why, printer)
-		again := err == nil && o.Scale != nil && o.Shared == "" && out.Verdict.Host && attempt < Doublings
-		if !again {
+		out, err := once(ctx, o.notes(why, retry), printer)
+		if again := err == nil && out.Verdict.Host && more; !again {
 			return out, errors.Join(err, later.play())
 		}
 		o.Config.TimeScale = min(max(2*out.Scale, needed(out)), link.MaxTimeScale)
 		if o.Config.TimeScale != out.Scale {
 			why = fmt.Sprintf("chosen for this host, because %d was too small", out.Scale)
 		}
+		retry = retryNote(attempt, out)
 		fmt.Fprintf(o.Log, "ddlemu: INVALID at time scale %d: %s\nddlemu: once more at time scale %d\n", out.Scale, out.Verdict.Reasons[0], o.Config.TimeScale)
 	}
+}
+
+// retryNote says of the attempt after the given one which it is, and why it is made.
+func retryNote(attempt int, out Outcome) string {
+	return fmt.Sprintf("attempt %d of %d at most: attempt %d, at time scale %d, was INVALID because of this host: %s", attempt+1, Doublings+1, attempt, out.Scale, out.Verdict.Reasons[0])
+}
+
+// notes are the header's: why this time scale, why this attempt, and by what NCCL decides.
+func (o *Options) notes(why, retry string) []string {
+	var notes []string
+	if why != "" {
+		notes = append(notes, fmt.Sprintf("time scale %d %s", o.Config.TimeScale, why))
+	}
+	if retry != "" {
+		notes = append(notes, retry)
+	}
+	return append(notes, "decisions: "+o.Decisions)
 }
 
 // What an operation itself costs this host (launch, hand-over between threads) is
@@ -147,7 +173,7 @@ func (o *Options) probe(ctx context.Context, why *string) error {
 	if p.predict() > LongestRun/10 {
 		return nil // so long that an operation's own cost does not count
 	}
-	out, err := p.once(ctx, "", nothing{})
+	out, err := p.once(ctx, nil, nothing{})
 	if err != nil {
 		return err
 	}
@@ -229,8 +255,8 @@ func least(r bench.Result) float64 {
 	return worst
 }
 
-// once makes one attempt on a fabric of its own.
-func (o *Options) once(ctx context.Context, why string, printer bench.Printer) (out Outcome, err error) {
+// once makes one attempt on a fabric of its own, with these notes in the header.
+func (o *Options) once(ctx context.Context, notes []string, printer bench.Printer) (out Outcome, err error) {
 	j, err := o.start(ctx)
 	if err != nil {
 		return Outcome{}, err
@@ -248,10 +274,7 @@ func (o *Options) once(ctx context.Context, why string, printer bench.Printer) (
 	cfg.OnStart = func(info bench.Info) {
 		h := bench.NewHeader(o.Bench, info)
 		h.TimeScale, h.CUDA, h.Profile, h.Datapath, h.Nodes = float64(k), o.Libraries.CUDA, j.Fabric.Config.Name, j.Fabric.Config.DatapathName(), j.Fabric.Config.Nodes
-		if why != "" {
-			h.Notes = append(h.Notes, fmt.Sprintf("time scale %d %s", k, why))
-		}
-		h.Notes = append(h.Notes, "decisions: "+o.Decisions)
+		h.Notes = notes
 		err = printer.Begin(h)
 	}
 	result, err := bench.Run(ctx, cfg, func(r bench.Row) {

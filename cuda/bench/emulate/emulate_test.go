@@ -13,6 +13,7 @@ import (
 	"github.com/ddlemu/ddlemu/cuda/bench"
 	"github.com/ddlemu/ddlemu/cuda/bench/nccllog"
 	"github.com/ddlemu/ddlemu/shaper/job"
+	"github.com/ddlemu/ddlemu/shaper/link"
 	"github.com/ddlemu/ddlemu/shaper/verdict"
 )
 
@@ -42,6 +43,62 @@ func TestTooLongIsRefused(t *testing.T) {
 	var tooLong *TooLongError
 	if _, err := Run(t.Context(), o); !errors.As(err, &tooLong) || tooLong.Scale != 64 || tooLong.Time < time.Hour {
 		t.Errorf("20 GiB over 1 Gb/s at scale 64: %v", err)
+	}
+}
+
+// Runs that are INVALID because of the host are made again, at the largest time scale
+// too, and say so.
+func TestAttempts(t *testing.T) {
+	invalid := func(host bool) verdict.Verdict {
+		v := verdict.Verdict{Valid: true, Word: "VALID"}
+		v.Add(host, "8 bytes were late")
+		return v
+	}
+	valid := verdict.Verdict{Valid: true, Word: "VALID"}
+	const (
+		head  = "# collective= nccl= cuda= profile= datapath= time_scale=0 ranks=0 nodes=0 warmup=0 iters=0\n"
+		names = "size,count,type,redop,root,inplace,time_us,algbw_gbs,busbw_gbs,wrong,expected_us,diff_percent,time_min_us,time_max_us,algo,proto,channels\n"
+	)
+	table := func(word string) string { return head + names + "# verdict: " + word + "\n" }
+	for _, tc := range []struct {
+		name     string
+		lastOnly bool
+		fixed    bool // time scale
+		verdicts []verdict.Verdict
+		printed  string
+	}{
+		{"VALID", true, false, []verdict.Verdict{valid}, table("VALID")},
+		{"all", false, false, []verdict.Verdict{invalid(true), valid}, table("INVALID") + table("VALID")},
+		{"the last only", true, false, []verdict.Verdict{invalid(true), valid}, table("VALID")},
+		{"three at most", true, false, []verdict.Verdict{invalid(true), invalid(true), invalid(true)}, table("INVALID")},
+		{"not the host's", true, false, []verdict.Verdict{invalid(false)}, table("INVALID")},
+		{"a time scale that was given", true, true, []verdict.Verdict{invalid(true)}, table("INVALID")},
+	} {
+		var out, log strings.Builder
+		o := Options{Config: configs.Fabric{TimeScale: link.MaxTimeScale / 2}, Decisions: "fabric view", LastOnly: tc.lastOnly, Log: &log}
+		o.Printer = func() bench.Printer { return bench.NewCSV(&out) }
+		if !tc.fixed {
+			o.Scale = func(context.Context) (int, string, error) { return 0, "", nil }
+		}
+		var notes []string
+		made := 0
+		got, err := o.attempts(t.Context(), "chosen for this host", func(_ context.Context, n []string, p bench.Printer) (Outcome, error) {
+			v := tc.verdicts[made]
+			notes, made = append(notes, strings.Join(n, "; ")), made+1
+			return Outcome{Verdict: v, Scale: o.Config.TimeScale}, errors.Join(p.Begin(bench.Header{}), p.End(bench.Summary{Verdict: v.Word}))
+		})
+		if err != nil || made != len(tc.verdicts) || got.Verdict.Word != tc.verdicts[made-1].Word || out.String() != tc.printed {
+			t.Errorf("%s: %d attempts, %+v, %v: %s", tc.name, made, got, err, out.String())
+		}
+		for i, want := range []string{
+			"time scale 512 chosen for this host; decisions: fabric view",
+			"time scale 1024 chosen for this host, because 512 was too small; attempt 2 of 3 at most: attempt 1, at time scale 512, was INVALID because of this host: 8 bytes were late; decisions: fabric view",
+			"time scale 1024 chosen for this host, because 512 was too small; attempt 3 of 3 at most: attempt 2, at time scale 1024, was INVALID because of this host: 8 bytes were late; decisions: fabric view",
+		}[:made] {
+			if notes[i] != want {
+				t.Errorf("%s: attempt %d says %q, want %q", tc.name, i+1, notes[i], want)
+			}
+		}
 	}
 }
 
