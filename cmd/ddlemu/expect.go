@@ -20,7 +20,7 @@ import (
 // expectOptions are the flags of expect.
 type expectOptions struct {
 	benchOptions
-	Log        string
+	Log        string // of the log to judge
 	DecideUpTo string
 }
 
@@ -29,6 +29,7 @@ func (o *expectOptions) AddFlags(g *global, fs *pflag.FlagSet) {
 	o.addFabricFlags(g, fs)
 	o.addRowFlags(fs)
 	fs.StringVar(&o.Log, "log", "", "`file` with a table of nccl-tests or ddlemu bench to judge; - for standard input")
+	fs.BoolVar(&o.Strict, "strict", false, "with --log: exit with status 3 unless each time is as expected or faster")
 	fs.StringVar(&o.DecideUpTo, "decide-up-to", "64M", "largest `size` that NCCL runs for its decision; larger ones are taken to be decided alike")
 	g.addJSONFlag(fs)
 }
@@ -43,16 +44,31 @@ channels), and the link model what that takes. NCCL runs each size once, up to
 --decide-up-to, over links that nothing shapes, so this takes seconds whatever the
 fabric.
 
-bound is what the bytes alone take that must cross between a node and the others: no
-schedule is faster.
+expected is what nccl-tests prints: the mean over the ranks of -n calls back to back.
+last rank is the same until the last rank is done: more than the mean where ranks that
+only send, such as the root of a broadcast, leave the rest to the buffers on the way.
+busiest hop is for how long NCCL's messages occupy the busiest hop. bound is what the
+bytes alone take that must cross between a node and the others: no schedule has its
+last rank done before.
 
 With --log it reads a table that nccl-tests or ddlemu bench printed elsewhere, and
 says for each time whether it is as expected (within 10 %), slower, faster, or
-impossible on this fabric, and the likely cause.
+impossible on this fabric, and the likely cause; and whether the row has wrong
+elements, or contradicts itself. Slower is what takes longer than the last rank does
+in the model: how far ranks ran ahead of it depends on the buffers there, which the log
+does not tell. Rows that are cut are named. What launchers put before each line
+(mpirun --tag-output, mpiexec -l, srun --label) is passed over.
 
-` + exitHelp,
+EXIT STATUS
+===========
+
+0 on success, whatever the log says; with --strict 3 if a time of the log is slower,
+impossible, wrong, contradictory or not judged, or if a row is cut; 1 on failure, 2 if
+what was asked cannot be had (bad input, no such fabric, something that this host
+lacks), 130 if interrupted.
+`,
 		Example: `  ddlemu expect allreduce --profile ndr400 --ranks 2 -b 8 -e 1G -f 8
-  ddlemu expect allreduce --profile eth10 --ranks 4 --nodes 2 --log nccl-tests.txt`,
+  ddlemu expect allreduce --profile eth10 --ranks 4 --nodes 2 --log nccl-tests.txt --strict`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return badInput("expect takes one collective (%s): see `ddlemu expect --help`", strings.Join(bench.Collectives(), ", "))
@@ -70,11 +86,14 @@ func runExpect(ctx context.Context, g *global, o *expectOptions, collective stri
 	if err != nil {
 		return &inputError{err}
 	}
-	var log []testslog.Row
-	if o.Log != "" {
+	var log *testslog.Log
+	switch {
+	case o.Log != "":
 		if log, err = o.readLog(g, &b); err != nil {
 			return &inputError{err}
 		}
+	case o.Strict:
+		return badInput("--strict: give a log to judge with --log")
 	}
 	most, err := bench.ParseSize(o.DecideUpTo)
 	if err != nil || most < 1 {
@@ -92,14 +111,18 @@ func runExpect(ctx context.Context, g *global, o *expectOptions, collective stri
 	}
 	report := newExpectReport(info.NCCL, e.Config.Name, e.Bench.Ranks, rows, log)
 	if g.JSON {
-		return g.printJSON(report)
+		err = g.printJSON(report)
+	} else {
+		report.print(g.Stdout)
 	}
-	report.print(g.Stdout)
-	return nil
+	if bad := report.bad(); err == nil && o.Strict && bad != "" {
+		err = &exitError{Code: exitInvalid, Err: fmt.Errorf("--log %s: %s", o.Log, bad)}
+	}
+	return err
 }
 
 // readLog reads the table and makes b's rows those of the table.
-func (o *expectOptions) readLog(g *global, b *bench.Config) ([]testslog.Row, error) {
+func (o *expectOptions) readLog(g *global, b *bench.Config) (*testslog.Log, error) {
 	for _, flag := range []string{"minbytes", "maxbytes", "stepbytes", "stepfactor"} {
 		if o.flags.Changed(flag) {
 			return nil, fmt.Errorf("--%s and --log: the log has the sizes; leave out --%s", flag, flag)
@@ -133,12 +156,12 @@ func (o *expectOptions) readLog(g *global, b *bench.Config) ([]testslog.Row, err
 		b.Sizes = append(b.Sizes, r.Size)
 	}
 	slices.Sort(b.Sizes)
-	b.Sizes = slices.Compact(b.Sizes)
-	return rows, nil
+	b.Sizes, b.Iters = slices.Compact(b.Sizes), o.Iters
+	return &log, nil
 }
 
 // agree checks that the log can be of this collective and takes from it the number
-// of ranks, if no flag gives that.
+// of ranks and of iterations, if no flag gives them.
 func (o *expectOptions) agree(log testslog.Log, c bench.Collective) error {
 	for _, r := range log.Rows {
 		// nccl-tests writes none where nothing is reduced.
@@ -146,12 +169,18 @@ func (o *expectOptions) agree(log testslog.Log, c bench.Collective) error {
 			return fmt.Errorf("line %d: redop %s is not of %v: give the log's collective", r.Line, r.Op, c)
 		}
 	}
-	if log.Ranks == 0 {
-		return nil
+	for _, n := range []struct {
+		flag string
+		said int // 0 if the log does not
+		to   *int
+	}{{"ranks", log.Ranks, &o.Ranks}, {"iters", log.Iters, &o.Iters}} {
+		if n.said == 0 {
+			continue
+		}
+		if o.flags.Changed(n.flag) && *n.to != n.said {
+			return fmt.Errorf("it is of %d %s: give --%s %d", n.said, n.flag, n.flag, n.said)
+		}
+		*n.to = n.said
 	}
-	if o.flags.Changed("ranks") && o.Ranks != log.Ranks {
-		return fmt.Errorf("it is of %d ranks: give --ranks %d", log.Ranks, log.Ranks)
-	}
-	o.Ranks = log.Ranks
 	return nil
 }

@@ -5,8 +5,11 @@ package nccl
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"math"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -64,8 +67,8 @@ func TestExpectJudgesALog(t *testing.T) {
 	log := filepath.Join(t.TempDir(), "log")
 	text := `#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong
      1048576        262144     float     sum      -1     9200    0.11    0.11      0     9300    0.11    0.11      0
-     2097152        524288     float     sum      -1     9000    0.11    0.11      0    17900    0.11    0.11      0
-     4194304       1048576     float     sum      -1    36000    0.11    0.11      0    60000    0.11    0.11      0
+     2097152        524288     float     sum      -1     9000    0.23    0.23      0    17900    0.11    0.11      0
+     4194304       1048576     float     sum      -1    36000    0.11    0.11      0    60000    0.07    0.07      0
 `
 	if err := os.WriteFile(log, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
@@ -83,4 +86,46 @@ func TestExpectJudgesALog(t *testing.T) {
 	if len(e.Log) != 6 || len(flagged) != 2 {
 		t.Errorf("%d times judged, of them %v", len(e.Log), flagged)
 	}
+	cmd := ddlemu(t.Context(), t, folder(t), nil, "expect", "allreduce", "--profile", "eth1", "--ranks", "2", "--log", log, "--strict")
+	out, err := cmd.CombinedOutput()
+	if cmd.ProcessState.ExitCode() != 3 || !strings.Contains(string(out), "2 of 6 times not as expected") {
+		t.Errorf("--strict: %v: %s", err, out)
+	}
+}
+
+// The root of a broadcast runs ahead of the others: the mean is below the bound, which
+// holds for the last rank. What nccl-tests then prints is what is expected.
+func TestExpectBroadcast(t *testing.T) {
+	dir := folder(t)
+	args := []string{"broadcast", "--profile", "eth10", "--ranks", "2", "-b", "1M", "-e", "1M", "-n", "20", "--json"}
+	var e struct {
+		Rows []struct {
+			ExpectedUS float64 `json:"expected_us"`
+			LastUS     float64 `json:"last_rank_us"`
+			BoundUS    float64 `json:"bound_us"`
+		} `json:"rows"`
+	}
+	out, err := ddlemu(t.Context(), t, dir, nil, append([]string{"expect"}, args...)...).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(out, &e); err != nil || len(e.Rows) != 1 {
+		t.Fatalf("%v: %s", err, out)
+	}
+	row := e.Rows[0]
+	if row.LastUS < row.BoundUS || row.ExpectedUS > 0.7*row.LastUS {
+		t.Errorf("%+v", row)
+	}
+	retry(t, func(scale string) error {
+		r, err := tryBench(t, dir, nil, append(args[:len(args)-1:len(args)-1], "--time-scale", scale)...)
+		if err != nil {
+			return err
+		}
+		for _, m := range r.Rows {
+			if off := m.TimeUS/row.ExpectedUS - 1; math.Abs(off) > 0.05 {
+				return fmt.Errorf("%.2f us, %.1f %% off the expected %.2f", m.TimeUS, 100*off, row.ExpectedUS)
+			}
+		}
+		return nil
+	})
 }

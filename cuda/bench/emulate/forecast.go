@@ -24,8 +24,23 @@ type Forecast struct {
 	bench.Expectation
 	Problem string
 	// Bound is what the bytes alone take that must cross between a node and the
-	// others, whatever the schedule. 0 where links have no rate.
+	// others, whatever the schedule, until the last rank is done. 0 where links have no
+	// rate.
 	Bound time.Duration
+	// Waiting is the share of the ranks that cannot be done before that, whatever the
+	// schedule.
+	Waiting float64
+}
+
+// Least is what the mean over the ranks can be at least, and that is what nccl-tests
+// prints: ranks that need not wait for the bytes of Bound may run ahead, and so may
+// those that do in the model of NCCL's schedule.
+func (f *Forecast) Least() time.Duration {
+	share := f.Waiting
+	if f.Known && f.LastRank > 0 {
+		share = min(share, float64(f.Time)/float64(f.LastRank))
+	}
+	return time.Duration(share * float64(f.Bound))
 }
 
 // DecideUpTo is the largest size that NCCL is made to run for its decision unless
@@ -112,7 +127,7 @@ func (o *Options) forecasts(f *fabric.Fabric, decided []bench.Case) []Forecast {
 		c := decided[min(i, len(decided)-1)]
 		counts := c.Collective.Counts(size, c.Type, c.Ranks)
 		c.Size, c.Count, c.Iters, c.Launches = counts.Bytes(c.Type), counts.Param, o.Bench.Iters, 0
-		row := Forecast{Case: c, Bound: times.Bound(c)}
+		row := Forecast{Case: c, Bound: times.Bound(c), Waiting: times.Waiting(c)}
 		if row.Expectation, row.Known = times.Of(c); !row.Known {
 			row.Problem = times.Problem
 		}

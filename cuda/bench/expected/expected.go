@@ -62,7 +62,8 @@ func (t *Times) count(c bench.Case) {
 
 // Bound is what the bytes of c take at least that must cross between a node, or a
 // part of the fabric such as a leaf or a site, and the others, in the fabric's own
-// time; 0 where links have no rate.
+// time; 0 where links have no rate. The last rank cannot be done before: one that only
+// sends can, see Waiting.
 func (t *Times) Bound(c bench.Case) time.Duration {
 	d := unscheduled(c)
 	longest := bound(d.Cuts(t.node), t.portRates)
@@ -71,6 +72,36 @@ func (t *Times) Bound(c bench.Case) time.Duration {
 		longest = max(longest, bound(d.Cuts(part), t.fabric.PartRates))
 	}
 	return time.Duration(longest * float64(time.Second))
+}
+
+// Waiting is the share of the ranks that cannot be done before the bytes of Bound have
+// crossed, because of what they receive: the others may leave theirs to the buffers on
+// the way. Ranks in the root's part of the fabric count among those others.
+func (t *Times) Waiting(c bench.Case) float64 {
+	share := waiting(c, t.node)
+	if parts := t.fabric.Parts(); parts != nil {
+		share = min(share, waiting(c, func(rank int) int { return parts[t.node(rank)] }))
+	}
+	return share
+}
+
+func waiting(c bench.Case, group func(rank int) int) float64 {
+	n, root := 0, max(c.Root, 0)
+	for r := range c.Ranks {
+		waits := true
+		switch c.Collective {
+		case bench.Broadcast:
+			waits = group(r) != group(root)
+		case bench.Reduce:
+			waits = r == root
+		case bench.SendRecv:
+			waits = group((r+c.Ranks-1)%c.Ranks) != group(r)
+		}
+		if waits {
+			n++
+		}
+	}
+	return float64(n) / float64(max(c.Ranks, 1))
 }
 
 // bound is the seconds that the slowest of the cuts takes. rates are the bytes per
@@ -133,7 +164,9 @@ func (t *Times) of(c bench.Case) (bench.Expectation, error) {
 	for _, r := range e.RankTime {
 		mean += r / float64(len(e.RankTime))
 	}
-	t.known[key] = bench.Expectation{Time: time.Duration(mean), Spread: e.Spread, Channels: e.Channels}
+	t.known[key] = bench.Expectation{
+		Time: time.Duration(mean), LastRank: time.Duration(e.Time), BusiestHop: time.Duration(e.Bound), Spread: e.Spread, Channels: e.Channels,
+	}
 	return t.known[key], nil
 }
 

@@ -39,6 +39,45 @@ func TestLeast(t *testing.T) {
 	}
 }
 
+// Ranks that receive nothing from beyond their node, or from beyond the root's part of
+// the fabric, need not wait for the bytes that cross.
+func TestWaiting(t *testing.T) {
+	flat, err := configs.Profile("eth1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	flat.Nodes = 4
+	leaves, err := configs.Load(configs.Source{File: "../../../configs/examples/leaf-spine.yaml", Getenv: func(string) string { return "" }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		config  *configs.Fabric
+		perNode int
+		coll    bench.Collective
+		root    int
+		want    float64
+	}{
+		{flat, 1, bench.AllReduce, -1, 1},
+		{flat, 1, bench.Broadcast, 0, 0.75},
+		{flat, 2, bench.Broadcast, 3, 0.75},
+		{flat, 2, bench.Reduce, 3, 0.125},
+		{flat, 1, bench.SendRecv, -1, 1},
+		{flat, 2, bench.SendRecv, -1, 0.5},
+		{leaves, 1, bench.Broadcast, 0, 0.5}, // the other leaf's
+	} {
+		f, err := fabric.New(tc.config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		times := New(f, func(rank int) int { return rank / tc.perNode }, func(string) string { return "" })
+		c := bench.Case{Collective: tc.coll, Type: bench.Float, Ranks: tc.config.Nodes * tc.perNode, Count: 1000, Root: tc.root}
+		if got := times.Waiting(c); got != tc.want {
+			t.Errorf("%v among %d nodes of %d: %v wait, want %v", tc.coll, tc.config.Nodes, tc.perNode, got, tc.want)
+		}
+	}
+}
+
 // The bytes that must cross between two leaves take longer over their uplinks than those
 // of a node over its port.
 func TestBoundOfLeaves(t *testing.T) {

@@ -8,10 +8,13 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/ddlemu/ddlemu/cuda/bench"
 )
 
 // Row is one line of the table.
@@ -20,57 +23,113 @@ type Row struct {
 	Size, Count int64 // bytes and elements
 	Type, Op    string
 	Root        int // -1 without one
-	OutOfPlace  time.Duration
-	InPlace     time.Duration // 0 without one
+	OutOfPlace  Half
+	InPlace     *Half // nil without one
+}
+
+// Half is what a row says of the calls out of place, or of those in place.
+type Half struct {
+	Time         time.Duration // the mean over the ranks
+	AlgBW, BusBW float64       // GB/s
+	Wrong        int64         // elements; -1 if not checked
+}
+
+// LeftOut is a row, or the rest of one, that cannot be read because it was cut.
+type LeftOut struct {
+	Line int // of the log, from 1
+	What string
 }
 
 // Log is what a log says.
 type Log struct {
-	Rows  []Row
-	Ranks int // 0 if it does not say
+	Rows    []Row
+	LeftOut []LeftOut
+	Ranks   int // 0 if it does not say
+	Iters   int // timed iterations; 0 if it does not say
 }
 
 // maxRows bounds what is read: nobody looks at more, and each costs a simulation.
 const maxRows = 10_000
 
-// Read finds the table's rows in a log; all else is passed over. The error names the
-// line that looks like a row and is none, or says that there are no rows.
+// launcher is what launchers put before each line: mpirun --tag-output "[1,0]<stdout>:",
+// mpiexec -l "[0] ", srun --label "0: ".
+var launcher = regexp.MustCompile(`^(?:\[[^\]\s]*\d+,\d+\]<std(?:out|err)>:|\[\d+\]\s|\s*\d+:\s)`)
+
+// Read finds the table's rows in a log; all else is passed over, but rows that were cut
+// are in LeftOut. The error names the line that looks like a row and is none, or says
+// that there are no rows.
 func Read(r io.Reader) (Log, error) {
 	var log Log
 	columns := newColumns()
 	lines := bufio.NewScanner(r)
 	for n := 1; lines.Scan(); n++ {
-		text := strings.TrimSpace(lines.Text())
+		text := strings.TrimSpace(launcher.ReplaceAllString(lines.Text(), ""))
 		if names, ok := strings.CutPrefix(text, "#"); ok {
 			columns.learn(strings.Fields(names))
 			log.learn(strings.Fields(names))
 			continue
 		}
 		words := strings.Fields(text)
-		if len(words) < columns.least() || !digits(words[0]) || !digits(words[1]) {
+		if !columns.isRow(words) {
 			continue
 		}
-		row, err := columns.row(words)
-		if err != nil {
+		if err := log.add(n, words, columns); err != nil {
 			return Log{}, fmt.Errorf("line %d: %w", n, err)
-		}
-		row.Line = n
-		if log.Rows = append(log.Rows, row); len(log.Rows) > maxRows {
-			return Log{}, fmt.Errorf("line %d: more than %d rows", n, maxRows)
 		}
 	}
 	if err := lines.Err(); err != nil {
 		return Log{}, fmt.Errorf("read the log: %w", err)
 	}
 	if len(log.Rows) == 0 {
-		return Log{}, fmt.Errorf("the log has no rows of nccl-tests' table (size, count, type, ...)")
+		return Log{}, fmt.Errorf("the log has no whole row of nccl-tests' table (size, count, type, ...)")
 	}
 	return log, nil
 }
 
+// isRow says whether a line begins as a row does: size, count and, if it is too short
+// for one, a known type.
+func (c *columns) isRow(words []string) bool {
+	if len(words) < 3 || !digits(words[0]) || !digits(words[1]) {
+		return false
+	}
+	if len(words) >= c.first()+halfColumns {
+		return true
+	}
+	types, err := bench.ParseDataTypes(words[2])
+	return err == nil && len(types) == 1
+}
+
+// add takes the row of line n, or notes what of it was cut.
+func (l *Log) add(n int, words []string, columns *columns) error {
+	if len(l.Rows)+len(l.LeftOut) == maxRows {
+		return fmt.Errorf("more than %d rows", maxRows)
+	}
+	if len(words) < columns.first()+halfColumns {
+		l.LeftOut = append(l.LeftOut, LeftOut{n, "the row is cut before its out-of-place half ends"})
+		return nil
+	}
+	row, whole, err := columns.row(words)
+	if err != nil {
+		return err
+	}
+	if !whole {
+		l.LeftOut = append(l.LeftOut, LeftOut{n, "the row is cut before its in-place half ends"})
+	}
+	row.Line = n
+	l.Rows = append(l.Rows, row)
+	return nil
+}
+
 // learn takes the number of ranks from a line of the head: nccl-tests has one for
-// each, "Rank 0 Group 0 Pid ...", ddlemu bench "... ranks 2 nodes 2".
+// each, "Rank 0 Group 0 Pid ...", ddlemu bench "... ranks 2 nodes 2". Both have the
+// iterations in another line, "... warmup iters: 5 iters: 20 ...".
 func (l *Log) learn(words []string) {
+	for i := 1; i+1 < len(words); i++ {
+		if words[i] == "iters:" && words[i-1] != "warmup" && digits(words[i+1]) {
+			l.Iters, _ = strconv.Atoi(words[i+1]) // 0 if it is too large a number
+			break
+		}
+	}
 	if len(words) > 2 && words[0] == "Rank" && digits(words[1]) {
 		if rank, err := strconv.Atoi(words[1]); err == nil {
 			l.Ranks = max(l.Ranks, rank+1)
@@ -88,17 +147,22 @@ func digits(s string) bool {
 	return s != "" && strings.Trim(s, "0123456789") == ""
 }
 
-// columns says where things are: there was no column for the root once.
+// halfColumns are a half's: time, algbw, busbw and #wrong.
+const halfColumns = 4
+
+// columns says where things are: there was no column for the root once, and the last of
+// a half was the largest error, not the number of wrong elements.
 type columns struct {
-	root bool
+	root, wrong bool
 }
 
-func newColumns() *columns { return &columns{root: true} }
+func newColumns() *columns { return &columns{root: true, wrong: true} }
 
 // learn takes the names of the columns from the table's head.
 func (c *columns) learn(names []string) {
 	if len(names) > 4 && names[0] == "size" && names[1] == "count" {
 		c.root = slices.Contains(names, "root")
+		c.wrong = !slices.Contains(names, "error")
 	}
 }
 
@@ -110,36 +174,58 @@ func (c *columns) first() int {
 	return 4
 }
 
-// least is how many words a row has at least: a time, two bandwidths and a check.
-func (c *columns) least() int { return c.first() + 4 }
-
-func (c *columns) row(words []string) (Row, error) {
-	r := Row{Root: -1, Type: words[2], Op: words[3]}
-	var err error
+// row reads a row whose out-of-place half is there. whole says whether all of it was.
+func (c *columns) row(words []string) (r Row, whole bool, err error) {
+	r = Row{Root: -1, Type: words[2], Op: words[3]}
 	if r.Size, err = strconv.ParseInt(words[0], 10, 62); err != nil {
-		return r, fmt.Errorf("size %s: not a number of bytes", words[0])
+		return r, false, fmt.Errorf("size %s: not a number of bytes", words[0])
 	}
 	if r.Count, err = strconv.ParseInt(words[1], 10, 62); err != nil {
-		return r, fmt.Errorf("count %s: not a number of elements", words[1])
+		return r, false, fmt.Errorf("count %s: not a number of elements", words[1])
 	}
 	if c.root {
 		if r.Root, err = strconv.Atoi(words[4]); err != nil {
-			return r, fmt.Errorf("root %s: not a rank", words[4])
+			return r, false, fmt.Errorf("root %s: not a rank", words[4])
 		}
 	}
 	at := c.first()
-	if r.OutOfPlace, err = microseconds(words[at]); err != nil {
-		return r, err
+	if r.OutOfPlace, err = c.half(words[at:]); err != nil {
+		return r, false, err
 	}
-	if len(words) > at+4 && words[at+4] != "N/A" {
-		r.InPlace, err = microseconds(words[at+4])
+	rest := words[at+halfColumns:]
+	if len(rest) < halfColumns {
+		return r, len(rest) > 0 && rest[0] == "N/A", nil
 	}
-	return r, err
+	if rest[0] == "N/A" {
+		return r, true, nil
+	}
+	inPlace, err := c.half(rest)
+	r.InPlace = &inPlace
+	return r, true, err
+}
+
+// half reads time, algbw, busbw and #wrong.
+func (c *columns) half(words []string) (h Half, err error) {
+	if h.Time, err = microseconds(words[0]); err != nil {
+		return h, err
+	}
+	for i, to := range []*float64{&h.AlgBW, &h.BusBW} {
+		if *to, err = strconv.ParseFloat(words[1+i], 64); err != nil || !(*to >= 0 && *to < 1e12) {
+			return h, fmt.Errorf("bandwidth %s: not a number of GB/s", words[1+i])
+		}
+	}
+	h.Wrong = -1
+	if wrong, err := strconv.ParseFloat(words[3], 64); c.wrong && err == nil && wrong >= 0 && wrong < 1<<62 {
+		h.Wrong = int64(wrong)
+	} else if c.wrong && err != nil && words[3] != "N/A" {
+		return h, fmt.Errorf("#wrong %s: not a number of elements", words[3])
+	}
+	return h, nil
 }
 
 func microseconds(text string) (time.Duration, error) {
 	us, err := strconv.ParseFloat(text, 64)
-	if err != nil || us < 0 || us > 1e12 {
+	if err != nil || !(us >= 0 && us <= 1e12) {
 		return 0, fmt.Errorf("time %s: not a number of microseconds", text)
 	}
 	return time.Duration(us * 1e3), nil

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/ddlemu/ddlemu/cuda/bench"
+	"github.com/ddlemu/ddlemu/cuda/bench/emulate"
+	"github.com/ddlemu/ddlemu/cuda/bench/nccllog"
+	"github.com/ddlemu/ddlemu/cuda/bench/testslog"
+)
+
+// broadcastRows are of two ranks at 10 Gb/s, whose root runs ahead, and of a size that
+// the model does not know.
+func broadcastRows() []emulate.Forecast {
+	c := bench.Case{
+		Collective: bench.Broadcast, Type: bench.Float, Ranks: 2, Size: 1 << 20, Count: 1 << 18,
+		Choice: &nccllog.Choice{Algo: nccllog.AlgoRing, Proto: nccllog.ProtoSimple},
+	}
+	first := emulate.Forecast{Case: c, Known: true, Bound: 884 * time.Microsecond, Waiting: 0.5}
+	first.Time, first.LastRank, first.BusiestHop, first.Channels = 458*time.Microsecond, 890*time.Microsecond, 884*time.Microsecond, 2
+	c.Size, c.Count = 4<<20, 1<<20
+	return []emulate.Forecast{first, {Case: c, Problem: "no rings", Bound: 3535 * time.Microsecond, Waiting: 0.5}}
+}
+
+const aheadNote = `
+expected is the mean over the ranks, as nccl-tests has it, and bound is of the last rank:
+others are done as soon as what they send is in the buffers on the way.
+`
+
+// A bound above the expected time is explained, not left to contradict it.
+func TestExpectTable(t *testing.T) {
+	var got strings.Builder
+	newExpectReport("2.22.3", "wan-metro", 2, broadcastRows(), nil).print(&got)
+	const want = `NCCL 2.22.3, 2 ranks on wan-metro
+
+   size    count  algo  proto   channels  expected us  busbw GB/s  last rank us  busiest hop us  bound us
+1048576   262144  Ring  Simple         2       458.00        2.29        890.00          884.00    884.00
+4194304  1048576  Ring  Simple         -            -           -             -               -   3535.00  no rings
+` + aheadNote
+	if d := cmp.Diff(want, got.String()); d != "" {
+		t.Error(d)
+	}
+}
+
+// A row at 99 % of the line rate is as it should be, whatever the mean; every time of the
+// log is in the report.
+func TestExpectJudgesLog(t *testing.T) {
+	const text = `1048576 262144 float none 0 890 1.18 1.18 0 480 2.18 2.18 0
+1048576 262144 float none 0 890 1.18 1.18 77 890 11.8 11.8 0
+1048576 262144 float none 0 3000 0.35 0.35 0 300 3.50 3.50 0
+4194304 1048576 float none 0 3600 1.17 1.17 0 3600 1.17 1.17 0
+2097152 524288 float none 0 1800 1.17 1.17 0 1800
+`
+	log, err := testslog.Read(strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newExpectReport("2.22.3", "wan-metro", 2, broadcastRows(), &log)
+	want := []struct {
+		word  testslog.Word
+		cause string
+	}{
+		{testslog.AsExpected, ""}, {testslog.AsExpected, ""},
+		{testslog.Wrong, "77 wrong elements"}, {testslog.Contradictory, "algbw 11.80"},
+		{testslog.Slower, "the links carried 30 % of"}, {testslog.Impossible, "the bytes alone take 884µs"},
+		{testslog.NotJudged, "no rings"}, {testslog.NotJudged, "no rings"},
+		{testslog.NotJudged, "no call of 2 ranks has this size"},
+	}
+	if len(r.Log) != len(want) {
+		t.Fatalf("%d times are judged, want %d: %+v", len(r.Log), len(want), r.Log)
+	}
+	for i, w := range want {
+		if got := r.Log[i]; got.Word != w.word || !strings.Contains(got.Cause, w.cause) || (got.Cause == "") != (w.cause == "") {
+			t.Errorf("time %d: %+v, want %s with %q", i, got, w.word, w.cause)
+		}
+	}
+	if got := r.bad(); got != "7 of 9 times not as expected, 1 row cut" {
+		t.Errorf("--strict says %q", got)
+	}
+	var out strings.Builder
+	r.print(&out)
+	if want := "\n1 row cut:\nline 5: the row is cut before its in-place half ends\n" + aheadNote; !strings.HasSuffix(out.String(), want) {
+		t.Errorf("%s\nwant at its end %s", out.String(), want)
+	}
+}
+
+func TestExpectStrictIsContent(t *testing.T) {
+	log, err := testslog.Read(strings.NewReader("1048576 262144 float none 0 890 1.18 1.18 0 440 2.38 2.38 N/A\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := newExpectReport("2.22.3", "wan-metro", 2, broadcastRows(), &log).bad(); got != "" {
+		t.Errorf("--strict says %q", got)
+	}
+}
