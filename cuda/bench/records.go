@@ -150,6 +150,11 @@ func (p *csvPrinter) Begin(h Header) error {
 	if err != nil {
 		return err
 	}
+	for _, note := range h.Notes {
+		if _, err := fmt.Fprintf(p.w, "# %s\n", note); err != nil {
+			return err
+		}
+	}
 	return p.write("size", "count", "type", "redop", "root", "inplace", "time_us", "algbw_gbs", "busbw_gbs", "wrong",
 		"expected_us", "diff_percent", "time_min_us", "time_max_us", "algo", "proto", "channels")
 }
