@@ -2,7 +2,10 @@
 
 package link
 
-import "math"
+import (
+	"math"
+	"math/bits"
+)
 
 // Never is a time that is not known yet, or does not come.
 const Never = math.MaxInt64
@@ -267,7 +270,9 @@ func (f *Flow) send(n uint32, dur, ready, now int64) {
 	if f.off == 0 {
 		occupied = max(occupied, f.Transport.Gap)
 	}
-	start := hop.Reserve(ready, occupied)
+	open, charge := f.held(0, n, occupied, ready, now)
+	start := hop.Reserve(open, occupied)
+	hop.speak(start, charge)
 	f.distort(f.cur, start, ready, now)
 	hop.Counters.add(n, l.again, hop.Params, occupied)
 	f.left = start + dur
@@ -339,18 +344,17 @@ func (f *Flow) forward(i int, now int64, next *int64) bool {
 		f.at[i]++
 		return true
 	}
-	start := max(ready, hop.NextFree)
+	reserved := !f.Path[i].Private || dur > s.dur || p.Policy == Fair
+	open, charge := ready, int64(0)
+	if reserved {
+		open, charge = f.held(i, s.n, dur, ready, now)
+	}
+	start := max(open, hop.NextFree)
 	wait := start - s.ready
-	if p.QueueNs > 0 && wait > p.QueueNs {
-		if p.Policy == TailDrop {
-			hop.Counters.Drops += uint64(p.Packets(s.n) + again)
-			f.drop(s, wait)
-			return true
-		}
-		if p.Policy == Lossless {
-			before := f.Path[i-1]
-			before.Hold(start+dur-p.QueueNs-before.Params.Latency, s.ready-before.Params.Latency+s.dur)
-		}
+	if p.Policy == TailDrop && p.QueueNs > 0 && wait > p.QueueNs {
+		hop.Counters.Drops += uint64(p.Packets(s.n) + again)
+		f.drop(s, wait)
+		return true
 	}
 	if f.full(i, s.n) {
 		f.room[i-1] = start
@@ -359,8 +363,9 @@ func (f *Flow) forward(i int, now int64, next *int64) bool {
 		hop.Counters.Marks += uint64(p.Packets(s.n) + again)
 		s.flags |= segmentMarked
 	}
-	if !f.Path[i].Private || dur > s.dur || p.Policy == Fair {
-		hop.Reserve(ready, dur)
+	if reserved {
+		hop.Reserve(open, dur)
+		hop.speak(start, charge)
 		f.distort(s.msg, start, ready, now)
 	}
 	f.served[i] = start + dur
@@ -368,6 +373,46 @@ func (f *Flow) forward(i int, now int64, next *int64) bool {
 	f.pass(s, i, start, dur, max(s.finish, start+dur))
 	f.at[i]++
 	return true
+}
+
+// held is when hop i may start n bytes, which take it dur ns, that are ready: not while
+// the buffer behind it is spoken for. charge is for how long these speak for it.
+//
+// At a switch each line into it, a NIC's or another switch's, has a buffer of as many bytes
+// as the queue bound says, by PFC's accounts per ingress port and InfiniBand's credits. n
+// bytes that wait there for w have n of its Q bytes for so long. So by Little's law a line
+// whose bytes wait w has a rate of Q/w at most: each segment speaks for w*n/Q of time, w
+// being what is ahead of it at its next hop now. A line may be ahead of that by the time
+// that Q takes, for the buffer is empty at first.
+func (f *Flow) held(i int, n uint32, dur, ready, now int64) (open, charge int64) {
+	j := i + 1
+	for ; j < len(f.Path); j++ {
+		if p := f.Path[j].Params; !f.Path[j].Private || p.Serialise(n) > dur || p.Policy == Fair {
+			break
+		}
+	}
+	if j == len(f.Path) {
+		return ready, 0
+	}
+	h, next := f.Path[i].Hop, f.Path[j]
+	p := next.Params
+	if p.Policy != Lossless || p.QueueNs == 0 {
+		return ready, 0
+	}
+	occupied := p.Serialise(n)
+	room := max(p.QueueNs, occupied) // for one segment at least
+	open = ready
+	if free := max(ready, h.NextFree); h.Buffer-room > free {
+		open = h.Buffer - room
+		h.Counters.Pauses++
+		h.Counters.PausedNs += open - free
+	}
+	if ahead := next.NextFree - now; ahead > room {
+		hi, lo := bits.Mul64(uint64(ahead), uint64(occupied))
+		ns, _ := bits.Div64(hi, lo, uint64(room))
+		charge = int64(ns)
+	}
+	return open, charge
 }
 
 // full says whether n bytes more have no room in the flow's own queue at hop i: only a

@@ -4,11 +4,12 @@ package link
 
 // Hop is one resource that segments occupy: a NIC's port or a link. It may be
 // shared by any number of flows. Not safe for concurrent use: the C copy does
-// Reserve and Hold by compare-and-swap, here a caller steps flows one at a time.
+// Reserve and speak by compare-and-swap, here a caller steps flows one at a time.
 type Hop struct {
 	ID       uint32 // names the hop in random draws
 	Params   *Params
 	NextFree int64 // ns
+	Buffer   int64 // ns; until when the buffer behind this hop is spoken for, see Flow.held
 	HostFree int64 // ns; when the worker of the host at this port is free again
 	Counters Counters
 }
@@ -35,17 +36,11 @@ func (h *Hop) Reserve(ready, dur int64) int64 {
 	return start
 }
 
-// Hold keeps the hop from starting anything before t: back-pressure from the queue of
-// the next hop, which what had left this hop at time left found full.
-func (h *Hop) Hold(t, left int64) {
-	if t <= h.NextFree {
-		return
+// speak has what starts at start speak for the buffer behind the hop for so many ns.
+func (h *Hop) speak(start, ns int64) {
+	if ns > 0 {
+		h.Buffer = max(h.Buffer, start) + ns
 	}
-	if from := max(h.NextFree, left); t > from {
-		h.Counters.Pauses++
-		h.Counters.PausedNs += t - from
-	}
-	h.NextFree = t
 }
 
 // MaxHops is the largest number of hops of a path.

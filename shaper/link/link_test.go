@@ -548,8 +548,7 @@ func TestDownBreaksAfterTimeout(t *testing.T) {
 		t.Fatal("broken after 400 ms, timeout 500 ms")
 	}
 	h.Params = up
-	h.Hold(450e6, 0)
-	f.tx[0].Hold(450e6, 0)
+	h.NextFree, f.tx[0].NextFree = 450e6, 450e6
 	run(450e6, fl)
 	if m := fl.Message(0); m.Due < 451e6 || m.Due > 452e6 {
 		t.Errorf("due at %d, want 1 ms after the link came up at 450 ms", m.Due)

@@ -13,7 +13,7 @@ import (
 // fabric lives no longer than a boot, so older files are refused, not converted.
 const (
 	Magic   = 0x31756d656c6464ff // "\xffddlemu1"
-	Version = 6
+	Version = 7
 )
 
 // Kinds of hops.
@@ -72,7 +72,8 @@ type Hop struct {
 	Changes            uint32
 	_                  [10]uint32
 	NextFree, HostFree int64
-	_                  [6]uint64
+	Buffer             int64
+	_                  [5]uint64
 	Bytes, Wire        uint64
 	Segments, Drops    uint64
 	BusyNs             int64

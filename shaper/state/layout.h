@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-#define DDLEMU_STATE_VERSION 6
+#define DDLEMU_STATE_VERSION 7
 
 // Limits of the verdict on a message's lateness: a floor in scaled ns, and a part
 // of the message's own time.
@@ -50,7 +50,8 @@ struct ddlemu_hop {
 	uint32_t unused0[10];
 	int64_t next_free; // atomic
 	int64_t host_free; // atomic; of the host at a port
-	uint64_t unused1[6];
+	int64_t buffer;    // atomic; of the buffer behind it
+	uint64_t unused1[5];
 	uint64_t bytes, wire, segments, drops; // atomic, all jobs
 	int64_t busy_ns;                       // atomic
 	uint64_t classes[3];                   // atomic, payload by flow class; kernel datapath

@@ -19,7 +19,7 @@ func Offsets() map[string]uintptr {
 		"params.loss_p": unsafe.Offsetof(p.LossP), "params.queue_ns": unsafe.Offsetof(p.QueueNs), "params.payload": unsafe.Offsetof(p.Payload),
 		"params.down": unsafe.Offsetof(p.Down), "params.stated_bandwidth": unsafe.Offsetof(p.StatedBandwidth),
 		"params.stated_loss_p": unsafe.Offsetof(p.StatedLossP), "params.stated_mtu": unsafe.Offsetof(p.StatedMTU), "params.retired": unsafe.Offsetof(p.Retired),
-		"hop": unsafe.Sizeof(h), "hop.params": unsafe.Offsetof(h.Params), "hop.changes": unsafe.Offsetof(h.Changes), "hop.next_free": unsafe.Offsetof(h.NextFree), "hop.host_free": unsafe.Offsetof(h.HostFree),
+		"hop": unsafe.Sizeof(h), "hop.params": unsafe.Offsetof(h.Params), "hop.changes": unsafe.Offsetof(h.Changes), "hop.next_free": unsafe.Offsetof(h.NextFree), "hop.host_free": unsafe.Offsetof(h.HostFree), "hop.buffer": unsafe.Offsetof(h.Buffer),
 		"hop.bytes": unsafe.Offsetof(h.Bytes), "hop.drops": unsafe.Offsetof(h.Drops), "hop.busy_ns": unsafe.Offsetof(h.BusyNs), "hop.classes": unsafe.Offsetof(h.Classes),
 		"hop.marks": unsafe.Offsetof(h.Marks), "hop.paused_ns": unsafe.Offsetof(h.PausedNs), "params.ecn_ns": unsafe.Offsetof(p.ECNNs), "params.stated_ecn": unsafe.Offsetof(p.StatedECN),
 		"class": unsafe.Sizeof(k), "class.over_p99": unsafe.Offsetof(k.OverP99), "class.max_late": unsafe.Offsetof(k.MaxLate), "class.late": unsafe.Offsetof(k.Late),

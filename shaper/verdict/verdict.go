@@ -195,21 +195,24 @@ func (j *judge) link(h *state.HopStatus, c *state.Cell) {
 	j.v.Links = append(j.v.Links, l)
 }
 
-// full notes that queues were full and held senders back: the least exact part of the
-// model, which a job's figures then depend on.
+// full notes that full queues held links between switches back: the least exact part of
+// the model, which a job's figures then depend on.
 func (j *judge) full() {
 	worst, pauses := -1, uint64(0)
 	for i := range j.in.Hops {
-		c := &j.in.Hops[i].Counters
-		pauses += c.Pauses
-		if c.Pauses > 0 && (worst < 0 || c.PausedNs > j.in.Hops[worst].Counters.PausedNs) {
+		h := &j.in.Hops[i]
+		if h.Kind != state.Trunk || h.Counters.Pauses == 0 {
+			continue
+		}
+		pauses += h.Counters.Pauses
+		if worst < 0 || h.Counters.PausedNs > j.in.Hops[worst].Counters.PausedNs {
 			worst = i
 		}
 	}
 	if worst < 0 {
 		return
 	}
-	j.v.Notes = append(j.v.Notes, fmt.Sprintf("full queues held senders back %d times, %s for %v: what flows get there together is right, how they share it is rough (docs/model.md)",
+	j.v.Notes = append(j.v.Notes, fmt.Sprintf("full queues held links between switches back %d times, %s for %v: what flows get there together is right, how they share it may be rough (docs/model.md)",
 		pauses, j.in.Name(worst), j.unscaled(j.in.Hops[worst].Counters.PausedNs).Round(time.Microsecond)))
 }
 

@@ -170,17 +170,18 @@ func TestAddKeepsHost(t *testing.T) {
 func TestFullQueuesAreNoted(t *testing.T) {
 	in := run(10, func(int) int64 { return 0 })
 	in.TimeScale = 4
-	in.Hops = append(in.Hops, state.HopStatus{Index: 1, Kind: state.TxPort}, state.HopStatus{Index: 2, Kind: state.TxPort})
+	in.Hops = append(in.Hops, state.HopStatus{Index: 1, Kind: state.Trunk}, state.HopStatus{Index: 2, Kind: state.Trunk}, state.HopStatus{Index: 3, Kind: state.TxPort})
 	in.Hops[0].Changed = true // its times are those of scale 1
-	in.Job.Cells = append(in.Job.Cells, make([]state.Cell, 2)...)
-	in.Name = func(i int) string { return []string{"link", "port a", "port b"}[i] }
+	in.Hops[3].Counters = link.Counters{Pauses: 9, PausedNs: 1e9}
+	in.Job.Cells = append(in.Job.Cells, make([]state.Cell, 3)...)
+	in.Name = func(i int) string { return []string{"link", "trunk a", "trunk b", "port"}[i] }
 	if v := Judge(in); !v.Valid || len(v.Notes) != 0 {
 		t.Errorf("no queue was full: %q, %q", v.Reasons, v.Notes)
 	}
 	in.Hops[1].Counters = link.Counters{Pauses: 3, PausedNs: 8_000_000}
 	in.Hops[2].Counters = link.Counters{Pauses: 2, PausedNs: 10_000_000}
 	v := Judge(in)
-	if want := "full queues held senders back 5 times, port b for 2.5ms: "; !v.Valid || len(v.Notes) != 1 || !strings.HasPrefix(v.Notes[0], want) {
+	if want := "full queues held links between switches back 5 times, trunk b for 2.5ms: "; !v.Valid || len(v.Notes) != 1 || !strings.HasPrefix(v.Notes[0], want) {
 		t.Errorf("%s: %q, want one that begins %q", v.Word, v.Notes, want)
 	}
 }

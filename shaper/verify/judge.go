@@ -20,9 +20,6 @@ const (
 	// Of what all flows get together where packets are lost: whom a loss holds up, and when,
 	// depends on who posts what when.
 	maxLossyOff = 0.1
-	// Of the same where bounded lossless queues of several stages hold each other up: that
-	// depends on who comes first by a poll. Seen: up to 10 % from run to run.
-	maxHeldOff = 0.15
 
 	lateSlow = 1.5 // by what factor a host is too slow of which only that is known
 )
@@ -168,8 +165,9 @@ func (f *finder) shared(what string, s *Shared, each bool, most float64) {
 }
 
 // sharesPromised says whether each flow's share is what the model says. Where bounded
-// queues hold each other up it depends on who comes first by a poll, unless each flow has
-// one of its own; with tail drop it depends on phase, and where packets are lost on when.
+// queues of several switches hold each other up it changes with small delays, unless each
+// flow has one of its own; with tail drop it depends on phase, and where packets are lost on
+// when.
 func (m *Model) sharesPromised() bool {
 	if m.loses() {
 		return false
@@ -194,21 +192,12 @@ func (s *Shared) least() string {
 	return fmt.Sprintf("; %s has %.4g of %.4g", f.Name, f.Got/1e9, f.Model/1e9)
 }
 
-// promised: with losses less is, and where queues hold each other up.
-func (x *messages) promised(flows []Flow) (each bool, most float64) {
-	elsewhere := func(f Flow) bool { return f.Dst != flows[0].Dst }
-	switch {
-	case x.loses():
+// promised: with losses less is.
+func (x *messages) promised([]Flow) (each bool, most float64) {
+	if x.loses() {
 		return false, maxLossyOff
-	case x.heldUp() && slices.ContainsFunc(flows, elsewhere):
-		return false, maxHeldOff
 	}
 	return x.sharesPromised(), maxTotalOff
-}
-
-// heldUp says whether bounded lossless queues of several stages may hold each other up.
-func (m *Model) heldUp() bool {
-	return m.fab.Net != nil && slices.ContainsFunc(m.params, func(p link.Params) bool { return p.QueueNs > 0 && p.Policy == link.Lossless })
 }
 
 func (m *Model) loses() bool {

@@ -83,11 +83,7 @@ const (
 func Measure(ctx context.Context, m *Model, run Runner, o Options) (*Report, error) {
 	x := &measurement{Model: m, Options: o, run: run, least: leastStream, atOnce: groupRate}
 	x.how = &messages{x, run}
-	r, err := x.measure(ctx)
-	if err == nil && m.heldUp() {
-		x.note("bounded lossless queues of several switches hold each other up: what all get together is held to the model within %.0f %% only, and how they share it not at all (docs/model.md)", 100*maxHeldOff)
-	}
-	return r, err
+	return x.measure(ctx)
 }
 
 // measure measures all, and judges.

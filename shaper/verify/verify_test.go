@@ -121,7 +121,7 @@ func TestFaults(t *testing.T) {
 			rate := 9 * units.Gbps
 			c.Links = append(c.Links, configs.LinkOverride{Match: "leaf0>spine0", LinkPatch: configs.LinkPatch{Bandwidth: &rate}})
 		}, nil, "node0:node4: rate"},
-		"not fair":               {with(leafSpine(), queued(configs.Fair)), queued(configs.Lossless), nil, "incast, node1:node0: "},
+		"not fair":               {with(leafSpine(), queued(configs.Fair)), queued(configs.Lossless), nil, "incast, node4:node0: "},
 		"one in 50 late":         {star(2), nil, func(f *fake) { f.late = func(n int) int64 { return int64((n+1)%50/49) * 24_000 } }, "us late (p99"},
 		"twice the losses":       {with(star(2), tcpLossy(0.002)), tcpLossy(0.004), nil, "packets were lost"},
 		"no losses":              {with(star(2), tcpLossy(0.002)), tcpLossy(0), nil, "packets were lost"},
@@ -275,7 +275,7 @@ func TestLossyLinkThatCarriesNothing(t *testing.T) {
 	}
 }
 
-// Together flows are held to the model but for where queues hold each other up.
+// Each flow is held to the model where that is robust, and all together with losses less.
 func TestPromised(t *testing.T) {
 	in := []Flow{{Src: 1}, {Src: 2}}
 	for _, tc := range []struct {
@@ -286,8 +286,7 @@ func TestPromised(t *testing.T) {
 		most  float64
 	}{
 		{"star", with(star(4), queued(configs.Lossless)), []Flow{{Dst: 1}, {Dst: 2}}, true, maxTotalOff},
-		{"switches", with(leafSpine(), queued(configs.Lossless)), []Flow{{Dst: 1}, {Dst: 2}}, false, maxHeldOff},
-		{"switches, incast", with(leafSpine(), queued(configs.Lossless)), in, false, maxTotalOff},
+		{"switches", with(leafSpine(), queued(configs.Lossless)), in, false, maxTotalOff},
 		{"switches, fair", with(leafSpine(), queued(configs.Fair)), []Flow{{Dst: 1}, {Dst: 2}}, true, maxTotalOff},
 		{"losses", with(leafSpine(), func(c *configs.Fabric) { c.Link.Loss.P = 0.01 }), in, false, maxLossyOff},
 	} {

@@ -21,21 +21,25 @@ const (
 type queue struct {
 	perPacket float64 // time on the line
 	latency   float64
-	room      int // packets, 0 = no bound
 	drops     bool
+	room      int  // with drops: packets, 0 = no bound
+	buffer    int  // without: packets that came over this line and are still at the switch behind it; 0 = no bound
+	held      int  // of these
+	pass      bool // nothing but latency
 
 	waiting []*packet // first in, first out
 	taken   int       // places taken: those waiting, and those on the way here
 	busy    bool
-	blocked []*queue // lines whose next packet waits for room here
-	isBlock bool     // it is in somebody's list
 
 	sources []*flow // of a NIC's port: flows with packets, in turn
 }
 
 type flow struct {
 	path    []*queue
-	left    int // packets to send
+	left    int  // packets to send
+	window  int  // packets under way at most; 0 = no bound
+	out     int  // of these
+	waits   bool // for its window
 	arrived int
 	round   float64       // trip
 	at      []*recovering // by place in the path
@@ -48,8 +52,9 @@ type recovering struct {
 }
 
 type packet struct {
-	f  *flow
-	at int // place in the path
+	f    *flow
+	at   int    // place in the path
+	line *queue // in whose buffer it is
 }
 
 // event is a packet that comes to its queue, or a line that is free again.
@@ -82,21 +87,24 @@ type sim struct {
 	order  int
 	queues []*queue
 	flows  []*flow
-
-	entries map[int]*queue // by NIC
 }
 
 // newSim makes the queues of f's hops.
 func newSim(f *fabric.Fabric) *sim {
-	s := &sim{entries: map[int]*queue{}}
+	s := &sim{}
 	for _, h := range f.Hops {
 		l := fabric.LinkOf(h.Spec)
 		q := &queue{latency: float64(l.Latency), perPacket: packetBytes * 8e9 / float64(l.Bandwidth), drops: l.Queue.Policy == "taildrop"}
 		if h.Kind == fabric.Link {
-			q.perPacket = 0 // as fast as the port that feeds it
+			q.perPacket, q.pass = 0, true // as fast as the port that feeds it
 		}
-		if h.Kind != fabric.TxPort && l.Queue.Bytes > 0 {
-			q.room = max(int(l.Queue.Bytes)/packetBytes, 1)
+		places := max(int(l.Queue.Bytes)/packetBytes, 1)
+		switch {
+		case l.Queue.Bytes == 0:
+		case q.drops && h.Kind != fabric.TxPort:
+			q.room = places
+		case !q.drops && (h.Kind == fabric.Link || h.Kind == fabric.Trunk):
+			q.buffer = places
 		}
 		s.queues = append(s.queues, q)
 	}
@@ -108,24 +116,13 @@ func (s *sim) add(f *fabric.Fabric, src, dst, bytes int) *flow {
 	fl := &flow{left: (bytes + packetPayload - 1) / packetPayload}
 	for _, step := range f.Path(src, dst) {
 		q := s.queues[step.Hop]
-		if f.Hops[step.Hop].Kind == fabric.Link {
-			q = s.entry(src, q)
-		}
 		fl.path, fl.at = append(fl.path, q), append(fl.at, &recovering{})
 	}
 	fl.round = float64(f.Latency(src, dst) + f.Latency(dst, src))
+	fl.path[0].buffer = fl.path[1].buffer // the link is what leads to the switch
 	fl.path[0].sources = append(fl.path[0].sources, fl)
 	s.flows = append(s.flows, fl)
 	return fl
-}
-
-// entry is the queue where what NIC src sends enters the first switch, made from that
-// of a pair, which must be like those of its other pairs.
-func (s *sim) entry(src int, pair *queue) *queue {
-	if s.entries[src] == nil {
-		s.entries[src] = pair
-	}
-	return s.entries[src]
 }
 
 // run runs until the time end.
@@ -156,8 +153,13 @@ func (q *queue) next() *packet {
 	if len(q.waiting) == 0 && len(q.sources) > 0 {
 		f := q.sources[0]
 		q.sources = q.sources[1:]
+		f.out++
 		if f.left--; f.left > 0 {
-			q.sources = append(q.sources, f)
+			if f.window > 0 && f.out >= f.window {
+				f.waits = true
+			} else {
+				q.sources = append(q.sources, f)
+			}
 		}
 		q.waiting = append(q.waiting, &packet{f: f})
 	}
@@ -167,44 +169,35 @@ func (q *queue) next() *packet {
 	return q.waiting[0]
 }
 
-// send lets the line of q send its next packet, if it is free and there is room.
+// send lets the line of q send its next packet, if it is free and has room in its buffer
+// at the switch behind it; what leaves a switch makes room in that of the line it came by.
 func (s *sim) send(q *queue) {
-	if q.busy || q.isBlock {
+	if q.busy || !q.pass && q.buffer > 0 && q.held >= q.buffer {
 		return
 	}
 	p := q.next()
 	if p == nil {
 		return
 	}
-	if p.at+1 < len(p.f.path) {
-		to := p.f.path[p.at+1]
-		if to.room > 0 && !to.drops {
-			if to.taken >= to.room {
-				q.isBlock = true
-				to.blocked = append(to.blocked, q)
-				return
-			}
-			to.taken++
-		}
-	}
 	q.waiting = q.waiting[1:]
 	q.busy = true
 	p.at++
 	s.push(event{at: s.now + q.perPacket, free: q})
 	s.push(event{at: s.now + q.perPacket + q.latency, p: p})
-	if p.at > 1 || q.room > 0 {
-		s.release(q)
+	if q.room > 0 {
+		q.taken--
 	}
-}
-
-// release gives back a place of q, to the first line that waits for one.
-func (s *sim) release(q *queue) {
-	q.taken--
-	if len(q.blocked) > 0 && q.taken < q.room {
-		first := q.blocked[0]
-		q.blocked = q.blocked[1:]
-		first.isBlock = false
-		s.send(first)
+	if q.pass {
+		return
+	}
+	from := p.line
+	p.line = q
+	if q.buffer > 0 {
+		q.held++
+	}
+	if from != nil && from.buffer > 0 {
+		from.held--
+		s.send(from)
 	}
 }
 
@@ -213,6 +206,11 @@ func (s *sim) come(p *packet) {
 	f := p.f
 	if p.at == len(f.path) {
 		f.arrived++
+		if f.out--; f.waits {
+			f.waits = false
+			f.path[0].sources = append(f.path[0].sources, f)
+			s.send(f.path[0])
+		}
 		return
 	}
 	if q := f.path[p.at]; q.drops && q.room > 0 {

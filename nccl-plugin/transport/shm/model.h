@@ -19,6 +19,7 @@ static inline int64_t fault_rate(int64_t dur) { return dur; }
 
 #define DDLEMU_TCP 0
 #define DDLEMU_RDMA 1
+#define DDLEMU_LOSSLESS 0
 #define DDLEMU_TAIL_DROP 1
 #define DDLEMU_FAIR 2
 #define DDLEMU_DOWN_POLL 1000000
@@ -104,18 +105,6 @@ static inline int64_t model_take(int64_t *free_at, int64_t ready, int64_t dur)
 }
 
 static inline int64_t model_reserve(struct ddlemu_hop *h, int64_t ready, int64_t dur) { return model_take(&h->next_free, ready, dur); }
-
-static inline void model_hold(struct ddlemu_hop *h, int64_t t, int64_t left)
-{
-	int64_t free_at = __atomic_load_n(&h->next_free, __ATOMIC_RELAXED);
-	while (free_at < t && !__atomic_compare_exchange_n(&h->next_free, &free_at, t, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
-		;
-	int64_t from = max64(free_at, left);
-	if (from < t) {
-		add64(&h->pauses, 1);
-		__atomic_fetch_add(&h->paused_ns, t - from, __ATOMIC_RELAXED);
-	}
-}
 
 static inline uint32_t model_packet(const struct ddlemu_params *p, uint32_t n) { return n < p->payload ? n : p->payload; }
 
@@ -770,6 +759,38 @@ static inline bool model_full(const struct ddlemu_model *m, uint32_t i, uint32_t
 	return (int64_t)(m->f->at[i - 1] - m->f->at[i]) * dur >= p->queue_ns + params_of(m, hop_of(m, i - 1))->latency + dur;
 }
 
+struct ddlemu_hold {
+	int64_t open, charge;
+};
+
+static inline struct ddlemu_hold model_held(const struct ddlemu_model *m, uint32_t i, uint32_t n, int64_t dur, int64_t ready, int64_t now)
+{
+	struct ddlemu_hold hold = {ready, 0};
+	struct ddlemu_hop *h = hop_of(m, i), *next = NULL;
+	const struct ddlemu_params *p = NULL;
+	uint32_t j = i + 1;
+	for (; j < m->path.n; j++) {
+		next = hop_of(m, j);
+		p = params_of(m, next);
+		if (!(m->path.private_mask >> j & 1) || model_serialise(p, n) > dur || p->policy == DDLEMU_FAIR)
+			break;
+	}
+	if (j == m->path.n || p->policy != DDLEMU_LOSSLESS || p->queue_ns == 0)
+		return hold;
+	int64_t occupied = model_serialise(p, n), room = max64(p->queue_ns, occupied);
+	int64_t spoken = __atomic_load_n(&h->buffer, __ATOMIC_RELAXED) - room;
+	int64_t free_at = max64(ready, __atomic_load_n(&h->next_free, __ATOMIC_RELAXED));
+	if (spoken > free_at) {
+		hold.open = spoken;
+		add64(&h->pauses, 1);
+		__atomic_fetch_add(&h->paused_ns, spoken - free_at, __ATOMIC_RELAXED);
+	}
+	int64_t ahead = __atomic_load_n(&next->next_free, __ATOMIC_RELAXED) - now;
+	if (ahead > room)
+		hold.charge = (int64_t)((unsigned __int128)ahead * (uint64_t)occupied / (uint64_t)room);
+	return hold;
+}
+
 // model_send lets the next n bytes, which take dur ns, take the first hop from ready on,
 // or as much of them as losses leave.
 static inline void model_send(struct ddlemu_model *m, uint32_t n, int64_t dur, int64_t ready, int64_t now)
@@ -801,7 +822,9 @@ static inline void model_send(struct ddlemu_model *m, uint32_t n, int64_t dur, i
 	if (l.again > 0)
 		dur += l.again * model_serialise(p, packet);
 	int64_t occupied = f->off == 0 ? max64(dur, t->gap) : dur;
-	int64_t start = model_reserve(h, ready, occupied);
+	struct ddlemu_hold hold = model_held(m, 0, n, occupied, ready, now);
+	int64_t start = model_reserve(h, hold.open, occupied);
+	model_take(&h->buffer, start, hold.charge);
 	model_distort(f, f->cur, start, ready, now);
 	model_count(m, 0, p, n, l.again, occupied);
 	f->left = start + dur;
@@ -919,19 +942,16 @@ static inline bool model_forward(struct ddlemu_model *m, uint32_t i, int64_t now
 		f->at[i]++;
 		return true;
 	}
-	int64_t start = max64(ready, __atomic_load_n(&h->next_free, __ATOMIC_RELAXED));
+	bool reserved = !(m->path.private_mask >> i & 1) || dur > s->dur || p->policy == DDLEMU_FAIR;
+	struct ddlemu_hold hold = {ready, 0};
+	if (reserved)
+		hold = model_held(m, i, s->n, dur, ready, now);
+	int64_t start = max64(hold.open, __atomic_load_n(&h->next_free, __ATOMIC_RELAXED));
 	int64_t wait = start - s->ready;
-	if (p->queue_ns > 0 && wait > p->queue_ns) {
-		if (p->policy == DDLEMU_TAIL_DROP) {
-			add64(&h->drops, model_packets(p, s->n) + again);
-			model_drop(m, s, wait);
-			return true;
-		}
-		if (p->policy != DDLEMU_FAIR) {
-			struct ddlemu_hop *before = hop_of(m, i - 1);
-			int64_t latency = params_of(m, before)->latency;
-			model_hold(before, start + dur - p->queue_ns - latency, s->ready - latency + s->dur);
-		}
+	if (p->policy == DDLEMU_TAIL_DROP && p->queue_ns > 0 && wait > p->queue_ns) {
+		add64(&h->drops, model_packets(p, s->n) + again);
+		model_drop(m, s, wait);
+		return true;
 	}
 	if (model_full(m, i, s->n))
 		f->room[i - 1] = start;
@@ -939,8 +959,9 @@ static inline bool model_forward(struct ddlemu_model *m, uint32_t i, int64_t now
 		add64(&h->marks, model_packets(p, s->n) + again);
 		s->flags |= SEGMENT_MARKED;
 	}
-	if (!(m->path.private_mask >> i & 1) || dur > s->dur || p->policy == DDLEMU_FAIR) {
-		start = model_reserve(h, ready, dur);
+	if (reserved) {
+		start = model_reserve(h, hold.open, dur);
+		model_take(&h->buffer, start, hold.charge);
 		model_distort(f, s->msg, start, ready, now);
 	}
 	f->served[i] = start + dur;

@@ -128,7 +128,7 @@ func Layout() []Offset {
 		{"params.loss_p", unsafe.Offsetof(p.loss_p)}, {"params.queue_ns", unsafe.Offsetof(p.queue_ns)}, {"params.payload", unsafe.Offsetof(p.payload)},
 		{"params.down", unsafe.Offsetof(p.down)}, {"params.stated_bandwidth", unsafe.Offsetof(p.stated_bandwidth)},
 		{"params.stated_loss_p", unsafe.Offsetof(p.stated_loss_p)}, {"params.stated_mtu", unsafe.Offsetof(p.stated_mtu)}, {"params.retired", unsafe.Offsetof(p.retired)},
-		{"hop", unsafe.Sizeof(h)}, {"hop.params", unsafe.Offsetof(h.params)}, {"hop.changes", unsafe.Offsetof(h.changes)}, {"hop.next_free", unsafe.Offsetof(h.next_free)}, {"hop.host_free", unsafe.Offsetof(h.host_free)},
+		{"hop", unsafe.Sizeof(h)}, {"hop.params", unsafe.Offsetof(h.params)}, {"hop.changes", unsafe.Offsetof(h.changes)}, {"hop.next_free", unsafe.Offsetof(h.next_free)}, {"hop.host_free", unsafe.Offsetof(h.host_free)}, {"hop.buffer", unsafe.Offsetof(h.buffer)},
 		{"hop.bytes", unsafe.Offsetof(h.bytes)}, {"hop.drops", unsafe.Offsetof(h.drops)}, {"hop.busy_ns", unsafe.Offsetof(h.busy_ns)}, {"hop.classes", unsafe.Offsetof(h.classes)},
 		{"hop.marks", unsafe.Offsetof(h.marks)}, {"hop.paused_ns", unsafe.Offsetof(h.paused_ns)}, {"params.ecn_ns", unsafe.Offsetof(p.ecn_ns)}, {"params.stated_ecn", unsafe.Offsetof(p.stated_ecn)},
 		{"class", unsafe.Sizeof(k)}, {"class.over_p99", unsafe.Offsetof(k.over_p99)}, {"class.max_late", unsafe.Offsetof(k.max_late)}, {"class.late", unsafe.Offsetof(k.late)},
