@@ -2,10 +2,7 @@
 
 package link
 
-import (
-	"math"
-	"math/bits"
-)
+import "math"
 
 // Never is a time that is not known yet, or does not come.
 const Never = math.MaxInt64
@@ -384,6 +381,11 @@ func (f *Flow) forward(i int, now int64, next *int64) bool {
 // whose bytes wait w has a rate of Q/w at most: each segment speaks for w*n/Q of time, w
 // being what is ahead of it at its next hop now. A line may be ahead of that by the time
 // that Q takes, for the buffer is empty at first.
+//
+// Where that next hop is itself a line that is held, what is ahead there tells late: it is
+// used when a segment is sent, and counts when the segment gets there, behind all that
+// several such lines sent before. By itself it makes them send too much and too little in
+// turn. So half of the charge, in the geometric mean, is what holds the next hop now.
 func (f *Flow) held(i int, n uint32, dur, ready, now int64) (open, charge int64) {
 	j := i + 1
 	for ; j < len(f.Path); j++ {
@@ -399,18 +401,18 @@ func (f *Flow) held(i int, n uint32, dur, ready, now int64) (open, charge int64)
 	if p.Policy != Lossless || p.QueueNs == 0 {
 		return ready, 0
 	}
-	occupied := p.Serialise(n)
-	room := max(p.QueueNs, occupied) // for one segment at least
+	room := max(p.QueueNs, p.Serialise(n)) // for one segment at least
 	open = ready
 	if free := max(ready, h.NextFree); h.Buffer-room > free {
 		open = h.Buffer - room
 		h.Counters.Pauses++
 		h.Counters.PausedNs += open - free
 	}
-	if ahead := next.NextFree - now; ahead > room {
-		hi, lo := bits.Mul64(uint64(ahead), uint64(occupied))
-		ns, _ := bits.Div64(hi, lo, uint64(room))
-		charge = int64(ns)
+	charge = next.charge(n, now)
+	if charge > 0 && j+1 < len(f.Path) {
+		if behind := f.Path[j+1].charge(n, now); behind > 0 {
+			charge = geometricMean(charge, behind)
+		}
 	}
 	return open, charge
 }

@@ -2,6 +2,8 @@
 
 package link
 
+import "math/bits"
+
 // Hop is one resource that segments occupy: a NIC's port or a link. It may be
 // shared by any number of flows. Not safe for concurrent use: the C copy does
 // Reserve and speak by compare-and-swap, here a caller steps flows one at a time.
@@ -34,6 +36,41 @@ func (h *Hop) Reserve(ready, dur int64) int64 {
 		h.NextFree = start + dur
 	}
 	return start
+}
+
+// charge is for how long n bytes that are sent to the hop now speak for the buffer that
+// they wait in; 0 if nobody is held for it.
+func (h *Hop) charge(n uint32, now int64) int64 {
+	p := h.Params
+	if p.Policy != Lossless || p.QueueNs == 0 {
+		return 0
+	}
+	dur, ahead := p.Serialise(n), h.NextFree-now
+	room := max(p.QueueNs, dur)
+	if ahead <= room {
+		return 0
+	}
+	hi, lo := bits.Mul64(uint64(ahead), uint64(dur))
+	ns, _ := bits.Div64(hi, lo, uint64(room))
+	return int64(ns)
+}
+
+// geometricMean is that of two positive numbers, rounded down: Newton's method from above.
+func geometricMean(a, b int64) int64 {
+	hi, lo := bits.Mul64(uint64(a), uint64(b))
+	length := bits.Len64(lo)
+	if hi > 0 {
+		length = 64 + bits.Len64(hi)
+	}
+	x := uint64(1) << ((length + 1) / 2)
+	for {
+		q, _ := bits.Div64(hi, lo, x)
+		y := (x + q) / 2
+		if y >= x {
+			return int64(x)
+		}
+		x = y
+	}
 }
 
 // speak has what starts at start speak for the buffer behind the hop for so many ns.

@@ -232,27 +232,27 @@ type pattern struct {
 	nodes      int
 	top        configs.Topology
 	demands    []demand
-	bottleneck []int // flows
-	chained    bool  // links between switches hold each other up
+	bottleneck []int   // flows
+	each       float64 // that a flow may be off with bounded queues
 }
 
 func traffic() []pattern {
 	two := configs.Topology{Kind: topology.LeafSpine, Leaves: 2, Oversubscription: 4}
 	spines := configs.Topology{Kind: topology.LeafSpine, Leaves: 2, Spines: 2, Oversubscription: 4}
 	return []pattern{
-		{"incast over a leaf", 8, two, all([]int{4, 5, 6, 7}, []int{0}), nil, false},
-		{"all to all, oversubscribed leaf", 8, two, all(upTo(8), upTo(8)), nil, false},
-		{"all to all, two spines", 8, spines, all(upTo(8), upTo(8)), []int{}, false},
-		{"two jobs on one spine", 8, two, append(all([]int{0, 1}, []int{4, 5}), all([]int{2}, []int{6})...), nil, false},
-		{"a flow behind one that is blocked", 4, configs.Topology{}, []demand{{0, 1}, {0, 2}, {3, 1}}, []int{0, 2}, false},
-		{"near and far senders", 8, configs.Topology{Kind: topology.LeafSpine, Leaves: 2}, []demand{{1, 0}, {4, 0}, {5, 0}, {6, 0}}, nil, true},
+		{"incast over a leaf", 8, two, all([]int{4, 5, 6, 7}, []int{0}), nil, tolerance},
+		{"all to all, oversubscribed leaf", 8, two, all(upTo(8), upTo(8)), nil, tolerance},
+		{"all to all, two spines", 8, spines, all(upTo(8), upTo(8)), []int{}, tolerance},
+		{"two jobs on one spine", 8, two, append(all([]int{0, 1}, []int{4, 5}), all([]int{2}, []int{6})...), nil, tolerance},
+		{"a flow behind one that is blocked", 4, configs.Topology{}, []demand{{0, 1}, {0, 2}, {3, 1}}, []int{0, 2}, tolerance},
+		{"near and far senders", 8, configs.Topology{Kind: topology.LeafSpine, Leaves: 2}, []demand{{1, 0}, {4, 0}, {5, 0}, {6, 0}}, nil, 0.08},
+		{"incast of near and far", 8, two, all(upTo(8)[1:], []int{0}), nil, 0.15},
+		{"incast over two spines", 16, configs.Topology{Kind: topology.LeafSpine, Leaves: 4, Spines: 2}, all(upTo(16)[1:], []int{0}), nil, 0.1},
 	}
 }
 
-// Where links between switches hold each other up, what is known at one of them is old by
-// the time that it counts, and they take turns in sending too much and too little (see
-// docs/model.md): with bounded queues only what goes through the bottleneck together is
-// asserted then.
+// With bounded queues single flows may be off by more where a port holds a link between
+// switches, and that those behind it (see docs/model.md).
 func TestModelSharesAsPacketsDo(t *testing.T) {
 	for _, c := range traffic() {
 		for _, queue := range []string{"lossless", "lossless:256K", "lossless:1M"} {
@@ -264,14 +264,14 @@ func TestModelSharesAsPacketsDo(t *testing.T) {
 				}
 				for i, d := range c.demands {
 					off := got[i]/want[i] - 1
-					say := t.Errorf
-					if math.Abs(off) <= tolerance {
+					most := tolerance
+					if queue != "lossless" {
+						most = c.each
+					}
+					if math.Abs(off) <= most {
 						continue
 					}
-					if c.chained && queue != "lossless" {
-						say = t.Logf
-					}
-					say("%s to %s: %.0f Mb/s, by packets %.0f: %.1f %% off", f.NICName(d.src), f.NICName(d.dst), mbps(got[i]), mbps(want[i]), 100*off)
+					t.Errorf("%s to %s: %.0f Mb/s, by packets %.0f: %.1f %% off", f.NICName(d.src), f.NICName(d.dst), mbps(got[i]), mbps(want[i]), 100*off)
 				}
 			})
 		}

@@ -106,6 +106,29 @@ static inline int64_t model_take(int64_t *free_at, int64_t ready, int64_t dur)
 
 static inline int64_t model_reserve(struct ddlemu_hop *h, int64_t ready, int64_t dur) { return model_take(&h->next_free, ready, dur); }
 
+static inline int64_t model_charge(const struct ddlemu_model *m, struct ddlemu_hop *h, uint32_t n, int64_t now)
+{
+	const struct ddlemu_params *p = params_of(m, h);
+	if (p->policy != DDLEMU_LOSSLESS || p->queue_ns == 0)
+		return 0;
+	int64_t dur = model_serialise(p, n), ahead = __atomic_load_n(&h->next_free, __ATOMIC_RELAXED) - now, room = max64(p->queue_ns, dur);
+	return ahead <= room ? 0 : (int64_t)((unsigned __int128)ahead * (uint64_t)dur / (uint64_t)room);
+}
+
+static inline int64_t model_geometric_mean(int64_t a, int64_t b)
+{
+	unsigned __int128 product = (unsigned __int128)a * (uint64_t)b;
+	uint64_t hi = (uint64_t)(product >> 64), lo = (uint64_t)product;
+	int length = hi > 0 ? 128 - __builtin_clzll(hi) : 64 - __builtin_clzll(lo);
+	uint64_t x = 1ull << (length + 1) / 2;
+	for (;;) {
+		uint64_t y = (x + (uint64_t)(product / x)) / 2;
+		if (y >= x)
+			return (int64_t)x;
+		x = y;
+	}
+}
+
 static inline uint32_t model_packet(const struct ddlemu_params *p, uint32_t n) { return n < p->payload ? n : p->payload; }
 
 static inline void model_count(struct ddlemu_model *m, uint32_t i, const struct ddlemu_params *p, uint32_t n, uint32_t again, int64_t dur)
@@ -777,7 +800,7 @@ static inline struct ddlemu_hold model_held(const struct ddlemu_model *m, uint32
 	}
 	if (j == m->path.n || p->policy != DDLEMU_LOSSLESS || p->queue_ns == 0)
 		return hold;
-	int64_t occupied = model_serialise(p, n), room = max64(p->queue_ns, occupied);
+	int64_t room = max64(p->queue_ns, model_serialise(p, n));
 	int64_t spoken = __atomic_load_n(&h->buffer, __ATOMIC_RELAXED) - room;
 	int64_t free_at = max64(ready, __atomic_load_n(&h->next_free, __ATOMIC_RELAXED));
 	if (spoken > free_at) {
@@ -785,9 +808,12 @@ static inline struct ddlemu_hold model_held(const struct ddlemu_model *m, uint32
 		add64(&h->pauses, 1);
 		__atomic_fetch_add(&h->paused_ns, spoken - free_at, __ATOMIC_RELAXED);
 	}
-	int64_t ahead = __atomic_load_n(&next->next_free, __ATOMIC_RELAXED) - now;
-	if (ahead > room)
-		hold.charge = (int64_t)((unsigned __int128)ahead * (uint64_t)occupied / (uint64_t)room);
+	hold.charge = model_charge(m, next, n, now);
+	if (hold.charge > 0 && j + 1 < m->path.n) {
+		int64_t behind = model_charge(m, hop_of(m, j + 1), n, now);
+		if (behind > 0)
+			hold.charge = model_geometric_mean(hold.charge, behind);
+	}
 	return hold;
 }
 
