@@ -52,7 +52,7 @@ func TestValidate(t *testing.T) {
 		from, to, scale string
 		rows            int
 		most            float64 // that emulated and expected differ by
-	}{{"128K", "512K", "512", 3, 0.05}, {"16M", "16M", "64", 1, 0.03}} {
+	}{{"128K", "512K", "1024", 3, 0.05}, {"16M", "16M", "128", 1, 0.03}} {
 		t.Run(tc.from, func(t *testing.T) {
 			retry(t, func(string) error {
 				v, status, err := validate(t, "-b", tc.from, "-e", tc.to, "--time-scale", tc.scale)
