@@ -5,7 +5,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"math"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
@@ -29,12 +28,12 @@ func printVerify(w io.Writer, r *verify.Report) {
 		}
 		p50, late, worst, seen := "-", "-", "-", "-"
 		if l.Latency.Known > 0 {
-			p50, late, worst, seen = digits(l.Latency.P50), fmt.Sprintf("%+.3f", l.Latency.Error), digits(l.Latency.LateP99), digits(l.Latency.SeenP99)
+			p50, late, worst, seen = verify.Digits(l.Latency.P50), fmt.Sprintf("%+.3f", l.Latency.Error), verify.Digits(l.Latency.LateP99), verify.Digits(l.Latency.SeenP99)
 		}
 		if l.Loss != nil {
 			lost = fmt.Sprintf("%d, asked %.4g", l.Loss.Got, l.Loss.Asked)
 		}
-		t.AppendRow(table.Row{l.Name, asked, got, off, digits(l.Latency.Asked), p50, late, worst, seen, lost, okOr(l.Problems)})
+		t.AppendRow(table.Row{l.Name, asked, got, off, verify.Digits(l.Latency.Asked), p50, late, worst, seen, lost, okOr(l.Problems)})
 	}
 	t.Render()
 	for i := range r.Links {
@@ -77,7 +76,7 @@ func printJitter(w io.Writer, links []verify.Link) {
 		}
 		row := table.Row{l.Name}
 		for _, q := range l.Jitter.Quantiles {
-			row = append(row, fmt.Sprintf("%s of %s", digits(q.Got), digits(q.Asked)))
+			row = append(row, fmt.Sprintf("%s of %s", verify.Digits(q.Got), verify.Digits(q.Asked)))
 		}
 		t.AppendRow(append(row, fmt.Sprintf("%.3f", l.Jitter.Distance), fmt.Sprintf("%.3f", l.Jitter.Limit)))
 	}
@@ -99,14 +98,6 @@ func printShared(w io.Writer, what string, s *verify.Shared) {
 	for _, f := range s.Flows {
 		fmt.Fprintf(w, "  %s %s Gb/s, %.2f %% of all\n", f.Name, gbps(f.Got), 100*f.Share)
 	}
-}
-
-// digits has four of them that count, and all before the point.
-func digits(v float64) string {
-	if math.Abs(v) >= 9999.5 {
-		return fmt.Sprintf("%.0f", v)
-	}
-	return fmt.Sprintf("%.4g", v)
 }
 
 func okOr(problems []string) string {

@@ -33,7 +33,7 @@ type Policy uint32
 
 // Queue policies.
 const (
-	Lossless Policy = iota // hold the upstream hop, as PFC and InfiniBand credits do
+	Lossless Policy = iota // hold the line before, as PFC and InfiniBand credits do
 	TailDrop               // drop the segment
 	Fair                   // a queue for each flow, served in turn: hold the flow alone
 )

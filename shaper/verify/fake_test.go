@@ -4,6 +4,7 @@ package verify
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -117,6 +118,14 @@ func model(t *testing.T, c *configs.Fabric) *Model {
 		t.Fatal(err)
 	}
 	return m
+}
+
+// wantInvalid wants r to be INVALID for a reason that says so.
+func wantInvalid(t *testing.T, r *Report, says string) {
+	t.Helper()
+	if r.Verdict != "INVALID" || !strings.Contains(strings.Join(r.Reasons, "\n"), says) {
+		t.Errorf("%s %q, want INVALID with %q", r.Verdict, r.Reasons, says)
+	}
 }
 
 // measured is what Measure says of the fake.

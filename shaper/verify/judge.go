@@ -101,21 +101,21 @@ func (f *finder) latency(name string, l *Latency, jitter *Jitter, most limits) {
 		if l.Error > 0 {
 			slow = l.Error / p50
 		}
-		f.add(slow, "%s: latency p50 %s us, asked %s: %s us (limit %s)", name, us(l.P50), us(l.Asked), signed(l.Error), us(p50))
+		f.add(slow, "%s: latency p50 %s us, asked %s: %s us (limit %s)", name, Digits(l.P50), Digits(l.Asked), signed(l.Error), Digits(p50))
 	}
 	if l.LateP50 > p50 && jitter != nil {
-		f.add(l.LateP50/p50, "%s: messages come %s us late (p50, limit %s)", name, us(l.LateP50), us(p50))
+		f.add(l.LateP50/p50, "%s: messages come %s us late (p50, limit %s)", name, Digits(l.LateP50), Digits(p50))
 	}
 	if l.LateP99 > p99 {
-		f.add(l.LateP99/p99, "%s: messages come %s us late (p99, limit %s)", name, us(l.LateP99), us(p99))
+		f.add(l.LateP99/p99, "%s: messages come %s us late (p99, limit %s)", name, Digits(l.LateP99), Digits(p99))
 	}
 	if jitter != nil && jitter.Distance > jitter.Limit {
 		f.add(1, "%s: latencies are not distributed as the jitter asked for: distance %.3f (limit %.3f)", name, jitter.Distance, jitter.Limit)
 	}
 }
 
-// us is a time in us: four digits that count, and all before the point.
-func us(v float64) string {
+// Digits is v in text: four digits that count, and all before the point.
+func Digits(v float64) string {
 	if math.Abs(v) >= 9999.5 {
 		return fmt.Sprintf("%.0f", v)
 	}
@@ -124,9 +124,9 @@ func us(v float64) string {
 
 func signed(v float64) string {
 	if v < 0 {
-		return us(v)
+		return Digits(v)
 	}
-	return "+" + us(v)
+	return "+" + Digits(v)
 }
 
 func (f *finder) loss(name string, l *Loss, cluster float64) {

@@ -21,6 +21,12 @@ import (
 func load(t *testing.T, name string) *fabric.Fabric {
 	t.Helper()
 	c, err := configs.Load(configs.Source{File: "../../../configs/examples/" + name, Getenv: func(string) string { return "" }})
+	return made(t, c, err)
+}
+
+// made is the fabric of a configuration that was read.
+func made(t *testing.T, c *configs.Fabric, err error) *fabric.Fabric {
+	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,14 +69,7 @@ func tree(f *fabric.Fabric) string {
 func decode(t *testing.T, text string) *fabric.Fabric {
 	t.Helper()
 	c, err := configs.Decode("f.yaml", []byte("link: {bandwidth: 10Gbps, latency: 2us}\n"+text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	f, err := fabric.New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return f
+	return made(t, c, err)
 }
 
 // oneWay is three switches, of which a has a link to c and none back.
