@@ -107,7 +107,8 @@ func runVerify(ctx context.Context, g *global, o *verifyOptions) error {
 		measure = measurePackets
 	}
 	show, done := verifyProgress(g.Stderr)
-	report, err := measure(ctx, up, fab, model, verify.Options{Time: o.Time, Progress: show})
+	slow := func(least time.Duration) { fmt.Fprintln(g.Stderr, slowVerify(least, fab.TimeScale())) }
+	report, err := measure(ctx, up, fab, model, verify.Options{Time: o.Time, Progress: show, Slow: slow})
 	done()
 	var input *inputError
 	if errors.As(err, &input) {
@@ -126,6 +127,15 @@ func runVerify(ctx context.Context, g *global, o *verifyOptions) error {
 		err = &exitError{Code: exitInvalid}
 	}
 	return err
+}
+
+// slowVerify says that measuring takes long.
+func slowVerify(least time.Duration, scale int) string {
+	text := fmt.Sprintf("ddlemu: verify takes %v at least: that long it takes to fill the slowest link", least.Round(time.Second))
+	if scale > 1 {
+		text += fmt.Sprintf(" at time scale %d; on a fabric brought up with a smaller --time-scale it takes less", scale)
+	}
+	return text
 }
 
 // measureMessages measures a fabric of the datapath shm.

@@ -49,6 +49,16 @@ func (x *messages) latencyOf(ctx context.Context, ways []way, d time.Duration) e
 	return nil
 }
 
+// latencyTime is until as many probes as a p99 takes have arrived.
+func (m *Model) latencyTime(ways []way) time.Duration {
+	d := time.Duration(0)
+	for i := range ways {
+		f := m.probes(&ways[i], leastProbes)
+		d = max(d, leastProbes*f.Spacing+f.Least)
+	}
+	return d
+}
+
 // latency is what a way's single messages took; due is the model's.
 func (x *messages) latency(w *way, got, due *Trace) (Latency, *Jitter) {
 	n := min(len(got.Visible), len(due.Visible))

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -16,6 +17,9 @@ import (
 type Options struct {
 	Time     time.Duration      // to take about, on the clock; what must be measured may take more
 	Progress func(part float64) // is told how much is done, 0 to 1; may be nil
+	// Slow is told, before anything is sent, of a fabric whose slowest link alone makes it
+	// take much more than Time: about how much, at least; may be nil.
+	Slow func(least time.Duration)
 }
 
 // How the time is shared, and bounds of the parts.
@@ -56,6 +60,8 @@ type traffic interface {
 	// rateOf and latencyOf measure ways that share no hop, about d each.
 	rateOf(ctx context.Context, ways []way, d time.Duration) error
 	latencyOf(ctx context.Context, ways []way, d time.Duration) error
+	// rateTime is how long rateOf takes at least.
+	rateTime(ways []way) time.Duration
 	// prepare completes flows that share hops, and says how long to send them so that the
 	// slowest sends a few messages: d at least.
 	prepare(flows []Flow, few int, d time.Duration) time.Duration
@@ -114,6 +120,7 @@ func (x *measurement) all(ctx context.Context) error {
 	if len(x.ways) == 0 {
 		return errors.New("no link of the fabric is up: there is nothing to measure")
 	}
+	x.warn()
 	x.links, x.parts = make([]Link, len(x.ways)), make([]finder, len(x.ways))
 	if err := x.rates(ctx); err != nil {
 		return err
@@ -154,10 +161,10 @@ func (x *measurement) choose() {
 	default:
 		x.note("%s and %d others are down: not measured", down[0], len(down)-1)
 	}
-	most := max(int(ratePart*float64(x.Time)/float64(x.least)), 1)
+	most := max(time.Duration(ratePart*float64(x.Time)), x.least)
 	n := len(up)
 	x.ways = up
-	for n > 1 && len(groups(x.ways, x.atOnce)) > most {
+	for n > 1 && x.ratesTime() > most {
 		n = n * 7 / 8
 		fewer := x.sample(up, n)
 		if len(fewer) > n { // no fewer would cover all
@@ -168,6 +175,33 @@ func (x *measurement) choose() {
 	}
 	if len(x.ways) < len(up) {
 		x.note("%d of %d links measured, so that each port, each link between switches and each kind of link is among them; a longer --time measures more", len(x.ways), len(up))
+	}
+}
+
+// ratesTime is how long the rates of all ways take to measure at least, latenciesTime
+// their latencies.
+func (x *measurement) ratesTime() time.Duration {
+	d := time.Duration(0)
+	for _, g := range groups(x.ways, x.atOnce) {
+		d += x.how.rateTime(g.ways)
+	}
+	return d
+}
+
+func (x *measurement) latenciesTime() time.Duration {
+	d := time.Duration(0)
+	for _, g := range groups(x.ways, math.Inf(1)) {
+		d += x.latencyTime(g.ways)
+	}
+	return d
+}
+
+// warn says so if it takes much longer than it was given.
+func (x *measurement) warn() {
+	// All to all and incast take as long as a stream each.
+	least := x.ratesTime() + x.latenciesTime() + 2*x.how.rateTime(x.ways)
+	if x.Slow != nil && least > 2*x.Time {
+		x.Slow(least)
 	}
 }
 

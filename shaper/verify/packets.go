@@ -114,18 +114,26 @@ func (x *packets) tail(w *way, s *Stream, rate float64) time.Duration {
 	return d
 }
 
+// rateTime is until a stream has sent a few packets.
+func (x *packets) rateTime(ways []way) time.Duration {
+	d := x.least
+	for i := range ways {
+		if w := &ways[i]; !math.IsInf(w.payload, 1) {
+			d = max(d, time.Duration(float64(leastPackets*x.payload)/w.payload))
+		}
+	}
+	return d
+}
+
 // rateOf measures the rates of ways that share no hop.
 func (x *packets) rateOf(ctx context.Context, ways []way, d time.Duration) error {
-	d = min(max(d, x.least), mostStream)
+	d = max(min(d, mostStream), x.rateTime(ways))
 	var streams []Stream
 	tail := time.Duration(0)
 	for i := range ways {
 		w := &ways[i]
 		s := x.stream(w, w.payload)
 		streams, tail = append(streams, s), max(tail, x.tail(w, &s, w.payload))
-		if !math.IsInf(w.payload, 1) {
-			d = max(d, time.Duration(float64(leastPackets*x.payload)/w.payload))
-		}
 	}
 	came, err := x.sender.Send(ctx, streams, d, tail)
 	if err != nil {

@@ -73,12 +73,12 @@ func (x *packets) sharedOnce(ctx context.Context, flows []Flow, d time.Duration)
 		total += rate
 	}
 	from, to := steady(within(came, start+late+int64(d)/4, start+int64(d)), total/float64(x.payload))
-	s := &Shared{Late: x.sender.Late()}
+	s, names := &Shared{Late: x.sender.Late()}, x.names(flows)
 	for i, f := range flows {
 		p, hop := &came[i], x.fab.Link(f.Src, f.Dst)
 		got := float64(p.between(from, to)*x.payload) / float64(max(to-from, 1))
 		want := rates[i] * (1 - meanLoss(x.fab.Hops[hop].Spec.Loss))
-		s.Flows = append(s.Flows, SharedFlow{Name: x.fab.HopName(hop), Model: x.bps(want), Got: x.bps(got)})
+		s.Flows = append(s.Flows, SharedFlow{Name: names[i], Model: x.bps(want), Got: x.bps(got)})
 		s.Model, s.Got = s.Model+x.bps(want), s.Got+x.bps(got)
 		if !x.loses() && !x.drops() {
 			s.Lost += uint64(len(p.Sent) - p.came())

@@ -11,6 +11,10 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
+// fillRounds is how many round trips a stream lasts at least: a few to fill its way, and
+// more to have a rate.
+const fillRounds = 12
+
 // rates fills each way with a stream.
 func (x *measurement) rates(ctx context.Context) error {
 	all := groups(x.ways, x.atOnce)
@@ -26,17 +30,10 @@ func (x *measurement) rates(ctx context.Context) error {
 
 // rateOf measures the rates of ways that share no hop.
 func (x *messages) rateOf(ctx context.Context, ways []way, d time.Duration) error {
-	d = min(max(d, x.least), mostStream)
+	d = max(min(d, mostStream), x.rateTime(ways))
+	tail := 2 * longestRound(ways)
 	var flows []Flow
 	var first []int
-	tail := time.Duration(0)
-	for i := range ways {
-		w := &ways[i]
-		if !math.IsInf(w.payload, 1) {
-			d = max(d, time.Duration(12*float64(w.round)), time.Duration(fewMessages/2*float64(w.segment)/w.payload))
-		}
-		tail = max(tail, time.Duration(2*w.round))
-	}
 	for i := range ways {
 		first = append(first, len(flows))
 		flows = append(flows, x.streams(&ways[i], d)...)
@@ -73,6 +70,26 @@ func (x *messages) rateOf(ctx context.Context, ways []way, d time.Duration) erro
 		}
 	}
 	return nil
+}
+
+// rateTime is until a stream has filled its way, and has sent a few segments.
+func (x *messages) rateTime(ways []way) time.Duration {
+	d := x.least
+	for i := range ways {
+		if w := &ways[i]; !math.IsInf(w.payload, 1) {
+			d = max(d, time.Duration(fillRounds*w.round), time.Duration(fewMessages/2*float64(w.segment)/w.payload))
+		}
+	}
+	return d
+}
+
+// longestRound is the longest round trip of ways, on the clock.
+func longestRound(ways []way) time.Duration {
+	longest := time.Duration(0)
+	for i := range ways {
+		longest = max(longest, time.Duration(ways[i].round))
+	}
+	return longest
 }
 
 // whole says whether all that was posted came.

@@ -4,6 +4,7 @@ package verify
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"slices"
 	"time"
@@ -52,7 +53,7 @@ func (x *measurement) together(ctx context.Context, what string, flows []Flow, f
 func (x *messages) prepare(flows []Flow, few int, d time.Duration) time.Duration {
 	for i := range flows {
 		w := x.wayOf(flows[i].Src, flows[i].Dst)
-		d = max(d, time.Duration(12*float64(w.round)))
+		d = max(d, time.Duration(fillRounds*w.round))
 	}
 	d = x.enough(flows, few, d)
 	for i := range flows {
@@ -91,14 +92,14 @@ func (x *messages) sharedOnce(ctx context.Context, flows []Flow, d time.Duration
 		return nil, err
 	}
 	due := x.play(flows, ids(traces), postsOf(traces), forever)
-	s, all := &Shared{}, pace{}
+	s, all, names := &Shared{}, pace{}, x.names(flows)
 	for i, f := range flows {
 		p := paceOf(flows[i:i+1], traces[i:i+1], due[i:i+1], nil)
 		if x.loses() { // which stop one or the other of them for long
 			p = pace{got: throughout(f.Size, traces[i], d), want: throughout(f.Size, due[i], d)}
 			all.got, all.want = all.got+p.got, all.want+p.want
 		}
-		s.Flows = append(s.Flows, SharedFlow{Name: x.fab.HopName(x.fab.Link(f.Src, f.Dst)), Model: x.bps(p.want), Got: x.bps(p.got)})
+		s.Flows = append(s.Flows, SharedFlow{Name: names[i], Model: x.bps(p.want), Got: x.bps(p.got)})
 	}
 	s.compare()
 	if !x.loses() {
@@ -108,6 +109,25 @@ func (x *messages) sharedOnce(ctx context.Context, flows []Flow, d time.Duration
 	s.Model, s.Got = x.bps(all.want), x.bps(all.got)
 	s.Error = off(s.Got, s.Model)
 	return s, nil
+}
+
+// names are those of the links that flows go over, and which of several over one it is.
+func (m *Model) names(flows []Flow) []string {
+	var names []string
+	total, seen := map[int]int{}, map[int]int{}
+	for _, f := range flows {
+		total[m.fab.Link(f.Src, f.Dst)]++
+	}
+	for _, f := range flows {
+		link := m.fab.Link(f.Src, f.Dst)
+		seen[link]++
+		name := m.fab.HopName(link)
+		if total[link] > 1 {
+			name = fmt.Sprintf("%s (flow %d)", name, seen[link])
+		}
+		names = append(names, name)
+	}
+	return names
 }
 
 // compare fills in how the flows' rates compare with the model's and with each other.

@@ -4,6 +4,7 @@ package verify
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -290,5 +291,45 @@ func TestPromised(t *testing.T) {
 		if each, most := x.promised(tc.flows); each != tc.each || most != tc.most {
 			t.Errorf("%s: each %v, together within %.2f", tc.name, each, most)
 		}
+	}
+}
+
+// A fabric may be so slow on the clock that no --time is enough: that is said before.
+func TestSlowFabricIsTold(t *testing.T) {
+	const latency = 400 * time.Millisecond // 1.6 s on the clock
+	for _, c := range []struct {
+		latency, time, least time.Duration
+	}{
+		{latency: 10 * time.Microsecond, time: time.Second},
+		{latency: latency, time: time.Hour},
+		// A stream on each of two links, all to all and incast.
+		{latency: latency, time: time.Minute, least: 4 * fillRounds * 2 * 4 * latency},
+	} {
+		f := newFake(t, with(star(2), func(s *configs.Fabric) { s.Link.Latency = c.latency }), nil)
+		told := time.Duration(0)
+		r, err := Measure(t.Context(), f.asked, f, Options{Time: c.time, Slow: func(least time.Duration) {
+			if f.now != 0 {
+				t.Error("told after something was sent")
+			}
+			told = least
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if (told > 0) != (c.least > 0) || told < c.least || told > c.least*3/2 {
+			t.Errorf("latency %v in %v: told %v, want %v to half as much again", c.latency, c.time, told, c.least)
+		}
+		if took := time.Duration(f.now); c.least > 0 && (took < told || took > 3*told) {
+			t.Errorf("told %v, took %v (%s)", told, took, r.Verdict)
+		}
+	}
+}
+
+// Flows of one pair have names of their own.
+func TestFlowsHaveNames(t *testing.T) {
+	m := model(t, star(3))
+	got := m.names([]Flow{{Src: 1, Dst: 0}, {Src: 2, Dst: 0}, {Src: 1, Dst: 0}})
+	if want := []string{"node1:node0 (flow 1)", "node2:node0", "node1:node0 (flow 2)"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
