@@ -133,6 +133,7 @@ func TestDelayedRate(t *testing.T) {
 
 func TestDelayedLoss(t *testing.T) {
 	eachDelaying(t, 2, units.Gbps, func(t *testing.T, tr *trial.Trial) {
+		meet(t, tr)
 		latency := time.Millisecond
 		if err := tr.Shape(configs.LinkPatch{Latency: &latency, Loss: &configs.Loss{P: 0.1}}); err != nil {
 			t.Fatal(err)

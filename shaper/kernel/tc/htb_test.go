@@ -155,8 +155,19 @@ func TestHTBCounts(t *testing.T) {
 	}
 }
 
+// meet lets two nodes find each other's addresses while nothing is lost: when the question
+// or the answer is, the next one comes a second later, and what was sent until then is
+// thrown away.
+func meet(t *testing.T, tr *trial.Trial) {
+	t.Helper()
+	if took, err := tr.Datagrams(0, 1, 1, 64, 0); err != nil || len(took) != 1 {
+		t.Fatalf("%d of 1 datagram came over a link that loses none: %v", len(took), err)
+	}
+}
+
 func TestHTBLoss(t *testing.T) {
 	tr := startTrial(t, 2, units.Gbps, startHTB, "htb", probe.BPF)
+	meet(t, tr)
 	if err := tr.Shape(configs.LinkPatch{Loss: &configs.Loss{P: 0.01}}); err != nil {
 		t.Fatal(err)
 	}
