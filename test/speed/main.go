@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 )
@@ -51,6 +52,13 @@ func run(ctx context.Context, build, page, only string) error {
 		{"allreduce2", func(ctx context.Context) (*section, error) { return d.allReduce(ctx, build, 2) }},
 		{"allreduce4", func(ctx context.Context) (*section, error) { return d.allReduce(ctx, build, 4) }},
 		{linksPart, func(ctx context.Context) (*section, error) { return d.links(ctx, build) }},
+	}
+	var names []string
+	for _, p := range parts {
+		names = append(names, p.name)
+	}
+	if only != "" && !slices.Contains(names, only) {
+		return fmt.Errorf("-only %s: there is no such part, but %s", only, strings.Join(names, ", "))
 	}
 	var figures strings.Builder
 	fmt.Fprintf(&figures, "Measured on %s.\n\n", machine())
