@@ -87,8 +87,7 @@ func (f *Flow) slot() int64 {
 // before that leaves.
 func (f *Flow) makeRoom() {
 	if f.at[0]-f.oldest == MaxSegments && f.oldest < f.arrivedS && f.oldest < f.window.next {
-		f.forgot = f.seg(f.oldest).end
-		f.oldest++
+		f.forget()
 	}
 }
 

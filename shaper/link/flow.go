@@ -8,7 +8,8 @@ import "math"
 const Never = math.MaxInt64
 
 // Bounds of what one flow holds. A flow that reaches MaxSegments stops sending
-// until a segment arrives and counts that in Stalls: the model no longer holds.
+// until the oldest has arrived, and with tcp was acknowledged, and counts that in
+// Stalls: the model no longer holds.
 // MaxMessages bounds the messages posted and not yet taken by the receiver, as
 // the bookkeeping of a socket buffer does. Segments outnumber messages, so that
 // unread small messages alone never stall a flow.
@@ -233,10 +234,33 @@ func (f *Flow) inject(now int64, next *int64) bool {
 	}
 	if f.at[0]-f.oldest == MaxSegments {
 		f.Stalls++
-		return false
+		known := f.spare()
+		if known == Never {
+			return false
+		}
+		if ready = max(ready, known); now < ready-occupied {
+			*next = min(*next, ready-occupied)
+			return false
+		}
+		f.forget()
 	}
 	f.send(n, dur, ready, now)
 	return true
+}
+
+// spare is when the oldest segment kept may be forgotten although it matters: once the
+// sender knows that it was read. Never if that is not known, or will come by itself.
+func (f *Flow) spare() int64 {
+	if f.Transport.Kind == RDMA || f.Transport.congested() || f.oldest == f.arrivedS {
+		return Never
+	}
+	return f.known(f.seg(f.oldest))
+}
+
+// forget forgets the oldest segment.
+func (f *Flow) forget() {
+	f.forgot = f.seg(f.oldest).end
+	f.oldest++
 }
 
 // send lets the next n bytes, which take dur ns, take the first hop from ready on, or as
@@ -501,15 +525,18 @@ func (f *Flow) distort(m uint64, start, ready, now int64) {
 	}
 }
 
-// segmentSize is the smallest on the path, and a quarter of tcp's buffers so that
-// acknowledgements keep them moving.
+// segmentSize is the smallest on the path. With tcp it is so large that a full send buffer
+// is half of the segments that a flow holds, for the ends of messages make more, and a
+// quarter of the buffers at most, so that acknowledgements keep them moving.
 func (f *Flow) segmentSize() uint32 {
 	n := f.Path[0].Params.Segment
 	for _, h := range f.Path[1:] {
 		n = min(n, h.Params.Segment)
 	}
 	if t := f.Transport; t.Kind == TCP {
-		n = uint32(min(uint64(n), max(t.SendBuffer/4, 1), max(t.Window/4, 1)))
+		packet := uint64(f.Path[0].Params.Payload)
+		packets := min((t.SendBuffer/(MaxSegments/2)+packet-1)/packet, MaxSegment/packet)
+		n = uint32(min(max(uint64(n), packets*packet), max(t.SendBuffer/4, 1), max(t.Window/4, 1)))
 		if t.congested() {
 			n = min(n, max(f.window.piece, f.mss()))
 		}

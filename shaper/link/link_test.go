@@ -4,6 +4,7 @@ package link
 
 import (
 	"fmt"
+	"math"
 	"testing"
 	"time"
 
@@ -266,15 +267,15 @@ func drawScript(t *rapid.T, maxFlows int, lossy bool) script {
 	s.wire.Latency = time.Duration(rapid.Int64Range(0, 100_000).Draw(t, "lat"))
 	s.wire.Jitter = Jitter{Kind: JitterKind(rapid.Uint32Range(0, 3).Draw(t, "jitter")), Value: time.Duration(rapid.Int64Range(0, 20_000).Draw(t, "jv"))}
 	if rapid.Bool().Draw(t, "slow link") {
-		s.wire.Bandwidth = s.port.Bandwidth / 2
+		s.wire.Bandwidth = s.port.Bandwidth / rapid.SampledFrom([]uint64{2, 100}).Draw(t, "times")
 	}
 	s.tr = tcp()
 	if rapid.Bool().Draw(t, "rdma") {
 		s.tr = rdma()
 		s.tr.SelectiveRepeat = rapid.Bool().Draw(t, "sr")
 	} else {
-		s.tr.SendBuffer = rapid.Uint64Range(4096, 1<<20).Draw(t, "sndbuf")
-		s.tr.Window = rapid.Uint64Range(4096, 1<<20).Draw(t, "window")
+		s.tr.SendBuffer = rapid.Uint64Range(4096, 16<<20).Draw(t, "sndbuf")
+		s.tr.Window = rapid.Uint64Range(4096, 16<<20).Draw(t, "window")
 		s.tr.Congestion, s.tr.Second = Congestion(rapid.Uint32Range(0, 2).Draw(t, "congestion")), int64(s.k)*1e9
 	}
 	if s.tr.congested() {
@@ -584,5 +585,53 @@ func TestManySmallMessagesWithinARoundTrip(t *testing.T) {
 	}
 	if _, ok := fl.Post(8, end); !ok {
 		t.Error("no room after all messages were acknowledged")
+	}
+}
+
+// A buffer of more segments than a flow holds, on a link that is slow or long, is carried
+// to its end, at the rate of the narrowest hop or of the buffer's round trips.
+func TestFullBuffersGoOn(t *testing.T) {
+	const size, slow = 512 << 10, 1e8
+	for _, tc := range []struct {
+		name     string
+		port     uint64 // bits/s; the link's are slow
+		latency  time.Duration
+		buffer   uint64
+		mtu      uint32
+		messages int
+		stalls   bool
+		trips    float64 // that it takes; 0 if it takes what its bytes take
+	}{
+		{name: "slow link between fast ports", port: 10e9, latency: 25 * time.Microsecond, buffer: 4 << 20, mtu: 1500, messages: 32},
+		{name: "large packets", port: 10e9, latency: 25 * time.Microsecond, buffer: 4 << 20, mtu: 9000, messages: 32},
+		// Four buffers, the last of which takes its time and one way.
+		{name: "long", port: slow, latency: 500 * time.Millisecond, buffer: 4 << 20, mtu: 1500, messages: 32, trips: 3 + 0.35 + 0.5},
+		{name: "more than a flow holds", port: 10e9, latency: time.Millisecond, buffer: 256 << 20, mtu: 1500, messages: 512, stalls: true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			port := Spec{Bandwidth: tc.port, MTU: tc.mtu, Header: 40, Framing: 38}
+			wire := port
+			wire.Bandwidth, wire.Latency = slow, tc.latency
+			fl := newFabric(t, 2, port, wire, 1, &Transport{Kind: TCP, SendBuffer: tc.buffer, Window: tc.buffer, RTO: 200e6, DownTimeout: 10e9}).flow(0, 1)
+			for range tc.messages {
+				fl.Post(size, 0)
+				fl.Recv(0)
+			}
+			run(0, fl)
+			m := fl.Message(uint64(tc.messages - 1))
+			if m.Due == Never || m.Sent == Never {
+				t.Fatalf("%d of %d bytes arrived", fl.Arrived(), tc.messages*size)
+			}
+			want := tc.trips * 2 * tc.latency.Seconds()
+			if want == 0 {
+				want = float64(tc.messages) * size * 8 / slow * float64(tc.mtu+38) / float64(tc.mtu-40)
+			}
+			if got := float64(m.Due) / 1e9; math.Abs(got/want-1) > 0.01 {
+				t.Errorf("took %.3f s, want %.3f", got, want)
+			}
+			if (fl.Stalls > 0) != tc.stalls {
+				t.Errorf("%d stalls", fl.Stalls)
+			}
+		})
 	}
 }

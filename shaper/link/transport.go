@@ -99,8 +99,7 @@ func (f *Flow) release(now int64, next *int64) {
 				f.acknowledge(f.seg(f.at[0]-1).end, s.came+f.reverseLatency())
 			}
 		}
-		f.forgot = s.end
-		f.oldest++
+		f.forget()
 	}
 }
 

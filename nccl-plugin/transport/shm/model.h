@@ -395,13 +395,17 @@ static inline int64_t model_slot(const struct ddlemu_model *m)
 	return s->due == DDLEMU_NEVER ? DDLEMU_NEVER : s->due + model_reverse_latency(m);
 }
 
+static inline void model_forget(struct ddlemu_flow *f)
+{
+	f->forgot = seg_of(f, f->oldest)->end;
+	f->oldest++;
+}
+
 static inline void model_make_room(const struct ddlemu_model *m)
 {
 	struct ddlemu_flow *f = m->f;
-	if (f->at[0] - f->oldest == DDLEMU_MAX_SEGMENTS && f->oldest < f->arrived_segs && f->oldest < f->window.next) {
-		f->forgot = seg_of(f, f->oldest)->end;
-		f->oldest++;
-	}
+	if (f->at[0] - f->oldest == DDLEMU_MAX_SEGMENTS && f->oldest < f->arrived_segs && f->oldest < f->window.next)
+		model_forget(f);
 }
 
 static inline uint64_t model_cube_root(uint64_t x)
@@ -576,8 +580,7 @@ static inline void model_release(const struct ddlemu_model *m, int64_t now, int6
 			if (unseen)
 				model_acknowledge(m, seg_of(f, f->at[0] - 1)->end, s->came + model_reverse_latency(m));
 		}
-		f->forgot = s->end;
-		f->oldest++;
+		model_forget(f);
 	}
 }
 
@@ -715,14 +718,26 @@ static inline struct ddlemu_fate model_losses(const struct ddlemu_model *m, uint
 
 // --- flow.go
 
+static inline int64_t model_spare(const struct ddlemu_model *m)
+{
+	const struct ddlemu_flow *f = m->f;
+	if (model_rdma(m) || model_congested(m) || f->oldest == f->arrived_segs)
+		return DDLEMU_NEVER;
+	return model_known(m, seg_of(m->f, f->oldest));
+}
+
 static inline uint32_t model_segment_size(const struct ddlemu_model *m)
 {
 	uint64_t n = UINT32_MAX;
 	for (uint32_t i = 0; i < m->path.n; i++)
 		n = umin64(n, params_of(m, hop_of(m, i))->segment);
 	const struct ddlemu_transport *t = &m->head->transport;
-	if (t->kind == DDLEMU_TCP)
+	if (t->kind == DDLEMU_TCP) {
+		uint64_t packet = params_of(m, hop_of(m, 0))->payload;
+		uint64_t packets = umin64((t->send_buffer / (DDLEMU_MAX_SEGMENTS / 2) + packet - 1) / packet, DDLEMU_MAX_SEGMENT / packet);
+		n = umax64(n, packets * packet);
 		n = umin64(n, umin64(umax64(t->send_buffer / 4, 1), umax64(t->window / 4, 1)));
+	}
 	if (model_congested(m))
 		n = umin64(n, umax64(m->f->window.piece, model_mss(m)));
 	return (uint32_t)n;
@@ -924,7 +939,15 @@ static inline bool model_inject(struct ddlemu_model *m, int64_t now, int64_t *ne
 	}
 	if (f->at[0] - f->oldest == DDLEMU_MAX_SEGMENTS) {
 		f->stalls++;
-		return false;
+		int64_t known = model_spare(m);
+		if (known == DDLEMU_NEVER)
+			return false;
+		ready = max64(ready, known);
+		if (now < ready - occupied) {
+			*next = min64(*next, ready - occupied);
+			return false;
+		}
+		model_forget(f);
 	}
 	model_send(m, n, dur, ready, now);
 	return true;

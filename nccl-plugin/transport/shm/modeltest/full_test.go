@@ -84,3 +84,46 @@ func TestPropertyFullQueues(t *testing.T) {
 		t.Error("no link between switches was ever held")
 	}
 }
+
+// Buffers of more segments than a flow holds fill: the models stall, forget and go on by
+// the same times.
+func TestPropertyFullBuffers(t *testing.T) {
+	stalled := false
+	rapid.Check(t, func(t *rapid.T) {
+		port := link.Spec{Bandwidth: 40e9, MTU: rapid.SampledFrom([]uint32{576, 1500, 9000}).Draw(t, "mtu"), Header: 40, Framing: 38}
+		wire := port
+		wire.Bandwidth, wire.Latency = 1e8, time.Duration(rapid.Int64Range(0, 200e6).Draw(t, "latency"))
+		buffer := rapid.SampledFrom([]uint64{4 << 20, 64 << 20, 512 << 20}).Draw(t, "buffer")
+		tr := link.Transport{Kind: link.TCP, SendBuffer: buffer, Window: buffer, RTO: 200e6, DownTimeout: 10e9}
+		f, hops, paths := star(t, 2, port, wire, nil, 1, tr)
+		defer f.Close()
+		var way []link.PathHop
+		var back []*link.Hop
+		for i, h := range paths[[2]int{0, 1}] {
+			way, back = append(way, link.PathHop{Hop: hops[h], Private: i == 1}), append(back, hops[paths[[2]int{1, 0}][i]])
+		}
+		c, g := New(f, 1, 0, 1), link.NewFlow(1, 7, way, back, &tr, nil)
+		defer c.Free()
+		messages, size := rapid.IntRange(20, 400).Draw(t, "messages"), uint64(1<<20)
+		for range messages {
+			c.Post(size, 0)
+			c.Recv(0)
+			g.Post(size, 0)
+			g.Recv(0)
+		}
+		for now := int64(0); now != link.Never; {
+			next := g.Advance(now)
+			if got := c.Advance(now); got != next {
+				t.Fatalf("at %d: next step at %d in C, %d in Go", now, got, next)
+			}
+			now = next
+		}
+		if all := uint64(messages) * size; g.Arrived() != all || c.Arrived() != all || c.Stalls() != g.Stalls {
+			t.Fatalf("of %d bytes %d arrived in C, %d in Go; %d and %d stalls", all, c.Arrived(), g.Arrived(), c.Stalls(), g.Stalls)
+		}
+		stalled = stalled || g.Stalls > 0
+	})
+	if !stalled {
+		t.Error("no flow ever held as many segments as it can")
+	}
+}
