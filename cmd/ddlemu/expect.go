@@ -56,7 +56,8 @@ says for each time whether it is as expected (within 10 %), slower, faster, or
 impossible on this fabric, and the likely cause; and whether the row has wrong
 elements, or contradicts itself. Slower is what takes longer than the last rank does
 in the model: how far ranks ran ahead of it depends on the buffers there, which the log
-does not tell. Rows that are cut are named. What launchers put before each line
+does not tell. The sizes, the type and the operations are those of the log; without one,
+there is one type and one operation. Rows that are cut are named. What launchers put before each line
 (mpirun --tag-output, mpiexec -l, srun --label) is passed over.
 
 EXIT STATUS
@@ -94,6 +95,10 @@ func runExpect(ctx context.Context, g *global, o *expectOptions, collective stri
 		}
 	case o.Strict:
 		return badInput("--strict: give a log to judge with --log")
+	case len(b.Types) > 1:
+		return badInput("--datatype %s: expect takes one type at a time: give one, such as --datatype float", o.Type)
+	case len(b.Ops) > 1 && b.Collective.Reduces():
+		return badInput("--op %s: expect takes one operation at a time: give one, such as --op sum", o.Op)
 	}
 	most, err := bench.ParseSize(o.DecideUpTo)
 	if err != nil || most < 1 {
@@ -145,19 +150,48 @@ func (o *expectOptions) readLog(g *global, b *bench.Config) (*testslog.Log, erro
 	if err := o.agree(log, b.Collective); err != nil {
 		return nil, fmt.Errorf("--log %s: %w", o.Log, err)
 	}
-	if b.Types, err = bench.ParseDataTypes(rows[0].Type); err != nil {
+	types, err := bench.ParseDataTypes(rows[0].Type)
+	if err == nil && len(types) != 1 {
+		err = fmt.Errorf("type %s: not one type", rows[0].Type)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("--log %s: line %d: %w", o.Log, rows[0].Line, err)
 	}
-	b.Sizes = nil
+	if o.flags.Changed("datatype") && !slices.Contains(b.Types, types[0]) {
+		return nil, fmt.Errorf("--log %s: line %d: it is of %s: leave out --datatype %s", o.Log, rows[0].Line, rows[0].Type, o.Type)
+	}
+	b.Types, b.Sizes = types, nil
 	for _, r := range rows {
 		if r.Type != rows[0].Type {
 			return nil, fmt.Errorf("--log %s: line %d: type %s after %s: give a log with one type", o.Log, r.Line, r.Type, rows[0].Type)
 		}
 		b.Sizes = append(b.Sizes, r.Size)
 	}
+	if b.Ops, err = o.operators(rows, b.Ops); err != nil {
+		return nil, fmt.Errorf("--log %s: %w", o.Log, err)
+	}
 	slices.Sort(b.Sizes)
 	b.Sizes, b.Iters = slices.Compact(b.Sizes), o.Iters
 	return &log, nil
+}
+
+// operators are those of the rows. asked are the flag's, which must have them if it is
+// given.
+func (o *expectOptions) operators(rows []testslog.Row, asked []bench.RedOp) ([]bench.RedOp, error) {
+	var ops []bench.RedOp
+	for _, r := range rows {
+		op, err := r.RedOp()
+		if err != nil {
+			return nil, fmt.Errorf("line %d: %w", r.Line, err)
+		}
+		if o.flags.Changed("op") && r.Op != "none" && !slices.Contains(asked, op) {
+			return nil, fmt.Errorf("line %d: it is of %s: leave out --op %s", r.Line, r.Op, o.Op)
+		}
+		if !slices.Contains(ops, op) {
+			ops = append(ops, op)
+		}
+	}
+	return ops, nil
 }
 
 // agree checks that the log can be of this collective and takes from it the number

@@ -10,6 +10,7 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
+	"github.com/ddlemu/ddlemu/cuda/bench"
 	"github.com/ddlemu/ddlemu/cuda/bench/emulate"
 	"github.com/ddlemu/ddlemu/cuda/bench/testslog"
 )
@@ -29,6 +30,8 @@ type expectReport struct {
 type expectRow struct {
 	Size       int64    `json:"size"`
 	Count      int64    `json:"count"`
+	Type       string   `json:"type"`
+	RedOp      string   `json:"redop"` // none where nothing is reduced
 	Algo       string   `json:"algo"`
 	Proto      string   `json:"proto"`
 	Channels   int      `json:"channels"`    // that the call uses; 0 if not known
@@ -62,10 +65,10 @@ type leftOut struct {
 // newExpectReport judges log, if it is not nil, by rows.
 func newExpectReport(nccl, profile string, ranks int, rows []emulate.Forecast, log *testslog.Log) *expectReport {
 	r := &expectReport{NCCL: nccl, Profile: profile, Ranks: ranks, Rows: []expectRow{}, judged: log != nil}
-	bySize := map[int64]*emulate.Forecast{}
+	byCall := map[loggedCall]*emulate.Forecast{}
 	for i := range rows {
 		f := &rows[i]
-		bySize[f.Case.Size] = f
+		byCall[loggedCall{f.Case.Size, f.Case.Op}] = f
 		r.Rows = append(r.Rows, newExpectRow(f))
 		r.ahead = r.ahead || f.Known && f.Time < f.Bound
 	}
@@ -73,9 +76,13 @@ func newExpectReport(nccl, profile string, ranks int, rows []emulate.Forecast, l
 		return r
 	}
 	for _, l := range log.Rows {
-		r.judge(l, bySize[l.Size], &l.OutOfPlace, false)
+		var f *emulate.Forecast
+		if op, err := l.RedOp(); err == nil { // readLog has refused others
+			f = byCall[loggedCall{l.Size, op}]
+		}
+		r.judge(l, f, &l.OutOfPlace, false)
 		if l.InPlace != nil {
-			r.judge(l, bySize[l.Size], l.InPlace, true)
+			r.judge(l, f, l.InPlace, true)
 		}
 	}
 	for _, l := range log.LeftOut {
@@ -84,8 +91,17 @@ func newExpectReport(nccl, profile string, ranks int, rows []emulate.Forecast, l
 	return r
 }
 
+// loggedCall is what the calls of a log differ in: its rows have one type.
+type loggedCall struct {
+	size int64
+	op   bench.RedOp
+}
+
 func newExpectRow(f *emulate.Forecast) expectRow {
-	row := expectRow{Size: f.Case.Size, Count: f.Case.Count, BoundUS: micro(f.Bound), Problem: f.Problem}
+	row := expectRow{Size: f.Case.Size, Count: f.Case.Count, Type: f.Case.Type.String(), RedOp: "none", BoundUS: micro(f.Bound), Problem: f.Problem}
+	if f.Case.Collective.Reduces() {
+		row.RedOp = f.Case.Op.String()
+	}
 	if f.Case.Choice != nil {
 		row.Algo, row.Proto = f.Case.Choice.Algo, f.Case.Choice.Proto
 	}

@@ -99,3 +99,25 @@ func TestExpectStrictIsContent(t *testing.T) {
 		t.Errorf("--strict says %q", got)
 	}
 }
+
+// Each row of a log of several operators is judged by the calls of its own.
+func TestExpectJudgesByOperator(t *testing.T) {
+	var rows []emulate.Forecast
+	for i, op := range []bench.RedOp{bench.Sum, bench.Max} {
+		f := emulate.Forecast{Known: true, Waiting: 1, Case: bench.Case{Collective: bench.AllReduce, Type: bench.Float, Op: op, Ranks: 2, Size: 1 << 20, Count: 1 << 18}}
+		f.Time = time.Duration(i+1) * time.Millisecond
+		f.LastRank = f.Time
+		rows = append(rows, f)
+	}
+	log, err := testslog.Read(strings.NewReader("1048576 262144 float max -1 2000 0.52 0.52 0\n1048576 262144 float sum -1 2000 0.52 0.52 0\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newExpectReport("2.22.3", "eth10", 2, rows, &log)
+	if len(r.Log) != 2 || r.Log[0].Word != testslog.AsExpected || r.Log[1].Word != testslog.Slower {
+		t.Errorf("max of 2 ms where that is expected, sum where 1 ms is: %+v", r.Log)
+	}
+	if r.Rows[0].RedOp != "sum" || r.Rows[1].RedOp != "max" || r.Rows[0].Type != "float" {
+		t.Errorf("%+v", r.Rows)
+	}
+}

@@ -105,7 +105,7 @@ func TestRealCollectives(t *testing.T) {
 					Collective: c, Types: []DataType{Int8, BFloat16, Float}, Ops: []RedOp{Sum, Max, Avg}, Sizes: []int64{1000, 300000},
 					Root: 1, Ranks: 2, Iters: 2,
 				}
-				for _, one := range cfg.cases() {
+				for _, one := range cfg.Cases() {
 					row, err := ranks.row(ctx, one, seed)
 					if err != nil {
 						t.Fatalf("%v: %v", c, err)
@@ -172,7 +172,7 @@ func TestRealInitAgain(t *testing.T) {
 				if err := ranks.Init(ctx); err != nil {
 					t.Fatal(err)
 				}
-				m, err := ranks.Measure(ctx, cfg.cases()[0], int64(2*i))
+				m, err := ranks.Measure(ctx, cfg.Cases()[0], int64(2*i))
 				if err != nil || m.Wrong != 0 || m.Choice == nil {
 					t.Fatalf("%+v, %v", m, err)
 				}

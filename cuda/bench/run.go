@@ -78,7 +78,7 @@ func (r *Ranks) measureAll(ctx context.Context, result *Result, onRow func(Row))
 	if r.cfg.OnStart != nil {
 		r.cfg.OnStart(result.Info)
 	}
-	cases := r.cfg.cases()
+	cases := r.cfg.Cases()
 	if err := r.reserve(ctx, cases); err != nil {
 		return err
 	}
@@ -97,8 +97,8 @@ func (r *Ranks) measureAll(ctx context.Context, result *Result, onRow func(Row))
 	return r.Destroy(ctx)
 }
 
-// cases lists what there is to measure, out of place.
-func (c *Config) cases() []Case {
+// Cases lists what there is to measure, out of place, in order.
+func (c *Config) Cases() []Case {
 	types, ops := c.Types, c.Ops
 	if len(types) == 0 {
 		types = []DataType{Float}

@@ -199,7 +199,7 @@ func TestRanksInitAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := cfg.cases()[0]
+	c := cfg.Cases()[0]
 	for range 2 {
 		if err := ranks.Init(ctx); err != nil {
 			t.Fatal(err)

@@ -270,21 +270,21 @@ func TestCases(t *testing.T) {
 	cfg := Config{Ranks: 2, Sizes: []int64{8, 16}, Types: []DataType{Float, Int8}, Ops: []RedOp{Sum, Max}, Cycles: 2}
 	for c, want := range map[Collective]int{AllReduce: 16, AllGather: 8} {
 		cfg.Collective = c
-		cases := cfg.cases()
+		cases := cfg.Cases()
 		if len(cases) != want {
 			t.Errorf("%v: %d cases, want %d", c, len(cases), want)
 		}
 	}
 	cfg.Collective = AllReduce
 	var order []string
-	for _, c := range cfg.cases()[:6] {
+	for _, c := range cfg.Cases()[:6] {
 		order = append(order, fmt.Sprint(c.Type, c.Op, c.Size))
 	}
 	if got := fmt.Sprint(order); got != "[float sum 8 float sum 16 float sum 8 float sum 16 float max 8 float max 16]" {
 		t.Error(got)
 	}
 	cfg = Config{Ranks: 2, Sizes: []int64{8}}
-	if cases := cfg.cases(); len(cases) != 1 || cases[0].Type != Float || cases[0].Op != Sum || cases[0].Count != 2 {
+	if cases := cfg.Cases(); len(cases) != 1 || cases[0].Type != Float || cases[0].Op != Sum || cases[0].Count != 2 {
 		t.Errorf("%+v", cases)
 	}
 }

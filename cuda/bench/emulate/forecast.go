@@ -5,6 +5,7 @@ package emulate
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"os"
 	"time"
 
@@ -72,7 +73,7 @@ func Expect(ctx context.Context, o Options) ([]Forecast, bench.Info, error) {
 	}
 	cfg.Iters, cfg.Warmup, cfg.Check, cfg.Cycles = 1, 1, false, 1
 	cfg.Sizes = nil
-	most := cmp.Or(o.DecideUpTo, DecideUpTo)
+	most := o.decideUpTo()
 	for _, size := range o.Bench.Sizes {
 		if size = min(size, most); len(cfg.Sizes) == 0 || size != cfg.Sizes[len(cfg.Sizes)-1] {
 			cfg.Sizes = append(cfg.Sizes, size)
@@ -89,8 +90,11 @@ func Expect(ctx context.Context, o Options) ([]Forecast, bench.Info, error) {
 	if err != nil {
 		return nil, bench.Info{}, err
 	}
-	return o.forecasts(asked, decided), result.Info, nil
+	all, err := o.forecasts(asked, decided)
+	return all, result.Info, err
 }
+
+func (o *Options) decideUpTo() int64 { return cmp.Or(o.DecideUpTo, DecideUpTo) }
 
 // asked is the fabric that the forecast is for: the one that is up, as it is shaped
 // now, or a new one.
@@ -118,20 +122,35 @@ func (o *Options) unshape(j *job.Job) error {
 	return err
 }
 
-// forecasts works out each row that was asked for, from the decision on its size or
-// on the largest one that NCCL ran.
-func (o *Options) forecasts(f *fabric.Fabric, decided []bench.Case) []Forecast {
+// forecasts works out each row that was asked for, from what NCCL decided on its call
+// or on the largest one that it ran of that type and operator.
+func (o *Options) forecasts(f *fabric.Fabric, decided []bench.Case) ([]Forecast, error) {
 	times := expected.New(f, o.node(f), os.Getenv)
+	rows := o.Bench
+	rows.Cycles = 1
 	var all []Forecast
-	for i, size := range o.Bench.Sizes {
-		c := decided[min(i, len(decided)-1)]
-		counts := c.Collective.Counts(size, c.Type, c.Ranks)
-		c.Size, c.Count, c.Iters, c.Launches = counts.Bytes(c.Type), counts.Param, o.Bench.Iters, 0
+	for _, c := range rows.Cases() {
+		d, err := decisionOn(decided, c, o.decideUpTo())
+		if err != nil {
+			return nil, err
+		}
+		c.NCCL, c.Choice, c.Topology, c.NICs = d.NCCL, d.Choice, d.Topology, d.NICs
 		row := Forecast{Case: c, Bound: times.Bound(c), Waiting: times.Waiting(c)}
 		if row.Expectation, row.Known = times.Of(c); !row.Known {
 			row.Problem = times.Problem
 		}
 		all = append(all, row)
 	}
-	return all
+	return all, nil
+}
+
+// decisionOn finds the call that NCCL ran for its decision on c, of most bytes at most.
+func decisionOn(decided []bench.Case, c bench.Case, most int64) (bench.Case, error) {
+	size := c.Collective.Counts(min(c.Size, most), c.Type, c.Ranks).Bytes(c.Type)
+	for _, d := range decided {
+		if d.Collective == c.Collective && d.Type == c.Type && d.Op == c.Op && d.Root == c.Root && d.Size == size {
+			return d, nil
+		}
+	}
+	return bench.Case{}, fmt.Errorf("NCCL decided nothing for %v of %d bytes, %v, %v: it ran other calls than those asked for", c.Collective, size, c.Type, c.Op)
 }

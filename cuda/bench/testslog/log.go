@@ -34,6 +34,25 @@ type Half struct {
 	Wrong        int64         // elements; -1 if not checked
 }
 
+// RedOp is the operator of a row, of those that NCCL decides on: Sum where nothing is
+// reduced, as in [bench.Config.Cases].
+func (r *Row) RedOp() (bench.RedOp, error) {
+	switch r.Op {
+	case "none":
+		return bench.Sum, nil
+	case "mulsum": // to NCCL the same as avg, with another factor
+		return bench.Avg, nil
+	}
+	ops, err := bench.ParseRedOps(r.Op)
+	if err != nil {
+		return 0, err
+	}
+	if len(ops) != 1 {
+		return 0, fmt.Errorf("redop %s: not one operator", r.Op)
+	}
+	return ops[0], nil
+}
+
 // LeftOut is a row, or the rest of one, that cannot be read because it was cut.
 type LeftOut struct {
 	Line int // of the log, from 1

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/ddlemu/ddlemu/cuda/bench"
 )
 
 const ncclTests = `# nThread 1 nGpus 1 minBytes 8 maxBytes 16777216 step: 2(factor) warmup iters: 5 iters: 20 agg iters: 1 validation: 1 graph: 0
@@ -162,5 +164,22 @@ func TestCheck(t *testing.T) {
 	}
 	if !AsExpected.Good() || !Faster.Good() || Slower.Good() || Wrong.Good() || NotJudged.Good() {
 		t.Error("what speaks for a fabric")
+	}
+}
+
+func TestRedOp(t *testing.T) {
+	for _, tc := range []struct {
+		op   string
+		want bench.RedOp
+		bad  string
+	}{
+		{"sum", bench.Sum, ""}, {"max", bench.Max, ""}, {"none", bench.Sum, ""}, {"mulsum", bench.Avg, ""},
+		{"all", 0, "not one operator"}, {"xor", 0, `no reduction "xor"`},
+	} {
+		r := Row{Op: tc.op}
+		op, err := r.RedOp()
+		if op != tc.want || (err == nil) != (tc.bad == "") || err != nil && !strings.Contains(err.Error(), tc.bad) {
+			t.Errorf("%s: %v, %v", tc.op, op, err)
+		}
 	}
 }
