@@ -80,6 +80,12 @@ var refused = []struct{ old, text, want string }{
 	{"5us", "5us\n  ecn: lots", `f.yaml:6: link.ecn: "lots" is not an ECN threshold: write 200K or none`},
 	{"5us", "5us\n  ecn: 5G", "f.yaml:6: link.ecn: 5G is out of range: must be 0 to 4G"},
 	{"    latency: 1ms", "    ecn: 5G", "f.yaml:8: links[0].ecn: 5G is out of range"},
+	{"5us", "5us\n  ecn: 2M", "f.yaml:6: link.ecn: 2M is not below the queue's bound, lossless:1M: one sender fills it before a packet is marked"},
+	{"5us", "5us\n  queue: taildrop:100K\n  ecn: 100K", "f.yaml:7: link.ecn: 100K is not below the queue's bound, taildrop:100K"},
+	{"    latency: 1ms", "    ecn: 1M", "f.yaml:8: links[0].ecn: 1M is not below the queue's bound, lossless:1M"},
+	{"    latency: 1ms", "    queue: fair:2M\n  - match: node0>node1\n    ecn: 2M", "f.yaml:10: links[1].ecn: 2M is not below the queue's bound, fair:2M"},
+	{"    latency: 1ms", "    queue: 4M\n  - match: node0\n    ecn: 2M", "f.yaml:10: links[1].ecn: 2M is not below the queue's bound, lossless:1M"}, // of the port
+	{"5us", "5us\n  ecn: 200K\ntopology: {kind: ring, trunk: {latency: 1us, queue: taildrop:100K}}", "f.yaml:7: topology.trunk.ecn: 200K is not below the queue's bound, taildrop:100K"},
 	{"  kind: tcp", "  kind: tcp\n  congestion: bbr", `f.yaml:11: transport.congestion: "bbr" is not one of none, reno, cubic`},
 	{"  kind: tcp", "  kind: rdma\n  congestion: reno", `f.yaml:11: transport.congestion: "reno" given for transport rdma: only tcp has it`},
 	{"  kind: tcp", "  kind: tcp\n  congestion: reno\ndatapath: kernel", "f.yaml:11: transport.congestion: given for the datapath kernel"},
@@ -173,6 +179,22 @@ func TestDecodePlacesInheritedClash(t *testing.T) {
 	}
 }
 
+// What overrides give one after the other may be of the same link.
+func TestDecodeTakesMarksOfSeveralOverrides(t *testing.T) {
+	const head = "base: eth1\nnodes: 4\ntopology: {kind: ring, trunk: {latency: 1us}}\nlink: {queue: 1M}\nlinks:\n"
+	for _, c := range []struct{ links, want string }{
+		{"  - {match: node0, queue: 4M}\n  - {match: node0, ecn: 2M}\n", ""},
+		{"  - {match: 'node0>node1', queue: 4M}\n  - {match: node0:node1, ecn: 2M}\n", "f.yaml:7: links[1].ecn: 2M is not below"},
+		{"  - {match: 's*', queue: 4M}\n  - {match: 's*', ecn: 2M}\n", ""},
+		{"  - {match: 's*', ecn: 500K}\n  - {match: 's*', queue: 400K}\n", "f.yaml:7: links[1].ecn: 500K is not below"},
+	} {
+		_, err := Decode("f.yaml", []byte(head+c.links))
+		if got := fmt.Sprint(err); c.want == "" && err != nil || c.want != "" && !strings.HasPrefix(got, c.want) {
+			t.Errorf("%s: got %s, want %q", c.links, got, c.want)
+		}
+	}
+}
+
 func TestFabricRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f := drawFabric(t)
@@ -234,7 +256,7 @@ func drawLink(t *rapid.T) Link {
 		Jitter:    drawJitter(t),
 		Loss:      drawLoss(t),
 		Queue:     drawQueue(t, 64*units.KiB),
-		ECN:       units.Size(rapid.SampledFrom([]int64{0, 1, 200 << 10, int64(MaxQueue)}).Draw(t, "ecn")),
+		ECN:       units.Size(rapid.SampledFrom([]int64{0, 1, 64<<10 - 1}).Draw(t, "ecn")), // below any queue, so that every override's is
 		MTU:       rapid.IntRange(MinMTU, MaxMTU).Draw(t, "mtu"),
 		Framing:   rapid.IntRange(0, MaxMTU).Draw(t, "framing"),
 		Up:        rapid.Bool().Draw(t, "up"),

@@ -154,7 +154,7 @@ func LinkFlags(fs *pflag.FlagSet) (LinkPatch, error) {
 // the checks that need the link itself are up to who applies the patch.
 func exampleLink() Link {
 	l := Default().Link
-	l.Bandwidth = MinBandwidth
+	l.Bandwidth, l.Queue.Bytes = MinBandwidth, 0
 	return l
 }
 

@@ -78,6 +78,9 @@ func (f *Fabric) validate() error {
 			return err
 		}
 	}
+	if err := f.validateMarks(); err != nil {
+		return err
+	}
 	if err := f.Transport.validate(); err != nil {
 		return within("transport", err)
 	}
@@ -155,13 +158,54 @@ func (f *Fabric) validateOverride(field string, o *LinkOverride, net *Net) error
 	}
 	l := f.Link
 	o.Apply(&l)
-	if err := l.Validate(); err != nil {
+	if err := l.validateValues(); err != nil {
 		return within(field, err)
 	}
 	return f.validateTable(field+".jitter", l.Jitter)
 }
 
-// validateTrunkOverride checks a change to links between switches.
+// validateMarks is Link.validateMarks of the ports and links that overrides change,
+// after each of them.
+func (f *Fabric) validateMarks() error {
+	if !slices.ContainsFunc(f.Links, func(o LinkOverride) bool { return o.ECN != nil || o.Queue != nil }) {
+		return nil
+	}
+	patterns := make([]Pattern, len(f.Links))
+	for i := range f.Links {
+		patterns[i], _ = ParsePattern(f.Links[i].Match) // validateOverride has read it
+	}
+	follow := func(matches func(Pattern) bool) error {
+		l := f.Link
+		for i := range f.Links {
+			if !matches(patterns[i]) {
+				continue
+			}
+			f.Links[i].Apply(&l)
+			if err := l.validateMarks(); err != nil {
+				return within(fmt.Sprintf("links[%d]", i), err)
+			}
+		}
+		return nil
+	}
+	nics := f.Nodes * f.NICsPerNode
+	for i := range nics * nics {
+		from, to := f.end(i/nics), f.end(i%nics)
+		matches := func(p Pattern) bool { return p.MatchLink(from, to) }
+		switch {
+		case from == to:
+			matches = func(p Pattern) bool { return p.MatchPorts(from) }
+		case from.Node == to.Node:
+			continue
+		}
+		if err := follow(matches); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// validateTrunkOverride checks a change to links between switches, and makes it in net,
+// for those after it.
 func (f *Fabric) validateTrunkOverride(field string, p Pattern, o *LinkOverride, net *Net) error {
 	named := false
 	for i, link := range net.Links {
@@ -169,8 +213,8 @@ func (f *Fabric) validateTrunkOverride(field string, p Pattern, o *LinkOverride,
 			continue
 		}
 		named = true
-		l := net.Trunks[i]
-		o.Apply(&l)
+		l := &net.Trunks[i]
+		o.Apply(l)
 		if err := l.Validate(); err != nil {
 			return within(field, err)
 		}
@@ -284,6 +328,15 @@ func (f *Fabric) validateTable(field string, j Jitter) error {
 // Validate checks every value of l. Fields in the error are as in a file, from
 // the link on.
 func (l *Link) Validate() error {
+	if err := l.validateValues(); err != nil {
+		return err
+	}
+	return l.validateMarks()
+}
+
+// validateValues is Validate but for what ECN and queue are to each other, of which
+// several overrides may each give one.
+func (l *Link) validateValues() error {
 	if l.Bandwidth != units.Unlimited && (l.Bandwidth < MinBandwidth || l.Bandwidth > MaxBandwidth) {
 		return Errorf("bandwidth", "%v is out of range: must be %v to %v, or unlimited", l.Bandwidth, MinBandwidth, MaxBandwidth)
 	}
@@ -309,6 +362,15 @@ func (l *Link) Validate() error {
 		return err
 	}
 	return l.Queue.validate(l.segment())
+}
+
+// validateMarks checks that l marks before one sender has filled its queue: a full one
+// drops, or holds the sender back, so that marks would come too late for it.
+func (l *Link) validateMarks() error {
+	if l.ECN != 0 && l.Queue.Bytes != 0 && l.ECN >= l.Queue.Bytes {
+		return Errorf("ecn", "%v is not below the queue's bound, %v: one sender fills it before a packet is marked", l.ECN, l.Queue)
+	}
+	return nil
 }
 
 func (j Jitter) validate() error {

@@ -277,7 +277,7 @@ func TestModelTakesEveryValidLink(t *testing.T) {
 			Latency:   rapid.SampledFrom([]time.Duration{0, configs.MaxLatency}).Draw(t, "latency"),
 			Jitter:    configs.Jitter{Kind: configs.UniformJitter, Value: rapid.SampledFrom([]time.Duration{1, configs.MaxLatency}).Draw(t, "jitter")},
 			Queue:     configs.Queue{Policy: configs.Lossless, Bytes: rapid.SampledFrom([]units.Size{0, configs.MaxQueue}).Draw(t, "queue")},
-			ECN:       rapid.SampledFrom([]units.Size{0, configs.MaxQueue}).Draw(t, "ecn"),
+			ECN:       rapid.SampledFrom([]units.Size{0, configs.MaxQueue - 1}).Draw(t, "ecn"),
 			MTU:       rapid.SampledFrom([]int{configs.MinMTU, configs.MaxMTU}).Draw(t, "mtu"),
 			Framing:   rapid.SampledFrom([]int{0, configs.MaxMTU}).Draw(t, "framing"),
 		}
