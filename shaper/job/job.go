@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io/fs"
+	"math"
 
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/kernel/bringup"
@@ -182,6 +183,34 @@ func (j *Job) Traffic() []Traffic {
 		}
 	}
 	return nodes
+}
+
+// Beside is how many other jobs had messages under way while this one had.
+func (j *Job) Beside() int {
+	mine := j.counters()
+	from, to := span(mine.Cells)
+	others := map[uint64]bool{}
+	for _, o := range j.file.Jobs() {
+		s := o.Status()
+		if s.Key == Key(j.id) || s.Key == state.TrafficKey {
+			continue
+		}
+		if first, last := span(s.Cells); first < to && last > from {
+			others[s.Key] = true
+		}
+	}
+	return len(others)
+}
+
+// span is from when to when messages were under way, in ns; an empty one if there were none.
+func span(cells []state.Cell) (from, to int64) {
+	from = math.MaxInt64
+	for i := range cells {
+		if c := &cells[i]; c.FirstPosted != 0 {
+			from, to = min(from, c.FirstPosted), max(to, c.LastVisible)
+		}
+	}
+	return from, to
 }
 
 // Close takes the job's own fabric down and removes it; a shared one stays.

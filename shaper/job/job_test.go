@@ -18,6 +18,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 	"unsafe"
 
 	"github.com/google/go-cmp/cmp"
@@ -537,6 +538,43 @@ func TestShare(t *testing.T) {
 	}
 	if err := os.Remove(d.SocketPath("lab", 1)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
+	}
+}
+
+// Who had messages under way while a job had is told from who had them before or after,
+// and from who had none.
+func TestBeside(t *testing.T) {
+	d := folder(t)
+	spec, err := state.SpecOf(twoNodes(t), "lab")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := d.Create(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	var jobs []*Job
+	for i, n := range []int{10, 20, 0, 5} {
+		j, err := Share(d, "lab")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer j.Close()
+		if i == 3 {
+			time.Sleep(21 * took) // until the others' are over
+		}
+		r := startRank(t, j, 0)
+		if n > 0 {
+			r.ask(fmt.Sprintf("carry %d 0", n))
+		}
+		r.end()
+		jobs = append(jobs, j)
+	}
+	for i, want := range []int{1, 1, 0, 0} {
+		if got := jobs[i].Beside(); got != want {
+			t.Errorf("beside job %d: %d, want %d", i, got, want)
+		}
 	}
 }
 

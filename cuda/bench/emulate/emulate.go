@@ -286,7 +286,7 @@ func (o *Options) once(ctx context.Context, notes []string, printer bench.Printe
 		return Outcome{Result: result, Scale: k}, err
 	}
 	v := j.Verdict()
-	judgeRows(&v, result)
+	judgeRows(&v, result, j.Beside())
 	if times.Problem != "" {
 		fmt.Fprintf(o.Log, "ddlemu: rows without an expected time are judged by their messages alone: %s\n", times.Problem)
 	}
@@ -324,8 +324,10 @@ func (o *Options) node(f *fabric.Fabric) func(rank int) int {
 	return func(rank int) int { return rank / max(gpus, 1) }
 }
 
-// judgeRows adds what the rows say: time outside the model, and wrong values.
-func judgeRows(v *verdict.Verdict, result bench.Result) {
+// judgeRows adds what the rows say: time outside the model, and wrong values. Beside other
+// jobs a row may take longer than the model, which has this one alone on the fabric.
+func judgeRows(v *verdict.Verdict, result bench.Result, beside int) {
+	longer := 0.0
 	for _, r := range result.Rows {
 		for _, m := range r.Measurements() {
 			place := "out of place"
@@ -335,12 +337,17 @@ func judgeRows(v *verdict.Verdict, result bench.Result) {
 			switch {
 			case m.Checked && m.Wrong > 0:
 				v.Add(false, fmt.Sprintf("%d bytes %s: %d wrong elements: %s", r.Size, place, m.Wrong, m.Mismatch))
+			case m.Off && m.Diff > 0 && beside > 0:
+				longer = max(longer, m.Diff)
 			case m.Off && m.Diff > 0:
 				v.Add(true, fmt.Sprintf("%d bytes %s took %v, %.1f %% more than the model's %v: bound by this host", r.Size, place, m.Time.Round(10*time.Nanosecond), m.Diff, m.Expected.Round(10*time.Nanosecond)))
 			case m.Off:
 				v.Add(false, fmt.Sprintf("%d bytes %s took %v, %.1f %% less than the model's %v: some traffic went around the emulated links, or the model is wrong", r.Size, place, m.Time.Round(10*time.Nanosecond), -m.Diff, m.Expected.Round(10*time.Nanosecond)))
 			}
 		}
+	}
+	if longer > 0 {
+		v.Notes = append(v.Notes, fmt.Sprintf("rows took up to %.1f %% more than expected: that is of this job alone, and %d more had messages on the fabric", longer, beside))
 	}
 }
 

@@ -109,19 +109,23 @@ func TestJudgeRows(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		result bench.Result
+		beside int
 		reason string
 		host   bool
+		note   string
 	}{
-		{"as expected", row(bench.Measurement{Known: true, Diff: 4.9, Checked: true}), "", false},
-		{"slow", row(bench.Measurement{Known: true, Diff: 5.1, Off: true}), "bound by this host", true},
-		{"fast", row(bench.Measurement{Known: true, Diff: -5.1, Off: true}), "around the emulated links", false},
-		{"wrong", row(bench.Measurement{Checked: true, Wrong: 3}), "3 wrong elements", false},
-		{"not known", row(bench.Measurement{Diff: 50}), "", false},
+		{name: "as expected", result: row(bench.Measurement{Known: true, Diff: 4.9, Checked: true})},
+		{name: "slow", result: row(bench.Measurement{Known: true, Diff: 5.1, Off: true}), reason: "bound by this host", host: true},
+		{name: "slow beside another", result: row(bench.Measurement{Known: true, Diff: 97.3, Off: true}), beside: 1, note: "up to 97.3 % more than expected: that is of this job alone, and 1 more"},
+		{name: "fast", result: row(bench.Measurement{Known: true, Diff: -5.1, Off: true}), reason: "around the emulated links"},
+		{name: "fast beside another", result: row(bench.Measurement{Known: true, Diff: -5.1, Off: true}), beside: 1, reason: "around the emulated links"},
+		{name: "wrong", result: row(bench.Measurement{Checked: true, Wrong: 3}), reason: "3 wrong elements"},
+		{name: "not known", result: row(bench.Measurement{Diff: 50})},
 	} {
 		v := verdict.Verdict{Valid: true, Word: "VALID"}
-		judgeRows(&v, tc.result)
-		got := strings.Join(v.Reasons, ";")
-		if v.Valid != (tc.reason == "") || !strings.Contains(got, tc.reason) || v.Host != tc.host {
+		judgeRows(&v, tc.result, tc.beside)
+		got, notes := strings.Join(v.Reasons, ";"), strings.Join(v.Notes, ";")
+		if v.Valid != (tc.reason == "") || !strings.Contains(got, tc.reason) || v.Host != tc.host || !strings.Contains(notes, tc.note) || (tc.note == "") != (notes == "") {
 			t.Errorf("%s: %+v", tc.name, v)
 		}
 	}
