@@ -3,6 +3,7 @@
 package expect
 
 import (
+	"context"
 	"fmt"
 	"math"
 
@@ -56,19 +57,19 @@ const (
 
 // Simulate returns what the model expects of decision d on the fabric that
 // build makes. It calls build several times. A decision that it does not know how
-// to play is an error, never a guess.
-func Simulate(d Decision, build Builder) (*Estimate, error) {
+// to play is an error, never a guess. It ends with ctx.
+func Simulate(ctx context.Context, d Decision, build Builder) (*Estimate, error) {
 	if err := d.validate(); err != nil {
 		return nil, fmt.Errorf("expected time: %w", err)
 	}
-	e, err := estimate(&d, build)
+	e, err := estimate(ctx, &d, build)
 	if err != nil {
 		return nil, fmt.Errorf("expected time of %v by %v/%v: %w", d.Coll, d.Algo, d.Proto, err)
 	}
 	return e, nil
 }
 
-func estimate(d *Decision, build Builder) (*Estimate, error) {
+func estimate(ctx context.Context, d *Decision, build Builder) (*Estimate, error) {
 	f, err := build()
 	if err != nil {
 		return nil, err
@@ -96,17 +97,17 @@ func estimate(d *Decision, build Builder) (*Estimate, error) {
 	if len(e.Traffic) == 0 {
 		return e, nil
 	}
-	return e, c.average(p, build, e)
+	return e, c.average(ctx, p, build, e)
 }
 
 // average fills in the times: the mean over several orders of turns and draws, as
 // far as that does not take long.
-func (c *call) average(p *plan, build Builder, e *Estimate) error {
+func (c *call) average(ctx context.Context, p *plan, build Builder, e *Estimate) error {
 	var lo, hi, sum float64
 	n := 0
 	for n < mostTurns {
 		c.turn = uint64(n)
-		t, err := c.times(p, build, e, mostSteps)
+		t, err := c.times(ctx, p, build, e, mostSteps)
 		if err != nil {
 			return err
 		}
@@ -151,7 +152,7 @@ type timing struct {
 
 // times plays the plan, or two shorter ones from which it continues linearly:
 // once the pipeline is full, each further period of loops takes the same time.
-func (c *call) times(p *plan, build Builder, e *Estimate, limit float64) (timing, error) {
+func (c *call) times(ctx context.Context, p *plan, build Builder, e *Estimate, limit float64) (timing, error) {
 	most, least := p.loops()
 	cost := float64(e.pieces) * stepsPerPiece * leastCalls
 	unit := p.period(most, e)
@@ -162,15 +163,15 @@ func (c *call) times(p *plan, build Builder, e *Estimate, limit float64) (timing
 		long += (most - long) % unit
 	}
 	if cost <= limit || least <= most-long+1 || long+more >= most {
-		t, _, err := c.play(p, build, 0, e)
+		t, _, err := c.play(ctx, p, build, 0, e)
 		return t, err
 	}
 	e.Extrapolated = true
-	a, calls, err := c.play(p.cut(most-long-more), build, 0, e)
+	a, calls, err := c.play(ctx, p.cut(most-long-more), build, 0, e)
 	if err != nil {
 		return timing{}, err
 	}
-	b, _, err := c.play(p.cut(most-long), build, calls, e)
+	b, _, err := c.play(ctx, p.cut(most-long), build, calls, e)
 	if err != nil {
 		return timing{}, err
 	}
@@ -223,7 +224,7 @@ func (e *Estimate) busiest() Traffic {
 
 // play plays calls back to back until they take equally long, or calls of them if
 // that is given, and returns the mean over Iterations.
-func (c *call) play(p *plan, build Builder, calls int, e *Estimate) (timing, int, error) {
+func (c *call) play(ctx context.Context, p *plan, build Builder, calls int, e *Estimate) (timing, int, error) {
 	f, err := build()
 	if err != nil {
 		return timing{}, 0, err
@@ -240,7 +241,7 @@ func (c *call) play(p *plan, build Builder, calls int, e *Estimate) (timing, int
 	n := 0
 	for {
 		n++
-		if err := s.play(n); err != nil {
+		if err := s.play(ctx, n); err != nil {
 			return timing{}, 0, err
 		}
 		if calls > 0 && n < calls {

@@ -3,6 +3,8 @@
 package expect
 
 import (
+	"context"
+	"errors"
 	"math"
 	"slices"
 	"strings"
@@ -91,7 +93,7 @@ func playAll(t *testing.T, d Decision, s star) []float64 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	full, _, err := c.play(p, s.build, d.Iterations, &Estimate{transport: f.Transport})
+	full, _, err := c.play(context.Background(), p, s.build, d.Iterations, &Estimate{transport: f.Transport})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,10 +123,10 @@ func playBoth(t *testing.T, d Decision, s star) (full, cut timing) {
 	if err := p.traffic(f, e); err != nil {
 		t.Fatal(err)
 	}
-	if full, err = c.times(p, s.build, e, math.Inf(1)); err != nil {
+	if full, err = c.times(context.Background(), p, s.build, e, math.Inf(1)); err != nil {
 		t.Fatal(err)
 	}
-	if cut, err = c.times(p, s.build, e, mostSteps); err != nil {
+	if cut, err = c.times(context.Background(), p, s.build, e, mostSteps); err != nil {
 		t.Fatal(err)
 	}
 	if !e.Extrapolated {
@@ -299,7 +301,7 @@ func TestRefusals(t *testing.T) {
 	} {
 		d := ok()
 		tc.change(&d)
-		_, err := Simulate(d, s.build)
+		_, err := Simulate(context.Background(), d, s.build)
 		if err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%v, want one with %q", err, tc.want)
 		}
@@ -320,8 +322,30 @@ func TestDownLinkIsAnError(t *testing.T) {
 		path[1].Params.Down = true
 		return f, nil
 	}
-	_, err := Simulate(decide(AllReduce, Ring, Simple, 2, 1, 8), build)
+	_, err := Simulate(context.Background(), decide(AllReduce, Ring, Simple, 2, 1, 8), build)
 	if err == nil || !strings.Contains(err.Error(), "the link is down") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// A loss of all packets takes for ever, unless the context ends.
+func TestEndsWithItsContext(t *testing.T) {
+	s := eth1(rdma())
+	build := func() (*Fabric, error) {
+		f, err := s.build()
+		if err != nil {
+			return nil, err
+		}
+		path, _, err := f.Path(Conn{Src: 0, Dst: 1})
+		if err != nil {
+			return nil, err
+		}
+		path[1].Params.Loss.P = math.MaxUint64
+		return f, nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := Simulate(ctx, decide(AllReduce, Ring, Simple, 2, 1, 8), build); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("error %v", err)
 	}
 }

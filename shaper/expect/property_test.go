@@ -3,6 +3,7 @@
 package expect
 
 import (
+	"context"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -108,7 +109,7 @@ func TestPropertyNeverBelowTheCut(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d, s := drawDecision(t, 512<<10), drawStar(t)
 		d.Iterations = leastCalls // played in full
-		e, err := Simulate(d, s.build)
+		e, err := Simulate(context.Background(), d, s.build)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -148,11 +149,11 @@ func TestPropertyMonotonic(t *testing.T) {
 		} else {
 			worse.latency += time.Duration(rapid.IntRange(20_000, 1_000_000).Draw(t, "more latency"))
 		}
-		a, err := Simulate(d, s.build)
+		a, err := Simulate(context.Background(), d, s.build)
 		if err != nil {
 			t.Fatal(err)
 		}
-		b, err := Simulate(d, worse.build)
+		b, err := Simulate(context.Background(), d, worse.build)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -176,12 +177,12 @@ func TestPropertyOrderOfChannels(t *testing.T) {
 		d.Iterations = leastCalls
 		s := drawStar(t)
 		s.perNode = 1
-		a, err := Simulate(d, s.build)
+		a, err := Simulate(context.Background(), d, s.build)
 		if err != nil {
 			t.Fatal(err)
 		}
 		slices.Reverse(d.Rings)
-		b, err := Simulate(d, s.build)
+		b, err := Simulate(context.Background(), d, s.build)
 		if err != nil {
 			t.Fatal(err)
 		}

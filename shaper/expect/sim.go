@@ -3,6 +3,7 @@
 package expect
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/ddlemu/ddlemu/shaper/link"
@@ -200,8 +201,13 @@ func (s *sim) addOps() {
 	}
 }
 
-// play goes on until every rank has ended so many calls, at most those enqueued.
-func (s *sim) play(calls int) error {
+// stepsUnwatched is how many steps are played between two looks at the context: a few
+// milliseconds'.
+const stepsUnwatched = 4096
+
+// play goes on until every rank has ended so many calls, at most those enqueued. A loss
+// can make that as long as it likes.
+func (s *sim) play(ctx context.Context, calls int) error {
 	if !s.played {
 		s.played = true
 		for r := range s.ranks {
@@ -212,7 +218,10 @@ func (s *sim) play(calls int) error {
 		}
 		s.settle()
 	}
-	for !s.ended(calls) {
+	for n := 0; !s.ended(calls); n++ {
+		if n%stepsUnwatched == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
 		t, i := s.heap.pop()
 		if t == link.Never {
 			return s.stuck()

@@ -3,6 +3,7 @@
 package expect
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -118,7 +119,7 @@ func heapTree(ranks int) []Links {
 
 func simulate(t testing.TB, d Decision, s star) *Estimate {
 	t.Helper()
-	e, err := Simulate(d, s.build)
+	e, err := Simulate(context.Background(), d, s.build)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -270,7 +270,7 @@ func (o *Options) once(ctx context.Context, notes []string, printer bench.Printe
 	times := expected.New(j.Fabric, o.node(j.Fabric), os.Getenv)
 	cfg := o.ranksOn(j)
 	cfg.TimeScale = float64(k)
-	cfg.Expected = times.Of
+	cfg.Expected = func(c bench.Case) (bench.Expectation, bool) { return times.Of(ctx, c) }
 	cfg.OnStart = func(info bench.Info) {
 		h := bench.NewHeader(o.Bench, info)
 		h.TimeScale, h.CUDA, h.Profile, h.Datapath, h.Nodes = float64(k), o.Libraries.CUDA, j.Fabric.Config.Name, j.Fabric.Config.DatapathName(), j.Fabric.Config.Nodes
@@ -282,6 +282,9 @@ func (o *Options) once(ctx context.Context, notes []string, printer bench.Printe
 			err = perr
 		}
 	})
+	if err == nil {
+		err = ctx.Err() // of the last row's expected time nobody else asks
+	}
 	if err != nil {
 		return Outcome{Result: result, Scale: k}, err
 	}

@@ -90,7 +90,7 @@ func Expect(ctx context.Context, o Options) ([]Forecast, bench.Info, error) {
 	if err != nil {
 		return nil, bench.Info{}, err
 	}
-	all, err := o.forecasts(asked, decided)
+	all, err := o.forecasts(ctx, asked, decided)
 	return all, result.Info, err
 }
 
@@ -124,7 +124,7 @@ func (o *Options) unshape(j *job.Job) error {
 
 // forecasts works out each row that was asked for, from what NCCL decided on its call
 // or on the largest one that it ran of that type and operator.
-func (o *Options) forecasts(f *fabric.Fabric, decided []bench.Case) ([]Forecast, error) {
+func (o *Options) forecasts(ctx context.Context, f *fabric.Fabric, decided []bench.Case) ([]Forecast, error) {
 	times := expected.New(f, o.node(f), os.Getenv)
 	rows := o.Bench
 	rows.Cycles = 1
@@ -136,8 +136,11 @@ func (o *Options) forecasts(f *fabric.Fabric, decided []bench.Case) ([]Forecast,
 		}
 		c.NCCL, c.Choice, c.Topology, c.NICs = d.NCCL, d.Choice, d.Topology, d.NICs
 		row := Forecast{Case: c, Bound: times.Bound(c), Waiting: times.Waiting(c)}
-		if row.Expectation, row.Known = times.Of(c); !row.Known {
+		if row.Expectation, row.Known = times.Of(ctx, c); !row.Known {
 			row.Problem = times.Problem
+		}
+		if err := ctx.Err(); err != nil {
+			return nil, err
 		}
 		all = append(all, row)
 	}

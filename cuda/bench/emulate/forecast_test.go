@@ -3,6 +3,7 @@
 package emulate
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -41,7 +42,7 @@ func TestForecastsHaveTheirDecisions(t *testing.T) {
 		c.NCCL, c.Choice = "2.22.3", &nccllog.Choice{Algo: name(c)}
 		decided = append(decided, c)
 	}
-	rows, err := o.forecasts(f, decided)
+	rows, err := o.forecasts(context.Background(), f, decided)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +67,7 @@ func TestForecastsHaveTheirDecisions(t *testing.T) {
 	}
 	for i, c := range decided {
 		others := append(append([]bench.Case{}, decided[:i]...), decided[i+1:]...)
-		if _, err := o.forecasts(f, others); err == nil || !strings.Contains(err.Error(), "NCCL decided nothing for all_reduce of ") {
+		if _, err := o.forecasts(context.Background(), f, others); err == nil || !strings.Contains(err.Error(), "NCCL decided nothing for all_reduce of ") {
 			t.Errorf("without %s: %v", name(c), err)
 		}
 	}

@@ -5,6 +5,7 @@
 package expected
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 	"strings"
@@ -36,10 +37,10 @@ func New(f *fabric.Fabric, node func(rank int) int, getenv func(string) string) 
 }
 
 // Of is the expected time of one iteration, in the fabric's own time, false if it
-// is not known: then Problem says why.
-func (t *Times) Of(c bench.Case) (bench.Expectation, bool) {
+// is not known: then Problem says why. It ends with ctx.
+func (t *Times) Of(ctx context.Context, c bench.Case) (bench.Expectation, bool) {
 	t.count(c)
-	e, err := t.of(c)
+	e, err := t.of(ctx, c)
 	if err != nil {
 		t.Problem = err.Error()
 	}
@@ -146,7 +147,7 @@ func unscheduled(c bench.Case) expect.Decision {
 	}
 }
 
-func (t *Times) of(c bench.Case) (bench.Expectation, error) {
+func (t *Times) of(ctx context.Context, c bench.Case) (bench.Expectation, error) {
 	d, err := t.decision(c)
 	if err != nil {
 		return bench.Expectation{}, err
@@ -156,7 +157,7 @@ func (t *Times) of(c bench.Case) (bench.Expectation, error) {
 	if e, ok := t.known[key]; ok {
 		return e, nil
 	}
-	e, err := expect.Simulate(d, func() (*expect.Fabric, error) { return t.build(c.NICs) })
+	e, err := expect.Simulate(ctx, d, func() (*expect.Fabric, error) { return t.build(c.NICs) })
 	if err != nil {
 		return bench.Expectation{}, err
 	}

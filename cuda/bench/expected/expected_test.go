@@ -3,6 +3,7 @@
 package expected
 
 import (
+	"context"
 	"math"
 	"testing"
 
@@ -27,7 +28,7 @@ func TestLeast(t *testing.T) {
 		{Collective: bench.AllReduce, Type: bench.Float, Ranks: 4, Count: 100, Launches: 3},
 		{Collective: bench.Broadcast, Type: bench.Float, Ranks: 4, Count: 10, Launches: 1, Root: 3},
 	} {
-		if _, known := times.Of(c); known || times.Problem == "" {
+		if _, known := times.Of(context.Background(), c); known || times.Problem == "" {
 			t.Errorf("%v has an expected time without NCCL's log", c.Collective)
 		}
 	}

@@ -3,6 +3,7 @@
 package validate
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"regexp"
@@ -49,7 +50,7 @@ func t4Lines(t *testing.T, change func(*configs.Fabric)) []Line {
 	times := expected.New(f, func(rank int) int { return rank }, func(string) string { return "" })
 	var lines []Line
 	for _, r := range table.Rows {
-		e, ok := times.Of(bench.Case{
+		e, ok := times.Of(context.Background(), bench.Case{
 			Collective: bench.AllReduce, Type: bench.Float, Ranks: 2, Size: r.Size, Count: r.Size / 4, Iters: mostIters, NCCL: "2.22.3",
 			Choice:   &nccllog.Choice{Algo: simple.Algo, Proto: simple.Proto, ChannelLo: nccllog.Unknown, ChannelHi: nccllog.Unknown},
 			Topology: &nccllog.Topology{CollChannels: 2, Rings: [][]int{{0, 1}, {0, 1}}, Threads: map[nccllog.Kernel]int{simple: 256}},
