@@ -316,7 +316,7 @@ func libraries(nccl string, soft bool) (locate.Layout, locate.Libraries, error) 
 // defaults are variables that ranks on one host need, unless the user set them.
 func defaults(getenv func(string) string, ranks int, libs locate.Libraries) []string {
 	want := [][2]string{{"NCCL_SOCKET_IFNAME", "lo"}}
-	if libs.CUDA == "soft" {
+	if libs.CUDA == locate.Soft {
 		want = append(want, [2]string{"DDLEMU_SOFT_GPUS", strconv.Itoa(max(ranks, 8))})
 	}
 	var env []string

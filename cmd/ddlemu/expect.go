@@ -115,6 +115,7 @@ func runExpect(ctx context.Context, g *global, o *expectOptions, collective stri
 		return err
 	}
 	report := newExpectReport(info.NCCL, e.Config.Name, e.Bench.Ranks, rows, log)
+	report.Notes = e.Caveats()
 	if g.JSON {
 		err = g.printJSON(report)
 	} else {

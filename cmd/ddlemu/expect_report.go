@@ -23,6 +23,7 @@ type expectReport struct {
 	Rows    []expectRow  `json:"rows"`
 	Log     []judgedTime `json:"log,omitempty"`
 	LeftOut []leftOut    `json:"left_out,omitempty"` // of the log
+	Notes   []string     `json:"notes,omitempty"`    // what to know of the figures
 	judged  bool
 	ahead   bool // the mean of some row is below its bound
 }
@@ -163,6 +164,9 @@ func (r *expectReport) print(w io.Writer) {
 	}
 	if r.ahead {
 		fmt.Fprint(w, "\nexpected is the mean over the ranks, as nccl-tests has it, and bound is of the last rank:\nothers are done as soon as what they send is in the buffers on the way.\n")
+	}
+	for _, note := range r.Notes {
+		fmt.Fprintf(w, "\nnote: %s\n", note)
 	}
 }
 

@@ -47,9 +47,12 @@ func (l Layout) CheckPlugin() error {
 	return nil
 }
 
+// Soft is Libraries.CUDA of the software CUDA.
+const Soft = "soft"
+
 // Libraries are what ranks load.
 type Libraries struct {
-	CUDA   string   // "soft" or "gpu"
+	CUDA   string   // Soft or "gpu"
 	NCCL   []string // paths or sonames, the first that loads counts
 	Cudart []string
 	Path   []string // folders for LD_LIBRARY_PATH, first to last
@@ -86,7 +89,7 @@ func (l Layout) Soft(version string) (Libraries, error) {
 		return Libraries{}, fmt.Errorf("NCCL %s for the software CUDA is not in %s: it has %s; run `make build`", version, lib, strings.Join(l.softVersions(), ", "))
 	}
 	return Libraries{
-		CUDA: "soft", NCCL: []string{nccl}, Cudart: []string{filepath.Join(lib, "libcudart.so")},
+		CUDA: Soft, NCCL: []string{nccl}, Cudart: []string{filepath.Join(lib, "libcudart.so")},
 		Path: []string{filepath.Dir(nccl), lib},
 	}, nil
 }

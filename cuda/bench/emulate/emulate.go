@@ -153,7 +153,17 @@ func (o *Options) notes(why, retry string) []string {
 	if retry != "" {
 		notes = append(notes, retry)
 	}
-	return append(notes, "decisions: "+o.Decisions)
+	return append(append(notes, "decisions: "+o.Decisions), o.Caveats()...)
+}
+
+// Caveats are what of the decisions on the software CUDA cannot be as on a real machine.
+func (o *Options) Caveats() []string {
+	c := &o.Config
+	gpus := max(c.GPUsPerNode, o.Bench.Ranks/max(c.Nodes, 1))
+	if o.Libraries.CUDA != locate.Soft || gpus < 2 || c.NICsPerNode < 2 {
+		return nil
+	}
+	return []string{fmt.Sprintf("the software CUDA's GPUs have no NVLink: where nodes have it, and several NICs as these %d, NCCL may use more of them at once", c.NICsPerNode)}
 }
 
 // What an operation itself costs this host (launch, hand-over between threads) is

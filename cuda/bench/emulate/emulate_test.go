@@ -12,6 +12,7 @@ import (
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/cuda/bench"
 	"github.com/ddlemu/ddlemu/cuda/bench/nccllog"
+	"github.com/ddlemu/ddlemu/cuda/locate"
 	"github.com/ddlemu/ddlemu/shaper/job"
 	"github.com/ddlemu/ddlemu/shaper/link"
 	"github.com/ddlemu/ddlemu/shaper/verdict"
@@ -98,6 +99,26 @@ func TestAttempts(t *testing.T) {
 			if notes[i] != want {
 				t.Errorf("%s: attempt %d says %q, want %q", tc.name, i+1, notes[i], want)
 			}
+		}
+	}
+}
+
+// What the software CUDA lacks is said where it matters: several GPUs and NICs on a node.
+func TestCaveats(t *testing.T) {
+	for _, tc := range []struct {
+		cuda               string
+		ranks, nodes, nics int
+		want               int
+	}{
+		{locate.Soft, 16, 2, 4, 1},
+		{locate.Soft, 2, 2, 4, 0},
+		{locate.Soft, 16, 2, 1, 0},
+		{"gpu", 16, 2, 4, 0},
+	} {
+		o := Options{Libraries: locate.Libraries{CUDA: tc.cuda}}
+		o.Bench.Ranks, o.Config.Nodes, o.Config.NICsPerNode = tc.ranks, tc.nodes, tc.nics
+		if got := o.Caveats(); len(got) != tc.want {
+			t.Errorf("%+v: %q", tc, got)
 		}
 	}
 }
