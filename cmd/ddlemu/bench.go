@@ -189,8 +189,11 @@ func (o *benchOptions) setup(g *global, b bench.Config) (e emulate.Options, err 
 	if err != nil {
 		return e, err
 	}
-	if b.Ranks, err = place(cfg, o.Ranks, o.flags); err != nil {
+	if b.Ranks, err = place(cfg, o.Ranks, o.flags, g.Fabric); err != nil {
 		return e, &inputError{err}
+	}
+	if b.Root < 0 || b.Root >= b.Ranks {
+		return e, badInput("-r %d: the root must be one of the %s: 0 to %d", b.Root, count(b.Ranks, "rank"), b.Ranks-1)
 	}
 	layout, libs, err := libraries(o.NCCL, o.Soft)
 	if err != nil {
@@ -221,6 +224,14 @@ func (o *benchOptions) bench(g *global, collective string) (b bench.Config, err 
 	}
 	if g.JSON && o.CSV {
 		return b, fmt.Errorf("--json and --csv: give one")
+	}
+	for _, n := range []struct {
+		flag         string
+		value, least int
+	}{{"-n", o.Iters, 1}, {"-w", o.Warmup, 0}, {"-N", o.Cycles, 0}} {
+		if n.value < n.least {
+			return b, fmt.Errorf("%s %d: must be at least %d", n.flag, n.value, n.least)
+		}
 	}
 	r := bench.Range{Factor: o.Factor}
 	for _, s := range []struct {
@@ -259,8 +270,9 @@ func (o *benchOptions) printer(g *global) func() bench.Printer {
 }
 
 // place settles how many ranks there are on how many nodes: what was given, and
-// for the rest one rank per node.
-func place(c *configs.Fabric, ranks int, fs *pflag.FlagSet) (int, error) {
+// for the rest one rank per node. A fabric that is up, under the given name, has its
+// nodes.
+func place(c *configs.Fabric, ranks int, fs *pflag.FlagSet, shared string) (int, error) {
 	given := fs.Changed("nodes") || fs.Changed("gpus-per-node")
 	switch {
 	case ranks < 0 || ranks == 0 && fs.Changed("ranks"):
@@ -269,6 +281,13 @@ func place(c *configs.Fabric, ranks int, fs *pflag.FlagSet) (int, error) {
 		ranks, c.GPUsPerNode = c.Nodes, 1
 	case ranks == 0:
 		ranks = c.Nodes * c.GPUsPerNode
+	case shared != "" && c.GPUsPerNode == 0:
+		if ranks%c.Nodes != 0 {
+			return 0, fmt.Errorf("--ranks %d: they do not divide among the %s of fabric %s", ranks, count(c.Nodes, "node"), shared)
+		}
+		c.GPUsPerNode = ranks / c.Nodes
+	case shared != "" && ranks > c.Nodes*c.GPUsPerNode:
+		return 0, fmt.Errorf("--ranks %d: fabric %s has %s x %s", ranks, shared, count(c.Nodes, "node"), count(c.GPUsPerNode, "GPU"))
 	case fs.Changed("nodes") && !fs.Changed("gpus-per-node"):
 		if c.Nodes == 0 || ranks%c.Nodes != 0 {
 			return 0, fmt.Errorf("%d ranks do not divide among %d nodes", ranks, c.Nodes)
@@ -286,7 +305,7 @@ func place(c *configs.Fabric, ranks int, fs *pflag.FlagSet) (int, error) {
 		return 0, fmt.Errorf("%d ranks are more than %d nodes x %d GPUs", ranks, c.Nodes, c.GPUsPerNode)
 	}
 	if c.Nodes < 2 {
-		return 0, fmt.Errorf("%d ranks on %d node: no traffic would cross a link; give at least 2 nodes", ranks, c.Nodes)
+		return 0, fmt.Errorf("%s on %s: no traffic would cross a link; give at least 2 nodes", count(ranks, "rank"), count(c.Nodes, "node"))
 	}
 	return ranks, c.Validate()
 }
