@@ -6,6 +6,7 @@ package expected
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -217,6 +218,9 @@ func (t *Times) decision(c bench.Case) (expect.Decision, error) {
 func choose(d *expect.Decision, coll bench.Collective, choice *nccllog.Choice) (err error) {
 	if coll == bench.SendRecv || coll == bench.AllToAll {
 		return nil
+	}
+	if choice == nil && d.Count == 0 {
+		return errors.New("a call of 0 elements sends nothing, so NCCL chooses nothing for it")
 	}
 	if choice == nil {
 		return fmt.Errorf("NCCL's log does not tell its choice: unset NCCL_DEBUG")

@@ -5,10 +5,12 @@ package expected
 import (
 	"context"
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/cuda/bench"
+	"github.com/ddlemu/ddlemu/cuda/bench/nccllog"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/job"
 )
@@ -36,6 +38,33 @@ func TestLeast(t *testing.T) {
 	for node, w := range want {
 		if got := times.Least()[node]; got != w {
 			t.Errorf("node%d: %+v, want %+v", node, got, w)
+		}
+	}
+}
+
+// That nothing is known of a row has its own reason.
+func TestProblem(t *testing.T) {
+	c, err := configs.Profile("eth1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := fabric.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		count int64
+		top   *nccllog.Topology
+		want  string
+	}{
+		{0, &nccllog.Topology{}, "a call of 0 elements sends nothing"},
+		{1, &nccllog.Topology{}, "NCCL's log does not tell its choice"},
+		{0, nil, "NCCL's log does not tell the rings"},
+	} {
+		times := New(f, func(rank int) int { return rank }, func(string) string { return "" })
+		c := bench.Case{Collective: bench.AllReduce, Type: bench.Float, Ranks: 2, Count: tc.count, Topology: tc.top, NCCL: "2.22.3"}
+		if _, known := times.Of(t.Context(), c); known || !strings.Contains(times.Problem, tc.want) {
+			t.Errorf("%d elements: %q, want %q", tc.count, times.Problem, tc.want)
 		}
 	}
 }
