@@ -16,6 +16,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/kernel/bringup"
+	"github.com/ddlemu/ddlemu/shaper/link"
 	"github.com/ddlemu/ddlemu/shaper/state"
 	"github.com/ddlemu/ddlemu/shaper/verdict"
 )
@@ -43,6 +44,17 @@ type Job struct {
 // datapath the program that calls it must be ddlemu, which is its own daemon, and
 // f's subnet is settled here.
 func Start(ctx context.Context, dir *state.Dir, f *fabric.Fabric, prefix string) (*Job, error) {
+	return start(ctx, dir, f, prefix, func(*link.Transport) {})
+}
+
+// StartFree is Start of a fabric on which a message costs its endpoints and their hosts
+// nothing, although the ranks read in it, and NCCL is told, what f says.
+func StartFree(ctx context.Context, dir *state.Dir, f *fabric.Fabric, prefix string) (*Job, error) {
+	return start(ctx, dir, f, prefix, func(t *link.Transport) { t.Overhead, t.Gap, t.Host = 0, 0, link.Host{} })
+}
+
+// start brings f up with its transport changed by change.
+func start(ctx context.Context, dir *state.Dir, f *fabric.Fabric, prefix string, change func(*link.Transport)) (*Job, error) {
 	j := &Job{Fabric: f, dir: dir, id: randomText(), own: true}
 	j.name = state.JobPrefix + prefix + "-" + j.id[:8]
 	if f.Config.OnKernel() {
@@ -54,6 +66,7 @@ func Start(ctx context.Context, dir *state.Dir, f *fabric.Fabric, prefix string)
 	if err != nil {
 		return nil, err
 	}
+	change(&spec.Transport)
 	if j.file, err = dir.Create(spec); err != nil {
 		return nil, err
 	}

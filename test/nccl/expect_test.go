@@ -11,6 +11,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 type expectation struct {
@@ -128,4 +131,57 @@ func TestExpectBroadcast(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// On a fabric that is up NCCL decides by what is in force there, as it does on one that
+// was made so.
+func TestExpectOnAShapedFabric(t *testing.T) {
+	dir := folder(t)
+	do := func(args ...string) []byte {
+		t.Helper()
+		out, err := ddlemu(t.Context(), t, dir, nil, args...).Output()
+		if err != nil {
+			t.Fatalf("ddlemu %s: %v: %s", strings.Join(args, " "), err, out)
+		}
+		return out
+	}
+	do("up", "--profile", "ndr400", "--nodes", "2", "--name", "lab")
+	defer do("down", "lab")
+	do("shape", "--fabric", "lab", "--bw", "100Mbps", "--lat", "5ms")
+	rows := []string{"expect", "allreduce", "--ranks", "2", "-b", "512K", "-e", "512K", "--json"}
+	var up, made expectation
+	for e, fabric := range map[*expectation][]string{&up: {"--fabric", "lab"}, &made: {"--profile", "ndr400", "--bw", "100Mbps", "--lat", "5ms"}} {
+		if err := json.Unmarshal(do(append(rows, fabric...)...), e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if d := cmp.Diff(made, up); d != "" || len(up.Rows) != 1 || up.Rows[0].ExpectedUS == nil {
+		t.Errorf("on the fabric that is up %+v: %s", up, d)
+	}
+	if up.Rows[0].Proto != "Simple" {
+		t.Errorf("NCCL decides as at 400 Gb/s: %+v", up.Rows)
+	}
+}
+
+// Nothing that a fabric does to messages delays NCCL's decisions: with it this would take
+// minutes.
+func TestExpectWaitsForNothing(t *testing.T) {
+	for name, text := range map[string]string{
+		"links":    "link:\n  bandwidth: 1Mbps\n  latency: 5s\n",
+		"trunk":    "topology:\n  kind: leaf-spine\n  leaves: 2\n  spines: 1\n  trunk:\n    bandwidth: 1Mbps\n    latency: 5s\n",
+		"endpoint": "endpoint:\n  overhead: 5s\n  gap: 5s\n",
+		"host":     "host:\n  per_message: 5s\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			defer cancel()
+			file := filepath.Join(t.TempDir(), "fabric.yaml")
+			if err := os.WriteFile(file, []byte("base: eth10\nnodes: 2\n"+text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if e := expectIn(ctx, t, nil, "--file", file, "--ranks", "2", "-b", "4M", "-e", "4M", "-n", "1"); len(e.Rows) != 1 || e.Rows[0].Algo == "" {
+				t.Errorf("%+v", e)
+			}
+		})
+	}
 }

@@ -9,12 +9,13 @@ import (
 	"os"
 	"time"
 
-	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/cuda/bench"
 	"github.com/ddlemu/ddlemu/cuda/bench/expected"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/job"
+	"github.com/ddlemu/ddlemu/shaper/link"
+	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
 // Forecast is what a fabric should give for one row.
@@ -49,15 +50,14 @@ func (f *Forecast) Least() time.Duration {
 const DecideUpTo = 64 << 20
 
 // Expect asks real NCCL what it decides on the fabric for each row of o.Bench, and
-// the model what that takes. NCCL sees the fabric's NICs, but once it has, nothing is
-// shaped, so that nobody waits.
+// the model what that takes. NCCL sees the fabric's NICs as they are shaped now, but once
+// it has, nothing is shaped, so that nobody waits.
 func Expect(ctx context.Context, o Options) ([]Forecast, bench.Info, error) {
 	asked, err := o.asked()
 	if err != nil {
 		return nil, bench.Info{}, err
 	}
-	o.Shared = "" // it is not for us to take off what shapes others
-	j, err := o.start(ctx)
+	j, err := job.StartFree(ctx, o.Dir, o.own(asked), "bench")
 	if err != nil {
 		return nil, bench.Info{}, err
 	}
@@ -67,7 +67,7 @@ func Expect(ctx context.Context, o Options) ([]Forecast, bench.Info, error) {
 	cfg := o.ranksOn(j)
 	// NCCL has asked the NICs for their speed and latency by then, and decides by that.
 	cfg.OnStart = func(bench.Info) {
-		if err := o.unshape(j); err != nil {
+		if err := unshape(o.Dir, j.Name()); err != nil {
 			stop(err)
 		}
 	}
@@ -110,16 +110,32 @@ func (o *Options) asked() (*fabric.Fabric, error) {
 	return f.Fabric()
 }
 
-// unshape takes everything off the job's links.
-func (o *Options) unshape(j *job.Job) error {
-	f, err := o.Dir.Open(j.Name())
+// own is a fabric for this run alone with asked's NICs and what is in force on its
+// links: it is not for us to take off what shapes others.
+func (o *Options) own(asked *fabric.Fabric) *fabric.Fabric {
+	f := *asked
+	f.Config.TimeScale = 1
+	if f.Config.GPUsPerNode == 0 {
+		f.Config.GPUsPerNode = max(o.Bench.Ranks/f.Config.Nodes, 1) // as node has it
+	}
+	return &f
+}
+
+// unshape takes everything off all hops of a fabric, those between switches too, which
+// no pattern for all links names.
+func unshape(dir *state.Dir, name string) error {
+	f, err := dir.Open(name)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	unlimited, none := units.Unlimited, time.Duration(0)
-	_, err = f.Shape("*", configs.LinkPatch{Bandwidth: &unlimited, Latency: &none, Jitter: &configs.Jitter{Kind: configs.NoJitter}, Loss: &configs.Loss{}})
-	return err
+	specs := map[int]link.Spec{}
+	for _, h := range f.Hops() {
+		s := h.Spec
+		s.Bandwidth, s.Latency, s.Jitter, s.Loss, s.Down = uint64(units.Unlimited), 0, link.Jitter{}, link.Loss{}, false
+		specs[h.Index] = s
+	}
+	return f.Change(specs)
 }
 
 // forecasts works out each row that was asked for, from what NCCL decided on its call

@@ -5,13 +5,22 @@ package emulate
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/cuda/bench"
 	"github.com/ddlemu/ddlemu/cuda/bench/nccllog"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
+	"github.com/ddlemu/ddlemu/shaper/job"
+	"github.com/ddlemu/ddlemu/shaper/link"
+	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
 func profile(t *testing.T, name string) *configs.Fabric {
@@ -70,5 +79,96 @@ func TestForecastsHaveTheirDecisions(t *testing.T) {
 		if _, err := o.forecasts(context.Background(), f, others); err == nil || !strings.Contains(err.Error(), "NCCL decided nothing for all_reduce of ") {
 			t.Errorf("without %s: %v", name(c), err)
 		}
+	}
+}
+
+// shaped brings up two leaves whose nodes and trunks cost a message something, and shapes
+// them.
+func shaped(t *testing.T) (*state.Dir, *state.File) {
+	t.Helper()
+	c, err := configs.Load(configs.Source{File: "../../../configs/examples/leaf-spine.yaml", Getenv: func(string) string { return "" }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.TimeScale, c.Endpoint = 4, configs.Endpoint{Overhead: 3 * time.Millisecond, Gap: time.Millisecond}
+	c.Host.PerMessage = time.Millisecond
+	f, err := fabric.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec, err := state.SpecOf(f, "lab")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, err := state.OpenDir(filepath.Join(t.TempDir(), "fabrics"), os.Getuid(), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { dir.Close() })
+	up, err := dir.Create(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { up.Close() })
+	slow, far, down := 100*units.Mbps, 5*time.Millisecond, false
+	for pattern, p := range map[string]configs.LinkPatch{
+		"*": {Bandwidth: &slow}, "node0:*": {Latency: &far}, "leaf0:spine0": {Up: &down}, "leaf1:spine1": {Loss: &configs.Loss{P: 0.01}},
+	} {
+		if _, err := up.Shape(pattern, p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir, up
+}
+
+// NCCL is told of a fabric that is up as it is shaped now, and what it then sends for its
+// decisions waits for nothing; the fabric itself stays as it is.
+func TestOwnFabricIsSeenAsAskedAndCarriesAtOnce(t *testing.T) {
+	dir, up := shaped(t)
+	o := Options{Dir: dir, Shared: "lab", Bench: bench.Config{Ranks: 8}}
+	asked, err := o.asked()
+	if err != nil {
+		t.Fatal(err)
+	}
+	j, err := job.StartFree(t.Context(), dir, o.own(asked), "bench")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.Close()
+	own, err := dir.Open(j.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer own.Close()
+	seen, err := own.Fabric() // as a rank reads it
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range seen.NICs() {
+		if d := cmp.Diff(asked.Props(n), seen.Props(n)); d != "" {
+			t.Errorf("NIC %d: %s", n, d)
+		}
+	}
+	if p := seen.Props(0); p.SpeedMbps != 100 || p.LatencyUs < 11000 {
+		t.Errorf("node0 with 100 Mb/s, 5 ms and twice 3 ms: %+v", p)
+	}
+	if d := cmp.Diff(asked.Hops, seen.Hops); d != "" {
+		t.Error(d)
+	}
+	if err := unshape(dir, j.Name()); err != nil {
+		t.Fatal(err)
+	}
+	for _, h := range own.Hops() {
+		s := h.Spec
+		if s.Bandwidth != uint64(units.Unlimited) || s.Latency != 0 || s.Jitter != (link.Jitter{}) || s.Loss != (link.Loss{}) || s.Down {
+			t.Errorf("%s: %+v", seen.HopName(h.Index), s)
+		}
+	}
+	fixed := own.Fixed()
+	if tr := fixed.Transport; fixed.TimeScale != 1 || tr.Overhead != 0 || tr.Gap != 0 || tr.Host.Any() {
+		t.Errorf("time scale %d, %+v", fixed.TimeScale, tr)
+	}
+	if now, err := up.Fabric(); err != nil || cmp.Diff(asked, now) != "" {
+		t.Errorf("the fabric itself was changed: %v %s", err, cmp.Diff(asked, now))
 	}
 }
