@@ -68,9 +68,9 @@ func (d *decoder) fabric(f *Fabric) []field {
 		{"name", scalar(d, &f.Name, text)},
 		{"description", scalar(d, &f.Description, text)},
 		{"sources", d.sources(f)},
-		{"nodes", scalar(d, &f.Nodes, ParseInt)},
-		{"gpus_per_node", scalar(d, &f.GPUsPerNode, positive)},
-		{"nics_per_node", scalar(d, &f.NICsPerNode, ParseInt)},
+		{"nodes", scalar(d, &f.Nodes, whole(1, MaxNodes))},
+		{"gpus_per_node", scalar(d, &f.GPUsPerNode, positive(MaxGPUsPerNode))},
+		{"nics_per_node", scalar(d, &f.NICsPerNode, whole(1, MaxNICsPerNode))},
 		{"link", func(path string, n *yaml.Node) error { return d.mapping(path, n, d.link(&f.Link)) }},
 		{"links", d.links(f)},
 		{"topology", d.topology(&f.Topology)},
@@ -107,9 +107,9 @@ func (d *decoder) link(l *Link) []field {
 		{"loss", scalar(d, &l.Loss, ParseLoss)},
 		{"queue", scalar(d, &l.Queue, ParseQueue)},
 		{"ecn", scalar(d, &l.ECN, ParseECN)},
-		{"mtu", scalar(d, &l.MTU, ParseInt)},
+		{"mtu", scalar(d, &l.MTU, whole(MinMTU, MaxMTU))},
 		{"header", scalar(d, &l.Header, ParseInt)},
-		{"framing", scalar(d, &l.Framing, ParseInt)},
+		{"framing", scalar(d, &l.Framing, whole(0, MaxMTU))},
 		{"up", scalar(d, &l.Up, parseBool)},
 	}
 }
@@ -126,9 +126,9 @@ func (d *decoder) patch(o *LinkPatch) []field {
 		{"loss", optional(d, &o.Loss, ParseLoss)},
 		{"queue", optional(d, &o.Queue, ParseQueue)},
 		{"ecn", optional(d, &o.ECN, ParseECN)},
-		{"mtu", optional(d, &o.MTU, ParseInt)},
+		{"mtu", optional(d, &o.MTU, whole(MinMTU, MaxMTU))},
 		{"header", optional(d, &o.Header, ParseInt)},
-		{"framing", optional(d, &o.Framing, ParseInt)},
+		{"framing", optional(d, &o.Framing, whole(0, MaxMTU))},
 		{"up", optional(d, &o.Up, parseBool)},
 	}
 }
@@ -150,7 +150,7 @@ func (d *decoder) transport(t *Transport) func(string, *yaml.Node) error {
 			{"window", d.only(TCP, t, scalar(d, &t.Window, units.ParseSize))},
 			{"timeout", d.only(TCP, t, scalar(d, &t.Timeout, ParseDuration))},
 			{"congestion", d.only(TCP, t, scalar(d, &t.Congestion, ParseCongestion))},
-			{"retry_count", d.only(RDMA, t, scalar(d, &t.RetryCount, ParseInt))},
+			{"retry_count", d.only(RDMA, t, scalar(d, &t.RetryCount, whole(1, MaxRetryCount)))},
 			{"recovery", d.only(RDMA, t, scalar(d, &t.Recovery, text))},
 		}
 		return d.mapping(path, n, keys)

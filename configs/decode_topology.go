@@ -30,7 +30,7 @@ func (d *decoder) topologyKeys(t *Topology) []field {
 	return []field{
 		{"kind", scalar(d, &t.Kind, text)},
 		{"leaves", scalar(d, &t.Leaves, ParseInt)},
-		{"spines", scalar(d, &t.Spines, ParseInt)},
+		{"spines", scalar(d, &t.Spines, positive(topology.MaxSpines))},
 		{"k", scalar(d, &t.K, ParseInt)},
 		{"dims", d.ints(&t.Dims)},
 		{"groups", scalar(d, &t.Groups, ParseInt)},

@@ -42,13 +42,26 @@ func ParseTimeScale(s string) (int, error) {
 	return n, nil
 }
 
-// positive reads a whole number above 0, where 0 stands for not given.
-func positive(s string) (int, error) {
-	n, err := ParseInt(s)
-	if err == nil && n == 0 {
-		return 0, fmt.Errorf("%q is out of range: must be 1 to %d", s, MaxGPUsPerNode)
+// whole is ParseInt of what Validate allows from low to high, which its error says.
+func whole(low, high int) func(string) (int, error) {
+	return func(s string) (int, error) {
+		n, err := ParseInt(s)
+		if err != nil {
+			return 0, fmt.Errorf("%w: must be %d to %d", err, low, high)
+		}
+		return n, nil
 	}
-	return n, err
+}
+
+// positive reads a whole number from 1 to high, where 0 stands for not given.
+func positive(high int) func(string) (int, error) {
+	return func(s string) (int, error) {
+		n, err := whole(1, high)(s)
+		if err == nil && n == 0 {
+			return 0, fmt.Errorf("%q is out of range: must be 1 to %d", s, high)
+		}
+		return n, err
+	}
 }
 
 func parseBool(s string) (bool, error) {

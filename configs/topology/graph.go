@@ -123,15 +123,15 @@ func (b *builder) atMostNodes(key string, n, least int) error {
 	return nil
 }
 
-// maxSpines bounds what a user may ask for before anything is made.
-const maxSpines = 256
+// MaxSpines bounds what a user may ask for before anything is made.
+const MaxSpines = 256
 
 func (b *builder) rail() error {
 	if b.s.NICs < 2 {
 		return bad("kind", "rail has a switch for each NIC of a node: give nics_per_node 2 or more")
 	}
-	if b.s.Spines < 1 || b.s.Spines > maxSpines {
-		return bad("spines", "%d: must be 1 to %d", b.s.Spines, maxSpines)
+	if b.s.Spines < 1 || b.s.Spines > MaxSpines {
+		return bad("spines", "%d: must be 1 to %d", b.s.Spines, MaxSpines)
 	}
 	for i := range b.s.NICs {
 		b.add(b.part("rail%d", i), "rail%d", i)
@@ -154,8 +154,8 @@ func (b *builder) leafSpine() error {
 	if err := b.atMostNodes("leaves", b.s.Leaves, 1); err != nil {
 		return err
 	}
-	if b.s.Spines < 1 || b.s.Spines > maxSpines {
-		return bad("spines", "%d: must be 1 to %d", b.s.Spines, maxSpines)
+	if b.s.Spines < 1 || b.s.Spines > MaxSpines {
+		return bad("spines", "%d: must be 1 to %d", b.s.Spines, MaxSpines)
 	}
 	var leaves []int
 	for i := range b.s.Leaves {
