@@ -109,7 +109,7 @@ func (g *global) openIn(dir *state.Dir, name string) (*state.File, error) {
 		if len(names) == 0 {
 			return nil, g.noFabric(name)
 		}
-		return nil, badInput("fabric %s is not up in %s: there are %s: %w", name, dir.Path, strings.Join(names, ", "), fs.ErrNotExist)
+		return nil, &inputError{&notUpError{fmt.Sprintf("fabric %s is not up in %s: there are %s", name, dir.Path, strings.Join(names, ", "))}}
 	}
 	return file, err
 }

@@ -89,7 +89,7 @@ func runShape(ctx context.Context, g *global, o *shapeOptions) error {
 	}
 	up, err := g.open()
 	switch {
-	case errors.Is(err, fs.ErrNotExist) && !patch.Empty() && !g.anyUp():
+	case errors.Is(err, fs.ErrNotExist) && !patch.Empty() && !namesSwitches(pattern) && !g.anyUp():
 		return g.shapeNew(pattern, patch)
 	case err != nil:
 		return err
@@ -141,6 +141,13 @@ func (o *shapeOptions) pattern() (string, error) {
 		return "", badInput("--link: %w", err)
 	}
 	return o.Link, nil
+}
+
+// namesSwitches says whether pattern, which is valid, is of links between switches: of
+// these the fabric that shape brings up has none.
+func namesSwitches(pattern string) bool {
+	p, err := configs.ParsePattern(pattern)
+	return err == nil && p.Trunk()
 }
 
 // anyUp says whether the folder has any fabric at all.
