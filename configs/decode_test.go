@@ -80,6 +80,8 @@ var refused = []struct{ old, text, want string }{
 	{"5us", "5us\n  jitter: 11s", "f.yaml:6: link.jitter: normal:11s is out of range"},
 	{"5us", "5us\n  jitter: table:1us", "f.yaml:6: link.jitter: \"table:1µs\" needs the fabric's jitter_table"},
 	{"5us", "5us\n  queue: 1K", "f.yaml:6: link.queue: lossless:1K is out of range: must be 64K to 4G"},
+	{"5us", "5us\n  loss: 100%", "f.yaml:6: link.loss: 1 is too much: on datapath shm a link loses 0.72 at most, 0.39 in the long run if in bursts of dozens; to let nothing through, take it down by ddlemu shape --down or, in the file, up: false"},
+	{"    latency: 1ms", "    loss: gilbert:0.01,1e-3", "f.yaml:8: links[0].loss: gilbert:0.01,0.001,1,0 is too much"},
 	{"5us", "5us\n  ecn: lots", `f.yaml:6: link.ecn: "lots" is not an ECN threshold: write 200K or none`},
 	{"5us", "5us\n  ecn: 5G", "f.yaml:6: link.ecn: 5G is out of range: must be 0 to 4G"},
 	{"    latency: 1ms", "    ecn: 5G", "f.yaml:8: links[0].ecn: 5G is out of range"},
@@ -263,6 +265,9 @@ func drawLink(t *rapid.T) Link {
 		MTU:       rapid.IntRange(MinMTU, MaxMTU).Draw(t, "mtu"),
 		Framing:   rapid.IntRange(0, MaxMTU).Draw(t, "framing"),
 		Up:        rapid.Bool().Draw(t, "up"),
+	}
+	if l.Loss.ValidateModelled() != nil {
+		l.Loss = Loss{P: MaxLoss}
 	}
 	l.Header = rapid.IntRange(0, MinMTU-1).Draw(t, "header") // so that every override's MTU is above it
 	if rapid.Bool().Draw(t, "unlimited") {

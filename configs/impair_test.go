@@ -67,6 +67,31 @@ func TestLossMean(t *testing.T) {
 	}
 }
 
+// What the link model would let through after its last attempt is refused: on the kernel
+// datapath, where no attempt is the last, it is not.
+func TestLossesBeyondTheModel(t *testing.T) {
+	for text, ok := range map[string]bool{
+		"none": true, "1e-3": true, "72%": true, "73%": false, "100%": false,
+		"gilbert:0.002,0.1": true, "gilbert:1e-5,1e-4": true, "gilbert:0.1,1": true, "gilbert:0.5,0.5": true, // bursts
+		"gilbert:1e-4,1e-4": false, "gilbert:0.5,0.1": false, "gilbert:0.5,1e-9": false,
+		"gilbert:0.5,0.1,0.7": true, "gilbert:0.5,0.1,0.9": false, "gilbert:0.5,0.5,1,0.9": false,
+		"gilbert:1e-9,0.5,0,1": false,
+	} {
+		l, err := ParseLoss(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := l.ValidateModelled(); (err == nil) != ok {
+			t.Errorf("%s: %v", text, err)
+		}
+		f := Default()
+		f.Link.Loss, f.Nodes, f.Datapath, f.Transport = l, 2, Kernel, DefaultTransport(TCP)
+		if err := f.Validate(); err != nil {
+			t.Errorf("%s on the kernel datapath: %v", text, err)
+		}
+	}
+}
+
 func TestParseQueue(t *testing.T) {
 	for text, want := range map[string]Queue{
 		"1M": {units.MiB, Lossless}, "lossless:64K": {64 * units.KiB, Lossless}, "taildrop:2M": {2 * units.MiB, TailDrop}, "fair:2M": {2 * units.MiB, Fair}, "fair": {0, Fair},

@@ -37,6 +37,13 @@ const (
 	MaxTimeout    = time.Hour
 	MaxRetryCount = 63
 
+	// MaxLoss is the most that a link of datapath shm may lose. Its model sends a packet 64 times
+	// at most (MaxAttempts in shaper/link), and the last time it arrives: 0.72^64 is 10^-9. Of
+	// bursts longer than that one packet comes through for 64 lost: where MaxBurstLoss are lost in
+	// the long run, these are 1 % of what arrives.
+	MaxLoss      = 0.72
+	MaxBurstLoss = 0.39
+
 	MinJitterTable = 2
 	MaxJitterTable = 4096
 	maxQuantile    = 1000
@@ -96,10 +103,11 @@ func (f *Fabric) validate() error {
 	return f.validateModelled()
 }
 
-// validateModelled refuses what only the link model has where the kernel's TCP runs.
+// validateModelled refuses what only the link model has where the kernel's TCP runs, and
+// what the link model has not.
 func (f *Fabric) validateModelled() error {
 	if !f.OnKernel() {
-		return nil
+		return f.validateLosses()
 	}
 	if f.Transport.Congestion != "" {
 		return Errorf("transport.congestion", "given for the datapath kernel: there it is the kernel's own cubic")
@@ -123,6 +131,38 @@ func (f *Fabric) validateModelled() error {
 		}
 	}
 	return nil
+}
+
+func (f *Fabric) validateLosses() error {
+	if err := f.Link.Loss.ValidateModelled(); err != nil {
+		return within("link", err)
+	}
+	for i := range f.Links {
+		if l := f.Links[i].Loss; l != nil {
+			if err := l.ValidateModelled(); err != nil {
+				return within(fmt.Sprintf("links[%d]", i), err)
+			}
+		}
+	}
+	return nil
+}
+
+// ValidateModelled refuses a loss that the link model does not keep: of datapath shm, not of
+// kernel. The error is an *Error of the field loss.
+func (l Loss) ValidateModelled() error {
+	if l.again() <= MaxLoss || l.GoodToBad != 0 && l.Mean() <= MaxBurstLoss {
+		return nil
+	}
+	return Errorf("loss", "%v is too much: on datapath shm a link loses %v at most, %v in the long run if in bursts of dozens; %s", l, MaxLoss, MaxBurstLoss, downHelp)
+}
+
+const downHelp = "to let nothing through, take it down by ddlemu shape --down or, in the file, up: false"
+
+// again is the factor by which it becomes less likely, with each time more, that a packet
+// is lost so many times in a row: the larger eigenvalue of the chain's steps with a loss.
+func (l Loss) again() float64 {
+	good, bad := l.P*(1-l.GoodToBad), l.BadP*(1-l.BadToGood)
+	return (good+bad)/2 + math.Hypot((good-bad)/2, math.Sqrt(l.P*l.GoodToBad*l.BadP*l.BadToGood))
 }
 
 func (f *Fabric) validateHost() error {

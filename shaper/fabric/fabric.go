@@ -4,6 +4,7 @@ package fabric
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/ddlemu/ddlemu/configs"
@@ -79,9 +80,12 @@ func New(c *configs.Fabric) (*Fabric, error) {
 		}
 	}
 	for i, o := range c.Links {
-		if _, err := f.Shape(o.Match, o.LinkPatch); err != nil {
+		if _, err := f.shape(o.Match, o.LinkPatch); err != nil {
 			return nil, &configs.Error{Field: fmt.Sprintf("links[%d]", i), Err: err}
 		}
+	}
+	if err := f.checkLosses(); err != nil {
+		return nil, err
 	}
 	return f, nil
 }
@@ -216,6 +220,48 @@ func (f *Fabric) matches(p configs.Pattern, h Hop) bool {
 // Shape changes the hops that pattern names and returns those that are different
 // now. It changes all or, with an error, none.
 func (f *Fabric) Shape(pattern string, p configs.LinkPatch) ([]int, error) {
+	if p.Loss == nil || f.Config.OnKernel() {
+		return f.shape(pattern, p)
+	}
+	if err := p.Loss.ValidateModelled(); err != nil {
+		return nil, err
+	}
+	before := slices.Clone(f.Hops)
+	changed, err := f.shape(pattern, p)
+	if err == nil {
+		err = f.checkLosses()
+	}
+	if err != nil {
+		f.Hops = before
+		return nil, err
+	}
+	return changed, nil
+}
+
+// checkLosses is configs.Loss.ValidateModelled of whole ways, for where several of their
+// links lose.
+func (f *Fabric) checkLosses() error {
+	if f.Net == nil || f.Config.OnKernel() || !slices.ContainsFunc(f.Hops[f.firstTrunk():], func(h Hop) bool { return h.Spec.Loss != link.Loss{} }) {
+		return nil
+	}
+	for src := range f.NICs() {
+		for dst := range f.NICs() {
+			if f.NodeOfNIC(src) == f.NodeOfNIC(dst) {
+				continue
+			}
+			through := 1.0
+			for _, s := range f.Path(src, dst) {
+				through *= 1 - configs.Loss(f.Hops[s.Hop].Spec.Loss).Mean()
+			}
+			if lost := 1 - through; lost > configs.MaxLoss {
+				return configs.Errorf("loss", "the way %s:%s loses %.3g together: on datapath shm it may lose %v at most; give its links less", f.NICName(src), f.NICName(dst), lost, configs.MaxLoss)
+			}
+		}
+	}
+	return nil
+}
+
+func (f *Fabric) shape(pattern string, p configs.LinkPatch) ([]int, error) {
 	hops, err := f.Select(pattern)
 	if err != nil {
 		return nil, err

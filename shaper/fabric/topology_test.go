@@ -4,6 +4,7 @@ package fabric
 
 import (
 	"fmt"
+	"math"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -309,5 +310,43 @@ func TestNearestNIC(t *testing.T) {
 		if got := plain.NearestNIC(gpu, 4); got != 1-want {
 			t.Errorf("not given: GPU %d has NIC %d, want %d", gpu, got, 1-want)
 		}
+	}
+}
+
+// The most that a way may lose is what the link model's attempts make of it, one packet in
+// 10^9, whether one link loses it or several.
+func TestLossesOfAWay(t *testing.T) {
+	if p := math.Pow(configs.MaxLoss, link.MaxAttempts); p > 1e-9 || p < 1e-10 {
+		t.Errorf("with a loss of %v one packet of %.0f is let through", configs.MaxLoss, 1/p)
+	}
+	c := wired(4, 1, configs.Topology{Kind: topology.LeafSpine, Leaves: 2, Spines: 1})
+	c.Link.Loss.P = 0.4
+	lose := func(p float64) configs.LinkPatch { return configs.LinkPatch{Loss: &configs.Loss{P: p}} }
+	for _, tc := range []struct {
+		p    float64
+		says string
+	}{{0.1, ""}, {0.5, "loss: the way node0:node2 loses 0.85 together: on datapath shm it may lose 0.72"}, {1, "loss: 1 is too much"}} {
+		c.Links = []configs.LinkOverride{{Match: "leaf*", LinkPatch: lose(tc.p)}}
+		_, err := New(&c)
+		c.Links = nil
+		f := build(t, c)
+		before := slices.Clone(f.Hops)
+		_, live := f.Shape("leaf*", lose(tc.p))
+		for what, err := range map[string]error{"file": err, "shape": live} {
+			if tc.says == "" && err != nil || tc.says != "" && (err == nil || !strings.Contains(err.Error(), tc.says) || !configs.IsUserError(err)) {
+				t.Errorf("%s, links between switches lose %v: %v", what, tc.p, err)
+			}
+		}
+		if live != nil && !slices.Equal(f.Hops, before) {
+			t.Errorf("links between switches lose %v: refused, and changed", tc.p)
+		}
+	}
+	// What is healed by a later override, and what the kernel loses.
+	c.Links = []configs.LinkOverride{{Match: "leaf*", LinkPatch: lose(0.5)}, {Match: "leaf*", LinkPatch: lose(0)}}
+	build(t, c)
+	k := config(2, 1)
+	k.Datapath, k.Transport = configs.Kernel, configs.DefaultTransport(configs.TCP)
+	if _, err := build(t, k).Shape("*", lose(1)); err != nil {
+		t.Error(err)
 	}
 }

@@ -217,6 +217,26 @@ func TestGilbertElliottLoss(t *testing.T) {
 	}
 }
 
+// A burst that is longer than the numbers that one packet has for its draws ends: over
+// so short a way go-back-N takes a packet of the burst for each round trip.
+func TestLongBurstsEnd(t *testing.T) {
+	port, wire := gigabit(0)
+	wire.Loss = Loss{GoodToBad: 0.01, BadToGood: 1e-4, BadP: 1}
+	f := newFabric(t, 2, port, wire, 1, rdma())
+	fl := f.flow(0, 1)
+	fl.Recv(0)
+	m, _ := fl.Post(1<<20, 0)
+	now := int64(0)
+	for range 1_000_000 {
+		if now = fl.Advance(now); now == Never {
+			break
+		}
+	}
+	if drops := f.links[[2]int{0, 1}].Counters.Drops; fl.Message(m).Due == Never || drops < 2048 {
+		t.Errorf("due %d after %d packets were dropped", fl.Message(m).Due, drops)
+	}
+}
+
 // outcome is what a flow with jitter and losses makes of n messages: the times by which
 // they arrive over ports that take no time, where flows do not meet.
 func outcome(t *testing.T, seed uint64, ids []uint64, order func(turn int) int, n int) map[uint64][]float64 {

@@ -163,7 +163,7 @@ func (f *Flow) losses(n uint32, last bool) fate {
 		f.firstLoss(&l, last)
 		return l
 	}
-	for round, left := uint32(0), l.through; round < maxAttempts; round++ {
+	for round, left := uint32(0), l.through; round < MaxAttempts; round++ {
 		lost, tail := uint32(0), false
 		for k := range left {
 			if tail = f.loses(uint64(k), round, &l); tail {
@@ -231,9 +231,10 @@ func (f *Flow) waste(k uint64, delay int64) {
 	}
 }
 
-// maxAttempts bounds the transmissions of one packet, so that a loss of 1 is a
-// very slow path and not an endless loop.
-const maxAttempts = 64
+// MaxAttempts bounds the transmissions of one packet where what is lost of a segment is
+// drawn at once: the last one counts as if it arrived. Losses for which that would matter
+// are for the caller to refuse, see configs.MaxLoss; a loss of 1 is not an endless loop.
+const MaxAttempts = 64
 
 // loses draws whether packet k of the next segment is lost on the path, and where.
 func (f *Flow) loses(k uint64, attempt uint32, l *fate) bool {
@@ -248,9 +249,10 @@ func (f *Flow) loses(k uint64, attempt uint32, l *fate) bool {
 }
 
 // counter names a packet's transmission in draws. Packets are numbered along the flow,
-// however it is cut into segments.
+// however it is cut into segments. A packet has 1024 numbers, then goes on with those of the
+// next: with its own again a chain that did not change in them never would.
 func (f *Flow) counter(k uint64, attempt uint32) uint64 {
-	return (f.packets+k)<<10 | uint64(attempt%1024)
+	return (f.packets+k)<<10 + uint64(attempt)
 }
 
 func (f *Flow) lossy() bool {

@@ -23,7 +23,7 @@ static inline int64_t fault_rate(int64_t dur) { return dur; }
 #define DDLEMU_TAIL_DROP 1
 #define DDLEMU_FAIR 2
 #define DDLEMU_DOWN_POLL 1000000
-#define DDLEMU_MAX_ATTEMPTS 64
+#define DDLEMU_MAX_ATTEMPTS 64 // link.MaxAttempts
 #define DDLEMU_MAX_WASTED 1024
 #define DDLEMU_CUBIC 2
 #define DDLEMU_MAX_HOST_MESSAGE (1ull << 36)
@@ -629,7 +629,7 @@ static inline bool model_lossy(const struct ddlemu_model *m)
 
 static inline uint64_t model_counter(const struct ddlemu_model *m, uint64_t k, uint32_t attempt)
 {
-	return (m->f->packets + k) << 10 | attempt % 1024;
+	return ((m->f->packets + k) << 10) + attempt;
 }
 
 static inline bool model_loses(const struct ddlemu_model *m, uint64_t k, uint32_t attempt, struct ddlemu_fate *l)

@@ -308,3 +308,34 @@ func TestPropertyModelInCIsTheModelInGo(t *testing.T) {
 		}
 	})
 }
+
+// Bursts of more losses than one packet has numbers for draws are the same in C and in Go.
+func TestLongBursts(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		port := link.Spec{Bandwidth: 1e9, MTU: 1500, Header: 40, Framing: 38}
+		wire := port
+		wire.Loss = link.Loss{GoodToBad: 0.01, BadToGood: rapid.SampledFrom([]float64{1e-3, 3e-4}).Draw(t, "r"), BadP: 1}
+		tr := link.Transport{Kind: link.RDMA, RTO: 67e6, DownTimeout: 3e6}
+		f, hops, paths := star(t, 2, port, wire, nil, 1, tr)
+		defer f.Close()
+		var way []link.PathHop
+		var back []*link.Hop
+		for i, h := range paths[[2]int{0, 1}] {
+			way, back = append(way, link.PathHop{Hop: hops[h], Private: i == 1}), append(back, hops[paths[[2]int{1, 0}][i]])
+		}
+		id := rapid.Uint64Range(1, 1000).Draw(t, "flow")
+		c, g := New(f, id, 0, 1), link.NewFlow(id, 7, way, back, &tr, nil)
+		defer c.Free()
+		c.Recv(0)
+		g.Recv(0)
+		c.Post(1<<18, 0)
+		g.Post(1<<18, 0)
+		for now := int64(0); now != link.Never; {
+			next := g.Advance(now)
+			if got := c.Advance(now); got != next {
+				t.Fatalf("at %d: next step at %d in C, %d in Go", now, got, next)
+			}
+			now = next
+		}
+	})
+}
