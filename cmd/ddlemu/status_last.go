@@ -64,7 +64,7 @@ func (g *global) printJob(file *state.File, job state.Job) error {
 		return err
 	}
 	s := job.Status()
-	v := verdict.Judge(verdict.NewInput(file, fab, s))
+	v := verdict.Of(file, fab, job)
 	if g.JSON {
 		return g.printJSON(lastStatus{file.Name(), jobStatusOf(job, nil), v})
 	}

@@ -129,6 +129,9 @@ func (j *Job) Env() []string {
 // datapath that did not load the plugin it is what all packets on the fabric met.
 func (j *Job) Verdict() verdict.Verdict {
 	j.file.Reap()
+	for _, e := range j.file.JobsOf(Key(j.id)) {
+		e.Settle()
+	}
 	in := verdict.NewInput(j.file, j.Fabric, j.counters())
 	if in.Packets != nil {
 		in.Packets.Traffic.Since(&j.before)

@@ -48,6 +48,7 @@ type Spec struct {
 	Paths                           []PathSpec
 	Table                           *link.JitterTable // for link.Table, may be nil
 	Config                          []byte            // the fabric as text, for reading back
+	Kernel                          bool              // on the kernel datapath, where jobs share the counters of packets
 }
 
 // Sizes of the fixed tables, and the most that the counters may take. A fabric
@@ -220,6 +221,9 @@ func blocksFor(hops int) uint32 { return uint32(2*hops + 64) }
 // jobsFor is the number of jobs that there is room for.
 func jobsFor(hops int) uint32 { return uint32(min(maxJobs, maxCells/max(cellSize*hops, 1))) }
 
+// marksFor is the number of marks for so many jobs and hops.
+func marksFor(jobs, hops uint32) uint32 { return marksPerJob * jobs * hops }
+
 // header is the header of the file, for user uid.
 func (s *Spec) header(uid uint32) (*header, error) {
 	k := int64(s.TimeScale)
@@ -246,6 +250,9 @@ func (s *Spec) header(uid uint32) (*header, error) {
 		}
 	}
 	h.Paths = uint32(h.nics() * h.nics())
+	if s.Kernel {
+		h.Marks = marksFor(h.Jobs, h.Hops)
+	}
 	copy(h.Name[:], s.Name)
 	copy(h.Profile[:], s.Profile)
 	var err error
@@ -269,6 +276,7 @@ func (h header) place() header {
 	h.BlocksOff = table(unsafe.Sizeof(Block{}), h.Blocks)
 	h.JobsOff = table(unsafe.Sizeof(jobEntry{}), h.Jobs)
 	h.CellsOff = table(unsafe.Sizeof(Cell{}), h.Jobs*h.Hops)
+	h.MarksOff = table(unsafe.Sizeof(Mark{}), h.Marks)
 	h.ParticipantsOff = table(unsafe.Sizeof(participantEntry{}), h.Participants)
 	h.EventsOff = table(unsafe.Sizeof(eventEntry{}), h.Events)
 	h.TablesOff = table(unsafe.Sizeof(link.JitterTable{}), 3)

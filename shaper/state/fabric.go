@@ -20,7 +20,7 @@ func SpecOf(f *fabric.Fabric, name string) (Spec, error) {
 	}
 	s := Spec{
 		Name: name, Profile: f.Config.Name, Nodes: f.Config.Nodes, GPUsPerNode: f.Config.GPUsPerNode, NICsPerNode: f.Config.NICsPerNode,
-		TimeScale: f.TimeScale(), Seed: f.Config.Seed, Transport: f.Transport(), Table: f.JitterTable(), Config: config,
+		TimeScale: f.TimeScale(), Seed: f.Config.Seed, Transport: f.Transport(), Table: f.JitterTable(), Config: config, Kernel: f.Config.OnKernel(),
 	}
 	for _, h := range f.Hops {
 		s.Hops = append(s.Hops, HopSpec{Kind: hopKinds[h.Kind], Src: uint32(h.Src), Dst: uint32(h.Dst), Spec: h.Spec})

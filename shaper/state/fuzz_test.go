@@ -51,7 +51,7 @@ func (c content) tables() []place {
 		{0, uint64(unsafe.Sizeof(header{}))}, {h.HopsOff, uint64(unsafe.Sizeof(Hop{}))}, {h.PathsOff, uint64(unsafe.Sizeof(pathEntry{}))},
 		{h.BlocksOff, uint64(unsafe.Sizeof(Block{}))}, {h.JobsOff, uint64(unsafe.Sizeof(jobEntry{}))}, {h.CellsOff, uint64(cellSize)},
 		{h.ParticipantsOff, uint64(unsafe.Sizeof(participantEntry{}))}, {h.EventsOff, uint64(unsafe.Sizeof(eventEntry{}))},
-		{h.TablesOff, uint64(unsafe.Sizeof(link.JitterTable{}))}, {h.ConfigOff, 64},
+		{h.TablesOff, uint64(unsafe.Sizeof(link.JitterTable{}))}, {h.ConfigOff, 64}, {h.MarksOff, uint64(unsafe.Sizeof(Mark{}))},
 	}
 }
 
@@ -90,6 +90,7 @@ func used(t testing.TB, d *Dir) content {
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.Kernel = true // it has marks too
 	f := create(t, d, s)
 	_, p := joined(t, f, 1)
 	p.Leave()
@@ -199,6 +200,7 @@ func checkTables(t rapid.TB, f *File) {
 	span("blocks", unsafe.Pointer(unsafe.SliceData(f.blocks())), unsafe.Sizeof(Block{}), len(f.blocks()))
 	span("jobs", unsafe.Pointer(unsafe.SliceData(f.jobs())), unsafe.Sizeof(jobEntry{}), len(f.jobs()))
 	span("cells", unsafe.Pointer(unsafe.SliceData(f.cells())), unsafe.Sizeof(Cell{}), len(f.cells()))
+	span("marks", unsafe.Pointer(unsafe.SliceData(f.markTable())), unsafe.Sizeof(Mark{}), len(f.markTable()))
 	span("participants", unsafe.Pointer(unsafe.SliceData(f.participants())), unsafe.Sizeof(participantEntry{}), len(f.participants()))
 	span("events", unsafe.Pointer(unsafe.SliceData(f.events())), unsafe.Sizeof(eventEntry{}), len(f.events()))
 	span("tables", unsafe.Pointer(unsafe.SliceData(f.tables())), unsafe.Sizeof(link.JitterTable{}), 3)
@@ -232,10 +234,11 @@ func use(t rapid.TB, f *File) {
 	}
 	_, _, _, _, _ = f.Name(), f.Profile(), f.ID(), f.Config(), f.Down()
 	for _, j := range f.Jobs() {
-		j.Status()
+		j.Crossed(j.Status())
 		j.Nodes()
 		f.JobsOf(j.key)
 	}
+	f.MarkEnds(f.Unmarked())
 	f.Participants()
 	f.Alive(3)
 	f.Events()

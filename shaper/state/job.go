@@ -147,7 +147,7 @@ func (f *File) makeJob(i int, key uint64, number uint32) Job {
 	e := &f.jobs()[i]
 	atomic.StoreUint32(&e.State, jobMaking)
 	clear(f.jobCells(i))
-	for _, p := range []*uint32{&e.Ranks, &e.Left, &e.Died, &e.Nodes, &e.World, &e.Printed} {
+	for _, p := range []*uint32{&e.Ranks, &e.Left, &e.Died, &e.Nodes, &e.World, &e.Printed, &e.Marked} {
 		atomic.StoreUint32(p, 0)
 	}
 	for k := range e.NodeSet {
@@ -171,6 +171,7 @@ func (f *File) resume(j Job) (Job, error) {
 		return f.joinJob(j.key)
 	}
 	atomic.StoreInt64(&e.Ended, 0)
+	atomic.CompareAndSwapUint32(&e.Marked, markedLast, markedFirst)
 	atomic.StoreUint32(&e.State, jobOn)
 	return j, nil
 }
@@ -291,8 +292,8 @@ func (s *JobStatus) Add(o *JobStatus) {
 	}
 }
 
-// Since is what was counted into s after the moment at which it was o. Of largest
-// values it keeps those of all time.
+// Since is what was counted into s after the moment at which it was o. A largest
+// value is one of all time, but not beyond the bucket of the latest that is left.
 func (s *JobStatus) Since(o *JobStatus) {
 	for i := range o.Cells {
 		s.Cells[i].since(&o.Cells[i])
@@ -323,6 +324,7 @@ func (k *Class) since(o *Class) {
 	for b := range k.Late {
 		k.Late[b] -= o.Late[b]
 	}
+	k.MaxLate = latest(&k.Late, k.MaxLate)
 }
 
 func (c *Cell) add(o *Cell) {

@@ -13,7 +13,7 @@ import (
 // fabric lives no longer than a boot, so older files are refused, not converted.
 const (
 	Magic   = 0x31756d656c6464ff // "\xffddlemu1"
-	Version = 7
+	Version = 8
 )
 
 // Kinds of hops.
@@ -41,7 +41,8 @@ const LateBuckets = 128
 // layoutSum changes with the size of any struct in the file, so that builds whose
 // layouts differ refuse each other's files even when nobody raised Version.
 const layoutSum = uint32(unsafe.Sizeof(header{}) + 3*unsafe.Sizeof(Hop{}) + 5*unsafe.Sizeof(pathEntry{}) + 7*unsafe.Sizeof(Block{}) +
-	11*unsafe.Sizeof(jobEntry{}) + 13*unsafe.Sizeof(Cell{}) + 17*unsafe.Sizeof(participantEntry{}) + 19*unsafe.Sizeof(eventEntry{}))
+	11*unsafe.Sizeof(jobEntry{}) + 13*unsafe.Sizeof(Cell{}) + 17*unsafe.Sizeof(participantEntry{}) + 19*unsafe.Sizeof(eventEntry{}) +
+	23*unsafe.Sizeof(Mark{}))
 
 // Names in the file are NUL-terminated.
 const nameSize = 64
@@ -110,6 +111,15 @@ type Cell struct {
 	Stalls, Aborted, HeldSends uint64
 }
 
+// Mark is what the job of all traffic had counted on one link at some moment: packets
+// of every size together, of which a message's last one may be any.
+type Mark struct {
+	Messages            uint64
+	SumLate, MaxLate    int64
+	ModelBusy, WallBusy int64
+	Late                [LateBuckets]uint32
+}
+
 type transportBlock struct {
 	Kind, SelectiveRepeat           uint32
 	SendBuffer, Window              uint64
@@ -141,6 +151,9 @@ type header struct {
 	Name, Profile                                    [nameSize]byte
 	Shaper                                           [nameSize]byte // of the kernel datapath, written once by its daemon
 	Followed                                         uint64         // by that daemon: changes << 1, and whether they are in force
+	MarksOff                                         uint64
+	Marks                                            uint32 // two per job and hop on the kernel datapath, else none
+	_                                                uint32
 }
 
 // pathEntry is the way from one NIC to another.
@@ -166,7 +179,9 @@ type jobEntry struct {
 	Printed uint32
 	Number  uint32    // of the jobs with this key, from 1
 	NodeSet [4]uint64 // emulated nodes of the ranks that joined
-	_       [4]uint64
+	Marked  uint32    // which of its marks there are
+	_       uint32
+	_       [3]uint64
 }
 
 // participantEntry is one process that takes part. Its owner holds a record lock

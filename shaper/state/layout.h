@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-#define DDLEMU_STATE_VERSION 7
+#define DDLEMU_STATE_VERSION 8
 
 // Limits of the verdict on a message's lateness: a floor in scaled ns, and a part
 // of the message's own time.
@@ -110,6 +110,8 @@ struct ddlemu_header {
 	char profile[64];
 	char shaper[64]; // of the kernel datapath, written once by its daemon
 	uint64_t followed; // by that daemon, atomic: changes << 1, and whether they are in force
+	uint64_t marks_off;
+	uint32_t marks, unused; // Go's alone
 };
 
 #endif

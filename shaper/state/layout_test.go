@@ -59,7 +59,7 @@ func TestSizes(t *testing.T) {
 			t.Errorf("a %s has %d bytes, not a multiple of 64", name, size)
 		}
 	}
-	for name, size := range map[string]uintptr{"path": unsafe.Sizeof(pathEntry{}), "block": unsafe.Sizeof(Block{}), "cell": unsafe.Sizeof(Cell{})} {
+	for name, size := range map[string]uintptr{"path": unsafe.Sizeof(pathEntry{}), "block": unsafe.Sizeof(Block{}), "cell": unsafe.Sizeof(Cell{}), "mark": unsafe.Sizeof(Mark{})} {
 		if size%8 != 0 {
 			t.Errorf("a %s has %d bytes, not a multiple of 8", name, size)
 		}

@@ -32,5 +32,6 @@ func Offsets() map[string]uintptr {
 		"header.nics_per_node": unsafe.Offsetof(d.NICsPerNode), "header.config_len": unsafe.Offsetof(d.ConfigLen),
 		"header.hops_off": unsafe.Offsetof(d.HopsOff), "header.cells_off": unsafe.Offsetof(d.CellsOff), "header.config_off": unsafe.Offsetof(d.ConfigOff),
 		"header.transport": unsafe.Offsetof(d.Transport), "header.next_event": unsafe.Offsetof(d.NextEvent), "header.name": unsafe.Offsetof(d.Name),
+		"header.followed": unsafe.Offsetof(d.Followed), "header.marks_off": unsafe.Offsetof(d.MarksOff), "header.marks": unsafe.Offsetof(d.Marks),
 	}
 }

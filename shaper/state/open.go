@@ -145,6 +145,7 @@ func (f *File) jobs() []jobEntry { return table[jobEntry](f, f.head().JobsOff, f
 func (f *File) cells() []Cell {
 	return table[Cell](f, f.head().CellsOff, f.head().Jobs*f.head().Hops)
 }
+func (f *File) markTable() []Mark { return table[Mark](f, f.head().MarksOff, f.head().Marks) }
 func (f *File) participants() []participantEntry {
 	return table[participantEntry](f, f.head().ParticipantsOff, f.head().Participants)
 }

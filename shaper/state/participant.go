@@ -64,6 +64,7 @@ func (f *File) Join(j Job, r Rank) (*Participant, error) {
 			return nil, fmt.Errorf("join fabric %s: %w", f.Name(), err)
 		}
 		ownSlots.Store(ownSlot{f.ID(), i}, true)
+		f.markFirst(j)
 		e.enter(j, r)
 		return &Participant{f: f, slot: i, job: j}, nil
 	}

@@ -91,12 +91,27 @@ type Verdict struct {
 	Trunks  []Trunk  `json:"trunks,omitempty"`
 }
 
-// Of judges job j on the fabric whose file is f.
+// Of judges job j on the fabric whose file is f. On the kernel datapath it waits for the
+// packets of a job that has just ended to be counted.
 func Of(f *state.File, fab *fabric.Fabric, j state.Job) Verdict {
-	return Judge(NewInput(f, fab, j.Status()))
+	counters := j.Status()
+	if fab.Config.OnKernel() {
+		j.Settle()
+	}
+	in, own := NewInput(f, fab, counters), true
+	if in.Packets != nil {
+		in.Packets.Traffic, own = j.Crossed(in.Packets.Traffic)
+	}
+	v := Judge(in)
+	if !own {
+		v.Add(false, "the job's counters gave way to another job's: ask sooner, or use another fabric")
+	}
+	return v
 }
 
 // NewInput is what there is to judge of a job's counters on the fabric whose file is f.
+// Its packets are all since the fabric came up: the caller takes away what is not the
+// job's.
 func NewInput(f *state.File, fab *fabric.Fabric, job state.JobStatus) Input {
 	end := fab.Config.Endpoint
 	in := Input{TimeScale: f.Fixed().TimeScale, Job: job, Hops: f.Hops(), Name: fab.HopName, Path: fab.Path, Endpoint: end.Overhead > 0 || end.Gap > 0 || fab.Config.Host.Any()}

@@ -160,9 +160,11 @@ func follow(ctx context.Context, file *state.File, s shapers.Shaper) error {
 		}
 		if time.Since(counted) >= countEvery {
 			counted = time.Now()
+			ended := file.Unmarked()
 			if err := s.Count(); err != nil {
 				return fmt.Errorf("read counters: %w", err)
 			}
+			file.MarkEnds(ended)
 			if file.Removed() {
 				return nil // nobody can take it down any more
 			}

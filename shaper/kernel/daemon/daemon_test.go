@@ -12,6 +12,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
+	"github.com/ddlemu/ddlemu/shaper/state"
 	"github.com/ddlemu/ddlemu/shaper/state/statetest"
 )
 
@@ -76,5 +77,63 @@ func TestChangeThatFails(t *testing.T) {
 	}
 	if told != 1 {
 		t.Errorf("told %d times: %v", told, file.Events())
+	}
+}
+
+// sampling is a shaper that counts a packet whenever it is asked.
+type sampling struct {
+	stubborn
+	cell  *state.Cell
+	asked atomic.Int32
+}
+
+func (s *sampling) Count() error {
+	s.cell.Judge(1000, 10, 20, 20, 1)
+	s.asked.Add(1)
+	return nil
+}
+
+// The traffic of a job ends with the first count after the job's end.
+func TestEndOfAJobsTraffic(t *testing.T) {
+	c, err := configs.Load(configs.Source{Profile: "eth1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Datapath = configs.Kernel
+	fab, err := fabric.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := statetest.New(t, fab, "t")
+	join := func(key uint64, r state.Rank) *state.Participant {
+		t.Helper()
+		j, err := file.JoinJob(key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := file.Join(j, r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	traffic := join(state.TrafficKey, state.Rank{Rank: state.DaemonRank, Node: state.DaemonRank}).Job()
+	hop := fab.Link(0, 1)
+	rank := join(7, state.Rank{})
+	rank.Leave()
+	s := &sampling{cell: &traffic.Cells()[hop]}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error)
+	go func() { ended <- follow(ctx, file, s) }()
+	rank.Job().Settle()
+	for end := time.Now().Add(10 * time.Second); s.asked.Load() < 3 && time.Now().Before(end); time.Sleep(followEvery) {
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	got, ok := rank.Job().Crossed(traffic.Status())
+	if n := got.Cells[hop].Size[0].Messages; !ok || n != 1 {
+		t.Errorf("%d packets are the job's, want 1 of %d", n, s.asked.Load())
 	}
 }

@@ -141,5 +141,6 @@ func Layout() []Offset {
 		{"header.nics_per_node", unsafe.Offsetof(d.nics_per_node)}, {"header.config_len", unsafe.Offsetof(d.config_len)},
 		{"header.hops_off", unsafe.Offsetof(d.hops_off)}, {"header.cells_off", unsafe.Offsetof(d.cells_off)}, {"header.config_off", unsafe.Offsetof(d.config_off)},
 		{"header.transport", unsafe.Offsetof(d.transport)}, {"header.next_event", unsafe.Offsetof(d.next_event)}, {"header.name", unsafe.Offsetof(d.name)},
+		{"header.followed", unsafe.Offsetof(d.followed)}, {"header.marks_off", unsafe.Offsetof(d.marks_off)}, {"header.marks", unsafe.Offsetof(d.marks)},
 	}
 }

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package state
+
+import (
+	"testing"
+	"time"
+)
+
+// kernelFile is a fabric of the kernel datapath, whose daemon is this process, and the
+// cells of all its traffic.
+func kernelFile(t *testing.T) (*File, []Cell) {
+	t.Helper()
+	s := twoNodes("t")
+	s.Kernel = true
+	f := create(t, newDir(t), s)
+	j, err := f.JoinJob(TrafficKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := f.Join(j, Rank{Rank: DaemonRank, Node: DaemonRank})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f, p.Job().Cells()
+}
+
+// pass counts n packets on hop 4, each so late.
+func pass(cells []Cell, n int, late int64) {
+	for range n {
+		cells[4].Judge(1000, 10, 20, 20+late, 1)
+	}
+}
+
+// crossed is how many packets crossed hop 4 while j ran.
+func crossed(t *testing.T, f *File, j Job) uint64 {
+	t.Helper()
+	for _, k := range f.Jobs() {
+		if k.Traffic() {
+			s, ok := j.Crossed(k.Status())
+			if !ok {
+				t.Error("the job has lost its place")
+			}
+			return s.Cells[4].Size[0].Messages
+		}
+	}
+	t.Fatal("no job of all traffic")
+	return 0
+}
+
+// A job has the packets from its first rank's coming to its last one's going.
+func TestMarks(t *testing.T) {
+	f, cells := kernelFile(t)
+	pass(cells, 1, 0)
+	a, p := joined(t, f, 1)
+	pass(cells, 10, 0)
+	_, q := joined(t, f, 1)
+	pass(cells, 100, 0)
+	p.Leave()
+	if got := f.Unmarked(); len(got) != 0 {
+		t.Errorf("%d jobs are over, but a rank is left", len(got))
+	}
+	q.Leave()
+	if n := crossed(t, f, a); n != 110 {
+		t.Errorf("%d packets before the end is marked, want 110", n)
+	}
+	// What the daemon counts next was on its way when the job ended.
+	over := f.Unmarked()
+	pass(cells, 1000, 0)
+	f.MarkEnds(over)
+	if n := len(f.Unmarked()); n != 0 {
+		t.Errorf("%d jobs have no end", n)
+	}
+	pass(cells, 10_000, 0)
+	if n := crossed(t, f, a); n != 1110 {
+		t.Errorf("%d packets, want 1110", n)
+	}
+	b, r := joined(t, f, 2)
+	pass(cells, 5, 0)
+	r.Leave()
+	if n := crossed(t, f, b); n != 5 {
+		t.Errorf("%d packets of the next job, want 5", n)
+	}
+}
+
+// A rank that comes when all others have just gone runs the same job on.
+func TestMarksOfAJobThatGoesOn(t *testing.T) {
+	f, cells := kernelFile(t)
+	pass(cells, 1, 0)
+	j, p := joined(t, f, 1)
+	pass(cells, 10, 0)
+	p.Leave()
+	over := f.Unmarked()
+	f.MarkEnds(over)
+	pass(cells, 100, 0)
+	q, err := f.Join(j, Rank{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer q.Leave()
+	f.MarkEnds(over) // too late: it runs
+	pass(cells, 1000, 0)
+	if n := crossed(t, f, j); n != 1110 {
+		t.Errorf("%d packets, want 1110", n)
+	}
+}
+
+// A job that nobody joined begins with its first rank.
+func TestMarksOfAJobThatWaits(t *testing.T) {
+	f, cells := kernelFile(t)
+	j, err := f.JoinJob(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pass(cells, 10, 0)
+	p, err := f.Join(j, Rank{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Leave()
+	pass(cells, 1, 0)
+	if n := crossed(t, f, j); n != 1 {
+		t.Errorf("%d packets, want 1", n)
+	}
+}
+
+// Settle waits for the daemon, but not for one that is not there.
+func TestSettle(t *testing.T) {
+	f, _ := kernelFile(t)
+	j, p := joined(t, f, 1)
+	j.Settle() // it runs
+	p.Leave()
+	begin := time.Now()
+	go func() {
+		time.Sleep(50 * time.Millisecond)
+		f.MarkEnds(f.Unmarked())
+	}()
+	if j.Settle(); time.Since(begin) < 50*time.Millisecond || len(f.Unmarked()) != 0 {
+		t.Error("did not wait for the daemon's mark")
+	}
+	shm := newFile(t)
+	k, q := joined(t, shm, 1)
+	q.Leave()
+	begin = time.Now()
+	if k.Settle(); time.Since(begin) > countWait/2 {
+		t.Errorf("waited %v where nobody counts", time.Since(begin))
+	}
+}
+
+func TestLatest(t *testing.T) {
+	for _, tc := range []struct {
+		late, most, want int64
+	}{
+		{1000, 1000, 1000}, {1000, 1 << 40, BucketFloor(Bucket(1000)+1) - 1}, {0, 5000, 0}, {1 << 50, 1 << 50, 1 << 50},
+	} {
+		var h [LateBuckets]uint32
+		h[Bucket(tc.late)] = 1
+		if got := latest(&h, tc.most); got != tc.want {
+			t.Errorf("of %d, at most %d: %d, want %d", tc.late, tc.most, got, tc.want)
+		}
+	}
+	if got := latest(&[LateBuckets]uint32{}, 1000); got != 0 {
+		t.Errorf("of none: %d", got)
+	}
+}
