@@ -45,7 +45,7 @@ func (o *benchOptions) AddFlags(g *global, fs *pflag.FlagSet) {
 	fs.IntVarP(&o.Warmup, "warmup_iters", "w", 5, "iterations before them that are not timed")
 	fs.IntVarP(&o.Check, "check", "c", 1, "1 to check every element of the result, 0 not to")
 	fs.IntVarP(&o.Cycles, "run_cycles", "N", 1, "times to measure all rows")
-	fs.BoolVar(&o.Strict, "strict", false, "exit with status 3 when the verdict is INVALID")
+	fs.BoolVar(&o.Strict, "strict", false, "exit with status 3 when the verdict is INVALID, also because a row has no expected time")
 	g.addJSONFlag(fs)
 	fs.BoolVar(&o.CSV, "csv", false, "print CSV")
 	fs.StringVar(&o.LogDir, "log-dir", "", "`folder` to keep NCCL's logs in")
@@ -95,6 +95,10 @@ worse, never better. The header of the next table says which attempt it is, and 
 the one before was INVALID. On a terminal all tables are shown, elsewhere only the
 last. With --time-scale there is one attempt.
 
+What cannot be checked is a note below the table: rows of which the model knows no
+expected time, and, where NCCL_DEBUG is set, what NCCL's log would tell. With --strict
+the run is INVALID because of it.
+
 EXIT STATUS
 ===========
 
@@ -125,7 +129,7 @@ func runBench(ctx context.Context, g *global, o *benchOptions, collective string
 		return err
 	}
 	defer e.Dir.Close()
-	e.Printer, e.LastOnly = o.printer(g), g.JSON || o.CSV || !isTerminal(g.Stdout)
+	e.Printer, e.LastOnly, e.Strict = o.printer(g), g.JSON || o.CSV || !isTerminal(g.Stdout), o.Strict
 	var h host.Host
 	if e.Config.TimeScale == 0 {
 		e.Scale = func(ctx context.Context) (k int, why string, err error) {

@@ -3,6 +3,7 @@
 package nccl
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os/exec"
@@ -125,5 +126,34 @@ func TestOverloadIsInvalid(t *testing.T) {
 	r := bench(t, folder(t), nil, "allreduce", "--profile", "xdr800", "--ranks", "2", "-b", "4M", "-e", "16M", "-f", "4", "-n", "3", "-w", "1", "--time-scale", "1")
 	if r.Verdict != "INVALID" || len(r.Reasons) == 0 {
 		t.Errorf("xdr800 at time scale 1: %s %v", r.Verdict, r.Reasons)
+	}
+}
+
+// Where NCCL's log goes to the user, its decisions are not known, and so no expected
+// time: a note, or with --strict a reason.
+func TestBenchSaysWhatItDoesNotCheck(t *testing.T) {
+	args := []string{"bench", "allreduce", "--profile", "eth1", "--ranks", "2", "-b", "64K", "-e", "64K", "-n", "3", "-w", "1", "--time-scale", "64", "--json"}
+	for _, tc := range []struct {
+		args   []string
+		status int
+	}{{nil, 0}, {[]string{"--strict"}, 3}} {
+		cmd := ddlemu(t.Context(), t, folder(t), []string{"NCCL_DEBUG=WARN"}, append(args[:len(args):len(args)], tc.args...)...)
+		out, _ := cmd.Output()
+		var r struct {
+			Header  struct{ Notes []string }
+			Reasons []string
+		}
+		if err := json.Unmarshal(out, &r); err != nil || cmd.ProcessState.ExitCode() != tc.status {
+			t.Fatalf("%v: status %d, want %d: %s", tc.args, cmd.ProcessState.ExitCode(), tc.status, out)
+		}
+		said, other := strings.Join(r.Header.Notes, "\n"), strings.Join(r.Reasons, "\n")
+		if tc.status != 0 {
+			said, other = other, said
+		}
+		for _, want := range []string{"2 of 2 times have no expected time", "how many nodes NCCL counted"} {
+			if !strings.Contains(said, want) || strings.Contains(other, want) {
+				t.Errorf("%v: %q once in notes %q or reasons %q", tc.args, want, r.Header.Notes, r.Reasons)
+			}
+		}
 	}
 }

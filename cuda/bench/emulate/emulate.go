@@ -6,6 +6,7 @@
 package emulate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"math"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/ddlemu/ddlemu/configs"
@@ -75,6 +77,9 @@ type Options struct {
 	// Scale chooses the time scale and says why; nil to take Config's.
 	Scale   func(ctx context.Context) (k int, why string, err error)
 	Printer func() bench.Printer // one for each attempt
+	// Strict makes a run INVALID of which something could not be checked; otherwise that is
+	// a note.
+	Strict bool
 	// LastOnly prints nothing of an attempt that is followed by another: for output
 	// that is not for a person who waits for it.
 	LastOnly bool
@@ -300,9 +305,8 @@ func (o *Options) once(ctx context.Context, notes []string, printer bench.Printe
 	}
 	v := j.Verdict()
 	judgeRows(&v, result, j.Beside())
-	if times.Problem != "" {
-		fmt.Fprintf(o.Log, "ddlemu: rows without an expected time are judged by their messages alone: %s\n", times.Problem)
-	}
+	o.unchecked(&v, withoutExpected(result, times.Problems))
+	o.unchecked(&v, withoutLog(result.Info))
 	judgeWay(&v, result, j.Fabric.Config.Nodes)
 	judgeTraffic(&v, times.Least(), j.Traffic())
 	return Outcome{Verdict: v, Result: result, Scale: k}, printer.End(bench.NewSummary(result, v.Word, v.Reasons, v.Notes))
@@ -362,6 +366,42 @@ func judgeRows(v *verdict.Verdict, result bench.Result, beside int) {
 	if longer > 0 {
 		v.Notes = append(v.Notes, fmt.Sprintf("rows took up to %.1f %% more than expected: that is of this job alone, and %d more had messages on the fabric", longer, beside))
 	}
+}
+
+// unchecked adds what could not be checked, "" for nothing.
+func (o *Options) unchecked(v *verdict.Verdict, what string) {
+	switch {
+	case what == "":
+	case o.Strict:
+		v.Add(false, what)
+	default:
+		v.Notes = append(v.Notes, what)
+	}
+}
+
+// withoutExpected says how many times are not compared with the model's, and why. Rows
+// that move nothing have none.
+func withoutExpected(result bench.Result, problems []string) string {
+	times, without := 0, 0
+	for _, r := range result.Rows {
+		for _, m := range r.Measurements() {
+			if times++; !m.Known && r.Size > 0 {
+				without++
+			}
+		}
+	}
+	if without == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d of %d times have no expected time and are judged by their messages alone: %s", without, times, strings.Join(problems, "; "))
+}
+
+// withoutLog says that judgeWay knows nothing, and why.
+func withoutLog(info bench.Info) string {
+	if info.Topology != nil {
+		return ""
+	}
+	return fmt.Sprintf("how many nodes NCCL counted, and over what it connected them, is not checked: %s", cmp.Or(info.LogProblem, "NCCL's log does not tell: unset NCCL_DEBUG"))
 }
 
 // judgeWay checks NCCL's own view: that it saw the emulated nodes as nodes, and

@@ -169,6 +169,38 @@ func TestJudgeWay(t *testing.T) {
 	}
 }
 
+// What could not be checked is said with the verdict, and is a reason where that is asked
+// for.
+func TestUnchecked(t *testing.T) {
+	known := bench.Measurement{Known: true}
+	rows := []bench.Row{{Size: 0}, {Size: 8, OutOfPlace: known, InPlace: &known}, {Size: 16, OutOfPlace: known, InPlace: &bench.Measurement{}}}
+	for _, tc := range []struct {
+		what, want string
+	}{
+		{withoutExpected(bench.Result{Rows: rows[:2]}, nil), ""},
+		{withoutExpected(bench.Result{Rows: rows}, []string{"no rings", "no trees"}), "1 of 5 times have no expected time and are judged by their messages alone: no rings; no trees"},
+		{withoutLog(bench.Info{Topology: &nccllog.Topology{}}), ""},
+		{withoutLog(bench.Info{}), "how many nodes NCCL counted, and over what it connected them, is not checked: NCCL's log does not tell: unset NCCL_DEBUG"},
+		{withoutLog(bench.Info{LogProblem: "no ranks"}), "how many nodes NCCL counted, and over what it connected them, is not checked: no ranks"},
+	} {
+		if tc.what != tc.want {
+			t.Errorf("%q, want %q", tc.what, tc.want)
+		}
+		for _, strict := range []bool{false, true} {
+			v := verdict.Verdict{Valid: true, Word: "VALID"}
+			o := Options{Strict: strict}
+			o.unchecked(&v, tc.what)
+			said, other := v.Notes, v.Reasons
+			if strict {
+				said, other = other, said
+			}
+			if v.Valid != (tc.want == "" || !strict) || v.Host || len(other) != 0 || strings.Join(said, "") != tc.want {
+				t.Errorf("strict %v, %q: %+v", strict, tc.what, v)
+			}
+		}
+	}
+}
+
 func TestJudgeTraffic(t *testing.T) {
 	least := map[int]job.Traffic{0: {Out: 100, In: 50}, 1: {Out: 50, In: 100}}
 	for _, tc := range []struct {

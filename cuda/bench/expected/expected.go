@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -27,8 +28,10 @@ type Times struct {
 	getenv func(string) string
 	known  map[string]bench.Expectation
 	least  map[int]job.Traffic
-	// Problem says why some row had no expected time, "" if all had one.
+	// Problem says why the last row that had no expected time has none, "" if all had one.
 	Problem string
+	// Problems are all of them, each once, but for those of rows that move nothing.
+	Problems []string
 }
 
 // New prepares the expected times of a job whose rank r is on node(r). getenv
@@ -44,6 +47,9 @@ func (t *Times) Of(ctx context.Context, c bench.Case) (bench.Expectation, bool) 
 	e, err := t.of(ctx, c)
 	if err != nil {
 		t.Problem = err.Error()
+		if c.Count > 0 && !slices.Contains(t.Problems, t.Problem) {
+			t.Problems = append(t.Problems, t.Problem)
+		}
 	}
 	return e, err == nil
 }

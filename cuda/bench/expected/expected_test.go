@@ -69,6 +69,29 @@ func TestProblem(t *testing.T) {
 	}
 }
 
+// Every reason is kept, each once; a row that moves nothing needs no time.
+func TestProblems(t *testing.T) {
+	c, err := configs.Profile("eth1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := fabric.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	times := New(f, func(rank int) int { return rank }, func(string) string { return "" })
+	call := bench.Case{Collective: bench.AllReduce, Type: bench.Float, Ranks: 2, NCCL: "2.22.3", Topology: &nccllog.Topology{}}
+	nothing, chosen, unseen := call, call, call
+	chosen.Count, unseen.Count = 1, 1
+	chosen.Choice, unseen.Topology = &nccllog.Choice{Algo: "Star"}, nil
+	for _, c := range []bench.Case{nothing, chosen, unseen, unseen, nothing} {
+		times.Of(t.Context(), c)
+	}
+	if p := times.Problems; len(p) != 2 || !strings.Contains(p[0], "Star") || !strings.Contains(p[1], "unset NCCL_DEBUG") {
+		t.Errorf("%q", p)
+	}
+}
+
 // Ranks that receive nothing from beyond their node, or from beyond the root's part of
 // the fabric, need not wait for the bytes that cross.
 func TestWaiting(t *testing.T) {

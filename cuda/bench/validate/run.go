@@ -85,6 +85,7 @@ func (t *Table) runGroup(ctx context.Context, o Options, group []Row, r *Report)
 	}
 	r.NCCL = head.NCCL
 	r.Notes = append(r.Notes, fmt.Sprintf("%s: time scale %d, %d iterations", span(group), res.Scale, iters))
+	r.Notes = append(r.Notes, res.Verdict.Notes...)
 	for i, row := range group {
 		m := res.Result.Rows[i].OutOfPlace
 		r.Lines = append(r.Lines, newLine(row, m.Expected, m.Time, res.Scale))
