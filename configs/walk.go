@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -60,13 +61,13 @@ func (d *decoder) document(data []byte) (*yaml.Node, error) {
 		if errors.Is(err, io.EOF) {
 			err = errors.New("is empty: it must hold a fabric, see the examples")
 		}
-		return nil, &Error{Where: d.file, Err: plainYAMLError(err)}
+		return nil, d.notYAML(data, err)
 	}
 	switch err := y.Decode(&more); {
 	case err == nil:
 		return nil, d.errorf("", &more, "a second document: a file holds one fabric")
 	case !errors.Is(err, io.EOF):
-		return nil, &Error{Where: d.file, Err: plainYAMLError(err)}
+		return nil, d.notYAML(data, err)
 	}
 	if len(doc.Content) != 1 || doc.Content[0].Kind != yaml.MappingNode {
 		return nil, d.errorf("", &doc, "must hold keys such as nodes: and link:")
@@ -74,10 +75,28 @@ func (d *decoder) document(data []byte) (*yaml.Node, error) {
 	return doc.Content[0], nil
 }
 
-// plainYAMLError is the YAML library's error on one line, without its prefix.
-func plainYAMLError(err error) error {
-	text := strings.TrimPrefix(err.Error(), "yaml: ")
-	return errors.New("is not YAML: " + strings.Join(strings.Fields(text), " "))
+// What the YAML library says of text that is not YAML: the place comes first, unless it
+// is the first line. Its parser counts lines from 0, its scanner from 1.
+var (
+	yamlProblem = regexp.MustCompile(`^(?:yaml: )?(?:line ([0-9]+): )?(.*)$`)
+	ofParser    = regexp.MustCompile(`^did not find expected (<|key|',' or|'-' indicator|node content)|^found (duplicate|incompatible|undefined)`)
+	ofScanner   = regexp.MustCompile(`^(did not find|found|could not find|mapping values|block) `)
+)
+
+// notYAML is the YAML library's error on one line, with its place.
+func (d *decoder) notYAML(data []byte, err error) error {
+	m := yamlProblem.FindStringSubmatch(strings.Join(strings.Fields(err.Error()), " "))
+	line, _ := strconv.Atoi(m[1]) // 0 if it tells none
+	if ofParser.MatchString(m[2]) || line == 0 && ofScanner.MatchString(m[2]) {
+		line++
+	}
+	// The end of the text is on a line after the last.
+	line = min(line, bytes.Count(bytes.TrimRight(data, "\n"), []byte("\n"))+1)
+	where := d.file
+	if line > 0 {
+		where += ":" + strconv.Itoa(line)
+	}
+	return &Error{Where: where, Err: errors.New("is not YAML: " + m[2])}
 }
 
 // mapping reads the keys of n, each at most once and none but fields.
