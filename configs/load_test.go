@@ -71,18 +71,18 @@ func TestLoadFlagEmptiesOverride(t *testing.T) {
 
 func TestLoadEverySetting(t *testing.T) {
 	args := map[string]string{
-		"nodes": "4", "gpus-per-node": "2", "nics-per-node": "3", "transport": "rdma", "seed": "9", "time-scale": "16",
+		"nodes": "4", "gpus-per-node": "2", "nics-per-node": "3", "transport": "tcp", "seed": "9", "time-scale": "16",
 		"bw": "5Gbps", "lat": "7us", "jitter": "pareto:2us", "loss": "0.5%", "queue": "taildrop:2M",
-		"ecn":      "none", // the datapath kernel has no other
+		"ecn":      "none", // the datapath kernel has no other, nor another transport
 		"datapath": "kernel", "shaper": "wire", "subnet": "10.99.0.0/16", "nccl-view": "host",
 	}
-	want, err := Profile("eth1")
+	want, err := Profile("hdr200")
 	if err != nil {
 		t.Fatal(err)
 	}
 	want.Nodes, want.GPUsPerNode, want.NICsPerNode, want.Seed, want.TimeScale = 4, 2, 3, 9, 16
 	want.Datapath, want.Shaper, want.Subnet, want.NCCLView = Kernel, WireShaper, "10.99.0.0/16", HostView
-	want.Transport = DefaultTransport(RDMA)
+	want.Transport = DefaultTransport(TCP)
 	want.Link.Bandwidth, want.Link.Latency, want.Link.Jitter = 5*units.Gbps, 7*time.Microsecond, Jitter{ParetoJitter, 2000}
 	want.Link.Loss, want.Link.Queue = Loss{P: 0.005}, Queue{2 * units.MiB, TailDrop}
 	var byFlag, byEnv []string
@@ -91,8 +91,8 @@ func TestLoadEverySetting(t *testing.T) {
 		byEnv = append(byEnv, s.Env, args[s.Flag])
 	}
 	for name, src := range map[string]Source{
-		"flags":       {Profile: "eth1", Getenv: environ(), Flags: flags(t, byFlag...)},
-		"environment": {Profile: "eth1", Getenv: environ(byEnv...)},
+		"flags":       {Profile: "hdr200", Getenv: environ(), Flags: flags(t, byFlag...)},
+		"environment": {Profile: "hdr200", Getenv: environ(byEnv...)},
 	} {
 		got, err := Load(src)
 		if err != nil {

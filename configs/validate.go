@@ -103,11 +103,17 @@ func (f *Fabric) validate() error {
 	return f.validateModelled()
 }
 
-// validateModelled refuses what only the link model has where the kernel's TCP runs, and
-// what the link model has not.
+// validateModelled refuses what only the link model has where the kernel's TCP runs
+// between network namespaces, and what the link model has not.
 func (f *Fabric) validateModelled() error {
 	if !f.OnKernel() {
 		return f.validateLosses()
+	}
+	if !f.Topology.IsStar() {
+		return Errorf("topology", "%s: the kernel datapath has the topology star only; take --datapath %s", f.Topology.Kind, Shm)
+	}
+	if f.Transport.Kind != TCP {
+		return Errorf("transport", "%s, but the kernel datapath is real TCP: add --transport %s, or use --datapath %s", f.Transport.Kind, TCP, Shm)
 	}
 	if f.Transport.Congestion != "" {
 		return Errorf("transport.congestion", "given for the datapath kernel: there it is the kernel's own cubic")
@@ -123,6 +129,9 @@ func (f *Fabric) validateModelled() error {
 		return Errorf("link.queue", kernelFair, f.Link.Queue)
 	}
 	for i := range f.Links {
+		if mtu := f.Links[i].MTU; mtu != nil && *mtu != f.Link.MTU {
+			return Errorf(fmt.Sprintf("links[%d].mtu", i), "%d, others have %d: the kernel datapath has one for all NICs", *mtu, f.Link.MTU)
+		}
 		if ecn := f.Links[i].ECN; ecn != nil && *ecn != 0 {
 			return Errorf(fmt.Sprintf("links[%d].ecn", i), kernelECN)
 		}

@@ -115,7 +115,7 @@ func (f *network) measured(t *testing.T) *Report {
 // lan is n nodes of 100 Mb/s and 10 ms on the kernel datapath.
 func lan(n int) *configs.Fabric {
 	return with(star(n), func(c *configs.Fabric) {
-		c.Datapath, c.TimeScale = configs.Kernel, 1
+		c.Datapath, c.TimeScale, c.Transport = configs.Kernel, 1, configs.DefaultTransport(configs.TCP)
 		c.Link.Bandwidth, c.Link.Latency = 100*units.Mbps, 10*time.Millisecond
 	})
 }

@@ -16,28 +16,16 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/kernel/plan"
 )
 
-// Prepare checks that a fabric can be on the kernel datapath and settles what its
+// Prepare checks that this host can have a fabric on the kernel datapath and settles what its
 // configuration leaves open: its subnet. What the user can mend is a *configs.Error.
 func Prepare(fab *fabric.Fabric) error {
 	c := &fab.Config
-	if !c.Topology.IsStar() {
-		return configs.Errorf("topology", "%s: the kernel datapath has the topology star only; take --datapath %s", c.Topology.Kind, configs.Shm)
-	}
 	if onNode() {
 		// What is mounted here nobody else sees, see package enter.
 		return configs.Errorf("", "this runs on a node of a fabric: bring up another one of the kernel datapath on the host")
 	}
 	if err := CheckPrivileges(); err != nil {
 		return err
-	}
-	if c.Transport.Kind != configs.TCP {
-		return configs.Errorf("transport", "%s, but the kernel datapath is real TCP: add --transport %s, or use --datapath %s", c.Transport.Kind, configs.TCP, configs.Shm)
-	}
-	mtu := uint32(c.Link.MTU)
-	for i, h := range fab.Hops {
-		if h.Spec.MTU != mtu {
-			return configs.Errorf("mtu", "%s has %d, others %d: the kernel datapath has one for all NICs", fab.HopName(i), h.Spec.MTU, mtu)
-		}
 	}
 	if c.Link.MTU > build.MaxMTU {
 		return configs.Errorf("mtu", "%d: the kernel datapath has at most %d", c.Link.MTU, build.MaxMTU)
