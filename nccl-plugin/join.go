@@ -272,10 +272,21 @@ func (m *member) checkNodes(ranks, nodes int) {
 		logLine(C.NET_LOG_WARN, fmt.Sprintf("NCCL counts %d ranks in %d processes: traffic between ranks of one process is not emulated; give each rank a process", ranks, here))
 		return
 	}
-	if want := job.Nodes(); ranks == m.place.World && nodes != want {
+	if want := job.Nodes(); nodes != want && m.areAll(ranks, here) {
 		job.Invalidate(state.NodesDiffer)
 		logLine(C.NET_LOG_WARN, fmt.Sprintf("NCCL counts %d nodes, the %d ranks are on %d emulated nodes: some traffic will go around the emulated links", nodes, ranks, want))
 	}
+}
+
+// areAll says whether a communicator of so many ranks is one of the whole job, of which
+// so many processes are here. Where no variable says how many there are, these are all
+// if none has gone: then the nodes of the job are those of the communicator.
+func (m *member) areAll(ranks, here int) bool {
+	if m.place.World > 0 {
+		return ranks == m.place.World
+	}
+	died, left := m.part.Job().Gone()
+	return ranks == here && died+left == 0
 }
 
 // open opens the fabric named by DDLEMU_FABRIC, else the only one that is up,

@@ -20,7 +20,7 @@ func notOnKernel(c testCase) string {
 	switch c.name {
 	case "properties", "sizes-tcp", "interleave-lossy", "nothing-early":
 		return "brings a fabric of its own, on the datapath shm"
-	case "tuner", "tuner-nodes", "tuner-ranks", "vtable", "failed-init":
+	case "tuner", "tuner-nodes", "tuner-no-world", "tuner-nodes-no-world", "tuner-part-no-world", "tuner-ranks", "vtable", "failed-init":
 		return "has nothing of a datapath in it"
 	}
 	return ""

@@ -52,6 +52,7 @@ void case_properties(struct end *);
 // tuner.c
 void case_tuner(struct end *);
 void case_tuner_nodes(struct end *);
+void case_tuner_part(struct end *);
 void case_tuner_ranks(struct end *);
 
 #endif

@@ -9,6 +9,10 @@
 
 #include "cases.h"
 
+// NO_WORLD leaves only the rank to place a process by, as DDLEMU_NODE does: putenv
+// removes what has no value.
+#define NO_WORLD "WORLD_SIZE", "DDLEMU_NODES=2", "DDLEMU_GPUS_PER_NODE=1"
+
 static const struct test_case cases[] = {
 	{ .name = "vtable", .run = case_vtable },
 	{ .name = "properties", .run = case_properties, .env = { "DDLEMU_PROFILE=eth1", "DDLEMU_NICS_PER_NODE=2" } },
@@ -42,6 +46,9 @@ static const struct test_case cases[] = {
 	{ .name = "bootstrap", .run = case_bootstrap, .together = 1, .first = 8, .why = "NCCL bootstraps over a net from 2.23 on, which has net API v8" },
 	{ .name = "tuner", .run = case_tuner, .never_says = { "another number of nodes", "several ranks" } },
 	{ .name = "tuner-nodes", .run = case_tuner_nodes, .says = "NCCL saw another number of nodes than the fabric has" },
+	{ .name = "tuner-no-world", .run = case_tuner, .env = { NO_WORLD }, .never_says = { "another number of nodes", "several ranks" } },
+	{ .name = "tuner-nodes-no-world", .run = case_tuner_nodes, .env = { NO_WORLD }, .says = "NCCL saw another number of nodes than the fabric has" },
+	{ .name = "tuner-part-no-world", .run = case_tuner_part, .env = { NO_WORLD }, .never_says = { "another number of nodes", "several ranks" } },
 	{ .name = "tuner-ranks", .run = case_tuner_ranks, .says = "a process holds several ranks" },
 };
 

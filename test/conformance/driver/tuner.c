@@ -48,4 +48,5 @@ static void tune_all(struct end *e, size_t ranks, size_t nodes)
 
 void case_tuner(struct end *e) { tune_all(e, 2, 2); }
 void case_tuner_nodes(struct end *e) { tune_all(e, 2, 1); }
+void case_tuner_part(struct end *e) { tune_all(e, 1, 1); }
 void case_tuner_ranks(struct end *e) { tune_all(e, 4, 2); }
