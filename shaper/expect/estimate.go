@@ -38,7 +38,8 @@ type Estimate struct {
 	// played and the rest continued at the same pace.
 	Extrapolated bool
 
-	pieces    uint64 // messages and segments of one call
+	played    float64 // Time before it is held to Bound
+	pieces    uint64  // messages and segments of one call
 	transport *link.Transport
 }
 
@@ -127,7 +128,8 @@ func (c *call) average(ctx context.Context, p *plan, build Builder, e *Estimate)
 			break
 		}
 	}
-	e.Time = sum / float64(n)
+	e.played = sum / float64(n)
+	e.Time = e.played
 	if e.Time > 0 {
 		e.Spread = max(hi-e.Time, e.Time-lo) / e.Time
 	}

@@ -113,8 +113,8 @@ func TestPropertyNeverBelowTheCut(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if e.Time < e.Bound*(1-1e-9) || e.First < e.Bound*(1-1e-9) {
-			t.Fatalf("%.0f ns, the first %.0f, below the bound of %.0f", e.Time, e.First, e.Bound)
+		if e.played < e.Bound*(1-1e-9) || e.First < e.Bound*(1-1e-9) {
+			t.Fatalf("%.0f ns, the first %.0f, below the bound of %.0f", e.played, e.First, e.Bound)
 		}
 		if len(e.Traffic) > 0 && e.First < float64(s.latency) {
 			t.Fatalf("the first call took %.0f ns, less than one latency", e.First)
