@@ -53,8 +53,10 @@ switches, the NICs on them, the links between them with rate and latency, and th
 bandwidth between the halves of its nodes (the least cut of the links).
 
 With --check, say what is likely a mistake: links that no way leads over, ways over
-links that are down, switches without capacity, more links than there is room for. A fabric that cannot be (a NIC that
-is not reached, a way of too many links) is refused with the reason in any case.
+links that are down, switches without capacity, links faster than their ports, jitter
+that the latency has no room for, more links than there is room for. A fabric that
+cannot be (a NIC that is not reached, a way of too many links) is refused with the
+reason in any case.
 
 ` + exitHelp,
 		Example: `  ddlemu fabric show -f fabric.yaml

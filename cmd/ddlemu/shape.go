@@ -183,6 +183,7 @@ func (g *global) shapeNew(pattern string, patch configs.LinkPatch) error {
 	}
 	defer up.Close()
 	up.File.Event("up, by shape")
+	g.warnClipped(fab, fab.All())
 	if g.JSON {
 		return g.printStatus(up.File)
 	}
@@ -225,7 +226,10 @@ func (g *global) shapeOld(ctx context.Context, file *state.File, pattern string,
 			return err
 		}
 	}
-	g.warnPorts(fab, after, changed)
+	for i := range after {
+		fab.Hops[i].Spec = after[i].Spec
+	}
+	g.warnShaped(fab, changed)
 	if g.JSON {
 		return g.printStatus(file)
 	}
@@ -263,22 +267,27 @@ func (g *global) printStatus(file *state.File) error {
 	return g.printJSON(s)
 }
 
-// warnPorts says so if a link is now faster than the port it comes out of, which
-// only a change of the whole node raises.
-func (g *global) warnPorts(fab *fabric.Fabric, hops []state.HopStatus, changed []int) {
+// warnShaped says what a change came to that was hardly meant: links faster than the port
+// they come out of, which only a change of the whole node raises, and jitter that the
+// latency has no room for.
+func (g *global) warnShaped(fab *fabric.Fabric, changed []int) {
 	for _, hop := range changed {
-		h := hops[hop]
-		if h.Kind != state.Link {
+		if fab.Hops[hop].Kind != fabric.Link {
 			continue
 		}
-		link := fabric.LinkOf(h.Spec).Bandwidth
-		for _, port := range []int{2 * h.Src, 2*h.Dst + 1} {
-			limit := fabric.LinkOf(hops[port].Spec).Bandwidth
-			if limit != 0 && (link == 0 || link > limit) {
-				g.warn("link %s has %s, but port %s has %s: change the ports too with --node or without --link", fab.HopName(hop), link, fab.HopName(port), limit)
-				return
-			}
+		if port, slower := fab.SlowerPort(hop); slower {
+			rate := func(hop int) any { return fabric.LinkOf(fab.Hops[hop].Spec).Bandwidth }
+			g.warn("link %s has %s, but port %s has %s: change the ports too with --node or without --link", fab.HopName(hop), rate(hop), fab.HopName(port), rate(port))
+			break
 		}
+	}
+	g.warnClipped(fab, changed)
+}
+
+// warnClipped says that jitter makes some of the hops late in the mean.
+func (g *global) warnClipped(fab *fabric.Fabric, hops []int) {
+	if text := fab.Clipped(hops); text != "" {
+		g.warn("%s", text)
 	}
 }
 

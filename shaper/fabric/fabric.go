@@ -120,6 +120,15 @@ func (f *Fabric) Link(src, dst int) int {
 	return 2*f.NICs() + l
 }
 
+// All is every hop.
+func (f *Fabric) All() []int {
+	all := make([]int, len(f.Hops))
+	for i := range all {
+		all[i] = i
+	}
+	return all
+}
+
 // firstTrunk is the hop of the first link between switches.
 func (f *Fabric) firstTrunk() int { return 2*f.NICs() + f.NICs()*f.peers() }
 

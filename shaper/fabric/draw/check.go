@@ -9,8 +9,8 @@ import (
 )
 
 // Check finds what is likely a mistake in a fabric that is otherwise good, a line each:
-// links that no way leads over, ways over links that are down, switches that can send
-// nothing on.
+// links that no way leads over, ways over links that are down, rates that ports do not
+// let through, jitter that the latency has no room for, switches that can send nothing on.
 func Check(f *fabric.Fabric) []string {
 	used := make([]int, len(f.Hops)) // ways over each hop
 	var found []string
@@ -36,6 +36,11 @@ func Check(f *fabric.Fabric) []string {
 		}
 		if h.Kind == fabric.Trunk && !h.Spec.Down {
 			alive[h.Src] = true
+		}
+	}
+	for _, line := range []string{f.FasterThanPorts(), f.Clipped(f.All())} {
+		if line != "" {
+			found = append(found, line)
 		}
 	}
 	if f.Net == nil {
