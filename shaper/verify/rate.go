@@ -62,7 +62,7 @@ func (x *messages) rateOf(ctx context.Context, ways []way, d time.Duration) erro
 		}
 		if w.lossy {
 			var bursts float64
-			l.Loss, bursts = x.loss(w, before, after)
+			l.Loss, bursts = x.loss(w, part[0].Size, before, after)
 			f.loss(w.name, l.Loss, bursts)
 		}
 		if l.Rate.Asked > 0 && l.Rate.Model < 0.99*l.Rate.Asked {
@@ -168,23 +168,32 @@ func ids(traces []Trace) []uint64 {
 	return all
 }
 
-// loss compares what a way's hops dropped with what was asked.
-func (x *messages) loss(w *way, before, after []state.HopStatus) (l *Loss, bursts float64) {
+// loss compares what a way's hops dropped of messages of so many bytes with what was asked.
+func (x *messages) loss(w *way, message int, before, after []state.HopStatus) (l *Loss, bursts float64) {
 	l, bursts = &Loss{}, 1
+	// Each hop gets what the ones before did not lose. It does not count all of that itself:
+	// not what it loses of a go-back-N flow by itself.
+	packets := x.packets(w.hops[0], before, after)
 	for _, hop := range w.hops {
-		p, spec := &x.params[hop], x.fab.Hops[hop].Spec.Loss
-		if !p.Loss.Any() {
+		if !x.params[hop].Loss.Any() {
 			continue
 		}
-		a, b := before[hop].Counters, after[hop].Counters
-		packets := (b.Bytes - a.Bytes) / uint64(p.Payload)
-		if p.PerPacket > 0 {
-			packets = (b.Wire - a.Wire - (b.Bytes - a.Bytes)) / uint64(p.PerPacket)
-		}
+		part, spread := x.lossOf(x.fab.Hops[hop].Spec.Loss, w, message)
+		drops := after[hop].Counters.Drops - before[hop].Counters.Drops
 		l.Packets += packets
-		l.Got += b.Drops - a.Drops
-		l.Asked += float64(packets) * meanLoss(spec)
-		bursts = max(bursts, cluster(spec))
+		l.Got += drops
+		l.Asked += float64(packets) * part
+		bursts = max(bursts, spread)
+		packets -= min(drops, packets)
 	}
 	return l, bursts
+}
+
+// packets is how many a hop carried.
+func (x *messages) packets(hop int, before, after []state.HopStatus) uint64 {
+	p, a, b := &x.params[hop], before[hop].Counters, after[hop].Counters
+	if p.PerPacket > 0 {
+		return (b.Wire - a.Wire - (b.Bytes - a.Bytes)) / uint64(p.PerPacket)
+	}
+	return (b.Bytes - a.Bytes) / uint64(p.Payload)
 }

@@ -41,6 +41,15 @@ func queued(policy string) func(*configs.Fabric) {
 	return func(c *configs.Fabric) { c.Link.Queue = configs.Queue{Policy: policy, Bytes: 256 * units.KiB} }
 }
 
+// bursty is of two nodes over links that lose packets in bursts.
+func bursty(recovery string) *configs.Fabric {
+	return with(star(2), func(c *configs.Fabric) {
+		c.Link.Latency, c.TimeScale = 20*time.Microsecond, 8
+		c.Link.Loss = configs.Loss{GoodToBad: 0.002, BadToGood: 0.1, BadP: 1}
+		c.Transport.Kind, c.Transport.Recovery, c.Transport.RTO = configs.RDMA, recovery, time.Millisecond
+	})
+}
+
 func normal(d time.Duration) configs.Jitter {
 	return configs.Jitter{Kind: configs.NormalJitter, Value: d}
 }
@@ -63,7 +72,9 @@ func TestSound(t *testing.T) {
 			c.Link.Loss.P, c.TimeScale = 1e-3, 7 // at which a latency is no whole number of ns
 			c.Transport = configs.Transport{Kind: configs.TCP, SendBuffer: 4 << 20, Window: 4 << 20, RTO: 200 * time.Millisecond, Timeout: time.Second}
 		}),
-		"overhead": with(star(2), func(c *configs.Fabric) { c.Endpoint.Overhead = time.Microsecond }),
+		"bursts, go-back-n":        bursty(configs.GoBackN),
+		"bursts, selective-repeat": bursty(configs.SelectiveRepeat),
+		"overhead":                 with(star(2), func(c *configs.Fabric) { c.Endpoint.Overhead = time.Microsecond }),
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newFake(t, c, nil).measured(t)
@@ -72,7 +83,7 @@ func TestSound(t *testing.T) {
 			}
 			for i := range r.Links {
 				l := &r.Links[i]
-				if c.Host.Any() || c.Link.Loss.P > 0 {
+				if c.Host.Any() || c.Link.Loss != (configs.Loss{}) {
 					continue // which slow streams down, too
 				}
 				// Several connections, as a long way takes, begin with bursts.
@@ -126,6 +137,8 @@ func TestFaults(t *testing.T) {
 		"one in 50 late":         {star(2), nil, func(f *fake) { f.late = func(n int) int64 { return int64((n+1)%50/49) * 24_000 } }, "us late (p99"},
 		"twice the losses":       {with(star(2), tcpLossy(0.002)), tcpLossy(0.004), nil, "packets were lost"},
 		"no losses":              {with(star(2), tcpLossy(0.002)), tcpLossy(0), nil, "packets were lost"},
+		"twice the bursts":       {bursty(configs.GoBackN), func(c *configs.Fabric) { c.Link.Loss.GoodToBad *= 2 }, nil, "packets were lost"},
+		"bursts five times":      {bursty(configs.SelectiveRepeat), func(c *configs.Fabric) { c.Link.Loss.GoodToBad *= 5 }, nil, "packets were lost"},
 		"more jitter":            {with(star(2), jitter(configs.NormalJitter, 15*time.Microsecond)), jitter(configs.NormalJitter, 35*time.Microsecond), nil, "not distributed as the jitter"},
 		"another jitter":         {with(star(2), jitter(configs.NormalJitter, 15*time.Microsecond)), jitter(configs.ParetoJitter, 15*time.Microsecond), nil, "not distributed as the jitter"},
 		"another job":            {star(2), nil, func(f *fake) { f.others = 2 }, "2 ranks of another job"},

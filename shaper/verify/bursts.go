@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package verify
+
+import (
+	"math"
+
+	"github.com/ddlemu/ddlemu/shaper/link"
+)
+
+// mostWasted is for how many packets the link model goes on with a chain while the receiver
+// throws away what comes (see its maxWasted).
+const mostWasted = 1024
+
+// lossOf is what a hop of w loses of messages of so many bytes: the part, and the factor by
+// which the number varies more than that of independent losses.
+func (m *Model) lossOf(l link.Loss, w *way, message int) (part, bursts float64) {
+	if l.GoodToBad == 0 || m.transport.Kind != link.RDMA || m.transport.SelectiveRepeat {
+		return meanLoss(l), cluster(l)
+	}
+	first := &m.params[w.hops[0]]
+	wasted := mostWasted
+	if t := first.Serialise(first.Payload); t > 0 {
+		round := int64(m.fab.Latency(w.src, w.dst)+m.fab.Latency(w.dst, w.src)) * int64(m.scale)
+		wasted = int(min(round/t, mostWasted))
+	}
+	return goBackN(l, wasted, max(message/int(first.Payload), 1))
+}
+
+// goBackN is lossOf of the packets that a go-back-N receiver could take, of messages of so
+// many packets. After one that is lost the chain goes on for those that are thrown away
+// before the sender knows: wasted ones, or what is left of the message. Mostly a burst is
+// over by then, but for the message's last packets.
+func goBackN(l link.Loss, wasted, message int) (part, bursts float64) {
+	c := chain{Loss: l, wasted: wasted}
+	from0, from1 := c.message(0, message), c.message(1, message)
+	c.clear()
+	c.message(from0/(1-(from1-from0)), message) // messages begin in the state that they end in
+	lost := c.good*l.P + c.bad*l.BadP
+	if lost == 0 {
+		return 0, 1
+	}
+	l.GoodToBad, l.BadToGood = c.begun/c.good, c.ended/c.bad
+	return lost / (c.good + c.bad), max(cluster(l), c.weighed/lost)
+}
+
+// chain follows a Gilbert-Elliott chain, in expectation, along a go-back-N flow.
+type chain struct {
+	link.Loss
+	wasted int
+
+	good, bad    float64 // transmissions in either state
+	begun, ended float64 // changes to the bad state, and back
+	weighed      float64 // losses, each times (1+a)/(1-a) with a the chance that it is lost again
+}
+
+func (c *chain) clear() { *c = chain{Loss: c.Loss, wasted: c.wasted} }
+
+// message sends one of so many packets, the chain being bad with probability x, and is that
+// probability afterwards.
+func (c *chain) message(x float64, packets int) float64 {
+	long := c.GoodToBad / (c.GoodToBad + c.BadToGood)
+	step := 1 - c.GoodToBad - c.BadToGood
+	for left := packets - 1; left >= 0; left-- {
+		// What a loss leaves of the state, and so how it is when the packet is sent again.
+		kept := math.Pow(step, float64(min(left, c.wasted)+1))
+		goodBad, badBad := long*(1-kept), long+(1-long)*kept
+		// Transmissions in either state until one arrives: those of the first, and of each
+		// loss the next.
+		gg, gb := 1-c.P*(1-goodBad), c.P*goodBad
+		bg, bb := c.BadP*(1-badBad), 1-c.BadP*badBad
+		det := gg*bb - gb*bg
+		good, bad := ((1-x)*bb+x*bg)/det, ((1-x)*gb+x*gg)/det
+		c.good, c.bad = c.good+good, c.bad+bad
+		c.begun += good * ((1-c.P)*c.GoodToBad + c.P*goodBad)
+		c.ended += bad * ((1-c.BadP)*c.BadToGood + c.BadP*(1-badBad))
+		again := c.BadP * badBad
+		c.weighed += (good*c.P + bad*c.BadP) * (1 + again) / (1 - again)
+		x = good*(1-c.P)*c.GoodToBad + bad*(1-c.BadP)*(1-c.BadToGood)
+	}
+	return x
+}

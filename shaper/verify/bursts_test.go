@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package verify
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"gonum.org/v1/gonum/stat/distuv"
+
+	"github.com/ddlemu/ddlemu/shaper/link"
+)
+
+// dropped is what becomes of so many messages of so many packets on a go-back-N flow: how
+// many packets are sent that the receiver could take, and how many of them are lost.
+func dropped(t *testing.T, l link.Loss, latency time.Duration, message uint64, messages int) (sent, lost float64, wasted int) {
+	t.Helper()
+	spec := link.Spec{Bandwidth: 10e9, MTU: 1500, Header: 40, Framing: 38}
+	hop := func(id uint32, s link.Spec) *link.Hop {
+		p, err := link.NewParams(s, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &link.Hop{ID: id, Params: &p}
+	}
+	port := hop(0, spec)
+	spec.Latency, spec.Loss = latency, l
+	wire := hop(1, spec)
+	tr := &link.Transport{Kind: link.RDMA, RTO: 1e6, DownTimeout: 1e9}
+	f := link.NewFlow(1, 11, []link.PathHop{{Hop: port}, {Hop: wire, Private: true}}, []*link.Hop{wire}, tr, nil)
+	now := int64(0)
+	for range messages {
+		f.Recv(now)
+		m, _ := f.Post(message*1460, now)
+		for next := now; next != link.Never; {
+			next = f.Advance(next)
+		}
+		now = f.Message(m).Sent
+		f.Take()
+	}
+	c := port.Counters
+	packet := port.Params.Serialise(port.Params.Payload)
+	return float64((c.Wire - c.Bytes) / 78), float64(wire.Counters.Drops), int(int64(2*latency) / packet)
+}
+
+// A go-back-N flow loses as many packets of bursts as the formula says: mostly one of each,
+// since the burst goes by while the sender does not know of it, and more where messages or
+// round trips are short.
+func TestBurstsWithGoBackN(t *testing.T) {
+	const leastP = 0.01
+	for _, c := range []struct {
+		loss    link.Loss
+		latency time.Duration
+		message uint64
+	}{
+		{link.Loss{GoodToBad: 0.002, BadToGood: 0.1, BadP: 1}, 20 * time.Microsecond, 400},
+		{link.Loss{GoodToBad: 0.002, BadToGood: 0.1, BadP: 1}, 5 * time.Microsecond, 4000},
+		{link.Loss{GoodToBad: 0.002, BadToGood: 0.1, BadP: 1}, 0, 400},
+		{link.Loss{GoodToBad: 0.002, BadToGood: 0.1, BadP: 1}, 200 * time.Microsecond, 20},
+		{link.Loss{GoodToBad: 0.002, BadToGood: 0.1, BadP: 1}, 20 * time.Microsecond, 1},
+		{link.Loss{GoodToBad: 0.001, BadToGood: 0.02, BadP: 0.5, P: 0.001}, 20 * time.Microsecond, 400},
+		{link.Loss{GoodToBad: 0.05, BadToGood: 0.9, BadP: 0.8}, 2 * time.Microsecond, 1000},
+		{link.Loss{GoodToBad: 0.01, BadToGood: 0.2, BadP: 1}, 20 * time.Microsecond, 30},
+	} {
+		sent, lost, wasted := dropped(t, c.loss, c.latency, c.message, 1_000_000/int(c.message))
+		part, bursts := goBackN(c.loss, wasted, int(c.message))
+		want := sent * part
+		b := distuv.Normal{Mu: want, Sigma: math.Sqrt(want * bursts)}
+		tail := 2 * min(b.CDF(lost), 1-b.CDF(lost))
+		t.Logf("%+v, %d of %d packets wasted: %.0f of %.0f lost, formula %.0f ± %.0f, in the long run %.0f", c.loss, wasted, c.message, lost, sent, want, b.Sigma, sent*meanLoss(c.loss))
+		if tail < leastP {
+			t.Errorf("%+v, %d of %d packets wasted: %.0f of %.0f lost, formula %.0f, p-value %.2g", c.loss, wasted, c.message, lost, sent, want, tail)
+		}
+	}
+}
