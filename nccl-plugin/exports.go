@@ -201,11 +201,23 @@ func netReport() {
 }
 
 //export netNodes
-func netNodes(ranks, nodes C.size_t) {
+func netNodes(ranks, nodes C.size_t, costs C.int) {
 	var ignored C.int
 	defer guard(&ignored)
 	if m := current(); m != nil {
 		m.checkNodes(int(ranks), int(nodes))
+		if costs != 0 {
+			m.protocol.tuned.Store(true)
+		}
+	}
+}
+
+//export netLeftLL128
+func netLeftLL128(collective *C.char, bytes C.size_t, sure C.int) {
+	var ignored C.int
+	defer guard(&ignored)
+	if m := current(); m != nil {
+		m.left(C.GoString(collective), uint64(bytes), sure != 0)
 	}
 }
 

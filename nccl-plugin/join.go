@@ -14,7 +14,6 @@ import (
 	"hash/fnv"
 	"io/fs"
 	"os"
-	"slices"
 	"strings"
 	"time"
 	"unsafe"
@@ -62,6 +61,7 @@ type member struct {
 	nics      []nic
 	decidesBy string // what NCCL decides by
 	own       bool   // the fabric was made for this job alone
+	protocol  protocol
 }
 
 // endpoint is this process's end of all its connections, on either datapath. Its
@@ -240,24 +240,6 @@ func (m *member) checkOthers(r state.Rank) {
 	}
 }
 
-// checkProtocol notes when LL128 is forced on a real GPU. It relies on 128 bytes
-// arriving at once, which a copy through host memory does not promise there.
-func (m *member) checkProtocol(gpu string) {
-	if gpu != "" && forcesLL128(getenv(protoEnv)) {
-		m.part.Job().Invalidate(state.UnsafeLL128)
-		logLine(C.NET_LOG_WARN, fmt.Sprintf("%s asks for LL128, which is not safe on a GPU while data goes through host memory: unset it", protoEnv))
-	}
-}
-
-// forcesLL128 says whether NCCL_PROTO asks for LL128: it lists what is wanted or,
-// after ^, what is not.
-func forcesLL128(proto string) bool {
-	if strings.HasPrefix(proto, "^") {
-		return false
-	}
-	return slices.ContainsFunc(strings.Split(proto, ","), func(p string) bool { return strings.EqualFold(strings.TrimSpace(p), "LL128") })
-}
-
 // checkNodes compares what NCCL counted in a communicator with the processes of
 // the job and the nodes that they are on. All ranks have joined by then.
 func (m *member) checkNodes(ranks, nodes int) {
@@ -421,6 +403,7 @@ func (m *member) judge() {
 // leave ends this process's part, at the end of the process.
 func (m *member) leave() {
 	m.endpoint.Close()
+	m.settleProtocol()
 	last := m.part.Leave()
 	if last && getenv(jobEnv) == "" {
 		m.judge() // nobody else does

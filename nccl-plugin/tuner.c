@@ -4,7 +4,8 @@
 // traffic that goes around the emulated links is noticed: a net plugin alone sees
 // neither P2P nor SHM. And it takes LL128 out of what crosses nodes on a real GPU:
 // LL128 relies on 128 bytes arriving at once, which a copy through host memory does not
-// promise there. All else is NCCL's own choice, by the topology file (view.go).
+// promise there; where there is nothing else, the job becomes INVALID. All else is
+// NCCL's own choice, by the topology file (view.go).
 
 #include <stddef.h>
 #include <stdint.h>
@@ -25,19 +26,32 @@ enum { COLLECTIVES = sizeof collectives / sizeof *collectives, LL128 = 1 };
 struct tuned {
 	size_t nodes;
 	uint64_t said[COLLECTIVES]; // bit n: of sizes from 2^n bytes on, below 2^(n+1)
+	int left; // bit n: that LL128 was left in, where enum found has the value n
 };
 
-static int init(size_t ranks, size_t nodes, net_logger log, void **context)
+// init says besides whether NCCL will show its costs.
+static int init(size_t ranks, size_t nodes, int costs, void **context)
 {
-	(void)log;
 	struct tuned *t = calloc(1, sizeof *t);
 	if (t == NULL)
 		return DDLEMU_SYSTEM_ERROR;
 	t->nodes = nodes;
 	*context = t;
 	if (!net_forked())
-		netNodes(ranks, nodes);
+		netNodes(ranks, nodes, costs);
 	return DDLEMU_SUCCESS;
+}
+
+static int init_v2(size_t ranks, size_t nodes, net_logger log, void **context)
+{
+	(void)log;
+	return init(ranks, nodes, 0, context);
+}
+
+static int init_v3(size_t ranks, size_t nodes, net_logger log, void **context)
+{
+	(void)log;
+	return init(ranks, nodes, 1, context);
 }
 
 static void say(struct tuned *t, int coll, size_t bytes)
@@ -52,9 +66,16 @@ static void say(struct tuned *t, int coll, size_t bytes)
 	net_log(NET_LOG_INFO, text);
 }
 
-// without_ll128 rules LL128 out in a table of costs, unless there is nothing else. It
-// returns whether it would have been the cheapest.
-static int without_ll128(float *cost, int algos, int protos)
+// What LL128 was in a table of costs.
+enum found {
+	NOT_BEST,
+	BEST,
+	ALONE, // there is nothing else
+	EMPTY, // there is nothing at all: NCCL fails, or has a choice that it does not show
+};
+
+// without_ll128 rules LL128 out in a table of costs, unless there is nothing else.
+static enum found without_ll128(float *cost, int algos, int protos)
 {
 	float best = IGNORED, rest = IGNORED;
 	for (int i = 0; i < algos * protos; i++) {
@@ -62,11 +83,22 @@ static int without_ll128(float *cost, int algos, int protos)
 		if (cost[i] >= 0 && (*least < 0 || cost[i] < *least))
 			*least = cost[i];
 	}
-	if (best < 0 || rest < 0)
-		return 0;
+	if (rest < 0)
+		return best < 0 ? EMPTY : ALONE;
+	if (best < 0)
+		return NOT_BEST;
 	for (int a = 0; a < algos; a++)
 		cost[a * protos + LL128] = IGNORED;
-	return best < rest;
+	return best < rest ? BEST : NOT_BEST;
+}
+
+// left tells of LL128 that stays in, once for a communicator.
+static void left(struct tuned *t, enum found found, int coll, size_t bytes)
+{
+	if ((t->left & 1 << found) || net_forked())
+		return;
+	t->left |= 1 << found;
+	netLeftLL128((char *)(coll >= 0 && coll < COLLECTIVES ? collectives[coll] : "a collective"), bytes, found == ALONE);
 }
 
 // What is not set stays NCCL's choice. Before 2.22 the costs are not shown.
@@ -81,8 +113,13 @@ static int get_coll_info_v3(void *context, int coll, size_t bytes, int ops, floa
 	(void)ops, (void)channels;
 	struct tuned *t = context;
 	// The table has one piece, whatever its type says.
-	if (t->nodes > 1 && net_without_ll128() && protos > LL128 && without_ll128((float *)cost, algos, protos))
+	if (t->nodes < 2 || !net_without_ll128() || protos <= LL128)
+		return DDLEMU_SUCCESS;
+	enum found found = without_ll128((float *)cost, algos, protos);
+	if (found == BEST)
 		say(t, coll, bytes);
+	else if (found != NOT_BEST)
+		left(t, found, coll, bytes);
 	return DDLEMU_SUCCESS;
 }
 
@@ -106,5 +143,5 @@ struct tuner_v3 {
 	int (*destroy)(void *);
 };
 
-const struct tuner_v2 ncclTunerPlugin_v2 = { "goemu", init, get_coll_info_v2, destroy };
-const struct tuner_v3 ncclTunerPlugin_v3 = { "goemu", init, get_coll_info_v3, destroy };
+const struct tuner_v2 ncclTunerPlugin_v2 = { "goemu", init_v2, get_coll_info_v2, destroy };
+const struct tuner_v3 ncclTunerPlugin_v3 = { "goemu", init_v3, get_coll_info_v3, destroy };

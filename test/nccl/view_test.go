@@ -3,11 +3,13 @@
 package nccl
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -75,38 +77,110 @@ func TestNCCLDecidesAsOnTheHost(t *testing.T) {
 	}
 }
 
-// A GPU's LL128 is not safe through host memory: NCCL must never choose it there,
-// and is told so where the real fabric would have it, even if NCCL_PROTO lists it.
+// A GPU's LL128 is not safe through host memory: NCCL must never choose it there, and
+// is told so where the real fabric would have it. Where that can't be kept from it,
+// the job is INVALID, however it came about.
 func TestNoLL128OnAGPU(t *testing.T) {
-	driver := filepath.Join(t.TempDir(), "libcuda.so.1")
-	if out, err := exec.Command("gcc", "-shared", "-fPIC", "-Wall", "-Werror", "-Wl,-soname,libcuda.so.1", "testdata/libcuda.c", "-o", driver).CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	gpu := "LD_PRELOAD=" + driver
-	if got := decided(t, []string{gpu}, "32K", "2M", "--profile", "ndr400"); has(got, "LL128") {
-		t.Errorf("%q", got)
-	}
-	text := unsafe(t, gpu, "LL,LL128,Simple", false)
-	unsafe(t, gpu, "LL128", true) // NCCL would have nothing left
-	for _, want := range []string{
-		"NCCL decides by the fabric's view, but without LL128, which the real fabric would use",
-		"AllReduce of 2097152 bytes: the real fabric would use LL128, which is taken out",
+	gpu := "LD_PRELOAD=" + library(t, "libcuda.so.1", "testdata/libcuda.c")
+	tuner2 := "NCCL_TUNER_PLUGIN=" + library(t, "libnccl-tuner-v2.so", "testdata/tuner_v2.c")
+	empty := "NCCL_TUNER_PLUGIN=" + library(t, "libnccl-tuner-empty.so", "testdata/tuner_empty.c")
+	users := "NCCL_TUNER_PLUGIN=" + library(t, "libnccl-tuner-users.so", "testdata/tuner_users.c")
+	const (
+		none     = "NCCL_TUNER_PLUGIN=none"
+		takenOut = "the real fabric would use LL128, which is taken out"
+		early    = "NCCL_PROTO lets NCCL choose LL128, which is not safe on a GPU"
+		alone    = "of 32768 bytes: NCCL is left with LL128, which is not safe on a GPU"
+	)
+	for _, tc := range []struct {
+		nccl, env, tuner string
+		coll             string // default: allreduce
+		unsafe           bool   // NCCL chooses LL128, and the job is INVALID
+		says, never      []string
+	}{
+		{nccl: "2.22", never: []string{early, alone}},
+		{nccl: "2.29", never: []string{early, alone}},
+		{nccl: "2.22", env: "NCCL_PROTO=LL,LL128,Simple", says: []string{early, "AllReduce of 2097152 bytes: " + takenOut}, never: []string{alone}},
+		{nccl: "2.29", env: "NCCL_PROTO=LL,LL128,Simple", says: []string{early, "AllReduce of 2097152 bytes: " + takenOut}, never: []string{alone}},
+		{nccl: "2.22", env: "NCCL_PROTO=^LL", says: []string{early}, never: []string{alone}},
+		{nccl: "2.29", env: "NCCL_PROTO=^LL", says: []string{early}, never: []string{alone}},
+		{nccl: "2.22", env: "NCCL_PROTO=^LL128", never: []string{early, takenOut, alone}},
+		{nccl: "2.29", env: "NCCL_PROTO=^LL128;allreduce:LL", never: []string{takenOut, alone}},
+
+		// There is nothing else.
+		{nccl: "2.22", env: "NCCL_PROTO=LL128", unsafe: true, says: []string{early, alone}},
+		{nccl: "2.29", env: "NCCL_PROTO=LL128", unsafe: true, says: []string{early, alone}},
+		{nccl: "2.22", env: "NCCL_PROTO=^LL,Simple", unsafe: true, says: []string{early, alone}},
+		{nccl: "2.29", env: "NCCL_PROTO=^LL,Simple", unsafe: true, says: []string{early, alone}},
+		{nccl: "2.29", env: "NCCL_PROTO=allreduce:LL128", unsafe: true, says: []string{early, alone}},
+		{nccl: "2.29", env: "NCCL_PROTO=LL;allreduce:LL128", unsafe: true, says: []string{early, alone}},
+		{nccl: "2.29", env: "NCCL_PROTO=^LL128;allreduce:LL128", unsafe: true, says: []string{early, alone}},
+		// But for another collective.
+		{nccl: "2.29", env: "NCCL_PROTO=LL;broadcast:LL128", says: []string{early}, never: []string{alone}},
+		// Broadcasts have no trees: NCCL 2.22 falls back on rings.
+		{nccl: "2.22", env: "NCCL_ALGO=tree NCCL_PROTO=^LL,Simple", coll: "broadcast", unsafe: true, says: []string{early, alone}},
+		{nccl: "2.22", env: "NCCL_ALGO=tree", coll: "broadcast", never: []string{early, alone}},
+		// NCCL does not show what it falls back on.
+		{nccl: "2.22", env: "NCCL_PROTO=^LL", tuner: empty, unsafe: true, says: []string{early, alone}},
+		{nccl: "2.22", tuner: empty, never: []string{early, alone}},
+
+		// No costs to see: by NCCL_PROTO.
+		{nccl: "2.22", env: "NCCL_PROTO=^LL", tuner: tuner2, unsafe: true, says: []string{early}},
+		{nccl: "2.22", env: "NCCL_PROTO=^LL128;allreduce:LL128", tuner: tuner2, unsafe: true, says: []string{early}},
+		{nccl: "2.22", env: "NCCL_PROTO=^LL128", tuner: tuner2, never: []string{early}},
+		{nccl: "2.22", tuner: tuner2, never: []string{early}},
+		{nccl: "2.22", env: "NCCL_PROTO=^LL", tuner: users, unsafe: true, says: []string{early}},
+		{nccl: "2.29", env: "NCCL_PROTO=^LL", tuner: users, unsafe: true, says: []string{early}},
+		{nccl: "2.22", tuner: users, never: []string{early}},
+		{nccl: "2.29", env: "NCCL_PROTO=allreduce:^LL", tuner: none, unsafe: true, says: []string{early}},
+		{nccl: "2.29", env: "NCCL_PROTO=^LL128", tuner: none, never: []string{early}},
+		{nccl: "2.29", tuner: none, never: []string{early}},
 	} {
-		if n := strings.Count(text, want); n != 1 {
-			t.Errorf("the log says %d times, want once: %s", n, want)
-		}
+		name := strings.Join([]string{tc.nccl, tc.env, filepath.Base(tc.tuner)}, " ")
+		t.Run(name, func(t *testing.T) {
+			env := append(strings.Fields(tc.env), gpu)
+			if tc.tuner != "" {
+				env = append(env, tc.tuner)
+			}
+			coll := cmp.Or(tc.coll, "allreduce")
+			text := chosen(t, coll, tc.nccl, env, tc.unsafe)
+			for _, want := range tc.says {
+				if n := strings.Count(text, want); n != 1 {
+					t.Errorf("the log says %d times, want once: %s", n, want)
+				}
+			}
+			for _, not := range tc.never {
+				if strings.Contains(text, not) {
+					t.Errorf("the log says: %s", not)
+				}
+			}
+			const view = "NCCL decides by the fabric's view, but without LL128, which the real fabric would use"
+			if n := strings.Count(text, view); n != 1 {
+				t.Errorf("the log says %d times, want once: %s", n, view)
+			}
+		})
 	}
 }
 
-// unsafe runs AllReduces with NCCL_PROTO=proto, which asks for LL128, on what looks like
-// a GPU. The verdict must be INVALID, and NCCL's choices LL128 or not. Returns rank 0's log.
-func unsafe(t *testing.T, gpu, proto string, ll128 bool) string {
+// library compiles a shared library.
+func library(t *testing.T, name, source string) string {
+	t.Helper()
+	lib := filepath.Join(t.TempDir(), name)
+	if out, err := exec.Command("gcc", "-shared", "-fPIC", "-Wall", "-Werror", "-Wl,-soname,"+name, source, "-o", lib).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return lib
+}
+
+// chosen runs a collective on what looks like a GPU, and checks whether NCCL chose LL128
+// and the verdict says so. Returns rank 0's log.
+func chosen(t *testing.T, coll, version string, env []string, unsafe bool) string {
 	t.Helper()
 	logs := t.TempDir()
-	r := bench(t, folder(t), []string{gpu, "NCCL_PROTO=" + proto}, "allreduce", "--profile", "ndr400", "--ranks", "2",
+	r := bench(t, folder(t), env, coll, "--profile", "ndr400", "--ranks", "2", "--nccl", version,
 		"-b", "32K", "-e", "2M", "-f", "8", "-n", "1", "-w", "1", "--time-scale", "1", "--log-dir", logs)
-	if r.Verdict != "INVALID" {
-		t.Errorf("NCCL_PROTO=%s on a GPU: %s", proto, r.Verdict)
+	const reason = "LL128 was forced on a real GPU"
+	if got := strings.Contains(strings.Join(r.Reasons, "\n"), reason); got != unsafe {
+		t.Errorf("%q among the reasons %q: %v, want %v", reason, r.Reasons, got, unsafe)
 	}
 	text, err := os.ReadFile(filepath.Join(logs, "rank0.log"))
 	if err != nil {
@@ -117,10 +191,9 @@ func unsafe(t *testing.T, gpu, proto string, ll128 bool) string {
 	if len(p.Comm().Choices) == 0 {
 		t.Fatal("no choices in the log")
 	}
-	for _, c := range p.Comm().Choices {
-		if (c.Proto == nccllog.ProtoLL128) != ll128 {
-			t.Errorf("NCCL_PROTO=%s: %+v", proto, c)
-		}
+	ll128 := slices.ContainsFunc(p.Comm().Choices, func(c nccllog.Choice) bool { return c.Proto == nccllog.ProtoLL128 })
+	if ll128 != unsafe {
+		t.Errorf("NCCL chose LL128: %v, want %v: %+v", ll128, unsafe, p.Comm().Choices)
 	}
 	return string(text)
 }
