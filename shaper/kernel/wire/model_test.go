@@ -36,6 +36,7 @@ func newVirtual(t interface{ Fatal(...any) }, change func(c *configs.Fabric)) *v
 	if err != nil {
 		t.Fatal(err)
 	}
+	c.Datapath = configs.Kernel
 	change(c)
 	f, err := fabric.New(c)
 	if err != nil {
