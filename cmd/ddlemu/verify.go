@@ -49,10 +49,11 @@ NCCL's plugin has, by this process; no job may be on the fabric. On the kernel
 datapath they are datagrams between the nodes, which takes root.
 
 It is held to what was asked for, and to the link model where flows share: rates
-within 1 %, latencies within 1 us or 2 % (median) and 5 us or 5 % (p99), each share
-within 3 %, all times and rates being those of the emulated network. What is off is
-measured again, up to three times: other work on this host makes it worse, never
-better. With losses all together are held to the model within 10 %, and shares not.
+within 1 %, latencies within 1 us or 2 % (median; with jitter the distribution instead)
+and 5 us or 5 % (p99), each share within 3 %, all times and rates being those of the
+emulated network. What is off is measured again, up to three times: other work on this
+host makes it worse, never better. With losses all together are held to the model
+within 10 %, and shares not.
 
 On the kernel datapath there is more that is not held to: with the shapers netem and
 htb the time of a small packet on the line (400 us of the rate pass at once after a

@@ -58,7 +58,7 @@ func printVerify(w io.Writer, r *verify.Report) {
 }
 
 func printJitter(w io.Writer, links []verify.Link) {
-	fmt.Fprintln(w)
+	fmt.Fprint(w, "\nwith jitter p50 is not held to a limit, but the distribution is:\n")
 	header := []string{"link"}
 	for _, l := range links {
 		if l.Jitter == nil {
