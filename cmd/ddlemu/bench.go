@@ -306,7 +306,7 @@ func place(c *configs.Fabric, ranks int, fs *pflag.FlagSet, shared string) (int,
 		c.Nodes = ranks / max(c.GPUsPerNode, 1)
 	}
 	if ranks > c.Nodes*c.GPUsPerNode {
-		return 0, fmt.Errorf("%d ranks are more than %d nodes x %d GPUs", ranks, c.Nodes, c.GPUsPerNode)
+		return 0, fmt.Errorf("%s are more than %s x %s", count(ranks, "rank"), count(c.Nodes, "node"), count(c.GPUsPerNode, "GPU"))
 	}
 	if c.Nodes < 2 {
 		return 0, fmt.Errorf("%s on %s: no traffic would cross a link; give at least 2 nodes", count(ranks, "rank"), count(c.Nodes, "node"))

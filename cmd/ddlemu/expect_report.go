@@ -37,7 +37,7 @@ type expectRow struct {
 	Proto      string   `json:"proto"`
 	Channels   int      `json:"channels"`    // that the call uses; 0 if not known
 	ExpectedUS *float64 `json:"expected_us"` // the mean over ranks; null if not known: then problem says why
-	BusBW      *float64 `json:"busbw_gbs"`
+	BusBW      *float64 `json:"busbw_gbs"`   // null also where the call takes no time
 	LastUS     *float64 `json:"last_rank_us"`
 	BusiestUS  *float64 `json:"busiest_hop_us"` // 0 where links have no rate
 	BoundUS    float64  `json:"bound_us"`       // of the last rank; 0 where links have no rate
@@ -108,8 +108,11 @@ func newExpectRow(f *emulate.Forecast) expectRow {
 	}
 	if f.Known {
 		us, last, busiest := micro(f.Time), micro(f.LastRank), micro(f.BusiestHop)
-		busbw := float64(f.Case.Size) * f.Case.Collective.BusFactor(f.Case.Ranks) / float64(max(f.Time, 1))
-		row.ExpectedUS, row.BusBW, row.LastUS, row.BusiestUS, row.Channels = &us, &busbw, &last, &busiest, f.Channels
+		row.ExpectedUS, row.LastUS, row.BusiestUS, row.Channels = &us, &last, &busiest, f.Channels
+		if f.Time > 0 {
+			busbw := float64(f.Case.Size) * f.Case.Collective.BusFactor(f.Case.Ranks) / float64(f.Time)
+			row.BusBW = &busbw
+		}
 	}
 	return row
 }
@@ -178,7 +181,7 @@ func (r *expectReport) printRows(w io.Writer) {
 			channels = fmt.Sprint(row.Channels)
 		}
 		t.AppendRow(table.Row{
-			row.Size, row.Count, row.Algo, row.Proto, channels, known(row.ExpectedUS), known(row.BusBW), known(row.LastUS), us(value(row.BusiestUS)), us(row.BoundUS), row.Problem,
+			row.Size, row.Count, row.Algo, row.Proto, channels, us(value(row.ExpectedUS)), known(row.BusBW), us(value(row.LastUS)), us(value(row.BusiestUS)), us(row.BoundUS), row.Problem,
 		})
 	}
 	t.Render()

@@ -48,6 +48,25 @@ func TestExpectTable(t *testing.T) {
 	}
 }
 
+// What takes no time has no bandwidth.
+func TestExpectOfNoTime(t *testing.T) {
+	c := bench.Case{Collective: bench.AllReduce, Type: bench.Float, Ranks: 2, Size: 4, Count: 1}
+	f := emulate.Forecast{Case: c, Known: true}
+	f.Channels = 1
+	var got strings.Builder
+	r := newExpectReport("2.22.3", "loopback", 2, []emulate.Forecast{f}, nil)
+	r.printRows(&got)
+	const want = `size  count  algo  proto  channels  expected us  busbw GB/s  last rank us  busiest hop us  bound us
+   4      1                      1            -           -             -               -         -
+`
+	if d := cmp.Diff(want, got.String()); d != "" {
+		t.Error(d)
+	}
+	if r.Rows[0].BusBW != nil || r.Rows[0].ExpectedUS == nil {
+		t.Errorf("%+v: want an expected time, of 0, and no bandwidth", r.Rows[0])
+	}
+}
+
 // A row at 99 % of the line rate is as it should be, whatever the mean; every time of the
 // log is in the report.
 func TestExpectJudgesLog(t *testing.T) {

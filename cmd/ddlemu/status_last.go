@@ -72,7 +72,7 @@ func (g *global) printJob(file *state.File, job state.Job) error {
 	if !s.Running {
 		when = "ran for"
 	}
-	fmt.Fprintf(g.Stdout, "job %d on fabric %s %s %s: %d ranks joined, %d left, %d died\n", job.Index(), file.Name(), when, span(s), s.Joined, s.Left, s.Died)
+	fmt.Fprintf(g.Stdout, "job %d on fabric %s %s %s: %s joined, %d left, %d died\n", job.Index(), file.Name(), when, span(s), count(s.Joined, "rank"), s.Left, s.Died)
 	printVerdict(g.Stdout, v)
 	return nil
 }

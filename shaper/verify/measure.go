@@ -266,8 +266,16 @@ func (x *measurement) noteAway() {
 		}
 	}
 	if n > 0 {
-		x.note("this process did not always get a processor: on %d links messages were seen late, %s by %.3g us (p99); a job's ranks poll, too", n, worst.Name, worst.Latency.SeenP99)
+		x.note("this process did not always get a processor: on %d %s messages were seen late, %s by %.3g us (p99); a job's ranks poll, too", n, plural(n, "link", "links"), worst.Name, worst.Latency.SeenP99)
 	}
+}
+
+// plural is one for 1, else many.
+func plural(n int, one, many string) string {
+	if n == 1 {
+		return one
+	}
+	return many
 }
 
 // conclude judges all that was measured.
@@ -288,7 +296,7 @@ func (x *measurement) conclude(before []state.HopStatus) {
 		rest.add(1, "%s", words)
 	}
 	if n := x.run.Others(); n > 0 {
-		rest.add(1, "%d ranks of another job are on the fabric: it was not measured alone", n)
+		rest.add(1, "%d %s of another job %s on the fabric: it was not measured alone", n, plural(n, "rank", "ranks"), plural(n, "is", "are"))
 	}
 	for i, h := range x.run.Hops() {
 		if h.Spec != before[i].Spec {

@@ -15,6 +15,7 @@ import (
 	"gonum.org/v1/gonum/spatial/r2"
 
 	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 )
 
@@ -255,6 +256,28 @@ func TestPictures(t *testing.T) {
 				t.Fatalf("%s: %v", file, err)
 			}
 		}
+	}
+}
+
+func TestRatio(t *testing.T) {
+	for r, want := range map[float64]string{1: "1:1", 1.5: "1.5:1", 100.0 / 3: "33.3:1", 999.4: "999:1", 999.6: "1000:1", 1000: "1000:1", 12345.6: "12346:1"} {
+		if got := ratio(r); got != want {
+			t.Errorf("%v: %s, want %s", r, got, want)
+		}
+	}
+}
+
+func TestTreeOfOneNode(t *testing.T) {
+	c := configs.Default()
+	c.Nodes, c.Link.Bandwidth = 1, units.Gbps
+	f, err := fabric.New(&c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got strings.Builder
+	Tree(&got, f)
+	if want := "fabric fabric: star, 1 node, NICs per node: 1\n"; !strings.HasPrefix(got.String(), want) {
+		t.Errorf("got %s, want %s", got.String(), want)
 	}
 }
 

@@ -97,7 +97,23 @@ func over(c fabric.Cut) string {
 	if c.None || c.LineRate == units.Unlimited || c.Full == units.Unlimited || c.LineRate >= c.Full {
 		return ""
 	}
-	return fmt.Sprintf("%.3g:1 oversubscribed", float64(c.Full)/float64(c.LineRate))
+	return ratio(float64(c.Full)/float64(c.LineRate)) + " oversubscribed"
+}
+
+// ratio is r to 1, with three digits, or all of those before the point.
+func ratio(r float64) string {
+	if r >= 999.5 {
+		return fmt.Sprintf("%.0f:1", r)
+	}
+	return fmt.Sprintf("%.3g:1", r)
+}
+
+// plural is the word for n things.
+func plural(n int, thing string) string {
+	if n == 1 {
+		return thing
+	}
+	return thing + "s"
 }
 
 // join is two texts, or the first alone if there is no second.
@@ -170,5 +186,5 @@ func unequalLeaves(f *fabric.Fabric) string {
 		return ""
 	}
 	over := cmp.Or(t.Oversubscription, 1)
-	return fmt.Sprintf("all leaves have the uplinks of the fullest: %.3g:1 is for %d NICs, a leaf with %d has %.3g:1", over, most, least, over*float64(least)/float64(most))
+	return fmt.Sprintf("all leaves have the uplinks of the fullest: %s is for %d NICs, a leaf with %d has %s", ratio(over), most, least, ratio(over*float64(least)/float64(most)))
 }

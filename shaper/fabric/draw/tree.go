@@ -23,7 +23,7 @@ func Tree(w io.Writer, f *fabric.Fabric) {
 	if f.Net != nil {
 		kind = c.Topology.Kind
 	}
-	fmt.Fprintf(w, "fabric %s: %s, %d nodes, NICs per node: %d\n", c.Name, kind, c.Nodes, c.NICsPerNode)
+	fmt.Fprintf(w, "fabric %s: %s, %d %s, NICs per node: %d\n", c.Name, kind, c.Nodes, plural(c.Nodes, "node"), c.NICsPerNode)
 	g := graphOf(f)
 	for i, sw := range g.switches {
 		branch, bar := "├─ ", "│  "
