@@ -493,10 +493,9 @@ func TestRunsAtOnce(t *testing.T) {
 	checkFolder(t, d)
 }
 
-// Jobs that share a fabric have counters and a verdict of their own, and leave it
-// up.
-func TestShare(t *testing.T) {
-	d := folder(t)
+// lab is a fabric of that name, which jobs share.
+func lab(t *testing.T, d *state.Dir) *state.File {
+	t.Helper()
 	spec, err := state.SpecOf(twoNodes(t), "lab")
 	if err != nil {
 		t.Fatal(err)
@@ -505,7 +504,15 @@ func TestShare(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
+	t.Cleanup(func() { f.Close() })
+	return f
+}
+
+// Jobs that share a fabric have counters and a verdict of their own, and leave it
+// up.
+func TestShare(t *testing.T) {
+	d := folder(t)
+	f := lab(t, d)
 	var jobs []*Job
 	for range 2 {
 		j, err := Share(d, "lab")
@@ -545,15 +552,7 @@ func TestShare(t *testing.T) {
 // and from who had none.
 func TestBeside(t *testing.T) {
 	d := folder(t)
-	spec, err := state.SpecOf(twoNodes(t), "lab")
-	if err != nil {
-		t.Fatal(err)
-	}
-	f, err := d.Create(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
+	lab(t, d)
 	var jobs []*Job
 	for i, n := range []int{10, 20, 0, 5} {
 		j, err := Share(d, "lab")

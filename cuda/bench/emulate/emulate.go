@@ -288,7 +288,7 @@ func (o *Options) once(ctx context.Context, notes []string, printer bench.Printe
 	cfg.Expected = func(c bench.Case) (bench.Expectation, bool) { return times.Of(ctx, c) }
 	cfg.OnStart = func(info bench.Info) {
 		h := bench.NewHeader(o.Bench, info)
-		h.TimeScale, h.CUDA, h.Profile, h.Datapath, h.Nodes = float64(k), o.Libraries.CUDA, j.Fabric.Config.Name, j.Fabric.Config.DatapathName(), j.Fabric.Config.Nodes
+		h.TimeScale, h.CUDA, h.Profile, h.Datapath, h.Nodes = float64(k), o.Libraries.CUDA, j.Fabric.Config.Name, j.Fabric.Config.DatapathName(), o.nodes(j.Fabric)
 		h.Notes = notes
 		err = printer.Begin(h)
 	}
@@ -307,7 +307,7 @@ func (o *Options) once(ctx context.Context, notes []string, printer bench.Printe
 	judgeRows(&v, result, j.Beside())
 	o.unchecked(&v, withoutExpected(result, times.Problems))
 	o.unchecked(&v, withoutLog(result.Info))
-	judgeWay(&v, result, j.Fabric.Config.Nodes)
+	judgeWay(&v, result, o.nodes(j.Fabric))
 	judgeTraffic(&v, times.Least(), j.Traffic())
 	return Outcome{Verdict: v, Result: result, Scale: k}, printer.End(bench.NewSummary(result, v.Word, v.Reasons, v.Notes))
 }
@@ -340,6 +340,10 @@ func (o *Options) node(f *fabric.Fabric) func(rank int) int {
 	}
 	return func(rank int) int { return rank / max(gpus, 1) }
 }
+
+// nodes is how many nodes of f the ranks are on: fewer than all where f is shared and has
+// room for more ranks.
+func (o *Options) nodes(f *fabric.Fabric) int { return o.node(f)(o.Bench.Ranks-1) + 1 }
 
 // judgeRows adds what the rows say: time outside the model, and wrong values. Beside other
 // jobs a row may take longer than the model, which has this one alone on the fabric.
@@ -408,7 +412,7 @@ func withoutLog(info bench.Info) string {
 // used our net between them.
 func judgeWay(v *verdict.Verdict, result bench.Result, nodes int) {
 	if t := result.Info.Topology; t != nil && t.Nodes != nodes {
-		v.Add(false, fmt.Sprintf("NCCL counted %d nodes, the fabric has %d: some traffic went around the emulated links", t.Nodes, nodes))
+		v.Add(false, fmt.Sprintf("NCCL counted %d nodes, the ranks are on %d: some traffic went around the emulated links", t.Nodes, nodes))
 	}
 	for way, n := range result.Transports {
 		if len(way) > 4 && way[:4] == "NET/" && way != "NET/goemu" {

@@ -13,6 +13,7 @@ import (
 	"github.com/ddlemu/ddlemu/cuda/bench"
 	"github.com/ddlemu/ddlemu/cuda/bench/nccllog"
 	"github.com/ddlemu/ddlemu/cuda/locate"
+	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/job"
 	"github.com/ddlemu/ddlemu/shaper/link"
 	"github.com/ddlemu/ddlemu/shaper/verdict"
@@ -99,6 +100,19 @@ func TestAttempts(t *testing.T) {
 			if notes[i] != want {
 				t.Errorf("%s: attempt %d says %q, want %q", tc.name, i+1, notes[i], want)
 			}
+		}
+	}
+}
+
+// The nodes of a job are those that its ranks fill.
+func TestNodesOfTheJob(t *testing.T) {
+	for _, tc := range []struct{ ranks, nodes, gpus, want int }{
+		{2, 2, 0, 2}, {8, 4, 2, 4}, {4, 4, 2, 2}, {3, 4, 2, 2}, {8, 4, 0, 4},
+	} {
+		f := &fabric.Fabric{Config: configs.Fabric{Nodes: tc.nodes, GPUsPerNode: tc.gpus}}
+		o := Options{Bench: bench.Config{Ranks: tc.ranks}}
+		if got := o.nodes(f); got != tc.want {
+			t.Errorf("%+v: on %d nodes", tc, got)
 		}
 	}
 }
