@@ -210,9 +210,9 @@ func (f *Flow) firstLoss(l *fate, last bool) {
 	}
 }
 
-// maxWasted bounds the packets for which the chains are stepped that the receiver
+// MaxWasted bounds the packets for which the chains are stepped that the receiver
 // throws away: any chain worth the name has forgotten its state by then.
-const maxWasted = 1024
+const MaxWasted = 1024
 
 // waste steps the Gilbert-Elliott chains for the packets from number k of the segment on
 // that the sender sends for so long, before it knows that the receiver throws them away.
@@ -223,7 +223,7 @@ func (f *Flow) waste(k uint64, delay int64) {
 	if t := p.Serialise(p.Payload); t > 0 {
 		n = min(n, uint64(delay/t))
 	}
-	n = min(n, maxWasted)
+	n = min(n, MaxWasted)
 	for i, h := range f.Path {
 		for j := uint64(0); h.Params.Loss.GoodToBad != 0 && j < n; j++ {
 			h.Params.Loss.Lost(f.Seed, h.ID, f.ID, f.counter(k+j, f.attempt), &f.bad[i])

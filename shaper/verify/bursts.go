@@ -5,24 +5,21 @@ package verify
 import (
 	"math"
 
+	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/shaper/link"
 )
-
-// mostWasted is for how many packets the link model goes on with a chain while the receiver
-// throws away what comes (see its maxWasted).
-const mostWasted = 1024
 
 // lossOf is what a hop of w loses of messages of so many bytes: the part, and the factor by
 // which the number varies more than that of independent losses.
 func (m *Model) lossOf(l link.Loss, w *way, message int) (part, bursts float64) {
 	if l.GoodToBad == 0 || m.transport.Kind != link.RDMA || m.transport.SelectiveRepeat {
-		return meanLoss(l), cluster(l)
+		return configs.Loss(l).Mean(), cluster(l)
 	}
 	first := &m.params[w.hops[0]]
-	wasted := mostWasted
+	wasted := link.MaxWasted
 	if t := first.Serialise(first.Payload); t > 0 {
 		round := int64(m.fab.Latency(w.src, w.dst)+m.fab.Latency(w.dst, w.src)) * int64(m.scale)
-		wasted = int(min(round/t, mostWasted))
+		wasted = int(min(round/t, link.MaxWasted))
 	}
 	return goBackN(l, wasted, max(message/int(first.Payload), 1))
 }

@@ -9,6 +9,7 @@ import (
 
 	"gonum.org/v1/gonum/stat/distuv"
 
+	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/shaper/link"
 )
 
@@ -68,7 +69,7 @@ func TestBurstsWithGoBackN(t *testing.T) {
 		want := sent * part
 		b := distuv.Normal{Mu: want, Sigma: math.Sqrt(want * bursts)}
 		tail := 2 * min(b.CDF(lost), 1-b.CDF(lost))
-		t.Logf("%+v, %d of %d packets wasted: %.0f of %.0f lost, formula %.0f ± %.0f, in the long run %.0f", c.loss, wasted, c.message, lost, sent, want, b.Sigma, sent*meanLoss(c.loss))
+		t.Logf("%+v, %d of %d packets wasted: %.0f of %.0f lost, formula %.0f ± %.0f, in the long run %.0f", c.loss, wasted, c.message, lost, sent, want, b.Sigma, sent*configs.Loss(c.loss).Mean())
 		if tail < leastP {
 			t.Errorf("%+v, %d of %d packets wasted: %.0f of %.0f lost, formula %.0f, p-value %.2g", c.loss, wasted, c.message, lost, sent, want, tail)
 		}

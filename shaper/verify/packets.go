@@ -6,6 +6,8 @@ import (
 	"context"
 	"math"
 	"time"
+
+	"github.com/ddlemu/ddlemu/configs"
 )
 
 // LeastDatagram is the least payload of a Stream's datagrams, in bytes: the number of
@@ -175,7 +177,7 @@ func (x *packets) rate(w *way, p *Packets) Rate {
 func (m *Model) through(w *way) float64 {
 	rate := math.Inf(1)
 	for _, hop := range w.hops {
-		rate = min(rate, m.capacity(hop)) * (1 - meanLoss(m.fab.Hops[hop].Spec.Loss))
+		rate = min(rate, m.capacity(hop)) * (1 - configs.Loss(m.fab.Hops[hop].Spec.Loss).Mean())
 	}
 	return rate
 }
@@ -187,7 +189,7 @@ func (x *packets) losses(w *way, p *Packets) (l *Loss, bursts float64) {
 	kept := 1.0
 	for _, hop := range w.hops {
 		spec := x.fab.Hops[hop].Spec.Loss
-		kept *= 1 - meanLoss(spec)
+		kept *= 1 - configs.Loss(spec).Mean()
 		bursts = max(bursts, cluster(spec))
 	}
 	l.Asked = float64(l.Packets) * (1 - kept)

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 )
 
@@ -77,7 +78,7 @@ func (x *packets) sharedOnce(ctx context.Context, flows []Flow, d time.Duration)
 	for i, f := range flows {
 		p, hop := &came[i], x.fab.Link(f.Src, f.Dst)
 		got := float64(p.between(from, to)*x.payload) / float64(max(to-from, 1))
-		want := rates[i] * (1 - meanLoss(x.fab.Hops[hop].Spec.Loss))
+		want := rates[i] * (1 - configs.Loss(x.fab.Hops[hop].Spec.Loss).Mean())
 		s.Flows = append(s.Flows, SharedFlow{Name: names[i], Model: x.bps(want), Got: x.bps(got)})
 		s.Model, s.Got = s.Model+x.bps(want), s.Got+x.bps(got)
 		if !x.loses() && !x.drops() {

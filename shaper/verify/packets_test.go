@@ -80,7 +80,7 @@ func (f *network) stream(s Stream, of int, start, d int64, rate float64) (p Pack
 		if f.late != nil {
 			at += f.late(n)
 		}
-		if f.random.Float64() < meanLoss(f.real.fab.Hops[w.hops[1]].Spec.Loss) || f.lose != nil && f.lose(n, of) {
+		if f.random.Float64() < configs.Loss(f.real.fab.Hops[w.hops[1]].Spec.Loss).Mean() || f.lose != nil && f.lose(n, of) {
 			at = 0
 		}
 		p.Sent, p.Arrived, p.Seen = append(p.Sent, sent), append(p.Arrived, at), append(p.Seen, at)

@@ -272,15 +272,6 @@ func (m *Model) shared(w *way, n int) Flow {
 	return Flow{Src: w.src, Dst: w.dst, Size: size, Apart: w.apart(size), Depth: int(min(max(need/float64(size), 4), MaxDepth))}
 }
 
-// meanLoss is the probability that a packet is lost, of a chain the stationary one.
-func meanLoss(l link.Loss) float64 {
-	if l.GoodToBad == 0 {
-		return l.P
-	}
-	bad := l.GoodToBad / (l.GoodToBad + l.BadToGood)
-	return (1-bad)*l.P + bad*l.BadP
-}
-
 // cluster is the factor by which the number of losses varies more than that of
 // independent ones: (1+c)/(1-c) with c the correlation of a packet and the next.
 func cluster(l link.Loss) float64 {

@@ -164,8 +164,7 @@ func (o *Options) notes(why, retry string) []string {
 // Caveats are what of the decisions on the software CUDA cannot be as on a real machine.
 func (o *Options) Caveats() []string {
 	c := &o.Config
-	gpus := max(c.GPUsPerNode, o.Bench.Ranks/max(c.Nodes, 1))
-	if o.Libraries.CUDA != locate.Soft || gpus < 2 || c.NICsPerNode < 2 {
+	if o.Libraries.CUDA != locate.Soft || o.gpus(c) < 2 || c.NICsPerNode < 2 {
 		return nil
 	}
 	return []string{fmt.Sprintf("the software CUDA's GPUs have no NVLink: where nodes have it, and several NICs as these %d, NCCL may use more of them at once", c.NICsPerNode)}
@@ -333,12 +332,14 @@ func (o *Options) start(ctx context.Context) (*job.Job, error) {
 	return job.Start(ctx, o.Dir, f, "bench")
 }
 
+// gpus is how many GPUs a node of c has: as many as the ranks take, if c does not say.
+func (o *Options) gpus(c *configs.Fabric) int {
+	return cmp.Or(c.GPUsPerNode, max(o.Bench.Ranks/max(c.Nodes, 1), 1))
+}
+
 func (o *Options) node(f *fabric.Fabric) func(rank int) int {
-	gpus := f.Config.GPUsPerNode
-	if gpus == 0 {
-		gpus = o.Bench.Ranks / f.Config.Nodes
-	}
-	return func(rank int) int { return rank / max(gpus, 1) }
+	gpus := o.gpus(&f.Config)
+	return func(rank int) int { return rank / gpus }
 }
 
 // nodes is how many nodes of f the ranks are on: fewer than all where f is shared and has

@@ -115,9 +115,7 @@ func (o *Options) asked() (*fabric.Fabric, error) {
 func (o *Options) own(asked *fabric.Fabric) *fabric.Fabric {
 	f := *asked
 	f.Config.TimeScale = 1
-	if f.Config.GPUsPerNode == 0 {
-		f.Config.GPUsPerNode = max(o.Bench.Ranks/f.Config.Nodes, 1) // as node has it
-	}
+	f.Config.GPUsPerNode = o.gpus(&f.Config)
 	return &f
 }
 

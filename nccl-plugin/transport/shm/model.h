@@ -24,7 +24,7 @@ static inline int64_t fault_rate(int64_t dur) { return dur; }
 #define DDLEMU_FAIR 2
 #define DDLEMU_DOWN_POLL 1000000
 #define DDLEMU_MAX_ATTEMPTS 64 // link.MaxAttempts
-#define DDLEMU_MAX_WASTED 1024
+#define DDLEMU_MAX_WASTED 1024 // link.MaxWasted
 #define DDLEMU_CUBIC 2
 #define DDLEMU_MAX_HOST_MESSAGE (1ull << 36)
 
