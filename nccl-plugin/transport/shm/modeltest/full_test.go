@@ -37,13 +37,7 @@ func TestPropertyFullQueues(t *testing.T) {
 		var inC []*Flow
 		var inGo []*link.Flow
 		for a := 1; a <= 3; a++ {
-			p, q := paths[[2]int{a, 0}], paths[[2]int{0, a}]
-			var way []link.PathHop
-			var back []*link.Hop
-			for i := range p {
-				way, back = append(way, link.PathHop{Hop: hops[p[i]], Private: i == 1}), append(back, hops[q[i]])
-			}
-			c, g := New(f, uint64(a), a, 0), link.NewFlow(uint64(a), 7, way, back, &scaled, tables)
+			c, g := New(f, uint64(a), a, 0), flowInGo(uint64(a), a, 0, hops, paths, &scaled, tables)
 			defer c.Free()
 			for range 4 {
 				c.Post(1<<20, 0)
@@ -97,12 +91,7 @@ func TestPropertyFullBuffers(t *testing.T) {
 		tr := link.Transport{Kind: link.TCP, SendBuffer: buffer, Window: buffer, RTO: 200e6, DownTimeout: 10e9}
 		f, hops, paths := star(t, 2, port, wire, nil, 1, tr)
 		defer f.Close()
-		var way []link.PathHop
-		var back []*link.Hop
-		for i, h := range paths[[2]int{0, 1}] {
-			way, back = append(way, link.PathHop{Hop: hops[h], Private: i == 1}), append(back, hops[paths[[2]int{1, 0}][i]])
-		}
-		c, g := New(f, 1, 0, 1), link.NewFlow(1, 7, way, back, &tr, nil)
+		c, g := New(f, 1, 0, 1), flowInGo(1, 0, 1, hops, paths, &tr, nil)
 		defer c.Free()
 		messages, size := rapid.IntRange(20, 400).Draw(t, "messages"), uint64(1<<20)
 		for range messages {

@@ -83,6 +83,17 @@ func star(t *rapid.T, nodes int, port, wire link.Spec, trunks []link.Spec, k int
 	return f, hops, paths
 }
 
+// flowInGo is the flow from a to b over the hops of star.
+func flowInGo(id uint64, a, b int, hops []*link.Hop, paths map[[2]int][]int, tr *link.Transport, tables *[3]*link.JitterTable) *link.Flow {
+	p, q := paths[[2]int{a, b}], paths[[2]int{b, a}]
+	var way []link.PathHop
+	var back []*link.Hop
+	for i := range p {
+		way, back = append(way, link.PathHop{Hop: hops[p[i]], Private: i == 1}), append(back, hops[q[i]])
+	}
+	return link.NewFlow(id, 7, way, back, tr, tables)
+}
+
 // Messages that take no room in the buffers fill the bookkeeping within a round trip.
 // The model in C forgets them by the same times as the one in Go.
 func TestManySmallMessagesWithinARoundTrip(t *testing.T) {
@@ -93,12 +104,7 @@ func TestManySmallMessagesWithinARoundTrip(t *testing.T) {
 		defer f.Close()
 		c := New(f, 1, 0, 1)
 		defer c.Free()
-		var way []link.PathHop
-		var back []*link.Hop
-		for i, h := range paths[[2]int{0, 1}] {
-			way, back = append(way, link.PathHop{Hop: hops[h], Private: i == 1}), append(back, hops[paths[[2]int{1, 0}][i]])
-		}
-		g := link.NewFlow(1, 7, way, back, &tr, nil)
+		g := flowInGo(1, 0, 1, hops, paths, &tr, nil)
 		apart := rapid.Int64Range(0, 1e6).Draw(t, "apart")
 		for i := range int64(link.MaxMessages) {
 			c.Recv(i * apart)
@@ -159,13 +165,7 @@ func TestPropertyCongestionInCIsThatInGo(t *testing.T) {
 			src, dst := []int{0, 1, 1}[i], 2
 			c := New(f, uint64(i+1), src, dst)
 			defer c.Free()
-			p, q := paths[[2]int{src, dst}], paths[[2]int{dst, src}]
-			var way []link.PathHop
-			var back []*link.Hop
-			for i := range p {
-				way, back = append(way, link.PathHop{Hop: hops[p[i]], Private: i == 1}), append(back, hops[q[i]])
-			}
-			g := link.NewFlow(uint64(i+1), 7, way, back, &scaled, tables)
+			g := flowInGo(uint64(i+1), src, dst, hops, paths, &scaled, tables)
 			for range 20 {
 				size := rapid.SampledFrom([]uint64{8, 100_000, 4 << 20}).Draw(t, "size")
 				c.Recv(0)
@@ -262,13 +262,7 @@ func TestPropertyModelInCIsTheModelInGo(t *testing.T) {
 			c := New(f, uint64(i+1), a, b)
 			defer c.Free()
 			inC = append(inC, c)
-			p, q := paths[[2]int{a, b}], paths[[2]int{b, a}]
-			var way []link.PathHop
-			var back []*link.Hop
-			for i := range p {
-				way, back = append(way, link.PathHop{Hop: hops[p[i]], Private: i == 1}), append(back, hops[q[i]])
-			}
-			inGo = append(inGo, link.NewFlow(uint64(i+1), 7, way, back, &scaled, tables))
+			inGo = append(inGo, flowInGo(uint64(i+1), a, b, hops, paths, &scaled, tables))
 		}
 		now := int64(0)
 		posted := make([]uint64, len(inC))
@@ -318,13 +312,8 @@ func TestLongBursts(t *testing.T) {
 		tr := link.Transport{Kind: link.RDMA, RTO: 67e6, DownTimeout: 3e6}
 		f, hops, paths := star(t, 2, port, wire, nil, 1, tr)
 		defer f.Close()
-		var way []link.PathHop
-		var back []*link.Hop
-		for i, h := range paths[[2]int{0, 1}] {
-			way, back = append(way, link.PathHop{Hop: hops[h], Private: i == 1}), append(back, hops[paths[[2]int{1, 0}][i]])
-		}
 		id := rapid.Uint64Range(1, 1000).Draw(t, "flow")
-		c, g := New(f, id, 0, 1), link.NewFlow(id, 7, way, back, &tr, nil)
+		c, g := New(f, id, 0, 1), flowInGo(id, 0, 1, hops, paths, &tr, nil)
 		defer c.Free()
 		c.Recv(0)
 		g.Recv(0)
