@@ -4,7 +4,6 @@ package state
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -17,10 +16,6 @@ import (
 // grace is how long a retired block is left alone: far longer than any reader
 // holds a pointer to it without being stopped.
 const grace = 100 * time.Millisecond
-
-// blockWait is how long a change waits for blocks. Only many changes at once take
-// more than the grace period.
-const blockWait = 20 * grace
 
 // HopStatus is what is in force on one hop and what it has carried.
 type HopStatus struct {
@@ -74,26 +69,17 @@ func inForce[T any](f *File, h *Hop, read func(*Block) T) (v T, ok bool) {
 // on none. Each hop changes at once, within a segment time. It waits for other
 // changes, and for blocks that were retired just now.
 func (f *File) Change(specs map[int]link.Spec) error {
-	return f.alone(blockWait, func() error { return f.change(specs) })
+	return f.alone(func() error { return f.change(specs) })
 }
 
-// errNoBlocks is that blocks have to be waited for.
-var errNoBlocks = errors.New("too few blocks of parameters are free")
-
-// alone does something under the lock of changes. While it lacks blocks it is done
-// again, at most for the time given, and others get the lock in between.
-func (f *File) alone(wait time.Duration, do func() error) error {
-	for end := time.Now().Add(wait); ; time.Sleep(grace / 8) {
-		unlock, err := f.lock(changing, patience)
-		if err != nil {
-			return fmt.Errorf("change links: %w", err)
-		}
-		err = do()
-		unlock()
-		if !errors.Is(err, errNoBlocks) || time.Now().After(end) {
-			return err
-		}
+// alone does something under the lock of changes.
+func (f *File) alone(do func() error) error {
+	unlock, err := f.lock(changing, patience)
+	if err != nil {
+		return fmt.Errorf("change links: %w", err)
 	}
+	defer unlock()
+	return do()
 }
 
 // change is Change under the lock.
@@ -136,13 +122,22 @@ func (f *File) publish(h *Hop, n uint32) {
 }
 
 // freeBlocks finds n blocks that no hop uses and that have been out of use for the
-// grace period, those out of use the longest first.
+// grace period, those out of use the longest first. It waits for them under the
+// lock: were it given up meanwhile, other changes could take each block as it
+// becomes free.
 func (f *File) freeBlocks(n int) ([]uint32, error) {
-	now, free := Now(), f.unusedBlocks()
+	free := f.unusedBlocks()
 	slices.SortStableFunc(free, func(a, b uint32) int { return cmp.Compare(f.blocks()[a].Retired, f.blocks()[b].Retired) })
-	for i := range n {
-		if r := f.blocks()[free[i]].Retired; r != 0 && now-r <= int64(grace) {
-			return nil, fmt.Errorf("change links: %w: %d of the %d needed", errNoBlocks, i, n)
+	for i, b := range free[:n] {
+		r := f.blocks()[b].Retired
+		if r == 0 {
+			continue
+		}
+		if r > Now() {
+			return nil, fmt.Errorf("change links: too few blocks of parameters are free: %d of the %d needed, the next was retired in the future", i, n)
+		}
+		for r+int64(grace) >= Now() {
+			time.Sleep(time.Duration(r + int64(grace) + 1 - Now()))
 		}
 	}
 	return free[:n], nil

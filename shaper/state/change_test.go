@@ -187,6 +187,39 @@ func TestChangeOfEverythingRepeatedly(t *testing.T) {
 	}
 }
 
+// A change of everything gets its turn, however many small ones want each block
+// that becomes free, and it wants all that there are.
+func TestChangeOfEverythingAmongSmallOnes(t *testing.T) {
+	f := newFile(t)
+	for _, b := range f.unusedBlocks()[len(f.hops()):] {
+		f.blocks()[b].Retired = Now() + int64(time.Hour)
+	}
+	writer := start(t, "change", f.Dir(), "t", "500")
+	if got := writer.line(); got != "ready" {
+		t.Fatal(got)
+	}
+	var stop atomic.Bool
+	var wg sync.WaitGroup
+	for w := range 3 {
+		wg.Go(func() {
+			for i := 0; !stop.Load(); i++ {
+				if err := f.Change(map[int]link.Spec{w: family(i % 100)}); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	for i := range 5 {
+		if err := f.Change(all(f, family(600+i))); err != nil {
+			t.Error(err)
+		}
+	}
+	stop.Store(true)
+	wg.Wait()
+	writer.ask("stop")
+}
+
 // With parameters in the file that no time will free, a change is refused, not
 // made in part.
 func TestChangeWithoutFreeBlocks(t *testing.T) {
@@ -194,8 +227,8 @@ func TestChangeWithoutFreeBlocks(t *testing.T) {
 	for _, b := range f.unusedBlocks()[2:] {
 		f.blocks()[b].Retired = Now() + int64(time.Hour)
 	}
-	err := f.alone(2*grace, func() error { return f.change(all(f, family(2))) })
-	checkError(t, err, errNoBlocks, "change links: too few blocks of parameters are free: 2 of the 6 needed")
+	checkError(t, f.Change(all(f, family(2))), nil,
+		"change links: too few blocks of parameters are free: 2 of the 6 needed, the next was retired in the future")
 	if err := checkHops(f, 1); err != nil {
 		t.Error(err)
 	}

@@ -69,7 +69,7 @@ func (f *File) Shape(pattern string, p configs.LinkPatch) (changed []int, err er
 // ShapeIf is Shape if can, which is given what each link would be, has no error. With
 // one, all stay as they are.
 func (f *File) ShapeIf(pattern string, p configs.LinkPatch, can func(link.Spec) error) (changed []int, err error) {
-	err = f.alone(blockWait, func() error {
+	err = f.alone(func() error {
 		fab, err := f.Fabric()
 		if err != nil {
 			return err

@@ -32,16 +32,24 @@ const (
 	glance   = 100 * time.Millisecond // where it can be tried again later
 )
 
+// look is how often those who wait for a lock look for it at least.
+const look = time.Millisecond
+
 // lock takes one of the fabric's locks, waiting for it at most for the given time.
 func (f *File) lock(which int64, wait time.Duration) (unlock func(), err error) {
 	deadline := time.Now().Add(wait)
-	for pause := 20 * time.Microsecond; ; pause = min(2*pause, time.Millisecond) {
+	for pause := 20 * time.Microsecond; ; pause = min(2*pause, look) {
 		if inProcess[which].TryLock() {
 			if err = f.record(unix.F_SETLK, unix.F_WRLCK, which); err == nil {
+				taken := time.Now()
 				return func() {
 					// Nothing but a closed file makes this fail, and then the lock is gone.
 					_ = f.record(unix.F_SETLK, unix.F_UNLCK, which)
 					inProcess[which].Unlock()
+					// Who held it for long and wants it again at once lets the others in.
+					if time.Since(taken) > look {
+						time.Sleep(2 * look)
+					}
 				}, nil
 			}
 			inProcess[which].Unlock()
