@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/ddlemu/ddlemu/shaper/link"
 )
@@ -28,10 +29,11 @@ type Estimate struct {
 	Traffic  []Traffic // of one call, between nodes
 	Loads    []Load    // of one call
 
-	// Spread is how far, as a fraction, the time goes up or down from Time with the
-	// order in which flows that are ready at the same instant get their turn, and
-	// with the draws of jitter and loss. Time is the mean over a few of these; over
-	// one, and Spread 0, where playing a call takes long.
+	// Spread is how far, as a fraction, the time goes up or down from Time: all the way
+	// that it goes with the order in which flows that are ready at the same instant get
+	// their turn, and spreadSigma standard deviations where jitter or loss is drawn.
+	// Time is the mean over some of these; over one, and Spread 0, where playing a call
+	// takes long.
 	Spread float64
 
 	// Extrapolated says that the calls were long or many, so that some of them were
@@ -53,8 +55,12 @@ const (
 	mostCalls     = 100  // without a number given
 	leastLoops    = 8    // of a call that is cut short
 	mostTurns     = 8    // orders in which flows get their turn
+	mostDraws     = 64   // the same, where jitter or loss is drawn with each
 	leastTurns    = 3    // if they make no difference
 )
+
+// spreadSigma is how many standard deviations one mean in 2000 is from the expected one.
+const spreadSigma = 3.5
 
 // Simulate returns what the model expects of decision d on the fabric that
 // build makes. It calls build several times. A decision that it does not know how
@@ -104,38 +110,46 @@ func estimate(ctx context.Context, d *Decision, build Builder) (*Estimate, error
 // average fills in the times: the mean over several orders of turns and draws, as
 // far as that does not take long.
 func (c *call) average(ctx context.Context, p *plan, build Builder, e *Estimate) error {
-	var lo, hi, sum float64
-	n := 0
-	for n < mostTurns {
-		c.turn = uint64(n)
+	var slowest []float64
+	for n := 1; ; n++ {
 		t, err := c.times(ctx, p, build, e, mostSteps)
 		if err != nil {
 			return err
 		}
-		n++
 		e.First += (t.first - e.First) / float64(n)
-		slowest := 0.0
 		for r, v := range t.ranks {
 			e.RankTime[r] += (v - e.RankTime[r]) / float64(n)
-			slowest = max(slowest, v)
 		}
-		sum += slowest
-		hi = max(hi, slowest)
-		if lo = min(lo, slowest); n == 1 {
-			lo = slowest
-		}
-		if n >= leastTurns && hi-lo <= settleLike*hi || c.played > mostSteps {
+		slowest = append(slowest, slices.Max(t.ranks))
+		settled := n >= leastTurns && slices.Max(slowest)-slices.Min(slowest) <= settleLike*slices.Max(slowest)
+		if settled || n == mostTurns && !c.random || n == mostDraws || c.played > mostSteps {
 			break
 		}
+		c.turn = uint64(n)
 	}
-	e.played = sum / float64(n)
-	e.Time = e.played
-	if e.Time > 0 {
-		e.Spread = max(hi-e.Time, e.Time-lo) / e.Time
-	}
+	e.played, e.Spread = c.meanAndSpread(slowest)
 	// A rank that runs ahead can make the first calls look faster than the rest.
-	e.Time = max(e.Time, e.Bound)
+	e.Time = max(e.played, e.Bound)
 	return nil
+}
+
+// meanAndSpread returns the mean of times and [Estimate.Spread].
+func (c *call) meanAndSpread(times []float64) (mean, spread float64) {
+	for _, t := range times {
+		mean += t / float64(len(times))
+	}
+	if mean == 0 {
+		return 0, 0
+	}
+	spread = max(slices.Max(times)-mean, mean-slices.Min(times))
+	if n := len(times); c.random && n > 1 {
+		squares := 0.0
+		for _, t := range times {
+			squares += (t - mean) * (t - mean)
+		}
+		spread = max(spread, spreadSigma*math.Sqrt(squares/float64(n-1)))
+	}
+	return mean, spread / mean
 }
 
 func (p *plan) channels() int {
@@ -240,6 +254,7 @@ func (c *call) play(ctx context.Context, p *plan, build Builder, calls int, e *E
 	if err != nil {
 		return timing{}, 0, err
 	}
+	c.random = s.draws()
 	n := 0
 	for {
 		n++

@@ -270,6 +270,31 @@ func TestImpairmentsAreDrawn(t *testing.T) {
 	}
 }
 
+// The mean of a few calls is within Spread for other draws too, and Spread is no wider
+// than that needs.
+func TestSpreadHoldsOtherDraws(t *testing.T) {
+	const runs = 400
+	s := star{bandwidth: 100e9, latency: 15 * time.Microsecond, jitter: link.Jitter{Kind: link.Normal, Value: 3 * time.Microsecond}, tr: rdma()}
+	for _, calls := range []int{5, 20, 80} {
+		d := decide(AllReduce, Tree, LL, 2, 1, 8)
+		d.Iterations = calls
+		s.seed = 0
+		e := simulate(t, d, s)
+		outside, squares := 0, 0.0
+		for i := range runs {
+			s.seed = uint64(1000 + i)
+			off := last(playAll(t, d, s))/e.Time - 1
+			squares += off * off / runs
+			if math.Abs(off) > e.Spread {
+				outside++
+			}
+		}
+		if outside > runs/100 || e.Spread > 6*math.Sqrt(squares) {
+			t.Errorf("%d calls: %d of %d runs are more than %.1f %% off, the standard deviation is %.1f %%", calls, outside, runs, 100*e.Spread, 100*math.Sqrt(squares))
+		}
+	}
+}
+
 func TestRefusals(t *testing.T) {
 	ok := func() Decision { return decide(AllReduce, Ring, Simple, 4, 2, 1<<20) }
 	s := eth1(tcp())

@@ -5,6 +5,7 @@ package expect
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/ddlemu/ddlemu/shaper/link"
 )
@@ -111,6 +112,15 @@ func newSim(p *plan, f *Fabric, ranks, calls int, turn uint64) (*sim, error) {
 	s.heap.init(len(s.conns), s.turn)
 	s.addOps()
 	return s, nil
+}
+
+// draws says whether a link on the way of a connection draws jitter or loss.
+func (s *sim) draws() bool {
+	return slices.ContainsFunc(s.conns, func(c conn) bool {
+		return c.flow != nil && slices.ContainsFunc(c.flow.Path, func(h link.PathHop) bool {
+			return h.Params.Jitter.Kind != link.NoJitter || h.Params.Loss.Any()
+		})
+	})
 }
 
 // connect gives the connection its flow, if it leads anywhere.

@@ -55,6 +55,7 @@ type call struct {
 	ranksOf [][]int // by node
 	turn    uint64  // see sim
 	played  uint64  // steps
+	random  bool    // jitter or loss is drawn
 }
 
 func newCall(d *Decision, f *Fabric) *call {

@@ -20,6 +20,7 @@ type star struct {
 	jitter    link.Jitter
 	loss      link.Loss
 	tr        link.Transport
+	seed      uint64
 }
 
 func (s star) build() (*Fabric, error) {
@@ -45,7 +46,7 @@ func (s star) build() (*Fabric, error) {
 	}
 	per := max(s.perNode, 1)
 	f := &Fabric{
-		Transport: &s.tr, Seed: 7, Node: func(r int) int { return r / per },
+		Transport: &s.tr, Seed: 7 + s.seed, Node: func(r int) int { return r / per },
 		Tables: &[3]*link.JitterTable{link.NormalTable(), link.ParetoTable(), link.NormalTable()},
 	}
 	f.Path = func(c Conn) ([]link.PathHop, []*link.Hop, error) {

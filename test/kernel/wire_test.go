@@ -135,6 +135,9 @@ func ping(tr *trial.Trial, n int) (took []time.Duration, err error) {
 			}
 			for {
 				m, _, err := unix.Recvfrom(fd, answer, 0)
+				if err == unix.EINTR {
+					continue
+				}
 				if err == unix.EAGAIN {
 					break
 				}
