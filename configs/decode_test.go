@@ -38,6 +38,7 @@ var refused = []struct{ old, text, want string }{
 	{"nodes: 2", "nodes: [2]", "f.yaml:1: nodes: a list was given: must be a single value"},
 	{"nodes: 2", "nodes:", "f.yaml:1: nodes: nothing was given: must be a single value"},
 	{"nodes: 2", "nodes: 200", "f.yaml:1: nodes: 200 nodes with 2 NICs each are 400 NICs: at most 256"},
+	{"nodes: 2", "nodes: 2\nnvlinks_per_gpu: 19", "f.yaml:2: nvlinks_per_gpu: 19 is out of range: must be 0 to 18"},
 	{"nodes: 2", "nodes: 2\ngpus_per_node: 0", `f.yaml:2: gpus_per_node: "0" is out of range: must be 1 to 64`},
 	{"nodes: 2", "nodes: 2\ngpus_per_node: -1", `f.yaml:2: gpus_per_node: "-1" is not a whole number: must be 1 to 64`},
 	{"nodes: 2", "nodes: 2\ntopology: {kind: leaf-spine, leaves: 2, spines: 0, trunk: {latency: 1us}}", `f.yaml:2: topology.spines: "0" is out of range: must be 1 to 256`},

@@ -71,7 +71,7 @@ func TestLoadFlagEmptiesOverride(t *testing.T) {
 
 func TestLoadEverySetting(t *testing.T) {
 	args := map[string]string{
-		"nodes": "4", "gpus-per-node": "2", "nics-per-node": "3", "transport": "tcp", "seed": "9", "time-scale": "16",
+		"nodes": "4", "gpus-per-node": "2", "nics-per-node": "3", "nvlinks-per-gpu": "12", "transport": "tcp", "seed": "9", "time-scale": "16",
 		"bw": "5Gbps", "lat": "7us", "jitter": "pareto:2us", "loss": "0.5%", "queue": "taildrop:2M",
 		"ecn":      "none", // the datapath kernel has no other, nor another transport
 		"datapath": "kernel", "shaper": "wire", "subnet": "10.99.0.0/16", "nccl-view": "host",
@@ -81,6 +81,7 @@ func TestLoadEverySetting(t *testing.T) {
 		t.Fatal(err)
 	}
 	want.Nodes, want.GPUsPerNode, want.NICsPerNode, want.Seed, want.TimeScale = 4, 2, 3, 9, 16
+	want.NVLinksPerGPU = 12
 	want.Datapath, want.Shaper, want.Subnet, want.NCCLView = Kernel, WireShaper, "10.99.0.0/16", HostView
 	want.Transport = DefaultTransport(TCP)
 	want.Link.Bandwidth, want.Link.Latency, want.Link.Jitter = 5*units.Gbps, 7*time.Microsecond, Jitter{ParetoJitter, 2000}

@@ -34,6 +34,10 @@ type Fabric struct {
 	// GPUDirect says whether NICs reach the GPUs' memory by themselves; nil = with rdma.
 	GPUDirect *bool `yaml:"gpudirect,omitempty"`
 
+	// NVLinksPerGPU is how many NVLinks each GPU has to its node's NVSwitches, 0 to
+	// MaxNVLinks. It is for software GPUs: real ones have what they have.
+	NVLinksPerGPU int `yaml:"nvlinks_per_gpu,omitempty"`
+
 	// NICOfGPU is the NIC nearest to each GPU of a node; empty = NIC gpu x NICs / GPUs.
 	NICOfGPU []int `yaml:"nic_of_gpu,omitempty,flow"`
 

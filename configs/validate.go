@@ -21,6 +21,7 @@ const (
 	MaxNICsPerNode = 32
 	MaxNICs        = 256 // nodes x NICs per node: all links and ports are at most 2^16
 	MaxGPUsPerNode = 64
+	MaxNVLinks     = 18 // of a GPU, as of H100 and B200
 	MaxTimeScale   = 1024
 
 	MinBandwidth = units.Mbps
@@ -329,6 +330,9 @@ func (f *Fabric) validateShape() error {
 		}
 	}
 	if err := between("nics_per_node", f.NICsPerNode, 1, MaxNICsPerNode); err != nil {
+		return err
+	}
+	if err := between("nvlinks_per_gpu", f.NVLinksPerGPU, 0, MaxNVLinks); err != nil {
 		return err
 	}
 	if n := f.Nodes * f.NICsPerNode; n > MaxNICs {

@@ -31,8 +31,9 @@ type NIC struct {
 
 // SoftGPU is a GPU that only exists in software.
 type SoftGPU struct {
-	BusID  string // as 0000:10:00.0
-	Switch int    // that of its NIC
+	BusID   string // as 0000:10:00.0
+	Switch  int    // that of its NIC
+	NVLinks int    // to the node's NVSwitches
 }
 
 // Shape is how many GPUs a node has, and which of them is this rank's.
@@ -55,7 +56,7 @@ func Of(f *fabric.Fabric, host Host, s Shape, soft string, direct bool) Node {
 		n.NICs = append(n.NICs, nic)
 	}
 	if soft != "" {
-		n.Soft = &SoftGPU{BusID: soft, Switch: f.NearestNIC(s.GPU, s.GPUs)}
+		n.Soft = &SoftGPU{BusID: soft, Switch: f.NearestNIC(s.GPU, s.GPUs), NVLinks: f.Config.NVLinksPerGPU}
 	}
 	return n
 }

@@ -47,13 +47,15 @@ func twoSockets() Host {
 
 func TestXML(t *testing.T) {
 	twoNICs := func(c *configs.Fabric) { c.NICsPerNode, c.GPUsPerNode = 2, 4 }
+	nvlink := func(c *configs.Fabric) { twoNICs(c); c.NVLinksPerGPU = 12 }
 	for _, tc := range []struct {
 		name string
 		node Node
 	}{
 		{"soft-rdma", Of(made(t, "ndr400", twoNICs), intel, Shape{Node: 1, GPU: 2, GPUs: 4}, "0000:16:00.0", true)},
+		{"soft-nvlink", Of(made(t, "ndr400", nvlink), intel, Shape{Node: 1, GPU: 2, GPUs: 4}, "0000:16:00.0", true)},
 		{"soft-tcp", Of(made(t, "eth25-tcp", nil), intel, Shape{GPUs: 1}, "0000:10:00.0", false)},
-		{"real", Of(made(t, "hdr200", twoNICs), twoSockets(), Shape{Node: 1, GPU: 2, GPUs: 4}, "", false)},
+		{"real", Of(made(t, "hdr200", nvlink), twoSockets(), Shape{Node: 1, GPU: 2, GPUs: 4}, "", false)},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			got, err := tc.node.XML()
@@ -77,6 +79,7 @@ func TestRanksOfANodeAgree(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		gpus := rapid.IntRange(1, 16).Draw(r, "gpus")
 		f := made(t, "ndr400", func(c *configs.Fabric) {
+			c.NVLinksPerGPU = rapid.IntRange(0, configs.MaxNVLinks).Draw(r, "nvlinks")
 			c.GPUsPerNode, c.NICsPerNode = gpus, rapid.IntRange(1, configs.MaxNICsPerNode).Draw(r, "nics")
 			if rapid.Bool().Draw(r, "affinity") {
 				c.NICOfGPU = rapid.SliceOfN(rapid.IntRange(0, c.NICsPerNode-1), gpus, gpus).Draw(r, "nic of gpu")

@@ -29,8 +29,17 @@ type (
 		Class string `xml:"class,attr"`
 		Speed string `xml:"link_speed,attr"`
 		Width int    `xml:"link_width,attr"`
+		GPU   *gpu   `xml:"gpu"`
 		NIC   *nic   `xml:"nic"`
 		PCI   []pci  `xml:"pci"`
+	}
+	gpu struct {
+		NVLink nvlink `xml:"nvlink"`
+	}
+	nvlink struct {
+		Target string `xml:"target,attr"`
+		Count  int    `xml:"count,attr"`
+		Class  string `xml:"tclass,attr"`
 	}
 	nic struct {
 		Net net `xml:"net"`
@@ -47,14 +56,17 @@ type (
 
 // PCI device classes.
 const (
-	bridgeClass  = "0x060400"
-	displayClass = "0x030200"
-	networkClass = "0x020000"
+	bridgeClass   = "0x060400"
+	displayClass  = "0x030200"
+	networkClass  = "0x020000"
+	nvSwitchClass = "0x068000"
 )
 
 // Bus ids of what is on no real bus, in domains that no host has.
 func nicBusID(n int) string    { return fmt.Sprintf("dde0:%02x:00.0", n+1) }
 func switchBusID(n int) string { return fmt.Sprintf("dde1:%02x:00.0", n+1) }
+
+const nvSwitchBusID = "dde2:01:00.0"
 
 const slotWidth = 16 // lanes
 
@@ -142,9 +154,14 @@ func (n *Node) speedOn(sw int) int {
 	return sum
 }
 
-// softGPU is in a slot that carries all of its NICs.
+// softGPU is in a slot that carries all of its NICs. All NVSwitches of a node are one
+// to NCCL, whatever their bus ids.
 func (n *Node) softGPU() pci {
-	return pci{BusID: n.Soft.BusID, Class: displayClass, Speed: slotFor(n.speedOn(n.Soft.Switch)), Width: slotWidth}
+	p := pci{BusID: n.Soft.BusID, Class: displayClass, Speed: slotFor(n.speedOn(n.Soft.Switch)), Width: slotWidth}
+	if n.Soft.NVLinks > 0 {
+		p.GPU = &gpu{nvlink{Target: nvSwitchBusID, Count: n.Soft.NVLinks, Class: nvSwitchClass}}
+	}
+	return p
 }
 
 // card is the PCI device of a NIC.

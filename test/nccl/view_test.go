@@ -62,6 +62,22 @@ func TestNCCLDecidesAsOnTheFabric(t *testing.T) {
 	}
 }
 
+// With NVLink between the GPUs of a node the rings go through all NICs, each beside a GPU.
+func TestNVLinkUsesEveryNIC(t *testing.T) {
+	for _, version := range []string{"2.22", "2.29"} {
+		t.Run(version, func(t *testing.T) {
+			took := func(nvlinks string) float64 {
+				e := expectIn(t.Context(), t, nil, "--profile", "efa-p4d", "--nodes", "2", "--ranks", "4", "--nics-per-node", "2", "--nvlinks-per-gpu", nvlinks, "-b", "64M", "-e", "64M", "--nccl", version)
+				return *e.Rows[0].ExpectedUS
+			}
+			without, with := took("0"), took("12")
+			if without < 1.8*with {
+				t.Errorf("64 MiB are expected to take %.0f us with NVLink, %.0f without", with, without)
+			}
+		})
+	}
+}
+
 // By the host's view, and on tcp, nothing reaches the GPUs' memory, and NCCL rules
 // LL128 out.
 func TestNCCLDecidesAsOnTheHost(t *testing.T) {

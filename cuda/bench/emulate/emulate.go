@@ -161,13 +161,17 @@ func (o *Options) notes(why, retry string) []string {
 	return append(append(notes, "decisions: "+o.Decisions), o.Caveats()...)
 }
 
-// Caveats are what of the decisions on the software CUDA cannot be as on a real machine.
+// Caveats are what of the decisions on the software CUDA may not be as on a real machine.
 func (o *Options) Caveats() []string {
 	c := &o.Config
-	if o.Libraries.CUDA != locate.Soft || o.gpus(c) < 2 || c.NICsPerNode < 2 {
+	if o.Libraries.CUDA != locate.Soft || o.gpus(c) < 2 || c.NICsPerNode < 2 || c.NVLinksPerGPU > 0 && c.NCCLView != configs.HostView {
 		return nil
 	}
-	return []string{fmt.Sprintf("the software CUDA's GPUs have no NVLink: where nodes have it, and several NICs as these %d, NCCL may use more of them at once", c.NICsPerNode)}
+	why := "say nvlinks_per_gpu"
+	if c.NVLinksPerGPU > 0 {
+		why = "leave out nccl_view: host"
+	}
+	return []string{fmt.Sprintf("NCCL sees no NVLink between the GPUs of a node: with it, it may use more of a node's %d NICs at once: %s if the nodes have it", c.NICsPerNode, why)}
 }
 
 // What an operation itself costs this host (launch, hand-over between threads) is

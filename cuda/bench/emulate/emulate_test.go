@@ -117,21 +117,27 @@ func TestNodesOfTheJob(t *testing.T) {
 	}
 }
 
-// What the software CUDA lacks is said where it matters: several GPUs and NICs on a node.
+// That there is no NVLink is said where it matters: several GPUs and NICs on a node.
 func TestCaveats(t *testing.T) {
 	for _, tc := range []struct {
 		cuda               string
 		ranks, nodes, nics int
-		want               int
+		nvlinks            int
+		view               string
+		want               string
 	}{
-		{locate.Soft, 16, 2, 4, 1},
-		{locate.Soft, 2, 2, 4, 0},
-		{locate.Soft, 16, 2, 1, 0},
-		{"gpu", 16, 2, 4, 0},
+		{locate.Soft, 16, 2, 4, 0, "", "say nvlinks_per_gpu"},
+		{locate.Soft, 16, 2, 4, 12, "", ""},
+		{locate.Soft, 16, 2, 4, 12, configs.FabricView, ""},
+		{locate.Soft, 16, 2, 4, 12, configs.HostView, "leave out nccl_view: host"},
+		{locate.Soft, 2, 2, 4, 0, "", ""},
+		{locate.Soft, 16, 2, 1, 0, "", ""},
+		{"gpu", 16, 2, 4, 0, "", ""},
 	} {
 		o := Options{Libraries: locate.Libraries{CUDA: tc.cuda}}
 		o.Bench.Ranks, o.Config.Nodes, o.Config.NICsPerNode = tc.ranks, tc.nodes, tc.nics
-		if got := o.Caveats(); len(got) != tc.want {
+		o.Config.NVLinksPerGPU, o.Config.NCCLView = tc.nvlinks, tc.view
+		if got := strings.Join(o.Caveats(), "; "); !strings.Contains(got, tc.want) || (got == "") != (tc.want == "") {
 			t.Errorf("%+v: %q", tc, got)
 		}
 	}
