@@ -233,6 +233,7 @@ func drawFabric(t *rapid.T) *Fabric {
 	f.Nodes = rapid.IntRange(2, 16).Draw(t, "nodes")
 	f.NICsPerNode = rapid.IntRange(1, 16).Draw(t, "nics")
 	f.GPUsPerNode = rapid.IntRange(0, MaxGPUsPerNode).Draw(t, "gpus")
+	f.NVLinksPerGPU = rapid.IntRange(0, MaxNVLinks).Draw(t, "nvlinks")
 	f.Seed = rapid.Uint64().Draw(t, "seed")
 	f.TimeScale = rapid.IntRange(0, MaxTimeScale).Draw(t, "scale")
 	f.Link = drawLink(t)

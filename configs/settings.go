@@ -109,8 +109,8 @@ func (s *Setting) check(text string) error {
 }
 
 // AddFabricFlags adds the flags that describe a fabric but for its links, for
-// Load to find: nodes, gpus-per-node, nics-per-node, transport, seed, time-scale,
-// datapath, shaper, subnet, nccl-view.
+// Load to find: nodes, gpus-per-node, nics-per-node, nvlinks-per-gpu, transport, seed,
+// time-scale, datapath, shaper, subnet, nccl-view.
 func AddFabricFlags(fs *pflag.FlagSet) {
 	addFlags(fs, func(s *Setting) bool { return s.fabric != nil })
 }

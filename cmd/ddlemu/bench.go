@@ -217,7 +217,7 @@ func (o *benchOptions) setup(g *global, b bench.Config) (e emulate.Options, err 
 	return emulate.Options{
 		Dir: dir, Config: *cfg, Shared: g.Fabric, Bench: b, Libraries: libs, Layout: layout, Log: g.Stderr,
 		Env:       append(defaults(g.Getenv, b.Ranks, libs), viewVariable(view)),
-		Decisions: g.decisions(cfg, view, libs.CUDA == "gpu"),
+		Decisions: g.decisions(cfg, view, libs.CUDA == "gpu"), View: g.ownView(view),
 	}, nil
 }
 

@@ -34,6 +34,14 @@ func (g *global) viewOf(c *configs.Fabric, fs *pflag.FlagSet) (string, error) {
 // viewVariable hands a view on to the ranks.
 func viewVariable(view string) string { return configs.NCCLViewEnv + "=" + view }
 
+// ownView is view, "" where NCCL decides by a topology file of the user's.
+func (g *global) ownView(view string) string {
+	if g.Getenv(configs.TopologyEnv) != "" {
+		return ""
+	}
+	return view
+}
+
 // decisions says by what NCCL decides on c, real GPUs or not, in a word or two.
 func (g *global) decisions(c *configs.Fabric, view string, gpu bool) string {
 	text := view + " view"

@@ -76,7 +76,7 @@ type Expectation struct {
 	LastRank time.Duration
 	// BusiestHop is for how long the busiest hop is occupied: no timing of NCCL's messages is faster for the last rank.
 	BusiestHop time.Duration
-	// Spread is how far, as a fraction, Time is open either way: who of those that are ready at once goes first is
+	// Spread is how far, as a fraction, Time is open either way: what jitter and loss draw, and who of those that are ready at once goes first, is
 	// nobody's to say.
 	Spread   float64
 	Channels int // of NCCL's, that the call uses

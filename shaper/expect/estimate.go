@@ -33,7 +33,7 @@ type Estimate struct {
 	// that it goes with the order in which flows that are ready at the same instant get
 	// their turn, and spreadSigma standard deviations where jitter or loss is drawn.
 	// Time is the mean over some of these; over one, and Spread 0, where playing a call
-	// takes long.
+	// takes long. What is drawn in none of them, as a rare loss, is not in it.
 	Spread float64
 
 	// Extrapolated says that the calls were long or many, so that some of them were
@@ -59,7 +59,8 @@ const (
 	leastTurns    = 3    // if they make no difference
 )
 
-// spreadSigma is how many standard deviations one mean in 2000 is from the expected one.
+// spreadSigma is how many standard deviations one mean in 2000 is off, if means are
+// distributed normally, as those of many calls are.
 const spreadSigma = 3.5
 
 // Simulate returns what the model expects of decision d on the fabric that
@@ -121,7 +122,7 @@ func (c *call) average(ctx context.Context, p *plan, build Builder, e *Estimate)
 			e.RankTime[r] += (v - e.RankTime[r]) / float64(n)
 		}
 		slowest = append(slowest, slices.Max(t.ranks))
-		settled := n >= leastTurns && slices.Max(slowest)-slices.Min(slowest) <= settleLike*slices.Max(slowest)
+		settled := !c.random && n >= leastTurns && slices.Max(slowest)-slices.Min(slowest) <= settleLike*slices.Max(slowest)
 		if settled || n == mostTurns && !c.random || n == mostDraws || c.played > mostSteps {
 			break
 		}

@@ -25,8 +25,8 @@ const (
 // process has on it.
 var inProcess [2]sync.Mutex
 
-// How long to wait for a lock. Its holder needs microseconds, so one that keeps
-// it for longer is stopped.
+// How long to wait for a lock. Its holder needs microseconds, the grace period
+// where it waits for blocks, so one that keeps it for longer is stopped.
 const (
 	patience = 10 * time.Second
 	glance   = 100 * time.Millisecond // where it can be tried again later
@@ -58,7 +58,7 @@ func (f *File) lock(which int64, wait time.Duration) (unlock func(), err error) 
 			}
 		}
 		if time.Now().After(deadline) {
-			return nil, fmt.Errorf("lock fabric %s: another process has held it for %v: look for one that is stopped", f.Name(), wait)
+			return nil, fmt.Errorf("lock fabric %s: others have held it for %v: look for a process that is stopped", f.Name(), wait)
 		}
 		time.Sleep(pause)
 	}

@@ -66,8 +66,13 @@ func TestNCCLDecidesAsOnTheFabric(t *testing.T) {
 func TestNVLinkUsesEveryNIC(t *testing.T) {
 	for _, version := range []string{"2.22", "2.29"} {
 		t.Run(version, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+			defer cancel()
 			took := func(nvlinks string) float64 {
-				e := expectIn(t.Context(), t, nil, "--profile", "efa-p4d", "--nodes", "2", "--ranks", "4", "--nics-per-node", "2", "--nvlinks-per-gpu", nvlinks, "-b", "64M", "-e", "64M", "--nccl", version)
+				e := expectIn(ctx, t, nil, "--profile", "efa-p4d", "--nodes", "2", "--ranks", "4", "--nics-per-node", "2", "--nvlinks-per-gpu", nvlinks, "-b", "64M", "-e", "64M", "--nccl", version)
+				if e.Rows[0].ExpectedUS == nil {
+					t.Fatal("no expected time")
+				}
 				return *e.Rows[0].ExpectedUS
 			}
 			without, with := took("0"), took("12")
@@ -75,6 +80,21 @@ func TestNVLinkUsesEveryNIC(t *testing.T) {
 				t.Errorf("64 MiB are expected to take %.0f us with NVLink, %.0f without", with, without)
 			}
 		})
+	}
+}
+
+// What goes over NVLink, and over both NICs, is right and takes the model's time.
+func TestNVLinkCollectives(t *testing.T) {
+	for _, coll := range []string{"allreduce", "alltoall"} {
+		for _, version := range []string{"2.22", "2.29"} {
+			t.Run(coll+" "+version, func(t *testing.T) {
+				dir := folder(t)
+				retry(t, func(scale string) error {
+					return nearModel(bench(t, dir, nil, coll, "--profile", "efa-p4d", "--jitter", "none", "--bw", "10Gbps", "--nodes", "2", "--ranks", "4", "--nics-per-node", "2",
+						"--nccl", version, "-b", "4M", "-e", "4M", "-n", "2", "-w", "1", "--time-scale", scale), 5)
+				})
+			})
+		}
 	}
 }
 

@@ -90,6 +90,8 @@ type Options struct {
 	DecideUpTo int64
 	// Decisions says by what NCCL decides, for the header.
 	Decisions string
+	// View is what that is, configs.FabricView or HostView; "" if not known.
+	View string
 }
 
 // Outcome is the last attempt.
@@ -164,14 +166,17 @@ func (o *Options) notes(why, retry string) []string {
 // Caveats are what of the decisions on the software CUDA may not be as on a real machine.
 func (o *Options) Caveats() []string {
 	c := &o.Config
-	if o.Libraries.CUDA != locate.Soft || o.gpus(c) < 2 || c.NICsPerNode < 2 || c.NVLinksPerGPU > 0 && c.NCCLView != configs.HostView {
+	if o.Libraries.CUDA != locate.Soft || o.gpus(c) < 2 || c.NICsPerNode < 2 {
 		return nil
 	}
-	why := "say nvlinks_per_gpu"
-	if c.NVLinksPerGPU > 0 {
-		why = "leave out nccl_view: host"
+	no := "the host's view has no NVLink between the GPUs of a node"
+	switch {
+	case o.View == configs.FabricView && c.NVLinksPerGPU > 0 || o.View == "":
+		return nil
+	case o.View == configs.FabricView:
+		no = "nvlinks_per_gpu is 0"
 	}
-	return []string{fmt.Sprintf("NCCL sees no NVLink between the GPUs of a node: with it, it may use more of a node's %d NICs at once: %s if the nodes have it", c.NICsPerNode, why)}
+	return []string{fmt.Sprintf("%s: where nodes have NVLink, NCCL may use more of their %d NICs at once", no, c.NICsPerNode)}
 }
 
 // What an operation itself costs this host (launch, hand-over between threads) is

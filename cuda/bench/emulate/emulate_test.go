@@ -126,17 +126,17 @@ func TestCaveats(t *testing.T) {
 		view               string
 		want               string
 	}{
-		{locate.Soft, 16, 2, 4, 0, "", "say nvlinks_per_gpu"},
-		{locate.Soft, 16, 2, 4, 12, "", ""},
+		{locate.Soft, 16, 2, 4, 0, configs.FabricView, "nvlinks_per_gpu is 0: where nodes have NVLink, NCCL may use more of their 4 NICs at once"},
 		{locate.Soft, 16, 2, 4, 12, configs.FabricView, ""},
-		{locate.Soft, 16, 2, 4, 12, configs.HostView, "leave out nccl_view: host"},
-		{locate.Soft, 2, 2, 4, 0, "", ""},
-		{locate.Soft, 16, 2, 1, 0, "", ""},
-		{"gpu", 16, 2, 4, 0, "", ""},
+		{locate.Soft, 16, 2, 4, 12, configs.HostView, "the host's view has no NVLink"},
+		{locate.Soft, 16, 2, 4, 0, "", ""}, // by a topology file of the user's
+		{locate.Soft, 2, 2, 4, 0, configs.FabricView, ""},
+		{locate.Soft, 16, 2, 1, 0, configs.FabricView, ""},
+		{"gpu", 16, 2, 4, 0, configs.FabricView, ""},
 	} {
 		o := Options{Libraries: locate.Libraries{CUDA: tc.cuda}}
 		o.Bench.Ranks, o.Config.Nodes, o.Config.NICsPerNode = tc.ranks, tc.nodes, tc.nics
-		o.Config.NVLinksPerGPU, o.Config.NCCLView = tc.nvlinks, tc.view
+		o.Config.NVLinksPerGPU, o.View = tc.nvlinks, tc.view
 		if got := strings.Join(o.Caveats(), "; "); !strings.Contains(got, tc.want) || (got == "") != (tc.want == "") {
 			t.Errorf("%+v: %q", tc, got)
 		}
