@@ -73,12 +73,12 @@ func (f *finder) rate(name string, r *Rate) {
 	case r.Asked == 0:
 	case r.Got == 0:
 		f.add(2, "%s: fewer than %d messages came through, asked is %.4g Gb/s", name, fewest, r.Model/1e9)
-	case math.Abs(r.Error) > 100*maxRateOff:
+	case math.Abs(r.Error) > r.Limit:
 		slow := 1.0
 		if r.Error < 0 {
 			slow = 100 / max(100+r.Error, 0.1)
 		}
-		f.add(slow, "%s: rate %.4g Gb/s, asked %.4g: %+.1f %% (limit %.0f %%)", name, r.Got/1e9, r.Model/1e9, r.Error, 100*maxRateOff)
+		f.add(slow, "%s: rate %.4g Gb/s, asked %.4g: %+.1f %% (limit %.0f %%)", name, r.Got/1e9, r.Model/1e9, r.Error, r.Limit)
 	}
 }
 

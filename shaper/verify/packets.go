@@ -161,7 +161,7 @@ func (x *packets) rateOf(ctx context.Context, ways []way, d time.Duration) error
 }
 
 func (x *packets) rate(w *way, p *Packets) Rate {
-	r := Rate{Connections: 1, Message: x.payload, Messages: p.came()}
+	r := Rate{Limit: 100 * maxRateOff, Connections: 1, Message: x.payload, Messages: p.came()}
 	model := x.through(w)
 	r.Got = x.bps(p.rate(model/float64(x.payload)) * float64(x.payload))
 	if math.IsInf(w.payload, 1) {

@@ -38,6 +38,7 @@ type Rate struct {
 	Model       float64 `json:"model_bps"` // what the transport and the losses leave of it
 	Got         float64 `json:"got_bps"`
 	Error       float64 `json:"error_percent"` // of got against model
+	Limit       float64 `json:"limit_percent"`
 	Connections int     `json:"connections"`
 	Message     int     `json:"message_bytes"`
 	Messages    int     `json:"messages"`

@@ -277,6 +277,34 @@ func TestLossesThatATimerRecovers(t *testing.T) {
 }
 
 // What does not come is found, losses or not.
+// How much a rate is open where losses stop several connections is said, and where one
+// connection fills the way it is not.
+func TestRatesOpenWithLosses(t *testing.T) {
+	eth10, err := configs.Profile("eth10")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for latency, open := range map[time.Duration]bool{10 * time.Microsecond: false, 5 * time.Millisecond: true} {
+		r := newFake(t, with(star(2), func(c *configs.Fabric) {
+			c.Link.Loss.P, c.Link.Latency, c.Transport = 1e-3, latency, eth10.Transport
+		}), nil).measured(t)
+		if r.Verdict != "VALID" {
+			t.Errorf("%v: %q", latency, r.Reasons)
+		}
+		for _, l := range r.Links {
+			said := strings.Contains(strings.Join(r.Notes, "\n"), l.Name+": with ")
+			if want := windowsOpen(l.Loss); open && l.Rate.Limit != want || !open && l.Rate.Limit != 1 || said != (open && want > 10) {
+				t.Errorf("%v: %s: %d connections, %.0f losses: limit %.1f %%, notes %q", latency, l.Name, l.Rate.Connections, l.Loss.Asked, l.Rate.Limit, r.Notes)
+			}
+		}
+	}
+	for losses, want := range map[float64]float64{0: 350, 49: 50, 1225: 10, 1e6: 10} {
+		if got := windowsOpen(&Loss{Asked: losses}); math.Abs(got-want) > 1e-9 {
+			t.Errorf("%g losses: %g %%, want %g", losses, got, want)
+		}
+	}
+}
+
 func TestLossyLinkThatCarriesNothing(t *testing.T) {
 	c := with(star(2), func(c *configs.Fabric) {
 		c.Link.Loss.P, c.Transport.Kind, c.Transport.RTO = 1e-3, configs.RDMA, time.Millisecond
