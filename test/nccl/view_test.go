@@ -62,22 +62,16 @@ func TestNCCLDecidesAsOnTheFabric(t *testing.T) {
 	}
 }
 
-// With NVLink between the GPUs of a node the rings go through all NICs, each beside a GPU.
+// With NVLink between the GPUs of a node NCCL uses all of its NICs, each beside a GPU:
+// a call takes little more than the least that they all allow.
 func TestNVLinkUsesEveryNIC(t *testing.T) {
 	for _, version := range []string{"2.22", "2.29"} {
 		t.Run(version, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 			defer cancel()
-			took := func(nvlinks string) float64 {
-				e := expectIn(ctx, t, nil, "--profile", "efa-p4d", "--nodes", "2", "--ranks", "4", "--nics-per-node", "2", "--nvlinks-per-gpu", nvlinks, "-b", "64M", "-e", "64M", "--nccl", version)
-				if e.Rows[0].ExpectedUS == nil {
-					t.Fatal("no expected time")
-				}
-				return *e.Rows[0].ExpectedUS
-			}
-			without, with := took("0"), took("12")
-			if without < 1.8*with {
-				t.Errorf("64 MiB are expected to take %.0f us with NVLink, %.0f without", with, without)
+			e := expectIn(ctx, t, nil, "--profile", "efa-p4d", "--nodes", "2", "--ranks", "4", "--nics-per-node", "2", "-b", "64M", "-e", "64M", "--nccl", version)
+			if r := e.Rows[0]; r.ExpectedUS == nil || *r.ExpectedUS > 1.2*r.BoundUS {
+				t.Errorf("%+v: with one of two NICs it would be twice the bound", r)
 			}
 		})
 	}
