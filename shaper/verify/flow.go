@@ -19,8 +19,11 @@ type Flow struct {
 	Depth    int           // sends outstanding at most, 1 to MaxDepth
 	Spacing  time.Duration // between two posts at least, on the clock
 	Messages int           // at most
-	Apart    time.Duration // messages come on the clock, about; 0 if that is not known
-	Least    time.Duration // that a spaced message takes on the clock at least; 0 if not known
+	// Ready is until the sender knows of the receiver's first receives, on the clock:
+	// nothing is posted before, for it would wait for that. 0 if nobody waits.
+	Ready time.Duration
+	Apart time.Duration // messages come on the clock, about; 0 if that is not known
+	Least time.Duration // that a spaced message takes on the clock at least; 0 if not known
 }
 
 // Trace is what became of a flow's messages, in order. Times are CLOCK_MONOTONIC in

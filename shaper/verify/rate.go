@@ -138,10 +138,12 @@ func (x *messages) rate(w *way, flows []Flow, traces []Trace, d time.Duration, l
 		r.Model = r.Asked
 	}
 	if loss != nil {
-		open := 10.0 // percent
-		if x.transport.Kind == link.TCP && len(flows) > 1 {
-			open = windowsOpen(loss)
-			r.Limit = open
+		open := 100 * maxLossyOff
+		if len(flows) > 1 {
+			open = lossesOpen(loss)
+			if x.transport.Kind == link.TCP {
+				r.Limit = open
+			}
 		}
 		// When somebody posts decides which segments a loss holds up, so the model posts as
 		// this host did, unless that is too slow.
@@ -153,13 +155,13 @@ func (x *messages) rate(w *way, flows []Flow, traces []Trace, d time.Duration, l
 	return r
 }
 
-// windowsOpen is by how many percent the rate of several tcp flows over one way is open
-// when the draws of loss are given. A loss halves a window, and how large that is then
-// changes with 100 ns more or less of a host's, by which one flow or the other is first
-// at the port. The rate has about the relative deviation of the number of losses: 3.5
-// of these, [maxLossyOff] at least.
-func windowsOpen(l *Loss) float64 {
-	return max(100*maxLossyOff, 350/math.Sqrt(max(l.Asked, 1)))
+// lossesOpen is by how many percent the rate of several flows over one way is open when
+// the draws of loss are given. What a loss costs changes with 100 ns more or less of a
+// host's, by which one flow or the other is first at the port; with tcp above all, where
+// it halves a window. The rate has about the relative deviation of the number of losses:
+// 3.5 of these, [maxLossyOff] at least.
+func lossesOpen(l *Loss) float64 {
+	return 100 * max(maxLossyOff, 3.5/math.Sqrt(max(l.Asked, 1)))
 }
 
 // free is what would have become of flows if what was posted had been posted as soon as

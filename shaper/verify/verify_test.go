@@ -276,7 +276,6 @@ func TestLossesThatATimerRecovers(t *testing.T) {
 	}
 }
 
-// What does not come is found, losses or not.
 // How much a rate is open where losses stop several connections is said, and where one
 // connection fills the way it is not.
 func TestRatesOpenWithLosses(t *testing.T) {
@@ -293,18 +292,19 @@ func TestRatesOpenWithLosses(t *testing.T) {
 		}
 		for _, l := range r.Links {
 			said := strings.Contains(strings.Join(r.Notes, "\n"), l.Name+": with ")
-			if want := windowsOpen(l.Loss); open && l.Rate.Limit != want || !open && l.Rate.Limit != 1 || said != (open && want > 10) {
+			if want := lossesOpen(l.Loss); open && l.Rate.Limit != want || !open && l.Rate.Limit != 1 || said != (open && want > 10) {
 				t.Errorf("%v: %s: %d connections, %.0f losses: limit %.1f %%, notes %q", latency, l.Name, l.Rate.Connections, l.Loss.Asked, l.Rate.Limit, r.Notes)
 			}
 		}
 	}
 	for losses, want := range map[float64]float64{0: 350, 49: 50, 1225: 10, 1e6: 10} {
-		if got := windowsOpen(&Loss{Asked: losses}); math.Abs(got-want) > 1e-9 {
+		if got := lossesOpen(&Loss{Asked: losses}); math.Abs(got-want) > 1e-9 {
 			t.Errorf("%g losses: %g %%, want %g", losses, got, want)
 		}
 	}
 }
 
+// What does not come is found, losses or not.
 func TestLossyLinkThatCarriesNothing(t *testing.T) {
 	c := with(star(2), func(c *configs.Fabric) {
 		c.Link.Loss.P, c.Transport.Kind, c.Transport.RTO = 1e-3, configs.RDMA, time.Millisecond

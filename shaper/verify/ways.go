@@ -205,11 +205,19 @@ func (m *Model) streams(w *way, d time.Duration) []Flow {
 	}
 	n := int(min(max(math.Ceil(1.25*rate*float64(w.round)/holds), 1), maxStreams))
 	depth := int(min(max((rate*(1.25*float64(w.round)+away))/float64(size)/float64(n), 4), MaxDepth, max(underWay/float64(size), 4)))
-	f := Flow{Src: w.src, Dst: w.dst, Size: size, Depth: depth, Messages: manyMessages(rate*2, size, d), Apart: w.apart(size)}
+	f := Flow{Src: w.src, Dst: w.dst, Size: size, Depth: depth, Messages: manyMessages(rate*2, size, d), Apart: w.apart(size), Ready: m.ready(w)}
 	if math.IsInf(w.payload, 1) {
 		f.Messages = manyMessages(100, size, d)
 	}
 	return slices.Repeat([]Flow{f}, n)
+}
+
+// ready is a way's [Flow.Ready]: rdma's clear-to-send takes less than a round trip.
+func (m *Model) ready(w *way) time.Duration {
+	if m.transport.Kind != link.RDMA {
+		return 0
+	}
+	return time.Duration(int64(w.round) + m.spread(w))
 }
 
 // apart is how long a message of so many bytes fills the way.
@@ -223,8 +231,12 @@ func manyMessages(rate float64, size int, d time.Duration) int {
 // probes is the flow that measures the latency of a way with n messages.
 func (m *Model) probes(w *way, n int) Flow {
 	const apart = time.Millisecond // so that who sends and receives can sleep in between
-	spacing := max(int64(apart), m.spread(w), int64(w.latency)*int64(m.scale)*2/MaxDepth)
-	return Flow{Src: w.src, Dst: w.dst, Size: probeSize, Depth: MaxDepth, Spacing: time.Duration(spacing), Messages: n, Least: time.Duration(max(int64(w.latency)*int64(m.scale)-m.sooner(w), 1))}
+	// Of MaxDepth receives one is free again, and the sender knows, after two latencies.
+	spacing := max(int64(apart), m.spread(w), int64(w.latency)*int64(m.scale)*3/MaxDepth)
+	return Flow{
+		Src: w.src, Dst: w.dst, Size: probeSize, Depth: MaxDepth, Spacing: time.Duration(spacing), Messages: n, Ready: m.ready(w),
+		Least: time.Duration(max(int64(w.latency)*int64(m.scale)-m.sooner(w), 1)),
+	}
 }
 
 // everyone is a flow from each NIC to each NIC of the other nodes, or, if these are more
@@ -269,7 +281,7 @@ func (m *Model) shared(w *way, n int) Flow {
 	const few = 4
 	need := w.payload * (1.25*float64(w.round) + away/float64(n))
 	size := w.segment * int(min(max(need/MaxDepth/float64(w.segment), 1), few))
-	return Flow{Src: w.src, Dst: w.dst, Size: size, Apart: w.apart(size), Depth: int(min(max(need/float64(size), 4), MaxDepth))}
+	return Flow{Src: w.src, Dst: w.dst, Size: size, Apart: w.apart(size), Depth: int(min(max(need/float64(size), 4), MaxDepth)), Ready: m.ready(w)}
 }
 
 // cluster is the factor by which the number of losses varies more than that of

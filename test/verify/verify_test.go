@@ -148,6 +148,14 @@ func TestTopologies(t *testing.T) {
 	}
 }
 
+// Over a long way with rdma the receiver's first clear-to-send takes as long as a message:
+// it is no latency of those that are sent before it comes.
+func TestLongWay(t *testing.T) {
+	w := newWorld(t)
+	w.up(t, "--profile", "roce100", "--nodes", "2", "--lat", "1ms", "--time-scale", "64")
+	checkLinks(t, w.valid(t, "--time", "3s").Links)
+}
+
 // checkLinks holds each link to the limits, whatever the verdict says.
 func checkLinks(t *testing.T, links []verify.Link) {
 	t.Helper()

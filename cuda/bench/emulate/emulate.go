@@ -169,6 +169,9 @@ func (o *Options) Caveats() []string {
 	if o.Libraries.CUDA != locate.Soft || o.gpus(c) < 2 || c.NICsPerNode < 2 {
 		return nil
 	}
+	if o.Bench.Collective == bench.AllToAll || o.Bench.Collective == bench.SendRecv {
+		return nil // whose flows go by the NIC beside each GPU
+	}
 	no := "the host's view has no NVLink between the GPUs of a node"
 	switch {
 	case o.View == configs.FabricView && c.NVLinksPerGPU > 0 || o.View == "":

@@ -134,6 +134,13 @@ func TestCaveats(t *testing.T) {
 		{locate.Soft, 16, 2, 1, 0, configs.FabricView, ""},
 		{"gpu", 16, 2, 4, 0, configs.FabricView, ""},
 	} {
+		for _, p2p := range []bench.Collective{bench.AllToAll, bench.SendRecv} {
+			o := Options{Libraries: locate.Libraries{CUDA: tc.cuda}, View: tc.view}
+			o.Bench.Collective, o.Bench.Ranks, o.Config.Nodes, o.Config.NICsPerNode = p2p, tc.ranks, tc.nodes, tc.nics
+			if got := o.Caveats(); got != nil {
+				t.Errorf("%v %+v: %q", p2p, tc, got)
+			}
+		}
 		o := Options{Libraries: locate.Libraries{CUDA: tc.cuda}}
 		o.Bench.Ranks, o.Config.Nodes, o.Config.NICsPerNode = tc.ranks, tc.nodes, tc.nics
 		o.Config.NVLinksPerGPU, o.View = tc.nvlinks, tc.view

@@ -12,6 +12,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
+	"github.com/ddlemu/ddlemu/shaper/state"
 	"github.com/ddlemu/ddlemu/shaper/state/statetest"
 	"github.com/ddlemu/ddlemu/shaper/verify"
 )
@@ -98,6 +99,24 @@ func TestSeed(t *testing.T) {
 		}
 		if got, known := same(first[0], first[i]); i > 0 && got > known*2/3 {
 			t.Errorf("flow %d draws as the first: %d of %d messages took the same", i, got, known)
+		}
+	}
+}
+
+// Nothing is posted before a sender can know of the receives, on no flow.
+func TestReady(t *testing.T) {
+	w := newWorld(t, func(*configs.Fabric) {})
+	f := verify.Flow{Src: 0, Dst: 1, Size: 8, Depth: 1, Messages: 4}
+	late := f
+	late.Dst, late.Ready = 2, 50*time.Millisecond
+	before := state.Now()
+	traces, err := w.Run(t.Context(), []verify.Flow{f, late}, 20*time.Second, time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, tr := range traces {
+		if len(tr.Visible) != 4 || tr.Posted[0]-before < int64(late.Ready) {
+			t.Errorf("flow %d: %d of 4 messages came, the first was posted after %v", i, len(tr.Visible), time.Duration(tr.Posted[0]-before))
 		}
 	}
 }

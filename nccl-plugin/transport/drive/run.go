@@ -69,6 +69,12 @@ func (w *World) Run(ctx context.Context, flows []verify.Flow, d, tail time.Durat
 		}
 	}
 	start := state.Now()
+	for _, f := range flows {
+		start = max(start, state.Now()+int64(f.Ready))
+	}
+	for i := range all {
+		all[i].next = C.int64_t(start)
+	}
 	run.flow, run.flows, run.nap = list, C.int(len(flows)), C.int64_t(napOf(flows))
 	run.end = C.int64_t(start + int64(d))
 	run.give_up = C.int64_t(start + int64(d+tail+patience))
