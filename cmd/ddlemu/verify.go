@@ -53,7 +53,8 @@ within 1 %, latencies within 1 us or 2 % (median; with jitter the distribution i
 and 5 us or 5 % (p99), each share within 3 %, all times and rates being those of the
 emulated network. What is off is measured again, up to three times: other work on this
 host makes it worse, never better. With losses all together are held to the model
-within 10 %, and shares not.
+within 10 %, shares not, and the rate of a link over which several connections of tcp
+lose packets within 10 % or more, as a note says.
 
 On the kernel datapath there is more that is not held to: with the shapers netem and
 htb the time of a small packet on the line (400 us of the rate pass at once after a

@@ -8,6 +8,8 @@ import (
 	"math"
 	"slices"
 
+	"gonum.org/v1/gonum/stat"
+
 	"github.com/ddlemu/ddlemu/shaper/link"
 )
 
@@ -136,19 +138,13 @@ func (c *call) average(ctx context.Context, p *plan, build Builder, e *Estimate)
 
 // meanAndSpread returns the mean of times and [Estimate.Spread].
 func (c *call) meanAndSpread(times []float64) (mean, spread float64) {
-	for _, t := range times {
-		mean += t / float64(len(times))
-	}
+	mean, deviation := stat.MeanStdDev(times, nil)
 	if mean == 0 {
 		return 0, 0
 	}
 	spread = max(slices.Max(times)-mean, mean-slices.Min(times))
-	if n := len(times); c.random && n > 1 {
-		squares := 0.0
-		for _, t := range times {
-			squares += (t - mean) * (t - mean)
-		}
-		spread = max(spread, spreadSigma*math.Sqrt(squares/float64(n-1)))
+	if c.random && len(times) > 1 {
+		spread = max(spread, spreadSigma*deviation)
 	}
 	return mean, spread / mean
 }

@@ -21,7 +21,7 @@ func (f *Fabric) Clipped(hops []int) string {
 		jitter  link.Jitter
 	}
 	known := map[shape]time.Duration{} // there are few, and many hops
-	first, others := -1, 0
+	var late []int
 	for _, hop := range hops {
 		s := f.Hops[hop].Spec
 		by, ok := known[shape{s.Latency, s.Jitter}]
@@ -29,31 +29,28 @@ func (f *Fabric) Clipped(hops []int) string {
 			by = f.clipped(s)
 			known[shape{s.Latency, s.Jitter}] = by
 		}
-		switch {
-		case by == 0 || float64(by) < leastClipped*float64(s.Latency):
-		case first < 0:
-			first = hop
-		default:
-			others++
+		if by != 0 && float64(by) >= leastClipped*float64(s.Latency) {
+			late = append(late, hop)
 		}
 	}
-	if first < 0 {
+	if late == nil {
 		return ""
 	}
-	s := f.Hops[first].Spec
+	s := f.Hops[late[0]].Spec
 	l := LinkOf(s)
 	by := known[shape{s.Latency, s.Jitter}].Round(10 * time.Nanosecond)
-	return fmt.Sprintf("link %s%s: the jitter %v takes more off than the latency of %v: in the mean that is %v longer than asked", f.HopName(first), andOthers(others), l.Jitter, l.Latency, by)
+	return fmt.Sprintf("link %s%s: the jitter %v takes more off than the latency of %v: in the mean that is %v longer than asked", f.HopName(late[0]), andOthers(late[1:]), l.Jitter, l.Latency, by)
 }
 
-func andOthers(n int) string {
-	switch n {
+func andOthers(hops []int) string {
+	switch n := len(hops); n {
 	case 0:
 		return ""
 	case 1:
 		return " (and 1 other)"
+	default:
+		return fmt.Sprintf(" (and %d others)", n)
 	}
-	return fmt.Sprintf(" (and %d others)", n)
 }
 
 // clipped is how much longer than asked the latency of s is in the mean, because no
@@ -97,7 +94,7 @@ func (f *Fabric) SlowerPort(hop int) (port int, slower bool) {
 // ends, which has no effect; "" if none was. A link to a NIC that was made faster as a
 // whole has that one's rate.
 func (f *Fabric) FasterThanPorts() string {
-	first, others := -1, 0
+	var faster []int
 	for hop, h := range f.Hops {
 		if h.Kind != Link {
 			continue
@@ -106,15 +103,12 @@ func (f *Fabric) FasterThanPorts() string {
 		if _, slower := f.SlowerPort(hop); !slower || rate == f.Hops[2*h.Src].Spec.Bandwidth || rate == f.Hops[2*h.Dst+1].Spec.Bandwidth {
 			continue
 		}
-		if first < 0 {
-			first = hop
-		} else {
-			others++
-		}
+		faster = append(faster, hop)
 	}
-	if first < 0 {
+	if faster == nil {
 		return ""
 	}
+	first := faster[0]
 	port, _ := f.SlowerPort(first)
-	return fmt.Sprintf("link %s%s: it has %v, but port %s has %v: change the ports too, with a match of whole nodes or NICs", f.HopName(first), andOthers(others), LinkOf(f.Hops[first].Spec).Bandwidth, f.HopName(port), LinkOf(f.Hops[port].Spec).Bandwidth)
+	return fmt.Sprintf("link %s%s: it has %v, but port %s has %v: change the ports too, with a match of whole nodes or NICs", f.HopName(first), andOthers(faster[1:]), LinkOf(f.Hops[first].Spec).Bandwidth, f.HopName(port), LinkOf(f.Hops[port].Spec).Bandwidth)
 }

@@ -38,12 +38,11 @@ func (f *File) marks(i, which int) []Mark {
 
 // mark notes in a job's marks what is counted now, under the lock of who joins.
 func (f *File) mark(i, which int) {
+	marks := f.marks(i, which)
+	clear(marks)
 	traffic, ok := f.trafficJob()
-	for hop := range f.marks(i, which) {
-		m := &f.marks(i, which)[hop]
-		if *m = (Mark{}); ok {
-			*m = f.jobCells(traffic)[hop].mark()
-		}
+	for hop := 0; ok && hop < len(marks); hop++ {
+		marks[hop] = f.jobCells(traffic)[hop].mark()
 	}
 }
 

@@ -68,9 +68,7 @@ func (x *messages) rateOf(ctx context.Context, ways []way, d time.Duration) erro
 		if l.Rate.Limit > 100*maxLossyOff {
 			x.note("%s: with %.0f losses on %d connections the rate is held to %.0f %% only: a longer --time narrows it", w.name, l.Loss.Asked, l.Rate.Connections, l.Rate.Limit)
 		}
-		if w.lossy {
-			f.loss(w.name, l.Loss, bursts)
-		}
+		f.loss(w.name, l.Loss, bursts)
 		if l.Rate.Asked > 0 && l.Rate.Model < 0.99*l.Rate.Asked {
 			x.short++
 		}

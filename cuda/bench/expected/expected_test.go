@@ -15,8 +15,8 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/job"
 )
 
-// What must have crossed the cuts is known even where the expected time is not.
-func TestLeast(t *testing.T) {
+func eth1(t *testing.T) *fabric.Fabric {
+	t.Helper()
 	c, err := configs.Profile("eth1")
 	if err != nil {
 		t.Fatal(err)
@@ -25,6 +25,12 @@ func TestLeast(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return f
+}
+
+// What must have crossed the cuts is known even where the expected time is not.
+func TestLeast(t *testing.T) {
+	f := eth1(t)
 	times := New(f, func(rank int) int { return rank / 2 }, func(string) string { return "" })
 	for _, c := range []bench.Case{
 		{Collective: bench.AllReduce, Type: bench.Float, Ranks: 4, Count: 100, Launches: 3},
@@ -44,14 +50,7 @@ func TestLeast(t *testing.T) {
 
 // That nothing is known of a row has its own reason.
 func TestProblem(t *testing.T) {
-	c, err := configs.Profile("eth1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	f, err := fabric.New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := eth1(t)
 	for _, tc := range []struct {
 		count int64
 		top   *nccllog.Topology
@@ -71,14 +70,7 @@ func TestProblem(t *testing.T) {
 
 // Every reason is kept, each once; a row that moves nothing needs no time.
 func TestProblems(t *testing.T) {
-	c, err := configs.Profile("eth1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	f, err := fabric.New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := eth1(t)
 	times := New(f, func(rank int) int { return rank }, func(string) string { return "" })
 	call := bench.Case{Collective: bench.AllReduce, Type: bench.Float, Ranks: 2, NCCL: "2.22.3", Topology: &nccllog.Topology{}}
 	nothing, chosen, unseen := call, call, call

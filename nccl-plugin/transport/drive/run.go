@@ -46,7 +46,8 @@ func (a *arrays) free() {
 	}
 }
 
-// Run opens a connection for each flow, sends on all of them at once for d, waits for
+// Run opens a connection for each flow, sends on all of them at once for d from when all
+// are [verify.Flow.Ready], waits for
 // what is under way, at most tail, and closes them. What had not arrived by then has no
 // visible time. The error says what failed; a cancelled ctx ends it early.
 func (w *World) Run(ctx context.Context, flows []verify.Flow, d, tail time.Duration) ([]verify.Trace, error) {
@@ -68,10 +69,11 @@ func (w *World) Run(ctx context.Context, flows []verify.Flow, d, tail time.Durat
 			return nil, errNoMemory
 		}
 	}
-	start := state.Now()
+	ready := time.Duration(0)
 	for _, f := range flows {
-		start = max(start, state.Now()+int64(f.Ready))
+		ready = max(ready, f.Ready)
 	}
+	start := state.Now() + int64(ready)
 	for i := range all {
 		all[i].next = C.int64_t(start)
 	}
