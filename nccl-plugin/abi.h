@@ -18,8 +18,12 @@ typedef void (*net_logger)(int level, unsigned long flags, const char *file, int
 enum { NET_LOG_WARN = 2, NET_LOG_INFO = 3 };
 #define NET_LOG_INIT_NET (0x1ul | 0x10ul)
 
-struct net_vdevs4 { int n, dev[4]; };
-struct net_vdevs8 { int n, dev[8]; };
+struct net_vdevs4 {
+	int n, dev[4];
+};
+struct net_vdevs8 {
+	int n, dev[8];
+};
 
 struct net_props_v6 {
 	const char *name, *pci_path;
@@ -45,11 +49,11 @@ struct net_props_v8 {
 	int max_comms, max_recvs, device_type, device_version;
 };
 
-#define NET_PROPS_V9                                                  \
-	const char *name, *pci_path;                                  \
-	uint64_t guid;                                                \
-	int ptr_support, reg_is_global, force_flush, speed, port;     \
-	float latency;                                                \
+#define NET_PROPS_V9 \
+	const char *name, *pci_path; \
+	uint64_t guid; \
+	int ptr_support, reg_is_global, force_flush, speed, port; \
+	float latency; \
 	int max_comms, max_recvs, device_type, device_version
 
 struct net_props_v9 { // also v10
@@ -74,17 +78,17 @@ struct net_props_v12 {
 };
 
 // Entries that a version does not change.
-#define NET_CONTROL(props)                                            \
-	int (*devices)(int *);                                        \
+#define NET_CONTROL(props) \
+	int (*devices)(int *); \
 	int (*get_properties)(int, props *)
-#define NET_CLOSE                                                     \
+#define NET_CLOSE \
 	int (*iflush)(void *, int, void **, int *, void **, void **); \
-	int (*test)(void *, int *, int *);                            \
+	int (*test)(void *, int *, int *); \
 	int (*close_send)(void *), (*close_recv)(void *), (*close_listen)(void *)
-#define NET_DEVICE                                                    \
-	int (*get_device_mr)(void *, void *, void **);                \
+#define NET_DEVICE \
+	int (*get_device_mr)(void *, void *, void **); \
 	int (*irecv_consumed)(void *, int, void *)
-#define NET_DMABUF                                                    \
+#define NET_DMABUF \
 	int (*reg_mr_dmabuf)(void *, void *, size_t, int, uint64_t, int, void **); \
 	int (*dereg_mr)(void *, void *)
 
@@ -164,25 +168,29 @@ struct net_v10 {
 	int (*make_vdevice)(int *, void *);
 };
 
-#define NET_V11(props)                                                \
-	const char *name;                                             \
+#define NET_V11(props) \
+	const char *name; \
 	int (*init)(void **, uint64_t, void *config, net_logger, void *profiler); \
-	NET_CONTROL(props);                                           \
-	int (*listen)(void *, int, void *, void **);                  \
-	int (*connect)(void *, int, void *, void **, void **);        \
-	int (*accept)(void *, void **, void **);                      \
-	int (*reg_mr)(void *, void *, size_t, int, void **);          \
-	NET_DMABUF;                                                   \
+	NET_CONTROL(props); \
+	int (*listen)(void *, int, void *, void **); \
+	int (*connect)(void *, int, void *, void **, void **); \
+	int (*accept)(void *, void **, void **); \
+	int (*reg_mr)(void *, void *, size_t, int, void **); \
+	NET_DMABUF; \
 	int (*isend)(void *, void *, size_t, int, void *, void *, void **); \
 	int (*irecv)(void *, int, void **, size_t *, int *, void **, void **, void **); \
-	NET_CLOSE;                                                    \
-	NET_DEVICE;                                                   \
-	int (*make_vdevice)(int *, void *);                           \
-	int (*finalize)(void *);                                      \
+	NET_CLOSE; \
+	NET_DEVICE; \
+	int (*make_vdevice)(int *, void *); \
+	int (*finalize)(void *); \
 	int (*set_net_attr)(void *, void *)
 
-struct net_v11 { NET_V11(struct net_props_v11); };
-struct net_v12 { NET_V11(struct net_props_v12); };
+struct net_v11 {
+	NET_V11(struct net_props_v11);
+};
+struct net_v12 {
+	NET_V11(struct net_props_v12);
+};
 
 #define NET_SIZE(type, size) _Static_assert(sizeof(struct type) == (size), #type)
 #define NET_AT(type, field, at) _Static_assert(offsetof(struct type, field) == (at), #type "." #field)

@@ -19,7 +19,8 @@ int net_forked(void) { return __atomic_load_n(&forked, __ATOMIC_ACQUIRE); }
 
 int net_refused(void)
 {
-	static const char why[] = "ddlemu: NCCL was called in a process that was forked after NCCL had loaded libgoemu.so, which can't work: start such a process with spawn or exec\n";
+	static const char why[] =
+		"ddlemu: NCCL was called in a process that was forked after NCCL had loaded libgoemu.so, which can't work: start such a process with spawn or exec\n";
 	static int said;
 	if (!net_forked())
 		return 0;

@@ -15,7 +15,9 @@ int net_gpu(char *text, size_t size)
 		return 0;
 	int (*context_device)(int *) = (int (*)(int *))dlsym(driver, "cuCtxGetDevice");
 	int (*bus_id)(char *, int, int) = (int (*)(char *, int, int))dlsym(driver, "cuDeviceGetPCIBusId");
-	int device, ok = context_device != NULL && bus_id != NULL && context_device(&device) == 0 && bus_id(text, (int)size, device) == 0;
+	int device,
+		ok = context_device != NULL && bus_id != NULL && context_device(&device) == 0 &&
+		bus_id(text, (int)size, device) == 0;
 	dlclose(driver);
 	return ok;
 }
@@ -29,7 +31,8 @@ int net_soft_gpu(char *text, size_t size)
 	int (*bus_id)(char *, int, int) = (int (*)(char *, int, int))dlsym(runtime, "cudaDeviceGetPCIBusId");
 	// NVIDIA's runtime has the same name and functions, but not this one.
 	int device, soft = dlsym(runtime, "ddlemuSoftKnowsNccl") != NULL;
-	int ok = soft && get_device != NULL && bus_id != NULL && get_device(&device) == 0 && bus_id(text, (int)size, device) == 0;
+	int ok = soft && get_device != NULL && bus_id != NULL && get_device(&device) == 0 &&
+		bus_id(text, (int)size, device) == 0;
 	dlclose(runtime);
 	return ok;
 }

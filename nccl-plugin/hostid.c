@@ -66,7 +66,7 @@ static int one_fabric(DIR *d, char *name, size_t size)
 	for (struct dirent *e; (e = readdir(d)) != NULL;) {
 		size_t n = strlen(e->d_name);
 		if (n <= 7 || n >= size || strcmp(e->d_name + n - 7, ".fabric") != 0 || e->d_name[0] == '.' ||
-		    strncmp(e->d_name, "adhoc-", 6) == 0 || strncmp(e->d_name, "job-", 4) == 0)
+			strncmp(e->d_name, "adhoc-", 6) == 0 || strncmp(e->d_name, "job-", 4) == 0)
 			continue;
 		if (found++)
 			return 0;
@@ -105,8 +105,9 @@ static int fabric_shape(int *nodes, int *gpus)
 	else
 		ok = one_fabric(d, name, sizeof name);
 	struct ddlemu_header h;
-	ok = ok && (file = openat(dirfd(d), name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)) >= 0 && trusted(file, S_IFREG) && read(file, &h, sizeof h) == (ssize_t)sizeof h &&
-	     h.magic == MAGIC && h.version == DDLEMU_STATE_VERSION;
+	ok = ok && (file = openat(dirfd(d), name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)) >= 0 &&
+		trusted(file, S_IFREG) && read(file, &h, sizeof h) == (ssize_t)sizeof h && h.magic == MAGIC &&
+		h.version == DDLEMU_STATE_VERSION;
 	if (ok) {
 		*nodes = (int)h.nodes;
 		*gpus = (int)h.gpus_per_node;
@@ -120,8 +121,10 @@ static int fabric_shape(int *nodes, int *gpus)
 // node_of is fabric.NodeOf for the cases in which that finds a node.
 static int node_of(int nodes, int gpus)
 {
-	static const char *const ranks[] = { "RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID", "LOCAL_RANK", NULL };
-	static const char *const worlds[] = { "WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS", "LOCAL_WORLD_SIZE", NULL };
+	static const char *const ranks[] = { "RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID",
+		"LOCAL_RANK", NULL };
+	static const char *const worlds[] = { "WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS",
+		"LOCAL_WORLD_SIZE", NULL };
 	if (set("DDLEMU_NODE"))
 		return number_behind("DDLEMU_NODE", "node");
 	if (number("GROUP_WORLD_SIZE") > 1)
@@ -159,7 +162,7 @@ __attribute__((constructor)) static void before_nccl_looks(void)
 	char text[32];
 	snprintf(text, sizeof text, PREFIX "node%d", host_node);
 	setenv("NCCL_HOSTID", text, 1);
-	setenv("NCCL_MNNVL_ENABLE", "0", 1);           // NVLink across nodes would go around us
-	setenv("NCCL_GIN_ENABLE", "0", 1);             // so would NCCL's own InfiniBand objects
+	setenv("NCCL_MNNVL_ENABLE", "0", 1); // NVLink across nodes would go around us
+	setenv("NCCL_GIN_ENABLE", "0", 1); // so would NCCL's own InfiniBand objects
 	set_default("NCCL_NET_PLUGIN_REF_COUNT", "1"); // 2.27.3 to 2.29.7 forget our name on reload
 }

@@ -16,7 +16,9 @@ __attribute__((constructor(101))) static void check_room(void)
 		return;
 	void *room = mmap(NULL, ROOM, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (room == MAP_FAILED)
-		fprintf(stderr, "ddlemu: libgoemu.so needs %zu MiB of address space and the limit on it (ulimit -v) leaves less, which ends this process now or later: raise it\n", ROOM >> 20);
+		fprintf(stderr,
+			"ddlemu: libgoemu.so needs %zu MiB of address space and the limit on it (ulimit -v) leaves less, which ends this process now or later: raise it\n",
+			ROOM >> 20);
 	else
 		munmap(room, ROOM);
 }

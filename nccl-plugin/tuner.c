@@ -61,8 +61,9 @@ static void say(struct tuned *t, int coll, size_t bytes)
 	if (coll < 0 || coll >= COLLECTIVES || (t->said[coll] & bit) || net_forked())
 		return;
 	t->said[coll] |= bit;
-	snprintf(text, sizeof text, "%s of %zu bytes: the real fabric would use LL128, which is taken out: it is not safe on a GPU while data goes through host memory",
-		 collectives[coll], bytes);
+	snprintf(text, sizeof text,
+		"%s of %zu bytes: the real fabric would use LL128, which is taken out: it is not safe on a GPU while data goes through host memory",
+		collectives[coll], bytes);
 	net_log(NET_LOG_INFO, text);
 }
 
@@ -98,17 +99,21 @@ static void left(struct tuned *t, enum found found, int coll, size_t bytes)
 	if ((t->left & 1 << found) || net_forked())
 		return;
 	t->left |= 1 << found;
-	netLeftLL128((char *)(coll >= 0 && coll < COLLECTIVES ? collectives[coll] : "a collective"), bytes, found == ALONE);
+	netLeftLL128(
+		(char *)(coll >= 0 && coll < COLLECTIVES ? collectives[coll] : "a collective"), bytes, found == ALONE);
 }
 
 // What is not set stays NCCL's choice. Before 2.22 the costs are not shown.
-static int get_coll_info_v2(void *context, int coll, size_t bytes, int collnet, int nvls, int ops, int *algo, int *proto, int *channels)
+static int get_coll_info_v2(
+	void *context, int coll, size_t bytes, int collnet, int nvls, int ops, int *algo, int *proto, int *channels)
 {
-	(void)context, (void)coll, (void)bytes, (void)collnet, (void)nvls, (void)ops, (void)algo, (void)proto, (void)channels;
+	(void)context, (void)coll, (void)bytes, (void)collnet, (void)nvls, (void)ops, (void)algo, (void)proto,
+		(void)channels;
 	return DDLEMU_SUCCESS;
 }
 
-static int get_coll_info_v3(void *context, int coll, size_t bytes, int ops, float **cost, int algos, int protos, int *channels)
+static int get_coll_info_v3(
+	void *context, int coll, size_t bytes, int ops, float **cost, int algos, int protos, int *channels)
 {
 	(void)ops, (void)channels;
 	struct tuned *t = context;

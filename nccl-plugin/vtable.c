@@ -58,9 +58,9 @@ static int do_iflush(void *comm, int n, void **data, int *sizes, void **mhandles
 // --- control
 
 // Nothing of Go may be called in a forked child.
-#define NOT_IN_CHILD                       \
-	do {                               \
-		if (net_refused())         \
+#define NOT_IN_CHILD \
+	do { \
+		if (net_refused()) \
 			return DDLEMU_SYSTEM_ERROR; \
 	} while (0)
 
@@ -125,45 +125,53 @@ static int do_dereg_mr(void *comm, void *mhandle)
 
 // fill writes every field that all versions share; NCCL hands in memory that it
 // has not initialised.
-#define FILL(p, nic)                                   \
-	do {                                           \
-		memset(p, 0, sizeof *(p));             \
-		(p)->name = (nic).name;                \
-		(p)->guid = (nic).guid;                \
+#define FILL(p, nic) \
+	do { \
+		memset(p, 0, sizeof *(p)); \
+		(p)->name = (nic).name; \
+		(p)->guid = (nic).guid; \
 		(p)->ptr_support = NET_PTR_HOST | (net_direct() ? NET_PTR_CUDA : 0); \
-		(p)->speed = (nic).speed;              \
-		(p)->port = 1;                         \
-		(p)->latency = (nic).latency;          \
-		(p)->max_comms = HANDLE_MAX_COMMS;     \
-		(p)->max_recvs = 1;                    \
+		(p)->speed = (nic).speed; \
+		(p)->port = 1; \
+		(p)->latency = (nic).latency; \
+		(p)->max_comms = HANDLE_MAX_COMMS; \
+		(p)->max_recvs = 1; \
 	} while (0)
 
-#define FILL_V9(p, nic, d)                             \
-	do {                                           \
-		FILL(p, nic);                          \
-		(p)->vdevs.n = 1;                      \
-		(p)->vdevs.dev[0] = d;                 \
-		(p)->max_p2p = NET_MAX_SIZE_BYTES;     \
-		(p)->max_coll = NET_MAX_SIZE_BYTES;    \
+#define FILL_V9(p, nic, d) \
+	do { \
+		FILL(p, nic); \
+		(p)->vdevs.n = 1; \
+		(p)->vdevs.dev[0] = d; \
+		(p)->max_p2p = NET_MAX_SIZE_BYTES; \
+		(p)->max_coll = NET_MAX_SIZE_BYTES; \
 	} while (0)
 
-#define PROPS(version, fill)                                                      \
-	static int props_v##version(int dev, struct net_props_v##version *p)      \
-	{                                                                         \
-		NOT_IN_CHILD;                                                     \
-		struct net_nic nic;                                               \
-		int result = netNIC(dev, &nic);                                   \
-		if (result == DDLEMU_SUCCESS)                                     \
-			fill;                                                     \
-		return result;                                                    \
+#define PROPS(version, fill) \
+	static int props_v##version(int dev, struct net_props_v##version *p) \
+	{ \
+		NOT_IN_CHILD; \
+		struct net_nic nic; \
+		int result = netNIC(dev, &nic); \
+		if (result == DDLEMU_SUCCESS) \
+			fill; \
+		return result; \
 	}
 
 PROPS(6, FILL(p, nic))
 PROPS(7, FILL(p, nic))
 PROPS(8, FILL(p, nic))
 PROPS(9, FILL_V9(p, nic, dev))
-PROPS(11, { FILL_V9(p, nic, dev); p->max_multi_request = 1; })
-PROPS(12, { FILL_V9(p, nic, dev); p->max_multi_request = 1; p->rail = NET_ID_UNDEF; p->plane = NET_ID_UNDEF; })
+PROPS(11, {
+	FILL_V9(p, nic, dev);
+	p->max_multi_request = 1;
+})
+PROPS(12, {
+	FILL_V9(p, nic, dev);
+	p->max_multi_request = 1;
+	p->rail = NET_ID_UNDEF;
+	p->plane = NET_ID_UNDEF;
+})
 
 // --- what the versions' signatures differ in
 
@@ -175,7 +183,11 @@ static int do_init(net_logger log, uint64_t comm_id)
 }
 
 static int init_v6(net_logger log) { return do_init(log, 0); }
-static int init_v10(net_logger log, void *profiler) { (void)profiler; return init_v6(log); }
+static int init_v10(net_logger log, void *profiler)
+{
+	(void)profiler;
+	return init_v6(log);
+}
 
 static int init_v11(void **ctx, uint64_t comm_id, void *config, net_logger log, void *profiler)
 {
@@ -191,7 +203,11 @@ static int finalize_v11(void *ctx)
 	return DDLEMU_SUCCESS;
 }
 
-static int listen_v11(void *ctx, int dev, void *handle, void **comm) { (void)ctx; return do_listen(dev, handle, comm); }
+static int listen_v11(void *ctx, int dev, void *handle, void **comm)
+{
+	(void)ctx;
+	return do_listen(dev, handle, comm);
+}
 
 static int connect_v7(int dev, void *handle, void **comm, void **device)
 {
@@ -211,9 +227,16 @@ static int connect_v11(void *ctx, int dev, void *handle, void **comm, void **dev
 	return connect_v7(dev, handle, comm, device);
 }
 
-static int accept_v7(void *listen, void **comm, void **device) { (void)device; return do_accept(listen, comm); }
+static int accept_v7(void *listen, void **comm, void **device)
+{
+	(void)device;
+	return do_accept(listen, comm);
+}
 
-static int reg_mr_v6(void *comm, void *data, int size, int type, void **mhandle) { return do_reg_mr(comm, data, (size_t)size, type, mhandle); }
+static int reg_mr_v6(void *comm, void *data, int size, int type, void **mhandle)
+{
+	return do_reg_mr(comm, data, (size_t)size, type, mhandle);
+}
 
 static int isend_v6(void *comm, void *data, int size, int tag, void *mhandle, void **request)
 {
@@ -246,41 +269,93 @@ static int irecv_v9(void *comm, int n, void **data, size_t *sizes, int *tags, vo
 	return do_irecv(comm, n, data[0], sizes[0], request);
 }
 
-static int irecv_v10(void *comm, int n, void **data, size_t *sizes, int *tags, void **mhandles, void **phandles, void **request)
+static int irecv_v10(
+	void *comm, int n, void **data, size_t *sizes, int *tags, void **mhandles, void **phandles, void **request)
 {
 	(void)tags, (void)mhandles, (void)phandles;
 	return do_irecv(comm, n, data[0], sizes[0], request);
 }
 
-#define COMMON                                                                                  \
+#define COMMON \
 	.name = NAME, .devices = do_devices, .dereg_mr = do_dereg_mr, .iflush = do_iflush, .test = do_test, \
 	.close_send = do_close, .close_recv = do_close, .close_listen = do_close_listen
 
 const struct net_v6 ncclNetPlugin_v6 = {
-	COMMON, .init = init_v6, .get_properties = props_v6, .listen = do_listen, .connect = do_connect, .accept = do_accept,
-	.reg_mr = reg_mr_v6, .isend = isend_v6, .irecv = irecv_v6,
+	COMMON,
+	.init = init_v6,
+	.get_properties = props_v6,
+	.listen = do_listen,
+	.connect = do_connect,
+	.accept = do_accept,
+	.reg_mr = reg_mr_v6,
+	.isend = isend_v6,
+	.irecv = irecv_v6,
 };
 const struct net_v7 ncclNetPlugin_v7 = {
-	COMMON, .init = init_v6, .get_properties = props_v7, .listen = do_listen, .connect = connect_v7, .accept = accept_v7,
-	.reg_mr = reg_mr_v6, .isend = isend_v6, .irecv = irecv_v6,
+	COMMON,
+	.init = init_v6,
+	.get_properties = props_v7,
+	.listen = do_listen,
+	.connect = connect_v7,
+	.accept = accept_v7,
+	.reg_mr = reg_mr_v6,
+	.isend = isend_v6,
+	.irecv = irecv_v6,
 };
 const struct net_v8 ncclNetPlugin_v8 = {
-	COMMON, .init = init_v6, .get_properties = props_v8, .listen = do_listen, .connect = connect_v7, .accept = accept_v7,
-	.reg_mr = do_reg_mr, .isend = isend_v6, .irecv = irecv_v6,
+	COMMON,
+	.init = init_v6,
+	.get_properties = props_v8,
+	.listen = do_listen,
+	.connect = connect_v7,
+	.accept = accept_v7,
+	.reg_mr = do_reg_mr,
+	.isend = isend_v6,
+	.irecv = irecv_v6,
 };
 const struct net_v9 ncclNetPlugin_v9 = {
-	COMMON, .init = init_v6, .get_properties = props_v9, .listen = do_listen, .connect = connect_v7, .accept = accept_v7,
-	.reg_mr = do_reg_mr, .isend = isend_v9, .irecv = irecv_v9,
+	COMMON,
+	.init = init_v6,
+	.get_properties = props_v9,
+	.listen = do_listen,
+	.connect = connect_v7,
+	.accept = accept_v7,
+	.reg_mr = do_reg_mr,
+	.isend = isend_v9,
+	.irecv = irecv_v9,
 };
 const struct net_v10 ncclNetPlugin_v10 = {
-	COMMON, .init = init_v10, .get_properties = props_v9, .listen = do_listen, .connect = connect_v10, .accept = accept_v7,
-	.reg_mr = do_reg_mr, .isend = isend_v10, .irecv = irecv_v10,
+	COMMON,
+	.init = init_v10,
+	.get_properties = props_v9,
+	.listen = do_listen,
+	.connect = connect_v10,
+	.accept = accept_v7,
+	.reg_mr = do_reg_mr,
+	.isend = isend_v10,
+	.irecv = irecv_v10,
 };
 const struct net_v11 ncclNetPlugin_v11 = {
-	COMMON, .init = init_v11, .get_properties = props_v11, .listen = listen_v11, .connect = connect_v11, .accept = accept_v7,
-	.reg_mr = do_reg_mr, .isend = isend_v10, .irecv = irecv_v10, .finalize = finalize_v11,
+	COMMON,
+	.init = init_v11,
+	.get_properties = props_v11,
+	.listen = listen_v11,
+	.connect = connect_v11,
+	.accept = accept_v7,
+	.reg_mr = do_reg_mr,
+	.isend = isend_v10,
+	.irecv = irecv_v10,
+	.finalize = finalize_v11,
 };
 const struct net_v12 ncclNetPlugin_v12 = {
-	COMMON, .init = init_v11, .get_properties = props_v12, .listen = listen_v11, .connect = connect_v11, .accept = accept_v7,
-	.reg_mr = do_reg_mr, .isend = isend_v10, .irecv = irecv_v10, .finalize = finalize_v11,
+	COMMON,
+	.init = init_v11,
+	.get_properties = props_v12,
+	.listen = listen_v11,
+	.connect = connect_v11,
+	.accept = accept_v7,
+	.reg_mr = do_reg_mr,
+	.isend = isend_v10,
+	.irecv = irecv_v10,
+	.finalize = finalize_v11,
 };

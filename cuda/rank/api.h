@@ -9,11 +9,11 @@
 
 #include <stddef.h>
 
-typedef int cuda_result;   // cudaError_t: 0 is success
+typedef int cuda_result; // cudaError_t: 0 is success
 typedef void *cuda_stream; // cudaStream_t
-typedef void *cuda_event;  // cudaEvent_t
-typedef int nccl_result;   // ncclResult_t: 0 is success
-typedef void *nccl_comm;   // ncclComm_t
+typedef void *cuda_event; // cudaEvent_t
+typedef int nccl_result; // ncclResult_t: 0 is success
+typedef void *nccl_comm; // ncclComm_t
 
 enum { CUDA_STREAM_NON_BLOCKING = 1 };
 enum { CUDA_COPY_HOST_TO_DEVICE = 1, CUDA_COPY_DEVICE_TO_HOST = 2 };
@@ -22,46 +22,48 @@ enum { NCCL_UNIQUE_ID_BYTES = 128 };
 
 // Passed by value to ncclCommInitRank, so its size is part of the ABI.
 typedef struct {
-  char internal[NCCL_UNIQUE_ID_BYTES];
+	char internal[NCCL_UNIQUE_ID_BYTES];
 } nccl_unique_id;
 
 struct api {
-  cuda_result (*cudaGetDeviceCount)(int *count);
-  cuda_result (*cudaSetDevice)(int device);
-  cuda_result (*cudaMalloc)(void **ptr, size_t bytes);
-  cuda_result (*cudaFree)(void *ptr);
-  cuda_result (*cudaMemcpy)(void *dst, const void *src, size_t bytes, int kind);
-  cuda_result (*cudaStreamCreateWithFlags)(cuda_stream *stream, unsigned flags);
-  cuda_result (*cudaStreamDestroy)(cuda_stream stream);
-  cuda_result (*cudaStreamSynchronize)(cuda_stream stream);
-  cuda_result (*cudaEventCreate)(cuda_event *event);
-  cuda_result (*cudaEventRecord)(cuda_event event, cuda_stream stream);
-  cuda_result (*cudaEventElapsedTime)(float *ms, cuda_event start, cuda_event stop);
-  cuda_result (*cudaEventDestroy)(cuda_event event);
-  const char *(*cudaGetErrorString)(cuda_result result);
+	cuda_result (*cudaGetDeviceCount)(int *count);
+	cuda_result (*cudaSetDevice)(int device);
+	cuda_result (*cudaMalloc)(void **ptr, size_t bytes);
+	cuda_result (*cudaFree)(void *ptr);
+	cuda_result (*cudaMemcpy)(void *dst, const void *src, size_t bytes, int kind);
+	cuda_result (*cudaStreamCreateWithFlags)(cuda_stream *stream, unsigned flags);
+	cuda_result (*cudaStreamDestroy)(cuda_stream stream);
+	cuda_result (*cudaStreamSynchronize)(cuda_stream stream);
+	cuda_result (*cudaEventCreate)(cuda_event *event);
+	cuda_result (*cudaEventRecord)(cuda_event event, cuda_stream stream);
+	cuda_result (*cudaEventElapsedTime)(float *ms, cuda_event start, cuda_event stop);
+	cuda_result (*cudaEventDestroy)(cuda_event event);
+	const char *(*cudaGetErrorString)(cuda_result result);
 
-  nccl_result (*ncclGetVersion)(int *version);
-  nccl_result (*ncclGetUniqueId)(nccl_unique_id *id);
-  nccl_result (*ncclCommInitRank)(nccl_comm *comm, int ranks, nccl_unique_id id, int rank);
-  nccl_result (*ncclCommDestroy)(nccl_comm comm);
-  nccl_result (*ncclCommAbort)(nccl_comm comm);
-  nccl_result (*ncclCommGetAsyncError)(nccl_comm comm, nccl_result *error);
-  const char *(*ncclGetErrorString)(nccl_result result);
-  const char *(*ncclGetLastError)(nccl_comm comm); // NULL before NCCL 2.13
-  nccl_result (*ncclAllReduce)(const void *send, void *recv, size_t count, int type, int op, nccl_comm, cuda_stream);
-  nccl_result (*ncclAllGather)(const void *send, void *recv, size_t count, int type, nccl_comm, cuda_stream);
-  nccl_result (*ncclReduceScatter)(const void *send, void *recv, size_t count, int type, int op, nccl_comm,
-                                   cuda_stream);
-  nccl_result (*ncclBroadcast)(const void *send, void *recv, size_t count, int type, int root, nccl_comm, cuda_stream);
-  nccl_result (*ncclReduce)(const void *send, void *recv, size_t count, int type, int op, int root, nccl_comm,
-                            cuda_stream);
-  nccl_result (*ncclSend)(const void *send, size_t count, int type, int peer, nccl_comm, cuda_stream);
-  nccl_result (*ncclRecv)(void *recv, size_t count, int type, int peer, nccl_comm, cuda_stream);
-  nccl_result (*ncclGroupStart)(void);
-  nccl_result (*ncclGroupEnd)(void);
+	nccl_result (*ncclGetVersion)(int *version);
+	nccl_result (*ncclGetUniqueId)(nccl_unique_id *id);
+	nccl_result (*ncclCommInitRank)(nccl_comm *comm, int ranks, nccl_unique_id id, int rank);
+	nccl_result (*ncclCommDestroy)(nccl_comm comm);
+	nccl_result (*ncclCommAbort)(nccl_comm comm);
+	nccl_result (*ncclCommGetAsyncError)(nccl_comm comm, nccl_result *error);
+	const char *(*ncclGetErrorString)(nccl_result result);
+	const char *(*ncclGetLastError)(nccl_comm comm); // NULL before NCCL 2.13
+	nccl_result (*ncclAllReduce)(
+		const void *send, void *recv, size_t count, int type, int op, nccl_comm, cuda_stream);
+	nccl_result (*ncclAllGather)(const void *send, void *recv, size_t count, int type, nccl_comm, cuda_stream);
+	nccl_result (*ncclReduceScatter)(
+		const void *send, void *recv, size_t count, int type, int op, nccl_comm, cuda_stream);
+	nccl_result (*ncclBroadcast)(
+		const void *send, void *recv, size_t count, int type, int root, nccl_comm, cuda_stream);
+	nccl_result (*ncclReduce)(
+		const void *send, void *recv, size_t count, int type, int op, int root, nccl_comm, cuda_stream);
+	nccl_result (*ncclSend)(const void *send, size_t count, int type, int peer, nccl_comm, cuda_stream);
+	nccl_result (*ncclRecv)(void *recv, size_t count, int type, int peer, nccl_comm, cuda_stream);
+	nccl_result (*ncclGroupStart)(void);
+	nccl_result (*ncclGroupEnd)(void);
 
-  const char *cudart_path; // the name that loaded
-  const char *nccl_path;
+	const char *cudart_path; // the name that loaded
+	const char *nccl_path;
 };
 
 // The one table of this process, filled by api_load.
@@ -70,7 +72,7 @@ extern struct api api;
 // Loads the first CUDA runtime and the first NCCL that dlopen accepts out of the given names (paths or sonames), the
 // runtime first so that an NCCL linked against the same soname takes it. Returns 0, or -1 with one line in err.
 int api_load(const char *const *cudart, int cudart_count, const char *const *nccl, int nccl_count, char *err,
-             size_t err_size);
+	size_t err_size);
 
 // The enumerator's name, such as ncclRemoteError.
 const char *nccl_result_name(nccl_result result);

@@ -17,23 +17,23 @@
 // Two device buffers of this rank. Both hold the larger of what is sent and what is received, so that an in-place
 // collective needs the second only.
 struct buffers {
-  char *send, *recv;
-  size_t bytes; // of each
-  void *stage;  // host memory for copies, STAGE_BYTES
+	char *send, *recv;
+	size_t bytes; // of each
+	void *stage; // host memory for copies, STAGE_BYTES
 };
 
 enum { STAGE_BYTES = 1 << 20 };
 
 struct job {
-  enum collective coll;
-  enum data_type type;
-  enum red_op op;
-  int root, rank, ranks, in_place;
-  size_t count;
-  size_t send_elements, recv_elements; // this rank's
-  uint64_t seed;                       // of the input that is there
-  int filled;                          // input is there
-  uint64_t launches;                   // since the input was written
+	enum collective coll;
+	enum data_type type;
+	enum red_op op;
+	int root, rank, ranks, in_place;
+	size_t count;
+	size_t send_elements, recv_elements; // this rank's
+	uint64_t seed; // of the input that is there
+	int filled; // input is there
+	uint64_t launches; // since the input was written
 };
 
 // Works out the element counts. Returns 0, or -1 with one line in err: a root that is no rank, or a collective that
@@ -55,7 +55,6 @@ nccl_result job_launch(struct job *job, const struct buffers *buffers, nccl_comm
 
 // Compares every element of this rank's output with what it must be. checked gets their number: 0 where the
 // collective defines no output on this rank. Returns the CUDA runtime's result.
-cuda_result job_verify(const struct job *job, const struct buffers *buffers, struct mismatch *found,
-                       uint64_t *checked);
+cuda_result job_verify(const struct job *job, const struct buffers *buffers, struct mismatch *found, uint64_t *checked);
 
 #endif

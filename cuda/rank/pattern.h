@@ -29,19 +29,19 @@
 #include "types.h"
 
 struct pattern {
-  enum data_type type;
-  enum red_op op;
-  int reduced; // 0: moved data, op is not looked at
-  int ranks;
-  uint64_t seed;
+	enum data_type type;
+	enum red_op op;
+	int reduced; // 0: moved data, op is not looked at
+	int ranks;
+	uint64_t seed;
 };
 
 // What a check found.
 struct mismatch {
-  uint64_t wrong;       // elements that are not what they must be
-  uint64_t first;       // index of the first of them, as counted by the caller; only if wrong > 0
-  char got[32];         // its value
-  char want[32];        // what it must be
+	uint64_t wrong; // elements that are not what they must be
+	uint64_t first; // index of the first of them, as counted by the caller; only if wrong > 0
+	char got[32]; // its value
+	char want[32]; // what it must be
 };
 
 // Writes elements first ... first+n-1 of rank's input to out.
@@ -50,10 +50,10 @@ void pattern_input(const struct pattern *p, int rank, uint64_t first, size_t n, 
 // Compares n elements at got with elements first ... of source's input (moved data). at is the index to report for
 // the first of them. Adds to m.
 void pattern_check_moved(const struct pattern *p, int source, uint64_t first, size_t n, const void *got, uint64_t at,
-                         struct mismatch *m);
+	struct mismatch *m);
 
 // Compares n elements at got with the reduction over all ranks of elements first ...; otherwise as above.
-void pattern_check_reduced(const struct pattern *p, uint64_t first, size_t n, const void *got, uint64_t at,
-                           struct mismatch *m);
+void pattern_check_reduced(
+	const struct pattern *p, uint64_t first, size_t n, const void *got, uint64_t at, struct mismatch *m);
 
 #endif

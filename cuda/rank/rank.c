@@ -23,225 +23,259 @@
 
 enum { LIBRARIES_MAX = 8 };
 
-static int64_t now_ns(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+static int64_t now_ns(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
 // Spins, because a thread that sleeps may get its core back a time slice late. It yields each time: another rank's
 // thread may need this core to be in time too.
-static void wait_until(int64_t when) {
-  while (now_ns() < when) sched_yield();
+static void wait_until(int64_t when)
+{
+	while (now_ns() < when)
+		sched_yield();
 }
 
-static int64_t number(const struct command *c, const char *key, int64_t low, int64_t high) {
-  int64_t value;
-  if (wire_number(c, key, low, high, &value) != 0)
-    session_fail("usage", "%s needs %s between %" PRId64 " and %" PRId64, c->verb, key, low, high);
-  return value;
+static int64_t number(const struct command *c, const char *key, int64_t low, int64_t high)
+{
+	int64_t value;
+	if (wire_number(c, key, low, high, &value) != 0)
+		session_fail("usage", "%s needs %s between %" PRId64 " and %" PRId64, c->verb, key, low, high);
+	return value;
 }
 
-static int named(const struct command *c, const char *key, int (*by_name)(const char *)) {
-  const char *name = wire_value(c, key);
-  int value = by_name(name);
-  if (value < 0) session_fail("usage", "%s does not know %s=%s", c->verb, key, name != NULL ? name : "");
-  return value;
+static int named(const struct command *c, const char *key, int (*by_name)(const char *))
+{
+	const char *name = wire_value(c, key);
+	int value = by_name(name);
+	if (value < 0)
+		session_fail("usage", "%s does not know %s=%s", c->verb, key, name != NULL ? name : "");
+	return value;
 }
 
-static void do_uniqueid(void) {
-  nccl_unique_id id;
-  char hex[2 * NCCL_UNIQUE_ID_BYTES + 1];
-  session_enter_nccl();
-  nccl_result result = api.ncclGetUniqueId(&id);
-  session_leave_nccl();
-  session_check_nccl(result, "ncclGetUniqueId");
-  for (int i = 0; i < NCCL_UNIQUE_ID_BYTES; i++) sprintf(hex + 2 * i, "%02x", (unsigned char)id.internal[i]);
-  wire_reply("ok id=%s", hex);
+static void do_uniqueid(void)
+{
+	nccl_unique_id id;
+	char hex[2 * NCCL_UNIQUE_ID_BYTES + 1];
+	session_enter_nccl();
+	nccl_result result = api.ncclGetUniqueId(&id);
+	session_leave_nccl();
+	session_check_nccl(result, "ncclGetUniqueId");
+	for (int i = 0; i < NCCL_UNIQUE_ID_BYTES; i++)
+		sprintf(hex + 2 * i, "%02x", (unsigned char)id.internal[i]);
+	wire_reply("ok id=%s", hex);
 }
 
-static void read_id(const struct command *c, nccl_unique_id *id) {
-  const char *hex = wire_value(c, "id");
-  if (hex == NULL || strlen(hex) != 2 * NCCL_UNIQUE_ID_BYTES) session_fail("usage", "init needs id, 128 bytes in hex");
-  for (int i = 0; i < NCCL_UNIQUE_ID_BYTES; i++) {
-    unsigned byte;
-    if (sscanf(hex + 2 * i, "%2x", &byte) != 1) session_fail("usage", "init needs id, 128 bytes in hex");
-    id->internal[i] = (char)byte;
-  }
+static void read_id(const struct command *c, nccl_unique_id *id)
+{
+	const char *hex = wire_value(c, "id");
+	if (hex == NULL || strlen(hex) != 2 * NCCL_UNIQUE_ID_BYTES)
+		session_fail("usage", "init needs id, 128 bytes in hex");
+	for (int i = 0; i < NCCL_UNIQUE_ID_BYTES; i++) {
+		unsigned byte;
+		if (sscanf(hex + 2 * i, "%2x", &byte) != 1)
+			session_fail("usage", "init needs id, 128 bytes in hex");
+		id->internal[i] = (char)byte;
+	}
 }
 
-static void do_init(const struct command *c) {
-  nccl_unique_id id;
-  read_id(c, &id);
-  int ranks = (int)number(c, "ranks", 1, 1 << 20);
-  int rank = (int)number(c, "rank", 0, ranks - 1);
-  int device = (int)number(c, "device", 0, 1 << 20);
-  int64_t begin = now_ns();
-  session_init(device, ranks, rank, &id);
-  wire_reply("ok ns=%" PRId64, now_ns() - begin);
+static void do_init(const struct command *c)
+{
+	nccl_unique_id id;
+	read_id(c, &id);
+	int ranks = (int)number(c, "ranks", 1, 1 << 20);
+	int rank = (int)number(c, "rank", 0, ranks - 1);
+	int device = (int)number(c, "device", 0, 1 << 20);
+	int64_t begin = now_ns();
+	session_init(device, ranks, rank, &id);
+	wire_reply("ok ns=%" PRId64, now_ns() - begin);
 }
 
-static void do_prepare(const struct command *c, struct job *job) {
-  char why[128];
-  memset(job, 0, sizeof(*job));
-  job->coll = (enum collective)named(c, "coll", coll_by_name);
-  job->type = (enum data_type)named(c, "type", type_by_name);
-  job->op = (enum red_op)named(c, "op", op_by_name);
-  job->root = (int)number(c, "root", 0, 1 << 20);
-  job->count = (size_t)number(c, "count", 0, (int64_t)1 << 48);
-  job->in_place = (int)number(c, "inplace", 0, 1);
-  job->rank = session.rank;
-  job->ranks = session.ranks;
-  if (job_check(job, why, sizeof(why)) != 0) session_fail("usage", "prepare: %s", why);
-  session_reserve(job_bytes(job));
-  wire_reply("ok bytes=%zu", job_bytes(job));
+static void do_prepare(const struct command *c, struct job *job)
+{
+	char why[128];
+	memset(job, 0, sizeof(*job));
+	job->coll = (enum collective)named(c, "coll", coll_by_name);
+	job->type = (enum data_type)named(c, "type", type_by_name);
+	job->op = (enum red_op)named(c, "op", op_by_name);
+	job->root = (int)number(c, "root", 0, 1 << 20);
+	job->count = (size_t)number(c, "count", 0, (int64_t)1 << 48);
+	job->in_place = (int)number(c, "inplace", 0, 1);
+	job->rank = session.rank;
+	job->ranks = session.ranks;
+	if (job_check(job, why, sizeof(why)) != 0)
+		session_fail("usage", "prepare: %s", why);
+	session_reserve(job_bytes(job));
+	wire_reply("ok bytes=%zu", job_bytes(job));
 }
 
-static void do_fill(const struct command *c, struct job *job) {
-  int64_t seed = number(c, "seed", 0, INT64_MAX);
-  session_check_cuda(job_fill(job, &session.buffers, (uint64_t)seed), "copy the input to the device");
-  wire_reply("ok");
+static void do_fill(const struct command *c, struct job *job)
+{
+	int64_t seed = number(c, "seed", 0, INT64_MAX);
+	session_check_cuda(job_fill(job, &session.buffers, (uint64_t)seed), "copy the input to the device");
+	wire_reply("ok");
 }
 
-static void do_run(const struct command *c, struct job *job) {
-  int64_t iters = number(c, "iters", 1, 1 << 30), start = number(c, "start", 0, INT64_MAX);
-  if (start != 0) wait_until(start);
-  int64_t begin = now_ns();
-  session_check_cuda(api.cudaEventRecord(session.start, session.stream), "cudaEventRecord");
-  session_enter_nccl();
-  for (int64_t i = 0; i < iters; i++)
-    session_check_nccl(job_launch(job, &session.buffers, session.comm, session.stream), "start the collective");
-  session_leave_nccl();
-  session_check_cuda(api.cudaEventRecord(session.stop, session.stream), "cudaEventRecord");
-  session_check_cuda(api.cudaStreamSynchronize(session.stream), "cudaStreamSynchronize");
-  int64_t wall = now_ns() - begin;
-  session_check_async(); // a stream can end because NCCL gave up
-  float device_ms;
-  session_check_cuda(api.cudaEventElapsedTime(&device_ms, session.start, session.stop), "cudaEventElapsedTime");
-  wire_reply("ok wall_ns=%" PRId64 " device_ns=%.0f late_ns=%" PRId64, wall, (double)device_ms * 1e6,
-             start != 0 ? begin - start : 0);
+static void do_run(const struct command *c, struct job *job)
+{
+	int64_t iters = number(c, "iters", 1, 1 << 30), start = number(c, "start", 0, INT64_MAX);
+	if (start != 0)
+		wait_until(start);
+	int64_t begin = now_ns();
+	session_check_cuda(api.cudaEventRecord(session.start, session.stream), "cudaEventRecord");
+	session_enter_nccl();
+	for (int64_t i = 0; i < iters; i++)
+		session_check_nccl(
+			job_launch(job, &session.buffers, session.comm, session.stream), "start the collective");
+	session_leave_nccl();
+	session_check_cuda(api.cudaEventRecord(session.stop, session.stream), "cudaEventRecord");
+	session_check_cuda(api.cudaStreamSynchronize(session.stream), "cudaStreamSynchronize");
+	int64_t wall = now_ns() - begin;
+	session_check_async(); // a stream can end because NCCL gave up
+	float device_ms;
+	session_check_cuda(api.cudaEventElapsedTime(&device_ms, session.start, session.stop), "cudaEventElapsedTime");
+	wire_reply("ok wall_ns=%" PRId64 " device_ns=%.0f late_ns=%" PRId64, wall, (double)device_ms * 1e6,
+		start != 0 ? begin - start : 0);
 }
 
-static void do_check(const struct job *job) {
-  if (!job->filled || job->launches == 0) session_fail("usage", "check needs fill and run before it");
-  if (job->launches > 1 && !job_repeatable(job))
-    session_fail("usage", "an in-place reduction that ran %" PRIu64 " times has no result to check", job->launches);
-  struct mismatch found;
-  uint64_t checked;
-  session_check_cuda(job_verify(job, &session.buffers, &found, &checked), "copy the output from the device");
-  if (found.wrong == 0)
-    wire_reply("ok checked=%" PRIu64 " wrong=0", checked);
-  else
-    wire_reply("ok checked=%" PRIu64 " wrong=%" PRIu64 " first=%" PRIu64 " got=%s want=%s", checked, found.wrong,
-               found.first, found.got, found.want);
+static void do_check(const struct job *job)
+{
+	if (!job->filled || job->launches == 0)
+		session_fail("usage", "check needs fill and run before it");
+	if (job->launches > 1 && !job_repeatable(job))
+		session_fail("usage", "an in-place reduction that ran %" PRIu64 " times has no result to check",
+			job->launches);
+	struct mismatch found;
+	uint64_t checked;
+	session_check_cuda(job_verify(job, &session.buffers, &found, &checked), "copy the output from the device");
+	if (found.wrong == 0)
+		wire_reply("ok checked=%" PRIu64 " wrong=0", checked);
+	else
+		wire_reply("ok checked=%" PRIu64 " wrong=%" PRIu64 " first=%" PRIu64 " got=%s want=%s", checked,
+			found.wrong, found.first, found.got, found.want);
 }
 
-static void need_comm(const struct command *c) {
-  if (session.comm == NULL) session_fail("usage", "%s needs a communicator: init first", c->verb);
+static void need_comm(const struct command *c)
+{
+	if (session.comm == NULL)
+		session_fail("usage", "%s needs a communicator: init first", c->verb);
 }
 
 // Serves one command. Returns 0 after the last.
-static int serve(const struct command *c, struct job *job) {
-  static const char *const need_job[] = {"prepare", "fill", "run", "check"};
-  for (size_t i = 0; i < sizeof(need_job) / sizeof(need_job[0]); i++) {
-    if (strcmp(c->verb, need_job[i]) != 0) continue;
-    session_set_command(need_job[i]);
-    need_comm(c);
-    if (i > 0 && job->ranks == 0) session_fail("usage", "%s needs prepare before it", c->verb);
-  }
-  if (strcmp(c->verb, "uniqueid") == 0) {
-    session_set_command("uniqueid");
-    do_uniqueid();
-  } else if (strcmp(c->verb, "init") == 0) {
-    session_set_command("init");
-    do_init(c);
-  } else if (strcmp(c->verb, "reserve") == 0) {
-    session_set_command("reserve");
-    session_reserve((size_t)number(c, "bytes", 0, (int64_t)1 << 48));
-    wire_reply("ok");
-  } else if (strcmp(c->verb, "prepare") == 0) {
-    do_prepare(c, job);
-  } else if (strcmp(c->verb, "fill") == 0) {
-    do_fill(c, job);
-  } else if (strcmp(c->verb, "run") == 0) {
-    do_run(c, job);
-  } else if (strcmp(c->verb, "check") == 0) {
-    do_check(job);
-  } else if (strcmp(c->verb, "destroy") == 0 || strcmp(c->verb, "abort") == 0) {
-    int abort = c->verb[0] == 'a';
-    session_set_command(abort ? "abort" : "destroy");
-    memset(job, 0, sizeof(*job));
-    session_close(abort);
-    wire_reply("ok");
-  } else if (strcmp(c->verb, "quit") == 0) {
-    session_closing(); // before the answer, which lets the parent close our input
-    wire_reply("ok");
-    return 0;
-  } else {
-    session_fail("usage", "there is no command %s", c->verb);
-  }
-  return 1;
+static int serve(const struct command *c, struct job *job)
+{
+	static const char *const need_job[] = { "prepare", "fill", "run", "check" };
+	for (size_t i = 0; i < sizeof(need_job) / sizeof(need_job[0]); i++) {
+		if (strcmp(c->verb, need_job[i]) != 0)
+			continue;
+		session_set_command(need_job[i]);
+		need_comm(c);
+		if (i > 0 && job->ranks == 0)
+			session_fail("usage", "%s needs prepare before it", c->verb);
+	}
+	if (strcmp(c->verb, "uniqueid") == 0) {
+		session_set_command("uniqueid");
+		do_uniqueid();
+	} else if (strcmp(c->verb, "init") == 0) {
+		session_set_command("init");
+		do_init(c);
+	} else if (strcmp(c->verb, "reserve") == 0) {
+		session_set_command("reserve");
+		session_reserve((size_t)number(c, "bytes", 0, (int64_t)1 << 48));
+		wire_reply("ok");
+	} else if (strcmp(c->verb, "prepare") == 0) {
+		do_prepare(c, job);
+	} else if (strcmp(c->verb, "fill") == 0) {
+		do_fill(c, job);
+	} else if (strcmp(c->verb, "run") == 0) {
+		do_run(c, job);
+	} else if (strcmp(c->verb, "check") == 0) {
+		do_check(job);
+	} else if (strcmp(c->verb, "destroy") == 0 || strcmp(c->verb, "abort") == 0) {
+		int abort = c->verb[0] == 'a';
+		session_set_command(abort ? "abort" : "destroy");
+		memset(job, 0, sizeof(*job));
+		session_close(abort);
+		wire_reply("ok");
+	} else if (strcmp(c->verb, "quit") == 0) {
+		session_closing(); // before the answer, which lets the parent close our input
+		wire_reply("ok");
+		return 0;
+	} else {
+		session_fail("usage", "there is no command %s", c->verb);
+	}
+	return 1;
 }
 
-static void usage(FILE *out) {
-  fprintf(out, "usage: ddlemu-rank --cudart LIBRARY... --nccl LIBRARY...\n"
-               "One rank of `ddlemu bench`, driven by it over standard input and output.\n"
-               "Each flag may be given several times: the first library that loads is used.\n");
+static void usage(FILE *out)
+{
+	fprintf(out,
+		"usage: ddlemu-rank --cudart LIBRARY... --nccl LIBRARY...\n"
+		"One rank of `ddlemu bench`, driven by it over standard input and output.\n"
+		"Each flag may be given several times: the first library that loads is used.\n");
 }
 
 // Writes a path as one word: spaces and percent signs as %20 and %25.
-static void one_word(const char *path, char *out, size_t size) {
-  size_t n = 0;
-  for (; *path != '\0' && n + 4 < size; path++) {
-    if (*path == ' ' || *path == '%')
-      n += (size_t)sprintf(out + n, "%%%02x", *path);
-    else
-      out[n++] = *path;
-  }
-  out[n] = '\0';
+static void one_word(const char *path, char *out, size_t size)
+{
+	size_t n = 0;
+	for (; *path != '\0' && n + 4 < size; path++) {
+		if (*path == ' ' || *path == '%')
+			n += (size_t)sprintf(out + n, "%%%02x", *path);
+		else
+			out[n++] = *path;
+	}
+	out[n] = '\0';
 }
 
-static void greet(void) {
-  int version = 0, devices = 0;
-  char cudart[1024], nccl[1024];
-  one_word(api.cudart_path, cudart, sizeof(cudart));
-  one_word(api.nccl_path, nccl, sizeof(nccl));
-  session_check_nccl(api.ncclGetVersion(&version), "ncclGetVersion");
-  session_check_cuda(api.cudaGetDeviceCount(&devices), "cudaGetDeviceCount");
-  wire_reply("hello protocol=%d pid=%d version=%d devices=%d cudart=%s nccl=%s", WIRE_PROTOCOL, (int)getpid(), version,
-             devices, cudart, nccl);
+static void greet(void)
+{
+	int version = 0, devices = 0;
+	char cudart[1024], nccl[1024];
+	one_word(api.cudart_path, cudart, sizeof(cudart));
+	one_word(api.nccl_path, nccl, sizeof(nccl));
+	session_check_nccl(api.ncclGetVersion(&version), "ncclGetVersion");
+	session_check_cuda(api.cudaGetDeviceCount(&devices), "cudaGetDeviceCount");
+	wire_reply("hello protocol=%d pid=%d version=%d devices=%d cudart=%s nccl=%s", WIRE_PROTOCOL, (int)getpid(),
+		version, devices, cudart, nccl);
 }
 
-int main(int argc, char **argv) {
-  static const struct option options[] = {
-      {"cudart", required_argument, NULL, 'c'}, {"nccl", required_argument, NULL, 'n'}, {"help", no_argument, NULL, 'h'},
-      {NULL, 0, NULL, 0},
-  };
-  const char *cudart[LIBRARIES_MAX], *nccl[LIBRARIES_MAX];
-  int cudart_count = 0, nccl_count = 0, option;
-  while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
-    if (option == 'c' && cudart_count < LIBRARIES_MAX) {
-      cudart[cudart_count++] = optarg;
-    } else if (option == 'n' && nccl_count < LIBRARIES_MAX) {
-      nccl[nccl_count++] = optarg;
-    } else {
-      usage(option == 'h' ? stdout : stderr);
-      return option == 'h' ? 0 : 2;
-    }
-  }
-  prctl(PR_SET_PDEATHSIG, SIGKILL); // beside the end of file, which a stopped reader would not see
-  if (wire_open(session_orphaned) != 0) {
-    fprintf(stderr, "open the protocol: %s\n", strerror(errno));
-    return 1;
-  }
-  session_watch();
-  char why[512];
-  if (api_load(cudart, cudart_count, nccl, nccl_count, why, sizeof(why)) != 0) session_fail("load", "%s", why);
-  greet();
-  struct command c;
-  struct job job = {0};
-  do {
-    wire_next(&c);
-  } while (serve(&c, &job));
-  return 0;
+int main(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "cudart", required_argument, NULL, 'c' },
+		{ "nccl", required_argument, NULL, 'n' },
+		{ "help", no_argument, NULL, 'h' },
+		{ NULL, 0, NULL, 0 },
+	};
+	const char *cudart[LIBRARIES_MAX], *nccl[LIBRARIES_MAX];
+	int cudart_count = 0, nccl_count = 0, option;
+	while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
+		if (option == 'c' && cudart_count < LIBRARIES_MAX) {
+			cudart[cudart_count++] = optarg;
+		} else if (option == 'n' && nccl_count < LIBRARIES_MAX) {
+			nccl[nccl_count++] = optarg;
+		} else {
+			usage(option == 'h' ? stdout : stderr);
+			return option == 'h' ? 0 : 2;
+		}
+	}
+	prctl(PR_SET_PDEATHSIG, SIGKILL); // beside the end of file, which a stopped reader would not see
+	if (wire_open(session_orphaned) != 0) {
+		fprintf(stderr, "open the protocol: %s\n", strerror(errno));
+		return 1;
+	}
+	session_watch();
+	char why[512];
+	if (api_load(cudart, cudart_count, nccl, nccl_count, why, sizeof(why)) != 0)
+		session_fail("load", "%s", why);
+	greet();
+	struct command c;
+	struct job job = { 0 };
+	do {
+		wire_next(&c);
+	} while (serve(&c, &job));
+	return 0;
 }

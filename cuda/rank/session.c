@@ -24,9 +24,10 @@ static atomic_int in_nccl;
 static atomic_flag ending = ATOMIC_FLAG_INIT;
 static _Atomic(const char *) command = "start";
 
-static void sleep_ms(long ms) {
-  struct timespec t = {ms / 1000, ms % 1000 * 1000000};
-  nanosleep(&t, NULL);
+static void sleep_ms(long ms)
+{
+	struct timespec t = { ms / 1000, ms % 1000 * 1000000 };
+	nanosleep(&t, NULL);
 }
 
 void session_set_command(const char *verb) { atomic_store(&command, verb); }
@@ -34,126 +35,156 @@ void session_set_command(const char *verb) { atomic_store(&command, verb); }
 void session_enter_nccl(void) { atomic_store(&in_nccl, 1); }
 void session_leave_nccl(void) { atomic_store(&in_nccl, 0); }
 
-static void *end_soon(void *unused) {
-  (void)unused;
-  sleep_ms(ABORT_MS);
-  _exit(1);
+static void *end_soon(void *unused)
+{
+	(void)unused;
+	sleep_ms(ABORT_MS);
+	_exit(1);
 }
 
 // The first caller ends the process; any other thread that comes here waits for that.
-static void only_once(void) {
-  while (atomic_flag_test_and_set(&ending)) pause();
+static void only_once(void)
+{
+	while (atomic_flag_test_and_set(&ending))
+		pause();
 }
 
-__attribute__((noreturn)) static void abort_and_exit(void) {
-  pthread_t thread;
-  if (pthread_create(&thread, NULL, end_soon, NULL) != 0) _exit(1);
-  for (int waited = 0; !pthread_equal(pthread_self(), main_thread) && atomic_load(&in_nccl); waited++) {
-    if (waited == LEAVE_NCCL_MS) _exit(1); // stuck in NCCL, where an abort from outside is not safe
-    sleep_ms(1);
-  }
-  if (session.comm != NULL) api.ncclCommAbort(session.comm);
-  _exit(1);
+__attribute__((noreturn)) static void abort_and_exit(void)
+{
+	pthread_t thread;
+	if (pthread_create(&thread, NULL, end_soon, NULL) != 0)
+		_exit(1);
+	for (int waited = 0; !pthread_equal(pthread_self(), main_thread) && atomic_load(&in_nccl); waited++) {
+		if (waited == LEAVE_NCCL_MS)
+			_exit(1); // stuck in NCCL, where an abort from outside is not safe
+		sleep_ms(1);
+	}
+	if (session.comm != NULL)
+		api.ncclCommAbort(session.comm);
+	_exit(1);
 }
 
-void session_fail(const char *name, const char *format, ...) {
-  only_once();
-  char message[1024];
-  va_list args;
-  va_start(args, format);
-  vsnprintf(message, sizeof(message), format, args);
-  va_end(args);
-  wire_reply("error cmd=%s name=%s msg=%s", atomic_load(&command), name, message);
-  fprintf(stderr, "%s: %s\n", atomic_load(&command), message);
-  abort_and_exit();
+void session_fail(const char *name, const char *format, ...)
+{
+	only_once();
+	char message[1024];
+	va_list args;
+	va_start(args, format);
+	vsnprintf(message, sizeof(message), format, args);
+	va_end(args);
+	wire_reply("error cmd=%s name=%s msg=%s", atomic_load(&command), name, message);
+	fprintf(stderr, "%s: %s\n", atomic_load(&command), message);
+	abort_and_exit();
 }
 
-void session_orphaned(void) {
-  only_once();
-  abort_and_exit();
+void session_orphaned(void)
+{
+	only_once();
+	abort_and_exit();
 }
 
-void session_check_cuda(cuda_result result, const char *what) {
-  if (result != 0) session_fail("cuda", "%s: %s (CUDA error %d)", what, api.cudaGetErrorString(result), result);
+void session_check_cuda(cuda_result result, const char *what)
+{
+	if (result != 0)
+		session_fail("cuda", "%s: %s (CUDA error %d)", what, api.cudaGetErrorString(result), result);
 }
 
-void session_check_nccl(nccl_result result, const char *what) {
-  if (result == NCCL_SUCCESS) return;
-  const char *last = api.ncclGetLastError != NULL ? api.ncclGetLastError(session.comm) : NULL;
-  if (last != NULL && *last != '\0')
-    session_fail(nccl_result_name(result), "%s: %s: %s", what, api.ncclGetErrorString(result), last);
-  session_fail(nccl_result_name(result), "%s: %s", what, api.ncclGetErrorString(result));
+void session_check_nccl(nccl_result result, const char *what)
+{
+	if (result == NCCL_SUCCESS)
+		return;
+	const char *last = api.ncclGetLastError != NULL ? api.ncclGetLastError(session.comm) : NULL;
+	if (last != NULL && *last != '\0')
+		session_fail(nccl_result_name(result), "%s: %s: %s", what, api.ncclGetErrorString(result), last);
+	session_fail(nccl_result_name(result), "%s: %s", what, api.ncclGetErrorString(result));
 }
 
-void session_check_async(void) {
-  nccl_result error = NCCL_SUCCESS, result = NCCL_SUCCESS;
-  pthread_mutex_lock(&comm_lock);
-  if (session.comm != NULL) result = api.ncclCommGetAsyncError(session.comm, &error);
-  pthread_mutex_unlock(&comm_lock);
-  if (result != NCCL_SUCCESS) error = result;
-  if (error != NCCL_IN_PROGRESS) session_check_nccl(error, "NCCL reports an asynchronous error");
+void session_check_async(void)
+{
+	nccl_result error = NCCL_SUCCESS, result = NCCL_SUCCESS;
+	pthread_mutex_lock(&comm_lock);
+	if (session.comm != NULL)
+		result = api.ncclCommGetAsyncError(session.comm, &error);
+	pthread_mutex_unlock(&comm_lock);
+	if (result != NCCL_SUCCESS)
+		error = result;
+	if (error != NCCL_IN_PROGRESS)
+		session_check_nccl(error, "NCCL reports an asynchronous error");
 }
 
 void session_closing(void) { atomic_flag_test_and_set(&ending); }
 
-static void *watch(void *unused) {
-  (void)unused;
-  for (;;) {
-    sleep_ms(WATCH_EVERY_MS);
-    session_check_async();
-  }
-  return NULL;
+static void *watch(void *unused)
+{
+	(void)unused;
+	for (;;) {
+		sleep_ms(WATCH_EVERY_MS);
+		session_check_async();
+	}
+	return NULL;
 }
 
-void session_watch(void) {
-  main_thread = pthread_self();
-  pthread_t thread;
-  if (pthread_create(&thread, NULL, watch, NULL) != 0) session_fail("system", "start the watching thread");
-  pthread_detach(thread);
+void session_watch(void)
+{
+	main_thread = pthread_self();
+	pthread_t thread;
+	if (pthread_create(&thread, NULL, watch, NULL) != 0)
+		session_fail("system", "start the watching thread");
+	pthread_detach(thread);
 }
 
-void session_init(int device, int ranks, int rank, const nccl_unique_id *id) {
-  if (session.comm != NULL) session_fail("usage", "there is a communicator already");
-  session_check_cuda(api.cudaSetDevice(device), "cudaSetDevice");
-  nccl_comm comm = NULL;
-  session_enter_nccl();
-  nccl_result result = api.ncclCommInitRank(&comm, ranks, *id, rank);
-  session_leave_nccl();
-  session_check_nccl(result, "ncclCommInitRank");
-  session_check_cuda(api.cudaStreamCreateWithFlags(&session.stream, CUDA_STREAM_NON_BLOCKING),
-                     "cudaStreamCreateWithFlags");
-  session_check_cuda(api.cudaEventCreate(&session.start), "cudaEventCreate");
-  session_check_cuda(api.cudaEventCreate(&session.stop), "cudaEventCreate");
-  session.rank = rank;
-  session.ranks = ranks;
-  pthread_mutex_lock(&comm_lock);
-  session.comm = comm;
-  pthread_mutex_unlock(&comm_lock);
+void session_init(int device, int ranks, int rank, const nccl_unique_id *id)
+{
+	if (session.comm != NULL)
+		session_fail("usage", "there is a communicator already");
+	session_check_cuda(api.cudaSetDevice(device), "cudaSetDevice");
+	nccl_comm comm = NULL;
+	session_enter_nccl();
+	nccl_result result = api.ncclCommInitRank(&comm, ranks, *id, rank);
+	session_leave_nccl();
+	session_check_nccl(result, "ncclCommInitRank");
+	session_check_cuda(
+		api.cudaStreamCreateWithFlags(&session.stream, CUDA_STREAM_NON_BLOCKING), "cudaStreamCreateWithFlags");
+	session_check_cuda(api.cudaEventCreate(&session.start), "cudaEventCreate");
+	session_check_cuda(api.cudaEventCreate(&session.stop), "cudaEventCreate");
+	session.rank = rank;
+	session.ranks = ranks;
+	pthread_mutex_lock(&comm_lock);
+	session.comm = comm;
+	pthread_mutex_unlock(&comm_lock);
 }
 
-void session_close(int abort) {
-  pthread_mutex_lock(&comm_lock);
-  nccl_comm comm = session.comm;
-  session.comm = NULL;
-  pthread_mutex_unlock(&comm_lock);
-  if (comm == NULL) return;
-  session_enter_nccl();
-  nccl_result result = abort ? api.ncclCommAbort(comm) : api.ncclCommDestroy(comm);
-  session_leave_nccl();
-  session_check_nccl(result, abort ? "ncclCommAbort" : "ncclCommDestroy");
-  session_check_cuda(api.cudaEventDestroy(session.start), "cudaEventDestroy");
-  session_check_cuda(api.cudaEventDestroy(session.stop), "cudaEventDestroy");
-  session_check_cuda(api.cudaStreamDestroy(session.stream), "cudaStreamDestroy");
+void session_close(int abort)
+{
+	pthread_mutex_lock(&comm_lock);
+	nccl_comm comm = session.comm;
+	session.comm = NULL;
+	pthread_mutex_unlock(&comm_lock);
+	if (comm == NULL)
+		return;
+	session_enter_nccl();
+	nccl_result result = abort ? api.ncclCommAbort(comm) : api.ncclCommDestroy(comm);
+	session_leave_nccl();
+	session_check_nccl(result, abort ? "ncclCommAbort" : "ncclCommDestroy");
+	session_check_cuda(api.cudaEventDestroy(session.start), "cudaEventDestroy");
+	session_check_cuda(api.cudaEventDestroy(session.stop), "cudaEventDestroy");
+	session_check_cuda(api.cudaStreamDestroy(session.stream), "cudaStreamDestroy");
 }
 
-void session_reserve(size_t bytes) {
-  struct buffers *b = &session.buffers;
-  if (b->stage == NULL) b->stage = malloc(STAGE_BYTES);
-  if (b->stage == NULL) session_fail("system", "no memory for a staging buffer");
-  if (bytes <= b->bytes) return;
-  if (b->send != NULL) session_check_cuda(api.cudaFree(b->send), "cudaFree");
-  if (b->recv != NULL) session_check_cuda(api.cudaFree(b->recv), "cudaFree");
-  session_check_cuda(api.cudaMalloc((void **)&b->send, bytes), "cudaMalloc");
-  session_check_cuda(api.cudaMalloc((void **)&b->recv, bytes), "cudaMalloc");
-  b->bytes = bytes;
+void session_reserve(size_t bytes)
+{
+	struct buffers *b = &session.buffers;
+	if (b->stage == NULL)
+		b->stage = malloc(STAGE_BYTES);
+	if (b->stage == NULL)
+		session_fail("system", "no memory for a staging buffer");
+	if (bytes <= b->bytes)
+		return;
+	if (b->send != NULL)
+		session_check_cuda(api.cudaFree(b->send), "cudaFree");
+	if (b->recv != NULL)
+		session_check_cuda(api.cudaFree(b->recv), "cudaFree");
+	session_check_cuda(api.cudaMalloc((void **)&b->send, bytes), "cudaMalloc");
+	session_check_cuda(api.cudaMalloc((void **)&b->recv, bytes), "cudaMalloc");
+	b->bytes = bytes;
 }

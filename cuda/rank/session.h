@@ -9,11 +9,11 @@
 #include "job.h"
 
 struct session {
-  int rank, ranks;
-  nccl_comm comm; // NULL when there is none
-  cuda_stream stream;
-  cuda_event start, stop;
-  struct buffers buffers;
+	int rank, ranks;
+	nccl_comm comm; // NULL when there is none
+	cuda_stream stream;
+	cuda_event start, stop;
+	struct buffers buffers;
 };
 
 // The one session of this process. The main thread owns it; the watching thread reads comm under a lock.

@@ -9,16 +9,16 @@
 
 // The values of ncclDataType_t.
 enum data_type {
-  TYPE_INT8 = 0,
-  TYPE_UINT8 = 1,
-  TYPE_INT32 = 2,
-  TYPE_UINT32 = 3,
-  TYPE_INT64 = 4,
-  TYPE_UINT64 = 5,
-  TYPE_HALF = 6,
-  TYPE_FLOAT = 7,
-  TYPE_DOUBLE = 8,
-  TYPE_BFLOAT16 = 9,
+	TYPE_INT8 = 0,
+	TYPE_UINT8 = 1,
+	TYPE_INT32 = 2,
+	TYPE_UINT32 = 3,
+	TYPE_INT64 = 4,
+	TYPE_UINT64 = 5,
+	TYPE_HALF = 6,
+	TYPE_FLOAT = 7,
+	TYPE_DOUBLE = 8,
+	TYPE_BFLOAT16 = 9,
 };
 
 // The values of ncclRedOp_t.
@@ -26,13 +26,13 @@ enum red_op { OP_SUM = 0, OP_PROD = 1, OP_MAX = 2, OP_MIN = 3, OP_AVG = 4 };
 
 // Our own numbers: each stands for one NCCL call or one group of calls.
 enum collective {
-  COLL_ALL_REDUCE,
-  COLL_ALL_GATHER,
-  COLL_REDUCE_SCATTER,
-  COLL_BROADCAST,
-  COLL_REDUCE,
-  COLL_SENDRECV,
-  COLL_ALLTOALL,
+	COLL_ALL_REDUCE,
+	COLL_ALL_GATHER,
+	COLL_REDUCE_SCATTER,
+	COLL_BROADCAST,
+	COLL_REDUCE,
+	COLL_SENDRECV,
+	COLL_ALLTOALL,
 };
 
 // Each returns the enumerator, or -1 for an unknown name.

@@ -22,89 +22,108 @@ static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static char waiting[WIRE_LINE_MAX];
 static int is_waiting;
 
-static void *read_commands(void *unused) {
-  (void)unused;
-  char line[WIRE_LINE_MAX];
-  while (fgets(line, sizeof(line), commands) != NULL) {
-    line[strcspn(line, "\n")] = '\0';
-    pthread_mutex_lock(&lock);
-    while (is_waiting) pthread_cond_wait(&changed, &lock);
-    memcpy(waiting, line, sizeof(waiting));
-    is_waiting = 1;
-    pthread_cond_broadcast(&changed);
-    pthread_mutex_unlock(&lock);
-  }
-  ended();
-  return NULL;
+static void *read_commands(void *unused)
+{
+	(void)unused;
+	char line[WIRE_LINE_MAX];
+	while (fgets(line, sizeof(line), commands) != NULL) {
+		line[strcspn(line, "\n")] = '\0';
+		pthread_mutex_lock(&lock);
+		while (is_waiting)
+			pthread_cond_wait(&changed, &lock);
+		memcpy(waiting, line, sizeof(waiting));
+		is_waiting = 1;
+		pthread_cond_broadcast(&changed);
+		pthread_mutex_unlock(&lock);
+	}
+	ended();
+	return NULL;
 }
 
-int wire_open(void (*on_end)(void)) {
-  ended = on_end;
-  int in = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
-  replies = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
-  int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
-  if (in < 0 || replies < 0 || null < 0) return -1;
-  if (dup2(null, STDIN_FILENO) < 0 || dup2(STDERR_FILENO, STDOUT_FILENO) < 0) return -1;
-  close(null);
-  commands = fdopen(in, "r");
-  if (commands == NULL) return -1;
-  pthread_t thread;
-  errno = pthread_create(&thread, NULL, read_commands, NULL);
-  if (errno != 0) return -1;
-  pthread_detach(thread);
-  return 0;
+int wire_open(void (*on_end)(void))
+{
+	ended = on_end;
+	int in = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
+	replies = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
+	int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	if (in < 0 || replies < 0 || null < 0)
+		return -1;
+	if (dup2(null, STDIN_FILENO) < 0 || dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
+		return -1;
+	close(null);
+	commands = fdopen(in, "r");
+	if (commands == NULL)
+		return -1;
+	pthread_t thread;
+	errno = pthread_create(&thread, NULL, read_commands, NULL);
+	if (errno != 0)
+		return -1;
+	pthread_detach(thread);
+	return 0;
 }
 
-static void split(struct command *c) {
-  char *rest = c->line;
-  c->words = 0;
-  c->verb = strsep(&rest, " ");
-  while (rest != NULL && c->words < WIRE_WORDS_MAX) {
-    char *value = strsep(&rest, " ");
-    const char *key = strsep(&value, "=");
-    c->keys[c->words] = key;
-    c->values[c->words++] = value != NULL ? value : "";
-  }
+static void split(struct command *c)
+{
+	char *rest = c->line;
+	c->words = 0;
+	c->verb = strsep(&rest, " ");
+	while (rest != NULL && c->words < WIRE_WORDS_MAX) {
+		char *value = strsep(&rest, " ");
+		const char *key = strsep(&value, "=");
+		c->keys[c->words] = key;
+		c->values[c->words++] = value != NULL ? value : "";
+	}
 }
 
-void wire_next(struct command *c) {
-  pthread_mutex_lock(&lock);
-  while (!is_waiting) pthread_cond_wait(&changed, &lock);
-  memcpy(c->line, waiting, sizeof(c->line));
-  is_waiting = 0;
-  pthread_cond_broadcast(&changed);
-  pthread_mutex_unlock(&lock);
-  split(c);
+void wire_next(struct command *c)
+{
+	pthread_mutex_lock(&lock);
+	while (!is_waiting)
+		pthread_cond_wait(&changed, &lock);
+	memcpy(c->line, waiting, sizeof(c->line));
+	is_waiting = 0;
+	pthread_cond_broadcast(&changed);
+	pthread_mutex_unlock(&lock);
+	split(c);
 }
 
-const char *wire_value(const struct command *c, const char *key) {
-  for (int i = 0; i < c->words; i++)
-    if (strcmp(c->keys[i], key) == 0) return c->values[i];
-  return NULL;
+const char *wire_value(const struct command *c, const char *key)
+{
+	for (int i = 0; i < c->words; i++)
+		if (strcmp(c->keys[i], key) == 0)
+			return c->values[i];
+	return NULL;
 }
 
-int wire_number(const struct command *c, const char *key, int64_t low, int64_t high, int64_t *out) {
-  const char *value = wire_value(c, key);
-  if (value == NULL || *value == '\0') return -1;
-  char *end;
-  errno = 0;
-  long long number = strtoll(value, &end, 10);
-  if (errno != 0 || *end != '\0' || number < low || number > high) return -1;
-  *out = number;
-  return 0;
+int wire_number(const struct command *c, const char *key, int64_t low, int64_t high, int64_t *out)
+{
+	const char *value = wire_value(c, key);
+	if (value == NULL || *value == '\0')
+		return -1;
+	char *end;
+	errno = 0;
+	long long number = strtoll(value, &end, 10);
+	if (errno != 0 || *end != '\0' || number < low || number > high)
+		return -1;
+	*out = number;
+	return 0;
 }
 
-void wire_reply(const char *format, ...) {
-  char line[WIRE_LINE_MAX];
-  va_list args;
-  va_start(args, format);
-  int length = vsnprintf(line, sizeof(line) - 1, format, args);
-  va_end(args);
-  if (length < 0) return;
-  size_t n = (size_t)length < sizeof(line) - 2 ? (size_t)length : sizeof(line) - 2;
-  for (size_t i = 0; i < n; i++)
-    if (line[i] == '\n' || line[i] == '\r') line[i] = ' ';
-  line[n++] = '\n';
-  // A line is below PIPE_BUF, so it is written whole; a parent that is gone is noticed at the other descriptor.
-  while (write(replies, line, n) < 0 && errno == EINTR) continue;
+void wire_reply(const char *format, ...)
+{
+	char line[WIRE_LINE_MAX];
+	va_list args;
+	va_start(args, format);
+	int length = vsnprintf(line, sizeof(line) - 1, format, args);
+	va_end(args);
+	if (length < 0)
+		return;
+	size_t n = (size_t)length < sizeof(line) - 2 ? (size_t)length : sizeof(line) - 2;
+	for (size_t i = 0; i < n; i++)
+		if (line[i] == '\n' || line[i] == '\r')
+			line[i] = ' ';
+	line[n++] = '\n';
+	// A line is below PIPE_BUF, so it is written whole; a parent that is gone is noticed at the other descriptor.
+	while (write(replies, line, n) < 0 && errno == EINTR)
+		continue;
 }

@@ -32,10 +32,10 @@ enum { WIRE_PROTOCOL = 1, WIRE_LINE_MAX = 4096, WIRE_WORDS_MAX = 16 };
 
 // A command, split in place.
 struct command {
-  char line[WIRE_LINE_MAX];
-  const char *verb;
-  int words;
-  const char *keys[WIRE_WORDS_MAX], *values[WIRE_WORDS_MAX];
+	char line[WIRE_LINE_MAX];
+	const char *verb;
+	int words;
+	const char *keys[WIRE_WORDS_MAX], *values[WIRE_WORDS_MAX];
 };
 
 // Takes the protocol's two descriptors for itself: later reads of standard input see nothing, and later writes to

@@ -20,8 +20,8 @@ struct host_gaps {
 struct host_thread {
 	// Given.
 	int64_t start, end; // CLOCK_MONOTONIC, ns
-	int64_t slice;      // ns of one phase
-	uint32_t odd;       // copies in the last of four phases, otherwise in the second
+	int64_t slice; // ns of one phase
+	uint32_t odd; // copies in the last of four phases, otherwise in the second
 	uint64_t ring_size, buffer_size; // multiples of HOST_BLOCK
 	char *ring, *from, *to;
 	int *stop;

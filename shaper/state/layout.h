@@ -45,18 +45,18 @@ struct ddlemu_params {
 // what is contended, what is counted.
 struct ddlemu_hop {
 	uint32_t id, kind, src, dst;
-	uint32_t params;  // atomic
+	uint32_t params; // atomic
 	uint32_t changes; // times params was changed
 	uint32_t unused0[10];
 	int64_t next_free; // atomic
 	int64_t host_free; // atomic; of the host at a port
-	int64_t buffer;    // atomic; of the buffer behind it
+	int64_t buffer; // atomic; of the buffer behind it
 	uint64_t unused1[5];
 	uint64_t bytes, wire, segments, drops; // atomic, all jobs
-	int64_t busy_ns;                       // atomic
-	uint64_t classes[3];                   // atomic, payload by flow class; kernel datapath
-	uint64_t marks, pauses;                // atomic; of packets, and of holds by the next hop's queue
-	int64_t paused_ns;                     // atomic
+	int64_t busy_ns; // atomic
+	uint64_t classes[3]; // atomic, payload by flow class; kernel datapath
+	uint64_t marks, pauses; // atomic; of packets, and of holds by the next hop's queue
+	int64_t paused_ns; // atomic
 	uint64_t unused2[5];
 };
 
@@ -103,7 +103,8 @@ struct ddlemu_header {
 	uint64_t seed;
 	uint32_t time_scale, nodes, gpus_per_node, nics_per_node;
 	uint32_t hops, links, paths, blocks, jobs, participants, events, config_len;
-	uint64_t hops_off, paths_off, blocks_off, jobs_off, cells_off, participants_off, events_off, tables_off, config_off;
+	uint64_t hops_off, paths_off, blocks_off, jobs_off, cells_off, participants_off, events_off, tables_off,
+		config_off;
 	struct ddlemu_transport transport;
 	uint64_t next_event; // atomic
 	char name[64];

@@ -21,18 +21,19 @@ void start_broadcasts(const Comm &c, const Channel &ch, const Batch &b, Engines 
 
 // The connections that an algorithm uses, for checks before the start: pairs of connection and whether it receives.
 struct Link {
-  char *conn;
-  bool receives;
+	char *conn;
+	bool receives;
 };
 std::vector<Link> links_of(const Comm &c, const Channel &ch, const Func &f, const Batch &b);
 
 // Schedules of ring algorithms (ring.cc), by collective.
 std::unique_ptr<Schedule> gatherv_schedule(const Comm &c, const Batch &b);
-std::unique_ptr<Schedule> ring_schedule(const Comm &c, const Channel &ch, const Func &f, const CollWork &w, const Part &part);
+std::unique_ptr<Schedule> ring_schedule(
+	const Comm &c, const Channel &ch, const Func &f, const CollWork &w, const Part &part);
 
 // Makes the engine for a protocol.
 std::unique_ptr<Engine> make_engine(Proto proto, Job job);
 
-}  // namespace softexec
+} // namespace softexec
 
 #endif

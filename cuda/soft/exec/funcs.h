@@ -15,16 +15,16 @@ enum class Coll { kBroadcast, kReduce, kAllGather, kAllGatherV, kReduceScatter, 
 enum class RedOp { kNone, kSum, kProd, kMinMax, kPreMulSum, kSumPostDiv };
 enum class Type { kNone, kI8, kU8, kI32, kU32, kI64, kU64, kF16, kF32, kF64, kBf16, kF8e4m3, kF8e5m2 };
 enum class Algo { kNone, kTree, kRing, kCollnetDirect, kCollnetChain, kNvls, kNvlsTree, kPat };
-enum Proto : int { kLL = 0, kLL128 = 1, kSimple = 2 };  // NCCL's own numbers: they index buffer tables
+enum Proto : int { kLL = 0, kLL128 = 1, kSimple = 2 }; // NCCL's own numbers: they index buffer tables
 
 struct Func {
-  Coll coll;
-  RedOp op;
-  Type type;
-  Algo algo;
-  Proto proto;
-  std::string name;    // as in a kernel's name, such as AllReduce_Sum_f32_RING_LL
-  std::string kernel;  // name of the kernel that NCCL launches for it
+	Coll coll;
+	RedOp op;
+	Type type;
+	Algo algo;
+	Proto proto;
+	std::string name; // as in a kernel's name, such as AllReduce_Sum_f32_RING_LL
+	std::string kernel; // name of the kernel that NCCL launches for it
 };
 
 // Size in bytes of one element. Broadcasts, gathers and Send/Recv have no type; they move bytes.
@@ -33,6 +33,6 @@ size_t type_size(Type t);
 // All functions of a version; a batch's funcId is the index. Built on first use; safe to call from several threads.
 const std::vector<Func> &functions(const Layout &l);
 
-}  // namespace softexec
+} // namespace softexec
 
 #endif

@@ -17,233 +17,288 @@ constexpr uint32_t kNone = ~0u;
 constexpr size_t kMaxWorkSize = 512;
 
 struct Reader {
-  const Layout &l;
-  const softexec_launch &launch;
-  Plan &plan;
-  std::string &why;
-  Storage storage;
-  const char *work_buf;
-  uint32_t work_mask;
+	const Layout &l;
+	const softexec_launch &launch;
+	Plan &plan;
+	std::string &why;
+	Storage storage;
+	const char *work_buf;
+	uint32_t work_mask;
 
-  bool refuse(const std::string &s) {
-    why = s;
-    return false;
-  }
+	bool refuse(const std::string &s)
+	{
+		why = s;
+		return false;
+	}
 
-  // Copies size bytes of work at offset off from where this launch keeps its works.
-  bool load(uint32_t off, size_t size, char *to) {
-    if (storage == kInArgs) {
-      if (off + size > launch.args_size) return refuse("work beyond the end of the arguments");
-      std::memcpy(to, static_cast<const char *>(launch.args) + off, size);
-      return true;
-    }
-    // The FIFO wraps around; works are multiples of 16 bytes and so is its size.
-    for (size_t i = 0; i < size; i += 16) std::memcpy(to + i, work_buf + ((off + i) & work_mask), 16);
-    return true;
-  }
+	// Copies size bytes of work at offset off from where this launch keeps its works.
+	bool load(uint32_t off, size_t size, char *to)
+	{
+		if (storage == kInArgs) {
+			if (off + size > launch.args_size)
+				return refuse("work beyond the end of the arguments");
+			std::memcpy(to, static_cast<const char *>(launch.args) + off, size);
+			return true;
+		}
+		// The FIFO wraps around; works are multiples of 16 bytes and so is its size.
+		for (size_t i = 0; i < size; i += 16)
+			std::memcpy(to + i, work_buf + ((off + i) & work_mask), 16);
+		return true;
+	}
 
-  bool refused_bits(uint32_t bits, const Refusal (&list)[4]) {
-    for (const Refusal &r : list) {
-      if (r.mask & bits) {
-        why = r.what;
-        return true;
-      }
-    }
-    return false;
-  }
+	bool refused_bits(uint32_t bits, const Refusal (&list)[4])
+	{
+		for (const Refusal &r : list) {
+			if (r.mask & bits) {
+				why = r.what;
+				return true;
+			}
+		}
+		return false;
+	}
 
-  bool coll(const char *w, const Func &f, Batch *b);
-  bool p2p(const char *w, Batch *b);
-  bool bcast(const char *w, Batch *b);
-  bool work(WorkType type, const char *w, Batch *b);
-  bool works(uint32_t flags, uint32_t base, uint64_t bitset, Batch *b, uint32_t *consumed);
-  bool block(uint32_t first);
-  bool check_func(const Func &f);
+	bool coll(const char *w, const Func &f, Batch *b);
+	bool p2p(const char *w, Batch *b);
+	bool bcast(const char *w, Batch *b);
+	bool work(WorkType type, const char *w, Batch *b);
+	bool works(uint32_t flags, uint32_t base, uint64_t bitset, Batch *b, uint32_t *consumed);
+	bool block(uint32_t first);
+	bool check_func(const Func &f);
 };
 
 // NCCL packs a chunk size into 8 bits: 5 bits of exponent, 3 bits below the leading one.
-size_t decode_chunk(uint8_t x) {
-  uint32_t exponent = x >> 3, mantissa = x & 7;
-  return exponent == 0 ? mantissa : size_t(mantissa | 8) << (exponent - 1);
+size_t decode_chunk(uint8_t x)
+{
+	uint32_t exponent = x >> 3, mantissa = x & 7;
+	return exponent == 0 ? mantissa : size_t(mantissa | 8) << (exponent - 1);
 }
 
-bool Reader::coll(const char *w, const Func &f, Batch *b) {
-  uint32_t bits = get<uint32_t>(w, l.coll_bits);
-  if (refused_bits(bits, l.coll_refuse)) return false;
-  CollWork c;
-  c.channel_lo = bits & 0xff, c.channel_hi = bits >> 8 & 0xff;
-  c.root = get<int>(w, l.coll_root);
-  c.send = get<char *>(w, l.coll_send), c.recv = get<char *>(w, l.coll_recv);
-  c.count_lo = get<uint64_t>(w, l.coll_count_lo), c.count_mid = get<uint64_t>(w, l.coll_count_mid);
-  c.count_hi = get<uint64_t>(w, l.coll_count_hi);
-  uint64_t grains = get<uint64_t>(w, l.coll_grains);
-  constexpr uint64_t k21 = (1 << 21) - 1;
-  c.grains_lo = grains & k21, c.grains_mid = grains >> 21 & k21, c.grains_hi = grains >> 42 & k21;
-  c.arg = get<uint64_t>(w, l.coll_arg);
-  if (bits >> 24 & 1) c.arg = load_arg(f.op, f.type, reinterpret_cast<const void *>(c.arg));
-  c.profiled = (bits & l.coll_profiler) != 0;
-  Reduction r;
-  if (!find_reduction(l, f.op, f.type, c.arg, &r)) return refuse("function " + f.name + " (no such reduction here)");
-  b->colls.push_back(c);
-  return true;
+bool Reader::coll(const char *w, const Func &f, Batch *b)
+{
+	uint32_t bits = get<uint32_t>(w, l.coll_bits);
+	if (refused_bits(bits, l.coll_refuse))
+		return false;
+	CollWork c;
+	c.channel_lo = bits & 0xff, c.channel_hi = bits >> 8 & 0xff;
+	c.root = get<int>(w, l.coll_root);
+	c.send = get<char *>(w, l.coll_send), c.recv = get<char *>(w, l.coll_recv);
+	c.count_lo = get<uint64_t>(w, l.coll_count_lo), c.count_mid = get<uint64_t>(w, l.coll_count_mid);
+	c.count_hi = get<uint64_t>(w, l.coll_count_hi);
+	uint64_t grains = get<uint64_t>(w, l.coll_grains);
+	constexpr uint64_t k21 = (1 << 21) - 1;
+	c.grains_lo = grains & k21, c.grains_mid = grains >> 21 & k21, c.grains_hi = grains >> 42 & k21;
+	c.arg = get<uint64_t>(w, l.coll_arg);
+	if (bits >> 24 & 1)
+		c.arg = load_arg(f.op, f.type, reinterpret_cast<const void *>(c.arg));
+	c.profiled = (bits & l.coll_profiler) != 0;
+	Reduction r;
+	if (!find_reduction(l, f.op, f.type, c.arg, &r))
+		return refuse("function " + f.name + " (no such reduction here)");
+	b->colls.push_back(c);
+	return true;
 }
 
-bool Reader::p2p(const char *w, Batch *b) {
-  uint8_t bits = get<uint8_t>(w, l.p2p_bits);
-  if (refused_bits(bits, l.p2p_refuse)) return false;
-  P2pWork p;
-  p.send = get<char *>(w, l.p2p_send_addr), p.recv = get<char *>(w, l.p2p_recv_addr);
-  p.send_bytes = get<uint64_t>(w, l.p2p_send_bytes), p.recv_bytes = get<uint64_t>(w, l.p2p_recv_bytes);
-  p.send_rank = get<int>(w, l.p2p_send_rank), p.recv_rank = get<int>(w, l.p2p_recv_rank);
-  p.channels = get<uint8_t>(w, l.p2p_channels), p.base = get<uint8_t>(w, l.p2p_base);
-  p.send_channels = get<uint8_t>(w, l.p2p_send_channels), p.recv_channels = get<uint8_t>(w, l.p2p_recv_channels);
-  p.send_chunk = decode_chunk(get<uint8_t>(w, l.p2p_send_chunk)), p.recv_chunk = decode_chunk(get<uint8_t>(w, l.p2p_recv_chunk));
-  p.send_ll = bits & 1, p.recv_ll = bits & 2;
-  p.profiled = (bits & l.p2p_profiler) != 0;
-  if (p.channels == 0 || (p.channels & (p.channels - 1)) != 0) return refuse("a Send/Recv over a number of channels that's no power of 2");
-  if ((p.send_channels && !p.send_chunk) || (p.recv_channels && !p.recv_chunk)) return refuse("a Send/Recv with chunks of no size");
-  b->p2ps.push_back(p);
-  return true;
+bool Reader::p2p(const char *w, Batch *b)
+{
+	uint8_t bits = get<uint8_t>(w, l.p2p_bits);
+	if (refused_bits(bits, l.p2p_refuse))
+		return false;
+	P2pWork p;
+	p.send = get<char *>(w, l.p2p_send_addr), p.recv = get<char *>(w, l.p2p_recv_addr);
+	p.send_bytes = get<uint64_t>(w, l.p2p_send_bytes), p.recv_bytes = get<uint64_t>(w, l.p2p_recv_bytes);
+	p.send_rank = get<int>(w, l.p2p_send_rank), p.recv_rank = get<int>(w, l.p2p_recv_rank);
+	p.channels = get<uint8_t>(w, l.p2p_channels), p.base = get<uint8_t>(w, l.p2p_base);
+	p.send_channels = get<uint8_t>(w, l.p2p_send_channels), p.recv_channels = get<uint8_t>(w, l.p2p_recv_channels);
+	p.send_chunk = decode_chunk(get<uint8_t>(w, l.p2p_send_chunk)),
+	p.recv_chunk = decode_chunk(get<uint8_t>(w, l.p2p_recv_chunk));
+	p.send_ll = bits & 1, p.recv_ll = bits & 2;
+	p.profiled = (bits & l.p2p_profiler) != 0;
+	if (p.channels == 0 || (p.channels & (p.channels - 1)) != 0)
+		return refuse("a Send/Recv over a number of channels that's no power of 2");
+	if ((p.send_channels && !p.send_chunk) || (p.recv_channels && !p.recv_chunk))
+		return refuse("a Send/Recv with chunks of no size");
+	b->p2ps.push_back(p);
+	return true;
 }
 
-bool Reader::bcast(const char *w, Batch *b) {
-  BcastWork c;
-  c.depth = get<int>(w, l.bcast_depth), c.chunk = static_cast<size_t>(get<int>(w, l.bcast_chunk));
-  c.send = get<char *>(w, l.bcast_send), c.recv = get<char *>(w, l.bcast_recv);
-  c.bytes = get<uint64_t>(w, l.bcast_bytes), c.done = get<uint64_t>(w, l.bcast_done);
-  if (c.chunk == 0) return refuse("a broadcast with chunks of no size");
-  b->bcasts.push_back(c);
-  return true;
+bool Reader::bcast(const char *w, Batch *b)
+{
+	BcastWork c;
+	c.depth = get<int>(w, l.bcast_depth), c.chunk = static_cast<size_t>(get<int>(w, l.bcast_chunk));
+	c.send = get<char *>(w, l.bcast_send), c.recv = get<char *>(w, l.bcast_recv);
+	c.bytes = get<uint64_t>(w, l.bcast_bytes), c.done = get<uint64_t>(w, l.bcast_done);
+	if (c.chunk == 0)
+		return refuse("a broadcast with chunks of no size");
+	b->bcasts.push_back(c);
+	return true;
 }
 
-bool Reader::work(WorkType type, const char *w, Batch *b) {
-  if (type == kWorkP2p) return p2p(w, b);
-  return type == kWorkBcast ? bcast(w, b) : coll(w, *b->func, b);
+bool Reader::work(WorkType type, const char *w, Batch *b)
+{
+	if (type == kWorkP2p)
+		return p2p(w, b);
+	return type == kWorkBcast ? bcast(w, b) : coll(w, *b->func, b);
 }
 
 // The kind of work that a function takes.
-WorkType work_type(const Func &f) {
-  if (f.coll == Coll::kSendRecv) return kWorkP2p;
-  return f.coll == Coll::kAllGatherV ? kWorkBcast : kWorkColl;
+WorkType work_type(const Func &f)
+{
+	if (f.coll == Coll::kSendRecv)
+		return kWorkP2p;
+	return f.coll == Coll::kAllGatherV ? kWorkBcast : kWorkColl;
 }
 
-bool Reader::check_func(const Func &f) {
-  if (f.type == Type::kF8e4m3 || f.type == Type::kF8e5m2) return refuse("function " + f.name + " (8-bit floats)");
-  bool known = f.algo == Algo::kNone || f.algo == Algo::kRing || f.algo == Algo::kTree || f.algo == Algo::kPat;
-  if (!known) return refuse("function " + f.name + " (NVLS and CollNet need hardware)");
-  // NCCL doesn't use PAT for these: it reduces whatever is in a buffer, with no first or last step.
-  bool steps = f.op == RedOp::kPreMulSum || f.op == RedOp::kSumPostDiv;
-  if (f.algo == Algo::kPat && steps) return refuse("function " + f.name + " (PAT has no averages)");
-  return true;
+bool Reader::check_func(const Func &f)
+{
+	if (f.type == Type::kF8e4m3 || f.type == Type::kF8e5m2)
+		return refuse("function " + f.name + " (8-bit floats)");
+	bool known = f.algo == Algo::kNone || f.algo == Algo::kRing || f.algo == Algo::kTree || f.algo == Algo::kPat;
+	if (!known)
+		return refuse("function " + f.name + " (NVLS and CollNet need hardware)");
+	// NCCL doesn't use PAT for these: it reduces whatever is in a buffer, with no first or last step.
+	bool steps = f.op == RedOp::kPreMulSum || f.op == RedOp::kSumPostDiv;
+	if (f.algo == Algo::kPat && steps)
+		return refuse("function " + f.name + " (PAT has no averages)");
+	return true;
 }
 
 // Reads the works of one batch. Batches that extend another one are merged into it.
-bool Reader::works(uint32_t flags, uint32_t base, uint64_t bitset, Batch *b, uint32_t *consumed) {
-  WorkType type = static_cast<WorkType>(flags >> 15 & 3);
-  uint32_t func = flags >> 17;
-  const std::vector<Func> &all = functions(l);
-  if (type == kWorkCollReg) return refuse("registered user buffers (work type CollReg)");
-  if (func >= all.size()) return refuse("function number " + std::to_string(func) + ", which this NCCL version doesn't have");
-  b->func = &all[func];
-  if (!check_func(*b->func)) return false;
-  if (type != work_type(*b->func)) return refuse("work that doesn't fit its function " + b->func->name);
-  uint32_t size = type == kWorkP2p ? l.p2p_size : type == kWorkBcast ? l.bcast_size : l.coll_size;
-  for (uint64_t left = bitset; left != 0; left &= left - 1) {
-    uint32_t i = static_cast<uint32_t>(__builtin_ctzll(left));
-    alignas(16) char w[kMaxWorkSize];
-    if (!load(base + i * size, size, w)) return false;
-    if (!work(type, w, b)) return false;
-  }
-  if (bitset != 0) *consumed = base + static_cast<uint32_t>(64 - __builtin_clzll(bitset)) * size;
-  return true;
+bool Reader::works(uint32_t flags, uint32_t base, uint64_t bitset, Batch *b, uint32_t *consumed)
+{
+	WorkType type = static_cast<WorkType>(flags >> 15 & 3);
+	uint32_t func = flags >> 17;
+	const std::vector<Func> &all = functions(l);
+	if (type == kWorkCollReg)
+		return refuse("registered user buffers (work type CollReg)");
+	if (func >= all.size())
+		return refuse("function number " + std::to_string(func) + ", which this NCCL version doesn't have");
+	b->func = &all[func];
+	if (!check_func(*b->func))
+		return false;
+	if (type != work_type(*b->func))
+		return refuse("work that doesn't fit its function " + b->func->name);
+	uint32_t size = type == kWorkP2p ? l.p2p_size : type == kWorkBcast ? l.bcast_size : l.coll_size;
+	for (uint64_t left = bitset; left != 0; left &= left - 1) {
+		uint32_t i = static_cast<uint32_t>(__builtin_ctzll(left));
+		alignas(16) char w[kMaxWorkSize];
+		if (!load(base + i * size, size, w))
+			return false;
+		if (!work(type, w, b))
+			return false;
+	}
+	if (bitset != 0)
+		*consumed = base + static_cast<uint32_t>(64 - __builtin_clzll(bitset)) * size;
+	return true;
 }
 
-bool Reader::block(uint32_t first) {
-  Block &b = plan.blocks.back();
-  bool extends = false;
-  for (uint32_t ix = first; ix != kNone;) {
-    size_t off = l.args_size + size_t(ix) * l.batch_size;
-    if (off + l.batch_size > launch.args_size) return refuse("a work batch beyond the end of the arguments");
-    const char *raw = static_cast<const char *>(launch.args) + off;
-    uint32_t flags = get<uint32_t>(raw, l.batch_flags), jump = flags & 0x3fff;
-    if (!extends) b.batches.emplace_back();
-    if (!works(flags, get<uint32_t>(raw, l.batch_base), get<uint64_t>(raw, l.batch_bitset), &b.batches.back(), &b.consumed)) return false;
-    extends = flags >> 14 & 1;
-    ix = jump ? ix + jump : kNone;
-  }
-  return true;
+bool Reader::block(uint32_t first)
+{
+	Block &b = plan.blocks.back();
+	bool extends = false;
+	for (uint32_t ix = first; ix != kNone;) {
+		size_t off = l.args_size + size_t(ix) * l.batch_size;
+		if (off + l.batch_size > launch.args_size)
+			return refuse("a work batch beyond the end of the arguments");
+		const char *raw = static_cast<const char *>(launch.args) + off;
+		uint32_t flags = get<uint32_t>(raw, l.batch_flags), jump = flags & 0x3fff;
+		if (!extends)
+			b.batches.emplace_back();
+		if (!works(flags, get<uint32_t>(raw, l.batch_base), get<uint64_t>(raw, l.batch_bitset),
+			    &b.batches.back(), &b.consumed))
+			return false;
+		extends = flags >> 14 & 1;
+		ix = jump ? ix + jump : kNone;
+	}
+	return true;
 }
 
-void read_comm(const Layout &l, char *base, Comm *c) {
-  c->layout = &l;
-  c->base = base;
-  c->rank = get<int>(base, l.comm_rank), c->nranks = get<int>(base, l.comm_nranks);
-  for (int p = 0; p < kProtos; p++) c->buff_size[p] = get<int>(base, l.comm_buff_sizes + 4 * static_cast<uint32_t>(p));
-  c->p2p_chunk = get<int>(base, l.comm_p2p_chunk);
-  c->abort = get<const uint32_t *>(base, l.comm_abort);
+void read_comm(const Layout &l, char *base, Comm *c)
+{
+	c->layout = &l;
+	c->base = base;
+	c->rank = get<int>(base, l.comm_rank), c->nranks = get<int>(base, l.comm_nranks);
+	for (int p = 0; p < kProtos; p++)
+		c->buff_size[p] = get<int>(base, l.comm_buff_sizes + 4 * static_cast<uint32_t>(p));
+	c->p2p_chunk = get<int>(base, l.comm_p2p_chunk);
+	c->abort = get<const uint32_t *>(base, l.comm_abort);
 }
 
-void read_channel(const Layout &l, const Comm &c, int id, Channel *ch) {
-  ch->id = id;
-  ch->base = c.base + l.channels + size_t(id) * l.channel_size;
-  ch->prev = get<int>(ch->base, l.ch_ring_prev), ch->next = get<int>(ch->base, l.ch_ring_next);
-  ch->index = get<int>(ch->base, l.ch_ring_index), ch->ranks = get<const int *>(ch->base, l.ch_ring_ranks);
-  ch->up = get<int>(ch->base, l.ch_tree_up);
-  for (int i = 0; i < kTreeArity; i++) ch->down[i] = get<int>(ch->base, l.ch_tree_down + 4 * static_cast<uint32_t>(i));
+void read_channel(const Layout &l, const Comm &c, int id, Channel *ch)
+{
+	ch->id = id;
+	ch->base = c.base + l.channels + size_t(id) * l.channel_size;
+	ch->prev = get<int>(ch->base, l.ch_ring_prev), ch->next = get<int>(ch->base, l.ch_ring_next);
+	ch->index = get<int>(ch->base, l.ch_ring_index), ch->ranks = get<const int *>(ch->base, l.ch_ring_ranks);
+	ch->up = get<int>(ch->base, l.ch_tree_up);
+	for (int i = 0; i < kTreeArity; i++)
+		ch->down[i] = get<int>(ch->base, l.ch_tree_down + 4 * static_cast<uint32_t>(i));
 }
 
-// NCCL launches a kernel that suits at least one of the batches, so its name tells whether the function numbers mean what we think.
-bool names_agree(const Plan &p, const std::string &kernel) {
-  if (kernel.compare(0, 7, "Generic") == 0) return true;
-  for (const Block &b : p.blocks) {
-    for (const Batch &batch : b.batches) {
-      const std::string &k = batch.func->kernel;
-      bool whole = kernel.size() == k.size() || (kernel.size() > k.size() && !std::isalpha(kernel[k.size()]) && kernel[k.size()] != '_');
-      if (kernel.compare(0, k.size(), k) == 0 && whole) return true;
-    }
-  }
-  return false;
+// NCCL launches a kernel that suits at least one of the batches, so its name tells whether the function numbers mean
+// what we think.
+bool names_agree(const Plan &p, const std::string &kernel)
+{
+	if (kernel.compare(0, 7, "Generic") == 0)
+		return true;
+	for (const Block &b : p.blocks) {
+		for (const Batch &batch : b.batches) {
+			const std::string &k = batch.func->kernel;
+			bool whole = kernel.size() == k.size() ||
+				(kernel.size() > k.size() && !std::isalpha(kernel[k.size()]) &&
+					kernel[k.size()] != '_');
+			if (kernel.compare(0, k.size(), k) == 0 && whole)
+				return true;
+		}
+	}
+	return false;
 }
 
 // The part of a kernel's name that says what it does; the name may be mangled.
-bool kernel_suffix(const char *kernel, std::string *suffix, std::string *why) {
-  static const char kPrefix[] = "ncclDevKernel_";
-  const char *at = kernel ? std::strstr(kernel, kPrefix) : nullptr;
-  if (at) {
-    *suffix = at + sizeof kPrefix - 1;
-    return true;
-  }
-  bool symmetric = kernel && (std::strstr(kernel, "ncclSymk") || std::strstr(kernel, "ncclSymDevKernel"));
-  *why = std::string(symmetric ? "symmetric memory kernel " : "unknown kernel ") + (kernel ? kernel : "without a name");
-  return false;
+bool kernel_suffix(const char *kernel, std::string *suffix, std::string *why)
+{
+	static const char kPrefix[] = "ncclDevKernel_";
+	const char *at = kernel ? std::strstr(kernel, kPrefix) : nullptr;
+	if (at) {
+		*suffix = at + sizeof kPrefix - 1;
+		return true;
+	}
+	bool symmetric = kernel && (std::strstr(kernel, "ncclSymk") || std::strstr(kernel, "ncclSymDevKernel"));
+	*why = std::string(symmetric ? "symmetric memory kernel " : "unknown kernel ") +
+		(kernel ? kernel : "without a name");
+	return false;
 }
 
-}  // namespace
+} // namespace
 
-bool read_launch(const Layout &l, const softexec_launch &launch, Plan *out, std::string *why) {
-  std::string suffix;
-  if (!kernel_suffix(launch.kernel, &suffix, why)) return false;
-  if (!launch.args || launch.args_size < l.args_size) {
-    *why = "arguments that are too short";
-    return false;
-  }
-  read_comm(l, get<char *>(launch.args, l.args_comm), &out->comm);
-  Reader r{l, launch, *out, *why, static_cast<Storage>(get<uint8_t>(launch.args, l.args_storage)),
-           get<const char *>(launch.args, l.args_work_buf), get<uint32_t>(launch.args, l.args_work_mask)};
-  out->fifo = r.storage == kInFifo;
-  uint64_t mask = get<uint64_t>(launch.args, l.args_channel_mask);
-  unsigned n = static_cast<unsigned>(__builtin_popcountll(mask));
-  if (n == 0 || n != launch.grid || (l.max_channels < 64 && mask >> l.max_channels)) return r.refuse("a grid that doesn't fit its channels");
-  out->blocks.reserve(n);
-  for (uint32_t first = 0; mask != 0; mask &= mask - 1, first++) {
-    out->blocks.emplace_back();
-    Block &b = out->blocks.back();
-    b.consumed = 0;
-    read_channel(l, out->comm, __builtin_ctzll(mask), &b.channel);
-    if (!r.block(first)) return false;
-  }
-  if (!names_agree(*out, suffix)) return r.refuse("kernel " + suffix + " with functions of another kind (unknown build of NCCL?)");
-  return true;
+bool read_launch(const Layout &l, const softexec_launch &launch, Plan *out, std::string *why)
+{
+	std::string suffix;
+	if (!kernel_suffix(launch.kernel, &suffix, why))
+		return false;
+	if (!launch.args || launch.args_size < l.args_size) {
+		*why = "arguments that are too short";
+		return false;
+	}
+	read_comm(l, get<char *>(launch.args, l.args_comm), &out->comm);
+	Reader r{ l, launch, *out, *why, static_cast<Storage>(get<uint8_t>(launch.args, l.args_storage)),
+		get<const char *>(launch.args, l.args_work_buf), get<uint32_t>(launch.args, l.args_work_mask) };
+	out->fifo = r.storage == kInFifo;
+	uint64_t mask = get<uint64_t>(launch.args, l.args_channel_mask);
+	unsigned n = static_cast<unsigned>(__builtin_popcountll(mask));
+	if (n == 0 || n != launch.grid || (l.max_channels < 64 && mask >> l.max_channels))
+		return r.refuse("a grid that doesn't fit its channels");
+	out->blocks.reserve(n);
+	for (uint32_t first = 0; mask != 0; mask &= mask - 1, first++) {
+		out->blocks.emplace_back();
+		Block &b = out->blocks.back();
+		b.consumed = 0;
+		read_channel(l, out->comm, __builtin_ctzll(mask), &b.channel);
+		if (!r.block(first))
+			return false;
+	}
+	if (!names_agree(*out, suffix))
+		return r.refuse("kernel " + suffix + " with functions of another kind (unknown build of NCCL?)");
+	return true;
 }
 
-}  // namespace softexec
+} // namespace softexec

@@ -15,88 +15,100 @@
 namespace softexec {
 namespace {
 
-constexpr unsigned kLooks = 16;       // looks at memory before the first yield; about a microsecond
-constexpr size_t kMaxThreads = 8;     // per grid; beyond that memory is the limit
+constexpr unsigned kLooks = 16; // looks at memory before the first yield; about a microsecond
+constexpr size_t kMaxThreads = 8; // per grid; beyond that memory is the limit
 constexpr size_t kThreadsPerRank = 2; // the executor's and the proxy's
-constexpr size_t kWorthHelp = 1 << 20;  // bytes that take one thread as long as another needs to wake up, about 100 us
+constexpr size_t kWorthHelp = 1 << 20; // bytes that take one thread as long as another needs to wake up, about 100 us
 
-void relax() {
+void relax()
+{
 #if defined(__x86_64__)
-  __builtin_ia32_pause();
+	__builtin_ia32_pause();
 #elif defined(__aarch64__)
-  __asm__ volatile("yield");
+	__asm__ volatile("yield");
 #endif
 }
 
 // The pool lives as long as the process: its threads are detached and sleep on the condition variable.
 struct Pool {
-  std::mutex mu;
-  std::condition_variable wake;
-  std::deque<std::function<void()>> tasks;
-  size_t sleeping = 0;
+	std::mutex mu;
+	std::condition_variable wake;
+	std::deque<std::function<void()>> tasks;
+	size_t sleeping = 0;
 
-  void submit(std::function<void()> task) {
-    std::lock_guard<std::mutex> lock(mu);
-    tasks.push_back(std::move(task));
-    // A task may wait for other ranks for long, so the next one gets a thread of its own.
-    if (tasks.size() > sleeping) {
-      std::thread([this] { loop(); }).detach();
-      sleeping++;
-    } else {
-      wake.notify_one();
-    }
-  }
+	void submit(std::function<void()> task)
+	{
+		std::lock_guard<std::mutex> lock(mu);
+		tasks.push_back(std::move(task));
+		// A task may wait for other ranks for long, so the next one gets a thread of its own.
+		if (tasks.size() > sleeping) {
+			std::thread([this] { loop(); }).detach();
+			sleeping++;
+		} else {
+			wake.notify_one();
+		}
+	}
 
-  void loop() {
-    std::unique_lock<std::mutex> lock(mu);
-    for (;;) {
-      wake.wait(lock, [this] { return !tasks.empty(); });
-      std::function<void()> task = std::move(tasks.front());
-      tasks.pop_front();
-      sleeping--;
-      lock.unlock();
-      task();
-      lock.lock();
-      sleeping++;
-    }
-  }
+	void loop()
+	{
+		std::unique_lock<std::mutex> lock(mu);
+		for (;;) {
+			wake.wait(lock, [this] { return !tasks.empty(); });
+			std::function<void()> task = std::move(tasks.front());
+			tasks.pop_front();
+			sleeping--;
+			lock.unlock();
+			task();
+			lock.lock();
+			sleeping++;
+		}
+	}
 };
 
-Pool &pool() {
-  static Pool *p = new Pool;  // never destroyed: its threads outlive main
-  return *p;
+Pool &pool()
+{
+	static Pool *p = new Pool; // never destroyed: its threads outlive main
+	return *p;
 }
 
-size_t usable_cpus() {
-  cpu_set_t set;
-  if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
-  return static_cast<size_t>(std::max(CPU_COUNT(&set), 1));
+size_t usable_cpus()
+{
+	cpu_set_t set;
+	if (sched_getaffinity(0, sizeof set, &set) != 0)
+		return 1;
+	return static_cast<size_t>(std::max(CPU_COUNT(&set), 1));
 }
 
-}  // namespace
+} // namespace
 
-size_t threads_for(size_t blocks, int nranks, size_t bytes) {
-  static const size_t cpus = usable_cpus();
-  size_t most = std::min(blocks, kMaxThreads);
-  if (const char *fixed = std::getenv("DDLEMU_SOFT_THREADS")) return std::clamp<size_t>(std::strtoul(fixed, nullptr, 10), 1, most);
-  if (bytes < kWorthHelp) return 1;
-  return std::clamp<size_t>(cpus / (kThreadsPerRank * static_cast<size_t>(std::max(nranks, 1))), 1, most);
+size_t threads_for(size_t blocks, int nranks, size_t bytes)
+{
+	static const size_t cpus = usable_cpus();
+	size_t most = std::min(blocks, kMaxThreads);
+	if (const char *fixed = std::getenv("DDLEMU_SOFT_THREADS"))
+		return std::clamp<size_t>(std::strtoul(fixed, nullptr, 10), 1, most);
+	if (bytes < kWorthHelp)
+		return 1;
+	return std::clamp<size_t>(cpus / (kThreadsPerRank * static_cast<size_t>(std::max(nranks, 1))), 1, most);
 }
 
 void start_in_pool(std::function<void()> task) { pool().submit(std::move(task)); }
 
-void Idle::wait() {
-  if (rounds_ == 0) since_ = now_ns();
-  if (++rounds_ <= kLooks) {
-    relax();
-  } else {
-    sched_yield();
-  }
+void Idle::wait()
+{
+	if (rounds_ == 0)
+		since_ = now_ns();
+	if (++rounds_ <= kLooks) {
+		relax();
+	} else {
+		sched_yield();
+	}
 }
 
-void Idle::stop() {
-  counters.wait_ns.fetch_add(now_ns() - since_, std::memory_order_relaxed);
-  rounds_ = 0;
+void Idle::stop()
+{
+	counters.wait_ns.fetch_add(now_ns() - since_, std::memory_order_relaxed);
+	rounds_ = 0;
 }
 
-}  // namespace softexec
+} // namespace softexec

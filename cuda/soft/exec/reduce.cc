@@ -12,36 +12,38 @@ namespace {
 // Bytes that are worked on at a time, so that intermediate results stay in the first-level cache.
 constexpr size_t kBlock = 8192;
 
-const Isa &best_isa() {
-  static const Isa best = [] {
-    Isa all[4];
-    return all[isas(all) - 1];
-  }();
-  return best;
+const Isa &best_isa()
+{
+	static const Isa best = [] {
+		Isa all[4];
+		return all[isas(all) - 1];
+	}();
+	return best;
 }
 
-int row_of(Type t) {
-  switch (t) {
-    case Type::kI8:
-    case Type::kU8:
-      return kRow8;
-    case Type::kI32:
-    case Type::kU32:
-      return kRow32;
-    case Type::kI64:
-    case Type::kU64:
-      return kRow64;
-    case Type::kF16:
-      return kRowF16;
-    case Type::kBf16:
-      return kRowBf16;
-    case Type::kF32:
-      return kRowF32;
-    case Type::kF64:
-      return kRowF64;
-    default:
-      return -1;
-  }
+int row_of(Type t)
+{
+	switch (t) {
+	case Type::kI8:
+	case Type::kU8:
+		return kRow8;
+	case Type::kI32:
+	case Type::kU32:
+		return kRow32;
+	case Type::kI64:
+	case Type::kU64:
+		return kRow64;
+	case Type::kF16:
+		return kRowF16;
+	case Type::kBf16:
+		return kRowBf16;
+	case Type::kF32:
+		return kRowF32;
+	case Type::kF64:
+		return kRowF64;
+	default:
+		return -1;
+	}
 }
 
 bool is_signed_int(Type t) { return t == Type::kI8 || t == Type::kI32 || t == Type::kI64; }
@@ -49,94 +51,107 @@ bool is_signed_int(Type t) { return t == Type::kI8 || t == Type::kI32 || t == Ty
 const char *at(const void *p, size_t off) { return static_cast<const char *>(p) + off; }
 
 // One block of a slice with arithmetic, of n elements at byte offset off.
-void reduce_block(const Reduction &r, const Slice &s, size_t off, size_t n) {
-  alignas(64) char scratch[kBlock];
-  const void *acc = at(s.src[0], off);
-  // Everything goes to the first destination, unless that's a source that is still needed.
-  void *out = const_cast<char *>(at(s.dst[0], off));
-  bool later_source = false;
-  for (int i = 1; i < s.nsrc; i++) later_source |= s.src[i] == s.dst[0];
-  void *temp = later_source ? static_cast<void *>(scratch) : out;
-  if (s.pre_first && r.pre) {
-    r.pre(s.nsrc == 1 ? out : scratch, acc, n, r.arg);
-    acc = s.nsrc == 1 ? out : scratch;
-  }
-  for (int i = 1; i < s.nsrc; i++) {
-    void *to = i == s.nsrc - 1 ? out : temp;
-    r.reduce(to, acc, at(s.src[i], off), n, r.arg);
-    acc = to;
-  }
-  if (s.post && r.post) {
-    r.post(out, acc, n, r.arg);
-    acc = out;
-  }
-  for (int i = 1; i < s.ndst; i++) std::memcpy(const_cast<char *>(at(s.dst[i], off)), out, n * r.elt);
+void reduce_block(const Reduction &r, const Slice &s, size_t off, size_t n)
+{
+	alignas(64) char scratch[kBlock];
+	const void *acc = at(s.src[0], off);
+	// Everything goes to the first destination, unless that's a source that is still needed.
+	void *out = const_cast<char *>(at(s.dst[0], off));
+	bool later_source = false;
+	for (int i = 1; i < s.nsrc; i++)
+		later_source |= s.src[i] == s.dst[0];
+	void *temp = later_source ? static_cast<void *>(scratch) : out;
+	if (s.pre_first && r.pre) {
+		r.pre(s.nsrc == 1 ? out : scratch, acc, n, r.arg);
+		acc = s.nsrc == 1 ? out : scratch;
+	}
+	for (int i = 1; i < s.nsrc; i++) {
+		void *to = i == s.nsrc - 1 ? out : temp;
+		r.reduce(to, acc, at(s.src[i], off), n, r.arg);
+		acc = to;
+	}
+	if (s.post && r.post) {
+		r.post(out, acc, n, r.arg);
+		acc = out;
+	}
+	for (int i = 1; i < s.ndst; i++)
+		std::memcpy(const_cast<char *>(at(s.dst[i], off)), out, n * r.elt);
 }
 
-}  // namespace
+} // namespace
 
-bool find_reduction(const Layout &l, RedOp op, Type type, uint64_t nccl_arg, Reduction *out) {
-  *out = Reduction();
-  out->elt = type_size(type);
-  if (op == RedOp::kNone) return type == Type::kNone;
-  int row = row_of(type);
-  if (row < 0) return false;
-  const Loops &loops = best_isa().rows[row];
-  out->arg = nccl_arg;
-  out->reduce = loops.sum;
-  switch (op) {
-    case RedOp::kSum:
-      return true;
-    case RedOp::kProd:
-      out->reduce = loops.prod;
-      return true;
-    case RedOp::kMinMax:
-      out->reduce = loops.min_max;
-      return true;
-    case RedOp::kPreMulSum:
-      out->pre = loops.mul;
-      return true;
-    default:
-      out->post = loops.divide;
-      if (!l.post_div_has_sign) out->arg = nccl_arg * 2 + is_signed_int(type);
-      return out->post != nullptr && (out->arg >> 1) != 0;
-  }
+bool find_reduction(const Layout &l, RedOp op, Type type, uint64_t nccl_arg, Reduction *out)
+{
+	*out = Reduction();
+	out->elt = type_size(type);
+	if (op == RedOp::kNone)
+		return type == Type::kNone;
+	int row = row_of(type);
+	if (row < 0)
+		return false;
+	const Loops &loops = best_isa().rows[row];
+	out->arg = nccl_arg;
+	out->reduce = loops.sum;
+	switch (op) {
+	case RedOp::kSum:
+		return true;
+	case RedOp::kProd:
+		out->reduce = loops.prod;
+		return true;
+	case RedOp::kMinMax:
+		out->reduce = loops.min_max;
+		return true;
+	case RedOp::kPreMulSum:
+		out->pre = loops.mul;
+		return true;
+	default:
+		out->post = loops.divide;
+		if (!l.post_div_has_sign)
+			out->arg = nccl_arg * 2 + is_signed_int(type);
+		return out->post != nullptr && (out->arg >> 1) != 0;
+	}
 }
 
-uint64_t load_arg(RedOp op, Type type, const void *ptr) {
-  uint64_t v = 0;
-  if (op == RedOp::kSumPostDiv) {
-    std::memcpy(&v, ptr, sizeof v);
-  } else if (op == RedOp::kMinMax || op == RedOp::kPreMulSum) {
-    std::memcpy(&v, ptr, type_size(type));
-  }
-  return v;
+uint64_t load_arg(RedOp op, Type type, const void *ptr)
+{
+	uint64_t v = 0;
+	if (op == RedOp::kSumPostDiv) {
+		std::memcpy(&v, ptr, sizeof v);
+	} else if (op == RedOp::kMinMax || op == RedOp::kPreMulSum) {
+		std::memcpy(&v, ptr, type_size(type));
+	}
+	return v;
 }
 
-bool is_arithmetic(const Reduction &r, const Slice &s) {
-  return s.nsrc > 1 || (s.pre_first && r.pre) || (s.post && r.post);
+bool is_arithmetic(const Reduction &r, const Slice &s)
+{
+	return s.nsrc > 1 || (s.pre_first && r.pre) || (s.post && r.post);
 }
 
-void reduce_copy(const Reduction &r, const Slice &s) {
-  size_t bytes = s.n * r.elt;
-  if (s.nsrc == 0 || s.ndst == 0 || bytes == 0) return;
-  bool arithmetic = is_arithmetic(r, s);
-  if (!arithmetic && s.ndst == 1) {
-    if (s.dst[0] != s.src[0]) std::memcpy(s.dst[0], s.src[0], bytes);
-    return;
-  }
-  for (size_t off = 0; off < bytes; off += kBlock) {
-    size_t m = std::min(kBlock, bytes - off);
-    if (arithmetic) {
-      reduce_block(r, s, off, m / r.elt);
-      continue;
-    }
-    for (int i = 0; i < s.ndst; i++) {
-      if (s.dst[i] != s.src[0]) std::memcpy(const_cast<char *>(at(s.dst[i], off)), at(s.src[0], off), m);
-    }
-  }
+void reduce_copy(const Reduction &r, const Slice &s)
+{
+	size_t bytes = s.n * r.elt;
+	if (s.nsrc == 0 || s.ndst == 0 || bytes == 0)
+		return;
+	bool arithmetic = is_arithmetic(r, s);
+	if (!arithmetic && s.ndst == 1) {
+		if (s.dst[0] != s.src[0])
+			std::memcpy(s.dst[0], s.src[0], bytes);
+		return;
+	}
+	for (size_t off = 0; off < bytes; off += kBlock) {
+		size_t m = std::min(kBlock, bytes - off);
+		if (arithmetic) {
+			reduce_block(r, s, off, m / r.elt);
+			continue;
+		}
+		for (int i = 0; i < s.ndst; i++) {
+			if (s.dst[i] != s.src[0])
+				std::memcpy(const_cast<char *>(at(s.dst[i], off)), at(s.src[0], off), m);
+		}
+	}
 }
 
 const char *reduction_isa() { return best_isa().name; }
 
-}  // namespace softexec
+} // namespace softexec

@@ -9,21 +9,22 @@
 namespace softexec {
 
 struct Loops {
-  BinaryLoop sum, prod, min_max;
-  UnaryLoop mul, divide;
+	BinaryLoop sum, prod, min_max;
+	UnaryLoop mul, divide;
 };
 
 enum LoopRow { kRow8, kRow32, kRow64, kRowF16, kRowBf16, kRowF32, kRowF64, kLoopRows };
 
 // One instruction set's loops.
 struct Isa {
-  const char *name;
-  const Loops *rows;  // indexed by LoopRow
+	const char *name;
+	const Loops *rows; // indexed by LoopRow
 };
 
-// All instruction sets that were compiled in and that this CPU has, the plainest first. Returns their number, at most 4.
+// All instruction sets that were compiled in and that this CPU has, the plainest first. Returns their number, at
+// most 4.
 int isas(Isa out[4]);
 
-}  // namespace softexec
+} // namespace softexec
 
 #endif

@@ -18,23 +18,26 @@ int old_vfscanf(FILE *, const char *, va_list) __asm__("__isoc99_vfscanf");
 HIDDEN long __isoc23_strtol(const char *text, char **end, int base) { return old_strtol(text, end, base); }
 HIDDEN long long __isoc23_strtoll(const char *text, char **end, int base) { return old_strtoll(text, end, base); }
 HIDDEN unsigned long __isoc23_strtoul(const char *text, char **end, int base) { return old_strtoul(text, end, base); }
-HIDDEN unsigned long long __isoc23_strtoull(const char *text, char **end, int base) {
-  return old_strtoull(text, end, base);
+HIDDEN unsigned long long __isoc23_strtoull(const char *text, char **end, int base)
+{
+	return old_strtoull(text, end, base);
 }
 
-HIDDEN int __isoc23_sscanf(const char *text, const char *format, ...) {
-  va_list args;
-  va_start(args, format);
-  const int n = old_vsscanf(text, format, args);
-  va_end(args);
-  return n;
+HIDDEN int __isoc23_sscanf(const char *text, const char *format, ...)
+{
+	va_list args;
+	va_start(args, format);
+	const int n = old_vsscanf(text, format, args);
+	va_end(args);
+	return n;
 }
 
-HIDDEN int __isoc23_fscanf(FILE *file, const char *format, ...) {
-  va_list args;
-  va_start(args, format);
-  const int n = old_vfscanf(file, format, args);
-  va_end(args);
-  return n;
+HIDDEN int __isoc23_fscanf(FILE *file, const char *format, ...)
+{
+	va_list args;
+	va_start(args, format);
+	const int n = old_vfscanf(file, format, args);
+	va_end(args);
+	return n;
 }
 }

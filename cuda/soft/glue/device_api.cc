@@ -7,7 +7,8 @@
 
 struct ncclDevComm;
 
-ncclResult_t ncclGinResetSignalsAndCounters(struct ncclComm *, ncclDevComm const *) {
-  fputs("ddlemu software CUDA: NCCL's device API (GIN) is not supported\n", stderr);
-  return ncclInvalidUsage;
+ncclResult_t ncclGinResetSignalsAndCounters(struct ncclComm *, ncclDevComm const *)
+{
+	fputs("ddlemu software CUDA: NCCL's device API (GIN) is not supported\n", stderr);
+	return ncclInvalidUsage;
 }

@@ -5,8 +5,10 @@
 
 #include "../runtime/kernels.h"
 
-int main(int argc, char **argv) {
-  for (int i = 1; i < argc; i++)
-    if (ddlemuSoftKnowsNccl(atoi(argv[i]))) puts(argv[i]);
-  return 0;
+int main(int argc, char **argv)
+{
+	for (int i = 1; i < argc; i++)
+		if (ddlemuSoftKnowsNccl(atoi(argv[i])))
+			puts(argv[i]);
+	return 0;
 }

@@ -6,6 +6,7 @@
 extern "C" const ddlemuSoftKernel ddlemu_kernel_table[];
 extern "C" const size_t ddlemu_kernel_count;
 
-__attribute__((constructor)) static void register_kernels() {
-  ddlemuSoftRegisterKernels(DDLEMU_NCCL_VERSION, ddlemu_kernel_table, ddlemu_kernel_count);
+__attribute__((constructor)) static void register_kernels()
+{
+	ddlemuSoftRegisterKernels(DDLEMU_NCCL_VERSION, ddlemu_kernel_table, ddlemu_kernel_count);
 }

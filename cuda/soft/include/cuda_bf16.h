@@ -7,7 +7,7 @@
 
 #ifdef __cplusplus
 struct __nv_bfloat16 {
-  unsigned short bits;  // the upper half of a binary32
+	unsigned short bits; // the upper half of a binary32
 };
 #endif
 

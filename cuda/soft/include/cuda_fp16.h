@@ -4,12 +4,12 @@
 #define DDLEMU_SOFT_CUDA_FP16_H
 
 typedef struct {
-  unsigned short x;
+	unsigned short x;
 } __half_raw;
 
 #ifdef __cplusplus
 struct __half {
-  unsigned short bits;  // IEEE 754 binary16
+	unsigned short bits; // IEEE 754 binary16
 };
 typedef __half half;
 #endif

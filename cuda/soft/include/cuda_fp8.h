@@ -7,10 +7,10 @@
 
 #ifdef __cplusplus
 struct __nv_fp8_e4m3 {
-  unsigned char bits;
+	unsigned char bits;
 };
 struct __nv_fp8_e5m2 {
-  unsigned char bits;
+	unsigned char bits;
 };
 #endif
 

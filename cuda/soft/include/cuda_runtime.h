@@ -6,43 +6,50 @@
 #include "cuda_runtime_api.h"
 
 struct uint3 {
-  unsigned int x, y, z;
+	unsigned int x, y, z;
 };
 
 struct dim3 {
-  unsigned int x, y, z;
+	unsigned int x, y, z;
 #ifdef __cplusplus
-  constexpr dim3(unsigned int vx = 1, unsigned int vy = 1, unsigned int vz = 1) : x(vx), y(vy), z(vz) {}
+	constexpr dim3(unsigned int vx = 1, unsigned int vy = 1, unsigned int vz = 1) : x(vx), y(vy), z(vz) {}
 #endif
 };
 
 #ifdef __cplusplus
 template <class T>
-inline cudaError_t cudaMalloc(T **pointer, size_t size) {
-  return cudaMalloc(reinterpret_cast<void **>(pointer), size);
+inline cudaError_t cudaMalloc(T **pointer, size_t size)
+{
+	return cudaMalloc(reinterpret_cast<void **>(pointer), size);
 }
 template <class T>
-inline cudaError_t cudaMallocManaged(T **pointer, size_t size, unsigned int flags = cudaMemAttachGlobal) {
-  return cudaMallocManaged(reinterpret_cast<void **>(pointer), size, flags);
+inline cudaError_t cudaMallocManaged(T **pointer, size_t size, unsigned int flags = cudaMemAttachGlobal)
+{
+	return cudaMallocManaged(reinterpret_cast<void **>(pointer), size, flags);
 }
 template <class T>
-inline cudaError_t cudaMallocAsync(T **pointer, size_t size, cudaStream_t stream) {
-  return cudaMallocAsync(reinterpret_cast<void **>(pointer), size, stream);
+inline cudaError_t cudaMallocAsync(T **pointer, size_t size, cudaStream_t stream)
+{
+	return cudaMallocAsync(reinterpret_cast<void **>(pointer), size, stream);
 }
 template <class T>
-inline cudaError_t cudaHostAlloc(T **pointer, size_t size, unsigned int flags) {
-  return cudaHostAlloc(reinterpret_cast<void **>(pointer), size, flags);
+inline cudaError_t cudaHostAlloc(T **pointer, size_t size, unsigned int flags)
+{
+	return cudaHostAlloc(reinterpret_cast<void **>(pointer), size, flags);
 }
 template <class T>
-inline cudaError_t cudaMallocHost(T **pointer, size_t size, unsigned int flags = cudaHostAllocDefault) {
-  return cudaHostAlloc(reinterpret_cast<void **>(pointer), size, flags);
+inline cudaError_t cudaMallocHost(T **pointer, size_t size, unsigned int flags = cudaHostAllocDefault)
+{
+	return cudaHostAlloc(reinterpret_cast<void **>(pointer), size, flags);
 }
 template <class T>
-inline cudaError_t cudaHostGetDevicePointer(T **device, void *host, unsigned int flags) {
-  return cudaHostGetDevicePointer(reinterpret_cast<void **>(device), host, flags);
+inline cudaError_t cudaHostGetDevicePointer(T **device, void *host, unsigned int flags)
+{
+	return cudaHostGetDevicePointer(reinterpret_cast<void **>(device), host, flags);
 }
-inline cudaError_t cudaEventCreate(cudaEvent_t *event, unsigned int flags) {
-  return cudaEventCreateWithFlags(event, flags);
+inline cudaError_t cudaEventCreate(cudaEvent_t *event, unsigned int flags)
+{
+	return cudaEventCreateWithFlags(event, flags);
 }
 #endif
 

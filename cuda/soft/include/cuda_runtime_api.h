@@ -22,15 +22,15 @@ extern "C" {
 // The last error of the calling thread; GetLastError also clears it, unless a kernel failed: that error stays.
 cudaError_t cudaGetLastError(void);
 cudaError_t cudaPeekAtLastError(void);
-const char *cudaGetErrorName(cudaError_t error);    // "cudaErrorInvalidValue"; never NULL
-const char *cudaGetErrorString(cudaError_t error);  // "invalid argument"; never NULL
+const char *cudaGetErrorName(cudaError_t error); // "cudaErrorInvalidValue"; never NULL
+const char *cudaGetErrorString(cudaError_t error); // "invalid argument"; never NULL
 
 // --- Devices: DDLEMU_SOFT_GPUS of them (default 8), those that CUDA_VISIBLE_DEVICES leaves --------------------
 cudaError_t cudaGetDeviceCount(int *count);
-cudaError_t cudaSetDevice(int device);  // for the calling thread
+cudaError_t cudaSetDevice(int device); // for the calling thread
 cudaError_t cudaGetDevice(int *device);
 cudaError_t cudaDeviceSynchronize(void);
-cudaError_t cudaDeviceReset(void);  // waits for the device, then destroys its streams and frees its memory
+cudaError_t cudaDeviceReset(void); // waits for the device, then destroys its streams and frees its memory
 cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attr, int device);
 cudaError_t cudaGetDeviceProperties_v2(struct cudaDeviceProp *prop, int device);
 #define cudaGetDeviceProperties cudaGetDeviceProperties_v2
@@ -39,19 +39,19 @@ cudaError_t cudaDeviceGetByPCIBusId(int *device, const char *bus_id);
 cudaError_t cudaDeviceCanAccessPeer(int *can, int device, int peer);
 cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned int flags);
 cudaError_t cudaDeviceDisablePeerAccess(int peer);
-cudaError_t cudaDeviceSetLimit(enum cudaLimit limit, size_t value);  // accepted, without effect
+cudaError_t cudaDeviceSetLimit(enum cudaLimit limit, size_t value); // accepted, without effect
 cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest);
-cudaError_t cudaDriverGetVersion(int *version);   // 12040
-cudaError_t cudaRuntimeGetVersion(int *version);  // 12040
-cudaError_t cudaGetDriverEntryPoint(const char *symbol, void **function, unsigned long long flags,
-                                    enum cudaDriverEntryPointQueryResult *status);
+cudaError_t cudaDriverGetVersion(int *version); // 12040
+cudaError_t cudaRuntimeGetVersion(int *version); // 12040
+cudaError_t cudaGetDriverEntryPoint(
+	const char *symbol, void **function, unsigned long long flags, enum cudaDriverEntryPointQueryResult *status);
 cudaError_t cudaGetDriverEntryPointByVersion(const char *symbol, void **function, unsigned int version,
-                                             unsigned long long flags, enum cudaDriverEntryPointQueryResult *status);
+	unsigned long long flags, enum cudaDriverEntryPointQueryResult *status);
 
 // --- Memory ---------------------------------------------------------------------------------------------------
 cudaError_t cudaMalloc(void **pointer, size_t size);
 cudaError_t cudaMallocManaged(void **pointer, size_t size, unsigned int flags);
-cudaError_t cudaFree(void *pointer);  // waits for the device first; the memory goes back to the host at once
+cudaError_t cudaFree(void *pointer); // waits for the device first; the memory goes back to the host at once
 cudaError_t cudaMallocAsync(void **pointer, size_t size, cudaStream_t stream);
 cudaError_t cudaMallocFromPoolAsync(void **pointer, size_t size, cudaMemPool_t pool, cudaStream_t stream);
 cudaError_t cudaFreeAsync(void *pointer, cudaStream_t stream);
@@ -69,8 +69,8 @@ cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *attributes, c
 cudaError_t cudaMemcpy(void *dst, const void *src, size_t size, enum cudaMemcpyKind kind);
 cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t size, enum cudaMemcpyKind kind, cudaStream_t stream);
 cudaError_t cudaMemcpyPeer(void *dst, int dst_device, const void *src, int src_device, size_t size);
-cudaError_t cudaMemcpyPeerAsync(void *dst, int dst_device, const void *src, int src_device, size_t size,
-                                cudaStream_t stream);
+cudaError_t cudaMemcpyPeerAsync(
+	void *dst, int dst_device, const void *src, int src_device, size_t size, cudaStream_t stream);
 cudaError_t cudaMemset(void *dst, int value, size_t size);
 cudaError_t cudaMemsetAsync(void *dst, int value, size_t size, cudaStream_t stream);
 
@@ -83,7 +83,7 @@ cudaError_t cudaIpcCloseMemHandle(void *pointer);
 cudaError_t cudaStreamCreate(cudaStream_t *stream);
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned int flags);
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t *stream, unsigned int flags, int priority);
-cudaError_t cudaStreamDestroy(cudaStream_t stream);  // work that is queued still completes
+cudaError_t cudaStreamDestroy(cudaStream_t stream); // work that is queued still completes
 cudaError_t cudaStreamSynchronize(cudaStream_t stream);
 cudaError_t cudaStreamQuery(cudaStream_t stream);
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned int flags);
@@ -113,15 +113,18 @@ cudaError_t cudaGetFuncBySymbol(cudaFunction_t *function, const void *symbol);
 }
 
 // C++ gives some of these functions defaults, as CUDA's own header does.
-static inline cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t size, enum cudaMemcpyKind kind) {
-  return cudaMemcpyAsync(dst, src, size, kind, 0);
+static inline cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t size, enum cudaMemcpyKind kind)
+{
+	return cudaMemcpyAsync(dst, src, size, kind, 0);
 }
-static inline cudaError_t cudaMemsetAsync(void *dst, int value, size_t size) {
-  return cudaMemsetAsync(dst, value, size, 0);
+static inline cudaError_t cudaMemsetAsync(void *dst, int value, size_t size)
+{
+	return cudaMemsetAsync(dst, value, size, 0);
 }
 static inline cudaError_t cudaEventRecord(cudaEvent_t event) { return cudaEventRecord(event, 0); }
-static inline cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event) {
-  return cudaStreamWaitEvent(stream, event, 0);
+static inline cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event)
+{
+	return cudaStreamWaitEvent(stream, event, 0);
 }
 #endif
 

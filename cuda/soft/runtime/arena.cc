@@ -18,104 +18,123 @@ namespace {
 
 size_t round_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
 
-}  // namespace
+} // namespace
 
-std::unique_ptr<Arena> Arena::make(int gpu, size_t capacity) {
-  std::unique_ptr<Arena> a(new Arena);
-  a->capacity_ = capacity;
-  // Three times the capacity, a third of it for small allocations: room for fragmentation costs address space only.
-  const size_t part = round_up(std::max<size_t>(capacity, 16ul << 30), kLarge);
-  a->span_ = 3 * part;
-  char name[32];
-  snprintf(name, sizeof name, "ddlemu-soft-gpu%d", gpu);
-  a->fd_ = memfd_create(name, MFD_CLOEXEC);
-  if (a->fd_ < 0 || ftruncate(a->fd_, a->span_) != 0) {
-    complain("create memory of GPU %d: %s", gpu, strerror(errno));
-    return nullptr;
-  }
-  // Reserve one large alignment more than needed, then map the file over an aligned place in it.
-  void *raw = mmap(nullptr, a->span_ + kLarge, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (raw == MAP_FAILED) {
-    complain("reserve %zu GiB of address space for GPU %d: %s", a->span_ >> 30, gpu, strerror(errno));
-    return nullptr;
-  }
-  char *lower = static_cast<char *>(raw);
-  char *base = reinterpret_cast<char *>(round_up(reinterpret_cast<uintptr_t>(raw), kLarge));
-  char *upper = lower + a->span_ + kLarge;
-  if (base > lower) munmap(lower, base - lower);
-  if (upper > base + a->span_) munmap(base + a->span_, upper - base - a->span_);
-  if (mmap(base, a->span_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, a->fd_, 0) == MAP_FAILED) {
-    complain("map memory of GPU %d: %s", gpu, strerror(errno));
-    munmap(base, a->span_);
-    return nullptr;
-  }
-  a->base_ = base;
-  // A forked child must not write into the parent's GPU; a core dump needs no copy of it.
-  madvise(base, a->span_, MADV_DONTFORK);
-  madvise(base, a->span_, MADV_DONTDUMP);
-  a->small_[0] = part;
-  a->large_[part] = a->span_ - part;
-  return a;
+std::unique_ptr<Arena> Arena::make(int gpu, size_t capacity)
+{
+	std::unique_ptr<Arena> a(new Arena);
+	a->capacity_ = capacity;
+	// Three times the capacity, a third of it for small allocations: room for fragmentation costs address space
+	// only.
+	const size_t part = round_up(std::max<size_t>(capacity, 16ul << 30), kLarge);
+	a->span_ = 3 * part;
+	char name[32];
+	snprintf(name, sizeof name, "ddlemu-soft-gpu%d", gpu);
+	a->fd_ = memfd_create(name, MFD_CLOEXEC);
+	if (a->fd_ < 0 || ftruncate(a->fd_, a->span_) != 0) {
+		complain("create memory of GPU %d: %s", gpu, strerror(errno));
+		return nullptr;
+	}
+	// Reserve one large alignment more than needed, then map the file over an aligned place in it.
+	void *raw = mmap(nullptr, a->span_ + kLarge, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (raw == MAP_FAILED) {
+		complain("reserve %zu GiB of address space for GPU %d: %s", a->span_ >> 30, gpu, strerror(errno));
+		return nullptr;
+	}
+	char *lower = static_cast<char *>(raw);
+	char *base = reinterpret_cast<char *>(round_up(reinterpret_cast<uintptr_t>(raw), kLarge));
+	char *upper = lower + a->span_ + kLarge;
+	if (base > lower)
+		munmap(lower, base - lower);
+	if (upper > base + a->span_)
+		munmap(base + a->span_, upper - base - a->span_);
+	if (mmap(base, a->span_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, a->fd_, 0) ==
+		MAP_FAILED) {
+		complain("map memory of GPU %d: %s", gpu, strerror(errno));
+		munmap(base, a->span_);
+		return nullptr;
+	}
+	a->base_ = base;
+	// A forked child must not write into the parent's GPU; a core dump needs no copy of it.
+	madvise(base, a->span_, MADV_DONTFORK);
+	madvise(base, a->span_, MADV_DONTDUMP);
+	a->small_[0] = part;
+	a->large_[part] = a->span_ - part;
+	return a;
 }
 
-Arena::~Arena() {
-  if (base_) munmap(base_, span_);
-  if (fd_ >= 0) close(fd_);
+Arena::~Arena()
+{
+	if (base_)
+		munmap(base_, span_);
+	if (fd_ >= 0)
+		close(fd_);
 }
 
-size_t Arena::take(std::map<size_t, size_t> &free, size_t size, size_t align) {
-  for (auto it = free.begin(); it != free.end(); ++it) {
-    size_t begin = it->first, end = begin + it->second;
-    size_t at = round_up(begin, align);
-    if (at + size > end) continue;
-    free.erase(it);
-    if (at > begin) free[begin] = at - begin;
-    if (end > at + size) free[at + size] = end - at - size;
-    return at;
-  }
-  return SIZE_MAX;
+size_t Arena::take(std::map<size_t, size_t> &free, size_t size, size_t align)
+{
+	for (auto it = free.begin(); it != free.end(); ++it) {
+		size_t begin = it->first, end = begin + it->second;
+		size_t at = round_up(begin, align);
+		if (at + size > end)
+			continue;
+		free.erase(it);
+		if (at > begin)
+			free[begin] = at - begin;
+		if (end > at + size)
+			free[at + size] = end - at - size;
+		return at;
+	}
+	return SIZE_MAX;
 }
 
-void Arena::give(std::map<size_t, size_t> &free, size_t offset, size_t size) {
-  auto next = free.lower_bound(offset);
-  if (next != free.end() && offset + size == next->first) {
-    size += next->second;
-    next = free.erase(next);
-  }
-  if (next != free.begin()) {
-    auto before = std::prev(next);
-    if (before->first + before->second == offset) {
-      before->second += size;
-      return;
-    }
-  }
-  free[offset] = size;
+void Arena::give(std::map<size_t, size_t> &free, size_t offset, size_t size)
+{
+	auto next = free.lower_bound(offset);
+	if (next != free.end() && offset + size == next->first) {
+		size += next->second;
+		next = free.erase(next);
+	}
+	if (next != free.begin()) {
+		auto before = std::prev(next);
+		if (before->first + before->second == offset) {
+			before->second += size;
+			return;
+		}
+	}
+	free[offset] = size;
 }
 
-void *Arena::allocate(size_t size) {
-  if (size > capacity_) return nullptr;
-  size = round_up(size, kPage);
-  std::lock_guard<std::mutex> lock(mu_);
-  if (used_ + size > capacity_) return nullptr;
-  size_t at = take(list(size), size, size >= kLarge ? kLarge : kPage);
-  if (at == SIZE_MAX) return nullptr;
-  used_ += size;
-  return base_ + at;
+void *Arena::allocate(size_t size)
+{
+	if (size > capacity_)
+		return nullptr;
+	size = round_up(size, kPage);
+	std::lock_guard<std::mutex> lock(mu_);
+	if (used_ + size > capacity_)
+		return nullptr;
+	size_t at = take(list(size), size, size >= kLarge ? kLarge : kPage);
+	if (at == SIZE_MAX)
+		return nullptr;
+	used_ += size;
+	return base_ + at;
 }
 
-void Arena::release(void *pointer, size_t size) {
-  size = round_up(size, kPage);
-  size_t at = offset(pointer);
-  std::lock_guard<std::mutex> lock(mu_);
-  if (fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, at, size) != 0)
-    complain("give back %zu bytes: %s", size, strerror(errno));
-  give(list(size), at, size);
-  used_ -= size;
+void Arena::release(void *pointer, size_t size)
+{
+	size = round_up(size, kPage);
+	size_t at = offset(pointer);
+	std::lock_guard<std::mutex> lock(mu_);
+	if (fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, at, size) != 0)
+		complain("give back %zu bytes: %s", size, strerror(errno));
+	give(list(size), at, size);
+	used_ -= size;
 }
 
-size_t Arena::used() const {
-  std::lock_guard<std::mutex> lock(mu_);
-  return used_;
+size_t Arena::used() const
+{
+	std::lock_guard<std::mutex> lock(mu_);
+	return used_;
 }
 
-}  // namespace soft
+} // namespace soft

@@ -18,162 +18,217 @@ constexpr int kVersion = CUDART_VERSION;
 // Sizes of that compute capability, from the CUDA programming guide's table.
 constexpr int kSharedPerBlock = 48 << 10, kSharedPerBlockOptin = 163 << 10, kSharedPerSm = 164 << 10;
 constexpr int kMultiprocessors = 108;
-constexpr int kAttributeEnd = 142;  // one past the last that CUDA 12.4 knows
+constexpr int kAttributeEnd = 142; // one past the last that CUDA 12.4 knows
 
-int attribute(cudaDeviceAttr attr, int gpu) {
-  switch (attr) {
-    case cudaDevAttrMaxThreadsPerBlock:
-    case cudaDevAttrMaxBlockDimX:
-    case cudaDevAttrMaxBlockDimY: return 1024;
-    case cudaDevAttrMaxBlockDimZ: return 64;
-    case cudaDevAttrMaxGridDimX: return 0x7fffffff;
-    case cudaDevAttrMaxGridDimY:
-    case cudaDevAttrMaxGridDimZ: return 65535;
-    case cudaDevAttrMaxSharedMemoryPerBlock: return kSharedPerBlock;
-    case cudaDevAttrTotalConstantMemory: return 64 << 10;
-    case cudaDevAttrWarpSize: return 32;
-    case cudaDevAttrMaxRegistersPerBlock: return 64 << 10;
-    case cudaDevAttrMultiProcessorCount: return kMultiprocessors;
-    case cudaDevAttrPciBusId: return kSoftGpuFirstBus + gpu;
-    case cudaDevAttrAsyncEngineCount: return 2;
-    case cudaDevAttrComputeCapabilityMajor: return kMajor;
-    case cudaDevAttrComputeCapabilityMinor: return kMinor;
-    case cudaDevAttrMaxSharedMemoryPerMultiprocessor: return kSharedPerSm;
-    case cudaDevAttrMaxSharedMemoryPerBlockOptin: return kSharedPerBlockOptin;
-    case cudaDevAttrCanMapHostMemory:
-    case cudaDevAttrConcurrentKernels:
-    case cudaDevAttrUnifiedAddressing:
-    case cudaDevAttrManagedMemory:
-    case cudaDevAttrHostNativeAtomicSupported:
-    case cudaDevAttrConcurrentManagedAccess:
-    case cudaDevAttrCanUseHostPointerForRegisteredMem:
-    case cudaDevAttrHostRegisterSupported:
-    case cudaDevAttrMemoryPoolsSupported: return 1;
-    // The GPUs' memory is the host's, so whatever reaches that reaches theirs.
-    case cudaDevAttrGPUDirectRDMASupported: return 1;
-    default: return 0;  // a feature that is not there
-  }
+int attribute(cudaDeviceAttr attr, int gpu)
+{
+	switch (attr) {
+	case cudaDevAttrMaxThreadsPerBlock:
+	case cudaDevAttrMaxBlockDimX:
+	case cudaDevAttrMaxBlockDimY:
+		return 1024;
+	case cudaDevAttrMaxBlockDimZ:
+		return 64;
+	case cudaDevAttrMaxGridDimX:
+		return 0x7fffffff;
+	case cudaDevAttrMaxGridDimY:
+	case cudaDevAttrMaxGridDimZ:
+		return 65535;
+	case cudaDevAttrMaxSharedMemoryPerBlock:
+		return kSharedPerBlock;
+	case cudaDevAttrTotalConstantMemory:
+		return 64 << 10;
+	case cudaDevAttrWarpSize:
+		return 32;
+	case cudaDevAttrMaxRegistersPerBlock:
+		return 64 << 10;
+	case cudaDevAttrMultiProcessorCount:
+		return kMultiprocessors;
+	case cudaDevAttrPciBusId:
+		return kSoftGpuFirstBus + gpu;
+	case cudaDevAttrAsyncEngineCount:
+		return 2;
+	case cudaDevAttrComputeCapabilityMajor:
+		return kMajor;
+	case cudaDevAttrComputeCapabilityMinor:
+		return kMinor;
+	case cudaDevAttrMaxSharedMemoryPerMultiprocessor:
+		return kSharedPerSm;
+	case cudaDevAttrMaxSharedMemoryPerBlockOptin:
+		return kSharedPerBlockOptin;
+	case cudaDevAttrCanMapHostMemory:
+	case cudaDevAttrConcurrentKernels:
+	case cudaDevAttrUnifiedAddressing:
+	case cudaDevAttrManagedMemory:
+	case cudaDevAttrHostNativeAtomicSupported:
+	case cudaDevAttrConcurrentManagedAccess:
+	case cudaDevAttrCanUseHostPointerForRegisteredMem:
+	case cudaDevAttrHostRegisterSupported:
+	case cudaDevAttrMemoryPoolsSupported:
+		return 1;
+	// The GPUs' memory is the host's, so whatever reaches that reaches theirs.
+	case cudaDevAttrGPUDirectRDMASupported:
+		return 1;
+	default:
+		return 0; // a feature that is not there
+	}
 }
 
-}  // namespace
-}  // namespace soft
+} // namespace
+} // namespace soft
 
 using namespace soft;
 
-SOFT_API cudaError_t cudaGetDeviceCount(int *count) {
-  if (!count) return result(cudaErrorInvalidValue);
-  *count = machine()->count();
-  return result(machine()->failure);
+SOFT_API cudaError_t cudaGetDeviceCount(int *count)
+{
+	if (!count)
+		return result(cudaErrorInvalidValue);
+	*count = machine()->count();
+	return result(machine()->failure);
 }
 
-SOFT_API cudaError_t cudaSetDevice(int device) {
-  Machine *m = machine();
-  if (m->failure != cudaSuccess) return result(m->failure);
-  if (!m->valid(device)) return result(cudaErrorInvalidDevice);
-  set_current_device(device);
-  return cudaSuccess;
+SOFT_API cudaError_t cudaSetDevice(int device)
+{
+	Machine *m = machine();
+	if (m->failure != cudaSuccess)
+		return result(m->failure);
+	if (!m->valid(device))
+		return result(cudaErrorInvalidDevice);
+	set_current_device(device);
+	return cudaSuccess;
 }
 
-SOFT_API cudaError_t cudaGetDevice(int *device) {
-  if (!device) return result(cudaErrorInvalidValue);
-  *device = current_device();
-  return result(machine()->failure);
+SOFT_API cudaError_t cudaGetDevice(int *device)
+{
+	if (!device)
+		return result(cudaErrorInvalidValue);
+	*device = current_device();
+	return result(machine()->failure);
 }
 
-SOFT_API cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attr, int device) {
-  if (!value || attr < 1 || attr >= kAttributeEnd) return result(cudaErrorInvalidValue);
-  if (cudaError_t err = enter()) return err;
-  if (!machine()->valid(device)) return result(cudaErrorInvalidDevice);
-  *value = attribute(attr, machine()->gpu(device));
-  return cudaSuccess;
+SOFT_API cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attr, int device)
+{
+	if (!value || attr < 1 || attr >= kAttributeEnd)
+		return result(cudaErrorInvalidValue);
+	if (cudaError_t err = enter())
+		return err;
+	if (!machine()->valid(device))
+		return result(cudaErrorInvalidDevice);
+	*value = attribute(attr, machine()->gpu(device));
+	return cudaSuccess;
 }
 
-SOFT_API cudaError_t cudaGetDeviceProperties_v2(struct cudaDeviceProp *p, int device) {
-  if (!p) return result(cudaErrorInvalidValue);
-  if (cudaError_t err = enter()) return err;
-  if (!machine()->valid(device)) return result(cudaErrorInvalidDevice);
-  const int gpu = machine()->gpu(device);
-  size_t available;
-  memset(p, 0, sizeof *p);
-  snprintf(p->name, sizeof p->name, "ddlemu software GPU %d", gpu);
-  softGpuUuid(gpu, p->uuid.bytes);
-  host_memory(&p->totalGlobalMem, &available);
-  p->sharedMemPerBlock = kSharedPerBlock;
-  p->sharedMemPerBlockOptin = kSharedPerBlockOptin;
-  p->sharedMemPerMultiprocessor = kSharedPerSm;
-  p->regsPerBlock = p->regsPerMultiprocessor = 64 << 10;
-  p->warpSize = 32;
-  p->memPitch = 0x7fffffff;
-  p->maxThreadsPerBlock = p->maxThreadsDim[0] = p->maxThreadsDim[1] = 1024;
-  p->maxThreadsDim[2] = 64;
-  p->maxGridSize[0] = 0x7fffffff;
-  p->maxGridSize[1] = p->maxGridSize[2] = 65535;
-  p->totalConstMem = 64 << 10;
-  p->major = kMajor;
-  p->minor = kMinor;
-  p->multiProcessorCount = kMultiprocessors;
-  p->maxThreadsPerMultiProcessor = 2048;
-  p->maxBlocksPerMultiProcessor = 32;
-  p->pciBusID = kSoftGpuFirstBus + gpu;
-  p->asyncEngineCount = 2;
-  p->canMapHostMemory = p->concurrentKernels = p->unifiedAddressing = p->managedMemory = 1;
-  p->hostNativeAtomicSupported = p->concurrentManagedAccess = p->canUseHostPointerForRegisteredMem = 1;
-  p->hostRegisterSupported = p->memoryPoolsSupported = 1;
-  return cudaSuccess;
+SOFT_API cudaError_t cudaGetDeviceProperties_v2(struct cudaDeviceProp *p, int device)
+{
+	if (!p)
+		return result(cudaErrorInvalidValue);
+	if (cudaError_t err = enter())
+		return err;
+	if (!machine()->valid(device))
+		return result(cudaErrorInvalidDevice);
+	const int gpu = machine()->gpu(device);
+	size_t available;
+	memset(p, 0, sizeof *p);
+	snprintf(p->name, sizeof p->name, "ddlemu software GPU %d", gpu);
+	softGpuUuid(gpu, p->uuid.bytes);
+	host_memory(&p->totalGlobalMem, &available);
+	p->sharedMemPerBlock = kSharedPerBlock;
+	p->sharedMemPerBlockOptin = kSharedPerBlockOptin;
+	p->sharedMemPerMultiprocessor = kSharedPerSm;
+	p->regsPerBlock = p->regsPerMultiprocessor = 64 << 10;
+	p->warpSize = 32;
+	p->memPitch = 0x7fffffff;
+	p->maxThreadsPerBlock = p->maxThreadsDim[0] = p->maxThreadsDim[1] = 1024;
+	p->maxThreadsDim[2] = 64;
+	p->maxGridSize[0] = 0x7fffffff;
+	p->maxGridSize[1] = p->maxGridSize[2] = 65535;
+	p->totalConstMem = 64 << 10;
+	p->major = kMajor;
+	p->minor = kMinor;
+	p->multiProcessorCount = kMultiprocessors;
+	p->maxThreadsPerMultiProcessor = 2048;
+	p->maxBlocksPerMultiProcessor = 32;
+	p->pciBusID = kSoftGpuFirstBus + gpu;
+	p->asyncEngineCount = 2;
+	p->canMapHostMemory = p->concurrentKernels = p->unifiedAddressing = p->managedMemory = 1;
+	p->hostNativeAtomicSupported = p->concurrentManagedAccess = p->canUseHostPointerForRegisteredMem = 1;
+	p->hostRegisterSupported = p->memoryPoolsSupported = 1;
+	return cudaSuccess;
 }
 
-SOFT_API cudaError_t cudaDeviceGetPCIBusId(char *bus_id, int len, int device) {
-  if (!bus_id || len < 13) return result(cudaErrorInvalidValue);
-  if (cudaError_t err = enter()) return err;
-  if (!machine()->valid(device)) return result(cudaErrorInvalidDevice);
-  softGpuBusId(machine()->gpu(device), bus_id, len);
-  return cudaSuccess;
+SOFT_API cudaError_t cudaDeviceGetPCIBusId(char *bus_id, int len, int device)
+{
+	if (!bus_id || len < 13)
+		return result(cudaErrorInvalidValue);
+	if (cudaError_t err = enter())
+		return err;
+	if (!machine()->valid(device))
+		return result(cudaErrorInvalidDevice);
+	softGpuBusId(machine()->gpu(device), bus_id, len);
+	return cudaSuccess;
 }
 
-SOFT_API cudaError_t cudaDeviceGetByPCIBusId(int *device, const char *bus_id) {
-  if (!device || !bus_id) return result(cudaErrorInvalidValue);
-  if (cudaError_t err = enter()) return err;
-  const int gpu = softGpuFromBusId(bus_id);
-  for (int i = 0; gpu >= 0 && i < machine()->count(); i++) {
-    if (machine()->gpu(i) != gpu) continue;
-    *device = i;
-    return cudaSuccess;
-  }
-  return result(cudaErrorInvalidValue);
+SOFT_API cudaError_t cudaDeviceGetByPCIBusId(int *device, const char *bus_id)
+{
+	if (!device || !bus_id)
+		return result(cudaErrorInvalidValue);
+	if (cudaError_t err = enter())
+		return err;
+	const int gpu = softGpuFromBusId(bus_id);
+	for (int i = 0; gpu >= 0 && i < machine()->count(); i++) {
+		if (machine()->gpu(i) != gpu)
+			continue;
+		*device = i;
+		return cudaSuccess;
+	}
+	return result(cudaErrorInvalidValue);
 }
 
-SOFT_API cudaError_t cudaDeviceCanAccessPeer(int *can, int device, int peer) {
-  if (!can) return result(cudaErrorInvalidValue);
-  if (cudaError_t err = enter()) return err;
-  if (!machine()->valid(device) || !machine()->valid(peer)) return result(cudaErrorInvalidDevice);
-  *can = device != peer;
-  return cudaSuccess;
+SOFT_API cudaError_t cudaDeviceCanAccessPeer(int *can, int device, int peer)
+{
+	if (!can)
+		return result(cudaErrorInvalidValue);
+	if (cudaError_t err = enter())
+		return err;
+	if (!machine()->valid(device) || !machine()->valid(peer))
+		return result(cudaErrorInvalidDevice);
+	*can = device != peer;
+	return cudaSuccess;
 }
 
 // All memory is one address space: access is always there, and enabling it twice is no error worth telling.
-SOFT_API cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned int flags) {
-  if (cudaError_t err = enter()) return err;
-  if (flags != 0) return result(cudaErrorInvalidValue);
-  return result(machine()->valid(peer) && peer != current_device() ? cudaSuccess : cudaErrorInvalidDevice);
+SOFT_API cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned int flags)
+{
+	if (cudaError_t err = enter())
+		return err;
+	if (flags != 0)
+		return result(cudaErrorInvalidValue);
+	return result(machine()->valid(peer) && peer != current_device() ? cudaSuccess : cudaErrorInvalidDevice);
 }
 
 SOFT_API cudaError_t cudaDeviceDisablePeerAccess(int peer) { return cudaDeviceEnablePeerAccess(peer, 0); }
 
-SOFT_API cudaError_t cudaDeviceSetLimit(enum cudaLimit limit, size_t) {
-  return result(limit >= cudaLimitStackSize && limit <= cudaLimitPersistingL2CacheSize ? cudaSuccess
-                                                                                      : cudaErrorInvalidValue);
+SOFT_API cudaError_t cudaDeviceSetLimit(enum cudaLimit limit, size_t)
+{
+	return result(limit >= cudaLimitStackSize && limit <= cudaLimitPersistingL2CacheSize ? cudaSuccess
+											     : cudaErrorInvalidValue);
 }
 
-SOFT_API cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest) {
-  if (least) *least = 0;
-  if (greatest) *greatest = -5;  // as a GPU of this compute capability answers
-  return cudaSuccess;
+SOFT_API cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest)
+{
+	if (least)
+		*least = 0;
+	if (greatest)
+		*greatest = -5; // as a GPU of this compute capability answers
+	return cudaSuccess;
 }
 
-SOFT_API cudaError_t cudaDriverGetVersion(int *version) {
-  if (!version) return result(cudaErrorInvalidValue);
-  *version = kVersion;
-  return cudaSuccess;
+SOFT_API cudaError_t cudaDriverGetVersion(int *version)
+{
+	if (!version)
+		return result(cudaErrorInvalidValue);
+	*version = kVersion;
+	return cudaSuccess;
 }
 
 SOFT_API cudaError_t cudaRuntimeGetVersion(int *version) { return cudaDriverGetVersion(version); }

@@ -13,48 +13,60 @@ namespace {
 
 thread_local cudaStreamCaptureMode mode_of_thread = cudaStreamCaptureModeGlobal;
 
-cudaError_t not_capturing(cudaStream_t stream, cudaStreamCaptureStatus *status, unsigned long long *id) {
-  if (!status) return result(cudaErrorInvalidValue);
-  if (cudaError_t err = enter()) return err;
-  if (!find_stream(stream)) return result(cudaErrorInvalidResourceHandle);
-  *status = cudaStreamCaptureStatusNone;
-  if (id) *id = 0;
-  return cudaSuccess;
+cudaError_t not_capturing(cudaStream_t stream, cudaStreamCaptureStatus *status, unsigned long long *id)
+{
+	if (!status)
+		return result(cudaErrorInvalidValue);
+	if (cudaError_t err = enter())
+		return err;
+	if (!find_stream(stream))
+		return result(cudaErrorInvalidResourceHandle);
+	*status = cudaStreamCaptureStatusNone;
+	if (id)
+		*id = 0;
+	return cudaSuccess;
 }
 
-}  // namespace
+} // namespace
 
-SOFT_API cudaError_t cudaStreamIsCapturing(cudaStream_t stream, enum cudaStreamCaptureStatus *status) {
-  return not_capturing(stream, status, nullptr);
+SOFT_API cudaError_t cudaStreamIsCapturing(cudaStream_t stream, enum cudaStreamCaptureStatus *status)
+{
+	return not_capturing(stream, status, nullptr);
 }
 
 SOFT_API cudaError_t cudaStreamGetCaptureInfo_v2(cudaStream_t stream, enum cudaStreamCaptureStatus *status,
-                                                 unsigned long long *id, cudaGraph_t *graph,
-                                                 const cudaGraphNode_t **dependencies, size_t *count) {
-  if (graph) *graph = nullptr;
-  if (dependencies) *dependencies = nullptr;
-  if (count) *count = 0;
-  return not_capturing(stream, status, id);
+	unsigned long long *id, cudaGraph_t *graph, const cudaGraphNode_t **dependencies, size_t *count)
+{
+	if (graph)
+		*graph = nullptr;
+	if (dependencies)
+		*dependencies = nullptr;
+	if (count)
+		*count = 0;
+	return not_capturing(stream, status, id);
 }
 
 SOFT_API cudaError_t cudaStreamGetCaptureInfo_v3(cudaStream_t stream, enum cudaStreamCaptureStatus *status,
-                                                 unsigned long long *id, cudaGraph_t *graph,
-                                                 const cudaGraphNode_t **dependencies, const void **edges,
-                                                 size_t *count) {
-  if (edges) *edges = nullptr;
-  return cudaStreamGetCaptureInfo_v2(stream, status, id, graph, dependencies, count);
+	unsigned long long *id, cudaGraph_t *graph, const cudaGraphNode_t **dependencies, const void **edges,
+	size_t *count)
+{
+	if (edges)
+		*edges = nullptr;
+	return cudaStreamGetCaptureInfo_v2(stream, status, id, graph, dependencies, count);
 }
 
-SOFT_API cudaError_t cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *mode) {
-  if (!mode) return result(cudaErrorInvalidValue);
-  const cudaStreamCaptureMode before = mode_of_thread;
-  mode_of_thread = *mode;
-  *mode = before;
-  return cudaSuccess;
+SOFT_API cudaError_t cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *mode)
+{
+	if (!mode)
+		return result(cudaErrorInvalidValue);
+	const cudaStreamCaptureMode before = mode_of_thread;
+	mode_of_thread = *mode;
+	*mode = before;
+	return cudaSuccess;
 }
 
 #define REFUSED(name) \
-  SOFT_API cudaError_t name(void) { return unsupported(#name); }
+	SOFT_API cudaError_t name(void) { return unsupported(#name); }
 
 REFUSED(cudaStreamUpdateCaptureDependencies)
 REFUSED(cudaStreamUpdateCaptureDependencies_v2)

@@ -15,77 +15,91 @@ namespace {
 thread_local cudaError_t last_error = cudaSuccess;
 
 struct ErrorText {
-  int code;
-  const char *name, *text;
+	int code;
+	const char *name, *text;
 };
 
 const ErrorText kErrors[] = {
-#define ENTRY(name, value, text) {value, #name, text},
-    DDLEMU_SOFT_ERRORS(ENTRY)
+#define ENTRY(name, value, text) { value, #name, text },
+	DDLEMU_SOFT_ERRORS(ENTRY)
 #undef ENTRY
 };
 
-const ErrorText *find(int err) {
-  for (const ErrorText &e : kErrors)
-    if (e.code == err) return &e;
-  return nullptr;
+const ErrorText *find(int err)
+{
+	for (const ErrorText &e : kErrors)
+		if (e.code == err)
+			return &e;
+	return nullptr;
 }
 
-}  // namespace
+} // namespace
 
-const char *error_name(int err) {
-  const ErrorText *e = find(err);
-  return e ? e->name : "unrecognized error code";
+const char *error_name(int err)
+{
+	const ErrorText *e = find(err);
+	return e ? e->name : "unrecognized error code";
 }
 
-const char *error_text(int err) {
-  const ErrorText *e = find(err);
-  return e ? e->text : "unrecognized error code";
+const char *error_text(int err)
+{
+	const ErrorText *e = find(err);
+	return e ? e->text : "unrecognized error code";
 }
 
-cudaError_t result(cudaError_t err) {
-  if (err != cudaSuccess) last_error = err;
-  return err;
+cudaError_t result(cudaError_t err)
+{
+	if (err != cudaSuccess)
+		last_error = err;
+	return err;
 }
 
-cudaError_t enter() {
-  Machine *m = machine();
-  if (m->failure != cudaSuccess) return result(m->failure);
-  return result(m->sticky(current_device()));
+cudaError_t enter()
+{
+	Machine *m = machine();
+	if (m->failure != cudaSuccess)
+		return result(m->failure);
+	return result(m->sticky(current_device()));
 }
 
-void complain(const char *format, ...) {
-  char line[512];
-  va_list args;
-  va_start(args, format);
-  vsnprintf(line, sizeof line, format, args);
-  va_end(args);
-  fprintf(stderr, "ddlemu software CUDA: %s\n", line);
+void complain(const char *format, ...)
+{
+	char line[512];
+	va_list args;
+	va_start(args, format);
+	vsnprintf(line, sizeof line, format, args);
+	va_end(args);
+	fprintf(stderr, "ddlemu software CUDA: %s\n", line);
 }
 
-cudaError_t unsupported(const char *name) {
-  static std::mutex *mu = new std::mutex;
-  static auto *said = new std::set<std::string>;
-  bool first;
-  {
-    std::lock_guard<std::mutex> lock(*mu);
-    first = said->insert(name).second;
-  }
-  if (first) complain("%s is not supported; the call returns cudaErrorNotSupported", name);
-  return result(cudaErrorNotSupported);
+cudaError_t unsupported(const char *name)
+{
+	static std::mutex *mu = new std::mutex;
+	static auto *said = new std::set<std::string>;
+	bool first;
+	{
+		std::lock_guard<std::mutex> lock(*mu);
+		first = said->insert(name).second;
+	}
+	if (first)
+		complain("%s is not supported; the call returns cudaErrorNotSupported", name);
+	return result(cudaErrorNotSupported);
 }
 
-}  // namespace soft
+} // namespace soft
 
-SOFT_API cudaError_t cudaGetLastError(void) {
-  cudaError_t err = cudaPeekAtLastError();
-  soft::last_error = cudaSuccess;
-  return err;
+SOFT_API cudaError_t cudaGetLastError(void)
+{
+	cudaError_t err = cudaPeekAtLastError();
+	soft::last_error = cudaSuccess;
+	return err;
 }
 
-SOFT_API cudaError_t cudaPeekAtLastError(void) {
-  if (soft::last_error != cudaSuccess) return soft::last_error;
-  return soft::machine()->sticky(soft::current_device());
+SOFT_API cudaError_t cudaPeekAtLastError(void)
+{
+	if (soft::last_error != cudaSuccess)
+		return soft::last_error;
+	return soft::machine()->sticky(soft::current_device());
 }
 
 SOFT_API const char *cudaGetErrorName(cudaError_t error) { return soft::error_name(error); }

@@ -25,4 +25,4 @@ void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 const char *error_name(int err);
 const char *error_text(int err);
 
-}  // namespace soft
+} // namespace soft

@@ -13,4 +13,4 @@ namespace soft {
 // record_event makes the event stand for the given gate; false if there is no such event.
 bool record_event(cudaEvent_t handle, std::shared_ptr<Gate> gate);
 
-}  // namespace soft
+} // namespace soft

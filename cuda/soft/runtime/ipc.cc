@@ -22,86 +22,101 @@ namespace {
 constexpr uint64_t kMagic = 0x6d75636f73656c64;
 
 struct Handle {
-  uint64_t magic;
-  int32_t pid, fd;
-  uint64_t inode, offset, size;
+	uint64_t magic;
+	int32_t pid, fd;
+	uint64_t inode, offset, size;
 };
 static_assert(sizeof(Handle) <= sizeof(cudaIpcMemHandle_t), "a handle must fit into CUDA's");
 
-cudaError_t map_remote(const Handle &h, void **out) {
-  char path[64];
-  snprintf(path, sizeof path, "/proc/%d/fd/%d", h.pid, h.fd);
-  int fd = open(path, O_RDWR | O_CLOEXEC);
-  if (fd < 0) {
-    complain("open memory of process %d: %s (it must run as the same user in the same pid namespace)", h.pid,
-             strerror(errno));
-    return cudaErrorInvalidResourceHandle;
-  }
-  struct stat st;
-  void *p = MAP_FAILED;
-  if (fstat(fd, &st) == 0 && st.st_ino == h.inode)
-    p = mmap(nullptr, h.size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, h.offset);
-  close(fd);
-  if (p == MAP_FAILED) return cudaErrorInvalidResourceHandle;
-  madvise(p, h.size, MADV_DONTFORK);
-  *out = p;
-  return cudaSuccess;
+cudaError_t map_remote(const Handle &h, void **out)
+{
+	char path[64];
+	snprintf(path, sizeof path, "/proc/%d/fd/%d", h.pid, h.fd);
+	int fd = open(path, O_RDWR | O_CLOEXEC);
+	if (fd < 0) {
+		complain("open memory of process %d: %s (it must run as the same user in the same pid namespace)",
+			h.pid, strerror(errno));
+		return cudaErrorInvalidResourceHandle;
+	}
+	struct stat st;
+	void *p = MAP_FAILED;
+	if (fstat(fd, &st) == 0 && st.st_ino == h.inode)
+		p = mmap(nullptr, h.size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, h.offset);
+	close(fd);
+	if (p == MAP_FAILED)
+		return cudaErrorInvalidResourceHandle;
+	madvise(p, h.size, MADV_DONTFORK);
+	*out = p;
+	return cudaSuccess;
 }
 
-}  // namespace
-}  // namespace soft
+} // namespace
+} // namespace soft
 
 using namespace soft;
 
-SOFT_API cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t *out, void *pointer) {
-  if (!out) return result(cudaErrorInvalidValue);
-  if (cudaError_t err = enter()) return err;
-  Region region = find_region(pointer);
-  if (region.size == 0 || region.origin != Origin::kDevice) return result(cudaErrorInvalidValue);
-  const Arena &arena = *machine()->existing(region.device)->arena;
-  struct stat st;
-  if (fstat(arena.fd(), &st) != 0) return result(cudaErrorOperatingSystem);
-  void *base = reinterpret_cast<void *>(region.base);
-  const size_t mapped = (region.size + Arena::kPage - 1) / Arena::kPage * Arena::kPage;
-  Handle h = {kMagic, getpid(), arena.fd(), st.st_ino, arena.offset(base), mapped};
-  memset(out, 0, sizeof *out);
-  memcpy(out, &h, sizeof h);
-  return cudaSuccess;
+SOFT_API cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t *out, void *pointer)
+{
+	if (!out)
+		return result(cudaErrorInvalidValue);
+	if (cudaError_t err = enter())
+		return err;
+	Region region = find_region(pointer);
+	if (region.size == 0 || region.origin != Origin::kDevice)
+		return result(cudaErrorInvalidValue);
+	const Arena &arena = *machine()->existing(region.device)->arena;
+	struct stat st;
+	if (fstat(arena.fd(), &st) != 0)
+		return result(cudaErrorOperatingSystem);
+	void *base = reinterpret_cast<void *>(region.base);
+	const size_t mapped = (region.size + Arena::kPage - 1) / Arena::kPage * Arena::kPage;
+	Handle h = { kMagic, getpid(), arena.fd(), st.st_ino, arena.offset(base), mapped };
+	memset(out, 0, sizeof *out);
+	memcpy(out, &h, sizeof h);
+	return cudaSuccess;
 }
 
-SOFT_API cudaError_t cudaIpcOpenMemHandle(void **pointer, cudaIpcMemHandle_t handle, unsigned int flags) {
-  if (!pointer || flags != cudaIpcMemLazyEnablePeerAccess) return result(cudaErrorInvalidValue);
-  if (cudaError_t err = enter()) return err;
-  Handle h;
-  memcpy(&h, &handle, sizeof h);
-  if (h.magic != kMagic) return result(cudaErrorInvalidResourceHandle);
-  if (h.pid == getpid()) return result(cudaErrorDeviceUninitialized);  // CUDA: not in the process that made it
-  if (uintptr_t base = reopen_import(h.inode, h.offset)) {
-    *pointer = reinterpret_cast<void *>(base);
-    return cudaSuccess;
-  }
-  Region region;
-  void *p;
-  if (cudaError_t err = map_remote(h, &p)) return result(err);
-  region.base = reinterpret_cast<uintptr_t>(p);
-  region.size = region.mapped = h.size;
-  region.origin = Origin::kImported;
-  region.device = current_device();
-  region.opened = 1;
-  region.inode = h.inode;
-  region.file_offset = h.offset;
-  add_region(region);
-  *pointer = p;
-  return cudaSuccess;
+SOFT_API cudaError_t cudaIpcOpenMemHandle(void **pointer, cudaIpcMemHandle_t handle, unsigned int flags)
+{
+	if (!pointer || flags != cudaIpcMemLazyEnablePeerAccess)
+		return result(cudaErrorInvalidValue);
+	if (cudaError_t err = enter())
+		return err;
+	Handle h;
+	memcpy(&h, &handle, sizeof h);
+	if (h.magic != kMagic)
+		return result(cudaErrorInvalidResourceHandle);
+	if (h.pid == getpid())
+		return result(cudaErrorDeviceUninitialized); // CUDA: not in the process that made it
+	if (uintptr_t base = reopen_import(h.inode, h.offset)) {
+		*pointer = reinterpret_cast<void *>(base);
+		return cudaSuccess;
+	}
+	Region region;
+	void *p;
+	if (cudaError_t err = map_remote(h, &p))
+		return result(err);
+	region.base = reinterpret_cast<uintptr_t>(p);
+	region.size = region.mapped = h.size;
+	region.origin = Origin::kImported;
+	region.device = current_device();
+	region.opened = 1;
+	region.inode = h.inode;
+	region.file_offset = h.offset;
+	add_region(region);
+	*pointer = p;
+	return cudaSuccess;
 }
 
-SOFT_API cudaError_t cudaIpcCloseMemHandle(void *pointer) {
-  cudaError_t err = enter();
-  Region gone;
-  if (!close_import(pointer, &gone)) return result(err ? err : cudaErrorInvalidValue);
-  if (gone.size) {
-    synchronize_device(gone.device);
-    munmap(pointer, gone.mapped);
-  }
-  return result(err);
+SOFT_API cudaError_t cudaIpcCloseMemHandle(void *pointer)
+{
+	cudaError_t err = enter();
+	Region gone;
+	if (!close_import(pointer, &gone))
+		return result(err ? err : cudaErrorInvalidValue);
+	if (gone.size) {
+		synchronize_device(gone.device);
+		munmap(pointer, gone.mapped);
+	}
+	return result(err);
 }

@@ -17,118 +17,147 @@ namespace soft {
 namespace {
 
 struct Registry {
-  std::mutex mu;
-  std::unordered_map<const void *, std::string> names;  // node-based: names stay where they are
-  int version = 0;                                      // of the NCCL whose layouts the executor uses
+	std::mutex mu;
+	std::unordered_map<const void *, std::string> names; // node-based: names stay where they are
+	int version = 0; // of the NCCL whose layouts the executor uses
 };
 
-Registry &registry() {
-  static auto *r = new Registry;
-  return *r;
+Registry &registry()
+{
+	static auto *r = new Registry;
+	return *r;
 }
 
 // find returns the name of a kernel's address, or nullptr.
-const std::string *find(const void *address) {
-  Registry &r = registry();
-  std::lock_guard<std::mutex> lock(r.mu);
-  auto it = r.names.find(address);
-  return it == r.names.end() ? nullptr : &it->second;
+const std::string *find(const void *address)
+{
+	Registry &r = registry();
+	std::lock_guard<std::mutex> lock(r.mu);
+	auto it = r.names.find(address);
+	return it == r.names.end() ? nullptr : &it->second;
 }
 
-void run(const std::string &name, std::vector<char> &args, unsigned grid, unsigned block, int device) {
-  Device *d = machine()->existing(device);
-  if (d->sticky != 0) return;  // after a fault nothing runs on that GPU
-  softexec_launch l = {name.c_str(), args.data(), args.size(), grid, block, device};
-  if (int err = softexec_run(&l)) {
-    complain("kernel %s failed on device %d: %s", name.c_str(), device, error_name(err));
-    d->sticky = err;
-  }
+void run(const std::string &name, std::vector<char> &args, unsigned grid, unsigned block, int device)
+{
+	Device *d = machine()->existing(device);
+	if (d->sticky != 0)
+		return; // after a fault nothing runs on that GPU
+	softexec_launch l = { name.c_str(), args.data(), args.size(), grid, block, device };
+	if (int err = softexec_run(&l)) {
+		complain("kernel %s failed on device %d: %s", name.c_str(), device, error_name(err));
+		d->sticky = err;
+	}
 }
 
-}  // namespace
+} // namespace
 
 cudaError_t launch(cudaFunction_t function, unsigned grid, unsigned block, const void *args, size_t args_size,
-                   cudaStream_t handle, cudaEvent_t started) {
-  if (cudaError_t err = enter()) return err;
-  auto stream = find_stream(handle);
-  if (!stream) return result(cudaErrorInvalidResourceHandle);
-  const std::string *name = find(function);
-  if (!name) return result(cudaErrorInvalidDeviceFunction);
-  if (registry().version == 0) return unsupported("launching a kernel of an NCCL that was not relinked");
-  if (!machine()->device(stream->device())) return result(cudaErrorMemoryAllocation);
-  order_before_push(stream);
-  if (started && !record_event(started, stream->record())) return result(cudaErrorInvalidResourceHandle);
-  auto bytes = static_cast<const char *>(args);
-  auto copy = std::make_shared<std::vector<char>>(bytes, bytes + args_size);
-  const int device = stream->device();
-  stream->push(Stream::Kind::kHeavy, [=] { run(*name, *copy, grid, block, device); });
-  return cudaSuccess;
+	cudaStream_t handle, cudaEvent_t started)
+{
+	if (cudaError_t err = enter())
+		return err;
+	auto stream = find_stream(handle);
+	if (!stream)
+		return result(cudaErrorInvalidResourceHandle);
+	const std::string *name = find(function);
+	if (!name)
+		return result(cudaErrorInvalidDeviceFunction);
+	if (registry().version == 0)
+		return unsupported("launching a kernel of an NCCL that was not relinked");
+	if (!machine()->device(stream->device()))
+		return result(cudaErrorMemoryAllocation);
+	order_before_push(stream);
+	if (started && !record_event(started, stream->record()))
+		return result(cudaErrorInvalidResourceHandle);
+	auto bytes = static_cast<const char *>(args);
+	auto copy = std::make_shared<std::vector<char>>(bytes, bytes + args_size);
+	const int device = stream->device();
+	stream->push(Stream::Kind::kHeavy, [=] { run(*name, *copy, grid, block, device); });
+	return cudaSuccess;
 }
 
-}  // namespace soft
+} // namespace soft
 
 using namespace soft;
 
-SOFT_API int ddlemuSoftKnowsNccl(int nccl_version) {
-  Registry &r = registry();
-  std::lock_guard<std::mutex> lock(r.mu);
-  const bool known = softexec_version(nccl_version) == 0;
-  if (r.version != 0) softexec_version(r.version);  // asking selects
-  return known;
+SOFT_API int ddlemuSoftKnowsNccl(int nccl_version)
+{
+	Registry &r = registry();
+	std::lock_guard<std::mutex> lock(r.mu);
+	const bool known = softexec_version(nccl_version) == 0;
+	if (r.version != 0)
+		softexec_version(r.version); // asking selects
+	return known;
 }
 
 SOFT_API void ddlemuSoftStats(struct softexec_stats *out) { softexec_stats(out); }
 
-SOFT_API void ddlemuSoftRegisterKernels(int nccl_version, const ddlemuSoftKernel *kernels, size_t count) {
-  Registry &r = registry();
-  std::lock_guard<std::mutex> lock(r.mu);
-  const int major = nccl_version / 10000, minor = nccl_version / 100 % 100, patch = nccl_version % 100;
-  if (r.version != 0 && r.version != nccl_version) {
-    complain("a second NCCL (%d.%d.%d) in one process is not supported", major, minor, patch);
-    machine()->failure = cudaErrorNotSupported;
-    return;
-  }
-  if (softexec_version(nccl_version) != 0) {
-    complain("NCCL %d.%d.%d is not supported: its kernels' data layouts are unknown", major, minor, patch);
-    machine()->failure = cudaErrorNotSupported;
-    return;
-  }
-  r.version = nccl_version;
-  for (size_t i = 0; i < count; i++) r.names[kernels[i].address] = kernels[i].name;
+SOFT_API void ddlemuSoftRegisterKernels(int nccl_version, const ddlemuSoftKernel *kernels, size_t count)
+{
+	Registry &r = registry();
+	std::lock_guard<std::mutex> lock(r.mu);
+	const int major = nccl_version / 10000, minor = nccl_version / 100 % 100, patch = nccl_version % 100;
+	if (r.version != 0 && r.version != nccl_version) {
+		complain("a second NCCL (%d.%d.%d) in one process is not supported", major, minor, patch);
+		machine()->failure = cudaErrorNotSupported;
+		return;
+	}
+	if (softexec_version(nccl_version) != 0) {
+		complain("NCCL %d.%d.%d is not supported: its kernels' data layouts are unknown", major, minor, patch);
+		machine()->failure = cudaErrorNotSupported;
+		return;
+	}
+	r.version = nccl_version;
+	for (size_t i = 0; i < count; i++)
+		r.names[kernels[i].address] = kernels[i].name;
 }
 
-SOFT_API cudaError_t cudaGetFuncBySymbol(cudaFunction_t *function, const void *symbol) {
-  if (!function) return result(cudaErrorInvalidValue);
-  if (cudaError_t err = enter()) return err;
-  if (!find(symbol)) return result(cudaErrorInvalidDeviceFunction);
-  *function = static_cast<cudaFunction_t>(const_cast<void *>(symbol));
-  return cudaSuccess;
+SOFT_API cudaError_t cudaGetFuncBySymbol(cudaFunction_t *function, const void *symbol)
+{
+	if (!function)
+		return result(cudaErrorInvalidValue);
+	if (cudaError_t err = enter())
+		return err;
+	if (!find(symbol))
+		return result(cudaErrorInvalidDeviceFunction);
+	*function = static_cast<cudaFunction_t>(const_cast<void *>(symbol));
+	return cudaSuccess;
 }
 
-SOFT_API cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *attributes, const void *function) {
-  if (!attributes) return result(cudaErrorInvalidValue);
-  if (cudaError_t err = enter()) return err;
-  if (!find(function)) return result(cudaErrorInvalidDeviceFunction);
-  *attributes = {};
-  attributes->maxThreadsPerBlock = 1024;
-  attributes->ptxVersion = attributes->binaryVersion = 80;
-  return cudaSuccess;
+SOFT_API cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *attributes, const void *function)
+{
+	if (!attributes)
+		return result(cudaErrorInvalidValue);
+	if (cudaError_t err = enter())
+		return err;
+	if (!find(function))
+		return result(cudaErrorInvalidDeviceFunction);
+	*attributes = {};
+	attributes->maxThreadsPerBlock = 1024;
+	attributes->ptxVersion = attributes->binaryVersion = 80;
+	return cudaSuccess;
 }
 
-SOFT_API cudaError_t cudaFuncSetAttribute(const void *function, enum cudaFuncAttribute, int) {
-  if (cudaError_t err = enter()) return err;
-  return result(find(function) ? cudaSuccess : cudaErrorInvalidDeviceFunction);
+SOFT_API cudaError_t cudaFuncSetAttribute(const void *function, enum cudaFuncAttribute, int)
+{
+	if (cudaError_t err = enter())
+		return err;
+	return result(find(function) ? cudaSuccess : cudaErrorInvalidDeviceFunction);
 }
 
 // NCCL launches through the driver's entry points only; its one use of this function is replaced when it is relinked.
 SOFT_API cudaError_t cudaLaunchKernel(void) { return unsupported("cudaLaunchKernel"); }
 
-SOFT_API cudaError_t cudaLaunchHostFunc(cudaStream_t handle, cudaHostFn_t function, void *data) {
-  if (!function) return result(cudaErrorInvalidValue);
-  if (cudaError_t err = enter()) return err;
-  auto stream = find_stream(handle);
-  if (!stream) return result(cudaErrorInvalidResourceHandle);
-  order_before_push(stream);
-  stream->push(Stream::Kind::kHeavy, [=] { function(data); });
-  return cudaSuccess;
+SOFT_API cudaError_t cudaLaunchHostFunc(cudaStream_t handle, cudaHostFn_t function, void *data)
+{
+	if (!function)
+		return result(cudaErrorInvalidValue);
+	if (cudaError_t err = enter())
+		return err;
+	auto stream = find_stream(handle);
+	if (!stream)
+		return result(cudaErrorInvalidResourceHandle);
+	order_before_push(stream);
+	stream->push(Stream::Kind::kHeavy, [=] { function(data); });
+	return cudaSuccess;
 }

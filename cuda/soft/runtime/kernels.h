@@ -10,8 +10,8 @@ extern "C" {
 #endif
 
 struct ddlemuSoftKernel {
-  const void *address;  // what NCCL launches: a stub that is never run
-  const char *name;     // the kernel's symbol
+	const void *address; // what NCCL launches: a stub that is never run
+	const char *name; // the kernel's symbol
 };
 
 // ddlemuSoftRegisterKernels is called by a relinked NCCL's constructor with its version (22203 for 2.22.3) and all of
@@ -35,9 +35,9 @@ namespace soft {
 
 // launch queues a kernel with a copy of its flat parameter buffer. The handle is one that cudaGetFuncBySymbol gave.
 cudaError_t launch(cudaFunction_t function, unsigned grid, unsigned block, const void *args, size_t args_size,
-                   cudaStream_t stream, cudaEvent_t started);
+	cudaStream_t stream, cudaEvent_t started);
 
-}  // namespace soft
+} // namespace soft
 #endif
 
 #endif

@@ -14,200 +14,257 @@
 namespace soft {
 namespace {
 
-size_t pages(size_t size) {
-  const size_t page = sysconf(_SC_PAGESIZE);
-  return (size + page - 1) / page * page;
+size_t pages(size_t size)
+{
+	const size_t page = sysconf(_SC_PAGESIZE);
+	return (size + page - 1) / page * page;
 }
 
-cudaError_t allocate(void **out, size_t size, Origin origin) {
-  if (!out) return result(cudaErrorInvalidValue);
-  if (cudaError_t err = enter()) return err;
-  *out = nullptr;
-  if (size == 0) return cudaSuccess;
-  Device *d = machine()->device(current_device());
-  void *p = d ? d->arena->allocate(size) : nullptr;
-  if (!p) return result(cudaErrorMemoryAllocation);
-  Region region;
-  region.base = reinterpret_cast<uintptr_t>(p);
-  region.size = size;
-  region.origin = origin;
-  region.device = current_device();
-  add_region(region);
-  *out = p;
-  return cudaSuccess;
+cudaError_t allocate(void **out, size_t size, Origin origin)
+{
+	if (!out)
+		return result(cudaErrorInvalidValue);
+	if (cudaError_t err = enter())
+		return err;
+	*out = nullptr;
+	if (size == 0)
+		return cudaSuccess;
+	Device *d = machine()->device(current_device());
+	void *p = d ? d->arena->allocate(size) : nullptr;
+	if (!p)
+		return result(cudaErrorMemoryAllocation);
+	Region region;
+	region.base = reinterpret_cast<uintptr_t>(p);
+	region.size = size;
+	region.origin = origin;
+	region.device = current_device();
+	add_region(region);
+	*out = p;
+	return cudaSuccess;
 }
 
-void release(const Region &region) {
-  Device *d = machine()->existing(region.device);
-  if (d && region.origin != Origin::kImported) d->arena->release(reinterpret_cast<void *>(region.base), region.size);
-  if (region.origin == Origin::kImported) munmap(reinterpret_cast<void *>(region.base), region.mapped);
+void release(const Region &region)
+{
+	Device *d = machine()->existing(region.device);
+	if (d && region.origin != Origin::kImported)
+		d->arena->release(reinterpret_cast<void *>(region.base), region.size);
+	if (region.origin == Origin::kImported)
+		munmap(reinterpret_cast<void *>(region.base), region.mapped);
 }
 
-}  // namespace
-}  // namespace soft
+} // namespace
+} // namespace soft
 
 using namespace soft;
 
 SOFT_API cudaError_t cudaMalloc(void **pointer, size_t size) { return allocate(pointer, size, Origin::kDevice); }
 
-SOFT_API cudaError_t cudaMallocManaged(void **pointer, size_t size, unsigned int flags) {
-  if (flags != cudaMemAttachGlobal && flags != cudaMemAttachHost) return result(cudaErrorInvalidValue);
-  return allocate(pointer, size, Origin::kManaged);
+SOFT_API cudaError_t cudaMallocManaged(void **pointer, size_t size, unsigned int flags)
+{
+	if (flags != cudaMemAttachGlobal && flags != cudaMemAttachHost)
+		return result(cudaErrorInvalidValue);
+	return allocate(pointer, size, Origin::kManaged);
 }
 
-SOFT_API cudaError_t cudaFree(void *pointer) {
-  cudaError_t err = enter();
-  if (!pointer) return err;
-  Region region = take_region(pointer, Origin::kDevice, Origin::kManaged);
-  if (region.size == 0) return result(err ? err : cudaErrorInvalidValue);
-  synchronize_device(region.device);
-  release(region);
-  return result(err);
+SOFT_API cudaError_t cudaFree(void *pointer)
+{
+	cudaError_t err = enter();
+	if (!pointer)
+		return err;
+	Region region = take_region(pointer, Origin::kDevice, Origin::kManaged);
+	if (region.size == 0)
+		return result(err ? err : cudaErrorInvalidValue);
+	synchronize_device(region.device);
+	release(region);
+	return result(err);
 }
 
 // Stream order: the memory is there at once, and goes when the stream gets there. There is one pool, the device's
 // memory; CUDA's pools differ in nothing that a program can see here.
-SOFT_API cudaError_t cudaMallocAsync(void **pointer, size_t size, cudaStream_t stream) {
-  if (!find_stream(stream)) return result(cudaErrorInvalidResourceHandle);
-  return allocate(pointer, size, Origin::kDevice);
+SOFT_API cudaError_t cudaMallocAsync(void **pointer, size_t size, cudaStream_t stream)
+{
+	if (!find_stream(stream))
+		return result(cudaErrorInvalidResourceHandle);
+	return allocate(pointer, size, Origin::kDevice);
 }
 
-SOFT_API cudaError_t cudaMallocFromPoolAsync(void **pointer, size_t size, cudaMemPool_t pool, cudaStream_t stream) {
-  if (!pool) return result(cudaErrorInvalidValue);
-  return cudaMallocAsync(pointer, size, stream);
+SOFT_API cudaError_t cudaMallocFromPoolAsync(void **pointer, size_t size, cudaMemPool_t pool, cudaStream_t stream)
+{
+	if (!pool)
+		return result(cudaErrorInvalidValue);
+	return cudaMallocAsync(pointer, size, stream);
 }
 
-SOFT_API cudaError_t cudaFreeAsync(void *pointer, cudaStream_t handle) {
-  if (cudaError_t err = enter()) return err;
-  auto stream = find_stream(handle);
-  if (!stream) return result(cudaErrorInvalidResourceHandle);
-  if (!pointer) return cudaSuccess;
-  Region region = find_region(pointer);
-  if (region.origin != Origin::kDevice || region.base != reinterpret_cast<uintptr_t>(pointer) || region.size == 0)
-    return result(cudaErrorInvalidValue);
-  order_before_push(stream);
-  stream->push(Stream::Kind::kLight, [pointer] {
-    Region r = take_region(pointer, Origin::kDevice, Origin::kDevice);
-    if (r.size) release(r);
-  });
-  return cudaSuccess;
+SOFT_API cudaError_t cudaFreeAsync(void *pointer, cudaStream_t handle)
+{
+	if (cudaError_t err = enter())
+		return err;
+	auto stream = find_stream(handle);
+	if (!stream)
+		return result(cudaErrorInvalidResourceHandle);
+	if (!pointer)
+		return cudaSuccess;
+	Region region = find_region(pointer);
+	if (region.origin != Origin::kDevice || region.base != reinterpret_cast<uintptr_t>(pointer) || region.size == 0)
+		return result(cudaErrorInvalidValue);
+	order_before_push(stream);
+	stream->push(Stream::Kind::kLight, [pointer] {
+		Region r = take_region(pointer, Origin::kDevice, Origin::kDevice);
+		if (r.size)
+			release(r);
+	});
+	return cudaSuccess;
 }
 
-SOFT_API cudaError_t cudaMemPoolCreate(cudaMemPool_t *pool, const struct cudaMemPoolProps *props) {
-  if (!pool || !props) return result(cudaErrorInvalidValue);
-  *pool = reinterpret_cast<cudaMemPool_t>(new char);
-  return cudaSuccess;
+SOFT_API cudaError_t cudaMemPoolCreate(cudaMemPool_t *pool, const struct cudaMemPoolProps *props)
+{
+	if (!pool || !props)
+		return result(cudaErrorInvalidValue);
+	*pool = reinterpret_cast<cudaMemPool_t>(new char);
+	return cudaSuccess;
 }
 
-SOFT_API cudaError_t cudaMemPoolDestroy(cudaMemPool_t pool) {
-  if (!pool) return result(cudaErrorInvalidValue);
-  delete reinterpret_cast<char *>(pool);
-  return cudaSuccess;
+SOFT_API cudaError_t cudaMemPoolDestroy(cudaMemPool_t pool)
+{
+	if (!pool)
+		return result(cudaErrorInvalidValue);
+	delete reinterpret_cast<char *>(pool);
+	return cudaSuccess;
 }
 
-SOFT_API cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool, enum cudaMemPoolAttr, void *value) {
-  return result(pool && value ? cudaSuccess : cudaErrorInvalidValue);
+SOFT_API cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool, enum cudaMemPoolAttr, void *value)
+{
+	return result(pool && value ? cudaSuccess : cudaErrorInvalidValue);
 }
 
-SOFT_API cudaError_t cudaHostAlloc(void **pointer, size_t size, unsigned int) {
-  if (!pointer) return result(cudaErrorInvalidValue);
-  if (cudaError_t err = enter()) return err;
-  *pointer = nullptr;
-  if (size == 0) return cudaSuccess;
-  Region region;
-  region.size = size;
-  region.mapped = pages(size);
-  region.origin = Origin::kHost;
-  region.device = current_device();
-  void *p = mmap(nullptr, region.mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (p == MAP_FAILED) return result(cudaErrorMemoryAllocation);
-  region.base = reinterpret_cast<uintptr_t>(p);
-  add_region(region);
-  *pointer = p;
-  return cudaSuccess;
+SOFT_API cudaError_t cudaHostAlloc(void **pointer, size_t size, unsigned int)
+{
+	if (!pointer)
+		return result(cudaErrorInvalidValue);
+	if (cudaError_t err = enter())
+		return err;
+	*pointer = nullptr;
+	if (size == 0)
+		return cudaSuccess;
+	Region region;
+	region.size = size;
+	region.mapped = pages(size);
+	region.origin = Origin::kHost;
+	region.device = current_device();
+	void *p = mmap(nullptr, region.mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (p == MAP_FAILED)
+		return result(cudaErrorMemoryAllocation);
+	region.base = reinterpret_cast<uintptr_t>(p);
+	add_region(region);
+	*pointer = p;
+	return cudaSuccess;
 }
 
-SOFT_API cudaError_t cudaMallocHost(void **pointer, size_t size) {
-  return cudaHostAlloc(pointer, size, cudaHostAllocDefault);
+SOFT_API cudaError_t cudaMallocHost(void **pointer, size_t size)
+{
+	return cudaHostAlloc(pointer, size, cudaHostAllocDefault);
 }
 
-SOFT_API cudaError_t cudaFreeHost(void *pointer) {
-  cudaError_t err = enter();
-  if (!pointer) return err;
-  Region region = take_region(pointer, Origin::kHost, Origin::kHost);
-  if (region.size == 0) return result(err ? err : cudaErrorInvalidValue);
-  synchronize_device(region.device);
-  munmap(pointer, region.mapped);
-  return result(err);
+SOFT_API cudaError_t cudaFreeHost(void *pointer)
+{
+	cudaError_t err = enter();
+	if (!pointer)
+		return err;
+	Region region = take_region(pointer, Origin::kHost, Origin::kHost);
+	if (region.size == 0)
+		return result(err ? err : cudaErrorInvalidValue);
+	synchronize_device(region.device);
+	munmap(pointer, region.mapped);
+	return result(err);
 }
 
-SOFT_API cudaError_t cudaHostRegister(void *pointer, size_t size, unsigned int flags) {
-  if (!pointer || size == 0) return result(cudaErrorInvalidValue);
-  if (flags & cudaHostRegisterIoMemory) return unsupported("cudaHostRegisterIoMemory");
-  if (cudaError_t err = enter()) return err;
-  Region region;
-  region.base = reinterpret_cast<uintptr_t>(pointer);
-  region.size = size;
-  region.origin = Origin::kRegistered;
-  region.device = current_device();
-  return result(add_region(region) ? cudaSuccess : cudaErrorHostMemoryAlreadyRegistered);
+SOFT_API cudaError_t cudaHostRegister(void *pointer, size_t size, unsigned int flags)
+{
+	if (!pointer || size == 0)
+		return result(cudaErrorInvalidValue);
+	if (flags & cudaHostRegisterIoMemory)
+		return unsupported("cudaHostRegisterIoMemory");
+	if (cudaError_t err = enter())
+		return err;
+	Region region;
+	region.base = reinterpret_cast<uintptr_t>(pointer);
+	region.size = size;
+	region.origin = Origin::kRegistered;
+	region.device = current_device();
+	return result(add_region(region) ? cudaSuccess : cudaErrorHostMemoryAlreadyRegistered);
 }
 
-SOFT_API cudaError_t cudaHostUnregister(void *pointer) {
-  cudaError_t err = enter();
-  Region region = take_region(pointer, Origin::kRegistered, Origin::kRegistered);
-  if (region.size == 0) return result(err ? err : cudaErrorHostMemoryNotRegistered);
-  synchronize_device(region.device);
-  return result(err);
+SOFT_API cudaError_t cudaHostUnregister(void *pointer)
+{
+	cudaError_t err = enter();
+	Region region = take_region(pointer, Origin::kRegistered, Origin::kRegistered);
+	if (region.size == 0)
+		return result(err ? err : cudaErrorHostMemoryNotRegistered);
+	synchronize_device(region.device);
+	return result(err);
 }
 
-SOFT_API cudaError_t cudaHostGetDevicePointer(void **device, void *host, unsigned int flags) {
-  if (!device || flags != 0) return result(cudaErrorInvalidValue);
-  if (cudaError_t err = enter()) return err;
-  Region region = find_region(host);
-  if (region.size == 0 || region.on_device()) return result(cudaErrorInvalidValue);
-  *device = host;
-  return cudaSuccess;
+SOFT_API cudaError_t cudaHostGetDevicePointer(void **device, void *host, unsigned int flags)
+{
+	if (!device || flags != 0)
+		return result(cudaErrorInvalidValue);
+	if (cudaError_t err = enter())
+		return err;
+	Region region = find_region(host);
+	if (region.size == 0 || region.on_device())
+		return result(cudaErrorInvalidValue);
+	*device = host;
+	return cudaSuccess;
 }
 
-SOFT_API cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total) {
-  if (!free_bytes || !total) return result(cudaErrorInvalidValue);
-  if (cudaError_t err = enter()) return err;
-  Device *d = machine()->device(current_device());
-  if (!d) return result(cudaErrorMemoryAllocation);
-  size_t host, available;
-  host_memory(&host, &available);
-  *total = d->arena->capacity();
-  *free_bytes = std::min(available, *total - d->arena->used());
-  return cudaSuccess;
+SOFT_API cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total)
+{
+	if (!free_bytes || !total)
+		return result(cudaErrorInvalidValue);
+	if (cudaError_t err = enter())
+		return err;
+	Device *d = machine()->device(current_device());
+	if (!d)
+		return result(cudaErrorMemoryAllocation);
+	size_t host, available;
+	host_memory(&host, &available);
+	*total = d->arena->capacity();
+	*free_bytes = std::min(available, *total - d->arena->used());
+	return cudaSuccess;
 }
 
-SOFT_API cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *attributes, const void *pointer) {
-  if (!attributes) return result(cudaErrorInvalidValue);
-  if (cudaError_t err = enter()) return err;
-  Region region = find_region(pointer);
-  void *p = const_cast<void *>(pointer);
-  if (region.size == 0) {
-    // Memory that CUDA doesn't know has no device and only a host pointer.
-    *attributes = {cudaMemoryTypeUnregistered, -2, nullptr, p};
-    return cudaSuccess;
-  }
-  bool managed = region.origin == Origin::kManaged;
-  attributes->type = managed              ? cudaMemoryTypeManaged
-                     : region.on_device() ? cudaMemoryTypeDevice
-                                          : cudaMemoryTypeHost;
-  attributes->device = region.device;
-  attributes->devicePointer = p;
-  attributes->hostPointer = managed || !region.on_device() ? p : nullptr;
-  return cudaSuccess;
+SOFT_API cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *attributes, const void *pointer)
+{
+	if (!attributes)
+		return result(cudaErrorInvalidValue);
+	if (cudaError_t err = enter())
+		return err;
+	Region region = find_region(pointer);
+	void *p = const_cast<void *>(pointer);
+	if (region.size == 0) {
+		// Memory that CUDA doesn't know has no device and only a host pointer.
+		*attributes = { cudaMemoryTypeUnregistered, -2, nullptr, p };
+		return cudaSuccess;
+	}
+	bool managed = region.origin == Origin::kManaged;
+	attributes->type = managed   ? cudaMemoryTypeManaged
+		: region.on_device() ? cudaMemoryTypeDevice
+				     : cudaMemoryTypeHost;
+	attributes->device = region.device;
+	attributes->devicePointer = p;
+	attributes->hostPointer = managed || !region.on_device() ? p : nullptr;
+	return cudaSuccess;
 }
 
-SOFT_API cudaError_t cudaDeviceReset(void) {
-  Device *d = machine()->existing(current_device());
-  if (!d) return result(machine()->failure);
-  synchronize_device(current_device());
-  destroy_streams(current_device());
-  for (const Region &region : take_regions(current_device())) release(region);
-  d->sticky = 0;
-  return cudaSuccess;
+SOFT_API cudaError_t cudaDeviceReset(void)
+{
+	Device *d = machine()->existing(current_device());
+	if (!d)
+		return result(machine()->failure);
+	synchronize_device(current_device());
+	destroy_streams(current_device());
+	for (const Region &region : take_regions(current_device()))
+		release(region);
+	d->sticky = 0;
+	return cudaSuccess;
 }

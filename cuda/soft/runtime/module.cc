@@ -3,9 +3,10 @@
 // because the archive links against them. Device code that registers itself can't be run, so nothing is kept.
 #include "error.h"
 
-SOFT_API void **__cudaRegisterFatBinary(void *) {
-  static void *handle;
-  return &handle;
+SOFT_API void **__cudaRegisterFatBinary(void *)
+{
+	static void *handle;
+	return &handle;
 }
 SOFT_API void __cudaRegisterFatBinaryEnd(void **) {}
 SOFT_API void __cudaUnregisterFatBinary(void **) {}

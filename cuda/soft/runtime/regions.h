@@ -10,27 +10,28 @@
 namespace soft {
 
 enum class Origin {
-  kDevice,      // cudaMalloc and its relatives
-  kManaged,     // cudaMallocManaged
-  kImported,    // cudaIpcOpenMemHandle
-  kHost,        // cudaHostAlloc
-  kRegistered,  // cudaHostRegister
+	kDevice, // cudaMalloc and its relatives
+	kManaged, // cudaMallocManaged
+	kImported, // cudaIpcOpenMemHandle
+	kHost, // cudaHostAlloc
+	kRegistered, // cudaHostRegister
 };
 
 struct Region {
-  uintptr_t base = 0;
-  size_t size = 0;    // as asked for
-  size_t mapped = 0;  // what was mapped for it, where that is this region's own
-  Origin origin = Origin::kDevice;
-  int device = 0;
-  int opened = 0;            // kImported: how many times
-  uint64_t inode = 0;        // kImported: which memory,
-  uint64_t file_offset = 0;  // and where in it
+	uintptr_t base = 0;
+	size_t size = 0; // as asked for
+	size_t mapped = 0; // what was mapped for it, where that is this region's own
+	Origin origin = Origin::kDevice;
+	int device = 0;
+	int opened = 0; // kImported: how many times
+	uint64_t inode = 0; // kImported: which memory,
+	uint64_t file_offset = 0; // and where in it
 
-  bool on_device() const { return origin <= Origin::kImported; }
-  bool holds(uintptr_t address, size_t length) const {
-    return address >= base && address - base <= size && length <= size - (address - base);
-  }
+	bool on_device() const { return origin <= Origin::kImported; }
+	bool holds(uintptr_t address, size_t length) const
+	{
+		return address >= base && address - base <= size && length <= size - (address - base);
+	}
 };
 
 // add_region fails if the range overlaps a known one.
@@ -47,4 +48,4 @@ std::vector<Region> take_regions(int device);
 uintptr_t reopen_import(uint64_t inode, uint64_t file_offset);
 bool close_import(const void *pointer, Region *gone);
 
-}  // namespace soft
+} // namespace soft

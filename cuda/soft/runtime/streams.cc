@@ -14,163 +14,204 @@ namespace {
 
 // All streams that were created and not destroyed. Never freed: workers may run until the process ends.
 struct Registry {
-  std::mutex mu;
-  std::unordered_map<cudaStream_t, std::shared_ptr<Stream>> streams;
+	std::mutex mu;
+	std::unordered_map<cudaStream_t, std::shared_ptr<Stream>> streams;
 };
 
-Registry &registry() {
-  static auto *r = new Registry;
-  return *r;
+Registry &registry()
+{
+	static auto *r = new Registry;
+	return *r;
 }
 
 bool is_default(cudaStream_t handle) { return reinterpret_cast<uintptr_t>(handle) <= 2; }
 
-std::vector<std::shared_ptr<Stream>> streams_of(int device) {
-  std::vector<std::shared_ptr<Stream>> out;
-  Registry &r = registry();
-  std::lock_guard<std::mutex> lock(r.mu);
-  for (auto &entry : r.streams)
-    if (entry.second->device() == device) out.push_back(entry.second);
-  return out;
+std::vector<std::shared_ptr<Stream>> streams_of(int device)
+{
+	std::vector<std::shared_ptr<Stream>> out;
+	Registry &r = registry();
+	std::lock_guard<std::mutex> lock(r.mu);
+	for (auto &entry : r.streams)
+		if (entry.second->device() == device)
+			out.push_back(entry.second);
+	return out;
 }
 
-cudaError_t create(cudaStream_t *out, unsigned flags, int priority) {
-  if (!out || flags > cudaStreamNonBlocking) return result(cudaErrorInvalidValue);
-  if (cudaError_t err = enter()) return err;
-  if (!machine()->device(current_device())) return result(cudaErrorMemoryAllocation);
-  auto stream = Stream::make(current_device(), flags, priority);
-  auto handle = reinterpret_cast<cudaStream_t>(stream.get());
-  Registry &r = registry();
-  std::lock_guard<std::mutex> lock(r.mu);
-  r.streams[handle] = std::move(stream);
-  *out = handle;
-  return cudaSuccess;
+cudaError_t create(cudaStream_t *out, unsigned flags, int priority)
+{
+	if (!out || flags > cudaStreamNonBlocking)
+		return result(cudaErrorInvalidValue);
+	if (cudaError_t err = enter())
+		return err;
+	if (!machine()->device(current_device()))
+		return result(cudaErrorMemoryAllocation);
+	auto stream = Stream::make(current_device(), flags, priority);
+	auto handle = reinterpret_cast<cudaStream_t>(stream.get());
+	Registry &r = registry();
+	std::lock_guard<std::mutex> lock(r.mu);
+	r.streams[handle] = std::move(stream);
+	*out = handle;
+	return cudaSuccess;
 }
 
-}  // namespace
+} // namespace
 
-std::shared_ptr<Stream> find_stream(cudaStream_t handle) {
-  if (is_default(handle)) {
-    Device *d = machine()->device(current_device());
-    return d ? d->legacy : nullptr;
-  }
-  Registry &r = registry();
-  std::lock_guard<std::mutex> lock(r.mu);
-  auto it = r.streams.find(handle);
-  return it == r.streams.end() ? nullptr : it->second;
+std::shared_ptr<Stream> find_stream(cudaStream_t handle)
+{
+	if (is_default(handle)) {
+		Device *d = machine()->device(current_device());
+		return d ? d->legacy : nullptr;
+	}
+	Registry &r = registry();
+	std::lock_guard<std::mutex> lock(r.mu);
+	auto it = r.streams.find(handle);
+	return it == r.streams.end() ? nullptr : it->second;
 }
 
-void order_before_push(const std::shared_ptr<Stream> &stream) {
-  if (stream->flags() & cudaStreamNonBlocking) return;
-  Device *d = machine()->existing(stream->device());
-  if (!d) return;
-  if (stream != d->legacy) {
-    if (auto gate = d->legacy->tail()) stream->push_wait(gate);
-    return;
-  }
-  for (auto &other : streams_of(stream->device())) {
-    if (other->flags() & cudaStreamNonBlocking) continue;
-    if (auto gate = other->tail()) stream->push_wait(gate);
-  }
+void order_before_push(const std::shared_ptr<Stream> &stream)
+{
+	if (stream->flags() & cudaStreamNonBlocking)
+		return;
+	Device *d = machine()->existing(stream->device());
+	if (!d)
+		return;
+	if (stream != d->legacy) {
+		if (auto gate = d->legacy->tail())
+			stream->push_wait(gate);
+		return;
+	}
+	for (auto &other : streams_of(stream->device())) {
+		if (other->flags() & cudaStreamNonBlocking)
+			continue;
+		if (auto gate = other->tail())
+			stream->push_wait(gate);
+	}
 }
 
-void synchronize_device(int device) {
-  Device *d = machine()->existing(device);
-  if (!d) return;
-  d->legacy->synchronize();
-  for (auto &stream : streams_of(device)) stream->synchronize();
+void synchronize_device(int device)
+{
+	Device *d = machine()->existing(device);
+	if (!d)
+		return;
+	d->legacy->synchronize();
+	for (auto &stream : streams_of(device))
+		stream->synchronize();
 }
 
-void destroy_streams(int device) {
-  std::vector<std::shared_ptr<Stream>> gone;
-  Registry &r = registry();
-  {
-    std::lock_guard<std::mutex> lock(r.mu);
-    for (auto it = r.streams.begin(); it != r.streams.end();) {
-      if (it->second->device() != device) {
-        ++it;
-        continue;
-      }
-      gone.push_back(it->second);
-      it = r.streams.erase(it);
-    }
-  }
-  for (auto &stream : gone) stream->retire();
+void destroy_streams(int device)
+{
+	std::vector<std::shared_ptr<Stream>> gone;
+	Registry &r = registry();
+	{
+		std::lock_guard<std::mutex> lock(r.mu);
+		for (auto it = r.streams.begin(); it != r.streams.end();) {
+			if (it->second->device() != device) {
+				++it;
+				continue;
+			}
+			gone.push_back(it->second);
+			it = r.streams.erase(it);
+		}
+	}
+	for (auto &stream : gone)
+		stream->retire();
 }
 
-}  // namespace soft
+} // namespace soft
 
 using namespace soft;
 
 SOFT_API cudaError_t cudaStreamCreate(cudaStream_t *stream) { return create(stream, cudaStreamDefault, 0); }
 
-SOFT_API cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned int flags) {
-  return create(stream, flags, 0);
+SOFT_API cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned int flags)
+{
+	return create(stream, flags, 0);
 }
 
 // Priorities are remembered and have no effect: the host's scheduler decides.
-SOFT_API cudaError_t cudaStreamCreateWithPriority(cudaStream_t *stream, unsigned int flags, int priority) {
-  return create(stream, flags, priority);
+SOFT_API cudaError_t cudaStreamCreateWithPriority(cudaStream_t *stream, unsigned int flags, int priority)
+{
+	return create(stream, flags, priority);
 }
 
-SOFT_API cudaError_t cudaStreamDestroy(cudaStream_t handle) {
-  if (is_default(handle)) return result(cudaErrorInvalidResourceHandle);
-  std::shared_ptr<Stream> stream;
-  Registry &r = registry();
-  {
-    std::lock_guard<std::mutex> lock(r.mu);
-    auto it = r.streams.find(handle);
-    if (it == r.streams.end()) return result(cudaErrorInvalidResourceHandle);
-    stream = std::move(it->second);
-    r.streams.erase(it);
-  }
-  stream->retire();
-  return cudaSuccess;
+SOFT_API cudaError_t cudaStreamDestroy(cudaStream_t handle)
+{
+	if (is_default(handle))
+		return result(cudaErrorInvalidResourceHandle);
+	std::shared_ptr<Stream> stream;
+	Registry &r = registry();
+	{
+		std::lock_guard<std::mutex> lock(r.mu);
+		auto it = r.streams.find(handle);
+		if (it == r.streams.end())
+			return result(cudaErrorInvalidResourceHandle);
+		stream = std::move(it->second);
+		r.streams.erase(it);
+	}
+	stream->retire();
+	return cudaSuccess;
 }
 
-SOFT_API cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
-  if (cudaError_t err = enter()) return err;
-  auto stream = find_stream(handle);
-  if (!stream) return result(cudaErrorInvalidResourceHandle);
-  order_before_push(stream);
-  stream->synchronize();
-  return result(machine()->sticky(stream->device()));
+SOFT_API cudaError_t cudaStreamSynchronize(cudaStream_t handle)
+{
+	if (cudaError_t err = enter())
+		return err;
+	auto stream = find_stream(handle);
+	if (!stream)
+		return result(cudaErrorInvalidResourceHandle);
+	order_before_push(stream);
+	stream->synchronize();
+	return result(machine()->sticky(stream->device()));
 }
 
-SOFT_API cudaError_t cudaStreamQuery(cudaStream_t handle) {
-  if (cudaError_t err = enter()) return err;
-  auto stream = find_stream(handle);
-  if (!stream) return result(cudaErrorInvalidResourceHandle);
-  order_before_push(stream);
-  return result(stream->idle() ? machine()->sticky(stream->device()) : cudaErrorNotReady);
+SOFT_API cudaError_t cudaStreamQuery(cudaStream_t handle)
+{
+	if (cudaError_t err = enter())
+		return err;
+	auto stream = find_stream(handle);
+	if (!stream)
+		return result(cudaErrorInvalidResourceHandle);
+	order_before_push(stream);
+	return result(stream->idle() ? machine()->sticky(stream->device()) : cudaErrorNotReady);
 }
 
-SOFT_API cudaError_t cudaStreamGetFlags(cudaStream_t handle, unsigned int *flags) {
-  if (cudaError_t err = enter()) return err;
-  auto stream = find_stream(handle);
-  if (!stream || !flags) return result(stream ? cudaErrorInvalidValue : cudaErrorInvalidResourceHandle);
-  *flags = stream->flags();
-  return cudaSuccess;
+SOFT_API cudaError_t cudaStreamGetFlags(cudaStream_t handle, unsigned int *flags)
+{
+	if (cudaError_t err = enter())
+		return err;
+	auto stream = find_stream(handle);
+	if (!stream || !flags)
+		return result(stream ? cudaErrorInvalidValue : cudaErrorInvalidResourceHandle);
+	*flags = stream->flags();
+	return cudaSuccess;
 }
 
-SOFT_API cudaError_t cudaStreamGetPriority(cudaStream_t handle, int *priority) {
-  if (cudaError_t err = enter()) return err;
-  auto stream = find_stream(handle);
-  if (!stream || !priority) return result(stream ? cudaErrorInvalidValue : cudaErrorInvalidResourceHandle);
-  *priority = stream->priority();
-  return cudaSuccess;
+SOFT_API cudaError_t cudaStreamGetPriority(cudaStream_t handle, int *priority)
+{
+	if (cudaError_t err = enter())
+		return err;
+	auto stream = find_stream(handle);
+	if (!stream || !priority)
+		return result(stream ? cudaErrorInvalidValue : cudaErrorInvalidResourceHandle);
+	*priority = stream->priority();
+	return cudaSuccess;
 }
 
-SOFT_API cudaError_t cudaStreamGetId(cudaStream_t handle, unsigned long long *id) {
-  if (cudaError_t err = enter()) return err;
-  auto stream = find_stream(handle);
-  if (!stream || !id) return result(stream ? cudaErrorInvalidValue : cudaErrorInvalidResourceHandle);
-  *id = is_default(handle) ? 1 : stream->id();
-  return cudaSuccess;
+SOFT_API cudaError_t cudaStreamGetId(cudaStream_t handle, unsigned long long *id)
+{
+	if (cudaError_t err = enter())
+		return err;
+	auto stream = find_stream(handle);
+	if (!stream || !id)
+		return result(stream ? cudaErrorInvalidValue : cudaErrorInvalidResourceHandle);
+	*id = is_default(handle) ? 1 : stream->id();
+	return cudaSuccess;
 }
 
-SOFT_API cudaError_t cudaDeviceSynchronize(void) {
-  if (cudaError_t err = enter()) return err;
-  synchronize_device(current_device());
-  return enter();
+SOFT_API cudaError_t cudaDeviceSynchronize(void)
+{
+	if (cudaError_t err = enter())
+		return err;
+	synchronize_device(current_device());
+	return enter();
 }

@@ -23,4 +23,4 @@ void synchronize_device(int device);
 // destroy_streams retires all streams of a device.
 void destroy_streams(int device);
 
-}  // namespace soft
+} // namespace soft

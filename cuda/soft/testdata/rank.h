@@ -12,35 +12,40 @@
 
 static int rank, ranks;
 
-#define CUDA(call)                                                                    \
-  do {                                                                                \
-    cudaError_t e_ = (call);                                                          \
-    if (e_ != cudaSuccess) {                                                          \
-      fprintf(stderr, "rank %d: %s: %s\n", rank, #call, cudaGetErrorString(e_));      \
-      exit(2);                                                                        \
-    }                                                                                 \
-  } while (0)
-#define NCCL(call)                                                                    \
-  do {                                                                                \
-    ncclResult_t e_ = (call);                                                         \
-    if (e_ != ncclSuccess) {                                                          \
-      fprintf(stderr, "rank %d: %s: %s\n", rank, #call, ncclGetErrorString(e_));      \
-      exit(2);                                                                        \
-    }                                                                                 \
-  } while (0)
+#define CUDA(call) \
+	do { \
+		cudaError_t e_ = (call); \
+		if (e_ != cudaSuccess) { \
+			fprintf(stderr, "rank %d: %s: %s\n", rank, #call, cudaGetErrorString(e_)); \
+			exit(2); \
+		} \
+	} while (0)
+#define NCCL(call) \
+	do { \
+		ncclResult_t e_ = (call); \
+		if (e_ != ncclSuccess) { \
+			fprintf(stderr, "rank %d: %s: %s\n", rank, #call, ncclGetErrorString(e_)); \
+			exit(2); \
+		} \
+	} while (0)
 
 // share_id hands rank 0's new unique id to the other ranks through a file.
-static inline ncclUniqueId share_id(const std::string &file) {
-  ncclUniqueId id;
-  if (rank == 0) {
-    NCCL(ncclGetUniqueId(&id));
-    FILE *f = fopen((file + ".new").c_str(), "wb");
-    if (!f || fwrite(&id, sizeof id, 1, f) != 1 || fclose(f) || rename((file + ".new").c_str(), file.c_str())) exit(2);
-    return id;
-  }
-  FILE *f;
-  while (!(f = fopen(file.c_str(), "rb"))) usleep(1000);
-  if (fread(&id, sizeof id, 1, f) != 1) exit(2);
-  fclose(f);
-  return id;
+static inline ncclUniqueId share_id(const std::string &file)
+{
+	ncclUniqueId id;
+	if (rank == 0) {
+		NCCL(ncclGetUniqueId(&id));
+		FILE *f = fopen((file + ".new").c_str(), "wb");
+		if (!f || fwrite(&id, sizeof id, 1, f) != 1 || fclose(f) ||
+			rename((file + ".new").c_str(), file.c_str()))
+			exit(2);
+		return id;
+	}
+	FILE *f;
+	while (!(f = fopen(file.c_str(), "rb")))
+		usleep(1000);
+	if (fread(&id, sizeof id, 1, f) != 1)
+		exit(2);
+	fclose(f);
+	return id;
 }

@@ -19,10 +19,10 @@ struct drive_flow {
 	struct ddlemu_comm *sender, *receiver;
 	char *out, *in; // size bytes each, the same for every message
 	uint64_t size;
-	uint64_t depth;  // sends outstanding, 1 to DRIVE_REQUESTS
-	uint64_t most;   // messages at most, the room of the arrays
+	uint64_t depth; // sends outstanding, 1 to DRIVE_REQUESTS
+	uint64_t most; // messages at most, the room of the arrays
 	int64_t spacing; // ns between two posts at least
-	int64_t least;   // ns that a message takes at least; 0 if that is not known
+	int64_t least; // ns that a message takes at least; 0 if that is not known
 	// CLOCK_MONOTONIC, ns: before and after the call that posted a message, when it was
 	// visible, and when it was looked for the last time before that and was not.
 	int64_t *posted, *taken, *visible, *missing;
@@ -39,11 +39,11 @@ struct drive_flow {
 struct drive {
 	struct drive_flow *flow;
 	int flows;
-	int64_t end;      // nothing is posted from here on
-	int64_t give_up;  // what has not arrived by then is left
-	int64_t nap;      // ns to sleep after a round in which nothing came to an end; 0 = none
-	int stop;         // atomic: not 0 ends both loops
-	int over;         // atomic: nothing more will be sent
+	int64_t end; // nothing is posted from here on
+	int64_t give_up; // what has not arrived by then is left
+	int64_t nap; // ns to sleep after a round in which nothing came to an end; 0 = none
+	int stop; // atomic: not 0 ends both loops
+	int over; // atomic: nothing more will be sent
 };
 
 // drive_run plays the parts asked for, DRIVE_SEND and DRIVE_RECEIVE, until all is sent

@@ -177,7 +177,9 @@ static bool stranded(struct ddlemu_conn *c, int dead)
 
 static int too_long(uint64_t size, uint64_t room)
 {
-	return FAIL(DDLEMU_INVALID_USAGE, "message of %llu bytes is longer than the receive of %llu bytes posted for it", (unsigned long long)size, (unsigned long long)room);
+	return FAIL(DDLEMU_INVALID_USAGE,
+		"message of %llu bytes is longer than the receive of %llu bytes posted for it",
+		(unsigned long long)size, (unsigned long long)room);
 }
 
 static struct ddlemu_conn_request *take(struct ddlemu_conn *c, uint64_t msg, char *data, uint64_t size)
@@ -331,10 +333,7 @@ static int receiver_irecv(struct ddlemu_comm *comm, void *data, size_t size, str
 	return DDLEMU_SUCCESS;
 }
 
-static int size_class(uint64_t size)
-{
-	return size <= 4 << 10 ? 0 : size <= 64 << 10 ? 1 : size <= 1 << 20 ? 2 : 3;
-}
+static int size_class(uint64_t size) { return size <= 4 << 10 ? 0 : size <= 64 << 10 ? 1 : size <= 1 << 20 ? 2 : 3; }
 
 static int bucket(int64_t late) // state.Bucket
 {
@@ -391,7 +390,8 @@ static void account(struct ddlemu_conn *c, uint64_t i, int64_t visible)
 	raise_to(&c->cell->last_visible, visible);
 	int64_t first = __atomic_load_n(&c->cell->first_posted, __ATOMIC_RELAXED);
 	if (first == 0)
-		__atomic_compare_exchange_n(&c->cell->first_posted, &first, x->posted, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+		__atomic_compare_exchange_n(
+			&c->cell->first_posted, &first, x->posted, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }
 
 // copy_out moves what is due out of the ring, at most one call's worth, and
@@ -402,7 +402,8 @@ static int copy_out(struct ddlemu_conn *c, int64_t now)
 	uint64_t budget = call_budget(c, now);
 	// Bytes that have arrived, or a message that is due, were posted: the sender's line need not be looked at.
 	while (c->copied_msgs < f->recvd &&
-	       (load64(&f->said.arrived) > f->consumed || load64(&f->said.due_count) > c->copied_msgs || fault_looks(f, c->copied_msgs))) {
+		(load64(&f->said.arrived) > f->consumed || load64(&f->said.due_count) > c->copied_msgs ||
+			fault_looks(f, c->copied_msgs))) {
 		uint64_t i = c->copied_msgs;
 		struct ddlemu_conn_request *r = &c->req[i % DDLEMU_MAX_REQUESTS];
 		const struct ddlemu_tx x = *tx_of(f, i); // once: nothing the peer does later gets past the check
@@ -425,7 +426,8 @@ static int copy_out(struct ddlemu_conn *c, int64_t now)
 		}
 		if (at != f->consumed)
 			store64(&f->consumed, at);
-		if (c->copied_off < x.size || load64(&f->said.due_count) <= i || now < out_of(f, i)->due + fault_delay(i))
+		if (c->copied_off < x.size || load64(&f->said.due_count) <= i ||
+			now < out_of(f, i)->due + fault_delay(i))
 			return DDLEMU_SUCCESS;
 		fault_flip(i, r->data, x.size);
 		account(c, i, x.size > 0 ? clock_now() : now);
@@ -489,7 +491,8 @@ static void in_child(void) { forked = 1; }
 
 static void watch_forks(void) { pthread_atfork(NULL, NULL, in_child); }
 
-struct ddlemu_conn *ddlemu_conn_new(const struct ddlemu_ops *ops, unsigned long id, void *region, void *state, uint64_t cells_off)
+struct ddlemu_conn *ddlemu_conn_new(
+	const struct ddlemu_ops *ops, unsigned long id, void *region, void *state, uint64_t cells_off)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	pthread_once(&once, watch_forks);
@@ -505,7 +508,9 @@ struct ddlemu_conn *ddlemu_conn_new(const struct ddlemu_ops *ops, unsigned long 
 	c->ring_size = f->ring_size;
 	c->scale = h->time_scale;
 	c->model = (struct ddlemu_model){
-		.f = f, .path = f->path, .head = h,
+		.f = f,
+		.path = f->path,
+		.head = h,
 		.hops = (void *)((char *)state + h->hops_off),
 		.blocks = (void *)((char *)state + h->blocks_off),
 		.tables = (void *)((char *)state + h->tables_off),

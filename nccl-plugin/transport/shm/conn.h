@@ -7,7 +7,7 @@
 #include "../transport.h"
 #include "model.h"
 
-#define DDLEMU_MAX_REQUESTS 32       // NCCL_NET_MAX_REQUESTS
+#define DDLEMU_MAX_REQUESTS 32 // NCCL_NET_MAX_REQUESTS
 // One call copies this much, so that none keeps the other connections waiting. When
 // the thread was away for long, more has piled up and more may be copied: NCCL
 // yields after every round that completed nothing, and on a crowded host each yield
@@ -18,7 +18,7 @@
 
 struct ddlemu_conn_request {
 	struct ddlemu_request base;
-	uint64_t msg;  // index of the message
+	uint64_t msg; // index of the message
 	char *data;
 	uint64_t size; // of the send, or room for the receive
 	int busy;
@@ -33,9 +33,9 @@ struct ddlemu_conn {
 	char *ring;
 	uint64_t ring_size; // this process's own copy, as of the path
 	struct ddlemu_cell *cell; // where this job's messages on this link are counted; receiver only
-	int64_t scale;            // time scale
-	int64_t last_call;        // when this end was polled last
-	int dead;                 // atomic: 1 the peer died, 2 the fabric was taken down
+	int64_t scale; // time scale
+	int64_t last_call; // when this end was polled last
+	int dead; // atomic: 1 the peer died, 2 the fabric was taken down
 	// Messages below these indices need no more copying by this end.
 	uint64_t copied_msgs, copied_off;
 	// What the other end said when it was last looked at: its lines are far away.
@@ -48,7 +48,8 @@ extern const struct ddlemu_ops ddlemu_shm_sender, ddlemu_shm_receiver;
 
 // Makes one end. region maps the flow, state the fabric's file. Returns NULL when
 // memory is short.
-struct ddlemu_conn *ddlemu_conn_new(const struct ddlemu_ops *ops, unsigned long id, void *region, void *state, uint64_t cells_off);
+struct ddlemu_conn *ddlemu_conn_new(
+	const struct ddlemu_ops *ops, unsigned long id, void *region, void *state, uint64_t cells_off);
 void ddlemu_conn_free(struct ddlemu_conn *);
 // Only its own calls advance it from now on.
 void ddlemu_conn_unlink(struct ddlemu_conn *);

@@ -54,10 +54,7 @@ void fault_stall(int64_t now)
 	while (t.tv_sec * 1000000000ll + t.tv_nsec < until);
 }
 
-int64_t fault_rate(int64_t dur)
-{
-	return is("slow") ? dur + dur * fault.a / 100 : dur;
-}
+int64_t fault_rate(int64_t dur) { return is("slow") ? dur + dur * fault.a / 100 : dur; }
 
 int64_t fault_delay(uint64_t i)
 {

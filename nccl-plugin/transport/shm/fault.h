@@ -26,9 +26,17 @@ void fault_leak(void);
 #else
 
 static inline void fault_stall(int64_t now) { (void)now; }
-static inline int64_t fault_delay(uint64_t i) { (void)i; return 0; }
+static inline int64_t fault_delay(uint64_t i)
+{
+	(void)i;
+	return 0;
+}
 static inline void fault_flip(uint64_t i, char *data, uint64_t size) { (void)i, (void)data, (void)size; }
-static inline bool fault_lose(uint64_t size, struct ddlemu_request **request) { (void)size, (void)request; return false; }
+static inline bool fault_lose(uint64_t size, struct ddlemu_request **request)
+{
+	(void)size, (void)request;
+	return false;
+}
 static inline void fault_leak(void) {}
 
 #endif

@@ -53,7 +53,7 @@ struct ddlemu_path {
 	uint32_t n, reverse_n;
 	uint32_t hop[DDLEMU_MAX_HOPS], reverse[DDLEMU_MAX_HOPS];
 	uint32_t private_mask; // bit i: hop i is fed by hop i-1 alone
-	uint32_t link;         // the hop whose cell counts the messages
+	uint32_t link; // the hop whose cell counts the messages
 };
 
 // The congestion window: link's window.
@@ -70,29 +70,29 @@ struct ddlemu_window {
 
 // The model's answers.
 struct ddlemu_answers {
-	int64_t next;                     // before this nothing changes, unless somebody posts
+	int64_t next; // before this nothing changes, unless somebody posts
 	uint64_t seen_posted, seen_recvd; // posts that the model knows of
-	uint64_t arrived;                 // stream offset
-	uint64_t due_count, sent_count;   // messages whose times are known
-	uint64_t oldest_msg;              // messages before it are forgotten by the model
+	uint64_t arrived; // stream offset
+	uint64_t due_count, sent_count; // messages whose times are known
+	uint64_t oldest_msg; // messages before it are forgotten by the model
 };
 
 struct ddlemu_flow {
 	// Set before the other end sees the memory.
 	uint64_t magic, fabric_id, id;
-	uint64_t size;      // of the whole region
+	uint64_t size; // of the whole region
 	uint64_t ring_off, ring_size;
 	struct ddlemu_path path;
 
 	// The sender's.
 	_Alignas(128) uint64_t posted;
-	uint64_t written;   // stream offset copied into the ring
-	uint64_t tx_done;   // sends given back to NCCL
+	uint64_t written; // stream offset copied into the ring
+	uint64_t tx_done; // sends given back to NCCL
 
 	// The receiver's.
 	_Alignas(128) uint64_t recvd;
-	uint64_t consumed;  // stream offset copied out of the ring
-	uint64_t rx_done;   // receives given back to NCCL
+	uint64_t consumed; // stream offset copied out of the ring
+	uint64_t rx_done; // receives given back to NCCL
 
 	// How it ends: on a line of its own, which both look at with each call and which
 	// hardly ever changes.

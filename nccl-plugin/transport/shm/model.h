@@ -60,7 +60,10 @@ static inline uint64_t umin64(uint64_t a, uint64_t b) { return a < b ? a : b; }
 static inline struct ddlemu_tx *tx_of(struct ddlemu_flow *f, uint64_t i) { return &f->tx[i % DDLEMU_MAX_MESSAGES]; }
 static inline struct ddlemu_rx *rx_of(struct ddlemu_flow *f, uint64_t i) { return &f->rx[i % DDLEMU_MAX_MESSAGES]; }
 static inline struct ddlemu_out *out_of(struct ddlemu_flow *f, uint64_t i) { return &f->out[i % DDLEMU_MAX_MESSAGES]; }
-static inline struct ddlemu_segment *seg_of(struct ddlemu_flow *f, uint64_t i) { return &f->segs[i % DDLEMU_MAX_SEGMENTS]; }
+static inline struct ddlemu_segment *seg_of(struct ddlemu_flow *f, uint64_t i)
+{
+	return &f->segs[i % DDLEMU_MAX_SEGMENTS];
+}
 
 static inline struct ddlemu_hop *hop_of(const struct ddlemu_model *m, uint32_t i) { return &m->hops[m->path.hop[i]]; }
 
@@ -104,14 +107,18 @@ static inline int64_t model_take(int64_t *free_at, int64_t ready, int64_t dur)
 	return start;
 }
 
-static inline int64_t model_reserve(struct ddlemu_hop *h, int64_t ready, int64_t dur) { return model_take(&h->next_free, ready, dur); }
+static inline int64_t model_reserve(struct ddlemu_hop *h, int64_t ready, int64_t dur)
+{
+	return model_take(&h->next_free, ready, dur);
+}
 
 static inline int64_t model_charge(const struct ddlemu_model *m, struct ddlemu_hop *h, uint32_t n, int64_t now)
 {
 	const struct ddlemu_params *p = params_of(m, h);
 	if (p->policy != DDLEMU_LOSSLESS || p->queue_ns == 0)
 		return 0;
-	int64_t dur = model_serialise(p, n), ahead = __atomic_load_n(&h->next_free, __ATOMIC_RELAXED) - now, room = max64(p->queue_ns, dur);
+	int64_t dur = model_serialise(p, n), ahead = __atomic_load_n(&h->next_free, __ATOMIC_RELAXED) - now,
+		room = max64(p->queue_ns, dur);
 	return ahead <= room ? 0 : (int64_t)((unsigned __int128)ahead * (uint64_t)dur / (uint64_t)room);
 }
 
@@ -129,9 +136,13 @@ static inline int64_t model_geometric_mean(int64_t a, int64_t b)
 	}
 }
 
-static inline uint32_t model_packet(const struct ddlemu_params *p, uint32_t n) { return n < p->payload ? n : p->payload; }
+static inline uint32_t model_packet(const struct ddlemu_params *p, uint32_t n)
+{
+	return n < p->payload ? n : p->payload;
+}
 
-static inline void model_count(struct ddlemu_model *m, uint32_t i, const struct ddlemu_params *p, uint32_t n, uint32_t again, int64_t dur)
+static inline void model_count(
+	struct ddlemu_model *m, uint32_t i, const struct ddlemu_params *p, uint32_t n, uint32_t again, int64_t dur)
 {
 	struct ddlemu_carried *c = &m->carried[i];
 	c->bytes += n;
@@ -250,7 +261,10 @@ static inline int64_t model_ready(const struct ddlemu_model *m, uint64_t i)
 
 static inline bool model_rdma(const struct ddlemu_model *m) { return m->head->transport.kind == DDLEMU_RDMA; }
 
-static inline bool model_go_back_n(const struct ddlemu_model *m) { return model_rdma(m) && !m->head->transport.selective_repeat; }
+static inline bool model_go_back_n(const struct ddlemu_model *m)
+{
+	return model_rdma(m) && !m->head->transport.selective_repeat;
+}
 
 static inline int64_t model_reverse_latency(const struct ddlemu_model *m)
 {
@@ -384,7 +398,10 @@ static inline bool model_congested(const struct ddlemu_model *m)
 static inline uint64_t model_mss(const struct ddlemu_model *m) { return params_of(m, hop_of(m, 0))->payload; }
 
 // model_window is the size in 2^-10 bytes: what a peer may have written there is no divisor.
-static inline uint64_t model_window(const struct ddlemu_model *m) { return umax64(__atomic_load_n(&m->f->window.size, __ATOMIC_RELAXED), 1 << 10); }
+static inline uint64_t model_window(const struct ddlemu_model *m)
+{
+	return umax64(__atomic_load_n(&m->f->window.size, __ATOMIC_RELAXED), 1 << 10);
+}
 
 static inline int64_t model_slot(const struct ddlemu_model *m)
 {
@@ -593,7 +610,8 @@ static inline int64_t model_detection(const struct ddlemu_model *m, bool tail)
 	return m->head->transport.rto;
 }
 
-static inline bool model_lost(const struct ddlemu_model *m, uint32_t i, const struct ddlemu_params *p, uint32_t hop, uint64_t counter)
+static inline bool model_lost(
+	const struct ddlemu_model *m, uint32_t i, const struct ddlemu_params *p, uint32_t hop, uint64_t counter)
 {
 	struct ddlemu_flow *f = m->f;
 	uint64_t loss = p->loss_p;
@@ -734,7 +752,8 @@ static inline uint32_t model_segment_size(const struct ddlemu_model *m)
 	const struct ddlemu_transport *t = &m->head->transport;
 	if (t->kind == DDLEMU_TCP) {
 		uint64_t packet = params_of(m, hop_of(m, 0))->payload;
-		uint64_t packets = umin64((t->send_buffer / (DDLEMU_MAX_SEGMENTS / 2) + packet - 1) / packet, DDLEMU_MAX_SEGMENT / packet);
+		uint64_t packets = umin64((t->send_buffer / (DDLEMU_MAX_SEGMENTS / 2) + packet - 1) / packet,
+			DDLEMU_MAX_SEGMENT / packet);
 		n = umax64(n, packets * packet);
 		n = umin64(n, umin64(umax64(t->send_buffer / 4, 1), umax64(t->window / 4, 1)));
 	}
@@ -751,7 +770,8 @@ static inline bool model_down(const struct ddlemu_model *m)
 	return false;
 }
 
-static inline void model_pass(const struct ddlemu_model *m, struct ddlemu_segment *s, uint32_t i, int64_t start, int64_t dur, int64_t finish)
+static inline void model_pass(
+	const struct ddlemu_model *m, struct ddlemu_segment *s, uint32_t i, int64_t start, int64_t dur, int64_t finish)
 {
 	struct ddlemu_flow *f = m->f;
 	struct ddlemu_hop *h = hop_of(m, i);
@@ -794,16 +814,18 @@ static inline bool model_full(const struct ddlemu_model *m, uint32_t i, uint32_t
 	if (p->policy != DDLEMU_FAIR || p->queue_ns == 0)
 		return false;
 	int64_t dur = model_serialise(p, n);
-	return (int64_t)(m->f->at[i - 1] - m->f->at[i]) * dur >= p->queue_ns + params_of(m, hop_of(m, i - 1))->latency + dur;
+	return (int64_t)(m->f->at[i - 1] - m->f->at[i]) * dur >=
+		p->queue_ns + params_of(m, hop_of(m, i - 1))->latency + dur;
 }
 
 struct ddlemu_hold {
 	int64_t open, charge;
 };
 
-static inline struct ddlemu_hold model_held(const struct ddlemu_model *m, uint32_t i, uint32_t n, int64_t dur, int64_t ready, int64_t now)
+static inline struct ddlemu_hold model_held(
+	const struct ddlemu_model *m, uint32_t i, uint32_t n, int64_t dur, int64_t ready, int64_t now)
 {
-	struct ddlemu_hold hold = {ready, 0};
+	struct ddlemu_hold hold = { ready, 0 };
 	struct ddlemu_hop *h = hop_of(m, i), *next = NULL;
 	const struct ddlemu_params *p = NULL;
 	uint32_t j = i + 1;
@@ -880,8 +902,17 @@ static inline void model_send(struct ddlemu_model *m, uint32_t n, int64_t dur, i
 	}
 	struct ddlemu_segment *s = seg_of(f, f->at[0]);
 	*s = (struct ddlemu_segment){
-		.end = offset + n, .msg = f->cur, .n = n, .last = last, .number = f->number,
-		.again = l.again, .lossy = l.lossy, .rides = rides, .flags = l.flags, .delay = l.delay, .due = DDLEMU_NEVER,
+		.end = offset + n,
+		.msg = f->cur,
+		.n = n,
+		.last = last,
+		.number = f->number,
+		.again = l.again,
+		.lossy = l.lossy,
+		.rides = rides,
+		.flags = l.flags,
+		.delay = l.delay,
+		.due = DDLEMU_NEVER,
 	};
 	model_pass(m, s, 0, start, dur, start + dur);
 	f->at[0]++;
@@ -992,7 +1023,7 @@ static inline bool model_forward(struct ddlemu_model *m, uint32_t i, int64_t now
 		return true;
 	}
 	bool reserved = !(m->path.private_mask >> i & 1) || dur > s->dur || p->policy == DDLEMU_FAIR;
-	struct ddlemu_hold hold = {ready, 0};
+	struct ddlemu_hold hold = { ready, 0 };
 	if (reserved)
 		hold = model_held(m, i, s->n, dur, ready, now);
 	int64_t start = max64(hold.open, __atomic_load_n(&h->next_free, __ATOMIC_RELAXED));

@@ -48,7 +48,8 @@ static int broken(struct ddlemu_tcp_conn *c, int result, const char *why)
 static int too_long(struct ddlemu_tcp_conn *c, uint64_t size, uint64_t room)
 {
 	char why[sizeof c->why];
-	snprintf(why, sizeof why, "message of %llu bytes is longer than the receive of %llu bytes posted for it", (unsigned long long)size, (unsigned long long)room);
+	snprintf(why, sizeof why, "message of %llu bytes is longer than the receive of %llu bytes posted for it",
+		(unsigned long long)size, (unsigned long long)room);
 	return broken(c, DDLEMU_INVALID_USAGE, why);
 }
 
@@ -97,14 +98,23 @@ static int lost(struct ddlemu_tcp_conn *c, int64_t now)
 
 // --- both ends
 
-static struct ddlemu_tcp_request *request_of(struct ddlemu_tcp_conn *c, uint64_t msg) { return &c->req[msg % DDLEMU_TCP_REQUESTS]; }
+static struct ddlemu_tcp_request *request_of(struct ddlemu_tcp_conn *c, uint64_t msg)
+{
+	return &c->req[msg % DDLEMU_TCP_REQUESTS];
+}
 
 static struct ddlemu_tcp_request *take(struct ddlemu_tcp_conn *c, char *data, uint64_t size, int64_t now)
 {
 	struct ddlemu_tcp_request *r = request_of(c, c->posted);
 	if (r->busy)
 		return NULL;
-	*r = (struct ddlemu_tcp_request){ .base.comm = &c->base, .msg = c->posted, .data = data, .size = size, .room = size, .posted = now, .busy = 1 };
+	*r = (struct ddlemu_tcp_request){ .base.comm = &c->base,
+		.msg = c->posted,
+		.data = data,
+		.size = size,
+		.room = size,
+		.posted = now,
+		.busy = 1 };
 	c->posted++;
 	return r;
 }
@@ -217,10 +227,13 @@ static void account(struct ddlemu_tcp_conn *c, int64_t now)
 		__atomic_fetch_add(&k->messages, 1, __ATOMIC_RELAXED);
 		__atomic_fetch_add(&k->bytes, r->size, __ATOMIC_RELAXED);
 		int64_t old = __atomic_load_n(&c->cell->last_visible, __ATOMIC_RELAXED), none = 0;
-		while (old < now && !__atomic_compare_exchange_n(&c->cell->last_visible, &old, now, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+		while (old < now &&
+			!__atomic_compare_exchange_n(
+				&c->cell->last_visible, &old, now, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
 			;
 		if (__atomic_load_n(&c->cell->first_posted, __ATOMIC_RELAXED) == 0)
-			__atomic_compare_exchange_n(&c->cell->first_posted, &none, r->posted, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+			__atomic_compare_exchange_n(
+				&c->cell->first_posted, &none, r->posted, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 	}
 }
 
@@ -271,7 +284,8 @@ static int sender_test(struct ddlemu_request *request, int *done, size_t *size)
 // receive takes what has arrived on a stream: up to room bytes to where they belong,
 // and of what follows up to ahead bytes into the empty stage. It says whether
 // anything came.
-static bool receive(struct ddlemu_tcp_conn *c, struct ddlemu_tcp_stream *s, char *to, uint64_t room, uint64_t ahead, uint64_t *budget)
+static bool receive(struct ddlemu_tcp_conn *c, struct ddlemu_tcp_stream *s, char *to, uint64_t room, uint64_t ahead,
+	uint64_t *budget)
 {
 	if (s->ended)
 		return false;
@@ -340,7 +354,8 @@ static bool unstage(struct ddlemu_tcp_stream *s, const struct ddlemu_tcp_request
 {
 	uint64_t n = least(s->tail - s->head, size - s->off);
 	if (r->ordered && n < size - s->off)
-		n = (s->off + n) / DDLEMU_TCP_LINE * DDLEMU_TCP_LINE - least(s->off, (s->off + n) / DDLEMU_TCP_LINE * DDLEMU_TCP_LINE);
+		n = (s->off + n) / DDLEMU_TCP_LINE * DDLEMU_TCP_LINE -
+			least(s->off, (s->off + n) / DDLEMU_TCP_LINE * DDLEMU_TCP_LINE);
 	if (n == 0)
 		return false;
 	char *to = r->data + begin + s->off;
@@ -385,7 +400,8 @@ static int take_in(struct ddlemu_tcp_conn *c, uint32_t k, uint64_t *budget)
 		if (r->ordered)
 			came = more(c, s, DDLEMU_TCP_STAGE, budget);
 		else // and the next header with its end
-			came = receive(c, s, r->data + begin + s->off, least(size - s->off, *budget), k == 0 && size - s->off <= *budget ? HEADER : 0, budget);
+			came = receive(c, s, r->data + begin + s->off, least(size - s->off, *budget),
+				k == 0 && size - s->off <= *budget ? HEADER : 0, budget);
 		if (!came)
 			return DDLEMU_SUCCESS;
 	}
@@ -447,7 +463,8 @@ static void in_child(void) { __atomic_store_n(&forked, 1, __ATOMIC_RELAXED); }
 
 static void watch_forks(void) { pthread_atfork(NULL, NULL, in_child); }
 
-struct ddlemu_tcp_conn *ddlemu_tcp_new(const struct ddlemu_ops *ops, unsigned long id, const int *fd, uint32_t streams, void *state, uint64_t cell_off, int64_t patience)
+struct ddlemu_tcp_conn *ddlemu_tcp_new(const struct ddlemu_ops *ops, unsigned long id, const int *fd, uint32_t streams,
+	void *state, uint64_t cell_off, int64_t patience)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	pthread_once(&once, watch_forks);

@@ -14,8 +14,8 @@
 #include "../../../shaper/state/layout.h"
 #include "../transport.h"
 
-#define DDLEMU_TCP_STREAMS 8        // at most
-#define DDLEMU_TCP_REQUESTS 32      // NCCL_NET_MAX_REQUESTS
+#define DDLEMU_TCP_STREAMS 8 // at most
+#define DDLEMU_TCP_REQUESTS 32 // NCCL_NET_MAX_REQUESTS
 #define DDLEMU_TCP_STAGE (64 << 10) // what one recv takes of small or ordered messages
 #define DDLEMU_TCP_SPLIT (64 << 10) // a message from this size on is cut into parts
 #define DDLEMU_TCP_LINE 128
@@ -44,14 +44,14 @@ struct ddlemu_tcp_request {
 	int busy, ordered;
 };
 
-#define DDLEMU_TCP_CUT (-1)    // the peer ended it, and did not say goodbye
+#define DDLEMU_TCP_CUT (-1) // the peer ended it, and did not say goodbye
 #define DDLEMU_TCP_CLOSED (-2) // the peer said goodbye
 
 struct ddlemu_tcp_stream {
 	int fd;
-	int ended;         // 0, or why: an errno, or one of those below
+	int ended; // 0, or why: an errno, or one of those below
 	uint64_t msg, off; // the message that it is at, and how far in its part of it
-	char *stage;       // received, not yet where it belongs; only a receiver's
+	char *stage; // received, not yet where it belongs; only a receiver's
 	uint32_t head, tail;
 };
 
@@ -59,13 +59,13 @@ struct ddlemu_tcp_conn {
 	struct ddlemu_comm base;
 	struct ddlemu_cell *cell; // where the job's messages on this link are counted; sender only
 	uint32_t streams;
-	uint64_t posted;  // messages
-	uint64_t known;   // messages whose size the receiver knows
+	uint64_t posted; // messages
+	uint64_t known; // messages whose size the receiver knows
 	uint64_t counted; // messages that the sender has counted
-	int dead;         // atomic: 1 the peer died, 2 the fabric was taken down
+	int dead; // atomic: 1 the peer died, 2 the fabric was taken down
 	int64_t dead_at, ended_at, heard, looked;
 	int64_t patience; // ns that bytes of a dead peer may stay under way
-	int failed;       // the result of every call from now on
+	int failed; // the result of every call from now on
 	char why[160];
 	union {
 		struct ddlemu_tcp_notice notice;
@@ -80,7 +80,8 @@ extern const struct ddlemu_ops ddlemu_tcp_sender, ddlemu_tcp_receiver;
 
 // Makes one end, which owns the descriptors in fd from then on. state is the fabric's
 // file, and cell_off where its cell is. Returns NULL when memory is short.
-struct ddlemu_tcp_conn *ddlemu_tcp_new(const struct ddlemu_ops *ops, unsigned long id, const int *fd, uint32_t streams, void *state, uint64_t cell_off, int64_t patience);
+struct ddlemu_tcp_conn *ddlemu_tcp_new(const struct ddlemu_ops *ops, unsigned long id, const int *fd, uint32_t streams,
+	void *state, uint64_t cell_off, int64_t patience);
 // Ends the connection and counts what was not sent.
 void ddlemu_tcp_free(struct ddlemu_tcp_conn *);
 // Tells the peer that this end is gone, while calls may still be under way.

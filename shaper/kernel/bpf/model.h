@@ -19,7 +19,7 @@ struct params {
 	u64 ns_num, ns_den; // w wire bytes take ceil(w*num/den) ns; den 0 = no time
 	s64 latency, jitter;
 	u64 loss_p, bad_p, good_to_bad, bad_to_good; // thresholds of 64-bit draws
-	u64 queue_ns;                                // 0 = unbounded
+	u64 queue_ns; // 0 = unbounded
 	u32 jitter_kind, tail_drop;
 	u32 framing, down;
 };
@@ -28,9 +28,9 @@ struct params {
 // compare-and-swap, the counters by atomic additions.
 struct hop {
 	u64 next_free;
-	u64 last_ready;  // of a link: when its last packet was ready for the port
+	u64 last_ready; // of a link: when its last packet was ready for the port
 	u64 sent, drawn; // of a link: packets that took it, and draws of loss
-	u32 bad;         // state of the Gilbert-Elliott chain
+	u32 bad; // state of the Gilbert-Elliott chain
 	u32 unused;
 	u64 bytes, wire, packets, drops, busy_ns;
 	u64 classes[3];

@@ -12,8 +12,8 @@
 
 struct packet {
 	u32 src, dst; // NICs, NO_NIC if it is none of the fabric's
-	u32 packets;  // on the wire
-	u32 frames;   // bytes of these, with an Ethernet header each
+	u32 packets; // on the wire
+	u32 frames; // bytes of these, with an Ethernet header each
 	u32 payload;
 	u32 class;
 };
@@ -105,12 +105,12 @@ INLINE void learn(struct __sk_buff *skb, struct flow *f, u32 seq, u32 off, u32 l
 // first to see it: that one learns.
 INLINE u32 class_of(struct __sk_buff *skb, const struct packet *p, u32 l4, const struct tcp *t, int first)
 {
-	struct flow_key k = {p->src, bpf_ntohs(t->sport), p->dst, bpf_ntohs(t->dport)};
+	struct flow_key k = { p->src, bpf_ntohs(t->sport), p->dst, bpf_ntohs(t->dport) };
 	int from_low = k.nic_low < k.nic_high || (k.nic_low == k.nic_high && k.port_low < k.port_high);
 	if (!from_low)
-		k = (struct flow_key){p->dst, bpf_ntohs(t->dport), p->src, bpf_ntohs(t->sport)};
+		k = (struct flow_key){ p->dst, bpf_ntohs(t->dport), p->src, bpf_ntohs(t->sport) };
 	if (first && (t->flags & (SYN | ACK)) == SYN) {
-		struct flow made = {.begin = bpf_ntohl(t->seq) + 1, .from_low = from_low, .class = OTHER_FLOW};
+		struct flow made = { .begin = bpf_ntohl(t->seq) + 1, .from_low = from_low, .class = OTHER_FLOW };
 		bpf_map_update_elem(&flows, &k, &made, BPF_ANY);
 		return OTHER_FLOW;
 	}

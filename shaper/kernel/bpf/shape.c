@@ -48,8 +48,8 @@ struct {
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1); // NICs
-	__type(key, u32);       // index of a switch's port
-	__type(value, u32);     // its NIC
+	__type(key, u32); // index of a switch's port
+	__type(value, u32); // its NIC
 } port_nics SEC(".maps");
 
 struct {
@@ -118,10 +118,7 @@ INLINE int drop(struct hop *h, const struct packet *p)
 	return TC_ACT_SHOT;
 }
 
-INLINE int full(const struct params *p, u64 wait)
-{
-	return p->tail_drop && p->queue_ns && wait > p->queue_ns;
-}
+INLINE int full(const struct params *p, u64 wait) { return p->tail_drop && p->queue_ns && wait > p->queue_ns; }
 
 // leave writes into a packet when it is to leave.
 INLINE void leave(struct __sk_buff *skb, u64 t)

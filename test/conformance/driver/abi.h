@@ -20,11 +20,28 @@ enum result { SUCCESS, UNHANDLED_CUDA, SYSTEM, INTERNAL, INVALID_ARGUMENT, INVAL
 
 // Positions in the vtable. Later versions only append.
 enum slot {
-	NAME, INIT, DEVICES, GET_PROPERTIES, LISTEN, CONNECT, ACCEPT, REG_MR, REG_MR_DMABUF, DEREG_MR,
-	ISEND, IRECV, IFLUSH, TEST, CLOSE_SEND, CLOSE_RECV, CLOSE_LISTEN, // v6
-	GET_DEVICE_MR, IRECV_CONSUMED,                                    // v7
-	MAKE_VDEVICE,                                                     // v9
-	FINALIZE, SET_NET_ATTR,                                           // v11
+	NAME,
+	INIT,
+	DEVICES,
+	GET_PROPERTIES,
+	LISTEN,
+	CONNECT,
+	ACCEPT,
+	REG_MR,
+	REG_MR_DMABUF,
+	DEREG_MR,
+	ISEND,
+	IRECV,
+	IFLUSH,
+	TEST,
+	CLOSE_SEND,
+	CLOSE_RECV,
+	CLOSE_LISTEN, // v6
+	GET_DEVICE_MR,
+	IRECV_CONSUMED, // v7
+	MAKE_VDEVICE, // v9
+	FINALIZE,
+	SET_NET_ATTR, // v11
 	SLOTS
 };
 

@@ -107,10 +107,12 @@ void case_peer_closes(struct end *e)
 			check(b[i].p, 2000, NUMBER(0, i));
 		}
 		int result = SUCCESS, done = 0, size;
-		for (int64_t begun = now_ns(); result == SUCCESS && !done && now_ns() - begun < PATIENCE * 1000000000ll;)
+		for (int64_t begun = now_ns();
+			result == SUCCESS && !done && now_ns() - begun < PATIENCE * 1000000000ll;)
 			result = net_test(&e->net, request[DEEP], &done, &size);
 		if (result != REMOTE)
-			fail("a receive from a peer that closed: test returned %d, done %d, want %d (ncclRemoteError)", result, done, REMOTE);
+			fail("a receive from a peer that closed: test returned %d, done %d, want %d (ncclRemoteError)",
+				result, done, REMOTE);
 		if (strstr(net_log(), "closed") == NULL)
 			fail("a receive from a peer that closed: the log does not say so: %s", net_log());
 	}
@@ -163,6 +165,7 @@ void case_descriptors(struct end *e)
 	doing("close all descriptors");
 	for (int64_t begun = now_ns(); open_files() > files || mappings() > maps; usleep(10000))
 		if (now_ns() - begun > 5000000000ll)
-			fail("%d connections were made and closed: %d file descriptors and %d mappings more than before are left", MADE, open_files() - files, mappings() - maps);
+			fail("%d connections were made and closed: %d file descriptors and %d mappings more than before are left",
+				MADE, open_files() - files, mappings() - maps);
 	meet(e, 0);
 }

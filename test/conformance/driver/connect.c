@@ -133,7 +133,8 @@ void case_wrong_arguments(struct end *e)
 	if (e->rank == 1 && net_irecv_n(&e->net, comm, 2, b.p, b.size, b.mhandle, &request) == SUCCESS)
 		fail("a grouped receive was a success although maxRecvs is 1");
 	request = NULL;
-	result = e->rank == 1 ? net_isend(&e->net, comm, b.p, 8, b.mhandle, &request) : net_irecv(&e->net, comm, b.p, 8, b.mhandle, &request);
+	result = e->rank == 1 ? net_isend(&e->net, comm, b.p, 8, b.mhandle, &request)
+			      : net_irecv(&e->net, comm, b.p, 8, b.mhandle, &request);
 	if (result == SUCCESS)
 		fail("a connection took a message in the wrong direction");
 	pass(e, comm, &b, 77, b.size, NUMBER(0, 0));

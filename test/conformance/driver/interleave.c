@@ -44,7 +44,7 @@ struct way {
 
 struct plan {
 	uint64_t seed, calls; // calls: this rank's draws
-	int messages;         // on each connection
+	int messages; // on each connection
 	struct way way[CONNECTIONS];
 };
 
@@ -106,7 +106,8 @@ static void interleave(struct end *e, uint64_t seed, int messages)
 	int left = CONNECTIONS * messages;
 	for (int64_t moved = now_ns(); left > 0;) {
 		int c = (int)(draw(&p.calls) % CONNECTIONS);
-		doing("seed %llu: pass message %d of %d on connection %d", (unsigned long long)seed, p.way[c].done, messages, c);
+		doing("seed %llu: pass message %d of %d on connection %d", (unsigned long long)seed, p.way[c].done,
+			messages, c);
 		if (draw(&p.calls) % 3 == 0) {
 			post(e, &p, c);
 		} else if (poll(e, &p, c)) {
@@ -117,7 +118,8 @@ static void interleave(struct end *e, uint64_t seed, int messages)
 		if (draw(&p.calls) % 16 == 0)
 			sched_yield();
 		if (now_ns() - moved > PATIENCE * 1000000000ll)
-			fail("seed %llu: nothing has moved for %d s, %d messages are left", (unsigned long long)seed, PATIENCE, left);
+			fail("seed %llu: nothing has moved for %d s, %d messages are left", (unsigned long long)seed,
+				PATIENCE, left);
 	}
 	meet(e, 0);
 	for (int c = 0; c < CONNECTIONS; c++) {

@@ -22,17 +22,27 @@ static const struct test_case cases[] = {
 	{ .name = "wrong-arguments", .run = case_wrong_arguments, .together = 1 },
 	{ .name = "sizes", .run = case_sizes, .together = 1 },
 	{ .name = "sizes-tcp", .run = case_sizes, .env = { "DDLEMU_TRANSPORT=tcp" } },
-	{ .name = "1-GiB", .run = case_gibibyte, .first = 12, .why = "the datapath is the same: 1 GiB crosses once, with v12", .slow = 1, .mebibytes = 3072 },
+	{ .name = "1-GiB",
+		.run = case_gibibyte,
+		.first = 12,
+		.why = "the datapath is the same: 1 GiB crosses once, with v12",
+		.slow = 1,
+		.mebibytes = 3072 },
 	{ .name = "receive-larger", .run = case_receive_larger, .together = 1 },
 	{ .name = "send-larger", .run = case_send_larger, .together = 1 },
 	{ .name = "32-outstanding", .run = case_outstanding, .together = 1 },
 	{ .name = "requests-written", .run = case_requests_written, .together = 1 },
 	{ .name = "test-without-sizes", .run = case_test_without_sizes, .together = 1 },
 	{ .name = "order", .run = case_order, .together = 1 },
-	{ .name = "nothing-early", .run = case_nothing_early, .together = 1, .env = { "DDLEMU_PROFILE=eth1", "DDLEMU_LAT=20ms" } },
+	{ .name = "nothing-early",
+		.run = case_nothing_early,
+		.together = 1,
+		.env = { "DDLEMU_PROFILE=eth1", "DDLEMU_LAT=20ms" } },
 	{ .name = "flush", .run = case_flush },
 	{ .name = "interleave", .run = case_interleave, .together = 1 },
-	{ .name = "interleave-lossy", .run = case_interleave, .env = { "DDLEMU_PROFILE=eth10", "DDLEMU_LOSS=0.1%", "DDLEMU_JITTER=20us" } },
+	{ .name = "interleave-lossy",
+		.run = case_interleave,
+		.env = { "DDLEMU_PROFILE=eth10", "DDLEMU_LOSS=0.1%", "DDLEMU_JITTER=20us" } },
 	{ .name = "interleave-long", .run = case_interleave_long, .slow = 1 },
 	{ .name = "close-in-flight", .run = case_close_in_flight, .together = 1 },
 	{ .name = "deregMr-fences", .run = case_dereg_fences, .together = 1 },
@@ -43,12 +53,27 @@ static const struct test_case cases[] = {
 	{ .name = "reload", .run = case_reload },
 	{ .name = "two-communicators", .run = case_two_communicators },
 	{ .name = "split", .run = case_split },
-	{ .name = "bootstrap", .run = case_bootstrap, .together = 1, .first = 8, .why = "NCCL bootstraps over a net from 2.23 on, which has net API v8" },
+	{ .name = "bootstrap",
+		.run = case_bootstrap,
+		.together = 1,
+		.first = 8,
+		.why = "NCCL bootstraps over a net from 2.23 on, which has net API v8" },
 	{ .name = "tuner", .run = case_tuner, .never_says = { "another number of nodes", "several ranks" } },
-	{ .name = "tuner-nodes", .run = case_tuner_nodes, .says = "NCCL saw another number of nodes than the fabric has" },
-	{ .name = "tuner-no-world", .run = case_tuner, .env = { NO_WORLD }, .never_says = { "another number of nodes", "several ranks" } },
-	{ .name = "tuner-nodes-no-world", .run = case_tuner_nodes, .env = { NO_WORLD }, .says = "NCCL saw another number of nodes than the fabric has" },
-	{ .name = "tuner-part-no-world", .run = case_tuner_part, .env = { NO_WORLD }, .never_says = { "another number of nodes", "several ranks" } },
+	{ .name = "tuner-nodes",
+		.run = case_tuner_nodes,
+		.says = "NCCL saw another number of nodes than the fabric has" },
+	{ .name = "tuner-no-world",
+		.run = case_tuner,
+		.env = { NO_WORLD },
+		.never_says = { "another number of nodes", "several ranks" } },
+	{ .name = "tuner-nodes-no-world",
+		.run = case_tuner_nodes,
+		.env = { NO_WORLD },
+		.says = "NCCL saw another number of nodes than the fabric has" },
+	{ .name = "tuner-part-no-world",
+		.run = case_tuner_part,
+		.env = { NO_WORLD },
+		.never_says = { "another number of nodes", "several ranks" } },
 	{ .name = "tuner-ranks", .run = case_tuner_ranks, .says = "a process holds several ranks" },
 };
 
@@ -56,7 +81,8 @@ static int list(void)
 {
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
 		for (int mode = ALONE; mode <= (cases[i].together ? TOGETHER : ALONE); mode++)
-			printf("%s %s %s\n", cases[i].name, mode == TOGETHER ? "threads" : "alone", cases[i].slow ? "slow" : "quick");
+			printf("%s %s %s\n", cases[i].name, mode == TOGETHER ? "threads" : "alone",
+				cases[i].slow ? "slow" : "quick");
 	return 0;
 }
 
@@ -78,7 +104,10 @@ int main(int argc, char **argv)
 		return 64;
 	}
 	struct options o = {
-		.lib = argv[1], .version = atoi(argv[2]), .mode = strcmp(argv[3], "threads") == 0 ? TOGETHER : ALONE, .seed = strtoull(argv[5], NULL, 10),
+		.lib = argv[1],
+		.version = atoi(argv[2]),
+		.mode = strcmp(argv[3], "threads") == 0 ? TOGETHER : ALONE,
+		.seed = strtoull(argv[5], NULL, 10),
 	};
 	return run_case(c, &o);
 }

@@ -35,7 +35,8 @@ void case_gibibyte(struct end *e)
 
 void case_receive_larger(struct end *e)
 {
-	static const size_t sizes[][2] = { { 0, 1 }, { 1, 4096 }, { 4096, 5000 }, { 16 << 10, 17 << 10 }, { 1 << 20, 2 << 20 }, { 127, 2 << 20 } };
+	static const size_t sizes[][2] = { { 0, 1 }, { 1, 4096 }, { 4096, 5000 }, { 16 << 10, 17 << 10 },
+		{ 1 << 20, 2 << 20 }, { 127, 2 << 20 } };
 	begin(e);
 	void *comm = link_up(e, 0, ONE_WAY);
 	struct buffer b = buffer_new(e, comm, 2 << 20);
@@ -84,11 +85,14 @@ void case_send_larger(struct end *e)
 	struct buffer b = buffer_new(e, comm, 20000);
 	wipe(b.p, b.size);
 	doing("pass a message that is longer than its receive");
-	int result = e->rank == 0 ? isend_until_error(e, comm, &b, 17000) : until_error(e, start_recv(e, comm, &b, 16000));
+	int result =
+		e->rank == 0 ? isend_until_error(e, comm, &b, 17000) : until_error(e, start_recv(e, comm, &b, 16000));
 	if (result != INVALID_USAGE)
-		fail("a message longer than its receive: test returned %d, want %d (ncclInvalidUsage)", result, INVALID_USAGE);
+		fail("a message longer than its receive: test returned %d, want %d (ncclInvalidUsage)", result,
+			INVALID_USAGE);
 	if (strstr(net_log(), "17000") == NULL || strstr(net_log(), "16000") == NULL)
-		fail("a message longer than its receive: the log does not name both sizes, 17000 and 16000: %s", net_log());
+		fail("a message longer than its receive: the log does not name both sizes, 17000 and 16000: %s",
+			net_log());
 	check_wiped(b.p + 16000, b.size - 16000, "behind the receive");
 	meet(e, 0);
 	buffer_free(e, comm, &b);
@@ -113,7 +117,8 @@ void case_order(struct end *e)
 			size_t size = 8 + (size_t)n * 7919 % (LARGEST - 8);
 			for (int64_t begun = now_ns(); !has_come(e, ONE_WAY, request[k], &b[k], size, NUMBER(0, n));)
 				if (now_ns() - begun > PATIENCE * 1000000000ll)
-					fail("message %d of %d is lost: it has not come after %d s", n, MESSAGES, PATIENCE);
+					fail("message %d of %d is lost: it has not come after %d s", n, MESSAGES,
+						PATIENCE);
 		}
 		if (i < MESSAGES) {
 			size_t size = 8 + (size_t)i * 7919 % (LARGEST - 8);
@@ -121,7 +126,8 @@ void case_order(struct end *e)
 				fill(b[k].p, size, NUMBER(0, i));
 			else
 				wipe(b[k].p, LARGEST);
-			request[k] = e->rank == 0 ? start_send(e, comm, &b[k], size) : start_recv(e, comm, &b[k], LARGEST);
+			request[k] =
+				e->rank == 0 ? start_send(e, comm, &b[k], size) : start_recv(e, comm, &b[k], LARGEST);
 		}
 	}
 	meet(e, 0);
@@ -131,14 +137,14 @@ void case_order(struct end *e)
 }
 
 #define LATENCY 20000000ll // ns, of the link that main.c gives the case
-#define HERE 1             // every byte of a message that has arrived
+#define HERE 1 // every byte of a message that has arrived
 
 // A message that is on its way, as those see it who poll its bytes: LL and LL128.
 struct sight {
 	const volatile uint64_t *p;
 	size_t words;
 	int64_t sent; // when isend was about to be called
-	int over;     // atomic
+	int over; // atomic
 };
 
 // look fails the case when bytes are there before the latency is over, or before
@@ -151,11 +157,13 @@ static void look(const struct sight *s)
 		if (s->p[i] == HERE * 0x0101010101010101u)
 			seen = i;
 		else if (seen < s->words)
-			fail("bytes %zu to %zu of %zu were written after those behind them", 8 * i, 8 * i + 7, 8 * s->words);
+			fail("bytes %zu to %zu of %zu were written after those behind them", 8 * i, 8 * i + 7,
+				8 * s->words);
 	}
 	int64_t age = now_ns() - s->sent;
 	if (age < LATENCY && seen < s->words)
-		fail("%zu of %zu bytes were written before they were due: %lld us after isend, on a link of %lld us", 8 * (s->words - seen), 8 * s->words, (long long)age / 1000, LATENCY / 1000);
+		fail("%zu of %zu bytes were written before they were due: %lld us after isend, on a link of %lld us",
+			8 * (s->words - seen), 8 * s->words, (long long)age / 1000, LATENCY / 1000);
 }
 
 // observe looks while another thread makes the plugin copy.

@@ -65,7 +65,8 @@ int net_init(struct net *n, uint64_t comm_id)
 	int config = -1; // NCCL_NET_TRAFFIC_CLASS_UNDEF
 	n->ctx = NULL;
 	if (n->version >= 11)
-		return CALL(INIT, void **, uint64_t, void *, void *, void *)(&n->ctx, comm_id, &config, net_logger, no_profiler);
+		return CALL(INIT, void **, uint64_t, void *, void *, void *)(
+			&n->ctx, comm_id, &config, net_logger, no_profiler);
 	if (n->version == 10)
 		return CALL(INIT, void *, void *)(net_logger, no_profiler);
 	return CALL(INIT, void *)(net_logger);
@@ -121,9 +122,11 @@ static char profiled; // what a profiler's handle points to, which is nobody's b
 int net_isend(struct net *n, void *comm, void *data, size_t size, void *mhandle, void **request)
 {
 	if (n->version >= 10)
-		return CALL(ISEND, void *, void *, size_t, int, void *, void *, void **)(comm, data, size, TAG, mhandle, n->bare ? NULL : &profiled, request);
+		return CALL(ISEND, void *, void *, size_t, int, void *, void *, void **)(
+			comm, data, size, TAG, mhandle, n->bare ? NULL : &profiled, request);
 	if (n->version == 9)
-		return CALL(ISEND, void *, void *, size_t, int, void *, void **)(comm, data, size, TAG, mhandle, request);
+		return CALL(ISEND, void *, void *, size_t, int, void *, void **)(
+			comm, data, size, TAG, mhandle, request);
 	return CALL(ISEND, void *, void *, int, int, void *, void **)(comm, data, (int)size, TAG, mhandle, request);
 }
 
@@ -144,10 +147,13 @@ int net_irecv_n(struct net *n, void *comm, int count, void *data, size_t size, v
 	}
 	void **p = n->bare ? NULL : phandles;
 	if (n->version >= 10)
-		return CALL(IRECV, void *, int, void **, size_t *, int *, void **, void **, void **)(comm, count, datas, sizes, tags, mhandles, p, request);
+		return CALL(IRECV, void *, int, void **, size_t *, int *, void **, void **, void **)(
+			comm, count, datas, sizes, tags, mhandles, p, request);
 	if (n->version == 9)
-		return CALL(IRECV, void *, int, void **, size_t *, int *, void **, void **)(comm, count, datas, sizes, tags, mhandles, request);
-	return CALL(IRECV, void *, int, void **, int *, int *, void **, void **)(comm, count, datas, ints, tags, mhandles, request);
+		return CALL(IRECV, void *, int, void **, size_t *, int *, void **, void **)(
+			comm, count, datas, sizes, tags, mhandles, request);
+	return CALL(IRECV, void *, int, void **, int *, int *, void **, void **)(
+		comm, count, datas, ints, tags, mhandles, request);
 }
 
 int net_irecv(struct net *n, void *comm, void *data, size_t size, void *mhandle, void **request)
@@ -160,7 +166,10 @@ int net_iflush(struct net *n, void *comm, void *data, int size, void *mhandle, v
 	return CALL(IFLUSH, void *, int, void **, int *, void **, void **)(comm, 1, &data, &size, &mhandle, request);
 }
 
-int net_test(struct net *n, void *request, int *done, int *sizes) { return CALL(TEST, void *, int *, int *)(request, done, sizes); }
+int net_test(struct net *n, void *request, int *done, int *sizes)
+{
+	return CALL(TEST, void *, int *, int *)(request, done, sizes);
+}
 
 int net_close_send(struct net *n, void *comm) { return CALL(CLOSE_SEND, void *)(comm); }
 int net_close_recv(struct net *n, void *comm) { return CALL(CLOSE_RECV, void *)(comm); }

@@ -10,8 +10,8 @@ struct net {
 	int version;
 	void *lib;
 	void **table; // the data symbol
-	void *ctx;    // what init gave, from v11 on
-	int bare;     // pass no handles of a profiler, as NCCL's bootstrap does
+	void *ctx; // what init gave, from v11 on
+	int bare; // pass no handles of a profiler, as NCCL's bootstrap does
 };
 
 // Loads the library and finds the vtable; fails the case when it can't.

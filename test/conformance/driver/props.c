@@ -35,7 +35,9 @@ static int value_of(int version, const char *props, const char *name, union valu
 	for (const struct field *f = fields_of(version); f->name != NULL; f++) {
 		if (strcmp(f->name, name) != 0)
 			continue;
-		static const size_t sizes[] = { [TEXT] = 8, [U64] = 8, [SIZE] = 8, [INT] = 4, [FLOAT] = 4, [SHORT] = 2 };
+		static const size_t sizes[] = {
+			[TEXT] = 8, [U64] = 8, [SIZE] = 8, [INT] = 4, [FLOAT] = 4, [SHORT] = 2
+		};
 		*v = (union value){ 0 };
 		memcpy(v, props + f->at, sizes[f->kind]);
 		return 1;
@@ -111,12 +113,14 @@ void case_properties(struct end *e)
 		properties(e, dev, again, 0x5a);
 		for (size_t i = 0; i < properties_size(e->opt->version); i++)
 			if (once[i] != again[i])
-				fail("getProperties left byte %zu of %zu as it was", i, properties_size(e->opt->version));
+				fail("getProperties left byte %zu of %zu as it was", i,
+					properties_size(e->opt->version));
 		judge(e->opt->version, once, dev);
 		value_of(e->opt->version, once, "guid", &guid[dev]);
 	}
 	if (guid[0].u64 == 0 || guid[0].u64 == guid[1].u64)
-		fail("two NICs have the guids %llx and %llx", (unsigned long long)guid[0].u64, (unsigned long long)guid[1].u64);
+		fail("two NICs have the guids %llx and %llx", (unsigned long long)guid[0].u64,
+			(unsigned long long)guid[1].u64);
 	if (net_properties(&e->net, n, once) == SUCCESS || net_properties(&e->net, -1, once) == SUCCESS)
 		fail("a NIC that is not there has properties");
 	meet(e, 0);

@@ -76,7 +76,8 @@ void case_requests_written(struct end *e)
 		}
 		void *refused = start(e, comm, &b, preloads[p]);
 		if (refused != NULL)
-			fail("the request of a refused call is %p where %p was before, want NULL", refused, preloads[p]);
+			fail("the request of a refused call is %p where %p was before, want NULL", refused,
+				preloads[p]);
 		meet(e, 0);
 		for (int i = 0; i < MAX_REQUESTS; i++)
 			finish(e, request[i], SIZE);

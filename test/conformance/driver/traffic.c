@@ -137,8 +137,10 @@ void check(const char *p, size_t n, uint64_t number)
 	unsigned connection = (unsigned)(number >> 32);
 	for (uint64_t other = 1; other < 64 && n >= 3; other++)
 		if (matching(p, n, number + other) == n)
-			fail("connection %u: message %u came in the place of message %u, which is lost", connection, (unsigned)(number + other), (unsigned)number);
-	fail("connection %u: byte %zu of %zu of message %u was changed on the way", connection, good, n, (unsigned)number);
+			fail("connection %u: message %u came in the place of message %u, which is lost", connection,
+				(unsigned)(number + other), (unsigned)number);
+	fail("connection %u: byte %zu of %zu of message %u was changed on the way", connection, good, n,
+		(unsigned)number);
 }
 
 #define WIPED ((char)0xa5)
@@ -198,7 +200,8 @@ int has_come(struct end *e, int sender, void *request, struct buffer *b, size_t 
 	if (e->rank != sender && got > 0)
 		check(b->p, (size_t)got < size ? (size_t)got : size, number);
 	if (got != (int)size)
-		fail("connection %u: %d bytes came for message %u of %zu bytes, which is lost or cut", (unsigned)(number >> 32), got, (unsigned)number, size);
+		fail("connection %u: %d bytes came for message %u of %zu bytes, which is lost or cut",
+			(unsigned)(number >> 32), got, (unsigned)number, size);
 	return 1;
 }
 

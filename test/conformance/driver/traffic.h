@@ -56,10 +56,10 @@ void pass(struct end *e, void *comm, struct buffer *, size_t size, size_t room, 
 // Makes a connection, passes a few messages and closes it.
 void try_out(struct end *e, int lane);
 
-#define CHECK(call)                                                       \
-	do {                                                              \
-		int result_ = (call);                                     \
-		if (result_ != SUCCESS)                                   \
+#define CHECK(call) \
+	do { \
+		int result_ = (call); \
+		if (result_ != SUCCESS) \
 			fail(#call " returned %d: %s", result_, net_log()); \
 	} while (0)
 

@@ -12,8 +12,10 @@
 enum { TUNER_NAME, TUNER_INIT, TUNER_INFO, TUNER_DESTROY };
 
 typedef int (*tuner_init)(size_t ranks, size_t nodes, void *log, void **context);
-typedef int (*tuner_info_v2)(void *context, int coll, size_t bytes, int collnet, int nvls, int ops, int *algo, int *proto, int *channels);
-typedef int (*tuner_info_v3)(void *context, int coll, size_t bytes, int ops, float **cost, int algos, int protos, int *channels);
+typedef int (*tuner_info_v2)(
+	void *context, int coll, size_t bytes, int collnet, int nvls, int ops, int *algo, int *proto, int *channels);
+typedef int (*tuner_info_v3)(
+	void *context, int coll, size_t bytes, int ops, float **cost, int algos, int protos, int *channels);
 typedef int (*tuner_destroy)(void *context);
 
 static void tune(struct end *e, int version, size_t ranks, size_t nodes)

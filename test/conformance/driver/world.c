@@ -191,12 +191,14 @@ static void wait_for(const pid_t pid[2])
 			gone[i] = 1;
 			left--;
 			if (WIFSIGNALED(status))
-				note("rank %d was killed by signal %d (%s): it was to %s", i, WTERMSIG(status), strsignal(WTERMSIG(status)), report->doing[i]);
+				note("rank %d was killed by signal %d (%s): it was to %s", i, WTERMSIG(status),
+					strsignal(WTERMSIG(status)), report->doing[i]);
 			else if (WEXITSTATUS(status) != 0)
 				note("rank %d exited with %d: it was to %s", i, WEXITSTATUS(status), report->doing[i]);
 		}
 		if (left > 0 && now_ns() > end)
-			note("not done after %d s: rank 0 was to %s, rank 1 was to %s", LIMIT, report->doing[0], report->doing[1]);
+			note("not done after %d s: rank 0 was to %s, rank 1 was to %s", LIMIT, report->doing[0],
+				report->doing[1]);
 		for (int i = 0; i < 2 && report->failed; i++)
 			if (!gone[i])
 				kill(pid[i], SIGKILL);

@@ -11,8 +11,8 @@
 
 #include "net.h"
 
-#define TEAM 4      // threads of a rank, where a case is run by several
-#define LANES 2     // sockets between the ranks, for each of these threads
+#define TEAM 4 // threads of a rank, where a case is run by several
+#define LANES 2 // sockets between the ranks, for each of these threads
 #define PATIENCE 45 // seconds that a rank waits for anything
 
 enum mode { ALONE, TOGETHER };
@@ -36,11 +36,11 @@ struct end {
 struct test_case {
 	const char *name;
 	void (*run)(struct end *);
-	int together;       // several threads may run it at once
-	int first, last;    // versions, 0: all
-	const char *why;    // not the others
-	int slow;           // too long for every run of the tests
-	long mebibytes;     // of memory that have to be free
+	int together; // several threads may run it at once
+	int first, last; // versions, 0: all
+	const char *why; // not the others
+	int slow; // too long for every run of the tests
+	long mebibytes; // of memory that have to be free
 	const char *env[6]; // beside what every case has
 	// What the ranks must and must not have written to stderr by their end.
 	const char *says, *never_says[3];

@@ -17,13 +17,13 @@
 #include <string>
 #include <vector>
 
-#define CHECK(call)                                                           \
-	do {                                                                  \
-		int result = (int)(call);                                     \
-		if (result != 0) {                                            \
-			fprintf(stderr, "%s: %d\n", #call, result);           \
-			return 1;                                             \
-		}                                                             \
+#define CHECK(call) \
+	do { \
+		int result = (int)(call); \
+		if (result != 0) { \
+			fprintf(stderr, "%s: %d\n", #call, result); \
+			return 1; \
+		} \
 	} while (0)
 
 static void sleep_ms(const char *variable)

@@ -16,7 +16,8 @@ int main(int argc, char **argv)
 		fprintf(stderr, "%s\n", dlerror());
 		return 1;
 	}
-	if (dlsym(lib, "ncclNetPlugin_v8") == NULL || dlsym(lib, "ncclNetPlugin_v12") == NULL || dlsym(lib, "netInit") != NULL) {
+	if (dlsym(lib, "ncclNetPlugin_v8") == NULL || dlsym(lib, "ncclNetPlugin_v12") == NULL ||
+		dlsym(lib, "netInit") != NULL) {
 		fprintf(stderr, "the library's symbols are not those of a plugin\n");
 		return 1;
 	}

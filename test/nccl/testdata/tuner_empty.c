@@ -22,15 +22,21 @@ static const struct tuner_v3 *plugin(void)
 	return t != NULL ? t : &none; // NCCL then ends by a signal, which a test sees
 }
 
-static int init(size_t ranks, size_t nodes, void *log, void **context) { return plugin()->init(ranks, nodes, log, context); }
+static int init(size_t ranks, size_t nodes, void *log, void **context)
+{
+	return plugin()->init(ranks, nodes, log, context);
+}
 
-static int get_coll_info(void *context, int coll, size_t bytes, int ops, float **cost, int algos, int protos, int *channels)
+static int get_coll_info(
+	void *context, int coll, size_t bytes, int ops, float **cost, int algos, int protos, int *channels)
 {
 	float empty[64];
 	for (int i = 0; i < 64; i++)
 		empty[i] = -1;
 	(void)cost;
-	return algos * protos > 64 ? 1 : plugin()->get_coll_info(context, coll, bytes, ops, (float **)empty, algos, protos, channels);
+	return algos * protos > 64
+		? 1
+		: plugin()->get_coll_info(context, coll, bytes, ops, (float **)empty, algos, protos, channels);
 }
 
 static int destroy(void *context) { return plugin()->destroy(context); }

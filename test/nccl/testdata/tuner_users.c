@@ -5,7 +5,11 @@
 #include <stddef.h>
 
 static int init(size_t ranks, size_t nodes, void *log, void **context) { return 0; }
-static int get_coll_info(void *context, int coll, size_t bytes, int ops, float **cost, int algos, int protos, int *channels) { return 0; }
+static int get_coll_info(
+	void *context, int coll, size_t bytes, int ops, float **cost, int algos, int protos, int *channels)
+{
+	return 0;
+}
 static int destroy(void *context) { return 0; }
 
 const struct {

@@ -22,9 +22,13 @@ static const struct tuner_v2 *plugin(void)
 	return t != NULL ? t : &none; // NCCL then ends by a signal, which a test sees
 }
 
-static int init(size_t ranks, size_t nodes, void *log, void **context) { return plugin()->init(ranks, nodes, log, context); }
+static int init(size_t ranks, size_t nodes, void *log, void **context)
+{
+	return plugin()->init(ranks, nodes, log, context);
+}
 
-static int get_coll_info(void *context, int coll, size_t bytes, int collnet, int nvls, int ops, int *algo, int *proto, int *channels)
+static int get_coll_info(
+	void *context, int coll, size_t bytes, int collnet, int nvls, int ops, int *algo, int *proto, int *channels)
 {
 	return plugin()->get_coll_info(context, coll, bytes, collnet, nvls, ops, algo, proto, channels);
 }

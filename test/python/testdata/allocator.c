@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 
 #define ARENA ((size_t)8 << 30) // reserved, not used
-#define LEAST 16                // alignment, and room for the size in front
+#define LEAST 16 // alignment, and room for the size in front
 
 static char *arena;
 static size_t used;
@@ -21,7 +21,8 @@ __attribute__((constructor)) static void reserve(void)
 {
 	if (__atomic_load_n(&arena, __ATOMIC_ACQUIRE) != NULL)
 		return;
-	char *unset = NULL, *p = mmap(NULL, ARENA, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	char *unset = NULL,
+	     *p = mmap(NULL, ARENA, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (p == MAP_FAILED)
 		__builtin_trap();
 	if (!__atomic_compare_exchange_n(&arena, &unset, p, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))

@@ -9,136 +9,162 @@
 #include "soak.h"
 
 // comms N: N communicators at once, each with a stream, work in flight on all of them.
-int comms(const Args &args) {
-  if (args.size() != 1) return 2;
-  const size_t n = strtoul(args[0].c_str(), nullptr, 10), count = 20011;
-  std::vector<ncclComm_t> all(n);
-  std::vector<cudaStream_t> streams(n);
-  std::vector<Buffer> buffers;
-  for (size_t i = 0; i < n; i++) {
-    all[i] = new_comm();
-    streams[i] = new_stream();
-    buffers.emplace_back(count * 4);
-  }
-  for (int round = 0; round < 3; round++) {
-    const uint64_t key = mix(seed + static_cast<uint64_t>(round));
-    for (size_t i = 0; i < n; i++) {
-      buffers[i].put(inputs(key + i, rank, count));
-      NCCL(ncclAllReduce(buffers[i].at(), buffers[i].at(), count, ncclUint32, ncclSum, all[i], streams[i]));
-    }
-    for (size_t i = 0; i < n; i++) {
-      wait_for(all[i], streams[i]);
-      expect("AllReduce of one of many", buffers[i], count, [&](size_t k) {
-        uint32_t s = 0;
-        for (int r = 0; r < ranks; r++) s += word(key + i, r, k);
-        return s;
-      });
-    }
-  }
-  // Not in the order in which they were made.
-  for (size_t i = 0; i < n; i++) NCCL(ncclCommDestroy(all[(i * 7 + 3) % n]));
-  for (cudaStream_t s : streams) CUDA(cudaStreamDestroy(s));
-  return 0;
+int comms(const Args &args)
+{
+	if (args.size() != 1)
+		return 2;
+	const size_t n = strtoul(args[0].c_str(), nullptr, 10), count = 20011;
+	std::vector<ncclComm_t> all(n);
+	std::vector<cudaStream_t> streams(n);
+	std::vector<Buffer> buffers;
+	for (size_t i = 0; i < n; i++) {
+		all[i] = new_comm();
+		streams[i] = new_stream();
+		buffers.emplace_back(count * 4);
+	}
+	for (int round = 0; round < 3; round++) {
+		const uint64_t key = mix(seed + static_cast<uint64_t>(round));
+		for (size_t i = 0; i < n; i++) {
+			buffers[i].put(inputs(key + i, rank, count));
+			NCCL(ncclAllReduce(
+				buffers[i].at(), buffers[i].at(), count, ncclUint32, ncclSum, all[i], streams[i]));
+		}
+		for (size_t i = 0; i < n; i++) {
+			wait_for(all[i], streams[i]);
+			expect("AllReduce of one of many", buffers[i], count, [&](size_t k) {
+				uint32_t s = 0;
+				for (int r = 0; r < ranks; r++)
+					s += word(key + i, r, k);
+				return s;
+			});
+		}
+	}
+	// Not in the order in which they were made.
+	for (size_t i = 0; i < n; i++)
+		NCCL(ncclCommDestroy(all[(i * 7 + 3) % n]));
+	for (cudaStream_t s : streams)
+		CUDA(cudaStreamDestroy(s));
+	return 0;
 }
 
 // split ROUNDS: halves, a reversed copy, a part that leaves one rank out; with resources of their own and shared with
 // the parent; used in turns and destroyed before and after it.
-int split(const Args &args) {
-  if (args.size() != 1) return 2;
-  const cudaStream_t stream = new_stream();
-  uint64_t key = mix(seed);
-  for (int round = 0; round < atoi(args[0].c_str()); round++) {
-    const ncclComm_t parent = new_comm();
-    Part half, reversed, most;
-    for (int r = 0; r < ranks; r++) {
-      if (r % 2 == rank % 2) half.push_back(r);
-      reversed.insert(reversed.begin(), r);
-      if (r != 0) most.push_back(r);
-    }
-    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-    config.splitShare = round % 2;
-    ncclComm_t halves, back, others;
-    NCCL(ncclCommSplit(parent, rank % 2, rank, &halves, &config));
-    NCCL(ncclCommSplit(parent, 0, ranks - rank, &back, &config));
-    NCCL(ncclCommSplit(parent, rank == 0 ? NCCL_SPLIT_NOCOLOR : 7, rank, &others, &config));
-    for (size_t count : {size_t(3), size_t(5003), size_t(200003)}) {
-      all_reduce(parent, everybody(), stream, key++, count);
-      all_reduce(halves, half, stream, key++, count);
-      all_gather(back, reversed, stream, key++, count);
-      if (others) reduce_scatter(others, most, stream, key++, count);
-      else key++;
-    }
-    NCCL(ncclCommDestroy(halves));
-    all_reduce(parent, everybody(), stream, key++, 1001);
-    if (others) NCCL(ncclCommDestroy(others));
-    if (config.splitShare == 0) {
-      NCCL(ncclCommDestroy(parent));
-      all_gather(back, reversed, stream, key++, 1001);
-      NCCL(ncclCommDestroy(back));
-    } else {
-      key++;
-      NCCL(ncclCommDestroy(back));
-      NCCL(ncclCommDestroy(parent));
-    }
-  }
-  CUDA(cudaStreamDestroy(stream));
-  return 0;
+int split(const Args &args)
+{
+	if (args.size() != 1)
+		return 2;
+	const cudaStream_t stream = new_stream();
+	uint64_t key = mix(seed);
+	for (int round = 0; round < atoi(args[0].c_str()); round++) {
+		const ncclComm_t parent = new_comm();
+		Part half, reversed, most;
+		for (int r = 0; r < ranks; r++) {
+			if (r % 2 == rank % 2)
+				half.push_back(r);
+			reversed.insert(reversed.begin(), r);
+			if (r != 0)
+				most.push_back(r);
+		}
+		ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+		config.splitShare = round % 2;
+		ncclComm_t halves, back, others;
+		NCCL(ncclCommSplit(parent, rank % 2, rank, &halves, &config));
+		NCCL(ncclCommSplit(parent, 0, ranks - rank, &back, &config));
+		NCCL(ncclCommSplit(parent, rank == 0 ? NCCL_SPLIT_NOCOLOR : 7, rank, &others, &config));
+		for (size_t count : { size_t(3), size_t(5003), size_t(200003) }) {
+			all_reduce(parent, everybody(), stream, key++, count);
+			all_reduce(halves, half, stream, key++, count);
+			all_gather(back, reversed, stream, key++, count);
+			if (others)
+				reduce_scatter(others, most, stream, key++, count);
+			else
+				key++;
+		}
+		NCCL(ncclCommDestroy(halves));
+		all_reduce(parent, everybody(), stream, key++, 1001);
+		if (others)
+			NCCL(ncclCommDestroy(others));
+		if (config.splitShare == 0) {
+			NCCL(ncclCommDestroy(parent));
+			all_gather(back, reversed, stream, key++, 1001);
+			NCCL(ncclCommDestroy(back));
+		} else {
+			key++;
+			NCCL(ncclCommDestroy(back));
+			NCCL(ncclCommDestroy(parent));
+		}
+	}
+	CUDA(cudaStreamDestroy(stream));
+	return 0;
 }
 
-static int entries(const char *folder) {
-  DIR *d = opendir(folder);
-  int n = 0;
-  while (readdir(d)) n++;
-  closedir(d);
-  return n;
+static int entries(const char *folder)
+{
+	DIR *d = opendir(folder);
+	int n = 0;
+	while (readdir(d))
+		n++;
+	closedir(d);
+	return n;
 }
 
 // Held is what a process holds on to.
 struct Held {
-  int threads, files, shared;  // shared: mappings of memfds and of what lies in /dev/shm
-  long host, memory;           // KiB: of its own, and shared with others
+	int threads, files, shared; // shared: mappings of memfds and of what lies in /dev/shm
+	long host, memory; // KiB: of its own, and shared with others
 };
 
-static Held held() {
-  Held h = {entries("/proc/self/task"), entries("/proc/self/fd"), 0, 0, 0};
-  char line[512];
-  FILE *f = fopen("/proc/self/status", "r");
-  while (fgets(line, sizeof line, f)) {
-    if (!strncmp(line, "RssAnon:", 8)) h.host = atol(line + 8);
-    if (!strncmp(line, "RssShmem:", 9)) h.memory = atol(line + 9);
-  }
-  fclose(f);
-  f = fopen("/proc/self/maps", "r");
-  while (fgets(line, sizeof line, f))
-    if (strstr(line, "/dev/shm/") || strstr(line, "/memfd:")) h.shared++;
-  fclose(f);
-  return h;
+static Held held()
+{
+	Held h = { entries("/proc/self/task"), entries("/proc/self/fd"), 0, 0, 0 };
+	char line[512];
+	FILE *f = fopen("/proc/self/status", "r");
+	while (fgets(line, sizeof line, f)) {
+		if (!strncmp(line, "RssAnon:", 8))
+			h.host = atol(line + 8);
+		if (!strncmp(line, "RssShmem:", 9))
+			h.memory = atol(line + 9);
+	}
+	fclose(f);
+	f = fopen("/proc/self/maps", "r");
+	while (fgets(line, sizeof line, f))
+		if (strstr(line, "/dev/shm/") || strstr(line, "/memfd:"))
+			h.shared++;
+	fclose(f);
+	return h;
 }
 
 // cycle ROUNDS FIRST: communicators one after another; what is held after all rounds is compared with what was held
 // after the first so many. Allowed: no descriptor or shared mapping more, 64 KiB of shared memory, 4 threads, which
 // Go's runtime starts as it needs them and keeps, and 1 MiB plus 32 KiB a round of its own memory, for what the C
 // library's allocator and Go's heap keep. LEAK leaks a descriptor each round, which must be seen.
-int cycle(const Args &args) {
-  if (args.size() != 2) return 2;
-  const int rounds = atoi(args[0].c_str()), first = atoi(args[1].c_str());
-  const cudaStream_t stream = new_stream();
-  Held before = {};
-  for (int round = 1; round <= rounds; round++) {
-    const ncclComm_t comm = new_comm();
-    all_reduce(comm, everybody(), stream, mix(seed) + static_cast<uint64_t>(round), 10007);
-    NCCL(ncclCommDestroy(comm));
-    if (getenv("LEAK") && open("/dev/null", O_RDONLY) < 0) return 2;
-    if (round == first) before = held();
-  }
-  const Held after = held();
-  say("rounds %d to %d: threads %d to %d, descriptors %d to %d, shared mappings %d to %d, memory %ld to %ld KiB, shared "
-      "memory %ld to %ld KiB", first, rounds, before.threads, after.threads, before.files, after.files, before.shared,
-      after.shared, before.host, after.host, before.memory, after.memory);
-  CUDA(cudaStreamDestroy(stream));
-  const long allowed = 1024 + 32 * (rounds - first);
-  const bool flat = after.threads <= before.threads + 4 && after.files <= before.files && after.shared <= before.shared &&
-                    after.memory <= before.memory + 64 && after.host <= before.host + allowed;
-  if (!flat) say("LEAK: something grew");
-  return flat ? 0 : 1;
+int cycle(const Args &args)
+{
+	if (args.size() != 2)
+		return 2;
+	const int rounds = atoi(args[0].c_str()), first = atoi(args[1].c_str());
+	const cudaStream_t stream = new_stream();
+	Held before = {};
+	for (int round = 1; round <= rounds; round++) {
+		const ncclComm_t comm = new_comm();
+		all_reduce(comm, everybody(), stream, mix(seed) + static_cast<uint64_t>(round), 10007);
+		NCCL(ncclCommDestroy(comm));
+		if (getenv("LEAK") && open("/dev/null", O_RDONLY) < 0)
+			return 2;
+		if (round == first)
+			before = held();
+	}
+	const Held after = held();
+	say("rounds %d to %d: threads %d to %d, descriptors %d to %d, shared mappings %d to %d, memory %ld to %ld KiB, shared "
+	    "memory %ld to %ld KiB",
+		first, rounds, before.threads, after.threads, before.files, after.files, before.shared, after.shared,
+		before.host, after.host, before.memory, after.memory);
+	CUDA(cudaStreamDestroy(stream));
+	const long allowed = 1024 + 32 * (rounds - first);
+	const bool flat = after.threads <= before.threads + 4 && after.files <= before.files &&
+		after.shared <= before.shared && after.memory <= before.memory + 64 &&
+		after.host <= before.host + allowed;
+	if (!flat)
+		say("LEAK: something grew");
+	return flat ? 0 : 1;
 }

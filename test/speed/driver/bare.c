@@ -45,7 +45,10 @@ static char *own(void)
 
 // place is where the message that begins at offset at of the stream lies: one
 // after another through a buffer as large as NCCL's of some channels.
-static char *place(char *base, size_t room, size_t at) { return base + (room < size ? 0 : at / size % (room / size) * size); }
+static char *place(char *base, size_t room, size_t at)
+{
+	return base + (room < size ? 0 : at / size % (room / size) * size);
+}
 
 static void report(const char *name, int64_t start)
 {
@@ -62,7 +65,8 @@ static void ring_send(void)
 	char *from = own();
 	barrier();
 	while (written < total) {
-		size_t at = written % RING, room = RING - (written - __atomic_load_n(&shared->consumed, __ATOMIC_ACQUIRE));
+		size_t at = written % RING,
+		       room = RING - (written - __atomic_load_n(&shared->consumed, __ATOMIC_ACQUIRE));
 		size_t left = size - written % size, n = left < PIECE ? left : PIECE;
 		n = n < RING - at ? n : RING - at;
 		unsigned rounds = 0;
@@ -141,7 +145,8 @@ static void readv_side(void)
 	barrier();
 	int64_t start = now_ns();
 	for (size_t at = 0; side == 1 && at < total; at += size) {
-		struct iovec to = { place(mine, BUFFER, at), size }, from = { place((char *)shared->address, BUFFER, at), size };
+		struct iovec to = { place(mine, BUFFER, at), size },
+			     from = { place((char *)shared->address, BUFFER, at), size };
 		if (process_vm_readv(shared->pid, &to, 1, &from, 1, 0) != (ssize_t)size)
 			fail("process_vm_readv");
 	}
@@ -193,8 +198,9 @@ void bare_tcp(size_t n)
 	socklen_t len = sizeof a;
 	int l = socket(AF_INET, SOCK_STREAM, 0), on = 1;
 	sockets[0] = socket(AF_INET, SOCK_STREAM, 0);
-	if (bind(l, (struct sockaddr *)&a, len) != 0 || listen(l, 1) != 0 || getsockname(l, (struct sockaddr *)&a, &len) != 0 ||
-	    connect(sockets[0], (struct sockaddr *)&a, len) != 0 || (sockets[1] = accept(l, NULL, NULL)) < 0)
+	if (bind(l, (struct sockaddr *)&a, len) != 0 || listen(l, 1) != 0 ||
+		getsockname(l, (struct sockaddr *)&a, &len) != 0 ||
+		connect(sockets[0], (struct sockaddr *)&a, len) != 0 || (sockets[1] = accept(l, NULL, NULL)) < 0)
 		fail("connect over loopback");
 	setsockopt(sockets[0], IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
 	together(tcp_side);

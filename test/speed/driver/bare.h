@@ -11,9 +11,9 @@
 size_t total_of(size_t size);
 
 // Each prints "NAME SIZE BYTES_PER_SECOND".
-void bare_ring(size_t size);   // copied into a ring and out of it
+void bare_ring(size_t size); // copied into a ring and out of it
 void bare_memcpy(size_t size); // one copy out of memory that both map
-void bare_readv(size_t size);  // process_vm_readv
+void bare_readv(size_t size); // process_vm_readv
 void bare_tcp(size_t size);
 void bare_unix(size_t size);
 

@@ -15,7 +15,12 @@ static const struct {
 	const char *name;
 	void (*run)(size_t);
 } by_size[] = {
-	{ "ring", bare_ring }, { "memcpy", bare_memcpy }, { "process_vm_readv", bare_readv }, { "tcp", bare_tcp }, { "unix", bare_unix }, { "plugin", net_throughput },
+	{ "ring", bare_ring },
+	{ "memcpy", bare_memcpy },
+	{ "process_vm_readv", bare_readv },
+	{ "tcp", bare_tcp },
+	{ "unix", bare_unix },
+	{ "plugin", net_throughput },
 };
 
 static const struct {
@@ -38,6 +43,7 @@ int main(int argc, char **argv)
 		return net_spread(atoi(argv[2])), 0;
 	if (argc == 5 && strcmp(what, "flows") == 0)
 		return net_flows(atoi(argv[2]), atoi(argv[3]), atof(argv[4])), 0;
-	fprintf(stderr, "usage: speed ring|memcpy|process_vm_readv|tcp|unix|plugin SIZE, bounce, pingpong, rate, calls, idle N, connections N, or flows LINKS FLOWS SECONDS\n");
+	fprintf(stderr,
+		"usage: speed ring|memcpy|process_vm_readv|tcp|unix|plugin SIZE, bounce, pingpong, rate, calls, idle N, connections N, or flows LINKS FLOWS SECONDS\n");
 	return 2;
 }

@@ -57,7 +57,9 @@ static void connect_one(int i, int dev, int from)
 		check(net->listen(dev, shared->handles[i], &listen), "listen");
 	barrier();
 	while (comms[i] == NULL) {
-		check(side == from ? net->connect(dev, shared->handles[i], &comms[i], &device) : net->accept(listen, &comms[i], &device), "connect");
+		check(side == from ? net->connect(dev, shared->handles[i], &comms[i], &device)
+				   : net->accept(listen, &comms[i], &device),
+			"connect");
 		sched_yield();
 	}
 	if (listen != NULL)
@@ -232,7 +234,8 @@ static void calls_side(void)
 		}
 	}
 	const double each = (double)ROUNDS * REQUESTS;
-	printf("%s 8 %.1f\n%s 8 %.1f\n", side == 0 ? "isend" : "irecv", (double)posts / each, side == 0 ? "test_send" : "test_recv", (double)tests / each);
+	printf("%s 8 %.1f\n%s 8 %.1f\n", side == 0 ? "isend" : "irecv", (double)posts / each,
+		side == 0 ? "test_send" : "test_recv", (double)tests / each);
 	fflush(stdout);
 	barrier();
 }
@@ -272,7 +275,8 @@ static void spread_side(void)
 	int64_t start = now_ns();
 	run_streams(s, count, each);
 	if (side == 1)
-		printf("connections %d %.0f\n", count, (double)(each * (uint64_t)count * (64 << 10)) / ((double)(now_ns() - start) / 1e9));
+		printf("connections %d %.0f\n", count,
+			(double)(each * (uint64_t)count * (64 << 10)) / ((double)(now_ns() - start) / 1e9));
 	fflush(stdout);
 	barrier();
 }
@@ -295,7 +299,8 @@ static void flows_side(void)
 		s[i] = (struct stream){ .size = 128 << 10, .depth = STEPS, .connection = i };
 	}
 	barrier();
-	int64_t start = now_ns(), from = start + (int64_t)(limit * 1e8), until = start + (int64_t)(limit * 1e9), counted = 0, now;
+	int64_t start = now_ns(), from = start + (int64_t)(limit * 1e8), until = start + (int64_t)(limit * 1e9),
+		counted = 0, now;
 	double cpu = 0;
 	while ((now = now_ns()) < until) {
 		int done = 0;

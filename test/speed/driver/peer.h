@@ -9,12 +9,12 @@
 #include <stdint.h>
 
 struct shared {
-	uint64_t arrived[2];          // barrier: how often each side came
-	char handles[128][128];       // plugin handles, from the receiver to the sender
-	_Alignas(128) uint64_t ball;  // the cache line that bounces
+	uint64_t arrived[2]; // barrier: how often each side came
+	char handles[128][128]; // plugin handles, from the receiver to the sender
+	_Alignas(128) uint64_t ball; // the cache line that bounces
 	_Alignas(128) uint64_t written;
 	_Alignas(128) uint64_t consumed;
-	uint64_t address;             // of the other side's buffer
+	uint64_t address; // of the other side's buffer
 	int32_t pid;
 	double result[2];
 };

@@ -6,117 +6,127 @@
 #include "../../runtime/kernels.h"
 #include "unit.h"
 
-static void *entry(const char *name) {
-  void *f = nullptr;
-  cudaDriverEntryPointQueryResult status;
-  OK(cudaGetDriverEntryPoint(name, &f, cudaEnableDefault, &status));
-  CHECK((status == cudaDriverEntryPointSuccess) == (f != nullptr));
-  return f;
+static void *entry(const char *name)
+{
+	void *f = nullptr;
+	cudaDriverEntryPointQueryResult status;
+	OK(cudaGetDriverEntryPoint(name, &f, cudaEnableDefault, &status));
+	CHECK((status == cudaDriverEntryPointSuccess) == (f != nullptr));
+	return f;
 }
 
-TEST(errors_have_names) {
-  CHECK(!strcmp(cudaGetErrorName(cudaErrorMemoryAllocation), "cudaErrorMemoryAllocation"));
-  CHECK(!strcmp(cudaGetErrorString(cudaErrorInvalidValue), "invalid argument"));
-  CHECK(cudaGetErrorName(static_cast<cudaError_t>(12345)) != nullptr);
-  CHECK_IS(cudaSetDevice(99), cudaErrorInvalidDevice);
-  CHECK_IS(cudaPeekAtLastError(), cudaErrorInvalidDevice);
-  CHECK_IS(cudaGetLastError(), cudaErrorInvalidDevice);
-  OK(cudaGetLastError());
+TEST(errors_have_names)
+{
+	CHECK(!strcmp(cudaGetErrorName(cudaErrorMemoryAllocation), "cudaErrorMemoryAllocation"));
+	CHECK(!strcmp(cudaGetErrorString(cudaErrorInvalidValue), "invalid argument"));
+	CHECK(cudaGetErrorName(static_cast<cudaError_t>(12345)) != nullptr);
+	CHECK_IS(cudaSetDevice(99), cudaErrorInvalidDevice);
+	CHECK_IS(cudaPeekAtLastError(), cudaErrorInvalidDevice);
+	CHECK_IS(cudaGetLastError(), cudaErrorInvalidDevice);
+	OK(cudaGetLastError());
 }
 
-TEST(driver_functions) {
-  CHECK(!entry("cuMemCreate") && !entry("cuMulticastCreate") && !entry("cuStreamBatchMemOp"));
-  auto get_string = reinterpret_cast<int (*)(int, const char **)>(entry("cuGetErrorString"));
-  const char *text;
-  CHECK(get_string(2, &text) == 0 && !strcmp(text, "out of memory"));
-  auto range = reinterpret_cast<int (*)(uintptr_t *, size_t *, void *)>(entry("cuMemGetAddressRange"));
-  char *p;
-  uintptr_t base;
-  size_t size;
-  OK(cudaMalloc(&p, 5000));
-  CHECK(range(&base, &size, p + 100) == 0 && base == reinterpret_cast<uintptr_t>(p) && size == 5000);
-  CHECK(range(&base, &size, &size) == cudaErrorInvalidValue);
+TEST(driver_functions)
+{
+	CHECK(!entry("cuMemCreate") && !entry("cuMulticastCreate") && !entry("cuStreamBatchMemOp"));
+	auto get_string = reinterpret_cast<int (*)(int, const char **)>(entry("cuGetErrorString"));
+	const char *text;
+	CHECK(get_string(2, &text) == 0 && !strcmp(text, "out of memory"));
+	auto range = reinterpret_cast<int (*)(uintptr_t *, size_t *, void *)>(entry("cuMemGetAddressRange"));
+	char *p;
+	uintptr_t base;
+	size_t size;
+	OK(cudaMalloc(&p, 5000));
+	CHECK(range(&base, &size, p + 100) == 0 && base == reinterpret_cast<uintptr_t>(p) && size == 5000);
+	CHECK(range(&base, &size, &size) == cudaErrorInvalidValue);
 }
 
 static char stub;
 
 // launch_unknown launches a kernel that is registered but that the executor doesn't know.
-static int launch_unknown(cudaStream_t stream) {
-  static bool registered;
-  const ddlemuSoftKernel kernel = {&stub, "noKernelOfNccl"};
-  if (!registered) ddlemuSoftRegisterKernels(22203, &kernel, 1);
-  registered = true;
-  cudaFunction_t f;
-  OK(cudaGetFuncBySymbol(&f, &stub));
-  char args[64] = {};
-  size_t size = sizeof args;
-  void *extra[] = {reinterpret_cast<void *>(1), args, reinterpret_cast<void *>(2), &size, nullptr};
-  auto launch = reinterpret_cast<int (*)(cudaFunction_t, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
-                                         unsigned, cudaStream_t, void **, void **)>(entry("cuLaunchKernel"));
-  return launch(f, 1, 1, 1, 32, 1, 1, 0, stream, nullptr, extra);
+static int launch_unknown(cudaStream_t stream)
+{
+	static bool registered;
+	const ddlemuSoftKernel kernel = { &stub, "noKernelOfNccl" };
+	if (!registered)
+		ddlemuSoftRegisterKernels(22203, &kernel, 1);
+	registered = true;
+	cudaFunction_t f;
+	OK(cudaGetFuncBySymbol(&f, &stub));
+	char args[64] = {};
+	size_t size = sizeof args;
+	void *extra[] = { reinterpret_cast<void *>(1), args, reinterpret_cast<void *>(2), &size, nullptr };
+	auto launch = reinterpret_cast<int (*)(cudaFunction_t, unsigned, unsigned, unsigned, unsigned, unsigned,
+		unsigned, unsigned, cudaStream_t, void **, void **)>(entry("cuLaunchKernel"));
+	return launch(f, 1, 1, 1, 32, 1, 1, 0, stream, nullptr, extra);
 }
 
-TEST(failed_kernel_sticks_to_its_device) {
-  cudaStream_t s;
-  OK(cudaStreamCreate(&s));
-  void *p;
-  CHECK(launch_unknown(s) == 0);
-  CHECK_IS(cudaStreamSynchronize(s), cudaErrorNotSupported);
-  CHECK_IS(cudaMalloc(&p, 1), cudaErrorNotSupported);
-  CHECK_IS(cudaGetLastError(), cudaErrorNotSupported);
-  CHECK_IS(cudaGetLastError(), cudaErrorNotSupported);
-  OK(cudaSetDevice(1));
-  OK(cudaGetLastError());
-  OK(cudaMalloc(&p, 1));
-  OK(cudaSetDevice(0));
-  OK(cudaDeviceReset());
-  OK(cudaMalloc(&p, 1));
+TEST(failed_kernel_sticks_to_its_device)
+{
+	cudaStream_t s;
+	OK(cudaStreamCreate(&s));
+	void *p;
+	CHECK(launch_unknown(s) == 0);
+	CHECK_IS(cudaStreamSynchronize(s), cudaErrorNotSupported);
+	CHECK_IS(cudaMalloc(&p, 1), cudaErrorNotSupported);
+	CHECK_IS(cudaGetLastError(), cudaErrorNotSupported);
+	CHECK_IS(cudaGetLastError(), cudaErrorNotSupported);
+	OK(cudaSetDevice(1));
+	OK(cudaGetLastError());
+	OK(cudaMalloc(&p, 1));
+	OK(cudaSetDevice(0));
+	OK(cudaDeviceReset());
+	OK(cudaMalloc(&p, 1));
 }
 
-TEST(unknown_kernels_are_refused) {
-  cudaFunction_t f;
-  cudaFuncAttributes at;
-  CHECK_IS(cudaGetFuncBySymbol(&f, &f), cudaErrorInvalidDeviceFunction);
-  CHECK_IS(cudaFuncGetAttributes(&at, &f), cudaErrorInvalidDeviceFunction);
+TEST(unknown_kernels_are_refused)
+{
+	cudaFunction_t f;
+	cudaFuncAttributes at;
+	CHECK_IS(cudaGetFuncBySymbol(&f, &f), cudaErrorInvalidDeviceFunction);
+	CHECK_IS(cudaFuncGetAttributes(&at, &f), cudaErrorInvalidDeviceFunction);
 }
 
-TEST(unknown_nccl_is_refused) {
-  const ddlemuSoftKernel kernel = {&stub, "noKernelOfNccl"};
-  CHECK(ddlemuSoftKnowsNccl(22203) && ddlemuSoftKnowsNccl(22907) && !ddlemuSoftKnowsNccl(19900));
-  ddlemuSoftRegisterKernels(19900, &kernel, 1);
-  void *p;
-  CHECK_IS(cudaMalloc(&p, 1), cudaErrorNotSupported);
+TEST(unknown_nccl_is_refused)
+{
+	const ddlemuSoftKernel kernel = { &stub, "noKernelOfNccl" };
+	CHECK(ddlemuSoftKnowsNccl(22203) && ddlemuSoftKnowsNccl(22907) && !ddlemuSoftKnowsNccl(19900));
+	ddlemuSoftRegisterKernels(19900, &kernel, 1);
+	void *p;
+	CHECK_IS(cudaMalloc(&p, 1), cudaErrorNotSupported);
 }
 
-TEST(device_properties) {
-  int n, v;
-  OK(cudaGetDeviceCount(&n));
-  CHECK(n == 8);
-  cudaDeviceProp p;
-  OK(cudaGetDeviceProperties(&p, 2));
-  CHECK(p.major == 8 && p.minor == 0 && p.warpSize == 32 && p.totalGlobalMem > 0 && strstr(p.name, "software"));
-  OK(cudaDeviceGetAttribute(&v, cudaDevAttrMaxSharedMemoryPerBlockOptin, 0));
-  CHECK(v >= 82240);  // NCCL's need
-  OK(cudaDeviceGetAttribute(&v, cudaDevAttrGPUDirectRDMASupported, 0));
-  CHECK(v == 1);
-  CHECK_IS(cudaDeviceGetAttribute(&v, static_cast<cudaDeviceAttr>(9999), 0), cudaErrorInvalidValue);
-  OK(cudaDeviceCanAccessPeer(&v, 0, 1));
-  CHECK(v == 1);
-  OK(cudaDriverGetVersion(&v));
-  CHECK(v == CUDART_VERSION);
+TEST(device_properties)
+{
+	int n, v;
+	OK(cudaGetDeviceCount(&n));
+	CHECK(n == 8);
+	cudaDeviceProp p;
+	OK(cudaGetDeviceProperties(&p, 2));
+	CHECK(p.major == 8 && p.minor == 0 && p.warpSize == 32 && p.totalGlobalMem > 0 && strstr(p.name, "software"));
+	OK(cudaDeviceGetAttribute(&v, cudaDevAttrMaxSharedMemoryPerBlockOptin, 0));
+	CHECK(v >= 82240); // NCCL's need
+	OK(cudaDeviceGetAttribute(&v, cudaDevAttrGPUDirectRDMASupported, 0));
+	CHECK(v == 1);
+	CHECK_IS(cudaDeviceGetAttribute(&v, static_cast<cudaDeviceAttr>(9999), 0), cudaErrorInvalidValue);
+	OK(cudaDeviceCanAccessPeer(&v, 0, 1));
+	CHECK(v == 1);
+	OK(cudaDriverGetVersion(&v));
+	CHECK(v == CUDART_VERSION);
 }
 
-TEST(nvml_names_the_same_devices) {
-  void *nvml = dlopen("libnvidia-ml.so.1", RTLD_NOW);
-  CHECK(nvml);
-  auto count = reinterpret_cast<int (*)(unsigned *)>(dlsym(nvml, "nvmlDeviceGetCount_v2"));
-  auto by_bus = reinterpret_cast<int (*)(const char *, void **)>(dlsym(nvml, "nvmlDeviceGetHandleByPciBusId"));
-  auto index = reinterpret_cast<int (*)(void *, unsigned *)>(dlsym(nvml, "nvmlDeviceGetIndex"));
-  unsigned n, i;
-  CHECK(count(&n) == 0 && n == 8);
-  char id[16];
-  void *handle;
-  OK(cudaDeviceGetPCIBusId(id, sizeof id, 5));
-  CHECK(by_bus(id, &handle) == 0 && index(handle, &i) == 0 && i == 5);
-  CHECK(by_bus("0000:99:00.0", &handle) != 0);
+TEST(nvml_names_the_same_devices)
+{
+	void *nvml = dlopen("libnvidia-ml.so.1", RTLD_NOW);
+	CHECK(nvml);
+	auto count = reinterpret_cast<int (*)(unsigned *)>(dlsym(nvml, "nvmlDeviceGetCount_v2"));
+	auto by_bus = reinterpret_cast<int (*)(const char *, void **)>(dlsym(nvml, "nvmlDeviceGetHandleByPciBusId"));
+	auto index = reinterpret_cast<int (*)(void *, unsigned *)>(dlsym(nvml, "nvmlDeviceGetIndex"));
+	unsigned n, i;
+	CHECK(count(&n) == 0 && n == 8);
+	char id[16];
+	void *handle;
+	OK(cudaDeviceGetPCIBusId(id, sizeof id, 5));
+	CHECK(by_bus(id, &handle) == 0 && index(handle, &i) == 0 && i == 5);
+	CHECK(by_bus("0000:99:00.0", &handle) != 0);
 }

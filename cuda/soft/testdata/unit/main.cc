@@ -17,81 +17,93 @@ static Test *first;
 Test::Test(const char *n, void (*r)()) : name(n), run(r), next(first) { first = this; }
 
 struct Latch::State {
-  std::mutex mu;
-  std::condition_variable cv;
-  bool released = false;
+	std::mutex mu;
+	std::condition_variable cv;
+	bool released = false;
 };
 
 Latch::Latch() : state_(new State) {}
 Latch::~Latch() { delete state_; }
 
-void Latch::hold(cudaStream_t stream) {
-  OK(cudaLaunchHostFunc(
-      stream,
-      [](void *data) {
-        auto *s = static_cast<State *>(data);
-        std::unique_lock<std::mutex> lock(s->mu);
-        s->cv.wait(lock, [s] { return s->released; });
-      },
-      state_));
+void Latch::hold(cudaStream_t stream)
+{
+	OK(cudaLaunchHostFunc(
+		stream,
+		[](void *data) {
+			auto *s = static_cast<State *>(data);
+			std::unique_lock<std::mutex> lock(s->mu);
+			s->cv.wait(lock, [s] { return s->released; });
+		},
+		state_));
 }
 
-void Latch::release() {
-  std::lock_guard<std::mutex> lock(state_->mu);
-  state_->released = true;
-  state_->cv.notify_all();
+void Latch::release()
+{
+	std::lock_guard<std::mutex> lock(state_->mu);
+	state_->released = true;
+	state_->cv.notify_all();
 }
 
-static int entries(const char *folder) {
-  DIR *d = opendir(folder);
-  int n = 0;
-  while (readdir(d)) n++;
-  closedir(d);
-  return n;
+static int entries(const char *folder)
+{
+	DIR *d = opendir(folder);
+	int n = 0;
+	while (readdir(d))
+		n++;
+	closedir(d);
+	return n;
 }
 
 int count_threads() { return entries("/proc/self/task"); }
 int count_files() { return entries("/proc/self/fd"); }
 
-static size_t status(const char *key) {
-  FILE *f = fopen("/proc/self/status", "re");
-  char line[256];
-  size_t kib = 0;
-  while (fgets(line, sizeof line, f))
-    if (!strncmp(line, key, strlen(key))) sscanf(line + strlen(key), " %zu", &kib);
-  fclose(f);
-  return kib << 10;
+static size_t status(const char *key)
+{
+	FILE *f = fopen("/proc/self/status", "re");
+	char line[256];
+	size_t kib = 0;
+	while (fgets(line, sizeof line, f))
+		if (!strncmp(line, key, strlen(key)))
+			sscanf(line + strlen(key), " %zu", &kib);
+	fclose(f);
+	return kib << 10;
 }
 
 size_t shared_bytes() { return status("RssShmem:"); }
 size_t anonymous_bytes() { return status("RssAnon:"); }
 
-static int print_devices() {
-  int n;
-  if (cudaError_t err = cudaGetDeviceCount(&n)) {
-    puts(cudaGetErrorName(err));
-    return 0;
-  }
-  for (int i = 0; i < n; i++) {
-    char id[16];
-    int back;
-    OK(cudaDeviceGetPCIBusId(id, sizeof id, i));
-    OK(cudaDeviceGetByPCIBusId(&back, id));
-    CHECK(back == i);
-    puts(id);
-  }
-  return 0;
+static int print_devices()
+{
+	int n;
+	if (cudaError_t err = cudaGetDeviceCount(&n)) {
+		puts(cudaGetErrorName(err));
+		return 0;
+	}
+	for (int i = 0; i < n; i++) {
+		char id[16];
+		int back;
+		OK(cudaDeviceGetPCIBusId(id, sizeof id, i));
+		OK(cudaDeviceGetByPCIBusId(&back, id));
+		CHECK(back == i);
+		puts(id);
+	}
+	return 0;
 }
 
-int main(int argc, char **argv) {
-  if (argc != 2) return 2;
-  if (!strcmp(argv[1], "devices")) return print_devices();
-  bool found = false;
-  for (Test *t = first; t; t = t->next) {
-    if (!strcmp(argv[1], "list")) puts(t->name);
-    if (strcmp(argv[1], t->name)) continue;
-    found = true;
-    t->run();
-  }
-  return found || !strcmp(argv[1], "list") ? 0 : 2;
+int main(int argc, char **argv)
+{
+	if (argc != 2)
+		return 2;
+	if (!strcmp(argv[1], "devices"))
+		return print_devices();
+	bool found = false;
+	for (Test *t = first; t; t = t->next) {
+		if (!strcmp(argv[1], "list"))
+			puts(t->name);
+		if (strcmp(argv[1], t->name))
+			continue;
+		found = true;
+		t->run();
+	}
+	return found || !strcmp(argv[1], "list") ? 0 : 2;
 }

@@ -7,52 +7,53 @@
 #include <stdlib.h>
 
 struct Test {
-  const char *name;
-  void (*run)();
-  Test *next;
-  Test(const char *name, void (*run)());
+	const char *name;
+	void (*run)();
+	Test *next;
+	Test(const char *name, void (*run)());
 };
 
-#define TEST(name)                               \
-  static void test_##name();                     \
-  static Test register_##name(#name, test_##name); \
-  static void test_##name()
+#define TEST(name) \
+	static void test_##name(); \
+	static Test register_##name(#name, test_##name); \
+	static void test_##name()
 
-#define CHECK(condition)                                              \
-  do {                                                                \
-    if (!(condition)) {                                               \
-      fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition); \
-      exit(1);                                                        \
-    }                                                                 \
-  } while (0)
+#define CHECK(condition) \
+	do { \
+		if (!(condition)) { \
+			fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition); \
+			exit(1); \
+		} \
+	} while (0)
 
 // CHECK_IS compares a call's result with an error code.
-#define CHECK_IS(call, want)                                                                                \
-  do {                                                                                                      \
-    cudaError_t got_ = (call);                                                                              \
-    if (got_ != (want)) {                                                                                   \
-      fprintf(stderr, "%s:%d: %s: %s, want %s\n", __FILE__, __LINE__, #call, cudaGetErrorName(got_), #want); \
-      exit(1);                                                                                              \
-    }                                                                                                       \
-  } while (0)
+#define CHECK_IS(call, want) \
+	do { \
+		cudaError_t got_ = (call); \
+		if (got_ != (want)) { \
+			fprintf(stderr, "%s:%d: %s: %s, want %s\n", __FILE__, __LINE__, #call, cudaGetErrorName(got_), \
+				#want); \
+			exit(1); \
+		} \
+	} while (0)
 
 #define OK(call) CHECK_IS(call, cudaSuccess)
 
 // A Latch holds a stream up: hold queues a host function that returns after release.
 class Latch {
- public:
-  Latch();
-  ~Latch();
-  void hold(cudaStream_t stream);
-  void release();
+public:
+	Latch();
+	~Latch();
+	void hold(cudaStream_t stream);
+	void release();
 
- private:
-  struct State;
-  State *state_;
+private:
+	struct State;
+	State *state_;
 };
 
 // How many threads and file descriptors this process has, and its memory in use, in bytes.
 int count_threads();
 int count_files();
-size_t shared_bytes();  // pages of memfds
+size_t shared_bytes(); // pages of memfds
 size_t anonymous_bytes();

@@ -41,7 +41,8 @@ static void *map_guarded(int fd, size_t size)
 {
 	size = (size + PAGE - 1) / PAGE * PAGE;
 	char *p = mmap(NULL, size + 2 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (p == MAP_FAILED || mmap(p + PAGE, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED)
+	if (p == MAP_FAILED ||
+		mmap(p + PAGE, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED)
 		DIE("map descriptor %d", fd);
 	return p + PAGE;
 }
