@@ -51,7 +51,7 @@ demo: build ## run unmodified NCCL's AllReduce between 2 emulated nodes over an 
 	$(BUILD)/bin/ddlemu bench allreduce --profile ndr400 --ranks 2 -b 1M -e 16M -f 4 -n 10
 
 # Tests that measure time have the machine for themselves.
-TIMED := /cuda/bench$$|/nccl-plugin/transport/|/shaper/host$$|/shaper/kernel/|/test/
+TIMED := /shaper/bench$$|/nccl-plugin/transport/|/shaper/host$$|/shaper/kernel/|/test/
 
 test: build plugin-faults ## run every test (build first)
 	$(GO) test -timeout 20m $$($(GO) list ./... | grep -vE '$(TIMED)')

@@ -10,9 +10,9 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
-	"github.com/ddlemu/ddlemu/cuda/bench"
-	"github.com/ddlemu/ddlemu/cuda/bench/emulate"
-	"github.com/ddlemu/ddlemu/cuda/bench/testslog"
+	"github.com/ddlemu/ddlemu/shaper/bench"
+	"github.com/ddlemu/ddlemu/shaper/bench/emulate"
+	"github.com/ddlemu/ddlemu/shaper/bench/testslog"
 )
 
 // expectReport is what expect --json prints. Times are microseconds.

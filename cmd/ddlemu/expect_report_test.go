@@ -9,10 +9,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/ddlemu/ddlemu/cuda/bench"
-	"github.com/ddlemu/ddlemu/cuda/bench/emulate"
-	"github.com/ddlemu/ddlemu/cuda/bench/nccllog"
-	"github.com/ddlemu/ddlemu/cuda/bench/testslog"
+	"github.com/ddlemu/ddlemu/shaper/bench"
+	"github.com/ddlemu/ddlemu/shaper/bench/emulate"
+	"github.com/ddlemu/ddlemu/shaper/bench/nccllog"
+	"github.com/ddlemu/ddlemu/shaper/bench/testslog"
 )
 
 // broadcastRows are of two ranks at 10 Gb/s, whose root runs ahead, and of a size that

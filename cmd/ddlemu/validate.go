@@ -13,8 +13,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/ddlemu/ddlemu/cuda/bench"
-	"github.com/ddlemu/ddlemu/cuda/bench/validate"
+	"github.com/ddlemu/ddlemu/shaper/bench"
+	"github.com/ddlemu/ddlemu/shaper/bench/validate"
 	"github.com/ddlemu/ddlemu/shaper/host"
 )
 

@@ -9,7 +9,7 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
-	"github.com/ddlemu/ddlemu/cuda/bench/validate"
+	"github.com/ddlemu/ddlemu/shaper/bench/validate"
 )
 
 // printValidation prints r for a person.

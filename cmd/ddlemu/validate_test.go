@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/ddlemu/ddlemu/cuda/bench/validate"
+	"github.com/ddlemu/ddlemu/shaper/bench/validate"
 )
 
 func TestPrintValidation(t *testing.T) {

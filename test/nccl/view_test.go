@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ddlemu/ddlemu/cuda/bench/nccllog"
+	"github.com/ddlemu/ddlemu/shaper/bench/nccllog"
 )
 
 // decided is what NCCL chose for AllReduce of the sizes from begin to end, each 8 times

@@ -9,7 +9,7 @@ import (
 	"io/fs"
 	"os"
 
-	"github.com/ddlemu/ddlemu/cuda/bench/nccllog"
+	"github.com/ddlemu/ddlemu/shaper/bench/nccllog"
 )
 
 // logFile follows one rank's NCCL log while it is written. NCCL does not buffer it beyond a line, so that after an

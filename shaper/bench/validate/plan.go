@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ddlemu/ddlemu/cuda/bench"
+	"github.com/ddlemu/ddlemu/shaper/bench"
 	"github.com/ddlemu/ddlemu/shaper/link"
 )
 

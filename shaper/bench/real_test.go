@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ddlemu/ddlemu/cuda/bench/nccllog"
+	"github.com/ddlemu/ddlemu/shaper/bench/nccllog"
 )
 
 // softCUDA returns where the software CUDA and the relinked NCCL are. They must be there: a test that is skipped

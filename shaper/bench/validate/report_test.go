@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ddlemu/ddlemu/cuda/bench"
+	"github.com/ddlemu/ddlemu/shaper/bench"
 )
 
 func TestLimits(t *testing.T) {

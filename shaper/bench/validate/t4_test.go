@@ -13,9 +13,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/ddlemu/ddlemu/configs"
-	"github.com/ddlemu/ddlemu/cuda/bench"
-	"github.com/ddlemu/ddlemu/cuda/bench/expected"
-	"github.com/ddlemu/ddlemu/cuda/bench/nccllog"
+	"github.com/ddlemu/ddlemu/shaper/bench"
+	"github.com/ddlemu/ddlemu/shaper/bench/expected"
+	"github.com/ddlemu/ddlemu/shaper/bench/nccllog"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 )
 

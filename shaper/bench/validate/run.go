@@ -8,8 +8,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/ddlemu/ddlemu/cuda/bench"
-	"github.com/ddlemu/ddlemu/cuda/bench/emulate"
+	"github.com/ddlemu/ddlemu/shaper/bench"
+	"github.com/ddlemu/ddlemu/shaper/bench/emulate"
 )
 
 // Options say what to run a table on.

@@ -13,7 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/ddlemu/ddlemu/cuda/bench/nccllog"
+	"github.com/ddlemu/ddlemu/shaper/bench/nccllog"
 )
 
 const (

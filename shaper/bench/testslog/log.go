@@ -14,7 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ddlemu/ddlemu/cuda/bench"
+	"github.com/ddlemu/ddlemu/shaper/bench"
 )
 
 // Row is one line of the table.

@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/ddlemu/ddlemu/cuda/bench/nccllog"
+	"github.com/ddlemu/ddlemu/shaper/bench/nccllog"
 )
 
 // Clock tells how an iteration is timed.

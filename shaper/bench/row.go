@@ -7,7 +7,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/ddlemu/ddlemu/cuda/bench/nccllog"
+	"github.com/ddlemu/ddlemu/shaper/bench/nccllog"
 )
 
 // OffPercent is how far a measured time may be from the expected one before [Measurement.Off] is set.

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ddlemu/ddlemu/cuda/bench/nccllog"
+	"github.com/ddlemu/ddlemu/shaper/bench/nccllog"
 )
 
 // Every collective, type and operator: the ranks' input and check against arithmetic that was written independently.

@@ -14,7 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ddlemu/ddlemu/cuda/bench"
+	"github.com/ddlemu/ddlemu/shaper/bench"
 )
 
 // Table is a published table: CSV with a line of column names, of which bytes and
