@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -14,11 +13,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/cuda/locate"
 	"github.com/ddlemu/ddlemu/shaper/bench"
 	"github.com/ddlemu/ddlemu/shaper/bench/emulate"
-	"github.com/ddlemu/ddlemu/cuda/locate"
-	"github.com/ddlemu/ddlemu/shaper/fabric"
-	"github.com/ddlemu/ddlemu/shaper/host"
 )
 
 // benchOptions are the flags of bench: nccl-tests' own, and those of the fabric.
@@ -130,18 +127,7 @@ func runBench(ctx context.Context, g *global, o *benchOptions, collective string
 	}
 	defer e.Dir.Close()
 	e.Printer, e.LastOnly, e.Strict = o.printer(g), g.JSON || o.CSV || !isTerminal(g.Stdout), o.Strict
-	var h host.Host
-	if e.Config.TimeScale == 0 {
-		e.Scale = func(ctx context.Context) (k int, why string, err error) {
-			k, why, h, err = autoScale(ctx, &e.Config, e.Bench.Ranks, slices.Min(b.Sizes))
-			return k, why, err
-		}
-	}
 	out, err := emulate.Run(ctx, e)
-	var tooLong *emulate.TooLongError
-	if errors.As(err, &tooLong) {
-		return tooLongError(tooLong, h, &e)
-	}
 	if err != nil {
 		return err
 	}
@@ -174,16 +160,6 @@ func (o *benchOptions) fabric(g *global) (*configs.Fabric, error) {
 	c := fab.Config
 	c.TimeScale = fab.TimeScale()
 	return &c, nil
-}
-
-// tooLongError says which profile the run would be short enough on.
-func tooLongError(tooLong *emulate.TooLongError, h host.Host, e *emulate.Options) error {
-	fab, err := fabric.New(&e.Config)
-	if err != nil {
-		return err
-	}
-	short := func(c *configs.Fabric) bool { return emulate.Predict(&e.Bench, c) <= emulate.LongestRun }
-	return badInput("%w; %s", tooLong, nearest(h, fab, e.Bench.Ranks, slices.Min(e.Bench.Sizes), short))
 }
 
 // setup finds what a run of b needs: the fabric, the ranks on it, and the libraries.

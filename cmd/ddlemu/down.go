@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/ddlemu/ddlemu/shaper/job"
 	"github.com/ddlemu/ddlemu/shaper/kernel/bringup"
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
@@ -114,9 +115,10 @@ func (g *global) takeDown(dir *state.Dir, name string) error {
 	was := "it could not be used any more"
 	file, err := dir.Open(name)
 	if err == nil {
-		was = count(aliveIn(file), "rank") + " was using it"
-		if aliveIn(file) != 1 {
-			was = count(aliveIn(file), "rank") + " were using it"
+		if n := job.LiveRanks(file); n == 1 {
+			was = "1 rank was using it"
+		} else {
+			was = fmt.Sprintf("%d ranks were using it", n)
 		}
 		file.Event("down")
 		file.TakeDown()
@@ -133,17 +135,6 @@ func (g *global) takeDown(dir *state.Dir, name string) error {
 	}
 	fmt.Fprintf(g.Stdout, "fabric %s is down: %s\n", name, was)
 	return nil
-}
-
-// aliveIn is the number of processes that take part in a fabric.
-func aliveIn(file *state.File) int {
-	n := 0
-	for _, p := range file.Ranks() {
-		if p.Alive {
-			n++
-		}
-	}
-	return n
 }
 
 // firstOf is the first of its arguments that is not empty.

@@ -74,7 +74,7 @@ func (p *perNode) command(ctx context.Context, g *global, env, args []string, da
 	if g.Getenv("PYTHONUNBUFFERED") == "" {
 		env = append(env, "PYTHONUNBUFFERED=1") // it buffers for a pipe, where one expects a terminal
 	}
-	job := &group.Group{Signals: signals, Grace: nodeGrace, Say: func(format string, args ...any) { fmt.Fprintf(g.Stderr, "ddlemu: "+format+"\n", args...) }}
+	programs := &group.Group{Signals: signals, Grace: nodeGrace, Say: func(format string, args ...any) { fmt.Fprintf(g.Stderr, "ddlemu: "+format+"\n", args...) }}
 	var (
 		mu      sync.Mutex
 		streams []*lines.Stream
@@ -87,13 +87,13 @@ func (p *perNode) command(ctx context.Context, g *global, env, args []string, da
 		out := lines.Printer{To: g.Stdout, Mu: &mu}.Stream(p.prefix(g, g.Stdout, n))
 		errs := lines.Printer{To: g.Stderr, Mu: &mu}.Stream(p.prefix(g, g.Stderr, n))
 		cmd.Stdout, cmd.Stderr, streams = out, errs, append(streams, out, errs)
-		job.Members = append(job.Members, &group.Member{Name: name, Cmd: cmd})
+		programs.Members = append(programs.Members, &group.Member{Name: name, Cmd: cmd})
 	}
-	adoptOrphans()
-	status, err := job.Run()
+	job.AdoptOrphans()
+	status, err := programs.Run()
 	// What is left on nodes that go has nobody to talk to.
-	if job.Stopped() || p.job.Own() {
-		endOrphans(daemon)
+	if programs.Stopped() || p.job.Own() {
+		job.EndOrphans(daemon)
 	}
 	for _, s := range streams {
 		if cerr := s.Close(); err == nil {

@@ -18,6 +18,7 @@ import (
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/cuda/locate"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
+	"github.com/ddlemu/ddlemu/shaper/host"
 	"github.com/ddlemu/ddlemu/shaper/job"
 )
 
@@ -109,7 +110,7 @@ func runRun(ctx context.Context, g *global, o *runOptions, args []string) error 
 		}
 		start = p.command
 	}
-	if err := g.warnTooMuch(ctx, j.Fabric, ranksOf(j.Fabric)); err != nil {
+	if err := g.warnTooMuch(ctx, j.Fabric); err != nil {
 		return errors.Join(err, j.Close())
 	}
 	if k := j.Fabric.TimeScale(); k != 1 {
@@ -165,6 +166,30 @@ func (o *runOptions) start(ctx context.Context, g *global) (*job.Job, error) {
 		return nil, err
 	}
 	return job.Start(ctx, dir, fab, "run")
+}
+
+// settleScale selects fab's time scale if the flags ask for auto, and prints it; measured tells whether this host was
+// measured for that.
+func (g *global) settleScale(ctx context.Context, fs *pflag.FlagSet, fab *fabric.Fabric) (measured bool, err error) {
+	if !fs.Changed("time-scale") || fab.Config.TimeScale != 0 {
+		return false, nil
+	}
+	s, err := host.SelectScale(ctx, host.WorkloadOf(fab))
+	if err != nil {
+		return false, err
+	}
+	fab.Config.TimeScale = s.Scale
+	fmt.Fprintf(g.Stderr, "ddlemu: time scale %d, %s\n", s.Scale, s.Reason)
+	return true, nil
+}
+
+// warnTooMuch warns if this host cannot carry fab at its time scale.
+func (g *global) warnTooMuch(ctx context.Context, fab *fabric.Fabric) error {
+	text, err := host.Warning(ctx, host.WorkloadOf(fab))
+	if text != "" {
+		g.warn("%s", text)
+	}
+	return err
 }
 
 // onlyFabric refuses what describes a fabric beside --fabric, if that names one.
@@ -229,7 +254,7 @@ func command(ctx context.Context, g *global, env, args []string, daemon int) (in
 	if err := ctx.Err(); err != nil {
 		return 0, err // by a signal that came before these
 	}
-	adoptOrphans()
+	job.AdoptOrphans()
 	if err := cmd.Start(); err != nil {
 		if errors.Is(err, exec.ErrNotFound) {
 			return 0, badInput("%s: no such command", args[0])
@@ -246,7 +271,7 @@ func command(ctx context.Context, g *global, env, args []string, daemon int) (in
 			_ = cmd.Process.Signal(last)
 		case err := <-done:
 			if last != nil {
-				endOrphans(daemon)
+				job.EndOrphans(daemon)
 			}
 			return exitCode(err)
 		}

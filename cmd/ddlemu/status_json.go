@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/ddlemu/ddlemu/shaper/fabric"
+	"github.com/ddlemu/ddlemu/shaper/job"
 	"github.com/ddlemu/ddlemu/shaper/link"
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
@@ -154,7 +155,7 @@ func statusOf(file *state.File) (*fabricStatus, error) {
 	for i, h := range file.Hops() {
 		s.addHop(fab, h, messages[i])
 	}
-	s.LeftOver = forsakenWhy(file, fab)
+	s.LeftOver = job.Abandoned(file, fab)
 	for _, e := range file.Events() {
 		s.Events = append(s.Events, eventStatus{AtNs: int64(e.Time), Text: e.Text})
 	}

@@ -113,7 +113,7 @@ func runUp(ctx context.Context, g *global, o *upOptions) error {
 	up.File.Event("up")
 	g.warnClipped(fab, fab.All())
 	if !o.NoMeasure {
-		if err := errors.Join(g.warnTooMuch(ctx, fab, ranksOf(fab)), g.warnFloor(ctx, up.File, fab)); err != nil {
+		if err := errors.Join(g.warnTooMuch(ctx, fab), g.warnFloor(ctx, up.File, fab)); err != nil {
 			g.warn("%v", err) // the fabric is up all the same
 		}
 	}

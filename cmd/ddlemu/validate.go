@@ -152,12 +152,5 @@ func (o *validateOptions) options(g *global, t *validate.Table) (v validate.Opti
 		return v, badInput("the table is of %d ranks on %d nodes, the fabric has %d on %d", t.Ranks, t.Nodes, v.Emulate.Bench.Ranks, c.Nodes)
 	}
 	v.Memory = host.Machine{Getenv: g.Getenv}.AvailableMemory()
-	if c.TimeScale == 0 {
-		v.Scale = func(ctx context.Context, size int64) (k int, why string, err error) {
-			message := max(t.Message(size), messageOf(size, t.Ranks))
-			k, why, _, err = autoScaleFor(ctx, c, t.Ranks, size, message)
-			return k, why, err
-		}
-	}
 	return v, nil
 }

@@ -3,15 +3,18 @@
 package host
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/ddlemu/ddlemu/shaper/kernel/probe"
 	"github.com/ddlemu/ddlemu/shaper/kernel/shapers"
+	"github.com/ddlemu/ddlemu/shaper/kernel/wire"
 )
 
 // kernelDatapath checks what the kernel datapath needs, by trying it.
@@ -32,6 +35,25 @@ func (m Machine) kernelDatapath() []Check {
 		autoCheck(shapers.Findings(kernel)),
 	}
 	return append(checks, shaperChecks(shapers.Findings(kernel))...)
+}
+
+// WireCheck measures what the shaper wire adds to every packet.
+func (m Machine) WireCheck(ctx context.Context) Check {
+	k := Check{
+		Name: "wire", Grade: OK,
+		Means: "a latency of less than that cannot be had from the kernel datapath's shaper wire: it would be INVALID; the shm datapath has no such floor",
+	}
+	if len(m.KernelLacks()) > 0 {
+		k.Grade, k.Found, k.Next = NotTested, "needs root", "sudo ddlemu doctor"
+		return k
+	}
+	f, err := wire.MeasureFloor(ctx)
+	if err != nil {
+		k.Grade, k.Found, k.Next = NotTested, err.Error(), "run ddlemu doctor again, when nothing else runs"
+		return k
+	}
+	k.Found = fmt.Sprintf("a packet that is asked to take no time takes %v, 1 in 100 more than %v", f.P50.Round(100*time.Nanosecond), f.P99.Round(100*time.Nanosecond))
+	return k
 }
 
 // KernelLacks are the capabilities that a fabric of the kernel datapath needs and this

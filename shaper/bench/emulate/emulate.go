@@ -18,10 +18,11 @@ import (
 	"time"
 
 	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/cuda/locate"
 	"github.com/ddlemu/ddlemu/shaper/bench"
 	"github.com/ddlemu/ddlemu/shaper/bench/expected"
-	"github.com/ddlemu/ddlemu/cuda/locate"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
+	"github.com/ddlemu/ddlemu/shaper/host"
 	"github.com/ddlemu/ddlemu/shaper/job"
 	"github.com/ddlemu/ddlemu/shaper/link"
 	"github.com/ddlemu/ddlemu/shaper/state"
@@ -41,15 +42,16 @@ const LongestRun = 10 * time.Minute
 type TooLongError struct {
 	Time  time.Duration
 	Scale int
+	Hint  string // what else fits, "" if not known
 }
 
 func (e *TooLongError) Error() string {
-	return fmt.Sprintf("at time scale %d, which this host needs, the run would take %v, more than %v: ask for smaller sizes or fewer iterations, or give --time-scale", e.Scale, e.Time, LongestRun)
+	return fmt.Sprintf("at time scale %d, which this host needs, the run would take %v, more than %v: ask for smaller sizes or fewer iterations, or give --time-scale%s", e.Scale, e.Time, LongestRun, e.Hint)
 }
 
-// Predict is the time that b takes on c at least, in real time.
-func Predict(b *bench.Config, c *configs.Fabric) time.Duration {
-	l := &c.Link
+// predict returns the least real time that the run takes on c.
+func (o *Options) predict(c *configs.Fabric) time.Duration {
+	b, l := &o.Bench, &c.Link
 	runs := float64(b.Warmup+b.Iters) * float64(max(b.Cycles, 1)*max(len(b.Types), 1)*max(len(b.Ops), 1))
 	if b.Collective.HasInPlace() && !b.OutOfPlace {
 		runs *= 2
@@ -64,8 +66,6 @@ func Predict(b *bench.Config, c *configs.Fabric) time.Duration {
 	return time.Duration(once * runs * float64(c.TimeScale) * float64(time.Second))
 }
 
-func (o *Options) predict() time.Duration { return Predict(&o.Bench, &o.Config) }
-
 // Options say what to run where.
 type Options struct {
 	Dir       *state.Dir
@@ -74,8 +74,8 @@ type Options struct {
 	Bench     bench.Config   // Ranks, sizes and so on; libraries, environment and expected times are filled in here
 	Libraries locate.Libraries
 	Layout    locate.Layout
-	// Scale chooses the time scale and says why; nil to take Config's.
-	Scale   func(ctx context.Context) (k int, why string, err error)
+	// Scale selects the time scale. If it is nil, Config's is used, or this host is measured if that is 0.
+	Scale   func(ctx context.Context) (host.Selection, error)
 	Printer func() bench.Printer // one for each attempt
 	// Strict makes a run INVALID of which something could not be checked; otherwise that is
 	// a note.
@@ -104,20 +104,51 @@ type Outcome struct {
 // Run measures until a run is VALID, fails, or is INVALID for good.
 func Run(ctx context.Context, o Options) (Outcome, error) {
 	why := ""
+	if o.Scale == nil && o.Config.TimeScale == 0 {
+		o.Scale = o.measureHost
+	}
 	if o.Scale != nil && o.Shared == "" {
-		k, reason, err := o.Scale(ctx)
+		s, err := o.Scale(ctx)
 		if err != nil {
 			return Outcome{}, err
 		}
-		o.Config.TimeScale, why = k, reason
+		o.Config.TimeScale, why = s.Scale, s.Reason
 		if err := o.probe(ctx, &why); err != nil {
 			return Outcome{}, err
 		}
-		if t := o.predict(); t > LongestRun {
-			return Outcome{}, &TooLongError{t.Round(time.Second), k}
+		if t := o.predict(&o.Config); t > LongestRun {
+			return Outcome{}, o.tooLong(t, s)
 		}
 	}
 	return o.attempts(ctx, why, o.once)
+}
+
+// measureHost selects the time scale by a measurement of this host.
+func (o *Options) measureHost(ctx context.Context) (host.Selection, error) {
+	w, err := o.workload()
+	if err != nil {
+		return host.Selection{}, err
+	}
+	return host.SelectScale(ctx, w)
+}
+
+func (o *Options) workload() (host.Workload, error) {
+	f, err := fabric.New(&o.Config)
+	return host.Workload{Fabric: f, Ranks: o.Bench.Ranks, Message: host.MessageSize(slices.Min(o.Bench.Sizes), o.Bench.Ranks)}, err
+}
+
+// tooLong refuses a run that would take t, in a *configs.Error. If this host was measured, the error names the
+// profile on which the run would be short enough.
+func (o *Options) tooLong(t time.Duration, s host.Selection) error {
+	e := &TooLongError{Time: t.Round(time.Second), Scale: o.Config.TimeScale}
+	if s.Host.Threads > 0 {
+		w, err := o.workload()
+		if err != nil {
+			return err
+		}
+		e.Hint = "; " + w.Nearest(s.Host, func(c *configs.Fabric) bool { return o.predict(c) <= LongestRun })
+	}
+	return configs.Errorf("", "%w", e)
 }
 
 // attempts calls once until a run is VALID, fails, or is INVALID for good. That is sound
@@ -196,7 +227,7 @@ func (o *Options) probe(ctx context.Context, why *string) error {
 	p.Bench.Sizes = []int64{slices.Min(o.Bench.Sizes)}
 	p.Bench.Iters, p.Bench.Warmup, p.Bench.Cycles, p.Bench.Check = probeIters, 2, 1, false
 	p.Bench.Types, p.Bench.Ops = first(p.Bench.Types), first(p.Bench.Ops)
-	if p.predict() > LongestRun/10 {
+	if p.predict(&p.Config) > LongestRun/10 {
 		return nil // so long that an operation's own cost does not count
 	}
 	out, err := p.once(ctx, nil, nothing{})

@@ -10,10 +10,11 @@ import (
 	"time"
 
 	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/cuda/locate"
 	"github.com/ddlemu/ddlemu/shaper/bench"
 	"github.com/ddlemu/ddlemu/shaper/bench/nccllog"
-	"github.com/ddlemu/ddlemu/cuda/locate"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
+	"github.com/ddlemu/ddlemu/shaper/host"
 	"github.com/ddlemu/ddlemu/shaper/job"
 	"github.com/ddlemu/ddlemu/shaper/link"
 	"github.com/ddlemu/ddlemu/shaper/verdict"
@@ -28,7 +29,7 @@ func TestPredict(t *testing.T) {
 	o := Options{Config: *c, Bench: bench.Config{Collective: bench.AllReduce, Sizes: []int64{100 << 20}, Warmup: 1, Iters: 9, Ranks: 2}}
 	// 100 MiB at 118.7 MB/s, 10 times in place and 10 times out of place, 4 times slower.
 	want := 100 * float64(1<<20) / 118.66e6 * 20 * 4
-	if got := o.predict().Seconds(); got < want*0.99 || got > want*1.01 {
+	if got := o.predict(&o.Config).Seconds(); got < want*0.99 || got > want*1.01 {
 		t.Errorf("predicted %.1f s, want %.1f", got, want)
 	}
 }
@@ -40,7 +41,7 @@ func TestTooLongIsRefused(t *testing.T) {
 	}
 	o := Options{
 		Config: *c, Bench: bench.Config{Collective: bench.AllReduce, Sizes: []int64{1 << 30}, Iters: 20, Ranks: 2},
-		Scale: func(context.Context) (int, string, error) { return 64, "", nil },
+		Scale: func(context.Context) (host.Selection, error) { return host.Selection{Scale: 64}, nil },
 	}
 	var tooLong *TooLongError
 	if _, err := Run(t.Context(), o); !errors.As(err, &tooLong) || tooLong.Scale != 64 || tooLong.Time < time.Hour {
@@ -80,7 +81,7 @@ func TestAttempts(t *testing.T) {
 		o := Options{Config: configs.Fabric{TimeScale: link.MaxTimeScale / 2}, Decisions: "fabric view", LastOnly: tc.lastOnly, Log: &log}
 		o.Printer = func() bench.Printer { return bench.NewCSV(&out) }
 		if !tc.fixed {
-			o.Scale = func(context.Context) (int, string, error) { return 0, "", nil }
+			o.Scale = func(context.Context) (host.Selection, error) { return host.Selection{}, nil }
 		}
 		var notes []string
 		made := 0

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ddlemu/ddlemu/shaper/bench"
+	"github.com/ddlemu/ddlemu/shaper/host"
 )
 
 func TestLimits(t *testing.T) {
@@ -40,7 +41,9 @@ func TestLimits(t *testing.T) {
 // Rows that this host cannot carry are named, and what is left is not VALID.
 func TestRefusedRows(t *testing.T) {
 	table := Table{Collective: bench.AllReduce, Ranks: 2, Rows: []Row{{Size: 4, Time: 1}, {Size: 8, Time: 2}}}
-	_, err := table.Run(t.Context(), Options{Scale: func(context.Context, int64) (int, string, error) { return 0, "", errors.New("too few cores") }})
+	_, err := table.Run(t.Context(), Options{Scale: func(context.Context, int64) (host.Selection, error) {
+		return host.Selection{}, errors.New("too few cores")
+	}})
 	if !errors.Is(err, ErrNoRow) || err.Error() != "no row can be run here: 4 bytes: too few cores" {
 		t.Errorf("all refused: %v", err)
 	}

@@ -8,8 +8,11 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/shaper/bench"
 	"github.com/ddlemu/ddlemu/shaper/bench/emulate"
+	"github.com/ddlemu/ddlemu/shaper/fabric"
+	"github.com/ddlemu/ddlemu/shaper/host"
 )
 
 // Options say what to run a table on.
@@ -17,9 +20,9 @@ type Options struct {
 	// Emulate has the fabric and the libraries. Its sizes, iterations and time scale
 	// are filled in here.
 	Emulate emulate.Options
-	// Scale chooses the least time scale for calls of size bytes or more; nil to take
-	// the fabric's. An error says that this host carries none.
-	Scale  func(ctx context.Context, size int64) (k int, why string, err error)
+	// Scale selects the smallest time scale for calls of size bytes or more. The error says that this host carries
+	// none. If it is nil, the fabric's time scale is used, or this host is measured if that is 0.
+	Scale  func(ctx context.Context, size int64) (host.Selection, error)
 	Memory uint64 // bytes available for buffers, 0 if not known
 }
 
@@ -29,6 +32,11 @@ var ErrNoRow = errors.New("no row can be run here")
 // Run runs the table's rows with real NCCL. With an error, what was run so far is
 // lost.
 func (t *Table) Run(ctx context.Context, o Options) (*Report, error) {
+	if o.Scale == nil && o.Emulate.Config.TimeScale == 0 {
+		o.Scale = func(ctx context.Context, size int64) (host.Selection, error) {
+			return t.measureHost(ctx, &o.Emulate.Config, size)
+		}
+	}
 	r := t.report(&o.Emulate)
 	rows, out := fit(t.Rows, t.Ranks, o.Memory)
 	r.LeftOut = out
@@ -44,15 +52,25 @@ func (t *Table) Run(ctx context.Context, o Options) (*Report, error) {
 	return r, nil
 }
 
+// measureHost selects a time scale at which this host carries the table's calls of size bytes or more on c.
+func (t *Table) measureHost(ctx context.Context, c *configs.Fabric, size int64) (host.Selection, error) {
+	f, err := fabric.New(c)
+	if err != nil {
+		return host.Selection{}, err
+	}
+	return host.SelectScale(ctx, host.Workload{Fabric: f, Ranks: t.Ranks, Message: max(t.Message(size), host.MessageSize(size, t.Ranks))})
+}
+
 func (t *Table) runGroup(ctx context.Context, o Options, group []Row, r *Report) error {
 	e := o.Emulate
-	k, why := max(e.Config.TimeScale, 1), ""
+	k := max(e.Config.TimeScale, 1)
 	if o.Scale != nil {
-		var err error
-		if k, why, err = o.Scale(ctx, group[0].Size); err != nil {
+		s, err := o.Scale(ctx, group[0].Size)
+		if err != nil {
 			return r.refused(ctx, group, err)
 		}
-		k = unhurried(group, k)
+		k = unhurried(group, s.Scale)
+		e.Scale = func(context.Context) (host.Selection, error) { return host.Selection{Scale: k, Reason: s.Reason}, nil }
 	}
 	group, iters, out := shorten(group, k)
 	r.LeftOut = append(r.LeftOut, out...)
@@ -62,9 +80,6 @@ func (t *Table) runGroup(ctx context.Context, o Options, group []Row, r *Report)
 	about := (time.Duration(warmup+iters) * once(group, k)).Round(time.Second)
 	fmt.Fprintf(e.Log, "ddlemu: %s at time scale %d, about %v\n", span(group), k, about)
 	e.Config.TimeScale = k
-	if o.Scale != nil {
-		e.Scale = func(context.Context) (int, string, error) { return k, why, nil }
-	}
 	t.configure(&e.Bench, group, iters)
 	e.Env = append(e.Env[:len(e.Env):len(e.Env)], t.Env...)
 	head := &header{}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package host
 
 import (
 	"math"
@@ -39,7 +39,7 @@ func TestDemandOf(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d := demandOf(fab, c.ranks, 1)
+		d := Workload{fab, c.ranks, 1}.Demand()
 		if want := c.rate * cfg.Link.PayloadRate(); math.Abs(d.Rate-want) > 1 {
 			t.Errorf("%s, %d ranks: %g B/s each, want %g", c.profile, c.ranks, d.Rate, want)
 		}
@@ -61,18 +61,18 @@ func TestDemandOfTheMostDemandingLink(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := demandOf(fab, 2, 1); d.T < near || d.T > near+time.Microsecond {
+	if d := (Workload{fab, 2, 1}).Demand(); d.T < near || d.T > near+time.Microsecond {
 		t.Errorf("messages of %v, want a little over %v", d.T, near)
 	}
 }
 
-func TestMessageOf(t *testing.T) {
+func TestMessageSize(t *testing.T) {
 	for _, c := range []struct {
 		size  int64
 		ranks int
 		want  uint32
 	}{{0, 2, 1}, {8, 2, 4}, {1 << 10, 4, 256}, {1 << 20, 2, 64 << 10}, {1 << 40, 2, 64 << 10}} {
-		if got := messageOf(c.size, c.ranks); got != c.want {
+		if got := MessageSize(c.size, c.ranks); got != c.want {
 			t.Errorf("%d bytes on %d ranks: messages of %d, want %d", c.size, c.ranks, got, c.want)
 		}
 	}

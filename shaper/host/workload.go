@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package host
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/cuda/locate"
+	"github.com/ddlemu/ddlemu/shaper/fabric"
+	"github.com/ddlemu/ddlemu/shaper/link"
+)
+
+// How long this host is measured: to select a time scale, and to warn.
+const (
+	MeasureTime  = time.Second
+	measureTries = 6
+	warnTime     = 160 * time.Millisecond
+)
+
+// Workload is what a run puts on this host.
+type Workload struct {
+	Fabric  *fabric.Fabric
+	Ranks   int
+	Message uint32 // bytes of the smallest message, see MessageSize
+}
+
+// WorkloadOf is the workload of as many ranks as f has GPUs, one per node if f does not say, with messages of any
+// size.
+func WorkloadOf(f *fabric.Fabric) Workload {
+	return Workload{Fabric: f, Ranks: f.Config.Nodes * max(f.Config.GPUsPerNode, 1), Message: 1}
+}
+
+// MessageSize is the size in bytes of the smallest message of a collective of size bytes: a rank's share of it, but no
+// more than a message of LL, because the protocol is not known yet.
+func MessageSize(size int64, ranks int) uint32 {
+	const maxLL = 64 << 10
+	return uint32(min(max(size/int64(ranks), 1), maxLL))
+}
+
+// BusyThreads is the number of threads that poll without pause: the progress thread of each rank and, with the
+// software CUDA, one more per rank that stands for its GPU.
+func BusyThreads(ranks int) int {
+	if locate.HasGPU() {
+		return ranks
+	}
+	return 2 * ranks
+}
+
+// Demand is what w asks of a host. A rank moves at most what the NICs of its node carry, divided by the ranks of the
+// node, and at least the rate of one NIC, because NCCL gives each channel to one rank.
+func (w Workload) Demand() Demand {
+	c := &w.Fabric.Config
+	d := Demand{T: math.MaxInt64}
+	tr := w.Fabric.Transport()
+	ends := 2 * time.Duration(tr.Overhead+tr.Host.Time(uint64(w.Message)))
+	for _, h := range w.Fabric.Hops {
+		if h.Kind != fabric.Link {
+			continue
+		}
+		l := fabric.LinkOf(h.Spec)
+		d.Rate = max(d.Rate, l.PayloadRate())
+		p, err := link.NewParams(h.Spec, 1)
+		if err != nil {
+			continue // a valid fabric has no such link
+		}
+		d.T = min(d.T, w.Fabric.Latency(h.Src, h.Dst)+time.Duration(p.Serialise(w.Message))+ends)
+	}
+	if d.T == math.MaxInt64 {
+		d.T = 0
+	}
+	perNode := max((w.Ranks+c.Nodes-1)/c.Nodes, 1)
+	d.Rate *= math.Max(1, float64(c.NICsPerNode)/float64(perNode))
+	return d
+}
+
+func (d Demand) none() bool { return d.Rate == 0 && d.T == 0 }
+
+// Selection is a time scale, the reason for it, and the measurement that it is based on, zero if none was needed.
+type Selection struct {
+	Scale  int
+	Reason string
+	Host   Host
+}
+
+// SelectScale measures this host with as many busy threads as w has and returns the smallest time scale at which it
+// carries w. If there is none, the error is a *configs.Error.
+func SelectScale(ctx context.Context, w Workload) (Selection, error) {
+	d := w.Demand()
+	if d.none() {
+		return Selection{Scale: 1, Reason: "enough: nothing is shaped"}, nil
+	}
+	if w.Fabric.Config.OnKernel() {
+		latency := Workload{w.Fabric, w.Ranks, 1}.Demand().T
+		k, reason, err := KernelScale(d, latency, VerdictLimits())
+		if err != nil {
+			return Selection{}, configs.Errorf("", "%w: give --time-scale to run it all the same", err)
+		}
+		return Selection{Scale: k, Reason: "chosen for the kernel datapath: " + reason}, nil
+	}
+	// Other work on the host only makes it look slower, so measure again before refusing.
+	var slow error
+	var h Host
+	for range measureTries {
+		var err error
+		if h, err = Measure(ctx, BusyThreads(w.Ranks), MeasureTime); err != nil {
+			return Selection{}, err
+		}
+		var s Selection
+		if s.Scale, s.Reason, slow = Scale(h, d, VerdictLimits()); slow == nil {
+			s.Reason, s.Host = "chosen for this host: "+s.Reason, h
+			return s, nil
+		}
+	}
+	return Selection{}, configs.Errorf("", "%w: %s; or use fewer ranks, or give --time-scale to run it all the same", slow, w.Nearest(h, nil))
+}
+
+// Nearest names in words the profile that h can carry and whose rate is nearest to that of w. accept, if not nil,
+// must hold for the profile at the time scale that it would have.
+func (w Workload) Nearest(h Host, accept func(c *configs.Fabric) bool) string {
+	all, err := configs.Profiles()
+	if err != nil {
+		return "no profile fits"
+	}
+	rate, best, text := w.Demand().Rate, math.Inf(1), "no profile fits"
+	for _, c := range all {
+		f, err := fabric.New(c)
+		if err != nil || c.Link.Bandwidth == 0 || c.Name == w.Fabric.Config.Name {
+			continue
+		}
+		d := Workload{f, w.Ranks, w.Message}.Demand()
+		if c.TimeScale, _, err = Scale(h, d, VerdictLimits()); err != nil || (accept != nil && !accept(c)) {
+			continue
+		}
+		if off := math.Abs(math.Log(max(d.Rate, 1) / max(rate, 1))); off < best {
+			best, text = off, "the nearest profile that fits is "+c.Name
+		}
+	}
+	return text
+}
+
+// Warning measures this host briefly and returns a warning if it cannot carry w at the fabric's time scale, else "".
+// It returns "" for the kernel datapath too, where the kernel carries the traffic and not the ranks' threads.
+func Warning(ctx context.Context, w Workload) (string, error) {
+	d, c := w.Demand(), &w.Fabric.Config
+	if d.none() || c.OnKernel() {
+		return "", nil
+	}
+	h, err := Measure(ctx, BusyThreads(w.Ranks), warnTime)
+	if err != nil {
+		return "", err
+	}
+	k, reason, err := Scale(h, d, VerdictLimits())
+	switch scale := w.Fabric.TimeScale(); {
+	case err != nil:
+		return fmt.Sprintf("%s asks for more than this host carries, so the verdict will likely be INVALID: %v", c.Name, err), nil
+	case k > scale:
+		return fmt.Sprintf("%s asks for more than this host carries at time scale %d, so the verdict will likely be INVALID: %s; at --time-scale %d it should be VALID", c.Name, scale, reason, k), nil
+	}
+	return "", nil
+}
