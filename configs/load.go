@@ -10,9 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-
-	"github.com/spf13/pflag"
-	"github.com/spf13/viper"
 )
 
 // Variables that name the fabric if no flag does.
@@ -36,18 +33,18 @@ type Source struct {
 	// that is an error.
 	Default string
 
-	// Flags are the command's, some of them by AddFabricFlags and AddLinkFlags;
-	// those that the user gave win over the environment. Flags of the same names
-	// by others are read as well. Optional.
-	Flags *pflag.FlagSet
+	// Setting is the text that was given for a setting, and where: the flag or the
+	// variable; "" for a setting that was not given. nil takes the variables alone.
+	// Package flags has one for commands.
+	Setting func(s *Setting) (text, where string)
 
 	// Getenv reads a variable; nil is os.Getenv, which inside a foreign process
 	// does not see what that has set.
 	Getenv func(string) string
 }
 
-// Load is the fabric that src asks for: profile or file, then environment, then
-// flags. The result is valid. Each error that the user can mend is an *Error.
+// Load is the fabric that src asks for: profile or file, and over it the settings.
+// The result is valid. Each error that the user can mend is an *Error.
 func Load(src Source) (*Fabric, error) {
 	if src.Getenv == nil {
 		src.Getenv = os.Getenv
@@ -56,17 +53,16 @@ func Load(src Source) (*Fabric, error) {
 	if err != nil {
 		return nil, err
 	}
-	v, err := src.layers()
-	if err != nil {
-		return nil, err
+	if src.Setting == nil {
+		src.Setting = src.variable
 	}
 	for i := range settings {
 		s := &settings[i]
-		if !v.IsSet(s.Flag) {
+		text, where := src.Setting(s)
+		if where == "" {
 			continue
 		}
-		where := src.where(s)
-		if err := s.apply(f, v.GetString(s.Flag)); err != nil {
+		if err := s.apply(f, text); err != nil {
 			return nil, &Error{Where: where, Err: err}
 		}
 		origin[s.Field] = where
@@ -130,41 +126,10 @@ func readFile(name string) ([]byte, error) {
 	return data, nil
 }
 
-// layers is the environment and, over it, the flags that were given. The
-// environment goes in by hand: viper would read the process's own.
-func (src *Source) layers() (*viper.Viper, error) {
-	v := viper.NewWithOptions(viper.KeyDelimiter("\x00"))
-	env := map[string]any{}
-	for i := range settings {
-		s := &settings[i]
-		if text := src.Getenv(s.Env); text != "" {
-			env[s.Flag] = text
-		}
-		if !src.given(s) {
-			continue
-		}
-		if err := v.BindPFlag(s.Flag, src.Flags.Lookup(s.Flag)); err != nil {
-			return nil, fmt.Errorf("bind flag --%s: %w", s.Flag, err)
-		}
+// variable is the text of the variable of s; where is "" if it is not set.
+func (src *Source) variable(s *Setting) (text, where string) {
+	if text = src.Getenv(s.Env); text != "" {
+		where = s.Env
 	}
-	if err := v.MergeConfigMap(env); err != nil {
-		return nil, fmt.Errorf("read environment: %w", err)
-	}
-	return v, nil
-}
-
-// given says whether the user gave the flag of s.
-func (src *Source) given(s *Setting) bool {
-	if src.Flags == nil {
-		return false
-	}
-	f := src.Flags.Lookup(s.Flag)
-	return f != nil && f.Changed
-}
-
-func (src *Source) where(s *Setting) string {
-	if src.given(s) {
-		return "--" + s.Flag
-	}
-	return s.Env
+	return text, where
 }

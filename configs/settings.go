@@ -4,10 +4,9 @@ package configs
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
-
-	"github.com/spf13/pflag"
 
 	"github.com/ddlemu/ddlemu/configs/units"
 )
@@ -45,8 +44,11 @@ var settings = []Setting{
 	linkSetting("ecn", "ecn", "mark packets that find this `size` ahead of them in a queue: 200K or none", func(p *LinkPatch) **units.Size { return &p.ECN }, ParseECN),
 }
 
-// Settings are all settings that Load knows.
-func Settings() []Setting { return append([]Setting(nil), settings...) }
+// Settings are all settings that Load knows, in the order of a command's help.
+func Settings() []Setting { return slices.Clone(settings) }
+
+// OfLinks says whether the setting changes links.
+func (s *Setting) OfLinks() bool { return s.link != nil }
 
 func newSetting(flag, field, usage string) Setting {
 	env := "DDLEMU_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
@@ -102,92 +104,11 @@ func (s *Setting) apply(f *Fabric, text string) error {
 	return nil
 }
 
-// check is apply's error without its effect.
-func (s *Setting) check(text string) error {
+// Check says whether text can be the setting's value.
+func (s *Setting) Check(text string) error {
 	f := Default()
 	return s.apply(&f, text)
 }
 
-// AddFabricFlags adds the flags that describe a fabric but for its links, for
-// Load to find: nodes, gpus-per-node, nics-per-node, nvlinks-per-gpu, transport, seed,
-// time-scale, datapath, shaper, subnet, nccl-view.
-func AddFabricFlags(fs *pflag.FlagSet) {
-	addFlags(fs, func(s *Setting) bool { return s.fabric != nil })
-}
-
-// AddLinkFlags adds the flags that describe links, for Load or LinkFlags to
-// find: bw, lat, jitter, loss, queue, ecn.
-func AddLinkFlags(fs *pflag.FlagSet) {
-	addFlags(fs, func(s *Setting) bool { return s.link != nil })
-}
-
-func addFlags(fs *pflag.FlagSet, want func(*Setting) bool) {
-	for i := range settings {
-		if s := &settings[i]; want(s) && fs.Lookup(s.Flag) == nil {
-			fs.Var(&flagValue{setting: s}, s.Flag, s.Usage)
-		}
-	}
-}
-
-// LinkFlags is the change to links that the flags of AddLinkFlags in fs ask for.
-// The error is an *Error that names the flag.
-func LinkFlags(fs *pflag.FlagSet) (LinkPatch, error) {
-	var p LinkPatch
-	for i := range settings {
-		s := &settings[i]
-		f := fs.Lookup(s.Flag)
-		if s.link == nil || f == nil || !f.Changed {
-			continue
-		}
-		if err := s.link(&p, f.Value.String()); err != nil {
-			return LinkPatch{}, &Error{Where: "--" + s.Flag, Err: err}
-		}
-	}
-	l := exampleLink()
-	p.Apply(&l)
-	if err := l.Validate(); err != nil {
-		return LinkPatch{}, flagError(err)
-	}
-	return p, nil
-}
-
-// exampleLink is a link that is valid with any valid patch of the link flags:
-// the checks that need the link itself are up to who applies the patch.
-func exampleLink() Link {
-	l := Default().Link
-	l.Bandwidth, l.Queue.Bytes = MinBandwidth, 0
-	return l
-}
-
-// flagError puts the flag in front of an error about a field of a link.
-func flagError(err error) error {
-	e, ok := err.(*Error)
-	if !ok {
-		return err
-	}
-	for i := range settings {
-		if settings[i].Field == "link."+e.Field {
-			return &Error{Where: "--" + settings[i].Flag, Err: e.Err}
-		}
-	}
-	return err
-}
-
-// flagValue keeps the text of a flag, which it has checked.
-type flagValue struct {
-	setting *Setting
-	text    string
-}
-
-func (v *flagValue) String() string { return v.text }
-
-// Type must not be the name of a type that viper converts by itself.
-func (v *flagValue) Type() string { return "setting" }
-
-func (v *flagValue) Set(text string) error {
-	if err := v.setting.check(text); err != nil {
-		return err
-	}
-	v.text = text
-	return nil
-}
+// PatchLinks adds the setting's value to p; the setting must be OfLinks.
+func (s *Setting) PatchLinks(p *LinkPatch, text string) error { return s.link(p, text) }

@@ -25,6 +25,7 @@ import (
 	"github.com/ddlemu/ddlemu/nccl-plugin/transport/shm"
 	"github.com/ddlemu/ddlemu/nccl-plugin/transport/tcp"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
+	"github.com/ddlemu/ddlemu/shaper/live"
 	"github.com/ddlemu/ddlemu/shaper/state"
 	"github.com/ddlemu/ddlemu/shaper/verdict"
 )
@@ -97,7 +98,7 @@ func join() (*member, error) {
 	if err := m.open(key); err != nil {
 		return nil, err
 	}
-	fab, err := m.file.Fabric()
+	fab, err := live.Fabric(m.file)
 	if err != nil {
 		return nil, err
 	}
@@ -312,7 +313,7 @@ func (m *member) openOwn(name string) error {
 	if err != nil {
 		return err
 	}
-	spec, err := state.SpecOf(fab, name)
+	spec, err := live.Spec(fab, name)
 	if err != nil {
 		return err
 	}
@@ -388,7 +389,7 @@ func (m *member) announce() {
 
 // judge prints the verdict on the job that has just ended.
 func (m *member) judge() {
-	fab, err := m.file.Fabric()
+	fab, err := live.Fabric(m.file)
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "ddlemu: no verdict: %v\n", err)
 		return

@@ -13,9 +13,11 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/configs/flags"
 	"github.com/ddlemu/ddlemu/cuda/locate"
 	"github.com/ddlemu/ddlemu/shaper/bench"
 	"github.com/ddlemu/ddlemu/shaper/bench/emulate"
+	"github.com/ddlemu/ddlemu/shaper/live"
 )
 
 // benchOptions are the flags of bench: nccl-tests' own, and those of the fabric.
@@ -57,8 +59,8 @@ func (o *benchOptions) addFabricFlags(g *global, fs *pflag.FlagSet) {
 	fs.IntVar(&o.Ranks, "ranks", 0, "number of ranks (default: nodes x GPUs per node, else 2)")
 	fs.StringVar(&o.NCCL, "nccl", "", "`version` (2.22 or 2.29) for the software CUDA, or path of libnccl.so.2")
 	fs.BoolVar(&o.Soft, "soft-cuda", false, "use the software CUDA although there is a GPU")
-	configs.AddFabricFlags(fs)
-	configs.AddLinkFlags(fs)
+	flags.AddFabric(fs)
+	flags.AddLinks(fs)
 }
 
 // addRowFlags adds the flags of nccl-tests that say which rows there are.
@@ -143,7 +145,7 @@ func runBench(ctx context.Context, g *global, o *benchOptions, collective string
 // fabric is the fabric that the run will have its own of, or that it shares.
 func (o *benchOptions) fabric(g *global) (*configs.Fabric, error) {
 	if g.Fabric == "" {
-		return configs.Load(configs.Source{Profile: o.Profile, File: o.File, Flags: o.flags, Getenv: g.Getenv})
+		return flags.Load(configs.Source{Profile: o.Profile, File: o.File, Getenv: g.Getenv}, o.flags)
 	}
 	if err := onlyFabric(g.Fabric, o.flags); err != nil {
 		return nil, err
@@ -153,7 +155,7 @@ func (o *benchOptions) fabric(g *global) (*configs.Fabric, error) {
 		return nil, err
 	}
 	defer up.Close()
-	fab, err := up.File.Fabric()
+	fab, err := live.Fabric(up.File)
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/configs/flags"
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/kernel/bringup"
@@ -57,13 +58,13 @@ Without flags it says whether it is shaped.
 		},
 	}
 	o.flags = cmd.Flags()
-	configs.AddLinkFlags(o.flags)
+	flags.AddLinks(o.flags)
 	o.flags.BoolVar(&o.Restore, "restore", false, "take back what this command has done")
 	return cmd
 }
 
 func runDev(g *global, o *devOptions, name string) error {
-	patch, err := configs.LinkFlags(o.flags)
+	patch, err := flags.Links(o.flags)
 	if err != nil {
 		return err
 	}

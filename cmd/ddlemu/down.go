@@ -14,6 +14,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/shaper/job"
 	"github.com/ddlemu/ddlemu/shaper/kernel/bringup"
+	"github.com/ddlemu/ddlemu/shaper/live"
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
@@ -122,7 +123,7 @@ func (g *global) takeDown(dir *state.Dir, name string) error {
 		}
 		file.Event("down")
 		file.TakeDown()
-		if fab, ferr := file.Fabric(); ferr == nil && fab.Config.OnKernel() {
+		if fab, ferr := live.Fabric(file); ferr == nil && fab.Config.OnKernel() {
 			err = bringup.End(dir, file)
 		}
 		file.Close()

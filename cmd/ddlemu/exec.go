@@ -20,6 +20,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/kernel/launch/account"
 	"github.com/ddlemu/ddlemu/shaper/kernel/launch/gpus"
 	"github.com/ddlemu/ddlemu/shaper/kernel/plan"
+	"github.com/ddlemu/ddlemu/shaper/live"
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
@@ -109,7 +110,7 @@ type entry struct {
 // entry is how to run something on a node of the fabric, and what a job needs in
 // its environment there.
 func (g *global) entry(up *opened, node string) (*entry, error) {
-	fab, err := up.File.Fabric()
+	fab, err := live.Fabric(up.File)
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/fabric/draw"
+	"github.com/ddlemu/ddlemu/shaper/live"
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
@@ -127,7 +128,7 @@ func refused(fab *fabric.Fabric) error {
 	if state.CheckName(name) != nil {
 		name = "fabric" // as --name may have it
 	}
-	spec, err := state.SpecOf(fab, name)
+	spec, err := live.Spec(fab, name)
 	if err != nil {
 		return err
 	}
@@ -147,5 +148,5 @@ func (o *fabricShowOptions) fabric(g *global) (*fabric.Fabric, error) {
 		return nil, err
 	}
 	defer up.Close()
-	return up.File.Fabric()
+	return live.Fabric(up.File)
 }

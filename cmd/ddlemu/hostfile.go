@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/ddlemu/ddlemu/shaper/live"
 )
 
 // hostfileStyles are the lines of hostfiles, by launcher.
@@ -56,7 +58,7 @@ func runHostfile(g *global, style string, slots int, given bool) error {
 		return err
 	}
 	defer up.Close()
-	fab, err := up.File.Fabric()
+	fab, err := live.Fabric(up.File)
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/cuda/locate"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
+	"github.com/ddlemu/ddlemu/shaper/live"
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
@@ -141,7 +142,7 @@ func (g *global) create(fab *fabric.Fabric, name string) (*opened, error) {
 	if strings.HasPrefix(name, state.JobPrefix) {
 		return nil, badInput("fabric name %q: names that begin with %s are those of running commands: give another --name", name, state.JobPrefix)
 	}
-	spec, err := state.SpecOf(fab, name)
+	spec, err := live.Spec(fab, name)
 	if err != nil {
 		return nil, err
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/configs/flags"
 	"github.com/ddlemu/ddlemu/cuda/locate"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/host"
@@ -41,8 +42,8 @@ func (o *runOptions) AddFlags(g *global, fs *pflag.FlagSet) {
 	fs.StringVar(&o.NCCL, "nccl", "", "`version` of NCCL for the software CUDA (2.22 or 2.29)")
 	fs.BoolVar(&o.PerNode, "per-node", false, "start the command once on every node of a kernel fabric")
 	fs.BoolVar(&o.Strict, "strict", false, "exit with status 3 when the command succeeds but the verdict is INVALID")
-	configs.AddFabricFlags(fs)
-	configs.AddLinkFlags(fs)
+	flags.AddFabric(fs)
+	flags.AddLinks(fs)
 }
 
 func newRunCommand(g *global) *cobra.Command {
@@ -150,7 +151,7 @@ func (o *runOptions) start(ctx context.Context, g *global) (*job.Job, error) {
 		}
 		return job.Share(dir, g.Fabric)
 	}
-	c, err := configs.Load(configs.Source{Profile: o.Profile, File: o.File, Flags: o.flags, Getenv: g.Getenv})
+	c, err := flags.Load(configs.Source{Profile: o.Profile, File: o.File, Getenv: g.Getenv}, o.flags)
 	if err != nil {
 		return nil, err
 	}

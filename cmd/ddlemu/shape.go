@@ -14,7 +14,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/configs/flags"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
+	"github.com/ddlemu/ddlemu/shaper/live"
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
@@ -35,7 +37,7 @@ type shapeOptions struct {
 }
 
 func (o *shapeOptions) AddFlags(fs *pflag.FlagSet) {
-	configs.AddLinkFlags(fs)
+	flags.AddLinks(fs)
 	fs.IntVar(&o.MTU, "mtu", 0, "`bytes` of a packet, headers included")
 	fs.IntVar(&o.Header, "header", 0, "`bytes` of a packet that are not payload")
 	fs.IntVar(&o.Framing, "framing", 0, "`bytes` on the line around each packet")
@@ -103,7 +105,7 @@ func runShape(ctx context.Context, g *global, o *shapeOptions) error {
 
 // patch is the change that the flags ask for.
 func (o *shapeOptions) patch() (configs.LinkPatch, error) {
-	p, err := configs.LinkFlags(o.flags)
+	p, err := flags.Links(o.flags)
 	if err != nil {
 		return p, err
 	}
@@ -195,7 +197,7 @@ func (g *global) shapeNew(pattern string, patch configs.LinkPatch) error {
 
 // shapeOld changes a fabric that is up.
 func (g *global) shapeOld(ctx context.Context, file *state.File, pattern string, patch configs.LinkPatch) error {
-	fab, err := file.Fabric()
+	fab, err := live.Fabric(file)
 	if err != nil {
 		return err
 	}
@@ -203,7 +205,7 @@ func (g *global) shapeOld(ctx context.Context, file *state.File, pattern string,
 		return daemonGone(file.Name())
 	}
 	before := file.Hops()
-	changed, err := file.ShapeIf(pattern, patch, canShape(file, fab))
+	changed, err := live.ShapeIf(file, pattern, patch, canShape(file, fab))
 	if err != nil {
 		return err
 	}

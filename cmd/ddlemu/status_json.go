@@ -8,6 +8,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/job"
 	"github.com/ddlemu/ddlemu/shaper/link"
+	"github.com/ddlemu/ddlemu/shaper/live"
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
@@ -132,7 +133,7 @@ type eventStatus struct {
 // statusOf reads the state of a fabric. Ranks that died are in the list once more
 // and then only in their job's count.
 func statusOf(file *state.File) (*fabricStatus, error) {
-	fab, err := file.Fabric()
+	fab, err := live.Fabric(file)
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/ddlemu/ddlemu/shaper/live"
 	"github.com/ddlemu/ddlemu/shaper/state"
 	"github.com/ddlemu/ddlemu/shaper/verdict"
 )
@@ -59,7 +60,7 @@ type lastStatus struct {
 }
 
 func (g *global) printJob(file *state.File, job state.Job) error {
-	fab, err := file.Fabric()
+	fab, err := live.Fabric(file)
 	if err != nil {
 		return err
 	}

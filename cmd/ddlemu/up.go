@@ -13,8 +13,10 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/configs/flags"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/kernel/bringup"
+	"github.com/ddlemu/ddlemu/shaper/live"
 )
 
 // sourceOptions say which fabric a command is to bring up.
@@ -28,15 +30,15 @@ type sourceOptions struct {
 func (o *sourceOptions) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.Profile, "profile", "", "`name` of a built-in profile (default: $"+configs.ProfileEnv+")")
 	fs.StringVarP(&o.File, "file", "f", "", "fabric `file` (default: $"+configs.FileEnv+")")
-	configs.AddFabricFlags(fs)
-	configs.AddLinkFlags(fs)
+	flags.AddFabric(fs)
+	flags.AddLinks(fs)
 	o.flags = fs
 }
 
 // load is the fabric asked for. fallback names the profile to take if nothing
 // else does; empty for an error then.
 func (o *sourceOptions) load(g *global, fallback string) (*fabric.Fabric, error) {
-	c, err := configs.Load(configs.Source{Profile: o.Profile, File: o.File, Default: fallback, Flags: o.flags, Getenv: g.Getenv})
+	c, err := flags.Load(configs.Source{Profile: o.Profile, File: o.File, Default: fallback, Getenv: g.Getenv}, o.flags)
 	if err != nil {
 		return nil, err
 	}
@@ -160,7 +162,7 @@ func (g *global) upAlready(name string) error {
 		return err
 	}
 	defer file.Close()
-	fab, err := file.Fabric()
+	fab, err := live.Fabric(file)
 	if err != nil {
 		return err
 	}

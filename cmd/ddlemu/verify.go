@@ -20,6 +20,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/kernel/bringup"
 	"github.com/ddlemu/ddlemu/shaper/kernel/daemon"
 	"github.com/ddlemu/ddlemu/shaper/kernel/datagrams"
+	"github.com/ddlemu/ddlemu/shaper/live"
 	"github.com/ddlemu/ddlemu/shaper/verify"
 )
 
@@ -91,7 +92,7 @@ func runVerify(ctx context.Context, g *global, o *verifyOptions) error {
 		return err
 	}
 	defer up.Close()
-	fab, err := up.File.Fabric()
+	fab, err := live.Fabric(up.File)
 	if err != nil {
 		return err
 	}

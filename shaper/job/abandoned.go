@@ -16,6 +16,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/kernel/build"
 	"github.com/ddlemu/ddlemu/shaper/kernel/netns"
 	"github.com/ddlemu/ddlemu/shaper/kernel/plan"
+	"github.com/ddlemu/ddlemu/shaper/live"
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
@@ -57,7 +58,7 @@ func takeDownAbandoned(dir *state.Dir, name string) (why string, err error) {
 		return "", err
 	}
 	defer file.Close()
-	fab, err := file.Fabric()
+	fab, err := live.Fabric(file)
 	if errors.Is(err, state.ErrNotUsable) {
 		return err.Error(), nil
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/kernel/bringup"
 	"github.com/ddlemu/ddlemu/shaper/link"
+	"github.com/ddlemu/ddlemu/shaper/live"
 	"github.com/ddlemu/ddlemu/shaper/state"
 	"github.com/ddlemu/ddlemu/shaper/verdict"
 )
@@ -62,7 +63,7 @@ func start(ctx context.Context, dir *state.Dir, f *fabric.Fabric, prefix string,
 			return nil, err
 		}
 	}
-	spec, err := state.SpecOf(f, j.name)
+	spec, err := live.Spec(f, j.name)
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +96,7 @@ func Share(dir *state.Dir, name string) (*Job, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := file.Fabric()
+	f, err := live.Fabric(file)
 	if err != nil {
 		file.Close()
 		return nil, err

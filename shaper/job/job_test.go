@@ -26,6 +26,7 @@ import (
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
+	"github.com/ddlemu/ddlemu/shaper/live"
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
@@ -444,7 +445,7 @@ func TestEnv(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if fab, err := f.Fabric(); err != nil || cmp.Diff(j.Fabric, fab) != "" {
+	if fab, err := live.Fabric(f); err != nil || cmp.Diff(j.Fabric, fab) != "" {
 		t.Errorf("%v %v", fab, err)
 	}
 }
@@ -496,7 +497,7 @@ func TestRunsAtOnce(t *testing.T) {
 // lab is a fabric of that name, which jobs share.
 func lab(t *testing.T, d *state.Dir) *state.File {
 	t.Helper()
-	spec, err := state.SpecOf(twoNodes(t), "lab")
+	spec, err := live.Spec(twoNodes(t), "lab")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -638,7 +639,7 @@ func TestRefusals(t *testing.T) {
 	if want := "open fabric old: not usable: not a ddlemu fabric (remove it with `ddlemu down old`)"; !errors.Is(err, state.ErrNotUsable) || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}
-	spec, err := state.SpecOf(twoNodes(t), "odd")
+	spec, err := live.Spec(twoNodes(t), "odd")
 	if err != nil {
 		t.Fatal(err)
 	}

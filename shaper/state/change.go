@@ -69,17 +69,22 @@ func inForce[T any](f *File, h *Hop, read func(*Block) T) (v T, ok bool) {
 // on none. Each hop changes at once, within a segment time. It waits for other
 // changes, and for blocks that were retired just now.
 func (f *File) Change(specs map[int]link.Spec) error {
-	return f.alone(func() error { return f.change(specs) })
+	return f.Update(func() (map[int]link.Spec, error) { return specs, nil })
 }
 
-// alone does something under the lock of changes.
-func (f *File) alone(do func() error) error {
+// Update is Change with the parameters that compute returns. Nobody else changes
+// parameters from the call of compute on.
+func (f *File) Update(compute func() (map[int]link.Spec, error)) error {
 	unlock, err := f.lock(changing, patience)
 	if err != nil {
 		return fmt.Errorf("change links: %w", err)
 	}
 	defer unlock()
-	return do()
+	specs, err := compute()
+	if err != nil {
+		return err
+	}
+	return f.change(specs)
 }
 
 // change is Change under the lock.

@@ -11,8 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ddlemu/ddlemu/configs"
-	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/link"
 )
 
@@ -405,81 +403,5 @@ func TestCloseWaitsForTheLocks(t *testing.T) {
 	unlock()
 	if err := <-closed; err != nil {
 		t.Error(err)
-	}
-}
-
-func TestShape(t *testing.T) {
-	s, err := SpecOf(testFabric(t, fabricText), "t")
-	if err != nil {
-		t.Fatal(err)
-	}
-	f := create(t, newDir(t), s)
-	rate, late := units.Bandwidth(3e9), 7*time.Millisecond
-	changed, err := f.Shape("node0:node1", configs.LinkPatch{Bandwidth: &rate})
-	if err != nil || len(changed) != 8 {
-		t.Fatalf("changed %v, %v, want the 8 links between 2 NICs each", changed, err)
-	}
-	if again, err := f.Shape("node0:node1", configs.LinkPatch{Bandwidth: &rate}); err != nil || len(again) != 0 {
-		t.Errorf("the same again changed %v, %v", again, err)
-	}
-	if _, err := f.Shape("node0>node1", configs.LinkPatch{Latency: &late}); err != nil {
-		t.Fatal(err)
-	}
-	fab, err := f.Fabric()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, i := range changed {
-		h := fab.Hops[i]
-		want := time.Millisecond
-		if fab.NodeOfNIC(h.Src) == 0 {
-			want = late
-		}
-		if h.Spec.Bandwidth != uint64(rate) || h.Spec.Latency != want {
-			t.Errorf("%s is %+v", fab.HopName(i), h.Spec)
-		}
-	}
-	before := f.Hops()
-	for _, pattern := range []string{"node9", "nonsense", "node0:node0"} {
-		if _, err := f.Shape(pattern, configs.LinkPatch{Bandwidth: &rate}); !configs.IsUserError(err) {
-			t.Errorf("%s: %v", pattern, err)
-		}
-	}
-	tooFast := units.Bandwidth(1e15)
-	if _, err := f.Shape("*", configs.LinkPatch{Bandwidth: &tooFast}); !configs.IsUserError(err) {
-		t.Error(err)
-	}
-	for i, h := range f.Hops() {
-		if h != before[i] {
-			t.Errorf("hop %d was changed by a refused shape", i)
-		}
-	}
-}
-
-// Shapes at the same time, of different things, all last.
-func TestShapesAtOnce(t *testing.T) {
-	s, err := SpecOf(testFabric(t, fabricText), "t")
-	if err != nil {
-		t.Fatal(err)
-	}
-	f := create(t, newDir(t), s)
-	for i := range 20 {
-		rate, late, mtu := units.Bandwidth(i+1)*1e9, time.Duration(i)*time.Millisecond, 1500+i
-		var wg sync.WaitGroup
-		for _, p := range []configs.LinkPatch{{Bandwidth: &rate}, {Latency: &late}, {MTU: &mtu}} {
-			wg.Go(func() {
-				if _, err := f.Shape("node0.nic0>node1.nic0", p); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-		wg.Wait()
-		fab, err := f.Fabric()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := fab.Hops[fab.Link(0, 2)].Spec; got.Bandwidth != uint64(rate) || got.Latency != late || got.MTU != uint32(mtu) {
-			t.Fatalf("round %d: the link is %+v", i, got)
-		}
 	}
 }

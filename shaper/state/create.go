@@ -3,10 +3,9 @@
 package state
 
 import (
-	"crypto/rand"
-	"encoding/binary"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"time"
 	"unsafe"
@@ -231,7 +230,7 @@ func (s *Spec) header(uid uint32) (*header, error) {
 	host := t.Host.Scaled(k)
 	h := header{
 		Magic: Magic, Version: Version, Layout: layoutSum, UID: uid,
-		Created: Now(), FabricID: randomID(), Seed: s.Seed,
+		Created: Now(), FabricID: rand.Uint64() | 1, Seed: s.Seed,
 		TimeScale: uint32(s.TimeScale), Nodes: uint32(s.Nodes), GPUsPerNode: uint32(s.GPUsPerNode), NICsPerNode: uint32(s.NICsPerNode),
 		Hops: uint32(len(s.Hops)), Blocks: blocksFor(len(s.Hops)), Jobs: jobsFor(len(s.Hops)),
 		Participants: maxParticipants, Events: maxEvents, ConfigLen: uint32(len(s.Config)),
@@ -283,10 +282,4 @@ func (h header) place() header {
 	h.ConfigOff = table(1, h.ConfigLen)
 	h.FileSize = off
 	return h
-}
-
-func randomID() uint64 {
-	var b [8]byte
-	rand.Read(b[:])
-	return binary.LittleEndian.Uint64(b[:]) | 1
 }

@@ -18,8 +18,6 @@ import (
 	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
 
-	"github.com/ddlemu/ddlemu/configs"
-	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/link"
 )
 
@@ -333,109 +331,6 @@ func TestPropertyCreateThenOpen(t *testing.T) {
 		defer f.Close()
 		checkFile(t, f, s)
 	})
-}
-
-// testFabric is a fabric as the command line brings one up.
-func testFabric(t testing.TB, text string) *fabric.Fabric {
-	t.Helper()
-	c, err := configs.Decode("test.yaml", []byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	f, err := fabric.New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return f
-}
-
-const fabricText = `
-name: wan-test
-nodes: 3
-gpus_per_node: 2
-nics_per_node: 2
-link: {bandwidth: 10Gbps, latency: 1ms, jitter: "table:10us", loss: 0.1%, mtu: 1500, header: 40, framing: 38}
-links:
-  - {match: "node0:node1", bandwidth: 5Gbps, loss: "gilbert:1e-3,0.1"}
-  - {match: "node2", up: false}
-transport: {kind: tcp, rto: 200ms, send_buffer: 4MiB, window: 6MiB, timeout: 30s}
-endpoint: {overhead: 300ns, gap: 100ns}
-jitter_table: [0, 0.5, 1, 4]
-seed: 42
-time_scale: 4
-`
-
-// A fabric that is up reads back as it was made, at any place of the file's life.
-func TestFabricReadsBack(t *testing.T) {
-	for _, profile := range []string{"", "eth1", "ndr400", "wan-region", "loopback", "efa-p5", "../../configs/examples/leaf-spine.yaml", "../../configs/examples/custom.yaml"} {
-		t.Run(profile, func(t *testing.T) {
-			fab := profileFabric(t, profile)
-			d := newDir(t)
-			s, err := SpecOf(fab, "t")
-			if err != nil {
-				t.Fatal(err)
-			}
-			f := create(t, d, s)
-			checkFile(t, f, s)
-			f.Close()
-			if f, err = d.Open("t"); err != nil {
-				t.Fatal(err)
-			}
-			defer f.Close()
-			got, err := f.Fabric()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(fab, got); diff != "" {
-				t.Errorf("read back: %s", diff)
-			}
-			if f.Profile() != fab.Config.Name {
-				t.Errorf("profile %q", f.Profile())
-			}
-		})
-	}
-}
-
-func profileFabric(t testing.TB, profile string) *fabric.Fabric {
-	t.Helper()
-	if profile == "" {
-		return testFabric(t, fabricText)
-	}
-	c, err := configs.Load(configs.Source{Profile: profile, Getenv: func(string) string { return "" }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	f, err := fabric.New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return f
-}
-
-// A description that is not that of the file's hops is refused, not half believed.
-func TestFabricRefusesAnotherDescription(t *testing.T) {
-	for name, tc := range map[string]struct {
-		change func(s *Spec)
-		want   string
-	}{
-		"no text":     {func(s *Spec) { s.Config = []byte("{") }, "read back fabric t: .*"},
-		"other nodes": {func(s *Spec) { s.Config = []byte(strings.Replace(fabricText, "nodes: 3", "nodes: 4", 1)) }, "read back fabric t: not usable: it has 36 hops, its description 64"},
-		"other hops":  {func(s *Spec) { s.Hops[0].Kind = RxPort }, "read back fabric t: not usable: hop 0 is not the one of its description"},
-		"other ends":  {func(s *Spec) { s.Hops[20].Dst = 1 }, "read back fabric t: not usable: hop 20 is not the one of its description"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s, err := SpecOf(testFabric(t, fabricText), "t")
-			if err != nil {
-				t.Fatal(err)
-			}
-			tc.change(&s)
-			f := create(t, newDir(t), s)
-			_, err = f.Fabric()
-			checkError(t, err, nil, tc.want)
-			_, err = f.Shape("*", configs.LinkPatch{})
-			checkError(t, err, nil, tc.want)
-		})
-	}
 }
 
 // Nothing stays open or mapped when a file is refused or closed.

@@ -15,7 +15,6 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/shaper/link"
 )
 
@@ -86,10 +85,7 @@ func records(rs ...record) []byte {
 // used is a fabric's file after some use, to be patched.
 func used(t testing.TB, d *Dir) content {
 	t.Helper()
-	s, err := SpecOf(testFabric(t, fabricText), "t")
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := ThreeNodes(t)
 	s.Kernel = true // it has marks too
 	f := create(t, d, s)
 	_, p := joined(t, f, 1)
@@ -244,11 +240,7 @@ func use(t rapid.TB, f *File) {
 	f.Events()
 	f.Event("used")
 	f.Events()
-	if fab, err := f.Fabric(); err == nil {
-		for i := range fab.Hops {
-			fab.HopName(i)
-		}
-	}
+	UseAbove(f)
 	if j, err := f.JoinJob(5); err == nil {
 		takePart(t, f, j)
 	}
@@ -265,10 +257,7 @@ func use(t rapid.TB, f *File) {
 		}
 		unlock()
 	}
-	late := time.Millisecond
-	if fab, err := f.Fabric(); err == nil {
-		_, _ = fab.Shape("*", configs.LinkPatch{Latency: &late})
-	}
+	UseAbove(f)
 	f.Hops()
 	f.TakeDown()
 }

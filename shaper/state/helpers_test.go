@@ -18,6 +18,15 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/link"
 )
 
+// What the tests need of packages that import this one. above_test.go sets them.
+var (
+	ThreeNodes func(testing.TB) Spec // a fabric of three nodes with two NICs each, and its description
+	UseAbove   func(*File)           // reads the fabric back and changes it
+)
+
+// CheckFile is checkFile for above_test.go.
+var CheckFile = checkFile
+
 // childEnv names what a copy of the test binary does as another process, instead
 // of the tests.
 const childEnv = "DDLEMU_STATE_CHILD"

@@ -8,6 +8,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/link"
+	"github.com/ddlemu/ddlemu/shaper/live"
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
@@ -25,7 +26,7 @@ type Model struct {
 
 // NewModel is the model of the fabric whose file is f, as it is shaped now.
 func NewModel(f *state.File) (*Model, error) {
-	fab, err := f.Fabric()
+	fab, err := live.Fabric(f)
 	if err != nil {
 		return nil, err
 	}

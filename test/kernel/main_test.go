@@ -16,6 +16,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/shaper/kernel/netns"
 	"github.com/ddlemu/ddlemu/shaper/kernel/plan"
+	"github.com/ddlemu/ddlemu/shaper/live"
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
@@ -113,7 +114,7 @@ func (w *world) subnet(fabric string) netip.Prefix {
 		w.Fatal(err)
 	}
 	defer file.Close()
-	fab, err := file.Fabric()
+	fab, err := live.Fabric(file)
 	if err != nil {
 		w.Fatal(err)
 	}

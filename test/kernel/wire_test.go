@@ -29,6 +29,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/kernel/plan"
 	"github.com/ddlemu/ddlemu/shaper/kernel/trial"
 	kernelworld "github.com/ddlemu/ddlemu/shaper/kernel/world"
+	"github.com/ddlemu/ddlemu/shaper/live"
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
@@ -65,7 +66,7 @@ func (w *world) wire(args ...string) *trial.Trial {
 	var fab *fabric.Fabric
 	w.look(func(f *state.File) {
 		var err error
-		if fab, err = f.Fabric(); err != nil {
+		if fab, err = live.Fabric(f); err != nil {
 			w.Fatal(err)
 		}
 	})

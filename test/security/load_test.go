@@ -12,6 +12,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
+	"github.com/ddlemu/ddlemu/shaper/live"
 	"github.com/ddlemu/ddlemu/shaper/state"
 	"github.com/ddlemu/ddlemu/test/built"
 )
@@ -33,7 +34,7 @@ func fabricOfFour(t *testing.T) (dir, file string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	spec, err := state.SpecOf(fab, "four")
+	spec, err := live.Spec(fab, "four")
 	if err != nil {
 		t.Fatal(err)
 	}

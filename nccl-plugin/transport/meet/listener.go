@@ -3,9 +3,8 @@
 package meet
 
 import (
-	"crypto/rand"
-	"encoding/binary"
 	"fmt"
+	"math/rand/v2"
 
 	"github.com/ddlemu/ddlemu/nccl-plugin/transport/peers"
 	"github.com/ddlemu/ddlemu/shaper/state"
@@ -22,9 +21,8 @@ type Listener[C any] struct {
 
 // Listen begins a listen on a NIC of the participant me.
 func Listen[C any](f *state.File, me *state.Participant, nic int) Listener[C] {
-	var nonce [8]byte
-	rand.Read(nonce[:])
-	return Listener[C]{Nonce: binary.LittleEndian.Uint64(nonce[:]), NIC: nic, Peers: peers.Expect(f, me)}
+	// A generator that the kernel seeded: nobody can foretell the nonce.
+	return Listener[C]{Nonce: rand.Uint64(), NIC: nic, Peers: peers.Expect(f, me)}
 }
 
 // Accept takes the connection that came first, if there is one. It fails when none

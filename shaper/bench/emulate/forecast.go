@@ -15,6 +15,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/job"
 	"github.com/ddlemu/ddlemu/shaper/link"
+	"github.com/ddlemu/ddlemu/shaper/live"
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
@@ -107,7 +108,7 @@ func (o *Options) asked() (*fabric.Fabric, error) {
 		return nil, err
 	}
 	defer f.Close()
-	return f.Fabric()
+	return live.Fabric(f)
 }
 
 // own is a fabric for this run alone with asked's NICs and what is in force on its

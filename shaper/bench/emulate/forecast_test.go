@@ -20,6 +20,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/job"
 	"github.com/ddlemu/ddlemu/shaper/link"
+	"github.com/ddlemu/ddlemu/shaper/live"
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
@@ -96,7 +97,7 @@ func shaped(t *testing.T) (*state.Dir, *state.File) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	spec, err := state.SpecOf(f, "lab")
+	spec, err := live.Spec(f, "lab")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +115,7 @@ func shaped(t *testing.T) (*state.Dir, *state.File) {
 	for pattern, p := range map[string]configs.LinkPatch{
 		"*": {Bandwidth: &slow}, "node0:*": {Latency: &far}, "leaf0:spine0": {Up: &down}, "leaf1:spine1": {Loss: &configs.Loss{P: 0.01}},
 	} {
-		if _, err := up.Shape(pattern, p); err != nil {
+		if _, err := live.Shape(up, pattern, p); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -140,7 +141,7 @@ func TestOwnFabricIsSeenAsAskedAndCarriesAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer own.Close()
-	seen, err := own.Fabric() // as a rank reads it
+	seen, err := live.Fabric(own) // as a rank reads it
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,7 +169,7 @@ func TestOwnFabricIsSeenAsAskedAndCarriesAtOnce(t *testing.T) {
 	if tr := fixed.Transport; fixed.TimeScale != 1 || tr.Overhead != 0 || tr.Gap != 0 || tr.Host.Any() {
 		t.Errorf("time scale %d, %+v", fixed.TimeScale, tr)
 	}
-	if now, err := up.Fabric(); err != nil || cmp.Diff(asked, now) != "" {
+	if now, err := live.Fabric(up); err != nil || cmp.Diff(asked, now) != "" {
 		t.Errorf("the fabric itself was changed: %v %s", err, cmp.Diff(asked, now))
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/shaper/kernel/daemon"
+	"github.com/ddlemu/ddlemu/shaper/live"
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
@@ -77,7 +78,7 @@ func End(dir *state.Dir, file *state.File) error {
 			return fmt.Errorf("the daemon of fabric %s has not removed it in %v: is it stopped?", file.Name(), patience)
 		}
 	}
-	fab, err := file.Fabric()
+	fab, err := live.Fabric(file)
 	if err != nil {
 		return err
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/kernel/shapers"
 	"github.com/ddlemu/ddlemu/shaper/kernel/sockets"
 	"github.com/ddlemu/ddlemu/shaper/link"
+	"github.com/ddlemu/ddlemu/shaper/live"
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
@@ -51,7 +52,7 @@ func Run(ctx context.Context, dir *state.Dir, file *state.File, ready func()) (e
 	if err := file.Serve(); err != nil {
 		return err
 	}
-	fab, err := file.Fabric()
+	fab, err := live.Fabric(file)
 	if err != nil {
 		return err
 	}

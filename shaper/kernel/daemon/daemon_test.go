@@ -12,6 +12,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
+	"github.com/ddlemu/ddlemu/shaper/live"
 	"github.com/ddlemu/ddlemu/shaper/state"
 	"github.com/ddlemu/ddlemu/shaper/state/statetest"
 )
@@ -58,7 +59,7 @@ func TestChangeThatFails(t *testing.T) {
 		}
 		// A change from before it looked for the first time is none to it.
 		late += time.Millisecond
-		if _, err := file.Shape("*", configs.LinkPatch{Latency: &late}); err != nil {
+		if _, err := live.Shape(file, "*", configs.LinkPatch{Latency: &late}); err != nil {
 			t.Error(err)
 		}
 	}

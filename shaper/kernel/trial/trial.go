@@ -20,6 +20,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/kernel/plan"
 	"github.com/ddlemu/ddlemu/shaper/kernel/world"
 	"github.com/ddlemu/ddlemu/shaper/link"
+	"github.com/ddlemu/ddlemu/shaper/live"
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
@@ -52,7 +53,7 @@ func Start(dir, name string, change func(c *configs.Fabric), start func(world.Wo
 	if t.dir, err = state.OpenDir(dir, os.Getuid(), true); err != nil {
 		return nil, err
 	}
-	spec, err := state.SpecOf(fab, name)
+	spec, err := live.Spec(fab, name)
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +99,7 @@ func (t *Trial) Close() error {
 
 // Shape changes all links, and puts that into force.
 func (t *Trial) Shape(p configs.LinkPatch) error {
-	if _, err := t.File.Shape("*", p); err != nil {
+	if _, err := live.Shape(t.File, "*", p); err != nil {
 		return err
 	}
 	return t.Shaper.Follow()

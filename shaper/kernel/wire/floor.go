@@ -17,6 +17,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/kernel/build"
 	"github.com/ddlemu/ddlemu/shaper/kernel/netns"
 	"github.com/ddlemu/ddlemu/shaper/kernel/plan"
+	"github.com/ddlemu/ddlemu/shaper/live"
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
@@ -87,7 +88,7 @@ func floorFile(folder string, fab *fabric.Fabric) (*state.File, error) {
 		return nil, err
 	}
 	defer dir.Close()
-	spec, err := state.SpecOf(fab, "floor")
+	spec, err := live.Spec(fab, "floor")
 	if err != nil {
 		return nil, err
 	}

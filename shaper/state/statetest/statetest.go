@@ -9,13 +9,14 @@ import (
 	"testing"
 
 	"github.com/ddlemu/ddlemu/shaper/fabric"
+	"github.com/ddlemu/ddlemu/shaper/live"
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
 // New is the file of fab, up as name.
 func New(t testing.TB, fab *fabric.Fabric, name string) *state.File {
 	t.Helper()
-	spec, err := state.SpecOf(fab, name)
+	spec, err := live.Spec(fab, name)
 	if err != nil {
 		t.Fatal(err)
 	}

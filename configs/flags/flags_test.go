@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package flags
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/pflag"
+
+	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/configs/units"
+)
+
+func flagSet(t *testing.T, args ...string) *pflag.FlagSet {
+	t.Helper()
+	fs := pflag.NewFlagSet("test", pflag.ContinueOnError)
+	AddFabric(fs)
+	AddLinks(fs)
+	if err := fs.Parse(args); err != nil {
+		t.Fatal(err)
+	}
+	return fs
+}
+
+// environ is an environment of names and values.
+func environ(pairs ...string) func(string) string {
+	return func(name string) string {
+		for i := 0; i < len(pairs); i += 2 {
+			if pairs[i] == name {
+				return pairs[i+1]
+			}
+		}
+		return ""
+	}
+}
+
+// writeFile writes a fabric file and returns its name.
+func writeFile(t *testing.T, text string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "mine.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+func TestLoadLayers(t *testing.T) {
+	file := writeFile(t, "base: eth10\nnodes: 3\nlink: {latency: 1ms, loss: 1%}\n"+
+		"links: [{match: 'node0:node1', latency: 9ms, bandwidth: 2Gbps}]\n")
+	env := environ("DDLEMU_NODES", "4", "DDLEMU_LAT", "2ms", "DDLEMU_SEED", "7", "DDLEMU_NODE", "1")
+	got, err := Load(configs.Source{File: file, Getenv: env}, flagSet(t, "--lat", "3ms", "--nics-per-node=2", "--ecn=64K"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := configs.Profile("eth10")
+	if err != nil {
+		t.Fatal(err)
+	}
+	bandwidth := 2 * units.Gbps
+	want.Name, want.Description = "mine", ""
+	want.Nodes, want.NICsPerNode, want.Seed = 4, 2, 7
+	want.Link.Latency, want.Link.Loss.P, want.Link.ECN = 3*time.Millisecond, 0.01, 64*units.KiB
+	// The flag is for all links, so the file's latency for some is gone.
+	want.Links = []configs.LinkOverride{{Match: "node0:node1", LinkPatch: configs.LinkPatch{Bandwidth: &bandwidth}}}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+}
+
+// An override that a flag for all links leaves nothing of is no error.
+func TestLoadFlagEmptiesOverride(t *testing.T) {
+	file := writeFile(t, "base: eth10\nlinks: [{match: 'node0:node1', latency: 9ms}]\n")
+	f, err := Load(configs.Source{File: file, Getenv: environ()}, flagSet(t, "--lat=1us"))
+	if err != nil || len(f.Links) != 0 {
+		t.Errorf("got %+v, %v; want no override left", f, err)
+	}
+}
+
+func TestLoadTransport(t *testing.T) {
+	for _, c := range []struct {
+		profile, flag string
+		want          configs.Transport
+	}{
+		{"wan-region", "tcp", configs.Transport{Kind: configs.TCP, RTO: 200 * time.Millisecond, SendBuffer: 16 * units.MiB, Window: 16 * units.MiB, Timeout: configs.DefaultTransport(configs.TCP).Timeout}},
+		{"wan-region", "rdma", configs.DefaultTransport(configs.RDMA)},
+		{"efa-p5", "tcp", configs.DefaultTransport(configs.TCP)},
+	} {
+		f, err := Load(configs.Source{Profile: c.profile, Getenv: environ()}, flagSet(t, "--transport", c.flag))
+		if err != nil || f.Transport != c.want {
+			t.Errorf("%s as %s: %+v, %v; want %+v", c.profile, c.flag, f, err, c.want)
+		}
+	}
+}
+
+func TestFlagsRefuseAtOnce(t *testing.T) {
+	for _, arg := range []string{"--bw=100", "--bw=0Gbps", "--lat=5", "--loss=2", "--jitter=x", "--queue=taildrop", "--nodes=x", "--transport=udp", "--time-scale=0"} {
+		fs := pflag.NewFlagSet("test", pflag.ContinueOnError)
+		AddFabric(fs)
+		AddLinks(fs)
+		name, _, _ := strings.Cut(arg, "=")
+		if err := fs.Parse([]string{arg}); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v; want an error that names %s", arg, err, name)
+		}
+	}
+}
+
+// A command's own flag of the same name stays, and is read.
+func TestAddFlagsKeepsOthers(t *testing.T) {
+	fs := pflag.NewFlagSet("bench", pflag.ContinueOnError)
+	scale := fs.String("time-scale", "auto", "")
+	AddFabric(fs)
+	if err := fs.Parse([]string{"--time-scale=4"}); err != nil || *scale != "4" {
+		t.Fatalf("%v, %q", err, *scale)
+	}
+	f, err := Load(configs.Source{Profile: "eth1", Getenv: environ("DDLEMU_TIME_SCALE", "8")}, fs)
+	if err != nil || f.TimeScale != 4 {
+		t.Errorf("got %+v, %v; want the flag's time scale 4", f, err)
+	}
+}
+
+func TestLinks(t *testing.T) {
+	p, err := Links(flagSet(t, "--bw=100Gbps", "--lat=5us", "--nodes=3"))
+	bandwidth, latency := 100*units.Gbps, 5*time.Microsecond
+	if d := cmp.Diff(configs.LinkPatch{Bandwidth: &bandwidth, Latency: &latency}, p); err != nil || d != "" {
+		t.Errorf("%v, (-want +got):\n%s", err, d)
+	}
+	if p, err := Links(flagSet(t)); err != nil || !p.Empty() {
+		t.Errorf("no flags: %+v, %v; want no change", p, err)
+	}
+	for arg, want := range map[string]string{
+		"--bw=11Tbps":   "--bw: 11Tbps is out of range",
+		"--lat=11s":     "--lat: 11s is out of range",
+		"--jitter=11s":  "--jitter: normal:11s is out of range",
+		"--queue=8G":    "--queue: lossless:8G is out of range",
+		"--jitter=20us": "",
+	} {
+		_, err := Links(flagSet(t, arg))
+		var e *configs.Error
+		if want == "" && err != nil || want != "" && (!errors.As(err, &e) || !strings.HasPrefix(err.Error(), want)) {
+			t.Errorf("%s: %v; want %q", arg, err, want)
+		}
+	}
+}
+
+func TestLoadEverySetting(t *testing.T) {
+	args := map[string]string{
+		"nodes": "4", "gpus-per-node": "2", "nics-per-node": "3", "nvlinks-per-gpu": "12", "transport": "tcp", "seed": "9", "time-scale": "16",
+		"bw": "5Gbps", "lat": "7us", "jitter": "pareto:2us", "loss": "0.5%", "queue": "taildrop:2M",
+		"ecn":      "none", // the datapath kernel has no other, nor another transport
+		"datapath": "kernel", "shaper": "wire", "subnet": "10.99.0.0/16", "nccl-view": "host",
+	}
+	want, err := configs.Profile("hdr200")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want.Nodes, want.GPUsPerNode, want.NICsPerNode, want.Seed, want.TimeScale = 4, 2, 3, 9, 16
+	want.NVLinksPerGPU = 12
+	want.Datapath, want.Shaper, want.Subnet, want.NCCLView = configs.Kernel, configs.WireShaper, "10.99.0.0/16", configs.HostView
+	want.Transport = configs.DefaultTransport(configs.TCP)
+	want.Link.Bandwidth, want.Link.Latency, want.Link.Jitter = 5*units.Gbps, 7*time.Microsecond, configs.Jitter{Kind: configs.ParetoJitter, Value: 2000}
+	want.Link.Loss, want.Link.Queue = configs.Loss{P: 0.005}, configs.Queue{Bytes: 2 * units.MiB, Policy: configs.TailDrop}
+	var byFlag, byEnv []string
+	for _, s := range configs.Settings() {
+		byFlag = append(byFlag, "--"+s.Flag, args[s.Flag])
+		byEnv = append(byEnv, s.Env, args[s.Flag])
+	}
+	check := func(by string, got *configs.Fabric, err error) {
+		if d := cmp.Diff(want, got); err != nil || d != "" {
+			t.Errorf("%s: %v (-want +got):\n%s", by, err, d)
+		}
+	}
+	got, err := Load(configs.Source{Profile: "hdr200", Getenv: environ()}, flagSet(t, byFlag...))
+	check("flags", got, err)
+	got, err = Load(configs.Source{Profile: "hdr200", Getenv: environ(byEnv...)}, flagSet(t))
+	check("environment beside flags", got, err)
+	got, err = configs.Load(configs.Source{Profile: "hdr200", Getenv: environ(byEnv...)})
+	check("environment", got, err)
+}
+
+func TestLoadRefuses(t *testing.T) {
+	small := writeFile(t, "base: eth1\nlink: {queue: 64K}\n")
+	for _, c := range []struct {
+		name string
+		src  configs.Source
+		args []string
+		want string
+	}{
+		{"out of range", configs.Source{Profile: "eth1"}, []string{"--lat=1m"}, "--lat: link.latency: 1m0s is out of range"},
+		{"clashes with the file", configs.Source{File: small}, []string{"--bw=100Gbps", "--queue=32K"}, "--queue: link.queue: lossless:32K is out of range: must be 64K"},
+		{"override beyond the nodes", configs.Source{File: "../examples/rails.yaml"}, []string{"--nodes=3"}, "../examples/rails.yaml:22: links[2].match: "},
+		{"variable out of range", configs.Source{Profile: "eth1", Getenv: environ("DDLEMU_NODES", "0")}, nil, "DDLEMU_NODES: nodes: 0 is out of range: must be 1 to 255"},
+	} {
+		if c.src.Getenv == nil {
+			c.src.Getenv = environ()
+		}
+		f, err := Load(c.src, flagSet(t, c.args...))
+		if err == nil || !strings.HasPrefix(err.Error(), c.want) || !configs.IsUserError(err) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: %v, %v\nwant %s", c.name, f, err, c.want)
+		}
+	}
+}

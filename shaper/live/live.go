@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package live connects the runtime view of a fabric (package fabric) with its
+// mapped file (package state): it describes a fabric for the file, reads it back,
+// and changes its links while it is up.
+package live
+
+import (
+	"fmt"
+
+	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/shaper/fabric"
+	"github.com/ddlemu/ddlemu/shaper/link"
+	"github.com/ddlemu/ddlemu/shaper/state"
+)
+
+var hopKinds = map[fabric.Kind]uint32{fabric.TxPort: state.TxPort, fabric.RxPort: state.RxPort, fabric.Link: state.Link, fabric.Trunk: state.Trunk}
+
+// Spec is what state.Dir.Create needs to bring up f under the given name.
+func Spec(f *fabric.Fabric, name string) (state.Spec, error) {
+	config, err := f.Config.Encode()
+	if err != nil {
+		return state.Spec{}, err
+	}
+	s := state.Spec{
+		Name: name, Profile: f.Config.Name, Nodes: f.Config.Nodes, GPUsPerNode: f.Config.GPUsPerNode, NICsPerNode: f.Config.NICsPerNode,
+		TimeScale: f.TimeScale(), Seed: f.Config.Seed, Transport: f.Transport(), Table: f.JitterTable(), Config: config, Kernel: f.Config.OnKernel(),
+	}
+	for _, h := range f.Hops {
+		s.Hops = append(s.Hops, state.HopSpec{Kind: hopKinds[h.Kind], Src: uint32(h.Src), Dst: uint32(h.Dst), Spec: h.Spec})
+		if h.Kind != fabric.Link {
+			continue
+		}
+		p := state.PathSpec{Src: h.Src, Dst: h.Dst}
+		for _, step := range f.Path(h.Src, h.Dst) {
+			p.Hops = append(p.Hops, state.PathStep(step))
+		}
+		s.Paths = append(s.Paths, p)
+	}
+	return s, nil
+}
+
+// Fabric is the fabric of file with the parameters that are in force on its hops now.
+func Fabric(file *state.File) (*fabric.Fabric, error) {
+	c, err := configs.Decode("fabric "+file.Name(), file.Config())
+	if err != nil {
+		return nil, fmt.Errorf("read back fabric %s: %w", file.Name(), err)
+	}
+	fab, err := fabric.New(c)
+	if err != nil {
+		return nil, fmt.Errorf("read back fabric %s: %w", file.Name(), err)
+	}
+	hops := file.Hops()
+	if len(hops) != len(fab.Hops) {
+		return nil, fmt.Errorf("read back fabric %s: %w: it has %d hops, its description %d", file.Name(), state.ErrNotUsable, len(hops), len(fab.Hops))
+	}
+	for i, h := range hops {
+		if want := &fab.Hops[i]; hopKinds[want.Kind] != h.Kind || want.Src != h.Src || want.Dst != h.Dst {
+			return nil, fmt.Errorf("read back fabric %s: %w: hop %d is not the one of its description", file.Name(), state.ErrNotUsable, i)
+		}
+		fab.Hops[i].Spec = h.Spec
+	}
+	return fab, nil
+}
+
+// Shape changes the hops of file that pattern names (see configs.Pattern) and
+// returns those that are different now. Processes that shape at the same time do
+// not undo each other's changes.
+func Shape(file *state.File, pattern string, p configs.LinkPatch) (changed []int, err error) {
+	return ShapeIf(file, pattern, p, func(link.Spec) error { return nil })
+}
+
+// ShapeIf is Shape, but changes nothing if check returns an error for a link as it
+// would be after the change.
+func ShapeIf(file *state.File, pattern string, p configs.LinkPatch, check func(link.Spec) error) (changed []int, err error) {
+	err = file.Update(func() (map[int]link.Spec, error) {
+		fab, err := Fabric(file)
+		if err != nil {
+			return nil, err
+		}
+		if changed, err = fab.Shape(pattern, p); err != nil {
+			return nil, err
+		}
+		specs := map[int]link.Spec{}
+		for _, hop := range changed {
+			specs[hop] = fab.Hops[hop].Spec
+			if fab.Hops[hop].Kind == fabric.Link {
+				if err := check(specs[hop]); err != nil {
+					return nil, fmt.Errorf("%s: %w", fab.HopName(hop), err)
+				}
+			}
+		}
+		return specs, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return changed, nil
+}
