@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // ddlemu-rank: one rank of `ddlemu bench`. It loads a CUDA runtime and an NCCL at run time, and does what its parent
-// asks in the protocol of wire.h: make a communicator, run and time a collective, check every element.
+// asks in the protocol of protocol.h: make a communicator, run and time a collective, check every element.
 
 #define _GNU_SOURCE
 #include <errno.h>
@@ -19,7 +19,7 @@
 #include "api.h"
 #include "job.h"
 #include "session.h"
-#include "wire.h"
+#include "protocol.h"
 
 enum { LIBRARIES_MAX = 8 };
 
@@ -41,22 +41,23 @@ static void wait_until(int64_t when)
 static int64_t number(const struct command *c, const char *key, int64_t low, int64_t high)
 {
 	int64_t value;
-	if (wire_number(c, key, low, high, &value) != 0)
+	if (protocol_number(c, key, low, high, &value) != 0)
 		session_fail("usage", "%s needs %s between %" PRId64 " and %" PRId64, c->verb, key, low, high);
 	return value;
 }
 
 static int named(const struct command *c, const char *key, int (*by_name)(const char *))
 {
-	const char *name = wire_value(c, key);
+	const char *name = protocol_value(c, key);
 	int value = by_name(name);
 	if (value < 0)
 		session_fail("usage", "%s does not know %s=%s", c->verb, key, name != NULL ? name : "");
 	return value;
 }
 
-static void do_uniqueid(void)
+static void do_uniqueid(const struct command *c, struct job *job)
 {
+	(void)c, (void)job;
 	nccl_unique_id id;
 	char hex[2 * NCCL_UNIQUE_ID_BYTES + 1];
 	session_enter_nccl();
@@ -65,12 +66,12 @@ static void do_uniqueid(void)
 	session_check_nccl(result, "ncclGetUniqueId");
 	for (int i = 0; i < NCCL_UNIQUE_ID_BYTES; i++)
 		sprintf(hex + 2 * i, "%02x", (unsigned char)id.internal[i]);
-	wire_reply("ok id=%s", hex);
+	protocol_reply("ok id=%s", hex);
 }
 
 static void read_id(const struct command *c, nccl_unique_id *id)
 {
-	const char *hex = wire_value(c, "id");
+	const char *hex = protocol_value(c, "id");
 	if (hex == NULL || strlen(hex) != 2 * NCCL_UNIQUE_ID_BYTES)
 		session_fail("usage", "init needs id, 128 bytes in hex");
 	for (int i = 0; i < NCCL_UNIQUE_ID_BYTES; i++) {
@@ -81,8 +82,9 @@ static void read_id(const struct command *c, nccl_unique_id *id)
 	}
 }
 
-static void do_init(const struct command *c)
+static void do_init(const struct command *c, struct job *job)
 {
+	(void)job;
 	nccl_unique_id id;
 	read_id(c, &id);
 	int ranks = (int)number(c, "ranks", 1, 1 << 20);
@@ -90,7 +92,7 @@ static void do_init(const struct command *c)
 	int device = (int)number(c, "device", 0, 1 << 20);
 	int64_t begin = now_ns();
 	session_init(device, ranks, rank, &id);
-	wire_reply("ok ns=%" PRId64, now_ns() - begin);
+	protocol_reply("ok ns=%" PRId64, now_ns() - begin);
 }
 
 static void do_prepare(const struct command *c, struct job *job)
@@ -108,14 +110,14 @@ static void do_prepare(const struct command *c, struct job *job)
 	if (job_check(job, why, sizeof(why)) != 0)
 		session_fail("usage", "prepare: %s", why);
 	session_reserve(job_bytes(job));
-	wire_reply("ok bytes=%zu", job_bytes(job));
+	protocol_reply("ok bytes=%zu", job_bytes(job));
 }
 
 static void do_fill(const struct command *c, struct job *job)
 {
 	int64_t seed = number(c, "seed", 0, INT64_MAX);
 	session_check_cuda(job_fill(job, &session.buffers, (uint64_t)seed), "copy the input to the device");
-	wire_reply("ok");
+	protocol_reply("ok");
 }
 
 static void do_run(const struct command *c, struct job *job)
@@ -136,12 +138,13 @@ static void do_run(const struct command *c, struct job *job)
 	session_check_async(); // a stream can end because NCCL gave up
 	float device_ms;
 	session_check_cuda(api.cudaEventElapsedTime(&device_ms, session.start, session.stop), "cudaEventElapsedTime");
-	wire_reply("ok wall_ns=%" PRId64 " device_ns=%.0f late_ns=%" PRId64, wall, (double)device_ms * 1e6,
+	protocol_reply("ok wall_ns=%" PRId64 " device_ns=%.0f late_ns=%" PRId64, wall, (double)device_ms * 1e6,
 		start != 0 ? begin - start : 0);
 }
 
-static void do_check(const struct job *job)
+static void do_check(const struct command *c, struct job *job)
 {
+	(void)c;
 	if (!job->filled || job->launches == 0)
 		session_fail("usage", "check needs fill and run before it");
 	if (job->launches > 1 && !job_repeatable(job))
@@ -151,62 +154,77 @@ static void do_check(const struct job *job)
 	uint64_t checked;
 	session_check_cuda(job_verify(job, &session.buffers, &found, &checked), "copy the output from the device");
 	if (found.wrong == 0)
-		wire_reply("ok checked=%" PRIu64 " wrong=0", checked);
+		protocol_reply("ok checked=%" PRIu64 " wrong=0", checked);
 	else
-		wire_reply("ok checked=%" PRIu64 " wrong=%" PRIu64 " first=%" PRIu64 " got=%s want=%s", checked,
+		protocol_reply("ok checked=%" PRIu64 " wrong=%" PRIu64 " first=%" PRIu64 " got=%s want=%s", checked,
 			found.wrong, found.first, found.got, found.want);
 }
 
-static void need_comm(const struct command *c)
+static void do_reserve(const struct command *c, struct job *job)
 {
-	if (session.comm == NULL)
-		session_fail("usage", "%s needs a communicator: init first", c->verb);
+	(void)job;
+	session_reserve((size_t)number(c, "bytes", 0, (int64_t)1 << 48));
+	protocol_reply("ok");
 }
 
-// Serves one command. Returns 0 after the last.
-static int serve(const struct command *c, struct job *job)
+static void close_session(struct job *job, int abort)
 {
-	static const char *const need_job[] = { "prepare", "fill", "run", "check" };
-	for (size_t i = 0; i < sizeof(need_job) / sizeof(need_job[0]); i++) {
-		if (strcmp(c->verb, need_job[i]) != 0)
+	memset(job, 0, sizeof(*job));
+	session_close(abort);
+	protocol_reply("ok");
+}
+
+static void do_destroy(const struct command *c, struct job *job)
+{
+	(void)c;
+	close_session(job, 0);
+}
+
+static void do_abort(const struct command *c, struct job *job)
+{
+	(void)c;
+	close_session(job, 1);
+}
+
+static void do_quit(const struct command *c, struct job *job)
+{
+	(void)c, (void)job;
+	session_closing(); // before the answer, which lets the parent close our input
+	protocol_reply("ok");
+	exit(0);
+}
+
+static const struct handler {
+	const char *verb;
+	void (*handle)(const struct command *command, struct job *job);
+	int needs_comm, needs_job;
+} handlers[] = {
+	{ "uniqueid", do_uniqueid, 0, 0 },
+	{ "init", do_init, 0, 0 },
+	{ "reserve", do_reserve, 0, 0 },
+	{ "prepare", do_prepare, 1, 0 },
+	{ "fill", do_fill, 1, 1 },
+	{ "run", do_run, 1, 1 },
+	{ "check", do_check, 1, 1 },
+	{ "destroy", do_destroy, 0, 0 },
+	{ "abort", do_abort, 0, 0 },
+	{ "quit", do_quit, 0, 0 },
+};
+
+static void serve(const struct command *c, struct job *job)
+{
+	for (size_t i = 0; i < sizeof(handlers) / sizeof(handlers[0]); i++) {
+		if (strcmp(c->verb, handlers[i].verb) != 0)
 			continue;
-		session_set_command(need_job[i]);
-		need_comm(c);
-		if (i > 0 && job->ranks == 0)
+		session_set_command(handlers[i].verb);
+		if (handlers[i].needs_comm && session.comm == NULL)
+			session_fail("usage", "%s needs a communicator: init first", c->verb);
+		if (handlers[i].needs_job && job->ranks == 0)
 			session_fail("usage", "%s needs prepare before it", c->verb);
+		handlers[i].handle(c, job);
+		return;
 	}
-	if (strcmp(c->verb, "uniqueid") == 0) {
-		session_set_command("uniqueid");
-		do_uniqueid();
-	} else if (strcmp(c->verb, "init") == 0) {
-		session_set_command("init");
-		do_init(c);
-	} else if (strcmp(c->verb, "reserve") == 0) {
-		session_set_command("reserve");
-		session_reserve((size_t)number(c, "bytes", 0, (int64_t)1 << 48));
-		wire_reply("ok");
-	} else if (strcmp(c->verb, "prepare") == 0) {
-		do_prepare(c, job);
-	} else if (strcmp(c->verb, "fill") == 0) {
-		do_fill(c, job);
-	} else if (strcmp(c->verb, "run") == 0) {
-		do_run(c, job);
-	} else if (strcmp(c->verb, "check") == 0) {
-		do_check(job);
-	} else if (strcmp(c->verb, "destroy") == 0 || strcmp(c->verb, "abort") == 0) {
-		int abort = c->verb[0] == 'a';
-		session_set_command(abort ? "abort" : "destroy");
-		memset(job, 0, sizeof(*job));
-		session_close(abort);
-		wire_reply("ok");
-	} else if (strcmp(c->verb, "quit") == 0) {
-		session_closing(); // before the answer, which lets the parent close our input
-		wire_reply("ok");
-		return 0;
-	} else {
-		session_fail("usage", "there is no command %s", c->verb);
-	}
-	return 1;
+	session_fail("usage", "there is no command %s", c->verb);
 }
 
 static void usage(FILE *out)
@@ -238,8 +256,8 @@ static void greet(void)
 	one_word(api.nccl_path, nccl, sizeof(nccl));
 	session_check_nccl(api.ncclGetVersion(&version), "ncclGetVersion");
 	session_check_cuda(api.cudaGetDeviceCount(&devices), "cudaGetDeviceCount");
-	wire_reply("hello protocol=%d pid=%d version=%d devices=%d cudart=%s nccl=%s", WIRE_PROTOCOL, (int)getpid(),
-		version, devices, cudart, nccl);
+	protocol_reply("hello protocol=%d pid=%d version=%d devices=%d cudart=%s nccl=%s", PROTOCOL_VERSION,
+		(int)getpid(), version, devices, cudart, nccl);
 }
 
 int main(int argc, char **argv)
@@ -263,7 +281,7 @@ int main(int argc, char **argv)
 		}
 	}
 	prctl(PR_SET_PDEATHSIG, SIGKILL); // beside the end of file, which a stopped reader would not see
-	if (wire_open(session_orphaned) != 0) {
+	if (protocol_open(session_orphaned) != 0) {
 		fprintf(stderr, "open the protocol: %s\n", strerror(errno));
 		return 1;
 	}
@@ -274,8 +292,8 @@ int main(int argc, char **argv)
 	greet();
 	struct command c;
 	struct job job = { 0 };
-	do {
-		wire_next(&c);
-	} while (serve(&c, &job));
-	return 0;
+	for (;;) {
+		protocol_next(&c);
+		serve(&c, &job);
+	}
 }

@@ -12,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "wire.h"
+#include "protocol.h"
 
 struct session session;
 
@@ -72,7 +72,7 @@ void session_fail(const char *name, const char *format, ...)
 	va_start(args, format);
 	vsnprintf(message, sizeof(message), format, args);
 	va_end(args);
-	wire_reply("error cmd=%s name=%s msg=%s", atomic_load(&command), name, message);
+	protocol_reply("error cmd=%s name=%s msg=%s", atomic_load(&command), name, message);
 	fprintf(stderr, "%s: %s\n", atomic_load(&command), message);
 	abort_and_exit();
 }

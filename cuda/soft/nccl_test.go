@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ddlemu/ddlemu/cuda/soft/setup/softbuild"
+	"github.com/ddlemu/ddlemu/cuda/soft/internal/softbuild"
 )
 
 // nccls returns the folders of the relinked NCCLs, the default one first.

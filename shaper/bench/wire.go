@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// The protocol with a rank process is specified in cuda/rank/wire.h.
+// The protocol with a rank process is specified in cuda/rank/protocol.h.
 const wireProtocol = 1
 
 // message is a line of the protocol.

@@ -16,7 +16,7 @@ import (
 	"os/signal"
 	"syscall"
 
-	"github.com/ddlemu/ddlemu/cuda/soft/setup/softbuild"
+	"github.com/ddlemu/ddlemu/cuda/soft/internal/softbuild"
 	"github.com/spf13/pflag"
 )
 

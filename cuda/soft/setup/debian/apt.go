@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// Package debian downloads a package from Debian's archive with this machine's apt and installs nothing: lists and
+// caches are in separate folders, the mirror is the one that the machine uses, and apt checks the signatures.
 package debian
 
 import (
@@ -61,7 +63,7 @@ func (a Archive) prepare() error {
 }
 
 // Versions fetches the suite's index and returns the versions of the package in it, newest first.
-func (a Archive) Versions(ctx context.Context) ([]Version, error) {
+func (a Archive) Versions(ctx context.Context) ([]string, error) {
 	if err := a.prepare(); err != nil {
 		return nil, err
 	}
@@ -98,13 +100,13 @@ func dependsFrom(text string) []string {
 }
 
 // versionsFrom reads the output of apt-cache madison: "PACKAGE | VERSION | SOURCE" lines.
-func versionsFrom(madison, pkg string) []Version {
-	var out []Version
+func versionsFrom(madison, pkg string) []string {
+	var out []string
 	lines := bufio.NewScanner(strings.NewReader(madison))
 	for lines.Scan() {
 		fields := strings.Split(lines.Text(), "|")
 		if len(fields) >= 3 && strings.TrimSpace(fields[0]) == pkg {
-			out = append(out, Version(strings.TrimSpace(fields[1])))
+			out = append(out, strings.TrimSpace(fields[1]))
 		}
 	}
 	return out
@@ -112,13 +114,13 @@ func versionsFrom(madison, pkg string) []Version {
 
 // Download fetches one version into dir, verified by apt, and returns the file. progress gets the percentage.
 // Versions must have been called before.
-func (a Archive) Download(ctx context.Context, v Version, dir string, progress func(percent float64)) (string, error) {
+func (a Archive) Download(ctx context.Context, version string, dir string, progress func(percent float64)) (string, error) {
 	read, write, err := os.Pipe()
 	if err != nil {
 		return "", fmt.Errorf("download %s: %w", a.Package, err)
 	}
 	defer read.Close()
-	cmd := exec.CommandContext(ctx, "apt-get", "-c", a.config(), "-q", "-o", "APT::Status-Fd=3", "download", fmt.Sprintf("%s=%s", a.Package, v))
+	cmd := exec.CommandContext(ctx, "apt-get", "-c", a.config(), "-q", "-o", "APT::Status-Fd=3", "download", fmt.Sprintf("%s=%s", a.Package, version))
 	cmd.Dir = dir
 	cmd.ExtraFiles = []*os.File{write}
 	var said strings.Builder
@@ -135,11 +137,11 @@ func (a Archive) Download(ctx context.Context, v Version, dir string, progress f
 		}
 	}
 	if err := cmd.Wait(); err != nil {
-		return "", describe(fmt.Sprintf("download %s %s", a.Package, v), []byte(said.String()), err)
+		return "", describe(fmt.Sprintf("download %s %s", a.Package, version), []byte(said.String()), err)
 	}
 	found, err := filepath.Glob(filepath.Join(dir, a.Package+"_*.deb"))
 	if err != nil || len(found) != 1 {
-		return "", fmt.Errorf("download %s %s: apt left %d files", a.Package, v, len(found))
+		return "", fmt.Errorf("download %s %s: apt left %d files", a.Package, version, len(found))
 	}
 	return found[0], nil
 }

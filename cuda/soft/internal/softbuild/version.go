@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package debian finds and downloads one package from Debian's archive with the machine's own apt, without
-// installing anything: its lists and caches are folders of ours, the mirror is the one the machine uses anyway, and
-// apt checks the signatures.
-package debian
+package softbuild
 
 import (
 	"fmt"
+	"os/exec"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -54,20 +53,20 @@ type Refusal struct {
 	Reason string
 }
 
-// Newest returns the newest candidate that keep accepts; among equal versions the first. What is newer than it and
-// not accepted only because knows says no is returned as refused; ok is false if nothing fits.
-func Newest(all []Candidate, keep func(Version) bool, knows func(nccl int) bool) (best Candidate, refused []Refusal, ok bool) {
-	sorted := append([]Candidate(nil), all...)
-	sort.SliceStable(sorted, func(i, j int) bool { return less(sorted[j].Version, sorted[i].Version) })
+// newest returns the newest candidate that is wanted and supported; the first of equal versions. Wanted candidates that
+// are newer, but not supported, are returned as refused. ok is false if there is no such candidate.
+func newest(all []Candidate, wanted func(Version) bool, supported func(nccl int) bool) (best Candidate, refused []Refusal, ok bool) {
+	sorted := slices.Clone(all)
+	sort.SliceStable(sorted, func(i, j int) bool { return newer(sorted[i].Version, sorted[j].Version) })
 	for _, c := range sorted {
-		if !keep(c.Version) {
+		if !wanted(c.Version) {
 			continue
 		}
 		nccl, err := c.Version.NCCL()
 		switch {
 		case err != nil:
 			refused = append(refused, Refusal{c, err.Error()})
-		case !knows(nccl):
+		case !supported(nccl):
 			refused = append(refused, Refusal{c, "the executor does not know the kernel data layouts of this version"})
 		default:
 			return c, refused, true
@@ -76,15 +75,7 @@ func Newest(all []Candidate, keep func(Version) bool, knows func(nccl int) bool)
 	return Candidate{}, refused, false
 }
 
-// less orders by NCCL's number, and then by text: enough to tell packagings of one release apart.
-func less(a, b Version) bool {
-	x, errX := a.NCCL()
-	y, errY := b.NCCL()
-	switch {
-	case errX != nil || errY != nil:
-		return errX != nil && errY == nil
-	case x != y:
-		return x < y
-	}
-	return a < b
+// newer says whether Debian's version a is newer than b.
+func newer(a, b Version) bool {
+	return exec.Command("dpkg", "--compare-versions", string(a), "gt", string(b)).Run() == nil
 }

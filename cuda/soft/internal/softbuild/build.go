@@ -14,7 +14,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/ddlemu/ddlemu/cuda/soft/setup/debian"
 	"golang.org/x/sys/unix"
 )
 
@@ -35,7 +34,7 @@ type Summary struct {
 	// NCCL lists what can be chosen; the first is the default in lib/.
 	NCCL []Package `json:"nccl"`
 	// Refused lists versions that Debian has and the executor does not know.
-	Refused []debian.Refusal `json:"refused"`
+	Refused []Refusal `json:"refused"`
 }
 
 // SummaryFile is the summary's name in build/softcuda.
@@ -53,7 +52,7 @@ func (b *builder) soft() string               { return filepath.Join(b.Build, "s
 func (b *builder) lib(name string) string     { return filepath.Join(b.soft(), "lib", name) }
 func (b *builder) include(name string) string { return filepath.Join(b.soft(), "include", name) }
 func (b *builder) cache() string              { return filepath.Join(b.Build, "cache") }
-func (b *builder) unpacked(v debian.Version) string {
+func (b *builder) unpacked(v Version) string {
 	return filepath.Join(b.cache(), "nccl", string(v))
 }
 func (b *builder) knowsProgram() string { return filepath.Join(b.soft(), "bin", "softcuda-knows") }
@@ -136,7 +135,7 @@ func (b *builder) finish(s Summary) error {
 		}
 	}
 	for i, p := range s.NCCL {
-		header, err := os.ReadFile(filepath.Join(b.unpacked(debian.Version(p.Package)), "nccl.h"))
+		header, err := os.ReadFile(filepath.Join(b.unpacked(Version(p.Package)), "nccl.h"))
 		if err != nil {
 			return fmt.Errorf("install nccl.h: %w", err)
 		}

@@ -3,19 +3,15 @@
 package softbuild
 
 import (
-	"archive/tar"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/ddlemu/ddlemu/cuda/soft/setup/debian"
 )
 
 // Package is an NCCL in build/softcuda, as softcuda.json lists it.
@@ -30,77 +26,36 @@ type Package struct {
 	Dir string `json:"dir"`
 }
 
-// unpack takes what relinking needs out of a .deb: nccl.h, the archive's host objects, the copyright. The result
-// appears as a whole or not at all.
-func (b *builder) unpack(deb string, v debian.Version, source string) error {
+// unpack extracts from a .deb what relinking needs into the cache: nccl.h, the host objects and the copyright. The
+// cache gets all of it or nothing.
+func (b *builder) unpack(deb string, v Version, source string) error {
 	b.con.say("unpacking NCCL %s", v)
 	temporary, err := os.MkdirTemp(b.cache(), "unpack-")
 	if err != nil {
 		return fmt.Errorf("make folder: %w", err)
 	}
 	defer os.RemoveAll(temporary)
-	if err := os.Mkdir(filepath.Join(temporary, "objects"), 0o755); err != nil {
-		return fmt.Errorf("make folder: %w", err)
-	}
-	cmd := exec.CommandContext(b.ctx, "dpkg-deb", "--fsys-tarfile", deb)
-	cmd.Stderr = os.Stderr
-	stream, err := cmd.StdoutPipe()
-	if err != nil {
-		return fmt.Errorf("unpack %s: %w", deb, err)
-	}
-	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("unpack %s: %w", deb, err)
-	}
-	err = takeFiles(tar.NewReader(stream), temporary)
-	_, _ = io.Copy(io.Discard, stream)
-	if err = errors.Join(err, cmd.Wait()); err != nil {
-		return fmt.Errorf("unpack %s: %w", deb, err)
+	whole, needed := filepath.Join(temporary, "whole"), filepath.Join(temporary, "needed")
+	if out, err := exec.CommandContext(b.ctx, "dpkg-deb", "-x", deb, whole).CombinedOutput(); err != nil {
+		return fmt.Errorf("unpack %s: %w: %s", deb, err, out)
 	}
 	about, err := json.Marshal(Package{Package: string(v), Source: source})
 	if err != nil {
 		return fmt.Errorf("describe package: %w", err)
 	}
-	if err := os.WriteFile(filepath.Join(temporary, "package.json"), about, 0o644); err != nil {
-		return fmt.Errorf("describe package: %w", err)
+	objects := filepath.Join(needed, "objects")
+	if err := os.MkdirAll(objects, 0o755); err != nil {
+		return fmt.Errorf("make folder: %w", err)
 	}
-	return moveDir(temporary, b.unpacked(v))
-}
-
-func takeFiles(files *tar.Reader, dir string) error {
-	header, objects := false, 0
-	for {
-		h, err := files.Next()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return err
-		}
-		switch {
-		case strings.HasSuffix(h.Name, "/usr/include/nccl.h"):
-			header = true
-			err = save(files, filepath.Join(dir, "nccl.h"))
-		case strings.HasSuffix(h.Name, "/doc/libnccl-dev/copyright"):
-			err = save(files, filepath.Join(dir, "copyright"))
-		case strings.HasSuffix(h.Name, "/libnccl_static.a"):
-			objects, err = extractObjects(files, filepath.Join(dir, "objects"))
-		}
-		if err != nil {
-			return err
-		}
+	if err := errors.Join(
+		os.WriteFile(filepath.Join(needed, "package.json"), about, 0o644),
+		os.Rename(filepath.Join(whole, "usr/include/nccl.h"), filepath.Join(needed, "nccl.h")),
+		os.Rename(filepath.Join(whole, "usr/share/doc/libnccl-dev/copyright"), filepath.Join(needed, "copyright")),
+		extractObjects(b.ctx, filepath.Join(whole, "usr/lib/x86_64-linux-gnu/libnccl_static.a"), objects),
+	); err != nil {
+		return fmt.Errorf("unpack %s: %w", deb, err)
 	}
-	if !header || objects == 0 {
-		return errors.New("the package holds no nccl.h or no libnccl_static.a")
-	}
-	return nil
-}
-
-func save(in io.Reader, path string) error {
-	data, err := io.ReadAll(in)
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(path, data, 0o644)
+	return moveDir(needed, b.unpacked(v))
 }
 
 func moveDir(from, to string) error {
@@ -110,9 +65,6 @@ func moveDir(from, to string) error {
 	if err := os.RemoveAll(to); err != nil {
 		return fmt.Errorf("replace folder: %w", err)
 	}
-	if err := os.Chmod(from, 0o755); err != nil {
-		return fmt.Errorf("open folder to others: %w", err)
-	}
 	if err := os.Rename(from, to); err != nil {
 		return fmt.Errorf("move into place: %w", err)
 	}
@@ -120,7 +72,7 @@ func moveDir(from, to string) error {
 }
 
 // relink links NCCL's host objects against the software runtime.
-func (b *builder) relink(v debian.Version, source string) (Package, []string, error) {
+func (b *builder) relink(v Version, source string) (Package, []string, error) {
 	number, err := v.NCCL()
 	if err != nil {
 		return Package{}, nil, err
@@ -158,7 +110,7 @@ func (b *builder) relink(v debian.Version, source string) (Package, []string, er
 }
 
 // glue compiles what a relinked NCCL holds of ours.
-func (b *builder) glue(v debian.Version, number int) ([]string, error) {
+func (b *builder) glue(v Version, number int) ([]string, error) {
 	all, err := sources([]string{".cc"}, b.src("glue"))
 	if err != nil {
 		return nil, err

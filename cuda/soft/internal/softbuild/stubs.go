@@ -3,16 +3,17 @@
 package softbuild
 
 import (
+	"context"
 	"debug/elf"
 	"errors"
 	"fmt"
-	"io"
 	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
-
-	"github.com/ddlemu/ddlemu/cuda/soft/setup/ararchive"
 )
 
 // NCCL's kernels are named in its host code, which takes their addresses, and defined in objects of device code,
@@ -24,34 +25,28 @@ func deviceObject(member string) bool {
 	return strings.HasSuffix(member, ".cu.o") || member == "device_glue.o" || member == "enhcompat.o"
 }
 
-// extractObjects writes the host objects of an archive into dir, numbered, since names repeat.
-func extractObjects(archive io.Reader, dir string) (int, error) {
-	r, err := ararchive.NewReader(archive)
+// extractObjects extracts the host objects of an archive into dir. It numbers them, because several members of NCCL's
+// archive have the same name; ar's modifier N selects one of them.
+func extractObjects(ctx context.Context, archive, dir string) error {
+	members, err := exec.CommandContext(ctx, "ar", "t", archive).Output()
 	if err != nil {
-		return 0, err
+		return fmt.Errorf("list %s: %w", archive, err)
 	}
-	count := 0
-	for {
-		name, err := r.Next()
-		if errors.Is(err, io.EOF) {
-			return count, nil
+	instances := map[string]int{}
+	for i, name := range slices.DeleteFunc(strings.Fields(string(members)), deviceObject) {
+		instances[name]++
+		ar := exec.CommandContext(ctx, "ar", "xN", "--output="+dir, strconv.Itoa(instances[name]), archive, name)
+		if out, err := ar.CombinedOutput(); err != nil {
+			return fmt.Errorf("extract %s: %w: %s", name, err, out)
 		}
-		if err != nil {
-			return 0, err
+		if err := os.Rename(filepath.Join(dir, name), filepath.Join(dir, fmt.Sprintf("%03d-%s", i, name))); err != nil {
+			return fmt.Errorf("number %s: %w", name, err)
 		}
-		if deviceObject(name) {
-			continue
-		}
-		f, err := os.Create(fmt.Sprintf("%s/%03d-%s", dir, count, strings.ReplaceAll(name, "/", "_")))
-		if err != nil {
-			return 0, fmt.Errorf("write object: %w", err)
-		}
-		_, err = io.Copy(f, r)
-		if err = errors.Join(err, f.Close()); err != nil {
-			return 0, fmt.Errorf("write object %s: %w", name, err)
-		}
-		count++
 	}
+	if len(instances) == 0 {
+		return fmt.Errorf("no host objects in %s", archive)
+	}
+	return nil
 }
 
 // kernelName returns the plain name of a kernel's symbol (_Z17ncclDevKernel_Foo20ncclDevKernelArgs...), or "".

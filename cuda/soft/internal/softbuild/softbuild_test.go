@@ -204,7 +204,7 @@ func testBuilder(t *testing.T) *builder {
 	return b
 }
 
-func (b *builder) fakeUnpacked(t *testing.T, v debian.Version, source string) {
+func (b *builder) fakeUnpacked(t *testing.T, v Version, source string) {
 	write(t, filepath.Join(b.unpacked(v), "package.json"), `{"package":"`+string(v)+`","source":"`+source+`"}`)
 }
 
@@ -213,7 +213,7 @@ func TestChooseFromCache(t *testing.T) {
 	b.fakeUnpacked(t, "2.22.3-1-1", "trixie")
 	b.fakeUnpacked(t, "2.29.7-1-1", "sid")
 	b.fakeUnpacked(t, "2.31.0-1-1", "sid")
-	for i, want := range []debian.Version{"2.22.3-1-1", "2.29.7-1-1"} {
+	for i, want := range []Version{"2.22.3-1-1", "2.29.7-1-1"} {
 		c, err := b.choose(wants[i])
 		if err != nil || c.version != want {
 			t.Errorf("%s: got %q, %v, want %q", wants[i].what, c.version, err, want)
@@ -241,7 +241,7 @@ func TestChooseWithoutNetwork(t *testing.T) {
 // What was refused lately isn't asked for again until the executor has learnt it.
 func TestChooseRemembersRefusals(t *testing.T) {
 	b := testBuilder(t)
-	refused := []debian.Refusal{{Candidate: debian.Candidate{Version: "2.31.0-1-1", Source: "sid"}, Reason: "unknown"}}
+	refused := []Refusal{{Candidate: Candidate{Version: "2.31.0-1-1", Source: "sid"}, Reason: "unknown"}}
 	if err := b.writeNote(wants[1], refusals{refused}); err != nil {
 		t.Fatal(err)
 	}
@@ -261,6 +261,7 @@ func TestUnpackFile(t *testing.T) {
 	tree := t.TempDir()
 	write(t, filepath.Join(tree, "DEBIAN/control"), "Package: libnccl-dev\nVersion: 2.22.3-1-1\nArchitecture: amd64\nMaintainer: x <x@x.test>\nDescription: x\n")
 	write(t, filepath.Join(tree, "usr/include/nccl.h"), "header")
+	write(t, filepath.Join(tree, "usr/share/doc/libnccl-dev/copyright"), "license")
 	archive := filepath.Join(tree, "usr/lib/x86_64-linux-gnu/libnccl_static.a")
 	for _, o := range []string{"a/net.o", "b/net.o", "all_reduce_sum_f32.cu.o", "enhcompat.o", "a_very_long_object_name.o"} {
 		file := write(t, filepath.Join(t.TempDir(), o), o)
@@ -283,10 +284,16 @@ func TestUnpackFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range objects {
-		objects[i] = filepath.Base(objects[i])
+	got := map[string]string{}
+	for _, object := range objects {
+		data, err := os.ReadFile(object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got[filepath.Base(object)] = string(data)
 	}
-	if diff := cmp.Diff([]string{"000-net.o", "001-net.o", "002-a_very_long_object_name.o"}, objects); diff != "" {
+	want := map[string]string{"000-net.o": "a/net.o", "001-net.o": "b/net.o", "002-a_very_long_object_name.o": "a_very_long_object_name.o"}
+	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
 	if err := os.WriteFile(deb, []byte("damaged"), 0o644); err != nil {

@@ -28,7 +28,7 @@ type compiler struct {
 var baseFlags = []string{"-O3", "-g", "-Wall", "-Wextra", "-fPIC", "-fvisibility=hidden", "-ffp-contract=off"}
 
 // need lists the programs that building takes, and the Debian package each comes from.
-var need = map[string]string{"g++": "g++", "gcc": "gcc", "as": "binutils", "ld": "binutils", "dpkg-deb": "dpkg"}
+var need = map[string]string{"g++": "g++", "gcc": "gcc", "as": "binutils", "ar": "binutils", "ld": "binutils", "dpkg": "dpkg", "dpkg-deb": "dpkg"}
 
 func checkTools() error {
 	if runtime.GOARCH != "amd64" {

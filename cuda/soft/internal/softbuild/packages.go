@@ -24,15 +24,15 @@ const baseLine = "2.22"
 // want is one of the NCCLs to have.
 type want struct {
 	what   string
-	keep   func(debian.Version) bool
+	keep   func(Version) bool
 	suites []string // where to look, in this order, until one has a version that the executor knows
 }
 
 // wants lists the NCCLs to have: Debian 13's, and the newest that the executor knows. Sid moves on, so that one may
 // come from another suite.
 var wants = []want{
-	{"NCCL " + baseLine, func(v debian.Version) bool { return v.Line() == baseLine }, []string{"trixie"}},
-	{"a newer NCCL", func(v debian.Version) bool { return v.Line() != baseLine }, []string{"sid", "testing"}},
+	{"NCCL " + baseLine, func(v Version) bool { return v.Line() == baseLine }, []string{"trixie"}},
+	{"a newer NCCL", func(v Version) bool { return v.Line() != baseLine }, []string{"sid", "testing"}},
 }
 
 // askAgain is how long an answer "nothing that the executor knows" is believed before the archive is asked again.
@@ -40,9 +40,9 @@ const askAgain = 24 * time.Hour
 
 // choice is what became of a want: a package that lies unpacked in the cache, or none because all were refused.
 type choice struct {
-	version debian.Version // "" if there is none
+	version Version // "" if there is none
 	source  string
-	refused []debian.Refusal
+	refused []Refusal
 }
 
 // choose settles a want from the cache if it can, else from the archive.
@@ -51,7 +51,7 @@ func (b *builder) choose(w want) (choice, error) {
 	if err != nil {
 		return choice{}, err
 	}
-	if best, _, ok := debian.Newest(cached, w.keep, b.knows); ok && !b.Refresh {
+	if best, _, ok := newest(cached, w.keep, b.knows); ok && !b.Refresh {
 		return choice{version: best.Version, source: best.Source}, b.unpackFile(best)
 	}
 	var note refusals
@@ -62,7 +62,7 @@ func (b *builder) choose(w want) (choice, error) {
 	if cachedNow, listErr := b.cachedPackages(); listErr == nil {
 		cached = cachedNow
 	}
-	best, _, ok := debian.Newest(cached, w.keep, b.knows)
+	best, _, ok := newest(cached, w.keep, b.knows)
 	if ok {
 		// A package in the cache does as well as a download that was not to be had.
 		if err != nil {
@@ -78,7 +78,7 @@ func (b *builder) choose(w want) (choice, error) {
 
 // fetch asks the want's suites until one has a version that the executor knows, and unpacks that. It returns what was
 // refused on the way.
-func (b *builder) fetch(w want) (refused []debian.Refusal, err error) {
+func (b *builder) fetch(w want) (refused []Refusal, err error) {
 	mirror, err := debian.Mirror()
 	if err != nil {
 		return nil, err
@@ -94,11 +94,11 @@ func (b *builder) fetch(w want) (refused []debian.Refusal, err error) {
 		if err != nil {
 			return refused, err
 		}
-		var all []debian.Candidate
+		var all []Candidate
 		for _, v := range versions {
-			all = append(all, debian.Candidate{Version: v, Source: suite})
+			all = append(all, Candidate{Version: Version(v), Source: suite})
 		}
-		best, no, ok := debian.Newest(all, w.keep, b.knows)
+		best, no, ok := newest(all, w.keep, b.knows)
 		refused = append(refused, no...)
 		for _, r := range no {
 			b.con.say("NCCL %s of %s is not used: %s", r.Version, r.Source, r.Reason)
@@ -110,7 +110,7 @@ func (b *builder) fetch(w want) (refused []debian.Refusal, err error) {
 	return refused, nil
 }
 
-func (b *builder) download(a debian.Archive, c debian.Candidate) error {
+func (b *builder) download(a debian.Archive, c Candidate) error {
 	if _, err := os.Stat(b.unpacked(c.Version)); err == nil {
 		return nil
 	}
@@ -121,7 +121,7 @@ func (b *builder) download(a debian.Archive, c debian.Candidate) error {
 	defer os.RemoveAll(temporary)
 	b.con.say("downloading %s %s of %s (about 100 MB)", packageName, c.Version, c.Source)
 	advance, done := b.con.bar("downloading", 100)
-	deb, err := a.Download(b.ctx, c.Version, temporary, func(percent float64) { advance(int(percent)) })
+	deb, err := a.Download(b.ctx, string(c.Version), temporary, func(percent float64) { advance(int(percent)) })
 	done()
 	if err != nil {
 		return err
@@ -130,8 +130,8 @@ func (b *builder) download(a debian.Archive, c debian.Candidate) error {
 }
 
 // cachedPackages lists what is unpacked in the cache, and package files that someone put there.
-func (b *builder) cachedPackages() ([]debian.Candidate, error) {
-	var out []debian.Candidate
+func (b *builder) cachedPackages() ([]Candidate, error) {
+	var out []Candidate
 	entries, err := filepath.Glob(filepath.Join(b.cache(), "nccl", "*", "package.json"))
 	if err != nil {
 		return nil, fmt.Errorf("list cache: %w", err)
@@ -145,28 +145,28 @@ func (b *builder) cachedPackages() ([]debian.Candidate, error) {
 		if err := json.Unmarshal(data, &p); err != nil {
 			return nil, fmt.Errorf("read %s: %w; remove its folder", file, err)
 		}
-		out = append(out, debian.Candidate{Version: debian.Version(p.Package), Source: p.Source})
+		out = append(out, Candidate{Version: Version(p.Package), Source: p.Source})
 	}
 	files, err := filepath.Glob(filepath.Join(b.cache(), packageName+"_*.deb"))
 	if err != nil {
 		return nil, fmt.Errorf("list cache: %w", err)
 	}
 	for _, file := range files {
-		out = append(out, debian.Candidate{Version: versionOfFile(file), Source: "file"})
+		out = append(out, Candidate{Version: versionOfFile(file), Source: "file"})
 	}
 	return out, nil
 }
 
 // versionOfFile reads libnccl-dev_2.22.3-1-1_amd64.deb.
-func versionOfFile(path string) debian.Version {
+func versionOfFile(path string) Version {
 	parts := strings.Split(filepath.Base(path), "_")
 	if len(parts) < 2 {
 		return ""
 	}
-	return debian.Version(parts[1])
+	return Version(parts[1])
 }
 
-func (b *builder) unpackFile(c debian.Candidate) error {
+func (b *builder) unpackFile(c Candidate) error {
 	if _, err := os.Stat(b.unpacked(c.Version)); err == nil {
 		return nil
 	}
@@ -187,7 +187,7 @@ func (b *builder) knows(nccl int) bool {
 
 // refusals is remembered so that the archive isn't asked in every run.
 type refusals struct {
-	Refused []debian.Refusal
+	Refused []Refusal
 }
 
 func (b *builder) noteFile(w want) string {

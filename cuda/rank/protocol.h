@@ -22,37 +22,37 @@
 // An error is "error cmd= name= msg=" at any time, with cmd the command that was being served, and then exit status
 // 1: every error ends the process. Wrong use (flags) is exit status 2. At end of file on the input the process ends.
 
-#ifndef DDLEMU_RANK_WIRE_H
-#define DDLEMU_RANK_WIRE_H
+#ifndef DDLEMU_RANK_PROTOCOL_H
+#define DDLEMU_RANK_PROTOCOL_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-enum { WIRE_PROTOCOL = 1, WIRE_LINE_MAX = 4096, WIRE_WORDS_MAX = 16 };
+enum { PROTOCOL_VERSION = 1, PROTOCOL_LINE_MAX = 4096, PROTOCOL_WORDS_MAX = 16 };
 
 // A command, split in place.
 struct command {
-	char line[WIRE_LINE_MAX];
+	char line[PROTOCOL_LINE_MAX];
 	const char *verb;
 	int words;
-	const char *keys[WIRE_WORDS_MAX], *values[WIRE_WORDS_MAX];
+	const char *keys[PROTOCOL_WORDS_MAX], *values[PROTOCOL_WORDS_MAX];
 };
 
 // Takes the protocol's two descriptors for itself: later reads of standard input see nothing, and later writes to
 // standard output (NCCL's log, say) go to standard error. Starts the reading thread; on_end runs on it at end of file.
 // Returns 0, or -1 with errno set.
-int wire_open(void (*on_end)(void));
+int protocol_open(void (*on_end)(void));
 
 // Waits for the next command. Only one thread may call it.
-void wire_next(struct command *command);
+void protocol_next(struct command *command);
 
 // The value of a key, or NULL.
-const char *wire_value(const struct command *command, const char *key);
+const char *protocol_value(const struct command *command, const char *key);
 
 // Reads a whole number between low and high. Returns 0, or -1.
-int wire_number(const struct command *command, const char *key, int64_t low, int64_t high, int64_t *out);
+int protocol_number(const struct command *command, const char *key, int64_t low, int64_t high, int64_t *out);
 
 // Writes one line to the parent. Safe from any thread.
-__attribute__((format(printf, 1, 2))) void wire_reply(const char *format, ...);
+__attribute__((format(printf, 1, 2))) void protocol_reply(const char *format, ...);
 
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #define _GNU_SOURCE
-#include "wire.h"
+#include "protocol.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -19,13 +19,13 @@ static void (*ended)(void);
 // One line waits at most: the parent sends a command only after the answer to the last.
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
-static char waiting[WIRE_LINE_MAX];
+static char waiting[PROTOCOL_LINE_MAX];
 static int is_waiting;
 
 static void *read_commands(void *unused)
 {
 	(void)unused;
-	char line[WIRE_LINE_MAX];
+	char line[PROTOCOL_LINE_MAX];
 	while (fgets(line, sizeof(line), commands) != NULL) {
 		line[strcspn(line, "\n")] = '\0';
 		pthread_mutex_lock(&lock);
@@ -40,7 +40,7 @@ static void *read_commands(void *unused)
 	return NULL;
 }
 
-int wire_open(void (*on_end)(void))
+int protocol_open(void (*on_end)(void))
 {
 	ended = on_end;
 	int in = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
@@ -67,7 +67,7 @@ static void split(struct command *c)
 	char *rest = c->line;
 	c->words = 0;
 	c->verb = strsep(&rest, " ");
-	while (rest != NULL && c->words < WIRE_WORDS_MAX) {
+	while (rest != NULL && c->words < PROTOCOL_WORDS_MAX) {
 		char *value = strsep(&rest, " ");
 		const char *key = strsep(&value, "=");
 		c->keys[c->words] = key;
@@ -75,7 +75,7 @@ static void split(struct command *c)
 	}
 }
 
-void wire_next(struct command *c)
+void protocol_next(struct command *c)
 {
 	pthread_mutex_lock(&lock);
 	while (!is_waiting)
@@ -87,7 +87,7 @@ void wire_next(struct command *c)
 	split(c);
 }
 
-const char *wire_value(const struct command *c, const char *key)
+const char *protocol_value(const struct command *c, const char *key)
 {
 	for (int i = 0; i < c->words; i++)
 		if (strcmp(c->keys[i], key) == 0)
@@ -95,9 +95,9 @@ const char *wire_value(const struct command *c, const char *key)
 	return NULL;
 }
 
-int wire_number(const struct command *c, const char *key, int64_t low, int64_t high, int64_t *out)
+int protocol_number(const struct command *c, const char *key, int64_t low, int64_t high, int64_t *out)
 {
-	const char *value = wire_value(c, key);
+	const char *value = protocol_value(c, key);
 	if (value == NULL || *value == '\0')
 		return -1;
 	char *end;
@@ -109,9 +109,9 @@ int wire_number(const struct command *c, const char *key, int64_t low, int64_t h
 	return 0;
 }
 
-void wire_reply(const char *format, ...)
+void protocol_reply(const char *format, ...)
 {
-	char line[WIRE_LINE_MAX];
+	char line[PROTOCOL_LINE_MAX];
 	va_list args;
 	va_start(args, format);
 	int length = vsnprintf(line, sizeof(line) - 1, format, args);
