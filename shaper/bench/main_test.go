@@ -92,7 +92,7 @@ var build = sync.OnceValues(func() (built, error) {
 	}
 	buildDir = dir
 	b := built{rank: filepath.Join(dir, "ddlemu-rank"), fake: filepath.Join(dir, "libfakenccl.so")}
-	sources, err := filepath.Glob("../rank/*.c")
+	sources, err := filepath.Glob("../../cuda/rank/*.c")
 	if err != nil {
 		return b, err
 	}
