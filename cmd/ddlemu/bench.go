@@ -18,6 +18,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/bench"
 	"github.com/ddlemu/ddlemu/shaper/bench/emulate"
 	"github.com/ddlemu/ddlemu/shaper/live"
+	"github.com/ddlemu/ddlemu/shaper/nccl"
 )
 
 // benchOptions are the flags of bench: nccl-tests' own, and those of the fabric.
@@ -82,7 +83,7 @@ func newBenchCommand(g *global) *cobra.Command {
 		Short: "Measure a collective on an emulated fabric, as nccl-tests does",
 		Long: `Runs real NCCL on an emulated fabric and prints nccl-tests' table, beside each time
 what the link model expects, and last whether this host really carried the fabric.
-Collectives: ` + strings.Join(bench.Collectives(), ", ") + `.
+Collectives: ` + strings.Join(nccl.Collectives(), ", ") + `.
 
 On a machine with NVIDIA GPUs it uses them, elsewhere the software CUDA. Times are
 those of the emulated network: with a time scale of K the fabric runs K times
@@ -108,7 +109,7 @@ a rank failed or a result was wrong, 2 for bad input, 130 if interrupted.
   ddlemu bench alltoall --profile eth10 --ranks 4 --nodes 2 --lat 50us --json`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return badInput("bench takes one collective (%s): see `ddlemu bench --help`", strings.Join(bench.Collectives(), ", "))
+				return badInput("bench takes one collective (%s): see `ddlemu bench --help`", strings.Join(nccl.Collectives(), ", "))
 			}
 			return nil
 		},
@@ -201,7 +202,7 @@ func (o *benchOptions) setup(g *global, b bench.Config) (e emulate.Options, err 
 
 // bench turns the flags into what to measure.
 func (o *benchOptions) bench(g *global, collective string) (b bench.Config, err error) {
-	if b.Collective, err = bench.ParseCollective(collective); err != nil {
+	if b.Collective, err = nccl.ParseCollective(collective); err != nil {
 		return b, err
 	}
 	if g.JSON && o.CSV {
@@ -227,10 +228,10 @@ func (o *benchOptions) bench(g *global, collective string) (b bench.Config, err 
 	if b.Sizes, err = r.Sizes(); err != nil {
 		return b, err
 	}
-	if b.Types, err = bench.ParseDataTypes(o.Type); err != nil {
+	if b.Types, err = nccl.ParseDataTypes(o.Type); err != nil {
 		return b, err
 	}
-	if b.Ops, err = bench.ParseRedOps(o.Op); err != nil {
+	if b.Ops, err = nccl.ParseRedOps(o.Op); err != nil {
 		return b, err
 	}
 	b.Root, b.Warmup, b.Iters, b.Check, b.Cycles, b.LogDir = o.Root, o.Warmup, o.Iters, o.Check != 0, o.Cycles, o.LogDir

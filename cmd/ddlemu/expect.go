@@ -15,6 +15,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/bench"
 	"github.com/ddlemu/ddlemu/shaper/bench/emulate"
 	"github.com/ddlemu/ddlemu/shaper/bench/testslog"
+	"github.com/ddlemu/ddlemu/shaper/nccl"
 )
 
 // expectOptions are the flags of expect.
@@ -72,7 +73,7 @@ lacks), 130 if interrupted.
   ddlemu expect allreduce --profile eth10 --ranks 4 --nodes 2 --log nccl-tests.txt --strict`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return badInput("expect takes one collective (%s): see `ddlemu expect --help`", strings.Join(bench.Collectives(), ", "))
+				return badInput("expect takes one collective (%s): see `ddlemu expect --help`", strings.Join(nccl.Collectives(), ", "))
 			}
 			return nil
 		},
@@ -151,7 +152,7 @@ func (o *expectOptions) readLog(g *global, b *bench.Config) (*testslog.Log, erro
 	if err := o.agree(log, b.Collective); err != nil {
 		return nil, fmt.Errorf("--log %s: %w", o.Log, err)
 	}
-	types, err := bench.ParseDataTypes(rows[0].Type)
+	types, err := nccl.ParseDataTypes(rows[0].Type)
 	if err == nil && len(types) != 1 {
 		err = fmt.Errorf("type %s: not one type", rows[0].Type)
 	}
@@ -178,8 +179,8 @@ func (o *expectOptions) readLog(g *global, b *bench.Config) (*testslog.Log, erro
 
 // operators are those of the rows. asked are the flag's, which must have them if it is
 // given.
-func (o *expectOptions) operators(rows []testslog.Row, asked []bench.RedOp) ([]bench.RedOp, error) {
-	var ops []bench.RedOp
+func (o *expectOptions) operators(rows []testslog.Row, asked []nccl.RedOp) ([]nccl.RedOp, error) {
+	var ops []nccl.RedOp
 	for _, r := range rows {
 		op, err := r.RedOp()
 		if err != nil {
@@ -197,7 +198,7 @@ func (o *expectOptions) operators(rows []testslog.Row, asked []bench.RedOp) ([]b
 
 // agree checks that the log can be of this collective and takes from it the number
 // of ranks and of iterations, if no flag gives them.
-func (o *expectOptions) agree(log testslog.Log, c bench.Collective) error {
+func (o *expectOptions) agree(log testslog.Log, c nccl.Collective) error {
 	for _, r := range log.Rows {
 		// nccl-tests writes none where nothing is reduced.
 		if (r.Op != "none") != c.Reduces() {

@@ -10,9 +10,9 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
-	"github.com/ddlemu/ddlemu/shaper/bench"
 	"github.com/ddlemu/ddlemu/shaper/bench/emulate"
 	"github.com/ddlemu/ddlemu/shaper/bench/testslog"
+	"github.com/ddlemu/ddlemu/shaper/nccl"
 )
 
 // expectReport is what expect --json prints. Times are microseconds.
@@ -95,7 +95,7 @@ func newExpectReport(nccl, profile string, ranks int, rows []emulate.Forecast, l
 // loggedCall is what the calls of a log differ in: its rows have one type.
 type loggedCall struct {
 	size int64
-	op   bench.RedOp
+	op   nccl.RedOp
 }
 
 func newExpectRow(f *emulate.Forecast) expectRow {

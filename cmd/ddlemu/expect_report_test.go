@@ -13,13 +13,14 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/bench/emulate"
 	"github.com/ddlemu/ddlemu/shaper/bench/nccllog"
 	"github.com/ddlemu/ddlemu/shaper/bench/testslog"
+	"github.com/ddlemu/ddlemu/shaper/nccl"
 )
 
 // broadcastRows are of two ranks at 10 Gb/s, whose root runs ahead, and of a size that
 // the model does not know.
 func broadcastRows() []emulate.Forecast {
 	c := bench.Case{
-		Collective: bench.Broadcast, Type: bench.Float, Ranks: 2, Size: 1 << 20, Count: 1 << 18,
+		Collective: nccl.Broadcast, Type: nccl.Float, Ranks: 2, Size: 1 << 20, Count: 1 << 18,
 		Choice: &nccllog.Choice{Algo: nccllog.AlgoRing, Proto: nccllog.ProtoSimple},
 	}
 	first := emulate.Forecast{Case: c, Known: true, Bound: 884 * time.Microsecond, Waiting: 0.5}
@@ -50,7 +51,7 @@ func TestExpectTable(t *testing.T) {
 
 // What takes no time has no bandwidth.
 func TestExpectOfNoTime(t *testing.T) {
-	c := bench.Case{Collective: bench.AllReduce, Type: bench.Float, Ranks: 2, Size: 4, Count: 1}
+	c := bench.Case{Collective: nccl.AllReduce, Type: nccl.Float, Ranks: 2, Size: 4, Count: 1}
 	f := emulate.Forecast{Case: c, Known: true}
 	f.Channels = 1
 	var got strings.Builder
@@ -122,8 +123,8 @@ func TestExpectStrictIsContent(t *testing.T) {
 // Each row of a log of several operators is judged by the calls of its own.
 func TestExpectJudgesByOperator(t *testing.T) {
 	var rows []emulate.Forecast
-	for i, op := range []bench.RedOp{bench.Sum, bench.Max} {
-		f := emulate.Forecast{Known: true, Waiting: 1, Case: bench.Case{Collective: bench.AllReduce, Type: bench.Float, Op: op, Ranks: 2, Size: 1 << 20, Count: 1 << 18}}
+	for i, op := range []nccl.RedOp{nccl.Sum, nccl.Max} {
+		f := emulate.Forecast{Known: true, Waiting: 1, Case: bench.Case{Collective: nccl.AllReduce, Type: nccl.Float, Op: op, Ranks: 2, Size: 1 << 20, Count: 1 << 18}}
 		f.Time = time.Duration(i+1) * time.Millisecond
 		f.LastRank = f.Time
 		rows = append(rows, f)

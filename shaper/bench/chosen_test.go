@@ -8,10 +8,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/ddlemu/ddlemu/shaper/bench/nccllog"
+	"github.com/ddlemu/ddlemu/shaper/nccl"
 )
 
 func TestChosen(t *testing.T) {
-	row := func(typ DataType, size int64, algo, proto string, channels int) Row {
+	row := func(typ nccl.DataType, size int64, algo, proto string, channels int) Row {
 		r := Row{Size: size, Type: typ, Op: "sum"}
 		if algo != "" {
 			r.OutOfPlace.Choice = &nccllog.Choice{Algo: algo, Proto: proto}
@@ -20,10 +21,10 @@ func TestChosen(t *testing.T) {
 		return r
 	}
 	rows := []Row{
-		row(Float, 8, "Ring", "LL", 1), row(Float, 64, "Ring", "LL", 1), row(Float, 512, "Ring", "LL", 2),
-		row(Float, 4096, "", "", 0), row(Float, 32768, "Ring", "Simple", 0),
+		row(nccl.Float, 8, "Ring", "LL", 1), row(nccl.Float, 64, "Ring", "LL", 1), row(nccl.Float, 512, "Ring", "LL", 2),
+		row(nccl.Float, 4096, "", "", 0), row(nccl.Float, 32768, "Ring", "Simple", 0),
 	}
-	half := []Row{row(Half, 8, "Tree", "LL", 1), row(Int8, 8, "", "", 0)}
+	half := []Row{row(nccl.Half, 8, "Tree", "LL", 1), row(nccl.Int8, 8, "", "", 0)}
 	const floats = "8 to 64 bytes Ring LL x1; 512 bytes Ring LL x2; 32768 bytes Ring Simple"
 	for _, tc := range []struct {
 		name string

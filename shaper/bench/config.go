@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/ddlemu/ddlemu/shaper/bench/nccllog"
+	"github.com/ddlemu/ddlemu/shaper/nccl"
 )
 
 // Clock tells how an iteration is timed.
@@ -26,10 +27,10 @@ const (
 
 // Config says what to measure and how. Collective, Sizes, Ranks, RankBinary, NCCLLibs and CudartLibs are needed.
 type Config struct {
-	Collective Collective
-	Sizes      []int64    // bytes as asked for, see [Range]
-	Types      []DataType // empty for float
-	Ops        []RedOp    // empty for sum; not looked at by collectives that do not reduce
+	Collective nccl.Collective
+	Sizes      []int64         // bytes as asked for, see [Range]
+	Types      []nccl.DataType // empty for float
+	Ops        []nccl.RedOp    // empty for sum; not looked at by collectives that do not reduce
 	Root       int
 	Warmup     int // untimed iterations before each measurement; at least one is made, as in nccl-tests
 	Iters      int // timed iterations, above 0
@@ -96,9 +97,9 @@ type Info struct {
 
 // Case identifies one measurement.
 type Case struct {
-	Collective Collective
-	Type       DataType
-	Op         RedOp
+	Collective nccl.Collective
+	Type       nccl.DataType
+	Op         nccl.RedOp
 	Root       int
 	Ranks      int
 	Size       int64 // bytes, the table's size column

@@ -13,6 +13,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/ddlemu/ddlemu/shaper/nccl"
 )
 
 // TestMain lets the test program play a part of its own tests: a rank that misbehaves, or a parent that is killed.
@@ -117,7 +119,7 @@ func fakeConfig(t *testing.T, ranks int, env ...string) Config {
 	}
 	env = append([]string{"FAKENCCL_DIR=" + t.TempDir()}, env...)
 	return Config{
-		Collective: AllReduce, Sizes: []int64{4096}, Warmup: 1, Iters: 2, Check: true, Ranks: ranks,
+		Collective: nccl.AllReduce, Sizes: []int64{4096}, Warmup: 1, Iters: 2, Check: true, Ranks: ranks,
 		RankBinary: b.rank, NCCLLibs: []string{b.fake}, CudartLibs: []string{b.fake},
 		Env: func(int) []string { return env },
 	}

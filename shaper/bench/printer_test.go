@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/ddlemu/ddlemu/shaper/bench/nccllog"
+	"github.com/ddlemu/ddlemu/shaper/nccl"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -30,7 +31,7 @@ func sample() (Header, []Row, Summary) {
 			InPlace: inPlace, Time: d, TimeMin: d - 100, TimeMax: d + 100, Wall: d, Device: d - 50, Checked: true, Wrong: wrong,
 			Choice: choice,
 		}
-		m.bandwidths(Case{Collective: AllReduce, Type: Float, Ranks: 2, Count: 262144})
+		m.bandwidths(Case{Collective: nccl.AllReduce, Type: nccl.Float, Ranks: 2, Count: 262144})
 		if expected > 0 {
 			m.compare(Expectation{Time: expected, Spread: 0.01})
 		}
@@ -42,10 +43,10 @@ func sample() (Header, []Row, Summary) {
 	unchecked.Checked, unchecked.Choice = false, nil
 	first.Channels, second.Channels = 2, 1
 	rows := []Row{
-		{Size: 1 << 20, Count: 1 << 18, Type: Float, Op: "sum", Root: -1, InPlace: &first,
+		{Size: 1 << 20, Count: 1 << 18, Type: nccl.Float, Op: "sum", Root: -1, InPlace: &first,
 			OutOfPlace: half(false, 8850*time.Microsecond, 8848*time.Microsecond, 0)},
-		{Size: 8, Count: 2, Type: BFloat16, Op: "none", Root: 1, OutOfPlace: half(false, 53200, 50000, 3), InPlace: &second},
-		{Size: 1 << 30, Count: 1 << 30, Type: Int8, Op: "none", Root: -1, OutOfPlace: unchecked},
+		{Size: 8, Count: 2, Type: nccl.BFloat16, Op: "none", Root: 1, OutOfPlace: half(false, 53200, 50000, 3), InPlace: &second},
+		{Size: 1 << 30, Count: 1 << 30, Type: nccl.Int8, Op: "none", Root: -1, OutOfPlace: unchecked},
 	}
 	rows[0].OutOfPlace.Channels = 2
 	return header, rows, Summary{Wrong: 3, AvgBusBW: 0.118, Verdict: "INVALID", Reasons: []string{"3 elements are wrong"}, Notes: []string{"queues were full"}}

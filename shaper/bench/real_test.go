@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/ddlemu/ddlemu/shaper/bench/nccllog"
+	"github.com/ddlemu/ddlemu/shaper/nccl"
 )
 
 // softCUDA returns where the software CUDA and the relinked NCCL are. They must be there: a test that is skipped
@@ -38,7 +39,7 @@ func realConfig(t *testing.T, version string, ranks int, env ...string) Config {
 		t.Fatal(err)
 	}
 	return Config{
-		Collective: AllReduce, Sizes: []int64{1 << 20}, Warmup: 1, Iters: 2, Check: true, Ranks: ranks,
+		Collective: nccl.AllReduce, Sizes: []int64{1 << 20}, Warmup: 1, Iters: 2, Check: true, Ranks: ranks,
 		RankBinary: b.rank, NCCLLibs: []string{filepath.Join(lib, "nccl-"+version, "libnccl.so.2")},
 		CudartLibs: []string{filepath.Join(lib, "libcudart.so.12")},
 		Env: func(rank int) []string {
@@ -100,9 +101,9 @@ func TestRealCollectives(t *testing.T) {
 				t.Fatal(err)
 			}
 			seed := int64(0)
-			for c := AllReduce; c <= AllToAll; c++ {
+			for c := nccl.AllReduce; c <= nccl.AllToAll; c++ {
 				cfg := Config{
-					Collective: c, Types: []DataType{Int8, BFloat16, Float}, Ops: []RedOp{Sum, Max, Avg}, Sizes: []int64{1000, 300000},
+					Collective: c, Types: []nccl.DataType{nccl.Int8, nccl.BFloat16, nccl.Float}, Ops: []nccl.RedOp{nccl.Sum, nccl.Max, nccl.Avg}, Sizes: []int64{1000, 300000},
 					Root: 1, Ranks: 2, Iters: 2,
 				}
 				for _, one := range cfg.Cases() {
@@ -115,7 +116,7 @@ func TestRealCollectives(t *testing.T) {
 						if m.Wrong != 0 {
 							t.Errorf("%v %v %v %d bytes in place %v: %d wrong: %s", c, one.Type, one.Op, one.Size, m.InPlace, m.Wrong, m.Mismatch)
 						}
-						if sends := c == SendRecv || c == AllToAll; sends != (m.Choice == nil) {
+						if sends := c == nccl.SendRecv || c == nccl.AllToAll; sends != (m.Choice == nil) {
 							t.Errorf("%v: choice %+v", c, m.Choice)
 						}
 					}

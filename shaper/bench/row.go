@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ddlemu/ddlemu/shaper/bench/nccllog"
+	"github.com/ddlemu/ddlemu/shaper/nccl"
 )
 
 // OffPercent is how far a measured time may be from the expected one before [Measurement.Off] is set.
@@ -16,7 +17,7 @@ const OffPercent = 5.0
 // Row is one line of nccl-tests' table.
 type Row struct {
 	Size, Count int64 // bytes and elements, as nccl-tests counts them
-	Type        DataType
+	Type        nccl.DataType
 	Op          string // "none" where there is no reduction
 	Root        int    // -1 where there is none
 	OutOfPlace  Measurement
@@ -74,7 +75,7 @@ func (m *Measurement) bandwidths(c Case) {
 func algorithmBytes(c Case) float64 {
 	bytes := float64(c.Count * c.Type.Size())
 	switch c.Collective {
-	case AllGather, ReduceScatter, AllToAll:
+	case nccl.AllGather, nccl.ReduceScatter, nccl.AllToAll:
 		return bytes * float64(c.Ranks)
 	}
 	return bytes

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ddlemu/ddlemu/shaper/bench/nccllog"
+	"github.com/ddlemu/ddlemu/shaper/nccl"
 )
 
 // startLead is how far ahead the common start of a timed run is set: time for every rank to read its command, also
@@ -101,10 +102,10 @@ func (r *Ranks) measureAll(ctx context.Context, result *Result, onRow func(Row))
 func (c *Config) Cases() []Case {
 	types, ops := c.Types, c.Ops
 	if len(types) == 0 {
-		types = []DataType{Float}
+		types = []nccl.DataType{nccl.Float}
 	}
 	if len(ops) == 0 || !c.Collective.Reduces() {
-		ops = []RedOp{Sum}
+		ops = []nccl.RedOp{nccl.Sum}
 	}
 	var cases []Case
 	for _, t := range types {

@@ -9,14 +9,15 @@ import (
 	"time"
 
 	"github.com/ddlemu/ddlemu/shaper/bench/nccllog"
+	"github.com/ddlemu/ddlemu/shaper/nccl"
 )
 
 // Every collective, type and operator: the ranks' input and check against arithmetic that was written independently.
 // Three ranks make 1/ranks inexact; the sizes are no multiple of anything.
 func TestRunEverything(t *testing.T) {
-	types, _ := ParseDataTypes("all")
-	ops, _ := ParseRedOps("all")
-	for c := AllReduce; c <= AllToAll; c++ {
+	types, _ := nccl.ParseDataTypes("all")
+	ops, _ := nccl.ParseRedOps("all")
+	for c := nccl.AllReduce; c <= nccl.AllToAll; c++ {
 		t.Run(c.String(), func(t *testing.T) {
 			t.Parallel()
 			cfg := fakeConfig(t, 3)
@@ -51,9 +52,9 @@ func TestRunEverything(t *testing.T) {
 
 // Sizes from nothing to beyond the staging buffer of 1 MiB.
 func TestRunSizes(t *testing.T) {
-	for _, c := range []Collective{AllReduce, AllGather, ReduceScatter, AllToAll} {
+	for _, c := range []nccl.Collective{nccl.AllReduce, nccl.AllGather, nccl.ReduceScatter, nccl.AllToAll} {
 		cfg := fakeConfig(t, 2)
-		cfg.Collective, cfg.Sizes, cfg.Types = c, []int64{0, 8, 1000, 3 << 20}, []DataType{Float, Int8}
+		cfg.Collective, cfg.Sizes, cfg.Types = c, []int64{0, 8, 1000, 3 << 20}, []nccl.DataType{nccl.Float, nccl.Int8}
 		result, err := Run(testContext(t), cfg, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -67,7 +68,7 @@ func TestRunSizes(t *testing.T) {
 // One flipped bit on one rank is one wrong element. With one warm-up and two timed iterations the operations of a
 // repeatable collective are 0, 1, 2, and the last is checked; of an in-place reduction the first is.
 func TestRunFindsCorruption(t *testing.T) {
-	for c := AllReduce; c <= AllToAll; c++ {
+	for c := nccl.AllReduce; c <= nccl.AllToAll; c++ {
 		t.Run(c.String(), func(t *testing.T) {
 			t.Parallel()
 			cfg := fakeConfig(t, 2, "FAKENCCL_FAULT=corrupt:2:1")

@@ -35,7 +35,7 @@ type Range struct {
 // maxSizes bounds a range: with more rows nobody waits for the end.
 const maxSizes = 100_000
 
-// Sizes lists the range. The sizes are as asked for: the rounding of [Collective.Counts] comes later.
+// Sizes lists the range. The sizes are as asked for: the rounding of [nccl.Collective.Counts] comes later.
 func (r Range) Sizes() ([]int64, error) {
 	if r.Begin < 0 || r.Begin > r.End {
 		return nil, fmt.Errorf("the sizes begin at %d bytes (-b) and end at %d (-e); give an end that is not below the begin", r.Begin, r.End)

@@ -10,54 +10,23 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
-)
 
-// The counts that nccl-tests prints for these sizes.
-func TestCounts(t *testing.T) {
-	cases := []struct {
-		c     Collective
-		bytes int64
-		t     DataType
-		ranks int
-		want  Counts
-		size  int64
-	}{
-		{AllReduce, 8, Float, 2, Counts{2, 2, 2}, 8},
-		{AllReduce, 7, Float, 2, Counts{1, 1, 1}, 4},
-		{AllReduce, 1 << 20, Half, 8, Counts{524288, 524288, 524288}, 1 << 20},
-		{AllGather, 8, Float, 2, Counts{0, 0, 0}, 0},
-		{AllGather, 32, Float, 2, Counts{4, 4, 8}, 32},
-		{AllGather, 1 << 20, Float, 3, Counts{87380, 87380, 262140}, 1048560},
-		{ReduceScatter, 1 << 20, Double, 4, Counts{32768, 131072, 32768}, 1 << 20},
-		{ReduceScatter, 100, Int8, 3, Counts{32, 96, 32}, 96},
-		{Broadcast, 1000, Int64, 5, Counts{125, 125, 125}, 1000},
-		{Reduce, 1000, BFloat16, 5, Counts{500, 500, 500}, 1000},
-		{SendRecv, 4096, Uint32, 4, Counts{1024, 1024, 1024}, 4096},
-		{AllToAll, 4096, Uint32, 4, Counts{256, 1024, 1024}, 4096},
-		{AllToAll, 100, Uint64, 4, Counts{2, 8, 8}, 64},
-	}
-	for _, c := range cases {
-		got := c.c.Counts(c.bytes, c.t, c.ranks)
-		if got != c.want || got.Bytes(c.t) != c.size {
-			t.Errorf("%v of %d bytes of %v on %d ranks: %+v size %d, want %+v size %d", c.c, c.bytes, c.t, c.ranks, got,
-				got.Bytes(c.t), c.want, c.size)
-		}
-	}
-}
+	"github.com/ddlemu/ddlemu/shaper/nccl"
+)
 
 func TestBandwidths(t *testing.T) {
 	// nccl-tests' own figures: 16 MiB in 1 ms on 4 ranks.
 	cases := []struct {
-		c        Collective
+		c        nccl.Collective
 		alg, bus float64
 	}{
-		{AllReduce, 16.777, 25.166}, {AllGather, 16.777, 12.583}, {ReduceScatter, 16.777, 12.583},
-		{Broadcast, 16.777, 16.777}, {Reduce, 16.777, 16.777}, {SendRecv, 16.777, 16.777}, {AllToAll, 16.777, 12.583},
+		{nccl.AllReduce, 16.777, 25.166}, {nccl.AllGather, 16.777, 12.583}, {nccl.ReduceScatter, 16.777, 12.583},
+		{nccl.Broadcast, 16.777, 16.777}, {nccl.Reduce, 16.777, 16.777}, {nccl.SendRecv, 16.777, 16.777}, {nccl.AllToAll, 16.777, 12.583},
 	}
 	for _, c := range cases {
-		counts := c.c.Counts(16<<20, Float, 4)
+		counts := c.c.Counts(16<<20, nccl.Float, 4)
 		m := Measurement{Time: 1e6}
-		m.bandwidths(Case{Collective: c.c, Type: Float, Ranks: 4, Count: counts.Param})
+		m.bandwidths(Case{Collective: c.c, Type: nccl.Float, Ranks: 4, Count: counts.Param})
 		if math.Abs(m.AlgBW-c.alg) > 0.001 || math.Abs(m.BusBW-c.bus) > 0.001 {
 			t.Errorf("%v: algbw %.3f busbw %.3f, want %.3f and %.3f", c.c, m.AlgBW, m.BusBW, c.alg, c.bus)
 		}
@@ -65,39 +34,6 @@ func TestBandwidths(t *testing.T) {
 	var none Measurement
 	if none.bandwidths(Case{Ranks: 2, Count: 1}); none.AlgBW != 0 {
 		t.Errorf("a time of 0 has bandwidth %g", none.AlgBW)
-	}
-}
-
-func TestParseNames(t *testing.T) {
-	for _, name := range []string{"all_reduce", "allreduce", "AllReduce", "all_reduce_perf", "all-reduce"} {
-		if c, err := ParseCollective(name); err != nil || c != AllReduce {
-			t.Errorf("%s: %v, %v", name, c, err)
-		}
-	}
-	for _, name := range []string{"", "allredude", "all"} {
-		if _, err := ParseCollective(name); err == nil || !strings.Contains(err.Error(), "all_gather") {
-			t.Errorf("%q: the error %v does not offer the names", name, err)
-		}
-	}
-	for _, name := range Collectives() {
-		if c, err := ParseCollective(name); err != nil || c.String() != name {
-			t.Errorf("%s: %v, %v", name, c, err)
-		}
-	}
-	if types, err := ParseDataTypes("all"); err != nil || len(types) != 10 {
-		t.Errorf("%v, %v", types, err)
-	}
-	if types, err := ParseDataTypes("bfloat16"); err != nil || !slices.Equal(types, []DataType{BFloat16}) {
-		t.Errorf("%v, %v", types, err)
-	}
-	if ops, err := ParseRedOps("avg"); err != nil || !slices.Equal(ops, []RedOp{Avg}) {
-		t.Errorf("%v, %v", ops, err)
-	}
-	if _, err := ParseRedOps("mulsum"); err == nil {
-		t.Error("mulsum is no operator here")
-	}
-	if got := Collective(9).String() + DataType(-1).String() + RedOp(7).String(); got != "Collective(9)DataType(-1)RedOp(7)" {
-		t.Error(got)
 	}
 }
 
@@ -267,15 +203,15 @@ func TestValidate(t *testing.T) {
 }
 
 func TestCases(t *testing.T) {
-	cfg := Config{Ranks: 2, Sizes: []int64{8, 16}, Types: []DataType{Float, Int8}, Ops: []RedOp{Sum, Max}, Cycles: 2}
-	for c, want := range map[Collective]int{AllReduce: 16, AllGather: 8} {
+	cfg := Config{Ranks: 2, Sizes: []int64{8, 16}, Types: []nccl.DataType{nccl.Float, nccl.Int8}, Ops: []nccl.RedOp{nccl.Sum, nccl.Max}, Cycles: 2}
+	for c, want := range map[nccl.Collective]int{nccl.AllReduce: 16, nccl.AllGather: 8} {
 		cfg.Collective = c
 		cases := cfg.Cases()
 		if len(cases) != want {
 			t.Errorf("%v: %d cases, want %d", c, len(cases), want)
 		}
 	}
-	cfg.Collective = AllReduce
+	cfg.Collective = nccl.AllReduce
 	var order []string
 	for _, c := range cfg.Cases()[:6] {
 		order = append(order, fmt.Sprint(c.Type, c.Op, c.Size))
@@ -284,7 +220,7 @@ func TestCases(t *testing.T) {
 		t.Error(got)
 	}
 	cfg = Config{Ranks: 2, Sizes: []int64{8}}
-	if cases := cfg.Cases(); len(cases) != 1 || cases[0].Type != Float || cases[0].Op != Sum || cases[0].Count != 2 {
+	if cases := cfg.Cases(); len(cases) != 1 || cases[0].Type != nccl.Float || cases[0].Op != nccl.Sum || cases[0].Count != 2 {
 		t.Errorf("%+v", cases)
 	}
 }

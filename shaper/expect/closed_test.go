@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ddlemu/ddlemu/shaper/link"
+	"github.com/ddlemu/ddlemu/shaper/nccl"
 )
 
 // far is a link whose latency dwarfs all else.
@@ -39,7 +40,7 @@ func TestSmallAllReduceCountsLatencies(t *testing.T) {
 		{"rdma ll, one chunk empty", rdma(), LL, 8, 3, 2},
 		{"rdma ll128, one chunk empty", rdma(), LL128, 8, 3, 2},
 	} {
-		e := simulate(t, decide(AllReduce, Ring, tc.proto, 2, 1, tc.bytes), far(tc.tr))
+		e := simulate(t, decide(nccl.AllReduce, Ring, tc.proto, 2, 1, tc.bytes), far(tc.tr))
 		// Beyond the latencies only a few packets are sent.
 		for _, v := range []struct{ got, latencies float64 }{{e.First, tc.first}, {e.Time, tc.steady}} {
 			if v.got < v.latencies*lat || v.got > v.latencies*lat+60e3 {
@@ -65,7 +66,7 @@ func TestSmallAllReduceExact(t *testing.T) {
 	// Rank 1 sends its 8 bytes in the first of two slices; rank 0 adds and sends them
 	// back at once. The call ends with the empty slice behind them.
 	want := float64(2*(lat+full) + empty)
-	if e := simulate(t, decide(AllReduce, Ring, Simple, 2, 1, 8), s); e.First != want {
+	if e := simulate(t, decide(nccl.AllReduce, Ring, Simple, 2, 1, 8), s); e.First != want {
 		t.Errorf("first call %.0f ns, want %.0f", e.First, want)
 	}
 }
@@ -85,7 +86,7 @@ func TestSmallAllReduceWithHosts(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := float64(2*(work+path[0].Params.Serialise(8)+lat+work) + work)
-	if e := simulate(t, decide(AllReduce, Ring, Simple, 2, 1, 8), s); e.First != want {
+	if e := simulate(t, decide(nccl.AllReduce, Ring, Simple, 2, 1, 8), s); e.First != want {
 		t.Errorf("first call %.0f ns, want %.0f", e.First, want)
 	}
 }
@@ -98,17 +99,17 @@ func TestLargeRingTakesPayloadRate(t *testing.T) {
 		transports, protos = transports[:1], protos[:1]
 	}
 	for _, tc := range []struct {
-		coll  Collective
+		coll  nccl.Collective
 		ranks int
 		count func(n float64) float64 // bytes through a port, given the ranks
 		bytes func(n uint64) uint64   // what the call is given
 	}{
-		{AllReduce, 2, func(n float64) float64 { return 2 * (n - 1) / n * size }, func(uint64) uint64 { return whole }},
-		{AllReduce, 4, func(n float64) float64 { return 2 * (n - 1) / n * size }, func(uint64) uint64 { return whole }},
-		{AllGather, 4, func(n float64) float64 { return (n - 1) / n * size }, func(n uint64) uint64 { return whole / n }},
-		{ReduceScatter, 4, func(n float64) float64 { return (n - 1) / n * size }, func(n uint64) uint64 { return whole / n }},
-		{Broadcast, 4, func(float64) float64 { return size }, func(uint64) uint64 { return whole }},
-		{Reduce, 4, func(float64) float64 { return size }, func(uint64) uint64 { return whole }},
+		{nccl.AllReduce, 2, func(n float64) float64 { return 2 * (n - 1) / n * size }, func(uint64) uint64 { return whole }},
+		{nccl.AllReduce, 4, func(n float64) float64 { return 2 * (n - 1) / n * size }, func(uint64) uint64 { return whole }},
+		{nccl.AllGather, 4, func(n float64) float64 { return (n - 1) / n * size }, func(n uint64) uint64 { return whole / n }},
+		{nccl.ReduceScatter, 4, func(n float64) float64 { return (n - 1) / n * size }, func(n uint64) uint64 { return whole / n }},
+		{nccl.Broadcast, 4, func(float64) float64 { return size }, func(uint64) uint64 { return whole }},
+		{nccl.Reduce, 4, func(float64) float64 { return size }, func(uint64) uint64 { return whole }},
 	} {
 		for _, tr := range transports {
 			for _, proto := range protos {
@@ -134,7 +135,7 @@ func TestWindowBoundsLongPath(t *testing.T) {
 	s := star{bandwidth: 100e9, latency: 50 * time.Millisecond, tr: rdma()}
 	const size = 128 << 20
 	for _, channels := range []int{1, 2} {
-		e := simulate(t, decide(Broadcast, Ring, Simple, 2, channels, size), s)
+		e := simulate(t, decide(nccl.Broadcast, Ring, Simple, 2, channels, size), s)
 		// A slot of 512 KiB is free again one round trip after it was sent; the next
 		// irecv into it is posted when it arrives and known one latency later, at the
 		// same time.
@@ -152,7 +153,7 @@ func TestBroadcastIsAPipeline(t *testing.T) {
 	const size = 8 << 20
 	times := map[int]float64{}
 	for n := 2; n <= 4; n++ {
-		times[n] = simulate(t, decide(Broadcast, Ring, Simple, n, 1, size), s).First
+		times[n] = simulate(t, decide(nccl.Broadcast, Ring, Simple, n, 1, size), s).First
 	}
 	slice := s.payload(512<<10) + 25e3
 	for n := 3; n <= 4; n++ {
@@ -166,7 +167,7 @@ func TestBroadcastIsAPipeline(t *testing.T) {
 // moves no more than the ring does.
 func TestPATCountsLatencies(t *testing.T) {
 	const lat = 20e6
-	for _, coll := range []Collective{AllGather, ReduceScatter} {
+	for _, coll := range []nccl.Collective{nccl.AllGather, nccl.ReduceScatter} {
 		for ranks, hops := range map[int]float64{2: 1, 3: 2, 4: 2, 5: 3, 8: 3} {
 			d := decide(coll, PAT, Simple, ranks, 1, 64)
 			d.Version = 22907

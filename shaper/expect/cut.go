@@ -2,6 +2,8 @@
 
 package expect
 
+import "github.com/ddlemu/ddlemu/shaper/nccl"
+
 // Cut is what one call must move between one node and all others, whatever the
 // schedule: less means that data took another way. Bytes of payload, without what
 // a protocol adds.
@@ -24,20 +26,20 @@ func (d *Decision) Cuts(node func(rank int) int) []Cut {
 		here := uint64(len(ranks))
 		rooted := c.nodeOf[d.Root] == i
 		switch d.Coll {
-		case AllReduce:
+		case nccl.AllReduce:
 			cut.Out, cut.In = bytes, bytes
-		case AllGather:
+		case nccl.AllGather:
 			cut.Out, cut.In = here*bytes, (n-here)*bytes
-		case ReduceScatter:
+		case nccl.ReduceScatter:
 			cut.Out, cut.In = (n-here)*bytes, here*bytes
-		case Broadcast:
+		case nccl.Broadcast:
 			cut.Out, cut.In = choose(rooted, bytes, 0), choose(rooted, 0, bytes)
-		case Reduce:
+		case nccl.Reduce:
 			cut.Out, cut.In = choose(rooted, 0, bytes), choose(rooted, bytes, 0)
-		case AllToAll:
+		case nccl.AllToAll:
 			cut.Out = here * (n - here) * bytes
 			cut.In = cut.Out
-		case SendRecv:
+		case nccl.SendRecv:
 			for _, r := range ranks {
 				cut.Out += choose(c.nodeOf[(r+1)%d.Ranks] != i, bytes, 0)
 				cut.In += choose(c.nodeOf[(r-1+d.Ranks)%d.Ranks] != i, bytes, 0)

@@ -5,32 +5,9 @@ package expect
 import (
 	"fmt"
 	"strings"
+
+	"github.com/ddlemu/ddlemu/shaper/nccl"
 )
-
-// Collective names what is run, as nccl-tests does.
-type Collective int
-
-// Collectives. SendRecv is nccl-tests' shift along the ring of ranks: each rank
-// sends to the next and receives from the previous one.
-const (
-	AllReduce Collective = iota
-	AllGather
-	ReduceScatter
-	Broadcast
-	Reduce
-	SendRecv
-	AllToAll
-)
-
-var collectiveNames = []string{"allreduce", "allgather", "reducescatter", "broadcast", "reduce", "sendrecv", "alltoall"}
-
-func (c Collective) String() string { return name(collectiveNames, int(c)) }
-
-// ParseCollective takes NCCL's or nccl-tests' name, whatever its case.
-func ParseCollective(s string) (Collective, error) {
-	i, err := parse("collective", collectiveNames, strings.ReplaceAll(s, "_", ""))
-	return Collective(i), err
-}
 
 // Algorithm is NCCL's; the values are NCCL's, as older logs print them.
 type Algorithm int
@@ -102,7 +79,7 @@ type Links struct {
 // field marked so means NCCL's default.
 type Decision struct {
 	Version  int // as ncclGetVersion gives it: 22203 is 2.22.3
-	Coll     Collective
+	Coll     nccl.Collective
 	Algo     Algorithm // of SendRecv and AllToAll: not used
 	Proto    Protocol  // of SendRecv and AllToAll: not used
 	Ranks    int
@@ -134,15 +111,15 @@ type Decision struct {
 const patVersion = 22602
 
 // isP2P says whether the call is made of ncclSend and ncclRecv.
-func (d *Decision) isP2P() bool { return d.Coll == SendRecv || d.Coll == AllToAll }
+func (d *Decision) isP2P() bool { return d.Coll == nccl.SendRecv || d.Coll == nccl.AllToAll }
 
 // validate checks what does not depend on the algorithm.
 func (d *Decision) validate() error {
 	if _, err := rulesOf(d.Version); err != nil {
 		return err
 	}
-	if d.Coll < 0 || int(d.Coll) >= len(collectiveNames) {
-		return fmt.Errorf("collective %d: unknown", d.Coll)
+	if !d.Coll.Known() {
+		return fmt.Errorf("%v: unknown", d.Coll)
 	}
 	if d.Ranks < 1 {
 		return fmt.Errorf("ranks %d: must be at least 1", d.Ranks)
@@ -179,9 +156,9 @@ func (d *Decision) validateColl() error {
 	switch {
 	case d.Algo == Ring:
 		return d.validateRings()
-	case d.Algo == Tree && d.Coll == AllReduce:
+	case d.Algo == Tree && d.Coll == nccl.AllReduce:
 		return d.validateTrees()
-	case d.Algo == PAT && d.Proto == Simple && d.Version >= patVersion && (d.Coll == AllGather || d.Coll == ReduceScatter):
+	case d.Algo == PAT && d.Proto == Simple && d.Version >= patVersion && (d.Coll == nccl.AllGather || d.Coll == nccl.ReduceScatter):
 		return nil
 	}
 	return fmt.Errorf("%v by %v/%v on NCCL %s: the model does not know this schedule", d.Coll, d.Algo, d.Proto, versionString(d.Version))

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/ddlemu/ddlemu/shaper/link"
+	"github.com/ddlemu/ddlemu/shaper/nccl"
 )
 
 // Calls that are cut short and continued linearly take what playing them in full
@@ -24,20 +25,20 @@ func TestExtrapolationAgreesWithFullPlay(t *testing.T) {
 	cases := []struct {
 		s     star
 		tr    link.Transport
-		coll  Collective
+		coll  nccl.Collective
 		algo  Algorithm
 		proto Protocol
 		ranks int
 		bytes uint64
 	}{
-		{eth, tcp(), AllReduce, Ring, Simple, 2, 1 << 30},
-		{eth, tcp(), AllReduce, Ring, LL, 4, 256 << 20},
-		{eth, rdma(), AllReduce, Tree, Simple, 4, 512 << 20},
-		{eth, rdma(), AllToAll, Ring, Simple, 3, 300 << 20},
-		{ndr, rdma(), AllReduce, Ring, LL, 4, 512 << 20},
-		{eth, rdma(), AllGather, PAT, Simple, 4, 160 << 20},
-		{wan, rdma(), AllReduce, Ring, Simple, 4, 512 << 20},
-		{wan, rdma(), SendRecv, Ring, Simple, 4, 512 << 20},
+		{eth, tcp(), nccl.AllReduce, Ring, Simple, 2, 1 << 30},
+		{eth, tcp(), nccl.AllReduce, Ring, LL, 4, 256 << 20},
+		{eth, rdma(), nccl.AllReduce, Tree, Simple, 4, 512 << 20},
+		{eth, rdma(), nccl.AllToAll, Ring, Simple, 3, 300 << 20},
+		{ndr, rdma(), nccl.AllReduce, Ring, LL, 4, 512 << 20},
+		{eth, rdma(), nccl.AllGather, PAT, Simple, 4, 160 << 20},
+		{wan, rdma(), nccl.AllReduce, Ring, Simple, 4, 512 << 20},
+		{wan, rdma(), nccl.SendRecv, Ring, Simple, 4, 512 << 20},
 	}
 	if underRace {
 		cases = cases[:1]
@@ -64,7 +65,7 @@ func TestExtrapolationAgreesWithFullPlay(t *testing.T) {
 // The root of a broadcast runs ahead until the buffers on the way are full, and the
 // ranks that a reduction begins with do: the first calls' pace is not the rest's.
 func TestRunningAheadEndsWithTheBuffers(t *testing.T) {
-	for _, coll := range []Collective{Broadcast, Reduce} {
+	for _, coll := range []nccl.Collective{nccl.Broadcast, nccl.Reduce} {
 		for _, ranks := range []int{2, 4} {
 			for _, bytes := range []uint64{64 << 10, 1 << 20, 4 << 20} {
 				s := star{bandwidth: 10e9, latency: 25 * time.Microsecond, tr: tcp()}
@@ -141,24 +142,24 @@ func TestPartsByVersion(t *testing.T) {
 	for _, tc := range []struct {
 		name     string
 		version  int
-		coll     Collective
+		coll     nccl.Collective
 		proto    Protocol
 		channels int
 		bytes    uint64
 		want     []uint64 // bytes per channel
 		chunk    uint64
 	}{
-		{"a few bytes take one channel", 22203, AllReduce, LL, 2, 8, []uint64{8}, 32 * KiB},
-		{"two channels from 64 KiB on", 22203, AllReduce, Simple, 2, 64 * KiB, []uint64{32 * KiB, 32 * KiB}, 2048 * KiB},
-		{"one below, and 2.22 leaves a crumb", 22203, AllReduce, Simple, 2, 64*KiB - 4, []uint64{64*KiB - 16, 12}, 2048 * KiB},
-		{"2.29 does not", 22907, AllReduce, Simple, 2, 64*KiB - 4, []uint64{64*KiB - 4}, 2048 * KiB},
-		{"2.22 cuts to 16 bytes", 22203, AllReduce, Simple, 2, 100 * KiB, []uint64{50 * KiB, 50 * KiB}, 2048 * KiB},
-		{"2.26 to 8 KiB", 22603, AllReduce, Simple, 2, 100 * KiB, []uint64{56 * KiB, 44 * KiB}, 2048 * KiB},
-		{"2.29 to 16 KiB", 22907, AllReduce, Simple, 2, 100 * KiB, []uint64{64 * KiB, 36 * KiB}, 2048 * KiB},
-		{"2.29 counts LL fourfold", 22907, AllReduce, LL, 2, 100 * KiB, []uint64{52 * KiB, 48 * KiB}, 32 * KiB},
-		{"LL128 chunks", 22203, AllReduce, LL128, 1, 1 << 20, []uint64{1 << 20}, 576000},
-		{"a chain's chunk is one step", 22203, Broadcast, Simple, 1, 1 << 20, []uint64{1 << 20}, 512 * KiB},
-		{"three channels", 22203, Reduce, Simple, 3, 3 << 20, []uint64{1 << 20, 1 << 20, 1 << 20}, 512 * KiB},
+		{"a few bytes take one channel", 22203, nccl.AllReduce, LL, 2, 8, []uint64{8}, 32 * KiB},
+		{"two channels from 64 KiB on", 22203, nccl.AllReduce, Simple, 2, 64 * KiB, []uint64{32 * KiB, 32 * KiB}, 2048 * KiB},
+		{"one below, and 2.22 leaves a crumb", 22203, nccl.AllReduce, Simple, 2, 64*KiB - 4, []uint64{64*KiB - 16, 12}, 2048 * KiB},
+		{"2.29 does not", 22907, nccl.AllReduce, Simple, 2, 64*KiB - 4, []uint64{64*KiB - 4}, 2048 * KiB},
+		{"2.22 cuts to 16 bytes", 22203, nccl.AllReduce, Simple, 2, 100 * KiB, []uint64{50 * KiB, 50 * KiB}, 2048 * KiB},
+		{"2.26 to 8 KiB", 22603, nccl.AllReduce, Simple, 2, 100 * KiB, []uint64{56 * KiB, 44 * KiB}, 2048 * KiB},
+		{"2.29 to 16 KiB", 22907, nccl.AllReduce, Simple, 2, 100 * KiB, []uint64{64 * KiB, 36 * KiB}, 2048 * KiB},
+		{"2.29 counts LL fourfold", 22907, nccl.AllReduce, LL, 2, 100 * KiB, []uint64{52 * KiB, 48 * KiB}, 32 * KiB},
+		{"LL128 chunks", 22203, nccl.AllReduce, LL128, 1, 1 << 20, []uint64{1 << 20}, 576000},
+		{"a chain's chunk is one step", 22203, nccl.Broadcast, Simple, 1, 1 << 20, []uint64{1 << 20}, 512 * KiB},
+		{"three channels", 22203, nccl.Reduce, Simple, 3, 3 << 20, []uint64{1 << 20, 1 << 20, 1 << 20}, 512 * KiB},
 	} {
 		d := decide(tc.coll, Ring, tc.proto, 2, tc.channels, tc.bytes)
 		d.Version = tc.version
@@ -182,23 +183,23 @@ func TestPartsByVersion(t *testing.T) {
 
 func TestMessages(t *testing.T) {
 	for _, tc := range []struct {
-		coll  Collective
+		coll  nccl.Collective
 		algo  Algorithm
 		proto Protocol
 		elems uint64 // of a chunk, float32
 		want  []slice
 	}{
-		{AllReduce, Ring, Simple, 512 << 10, []slice{{bytes: 1 << 20}, {bytes: 1 << 20}}},
-		{AllReduce, Ring, Simple, 10_000, []slice{{bytes: 32 << 10}, {bytes: 40_000 - 32<<10}}},
-		{AllReduce, Ring, Simple, 2, []slice{{bytes: 8}, {}}},
-		{AllReduce, Ring, Simple, 0, []slice{{}, {}}},
-		{Broadcast, Ring, Simple, 128 << 10, []slice{{bytes: 512 << 10}}},
-		{AllReduce, Tree, Simple, 128 << 10, []slice{{bytes: 512 << 10}}},
-		{AllReduce, Ring, LL, 8192, []slice{{bytes: 64 << 10}}},
-		{AllReduce, Ring, LL, 3, []slice{{bytes: 32}}},
-		{AllReduce, Ring, LL, 0, []slice{{empty: true}}},
-		{AllReduce, Ring, LL128, 480, []slice{{bytes: 2048}}},
-		{AllReduce, Ring, LL128, 481, []slice{{bytes: 4096}}},
+		{nccl.AllReduce, Ring, Simple, 512 << 10, []slice{{bytes: 1 << 20}, {bytes: 1 << 20}}},
+		{nccl.AllReduce, Ring, Simple, 10_000, []slice{{bytes: 32 << 10}, {bytes: 40_000 - 32<<10}}},
+		{nccl.AllReduce, Ring, Simple, 2, []slice{{bytes: 8}, {}}},
+		{nccl.AllReduce, Ring, Simple, 0, []slice{{}, {}}},
+		{nccl.Broadcast, Ring, Simple, 128 << 10, []slice{{bytes: 512 << 10}}},
+		{nccl.AllReduce, Tree, Simple, 128 << 10, []slice{{bytes: 512 << 10}}},
+		{nccl.AllReduce, Ring, LL, 8192, []slice{{bytes: 64 << 10}}},
+		{nccl.AllReduce, Ring, LL, 3, []slice{{bytes: 32}}},
+		{nccl.AllReduce, Ring, LL, 0, []slice{{empty: true}}},
+		{nccl.AllReduce, Ring, LL128, 480, []slice{{bytes: 2048}}},
+		{nccl.AllReduce, Ring, LL128, 481, []slice{{bytes: 4096}}},
 	} {
 		c := &call{Decision: &Decision{Version: 22203, Coll: tc.coll, Algo: tc.algo, Proto: tc.proto}}
 		if got := c.slices(tc.elems, 4); !slices.Equal(got, tc.want) {
@@ -213,7 +214,7 @@ func TestTwoByTwo(t *testing.T) {
 	const size = 16 << 20
 	s := eth1(tcp())
 	s.perNode = 2
-	d := decide(AllReduce, Ring, Simple, 4, 2, size)
+	d := decide(nccl.AllReduce, Ring, Simple, 4, 2, size)
 	e := simulate(t, d, s)
 	if want := s.payload(2.0 * 3 / 4 * size); e.Time < want || e.Time > want*1.02 {
 		t.Errorf("ring 2x2: %.2f ms, want %.2f to 2 %% more", e.Time/1e6, want/1e6)
@@ -242,9 +243,9 @@ func TestNothingToDo(t *testing.T) {
 	s := eth1(tcp())
 	s.perNode = 2
 	for name, d := range map[string]Decision{
-		"one rank": decide(AllReduce, Ring, Simple, 1, 1, 1<<20),
-		"one node": decide(AllReduce, Ring, Simple, 2, 2, 1<<20),
-		"no data":  decide(AllReduce, Ring, Simple, 4, 2, 0),
+		"one rank": decide(nccl.AllReduce, Ring, Simple, 1, 1, 1<<20),
+		"one node": decide(nccl.AllReduce, Ring, Simple, 2, 2, 1<<20),
+		"no data":  decide(nccl.AllReduce, Ring, Simple, 4, 2, 0),
 	} {
 		if e := simulate(t, d, s); e.Time != 0 || len(e.Traffic) != 0 {
 			t.Errorf("%s: %.0f ns, %d connections", name, e.Time, len(e.Traffic))
@@ -255,7 +256,7 @@ func TestNothingToDo(t *testing.T) {
 // Jitter and loss make calls differ: the mean is that of the calls played.
 func TestImpairmentsAreDrawn(t *testing.T) {
 	s := eth1(rdma())
-	d := decide(AllReduce, Ring, Simple, 2, 1, 1<<20)
+	d := decide(nccl.AllReduce, Ring, Simple, 2, 1, 1<<20)
 	d.Iterations = 20
 	clean := simulate(t, d, s)
 	s.loss.P = 0.001
@@ -276,7 +277,7 @@ func TestSpreadHoldsOtherDraws(t *testing.T) {
 	const runs = 400
 	s := star{bandwidth: 100e9, latency: 15 * time.Microsecond, jitter: link.Jitter{Kind: link.Normal, Value: 3 * time.Microsecond}, tr: rdma()}
 	for _, calls := range []int{5, 20, 80} {
-		d := decide(AllReduce, Tree, LL, 2, 1, 8)
+		d := decide(nccl.AllReduce, Tree, LL, 2, 1, 8)
 		d.Iterations = calls
 		s.seed = 0
 		e := simulate(t, d, s)
@@ -296,16 +297,16 @@ func TestSpreadHoldsOtherDraws(t *testing.T) {
 }
 
 func TestRefusals(t *testing.T) {
-	ok := func() Decision { return decide(AllReduce, Ring, Simple, 4, 2, 1<<20) }
+	ok := func() Decision { return decide(nccl.AllReduce, Ring, Simple, 4, 2, 1<<20) }
 	s := eth1(tcp())
 	for _, tc := range []struct {
 		change func(d *Decision)
 		want   string
 	}{
 		{func(d *Decision) { d.Version = 22105 }, "NCCL version 2.21.5: the model knows 2.22.3 to 2.30"},
-		{func(d *Decision) { d.Algo = NVLS }, "allreduce by nvls/simple"},
-		{func(d *Decision) { d.Coll, d.Algo = Broadcast, Tree }, "broadcast by tree/simple"},
-		{func(d *Decision) { d.Coll, d.Algo, d.Version = AllGather, PAT, 22505 }, "allgather by pat/simple on NCCL 2.25.5"},
+		{func(d *Decision) { d.Algo = NVLS }, "all_reduce by nvls/simple"},
+		{func(d *Decision) { d.Coll, d.Algo = nccl.Broadcast, Tree }, "broadcast by tree/simple"},
+		{func(d *Decision) { d.Coll, d.Algo, d.Version = nccl.AllGather, PAT, 22505 }, "all_gather by pat/simple on NCCL 2.25.5"},
 		{func(d *Decision) { d.UsedChannels = 3 }, "NCCL used 3 channels, its rules give 2"},
 		{func(d *Decision) { d.Ranks = 0 }, "ranks 0"},
 		{func(d *Decision) { d.ElemSize = 3 }, "element size 3"},
@@ -318,10 +319,10 @@ func TestRefusals(t *testing.T) {
 		{func(d *Decision) { d.Count = 1 << 63 }, "too large"},
 		{func(d *Decision) { d.BuffSize = 64 }, "too small for one chunk"},
 		{func(d *Decision) { d.Iterations = -1 }, "iterations -1"},
-		{func(d *Decision) { d.Coll = AllToAll }, "0 p2p channels"},
-		{func(d *Decision) { d.Coll, d.P2PChannels, d.P2PChannelsPerPeer = SendRecv, 4, 3 }, "powers of two"},
+		{func(d *Decision) { d.Coll = nccl.AllToAll }, "0 p2p channels"},
+		{func(d *Decision) { d.Coll, d.P2PChannels, d.P2PChannelsPerPeer = nccl.SendRecv, 4, 3 }, "powers of two"},
 		{func(d *Decision) {
-			d.Coll, d.Version, d.P2PChannels, d.P2PChannelsPerPeer = SendRecv, 22803, 4, 2
+			d.Coll, d.Version, d.P2PChannels, d.P2PChannelsPerPeer = nccl.SendRecv, 22803, 4, 2
 		}, "2.28.3"},
 	} {
 		d := ok()
@@ -347,7 +348,7 @@ func TestDownLinkIsAnError(t *testing.T) {
 		path[1].Params.Down = true
 		return f, nil
 	}
-	_, err := Simulate(context.Background(), decide(AllReduce, Ring, Simple, 2, 1, 8), build)
+	_, err := Simulate(context.Background(), decide(nccl.AllReduce, Ring, Simple, 2, 1, 8), build)
 	if err == nil || !strings.Contains(err.Error(), "the link is down") {
 		t.Errorf("error %v", err)
 	}
@@ -370,7 +371,7 @@ func TestEndsWithItsContext(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 	defer cancel()
-	if _, err := Simulate(ctx, decide(AllReduce, Ring, Simple, 2, 1, 8), build); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := Simulate(ctx, decide(nccl.AllReduce, Ring, Simple, 2, 1, 8), build); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("error %v", err)
 	}
 }

@@ -5,6 +5,8 @@ package expect
 import (
 	"fmt"
 	"math/bits"
+
+	"github.com/ddlemu/ddlemu/shaper/nccl"
 )
 
 const (
@@ -38,7 +40,7 @@ func (d *Decision) validateP2P() error {
 
 // wants is what rank sends to peer, or -1.
 func (c *call) wants(rank, peer int) int64 {
-	if c.Coll == SendRecv && peer != (rank+1)%c.Ranks {
+	if c.Coll == nccl.SendRecv && peer != (rank+1)%c.Ranks {
 		return -1
 	}
 	return int64(c.Count * c.ElemSize)

@@ -2,7 +2,11 @@
 
 package expect
 
-import "math/bits"
+import (
+	"math/bits"
+
+	"github.com/ddlemu/ddlemu/shaper/nccl"
+)
 
 // PAT (parallel aggregated trees) is NCCL's schedule for AllGather and
 // ReduceScatter with one rank per node. cuda/soft/exec/pat.h describes it; this is
@@ -235,7 +239,7 @@ func (p *pat) reduceScatter() []hop {
 // patPlan adds the blocks of one channel.
 func (c *call) patPlan(p *plan, pt part) {
 	elem := c.shape().elem
-	gathers := c.Coll == AllGather
+	gathers := c.Coll == nccl.AllGather
 	shape := newPAT(c.Ranks, pt.chunk*elem, pt.count*elem, !gathers)
 	hops, away := shape.reduceScatter(), 1
 	if gathers {
@@ -272,7 +276,7 @@ func (c *call) patPlan(p *plan, pt part) {
 // patChunk makes chunks smaller until the pipeline has enough of them.
 func (c *call) patChunk(chunk, bytes uint64) uint64 {
 	want := uint64(16)
-	if c.Coll == AllGather {
+	if c.Coll == nccl.AllGather {
 		want = 32
 	}
 	for chunk*want > bytes && chunk > 65536 {

@@ -2,6 +2,8 @@
 
 package expect
 
+import "github.com/ddlemu/ddlemu/shaper/nccl"
+
 // plan is one call as every rank's kernel and proxy carry it out.
 type plan struct {
 	conns  []connSpec
@@ -136,9 +138,9 @@ func (c *call) plan() (*plan, error) {
 			c.treePlan(p, part)
 		case c.Algo == PAT:
 			c.patPlan(p, part)
-		case c.Coll == AllReduce:
+		case c.Coll == nccl.AllReduce:
 			c.ringPlan(p, part, c.allReduceLoop)
-		case c.Coll == AllGather || c.Coll == ReduceScatter:
+		case c.Coll == nccl.AllGather || c.Coll == nccl.ReduceScatter:
 			c.ringPlan(p, part, c.gatherLoop)
 		default:
 			c.ringPlan(p, part, c.chainLoop)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/ddlemu/ddlemu/shaper/link"
+	"github.com/ddlemu/ddlemu/shaper/nccl"
 	"pgregory.net/rapid"
 )
 
@@ -17,14 +18,14 @@ import (
 func drawDecision(t *rapid.T, most uint64) Decision {
 	ranks := rapid.SampledFrom([]int{2, 3, 4, 5, 8}).Draw(t, "ranks")
 	channels := rapid.IntRange(1, 5).Draw(t, "channels")
-	coll := Collective(rapid.IntRange(int(AllReduce), int(AllToAll)).Draw(t, "collective"))
+	coll := nccl.Collective(rapid.IntRange(int(nccl.AllReduce), int(nccl.AllToAll)).Draw(t, "collective"))
 	algo := Ring
-	if coll == AllReduce && rapid.Bool().Draw(t, "tree") {
+	if coll == nccl.AllReduce && rapid.Bool().Draw(t, "tree") {
 		algo = Tree
 	}
 	d := decide(coll, algo, Protocol(rapid.IntRange(int(LL), int(Simple)).Draw(t, "protocol")), ranks, channels, 0)
 	d.Version = rapid.SampledFrom([]int{22203, 22304, 22603, 22907, 23007}).Draw(t, "version")
-	if (coll == AllGather || coll == ReduceScatter) && rapid.Bool().Draw(t, "pat") {
+	if (coll == nccl.AllGather || coll == nccl.ReduceScatter) && rapid.Bool().Draw(t, "pat") {
 		d.Algo, d.Proto, d.Version = PAT, Simple, 22907
 	}
 	d.ElemSize = rapid.SampledFrom([]uint64{1, 2, 4, 8}).Draw(t, "element size")
@@ -168,7 +169,7 @@ func TestPropertyMonotonic(t *testing.T) {
 func TestPropertyOrderOfChannels(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ranks, channels := rapid.IntRange(2, 5).Draw(t, "ranks"), rapid.IntRange(2, 4).Draw(t, "channels")
-		d := decide(AllReduce, Ring, rapid.SampledFrom([]Protocol{Simple, LL128}).Draw(t, "protocol"), ranks, channels, lighter(1<<19)*uint64(channels))
+		d := decide(nccl.AllReduce, Ring, rapid.SampledFrom([]Protocol{Simple, LL128}).Draw(t, "protocol"), ranks, channels, lighter(1<<19)*uint64(channels))
 		for c := range d.Rings {
 			if rapid.Bool().Draw(t, "backwards") {
 				slices.Reverse(d.Rings[c])

@@ -2,7 +2,11 @@
 
 package expect
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/ddlemu/ddlemu/shaper/nccl"
+)
 
 // hand is one rank's place in the ring of one channel.
 type hand struct {
@@ -103,7 +107,7 @@ func (c *call) gatherLoop(h *hand, rem, chunk uint64) ([]action, uint64) {
 // chain begins or ends.
 func (c *call) chainLoop(h *hand, rem, chunk uint64) ([]action, uint64) {
 	first, last := h.rank == c.Root, h.next == c.Root
-	if c.Coll == Reduce {
+	if c.Coll == nccl.Reduce {
 		first, last = h.prev == c.Root, h.rank == c.Root
 	}
 	return h.step(nil, !first, !last, min(rem, chunk)), chunk

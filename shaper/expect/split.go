@@ -5,6 +5,8 @@ package expect
 import (
 	"fmt"
 	"math/bits"
+
+	"github.com/ddlemu/ddlemu/shaper/nccl"
 )
 
 // NCCL's constants, the same in every supported version.
@@ -93,16 +95,16 @@ func (d *Decision) shape() shape {
 	s := shape{count: d.Count, elem: d.ElemSize, perByte: 1}
 	n := uint64(d.Ranks)
 	switch d.Coll {
-	case AllReduce:
+	case nccl.AllReduce:
 		s.perByte = 2
-	case AllGather, ReduceScatter:
+	case nccl.AllGather, nccl.ReduceScatter:
 		s.perByte = n
 	}
-	if d.Coll == AllGather || d.Coll == Broadcast {
+	if d.Coll == nccl.AllGather || d.Coll == nccl.Broadcast {
 		s.count, s.elem = d.Count*d.ElemSize, 1
 	}
 	s.global = s.elem
-	if d.Coll == AllGather || d.Coll == ReduceScatter {
+	if d.Coll == nccl.AllGather || d.Coll == nccl.ReduceScatter {
 		s.global *= n
 	}
 	return s
@@ -286,7 +288,7 @@ func assign(s shape, cells, lo, mid, perCell uint64, channels int) (int, []uint6
 func (c *call) steps() (chunk, slice uint64) {
 	if c.Proto == Simple && c.Algo == Ring {
 		switch c.Coll {
-		case AllReduce, AllGather, ReduceScatter:
+		case nccl.AllReduce, nccl.AllGather, nccl.ReduceScatter:
 			return ncclSteps / 2, ncclSteps / 4
 		}
 	}

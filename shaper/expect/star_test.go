@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ddlemu/ddlemu/shaper/link"
+	"github.com/ddlemu/ddlemu/shaper/nccl"
 )
 
 // star describes ddlemu's default topology: NICs around an ideal switch, a port
@@ -83,7 +84,7 @@ func eth1(tr link.Transport) star {
 func (s star) payload(n float64) float64 { return n * 8 * 1538 / 1460 / float64(s.bandwidth) * 1e9 }
 
 // decide returns a decision for float32 data on rings and trees in rank order.
-func decide(coll Collective, algo Algorithm, proto Protocol, ranks, channels int, bytes uint64) Decision {
+func decide(coll nccl.Collective, algo Algorithm, proto Protocol, ranks, channels int, bytes uint64) Decision {
 	d := Decision{
 		Version: 22203, Coll: coll, Algo: algo, Proto: proto, Ranks: ranks, Channels: channels,
 		Count: bytes / 4, ElemSize: 4,

@@ -6,6 +6,8 @@ import (
 	"math"
 	"testing"
 	"time"
+
+	"github.com/ddlemu/ddlemu/shaper/nccl"
 )
 
 // The blocks of a kernel send at the same time, so that the host takes the slices of two
@@ -24,7 +26,7 @@ func TestChannelsTakeTurns(t *testing.T) {
 	s.tr.Host.PerMessage = work
 	way := s.payload(1<<20) + 5e3
 	for loops := 1; loops <= 4; loops++ {
-		d := decide(AllReduce, Ring, Simple, 2, 2, uint64(loops)*(8<<20))
+		d := decide(nccl.AllReduce, Ring, Simple, 2, 2, uint64(loops)*(8<<20))
 		d.Iterations = 1
 		want := float64(8*loops+1)*work + way
 		if loops > 1 {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ddlemu/ddlemu/shaper/bench"
+	"github.com/ddlemu/ddlemu/shaper/nccl"
 )
 
 // TestRank runs every collective with an instrumented ddlemu-rank on the stand-in
@@ -20,14 +21,14 @@ func TestRank(t *testing.T) {
 	for name, flags := range map[string][]string{"address": addressFlags, "thread": {"-O1", "-g", "-fsanitize=thread"}} {
 		t.Run(name, func(t *testing.T) {
 			rank := gcc(t, "ddlemu-rank", append(append([]string{"-std=c11"}, flags...), glob(t, "../../cuda/rank/*.c")...)...)
-			for c := bench.AllReduce; c <= bench.AllToAll; c++ {
+			for c := nccl.AllReduce; c <= nccl.AllToAll; c++ {
 				t.Run(c.String(), func(t *testing.T) { runRank(t, rank, fake, c) })
 			}
 		})
 	}
 }
 
-func runRank(t *testing.T, rank, fake string, c bench.Collective) {
+func runRank(t *testing.T, rank, fake string, c nccl.Collective) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	env := []string{"FAKENCCL_DIR=" + t.TempDir(), "ASAN_OPTIONS=detect_leaks=1", "TSAN_OPTIONS=halt_on_error=1", "UBSAN_OPTIONS=print_stacktrace=1"}

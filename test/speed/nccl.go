@@ -14,6 +14,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/bench"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/job"
+	"github.com/ddlemu/ddlemu/shaper/nccl"
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
@@ -86,7 +87,7 @@ func overSocket(ctx context.Context, layout locate.Layout, libs locate.Libraries
 // measureNCCL adds the out-of-place time of each size to times.
 func measureNCCL(ctx context.Context, layout locate.Layout, libs locate.Libraries, ranks int, env func(rank int) []string, times [][]float64) error {
 	r, err := bench.Run(ctx, bench.Config{
-		Collective: bench.AllReduce, Sizes: ncclSizes, Ranks: ranks, Iters: 10, Warmup: 2, Check: true,
+		Collective: nccl.AllReduce, Sizes: ncclSizes, Ranks: ranks, Iters: 10, Warmup: 2, Check: true,
 		RankBinary: layout.Rank, NCCLLibs: libs.NCCL, CudartLibs: libs.Cudart, Stderr: os.Stderr, StepTimeout: stepTimeout, Env: env,
 	}, nil)
 	if err != nil {

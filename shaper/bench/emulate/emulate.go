@@ -25,6 +25,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/host"
 	"github.com/ddlemu/ddlemu/shaper/job"
 	"github.com/ddlemu/ddlemu/shaper/link"
+	"github.com/ddlemu/ddlemu/shaper/nccl"
 	"github.com/ddlemu/ddlemu/shaper/state"
 	"github.com/ddlemu/ddlemu/shaper/verdict"
 )
@@ -200,7 +201,7 @@ func (o *Options) Caveats() []string {
 	if o.Libraries.CUDA != locate.Soft || o.gpus(c) < 2 || c.NICsPerNode < 2 {
 		return nil
 	}
-	if o.Bench.Collective == bench.AllToAll || o.Bench.Collective == bench.SendRecv {
+	if o.Bench.Collective == nccl.AllToAll || o.Bench.Collective == nccl.SendRecv {
 		return nil // whose flows go by the NIC beside each GPU
 	}
 	no := "the host's view has no NVLink between the GPUs of a node"

@@ -17,6 +17,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/host"
 	"github.com/ddlemu/ddlemu/shaper/job"
 	"github.com/ddlemu/ddlemu/shaper/link"
+	"github.com/ddlemu/ddlemu/shaper/nccl"
 	"github.com/ddlemu/ddlemu/shaper/verdict"
 )
 
@@ -26,7 +27,7 @@ func TestPredict(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.TimeScale = 4
-	o := Options{Config: *c, Bench: bench.Config{Collective: bench.AllReduce, Sizes: []int64{100 << 20}, Warmup: 1, Iters: 9, Ranks: 2}}
+	o := Options{Config: *c, Bench: bench.Config{Collective: nccl.AllReduce, Sizes: []int64{100 << 20}, Warmup: 1, Iters: 9, Ranks: 2}}
 	// 100 MiB at 118.7 MB/s, 10 times in place and 10 times out of place, 4 times slower.
 	want := 100 * float64(1<<20) / 118.66e6 * 20 * 4
 	if got := o.predict(&o.Config).Seconds(); got < want*0.99 || got > want*1.01 {
@@ -40,7 +41,7 @@ func TestTooLongIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := Options{
-		Config: *c, Bench: bench.Config{Collective: bench.AllReduce, Sizes: []int64{1 << 30}, Iters: 20, Ranks: 2},
+		Config: *c, Bench: bench.Config{Collective: nccl.AllReduce, Sizes: []int64{1 << 30}, Iters: 20, Ranks: 2},
 		Scale: func(context.Context) (host.Selection, error) { return host.Selection{Scale: 64}, nil },
 	}
 	var tooLong *TooLongError
@@ -135,7 +136,7 @@ func TestCaveats(t *testing.T) {
 		{locate.Soft, 16, 2, 1, 0, configs.FabricView, ""},
 		{"gpu", 16, 2, 4, 0, configs.FabricView, ""},
 	} {
-		for _, p2p := range []bench.Collective{bench.AllToAll, bench.SendRecv} {
+		for _, p2p := range []nccl.Collective{nccl.AllToAll, nccl.SendRecv} {
 			o := Options{Libraries: locate.Libraries{CUDA: tc.cuda}, View: tc.view}
 			o.Bench.Collective, o.Bench.Ranks, o.Config.Nodes, o.Config.NICsPerNode = p2p, tc.ranks, tc.nodes, tc.nics
 			if got := o.Caveats(); got != nil {

@@ -21,6 +21,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/job"
 	"github.com/ddlemu/ddlemu/shaper/link"
 	"github.com/ddlemu/ddlemu/shaper/live"
+	"github.com/ddlemu/ddlemu/shaper/nccl"
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
@@ -37,8 +38,8 @@ func profile(t *testing.T, name string) *configs.Fabric {
 // its size, on the largest one of its type and operator.
 func TestForecastsHaveTheirDecisions(t *testing.T) {
 	o := Options{Config: *profile(t, "eth1"), DecideUpTo: 1000, Bench: bench.Config{
-		Collective: bench.AllReduce, Ranks: 2, Iters: 20, Sizes: []int64{8, 512, 1002, 1 << 20},
-		Types: []bench.DataType{bench.Half, bench.Double}, Ops: []bench.RedOp{bench.Sum, bench.Max},
+		Collective: nccl.AllReduce, Ranks: 2, Iters: 20, Sizes: []int64{8, 512, 1002, 1 << 20},
+		Types: []nccl.DataType{nccl.Half, nccl.Double}, Ops: []nccl.RedOp{nccl.Sum, nccl.Max},
 	}}
 	f, err := fabric.New(&o.Config)
 	if err != nil {

@@ -19,6 +19,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/job"
 	"github.com/ddlemu/ddlemu/shaper/link"
+	"github.com/ddlemu/ddlemu/shaper/nccl"
 )
 
 // Times computes expected times. Not safe for concurrent use.
@@ -98,11 +99,11 @@ func waiting(c bench.Case, group func(rank int) int) float64 {
 	for r := range c.Ranks {
 		waits := true
 		switch c.Collective {
-		case bench.Broadcast:
+		case nccl.Broadcast:
 			waits = group(r) != group(root)
-		case bench.Reduce:
+		case nccl.Reduce:
 			waits = r == root
-		case bench.SendRecv:
+		case nccl.SendRecv:
 			waits = group((r+c.Ranks-1)%c.Ranks) != group(r)
 		}
 		if waits {
@@ -150,7 +151,7 @@ func (t *Times) portRates(node int) (out, in float64) {
 // unscheduled is the collective without NCCL's decisions.
 func unscheduled(c bench.Case) expect.Decision {
 	return expect.Decision{
-		Coll: collectives[c.Collective], Ranks: c.Ranks, Count: uint64(c.Count), ElemSize: uint64(c.Type.Size()), Root: max(c.Root, 0), Iterations: c.Iters,
+		Coll: c.Collective, Ranks: c.Ranks, Count: uint64(c.Count), ElemSize: uint64(c.Type.Size()), Root: max(c.Root, 0), Iterations: c.Iters,
 	}
 }
 
@@ -176,11 +177,6 @@ func (t *Times) of(ctx context.Context, c bench.Case) (bench.Expectation, error)
 		Time: time.Duration(mean), LastRank: time.Duration(e.Time), BusiestHop: time.Duration(e.Bound), Spread: e.Spread, Channels: e.Channels,
 	}
 	return t.known[key], nil
-}
-
-var collectives = map[bench.Collective]expect.Collective{
-	bench.AllReduce: expect.AllReduce, bench.AllGather: expect.AllGather, bench.ReduceScatter: expect.ReduceScatter,
-	bench.Broadcast: expect.Broadcast, bench.Reduce: expect.Reduce, bench.SendRecv: expect.SendRecv, bench.AllToAll: expect.AllToAll,
 }
 
 func (t *Times) decision(c bench.Case) (expect.Decision, error) {
@@ -221,8 +217,8 @@ func (t *Times) decision(c bench.Case) (expect.Decision, error) {
 }
 
 // choose fills in what NCCL chose for the row.
-func choose(d *expect.Decision, coll bench.Collective, choice *nccllog.Choice) (err error) {
-	if coll == bench.SendRecv || coll == bench.AllToAll {
+func choose(d *expect.Decision, coll nccl.Collective, choice *nccllog.Choice) (err error) {
+	if coll == nccl.SendRecv || coll == nccl.AllToAll {
 		return nil
 	}
 	if choice == nil && d.Count == 0 {

@@ -13,6 +13,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/bench/nccllog"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/job"
+	"github.com/ddlemu/ddlemu/shaper/nccl"
 )
 
 func eth1(t *testing.T) *fabric.Fabric {
@@ -33,8 +34,8 @@ func TestLeast(t *testing.T) {
 	f := eth1(t)
 	times := New(f, func(rank int) int { return rank / 2 }, func(string) string { return "" })
 	for _, c := range []bench.Case{
-		{Collective: bench.AllReduce, Type: bench.Float, Ranks: 4, Count: 100, Launches: 3},
-		{Collective: bench.Broadcast, Type: bench.Float, Ranks: 4, Count: 10, Launches: 1, Root: 3},
+		{Collective: nccl.AllReduce, Type: nccl.Float, Ranks: 4, Count: 100, Launches: 3},
+		{Collective: nccl.Broadcast, Type: nccl.Float, Ranks: 4, Count: 10, Launches: 1, Root: 3},
 	} {
 		if _, known := times.Of(context.Background(), c); known || times.Problem == "" {
 			t.Errorf("%v has an expected time without NCCL's log", c.Collective)
@@ -61,7 +62,7 @@ func TestProblem(t *testing.T) {
 		{0, nil, "NCCL's log does not tell the rings"},
 	} {
 		times := New(f, func(rank int) int { return rank }, func(string) string { return "" })
-		c := bench.Case{Collective: bench.AllReduce, Type: bench.Float, Ranks: 2, Count: tc.count, Topology: tc.top, NCCL: "2.22.3"}
+		c := bench.Case{Collective: nccl.AllReduce, Type: nccl.Float, Ranks: 2, Count: tc.count, Topology: tc.top, NCCL: "2.22.3"}
 		if _, known := times.Of(t.Context(), c); known || !strings.Contains(times.Problem, tc.want) {
 			t.Errorf("%d elements: %q, want %q", tc.count, times.Problem, tc.want)
 		}
@@ -72,7 +73,7 @@ func TestProblem(t *testing.T) {
 func TestProblems(t *testing.T) {
 	f := eth1(t)
 	times := New(f, func(rank int) int { return rank }, func(string) string { return "" })
-	call := bench.Case{Collective: bench.AllReduce, Type: bench.Float, Ranks: 2, NCCL: "2.22.3", Topology: &nccllog.Topology{}}
+	call := bench.Case{Collective: nccl.AllReduce, Type: nccl.Float, Ranks: 2, NCCL: "2.22.3", Topology: &nccllog.Topology{}}
 	nothing, chosen, unseen := call, call, call
 	chosen.Count, unseen.Count = 1, 1
 	chosen.Choice, unseen.Topology = &nccllog.Choice{Algo: "Star"}, nil
@@ -99,24 +100,24 @@ func TestWaiting(t *testing.T) {
 	for _, tc := range []struct {
 		config  *configs.Fabric
 		perNode int
-		coll    bench.Collective
+		coll    nccl.Collective
 		root    int
 		want    float64
 	}{
-		{flat, 1, bench.AllReduce, -1, 1},
-		{flat, 1, bench.Broadcast, 0, 0.75},
-		{flat, 2, bench.Broadcast, 3, 0.75},
-		{flat, 2, bench.Reduce, 3, 0.125},
-		{flat, 1, bench.SendRecv, -1, 1},
-		{flat, 2, bench.SendRecv, -1, 0.5},
-		{leaves, 1, bench.Broadcast, 0, 0.5}, // the other leaf's
+		{flat, 1, nccl.AllReduce, -1, 1},
+		{flat, 1, nccl.Broadcast, 0, 0.75},
+		{flat, 2, nccl.Broadcast, 3, 0.75},
+		{flat, 2, nccl.Reduce, 3, 0.125},
+		{flat, 1, nccl.SendRecv, -1, 1},
+		{flat, 2, nccl.SendRecv, -1, 0.5},
+		{leaves, 1, nccl.Broadcast, 0, 0.5}, // the other leaf's
 	} {
 		f, err := fabric.New(tc.config)
 		if err != nil {
 			t.Fatal(err)
 		}
 		times := New(f, func(rank int) int { return rank / tc.perNode }, func(string) string { return "" })
-		c := bench.Case{Collective: tc.coll, Type: bench.Float, Ranks: tc.config.Nodes * tc.perNode, Count: 1000, Root: tc.root}
+		c := bench.Case{Collective: tc.coll, Type: nccl.Float, Ranks: tc.config.Nodes * tc.perNode, Count: 1000, Root: tc.root}
 		if got := times.Waiting(c); got != tc.want {
 			t.Errorf("%v among %d nodes of %d: %v wait, want %v", tc.coll, tc.config.Nodes, tc.perNode, got, tc.want)
 		}
@@ -137,11 +138,11 @@ func TestBoundOfLeaves(t *testing.T) {
 	times := New(f, func(rank int) int { return rank }, func(string) string { return "" })
 	const count = 1 << 20
 	payload := f.Config.Link.PayloadRate()
-	for coll, want := range map[bench.Collective]float64{
-		bench.AllReduce: 4 * count / (payload * 3 / 4),         // leaf1's uplinks: 5 and 2.5 Gb/s of the NICs' 10
-		bench.AllToAll:  4 * 4 * 4 * count / (payload * 3 / 4), // each of 4 ranks sends to each of the other 4
+	for coll, want := range map[nccl.Collective]float64{
+		nccl.AllReduce: 4 * count / (payload * 3 / 4),         // leaf1's uplinks: 5 and 2.5 Gb/s of the NICs' 10
+		nccl.AllToAll:  4 * 4 * 4 * count / (payload * 3 / 4), // each of 4 ranks sends to each of the other 4
 	} {
-		got := times.Bound(bench.Case{Collective: coll, Type: bench.Float, Ranks: 8, Count: count, Root: -1}).Seconds()
+		got := times.Bound(bench.Case{Collective: coll, Type: nccl.Float, Ranks: 8, Count: count, Root: -1}).Seconds()
 		if math.Abs(got/want-1) > 1e-6 {
 			t.Errorf("%v: at least %v s, want %v", coll, got, want)
 		}

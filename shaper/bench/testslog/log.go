@@ -14,7 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ddlemu/ddlemu/shaper/bench"
+	"github.com/ddlemu/ddlemu/shaper/nccl"
 )
 
 // Row is one line of the table.
@@ -36,14 +36,14 @@ type Half struct {
 
 // RedOp is the operator of a row, of those that NCCL decides on: Sum where nothing is
 // reduced, as in [bench.Config.Cases].
-func (r *Row) RedOp() (bench.RedOp, error) {
+func (r *Row) RedOp() (nccl.RedOp, error) {
 	switch r.Op {
 	case "none":
-		return bench.Sum, nil
+		return nccl.Sum, nil
 	case "mulsum": // to NCCL the same as avg, with another factor
-		return bench.Avg, nil
+		return nccl.Avg, nil
 	}
-	ops, err := bench.ParseRedOps(r.Op)
+	ops, err := nccl.ParseRedOps(r.Op)
 	if err != nil {
 		return 0, err
 	}
@@ -114,7 +114,7 @@ func (c *columns) isRow(words []string) bool {
 	if len(words) >= c.first()+halfColumns {
 		return true
 	}
-	types, err := bench.ParseDataTypes(words[2])
+	types, err := nccl.ParseDataTypes(words[2])
 	return err == nil && len(types) == 1
 }
 

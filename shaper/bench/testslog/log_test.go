@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/ddlemu/ddlemu/shaper/bench"
+	"github.com/ddlemu/ddlemu/shaper/nccl"
 )
 
 const ncclTests = `# nThread 1 nGpus 1 minBytes 8 maxBytes 16777216 step: 2(factor) warmup iters: 5 iters: 20 agg iters: 1 validation: 1 graph: 0
@@ -170,10 +170,10 @@ func TestCheck(t *testing.T) {
 func TestRedOp(t *testing.T) {
 	for _, tc := range []struct {
 		op   string
-		want bench.RedOp
+		want nccl.RedOp
 		bad  string
 	}{
-		{"sum", bench.Sum, ""}, {"max", bench.Max, ""}, {"none", bench.Sum, ""}, {"mulsum", bench.Avg, ""},
+		{"sum", nccl.Sum, ""}, {"max", nccl.Max, ""}, {"none", nccl.Sum, ""}, {"mulsum", nccl.Avg, ""},
 		{"all", 0, "not one operator"}, {"xor", 0, `no reduction "xor"`},
 	} {
 		r := Row{Op: tc.op}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/shaper/bench"
 	"github.com/ddlemu/ddlemu/shaper/link"
+	"github.com/ddlemu/ddlemu/shaper/nccl"
 )
 
 // How a table is run. The larger the time scale, the less counts what an operation costs
@@ -107,7 +108,7 @@ func (t *Table) Message(size int64) uint32 {
 		env[name] = strings.ToLower(value)
 	}
 	channels, err := strconv.Atoi(env["NCCL_MAX_NCHANNELS"])
-	if err != nil || channels < 1 || env["NCCL_ALGO"] != "ring" || env["NCCL_PROTO"] != "simple" || t.Collective != bench.AllReduce {
+	if err != nil || channels < 1 || env["NCCL_ALGO"] != "ring" || env["NCCL_PROTO"] != "simple" || t.Collective != nccl.AllReduce {
 		return 0
 	}
 	return uint32(min(size/int64(2*channels*t.Ranks), 1<<20))

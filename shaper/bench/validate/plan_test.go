@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/ddlemu/ddlemu/shaper/bench"
+	"github.com/ddlemu/ddlemu/shaper/nccl"
 )
 
 func rowsOf(times ...time.Duration) []Row {
@@ -78,7 +78,7 @@ func TestGroupsAreUnhurried(t *testing.T) {
 }
 
 func TestMessage(t *testing.T) {
-	table := Table{Collective: bench.AllReduce, Ranks: 2, Env: []string{"NCCL_ALGO=Ring", "NCCL_PROTO=Simple", "NCCL_MAX_NCHANNELS=2"}}
+	table := Table{Collective: nccl.AllReduce, Ranks: 2, Env: []string{"NCCL_ALGO=Ring", "NCCL_PROTO=Simple", "NCCL_MAX_NCHANNELS=2"}}
 	for size, want := range map[int64]uint32{4: 0, 1 << 20: 128 << 10, 8 << 20: 1 << 20, 1 << 40: 1 << 20} {
 		if got := table.Message(size); got != want {
 			t.Errorf("%d bytes: messages of %d, want %d", size, got, want)

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ddlemu/ddlemu/shaper/bench"
 	"github.com/ddlemu/ddlemu/shaper/host"
+	"github.com/ddlemu/ddlemu/shaper/nccl"
 )
 
 func TestLimits(t *testing.T) {
@@ -40,7 +40,7 @@ func TestLimits(t *testing.T) {
 
 // Rows that this host cannot carry are named, and what is left is not VALID.
 func TestRefusedRows(t *testing.T) {
-	table := Table{Collective: bench.AllReduce, Ranks: 2, Rows: []Row{{Size: 4, Time: 1}, {Size: 8, Time: 2}}}
+	table := Table{Collective: nccl.AllReduce, Ranks: 2, Rows: []Row{{Size: 4, Time: 1}, {Size: 8, Time: 2}}}
 	_, err := table.Run(t.Context(), Options{Scale: func(context.Context, int64) (host.Selection, error) {
 		return host.Selection{}, errors.New("too few cores")
 	}})

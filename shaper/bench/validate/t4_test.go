@@ -17,6 +17,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/bench/expected"
 	"github.com/ddlemu/ddlemu/shaper/bench/nccllog"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
+	"github.com/ddlemu/ddlemu/shaper/nccl"
 )
 
 const (
@@ -51,7 +52,7 @@ func t4Lines(t *testing.T, change func(*configs.Fabric)) []Line {
 	var lines []Line
 	for _, r := range table.Rows {
 		e, ok := times.Of(context.Background(), bench.Case{
-			Collective: bench.AllReduce, Type: bench.Float, Ranks: 2, Size: r.Size, Count: r.Size / 4, Iters: mostIters, NCCL: "2.22.3",
+			Collective: nccl.AllReduce, Type: nccl.Float, Ranks: 2, Size: r.Size, Count: r.Size / 4, Iters: mostIters, NCCL: "2.22.3",
 			Choice:   &nccllog.Choice{Algo: simple.Algo, Proto: simple.Proto, ChannelLo: nccllog.Unknown, ChannelHi: nccllog.Unknown},
 			Topology: &nccllog.Topology{CollChannels: 2, Rings: [][]int{{0, 1}, {0, 1}}, Threads: map[nccllog.Kernel]int{simple: 256}},
 		})

@@ -14,7 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ddlemu/ddlemu/shaper/bench"
+	"github.com/ddlemu/ddlemu/shaper/nccl"
 )
 
 // Table is a published table: CSV with a line of column names, of which bytes and
@@ -23,7 +23,7 @@ import (
 // per node) and env (variables of NCCL's that the emulated run has too).
 type Table struct {
 	Source, System string
-	Collective     bench.Collective
+	Collective     nccl.Collective
 	Ranks, Nodes   int
 	Env            []string // NAME=value
 	Rows           []Row    // at least one, sizes rise
@@ -112,7 +112,7 @@ func (t *Table) set(key, value string) (err error) {
 	case "system":
 		t.System = value
 	case "collective":
-		t.Collective, err = bench.ParseCollective(value)
+		t.Collective, err = nccl.ParseCollective(value)
 	case "ranks":
 		t.Ranks, err = count(value)
 	case "nodes":
@@ -191,7 +191,7 @@ func (t *Table) addRow(line int, size, us string) error {
 	if err != nil || !(micros > 0 && micros <= maxTime) {
 		return fmt.Errorf("time_us %q: not a number above 0, up to %g", us, maxTime)
 	}
-	if moved := t.Collective.Counts(n, bench.Float, t.Ranks).Bytes(bench.Float); moved != n {
+	if moved := t.Collective.Counts(n, nccl.Float, t.Ranks).Bytes(nccl.Float); moved != n {
 		return fmt.Errorf("%d bytes: %v of float among %d ranks moves %d", n, t.Collective, t.Ranks, moved)
 	}
 	if k := len(t.Rows); k > 0 && t.Rows[k-1].Size >= n {

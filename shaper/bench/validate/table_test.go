@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/ddlemu/ddlemu/shaper/bench"
+	"github.com/ddlemu/ddlemu/shaper/nccl"
 )
 
 const head = "# collective: all_reduce\n# ranks: 4\n"
@@ -22,7 +22,7 @@ func TestRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := &Table{
-		Source: "a: b", System: "two boxes", Collective: bench.AllReduce, Ranks: 4, Nodes: 2,
+		Source: "a: b", System: "two boxes", Collective: nccl.AllReduce, Ranks: 4, Nodes: 2,
 		Env:  []string{"NCCL_PROTO=Simple", "NCCL_ALGO=Ring"},
 		Rows: []Row{{8, 4, 65700}, {10, 1 << 20, time.Millisecond}},
 	}
@@ -34,7 +34,7 @@ func TestRead(t *testing.T) {
 // Excel begins "CSV UTF-8" with a byte order mark.
 func TestReadByteOrderMark(t *testing.T) {
 	got, err := Read(strings.NewReader("\ufeff" + head + "bytes,time_us\r\n4,65.7\r\n"))
-	if err != nil || got.Collective != bench.AllReduce || len(got.Rows) != 1 || got.Rows[0].Line != 4 {
+	if err != nil || got.Collective != nccl.AllReduce || len(got.Rows) != 1 || got.Rows[0].Line != 4 {
 		t.Errorf("%+v, %v", got, err)
 	}
 }

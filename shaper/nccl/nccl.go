@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package bench
+// Package nccl names what NCCL computes: collectives, data types and reduction operators, in the spelling of nccl-tests,
+// and how many elements and bytes each of them moves.
+package nccl
 
 import (
 	"fmt"
 	"strings"
 )
 
-// Collective is one of the operations that can be measured.
+// Collective is an operation among all ranks.
 type Collective int
 
 // The collectives. SendRecv sends to the next rank and receives from the one before, as nccl-tests does; AllToAll is
@@ -28,7 +30,7 @@ var collectiveNames = []string{
 
 // String returns nccl-tests' name, such as all_reduce.
 func (c Collective) String() string {
-	if c < 0 || int(c) >= len(collectiveNames) {
+	if !c.Known() {
 		return fmt.Sprintf("Collective(%d)", int(c))
 	}
 	return collectiveNames[c]
@@ -50,46 +52,49 @@ func ParseCollective(name string) (Collective, error) {
 	return 0, fmt.Errorf("there is no collective %q; there are %s", name, strings.Join(collectiveNames, ", "))
 }
 
+// Known reports whether c is one of the collectives above.
+func (c Collective) Known() bool { return c >= 0 && int(c) < len(collectiveNames) }
+
 // Reduces reports whether a reduction operator takes part.
 func (c Collective) Reduces() bool { return c == AllReduce || c == ReduceScatter || c == Reduce }
 
-// Rooted reports whether one rank has a special part.
+// Rooted reports whether one rank is the root, the only sender or receiver.
 func (c Collective) Rooted() bool { return c == Broadcast || c == Reduce }
 
-// HasInPlace reports whether the result may lie where the input was. nccl-tests does time the others in place, with
-// buffers that overwrite each other, and prints N/A for the errors; here they are left out.
+// HasInPlace reports whether the result may be written over the input. nccl-tests times the other collectives in place
+// too, with buffers that overwrite each other, and prints N/A for the errors. ddlemu does not.
 func (c Collective) HasInPlace() bool { return c != SendRecv && c != AllToAll }
 
-// Counts are the element counts of one rank's part in a collective.
+// Counts are element counts of one rank in a collective.
 type Counts struct {
-	// Param is what NCCL's call takes, and the table's count column: per rank for AllGather and ReduceScatter, per
-	// pair of ranks for AllToAll.
+	// Param is the count argument of NCCL's call and the table's count column: per rank for AllGather and
+	// ReduceScatter, per pair of ranks for AllToAll.
 	Param int64
-	// Send and Recv are what one rank puts in and gets out.
+	// Send and Recv are the elements of the rank's input and output.
 	Send, Recv int64
 }
 
-// Counts works out the elements for a size asked for in bytes, rounded as nccl-tests does: down to whole elements,
-// and where the size is shared by the ranks, each part down to 16 bytes. A small size can so become 0.
+// Counts returns the elements for a requested size in bytes, rounded as nccl-tests does: down to whole elements, and
+// where the ranks share the size, each share down to 16 bytes. A small size can become 0.
 func (c Collective) Counts(bytes int64, t DataType, ranks int) Counts {
 	elements, n := bytes/t.Size(), int64(ranks)
-	part := elements / n &^ (16/t.Size() - 1)
+	share := elements / n &^ (16/t.Size() - 1)
 	switch c {
 	case AllGather:
-		return Counts{Param: part, Send: part, Recv: part * n}
+		return Counts{Param: share, Send: share, Recv: share * n}
 	case ReduceScatter:
-		return Counts{Param: part, Send: part * n, Recv: part}
+		return Counts{Param: share, Send: share * n, Recv: share}
 	case AllToAll:
-		return Counts{Param: part, Send: part * n, Recv: part * n}
+		return Counts{Param: share, Send: share * n, Recv: share * n}
 	}
 	return Counts{Param: elements, Send: elements, Recv: elements}
 }
 
-// Bytes is the table's size column: the larger of what one rank sends and receives.
+// Bytes is the table's size column: the larger of one rank's input and output.
 func (c Counts) Bytes(t DataType) int64 { return max(c.Send, c.Recv) * t.Size() }
 
-// BusFactor is what the algorithm bandwidth (size over time) is multiplied with to get the bus bandwidth: the bytes
-// that the busiest link must carry for each byte of the size.
+// BusFactor is the bus bandwidth divided by the algorithm bandwidth (size over time): the bytes that the busiest link
+// must carry for each byte of the size.
 func (c Collective) BusFactor(ranks int) float64 {
 	n := float64(ranks)
 	switch c {
@@ -131,7 +136,7 @@ func (t DataType) String() string {
 	return typeNames[t]
 }
 
-// Size is in bytes.
+// Size is the bytes of one element.
 func (t DataType) Size() int64 { return typeSizes[t] }
 
 // ParseDataTypes reads a name, or "all" for every type.
