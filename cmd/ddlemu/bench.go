@@ -14,6 +14,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/configs/flags"
+	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/cuda/locate"
 	"github.com/ddlemu/ddlemu/shaper/bench"
 	"github.com/ddlemu/ddlemu/shaper/bench/emulate"
@@ -176,7 +177,7 @@ func (o *benchOptions) setup(g *global, b bench.Config) (e emulate.Options, err 
 		return e, &inputError{err}
 	}
 	if b.Root < 0 || b.Root >= b.Ranks {
-		return e, badInput("-r %d: the root must be one of the %s: 0 to %d", b.Root, count(b.Ranks, "rank"), b.Ranks-1)
+		return e, badInput("-r %d: the root must be one of the %s: 0 to %d", b.Root, units.Count(b.Ranks, "rank"), b.Ranks-1)
 	}
 	layout, libs, err := libraries(o.NCCL, o.Soft)
 	if err != nil {
@@ -266,11 +267,11 @@ func place(c *configs.Fabric, ranks int, fs *pflag.FlagSet, shared string) (int,
 		ranks = c.Nodes * c.GPUsPerNode
 	case shared != "" && c.GPUsPerNode == 0:
 		if ranks%c.Nodes != 0 {
-			return 0, fmt.Errorf("--ranks %d: they do not divide among the %s of fabric %s", ranks, count(c.Nodes, "node"), shared)
+			return 0, fmt.Errorf("--ranks %d: they do not divide among the %s of fabric %s", ranks, units.Count(c.Nodes, "node"), shared)
 		}
 		c.GPUsPerNode = ranks / c.Nodes
 	case shared != "" && ranks > c.Nodes*c.GPUsPerNode:
-		return 0, fmt.Errorf("--ranks %d: fabric %s has %s x %s", ranks, shared, count(c.Nodes, "node"), count(c.GPUsPerNode, "GPU"))
+		return 0, fmt.Errorf("--ranks %d: fabric %s has %s x %s", ranks, shared, units.Count(c.Nodes, "node"), units.Count(c.GPUsPerNode, "GPU"))
 	case fs.Changed("nodes") && !fs.Changed("gpus-per-node"):
 		if c.Nodes == 0 || ranks%c.Nodes != 0 {
 			return 0, fmt.Errorf("%d ranks do not divide among %d nodes", ranks, c.Nodes)
@@ -285,10 +286,10 @@ func place(c *configs.Fabric, ranks int, fs *pflag.FlagSet, shared string) (int,
 		c.Nodes = ranks / max(c.GPUsPerNode, 1)
 	}
 	if ranks > c.Nodes*c.GPUsPerNode {
-		return 0, fmt.Errorf("%s are more than %s x %s", count(ranks, "rank"), count(c.Nodes, "node"), count(c.GPUsPerNode, "GPU"))
+		return 0, fmt.Errorf("%s are more than %s x %s", units.Count(ranks, "rank"), units.Count(c.Nodes, "node"), units.Count(c.GPUsPerNode, "GPU"))
 	}
 	if c.Nodes < 2 {
-		return 0, fmt.Errorf("%s on %s: no traffic would cross a link; give at least 2 nodes", count(ranks, "rank"), count(c.Nodes, "node"))
+		return 0, fmt.Errorf("%s on %s: no traffic would cross a link; give at least 2 nodes", units.Count(ranks, "rank"), units.Count(c.Nodes, "node"))
 	}
 	return ranks, c.Validate()
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
+	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/bench/emulate"
 	"github.com/ddlemu/ddlemu/shaper/bench/testslog"
 	"github.com/ddlemu/ddlemu/shaper/nccl"
@@ -148,10 +149,10 @@ func (r *expectReport) bad() string {
 		}
 	}
 	if n > 0 {
-		parts = append(parts, fmt.Sprintf("%d of %s not as expected", n, count(len(r.Log), "time")))
+		parts = append(parts, fmt.Sprintf("%d of %s not as expected", n, units.Count(len(r.Log), "time")))
 	}
 	if len(r.LeftOut) > 0 {
-		parts = append(parts, count(len(r.LeftOut), "row")+" cut")
+		parts = append(parts, units.Count(len(r.LeftOut), "row")+" cut")
 	}
 	return strings.Join(parts, ", ")
 }
@@ -215,7 +216,7 @@ func (r *expectReport) printLog(w io.Writer) {
 	if len(r.LeftOut) == 0 {
 		return
 	}
-	fmt.Fprintf(w, "\n%s cut:\n", count(len(r.LeftOut), "row"))
+	fmt.Fprintf(w, "\n%s cut:\n", units.Count(len(r.LeftOut), "row"))
 	for _, l := range r.LeftOut {
 		fmt.Fprintf(w, "line %d: %s\n", l.Line, l.What)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/fabric/draw"
 	"github.com/ddlemu/ddlemu/shaper/live"
@@ -115,7 +116,7 @@ func (g *global) checkFabric(fab *fabric.Fabric) error {
 		fmt.Fprintln(g.Stdout, line)
 	}
 	if len(found) > 0 {
-		return badInput("%s found in fabric %s", count(len(found), "likely mistake"), fab.Config.Name)
+		return badInput("%s found in fabric %s", units.Count(len(found), "likely mistake"), fab.Config.Name)
 	}
 	fmt.Fprintf(g.Stdout, "fabric %s: no mistake found\n", fab.Config.Name)
 	return nil

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/live"
 	"github.com/ddlemu/ddlemu/shaper/state"
 	"github.com/ddlemu/ddlemu/shaper/verdict"
@@ -73,7 +74,7 @@ func (g *global) printJob(file *state.File, job state.Job) error {
 	if !s.Running {
 		when = "ran for"
 	}
-	fmt.Fprintf(g.Stdout, "job %d on fabric %s %s %s: %s joined, %d left, %d died\n", job.Index(), file.Name(), when, span(s), count(s.Joined, "rank"), s.Left, s.Died)
+	fmt.Fprintf(g.Stdout, "job %d on fabric %s %s %s: %s joined, %d left, %d died\n", job.Index(), file.Name(), when, span(s), units.Count(s.Joined, "rank"), s.Left, s.Died)
 	printVerdict(g.Stdout, v)
 	return nil
 }

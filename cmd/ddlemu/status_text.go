@@ -74,7 +74,7 @@ func (s *fabricStatus) printLinks(w io.Writer) {
 	}
 	for _, p := range s.Ports {
 		if p.Drops > 0 {
-			fmt.Fprintf(w, "%s %s: %s had no room in its queue\n", p.NIC, p.Direction, count(int(p.Drops), "packet"))
+			fmt.Fprintf(w, "%s %s: %s had no room in its queue\n", p.NIC, p.Direction, units.Count(int(p.Drops), "packet"))
 		}
 	}
 }

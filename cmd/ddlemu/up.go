@@ -7,13 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/configs/flags"
+	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/kernel/bringup"
 	"github.com/ddlemu/ddlemu/shaper/live"
@@ -169,7 +169,7 @@ func (g *global) upAlready(name string) error {
 	if fab.Config.OnKernel() && !file.Served() {
 		return daemonGone(name)
 	}
-	return badInput("fabric %s is up already (%s), with %s on it: %s", name, describe(fab), count(len(file.Ranks()), "rank"), next)
+	return badInput("fabric %s is up already (%s), with %s on it: %s", name, describe(fab), units.Count(len(file.Ranks()), "rank"), next)
 }
 
 // printUp says what came up.
@@ -190,23 +190,12 @@ func describe(fab *fabric.Fabric) string {
 // summary is what does not change about a fabric.
 func summary(fab *fabric.Fabric) string {
 	c := &fab.Config
-	s := fmt.Sprintf("profile %s, %s, %s each", c.Name, count(c.Nodes, "node"), count(c.NICsPerNode, "NIC"))
+	s := fmt.Sprintf("profile %s, %s, %s each", c.Name, units.Count(c.Nodes, "node"), units.Count(c.NICsPerNode, "NIC"))
 	if fab.Net != nil {
-		s += fmt.Sprintf(", %s of %s", c.Topology.Kind, count(len(fab.Net.Switches), "switch"))
+		s += fmt.Sprintf(", %s of %s", c.Topology.Kind, units.Count(len(fab.Net.Switches), "switch"))
 	}
 	if k := fab.TimeScale(); k != 1 {
 		s += fmt.Sprintf(", time scale %d", k)
 	}
 	return s
-}
-
-// count is n things in words.
-func count(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	if strings.HasSuffix(thing, "ch") {
-		return fmt.Sprintf("%d %ses", n, thing)
-	}
-	return fmt.Sprintf("%d %ss", n, thing)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
+	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/nccl-plugin/transport/drive"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/kernel/bringup"
@@ -99,7 +100,7 @@ func runVerify(ctx context.Context, g *global, o *verifyOptions) error {
 	name := up.File.Name()
 	up.File.Reap()
 	if ranks := up.File.Ranks(); len(ranks) > 0 {
-		return badInput("fabric %s is in use by %s (process %d and others): wait for the job to end, or bring up another fabric to verify", name, count(len(ranks), "rank"), ranks[0].PID)
+		return badInput("fabric %s is in use by %s (process %d and others): wait for the job to end, or bring up another fabric to verify", name, units.Count(len(ranks), "rank"), ranks[0].PID)
 	}
 	model, err := verify.NewModel(up.File)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
+	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/verify"
 )
 
@@ -91,7 +92,7 @@ func printShared(w io.Writer, what string, s *verify.Shared) {
 	if s.Judged {
 		each = fmt.Sprintf("flows off by %+.2f to %+.2f %%, fairness to the model %.4f", s.Low, s.High, s.Fairness)
 	}
-	fmt.Fprintf(w, "\n%s, %s: %s of %s Gb/s (%+.2f %%), %s  %s\n", what, count(len(s.Flows), "flow"), gbps(s.Got), gbps(s.Model), s.Error, each, okOr(s.Problems))
+	fmt.Fprintf(w, "\n%s, %s: %s of %s Gb/s (%+.2f %%), %s  %s\n", what, units.Count(len(s.Flows), "flow"), gbps(s.Got), gbps(s.Model), s.Error, each, okOr(s.Problems))
 	if what != "incast" {
 		return
 	}

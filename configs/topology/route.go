@@ -5,7 +5,8 @@ package topology
 import (
 	"math"
 	"math/rand/v2"
-	"strconv"
+
+	"github.com/ddlemu/ddlemu/configs/units"
 )
 
 // Routes are the ways between NICs.
@@ -53,7 +54,7 @@ func (g *Graph) Route(perNode int, seed uint64, given Given) (*Routes, error) {
 				way, why = g.walk(out, toward[home], src, dst, seed)
 			}
 			if why == "" && len(way) > MaxLinks {
-				why = "the way from " + g.Switches[g.Home[src]] + " to " + g.Switches[home] + " has " + count(len(way), "link") + " between switches: at most " + count(MaxLinks, "link")
+				why = "the way from " + g.Switches[g.Home[src]] + " to " + g.Switches[home] + " has " + units.Count(len(way), "link") + " between switches: at most " + units.Count(MaxLinks, "link")
 			}
 			if why != "" {
 				return nil, &NoWay{src, dst, why}
@@ -137,11 +138,4 @@ func (g *Graph) follow(out [][]int, via []int, src, dst int) (way []int, why str
 		way = append(way, found)
 	}
 	return way, ""
-}
-
-func count(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return strconv.Itoa(n) + " " + thing + "s"
 }

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
@@ -266,16 +267,8 @@ func (x *measurement) noteAway() {
 		}
 	}
 	if n > 0 {
-		x.note("this process did not always get a processor: on %d %s messages were seen late, %s by %.3g us (p99); a job's ranks poll, too", n, plural(n, "link", "links"), worst.Name, worst.Latency.SeenP99)
+		x.note("this process did not always get a processor: on %s messages were seen late, %s by %.3g us (p99); a job's ranks poll, too", units.Count(n, "link"), worst.Name, worst.Latency.SeenP99)
 	}
-}
-
-// plural is one for 1, else many.
-func plural(n int, one, many string) string {
-	if n == 1 {
-		return one
-	}
-	return many
 }
 
 // conclude judges all that was measured.
@@ -296,7 +289,7 @@ func (x *measurement) conclude(before []state.HopStatus) {
 		rest.add(1, "%s", words)
 	}
 	if n := x.run.Others(); n > 0 {
-		rest.add(1, "%d %s of another job %s on the fabric: it was not measured alone", n, plural(n, "rank", "ranks"), plural(n, "is", "are"))
+		rest.add(1, "%s of another job on the fabric: it was not measured alone", units.Count(n, "rank"))
 	}
 	for i, h := range x.run.Hops() {
 		if h.Spec != before[i].Spec {

@@ -141,8 +141,8 @@ func TestFaults(t *testing.T) {
 		"bursts five times":      {bursty(configs.SelectiveRepeat), func(c *configs.Fabric) { c.Link.Loss.GoodToBad *= 5 }, nil, "packets were lost"},
 		"more jitter":            {with(star(2), jitter(configs.NormalJitter, 15*time.Microsecond)), jitter(configs.NormalJitter, 35*time.Microsecond), nil, "not distributed as the jitter"},
 		"another jitter":         {with(star(2), jitter(configs.NormalJitter, 15*time.Microsecond)), jitter(configs.ParetoJitter, 15*time.Microsecond), nil, "not distributed as the jitter"},
-		"another job":            {star(2), nil, func(f *fake) { f.others = 2 }, "2 ranks of another job are on the fabric"},
-		"a rank of another":      {star(2), nil, func(f *fake) { f.others = 1 }, "1 rank of another job is on the fabric"},
+		"another job":            {star(2), nil, func(f *fake) { f.others = 2 }, "2 ranks of another job on the fabric"},
+		"a rank of another":      {star(2), nil, func(f *fake) { f.others = 1 }, "1 rank of another job on the fabric"},
 		"the engine's own words": {star(2), nil, func(f *fake) { f.words = []string{"a rank died"} }, "a rank died"},
 	} {
 		t.Run(name, func(t *testing.T) {

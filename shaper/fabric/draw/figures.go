@@ -108,14 +108,6 @@ func ratio(r float64) string {
 	return fmt.Sprintf("%.3g:1", r)
 }
 
-// plural is the word for n things.
-func plural(n int, thing string) string {
-	if n == 1 {
-		return thing
-	}
-	return thing + "s"
-}
-
 // join is two texts, or the first alone if there is no second.
 func join(a, b string) string {
 	if b == "" {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/configs/topology"
+	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 )
 
@@ -23,7 +24,7 @@ func Tree(w io.Writer, f *fabric.Fabric) {
 	if f.Net != nil {
 		kind = c.Topology.Kind
 	}
-	fmt.Fprintf(w, "fabric %s: %s, %d %s, NICs per node: %d\n", c.Name, kind, c.Nodes, plural(c.Nodes, "node"), c.NICsPerNode)
+	fmt.Fprintf(w, "fabric %s: %s, %s, NICs per node: %d\n", c.Name, kind, units.Count(c.Nodes, "node"), c.NICsPerNode)
 	g := graphOf(f)
 	for i, sw := range g.switches {
 		branch, bar := "├─ ", "│  "
