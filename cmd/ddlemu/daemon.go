@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ddlemu/ddlemu/shaper/kernel/bringup"
 	"github.com/ddlemu/ddlemu/shaper/kernel/daemon"
 )
 
@@ -18,7 +17,7 @@ import (
 // datapath. Not for users.
 func newDaemonCommand(g *global) *cobra.Command {
 	return &cobra.Command{
-		Use:    bringup.Command + " NAME",
+		Use:    daemon.CommandName + " NAME",
 		Short:  "Keep a fabric of the kernel datapath (started by up, run and bench)",
 		Hidden: true,
 		Args:   cobra.ExactArgs(1),
@@ -38,7 +37,7 @@ func runDaemon(ctx context.Context, g *global, name string) error {
 	}
 	defer file.Close()
 	return daemon.Run(ctx, dir, file, func() {
-		fmt.Fprint(g.Stdout, bringup.Ready)
+		fmt.Fprint(g.Stdout, daemon.ReadyLine)
 		// Whoever started it goes on. What is to be said from here on is in the
 		// fabric's events.
 		detach()

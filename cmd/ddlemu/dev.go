@@ -13,10 +13,9 @@ import (
 	"github.com/ddlemu/ddlemu/configs/flags"
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
-	"github.com/ddlemu/ddlemu/shaper/kernel/bringup"
-	"github.com/ddlemu/ddlemu/shaper/kernel/probe"
+	"github.com/ddlemu/ddlemu/shaper/kernel/daemon"
+	"github.com/ddlemu/ddlemu/shaper/kernel/shapers"
 	"github.com/ddlemu/ddlemu/shaper/kernel/tc"
-	kernelworld "github.com/ddlemu/ddlemu/shaper/kernel/world"
 	"github.com/ddlemu/ddlemu/shaper/link"
 )
 
@@ -51,7 +50,7 @@ Without flags it says whether it is shaped.
 		},
 		RunE: func(_ *cobra.Command, args []string) error {
 			err := runDev(g, o, args[0])
-			if errors.Is(err, kernelworld.ErrCannot) {
+			if errors.Is(err, tc.ErrUnavailable) {
 				err = &inputError{err}
 			}
 			return err
@@ -71,7 +70,7 @@ func runDev(g *global, o *devOptions, name string) error {
 	if o.Restore && !patch.Empty() {
 		return badInput("--restore takes no other flag")
 	}
-	if bringup.CheckPrivileges() != nil {
+	if daemon.CheckPrivileges() != nil {
 		return badInput("dev needs root, or CAP_NET_ADMIN: use sudo")
 	}
 	d, err := tc.OpenDevice(name)
@@ -107,9 +106,9 @@ func shapeDevice(g *global, d *tc.Device, name string, patch configs.LinkPatch) 
 	if err := l.Validate(); err != nil {
 		return err
 	}
-	kernel := &probe.Kernel{}
+	kernel := &shapers.Kernel{}
 	tables := &[3]*link.JitterTable{link.NormalTable(), link.ParetoTable(), link.NormalTable()}
-	if err := d.Shape(fabric.Spec(l), kernel.Has("netem") == nil, tables); err != nil {
+	if err := d.Shape(fabric.Spec(l), kernel.Probe("netem") == nil, tables); err != nil {
 		return err
 	}
 	fmt.Fprintf(g.Stdout, "%s is shaped: %s, latency %v, queue %v; `ddlemu dev %[1]s --restore` ends it\n", name, l.Bandwidth, l.Latency, l.Queue)

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/ddlemu/ddlemu/shaper/job"
-	"github.com/ddlemu/ddlemu/shaper/kernel/bringup"
+	"github.com/ddlemu/ddlemu/shaper/kernel/daemon"
 	"github.com/ddlemu/ddlemu/shaper/live"
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
@@ -124,7 +124,7 @@ func (g *global) takeDown(dir *state.Dir, name string) error {
 		file.Event("down")
 		file.TakeDown()
 		if fab, ferr := live.Fabric(file); ferr == nil && fab.Config.OnKernel() {
-			err = bringup.End(dir, file)
+			err = daemon.CleanUp(dir, file)
 		}
 		file.Close()
 		if err != nil {

@@ -14,12 +14,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ddlemu/ddlemu/shaper/fabric"
-	"github.com/ddlemu/ddlemu/shaper/kernel/bringup"
 	"github.com/ddlemu/ddlemu/shaper/kernel/daemon"
-	"github.com/ddlemu/ddlemu/shaper/kernel/enter"
-	"github.com/ddlemu/ddlemu/shaper/kernel/launch/account"
-	"github.com/ddlemu/ddlemu/shaper/kernel/launch/gpus"
-	"github.com/ddlemu/ddlemu/shaper/kernel/plan"
+	"github.com/ddlemu/ddlemu/shaper/kernel/launch"
+	"github.com/ddlemu/ddlemu/shaper/kernel/netns"
 	"github.com/ddlemu/ddlemu/shaper/live"
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
@@ -80,7 +77,7 @@ func runExec(ctx context.Context, g *global, node string, args []string) error {
 	if err != nil {
 		return err
 	}
-	who, err := account.Of(uid)
+	who, err := launch.AccountByID(uid)
 	if err != nil {
 		return err
 	}
@@ -92,16 +89,16 @@ func runExec(ctx context.Context, g *global, node string, args []string) error {
 func endBySignals() { signal.Reset() }
 
 // run turns this process into a program on the node.
-func (e *entry) run(ctx context.Context, o enter.Options, path string, args, env []string) error {
+func (e *entry) run(ctx context.Context, o launch.ExecOptions, path string, args, env []string) error {
 	if err := ctx.Err(); err != nil { // by a signal from before endBySignals
 		return err
 	}
-	return enter.Exec(o, path, args, env)
+	return launch.Exec(o, path, args, env)
 }
 
 // entry is the way into a node.
 type entry struct {
-	node  *plan.Node
+	node  *netns.Node
 	hosts string // the node's /etc/hosts
 	owner int    // of the fabric
 	env   []string
@@ -125,29 +122,29 @@ func (g *global) entry(up *opened, node string) (*entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := bringup.CheckPrivileges(); err != nil {
+	if err := daemon.CheckPrivileges(); err != nil {
 		return nil, err
 	}
 	e := &entry{node: &p.Nodes[n], hosts: up.Dir.HostsPath(up.File.Name()), owner: up.Dir.UID()}
 	e.env = append(g.environment(up), dirEnv+"="+up.Dir.Path, fmt.Sprintf("%s=%d", fabric.NodeEnv, n))
 	share := shareOf(fab)
 	if visible, ok := share.Visible(n); ok {
-		e.env = append(e.env, gpus.VisibleEnv+"="+visible, gpus.HostEnv+"="+strings.Join(share.Host, ","))
+		e.env = append(e.env, launch.VisibleGPUsEnv+"="+visible, launch.HostGPUsEnv+"="+strings.Join(share.Host, ","))
 	}
 	return e, nil
 }
 
 // shareOf is how the fabric's nodes share this host's GPUs.
-func shareOf(fab *fabric.Fabric) gpus.Share {
-	return gpus.New(fab.Config.GPUsPerNode, fab.Config.Nodes, gpus.Host(os.LookupEnv))
+func shareOf(fab *fabric.Fabric) launch.GPUShare {
+	return launch.ShareGPUs(fab.Config.GPUsPerNode, fab.Config.Nodes, launch.HostGPUs(os.LookupEnv))
 }
 
-func (e *entry) options(who account.Account) enter.Options {
-	return enter.Options{Node: e.node, Hosts: e.hosts, UID: who.UID, GID: who.GID, Groups: who.Groups}
+func (e *entry) options(who launch.Account) launch.ExecOptions {
+	return launch.ExecOptions{Node: e.node, Hosts: e.hosts, UID: who.UID, GID: who.GID, Groups: who.Groups}
 }
 
 // environment is base with what user who needs on the node.
-func (e *entry) environment(base []string, who account.Account) []string {
+func (e *entry) environment(base []string, who launch.Account) []string {
 	extra := e.env
 	for _, ifname := range []struct{ name, value string }{{"NCCL_SOCKET_IFNAME", "eth"}, {"GLOO_SOCKET_IFNAME", e.node.NICs[0].Name}} {
 		if !ofNode(valueOf(base, ifname.name)) {

@@ -11,7 +11,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
-	"github.com/ddlemu/ddlemu/shaper/kernel/plan"
+	"github.com/ddlemu/ddlemu/shaper/kernel/netns"
 	"github.com/ddlemu/ddlemu/shaper/kernel/shapers"
 	"github.com/ddlemu/ddlemu/shaper/kernel/wire"
 	"github.com/ddlemu/ddlemu/shaper/link"
@@ -27,7 +27,7 @@ func canShape(file *state.File, fab *fabric.Fabric) func(link.Spec) error {
 		if mtu := uint32(fab.Config.Link.MTU); s.MTU != mtu {
 			return badInput("mtu %d: the NICs of a fabric on the kernel datapath keep theirs, %d: bring it up from a file that has link: {mtu: %[1]d}", s.MTU, mtu)
 		}
-		if err := shapers.Can(file.Shaper(), s); err != nil {
+		if err := shapers.CheckLink(file.Shaper(), s); err != nil {
 			return &inputError{err}
 		}
 		return nil
@@ -55,13 +55,13 @@ func (g *global) warnFloor(ctx context.Context, file *state.File, fab *fabric.Fa
 
 // nodeOf is the number of a node by one of the names in /etc/hosts there, node0,
 // node0-eth1 and so on, or by one of its addresses.
-func nodeOf(p *plan.Plan, name string) (int, error) {
+func nodeOf(p *netns.Plan, name string) (int, error) {
 	addr, err := netip.ParseAddr(name)
 	isAddr := err == nil
 	addr = addr.Unmap()
 	for n, node := range p.Nodes {
 		for _, nic := range node.NICs {
-			if name := strings.TrimSuffix(name, plan.IPv6Suffix); name == node.Name || name == node.Name+"-"+nic.Name || isAddr && (addr == nic.Addr4 || addr == nic.Addr6) {
+			if name := strings.TrimSuffix(name, netns.IPv6Suffix); name == node.Name || name == node.Name+"-"+nic.Name || isAddr && (addr == nic.Addr4 || addr == nic.Addr6) {
 				return n, nil
 			}
 		}

@@ -12,11 +12,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/ddlemu/ddlemu/shaper/kernel/plan"
+	"github.com/ddlemu/ddlemu/shaper/kernel/netns"
 )
 
 func TestNodeOf(t *testing.T) {
-	p, err := plan.New("/d", "f", 3, 2, netip.MustParsePrefix("10.77.0.0/16"))
+	p, err := netns.NewPlan("/d", "f", 3, 2, netip.MustParsePrefix("10.77.0.0/16"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,9 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ddlemu/ddlemu/shaper/job"
-	"github.com/ddlemu/ddlemu/shaper/kernel/launch/gpus"
-	"github.com/ddlemu/ddlemu/shaper/kernel/launch/group"
-	"github.com/ddlemu/ddlemu/shaper/kernel/launch/lines"
+	"github.com/ddlemu/ddlemu/shaper/kernel/launch"
 )
 
 // nodeGrace is how long the other nodes' programs get to end when one has failed.
@@ -29,7 +27,7 @@ const nodeGrace = 10 * time.Second
 type perNode struct {
 	job   *job.Job
 	nodes int
-	share gpus.Share
+	share launch.GPUShare
 }
 
 // newPerNode checks that args can be started on every node of the job's fabric.
@@ -74,20 +72,20 @@ func (p *perNode) command(ctx context.Context, g *global, env, args []string, da
 	if g.Getenv("PYTHONUNBUFFERED") == "" {
 		env = append(env, "PYTHONUNBUFFERED=1") // it buffers for a pipe, where one expects a terminal
 	}
-	programs := &group.Group{Signals: signals, Grace: nodeGrace, Say: func(format string, args ...any) { fmt.Fprintf(g.Stderr, "ddlemu: "+format+"\n", args...) }}
+	programs := &launch.Group{Signals: signals, Grace: nodeGrace, Logf: func(format string, args ...any) { fmt.Fprintf(g.Stderr, "ddlemu: "+format+"\n", args...) }}
 	var (
 		mu      sync.Mutex
-		streams []*lines.Stream
+		streams []*launch.LineStream
 	)
 	for n := range p.nodes {
 		name := fmt.Sprintf("node%d", n)
 		own := append([]string{"--owner", fmt.Sprint(uid), "exec", "--fabric", p.job.Name(), name, "--"}, fill(args, n, p.nodes, p.share.PerNode)...)
 		cmd := exec.Command(self, own...)
 		cmd.Env = append(os.Environ(), env...)
-		out := lines.Printer{To: g.Stdout, Mu: &mu}.Stream(p.prefix(g, g.Stdout, n))
-		errs := lines.Printer{To: g.Stderr, Mu: &mu}.Stream(p.prefix(g, g.Stderr, n))
+		out := launch.LinePrinter{To: g.Stdout, Mu: &mu}.Stream(p.prefix(g, g.Stdout, n))
+		errs := launch.LinePrinter{To: g.Stderr, Mu: &mu}.Stream(p.prefix(g, g.Stderr, n))
 		cmd.Stdout, cmd.Stderr, streams = out, errs, append(streams, out, errs)
-		programs.Members = append(programs.Members, &group.Member{Name: name, Cmd: cmd})
+		programs.Members = append(programs.Members, &launch.Member{Name: name, Cmd: cmd})
 	}
 	job.AdoptOrphans()
 	status, err := programs.Run()

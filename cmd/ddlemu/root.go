@@ -18,7 +18,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/shaper/job"
-	"github.com/ddlemu/ddlemu/shaper/kernel/launch/account"
+	"github.com/ddlemu/ddlemu/shaper/kernel/launch"
 )
 
 // Variables that every command reads.
@@ -102,7 +102,7 @@ func (g *global) credential() (*syscall.Credential, error) {
 	if err != nil || uid == os.Getuid() {
 		return nil, err
 	}
-	who, err := account.Of(uid)
+	who, err := launch.AccountByID(uid)
 	if err != nil {
 		return nil, err
 	}

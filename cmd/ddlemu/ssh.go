@@ -15,8 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ddlemu/ddlemu/shaper/job"
-	"github.com/ddlemu/ddlemu/shaper/kernel/launch/account"
-	"github.com/ddlemu/ddlemu/shaper/kernel/launch/sshline"
+	"github.com/ddlemu/ddlemu/shaper/kernel/launch"
 )
 
 const sshCommand = "ssh"
@@ -91,7 +90,7 @@ func (g *global) ownFlags(args []string) (rest []string, help bool, err error) {
 // runSSH returns only with an error.
 func runSSH(ctx context.Context, g *global, args []string) error {
 	endBySignals()
-	line, err := sshline.Parse(args)
+	line, err := launch.ParseSSH(args)
 	if err != nil {
 		return err
 	}
@@ -123,11 +122,11 @@ func runSSH(ctx context.Context, g *global, args []string) error {
 }
 
 // accountOf is the user called name, or with the number uid if there is no name.
-func accountOf(name string, uid int) (account.Account, error) {
+func accountOf(name string, uid int) (launch.Account, error) {
 	if name == "" {
-		return account.Of(uid)
+		return launch.AccountByID(uid)
 	}
-	a, err := account.Named(name)
+	a, err := launch.AccountByName(name)
 	var unknown user.UnknownUserError
 	if errors.As(err, &unknown) {
 		return a, badInput("there is no user %q", name)
@@ -151,7 +150,7 @@ func noInput() error {
 // login is the environment that a user has after login, and what of this process's
 // makes the same programs be found there and understand the terminal. The job that
 // this process is of goes on there.
-func login(who account.Account) []string {
+func login(who launch.Account) []string {
 	env := []string{"HOME=" + who.Home, "USER=" + who.Name, "LOGNAME=" + who.Name, "SHELL=" + who.Shell}
 	for _, v := range os.Environ() {
 		switch name, _, _ := strings.Cut(v, "="); {

@@ -15,7 +15,7 @@ import (
 	"github.com/ddlemu/ddlemu/configs/flags"
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
-	"github.com/ddlemu/ddlemu/shaper/kernel/bringup"
+	"github.com/ddlemu/ddlemu/shaper/kernel/daemon"
 	"github.com/ddlemu/ddlemu/shaper/live"
 )
 
@@ -90,7 +90,7 @@ func runUp(ctx context.Context, g *global, o *upOptions) error {
 	}
 	name := firstOf(o.Name, fab.Config.Name)
 	if fab.Config.OnKernel() {
-		if err := bringup.Prepare(fab); err != nil {
+		if err := daemon.Prepare(fab); err != nil {
 			return err
 		}
 	}
@@ -139,7 +139,7 @@ func runUp(ctx context.Context, g *global, o *upOptions) error {
 func startKernel(ctx context.Context, up *opened) error {
 	err := up.File.Own() // so that gc leaves it until its daemon has it
 	if err == nil {
-		_, err = bringup.Start(ctx, up.Dir, up.File)
+		_, err = daemon.Start(ctx, up.Dir, up.File)
 	}
 	if err != nil {
 		up.File.TakeDown()

@@ -18,7 +18,6 @@ import (
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/nccl-plugin/transport/drive"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
-	"github.com/ddlemu/ddlemu/shaper/kernel/bringup"
 	"github.com/ddlemu/ddlemu/shaper/kernel/daemon"
 	"github.com/ddlemu/ddlemu/shaper/kernel/datagrams"
 	"github.com/ddlemu/ddlemu/shaper/live"
@@ -157,7 +156,7 @@ func measurePackets(ctx context.Context, up *opened, fab *fabric.Fabric, model *
 	if err := onKernel(up.File, fab); err != nil {
 		return nil, err
 	}
-	if err := bringup.CheckPrivileges(); err != nil {
+	if err := daemon.CheckPrivileges(); err != nil {
 		return nil, &inputError{fmt.Errorf("enter the nodes of fabric %s: %w", up.File.Name(), err)}
 	}
 	p, err := daemon.Plan(up.Dir.Path, fab, up.File.Name())

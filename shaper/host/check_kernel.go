@@ -12,7 +12,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/ddlemu/ddlemu/shaper/kernel/probe"
 	"github.com/ddlemu/ddlemu/shaper/kernel/shapers"
 	"github.com/ddlemu/ddlemu/shaper/kernel/wire"
 )
@@ -28,10 +27,10 @@ func (m Machine) kernelDatapath() []Check {
 			{Name: "shaper", Grade: NotTested, Found: "needs root", Means: means, Next: next},
 		}
 	}
-	kernel := &probe.Kernel{}
+	kernel := &shapers.Kernel{}
 	checks := []Check{
 		{Name: "CAP_NET_ADMIN", Grade: OK, Found: "network namespaces can be made", Means: means},
-		partsCheck(kernel.All()),
+		partsCheck(kernel.Features()),
 		autoCheck(shapers.Findings(kernel)),
 	}
 	return append(checks, shaperChecks(shapers.Findings(kernel))...)
@@ -85,12 +84,12 @@ func (m Machine) capable(bit uint) bool {
 
 // sorted are the names of the features that are there, that are not, and that are
 // not known.
-func sorted(all []probe.Part) (have, lack, open []string) {
+func sorted(all []shapers.Feature) (have, lack, open []string) {
 	for _, f := range all {
 		switch {
 		case f.Err == nil:
 			have = append(have, f.Name)
-		case errors.Is(f.Err, probe.ErrNotThere):
+		case errors.Is(f.Err, shapers.ErrNotSupported):
 			lack = append(lack, f.Name)
 		default:
 			open = append(open, fmt.Sprintf("%s (%v)", f.Name, f.Err))
@@ -100,7 +99,7 @@ func sorted(all []probe.Part) (have, lack, open []string) {
 }
 
 // found puts features into words.
-func found(all []probe.Part) string {
+func found(all []shapers.Feature) string {
 	have, lack, open := sorted(all)
 	var parts []string
 	for _, p := range []struct {
@@ -115,12 +114,12 @@ func found(all []probe.Part) string {
 }
 
 // partsCheck is what shapers are made of.
-func partsCheck(all []probe.Part) Check {
+func partsCheck(all []shapers.Feature) Check {
 	k := Check{Name: "qdiscs and BPF", Grade: OK, Found: found(all), Means: "what the shapers of the kernel datapath are made of"}
 	have := map[string]bool{}
 	for _, p := range all {
 		have[p.Name] = p.Err == nil
-		if errors.Is(p.Err, probe.ErrNoPlace) {
+		if errors.Is(p.Err, shapers.ErrNotProbed) {
 			k.Grade, k.Found, k.Next = NotTested, p.Err.Error(), "run ddlemu doctor as root, outside of a container that forbids namespaces"
 			return k
 		}

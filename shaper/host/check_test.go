@@ -11,7 +11,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
-	"github.com/ddlemu/ddlemu/shaper/kernel/probe"
 	"github.com/ddlemu/ddlemu/shaper/kernel/shapers"
 )
 
@@ -138,20 +137,20 @@ func TestCapable(t *testing.T) {
 func TestPartsCheck(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		all  []probe.Part
+		all  []shapers.Feature
 		want Grade
 	}{
-		{"all", []probe.Part{{Name: "htb"}, {Name: "netem"}}, OK},
-		{"no delay", []probe.Part{{Name: "htb"}, {Name: "netem", Err: probe.ErrNotThere}, {Name: "fq", Err: probe.ErrNotThere}}, Warn},
-		{"no rate", []probe.Part{{Name: "htb", Err: probe.ErrNotThere}, {Name: "netem"}}, Missing},
-		{"no namespace", []probe.Part{{Name: "htb", Err: probe.ErrNoPlace}}, NotTested},
+		{"all", []shapers.Feature{{Name: "htb"}, {Name: "netem"}}, OK},
+		{"no delay", []shapers.Feature{{Name: "htb"}, {Name: "netem", Err: shapers.ErrNotSupported}, {Name: "fq", Err: shapers.ErrNotSupported}}, Warn},
+		{"no rate", []shapers.Feature{{Name: "htb", Err: shapers.ErrNotSupported}, {Name: "netem"}}, Missing},
+		{"no namespace", []shapers.Feature{{Name: "htb", Err: shapers.ErrNotProbed}}, NotTested},
 	} {
 		if got := partsCheck(c.all); got.Grade != c.want || (got.Grade != OK) != (got.Next != "") {
 			t.Errorf("%s: %+v", c.name, got)
 		}
 	}
 	want := "tbf; not fq; not known: netem (invalid argument)"
-	if diff := cmp.Diff(want, found([]probe.Part{{Name: "tbf"}, {Name: "fq", Err: probe.ErrNotThere}, {Name: "netem", Err: unix.EINVAL}})); diff != "" {
+	if diff := cmp.Diff(want, found([]shapers.Feature{{Name: "tbf"}, {Name: "fq", Err: shapers.ErrNotSupported}, {Name: "netem", Err: unix.EINVAL}})); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -160,9 +159,9 @@ func TestAutoCheck(t *testing.T) {
 	lacking := func(parts ...string) []shapers.Finding {
 		m := map[string]error{}
 		for _, p := range parts {
-			m[p] = probe.ErrNotThere
+			m[p] = shapers.ErrNotSupported
 		}
-		return shapers.Findings(probe.Known(m))
+		return shapers.Findings(shapers.KnownKernel(m))
 	}
 	for _, c := range []struct {
 		all  []shapers.Finding
@@ -172,7 +171,7 @@ func TestAutoCheck(t *testing.T) {
 		{lacking(), "edt", false},
 		{lacking("fq"), "netem", false},
 		{lacking("fq", "netem"), "htb for links without latency, wire for others", false},
-		{lacking("fq", "netem", probe.BPF), "wire", false},
+		{lacking("fq", "netem", shapers.BPF), "wire", false},
 		{lacking("fq", "htb"), "none", true},
 	} {
 		if got := autoCheck(c.all); got.Found != c.want || (got.Next != "") != c.next {

@@ -12,10 +12,9 @@ import (
 	"time"
 
 	"github.com/ddlemu/ddlemu/shaper/fabric"
-	"github.com/ddlemu/ddlemu/shaper/kernel/bringup"
-	"github.com/ddlemu/ddlemu/shaper/kernel/build"
+	"github.com/ddlemu/ddlemu/shaper/kernel/daemon"
 	"github.com/ddlemu/ddlemu/shaper/kernel/netns"
-	"github.com/ddlemu/ddlemu/shaper/kernel/plan"
+	"github.com/ddlemu/ddlemu/shaper/kernel/nodes"
 	"github.com/ddlemu/ddlemu/shaper/live"
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
@@ -68,7 +67,7 @@ func takeDownAbandoned(dir *state.Dir, name string) (why string, err error) {
 	why = Abandoned(file, fab)
 	if why != "" && fab.Config.OnKernel() {
 		file.TakeDown()
-		return why, bringup.End(dir, file)
+		return why, daemon.CleanUp(dir, file)
 	}
 	return why, nil
 }
@@ -126,19 +125,19 @@ func RemoveNamespaces(dir string, removed func(namespace string)) error {
 	if err != nil {
 		return fmt.Errorf("find folder %s: %w", dir, err)
 	}
-	all, err := netns.List(plan.DirTag(abs))
+	all, err := netns.List(netns.DirPrefix(abs))
 	if err != nil {
 		return err
 	}
 	for _, name := range all {
-		fabric, ok := plan.FabricOf(abs, name)
+		fabric, ok := netns.FabricOf(abs, name)
 		if !ok {
 			continue
 		}
 		if _, err := os.Lstat(filepath.Join(abs, fabric+state.Suffix)); !errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		if err := build.RemoveNamespace(name); err != nil {
+		if err := nodes.RemoveNamespace(name); err != nil {
 			return err
 		}
 		removed(name)

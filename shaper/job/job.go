@@ -15,7 +15,7 @@ import (
 	"math"
 
 	"github.com/ddlemu/ddlemu/shaper/fabric"
-	"github.com/ddlemu/ddlemu/shaper/kernel/bringup"
+	"github.com/ddlemu/ddlemu/shaper/kernel/daemon"
 	"github.com/ddlemu/ddlemu/shaper/link"
 	"github.com/ddlemu/ddlemu/shaper/live"
 	"github.com/ddlemu/ddlemu/shaper/state"
@@ -59,7 +59,7 @@ func start(ctx context.Context, dir *state.Dir, f *fabric.Fabric, prefix string,
 	j := &Job{Fabric: f, dir: dir, id: randomText(), own: true}
 	j.name = state.JobPrefix + prefix + "-" + j.id[:8]
 	if f.Config.OnKernel() {
-		if err := bringup.Prepare(f); err != nil {
+		if err := daemon.Prepare(f); err != nil {
 			return nil, err
 		}
 	}
@@ -75,7 +75,7 @@ func start(ctx context.Context, dir *state.Dir, f *fabric.Fabric, prefix string,
 		return nil, errors.Join(err, j.Close())
 	}
 	if f.Config.OnKernel() {
-		if j.daemon, err = bringup.Start(ctx, dir, j.file); err != nil {
+		if j.daemon, err = daemon.Start(ctx, dir, j.file); err != nil {
 			return nil, errors.Join(err, j.Close())
 		}
 	}
@@ -238,7 +238,7 @@ func (j *Job) Close() error {
 	j.file.TakeDown()
 	var err error
 	if j.daemon != 0 {
-		err = bringup.End(j.dir, j.file)
+		err = daemon.CleanUp(j.dir, j.file)
 	}
 	return errors.Join(err, j.dir.Remove(j.name), j.file.Close())
 }

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/ddlemu/ddlemu/shaper/kernel/netns"
-	"github.com/ddlemu/ddlemu/shaper/kernel/plan"
 )
 
 // moment is when a command that brings a fabric up is interrupted.
@@ -158,7 +157,7 @@ func TestFullQueueIsCounted(t *testing.T) {
 }
 
 // flood sends UDP packets from a node at a rate in bit/s.
-func flood(from *plan.Node, to string, rate int, length time.Duration) error {
+func flood(from *netns.Node, to string, rate int, length time.Duration) error {
 	return netns.Do(from.Namespace, func() error {
 		c, err := net.Dial("udp", to)
 		if err != nil {

@@ -18,7 +18,7 @@ import (
 func TestDevice(t *testing.T) {
 	newWorld(t) // skips without root
 	host := fmt.Sprintf("ddlemu-test-%d", os.Getpid())
-	if err := netns.Make(host); err != nil {
+	if err := netns.Create(host); err != nil {
 		t.Fatal(err)
 	}
 	defer netns.Remove(host)

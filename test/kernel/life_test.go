@@ -16,7 +16,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/ddlemu/ddlemu/shaper/kernel/netns"
-	"github.com/ddlemu/ddlemu/shaper/kernel/plan"
 )
 
 // A fabric can be used while it is up, says so to a second `up`, and leaves nothing.
@@ -66,7 +65,7 @@ func TestAllReachAll(t *testing.T) {
 	w := newWorld(t)
 	w.up("--profile", "eth10", "--nodes", "2", "--nics-per-node", "2", "--name", "one")
 	w.up("--profile", "eth10", "--nodes", "2", "--nics-per-node", "2", "--name", "two")
-	nodes := []*plan.Node{w.node("one", 0), w.node("one", 1)}
+	nodes := []*netns.Node{w.node("one", 0), w.node("one", 1)}
 	for i := range 2 {
 		for j := range 2 {
 			from, to := nodes[0].NICs[i], nodes[1].NICs[j]
@@ -86,10 +85,10 @@ func TestAllReachAll(t *testing.T) {
 }
 
 // node is the plan of a node of a fabric that is up.
-func (w *world) node(fabric string, n int) *plan.Node {
+func (w *world) node(fabric string, n int) *netns.Node {
 	w.Helper()
 	subnet := w.subnet(fabric)
-	p, err := plan.New(w.dir, fabric, max(n+1, 2), 2, subnet)
+	p, err := netns.NewPlan(w.dir, fabric, max(n+1, 2), 2, subnet)
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -98,7 +97,7 @@ func (w *world) node(fabric string, n int) *plan.Node {
 
 // echo sends a line from one node to another by TCP, from and to these addresses,
 // and has it back.
-func echo(from, to *plan.Node, source, target string) error {
+func echo(from, to *netns.Node, source, target string) error {
 	var l net.Listener
 	err := netns.Do(to.Namespace, func() (err error) {
 		l, err = net.Listen("tcp", net.JoinHostPort(target, "0"))
@@ -285,8 +284,8 @@ func TestWithoutPrivileges(t *testing.T) {
 // A namespace that somebody else made is not touched.
 func TestNameClash(t *testing.T) {
 	w := newWorld(t)
-	name := plan.Tag(w.dir, "eth1") + "node1"
-	if err := netns.Make(name); err != nil {
+	name := netns.FabricPrefix(w.dir, "eth1") + "node1"
+	if err := netns.Create(name); err != nil {
 		t.Fatal(err)
 	}
 	defer netns.Remove(name)

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/ddlemu/ddlemu/shaper/kernel/netns"
-	"github.com/ddlemu/ddlemu/shaper/kernel/plan"
 	"github.com/ddlemu/ddlemu/shaper/live"
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
@@ -124,7 +123,7 @@ func (w *world) subnet(fabric string) netip.Prefix {
 // namespaces are those of the world's fabrics, of switches and of nodes.
 func (w *world) namespaces() []string {
 	w.Helper()
-	all, err := netns.List(plan.DirTag(w.dir))
+	all, err := netns.List(netns.DirPrefix(w.dir))
 	if err != nil {
 		w.Fatal(err)
 	}

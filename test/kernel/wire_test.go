@@ -24,13 +24,11 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ddlemu/ddlemu/shaper/fabric"
-	"github.com/ddlemu/ddlemu/shaper/kernel/build"
 	"github.com/ddlemu/ddlemu/shaper/kernel/netns"
-	"github.com/ddlemu/ddlemu/shaper/kernel/plan"
-	"github.com/ddlemu/ddlemu/shaper/kernel/trial"
-	kernelworld "github.com/ddlemu/ddlemu/shaper/kernel/world"
+	"github.com/ddlemu/ddlemu/shaper/kernel/nodes"
 	"github.com/ddlemu/ddlemu/shaper/live"
 	"github.com/ddlemu/ddlemu/shaper/state"
+	"github.com/ddlemu/ddlemu/test/measure"
 )
 
 // noise is how often a measurement may be repeated: whatever else runs on the machine
@@ -60,7 +58,7 @@ func near(want, part float64) func(float64) bool {
 }
 
 // wire brings up fabric t on the wire and returns it for measuring.
-func (w *world) wire(args ...string) *trial.Trial {
+func (w *world) wire(args ...string) *measure.Fabric {
 	w.Helper()
 	w.up(append([]string{"--profile", "eth1", "--name", "t", "--shaper", "wire"}, args...)...)
 	var fab *fabric.Fabric
@@ -71,11 +69,11 @@ func (w *world) wire(args ...string) *trial.Trial {
 		}
 	})
 	c := &fab.Config
-	p, err := plan.New(w.dir, "t", c.Nodes, c.NICsPerNode, netip.MustParsePrefix(c.Subnet))
+	p, err := netns.NewPlan(w.dir, "t", c.Nodes, c.NICsPerNode, netip.MustParsePrefix(c.Subnet))
 	if err != nil {
 		w.Fatal(err)
 	}
-	return &trial.Trial{World: kernelworld.World{Fabric: fab, Plan: p}}
+	return &measure.Fabric{Network: nodes.Network{Fabric: fab, Plan: p}}
 }
 
 // look shows the file of fabric t to f.
@@ -95,16 +93,16 @@ func (w *world) look(f func(*state.File)) {
 }
 
 // link is what the link from NIC 0 to NIC 1 has carried, by the fabric's file.
-func (w *world) link(tr *trial.Trial) state.HopStatus {
+func (w *world) link(tr *measure.Fabric) state.HopStatus {
 	w.Helper()
 	var h state.HopStatus
 	w.look(func(f *state.File) { h = f.Hops()[tr.Fabric.Link(0, 1)] })
 	return h
 }
 
-func flowOf(t *testing.T, tr *trial.Trial, src, dst int) *trial.Flow {
+func flowOf(t *testing.T, tr *measure.Fabric, src, dst int) *measure.Flow {
 	t.Helper()
-	f, err := tr.NewFlow(src, dst)
+	f, err := tr.StartFlow(src, dst)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +112,7 @@ func flowOf(t *testing.T, tr *trial.Trial, src, dst int) *trial.Flow {
 
 // ping sends n ICMP echo requests from node 0 to node 1 and returns the round trips of
 // those that came back within a second.
-func ping(tr *trial.Trial, n int) (took []time.Duration, err error) {
+func ping(tr *measure.Fabric, n int) (took []time.Duration, err error) {
 	from, to := tr.Plan.Nodes[0], tr.Plan.Nodes[1].NICs[0].Addr4
 	err = netns.Do(from.Namespace, func() error {
 		fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, unix.IPPROTO_ICMP)
@@ -239,7 +237,7 @@ func TestWireLossOfLargePackets(t *testing.T) {
 }
 
 // transfer sends data by TCP from node 0 to node 1 and returns the hash of what came.
-func transfer(tr *trial.Trial, data []byte) (sum [32]byte, err error) {
+func transfer(tr *measure.Fabric, data []byte) (sum [32]byte, err error) {
 	var l net.Listener
 	address := net.JoinHostPort(tr.Plan.Nodes[1].NICs[0].Addr4.String(), "0")
 	err = netns.Do(tr.Plan.Nodes[1].Namespace, func() (err error) { l, err = net.Listen("tcp", address); return err })
@@ -279,7 +277,7 @@ func TestWireShares(t *testing.T) {
 	const nodes, rate = 4, 50_000_000
 	w := newWorld(t)
 	tr := w.wire("--nodes", fmt.Sprint(nodes), "--bw", "50Mbps")
-	var flows []*trial.Flow
+	var flows []*measure.Flow
 	for a := range nodes {
 		for b := range nodes {
 			if a != b {
@@ -397,8 +395,8 @@ func TestWireTellsOtherLosses(t *testing.T) {
 }
 
 // setDown sets node 1's NIC down, as root on that node may.
-func setDown(tr *trial.Trial) error {
-	h, err := build.Handle(tr.Plan.Nodes[1].Namespace)
+func setDown(tr *measure.Fabric) error {
+	h, err := nodes.OpenNetlink(tr.Plan.Nodes[1].Namespace)
 	if err != nil {
 		return err
 	}
@@ -411,7 +409,7 @@ func setDown(tr *trial.Trial) error {
 }
 
 // tagged sends a frame with a VLAN tag from node 0 to node 1.
-func tagged(tr *trial.Trial) error {
+func tagged(tr *measure.Fabric) error {
 	from, to := tr.Plan.Nodes[0], tr.Plan.Nodes[1].NICs[0]
 	return netns.Do(from.Namespace, func() error {
 		fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/ddlemu/ddlemu/shaper/kernel/netns"
-	"github.com/ddlemu/ddlemu/shaper/kernel/plan"
 )
 
 // limit is when a command that hangs is ended.
@@ -49,7 +48,7 @@ func newWorld(t *testing.T, programs ...string) *world {
 	t.Cleanup(func() {
 		w.try("ddlemu", "down", "--all")
 		w.try("ddlemu", "gc")
-		left, err := netns.List(plan.DirTag(w.dir))
+		left, err := netns.List(netns.DirPrefix(w.dir))
 		if err != nil || len(left) > 0 {
 			t.Errorf("left: %v, %v", left, err)
 		}

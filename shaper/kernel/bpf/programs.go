@@ -9,14 +9,13 @@ import (
 
 	"github.com/cilium/ebpf"
 
-	"github.com/ddlemu/ddlemu/shaper/kernel/build"
-	"github.com/ddlemu/ddlemu/shaper/kernel/world"
+	"github.com/ddlemu/ddlemu/shaper/kernel/nodes"
 	"github.com/ddlemu/ddlemu/shaper/link"
 )
 
 // Programs are the programs of one fabric. Its methods are called by one goroutine.
 type Programs struct {
-	world.World
+	nodes.Network
 	o        shapeObjects
 	attached []io.Closer
 	stamp    bool
@@ -30,8 +29,8 @@ const maxLate = 1 << 14
 
 // Load loads the programs for a fabric and attaches them to its NICs and ports. With
 // stamp they compute departure times, which an fq at each NIC and port has to keep.
-func Load(w world.World, stamp bool) (_ *Programs, err error) {
-	p := &Programs{World: w, stamp: stamp}
+func Load(w nodes.Network, stamp bool) (_ *Programs, err error) {
+	p := &Programs{Network: w, stamp: stamp}
 	spec, err := wanted(stamp)
 	if err != nil {
 		return nil, err
@@ -146,7 +145,7 @@ func quantiles(t *link.JitterTable) *shapeTable {
 
 // ports tells the programs the indices of the switch's ports.
 func (p *Programs) ports() error {
-	h, err := build.Handle(p.Plan.Switch)
+	h, err := nodes.OpenNetlink(p.Plan.Switch)
 	if err != nil {
 		return err
 	}

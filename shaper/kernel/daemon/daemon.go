@@ -16,8 +16,8 @@ import (
 
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
-	"github.com/ddlemu/ddlemu/shaper/kernel/build"
-	"github.com/ddlemu/ddlemu/shaper/kernel/plan"
+	"github.com/ddlemu/ddlemu/shaper/kernel/netns"
+	"github.com/ddlemu/ddlemu/shaper/kernel/nodes"
 	"github.com/ddlemu/ddlemu/shaper/kernel/shapers"
 	"github.com/ddlemu/ddlemu/shaper/kernel/sockets"
 	"github.com/ddlemu/ddlemu/shaper/link"
@@ -33,7 +33,7 @@ const (
 )
 
 // Plan is the plan of a fabric that is up in dir.
-func Plan(dir string, f *fabric.Fabric, name string) (*plan.Plan, error) {
+func Plan(dir string, f *fabric.Fabric, name string) (*netns.Plan, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, fmt.Errorf("find folder %s: %w", dir, err)
@@ -42,7 +42,7 @@ func Plan(dir string, f *fabric.Fabric, name string) (*plan.Plan, error) {
 	if err != nil {
 		return nil, fmt.Errorf("fabric %s has no subnet: %w", name, err)
 	}
-	return plan.New(abs, name, f.Config.Nodes, f.Config.NICsPerNode, subnet)
+	return netns.NewPlan(abs, name, f.Config.Nodes, f.Config.NICsPerNode, subnet)
 }
 
 // Run makes what the fabric in file needs, calls ready, and keeps it until the
@@ -60,7 +60,7 @@ func Run(ctx context.Context, dir *state.Dir, file *state.File, ready func()) (e
 	if err != nil {
 		return err
 	}
-	if name := build.Present(p); name != "" {
+	if name := nodes.FindExisting(p); name != "" {
 		file.TakeDown() // and nothing is removed that another one made
 		return fmt.Errorf("network namespace %s is there already: if a fabric left it, `ddlemu gc` removes it, otherwise give the fabric another name", name)
 	}
@@ -71,10 +71,10 @@ func Run(ctx context.Context, dir *state.Dir, file *state.File, ready func()) (e
 	if err := dir.WriteHosts(file.Name(), p.Hosts()); err != nil {
 		return err
 	}
-	if err := build.Up(ctx, p, options(fab)); err != nil {
+	if err := nodes.Create(ctx, p, options(fab)); err != nil {
 		return err
 	}
-	s, kind, err := shapers.Start(fab.Config.Shaper, shapers.World{File: file, Fabric: fab, Plan: p})
+	s, kind, err := shapers.Start(fab.Config.Shaper, nodes.Network{File: file, Fabric: fab, Plan: p})
 	if err != nil {
 		return err
 	}
@@ -92,8 +92,8 @@ func Run(ctx context.Context, dir *state.Dir, file *state.File, ready func()) (e
 }
 
 // Remove removes what the fabric of p has outside of its file, whoever made it.
-func Remove(dir *state.Dir, p *plan.Plan) error {
-	err := build.Down(p)
+func Remove(dir *state.Dir, p *netns.Plan) error {
+	err := nodes.Remove(p)
 	for _, path := range []string{dir.HostsPath(p.Fabric), dir.DaemonPath(p.Fabric)} {
 		if e := os.Remove(path); e != nil && !errors.Is(e, os.ErrNotExist) {
 			err = errors.Join(err, e)
@@ -110,9 +110,9 @@ const (
 
 // options are the NICs of a fabric: packets of the link's MTU, left whole up to one
 // segment of the link model, and TCP with the headers and buffers of its transport.
-func options(f *fabric.Fabric) build.Options {
+func options(f *fabric.Fabric) nodes.Options {
 	c := &f.Config
-	o := build.Options{MTU: c.Link.MTU, Timestamps: c.Link.Header >= tcpHeader+timestamps}
+	o := nodes.Options{MTU: c.Link.MTU, Timestamps: c.Link.Header >= tcpHeader+timestamps}
 	if c.Transport.Kind == configs.TCP {
 		o.SendBuffer, o.Window = uint64(c.Transport.SendBuffer), uint64(c.Transport.Window)
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/verify"
 )
 
-var _ verify.PacketRunner = (*World)(nil)
+var _ verify.PacketRunner = (*Runner)(nil)
 
 // How long both ends of a stream wait for each other at least, which is what finding a
 // neighbour takes when the first question is lost, and how often they try.
@@ -26,7 +26,7 @@ const (
 // its most, waits for what is under way, at most tail, and closes them. A stream whose
 // ends do not reach each other sends nothing. The error says what failed; a cancelled ctx
 // ends it early.
-func (w *World) Send(ctx context.Context, streams []verify.Stream, d, tail time.Duration) ([]verify.Packets, error) {
+func (w *Runner) Send(ctx context.Context, streams []verify.Stream, d, tail time.Duration) ([]verify.Packets, error) {
 	var flows []*flow
 	defer func() {
 		for _, f := range flows {

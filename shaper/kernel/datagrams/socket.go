@@ -12,7 +12,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ddlemu/ddlemu/shaper/kernel/netns"
-	"github.com/ddlemu/ddlemu/shaper/kernel/plan"
 	"github.com/ddlemu/ddlemu/shaper/verify"
 )
 
@@ -20,7 +19,7 @@ import (
 const buffer = 256 << 20
 
 // open opens the sockets of a stream on its nodes.
-func (w *World) open(s verify.Stream) (*flow, error) {
+func (w *Runner) open(s verify.Stream) (*flow, error) {
 	f := &flow{Stream: s, tag: w.tag, zero: w.zero, buf: make([]byte, s.Burst*s.Size)}
 	w.tag++
 	var err error
@@ -45,13 +44,13 @@ func (w *World) open(s verify.Stream) (*flow, error) {
 	return f, nil
 }
 
-func (w *World) nic(n int) (*plan.Node, netip.Addr) {
+func (w *Runner) nic(n int) (*netns.Node, netip.Addr) {
 	node := &w.plan.Nodes[w.fabric.NodeOfNIC(n)]
 	return node, node.NICs[n%len(node.NICs)].Addr4
 }
 
 // listen opens a socket on the node of a NIC, with the NIC's address.
-func (w *World) listen(nic int) (c *net.UDPConn, err error) {
+func (w *Runner) listen(nic int) (c *net.UDPConn, err error) {
 	node, addr := w.nic(nic)
 	err = netns.Do(node.Namespace, func() (err error) {
 		c, err = net.ListenUDP("udp4", net.UDPAddrFromAddrPort(netip.AddrPortFrom(addr, 0)))
@@ -61,7 +60,7 @@ func (w *World) listen(nic int) (c *net.UDPConn, err error) {
 }
 
 // dial opens one that sends to an address.
-func (w *World) dial(nic int, to *net.UDPAddr) (c *net.UDPConn, err error) {
+func (w *Runner) dial(nic int, to *net.UDPAddr) (c *net.UDPConn, err error) {
 	node, addr := w.nic(nic)
 	err = netns.Do(node.Namespace, func() (err error) {
 		c, err = net.DialUDP("udp4", net.UDPAddrFromAddrPort(netip.AddrPortFrom(addr, 0)), to)

@@ -11,57 +11,62 @@ import (
 
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
-	"github.com/ddlemu/ddlemu/shaper/kernel/probe"
+	"github.com/ddlemu/ddlemu/shaper/kernel/nodes"
 	"github.com/ddlemu/ddlemu/shaper/kernel/tc"
 	"github.com/ddlemu/ddlemu/shaper/kernel/wire"
-	"github.com/ddlemu/ddlemu/shaper/kernel/world"
 	"github.com/ddlemu/ddlemu/shaper/link"
 )
 
-// World and Shaper are those of package world.
-type (
-	World  = world.World
-	Shaper = world.Shaper
-)
+// Shaper puts the links of a fabric into force between its namespaces. Its methods
+// are called by one goroutine.
+type Shaper interface {
+	// Follow puts changed parameters into force. It is called when the fabric's
+	// file says that a hop has changed.
+	Follow() error
+	// Count brings the counters in the fabric's file up to date.
+	Count() error
+	// Close ends what Start began, but for what goes with the namespaces.
+	Close() error
+}
 
 // kind is one way to shape.
 type kind struct {
 	name  string
 	needs []string                // parts of the kernel, as package probe names them
 	can   func(s link.Spec) error // nil, or what a link asks for that it cannot
-	start func(w World) (Shaper, error)
+	start func(w nodes.Network) (Shaper, error)
 	does  string // what it costs and where its floor is, see docs/kernel.md
 }
 
 // kinds are the shapers, the best first.
 var kinds = []kind{
 	{
-		configs.EDTShaper, []string{"fq", probe.BPF, probe.Stamps}, nil,
-		func(w World) (Shaper, error) { return tc.StartEDT(w) },
+		configs.EDTShaper, []string{"fq", BPF, DepartureTimes}, nil,
+		func(w nodes.Network) (Shaper, error) { return tc.StartEDT(w) },
 		"all of the link model, in the kernel, and how late each packet is; a packet leaves when a timer of the kernel fires, so latencies are kept from about 100 us on",
 	},
 	{
 		configs.NetemShaper, []string{"netem", "htb"}, nil,
-		func(w World) (Shaper, error) { return tc.StartNetem(w) },
+		func(w nodes.Network) (Shaper, error) { return tc.StartNetem(w) },
 		"rate, latency, jitter and loss, in the kernel; how late packets are is not verified, and after a pause 400 us of the rate pass at once; latencies are kept from about 100 us on",
 	},
 	{
-		configs.HTBShaper, []string{"htb", probe.BPF}, tc.HTBCan,
-		func(w World) (Shaper, error) { return tc.StartHTB(w) },
+		configs.HTBShaper, []string{"htb", BPF}, tc.CheckHTB,
+		func(w nodes.Network) (Shaper, error) { return tc.StartHTB(w) },
 		"rate and loss, in the kernel, for links without latency; how late packets are is not verified, and after a pause 400 us of the rate pass at once",
 	},
 	{
 		configs.WireShaper, []string{"htb"}, nil,
-		func(w World) (Shaper, error) { return wire.Start(w.File, w.Fabric, w.Plan) },
+		func(w nodes.Network) (Shaper, error) { return wire.Start(w.File, w.Fabric, w.Plan) },
 		"all of the link model, by a process that carries every packet: it costs a core, and bounds what all links carry together; each packet's lateness is recorded",
 	},
 }
 
 // Start starts the shaper called asked, or the best one if it is auto or empty, and
-// returns what it is and why. An error that wraps world.ErrCannot says that the kernel
+// returns what it is and why. An error that wraps tc.ErrUnavailable says that the kernel
 // or the shaper cannot do what is asked for.
-func Start(asked string, w World) (Shaper, string, error) {
-	k, why, err := choose(asked, w.Fabric, &probe.Kernel{})
+func Start(asked string, w nodes.Network) (Shaper, string, error) {
+	k, why, err := choose(asked, w.Fabric, &Kernel{})
 	if err != nil {
 		return nil, "", err
 	}
@@ -74,7 +79,7 @@ func Start(asked string, w World) (Shaper, string, error) {
 }
 
 // Can says what the shaper called name cannot make of a link.
-func Can(name string, s link.Spec) error {
+func CheckLink(name string, s link.Spec) error {
 	if s.QueuePolicy == link.Fair {
 		return errors.New("fair queues are what the datapath shm has: here a queue is lossless or taildrop")
 	}
@@ -89,14 +94,14 @@ func Can(name string, s link.Spec) error {
 }
 
 // choose is the shaper for a fabric, and in words why it is not a better one.
-func choose(asked string, f *fabric.Fabric, kernel *probe.Kernel) (kind, string, error) {
+func choose(asked string, f *fabric.Fabric, kernel *Kernel) (kind, string, error) {
 	if asked != "" && asked != configs.AutoShaper {
 		i := slices.IndexFunc(kinds, func(k kind) bool { return k.name == asked })
 		if i < 0 {
-			return kind{}, "", fmt.Errorf("shaper %s: %w", asked, world.ErrCannot)
+			return kind{}, "", fmt.Errorf("shaper %s: %w", asked, tc.ErrUnavailable)
 		}
 		if err := kinds[i].fits(f, kernel); err != nil {
-			return kind{}, "", fmt.Errorf("shaper %s: %w; --shaper auto takes what can be had", asked, err)
+			return kind{}, "", fmt.Errorf("shaper %s: %w; --shaper auto selects one that is available", asked, err)
 		}
 		return kinds[i], "", nil
 	}
@@ -114,11 +119,11 @@ func choose(asked string, f *fabric.Fabric, kernel *probe.Kernel) (kind, string,
 		not = append(not, k.name)
 		errs = append(errs, fmt.Errorf("%s: %w", k.name, err))
 	}
-	return kind{}, "", fmt.Errorf("no shaper can be had: %w", errors.Join(errs...))
+	return kind{}, "", fmt.Errorf("no shaper is available: %w", errors.Join(errs...))
 }
 
 // fits is nil if k can do what f asks for, and the kernel has what k needs.
-func (k *kind) fits(f *fabric.Fabric, kernel *probe.Kernel) error {
+func (k *kind) fits(f *fabric.Fabric, kernel *Kernel) error {
 	for i, h := range f.Hops {
 		if h.Kind != fabric.Link || k.can == nil {
 			continue
@@ -131,10 +136,10 @@ func (k *kind) fits(f *fabric.Fabric, kernel *probe.Kernel) error {
 }
 
 // has is nil if the kernel has what k needs.
-func (k *kind) has(kernel *probe.Kernel) error {
+func (k *kind) has(kernel *Kernel) error {
 	for _, name := range k.needs {
-		if err := kernel.Has(name); err != nil {
-			return fmt.Errorf("%w: it needs %s: %w", world.ErrCannot, name, err)
+		if err := kernel.Probe(name); err != nil {
+			return fmt.Errorf("%w: it needs %s: %w", tc.ErrUnavailable, name, err)
 		}
 	}
 	return nil
@@ -150,7 +155,7 @@ type Finding struct {
 
 // Findings are the shapers, the best first: auto takes the first that the kernel has
 // and that can do what the links ask for.
-func Findings(kernel *probe.Kernel) []Finding {
+func Findings(kernel *Kernel) []Finding {
 	var all []Finding
 	for _, k := range kinds {
 		all = append(all, Finding{k.name, k.does, k.has(kernel), k.can == nil})

@@ -10,13 +10,12 @@ import (
 
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
-	"github.com/ddlemu/ddlemu/shaper/kernel/probe"
-	"github.com/ddlemu/ddlemu/shaper/kernel/world"
+	"github.com/ddlemu/ddlemu/shaper/kernel/tc"
 	"github.com/ddlemu/ddlemu/shaper/link"
 )
 
 func TestChoose(t *testing.T) {
-	none := probe.ErrNotThere
+	none := ErrNotSupported
 	here := map[string]error{"fq": none, "netem": none}
 	for _, c := range []struct {
 		name    string
@@ -27,15 +26,15 @@ func TestChoose(t *testing.T) {
 		why     string
 	}{
 		{"a distribution's kernel", configs.AutoShaper, time.Millisecond, nil, "edt", ""},
-		{"no BPF", "", time.Millisecond, map[string]error{probe.BPF: none, probe.Stamps: none}, "netem", ", not edt"},
-		{"old BPF", "", time.Millisecond, map[string]error{probe.Stamps: none}, "netem", ", not edt"},
+		{"no BPF", "", time.Millisecond, map[string]error{BPF: none, DepartureTimes: none}, "netem", ", not edt"},
+		{"old BPF", "", time.Millisecond, map[string]error{DepartureTimes: none}, "netem", ", not edt"},
 		{"no delay, none asked for", "", 0, here, "htb", ", not edt, netem"},
 		{"no delay", "", time.Millisecond, here, "wire", ", not edt, netem, htb"},
-		{"nothing", "", 0, map[string]error{"fq": none, "netem": none, "htb": none}, "no shaper can be had", ""},
+		{"nothing", "", 0, map[string]error{"fq": none, "netem": none, "htb": none}, "no shaper is available", ""},
 		{"asked for", configs.HTBShaper, 0, nil, "htb", ""},
-		{"asked for too much", configs.HTBShaper, time.Millisecond, nil, "shaper htb: node0:node1: cannot be had: htb delays nothing", ""},
-		{"asked for what is not there", configs.EDTShaper, 0, here, "shaper edt: cannot be had: it needs fq: not in this kernel; --shaper auto", ""},
-		{"asked for netem", configs.NetemShaper, 0, here, "shaper netem: cannot be had: it needs netem", ""},
+		{"asked for too much", configs.HTBShaper, time.Millisecond, nil, "shaper htb: node0:node1: not available: htb delays nothing", ""},
+		{"asked for what is not there", configs.EDTShaper, 0, here, "shaper edt: not available: it needs fq: not in this kernel; --shaper auto", ""},
+		{"asked for netem", configs.NetemShaper, 0, here, "shaper netem: not available: it needs netem", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			config, err := configs.Load(configs.Source{Profile: "eth1"})
@@ -47,9 +46,9 @@ func TestChoose(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			k, why, err := choose(c.asked, f, probe.Known(c.kernel))
+			k, why, err := choose(c.asked, f, KnownKernel(c.kernel))
 			if err != nil {
-				if !strings.Contains(err.Error(), c.want) || !errors.Is(err, world.ErrCannot) {
+				if !strings.Contains(err.Error(), c.want) || !errors.Is(err, tc.ErrUnavailable) {
 					t.Errorf("%v, want %q", err, c.want)
 				}
 				return
@@ -65,20 +64,20 @@ func TestChoose(t *testing.T) {
 func TestCan(t *testing.T) {
 	for name, s := range map[string]link.Spec{"fair queues": {QueuePolicy: link.Fair}, "an ECN threshold": {ECN: 1}} {
 		for _, k := range kinds {
-			if err := Can(k.name, s); err == nil || !strings.HasPrefix(err.Error(), name) {
+			if err := CheckLink(k.name, s); err == nil || !strings.HasPrefix(err.Error(), name) {
 				t.Errorf("shaper %s, %s: %v", k.name, name, err)
 			}
 		}
 	}
-	if err := Can(configs.WireShaper, link.Spec{}); err != nil {
+	if err := CheckLink(configs.WireShaper, link.Spec{}); err != nil {
 		t.Error(err)
 	}
 }
 
 // Whatever this kernel has, each shaper is started or refused by name.
 func TestFindings(t *testing.T) {
-	for _, f := range Findings(&probe.Kernel{}) {
-		if f.Err != nil && !errors.Is(f.Err, world.ErrCannot) {
+	for _, f := range Findings(&Kernel{}) {
+		if f.Err != nil && !errors.Is(f.Err, tc.ErrUnavailable) {
 			t.Errorf("%s: %v", f.Name, f.Err)
 		}
 		t.Logf("%s: %v", f.Name, f.Err)

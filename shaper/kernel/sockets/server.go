@@ -16,19 +16,18 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ddlemu/ddlemu/shaper/kernel/netns"
-	"github.com/ddlemu/ddlemu/shaper/kernel/plan"
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
 // Options are what the sockets are made with.
 type Options struct {
-	Plan       *plan.Plan
+	Plan       *netns.Plan
 	Owner      int // user that may ask, besides root
 	SendBuffer int // bytes of payload that a sender may have unsent, 0 = the kernel's choice
 	Window     int // bytes of payload that a receiver may have unread, 0 = the kernel's choice
-	// Patience is how long a client has to make its request, so that nobody keeps the
+	// RequestTimeout is how long a client has to make its request, so that nobody keeps the
 	// others from theirs; 0 = 30 s. A client on a crowded host may need seconds.
-	Patience time.Duration
+	RequestTimeout time.Duration
 }
 
 const (
@@ -55,8 +54,8 @@ type place struct {
 
 // Serve listens at path, which becomes the owner's, and serves in the background.
 func Serve(path string, o Options) (*Server, error) {
-	if o.Patience == 0 {
-		o.Patience = patience
+	if o.RequestTimeout == 0 {
+		o.RequestTimeout = patience
 	}
 	s := &Server{o: o, nics: map[int]place{}, path: path, room: make(chan struct{}, atOnce)}
 	for _, n := range o.Plan.Nodes {
@@ -146,7 +145,7 @@ func (s *Server) serve() {
 			defer s.all.Done()
 			defer func() { <-s.room }()
 			defer c.Close()
-			c.SetDeadline(time.Now().Add(s.o.Patience))
+			c.SetDeadline(time.Now().Add(s.o.RequestTimeout))
 			s.answer(c)
 		}()
 	}

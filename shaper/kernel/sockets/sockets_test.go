@@ -18,9 +18,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/ddlemu/ddlemu/shaper/kernel/bridge"
-	"github.com/ddlemu/ddlemu/shaper/kernel/build"
-	"github.com/ddlemu/ddlemu/shaper/kernel/plan"
+	"github.com/ddlemu/ddlemu/shaper/kernel/netns"
+	"github.com/ddlemu/ddlemu/shaper/kernel/nodes"
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
@@ -45,20 +44,20 @@ func server(t *testing.T, uid int) string {
 	if err := os.Chown(dir, uid, -1); err != nil {
 		t.Fatal(err)
 	}
-	p, err := plan.New(dir, "lab", 2, 1, netip.MustParsePrefix("10.99.0.0/16"))
+	p, err := netns.NewPlan(dir, "lab", 2, 1, netip.MustParsePrefix("10.99.0.0/16"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := build.Down(p); err != nil {
+		if err := nodes.Remove(p); err != nil {
 			t.Error(err)
 		}
 	})
-	if err := errors.Join(build.Up(t.Context(), p, build.Options{MTU: 1500}), bridge.Connect(p)); err != nil {
+	if err := errors.Join(nodes.Create(t.Context(), p, nodes.Options{MTU: 1500}), nodes.ConnectBridge(p)); err != nil {
 		t.Fatal(err)
 	}
 	path := filepath.Join(dir, state.DaemonSocket("lab"))
-	s, err := Serve(path, Options{Plan: p, Owner: uid, SendBuffer: 4 << 20, Window: 6 << 20, Patience: briefly})
+	s, err := Serve(path, Options{Plan: p, Owner: uid, SendBuffer: 4 << 20, Window: 6 << 20, RequestTimeout: briefly})
 	if err != nil {
 		t.Fatal(err)
 	}

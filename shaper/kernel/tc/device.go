@@ -9,7 +9,6 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"github.com/ddlemu/ddlemu/shaper/kernel/world"
 	"github.com/ddlemu/ddlemu/shaper/link"
 )
 
@@ -28,7 +27,7 @@ type Device struct {
 	link   netlink.Link
 }
 
-// OpenDevice finds the interface called name. The error wraps world.ErrCannot if
+// OpenDevice finds the interface called name. The error wraps ErrUnavailable if
 // there is none.
 func OpenDevice(name string) (*Device, error) {
 	h, err := netlink.NewHandle(unix.NETLINK_ROUTE)
@@ -38,7 +37,7 @@ func OpenDevice(name string) (*Device, error) {
 	l, err := h.LinkByName(name)
 	if err != nil {
 		h.Close()
-		return nil, fmt.Errorf("%w: interface %s: %w", world.ErrCannot, name, err)
+		return nil, fmt.Errorf("%w: interface %s: %w", ErrUnavailable, name, err)
 	}
 	return &Device{h, l}, nil
 }
@@ -52,7 +51,7 @@ func (d *Device) MTU() int { return d.link.Attrs().MTU }
 // errForeign says that somebody else has set up the interface's queueing.
 var errForeign = errors.New("it has a queueing discipline of its own")
 
-// Shaped says whether Shape is in force. The error wraps world.ErrCannot if somebody
+// Shaped says whether Shape is in force. The error wraps ErrUnavailable if somebody
 // else's queueing discipline is in its place.
 func (d *Device) Shaped() (bool, error) {
 	all, err := d.handle.QdiscList(d.link)
@@ -66,7 +65,7 @@ func (d *Device) Shaped() (bool, error) {
 		case a.Handle == deviceRoot:
 			return true, nil
 		default:
-			return false, fmt.Errorf("%w: %s: %w, %s %s: remove that first (tc qdisc del dev %[2]s root)", world.ErrCannot, d.link.Attrs().Name, errForeign, q.Type(), netlink.HandleStr(a.Handle))
+			return false, fmt.Errorf("%w: %s: %w, %s %s: remove that first (tc qdisc del dev %[2]s root)", ErrUnavailable, d.link.Attrs().Name, errForeign, q.Type(), netlink.HandleStr(a.Handle))
 		}
 	}
 	return false, nil
@@ -105,7 +104,7 @@ func deviceQueue(s link.Spec, hasNetem bool, tables *[3]*link.JitterTable) (qdis
 		return netem(s, s, 1, tables)
 	}
 	if s.Latency != 0 || s.Jitter.Kind != link.NoJitter && s.Jitter.Value != 0 || s.Loss != (link.Loss{}) || s.Down {
-		return qdisc{}, fmt.Errorf("%w: this kernel has no netem, so an interface can be given a rate but no latency, jitter or loss", world.ErrCannot)
+		return qdisc{}, fmt.Errorf("%w: this kernel has no netem, so an interface can be given a rate but no latency, jitter or loss", ErrUnavailable)
 	}
 	return bfifo(bound(s)), nil
 }

@@ -12,25 +12,23 @@ import (
 	"github.com/vishvananda/netlink/nl"
 
 	"github.com/ddlemu/ddlemu/shaper/kernel/bpf"
-	"github.com/ddlemu/ddlemu/shaper/kernel/bridge"
-	"github.com/ddlemu/ddlemu/shaper/kernel/build"
 	"github.com/ddlemu/ddlemu/shaper/kernel/netns"
-	"github.com/ddlemu/ddlemu/shaper/kernel/world"
+	"github.com/ddlemu/ddlemu/shaper/kernel/nodes"
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
 // EDT is the shaper edt: BPF computes when each packet is to leave, and fq sends it
 // then. Its methods are called by one goroutine.
 type EDT struct {
-	world.World
+	nodes.Network
 	programs *bpf.Programs
 	part     *state.Participant // in the job that stands for all traffic; nil if lateness is not recorded
 	single   single
 }
 
 // StartEDT starts the shaper edt.
-func StartEDT(w world.World) (_ *EDT, err error) {
-	e := &EDT{World: w}
+func StartEDT(w nodes.Network) (_ *EDT, err error) {
+	e := &EDT{Network: w}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, e.Close())
@@ -53,7 +51,7 @@ func StartEDT(w world.World) (_ *EDT, err error) {
 		return nil, err
 	}
 	// For broadcasts; all else goes from port to port by BPF.
-	return e, bridge.Connect(w.Plan)
+	return e, nodes.ConnectBridge(w.Plan)
 }
 
 // Attributes of fq (linux/pkt_sched.h).
@@ -67,7 +65,7 @@ const (
 // keepTimes puts an fq at an interface: it sends each packet at the time that it
 // carries. It holds as many as TCP lets there be, for as long as any link is.
 func keepTimes(ns, dev string) error {
-	h, err := build.Handle(ns)
+	h, err := nodes.OpenNetlink(ns)
 	if err != nil {
 		return err
 	}
@@ -108,7 +106,7 @@ func (e *EDT) join() error {
 
 // Follow puts changed parameters into force. Packets under way keep their times.
 func (e *EDT) Follow() error {
-	return errors.Join(e.single.follow(e.World, e.File.Hops()), e.programs.Follow())
+	return errors.Join(e.single.follow(e.Network, e.File.Hops()), e.programs.Follow())
 }
 
 // Count brings the counters in the fabric's file up to date.

@@ -7,15 +7,14 @@ import (
 	"fmt"
 
 	"github.com/ddlemu/ddlemu/shaper/kernel/bpf"
-	"github.com/ddlemu/ddlemu/shaper/kernel/bridge"
-	"github.com/ddlemu/ddlemu/shaper/kernel/world"
+	"github.com/ddlemu/ddlemu/shaper/kernel/nodes"
 	"github.com/ddlemu/ddlemu/shaper/link"
 )
 
 // Shaper is htb or netem: trees on both sides of the kernel's own bridge. Its methods
 // are called by one goroutine.
 type Shaper struct {
-	world.World
+	nodes.Network
 	senders   *Senders
 	receivers *receivers
 	programs  *bpf.Programs // nil where the qdiscs count and lose
@@ -24,7 +23,7 @@ type Shaper struct {
 
 // StartHTB starts the shaper htb: rates, queues and equal shares by qdiscs, loss and
 // counters by BPF, no latency.
-func StartHTB(w world.World) (*Shaper, error) {
+func StartHTB(w nodes.Network) (*Shaper, error) {
 	s, err := start(w, htbQueue)
 	if err != nil {
 		return nil, err
@@ -35,9 +34,9 @@ func StartHTB(w world.World) (*Shaper, error) {
 	return s, nil
 }
 
-func start(w world.World, queue func(port, link link.Spec) (qdisc, error)) (*Shaper, error) {
+func start(w nodes.Network, queue func(port, link link.Spec) (qdisc, error)) (*Shaper, error) {
 	hops := w.File.Hops()
-	s := &Shaper{World: w}
+	s := &Shaper{Network: w}
 	var err error
 	if s.senders, err = NewSenders(w.Fabric, w.Plan, hops); err != nil {
 		return nil, err
@@ -48,7 +47,7 @@ func start(w world.World, queue func(port, link link.Spec) (qdisc, error)) (*Sha
 	if err := s.single.follow(w, hops); err != nil {
 		return nil, err
 	}
-	if err := bridge.Connect(w.Plan); err != nil {
+	if err := nodes.ConnectBridge(w.Plan); err != nil {
 		return nil, err
 	}
 	return s, nil
@@ -56,20 +55,20 @@ func start(w world.World, queue func(port, link link.Spec) (qdisc, error)) (*Sha
 
 // htbQueue is the queue of a link that adds nothing but its rate.
 func htbQueue(port, l link.Spec) (qdisc, error) {
-	if err := HTBCan(l); err != nil {
+	if err := CheckHTB(l); err != nil {
 		return qdisc{}, err
 	}
 	return bfifo(bound(port)), nil
 }
 
-// HTBCan is nil if the shaper htb can do what a link asks for, or what it cannot.
-func HTBCan(l link.Spec) error {
+// CheckHTB is nil if the shaper htb can do what a link asks for, or what it cannot.
+func CheckHTB(l link.Spec) error {
 	if l.Latency != 0 || l.Jitter.Kind != link.NoJitter && l.Jitter.Value != 0 {
 		what := fmt.Sprintf("latency of %v", l.Latency)
 		if l.Latency == 0 {
 			what = fmt.Sprintf("jitter of %v", l.Jitter.Value)
 		}
-		return fmt.Errorf("%w: htb delays nothing, and a %s is asked for: bring the fabric up with --shaper wire", world.ErrCannot, what)
+		return fmt.Errorf("%w: htb delays nothing, and a %s is asked for: bring the fabric up with --shaper wire", ErrUnavailable, what)
 	}
 	return nil
 }
@@ -77,7 +76,7 @@ func HTBCan(l link.Spec) error {
 // Follow puts changed parameters into force.
 func (s *Shaper) Follow() error {
 	hops := s.File.Hops()
-	errs := []error{s.single.follow(s.World, hops), s.senders.Follow(hops), s.receivers.follow(hops)}
+	errs := []error{s.single.follow(s.Network, hops), s.senders.Follow(hops), s.receivers.follow(hops)}
 	if s.programs != nil {
 		errs = append(errs, s.programs.Follow())
 	}

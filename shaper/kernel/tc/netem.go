@@ -9,7 +9,7 @@ import (
 
 	"github.com/vishvananda/netlink/nl"
 
-	"github.com/ddlemu/ddlemu/shaper/kernel/world"
+	"github.com/ddlemu/ddlemu/shaper/kernel/nodes"
 	"github.com/ddlemu/ddlemu/shaper/link"
 )
 
@@ -29,7 +29,7 @@ const netemUnit = 8192
 
 // StartNetem starts the shaper netem: htb, and in its queues what netem does to the
 // packets of a link.
-func StartNetem(w world.World) (*Shaper, error) {
+func StartNetem(w nodes.Network) (*Shaper, error) {
 	tables := w.File.Tables()
 	scale := int64(w.Fabric.TimeScale())
 	return start(w, func(port, l link.Spec) (qdisc, error) { return netem(port, l, scale, tables) })
@@ -67,7 +67,7 @@ func netem(port, l link.Spec, scale int64, tables *[3]*link.JitterTable) (qdisc,
 		attr(netemDelayDist, table)
 	}
 	if l.Jitter.Kind == link.Uniform && sigma >= 1<<31 || sigma >= 1<<48 {
-		return qdisc{}, fmt.Errorf("%w: netem has no jitter of %v", world.ErrCannot, l.Jitter.Value)
+		return qdisc{}, fmt.Errorf("%w: netem has no jitter of %v", ErrUnavailable, l.Jitter.Value)
 	}
 	attr(netemJitter64, u64(sigma))
 	// A rate, however high, keeps packets in order: none overtakes another.

@@ -4,6 +4,7 @@ package tc
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 
 	"github.com/vishvananda/netlink/nl"
@@ -37,3 +38,6 @@ func (q qdisc) set(index int, parent, handle uint32, isThere bool) error {
 func bfifo(limit uint32) qdisc {
 	return qdisc{"bfifo", binary.NativeEndian.AppendUint32(nil, limit)}
 }
+
+// ErrUnavailable says that this kernel or a shaper does not support what is asked for.
+var ErrUnavailable = errors.New("not available")

@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"github.com/ddlemu/ddlemu/shaper/fabric"
-	"github.com/ddlemu/ddlemu/shaper/kernel/plan"
+	"github.com/ddlemu/ddlemu/shaper/kernel/netns"
 	"github.com/ddlemu/ddlemu/shaper/link"
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
@@ -21,7 +21,7 @@ type receivers struct {
 
 // newReceivers puts the limits of hops, which are fab's, into force. queue is what
 // packets of one link wait in before the port. They go with the namespaces.
-func newReceivers(fab *fabric.Fabric, p *plan.Plan, hops []state.HopStatus, queue func(port, link link.Spec) (qdisc, error)) (*receivers, error) {
+func newReceivers(fab *fabric.Fabric, p *netns.Plan, hops []state.HopStatus, queue func(port, link link.Spec) (qdisc, error)) (*receivers, error) {
 	r := &receivers{fab: fab, queue: queue}
 	for _, n := range p.Nodes {
 		for _, nic := range n.NICs {

@@ -4,7 +4,7 @@ package tc
 
 import (
 	"github.com/ddlemu/ddlemu/shaper/fabric"
-	"github.com/ddlemu/ddlemu/shaper/kernel/plan"
+	"github.com/ddlemu/ddlemu/shaper/kernel/netns"
 	"github.com/ddlemu/ddlemu/shaper/link"
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
@@ -23,7 +23,7 @@ type Senders struct {
 
 // NewSenders puts the limits of hops, which are fab's, into force. They go with the
 // namespaces.
-func NewSenders(fab *fabric.Fabric, p *plan.Plan, hops []state.HopStatus) (*Senders, error) {
+func NewSenders(fab *fabric.Fabric, p *netns.Plan, hops []state.HopStatus) (*Senders, error) {
 	s := &Senders{fab: fab}
 	for _, n := range p.Nodes {
 		for _, nic := range n.NICs {

@@ -5,8 +5,7 @@ package tc
 import (
 	"fmt"
 
-	"github.com/ddlemu/ddlemu/shaper/kernel/build"
-	"github.com/ddlemu/ddlemu/shaper/kernel/world"
+	"github.com/ddlemu/ddlemu/shaper/kernel/nodes"
 	"github.com/ddlemu/ddlemu/shaper/link"
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
@@ -24,7 +23,7 @@ const (
 type single struct{ on bool }
 
 // follow does so, or no longer, by what hops ask for.
-func (s *single) follow(w world.World, hops []state.HopStatus) error {
+func (s *single) follow(w nodes.Network, hops []state.HopStatus) error {
 	on := false
 	for i := range hops {
 		h := &hops[i].Spec
@@ -38,7 +37,7 @@ func (s *single) follow(w world.World, hops []state.HopStatus) error {
 		most = oneSegment
 	}
 	for _, n := range w.Plan.Nodes {
-		h, err := build.Handle(n.Namespace)
+		h, err := nodes.OpenNetlink(n.Namespace)
 		if err != nil {
 			return err
 		}

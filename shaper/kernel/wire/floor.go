@@ -14,9 +14,8 @@ import (
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
-	"github.com/ddlemu/ddlemu/shaper/kernel/build"
 	"github.com/ddlemu/ddlemu/shaper/kernel/netns"
-	"github.com/ddlemu/ddlemu/shaper/kernel/plan"
+	"github.com/ddlemu/ddlemu/shaper/kernel/nodes"
 	"github.com/ddlemu/ddlemu/shaper/live"
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
@@ -53,12 +52,12 @@ func MeasureFloor(ctx context.Context) (f Floor, err error) {
 		return Floor{}, fmt.Errorf("measure the wire: %w", err)
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
-	p, err := plan.New(folder, file.Name(), fab.Config.Nodes, fab.Config.NICsPerNode, netip.MustParsePrefix(floorSubnet))
+	p, err := netns.NewPlan(folder, file.Name(), fab.Config.Nodes, fab.Config.NICsPerNode, netip.MustParsePrefix(floorSubnet))
 	if err != nil {
 		return Floor{}, fmt.Errorf("measure the wire: %w", err)
 	}
-	defer func() { err = errors.Join(err, build.Down(p)) }()
-	if err := build.Up(ctx, p, build.Options{MTU: fab.Config.Link.MTU}); err != nil {
+	defer func() { err = errors.Join(err, nodes.Remove(p)) }()
+	if err := nodes.Create(ctx, p, nodes.Options{MTU: fab.Config.Link.MTU}); err != nil {
 		return Floor{}, fmt.Errorf("measure the wire: %w", err)
 	}
 	w, err := Start(file, fab, p)
@@ -96,7 +95,7 @@ func floorFile(folder string, fab *fabric.Fabric) (*state.File, error) {
 }
 
 // datagrams sends packets from node 0 to node 1, one by one.
-func datagrams(ctx context.Context, p *plan.Plan) error {
+func datagrams(ctx context.Context, p *netns.Plan) error {
 	var to, from *net.UDPConn
 	err := netns.Do(p.Nodes[1].Namespace, func() (err error) {
 		to, err = net.ListenUDP("udp4", &net.UDPAddr{IP: p.Nodes[1].NICs[0].Addr4.AsSlice()})

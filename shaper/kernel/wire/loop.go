@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/ddlemu/ddlemu/shaper/kernel/plan"
+	"github.com/ddlemu/ddlemu/shaper/kernel/netns"
 )
 
 // How the thread waits. Waking up takes 20 to 60 us on a virtual machine, so it is
@@ -122,7 +122,7 @@ func (w *Wire) destination(src int, frame []byte) int {
 	if frame[0]&1 == 1 {
 		return broadcast
 	}
-	dst := plan.NICOf(frame)
+	dst := netns.NICOfMAC(frame)
 	if dst < 0 || dst >= w.model.fabric.NICs() || w.model.fabric.NodeOfNIC(dst) == w.model.fabric.NodeOfNIC(src) {
 		return nowhere
 	}

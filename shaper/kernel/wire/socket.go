@@ -11,9 +11,8 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"github.com/ddlemu/ddlemu/shaper/kernel/build"
 	"github.com/ddlemu/ddlemu/shaper/kernel/netns"
-	"github.com/ddlemu/ddlemu/shaper/kernel/plan"
+	"github.com/ddlemu/ddlemu/shaper/kernel/nodes"
 )
 
 // Sizes of the socket. Its buffer holds what arrives while the thread is kept from
@@ -45,9 +44,9 @@ type mmsghdr struct {
 }
 
 // openSocket opens the socket in the switch of p.
-func openSocket(p *plan.Plan) (*socket, error) {
+func openSocket(p *netns.Plan) (*socket, error) {
 	s := &socket{fd: -1, port: map[int32]int{}}
-	h, err := build.Handle(p.Switch)
+	h, err := nodes.OpenNetlink(p.Switch)
 	if err != nil {
 		return nil, err
 	}

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ddlemu/ddlemu/shaper/fabric"
-	"github.com/ddlemu/ddlemu/shaper/kernel/plan"
+	"github.com/ddlemu/ddlemu/shaper/kernel/netns"
 	"github.com/ddlemu/ddlemu/shaper/kernel/tc"
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
@@ -49,7 +49,7 @@ type Wire struct {
 }
 
 // Start connects the ports of p by a delay line that shapes by what file says.
-func Start(file *state.File, f *fabric.Fabric, p *plan.Plan) (w *Wire, err error) {
+func Start(file *state.File, f *fabric.Fabric, p *netns.Plan) (w *Wire, err error) {
 	fixed := file.Fixed()
 	w = &Wire{
 		file: file, fabric: f, scale: int64(fixed.TimeScale), ended: make(chan struct{}), clock: newClock(),

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nodes
+
+import (
+	"fmt"
+
+	"github.com/vishvananda/netlink"
+
+	"github.com/ddlemu/ddlemu/shaper/kernel/netns"
+)
+
+// BridgeName is the bridge's, in the switch's namespace.
+const BridgeName = "switch"
+
+// ConnectBridge makes the bridge with all ports of p. It goes with the namespace.
+func ConnectBridge(p *netns.Plan) error {
+	h, err := OpenNetlink(p.Switch)
+	if err != nil {
+		return err
+	}
+	defer h.Close()
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name = BridgeName
+	br := &netlink.Bridge{LinkAttrs: attrs}
+	if err := h.LinkAdd(br); err != nil {
+		return fmt.Errorf("make the bridge: %w", err)
+	}
+	for _, n := range p.Nodes {
+		for _, nic := range n.NICs {
+			port, err := h.LinkByName(nic.Port)
+			if err != nil {
+				return fmt.Errorf("find port %s: %w", nic.Port, err)
+			}
+			if err := h.LinkSetMaster(port, br); err != nil {
+				return fmt.Errorf("add port %s to the bridge: %w", nic.Port, err)
+			}
+		}
+	}
+	if err := h.LinkSetUp(br); err != nil {
+		return fmt.Errorf("set the bridge up: %w", err)
+	}
+	return nil
+}
