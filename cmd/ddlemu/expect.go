@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -14,7 +13,6 @@ import (
 
 	"github.com/ddlemu/ddlemu/shaper/bench"
 	"github.com/ddlemu/ddlemu/shaper/bench/emulate"
-	"github.com/ddlemu/ddlemu/shaper/bench/testslog"
 	"github.com/ddlemu/ddlemu/shaper/nccl"
 )
 
@@ -88,11 +86,14 @@ func runExpect(ctx context.Context, g *global, o *expectOptions, collective stri
 	if err != nil {
 		return &inputError{err}
 	}
-	var log *testslog.Log
+	var log *emulate.Log
 	switch {
 	case o.Log != "":
 		if log, err = o.readLog(g, &b); err != nil {
-			return &inputError{err}
+			return &inputError{fmt.Errorf("--log %s: %w", o.Log, err)}
+		}
+		if b.Ranks > 0 {
+			o.Ranks = b.Ranks
 		}
 	case o.Strict:
 		return badInput("--strict: give a log to judge with --log")
@@ -115,108 +116,51 @@ func runExpect(ctx context.Context, g *global, o *expectOptions, collective stri
 	if err != nil {
 		return err
 	}
-	report := newExpectReport(info.NCCL, e.Config.Name, e.Bench.Ranks, rows, log)
-	report.Notes = e.Caveats()
+	report := emulate.NewReport(rows, e.Bench.Ranks, log)
+	report.NCCL, report.Profile, report.Notes = info.NCCL, e.Config.Name, e.Caveats()
 	if g.JSON {
 		err = g.printJSON(report)
 	} else {
-		report.print(g.Stdout)
+		printForecast(g.Stdout, report)
 	}
-	if bad := report.bad(); err == nil && o.Strict && bad != "" {
-		err = &exitError{Code: exitInvalid, Err: fmt.Errorf("--log %s: %s", o.Log, bad)}
+	if failure := report.Failure(); err == nil && o.Strict && failure != "" {
+		err = &exitError{Code: exitInvalid, Err: fmt.Errorf("--log %s: %s", o.Log, failure)}
 	}
 	return err
 }
 
-// readLog reads the table and makes b's rows those of the table.
-func (o *expectOptions) readLog(g *global, b *bench.Config) (*testslog.Log, error) {
+// readLog reads the table and makes b measure its rows.
+func (o *expectOptions) readLog(g *global, b *bench.Config) (*emulate.Log, error) {
 	for _, flag := range []string{"minbytes", "maxbytes", "stepbytes", "stepfactor"} {
 		if o.flags.Changed(flag) {
-			return nil, fmt.Errorf("--%s and --log: the log has the sizes; leave out --%s", flag, flag)
+			return nil, fmt.Errorf("the log has the sizes: leave out --%s", flag)
 		}
 	}
 	in := g.Stdin
 	if o.Log != "-" {
 		f, err := os.Open(o.Log)
 		if err != nil {
-			return nil, fmt.Errorf("--log: %w", err)
+			return nil, err
 		}
 		defer f.Close()
 		in = f
 	}
-	log, err := testslog.Read(in)
+	log, err := emulate.ReadLog(in)
 	if err != nil {
-		return nil, fmt.Errorf("--log %s: %w", o.Log, err)
+		return nil, err
 	}
-	rows := log.Rows
-	if err := o.agree(log, b.Collective); err != nil {
-		return nil, fmt.Errorf("--log %s: %w", o.Log, err)
+	given := emulate.Flags{Ranks: -1, Iters: -1}
+	if o.flags.Changed("ranks") {
+		given.Ranks = o.Ranks
 	}
-	types, err := nccl.ParseDataTypes(rows[0].Type)
-	if err == nil && len(types) != 1 {
-		err = fmt.Errorf("type %s: not one type", rows[0].Type)
+	if o.flags.Changed("iters") {
+		given.Iters = o.Iters
 	}
-	if err != nil {
-		return nil, fmt.Errorf("--log %s: line %d: %w", o.Log, rows[0].Line, err)
+	if o.flags.Changed("datatype") {
+		given.Types = b.Types
 	}
-	if o.flags.Changed("datatype") && !slices.Contains(b.Types, types[0]) {
-		return nil, fmt.Errorf("--log %s: line %d: it is of %s: leave out --datatype %s", o.Log, rows[0].Line, rows[0].Type, o.Type)
+	if o.flags.Changed("op") {
+		given.Ops = b.Ops
 	}
-	b.Types, b.Sizes = types, nil
-	for _, r := range rows {
-		if r.Type != rows[0].Type {
-			return nil, fmt.Errorf("--log %s: line %d: type %s after %s: give a log with one type", o.Log, r.Line, r.Type, rows[0].Type)
-		}
-		b.Sizes = append(b.Sizes, r.Size)
-	}
-	if b.Ops, err = o.operators(rows, b.Ops); err != nil {
-		return nil, fmt.Errorf("--log %s: %w", o.Log, err)
-	}
-	slices.Sort(b.Sizes)
-	b.Sizes, b.Iters = slices.Compact(b.Sizes), o.Iters
-	return &log, nil
-}
-
-// operators are those of the rows. asked are the flag's, which must have them if it is
-// given.
-func (o *expectOptions) operators(rows []testslog.Row, asked []nccl.RedOp) ([]nccl.RedOp, error) {
-	var ops []nccl.RedOp
-	for _, r := range rows {
-		op, err := r.RedOp()
-		if err != nil {
-			return nil, fmt.Errorf("line %d: %w", r.Line, err)
-		}
-		if o.flags.Changed("op") && r.Op != "none" && !slices.Contains(asked, op) {
-			return nil, fmt.Errorf("line %d: it is of %s: leave out --op %s", r.Line, r.Op, o.Op)
-		}
-		if !slices.Contains(ops, op) {
-			ops = append(ops, op)
-		}
-	}
-	return ops, nil
-}
-
-// agree checks that the log can be of this collective and takes from it the number
-// of ranks and of iterations, if no flag gives them.
-func (o *expectOptions) agree(log testslog.Log, c nccl.Collective) error {
-	for _, r := range log.Rows {
-		// nccl-tests writes none where nothing is reduced.
-		if (r.Op != "none") != c.Reduces() {
-			return fmt.Errorf("line %d: redop %s is not of %v: give the log's collective", r.Line, r.Op, c)
-		}
-	}
-	for _, n := range []struct {
-		flag string
-		said int // 0 if the log does not
-		to   *int
-	}{{"ranks", log.Ranks, &o.Ranks}, {"iters", log.Iters, &o.Iters}} {
-		if n.said == 0 {
-			continue
-		}
-		if o.flags.Changed(n.flag) && *n.to != n.said {
-			return fmt.Errorf("it is of %d %s: give --%s %d", n.said, n.flag, n.flag, n.said)
-		}
-		*n.to = n.said
-	}
-	return nil
+	return log, log.Configure(b, given)
 }

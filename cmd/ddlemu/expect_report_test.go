@@ -12,7 +12,6 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/bench"
 	"github.com/ddlemu/ddlemu/shaper/bench/emulate"
 	"github.com/ddlemu/ddlemu/shaper/bench/nccllog"
-	"github.com/ddlemu/ddlemu/shaper/bench/testslog"
 	"github.com/ddlemu/ddlemu/shaper/nccl"
 )
 
@@ -29,6 +28,13 @@ func broadcastRows() []emulate.Forecast {
 	return []emulate.Forecast{first, {Case: c, Problem: "no rings", Bound: 3535 * time.Microsecond, Waiting: 0.5}}
 }
 
+// namedReport is the report of two ranks with NCCL 2.22.3 on a profile.
+func namedReport(profile string, rows []emulate.Forecast, log *emulate.Log) *emulate.Report {
+	r := emulate.NewReport(rows, 2, log)
+	r.NCCL, r.Profile = "2.22.3", profile
+	return r
+}
+
 const aheadNote = `
 expected is the mean over the ranks, as nccl-tests has it, and bound is of the last rank:
 others are done as soon as what they send is in the buffers on the way.
@@ -37,7 +43,7 @@ others are done as soon as what they send is in the buffers on the way.
 // A bound above the expected time is explained, not left to contradict it.
 func TestExpectTable(t *testing.T) {
 	var got strings.Builder
-	newExpectReport("2.22.3", "wan-metro", 2, broadcastRows(), nil).print(&got)
+	printForecast(&got, namedReport("wan-metro", broadcastRows(), nil))
 	const want = `NCCL 2.22.3, 2 ranks on wan-metro
 
    size    count  algo  proto   channels  expected us  busbw GB/s  last rank us  busiest hop us  bound us
@@ -55,8 +61,8 @@ func TestExpectOfNoTime(t *testing.T) {
 	f := emulate.Forecast{Case: c, Known: true}
 	f.Channels = 1
 	var got strings.Builder
-	r := newExpectReport("2.22.3", "loopback", 2, []emulate.Forecast{f}, nil)
-	r.printRows(&got)
+	r := emulate.NewReport([]emulate.Forecast{f}, 2, nil)
+	printForecastRows(&got, r)
 	const want = `size  count  algo  proto  channels  expected us  busbw GB/s  last rank us  busiest hop us  bound us
    4      1                      1            -           -             -               -         -
 `
@@ -77,45 +83,45 @@ func TestExpectJudgesLog(t *testing.T) {
 4194304 1048576 float none 0 3600 1.17 1.17 0 3600 1.17 1.17 0
 2097152 524288 float none 0 1800 1.17 1.17 0 1800
 `
-	log, err := testslog.Read(strings.NewReader(text))
+	log, err := emulate.ReadLog(strings.NewReader(text))
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := newExpectReport("2.22.3", "wan-metro", 2, broadcastRows(), &log)
+	r := namedReport("wan-metro", broadcastRows(), log)
 	want := []struct {
-		word  testslog.Word
+		word  string
 		cause string
 	}{
-		{testslog.AsExpected, ""}, {testslog.AsExpected, ""},
-		{testslog.Wrong, "77 wrong elements"}, {testslog.Contradictory, "algbw 11.80"},
-		{testslog.Slower, "the links carried 30 % of"}, {testslog.Impossible, "the bytes alone take 884µs"},
-		{testslog.NotJudged, "no rings"}, {testslog.NotJudged, "no rings"},
-		{testslog.NotJudged, "no call of 2 ranks has this size"},
+		{"as expected", ""}, {"as expected", ""},
+		{"wrong", "77 wrong elements"}, {"contradictory", "algbw 11.80"},
+		{"slower", "the links carried 30 % of"}, {"impossible", "the bytes alone take 884µs"},
+		{"not judged", "no rings"}, {"not judged", "no rings"},
+		{"not judged", "no call of 2 ranks has this size"},
 	}
 	if len(r.Log) != len(want) {
 		t.Fatalf("%d times are judged, want %d: %+v", len(r.Log), len(want), r.Log)
 	}
 	for i, w := range want {
-		if got := r.Log[i]; got.Word != w.word || !strings.Contains(got.Cause, w.cause) || (got.Cause == "") != (w.cause == "") {
+		if got := r.Log[i]; string(got.Word) != w.word || !strings.Contains(got.Cause, w.cause) || (got.Cause == "") != (w.cause == "") {
 			t.Errorf("time %d: %+v, want %s with %q", i, got, w.word, w.cause)
 		}
 	}
-	if got := r.bad(); got != "7 of 9 times not as expected, 1 row cut" {
+	if got := r.Failure(); got != "7 of 9 times not as expected, 1 row cut" {
 		t.Errorf("--strict says %q", got)
 	}
 	var out strings.Builder
-	r.print(&out)
+	printForecast(&out, r)
 	if want := "\n1 row cut:\nline 5: the row is cut before its in-place half ends\n" + aheadNote; !strings.HasSuffix(out.String(), want) {
 		t.Errorf("%s\nwant at its end %s", out.String(), want)
 	}
 }
 
 func TestExpectStrictIsContent(t *testing.T) {
-	log, err := testslog.Read(strings.NewReader("1048576 262144 float none 0 890 1.18 1.18 0 440 2.38 2.38 N/A\n"))
+	log, err := emulate.ReadLog(strings.NewReader("1048576 262144 float none 0 890 1.18 1.18 0 440 2.38 2.38 N/A\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := newExpectReport("2.22.3", "wan-metro", 2, broadcastRows(), &log).bad(); got != "" {
+	if got := namedReport("wan-metro", broadcastRows(), log).Failure(); got != "" {
 		t.Errorf("--strict says %q", got)
 	}
 }
@@ -129,12 +135,12 @@ func TestExpectJudgesByOperator(t *testing.T) {
 		f.LastRank = f.Time
 		rows = append(rows, f)
 	}
-	log, err := testslog.Read(strings.NewReader("1048576 262144 float max -1 2000 0.52 0.52 0\n1048576 262144 float sum -1 2000 0.52 0.52 0\n"))
+	log, err := emulate.ReadLog(strings.NewReader("1048576 262144 float max -1 2000 0.52 0.52 0\n1048576 262144 float sum -1 2000 0.52 0.52 0\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := newExpectReport("2.22.3", "eth10", 2, rows, &log)
-	if len(r.Log) != 2 || r.Log[0].Word != testslog.AsExpected || r.Log[1].Word != testslog.Slower {
+	r := namedReport("eth10", rows, log)
+	if len(r.Log) != 2 || r.Log[0].Word != "as expected" || r.Log[1].Word != "slower" {
 		t.Errorf("max of 2 ms where that is expected, sum where 1 ms is: %+v", r.Log)
 	}
 	if r.Rows[0].RedOp != "sum" || r.Rows[1].RedOp != "max" || r.Rows[0].Type != "float" {

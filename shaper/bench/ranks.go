@@ -142,8 +142,8 @@ func (r *Ranks) spawnOne(rank int, args []string) error {
 func (r *Ranks) checkHello() error {
 	for rank, m := range r.hello {
 		protocol, err := m.number("protocol")
-		if err != nil || protocol != wireProtocol {
-			return fmt.Errorf("rank %d speaks protocol %q, this program %d: build both from the same source", rank, m.fields["protocol"], wireProtocol)
+		if err != nil || protocol != protocolVersion {
+			return fmt.Errorf("rank %d speaks protocol %q, this program %d: build both from the same source", rank, m.fields["protocol"], protocolVersion)
 		}
 	}
 	devices, err := r.hello[0].number("devices")

@@ -17,7 +17,7 @@ import slowdown
 import verdict
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-LOGS = os.path.join(HERE, "..", "..", "cuda", "bench", "nccllog", "testdata")
+LOGS = os.path.join(HERE, "..", "..", "shaper", "bench", "nccllog", "testdata")
 
 
 def options(**given):

@@ -10,7 +10,7 @@ import (
 )
 
 // The protocol with a rank process is specified in cuda/rank/protocol.h.
-const wireProtocol = 1
+const protocolVersion = 1
 
 // message is a line of the protocol.
 type message struct {

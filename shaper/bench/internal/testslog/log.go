@@ -53,18 +53,18 @@ func (r *Row) RedOp() (nccl.RedOp, error) {
 	return ops[0], nil
 }
 
-// LeftOut is a row, or the rest of one, that cannot be read because it was cut.
-type LeftOut struct {
-	Line int // of the log, from 1
-	What string
+// CutRow is a row of which the end is missing.
+type CutRow struct {
+	Line int    `json:"line"` // of the log, from 1
+	What string `json:"what"`
 }
 
 // Log is what a log says.
 type Log struct {
-	Rows    []Row
-	LeftOut []LeftOut
-	Ranks   int // 0 if it does not say
-	Iters   int // timed iterations; 0 if it does not say
+	Rows  []Row
+	Cut   []CutRow
+	Ranks int // 0 if it does not say
+	Iters int // timed iterations; 0 if it does not say
 }
 
 // maxRows bounds what is read: nobody looks at more, and each costs a simulation.
@@ -75,7 +75,7 @@ const maxRows = 10_000
 var launcher = regexp.MustCompile(`^(?:\[[^\]\s]*\d+,\d+\]<std(?:out|err)>:|\[\d+\]\s|\s*\d+:\s)`)
 
 // Read finds the table's rows in a log; all else is passed over, but rows that were cut
-// are in LeftOut. The error names the line that looks like a row and is none, or says
+// are in Cut. The error names the line that looks like a row and is none, or says
 // that there are no rows.
 func Read(r io.Reader) (Log, error) {
 	var log Log
@@ -120,11 +120,11 @@ func (c *columns) isRow(words []string) bool {
 
 // add takes the row of line n, or notes what of it was cut.
 func (l *Log) add(n int, words []string, columns *columns) error {
-	if len(l.Rows)+len(l.LeftOut) == maxRows {
+	if len(l.Rows)+len(l.Cut) == maxRows {
 		return fmt.Errorf("more than %d rows", maxRows)
 	}
 	if len(words) < columns.first()+halfColumns {
-		l.LeftOut = append(l.LeftOut, LeftOut{n, "the row is cut before its out-of-place half ends"})
+		l.Cut = append(l.Cut, CutRow{n, "the row is cut before its out-of-place half ends"})
 		return nil
 	}
 	row, whole, err := columns.row(words)
@@ -132,7 +132,7 @@ func (l *Log) add(n int, words []string, columns *columns) error {
 		return err
 	}
 	if !whole {
-		l.LeftOut = append(l.LeftOut, LeftOut{n, "the row is cut before its in-place half ends"})
+		l.Cut = append(l.Cut, CutRow{n, "the row is cut before its in-place half ends"})
 	}
 	row.Line = n
 	l.Rows = append(l.Rows, row)

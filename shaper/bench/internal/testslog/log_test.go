@@ -55,8 +55,8 @@ verdict: VALID
 		{"mpiexec -l", "[0] " + wholeRow, Log{Rows: []Row{{1, 8, 2, "float", "sum", -1, half(5, 1, 0), in(6, 1, 0)}}}},
 		{"srun --label", " 0: #  Rank  1 Group  0 Pid\n 0: " + wholeRow, Log{Rows: []Row{{2, 8, 2, "float", "sum", -1, half(5, 1, 0), in(6, 1, 0)}}, Ranks: 2}},
 		{"cut rows", "8 2 float sum\n8 2 float sum -1 5 1 1\n8 2 float sum -1 5 1 1 0\n8 2 float sum -1 5 1 1 0 6 1\n", Log{
-			Rows:    []Row{{3, 8, 2, "float", "sum", -1, half(5, 1, 0), nil}, {4, 8, 2, "float", "sum", -1, half(5, 1, 0), nil}},
-			LeftOut: []LeftOut{{1, outCut}, {2, outCut}, {3, inCut}, {4, inCut}},
+			Rows: []Row{{3, 8, 2, "float", "sum", -1, half(5, 1, 0), nil}, {4, 8, 2, "float", "sum", -1, half(5, 1, 0), nil}},
+			Cut:  []CutRow{{1, outCut}, {2, outCut}, {3, inCut}, {4, inCut}},
 		}},
 	} {
 		got, err := Read(strings.NewReader(tc.text))
