@@ -30,7 +30,7 @@ int net_soft_gpu(char *text, size_t size)
 	int (*get_device)(int *) = (int (*)(int *))dlsym(runtime, "cudaGetDevice");
 	int (*bus_id)(char *, int, int) = (int (*)(char *, int, int))dlsym(runtime, "cudaDeviceGetPCIBusId");
 	// NVIDIA's runtime has the same name and functions, but not this one.
-	int device, soft = dlsym(runtime, "ddlemuSoftKnowsNccl") != NULL;
+	int device, soft = dlsym(runtime, "ddlemuSoftSupportsNccl") != NULL;
 	int ok = soft && get_device != NULL && bus_id != NULL && get_device(&device) == 0 &&
 		bus_id(text, (int)size, device) == 0;
 	dlclose(runtime);

@@ -135,17 +135,6 @@ func TestNCCL(t *testing.T) {
 	}
 }
 
-// The arithmetic of a communicator with one rank, which has no kernel.
-func TestOneRankArithmetic(t *testing.T) {
-	dir := built(t)
-	program := compile(t, "onerank", "-std=c++17", "-O2", "-Wall", "-Wextra", "-Werror", "testdata/onerank.cc", "-I"+dir+"/include", "-L"+dir+"/lib", "-lcudart")
-	cmd := exec.Command(program)
-	cmd.Env = environment("LD_LIBRARY_PATH=" + dir + "/lib")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Errorf("%v\n%s", err, out)
-	}
-}
-
 // What programs do besides plain collectives, across nodes and within one.
 func TestNCCLFeatures(t *testing.T) {
 	dir := built(t)

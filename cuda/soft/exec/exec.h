@@ -44,6 +44,14 @@ int softexec_version(int nccl_version);
 // GPU.
 int softexec_run(const struct softexec_launch *l);
 
+// Size in bytes of an element of an ncclDataType_t.
+size_t softexec_type_size(int nccl_type);
+
+// Multiplies count elements of src by a factor into dst, which may be src, with the rounding of a kernel. The factor is
+// the operator argument of ncclRedOpCreatePreMulSum: a value of the type, or a pointer to it. Returns 0, or -1 for the
+// 8-bit floats; a count of 0 only checks the type.
+int softexec_scale(int nccl_type, void *dst, const void *src, size_t count, uint64_t factor, int factor_is_pointer);
+
 // Writes a snapshot of the counters to *out. Safe to call at any time.
 // If DDLEMU_SOFT_STATS names a file, the same is written there as JSON when the process exits, unless it launched
 // nothing. %p in the name stands for the process's number.

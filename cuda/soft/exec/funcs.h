@@ -30,6 +30,9 @@ struct Func {
 // Size in bytes of one element. Broadcasts, gathers and Send/Recv have no type; they move bytes.
 size_t type_size(Type t);
 
+// The type of an ncclDataType_t; the two enumerations have the same order.
+inline Type type_of(int nccl_type) { return static_cast<Type>(nccl_type + 1); }
+
 // All functions of a version; a batch's funcId is the index. Built on first use; safe to call from several threads.
 const std::vector<Func> &functions(const Layout &l);
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "exec.h"
 #include "reduce_loops.h"
 
 namespace softexec {
@@ -155,3 +156,18 @@ void reduce_copy(const Reduction &r, const Slice &s)
 const char *reduction_isa() { return best_isa().name; }
 
 } // namespace softexec
+
+extern "C" size_t softexec_type_size(int nccl_type) { return softexec::type_size(softexec::type_of(nccl_type)); }
+
+extern "C" int softexec_scale(
+	int nccl_type, void *dst, const void *src, size_t count, uint64_t factor, int factor_is_pointer)
+{
+	using namespace softexec;
+	Reduction r;
+	if (!find_reduction(Layout(), RedOp::kPreMulSum, type_of(nccl_type), factor, &r))
+		return -1;
+	if (factor_is_pointer)
+		r.arg = load_arg(RedOp::kPreMulSum, type_of(nccl_type), reinterpret_cast<const void *>(factor));
+	reduce_copy(r, { { src }, { dst }, 1, 1, true, false, count });
+	return 0;
+}

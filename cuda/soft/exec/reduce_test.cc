@@ -137,6 +137,9 @@ void integer_loops(const softexec::Isa &isa, softexec::LoopRow row, Random &rand
 // All 2^16 halves survive the way to f32 and back, and every rounding case does what the definition says.
 void half_rounding(const softexec::Isa &isa)
 {
+	// Bits of a 16-bit float: zero, subnormal, normal, the largest, infinity, NaN, with both signs.
+	constexpr uint16_t kFactors[] = { 0x0000, 0x0001, 0x03ff, 0x0400, 0x1234, 0x3555, 0x3800, 0x3c00, 0x3c01,
+		0x4321, 0x7bff, 0x7c00, 0x7e00, 0x8001, 0xb800, 0xc2ab, 0xfbff, 0x3f80, 0x3eab, 0x0080, 0x7f7f };
 	for (auto [row, t] : { std::pair(softexec::kRowF16, Type::kF16), std::pair(softexec::kRowBf16, Type::kBf16) }) {
 		std::vector<uint16_t> all(65536), zero(65536), got(65536);
 		for (size_t i = 0; i < all.size(); i++)
@@ -149,6 +152,16 @@ void half_rounding(const softexec::Isa &isa)
 			wrong += !is_nan_or_same(&got[i], &all[i], t);
 		CHECK(wrong == 0, "%s type %d: %zu of 65536 values change when multiplied by one", isa.name,
 			static_cast<int>(t), wrong);
+		for (uint64_t factor : kFactors) {
+			isa.rows[row].mul(got.data(), all.data(), all.size(), factor);
+			for (size_t i = wrong = 0; i < all.size(); i++) {
+				uint64_t want = 0;
+				scalar(t, 1, &all[i], &factor, &want);
+				wrong += !is_nan_or_same(&got[i], &want, t);
+			}
+			CHECK(wrong == 0, "%s type %d: %zu of 65536 products with %#lx are rounded wrongly", isa.name,
+				static_cast<int>(t), wrong, factor);
+		}
 		for (size_t i = 0; i < all.size(); i++)
 			zero[i] = static_cast<uint16_t>(i * 40503);
 		isa.rows[row].sum(got.data(), all.data(), zero.data(), all.size(), 0);

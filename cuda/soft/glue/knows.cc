@@ -8,7 +8,7 @@
 int main(int argc, char **argv)
 {
 	for (int i = 1; i < argc; i++)
-		if (ddlemuSoftKnowsNccl(atoi(argv[i])))
+		if (ddlemuSoftSupportsNccl(atoi(argv[i])))
 			puts(argv[i]);
 	return 0;
 }

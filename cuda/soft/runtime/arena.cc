@@ -14,11 +14,6 @@
 #include "error.h"
 
 namespace soft {
-namespace {
-
-size_t round_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
-
-} // namespace
 
 std::unique_ptr<Arena> Arena::make(int gpu, size_t capacity)
 {

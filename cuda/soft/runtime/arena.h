@@ -13,6 +13,8 @@
 
 namespace soft {
 
+inline size_t round_up(size_t n, size_t multiple) { return (n + multiple - 1) / multiple * multiple; }
+
 class Arena {
 public:
 	static constexpr size_t kPage = 4096;

@@ -74,6 +74,14 @@ int attribute(cudaDeviceAttr attr, int gpu)
 	}
 }
 
+// enter_device is enter for functions with a device: cudaErrorInvalidDevice if it is none.
+cudaError_t enter_device(int device)
+{
+	if (cudaError_t err = enter())
+		return err;
+	return result(machine()->valid(device) ? cudaSuccess : cudaErrorInvalidDevice);
+}
+
 } // namespace
 } // namespace soft
 
@@ -110,10 +118,8 @@ SOFT_API cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attr
 {
 	if (!value || attr < 1 || attr >= kAttributeEnd)
 		return result(cudaErrorInvalidValue);
-	if (cudaError_t err = enter())
+	if (cudaError_t err = enter_device(device))
 		return err;
-	if (!machine()->valid(device))
-		return result(cudaErrorInvalidDevice);
 	*value = attribute(attr, machine()->gpu(device));
 	return cudaSuccess;
 }
@@ -122,10 +128,8 @@ SOFT_API cudaError_t cudaGetDeviceProperties_v2(struct cudaDeviceProp *p, int de
 {
 	if (!p)
 		return result(cudaErrorInvalidValue);
-	if (cudaError_t err = enter())
+	if (cudaError_t err = enter_device(device))
 		return err;
-	if (!machine()->valid(device))
-		return result(cudaErrorInvalidDevice);
 	const int gpu = machine()->gpu(device);
 	size_t available;
 	memset(p, 0, sizeof *p);
@@ -160,10 +164,8 @@ SOFT_API cudaError_t cudaDeviceGetPCIBusId(char *bus_id, int len, int device)
 {
 	if (!bus_id || len < 13)
 		return result(cudaErrorInvalidValue);
-	if (cudaError_t err = enter())
+	if (cudaError_t err = enter_device(device))
 		return err;
-	if (!machine()->valid(device))
-		return result(cudaErrorInvalidDevice);
 	softGpuBusId(machine()->gpu(device), bus_id, len);
 	return cudaSuccess;
 }
@@ -188,10 +190,10 @@ SOFT_API cudaError_t cudaDeviceCanAccessPeer(int *can, int device, int peer)
 {
 	if (!can)
 		return result(cudaErrorInvalidValue);
-	if (cudaError_t err = enter())
+	if (cudaError_t err = enter_device(device))
 		return err;
-	if (!machine()->valid(device) || !machine()->valid(peer))
-		return result(cudaErrorInvalidDevice);
+	if (cudaError_t err = enter_device(peer))
+		return err;
 	*can = device != peer;
 	return cudaSuccess;
 }

@@ -13,14 +13,13 @@ namespace {
 
 thread_local cudaStreamCaptureMode mode_of_thread = cudaStreamCaptureModeGlobal;
 
-cudaError_t not_capturing(cudaStream_t stream, cudaStreamCaptureStatus *status, unsigned long long *id)
+cudaError_t not_capturing(cudaStream_t handle, cudaStreamCaptureStatus *status, unsigned long long *id)
 {
 	if (!status)
 		return result(cudaErrorInvalidValue);
-	if (cudaError_t err = enter())
+	std::shared_ptr<Stream> stream;
+	if (cudaError_t err = enter_stream(handle, &stream))
 		return err;
-	if (!find_stream(stream))
-		return result(cudaErrorInvalidResourceHandle);
 	*status = cudaStreamCaptureStatusNone;
 	if (id)
 		*id = 0;

@@ -54,11 +54,9 @@ Stream::Kind kind_for(size_t size) { return size <= kLight ? Stream::Kind::kLigh
 // copy submits a copy; wait says that the caller wants it done on return.
 cudaError_t copy(void *dst, const void *src, size_t size, cudaMemcpyKind kind, cudaStream_t handle, bool wait)
 {
-	if (cudaError_t err = enter())
+	std::shared_ptr<Stream> stream;
+	if (cudaError_t err = enter_stream(handle, &stream))
 		return err;
-	auto stream = find_stream(handle);
-	if (!stream)
-		return result(cudaErrorInvalidResourceHandle);
 	if (size == 0)
 		return cudaSuccess;
 	if (!dst || !src)
@@ -92,11 +90,9 @@ cudaError_t copy(void *dst, const void *src, size_t size, cudaMemcpyKind kind, c
 // fill submits a fill; wait as for copy.
 cudaError_t fill(void *dst, int value, size_t size, cudaStream_t handle, bool wait)
 {
-	if (cudaError_t err = enter())
+	std::shared_ptr<Stream> stream;
+	if (cudaError_t err = enter_stream(handle, &stream))
 		return err;
-	auto stream = find_stream(handle);
-	if (!stream)
-		return result(cudaErrorInvalidResourceHandle);
 	if (size == 0)
 		return cudaSuccess;
 	Side to = side(dst, size);

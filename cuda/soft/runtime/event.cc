@@ -31,15 +31,18 @@ Registry &registry()
 	return *r;
 }
 
-bool find(cudaEvent_t handle, Event *out)
+// enter_event is enter for functions with an event: it also copies the event's state to *out.
+cudaError_t enter_event(cudaEvent_t handle, Event *out)
 {
+	if (cudaError_t err = enter())
+		return err;
 	Registry &r = registry();
 	std::lock_guard<std::mutex> lock(r.mu);
 	auto it = r.events.find(handle);
 	if (it == r.events.end())
-		return false;
+		return result(cudaErrorInvalidResourceHandle);
 	*out = it->second;
-	return true;
+	return cudaSuccess;
 }
 
 cudaError_t create(cudaEvent_t *out, unsigned flags)
@@ -61,12 +64,12 @@ cudaError_t create(cudaEvent_t *out, unsigned flags)
 
 cudaError_t record(cudaEvent_t handle, cudaStream_t stream_handle)
 {
-	if (cudaError_t err = enter())
-		return err;
-	auto stream = find_stream(stream_handle);
+	std::shared_ptr<Stream> stream;
 	Event event;
-	if (!stream || !find(handle, &event))
-		return result(cudaErrorInvalidResourceHandle);
+	if (cudaError_t err = enter_stream(stream_handle, &stream))
+		return err;
+	if (cudaError_t err = enter_event(handle, &event))
+		return err;
 	order_before_push(stream);
 	record_event(handle, stream->record());
 	return cudaSuccess;
@@ -117,11 +120,9 @@ SOFT_API cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t st
 
 SOFT_API cudaError_t cudaEventQuery(cudaEvent_t handle)
 {
-	if (cudaError_t err = enter())
-		return err;
 	Event event;
-	if (!find(handle, &event))
-		return result(cudaErrorInvalidResourceHandle);
+	if (cudaError_t err = enter_event(handle, &event))
+		return err;
 	if (event.gate && !event.gate->is_open())
 		return result(cudaErrorNotReady);
 	return enter();
@@ -129,11 +130,9 @@ SOFT_API cudaError_t cudaEventQuery(cudaEvent_t handle)
 
 SOFT_API cudaError_t cudaEventSynchronize(cudaEvent_t handle)
 {
-	if (cudaError_t err = enter())
-		return err;
 	Event event;
-	if (!find(handle, &event))
-		return result(cudaErrorInvalidResourceHandle);
+	if (cudaError_t err = enter_event(handle, &event))
+		return err;
 	if (event.gate)
 		event.gate->wait();
 	return enter();
@@ -141,14 +140,14 @@ SOFT_API cudaError_t cudaEventSynchronize(cudaEvent_t handle)
 
 SOFT_API cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t start, cudaEvent_t end)
 {
-	if (cudaError_t err = enter())
-		return err;
 	Event a, b;
 	if (!milliseconds)
 		return result(cudaErrorInvalidValue);
-	if (!find(start, &a) || !find(end, &b) || !a.gate || !b.gate)
-		return result(cudaErrorInvalidResourceHandle);
-	if ((a.flags | b.flags) & cudaEventDisableTiming)
+	if (cudaError_t err = enter_event(start, &a))
+		return err;
+	if (cudaError_t err = enter_event(end, &b))
+		return err;
+	if (!a.gate || !b.gate || (a.flags | b.flags) & cudaEventDisableTiming)
 		return result(cudaErrorInvalidResourceHandle);
 	if (!a.gate->is_open() || !b.gate->is_open())
 		return result(cudaErrorNotReady);
@@ -160,12 +159,12 @@ SOFT_API cudaError_t cudaStreamWaitEvent(cudaStream_t stream_handle, cudaEvent_t
 {
 	if (flags != cudaEventWaitDefault)
 		return unsupported("cudaEventWaitExternal");
-	if (cudaError_t err = enter())
-		return err;
-	auto stream = find_stream(stream_handle);
+	std::shared_ptr<Stream> stream;
 	Event event;
-	if (!stream || !find(handle, &event))
-		return result(cudaErrorInvalidResourceHandle);
+	if (cudaError_t err = enter_stream(stream_handle, &stream))
+		return err;
+	if (cudaError_t err = enter_event(handle, &event))
+		return err;
 	if (!event.gate || event.gate->is_open())
 		return cudaSuccess;
 	order_before_push(stream);

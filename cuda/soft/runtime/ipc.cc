@@ -69,7 +69,7 @@ SOFT_API cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t *out, void *pointer)
 	if (fstat(arena.fd(), &st) != 0)
 		return result(cudaErrorOperatingSystem);
 	void *base = reinterpret_cast<void *>(region.base);
-	const size_t mapped = (region.size + Arena::kPage - 1) / Arena::kPage * Arena::kPage;
+	const size_t mapped = round_up(region.size, Arena::kPage);
 	Handle h = { kMagic, getpid(), arena.fd(), st.st_ino, arena.offset(base), mapped };
 	memset(out, 0, sizeof *out);
 	memcpy(out, &h, sizeof h);

@@ -54,11 +54,9 @@ void run(const std::string &name, std::vector<char> &args, unsigned grid, unsign
 cudaError_t launch(cudaFunction_t function, unsigned grid, unsigned block, const void *args, size_t args_size,
 	cudaStream_t handle, cudaEvent_t started)
 {
-	if (cudaError_t err = enter())
+	std::shared_ptr<Stream> stream;
+	if (cudaError_t err = enter_stream(handle, &stream))
 		return err;
-	auto stream = find_stream(handle);
-	if (!stream)
-		return result(cudaErrorInvalidResourceHandle);
 	const std::string *name = find(function);
 	if (!name)
 		return result(cudaErrorInvalidDeviceFunction);
@@ -80,7 +78,7 @@ cudaError_t launch(cudaFunction_t function, unsigned grid, unsigned block, const
 
 using namespace soft;
 
-SOFT_API int ddlemuSoftKnowsNccl(int nccl_version)
+SOFT_API int ddlemuSoftSupportsNccl(int nccl_version)
 {
 	Registry &r = registry();
 	std::lock_guard<std::mutex> lock(r.mu);
@@ -89,8 +87,6 @@ SOFT_API int ddlemuSoftKnowsNccl(int nccl_version)
 		softexec_version(r.version); // asking selects
 	return known;
 }
-
-SOFT_API void ddlemuSoftStats(struct softexec_stats *out) { softexec_stats(out); }
 
 SOFT_API void ddlemuSoftRegisterKernels(int nccl_version, const ddlemuSoftKernel *kernels, size_t count)
 {
@@ -110,6 +106,25 @@ SOFT_API void ddlemuSoftRegisterKernels(int nccl_version, const ddlemuSoftKernel
 	r.version = nccl_version;
 	for (size_t i = 0; i < count; i++)
 		r.names[kernels[i].address] = kernels[i].name;
+}
+
+SOFT_API cudaError_t ddlemuSoftOneRank(void *dst, const void *src, size_t count, int nccl_type, int scaled,
+	uint64_t factor, int factor_is_pointer, cudaStream_t handle)
+{
+	if (!scaled && dst == src)
+		return cudaSuccess;
+	if (!scaled)
+		return cudaMemcpyAsync(
+			dst, src, count * softexec_type_size(nccl_type), cudaMemcpyDeviceToDevice, handle);
+	if (softexec_scale(nccl_type, dst, src, 0, factor, 0) != 0)
+		return result(cudaErrorInvalidValue);
+	std::shared_ptr<Stream> stream;
+	if (cudaError_t err = enter_stream(handle, &stream))
+		return err;
+	order_before_push(stream);
+	stream->push(
+		Stream::Kind::kHeavy, [=] { softexec_scale(nccl_type, dst, src, count, factor, factor_is_pointer); });
+	return cudaSuccess;
 }
 
 SOFT_API cudaError_t cudaGetFuncBySymbol(cudaFunction_t *function, const void *symbol)
@@ -152,11 +167,9 @@ SOFT_API cudaError_t cudaLaunchHostFunc(cudaStream_t handle, cudaHostFn_t functi
 {
 	if (!function)
 		return result(cudaErrorInvalidValue);
-	if (cudaError_t err = enter())
+	std::shared_ptr<Stream> stream;
+	if (cudaError_t err = enter_stream(handle, &stream))
 		return err;
-	auto stream = find_stream(handle);
-	if (!stream)
-		return result(cudaErrorInvalidResourceHandle);
 	order_before_push(stream);
 	stream->push(Stream::Kind::kHeavy, [=] { function(data); });
 	return cudaSuccess;

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernels: which addresses stand for which of NCCL's kernels, and how they are launched.
-#ifndef DDLEMU_SOFT_KERNELS_H
-#define DDLEMU_SOFT_KERNELS_H
+#pragma once
 
+#include <cuda_runtime_api.h>
 #include <stddef.h>
+#include <stdint.h>
 
-#ifdef __cplusplus
 extern "C" {
-#endif
 
 struct ddlemuSoftKernel {
 	const void *address; // what NCCL launches: a stub that is never run
@@ -19,17 +18,16 @@ struct ddlemuSoftKernel {
 // cudaErrorNotSupported.
 void ddlemuSoftRegisterKernels(int nccl_version, const struct ddlemuSoftKernel *kernels, size_t count);
 
-// ddlemuSoftKnowsNccl returns 1 if the executor knows the layouts of an NCCL version, else 0.
-int ddlemuSoftKnowsNccl(int nccl_version);
+// ddlemuSoftSupportsNccl returns 1 if the executor knows the layouts of an NCCL version, else 0.
+int ddlemuSoftSupportsNccl(int nccl_version);
 
-// ddlemuSoftStats tells what the executor has spent its time on in this process; the structure is in exec/exec.h.
-struct softexec_stats;
-void ddlemuSoftStats(struct softexec_stats *out);
+// ddlemuSoftOneRank queues what a collective of a communicator with one rank does: it copies count elements of an
+// ncclDataType_t, or, if scaled, multiplies them by a factor (see softexec_scale). cudaErrorInvalidValue: the type
+// cannot be scaled.
+cudaError_t ddlemuSoftOneRank(void *dst, const void *src, size_t count, int nccl_type, int scaled, uint64_t factor,
+	int factor_is_pointer, cudaStream_t stream);
 
-#ifdef __cplusplus
-}
-
-#include <cuda_runtime_api.h>
+} // extern "C"
 
 namespace soft {
 
@@ -38,6 +36,3 @@ cudaError_t launch(cudaFunction_t function, unsigned grid, unsigned block, const
 	cudaStream_t stream, cudaEvent_t started);
 
 } // namespace soft
-#endif
-
-#endif

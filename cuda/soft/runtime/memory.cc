@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Allocation. Freeing waits for the device, as CUDA does, and gives the memory back to the host at once.
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include <algorithm>
 
@@ -13,12 +12,6 @@
 
 namespace soft {
 namespace {
-
-size_t pages(size_t size)
-{
-	const size_t page = sysconf(_SC_PAGESIZE);
-	return (size + page - 1) / page * page;
-}
 
 cudaError_t allocate(void **out, size_t size, Origin origin)
 {
@@ -81,10 +74,11 @@ SOFT_API cudaError_t cudaFree(void *pointer)
 
 // Stream order: the memory is there at once, and goes when the stream gets there. There is one pool, the device's
 // memory; CUDA's pools differ in nothing that a program can see here.
-SOFT_API cudaError_t cudaMallocAsync(void **pointer, size_t size, cudaStream_t stream)
+SOFT_API cudaError_t cudaMallocAsync(void **pointer, size_t size, cudaStream_t handle)
 {
-	if (!find_stream(stream))
-		return result(cudaErrorInvalidResourceHandle);
+	std::shared_ptr<Stream> stream;
+	if (cudaError_t err = enter_stream(handle, &stream))
+		return err;
 	return allocate(pointer, size, Origin::kDevice);
 }
 
@@ -97,11 +91,9 @@ SOFT_API cudaError_t cudaMallocFromPoolAsync(void **pointer, size_t size, cudaMe
 
 SOFT_API cudaError_t cudaFreeAsync(void *pointer, cudaStream_t handle)
 {
-	if (cudaError_t err = enter())
+	std::shared_ptr<Stream> stream;
+	if (cudaError_t err = enter_stream(handle, &stream))
 		return err;
-	auto stream = find_stream(handle);
-	if (!stream)
-		return result(cudaErrorInvalidResourceHandle);
 	if (!pointer)
 		return cudaSuccess;
 	Region region = find_region(pointer);
@@ -148,7 +140,7 @@ SOFT_API cudaError_t cudaHostAlloc(void **pointer, size_t size, unsigned int)
 		return cudaSuccess;
 	Region region;
 	region.size = size;
-	region.mapped = pages(size);
+	region.mapped = round_up(size, Arena::kPage);
 	region.origin = Origin::kHost;
 	region.device = current_device();
 	void *p = mmap(nullptr, region.mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -56,16 +56,21 @@ cudaError_t create(cudaStream_t *out, unsigned flags, int priority)
 
 } // namespace
 
-std::shared_ptr<Stream> find_stream(cudaStream_t handle)
+cudaError_t enter_stream(cudaStream_t handle, std::shared_ptr<Stream> *stream)
 {
+	if (cudaError_t err = enter())
+		return err;
 	if (is_default(handle)) {
-		Device *d = machine()->device(current_device());
-		return d ? d->legacy : nullptr;
+		if (Device *d = machine()->device(current_device()))
+			*stream = d->legacy;
+	} else {
+		Registry &r = registry();
+		std::lock_guard<std::mutex> lock(r.mu);
+		auto it = r.streams.find(handle);
+		if (it != r.streams.end())
+			*stream = it->second;
 	}
-	Registry &r = registry();
-	std::lock_guard<std::mutex> lock(r.mu);
-	auto it = r.streams.find(handle);
-	return it == r.streams.end() ? nullptr : it->second;
+	return *stream ? cudaSuccess : result(cudaErrorInvalidResourceHandle);
 }
 
 void order_before_push(const std::shared_ptr<Stream> &stream)
@@ -154,11 +159,9 @@ SOFT_API cudaError_t cudaStreamDestroy(cudaStream_t handle)
 
 SOFT_API cudaError_t cudaStreamSynchronize(cudaStream_t handle)
 {
-	if (cudaError_t err = enter())
+	std::shared_ptr<Stream> stream;
+	if (cudaError_t err = enter_stream(handle, &stream))
 		return err;
-	auto stream = find_stream(handle);
-	if (!stream)
-		return result(cudaErrorInvalidResourceHandle);
 	order_before_push(stream);
 	stream->synchronize();
 	return result(machine()->sticky(stream->device()));
@@ -166,44 +169,42 @@ SOFT_API cudaError_t cudaStreamSynchronize(cudaStream_t handle)
 
 SOFT_API cudaError_t cudaStreamQuery(cudaStream_t handle)
 {
-	if (cudaError_t err = enter())
+	std::shared_ptr<Stream> stream;
+	if (cudaError_t err = enter_stream(handle, &stream))
 		return err;
-	auto stream = find_stream(handle);
-	if (!stream)
-		return result(cudaErrorInvalidResourceHandle);
 	order_before_push(stream);
 	return result(stream->idle() ? machine()->sticky(stream->device()) : cudaErrorNotReady);
 }
 
 SOFT_API cudaError_t cudaStreamGetFlags(cudaStream_t handle, unsigned int *flags)
 {
-	if (cudaError_t err = enter())
+	std::shared_ptr<Stream> stream;
+	if (cudaError_t err = enter_stream(handle, &stream))
 		return err;
-	auto stream = find_stream(handle);
-	if (!stream || !flags)
-		return result(stream ? cudaErrorInvalidValue : cudaErrorInvalidResourceHandle);
+	if (!flags)
+		return result(cudaErrorInvalidValue);
 	*flags = stream->flags();
 	return cudaSuccess;
 }
 
 SOFT_API cudaError_t cudaStreamGetPriority(cudaStream_t handle, int *priority)
 {
-	if (cudaError_t err = enter())
+	std::shared_ptr<Stream> stream;
+	if (cudaError_t err = enter_stream(handle, &stream))
 		return err;
-	auto stream = find_stream(handle);
-	if (!stream || !priority)
-		return result(stream ? cudaErrorInvalidValue : cudaErrorInvalidResourceHandle);
+	if (!priority)
+		return result(cudaErrorInvalidValue);
 	*priority = stream->priority();
 	return cudaSuccess;
 }
 
 SOFT_API cudaError_t cudaStreamGetId(cudaStream_t handle, unsigned long long *id)
 {
-	if (cudaError_t err = enter())
+	std::shared_ptr<Stream> stream;
+	if (cudaError_t err = enter_stream(handle, &stream))
 		return err;
-	auto stream = find_stream(handle);
-	if (!stream || !id)
-		return result(stream ? cudaErrorInvalidValue : cudaErrorInvalidResourceHandle);
+	if (!id)
+		return result(cudaErrorInvalidValue);
 	*id = is_default(handle) ? 1 : stream->id();
 	return cudaSuccess;
 }

@@ -10,8 +10,9 @@
 
 namespace soft {
 
-// find_stream returns the stream of a handle (0, 1 and 2: the current device's default stream), or nullptr.
-std::shared_ptr<Stream> find_stream(cudaStream_t handle);
+// enter_stream is enter for functions with a stream: it also sets *stream to the stream of a handle. The handles 0, 1
+// and 2 are the current device's default stream. An unknown handle is cudaErrorInvalidResourceHandle.
+cudaError_t enter_stream(cudaStream_t handle, std::shared_ptr<Stream> *stream);
 
 // order_before_push makes the default stream wait for the device's blocking streams, and those for it: call it
 // before pushing work. A stream made with cudaStreamNonBlocking takes no part.

@@ -12,7 +12,6 @@
 //   abort         rank 0 aborts an AllReduce that the others never join
 // "corrupt" changes one bit of one input on the last rank, so that the check must fail.
 // Exit status: 0 all right, 1 wrong elements or a leak, 2 an error of CUDA or NCCL.
-#include <dirent.h>
 #include <string.h>
 #include <time.h>
 
@@ -20,6 +19,7 @@
 #include <vector>
 
 #include "check_types.h"
+#include "process.h"
 #include "rank.h"
 
 static bool corrupt;
@@ -246,28 +246,6 @@ static void bench(size_t bytes, int repeat)
 		printf("allreduce %zu bytes: %.3f ms\n", bytes, (now() - start) / repeat * 1e3);
 }
 
-static int entries(const char *folder)
-{
-	DIR *d = opendir(folder);
-	int n = 0;
-	while (readdir(d))
-		n++;
-	closedir(d);
-	return n;
-}
-
-static long resident_kib(const char *key)
-{
-	FILE *f = fopen("/proc/self/status", "r");
-	char line[256];
-	long kib = 0;
-	while (fgets(line, sizeof line, f))
-		if (!strncmp(line, key, strlen(key)))
-			kib = atol(line + strlen(key));
-	fclose(f);
-	return kib;
-}
-
 static void init(const std::string &file) { NCCL(ncclCommInitRank(&comm, ranks, share_id(file), rank)); }
 
 // cycle measures after a few rounds, when NCCL's own once-only allocations are done. A round takes up to a second,
@@ -283,11 +261,12 @@ static void cycle(const std::string &file)
 		NCCL(ncclCommDestroy(comm));
 		if (round != first)
 			continue;
-		threads = entries("/proc/self/task"), files = entries("/proc/self/fd");
-		device = resident_kib("RssShmem:"), host = resident_kib("RssAnon:");
+		threads = count_entries("/proc/self/task"), files = count_entries("/proc/self/fd");
+		device = status_kib("RssShmem:"), host = status_kib("RssAnon:");
 	}
-	const int more_threads = entries("/proc/self/task") - threads, more_files = entries("/proc/self/fd") - files;
-	const long more_device = resident_kib("RssShmem:") - device, more_host = resident_kib("RssAnon:") - host;
+	const int more_threads = count_entries("/proc/self/task") - threads,
+		  more_files = count_entries("/proc/self/fd") - files;
+	const long more_device = status_kib("RssShmem:") - device, more_host = status_kib("RssAnon:") - host;
 	printf("rank %d: after %d more rounds: %+d threads, %+d files, %+ld KiB on the device, %+ld KiB on the host\n",
 		rank, rounds - first - 1, more_threads, more_files, more_device, more_host);
 	if (more_threads > 0 || more_files > 0 || more_device > 64 || more_host > (rounds - first) * 64)

@@ -90,7 +90,7 @@ TEST(unknown_kernels_are_refused)
 TEST(unknown_nccl_is_refused)
 {
 	const ddlemuSoftKernel kernel = { &stub, "noKernelOfNccl" };
-	CHECK(ddlemuSoftKnowsNccl(22203) && ddlemuSoftKnowsNccl(22907) && !ddlemuSoftKnowsNccl(19900));
+	CHECK(ddlemuSoftSupportsNccl(22203) && ddlemuSoftSupportsNccl(22907) && !ddlemuSoftSupportsNccl(19900));
 	ddlemuSoftRegisterKernels(19900, &kernel, 1);
 	void *p;
 	CHECK_IS(cudaMalloc(&p, 1), cudaErrorNotSupported);

@@ -4,12 +4,12 @@
 //   unit list       prints the tests' names
 //   unit NAME       runs one; exit status 0 if it passed
 //   unit devices    prints the visible devices' PCI bus ids, for the tests of CUDA_VISIBLE_DEVICES
-#include <dirent.h>
 #include <string.h>
 
 #include <condition_variable>
 #include <mutex>
 
+#include "../process.h"
 #include "unit.h"
 
 static Test *first;
@@ -44,33 +44,9 @@ void Latch::release()
 	state_->cv.notify_all();
 }
 
-static int entries(const char *folder)
-{
-	DIR *d = opendir(folder);
-	int n = 0;
-	while (readdir(d))
-		n++;
-	closedir(d);
-	return n;
-}
-
-int count_threads() { return entries("/proc/self/task"); }
-int count_files() { return entries("/proc/self/fd"); }
-
-static size_t status(const char *key)
-{
-	FILE *f = fopen("/proc/self/status", "re");
-	char line[256];
-	size_t kib = 0;
-	while (fgets(line, sizeof line, f))
-		if (!strncmp(line, key, strlen(key)))
-			sscanf(line + strlen(key), " %zu", &kib);
-	fclose(f);
-	return kib << 10;
-}
-
-size_t shared_bytes() { return status("RssShmem:"); }
-size_t anonymous_bytes() { return status("RssAnon:"); }
+int count_threads() { return count_entries("/proc/self/task"); }
+int count_files() { return count_entries("/proc/self/fd"); }
+size_t shared_bytes() { return status_kib("RssShmem:") << 10; }
 
 static int print_devices()
 {

@@ -56,4 +56,3 @@ private:
 int count_threads();
 int count_files();
 size_t shared_bytes(); // pages of memfds
-size_t anonymous_bytes();
