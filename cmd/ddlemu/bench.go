@@ -5,8 +5,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -173,13 +171,14 @@ func (o *benchOptions) setup(g *global, b bench.Config) (e emulate.Options, err 
 	if err != nil {
 		return e, err
 	}
-	if b.Ranks, err = place(cfg, o.Ranks, o.flags, g.Fabric); err != nil {
+	given := emulate.PlaceFlags{Ranks: o.flags.Changed("ranks"), Nodes: o.flags.Changed("nodes"), GPUs: o.flags.Changed("gpus-per-node")}
+	if b.Ranks, err = emulate.Place(cfg, o.Ranks, given, g.Fabric); err != nil {
 		return e, &inputError{err}
 	}
 	if b.Root < 0 || b.Root >= b.Ranks {
 		return e, badInput("-r %d: the root must be one of the %s: 0 to %d", b.Root, units.Count(b.Ranks, "rank"), b.Ranks-1)
 	}
-	layout, libs, err := libraries(o.NCCL, o.Soft)
+	layout, libs, err := locate.Select(o.NCCL, o.Soft)
 	if err != nil {
 		return e, &inputError{err}
 	}
@@ -196,7 +195,7 @@ func (o *benchOptions) setup(g *global, b bench.Config) (e emulate.Options, err 
 	}
 	return emulate.Options{
 		Dir: dir, Config: *cfg, Shared: g.Fabric, Bench: b, Libraries: libs, Layout: layout, Log: g.Stderr,
-		Env:       append(defaults(g.Getenv, b.Ranks, libs), viewVariable(view)),
+		Env:       []string{viewVariable(view)},
 		Decisions: g.decisions(cfg, view, libs.CUDA == "gpu"), View: g.ownView(view),
 	}, nil
 }
@@ -251,82 +250,4 @@ func (o *benchOptions) printer(g *global) func() bench.Printer {
 		}
 		return bench.NewText(g.Stdout)
 	}
-}
-
-// place settles how many ranks there are on how many nodes: what was given, and
-// for the rest one rank per node. A fabric that is up, under the given name, has its
-// nodes.
-func place(c *configs.Fabric, ranks int, fs *pflag.FlagSet, shared string) (int, error) {
-	given := fs.Changed("nodes") || fs.Changed("gpus-per-node")
-	switch {
-	case ranks < 0 || ranks == 0 && fs.Changed("ranks"):
-		return 0, fmt.Errorf("--ranks %d: must be at least 2", ranks)
-	case ranks == 0 && c.GPUsPerNode == 0:
-		ranks, c.GPUsPerNode = c.Nodes, 1
-	case ranks == 0:
-		ranks = c.Nodes * c.GPUsPerNode
-	case shared != "" && c.GPUsPerNode == 0:
-		if ranks%c.Nodes != 0 {
-			return 0, fmt.Errorf("--ranks %d: they do not divide among the %s of fabric %s", ranks, units.Count(c.Nodes, "node"), shared)
-		}
-		c.GPUsPerNode = ranks / c.Nodes
-	case shared != "" && ranks > c.Nodes*c.GPUsPerNode:
-		return 0, fmt.Errorf("--ranks %d: fabric %s has %s x %s", ranks, shared, units.Count(c.Nodes, "node"), units.Count(c.GPUsPerNode, "GPU"))
-	case fs.Changed("nodes") && !fs.Changed("gpus-per-node"):
-		if c.Nodes == 0 || ranks%c.Nodes != 0 {
-			return 0, fmt.Errorf("%d ranks do not divide among %d nodes", ranks, c.Nodes)
-		}
-		c.GPUsPerNode = ranks / c.Nodes
-	case !given && c.GPUsPerNode == 0:
-		c.Nodes, c.GPUsPerNode = ranks, 1
-	case !fs.Changed("nodes"):
-		if ranks%max(c.GPUsPerNode, 1) != 0 {
-			return 0, fmt.Errorf("%d ranks do not divide among nodes of %d GPUs", ranks, c.GPUsPerNode)
-		}
-		c.Nodes = ranks / max(c.GPUsPerNode, 1)
-	}
-	if ranks > c.Nodes*c.GPUsPerNode {
-		return 0, fmt.Errorf("%s are more than %s x %s", units.Count(ranks, "rank"), units.Count(c.Nodes, "node"), units.Count(c.GPUsPerNode, "GPU"))
-	}
-	if c.Nodes < 2 {
-		return 0, fmt.Errorf("%s on %s: no traffic would cross a link; give at least 2 nodes", units.Count(ranks, "rank"), units.Count(c.Nodes, "node"))
-	}
-	return ranks, c.Validate()
-}
-
-// libraries finds CUDA, NCCL and the plugin.
-func libraries(nccl string, soft bool) (locate.Layout, locate.Libraries, error) {
-	layout, err := locate.Find()
-	if err != nil {
-		return layout, locate.Libraries{}, err
-	}
-	if err := layout.CheckPlugin(); err != nil {
-		return layout, locate.Libraries{}, err
-	}
-	if locate.HasGPU() && !soft {
-		if slices.Contains(locate.SoftVersions, nccl) {
-			return layout, locate.Libraries{}, fmt.Errorf("--nccl %s chooses a version for the software CUDA: add --soft-cuda, or give the path of a libnccl.so.2", nccl)
-		}
-		return layout, locate.GPU(nccl), nil
-	}
-	if nccl != "" && !slices.Contains(locate.SoftVersions, nccl) {
-		return layout, locate.Libraries{}, fmt.Errorf("--nccl %s: without a GPU there are %s", nccl, strings.Join(locate.SoftVersions, " and "))
-	}
-	libs, err := layout.Soft(nccl)
-	return layout, libs, err
-}
-
-// defaults are variables that ranks on one host need, unless the user set them.
-func defaults(getenv func(string) string, ranks int, libs locate.Libraries) []string {
-	want := [][2]string{{"NCCL_SOCKET_IFNAME", "lo"}}
-	if libs.CUDA == locate.Soft {
-		want = append(want, [2]string{"DDLEMU_SOFT_GPUS", strconv.Itoa(max(ranks, 8))})
-	}
-	var env []string
-	for _, v := range want {
-		if getenv(v[0]) == "" {
-			env = append(env, v[0]+"="+v[1])
-		}
-	}
-	return env
 }

@@ -49,8 +49,9 @@ func newPerNode(g *global, j *job.Job, args []string) (*perNode, error) {
 	return p, nil
 }
 
-// command is as the other command: it runs args on all nodes.
-func (p *perNode) command(ctx context.Context, g *global, env, args []string, daemon int) (int, error) {
+// run runs args with env added to this process's environment on all nodes, passes signals on, and returns the exit
+// status of the first that failed.
+func (p *perNode) run(ctx context.Context, g *global, env, args []string) (int, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return 0, fmt.Errorf("find the ddlemu command: %w", err)
@@ -59,8 +60,7 @@ func (p *perNode) command(ctx context.Context, g *global, env, args []string, da
 	if err != nil {
 		return 0, err
 	}
-	signals := make(chan os.Signal, 8)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2)
+	signals := job.Signals()
 	defer signal.Stop(signals)
 	if err := ctx.Err(); err != nil {
 		return 0, err // by a signal that came before these
@@ -91,7 +91,7 @@ func (p *perNode) command(ctx context.Context, g *global, env, args []string, da
 	status, err := programs.Run()
 	// What is left on nodes that go has nobody to talk to.
 	if programs.Stopped() || p.job.Own() {
-		job.EndOrphans(daemon)
+		job.EndOrphans(p.job.Daemon())
 	}
 	for _, s := range streams {
 		if cerr := s.Close(); err == nil {

@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"os/signal"
-	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -103,30 +101,9 @@ func runRun(ctx context.Context, g *global, o *runOptions, args []string) error 
 	if err != nil {
 		return err
 	}
-	start := command
-	if o.PerNode {
-		p, err := newPerNode(g, j, args)
-		if err != nil {
-			return errors.Join(err, j.Close())
-		}
-		start = p.command
-	}
-	if err := g.warnTooMuch(ctx, j.Fabric); err != nil {
-		return errors.Join(err, j.Close())
-	}
-	if k := j.Fabric.TimeScale(); k != 1 {
-		g.warn("time scale %d: the job's compute is not slowed, so only figures of the links mean something", k)
-	}
-	view, err := g.viewOf(&j.Fabric.Config, o.flags)
-	if err != nil {
-		return errors.Join(err, j.Close())
-	}
-	status, err := start(ctx, g, append(append(env, viewVariable(view)), j.Env()...), args, j.Daemon())
+	view, status, err := o.command(ctx, g, j, env, args)
 	v := j.Verdict()
-	if cerr := j.Close(); err == nil {
-		err = cerr
-	}
-	if err != nil {
+	if err := errors.Join(err, j.Close()); err != nil {
 		return err
 	}
 	if len(v.Links) > 0 {
@@ -140,6 +117,40 @@ func runRun(ctx context.Context, g *global, o *runOptions, args []string) error 
 		return &exitError{Code: exitInvalid}
 	}
 	return nil
+}
+
+// command runs the command on the job's fabric and returns its exit status and the view by which NCCL decides.
+func (o *runOptions) command(ctx context.Context, g *global, j *job.Job, env, args []string) (view string, status int, err error) {
+	var nodes *perNode
+	if o.PerNode {
+		if nodes, err = newPerNode(g, j, args); err != nil {
+			return "", 0, err
+		}
+	}
+	if err := g.warnTooMuch(ctx, j.Fabric); err != nil {
+		return "", 0, err
+	}
+	if k := j.Fabric.TimeScale(); k != 1 {
+		g.warn("time scale %d: the job's compute is not slowed, so only figures of the links mean something", k)
+	}
+	if view, err = g.viewOf(&j.Fabric.Config, o.flags); err != nil {
+		return "", 0, err
+	}
+	env = append(append(env, viewVariable(view)), j.Env()...)
+	if nodes != nil {
+		status, err = nodes.run(ctx, g, env, args)
+		return view, status, err
+	}
+	user, err := g.credential()
+	if err != nil {
+		return "", 0, err
+	}
+	cmd := exec.Command(args[0], args[1:]...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = g.Stdin, g.Stdout, g.Stderr
+	cmd.Env = append(os.Environ(), env...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: user}
+	status, err = j.Run(ctx, cmd)
+	return view, status, err
 }
 
 // start brings up the job's fabric, or opens the one that is shared.
@@ -230,63 +241,5 @@ func (o *runOptions) libraries(g *global) ([]string, error) {
 	} else if o.NCCL != "" {
 		return nil, badInput("--nccl %s chooses a version for the software CUDA: add --soft-cuda", o.NCCL)
 	}
-	env := []string{libs.Env(layout), "NCCL_NET_PLUGIN=goemu", "NCCL_NET=goemu"}
-	if g.Getenv("NCCL_SOCKET_IFNAME") == "" {
-		env = append(env, "NCCL_SOCKET_IFNAME=lo") // all ranks are on this host
-	}
-	return env, nil
-}
-
-// command runs args with env added to this process's environment, passes signals
-// on, and returns its exit status as a shell gives it. daemon is a child of this
-// process that is not the job's.
-func command(ctx context.Context, g *global, env, args []string, daemon int) (int, error) {
-	cmd := exec.Command(args[0], args[1:]...)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = g.Stdin, g.Stdout, g.Stderr
-	cmd.Env = append(os.Environ(), env...)
-	user, err := g.credential()
-	if err != nil {
-		return 0, err
-	}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: user}
-	signals := make(chan os.Signal, 8)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2)
-	defer signal.Stop(signals)
-	if err := ctx.Err(); err != nil {
-		return 0, err // by a signal that came before these
-	}
-	job.AdoptOrphans()
-	if err := cmd.Start(); err != nil {
-		if errors.Is(err, exec.ErrNotFound) {
-			return 0, badInput("%s: no such command", args[0])
-		}
-		return 0, fmt.Errorf("start %s: %w", strings.Join(args, " "), err)
-	}
-	done := make(chan error, 1)
-	go func() { done <- cmd.Wait() }()
-	var last os.Signal
-	for {
-		select {
-		case last = <-signals:
-			// It may have ended by itself meanwhile.
-			_ = cmd.Process.Signal(last)
-		case err := <-done:
-			if last != nil {
-				job.EndOrphans(daemon)
-			}
-			return exitCode(err)
-		}
-	}
-}
-
-// exitCode is the exit status for what Wait returned: 128 + N for signal N.
-func exitCode(err error) (int, error) {
-	var exit *exec.ExitError
-	if err == nil || !errors.As(err, &exit) {
-		return 0, err
-	}
-	if ws, ok := exit.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
-		return 128 + int(ws.Signal()), nil
-	}
-	return exit.ExitCode(), nil
+	return append(locate.NetEnv(g.Getenv), libs.Env(layout)), nil
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -123,4 +124,38 @@ func (l Libraries) Env(layout Layout) string {
 		path = append(path, old)
 	}
 	return "LD_LIBRARY_PATH=" + strings.Join(path, ":")
+}
+
+// Select finds the plugin, CUDA and NCCL for ranks: those of the machine if it has a GPU, unless soft is set, else the
+// software CUDA. nccl is a version of NCCL for the software CUDA, or with a GPU the path of a library; "" for the
+// default.
+func Select(nccl string, soft bool) (Layout, Libraries, error) {
+	layout, err := Find()
+	if err == nil {
+		err = layout.CheckPlugin()
+	}
+	if err != nil {
+		return layout, Libraries{}, err
+	}
+	known := slices.Contains(SoftVersions, nccl)
+	switch gpu := HasGPU() && !soft; {
+	case gpu && known:
+		return layout, Libraries{}, fmt.Errorf("--nccl %s chooses a version for the software CUDA: add --soft-cuda, or give the path of a libnccl.so.2", nccl)
+	case gpu:
+		return layout, GPU(nccl), nil
+	case nccl != "" && !known:
+		return layout, Libraries{}, fmt.Errorf("--nccl %s: without a GPU there are %s", nccl, strings.Join(SoftVersions, " and "))
+	}
+	libs, err := layout.Soft(nccl)
+	return layout, libs, err
+}
+
+// NetEnv makes NCCL load the plugin and use it between nodes. Bootstrap goes over the loopback interface, because all
+// ranks are on this host, unless the user set another one.
+func NetEnv(getenv func(string) string) []string {
+	env := []string{"NCCL_NET_PLUGIN=goemu", "NCCL_NET=goemu"}
+	if getenv("NCCL_SOCKET_IFNAME") == "" {
+		env = append(env, "NCCL_SOCKET_IFNAME=lo")
+	}
+	return env
 }

@@ -359,9 +359,11 @@ func (o *Options) once(ctx context.Context, notes []string, printer bench.Printe
 func (o *Options) ranksOn(j *job.Job) bench.Config {
 	cfg := o.Bench
 	cfg.RankBinary, cfg.NCCLLibs, cfg.CudartLibs = o.Layout.Rank, o.Libraries.NCCL, o.Libraries.Cudart
-	cfg.Env = func(int) []string {
-		return append(append(j.Env(), o.Libraries.Env(o.Layout), "NCCL_NET_PLUGIN=goemu", "NCCL_NET=goemu"), o.Env...)
+	env := append(locate.NetEnv(os.Getenv), o.Libraries.Env(o.Layout))
+	if o.Libraries.CUDA == locate.Soft && os.Getenv("DDLEMU_SOFT_GPUS") == "" {
+		env = append(env, fmt.Sprintf("DDLEMU_SOFT_GPUS=%d", max(o.Bench.Ranks, 8)))
 	}
+	cfg.Env = func(int) []string { return slices.Concat(j.Env(), env, o.Env) }
 	return cfg
 }
 

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package emulate
+
+import (
+	"fmt"
+
+	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/configs/units"
+)
+
+// PlaceFlags says which of --ranks, --nodes and --gpus-per-node the user gave.
+type PlaceFlags struct{ Ranks, Nodes, GPUs bool }
+
+// Place returns the number of ranks and sets the nodes and the GPUs per node of c so that they fit: what is not given
+// follows from the rest, with one rank per node by default. shared is the name of the fabric that is up and whose
+// nodes cannot change, "" if c is for this run alone.
+func Place(c *configs.Fabric, ranks int, given PlaceFlags, shared string) (int, error) {
+	switch {
+	case ranks < 0 || ranks == 0 && given.Ranks:
+		return 0, fmt.Errorf("--ranks %d: must be at least 2", ranks)
+	case ranks == 0 && c.GPUsPerNode == 0:
+		ranks, c.GPUsPerNode = c.Nodes, 1
+	case ranks == 0:
+		ranks = c.Nodes * c.GPUsPerNode
+	case shared != "" && c.GPUsPerNode == 0:
+		if ranks%c.Nodes != 0 {
+			return 0, fmt.Errorf("--ranks %d: they do not divide among the %s of fabric %s", ranks, units.Count(c.Nodes, "node"), shared)
+		}
+		c.GPUsPerNode = ranks / c.Nodes
+	case shared != "" && ranks > c.Nodes*c.GPUsPerNode:
+		return 0, fmt.Errorf("--ranks %d: fabric %s has %s x %s", ranks, shared, units.Count(c.Nodes, "node"), units.Count(c.GPUsPerNode, "GPU"))
+	case given.Nodes && !given.GPUs:
+		if c.Nodes == 0 || ranks%c.Nodes != 0 {
+			return 0, fmt.Errorf("%d ranks do not divide among %d nodes", ranks, c.Nodes)
+		}
+		c.GPUsPerNode = ranks / c.Nodes
+	case !given.Nodes && !given.GPUs && c.GPUsPerNode == 0:
+		c.Nodes, c.GPUsPerNode = ranks, 1
+	case !given.Nodes:
+		if ranks%max(c.GPUsPerNode, 1) != 0 {
+			return 0, fmt.Errorf("%d ranks do not divide among nodes of %d GPUs", ranks, c.GPUsPerNode)
+		}
+		c.Nodes = ranks / max(c.GPUsPerNode, 1)
+	}
+	if ranks > c.Nodes*c.GPUsPerNode {
+		return 0, fmt.Errorf("%s are more than %s x %s", units.Count(ranks, "rank"), units.Count(c.Nodes, "node"), units.Count(c.GPUsPerNode, "GPU"))
+	}
+	if c.Nodes < 2 {
+		return 0, fmt.Errorf("%s on %s: no traffic would cross a link; give at least 2 nodes", units.Count(ranks, "rank"), units.Count(c.Nodes, "node"))
+	}
+	return ranks, c.Validate()
+}

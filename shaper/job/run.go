@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package job
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/ddlemu/ddlemu/configs"
+)
+
+// Signals returns a channel of the signals that a job's programs get when this process does. The caller stops it.
+func Signals() chan os.Signal {
+	signals := make(chan os.Signal, 8)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2)
+	return signals
+}
+
+// Run runs cmd, passes signals on to it, and returns its exit status as a shell gives it: 128 + N for signal N. If cmd
+// got a signal, the processes that it did not end are ended, except the daemon of the job's fabric.
+func (j *Job) Run(ctx context.Context, cmd *exec.Cmd) (int, error) {
+	signals := Signals()
+	defer signal.Stop(signals)
+	if err := ctx.Err(); err != nil {
+		return 0, err // a signal came before Signals
+	}
+	AdoptOrphans()
+	if err := cmd.Start(); err != nil {
+		if errors.Is(err, exec.ErrNotFound) {
+			return 0, configs.Errorf("", "%s: no such command", cmd.Args[0])
+		}
+		return 0, fmt.Errorf("start %s: %w", strings.Join(cmd.Args, " "), err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- cmd.Wait() }()
+	var last os.Signal
+	for {
+		select {
+		case last = <-signals:
+			_ = cmd.Process.Signal(last) // an error means that it has ended already
+		case err := <-done:
+			if last != nil {
+				EndOrphans(j.daemon)
+			}
+			return exitStatus(err)
+		}
+	}
+}
+
+// exitStatus is the exit status for what Wait returned.
+func exitStatus(err error) (int, error) {
+	var exit *exec.ExitError
+	if err == nil || !errors.As(err, &exit) {
+		return 0, err
+	}
+	if ws, ok := exit.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
+		return 128 + int(ws.Signal()), nil
+	}
+	return exit.ExitCode(), nil
+}
