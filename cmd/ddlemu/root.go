@@ -137,13 +137,8 @@ durations (5us, 1.2ms), sizes as nccl-tests writes them (8, 64K, 1G).
 		Version:       version(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return nil
-			}
-			return unknownCommand(cmd, args[0])
-		},
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Args:          knownCommand,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetVersionTemplate("ddlemu {{.Version}}\n")
 	root.SetFlagErrorFunc(flagError)
@@ -154,7 +149,13 @@ durations (5us, 1.2ms), sizes as nccl-tests writes them (8, 64K, 1G).
 	fs := root.PersistentFlags()
 	fs.StringVar(&g.Dir, "dir", "", "`folder` of the fabrics (default: $"+dirEnv+", else /dev/shm/ddlemu-UID)")
 	fs.StringVar(&g.Owner, "owner", "", "`user` whose fabrics are meant; only for root (default: under sudo who called it)")
-	root.AddCommand(
+	root.AddCommand(commands(g)...)
+	return root
+}
+
+// commands are all commands, in the order of a user's work.
+func commands(g *global) []*cobra.Command {
+	return []*cobra.Command{
 		newProfilesCommand(g),
 		newUpCommand(g),
 		newDownCommand(g),
@@ -173,12 +174,15 @@ durations (5us, 1.2ms), sizes as nccl-tests writes them (8, 64K, 1G).
 		newHostfileCommand(g),
 		newDevCommand(g),
 		newDaemonCommand(g),
-	)
-	return root
+	}
 }
 
-// unknownCommand offers the commands that are most like name.
-func unknownCommand(cmd *cobra.Command, name string) error {
+// knownCommand refuses a command that does not exist, and offers those that are most like it.
+func knownCommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	name := args[0]
 	var names []string
 	for _, c := range cmd.Commands() {
 		if c.IsAvailableCommand() {

@@ -20,24 +20,16 @@ func TestConstructorAndGoAgreeOnTheNode(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	dir := folder(t)
-	up := func(name, nodes, gpus string) {
-		args := []string{"up", "--profile", "eth10", "--name", name, "--nodes", nodes}
-		if gpus != "" {
-			args = append(args, "--gpus-per-node", gpus)
-		}
+	manage := func(args ...string) {
 		if out, err := ddlemu(t.Context(), t, dir, nil, args...).CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
 	}
-	up("two", "2", "")
-	up("four-by-two", "4", "2")
-	defer func() {
-		if out, err := ddlemu(t.Context(), t, dir, nil, "down", "--all").CombinedOutput(); err != nil {
-			t.Errorf("%v: %s", err, out)
-		}
-	}()
+	manage("up", "--profile", "eth10", "--name", "two", "--nodes", "2")
+	manage("up", "--profile", "eth10", "--name", "four-by-two", "--nodes", "4", "--gpus-per-node", "2")
+	defer manage("down", "--all")
 	shapes := map[string][2]int{"two": {2, 0}, "four-by-two": {4, 2}}
-	for _, name := range []string{"two", "four-by-two"} {
+	for name, shape := range shapes {
 		for _, env := range [][]string{
 			{},
 			{"RANK=0", "WORLD_SIZE=4"}, {"RANK=3", "WORLD_SIZE=4"}, {"RANK=1"}, {"RANK=3", "WORLD_SIZE=5"}, {"RANK=x", "WORLD_SIZE=4"},
@@ -55,29 +47,7 @@ func TestConstructorAndGoAgreeOnTheNode(t *testing.T) {
 				if err != nil {
 					t.Fatalf("%v: %s", err, out)
 				}
-				host := strings.Fields(string(out))[0]
-				lookup := func(name string) string {
-					for _, v := range env {
-						if text, ok := strings.CutPrefix(v, name+"="); ok {
-							return text
-						}
-					}
-					return ""
-				}
-				place, err := fabric.NodeOf(lookup, shapes[name][0], shapes[name][1])
-				switch theirs := lookup("NCCL_HOSTID"); {
-				case theirs != "" && !strings.HasPrefix(theirs, "ddlemu-"):
-					if host != theirs {
-						t.Errorf("somebody else's NCCL_HOSTID became %s", host)
-					}
-				case err == nil:
-					if want := fmt.Sprintf("ddlemu-node%d", place.Node); string(out) != want+" 0 0 1\n" {
-						t.Errorf("%q, want %q", out, want+" 0 0 1")
-					}
-				default:
-					// Go refuses: whatever C said, netInit fails with Go's words.
-					t.Logf("%s: %v", host, err)
-				}
+				checkHostID(t, string(out), env, shape)
 			})
 		}
 	}
@@ -89,4 +59,32 @@ func TestConstructorAndGoAgreeOnTheNode(t *testing.T) {
 			t.Errorf("%v, %q, want %q", err, out, want)
 		}
 	})
+}
+
+// checkHostID compares what the constructor printed, NCCL_HOSTID first, with the node that Go finds in env for a fabric
+// of shape[0] nodes with shape[1] GPUs each.
+func checkHostID(t *testing.T, out string, env []string, shape [2]int) {
+	host := strings.Fields(out)[0]
+	lookup := func(name string) string {
+		for _, v := range env {
+			if text, ok := strings.CutPrefix(v, name+"="); ok {
+				return text
+			}
+		}
+		return ""
+	}
+	place, err := fabric.NodeOf(lookup, shape[0], shape[1])
+	switch users := lookup("NCCL_HOSTID"); {
+	case users != "" && !strings.HasPrefix(users, "ddlemu-"):
+		if host != users {
+			t.Errorf("the user's NCCL_HOSTID became %s", host)
+		}
+	case err == nil:
+		if want := fmt.Sprintf("ddlemu-node%d 0 0 1\n", place.Node); out != want {
+			t.Errorf("%q, want %q", out, want)
+		}
+	default:
+		// Go refuses this environment. Whatever the constructor printed, netInit fails with Go's error.
+		t.Logf("%s: %v", host, err)
+	}
 }

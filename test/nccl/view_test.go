@@ -173,21 +173,24 @@ func TestNoLL128OnAGPU(t *testing.T) {
 			}
 			coll := cmp.Or(tc.coll, "allreduce")
 			text := chosen(t, coll, tc.nccl, env, tc.unsafe)
-			for _, want := range tc.says {
-				if n := strings.Count(text, want); n != 1 {
-					t.Errorf("the log says %d times, want once: %s", n, want)
-				}
-			}
-			for _, not := range tc.never {
-				if strings.Contains(text, not) {
-					t.Errorf("the log says: %s", not)
-				}
-			}
 			const view = "NCCL decides by the fabric's view, but without LL128, which the real fabric would use"
-			if n := strings.Count(text, view); n != 1 {
-				t.Errorf("the log says %d times, want once: %s", n, view)
-			}
+			checkLog(t, text, append(tc.says, view), tc.never)
 		})
+	}
+}
+
+// checkLog checks that each text of once is in a log once, and none of never.
+func checkLog(t *testing.T, log string, once, never []string) {
+	t.Helper()
+	for _, want := range once {
+		if n := strings.Count(log, want); n != 1 {
+			t.Errorf("the log says %d times, want once: %s", n, want)
+		}
+	}
+	for _, not := range never {
+		if strings.Contains(log, not) {
+			t.Errorf("the log says: %s", not)
+		}
 	}
 }
 

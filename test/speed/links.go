@@ -111,6 +111,13 @@ func (d *driver) measureLink(ctx context.Context, build string, l link) (m linkF
 	if err != nil {
 		return m, err
 	}
+	m = linkFigures{cpu: ended - began, pings: pingTimes(answers.String())}
+	m.rate, m.seconds, err = received(out)
+	return m, err
+}
+
+// received reads the rate in bit/s and the seconds of the receiver from iperf3's report.
+func received(iperf3 []byte) (rate, seconds float64, err error) {
 	var report struct {
 		End struct {
 			Received struct {
@@ -119,19 +126,24 @@ func (d *driver) measureLink(ctx context.Context, build string, l link) (m linkF
 			} `json:"sum_received"`
 		} `json:"end"`
 	}
-	if err := json.Unmarshal(out, &report); err != nil {
-		return m, fmt.Errorf("read iperf3's report: %w", err)
+	if err := json.Unmarshal(iperf3, &report); err != nil {
+		return 0, 0, fmt.Errorf("read iperf3's report: %w", err)
 	}
-	m = linkFigures{rate: report.End.Received.Rate, seconds: report.End.Received.Seconds, cpu: ended - began}
-	for _, line := range strings.Split(answers.String(), "\n") {
+	return report.End.Received.Rate, report.End.Received.Seconds, nil
+}
+
+// pingTimes are the round-trip times in the output of ping, in us, sorted.
+func pingTimes(output string) []float64 {
+	var times []float64
+	for _, line := range strings.Split(output, "\n") {
 		if _, text, ok := strings.Cut(line, "time="); ok {
 			if ms, err := strconv.ParseFloat(strings.Fields(text)[0], 64); err == nil {
-				m.pings = append(m.pings, 1000*ms)
+				times = append(times, 1000*ms)
 			}
 		}
 	}
-	slices.Sort(m.pings)
-	return m, nil
+	slices.Sort(times)
+	return times
 }
 
 // twoNodes makes them and returns how to run something on one, and how to end them.
