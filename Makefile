@@ -51,7 +51,7 @@ demo: build ## run unmodified NCCL's AllReduce between 2 emulated nodes over an 
 	$(BUILD)/bin/ddlemu bench allreduce --profile ndr400 --ranks 2 -b 1M -e 16M -f 4 -n 10
 
 # Tests that measure time have the machine for themselves.
-TIMED := /shaper/bench$$|/nccl-plugin/transport/|/shaper/host$$|/shaper/kernel/|/test/
+TIMED := /shaper/bench$$|/nccl-plugin/|/shaper/host$$|/shaper/kernel/|/test/
 
 test: build plugin-faults ## run every test (build first)
 	$(GO) test -timeout 20m $$($(GO) list ./... | grep -vE '$(TIMED)')
@@ -69,7 +69,7 @@ test-asan: build ## the C code under the address and undefined behaviour sanitiz
 	$(GO) test -count=1 -timeout 20m -run '^(TestThreads|TestRuntimeSanitized|TestExecutorAddressSanitizer|TestPluginAddress|TestRank)$$/^(address|v)' \
 		./nccl-plugin/transport/shm ./cuda/soft ./cuda/soft/exec/exectest ./test/sanitize
 	CGO_CFLAGS="-O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all" CGO_LDFLAGS=-fsanitize=address,undefined ASAN_OPTIONS=detect_leaks=0 \
-		$(GO) test -asan -count=1 -timeout 20m ./nccl-plugin/transport/tcp
+		$(GO) test -asan -count=1 -timeout 20m ./nccl-plugin/internal/tcp
 
 test-tsan: build ## the C code under the thread sanitizer; `make race` is Go's
 	$(GO) test -count=1 -timeout 20m -run '^(TestThreads|TestRuntimeSanitized|TestExecutorThreadSanitizer|TestRank)$$/^thread$$' \

@@ -6,7 +6,7 @@ package main
 #cgo CFLAGS: -std=gnu11 -O2 -Wall -Wextra -Wno-unused-parameter -Werror
 #include <stdlib.h>
 #include "glue.h"
-#include "transport/transport.h"
+#include "internal/transport/transport.h"
 */
 import "C"
 
@@ -18,8 +18,7 @@ import (
 	"sync"
 	"unsafe"
 
-	"github.com/ddlemu/ddlemu/nccl-plugin/transport/shm"
-	"github.com/ddlemu/ddlemu/nccl-plugin/transport/tcp"
+	"github.com/ddlemu/ddlemu/nccl-plugin/internal/transport"
 )
 
 // The process's membership in its fabric: made by the first init, kept until the
@@ -124,7 +123,7 @@ func netListen(dev C.int, handle unsafe.Pointer, id *C.uint64_t) (result C.int) 
 	if m == nil || dev < 0 || int(dev) >= len(m.nics) {
 		return fail(C.DDLEMU_INVALID_ARGUMENT, fmt.Errorf("listen on NIC %d: there is none", dev))
 	}
-	n, err := m.endpoint.Listen(m.nics[dev].number, (*[handleSize]byte)(handle))
+	n, err := m.endpoint.Listen(m.nics[dev].number, (*[transport.HandleSize]byte)(handle))
 	if err != nil {
 		return fail(C.DDLEMU_SYSTEM_ERROR, err)
 	}
@@ -140,7 +139,7 @@ func netConnect(dev C.int, handle unsafe.Pointer, comm *unsafe.Pointer) (result 
 	if m == nil || dev < 0 || int(dev) >= len(m.nics) {
 		return fail(C.DDLEMU_INVALID_ARGUMENT, fmt.Errorf("connect from NIC %d: there is none", dev))
 	}
-	c, err := m.endpoint.Connect(m.nics[dev].number, (*[handleSize]byte)(handle))
+	c, err := m.endpoint.Connect(m.nics[dev].number, (*[transport.HandleSize]byte)(handle))
 	if err != nil {
 		return fail(C.DDLEMU_REMOTE_ERROR, err)
 	}
@@ -186,10 +185,7 @@ func netCloseListen(id C.uint64_t) {
 func netReport() {
 	var ignored C.int
 	defer guard(&ignored)
-	text := shm.TakeError()
-	if text == "" {
-		text = tcp.TakeError()
-	}
+	text := transport.TakeError()
 	if text == "" {
 		text = "the call failed"
 	}

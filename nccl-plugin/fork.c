@@ -1,21 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A forked child, a data loader say, has the library's memory but none of Go's
-// threads, and the connections are its parent's: there every call is refused.
+// Notices that this process is a forked child, for example a data loader.
 
 #include <pthread.h>
 #include <unistd.h>
 
 #include "glue.h"
 
-static int forked;
+int net_is_child;
 
 // Only a flag: what may be called here is as little as in a signal handler.
-static void in_child(void) { __atomic_store_n(&forked, 1, __ATOMIC_RELEASE); }
+static void in_child(void) { __atomic_store_n(&net_is_child, 1, __ATOMIC_RELEASE); }
 
 __attribute__((constructor)) static void watch_forks(void) { pthread_atfork(NULL, NULL, in_child); }
-
-int net_forked(void) { return __atomic_load_n(&forked, __ATOMIC_ACQUIRE); }
 
 int net_refused(void)
 {

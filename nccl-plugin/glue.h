@@ -24,12 +24,11 @@ void net_set_logger(net_logger);
 // NCCL's threads may go on, but its log may be gone.
 int net_at_exit(void);
 int net_left(void);
-// What the constructor decided before NCCL read its environment: the emulated
-// node it set NCCL_HOSTID for, -1 if it left it alone.
-int net_host_node(void);
-// Whether this process was forked after it loaded the library; net_refused also says
-// so on stderr, once.
-int net_forked(void);
+// Whether this process was forked after it loaded the library. Then it has the library's
+// memory but none of Go's threads, and the connections are its parent's: every call is
+// refused. net_refused also says so on stderr, once.
+extern int net_is_child;
+static inline int net_forked(void) { return __atomic_load_n(&net_is_child, __ATOMIC_ACQUIRE); }
 int net_refused(void);
 // Whether the program has more privileges than its user (setuid, setgid, file
 // capabilities): then the environment, and the user's files, are not to be trusted.

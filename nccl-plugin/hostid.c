@@ -21,10 +21,6 @@
 #define MAGIC 0x31756d656c6464ffull // state.Magic
 #define UNKNOWN (-1)
 
-static int host_node = UNKNOWN;
-
-int net_host_node(void) { return host_node; }
-
 // set says whether a variable is set; an empty one counts as unset.
 static int set(const char *name)
 {
@@ -153,14 +149,11 @@ __attribute__((constructor)) static void before_nccl_looks(void)
 		if (nodes <= 0 && gpus <= 0)
 			gpus = 1;
 	}
-	host_node = node_of(nodes, gpus);
-	if (host_node < 0 || (id != NULL && strncmp(id, PREFIX, sizeof PREFIX - 1) != 0)) {
-		if (id != NULL)
-			host_node = UNKNOWN;
+	int node = node_of(nodes, gpus);
+	if (node < 0 || (id != NULL && strncmp(id, PREFIX, sizeof PREFIX - 1) != 0))
 		return;
-	}
 	char text[32];
-	snprintf(text, sizeof text, PREFIX "node%d", host_node);
+	snprintf(text, sizeof text, PREFIX "node%d", node);
 	setenv("NCCL_HOSTID", text, 1);
 	setenv("NCCL_MNNVL_ENABLE", "0", 1); // NVLink across nodes would go around us
 	setenv("NCCL_GIN_ENABLE", "0", 1); // so would NCCL's own InfiniBand objects

@@ -22,8 +22,9 @@ import (
 
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/configs/units"
+	"github.com/ddlemu/ddlemu/nccl-plugin/internal/tcp"
+	"github.com/ddlemu/ddlemu/nccl-plugin/internal/transport"
 	"github.com/ddlemu/ddlemu/nccl-plugin/transport/shm"
-	"github.com/ddlemu/ddlemu/nccl-plugin/transport/tcp"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/live"
 	"github.com/ddlemu/ddlemu/shaper/state"
@@ -68,16 +69,13 @@ type member struct {
 // endpoint is this process's end of all its connections, on either datapath. Its
 // methods are safe for concurrent use.
 type endpoint interface {
-	Listen(nic int, handle *[handleSize]byte) (id uint64, err error)
+	Listen(nic int, handle *[transport.HandleSize]byte) (id uint64, err error)
 	CloseListen(id uint64)
 	Accept(id uint64) (comm unsafe.Pointer, err error)
-	Connect(nic int, handle *[handleSize]byte) (comm unsafe.Pointer, err error)
+	Connect(nic int, handle *[transport.HandleSize]byte) (comm unsafe.Pointer, err error)
 	CloseComm(id uint64)
 	Close()
 }
-
-// handleSize is NCCL_NET_HANDLE_MAXSIZE.
-const handleSize = 128
 
 // nic is one NIC of this node, as NCCL is told of it.
 type nic struct {

@@ -8,7 +8,7 @@
 
 #include "_cgo_export.h"
 #include "glue.h"
-#include "transport/transport.h"
+#include "internal/transport/transport.h"
 
 #define NAME "goemu"
 #define HANDLE_MAX_COMMS 65536
@@ -17,20 +17,28 @@
 // for that: NCCL 2.26.2 to 2.27.7 lose the error and hang.
 static int report(int result)
 {
-	if (result != DDLEMU_SUCCESS && !net_refused() && !net_left())
+	if (result != DDLEMU_SUCCESS && !net_left())
 		netReport();
 	return result;
 }
 
+#define NOT_IN_CHILD \
+	do { \
+		if (net_forked() && net_refused()) \
+			return DDLEMU_SYSTEM_ERROR; \
+	} while (0)
+
 static int do_isend(void *comm, void *data, size_t size, void **request)
 {
 	struct ddlemu_comm *c = comm;
+	NOT_IN_CHILD;
 	return report(c->ops->isend(c, data, size, (struct ddlemu_request **)request));
 }
 
 static int do_irecv(void *comm, int n, void *data, size_t size, void **request)
 {
 	struct ddlemu_comm *c = comm;
+	NOT_IN_CHILD;
 	if (n != 1) {
 		*request = NULL;
 		return DDLEMU_INVALID_ARGUMENT; // maxRecvs is 1
@@ -42,6 +50,7 @@ static int do_test(void *request, int *done, int *sizes)
 {
 	struct ddlemu_request *r = request;
 	size_t size = 0;
+	NOT_IN_CHILD;
 	int result = r->comm->ops->test(r, done, &size);
 	if (result == DDLEMU_SUCCESS && *done && sizes != NULL)
 		*sizes = (int)size;
@@ -56,13 +65,6 @@ static int do_iflush(void *comm, int n, void **data, int *sizes, void **mhandles
 }
 
 // --- control
-
-// Nothing of Go may be called in a forked child.
-#define NOT_IN_CHILD \
-	do { \
-		if (net_refused()) \
-			return DDLEMU_SYSTEM_ERROR; \
-	} while (0)
 
 static int do_devices(int *n)
 {

@@ -46,6 +46,7 @@ func buildPlugin(t *testing.T) string {
 	t.Helper()
 	glob(t, "../../nccl-plugin/*.[ch]")
 	glob(t, "../../nccl-plugin/transport/shm/*.[ch]")
+	glob(t, "../../nccl-plugin/internal/*/*.[ch]")
 	lib := filepath.Join(t.TempDir(), "libgoemu.so")
 	cmd := exec.Command("go", "build", "-buildmode=c-shared", "-tags", "netgo,osusergo", "-ldflags=-X runtime.godebugDefault=asyncpreemptoff=1", "-o", lib, "../../nccl-plugin")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=1", "CGO_CFLAGS="+strings.Join(addressFlags, " "), "CGO_LDFLAGS=-fsanitize=address,undefined")

@@ -7,7 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ddlemu/ddlemu/nccl-plugin/transport/commtest"
+	"github.com/ddlemu/ddlemu/nccl-plugin/internal/commtest"
+	"github.com/ddlemu/ddlemu/nccl-plugin/internal/transport"
 	"github.com/ddlemu/ddlemu/shaper/link"
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
@@ -50,7 +51,7 @@ func TestReceiverClosesBeforeItReceives(t *testing.T) {
 			if err != nil || s == nil {
 				t.Fatal(s, err)
 			}
-			p.ends[1].CloseComm(commtest.ID(p.recv))
+			p.ends[1].CloseComm(transport.ID(p.recv))
 			wantRemoteError(t, "send", ends(t, "send", s))
 		})
 	}
@@ -77,7 +78,7 @@ func TestLinkStaysDownAfterTheSenderClosed(t *testing.T) {
 	if err != nil || r == nil {
 		t.Fatal(r, err)
 	}
-	p.ends[0].CloseComm(commtest.ID(p.send))
+	p.ends[0].CloseComm(transport.ID(p.send))
 	begin := state.Now()
 	wantRemoteError(t, "receive", ends(t, "receive", r))
 	if took := state.Now() - begin; took < 10e6 {

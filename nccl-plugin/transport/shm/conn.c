@@ -7,17 +7,13 @@
 
 #include "conn.h"
 
-#include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
 
-#include "../call.h"
-#include "copy.h"
+#include "../../internal/transport/account.h"
+#include "../../internal/transport/call.h"
+#include "../../internal/transport/copy.h"
 #include "fault.h"
-
-static int forked;
-
-const char *ddlemu_take_error(void) { return take_error(); }
 
 // --- advancing the model
 
@@ -156,7 +152,7 @@ static int why_not(struct ddlemu_conn *c, int dead, int peer_closed)
 		return FAIL(DDLEMU_REMOTE_ERROR, "the emulated link was down for longer than the transport allows");
 	if (broken)
 		return FAIL(DDLEMU_REMOTE_ERROR, "the peer has overwritten its part of the connection with nonsense");
-	if (dead == 2)
+	if (dead == DDLEMU_FABRIC_DOWN)
 		return FAIL(DDLEMU_REMOTE_ERROR, "the fabric was taken down");
 	if (dead)
 		return FAIL(DDLEMU_REMOTE_ERROR, "the peer's process died");
@@ -165,7 +161,7 @@ static int why_not(struct ddlemu_conn *c, int dead, int peer_closed)
 	return DDLEMU_SUCCESS;
 }
 
-static int is_dead(struct ddlemu_conn *c) { return __atomic_load_n(&c->dead, __ATOMIC_ACQUIRE); }
+static int is_dead(struct ddlemu_conn *c) { return __atomic_load_n(&c->base.dead, __ATOMIC_ACQUIRE); }
 
 static int check(struct ddlemu_conn *c, int peer_closed) { return why_not(c, is_dead(c), peer_closed); }
 
@@ -235,8 +231,6 @@ static int sender_isend(struct ddlemu_comm *comm, const void *data, size_t size,
 	struct ddlemu_conn *c = (struct ddlemu_conn *)comm;
 	struct ddlemu_flow *f = c->f;
 	*request = NULL;
-	if (forked)
-		return FAIL(DDLEMU_SYSTEM_ERROR, "isend called in a forked child");
 	int64_t now = clock_now();
 	fault_stall(now);
 	int bad = check(c, __atomic_load_n(&f->rx_closed, __ATOMIC_ACQUIRE));
@@ -273,8 +267,6 @@ static int sender_test(struct ddlemu_request *request, int *done, size_t *size)
 	struct ddlemu_conn *c = (struct ddlemu_conn *)request->comm;
 	struct ddlemu_flow *f = c->f;
 	*done = 0;
-	if (forked)
-		return FAIL(DDLEMU_SYSTEM_ERROR, "test called in a forked child");
 	int64_t now = clock_now();
 	fault_stall(now);
 	copy_in(c, now);
@@ -310,8 +302,6 @@ static int receiver_irecv(struct ddlemu_comm *comm, void *data, size_t size, str
 	struct ddlemu_conn *c = (struct ddlemu_conn *)comm;
 	struct ddlemu_flow *f = c->f;
 	*request = NULL;
-	if (forked)
-		return FAIL(DDLEMU_SYSTEM_ERROR, "irecv called in a forked child");
 	int64_t now = clock_now();
 	uint64_t i = f->recvd;
 	struct ddlemu_conn_request *r = NULL;
@@ -333,8 +323,6 @@ static int receiver_irecv(struct ddlemu_comm *comm, void *data, size_t size, str
 	return DDLEMU_SUCCESS;
 }
 
-static int size_class(uint64_t size) { return size <= 4 << 10 ? 0 : size <= 64 << 10 ? 1 : size <= 1 << 20 ? 2 : 3; }
-
 static int bucket(int64_t late) // state.Bucket
 {
 	if (late < 8)
@@ -342,15 +330,6 @@ static int bucket(int64_t late) // state.Bucket
 	int e = 63 - __builtin_clzll((uint64_t)late);
 	int b = (e - 1) * 4 + (int)(late >> (e - 2) & 3);
 	return b < DDLEMU_LATE_BUCKETS ? b : DDLEMU_LATE_BUCKETS - 1;
-}
-
-// raise_to makes *p at least v and returns what it was.
-static int64_t raise_to(int64_t *p, int64_t v)
-{
-	int64_t old = __atomic_load_n(p, __ATOMIC_RELAXED);
-	while (old < v && !__atomic_compare_exchange_n(p, &old, v, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
-		;
-	return old;
 }
 
 // count_busy adds the part of an interval that no earlier message has covered.
@@ -369,7 +348,7 @@ static void account(struct ddlemu_conn *c, uint64_t i, int64_t visible)
 	const struct ddlemu_out *o = out_of(f, i);
 	int64_t due = max64(o->due, rx_of(f, i)->posted), time = o->due - x->posted;
 	int64_t late = max64(visible - due, 0) + o->distortion;
-	struct ddlemu_class *k = &c->cell->size[size_class(x->size)];
+	struct ddlemu_class *k = size_class_of(c->cell, x->size);
 	add64(&k->messages, 1);
 	add64(&k->bytes, x->size);
 	if (late > max64(DDLEMU_P50_FLOOR * c->scale, time / DDLEMU_P50_PART))
@@ -387,11 +366,7 @@ static void account(struct ddlemu_conn *c, uint64_t i, int64_t visible)
 	count_busy(&c->cell->wall_busy, &c->cell->wall_until, x->posted, due + late);
 	if (o->distortion != 0)
 		__atomic_fetch_add(&c->cell->distortion, o->distortion, __ATOMIC_RELAXED);
-	raise_to(&c->cell->last_visible, visible);
-	int64_t first = __atomic_load_n(&c->cell->first_posted, __ATOMIC_RELAXED);
-	if (first == 0)
-		__atomic_compare_exchange_n(
-			&c->cell->first_posted, &first, x->posted, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+	count_span(c->cell, x->posted, visible);
 }
 
 // copy_out moves what is due out of the ring, at most one call's worth, and
@@ -456,8 +431,6 @@ static int receiver_test(struct ddlemu_request *request, int *done, size_t *size
 	struct ddlemu_conn *c = (struct ddlemu_conn *)request->comm;
 	struct ddlemu_flow *f = c->f;
 	*done = 0;
-	if (forked)
-		return FAIL(DDLEMU_SYSTEM_ERROR, "test called in a forked child");
 	int64_t now = clock_now();
 	fault_stall(now);
 	if (c->copied_msgs <= r->msg) {
@@ -481,21 +454,16 @@ static int receiver_test(struct ddlemu_request *request, int *done, size_t *size
 	return DDLEMU_SUCCESS;
 }
 
-const struct ddlemu_ops ddlemu_shm_sender = { .isend = sender_isend, .irecv = not_here_either, .test = sender_test };
-const struct ddlemu_ops ddlemu_shm_receiver = { .isend = not_here, .irecv = receiver_irecv, .test = receiver_test };
+const struct ddlemu_ops ddlemu_shm_sender = { .isend = sender_isend, .irecv = ddlemu_no_irecv, .test = sender_test };
+const struct ddlemu_ops ddlemu_shm_receiver = {
+	.isend = ddlemu_no_isend, .irecv = receiver_irecv, .test = receiver_test
+};
 
 // --- control
-
-// In a forked child every call fails: it has the memory, but not the threads.
-static void in_child(void) { forked = 1; }
-
-static void watch_forks(void) { pthread_atfork(NULL, NULL, in_child); }
 
 struct ddlemu_conn *ddlemu_conn_new(
 	const struct ddlemu_ops *ops, unsigned long id, void *region, void *state, uint64_t cells_off)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
-	pthread_once(&once, watch_forks);
 	struct ddlemu_conn *c = calloc(1, sizeof *c);
 	if (c == NULL)
 		return NULL;
@@ -555,5 +523,3 @@ void ddlemu_conn_close(struct ddlemu_conn *c)
 		add64(&c->cell->aborted, posted - c->copied_msgs);
 	add64(&c->cell->stalls, f->stalls);
 }
-
-void ddlemu_conn_set_dead(struct ddlemu_conn *c, int why) { __atomic_store_n(&c->dead, why, __ATOMIC_RELEASE); }

@@ -4,7 +4,7 @@
 #ifndef DDLEMU_SHM_CONN_H
 #define DDLEMU_SHM_CONN_H
 
-#include "../transport.h"
+#include "../../internal/transport/transport.h"
 #include "model.h"
 
 #define DDLEMU_MAX_REQUESTS 32 // NCCL_NET_MAX_REQUESTS
@@ -35,7 +35,6 @@ struct ddlemu_conn {
 	struct ddlemu_cell *cell; // where this job's messages on this link are counted; receiver only
 	int64_t scale; // time scale
 	int64_t last_call; // when this end was polled last
-	int dead; // atomic: 1 the peer died, 2 the fabric was taken down
 	// Messages below these indices need no more copying by this end.
 	uint64_t copied_msgs, copied_off;
 	// What the other end said when it was last looked at: its lines are far away.
@@ -55,6 +54,5 @@ void ddlemu_conn_free(struct ddlemu_conn *);
 void ddlemu_conn_unlink(struct ddlemu_conn *);
 // Tells the other end that this one is gone, and counts what was in flight.
 void ddlemu_conn_close(struct ddlemu_conn *);
-void ddlemu_conn_set_dead(struct ddlemu_conn *, int why);
 
 #endif

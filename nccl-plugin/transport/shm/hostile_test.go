@@ -14,13 +14,12 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/ddlemu/ddlemu/nccl-plugin/transport/commtest"
-	"github.com/ddlemu/ddlemu/nccl-plugin/transport/meet"
+	"github.com/ddlemu/ddlemu/nccl-plugin/internal/transport"
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
 // refused checks that a connection with h is refused for the reason wanted.
-func refused(t *testing.T, e *Endpoint, h [HandleSize]byte, want string) {
+func refused(t *testing.T, e *Endpoint, h [transport.HandleSize]byte, want string) {
 	t.Helper()
 	if _, err := connectWith(t, e, h); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("%v, want %q", err, want)
@@ -31,10 +30,10 @@ func refused(t *testing.T, e *Endpoint, h [HandleSize]byte, want string) {
 // the same numbers.
 func TestHandleOfAnotherFabric(t *testing.T) {
 	p, q := newPair(t, unshaped, tcp, 64<<20), newPair(t, unshaped, tcp, 64<<20)
-	var theirs, ours [HandleSize]byte
+	var theirs, ours [transport.HandleSize]byte
 	for _, l := range []struct {
 		e *Endpoint
-		h *[HandleSize]byte
+		h *[transport.HandleSize]byte
 	}{{p.ends[1], &ours}, {q.ends[1], &theirs}} {
 		id, err := l.e.Listen(1, l.h)
 		if err != nil {
@@ -52,7 +51,7 @@ func TestHandleOfAnotherFabric(t *testing.T) {
 // when the listener is closed, or its process has left and another has its place.
 func TestHandleReplayed(t *testing.T) {
 	p := newPair(t, unshaped, tcp, 64<<20)
-	var h [HandleSize]byte
+	var h [transport.HandleSize]byte
 	id, err := p.ends[1].Listen(1, &h)
 	if err != nil {
 		t.Fatal(err)
@@ -62,16 +61,16 @@ func TestHandleReplayed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p.ends[0].CloseComm(commtest.ID(c))
+		p.ends[0].CloseComm(transport.ID(c))
 	}
 	p.ends[1].CloseListen(id)
 	refused(t, p.ends[0], h, "nobody listens there any more")
 
-	slot := p.ends[1].me.Slot()
+	slot := p.ends[1].Me.Slot()
 	p.ends[1].Close()
 	refused(t, p.ends[0], h, "no such file or directory")
-	p.ends[1].me.Leave()
-	next, err := p.file.Join(p.ends[0].me.Job(), state.Rank{Rank: 1, Node: 1, World: 2, Budget: 64 << 20})
+	p.ends[1].Me.Leave()
+	next, err := p.file.Join(p.ends[0].Me.Job(), state.Rank{Rank: 1, Node: 1, World: 2, Budget: 64 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +81,7 @@ func TestHandleReplayed(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer next.Leave()
-	var fresh [HandleSize]byte
+	var fresh [transport.HandleSize]byte
 	if _, err = p.ends[1].Listen(1, &fresh); err != nil {
 		t.Fatal(err)
 	}
@@ -93,8 +92,8 @@ func TestHandleReplayed(t *testing.T) {
 // no other handle, and no other NIC.
 func TestHandleWithSomebodysAttempt(t *testing.T) {
 	p := newPair(t, unshaped, tcp, 64<<20)
-	var first, second [HandleSize]byte
-	for _, h := range []*[HandleSize]byte{&first, &second} {
+	var first, second [transport.HandleSize]byte
+	for _, h := range []*[transport.HandleSize]byte{&first, &second} {
 		id, err := p.ends[1].Listen(1, h)
 		if err != nil {
 			t.Fatal(err)
@@ -104,7 +103,7 @@ func TestHandleWithSomebodysAttempt(t *testing.T) {
 	if c, err := p.ends[0].Connect(0, &first); c != nil || err != nil {
 		t.Fatalf("%v, %v", c, err)
 	}
-	copy(second[meet.AttemptOffset:], first[meet.AttemptOffset:meet.AttemptOffset+8])
+	copy(second[transport.AttemptOffset:], first[transport.AttemptOffset:transport.AttemptOffset+8])
 	refused(t, p.ends[0], second, "unknown here")
 	if _, err := p.ends[0].Connect(1, &first); err == nil {
 		t.Error("an attempt begun from one NIC was taken from another")
@@ -114,7 +113,7 @@ func TestHandleWithSomebodysAttempt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer p.ends[0].CloseComm(commtest.ID(c))
+	defer p.ends[0].CloseComm(transport.ID(c))
 	refused(t, p.ends[0], used, "unknown here")
 }
 
@@ -122,15 +121,15 @@ func TestHandleWithSomebodysAttempt(t *testing.T) {
 func dialRaw(t *testing.T, e *Endpoint, b []byte, fds ...int) string {
 	t.Helper()
 	var c *net.UnixConn
-	err := inDir(e.fabric.Dir(), func(dir string) (err error) {
-		c, err = net.DialUnix("unixpacket", nil, &net.UnixAddr{Net: "unixpacket", Name: filepath.Join(dir, socketName(e.fabric, e.me.Slot()))})
+	err := inDir(e.Fabric.Dir(), func(dir string) (err error) {
+		c, err = net.DialUnix("unixpacket", nil, &net.UnixAddr{Net: "unixpacket", Name: filepath.Join(dir, socketName(e.Fabric, e.Me.Slot()))})
 		return err
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	c.SetDeadline(time.Now().Add(dialTimeout))
+	c.SetDeadline(time.Now().Add(requestTimeout))
 	var oob []byte
 	if len(fds) > 0 {
 		oob = unix.UnixRights(fds...)
@@ -160,7 +159,7 @@ func descriptors(t *testing.T) int {
 func TestHostileRequests(t *testing.T) {
 	p := newPair(t, unshaped, tcp, 64<<20)
 	e := p.ends[1]
-	var h [HandleSize]byte
+	var h [transport.HandleSize]byte
 	id, err := e.Listen(1, &h)
 	if err != nil {
 		t.Fatal(err)
@@ -168,7 +167,11 @@ func TestHostileRequests(t *testing.T) {
 	defer e.CloseListen(id)
 	r := freshRegion(t)
 	defer r.close()
-	good := request{Magic: requestMagic, Fabric: p.file.ID(), Nonce: e.listens[uint32(id)].Nonce, Listen: uint32(id), Slot: uint32(p.ends[0].me.Slot()), Tenancy: p.ends[0].me.Tenancy()}
+	handle, err := transport.ParseHandle(&h, handleMagic, p.file.ID())
+	if err != nil {
+		t.Fatal(err)
+	}
+	good := request{Magic: requestMagic, Fabric: p.file.ID(), Nonce: handle.Nonce, Listen: uint32(id), Slot: uint32(p.ends[0].Me.Slot()), Generation: p.ends[0].Me.Tenancy()}
 	encode := func(change func(*request)) []byte {
 		req := good
 		change(&req)
@@ -185,9 +188,9 @@ func TestHostileRequests(t *testing.T) {
 		fds  []int
 		want string
 	}{
-		"no descriptor":     {same, nil, "the request carries no memory"},
-		"two descriptors":   {same, []int{r.fd, r.fd}, "does not carry one piece of memory"},
-		"many descriptors":  {same, []int{r.fd, r.fd, r.fd, r.fd, r.fd}, "does not carry one piece of memory"},
+		"no descriptor":     {same, nil, "carries no descriptor"},
+		"two descriptors":   {same, []int{r.fd, r.fd}, "does not carry exactly one descriptor"},
+		"many descriptors":  {same, []int{r.fd, r.fd, r.fd, r.fd, r.fd}, "does not carry exactly one descriptor"},
 		"short":             {same[:len(same)-1], []int{r.fd}, "another version of the plugin"},
 		"long":              {append(bytes.Clone(same), 0), []int{r.fd}, "another version of the plugin"},
 		"very long":         {append(bytes.Clone(same), make([]byte, 4096)...), []int{r.fd}, "another version of the plugin"},
@@ -197,7 +200,7 @@ func TestHostileRequests(t *testing.T) {
 		"another listener":  {encode(func(r *request) { r.Listen = 1 << 31 }), []int{r.fd}, "nobody listens"},
 		"no such slot":      {encode(func(r *request) { r.Slot = 1<<32 - 1 }), []int{r.fd}, "does not take part"},
 		"a free slot":       {encode(func(r *request) { r.Slot = 77 }), []int{r.fd}, "does not take part"},
-		"a former owner":    {encode(func(r *request) { r.Tenancy-- }), []int{r.fd}, "does not take part"},
+		"a former owner":    {encode(func(r *request) { r.Generation-- }), []int{r.fd}, "does not take part"},
 		"no such NIC":       {encode(func(r *request) { r.NIC = 1<<32 - 1 }), []int{r.fd}, "no path"},
 		"a wrong NIC":       {encode(func(r *request) { r.NIC = 1 }), []int{r.fd}, "no path"},
 		"the socket itself": {same, []int{0}, "map the peer's memory"},
@@ -207,11 +210,8 @@ func TestHostileRequests(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, got, tc.want)
 		}
 	}
-	e.mu.Lock()
-	ready := len(e.listens[uint32(id)].Ready)
-	e.mu.Unlock()
-	if ready != 0 {
-		t.Errorf("%d connections", ready)
+	if c, err := e.Accept(id); c != nil || err != nil {
+		t.Errorf("accept of a connection that nobody made: %v, %v", c, err)
 	}
 	for begin := time.Now(); descriptors(t) > before; time.Sleep(time.Millisecond) {
 		if time.Since(begin) > 5*time.Second {
@@ -222,7 +222,7 @@ func TestHostileRequests(t *testing.T) {
 	if err != nil {
 		t.Fatalf("the listener does not work any more: %v", err)
 	}
-	p.ends[0].CloseComm(commtest.ID(c))
+	p.ends[0].CloseComm(transport.ID(c))
 }
 
 // Nothing of a fabric in use is open to others: the folder, its files, its sockets.
@@ -278,7 +278,7 @@ func TestReplacedFolder(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newPair(t, unshaped, tcp, 64<<20)
-			var h [HandleSize]byte
+			var h [transport.HandleSize]byte
 			if _, err := p.ends[1].Listen(1, &h); err != nil {
 				t.Fatal(err)
 			}
@@ -288,7 +288,7 @@ func TestReplacedFolder(t *testing.T) {
 			t.Cleanup(func() { os.RemoveAll(moved) })
 			tc.replace(t, dir, moved)
 			refused(t, p.ends[0], h, tc.want)
-			if _, err := NewEndpoint(p.file, p.ends[0].me, state.Rank{}); err == nil || !strings.Contains(err.Error(), tc.want) {
+			if _, err := NewEndpoint(p.file, p.ends[0].Me, state.Rank{}); err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("listen: %v, want %q", err, tc.want)
 			}
 		})

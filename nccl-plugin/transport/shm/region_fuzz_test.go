@@ -11,7 +11,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/ddlemu/ddlemu/nccl-plugin/transport/commtest"
+	"github.com/ddlemu/ddlemu/nccl-plugin/internal/commtest"
+	"github.com/ddlemu/ddlemu/nccl-plugin/internal/transport"
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
@@ -49,6 +50,12 @@ func freshRegion(t testing.TB) *region {
 		t.Fatal(err)
 	}
 	return r
+}
+
+// connOf is the connection of a comm, without its Go side.
+func connOf(comm unsafe.Pointer) (c conn) {
+	*(*unsafe.Pointer)(unsafe.Pointer(&c.c)) = comm // a test cannot name types of C
+	return c
 }
 
 // FuzzRingHeader maps memory whose header any words were written to: it is refused
@@ -104,7 +111,7 @@ func FuzzRingInUse(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		flow := p.ends[1].conns[commtest.ID(recv)].region.flow()
+		flow := connOf(recv).c.f
 		if madSender {
 			scribble(unsafe.Slice((*byte)(unsafe.Pointer(&flow.posted)), unsafe.Offsetof(flow.recvd)-unsafe.Offsetof(flow.posted)), changes)
 			scribble(unsafe.Slice((*byte)(unsafe.Pointer(&flow.tx)), unsafe.Sizeof(flow.tx)), changes)
@@ -129,7 +136,7 @@ func FuzzRingInUse(f *testing.F) {
 		if !allZero(in.Bytes()[room:]) {
 			t.Error("bytes behind the buffer were written")
 		}
-		p.ends[0].CloseComm(commtest.ID(send))
-		p.ends[1].CloseComm(commtest.ID(recv))
+		p.ends[0].CloseComm(transport.ID(send))
+		p.ends[1].CloseComm(transport.ID(recv))
 	})
 }

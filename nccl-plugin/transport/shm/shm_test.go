@@ -11,8 +11,8 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/ddlemu/ddlemu/nccl-plugin/transport/commtest"
-	"github.com/ddlemu/ddlemu/nccl-plugin/transport/meet"
+	"github.com/ddlemu/ddlemu/nccl-plugin/internal/commtest"
+	"github.com/ddlemu/ddlemu/nccl-plugin/internal/transport"
 	"github.com/ddlemu/ddlemu/shaper/link"
 	"github.com/ddlemu/ddlemu/shaper/state"
 	"github.com/ddlemu/ddlemu/shaper/state/statetest"
@@ -67,7 +67,7 @@ func newPair(t testing.TB, wire link.Spec, tr link.Transport, budget uint64) *pa
 
 func (p *pair) connect(t testing.TB) (send, recv unsafe.Pointer) {
 	t.Helper()
-	var h [HandleSize]byte
+	var h [transport.HandleSize]byte
 	id, err := p.ends[1].Listen(1, &h)
 	if err != nil {
 		t.Fatal(err)
@@ -112,7 +112,7 @@ func (p *pair) transfer(t testing.TB, out, in *commtest.Buffer, size int) {
 	for s != nil || r != nil {
 		if s != nil {
 			if done, n, err := s.Test(); err != nil {
-				t.Fatalf("test of the send: %v (%s)", err, TakeError())
+				t.Fatalf("test of the send: %v (%s)", err, transport.TakeError())
 			} else if done {
 				if s = nil; n != size {
 					t.Fatalf("sent %d bytes, want %d", n, size)
@@ -121,7 +121,7 @@ func (p *pair) transfer(t testing.TB, out, in *commtest.Buffer, size int) {
 		}
 		if r != nil {
 			if done, n, err := r.Test(); err != nil {
-				t.Fatalf("test of the receive: %v (%s)", err, TakeError())
+				t.Fatalf("test of the receive: %v (%s)", err, transport.TakeError())
 			} else if done {
 				if r = nil; n != size {
 					t.Fatalf("received %d bytes, want %d", n, size)
@@ -222,7 +222,7 @@ func TestLongerThanTheReceive(t *testing.T) {
 	if !errors.As(err, &code) || code != 5 {
 		t.Fatalf("receive of 4096 for 8192 bytes: %v, want ncclInvalidUsage", err)
 	}
-	if got := TakeError(); got != "message of 8192 bytes is longer than the receive of 4096 bytes posted for it" {
+	if got := transport.TakeError(); got != "message of 8192 bytes is longer than the receive of 4096 bytes posted for it" {
 		t.Errorf("message %q", got)
 	}
 	if _, _, err := s.Test(); err == nil {
@@ -265,7 +265,7 @@ func TestSharedMemoryIsBudgeted(t *testing.T) {
 	before := p.file.Participants()[0].Rings
 	n := 0
 	for ; ; n++ {
-		var h [HandleSize]byte
+		var h [transport.HandleSize]byte
 		id, err := p.ends[1].Listen(1, &h)
 		if err != nil {
 			t.Fatal(err)
@@ -296,7 +296,7 @@ func TestPeerThatClosesIsAnError(t *testing.T) {
 	if s, err := commtest.Isend(p.send, b, 64); s == nil || err != nil {
 		t.Fatal(s, err)
 	}
-	p.ends[0].CloseComm(commtest.ID(p.send))
+	p.ends[0].CloseComm(transport.ID(p.send))
 	p.transferOnlyRecv(t, b)
 	r, err := commtest.Irecv(p.recv, b, 64)
 	if err != nil {
@@ -316,7 +316,7 @@ func (p *pair) transferOnlyRecv(t *testing.T, b *commtest.Buffer) {
 	}
 	for done := false; !done; {
 		if done, _, err = r.Test(); err != nil {
-			t.Fatal(err, TakeError())
+			t.Fatal(err, transport.TakeError())
 		}
 	}
 }
@@ -339,20 +339,20 @@ func TestTakenDownFabricIsAnError(t *testing.T) {
 
 func TestHostileHandles(t *testing.T) {
 	p := newPair(t, unshaped, tcp, 64<<20)
-	var good [HandleSize]byte
+	var good [transport.HandleSize]byte
 	id, err := p.ends[1].Listen(1, &good)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer p.ends[1].CloseListen(id)
-	for name, change := range map[string]func(b *[HandleSize]byte){
-		"zeros":          func(b *[HandleSize]byte) { *b = [HandleSize]byte{} },
-		"another fabric": func(b *[HandleSize]byte) { b[8] ^= 1 },
-		"another nonce":  func(b *[HandleSize]byte) { b[16] ^= 1 },
-		"another slot":   func(b *[HandleSize]byte) { b[24] ^= 0x40 },
-		"another listen": func(b *[HandleSize]byte) { b[28] ^= 0x40 },
-		"a wrong NIC":    func(b *[HandleSize]byte) { b[33] ^= 1 },
-		"an attempt":     func(b *[HandleSize]byte) { b[meet.AttemptOffset] = 99 },
+	for name, change := range map[string]func(b *[transport.HandleSize]byte){
+		"zeros":          func(b *[transport.HandleSize]byte) { *b = [transport.HandleSize]byte{} },
+		"another fabric": func(b *[transport.HandleSize]byte) { b[8] ^= 1 },
+		"another nonce":  func(b *[transport.HandleSize]byte) { b[16] ^= 1 },
+		"another slot":   func(b *[transport.HandleSize]byte) { b[24] ^= 0x40 },
+		"another listen": func(b *[transport.HandleSize]byte) { b[28] ^= 0x40 },
+		"a wrong NIC":    func(b *[transport.HandleSize]byte) { b[33] ^= 1 },
+		"an attempt":     func(b *[transport.HandleSize]byte) { b[transport.AttemptOffset] = 99 },
 	} {
 		h := good
 		change(&h)

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/ddlemu/ddlemu/nccl-plugin/internal/transport"
 )
 
 const nobody = 65534
@@ -67,7 +69,7 @@ func connectAsNobody(t *testing.T, path string) (answer string, err error) {
 func TestAnotherUserMayNotConnect(t *testing.T) {
 	p := newPair(t, unshaped, tcp, 64<<20)
 	dir := p.file.Dir()
-	path := filepath.Join(dir, socketName(p.file, p.ends[1].me.Slot()))
+	path := filepath.Join(dir, socketName(p.file, p.ends[1].Me.Slot()))
 	if _, err := connectAsNobody(t, path); !errors.Is(err, unix.EACCES) {
 		t.Errorf("connect: %v, want EACCES", err)
 	}
@@ -92,12 +94,12 @@ func TestAnotherUserMayNotConnect(t *testing.T) {
 // no descriptor.
 func TestAnotherUserMayNotListen(t *testing.T) {
 	p := newPair(t, unshaped, tcp, 64<<20)
-	var h [HandleSize]byte
+	var h [transport.HandleSize]byte
 	if _, err := p.ends[1].Listen(1, &h); err != nil {
 		t.Fatal(err)
 	}
 	dir := p.file.Dir()
-	path := filepath.Join(dir, socketName(p.file, p.ends[1].me.Slot()))
+	path := filepath.Join(dir, socketName(p.file, p.ends[1].Me.Slot()))
 	must(t, os.Remove(path))
 	must(t, os.Chmod(dir, 0o777)) // or he could not make his
 	var theirs *net.UnixListener

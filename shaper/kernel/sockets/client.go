@@ -5,10 +5,7 @@ package sockets
 import (
 	"errors"
 	"fmt"
-	"net"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -33,12 +30,7 @@ func Open(dir, name string, r Request) (fd int, addr netip.Addr, err error) {
 }
 
 func open(dir, name string, r Request) (int, netip.Addr, error) {
-	var c *net.UnixConn
-	err := state.InDir(dir, os.Getuid(), func(short string) (err error) {
-		path := filepath.Join(short, state.DaemonSocket(name))
-		c, err = net.DialUnix("unixpacket", nil, &net.UnixAddr{Net: "unixpacket", Name: path})
-		return err
-	})
+	c, err := state.DialSocket(dir, state.DaemonSocket(name))
 	if err != nil {
 		return -1, netip.Addr{}, err
 	}
@@ -61,23 +53,6 @@ func open(dir, name string, r Request) (int, netip.Addr, error) {
 	case flags&unix.MSG_CTRUNC != 0:
 		return -1, netip.Addr{}, errors.New("this process has no file descriptor left: raise its limit (ulimit -n)")
 	}
-	fd, err := descriptor(oob[:oobn])
+	fd, err := state.OneDescriptor(oob[:oobn])
 	return fd, a.addr, err
-}
-
-// descriptor is the one descriptor of a control message.
-func descriptor(oob []byte) (int, error) {
-	msgs, err := unix.ParseSocketControlMessage(oob)
-	if err != nil || len(msgs) != 1 {
-		return -1, errors.New("the answer carries no socket")
-	}
-	fds, err := unix.ParseUnixRights(&msgs[0])
-	if err != nil || len(fds) != 1 {
-		for _, fd := range fds {
-			unix.Close(fd)
-		}
-		return -1, errors.New("the answer does not carry one socket")
-	}
-	unix.CloseOnExec(fds[0])
-	return fds[0], nil
 }

@@ -170,7 +170,7 @@ func (s *Server) one(c *net.UnixConn) (int, netip.Addr, error) {
 	if err != nil {
 		return -1, netip.Addr{}, fmt.Errorf("read the request: %w", err)
 	}
-	uid, err := userOf(c)
+	uid, err := state.PeerUser(c)
 	if err != nil {
 		return -1, netip.Addr{}, err
 	}
@@ -225,19 +225,3 @@ func (s *Server) buffers(fd int) error {
 
 // maxBuffer is the largest buffer whose double fits the kernel's int.
 const maxBuffer = 1<<30 - 1
-
-// userOf is the user of the process at the other end.
-func userOf(c *net.UnixConn) (int, error) {
-	raw, err := c.SyscallConn()
-	if err != nil {
-		return -1, err
-	}
-	var cred *unix.Ucred
-	if cerr := raw.Control(func(fd uintptr) { cred, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) }); cerr != nil {
-		return -1, cerr
-	}
-	if err != nil {
-		return -1, fmt.Errorf("ask who the client is: %w", err)
-	}
-	return int(cred.Uid), nil
-}

@@ -148,7 +148,7 @@ static void *run_control(void *arg)
 		if (c == NULL)
 			DIE("no memory");
 		usleep(500);
-		ddlemu_conn_set_dead(c, 0);
+		ddlemu_set_dead(&c->base, DDLEMU_ALIVE);
 		ddlemu_conn_close(c);
 		ddlemu_conn_free(c);
 	}

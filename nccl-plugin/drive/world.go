@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package drive
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+	"unsafe"
+
+	"github.com/ddlemu/ddlemu/nccl-plugin/internal/transport"
+	"github.com/ddlemu/ddlemu/nccl-plugin/transport/shm"
+	"github.com/ddlemu/ddlemu/shaper/fabric"
+	"github.com/ddlemu/ddlemu/shaper/state"
+	"github.com/ddlemu/ddlemu/shaper/verify"
+)
+
+// Shared memory for connections: of all participants together, and of one.
+const (
+	allMemory = 512 << 20
+	maxMemory = 128 << 20
+)
+
+// World is a participant for each NIC of a fabric, all in this process. Not safe for
+// concurrent use.
+type World struct {
+	file *state.File
+	job  state.Job
+	nics []*member
+	made map[pair]uint64 // connections made, ever
+}
+
+type pair struct{ src, dst int }
+
+// member is one NIC's participant: rank n is NIC n, so that a connection's random
+// draws depend on its NICs and on how many there were between them before.
+type member struct {
+	part *state.Participant
+	end  *shm.Endpoint
+}
+
+// connection is both ends of one.
+type connection struct {
+	pair
+	id         uint64 // of the flow: names its random draws
+	send, recv unsafe.Pointer
+}
+
+// Join makes a job on the fabric, of a participant for each NIC. The caller closes it,
+// before the file.
+func Join(file *state.File, fab *fabric.Fabric) (*World, error) {
+	w := &World{file: file, made: map[pair]uint64{}}
+	job, err := file.JoinJob(state.VerifyKey)
+	if err != nil {
+		return nil, err
+	}
+	nics := fab.NICs()
+	for n := range nics {
+		r := state.Rank{Rank: n, Node: fab.NodeOfNIC(n), World: nics, Budget: uint64(min(maxMemory, allMemory/nics))}
+		part, err := file.Join(job, r)
+		if err != nil {
+			w.Close()
+			return nil, err
+		}
+		job = part.Job()
+		end, err := shm.NewEndpoint(file, part, r)
+		if err != nil {
+			part.Leave()
+			w.Close()
+			return nil, err
+		}
+		w.nics = append(w.nics, &member{part, end})
+	}
+	w.job = job
+	return w, nil
+}
+
+// Close ends all participants.
+func (w *World) Close() {
+	for _, m := range w.nics {
+		m.end.Close()
+	}
+	for _, m := range w.nics {
+		m.part.Leave()
+	}
+	w.nics = nil
+}
+
+// Words are the reasons for which the engine itself thinks that nothing here can be
+// believed.
+func (w *World) Words() []string { return w.job.Status().Reasons.Words() }
+
+// Others are the ranks on the fabric that are not this World's.
+func (w *World) Others() int {
+	others := slices.DeleteFunc(w.file.Ranks(), func(p state.ParticipantStatus) bool {
+		return !p.Alive || slices.ContainsFunc(w.nics, func(m *member) bool { return m.part.Slot() == p.Slot })
+	})
+	return len(others)
+}
+
+// Hops is what is in force on the fabric's hops and what they have carried.
+func (w *World) Hops() []state.HopStatus { return w.file.Hops() }
+
+// connectTime is longer than a connection takes on a busy host.
+const connectTime = 30 * time.Second
+
+// connect makes a connection for each flow, in their order.
+func (w *World) connect(ctx context.Context, flows []verify.Flow) ([]*connection, error) {
+	var conns []*connection
+	ctx, cancel := context.WithTimeout(ctx, connectTime)
+	defer cancel()
+	for _, f := range flows {
+		c, err := w.connectOne(ctx, pair{f.Src, f.Dst})
+		if err != nil {
+			return conns, fmt.Errorf("connect NIC %d to NIC %d: %w", f.Src, f.Dst, err)
+		}
+		conns = append(conns, c)
+	}
+	return conns, nil
+}
+
+func (w *World) connectOne(ctx context.Context, p pair) (*connection, error) {
+	from, to := w.nics[p.src].end, w.nics[p.dst].end
+	var h [transport.HandleSize]byte
+	listen, err := to.Listen(p.dst, &h)
+	if err != nil {
+		return nil, err
+	}
+	defer to.CloseListen(listen)
+	c := &connection{pair: p, id: shm.FlowID(p.src, p.dst, w.made[p])}
+	w.made[p]++
+	for c.send == nil || c.recv == nil {
+		if c.send == nil {
+			c.send, err = from.Connect(p.src, &h)
+		}
+		if err == nil && c.recv == nil {
+			c.recv, err = to.Accept(listen)
+		}
+		if err == nil && (c.send == nil || c.recv == nil) {
+			select {
+			case <-ctx.Done():
+				err = ctx.Err()
+			case <-time.After(50 * time.Microsecond):
+			}
+		}
+		if err != nil {
+			w.close([]*connection{c})
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// close ends connections, of which an end may not have been made.
+func (w *World) close(conns []*connection) {
+	for _, c := range conns {
+		if c.send != nil {
+			w.nics[c.src].end.CloseComm(transport.ID(c.send))
+		}
+		if c.recv != nil {
+			w.nics[c.dst].end.CloseComm(transport.ID(c.recv))
+		}
+	}
+}

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a datapath gives to the vtables: one table of functions per kind of
+// connection. NCCL's comm handle points to a ddlemu_comm, its request handle to a
+// ddlemu_request; both belong to the datapath and begin with these structs.
+#ifndef DDLEMU_TRANSPORT_H
+#define DDLEMU_TRANSPORT_H
+
+#include <stddef.h>
+
+// ncclResult_t, as far as a net plugin returns it.
+enum ddlemu_result {
+	DDLEMU_SUCCESS = 0,
+	DDLEMU_SYSTEM_ERROR = 2,
+	DDLEMU_INTERNAL_ERROR = 3,
+	DDLEMU_INVALID_ARGUMENT = 4,
+	DDLEMU_INVALID_USAGE = 5,
+	DDLEMU_REMOTE_ERROR = 6,
+};
+
+struct ddlemu_comm;
+struct ddlemu_request;
+
+// In *request of irecv: the receiver may poll the bytes (LL, LL128), so they have to
+// become visible in order. NCCL says so since 2.24, as NCCL_NET_OPTIONAL_RECV_COMPLETION.
+#define DDLEMU_POLLED 1
+
+struct ddlemu_ops {
+	// Sets *request to NULL when the caller has to try again.
+	int (*isend)(struct ddlemu_comm *, const void *data, size_t size, struct ddlemu_request **request);
+	int (*irecv)(struct ddlemu_comm *, void *data, size_t size, struct ddlemu_request **request);
+	// size may be NULL. After *done = 1 the request is no more.
+	int (*test)(struct ddlemu_request *, int *done, size_t *size);
+};
+
+// Why nothing comes from the peer any more.
+enum ddlemu_death { DDLEMU_ALIVE, DDLEMU_PEER_DIED, DDLEMU_FABRIC_DOWN };
+
+struct ddlemu_comm {
+	const struct ddlemu_ops *ops;
+	unsigned long id; // the Go side's number for this connection
+	enum ddlemu_death dead; // atomic; written by the thread that watches the peers
+};
+
+static inline void ddlemu_set_dead(struct ddlemu_comm *c, enum ddlemu_death why)
+{
+	__atomic_store_n(&c->dead, why, __ATOMIC_RELEASE);
+}
+
+struct ddlemu_request {
+	struct ddlemu_comm *comm;
+};
+
+// The text of this thread's last failure, NULL if there was none since the last call.
+const char *ddlemu_take_error(void);
+
+#endif

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package state
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// DialSocket connects to a unix socket of packets in a folder of fabrics of this user.
+func DialSocket(dir, name string) (c *net.UnixConn, err error) {
+	err = InDir(dir, os.Getuid(), func(short string) (err error) {
+		c, err = net.DialUnix("unixpacket", nil, &net.UnixAddr{Net: "unixpacket", Name: filepath.Join(short, name)})
+		return err
+	})
+	return c, err
+}
+
+// PeerUser is the user ID of the process at the other end of a unix socket.
+func PeerUser(c *net.UnixConn) (uid int, err error) {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return -1, err
+	}
+	var cred *unix.Ucred
+	if cerr := raw.Control(func(fd uintptr) { cred, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) }); cerr != nil {
+		return -1, cerr
+	}
+	if err != nil {
+		return -1, fmt.Errorf("read the peer's user: %w", err)
+	}
+	return int(cred.Uid), nil
+}
+
+// OneDescriptor returns the descriptor that came with a message, by its control data. It
+// fails unless there is exactly one; then no descriptor stays open.
+func OneDescriptor(oob []byte) (fd int, err error) {
+	msgs, err := unix.ParseSocketControlMessage(oob)
+	if err != nil || len(msgs) != 1 {
+		return -1, errors.New("the message carries no descriptor")
+	}
+	fds, err := unix.ParseUnixRights(&msgs[0])
+	if err != nil || len(fds) != 1 {
+		for _, fd := range fds {
+			unix.Close(fd)
+		}
+		return -1, errors.New("the message does not carry exactly one descriptor")
+	}
+	unix.CloseOnExec(fds[0])
+	return fds[0], nil
+}
