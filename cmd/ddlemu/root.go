@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"os/user"
-	"runtime/debug"
 	"strconv"
 	"strings"
 	"syscall"
@@ -174,6 +173,7 @@ func commands(g *global) []*cobra.Command {
 		newHostfileCommand(g),
 		newDevCommand(g),
 		newDaemonCommand(g),
+		newVersionCommand(g),
 	}
 }
 
@@ -193,22 +193,4 @@ func knownCommand(cmd *cobra.Command, args []string) error {
 		return badInput("%q is not a command: did you mean %s?", name, strings.Join(near, " or "))
 	}
 	return badInput("%q is not a command: there are %s", name, strings.Join(names, ", "))
-}
-
-// version is the module's version and the commit that it was built from.
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "(unknown)"
-	}
-	v := info.Main.Version
-	if v == "" {
-		v = "(devel)"
-	}
-	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" && !strings.Contains(v, s.Value[:min(12, len(s.Value))]) {
-			v += " " + s.Value[:min(12, len(s.Value))]
-		}
-	}
-	return v
 }
