@@ -3,6 +3,7 @@
 package nccl
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -147,14 +148,21 @@ func TestShapeWhileRunning(t *testing.T) {
 	retry(t, func(string) error {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		cmd := ddlemu(ctx, t, dir, nil, "bench", "allreduce", "--profile", "eth1", "--ranks", "2", "-b", "4M", "-e", "4M", "-n", "4", "-w", "1", "-N", "16", "--time-scale", "4", "--csv")
-		var out bytes.Buffer
-		cmd.Stdout = &out
+		cmd := ddlemu(ctx, t, dir, nil, "bench", "allreduce", "--profile", "eth1", "--ranks", "2", "-b", "4M", "-e", "4M", "-n", "4", "-w", "1", "-N", "6", "--time-scale", "4", "--csv")
+		stdout, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		underWay(t, dir)
-		time.Sleep(3 * time.Second)
+		var out strings.Builder
+		lines := bufio.NewScanner(stdout)
+		for rows := 0; rows < 4 && lines.Scan(); fmt.Fprintln(&out, lines.Text()) {
+			if strings.HasPrefix(lines.Text(), "4194304,") {
+				rows++
+			}
+		}
 		shape := ddlemu(ctx, t, dir, nil, "shape", "--bw", "500Mbps")
 		if text, err := shape.CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, text)
@@ -163,6 +171,9 @@ func TestShapeWhileRunning(t *testing.T) {
 			if l.BandwidthBPS != 500e6 {
 				t.Fatalf("status after shape: %+v", l)
 			}
+		}
+		for lines.Scan() {
+			fmt.Fprintln(&out, lines.Text())
 		}
 		if err := cmd.Wait(); err != nil {
 			t.Fatal(err)
@@ -272,8 +283,7 @@ func TestBareProgram(t *testing.T) {
 	}
 }
 
-// waitForPID reads the number that a process writes into a file when it is ready,
-// and removes the file.
+// waitForPID reads the number that a process writes into a file when it is ready.
 func waitForPID(t *testing.T, path string) int {
 	t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
@@ -285,7 +295,6 @@ func waitForPID(t *testing.T, path string) int {
 		if err != nil {
 			continue
 		}
-		os.Remove(path)
 		return pid
 	}
 	t.Fatalf("no %s after 20 s", path)
@@ -295,7 +304,8 @@ func waitForPID(t *testing.T, path string) int {
 // What a command that was killed leaves is removed by gc, and not while it runs.
 func TestKilledCommandIsCleanedUp(t *testing.T) {
 	dir := folder(t)
-	cmd := ddlemu(t.Context(), t, dir, nil, "run", "--profile", "eth1", "--time-scale", "1024", "--", "sh", "-c", "echo $$; exec sleep 60")
+	// Its ranks have joined and left: only the command keeps the fabric.
+	cmd := ddlemu(t.Context(), t, dir, nil, "run", "--profile", "eth10", "--soft-cuda", "--", "sh", "-c", `"$0" >&2; echo $$; exec sleep 60`, program(t))
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -315,7 +325,6 @@ func TestKilledCommandIsCleanedUp(t *testing.T) {
 		}
 		return string(text)
 	}
-	time.Sleep(11 * time.Second) // a fabric that nobody has joined is given 10 s
 	if text := gc(); text != "nothing to remove\n" {
 		t.Errorf("gc beside a running command: %s", text)
 	}

@@ -5,6 +5,7 @@ package nccl
 import (
 	"context"
 	"fmt"
+	"os"
 	"os/exec"
 	"strings"
 	"syscall"
@@ -126,6 +127,9 @@ func stopped(t *testing.T, cmd *exec.Cmd, dir string) error {
 			t.Fatal(err)
 		}
 		time.Sleep(1500 * time.Millisecond)
+	}
+	if err := os.Remove(dir + "/ready"); err != nil {
+		t.Fatal(err)
 	}
 	if err := cmd.Wait(); err != nil {
 		t.Fatalf("%v:\n%s", err, out.String())

@@ -3,7 +3,7 @@
 // A program as a user would write it: two ranks, one process each, AllReduce of
 // 1 Mi floats, three times, and a check of every element. SLEEP_MS sleeps before
 // each, LATE_MS only on rank 1; with READY_FILE rank 1 writes its pid there before
-// the first one and sleeps a second. ROUNDS makes so many communicators, one after
+// the first one and waits until the file is removed. ROUNDS makes so many communicators, one after
 // the other, WORLD_SIZE ranks; with RANK the process is that rank alone, and finds
 // the others by ID_FILE.
 
@@ -42,7 +42,8 @@ static void wait_for_parent(int rank)
 	fprintf(f, "%d\n", (int)getpid());
 	fclose(f);
 	rename(hidden.c_str(), path);
-	sleep(1);
+	while (access(path, F_OK) == 0)
+		usleep(1000);
 }
 
 static int all_reduce(ncclUniqueId id, int rank, int ranks)
