@@ -4,13 +4,17 @@
 BUILD  := build
 GO     := go
 CC     := gcc
+# What `ddlemu version` prints: the tag, or the last tag, the commits since and the last commit.
+VERSION := $(shell git describe --tags --match 'v[0-9]*' --always --abbrev=12 --dirty 2>/dev/null)
+LINTER := $(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+CLANG_FORMAT := clang-format-19
 # No signals between Go's threads (asyncpreemptoff): SIGURG is the host process's.
 LDFLAGS_PLUGIN = -s -w -X runtime.godebugDefault=asyncpreemptoff=1 -extldflags "-Wl,--version-script=$(CURDIR)/nccl-plugin/plugin.map -Wl,-soname,libgoemu.so -Wl,-z,now"
 # The plugin is a guest in a foreign process: no resolver and no user database of
 # the C library.
 PLUGIN = $(GO) build -buildmode=c-shared -trimpath -ldflags='$(LDFLAGS_PLUGIN)'
 
-.PHONY: help build packages cli plugin plugin-faults rank softcuda demo test race test-asan test-tsan conformance bpf lint fmt bench decisions speed soak lab clean
+.PHONY: help build packages cli plugin plugin-faults rank softcuda demo test test-fast race test-asan test-tsan conformance bpf lint fmt bench decisions speed soak lab clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -23,7 +27,7 @@ packages:
 	@.ci/packages gcc:gcc g++:g++ ar:binutils dpkg-deb:dpkg xz:xz-utils
 
 cli:
-	$(GO) build -trimpath -o $(BUILD)/bin/ddlemu ./cmd/ddlemu
+	$(GO) build -trimpath -ldflags='-X main.release=$(VERSION)' -o $(BUILD)/bin/ddlemu ./cmd/ddlemu
 	@ln -sf ddlemu $(BUILD)/bin/ddlemu-ssh
 
 plugin:
@@ -50,11 +54,16 @@ softcuda:
 demo: build ## run unmodified NCCL's AllReduce between 2 emulated nodes over an NDR-400 link
 	$(BUILD)/bin/ddlemu bench allreduce --profile ndr400 --ranks 2 -b 1M -e 16M -f 4 -n 10
 
-# Tests that measure time have the machine for themselves.
+# Tests that measure time have the machine for themselves: one package after the other.
 TIMED := /shaper/bench$$|/nccl-plugin/|/shaper/host$$|/shaper/kernel/|/test/
+# Tests of the software CUDA compile and run much C++.
+COMPILED := /cuda/soft$$|/cuda/soft/exec
 
-test: build plugin-faults ## run every test (build first)
-	$(GO) test -timeout 20m $$($(GO) list ./... | grep -vE '$(TIMED)')
+test-fast: ## unit and model tests, under 3 minutes: they need neither root nor build/ nor a quiet machine
+	$(GO) test -timeout 20m $$($(GO) list ./... | grep -vE '$(TIMED)|$(COMPILED)')
+
+test: build plugin-faults test-fast ## run every test (build first)
+	$(GO) test -timeout 20m $$($(GO) list ./... | grep -E '$(COMPILED)')
 	$(GO) test -timeout 40m -p 1 $$($(GO) list ./... | grep -E '$(TIMED)')
 	$(MAKE) race
 
@@ -80,11 +89,18 @@ bpf: ## compile the eBPF programs again, after a change of their C code
 	@.ci/packages clang-19:clang-19 llvm-strip-19:llvm-19 /usr/include/bpf/bpf_helpers.h:libbpf-dev
 	BPF_CLANG=clang-19 BPF_STRIP=llvm-strip-19 BPF_OUTPUT=. $(GO) generate ./shaper/kernel/bpf
 
-lint: ## gofmt, vet, staticcheck, shellcheck
-	@out=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$out" ]; then echo "gofmt: $$out"; exit 1; fi
-	$(GO) vet ./...
-	$(GO) tool staticcheck ./...
+C_FILES = $$(git ls-files '*.c' '*.h' '*.cc' '*.inc')
+
+lint: ## check style and import directions: golangci-lint (.golangci.yml), clang-format, shellcheck
+	@.ci/packages shellcheck:shellcheck $(CLANG_FORMAT):$(CLANG_FORMAT)
+	$(LINTER) run ./...
+	$(CLANG_FORMAT) --dry-run -Werror $(C_FILES)
 	shellcheck .ci/run .ci/packages .ci/oneccl $$(git ls-files '*.sh')
+
+fmt: ## format all Go, C, C++ and eBPF code
+	@.ci/packages $(CLANG_FORMAT):$(CLANG_FORMAT)
+	$(LINTER) fmt ./...
+	$(CLANG_FORMAT) -i $(C_FILES)
 
 bench: build speed ## what the emulator costs, beside bare ways to move bytes; writes docs/performance.md and docs/kernel.md
 	$(GO) run ./test/speed -build $(BUILD) -page docs/performance.md
