@@ -89,3 +89,22 @@ func (f *Fabric) validateDatapath() error {
 	}
 	return nil
 }
+
+// validateKernel refuses what the link model has and the kernel datapath has not:
+// there, the kernel's TCP runs between network namespaces. ValidateLink does so for
+// links.
+func (f *Fabric) validateKernel() error {
+	if !f.OnKernel() {
+		return nil
+	}
+	if !f.Topology.IsStar() {
+		return Errorf("topology", "%s: the kernel datapath has the topology star only; take --datapath %s", f.Topology.Kind, Shm)
+	}
+	if f.Transport.Kind != TCP {
+		return Errorf("transport", "%s, but the kernel datapath is real TCP: add --transport %s, or use --datapath %s", f.Transport.Kind, TCP, Shm)
+	}
+	if f.Transport.Congestion != "" {
+		return Errorf("transport.congestion", "given for the datapath kernel: there it is the kernel's own cubic")
+	}
+	return nil
+}

@@ -67,12 +67,14 @@ func (d *decoder) fabric(f *Fabric) []field {
 		{"base", func(string, *yaml.Node) error { return nil }}, // read first, by base
 		{"name", scalar(d, &f.Name, text)},
 		{"description", scalar(d, &f.Description, text)},
-		{"sources", d.sources(f)},
+		{"sources", d.texts(&f.Sources)},
 		{"nodes", scalar(d, &f.Nodes, whole(1, MaxNodes))},
 		{"gpus_per_node", scalar(d, &f.GPUsPerNode, positive(MaxGPUsPerNode))},
 		{"nics_per_node", scalar(d, &f.NICsPerNode, whole(1, MaxNICsPerNode))},
-		{"link", func(path string, n *yaml.Node) error { return d.mapping(path, n, d.link(&f.Link)) }},
-		{"links", d.links(f)},
+		{"link", d.link(&f.Link)},
+		{"links", list(d, &f.Links, func(o *LinkOverride) []field {
+			return append([]field{{"match", scalar(d, &o.Match, text)}}, o.fields(d)...)
+		})},
 		{"topology", d.topology(&f.Topology)},
 		{"nccl_view", scalar(d, &f.NCCLView, ParseNCCLView)},
 		{"gpudirect", optional(d, &f.GPUDirect, parseBool)},
@@ -91,7 +93,7 @@ func (d *decoder) fabric(f *Fabric) []field {
 				{"copy", scalar(d, &f.Host.Copy, units.ParseBandwidth)},
 			})
 		}},
-		{"jitter_table", d.quantiles(f)},
+		{"jitter_table", values(d, &f.JitterTable, parseFloat)},
 		{"seed", scalar(d, &f.Seed, ParseSeed)},
 		{"time_scale", scalar(d, &f.TimeScale, ParseTimeScale)},
 		{"datapath", scalar(d, &f.Datapath, ParseDatapath)},
@@ -100,37 +102,13 @@ func (d *decoder) fabric(f *Fabric) []field {
 	}
 }
 
-func (d *decoder) link(l *Link) []field {
-	return []field{
-		{"bandwidth", scalar(d, &l.Bandwidth, units.ParseBandwidth)},
-		{"latency", scalar(d, &l.Latency, ParseDuration)},
-		{"jitter", scalar(d, &l.Jitter, ParseJitter)},
-		{"loss", scalar(d, &l.Loss, ParseLoss)},
-		{"queue", scalar(d, &l.Queue, ParseQueue)},
-		{"ecn", scalar(d, &l.ECN, ParseECN)},
-		{"mtu", scalar(d, &l.MTU, whole(MinMTU, MaxMTU))},
-		{"header", scalar(d, &l.Header, ParseInt)},
-		{"framing", scalar(d, &l.Framing, whole(0, MaxMTU))},
-		{"up", scalar(d, &l.Up, parseBool)},
-	}
-}
-
-func (d *decoder) override(o *LinkOverride) []field {
-	return append([]field{{"match", scalar(d, &o.Match, text)}}, d.patch(&o.LinkPatch)...)
-}
-
-func (d *decoder) patch(o *LinkPatch) []field {
-	return []field{
-		{"bandwidth", optional(d, &o.Bandwidth, units.ParseBandwidth)},
-		{"latency", optional(d, &o.Latency, ParseDuration)},
-		{"jitter", optional(d, &o.Jitter, ParseJitter)},
-		{"loss", optional(d, &o.Loss, ParseLoss)},
-		{"queue", optional(d, &o.Queue, ParseQueue)},
-		{"ecn", optional(d, &o.ECN, ParseECN)},
-		{"mtu", optional(d, &o.MTU, whole(MinMTU, MaxMTU))},
-		{"header", optional(d, &o.Header, ParseInt)},
-		{"framing", optional(d, &o.Framing, whole(0, MaxMTU))},
-		{"up", optional(d, &o.Up, parseBool)},
+// link reads the keys of l that the file gives.
+func (d *decoder) link(l *Link) func(string, *yaml.Node) error {
+	return func(path string, n *yaml.Node) error {
+		var p LinkPatch
+		err := d.mapping(path, n, p.fields(d))
+		p.Apply(l)
+		return err
 	}
 }
 
@@ -172,38 +150,6 @@ func (d *decoder) only(kind string, t *Transport, read func(string, *yaml.Node) 
 			return d.errorf(path, n, "%q given for transport %s: only %s has it", n.Value, t.Kind, kind)
 		}
 		return read(path, n)
-	}
-}
-
-func (d *decoder) sources(f *Fabric) func(string, *yaml.Node) error {
-	return func(path string, n *yaml.Node) error {
-		f.Sources = nil
-		return d.sequence(path, n, func(path string, n *yaml.Node) error {
-			f.Sources = append(f.Sources, "")
-			return scalar(d, &f.Sources[len(f.Sources)-1], text)(path, n)
-		})
-	}
-}
-
-func (d *decoder) links(f *Fabric) func(string, *yaml.Node) error {
-	return func(path string, n *yaml.Node) error {
-		f.Links = nil
-		return d.sequence(path, n, func(path string, n *yaml.Node) error {
-			var o LinkOverride
-			err := d.mapping(path, n, d.override(&o))
-			f.Links = append(f.Links, o)
-			return err
-		})
-	}
-}
-
-func (d *decoder) quantiles(f *Fabric) func(string, *yaml.Node) error {
-	return func(path string, n *yaml.Node) error {
-		f.JitterTable = nil
-		return d.sequence(path, n, func(path string, n *yaml.Node) error {
-			f.JitterTable = append(f.JitterTable, 0)
-			return scalar(d, &f.JitterTable[len(f.JitterTable)-1], parseFloat)(path, n)
-		})
 	}
 }
 

@@ -279,7 +279,7 @@ func drawLink(t *rapid.T) Link {
 		Framing:   rapid.IntRange(0, MaxMTU).Draw(t, "framing"),
 		Up:        rapid.Bool().Draw(t, "up"),
 	}
-	if l.Loss.ValidateModelled() != nil {
+	if l.Loss.validateModelled() != nil {
 		l.Loss = Loss{P: MaxLoss}
 	}
 	l.Header = rapid.IntRange(0, MinMTU-1).Draw(t, "header") // so that every override's MTU is above it

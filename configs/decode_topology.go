@@ -37,13 +37,13 @@ func (d *decoder) topologyKeys(t *Topology) []field {
 		{"routers", scalar(d, &t.Routers, ParseInt)},
 		{"sites", scalar(d, &t.Sites, ParseInt)},
 		{"oversubscription", scalar(d, &t.Oversubscription, ParseOversubscription)},
-		{"trunk", func(path string, n *yaml.Node) error { return d.mapping(path, n, d.patch(&t.Trunk)) }},
+		{"trunk", func(path string, n *yaml.Node) error { return d.mapping(path, n, t.Trunk.fields(d)) }},
 		{"switches", d.texts(&t.Switches)},
 		{"attach", list(d, &t.Attach, func(a *Attach) []field {
 			return []field{{"match", scalar(d, &a.Match, text)}, {"switch", scalar(d, &a.Switch, text)}}
 		})},
 		{"links", list(d, &t.Links, func(l *SwitchLink) []field {
-			return append([]field{{"between", scalar(d, &l.Between, text)}}, d.patch(&l.LinkPatch)...)
+			return append([]field{{"between", scalar(d, &l.Between, text)}}, l.fields(d)...)
 		})},
 		{"routes", list(d, &t.Routes, func(r *Route) []field {
 			return []field{{"match", scalar(d, &r.Match, text)}, {"via", d.texts(&r.Via)}}

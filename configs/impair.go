@@ -63,10 +63,27 @@ func (j Jitter) String() string {
 }
 
 // UnmarshalText is ParseJitter. On error j keeps its value.
-func (j *Jitter) UnmarshalText(text []byte) error { return assign(j, ParseJitter, text) }
+func (j *Jitter) UnmarshalText(text []byte) error { return assign(j, ParseJitter, string(text)) }
 
 // MarshalText is String.
 func (j Jitter) MarshalText() ([]byte, error) { return []byte(j.String()), nil }
+
+// validate refuses a jitter that no link may have.
+func (j Jitter) validate() error {
+	switch j.Kind {
+	case NoJitter:
+		if j.Value != 0 {
+			return fmt.Errorf("none with the value %v: must have none", j.Value)
+		}
+	case UniformJitter, NormalJitter, ParetoJitter, TableJitter:
+		if j.Value <= 0 || j.Value > MaxLatency {
+			return fmt.Errorf("%v is out of range: its value must be 1ns to %v, or none", j, MaxLatency)
+		}
+	default:
+		return fmt.Errorf("%q is an unknown kind: %s", j.Kind, jitterHelp)
+	}
+	return nil
+}
 
 // Loss is the loss of packets on a link. The zero value loses none. With
 // GoodToBad 0, each packet is lost with probability P on its own; otherwise it is
@@ -163,7 +180,7 @@ func (l Loss) String() string {
 }
 
 // UnmarshalText is ParseLoss. On error l keeps its value.
-func (l *Loss) UnmarshalText(text []byte) error { return assign(l, ParseLoss, text) }
+func (l *Loss) UnmarshalText(text []byte) error { return assign(l, ParseLoss, string(text)) }
 
 // MarshalText is String.
 func (l Loss) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
@@ -175,6 +192,36 @@ func (l Loss) Mean() float64 {
 	}
 	bad := l.GoodToBad / (l.GoodToBad + l.BadToGood)
 	return bad*l.BadP + (1-bad)*l.P
+}
+
+// validate refuses a loss that no link may have.
+func (l Loss) validate() error {
+	for _, p := range []float64{l.P, l.BadP, l.GoodToBad, l.BadToGood} {
+		if !(p >= 0 && p <= 1) {
+			return fmt.Errorf("%v is out of range: must be 0 to 1 (0%% to 100%%)", p)
+		}
+	}
+	if l.GoodToBad == 0 && (l.BadP != 0 || l.BadToGood != 0) || l.GoodToBad != 0 && l.BadToGood == 0 {
+		return fmt.Errorf("bursts must both begin and end: %s", lossHelp)
+	}
+	return nil
+}
+
+// validateModelled refuses a loss that the link model of datapath shm does not keep.
+func (l Loss) validateModelled() error {
+	if l.again() <= MaxLoss || l.GoodToBad != 0 && l.Mean() <= MaxBurstLoss {
+		return nil
+	}
+	return fmt.Errorf("%v is too much: on datapath shm a link loses %v at most, %v in the long run if in bursts of dozens; %s", l, MaxLoss, MaxBurstLoss, downHelp)
+}
+
+const downHelp = "to let nothing through, take it down by ddlemu shape --down or, in the file, up: false"
+
+// again is the factor by which it becomes less likely, with each time more, that a packet
+// is lost so many times in a row: the larger eigenvalue of the chain's steps with a loss.
+func (l Loss) again() float64 {
+	good, bad := l.P*(1-l.GoodToBad), l.BadP*(1-l.BadToGood)
+	return (good+bad)/2 + math.Hypot((good-bad)/2, math.Sqrt(l.P*l.GoodToBad*l.BadP*l.BadToGood))
 }
 
 // Queue is how much may wait where a link or a receiving port begins, and what
@@ -233,10 +280,30 @@ func (q Queue) String() string {
 }
 
 // UnmarshalText is ParseQueue. On error q keeps its value.
-func (q *Queue) UnmarshalText(text []byte) error { return assign(q, ParseQueue, text) }
+func (q *Queue) UnmarshalText(text []byte) error { return assign(q, ParseQueue, string(text)) }
 
 // MarshalText is String.
 func (q Queue) MarshalText() ([]byte, error) { return []byte(q.String()), nil }
+
+// validate checks that q has room for least bytes.
+func (q Queue) validate(least units.Size) error {
+	switch q.Policy {
+	case Lossless, Fair:
+	case TailDrop:
+		if q.Bytes == 0 {
+			return fmt.Errorf("taildrop without a size never drops: %s", queueHelp)
+		}
+	default:
+		return fmt.Errorf("%q is an unknown policy: %s", q.Policy, queueHelp)
+	}
+	if q.Bytes == 0 {
+		return nil
+	}
+	if q.Bytes < least || q.Bytes > MaxQueue {
+		return fmt.Errorf("%v is out of range: must be %v to %v, so that a segment fits", q, least, MaxQueue)
+	}
+	return nil
+}
 
 // ParseECN reads an ECN threshold as files and flags give it: a size, or none.
 func ParseECN(s string) (units.Size, error) {
@@ -270,8 +337,9 @@ func ParseDuration(s string) (time.Duration, error) {
 	return d, nil
 }
 
-func assign[T any](dst *T, parse func(string) (T, error), text []byte) error {
-	v, err := parse(string(text))
+// assign sets dst to what parse makes of text; on an error dst keeps its value.
+func assign[T any](dst *T, parse func(string) (T, error), text string) error {
+	v, err := parse(text)
 	if err == nil {
 		*dst = v
 	}

@@ -81,7 +81,7 @@ func TestLossesBeyondTheModel(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := l.ValidateModelled(); (err == nil) != ok {
+		if err := l.validateModelled(); (err == nil) != ok {
 			t.Errorf("%s: %v", text, err)
 		}
 		f := Default()

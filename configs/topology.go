@@ -171,10 +171,7 @@ func (f *Fabric) trunks(g *topology.Graph, given []int) ([]Link, error) {
 		if late == nil {
 			return nil, Errorf(field+".latency", "missing: give the latency that one more switch and its cable add")
 		}
-		if err := trunks[i].Validate(); err != nil {
-			return nil, within(field, err)
-		}
-		if err := f.validateTable(field+".jitter", trunks[i].Jitter); err != nil {
+		if err := within(field, cmp.Or(trunks[i].Validate(), f.ValidateLink(&trunks[i]))); err != nil {
 			return nil, err
 		}
 	}
@@ -183,8 +180,7 @@ func (f *Fabric) trunks(g *topology.Graph, given []int) ([]Link, error) {
 
 // trunk is what a link between switches is like that nothing else is said of.
 func (f *Fabric) trunk(g *topology.Graph) (Link, error) {
-	t, l := &f.Topology, f.Link
-	l.Jitter, l.Loss, l.Up = Jitter{Kind: NoJitter}, Loss{}, true
+	t, l := &f.Topology, f.Link.trunk()
 	t.Trunk.Apply(&l)
 	if t.Kind != topology.LeafSpine && t.Kind != topology.Rail {
 		return l, nil

@@ -3,7 +3,6 @@
 package configs
 
 import (
-	"slices"
 	"time"
 
 	"github.com/ddlemu/ddlemu/configs/units"
@@ -77,51 +76,6 @@ const (
 	HTBShaper   = "htb"   // htb, with the wire for what delays
 	WireShaper  = "wire"  // a process of ours carries every packet
 )
-
-// Link is a directed pipe from one NIC to another.
-type Link struct {
-	Bandwidth units.Bandwidth `yaml:"bandwidth"` // line rate; Unlimited = bytes take no time
-	Latency   time.Duration   `yaml:"latency"`   // one way, NIC to NIC
-	Jitter    Jitter          `yaml:"jitter"`
-	Loss      Loss            `yaml:"loss"`
-	Queue     Queue           `yaml:"queue"`
-	ECN       units.Size      `yaml:"ecn,omitempty"` // what is ahead of a packet from which on it is marked; 0 = never
-
-	// A packet carries MTU-Header bytes of payload and takes MTU+Framing bytes
-	// of the line.
-	MTU     int `yaml:"mtu"`
-	Header  int `yaml:"header"`
-	Framing int `yaml:"framing"`
-
-	Up bool `yaml:"up"`
-}
-
-// PayloadRate is the highest rate of payload on l, in bytes per second; 0 if the
-// bandwidth is unlimited.
-func (l *Link) PayloadRate() float64 {
-	return float64(l.Bandwidth) / 8 * float64(l.MTU-l.Header) / float64(l.MTU+l.Framing)
-}
-
-// LinkPatch is a change to a link: the fields that are not nil.
-type LinkPatch struct {
-	Bandwidth *units.Bandwidth `yaml:"bandwidth,omitempty"`
-	Latency   *time.Duration   `yaml:"latency,omitempty"`
-	Jitter    *Jitter          `yaml:"jitter,omitempty"`
-	Loss      *Loss            `yaml:"loss,omitempty"`
-	Queue     *Queue           `yaml:"queue,omitempty"`
-	ECN       *units.Size      `yaml:"ecn,omitempty"`
-	MTU       *int             `yaml:"mtu,omitempty"`
-	Header    *int             `yaml:"header,omitempty"`
-	Framing   *int             `yaml:"framing,omitempty"`
-	Up        *bool            `yaml:"up,omitempty"`
-}
-
-// LinkOverride is a change to the links, and ports, that Match names as a
-// Pattern does.
-type LinkOverride struct {
-	Match     string `yaml:"match"`
-	LinkPatch `yaml:",inline"`
-}
 
 // Transport kinds.
 const (
@@ -204,73 +158,4 @@ func DefaultTransport(kind string) Transport {
 		}
 	}
 	return Transport{Kind: RDMA, RTO: 4096 << 14, RetryCount: 7, Recovery: GoBackN}
-}
-
-// Apply changes the fields of l that p gives.
-func (p *LinkPatch) Apply(l *Link) {
-	set(&l.Bandwidth, p.Bandwidth)
-	set(&l.Latency, p.Latency)
-	set(&l.Jitter, p.Jitter)
-	set(&l.Loss, p.Loss)
-	set(&l.Queue, p.Queue)
-	set(&l.ECN, p.ECN)
-	set(&l.MTU, p.MTU)
-	set(&l.Header, p.Header)
-	set(&l.Framing, p.Framing)
-	set(&l.Up, p.Up)
-}
-
-// Empty says whether p changes nothing.
-func (p *LinkPatch) Empty() bool { return *p == LinkPatch{} }
-
-func set[T any](dst *T, value *T) {
-	if value != nil {
-		*dst = *value
-	}
-}
-
-// Shape changes all links of f, those in Links included.
-func (f *Fabric) Shape(p LinkPatch) {
-	f.shape(p)
-	f.prune()
-}
-
-// prune drops the overrides that change nothing.
-func (f *Fabric) prune() {
-	f.Links = slices.DeleteFunc(f.Links, func(o LinkOverride) bool { return o.Empty() })
-	if len(f.Links) == 0 {
-		f.Links = nil
-	}
-}
-
-// shape is Shape but for dropping the overrides that are left with nothing.
-func (f *Fabric) shape(p LinkPatch) {
-	p.Apply(&f.Link)
-	for i := range f.Links {
-		// Links between switches are not meant: theirs is the topology's trunk.
-		if q, err := ParsePattern(f.Links[i].Match); err == nil && q.Trunk() {
-			continue
-		}
-		f.Links[i].hide(&p)
-	}
-}
-
-// hide drops from o what p also gives, so that p's values hold.
-func (o *LinkPatch) hide(p *LinkPatch) {
-	drop(&o.Bandwidth, p.Bandwidth)
-	drop(&o.Latency, p.Latency)
-	drop(&o.Jitter, p.Jitter)
-	drop(&o.Loss, p.Loss)
-	drop(&o.Queue, p.Queue)
-	drop(&o.ECN, p.ECN)
-	drop(&o.MTU, p.MTU)
-	drop(&o.Header, p.Header)
-	drop(&o.Framing, p.Framing)
-	drop(&o.Up, p.Up)
-}
-
-func drop[T any](field **T, by *T) {
-	if by != nil {
-		*field = nil
-	}
 }

@@ -57,7 +57,7 @@ const (
 func (f *Fabric) Validate() error {
 	for i := range f.Links {
 		if f.Links[i].Empty() {
-			return Errorf(fmt.Sprintf("links[%d]", i), "changes nothing: give it a bandwidth, latency, jitter, loss, queue, ecn, mtu, header, framing or up")
+			return Errorf(fmt.Sprintf("links[%d]", i), "changes nothing: give it a %s", linkKeys())
 		}
 	}
 	return f.validate()
@@ -68,10 +68,7 @@ func (f *Fabric) validate() error {
 	if err := f.validateShape(); err != nil {
 		return err
 	}
-	if err := f.Link.Validate(); err != nil {
-		return within("link", err)
-	}
-	if err := f.validateTable("link.jitter", f.Link.Jitter); err != nil {
+	if err := within("link", cmp.Or(f.Link.Validate(), f.ValidateLink(&f.Link))); err != nil {
 		return err
 	}
 	net, err := f.Net()
@@ -86,7 +83,7 @@ func (f *Fabric) validate() error {
 			return err
 		}
 	}
-	if err := f.validateMarks(); err != nil {
+	if err := f.validateECN(); err != nil {
 		return err
 	}
 	if err := f.Transport.validate(); err != nil {
@@ -101,78 +98,7 @@ func (f *Fabric) validate() error {
 	if err := f.validateHost(); err != nil {
 		return err
 	}
-	return f.validateModelled()
-}
-
-// validateModelled refuses what only the link model has where the kernel's TCP runs
-// between network namespaces, and what the link model has not.
-func (f *Fabric) validateModelled() error {
-	if !f.OnKernel() {
-		return f.validateLosses()
-	}
-	if !f.Topology.IsStar() {
-		return Errorf("topology", "%s: the kernel datapath has the topology star only; take --datapath %s", f.Topology.Kind, Shm)
-	}
-	if f.Transport.Kind != TCP {
-		return Errorf("transport", "%s, but the kernel datapath is real TCP: add --transport %s, or use --datapath %s", f.Transport.Kind, TCP, Shm)
-	}
-	if f.Transport.Congestion != "" {
-		return Errorf("transport.congestion", "given for the datapath kernel: there it is the kernel's own cubic")
-	}
-	const (
-		kernelECN  = "given for the datapath kernel: there half of a taildrop queue marks"
-		kernelFair = "%v given for the datapath kernel: there a queue is lossless or taildrop"
-	)
-	if f.Link.ECN != 0 {
-		return Errorf("link.ecn", kernelECN)
-	}
-	if f.Link.Queue.Policy == Fair {
-		return Errorf("link.queue", kernelFair, f.Link.Queue)
-	}
-	for i := range f.Links {
-		if mtu := f.Links[i].MTU; mtu != nil && *mtu != f.Link.MTU {
-			return Errorf(fmt.Sprintf("links[%d].mtu", i), "%d, others have %d: the kernel datapath has one for all NICs", *mtu, f.Link.MTU)
-		}
-		if ecn := f.Links[i].ECN; ecn != nil && *ecn != 0 {
-			return Errorf(fmt.Sprintf("links[%d].ecn", i), kernelECN)
-		}
-		if q := f.Links[i].Queue; q != nil && q.Policy == Fair {
-			return Errorf(fmt.Sprintf("links[%d].queue", i), kernelFair, q)
-		}
-	}
-	return nil
-}
-
-func (f *Fabric) validateLosses() error {
-	if err := f.Link.Loss.ValidateModelled(); err != nil {
-		return within("link", err)
-	}
-	for i := range f.Links {
-		if l := f.Links[i].Loss; l != nil {
-			if err := l.ValidateModelled(); err != nil {
-				return within(fmt.Sprintf("links[%d]", i), err)
-			}
-		}
-	}
-	return nil
-}
-
-// ValidateModelled refuses a loss that the link model does not keep: of datapath shm, not of
-// kernel. The error is an *Error of the field loss.
-func (l Loss) ValidateModelled() error {
-	if l.again() <= MaxLoss || l.GoodToBad != 0 && l.Mean() <= MaxBurstLoss {
-		return nil
-	}
-	return Errorf("loss", "%v is too much: on datapath shm a link loses %v at most, %v in the long run if in bursts of dozens; %s", l, MaxLoss, MaxBurstLoss, downHelp)
-}
-
-const downHelp = "to let nothing through, take it down by ddlemu shape --down or, in the file, up: false"
-
-// again is the factor by which it becomes less likely, with each time more, that a packet
-// is lost so many times in a row: the larger eigenvalue of the chain's steps with a loss.
-func (l Loss) again() float64 {
-	good, bad := l.P*(1-l.GoodToBad), l.BadP*(1-l.BadToGood)
-	return (good+bad)/2 + math.Hypot((good-bad)/2, math.Sqrt(l.P*l.GoodToBad*l.BadP*l.BadToGood))
+	return f.validateKernel()
 }
 
 func (f *Fabric) validateHost() error {
@@ -183,113 +109,7 @@ func (f *Fabric) validateHost() error {
 	if err := between("host.per_message", h.PerMessage, 0, MaxLatency); err != nil {
 		return err
 	}
-	if h.Copy != units.Unlimited && (h.Copy < MinBandwidth || h.Copy > MaxBandwidth) {
-		return Errorf("host.copy", "%v is out of range: must be %v to %v, or unlimited", h.Copy, MinBandwidth, MaxBandwidth)
-	}
-	return nil
-}
-
-func (f *Fabric) validateOverride(field string, o *LinkOverride, net *Net) error {
-	if o.Match == "" {
-		return Errorf(field+".match", "missing: %s", patternHelp)
-	}
-	p, err := ParsePattern(o.Match)
-	if err == nil {
-		err = p.Check(f)
-	}
-	if err != nil {
-		return Errorf(field+".match", "%w", err)
-	}
-	if p.Trunk() {
-		return f.validateTrunkOverride(field, p, o, net)
-	}
-	if f.Nodes == 1 {
-		return Errorf(field, "changes nothing: a fabric of one node has no links")
-	}
-	l := f.Link
-	o.Apply(&l)
-	if err := l.validateValues(); err != nil {
-		return within(field, err)
-	}
-	return f.validateTable(field+".jitter", l.Jitter)
-}
-
-// validateMarks is Link.validateMarks of the ports and links that overrides change,
-// after each of them.
-func (f *Fabric) validateMarks() error {
-	if !slices.ContainsFunc(f.Links, func(o LinkOverride) bool { return o.ECN != nil || o.Queue != nil }) {
-		return nil
-	}
-	patterns := make([]Pattern, len(f.Links))
-	for i := range f.Links {
-		patterns[i], _ = ParsePattern(f.Links[i].Match) // validateOverride has read it
-	}
-	follow := func(matches func(Pattern) bool) error {
-		l := f.Link
-		for i := range f.Links {
-			if !matches(patterns[i]) {
-				continue
-			}
-			f.Links[i].Apply(&l)
-			if err := l.validateMarks(); err != nil {
-				return within(fmt.Sprintf("links[%d]", i), err)
-			}
-		}
-		return nil
-	}
-	nics := f.Nodes * f.NICsPerNode
-	for i := range nics * nics {
-		from, to := f.end(i/nics), f.end(i%nics)
-		matches := func(p Pattern) bool { return p.MatchLink(from, to) }
-		switch {
-		case from == to:
-			matches = func(p Pattern) bool { return p.MatchPorts(from) }
-		case from.Node == to.Node:
-			continue
-		}
-		if err := follow(matches); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// validateTrunkOverride checks a change to links between switches, and makes it in net,
-// for those after it.
-func (f *Fabric) validateTrunkOverride(field string, p Pattern, o *LinkOverride, net *Net) error {
-	named := false
-	for i, link := range net.Links {
-		if !p.MatchTrunk(net.Switches[link.From], net.Switches[link.To]) {
-			continue
-		}
-		named = true
-		l := &net.Trunks[i]
-		o.Apply(l)
-		if err := l.Validate(); err != nil {
-			return within(field, err)
-		}
-		if err := f.validateTable(field+".jitter", l.Jitter); err != nil {
-			return err
-		}
-	}
-	if !named {
-		return Errorf(field+".match", "%q names no link between switches: there are %s", p, net.some())
-	}
-	return nil
-}
-
-// some names a few links between switches.
-func (n *Net) some() string {
-	var names []string
-	for _, l := range n.Links {
-		if names = append(names, n.Switches[l.From]+":"+n.Switches[l.To]); len(names) == 3 {
-			return strings.Join(names, ", ") + " and others"
-		}
-	}
-	if len(names) == 0 {
-		return "none"
-	}
-	return strings.Join(names, ", ")
+	return at("host.copy", inRate(h.Copy))
 }
 
 // validateGPUs checks which NIC is nearest to each GPU.
@@ -371,119 +191,6 @@ func (f *Fabric) validateQuantiles() error {
 	return nil
 }
 
-func (f *Fabric) validateTable(field string, j Jitter) error {
-	if j.Kind == TableJitter && f.JitterTable == nil {
-		return Errorf(field, "%q needs the fabric's jitter_table, which is missing", j)
-	}
-	return nil
-}
-
-// Validate checks every value of l. Fields in the error are as in a file, from
-// the link on.
-func (l *Link) Validate() error {
-	if err := l.validateValues(); err != nil {
-		return err
-	}
-	return l.validateMarks()
-}
-
-// validateValues is Validate but for what ECN and queue are to each other, of which
-// several overrides may each give one.
-func (l *Link) validateValues() error {
-	if l.Bandwidth != units.Unlimited && (l.Bandwidth < MinBandwidth || l.Bandwidth > MaxBandwidth) {
-		return Errorf("bandwidth", "%v is out of range: must be %v to %v, or unlimited", l.Bandwidth, MinBandwidth, MaxBandwidth)
-	}
-	if err := between("latency", l.Latency, 0, MaxLatency); err != nil {
-		return err
-	}
-	if err := l.Jitter.validate(); err != nil {
-		return err
-	}
-	if err := l.Loss.validate(); err != nil {
-		return err
-	}
-	if err := between("mtu", l.MTU, MinMTU, MaxMTU); err != nil {
-		return err
-	}
-	if l.Header < 0 || l.Header >= l.MTU {
-		return Errorf("header", "%d is out of range: must be 0 to %d, below the mtu", l.Header, l.MTU-1)
-	}
-	if err := between("framing", l.Framing, 0, MaxMTU); err != nil {
-		return err
-	}
-	if err := between("ecn", l.ECN, 0, MaxQueue); err != nil {
-		return err
-	}
-	return l.Queue.validate(l.segment())
-}
-
-// validateMarks checks that l marks before one sender has filled its queue: a full one
-// drops, or holds the sender back, so that marks would come too late for it.
-func (l *Link) validateMarks() error {
-	if l.ECN != 0 && l.Queue.Bytes != 0 && l.ECN >= l.Queue.Bytes {
-		return Errorf("ecn", "%v is not below the queue's bound, %v: one sender fills it before a packet is marked", l.ECN, l.Queue)
-	}
-	return nil
-}
-
-func (j Jitter) validate() error {
-	switch j.Kind {
-	case NoJitter:
-		if j.Value != 0 {
-			return Errorf("jitter", "none with the value %v: must have none", j.Value)
-		}
-	case UniformJitter, NormalJitter, ParetoJitter, TableJitter:
-		if j.Value <= 0 || j.Value > MaxLatency {
-			return Errorf("jitter", "%v is out of range: its value must be 1ns to %v, or none", j, MaxLatency)
-		}
-	default:
-		return Errorf("jitter", "%q is an unknown kind: %s", j.Kind, jitterHelp)
-	}
-	return nil
-}
-
-func (l Loss) validate() error {
-	for _, p := range []float64{l.P, l.BadP, l.GoodToBad, l.BadToGood} {
-		if !(p >= 0 && p <= 1) {
-			return Errorf("loss", "%v is out of range: must be 0 to 1 (0%% to 100%%)", p)
-		}
-	}
-	if l.GoodToBad == 0 && (l.BadP != 0 || l.BadToGood != 0) || l.GoodToBad != 0 && l.BadToGood == 0 {
-		return Errorf("loss", "bursts must both begin and end: %s", lossHelp)
-	}
-	return nil
-}
-
-// segment is about the bytes that the link model moves at once: what the line
-// carries in 100 us, at least one packet and at most 64 KiB.
-func (l *Link) segment() units.Size {
-	const most = 64 * units.KiB
-	if l.Bandwidth == units.Unlimited {
-		return most
-	}
-	return max(units.Size(l.MTU), min(most, units.Size(l.Bandwidth/8/10_000)))
-}
-
-// validate checks that q has room for least bytes.
-func (q Queue) validate(least units.Size) error {
-	switch q.Policy {
-	case Lossless, Fair:
-	case TailDrop:
-		if q.Bytes == 0 {
-			return Errorf("queue", "taildrop without a size never drops: %s", queueHelp)
-		}
-	default:
-		return Errorf("queue", "%q is an unknown policy: %s", q.Policy, queueHelp)
-	}
-	if q.Bytes == 0 {
-		return nil
-	}
-	if q.Bytes < least || q.Bytes > MaxQueue {
-		return Errorf("queue", "%v is out of range: must be %v to %v, so that a segment fits", q, least, MaxQueue)
-	}
-	return nil
-}
-
 func (t *Transport) validate() error {
 	if err := between("rto", t.RTO, MinRTO, MaxRTO); err != nil {
 		return err
@@ -515,13 +222,6 @@ func (t *Transport) validate() error {
 	return Errorf("kind", "%q is not one of %s, %s", t.Kind, TCP, RDMA)
 }
 
-func between[T cmp.Ordered](field string, v, low, high T) error {
-	if v < low || v > high {
-		return Errorf(field, "%v is out of range: must be %v to %v", v, low, high)
-	}
-	return nil
-}
-
 // within puts a field's path before the one in err.
 func within(path string, err error) error {
 	if e, ok := err.(*Error); ok {
@@ -548,4 +248,33 @@ func printable(s string) bool {
 		}
 	}
 	return utf8.ValidString(s) && len(s) <= maxText
+}
+
+// inRange checks that v is from low to high.
+func inRange[T cmp.Ordered](v, low, high T) error {
+	if v < low || v > high {
+		return fmt.Errorf("%v is out of range: must be %v to %v", v, low, high)
+	}
+	return nil
+}
+
+// inRate checks a rate that may be unlimited.
+func inRate(b units.Bandwidth) error {
+	if b != units.Unlimited && (b < MinBandwidth || b > MaxBandwidth) {
+		return fmt.Errorf("%v is out of range: must be %v to %v, or unlimited", b, MinBandwidth, MaxBandwidth)
+	}
+	return nil
+}
+
+// between is inRange with the name of the field.
+func between[T cmp.Ordered](field string, v, low, high T) error {
+	return at(field, inRange(v, low, high))
+}
+
+// at makes err an *Error about field; nil if err is.
+func at(field string, err error) error {
+	if err != nil {
+		return &Error{Field: field, Err: err}
+	}
+	return nil
 }

@@ -153,21 +153,24 @@ func (d *decoder) sequence(path string, n *yaml.Node, read func(string, *yaml.No
 	return nil
 }
 
-// scalar reads one value by its text, as the user wrote it.
-func scalar[T any](d *decoder, dst *T, parse func(string) (T, error)) func(string, *yaml.Node) error {
+// scalar gives set the text of one value, as the user wrote it.
+func (d *decoder) scalar(set func(text string) error) func(string, *yaml.Node) error {
 	return func(path string, n *yaml.Node) error {
 		d.note(path, n)
 		n = resolve(n)
 		if n.Kind != yaml.ScalarNode || n.Tag == "!!null" {
 			return d.errorf(path, n, "%s: must be a single value", given(n))
 		}
-		v, err := parse(n.Value)
-		if err != nil {
+		if err := set(n.Value); err != nil {
 			return d.errorf(path, n, "%w", err)
 		}
-		*dst = v
 		return nil
 	}
+}
+
+// scalar reads one value.
+func scalar[T any](d *decoder, dst *T, parse func(string) (T, error)) func(string, *yaml.Node) error {
+	return d.scalar(func(text string) error { return assign(dst, parse, text) })
 }
 
 // optional is scalar for a field that may be absent.

@@ -60,7 +60,6 @@ func (o *benchOptions) addFabricFlags(g *global, fs *pflag.FlagSet) {
 	fs.StringVar(&o.NCCL, "nccl", "", "`version` (2.22 or 2.29) for the software CUDA, or path of libnccl.so.2")
 	fs.BoolVar(&o.Soft, "soft-cuda", false, "use the software CUDA although there is a GPU")
 	flags.AddFabric(fs)
-	flags.AddLinks(fs)
 }
 
 // addRowFlags adds the flags of nccl-tests that say which rows there are.

@@ -4,9 +4,9 @@ package main
 
 import (
 	"fmt"
+	"slices"
 
-	"github.com/jedib0t/go-pretty/v6/table"
-
+	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 )
@@ -36,16 +36,23 @@ func (g *global) printPaths(fab *fabric.Fabric, pattern string) error {
 // printPath prints the way from one NIC to another, and what all its hops come to: the
 // least rate and the sum of the latencies.
 func (g *global) printPath(fab *fabric.Fabric, src, dst int) {
-	t := newTable(g.Stdout, fab.NICName(src)+" to "+fab.NICName(dst), "bandwidth ", "latency ", "queue", "jitter", "loss", "state")
-	least, up := units.Unlimited, true
+	heads := linkColumns(fab.NICName(src) + " to " + fab.NICName(dst))
+	t := newTable(g.Stdout, heads...)
+	total := configs.Link{Latency: fab.Latency(src, dst), Up: true}
 	for _, step := range fab.Path(src, dst) {
 		l := fabric.LinkOf(fab.Hops[step.Hop].Spec)
-		t.AppendRow(table.Row{fab.HopName(step.Hop), l.Bandwidth, l.Latency, l.Queue, l.Jitter, l.Loss, upOrDown(l.Up)})
-		if least == units.Unlimited || l.Bandwidth != units.Unlimited && l.Bandwidth < least {
-			least = l.Bandwidth
+		t.AppendRow(linkRow(&l, fab.HopName(step.Hop)))
+		if total.Bandwidth == units.Unlimited || l.Bandwidth != units.Unlimited && l.Bandwidth < total.Bandwidth {
+			total.Bandwidth = l.Bandwidth
 		}
-		up = up && l.Up
+		total.Up = total.Up && l.Up
 	}
-	t.AppendRow(table.Row{"all of it", least, fab.Latency(src, dst), "", "", "", upOrDown(up)})
+	row := linkRow(&total, "all of it")
+	for i, head := range heads[1:] {
+		if !slices.Contains([]string{"bandwidth ", "latency ", "state"}, head) {
+			row[i+1] = ""
+		}
+	}
+	t.AppendRow(row)
 	t.Render()
 }

@@ -24,9 +24,6 @@ func canShape(file *state.File, fab *fabric.Fabric) func(link.Spec) error {
 		return func(link.Spec) error { return nil }
 	}
 	return func(s link.Spec) error {
-		if mtu := uint32(fab.Config.Link.MTU); s.MTU != mtu {
-			return badInput("mtu %d: the NICs of a fabric on the kernel datapath keep theirs, %d: bring it up from a file that has link: {mtu: %[1]d}", s.MTU, mtu)
-		}
 		if err := shapers.CheckLink(file.Shaper(), s); err != nil {
 			return &inputError{err}
 		}

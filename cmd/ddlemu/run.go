@@ -41,7 +41,6 @@ func (o *runOptions) AddFlags(g *global, fs *pflag.FlagSet) {
 	fs.BoolVar(&o.PerNode, "per-node", false, "start the command once on every node of a kernel fabric")
 	fs.BoolVar(&o.Strict, "strict", false, "exit with status 3 when the command succeeds but the verdict is INVALID")
 	flags.AddFabric(fs)
-	flags.AddLinks(fs)
 }
 
 func newRunCommand(g *global) *cobra.Command {

@@ -3,11 +3,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -30,17 +30,13 @@ type shapeOptions struct {
 	Link string // pattern; empty for all
 	Node int    // -1 for none
 
-	MTU, Header, Framing int
-	Up, Down             bool
+	Up, Down bool
 
 	flags *pflag.FlagSet
 }
 
 func (o *shapeOptions) AddFlags(fs *pflag.FlagSet) {
-	flags.AddLinks(fs)
-	fs.IntVar(&o.MTU, "mtu", 0, "`bytes` of a packet, headers included")
-	fs.IntVar(&o.Header, "header", 0, "`bytes` of a packet that are not payload")
-	fs.IntVar(&o.Framing, "framing", 0, "`bytes` on the line around each packet")
+	flags.AddShape(fs)
 	fs.BoolVar(&o.Up, "up", false, "bring the links up")
 	fs.BoolVar(&o.Down, "down", false, "take the links down")
 	fs.StringVar(&o.Link, "link", "", "`links` to change: A:B for both directions, 'A>B' for one, as node0:node1 or node0.nic1:node1.nic1, between switches as leaf0:spine1 or 'leaf*' (default: all between nodes)")
@@ -87,7 +83,7 @@ func runShape(ctx context.Context, g *global, o *shapeOptions) error {
 		return err
 	}
 	if patch.Empty() && !g.JSON {
-		return badInput("nothing to change is given: give --bw, --lat, --jitter, --loss, --queue, --mtu, --header, --framing, --up or --down")
+		return badInput("nothing to change is given: give %s--up or --down", linkFlags())
 	}
 	up, err := g.open()
 	switch {
@@ -109,14 +105,6 @@ func (o *shapeOptions) patch() (configs.LinkPatch, error) {
 	if err != nil {
 		return p, err
 	}
-	for name, field := range map[string]struct {
-		value *int
-		dst   **int
-	}{"mtu": {&o.MTU, &p.MTU}, "header": {&o.Header, &p.Header}, "framing": {&o.Framing, &p.Framing}} {
-		if o.flags.Changed(name) {
-			*field.dst = field.value
-		}
-	}
 	switch {
 	case o.Up && o.Down:
 		return p, badInput("both --up and --down are given: give one of them")
@@ -125,6 +113,16 @@ func (o *shapeOptions) patch() (configs.LinkPatch, error) {
 		p.Up = &up
 	}
 	return p, nil
+}
+
+// linkFlags names the flags that change links, each with a comma after it.
+func linkFlags() (text string) {
+	for _, m := range configs.LinkParams() {
+		if m.Flag != "" {
+			text += "--" + m.Flag + ", "
+		}
+	}
+	return text
 }
 
 // pattern is the links that the flags name.
@@ -295,23 +293,12 @@ func (g *global) warnClipped(fab *fabric.Fabric, hops []int) {
 
 // eventOf is a change as a line of the fabric's log.
 func eventOf(pattern string, p *configs.LinkPatch) string {
-	var parts []string
-	add := func(name string, given bool, value any) {
-		if given {
-			parts = append(parts, fmt.Sprintf("%s=%v", name, value))
+	l, text := configs.Link{}, "shape "+pattern
+	p.Apply(&l)
+	for _, m := range configs.LinkParams() {
+		if m.Given(p) {
+			text += fmt.Sprintf(" %s=%s", cmp.Or(m.Flag, m.Label), m.Text(&l))
 		}
 	}
-	l := configs.Link{}
-	p.Apply(&l)
-	add("bw", p.Bandwidth != nil, l.Bandwidth)
-	add("lat", p.Latency != nil, l.Latency)
-	add("jitter", p.Jitter != nil, l.Jitter)
-	add("loss", p.Loss != nil, l.Loss)
-	add("queue", p.Queue != nil, l.Queue)
-	add("ecn", p.ECN != nil, threshold(l.ECN))
-	add("mtu", p.MTU != nil, l.MTU)
-	add("header", p.Header != nil, l.Header)
-	add("framing", p.Framing != nil, l.Framing)
-	add("up", p.Up != nil, l.Up)
-	return "shape " + pattern + " " + strings.Join(parts, " ")
+	return text
 }

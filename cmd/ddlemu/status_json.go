@@ -5,6 +5,7 @@ package main
 import (
 	"time"
 
+	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/job"
 	"github.com/ddlemu/ddlemu/shaper/link"
@@ -39,31 +40,20 @@ type fabricStatus struct {
 	summary string
 }
 
-// linkStatus is what is in force on a link and what it has carried. Messages are
-// those delivered to jobs that are still in the fabric's books.
+// linkStatus is what is in force on a link and what it has carried. Bytes are of
+// payload, retransmissions included; messages are those delivered to jobs that are
+// still in the fabric's books.
 type linkStatus struct {
-	From         string  `json:"from"`
-	To           string  `json:"to"`
-	BandwidthBps uint64  `json:"bandwidth_bps"` // 0 = unlimited
-	LatencyNs    int64   `json:"latency_ns"`
-	JitterNs     int64   `json:"jitter_ns"`
-	Loss         float64 `json:"loss"` // long-run probability per packet
-	Up           bool    `json:"up"`
-	Bytes        uint64  `json:"bytes"` // of payload, retransmissions included
-	Messages     uint64  `json:"messages"`
-	Drops        uint64  `json:"drops"` // packets
-	Jitter       string  `json:"jitter"`
-	LossModel    string  `json:"loss_model"`
-	Queue        string  `json:"queue"`
-	MTU          int     `json:"mtu"`
-	Header       int     `json:"header"`
-	Framing      int     `json:"framing"`
-	WireBytes    uint64  `json:"wire_bytes"`
-	ECN          string  `json:"ecn"` // threshold, or none
-	queueStatus
-	Trunk bool `json:"trunk,omitempty"` // between switches; its latency comes on top of that of the links over it
+	From string `json:"from"`
+	To   string `json:"to"`
+	configs.LinkJSON
+	link.Counters
+	Messages uint64 `json:"messages"`
+	Trunk    bool   `json:"trunk,omitempty"` // between switches; its latency comes on top of that of the links over it
 
 	Classes *classStatus `json:"classes,omitempty"` // of Bytes; kernel datapath
+
+	params configs.Link
 }
 
 // classStatus is payload by what it is for.
@@ -75,26 +65,10 @@ type classStatus struct {
 
 // portStatus is one direction of a NIC's port.
 type portStatus struct {
-	NIC          string `json:"nic"`
-	Direction    string `json:"direction"` // tx or rx
-	BandwidthBps uint64 `json:"bandwidth_bps"`
-	Queue        string `json:"queue"`
-	Bytes        uint64 `json:"bytes"`
-	WireBytes    uint64 `json:"wire_bytes"`
-	Drops        uint64 `json:"drops"`
-	ECN          string `json:"ecn"` // threshold, or none
-	queueStatus
-}
-
-// queueStatus is what queues did to a link or a port, besides dropping.
-type queueStatus struct {
-	Marked   uint64 `json:"ecn_marked"` // packets that found more than the threshold ahead of them
-	Pauses   uint64 `json:"pauses"`     // times that the next queue, being full, held it back
-	PausedNs int64  `json:"paused_ns"`  // by how much
-}
-
-func queueStatusOf(c link.Counters, timeScale int) queueStatus {
-	return queueStatus{c.Marks, c.Pauses, c.PausedNs / int64(timeScale)}
+	NIC       string `json:"nic"`
+	Direction string `json:"direction"` // tx or rx
+	configs.PortJSON
+	link.Counters
 }
 
 // jobStatus is one job that runs or has run on the fabric.
@@ -205,25 +179,19 @@ func jobStatusOf(j state.Job, messages map[int]uint64) jobStatus {
 }
 
 func (s *fabricStatus) addHop(fab *fabric.Fabric, h state.HopStatus, messages uint64) {
-	l := fabric.LinkOf(h.Spec)
+	l, counters := fabric.LinkOf(h.Spec), h.Counters.Stated(s.TimeScale)
 	if h.Kind == state.TxPort || h.Kind == state.RxPort {
 		direction := "tx"
 		if h.Kind == state.RxPort {
 			direction = "rx"
 		}
-		s.Ports = append(s.Ports, portStatus{
-			NIC: fab.NICName(h.Src), Direction: direction, BandwidthBps: uint64(l.Bandwidth), Queue: l.Queue.String(),
-			Bytes: h.Counters.Bytes, WireBytes: h.Counters.Wire, Drops: h.Counters.Drops, ECN: threshold(l.ECN), queueStatus: queueStatusOf(h.Counters, s.TimeScale),
-		})
+		s.Ports = append(s.Ports, portStatus{NIC: fab.NICName(h.Src), Direction: direction, PortJSON: l.PortJSON(), Counters: counters})
 		return
 	}
 	from, to := fab.EndNames(fab.Hops[h.Index].Kind, h.Src, h.Dst)
 	s.Links = append(s.Links, linkStatus{
-		From: from, To: to, Trunk: h.Kind == state.Trunk,
-		BandwidthBps: uint64(l.Bandwidth), LatencyNs: int64(l.Latency), JitterNs: int64(l.Jitter.Value), Loss: l.Loss.Mean(), Up: l.Up,
-		Bytes: h.Counters.Bytes, Messages: messages, Drops: h.Counters.Drops,
-		Jitter: l.Jitter.String(), LossModel: l.Loss.String(), Queue: l.Queue.String(), MTU: l.MTU, Header: l.Header, Framing: l.Framing,
-		WireBytes: h.Counters.Wire, Classes: classes(fab, h), ECN: threshold(l.ECN), queueStatus: queueStatusOf(h.Counters, s.TimeScale),
+		From: from, To: to, LinkJSON: l.JSON(), Counters: counters, Messages: messages,
+		Trunk: h.Kind == state.Trunk, Classes: classes(fab, h), params: l,
 	})
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/shaper/link"
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
@@ -121,7 +122,7 @@ func TestStatusOfQueues(t *testing.T) {
 		t.Errorf("got %+v", l)
 	}
 	out := w.must("status")
-	for _, want := range []string{"ECN marks", "paused for", "1ms", "port node1 tx: 17 ECN marks, held by a full queue 3 times for 1ms"} {
+	for _, want := range []string{"ECN marks", "paused for", "1ms", "port node1 tx: ECN marks 17, pauses 3, paused for 1ms"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}
@@ -190,7 +191,7 @@ func TestShapeJSONReadsBackWhatIsInForce(t *testing.T) {
 func TestStatusShowsTheLinksThatMatter(t *testing.T) {
 	links := make([]linkStatus, 200)
 	for i := range links {
-		links[i] = linkStatus{From: "node0", Up: true, Bytes: uint64(i % 7)}
+		links[i] = linkStatus{From: "node0", LinkJSON: configs.LinkJSON{Up: true}, Counters: link.Counters{Bytes: uint64(i % 7)}}
 	}
 	links[3].Up = false
 	links[150].Bytes = 1000

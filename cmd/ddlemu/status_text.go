@@ -6,13 +6,16 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
+	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/configs/units"
+	"github.com/ddlemu/ddlemu/shaper/link"
 )
 
 // What the text form shows at most; JSON has all.
@@ -38,33 +41,22 @@ func (s *fabricStatus) print(w io.Writer) {
 
 func (s *fabricStatus) printLinks(w io.Writer) {
 	links := s.Links
-	heads := []string{"from", "to", "bandwidth ", "latency ", "jitter", "loss", "queue", "state", "bytes ", "messages ", "drops "}
-	marked := slices.ContainsFunc(links, func(l linkStatus) bool { return l.Marked > 0 })
-	paused := slices.ContainsFunc(links, func(l linkStatus) bool { return l.Pauses > 0 })
-	if marked {
-		heads = append(heads, "ECN marks ")
-	}
-	if paused {
-		heads = append(heads, "pauses ", "paused for ")
+	heads := append(linkColumns("from", "to"), "bytes ", "messages ", "drops ")
+	var extra []reflect.StructField // counters that some link has
+	for _, f := range countersWithColumn() {
+		if slices.ContainsFunc(links, func(l linkStatus) bool { return counterText(l.Counters, f) != "" }) {
+			extra = append(extra, f)
+			heads = append(heads, f.Tag.Get("column")+" ")
+		}
 	}
 	t := newTable(w, heads...)
 	if len(links) > shownLinks {
 		links = busiest(links)
 	}
 	for _, l := range links {
-		state := "up"
-		if !l.Up {
-			state = "DOWN"
-		}
-		row := table.Row{
-			l.From, l.To, units.Bandwidth(l.BandwidthBps), time.Duration(l.LatencyNs), l.Jitter, l.LossModel, l.Queue, state,
-			volume(l.Bytes), l.Messages, l.Drops,
-		}
-		if marked {
-			row = append(row, l.Marked)
-		}
-		if paused {
-			row = append(row, l.Pauses, time.Duration(l.PausedNs).Round(time.Microsecond))
+		row := append(linkRow(&l.params, l.From, l.To), volume(l.Bytes), l.Messages, l.Drops)
+		for _, f := range extra {
+			row = append(row, cmp.Or(counterText(l.Counters, f), "0"))
 		}
 		t.AppendRow(row)
 	}
@@ -79,19 +71,63 @@ func (s *fabricStatus) printLinks(w io.Writer) {
 	}
 }
 
-// printQueues prints what queues did to ports, where they did anything.
+// printQueues prints the counters of ports that have no packet loss, where one is above 0.
 func (s *fabricStatus) printQueues(w io.Writer) {
 	rows := 0
 	for _, p := range s.Ports {
-		if p.Marked == 0 && p.Pauses == 0 {
+		var counted []string
+		for _, f := range countersWithColumn() {
+			if text := counterText(p.Counters, f); text != "" {
+				counted = append(counted, f.Tag.Get("column")+" "+text)
+			}
+		}
+		if counted == nil {
 			continue
 		}
 		if rows++; rows > shownLinks {
 			fmt.Fprintln(w, "and more ports, which --json shows")
 			return
 		}
-		fmt.Fprintf(w, "port %s %s: %d ECN marks, held by a full queue %d times for %v\n", p.NIC, p.Direction, p.Marked, p.Pauses, time.Duration(p.PausedNs).Round(time.Microsecond))
+		fmt.Fprintf(w, "port %s %s: %s\n", p.NIC, p.Direction, strings.Join(counted, ", "))
 	}
+}
+
+// countersWithColumn are the fields of link.Counters that are shown if above 0.
+func countersWithColumn() []reflect.StructField {
+	return slices.DeleteFunc(reflect.VisibleFields(reflect.TypeFor[link.Counters]()), func(f reflect.StructField) bool { return f.Tag.Get("column") == "" })
+}
+
+// counterText is the counter f of c for people, "" if it is 0.
+func counterText(c link.Counters, f reflect.StructField) string {
+	switch v := reflect.ValueOf(c).FieldByIndex(f.Index); {
+	case v.IsZero():
+		return ""
+	case v.CanInt():
+		return time.Duration(v.Int()).Round(time.Microsecond).String()
+	default:
+		return fmt.Sprint(v)
+	}
+}
+
+// linkColumns are the headers of a table of links, after those of what names them.
+func linkColumns(heads ...string) []string {
+	for _, m := range configs.LinkParams() {
+		if m.Column != "" {
+			heads = append(heads, m.Column)
+		}
+	}
+	return heads
+}
+
+// linkRow is the row of l below linkColumns.
+func linkRow(l *configs.Link, names ...any) table.Row {
+	row := table.Row(names)
+	for _, m := range configs.LinkParams() {
+		if m.Column != "" {
+			row = append(row, m.Text(l))
+		}
+	}
+	return row
 }
 
 // busiest are the links that are down or have carried most, in their order.

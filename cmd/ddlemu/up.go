@@ -31,7 +31,6 @@ func (o *sourceOptions) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.Profile, "profile", "", "`name` of a built-in profile (default: $"+configs.ProfileEnv+")")
 	fs.StringVarP(&o.File, "file", "f", "", "fabric `file` (default: $"+configs.FileEnv+")")
 	flags.AddFabric(fs)
-	flags.AddLinks(fs)
 	o.flags = fs
 }
 

@@ -14,22 +14,29 @@ import (
 	"github.com/ddlemu/ddlemu/configs"
 )
 
-// AddFabric adds the flags that describe a fabric, except those of its links:
-// nodes, gpus-per-node, nics-per-node, nvlinks-per-gpu, transport, seed,
-// time-scale, datapath, shaper, subnet, nccl-view. A flag that fs has already stays.
+// AddFabric adds the flags that describe a fabric, except those that fs has already.
 func AddFabric(fs *pflag.FlagSet) {
-	add(fs, false)
-}
-
-// AddLinks adds the flags that describe links: bw, lat, jitter, loss, queue, ecn.
-func AddLinks(fs *pflag.FlagSet) {
-	add(fs, true)
-}
-
-func add(fs *pflag.FlagSet, ofLinks bool) {
 	for _, s := range configs.Settings() {
-		if s.OfLinks() == ofLinks && fs.Lookup(s.Flag) == nil {
-			fs.Var(&value{setting: s}, s.Flag, s.Usage)
+		if fs.Lookup(s.Flag) == nil {
+			fs.Var(&value{check: s.Check}, s.Flag, s.Usage)
+		}
+	}
+}
+
+// AddLinks adds the flags that describe links.
+func AddLinks(fs *pflag.FlagSet) {
+	addLinks(fs, func(m configs.LinkParam) bool { return !m.ShapeOnly })
+}
+
+// AddShape adds the flags of AddLinks, and those that only `ddlemu shape` has.
+func AddShape(fs *pflag.FlagSet) {
+	addLinks(fs, func(configs.LinkParam) bool { return true })
+}
+
+func addLinks(fs *pflag.FlagSet, want func(configs.LinkParam) bool) {
+	for _, m := range configs.LinkParams() {
+		if m.Flag != "" && want(m) {
+			fs.Var(&value{check: func(text string) error { return m.Set(&configs.LinkPatch{}, text) }}, m.Flag, m.Usage)
 		}
 	}
 }
@@ -80,31 +87,34 @@ func layers(fs *pflag.FlagSet, getenv func(string) string) (*viper.Viper, error)
 	return v, nil
 }
 
-// Links is the change to links that the flags of AddLinks in fs ask for. The error
-// is a *configs.Error that names the flag.
+// Links is the change to links that the flags of AddLinks or AddShape in fs ask for.
+// The error is a *configs.Error that names the flag.
 func Links(fs *pflag.FlagSet) (configs.LinkPatch, error) {
 	var p configs.LinkPatch
-	for _, s := range configs.Settings() {
-		if !s.OfLinks() || !fs.Changed(s.Flag) {
+	for _, m := range configs.LinkParams() {
+		if !fs.Changed(m.Flag) {
 			continue
 		}
-		if err := s.PatchLinks(&p, fs.Lookup(s.Flag).Value.String()); err != nil {
-			return configs.LinkPatch{}, &configs.Error{Where: "--" + s.Flag, Err: err}
+		if err := m.Set(&p, fs.Lookup(m.Flag).Value.String()); err != nil {
+			return configs.LinkPatch{}, &configs.Error{Where: "--" + m.Flag, Err: err}
 		}
 	}
-	l := exampleLink()
-	p.Apply(&l)
+	l := exampleLink(&p)
 	if err := l.Validate(); err != nil {
 		return configs.LinkPatch{}, flagError(err)
 	}
 	return p, nil
 }
 
-// exampleLink is a link that is valid with any valid patch of the link flags:
-// whoever applies the patch checks it against the link itself.
-func exampleLink() configs.Link {
+// exampleLink is a link that is valid with p, if any is: whoever applies p checks it
+// against the link itself.
+func exampleLink(p *configs.LinkPatch) configs.Link {
 	l := configs.Default().Link
 	l.Bandwidth, l.Queue.Bytes = configs.MinBandwidth, 0
+	p.Apply(&l)
+	if p.MTU == nil {
+		l.MTU = max(configs.MinMTU, l.Header+1)
+	}
 	return l
 }
 
@@ -114,9 +124,9 @@ func flagError(err error) error {
 	if !errors.As(err, &e) {
 		return err
 	}
-	for _, s := range configs.Settings() {
-		if s.Field == "link."+e.Field {
-			return &configs.Error{Where: "--" + s.Flag, Err: e.Err}
+	for _, m := range configs.LinkParams() {
+		if m.Key == e.Field {
+			return &configs.Error{Where: "--" + m.Flag, Err: e.Err}
 		}
 	}
 	return err
@@ -124,8 +134,8 @@ func flagError(err error) error {
 
 // value keeps the text of a flag, which it has checked.
 type value struct {
-	setting configs.Setting
-	text    string
+	check func(text string) error
+	text  string
 }
 
 func (v *value) String() string { return v.text }
@@ -134,7 +144,7 @@ func (v *value) String() string { return v.text }
 func (v *value) Type() string { return "setting" }
 
 func (v *value) Set(text string) error {
-	if err := v.setting.Check(text); err != nil {
+	if err := v.check(text); err != nil {
 		return err
 	}
 	v.text = text

@@ -21,7 +21,6 @@ func flagSet(t *testing.T, args ...string) *pflag.FlagSet {
 	t.Helper()
 	fs := pflag.NewFlagSet("test", pflag.ContinueOnError)
 	AddFabric(fs)
-	AddLinks(fs)
 	if err := fs.Parse(args); err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +101,6 @@ func TestFlagsRefuseAtOnce(t *testing.T) {
 	for _, arg := range []string{"--bw=100", "--bw=0Gbps", "--lat=5", "--loss=2", "--jitter=x", "--queue=taildrop", "--nodes=x", "--transport=udp", "--time-scale=0"} {
 		fs := pflag.NewFlagSet("test", pflag.ContinueOnError)
 		AddFabric(fs)
-		AddLinks(fs)
 		name, _, _ := strings.Cut(arg, "=")
 		if err := fs.Parse([]string{arg}); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v; want an error that names %s", arg, err, name)

@@ -63,8 +63,8 @@ func New(c *configs.Fabric) (*Fabric, error) {
 	f.Hops = make([]Hop, 0, 2*nics+nics*f.peers())
 	for n := range nics {
 		f.Hops = append(f.Hops,
-			Hop{TxPort, n, n, portSpec(TxPort, c.Link)},
-			Hop{RxPort, n, n, portSpec(RxPort, c.Link)})
+			Hop{TxPort, n, n, Spec(c.Link.Port(false))},
+			Hop{RxPort, n, n, Spec(c.Link.Port(true))})
 	}
 	spec := Spec(c.Link)
 	for src := range nics {
@@ -229,12 +229,6 @@ func (f *Fabric) matches(p configs.Pattern, h Hop) bool {
 // Shape changes the hops that pattern names and returns those that are different
 // now. It changes all or, with an error, none.
 func (f *Fabric) Shape(pattern string, p configs.LinkPatch) ([]int, error) {
-	if p.Loss == nil || f.Config.OnKernel() {
-		return f.shape(pattern, p)
-	}
-	if err := p.Loss.ValidateModelled(); err != nil {
-		return nil, err
-	}
 	before := slices.Clone(f.Hops)
 	changed, err := f.shape(pattern, p)
 	if err == nil {
@@ -247,8 +241,7 @@ func (f *Fabric) Shape(pattern string, p configs.LinkPatch) ([]int, error) {
 	return changed, nil
 }
 
-// checkLosses is configs.Loss.ValidateModelled of whole ways, for where several of their
-// links lose.
+// checkLosses refuses paths on which several links together lose more than a link may.
 func (f *Fabric) checkLosses() error {
 	if f.Net == nil || f.Config.OnKernel() || !slices.ContainsFunc(f.Hops[f.firstTrunk():], func(h Hop) bool { return h.Spec.Loss != link.Loss{} }) {
 		return nil
@@ -275,12 +268,9 @@ func (f *Fabric) shape(pattern string, p configs.LinkPatch) ([]int, error) {
 	if err != nil {
 		return nil, err
 	}
-	if p.Jitter != nil && p.Jitter.Kind == configs.TableJitter && f.Config.JitterTable == nil {
-		return nil, configs.Errorf("jitter", "%v needs the fabric's jitter_table, which is missing", p.Jitter)
-	}
 	specs := make([]link.Spec, len(hops))
 	for i, hop := range hops {
-		if specs[i], err = patched(f.Hops[hop], p); err != nil {
+		if specs[i], err = f.patched(f.Hops[hop], p); err != nil {
 			return nil, err
 		}
 	}

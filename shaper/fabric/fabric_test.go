@@ -5,6 +5,7 @@ package fabric
 import (
 	"errors"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -221,6 +222,22 @@ func TestShapeIsAllOrNothing(t *testing.T) {
 	}
 }
 
+// What the kernel datapath cannot have is refused of a change as it is of a file.
+func TestShapeOnKernelRefuses(t *testing.T) {
+	c := config(2, 1)
+	c.Datapath, c.Transport = configs.Kernel, configs.DefaultTransport(configs.TCP)
+	f := build(t, c)
+	for want, p := range map[string]configs.LinkPatch{
+		"ecn: given for the datapath kernel":        {ECN: ptr(64 * units.KiB)},
+		"queue: fair given for the datapath kernel": {Queue: &configs.Queue{Policy: configs.Fair}},
+		"mtu: 9000, others have ":                   {MTU: ptr(9000)},
+	} {
+		if _, err := f.Shape("*", p); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+}
+
 // Overrides may be right one by one and wrong together.
 func TestNewRefusesOverridesThatClash(t *testing.T) {
 	c := config(2, 1)
@@ -252,6 +269,32 @@ func TestSpecRoundTrip(t *testing.T) {
 			t.Fatalf("%+v comes back as %+v", l, got)
 		}
 	})
+}
+
+// No parameter of a link is forgotten on the path to the link model and back. A new
+// one has to be given a value here.
+func TestSpecHasEveryParameter(t *testing.T) {
+	l := configs.Link{
+		Bandwidth: units.Gbps, Latency: time.Second, Jitter: configs.Jitter{Kind: configs.TableJitter, Value: 1},
+		Loss: configs.Loss{P: 0.1, BadP: 0.2, GoodToBad: 0.3, BadToGood: 0.4}, Queue: configs.Queue{Bytes: units.MiB, Policy: configs.Fair},
+		ECN: 1, MTU: 1500, Header: 40, Framing: 38,
+	}
+	notZero(t, l, "Up") // its inverse Down is not 0
+	s := Spec(l)
+	notZero(t, s)
+	if got := LinkOf(s); got != l {
+		t.Errorf("%+v comes back as %+v", l, got)
+	}
+}
+
+// notZero checks that every field of v has a value, except those named.
+func notZero(t *testing.T, v any, except ...string) {
+	t.Helper()
+	for _, f := range reflect.VisibleFields(reflect.TypeOf(v)) {
+		if reflect.ValueOf(v).FieldByIndex(f.Index).IsZero() && !slices.Contains(except, f.Name) {
+			t.Errorf("%T has no %s", v, f.Name)
+		}
+	}
 }
 
 // Whatever configs takes, the link model must take.

@@ -16,16 +16,25 @@ type Hop struct {
 	Counters Counters
 }
 
-// Counters are what a hop has carried.
+// Counters are what a hop has carried. The tags are the names that `ddlemu status` has
+// for them: in JSON, and as columns that are there if a counter is above 0. Counters of
+// times are int64 and in ns, all others uint64.
 type Counters struct {
-	Bytes    uint64 // payload, each transmission counted
-	Wire     uint64 // bytes on the wire
-	Segments uint64 // and packets sent again
-	Drops    uint64 // packets lost here
-	BusyNs   int64  // time occupied
-	Marks    uint64 // packets that found more than the ECN threshold ahead of them
-	Pauses   uint64 // times that the queue of the next hop held this one
-	PausedNs int64  // by how much
+	Bytes    uint64 `json:"bytes"`                         // payload, each transmission counted
+	Wire     uint64 `json:"wire_bytes"`                    // line bytes
+	Segments uint64 `json:"-"`                             // and packets sent again
+	Drops    uint64 `json:"drops"`                         // packets lost here
+	BusyNs   int64  `json:"-"`                             // time occupied
+	Marks    uint64 `json:"ecn_marked" column:"ECN marks"` // packets that found more than the ECN threshold ahead of them
+	Pauses   uint64 `json:"pauses" column:"pauses"`        // times that the queue of the next hop held this one
+	PausedNs int64  `json:"paused_ns" column:"paused for"` // by how much
+}
+
+// Stated is c with its times divided by the time scale.
+func (c Counters) Stated(timeScale int) Counters {
+	c.BusyNs /= int64(timeScale)
+	c.PausedNs /= int64(timeScale)
+	return c
 }
 
 // Reserve takes the hop for dur ns from ready on and returns the start. What takes

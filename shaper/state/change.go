@@ -36,11 +36,7 @@ func (f *File) Hops() []HopStatus {
 		spec, _ := inForce(f, h, (*Block).spec)
 		out[i] = HopStatus{
 			Index: i, Kind: h.Kind, Src: int(h.Src), Dst: int(h.Dst), Spec: spec, Changed: atomic.LoadUint32(&h.Changes) != 0,
-			Counters: link.Counters{
-				Bytes: atomic.LoadUint64(&h.Bytes), Wire: atomic.LoadUint64(&h.Wire), Segments: atomic.LoadUint64(&h.Segments),
-				Drops: atomic.LoadUint64(&h.Drops), BusyNs: atomic.LoadInt64(&h.BusyNs),
-				Marks: atomic.LoadUint64(&h.Marks), Pauses: atomic.LoadUint64(&h.Pauses), PausedNs: atomic.LoadInt64(&h.PausedNs),
-			},
+			Counters: h.counters(),
 		}
 		for c := range out[i].Classes {
 			out[i].Classes[c] = atomic.LoadUint64(&h.Classes[c])

@@ -305,7 +305,7 @@ func TestShapeRefused(t *testing.T) {
 	before := w.run("shape", "--json")
 	for _, c := range []struct{ flag, value, want string }{
 		{"--lat", "10ms", "htb delays nothing, and a latency of 10ms is asked for"},
-		{"--mtu", "9000", "the NICs of a fabric on the kernel datapath keep theirs, 1500"},
+		{"--mtu", "9000", "9000, others have 1500: the kernel datapath has one for all NICs"},
 	} {
 		out, status := w.try("shape", c.flag, c.value)
 		if status != 2 || !strings.Contains(out, c.want) {

@@ -78,14 +78,9 @@ func Start(asked string, w nodes.Network) (Shaper, string, error) {
 	return s, k.name + why, nil
 }
 
-// Can says what the shaper called name cannot make of a link.
+// CheckLink says what the shaper called name cannot make of a link that the kernel
+// datapath can have, see configs.Fabric.ValidateLink.
 func CheckLink(name string, s link.Spec) error {
-	if s.QueuePolicy == link.Fair {
-		return errors.New("fair queues are what the datapath shm has: here a queue is lossless or taildrop")
-	}
-	if s.ECN != 0 {
-		return errors.New("an ECN threshold is what the datapath shm has: here half of a taildrop queue marks")
-	}
 	i := slices.IndexFunc(kinds, func(k kind) bool { return k.name == name })
 	if i < 0 || kinds[i].can == nil {
 		return nil

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package configs
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+)
+
+// Link, LinkPatch and linkParams have the same parameters in the same order.
+func TestLinkParams(t *testing.T) {
+	link, patch := reflect.TypeFor[Link](), reflect.TypeFor[LinkPatch]()
+	if link.NumField() != len(linkParams) || patch.NumField() != len(linkParams) {
+		t.Fatalf("Link has %d fields, LinkPatch %d, linkParams %d", link.NumField(), patch.NumField(), len(linkParams))
+	}
+	for i, m := range linkParams {
+		l, p := link.Field(i), patch.Field(i)
+		key := func(f reflect.StructField) string { key, _, _ := strings.Cut(f.Tag.Get("yaml"), ","); return key }
+		if l.Name != p.Name || reflect.PointerTo(l.Type) != p.Type || key(l) != m.Key || p.Tag.Get("yaml") != m.Key+",omitempty" {
+			t.Errorf("parameter %s: Link has %s %v %q, LinkPatch %s %v %q", m.Key, l.Name, l.Type, l.Tag, p.Name, p.Type, p.Tag)
+		}
+	}
+}
+
+// The text of each parameter, as Encode writes it, sets the value that it was made from.
+func TestLinkParamTexts(t *testing.T) {
+	l := Default().Link
+	for _, m := range linkParams {
+		var p LinkPatch
+		if m.Key == "up" { // its text is for people
+			continue
+		}
+		if err := m.Set(&p, m.Text(&l)); err != nil || !m.Given(&p) {
+			t.Errorf("%s: %v", m.Key, err)
+		}
+		got := Link{}
+		if p.Apply(&got); m.Text(&got) != m.Text(&l) {
+			t.Errorf("%s %s was set to %s", m.Key, m.Text(&l), m.Text(&got))
+		}
+		rest := p
+		if rest.drop(&p); !rest.Empty() {
+			t.Errorf("%s: %+v is left", m.Key, rest)
+		}
+	}
+}

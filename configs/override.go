@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package configs
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// LinkOverride is a change to the links, and ports, that Match names as a
+// Pattern does.
+type LinkOverride struct {
+	Match     string `yaml:"match"`
+	LinkPatch `yaml:",inline"`
+}
+
+// Shape changes all links of f, those in Links included.
+func (f *Fabric) Shape(p LinkPatch) {
+	f.shape(p)
+	f.prune()
+}
+
+// prune removes the overrides that change nothing.
+func (f *Fabric) prune() {
+	f.Links = slices.DeleteFunc(f.Links, func(o LinkOverride) bool { return o.Empty() })
+	if len(f.Links) == 0 {
+		f.Links = nil
+	}
+}
+
+// shape is Shape without prune.
+func (f *Fabric) shape(p LinkPatch) {
+	p.Apply(&f.Link)
+	for i := range f.Links {
+		// Links between switches are not meant: theirs is the topology's trunk.
+		if q, err := ParsePattern(f.Links[i].Match); err == nil && q.Trunk() {
+			continue
+		}
+		f.Links[i].drop(&p)
+	}
+}
+
+func (f *Fabric) validateOverride(field string, o *LinkOverride, net *Net) error {
+	if o.Match == "" {
+		return Errorf(field+".match", "missing: %s", patternHelp)
+	}
+	p, err := ParsePattern(o.Match)
+	if err == nil {
+		err = p.Check(f)
+	}
+	if err != nil {
+		return Errorf(field+".match", "%w", err)
+	}
+	if p.Trunk() {
+		return f.validateTrunkOverride(field, p, o, net)
+	}
+	if f.Nodes == 1 {
+		return Errorf(field, "changes nothing: a fabric of one node has no links")
+	}
+	l := f.Link
+	o.Apply(&l)
+	return within(field, cmp.Or(l.validateValues(), f.ValidateLink(&l)))
+}
+
+// validateECN is Link.validateECN of the ports and links that overrides change,
+// after each of them.
+func (f *Fabric) validateECN() error {
+	if !slices.ContainsFunc(f.Links, func(o LinkOverride) bool { return o.ECN != nil || o.Queue != nil }) {
+		return nil
+	}
+	patterns := make([]Pattern, len(f.Links))
+	for i := range f.Links {
+		patterns[i], _ = ParsePattern(f.Links[i].Match) // validateOverride has read it
+	}
+	follow := func(matches func(Pattern) bool) error {
+		l := f.Link
+		for i := range f.Links {
+			if !matches(patterns[i]) {
+				continue
+			}
+			f.Links[i].Apply(&l)
+			if err := l.validateECN(); err != nil {
+				return within(fmt.Sprintf("links[%d]", i), err)
+			}
+		}
+		return nil
+	}
+	nics := f.Nodes * f.NICsPerNode
+	for i := range nics * nics {
+		from, to := f.end(i/nics), f.end(i%nics)
+		matches := func(p Pattern) bool { return p.MatchLink(from, to) }
+		switch {
+		case from == to:
+			matches = func(p Pattern) bool { return p.MatchPorts(from) }
+		case from.Node == to.Node:
+			continue
+		}
+		if err := follow(matches); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// validateTrunkOverride checks a change to links between switches, and makes it in net,
+// for those after it.
+func (f *Fabric) validateTrunkOverride(field string, p Pattern, o *LinkOverride, net *Net) error {
+	named := false
+	for i, link := range net.Links {
+		if !p.MatchTrunk(net.Switches[link.From], net.Switches[link.To]) {
+			continue
+		}
+		named = true
+		l := &net.Trunks[i]
+		o.Apply(l)
+		if err := cmp.Or(l.Validate(), f.ValidateLink(l)); err != nil {
+			return within(field, err)
+		}
+	}
+	if !named {
+		return Errorf(field+".match", "%q names no link between switches: there are %s", p, net.some())
+	}
+	return nil
+}
+
+// some names a few links between switches.
+func (n *Net) some() string {
+	var names []string
+	for _, l := range n.Links {
+		if names = append(names, n.Switches[l.From]+":"+n.Switches[l.To]); len(names) == 3 {
+			return strings.Join(names, ", ") + " and others"
+		}
+	}
+	if len(names) == 0 {
+		return "none"
+	}
+	return strings.Join(names, ", ")
+}
