@@ -7,13 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"golang.org/x/term"
 
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/nccl-plugin/drive"
@@ -179,8 +177,7 @@ func measurePackets(ctx context.Context, up *opened, fab *fabric.Fabric, model *
 
 // verifyProgress shows how much is done, if w is a terminal; done takes it away.
 func verifyProgress(w io.Writer) (show func(part float64), done func()) {
-	f, ok := w.(*os.File)
-	if !ok || !term.IsTerminal(int(f.Fd())) {
+	if !isTerminal(w) {
 		return nil, func() {}
 	}
 	const steps = 1000

@@ -13,6 +13,7 @@ import (
 	"syscall"
 
 	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/shaper/kernel/launch"
 )
 
 // Signals returns a channel of the signals that a job's programs get when this process does. The caller stops it.
@@ -48,19 +49,7 @@ func (j *Job) Run(ctx context.Context, cmd *exec.Cmd) (int, error) {
 			if last != nil {
 				EndOrphans(j.daemon)
 			}
-			return exitStatus(err)
+			return launch.ExitStatus(err)
 		}
 	}
-}
-
-// exitStatus is the exit status for what Wait returned.
-func exitStatus(err error) (int, error) {
-	var exit *exec.ExitError
-	if err == nil || !errors.As(err, &exit) {
-		return 0, err
-	}
-	if ws, ok := exit.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
-		return 128 + int(ws.Signal()), nil
-	}
-	return exit.ExitCode(), nil
 }

@@ -73,7 +73,7 @@ func (g *Group) start(m *Member) error {
 	m.running = true
 	go func() {
 		err := m.Cmd.Wait()
-		m.status, m.err = statusOf(err)
+		m.status, m.err = ExitStatus(err)
 		g.ended <- m
 	}()
 	return nil
@@ -132,8 +132,8 @@ func (g *Group) signal(s os.Signal) {
 	}
 }
 
-// statusOf returns the exit status for the error of Cmd.Wait: 128 + N for a program that signal N ended.
-func statusOf(err error) (int, error) {
+// ExitStatus returns the exit status for the error of Cmd.Wait: 128 + N for a program that signal N ended.
+func ExitStatus(err error) (int, error) {
 	var exit *exec.ExitError
 	switch {
 	case errors.Is(err, exec.ErrWaitDelay):
