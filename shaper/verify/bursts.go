@@ -9,23 +9,23 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/link"
 )
 
-// lossOf is what a hop of w loses of messages of so many bytes: the part, and the factor by
+// lossOf is what a hop of path loses of messages of so many bytes: the part, and the factor by
 // which the number varies more than that of independent losses.
-func (m *Model) lossOf(l link.Loss, w *way, message int) (part, bursts float64) {
+func (m *Model) lossOf(l link.Loss, path *pathSpec, message int) (part, bursts float64) {
 	if l.GoodToBad == 0 || m.transport.Kind != link.RDMA || m.transport.SelectiveRepeat {
 		return configs.Loss(l).Mean(), cluster(l)
 	}
-	first := &m.params[w.hops[0]]
+	first := &m.params[path.hops[0]]
 	wasted := link.MaxWasted
 	if t := first.Serialise(first.Payload); t > 0 {
-		round := int64(m.fab.Latency(w.src, w.dst)+m.fab.Latency(w.dst, w.src)) * int64(m.scale)
+		round := int64(m.fab.Latency(path.src, path.dst)+m.fab.Latency(path.dst, path.src)) * int64(m.scale)
 		wasted = int(min(round/t, link.MaxWasted))
 	}
 	return goBackN(l, wasted, max(message/int(first.Payload), 1))
 }
 
 // goBackN is lossOf of the packets that a go-back-N receiver could take, of messages of so
-// many packets. After one that is lost the chain goes on for those that are thrown away
+// many packets. After one that is lost the chain goes on for those that are thrown descheduled
 // before the sender knows: wasted ones, or what is left of the message. Mostly a burst is
 // over by then, but for the message's last packets.
 func goBackN(l link.Loss, wasted, message int) (part, bursts float64) {

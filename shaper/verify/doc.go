@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package verify measures a fabric that is up: link by link and all together. It
-// plans what to send, holds what came through to what was asked for, and judges.
+// plans what to send, window what came through to what was asked for, and judges.
 //
 // What was asked for comes from two sources that share nothing with the engine that
 // is measured. Where a formula says it, that is taken: the payload rate of the

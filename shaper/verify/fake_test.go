@@ -22,11 +22,11 @@ type fake struct {
 	now         int64
 	made        map[[2]int]uint64
 
-	late   func(n int) int64 // by what message n of a flow is late, ns
-	away   int64             // the process has no processor for this long now and then, ns
-	lose   bool              // nothing arrives
-	others int
-	words  []string
+	late        func(n int) int64 // by what message n of a flow is late, ns
+	descheduled int64             // the process has no processor for this long now and then, ns
+	lose        bool              // nothing arrives
+	others      int
+	words       []string
 }
 
 func (f *fake) Hops() []state.HopStatus {
@@ -83,14 +83,14 @@ func (f *fake) see(t *Trace, start int64) {
 			at += f.late(n)
 		}
 		t.Visible[n], t.Missing[n] = at, at-100
-		if phase := at % (4 * f.away1()); phase < f.away {
+		if phase := at % (4 * f.away1()); phase < f.descheduled {
 			// Last looked for before the process lost its processor.
-			t.Visible[n], t.Missing[n] = at-phase+f.away, at-phase
+			t.Visible[n], t.Missing[n] = at-phase+f.descheduled, at-phase
 		}
 	}
 }
 
-func (f *fake) away1() int64 { return max(f.away, 1) }
+func (f *fake) away1() int64 { return max(f.descheduled, 1) }
 
 // newFake is one that carries what change makes of the fabric that is asked for.
 func newFake(t *testing.T, c *configs.Fabric, change func(*configs.Fabric)) *fake {

@@ -23,7 +23,7 @@ type Flow struct {
 	// nothing is posted before, for it would wait for that. 0 if nobody waits.
 	Ready time.Duration
 	Apart time.Duration // messages come on the clock, about; 0 if that is not known
-	Least time.Duration // that a spaced message takes on the clock at least; 0 if not known
+	Least time.Duration // that a spaced message fits on the clock at least; 0 if not known
 }
 
 // Trace is what became of a flow's messages, in order. Times are CLOCK_MONOTONIC in
@@ -40,7 +40,7 @@ type Trace struct {
 type Runner interface {
 	Watch
 	// Run sends on all flows at once for d on the clock and waits for what is under
-	// way, at most tail longer than it takes anyway.
+	// path, at most tail longer than it fits anyway.
 	Run(ctx context.Context, flows []Flow, d, tail time.Duration) ([]Trace, error)
 }
 

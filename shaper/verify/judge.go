@@ -17,7 +17,7 @@ const (
 	maxRateOff  = 0.01 // of one link's rate
 	maxTotalOff = 0.02 // of what all flows get together
 	maxShareOff = 0.03 // of one flow's share
-	// Of what all flows get together where packets are lost: whom a loss holds up, and when,
+	// Of what all flows get together where packets are lost: whom a loss window up, and when,
 	// depends on who posts what when.
 	maxLossyOff = 0.1
 
@@ -27,16 +27,16 @@ const (
 // limits are how much a latency may be off, in us: in the median, and of 99 in 100.
 type limits struct{ p50, p99 float64 }
 
-// limits are those of a way that takes so many us.
+// limits are those of a path that fits so many us.
 func (m *Model) limits(us float64) limits {
 	l := limits{limit(us, state.P50FloorNs, state.P50Part), limit(us, state.P99FloorNs, state.P99Part)}
-	if m.keeps().hosts {
+	if m.traits().hosts {
 		l.p50, l.p99 = max(l.p50, hostP50/float64(m.scale)), max(l.p99, hostP99/float64(m.scale))
 	}
 	return l
 }
 
-// limit is how much a message that takes so many us may be late, in us.
+// limit is how much a message that fits so many us may be late, in us.
 func limit(us float64, floorNs, part int) float64 {
 	return max(float64(floorNs)/1e3, us/float64(part))
 }
@@ -72,7 +72,7 @@ func (f *finder) rate(name string, r *Rate) {
 	switch {
 	case r.Asked == 0:
 	case r.Got == 0:
-		f.add(2, "%s: fewer than %d messages came through, asked is %.4g Gb/s", name, fewest, r.Model/1e9)
+		f.add(2, "%s: fewer than %d messages came through, asked is %.4g Gb/s", name, minSamples, r.Model/1e9)
 	case math.Abs(r.Error) > r.Limit:
 		slow := 1.0
 		if r.Error < 0 {
@@ -84,15 +84,15 @@ func (f *finder) rate(name string, r *Rate) {
 
 func (f *finder) latency(name string, l *Latency, jitter *Jitter, most limits) {
 	p50, p99 := most.p50, most.p99
-	if l.Messages < fewest {
-		f.add(1, "%s: %d single messages came through, fewer than %d", name, l.Messages, fewest)
+	if l.Messages < minSamples {
+		f.add(1, "%s: %d single messages came through, fewer than %d", name, l.Messages, minSamples)
 		return
 	}
 	unheld := l.Messages - l.Held
-	if unheld < fewest {
+	if unheld < minSamples {
 		return // the losses are judged
 	}
-	if l.Known < max(unheld/10, fewest) {
+	if l.Known < max(unheld/10, minSamples) {
 		f.add(2, "%s: of %d messages only %d were seen in time: this process has no processor", name, unheld, l.Known)
 		return
 	}

@@ -9,61 +9,61 @@ import (
 	"time"
 )
 
-// latencies sends single messages over each way.
+// latencies sends single messages over each path.
 func (x *measurement) latencies(ctx context.Context) error {
-	all := groups(x.ways, math.Inf(1))
+	all := groups(x.paths, math.Inf(1))
 	each := time.Duration(latencyPart * float64(x.Time) / float64(len(all)))
 	for i, g := range all {
 		x.progress(ratePart + latencyPart*float64(i)/float64(len(all)))
-		if err := x.how.latencyOf(ctx, g.ways, each); err != nil {
+		if err := x.how.latencyOf(ctx, g.paths, each); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// latencyOf measures the latencies of ways that share no hop.
-func (x *messages) latencyOf(ctx context.Context, ways []way, d time.Duration) error {
+// latencyOf measures the latencies of paths that share no hop.
+func (x *messages) latencyOf(ctx context.Context, paths []pathSpec, d time.Duration) error {
 	var flows []Flow
 	end, tail := time.Duration(0), time.Duration(0)
-	for i := range ways {
-		f := x.probes(&ways[i], mostProbes)
-		f.Messages = min(max(int(d/f.Spacing), leastProbes), mostProbes)
+	for i := range paths {
+		f := x.probes(&paths[i], maxProbes)
+		f.Messages = min(max(int(d/f.Spacing), minProbes), maxProbes)
 		flows = append(flows, f)
 		end = max(end, 2*f.Spacing*time.Duration(f.Messages))
-		tail = max(tail, time.Duration(2*ways[i].round+x.spread(&ways[i])))
+		tail = max(tail, time.Duration(2*paths[i].round+x.spread(&paths[i])))
 	}
-	tail += x.timeouts(ways)
+	tail += x.timeouts(paths)
 	traces, err := x.sender.Run(ctx, flows, end, tail)
 	if err != nil {
 		return err
 	}
 	due := x.play(flows, ids(traces), postsOf(traces), forever)
-	for i := range ways {
-		l, f := x.link(&ways[i])
-		l.Latency, l.Jitter = x.latency(&ways[i], &traces[i], &due[i])
-		if !ways[i].free() {
-			f.latency(ways[i].name, &l.Latency, l.Jitter, x.limits(l.Latency.Asked))
+	for i := range paths {
+		l, f := x.link(&paths[i])
+		l.Latency, l.Jitter = x.latency(&paths[i], &traces[i], &due[i])
+		if !paths[i].free() {
+			f.latency(paths[i].name, &l.Latency, l.Jitter, x.limits(l.Latency.Asked))
 		}
 	}
 	return nil
 }
 
-// latencyTime is until as many probes as a p99 takes have arrived.
-func (m *Model) latencyTime(ways []way) time.Duration {
+// latencyTime is until as many probes as a p99 fits have arrived.
+func (m *Model) latencyTime(paths []pathSpec) time.Duration {
 	d := time.Duration(0)
-	for i := range ways {
-		f := m.probes(&ways[i], leastProbes)
-		d = max(d, leastProbes*f.Spacing+f.Least)
+	for i := range paths {
+		f := m.probes(&paths[i], minProbes)
+		d = max(d, minProbes*f.Spacing+f.Least)
 	}
 	return d
 }
 
-// latency is what a way's single messages took; due is the model's.
-func (x *messages) latency(w *way, got, due *Trace) (Latency, *Jitter) {
+// latency is what a path's single messages took; due is the model's.
+func (x *messages) latency(path *pathSpec, got, due *Trace) (Latency, *Jitter) {
 	n := min(len(got.Visible), len(due.Visible))
 	k := float64(x.scale)
-	l := Latency{Asked: float64(w.latency) / 1e3, Messages: n}
+	l := Latency{Asked: float64(path.latency) / 1e3, Messages: n}
 	tolerance := 1e3 * x.limits(l.Asked).p50
 	var least, took, late, seen []float64
 	for i := range n {
@@ -71,7 +71,7 @@ func (x *messages) latency(w *way, got, due *Trace) (Latency, *Jitter) {
 		taking := got.Taken[i] - got.Posted[i]
 		late = append(late, float64(max(got.Missing[i]-due.Visible[i]-taking, 0))/k/1e3)
 		seen = append(seen, float64(got.Visible[i]-due.Visible[i])/k/1e3)
-		if w.lossy && float64(due.Visible[i]-got.Posted[i]) > (float64(w.latency)+tolerance)*k+float64(x.spread(w)) {
+		if path.lossy && float64(due.Visible[i]-got.Posted[i]) > (float64(path.latency)+tolerance)*k+float64(x.spread(path)) {
 			l.Held++
 			continue
 		}
@@ -90,8 +90,8 @@ func (x *messages) latency(w *way, got, due *Trace) (Latency, *Jitter) {
 	l.P50, l.P99 = quantile(took, 0.5)/1e3, quantile(took, 0.99)/1e3
 	l.LateP50, l.LateP99, l.SeenP99 = quantile(late, 0.5), quantile(late, 0.99), quantile(seen, 0.99)
 	var j *Jitter
-	if len(w.jitter) > 0 {
-		asked := x.askedLatencies(w)
+	if len(path.jitter) > 0 {
+		asked := x.askedLatencies(path)
 		l.Asked = quantile(asked, 0.5) / 1e3
 		j = jitterOf(least, took, asked, tolerance)
 	}

@@ -27,17 +27,17 @@ type Options struct {
 const (
 	ratePart, latencyPart, togetherPart, incastPart = 0.4, 0.25, 0.2, 0.1
 
-	mostStream  = time.Second
-	mostProbes  = 1000
-	leastProbes = 100 // for a p99
-	mostFlows   = 256 // at once
+	maxStream = time.Second
+	maxProbes = 1000
+	minProbes = 100 // for a p99
+	maxFlows  = 256 // at once
 
 	// maxTries is how often something is measured that is off: other work on the host makes
 	// it worse, never better.
 	maxTries = 3
 )
 
-// measurement is one under way.
+// measurement is one in flight.
 type measurement struct {
 	*Model
 	Options
@@ -45,10 +45,10 @@ type measurement struct {
 	how   traffic
 	start time.Time
 
-	least  time.Duration // that a stream lasts
-	atOnce float64       // bytes per ns that ways which are measured at once may ask for together
+	least        time.Duration // that a stream lasts
+	parallelRate float64       // bytes per ns that paths which are measured at once may ask for together
 
-	ways   []way
+	paths  []pathSpec
 	links  []Link
 	parts  []finder // of each link
 	report Report
@@ -58,11 +58,11 @@ type measurement struct {
 
 // traffic is what a fabric is measured with: how it is sent, and what has to come of it.
 type traffic interface {
-	// rateOf and latencyOf measure ways that share no hop, about d each.
-	rateOf(ctx context.Context, ways []way, d time.Duration) error
-	latencyOf(ctx context.Context, ways []way, d time.Duration) error
-	// rateTime is how long rateOf takes at least.
-	rateTime(ways []way) time.Duration
+	// rateOf and latencyOf measure paths that share no hop, about d each.
+	rateOf(ctx context.Context, paths []pathSpec, d time.Duration) error
+	latencyOf(ctx context.Context, paths []pathSpec, d time.Duration) error
+	// rateTime is how long rateOf fits at least.
+	rateTime(paths []pathSpec) time.Duration
 	// prepare completes flows that share hops, and says how long to send them so that the
 	// slowest sends a few messages: d at least.
 	prepare(flows []Flow, few int, d time.Duration) time.Duration
@@ -78,17 +78,17 @@ type messages struct {
 	sender Runner
 }
 
-// Of messages: how long a stream lasts at least, and what ways measured at once may ask
-// for together, in bytes per ns: little for any host, so that only ways that ask for
+// Of messages: how long a stream lasts at least, and what paths measured at once may ask
+// for together, in bytes per ns: little for any host, so that only paths that ask for
 // little are measured at once.
 const (
-	leastStream = 80 * time.Millisecond
-	groupRate   = 0.2
+	minStream = 80 * time.Millisecond
+	groupRate = 0.2
 )
 
 // Measure measures the fabric that m describes and run sends over.
 func Measure(ctx context.Context, m *Model, run Runner, o Options) (*Report, error) {
-	x := &measurement{Model: m, Options: o, run: run, least: leastStream, atOnce: groupRate}
+	x := &measurement{Model: m, Options: o, run: run, least: minStream, parallelRate: groupRate}
 	x.how = &messages{x, run}
 	return x.measure(ctx)
 }
@@ -117,19 +117,19 @@ func (x *measurement) note(format string, args ...any) {
 
 // all measures each part once, and again what is off.
 func (x *measurement) all(ctx context.Context) error {
-	x.choose()
-	if len(x.ways) == 0 {
+	x.selectPaths()
+	if len(x.paths) == 0 {
 		return errors.New("no link of the fabric is up: there is nothing to measure")
 	}
 	x.warn()
-	x.links, x.parts = make([]Link, len(x.ways)), make([]finder, len(x.ways))
+	x.links, x.parts = make([]Link, len(x.paths)), make([]finder, len(x.paths))
 	if err := x.rates(ctx); err != nil {
 		return err
 	}
 	if err := x.latencies(ctx); err != nil {
 		return err
 	}
-	flows, all := x.everyone(mostFlows)
+	flows, all := x.allToAll(maxFlows)
 	if !all {
 		x.note("all together: from each NIC to %d others, not to all", len(flows)/x.fab.NICs())
 	}
@@ -149,12 +149,12 @@ func (x *measurement) all(ctx context.Context) error {
 	if x.report.Together != nil {
 		x.report.Together.All = all
 	}
-	return x.again(ctx)
+	return x.remeasure(ctx)
 }
 
-// choose picks the ways that there is time for.
-func (x *measurement) choose() {
-	up, down := x.Model.ways()
+// selectPaths picks the paths that there is time for.
+func (x *measurement) selectPaths() {
+	up, down := x.Model.paths()
 	switch len(down) {
 	case 0:
 	case 1:
@@ -164,70 +164,70 @@ func (x *measurement) choose() {
 	}
 	most := max(time.Duration(ratePart*float64(x.Time)), x.least)
 	n := len(up)
-	x.ways = up
+	x.paths = up
 	for n > 1 && x.ratesTime() > most {
 		n = n * 7 / 8
 		fewer := x.sample(up, n)
 		if len(fewer) > n { // no fewer would cover all
-			x.ways = fewer
+			x.paths = fewer
 			break
 		}
-		x.ways = fewer
+		x.paths = fewer
 	}
-	if len(x.ways) < len(up) {
-		x.note("%d of %d links measured, so that each port, each link between switches and each kind of link is among them; a longer --time measures more", len(x.ways), len(up))
+	if len(x.paths) < len(up) {
+		x.note("%d of %d links measured, so that each port, each link between switches and each kind of link is among them; a longer --time measures more", len(x.paths), len(up))
 	}
 }
 
-// ratesTime is how long the rates of all ways take to measure at least, latenciesTime
+// ratesTime is how long the rates of all paths take to measure at least, latenciesTime
 // their latencies.
 func (x *measurement) ratesTime() time.Duration {
 	d := time.Duration(0)
-	for _, g := range groups(x.ways, x.atOnce) {
-		d += x.how.rateTime(g.ways)
+	for _, g := range groups(x.paths, x.parallelRate) {
+		d += x.how.rateTime(g.paths)
 	}
 	return d
 }
 
 func (x *measurement) latenciesTime() time.Duration {
 	d := time.Duration(0)
-	for _, g := range groups(x.ways, math.Inf(1)) {
-		d += x.latencyTime(g.ways)
+	for _, g := range groups(x.paths, math.Inf(1)) {
+		d += x.latencyTime(g.paths)
 	}
 	return d
 }
 
-// warn says so if it takes much longer than it was given.
+// warn says so if it fits much longer than it was given.
 func (x *measurement) warn() {
 	// All to all and incast take as long as a stream each.
-	least := x.ratesTime() + x.latenciesTime() + 2*x.how.rateTime(x.ways)
+	least := x.ratesTime() + x.latenciesTime() + 2*x.how.rateTime(x.paths)
 	if x.Slow != nil && least > 2*x.Time {
 		x.Slow(least)
 	}
 }
 
-// index finds a way's place.
-func (x *measurement) index(w *way) int {
-	return slices.IndexFunc(x.ways, func(o way) bool { return o.src == w.src && o.dst == w.dst })
+// index finds a path's place.
+func (x *measurement) index(path *pathSpec) int {
+	return slices.IndexFunc(x.paths, func(o pathSpec) bool { return o.src == path.src && o.dst == path.dst })
 }
 
 // late says whether there is no time for another try.
-func (x *measurement) late() bool { return time.Since(x.start) > 2*x.Time }
+func (x *measurement) outOfTime() bool { return time.Since(x.start) > 2*x.Time }
 
-// again measures each link alone that is off.
-func (x *measurement) again(ctx context.Context) error {
-	for i := range x.ways {
+// remeasure measures each link alone that is off.
+func (x *measurement) remeasure(ctx context.Context) error {
+	for i := range x.paths {
 		x.links[i].Tries = 1
-		for len(x.parts[i].found) > 0 && !x.parts[i].hopeless() && x.links[i].Tries < maxTries && !x.late() {
+		for len(x.parts[i].found) > 0 && !x.parts[i].hopeless() && x.links[i].Tries < maxTries && !x.outOfTime() {
 			x.progress(1 - 1/float64(2+i))
-			w := x.ways[i : i+1]
+			path := x.paths[i : i+1]
 			before, tries := x.parts[i], x.links[i].Tries
 			old := x.links[i]
 			x.parts[i] = finder{}
-			if err := x.how.rateOf(ctx, w, x.least<<tries); err != nil {
+			if err := x.how.rateOf(ctx, path, x.least<<tries); err != nil {
 				return err
 			}
-			if err := x.how.latencyOf(ctx, w, 0); err != nil {
+			if err := x.how.latencyOf(ctx, path, 0); err != nil {
 				return err
 			}
 			if worse(&x.parts[i], &before) {
@@ -253,9 +253,9 @@ func worse(a, b *finder) bool {
 	return sum(a) > sum(b)
 }
 
-// noteAway says so where messages were in time but seen late: what polls on this host
+// noteDescheduled says so where messages were in time but seen late: what polls on this host
 // will be late, whatever the fabric does.
-func (x *measurement) noteAway() {
+func (x *measurement) noteDescheduled() {
 	n, worst := 0, &x.links[0]
 	for i := range x.links {
 		l := &x.links[i]
@@ -280,7 +280,7 @@ func (x *measurement) conclude(before []state.HopStatus) {
 		found = append(found, x.parts[i].found...)
 	}
 	found = append(found, x.shared.found...)
-	x.noteAway()
+	x.noteDescheduled()
 	if x.short > 0 {
 		x.note("the transport, the hosts or losses leave less than the links' own rate on some: see asked_bps and model_bps of --json")
 	}

@@ -36,7 +36,7 @@ type Packets struct {
 type PacketRunner interface {
 	Watch
 	// Send sends all streams at once, for d on the clock or until each has sent its most,
-	// and waits for what is under way, at most tail longer.
+	// and waits for what is in flight, at most tail longer.
 	Send(ctx context.Context, streams []Stream, d, tail time.Duration) ([]Packets, error)
 	// Late is what the shaper itself has against being on time with what was sent last; ""
 	// if nothing, or if it does not record that.
@@ -44,7 +44,7 @@ type PacketRunner interface {
 }
 
 // packets is the traffic of a PacketRunner: datagrams without congestion control, of
-// which only so many are under way that they fill the path, and wait for it a little.
+// which only so many are in flight that they fill the path, and wait for it a little.
 type packets struct {
 	*measurement
 	sender  PacketRunner
@@ -54,7 +54,7 @@ type packets struct {
 
 const (
 	ipv4UDP      = 20 + 8 // bytes of headers
-	maxDatagrams = 64     // that Linux takes at once (UDP_MAX_SEGMENTS)
+	maxDatagrams = 64     // that Linux fits at once (UDP_MAX_SEGMENTS)
 	maxDatagram  = 65535 - ipv4UDP
 
 	// waiting is how long what waits at a sender lasts, in ns, while this process has no
@@ -64,9 +64,9 @@ const (
 	maxWaiting       = 32 << 20
 	waitingUnlimited = 4 << 20
 
-	leastPackets = 256 // of a stream, for a rate
+	minPackets = 256 // of a stream, for a rate
 
-	leastPacketStream = 250 * time.Millisecond
+	minPacketStream = 250 * time.Millisecond
 	// Ways that are measured at once ask together for little of what one thread carries.
 	packetGroupRate = 0.05
 )
@@ -75,41 +75,43 @@ const (
 // sends over.
 func MeasurePackets(ctx context.Context, m *Model, run PacketRunner, o Options) (*Report, error) {
 	l := m.fab.Config.Link
-	x := &measurement{Model: m, Options: o, run: run, least: leastPacketStream, atOnce: packetGroupRate}
+	x := &measurement{Model: m, Options: o, run: run, least: minPacketStream, parallelRate: packetGroupRate}
 	p := &packets{x, run, l.MTU - ipv4UDP, l.MTU - l.Header}
 	x.how = p
 	r, err := x.measure(ctx)
 	if err == nil {
-		p.noteKeeps()
+		p.noteTraits()
 	}
 	return r, err
 }
 
-// stream fills a way of which it gets rate, in bytes of payload per ns.
-func (x *packets) stream(w *way, rate float64) Stream {
-	s := Stream{Src: w.src, Dst: w.dst, Size: x.size, Burst: x.burst(w)}
+// stream fills a path of which it gets rate, in bytes of payload per ns.
+func (x *packets) stream(path *pathSpec, rate float64) Stream {
+	s := Stream{Src: path.src, Dst: path.dst, Size: x.size, Burst: x.burst(path)}
 	window := float64(waitingUnlimited)
 	if !math.IsInf(rate, 1) {
-		window = rate*float64(x.longest(w)) + min(rate*waiting, maxWaiting)
+		window = rate*float64(x.longest(path)) + min(rate*waiting, maxWaiting)
 	}
 	s.Window = max(int(window)/x.payload, 2*s.Burst)
 	return s
 }
 
 // burst is how many datagrams are handed over at once: together, with their headers, less
-// than a segment, which is what a NIC takes whole.
-func (x *packets) burst(w *way) int {
+// than a segment, which is what a NIC fits whole.
+func (x *packets) burst(path *pathSpec) int {
 	const ethernet = 14
-	return max(min((w.segment-1-ipv4UDP-ethernet)/x.size, maxDatagrams, maxDatagram/x.size), 1)
+	return max(min((path.segment-1-ipv4UDP-ethernet)/x.size, maxDatagrams, maxDatagram/x.size), 1)
 }
 
-// longest is what a packet is under way at most, but for a few, without what it waits:
+// longest is what a packet is in flight at most, but for a few, without what it waits:
 // real ns.
-func (m *Model) longest(w *way) int64 { return int64(w.latency)*int64(m.scale) + m.spread(w) }
+func (m *Model) longest(path *pathSpec) int64 {
+	return int64(path.latency)*int64(m.scale) + m.spread(path)
+}
 
 // tail is how long after the last packet was sent all should have come.
-func (x *packets) tail(w *way, s *Stream, rate float64) time.Duration {
-	d := 200*time.Millisecond + time.Duration(2*x.longest(w))
+func (x *packets) tail(path *pathSpec, s *Stream, rate float64) time.Duration {
+	d := 200*time.Millisecond + time.Duration(2*x.longest(path))
 	if !math.IsInf(rate, 1) {
 		d += time.Duration(2 * float64(s.Window*x.payload) / rate)
 	}
@@ -117,38 +119,38 @@ func (x *packets) tail(w *way, s *Stream, rate float64) time.Duration {
 }
 
 // rateTime is until a stream has sent a few packets.
-func (x *packets) rateTime(ways []way) time.Duration {
+func (x *packets) rateTime(paths []pathSpec) time.Duration {
 	d := x.least
-	for i := range ways {
-		if w := &ways[i]; !math.IsInf(w.payload, 1) {
-			d = max(d, time.Duration(float64(leastPackets*x.payload)/w.payload))
+	for i := range paths {
+		if path := &paths[i]; !math.IsInf(path.payload, 1) {
+			d = max(d, time.Duration(float64(minPackets*x.payload)/path.payload))
 		}
 	}
 	return d
 }
 
-// rateOf measures the rates of ways that share no hop.
-func (x *packets) rateOf(ctx context.Context, ways []way, d time.Duration) error {
-	d = max(min(d, mostStream), x.rateTime(ways))
+// rateOf measures the rates of paths that share no hop.
+func (x *packets) rateOf(ctx context.Context, paths []pathSpec, d time.Duration) error {
+	d = max(min(d, maxStream), x.rateTime(paths))
 	var streams []Stream
 	tail := time.Duration(0)
-	for i := range ways {
-		w := &ways[i]
-		s := x.stream(w, w.payload)
-		streams, tail = append(streams, s), max(tail, x.tail(w, &s, w.payload))
+	for i := range paths {
+		path := &paths[i]
+		s := x.stream(path, path.payload)
+		streams, tail = append(streams, s), max(tail, x.tail(path, &s, path.payload))
 	}
 	came, err := x.sender.Send(ctx, streams, d, tail)
 	if err != nil {
 		return err
 	}
-	for i := range ways {
-		w := &ways[i]
-		l, f := x.link(w)
-		l.Rate = x.rate(w, &came[i])
-		f.rate(w.name, &l.Rate)
-		loss, bursts := x.losses(w, &came[i])
+	for i := range paths {
+		path := &paths[i]
+		l, f := x.link(path)
+		l.Rate = x.rate(path, &came[i])
+		f.rate(path.name, &l.Rate)
+		loss, bursts := x.losses(path, &came[i])
 		if !x.drops() { // what a full queue drops is nobody's to say
-			f.loss(w.name, loss, bursts)
+			f.loss(path.name, loss, bursts)
 		}
 		if loss.Got > 0 || loss.Asked > 0 {
 			l.Loss = loss
@@ -160,23 +162,23 @@ func (x *packets) rateOf(ctx context.Context, ways []way, d time.Duration) error
 	return nil
 }
 
-func (x *packets) rate(w *way, p *Packets) Rate {
+func (x *packets) rate(path *pathSpec, p *Packets) Rate {
 	r := Rate{Limit: 100 * maxRateOff, Connections: 1, Message: x.payload, Messages: p.came()}
-	model := x.through(w)
+	model := x.through(path)
 	r.Got = x.bps(p.rate(model/float64(x.payload)) * float64(x.payload))
-	if math.IsInf(w.payload, 1) {
+	if math.IsInf(path.payload, 1) {
 		return r
 	}
-	r.Asked, r.Model = x.bps(w.payload), x.bps(model)
+	r.Asked, r.Model = x.bps(path.payload), x.bps(model)
 	r.Error = off(r.Got, r.Model)
 	return r
 }
 
-// through is what comes through of packets that are sent as fast as a way takes them, in
-// bytes of payload per ns: each hop takes what it can, and loses of that what it is to.
-func (m *Model) through(w *way) float64 {
+// through is what comes through of packets that are sent as fast as a path fits them, in
+// bytes of payload per ns: each hop fits what it can, and loses of that what it is to.
+func (m *Model) through(path *pathSpec) float64 {
 	rate := math.Inf(1)
-	for _, hop := range w.hops {
+	for _, hop := range path.hops {
 		rate = min(rate, m.capacity(hop)) * (1 - configs.Loss(m.fab.Hops[hop].Spec.Loss).Mean())
 	}
 	return rate
@@ -184,10 +186,10 @@ func (m *Model) through(w *way) float64 {
 
 // losses compares the datagrams that did not come with those that were not to; bursts is
 // by what factor their number varies more than that of independent ones.
-func (x *packets) losses(w *way, p *Packets) (l *Loss, bursts float64) {
+func (x *packets) losses(path *pathSpec, p *Packets) (l *Loss, bursts float64) {
 	l, bursts = &Loss{Packets: uint64(len(p.Sent)), Got: uint64(len(p.Sent) - p.came())}, 1
 	kept := 1.0
-	for _, hop := range w.hops {
+	for _, hop := range path.hops {
 		spec := x.fab.Hops[hop].Spec.Loss
 		kept *= 1 - configs.Loss(spec).Mean()
 		bursts = max(bursts, cluster(spec))
@@ -216,7 +218,7 @@ func (p *Packets) rate(asked float64) float64 {
 			at = append(at, t)
 		}
 	}
-	if len(at) < fewest {
+	if len(at) < minSamples {
 		return 0
 	}
 	from, to := steady(at[len(at)/4:], asked)

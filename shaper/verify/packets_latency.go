@@ -8,37 +8,37 @@ import (
 	"time"
 )
 
-// latencyOf measures the latencies of ways that share no hop, by single packets.
-func (x *packets) latencyOf(ctx context.Context, ways []way, d time.Duration) error {
+// latencyOf measures the latencies of paths that share no hop, by single packets.
+func (x *packets) latencyOf(ctx context.Context, paths []pathSpec, d time.Duration) error {
 	var streams []Stream
 	end, tail := time.Duration(0), time.Duration(0)
-	for i := range ways {
-		w := &ways[i]
-		f := x.probes(w, mostProbes)
-		n := min(max(int(d/f.Spacing), leastProbes), mostProbes)
-		s := Stream{Src: w.src, Dst: w.dst, Size: probeSize, Burst: 1, Window: n, Spacing: f.Spacing, Most: n}
+	for i := range paths {
+		path := &paths[i]
+		f := x.probes(path, maxProbes)
+		n := min(max(int(d/f.Spacing), minProbes), maxProbes)
+		s := Stream{Src: path.src, Dst: path.dst, Size: probeSize, Burst: 1, Window: n, Spacing: f.Spacing, Most: n}
 		streams = append(streams, s)
-		end, tail = max(end, 4*f.Spacing*time.Duration(n)), max(tail, x.tail(w, &s, w.payload))
+		end, tail = max(end, 4*f.Spacing*time.Duration(n)), max(tail, x.tail(path, &s, path.payload))
 	}
 	came, err := x.sender.Send(ctx, streams, end, tail)
 	if err != nil {
 		return err
 	}
-	for i := range ways {
-		w := &ways[i]
-		l, f := x.link(w)
-		l.Latency, l.Jitter = x.latency(w, &came[i])
-		if !w.free() {
-			f.latency(w.name, &l.Latency, l.Jitter, x.limits(l.Latency.Asked))
+	for i := range paths {
+		path := &paths[i]
+		l, f := x.link(path)
+		l.Latency, l.Jitter = x.latency(path, &came[i])
+		if !path.free() {
+			f.latency(path.name, &l.Latency, l.Jitter, x.limits(l.Latency.Asked))
 		}
-		loss, bursts := x.losses(w, &came[i])
-		f.loss(w.name, loss, bursts)
+		loss, bursts := x.losses(path, &came[i])
+		f.loss(path.name, loss, bursts)
 	}
 	return nil
 }
 
-// latency is what a way's single packets took.
-func (x *packets) latency(w *way, p *Packets) (Latency, *Jitter) {
+// latency is what a path's single packets took.
+func (x *packets) latency(path *pathSpec, p *Packets) (Latency, *Jitter) {
 	var took, seen []float64
 	for i, at := range p.Arrived {
 		if at != 0 {
@@ -48,13 +48,13 @@ func (x *packets) latency(w *way, p *Packets) (Latency, *Jitter) {
 	}
 	slices.Sort(took)
 	slices.Sort(seen)
-	l := Latency{Asked: float64(w.latency) / 1e3, Messages: len(took), Known: len(took)}
+	l := Latency{Asked: float64(path.latency) / 1e3, Messages: len(took), Known: len(took)}
 	if len(took) == 0 {
 		return l, nil
 	}
 	l.P50, l.P99 = quantile(took, 0.5)/1e3, quantile(took, 0.99)/1e3
-	if len(w.jitter) > 0 {
-		asked := x.askedLatencies(w)
+	if len(path.jitter) > 0 {
+		asked := x.askedLatencies(path)
 		l.Asked = quantile(asked, 0.5) / 1e3
 		l.Error = l.P50 - l.Asked
 		l.SeenP99 = max(quantile(seen, 0.99)-quantile(asked, 0.99), 0) / 1e3

@@ -26,7 +26,7 @@ func (x *packets) promised(flows []Flow) (each bool, most float64) {
 	switch {
 	case x.loses() || x.drops():
 		return false, maxLossyOff
-	case x.keeps().shares:
+	case x.traits().shares:
 		return len(pairs) == len(flows), maxTotalOff // flows of one pair share its class
 	case !x.alike():
 		return false, maxUnfairOff
@@ -42,8 +42,8 @@ func (m *Model) alike() bool {
 // prepare says how long flows that share hops are sent.
 func (x *packets) prepare(flows []Flow, few int, d time.Duration) time.Duration {
 	for i, rate := range x.fair(flows) {
-		w := x.wayOf(flows[i].Src, flows[i].Dst)
-		d = max(d, time.Duration(4*(float64(x.longest(&w))+waiting)), time.Duration(2*float64(few*x.payload)/rate))
+		path := x.pathOf(flows[i].Src, flows[i].Dst)
+		d = max(d, time.Duration(4*(float64(x.longest(&path))+waiting)), time.Duration(2*float64(few*x.payload)/rate))
 	}
 	return d
 }
@@ -55,9 +55,9 @@ func (x *packets) sharedOnce(ctx context.Context, flows []Flow, d time.Duration)
 	tail, late := time.Duration(0), int64(0)
 	rates := x.fair(flows)
 	for i, f := range flows {
-		w := x.wayOf(f.Src, f.Dst)
-		s := x.stream(&w, rates[i])
-		streams, tail, late = append(streams, s), max(tail, x.tail(&w, &s, rates[i])), max(late, x.longest(&w))
+		path := x.pathOf(f.Src, f.Dst)
+		s := x.stream(&path, rates[i])
+		streams, tail, late = append(streams, s), max(tail, x.tail(&path, &s, rates[i])), max(late, x.longest(&path))
 	}
 	came, err := x.sender.Send(ctx, streams, d, tail)
 	if err != nil {
@@ -100,7 +100,7 @@ func within(all []Packets, from, to int64) []int64 {
 			}
 		}
 	}
-	if len(at) < fewest {
+	if len(at) < minSamples {
 		return []int64{from, to}
 	}
 	slices.Sort(at)

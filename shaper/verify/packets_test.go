@@ -60,11 +60,11 @@ func (f *network) Send(_ context.Context, streams []Stream, d, _ time.Duration) 
 }
 
 func (f *network) stream(s Stream, of int, start, d int64, rate float64) (p Packets) {
-	w := f.real.wayOf(s.Src, s.Dst)
+	path := f.real.pathOf(s.Src, s.Dst)
 	size := float64(f.real.fab.Config.Link.MTU - f.real.fab.Config.Link.Header)
-	latencies := []float64{float64(w.latency)}
-	if len(w.jitter) > 0 {
-		latencies = f.real.askedLatencies(&w)
+	latencies := []float64{float64(path.latency)}
+	if len(path.jitter) > 0 {
+		latencies = f.real.askedLatencies(&path)
 	}
 	for n := 0; s.Most == 0 || n < s.Most; n++ {
 		sent := start + int64(n)*int64(s.Spacing)
@@ -80,7 +80,7 @@ func (f *network) stream(s Stream, of int, start, d int64, rate float64) (p Pack
 		if f.late != nil {
 			at += f.late(n)
 		}
-		if f.random.Float64() < configs.Loss(f.real.fab.Hops[w.hops[1]].Spec.Loss).Mean() || f.lose != nil && f.lose(n, of) {
+		if f.random.Float64() < configs.Loss(f.real.fab.Hops[path.hops[1]].Spec.Loss).Mean() || f.lose != nil && f.lose(n, of) {
 			at = 0
 		}
 		p.Sent, p.Arrived, p.Seen = append(p.Sent, sent), append(p.Arrived, at), append(p.Seen, at)
@@ -184,9 +184,9 @@ func TestPacketFaults(t *testing.T) {
 		"one in 50 late": {configs.WireShaper, lan(2), nil, func(f *network) {
 			f.late = func(n int) int64 { return int64((n+1)%50/49) * 600_000 }
 		}, "node1:node0: messages come 6"},
-		"htb takes 150 us": {configs.HTBShaper, with(lan(2), func(c *configs.Fabric) { c.Link.Latency = 0 }), later(150 * time.Microsecond), nil, "latency p50 150 us, asked 0: +150 us (limit 100)"},
-		"losses":           {configs.WireShaper, lan(2), lossy(0.001), nil, "packets were lost, asked are 0"},
-		"no losses":        {configs.WireShaper, with(lan(2), lossy(0.01)), lossy(0), nil, "0 of"},
+		"htb fits 150 us": {configs.HTBShaper, with(lan(2), func(c *configs.Fabric) { c.Link.Latency = 0 }), later(150 * time.Microsecond), nil, "latency p50 150 us, asked 0: +150 us (limit 100)"},
+		"losses":          {configs.WireShaper, lan(2), lossy(0.001), nil, "packets were lost, asked are 0"},
+		"no losses":       {configs.WireShaper, with(lan(2), lossy(0.01)), lossy(0), nil, "0 of"},
 		"single packets lost": {configs.WireShaper, lan(2), nil, func(f *network) {
 			f.lose = func(n, _ int) bool { return n == 7 }
 		}, "node0:node1: 1 of 100 packets were lost"},
@@ -231,7 +231,7 @@ func TestFair(t *testing.T) {
 	}
 }
 
-// Shares are promised where a discipline keeps them, and all together is held to less
+// Shares are promised where a discipline traits them, and all together is held to less
 // where it depends on who comes first.
 func TestPacketPromises(t *testing.T) {
 	slow := 10 * units.Mbps
@@ -264,14 +264,14 @@ func TestPacketPromises(t *testing.T) {
 	}
 }
 
-// What is handed over at once fits what a NIC takes whole: the link model's segment.
+// What is handed over at once fits what a NIC fits whole: the link model's segment.
 func TestBurst(t *testing.T) {
 	for rate, want := range map[units.Bandwidth]int{100 * units.Mbps: 1, units.Gbps: 7, 10 * units.Gbps: 43} {
 		f := newNetwork(t, configs.HTBShaper, with(lan(2), func(c *configs.Fabric) { c.Link.Bandwidth = rate }), nil)
 		x := &packets{measurement: &measurement{Model: f.asked}, size: 1472, payload: 1460}
-		w := f.asked.wayOf(0, 1)
-		if got := x.burst(&w); got != want || got > 1 && got*1472+42 >= w.segment {
-			t.Errorf("at %v %d of 1472 bytes at once, want %d; a segment is %d", rate, got, want, w.segment)
+		path := f.asked.pathOf(0, 1)
+		if got := x.burst(&path); got != want || got > 1 && got*1472+42 >= path.segment {
+			t.Errorf("at %v %d of 1472 bytes at once, want %d; a segment is %d", rate, got, want, path.segment)
 		}
 	}
 }

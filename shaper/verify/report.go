@@ -21,7 +21,7 @@ type Report struct {
 	Needed int `json:"time_scale_needed,omitempty"`
 }
 
-// Link is the way from one NIC to another.
+// Link is the path from one NIC to another.
 type Link struct {
 	Name     string   `json:"link"`
 	Tries    int      `json:"tries"` // how often it was measured
@@ -79,7 +79,7 @@ type Quantile struct {
 	Got   float64 `json:"got_us"`
 }
 
-// Loss is how many packets were lost on the way.
+// Loss is how many packets were lost on the path.
 type Loss struct {
 	Packets uint64  `json:"packets"`      // transmissions, on each hop that loses
 	Asked   float64 `json:"asked_losses"` // on average

@@ -41,7 +41,7 @@ func (x *measurement) together(ctx context.Context, what string, flows []Flow, f
 			best, found = s, f
 		}
 		best.Tries = try
-		if len(f.found) == 0 || f.hopeless() || x.late() {
+		if len(f.found) == 0 || f.hopeless() || x.outOfTime() {
 			break
 		}
 	}
@@ -52,18 +52,18 @@ func (x *measurement) together(ctx context.Context, what string, flows []Flow, f
 // prepare bounds the messages of flows that share hops and says how long to send them.
 func (x *messages) prepare(flows []Flow, few int, d time.Duration) time.Duration {
 	for i := range flows {
-		w := x.wayOf(flows[i].Src, flows[i].Dst)
-		d = max(d, time.Duration(fillRounds*w.round))
+		path := x.pathOf(flows[i].Src, flows[i].Dst)
+		d = max(d, time.Duration(fillRounds*path.round))
 	}
 	d = x.enough(flows, few, d)
 	for i := range flows {
-		w := x.wayOf(flows[i].Src, flows[i].Dst)
-		flows[i].Messages = manyMessages(2*w.payload, flows[i].Size, d)
+		path := x.pathOf(flows[i].Src, flows[i].Dst)
+		flows[i].Messages = manyMessages(2*path.payload, flows[i].Size, d)
 	}
 	return d
 }
 
-// enough is how long the slowest of flows takes for a few messages, by the model; d at
+// enough is how long the slowest of flows fits for a few messages, by the model; d at
 // least.
 func (x *messages) enough(flows []Flow, few int, d time.Duration) time.Duration {
 	trial := slices.Clone(flows)
@@ -84,8 +84,8 @@ func (x *messages) enough(flows []Flow, few int, d time.Duration) time.Duration 
 func (x *messages) sharedOnce(ctx context.Context, flows []Flow, d time.Duration) (*Shared, error) {
 	tail := time.Duration(0)
 	for _, f := range flows {
-		w := x.wayOf(f.Src, f.Dst)
-		tail = max(tail, time.Duration(2*w.round))
+		path := x.pathOf(f.Src, f.Dst)
+		tail = max(tail, time.Duration(2*path.round))
 	}
 	traces, err := x.sender.Run(ctx, flows, d, tail+4*time.Duration(x.transport.RTO))
 	if err != nil {

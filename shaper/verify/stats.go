@@ -11,8 +11,8 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// fewest is how few messages still make a rate.
-const fewest = 8
+// minSamples is how few messages still make a rate.
+const minSamples = 8
 
 // pace is how fast messages of a set of flows came through, in bytes per ns.
 type pace struct {
@@ -30,16 +30,16 @@ type pace struct {
 // it sees in time afterwards shows that nothing was lost by that. A host that is too
 // slow sees all of them later and later. Left out are the first eighth, in which queues
 // fill, what came after the last post, when they empty, and what came before or after a
-// time with nothing under way: a sender that lost its processor posts nothing, which is
+// time with nothing in flight: a sender that lost its processor posts nothing, which is
 // not the fabric's doing.
 func paceOf(flows []Flow, traces, due, free []Trace) pace {
 	times := merge(flows, traces, due)
 	skipped := len(times) / 8
 	times = times[skipped:]
-	if len(times) < fewest {
+	if len(times) < minSamples {
 		return pace{}
 	}
-	if from, run := longestRun(times); 4*len(run) >= len(times) && len(run) >= fewest {
+	if from, run := longestRun(times); 4*len(run) >= len(times) && len(run) >= minSamples {
 		times, skipped = run, skipped+from
 	}
 	third := len(times) / 3
@@ -96,7 +96,7 @@ type arrival struct{ at, bytes int64 }
 // message is one of several flows': the nth that was visible, and the nth that was due.
 type message struct {
 	visible, due arrival
-	idle         bool // nothing was under way in the model before it was posted
+	idle         bool // nothing was in flight in the model before it was posted
 }
 
 func (m *message) late() int64 { return m.visible.at - m.due.at }
@@ -136,7 +136,7 @@ func merge(flows []Flow, traces, due []Trace) []message {
 	return out
 }
 
-// longestRun is the most messages in a row with none before which nothing was under way,
+// longestRun is the most messages in a row with none before which nothing was in flight,
 // and where they begin.
 func longestRun(times []message) (first int, best []message) {
 	from := 0
@@ -190,7 +190,7 @@ const unlikely = 1e-5
 
 // distance is how far the distribution of what was measured lies outside that of asked
 // when each value may be off by the tolerance: the one-sided distances of Kolmogorov and
-// Smirnov from asked shifted either way. Each value is known to be between one of least
+// Smirnov from asked shifted in either direction. Each value is known to be between one of least
 // and the same one of most. All are sorted.
 func distance(least, most, asked []float64, tolerance float64) float64 {
 	worst, n := 0.0, float64(len(least))

@@ -86,7 +86,7 @@ func TestSound(t *testing.T) {
 				if c.Host.Any() || c.Link.Loss != (configs.Loss{}) {
 					continue // which slow streams down, too
 				}
-				// Several connections, as a long way takes, begin with bursts.
+				// Several connections, as a long path fits, begin with bursts.
 				if off := math.Abs(l.Rate.Model/l.Rate.Asked - 1); off > 0.002 && (name != "long" || off > 0.02) {
 					t.Errorf("%s: the model's rate is %.4g Gb/s, by formula %.4g", l.Name, l.Rate.Model/1e9, l.Rate.Asked/1e9)
 				}
@@ -160,7 +160,7 @@ func TestFaults(t *testing.T) {
 // did, and says so.
 func TestAway(t *testing.T) {
 	f := newFake(t, star(3), nil)
-	f.away = 3e6
+	f.descheduled = 3e6
 	r := f.measured(t)
 	if r.Verdict != "VALID" || !strings.Contains(strings.Join(r.Notes, "\n"), "did not always get a processor") {
 		t.Errorf("%s %q, notes %q", r.Verdict, r.Reasons, r.Notes)
@@ -174,17 +174,17 @@ func TestSample(t *testing.T) {
 		c.Links = append(c.Links, configs.LinkOverride{Match: "node3>node17", LinkPatch: configs.LinkPatch{Bandwidth: &slow}})
 	})
 	m := model(t, c)
-	all, _ := m.ways()
+	all, _ := m.paths()
 	some := m.sample(all, 60)
 	if len(some) < 24 || len(some) > 60 {
-		t.Fatalf("%d of %d ways", len(some), len(all))
+		t.Fatalf("%d of %d paths", len(some), len(all))
 	}
 	seen, special := map[int]bool{}, false
-	for _, w := range some {
-		for _, h := range w.hops {
+	for _, path := range some {
+		for _, h := range path.hops {
 			seen[h] = true
 		}
-		special = special || w.src == 3 && w.dst == 17
+		special = special || path.src == 3 && path.dst == 17
 	}
 	for port := range 2 * m.fab.NICs() {
 		if !seen[port] {
@@ -199,25 +199,25 @@ func TestSample(t *testing.T) {
 // Ways that are measured at once share no hop, and each is in one group.
 func TestGroups(t *testing.T) {
 	m := model(t, leafSpine())
-	all, _ := m.ways()
+	all, _ := m.paths()
 	n := 0
 	for _, g := range groups(all, 1) {
 		hops := map[int]bool{}
-		for _, w := range g.ways {
+		for _, path := range g.paths {
 			n++
-			for _, h := range w.hops {
+			for _, h := range path.hops {
 				if hops[h] {
 					t.Errorf("%s is shared", m.fab.HopName(h))
 				}
 				hops[h] = true
 			}
 		}
-		if len(g.ways) > 1 && g.rate > 1 {
-			t.Errorf("a group of %d ways asks for %.2f bytes per ns", len(g.ways), g.rate)
+		if len(g.paths) > 1 && g.rate > 1 {
+			t.Errorf("a group of %d paths asks for %.2f bytes per ns", len(g.paths), g.rate)
 		}
 	}
 	if n != len(all) {
-		t.Errorf("%d of %d ways are in groups", n, len(all))
+		t.Errorf("%d of %d paths are in groups", n, len(all))
 	}
 }
 
@@ -277,7 +277,7 @@ func TestLossesThatATimerRecovers(t *testing.T) {
 }
 
 // How much a rate is open where losses stop several connections is said, and where one
-// connection fills the way it is not.
+// connection fills the path it is not.
 func TestRatesOpenWithLosses(t *testing.T) {
 	eth10, err := configs.Profile("eth10")
 	if err != nil {
@@ -359,7 +359,7 @@ func TestSlowFabricIsTold(t *testing.T) {
 			t.Fatal(err)
 		}
 		if (told > 0) != (c.least > 0) || told < c.least || told > c.least*3/2 {
-			t.Errorf("latency %v in %v: told %v, want %v to half as much again", c.latency, c.time, told, c.least)
+			t.Errorf("latency %v in %v: told %v, want %v to half as much remeasure", c.latency, c.time, told, c.least)
 		}
 		if took := time.Duration(f.now); c.least > 0 && (took < told || took > 3*told) {
 			t.Errorf("told %v, took %v (%s)", told, took, r.Verdict)
