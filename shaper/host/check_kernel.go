@@ -31,9 +31,9 @@ func (m Machine) kernelDatapath() []Check {
 	checks := []Check{
 		{Name: "CAP_NET_ADMIN", Grade: OK, Found: "network namespaces can be made", Means: means},
 		partsCheck(kernel.Features()),
-		autoCheck(shapers.Findings(kernel)),
+		autoCheck(shapers.List(kernel)),
 	}
-	return append(checks, shaperChecks(shapers.Findings(kernel))...)
+	return append(checks, shaperChecks(shapers.List(kernel))...)
 }
 
 // WireCheck measures what the shaper wire adds to every packet.
@@ -134,14 +134,14 @@ func partsCheck(all []shapers.Feature) Check {
 }
 
 // autoCheck is which shaper a fabric gets whose user names none.
-func autoCheck(all []shapers.Finding) Check {
+func autoCheck(all []shapers.Info) Check {
 	k := Check{Name: "shaper", Grade: OK, Means: "what --shaper auto takes"}
 	without, with := "", ""
 	for _, f := range all {
 		if f.Err == nil && without == "" {
 			without = f.Name
 		}
-		if f.Err == nil && f.Any && with == "" {
+		if f.Err == nil && f.AnyLink && with == "" {
 			with = f.Name
 		}
 	}
@@ -159,10 +159,10 @@ func autoCheck(all []shapers.Finding) Check {
 }
 
 // shaperChecks is what each shaper costs, and what it lacks.
-func shaperChecks(all []shapers.Finding) []Check {
+func shaperChecks(all []shapers.Info) []Check {
 	var checks []Check
 	for _, f := range all {
-		k := Check{Name: "shaper " + f.Name, Grade: OK, Found: "can be had", Means: f.Does}
+		k := Check{Name: "shaper " + f.Name, Grade: OK, Found: "can be had", Means: f.Description}
 		if f.Err != nil {
 			k.Grade, k.Found, k.Next = Missing, f.Err.Error(), "use a kernel that has it; see qdiscs and BPF"
 		}

@@ -156,15 +156,15 @@ func TestPartsCheck(t *testing.T) {
 }
 
 func TestAutoCheck(t *testing.T) {
-	lacking := func(parts ...string) []shapers.Finding {
+	lacking := func(parts ...string) []shapers.Info {
 		m := map[string]error{}
 		for _, p := range parts {
 			m[p] = shapers.ErrNotSupported
 		}
-		return shapers.Findings(shapers.KnownKernel(m))
+		return shapers.List(shapers.KnownKernel(m))
 	}
 	for _, c := range []struct {
-		all  []shapers.Finding
+		all  []shapers.Info
 		want string
 		next bool
 	}{

@@ -114,7 +114,7 @@ func TestUpOnANode(t *testing.T) {
 	w := newWorld(t)
 	w.up("--profile", "eth1")
 	out, status := w.try("exec", "node0", "--", ddlemu, "up", "--datapath", "kernel", "--profile", "eth1", "--name", "inner")
-	if status != 2 || !strings.Contains(out, "this runs on a node of a fabric") {
+	if status != 2 || !strings.Contains(out, "this process runs on a node of a fabric") {
 		t.Errorf("exit status %d: %s", status, out)
 	}
 }

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package daemon is the process that keeps a fabric of the kernel datapath: it makes
-// the namespaces, shapes, follows changes, and removes everything when the fabric is
-// taken down. It alone needs privileges; changes reach it through the fabric's file.
+// Package daemon is the process that runs a fabric of the kernel datapath. It creates the namespaces, starts the shaper,
+// applies changes of links, and removes everything when the fabric is taken down. It is the only process that needs
+// privileges for that: other processes request changes through the fabric's file.
+//
+// Start and CleanUp start a daemon and end the work of one, for the commands that bring fabrics up and take them down.
 package daemon
 
 import (
@@ -25,14 +27,13 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
-// How often the daemon looks whether the fabric has changed or is down, and brings
-// its counters up to date.
+// The daemon's periods.
 const (
-	followEvery = 20 * time.Millisecond
-	countEvery  = 100 * time.Millisecond
+	followEvery = 20 * time.Millisecond  // it checks whether the fabric has changed or is down
+	countEvery  = 100 * time.Millisecond // it updates the counters in the fabric's file
 )
 
-// Plan is the plan of a fabric that is up in dir.
+// Plan returns the plan of the fabric called name in the folder dir.
 func Plan(dir string, f *fabric.Fabric, name string) (*netns.Plan, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
@@ -45,9 +46,8 @@ func Plan(dir string, f *fabric.Fabric, name string) (*netns.Plan, error) {
 	return netns.NewPlan(abs, name, f.Config.Nodes, f.Config.NICsPerNode, subnet)
 }
 
-// Run makes what the fabric in file needs, calls ready, and keeps it until the
-// fabric is taken down or ctx is done. It leaves nothing behind but the fabric's
-// file, which it marks as taken down.
+// Run creates the fabric in file, calls ready, and serves the fabric until it is taken down or ctx is done. Then it
+// removes everything except the fabric's file, which it marks as taken down.
 func Run(ctx context.Context, dir *state.Dir, file *state.File, ready func()) (err error) {
 	if err := file.Serve(); err != nil {
 		return err
@@ -61,8 +61,8 @@ func Run(ctx context.Context, dir *state.Dir, file *state.File, ready func()) (e
 		return err
 	}
 	if name := nodes.FindExisting(p); name != "" {
-		file.TakeDown() // and nothing is removed that another one made
-		return fmt.Errorf("network namespace %s is there already: if a fabric left it, `ddlemu gc` removes it, otherwise give the fabric another name", name)
+		file.TakeDown() // nothing else: the namespaces are another fabric's
+		return fmt.Errorf("network namespace %s exists already: if a fabric left it, `ddlemu gc` removes it, otherwise give the fabric another name", name)
 	}
 	defer func() {
 		file.TakeDown()
@@ -71,7 +71,7 @@ func Run(ctx context.Context, dir *state.Dir, file *state.File, ready func()) (e
 	if err := dir.WriteHosts(file.Name(), p.Hosts()); err != nil {
 		return err
 	}
-	if err := nodes.Create(ctx, p, options(fab)); err != nil {
+	if err := nodes.Create(ctx, p, nodeOptions(fab)); err != nil {
 		return err
 	}
 	s, kind, err := shapers.Start(fab.Config.Shaper, nodes.Network{File: file, Fabric: fab, Plan: p})
@@ -82,16 +82,17 @@ func Run(ctx context.Context, dir *state.Dir, file *state.File, ready func()) (e
 	file.Event("shaper " + kind)
 	file.SetFollowed(0, true)
 	t := file.Fixed().Transport
-	served, err := sockets.Serve(dir.DaemonPath(file.Name()), sockets.Options{Plan: p, Owner: dir.UID(), SendBuffer: int(t.SendBuffer), Window: int(t.Window)})
+	server, err := sockets.Serve(dir.DaemonPath(file.Name()), sockets.Options{Plan: p, Owner: dir.UID(), SendBuffer: int(t.SendBuffer), Window: int(t.Window)})
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, served.Close()) }()
+	defer func() { err = errors.Join(err, server.Close()) }()
 	ready()
-	return follow(ctx, file, s)
+	return serve(ctx, file, s)
 }
 
-// Remove removes what the fabric of p has outside of its file, whoever made it.
+// Remove removes all of the fabric of p except its file: namespaces, hosts file and socket of the daemon. It works for
+// a fabric whose daemon was killed too.
 func Remove(dir *state.Dir, p *netns.Plan) error {
 	err := nodes.Remove(p)
 	for _, path := range []string{dir.HostsPath(p.Fabric), dir.DaemonPath(p.Fabric)} {
@@ -102,15 +103,15 @@ func Remove(dir *state.Dir, p *netns.Plan) error {
 	return err
 }
 
-// Bytes of the headers of IPv4 and TCP, and of TCP's timestamps in them.
+// Bytes of the headers of IPv4 and TCP, and of TCP's timestamp option.
 const (
 	tcpHeader  = 20 + 20
 	timestamps = 12
 )
 
-// options are the NICs of a fabric: packets of the link's MTU, left whole up to one
+// nodeOptions returns the settings of the fabric's nodes: the MTU of its links, unsegmented packets (GSO) of at most one
 // segment of the link model, and TCP with the headers and buffers of its transport.
-func options(f *fabric.Fabric) nodes.Options {
+func nodeOptions(f *fabric.Fabric) nodes.Options {
 	c := &f.Config
 	o := nodes.Options{MTU: c.Link.MTU, Timestamps: c.Link.Header >= tcpHeader+timestamps}
 	if c.Transport.Kind == configs.TCP {
@@ -123,10 +124,10 @@ func options(f *fabric.Fabric) nodes.Options {
 	return o
 }
 
-// notInForce says that the links are not what the fabric's file says, so that no job
-// on it is VALID, and why if that is news.
-func notInForce(file *state.File, err error, news bool) {
-	if news {
+// invalidateJobs marks all jobs INVALID, because the links differ from the fabric's file. If isNew, it also records the
+// cause as an event of the fabric.
+func invalidateJobs(file *state.File, err error, isNew bool) {
+	if isNew {
 		file.Event(fmt.Sprintf("a change could not be put into force: %v", err))
 	}
 	for _, j := range file.Jobs() {
@@ -134,11 +135,11 @@ func notInForce(file *state.File, err error, news bool) {
 	}
 }
 
-// follow keeps the shaper to what the fabric's file says.
-func follow(ctx context.Context, file *state.File, s shapers.Shaper) error {
+// serve applies changes of the fabric's file and updates its counters until the fabric is taken down or ctx is done.
+func serve(ctx context.Context, file *state.File, s shapers.Shaper) error {
 	tick := time.NewTicker(followEvery)
 	defer tick.Stop()
-	// A change that came while the shaper started is made once more.
+	// A change may have come while the shaper started, so Follow is called at least once.
 	changes, counted, again, failed := file.Changes(), time.Now(), true, false
 	for !file.Down() {
 		select {
@@ -146,14 +147,14 @@ func follow(ctx context.Context, file *state.File, s shapers.Shaper) error {
 			return nil
 		case <-tick.C:
 		}
-		// Twice for each change: a hop counts it before it is in force.
+		// Follow is called twice for each change: the file counts a change before its parameters are in force.
 		if c := file.Changes(); c != changes || again {
 			changes, again = c, c != changes
 			err := s.Follow()
 			if err != nil {
-				notInForce(file, err, !failed)
+				invalidateJobs(file, err, !failed)
 			}
-			// It is tried again until it is in force, or changed once more.
+			// After a failure, it is called again until it succeeds.
 			failed, again = err != nil, again || err != nil
 			if err != nil || !again {
 				file.SetFollowed(changes, err == nil)
@@ -167,7 +168,7 @@ func follow(ctx context.Context, file *state.File, s shapers.Shaper) error {
 			}
 			file.MarkEnds(ended)
 			if file.Removed() {
-				return nil // nobody can take it down any more
+				return nil // nobody can mark the file as taken down any more
 			}
 		}
 	}

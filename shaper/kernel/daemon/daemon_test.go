@@ -17,22 +17,21 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/state/statetest"
 )
 
-// stubborn is a shaper that fails to follow for a while.
-type stubborn struct{ followed, failures atomic.Int32 }
+// failingShaper is a shaper whose Follow fails a number of times.
+type failingShaper struct{ followed, failures atomic.Int32 }
 
-func (s *stubborn) Follow() error {
+func (s *failingShaper) Follow() error {
 	s.followed.Add(1)
 	if s.failures.Add(-1) >= 0 {
 		return errors.New("the kernel is busy")
 	}
 	return nil
 }
-func (*stubborn) Count() error { return nil }
-func (*stubborn) Close() error { return nil }
+func (*failingShaper) Count() error { return nil }
+func (*failingShaper) Close() error { return nil }
 
-// A change that cannot be put into force does not take the fabric down: it is tried
-// again, and until then no job is VALID.
-func TestChangeThatFails(t *testing.T) {
+// If a change cannot be applied, the fabric stays up, the daemon tries again, and no job is VALID meanwhile.
+func TestFailingFollow(t *testing.T) {
 	c, err := configs.Load(configs.Source{Profile: "eth1"})
 	if err != nil {
 		t.Fatal(err)
@@ -46,20 +45,20 @@ func TestChangeThatFails(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &stubborn{}
+	s := &failingShaper{}
 	s.failures.Store(3)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error)
-	go func() { ended <- follow(ctx, file, s) }()
-	late := time.Millisecond
-	// Three failures, then it is in force.
+	go func() { ended <- serve(ctx, file, s) }()
+	latency := time.Millisecond
+	// Three failures, then a success.
 	for end := time.Now().Add(10 * time.Second); s.followed.Load() < 4 && time.Now().Before(end); time.Sleep(5 * followEvery) {
 		if s.followed.Load() > 0 {
 			continue
 		}
-		// A change from before it looked for the first time is none to it.
-		late += time.Millisecond
-		if _, err := live.Shape(file, "*", configs.LinkPatch{Latency: &late}); err != nil {
+		// serve does not notice a change before its first look at the file.
+		latency += time.Millisecond
+		if _, err := live.Shape(file, "*", configs.LinkPatch{Latency: &latency}); err != nil {
 			t.Error(err)
 		}
 	}
@@ -70,32 +69,32 @@ func TestChangeThatFails(t *testing.T) {
 	if r := job.Status().Reasons.Words(); len(r) != 1 || !strings.Contains(r[0], "could not be put into force") {
 		t.Errorf("the job's reasons: %v", r)
 	}
-	told := 0
+	events := 0
 	for _, e := range file.Events() {
 		if strings.Contains(e.Text, "the kernel is busy") {
-			told++
+			events++
 		}
 	}
-	if told != 1 {
-		t.Errorf("told %d times: %v", told, file.Events())
+	if events != 1 {
+		t.Errorf("%d events, want 1: %v", events, file.Events())
 	}
 }
 
-// sampling is a shaper that counts a packet whenever it is asked.
-type sampling struct {
-	stubborn
-	cell  *state.Cell
-	asked atomic.Int32
+// countingShaper is a shaper that adds one packet to a cell at each call of Count.
+type countingShaper struct {
+	failingShaper
+	cell    *state.Cell
+	counted atomic.Int32
 }
 
-func (s *sampling) Count() error {
+func (s *countingShaper) Count() error {
 	s.cell.Judge(1000, 10, 20, 20, 1)
-	s.asked.Add(1)
+	s.counted.Add(1)
 	return nil
 }
 
-// The traffic of a job ends with the first count after the job's end.
-func TestEndOfAJobsTraffic(t *testing.T) {
+// A job's share of all traffic ends at the first call of Count after the job's end.
+func TestTrafficEndsWithJob(t *testing.T) {
 	c, err := configs.Load(configs.Source{Profile: "eth1"})
 	if err != nil {
 		t.Fatal(err)
@@ -122,12 +121,12 @@ func TestEndOfAJobsTraffic(t *testing.T) {
 	hop := fab.Link(0, 1)
 	rank := join(7, state.Rank{})
 	rank.Leave()
-	s := &sampling{cell: &traffic.Cells()[hop]}
+	s := &countingShaper{cell: &traffic.Cells()[hop]}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error)
-	go func() { ended <- follow(ctx, file, s) }()
+	go func() { ended <- serve(ctx, file, s) }()
 	rank.Job().Settle()
-	for end := time.Now().Add(10 * time.Second); s.asked.Load() < 3 && time.Now().Before(end); time.Sleep(followEvery) {
+	for end := time.Now().Add(10 * time.Second); s.counted.Load() < 3 && time.Now().Before(end); time.Sleep(followEvery) {
 	}
 	cancel()
 	if err := <-ended; err != nil {
@@ -135,6 +134,6 @@ func TestEndOfAJobsTraffic(t *testing.T) {
 	}
 	got, ok := rank.Job().Crossed(traffic.Status())
 	if n := got.Cells[hop].Size[0].Messages; !ok || n != 1 {
-		t.Errorf("%d packets are the job's, want 1 of %d", n, s.asked.Load())
+		t.Errorf("the job has %d packets, want 1 of %d", n, s.counted.Load())
 	}
 }

@@ -14,19 +14,19 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/kernel/nodes"
 )
 
-// Prepare checks that this host can have a fabric on the kernel datapath and settles what its
-// configuration leaves open: its subnet. What the user can mend is a *configs.Error.
+// Prepare checks that this host can run fab on the kernel datapath. If the configuration names no subnet, Prepare
+// selects one. An error that the user can correct is a *configs.Error.
 func Prepare(fab *fabric.Fabric) error {
 	c := &fab.Config
 	if onNode() {
-		// What is mounted here nobody else sees, see package enter.
-		return configs.Errorf("", "this runs on a node of a fabric: bring up another one of the kernel datapath on the host")
+		// Namespaces are mounted in a folder, and mounts of a node are not visible on the host: see launch.Exec.
+		return configs.Errorf("", "this process runs on a node of a fabric: bring up another fabric of the kernel datapath on the host")
 	}
 	if err := CheckPrivileges(); err != nil {
 		return err
 	}
 	if c.Link.MTU > nodes.MaxMTU {
-		return configs.Errorf("mtu", "%d: the kernel datapath has at most %d", c.Link.MTU, nodes.MaxMTU)
+		return configs.Errorf("mtu", "%d: the kernel datapath supports at most %d", c.Link.MTU, nodes.MaxMTU)
 	}
 	if c.Subnet != "" {
 		used, err := nodes.OverlappingRoute(c.Subnet)
@@ -43,18 +43,18 @@ func Prepare(fab *fabric.Fabric) error {
 	return err
 }
 
-// onNode says whether this process is on an emulated node: only these have such NICs.
+// onNode reports whether this process runs on an emulated node: only nodes have NICs with ddlemu's MAC addresses.
 func onNode() bool {
 	all, err := net.Interfaces()
 	return err == nil && slices.ContainsFunc(all, func(i net.Interface) bool { return netns.NICOfMAC(i.HardwareAddr) >= 0 })
 }
 
-// CheckPrivileges says which capability the kernel datapath lacks, in a
-// *configs.Error.
+// CheckPrivileges returns a *configs.Error that names the capabilities that the kernel datapath needs and this process
+// lacks, or nil.
 func CheckPrivileges() error {
-	lack := host.Machine{}.KernelLacks()
-	if len(lack) == 0 {
+	missing := host.Machine{}.KernelLacks()
+	if len(missing) == 0 {
 		return nil
 	}
-	return configs.Errorf("", "the kernel datapath needs %s: use sudo, or --datapath %s, which needs nothing", strings.Join(lack, ", "), configs.Shm)
+	return configs.Errorf("", "the kernel datapath needs %s: use sudo, or --datapath %s, which needs nothing", strings.Join(missing, ", "), configs.Shm)
 }

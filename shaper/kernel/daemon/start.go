@@ -18,27 +18,24 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
-// CommandName is ddlemu's command that is a daemon; ReadyLine is what it writes when the
-// fabric can be used.
 const (
-	CommandName = "daemon"
-	ReadyLine   = "ready\n"
+	CommandName = "daemon"  // the command of ddlemu that runs a daemon
+	ReadyLine   = "ready\n" // what the daemon writes to standard output when the fabric can be used
 )
 
-// Start starts the daemon of the fabric in file, as this program's CommandName, and
-// returns its process id when the fabric can be used. After an error there is no
-// daemon, and nothing of the fabric but its file is left. What the daemon said is
-// a *configs.Error. When ctx is done first, Start ends the daemon and fails.
+// Start runs the daemon of the fabric in file as a command of this program, and returns its process ID when the fabric
+// can be used. After an error there is no daemon, and only the fabric's file remains. If the daemon wrote an error
+// message, the error is a *configs.Error. If ctx is done before the fabric can be used, Start stops the daemon and fails.
 func Start(ctx context.Context, dir *state.Dir, file *state.File) (pid int, err error) {
 	self, err := os.Executable()
 	if err != nil {
 		return 0, fmt.Errorf("find the ddlemu command: %w", err)
 	}
 	cmd := exec.Command(self, "--dir", dir.Path, "--owner", fmt.Sprint(dir.UID()), CommandName, file.Name())
-	cmd.Args[0] = "ddlemu"                               // whatever name this process goes by
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // a Ctrl-C here is not for it
-	var said strings.Builder
-	cmd.Stderr = &said
+	cmd.Args[0] = "ddlemu"                               // this process may have been called by the name of a link
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // Ctrl-C in this terminal does not stop the daemon
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return 0, fmt.Errorf("start the fabric's daemon: %w", err)
@@ -46,35 +43,34 @@ func Start(ctx context.Context, dir *state.Dir, file *state.File) (pid int, err 
 	if err := cmd.Start(); err != nil {
 		return 0, fmt.Errorf("start the fabric's daemon: %w", err)
 	}
-	end := context.AfterFunc(ctx, func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM) // it may have ended by itself
+	cancel := context.AfterFunc(ctx, func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM) // fails if it has just ended
 	})
-	text := make([]byte, len(ReadyLine))
-	_, err = io.ReadFull(out, text)
-	if end() && err == nil {
-		return cmd.Process.Pid, nil // it lives on; init reaps it
+	_, err = io.ReadFull(out, make([]byte, len(ReadyLine)))
+	if cancel() && err == nil {
+		return cmd.Process.Pid, nil // it continues to run; init reaps it
 	}
 	err = cmd.Wait()
 	if ctx.Err() != nil {
 		return 0, fmt.Errorf("bring up fabric %s: %w", file.Name(), ctx.Err())
 	}
-	why := strings.TrimPrefix(strings.TrimSpace(said.String()), "ddlemu: ")
-	if why == "" {
-		why = fmt.Sprintf("the fabric's daemon ended: %v", err)
+	message := strings.TrimPrefix(strings.TrimSpace(stderr.String()), "ddlemu: ")
+	if message == "" {
+		message = fmt.Sprintf("the fabric's daemon ended: %v", err)
 	}
-	return 0, configs.Errorf("", "%s", why)
+	return 0, configs.Errorf("", "%s", message)
 }
 
-// patience is how long a daemon has to take a fabric down: it deletes hundreds of
-// interfaces, each in milliseconds.
-const patience = 30 * time.Second
+// removalTimeout is how long CleanUp waits for a daemon. There may be hundreds of interfaces, and deleting one takes
+// milliseconds.
+const removalTimeout = 30 * time.Second
 
-// CleanUp removes what a fabric that has been taken down has in the kernel: it waits
-// for its daemon to do so or, if that is gone, does it.
+// CleanUp returns when nothing of a fabric that was taken down remains in the kernel. It waits until the daemon has
+// removed everything. If the daemon is gone, CleanUp removes it.
 func CleanUp(dir *state.Dir, file *state.File) error {
-	for end := time.Now().Add(patience); file.Served(); time.Sleep(2 * time.Millisecond) {
+	for end := time.Now().Add(removalTimeout); file.Served(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(end) {
-			return fmt.Errorf("the daemon of fabric %s has not removed it in %v: is it stopped?", file.Name(), patience)
+			return fmt.Errorf("the daemon of fabric %s has not removed it in %v: is it stopped?", file.Name(), removalTimeout)
 		}
 	}
 	fab, err := live.Fabric(file)
@@ -87,7 +83,7 @@ func CleanUp(dir *state.Dir, file *state.File) error {
 	}
 	if err := Remove(dir, p); err != nil {
 		if errors.Is(err, os.ErrPermission) {
-			return configs.Errorf("", "%w: the daemon of fabric %s was killed, so only root can remove what it made: use sudo", err, file.Name())
+			return configs.Errorf("", "%w: the daemon of fabric %s was killed, so only root can remove what it created: use sudo", err, file.Name())
 		}
 		return err
 	}

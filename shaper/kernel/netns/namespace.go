@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package netns makes, finds and removes named network namespaces, where `ip netns`
-// keeps them, and runs functions inside of them.
+// Package netns creates, finds and removes named network namespaces, in the folder of `ip netns`, and runs functions in
+// them. Its Plan has the names and addresses of all that the kernel datapath creates for one fabric.
+//
+// The plugin links this package, so it imports little: no netlink and no configuration.
 package netns
 
 import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -17,19 +21,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Folder is where named namespaces are, as `ip netns` has it.
+// Folder has a file for each named namespace, as for `ip netns`.
 const Folder = "/run/netns"
 
-// Path is the file that stands for the namespace called name.
+// Path returns the path of the file that stands for the namespace called name.
 func Path(name string) string { return filepath.Join(Folder, name) }
 
-// Create makes a namespace called name, with its loopback interface up or down as
-// the kernel makes it. The error wraps fs.ErrExist if there is one of that name.
+// Create makes a network namespace called name. If the name is in use, the error wraps fs.ErrExist.
 func Create(name string) error {
 	if err := os.MkdirAll(Folder, 0o755); err != nil {
 		return fmt.Errorf("make the folder of network namespaces: %w", err)
 	}
-	if err := sharedFolder(); err != nil {
+	if err := shareFolder(); err != nil {
 		return err
 	}
 	f, err := os.OpenFile(Path(name), os.O_RDONLY|os.O_CREATE|os.O_EXCL, 0o444)
@@ -37,7 +40,7 @@ func Create(name string) error {
 		return fmt.Errorf("make network namespace %s: %w", name, err)
 	}
 	f.Close()
-	err = onThread(func() error {
+	err = onNewThread(func() error {
 		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 			return err
 		}
@@ -49,10 +52,9 @@ func Create(name string) error {
 	return nil
 }
 
-// sharedFolder makes what is mounted in Folder seen in the mount namespaces that
-// others have made, and what is unmounted gone there too: otherwise a namespace
-// would live on in them. `ip netns` does the same.
-func sharedFolder() error {
+// shareFolder makes Folder a shared mount, as `ip netns` does. Mounts and unmounts in it then propagate to the other
+// mount namespaces of the host. Without it, a network namespace that was removed would continue to exist in them.
+func shareFolder() error {
 	err := unix.Mount("", Folder, "", unix.MS_SHARED|unix.MS_REC, "")
 	if errors.Is(err, unix.EINVAL) { // not a mount point yet
 		if err = unix.Mount(Folder, Folder, "", unix.MS_BIND|unix.MS_REC, ""); err == nil {
@@ -65,10 +67,10 @@ func sharedFolder() error {
 	return nil
 }
 
-// Remove removes the name; the namespace goes with its last process. It is no
-// error if there is none.
+// Remove removes the name of a namespace. The kernel deletes the namespace when its last process ends. It is no error if
+// there is no such name.
 func Remove(name string) error {
-	// A file that is no mount point was left by a Create that was killed.
+	// EINVAL: the file is no mount point, because Create was killed before it mounted the namespace.
 	if err := unix.Unmount(Path(name), unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOENT) {
 		return fmt.Errorf("remove network namespace %s: %w", name, err)
 	}
@@ -78,14 +80,14 @@ func Remove(name string) error {
 	return nil
 }
 
-// Exists says whether name stands for a namespace: a Create that was killed leaves the
-// name alone.
+// Exists reports whether name stands for a namespace. If Create was killed, there may be a file of that name and no
+// namespace.
 func Exists(name string) bool {
 	var st unix.Statfs_t
 	return unix.Statfs(Path(name), &st) == nil && st.Type == unix.NSFS_MAGIC
 }
 
-// List is the names that begin with prefix, sorted.
+// List returns the names that begin with prefix, sorted.
 func List(prefix string) ([]string, error) {
 	entries, err := os.ReadDir(Folder)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -104,10 +106,9 @@ func List(prefix string) ([]string, error) {
 	return names, nil
 }
 
-// Do calls f on a thread that is inside the namespace called name. f must not
-// start goroutines that are to be inside as well.
+// Do calls f on a thread that is in the namespace called name. Goroutines that f starts are not in it.
 func Do(name string, f func() error) error {
-	return onThread(func() error {
+	return onNewThread(func() error {
 		if err := Enter(name); err != nil {
 			return err
 		}
@@ -115,8 +116,8 @@ func Do(name string, f func() error) error {
 	})
 }
 
-// Enter moves the calling thread into the namespace called name. The caller has
-// locked it and never unlocks it.
+// Enter moves the calling thread into the namespace called name. The caller has locked the thread and must not unlock
+// it.
 func Enter(name string) error {
 	fd, err := unix.Open(Path(name), unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -129,13 +130,30 @@ func Enter(name string) error {
 	return nil
 }
 
-// onThread calls f on a thread of its own, which ends with f: whatever f did to
-// the thread's namespaces is nobody else's.
-func onThread(f func() error) error {
+// onNewThread calls f on a new thread, which ends afterwards. No other goroutine runs in the namespaces that f entered.
+func onNewThread(f func() error) error {
 	done := make(chan error)
 	go func() {
-		runtime.LockOSThread() // not unlocked: the thread ends with the goroutine
+		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
 		done <- f()
 	}()
 	return <-done
+}
+
+// ListenUDP opens a UDP socket in the namespace called name, with an unused port of addr.
+func ListenUDP(name string, addr netip.Addr) (c *net.UDPConn, err error) {
+	err = Do(name, func() (err error) {
+		c, err = net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(addr, 0)))
+		return err
+	})
+	return c, err
+}
+
+// DialUDP opens a UDP socket in the namespace called name that sends from addr, with an unused port, to an address.
+func DialUDP(name string, addr netip.Addr, to *net.UDPAddr) (c *net.UDPConn, err error) {
+	err = Do(name, func() (err error) {
+		c, err = net.DialUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(addr, 0)), to)
+		return err
+	})
+	return c, err
 }

@@ -11,10 +11,11 @@ import (
 	"strings"
 )
 
-// Prefix begins the name of every namespace that ddlemu makes.
+// Prefix begins the name of every namespace that ddlemu creates.
 const Prefix = "ddlemu-"
 
-// Plan is what is made for one fabric.
+// Plan has the names and addresses of all that is created for one fabric. They are a function of the fabric's name, its
+// folder and its size, so a later command finds what a killed one created.
 type Plan struct {
 	Fabric string
 	Switch string // namespace of the switch
@@ -25,27 +26,27 @@ type Plan struct {
 
 // Node is an emulated host.
 type Node struct {
-	Name      string // node0: also its host name
+	Name      string // node0 and so on; also its host name
 	Namespace string
 	NICs      []NIC
 }
 
-// NIC is one end of a veth pair; the other is a port of the switch.
+// NIC is the end of a veth pair that is in a node. The other end is a port of the switch.
 type NIC struct {
 	Number int    // in the fabric
-	Name   string // in the node's namespace: eth0 and on
-	Port   string // in the switch's namespace: node0.0
+	Name   string // in the node's namespace: eth0 and so on
+	Port   string // name of the other end, in the switch's namespace: node0.0 and so on
 	MAC    net.HardwareAddr
 	Addr4  netip.Addr
 	Addr6  netip.Addr
 }
 
 // maxNodes follows from the addresses: the last byte is the number of the node plus 1, and 255 is the broadcast
-// address. configs.MaxKernelNodes is the same number; importing configs would link it into the plugin.
+// address. It equals configs.MaxKernelNodes.
 const maxNodes = 254
 
-// NewPlan is the plan for a fabric called name in the folder dir, with its nodes and
-// NICs per node. subnet is an IPv4 /16.
+// NewPlan returns the plan of the fabric called name in the folder dir, with a number of nodes and of NICs per node.
+// subnet is an IPv4 /16.
 func NewPlan(dir, name string, nodes, nics int, subnet netip.Prefix) (*Plan, error) {
 	switch {
 	case nodes > maxNodes:
@@ -53,10 +54,10 @@ func NewPlan(dir, name string, nodes, nics int, subnet netip.Prefix) (*Plan, err
 	case !subnet.Addr().Is4() || subnet.Bits() != 16 || subnet.Masked() != subnet:
 		return nil, fmt.Errorf("subnet %v: must be an IPv4 network of 16 bits, like 10.77.0.0/16", subnet)
 	}
-	tag := FabricPrefix(dir, name)
-	p := &Plan{Fabric: name, Switch: tag + "switch", Subnet: subnet, ULA: ula(tag)}
+	prefix := FabricPrefix(dir, name)
+	p := &Plan{Fabric: name, Switch: prefix + "switch", Subnet: subnet, ULA: ula(prefix)}
 	for n := range nodes {
-		node := Node{Name: fmt.Sprintf("node%d", n), Namespace: fmt.Sprintf("%snode%d", tag, n)}
+		node := Node{Name: fmt.Sprintf("node%d", n), Namespace: fmt.Sprintf("%snode%d", prefix, n)}
 		for i := range nics {
 			node.NICs = append(node.NICs, p.nic(n, i, n*nics+i))
 		}
@@ -65,6 +66,7 @@ func NewPlan(dir, name string, nodes, nics int, subnet netip.Prefix) (*Plan, err
 	return p, nil
 }
 
+// nic returns NIC i of a node, which has a number in the fabric.
 func (p *Plan) nic(node, i, number int) NIC {
 	a4 := p.Subnet.Addr().As4()
 	a4[2], a4[3] = byte(i), byte(node+1)
@@ -78,8 +80,7 @@ func (p *Plan) nic(node, i, number int) NIC {
 	}
 }
 
-// NICOfMAC is the number of the NIC that a MAC address is of, -1 if it is none of
-// this plan's.
+// NICOfMAC returns the number of the NIC that has a MAC address, or -1 if the address is not that of an emulated NIC.
 func NICOfMAC(mac []byte) int {
 	if len(mac) < 6 || mac[0] != 0x02 || mac[1] != 0xdd || mac[2] != 0x1e {
 		return -1
@@ -87,20 +88,19 @@ func NICOfMAC(mac []byte) int {
 	return int(binary.BigEndian.Uint16(mac[4:6]))
 }
 
-// FabricPrefix begins the names of the namespaces of one fabric. It has a hash of the
-// folder that the fabric's file is in, so that fabrics of one name in two folders,
-// or of two users, are apart.
+// FabricPrefix returns the beginning of the names of one fabric's namespaces. It includes a hash of the folder of the
+// fabric's file: fabrics of the same name in two folders, or of two users, have different namespaces.
 func FabricPrefix(dir, name string) string { return DirPrefix(dir) + name + "-" }
 
-// DirPrefix begins the names of the namespaces of all fabrics in dir.
+// DirPrefix returns the beginning of the names of the namespaces of all fabrics in dir.
 func DirPrefix(dir string) string {
 	h := fnv.New32a()
 	h.Write([]byte(dir))
 	return fmt.Sprintf("%s%08x-", Prefix, h.Sum32())
 }
 
-// FabricOf is the fabric that a namespace of a fabric in dir belongs to.
-func FabricOf(dir, namespace string) (string, bool) {
+// FabricOf returns the name of the fabric in dir that a namespace belongs to. ok is false if it belongs to none.
+func FabricOf(dir, namespace string) (name string, ok bool) {
 	rest, ok := strings.CutPrefix(namespace, DirPrefix(dir))
 	i := strings.LastIndexByte(rest, '-')
 	if !ok || i < 1 {
@@ -109,10 +109,10 @@ func FabricOf(dir, namespace string) (string, bool) {
 	return rest[:i], true
 }
 
-// ula is a unique local IPv6 prefix (RFC 4193): fd, then 40 bits of the fabric's own.
-func ula(tag string) netip.Prefix {
+// ula returns a unique local IPv6 prefix (RFC 4193): fd, then a hash of 40 bits.
+func ula(fabricPrefix string) netip.Prefix {
 	h := fnv.New64a()
-	h.Write([]byte(tag))
+	h.Write([]byte(fabricPrefix))
 	var a [16]byte
 	binary.BigEndian.PutUint64(a[:8], h.Sum64())
 	copy(a[1:6], a[:5])
@@ -121,11 +121,11 @@ func ula(tag string) netip.Prefix {
 	return netip.PrefixFrom(netip.AddrFrom16(a), 48)
 }
 
-// IPv6Suffix ends the names of IPv6 addresses. They have names of their own because
-// programs would take them first, and their packets carry less.
+// IPv6Suffix ends the host names of IPv6 addresses. If a name had both kinds of address, programs would prefer IPv6,
+// whose longer headers leave less payload in a packet.
 const IPv6Suffix = "-ipv6"
 
-// Hosts is the content of /etc/hosts in every node.
+// Hosts returns the content of /etc/hosts of every node.
 func (p *Plan) Hosts() string {
 	var b strings.Builder
 	b.WriteString("127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n")

@@ -50,9 +50,8 @@ func TestNewPlanRefuses(t *testing.T) {
 	}
 }
 
-// All that has to be unique is, whatever the fabric, fits where it goes, and is
-// found again.
-func TestUnique(t *testing.T) {
+// Names and addresses of any fabric are unique, have a permitted length, and identify the fabric or the NIC.
+func TestPlanIsUnique(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		nics := rapid.IntRange(1, 32).Draw(t, "nics")
 		nodes := rapid.IntRange(1, 256/nics).Draw(t, "nodes")
@@ -65,23 +64,23 @@ func TestUnique(t *testing.T) {
 			t.Fatal(err)
 		}
 		seen := map[string]bool{}
-		once := func(s string) {
+		addUnique := func(s string) {
 			if seen[s] {
-				t.Fatalf("%s twice", s)
+				t.Fatalf("%s is used twice", s)
 			}
 			seen[s] = true
 		}
-		once(p.Switch)
+		addUnique(p.Switch)
 		for _, n := range p.Nodes {
-			once(n.Namespace)
+			addUnique(n.Namespace)
 			if f, ok := FabricOf("/d", n.Namespace); !ok || f != name {
 				t.Fatalf("%s is of fabric %q, %v", n.Namespace, f, ok)
 			}
 			for _, nic := range n.NICs {
-				once(nic.Port)
-				once(nic.MAC.String())
-				once(nic.Addr4.String())
-				once(nic.Addr6.String())
+				addUnique(nic.Port)
+				addUnique(nic.MAC.String())
+				addUnique(nic.Addr4.String())
+				addUnique(nic.Addr6.String())
 				if len(nic.Port) > 15 || !subnet.Contains(nic.Addr4) || NICOfMAC(nic.MAC) != nic.Number {
 					t.Fatalf("%+v", nic)
 				}
@@ -90,15 +89,15 @@ func TestUnique(t *testing.T) {
 	})
 }
 
-// Fabrics of one name in two folders share nothing.
-func TestFoldersApart(t *testing.T) {
+// Fabrics of the same name in two folders have different namespaces.
+func TestFolders(t *testing.T) {
 	if FabricPrefix("/a", "lab") == FabricPrefix("/b", "lab") {
 		t.Error("two folders have the same names")
 	}
 	if f, ok := FabricOf("/b", FabricPrefix("/a", "lab")+"node0"); ok {
-		t.Errorf("%s is of another folder", f)
+		t.Errorf("a namespace of another folder is taken for one of fabric %s", f)
 	}
 	if NICOfMAC([]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}) != -1 || NICOfMAC(nil) != -1 {
-		t.Error("a foreign address has a NIC")
+		t.Error("a MAC address that is not ddlemu's has a NIC")
 	}
 }

@@ -10,10 +10,10 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/kernel/netns"
 )
 
-// BridgeName is the bridge's, in the switch's namespace.
+// BridgeName is the name of the bridge in the switch's namespace.
 const BridgeName = "switch"
 
-// ConnectBridge makes the bridge with all ports of p. It goes with the namespace.
+// ConnectBridge connects all ports of p's switch by a bridge of the kernel. The bridge is deleted with the namespace.
 func ConnectBridge(p *netns.Plan) error {
 	h, err := OpenNetlink(p.Switch)
 	if err != nil {

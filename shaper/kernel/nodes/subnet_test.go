@@ -15,8 +15,8 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/kernel/netns"
 )
 
-// A network that is in use is not taken, in a namespace that stands for the host.
-func TestSubnet(t *testing.T) {
+// FreeSubnet skips a subnet that is in use. The test runs in a namespace, in place of the host.
+func TestFreeSubnet(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("SKIPPED: network namespaces need root")
 	}
@@ -26,7 +26,7 @@ func TestSubnet(t *testing.T) {
 	}
 	defer netns.Remove(name)
 	if !netns.Exists(name) {
-		t.Error("it is there, but not said to be")
+		t.Error("Exists is false for a namespace that exists")
 	}
 	err := netns.Do(name, func() error {
 		if s, err := FreeSubnet(); err != nil || s != "10.77.0.0/16" {

@@ -14,33 +14,33 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/kernel/bpf"
 )
 
-// ErrNotSupported says that a part is not in this kernel.
+// ErrNotSupported says that this kernel does not have a feature.
 var ErrNotSupported = errors.New("not in this kernel")
 
-// ErrNotProbed says that nothing could be tried.
-var ErrNotProbed = errors.New("no place to try it")
+// ErrNotProbed says that features could not be probed.
+var ErrNotProbed = errors.New("cannot be tried here")
 
-// Parts of the kernel that are not qdiscs, as Has names them. A qdisc has its own name.
+// Names of features that are not qdiscs. A qdisc's feature is named like the qdisc.
 const (
 	BPF            = "BPF at interfaces"
 	DepartureTimes = "BPF departure times"
 )
 
-// parts are the parts of the kernel, in the order in which they are shown, and how to
-// try each at an interface of the namespace that the thread is in.
-var parts = []struct {
-	name string
-	try  func(h *netlink.Handle, dev netlink.Link) error
+// features are the probed features of the kernel, in the order of `ddlemu doctor`. A probe uses the feature on an
+// interface in the thread's namespace.
+var features = []struct {
+	name  string
+	probe func(h *netlink.Handle, dev netlink.Link) error
 }{
-	{"netem", root(func(a netlink.QdiscAttrs) netlink.Qdisc {
+	{"netem", probeQdisc(func(a netlink.QdiscAttrs) netlink.Qdisc {
 		return netlink.NewNetem(a, netlink.NetemQdiscAttrs{Latency: 1000, Limit: 1000})
 	})},
-	{"fq", root(func(a netlink.QdiscAttrs) netlink.Qdisc { return netlink.NewFq(a) })},
-	{"tbf", root(func(a netlink.QdiscAttrs) netlink.Qdisc {
+	{"fq", probeQdisc(func(a netlink.QdiscAttrs) netlink.Qdisc { return netlink.NewFq(a) })},
+	{"tbf", probeQdisc(func(a netlink.QdiscAttrs) netlink.Qdisc {
 		return &netlink.Tbf{QdiscAttrs: a, Rate: 125_000_000, Limit: 1 << 20, Buffer: netlink.Xmittime(125_000_000, 64<<10)}
 	})},
-	{"htb", root(func(a netlink.QdiscAttrs) netlink.Qdisc { return netlink.NewHtb(a) })},
-	{"clsact", root(func(a netlink.QdiscAttrs) netlink.Qdisc {
+	{"htb", probeQdisc(func(a netlink.QdiscAttrs) netlink.Qdisc { return netlink.NewHtb(a) })},
+	{"clsact", probeQdisc(func(a netlink.QdiscAttrs) netlink.Qdisc {
 		a.Handle, a.Parent = netlink.MakeHandle(0xffff, 0), netlink.HANDLE_CLSACT
 		return &netlink.Clsact{QdiscAttrs: a}
 	})},
@@ -48,8 +48,8 @@ var parts = []struct {
 	{DepartureTimes, func(_ *netlink.Handle, dev netlink.Link) error { return bpf.Try(dev.Attrs().Name, true) }},
 }
 
-// root tries a qdisc.
-func root(make func(netlink.QdiscAttrs) netlink.Qdisc) func(*netlink.Handle, netlink.Link) error {
+// probeQdisc returns a probe that adds a qdisc as the root of an interface.
+func probeQdisc(make func(netlink.QdiscAttrs) netlink.Qdisc) func(*netlink.Handle, netlink.Link) error {
 	return func(h *netlink.Handle, dev netlink.Link) error {
 		q := make(netlink.QdiscAttrs{LinkIndex: dev.Attrs().Index, Handle: netlink.MakeHandle(1, 0), Parent: netlink.HANDLE_ROOT})
 		err := h.QdiscAdd(q)
@@ -60,86 +60,85 @@ func root(make func(netlink.QdiscAttrs) netlink.Qdisc) func(*netlink.Handle, net
 	}
 }
 
-// Kernel is what has been found of a kernel. The zero value knows nothing and tries
-// what it is asked for. Not safe for concurrent use.
+// Kernel caches the results of probes. The zero value probes this kernel. Not safe for concurrent use.
 type Kernel struct {
-	known map[string]error
+	results map[string]error
 }
 
-// KnownKernel is a kernel of which everything is known: parts that are not in m are there.
-func KnownKernel(m map[string]error) *Kernel {
-	k := &Kernel{known: map[string]error{}}
-	for _, p := range parts {
-		k.known[p.name] = m[p.name]
+// KnownKernel returns a Kernel that probes nothing: it has all features except those in errs.
+func KnownKernel(errs map[string]error) *Kernel {
+	k := &Kernel{results: map[string]error{}}
+	for _, f := range features {
+		k.results[f.name] = errs[f.name]
 	}
 	return k
 }
 
-// Has is nil if a part is there, wraps ErrNotSupported if not, and ErrNotProbed if it could
-// not be tried. Anything else leaves it open.
+// Probe returns nil if the kernel has the feature called name. The error wraps ErrNotSupported if it does not, and
+// ErrNotProbed if that could not be tried. Any other error leaves it open.
 func (k *Kernel) Probe(name string) error {
-	err, ok := k.known[name]
+	err, ok := k.results[name]
 	if ok {
 		return err
 	}
-	if k.known == nil {
-		k.known = map[string]error{}
+	if k.results == nil {
+		k.results = map[string]error{}
 	}
-	k.known[name] = attempt(name)
-	return k.known[name]
+	k.results[name] = probe(name)
+	return k.results[name]
 }
 
-// Feature is a part of the kernel and what Has says of it.
+// Feature is a feature of the kernel and the result of its probe.
 type Feature struct {
 	Name string
-	Err  error
+	Err  error // see Kernel.Probe
 }
 
-// All is every part, tried.
+// Features probes all features.
 func (k *Kernel) Features() []Feature {
 	var all []Feature
-	for _, p := range parts {
-		all = append(all, Feature{p.name, k.Probe(p.name)})
+	for _, f := range features {
+		all = append(all, Feature{f.name, k.Probe(f.name)})
 	}
 	return all
 }
 
-// attempt tries a part.
-func attempt(name string) error {
-	for _, p := range parts {
-		if p.name != name {
+// probe probes a feature in a network namespace of its own.
+func probe(name string) error {
+	for _, f := range features {
+		if f.name != name {
 			continue
 		}
 		done := make(chan error)
 		go func() {
-			// Not unlocked: the thread has left its namespace, and ends with the goroutine.
+			// Never unlocked: the thread is in another namespace, and ends with the goroutine.
 			runtime.LockOSThread()
-			done <- elsewhere(p.try)
+			done <- inNewNamespace(f.probe)
 		}()
 		return <-done
 	}
 	return fmt.Errorf("%s: %w", name, ErrNotSupported)
 }
 
-// elsewhere moves the thread into a namespace of its own and tries something there.
-func elsewhere(try func(*netlink.Handle, netlink.Link) error) error {
-	place := func(what string, err error) error { return fmt.Errorf("%w: %s: %w", ErrNotProbed, what, err) }
+// inNewNamespace moves the thread to a new network namespace and runs a probe on a veth interface there.
+func inNewNamespace(probe func(*netlink.Handle, netlink.Link) error) error {
+	fail := func(what string, err error) error { return fmt.Errorf("%w: %s: %w", ErrNotProbed, what, err) }
 	ns, err := netns.New()
 	if err != nil {
-		return place("make a network namespace", err)
+		return fail("make a network namespace", err)
 	}
 	defer ns.Close()
-	h, err := netlink.NewHandle(unix.NETLINK_ROUTE) // other families may not be there
+	h, err := netlink.NewHandle(unix.NETLINK_ROUTE) // some kernels lack the other families
 	if err != nil {
-		return place("open netlink", err)
+		return fail("open netlink", err)
 	}
 	defer h.Close()
 	if err := h.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "probe0"}, PeerName: "probe1"}); err != nil {
-		return place("make a veth pair", err)
+		return fail("make a veth pair", err)
 	}
 	dev, err := h.LinkByName("probe0")
 	if err != nil {
-		return place("find the veth pair", err)
+		return fail("find the veth pair", err)
 	}
-	return try(h, dev)
+	return probe(h, dev)
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package shapers chooses how the kernel datapath shapes, and starts it.
+// Package shapers lists the shapers of the kernel datapath, probes what this kernel supports, and selects and starts the
+// shaper of a fabric.
 package shapers
 
 import (
@@ -17,122 +18,120 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/link"
 )
 
-// Shaper puts the links of a fabric into force between its namespaces. Its methods
-// are called by one goroutine.
+// Shaper enforces the links of a fabric between its namespaces. Its methods are called by one goroutine.
 type Shaper interface {
-	// Follow puts changed parameters into force. It is called when the fabric's
-	// file says that a hop has changed.
+	// Follow applies the parameters in the fabric's file. It is called when the file says that they have changed.
 	Follow() error
-	// Count brings the counters in the fabric's file up to date.
+	// Count updates the counters in the fabric's file.
 	Count() error
-	// Close ends what Start began, but for what goes with the namespaces.
+	// Close stops the shaper. What it created in the fabric's namespaces may remain: it is deleted with them.
 	Close() error
 }
 
-// kind is one way to shape.
+// kind describes one of the shapers.
 type kind struct {
-	name  string
-	needs []string                // parts of the kernel, as package probe names them
-	can   func(s link.Spec) error // nil, or what a link asks for that it cannot
-	start func(w nodes.Network) (Shaper, error)
-	does  string // what it costs and where its floor is, see docs/kernel.md
+	name        string
+	features    []string                // features of the kernel that it needs
+	check       func(s link.Spec) error // says which property of a link it does not support; nil if it supports all
+	start       func(w nodes.Network) (Shaper, error)
+	description string // what it does and costs; docs/kernel.md has the details
 }
 
-// kinds are the shapers, the best first.
+// kinds are the shapers in order of preference.
 var kinds = []kind{
 	{
 		configs.EDTShaper, []string{"fq", BPF, DepartureTimes}, nil,
 		func(w nodes.Network) (Shaper, error) { return tc.StartEDT(w) },
-		"all of the link model, in the kernel, and how late each packet is; a packet leaves when a timer of the kernel fires, so latencies are kept from about 100 us on",
+		"the whole link model, in the kernel, with the lateness of each packet; a timer of the kernel sends the packets, so latencies are accurate from about 100 us",
 	},
 	{
 		configs.NetemShaper, []string{"netem", "htb"}, nil,
 		func(w nodes.Network) (Shaper, error) { return tc.StartNetem(w) },
-		"rate, latency, jitter and loss, in the kernel; how late packets are is not verified, and after a pause 400 us of the rate pass at once; latencies are kept from about 100 us on",
+		"rate, latency, jitter and loss, in the kernel; lateness is not measured; after idle time a link sends 400 us of its rate at once; latencies are accurate from about 100 us",
 	},
 	{
 		configs.HTBShaper, []string{"htb", BPF}, tc.CheckHTB,
 		func(w nodes.Network) (Shaper, error) { return tc.StartHTB(w) },
-		"rate and loss, in the kernel, for links without latency; how late packets are is not verified, and after a pause 400 us of the rate pass at once",
+		"rate and loss, in the kernel, for links without latency; lateness is not measured; after idle time a link sends 400 us of its rate at once",
 	},
 	{
 		configs.WireShaper, []string{"htb"}, nil,
 		func(w nodes.Network) (Shaper, error) { return wire.Start(w.File, w.Fabric, w.Plan) },
-		"all of the link model, by a process that carries every packet: it costs a core, and bounds what all links carry together; each packet's lateness is recorded",
+		"the whole link model, with the lateness of each packet, in a process that forwards every packet: it uses one core, which limits the sum of the rates of all links",
 	},
 }
 
-// Start starts the shaper called asked, or the best one if it is auto or empty, and
-// returns what it is and why. An error that wraps tc.ErrUnavailable says that the kernel
-// or the shaper cannot do what is asked for.
-func Start(asked string, w nodes.Network) (Shaper, string, error) {
-	k, why, err := choose(asked, w.Fabric, &Kernel{})
+// Start starts the shaper called name on w. If name is "" or auto, it selects the first that the kernel and the links
+// permit. It returns the name of the shaper and, if others are preferred, their names. The error wraps
+// tc.ErrUnavailable if the kernel or the shaper lacks what is needed.
+func Start(name string, w nodes.Network) (s Shaper, what string, err error) {
+	k, rejected, err := selectKind(name, w.Fabric, &Kernel{})
 	if err != nil {
 		return nil, "", err
 	}
 	w.File.SetShaper(k.name)
-	s, err := k.start(w)
+	s, err = k.start(w)
 	if err != nil {
 		return nil, "", fmt.Errorf("start shaper %s: %w", k.name, err)
 	}
-	return s, k.name + why, nil
+	return s, k.name + rejected, nil
 }
 
-// CheckLink says what the shaper called name cannot make of a link that the kernel
-// datapath can have, see configs.Fabric.ValidateLink.
+// CheckLink returns an error that names a property of s that the shaper called name does not support. The kernel datapath
+// must support s, see configs.Fabric.ValidateLink.
 func CheckLink(name string, s link.Spec) error {
 	i := slices.IndexFunc(kinds, func(k kind) bool { return k.name == name })
-	if i < 0 || kinds[i].can == nil {
+	if i < 0 || kinds[i].check == nil {
 		return nil
 	}
-	return kinds[i].can(s)
+	return kinds[i].check(s)
 }
 
-// choose is the shaper for a fabric, and in words why it is not a better one.
-func choose(asked string, f *fabric.Fabric, kernel *Kernel) (kind, string, error) {
-	if asked != "" && asked != configs.AutoShaper {
-		i := slices.IndexFunc(kinds, func(k kind) bool { return k.name == asked })
+// selectKind returns the shaper called name or, if name is "" or auto, the first that is suitable, and the names of
+// those before it, as a text.
+func selectKind(name string, f *fabric.Fabric, kernel *Kernel) (k kind, rejected string, err error) {
+	if name != "" && name != configs.AutoShaper {
+		i := slices.IndexFunc(kinds, func(k kind) bool { return k.name == name })
 		if i < 0 {
-			return kind{}, "", fmt.Errorf("shaper %s: %w", asked, tc.ErrUnavailable)
+			return kind{}, "", fmt.Errorf("shaper %s: %w", name, tc.ErrUnavailable)
 		}
-		if err := kinds[i].fits(f, kernel); err != nil {
-			return kind{}, "", fmt.Errorf("shaper %s: %w; --shaper auto selects one that is available", asked, err)
+		if err := kinds[i].suits(f, kernel); err != nil {
+			return kind{}, "", fmt.Errorf("shaper %s: %w; --shaper auto selects one that is available", name, err)
 		}
 		return kinds[i], "", nil
 	}
-	var not []string
+	var names []string
 	var errs []error
 	for _, k := range kinds {
-		err := k.fits(f, kernel)
+		err := k.suits(f, kernel)
 		if err == nil {
-			why := ""
-			if len(not) > 0 {
-				why = ", not " + strings.Join(not, ", ")
+			if len(names) > 0 {
+				rejected = ", not " + strings.Join(names, ", ")
 			}
-			return k, why, nil
+			return k, rejected, nil
 		}
-		not = append(not, k.name)
+		names = append(names, k.name)
 		errs = append(errs, fmt.Errorf("%s: %w", k.name, err))
 	}
 	return kind{}, "", fmt.Errorf("no shaper is available: %w", errors.Join(errs...))
 }
 
-// fits is nil if k can do what f asks for, and the kernel has what k needs.
-func (k *kind) fits(f *fabric.Fabric, kernel *Kernel) error {
+// suits returns nil if k supports the links of f and the kernel has what k needs.
+func (k *kind) suits(f *fabric.Fabric, kernel *Kernel) error {
 	for i, h := range f.Hops {
-		if h.Kind != fabric.Link || k.can == nil {
+		if h.Kind != fabric.Link || k.check == nil {
 			continue
 		}
-		if err := k.can(h.Spec); err != nil {
+		if err := k.check(h.Spec); err != nil {
 			return fmt.Errorf("%s: %w", f.HopName(i), err)
 		}
 	}
-	return k.has(kernel)
+	return k.probe(kernel)
 }
 
-// has is nil if the kernel has what k needs.
-func (k *kind) has(kernel *Kernel) error {
-	for _, name := range k.needs {
+// probe returns nil if the kernel has what k needs.
+func (k *kind) probe(kernel *Kernel) error {
+	for _, name := range k.features {
 		if err := kernel.Probe(name); err != nil {
 			return fmt.Errorf("%w: it needs %s: %w", tc.ErrUnavailable, name, err)
 		}
@@ -140,20 +139,19 @@ func (k *kind) has(kernel *Kernel) error {
 	return nil
 }
 
-// Finding is what a shaper can be used for here.
-type Finding struct {
-	Name string
-	Does string // what it does and costs
-	Err  error  // nil if the kernel has what it needs
-	Any  bool   // whatever a link asks for, latency too
+// Info describes a shaper.
+type Info struct {
+	Name        string
+	Description string // what it does and costs
+	Err         error  // nil if the kernel has what it needs
+	AnyLink     bool   // it supports every link, also one with latency
 }
 
-// Findings are the shapers, the best first: auto takes the first that the kernel has
-// and that can do what the links ask for.
-func Findings(kernel *Kernel) []Finding {
-	var all []Finding
+// List returns the shapers in order of preference. The shaper auto is the first that the kernel and the links permit.
+func List(kernel *Kernel) []Info {
+	var all []Info
 	for _, k := range kinds {
-		all = append(all, Finding{k.name, k.does, k.has(kernel), k.can == nil})
+		all = append(all, Info{k.name, k.description, k.probe(kernel), k.check == nil})
 	}
 	return all
 }

@@ -14,27 +14,27 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/link"
 )
 
-func TestChoose(t *testing.T) {
+func TestSelectKind(t *testing.T) {
 	none := ErrNotSupported
-	here := map[string]error{"fq": none, "netem": none}
+	noDelay := map[string]error{"fq": none, "netem": none}
 	for _, c := range []struct {
-		name    string
-		asked   string
-		latency time.Duration
-		kernel  map[string]error
-		want    string // the shaper, or part of the error
-		why     string
+		name      string
+		requested string
+		latency   time.Duration
+		kernel    map[string]error
+		want      string // the shaper, or part of the error
+		rejected  string
 	}{
 		{"a distribution's kernel", configs.AutoShaper, time.Millisecond, nil, "edt", ""},
 		{"no BPF", "", time.Millisecond, map[string]error{BPF: none, DepartureTimes: none}, "netem", ", not edt"},
 		{"old BPF", "", time.Millisecond, map[string]error{DepartureTimes: none}, "netem", ", not edt"},
-		{"no delay, none asked for", "", 0, here, "htb", ", not edt, netem"},
-		{"no delay", "", time.Millisecond, here, "wire", ", not edt, netem, htb"},
-		{"nothing", "", 0, map[string]error{"fq": none, "netem": none, "htb": none}, "no shaper is available", ""},
-		{"asked for", configs.HTBShaper, 0, nil, "htb", ""},
-		{"asked for too much", configs.HTBShaper, time.Millisecond, nil, "shaper htb: node0:node1: not available: htb delays nothing", ""},
-		{"asked for what is not there", configs.EDTShaper, 0, here, "shaper edt: not available: it needs fq: not in this kernel; --shaper auto", ""},
-		{"asked for netem", configs.NetemShaper, 0, here, "shaper netem: not available: it needs netem", ""},
+		{"no delay in the kernel, none needed", "", 0, noDelay, "htb", ", not edt, netem"},
+		{"no delay in the kernel", "", time.Millisecond, noDelay, "wire", ", not edt, netem, htb"},
+		{"no shaper", "", 0, map[string]error{"fq": none, "netem": none, "htb": none}, "no shaper is available", ""},
+		{"by name", configs.HTBShaper, 0, nil, "htb", ""},
+		{"by name, with a latency", configs.HTBShaper, time.Millisecond, nil, "shaper htb: node0:node1: not available: htb delays nothing", ""},
+		{"by name, not in the kernel", configs.EDTShaper, 0, noDelay, "shaper edt: not available: it needs fq: not in this kernel; --shaper auto", ""},
+		{"netem by name", configs.NetemShaper, 0, noDelay, "shaper netem: not available: it needs netem", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			config, err := configs.Load(configs.Source{Profile: "eth1"})
@@ -46,21 +46,21 @@ func TestChoose(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			k, why, err := choose(c.asked, f, KnownKernel(c.kernel))
+			k, rejected, err := selectKind(c.requested, f, KnownKernel(c.kernel))
 			if err != nil {
 				if !strings.Contains(err.Error(), c.want) || !errors.Is(err, tc.ErrUnavailable) {
 					t.Errorf("%v, want %q", err, c.want)
 				}
 				return
 			}
-			if k.name != c.want || why != c.why {
-				t.Errorf("%s%s, want %s%s", k.name, why, c.want, c.why)
+			if k.name != c.want || rejected != c.rejected {
+				t.Errorf("%s%s, want %s%s", k.name, rejected, c.want, c.rejected)
 			}
 		})
 	}
 }
 
-// A link that is shaped live is refused where its shaper cannot do it.
+// Only htb refuses a link with latency.
 func TestCheckLink(t *testing.T) {
 	delayed := link.Spec{Latency: time.Millisecond}
 	for _, k := range kinds {
@@ -70,9 +70,9 @@ func TestCheckLink(t *testing.T) {
 	}
 }
 
-// Whatever this kernel has, each shaper is started or refused by name.
-func TestFindings(t *testing.T) {
-	for _, f := range Findings(&Kernel{}) {
+// On every kernel, a shaper is available or its error wraps tc.ErrUnavailable.
+func TestList(t *testing.T) {
+	for _, f := range List(&Kernel{}) {
 		if f.Err != nil && !errors.Is(f.Err, tc.ErrUnavailable) {
 			t.Errorf("%s: %v", f.Name, f.Err)
 		}
