@@ -166,7 +166,7 @@ func measurePackets(ctx context.Context, up *opened, fab *fabric.Fabric, model *
 		return nil, err
 	}
 	defer world.Close()
-	if err := world.Quiet(ctx); err != nil {
+	if err := world.CheckIdle(ctx); err != nil {
 		if ctx.Err() != nil {
 			return nil, err
 		}

@@ -16,53 +16,52 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/verify"
 )
 
-// flow is a stream and its two sockets. A datagram begins with a word of its number and
-// the flow's tag. One goroutine sends, one receives.
+// flow is a stream and its two sockets. The first 8 bytes of a datagram are a header: its number in the upper half, the
+// flow's tag in the lower half. One goroutine sends and one receives.
 type flow struct {
 	verify.Stream
 	tag      uint32
-	zero     time.Time
+	start    time.Time // zero of all times
 	from, to *net.UDPConn
 
-	greetings int // datagrams that were sent to see whether they come
+	greetings int // greetings that were sent
 	buf       []byte
-	sent      []int64
-	arrived   []int64
-	seen      []int64
-	next      atomic.Int64 // number behind the highest that came
-	met       atomic.Bool
+	sent      []int64      // by number, ns since start
+	arrived   []int64      // by number, ns since start, 0 if lost
+	seen      []int64      // by number, ns since start, 0 if lost
+	next      atomic.Int64 // highest number that was received, plus 1
+	connected atomic.Bool  // a greeting was received
 }
 
-// greeting is the number of datagrams that are no part of the stream.
+// greeting is the number of the datagrams that are sent before the stream, until one of them is received.
 const greeting = 1<<32 - 1
 
-// Waking up costs more than sending or receiving does, so a stream does it seldom.
+// A wakeup costs more CPU time than sending or receiving a datagram, so flows sleep for longer than they have to.
 const (
-	windowNap = 2 * time.Millisecond // of a sender whose window is full
-	emptyNap  = time.Millisecond     // of a receiver that had to wait
-	waited    = 20 * time.Microsecond
-
-	meetNap = 200 * time.Microsecond
+	windowSleep   = 2 * time.Millisecond   // a sender whose window is full
+	receiveSleep  = time.Millisecond       // a receiver whose last read took longer than readWaited
+	readWaited    = 20 * time.Microsecond  // a read that takes longer had to wait for a datagram
+	greetingSleep = 200 * time.Microsecond // a sender that waits for its greeting
 )
 
-// now is the time since zero in ns.
-func (f *flow) now() int64 { return int64(time.Since(f.zero)) }
+// now returns the time since start in ns.
+func (f *flow) now() int64 { return int64(time.Since(f.start)) }
 
-// interrupt ends what waits for a socket.
+// interrupt ends all reads and writes of the flow.
 func (f *flow) interrupt() {
 	past := time.Unix(1, 0)
-	_ = f.from.SetDeadline(past) // both are open until close
+	_ = f.from.SetDeadline(past) // succeeds: both sockets are open until close
 	_ = f.to.SetDeadline(past)
 }
 
-// close closes both sockets, of which nobody waits for anything.
+// close closes both sockets. No goroutine may use them any more.
 func (f *flow) close() {
 	_ = f.from.Close()
 	_ = f.to.Close()
 }
 
-// put makes n datagrams that begin with a number, counting up from first.
-func (f *flow) put(first int64, n int) []byte {
+// fill returns n datagrams with increasing numbers from first on, or n greetings.
+func (f *flow) fill(first int64, n int) []byte {
 	for i := range n {
 		number := uint64(first)
 		if first != greeting {
@@ -73,34 +72,34 @@ func (f *flow) put(first int64, n int) []byte {
 	return f.buf[:n*f.Size]
 }
 
-// meet sends greetings until one has come, at most for so long. Where a burst does not
-// come, as where a kernel cannot hand it over whole, single datagrams are tried.
-func (f *flow) meet(ctx context.Context, most time.Duration) {
+// greet sends greetings until one is received, at most for timeout. If no burst is received, because a kernel cannot
+// forward it unsegmented, greet tries single datagrams, again for timeout.
+func (f *flow) greet(ctx context.Context, timeout time.Duration) {
 	for ; ; f.Burst = 1 {
-		for end := time.Now().Add(most); !f.met.Load() && ctx.Err() == nil && time.Now().Before(end); {
-			if f.write(f.put(greeting, f.Burst)) != nil {
-				return // as send will say
+		for end := time.Now().Add(timeout); !f.connected.Load() && ctx.Err() == nil && time.Now().Before(end); {
+			if f.write(f.fill(greeting, f.Burst)) != nil {
+				return // send will return the error
 			}
 			f.greetings += f.Burst
-			for again := time.Now().Add(meetEvery); !f.met.Load() && ctx.Err() == nil && time.Now().Before(again); {
-				time.Sleep(meetNap)
+			for again := time.Now().Add(greetingPeriod); !f.connected.Load() && ctx.Err() == nil && time.Now().Before(again); {
+				time.Sleep(greetingSleep)
 			}
 		}
-		if f.Burst == 1 || f.met.Load() {
+		if f.Burst == 1 || f.connected.Load() {
 			return
 		}
 	}
 }
 
-// send sends the stream until a time or until its most are sent.
+// send sends the stream until a time, or until Most datagrams are sent.
 func (f *flow) send(ctx context.Context, end time.Time) error {
-	if !f.met.Load() {
+	if !f.connected.Load() {
 		return nil
 	}
 	next := time.Now()
 	for n := 0; f.Most == 0 || n < f.Most; n += f.Burst {
 		for n+f.Burst-int(f.next.Load()) > f.Window && ctx.Err() == nil && time.Now().Before(end) {
-			time.Sleep(windowNap)
+			time.Sleep(windowSleep)
 		}
 		time.Sleep(time.Until(next))
 		now := time.Now()
@@ -108,7 +107,7 @@ func (f *flow) send(ctx context.Context, end time.Time) error {
 			return nil
 		}
 		next = now.Add(f.Spacing)
-		block := f.put(int64(n), f.Burst)
+		block := f.fill(int64(n), f.Burst)
 		at := f.now()
 		for range f.Burst {
 			f.sent = append(f.sent, at)
@@ -120,8 +119,8 @@ func (f *flow) send(ctx context.Context, end time.Time) error {
 	return nil
 }
 
-// write writes a block. That the kernel tells of one before that it was lost on the way is
-// no error: it does not come.
+// write sends a block of datagrams. Some errors say that the kernel lost an earlier datagram. They are ignored, because
+// the receiver notices the loss.
 func (f *flow) write(block []byte) error {
 	_, err := f.from.Write(block)
 	for _, lost := range []error{unix.ECONNREFUSED, unix.EHOSTUNREACH, unix.ENOBUFS, os.ErrDeadlineExceeded} {
@@ -132,18 +131,18 @@ func (f *flow) write(block []byte) error {
 	return err
 }
 
-// await waits until the last datagram has come, at most until a time.
-func (f *flow) await(ctx context.Context, most time.Time) {
-	for int(f.next.Load()) < len(f.sent) && ctx.Err() == nil && time.Now().Before(most) {
+// waitReceived waits until the last datagram is received, at most until a time.
+func (f *flow) waitReceived(ctx context.Context, end time.Time) {
+	for int(f.next.Load()) < len(f.sent) && ctx.Err() == nil && time.Now().Before(end) {
 		time.Sleep(time.Millisecond)
 	}
 }
 
-// receive notes what comes until it is interrupted.
+// receive records the datagrams that arrive until the flow is interrupted.
 func (f *flow) receive() error {
-	buf, notes := make([]byte, 64<<10), make([]byte, 256)
+	buf, control := make([]byte, 64<<10), make([]byte, 256)
 	for last := time.Now(); ; last = time.Now() {
-		n, m, _, _, err := f.to.ReadMsgUDPAddrPort(buf, notes)
+		n, m, _, _, err := f.to.ReadMsgUDPAddrPort(buf, control)
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			return nil
 		}
@@ -151,8 +150,8 @@ func (f *flow) receive() error {
 			return err
 		}
 		now := time.Now()
-		seen := int64(now.Sub(f.zero))
-		stamp, size := read(notes[:m])
+		seen := int64(now.Sub(f.start))
+		stamp, size := parseControl(control[:m])
 		arrived := seen
 		if stamp != 0 {
 			arrived = min(stamp-now.UnixNano()+seen, seen)
@@ -161,22 +160,22 @@ func (f *flow) receive() error {
 			size = f.Size
 		}
 		for rest := buf[:n]; len(rest) >= verify.LeastDatagram; rest = rest[min(size, len(rest)):] {
-			f.note(binary.LittleEndian.Uint64(rest), arrived, seen)
+			f.record(binary.LittleEndian.Uint64(rest), arrived, seen)
 		}
-		if f.Spacing == 0 && now.Sub(last) > waited {
-			time.Sleep(emptyNap) // the times are the kernel's
+		if f.Spacing == 0 && now.Sub(last) > readWaited {
+			time.Sleep(receiveSleep) // the kernel takes the times of arrival meanwhile
 		}
 	}
 }
 
-// note notes a datagram that begins with a word.
-func (f *flow) note(word uint64, arrived, seen int64) {
-	number := int64(word >> 32)
+// record records the times of a datagram, given its header.
+func (f *flow) record(header uint64, arrived, seen int64) {
+	number := int64(header >> 32)
 	switch {
-	case uint32(word) != f.tag:
-		return // another program's
+	case uint32(header) != f.tag:
+		return // the datagram is another program's
 	case number == greeting:
-		f.met.Store(true)
+		f.connected.Store(true)
 		return
 	}
 	for int64(len(f.arrived)) <= number {
@@ -190,7 +189,7 @@ func (f *flow) note(word uint64, arrived, seen int64) {
 	}
 }
 
-// packets is what became of the stream, once nobody sends or receives.
+// packets returns the times of the stream's datagrams. Nothing may send or receive any more.
 func (f *flow) packets() verify.Packets {
 	n := min(len(f.sent), len(f.arrived))
 	return verify.Packets{Sent: f.sent, Arrived: f.arrived[:n], Seen: f.seen[:n]}

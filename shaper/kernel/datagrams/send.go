@@ -15,18 +15,16 @@ import (
 
 var _ verify.PacketRunner = (*Runner)(nil)
 
-// How long both ends of a stream wait for each other at least, which is what finding a
-// neighbour takes when the first question is lost, and how often they try.
 const (
-	meetTime  = 3 * time.Second
-	meetEvery = 20 * time.Millisecond
+	// greetingTimeout is long enough for the kernel to find a neighbour after its first request (ARP) was lost.
+	greetingTimeout = 3 * time.Second
+	greetingPeriod  = 20 * time.Millisecond
 )
 
-// Send opens the sockets of streams, sends on all at once for d or until each has sent
-// its most, waits for what is under way, at most tail, and closes them. A stream whose
-// ends do not reach each other sends nothing. The error says what failed; a cancelled ctx
-// ends it early.
-func (w *Runner) Send(ctx context.Context, streams []verify.Stream, d, tail time.Duration) ([]verify.Packets, error) {
+// Send opens the sockets of the streams, sends on all of them for d or until each has sent its Most datagrams, waits at
+// most tail for datagrams in flight, and closes the sockets. A stream whose greetings are not received sends nothing. If
+// ctx is done, Send returns early with its error.
+func (r *Runner) Send(ctx context.Context, streams []verify.Stream, d, tail time.Duration) ([]verify.Packets, error) {
 	var flows []*flow
 	defer func() {
 		for _, f := range flows {
@@ -34,9 +32,9 @@ func (w *Runner) Send(ctx context.Context, streams []verify.Stream, d, tail time
 		}
 	}()
 	for _, s := range streams {
-		f, err := w.open(s)
+		f, err := r.open(s)
 		if err != nil {
-			return nil, fmt.Errorf("open sockets from %s to %s: %w", w.fabric.NICName(s.Src), w.fabric.NICName(s.Dst), err)
+			return nil, fmt.Errorf("open sockets from %s to %s: %w", r.fabric.NICName(s.Src), r.fabric.NICName(s.Dst), err)
 		}
 		flows = append(flows, f)
 	}
@@ -51,9 +49,9 @@ func (w *Runner) Send(ctx context.Context, streams []verify.Stream, d, tail time
 	for i, f := range flows {
 		receivers.Go(func() { errs[2*i] = f.receive() })
 	}
-	each(flows, func(f *flow) { f.meet(ctx, meetTime+2*tail) })
-	for _, j := range w.file.JobsOf(state.TrafficKey) {
-		w.traffic = j.Status()
+	forEach(flows, func(f *flow) { f.greet(ctx, greetingTimeout+2*tail) })
+	for _, j := range r.file.JobsOf(state.TrafficKey) {
+		r.traffic = j.Status()
 	}
 	end := time.Now().Add(d)
 	for i, f := range flows {
@@ -61,7 +59,7 @@ func (w *Runner) Send(ctx context.Context, streams []verify.Stream, d, tail time
 	}
 	senders.Wait()
 	last := time.Now().Add(tail)
-	each(flows, func(f *flow) { f.await(ctx, last) })
+	forEach(flows, func(f *flow) { f.waitReceived(ctx, last) })
 	for _, f := range flows {
 		f.interrupt()
 	}
@@ -69,7 +67,7 @@ func (w *Runner) Send(ctx context.Context, streams []verify.Stream, d, tail time
 	out := make([]verify.Packets, len(flows))
 	for i, f := range flows {
 		out[i] = f.packets()
-		w.sent[w.fabric.Link(f.Src, f.Dst)] += uint64(len(out[i].Sent) + f.greetings)
+		r.sent[r.fabric.Link(f.Src, f.Dst)] += uint64(len(out[i].Sent) + f.greetings)
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -77,11 +75,11 @@ func (w *Runner) Send(ctx context.Context, streams []verify.Stream, d, tail time
 	return out, errors.Join(errs...)
 }
 
-// each does something for all flows at once.
-func each(flows []*flow, do func(*flow)) {
-	var all sync.WaitGroup
+// forEach calls do for all flows concurrently and returns when all calls have.
+func forEach(flows []*flow, do func(*flow)) {
+	var calls sync.WaitGroup
 	for _, f := range flows {
-		all.Go(func() { do(f) })
+		calls.Go(func() { do(f) })
 	}
-	all.Wait()
+	calls.Wait()
 }

@@ -15,26 +15,29 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/verify"
 )
 
-// buffer of each socket, in bytes: more than a window, with what the kernel counts on top.
-const buffer = 256 << 20
+// socketBuffer is the size of each socket's buffer in bytes. A window fits, with the memory that the kernel adds to each
+// packet.
+const socketBuffer = 256 << 20
 
-// open opens the sockets of a stream on its nodes.
-func (w *Runner) open(s verify.Stream) (*flow, error) {
-	f := &flow{Stream: s, tag: w.tag, zero: w.zero, buf: make([]byte, s.Burst*s.Size)}
-	w.tag++
+// open opens the two sockets of a stream.
+func (r *Runner) open(s verify.Stream) (*flow, error) {
+	f := &flow{Stream: s, tag: r.tag, start: r.start, buf: make([]byte, s.Burst*s.Size)}
+	r.tag++
 	var err error
-	if f.to, err = w.listen(s.Dst); err != nil {
+	src, srcAddr := r.nic(s.Src)
+	dst, dstAddr := r.nic(s.Dst)
+	if f.to, err = netns.ListenUDP(dst.Namespace, dstAddr); err != nil {
 		return nil, err
 	}
-	if f.from, err = w.dial(s.Src, f.to.LocalAddr().(*net.UDPAddr)); err != nil {
+	if f.from, err = netns.DialUDP(src.Namespace, srcAddr, f.to.LocalAddr().(*net.UDPAddr)); err != nil {
 		return nil, errors.Join(err, f.to.Close())
 	}
-	options := []option{{"SO_SNDBUFFORCE", unix.SOL_SOCKET, unix.SO_SNDBUFFORCE, buffer}}
+	options := []option{{"SO_SNDBUFFORCE", unix.SOL_SOCKET, unix.SO_SNDBUFFORCE, socketBuffer}}
 	if s.Burst > 1 {
 		options = append(options, option{"UDP_SEGMENT", unix.SOL_UDP, unix.UDP_SEGMENT, s.Size})
 	}
-	err = errors.Join(set(f.from, options...), set(f.to,
-		option{"SO_RCVBUFFORCE", unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, buffer},
+	err = errors.Join(setOptions(f.from, options...), setOptions(f.to,
+		option{"SO_RCVBUFFORCE", unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, socketBuffer},
 		option{"SO_TIMESTAMPNS", unix.SOL_SOCKET, unix.SO_TIMESTAMPNS, 1},
 		option{"UDP_GRO", unix.SOL_UDP, unix.UDP_GRO, 1}))
 	if err != nil {
@@ -44,29 +47,10 @@ func (w *Runner) open(s verify.Stream) (*flow, error) {
 	return f, nil
 }
 
-func (w *Runner) nic(n int) (*netns.Node, netip.Addr) {
-	node := &w.plan.Nodes[w.fabric.NodeOfNIC(n)]
+// nic returns the node of NIC n and the NIC's address.
+func (r *Runner) nic(n int) (*netns.Node, netip.Addr) {
+	node := &r.plan.Nodes[r.fabric.NodeOfNIC(n)]
 	return node, node.NICs[n%len(node.NICs)].Addr4
-}
-
-// listen opens a socket on the node of a NIC, with the NIC's address.
-func (w *Runner) listen(nic int) (c *net.UDPConn, err error) {
-	node, addr := w.nic(nic)
-	err = netns.Do(node.Namespace, func() (err error) {
-		c, err = net.ListenUDP("udp4", net.UDPAddrFromAddrPort(netip.AddrPortFrom(addr, 0)))
-		return err
-	})
-	return c, err
-}
-
-// dial opens one that sends to an address.
-func (w *Runner) dial(nic int, to *net.UDPAddr) (c *net.UDPConn, err error) {
-	node, addr := w.nic(nic)
-	err = netns.Do(node.Namespace, func() (err error) {
-		c, err = net.DialUDP("udp4", net.UDPAddrFromAddrPort(netip.AddrPortFrom(addr, 0)), to)
-		return err
-	})
-	return c, err
 }
 
 type option struct {
@@ -74,7 +58,7 @@ type option struct {
 	level, opt, value int
 }
 
-func set(c *net.UDPConn, options ...option) error {
+func setOptions(c *net.UDPConn, options ...option) error {
 	raw, err := c.SyscallConn()
 	if err != nil {
 		return err
@@ -90,12 +74,11 @@ func set(c *net.UDPConn, options ...option) error {
 	return errors.Join(append(errs, err)...)
 }
 
-// read is what the kernel says beside a datagram: when it came to the NIC, in ns of the
-// wall clock, 0 if it does not say, and, of several in one, the size of each but the last;
-// 0 if it is one.
-func read(notes []byte) (arrived int64, size int) {
-	for len(notes) > 0 {
-		h, data, rest, err := unix.ParseOneSocketControlMessage(notes)
+// parseControl parses the control messages of a read: when the data arrived at the NIC, in ns of the wall clock, or 0 if
+// unknown. If the data is several datagrams (GRO), size is the bytes of each but the last, otherwise 0.
+func parseControl(control []byte) (arrived int64, size int) {
+	for len(control) > 0 {
+		h, data, rest, err := unix.ParseOneSocketControlMessage(control)
 		if err != nil {
 			break
 		}
@@ -106,7 +89,7 @@ func read(notes []byte) (arrived int64, size int) {
 		case h.Level == unix.SOL_UDP && h.Type == unix.UDP_GRO && len(data) >= 4:
 			size = int(int32(binary.NativeEndian.Uint32(data)))
 		}
-		notes = rest
+		control = rest
 	}
 	return arrived, size
 }

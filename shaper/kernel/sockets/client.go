@@ -13,14 +13,12 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
-// answerTime is how long the daemon has to answer. It makes a socket in well under a
-// millisecond, but on a crowded host, or behind clients that say nothing, it takes its
-// time.
-const answerTime = 2 * patience
+// answerTimeout is how long a client waits for the daemon. The daemon makes a socket in well under a millisecond, but a
+// request may wait behind clients that send nothing.
+const answerTimeout = 2 * requestTimeout
 
-// Open asks the daemon of fabric name in the folder dir for a socket, and returns
-// its descriptor, which is non-blocking and closed on exec, and the address of the
-// NIC, for the caller to bind it to. Safe for concurrent use.
+// Open requests a socket from the daemon of the fabric called name in the folder dir. It returns the descriptor, which
+// is non-blocking and close-on-exec, and the NIC's address, to which the caller binds it. Safe for concurrent use.
 func Open(dir, name string, r Request) (fd int, addr netip.Addr, err error) {
 	fd, addr, err = open(dir, name, r)
 	if err != nil {
@@ -35,11 +33,11 @@ func open(dir, name string, r Request) (int, netip.Addr, error) {
 		return -1, netip.Addr{}, err
 	}
 	defer c.Close()
-	c.SetDeadline(time.Now().Add(answerTime))
-	if _, err := c.Write(r.put()); err != nil {
+	c.SetDeadline(time.Now().Add(answerTimeout))
+	if _, err := c.Write(r.marshal()); err != nil {
 		return -1, netip.Addr{}, err
 	}
-	b, oob := make([]byte, answerHeader+maxText), make([]byte, unix.CmsgSpace(4))
+	b, oob := make([]byte, answerHeader+maxRefusal), make([]byte, unix.CmsgSpace(4))
 	n, oobn, flags, _, err := c.ReadMsgUnix(b, oob)
 	if err != nil {
 		return -1, netip.Addr{}, err
@@ -48,8 +46,8 @@ func open(dir, name string, r Request) (int, netip.Addr, error) {
 	switch {
 	case err != nil:
 		return -1, netip.Addr{}, err
-	case a.why != "":
-		return -1, netip.Addr{}, errors.New(a.why)
+	case a.refusal != "":
+		return -1, netip.Addr{}, errors.New(a.refusal)
 	case flags&unix.MSG_CTRUNC != 0:
 		return -1, netip.Addr{}, errors.New("this process has no file descriptor left: raise its limit (ulimit -n)")
 	}

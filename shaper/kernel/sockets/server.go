@@ -19,48 +19,48 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
-// Options are what the sockets are made with.
+// Options configure a Server.
 type Options struct {
 	Plan       *netns.Plan
-	Owner      int // user that may ask, besides root
-	SendBuffer int // bytes of payload that a sender may have unsent, 0 = the kernel's choice
-	Window     int // bytes of payload that a receiver may have unread, 0 = the kernel's choice
-	// RequestTimeout is how long a client has to make its request, so that nobody keeps the
-	// others from theirs; 0 = 30 s. A client on a crowded host may need seconds.
+	Owner      int // user whose processes may request sockets; root's may too
+	SendBuffer int // bytes of payload that a socket may have unsent, 0 for the kernel's default
+	Window     int // bytes of payload that a socket may have unread, 0 for the kernel's default
+	// RequestTimeout is how long the server waits for the request of a client that has connected, 0 for 30 s. It bounds
+	// how long clients that send nothing delay the others. On a busy host, a client may need seconds.
 	RequestTimeout time.Duration
 }
 
 const (
-	atOnce   = 64   // requests that are served at once
-	backlog  = 4096 // and this many wait
-	patience = 30 * time.Second
+	maxClients     = 64   // clients that are served concurrently
+	backlog        = 4096 // clients that may wait
+	requestTimeout = 30 * time.Second
 )
 
-// Server serves sockets until Close.
+// Server answers requests for sockets until Close.
 type Server struct {
-	o    Options
-	nics map[int]place
-	sock *net.UnixListener
-	path string
-	room chan struct{}
-	all  sync.WaitGroup
+	o        Options
+	nics     map[int]nic
+	listener *net.UnixListener
+	path     string
+	clients  chan struct{} // semaphore of maxClients
+	running  sync.WaitGroup
 }
 
-// place is a NIC and the namespace that it is in.
-type place struct {
+// nic has the namespace and the addresses of a NIC.
+type nic struct {
 	namespace    string
 	addr4, addr6 netip.Addr
 }
 
-// Serve listens at path, which becomes the owner's, and serves in the background.
+// Serve listens on a Unix socket at path, which belongs to the owner, and answers requests in the background.
 func Serve(path string, o Options) (*Server, error) {
 	if o.RequestTimeout == 0 {
-		o.RequestTimeout = patience
+		o.RequestTimeout = requestTimeout
 	}
-	s := &Server{o: o, nics: map[int]place{}, path: path, room: make(chan struct{}, atOnce)}
+	s := &Server{o: o, nics: map[int]nic{}, path: path, clients: make(chan struct{}, maxClients)}
 	for _, n := range o.Plan.Nodes {
-		for _, nic := range n.NICs {
-			s.nics[nic.Number] = place{n.Namespace, nic.Addr4, nic.Addr6}
+		for _, c := range n.NICs {
+			s.nics[c.Number] = nic{n.Namespace, c.Addr4, c.Addr6}
 		}
 	}
 	err := state.InDir(filepath.Dir(path), o.Owner, func(dir string) (err error) {
@@ -68,19 +68,19 @@ func Serve(path string, o Options) (*Server, error) {
 		if err := os.Remove(short); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return err
 		}
-		s.sock, err = listen(short, o.Owner)
+		s.listener, err = listen(short, o.Owner)
 		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("serve sockets at %s: %w", path, err)
 	}
-	s.all.Add(1)
+	s.running.Add(1)
 	go s.serve()
 	return s, nil
 }
 
-// listen makes the unix socket as user uid would: a name that root made would have
-// to be given away, and by then could stand for another file.
+// listen opens a Unix socket at path. The bind runs as user uid, so the file belongs to that user from the start. If root
+// created it and changed its owner afterwards, the path could stand for another file by then.
 func listen(path string, uid int) (*net.UnixListener, error) {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
@@ -88,12 +88,12 @@ func listen(path string, uid int) (*net.UnixListener, error) {
 	}
 	f := os.NewFile(uintptr(fd), path)
 	defer f.Close()
-	if err := unix.Fchmod(fd, 0o600); err != nil { // the mode that its name gets
+	if err := unix.Fchmod(fd, 0o600); err != nil { // the file gets this mode
 		return nil, err
 	}
 	done := make(chan error)
 	go func() {
-		runtime.LockOSThread() // not unlocked: the thread ends with what it became
+		runtime.LockOSThread() // never unlocked: the thread has another user, and ends with the goroutine
 		if err := unix.Setfsuid(uid); err != nil {
 			done <- err
 			return
@@ -110,16 +110,15 @@ func listen(path string, uid int) (*net.UnixListener, error) {
 	if err != nil {
 		return nil, err
 	}
-	sock := l.(*net.UnixListener)
-	sock.SetUnlinkOnClose(false)
-	return sock, nil
+	listener := l.(*net.UnixListener)
+	listener.SetUnlinkOnClose(false) // Close unlinks it, by a path that is short enough
+	return listener, nil
 }
 
-// Close ends the server and returns when nothing is served any more. Sockets that
-// were given out live on.
+// Close stops the server and returns when no request is being answered. Sockets that clients have received remain open.
 func (s *Server) Close() error {
-	err := s.sock.Close()
-	s.all.Wait()
+	err := s.listener.Close()
+	s.running.Wait()
 	rerr := state.InDir(filepath.Dir(s.path), s.o.Owner, func(dir string) error { return os.Remove(filepath.Join(dir, filepath.Base(s.path))) })
 	if errors.Is(rerr, os.ErrNotExist) {
 		rerr = nil
@@ -128,22 +127,22 @@ func (s *Server) Close() error {
 }
 
 func (s *Server) serve() {
-	defer s.all.Done()
+	defer s.running.Done()
 	for {
-		s.room <- struct{}{}
-		c, err := s.sock.AcceptUnix()
+		s.clients <- struct{}{}
+		c, err := s.listener.AcceptUnix()
 		if err != nil {
-			<-s.room
+			<-s.clients
 			if errors.Is(err, net.ErrClosed) {
 				return
 			}
-			time.Sleep(10 * time.Millisecond) // no descriptors: some are given back soon
+			time.Sleep(10 * time.Millisecond) // out of descriptors: other clients will release some
 			continue
 		}
-		s.all.Add(1)
+		s.running.Add(1)
 		go func() {
-			defer s.all.Done()
-			defer func() { <-s.room }()
+			defer s.running.Done()
+			defer func() { <-s.clients }()
 			defer c.Close()
 			c.SetDeadline(time.Now().Add(s.o.RequestTimeout))
 			s.answer(c)
@@ -151,22 +150,22 @@ func (s *Server) serve() {
 	}
 }
 
-// answer serves one client. That a client is gone by now is its own affair.
+// answer answers the request of one client. Errors of writing are ignored: the client has gone away.
 func (s *Server) answer(c *net.UnixConn) {
-	fd, addr, err := s.one(c)
+	fd, addr, err := s.handle(c)
 	if err != nil {
-		_, _ = c.Write(answer{why: err.Error()}.put())
+		_, _ = c.Write(answer{refusal: err.Error()}.marshal())
 		return
 	}
 	defer unix.Close(fd)
-	_, _, _ = c.WriteMsgUnix(answer{addr: addr}.put(), unix.UnixRights(fd), nil)
+	_, _, _ = c.WriteMsgUnix(answer{addr: addr}.marshal(), unix.UnixRights(fd), nil)
 }
 
-// one makes the socket that a client asks for.
-func (s *Server) one(c *net.UnixConn) (int, netip.Addr, error) {
-	// First, because who is refused with a request unread finds the answer gone.
+// handle reads a client's request and makes the socket.
+func (s *Server) handle(c *net.UnixConn) (int, netip.Addr, error) {
+	// Read the request before refusing it: closing a socket with unread data discards the reply.
 	b := make([]byte, requestSize+1)
-	n, err := c.Read(b) // of descriptors that come with it the kernel lets go
+	n, err := c.Read(b) // the kernel closes descriptors that a client sends along
 	if err != nil {
 		return -1, netip.Addr{}, fmt.Errorf("read the request: %w", err)
 	}
@@ -186,32 +185,31 @@ func (s *Server) one(c *net.UnixConn) (int, netip.Addr, error) {
 
 // open makes a socket in the namespace of the request's NIC.
 func (s *Server) open(r Request) (fd int, addr netip.Addr, err error) {
-	at, ok := s.nics[r.NIC]
+	nic, ok := s.nics[r.NIC]
 	if !ok {
 		return -1, addr, fmt.Errorf("the fabric has no NIC %d", r.NIC)
 	}
-	family, addr := unix.AF_INET, at.addr4
+	family, addr := unix.AF_INET, nic.addr4
 	if r.IPv6 {
-		family, addr = unix.AF_INET6, at.addr6
+		family, addr = unix.AF_INET6, nic.addr6
 	}
-	err = netns.Do(at.namespace, func() (err error) {
+	err = netns.Do(nic.namespace, func() (err error) {
 		fd, err = unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, unix.IPPROTO_TCP)
 		return err
 	})
 	if err != nil {
 		return -1, addr, fmt.Errorf("make a socket: %w", err)
 	}
-	if err := s.buffers(fd); err != nil {
+	if err := s.setBuffers(fd); err != nil {
 		unix.Close(fd)
 		return -1, addr, fmt.Errorf("set a socket's buffers: %w", err)
 	}
 	return fd, addr, nil
 }
 
-// buffers gives a socket the buffers of the fabric's transport, beyond what the
-// kernel lets users have. The kernel takes twice the value, for what it needs itself
-// beside the payload, see socket(7).
-func (s *Server) buffers(fd int) error {
+// setBuffers sets a socket's buffers to those of the fabric's transport, beyond the limits of unprivileged users. The
+// kernel doubles the values, because its bookkeeping uses a part of a buffer, see socket(7).
+func (s *Server) setBuffers(fd int) error {
 	for _, b := range []struct{ option, size int }{{unix.SO_SNDBUFFORCE, s.o.SendBuffer}, {unix.SO_RCVBUFFORCE, s.o.Window}} {
 		if b.size == 0 {
 			continue
@@ -223,5 +221,5 @@ func (s *Server) buffers(fd int) error {
 	return nil
 }
 
-// maxBuffer is the largest buffer whose double fits the kernel's int.
+// maxBuffer is the largest size in bytes whose double fits the kernel's int.
 const maxBuffer = 1<<30 - 1

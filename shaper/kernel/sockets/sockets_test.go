@@ -23,15 +23,14 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
-// briefly is how long the servers of these tests wait for a request.
-const briefly = 2 * time.Second
+// shortTimeout is how long the servers of these tests wait for a request.
+const shortTimeout = 2 * time.Second
 
 // nobody is a user without privileges.
 const nobody = 65534
 
-// server serves the sockets of two nodes without limits for user uid, in the folder
-// that is returned.
-func server(t *testing.T, uid int) string {
+// startServer creates two nodes without a shaper and serves their sockets to user uid. It returns the fabric's folder.
+func startServer(t *testing.T, uid int) string {
 	t.Helper()
 	if os.Getuid() != 0 {
 		t.Skip("not root: this test makes network namespaces; run it as root")
@@ -57,7 +56,7 @@ func server(t *testing.T, uid int) string {
 		t.Fatal(err)
 	}
 	path := filepath.Join(dir, state.DaemonSocket("lab"))
-	s, err := Serve(path, Options{Plan: p, Owner: uid, SendBuffer: 4 << 20, Window: 6 << 20, RequestTimeout: briefly})
+	s, err := Serve(path, Options{Plan: p, Owner: uid, SendBuffer: 4 << 20, Window: 6 << 20, RequestTimeout: shortTimeout})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +65,7 @@ func server(t *testing.T, uid int) string {
 			t.Error(err)
 		}
 		if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
-			t.Errorf("the socket is left: %v", err)
+			t.Errorf("Close left the socket's file: %v", err)
 		}
 	})
 	return dir
@@ -74,9 +73,9 @@ func server(t *testing.T, uid int) string {
 
 // Sockets of two nodes reach each other, over IPv4 and IPv6.
 func TestSocketsReachEachOther(t *testing.T) {
-	dir := server(t, 0)
+	dir := startServer(t, 0)
 	for _, ipv6 := range []bool{false, true} {
-		listen, addr := open1(t, dir, Request{NIC: 1, IPv6: ipv6})
+		listen, addr := mustOpen(t, dir, Request{NIC: 1, IPv6: ipv6})
 		if err := errors.Join(unix.Bind(listen, sockaddr(addr, 0)), unix.Listen(listen, 1)); err != nil {
 			t.Fatal(err)
 		}
@@ -93,7 +92,7 @@ func TestSocketsReachEachOther(t *testing.T) {
 				c.Close()
 			}
 		}()
-		fd, here := open1(t, dir, Request{NIC: 0, IPv6: ipv6})
+		fd, here := mustOpen(t, dir, Request{NIC: 0, IPv6: ipv6})
 		for option, want := range map[int]int{unix.SO_SNDBUF: 4 << 20, unix.SO_RCVBUF: 6 << 20} {
 			if got, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, option); err != nil || got != 2*want {
 				t.Errorf("buffer %d of %d bytes, %v; want %d", option, got, err, 2*want)
@@ -116,7 +115,7 @@ func TestSocketsReachEachOther(t *testing.T) {
 	}
 }
 
-func open1(t *testing.T, dir string, r Request) (int, netip.Addr) {
+func mustOpen(t *testing.T, dir string, r Request) (int, netip.Addr) {
 	t.Helper()
 	fd, addr, err := Open(dir, "lab", r)
 	if err != nil {
@@ -132,37 +131,37 @@ func sockaddr(a netip.Addr, port int) unix.Sockaddr {
 	return &unix.SockaddrInet6{Addr: a.As16(), Port: port}
 }
 
-// What is wrong is refused, and the next one is served.
+// Bad requests are refused, and the server answers the next one.
 func TestRefusals(t *testing.T) {
-	dir := server(t, 0)
+	dir := startServer(t, 0)
 	if _, _, err := Open(dir, "lab", Request{NIC: 2}); err == nil || !strings.Contains(err.Error(), "no NIC 2") {
-		t.Errorf("a NIC that is not there: %v", err)
+		t.Errorf("a NIC that does not exist: %v", err)
 	}
 	if _, _, err := Open(dir, "other", Request{}); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("a fabric that is not there: %v", err)
+		t.Errorf("a fabric that does not exist: %v", err)
 	}
-	for _, words := range []string{"", "x", strings.Repeat("x", requestSize), strings.Repeat("x", 5000)} {
+	for _, request := range []string{"", "x", strings.Repeat("x", requestSize), strings.Repeat("x", 5000)} {
 		c, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Net: "unixpacket", Name: filepath.Join(dir, state.DaemonSocket("lab"))})
 		if err != nil {
 			t.Fatal(err)
 		}
 		c.SetDeadline(time.Now().Add(10 * time.Second))
-		c.Write([]byte(words))
-		b := make([]byte, answerHeader+maxText)
+		c.Write([]byte(request))
+		b := make([]byte, answerHeader+maxRefusal)
 		n, _ := c.Read(b)
-		if a, err := parseAnswer(b[:n]); err != nil || a.why == "" {
-			t.Errorf("%.20q was answered with %+v, %v", words, a, err)
+		if a, err := parseAnswer(b[:n]); err != nil || a.refusal == "" {
+			t.Errorf("%.20q was answered with %+v, %v", request, a, err)
 		}
 		c.Close()
 	}
-	fd, _ := open1(t, dir, Request{})
+	fd, _ := mustOpen(t, dir, Request{})
 	unix.Close(fd)
 }
 
-// Those who say nothing do not keep others from their sockets.
+// Clients that send nothing delay others by at most the timeout.
 func TestSilentClients(t *testing.T) {
-	dir := server(t, 0)
-	for range atOnce + 10 {
+	dir := startServer(t, 0)
+	for range maxClients + 10 {
 		c, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Net: "unixpacket", Name: filepath.Join(dir, state.DaemonSocket("lab"))})
 		if err != nil {
 			t.Fatal(err)
@@ -170,23 +169,23 @@ func TestSilentClients(t *testing.T) {
 		defer c.Close()
 	}
 	begin := time.Now()
-	fd, _ := open1(t, dir, Request{})
+	fd, _ := mustOpen(t, dir, Request{})
 	unix.Close(fd)
-	if took := time.Since(begin); took > 2*briefly {
+	if took := time.Since(begin); took > 2*shortTimeout {
 		t.Errorf("a socket took %v", took)
 	}
 }
 
-// The owner gets sockets, other users don't even when they have the folder.
+// The owner gets sockets. Other users are refused, even if they have access to the folder.
 func TestUsers(t *testing.T) {
-	dir := server(t, nobody)
+	dir := startServer(t, nobody)
 	path := filepath.Join(dir, state.DaemonSocket("lab"))
 	var st unix.Stat_t
 	if err := unix.Lstat(path, &st); err != nil || st.Uid != nobody || st.Mode&0o777 != 0o600 {
 		t.Errorf("the socket belongs to user %d with mode %04o, %v", st.Uid, st.Mode&0o777, err)
 	}
 	for uid, want := range map[int]string{nobody: "ok", nobody - 1: "the fabric belongs to user 65534"} {
-		// The other user is let into the folder: it is the server that must refuse.
+		// The file permissions admit the other user, so that the server itself must refuse.
 		for name, mode := range map[string]os.FileMode{dir: 0o777, path: 0o777} {
 			if uid == nobody {
 				mode &= 0o700
@@ -208,7 +207,7 @@ func TestUsers(t *testing.T) {
 	}
 }
 
-// TestAsUser is the client of TestUsers.
+// TestAsUser is the client process of TestUsers.
 func TestAsUser(t *testing.T) {
 	path := os.Getenv("SOCKETS_AT")
 	if path == "" {
@@ -220,15 +219,15 @@ func TestAsUser(t *testing.T) {
 	}
 	defer c.Close()
 	c.SetDeadline(time.Now().Add(10 * time.Second))
-	c.Write(Request{}.put())
-	b := make([]byte, answerHeader+maxText)
+	c.Write(Request{}.marshal())
+	b := make([]byte, answerHeader+maxRefusal)
 	n, err := c.Read(b)
 	a, perr := parseAnswer(b[:n])
 	if err != nil || perr != nil {
 		t.Fatal(err, perr)
 	}
-	if a.why == "" {
-		a.why = "ok"
+	if a.refusal == "" {
+		a.refusal = "ok"
 	}
-	fmt.Println(a.why)
+	fmt.Println(a.refusal)
 }

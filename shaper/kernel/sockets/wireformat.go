@@ -9,24 +9,26 @@ import (
 	"net/netip"
 )
 
-// The words on the wire: one request, one answer, each one packet of a unix socket.
-// Little-endian.
+// The wire format: a client sends one request and receives one answer, each as one packet of a Unix socket. Numbers are
+// little-endian.
+//
+//	request  magic (8), NIC (2), IP version (1), 0 (5)
+//	answer   magic (8), 1 if refused (1), 0 (7), IPv6 or IPv4-mapped address (16), reason if refused
 const (
 	requestMagic = 0x31716572_6d656464 // "ddemreq1"
 	answerMagic  = 0x31736e61_6d656464 // "ddemans1"
 	requestSize  = 16
 	answerHeader = 32
-	maxText      = 256
+	maxRefusal   = 256
 )
 
 // Request asks for one TCP socket.
 type Request struct {
-	NIC  int // number in the fabric, which says the node too; 0 to 65535
+	NIC  int // number in the fabric, 0 to 65535
 	IPv6 bool
 }
 
-// put writes a request as its bytes.
-func (r Request) put() []byte {
+func (r Request) marshal() []byte {
 	b := make([]byte, requestSize)
 	binary.LittleEndian.PutUint64(b, requestMagic)
 	binary.LittleEndian.PutUint16(b[8:], uint16(r.NIC))
@@ -37,7 +39,7 @@ func (r Request) put() []byte {
 	return b
 }
 
-// parseRequest reads a request, which may be anybody's bytes.
+// parseRequest parses a request. The bytes may come from any program.
 func parseRequest(b []byte) (Request, error) {
 	switch {
 	case len(b) != requestSize:
@@ -47,36 +49,35 @@ func parseRequest(b []byte) (Request, error) {
 	case b[10] != 4 && b[10] != 6:
 		return Request{}, fmt.Errorf("the request is for IP version %d", b[10])
 	case [5]byte(b[11:]) != [5]byte{}:
-		return Request{}, errors.New("the request has more in it than this version knows")
+		return Request{}, errors.New("the request sets bytes that this version does not know: another version of the plugin?")
 	}
 	return Request{NIC: int(binary.LittleEndian.Uint16(b[8:])), IPv6: b[10] == 6}, nil
 }
 
-// answer is what comes with a socket, or in its place.
+// answer is the daemon's answer to a request: it comes with a socket, or refuses it.
 type answer struct {
-	addr netip.Addr // of the NIC
-	why  string     // there is no socket; at most maxText bytes are sent
+	addr    netip.Addr // of the NIC
+	refusal string     // why there is no socket; marshal truncates it to maxRefusal bytes
 }
 
-func (a answer) put() []byte {
-	b := make([]byte, answerHeader, answerHeader+len(a.why))
+func (a answer) marshal() []byte {
+	b := make([]byte, answerHeader, answerHeader+len(a.refusal))
 	binary.LittleEndian.PutUint64(b, answerMagic)
-	if a.why != "" {
+	if a.refusal != "" {
 		b[8] = 1
-		return append(b, a.why[:min(len(a.why), maxText)]...)
+		return append(b, a.refusal[:min(len(a.refusal), maxRefusal)]...)
 	}
 	a16 := a.addr.As16()
 	copy(b[16:], a16[:])
 	return b
 }
 
-// parseAnswer reads an answer.
 func parseAnswer(b []byte) (answer, error) {
 	switch {
 	case len(b) < answerHeader || binary.LittleEndian.Uint64(b) != answerMagic || b[8] > 1:
-		return answer{}, errors.New("the fabric's daemon answered with something else than a socket: is it of another version?")
+		return answer{}, errors.New("the answer of the fabric's daemon is malformed: is the daemon another version?")
 	case b[8] == 1:
-		return answer{why: string(b[answerHeader:])}, nil
+		return answer{refusal: string(b[answerHeader:])}, nil
 	case len(b) != answerHeader:
 		return answer{}, fmt.Errorf("the answer of the fabric's daemon has %d bytes, not %d", len(b), answerHeader)
 	}
