@@ -5,11 +5,11 @@
 // address. A third thread opens and ends connections meanwhile, as the control side
 // does.
 //
-//	threads STATE CELLS SEED MESSAGES SIZE...
+//	threads STATE CELLS SEED MESSAGES DEPTH SIZE...
 //
-// STATE is the fabric's file, CELLS the offset of the job's counters in it, SIZE the
-// size of each connection's memory, whose descriptors are 3, 4, ...; the last one is
-// the third thread's. Payload, order and sizes are checked.
+// STATE is the fabric's file, CELLS the offset of the job's counters in it, DEPTH how
+// many messages of a connection are under way at once, SIZE the size of each connection's memory, whose descriptors are
+// 3, 4, ...; the last one is the third thread's. Payload, order and sizes are checked.
 
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -29,7 +29,7 @@
 
 #define DIE(...) (fprintf(stderr, __VA_ARGS__), fputc('\n', stderr), exit(1))
 
-static int conns, messages;
+static int conns, messages, depth;
 static uint64_t seed;
 static struct ddlemu_conn *sender[MAX_CONNS], *receiver[MAX_CONNS];
 static void *state, *spare;
@@ -76,7 +76,7 @@ struct under_way {
 
 static void post(struct ddlemu_conn *c, struct under_way *w, int conn, int sending)
 {
-	while (w->next < messages && w->next - w->done < DDLEMU_MAX_REQUESTS) {
+	while (w->next < messages && w->next - w->done < depth) {
 		int slot = w->next % DDLEMU_MAX_REQUESTS;
 		size_t size = size_of(conn, w->next);
 		if (!sending)
@@ -170,9 +170,9 @@ static void check_closed(int conn)
 
 int main(int argc, char **argv)
 {
-	conns = argc - 6;
+	conns = argc - 7;
 	if (conns < 1 || conns > MAX_CONNS)
-		DIE("usage: threads STATE CELLS SEED MESSAGES SIZE... SPARE");
+		DIE("usage: threads STATE CELLS SEED MESSAGES DEPTH SIZE... SPARE");
 	int fd = open(argv[1], O_RDWR);
 	struct stat st;
 	if (fd < 0 || fstat(fd, &st) != 0)
@@ -181,12 +181,13 @@ int main(int argc, char **argv)
 	cells = strtoull(argv[2], NULL, 10);
 	seed = strtoull(argv[3], NULL, 10);
 	messages = atoi(argv[4]);
+	depth = atoi(argv[5]);
 	for (int i = 0; i < conns; i++) {
-		void *region = map_guarded(3 + i, strtoull(argv[5 + i], NULL, 10));
+		void *region = map_guarded(3 + i, strtoull(argv[6 + i], NULL, 10));
 		sender[i] = ddlemu_conn_new(&ddlemu_shm_sender, (unsigned long)i, region, state, cells);
 		receiver[i] = ddlemu_conn_new(&ddlemu_shm_receiver, (unsigned long)i, region, state, cells);
 	}
-	spare = map_guarded(3 + conns, strtoull(argv[5 + conns], NULL, 10));
+	spare = map_guarded(3 + conns, strtoull(argv[6 + conns], NULL, 10));
 
 	pthread_t send, recv, control;
 	pthread_create(&control, NULL, run_control, NULL);
