@@ -6,6 +6,9 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/ddlemu/ddlemu/configs/units"
 )
 
 // Link, LinkPatch and linkParams have the same parameters in the same order.
@@ -23,18 +26,21 @@ func TestLinkParams(t *testing.T) {
 	}
 }
 
-// The text of each parameter, as Encode writes it, sets the value that it was made from.
+// The text of each parameter sets the value that it was made from.
 func TestLinkParamTexts(t *testing.T) {
-	l := Default().Link
+	l := Link{
+		Bandwidth: units.Gbps, Latency: time.Second, Jitter: Jitter{UniformJitter, 1}, Loss: Loss{0.1, 0.2, 0.3, 0.4},
+		Queue: Queue{units.MiB, Fair}, ECN: 1000, MTU: 1500, Header: 40, Framing: 38,
+	}
 	for _, m := range linkParams {
-		var p LinkPatch
 		if m.Key == "up" { // its text is for people
 			continue
 		}
+		var p LinkPatch
 		if err := m.Set(&p, m.Text(&l)); err != nil || !m.Given(&p) {
 			t.Errorf("%s: %v", m.Key, err)
 		}
-		got := Link{}
+		var got Link
 		if p.Apply(&got); m.Text(&got) != m.Text(&l) {
 			t.Errorf("%s %s was set to %s", m.Key, m.Text(&l), m.Text(&got))
 		}

@@ -46,7 +46,10 @@ func TestStatusJSONHasTheDocumentedFields(t *testing.T) {
 	if !ok {
 		t.Fatalf("links: %v", fields["links"])
 	}
-	for _, name := range []string{"from", "to", "bandwidth_bps", "latency_ns", "jitter_ns", "loss", "up", "bytes", "messages", "drops"} {
+	for _, name := range []string{
+		"from", "to", "bandwidth_bps", "latency_ns", "jitter_ns", "loss", "up", "bytes", "messages", "drops",
+		"jitter", "loss_model", "queue", "mtu", "header", "framing", "wire_bytes", "ecn", "ecn_marked", "pauses", "paused_ns",
+	} {
 		if _, ok := link[name]; !ok {
 			t.Errorf("a link has no field %q", name)
 		}

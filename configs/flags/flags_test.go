@@ -163,6 +163,11 @@ func TestLoadEverySetting(t *testing.T) {
 	want.Transport = configs.DefaultTransport(configs.TCP)
 	want.Link.Bandwidth, want.Link.Latency, want.Link.Jitter = 5*units.Gbps, 7*time.Microsecond, configs.Jitter{Kind: configs.ParetoJitter, Value: 2000}
 	want.Link.Loss, want.Link.Queue = configs.Loss{P: 0.005}, configs.Queue{Bytes: 2 * units.MiB, Policy: configs.TailDrop}
+	for _, m := range configs.LinkParams() { // one that is not above: its text is read back
+		if args[m.Flag] == "" {
+			args[m.Flag] = m.Text(&want.Link)
+		}
+	}
 	var byFlag, byEnv []string
 	for _, s := range configs.Settings() {
 		byFlag = append(byFlag, "--"+s.Flag, args[s.Flag])

@@ -271,19 +271,28 @@ func TestSpecRoundTrip(t *testing.T) {
 	})
 }
 
-// No parameter of a link is forgotten on the path to the link model and back. A new
-// one has to be given a value here.
+// No parameter of a link is forgotten on the path to the link model and back.
 func TestSpecHasEveryParameter(t *testing.T) {
-	l := configs.Link{
-		Bandwidth: units.Gbps, Latency: time.Second, Jitter: configs.Jitter{Kind: configs.TableJitter, Value: 1},
-		Loss: configs.Loss{P: 0.1, BadP: 0.2, GoodToBad: 0.3, BadToGood: 0.4}, Queue: configs.Queue{Bytes: units.MiB, Policy: configs.Fair},
-		ECN: 1, MTU: 1500, Header: 40, Framing: 38,
-	}
+	var l configs.Link
+	fill(reflect.ValueOf(&l).Elem())
+	l.Jitter.Kind, l.Queue.Policy, l.Up = configs.TableJitter, configs.Fair, false
 	notZero(t, l, "Up") // its inverse Down is not 0
 	s := Spec(l)
 	notZero(t, s)
 	if got := LinkOf(s); got != l {
 		t.Errorf("%+v comes back as %+v", l, got)
+	}
+}
+
+// fill sets every number in v to 1.
+func fill(v reflect.Value) {
+	switch {
+	case v.Kind() == reflect.Struct:
+		for i := range v.NumField() {
+			fill(v.Field(i))
+		}
+	case reflect.TypeFor[int]().ConvertibleTo(v.Type()) && v.Kind() != reflect.String:
+		v.Set(reflect.ValueOf(1).Convert(v.Type()))
 	}
 }
 
