@@ -8,8 +8,10 @@ CC     := gcc
 VERSION := $(shell git describe --tags --match 'v[0-9]*' --always --abbrev=12 --dirty 2>/dev/null)
 LINTER := $(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 CLANG_FORMAT := clang-format-19
+# `make plugin STRIP=` keeps the symbols, for gdb.
+STRIP := -s -w
 # No signals between Go's threads (asyncpreemptoff): SIGURG is the host process's.
-LDFLAGS_PLUGIN = -s -w -X runtime.godebugDefault=asyncpreemptoff=1 -extldflags "-Wl,--version-script=$(CURDIR)/nccl-plugin/plugin.map -Wl,-soname,libgoemu.so -Wl,-z,now"
+LDFLAGS_PLUGIN = $(STRIP) -X runtime.godebugDefault=asyncpreemptoff=1 -extldflags "-Wl,--version-script=$(CURDIR)/nccl-plugin/plugin.map -Wl,-soname,libgoemu.so -Wl,-z,now"
 # The plugin is a guest in a foreign process: no resolver and no user database of
 # the C library.
 PLUGIN = $(GO) build -buildmode=c-shared -trimpath -ldflags='$(LDFLAGS_PLUGIN)'

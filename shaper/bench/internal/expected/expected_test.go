@@ -93,7 +93,7 @@ func TestWaiting(t *testing.T) {
 		t.Fatal(err)
 	}
 	flat.Nodes = 4
-	leaves, err := configs.Load(configs.Source{File: "../../../configs/examples/leaf-spine.yaml", Getenv: func(string) string { return "" }})
+	leaves, err := configs.Load(configs.Source{File: "../../../../configs/examples/leaf-spine.yaml", Getenv: func(string) string { return "" }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +127,7 @@ func TestWaiting(t *testing.T) {
 // The bytes that must cross between two leaves take longer over their uplinks than those
 // of a node over its port.
 func TestBoundOfLeaves(t *testing.T) {
-	c, err := configs.Load(configs.Source{File: "../../../configs/examples/leaf-spine.yaml", Getenv: func(string) string { return "" }})
+	c, err := configs.Load(configs.Source{File: "../../../../configs/examples/leaf-spine.yaml", Getenv: func(string) string { return "" }})
 	if err != nil {
 		t.Fatal(err)
 	}
