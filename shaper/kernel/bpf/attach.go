@@ -15,24 +15,24 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/kernel/netns"
 )
 
-// attach attaches every program where it belongs.
+// attach attaches each program to its interfaces.
 func (p *Programs) attach() error {
 	for _, n := range p.Plan.Nodes {
 		for _, nic := range n.NICs {
 			for _, a := range []struct {
 				ns, dev string
-				where   ebpf.AttachType
+				at      ebpf.AttachType
 				prog    *ebpf.Program
 			}{
-				{n.Namespace, nic.Name, ebpf.AttachTCXEgress, p.o.Tx},
-				{n.Namespace, nic.Name, ebpf.AttachTCXIngress, p.o.Arrive},
-				{p.Plan.Switch, nic.Port, ebpf.AttachTCXIngress, p.o.Forward},
-				{p.Plan.Switch, nic.Port, ebpf.AttachTCXEgress, p.o.Rx},
+				{n.Namespace, nic.Name, ebpf.AttachTCXEgress, p.objects.Tx},
+				{n.Namespace, nic.Name, ebpf.AttachTCXIngress, p.objects.Arrive},
+				{p.Plan.Switch, nic.Port, ebpf.AttachTCXIngress, p.objects.Forward},
+				{p.Plan.Switch, nic.Port, ebpf.AttachTCXEgress, p.objects.Rx},
 			} {
 				if a.prog == nil {
 					continue
 				}
-				if err := netns.Do(a.ns, func() error { return p.attachTo(a.dev, a.where, a.prog) }); err != nil {
+				if err := netns.Do(a.ns, func() error { return p.attachTo(a.dev, a.at, a.prog) }); err != nil {
 					return fmt.Errorf("attach BPF to %s of %s: %w", a.dev, a.ns, err)
 				}
 			}
@@ -41,13 +41,13 @@ func (p *Programs) attach() error {
 	return nil
 }
 
-// attachTo attaches a program to an interface of the namespace that the thread is in.
-func (p *Programs) attachTo(dev string, where ebpf.AttachType, prog *ebpf.Program) error {
+// attachTo attaches a program to an interface in the thread's namespace.
+func (p *Programs) attachTo(dev string, at ebpf.AttachType, prog *ebpf.Program) error {
 	i, err := net.InterfaceByName(dev)
 	if err != nil {
 		return err
 	}
-	l, err := link.AttachTCX(link.TCXOptions{Interface: i.Index, Program: prog, Attach: where})
+	l, err := link.AttachTCX(link.TCXOptions{Interface: i.Index, Program: prog, Attach: at})
 	if err == nil {
 		p.attached = append(p.attached, l)
 		return nil
@@ -55,11 +55,12 @@ func (p *Programs) attachTo(dev string, where ebpf.AttachType, prog *ebpf.Progra
 	if !errors.Is(err, ebpf.ErrNotSupported) {
 		return err
 	}
-	return attachClsact(i.Index, where, prog)
+	return attachClsact(i.Index, at, prog)
 }
 
-// attachClsact attaches a program as kernels before 6.6 do. It goes with the interface.
-func attachClsact(index int, where ebpf.AttachType, prog *ebpf.Program) error {
+// attachClsact attaches a program by the qdisc clsact, for kernels before 6.6, which have no TCX. The program is detached
+// when the interface is deleted.
+func attachClsact(index int, at ebpf.AttachType, prog *ebpf.Program) error {
 	h, err := netlink.NewHandle(unix.NETLINK_ROUTE)
 	if err != nil {
 		return fmt.Errorf("open netlink: %w", err)
@@ -70,7 +71,7 @@ func attachClsact(index int, where ebpf.AttachType, prog *ebpf.Program) error {
 		return fmt.Errorf("make qdisc clsact: %w", err)
 	}
 	parent := uint32(netlink.HANDLE_MIN_EGRESS)
-	if where == ebpf.AttachTCXIngress {
+	if at == ebpf.AttachTCXIngress {
 		parent = netlink.HANDLE_MIN_INGRESS
 	}
 	err = h.FilterAdd(&netlink.BpfFilter{

@@ -14,61 +14,61 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
-// Count brings the counters of the fabric's hops up to date.
+// Count updates the counters of the hops in the fabric's file.
 func (p *Programs) Count() error {
-	now, err := p.hops()
+	now, err := p.readHops()
 	if err != nil {
 		return fmt.Errorf("read the counters of the BPF programs: %w", err)
 	}
-	for i := range p.seen {
-		was, now := &p.seen[i], &now[i]
-		if *now == *was {
+	for i := range p.counted {
+		before, now := &p.counted[i], &now[i]
+		if *now == *before {
 			continue
 		}
 		p.File.Count(i, link.Counters{
-			Bytes: now.Bytes - was.Bytes, Wire: now.Wire - was.Wire, Segments: now.Packets - was.Packets,
-			Drops: now.Drops - was.Drops, BusyNs: int64(now.BusyNs - was.BusyNs),
+			Bytes: now.Bytes - before.Bytes, Wire: now.Wire - before.Wire, Segments: now.Packets - before.Packets,
+			Drops: now.Drops - before.Drops, BusyNs: int64(now.BusyNs - before.BusyNs),
 		})
 		entry := p.File.Entry(i)
 		for c := range now.Classes {
-			atomic.AddUint64(&entry.Classes[c], now.Classes[c]-was.Classes[c])
+			atomic.AddUint64(&entry.Classes[c], now.Classes[c]-before.Classes[c])
 		}
-		*was = *now
+		*before = *now
 	}
 	return nil
 }
 
-// hops reads all counters in one call: a fabric of many nodes has thousands.
-func (p *Programs) hops() ([]shapeHop, error) {
+// readHops reads the counters of all hops, which may be thousands, with one system call.
+func (p *Programs) readHops() ([]shapeHop, error) {
 	var cursor ebpf.MapBatchCursor
-	keys, values := make([]uint32, len(p.seen)), make([]shapeHop, len(p.seen))
-	n, err := p.o.Hops.BatchLookup(&cursor, keys, values, nil)
+	keys, values := make([]uint32, len(p.counted)), make([]shapeHop, len(p.counted))
+	n, err := p.objects.Hops.BatchLookup(&cursor, keys, values, nil)
 	if err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
 		return nil, err
 	}
 	if n != len(values) {
-		return nil, fmt.Errorf("%d of %d were there", n, len(values))
+		return nil, fmt.Errorf("got %d of %d hops", n, len(values))
 	}
 	return values, nil
 }
 
-// Judge writes how late packets were on each link into the cells of a job, by hop.
-// Nobody else may write to them.
-func (p *Programs) Judge(cells []state.Cell) error {
+// RecordLateness copies the recorded lateness of each link to the cells of a job, which are by hop. Nothing else may write
+// to these cells.
+func (p *Programs) RecordLateness(cells []state.Cell) error {
 	for i := range cells {
-		if p.Fabric.Hops[i].Kind != fabric.Link || p.seen[i].Packets == 0 {
+		if p.Fabric.Hops[i].Kind != fabric.Link || p.counted[i].Packets == 0 {
 			continue
 		}
 		var l shapeLateness
-		if err := p.o.Late.Lookup(uint32(i), &l); err != nil {
+		if err := p.objects.Late.Lookup(uint32(i), &l); err != nil {
 			return fmt.Errorf("read the lateness on %s: %w", p.Fabric.HopName(i), err)
 		}
-		judge(&cells[i], &l)
+		copyLateness(&cells[i], &l)
 	}
 	return nil
 }
 
-func judge(c *state.Cell, l *shapeLateness) {
+func copyLateness(c *state.Cell, l *shapeLateness) {
 	for i := range l.Size {
 		from, to := &l.Size[i], &c.Size[i]
 		for _, v := range []struct {

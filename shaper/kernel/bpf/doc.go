@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package bpf is the eBPF side of the kernel datapath: it counts by hop and flow
-// class, draws loss, and computes departure times by the link model's arithmetic. The
-// programs are C (shape.c), compiled to an object that is committed beside it.
+// Package bpf has the eBPF programs of the kernel datapath. They count packets by hop and flow class, lose packets, and
+// compute departure times with the arithmetic of the link model. They are written in C (shape.c). The compiled object is
+// committed.
 package bpf

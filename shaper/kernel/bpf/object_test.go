@@ -10,21 +10,21 @@ import (
 	"testing"
 )
 
-// TestObject: the object that is committed is what the C code beside it compiles to.
+// The committed object is what shape.c compiles to.
 func TestObject(t *testing.T) {
 	for _, tool := range []string{"clang-19", "llvm-strip-19"} {
 		if _, err := exec.LookPath(tool); err != nil {
-			t.Skipf("%v: the object cannot be compiled again; `make bpf` says what it takes", err)
+			t.Skipf("%v: cannot compile the object; the Makefile names the packages that `make bpf` needs", err)
 		}
 	}
 	if _, err := os.Stat("/usr/include/bpf/bpf_helpers.h"); err != nil {
-		t.Skipf("%v: the object cannot be compiled again; `make bpf` says what it takes", err)
+		t.Skipf("%v: cannot compile the object; the Makefile names the packages that `make bpf` needs", err)
 	}
 	dir := t.TempDir()
 	cmd := exec.Command("go", "generate", ".")
 	cmd.Env = append(os.Environ(), "BPF_CLANG=clang-19", "BPF_STRIP=llvm-strip-19", "BPF_OUTPUT="+dir)
 	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("compile it: %v\n%s", err, out)
+		t.Fatalf("compile shape.c: %v\n%s", err, out)
 	}
 	for _, name := range []string{"shape_bpfel.o", "shape_bpfel.go"} {
 		want, err := os.ReadFile(filepath.Join(dir, name))

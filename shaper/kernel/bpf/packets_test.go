@@ -18,20 +18,20 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/link"
 )
 
-// Two nodes with a NIC each: the hops that a packet from node 0 to node 1 takes.
+// A fabric of two nodes with one NIC each has 6 hops. These are the hops of a packet from node 0 to node 1.
 const (
-	portOut, linkThere, portIn = 0, 4, 3
-	hopsOfTwo                  = 6
+	sendPort, linkHop, receivePort = 0, 4, 3
+	hopCount                       = 6
 )
 
-// verdicts of a program
+// Verdicts of a program (linux/pkt_cls.h).
 const (
 	actUnspec = ^uint32(0)
 	actShot   = 2
 )
 
-// bench is the programs of a fabric of two nodes, to be run on made-up packets: no
-// interface and no fq is needed, so it works on kernels that cannot use them.
+// bench has the programs of a fabric of two nodes. The tests run them on generated packets. That needs no interface and no
+// fq, so it works on kernels that cannot use the programs.
 type bench struct {
 	*testing.T
 	*ebpf.Collection
@@ -42,12 +42,12 @@ func newBench(t *testing.T, spec link.Spec, timeScale int) bench {
 	if os.Getuid() != 0 {
 		t.Skip("not root: BPF programs cannot be loaded")
 	}
-	s, err := wanted(true)
+	s, err := loadSpec(true)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, n := range map[string]uint32{
-		shapeMapAllParams: 2 * hopsOfTwo, shapeMapHops: hopsOfTwo, shapeMapSlots: hopsOfTwo, shapeMapPortNics: 2, shapeMapNicPorts: 2, shapeMapLate: hopsOfTwo,
+		shapeMapAllParams: 2 * hopCount, shapeMapHops: hopCount, shapeMapSlots: hopCount, shapeMapPortNics: 2, shapeMapNicPorts: 2, shapeMapLate: hopCount,
 	} {
 		s.Maps[name].MaxEntries = n
 	}
@@ -58,7 +58,7 @@ func newBench(t *testing.T, spec link.Spec, timeScale int) bench {
 	}
 	c, err := ebpf.NewCollection(s)
 	if errors.Is(err, ebpf.ErrNotSupported) {
-		t.Skipf("this kernel does not load them: %v", err)
+		t.Skipf("this kernel does not support the programs: %v", err)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -69,10 +69,10 @@ func newBench(t *testing.T, spec link.Spec, timeScale int) bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range uint32(2 * hopsOfTwo) {
+	for i := range uint32(2 * hopCount) {
 		b.put(shapeMapAllParams, i, paramsOf(p, spec.Framing))
 	}
-	// A test run's packet is at the loopback interface, which has index 1.
+	// The packet of a test run is on the loopback interface, which has index 1.
 	b.put(shapeMapPortNics, uint32(1), uint32(1))
 	return b
 }
@@ -92,15 +92,14 @@ func (b bench) hop(n uint32) (h shapeHop) {
 	return h
 }
 
-// skb is the kernel's struct __sk_buff as far as it is used here.
+// skb is the kernel's struct __sk_buff. Only the departure time is used here.
 type skb struct {
 	_      [38]uint32
 	Tstamp uint64
-	_      [8]uint32 // wire_len and what follows it
+	_      [8]uint32 // wire_len and the fields after it
 }
 
-// run runs a program on a packet: its verdict, the packet after it, and the departure
-// time in it.
+// run runs a program on a packet. It returns the verdict, the changed packet, and its departure time.
 func (b bench) run(program string, packet []byte) (uint32, []byte, uint64) {
 	b.Helper()
 	out, ctx := make([]byte, len(packet)+256), skb{}
@@ -112,7 +111,7 @@ func (b bench) run(program string, packet []byte) (uint32, []byte, uint64) {
 	return verdict, o.DataOut, ctx.Tstamp
 }
 
-// packet is a TCP packet of payload from one node to the other.
+// packet returns a TCP packet from one node to another.
 func packet(t *testing.T, from, to byte, ecn byte, tcp layers.TCP, payload []byte) []byte {
 	t.Helper()
 	mac := func(nic byte) net.HardwareAddr { return net.HardwareAddr{0x02, 0xdd, 0x1e, 0, 0, nic} }
@@ -126,7 +125,7 @@ func packet(t *testing.T, from, to byte, ecn byte, tcp layers.TCP, payload []byt
 	if err != nil {
 		t.Fatal(err)
 	}
-	return b.Bytes()[:14+int(ip.Length)] // not padded, as between veth
+	return b.Bytes()[:14+int(ip.Length)] // veth does not pad
 }
 
 func monotonic(t *testing.T) uint64 {
@@ -138,25 +137,25 @@ func monotonic(t *testing.T) uint64 {
 	return uint64(ts.Nano())
 }
 
-// TestQueue holds the switch's queue to its bound: what waits longer is dropped and
-// counted, and from half of the bound on packets that can be are marked (RFC 3168).
+// A packet that finds a full queue is dropped and counted. A packet that finds the queue more than half full gets an ECN
+// mark if it is ECN-capable (RFC 3168).
 func TestQueue(t *testing.T) {
-	const bound = 1 << 30 // 8.6 s at 1 Gb/s, so that no pause of this machine matters
-	spec := link.Spec{Bandwidth: 1e9, Latency: time.Millisecond, QueueBytes: bound, QueuePolicy: link.TailDrop, MTU: 1500, Header: 40, Framing: 38}
+	const limit = 1 << 30 // 8.6 s at 1 Gb/s: longer than any pause of this machine
+	spec := link.Spec{Bandwidth: 1e9, Latency: time.Millisecond, QueueBytes: limit, QueuePolicy: link.TailDrop, MTU: 1500, Header: 40, Framing: 38}
 	const notECT, ect0, ce = 0, 2, 3
 	for _, tc := range []struct {
-		name         string
-		hop          uint32
-		wait         time.Duration // until the hop is free
-		ecn, becomes byte
-		dropped      bool
+		name        string
+		hop         uint32
+		wait        time.Duration // until the hop is free
+		ecn, marked byte          // ECN bits before and after
+		dropped     bool
 	}{
-		{"empty", portIn, 0, ect0, ect0, false},
-		{"below half", portIn, 4 * time.Second, ect0, ect0, false},
-		{"above half", portIn, 6 * time.Second, ect0, ce, false},
-		{"above half, not capable", portIn, 6 * time.Second, notECT, notECT, false},
-		{"above the bound", portIn, 12 * time.Second, ect0, 0, true},
-		{"link above the bound", linkThere, 12 * time.Second, ect0, 0, true},
+		{"empty", receivePort, 0, ect0, ect0, false},
+		{"below half", receivePort, 4 * time.Second, ect0, ect0, false},
+		{"above half", receivePort, 6 * time.Second, ect0, ce, false},
+		{"above half, not ECN-capable", receivePort, 6 * time.Second, notECT, notECT, false},
+		{"above the limit", receivePort, 12 * time.Second, ect0, 0, true},
+		{"link above the limit", linkHop, 12 * time.Second, ect0, 0, true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			b := newBench(t, spec, 1)
@@ -175,21 +174,21 @@ func TestQueue(t *testing.T) {
 			if verdict != actUnspec || h.Drops != 0 || h.Packets != 1 || h.Bytes != 1000 || h.Wire != uint64(len(sent)-14+38) {
 				t.Fatalf("verdict %d, %+v", int32(verdict), h)
 			}
-			if got[15]&3 != tc.becomes {
-				t.Errorf("ECN bits %d, want %d", got[15]&3, tc.becomes)
+			if got[15]&3 != tc.marked {
+				t.Errorf("ECN bits %d, want %d", got[15]&3, tc.marked)
 			}
-			takes := 8 * h.Wire // ns at 1 Gb/s
-			if tc.wait > 0 && leaves != free+takes {
+			serialization := 8 * h.Wire // ns at 1 Gb/s
+			if tc.wait > 0 && leaves != free+serialization {
 				t.Errorf("leaves at %d, want %d after the port is free", leaves, leaves-free)
 			}
-			if least := now + uint64(spec.Latency) + takes; leaves < least {
+			if least := now + uint64(spec.Latency) + serialization; leaves < least {
 				t.Errorf("leaves %d ns too early", least-leaves)
 			}
 		})
 	}
 }
 
-// TestClasses tells connections apart by what their connecting side sends first.
+// The flow class of a connection follows from the first bytes that the connecting side sends.
 func TestClasses(t *testing.T) {
 	number := func(v any) []byte {
 		b, err := binary.Append(nil, binary.LittleEndian, v)
@@ -200,7 +199,7 @@ func TestClasses(t *testing.T) {
 	}
 	const ncclMagic = uint64(0x564ab9f2fc4b9d6c)
 	plugin, bootstrap := []byte("ddlemuP1"), append(number(ncclMagic), number(uint32(1))...)
-	other := append(number(ncclMagic), number(uint32(3))...) // NCCL's own net
+	other := append(number(ncclMagic), number(uint32(3))...) // a data connection of NCCL's socket transport
 	more := make([]byte, 100)
 	for _, tc := range []struct {
 		name  string
@@ -208,15 +207,15 @@ func TestClasses(t *testing.T) {
 		class int
 	}{
 		{"plugin", [][]byte{plugin, more}, 0},
-		{"plugin in pieces", [][]byte{plugin[:3], plugin[3:7], append(plugin[7:8:8], more...)}, 0},
+		{"plugin, in three segments", [][]byte{plugin[:3], plugin[3:7], append(plugin[7:8:8], more...)}, 0},
 		{"bootstrap", [][]byte{bootstrap, more}, 1},
-		{"bootstrap in two", [][]byte{bootstrap[:8], bootstrap[8:], more}, 1},
-		{"net of NCCL's", [][]byte{other, more}, 2},
-		{"something else", [][]byte{[]byte("GET / HTTP/1.1\r\n"), more}, 2},
+		{"bootstrap, in two segments", [][]byte{bootstrap[:8], bootstrap[8:], more}, 1},
+		{"NCCL's socket transport", [][]byte{other, more}, 2},
+		{"another program", [][]byte{[]byte("GET / HTTP/1.1\r\n"), more}, 2},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			b := newBench(t, link.Spec{MTU: 1500, Header: 40, Framing: 38}, 1)
-			const begin = 0xfffffffe // the sequence goes round
+			const begin = 0xfffffffe // the sequence number wraps
 			b.run(shapeProgTx, packet(t, 0, 1, 0, layers.TCP{SrcPort: 40000, DstPort: 50000, SYN: true, Seq: begin}, nil))
 			b.run(shapeProgTx, packet(t, 1, 0, 0, layers.TCP{SrcPort: 50000, DstPort: 40000, SYN: true, ACK: true, Seq: 7}, nil))
 			seq := uint32(begin)
@@ -225,11 +224,11 @@ func TestClasses(t *testing.T) {
 				b.run(shapeProgTx, packet(t, 0, 1, 0, layers.TCP{SrcPort: 40000, DstPort: 50000, ACK: true, Seq: seq}, data))
 				seq += uint32(len(data))
 			}
-			before := b.hop(portOut).Classes
+			before := b.hop(sendPort).Classes
 			b.run(shapeProgTx, packet(t, 0, 1, 0, layers.TCP{SrcPort: 40000, DstPort: 50000, ACK: true, Seq: seq}, more))
-			// Its answers, counted at the other node's port, are of the same class.
+			// The packets in the reverse direction, on the other node's send port, have the same class.
 			b.run(shapeProgTx, packet(t, 1, 0, 0, layers.TCP{SrcPort: 50000, DstPort: 40000, ACK: true, Seq: 8}, more))
-			for class, n := range b.hop(portOut).Classes {
+			for class, n := range b.hop(sendPort).Classes {
 				want := uint64(0)
 				if class == tc.class {
 					want = uint64(len(more))

@@ -13,45 +13,45 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/link"
 )
 
-// Programs are the programs of one fabric. Its methods are called by one goroutine.
+// Programs are the loaded programs of one fabric. Its methods are called by one goroutine.
 type Programs struct {
 	nodes.Network
-	o        shapeObjects
+	objects  shapeObjects
 	attached []io.Closer
-	stamp    bool
-	inForce  []shapeParams // by hop
-	slots    []uint32
-	seen     []shapeHop
+	edt      bool          // the programs compute departure times
+	params   []shapeParams // in force, by hop
+	slots    []uint32      // which of a hop's two entries of the map of parameters is in force
+	counted  []shapeHop    // counters at the last Count, by hop
 }
 
-// maxLate is the most hops for which lateness is recorded: a hop takes 2 KiB.
-const maxLate = 1 << 14
+// maxLatenessHops is the most hops for which lateness is recorded. A hop takes 2 KiB.
+const maxLatenessHops = 1 << 14
 
-// Load loads the programs for a fabric and attaches them to its NICs and ports. With
-// stamp they compute departure times, which an fq at each NIC and port has to keep.
-func Load(w nodes.Network, stamp bool) (_ *Programs, err error) {
-	p := &Programs{Network: w, stamp: stamp}
-	spec, err := wanted(stamp)
+// Load loads the programs for the fabric of w and attaches them to its NICs and ports. With edt, the programs compute
+// departure times, and each NIC and port needs an fq that sends the packets at these times.
+func Load(w nodes.Network, edt bool) (_ *Programs, err error) {
+	p := &Programs{Network: w, edt: edt}
+	spec, err := loadSpec(edt)
 	if err != nil {
 		return nil, err
 	}
-	if err := p.size(spec); err != nil {
+	if err := p.setSizes(spec); err != nil {
 		return nil, err
 	}
 	c, err := ebpf.NewCollection(spec)
 	if err != nil {
 		return nil, fmt.Errorf("load the BPF programs: %w", err)
 	}
-	p.take(c)
+	p.keepObjects(c)
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, p.Close())
 		}
 	}()
-	if err := p.tables(); err != nil {
+	if err := p.writeTables(); err != nil {
 		return nil, err
 	}
-	if err := p.ports(); err != nil {
+	if err := p.writePorts(); err != nil {
 		return nil, err
 	}
 	if err := p.Follow(); err != nil {
@@ -60,15 +60,15 @@ func Load(w nodes.Network, stamp bool) (_ *Programs, err error) {
 	return p, p.attach()
 }
 
-// wanted is the programs that a fabric needs, and its maps.
-func wanted(stamp bool) (*ebpf.CollectionSpec, error) {
+// loadSpec returns the programs and maps to load.
+func loadSpec(edt bool) (*ebpf.CollectionSpec, error) {
 	spec, err := loadShape()
 	if err != nil {
 		return nil, err
 	}
 	delete(spec.Programs, shapeProgVector)
-	if !stamp {
-		// These ask more of the kernel.
+	if !edt {
+		// These need a newer kernel.
 		delete(spec.Programs, shapeProgForward)
 		delete(spec.Programs, shapeProgArrive)
 		return spec, nil
@@ -79,17 +79,17 @@ func wanted(stamp bool) (*ebpf.CollectionSpec, error) {
 	return spec, nil
 }
 
-// size gives the maps and constants of spec the fabric's.
-func (p *Programs) size(spec *ebpf.CollectionSpec) error {
+// setSizes sets the sizes of the maps and the constants of spec to those of the fabric.
+func (p *Programs) setSizes(spec *ebpf.CollectionSpec) error {
 	hops, nics := len(p.Fabric.Hops), p.Fabric.NICs()
-	p.inForce, p.slots, p.seen = make([]shapeParams, hops), make([]uint32, hops), make([]shapeHop, hops)
+	p.params, p.slots, p.counted = make([]shapeParams, hops), make([]uint32, hops), make([]shapeHop, hops)
 	for name, n := range map[string]int{
 		shapeMapAllParams: 2 * hops, shapeMapHops: hops, shapeMapSlots: hops,
 		shapeMapPortNics: nics, shapeMapNicPorts: nics, shapeMapLate: 1,
 	} {
 		spec.Maps[name].MaxEntries = uint32(n)
 	}
-	if p.Verifies() {
+	if p.RecordsLateness() {
 		spec.Maps[shapeMapLate].MaxEntries = uint32(hops)
 	}
 	for name, v := range map[string]any{
@@ -103,15 +103,15 @@ func (p *Programs) size(spec *ebpf.CollectionSpec) error {
 	return nil
 }
 
-// take is c in the form of the generated struct; programs that are not loaded are nil.
-func (p *Programs) take(c *ebpf.Collection) {
-	p.o.shapePrograms = shapePrograms{Tx: c.Programs[shapeProgTx], Forward: c.Programs[shapeProgForward], Rx: c.Programs[shapeProgRx], Arrive: c.Programs[shapeProgArrive]}
+// keepObjects moves the programs and maps of c to the generated struct. Programs that are not loaded are nil.
+func (p *Programs) keepObjects(c *ebpf.Collection) {
+	p.objects.shapePrograms = shapePrograms{Tx: c.Programs[shapeProgTx], Forward: c.Programs[shapeProgForward], Rx: c.Programs[shapeProgRx], Arrive: c.Programs[shapeProgArrive]}
 	m := c.Maps
-	p.o.shapeMaps = shapeMaps{
+	p.objects.shapeMaps = shapeMaps{
 		AllParams: m[shapeMapAllParams], Flows: m[shapeMapFlows], Hops: m[shapeMapHops], Late: m[shapeMapLate],
 		NicPorts: m[shapeMapNicPorts], PortNics: m[shapeMapPortNics], Slots: m[shapeMapSlots], Tables: m[shapeMapTables], Vectors: m[shapeMapVectors],
 	}
-	// The rest of the collection, such as the constants, lives on in the programs.
+	// The programs keep references to the rest of the collection, such as the constants.
 	for name := range c.Programs {
 		c.DetachProgram(name)
 	}
@@ -123,19 +123,20 @@ func (p *Programs) take(c *ebpf.Collection) {
 	c.Close()
 }
 
-// Verifies says whether the programs record how late packets are.
-func (p *Programs) Verifies() bool { return p.stamp && len(p.Fabric.Hops) <= maxLate }
+// RecordsLateness reports whether the programs record the lateness of packets.
+func (p *Programs) RecordsLateness() bool { return p.edt && len(p.Fabric.Hops) <= maxLatenessHops }
 
-// tables fills the quantiles of the jitters.
-func (p *Programs) tables() error {
+// writeTables writes the quantiles of the jitter distributions.
+func (p *Programs) writeTables() error {
 	for i, t := range p.File.Tables() {
-		if err := p.o.Tables.Put(uint32(i), quantiles(t)); err != nil {
+		if err := p.objects.Tables.Put(uint32(i), quantiles(t)); err != nil {
 			return fmt.Errorf("write the quantiles of the jitter: %w", err)
 		}
 	}
 	return nil
 }
 
+// quantiles copies a table and repeats its last quantile, so that the programs can interpolate behind it.
 func quantiles(t *link.JitterTable) *shapeTable {
 	var q shapeTable
 	copy(q.Q[:], t[:])
@@ -143,8 +144,8 @@ func quantiles(t *link.JitterTable) *shapeTable {
 	return &q
 }
 
-// ports tells the programs the indices of the switch's ports.
-func (p *Programs) ports() error {
+// writePorts writes the interface index of each port of the switch.
+func (p *Programs) writePorts() error {
 	h, err := nodes.OpenNetlink(p.Plan.Switch)
 	if err != nil {
 		return err
@@ -157,34 +158,35 @@ func (p *Programs) ports() error {
 				return fmt.Errorf("find port %s: %w", nic.Port, err)
 			}
 			index, number := uint32(l.Attrs().Index), uint32(nic.Number)
-			if err := errors.Join(p.o.PortNics.Put(index, number), p.o.NicPorts.Put(number, index)); err != nil {
-				return fmt.Errorf("name port %s to the BPF programs: %w", nic.Port, err)
+			if err := errors.Join(p.objects.PortNics.Put(index, number), p.objects.NicPorts.Put(number, index)); err != nil {
+				return fmt.Errorf("write the index of port %s: %w", nic.Port, err)
 			}
 		}
 	}
 	return nil
 }
 
-// Follow puts changed parameters into force, each hop's at once.
+// Follow applies changed parameters. Those of one hop change atomically.
 func (p *Programs) Follow() error {
-	for i := range p.inForce {
+	for i := range p.params {
 		now := paramsOf(p.File.InForce(i))
-		if now == p.inForce[i] {
+		if now == p.params[i] {
 			continue
 		}
-		// Written where no program looks, then published.
+		// Write the entry that the programs do not use, then publish it.
 		slot := 1 - p.slots[i]
-		if err := p.o.AllParams.Put(uint32(2*i)+slot, &now); err != nil {
+		if err := p.objects.AllParams.Put(uint32(2*i)+slot, &now); err != nil {
 			return fmt.Errorf("change %s: %w", p.Fabric.HopName(i), err)
 		}
-		if err := p.o.Slots.Put(uint32(i), slot); err != nil {
+		if err := p.objects.Slots.Put(uint32(i), slot); err != nil {
 			return fmt.Errorf("change %s: %w", p.Fabric.HopName(i), err)
 		}
-		p.inForce[i], p.slots[i] = now, slot
+		p.params[i], p.slots[i] = now, slot
 	}
 	return nil
 }
 
+// paramsOf converts parameters to those of the programs.
 func paramsOf(l link.Params, framing uint32) shapeParams {
 	s := shapeParams{
 		NsNum: l.NsNum, NsDen: l.NsDen, Latency: l.Latency, Jitter: l.Jitter.Value, JitterKind: uint32(l.Jitter.Kind),
@@ -206,5 +208,5 @@ func (p *Programs) Close() error {
 	for _, a := range p.attached {
 		errs = append(errs, a.Close())
 	}
-	return errors.Join(append(errs, p.o.Close())...)
+	return errors.Join(append(errs, p.objects.Close())...)
 }

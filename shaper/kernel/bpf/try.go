@@ -9,11 +9,10 @@ import (
 	"github.com/cilium/ebpf"
 )
 
-// Try is nil if this kernel takes the programs, with stamp also those that compute
-// departure times: it loads them and attaches them to an interface of the namespace
-// that the thread is in.
-func Try(dev string, stamp bool) error {
-	spec, err := wanted(stamp)
+// Try loads the programs and attaches them to the interface called dev in the thread's namespace, then removes them. It
+// returns nil if this kernel supports them. With edt, the programs compute departure times.
+func Try(dev string, edt bool) error {
+	spec, err := loadSpec(edt)
 	if err != nil {
 		return err
 	}

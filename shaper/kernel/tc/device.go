@@ -12,23 +12,21 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/link"
 )
 
-// Handles of what Device puts on an interface of the host. Their number says whose
-// it is.
+// Handles of the qdiscs and the class that Device adds to an interface. The number identifies them as ddlemu's.
 const (
 	deviceRoot  = 0xdd1e << 16
 	deviceClass = deviceRoot | 1
 	deviceLeaf  = 0xdd1f << 16
 )
 
-// Device is an interface that is not ddlemu's, in the namespace of the caller's
-// thread. Only what leaves by it can be shaped.
+// Device is an existing interface, in the namespace of the caller's thread. Only the packets that it sends are shaped.
 type Device struct {
 	handle *netlink.Handle
 	link   netlink.Link
 }
 
-// OpenDevice finds the interface called name. The error wraps ErrUnavailable if
-// there is none.
+// OpenDevice finds the interface called name. If there is none, the error wraps ErrUnavailable. The caller closes the
+// Device.
 func OpenDevice(name string) (*Device, error) {
 	h, err := netlink.NewHandle(unix.NETLINK_ROUTE)
 	if err != nil {
@@ -42,17 +40,17 @@ func OpenDevice(name string) (*Device, error) {
 	return &Device{h, l}, nil
 }
 
-// Close lets go of the interface, which stays as it is.
+// Close releases the Device. The interface does not change.
 func (d *Device) Close() { d.handle.Close() }
 
-// MTU is the interface's, in bytes.
+// MTU returns the interface's MTU in bytes.
 func (d *Device) MTU() int { return d.link.Attrs().MTU }
 
-// errForeign says that somebody else has set up the interface's queueing.
-var errForeign = errors.New("it has a queueing discipline of its own")
+// errForeign says that another program has configured the interface's queueing discipline.
+var errForeign = errors.New("another program has set its queueing discipline")
 
-// Shaped says whether Shape is in force. The error wraps ErrUnavailable if somebody
-// else's queueing discipline is in its place.
+// Shaped reports whether the interface has the qdiscs of Shape. If it has the qdisc of another program, the error wraps
+// ErrUnavailable.
 func (d *Device) Shaped() (bool, error) {
 	all, err := d.handle.QdiscList(d.link)
 	if err != nil {
@@ -61,7 +59,7 @@ func (d *Device) Shaped() (bool, error) {
 	for _, q := range all {
 		a := q.Attrs()
 		switch {
-		case a.Parent != netlink.HANDLE_ROOT || a.Handle == 0: // the kernel's own have no number
+		case a.Parent != netlink.HANDLE_ROOT || a.Handle == 0: // the kernel's default qdiscs have no handle
 		case a.Handle == deviceRoot:
 			return true, nil
 		default:
@@ -71,9 +69,8 @@ func (d *Device) Shaped() (bool, error) {
 	return false, nil
 }
 
-// Shape makes what leaves by the interface go as over a link: its rate, and where
-// netem is in this kernel its latency, jitter and loss. Nothing else of the interface
-// changes, and Restore undoes it.
+// Shape gives the packets that the interface sends the rate of s and, if this kernel has netem, its latency, jitter and
+// loss. It changes nothing else of the interface. Restore undoes it.
 func (d *Device) Shape(s link.Spec, hasNetem bool, tables *[3]*link.JitterTable) error {
 	queue, err := deviceQueue(s, hasNetem, tables)
 	if err != nil {
@@ -88,17 +85,18 @@ func (d *Device) Shape(s link.Spec, hasNetem bool, tables *[3]*link.JitterTable)
 		return err
 	}
 	if shaped {
-		// The queue may be another kind now: what waits in it is lost, as it is by Restore.
+		// The kind of the queue may change, so the qdiscs are replaced. Queued packets are lost.
 		if err := d.Restore(); err != nil {
 			return err
 		}
 	}
-	if err := d.put(rate, s.MTU, queue); err != nil {
+	if err := d.add(rate, s.MTU, queue); err != nil {
 		return errors.Join(err, d.Restore())
 	}
 	return nil
 }
 
+// deviceQueue returns the queue of an interface.
 func deviceQueue(s link.Spec, hasNetem bool, tables *[3]*link.JitterTable) (qdisc, error) {
 	if hasNetem {
 		return netem(s, s, 1, tables)
@@ -106,11 +104,11 @@ func deviceQueue(s link.Spec, hasNetem bool, tables *[3]*link.JitterTable) (qdis
 	if s.Latency != 0 || s.Jitter.Kind != link.NoJitter && s.Jitter.Value != 0 || s.Loss != (link.Loss{}) || s.Down {
 		return qdisc{}, fmt.Errorf("%w: this kernel has no netem, so an interface can be given a rate but no latency, jitter or loss", ErrUnavailable)
 	}
-	return bfifo(bound(s)), nil
+	return bfifo(queueLimit(s)), nil
 }
 
-// put makes the qdiscs.
-func (d *Device) put(rate uint64, mtu uint32, queue qdisc) error {
+// add adds an HTB with one class, and the class's queue.
+func (d *Device) add(rate uint64, mtu uint32, queue qdisc) error {
 	index, name := d.link.Attrs().Index, d.link.Attrs().Name
 	htb := netlink.NewHtb(netlink.QdiscAttrs{LinkIndex: index, Handle: deviceRoot, Parent: netlink.HANDLE_ROOT})
 	htb.Defcls = deviceClass & 0xffff
@@ -118,7 +116,7 @@ func (d *Device) put(rate uint64, mtu uint32, queue qdisc) error {
 		return fmt.Errorf("shape %s: make qdisc htb: %w", name, err)
 	}
 	if err := d.handle.ClassAdd(htbClass(index, deviceRoot, deviceClass, rate, rate, mtu, mtu)); err != nil {
-		return fmt.Errorf("shape %s: make its class: %w", name, err)
+		return fmt.Errorf("shape %s: make class: %w", name, err)
 	}
 	if err := queue.set(index, deviceClass, deviceLeaf, false); err != nil {
 		return fmt.Errorf("shape %s: %w", name, err)
@@ -126,7 +124,7 @@ func (d *Device) put(rate uint64, mtu uint32, queue qdisc) error {
 	return nil
 }
 
-// Restore removes what Shape put there; the kernel puts its own default in its place.
+// Restore removes the qdiscs of Shape. The kernel then adds its default qdisc.
 func (d *Device) Restore() error {
 	err := d.handle.QdiscDel(netlink.NewHtb(netlink.QdiscAttrs{LinkIndex: d.link.Attrs().Index, Handle: deviceRoot, Parent: netlink.HANDLE_ROOT}))
 	if err != nil && !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.EINVAL) {

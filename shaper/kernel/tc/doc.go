@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package tc shapes the links of a fabric by the kernel's queueing disciplines.
+// Package tc implements the shapers edt, netem and htb with the kernel's queueing disciplines (qdiscs).
 //
-// What a node sends is held back at its own NIC, by an HTB with a class for each NIC
-// that it sends to: a program that sends faster waits, as at a real port, and what is
-// for a slow link is in nobody else's way. What a node receives is limited at the
-// switch's port, by an HTB with a class for each NIC that sends to it; classes share
-// the port equally. Latency is added there, by netem.
+// For htb and netem, each NIC of a node has an HTB with one class per destination NIC. It limits what the node sends: to
+// the rate of its send port and, per class, to that of the link. The backlog waits in the node, so a program that sends
+// too fast is delayed as on a real port, and packets for a slow link do not delay others. Each port of the switch has an
+// HTB with one class per source NIC. It limits what a node receives to the rate of its receive port, which the classes
+// share equally. netem adds latency, jitter and loss there.
 //
-// A tree is changed in place: nothing that is queued is lost, and a flow that is
-// running sees the new rate with its next packet.
+// For edt, BPF programs (package bpf) compute when each packet leaves, and the qdisc fq sends it at that time.
+//
+// Changes are made in place: no queued packet is lost, and running flows have the new rate from their next packet on.
 package tc

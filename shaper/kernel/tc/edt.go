@@ -17,16 +17,16 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
-// EDT is the shaper edt: BPF computes when each packet is to leave, and fq sends it
-// then. Its methods are called by one goroutine.
+// EDT is the shaper edt (earliest departure time): BPF programs compute when each packet leaves, and fq sends it at that
+// time. Its methods are called by one goroutine.
 type EDT struct {
 	nodes.Network
-	programs *bpf.Programs
-	part     *state.Participant // in the job that stands for all traffic; nil if lateness is not recorded
-	single   single
+	programs    *bpf.Programs
+	participant *state.Participant // of the job that stands for all traffic; nil if lateness is not recorded
+	segmenter   segmenter
 }
 
-// StartEDT starts the shaper edt.
+// StartEDT starts the shaper edt on w.
 func StartEDT(w nodes.Network) (_ *EDT, err error) {
 	e := &EDT{Network: w}
 	defer func() {
@@ -36,7 +36,7 @@ func StartEDT(w nodes.Network) (_ *EDT, err error) {
 	}()
 	for _, n := range w.Plan.Nodes {
 		for _, nic := range n.NICs {
-			if err := errors.Join(keepTimes(n.Namespace, nic.Name), keepTimes(w.Plan.Switch, nic.Port)); err != nil {
+			if err := errors.Join(addFQ(n.Namespace, nic.Name), addFQ(w.Plan.Switch, nic.Port)); err != nil {
 				return nil, err
 			}
 		}
@@ -44,13 +44,13 @@ func StartEDT(w nodes.Network) (_ *EDT, err error) {
 	if e.programs, err = bpf.Load(w, true); err != nil {
 		return nil, err
 	}
-	if err := e.single.follow(w, w.File.Hops()); err != nil {
+	if err := e.segmenter.follow(w, w.File.Hops()); err != nil {
 		return nil, err
 	}
 	if err := e.join(); err != nil {
 		return nil, err
 	}
-	// For broadcasts; all else goes from port to port by BPF.
+	// The bridge forwards broadcasts. The BPF programs forward everything else from port to port.
 	return e, nodes.ConnectBridge(w.Plan)
 }
 
@@ -62,9 +62,9 @@ const (
 	fqHorizon     = 14
 )
 
-// keepTimes puts an fq at an interface: it sends each packet at the time that it
-// carries. It holds as many as TCP lets there be, for as long as any link is.
-func keepTimes(ns, dev string) error {
+// addFQ adds an fq to an interface. It sends each packet at the packet's departure time. Its limits are so high that it
+// drops nothing, and that no latency is beyond its horizon.
+func addFQ(ns, dev string) error {
 	h, err := nodes.OpenNetlink(ns)
 	if err != nil {
 		return err
@@ -82,7 +82,7 @@ func keepTimes(ns, dev string) error {
 		opt = append(opt, nl.NewRtAttr(a.kind, binary.NativeEndian.AppendUint32(nil, a.value)).Serialize()...)
 	}
 	err = netns.Do(ns, func() error {
-		return qdisc{"fq", opt}.set(l.Attrs().Index, netlink.HANDLE_ROOT, root, false)
+		return qdisc{"fq", opt}.set(l.Attrs().Index, netlink.HANDLE_ROOT, rootHandle, false)
 	})
 	if err != nil {
 		return fmt.Errorf("%s of %s: %w", dev, ns, err)
@@ -90,38 +90,38 @@ func keepTimes(ns, dev string) error {
 	return nil
 }
 
-// join makes the job that stands for all traffic.
+// join joins the job that stands for all traffic. Lateness is recorded there.
 func (e *EDT) join() error {
-	if !e.programs.Verifies() {
-		e.File.Event("edt: latency not verified: too many links to record each")
+	if !e.programs.RecordsLateness() {
+		e.File.Event("edt: lateness is not recorded: the fabric has too many links")
 		return nil
 	}
 	job, err := e.File.JoinJob(state.TrafficKey)
 	if err != nil {
 		return err
 	}
-	e.part, err = e.File.Join(job, state.Rank{Rank: state.DaemonRank, Node: state.DaemonRank})
+	e.participant, err = e.File.Join(job, state.Rank{Rank: state.DaemonRank, Node: state.DaemonRank})
 	return err
 }
 
-// Follow puts changed parameters into force. Packets under way keep their times.
+// Follow applies changed parameters. Packets that have a departure time keep it.
 func (e *EDT) Follow() error {
-	return errors.Join(e.single.follow(e.Network, e.File.Hops()), e.programs.Follow())
+	return errors.Join(e.segmenter.follow(e.Network, e.File.Hops()), e.programs.Follow())
 }
 
-// Count brings the counters in the fabric's file up to date.
+// Count updates the counters in the fabric's file.
 func (e *EDT) Count() error {
 	err := e.programs.Count()
-	if e.part == nil || err != nil {
+	if e.participant == nil || err != nil {
 		return err
 	}
-	return e.programs.Judge(e.part.Job().Cells())
+	return e.programs.RecordLateness(e.participant.Job().Cells())
 }
 
-// Close ends the programs. All else goes with the namespaces.
+// Close detaches the programs. The qdiscs are deleted with the namespaces.
 func (e *EDT) Close() error {
-	if e.part != nil {
-		e.part.Leave()
+	if e.participant != nil {
+		e.participant.Leave()
 	}
 	if e.programs == nil {
 		return nil

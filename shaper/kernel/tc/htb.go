@@ -11,18 +11,18 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/link"
 )
 
-// Shaper is htb or netem: trees on both sides of the kernel's own bridge. Its methods
-// are called by one goroutine.
+// Shaper is htb or netem: HTBs on the NICs of the nodes and on the ports of the switch, which a bridge connects. Its
+// methods are called by one goroutine.
 type Shaper struct {
 	nodes.Network
 	senders   *Senders
 	receivers *receivers
-	programs  *bpf.Programs // nil where the qdiscs count and lose
-	single    single
+	programs  *bpf.Programs // for htb: they lose and count packets. netem does that itself
+	segmenter segmenter
 }
 
-// StartHTB starts the shaper htb: rates, queues and equal shares by qdiscs, loss and
-// counters by BPF, no latency.
+// StartHTB starts the shaper htb on w. Qdiscs enforce rates, queue limits and equal shares. BPF programs lose packets and
+// count. There is no latency.
 func StartHTB(w nodes.Network) (*Shaper, error) {
 	s, err := start(w, htbQueue)
 	if err != nil {
@@ -34,6 +34,7 @@ func StartHTB(w nodes.Network) (*Shaper, error) {
 	return s, nil
 }
 
+// start adds the qdiscs and the bridge. queue returns the queue in front of a port for the packets of a link.
 func start(w nodes.Network, queue func(port, link link.Spec) (qdisc, error)) (*Shaper, error) {
 	hops := w.File.Hops()
 	s := &Shaper{Network: w}
@@ -44,7 +45,7 @@ func start(w nodes.Network, queue func(port, link link.Spec) (qdisc, error)) (*S
 	if s.receivers, err = newReceivers(w.Fabric, w.Plan, hops, queue); err != nil {
 		return nil, err
 	}
-	if err := s.single.follow(w, hops); err != nil {
+	if err := s.segmenter.follow(w, hops); err != nil {
 		return nil, err
 	}
 	if err := nodes.ConnectBridge(w.Plan); err != nil {
@@ -53,15 +54,15 @@ func start(w nodes.Network, queue func(port, link link.Spec) (qdisc, error)) (*S
 	return s, nil
 }
 
-// htbQueue is the queue of a link that adds nothing but its rate.
+// htbQueue returns the queue in front of a port for the packets of link l.
 func htbQueue(port, l link.Spec) (qdisc, error) {
 	if err := CheckHTB(l); err != nil {
 		return qdisc{}, err
 	}
-	return bfifo(bound(port)), nil
+	return bfifo(queueLimit(port)), nil
 }
 
-// CheckHTB is nil if the shaper htb can do what a link asks for, or what it cannot.
+// CheckHTB returns an error if l has a property that the shaper htb does not support: latency or jitter.
 func CheckHTB(l link.Spec) error {
 	if l.Latency != 0 || l.Jitter.Kind != link.NoJitter && l.Jitter.Value != 0 {
 		what := fmt.Sprintf("latency of %v", l.Latency)
@@ -73,20 +74,20 @@ func CheckHTB(l link.Spec) error {
 	return nil
 }
 
-// Follow puts changed parameters into force.
+// Follow applies changed parameters.
 func (s *Shaper) Follow() error {
 	hops := s.File.Hops()
-	errs := []error{s.single.follow(s.Network, hops), s.senders.Follow(hops), s.receivers.follow(hops)}
+	errs := []error{s.segmenter.follow(s.Network, hops), s.senders.Follow(hops), s.receivers.follow(hops)}
 	if s.programs != nil {
 		errs = append(errs, s.programs.Follow())
 	}
 	return errors.Join(errs...)
 }
 
-// Count brings the counters in the fabric's file up to date.
+// Count updates the counters in the fabric's file.
 func (s *Shaper) Count() error {
 	if s.programs != nil {
-		// These come before the queues, so what a queue drops they cannot see.
+		// A packet passes the programs before the queues, so the programs do not count the queues' drops.
 		drop := func(hop int, drops uint64) { s.File.Count(hop, link.Counters{Drops: drops}) }
 		return errors.Join(s.programs.Count(), s.receivers.countDrops(drop))
 	}
@@ -97,8 +98,8 @@ func (s *Shaper) Count() error {
 	return errors.Join(s.senders.count(add), s.receivers.count(add))
 }
 
-// counters is what a hop has carried by the kernel's count of frames. The payload is
-// taken to be what is behind the headers that s states.
+// counters converts the kernel's count of frames to a hop's counters. It assumes that every packet has the headers that
+// s states.
 func counters(s link.Spec, timeScale int, bytes, packets, drops uint64) link.Counters {
 	headers := packets * uint64(ethernet+s.Header)
 	c := link.Counters{
@@ -112,7 +113,7 @@ func counters(s link.Spec, timeScale int, bytes, packets, drops uint64) link.Cou
 	return c
 }
 
-// Close ends the programs. All else goes with the namespaces.
+// Close detaches the programs. The qdiscs are deleted with the namespaces.
 func (s *Shaper) Close() error {
 	if s.programs == nil {
 		return nil

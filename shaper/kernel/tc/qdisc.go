@@ -11,17 +11,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// qdisc is a queueing discipline as the kernel takes it.
+// ErrUnavailable says that this kernel, or a shaper, does not support what is requested.
+var ErrUnavailable = errors.New("not available")
+
+// qdisc is a queueing discipline, with its options encoded for the kernel.
 type qdisc struct {
 	kind    string
 	options []byte
 }
 
-// set makes q, or changes the one that is there, at a class of an interface of the
-// namespace that the thread is in. What is queued stays queued.
-func (q qdisc) set(index int, parent, handle uint32, isThere bool) error {
+// set adds q to an interface in the thread's namespace or, if it exists, changes its options. Queued packets stay
+// queued.
+func (q qdisc) set(index int, parent, handle uint32, exists bool) error {
 	flags, verb := unix.NLM_F_CREATE|unix.NLM_F_EXCL, "make"
-	if isThere {
+	if exists {
 		flags, verb = 0, "change"
 	}
 	req := nl.NewNetlinkRequest(unix.RTM_NEWQDISC, flags|unix.NLM_F_ACK)
@@ -34,10 +37,7 @@ func (q qdisc) set(index int, parent, handle uint32, isThere bool) error {
 	return nil
 }
 
-// bfifo is a queue of at most limit bytes (struct tc_fifo_qopt).
+// bfifo returns a FIFO queue of at most limit bytes (struct tc_fifo_qopt).
 func bfifo(limit uint32) qdisc {
 	return qdisc{"bfifo", binary.NativeEndian.AppendUint32(nil, limit)}
 }
-
-// ErrUnavailable says that this kernel or a shaper does not support what is asked for.
-var ErrUnavailable = errors.New("not available")

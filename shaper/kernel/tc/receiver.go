@@ -11,16 +11,16 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
-// receivers limits what the nodes of a fabric receive, at the switch's ports: each
-// to the rate of the port. Sources share it equally.
+// receivers limits what the nodes of a fabric receive, on the switch's ports: each NIC to the rate of its receive port.
+// Sources share a port equally.
 type receivers struct {
 	fab   *fabric.Fabric
 	trees []*tree // by NIC
 	queue func(port, link link.Spec) (qdisc, error)
 }
 
-// newReceivers puts the limits of hops, which are fab's, into force. queue is what
-// packets of one link wait in before the port. They go with the namespaces.
+// newReceivers applies the rates of hops, which are all hops of fab. queue returns the queue in front of a port for the
+// packets of one link. The qdiscs are deleted with the namespaces.
 func newReceivers(fab *fabric.Fabric, p *netns.Plan, hops []state.HopStatus, queue func(port, link link.Spec) (qdisc, error)) (*receivers, error) {
 	r := &receivers{fab: fab, queue: queue}
 	for _, n := range p.Nodes {
@@ -31,7 +31,7 @@ func newReceivers(fab *fabric.Fabric, p *netns.Plan, hops []state.HopStatus, que
 	return r, r.follow(hops)
 }
 
-// follow puts changed limits into force.
+// follow applies changed rates and queues.
 func (r *receivers) follow(hops []state.HopStatus) error {
 	for nic, t := range r.trees {
 		port := hops[2*nic+1].Spec
@@ -39,7 +39,7 @@ func (r *receivers) follow(hops []state.HopStatus) error {
 		if err != nil {
 			return err
 		}
-		want := shape{rate: rate, mtu: port.MTU, quantum: quantum(port), rest: bfifo(bound(port))}
+		spec := treeSpec{rate: rate, mtu: port.MTU, quantum: quantum(port), defaultQueue: bfifo(queueLimit(port))}
 		for src := range r.trees {
 			if r.fab.NodeOfNIC(src) == r.fab.NodeOfNIC(nic) {
 				continue
@@ -49,22 +49,22 @@ func (r *receivers) follow(hops []state.HopStatus) error {
 			if err != nil {
 				return fmt.Errorf("%s: %w", r.fab.HopName(hop), err)
 			}
-			// The link's own rate is kept where its packets come from.
-			want.leaves = append(want.leaves, leaf{src, unlimited, q})
+			// The rate of the link is limited on the sending NIC.
+			spec.leaves = append(spec.leaves, leaf{src, unlimited, q})
 		}
-		if err := t.apply(want); err != nil {
+		if err := t.apply(spec); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// count adds what has come over each link and to each port since the last count.
+// count calls add with what has arrived over each link and at each port since the last call of count.
 func (r *receivers) count(add func(hop int, bytes, packets, drops uint64)) error {
 	for nic, t := range r.trees {
 		err := t.count(func(handle uint32, bytes, packets, drops uint64) {
 			switch {
-			case handle == whole:
+			case handle == portClass:
 				add(2*nic+1, bytes, packets, drops)
 			case handle >= firstLeaf:
 				add(r.fab.Link(int(handle-firstLeaf), nic), bytes, packets, drops)
@@ -77,7 +77,7 @@ func (r *receivers) count(add func(hop int, bytes, packets, drops uint64)) error
 	return nil
 }
 
-// countDrops adds what has found no room at each port since the last count.
+// countDrops calls add with the packets that found a full queue at each port since the last call of countDrops.
 func (r *receivers) countDrops(add func(hop int, drops uint64)) error {
 	for nic, t := range r.trees {
 		err := t.count(func(handle uint32, _, _, drops uint64) {
@@ -92,12 +92,12 @@ func (r *receivers) countDrops(add func(hop int, drops uint64)) error {
 	return nil
 }
 
-// bound is how many bytes may wait at a port. A lossless one cannot hold those who
-// send to it, as a real one does: the queue takes all that TCP lets them send.
-func bound(port link.Spec) uint32 {
+// queueLimit returns how many bytes may wait at a port. A lossless port cannot delay its senders by back-pressure here:
+// its queue has space for all that TCP may send.
+func queueLimit(port link.Spec) uint32 {
 	if port.QueuePolicy != link.TailDrop || port.QueueBytes == 0 {
 		return hugeQueue
 	}
-	// One packet must fit, as large as the kernel hands it over.
+	// One GSO packet must fit.
 	return uint32(min(max(port.QueueBytes, uint64(quantum(port))), hugeQueue))
 }

@@ -9,20 +9,18 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
-// hugeQueue is the bound in bytes of a queue that is to lose nothing. What is in it
-// is bounded by the windows and buffers of those who send.
+// hugeQueue is the limit in bytes of a queue that loses nothing. The windows and buffers of the senders keep the queue
+// shorter.
 const hugeQueue = 256 << 20
 
-// Senders limits what the nodes of a fabric send: each NIC to the rate of its port,
-// and what is for one other NIC to that of the link there. Destinations share a
-// port equally. Its methods are called by one goroutine.
+// Senders limits what the nodes of a fabric send: each NIC to the rate of its send port, and the packets for each
+// destination to the rate of the link. Destinations share a port equally. Its methods are called by one goroutine.
 type Senders struct {
 	fab   *fabric.Fabric
 	trees []*tree // by NIC
 }
 
-// NewSenders puts the limits of hops, which are fab's, into force. They go with the
-// namespaces.
+// NewSenders applies the rates of hops, which are all hops of fab. The qdiscs are deleted with the namespaces.
 func NewSenders(fab *fabric.Fabric, p *netns.Plan, hops []state.HopStatus) (*Senders, error) {
 	s := &Senders{fab: fab}
 	for _, n := range p.Nodes {
@@ -33,7 +31,7 @@ func NewSenders(fab *fabric.Fabric, p *netns.Plan, hops []state.HopStatus) (*Sen
 	return s, s.Follow(hops)
 }
 
-// Follow puts changed limits into force.
+// Follow applies changed rates.
 func (s *Senders) Follow(hops []state.HopStatus) error {
 	for nic, t := range s.trees {
 		port := hops[2*nic].Spec
@@ -41,7 +39,7 @@ func (s *Senders) Follow(hops []state.HopStatus) error {
 		if err != nil {
 			return err
 		}
-		want := shape{rate: rate, mtu: port.MTU, quantum: quantum(port), rest: bfifo(hugeQueue)}
+		spec := treeSpec{rate: rate, mtu: port.MTU, quantum: quantum(port), defaultQueue: bfifo(hugeQueue)}
 		for dst := range s.trees {
 			if s.fab.NodeOfNIC(dst) == s.fab.NodeOfNIC(nic) {
 				continue
@@ -50,20 +48,20 @@ func (s *Senders) Follow(hops []state.HopStatus) error {
 			if err != nil {
 				return err
 			}
-			want.leaves = append(want.leaves, leaf{dst, ceil, bfifo(hugeQueue)})
+			spec.leaves = append(spec.leaves, leaf{dst, ceil, bfifo(hugeQueue)})
 		}
-		if err := t.apply(want); err != nil {
+		if err := t.apply(spec); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// count adds what each NIC has sent since the last count.
+// count calls add with what each NIC has sent since the last call of count.
 func (s *Senders) count(add func(hop int, bytes, packets, drops uint64)) error {
 	for nic, t := range s.trees {
 		err := t.count(func(handle uint32, bytes, packets, drops uint64) {
-			if handle == whole {
+			if handle == portClass {
 				add(2*nic, bytes, packets, drops)
 			}
 		})
@@ -74,14 +72,14 @@ func (s *Senders) count(add func(hop int, bytes, packets, drops uint64)) error {
 	return nil
 }
 
-// maxQuantum is the largest quantum that the kernel does not find strange.
+// maxQuantum is the largest quantum about which the kernel does not log a warning.
 const maxQuantum = 200_000
 
-// quantum is what a class sends in its turn: a segment of the link model.
+// quantum returns the bytes that a class sends per round: a segment of the link model.
 func quantum(s link.Spec) uint32 {
 	p, err := link.NewParams(s, 1)
 	if err != nil {
-		return s.MTU + ethernet // frameRate says what is wrong
+		return s.MTU + ethernet // frameRate returns the error
 	}
 	return uint32(min(p.Wire(p.Segment), maxQuantum))
 }

@@ -11,20 +11,18 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/link"
 )
 
-// ethernet is the size of the header that the kernel counts with every packet.
+// ethernet is the size of an Ethernet header in bytes. The kernel counts it with every packet.
 const ethernet = 14
 
-// unlimited is the rate in bytes per second of what is not limited: far above what
-// any host moves.
+// unlimited is the rate of a class without limit, in bytes per second: far above what any host moves.
 const unlimited = 1_000_000_000_000
 
-// burstTime is how much of its rate a class may send at once. A timer that is late by
-// less costs no rate; what is sent after a pause goes that much faster.
+// burstTime is the time for which a class may exceed its rate. A timer that fires late by less than this costs no rate.
+// After idle time, the class sends the burst at once.
 const burstTime = 400 * time.Microsecond
 
-// frameRate is the rate of s in the bytes per second that the kernel counts: frames
-// with their Ethernet header, not with what else the wire carries (preamble, gap,
-// checksum). It is exact for packets of the MTU.
+// frameRate returns the rate of s as the kernel counts it, in bytes per second: frames with their Ethernet header, but
+// without preamble, gap and checksum. It is exact for packets of the MTU.
 func frameRate(s link.Spec, timeScale int) (uint64, error) {
 	p, err := link.NewParams(s, timeScale)
 	if err != nil {
@@ -33,33 +31,31 @@ func frameRate(s link.Spec, timeScale int) (uint64, error) {
 	if p.NsDen == 0 {
 		return unlimited, nil
 	}
-	wire := 1e9 * float64(p.NsDen) / float64(p.NsNum)
+	lineRate := 1e9 * float64(p.NsDen) / float64(p.NsNum)
 	share := float64(s.MTU+ethernet) / float64(s.MTU+s.Framing)
-	return min(uint64(math.Round(wire*share)), unlimited), nil
+	return min(uint64(math.Round(lineRate*share)), unlimited), nil
 }
 
-// htbClass is a class of an HTB with rates in bytes per second. quantum is what it
-// sends in its turn, in bytes.
+// htbClass returns a class of an HTB. rate and ceil are bytes per second, quantum the bytes that it sends per round.
 func htbClass(index int, parent, handle uint32, rate, ceil uint64, mtu, quantum uint32) *netlink.HtbClass {
 	return &netlink.HtbClass{
 		ClassAttrs: netlink.ClassAttrs{LinkIndex: index, Parent: parent, Handle: handle},
-		Rate:       nudged(rate), Ceil: nudged(ceil),
-		Buffer: ticks(rate, mtu), Cbuffer: ticks(ceil, mtu),
+		Rate:       validRate(rate), Ceil: validRate(ceil),
+		Buffer: burstTicks(rate, mtu), Cbuffer: burstTicks(ceil, mtu),
 		Quantum: quantum,
 	}
 }
 
-// nudged is a rate that the kernel takes: it refuses those of which the lower 32 bits
-// are 0.
-func nudged(rate uint64) uint64 {
+// validRate returns rate, or the next that the kernel accepts: it refuses rates whose lower 32 bits are 0.
+func validRate(rate uint64) uint64 {
 	if rate == 0 || uint32(rate) == 0 {
 		return rate + 1
 	}
 	return rate
 }
 
-// ticks is the burst of a rate as the kernel wants it: as the time it takes.
-func ticks(rate uint64, mtu uint32) uint32 {
+// burstTicks returns the burst at a rate in the kernel's unit: ticks of the time that the burst takes.
+func burstTicks(rate uint64, mtu uint32) uint32 {
 	burst := float64(rate) * burstTime.Seconds()
-	return netlink.Xmittime(nudged(rate), uint32(min(max(burst, float64(mtu+ethernet)), math.MaxUint32)))
+	return netlink.Xmittime(validRate(rate), uint32(min(max(burst, float64(mtu+ethernet)), math.MaxUint32)))
 }

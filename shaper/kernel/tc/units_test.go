@@ -40,7 +40,7 @@ func TestFrameRate(t *testing.T) {
 			t.Errorf("%d at scale %d: %d bytes/s, want %d, %v", c.rate, c.scale, got, c.want, err)
 		}
 	}
-	if got := nudged(2 << 32); got != 2<<32+1 {
-		t.Errorf("nudged: %d", got)
+	if got := validRate(2 << 32); got != 2<<32+1 {
+		t.Errorf("validRate: %d", got)
 	}
 }
