@@ -62,7 +62,7 @@ func TestReadmeJobOnAFabricThatIsUp(t *testing.T) {
 		}
 	}
 
-	lines := readmeBlock(t, "or bring a fabric up, and start jobs as always:")
+	lines := readmeBlock(t, "Or bring a fabric up and start jobs as you always do:")
 	for i, want := range []string{"ddlemu up ", "NCCL_NET_PLUGIN=libgoemu.so torchrun --nproc-per-node 2 train.py", "ddlemu shape --bw 100Gbps --lat 5us", "ddlemu status", "ddlemu down"} {
 		if i >= len(lines) || !strings.HasPrefix(strings.TrimSpace(lines[i]), want) {
 			t.Fatalf("README.md has %q, want %q in line %d", lines, want, i+1)
