@@ -389,7 +389,7 @@ func TestWireTellsOtherLosses(t *testing.T) {
 	}
 	time.Sleep(200 * time.Millisecond) // they are told ten times a second
 	out := w.run("status")
-	if !regexp.MustCompile(`[1-9]\d* that no NIC took, 1 malformed or of a VLAN`).MatchString(out) || !strings.Contains(out, "this host lost packets that the link model did not") {
+	if !regexp.MustCompile(`NIC down [1-9]\d*, malformed or VLAN-tagged 1\b`).MatchString(out) || !strings.Contains(out, "this host lost packets that the link model did not") {
 		t.Errorf("status says\n%s", out)
 	}
 }

@@ -8,18 +8,17 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
-// clock reads CLOCK_MONOTONIC without a system call, and turns the kernel's wall
-// clock stamps into it.
+// clock reads CLOCK_MONOTONIC without a system call, and converts the kernel's timestamps, which are of the wall clock.
 type clock struct {
-	base int64 // CLOCK_MONOTONIC at zero
-	zero time.Time
+	base  int64 // CLOCK_MONOTONIC at the time start, in ns
+	start time.Time
 }
 
 func newClock() clock {
 	var c clock
 	best := int64(never)
-	// The two clocks are read one after the other: the quickest of a few times is
-	// right to a fraction of a microsecond.
+	// The two clocks cannot be read at the same instant. The fastest of several attempts is exact to a fraction of a
+	// microsecond.
 	for range 16 {
 		before := state.Now()
 		t := time.Now()
@@ -31,13 +30,13 @@ func newClock() clock {
 	return c
 }
 
-// now is CLOCK_MONOTONIC in ns.
-func (c *clock) now() int64 { return c.base + int64(time.Since(c.zero)) }
+// now returns CLOCK_MONOTONIC in ns.
+func (c *clock) now() int64 { return c.base + int64(time.Since(c.start)) }
 
-// both is CLOCK_MONOTONIC, and what to add to a wall clock stamp to have it in that.
-// The wall clock may be set at any time, so it is asked often.
-func (c *clock) both() (now, fromWall int64) {
+// nowAndOffset returns CLOCK_MONOTONIC in ns, and the offset to add to a timestamp of the wall clock. The offset changes
+// when the wall clock is set, so it is determined for every batch of packets.
+func (c *clock) nowAndOffset() (now, fromWall int64) {
 	t := time.Now()
-	now = c.base + int64(t.Sub(c.zero))
+	now = c.base + int64(t.Sub(c.start))
 	return now, now - t.UnixNano()
 }

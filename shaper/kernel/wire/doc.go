@@ -1,22 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package wire is a delay line in user space: the shaper of the kernel datapath for
-// kernels that cannot delay packets themselves, and the reference for those that
-// can. Packets cross from one switch port to another through this process.
+// Package wire is the shaper that delays packets in user space, for kernels that cannot delay packets themselves. This
+// process forwards every packet from one port of the switch to another.
 //
-// In the order a packet meets it:
+// In the order in which a packet passes the files:
 //
-//	socket.go   one packet socket reads what arrives at any port of the switch
-//	packet.go   its headers, and how many packets it is on the wire
-//	flows.go    what kind of connection it belongs to
-//	model.go    the link model says when it is due, or that it is lost
-//	split.go    what is left of a large packet of which parts are lost
-//	loop.go     one thread waits, and writes the packet to its port when it is due
+//	socket.go   a packet socket reads the packets that arrive at all ports of the switch
+//	packet.go   parses the headers and counts the packets that the link carries
+//	flows.go    determines the class of the packet's connection
+//	model.go    computes when the packet is due, or that it is lost
+//	split.go    takes a GSO packet apart if some of its packets are lost
+//	loop.go     waits, and writes the packet to its port when it is due
 //
-// Large packets (GSO) stay whole. Their headers travel with them as the kernel gives
-// them (struct virtio_net_hdr).
+// GSO packets stay whole unless a part is lost. The kernel's description of their segmentation (struct virtio_net_hdr)
+// is forwarded with them.
 //
-// One thread runs all of it. Its state is that thread's alone, except the parameters
-// in force, which Follow publishes by atomic pointers, and the counters in the
-// fabric's file.
+// One thread does all of this. Its state is private to it, with two exceptions: the parameters in force, which Follow
+// publishes by atomic pointers, and the counters in the fabric's file.
 package wire

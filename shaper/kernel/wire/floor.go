@@ -20,58 +20,57 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
-// Floor is how long a packet takes that is asked to take no time: a latency below
-// that cannot be had from this shaper.
+// Floor is the time that a packet takes over a link without latency and without rate limit. This shaper cannot provide a
+// shorter latency.
 type Floor struct {
 	P50, P99 time.Duration
 	Packets  uint64 // measured
 }
 
-// What Floor sends: single packets, so that each one has to wake up the thread.
+// The packets that MeasureFloor sends. The gap is so long that each packet has to wake the thread.
 const (
 	floorPackets = 500
 	floorGap     = time.Millisecond
-	floorSubnet  = "10.77.0.0/16" // seen in namespaces of its own alone
+	floorSubnet  = "10.77.0.0/16" // of namespaces that are not connected to the host
 )
 
-// MeasureFloor measures the floor on this host, now, in two namespaces of its own that
-// are gone afterwards. It takes a second, and needs the rights that a fabric of the
-// kernel datapath needs.
+// MeasureFloor measures the floor on this host under its present load. It creates a fabric of two nodes and removes it. It
+// takes one second and needs the privileges of the kernel datapath.
 func MeasureFloor(ctx context.Context) (f Floor, err error) {
 	folder, err := os.MkdirTemp("", "ddlemu-floor-")
 	if err != nil {
-		return Floor{}, fmt.Errorf("measure the wire: %w", err)
+		return Floor{}, fmt.Errorf("measure the floor of the shaper wire: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
-	fab, err := unshaped()
+	fab, err := newFloorFabric()
 	if err != nil {
-		return Floor{}, fmt.Errorf("measure the wire: %w", err)
+		return Floor{}, fmt.Errorf("measure the floor of the shaper wire: %w", err)
 	}
-	file, err := floorFile(folder, fab)
+	file, err := newFloorFile(folder, fab)
 	if err != nil {
-		return Floor{}, fmt.Errorf("measure the wire: %w", err)
+		return Floor{}, fmt.Errorf("measure the floor of the shaper wire: %w", err)
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
 	p, err := netns.NewPlan(folder, file.Name(), fab.Config.Nodes, fab.Config.NICsPerNode, netip.MustParsePrefix(floorSubnet))
 	if err != nil {
-		return Floor{}, fmt.Errorf("measure the wire: %w", err)
+		return Floor{}, fmt.Errorf("measure the floor of the shaper wire: %w", err)
 	}
 	defer func() { err = errors.Join(err, nodes.Remove(p)) }()
 	if err := nodes.Create(ctx, p, nodes.Options{MTU: fab.Config.Link.MTU}); err != nil {
-		return Floor{}, fmt.Errorf("measure the wire: %w", err)
+		return Floor{}, fmt.Errorf("measure the floor of the shaper wire: %w", err)
 	}
 	w, err := Start(file, fab, p)
 	if err != nil {
-		return Floor{}, fmt.Errorf("measure the wire: %w", err)
+		return Floor{}, fmt.Errorf("measure the floor of the shaper wire: %w", err)
 	}
-	if err := errors.Join(datagrams(ctx, p), w.Close()); err != nil {
-		return Floor{}, fmt.Errorf("measure the wire: %w", err)
+	if err := errors.Join(sendDatagrams(ctx, p), w.Close()); err != nil {
+		return Floor{}, fmt.Errorf("measure the floor of the shaper wire: %w", err)
 	}
 	return floorOf(&w.cells[fab.Link(0, 1)])
 }
 
-// unshaped is a fabric of two nodes that asks for nothing.
-func unshaped() (*fabric.Fabric, error) {
+// newFloorFabric returns a fabric of two nodes whose links have neither latency nor a rate limit.
+func newFloorFabric() (*fabric.Fabric, error) {
 	c, err := configs.Load(configs.Source{Profile: "eth1"})
 	if err != nil {
 		return nil, err
@@ -81,7 +80,7 @@ func unshaped() (*fabric.Fabric, error) {
 	return fabric.New(c)
 }
 
-func floorFile(folder string, fab *fabric.Fabric) (*state.File, error) {
+func newFloorFile(folder string, fab *fabric.Fabric) (*state.File, error) {
 	dir, err := state.OpenDir(folder, os.Getuid(), false)
 	if err != nil {
 		return nil, err
@@ -94,21 +93,14 @@ func floorFile(folder string, fab *fabric.Fabric) (*state.File, error) {
 	return dir.Create(spec)
 }
 
-// datagrams sends packets from node 0 to node 1, one by one.
-func datagrams(ctx context.Context, p *netns.Plan) error {
-	var to, from *net.UDPConn
-	err := netns.Do(p.Nodes[1].Namespace, func() (err error) {
-		to, err = net.ListenUDP("udp4", &net.UDPAddr{IP: p.Nodes[1].NICs[0].Addr4.AsSlice()})
-		return err
-	})
+// sendDatagrams sends packets from node 0 to node 1 at intervals of floorGap.
+func sendDatagrams(ctx context.Context, p *netns.Plan) error {
+	to, err := netns.ListenUDP(p.Nodes[1].Namespace, p.Nodes[1].NICs[0].Addr4)
 	if err != nil {
 		return err
 	}
 	defer to.Close()
-	err = netns.Do(p.Nodes[0].Namespace, func() (err error) {
-		from, err = net.DialUDP("udp4", nil, to.LocalAddr().(*net.UDPAddr))
-		return err
-	})
+	from, err := netns.DialUDP(p.Nodes[0].Namespace, p.Nodes[0].NICs[0].Addr4, to.LocalAddr().(*net.UDPAddr))
 	if err != nil {
 		return err
 	}
@@ -125,11 +117,11 @@ func datagrams(ctx context.Context, p *netns.Plan) error {
 			return err
 		}
 	}
-	time.Sleep(10 * floorGap) // for the last ones
+	time.Sleep(10 * floorGap) // the last packets arrive
 	return nil
 }
 
-// floorOf is what the packets of a link took.
+// floorOf returns the quantiles of the times that a link's packets took.
 func floorOf(c *state.Cell) (Floor, error) {
 	k := &c.Size[0]
 	var h histogram
@@ -140,7 +132,7 @@ func floorOf(c *state.Cell) (Floor, error) {
 	f.P50, f.Packets = h.quantile(0.5)
 	f.P99, _ = h.quantile(0.99)
 	if f.Packets < floorPackets/2 {
-		return f, fmt.Errorf("measure the wire: only %d of %d packets came through: look for other load on this host, and try again", f.Packets, floorPackets)
+		return f, fmt.Errorf("measure the floor of the shaper wire: only %d of %d packets arrived: look for other load on this host, and try again", f.Packets, floorPackets)
 	}
 	return f, nil
 }

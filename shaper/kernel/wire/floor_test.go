@@ -21,20 +21,20 @@ func TestFloor(t *testing.T) {
 	}
 	t.Logf("%+v", f)
 	if f.P50 <= 0 || f.P50 > 5*time.Millisecond || f.P99 < f.P50 {
-		t.Errorf("%+v is not believable", f)
+		t.Errorf("%+v is not plausible", f)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	if _, err := MeasureFloor(ctx); err == nil {
-		t.Error("nothing said that it was interrupted")
+		t.Error("no error although the context is done")
 	}
-	left, err := netns.List("ddlemu-")
+	remaining, err := netns.List("ddlemu-")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range left {
+	for _, name := range remaining {
 		if len(name) > 16 && name[16:] == "floor-switch" {
-			t.Errorf("%s is left", name)
+			t.Errorf("network namespace %s was not removed", name)
 		}
 	}
 }

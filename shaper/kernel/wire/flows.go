@@ -9,24 +9,24 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
-// What the connecting side of a connection sends first.
+// The first bytes that the connecting side of a connection sends.
 const (
 	pluginMagic = "ddlemuP1"         // libgoemu.so
-	ncclMagic   = 0x564ab9f2fc4b9d6c // NCCL's sockets, unless a communicator has its own
-	ncclFirst   = 12                 // NCCL's magic, and the kind of socket
+	ncclMagic   = 0x564ab9f2fc4b9d6c // NCCL, unless a communicator has a magic of its own
+	ncclHeader  = 12                 // bytes of NCCL's magic and of the type of socket
 )
 
-// Kinds of NCCL's sockets that are for setting up (enum ncclSocketType).
+// Types of NCCL's sockets that carry no data of collectives (enum ncclSocketType).
 const (
 	ncclBootstrap = 1
 	ncclProxy     = 2
 )
 
-// The table of connections has room for 8 times what a place in it can be taken by.
-// When all of those are taken, the one that has been quiet longest gives way.
+// The table of connections is a set-associative cache. A connection may be in any of the 8 slots of its set. If they are
+// all in use, a new connection replaces the one without packets for the longest time.
 const (
-	flowSlots = 1 << 13
-	flowWays  = 8
+	flowSlots   = 1 << 13
+	slotsPerSet = 8
 )
 
 // tcpSYN and tcpACK are TCP flags.
@@ -35,26 +35,26 @@ const (
 	tcpACK = 16
 )
 
-// flow is a TCP connection. Its key is both ends' NICs and ports, the lower first.
+// flow is a TCP connection. Its key has the NIC and the port of both ends, the lower first.
 type flow struct {
-	key     uint64
-	used    int64 // when a packet of it came
-	begin   uint32
-	fromLow bool // who connected
-	got     uint8
-	single  bool // the magic came alone, as NCCL sends it
-	decided bool
-	class   uint8
-	first   [ncclFirst]byte
+	key      uint64
+	lastUsed int64  // arrival of its last packet, in ns
+	firstSeq uint32 // sequence number of the first byte from the connecting side
+	fromLow  bool   // the lower end of the key is the connecting side
+	got      uint8  // how many bytes of first are known
+	alone    bool   // the magic came in a segment of its own, as NCCL sends it
+	decided  bool   // class is final
+	class    uint8
+	first    [ncclHeader]byte
 }
 
-// flows says of TCP connections what they are for, by the first bytes that their
-// connecting side sends. What began before it was looked at is of no class.
+// flows determines the class of TCP connections from the first bytes that the connecting side sends. Connections whose
+// beginning it has not seen are of class state.OtherFlow.
 type flows struct {
 	table [flowSlots]flow
 }
 
-// classOf is the flow class of a packet.
+// classOf returns the flow class of a packet.
 func (t *flows) classOf(p *packet) int {
 	h := &p.headers
 	if h.protocol != protoTCP || p.dst < 0 {
@@ -67,48 +67,49 @@ func (t *flows) classOf(p *packet) int {
 	if !fromLow {
 		low, high = high, low
 	}
-	key, seq, kind := low<<32|high, binary.BigEndian.Uint32(l4[4:]), l4[13]
-	opens := kind&(tcpSYN|tcpACK) == tcpSYN
+	key, seq, flags := low<<32|high, binary.BigEndian.Uint32(l4[4:]), l4[13]
+	opens := flags&(tcpSYN|tcpACK) == tcpSYN
 	f := t.find(key, opens)
 	if f == nil {
 		return state.OtherFlow
 	}
 	if opens {
-		*f = flow{key: key, begin: seq + 1, fromLow: fromLow, class: state.OtherFlow}
+		*f = flow{key: key, firstSeq: seq + 1, fromLow: fromLow, class: state.OtherFlow}
 	}
-	f.used = p.arrived
+	f.lastUsed = p.arrived
 	if !f.decided && f.fromLow == fromLow {
-		f.learn(seq, l4[h.payload-h.l4:])
+		f.inspect(seq, l4[h.payload-h.l4:])
 	}
 	return int(f.class)
 }
 
-// find is the place of a connection, or the one that a new one gets.
-func (t *flows) find(key uint64, make bool) *flow {
-	at := int((key * 0x9e3779b97f4a7c15) >> 32 % (flowSlots / flowWays))
-	ways := t.table[at*flowWays : (at+1)*flowWays]
-	oldest := &ways[0]
-	for i := range ways {
-		if ways[i].key == key {
-			return &ways[i]
+// find returns the slot of a connection. If there is none, it returns the slot to replace for a new connection, otherwise
+// nil.
+func (t *flows) find(key uint64, isNew bool) *flow {
+	at := int((key * 0x9e3779b97f4a7c15) >> 32 % (flowSlots / slotsPerSet))
+	set := t.table[at*slotsPerSet : (at+1)*slotsPerSet]
+	oldest := &set[0]
+	for i := range set {
+		if set[i].key == key {
+			return &set[i]
 		}
-		if ways[i].used < oldest.used {
-			oldest = &ways[i]
+		if set[i].lastUsed < oldest.lastUsed {
+			oldest = &set[i]
 		}
 	}
-	if !make {
+	if !isNew {
 		return nil
 	}
 	return oldest
 }
 
-// learn looks at data that the connecting side sent.
-func (f *flow) learn(seq uint32, data []byte) {
-	if len(data) == 0 || seq-f.begin != uint32(f.got) {
-		return // nothing, or not what comes next: it comes again
+// inspect reads data that the connecting side sent, and decides the class once there is enough.
+func (f *flow) inspect(seq uint32, data []byte) {
+	if len(data) == 0 || seq-f.firstSeq != uint32(f.got) {
+		return // out of order: TCP sends the missing bytes again
 	}
 	n := copy(f.first[f.got:], data)
-	f.single = f.single || f.got == 0 && len(data) == len(pluginMagic)
+	f.alone = f.alone || f.got == 0 && len(data) == len(pluginMagic)
 	f.got += uint8(n)
 	if int(f.got) < len(pluginMagic) {
 		return
@@ -117,13 +118,12 @@ func (f *flow) learn(seq uint32, data []byte) {
 		f.decided, f.class = true, state.PluginFlow
 		return
 	}
-	// A communicator may have a magic of its own, which NCCL sends in a packet of
-	// its own.
-	if binary.LittleEndian.Uint64(f.first[:]) != ncclMagic && !f.single {
+	// A communicator may have a magic of its own. NCCL sends the magic in a segment of its own.
+	if binary.LittleEndian.Uint64(f.first[:]) != ncclMagic && !f.alone {
 		f.decided = true
 		return
 	}
-	if f.got < ncclFirst {
+	if f.got < ncclHeader {
 		return
 	}
 	f.decided = true

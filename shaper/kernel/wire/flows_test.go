@@ -9,39 +9,39 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
-// said is one packet of a connection.
-type said struct {
-	back  bool // from the side that was connected to
+// segment is one TCP segment of a connection.
+type segment struct {
+	reply bool // from the accepting side
 	flags byte
 	seq   uint32
 	data  string
 }
 
-// hello is how NCCL begins: a magic and the kind of socket.
-func hello(magic uint64, kind uint32) string {
+// ncclHello returns the first bytes of a connection of NCCL: a magic and the type of socket.
+func ncclHello(magic uint64, kind uint32) string {
 	return string(binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint64(nil, magic), kind))
 }
 
 func TestClasses(t *testing.T) {
-	nccl := hello(ncclMagic, ncclBootstrap)
-	own := hello(0x1234567890abcdef, ncclProxy)
-	open := []said{{flags: tcpSYN, seq: 99}, {back: true, flags: tcpSYN | tcpACK, seq: 7}}
+	nccl := ncclHello(ncclMagic, ncclBootstrap)
+	custom := ncclHello(0x1234567890abcdef, ncclProxy)
+	open := []segment{{flags: tcpSYN, seq: 99}, {reply: true, flags: tcpSYN | tcpACK, seq: 7}}
 	for name, tc := range map[string]struct {
-		packets []said
+		packets []segment
 		want    int // class of the last packet
 	}{
-		"the plugin":              {append(open, said{seq: 100, data: pluginMagic + "more"}), state.PluginFlow},
-		"the plugin, answered":    {append(open, said{seq: 100, data: pluginMagic}, said{back: true, seq: 8, data: "ok"}), state.PluginFlow},
-		"the plugin, in pieces":   {append(open, said{seq: 100, data: pluginMagic[:3]}, said{seq: 103, data: pluginMagic[3:]}), state.PluginFlow},
-		"NCCL":                    {append(open, said{seq: 100, data: nccl[:8]}, said{seq: 108, data: nccl[8:]}), state.BootstrapFlow},
-		"NCCL, at once":           {append(open, said{seq: 100, data: nccl}), state.BootstrapFlow},
-		"NCCL, sent twice":        {append(open, said{seq: 100, data: nccl[:8]}, said{seq: 100, data: nccl[:8]}, said{seq: 108, data: nccl[8:]}), state.BootstrapFlow},
-		"NCCL's own data":         {append(open, said{seq: 100, data: hello(ncclMagic, 3)}), state.OtherFlow},
-		"NCCL with its own word":  {append(open, said{seq: 100, data: own[:8]}, said{seq: 108, data: own[8:]}), state.BootstrapFlow},
-		"something else":          {append(open, said{seq: 100, data: "GET / HTTP/1.1\r\n"}, said{seq: 116, data: "Host: a"}), state.OtherFlow},
-		"the wrong side":          {append(open, said{back: true, seq: 100, data: pluginMagic}), state.OtherFlow},
-		"not seen from its begin": {[]said{{seq: 100, data: pluginMagic}}, state.OtherFlow},
-		"the ports again":         {append(append(open, said{seq: 100, data: pluginMagic}), append(open, said{seq: 100, data: "something else"})...), state.OtherFlow},
+		"plugin":                    {append(open, segment{seq: 100, data: pluginMagic + "more"}), state.PluginFlow},
+		"plugin, after a reply":     {append(open, segment{seq: 100, data: pluginMagic}, segment{reply: true, seq: 8, data: "ok"}), state.PluginFlow},
+		"plugin, in two segments":   {append(open, segment{seq: 100, data: pluginMagic[:3]}, segment{seq: 103, data: pluginMagic[3:]}), state.PluginFlow},
+		"NCCL, in two segments":     {append(open, segment{seq: 100, data: nccl[:8]}, segment{seq: 108, data: nccl[8:]}), state.BootstrapFlow},
+		"NCCL, in one segment":      {append(open, segment{seq: 100, data: nccl}), state.BootstrapFlow},
+		"NCCL, retransmitted":       {append(open, segment{seq: 100, data: nccl[:8]}, segment{seq: 100, data: nccl[:8]}, segment{seq: 108, data: nccl[8:]}), state.BootstrapFlow},
+		"NCCL's socket transport":   {append(open, segment{seq: 100, data: ncclHello(ncclMagic, 3)}), state.OtherFlow},
+		"NCCL, magic of its own":    {append(open, segment{seq: 100, data: custom[:8]}, segment{seq: 108, data: custom[8:]}), state.BootstrapFlow},
+		"another program":           {append(open, segment{seq: 100, data: "GET / HTTP/1.1\r\n"}, segment{seq: 116, data: "Host: a"}), state.OtherFlow},
+		"magic from accepting side": {append(open, segment{reply: true, seq: 100, data: pluginMagic}), state.OtherFlow},
+		"beginning not seen":        {[]segment{{seq: 100, data: pluginMagic}}, state.OtherFlow},
+		"same ports used again":     {append(append(open, segment{seq: 100, data: pluginMagic}), append(open, segment{seq: 100, data: "something else"})...), state.OtherFlow},
 	} {
 		table := &flows{}
 		class := -1
@@ -54,13 +54,13 @@ func TestClasses(t *testing.T) {
 	}
 }
 
-func packetOf(t *testing.T, s said, from, to uint16) *packet {
+func packetOf(t *testing.T, s segment, from, to uint16) *packet {
 	t.Helper()
 	p := &packet{src: 0, dst: 1}
-	if s.back {
+	if s.reply {
 		p.src, p.dst, from, to = 1, 0, to, from
 	}
-	p.buf = sample{seq: s.seq, flags: s.flags, data: []byte(s.data)}.make()
+	p.buf = sample{seq: s.seq, flags: s.flags, data: []byte(s.data)}.bytes()
 	var err error
 	if p.headers, err = parse(p.buf); err != nil {
 		t.Fatal(err)
@@ -71,23 +71,23 @@ func packetOf(t *testing.T, s said, from, to uint16) *packet {
 	return p
 }
 
-// However many connections there are, those that are busy are still known.
-func TestClassesBounded(t *testing.T) {
+// A connection that is in use keeps its class, however many others there are.
+func TestClassesOfManyConnections(t *testing.T) {
 	table := &flows{}
-	busy := func(now int64, s said) int {
+	busy := func(now int64, s segment) int {
 		p := packetOf(t, s, 1, 2)
 		p.arrived = now
 		return table.classOf(p)
 	}
-	busy(1, said{flags: tcpSYN, seq: 99})
-	busy(2, said{seq: 100, data: pluginMagic})
+	busy(1, segment{flags: tcpSYN, seq: 99})
+	busy(2, segment{seq: 100, data: pluginMagic})
 	for i := range 3 * flowSlots {
-		p := packetOf(t, said{flags: tcpSYN}, uint16(i), uint16(3+i>>16))
+		p := packetOf(t, segment{flags: tcpSYN}, uint16(i), uint16(3+i>>16))
 		p.arrived = int64(10 + i)
 		table.classOf(p)
-		if i%flowWays == 0 {
-			if c := busy(p.arrived, said{seq: 200, data: "data"}); c != state.PluginFlow {
-				t.Fatalf("after %d other connections it is of class %d", i, c)
+		if i%slotsPerSet == 0 {
+			if c := busy(p.arrived, segment{seq: 200, data: "data"}); c != state.PluginFlow {
+				t.Fatalf("after %d other connections its class is %d", i, c)
 			}
 		}
 	}

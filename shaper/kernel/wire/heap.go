@@ -2,8 +2,8 @@
 
 package wire
 
-// heap is packets by time, those of equal time in the order they came. The zero
-// value is empty. It keeps its memory.
+// heap orders packets by time, and packets of the same time by when they were added. The zero value is empty. It reuses its
+// memory.
 type heap struct {
 	items []item
 	seq   uint64
@@ -17,7 +17,7 @@ type item struct {
 
 func (a item) before(b item) bool { return a.at < b.at || a.at == b.at && a.seq < b.seq }
 
-// next is the earliest time, never if it is empty.
+// next returns the time of the earliest packet, or never if the heap is empty.
 func (h *heap) next() int64 {
 	if len(h.items) == 0 {
 		return never
@@ -25,7 +25,7 @@ func (h *heap) next() int64 {
 	return h.items[0].at
 }
 
-// head is the earliest packet, nil if it is empty.
+// head returns the earliest packet, or nil if the heap is empty.
 func (h *heap) head() *packet {
 	if len(h.items) == 0 {
 		return nil
@@ -47,7 +47,7 @@ func (h *heap) push(at int64, p *packet) {
 	}
 }
 
-// pop takes the earliest packet. The heap is not empty.
+// pop removes and returns the earliest packet. The heap must not be empty.
 func (h *heap) pop() *packet {
 	p, last := h.items[0].p, len(h.items)-1
 	h.items[0] = h.items[last]

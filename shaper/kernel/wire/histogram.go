@@ -9,14 +9,12 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
-// histogram is times in ns, in the buckets of the fabric's file. One thread adds, any
-// reads.
+// histogram counts times in ns, in the buckets of the fabric's file. One thread adds. Any thread reads.
 type histogram [state.LateBuckets]atomic.Uint32
 
 func (h *histogram) add(ns int64) { h[state.Bucket(ns)].Add(1) }
 
-// quantile is the upper edge of the bucket that holds quantile q, and how many times
-// there are.
+// quantile returns the upper bound of the bucket that contains quantile q, and the number of times.
 func (h *histogram) quantile(q float64) (time.Duration, uint64) {
 	total := uint64(0)
 	for i := range h {

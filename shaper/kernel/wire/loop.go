@@ -14,70 +14,68 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/kernel/netns"
 )
 
-// How the thread waits. Waking up takes 20 to 60 us on a virtual machine, so it is
-// awake that long before a packet is due; and as long after the last one came, for
-// the next one.
+// When the thread polls instead of sleeping. A wakeup takes 20 to 60 us on a virtual machine.
 const (
-	awakeBefore = 60 * time.Microsecond
-	awakeAfter  = 60 * time.Microsecond
+	pollBefore = 60 * time.Microsecond // before a packet is due
+	pollAfter  = 60 * time.Microsecond // after the last packet was read or written
 )
 
-// writeBatch is the most packets that are written before what has come is read.
+// writeBatch is the most packets that are written before the socket is read again.
 const writeBatch = 8
 
-// run is the thread. It ends when the fabric is closed, or with an error.
+// run is the loop of the thread. It returns when the shaper is closed, or with an error.
 func (w *Wire) run() error {
-	runtime.LockOSThread() // not unlocked: the thread ends with its settings
-	// The kernel may otherwise let a sleeper lie 50 us longer.
+	runtime.LockOSThread() // never unlocked: the thread and its settings end with the goroutine
+	// By default, the kernel may let a thread sleep 50 us longer.
 	if err := unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("set the timer's slack: %w", err)
 	}
-	// Without it packets are late more often, which the verdict says.
-	if err := comeFirst(); err != nil {
+	// Without priority, packets are late more often. The verdict tells.
+	if err := raisePriority(); err != nil {
 		w.file.Event(fmt.Sprintf("wire: %v", err))
 	}
-	busy := int64(0) // when there was something to do last
+	lastWork := int64(0) // when a packet was last read or written
 	for !w.closing.Load() {
-		n, err := w.take()
+		n, err := w.read()
 		if err != nil {
 			return err
 		}
 		now := w.clock.now()
-		if w.give(now) || n > 0 {
-			busy = now
+		if w.writeDue(now) || n > 0 {
+			lastWork = now
 			continue
 		}
-		wait := w.next() - now
-		if wait < int64(awakeBefore) || now-busy < int64(awakeAfter) {
+		wait := w.nextEvent() - now
+		if wait < int64(pollBefore) || now-lastWork < int64(pollAfter) {
 			continue
 		}
-		if err := w.sleep(wait - int64(awakeBefore)); err != nil {
+		if err := w.sleep(wait - int64(pollBefore)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// take reads what has come and gives it to the model.
-func (w *Wire) take() (int, error) {
+// read reads the packets that have arrived and passes them to the model. It returns their number.
+func (w *Wire) read() (int, error) {
 	n, err := w.socket.read(&w.model.pool)
 	if n == 0 || err != nil {
 		return 0, err
 	}
-	now, fromWall := w.clock.both()
+	now, fromWall := w.clock.nowAndOffset()
 	for i := range n {
 		arrived, stamp, tagged := now, int64(0), false
-		if stamp, tagged = w.socket.notes(i); stamp != 0 {
+		if stamp, tagged = w.socket.control(i); stamp != 0 {
 			arrived = min(stamp+fromWall, now)
 		}
-		w.reaction.add(now - arrived)
+		w.reading.add(now - arrived)
 		w.accept(i, arrived, tagged)
 	}
 	return n, nil
 }
 
-// accept gives message i of the last read to the model, if it is a packet that goes
-// anywhere. One with a VLAN tag does not: the tag would be lost.
+// accept passes message i of the last read to the model, if its destination is in the fabric. A packet with a VLAN tag is
+// dropped, because the tag would be lost.
 func (w *Wire) accept(i int, arrived int64, tagged bool) {
 	src, n := w.socket.message(i)
 	if src < 0 {
@@ -87,7 +85,7 @@ func (w *Wire) accept(i int, arrived int64, tagged bool) {
 	h, err := parse(slot.buf[:n])
 	if err != nil || tagged {
 		w.model.drop(tx, 1)
-		w.strange.Add(1)
+		w.malformed.Add(1)
 		return
 	}
 	dst := w.destination(src, slot.buf[vnetLen:])
@@ -106,18 +104,17 @@ func (w *Wire) accept(i int, arrived int64, tagged bool) {
 		p.buf = p.buf[:n]
 	}
 	p.headers, p.src, p.dst = h, src, dst
-	// Packets of one NIC arrive in order, also if the clock was set in between.
+	// Packets of one NIC arrive in order, even if the wall clock was set in between.
 	p.arrived = max(arrived, w.lastArrived[src])
 	w.lastArrived[src] = p.arrived
 	p.class = w.flows.classOf(p)
 	w.model.arrive(p)
 }
 
-// nowhere is the destination of what leaves the fabric: to NICs of its own node,
-// which do not need a switch, and to addresses that nobody has.
+// nowhere is the destination of packets that no link carries: to NICs of the same node, and to unknown addresses.
 const nowhere = -1
 
-// destination is the NIC that a frame is for.
+// destination returns the NIC that a frame is addressed to, or broadcast or nowhere.
 func (w *Wire) destination(src int, frame []byte) int {
 	if frame[0]&1 == 1 {
 		return broadcast
@@ -129,8 +126,8 @@ func (w *Wire) destination(src int, frame []byte) int {
 	return dst
 }
 
-// give writes what is due, and says whether anything was.
-func (w *Wire) give(now int64) bool {
+// writeDue writes the packets that are due, at most writeBatch, and reports whether there were any.
+func (w *Wire) writeDue(now int64) bool {
 	w.model.advance(now + max(w.lead.small, w.lead.large))
 	for n := range writeBatch {
 		p := w.model.leaving.head()
@@ -146,8 +143,8 @@ func (w *Wire) give(now int64) bool {
 	return true
 }
 
-// next is when the thread has something to do next, if nothing comes.
-func (w *Wire) next() int64 {
+// nextEvent returns when the thread has to act next if no packet arrives.
+func (w *Wire) nextEvent() int64 {
 	at := w.model.crossing.next()
 	if p := w.model.leaving.head(); p != nil {
 		at = min(at, p.due-w.lead.of(len(p.buf)))
@@ -155,22 +152,22 @@ func (w *Wire) next() int64 {
 	return at
 }
 
-// written counts a packet that was written and gives it back.
+// written counts a packet that was written, or that could not be written, and returns it to the pool.
 func (w *Wire) written(p *packet, began, now int64, err error) {
 	link := w.model.fabric.Link(p.src, p.dst)
 	if err == nil {
-		w.lead.learn(len(p.buf), now-began)
+		w.lead.add(len(p.buf), now-began)
 		w.writing.add(now - began)
 		w.cells[link].Judge(uint64(p.headers.payloadOf(0, p.headers.packets)), p.arrived, p.due, now, w.scale)
 	} else {
-		// The NIC is gone or was set down by somebody in its node.
+		// A program on the node has deleted the NIC or set it down.
 		w.model.drop(&w.model.hops[2*p.dst+1], p.headers.packets)
 		w.refused.Add(1)
 	}
 	w.model.pool.put(p)
 }
 
-// sleep waits until something comes, at most ns.
+// sleep waits for a packet or for stop, at most ns.
 func (w *Wire) sleep(ns int64) error {
 	fds := [2]unix.PollFd{{Fd: int32(w.socket.fd), Events: unix.POLLIN}, {Fd: int32(w.wake), Events: unix.POLLIN}}
 	var timeout *unix.Timespec
@@ -185,25 +182,24 @@ func (w *Wire) sleep(ns int64) error {
 	return nil
 }
 
-// stop ends run.
+// stop makes run return.
 func (w *Wire) stop() {
 	w.closing.Store(true)
 	one := uint64(1)
-	// It cannot fail: nothing else is ever added.
+	// An eventfd fails only if its counter overflows. Nothing else adds to it.
 	_, _ = unix.Write(w.wake, unsafe.Slice((*byte)(unsafe.Pointer(&one)), 8))
 }
 
-// lead is how long the thread takes to write a packet, which is how long before it is
-// due it begins. Writing is one copy, so it is a constant and a part by size; each is
-// a moving mean.
+// lead estimates how long it takes to write a packet. The thread starts to write that long before the packet is due. Each
+// estimate is a moving average.
 type lead struct {
-	small, large int64 // ns, of packets of up to smallBuffer bytes and of larger ones
+	small, large int64 // ns, for packets of up to smallBuffer bytes and for larger ones
 }
 
-// longestLead bounds the lead: what takes longer is the thread being kept from
-// running.
+// longestLead limits the lead, in ns. If a write takes longer, the thread was not running in between.
 const longestLead = 20_000
 
+// of returns the lead for a packet of size bytes.
 func (l *lead) of(size int) int64 {
 	if size <= smallBuffer {
 		return l.small
@@ -211,7 +207,8 @@ func (l *lead) of(size int) int64 {
 	return l.large
 }
 
-func (l *lead) learn(size int, took int64) {
+// add adds a write of size bytes that took so many ns.
+func (l *lead) add(size int, took int64) {
 	v := &l.large
 	if size <= smallBuffer {
 		v = &l.small

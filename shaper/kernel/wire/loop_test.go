@@ -22,16 +22,16 @@ func TestDestination(t *testing.T) {
 	}{
 		{[]byte{0x02, 0xdd, 0x1e, 0, 0, 4}, 4},
 		{[]byte{0x02, 0xdd, 0x1e, 1, 0, 5}, 5},
-		{[]byte{0x02, 0xdd, 0x1e, 1, 0, 3}, nowhere}, // the other NIC of its own node
+		{[]byte{0x02, 0xdd, 0x1e, 1, 0, 3}, nowhere}, // the other NIC of the same node
 		{[]byte{0x02, 0xdd, 0x1e, 0, 0, 2}, nowhere}, // itself
-		{[]byte{0x02, 0xdd, 0x1e, 0, 0, 6}, nowhere}, // more than there are
+		{[]byte{0x02, 0xdd, 0x1e, 0, 0, 6}, nowhere}, // no such NIC
 		{[]byte{0x02, 0xdd, 0x1e, 0, 0xff, 0xff}, nowhere},
 		{[]byte{0x02, 0x42, 0, 0, 0, 4}, nowhere},
 		{[]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}, broadcast},
 		{[]byte{0x33, 0x33, 0, 0, 0, 1}, broadcast},
 	} {
 		if got := w.destination(2, append(tc.mac, make([]byte, 8)...)); got != tc.want {
-			t.Errorf("%x goes to %d, want %d", tc.mac, got, tc.want)
+			t.Errorf("destination of %x: %d, want %d", tc.mac, got, tc.want)
 		}
 	}
 }
@@ -39,8 +39,8 @@ func TestDestination(t *testing.T) {
 func TestLead(t *testing.T) {
 	var l lead
 	for range 200 {
-		l.learn(100, 5_000)
-		l.learn(smallBuffer+1, 9_000)
+		l.add(100, 5_000)
+		l.add(smallBuffer+1, 9_000)
 	}
 	if s := l.of(smallBuffer); s < 4_900 || s > 5_000 {
 		t.Errorf("the lead of small packets that take 5 us is %d ns", s)
@@ -49,14 +49,14 @@ func TestLead(t *testing.T) {
 		t.Errorf("the lead of large packets that take 9 us is %d ns", s)
 	}
 	for range 200 {
-		l.learn(100, 10_000_000) // it did not run meanwhile
+		l.add(100, 10_000_000) // the thread did not run meanwhile
 	}
 	if s := l.of(100); s > longestLead {
 		t.Errorf("the lead is %d ns, limited to %d", s, longestLead)
 	}
 }
 
-// A heap gives packets by time, and those of one time in the order they came.
+// A heap returns packets by time, and packets of the same time in the order in which they were added.
 func TestPropertyHeap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var h heap
@@ -72,25 +72,25 @@ func TestPropertyHeap(t *testing.T) {
 				t.Fatalf("packet %d is due at %d, want %d", i, h.next(), p.due)
 			}
 			if got := h.pop(); got != p {
-				t.Fatalf("packet %d is another one due at %d", i, got.due)
+				t.Fatalf("packet %d is a different one, due at %d", i, got.due)
 			}
 		}
 		if h.next() != never || h.head() != nil {
-			t.Fatal("something is left")
+			t.Fatal("the heap is not empty")
 		}
 	})
 }
 
-// Senders are kept below their ports, and what is unlimited stays so.
-func TestSlowed(t *testing.T) {
+// Nodes send at less than the rate of their port. No limit remains no limit.
+func TestSenderHops(t *testing.T) {
 	v := newVirtual(t, func(c *configs.Fabric) { c.Link.Bandwidth = 10 * units.Gbps })
-	hops := slowed(hopsOf(v))
+	hops := senderHops(hopsOf(v))
 	if got := hops[0].Spec.Bandwidth; got != 9_980_000_000 {
-		t.Errorf("senders of 10 Gb/s have %d", got)
+		t.Errorf("a port of 10 Gb/s has senders of %d", got)
 	}
 	hops[0].Spec.Bandwidth = 0
-	if got := slowed(hops)[0].Spec.Bandwidth; got != 0 {
-		t.Errorf("unlimited senders have %d", got)
+	if got := senderHops(hops)[0].Spec.Bandwidth; got != 0 {
+		t.Errorf("a port without limit has senders of %d", got)
 	}
 }
 

@@ -62,7 +62,7 @@ func (v *virtual) send(t interface{ Fatal(...any) }, src, dst, size int, at int6
 	if size > 1460 {
 		s.gso = 1460
 	}
-	b := s.make()
+	b := s.bytes()
 	p := v.pool.get(len(b))
 	copy(p.buf, b)
 	h, err := parse(p.buf)
@@ -323,7 +323,7 @@ func TestPortQueueBounded(t *testing.T) {
 // What is dropped for want of memory is not taken for the model's loss.
 func TestStarved(t *testing.T) {
 	v := newVirtual(t, func(c *configs.Fabric) { c.Nodes, c.Link.Loss = 4, configs.Loss{P: 0.5} })
-	b := sample{gso: 1000, data: make([]byte, 50_000)}.make()
+	b := sample{gso: 1000, data: make([]byte, 50_000)}.bytes()
 	for _, dst := range []int{1, broadcast} {
 		p := v.pool.get(len(b))
 		copy(p.buf, b)
@@ -352,7 +352,7 @@ func TestStarved(t *testing.T) {
 // The whole way of a packet through the process, but for the system calls.
 func BenchmarkPacket(b *testing.B) {
 	v := newVirtual(b, func(c *configs.Fabric) { c.Link.Bandwidth = 10 * units.Gbps })
-	large := sample{gso: 1460, data: make([]byte, 8*1460)}.make()
+	large := sample{gso: 1460, data: make([]byte, 8*1460)}.bytes()
 	table := &flows{}
 	now := int64(0)
 	b.ReportAllocs()

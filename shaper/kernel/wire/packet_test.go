@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// sample describes a packet to be made.
+// sample describes a packet of a test.
 type sample struct {
 	ipv6      bool
 	udp       bool
@@ -22,9 +22,9 @@ type sample struct {
 	flags     byte
 }
 
-// make is the packet as the kernel gives it: with the checksum of the pseudo header in
-// the place of the transport's.
-func (s sample) make() []byte {
+// bytes returns the packet as the kernel passes it: the field of the TCP or UDP checksum has the checksum of the pseudo
+// header.
+func (s sample) bytes() []byte {
 	b := make([]byte, vnetLen+etherLen)
 	b[vnetFlags] = needsCsum
 	ip := len(b)
@@ -37,7 +37,7 @@ func (s sample) make() []byte {
 		binary.BigEndian.PutUint16(b[vnetLen+12:], etherIPv4)
 		b = append(b, make([]byte, 20+s.ipOptions)...)
 		b[ip] = 4<<4 | byte(20+s.ipOptions)/4
-		binary.BigEndian.PutUint16(b[ip+4:], 0xfffe) // the identification goes round
+		binary.BigEndian.PutUint16(b[ip+4:], 0xfffe) // the identification wraps
 		b[ip+8] = 64
 		copy(b[ip+12:], []byte{10, 77, 0, 1, 10, 77, 0, 2})
 	}
@@ -59,7 +59,7 @@ func (s sample) make() []byte {
 		b[vnetGSO] = kind
 		binary.LittleEndian.PutUint16(b[vnetSize:], uint16(s.gso))
 	}
-	// As much as the kernel happens to have in one piece.
+	// The kernel sets this to the bytes in its linear buffer, which may include payload.
 	binary.LittleEndian.PutUint16(b[vnetHdrLen:], uint16(len(b)-vnetLen+min(len(s.data), 200)))
 	binary.LittleEndian.PutUint16(b[vnetStart:], uint16(l4-vnetLen))
 	binary.LittleEndian.PutUint16(b[vnetOffset:], uint16(csum))
@@ -80,7 +80,7 @@ func (s sample) make() []byte {
 	return b
 }
 
-// onesSum is the one's complement sum of 16-bit words, the plain way (RFC 1071).
+// onesSum returns the one's complement sum of 16-bit words (RFC 1071), by a simpler method than the code under test.
 func onesSum(b []byte) uint16 {
 	sum := uint64(0)
 	for i, v := range b {
@@ -110,7 +110,7 @@ func TestParse(t *testing.T) {
 	data := make([]byte, 3000)
 	arp := make([]byte, vnetLen+42)
 	binary.BigEndian.PutUint16(arp[vnetLen+12:], 0x0806)
-	fragment := sample{udp: true, data: data[:100]}.make()
+	fragment := sample{udp: true, data: data[:100]}.bytes()
 	fragment[vnetLen+etherLen+7] = 1
 	for _, tc := range []struct {
 		name     string
@@ -120,17 +120,17 @@ func TestParse(t *testing.T) {
 		protocol byte
 		wire     uint64 // with 38 bytes of framing
 	}{
-		{"TCP", sample{data: data[:1460]}.make(), 54, 1, protoTCP, 1538},
-		{"TCP, nothing in it", sample{}.make(), 54, 1, protoTCP, 78},
-		{"TCP, options", sample{options: 12, data: data[:1448]}.make(), 66, 1, protoTCP, 1538},
-		{"TCP, two and a bit", sample{gso: 1460, data: data[:2921]}.make(), 54, 3, protoTCP, 2921 + 3*78},
-		{"TCP, just two", sample{gso: 1460, data: data[:2920]}.make(), 54, 2, protoTCP, 2 * 1538},
-		{"TCP, IPv6", sample{ipv6: true, gso: 1440, data: data[:2880]}.make(), 74, 2, protoTCP, 2 * 1538},
-		{"TCP, IP options", sample{ipOptions: 8, data: data[:100]}.make(), 62, 1, protoTCP, 186},
-		{"UDP", sample{udp: true, data: data[:1472]}.make(), 42, 1, protoUDP, 1538},
-		{"UDP, several", sample{udp: true, gso: 1000, data: data[:2500]}.make(), 42, 3, protoUDP, 2500 + 3*66},
+		{"TCP", sample{data: data[:1460]}.bytes(), 54, 1, protoTCP, 1538},
+		{"TCP, no payload", sample{}.bytes(), 54, 1, protoTCP, 78},
+		{"TCP, options", sample{options: 12, data: data[:1448]}.bytes(), 66, 1, protoTCP, 1538},
+		{"TCP, GSO, three packets", sample{gso: 1460, data: data[:2921]}.bytes(), 54, 3, protoTCP, 2921 + 3*78},
+		{"TCP, GSO, two full packets", sample{gso: 1460, data: data[:2920]}.bytes(), 54, 2, protoTCP, 2 * 1538},
+		{"TCP, IPv6", sample{ipv6: true, gso: 1440, data: data[:2880]}.bytes(), 74, 2, protoTCP, 2 * 1538},
+		{"TCP, IP options", sample{ipOptions: 8, data: data[:100]}.bytes(), 62, 1, protoTCP, 186},
+		{"UDP", sample{udp: true, data: data[:1472]}.bytes(), 42, 1, protoUDP, 1538},
+		{"UDP, GSO", sample{udp: true, gso: 1000, data: data[:2500]}.bytes(), 42, 3, protoUDP, 2500 + 3*66},
 		{"ARP", arp, 14, 1, 0, 28 + 38},
-		{"a later fragment", fragment, 14, 1, 0, 128 + 38},
+		{"not the first fragment", fragment, 14, 1, 0, 128 + 38},
 	} {
 		h, err := parse(tc.packet)
 		if err != nil {
@@ -138,14 +138,14 @@ func TestParse(t *testing.T) {
 			continue
 		}
 		if h.payload != tc.payload || h.packets != tc.packets || h.protocol != tc.protocol || h.wire(0, h.packets, 38) != tc.wire {
-			t.Errorf("%s: payload at %d, %d packets, protocol %d, %d bytes on the wire; want %d, %d, %d, %d",
+			t.Errorf("%s: payload at %d, %d packets, protocol %d, %d line bytes; want %d, %d, %d, %d",
 				tc.name, h.payload, h.packets, h.protocol, h.wire(0, h.packets, 38), tc.payload, tc.packets, tc.protocol, tc.wire)
 		}
 	}
 }
 
 func TestParseRefuses(t *testing.T) {
-	whole := sample{gso: 1000, data: make([]byte, 2000)}.make()
+	whole := sample{gso: 1000, data: make([]byte, 2000)}.bytes()
 	change := func(at int, v byte) []byte {
 		b := bytes.Clone(whole)
 		b[at] = v
@@ -154,8 +154,8 @@ func TestParseRefuses(t *testing.T) {
 	noSize := bytes.Clone(whole)
 	noSize[vnetSize], noSize[vnetSize+1] = 0, 0
 	for name, b := range map[string][]byte{
-		"nothing": nil, "half a header": whole[:20], "GSO of another kind": change(vnetGSO, gsoUDP), "GSO of no kind": change(vnetGSO, 77),
-		"GSO of IPv6 over IPv4": change(vnetGSO, gsoTCP6), "GSO of no size": noSize, "GSO with its checksum done": change(vnetFlags, 0),
+		"empty": nil, "truncated header": whole[:20], "GSO of UDP, packet of TCP": change(vnetGSO, gsoUDP), "unknown type of GSO": change(vnetGSO, 77),
+		"GSO of IPv6 over IPv4": change(vnetGSO, gsoTCP6), "GSO without a size": noSize, "GSO with a complete checksum": change(vnetFlags, 0),
 		"GSO without a header": whole[:vnetLen+40],
 	} {
 		if h, err := parse(b); err == nil {
@@ -164,7 +164,7 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-// The parts of a large packet are the packets that it stands for.
+// part returns the same packets as the kernel's segmentation of a GSO packet.
 func TestPropertyParts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := sample{
@@ -176,7 +176,7 @@ func TestPropertyParts(t *testing.T) {
 			s.ipOptions = 4 * rapid.IntRange(0, 10).Draw(t, "IP options")
 		}
 		s.data = rapid.SliceOfN(rapid.Byte(), 1, min(20*s.gso, 8000)).Draw(t, "data")
-		src := s.make()
+		src := s.bytes()
 		h, err := parse(src)
 		if err != nil {
 			t.Fatal(err)
@@ -193,12 +193,12 @@ func TestPropertyParts(t *testing.T) {
 			from = to
 		}
 		if !bytes.Equal(got, s.data) {
-			t.Fatal("the parts together have other data")
+			t.Fatal("the parts have different data than the GSO packet")
 		}
 	})
 }
 
-// checkPart compares a part with the packet made for its data alone.
+// checkPart compares a part with a packet that is made from the part's data.
 func checkPart(t *rapid.T, s sample, got []byte, from, to, all, before int) {
 	want := s
 	want.seq += uint32(before)
@@ -211,9 +211,9 @@ func checkPart(t *rapid.T, s sample, got []byte, from, to, all, before int) {
 	if to-from == 1 {
 		want.gso = 0
 	}
-	head := len(s.make()) - len(s.data)
+	head := len(s.bytes()) - len(s.data)
 	want.data = got[head:]
-	b := want.make()
+	b := want.bytes()
 	binary.LittleEndian.PutUint16(b[vnetHdrLen:], uint16(head-vnetLen))
 	if ip := b[vnetLen+etherLen:]; !s.ipv6 {
 		binary.BigEndian.PutUint16(ip[4:], 0xfffe+uint16(from))
@@ -225,13 +225,13 @@ func checkPart(t *rapid.T, s sample, got []byte, from, to, all, before int) {
 	}
 }
 
-// Whatever is read, the offsets stay within it, and every part can be made.
+// For any input, the offsets are within the packet, and every part can be made.
 func FuzzParse(f *testing.F) {
 	data := make([]byte, 4000)
 	for _, s := range []sample{
 		{data: data[:10]}, {gso: 1460, data: data}, {ipv6: true, gso: 1440, data: data}, {udp: true, gso: 1000, data: data}, {udp: true, ipv6: true}, {ipOptions: 12, options: 40},
 	} {
-		f.Add(s.make())
+		f.Add(s.bytes())
 	}
 	f.Add(make([]byte, vnetLen+60))
 	f.Fuzz(func(t *testing.T, b []byte) {

@@ -2,52 +2,50 @@
 
 package wire
 
-// Sizes of buffers. Most packets that are not small are large ones, of which many
-// wait for a short time; small ones may wait in large numbers.
+// Sizes of buffers in bytes. GSO packets need large buffers. Small packets may be many, so they have small ones.
 const (
 	smallBuffer = 2 << 10
 	largeBuffer = vnetLen + etherLen + 64<<10
 )
 
-// maxHeld bounds the memory of the packets that are under way, in bytes. It is far
-// above what TCP keeps in flight, and stands in for the back-pressure of a lossless
-// fabric, which TCP does not have.
+// maxHeld limits the memory of all packets in flight, in bytes. It is far above what TCP keeps in flight. A lossless fabric
+// would delay senders by back-pressure. TCP cannot be delayed like that, so its packets wait here.
 const maxHeld = 512 << 20
 
-// packet is a packet under way.
+// packet is a packet in flight. Times are CLOCK_MONOTONIC in ns.
 type packet struct {
 	buf      []byte // virtio_net_hdr and frame
 	headers  headers
-	src, dst int // NICs; dst is broadcast for all
-	class    int
+	src, dst int // NICs; dst may be broadcast
+	class    int // flow class
 	arrived  int64
 	// Set by the model.
-	dur    int64 // serialisation time at the previous hop
-	ready  int64 // first byte at the receiving port
-	finish int64 // last byte there, if the port adds nothing
+	dur    int64 // serialization time at the previous hop
+	ready  int64 // when the first byte is at the receive port
+	finish int64 // when the last byte is there, if the port adds no time
 	due    int64
 }
 
-// pool keeps packets for the next ones, so that in the long run none is allocated.
+// pool reuses packets and their buffers.
 type pool struct {
-	small, large []*packet
-	held         int // bytes of what is out
+	small, large []*packet // unused
+	held         int       // bytes of the buffers in use
 }
 
-// get is a packet with a buffer of size bytes; nil if too much is under way. What
-// else it holds is of no meaning.
+// get returns a packet with a buffer of size bytes, or nil if the memory in use is at its limit. The other fields are
+// undefined.
 func (o *pool) get(size int) *packet {
-	free, room := &o.small, smallBuffer
+	free, capacity := &o.small, smallBuffer
 	if size > smallBuffer {
-		free, room = &o.large, largeBuffer
+		free, capacity = &o.large, largeBuffer
 	}
-	if o.held+room > maxHeld || size > room {
+	if o.held+capacity > maxHeld || size > capacity {
 		return nil
 	}
-	o.held += room
+	o.held += capacity
 	n := len(*free) - 1
 	if n < 0 {
-		return &packet{buf: make([]byte, size, room)}
+		return &packet{buf: make([]byte, size, capacity)}
 	}
 	p := (*free)[n]
 	*free = (*free)[:n]
@@ -55,6 +53,7 @@ func (o *pool) get(size int) *packet {
 	return p
 }
 
+// put returns a packet to the pool.
 func (o *pool) put(p *packet) {
 	o.held -= cap(p.buf)
 	if cap(p.buf) == smallBuffer {

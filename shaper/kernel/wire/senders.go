@@ -6,13 +6,12 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
-// senderShare is the part of their ports' rates that senders are kept to, in their
-// nodes. What does not fit waits there, where those who send notice (TCP small queues,
-// socket buffers), and in the delay line a port hardly has a queue.
+// senderShare is the share of a send port's rate to which HTBs limit the nodes. So packets wait in the node, where TCP
+// notices (TCP small queues, socket buffers), and hardly any wait in this process.
 const senderShare = 0.998
 
-// slowed are hops with the rates that senders are kept to.
-func slowed(hops []state.HopStatus) []state.HopStatus {
+// senderHops reduces the rates of hops to those for the HTBs.
+func senderHops(hops []state.HopStatus) []state.HopStatus {
 	for i := range hops {
 		hops[i].Spec.Bandwidth = uint64(float64(hops[i].Spec.Bandwidth) * senderShare)
 	}

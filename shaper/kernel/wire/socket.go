@@ -15,21 +15,21 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/kernel/nodes"
 )
 
-// Sizes of the socket. Its buffer holds what arrives while the thread is kept from
-// running: a hundred milliseconds at 10 Gb/s and more.
 const (
+	// socketBuffer is the size of the socket's buffer in bytes. It holds what arrives while the thread does not run: at
+	// least 100 ms at 10 Gb/s.
 	socketBuffer = 256 << 20
-	batchSize    = 32
-	controlSize  = 96 // a stamp of 32 bytes, and one of 40
+	batchSize    = 32 // packets that one system call reads at most
+	controlSize  = 96 // bytes of control messages: a timestamp of 32, auxiliary data of 40
 )
 
-// socket is a packet socket (AF_PACKET) on all ports of a switch at once: it reads
-// what comes out of the nodes, and not what is written to them.
+// socket is a packet socket (AF_PACKET) on all ports of a switch. It reads the packets that the nodes send, but not those
+// that are written to the nodes.
 type socket struct {
 	fd    int
-	port  map[int32]int               // NIC by interface index
-	to    []unix.RawSockaddrLinklayer // by NIC
-	slots [batchSize]*packet          // what the next packets are read into
+	nics  map[int32]int               // by interface index
+	to    []unix.RawSockaddrLinklayer // address for writing, by NIC
+	slots [batchSize]*packet          // read fills their buffers
 	names [batchSize]unix.RawSockaddrLinklayer
 	ctl   [batchSize][controlSize]byte
 	iovs  [batchSize]unix.Iovec
@@ -43,9 +43,9 @@ type mmsghdr struct {
 	_   uint32
 }
 
-// openSocket opens the socket in the switch of p.
+// openSocket opens the socket in the namespace of p's switch.
 func openSocket(p *netns.Plan) (*socket, error) {
-	s := &socket{fd: -1, port: map[int32]int{}}
+	s := &socket{fd: -1, nics: map[int32]int{}}
 	h, err := nodes.OpenNetlink(p.Switch)
 	if err != nil {
 		return nil, err
@@ -63,10 +63,10 @@ func openSocket(p *netns.Plan) (*socket, error) {
 		for _, nic := range n.NICs {
 			l := byName[nic.Port]
 			if l == nil {
-				return nil, fmt.Errorf("port %s of the switch is not there", nic.Port)
+				return nil, fmt.Errorf("the switch has no port %s", nic.Port)
 			}
 			index := int32(l.Attrs().Index)
-			s.port[index] = nic.Number
+			s.nics[index] = nic.Number
 			s.to = append(s.to, unix.RawSockaddrLinklayer{Family: unix.AF_PACKET, Ifindex: index, Halen: 6})
 		}
 	}
@@ -81,9 +81,9 @@ func openSocket(p *netns.Plan) (*socket, error) {
 	return s, nil
 }
 
-// open opens the socket in the namespace that the thread is in.
+// open opens the socket in the thread's namespace.
 func (s *socket) open() error {
-	// No protocol yet: nothing arrives before the options are set.
+	// Without a protocol, no packet arrives before the options are set.
 	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
 		return err
@@ -115,13 +115,13 @@ func (s *socket) open() error {
 	return nil
 }
 
-// read reads what is there, at most a batch, and returns how many packets that is.
-// Each is in its slot until fill takes it from there.
+// read reads the packets that have arrived, at most a batch, and returns their number. Packet i is in slot i. The caller
+// may keep it by setting the slot to nil.
 func (s *socket) read(o *pool) (int, error) {
 	for i := range s.msgs {
 		if s.slots[i] == nil {
 			if s.slots[i] = o.get(largeBuffer); s.slots[i] == nil {
-				return 0, nil // too much is under way
+				return 0, nil // the packets in flight use all memory
 			}
 			s.iovs[i].Base = &s.slots[i].buf[0]
 			s.iovs[i].SetLen(largeBuffer)
@@ -130,7 +130,7 @@ func (s *socket) read(o *pool) (int, error) {
 		h.Namelen, h.Flags = unix.SizeofSockaddrLinklayer, 0
 		h.SetControllen(controlSize)
 	}
-	// Not unix.Syscall: it does not wait, and need not tell the scheduler.
+	// The call does not block, so it need not tell Go's scheduler, as unix.Syscall does.
 	n, _, errno := unix.RawSyscall6(unix.SYS_RECVMMSG, uintptr(s.fd), uintptr(unsafe.Pointer(&s.msgs[0])), batchSize, unix.MSG_DONTWAIT, 0, 0)
 	switch errno {
 	case 0:
@@ -141,9 +141,9 @@ func (s *socket) read(o *pool) (int, error) {
 	return 0, fmt.Errorf("read packets: %w", errno)
 }
 
-// notes is what the kernel says beside message i: when it came, in ns of the wall
-// clock, 0 if it does not say; and whether it has a VLAN tag, which is not in the data.
-func (s *socket) notes(i int) (arrived int64, tagged bool) {
+// control parses the control messages of message i: when it arrived, in ns of the wall clock, or 0 if unknown, and whether
+// it had a VLAN tag, which the kernel has removed from the data.
+func (s *socket) control(i int) (arrived int64, tagged bool) {
 	ctl := s.ctl[i][:s.msgs[i].hdr.Controllen]
 	for len(ctl) >= unix.SizeofCmsghdr {
 		h := (*unix.Cmsghdr)(unsafe.Pointer(&ctl[0]))
@@ -163,11 +163,11 @@ func (s *socket) notes(i int) (arrived int64, tagged bool) {
 	return arrived, tagged
 }
 
-// message is message i of the last read: the NIC that it came from, -1 if none, and
-// its length; 0 if it did not fit.
+// message returns the NIC that sent message i of the last read, or -1 if the message is not from a NIC, and its length in
+// bytes, or 0 if it did not fit the buffer.
 func (s *socket) message(i int) (nic, n int) {
 	m := &s.msgs[i]
-	nic, ok := s.port[s.names[i].Ifindex]
+	nic, ok := s.nics[s.names[i].Ifindex]
 	if !ok {
 		return -1, 0
 	}
@@ -177,7 +177,7 @@ func (s *socket) message(i int) (nic, n int) {
 	return nic, int(m.n)
 }
 
-// write gives a packet to its NIC.
+// write writes a packet to its destination.
 func (s *socket) write(p *packet) error {
 	to := &s.to[p.dst]
 	_, _, errno := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(s.fd), uintptr(unsafe.Pointer(&p.buf[0])), uintptr(len(p.buf)), unix.MSG_DONTWAIT, uintptr(unsafe.Pointer(to)), unix.SizeofSockaddrLinklayer)
@@ -188,7 +188,7 @@ func (s *socket) write(p *packet) error {
 	return nil
 }
 
-// overruns is how many packets found the socket's buffer full since the last call.
+// overruns returns how many packets were dropped since the last call because the socket's buffer was full.
 func (s *socket) overruns() (uint64, error) {
 	st, err := unix.GetsockoptTpacketStats(s.fd, unix.SOL_PACKET, unix.PACKET_STATISTICS)
 	if err != nil {

@@ -4,16 +4,15 @@ package wire
 
 import "encoding/binary"
 
-// TCP flags that only one of the packets of a large one has.
+// TCP flags that only the first (CWR) or the last (FIN, PSH) packet of a GSO packet has.
 const (
 	tcpFIN = 1
 	tcpPSH = 8
 	tcpCWR = 0x80
 )
 
-// part writes the packets from to up to, but without, number to of the large packet
-// src, whose headers are h, to dst, as one large packet or, if it is one, as a plain
-// one. It is what the kernel's GSO does for each packet. It returns the length.
+// part writes packets [from, to) of the GSO packet src, whose headers are h, to dst: as a GSO packet, or as an ordinary one
+// if it is one packet. It changes the headers as the kernel's segmentation does. It returns the length.
 func part(dst, src []byte, h *headers, from, to int) int {
 	data := src[vnetLen+h.payload:]
 	begin := min(from*h.gso, len(data))
@@ -39,8 +38,8 @@ func part(dst, src []byte, h *headers, from, to int) int {
 	} else {
 		binary.BigEndian.PutUint16(l4[4:], uint16(len(l4)))
 	}
-	pseudo := lengths(frame, h, from)
-	// The kernel finishes the checksum; what it starts from is in its place.
+	pseudo := setLengths(frame, h, from)
+	// The field has the checksum of the pseudo header. The kernel completes it.
 	at := 16
 	if h.protocol == protoUDP {
 		at = 6
@@ -49,9 +48,8 @@ func part(dst, src []byte, h *headers, from, to int) int {
 	return size
 }
 
-// lengths writes what the IP header says of a packet's length and returns the
-// checksum of the pseudo header.
-func lengths(frame []byte, h *headers, from int) uint16 {
+// setLengths sets the length, identification and checksum of the IP header. It returns the checksum of the pseudo header.
+func setLengths(frame []byte, h *headers, from int) uint16 {
 	ip, n := frame[etherLen:], len(frame)-h.l4
 	sum := uint32(h.protocol) + uint32(n)
 	if h.ipv6 {
@@ -65,7 +63,7 @@ func lengths(frame []byte, h *headers, from int) uint16 {
 	return fold(sumOf(ip[12:20]) + sum)
 }
 
-// sumOf adds up 16-bit words of an even number of bytes, at most 128 KiB.
+// sumOf adds the 16-bit words of b, which has an even number of bytes, at most 128 KiB.
 func sumOf(b []byte) uint32 {
 	sum := uint32(0)
 	for i := 0; i+1 < len(b); i += 2 {
@@ -74,7 +72,7 @@ func sumOf(b []byte) uint32 {
 	return sum
 }
 
-// fold is the one's complement sum of the halves (RFC 1071).
+// fold returns the one's complement sum of the 16-bit halves (RFC 1071).
 func fold(sum uint32) uint16 {
 	for sum > 0xffff {
 		sum = sum>>16 + sum&0xffff

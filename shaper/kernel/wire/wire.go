@@ -17,18 +17,18 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
-// Wire shapes a fabric. Follow, Count and Close are for one goroutine.
+// Wire is the shaper of one fabric. One goroutine calls Follow, Count and Close.
 type Wire struct {
-	file    *state.File
-	fabric  *fabric.Fabric
-	part    *state.Participant
-	senders *tc.Senders
-	ended   chan struct{}
-	failed  error // the thread's end, once ended is closed
-	wake    int   // eventfd
-	closing atomic.Bool
+	file        *state.File
+	fabric      *fabric.Fabric
+	participant *state.Participant
+	senders     *tc.Senders
+	ended       chan struct{} // closed when the thread has ended
+	err         error         // why the thread ended; valid once ended is closed
+	wake        int           // eventfd
+	closing     atomic.Bool
 
-	// The thread's.
+	// Used by the thread only.
 	clock       clock
 	socket      *socket
 	model       *model
@@ -37,18 +37,20 @@ type Wire struct {
 	scale       int64
 	lastArrived []int64 // by NIC
 	lead        lead
-	reaction    histogram // from a packet's arrival until this process has it
-	writing     histogram // to write it
+	reading     histogram // time from a packet's arrival until this process has read it
+	writing     histogram // time to write a packet
 
-	// Packets that were dropped although the model would not, besides those for which
-	// it has no memory: malformed or tagged, no room in the socket, no NIC.
-	strange, overran, refused atomic.Uint64
+	// Packets that were dropped and that the link model does not lose. model.starved has those for which there was no
+	// memory.
+	malformed atomic.Uint64 // or with a VLAN tag
+	overrun   atomic.Uint64 // the socket's buffer was full
+	refused   atomic.Uint64 // the receiving NIC did not accept them
 
-	told  uint64 // how many drops of these kinds have been told
-	below bool   // a latency below the floor has been told
+	reported   uint64 // how many of these drops have been reported as events
+	belowFloor bool   // a latency below the floor has been reported
 }
 
-// Start connects the ports of p by a delay line that shapes by what file says.
+// Start starts the shaper wire on the fabric in file: it connects the ports of p's switch.
 func Start(file *state.File, f *fabric.Fabric, p *netns.Plan) (w *Wire, err error) {
 	fixed := file.Fixed()
 	w = &Wire{
@@ -66,7 +68,7 @@ func Start(file *state.File, f *fabric.Fabric, p *netns.Plan) (w *Wire, err erro
 			unix.Close(w.socket.fd)
 		}
 	}()
-	if w.senders, err = tc.NewSenders(f, p, slowed(file.Hops())); err != nil {
+	if w.senders, err = tc.NewSenders(f, p, senderHops(file.Hops())); err != nil {
 		return nil, err
 	}
 	if w.wake, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
@@ -75,103 +77,103 @@ func Start(file *state.File, f *fabric.Fabric, p *netns.Plan) (w *Wire, err erro
 	if err := w.join(); err != nil {
 		return nil, errors.Join(err, unix.Close(w.wake))
 	}
-	// Collecting garbage takes a CPU from whoever emulates and is emulated.
+	// Garbage collection would use CPU time that the emulation needs.
 	debug.SetGCPercent(400)
 	go func() {
 		defer close(w.ended)
-		w.failed = w.run()
+		w.err = w.run()
 	}()
 	return w, nil
 }
 
-// join makes the job that stands for all traffic.
+// join joins the job that stands for all traffic. Lateness is recorded there.
 func (w *Wire) join() error {
 	job, err := w.file.JoinJob(state.TrafficKey)
 	if err != nil {
 		return err
 	}
-	if w.part, err = w.file.Join(job, state.Rank{Rank: state.DaemonRank, Node: state.DaemonRank}); err != nil {
+	if w.participant, err = w.file.Join(job, state.Rank{Rank: state.DaemonRank, Node: state.DaemonRank}); err != nil {
 		return err
 	}
-	w.cells = w.part.Job().Cells()
+	w.cells = w.participant.Job().Cells()
 	return nil
 }
 
-// refresh publishes what is in force on hop i.
+// refresh publishes the parameters of hop i to the thread.
 func (w *Wire) refresh(i int) {
 	p, framing := w.file.InForce(i)
 	w.model.hops[i].params.Store(&inForce{p, framing})
 }
 
-// Follow puts changed parameters into force. Packets under way keep their times.
+// Follow applies changed parameters. Packets in flight keep their times.
 func (w *Wire) Follow() error {
 	for i := range w.model.hops {
 		w.refresh(i)
 	}
-	return w.senders.Follow(slowed(w.file.Hops()))
+	return w.senders.Follow(senderHops(w.file.Hops()))
 }
 
-// Count says what the model could not know of. Its own counters are always up to date.
+// Count reports drops that the model does not count. The model updates the counters in the fabric's file by itself. If the
+// thread has ended, Count returns its error.
 func (w *Wire) Count() error {
 	select {
 	case <-w.ended:
-		return w.failed
+		return w.err
 	default:
 	}
 	n, err := w.socket.overruns()
 	if err != nil {
 		return err
 	}
-	w.overran.Add(n)
-	w.tell()
-	w.judgeFloor()
+	w.overrun.Add(n)
+	w.reportDrops()
+	w.checkFloor()
 	return nil
 }
 
-// enoughForFloor is how many packets say what the floor is.
-const enoughForFloor = 200
+// minFloorPackets is how many packets are needed to determine the floor.
+const minFloorPackets = 200
 
-// judgeFloor notes a link whose latency is less than the time that a packet takes
-// through this process: half of its packets are late, whatever their other times. One
-// that asks for nothing has no times to keep.
-func (w *Wire) judgeFloor() {
-	read, n := w.reaction.quantile(0.5)
+// checkFloor reports the first link whose latency is less than the floor, the median time that a packet needs through this
+// process: about half of such a link's packets are late. Links without any limit are not checked.
+func (w *Wire) checkFloor() {
+	read, n := w.reading.quantile(0.5)
 	written, _ := w.writing.quantile(0.5)
 	floor := read + written
-	if n < enoughForFloor || w.below {
+	if n < minFloorPackets || w.belowFloor {
 		return
 	}
 	for i := range w.model.hops {
 		h := &w.model.hops[i]
 		p := h.params.Load()
-		asks := p.NsDen != 0 || p.Latency != 0 || p.Jitter.Value != 0
-		if w.fabric.Hops[i].Kind == fabric.Link && asks && atomic.LoadUint64(&h.count.Segments) > 0 && p.Latency < int64(floor) {
-			w.below = true
-			w.part.Job().Invalidate(state.BelowFloor)
+		limited := p.NsDen != 0 || p.Latency != 0 || p.Jitter.Value != 0
+		if w.fabric.Hops[i].Kind == fabric.Link && limited && atomic.LoadUint64(&h.count.Segments) > 0 && p.Latency < int64(floor) {
+			w.belowFloor = true
+			w.participant.Job().Invalidate(state.BelowFloor)
 			w.file.Event(fmt.Sprintf("wire: %s has a latency below the floor, which is %v here", w.fabric.HopName(i), floor))
 			return
 		}
 	}
 }
 
-// tell notes losses that are not the model's.
-func (w *Wire) tell() {
-	full, overran, refused, strange := w.model.starved.Load(), w.overran.Load(), w.refused.Load(), w.strange.Load()
-	sum := full + overran + refused + strange
-	if sum == w.told {
+// reportDrops reports the drops that the link model does not have as an event, which has space for 103 bytes.
+func (w *Wire) reportDrops() {
+	starved, overrun, refused, malformed := w.model.starved.Load(), w.overrun.Load(), w.refused.Load(), w.malformed.Load()
+	sum := starved + overrun + refused + malformed
+	if sum == w.reported {
 		return
 	}
-	w.told = sum
-	if full+overran+refused > 0 {
-		w.part.Job().Invalidate(state.WireOverrun)
+	w.reported = sum
+	if starved+overrun+refused > 0 {
+		w.participant.Job().Invalidate(state.WireOverrun)
 	}
-	w.file.Event(fmt.Sprintf("wire: lost %d for want of time, %d of memory, %d that no NIC took, %d malformed or of a VLAN", overran, full, refused, strange))
+	w.file.Event(fmt.Sprintf("wire: drops: socket full %d, no memory %d, NIC down %d, malformed or VLAN-tagged %d", overrun, starved, refused, malformed))
 }
 
-// Close ends the delay line. What is under way is lost.
+// Close stops the shaper. Packets in flight are lost.
 func (w *Wire) Close() error {
 	w.stop()
 	<-w.ended
-	w.part.Leave()
-	return errors.Join(w.failed, os.NewSyscallError("close", unix.Close(w.wake)), os.NewSyscallError("close", unix.Close(w.socket.fd)))
+	w.participant.Leave()
+	return errors.Join(w.err, os.NewSyscallError("close", unix.Close(w.wake)), os.NewSyscallError("close", unix.Close(w.socket.fd)))
 }
