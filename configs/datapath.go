@@ -18,7 +18,7 @@ var (
 // ParseDatapath reads Shm or Kernel.
 func ParseDatapath(s string) (string, error) { return oneOf(s, datapaths) }
 
-// HasGPUDirect says whether f's NICs reach the GPUs' memory by themselves.
+// HasGPUDirect reports whether f's NICs access the GPUs' memory directly.
 func (f *Fabric) HasGPUDirect() bool {
 	if f.GPUDirect != nil {
 		return *f.GPUDirect
@@ -36,7 +36,7 @@ func oneOf(s string, allowed []string) (string, error) {
 	return s, nil
 }
 
-// ParseSubnet reads an IPv4 network of 16 bits out of a private range (RFC 1918).
+// ParseSubnet reads a private IPv4 network (RFC 1918) with a prefix of 16 bits.
 func ParseSubnet(s string) (string, error) {
 	p, err := netip.ParsePrefix(s)
 	if err != nil || !p.Addr().Is4() || p.Bits() != 16 || p.Masked() != p || !p.Addr().IsPrivate() {
@@ -45,24 +45,16 @@ func ParseSubnet(s string) (string, error) {
 	return s, nil
 }
 
-// OnDatapath is f's datapath.
-func (f *Fabric) OnDatapath() string { return cmp.Or(f.Datapath, Shm) }
-
-// OnKernel says whether f is for the kernel datapath.
+// OnKernel reports whether f uses the kernel datapath.
 func (f *Fabric) OnKernel() bool { return f.Datapath == Kernel }
 
-// DatapathName is Shm or Kernel.
-func (f *Fabric) DatapathName() string {
-	if f.OnKernel() {
-		return Kernel
-	}
-	return Shm
-}
+// DatapathName is f's datapath, Shm or Kernel.
+func (f *Fabric) DatapathName() string { return cmp.Or(f.Datapath, Shm) }
 
 // MaxKernelNodes is the most nodes that the kernel datapath has addresses for.
 const MaxKernelNodes = 254
 
-// validateDatapath checks what only the kernel datapath has.
+// validateDatapath checks the datapath, and the values that only the kernel datapath has.
 func (f *Fabric) validateDatapath() error {
 	if f.Datapath != "" && !slices.Contains(datapaths, f.Datapath) {
 		return Errorf("datapath", "%q is not one of %s", f.Datapath, strings.Join(datapaths, ", "))
@@ -90,15 +82,15 @@ func (f *Fabric) validateDatapath() error {
 	return nil
 }
 
-// validateKernel refuses what the link model has and the kernel datapath has not:
-// there, the kernel's TCP runs between network namespaces. ValidateLink does so for
+// validateKernel refuses features of the link model that the kernel datapath lacks,
+// because the kernel's own TCP runs between network namespaces. ValidateLink checks the
 // links.
 func (f *Fabric) validateKernel() error {
 	if !f.OnKernel() {
 		return nil
 	}
 	if !f.Topology.IsStar() {
-		return Errorf("topology", "%s: the kernel datapath has the topology star only; take --datapath %s", f.Topology.Kind, Shm)
+		return Errorf("topology", "%s: the kernel datapath has the topology star only; use --datapath %s", f.Topology.Kind, Shm)
 	}
 	if f.Transport.Kind != TCP {
 		return Errorf("transport", "%s, but the kernel datapath is real TCP: add --transport %s, or use --datapath %s", f.Transport.Kind, TCP, Shm)

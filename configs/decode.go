@@ -33,7 +33,7 @@ func decode(file string, data []byte) (*Fabric, origins, error) {
 	return f, d.origin, nil
 }
 
-// base is the fabric that the file starts from.
+// base is the fabric that the file changes: the profile that it names, or Default.
 func (d *decoder) base(root *yaml.Node) (*Fabric, error) {
 	f := Default()
 	name, _, _ := strings.Cut(filepath.Base(d.file), ".")
@@ -52,7 +52,7 @@ func (d *decoder) base(root *yaml.Node) (*Fabric, error) {
 	return p, nil
 }
 
-// baseOf is the value of the key base, nil if root has none.
+// baseOf is the value of the key base, nil if there is none.
 func baseOf(root *yaml.Node) *yaml.Node {
 	for i := 0; i < len(root.Content); i += 2 {
 		if root.Content[i].Value == "base" {
@@ -112,39 +112,33 @@ func (d *decoder) link(l *Link) func(string, *yaml.Node) error {
 	}
 }
 
-// transport reads the kind first: another than the base's brings its defaults.
+// transport reads the kind first: another kind than the base's starts from the defaults
+// of that kind.
 func (d *decoder) transport(t *Transport) func(string, *yaml.Node) error {
 	return func(path string, n *yaml.Node) error {
 		n = resolve(n)
 		for i := 0; n.Kind == yaml.MappingNode && i < len(n.Content); i += 2 {
 			if n.Content[i].Value == "kind" {
 				d.note(path+".kind", n.Content[i+1])
-				t.become(resolve(n.Content[i+1]).Value)
+				t.setKind(resolve(n.Content[i+1]).Value)
 			}
 		}
 		keys := []field{
 			{"kind", scalar(d, &t.Kind, text)},
 			{"rto", scalar(d, &t.RTO, ParseDuration)},
-			{"send_buffer", d.only(TCP, t, scalar(d, &t.SendBuffer, units.ParseSize))},
-			{"window", d.only(TCP, t, scalar(d, &t.Window, units.ParseSize))},
-			{"timeout", d.only(TCP, t, scalar(d, &t.Timeout, ParseDuration))},
-			{"congestion", d.only(TCP, t, scalar(d, &t.Congestion, ParseCongestion))},
-			{"retry_count", d.only(RDMA, t, scalar(d, &t.RetryCount, whole(1, MaxRetryCount)))},
-			{"recovery", d.only(RDMA, t, scalar(d, &t.Recovery, text))},
+			{"send_buffer", d.onlyFor(TCP, t, scalar(d, &t.SendBuffer, units.ParseSize))},
+			{"window", d.onlyFor(TCP, t, scalar(d, &t.Window, units.ParseSize))},
+			{"timeout", d.onlyFor(TCP, t, scalar(d, &t.Timeout, ParseDuration))},
+			{"congestion", d.onlyFor(TCP, t, scalar(d, &t.Congestion, ParseCongestion))},
+			{"retry_count", d.onlyFor(RDMA, t, scalar(d, &t.RetryCount, whole(1, MaxRetryCount)))},
+			{"recovery", d.onlyFor(RDMA, t, scalar(d, &t.Recovery, text))},
 		}
 		return d.mapping(path, n, keys)
 	}
 }
 
-// become makes t of another kind, with that kind's defaults.
-func (t *Transport) become(kind string) {
-	if kind != t.Kind && (kind == TCP || kind == RDMA) {
-		*t = DefaultTransport(kind)
-	}
-}
-
-// only refuses a field that the other kind of transport has.
-func (d *decoder) only(kind string, t *Transport, read func(string, *yaml.Node) error) func(string, *yaml.Node) error {
+// onlyFor refuses a field that t's kind of transport lacks.
+func (d *decoder) onlyFor(kind string, t *Transport, read func(string, *yaml.Node) error) func(string, *yaml.Node) error {
 	return func(path string, n *yaml.Node) error {
 		if t.Kind != kind {
 			return d.errorf(path, n, "%q given for transport %s: only %s has it", n.Value, t.Kind, kind)

@@ -99,7 +99,7 @@ var refused = []struct{ old, text, want string }{
 	{"    latency: 1ms", "    ecn: 64K\ndatapath: kernel", "f.yaml:8: links[0].ecn: given for the datapath kernel"},
 	{"5us", "5us\n  queue: fair:1M\ndatapath: kernel", "f.yaml:6: link.queue: fair:1M given for the datapath kernel: there a queue is lossless or taildrop"},
 	{"    latency: 1ms", "    queue: fair\ndatapath: kernel", "f.yaml:8: links[0].queue: fair given for the datapath kernel"},
-	{"nodes: 2", "nodes: 2\ndatapath: kernel\ntopology: {kind: leaf-spine, leaves: 2, trunk: {latency: 1us}}", "f.yaml:3: topology: leaf-spine: the kernel datapath has the topology star only; take --datapath shm"},
+	{"nodes: 2", "nodes: 2\ndatapath: kernel\ntopology: {kind: leaf-spine, leaves: 2, trunk: {latency: 1us}}", "f.yaml:3: topology: leaf-spine: the kernel datapath has the topology star only; use --datapath shm"},
 	{"kind: tcp", "kind: rdma\ndatapath: kernel", "f.yaml:10: transport: rdma, but the kernel datapath is real TCP: add --transport tcp"},
 	{"    latency: 1ms", "    mtu: 1500\ndatapath: kernel", "f.yaml:8: links[0].mtu: 1500, others have 4096: the kernel datapath has one for all NICs"},
 	{"5us", "5us\n  queue: taildrop", `f.yaml:6: link.queue: "taildrop" has no size`},

@@ -8,8 +8,8 @@ import (
 	"github.com/ddlemu/ddlemu/configs/topology"
 )
 
-// topology reads a kind alone, or keys of which the kind is one. It replaces the
-// base's as a whole.
+// topology reads the kind alone, or a mapping with the key kind. It replaces all of the
+// base's topology.
 func (d *decoder) topology(t *Topology) func(string, *yaml.Node) error {
 	return func(path string, n *yaml.Node) error {
 		*t = Topology{}

@@ -9,16 +9,16 @@ import (
 	"strings"
 )
 
-// Error is a value that a user gave and that cannot be had: the caller exits
-// with status 2. Its text is one line with the place, the field, what was given
-// and what is allowed.
+// Error is about a value that a user gave and that is refused: the caller exits with
+// status 2. Its text is one line with the place, the field, the value and the allowed
+// values.
 type Error struct {
-	Where string // file:line, the flag or the variable it came from; empty if a program gave it
-	Field string // as in a fabric file, such as links[1].mtu; empty if Where says it all
+	Where string // file:line, or the flag or variable that gave the value; empty if a program gave it
+	Field string // as in a fabric file, such as links[1].mtu; empty if Where is enough
 	Err   error
 }
 
-// Error is the line to show.
+// Error is the line for the user.
 func (e *Error) Error() string {
 	s := e.Err.Error()
 	if e.Field != "" {
@@ -38,14 +38,14 @@ func Errorf(field, format string, args ...any) *Error {
 	return &Error{Field: field, Err: fmt.Errorf(format, args...)}
 }
 
-// IsUserError says whether err is or wraps an Error.
+// IsUserError reports whether err is or wraps an Error.
 func IsUserError(err error) bool {
 	var e *Error
 	return errors.As(err, &e)
 }
 
-// Nearest are the candidates that are most like word, at most three, best first;
-// none if none is like it.
+// Nearest returns the candidates that are most similar to word, at most three, best
+// first; none if none is similar.
 func Nearest(word string, candidates []string) []string {
 	type scored struct {
 		name     string
@@ -70,8 +70,8 @@ func Nearest(word string, candidates []string) []string {
 	return names
 }
 
-// distance is the number of letters to insert, delete, replace or exchange with
-// their neighbour to get from a to b (optimal string alignment).
+// distance is the number of edits from a to b: insert, delete or replace a letter, or
+// swap two neighbours (optimal string alignment).
 func distance(a, b string) int {
 	rows := make([][]int, len(a)+1)
 	for i := range rows {
@@ -97,7 +97,7 @@ func distance(a, b string) int {
 	return rows[len(a)][len(b)]
 }
 
-// unknown says that word is not one of the names, and which are like it.
+// unknown is the error for a word that is not one of names. It lists similar names.
 func unknown(what, word string, names []string) error {
 	if near := Nearest(word, names); len(near) > 0 {
 		return fmt.Errorf("%q is not a %s: did you mean %s?", word, what, orList(near))

@@ -15,7 +15,7 @@ import (
 // Jitter is the variation of a link's latency, drawn for each segment.
 type Jitter struct {
 	Kind  string
-	Value time.Duration // what it measures depends on the kind
+	Value time.Duration // its meaning depends on the kind
 }
 
 // Kinds of jitter.
@@ -29,8 +29,8 @@ const (
 
 const jitterHelp = "write 2us or normal:2us (standard deviation), uniform:2us (half width), pareto:2us (mean), table:2us or none"
 
-// ParseJitter reads a jitter as files and flags give it: KIND:DURATION, a
-// DURATION alone for normal, or none.
+// ParseJitter reads a jitter from a file or flag: KIND:DURATION, a DURATION alone for
+// normal, or none.
 func ParseJitter(s string) (Jitter, error) {
 	kind, value, ok := strings.Cut(s, ":")
 	if !ok {
@@ -54,7 +54,7 @@ func ParseJitter(s string) (Jitter, error) {
 	return Jitter{Kind: kind, Value: d}, nil
 }
 
-// String is j as ParseJitter reads it.
+// String returns j in the form that ParseJitter reads.
 func (j Jitter) String() string {
 	if j.Kind == NoJitter {
 		return NoJitter
@@ -85,10 +85,10 @@ func (j Jitter) validate() error {
 	return nil
 }
 
-// Loss is the loss of packets on a link. The zero value loses none. With
-// GoodToBad 0, each packet is lost with probability P on its own; otherwise it is
-// the Gilbert-Elliott chain of two states, stepped at each packet, that starts in
-// the good one.
+// Loss is the loss of packets on a link. The zero value loses none. If GoodToBad is 0,
+// each packet is lost independently with probability P. Otherwise losses follow the
+// Gilbert-Elliott chain of two states, which makes a step at each packet and starts in
+// the good state.
 type Loss struct {
 	P         float64 // in the good state, 0 to 1
 	BadP      float64 // in the bad state
@@ -102,11 +102,11 @@ const (
 	lossHelp    = "write 0.1% or 1e-3 for independent losses, gilbert:P,R[,LOSSBAD[,LOSSGOOD]] for bursts that begin with probability P and end with R per packet, or none"
 )
 
-// ParseLoss reads a loss as files and flags give it: a probability, as a number
-// from 0 to 1 or in percent, for independent losses; gilbert:p,r[,lossbad[,lossgood]]
-// for bursts, where packets change to the bad state with probability p, back with
-// r, and are lost there with lossbad (1 if not given) and in the good state with
-// lossgood (0); or none.
+// ParseLoss reads a loss from a file or flag: a probability, as a number from 0 to 1 or
+// in percent, for independent losses; gilbert:p,r[,lossbad[,lossgood]] for bursts; or
+// none. In bursts, each packet changes the good state to bad with probability p and bad
+// to good with r, and is lost with lossbad (default 1) in the bad state and lossgood
+// (default 0) in the good one.
 func ParseLoss(s string) (Loss, error) {
 	if s == noLoss {
 		return Loss{}, nil
@@ -127,12 +127,12 @@ func ParseLoss(s string) (Loss, error) {
 func parseGilbert(s, list string) (Loss, error) {
 	l := Loss{BadP: 1}
 	dst := []*float64{&l.GoodToBad, &l.BadToGood, &l.BadP, &l.P}
-	parts := strings.Split(list, ",")
-	if len(parts) < 2 || len(parts) > len(dst) {
-		return Loss{}, fmt.Errorf("%q has %d probabilities: %s", s, len(parts), lossHelp)
+	values := strings.Split(list, ",")
+	if len(values) < 2 || len(values) > len(dst) {
+		return Loss{}, fmt.Errorf("%q has %d probabilities: %s", s, len(values), lossHelp)
 	}
-	for i, part := range parts {
-		p, err := parseProbability(strings.TrimSpace(part))
+	for i, value := range values {
+		p, err := parseProbability(strings.TrimSpace(value))
 		if err != nil {
 			return Loss{}, fmt.Errorf("%q is not a loss: %w; %s", s, err, lossHelp)
 		}
@@ -144,8 +144,8 @@ func parseGilbert(s, list string) (Loss, error) {
 	return l, nil
 }
 
-// parseProbability reads 0 to 1, or 0% to 100%. The percent sign shifts the
-// decimal point in the text, so that 0.1% is the same number as 0.001.
+// parseProbability reads 0 to 1, or 0% to 100%. A percent sign becomes the exponent e-2
+// in the text, so that 0.1% is exactly the number 0.001.
 func parseProbability(s string) (float64, error) {
 	number, percent := strings.CutSuffix(s, "%")
 	number = strings.TrimSpace(number)
@@ -167,7 +167,7 @@ func parseProbability(s string) (float64, error) {
 	return math.Abs(p), nil // -0 is 0
 }
 
-// String is l as ParseLoss reads it.
+// String returns l in the form that ParseLoss reads.
 func (l Loss) String() string {
 	number := func(p float64) string { return strconv.FormatFloat(p, 'g', -1, 64) }
 	switch {
@@ -207,9 +207,10 @@ func (l Loss) validate() error {
 	return nil
 }
 
-// validateModelled refuses a loss that the link model of datapath shm does not keep.
+// validateModelled refuses a loss that the link model of datapath shm cannot reproduce,
+// because it sends a packet at most link.MaxAttempts times.
 func (l Loss) validateModelled() error {
-	if l.again() <= MaxLoss || l.GoodToBad != 0 && l.Mean() <= MaxBurstLoss {
+	if l.repeatFactor() <= MaxLoss || l.GoodToBad != 0 && l.Mean() <= MaxBurstLoss {
 		return nil
 	}
 	return fmt.Errorf("%v is too much: on datapath shm a link loses %v at most, %v in the long run if in bursts of dozens; %s", l, MaxLoss, MaxBurstLoss, downHelp)
@@ -217,15 +218,16 @@ func (l Loss) validateModelled() error {
 
 const downHelp = "to let nothing through, take it down by ddlemu shape --down or, in the file, up: false"
 
-// again is the factor by which it becomes less likely, with each time more, that a packet
-// is lost so many times in a row: the larger eigenvalue of the chain's steps with a loss.
-func (l Loss) again() float64 {
+// repeatFactor is the factor by which the probability of n losses in a row falls with
+// each further loss: the larger eigenvalue of the chain's transition matrix restricted
+// to lost packets.
+func (l Loss) repeatFactor() float64 {
 	good, bad := l.P*(1-l.GoodToBad), l.BadP*(1-l.BadToGood)
 	return (good+bad)/2 + math.Hypot((good-bad)/2, math.Sqrt(l.P*l.GoodToBad*l.BadP*l.BadToGood))
 }
 
-// Queue is how much may wait where a link or a receiving port begins, and what
-// happens to a segment that finds more there.
+// Queue is the queue limit at the start of a link or a receive port, and what happens to
+// a segment that finds the queue full.
 type Queue struct {
 	Bytes  units.Size // 0 = unbounded
 	Policy string
@@ -233,9 +235,9 @@ type Queue struct {
 
 // Queue policies.
 const (
-	Lossless = "lossless" // what comes in is held back, as by PFC or InfiniBand's credits
+	Lossless = "lossless" // the sender is paused, as by PFC or InfiniBand's credits
 	TailDrop = "taildrop" // the segment is lost
-	Fair     = "fair"     // each flow has a queue of this size of its own, they take turns, and a full one holds back its flow alone
+	Fair     = "fair"     // each flow has its own queue of this size; they are served in turn, and a full queue pauses only its flow
 )
 
 const (
@@ -243,8 +245,8 @@ const (
 	queueHelp     = "write lossless:1M, taildrop:1M, fair:1M or, without bound, lossless or fair"
 )
 
-// ParseQueue reads a queue as files and flags give it: POLICY:SIZE, or a SIZE or
-// the word lossless alone.
+// ParseQueue reads a queue from a file or flag: POLICY:SIZE, a SIZE alone for lossless,
+// or lossless or fair alone for a queue without limit.
 func ParseQueue(s string) (Queue, error) {
 	policy, size, ok := strings.Cut(s, ":")
 	if !ok {
@@ -266,12 +268,12 @@ func ParseQueue(s string) (Queue, error) {
 		return Queue{}, fmt.Errorf("%q is not a queue: %s", s, queueHelp)
 	}
 	if n == 0 {
-		return Queue{}, fmt.Errorf("%q holds nothing: %s", s, queueHelp)
+		return Queue{}, fmt.Errorf("%q has no space: %s", s, queueHelp)
 	}
 	return Queue{Bytes: n, Policy: policy}, nil
 }
 
-// String is q as ParseQueue reads it.
+// String returns q in the form that ParseQueue reads.
 func (q Queue) String() string {
 	if q.Bytes == 0 {
 		return q.Policy
@@ -285,7 +287,7 @@ func (q *Queue) UnmarshalText(text []byte) error { return assign(q, ParseQueue, 
 // MarshalText is String.
 func (q Queue) MarshalText() ([]byte, error) { return []byte(q.String()), nil }
 
-// validate checks that q has room for least bytes.
+// validate refuses a queue that no link may have, such as one smaller than least bytes.
 func (q Queue) validate(least units.Size) error {
 	switch q.Policy {
 	case Lossless, Fair:
@@ -305,7 +307,7 @@ func (q Queue) validate(least units.Size) error {
 	return nil
 }
 
-// ParseECN reads an ECN threshold as files and flags give it: a size, or none.
+// ParseECN reads an ECN threshold from a file or flag: a size, or none.
 func ParseECN(s string) (units.Size, error) {
 	if s == "none" {
 		return 0, nil

@@ -11,9 +11,9 @@ import (
 	"github.com/ddlemu/ddlemu/configs/units"
 )
 
-// This file is all that users meet of a link's parameters. A new parameter is a
-// field of Link, of LinkPatch and, if programs are to read it, of LinkJSON, and an
-// entry of linkParams. Files, flags, variables, validation and tables follow.
+// This file defines the parameters of a link for users. To add one, add a field to Link
+// and LinkPatch, an entry to linkParams, and a key to LinkJSON. Files, flags, variables,
+// validation and tables need no other change. The link model's half is in shaper/link.
 
 // Link is a directed pipe from one NIC to another.
 type Link struct {

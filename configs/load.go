@@ -21,7 +21,7 @@ const (
 // maxFile is the most bytes a fabric file may have.
 const maxFile = 1 << 20
 
-// Source says what to load. The zero value takes everything from the environment.
+// Source names what to load. With the zero value everything comes from the environment.
 type Source struct {
 	// Profile names a built-in profile, or a file if it has a slash or ends in
 	// .yaml or .yml. File names a file. At most one of them is given; if neither
@@ -29,22 +29,22 @@ type Source struct {
 	Profile string
 	File    string
 
-	// Default is the profile to take if nothing names one. Optional: without it
+	// Default is the profile to use if nothing names one. Optional: without it
 	// that is an error.
 	Default string
 
-	// Setting is the text that was given for a setting, and where: the flag or the
-	// variable; "" for a setting that was not given. nil takes the variables alone.
-	// Package flags has one for commands.
+	// Setting returns the text that the user gave for a setting, and where: the flag or
+	// the variable. Both are "" for a setting that was not given. nil reads the variables
+	// alone. Package flags has one for commands.
 	Setting func(s *Setting) (text, where string)
 
-	// Getenv reads a variable; nil is os.Getenv, which inside a foreign process
-	// does not see what that has set.
+	// Getenv reads a variable; nil is os.Getenv. In a library that is loaded into another
+	// program, os.Getenv does not see variables that the program has set since its start.
 	Getenv func(string) string
 }
 
-// Load is the fabric that src asks for: profile or file, and over it the settings.
-// The result is valid. Each error that the user can mend is an *Error.
+// Load reads the fabric that src names, a profile or a file, and applies the settings
+// to it. The result is valid. Each error that the user can correct is an *Error.
 func Load(src Source) (*Fabric, error) {
 	if src.Getenv == nil {
 		src.Getenv = os.Getenv
@@ -67,7 +67,7 @@ func Load(src Source) (*Fabric, error) {
 		}
 		origin[s.Field] = where
 	}
-	// The places are by the overrides' numbers, so none is dropped before.
+	// Origins are by the indices of the overrides, so none may be removed before.
 	if err := origin.place(f.validate()); err != nil {
 		return nil, err
 	}
@@ -75,7 +75,7 @@ func Load(src Source) (*Fabric, error) {
 	return f, nil
 }
 
-// read is the fabric before environment and flags.
+// read loads the fabric without the settings.
 func (src *Source) read() (*Fabric, origins, error) {
 	profile, file := src.Profile, src.File
 	if profile == "" && file == "" {
@@ -126,7 +126,7 @@ func readFile(name string) ([]byte, error) {
 	return data, nil
 }
 
-// variable is the text of the variable of s; where is "" if it is not set.
+// variable is Source.Setting for the environment alone.
 func (src *Source) variable(s *Setting) (text, where string) {
 	if text = src.Getenv(s.Env); text != "" {
 		where = s.Env

@@ -8,8 +8,8 @@ import (
 	"strconv"
 )
 
-// decimalInt is a whole number without the octal, hexadecimal and exponent forms
-// that YAML and others read differently.
+// decimalInt matches a whole number. It excludes octal, hexadecimal and exponent forms,
+// which other readers of YAML interpret differently.
 var decimalInt = regexp.MustCompile(`^(0|[1-9][0-9]*)$`)
 
 // ParseInt reads a whole number, 0 or more.
@@ -42,7 +42,7 @@ func ParseTimeScale(s string) (int, error) {
 	return n, nil
 }
 
-// whole is ParseInt of what Validate allows from low to high, which its error says.
+// whole returns ParseInt with the limits low to high in its error; Validate checks them.
 func whole(low, high int) func(string) (int, error) {
 	return func(s string) (int, error) {
 		n, err := ParseInt(s)
@@ -53,7 +53,7 @@ func whole(low, high int) func(string) (int, error) {
 	}
 }
 
-// positive reads a whole number from 1 to high, where 0 stands for not given.
+// positive is whole for a field of which 0 means "not given": it refuses 0.
 func positive(high int) func(string) (int, error) {
 	return func(s string) (int, error) {
 		n, err := whole(1, high)(s)

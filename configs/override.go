@@ -9,14 +9,13 @@ import (
 	"strings"
 )
 
-// LinkOverride is a change to the links, and ports, that Match names as a
-// Pattern does.
+// LinkOverride is a change to the links and ports that Match names, see Pattern.
 type LinkOverride struct {
 	Match     string `yaml:"match"`
 	LinkPatch `yaml:",inline"`
 }
 
-// Shape changes all links of f, those in Links included.
+// Shape changes all links between nodes, also those that Links changes.
 func (f *Fabric) Shape(p LinkPatch) {
 	f.shape(p)
 	f.prune()
@@ -34,7 +33,7 @@ func (f *Fabric) prune() {
 func (f *Fabric) shape(p LinkPatch) {
 	p.Apply(&f.Link)
 	for i := range f.Links {
-		// Links between switches are not meant: theirs is the topology's trunk.
+		// Links between switches stay: the topology's trunk describes them.
 		if q, err := ParsePattern(f.Links[i].Match); err == nil && q.Trunk() {
 			continue
 		}
@@ -42,6 +41,8 @@ func (f *Fabric) shape(p LinkPatch) {
 	}
 }
 
+// validateOverride checks an override on its own. net is f's; validateECN checks the
+// overrides together.
 func (f *Fabric) validateOverride(field string, o *LinkOverride, net *Net) error {
 	if o.Match == "" {
 		return Errorf(field+".match", "missing: %s", patternHelp)
@@ -74,7 +75,7 @@ func (f *Fabric) validateECN() error {
 	for i := range f.Links {
 		patterns[i], _ = ParsePattern(f.Links[i].Match) // validateOverride has read it
 	}
-	follow := func(matches func(Pattern) bool) error {
+	check := func(matches func(Pattern) bool) error {
 		l := f.Link
 		for i := range f.Links {
 			if !matches(patterns[i]) {
@@ -97,15 +98,15 @@ func (f *Fabric) validateECN() error {
 		case from.Node == to.Node:
 			continue
 		}
-		if err := follow(matches); err != nil {
+		if err := check(matches); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// validateTrunkOverride checks a change to links between switches, and makes it in net,
-// for those after it.
+// validateTrunkOverride checks a change to links between switches, and applies it to
+// net, so that later overrides are checked on top of it.
 func (f *Fabric) validateTrunkOverride(field string, p Pattern, o *LinkOverride, net *Net) error {
 	named := false
 	for i, link := range net.Links {
@@ -125,7 +126,7 @@ func (f *Fabric) validateTrunkOverride(field string, p Pattern, o *LinkOverride,
 	return nil
 }
 
-// some names a few links between switches.
+// some lists up to three links between switches.
 func (n *Net) some() string {
 	var names []string
 	for _, l := range n.Links {

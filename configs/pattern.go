@@ -23,28 +23,29 @@ type End struct{ Node, NIC int }
 //	*.nic1:*.nic1          a rail: the links between second NICs
 //	node0                  all links from and to a node, and its ports
 //	node0.nic1             all links from and to a NIC, and its ports
-//	*                      all of these
+//	*                      all of the above
 //	leaf0:spine1           the link between two switches, both directions
 //	leaf0>spine1           one direction
 //	leaf0                  all links between a switch and others
-//	leaf*>spine*           a star at the end of a switch's name stands for any rest
+//	leaf*>spine*           a star at the end of a switch's name matches any text
 //
 // A node may also be given as its number alone.
 type Pattern struct {
 	From, To End
 	OneWay   bool
-	Ports    bool // one end was given: From; To is everything
+	Ports    bool // only one end, From, was given; To is every NIC
 
-	// Of links between switches: their names, empty otherwise. "*" alone is any.
+	// The names of the switches, if the pattern is of links between switches, else empty.
+	// "*" alone is any switch.
 	FromSwitch, ToSwitch string
 }
 
 const (
 	patternHelp = "name links as node0:node1, node0>node1, node0.nic1:node1.nic1, node0 or *; those between switches as leaf0:spine1 or leaf0"
-	switchHelp  = "a letter, then letters, digits, '-' and '_', at most 64, and not as nodes are called"
+	switchHelp  = "a letter, then letters, digits, '-' and '_', at most 64, and not a node's name"
 )
 
-// Trunk says whether p names links between switches.
+// Trunk reports whether p names links between switches.
 func (p Pattern) Trunk() bool { return p.FromSwitch != "" }
 
 // ParsePattern reads a pattern.
@@ -74,8 +75,9 @@ func ParsePattern(s string) (Pattern, error) {
 	return p, nil
 }
 
-// trunk is p as a pattern of links between switches, if its ends are such.
-func (p Pattern) trunk(from, to string) (Pattern, bool) {
+// trunk is p as a pattern of links between switches. ok is false if its ends are not
+// names of switches.
+func (p Pattern) trunk(from, to string) (q Pattern, ok bool) {
 	p.From, p.FromSwitch, p.ToSwitch = p.To, strings.TrimSpace(from), strings.TrimSpace(to)
 	if p.Ports {
 		p.ToSwitch = "*"
@@ -84,7 +86,7 @@ func (p Pattern) trunk(from, to string) (Pattern, bool) {
 	return p, a && b || a && p.ToSwitch == "*" || b && p.FromSwitch == "*"
 }
 
-// validSwitch says whether s can be the name of a switch.
+// validSwitch reports whether s can be the name of a switch.
 func validSwitch(s string) bool {
 	for i, c := range []byte(s) {
 		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
@@ -96,13 +98,14 @@ func validSwitch(s string) bool {
 	return s != "" && len(s) <= maxName && !(node && strings.Trim(rest, "0123456789") == "")
 }
 
-// switchGlob says whether s names switches: one, or all that begin like it.
+// switchGlob reports whether s names one switch, or all whose names begin with the text
+// before its star.
 func switchGlob(s string) bool {
 	head, _ := strings.CutSuffix(s, "*")
 	return validSwitch(head)
 }
 
-// MatchTrunk says whether p names the link from one switch to another, by their
+// MatchTrunk reports whether p names the link from one switch to another, by their
 // names.
 func (p Pattern) MatchTrunk(from, to string) bool {
 	if !p.Trunk() {
@@ -133,7 +136,7 @@ func parseEnd(s string) (End, error) {
 	return e, err
 }
 
-// index reads prefixN, or N alone if bare.
+// index reads the N of prefixN. If bare is true, N alone is allowed too.
 func index(s, prefix string, bare bool) (int, error) {
 	number, ok := strings.CutPrefix(s, prefix)
 	if !ok && !bare {
@@ -142,7 +145,7 @@ func index(s, prefix string, bare bool) (int, error) {
 	return ParseInt(number)
 }
 
-// String is p as ParsePattern reads it.
+// String returns p in the form that ParsePattern reads.
 func (p Pattern) String() string {
 	switch {
 	case p.Trunk() && p.Ports:
@@ -159,7 +162,7 @@ func (p Pattern) String() string {
 	return p.From.String() + ":" + p.To.String()
 }
 
-// String is e as a pattern has it.
+// String returns e in the form of a pattern.
 func (e End) String() string {
 	s := "*"
 	if e.Node != Any {
@@ -175,17 +178,17 @@ func (e End) matches(x End) bool {
 	return (e.Node == Any || e.Node == x.Node) && (e.NIC == Any || e.NIC == x.NIC)
 }
 
-// MatchLink says whether p names the link between two NICs.
+// MatchLink reports whether p names the link from one NIC to another.
 func (p Pattern) MatchLink(from, to End) bool {
 	return !p.Trunk() && (p.From.matches(from) && p.To.matches(to) ||
 		!p.OneWay && p.From.matches(to) && p.To.matches(from))
 }
 
-// MatchPorts says whether p names the ports of a NIC.
+// MatchPorts reports whether p names the ports of a NIC.
 func (p Pattern) MatchPorts(nic End) bool { return p.Ports && !p.Trunk() && p.From.matches(nic) }
 
-// Check says whether p names nodes and NICs that f has. Whether f has switches of
-// the names is up to Fabric.Validate, which lays them out.
+// Check returns an error if p names nodes or NICs that f lacks. Fabric.Validate, which
+// lays out the switches, checks their names.
 func (p Pattern) Check(f *Fabric) error {
 	if p.Trunk() && f.Topology.IsStar() {
 		return fmt.Errorf("%q does not name links: a star has no switches to name; %s", p, patternHelp)

@@ -27,8 +27,8 @@ func ProfileNames() []string {
 	return names
 }
 
-// Profile is the built-in profile of this name. The error is an *Error that
-// offers the names nearest to one that does not exist.
+// Profile is the built-in profile of this name. For a name that does not exist the
+// error is an *Error that lists similar names.
 func Profile(name string) (*Fabric, error) {
 	data, err := profileFiles.ReadFile("profiles/" + name + ".yaml")
 	if err != nil {

@@ -72,13 +72,13 @@ func transportSetting() Setting {
 		if text != TCP && text != RDMA {
 			return fmt.Errorf("%q is not one of %s, %s", text, TCP, RDMA)
 		}
-		f.Transport.become(text)
+		f.Transport.setKind(text)
 		return nil
 	}
 	return s
 }
 
-// Check says whether text can be the setting's value.
+// Check returns an error if text cannot be the setting's value.
 func (s *Setting) Check(text string) error {
 	f := Default()
 	return s.apply(&f, text)

@@ -9,9 +9,9 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Decode is the fabric that text describes, as a fabric file does; name stands
-// for the file in errors and, without folder and extension, is the fabric's name
-// unless the text gives one. The result is valid. Each error is an *Error.
+// Decode reads the text of a fabric file. Errors name the file as name; without folder
+// and extension, name is also the fabric's name if the text gives none. The result is
+// valid. Each error is an *Error.
 func Decode(name string, text []byte) (*Fabric, error) {
 	f, origin, err := decode(name, text)
 	if err != nil {
@@ -23,8 +23,7 @@ func Decode(name string, text []byte) (*Fabric, error) {
 	return f, nil
 }
 
-// Encode is the text of a fabric file that Decode turns into f again. f must be
-// valid.
+// Encode returns the text of a fabric file that Decode reads as f. f must be valid.
 func (f *Fabric) Encode() ([]byte, error) {
 	var b bytes.Buffer
 	y := yaml.NewEncoder(&b)

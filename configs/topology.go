@@ -16,8 +16,8 @@ import (
 )
 
 // Topology is how the NICs of a fabric are joined. The zero value is one ideal
-// switch, a star. Any other has switches by name and links between them, each of
-// which all pairs share whose way leads over it.
+// switch, a star. Every other kind has named switches and links between them. All
+// pairs of NICs whose paths use such a link share it.
 type Topology struct {
 	Kind string `yaml:"kind,omitempty"` // see package topology; empty = star
 
@@ -30,12 +30,13 @@ type Topology struct {
 	Sites   int   `yaml:"sites,omitempty"`     // wan
 
 	// Oversubscription, of leaf-spine and rail, is the bandwidth of the NICs on a
-	// switch over that of its uplinks; 0 = 1, or as the trunk's bandwidth makes it.
+	// switch divided by that of its uplinks; 0 = 1, or what follows from the trunk's
+	// bandwidth.
 	Oversubscription float64 `yaml:"oversubscription,omitempty"`
 
-	// Trunk is each link between switches: what it does not give is as the fabric's
-	// link, but for jitter, loss and state, which it has none of, and the latency,
-	// which it must give: that of one more switch and its cable.
+	// Trunk describes each link between switches. Parameters that it does not give are
+	// those of the fabric's link, but jitter and loss are none and the state is up. The
+	// latency must be given: that of one more switch and its cable.
 	Trunk LinkPatch `yaml:"trunk,omitempty"`
 
 	// Of custom.
@@ -45,39 +46,39 @@ type Topology struct {
 	Routes   []Route      `yaml:"routes,omitempty"`
 }
 
-// Attach puts NICs, named by one end of a Pattern, on a switch. Later ones go over
+// Attach puts NICs, named by one end of a Pattern, on a switch. Later entries replace
 // earlier ones.
 type Attach struct {
 	Match  string `yaml:"match"`
 	Switch string `yaml:"switch"`
 }
 
-// SwitchLink joins two switches, as a:b in both directions or a>b in one. It
-// differs from the trunk in what it gives.
+// SwitchLink joins two switches, as a:b in both directions or a>b in one. What it
+// gives replaces the trunk's parameters.
 type SwitchLink struct {
 	Between   string `yaml:"between"`
 	LinkPatch `yaml:",inline"`
 }
 
-// Route is the way between NICs, named by a Pattern with two ends, by the switches
-// that it leads over. Later ones go over earlier ones.
+// Route is the path between NICs, which a Pattern with two ends names, as a list of
+// switches. Later entries replace earlier ones.
 type Route struct {
 	Match string   `yaml:"match"`
 	Via   []string `yaml:"via,flow"`
 }
 
-// IsStar says whether t is one ideal switch.
+// IsStar reports whether t is one ideal switch.
 func (t *Topology) IsStar() bool { return cmp.Or(t.Kind, topology.Star) == topology.Star }
 
-// topologyKeys are the keys that kinds of topologies have of their own.
+// topologyKeys are the keys that each kind of topology has besides kind.
 var topologyKeys = map[string][]string{
 	topology.Star: {}, topology.Rail: {"spines", "oversubscription", "trunk"}, topology.LeafSpine: {"leaves", "spines", "oversubscription", "trunk"},
 	topology.FatTree: {"k", "trunk"}, topology.Torus: {"dims", "trunk"}, topology.Ring: {"trunk"}, topology.Dragonfly: {"groups", "routers", "trunk"},
 	topology.WAN: {"sites", "trunk"}, topology.Custom: {"switches", "attach", "links", "routes", "trunk"},
 }
 
-// given is the keys of t that have a value.
-func (t *Topology) given() []string {
+// keys are the keys of t that have a value.
+func (t *Topology) keys() []string {
 	var keys []string
 	for _, k := range []struct {
 		name  string
@@ -94,11 +95,11 @@ func (t *Topology) given() []string {
 	return keys
 }
 
-// Net is the switches of a fabric, the links between them, and the ways between its
+// Net is the switches of a fabric, the links between them, and the paths between its
 // NICs.
 type Net struct {
 	topology.Graph
-	Trunks []Link // what each of Graph.Links is like
+	Trunks []Link // the parameters of each of Graph.Links
 	*topology.Routes
 }
 
@@ -106,12 +107,12 @@ type Net struct {
 func (f *Fabric) Net() (*Net, error) {
 	t := &f.Topology
 	kind := cmp.Or(t.Kind, topology.Star)
-	own, ok := topologyKeys[kind]
+	allowed, ok := topologyKeys[kind]
 	if !ok {
 		return nil, Errorf("topology.kind", "%w", unknown("kind of topology", t.Kind, topology.Kinds))
 	}
-	for _, key := range t.given() {
-		if !slices.Contains(own, key) {
+	for _, key := range t.keys() {
+		if !slices.Contains(allowed, key) {
 			return nil, Errorf("topology."+key, "given for the kind %s, which has no such thing", kind)
 		}
 	}
@@ -133,8 +134,8 @@ func (f *Fabric) Net() (*Net, error) {
 	return n, nil
 }
 
-// graph is the switches and the links between them, and for each of these which of
-// Topology.Links it is, -1 for none.
+// graph is the switches and the links between them, and for each link its index in
+// Topology.Links, -1 for none.
 func (f *Fabric) graph() (*topology.Graph, []int, error) {
 	t := &f.Topology
 	if t.Kind == topology.Custom {
@@ -153,7 +154,8 @@ func (f *Fabric) graph() (*topology.Graph, []int, error) {
 	return g, slices.Repeat([]int{-1}, len(g.Links)), nil
 }
 
-// trunks is what the links between switches are like.
+// trunks are the parameters of the links between switches. given[i] is the index of
+// link i in Topology.Links, -1 for none.
 func (f *Fabric) trunks(g *topology.Graph, given []int) ([]Link, error) {
 	l, err := f.trunk(g)
 	if err != nil {
@@ -162,13 +164,13 @@ func (f *Fabric) trunks(g *topology.Graph, given []int) ([]Link, error) {
 	trunks := make([]Link, len(g.Links))
 	for i, k := range given {
 		trunks[i] = l
-		field, late := "topology.trunk", f.Topology.Trunk.Latency
+		field, latency := "topology.trunk", f.Topology.Trunk.Latency
 		if k >= 0 {
 			p := &f.Topology.Links[k].LinkPatch
 			p.Apply(&trunks[i])
-			field, late = fmt.Sprintf("topology.links[%d]", k), cmp.Or(p.Latency, late)
+			field, latency = fmt.Sprintf("topology.links[%d]", k), cmp.Or(p.Latency, latency)
 		}
-		if late == nil {
+		if latency == nil {
 			return nil, Errorf(field+".latency", "missing: give the latency that one more switch and its cable add")
 		}
 		if err := within(field, cmp.Or(trunks[i].Validate(), f.ValidateLink(&trunks[i]))); err != nil {
@@ -178,7 +180,7 @@ func (f *Fabric) trunks(g *topology.Graph, given []int) ([]Link, error) {
 	return trunks, nil
 }
 
-// trunk is what a link between switches is like that nothing else is said of.
+// trunk is a link between switches that Topology.Links does not change.
 func (f *Fabric) trunk(g *topology.Graph) (Link, error) {
 	t, l := &f.Topology, f.Link.trunk()
 	t.Trunk.Apply(&l)
@@ -188,7 +190,7 @@ func (f *Fabric) trunk(g *topology.Graph) (Link, error) {
 	const field = "topology.oversubscription"
 	switch over := t.Oversubscription; {
 	case over != 0 && t.Trunk.Bandwidth != nil:
-		return l, Errorf(field, "given as well as the trunk's bandwidth, which decides it: give one of them")
+		return l, Errorf(field, "given as well as the trunk's bandwidth, from which it follows: give one of them")
 	case over != 0 && !(over >= minOver && over <= maxOver):
 		return l, Errorf(field, "%v is out of range: must be %v to %v", over, minOver, maxOver)
 	case over != 0 && f.Link.Bandwidth == units.Unlimited:
@@ -218,20 +220,20 @@ func mostNICs(g *topology.Graph) int {
 	return slices.Max(n)
 }
 
-// routes computes the ways between NICs.
+// routes computes the paths between NICs.
 func (f *Fabric) routes(g *topology.Graph) (*topology.Routes, error) {
-	given, err := f.givenRoutes(g)
+	user, err := f.userRoutes(g)
 	if err != nil {
 		return nil, err
 	}
-	r, err := g.Route(f.NICsPerNode, f.Seed, given)
-	if no := (*topology.NoWay)(nil); errors.As(err, &no) {
+	r, err := g.Route(f.NICsPerNode, f.Seed, user)
+	if no := (*topology.NoPath)(nil); errors.As(err, &no) {
 		return nil, Errorf("topology", "%s cannot reach %s: %w", f.end(no.Src), f.end(no.Dst), err)
 	}
 	return r, err
 }
 
-// end is NIC n, counted over the fabric, as a pattern has it.
+// end is NIC n, counted over the fabric, as the end of a pattern.
 func (f *Fabric) end(n int) End { return End{n / f.NICsPerNode, n % f.NICsPerNode} }
 
 // ParseOversubscription reads 4, 4:1 or 1.5:1.

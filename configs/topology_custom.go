@@ -10,7 +10,7 @@ import (
 	"github.com/ddlemu/ddlemu/configs/topology"
 )
 
-// customGraph is graph for the switches and links that a user named.
+// customGraph is graph for the kind custom, whose switches and links the user named.
 func (f *Fabric) customGraph() (*topology.Graph, []int, error) {
 	t, g := &f.Topology, &topology.Graph{}
 	if len(t.Switches) == 0 || len(t.Switches) > topology.MaxSwitches {
@@ -18,9 +18,9 @@ func (f *Fabric) customGraph() (*topology.Graph, []int, error) {
 	}
 	for i, name := range t.Switches {
 		if !validSwitch(name) || slices.Contains(g.Switches, name) {
-			return nil, nil, Errorf(fmt.Sprintf("topology.switches[%d]", i), "%q: must be a name of its own: %s", name, switchHelp)
+			return nil, nil, Errorf(fmt.Sprintf("topology.switches[%d]", i), "%q: must be a unique name: %s", name, switchHelp)
 		}
-		g.Switches, g.Parts, g.Part = append(g.Switches, name), append(g.Parts, name), append(g.Part, i)
+		g.Switches, g.Zones, g.Zone = append(g.Switches, name), append(g.Zones, name), append(g.Zone, i)
 	}
 	if err := f.attach(g); err != nil {
 		return nil, nil, err
@@ -60,7 +60,7 @@ func (f *Fabric) attach(g *topology.Graph) error {
 	return nil
 }
 
-// join adds the links, and says which of Topology.Links each is.
+// join adds the links. given is the index of each in Topology.Links.
 func (f *Fabric) join(g *topology.Graph) (given []int, err error) {
 	for i := range f.Topology.Links {
 		s := &f.Topology.Links[i]
@@ -84,7 +84,7 @@ func (f *Fabric) join(g *topology.Graph) (given []int, err error) {
 	return given, nil
 }
 
-// cutLink is the ends of a link as a:b or a>b.
+// cutLink splits a link written as a:b or a>b into its ends.
 func cutLink(s string) (from, to string, oneWay bool) {
 	from, to, ok := strings.Cut(s, ":")
 	if !ok {
@@ -93,13 +93,13 @@ func cutLink(s string) (from, to string, oneWay bool) {
 	return strings.TrimSpace(from), strings.TrimSpace(to), oneWay
 }
 
-// givenRoutes is the ways that the user gave.
-func (f *Fabric) givenRoutes(g *topology.Graph) (topology.Given, error) {
-	type way struct {
-		p         Pattern
-		via, back []int
+// userRoutes are the paths that the user gave.
+func (f *Fabric) userRoutes(g *topology.Graph) (topology.UserRoutes, error) {
+	type route struct {
+		p            Pattern
+		via, reverse []int
 	}
-	ways := make([]way, len(f.Topology.Routes))
+	routes := make([]route, len(f.Topology.Routes))
 	for i, r := range f.Topology.Routes {
 		field := fmt.Sprintf("topology.routes[%d]", i)
 		p, err := ParsePattern(r.Match)
@@ -113,30 +113,30 @@ func (f *Fabric) givenRoutes(g *topology.Graph) (topology.Given, error) {
 			return nil, Errorf(field+".match", "%q: must name two nodes or NICs, as node0:node1 or node0>node1", r.Match)
 		}
 		if len(r.Via) == 0 {
-			return nil, Errorf(field+".via", "missing: give the switches on the way, the first and the last one too")
+			return nil, Errorf(field+".via", "missing: give all switches on the path, from the first to the last")
 		}
-		ways[i].p = p
+		routes[i].p = p
 		for k, name := range r.Via {
 			at := slices.Index(g.Switches, name)
 			if at < 0 {
 				return nil, Errorf(fmt.Sprintf("%s.via[%d]", field, k), "%w", unknown("switch", name, g.Switches))
 			}
-			if slices.Contains(ways[i].via, at) {
-				return nil, Errorf(fmt.Sprintf("%s.via[%d]", field, k), "%s is on the way already: a route goes in no circle", name)
+			if slices.Contains(routes[i].via, at) {
+				return nil, Errorf(fmt.Sprintf("%s.via[%d]", field, k), "%s is on the path already: a route has no loop", name)
 			}
-			ways[i].via = append(ways[i].via, at)
+			routes[i].via = append(routes[i].via, at)
 		}
-		ways[i].back = slices.Clone(ways[i].via)
-		slices.Reverse(ways[i].back)
+		routes[i].reverse = slices.Clone(routes[i].via)
+		slices.Reverse(routes[i].reverse)
 	}
 	return func(src, dst int) []int {
 		from, to := f.end(src), f.end(dst)
-		for _, w := range slices.Backward(ways) {
-			if w.p.From.matches(from) && w.p.To.matches(to) {
-				return w.via
+		for _, r := range slices.Backward(routes) {
+			if r.p.From.matches(from) && r.p.To.matches(to) {
+				return r.via
 			}
-			if !w.p.OneWay && w.p.From.matches(to) && w.p.To.matches(from) {
-				return w.back
+			if !r.p.OneWay && r.p.From.matches(to) && r.p.To.matches(from) {
+				return r.reverse
 			}
 		}
 		return nil

@@ -19,22 +19,22 @@ type Fabric struct {
 	GPUsPerNode int `yaml:"gpus_per_node,omitempty"` // ranks per node, 1 to MaxGPUs; 0 = the job's ranks / nodes
 	NICsPerNode int `yaml:"nics_per_node"`           // 1 to MaxNICs
 
-	// Link is each link from one NIC to one of another node on the same switch; its
-	// rate is also that of the NICs' ports. Links between switches come on top of it. Links changes some of them, later ones over
-	// earlier ones.
+	// Link is each link from one NIC to a NIC of another node. Its rate is also that of
+	// the NICs' ports. Links between switches add to it. Links changes some links; later
+	// entries replace earlier ones.
 	Link  Link           `yaml:"link"`
 	Links []LinkOverride `yaml:"links,omitempty"`
 
 	Topology Topology `yaml:"topology,omitempty"`
 
-	// NCCLView is by what NCCL decides; empty = FabricView.
+	// NCCLView is the topology by which NCCL decides; empty = FabricView.
 	NCCLView string `yaml:"nccl_view,omitempty"`
 
-	// GPUDirect says whether NICs reach the GPUs' memory by themselves; nil = with rdma.
+	// GPUDirect reports whether NICs access the GPUs' memory directly; nil = with rdma.
 	GPUDirect *bool `yaml:"gpudirect,omitempty"`
 
 	// NVLinksPerGPU is how many NVLinks each GPU has to its node's NVSwitches, 0 to
-	// MaxNVLinks. It is for software GPUs: real ones have what they have.
+	// MaxNVLinks. It applies to software GPUs only.
 	NVLinksPerGPU int `yaml:"nvlinks_per_gpu,omitempty"`
 
 	// NICOfGPU is the NIC nearest to each GPU of a node; empty = NIC gpu x NICs / GPUs.
@@ -44,16 +44,16 @@ type Fabric struct {
 	Endpoint  Endpoint  `yaml:"endpoint"`
 	Host      Host      `yaml:"host,omitempty"`
 
-	// JitterTable is the distribution that jitter of kind "table" draws from:
-	// quantiles at equal distances, in multiples of the jitter's value.
+	// JitterTable is the distribution that jitter of kind "table" draws from: quantiles
+	// at evenly spaced probabilities, in multiples of the jitter's value.
 	JitterTable []float64 `yaml:"jitter_table,omitempty,flow"`
 
 	Seed      uint64 `yaml:"seed"`                 // of all random draws
-	TimeScale int    `yaml:"time_scale,omitempty"` // how many times slower to run, 1 to MaxTimeScale; 0 = for the command to choose
+	TimeScale int    `yaml:"time_scale,omitempty"` // how many times slower to run, 1 to MaxTimeScale; 0 = the command decides
 
 	Datapath string `yaml:"datapath,omitempty"` // Shm or Kernel; empty = Shm
 	Shaper   string `yaml:"shaper,omitempty"`   // of the kernel datapath; empty = AutoShaper
-	Subnet   string `yaml:"subnet,omitempty"`   // of the kernel datapath, an IPv4 /16; empty = one that is free
+	Subnet   string `yaml:"subnet,omitempty"`   // of the kernel datapath, an IPv4 /16; empty = a free one
 }
 
 // Datapaths: how bytes really move.
@@ -62,55 +62,20 @@ const (
 	Kernel = "kernel" // TCP between network namespaces
 )
 
-// What NCCL decides by: algorithm, protocol, channels.
+// Topologies by which NCCL decides on algorithm, protocol and channels.
 const (
-	FabricView = "fabric" // nodes with the fabric's NICs, each beside its GPUs
-	HostView   = "host"   // this host, with the NICs anywhere
+	FabricView = "fabric" // nodes with the fabric's NICs, each near its GPUs
+	HostView   = "host"   // this host, with the NICs at no particular place
 )
 
 // Shapers of the kernel datapath.
 const (
-	AutoShaper  = "auto"  // the first of the others that this kernel can
-	EDTShaper   = "edt"   // BPF sets departure times, fq keeps them
+	AutoShaper  = "auto"  // the first of the others that this kernel supports
+	EDTShaper   = "edt"   // BPF sets departure times, fq obeys them
 	NetemShaper = "netem" // htb and netem
-	HTBShaper   = "htb"   // htb, with the wire for what delays
-	WireShaper  = "wire"  // a process of ours carries every packet
+	HTBShaper   = "htb"   // htb alone: no latency
+	WireShaper  = "wire"  // a process of ddlemu forwards every packet
 )
-
-// Transport kinds.
-const (
-	TCP  = "tcp"  // a send completes when the send buffer has taken it
-	RDMA = "rdma" // a send waits for the receiver and completes when acknowledged
-)
-
-// Recovery of rdma from loss.
-const (
-	GoBackN         = "go-back-n"
-	SelectiveRepeat = "selective-repeat"
-)
-
-// Congestion control of tcp. None of them is the default: then nothing but the buffers
-// bounds what is under way.
-const (
-	NoCongestion = "none"
-	Reno         = "reno"
-	Cubic        = "cubic"
-)
-
-// Transport is the protocol above the links. The fields of the other kind are
-// zero.
-type Transport struct {
-	Kind string        `yaml:"kind"`
-	RTO  time.Duration `yaml:"rto"` // a loss that no later packet reveals is found after this
-
-	SendBuffer units.Size    `yaml:"send_buffer,omitempty"` // tcp: bytes taken from the sender and not yet acknowledged
-	Window     units.Size    `yaml:"window,omitempty"`      // tcp: bytes sent and not yet read by the receiver
-	Timeout    time.Duration `yaml:"timeout,omitempty"`     // tcp: a path down for this long is an error
-	Congestion string        `yaml:"congestion,omitempty"`  // tcp: Reno or Cubic; empty = NoCongestion
-
-	RetryCount int    `yaml:"retry_count,omitempty"` // rdma: a path down for this many RTOs is an error
-	Recovery   string `yaml:"recovery,omitempty"`    // rdma
-}
 
 // Endpoint is what each message costs at a NIC, as in the LogGP model.
 type Endpoint struct {
@@ -118,19 +83,19 @@ type Endpoint struct {
 	Gap      time.Duration `yaml:"gap"`      // g, the least time between the starts of two messages
 }
 
-// Host is what each message costs the machines at its two ends, besides their NICs:
-// handing it over and copying it, where the NIC cannot reach the GPU's memory. Each
-// NIC has one worker in each direction, which takes whole messages one at a time.
+// Host is what each message costs the two hosts, besides their NICs: posting it and
+// copying it, where the NIC cannot access the GPU's memory. Each NIC has one worker in
+// each direction, which handles whole messages one at a time.
 type Host struct {
 	PerMessage time.Duration   `yaml:"per_message"`
 	Copy       units.Bandwidth `yaml:"copy"` // rate of the copies; Unlimited = they take no time
 }
 
-// Any says whether h costs anything.
+// Any reports whether h costs anything.
 func (h Host) Any() bool { return h != Host{} }
 
-// Default is the fabric that a file without a base starts from. It is valid but
-// for the link's bandwidth and latency, which the file has to give.
+// Default is the fabric that a file without a base starts from. The file must give the
+// link's bandwidth and latency.
 func Default() Fabric {
 	return Fabric{
 		Name: "fabric", Nodes: 2, NICsPerNode: 1,
@@ -141,21 +106,4 @@ func Default() Fabric {
 		Transport: DefaultTransport(RDMA),
 		Seed:      1,
 	}
-}
-
-// DefaultTransport is the transport of a fabric that says no more than its kind,
-// TCP or RDMA.
-//
-// tcp has the largest buffers that Linux tunes itself to as it ships (tcp_wmem
-// 4 MiB, tcp_rmem 6 MiB), its least retransmission time-out, and gives up as
-// tcp_retries2 = 15 does. rdma has an InfiniBand queue pair's time-out code 14,
-// 4.096 us x 2^14, and its largest retry count.
-func DefaultTransport(kind string) Transport {
-	if kind == TCP {
-		return Transport{
-			Kind: TCP, RTO: 200 * time.Millisecond,
-			SendBuffer: 4 * units.MiB, Window: 6 * units.MiB, Timeout: 924600 * time.Millisecond,
-		}
-	}
-	return Transport{Kind: RDMA, RTO: 4096 << 14, RetryCount: 7, Recovery: GoBackN}
 }

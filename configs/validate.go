@@ -38,10 +38,11 @@ const (
 	MaxTimeout    = time.Hour
 	MaxRetryCount = 63
 
-	// MaxLoss is the most that a link of datapath shm may lose. Its model sends a packet 64 times
-	// at most (MaxAttempts in shaper/link), and the last time it arrives: 0.72^64 is 10^-9. Of
-	// bursts longer than that one packet comes through for 64 lost: where MaxBurstLoss are lost in
-	// the long run, these are 1 % of what arrives.
+	// MaxLoss is the highest loss of a link of datapath shm. The model sends a packet at
+	// most 64 times (MaxAttempts in shaper/link), and the last attempt always arrives. With
+	// independent losses that happens to 0.72^64 = 10^-9 of the packets. In a burst longer
+	// than 64 packets, one packet of 64 arrives although it should not; with a long-run loss
+	// of MaxBurstLoss these are 1 % of the packets that arrive.
 	MaxLoss      = 0.72
 	MaxBurstLoss = 0.39
 
@@ -52,7 +53,7 @@ const (
 	maxName        = 64   // bytes
 )
 
-// Validate checks every value of f against its limits and the others. The error
+// Validate checks every value of f, by itself and together with the others. The error
 // is an *Error that names the field.
 func (f *Fabric) Validate() error {
 	for i := range f.Links {
@@ -63,7 +64,7 @@ func (f *Fabric) Validate() error {
 	return f.validate()
 }
 
-// validate is Validate but for links that change nothing.
+// validate is Validate, but it allows overrides that change nothing.
 func (f *Fabric) validate() error {
 	if err := f.validateShape(); err != nil {
 		return err
@@ -83,36 +84,26 @@ func (f *Fabric) validate() error {
 			return err
 		}
 	}
-	if err := f.validateECN(); err != nil {
-		return err
-	}
-	if err := f.Transport.validate(); err != nil {
-		return within("transport", err)
-	}
-	if err := between("endpoint.overhead", f.Endpoint.Overhead, 0, MaxLatency); err != nil {
-		return err
-	}
-	if err := between("endpoint.gap", f.Endpoint.Gap, 0, MaxLatency); err != nil {
-		return err
-	}
-	if err := f.validateHost(); err != nil {
-		return err
-	}
-	return f.validateKernel()
+	return cmp.Or(
+		f.validateECN(),
+		within("transport", f.Transport.validate()),
+		between("endpoint.overhead", f.Endpoint.Overhead, 0, MaxLatency),
+		between("endpoint.gap", f.Endpoint.Gap, 0, MaxLatency),
+		f.validateHost(),
+		f.validateKernel(),
+	)
 }
 
+// validateHost checks what messages cost the hosts.
 func (f *Fabric) validateHost() error {
 	h := f.Host
 	if h.Any() && f.OnKernel() {
-		return Errorf("host", "given for the datapath kernel: there hosts cost what they cost; only shm emulates it")
+		return Errorf("host", "given for the datapath kernel: there the real hosts do the work; only shm emulates it")
 	}
-	if err := between("host.per_message", h.PerMessage, 0, MaxLatency); err != nil {
-		return err
-	}
-	return at("host.copy", inRate(h.Copy))
+	return cmp.Or(between("host.per_message", h.PerMessage, 0, MaxLatency), at("host.copy", inRate(h.Copy)))
 }
 
-// validateGPUs checks which NIC is nearest to each GPU.
+// validateGPUs checks the list of the nearest NICs of GPUs.
 func (f *Fabric) validateGPUs() error {
 	if f.NICOfGPU == nil {
 		return nil
@@ -128,8 +119,31 @@ func (f *Fabric) validateGPUs() error {
 	return nil
 }
 
-// validateShape checks what is not about links or transport.
+// validateShape checks everything except links, transport, endpoint and host.
 func (f *Fabric) validateShape() error {
+	if err := f.validateTexts(); err != nil {
+		return err
+	}
+	if err := cmp.Or(
+		between("nodes", f.Nodes, 1, MaxNodes),
+		between("gpus_per_node", cmp.Or(f.GPUsPerNode, 1), 1, MaxGPUsPerNode),
+		between("nics_per_node", f.NICsPerNode, 1, MaxNICsPerNode),
+		between("nvlinks_per_gpu", f.NVLinksPerGPU, 0, MaxNVLinks),
+		between("time_scale", cmp.Or(f.TimeScale, 1), 1, MaxTimeScale),
+	); err != nil {
+		return err
+	}
+	if n := f.Nodes * f.NICsPerNode; n > MaxNICs {
+		return Errorf("nodes", "%d nodes with %d NICs each are %d NICs: at most %d", f.Nodes, f.NICsPerNode, n, MaxNICs)
+	}
+	if f.NCCLView != "" && !slices.Contains(views, f.NCCLView) {
+		return Errorf("nccl_view", "%q is not one of %s", f.NCCLView, strings.Join(views, ", "))
+	}
+	return cmp.Or(f.validateDatapath(), f.validateQuantiles())
+}
+
+// validateTexts checks the name, the description and the sources.
+func (f *Fabric) validateTexts() error {
 	if !validName(f.Name) {
 		return Errorf("name", "%q is not a name: 1 to %d letters, digits, '-', '_' and '.', the first a letter or digit", f.Name, maxName)
 	}
@@ -141,37 +155,10 @@ func (f *Fabric) validateShape() error {
 			return Errorf(fmt.Sprintf("sources[%d]", i), "must be printable UTF-8, at most %d bytes", maxText)
 		}
 	}
-	if err := between("nodes", f.Nodes, 1, MaxNodes); err != nil {
-		return err
-	}
-	if f.GPUsPerNode != 0 {
-		if err := between("gpus_per_node", f.GPUsPerNode, 1, MaxGPUsPerNode); err != nil {
-			return err
-		}
-	}
-	if err := between("nics_per_node", f.NICsPerNode, 1, MaxNICsPerNode); err != nil {
-		return err
-	}
-	if err := between("nvlinks_per_gpu", f.NVLinksPerGPU, 0, MaxNVLinks); err != nil {
-		return err
-	}
-	if n := f.Nodes * f.NICsPerNode; n > MaxNICs {
-		return Errorf("nodes", "%d nodes with %d NICs each are %d NICs: at most %d", f.Nodes, f.NICsPerNode, n, MaxNICs)
-	}
-	if f.TimeScale != 0 {
-		if err := between("time_scale", f.TimeScale, 1, MaxTimeScale); err != nil {
-			return err
-		}
-	}
-	if f.NCCLView != "" && !slices.Contains(views, f.NCCLView) {
-		return Errorf("nccl_view", "%q is not one of %s", f.NCCLView, strings.Join(views, ", "))
-	}
-	if err := f.validateDatapath(); err != nil {
-		return err
-	}
-	return f.validateQuantiles()
+	return nil
 }
 
+// validateQuantiles checks the jitter table.
 func (f *Fabric) validateQuantiles() error {
 	t := f.JitterTable
 	if t == nil {
@@ -191,38 +178,7 @@ func (f *Fabric) validateQuantiles() error {
 	return nil
 }
 
-func (t *Transport) validate() error {
-	if err := between("rto", t.RTO, MinRTO, MaxRTO); err != nil {
-		return err
-	}
-	switch t.Kind {
-	case TCP:
-		if t.RetryCount != 0 || t.Recovery != "" {
-			return Errorf("kind", "tcp has no retry_count and no recovery")
-		}
-		if err := between("send_buffer", t.SendBuffer, MinBuffer, MaxBuffer); err != nil {
-			return err
-		}
-		if err := between("window", t.Window, MinBuffer, MaxBuffer); err != nil {
-			return err
-		}
-		if !slices.Contains([]string{"", Reno, Cubic}, t.Congestion) {
-			return Errorf("congestion", "%q is not one of %s, %s, %s", t.Congestion, NoCongestion, Reno, Cubic)
-		}
-		return between("timeout", t.Timeout, t.RTO, MaxTimeout)
-	case RDMA:
-		if t.SendBuffer != 0 || t.Window != 0 || t.Timeout != 0 || t.Congestion != "" {
-			return Errorf("kind", "rdma has no send_buffer, no window, no timeout and no congestion")
-		}
-		if t.Recovery != GoBackN && t.Recovery != SelectiveRepeat {
-			return Errorf("recovery", "%q is not one of %s, %s", t.Recovery, GoBackN, SelectiveRepeat)
-		}
-		return between("retry_count", t.RetryCount, 1, MaxRetryCount)
-	}
-	return Errorf("kind", "%q is not one of %s, %s", t.Kind, TCP, RDMA)
-}
-
-// within puts a field's path before the one in err.
+// within puts path before the field of err, if err is an *Error.
 func within(path string, err error) error {
 	if e, ok := err.(*Error); ok {
 		return &Error{Where: e.Where, Field: path + "." + e.Field, Err: e.Err}
@@ -240,7 +196,7 @@ func validName(s string) bool {
 	return s != "" && len(s) <= maxName
 }
 
-// printable says whether s can be shown, and printed to YAML and read back.
+// printable reports whether s can be shown, and written as YAML and read back.
 func printable(s string) bool {
 	for _, r := range s {
 		if !unicode.IsPrint(r) && r != '\n' {
@@ -271,7 +227,7 @@ func between[T cmp.Ordered](field string, v, low, high T) error {
 	return at(field, inRange(v, low, high))
 }
 
-// at makes err an *Error about field; nil if err is.
+// at makes err an *Error about field. It returns nil if err is nil.
 func at(field string, err error) error {
 	if err != nil {
 		return &Error{Field: field, Err: err}

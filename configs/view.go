@@ -4,14 +4,14 @@ package configs
 
 import "cmp"
 
-// Variables that say what NCCL decides by.
+// Variables that select the topology by which NCCL decides.
 const (
-	NCCLViewEnv = "DDLEMU_NCCL_VIEW" // a job's own view of a fabric that is shared
-	TopologyEnv = "NCCL_TOPO_FILE"   // NCCL's: a topology file that it takes for the machine
+	NCCLViewEnv = "DDLEMU_NCCL_VIEW" // the view for one job on a shared fabric
+	TopologyEnv = "NCCL_TOPO_FILE"   // NCCL's: a file with the topology of the machine
 )
 
-// WithoutLL128 follows what NCCL decides by where it is the view of a fabric with
-// GPUDirect, on real GPUs.
+// WithoutLL128 is added to the name of the view in messages, where NCCL decides by a
+// fabric with GPUDirect but runs on real GPUs.
 const WithoutLL128 = ", but without LL128, which the real fabric would use: it is not safe on a GPU while data goes through host memory"
 
 var views = []string{FabricView, HostView}
@@ -19,5 +19,5 @@ var views = []string{FabricView, HostView}
 // ParseNCCLView reads FabricView or HostView.
 func ParseNCCLView(s string) (string, error) { return oneOf(s, views) }
 
-// View is by what NCCL decides, FabricView or HostView.
+// View is the topology by which NCCL decides, FabricView or HostView.
 func (f *Fabric) View() string { return cmp.Or(f.NCCLView, FabricView) }

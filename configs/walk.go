@@ -14,11 +14,11 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// origins says where each field's value was given: by file and line, flag or
-// variable. A field that is missing was inherited.
+// origins has the origin of each field's value: file and line, flag or variable. A field
+// without an entry was inherited.
 type origins map[string]string
 
-// place puts the place of the field it is about into err.
+// place sets Where of err to the origin of its field.
 func (o origins) place(err error) error {
 	var e *Error
 	if errors.As(err, &e) {
@@ -27,7 +27,7 @@ func (o origins) place(err error) error {
 	return err
 }
 
-// of is the origin of field, or of the nearest thing that it is part of.
+// of is the origin of field, or of the innermost mapping or list around it that has one.
 func (o origins) of(field string) string {
 	for {
 		if where, ok := o[field]; ok {
@@ -41,13 +41,13 @@ func (o origins) of(field string) string {
 	}
 }
 
-// decoder reads one file and notes the line of every field.
+// decoder reads one file and records the line of every field.
 type decoder struct {
 	file   string
 	origin origins
 }
 
-// field is a key of a mapping and what reads its value.
+// field is a key of a mapping and the function that reads its value.
 type field struct {
 	key  string
 	read func(path string, n *yaml.Node) error
@@ -75,8 +75,8 @@ func (d *decoder) document(data []byte) (*yaml.Node, error) {
 	return doc.Content[0], nil
 }
 
-// What the YAML library says of text that is not YAML: the place comes first, unless it
-// is the first line. Its parser counts lines from 0, its scanner from 1.
+// Patterns of the YAML library's errors. An error begins with the line, unless it is the
+// first line. The library's parser counts lines from 0, its scanner from 1.
 var (
 	yamlProblem = regexp.MustCompile(`^(?:yaml: )?(?:line ([0-9]+): )?(.*)$`)
 	ofParser    = regexp.MustCompile(`^did not find expected (<|key|',' or|'-' indicator|node content)|^found (duplicate|incompatible|undefined)`)
@@ -86,11 +86,11 @@ var (
 // notYAML is the YAML library's error on one line, with its place.
 func (d *decoder) notYAML(data []byte, err error) error {
 	m := yamlProblem.FindStringSubmatch(strings.Join(strings.Fields(err.Error()), " "))
-	line, _ := strconv.Atoi(m[1]) // 0 if it tells none
+	line, _ := strconv.Atoi(m[1]) // 0 if the error has none
 	if ofParser.MatchString(m[2]) || line == 0 && ofScanner.MatchString(m[2]) {
 		line++
 	}
-	// The end of the text is on a line after the last.
+	// An error at the end of the text is reported on the line after the last.
 	line = min(line, bytes.Count(bytes.TrimRight(data, "\n"), []byte("\n"))+1)
 	where := d.file
 	if line > 0 {
@@ -99,7 +99,7 @@ func (d *decoder) notYAML(data []byte, err error) error {
 	return &Error{Where: where, Err: errors.New("is not YAML: " + m[2])}
 }
 
-// mapping reads the keys of n, each at most once and none but fields.
+// mapping reads the keys of n. It refuses unknown keys and keys that are given twice.
 func (d *decoder) mapping(path string, n *yaml.Node, fields []field) error {
 	d.note(path, n)
 	n = resolve(n)
@@ -108,7 +108,7 @@ func (d *decoder) mapping(path string, n *yaml.Node, fields []field) error {
 		names[i] = f.key
 	}
 	if n.Kind != yaml.MappingNode {
-		return d.errorf(path, n, "%s: must hold keys: %s", given(n), strings.Join(names, ", "))
+		return d.errorf(path, n, "%s: must hold keys: %s", describe(n), strings.Join(names, ", "))
 	}
 	seen := map[string]bool{}
 	for i := 0; i < len(n.Content); i += 2 {
@@ -143,7 +143,7 @@ func (d *decoder) sequence(path string, n *yaml.Node, read func(string, *yaml.No
 	d.note(path, n)
 	n = resolve(n)
 	if n.Kind != yaml.SequenceNode {
-		return d.errorf(path, n, "%s: must be a list", given(n))
+		return d.errorf(path, n, "%s: must be a list", describe(n))
 	}
 	for i, e := range n.Content {
 		if err := read(fmt.Sprintf("%s[%d]", path, i), e); err != nil {
@@ -153,13 +153,13 @@ func (d *decoder) sequence(path string, n *yaml.Node, read func(string, *yaml.No
 	return nil
 }
 
-// scalar gives set the text of one value, as the user wrote it.
+// scalar calls set with the text of one value, as the user wrote it.
 func (d *decoder) scalar(set func(text string) error) func(string, *yaml.Node) error {
 	return func(path string, n *yaml.Node) error {
 		d.note(path, n)
 		n = resolve(n)
 		if n.Kind != yaml.ScalarNode || n.Tag == "!!null" {
-			return d.errorf(path, n, "%s: must be a single value", given(n))
+			return d.errorf(path, n, "%s: must be a single value", describe(n))
 		}
 		if err := set(n.Value); err != nil {
 			return d.errorf(path, n, "%w", err)
@@ -173,7 +173,7 @@ func scalar[T any](d *decoder, dst *T, parse func(string) (T, error)) func(strin
 	return d.scalar(func(text string) error { return assign(dst, parse, text) })
 }
 
-// optional is scalar for a field that may be absent.
+// optional is scalar for a field that is nil if not given.
 func optional[T any](d *decoder, dst **T, parse func(string) (T, error)) func(string, *yaml.Node) error {
 	return func(path string, n *yaml.Node) error {
 		*dst = new(T)
@@ -193,7 +193,7 @@ func (d *decoder) errorf(path string, n *yaml.Node, format string, args ...any) 
 	return &Error{Where: d.at(n), Field: path, Err: fmt.Errorf(format, args...)}
 }
 
-// resolve is the node that an alias stands for.
+// resolve follows an alias to its node.
 func resolve(n *yaml.Node) *yaml.Node {
 	if n.Kind == yaml.AliasNode {
 		return n.Alias
@@ -201,8 +201,8 @@ func resolve(n *yaml.Node) *yaml.Node {
 	return n
 }
 
-// given describes a value that is of the wrong shape.
-func given(n *yaml.Node) string {
+// describe names a value of the wrong type.
+func describe(n *yaml.Node) string {
 	switch {
 	case n.Kind == yaml.MappingNode:
 		return "a mapping was given"

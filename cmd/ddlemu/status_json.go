@@ -115,7 +115,7 @@ func statusOf(file *state.File) (*fabricStatus, error) {
 	s := &fabricStatus{
 		Fabric: file.Name(), Profile: file.Profile(), Transport: fab.Config.Transport.Kind,
 		Nodes: fixed.Nodes, GPUsPerNode: fixed.GPUsPerNode, NICsPerNode: fixed.NICsPerNode, TimeScale: fixed.TimeScale, Seed: fixed.Seed,
-		UpNs: state.Now() - fixed.Created, Datapath: fab.Config.OnDatapath(), Shaper: file.Shaper(), Subnet: fab.Config.Subnet, summary: summary(fab),
+		UpNs: state.Now() - fixed.Created, Datapath: fab.Config.DatapathName(), Shaper: file.Shaper(), Subnet: fab.Config.Subnet, summary: summary(fab),
 		Links: []linkStatus{}, Ports: []portStatus{}, Jobs: []jobStatus{}, Participants: []participantStatus{}, Events: []eventStatus{},
 	}
 	for _, p := range file.Ranks() {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package topology lays out the switches of a fabric: which there are, which NIC
-// is on which, which links join them, and the way from each NIC to each other one.
-// It knows nothing of rates and latencies.
+// Package topology lays out the switches of a fabric: their names, the switch that
+// each NIC is on, the links between switches, and the path from each NIC to each
+// other one. It knows neither rates nor latencies.
 //
-// The ideal switch of kind star has no switches here and no links between them.
+// The kind star, one ideal switch, has no switches and no links here.
 package topology
 
 // Kinds of topologies.
@@ -23,9 +23,8 @@ const (
 // Kinds are the kinds in the order in which messages list them.
 var Kinds = []string{Star, Rail, LeafSpine, FatTree, Torus, Ring, Dragonfly, WAN, Custom}
 
-// MaxLinks is the most links between switches that a way may have: a path has
-// link.MaxHops hops, and a NIC's port at each end and the link of the pair take
-// three of them.
+// MaxLinks is the most links between switches that a path may have: of the
+// link.MaxHops hops of a path, the two ports and the link of the pair are three.
 const MaxLinks = 5
 
 // MaxSwitches is the most switches that a fabric may have.

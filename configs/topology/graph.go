@@ -7,26 +7,26 @@ import "fmt"
 // Link is a directed link between two switches, by their numbers.
 type Link struct {
 	From, To int
-	// Cost is what routing counts for it: the way of the least sum is taken.
+	// Cost is the link's routing metric: a path with the least sum of costs is used.
 	Cost int
 }
 
-// Graph is switches, the links between them, and where the NICs are.
+// Graph is the switches of a fabric, the links between them, and where the NICs are.
 type Graph struct {
 	Switches []string
 	Links    []Link
 	Home     []int // the switch of each NIC, counted over the fabric
-	// Part is the part of the fabric that each switch belongs to, such as a pod or a
-	// site, Apart for one that stands between parts: all that goes from one part to
-	// another crosses links that leave it.
-	Part  []int
-	Parts []string // names
+	// Zone is the zone that each switch belongs to, such as a pod or a site; NoZone for
+	// a switch between zones. Traffic from one zone to another crosses links that leave
+	// the zone.
+	Zone  []int
+	Zones []string // names
 }
 
-// Apart is the part of a switch that belongs to none.
-const Apart = -1
+// NoZone is the zone of a switch that belongs to none.
+const NoZone = -1
 
-// Shape is what a generated topology is made from. What its kind does not have is 0.
+// Shape is the input of Generate. Fields that a kind does not use are 0.
 type Shape struct {
 	Kind            string
 	Nodes, NICs     int // NICs per node
@@ -37,13 +37,13 @@ type Shape struct {
 	Sites           int
 }
 
-// BadShape is a figure that a topology cannot have.
+// BadShape is the error for a value that a topology cannot have.
 type BadShape struct {
 	Key string // of the topology, as in a fabric file
 	Why string
 }
 
-// Error says what is wrong without naming the key.
+// Error gives the reason without the key.
 func (e *BadShape) Error() string { return e.Why }
 
 func bad(key, format string, args ...any) error {
@@ -87,17 +87,17 @@ type builder struct {
 	g Graph
 }
 
-// add adds a switch to a part and returns its number.
-func (b *builder) add(part int, format string, args ...any) int {
+// add adds a switch to a zone and returns its number.
+func (b *builder) add(zone int, format string, args ...any) int {
 	b.g.Switches = append(b.g.Switches, fmt.Sprintf(format, args...))
-	b.g.Part = append(b.g.Part, part)
+	b.g.Zone = append(b.g.Zone, zone)
 	return len(b.g.Switches) - 1
 }
 
-// part names a new part.
-func (b *builder) part(format string, args ...any) int {
-	b.g.Parts = append(b.g.Parts, fmt.Sprintf(format, args...))
-	return len(b.g.Parts) - 1
+// zone adds a zone and returns its number.
+func (b *builder) zone(format string, args ...any) int {
+	b.g.Zones = append(b.g.Zones, fmt.Sprintf(format, args...))
+	return len(b.g.Zones) - 1
 }
 
 // join adds links in both directions.
@@ -105,8 +105,8 @@ func (b *builder) join(x, y, cost int) {
 	b.g.Links = append(b.g.Links, Link{x, y, cost}, Link{y, x, cost})
 }
 
-// spread puts all NICs of a node on one of the switches, the nodes in order and
-// evenly.
+// spread puts all NICs of a node on one of the switches, and the nodes evenly on the
+// switches, in order.
 func (b *builder) spread(switches []int) {
 	for n := range b.s.Nodes {
 		for range b.s.NICs {
@@ -123,7 +123,7 @@ func (b *builder) atMostNodes(key string, n, least int) error {
 	return nil
 }
 
-// MaxSpines bounds what a user may ask for before anything is made.
+// MaxSpines is checked before anything is generated, to bound the work.
 const MaxSpines = 256
 
 func (b *builder) rail() error {
@@ -134,10 +134,10 @@ func (b *builder) rail() error {
 		return bad("spines", "%d: must be 1 to %d", b.s.Spines, MaxSpines)
 	}
 	for i := range b.s.NICs {
-		b.add(b.part("rail%d", i), "rail%d", i)
+		b.add(b.zone("rail%d", i), "rail%d", i)
 	}
 	for i := range b.s.Spines {
-		spine := b.add(Apart, "spine%d", i)
+		spine := b.add(NoZone, "spine%d", i)
 		for rail := range b.s.NICs {
 			b.join(rail, spine, 1)
 		}
@@ -159,10 +159,10 @@ func (b *builder) leafSpine() error {
 	}
 	var leaves []int
 	for i := range b.s.Leaves {
-		leaves = append(leaves, b.add(b.part("leaf%d", i), "leaf%d", i))
+		leaves = append(leaves, b.add(b.zone("leaf%d", i), "leaf%d", i))
 	}
 	for i := range b.s.Spines {
-		spine := b.add(Apart, "spine%d", i)
+		spine := b.add(NoZone, "spine%d", i)
 		for _, leaf := range leaves {
 			b.join(leaf, spine, 1)
 		}
@@ -171,7 +171,7 @@ func (b *builder) leafSpine() error {
 	return nil
 }
 
-// maxK keeps a fat-tree's links within what a fabric's file has room for.
+// maxK keeps a fat-tree's links within the space of a fabric's file.
 const maxK = 16
 
 // fatTree fills the edge switches in order, a NIC on each port.
@@ -187,13 +187,13 @@ func (b *builder) fatTree() error {
 	var edges []int
 	aggs := make([][]int, k)
 	for pod := range k {
-		part := b.part("pod%d", pod)
+		zone := b.zone("pod%d", pod)
 		first := len(edges)
 		for i := range half {
-			edges = append(edges, b.add(part, "edge%d-%d", pod, i))
+			edges = append(edges, b.add(zone, "edge%d-%d", pod, i))
 		}
 		for i := range half {
-			agg := b.add(part, "agg%d-%d", pod, i)
+			agg := b.add(zone, "agg%d-%d", pod, i)
 			aggs[pod] = append(aggs[pod], agg)
 			for _, edge := range edges[first:] {
 				b.join(edge, agg, 1)
@@ -201,7 +201,7 @@ func (b *builder) fatTree() error {
 		}
 	}
 	for i := range half * half {
-		core := b.add(Apart, "core%d", i)
+		core := b.add(NoZone, "core%d", i)
 		for pod := range k {
 			b.join(aggs[pod][i/half], core, 1)
 		}
@@ -230,7 +230,7 @@ func (b *builder) torus(dims []int) error {
 	}
 	var all []int
 	for i := range total {
-		all = append(all, b.add(b.part("switch%d", i), "switch%d", i))
+		all = append(all, b.add(b.zone("switch%d", i), "switch%d", i))
 	}
 	stride := 1
 	for _, d := range dims {
@@ -240,7 +240,7 @@ func (b *builder) torus(dims []int) error {
 			if at == d-1 {
 				next = i - (d-1)*stride
 			}
-			// Two in a row are joined once, not once around each way.
+			// A dimension of two switches has one link, not one in each direction around.
 			if d > 2 || d == 2 && at == 0 {
 				b.join(i, next, 1)
 			}
@@ -251,11 +251,11 @@ func (b *builder) torus(dims []int) error {
 	return nil
 }
 
-// globalCost makes the way over one link between groups the least, even where two
-// of them with nothing in between would be fewer links.
+// globalCost makes a path over one link between groups the cheapest, even where a path
+// over two such links has fewer links in all.
 const globalCost = 10
 
-// dragonfly joins each two groups by one link; those of a group start at its
+// dragonfly joins any two groups by one link. The links of a group start at its
 // routers in turn.
 func (b *builder) dragonfly() error {
 	groups, routers := b.s.Groups, b.s.Routers
@@ -270,15 +270,15 @@ func (b *builder) dragonfly() error {
 	}
 	var all []int
 	for i := range groups {
-		part := b.part("group%d", i)
+		zone := b.zone("group%d", i)
 		for r := range routers {
-			all = append(all, b.add(part, "router%d-%d", i, r))
+			all = append(all, b.add(zone, "router%d-%d", i, r))
 			for other := range r {
 				b.join(i*routers+other, i*routers+r, 1)
 			}
 		}
 	}
-	// Group x reaches y by its router (y-x-1) mod (groups-1), taken modulo routers.
+	// Group x reaches y from its router ((y-x-1) mod groups) mod routers.
 	gate := func(x, y int) int { return x*routers + (y-x-1+groups)%groups%routers }
 	for x := range groups {
 		for y := x + 1; y < groups; y++ {
@@ -295,7 +295,7 @@ func (b *builder) wan() error {
 	}
 	var all []int
 	for i := range b.s.Sites {
-		all = append(all, b.add(b.part("site%d", i), "site%d", i))
+		all = append(all, b.add(b.zone("site%d", i), "site%d", i))
 		for other := range i {
 			b.join(other, i, 1)
 		}

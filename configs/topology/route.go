@@ -9,34 +9,34 @@ import (
 	"github.com/ddlemu/ddlemu/configs/units"
 )
 
-// Routes are the ways between NICs.
+// Routes are the paths between NICs.
 type Routes struct {
-	NICs int
-	Ways [][]int // links, by src*NICs+dst
+	NICs  int
+	Paths [][]int // links between switches, by src*NICs+dst
 }
 
-// Way is the links from NIC src to NIC dst, none if one switch has both.
-func (r *Routes) Way(src, dst int) []int { return r.Ways[src*r.NICs+dst] }
+// Path is the links from NIC src to NIC dst, none if both are on one switch.
+func (r *Routes) Path(src, dst int) []int { return r.Paths[src*r.NICs+dst] }
 
-// NoWay is two NICs without a way between them.
-type NoWay struct {
+// NoPath is the error for two NICs without a path between them.
+type NoPath struct {
 	Src, Dst int    // NICs
 	Why      string // with the names of switches
 }
 
-// Error says why, without naming the NICs.
-func (e *NoWay) Error() string { return e.Why }
+// Error gives the reason without the NICs.
+func (e *NoPath) Error() string { return e.Why }
 
-// Given is the switches on the way from one NIC to another as the user gave them,
-// nil if the way is to be computed.
-type Given func(src, dst int) []int
+// UserRoutes returns the switches on the path from NIC src to NIC dst as the user gave
+// them, nil if the path is to be computed.
+type UserRoutes func(src, dst int) []int
 
-// Route computes the way between every two NICs of different nodes, of perNode NICs
-// each: the one of the least cost. Of several such, which one is drawn for the pair
-// by the seed, at each switch anew, as a switch does that hashes a flow's addresses
-// (ECMP); all flows of a pair take one way. The error is a *NoWay.
-func (g *Graph) Route(perNode int, seed uint64, given Given) (*Routes, error) {
-	r := &Routes{NICs: len(g.Home), Ways: make([][]int, len(g.Home)*len(g.Home))}
+// Route computes the path between every two NICs of different nodes, of perNode NICs
+// each: the path of least cost. Where several links continue such a path, each switch
+// draws one by the seed and the pair, as a switch that hashes a flow's addresses does
+// (ECMP). All flows of a pair use the same path. The error is a *NoPath.
+func (g *Graph) Route(perNode int, seed uint64, user UserRoutes) (*Routes, error) {
+	r := &Routes{NICs: len(g.Home), Paths: make([][]int, len(g.Home)*len(g.Home))}
 	out := g.outgoing()
 	toward := map[int][]int{}
 	for dst, home := range g.Home {
@@ -47,19 +47,19 @@ func (g *Graph) Route(perNode int, seed uint64, given Given) (*Routes, error) {
 			if src/perNode == dst/perNode {
 				continue
 			}
-			way, why := []int(nil), ""
-			if via := given(src, dst); via != nil {
-				way, why = g.follow(out, via, src, dst)
+			path, why := []int(nil), ""
+			if via := user(src, dst); via != nil {
+				path, why = g.follow(out, via, src, dst)
 			} else {
-				way, why = g.walk(out, toward[home], src, dst, seed)
+				path, why = g.walk(out, toward[home], src, dst, seed)
 			}
-			if why == "" && len(way) > MaxLinks {
-				why = "the way from " + g.Switches[g.Home[src]] + " to " + g.Switches[home] + " has " + units.Count(len(way), "link") + " between switches: at most " + units.Count(MaxLinks, "link")
+			if why == "" && len(path) > MaxLinks {
+				why = "the path from " + g.Switches[g.Home[src]] + " to " + g.Switches[home] + " has " + units.Count(len(path), "link") + " between switches: at most " + units.Count(MaxLinks, "link")
 			}
 			if why != "" {
-				return nil, &NoWay{src, dst, why}
+				return nil, &NoPath{src, dst, why}
 			}
-			r.Ways[src*r.NICs+dst] = way
+			r.Paths[src*r.NICs+dst] = path
 		}
 	}
 	return r, nil
@@ -76,8 +76,8 @@ func (g *Graph) outgoing() [][]int {
 
 const unreachable = math.MaxInt
 
-// costs is what the way from each switch to home costs (Bellman and Ford; the few
-// switches of a fabric need nothing faster).
+// costs is the least cost of a path from each switch to home (Bellman and Ford, which is
+// fast enough for the few switches of a fabric).
 func (g *Graph) costs(home int) []int {
 	cost := make([]int, len(g.Switches))
 	for i := range cost {
@@ -96,8 +96,8 @@ func (g *Graph) costs(home int) []int {
 	return cost
 }
 
-// walk goes down the costs from src's switch to dst's.
-func (g *Graph) walk(out [][]int, cost []int, src, dst int, seed uint64) (way []int, why string) {
+// walk follows falling costs from src's switch to dst's.
+func (g *Graph) walk(out [][]int, cost []int, src, dst int, seed uint64) (path []int, why string) {
 	at := g.Home[src]
 	if cost[at] == unreachable {
 		return nil, "no links lead from " + g.Switches[at] + " to " + g.Switches[g.Home[dst]]
@@ -114,14 +114,14 @@ func (g *Graph) walk(out [][]int, cost []int, src, dst int, seed uint64) (way []
 		if len(best) > 1 {
 			next = best[draw.Uint64()%uint64(len(best))]
 		}
-		way = append(way, next)
+		path = append(path, next)
 		at = g.Links[next].To
 	}
-	return way, ""
+	return path, ""
 }
 
-// follow finds the links of a way that was given by its switches.
-func (g *Graph) follow(out [][]int, via []int, src, dst int) (way []int, why string) {
+// follow finds the links of a path that was given by its switches.
+func (g *Graph) follow(out [][]int, via []int, src, dst int) (path []int, why string) {
 	if via[0] != g.Home[src] || via[len(via)-1] != g.Home[dst] {
 		return nil, "the route given for it must begin at its switch " + g.Switches[g.Home[src]] + " and end at " + g.Switches[g.Home[dst]]
 	}
@@ -135,7 +135,7 @@ func (g *Graph) follow(out [][]int, via []int, src, dst int) (way []int, why str
 		if found < 0 {
 			return nil, "the route given for it needs a link from " + g.Switches[via[k-1]] + " to " + g.Switches[via[k]] + ", which is missing"
 		}
-		way = append(way, found)
+		path = append(path, found)
 	}
-	return way, ""
+	return path, ""
 }

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Bandwidth is a rate in bits per second. Zero is printed and read as
-// "unlimited": no rate at all, not a rate of nothing.
+// Bandwidth is a rate in bits per second. Zero means that nothing limits the rate; it
+// is printed and read as "unlimited".
 type Bandwidth uint64
 
 // Bandwidths by SI prefix.
@@ -20,7 +20,7 @@ const (
 	Tbps                   = 1000 * Gbps
 )
 
-// Unlimited is the bandwidth of a link that takes no time to put a byte on.
+// Unlimited is the bandwidth of a link on which serialization takes no time.
 const Unlimited Bandwidth = 0
 
 const unlimitedText = "unlimited"
@@ -30,9 +30,9 @@ const bandwidthHelp = "write bits per second as 100Gbps, 25Gbit or 100Gb/s, byte
 // ParseBandwidth reads a bandwidth: a decimal number, an SI prefix (k, M, G, T)
 // and a unit, bits as bps, bit, bit/s or b/s, bytes as B/s or Bps, or the word
 // "unlimited". Where letters tell bits from bytes (b/s, B/s, Bps), their case
-// must be right; elsewhere a prefix may be in lower case. A number without unit,
-// a volume such as "gb", zero, and what is not a whole number of bit/s below
-// 2^64 are refused.
+// must be right; elsewhere a prefix may be in lower case. It refuses a number without
+// unit, a volume such as "gb", zero, and a rate that is not a whole number of bit/s
+// below 2^64.
 func ParseBandwidth(s string) (Bandwidth, error) {
 	text := strings.TrimSpace(s)
 	if strings.EqualFold(text, unlimitedText) {
@@ -81,7 +81,7 @@ func bandwidthUnit(unit string) (factor uint64, why string) {
 			return 8 * f, ""
 		}
 	}
-	// Words that nobody writes for bytes may be in any case.
+	// These units always mean bits, so their case does not matter.
 	lower := strings.ToLower(unit)
 	for _, suffix := range []string{"bits/s", "bit/s", "bits", "bit"} {
 		if p, ok := strings.CutSuffix(lower, suffix); ok && prefixFactor(p) != 0 {

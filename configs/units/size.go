@@ -23,9 +23,9 @@ const (
 const sizeHelp = "write bytes as 4096, 64K, 4M or 1G, in powers of 1024"
 
 // ParseSize reads a size as nccl-tests does: bytes, or with K, M, G or T powers
-// of 1024 of them, in either case. KiB, MiB, GiB, TiB and B are also read; KB and
-// its like mean 1000 to some and 1024 to others and are refused, as is what is
-// not a whole number of bytes below 2^63.
+// of 1024 of them, in either case. It also reads KiB, MiB, GiB, TiB and B. It refuses
+// KB, MB and so on, which mean powers of 1000 to some people and of 1024 to others, and
+// a size that is not a whole number of bytes below 2^63.
 func ParseSize(s string) (Size, error) {
 	number, unit := split(strings.TrimSpace(s))
 	factor := uint64(0)

@@ -6,7 +6,7 @@
 // does not denote a whole number of bits per second or bytes is refused, and
 // what String prints reads back as the same value.
 //
-// Times are Go durations and need nothing of their own.
+// Times are Go durations.
 package units
 
 import (
@@ -22,8 +22,8 @@ var (
 	errNumber   = errors.New("not a decimal number")
 )
 
-// split cuts s into its number, digits with at most one point, and its unit.
-// Blanks between the two do not count; other blanks do.
+// split cuts s into its number, digits and points, and its unit. Blanks between the
+// two are removed.
 func split(s string) (number, unit string) {
 	end := strings.IndexFunc(s, func(r rune) bool { return (r < '0' || r > '9') && r != '.' })
 	if end < 0 {

@@ -137,7 +137,7 @@ func (f *Fabric) firstTrunk() int { return 2*f.NICs() + f.NICs()*f.peers() }
 func (f *Fabric) Path(src, dst int) []Step {
 	path := []Step{{Hop: 2 * src}, {Hop: f.Link(src, dst), Private: true}}
 	if f.Net != nil {
-		for _, l := range f.Net.Way(src, dst) {
+		for _, l := range f.Net.Path(src, dst) {
 			path = append(path, Step{Hop: f.firstTrunk() + l})
 		}
 	}

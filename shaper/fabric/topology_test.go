@@ -92,7 +92,7 @@ func TestTopologies(t *testing.T) {
 		longest := 0
 		for src := range f.NICs() {
 			for dst := range f.NICs() {
-				longest = max(longest, len(f.Net.Way(src, dst)))
+				longest = max(longest, len(f.Net.Path(src, dst)))
 			}
 		}
 		got := []any{len(f.Net.Switches), len(f.Net.Links), float64(longest)}
@@ -111,12 +111,12 @@ func TestDragonflyIsMinimal(t *testing.T) {
 	for src := range f.NICs() {
 		for dst := range f.NICs() {
 			global := 0
-			for _, l := range f.Net.Way(src, dst) {
-				if k := f.Net.Links[l]; f.Net.Part[k.From] != f.Net.Part[k.To] {
+			for _, l := range f.Net.Path(src, dst) {
+				if k := f.Net.Links[l]; f.Net.Zone[k.From] != f.Net.Zone[k.To] {
 					global++
 				}
 			}
-			if want := min(1, abs(f.Net.Part[f.Net.Home[src]]-f.Net.Part[f.Net.Home[dst]])); global != want {
+			if want := min(1, abs(f.Net.Zone[f.Net.Home[src]]-f.Net.Zone[f.Net.Home[dst]])); global != want {
 				t.Fatalf("%d to %d: %d links between groups, want %d", src, dst, global, want)
 			}
 		}
@@ -197,7 +197,7 @@ func TestCustomRoutes(t *testing.T) {
 	f := load(t, "custom.yaml")
 	way := func(src, dst int) string {
 		s := f.Net.Switches[f.Net.Home[src]]
-		for _, l := range f.Net.Way(src, dst) {
+		for _, l := range f.Net.Path(src, dst) {
 			s += f.Net.Switches[f.Net.Links[l].To]
 		}
 		return s
@@ -282,7 +282,7 @@ func TestECMP(t *testing.T) {
 		text := ""
 		for src := range 16 {
 			for dst := 16; dst < 32; dst++ {
-				spine := f.Net.Links[f.Net.Way(src, dst)[0]].To - 2
+				spine := f.Net.Links[f.Net.Path(src, dst)[0]].To - 2
 				n[spine]++
 				text += fmt.Sprint(spine)
 			}

@@ -70,26 +70,26 @@ func (t *Times) count(c bench.Case) {
 }
 
 // Bound is what the bytes of c take at least that must cross between a node, or a
-// part of the fabric such as a leaf or a site, and the others, in the fabric's own
+// zone of the fabric such as a leaf or a site, and the others, in the fabric's own
 // time; 0 where links have no rate. The last rank cannot be done before: one that only
 // sends can, see Waiting.
 func (t *Times) Bound(c bench.Case) time.Duration {
 	d := unscheduled(c)
 	longest := bound(d.Cuts(t.node), t.portRates)
-	if parts := t.fabric.Parts(); parts != nil {
-		part := func(rank int) int { return parts[t.node(rank)] }
-		longest = max(longest, bound(d.Cuts(part), t.fabric.PartRates))
+	if zones := t.fabric.Zones(); zones != nil {
+		zone := func(rank int) int { return zones[t.node(rank)] }
+		longest = max(longest, bound(d.Cuts(zone), t.fabric.ZoneRates))
 	}
 	return time.Duration(longest * float64(time.Second))
 }
 
 // Waiting is the share of the ranks that cannot be done before the bytes of Bound have
 // crossed, because of what they receive: the others may leave theirs to the buffers on
-// the way. Ranks in the root's part of the fabric count among those others.
+// the way. Ranks in the root's zone of the fabric count among those others.
 func (t *Times) Waiting(c bench.Case) float64 {
 	share := waiting(c, t.node)
-	if parts := t.fabric.Parts(); parts != nil {
-		share = min(share, waiting(c, func(rank int) int { return parts[t.node(rank)] }))
+	if zones := t.fabric.Zones(); zones != nil {
+		share = min(share, waiting(c, func(rank int) int { return zones[t.node(rank)] }))
 	}
 	return share
 }

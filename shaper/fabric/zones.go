@@ -6,34 +6,34 @@ import (
 	"github.com/ddlemu/ddlemu/configs/topology"
 )
 
-// Parts is the part of the fabric, such as a leaf, a pod or a site, that each node
-// belongs to, as a number of Net.Parts; nil if there is none or a node's NICs are in
+// Zones is the zone of the fabric, such as a leaf, a pod or a site, that each node
+// belongs to, as a number of Net.Zones; nil if there is none or a node's NICs are in
 // several.
-func (f *Fabric) Parts() []int {
+func (f *Fabric) Zones() []int {
 	if f.Net == nil {
 		return nil
 	}
-	parts := make([]int, f.Config.Nodes)
+	zones := make([]int, f.Config.Nodes)
 	for n, home := range f.Net.Home {
-		node, part := f.NodeOfNIC(n), f.Net.Part[home]
-		if part == topology.Apart || f.NIC(node, 0) != n && parts[node] != part {
+		node, zone := f.NodeOfNIC(n), f.Net.Zone[home]
+		if zone == topology.NoZone || f.NIC(node, 0) != n && zones[node] != zone {
 			return nil
 		}
-		parts[node] = part
+		zones[node] = zone
 	}
-	return parts
+	return zones
 }
 
-// PartRates are the payload rates of all links between switches that leave a part and
-// that enter it, in bytes per second; 0 if one of them has none.
-func (f *Fabric) PartRates(part int) (out, in float64) {
-	outside := func(sw int) bool { return f.Net.Part[sw] != part }
+// ZoneRates are the payload rates of all links between switches that leave a zone and
+// that enter it, in bytes per second; 0 if the bandwidth of one of them is unlimited.
+func (f *Fabric) ZoneRates(zone int) (out, in float64) {
+	outside := func(sw int) bool { return f.Net.Zone[sw] != zone }
 	return f.cutRates(func(from, to int) (leaves, enters bool) {
 		return !outside(from) && outside(to), outside(from) && !outside(to)
 	})
 }
 
-// cutRates adds up the payload rates of the trunks that cross a cut, each way.
+// cutRates adds up the payload rates of the trunks that cross a cut, in each direction.
 func (f *Fabric) cutRates(crosses func(from, to int) (out, in bool)) (out, in float64) {
 	unlimited := false
 	for _, h := range f.Hops {

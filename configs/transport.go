@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package configs
+
+import (
+	"slices"
+	"time"
+
+	"github.com/ddlemu/ddlemu/configs/units"
+)
+
+// Transport kinds.
+const (
+	TCP  = "tcp"  // a send completes when it is in the send buffer
+	RDMA = "rdma" // a send waits for the receiver and completes when it is acknowledged
+)
+
+// How rdma recovers from a loss.
+const (
+	GoBackN         = "go-back-n"
+	SelectiveRepeat = "selective-repeat"
+)
+
+// Congestion control of tcp. NoCongestion is the default: then only the buffers bound
+// the bytes in flight.
+const (
+	NoCongestion = "none"
+	Reno         = "reno"
+	Cubic        = "cubic"
+)
+
+// Transport is the protocol above the links. Fields that belong to the other kind are
+// zero.
+type Transport struct {
+	Kind string        `yaml:"kind"`
+	RTO  time.Duration `yaml:"rto"` // retransmission timeout: finds a loss that no later packet reveals
+
+	SendBuffer units.Size    `yaml:"send_buffer,omitempty"` // tcp: bytes accepted from the sender and not yet acknowledged
+	Window     units.Size    `yaml:"window,omitempty"`      // tcp: bytes sent and not yet read by the receiver
+	Timeout    time.Duration `yaml:"timeout,omitempty"`     // tcp: a path down for this long is an error
+	Congestion string        `yaml:"congestion,omitempty"`  // tcp: Reno or Cubic; empty = NoCongestion
+
+	RetryCount int    `yaml:"retry_count,omitempty"` // rdma: a path down for this many RTOs is an error
+	Recovery   string `yaml:"recovery,omitempty"`    // rdma
+}
+
+// DefaultTransport is the transport of a fabric that gives only its kind, TCP or RDMA.
+//
+// tcp has the largest buffers of Linux's default autotuning (tcp_wmem 4 MiB, tcp_rmem
+// 6 MiB), Linux's minimum retransmission timeout, and the total timeout of tcp_retries2
+// = 15. rdma has the timeout code 14 of an InfiniBand queue pair, 4.096 us x 2^14, and
+// the largest retry count.
+func DefaultTransport(kind string) Transport {
+	if kind == TCP {
+		return Transport{
+			Kind: TCP, RTO: 200 * time.Millisecond,
+			SendBuffer: 4 * units.MiB, Window: 6 * units.MiB, Timeout: 924600 * time.Millisecond,
+		}
+	}
+	return Transport{Kind: RDMA, RTO: 4096 << 14, RetryCount: 7, Recovery: GoBackN}
+}
+
+// setKind changes t to the defaults of kind, unless t is of that kind already.
+func (t *Transport) setKind(kind string) {
+	if kind != t.Kind && (kind == TCP || kind == RDMA) {
+		*t = DefaultTransport(kind)
+	}
+}
+
+// validate checks every value of t. Fields in the error are as in a file, from the
+// transport on.
+func (t *Transport) validate() error {
+	if err := between("rto", t.RTO, MinRTO, MaxRTO); err != nil {
+		return err
+	}
+	switch t.Kind {
+	case TCP:
+		if t.RetryCount != 0 || t.Recovery != "" {
+			return Errorf("kind", "tcp has no retry_count and no recovery")
+		}
+		if err := between("send_buffer", t.SendBuffer, MinBuffer, MaxBuffer); err != nil {
+			return err
+		}
+		if err := between("window", t.Window, MinBuffer, MaxBuffer); err != nil {
+			return err
+		}
+		if !slices.Contains([]string{"", Reno, Cubic}, t.Congestion) {
+			return Errorf("congestion", "%q is not one of %s, %s, %s", t.Congestion, NoCongestion, Reno, Cubic)
+		}
+		return between("timeout", t.Timeout, t.RTO, MaxTimeout)
+	case RDMA:
+		if t.SendBuffer != 0 || t.Window != 0 || t.Timeout != 0 || t.Congestion != "" {
+			return Errorf("kind", "rdma has no send_buffer, no window, no timeout and no congestion")
+		}
+		if t.Recovery != GoBackN && t.Recovery != SelectiveRepeat {
+			return Errorf("recovery", "%q is not one of %s, %s", t.Recovery, GoBackN, SelectiveRepeat)
+		}
+		return between("retry_count", t.RetryCount, 1, MaxRetryCount)
+	}
+	return Errorf("kind", "%q is not one of %s, %s", t.Kind, TCP, RDMA)
+}
