@@ -9,8 +9,8 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/link"
 )
 
-// lossOf is what a hop of path loses of messages of so many bytes: the part, and the factor by
-// which the number varies more than that of independent losses.
+// lossOf returns the fraction of packets that a hop of path loses, and the factor by which the variance of the number
+// of losses exceeds that of independent losses. message is the size of a message in bytes.
 func (m *Model) lossOf(l link.Loss, path *pathSpec, message int) (part, bursts float64) {
 	if l.GoodToBad == 0 || m.transport.Kind != link.RDMA || m.transport.SelectiveRepeat {
 		return configs.Loss(l).Mean(), cluster(l)
@@ -24,15 +24,14 @@ func (m *Model) lossOf(l link.Loss, path *pathSpec, message int) (part, bursts f
 	return goBackN(l, wasted, max(message/int(first.Payload), 1))
 }
 
-// goBackN is lossOf of the packets that a go-back-N receiver could take, of messages of so
-// many packets. After one that is lost the chain goes on for those that are thrown descheduled
-// before the sender knows: wasted ones, or what is left of the message. Mostly a burst is
-// over by then, but for the message's last packets.
+// goBackN is lossOf for the packets that a go-back-N receiver can accept, with messages of so many packets. After a
+// loss the chain also advances for each packet that the receiver discards before the sender knows of the loss: wasted
+// packets, or the rest of the message. By then the burst is usually over, except at the end of a message.
 func goBackN(l link.Loss, wasted, message int) (part, bursts float64) {
 	c := chain{Loss: l, wasted: wasted}
 	from0, from1 := c.message(0, message), c.message(1, message)
 	c.clear()
-	c.message(from0/(1-(from1-from0)), message) // messages begin in the state that they end in
+	c.message(from0/(1-(from1-from0)), message) // each message begins in the state in which the one before ends
 	lost := c.good*l.P + c.bad*l.BadP
 	if lost == 0 {
 		return 0, 1
@@ -41,7 +40,7 @@ func goBackN(l link.Loss, wasted, message int) (part, bursts float64) {
 	return lost / (c.good + c.bad), max(cluster(l), c.weighed/lost)
 }
 
-// chain follows a Gilbert-Elliott chain, in expectation, along a go-back-N flow.
+// chain follows the expected state of a Gilbert-Elliott chain along a go-back-N flow.
 type chain struct {
 	link.Loss
 	wasted int
@@ -53,17 +52,16 @@ type chain struct {
 
 func (c *chain) clear() { *c = chain{Loss: c.Loss, wasted: c.wasted} }
 
-// message sends one of so many packets, the chain being bad with probability x, and is that
-// probability afterwards.
+// message sends a message of so many packets. x is the probability that the chain is in the bad state before it; the
+// result is that probability after it.
 func (c *chain) message(x float64, packets int) float64 {
 	long := c.GoodToBad / (c.GoodToBad + c.BadToGood)
 	step := 1 - c.GoodToBad - c.BadToGood
 	for left := packets - 1; left >= 0; left-- {
-		// What a loss leaves of the state, and so how it is when the packet is sent again.
+		// kept is how much of the state after a loss remains when the packet is sent again.
 		kept := math.Pow(step, float64(min(left, c.wasted)+1))
 		goodBad, badBad := long*(1-kept), long+(1-long)*kept
-		// Transmissions in either state until one arrives: those of the first, and of each
-		// loss the next.
+		// Expected transmissions in either state until the packet arrives: the first one, and one for each loss.
 		gg, gb := 1-c.P*(1-goodBad), c.P*goodBad
 		bg, bb := c.BadP*(1-badBad), 1-c.BadP*badBad
 		det := gg*bb - gb*bg

@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package verify measures a fabric that is up: link by link and all together. It
-// plans what to send, window what came through to what was asked for, and judges.
+// Package verify measures a fabric that is up, link by link and all links together, compares the results with what was
+// asked for, and gives a verdict.
 //
-// What was asked for comes from two sources that share nothing with the engine that
-// is measured. Where a formula says it, that is taken: the payload rate of the
-// narrowest hop, the sum of the latencies, the distributions of jitter and loss. What
-// depends on how flows share hops, and on the transport, is played over package link
-// in virtual time: the same messages, drawing the same random numbers.
+// The expected values come from two sources that share no code with the engine that is measured. Where a formula
+// exists, it is used: the payload rate of the narrowest hop, the sum of the latencies, the distributions of jitter and
+// loss. What depends on the transport, and on how flows share hops, is simulated with package link in virtual time:
+// the same messages with the same random draws.
 //
-// The messages themselves are sent by a Runner, so that this package knows no engine.
-//
-// On the kernel datapath they are single packets, which a PacketRunner sends, and all
-// that is asked of them comes from formulas: nothing is played.
+// A Runner sends the messages, so this package depends on no engine. On the kernel datapath a PacketRunner sends
+// single packets, and every expected value comes from a formula.
 package verify

@@ -9,47 +9,45 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
-// MaxDepth is the most sends that one connection has outstanding.
+// MaxDepth is the maximum number of outstanding sends of a connection.
 const MaxDepth = 32
 
-// Flow is one connection and what it carries.
+// Flow is a connection and its messages. Times are real time.
 type Flow struct {
-	Src, Dst int           // NICs, of different nodes
+	Src, Dst int           // NICs of different nodes
 	Size     int           // bytes of each message
-	Depth    int           // sends outstanding at most, 1 to MaxDepth
-	Spacing  time.Duration // between two posts at least, on the clock
-	Messages int           // at most
-	// Ready is until the sender knows of the receiver's first receives, on the clock:
-	// nothing is posted before, for it would wait for that. 0 if nobody waits.
+	Depth    int           // maximum of outstanding sends, 1 to MaxDepth
+	Spacing  time.Duration // minimum between two posts
+	Messages int           // maximum number of messages
+	// Ready is the time until the sender knows of the receiver's first receives. Nothing is posted earlier, because it
+	// would wait for them. 0 if the sender does not wait for receives.
 	Ready time.Duration
-	Apart time.Duration // messages come on the clock, about; 0 if that is not known
-	Least time.Duration // that a spaced message fits on the clock at least; 0 if not known
+	Apart time.Duration // approximate time between arrivals; 0 if not known
+	Least time.Duration // minimum time of a single message; 0 if not known
 }
 
-// Trace is what became of a flow's messages, in order. Times are CLOCK_MONOTONIC in
-// ns, not divided by the time scale.
+// Trace has the times of a flow's messages, in order of posting: CLOCK_MONOTONIC in ns, real time.
 type Trace struct {
-	ID      uint64  // names the flow's random draws
-	Posted  []int64 // before the call that posted it
+	ID      uint64  // of the flow, which selects its random draws
+	Posted  []int64 // before the call that posts the message
 	Taken   []int64 // after that call
-	Visible []int64 // when the receiver saw it whole; fewer than Posted if some never arrived
-	Missing []int64 // when the receiver looked for it last before that, and it was not there
+	Visible []int64 // when the receiver saw all of it; fewer than Posted if some never arrived
+	Missing []int64 // the receiver's last poll before Visible, when the message was not there
 }
 
 // Runner sends messages over the fabric.
 type Runner interface {
 	Watch
-	// Run sends on all flows at once for d on the clock and waits for what is under
-	// path, at most tail longer than it fits anyway.
+	// Run sends on all flows at once for d and then waits for messages in flight, at most tail longer than they need.
 	Run(ctx context.Context, flows []Flow, d, tail time.Duration) ([]Trace, error)
 }
 
-// Watch is what is known of a fabric while it is measured.
+// Watch reads the state of a fabric while it is measured.
 type Watch interface {
-	// Hops is what is in force on the fabric's hops and what they have carried.
+	// Hops returns the parameters and counters of all hops.
 	Hops() []state.HopStatus
-	// Words are the engine's own reasons not to be believed.
+	// Words returns the engine's reasons why its results are not valid.
 	Words() []string
-	// Others is how many ranks of other jobs are on the fabric.
+	// Others returns the number of ranks of other jobs on the fabric.
 	Others() int
 }

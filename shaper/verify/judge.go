@@ -12,22 +12,22 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
-// Limits of the verdict. Those of latencies are the ones of package verdict.
+// Limits of the verdict. The limits of latencies are those of package verdict.
 const (
 	maxRateOff  = 0.01 // of one link's rate
-	maxTotalOff = 0.02 // of what all flows get together
+	maxTotalOff = 0.02 // of the rate of all flows together
 	maxShareOff = 0.03 // of one flow's share
-	// Of what all flows get together where packets are lost: whom a loss window up, and when,
-	// depends on who posts what when.
+	// Of the rate of all flows together if packets are lost. Which flow a loss delays, and when, depends on the order
+	// of posts.
 	maxLossyOff = 0.1
 
-	lateSlow = 1.5 // by what factor a host is too slow of which only that is known
+	lateSlowdown = 1.5 // assumed of a host on which the shaper is late, because nothing else is known
 )
 
-// limits are how much a latency may be off, in us: in the median, and of 99 in 100.
+// limits are the largest deviations of a latency, in us: of the median, and of the 99th percentile.
 type limits struct{ p50, p99 float64 }
 
-// limits are those of a path that fits so many us.
+// limits are those of a path with a latency of us microseconds.
 func (m *Model) limits(us float64) limits {
 	l := limits{limit(us, state.P50FloorNs, state.P50Part), limit(us, state.P99FloorNs, state.P99Part)}
 	if m.traits().hosts {
@@ -36,16 +36,15 @@ func (m *Model) limits(us float64) limits {
 	return l
 }
 
-// limit is how much a message that fits so many us may be late, in us.
+// limit is the largest lateness in us of a message that takes us microseconds.
 func limit(us float64, floorNs, part int) float64 {
 	return max(float64(floorNs)/1e3, us/float64(part))
 }
 
-// finding is a problem, and by what factor the host was too slow if it may be the
-// host's; 1 if it is not.
+// finding is a problem. slow is the factor by which the host was too slow; 1 if the host is not the cause.
 type finding struct {
-	text string
-	slow float64
+	text     string
+	slowdown float64
 }
 
 // finder collects problems.
@@ -63,9 +62,9 @@ func (f *finder) words() []string {
 	return words
 }
 
-// hopeless says whether the host is so slow that another try would be no better.
+// hopeless says whether the host is so slow that measuring again cannot help.
 func (f *finder) hopeless() bool {
-	return slices.ContainsFunc(f.found, func(x finding) bool { return x.slow > 8 })
+	return slices.ContainsFunc(f.found, func(x finding) bool { return x.slowdown > 8 })
 }
 
 func (f *finder) rate(name string, r *Rate) {
@@ -90,7 +89,7 @@ func (f *finder) latency(name string, l *Latency, jitter *Jitter, most limits) {
 	}
 	unheld := l.Messages - l.Held
 	if unheld < minSamples {
-		return // the losses are judged
+		return // judged by its losses
 	}
 	if l.Known < max(unheld/10, minSamples) {
 		f.add(2, "%s: of %d messages only %d were seen in time: this process has no processor", name, unheld, l.Known)
@@ -114,7 +113,7 @@ func (f *finder) latency(name string, l *Latency, jitter *Jitter, most limits) {
 	}
 }
 
-// Digits is v in text: four digits that count, and all before the point.
+// Digits formats v with four significant digits, or with no decimals from 10000 on.
 func Digits(v float64) string {
 	if math.Abs(v) >= 9999.5 {
 		return fmt.Sprintf("%.0f", v)
@@ -135,8 +134,8 @@ func (f *finder) loss(name string, l *Loss, cluster float64) {
 	}
 }
 
-// shared judges flows that share hops: each if the discipline promises that, and all
-// together, which may be off by the part most.
+// shared judges flows that share hops: each flow if each is set, and the rate of all flows together, which may be off
+// by the fraction most.
 func (f *finder) shared(what string, s *Shared, each bool, most float64) {
 	if math.Abs(s.Error) > 100*most {
 		slow := 1.0
@@ -146,7 +145,7 @@ func (f *finder) shared(what string, s *Shared, each bool, most float64) {
 		f.add(slow, "%s: %.4g Gb/s together, the model's %.4g: %+.1f %% (limit %.0f %%)%s", what, s.Got/1e9, s.Model/1e9, s.Error, 100*most, s.least())
 	}
 	if s.Late != "" {
-		f.add(lateSlow, "%s: the shaper is late: %s", what, s.Late)
+		f.add(lateSlowdown, "%s: the shaper is late: %s", what, s.Late)
 	}
 	if s.Lost > 0 {
 		f.add(1, "%s: %d packets were lost that nobody asked to lose%s", what, s.Lost, s.least())
@@ -157,17 +156,16 @@ func (f *finder) shared(what string, s *Shared, each bool, most float64) {
 	for i := range s.Flows {
 		x := &s.Flows[i]
 		if math.Abs(x.Error) > 100*maxShareOff {
-			// That others have what it lacks is not the host's speed.
+			// A flow below its share is not slowed by this host: another flow has what it lacks.
 			f.add(1, "%s, %s: %.4g Gb/s, the model's share %.4g: %+.1f %% (limit %.0f %%)", what, x.Name, x.Got/1e9, x.Model/1e9, x.Error, 100*maxShareOff)
-			return // one is enough to say so
+			return // one flow is enough
 		}
 	}
 }
 
-// sharesPromised says whether each flow's share is what the model says. Where bounded
-// queues of several switches hold each other up it changes with small delays, unless each
-// flow has one of its own; with tail drop it depends on phase, and where packets are lost on
-// when.
+// sharesPromised says whether the model determines the share of each flow. It does not if bounded queues of several
+// switches pause each other, unless each flow has a queue of its own, because small delays change the shares. With tail
+// drop the shares depend on the phase of the flows, and with losses on when they happen.
 func (m *Model) sharesPromised() bool {
 	if m.loses() {
 		return false
@@ -183,7 +181,7 @@ func (m *Model) sharesPromised() bool {
 	return true
 }
 
-// least names the flow that lacks most of its share.
+// least names the flow with the lowest rate against its share.
 func (s *Shared) least() string {
 	if len(s.Flows) == 0 {
 		return ""
@@ -192,7 +190,8 @@ func (s *Shared) least() string {
 	return fmt.Sprintf("; %s has %.4g of %.4g", f.Name, f.Got/1e9, f.Model/1e9)
 }
 
-// promised: with losses less is.
+// promised returns whether each flow is judged, and the limit for all together. With losses only the sum is judged, by
+// a larger limit.
 func (x *messages) promised([]Flow) (each bool, most float64) {
 	if x.loses() {
 		return false, maxLossyOff
@@ -213,13 +212,12 @@ func (m *Model) drops() bool {
 	return false
 }
 
-// needed is the time scale, a power of two, at which this host would be fast enough by
-// what was found: a quarter more than what was missing. 0 if there is none, or if it is
-// not the host's speed.
+// needed is the time scale, a power of two, at which this host would be fast enough: a quarter more than what was
+// missing. 0 if there is no such time scale, or if the host is not the cause.
 func needed(scale int, found []finding) int {
 	slow := 1.0
 	for _, f := range found {
-		slow = max(slow, f.slow)
+		slow = max(slow, f.slowdown)
 	}
 	if slow == 1 {
 		return 0

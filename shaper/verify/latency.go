@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// latencies sends single messages over each path.
+// latencies measures the latency of each path with single messages.
 func (x *measurement) latencies(ctx context.Context) error {
 	all := groups(x.paths, math.Inf(1))
 	each := time.Duration(latencyPart * float64(x.Time) / float64(len(all)))
@@ -42,14 +42,14 @@ func (x *messages) latencyOf(ctx context.Context, paths []pathSpec, d time.Durat
 	for i := range paths {
 		l, f := x.link(&paths[i])
 		l.Latency, l.Jitter = x.latency(&paths[i], &traces[i], &due[i])
-		if !paths[i].free() {
+		if !paths[i].unshaped() {
 			f.latency(paths[i].name, &l.Latency, l.Jitter, x.limits(l.Latency.Asked))
 		}
 	}
 	return nil
 }
 
-// latencyTime is until as many probes as a p99 fits have arrived.
+// latencyTime is the time until minProbes messages have arrived on each path.
 func (m *Model) latencyTime(paths []pathSpec) time.Duration {
 	d := time.Duration(0)
 	for i := range paths {
@@ -59,7 +59,7 @@ func (m *Model) latencyTime(paths []pathSpec) time.Duration {
 	return d
 }
 
-// latency is what a path's single messages took; due is the model's.
+// latency evaluates the single messages of a path; due is the trace of the model.
 func (x *messages) latency(path *pathSpec, got, due *Trace) (Latency, *Jitter) {
 	n := min(len(got.Visible), len(due.Visible))
 	k := float64(x.scale)
@@ -67,7 +67,7 @@ func (x *messages) latency(path *pathSpec, got, due *Trace) (Latency, *Jitter) {
 	tolerance := 1e3 * x.limits(l.Asked).p50
 	var least, took, late, seen []float64
 	for i := range n {
-		// The call took the message at some time in between.
+		// The message was posted at some time during the call.
 		taking := got.Taken[i] - got.Posted[i]
 		late = append(late, float64(max(got.Missing[i]-due.Visible[i]-taking, 0))/k/1e3)
 		seen = append(seen, float64(got.Visible[i]-due.Visible[i])/k/1e3)
@@ -75,7 +75,7 @@ func (x *messages) latency(path *pathSpec, got, due *Trace) (Latency, *Jitter) {
 			l.Held++
 			continue
 		}
-		// What came while this process had no processor took nobody knows how long.
+		// If this process was not running when a message arrived, its latency is not known.
 		a, b := float64(max(got.Missing[i]-got.Posted[i], 0)), float64(got.Visible[i]-got.Posted[i])
 		if (b-a+float64(taking))/k <= tolerance {
 			least, took = append(least, a/k), append(took, b/k)
@@ -99,8 +99,8 @@ func (x *messages) latency(path *pathSpec, got, due *Trace) (Latency, *Jitter) {
 	return l, j
 }
 
-// jitterOf compares latencies, each known to be between one of least and the same one of
-// most, with those asked for. All are sorted, in ns.
+// jitterOf compares latencies with the distribution that was asked for. Latency i is between least[i] and most[i]. All
+// are sorted, in ns.
 func jitterOf(least, most, asked []float64, tolerance float64) *Jitter {
 	j := &Jitter{Limit: criticalDistance(len(most)), Distance: distance(least, most, asked, tolerance)}
 	for _, q := range []float64{0.01, 0.1, 0.5, 0.9, 0.99} {

@@ -16,14 +16,14 @@ import (
 
 // Options say how to measure.
 type Options struct {
-	Time     time.Duration      // to take about, on the clock; what must be measured may take more
-	Progress func(part float64) // is told how much is done, 0 to 1; may be nil
-	// Slow is told, before anything is sent, of a fabric whose slowest link alone makes it
-	// take much more than Time: about how much, at least; may be nil.
+	Time     time.Duration      // approximate real time of the measurement; slow links may need more
+	Progress func(part float64) // called with the completed fraction, 0 to 1; may be nil
+	// Slow is called before anything is sent if the slowest link makes the measurement take much more than Time:
+	// with the minimum. It may be nil.
 	Slow func(least time.Duration)
 }
 
-// How the time is shared, and bounds of the parts.
+// Fractions of the time, and limits of the measurements.
 const (
 	ratePart, latencyPart, togetherPart, incastPart = 0.4, 0.25, 0.2, 0.1
 
@@ -32,12 +32,12 @@ const (
 	minProbes = 100 // for a p99
 	maxFlows  = 256 // at once
 
-	// maxTries is how often something is measured that is off: other work on the host makes
-	// it worse, never better.
+	// maxTries is how often a measurement outside its limits is repeated. Other work on the host only makes results
+	// worse.
 	maxTries = 3
 )
 
-// measurement is one in flight.
+// measurement is the state of one run of verify.
 type measurement struct {
 	*Model
 	Options
@@ -45,30 +45,30 @@ type measurement struct {
 	how   traffic
 	start time.Time
 
-	least        time.Duration // that a stream lasts
-	parallelRate float64       // bytes per ns that paths which are measured at once may ask for together
+	least        time.Duration // minimum of a stream
+	parallelRate float64       // maximum sum of the rates of paths that are measured at once, bytes per ns
 
-	paths  []pathSpec
-	links  []Link
-	parts  []finder // of each link
-	report Report
-	shared finder
-	short  int // measurements in which the transport left less than 99 % of a rate
+	paths     []pathSpec
+	links     []Link
+	findings  []finder // of each link
+	report    Report
+	shared    finder
+	belowRate int // measurements in which the model's rate is below 99 % of the link's
 }
 
-// traffic is what a fabric is measured with: how it is sent, and what has to come of it.
+// traffic is a way to load the fabric: messages or packets.
 type traffic interface {
-	// rateOf and latencyOf measure paths that share no hop, about d each.
+	// rateOf and latencyOf measure paths that share no hop, for about d each.
 	rateOf(ctx context.Context, paths []pathSpec, d time.Duration) error
 	latencyOf(ctx context.Context, paths []pathSpec, d time.Duration) error
-	// rateTime is how long rateOf fits at least.
+	// rateTime is the minimum time of rateOf.
 	rateTime(paths []pathSpec) time.Duration
-	// prepare completes flows that share hops, and says how long to send them so that the
-	// slowest sends a few messages: d at least.
+	// prepare completes flows that share hops and returns how long to send: d, or longer until the slowest flow has
+	// sent few messages.
 	prepare(flows []Flow, few int, d time.Duration) time.Duration
 	sharedOnce(ctx context.Context, flows []Flow, d time.Duration) (*Shared, error)
-	// promised says whether each flow's share is what the model says, and by what part all
-	// together may be off.
+	// promised returns whether the model determines the share of each flow, and the largest deviation of all flows
+	// together, as a fraction.
 	promised(flows []Flow) (each bool, most float64)
 }
 
@@ -78,22 +78,21 @@ type messages struct {
 	sender Runner
 }
 
-// Of messages: how long a stream lasts at least, and what paths measured at once may ask
-// for together, in bytes per ns: little for any host, so that only paths that ask for
-// little are measured at once.
+// Of messages: the minimum time of a stream, and the maximum sum of the rates of paths that are measured at once, in
+// bytes per ns. It is small for any host, so only slow paths are measured at once.
 const (
 	minStream = 80 * time.Millisecond
 	groupRate = 0.2
 )
 
-// Measure measures the fabric that m describes and run sends over.
+// Measure measures the fabric that m describes. run sends the messages.
 func Measure(ctx context.Context, m *Model, run Runner, o Options) (*Report, error) {
 	x := &measurement{Model: m, Options: o, run: run, least: minStream, parallelRate: groupRate}
 	x.how = &messages{x, run}
 	return x.measure(ctx)
 }
 
-// measure measures all, and judges.
+// measure makes all measurements and the verdict.
 func (x *measurement) measure(ctx context.Context) (*Report, error) {
 	x.start = time.Now()
 	x.report = Report{Profile: x.fab.Config.Name, TimeScale: x.scale, Seed: x.seed, Notes: []string{}, Reasons: []string{}}
@@ -115,14 +114,14 @@ func (x *measurement) note(format string, args ...any) {
 	x.report.Notes = append(x.report.Notes, fmt.Sprintf(format, args...))
 }
 
-// all measures each part once, and again what is off.
+// all makes each measurement once, and repeats those outside their limits.
 func (x *measurement) all(ctx context.Context) error {
 	x.selectPaths()
 	if len(x.paths) == 0 {
 		return errors.New("no link of the fabric is up: there is nothing to measure")
 	}
 	x.warn()
-	x.links, x.parts = make([]Link, len(x.paths)), make([]finder, len(x.paths))
+	x.links, x.findings = make([]Link, len(x.paths)), make([]finder, len(x.paths))
 	if err := x.rates(ctx); err != nil {
 		return err
 	}
@@ -152,7 +151,7 @@ func (x *measurement) all(ctx context.Context) error {
 	return x.remeasure(ctx)
 }
 
-// selectPaths picks the paths that there is time for.
+// selectPaths selects the paths to measure within the time.
 func (x *measurement) selectPaths() {
 	up, down := x.Model.paths()
 	switch len(down) {
@@ -168,7 +167,7 @@ func (x *measurement) selectPaths() {
 	for n > 1 && x.ratesTime() > most {
 		n = n * 7 / 8
 		fewer := x.sample(up, n)
-		if len(fewer) > n { // no fewer would cover all
+		if len(fewer) > n { // all of them are needed to cover every hop
 			x.paths = fewer
 			break
 		}
@@ -179,8 +178,7 @@ func (x *measurement) selectPaths() {
 	}
 }
 
-// ratesTime is how long the rates of all paths take to measure at least, latenciesTime
-// their latencies.
+// ratesTime is the minimum time to measure the rates of all paths.
 func (x *measurement) ratesTime() time.Duration {
 	d := time.Duration(0)
 	for _, g := range groups(x.paths, x.parallelRate) {
@@ -197,41 +195,41 @@ func (x *measurement) latenciesTime() time.Duration {
 	return d
 }
 
-// warn says so if it fits much longer than it was given.
+// warn calls Slow if the measurement takes much longer than Time.
 func (x *measurement) warn() {
-	// All to all and incast take as long as a stream each.
+	// All to all and incast take as long as one stream each.
 	least := x.ratesTime() + x.latenciesTime() + 2*x.how.rateTime(x.paths)
 	if x.Slow != nil && least > 2*x.Time {
 		x.Slow(least)
 	}
 }
 
-// index finds a path's place.
+// index is the position of path in x.paths.
 func (x *measurement) index(path *pathSpec) int {
 	return slices.IndexFunc(x.paths, func(o pathSpec) bool { return o.src == path.src && o.dst == path.dst })
 }
 
-// late says whether there is no time for another try.
+// outOfTime says whether there is no time for another try.
 func (x *measurement) outOfTime() bool { return time.Since(x.start) > 2*x.Time }
 
-// remeasure measures each link alone that is off.
+// remeasure measures each link that is outside its limits again, alone.
 func (x *measurement) remeasure(ctx context.Context) error {
 	for i := range x.paths {
 		x.links[i].Tries = 1
-		for len(x.parts[i].found) > 0 && !x.parts[i].hopeless() && x.links[i].Tries < maxTries && !x.outOfTime() {
+		for len(x.findings[i].found) > 0 && !x.findings[i].hopeless() && x.links[i].Tries < maxTries && !x.outOfTime() {
 			x.progress(1 - 1/float64(2+i))
 			path := x.paths[i : i+1]
-			before, tries := x.parts[i], x.links[i].Tries
+			before, tries := x.findings[i], x.links[i].Tries
 			old := x.links[i]
-			x.parts[i] = finder{}
+			x.findings[i] = finder{}
 			if err := x.how.rateOf(ctx, path, x.least<<tries); err != nil {
 				return err
 			}
 			if err := x.how.latencyOf(ctx, path, 0); err != nil {
 				return err
 			}
-			if worse(&x.parts[i], &before) {
-				x.links[i], x.parts[i] = old, before
+			if worse(&x.findings[i], &before) {
+				x.links[i], x.findings[i] = old, before
 			}
 			x.links[i].Tries = tries + 1
 		}
@@ -239,22 +237,22 @@ func (x *measurement) remeasure(ctx context.Context) error {
 	return nil
 }
 
-// worse says whether there is more wrong with a than with b.
+// worse says whether a has more or larger problems than b.
 func worse(a, b *finder) bool {
 	if len(a.found) != len(b.found) {
 		return len(a.found) > len(b.found)
 	}
 	sum := func(f *finder) (s float64) {
 		for _, x := range f.found {
-			s += x.slow
+			s += x.slowdown
 		}
 		return s
 	}
 	return sum(a) > sum(b)
 }
 
-// noteDescheduled says so where messages were in time but seen late: what polls on this host
-// will be late, whatever the fabric does.
+// noteDescheduled adds a note if messages were in time but this process saw them late. Then a job's ranks will poll
+// late too, whatever the fabric does.
 func (x *measurement) noteDescheduled() {
 	n, worst := 0, &x.links[0]
 	for i := range x.links {
@@ -271,17 +269,17 @@ func (x *measurement) noteDescheduled() {
 	}
 }
 
-// conclude judges all that was measured.
+// conclude makes the verdict.
 func (x *measurement) conclude(before []state.HopStatus) {
 	r := &x.report
 	var found []finding
 	for i := range x.links {
-		x.links[i].Problems = x.parts[i].words()
-		found = append(found, x.parts[i].found...)
+		x.links[i].Problems = x.findings[i].words()
+		found = append(found, x.findings[i].found...)
 	}
 	found = append(found, x.shared.found...)
 	x.noteDescheduled()
-	if x.short > 0 {
+	if x.belowRate > 0 {
 		x.note("the transport, the hosts or losses leave less than the links' own rate on some: see asked_bps and model_bps of --json")
 	}
 	var rest finder

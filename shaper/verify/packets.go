@@ -10,69 +10,64 @@ import (
 	"github.com/ddlemu/ddlemu/configs"
 )
 
-// LeastDatagram is the least payload of a Stream's datagrams, in bytes: the number of
-// each is in it.
+// LeastDatagram is the minimum payload of a Stream's datagrams in bytes: each carries its number.
 const LeastDatagram = 8
 
-// Stream is datagrams that one NIC sends to another.
+// Stream is a series of datagrams from one NIC to another.
 type Stream struct {
-	Src, Dst int           // NICs, of different nodes
-	Size     int           // payload of each, in bytes; LeastDatagram or more
-	Burst    int           // datagrams handed over at once, 1 or more
-	Window   int           // datagrams sent and not received yet, at most
-	Spacing  time.Duration // between two bursts at least, on the clock
-	Most     int           // datagrams; 0 for no bound
+	Src, Dst int           // NICs of different nodes
+	Size     int           // payload of each in bytes, LeastDatagram or more
+	Burst    int           // datagrams passed to the kernel at once, 1 or more
+	Window   int           // maximum of datagrams in flight
+	Spacing  time.Duration // minimum real time between two bursts
+	Most     int           // maximum number of datagrams; 0 for no limit
 }
 
-// Packets is what became of a stream's datagrams, by their numbers. Times are in ns of
-// one monotonic clock, not divided by the time scale.
+// Packets has the times of a stream's datagrams, by number: ns of one monotonic clock, real time.
 type Packets struct {
-	Sent    []int64 // before the call that sent it
-	Arrived []int64 // when it was at the receiving NIC; 0 if it never was
-	Seen    []int64 // when this process had it; 0 likewise
+	Sent    []int64 // before the call that sends it
+	Arrived []int64 // at the receiving NIC; 0 if it never arrived
+	Seen    []int64 // by this process; 0 if never
 }
 
 // PacketRunner sends datagrams between the nodes of a fabric on the kernel datapath.
 type PacketRunner interface {
 	Watch
-	// Send sends all streams at once, for d on the clock or until each has sent its most,
-	// and waits for what is in flight, at most tail longer.
+	// Send sends all streams at once, for d or until each has sent Most datagrams, and then waits for datagrams in
+	// flight, at most tail.
 	Send(ctx context.Context, streams []Stream, d, tail time.Duration) ([]Packets, error)
-	// Late is what the shaper itself has against being on time with what was sent last; ""
-	// if nothing, or if it does not record that.
+	// Late describes how late the shaper was with the last streams; "" if it was in time or does not record that.
 	Late() string
 }
 
-// packets is the traffic of a PacketRunner: datagrams without congestion control, of
-// which only so many are in flight that they fill the path, and wait for it a little.
+// packets is the traffic of a PacketRunner: datagrams without congestion control. The number in flight is limited to
+// what fills the path and a short queue.
 type packets struct {
 	*measurement
 	sender  PacketRunner
 	size    int // payload of a datagram that fills a packet, in bytes
-	payload int // what that counts for: the payload of the link model's packet, in bytes
+	payload int // payload of a packet in the link model, in bytes
 }
 
 const (
 	ipv4UDP      = 20 + 8 // bytes of headers
-	maxDatagrams = 64     // that Linux fits at once (UDP_MAX_SEGMENTS)
+	maxDatagrams = 64     // per system call (Linux: UDP_MAX_SEGMENTS)
 	maxDatagram  = 65535 - ipv4UDP
 
-	// waiting is how long what waits at a sender lasts, in ns, while this process has no
-	// processor; maxWaiting bounds that in bytes, waitingUnlimited is it where no rate is
-	// asked for.
-	waiting          = 150e6
-	maxWaiting       = 32 << 20
-	waitingUnlimited = 4 << 20
+	// senderQueueNs is the time for which the sender's queue lasts while this process is not running, maxSenderQueue
+	// the largest queue in bytes, and unlimitedSenderQueue the queue in bytes if no rate is asked for.
+	senderQueueNs        = 150e6
+	maxSenderQueue       = 32 << 20
+	unlimitedSenderQueue = 4 << 20
 
 	minPackets = 256 // of a stream, for a rate
 
 	minPacketStream = 250 * time.Millisecond
-	// Ways that are measured at once ask together for little of what one thread carries.
+	// Of packets: the maximum sum of the rates of paths that are measured at once, see groupRate.
 	packetGroupRate = 0.05
 )
 
-// MeasurePackets measures the fabric on the kernel datapath that m describes and run
-// sends over.
+// MeasurePackets measures the fabric on the kernel datapath that m describes. run sends the packets.
 func MeasurePackets(ctx context.Context, m *Model, run PacketRunner, o Options) (*Report, error) {
 	l := m.fab.Config.Link
 	x := &measurement{Model: m, Options: o, run: run, least: minPacketStream, parallelRate: packetGroupRate}
@@ -85,31 +80,30 @@ func MeasurePackets(ctx context.Context, m *Model, run PacketRunner, o Options) 
 	return r, err
 }
 
-// stream fills a path of which it gets rate, in bytes of payload per ns.
+// stream is a stream that fills a path with rate, in bytes of payload per ns.
 func (x *packets) stream(path *pathSpec, rate float64) Stream {
 	s := Stream{Src: path.src, Dst: path.dst, Size: x.size, Burst: x.burst(path)}
-	window := float64(waitingUnlimited)
+	window := float64(unlimitedSenderQueue)
 	if !math.IsInf(rate, 1) {
-		window = rate*float64(x.longest(path)) + min(rate*waiting, maxWaiting)
+		window = rate*float64(x.longest(path)) + min(rate*senderQueueNs, maxSenderQueue)
 	}
 	s.Window = max(int(window)/x.payload, 2*s.Burst)
 	return s
 }
 
-// burst is how many datagrams are handed over at once: together, with their headers, less
-// than a segment, which is what a NIC fits whole.
+// burst is the number of datagrams that are passed to the kernel at once. With their headers they must be smaller than
+// a segment, because a NIC moves a segment as a whole.
 func (x *packets) burst(path *pathSpec) int {
 	const ethernet = 14
 	return max(min((path.segment-1-ipv4UDP-ethernet)/x.size, maxDatagrams, maxDatagram/x.size), 1)
 }
 
-// longest is what a packet is in flight at most, but for a few, without what it waits:
-// real ns.
+// longest is an upper bound in ns, real time, of the time that all but a few packets are in flight, queueing excluded.
 func (m *Model) longest(path *pathSpec) int64 {
 	return int64(path.latency)*int64(m.scale) + m.spread(path)
 }
 
-// tail is how long after the last packet was sent all should have come.
+// tail is the time after the last packet was sent within which all must arrive.
 func (x *packets) tail(path *pathSpec, s *Stream, rate float64) time.Duration {
 	d := 200*time.Millisecond + time.Duration(2*x.longest(path))
 	if !math.IsInf(rate, 1) {
@@ -118,7 +112,7 @@ func (x *packets) tail(path *pathSpec, s *Stream, rate float64) time.Duration {
 	return d
 }
 
-// rateTime is until a stream has sent a few packets.
+// rateTime is the time until a stream has sent minPackets packets.
 func (x *packets) rateTime(paths []pathSpec) time.Duration {
 	d := x.least
 	for i := range paths {
@@ -139,31 +133,31 @@ func (x *packets) rateOf(ctx context.Context, paths []pathSpec, d time.Duration)
 		s := x.stream(path, path.payload)
 		streams, tail = append(streams, s), max(tail, x.tail(path, &s, path.payload))
 	}
-	came, err := x.sender.Send(ctx, streams, d, tail)
+	traces, err := x.sender.Send(ctx, streams, d, tail)
 	if err != nil {
 		return err
 	}
 	for i := range paths {
 		path := &paths[i]
 		l, f := x.link(path)
-		l.Rate = x.rate(path, &came[i])
+		l.Rate = x.rate(path, &traces[i])
 		f.rate(path.name, &l.Rate)
-		loss, bursts := x.losses(path, &came[i])
-		if !x.drops() { // what a full queue drops is nobody's to say
+		loss, bursts := x.losses(path, &traces[i])
+		if !x.drops() { // the model does not tell what a full queue drops
 			f.loss(path.name, loss, bursts)
 		}
 		if loss.Got > 0 || loss.Asked > 0 {
 			l.Loss = loss
 		}
 		if l.Rate.Model < 0.99*l.Rate.Asked {
-			x.short++
+			x.belowRate++
 		}
 	}
 	return nil
 }
 
 func (x *packets) rate(path *pathSpec, p *Packets) Rate {
-	r := Rate{Limit: 100 * maxRateOff, Connections: 1, Message: x.payload, Messages: p.came()}
+	r := Rate{Limit: 100 * maxRateOff, Connections: 1, Message: x.payload, Messages: p.received()}
 	model := x.through(path)
 	r.Got = x.bps(p.rate(model/float64(x.payload)) * float64(x.payload))
 	if math.IsInf(path.payload, 1) {
@@ -174,8 +168,8 @@ func (x *packets) rate(path *pathSpec, p *Packets) Rate {
 	return r
 }
 
-// through is what comes through of packets that are sent as fast as a path fits them, in
-// bytes of payload per ns: each hop fits what it can, and loses of that what it is to.
+// through is the rate that a path carries if packets are sent as fast as possible, in bytes of payload per ns: each hop
+// carries at most its capacity, and loses the fraction that it is asked to lose.
 func (m *Model) through(path *pathSpec) float64 {
 	rate := math.Inf(1)
 	for _, hop := range path.hops {
@@ -184,10 +178,10 @@ func (m *Model) through(path *pathSpec) float64 {
 	return rate
 }
 
-// losses compares the datagrams that did not come with those that were not to; bursts is
-// by what factor their number varies more than that of independent ones.
+// losses compares the lost datagrams with the losses asked for. bursts is the factor by which the variance of their
+// number exceeds that of independent losses.
 func (x *packets) losses(path *pathSpec, p *Packets) (l *Loss, bursts float64) {
-	l, bursts = &Loss{Packets: uint64(len(p.Sent)), Got: uint64(len(p.Sent) - p.came())}, 1
+	l, bursts = &Loss{Packets: uint64(len(p.Sent)), Got: uint64(len(p.Sent) - p.received())}, 1
 	kept := 1.0
 	for _, hop := range path.hops {
 		spec := x.fab.Hops[hop].Spec.Loss
@@ -198,8 +192,8 @@ func (x *packets) losses(path *pathSpec, p *Packets) (l *Loss, bursts float64) {
 	return l, bursts
 }
 
-// came is how many datagrams came.
-func (p *Packets) came() int {
+// received is the number of datagrams that arrived.
+func (p *Packets) received() int {
 	n := 0
 	for _, at := range p.Arrived {
 		if at != 0 {
@@ -209,8 +203,8 @@ func (p *Packets) came() int {
 	return n
 }
 
-// rate is how many datagrams came per ns, without the first quarter, in which queues
-// fill; 0 if there were too few. asked is how many should.
+// rate is the number of datagrams that arrived per ns, without the first quarter, in which queues fill; 0 if too few
+// arrived. asked is the expected rate.
 func (p *Packets) rate(asked float64) float64 {
 	var at []int64
 	for _, t := range p.Arrived {
@@ -225,10 +219,9 @@ func (p *Packets) rate(asked float64) float64 {
 	return float64(p.between(from, to)) / float64(max(to-from, 1))
 }
 
-// steady are two times of arrivals, which are sorted, between which to take a rate: of one
-// in the first and one in the last third that were as little late as any against asked
-// arrivals per ns. Some that are late, of which those behind show that nothing was lost,
-// are no lower rate.
+// steady returns two of the sorted arrival times at, between which the rate is measured: the least late arrival of the
+// first third and that of the last third, against arrivals at the expected rate per ns. Single late arrivals therefore
+// do not lower the rate if later ones caught up.
 func steady(at []int64, asked float64) (from, to int64) {
 	late := func(i int) float64 { return float64(at[i]-at[0]) - float64(i)/asked }
 	third := len(at) / 3
@@ -244,7 +237,7 @@ func steady(at []int64, asked float64) (from, to int64) {
 	return at[i], at[j]
 }
 
-// between is how many came after from, up to a time.
+// between is the number of arrivals after from, up to to.
 func (p *Packets) between(from, to int64) int {
 	n := 0
 	for _, t := range p.Arrived {

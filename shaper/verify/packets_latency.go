@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// latencyOf measures the latencies of paths that share no hop, by single packets.
+// latencyOf measures the latencies of paths that share no hop with single packets.
 func (x *packets) latencyOf(ctx context.Context, paths []pathSpec, d time.Duration) error {
 	var streams []Stream
 	end, tail := time.Duration(0), time.Duration(0)
@@ -20,24 +20,24 @@ func (x *packets) latencyOf(ctx context.Context, paths []pathSpec, d time.Durati
 		streams = append(streams, s)
 		end, tail = max(end, 4*f.Spacing*time.Duration(n)), max(tail, x.tail(path, &s, path.payload))
 	}
-	came, err := x.sender.Send(ctx, streams, end, tail)
+	traces, err := x.sender.Send(ctx, streams, end, tail)
 	if err != nil {
 		return err
 	}
 	for i := range paths {
 		path := &paths[i]
 		l, f := x.link(path)
-		l.Latency, l.Jitter = x.latency(path, &came[i])
-		if !path.free() {
+		l.Latency, l.Jitter = x.latency(path, &traces[i])
+		if !path.unshaped() {
 			f.latency(path.name, &l.Latency, l.Jitter, x.limits(l.Latency.Asked))
 		}
-		loss, bursts := x.losses(path, &came[i])
+		loss, bursts := x.losses(path, &traces[i])
 		f.loss(path.name, loss, bursts)
 	}
 	return nil
 }
 
-// latency is what a path's single packets took.
+// latency evaluates the single packets of a path.
 func (x *packets) latency(path *pathSpec, p *Packets) (Latency, *Jitter) {
 	var took, seen []float64
 	for i, at := range p.Arrived {

@@ -12,12 +12,12 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 )
 
-// maxUnfairOff is by what part all flows together may be off where links differ and a
-// receiving port serves who comes first: who waits for whom is not the model's to say.
+// maxUnfairOff is the largest deviation of all flows together if links differ and the receiving port serves packets in
+// order of arrival: the model does not tell which flow waits for which.
 const maxUnfairOff = 0.1
 
-// promised: shares are where each sender has a class of its own at the receiving port,
-// and nothing is lost.
+// promised returns whether each flow is judged, and the limit for all together. A flow is judged if each sender has a
+// traffic class of its own at the receiving port and nothing is lost.
 func (x *packets) promised(flows []Flow) (each bool, most float64) {
 	pairs := map[[2]int]bool{}
 	for _, f := range flows {
@@ -39,17 +39,17 @@ func (m *Model) alike() bool {
 	return !slices.ContainsFunc(m.fab.Hops, func(h fabric.Hop) bool { return h.Spec.Bandwidth != m.fab.Hops[0].Spec.Bandwidth })
 }
 
-// prepare says how long flows that share hops are sent.
+// prepare returns how long to send flows that share hops.
 func (x *packets) prepare(flows []Flow, few int, d time.Duration) time.Duration {
 	for i, rate := range x.fair(flows) {
 		path := x.pathOf(flows[i].Src, flows[i].Dst)
-		d = max(d, time.Duration(4*(float64(x.longest(&path))+waiting)), time.Duration(2*float64(few*x.payload)/rate))
+		d = max(d, time.Duration(4*(float64(x.longest(&path))+senderQueueNs)), time.Duration(2*float64(few*x.payload)/rate))
 	}
 	return d
 }
 
-// sharedOnce is one try. Rates are taken behind a quarter of the time, in which queues
-// fill, and before the end, up to which all send.
+// sharedOnce makes one measurement. Rates are measured after a quarter of the time, in which queues fill, and before
+// the first sender ends.
 func (x *packets) sharedOnce(ctx context.Context, flows []Flow, d time.Duration) (*Shared, error) {
 	var streams []Stream
 	tail, late := time.Duration(0), int64(0)
@@ -59,12 +59,12 @@ func (x *packets) sharedOnce(ctx context.Context, flows []Flow, d time.Duration)
 		s := x.stream(&path, rates[i])
 		streams, tail, late = append(streams, s), max(tail, x.tail(&path, &s, rates[i])), max(late, x.longest(&path))
 	}
-	came, err := x.sender.Send(ctx, streams, d, tail)
+	traces, err := x.sender.Send(ctx, streams, d, tail)
 	if err != nil {
 		return nil, err
 	}
 	start := int64(math.MaxInt64)
-	for _, p := range came {
+	for _, p := range traces {
 		if len(p.Sent) > 0 {
 			start = min(start, p.Sent[0])
 		}
@@ -73,16 +73,16 @@ func (x *packets) sharedOnce(ctx context.Context, flows []Flow, d time.Duration)
 	for _, rate := range rates {
 		total += rate
 	}
-	from, to := steady(within(came, start+late+int64(d)/4, start+int64(d)), total/float64(x.payload))
+	from, to := steady(within(traces, start+late+int64(d)/4, start+int64(d)), total/float64(x.payload))
 	s, names := &Shared{Late: x.sender.Late()}, x.names(flows)
 	for i, f := range flows {
-		p, hop := &came[i], x.fab.Link(f.Src, f.Dst)
+		p, hop := &traces[i], x.fab.Link(f.Src, f.Dst)
 		got := float64(p.between(from, to)*x.payload) / float64(max(to-from, 1))
 		want := rates[i] * (1 - configs.Loss(x.fab.Hops[hop].Spec.Loss).Mean())
 		s.Flows = append(s.Flows, SharedFlow{Name: names[i], Model: x.bps(want), Got: x.bps(got)})
 		s.Model, s.Got = s.Model+x.bps(want), s.Got+x.bps(got)
 		if !x.loses() && !x.drops() {
-			s.Lost += uint64(len(p.Sent) - p.came())
+			s.Lost += uint64(len(p.Sent) - p.received())
 		}
 	}
 	s.compare()
@@ -90,7 +90,7 @@ func (x *packets) sharedOnce(ctx context.Context, flows []Flow, d time.Duration)
 	return s, nil
 }
 
-// within is when datagrams came in a time, sorted; its ends if there were too few.
+// within returns the arrivals after from, up to to, sorted; just from and to if there were too few.
 func within(all []Packets, from, to int64) []int64 {
 	var at []int64
 	for _, p := range all {
@@ -107,8 +107,7 @@ func within(all []Packets, from, to int64) []int64 {
 	return at
 }
 
-// capacity is the payload that a hop carries, in bytes per ns on the clock; +Inf if it
-// has no bandwidth.
+// capacity is the payload rate of a hop in bytes per ns, real time; +Inf if it has no bandwidth.
 func (m *Model) capacity(hop int) float64 {
 	l := fabric.LinkOf(m.fab.Hops[hop].Spec)
 	if r := l.PayloadRate(); r > 0 {
@@ -117,16 +116,16 @@ func (m *Model) capacity(hop int) float64 {
 	return math.Inf(1)
 }
 
-// fair is what each of flows gets by max-min fairness, in bytes of payload per ns: the
-// hop that has least for each of its flows gives them that, then the next one.
+// fair is the max-min fair rate of each flow in bytes of payload per ns. Repeatedly, the hop with the smallest equal
+// share for its flows fixes their rates.
 func (m *Model) fair(flows []Flow) []float64 {
-	left := make([]float64, len(m.fab.Hops))
-	for hop := range left {
-		left[hop] = m.capacity(hop)
+	remaining := make([]float64, len(m.fab.Hops))
+	for hop := range remaining {
+		remaining[hop] = m.capacity(hop)
 	}
 	rates := slices.Repeat([]float64{-1}, len(flows)) // not known yet
 	for {
-		users := make([]float64, len(left))
+		users := make([]float64, len(remaining))
 		for i, f := range flows {
 			for _, s := range m.fab.Path(f.Src, f.Dst) {
 				if rates[i] < 0 {
@@ -134,21 +133,21 @@ func (m *Model) fair(flows []Flow) []float64 {
 				}
 			}
 		}
-		narrow := -1
+		bottleneck := -1
 		for hop, n := range users {
-			if n > 0 && (narrow < 0 || left[hop]/n < left[narrow]/users[narrow]) {
-				narrow = hop
+			if n > 0 && (bottleneck < 0 || remaining[hop]/n < remaining[bottleneck]/users[bottleneck]) {
+				bottleneck = hop
 			}
 		}
-		if narrow < 0 {
+		if bottleneck < 0 {
 			return rates
 		}
-		m.give(flows, rates, left, narrow, left[narrow]/users[narrow])
+		m.assign(flows, rates, remaining, bottleneck, remaining[bottleneck]/users[bottleneck])
 	}
 }
 
-// give settles the rate of the flows over a hop that have none yet.
-func (m *Model) give(flows []Flow, rates, left []float64, hop int, rate float64) {
+// assign sets the rate of the flows over hop that have none yet, and subtracts it from all hops of their paths.
+func (m *Model) assign(flows []Flow, rates, remaining []float64, hop int, rate float64) {
 	for i, f := range flows {
 		path := m.fab.Path(f.Src, f.Dst)
 		if rates[i] >= 0 || !slices.ContainsFunc(path, func(s fabric.Step) bool { return s.Hop == hop }) {
@@ -156,7 +155,7 @@ func (m *Model) give(flows []Flow, rates, left []float64, hop int, rate float64)
 		}
 		rates[i] = rate
 		for _, s := range path {
-			left[s.Hop] = max(left[s.Hop]-rate, 0)
+			remaining[s.Hop] = max(remaining[s.Hop]-rate, 0)
 		}
 	}
 }

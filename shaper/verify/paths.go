@@ -12,24 +12,24 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/link"
 )
 
-// path is the path between two NICs, and what it was asked to be.
+// pathSpec is the path between two NICs and the values asked for.
 type pathSpec struct {
 	src, dst int
 	name     string
 	hops     []int
 	down     bool
-	payload  float64       // bytes per ns on the clock, of the narrowest hop; +Inf if none has a bandwidth
-	latency  time.Duration // of a message of probeSize, not scaled, without jitter and loss
-	round    int64         // trip, real ns
+	payload  float64       // of the narrowest hop, bytes per ns of real time; +Inf if no hop has a bandwidth
+	latency  time.Duration // of a message of probeSize, stated time, without jitter and loss
+	round    int64         // round trip, real ns
 	segment  int           // bytes
-	jitter   []link.Jitter // of its hops, those that have one
+	jitter   []link.Jitter // of the hops that have one
 	lossy    bool
 }
 
-// probeSize is the size of the messages that latency is measured with.
+// probeSize is the size in bytes of the messages that measure latency.
 const probeSize = 8
 
-// pathOf works out what is asked of the path between two NICs.
+// pathOf returns the values asked for on the path between two NICs.
 func (m *Model) pathOf(src, dst int) pathSpec {
 	path := pathSpec{src: src, dst: dst, name: m.fab.HopName(m.fab.Link(src, dst)), payload: math.Inf(1), segment: math.MaxInt}
 	longest := int64(0)
@@ -57,7 +57,7 @@ func (m *Model) pathOf(src, dst int) pathSpec {
 	return path
 }
 
-// probeTime is how long a message of probeSize occupies a hop, real ns.
+// probeTime is the time in real ns that a message of probeSize occupies a hop.
 func (m *Model) probeTime(spec *link.Spec, p *link.Params) int64 {
 	switch {
 	case m.shaper == "":
@@ -68,13 +68,13 @@ func (m *Model) probeTime(spec *link.Spec, p *link.Params) int64 {
 	return p.Occupy(probeSize + ipv4UDP + uint64(spec.Framing))
 }
 
-// free says whether nothing is asked of the path, so that no message has a time to keep.
-func (path *pathSpec) free() bool {
+// unshaped says whether nothing is asked of the path, so that no message can be late.
+func (path *pathSpec) unshaped() bool {
 	return math.IsInf(path.payload, 1) && path.latency == 0 && len(path.jitter) == 0
 }
 
-// spread is what a message may be later than another by jitter, real ns: all but a few
-// in a thousand. Spaced wider, messages are not held up by the one before.
+// spread is the largest difference in real ns that jitter makes between two messages, but for a few in a thousand.
+// Messages with at least this spacing do not delay each other.
 func (m *Model) spread(path *pathSpec) int64 {
 	times := map[link.JitterKind]int64{link.Uniform: 2, link.Normal: 8, link.Pareto: 16, link.Table: 16}
 	sum := int64(0)
@@ -84,8 +84,8 @@ func (m *Model) spread(path *pathSpec) int64 {
 	return sum
 }
 
-// sooner is by how much jitter may make a message faster than the latency says, real ns.
-func (m *Model) sooner(path *pathSpec) int64 {
+// maxEarly is the most in real ns by which jitter makes a message faster than the latency.
+func (m *Model) maxEarly(path *pathSpec) int64 {
 	sum := 0.0
 	for _, j := range path.jitter {
 		switch j.Kind {
@@ -100,7 +100,7 @@ func (m *Model) sooner(path *pathSpec) int64 {
 	return int64(sum) * int64(m.scale)
 }
 
-// paths are all paths of the fabric that are up, and the names of those that are not.
+// paths returns all paths of the fabric that are up, and the names of those that are down.
 func (m *Model) paths() (up []pathSpec, down []string) {
 	for _, h := range m.fab.Hops {
 		if h.Kind != fabric.Link {
@@ -116,8 +116,8 @@ func (m *Model) paths() (up []pathSpec, down []string) {
 	return up, down
 }
 
-// sample chooses at most n of paths, but so many that each hop that any of them leads
-// over is measured, and each kind of link: those first, the rest evenly.
+// sample selects about n of paths: first those that are needed so that every hop and every kind of link is measured,
+// even if they are more than n, then others evenly.
 func (m *Model) sample(paths []pathSpec, n int) []pathSpec {
 	if len(paths) <= n {
 		return paths
@@ -151,7 +151,7 @@ func (m *Model) sample(paths []pathSpec, n int) []pathSpec {
 	return out
 }
 
-// group is paths that share no hop.
+// group is a set of paths that share no hop.
 type group struct {
 	paths []pathSpec
 	rate  float64
@@ -162,8 +162,8 @@ func (g *group) fits(path *pathSpec, most float64) bool {
 	return g.rate+path.payload <= most && !slices.ContainsFunc(path.hops, func(h int) bool { return g.hops[h] })
 }
 
-// groups puts paths together that share no hop and ask, together, for no more than most
-// bytes per ns; a path that asks for more alone is a group of its own.
+// groups puts paths that share no hop into groups whose rates sum up to at most most bytes per ns. A path with a higher
+// rate has a group of its own.
 func groups(paths []pathSpec, most float64) []*group {
 	var all []*group
 	for _, path := range paths {
@@ -181,32 +181,30 @@ func groups(paths []pathSpec, most float64) []*group {
 	return all
 }
 
-// What a connection traits in flight at most: less than the engine's ring, which then
-// never window up a send.
+// Limits of what a connection has in flight. maxInFlight is less than the engine's ring, so that the ring never delays
+// a send.
 const (
-	underWay    = 3 << 20
+	maxInFlight = 3 << 20
 	maxMessage  = 512 << 10
 	maxStreams  = 16
 	minMessages = 64 // of a stream, at least
-	// A thread that loses its processor comes back after some time slices; until then
-	// what is posted must last.
+	// descheduled is how long a thread that lost its processor may be away; posted messages must last for it.
 	descheduled = 60e6 // ns
 )
 
-// streams are the flows that fill a path for d on the clock: several where one would
-// have to keep more in flight than it can.
+// streams are the flows that fill a path for d: several if one cannot have enough in flight.
 func (m *Model) streams(path *pathSpec, d time.Duration) []Flow {
 	rate := path.payload
 	if math.IsInf(rate, 1) {
-		rate = 1 // bytes per ns: for how much memory to take, no more
+		rate = 1 // bytes per ns; decides only how much memory is used
 	}
 	size := path.segment * int(min(max(rate*float64(d)/minMessages/float64(path.segment), 1), max(maxMessage/float64(path.segment), 1)))
-	window := min(float64(MaxDepth*size), underWay)
+	window := min(float64(MaxDepth*size), maxInFlight)
 	if m.transport.Kind == link.TCP {
 		window = min(window, float64(m.transport.SendBuffer), float64(m.transport.Window))
 	}
 	n := int(min(max(math.Ceil(1.25*rate*float64(path.round)/window), 1), maxStreams))
-	depth := int(min(max((rate*(1.25*float64(path.round)+descheduled))/float64(size)/float64(n), 4), MaxDepth, max(underWay/float64(size), 4)))
+	depth := int(min(max((rate*(1.25*float64(path.round)+descheduled))/float64(size)/float64(n), 4), MaxDepth, max(maxInFlight/float64(size), 4)))
 	f := Flow{Src: path.src, Dst: path.dst, Size: size, Depth: depth, Messages: manyMessages(rate*2, size, d), Apart: path.apart(size), Ready: m.ready(path)}
 	if math.IsInf(path.payload, 1) {
 		f.Messages = manyMessages(100, size, d)
@@ -214,7 +212,7 @@ func (m *Model) streams(path *pathSpec, d time.Duration) []Flow {
 	return slices.Repeat([]Flow{f}, n)
 }
 
-// ready is a path's [Flow.Ready]: rdma's clear-to-send fits less than a round trip.
+// ready is a path's [Flow.Ready]: rdma's clear-to-send needs less than a round trip.
 func (m *Model) ready(path *pathSpec) time.Duration {
 	if m.transport.Kind != link.RDMA {
 		return 0
@@ -222,29 +220,29 @@ func (m *Model) ready(path *pathSpec) time.Duration {
 	return time.Duration(int64(path.round) + m.spread(path))
 }
 
-// apart is how long a message of so many bytes fills the path.
+// apart is the time that a message of size bytes fills the path.
 func (path *pathSpec) apart(size int) time.Duration {
 	return time.Duration(float64(size) / path.payload)
 }
 
-// manyMessages is more than become visible in d at that rate in bytes per ns.
+// manyMessages is more messages than become visible in d at rate, in bytes per ns.
 func manyMessages(rate float64, size int, d time.Duration) int {
 	return int(rate*float64(d)/float64(size)) + 8*MaxDepth
 }
 
 // probes is the flow that measures the latency of a path with n messages.
 func (m *Model) probes(path *pathSpec, n int) Flow {
-	const apart = time.Millisecond // so that who sends and receives can sleep in between
-	// Of MaxDepth receives one is free remeasure, and the sender knows, after two latencies.
+	const apart = time.Millisecond // so that sender and receiver can sleep in between
+	// Of MaxDepth receives, one is free again and known to the sender after two latencies.
 	spacing := max(int64(apart), m.spread(path), int64(path.latency)*int64(m.scale)*3/MaxDepth)
 	return Flow{
 		Src: path.src, Dst: path.dst, Size: probeSize, Depth: MaxDepth, Spacing: time.Duration(spacing), Messages: n, Ready: m.ready(path),
-		Least: time.Duration(max(int64(path.latency)*int64(m.scale)-m.sooner(path), 1)),
+		Least: time.Duration(max(int64(path.latency)*int64(m.scale)-m.maxEarly(path), 1)),
 	}
 }
 
-// allToAll is a flow from each NIC to each NIC of the other nodes, or, if these are more
-// than most, from each to some, at even distances.
+// allToAll is a flow from each NIC to each NIC of the other nodes, or, if that is more than most flows, to some of them
+// at even distances. all says which.
 func (m *Model) allToAll(most int) (flows []Flow, all bool) {
 	nics, perNode := m.fab.NICs(), m.fab.Config.NICsPerNode
 	peers := nics - perNode
@@ -260,8 +258,7 @@ func (m *Model) allToAll(most int) (flows []Flow, all bool) {
 	return flows, each == peers
 }
 
-// incast are flows from several nodes into the first NIC that more than one can reach;
-// on a fabric of two nodes several from the other one.
+// incast are flows from several nodes to the first NIC; on a fabric of two nodes, several flows from the other node.
 func (m *Model) incast() []Flow {
 	const senders = 8
 	nics, perNode := m.fab.NICs(), m.fab.Config.NICsPerNode
@@ -278,9 +275,9 @@ func (m *Model) incast() []Flow {
 	return flows
 }
 
-// shared is a flow that shares hops with others, so that it gets about an nth of them: in
-// messages of few segments, by which flows take turns whatever their messages. What it
-// traits in flight is no more than it needs, for flows come in bursts of that.
+// shared is a flow that shares hops with others and gets about 1/n of them. Its messages have few segments, so that
+// flows take turns by segments, whatever the size of their messages. It has no more in flight than it needs, because
+// flows send that much in a burst.
 func (m *Model) shared(path *pathSpec, n int) Flow {
 	const few = 4
 	need := path.payload * (1.25*float64(path.round) + descheduled/float64(n))
@@ -288,8 +285,8 @@ func (m *Model) shared(path *pathSpec, n int) Flow {
 	return Flow{Src: path.src, Dst: path.dst, Size: size, Apart: path.apart(size), Depth: int(min(max(need/float64(size), 4), MaxDepth)), Ready: m.ready(path)}
 }
 
-// cluster is the factor by which the number of losses varies more than that of
-// independent ones: (1+c)/(1-c) with c the correlation of a packet and the next.
+// cluster is the factor by which the variance of the number of losses exceeds that of independent losses: (1+c)/(1-c),
+// with c the correlation between a packet and the next.
 func cluster(l link.Loss) float64 {
 	if l.GoodToBad == 0 {
 		return 1
@@ -298,13 +295,12 @@ func cluster(l link.Loss) float64 {
 	return (1 + c) / (1 - c)
 }
 
-// askedLatencies are latencies of a path with jitter, drawn from the distributions that
-// were asked for, unscaled ns, sorted.
+// askedLatencies are latencies of a path with jitter, in stated ns, sorted, from the distributions asked for.
 func (m *Model) askedLatencies(path *pathSpec) []float64 {
 	const draws = 1 << 15
 	out := slices.Repeat([]float64{float64(path.latency)}, draws)
 	for hop, j := range path.jitter {
-		// Each quantile once, in an order of the hop's own: the sum is of independent ones.
+		// Each quantile once per hop, in a random order, so that the hops are independent.
 		for i, n := range rand.New(rand.NewPCG(1, uint64(hop))).Perm(draws) {
 			out[i] += float64(j.Value) * m.jitterQuantile(j.Kind, (float64(n)+0.5)/draws)
 		}
@@ -316,9 +312,8 @@ func (m *Model) askedLatencies(path *pathSpec) []float64 {
 	return out
 }
 
-// jitterQuantile is the quantile of a distribution, in units of its value (see
-// docs/model.md): uniform between -1 and 1, normal, Pareto of shape 3 shifted to start
-// at 0 with mean 1, or the fabric's own.
+// jitterQuantile is the quantile u of a distribution, in units of the jitter's value (see docs/model.md): uniform
+// between -1 and 1, normal, Pareto of shape 3 shifted to start at 0 with mean 1, or the fabric's table.
 func (m *Model) jitterQuantile(kind link.JitterKind, u float64) float64 {
 	switch kind {
 	case link.Uniform:

@@ -12,11 +12,10 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
-// fillRounds is how many round trips a stream lasts at least: a few to fill its path, and
-// more to have a rate.
+// fillRounds is the minimum length of a stream in round trips: some to fill the path, and more to measure a rate.
 const fillRounds = 12
 
-// rates fills each path with a stream.
+// rates measures the rate of each path with a stream.
 func (x *measurement) rates(ctx context.Context) error {
 	all := groups(x.paths, x.parallelRate)
 	each := time.Duration(ratePart * float64(x.Time) / float64(len(all)))
@@ -41,8 +40,8 @@ func (x *messages) rateOf(ctx context.Context, paths []pathSpec, d time.Duration
 	}
 	first = append(first, len(flows))
 	if slices.ContainsFunc(paths, func(path pathSpec) bool { return path.lossy }) {
-		// A loss that only a timer recovers may take longer than all of d.
-		d = min(x.enough(flows, 2*minSamples, d), max(d, x.Time))
+		// Recovery of a loss by a timer may take longer than d.
+		d = min(x.timeFor(flows, 2*minSamples, d), max(d, x.Time))
 	}
 	before := x.run.Hops()
 	traces, err := x.sender.Run(ctx, flows, d, tail+x.timeouts(paths))
@@ -59,7 +58,7 @@ func (x *messages) rateOf(ctx context.Context, paths []pathSpec, d time.Duration
 			l.Loss, bursts = x.loss(path, part[0].Size, before, after)
 		}
 		l.Rate = x.rate(path, part, traces[first[i]:first[i+1]], d, l.Loss)
-		if path.lossy && l.Rate.Got == 0 && whole(traces[first[i]:first[i+1]]) {
+		if path.lossy && l.Rate.Got == 0 && complete(traces[first[i]:first[i+1]]) {
 			x.note("%s: too few messages came between losses to tell the rate (of recovery: rto): a longer --time tells it", path.name)
 			l.Rate.Error = 0
 		} else {
@@ -70,13 +69,13 @@ func (x *messages) rateOf(ctx context.Context, paths []pathSpec, d time.Duration
 		}
 		f.loss(path.name, l.Loss, bursts)
 		if l.Rate.Asked > 0 && l.Rate.Model < 0.99*l.Rate.Asked {
-			x.short++
+			x.belowRate++
 		}
 	}
 	return nil
 }
 
-// rateTime is until a stream has filled its path, and has sent a few segments.
+// rateTime is the time until a stream has filled its path and sent a few segments.
 func (x *messages) rateTime(paths []pathSpec) time.Duration {
 	d := x.least
 	for i := range paths {
@@ -87,7 +86,7 @@ func (x *messages) rateTime(paths []pathSpec) time.Duration {
 	return d
 }
 
-// longestRound is the longest round trip of paths, on the clock.
+// longestRound is the longest round trip of paths, real time.
 func longestRound(paths []pathSpec) time.Duration {
 	longest := time.Duration(0)
 	for i := range paths {
@@ -96,12 +95,12 @@ func longestRound(paths []pathSpec) time.Duration {
 	return longest
 }
 
-// whole says whether all that was posted came.
-func whole(traces []Trace) bool {
+// complete says whether every posted message arrived.
+func complete(traces []Trace) bool {
 	return !slices.ContainsFunc(traces, func(t Trace) bool { return len(t.Visible) < len(t.Posted) })
 }
 
-// timeouts is what recovering from losses at the end of a run may take.
+// timeouts is an upper bound of the time for recovering losses at the end of a run.
 func (x *messages) timeouts(paths []pathSpec) time.Duration {
 	if slices.ContainsFunc(paths, func(path pathSpec) bool { return path.lossy }) {
 		return time.Duration(4 * x.transport.RTO)
@@ -109,17 +108,17 @@ func (x *messages) timeouts(paths []pathSpec) time.Duration {
 	return 0
 }
 
-// link is the place of a path's results.
+// link returns the results of a path and its findings.
 func (x *measurement) link(path *pathSpec) (*Link, *finder) {
 	i := x.index(path)
 	x.links[i].Name = path.name
-	return &x.links[i], &x.parts[i]
+	return &x.links[i], &x.findings[i]
 }
 
-// bps turns bytes per ns on the clock into bits per second of the emulated network.
+// bps converts bytes per ns of real time to bits per second of the emulated network.
 func (m *Model) bps(rate float64) float64 { return rate * 8e9 * float64(m.scale) }
 
-// rate is that of a path; loss is nil if it loses nothing.
+// rate evaluates the streams of a path; loss is nil if the path loses nothing.
 func (x *messages) rate(path *pathSpec, flows []Flow, traces []Trace, d time.Duration, loss *Loss) Rate {
 	due := x.play(flows, ids(traces), postsOf(traces), forever)
 	r := Rate{Limit: 100 * maxRateOff, Connections: len(flows), Message: flows[0].Size}
@@ -130,22 +129,22 @@ func (x *messages) rate(path *pathSpec, flows []Flow, traces []Trace, d time.Dur
 		r.Got = x.bps(paceOf(flows, traces, due, nil).got)
 		return r
 	}
-	p := paceOf(flows, traces, due, x.free(flows, traces, d))
-	r.Asked, r.Model, r.Got = x.bps(path.payload), x.bps(p.free), x.bps(p.got)
-	if p.free == 0 {
+	p := paceOf(flows, traces, due, x.ideal(flows, traces, d))
+	r.Asked, r.Model, r.Got = x.bps(path.payload), x.bps(p.ideal), x.bps(p.got)
+	if p.ideal == 0 {
 		r.Model = r.Asked
 	}
 	if loss != nil {
-		open := 100 * maxLossyOff
+		tolerance := 100 * maxLossyOff
 		if len(flows) > 1 {
-			open = lossesOpen(loss)
+			tolerance = lossTolerance(loss)
 			if x.transport.Kind == link.TCP {
-				r.Limit = open
+				r.Limit = tolerance
 			}
 		}
-		// When somebody posts decides which segments a loss window up, so the model posts as
-		// this host did, unless that is too slow.
-		if math.Abs(off(p.want, p.free)) < open {
+		// When a message is posted decides which segments a loss delays. So the model posts when this host did,
+		// unless the host posted too slowly.
+		if math.Abs(off(p.want, p.ideal)) < tolerance {
 			r.Model = x.bps(p.want)
 		}
 	}
@@ -153,18 +152,17 @@ func (x *messages) rate(path *pathSpec, flows []Flow, traces []Trace, d time.Dur
 	return r
 }
 
-// lossesOpen is by how many percent the rate of several flows over one path is open when
-// the draws of loss are given. What a loss costs changes with 100 ns more or less of a
-// host's, by which one flow or the other is first at the port; with tcp above all, where
-// it halves a window. The rate has about the relative deviation of the number of losses:
-// 3.5 of these, [maxLossyOff] at least.
-func lossesOpen(l *Loss) float64 {
+// lossTolerance is the deviation in percent that the rate of several flows over one path may have for given random
+// losses. The effect of a loss changes with 100 ns in the timing of the host, because they decide which flow's segment
+// is lost; most of all with tcp, where a loss halves the window. The relative deviation of the rate is about that of
+// the number of losses; this is 3.5 standard deviations, at least [maxLossyOff].
+func lossTolerance(l *Loss) float64 {
 	return 100 * max(maxLossyOff, 3.5/math.Sqrt(max(l.Asked, 1)))
 }
 
-// free is what would have become of flows if what was posted had been posted as soon as
-// there was room: for a little longer than d, so that each message is among it.
-func (x *messages) free(flows []Flow, traces []Trace, d time.Duration) []Trace {
+// ideal returns the model's traces if every message had been posted as soon as the depth allowed it: for a little
+// longer than d, so that it includes all messages.
+func (x *messages) ideal(flows []Flow, traces []Trace, d time.Duration) []Trace {
 	flows = slices.Clone(flows)
 	for i, t := range traces {
 		flows[i].Messages = min(flows[i].Messages, 2*len(t.Posted)+2*MaxDepth)
@@ -172,7 +170,7 @@ func (x *messages) free(flows []Flow, traces []Trace, d time.Duration) []Trace {
 	return x.play(flows, ids(traces), nil, int64(d+d/8))
 }
 
-// forever is later than anything that is played with given posts.
+// forever is later than any event of a simulation with given posts.
 const forever = math.MaxInt64 / 2
 
 func postsOf(traces []Trace) [][]int64 {
@@ -191,11 +189,11 @@ func ids(traces []Trace) []uint64 {
 	return all
 }
 
-// loss compares what a path's hops dropped of messages of so many bytes with what was asked.
+// loss compares the packets that a path's hops dropped, for messages of so many bytes, with the losses asked for.
 func (x *messages) loss(path *pathSpec, message int, before, after []state.HopStatus) (l *Loss, bursts float64) {
 	l, bursts = &Loss{}, 1
-	// Each hop gets what the ones before did not lose. It does not count all of that itself:
-	// not what it loses of a go-back-N flow by itself.
+	// Each hop carries what the hops before it did not lose. The hop's own counter is not enough: it does not count
+	// the packets of a go-back-N flow that the hop itself loses.
 	packets := x.packets(path.hops[0], before, after)
 	for _, hop := range path.hops {
 		if !x.params[hop].Loss.Any() {
@@ -212,7 +210,7 @@ func (x *messages) loss(path *pathSpec, message int, before, after []state.HopSt
 	return l, bursts
 }
 
-// packets is how many a hop carried.
+// packets is the number of packets that a hop carried.
 func (x *messages) packets(hop int, before, after []state.HopStatus) uint64 {
 	p, a, b := &x.params[hop], before[hop].Counters, after[hop].Counters
 	if p.PerPacket > 0 {

@@ -2,8 +2,8 @@
 
 package verify
 
-// Report is what was measured, held to what was asked. Rates are payload bits per
-// second and times us of the emulated network: divided by the time scale.
+// Report compares the measurements with what was asked for. Rates are payload bits per second and times us, both of the
+// emulated network (real values corrected for the time scale).
 type Report struct {
 	Fabric    string   `json:"fabric"`
 	Profile   string   `json:"profile"`
@@ -16,15 +16,14 @@ type Report struct {
 	Seconds   float64  `json:"seconds"`
 	Verdict   string   `json:"verdict"` // VALID or INVALID
 	Reasons   []string `json:"reasons"`
-	// Needed is the time scale at which this host would likely carry the fabric, if that
-	// may be what is wrong; 0 if not.
+	// Needed is the time scale at which this host would likely carry the fabric; 0 if the host is not the cause.
 	Needed int `json:"time_scale_needed,omitempty"`
 }
 
-// Link is the path from one NIC to another.
+// Link is the result for the path from one NIC to another.
 type Link struct {
 	Name     string   `json:"link"`
-	Tries    int      `json:"tries"` // how often it was measured
+	Tries    int      `json:"tries"` // number of measurements
 	Rate     Rate     `json:"rate"`
 	Latency  Latency  `json:"latency"`
 	Jitter   *Jitter  `json:"jitter,omitempty"`
@@ -32,61 +31,60 @@ type Link struct {
 	Problems []string `json:"problems"`
 }
 
-// Rate is that of a stream which fills the link.
+// Rate is the result of streams that fill the link.
 type Rate struct {
 	Asked       float64 `json:"asked_bps"` // payload rate of the narrowest hop; 0 = unlimited
-	Model       float64 `json:"model_bps"` // what the transport and the losses leave of it
+	Model       float64 `json:"model_bps"` // in the model, with transport and losses
 	Got         float64 `json:"got_bps"`
-	Error       float64 `json:"error_percent"` // of got against model
+	Error       float64 `json:"error_percent"` // of got relative to model
 	Limit       float64 `json:"limit_percent"`
 	Connections int     `json:"connections"`
 	Message     int     `json:"message_bytes"`
 	Messages    int     `json:"messages"`
 }
 
-// Latency is that of single messages of 8 bytes.
+// Latency is the result of single messages of 8 bytes.
 type Latency struct {
 	Asked float64 `json:"asked_us"` // the median with jitter
 	P50   float64 `json:"p50_us"`
 	P99   float64 `json:"p99_us"`
 	Error float64 `json:"error_us"` // of the median
-	// How late messages were against the model's time for each, jitter included: how long
-	// after it they were looked for and not there, and when they were seen. The latter is
-	// later where this process had no processor. On the kernel datapath the time is that
-	// of the packet at the receiving NIC; with jitter only the distribution is judged
-	// there, and the first two are 0.
+	// LateP50 and LateP99 are lower bounds of the lateness against the model's time for each message, jitter included:
+	// the last poll that did not find the message. SeenP99 is the lateness at which it was seen, which is larger if
+	// this process was not running. On the kernel datapath a message is a packet, and its time that at the receiving
+	// NIC; with jitter only the distribution is judged there, and LateP50 and LateP99 are 0.
 	LateP50 float64 `json:"late_p50_us"`
 	LateP99 float64 `json:"late_p99_us"`
 	SeenP99 float64 `json:"seen_late_p99_us"`
-	// Messages are those that came; P50, P99 and jitter are of the known ones: those that
-	// were looked for just before they were there.
+	// Messages is the number that arrived. P50, P99 and jitter are those of the Known ones, whose arrival was observed
+	// exactly enough.
 	Messages int `json:"messages"`
 	Known    int `json:"known_messages"`
-	Held     int `json:"held_up_messages"` // by losses: these say nothing of the latency
+	Held     int `json:"held_up_messages"` // delayed by losses, and not evaluated
 }
 
-// Jitter is the distribution of the latencies.
+// Jitter compares the distributions of the latencies.
 type Jitter struct {
 	Quantiles []Quantile `json:"quantiles"`
-	Distance  float64    `json:"distance"` // between the distributions, beyond the limit for latencies
+	Distance  float64    `json:"distance"` // of the distributions (Kolmogorov-Smirnov), beyond the limit for latencies
 	Limit     float64    `json:"distance_limit"`
 }
 
-// Quantile is one of a distribution.
+// Quantile is the quantile q of both distributions.
 type Quantile struct {
 	Q     float64 `json:"q"`
 	Asked float64 `json:"asked_us"`
 	Got   float64 `json:"got_us"`
 }
 
-// Loss is how many packets were lost on the path.
+// Loss compares the numbers of lost packets.
 type Loss struct {
-	Packets uint64  `json:"packets"`      // transmissions, on each hop that loses
-	Asked   float64 `json:"asked_losses"` // on average
+	Packets uint64  `json:"packets"`      // transmissions, summed over the hops that lose
+	Asked   float64 `json:"asked_losses"` // expected number
 	Got     uint64  `json:"losses"`
 }
 
-// Shared is flows that share hops.
+// Shared is the result of flows that share hops.
 type Shared struct {
 	All      bool    `json:"all_pairs"`
 	Model    float64 `json:"model_bps"`
@@ -94,10 +92,9 @@ type Shared struct {
 	Error    float64 `json:"error_percent"`
 	Low      float64 `json:"lowest_flow_error_percent"`
 	High     float64 `json:"highest_flow_error_percent"`
-	Fairness float64 `json:"fairness"`     // Jain's index of got over model: 1 if all are off alike
-	Judged   bool    `json:"flows_judged"` // each of the flows, not only what they get together
-	// Of the kernel datapath: packets that nobody asked to lose, and what the shaper has
-	// against having been on time.
+	Fairness float64 `json:"fairness"`     // Jain's index of got over model: 1 if all deviate equally
+	Judged   bool    `json:"flows_judged"` // whether each flow is judged, not only the sum
+	// Only on the kernel datapath: packets lost that should not be, and how late the shaper was.
 	Lost     uint64       `json:"packets_lost_unasked,omitempty"`
 	Late     string       `json:"shaper_late,omitempty"`
 	Tries    int          `json:"tries"`
@@ -105,11 +102,11 @@ type Shared struct {
 	Problems []string     `json:"problems"`
 }
 
-// SharedFlow is one of them.
+// SharedFlow is the result of one flow.
 type SharedFlow struct {
 	Name  string  `json:"link"`
 	Model float64 `json:"model_bps"`
 	Got   float64 `json:"got_bps"`
-	Share float64 `json:"share"` // of what all got
+	Share float64 `json:"share"` // fraction of the sum
 	Error float64 `json:"error_percent"`
 }

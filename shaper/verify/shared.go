@@ -10,15 +10,15 @@ import (
 	"time"
 )
 
-// How many messages of the slowest flow make its share: of many, and of few, where how
-// they share is the question.
+// Minimum messages of the slowest flow: if there are many flows, and if there are few and their shares are the
+// question.
 const (
 	fewShares  = 32
 	manyShares = 256
 )
 
-// together sends on flows that share hops, for d or as long as the slowest needs for a
-// few messages; nil if there are no flows.
+// together measures flows that share hops, for d or as long as the slowest needs for few messages; nil if there are no
+// flows.
 func (x *measurement) together(ctx context.Context, what string, flows []Flow, few int, d time.Duration) (*Shared, error) {
 	if len(flows) == 0 {
 		x.note("%s: not measured, no bandwidth is asked for", what)
@@ -49,13 +49,13 @@ func (x *measurement) together(ctx context.Context, what string, flows []Flow, f
 	return best, nil
 }
 
-// prepare bounds the messages of flows that share hops and says how long to send them.
+// prepare limits the messages of flows that share hops and returns how long to send them.
 func (x *messages) prepare(flows []Flow, few int, d time.Duration) time.Duration {
 	for i := range flows {
 		path := x.pathOf(flows[i].Src, flows[i].Dst)
 		d = max(d, time.Duration(fillRounds*path.round))
 	}
-	d = x.enough(flows, few, d)
+	d = x.timeFor(flows, few, d)
 	for i := range flows {
 		path := x.pathOf(flows[i].Src, flows[i].Dst)
 		flows[i].Messages = manyMessages(2*path.payload, flows[i].Size, d)
@@ -63,9 +63,8 @@ func (x *messages) prepare(flows []Flow, few int, d time.Duration) time.Duration
 	return d
 }
 
-// enough is how long the slowest of flows fits for a few messages, by the model; d at
-// least.
-func (x *messages) enough(flows []Flow, few int, d time.Duration) time.Duration {
+// timeFor is the time that the slowest flow needs for few messages in the model, at least d.
+func (x *messages) timeFor(flows []Flow, few int, d time.Duration) time.Duration {
 	trial := slices.Clone(flows)
 	for i := range trial {
 		trial[i].Messages = 4 * few
@@ -79,8 +78,8 @@ func (x *messages) enough(flows []Flow, few int, d time.Duration) time.Duration 
 	return max(d, time.Duration(float64(last)*1.2))
 }
 
-// sharedOnce is one try: each flow is held to the model in which all post as they did,
-// all together to the one in which nobody is late.
+// sharedOnce makes one measurement. Each flow is compared with the model in which all post as they did, the sum with
+// the model in which all post as soon as they can.
 func (x *messages) sharedOnce(ctx context.Context, flows []Flow, d time.Duration) (*Shared, error) {
 	tail := time.Duration(0)
 	for _, f := range flows {
@@ -95,23 +94,23 @@ func (x *messages) sharedOnce(ctx context.Context, flows []Flow, d time.Duration
 	s, all, names := &Shared{}, pace{}, x.names(flows)
 	for i, f := range flows {
 		p := paceOf(flows[i:i+1], traces[i:i+1], due[i:i+1], nil)
-		if x.loses() { // which stop one or the other of them for long
-			p = pace{got: throughout(f.Size, traces[i], d), want: throughout(f.Size, due[i], d)}
+		if x.loses() { // a loss stops a flow for long
+			p = pace{got: meanRate(f.Size, traces[i], d), want: meanRate(f.Size, due[i], d)}
 			all.got, all.want = all.got+p.got, all.want+p.want
 		}
 		s.Flows = append(s.Flows, SharedFlow{Name: names[i], Model: x.bps(p.want), Got: x.bps(p.got)})
 	}
 	s.compare()
 	if !x.loses() {
-		all = paceOf(flows, traces, due, x.free(flows, traces, d))
-		all.want = all.free
+		all = paceOf(flows, traces, due, x.ideal(flows, traces, d))
+		all.want = all.ideal
 	}
 	s.Model, s.Got = x.bps(all.want), x.bps(all.got)
 	s.Error = off(s.Got, s.Model)
 	return s, nil
 }
 
-// names are those of the links that flows go over, and which of several over one it is.
+// names are the names of the flows' links, with a number if several flows use one link.
 func (m *Model) names(flows []Flow) []string {
 	var names []string
 	total, seen := map[int]int{}, map[int]int{}
@@ -130,7 +129,7 @@ func (m *Model) names(flows []Flow) []string {
 	return names
 }
 
-// compare fills in how the flows' rates compare with the model's and with each other.
+// compare fills in the deviations of the flows' rates from the model, their shares and the fairness.
 func (s *Shared) compare() {
 	var sum, squares, all float64
 	for i := range s.Flows {

@@ -11,28 +11,25 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// minSamples is how few messages still make a rate.
+// minSamples is the minimum number of messages for a rate.
 const minSamples = 8
 
-// pace is how fast messages of a set of flows came through, in bytes per ns.
+// pace is the rate of a set of flows in bytes per ns.
 type pace struct {
-	got  float64 // on the clock; 0 if there were too few
-	want float64 // the same messages in the model, posted as they were
-	free float64 // and posted by somebody who is never late; 0 if not known
+	got   float64 // measured; 0 if there were too few messages
+	want  float64 // of the same messages in the model, posted when they were
+	ideal float64 // of messages posted as early as possible, in the model; 0 if not known
 }
 
-// paceOf is the pace of messages on flows that were measured together; due are the times
-// at which the model has them visible, given when they were posted; free, which may be
-// nil, those if they had been posted as soon as there was room.
+// paceOf is the rate of messages on flows that were measured together. due are the model's traces for the measured
+// posts; ideal, which may be nil, those for posts as early as possible.
 //
-// It is taken between two messages that were as little late as any, one of the first
-// and one of the last third: a thread that lost its processor sees some late, and what
-// it sees in time afterwards shows that nothing was lost by that. A host that is too
-// slow sees all of them later and later. Left out are the first eighth, in which queues
-// fill, what came after the last post, when they empty, and what came before or after a
-// time with nothing in flight: a sender that lost its processor posts nothing, which is
-// not the fabric's doing.
-func paceOf(flows []Flow, traces, due, free []Trace) pace {
+// The rate is measured between two messages: the least late one of the first third and that of the last third. A thread
+// that lost its processor sees some messages late; if later ones are in time, the fabric lost nothing by that. On a
+// host that is too slow, lateness grows. Excluded are the first eighth, in which queues fill, what came after the last
+// post, when they drain, and what came before or after a time with nothing in flight: then the sender did not run,
+// which is not caused by the fabric.
+func paceOf(flows []Flow, traces, due, ideal []Trace) pace {
 	times := merge(flows, traces, due)
 	skipped := len(times) / 8
 	times = times[skipped:]
@@ -43,17 +40,16 @@ func paceOf(flows []Flow, traces, due, free []Trace) pace {
 		times, skipped = run, skipped+from
 	}
 	third := len(times) / 3
-	i, j := inTime(times, 0, third), inTime(times, len(times)-third, len(times))
+	i, j := leastLate(times, 0, third), leastLate(times, len(times)-third, len(times))
 	p := pace{got: between(times[i].visible, times[j].visible), want: between(times[i].due, times[j].due)}
-	if order := arrivals(flows, free); skipped+j < len(order) {
-		p.free = between(order[skipped+i], order[skipped+j])
+	if order := arrivals(flows, ideal); skipped+j < len(order) {
+		p.ideal = between(order[skipped+i], order[skipped+j])
 	}
 	return p
 }
 
-// throughout is the rate, in bytes per ns, of messages of size bytes in the time d from
-// the first post on.
-func throughout(size int, t Trace, d time.Duration) float64 {
+// meanRate is the rate in bytes per ns of messages of size bytes within d from the first post on.
+func meanRate(size int, t Trace, d time.Duration) float64 {
 	n := 0
 	for _, at := range t.Visible {
 		if at <= t.Posted[0]+int64(d) {
@@ -63,8 +59,7 @@ func throughout(size int, t Trace, d time.Duration) float64 {
 	return float64(n*size) / float64(d)
 }
 
-// off is by how many percent got is off want; -100 if nothing came through where the
-// model has nothing to compare it with.
+// off is the deviation of got from want in percent; -100 if nothing is expected.
 func off(got, want float64) float64 {
 	if want == 0 {
 		return -100
@@ -72,10 +67,10 @@ func off(got, want float64) float64 {
 	return 100 * (got/want - 1)
 }
 
-// between is the rate of what arrived after a up to b.
+// between is the rate of the bytes that arrived after a, up to b.
 func between(a, b arrival) float64 { return float64(b.bytes-a.bytes) / float64(max(b.at-a.at, 1)) }
 
-// arrivals puts the visible times of all flows in order.
+// arrivals are the visible times of all flows, sorted, with running sums of their bytes.
 func arrivals(flows []Flow, traces []Trace) []arrival {
 	var all []arrival
 	for f, t := range traces {
@@ -90,10 +85,10 @@ func arrivals(flows []Flow, traces []Trace) []arrival {
 	return all
 }
 
-// arrival is a message's, and the bytes of all that arrived up to then.
+// arrival is the time of a message, and the bytes of all messages up to it.
 type arrival struct{ at, bytes int64 }
 
-// message is one of several flows': the nth that was visible, and the nth that was due.
+// message pairs the nth message that was visible with the nth that was due, over several flows.
 type message struct {
 	visible, due arrival
 	idle         bool // nothing was in flight in the model before it was posted
@@ -101,7 +96,7 @@ type message struct {
 
 func (m *message) late() int64 { return m.visible.at - m.due.at }
 
-// merge puts the messages of all flows in the order of their times.
+// merge sorts the messages of all flows by their times.
 func merge(flows []Flow, traces, due []Trace) []message {
 	type span struct {
 		posted int64
@@ -136,8 +131,7 @@ func merge(flows []Flow, traces, due []Trace) []message {
 	return out
 }
 
-// longestRun is the most messages in a row with none before which nothing was in flight,
-// and where they begin.
+// longestRun is the longest sequence of messages without an idle time before one of them, and the index of its first.
 func longestRun(times []message) (first int, best []message) {
 	from := 0
 	for i := range times {
@@ -151,8 +145,8 @@ func longestRun(times []message) (first int, best []message) {
 	return first, best
 }
 
-// inTime is the message of times[from:to] that was least late.
-func inTime(times []message, from, to int) int {
+// leastLate is the index of the least late message of times[from:to].
+func leastLate(times []message, from, to int) int {
 	best := from
 	for i := from; i < to; i++ {
 		if times[i].late() < times[best].late() {
@@ -162,7 +156,7 @@ func inTime(times []message, from, to int) int {
 	return best
 }
 
-// quantile is that of sorted values, between two neighbours in proportion.
+// quantile is the quantile q of sorted values, interpolated linearly.
 func quantile(sorted []float64, q float64) float64 {
 	if len(sorted) == 0 {
 		return math.NaN()
@@ -173,7 +167,7 @@ func quantile(sorted []float64, q float64) float64 {
 	return sorted[i] + (sorted[j]-sorted[i])*(at-float64(i))
 }
 
-// share is the part of sorted values that are at most x.
+// share is the fraction of sorted values that are at most x.
 func share(sorted []float64, x float64) float64 {
 	n, _ := slices.BinarySearchFunc(sorted, x, func(v, x float64) int {
 		if v <= x {
@@ -184,14 +178,12 @@ func share(sorted []float64, x float64) float64 {
 	return float64(n) / float64(len(sorted))
 }
 
-// unlikely is the chance at which a sound emulator is taken for a broken one by one
-// test of what is drawn at random.
+// unlikely is the probability that one statistical test rejects a correct emulator.
 const unlikely = 1e-5
 
-// distance is how far the distribution of what was measured lies outside that of asked
-// when each value may be off by the tolerance: the one-sided distances of Kolmogorov and
-// Smirnov from asked shifted in either direction. Each value is known to be between one of least
-// and the same one of most. All are sorted.
+// distance is the distance of Kolmogorov and Smirnov between the measured distribution and asked, beyond tolerance: the
+// larger of the one-sided distances from asked shifted by tolerance up and down. Value i is between least[i] and
+// most[i]. All are sorted.
 func distance(least, most, asked []float64, tolerance float64) float64 {
 	worst, n := 0.0, float64(len(least))
 	for i := range least {
@@ -202,14 +194,14 @@ func distance(least, most, asked []float64, tolerance float64) float64 {
 	return worst
 }
 
-// criticalDistance is the one that n draws exceed with the chance unlikely, by the
-// limit of the distribution (Smirnov 1939).
+// criticalDistance is the distance that n samples exceed with probability unlikely, by the limit of the distribution
+// (Smirnov 1939).
 func criticalDistance(n int) float64 {
 	return math.Sqrt(-math.Log(unlikely/2) / 2 / float64(n))
 }
 
-// plausible says whether so many losses are when expected are expected, and each comes
-// with cluster-1 others. The count of clusters is taken to be Poisson's.
+// plausible says whether a number of losses is plausible if expected losses are expected in clusters of the given size.
+// The number of clusters is assumed to be Poisson distributed.
 func plausible(losses, expected, cluster float64) bool {
 	if expected == 0 {
 		return losses == 0

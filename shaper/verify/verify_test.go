@@ -245,7 +245,7 @@ func TestNeeded(t *testing.T) {
 	}{{1, []float64{1}, 0}, {1, []float64{1.03}, 2}, {8, []float64{1, 3}, 32}, {512, []float64{2}, 0}, {512, []float64{1.5}, 1024}} {
 		var found []finding
 		for _, s := range tc.slow {
-			found = append(found, finding{slow: s})
+			found = append(found, finding{slowdown: s})
 		}
 		if got := needed(tc.scale, found); got != tc.want {
 			t.Errorf("at %d, too slow by %v: %d, want %d", tc.scale, tc.slow, got, tc.want)
@@ -292,13 +292,13 @@ func TestRatesOpenWithLosses(t *testing.T) {
 		}
 		for _, l := range r.Links {
 			said := strings.Contains(strings.Join(r.Notes, "\n"), l.Name+": with ")
-			if want := lossesOpen(l.Loss); open && l.Rate.Limit != want || !open && l.Rate.Limit != 1 || said != (open && want > 10) {
+			if want := lossTolerance(l.Loss); open && l.Rate.Limit != want || !open && l.Rate.Limit != 1 || said != (open && want > 10) {
 				t.Errorf("%v: %s: %d connections, %.0f losses: limit %.1f %%, notes %q", latency, l.Name, l.Rate.Connections, l.Loss.Asked, l.Rate.Limit, r.Notes)
 			}
 		}
 	}
 	for losses, want := range map[float64]float64{0: 350, 49: 50, 1225: 10, 1e6: 10} {
-		if got := lossesOpen(&Loss{Asked: losses}); math.Abs(got-want) > 1e-9 {
+		if got := lossTolerance(&Loss{Asked: losses}); math.Abs(got-want) > 1e-9 {
 			t.Errorf("%g losses: %g %%, want %g", losses, got, want)
 		}
 	}
