@@ -13,8 +13,8 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/link"
 )
 
-// dropped is what becomes of so many messages of so many packets on a go-back-N flow: how
-// many packets are sent that the receiver could take, and how many of them are lost.
+// dropped simulates messages of so many packets on a go-back-N flow. sent is the number of packets that the receiver
+// could accept, lost how many of them were lost.
 func dropped(t *testing.T, l link.Loss, latency time.Duration, message uint64, messages int) (sent, lost float64, wasted int) {
 	t.Helper()
 	spec := link.Spec{Bandwidth: 10e9, MTU: 1500, Header: 40, Framing: 38}
@@ -45,9 +45,8 @@ func dropped(t *testing.T, l link.Loss, latency time.Duration, message uint64, m
 	return float64((c.Wire - c.Bytes) / 78), float64(wire.Counters.Drops), int(int64(2*latency) / packet)
 }
 
-// A go-back-N flow loses as many packets of bursts as the formula says: mostly one of each,
-// since the burst goes by while the sender does not know of it, and more where messages or
-// round trips are short.
+// A go-back-N flow loses as many packets as the formula says: mostly one per burst, because the burst is over before
+// the sender knows of it, and more if messages or round trips are short.
 func TestBurstsWithGoBackN(t *testing.T) {
 	const leastP = 0.01
 	for _, c := range []struct {

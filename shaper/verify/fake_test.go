@@ -15,15 +15,15 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/state/statetest"
 )
 
-// fake is a fabric in virtual time: the model of another one than was asked for.
+// fake is a fabric in virtual time that may differ from the one asked for.
 type fake struct {
 	asked, real *Model
 	hops        []state.HopStatus
 	now         int64
 	made        map[[2]int]uint64
 
-	late        func(n int) int64 // by what message n of a flow is late, ns
-	descheduled int64             // the process has no processor for this long now and then, ns
+	late        func(n int) int64 // lateness of message n of a flow, ns
+	descheduled int64             // how long the process loses its processor now and then, ns
 	lose        bool              // nothing arrives
 	others      int
 	words       []string
@@ -75,7 +75,7 @@ func (f *fake) Run(_ context.Context, flows []Flow, d, tail time.Duration) ([]Tr
 	return traces, nil
 }
 
-// see makes what came into what was seen.
+// see delays the visible times of t by lateness and descheduling.
 func (f *fake) see(t *Trace, start int64) {
 	for n := range t.Visible {
 		at := t.Visible[n] + start
@@ -92,7 +92,7 @@ func (f *fake) see(t *Trace, start int64) {
 
 func (f *fake) away1() int64 { return max(f.descheduled, 1) }
 
-// newFake is one that carries what change makes of the fabric that is asked for.
+// newFake is a fake that carries the fabric c after change.
 func newFake(t *testing.T, c *configs.Fabric, change func(*configs.Fabric)) *fake {
 	t.Helper()
 	is := *c
@@ -106,7 +106,7 @@ func newFake(t *testing.T, c *configs.Fabric, change func(*configs.Fabric)) *fak
 	return f
 }
 
-// model is that of a fabric that is up.
+// model is the model of c.
 func model(t *testing.T, c *configs.Fabric) *Model {
 	t.Helper()
 	fab, err := fabric.New(c)
@@ -120,7 +120,7 @@ func model(t *testing.T, c *configs.Fabric) *Model {
 	return m
 }
 
-// wantInvalid wants r to be INVALID for a reason that says so.
+// wantInvalid fails unless r is INVALID with a reason that contains says.
 func wantInvalid(t *testing.T, r *Report, says string) {
 	t.Helper()
 	if r.Verdict != "INVALID" || !strings.Contains(strings.Join(r.Reasons, "\n"), says) {
@@ -128,7 +128,7 @@ func wantInvalid(t *testing.T, r *Report, says string) {
 	}
 }
 
-// measured is what Measure says of the fake.
+// measured is the report of Measure.
 func (f *fake) measured(t *testing.T) *Report {
 	t.Helper()
 	r, err := Measure(t.Context(), f.asked, f, Options{Time: 6 * time.Second})

@@ -71,7 +71,7 @@ func (f *finder) rate(name string, r *Rate) {
 	switch {
 	case r.Asked == 0:
 	case r.Got == 0:
-		f.add(2, "%s: fewer than %d messages came through, asked is %.4g Gb/s", name, minSamples, r.Model/1e9)
+		f.add(2, "%s: fewer than %d messages arrived; the rate asked for is %.4g Gb/s", name, minSamples, r.Model/1e9)
 	case math.Abs(r.Error) > r.Limit:
 		slow := 1.0
 		if r.Error < 0 {
@@ -84,7 +84,7 @@ func (f *finder) rate(name string, r *Rate) {
 func (f *finder) latency(name string, l *Latency, jitter *Jitter, most limits) {
 	p50, p99 := most.p50, most.p99
 	if l.Messages < minSamples {
-		f.add(1, "%s: %d single messages came through, fewer than %d", name, l.Messages, minSamples)
+		f.add(1, "%s: %d single messages arrived, fewer than %d", name, l.Messages, minSamples)
 		return
 	}
 	unheld := l.Messages - l.Held
@@ -92,7 +92,7 @@ func (f *finder) latency(name string, l *Latency, jitter *Jitter, most limits) {
 		return // judged by its losses
 	}
 	if l.Known < max(unheld/10, minSamples) {
-		f.add(2, "%s: of %d messages only %d were seen in time: this process has no processor", name, unheld, l.Known)
+		f.add(2, "%s: of %d messages only %d were observed exactly: this process gets too little processor time", name, unheld, l.Known)
 		return
 	}
 	if math.Abs(l.Error) > p50 && jitter == nil {
@@ -130,7 +130,7 @@ func signed(v float64) string {
 
 func (f *finder) loss(name string, l *Loss, cluster float64) {
 	if l != nil && !plausible(float64(l.Got), l.Asked, cluster) {
-		f.add(1, "%s: %d of %d packets were lost, asked are %.4g", name, l.Got, l.Packets, l.Asked)
+		f.add(1, "%s: %d of %d packets were lost, %.4g were expected", name, l.Got, l.Packets, l.Asked)
 	}
 }
 
@@ -148,7 +148,7 @@ func (f *finder) shared(what string, s *Shared, each bool, most float64) {
 		f.add(lateSlowdown, "%s: the shaper is late: %s", what, s.Late)
 	}
 	if s.Lost > 0 {
-		f.add(1, "%s: %d packets were lost that nobody asked to lose%s", what, s.Lost, s.least())
+		f.add(1, "%s: %d packets were lost, although no loss was asked for%s", what, s.Lost, s.least())
 	}
 	if !each {
 		return

@@ -265,7 +265,7 @@ func (x *measurement) noteDescheduled() {
 		}
 	}
 	if n > 0 {
-		x.note("this process did not always get a processor: on %s messages were seen late, %s by %.3g us (p99); a job's ranks poll, too", units.Count(n, "link"), worst.Name, worst.Latency.SeenP99)
+		x.note("this process did not always get a processor: it saw messages late on %s, on %s by %.3g us (p99); a job's ranks would too", units.Count(n, "link"), worst.Name, worst.Latency.SeenP99)
 	}
 }
 
@@ -280,7 +280,7 @@ func (x *measurement) conclude(before []state.HopStatus) {
 	found = append(found, x.shared.found...)
 	x.noteDescheduled()
 	if x.belowRate > 0 {
-		x.note("the transport, the hosts or losses leave less than the links' own rate on some: see asked_bps and model_bps of --json")
+		x.note("on some links the transport, the hosts or losses allow less than the link's rate: see asked_bps and model_bps of --json")
 	}
 	var rest finder
 	for _, words := range x.run.Words() {

@@ -14,18 +14,18 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
-// network is a fabric on the kernel datapath in virtual time, which may be another one
-// than was asked for: packets come at the rate that is theirs, one by one.
+// network is a fabric on the kernel datapath in virtual time that may differ from the one asked for. Packets arrive one
+// by one at its rate.
 type network struct {
 	asked, real *Model
 	hops        []state.HopStatus
 	now         int64
 	random      *rand.Rand
 
-	late    func(n int) int64    // by what packet n of a stream is late, ns
-	lose    func(n, of int) bool // whether packet n of a stream, of so many at once, is lost
-	part    float64              // of what streams get that together are as many as all to all
-	shaper  string               // what the shaper has against itself
+	late    func(n int) int64    // lateness of packet n of a stream, ns
+	lose    func(n, of int) bool // whether packet n of a stream is lost, with of streams at once
+	part    float64              // fraction of the rate that all-to-all streams get
+	shaper  string               // what the shaper reports as late
 	words   []string
 	changed bool
 }
@@ -88,7 +88,7 @@ func (f *network) stream(s Stream, of int, start, d int64, rate float64) (p Pack
 	return p
 }
 
-// newNetwork is one with a shaper that carries what change makes of the fabric asked for.
+// newNetwork is a network with a shaper that carries the fabric c after change.
 func newNetwork(t *testing.T, shaper string, c *configs.Fabric, change func(*configs.Fabric)) *network {
 	t.Helper()
 	is := *c
@@ -128,15 +128,14 @@ func jittery(kind string) func(*configs.Fabric) {
 	return func(c *configs.Fabric) { c.Link.Jitter = configs.Jitter{Kind: kind, Value: time.Millisecond} }
 }
 
-// A kernel fabric that is as it was asked to be is VALID, and its figures are those of
-// the formulas.
+// A kernel fabric as asked for is VALID, and its figures are those of the formulas.
 func TestSoundPackets(t *testing.T) {
 	for name, tc := range map[string]struct {
 		shaper     string
 		c          *configs.Fabric
-		rate, late float64 // Gb/s and us that are asked of node0:node1
+		rate, late float64 // Gb/s and us asked of node0:node1
 	}{
-		// 0.1 x 1460 / 1538; 8 bytes behind 28 of headers and 38 of framing take 5.92 us.
+		// 0.1 x 1460 / 1538; 8 bytes after 28 of headers and 38 of framing take 5.92 us.
 		"wire":   {configs.WireShaper, lan(4), 0.0949285, 10005.92},
 		"netem":  {configs.NetemShaper, lan(3), 0.0949285, 10000},
 		"scaled": {configs.WireShaper, with(lan(3), func(c *configs.Fabric) { c.TimeScale = 16 }), 0.0949285, 10005.92},
@@ -164,7 +163,7 @@ func TestSoundPackets(t *testing.T) {
 	}
 }
 
-// What is wrong with a kernel fabric is found, and named.
+// Every fault of a kernel fabric is found and named.
 func TestPacketFaults(t *testing.T) {
 	slower := func(part float64) func(*configs.Fabric) {
 		return func(c *configs.Fabric) { c.Link.Bandwidth = units.Bandwidth(part * float64(100*units.Mbps)) }
@@ -185,14 +184,14 @@ func TestPacketFaults(t *testing.T) {
 			f.late = func(n int) int64 { return int64((n+1)%50/49) * 600_000 }
 		}, "node1:node0: messages come 6"},
 		"htb fits 150 us": {configs.HTBShaper, with(lan(2), func(c *configs.Fabric) { c.Link.Latency = 0 }), later(150 * time.Microsecond), nil, "latency p50 150 us, asked 0: +150 us (limit 100)"},
-		"losses":          {configs.WireShaper, lan(2), lossy(0.001), nil, "packets were lost, asked are 0"},
+		"losses":          {configs.WireShaper, lan(2), lossy(0.001), nil, "packets were lost, 0 were expected"},
 		"no losses":       {configs.WireShaper, with(lan(2), lossy(0.01)), lossy(0), nil, "0 of"},
 		"single packets lost": {configs.WireShaper, lan(2), nil, func(f *network) {
 			f.lose = func(n, _ int) bool { return n == 7 }
 		}, "node0:node1: 1 of 100 packets were lost"},
 		"lost where all send": {configs.WireShaper, lan(3), nil, func(f *network) {
 			f.lose = func(n, of int) bool { return of == 6 && n == 50 }
-		}, "all to all: 6 packets were lost that nobody asked to lose"},
+		}, "all to all: 6 packets were lost, although no loss was asked for"},
 		"more jitter": {configs.WireShaper, with(lan(2), jittery(configs.NormalJitter)), func(c *configs.Fabric) {
 			c.Link.Jitter = configs.Jitter{Kind: configs.NormalJitter, Value: 5 * time.Millisecond}
 		}, nil, "not distributed as the jitter"},
@@ -201,7 +200,7 @@ func TestPacketFaults(t *testing.T) {
 		"the shaper's lateness": {configs.WireShaper, lan(3), nil, func(f *network) { f.shaper = "node0:node1, it was" }, "all to all: the shaper is late: node0:node1"},
 		"the shaper's words":    {configs.WireShaper, lan(2), nil, func(f *network) { f.words = []string{"no room"} }, "no room"},
 		"changed meanwhile":     {configs.WireShaper, lan(2), nil, func(f *network) { f.changed = true }, "was changed while it was measured"},
-		"nothing comes":         {configs.WireShaper, lan(2), nil, func(f *network) { f.lose = func(int, int) bool { return true } }, "node0:node1: fewer than 8 messages came through"},
+		"nothing comes":         {configs.WireShaper, lan(2), nil, func(f *network) { f.lose = func(int, int) bool { return true } }, "node0:node1: fewer than 8 messages arrived"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newNetwork(t, tc.shaper, tc.c, tc.change)
@@ -214,15 +213,15 @@ func TestPacketFaults(t *testing.T) {
 	}
 }
 
-// Shares by max-min fairness, worked out by hand.
+// Max-min fair shares, calculated by hand.
 func TestFair(t *testing.T) {
 	c := with(lan(3), func(c *configs.Fabric) {
 		slow := 10 * units.Mbps
 		c.Links = append(c.Links, configs.LinkOverride{Match: "node0>node1", LinkPatch: configs.LinkPatch{Bandwidth: &slow}})
 	})
 	flows := []Flow{{Src: 0, Dst: 1}, {Src: 0, Dst: 2}, {Src: 1, Dst: 2}, {Src: 2, Dst: 1}}
-	// The slow link gives 0.1. Two flows share node2's port by halves; that is more than
-	// node0 has left for its second flow would be. The last has node1's port but for 0.1.
+	// The slow link gives 0.1. Two flows share node2's port by halves, which is less than what node0 has for its
+	// second flow. The last flow gets the rest of node1's port.
 	want := []float64{0.1, 0.5, 0.5, 0.9}
 	for i, got := range model(t, c).fair(flows) {
 		if unit := 0.0125 * 1460 / 1538; math.Abs(got/unit-want[i]) > 1e-9 {
@@ -231,8 +230,8 @@ func TestFair(t *testing.T) {
 	}
 }
 
-// Shares are promised where a discipline traits them, and all together is held to less
-// where it depends on who comes first.
+// Shares are judged if a discipline guarantees them. The limit for all flows together is larger if their rates depend
+// on the order of arrival.
 func TestPacketPromises(t *testing.T) {
 	slow := 10 * units.Mbps
 	unlike := with(lan(3), func(c *configs.Fabric) {
@@ -264,7 +263,7 @@ func TestPacketPromises(t *testing.T) {
 	}
 }
 
-// What is handed over at once fits what a NIC fits whole: the link model's segment.
+// A burst is smaller than a segment, which a NIC moves as a whole.
 func TestBurst(t *testing.T) {
 	for rate, want := range map[units.Bandwidth]int{100 * units.Mbps: 1, units.Gbps: 7, 10 * units.Gbps: 43} {
 		f := newNetwork(t, configs.HTBShaper, with(lan(2), func(c *configs.Fabric) { c.Link.Bandwidth = rate }), nil)
@@ -276,7 +275,7 @@ func TestBurst(t *testing.T) {
 	}
 }
 
-// A pause that is made up for is no lower rate, one that is not is.
+// A pause does not lower the rate if later packets catch up.
 func TestSteady(t *testing.T) {
 	const gap = 1000
 	for name, tc := range map[string]struct {

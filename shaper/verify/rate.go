@@ -59,13 +59,13 @@ func (x *messages) rateOf(ctx context.Context, paths []pathSpec, d time.Duration
 		}
 		l.Rate = x.rate(path, part, traces[first[i]:first[i+1]], d, l.Loss)
 		if path.lossy && l.Rate.Got == 0 && complete(traces[first[i]:first[i+1]]) {
-			x.note("%s: too few messages came between losses to tell the rate (of recovery: rto): a longer --time tells it", path.name)
+			x.note("%s: with recovery: rto too few messages arrived between losses to measure the rate: give a longer --time", path.name)
 			l.Rate.Error = 0
 		} else {
 			f.rate(path.name, &l.Rate)
 		}
 		if l.Rate.Limit > 100*maxLossyOff {
-			x.note("%s: with %.0f losses on %d connections the rate is held to %.0f %% only: a longer --time narrows it", path.name, l.Loss.Asked, l.Rate.Connections, l.Rate.Limit)
+			x.note("%s: with %.0f losses on %d connections the limit of the rate is %.0f %%: a longer --time makes it smaller", path.name, l.Loss.Asked, l.Rate.Connections, l.Rate.Limit)
 		}
 		f.loss(path.name, l.Loss, bursts)
 		if l.Rate.Asked > 0 && l.Rate.Model < 0.99*l.Rate.Asked {

@@ -36,12 +36,12 @@ func leafSpine() *configs.Fabric {
 	})
 }
 
-// queued gives all hops of a fabric, those between switches too, a queue of 256 KiB.
+// queued gives all hops of a fabric, trunks included, a queue of 256 KiB.
 func queued(policy string) func(*configs.Fabric) {
 	return func(c *configs.Fabric) { c.Link.Queue = configs.Queue{Policy: policy, Bytes: 256 * units.KiB} }
 }
 
-// bursty is of two nodes over links that lose packets in bursts.
+// bursty is a fabric of two nodes with links that lose packets in bursts.
 func bursty(recovery string) *configs.Fabric {
 	return with(star(2), func(c *configs.Fabric) {
 		c.Link.Latency, c.TimeScale = 20*time.Microsecond, 8
@@ -54,8 +54,7 @@ func normal(d time.Duration) configs.Jitter {
 	return configs.Jitter{Kind: configs.NormalJitter, Value: d}
 }
 
-// A fabric that is as it was asked to be is VALID, and the figures are those that
-// formulas say.
+// A fabric as asked for is VALID, and the figures are those of the formulas.
 func TestSound(t *testing.T) {
 	for name, c := range map[string]*configs.Fabric{
 		"star":       star(4),
@@ -69,7 +68,7 @@ func TestSound(t *testing.T) {
 		"long":  with(star(2), func(c *configs.Fabric) { c.Link.Latency = 5 * time.Millisecond }),
 		"hosts": with(star(2), func(c *configs.Fabric) { c.Host.PerMessage = 3 * time.Microsecond }),
 		"lossy": with(star(3), func(c *configs.Fabric) {
-			c.Link.Loss.P, c.TimeScale = 1e-3, 7 // at which a latency is no whole number of ns
+			c.Link.Loss.P, c.TimeScale = 1e-3, 7 // makes latencies fractions of a ns
 			c.Transport = configs.Transport{Kind: configs.TCP, SendBuffer: 4 << 20, Window: 4 << 20, RTO: 200 * time.Millisecond, Timeout: time.Second}
 		}),
 		"bursts, go-back-n":        bursty(configs.GoBackN),
@@ -84,9 +83,9 @@ func TestSound(t *testing.T) {
 			for i := range r.Links {
 				l := &r.Links[i]
 				if c.Host.Any() || c.Link.Loss != (configs.Loss{}) {
-					continue // which slow streams down, too
+					continue // losses slow streams down too
 				}
-				// Several connections, as a long path fits, begin with bursts.
+				// A long path needs several connections, which begin with bursts.
 				if off := math.Abs(l.Rate.Model/l.Rate.Asked - 1); off > 0.002 && (name != "long" || off > 0.02) {
 					t.Errorf("%s: the model's rate is %.4g Gb/s, by formula %.4g", l.Name, l.Rate.Model/1e9, l.Rate.Asked/1e9)
 				}
@@ -105,7 +104,7 @@ func TestSound(t *testing.T) {
 	}
 }
 
-// What is wrong is found, and named.
+// Every fault is found and named.
 func TestFaults(t *testing.T) {
 	eth10, err := configs.Profile("eth10")
 	if err != nil {
@@ -156,9 +155,8 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// A process that has no processor for a quarter of the time measures what the fabric
-// did, and says so.
-func TestAway(t *testing.T) {
+// A process that is descheduled for a quarter of the time measures the fabric correctly, and notes it.
+func TestDescheduled(t *testing.T) {
 	f := newFake(t, star(3), nil)
 	f.descheduled = 3e6
 	r := f.measured(t)
@@ -167,7 +165,7 @@ func TestAway(t *testing.T) {
 	}
 }
 
-// Where there is no time for all links, each hop is still among those measured.
+// If there is no time for all links, every hop is still measured.
 func TestSample(t *testing.T) {
 	c := with(star(24), func(c *configs.Fabric) {
 		slow := units.Gbps
@@ -196,7 +194,7 @@ func TestSample(t *testing.T) {
 	}
 }
 
-// Ways that are measured at once share no hop, and each is in one group.
+// Paths that are measured at once share no hop, and each is in one group.
 func TestGroups(t *testing.T) {
 	m := model(t, leafSpine())
 	all, _ := m.paths()
@@ -221,7 +219,7 @@ func TestGroups(t *testing.T) {
 	}
 }
 
-// A flow that lacks what others have is found although together they have it all.
+// A flow with less than its share is found although the sum is right.
 func TestShares(t *testing.T) {
 	s := &Shared{Model: 9e9, Got: 9e9, Flows: []SharedFlow{{Name: "a", Error: 2.9}, {Name: "b", Error: -3.1}}}
 	for each, want := range map[bool]int{true: 1, false: 0} {
@@ -253,7 +251,7 @@ func TestNeeded(t *testing.T) {
 	}
 }
 
-// With losses that a long timer recovers, all but the rate of what comes meanwhile is told.
+// With losses that a long timer recovers, everything is judged except the rate.
 func TestLossesThatATimerRecovers(t *testing.T) {
 	for _, seed := range []uint64{2, 5, 37, 48, 49, 53, 56, 60} {
 		c := with(star(2), func(c *configs.Fabric) {
@@ -276,9 +274,9 @@ func TestLossesThatATimerRecovers(t *testing.T) {
 	}
 }
 
-// How much a rate is open where losses stop several connections is said, and where one
-// connection fills the path it is not.
-func TestRatesOpenWithLosses(t *testing.T) {
+// The limit of a rate is larger if losses stop several connections, and a note says so. It is not if one connection
+// fills the path.
+func TestRateLimitWithLosses(t *testing.T) {
 	eth10, err := configs.Profile("eth10")
 	if err != nil {
 		t.Fatal(err)
@@ -304,17 +302,17 @@ func TestRatesOpenWithLosses(t *testing.T) {
 	}
 }
 
-// What does not come is found, losses or not.
+// A link that carries nothing is found, with losses or without.
 func TestLossyLinkThatCarriesNothing(t *testing.T) {
 	c := with(star(2), func(c *configs.Fabric) {
 		c.Link.Loss.P, c.Transport.Kind, c.Transport.RTO = 1e-3, configs.RDMA, time.Millisecond
 	})
 	f := newFake(t, c, nil)
 	f.lose = true
-	wantInvalid(t, f.measured(t), "messages came through, asked")
+	wantInvalid(t, f.measured(t), "messages arrived; the rate asked for is")
 }
 
-// Each flow is held to the model where that is robust, and all together with losses less.
+// Each flow is judged where its share is robust; with losses only the sum is, by a larger limit.
 func TestPromised(t *testing.T) {
 	in := []Flow{{Src: 1}, {Src: 2}}
 	for _, tc := range []struct {
@@ -336,15 +334,15 @@ func TestPromised(t *testing.T) {
 	}
 }
 
-// A fabric may be so slow on the clock that no --time is enough: that is said before.
-func TestSlowFabricIsTold(t *testing.T) {
-	const latency = 400 * time.Millisecond // 1.6 s on the clock
+// A fabric may be so slow in real time that no --time is enough. Slow is called before the measurement.
+func TestSlowFabricIsReported(t *testing.T) {
+	const latency = 400 * time.Millisecond // 1.6 s of real time
 	for _, c := range []struct {
 		latency, time, least time.Duration
 	}{
 		{latency: 10 * time.Microsecond, time: time.Second},
 		{latency: latency, time: time.Hour},
-		// A stream on each of two links, all to all and incast.
+		// One stream on each of two links, all to all, and incast.
 		{latency: latency, time: time.Minute, least: 4 * fillRounds * 2 * 4 * latency},
 	} {
 		f := newFake(t, with(star(2), func(s *configs.Fabric) { s.Link.Latency = c.latency }), nil)
@@ -367,7 +365,7 @@ func TestSlowFabricIsTold(t *testing.T) {
 	}
 }
 
-// Flows of one pair have names of their own.
+// Several flows of one link have different names.
 func TestFlowsHaveNames(t *testing.T) {
 	m := model(t, star(3))
 	got := m.names([]Flow{{Src: 1, Dst: 0}, {Src: 2, Dst: 0}, {Src: 1, Dst: 0}})
