@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// How long the messages take that Capacity is predicted for.
+// Times of the messages that Capacity is predicted for.
 const (
 	shortMessage = time.Microsecond
 	longMessage  = 10 * time.Millisecond

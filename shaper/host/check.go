@@ -9,36 +9,36 @@ import (
 	"strings"
 )
 
-// Grade says whether something that a run may need is there.
+// Grade is the result of a check.
 type Grade string
 
 // Grades.
 const (
 	OK        Grade = "ok"
-	Warn      Grade = "warn"       // there, but it limits what can be emulated
-	Missing   Grade = "missing"    // not there; Means says what that rules out
-	NotTested Grade = "not tested" // the answer needs something that is not there
+	Warn      Grade = "warn"       // present, but it limits what can be emulated
+	Missing   Grade = "missing"    // absent; Means says what does not work without it
+	NotTested Grade = "not tested" // testing it needs something that is absent
 )
 
-// Check is one thing that this machine has or lacks.
+// Check is the result for one thing that a run may need.
 type Check struct {
 	Name  string `json:"name"`
 	Grade Grade  `json:"status"`
-	Found string `json:"found"` // what there is
-	Means string `json:"means"` // what follows for a run
-	Next  string `json:"next"`  // how to get it; empty if it is ok
+	Found string `json:"found"` // what is present
+	Means string `json:"means"` // the consequence for a run
+	Next  string `json:"next"`  // how to get what is absent; empty if the grade is ok
 }
 
-// Machine is where the checks look. The zero value is this machine.
+// Machine is the machine to check. The zero value is this machine.
 type Machine struct {
-	Root     fs.FS // of the file system; nil for this machine's
+	Root     fs.FS // root of the file system; nil for this machine's
 	Getenv   func(string) string
 	Plugin   string // folder of libgoemu.so; empty if it was not found
-	SoftCUDA string // folder of the software CUDA, which may not be there
+	SoftCUDA string // folder of the software CUDA, which may not exist
 }
 
-// Checks looks for everything that a run may need. It changes nothing; qdiscs are
-// tried in a network namespace of their own, which is gone afterwards.
+// Checks checks everything that a run may need. It changes nothing: qdiscs are tested in a new network namespace, which
+// is removed.
 func (m Machine) Checks() []Check {
 	m = m.complete()
 	all := []Check{
@@ -48,7 +48,7 @@ func (m Machine) Checks() []Check {
 	return append(all, m.kernelDatapath()...)
 }
 
-// complete is m with this machine's own where nothing is given.
+// complete is m with the values of this machine for fields that are not set.
 func (m Machine) complete() Machine {
 	if m.Root == nil {
 		m.Root = os.DirFS("/")
@@ -59,7 +59,7 @@ func (m Machine) complete() Machine {
 	return m
 }
 
-// read is the text of a file, trimmed, "" if it cannot be read.
+// read is the trimmed text of a file, "" if it cannot be read.
 func (m Machine) read(name string) string {
 	b, err := fs.ReadFile(m.Root, strings.TrimPrefix(name, "/"))
 	if err != nil {
@@ -68,13 +68,13 @@ func (m Machine) read(name string) string {
 	return strings.TrimSpace(string(b))
 }
 
-// exists says whether a file is there.
+// exists says whether a file exists.
 func (m Machine) exists(name string) bool {
 	_, err := fs.Stat(m.Root, strings.TrimPrefix(name, "/"))
 	return err == nil
 }
 
-// mebibytes prints an amount of memory.
+// mebibytes formats an amount of memory.
 func mebibytes(n uint64) string {
 	if n >= 10<<30 {
 		return fmt.Sprintf("%d GiB", n>>30)

@@ -13,7 +13,7 @@ import (
 const gpuDir = "proc/driver/nvidia/gpus"
 
 func (m Machine) gpuIDs() []string {
-	entries, _ := fs.ReadDir(m.Root, gpuDir) // without the driver there is none
+	entries, _ := fs.ReadDir(m.Root, gpuDir) // the folder exists only with the driver
 	var ids []string
 	for _, e := range entries {
 		ids = append(ids, e.Name())
@@ -23,7 +23,7 @@ func (m Machine) gpuIDs() []string {
 
 func (m Machine) hasGPU() bool { return len(m.gpuIDs()) > 0 }
 
-// gpus looks for GPUs that NVIDIA's driver serves, without loading anything of it.
+// gpus checks for GPUs of NVIDIA's driver. It loads no library of the driver.
 func (m Machine) gpus() Check {
 	var found []string
 	for _, id := range m.gpuIDs() {
@@ -44,7 +44,7 @@ func (m Machine) gpus() Check {
 	return k
 }
 
-// model is a GPU's model as its information file has it.
+// model is a GPU's model in its information file.
 func (m Machine) model(file string) string {
 	for _, line := range strings.Split(m.read(file), "\n") {
 		if name, ok := strings.CutPrefix(line, "Model:"); ok {
@@ -54,7 +54,7 @@ func (m Machine) model(file string) string {
 	return ""
 }
 
-// mps looks for the multi-process service, with which ranks may share a GPU.
+// mps checks for the multi-process service, with which ranks can share a GPU.
 func (m Machine) mps() Check {
 	pipe := m.Getenv("CUDA_MPS_PIPE_DIRECTORY")
 	if pipe == "" {
@@ -73,7 +73,7 @@ func (m Machine) mps() Check {
 	}
 }
 
-// softCUDA looks for the software CUDA beside ddlemu.
+// softCUDA checks for the software CUDA beside ddlemu.
 func (m Machine) softCUDA() Check {
 	k := Check{Name: "software CUDA", Grade: OK, Means: "NCCL runs without a GPU"}
 	found := []string{}

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Needs of a run.
+// Amounts that a run needs.
 const (
 	enoughShm     = 64 << 20  // fabrics and NCCL's own segments
 	rankMemory    = 256 << 20 // what one rank may reserve for connections
@@ -22,7 +22,7 @@ func (m Machine) cores() Check {
 	c := CPUs()
 	k := Check{
 		Name: "cores", Grade: OK, Found: fmt.Sprintf("%.3g of %d", c.Usable, c.Online),
-		Means: fmt.Sprintf("each rank polls on a core of its own, with the software CUDA on two: room for %d ranks on GPUs, or %d without", int(c.Usable), int(c.Usable/2)),
+		Means: fmt.Sprintf("each rank polls on one core, with the software CUDA on two: enough for %d ranks on GPUs, or %d without", int(c.Usable), int(c.Usable/2)),
 	}
 	switch {
 	case c.Quota > 0 && c.Quota < float64(c.Affinity):
@@ -33,7 +33,7 @@ func (m Machine) cores() Check {
 	case c.Usable < 4:
 		k.Grade = Warn
 		k.Means += "; more run at a larger time scale"
-		k.Next = "use a machine with more cores, fewer ranks, or let bench choose the time scale"
+		k.Next = "use a machine with more cores, fewer ranks, or let bench select the time scale"
 	}
 	return k
 }
@@ -53,14 +53,14 @@ func (m Machine) sharedMemory() Check {
 	var st unix.Statfs_t
 	if err := unix.Statfs("/dev/shm", &st); err != nil {
 		return Check{
-			Name: "/dev/shm", Grade: Missing, Found: err.Error(), Means: "fabrics have no place by default",
+			Name: "/dev/shm", Grade: Missing, Found: err.Error(), Means: "there is no default folder for fabrics",
 			Next: "mount a tmpfs there, or set DDLEMU_DIR to a folder in one",
 		}
 	}
 	size, free := st.Blocks*uint64(st.Bsize), st.Bavail*uint64(st.Bsize)
 	k := Check{
 		Name: "/dev/shm", Grade: OK, Found: fmt.Sprintf("%s, %s free", mebibytes(size), mebibytes(free)),
-		Means: "fabrics lie here, and NCCL's own segments for ranks of one node; connections take memory outside it",
+		Means: "fabrics are here, and NCCL's segments for ranks of one node; connections use other memory",
 	}
 	if free < enoughShm {
 		k.Grade = Warn
@@ -69,8 +69,7 @@ func (m Machine) sharedMemory() Check {
 	return k
 }
 
-// AvailableMemory is how many bytes of memory can be had without swapping, 0 if the
-// machine does not say.
+// AvailableMemory is the memory in bytes that is available without swapping, 0 if not known.
 func (m Machine) AvailableMemory() uint64 {
 	m = m.complete()
 	available := uint64(0)
@@ -93,7 +92,7 @@ func (m Machine) memory() Check {
 	}
 	k := Check{
 		Name: "memory", Grade: OK, Found: mebibytes(available) + " available",
-		Means: fmt.Sprintf("a rank reserves at most 256 MiB for connections: enough for %d ranks beside what NCCL takes", available/rankMemory),
+		Means: fmt.Sprintf("a rank reserves at most 256 MiB for connections: enough for %d ranks besides the memory of NCCL", available/rankMemory),
 	}
 	if available < 4*rankMemory {
 		k.Grade = Warn
@@ -104,7 +103,7 @@ func (m Machine) memory() Check {
 
 func (m Machine) files() Check {
 	var l unix.Rlimit
-	k := Check{Name: "open files", Grade: OK, Means: "a rank holds about two per connection, besides what NCCL opens"}
+	k := Check{Name: "open files", Grade: OK, Means: "a rank opens about two per connection, besides those of NCCL"}
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &l); err != nil {
 		k.Grade, k.Found, k.Next = NotTested, err.Error(), "see ulimit -n"
 		return k

@@ -16,7 +16,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/kernel/wire"
 )
 
-// kernelDatapath checks what the kernel datapath needs, by trying it.
+// kernelDatapath tests what the kernel datapath needs.
 func (m Machine) kernelDatapath() []Check {
 	const means = "for a fabric of the kernel datapath, which takes all traffic of its nodes; the shm datapath needs no root"
 	if lack := m.KernelLacks(); len(lack) > 0 {
@@ -36,11 +36,11 @@ func (m Machine) kernelDatapath() []Check {
 	return append(checks, shaperChecks(shapers.List(kernel))...)
 }
 
-// WireCheck measures what the shaper wire adds to every packet.
+// WireCheck measures the time that the shaper wire adds to every packet.
 func (m Machine) WireCheck(ctx context.Context) Check {
 	k := Check{
 		Name: "wire", Grade: OK,
-		Means: "a latency of less than that cannot be had from the kernel datapath's shaper wire: it would be INVALID; the shm datapath has no such floor",
+		Means: "with the shaper wire of the kernel datapath, a smaller latency would be INVALID; the shm datapath has no such minimum",
 	}
 	if len(m.KernelLacks()) > 0 {
 		k.Grade, k.Found, k.Next = NotTested, "needs root", "sudo ddlemu doctor"
@@ -51,12 +51,12 @@ func (m Machine) WireCheck(ctx context.Context) Check {
 		k.Grade, k.Found, k.Next = NotTested, err.Error(), "run ddlemu doctor again, when nothing else runs"
 		return k
 	}
-	k.Found = fmt.Sprintf("a packet that is asked to take no time takes %v, 1 in 100 more than %v", f.P50.Round(100*time.Nanosecond), f.P99.Round(100*time.Nanosecond))
+	k.Found = fmt.Sprintf("a packet without latency takes %v, 1 in 100 more than %v", f.P50.Round(100*time.Nanosecond), f.P99.Round(100*time.Nanosecond))
 	return k
 }
 
-// KernelLacks are the capabilities that a fabric of the kernel datapath needs and this
-// process does not have: to make namespaces, to shape, and to carry packets.
+// KernelLacks returns the capabilities that this process lacks for the kernel datapath: to make namespaces, to shape,
+// and to carry packets.
 func (m Machine) KernelLacks() []string {
 	m = m.complete()
 	var lack []string
@@ -71,7 +71,7 @@ func (m Machine) KernelLacks() []string {
 	return lack
 }
 
-// capable says whether this process has a capability in force.
+// capable says whether a capability of this process is effective.
 func (m Machine) capable(bit uint) bool {
 	for _, line := range strings.Split(m.read("/proc/self/status"), "\n") {
 		if text, ok := strings.CutPrefix(line, "CapEff:"); ok {
@@ -82,8 +82,7 @@ func (m Machine) capable(bit uint) bool {
 	return false
 }
 
-// sorted are the names of the features that are there, that are not, and that are
-// not known.
+// sorted returns the names of the features that are supported, not supported, and not known.
 func sorted(all []shapers.Feature) (have, lack, open []string) {
 	for _, f := range all {
 		switch {
@@ -98,7 +97,7 @@ func sorted(all []shapers.Feature) (have, lack, open []string) {
 	return have, lack, open
 }
 
-// found puts features into words.
+// found describes features in words.
 func found(all []shapers.Feature) string {
 	have, lack, open := sorted(all)
 	var parts []string
@@ -113,7 +112,7 @@ func found(all []shapers.Feature) string {
 	return strings.Join(parts, "; ")
 }
 
-// partsCheck is what shapers are made of.
+// partsCheck checks the kernel features that shapers are made of.
 func partsCheck(all []shapers.Feature) Check {
 	k := Check{Name: "qdiscs and BPF", Grade: OK, Found: found(all), Means: "what the shapers of the kernel datapath are made of"}
 	have := map[string]bool{}
@@ -133,9 +132,9 @@ func partsCheck(all []shapers.Feature) Check {
 	return k
 }
 
-// autoCheck is which shaper a fabric gets whose user names none.
+// autoCheck says which shaper --shaper auto selects.
 func autoCheck(all []shapers.Info) Check {
-	k := Check{Name: "shaper", Grade: OK, Means: "what --shaper auto takes"}
+	k := Check{Name: "shaper", Grade: OK, Means: "what --shaper auto selects"}
 	without, with := "", ""
 	for _, f := range all {
 		if f.Err == nil && without == "" {
@@ -158,11 +157,11 @@ func autoCheck(all []shapers.Info) Check {
 	return k
 }
 
-// shaperChecks is what each shaper costs, and what it lacks.
+// shaperChecks says what each shaper does, and what it lacks.
 func shaperChecks(all []shapers.Info) []Check {
 	var checks []Check
 	for _, f := range all {
-		k := Check{Name: "shaper " + f.Name, Grade: OK, Found: "can be had", Means: f.Description}
+		k := Check{Name: "shaper " + f.Name, Grade: OK, Found: "available", Means: f.Description}
 		if f.Err != nil {
 			k.Grade, k.Found, k.Next = Missing, f.Err.Error(), "use a kernel that has it; see qdiscs and BPF"
 		}

@@ -16,7 +16,7 @@ import (
 
 func file(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text), Mode: 0o644} }
 
-// machine is one with these files and variables.
+// machine is a machine with these files and variables.
 func machine(files fstest.MapFS, env ...string) Machine {
 	return Machine{Root: files, Plugin: "/x/lib", SoftCUDA: "/x/softcuda", Getenv: func(name string) string {
 		for _, e := range env {
@@ -62,7 +62,7 @@ func TestMPS(t *testing.T) {
 }
 
 func TestNCCL(t *testing.T) {
-	// The version lies across the border of two reads.
+	// The version crosses the border of two reads.
 	big := strings.Repeat("x", 1<<20-20) + "NCCL version 2.27.5+cuda12.9\x00"
 	m := machine(fstest.MapFS{
 		"opt/nccl/libnccl.so.2": file(big),
@@ -180,8 +180,7 @@ func TestAutoCheck(t *testing.T) {
 	}
 }
 
-// Every check on this machine says what was found and what it means, and what is
-// lacking says how to get it.
+// Every check on this machine says what was found and what it means, and how to get what is absent.
 func TestChecksAreComplete(t *testing.T) {
 	names := map[string]bool{}
 	for _, c := range (Machine{}).Checks() {

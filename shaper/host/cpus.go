@@ -13,15 +13,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Cores is how much of the machine's processors this process may use.
+// Cores are the processors that this process may use.
 type Cores struct {
 	Online   int     // of the machine
-	Affinity int     // of these, the ones that it may run on
+	Affinity int     // on which this process may run
 	Quota    float64 // cores that its control groups grant, 0 = no limit
-	Usable   float64 // the least of them
+	Usable   float64 // the smallest of them
 }
 
-// CPUs reads how much of the processors this process may use.
+// CPUs reads how many processors this process may use.
 func CPUs() Cores {
 	c := Cores{Online: runtime.NumCPU()}
 	if b, err := os.ReadFile("/sys/devices/system/cpu/online"); err == nil {
@@ -43,7 +43,7 @@ func CPUs() Cores {
 	return c
 }
 
-// listLength is the number of members of a kernel's list such as 0-3,8.
+// listLength is the number of members of a kernel's list such as 0-3,8; 0 if it is malformed.
 func listLength(s string) int {
 	n := 0
 	for _, part := range strings.Split(strings.TrimSpace(s), ",") {
@@ -63,7 +63,7 @@ func listLength(s string) int {
 	return n
 }
 
-// parents are path and the folders above it, down to ".".
+// parents returns path and the folders above it, down to ".".
 func parents(path string) []string {
 	path = strings.Trim(path, "/")
 	if path == "" {

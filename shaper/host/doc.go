@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package host says what this machine can do for an emulated fabric: how fast it
-// copies and how late it polls with as many busy threads as a run has, what time
-// scale a fabric needs for that, and which of the kernel's, CUDA's and NCCL's parts
-// are there.
+// Package host says what this machine can do for an emulated fabric: how fast it copies memory and how late it polls
+// with as many busy threads as a run has, which time scale a fabric needs for that, and which features of the kernel,
+// CUDA and NCCL are present.
 //
-// What Measure and Scale say is a prediction, made before the run and without it.
-// Whether the run was carried is for the verdict to decide, which looks at every
-// message.
+// Measure and Scale predict before a run. The verdict, which uses every message, decides whether the run was carried.
 package host

@@ -7,14 +7,13 @@ import "time"
 // buckets is HOST_BUCKETS of poll.h.
 const buckets = 128
 
-// gaps is a histogram of the time between polls: how many per bucket and how long
-// together, in ns. Both may be weighted.
+// gaps is a histogram of the times between polls: number and total ns per bucket. Both may be weighted.
 type gaps struct {
 	count, total [buckets]float64
 	max          time.Duration
 }
 
-// sum is the time that the gaps make up, in ns.
+// sum is the total time of all gaps in ns.
 func (g *gaps) sum() float64 {
 	all := 0.0
 	for _, t := range g.total {
@@ -23,14 +22,12 @@ func (g *gaps) sum() float64 {
 	return all
 }
 
-// delay is the quantile q of the time from a random moment to the next poll. A
-// moment falls into a gap in proportion to the gap's length, and anywhere in it:
-// what counts is not how many gaps are long but how much of the time they make up.
-// Gaps of one bucket are taken for equally long, as they are but for a fifth.
+// delay is the quantile q of the time from a random moment to the next poll. A moment is in a gap with a probability
+// proportional to the length of the gap, so the total time of long gaps counts, not their number. All gaps of a bucket
+// are assumed to have the same length; they differ by up to a fifth.
 func (g *gaps) delay(q float64) time.Duration {
-	// The time that is further than x from the next poll is the sum over the gaps
-	// longer than x of gap - x. Find the x where that is (1-q) of all time, from the
-	// longest gaps down.
+	// The time that is more than x away from the next poll is the sum of gap - x over all gaps longer than x. Find the
+	// x for which that is (1-q) of all time, starting with the longest gaps.
 	want := (1 - q) * g.sum()
 	var n, sum float64 // of the gaps longer than x
 	for b := buckets - 1; b >= 0; b-- {
@@ -38,7 +35,7 @@ func (g *gaps) delay(q float64) time.Duration {
 			continue
 		}
 		if gap := g.total[b] / g.count[b]; n > 0 && sum-n*gap >= want {
-			break // x is not below this gap
+			break // x is at least this gap
 		}
 		n += g.count[b]
 		sum += g.total[b]
@@ -49,7 +46,7 @@ func (g *gaps) delay(q float64) time.Duration {
 	return time.Duration(max((sum-want)/n, 0))
 }
 
-// mixed is a histogram of time of which the share u is as in b and the rest as in a.
+// mixed is a histogram of time that consists of the fraction u of b and 1-u of a.
 func mixed(a, b *gaps, u float64) *gaps {
 	m := &gaps{max: max(a.max, b.max)}
 	for _, part := range []struct {
@@ -68,8 +65,8 @@ func mixed(a, b *gaps, u float64) *gaps {
 	return m
 }
 
-// Delay is the quantile q of the poll delay: the time from when something falls due,
-// at a random moment, to the next poll, while each rank moves rate bytes per second.
+// Delay is the quantile q of the poll delay: the time from a random moment to the next poll, while each rank moves rate
+// bytes per second.
 func (h *Host) Delay(q, rate float64) time.Duration {
 	u := 1.0
 	if rate < h.Rate {
@@ -78,5 +75,5 @@ func (h *Host) Delay(q, rate float64) time.Duration {
 	return mixed(&h.quiet, &h.busy, u).delay(q)
 }
 
-// Longest is the longest gap between two polls that was seen.
+// Longest is the longest gap between two polls.
 func (h *Host) Longest() time.Duration { return max(h.quiet.max, h.busy.max) }

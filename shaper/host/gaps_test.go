@@ -42,8 +42,7 @@ func TestDelay(t *testing.T) {
 	}
 }
 
-// The quantile x is where the time that is further than x from the next poll is
-// 1-q of all time, whatever the gaps.
+// At the quantile q, the time that is further from the next poll is 1-q of all time, for any gaps.
 func TestDelayIsTheQuantile(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		lengths := rapid.SliceOfN(rapid.Float64Range(1, 1e6), 1, buckets).Draw(t, "gaps")
@@ -56,7 +55,7 @@ func TestDelayIsTheQuantile(t *testing.T) {
 			all += l
 			beyond += math.Max(l-x, 0)
 		}
-		// delay is in whole ns, and the time beyond changes by the number of gaps per ns.
+		// delay is in whole ns, and beyond changes by the number of gaps per ns.
 		if want := (1 - q) * all; math.Abs(beyond-want) > float64(len(lengths))+1e-6*all {
 			t.Fatalf("further than %v ns is %v of %v ns, want %v", x, beyond, all, want)
 		}

@@ -21,55 +21,52 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What a thread copies through. The ring is as long as the shared memory of a busy
-// connection and no cache holds those of several ranks; the buffers are NCCL's own
-// of one channel.
+// Buffers of each thread. The ring has the size of a busy connection's shared memory, so that no cache can hold the
+// rings of several ranks; the buffers have the size of NCCL's buffer for one channel.
 const (
 	ringSize   = 8 << 20
 	bufferSize = 4 << 20
 )
 
-// MaxThreads bounds what Measure starts; beyond it every host is overloaded, and the
-// threads' memory would be what is measured.
+// MaxThreads is the maximum number of threads that Measure starts. With more, every host is overloaded, and the
+// measurement would show the memory of the threads.
 const MaxThreads = 64
 
-// phaseTime is how long a phase of the threads is when each has half a core: long
-// against a scheduler's time slice, short against the measurement. With less of a
-// core each it is longer in proportion, so that every thread has its turn in it.
+// phaseTime is the length of a phase if each thread has half a core: long compared with a time slice of the scheduler,
+// short compared with the measurement. With less of a core per thread it is longer in proportion, so that every thread
+// runs in every phase.
 const phaseTime = 20 * time.Millisecond
 
 func phaseOf(threads int, cpus float64) time.Duration {
 	return time.Duration(float64(phaseTime) * max(float64(threads)/(2*cpus), 1))
 }
 
-// Host is what a measurement found. It is a value; nothing refers to the threads.
+// Host is the result of a measurement.
 type Host struct {
-	Threads int     // that were busy at once
-	CPUs    float64 // that they had, see CPUs
-	// Rate is what one thread moved through shared memory, in and out, in bytes per
-	// second, while half of them did so: that of the slowest one. 0 if one of them got
-	// no processor at all.
+	Threads int     // busy threads
+	CPUs    float64 // usable processors, see CPUs
+	// Rate is the rate of the slowest thread in bytes per second, in and out of shared memory, while half of the
+	// threads copied. 0 if a thread got no processor.
 	Rate float64
 
-	quiet, busy gaps // between polls: while nobody copied, while half of the threads did
+	quiet, busy gaps // between polls, while no thread copied and while half of them did
 }
 
-// Measure runs threads busy-polling threads for about d, at least four phases, and
-// says what they got. There should be as many as the run will have: a rank has one,
-// and the software CUDA makes it two. They do what NCCL's progress threads do to a
-// host, see poll.c. There are 2 to MaxThreads of them, whatever is asked, with 16 MiB
-// of memory each. It ends early, with the context's error, when ctx is done. Not to
-// be run twice at once, nor beside a job: it would measure that too, and disturb it.
+// Measure runs busy-polling threads for about d, at least four phases, and returns what they achieved. Use as many
+// threads as the run will have: one per rank, two with the software CUDA. They load the host as NCCL's progress threads
+// do, see poll.c. The number is limited to 2 to MaxThreads; each uses 16 MiB of memory. Measure ends early with the
+// context's error when ctx is done. It must not run twice at once or during a job: it would measure and disturb the
+// other.
 func Measure(ctx context.Context, threads int, d time.Duration) (Host, error) {
 	threads = min(max(threads, 2), MaxThreads)
 	cpus := CPUs().Usable
 	phase := phaseOf(threads, cpus)
-	d = max(d.Round(4*phase), 4*phase) // whole rounds of phases
+	d = max(d.Round(4*phase), 4*phase) // whole rounds of four phases
 	mem, err := unix.Mmap(-1, 0, threads*(ringSize+2*bufferSize), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_ANONYMOUS|unix.MAP_POPULATE)
 	if err != nil {
 		return Host{}, fmt.Errorf("get %d MiB of shared memory to measure this host with: %w", threads*(ringSize+2*bufferSize)>>20, err)
 	}
-	defer func() { _ = unix.Munmap(mem) }() // it cannot fail for what Mmap gave
+	defer func() { _ = unix.Munmap(mem) }() // it cannot fail for memory from Mmap
 	ts, err := measure(ctx, threads, d, phase, mem)
 	if err != nil {
 		return Host{}, err
@@ -83,7 +80,7 @@ func Measure(ctx context.Context, threads int, d time.Duration) (Host, error) {
 	return h, nil
 }
 
-// measure runs the threads. What it returns is the caller's to free.
+// measure runs the threads. The caller frees the result.
 func measure(ctx context.Context, threads int, d, phase time.Duration, mem []byte) (*C.struct_host_thread, error) {
 	ts := (*C.struct_host_thread)(C.calloc(C.size_t(threads), C.sizeof_struct_host_thread))
 	stop := (*C.int)(C.calloc(1, C.sizeof_int))
@@ -92,7 +89,7 @@ func measure(ctx context.Context, threads int, d, phase time.Duration, mem []byt
 		C.free(unsafe.Pointer(ts))
 		return nil, errors.New("get memory to measure this host with: there is none")
 	}
-	// All begin at once, after the last of them was created.
+	// All threads begin at the same time, after the last one was created.
 	start := monotonic() + int64(2*time.Millisecond) + int64(threads)*int64(200*time.Microsecond)
 	var wg sync.WaitGroup
 	for i := range threads {
@@ -105,7 +102,7 @@ func measure(ctx context.Context, threads int, d, phase time.Duration, mem []byt
 		t.from = (*C.char)(unsafe.Pointer(&part[ringSize]))
 		t.to = (*C.char)(unsafe.Pointer(&part[ringSize+bufferSize]))
 		t.stop = stop
-		wg.Go(func() { C.host_poll(t) }) // Go leaves a thread in C alone
+		wg.Go(func() { C.host_poll(t) }) // Go does not preempt a thread that is in C
 	}
 	done := make(chan struct{})
 	go func() { wg.Wait(); close(done) }()
@@ -118,7 +115,7 @@ func measure(ctx context.Context, threads int, d, phase time.Duration, mem []byt
 	return ts, nil
 }
 
-// gather is the result of all threads.
+// gather combines the results of all threads.
 func gather(ts []C.struct_host_thread) Host {
 	h := Host{Threads: len(ts), Rate: math.Inf(1)}
 	for i := range ts {

@@ -18,7 +18,7 @@ func TestMeasure(t *testing.T) {
 	if h.Threads != 3 || h.CPUs <= 0 || h.Rate <= 0 {
 		t.Errorf("got %d threads on %g cores at %g B/s", h.Threads, h.CPUs, h.Rate)
 	}
-	// No thread polls for longer than it runs, and it ends late only by a gap.
+	// No thread polls for longer than it runs, and it ends at most one gap late.
 	round := 4 * phaseOf(3, h.CPUs)
 	polled := time.Duration(h.quiet.sum() + h.busy.sum())
 	if most := 3 * (max(d.Round(round), round) + h.Longest()); polled == 0 || polled > most {
@@ -34,7 +34,7 @@ func TestMeasure(t *testing.T) {
 	checkBuckets(t, &h.busy)
 }
 
-// checkBuckets holds the buckets of poll.c to what poll.h says of them.
+// checkBuckets compares the buckets of poll.c with the definition in poll.h.
 func checkBuckets(t *testing.T, g *gaps) {
 	t.Helper()
 	for b := range buckets - 1 {

@@ -13,18 +13,17 @@ import (
 	"strings"
 )
 
-// libraryDirs are the folders that the dynamic linker looks into, apart from what
-// LD_LIBRARY_PATH and its configuration add.
+// libraryDirs are the default folders of the dynamic linker, without LD_LIBRARY_PATH and its configuration.
 var libraryDirs = []string{
 	"/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib/aarch64-linux-gnu", "/usr/lib/aarch64-linux-gnu",
 	"/lib64", "/usr/lib64", "/lib", "/usr/lib", "/usr/local/lib", "/usr/local/cuda/lib64",
 }
 
-// pythonLibs are where Python's package nvidia-nccl puts the library, under the
-// folders that interpreters and environments have.
+// pythonLibs are the folders of Python packages below an interpreter's or environment's prefix. The package nvidia-nccl
+// has the library there.
 var pythonLibs = []string{"lib/python3*/site-packages", "lib/python3*/dist-packages", "lib/python3/dist-packages"}
 
-// nccl looks for libraries of NCCL besides those of the software CUDA.
+// nccl checks for NCCL libraries other than those of the software CUDA.
 func (m Machine) nccl() Check {
 	var found []string
 	for _, lib := range m.ncclLibraries() {
@@ -43,7 +42,7 @@ func (m Machine) nccl() Check {
 	}
 }
 
-// ncclLibraries are the paths of the libraries of NCCL that a job may load.
+// ncclLibraries returns the paths of the NCCL libraries that a job may load.
 func (m Machine) ncclLibraries() []string {
 	var found []string
 	for _, dir := range append(m.linkerPath(), libraryDirs...) {
@@ -69,7 +68,7 @@ func (m Machine) ncclLibraries() []string {
 	return m.distinct(found)
 }
 
-// linkerPath is LD_LIBRARY_PATH and what the linker's configuration adds.
+// linkerPath returns LD_LIBRARY_PATH and the folders of the linker's configuration.
 func (m Machine) linkerPath() []string {
 	dirs := strings.Split(m.Getenv("LD_LIBRARY_PATH"), ":")
 	for _, file := range append([]string{"/etc/ld.so.conf"}, m.glob("/etc/ld.so.conf.d/*.conf")...) {
@@ -86,7 +85,7 @@ func (m Machine) isSoft(lib string) bool {
 	return m.SoftCUDA != "" && strings.HasPrefix(lib, m.SoftCUDA+"/")
 }
 
-// distinct drops paths that lead to a file that an earlier one leads to.
+// distinct removes paths to a file that an earlier path leads to.
 func (m Machine) distinct(paths []string) []string {
 	var kept []string
 	var infos []fs.FileInfo
@@ -100,7 +99,7 @@ func (m Machine) distinct(paths []string) []string {
 	return kept
 }
 
-// glob is the absolute paths that match a pattern.
+// glob returns the absolute paths that match a pattern.
 func (m Machine) glob(pattern string) []string {
 	found, err := fs.Glob(m.Root, strings.TrimPrefix(pattern, "/"))
 	if err != nil {
@@ -112,18 +111,18 @@ func (m Machine) glob(pattern string) []string {
 	return found
 }
 
-// NCCL carries its version as a text, which it logs.
+// NCCL contains its version as the text that it logs.
 var ncclVersionText = regexp.MustCompile(`NCCL version (\d+\.\d+\.\d+)`)
 
-// ncclVersion is the version that a library carries, "" if it has none. The library
-// is not loaded: that would run its constructors, and need CUDA.
+// ncclVersion is the version in a library file, "" if it has none. The library is not loaded, because that would run
+// its constructors and need CUDA.
 func (m Machine) ncclVersion(lib string) string {
 	f, err := m.Root.Open(strings.TrimPrefix(lib, "/"))
 	if err != nil {
 		return ""
 	}
 	defer f.Close()
-	const longest = 32 // of the text, kept over the border of two reads
+	const longest = 32 // bytes of the text; kept from one read to the next
 	var tail []byte
 	chunk := make([]byte, 1<<20)
 	for {

@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One busy-polling thread, as a rank's progress thread is. It reads the clock and
-// yields, as NCCL does after a round of tests that completed nothing, and records
-// the gaps between its polls. In one of four phases it also copies a block of
-// 64 KiB per round, the most that one test of the plugin does: into a ring, and out
-// of it half a ring behind, where no cache of the core has it any more. The phases
-// are those of the clock, the same for all threads: nobody copies, the even ones
-// do, nobody, the odd ones.
+// A busy-polling thread, like a rank's progress thread. It reads the clock and yields, as NCCL does after a round of
+// tests that completed nothing, and records the gaps between its polls. In one of four phases it also copies one block
+// of 64 KiB per round, the maximum of one test of the plugin: into a ring, and out of it half a ring behind, where no
+// cache of the core has it any more. All threads have the same phases, by the clock: no thread copies, the even ones
+// copy, no thread copies, the odd ones copy.
 //
-// It is C because Go's scheduler takes a thread that runs for 10 ms off its
-// processor and puts it back, which would be measured too.
+// This is C because Go's scheduler preempts a goroutine that runs for 10 ms, and the preemption would be measured.
 #include "poll.h"
 
 #include <sched.h>

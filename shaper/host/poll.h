@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What one busy-polling thread of a run does to this host: see poll.c.
+// A busy-polling thread that loads the host like a thread of a run, see poll.c.
 #ifndef DDLEMU_HOST_POLL_H
 #define DDLEMU_HOST_POLL_H
 
 #include <stdint.h>
 
-// Buckets of gaps between polls: two bits of mantissa per power of two, gaps of
-// less than 8 ns in the first ones. The last begins at 2^32 x 1.75 ns, 7.5 s.
+// Buckets of gaps between polls: four per power of two; gaps below 8 ns have one each. The last bucket begins at
+// 2^32 x 1.75 ns, 7.5 s.
 #define HOST_BUCKETS 128
 #define HOST_BLOCK (64u << 10)
 
@@ -18,22 +18,22 @@ struct host_gaps {
 };
 
 struct host_thread {
-	// Given.
+	// Set by the caller.
 	int64_t start, end; // CLOCK_MONOTONIC, ns
 	int64_t slice; // ns of one phase
 	uint32_t odd; // copies in the last of four phases, otherwise in the second
 	uint64_t ring_size, buffer_size; // multiples of HOST_BLOCK
 	char *ring, *from, *to;
 	int *stop;
-	// Found.
-	uint64_t copied; // bytes that went all the way
-	int64_t copy_ns; // time of the phases spent on them
-	struct host_gaps quiet, busy; // while nobody copies, while half of the threads do
+	// Results.
+	uint64_t copied; // bytes copied in and out
+	int64_t copy_ns; // time of the rounds that copied
+	struct host_gaps quiet, busy; // while no thread copies, while half of them do
 };
 
 void host_poll(struct host_thread *t);
 
-// host_stop ends all threads that have this word.
+// host_stop ends all threads that have this stop word.
 void host_stop(int *stop);
 
 #endif

@@ -10,10 +10,9 @@ import (
 	"strings"
 )
 
-// quota is the least number of cores that any control group above a process grants
-// it, 0 for no limit. root is /sys/fs/cgroup, membership /proc/self/cgroup. In a
-// container the paths of membership may be those of the host, whose folders are not
-// there: then the root's is the process's own.
+// quota is the smallest number of cores that a control group of a process allows, 0 for no limit. root is
+// /sys/fs/cgroup, membership /proc/self/cgroup. In a container, the paths in membership may be those of the host, whose
+// folders do not exist there; then the root group is that of the process.
 func quota(root fs.FS, membership string) float64 {
 	least := 0.0
 	take := func(cores float64) {
@@ -66,7 +65,7 @@ func quotaV1(root fs.FS, dir string) float64 {
 	return ratio(strings.TrimSpace(string(us)), strings.TrimSpace(string(period)))
 }
 
-// ratio is a/b, 0 if there is no such number or it is no limit (max, -1).
+// ratio is a/b; 0 if one of them is not a number or means no limit (max, -1).
 func ratio(a, b string) float64 {
 	x, err := strconv.ParseFloat(a, 64)
 	y, err2 := strconv.ParseFloat(b, 64)

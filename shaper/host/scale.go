@@ -10,15 +10,15 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
-// MaxScale is the largest time scale that Scale chooses.
+// MaxScale is the largest time scale that Scale returns.
 const MaxScale = 1024
 
-// Of what a run asks, this much must be there: twice the bandwidth, half the delay.
-// A prediction that held exactly would be INVALID every other time.
+// margin is the factor by which a host must exceed the demand: twice the bandwidth, half the delay. A host that just
+// meets a demand would be INVALID in half of the runs.
 const margin = 2
 
-// Limits are the verdict's on the lateness that one message in a hundred may
-// exceed, in scaled time: max(Floor, Share x T) with T the message's own time.
+// Limits are the verdict's limits on lateness, in real time, that one message in a hundred may exceed: max(Floor, Share
+// x T), with T the time of the message.
 type Limits struct {
 	Floor time.Duration
 	Share float64
@@ -32,19 +32,17 @@ func (l Limits) p99(t time.Duration) time.Duration {
 	return max(l.Floor, time.Duration(l.Share*float64(t)))
 }
 
-// Demand is what a run asks of a host, in the emulated network's own time.
+// Demand is what a run asks of a host, in stated time.
 type Demand struct {
 	Rate float64       // payload bytes per second that each rank sends and receives; 0 = nothing
-	T    time.Duration // the least time that a message takes: latency and serialisation
+	T    time.Duration // minimum time of a message: latency and serialization
 }
 
-// Scale is the smallest time scale, a power of two, at which h carries d: at least
-// twice the bandwidth asked, and a p99 poll delay of at most half the verdict's
-// limit. reason says in words what decided. The error says what the host lacks
-// when MaxScale would not do.
+// Scale returns the smallest time scale, a power of two, at which h carries d: with at least twice the bandwidth asked
+// for, and a p99 poll delay of at most half the verdict's limit. reason says in words what decided. If MaxScale is too
+// small, the error says what the host lacks.
 //
-// It is a prediction: the run itself also spends time on NCCL and, without a GPU, on
-// the software CUDA's kernels. The verdict decides.
+// It is a prediction: the run also spends time in NCCL and, without a GPU, in the kernels of the software CUDA.
 func Scale(h Host, d Demand, l Limits) (k int, reason string, err error) {
 	for k = 1; ; k *= 2 {
 		slow, late := h.lacks(k, d, l)
@@ -69,44 +67,42 @@ func Scale(h Host, d Demand, l Limits) (k int, reason string, err error) {
 	return k, fmt.Sprintf("at %d, %s", k/2, reason), nil
 }
 
-// lacks says what h has too little of at time scale k, in words.
+// lacks says in words what is too slow or too late at time scale k; "" if nothing is.
 func (h *Host) lacks(k int, d Demand, l Limits) (slow, late string) {
 	rate := d.Rate / float64(k)
 	if h.Rate < margin*rate {
-		slow = fmt.Sprintf("each of %d busy threads on %.3g cores copies %s, wanted is at least %s", h.Threads, h.CPUs, gigabytes(h.Rate), gigabytes(margin*rate))
+		slow = fmt.Sprintf("each of %d busy threads on %.3g cores copies %s, needed is at least %s", h.Threads, h.CPUs, gigabytes(h.Rate), gigabytes(margin*rate))
 	}
 	limit := time.Duration(k) * l.p99(d.T)
 	if p99 := h.Delay(0.99, rate); margin*p99 > limit {
-		late = fmt.Sprintf("%d busy threads on %.3g cores poll %v late (p99), wanted is at most %v", h.Threads, h.CPUs, round(p99), round(limit/margin))
+		late = fmt.Sprintf("%d busy threads on %.3g cores poll %v late (p99), needed is at most %v", h.Threads, h.CPUs, round(p99), round(limit/margin))
 	}
 	return slow, late
 }
 
-// What the kernel datapath's delay line does on a host of two cores whose ranks poll
-// all the time: how late one packet in a hundred leaves it, and how many bytes per
-// second it carries in all. The verdict decides, and a run that is INVALID because of
-// the host is made again at a larger scale.
+// The capacity of the kernel datapath on a host of two cores whose ranks poll all the time: the p99 lateness of
+// packets, and the bytes per second of all packets. It is a rough prediction; if a run is INVALID because of it, the
+// run is repeated at a larger time scale.
 const (
 	kernelLate = 250 * time.Microsecond
 	kernelRate = 200e6
 )
 
-// KernelScale is Scale for the kernel datapath, where a process of ours carries every
-// packet. A link's latency, the least of which is given, must be more than what a
-// packet is late.
+// KernelScale is Scale for the kernel datapath, where a process of ddlemu carries every packet. The smallest latency of
+// a link must be larger than the lateness of a packet.
 func KernelScale(d Demand, latency time.Duration, l Limits) (k int, reason string, err error) {
 	for k = 1; ; k *= 2 {
 		rate, limit := d.Rate/float64(k), min(time.Duration(k)*l.p99(d.T), margin*time.Duration(k)*latency)
 		slow, late := margin*rate > kernelRate, margin*kernelLate > limit
 		switch {
 		case !slow && !late && k == 1:
-			return 1, "the delay line carries it", nil
+			return 1, "the shaper carries it", nil
 		case !slow && !late:
 			return k, fmt.Sprintf("at %d %s", k/2, reason), nil
 		case slow:
-			reason = fmt.Sprintf("the delay line carries %s, wanted is twice %s", gigabytes(kernelRate), gigabytes(rate))
+			reason = fmt.Sprintf("the shaper carries %s, needed is twice %s", gigabytes(kernelRate), gigabytes(rate))
 		default:
-			reason = fmt.Sprintf("packets leave the delay line %v late (p99), wanted is half of %v", kernelLate, round(limit))
+			reason = fmt.Sprintf("packets leave the shaper %v late (p99), needed is half of %v", kernelLate, round(limit))
 		}
 		if k >= MaxScale {
 			return 0, "", fmt.Errorf("the kernel datapath is too slow for it even at time scale %d: %s", k, reason)
@@ -114,9 +110,8 @@ func KernelScale(d Demand, latency time.Duration, l Limits) (k int, reason strin
 	}
 }
 
-// LargestRate is the largest payload rate per rank, in bytes per second, that Scale
-// finds good at time scale 1 for messages that take t; 0 if none is, because polls
-// come too late.
+// LargestRate is the largest payload rate per rank, in bytes per second, for which Scale returns 1 if messages take t;
+// 0 if there is none because polls are too late.
 func LargestRate(h Host, t time.Duration, l Limits) float64 {
 	good := func(rate float64) bool {
 		slow, late := h.lacks(1, Demand{Rate: rate, T: t}, l)
@@ -126,7 +121,7 @@ func LargestRate(h Host, t time.Duration, l Limits) float64 {
 		return 0
 	}
 	low, high := 1.0, h.Rate
-	// high is above low: a host without a rate is good for none.
+	// h.Rate is above 1, because good(1) holds.
 	for high/low > 1.001 {
 		if mid := math.Sqrt(low * high); good(mid) {
 			low = mid
@@ -141,7 +136,7 @@ func gigabytes(bytesPerSecond float64) string {
 	return fmt.Sprintf("%.3g GB/s", bytesPerSecond/1e9)
 }
 
-// round leaves three digits or so.
+// round rounds d to about three digits.
 func round(d time.Duration) time.Duration {
 	for unit := time.Nanosecond; unit < time.Second; unit *= 10 {
 		if d < 1000*unit {

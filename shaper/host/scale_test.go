@@ -26,10 +26,10 @@ func TestScale(t *testing.T) {
 	}{
 		{"enough of all", hostOf(10e9, 1000), Demand{1e9, 30 * us}, 1, "4 busy threads on 2 cores copy 10 GB/s each"},
 		{"exactly twice the rate", hostOf(2e9, 100), Demand{1e9, 30 * us}, 1, ""},
-		{"just under twice the rate", hostOf(1.999e9, 100), Demand{1e9, 30 * us}, 2, "at 1, each of 4 busy threads on 2 cores copies 2 GB/s, wanted is at least 2 GB/s"},
-		{"a fast fabric", hostOf(3e9, 100), Demand{47e9, us}, 32, "wanted is at least 5.88 GB/s"},
-		{"slow polls against 5 us", hostOf(1e12, 10_000), Demand{1e6, us}, 4, "poll 9.9µs late (p99), wanted is at most 5µs"},
-		{"slow polls against 5 % of a long way", hostOf(1e12, 10_000), Demand{1e6, 28 * time.Millisecond}, 1, ""},
+		{"just under twice the rate", hostOf(1.999e9, 100), Demand{1e9, 30 * us}, 2, "at 1, each of 4 busy threads on 2 cores copies 2 GB/s, needed is at least 2 GB/s"},
+		{"a fast fabric", hostOf(3e9, 100), Demand{47e9, us}, 32, "needed is at least 5.88 GB/s"},
+		{"slow polls against 5 us", hostOf(1e12, 10_000), Demand{1e6, us}, 4, "poll 9.9µs late (p99), needed is at most 5µs"},
+		{"slow polls against 5 % of a long path", hostOf(1e12, 10_000), Demand{1e6, 28 * time.Millisecond}, 1, ""},
 		{"nothing is asked", hostOf(1, 100), Demand{}, 1, ""},
 	} {
 		k, reason, err := Scale(c.host, c.demand, VerdictLimits())
@@ -113,7 +113,7 @@ func TestLargestRateIsGoodAtScaleOne(t *testing.T) {
 	})
 }
 
-// On the kernel datapath the delay line decides, not what the ranks copy.
+// On the kernel datapath the shaper decides, not the rate at which ranks copy.
 func TestKernelScale(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
@@ -126,8 +126,8 @@ func TestKernelScale(t *testing.T) {
 		{"large messages over 1 Gb/s", Demand{Rate: 118e6, T: 580 * time.Microsecond}, 25 * time.Microsecond, 32, "late"},
 		{"small messages", Demand{Rate: 118e6, T: 25 * time.Microsecond}, 25 * time.Microsecond, 128, "late"},
 		{"a latency below the floor", Demand{Rate: 118e6, T: 20 * time.Millisecond}, time.Microsecond, 256, "late"},
-		{"10 Gb/s far away", Demand{Rate: 1.2e9, T: 20 * time.Millisecond}, 20 * time.Millisecond, 16, "wanted is twice"},
-		{"400 Gb/s", Demand{Rate: 49e9, T: 2 * time.Microsecond}, 2 * time.Microsecond, 512, "wanted is twice"},
+		{"10 Gb/s far away", Demand{Rate: 1.2e9, T: 20 * time.Millisecond}, 20 * time.Millisecond, 16, "needed is twice"},
+		{"400 Gb/s", Demand{Rate: 49e9, T: 2 * time.Microsecond}, 2 * time.Microsecond, 512, "needed is twice"},
 	} {
 		k, reason, err := KernelScale(tc.d, tc.latency, VerdictLimits())
 		if err != nil || k != tc.k || !strings.Contains(reason, tc.says) {

@@ -19,12 +19,12 @@ func TestDemandOf(t *testing.T) {
 		rate    float64 // of one link's payload rate
 		t       time.Duration
 	}{
-		// One byte is a packet of 1 + 78 wire bytes, 632 ns at 1 Gb/s.
+		// One byte is a packet of 1 + 78 line bytes, 632 ns at 1 Gb/s.
 		{"eth1", nil, 2, 1, 25*time.Microsecond + 632},
 		{"eth1", nil, 8, 1, 25*time.Microsecond + 632},
 		{"eth1", func(f *configs.Fabric) { f.Endpoint.Overhead = time.Microsecond }, 2, 1, 27*time.Microsecond + 632},
-		{"efa-p4d", nil, 2, 4, 0},  // a rank with four NICs to itself
-		{"efa-p4d", nil, 4, 2, 0},  // two share them
+		{"efa-p4d", nil, 2, 4, 0},  // a rank with four NICs
+		{"efa-p4d", nil, 4, 2, 0},  // two ranks share them
 		{"efa-p4d", nil, 16, 1, 0}, // more ranks than NICs: one NIC at least
 		{"loopback", nil, 2, 0, 0},
 	} {
@@ -49,7 +49,7 @@ func TestDemandOf(t *testing.T) {
 	}
 }
 
-// A single link that is faster or nearer decides.
+// One link that is faster or shorter decides.
 func TestDemandOfTheMostDemandingLink(t *testing.T) {
 	cfg, err := configs.Profile("eth10")
 	if err != nil {

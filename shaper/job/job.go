@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package job brings up a fabric for one run, tells its processes how to find it,
-// and judges and removes it when they are gone.
+// Package job runs programs on a fabric: it brings a fabric up, tells the programs how to find it, judges what they did
+// and removes the fabric. It also removes what earlier runs could not remove themselves.
 package job
 
 import (
@@ -22,14 +22,14 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/verdict"
 )
 
-// Variables that lead a job's processes to its fabric.
+// Variables by which a job's processes find its fabric.
 const (
 	DirEnv    = "DDLEMU_DIR"
 	FabricEnv = "DDLEMU_FABRIC"
 	JobEnv    = "DDLEMU_JOB"
 )
 
-// Job is a run on a fabric.
+// Job is a run on a fabric. It is not safe for concurrent use.
 type Job struct {
 	Fabric *fabric.Fabric
 	dir    *state.Dir
@@ -37,24 +37,23 @@ type Job struct {
 	name   string
 	id     string
 	own    bool
-	daemon int             // process id, 0 if there is none
-	before state.JobStatus // all traffic on the kernel datapath when the job began
+	daemon int             // process id of the daemon, 0 if there is none
+	before state.JobStatus // counters of all traffic on the kernel datapath when the job began
 }
 
-// Start brings up f under a name of its own that begins with prefix. On the kernel
-// datapath the program that calls it must be ddlemu, which is its own daemon, and
-// f's subnet is settled here.
+// Start brings up f as a fabric for this job alone, whose name begins with prefix. On the kernel datapath, the calling
+// program must be ddlemu, because it is started again as the daemon, and f gets its subnet here.
 func Start(ctx context.Context, dir *state.Dir, f *fabric.Fabric, prefix string) (*Job, error) {
 	return start(ctx, dir, f, prefix, func(*link.Transport) {})
 }
 
-// StartFree is Start of a fabric on which a message costs its endpoints and their hosts
-// nothing, although the ranks read in it, and NCCL is told, what f says.
+// StartFree is Start of a fabric on which endpoints and hosts add no time to a message. What ranks and NCCL read about
+// the fabric is still f.
 func StartFree(ctx context.Context, dir *state.Dir, f *fabric.Fabric, prefix string) (*Job, error) {
 	return start(ctx, dir, f, prefix, func(t *link.Transport) { t.Overhead, t.Gap, t.Host = 0, 0, link.Host{} })
 }
 
-// start brings f up with its transport changed by change.
+// start brings up f after change has changed its transport.
 func start(ctx context.Context, dir *state.Dir, f *fabric.Fabric, prefix string, change func(*link.Transport)) (*Job, error) {
 	j := &Job{Fabric: f, dir: dir, id: randomText(), own: true}
 	j.name = state.JobPrefix + prefix + "-" + j.id[:8]
@@ -82,12 +81,10 @@ func start(ctx context.Context, dir *state.Dir, f *fabric.Fabric, prefix string,
 	return j, nil
 }
 
-// Daemon is the process id of the daemon that keeps the job's own fabric, 0 if it
-// needs none.
+// Daemon is the process id of the daemon of the job's private fabric, 0 if it has none.
 func (j *Job) Daemon() int { return j.daemon }
 
-// Share runs a job on a fabric that is up already, with counters and a verdict of
-// its own.
+// Share runs a job on a fabric that is up already, with separate counters and a separate verdict.
 func Share(dir *state.Dir, name string) (*Job, error) {
 	file, err := dir.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -117,17 +114,16 @@ func randomText() string {
 // Name is the fabric's name.
 func (j *Job) Name() string { return j.name }
 
-// Own says whether the fabric is this job's own and goes with it.
+// Own says whether the fabric belongs to this job alone and is removed with it.
 func (j *Job) Own() bool { return j.own }
 
-// Env is what the job's processes must have in their environment to find it.
+// Env returns the variables by which the job's processes find the fabric.
 func (j *Job) Env() []string {
 	return []string{DirEnv + "=" + j.dir.Path, FabricEnv + "=" + j.name, JobEnv + "=" + j.id}
 }
 
-// Verdict judges what the job has done: all the programs that it ran, one after
-// another or at once. Processes that died since are noticed. Of a job on the kernel
-// datapath that did not load the plugin it is what all packets on the fabric met.
+// Verdict judges all programs that the job ran. It first notices processes that died. A job on the kernel datapath that
+// did not load the plugin is judged by all packets on the fabric.
 func (j *Job) Verdict() verdict.Verdict {
 	j.file.Reap()
 	for _, e := range j.file.JobsOf(Key(j.id)) {
@@ -144,8 +140,7 @@ func (j *Job) Verdict() verdict.Verdict {
 	return v
 }
 
-// judged is the verdict on the job's ranks, or, where none loaded the plugin, on the
-// traffic of its fabric.
+// judged is the verdict on the job's ranks, or on the fabric's traffic if no rank loaded the plugin.
 func (j *Job) judged(in verdict.Input) verdict.Verdict {
 	if in.Packets != nil && in.Job.Joined == 0 {
 		v, ok := trafficVerdict(in)
@@ -161,18 +156,18 @@ func (j *Job) judged(in verdict.Input) verdict.Verdict {
 	return v
 }
 
-// trafficVerdict judges all traffic of a fabric of the kernel datapath since this job
-// began; ok says whether the shaper sees it.
+// trafficVerdict judges all traffic of a fabric of the kernel datapath since this job began. ok says whether the shaper
+// records it.
 func trafficVerdict(in verdict.Input) (v verdict.Verdict, ok bool) {
 	if !in.Packets.Seen {
 		return verdict.Verdict{Reasons: []string{}, Notes: []string{}, Links: []verdict.Link{}}, false
 	}
 	in.Job, in.Packets = in.Packets.Traffic, nil
-	in.Job.Left = in.Job.Joined // the daemon stays, and is not waited for
+	in.Job.Left = in.Job.Joined // the daemon goes on, so it counts as left
 	return verdict.Judge(in), true
 }
 
-// counters are those of all programs of the job together; Number is the latest's.
+// counters is the sum of the counters of all programs of the job; Number is that of the last program.
 func (j *Job) counters() state.JobStatus {
 	sum := state.JobStatus{Cells: make([]state.Cell, len(j.Fabric.Hops))}
 	for _, e := range j.file.JobsOf(Key(j.id)) {
@@ -183,7 +178,7 @@ func (j *Job) counters() state.JobStatus {
 	return sum
 }
 
-// Traffic is what a node's NICs carried, in bytes of payload.
+// Traffic is the payload in bytes that a node sent and received.
 type Traffic struct{ Out, In uint64 }
 
 // Traffic is the job's traffic between nodes, by node.
@@ -202,7 +197,7 @@ func (j *Job) Traffic() []Traffic {
 	return nodes
 }
 
-// Beside is how many other jobs had messages under way while this one had.
+// Beside is the number of other jobs that had messages in flight at the same time as this one.
 func (j *Job) Beside() int {
 	mine := j.counters()
 	from, to := span(mine.Cells)
@@ -219,7 +214,7 @@ func (j *Job) Beside() int {
 	return len(others)
 }
 
-// span is from when to when messages were under way, in ns; an empty one if there were none.
+// span is the time from the first post to the last arrival, in ns; from > to if there were no messages.
 func span(cells []state.Cell) (from, to int64) {
 	from = math.MaxInt64
 	for i := range cells {
@@ -230,7 +225,7 @@ func span(cells []state.Cell) (from, to int64) {
 	return from, to
 }
 
-// Close takes the job's own fabric down and removes it; a shared one stays.
+// Close takes the fabric down and removes it if it belongs to this job alone.
 func (j *Job) Close() error {
 	if !j.own {
 		return j.file.Close()
@@ -243,7 +238,7 @@ func (j *Job) Close() error {
 	return errors.Join(err, j.dir.Remove(j.name), j.file.Close())
 }
 
-// Key is the number under which the fabric's file keeps the job called id.
+// Key is the number of the job called id in the fabric's file.
 func Key(id string) uint64 {
 	h := fnv.New64a()
 	fmt.Fprintf(h, "%s=%s\x00", JobEnv, id)

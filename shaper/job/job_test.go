@@ -30,12 +30,11 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
-// rankEnv makes a copy of the test binary a rank: it finds its job as the plugin
-// does, joins it, and counts messages into it as the engine does.
+// rankEnv makes a copy of the test binary a rank: it finds its job as the plugin does, joins it, and counts messages as
+// the engine does.
 const rankEnv = "DDLEMU_JOB_TEST_RANK"
 
-// ownerEnv makes a copy of the test binary the owner of a run in the folder that it
-// names, until its input ends.
+// ownerEnv makes a copy of the test binary the owner of a run in the folder that it names, until its input ends.
 const ownerEnv = "DDLEMU_JOB_TEST_OWNER"
 
 func ownerMain(path string) error {
@@ -76,8 +75,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// rankMain takes commands by lines: "carry N LATE" counts N messages of 1 MiB that
-// were late by LATE ns each on the link to the other node, "leave" leaves.
+// rankMain reads commands, one per line: "carry N LATE" counts N messages of 1 MiB with a lateness of LATE ns each on
+// the link to the other node, "leave" leaves the job.
 func rankMain(text string) error {
 	rank, err := strconv.Atoi(text)
 	if err != nil {
@@ -99,7 +98,7 @@ func rankMain(text string) error {
 	if err != nil {
 		return err
 	}
-	// As the plugin does, and leaves it when it is killed.
+	// The plugin makes this socket, and does not remove it when it is killed.
 	if err := os.WriteFile(d.SocketPath(f.Name(), p.Slot()), nil, 0o600); err != nil {
 		return err
 	}
@@ -123,7 +122,7 @@ func rankMain(text string) error {
 	return nil
 }
 
-// took is what a message of 1 MiB takes on the fabric of these tests.
+// took is the time in ns of a message of 1 MiB on the fabric of these tests.
 const took = 10_000_000
 
 func carry(f *state.File, j state.Job, rank int, n, late int64) {
@@ -155,7 +154,7 @@ func carry(f *state.File, j state.Job, rank int, n, late int64) {
 	}
 }
 
-// rank is a rank's process.
+// rank is the process of a rank.
 type rank struct {
 	t   *testing.T
 	cmd *exec.Cmd
@@ -163,7 +162,7 @@ type rank struct {
 	out *bufio.Scanner
 }
 
-// startRank starts a rank of j and waits until it takes part.
+// startRank starts a rank of j and waits until it has joined.
 func startRank(t *testing.T, j *Job, number int) *rank {
 	t.Helper()
 	r := &rank{t: t, cmd: exec.Command("/proc/self/exe")}
@@ -201,7 +200,7 @@ func (r *rank) ask(format string, args ...any) string {
 	return r.line()
 }
 
-// end leaves the job in order.
+// end makes the rank leave the job.
 func (r *rank) end() {
 	r.t.Helper()
 	r.ask("leave")
@@ -212,7 +211,7 @@ func (r *rank) end() {
 }
 
 func (r *rank) kill() {
-	// It may have ended, and have been waited for.
+	// An error means that it has ended already.
 	_ = r.cmd.Process.Kill()
 	_ = r.cmd.Wait()
 }
@@ -250,7 +249,7 @@ func begin(t *testing.T, d *state.Dir) *Job {
 	return j
 }
 
-// checkEmpty checks that nothing is left in the folder but what is named.
+// checkFolder checks that the folder contains the files in want and no others.
 func checkFolder(t *testing.T, d *state.Dir, want ...string) {
 	t.Helper()
 	entries, err := os.ReadDir(d.Path)
@@ -343,7 +342,7 @@ func TestLife(t *testing.T) {
 	}
 }
 
-// What a run's links are said to have carried is the sum over its programs.
+// The counters of a run's links are the sums over its programs.
 func TestVerdictCounts(t *testing.T) {
 	d := folder(t)
 	j := begin(t, d)
@@ -377,7 +376,7 @@ func b2i(b bool) int {
 	return 0
 }
 
-// A run of more programs than the fabric keeps counters of cannot be VALID.
+// A run of more programs than a fabric has counters for cannot be VALID.
 func TestMoreProgramsThanPlaces(t *testing.T) {
 	d := folder(t)
 	j := begin(t, d)
@@ -409,8 +408,7 @@ func TestMoreProgramsThanPlaces(t *testing.T) {
 	}
 }
 
-// Closing takes the fabric down under ranks that are still there, and takes what
-// they left with it.
+// Close takes the fabric down although ranks still use it, and removes their sockets.
 func TestCloseUnderRanks(t *testing.T) {
 	d := folder(t)
 	j := begin(t, d)
@@ -418,7 +416,7 @@ func TestCloseUnderRanks(t *testing.T) {
 	if got := a.ask("down"); got != "false" {
 		t.Error("down while it runs")
 	}
-	b.kill() // and its socket stays
+	b.kill() // its socket is not removed
 	if err := j.Close(); err != nil {
 		t.Error(err)
 	}
@@ -450,7 +448,7 @@ func TestEnv(t *testing.T) {
 	}
 }
 
-// Runs at the same time have fabrics of their own and do not see each other.
+// Runs at the same time have separate fabrics and do not see each other.
 func TestRunsAtOnce(t *testing.T) {
 	d := folder(t)
 	var wg sync.WaitGroup
@@ -494,7 +492,7 @@ func TestRunsAtOnce(t *testing.T) {
 	checkFolder(t, d)
 }
 
-// lab is a fabric of that name, which jobs share.
+// lab is a fabric called lab that jobs share.
 func lab(t *testing.T, d *state.Dir) *state.File {
 	t.Helper()
 	spec, err := live.Spec(twoNodes(t), "lab")
@@ -509,8 +507,7 @@ func lab(t *testing.T, d *state.Dir) *state.File {
 	return f
 }
 
-// Jobs that share a fabric have counters and a verdict of their own, and leave it
-// up.
+// Jobs that share a fabric have separate counters and verdicts, and do not take it down.
 func TestShare(t *testing.T) {
 	d := folder(t)
 	f := lab(t, d)
@@ -549,8 +546,7 @@ func TestShare(t *testing.T) {
 	}
 }
 
-// Who had messages under way while a job had is told from who had them before or after,
-// and from who had none.
+// Beside counts jobs with messages at the same time, not those before or after, or those without messages.
 func TestBeside(t *testing.T) {
 	d := folder(t)
 	lab(t, d)
@@ -578,8 +574,8 @@ func TestBeside(t *testing.T) {
 	}
 }
 
-// The fabric of a run is owned until the run is over, also when it is killed: that
-// is how others know that it can go.
+// The fabric of a run is owned until the run ends, even if it is killed. Other processes then know that they can remove
+// the fabric.
 func TestOwner(t *testing.T) {
 	d := folder(t)
 	owner := exec.Command("/proc/self/exe")
@@ -654,8 +650,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// The plugin makes the key from DDLEMU_JOB by itself: FNV-1a of the variable and
-// its value, ended by a zero.
+// The plugin calculates the same key from DDLEMU_JOB: FNV-1a of the variable, its value and a zero byte.
 func TestKey(t *testing.T) {
 	h := uint64(14695981039346656037)
 	for _, b := range []byte("DDLEMU_JOB=0123456789abcdef\x00") {

@@ -13,7 +13,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/state/statetest"
 )
 
-// shared is a fabric of the kernel datapath whose daemon is this process.
+// shared is a fabric of the kernel datapath. This process stands for its daemon.
 type shared struct {
 	t      *testing.T
 	file   *state.File
@@ -52,7 +52,7 @@ func (s *shared) join(key uint64, rank int) *state.Participant {
 	return p
 }
 
-// packets is how many of them cross, each so late.
+// packets is a number of packets that cross the fabric, and the lateness of each.
 type packets struct {
 	n    int
 	late time.Duration
@@ -66,8 +66,8 @@ func (s *shared) carry(p packets) {
 	}
 }
 
-// run is a job that sends 20 messages of 1 MiB, 8.8 ms each, which are the packets
-// during; its end is noticed.
+// run is a job that sends 20 messages of 1 MiB, 8.8 ms each, while the packets during cross the fabric. Its end is
+// noticed.
 func (s *shared) run(key uint64, during packets) state.Job {
 	p := s.join(key, 0)
 	s.carry(during)
@@ -79,7 +79,7 @@ func (s *shared) run(key uint64, during packets) state.Job {
 	return p.Job()
 }
 
-// What else crossed a fabric, before a job or after it, neither helps nor hurts it.
+// Packets that crossed a fabric before or after a job do not change its verdict.
 func TestOfJudgesTheJobsOwnPackets(t *testing.T) {
 	for _, tc := range []struct {
 		name                  string
@@ -112,7 +112,7 @@ func TestOfJudgesTheJobsOwnPackets(t *testing.T) {
 	}
 }
 
-// A job that runs has no end yet: it is judged by what has crossed since it began.
+// A running job is judged by the packets since it began.
 func TestOfARunningJob(t *testing.T) {
 	s := newShared(t)
 	s.carry(packets{n: 100_000})
@@ -125,7 +125,7 @@ func TestOfARunningJob(t *testing.T) {
 	}
 }
 
-// Counters that are another job's by now are not judged as this one's.
+// Counters that were reused for another job are not judged as those of this one.
 func TestOfAJobThatGaveWay(t *testing.T) {
 	s := newShared(t)
 	j := s.run(7, packets{n: 1000})

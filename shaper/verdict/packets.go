@@ -10,19 +10,17 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
-// Packets is what a shaper of the kernel datapath says of the packets that crossed
-// the fabric while a job ran. Times of messages are judged by it, since the plugin
-// does not know there when a message was due: the model's times of packets do not
-// depend on how late others were, so a message is as late as its last packet.
+// Packets is what a shaper of the kernel datapath recorded of the packets that crossed the fabric while a job ran. The
+// lateness of messages is derived from it, because the plugin does not know there when a message was due. The model's
+// time of a packet does not depend on the lateness of others, so a message is as late as its last packet.
 type Packets struct {
 	Shaper string
-	Seen   bool // by the shaper, packet by packet; otherwise Traffic is empty
-	// Traffic is the job that stands for all traffic.
+	Seen   bool // the shaper records each packet; otherwise Traffic is empty
+	// Traffic has the counters of all packets on the fabric.
 	Traffic state.JobStatus
 }
 
-// PacketsOf reads what the shaper of f has counted so far, nil if fab is not on the
-// kernel datapath.
+// PacketsOf reads what the shaper of f has recorded so far; nil if fab is not on the kernel datapath.
 func PacketsOf(f *state.File, fab *fabric.Fabric) *Packets {
 	if !fab.Config.OnKernel() {
 		return nil
@@ -36,7 +34,7 @@ func PacketsOf(f *state.File, fab *fabric.Fabric) *Packets {
 	return p
 }
 
-// packets judges what is known of the packets of the whole fabric.
+// packets judges what the shaper recorded of all packets.
 func (j *judge) packets(p *Packets) {
 	if !p.Seen {
 		j.invalid(false, "the shaper %s does not see whether packets are on time: how late messages were is not verified", p.Shaper)
@@ -46,9 +44,9 @@ func (j *judge) packets(p *Packets) {
 	}
 }
 
-// byPackets is the cell c of link h with the times that its packets say.
+// byPackets is the cell c of link h with lateness and busy times from its packets.
 func (j *judge) byPackets(h *state.HopStatus, c state.Cell, packets *state.Cell) state.Cell {
-	var all state.Class // packets of every size: a message's last one may be of any
+	var all state.Class // of all sizes, because the last packet of a message may have any
 	for i := range packets.Size {
 		k := &packets.Size[i]
 		all.Messages, all.SumLate, all.MaxLate = all.Messages+k.Messages, all.SumLate+k.SumLate, max(all.MaxLate, k.MaxLate)
@@ -75,13 +73,13 @@ func (j *judge) byPackets(h *state.HopStatus, c state.Cell, packets *state.Cell)
 	return c
 }
 
-// least is the time that a message of size bytes takes over a link at least, scaled.
+// least is the minimum time in real ns of a message of size bytes over a link.
 func (j *judge) least(h *state.HopStatus, size uint64) int64 {
 	latency, longest := int64(0), int64(0)
 	for _, step := range j.in.Path(int(h.Src), int(h.Dst)) {
 		p, err := link.NewParams(j.in.Hops[step.Hop].Spec, j.in.TimeScale)
 		if err != nil {
-			continue // what is in force was checked when it came
+			continue // the parameters were checked when they were set
 		}
 		latency += p.Latency
 		longest = max(longest, p.Serialise(uint32(min(size, math.MaxUint32))))
@@ -89,8 +87,8 @@ func (j *judge) least(h *state.HopStatus, size uint64) int64 {
 	return latency + longest
 }
 
-// later is which part of the packets was later than limit, in ns. Of the bucket that
-// limit lies in it is all.
+// later is the fraction of packets that were later than limit ns. It includes the whole bucket of the histogram that
+// contains limit.
 func later(all *state.Class, limit int64) float64 {
 	n := uint64(0)
 	for b, count := range all.Late {
@@ -101,11 +99,10 @@ func later(all *state.Class, limit int64) float64 {
 	return float64(n) / float64(all.Messages)
 }
 
-// share is that part of n messages.
+// share is the given fraction of n messages.
 func share(n uint64, part float64) uint64 { return uint64(math.Round(part * float64(n))) }
 
-// quantiles are p50 and p99 of a class's lateness. A histogram of packets counts more
-// than there are messages.
+// quantiles are p50 and p99 of a class's lateness. Its histogram may count packets, which are more than its messages.
 func quantiles(k *state.Class) (p50, p99 int64) {
 	h := *k
 	h.Messages = 0

@@ -9,12 +9,12 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
-// onKernel is a job on the kernel datapath that sent 20 messages of 1 MiB at 1 Gb/s,
-// 8.8 ms each, in packets that were late by what late says, of 1000.
+// onKernel is a job on the kernel datapath that sent 20 messages of 1 MiB at 1 Gb/s, 8.8 ms each, in 1000 packets. late
+// gives the lateness of packet i.
 func onKernel(late func(i int) int64) Input {
 	in := run(20, func(int) int64 { return 0 })
 	c := &in.Job.Cells[0]
-	c.Size[2] = state.Class{Messages: 20, Bytes: 20 << 20} // all that the plugin counts
+	c.Size[2] = state.Class{Messages: 20, Bytes: 20 << 20} // the plugin counts no more
 	c.ModelBusy, c.WallBusy = 0, 0
 	p := &Packets{Shaper: "wire", Seen: true, Traffic: state.JobStatus{Cells: make([]state.Cell, 1)}}
 	cell := &p.Traffic.Cells[0]
@@ -26,7 +26,7 @@ func onKernel(late func(i int) int64) Input {
 	return in
 }
 
-// A message of NCCL's is as late as its last packet, of its own time.
+// The limit for a message's last packet depends on the time of the message.
 func TestJudgePackets(t *testing.T) {
 	const us = 1000
 	for _, tc := range []struct {
@@ -37,7 +37,7 @@ func TestJudgePackets(t *testing.T) {
 		host   bool
 	}{
 		{name: "in time", in: onKernel(func(int) int64 { return 0 })},
-		// Of 100 us: too late for the packets, not for the messages that they make up.
+		// A packet takes 100 us: such packets are too late, but the messages are not.
 		{name: "one packet in twenty is 300 us late", in: onKernel(func(i int) int64 { return int64(b2i(i%20 == 0)) * 300 * us })},
 		{name: "one packet in twenty is 600 us late", in: onKernel(func(i int) int64 { return int64(b2i(i%20 == 0)) * 600 * us }), reason: "1 in 100 may be", host: true},
 		{name: "all packets are 250 us late", in: onKernel(func(i int) int64 { return 250 * us }), reason: "together 2.8 % of their time late", host: true},
@@ -61,7 +61,7 @@ func TestJudgePackets(t *testing.T) {
 	}
 }
 
-// What was before a job, or is of no message, does not count.
+// Packets from before a job are not counted.
 func TestSince(t *testing.T) {
 	in := onKernel(func(i int) int64 { return int64(b2i(i < 500)) * 1_000_000 })
 	before := state.JobStatus{Cells: []state.Cell{{}}}

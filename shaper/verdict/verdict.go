@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package verdict decides whether a job's run is VALID: whether this host really
-// carried what the fabric asked for. It is pure: it judges the counters that the
-// participants left in the fabric's file.
+// Package verdict decides whether a job's run is VALID: whether this host really carried what the fabric asks for. It
+// uses only the counters that the participants wrote into the fabric's file.
 //
-// Each message has times that depend only on what NCCL did: posted and due. It is
-// late by how much later than max(due, irecv posted) it became visible, plus its
-// distortion. All in scaled time, VALID needs, per link and size class,
+// Each message has two times that depend only on what NCCL did: when it was posted and when it was due. Its lateness is
+// the time from max(due, receive posted) until it was visible, plus its distortion. In real time, VALID needs, per link
+// and size class,
 //
 //	p50 late <= max(1 us, 2 % T), p99 late <= max(5 us, 5 % T), sum late <= 2 % sum T
 //
-// where T = due - posted, and per link that the time for which messages were
-// unfinished on the clock exceeds that in the model by 2 % at most.
+// where T = due - posted, and per link that the real time with unfinished messages exceeds that in the model by at most
+// 2 %.
 package verdict
 
 import (
@@ -23,29 +22,29 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
-// Limits of the verdict, as fractions.
+// Limits of the verdict, as fractions of
 const (
-	maxLate    = 0.02 // of the messages' time
-	maxSlow    = 0.02 // of the backlogged time
-	maxHeld    = 0.01 // of the messages
-	maxRateOff = 0.01 // of a hop's serialisation time
+	maxLate    = 0.02 // the messages' time
+	maxSlow    = 0.02 // the backlogged time
+	maxDelayed = 0.01 // the messages
+	maxRateOff = 0.01 // a hop's serialization time
 )
 
-// ClassNames are the size classes.
+// ClassNames are the names of the size classes.
 var ClassNames = [state.SizeClasses]string{"<= 4 KiB", "<= 64 KiB", "<= 1 MiB", "> 1 MiB"}
 
-// Input is what a verdict is made from.
+// Input is the data of a verdict.
 type Input struct {
 	TimeScale int
 	Job       state.JobStatus
 	Hops      []state.HopStatus
 	Name      func(hop int) string
 	Path      func(src, dst int) []fabric.Step // between NICs
-	Endpoint  bool                             // a message costs its endpoints time too
-	Packets   *Packets                         // on the kernel datapath, but for the job of all traffic; else nil
+	Endpoint  bool                             // the endpoints add time to a message
+	Packets   *Packets                         // nil except on the kernel datapath for a job of ranks
 }
 
-// Class is one size class of one link. Times are divided by the time scale.
+// Class is one size class of one link. Times are those of the emulated network.
 type Class struct {
 	Name             string        `json:"class"`
 	Messages         uint64        `json:"messages"`
@@ -58,23 +57,21 @@ type Class struct {
 	OverP50, OverP99 uint64        `json:"-"`
 }
 
-// Link is one link direction. Rates are payload bits per second of the emulated
-// network.
+// Link is one direction of a link. Rates are payload bits per second of the emulated network.
 type Link struct {
 	Name     string        `json:"link"`
 	Bytes    uint64        `json:"bytes"`
 	Messages uint64        `json:"messages"`
-	Asked    float64       `json:"model_bps"`    // in backlogged periods, by the model
-	Got      float64       `json:"measured_bps"` // the same bytes on the clock
+	Asked    float64       `json:"model_bps"`    // in the model, while backlogged
+	Got      float64       `json:"measured_bps"` // the same bytes in real time
 	Busy     time.Duration `json:"busy_ns"`
 	Idle     time.Duration `json:"idle_ns"`
 	Aborted  uint64        `json:"aborted"`
-	Unshaped bool          `json:"unshaped"` // nothing was asked of it, so nothing is judged
+	Unshaped bool          `json:"unshaped"` // it has no rate, latency or loss, so it is not judged
 	Classes  []Class       `json:"classes"`
 }
 
-// Trunk is a link between switches: what all links that lead over it carried. What it
-// costs them is in their times, so it has none of its own.
+// Trunk is a link between switches, and the bytes of all links over it. Its time is part of the time of those links.
 type Trunk struct {
 	Name  string `json:"trunk"`
 	Bytes uint64 `json:"bytes"`
@@ -85,14 +82,14 @@ type Verdict struct {
 	Valid   bool     `json:"-"`
 	Word    string   `json:"verdict"` // VALID or INVALID
 	Reasons []string `json:"reasons"`
-	Notes   []string `json:"notes"` // what to know of the figures, VALID or not
-	Host    bool     `json:"-"`     // all reasons are that this host is too slow: a larger time scale may help
+	Notes   []string `json:"notes"` // remarks on the figures, VALID or not
+	Host    bool     `json:"-"`     // this host is too slow, and nothing else is wrong: a larger time scale may help
 	Links   []Link   `json:"links"`
 	Trunks  []Trunk  `json:"trunks,omitempty"`
 }
 
-// Of judges job j on the fabric whose file is f. On the kernel datapath it waits for the
-// packets of a job that has just ended to be counted.
+// Of judges job j on the fabric of file f. On the kernel datapath it waits until all packets of a job that just ended
+// are counted.
 func Of(f *state.File, fab *fabric.Fabric, j state.Job) Verdict {
 	counters := j.Status()
 	if fab.Config.OnKernel() {
@@ -109,9 +106,8 @@ func Of(f *state.File, fab *fabric.Fabric, j state.Job) Verdict {
 	return v
 }
 
-// NewInput is what there is to judge of a job's counters on the fabric whose file is f.
-// Its packets are all since the fabric came up: the caller takes away what is not the
-// job's.
+// NewInput collects the data for the verdict on a job's counters. Its packets are all since the fabric came up: the
+// caller subtracts those that are not the job's.
 func NewInput(f *state.File, fab *fabric.Fabric, job state.JobStatus) Input {
 	end := fab.Config.Endpoint
 	in := Input{TimeScale: f.Fixed().TimeScale, Job: job, Hops: f.Hops(), Name: fab.HopName, Path: fab.Path, Endpoint: end.Overhead > 0 || end.Gap > 0 || fab.Config.Host.Any()}
@@ -160,7 +156,7 @@ func Judge(in Input) Verdict {
 type judge struct {
 	in    Input
 	v     Verdict
-	other bool // a reason that is not this host's speed
+	other bool // a reason is not the speed of this host
 }
 
 func (j *judge) invalid(host bool, format string, args ...any) {
@@ -168,7 +164,7 @@ func (j *judge) invalid(host bool, format string, args ...any) {
 	j.v.Reasons = append(j.v.Reasons, fmt.Sprintf(format, args...))
 }
 
-// Add adds a reason that the caller found.
+// Add adds a reason for INVALID. host says whether it is the speed of this host.
 func (v *Verdict) Add(host bool, reason string) {
 	v.Host = host && (v.Valid || v.Host)
 	v.Valid, v.Word = false, "INVALID"
@@ -204,14 +200,13 @@ func (j *judge) link(h *state.HopStatus, c *state.Cell) {
 	if c.Stalls > 0 {
 		j.invalid(false, "%s: a flow had more in flight than the model holds", l.Name)
 	}
-	if float64(c.HeldSends) > maxHeld*float64(l.Messages) {
+	if float64(c.HeldSends) > maxDelayed*float64(l.Messages) {
 		j.invalid(false, "%s: %d of %d sends had to wait for shared memory: raise DDLEMU_MEMORY", l.Name, c.HeldSends, l.Messages)
 	}
 	j.v.Links = append(j.v.Links, l)
 }
 
-// full notes that full queues held links between switches back: the least exact part of
-// the model, which a job's figures then depend on.
+// full adds a note if full queues paused trunks. That is the least exact part of the model.
 func (j *judge) full() {
 	worst, pauses := -1, uint64(0)
 	for i := range j.in.Hops {
@@ -231,7 +226,7 @@ func (j *judge) full() {
 		pauses, j.in.Name(worst), j.unscaled(j.in.Hops[worst].Counters.PausedNs).Round(time.Microsecond)))
 }
 
-// unshaped says whether the way over a link takes no time by itself, and never did: then no message has a time to keep.
+// unshaped says whether the path over a link takes no time and never did, so that no message can be late.
 func (j *judge) unshaped(l *state.HopStatus) bool {
 	if j.in.Endpoint {
 		return false
@@ -245,7 +240,7 @@ func (j *judge) unshaped(l *state.HopStatus) bool {
 	return true
 }
 
-// trunks adds up what the job sent over each link between switches.
+// trunks sums the job's bytes on each trunk.
 func (j *judge) trunks() {
 	bytes := make([]uint64, len(j.in.Hops))
 	for i := range j.in.Hops {
@@ -279,7 +274,7 @@ func (j *judge) class(i int, k *state.Class) Class {
 
 // late judges the lateness of a class's messages.
 func (j *judge) late(name string, c *Class) {
-	// Nearest rank: half of the messages, and one in a hundred, may be later.
+	// Nearest rank: up to half of the messages, and up to one in a hundred, may be later than the limits.
 	if c.OverP50 > c.Messages/2 {
 		j.invalid(true, "%s, messages %s: %d of %d were later than %s; the median is %v late", name, c.Name, c.OverP50, c.Messages, limit(state.P50FloorNs, state.P50Part), c.P50)
 	}
@@ -291,13 +286,12 @@ func (j *judge) late(name string, c *Class) {
 	}
 }
 
-// limit puts a limit on lateness into words.
+// limit is a limit on lateness in words.
 func limit(floorNs, part int) string {
 	return fmt.Sprintf("max(%d us, %d %% of their time)", floorNs/1000, 100/part)
 }
 
-// rate checks the engine's own arithmetic: what a hop was busy must be what its
-// wire bytes take at the rate that was asked for.
+// rate checks the engine's arithmetic: the busy time of a hop must be its line bytes divided by its rate.
 func (j *judge) rate(h *state.HopStatus) {
 	c := h.Counters
 	if h.Changed || c.Segments == 0 || h.Spec.Bandwidth == 0 {
@@ -309,16 +303,15 @@ func (j *judge) rate(h *state.HopStatus) {
 		return
 	}
 	want := float64(c.Wire) * float64(p.NsNum) / float64(p.NsDen)
-	// A segment's time is rounded up to a nanosecond, and a message's start may take
-	// the port longer than its bytes (g).
+	// Each segment's time is rounded up to a nanosecond, and the gap between messages (g) may occupy a port longer than
+	// the message's bytes.
 	got := float64(c.BusyNs) - float64(c.Segments)
 	if got < want*(1-maxRateOff) || (h.Kind != state.TxPort && h.Kind != state.RxPort && got > want*(1+maxRateOff)) {
 		j.invalid(false, "%s: %d bytes on the wire took %v, %v at the rate asked for", j.in.Name(h.Index), c.Wire, j.unscaled(c.BusyNs), j.unscaled(int64(want)))
 	}
 }
 
-// quantile is the upper edge of the bucket that holds quantile q, at most the
-// maximum.
+// quantile is the upper bound of the bucket that contains quantile q, at most the maximum.
 func quantile(k *state.Class, q float64) int64 {
 	rank, seen := uint64(q*float64(k.Messages)), uint64(0)
 	for b, n := range k.Late {

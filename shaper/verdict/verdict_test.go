@@ -12,8 +12,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
-// run is a job with one link that carried n messages of 1 MiB at 1 Gb/s, each
-// late by what late says.
+// run is a job with one link that carried n messages of 1 MiB at 1 Gb/s. late gives the lateness of message i.
 func run(n int, late func(i int) int64) Input {
 	spec := link.Spec{Bandwidth: 1e9, MTU: 1500, Header: 40, Framing: 38}
 	p, err := link.NewParams(spec, 1)
@@ -92,8 +91,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// Where nothing was asked nothing is late; a rate or a latency anywhere on the way,
-// now or before a change, is something asked.
+// A path without rate and latency is not judged, unless it had one before a change.
 func TestUnshaped(t *testing.T) {
 	late := func(int) int64 { return int64(time.Second) }
 	for _, tc := range []struct {
@@ -141,7 +139,7 @@ func b2i(b bool) int {
 func TestScaledTimes(t *testing.T) {
 	in := run(100, func(int) int64 { return 64_000 })
 	in.TimeScale = 64
-	in.Hops[0].Changed = true // its times are those of scale 1
+	in.Hops[0].Changed = true // the counters are at time scale 1
 	v := Judge(in)
 	if got := v.Links[0].Classes[0].P50; got < 900*time.Nanosecond || got > 1000*time.Nanosecond {
 		t.Errorf("p50 of 64 us real at scale 64 is %v, want 1 us", got)
@@ -171,7 +169,7 @@ func TestFullQueuesAreNoted(t *testing.T) {
 	in := run(10, func(int) int64 { return 0 })
 	in.TimeScale = 4
 	in.Hops = append(in.Hops, state.HopStatus{Index: 1, Kind: state.Trunk}, state.HopStatus{Index: 2, Kind: state.Trunk}, state.HopStatus{Index: 3, Kind: state.TxPort})
-	in.Hops[0].Changed = true // its times are those of scale 1
+	in.Hops[0].Changed = true // the counters are at time scale 1
 	in.Hops[3].Counters = link.Counters{Pauses: 9, PausedNs: 1e9}
 	in.Job.Cells = append(in.Job.Cells, make([]state.Cell, 3)...)
 	in.Name = func(i int) string { return []string{"link", "trunk a", "trunk b", "port"}[i] }
