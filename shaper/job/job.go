@@ -145,13 +145,13 @@ func (j *Job) judged(in verdict.Input) verdict.Verdict {
 	if in.Packets != nil && in.Job.Joined == 0 {
 		v, ok := trafficVerdict(in)
 		if !ok {
-			v.Add(false, fmt.Sprintf("no rank loaded the plugin, and of other traffic the shaper %s does not see whether it was on time", j.file.Shaper()))
+			v.Add(false, fmt.Sprintf("no rank loaded the plugin, and the shaper %s does not record whether other traffic was on time", j.file.Shaper()))
 		}
 		return v
 	}
 	v := verdict.Judge(in)
 	if gone := in.Job.Number - len(j.file.JobsOf(Key(j.id))); gone > 0 {
-		v.Add(false, fmt.Sprintf("the counters of %d programs of this run gave way to others: those are not judged", gone))
+		v.Add(false, fmt.Sprintf("the counters of %d programs of this run were reused for others: these programs are not judged", gone))
 	}
 	return v
 }

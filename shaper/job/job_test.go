@@ -402,7 +402,7 @@ func TestMoreProgramsThanPlaces(t *testing.T) {
 			t.Fatalf("after %d programs: %s %v", n+1, v.Word, v.Reasons)
 		}
 	}
-	const want = "the counters of 4 programs of this run gave way to others: those are not judged"
+	const want = "the counters of 4 programs of this run were reused for others: these programs are not judged"
 	if v := j.Verdict(); !slices.Contains(v.Reasons, want) || v.Host {
 		t.Errorf("%v", v.Reasons)
 	}

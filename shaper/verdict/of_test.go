@@ -132,7 +132,7 @@ func TestOfAJobThatGaveWay(t *testing.T) {
 	for key := range uint64(16) {
 		s.run(100+key, packets{n: 1000})
 	}
-	if v := Of(s.file, s.fabric, j); v.Valid || !strings.Contains(strings.Join(v.Reasons, "; "), "gave way") {
+	if v := Of(s.file, s.fabric, j); v.Valid || !strings.Contains(strings.Join(v.Reasons, "; "), "were reused") {
 		t.Errorf("%s: %q", v.Word, v.Reasons)
 	}
 }

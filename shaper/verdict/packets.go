@@ -37,7 +37,7 @@ func PacketsOf(f *state.File, fab *fabric.Fabric) *Packets {
 // packets judges what the shaper recorded of all packets.
 func (j *judge) packets(p *Packets) {
 	if !p.Seen {
-		j.invalid(false, "the shaper %s does not see whether packets are on time: how late messages were is not verified", p.Shaper)
+		j.invalid(false, "the shaper %s does not record whether packets are on time: the lateness of messages is not verified", p.Shaper)
 	}
 	for _, words := range p.Traffic.Reasons.Words() {
 		j.invalid(true, "%s", words)

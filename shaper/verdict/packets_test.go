@@ -41,7 +41,7 @@ func TestJudgePackets(t *testing.T) {
 		{name: "one packet in twenty is 300 us late", in: onKernel(func(i int) int64 { return int64(b2i(i%20 == 0)) * 300 * us })},
 		{name: "one packet in twenty is 600 us late", in: onKernel(func(i int) int64 { return int64(b2i(i%20 == 0)) * 600 * us }), reason: "1 in 100 may be", host: true},
 		{name: "all packets are 250 us late", in: onKernel(func(i int) int64 { return 250 * us }), reason: "together 2.8 % of their time late", host: true},
-		{name: "a shaper that sees nothing", in: onKernel(func(int) int64 { return 0 }), change: func(in *Input) { in.Packets = &Packets{Shaper: "htb"} }, reason: "the shaper htb does not see"},
+		{name: "a shaper that records nothing", in: onKernel(func(int) int64 { return 0 }), change: func(in *Input) { in.Packets = &Packets{Shaper: "htb"} }, reason: "the shaper htb does not record whether packets are on time"},
 		{name: "no packets", in: onKernel(func(int) int64 { return 0 }), change: func(in *Input) { in.Packets.Traffic.Cells[0] = state.Cell{} }, reason: "no packet crossed it"},
 		{name: "below the floor", in: onKernel(func(int) int64 { return 0 }), change: func(in *Input) { in.Packets.Traffic.Reasons = state.BelowFloor }, reason: "", host: true},
 	} {

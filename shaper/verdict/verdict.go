@@ -101,7 +101,7 @@ func Of(f *state.File, fab *fabric.Fabric, j state.Job) Verdict {
 	}
 	v := Judge(in)
 	if !own {
-		v.Add(false, "the job's counters gave way to another job's: ask sooner, or use another fabric")
+		v.Add(false, "the job's counters were reused for another job: ask sooner, or use another fabric")
 	}
 	return v
 }
@@ -195,10 +195,10 @@ func (j *judge) link(h *state.HopStatus, c *state.Cell) {
 		}
 	}
 	if slow := float64(c.WallBusy)/max(float64(c.ModelBusy), 1) - 1; slow > maxSlow && !l.Unshaped {
-		j.invalid(true, "%s: while messages were waiting, bytes came through %.1f %% slower than the model says (limit %.0f %%)", l.Name, 100*slow/(1+slow), 100*maxSlow)
+		j.invalid(true, "%s: while messages were in flight, bytes arrived %.1f %% slower than in the model (limit %.0f %%)", l.Name, 100*slow/(1+slow), 100*maxSlow)
 	}
 	if c.Stalls > 0 {
-		j.invalid(false, "%s: a flow had more in flight than the model holds", l.Name)
+		j.invalid(false, "%s: a flow had more in flight than the model can hold", l.Name)
 	}
 	if float64(c.HeldSends) > maxDelayed*float64(l.Messages) {
 		j.invalid(false, "%s: %d of %d sends had to wait for shared memory: raise DDLEMU_MEMORY", l.Name, c.HeldSends, l.Messages)
@@ -222,7 +222,7 @@ func (j *judge) full() {
 	if worst < 0 {
 		return
 	}
-	j.v.Notes = append(j.v.Notes, fmt.Sprintf("full queues held links between switches back %d times, %s for %v: what flows get there together is right, how they share it may be rough (docs/model.md)",
+	j.v.Notes = append(j.v.Notes, fmt.Sprintf("full queues paused links between switches %d times, %s for %v: the rate of all flows together is right, the shares of single flows may be inexact (docs/model.md)",
 		pauses, j.in.Name(worst), j.unscaled(j.in.Hops[worst].Counters.PausedNs).Round(time.Microsecond)))
 }
 

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/cuda/locate"
 	"github.com/ddlemu/ddlemu/shaper/bench"
 	"github.com/ddlemu/ddlemu/shaper/bench/internal/expected"
@@ -408,14 +409,14 @@ func judgeRows(v *verdict.Verdict, result bench.Result, beside int) {
 			case m.Off && m.Diff > 0 && beside > 0:
 				longer = max(longer, m.Diff)
 			case m.Off && m.Diff > 0:
-				v.Add(true, fmt.Sprintf("%d bytes %s took %v, %.1f %% more than the model's %v: bound by this host", r.Size, place, m.Time.Round(10*time.Nanosecond), m.Diff, m.Expected.Round(10*time.Nanosecond)))
+				v.Add(true, fmt.Sprintf("%d bytes %s took %v, %.1f %% more than the model's %v: limited by this host", r.Size, place, m.Time.Round(10*time.Nanosecond), m.Diff, m.Expected.Round(10*time.Nanosecond)))
 			case m.Off:
 				v.Add(false, fmt.Sprintf("%d bytes %s took %v, %.1f %% less than the model's %v: some traffic went around the emulated links, or the model is wrong", r.Size, place, m.Time.Round(10*time.Nanosecond), -m.Diff, m.Expected.Round(10*time.Nanosecond)))
 			}
 		}
 	}
 	if longer > 0 {
-		v.Notes = append(v.Notes, fmt.Sprintf("rows took up to %.1f %% more than expected: that is of this job alone, and %d more had messages on the fabric", longer, beside))
+		v.Notes = append(v.Notes, fmt.Sprintf("rows took up to %.1f %% more than expected: the expected time is for this job alone, and %s used the fabric at the same time", longer, units.Count(beside, "other job")))
 	}
 }
 
@@ -452,7 +453,7 @@ func withoutLog(info bench.Info) string {
 	if info.Topology != nil {
 		return ""
 	}
-	return fmt.Sprintf("how many nodes NCCL counted, and over what it connected them, is not checked: %s", cmp.Or(info.LogProblem, "NCCL's log does not tell: unset NCCL_DEBUG"))
+	return fmt.Sprintf("the nodes that NCCL counted and its connections are not checked: %s", cmp.Or(info.LogProblem, "NCCL's log does not tell: unset NCCL_DEBUG"))
 }
 
 // judgeWay checks NCCL's own view: that it saw the emulated nodes as nodes, and

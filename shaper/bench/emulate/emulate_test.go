@@ -165,8 +165,8 @@ func TestJudgeRows(t *testing.T) {
 		note   string
 	}{
 		{name: "as expected", result: row(bench.Measurement{Known: true, Diff: 4.9, Checked: true})},
-		{name: "slow", result: row(bench.Measurement{Known: true, Diff: 5.1, Off: true}), reason: "bound by this host", host: true},
-		{name: "slow beside another", result: row(bench.Measurement{Known: true, Diff: 97.3, Off: true}), beside: 1, note: "up to 97.3 % more than expected: that is of this job alone, and 1 more"},
+		{name: "slow", result: row(bench.Measurement{Known: true, Diff: 5.1, Off: true}), reason: "limited by this host", host: true},
+		{name: "slow beside another", result: row(bench.Measurement{Known: true, Diff: 97.3, Off: true}), beside: 1, note: "up to 97.3 % more than expected: the expected time is for this job alone, and 1 other job"},
 		{name: "fast", result: row(bench.Measurement{Known: true, Diff: -5.1, Off: true}), reason: "around the emulated links"},
 		{name: "fast beside another", result: row(bench.Measurement{Known: true, Diff: -5.1, Off: true}), beside: 1, reason: "around the emulated links"},
 		{name: "wrong", result: row(bench.Measurement{Checked: true, Wrong: 3}), reason: "3 wrong elements"},
@@ -209,8 +209,8 @@ func TestUnchecked(t *testing.T) {
 		{withoutExpected(bench.Result{Rows: rows[:2]}, nil), ""},
 		{withoutExpected(bench.Result{Rows: rows}, []string{"no rings", "no trees"}), "1 of 5 times have no expected time and are judged by their messages alone: no rings; no trees"},
 		{withoutLog(bench.Info{Topology: &nccllog.Topology{}}), ""},
-		{withoutLog(bench.Info{}), "how many nodes NCCL counted, and over what it connected them, is not checked: NCCL's log does not tell: unset NCCL_DEBUG"},
-		{withoutLog(bench.Info{LogProblem: "no ranks"}), "how many nodes NCCL counted, and over what it connected them, is not checked: no ranks"},
+		{withoutLog(bench.Info{}), "the nodes that NCCL counted and its connections are not checked: NCCL's log does not tell: unset NCCL_DEBUG"},
+		{withoutLog(bench.Info{LogProblem: "no ranks"}), "the nodes that NCCL counted and its connections are not checked: no ranks"},
 	} {
 		if tc.what != tc.want {
 			t.Errorf("%q, want %q", tc.what, tc.want)
