@@ -1,9 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The path of a message: isend hands it to the kernel as far as that takes it, and
-// test the rest; the send is complete when the kernel has all of it. irecv and test
-// take what has arrived. No call waits or allocates. A call works on its own
-// connection alone.
+// The life of a message on the kernel datapath, in this order:
+//
+//  1. isend posts it and writes to the sockets what the kernel accepts (write_streams). test of the send writes the
+//     rest. The send is complete when the kernel has accepted all of it.
+//  2. irecv only posts where the message goes.
+//  3. test of the receive reads what has arrived (read_stream). The header comes first, into the stream's stage: it
+//  says
+//     how long the message is. Then the bytes are received in place, or, if NCCL may poll them, into the stage and
+//     copied from there in ascending order.
+//  4. test reports a message when every stream is past it.
+//
+// Locking: there is none. NCCL makes the calls of one connection from one thread at a time, and a call touches its own
+// connection only. The thread that watches the peers writes base.dead (release; read with acquire) and nothing else.
+// The cell is shared between processes: it is only added to, atomically. No call waits or allocates memory.
 
 #define _GNU_SOURCE
 #include "conn.h"
@@ -21,45 +31,44 @@
 #include "../transport/call.h"
 #include "../transport/copy.h"
 
-#define HEADER 8
-#define LOOK_BACK 200000 // ns between two looks at what the receiver says
-// A stream that has ended is put down to the peer's death if that is noticed within
-// this time (ns), otherwise the peer closed it.
-#define NOTICE_DEATH 600000000
+#define NOTICE_INTERVAL 200000 // ns between two reads of the receiver's notice
+// ns to wait, after a stream has ended without a goodbye, for the news that the peer's process died. After that, the
+// peer closed the connection.
+#define DEATH_DELAY 600000000
 
-static int order_all;
+static int all_polled;
 
-void ddlemu_tcp_order_all(int all) { __atomic_store_n(&order_all, all, __ATOMIC_RELAXED); }
+void ddlemu_tcp_set_all_polled(int all) { __atomic_store_n(&all_polled, all, __ATOMIC_RELAXED); }
 
-static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
+static uint64_t min_u64(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
 // --- failures
 
-// broken keeps a failure for all calls that follow.
-static int broken(struct ddlemu_tcp_conn *c, int result, const char *why)
+// fail_all fails this call and all further calls on the connection.
+static int fail_all(struct ddlemu_tcp_conn *c, int result, const char *why)
 {
 	c->failed = result;
 	snprintf(c->why, sizeof c->why, "%s", why);
 	return FAIL(result, "%s", why);
 }
 
-static int too_long(struct ddlemu_tcp_conn *c, uint64_t size, uint64_t room)
+static int fail_too_long(struct ddlemu_tcp_conn *c, uint64_t size, uint64_t capacity)
 {
 	char why[sizeof c->why];
 	snprintf(why, sizeof why, "message of %llu bytes is longer than the receive of %llu bytes posted for it",
-		(unsigned long long)size, (unsigned long long)room);
-	return broken(c, DDLEMU_INVALID_USAGE, why);
+		(unsigned long long)size, (unsigned long long)capacity);
+	return fail_all(c, DDLEMU_INVALID_USAGE, why);
 }
 
-static int usable(struct ddlemu_tcp_conn *c)
+static int check_failed(struct ddlemu_tcp_conn *c)
 {
 	if (c->failed)
 		return FAIL(c->failed, "%s", c->why);
 	return DDLEMU_SUCCESS;
 }
 
-// ended is why one of the streams has, 0 if none has.
-static int ended(struct ddlemu_tcp_conn *c)
+// stream_end returns why one of the streams has ended, 0 if all work.
+static int stream_end(struct ddlemu_tcp_conn *c)
 {
 	for (uint32_t k = 0; k < c->streams; k++)
 		if (c->stream[k].ended)
@@ -67,28 +76,30 @@ static int ended(struct ddlemu_tcp_conn *c)
 	return 0;
 }
 
-// lost says whether a connection on which a request waits can't go on. What a dead
-// peer has sent may still be under way, and arrives.
-static int lost(struct ddlemu_tcp_conn *c, int64_t now)
+// check_peer fails if a request that is not complete can never be. What a dead peer has sent may still arrive: a
+// receiver waits for it until nothing has arrived for c->patience.
+static int check_peer(struct ddlemu_tcp_conn *c, int64_t now)
 {
-	int dead = __atomic_load_n(&c->base.dead, __ATOMIC_ACQUIRE), why = ended(c);
-	if (why == DDLEMU_TCP_CLOSED)
-		return broken(c, DDLEMU_REMOTE_ERROR, "the peer closed the connection");
+	enum ddlemu_death dead = __atomic_load_n(&c->base.dead, __ATOMIC_ACQUIRE);
+	int end = stream_end(c);
+	if (end == DDLEMU_TCP_CLOSED)
+		return fail_all(c, DDLEMU_REMOTE_ERROR, "the peer closed the connection");
 	bool sender = c->base.ops == &ddlemu_tcp_sender;
 	if (dead == DDLEMU_FABRIC_DOWN)
-		return broken(c, DDLEMU_REMOTE_ERROR, "the fabric was taken down");
-	if (dead && c->dead_at == 0)
-		c->dead_at = now;
-	if (dead && (sender || why || now - (c->heard > c->dead_at ? c->heard : c->dead_at) > c->patience))
-		return broken(c, DDLEMU_REMOTE_ERROR, "the peer's process died");
-	if (!why)
+		return fail_all(c, DDLEMU_REMOTE_ERROR, "the fabric was taken down");
+	if (dead && c->dead_since == 0)
+		c->dead_since = now;
+	int64_t quiet_since = c->last_received > c->dead_since ? c->last_received : c->dead_since;
+	if (dead && (sender || end || now - quiet_since > c->patience))
+		return fail_all(c, DDLEMU_REMOTE_ERROR, "the peer's process died");
+	if (!end)
 		return DDLEMU_SUCCESS;
-	if (why == ETIMEDOUT)
-		return broken(c, DDLEMU_REMOTE_ERROR, "the emulated link was down for longer than TCP repeats itself");
-	if (c->ended_at == 0)
-		c->ended_at = now;
-	if (now - c->ended_at > NOTICE_DEATH)
-		return broken(c, DDLEMU_REMOTE_ERROR, "the peer closed the connection");
+	if (end == ETIMEDOUT)
+		return fail_all(c, DDLEMU_REMOTE_ERROR, "the emulated link was down for longer than TCP retransmits");
+	if (c->ended_since == 0)
+		c->ended_since = now;
+	if (now - c->ended_since > DEATH_DELAY)
+		return fail_all(c, DDLEMU_REMOTE_ERROR, "the peer closed the connection");
 	return DDLEMU_SUCCESS;
 }
 
@@ -99,7 +110,8 @@ static struct ddlemu_tcp_request *request_of(struct ddlemu_tcp_conn *c, uint64_t
 	return &c->req[msg % DDLEMU_TCP_REQUESTS];
 }
 
-static struct ddlemu_tcp_request *take(struct ddlemu_tcp_conn *c, char *data, uint64_t size, int64_t now)
+// new_request posts the next message, NULL if as many as NCCL may have are not complete.
+static struct ddlemu_tcp_request *new_request(struct ddlemu_tcp_conn *c, char *data, uint64_t size, int64_t now)
 {
 	struct ddlemu_tcp_request *r = request_of(c, c->posted);
 	if (r->busy)
@@ -108,48 +120,58 @@ static struct ddlemu_tcp_request *take(struct ddlemu_tcp_conn *c, char *data, ui
 		.msg = c->posted,
 		.data = data,
 		.size = size,
-		.room = size,
+		.capacity = size,
 		.posted = now,
 		.busy = 1 };
 	c->posted++;
 	return r;
 }
 
-// part is where stream k's part of a message begins; its length is returned.
-static uint64_t part(const struct ddlemu_tcp_conn *c, uint64_t size, uint32_t k, uint64_t *begin)
+// fragment_of returns the length of stream k's fragment of a message, and where in the message it begins.
+static uint64_t fragment_of(const struct ddlemu_tcp_conn *c, uint64_t size, uint32_t k, uint64_t *begin)
 {
 	uint64_t each = size;
 	if (c->streams > 1 && size >= DDLEMU_TCP_SPLIT)
 		each = ((size + c->streams - 1) / c->streams + DDLEMU_LINE - 1) & ~(uint64_t)(DDLEMU_LINE - 1);
-	*begin = least(k * each, size);
-	return least(*begin + each, size) - *begin;
+	*begin = min_u64(k * each, size);
+	return min_u64(*begin + each, size) - *begin;
 }
 
-// through is how many messages all streams are through with.
-static uint64_t through(const struct ddlemu_tcp_conn *c)
+// finished counts the messages that every stream is past.
+static uint64_t finished(const struct ddlemu_tcp_conn *c)
 {
 	uint64_t n = c->stream[0].msg;
 	for (uint32_t k = 1; k < c->streams; k++)
-		n = least(n, c->stream[k].msg);
+		n = min_u64(n, c->stream[k].msg);
 	return n;
 }
 
-// went_wrong notes the end of a stream, unless there is only nothing to do now.
-static void went_wrong(struct ddlemu_tcp_stream *s)
+// note_errno keeps why a stream has ended, unless errno says that there is only nothing to do now.
+static void note_errno(struct ddlemu_tcp_stream *s)
 {
 	if (errno != EAGAIN && errno != EINTR && errno != ENOBUFS)
 		s->ended = errno == EPIPE || errno == ECONNRESET ? DDLEMU_TCP_CUT : errno;
 }
 
+// complete gives a request back to NCCL.
+static int complete(struct ddlemu_tcp_request *r, int *done, size_t *size)
+{
+	if (size != NULL)
+		*size = r->size;
+	r->busy = 0;
+	*done = 1;
+	return DDLEMU_SUCCESS;
+}
+
 // --- the sender
 
-// hand_over gives the kernel what it takes of the posted messages on one stream.
-static void hand_over(struct ddlemu_tcp_conn *c, uint32_t k, uint64_t *budget)
+// write_stream writes posted messages to one stream, as far as the kernel accepts them and the budget (bytes) reaches.
+static void write_stream(struct ddlemu_tcp_conn *c, uint32_t k, uint64_t *budget)
 {
 	struct ddlemu_tcp_stream *s = &c->stream[k];
 	while (*budget > 0 && s->msg < c->posted && !s->ended) {
 		const struct ddlemu_tcp_request *r = request_of(c, s->msg);
-		uint64_t begin, size = part(c, r->size, k, &begin), front = k == 0 ? HEADER : 0;
+		uint64_t begin, size = fragment_of(c, r->size, k, &begin), front = k == 0 ? DDLEMU_TCP_HEADER : 0;
 		uint64_t header = r->size | s->msg << DDLEMU_TCP_SIZE_BITS;
 		if (s->off < front + size) {
 			struct iovec v[2];
@@ -160,15 +182,15 @@ static void hand_over(struct ddlemu_tcp_conn *c, uint32_t k, uint64_t *budget)
 			else
 				at = s->off - front;
 			if (at < size)
-				v[n++] = (struct iovec){ r->data + begin + at, least(size - at, *budget) };
+				v[n++] = (struct iovec){ r->data + begin + at, min_u64(size - at, *budget) };
 			struct msghdr m = { .msg_iov = v, .msg_iovlen = (size_t)n };
 			ssize_t sent = sendmsg(s->fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
 			if (sent < 0) {
-				went_wrong(s);
+				note_errno(s);
 				return;
 			}
 			s->off += (uint64_t)sent;
-			*budget -= least((uint64_t)sent, *budget);
+			*budget -= min_u64((uint64_t)sent, *budget);
 			if (s->off < front + size)
 				continue;
 		}
@@ -177,45 +199,11 @@ static void hand_over(struct ddlemu_tcp_conn *c, uint32_t k, uint64_t *budget)
 	}
 }
 
-static void send_on(struct ddlemu_tcp_conn *c)
+// count_sent counts the messages that the kernel has accepted since the last call. When their packets arrive is
+// measured by the shaper.
+static void count_sent(struct ddlemu_tcp_conn *c, int64_t now)
 {
-	uint64_t budget = DDLEMU_TCP_PER_CALL;
-	for (uint32_t k = 0; k < c->streams; k++)
-		hand_over(c, k, &budget);
-}
-
-// look_back reads what the receiver says, now and then: nothing, or that a message
-// was too long, or its end.
-static int look_back(struct ddlemu_tcp_conn *c, int64_t now)
-{
-	struct ddlemu_tcp_stream *s = &c->stream[0];
-	if (now - c->looked < LOOK_BACK && !s->ended)
-		return DDLEMU_SUCCESS;
-	c->looked = now;
-	while (c->noticed < sizeof c->notice) {
-		ssize_t n = recv(s->fd, c->notice_bytes + c->noticed, sizeof c->notice - c->noticed, MSG_DONTWAIT);
-		if (n == 0)
-			s->ended = DDLEMU_TCP_CUT;
-		if (n < 0)
-			went_wrong(s);
-		if (n <= 0)
-			return DDLEMU_SUCCESS;
-		c->noticed += (uint32_t)n;
-	}
-	if (c->notice.magic == DDLEMU_TCP_GOODBYE) {
-		s->ended = DDLEMU_TCP_CLOSED;
-		return DDLEMU_SUCCESS;
-	}
-	if (c->notice.magic != DDLEMU_TCP_TOO_LONG)
-		return broken(c, DDLEMU_REMOTE_ERROR, "the peer sent nonsense");
-	return too_long(c, c->notice.size, c->notice.room);
-}
-
-// account counts messages that the kernel has taken. How late they arrive the
-// shaper knows, from its packets.
-static void account(struct ddlemu_tcp_conn *c, int64_t now)
-{
-	for (uint64_t n = through(c); c->counted < n; c->counted++) {
+	for (uint64_t n = finished(c); c->counted < n; c->counted++) {
 		const struct ddlemu_tcp_request *r = request_of(c, c->counted);
 		struct ddlemu_class *k = size_class_of(c->cell, r->size);
 		__atomic_fetch_add(&k->messages, 1, __ATOMIC_RELAXED);
@@ -224,21 +212,55 @@ static void account(struct ddlemu_tcp_conn *c, int64_t now)
 	}
 }
 
+static void write_streams(struct ddlemu_tcp_conn *c, int64_t now)
+{
+	uint64_t budget = DDLEMU_TCP_PER_CALL;
+	for (uint32_t k = 0; k < c->streams; k++)
+		write_stream(c, k, &budget);
+	count_sent(c, now);
+}
+
+// read_notice reads what the receiver sends back, every NOTICE_INTERVAL: a notice, or the end of the stream.
+static int read_notice(struct ddlemu_tcp_conn *c, int64_t now)
+{
+	struct ddlemu_tcp_stream *s = &c->stream[0];
+	if (now - c->notice_read < NOTICE_INTERVAL && !s->ended)
+		return DDLEMU_SUCCESS;
+	c->notice_read = now;
+	while (c->notice_len < sizeof c->notice) {
+		ssize_t n =
+			recv(s->fd, c->notice_bytes + c->notice_len, sizeof c->notice - c->notice_len, MSG_DONTWAIT);
+		if (n == 0)
+			s->ended = DDLEMU_TCP_CUT;
+		if (n < 0)
+			note_errno(s);
+		if (n <= 0)
+			return DDLEMU_SUCCESS;
+		c->notice_len += (uint32_t)n;
+	}
+	if (c->notice.magic == DDLEMU_TCP_GOODBYE) {
+		s->ended = DDLEMU_TCP_CLOSED;
+		return DDLEMU_SUCCESS;
+	}
+	if (c->notice.magic != DDLEMU_TCP_TOO_LONG)
+		return fail_all(c, DDLEMU_REMOTE_ERROR, "the peer sent an unknown notice");
+	return fail_too_long(c, c->notice.size, c->notice.capacity);
+}
+
 static int sender_isend(struct ddlemu_comm *comm, const void *data, size_t size, struct ddlemu_request **request)
 {
 	struct ddlemu_tcp_conn *c = (struct ddlemu_tcp_conn *)comm;
 	*request = NULL;
-	int bad = usable(c);
+	int bad = check_failed(c);
 	if (bad)
 		return bad;
 	if (size >> (DDLEMU_TCP_SIZE_BITS - 1))
 		return FAIL(DDLEMU_INVALID_USAGE, "a message of %zu bytes is too long", size);
 	int64_t now = clock_now();
-	if ((bad = look_back(c, now)) || (bad = lost(c, now)))
+	if ((bad = read_notice(c, now)) || (bad = check_peer(c, now)))
 		return bad;
-	struct ddlemu_tcp_request *r = take(c, (char *)data, size, now);
-	send_on(c);
-	account(c, now);
+	struct ddlemu_tcp_request *r = new_request(c, (char *)data, size, now);
+	write_streams(c, now);
 	if (r != NULL)
 		*request = &r->base;
 	return DDLEMU_SUCCESS;
@@ -249,99 +271,97 @@ static int sender_test(struct ddlemu_request *request, int *done, size_t *size)
 	struct ddlemu_tcp_request *r = (struct ddlemu_tcp_request *)request;
 	struct ddlemu_tcp_conn *c = (struct ddlemu_tcp_conn *)request->comm;
 	*done = 0;
-	int bad = usable(c);
+	int bad = check_failed(c);
 	if (bad)
 		return bad;
-	if (through(c) < c->posted) {
+	if (finished(c) < c->posted) {
 		int64_t now = clock_now();
-		send_on(c);
-		account(c, now);
-		if (through(c) <= r->msg)
-			return (bad = look_back(c, now)) ? bad : lost(c, now);
+		write_streams(c, now);
+		if (finished(c) <= r->msg)
+			return (bad = read_notice(c, now)) ? bad : check_peer(c, now);
 	}
-	if (size != NULL)
-		*size = r->size;
-	r->busy = 0;
-	*done = 1;
-	return DDLEMU_SUCCESS;
+	return complete(r, done, size);
 }
 
 // --- the receiver
 
-// receive takes what has arrived on a stream: up to room bytes to where they belong,
-// and of what follows up to ahead bytes into the empty stage. It says whether
-// anything came.
-static bool receive(struct ddlemu_tcp_conn *c, struct ddlemu_tcp_stream *s, char *to, uint64_t room, uint64_t ahead,
-	uint64_t *budget)
+// receive reads a stream: up to n bytes to where they belong, and up to `ahead` bytes of what follows into the stage
+// behind its tail. It says whether anything arrived.
+static bool receive(struct ddlemu_tcp_stream *s, char *to, uint64_t n, uint64_t ahead, uint64_t *budget)
 {
 	if (s->ended)
 		return false;
 	if (s->head == s->tail)
 		s->head = s->tail = 0;
-	struct iovec v[2] = { { to, room }, { s->stage + s->tail, ahead } };
-	struct msghdr m = { .msg_iov = room > 0 ? v : v + 1, .msg_iovlen = room > 0 && ahead > 0 ? 2 : 1 };
-	ssize_t n = recvmsg(s->fd, &m, MSG_DONTWAIT);
-	if (n <= 0) {
-		if (n == 0)
+	struct iovec v[2] = { { to, n }, { s->stage + s->tail, ahead } };
+	struct msghdr m = { .msg_iov = n > 0 ? v : v + 1, .msg_iovlen = n > 0 && ahead > 0 ? 2 : 1 };
+	ssize_t got = recvmsg(s->fd, &m, MSG_DONTWAIT);
+	if (got <= 0) {
+		if (got == 0)
 			s->ended = DDLEMU_TCP_CUT;
 		else
-			went_wrong(s);
+			note_errno(s);
 		return false;
 	}
-	uint64_t straight = least((uint64_t)n, room);
-	s->off += straight;
-	s->tail += (uint32_t)((uint64_t)n - straight);
-	*budget -= least((uint64_t)n, *budget);
+	uint64_t in_place = min_u64((uint64_t)got, n);
+	s->off += in_place;
+	s->tail += (uint32_t)((uint64_t)got - in_place);
+	*budget -= min_u64((uint64_t)got, *budget);
 	return true;
 }
 
-// more fills the stage up behind what is left in it.
-static bool more(struct ddlemu_tcp_conn *c, struct ddlemu_tcp_stream *s, uint64_t most, uint64_t *budget)
+// fill_stage reads a stream into its stage, at most `most` bytes more.
+static bool fill_stage(struct ddlemu_tcp_stream *s, uint64_t most, uint64_t *budget)
 {
-	uint32_t left = s->tail - s->head;
-	memmove(s->stage, s->stage + s->head, left);
+	uint32_t staged = s->tail - s->head;
+	memmove(s->stage, s->stage + s->head, staged);
 	s->head = 0;
-	s->tail = left;
-	return receive(c, s, NULL, 0, least(most, DDLEMU_TCP_STAGE - left), budget);
+	s->tail = staged;
+	return receive(s, NULL, 0, min_u64(most, DDLEMU_TCP_STAGE - staged), budget);
 }
 
-// Of a message that need not be ordered, this much is read with its header.
+// Bytes that are staged together with the header of a message that is received in place. More would be copied twice for
+// nothing.
 #define WITH_HEADER (4 << 10)
 
-// open_message reads the header of the next message.
+// open_message reads the header of the next message from the stage.
 static int open_message(struct ddlemu_tcp_conn *c, struct ddlemu_tcp_stream *s)
 {
 	uint64_t header;
-	memcpy(&header, s->stage + s->head, HEADER);
-	s->head += HEADER;
-	struct ddlemu_tcp_request *r = request_of(c, c->known);
+	memcpy(&header, s->stage + s->head, DDLEMU_TCP_HEADER);
+	s->head += DDLEMU_TCP_HEADER;
+	struct ddlemu_tcp_request *r = request_of(c, c->opened);
 	uint64_t size = header & (((uint64_t)1 << DDLEMU_TCP_SIZE_BITS) - 1);
 	if (header == DDLEMU_TCP_GOODBYE) {
 		s->ended = DDLEMU_TCP_CLOSED;
 		return DDLEMU_SUCCESS;
 	}
-	if (header >> DDLEMU_TCP_SIZE_BITS != (c->known & 0xffff))
-		return broken(c, DDLEMU_REMOTE_ERROR, "the peer sent nonsense");
-	if (size > r->room) {
-		struct ddlemu_tcp_notice n = { DDLEMU_TCP_TOO_LONG, size, r->room };
-		// The buffer towards the sender is empty; if it is not, the sender is told by the end.
+	if (header >> DDLEMU_TCP_SIZE_BITS != (c->opened & 0xffff))
+		return fail_all(c, DDLEMU_REMOTE_ERROR, "the peer sent the header of another message");
+	if (size > r->capacity) {
+		struct ddlemu_tcp_notice n = { DDLEMU_TCP_TOO_LONG, size, r->capacity };
+		// Nothing was sent back before, so the buffer has space. If not, the sender is told by the stream's
+		// end.
 		if (send(s->fd, &n, sizeof n, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
-			went_wrong(s);
-		return too_long(c, size, r->room);
+			note_errno(s);
+		return fail_too_long(c, size, r->capacity);
 	}
 	r->size = size;
-	c->known++;
+	c->opened++;
 	s->off = 0;
 	return DDLEMU_SUCCESS;
 }
 
-// unstage moves staged bytes to where they belong, ordered ones in whole lines. It
-// says whether it did.
+// unstage copies bytes of the stream's fragment, which is [begin, begin + size) of the message, from the stage to where
+// they belong. Of ordered bytes it copies whole 128-byte lines, and the end of the fragment. It says whether it copied
+// any.
 static bool unstage(struct ddlemu_tcp_stream *s, const struct ddlemu_tcp_request *r, uint64_t begin, uint64_t size)
 {
-	uint64_t n = least(s->tail - s->head, size - s->off);
-	if (r->ordered && n < size - s->off)
-		n = (s->off + n) / DDLEMU_LINE * DDLEMU_LINE - least(s->off, (s->off + n) / DDLEMU_LINE * DDLEMU_LINE);
+	uint64_t n = min_u64(s->tail - s->head, size - s->off);
+	if (r->ordered && n < size - s->off) {
+		uint64_t lines = (s->off + n) / DDLEMU_LINE * DDLEMU_LINE;
+		n = lines - min_u64(s->off, lines);
+	}
 	if (n == 0)
 		return false;
 	char *to = r->data + begin + s->off;
@@ -354,27 +374,28 @@ static bool unstage(struct ddlemu_tcp_stream *s, const struct ddlemu_tcp_request
 	return true;
 }
 
-// take_in receives on one stream what receives are posted for.
-static int take_in(struct ddlemu_tcp_conn *c, uint32_t k, uint64_t *budget)
+// read_stream reads messages from one stream, as far as receives are posted for them and the budget (bytes) reaches.
+// Stream 0 carries the headers, so it opens each message before the other streams read their fragments.
+static int read_stream(struct ddlemu_tcp_conn *c, uint32_t k, uint64_t *budget)
 {
 	struct ddlemu_tcp_stream *s = &c->stream[k];
 	while (*budget > 0) {
-		if (k == 0 && s->msg == c->known) {
+		if (k == 0 && s->msg == c->opened) {
 			if (s->msg == c->posted)
 				return DDLEMU_SUCCESS;
-			bool ordered = request_of(c, s->msg)->ordered;
-			if (s->tail - s->head < HEADER && !more(c, s, ordered ? DDLEMU_TCP_STAGE : WITH_HEADER, budget))
+			uint64_t most = request_of(c, s->msg)->ordered ? DDLEMU_TCP_STAGE : WITH_HEADER;
+			if (s->tail - s->head < DDLEMU_TCP_HEADER && !fill_stage(s, most, budget))
 				return DDLEMU_SUCCESS;
-			if (s->tail - s->head < HEADER)
+			if (s->tail - s->head < DDLEMU_TCP_HEADER)
 				continue;
 			int bad = open_message(c, s);
 			if (bad || s->ended == DDLEMU_TCP_CLOSED)
 				return bad;
 		}
-		if (s->msg == c->known)
+		if (s->msg == c->opened)
 			return DDLEMU_SUCCESS;
 		const struct ddlemu_tcp_request *r = request_of(c, s->msg);
-		uint64_t begin, size = part(c, r->size, k, &begin);
+		uint64_t begin, size = fragment_of(c, r->size, k, &begin);
 		if (s->off == size) {
 			s->msg++;
 			s->off = 0;
@@ -382,13 +403,13 @@ static int take_in(struct ddlemu_tcp_conn *c, uint32_t k, uint64_t *budget)
 		}
 		if (unstage(s, r, begin, size))
 			continue;
-		bool came;
+		bool arrived;
 		if (r->ordered)
-			came = more(c, s, DDLEMU_TCP_STAGE, budget);
-		else // and the next header with its end
-			came = receive(c, s, r->data + begin + s->off, least(size - s->off, *budget),
-				k == 0 && size - s->off <= *budget ? HEADER : 0, budget);
-		if (!came)
+			arrived = fill_stage(s, DDLEMU_TCP_STAGE, budget);
+		else // in place; at the end of the message also the next header
+			arrived = receive(s, r->data + begin + s->off, min_u64(size - s->off, *budget),
+				k == 0 && size - s->off <= *budget ? DDLEMU_TCP_HEADER : 0, budget);
+		if (!arrived)
 			return DDLEMU_SUCCESS;
 	}
 	return DDLEMU_SUCCESS;
@@ -397,13 +418,12 @@ static int take_in(struct ddlemu_tcp_conn *c, uint32_t k, uint64_t *budget)
 static int receiver_irecv(struct ddlemu_comm *comm, void *data, size_t size, struct ddlemu_request **request)
 {
 	struct ddlemu_tcp_conn *c = (struct ddlemu_tcp_conn *)comm;
-	// NCCL says so of LL and LL128, whose receivers poll the bytes.
-	bool ordered = (uintptr_t)*request == DDLEMU_POLLED || __atomic_load_n(&order_all, __ATOMIC_RELAXED);
+	bool ordered = (uintptr_t)*request == DDLEMU_POLLED || __atomic_load_n(&all_polled, __ATOMIC_RELAXED);
 	*request = NULL;
-	int bad = usable(c);
+	int bad = check_failed(c);
 	if (bad)
 		return bad;
-	struct ddlemu_tcp_request *r = take(c, data, size, 0);
+	struct ddlemu_tcp_request *r = new_request(c, data, size, 0);
 	if (r != NULL) {
 		r->ordered = ordered;
 		*request = &r->base;
@@ -416,28 +436,24 @@ static int receiver_test(struct ddlemu_request *request, int *done, size_t *size
 	struct ddlemu_tcp_request *r = (struct ddlemu_tcp_request *)request;
 	struct ddlemu_tcp_conn *c = (struct ddlemu_tcp_conn *)request->comm;
 	*done = 0;
-	int bad = usable(c);
+	int bad = check_failed(c);
 	if (bad)
 		return bad;
-	if (through(c) <= r->msg) {
+	if (finished(c) <= r->msg) {
 		uint64_t budget = DDLEMU_TCP_PER_CALL;
 		for (uint32_t k = 0; k < c->streams; k++)
-			if ((bad = take_in(c, k, &budget)))
+			if ((bad = read_stream(c, k, &budget)))
 				return bad;
 		if (budget < DDLEMU_TCP_PER_CALL)
-			c->heard = clock_now();
-		if (through(c) <= r->msg) {
+			c->last_received = clock_now();
+		if (finished(c) <= r->msg) {
 			if (budget < DDLEMU_TCP_PER_CALL ||
-				(!ended(c) && !__atomic_load_n(&c->base.dead, __ATOMIC_RELAXED)))
+				(!stream_end(c) && !__atomic_load_n(&c->base.dead, __ATOMIC_RELAXED)))
 				return DDLEMU_SUCCESS;
-			return lost(c, clock_now());
+			return check_peer(c, clock_now());
 		}
 	}
-	if (size != NULL)
-		*size = r->size;
-	r->busy = 0;
-	*done = 1;
-	return DDLEMU_SUCCESS;
+	return complete(r, done, size);
 }
 
 const struct ddlemu_ops ddlemu_tcp_sender = { .isend = sender_isend, .irecv = ddlemu_no_irecv, .test = sender_test };
@@ -445,7 +461,7 @@ const struct ddlemu_ops ddlemu_tcp_receiver = {
 	.isend = ddlemu_no_isend, .irecv = receiver_irecv, .test = receiver_test
 };
 
-// --- control
+// --- making and ending connections
 
 struct ddlemu_tcp_conn *ddlemu_tcp_new(const struct ddlemu_ops *ops, unsigned long id, const int *fd, uint32_t streams,
 	void *state, uint64_t cell_off, int64_t patience)
@@ -455,11 +471,11 @@ struct ddlemu_tcp_conn *ddlemu_tcp_new(const struct ddlemu_ops *ops, unsigned lo
 		return NULL;
 	c->base = (struct ddlemu_comm){ .ops = ops, .id = id };
 	c->cell = (struct ddlemu_cell *)((char *)state + cell_off);
-	c->streams = streams;
 	c->patience = patience;
-	for (uint32_t k = 0; k < streams; k++) {
-		c->stream[k].fd = -1;
-		if (ops == &ddlemu_tcp_receiver && (c->stream[k].stage = malloc(DDLEMU_TCP_STAGE)) == NULL) {
+	for (; c->streams < streams; c->streams++) {
+		struct ddlemu_tcp_stream *s = &c->stream[c->streams];
+		s->fd = -1;
+		if (ops == &ddlemu_tcp_receiver && (s->stage = malloc(DDLEMU_TCP_STAGE)) == NULL) {
 			ddlemu_tcp_free(c);
 			return NULL;
 		}
@@ -469,22 +485,22 @@ struct ddlemu_tcp_conn *ddlemu_tcp_new(const struct ddlemu_ops *ops, unsigned lo
 	return c;
 }
 
-// goodbye tells the peer that this end is closed in peace, if all was sent. That it
-// is not heard is no harm: then the end of the stream says so, only later.
-static void goodbye(struct ddlemu_tcp_conn *c)
+// say_goodbye tells the peer that this end was closed and did not die, if all messages were sent. If the goodbye is
+// lost, the peer learns the same from the stream's end, after DEATH_DELAY.
+static void say_goodbye(struct ddlemu_tcp_conn *c)
 {
 	const struct ddlemu_tcp_notice n = { .magic = DDLEMU_TCP_GOODBYE };
 	bool sender = c->base.ops == &ddlemu_tcp_sender;
-	if (!sender || through(c) == c->posted)
-		(void)!send(c->stream[0].fd, &n, sender ? HEADER : sizeof n, MSG_DONTWAIT | MSG_NOSIGNAL);
+	if (!sender || finished(c) == c->posted)
+		(void)!send(c->stream[0].fd, &n, sender ? DDLEMU_TCP_HEADER : sizeof n, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
 void ddlemu_tcp_free(struct ddlemu_tcp_conn *c)
 {
 	if (c->stream[0].fd >= 0)
-		goodbye(c);
-	if (c->base.ops == &ddlemu_tcp_sender && c->posted > through(c))
-		__atomic_fetch_add(&c->cell->aborted, c->posted - through(c), __ATOMIC_RELAXED);
+		say_goodbye(c);
+	if (c->base.ops == &ddlemu_tcp_sender && c->posted > finished(c))
+		__atomic_fetch_add(&c->cell->aborted, c->posted - finished(c), __ATOMIC_RELAXED);
 	for (uint32_t k = 0; k < c->streams; k++) {
 		if (c->stream[k].fd >= 0)
 			close(c->stream[k].fd);

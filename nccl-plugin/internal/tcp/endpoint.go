@@ -79,7 +79,7 @@ func setAllPolled(polled bool) {
 	if polled {
 		all = 1
 	}
-	C.ddlemu_tcp_order_all(all)
+	C.ddlemu_tcp_set_all_polled(all)
 }
 
 // openSocket returns a fresh socket on a NIC, bound to its address and any port.
