@@ -21,14 +21,14 @@ import (
 	"github.com/ddlemu/ddlemu/nccl-plugin/internal/transport"
 )
 
-// The process's membership in its fabric: made by the first init, kept until the
-// process ends, since NCCL may finalise and init again.
+// This process as a participant of its fabric: from the first init until the process ends,
+// since NCCL may finalise and init again.
 var (
-	mu   sync.Mutex
-	here *member
+	mu     sync.Mutex
+	joined *member
 )
 
-// guard turns a panic into an error: it must not end the training process.
+// guard turns a panic into an error, so that it does not end the training process.
 func guard(result *C.int) {
 	if r := recover(); r != nil {
 		fail(C.DDLEMU_INTERNAL_ERROR, fmt.Errorf("internal error: %v\n%s", r, debug.Stack()))
@@ -36,7 +36,7 @@ func guard(result *C.int) {
 	}
 }
 
-// fail logs err and returns the code for it.
+// fail logs err and returns code.
 func fail(code C.int, err error) C.int {
 	logLine(C.NET_LOG_WARN, err.Error())
 	return code
@@ -53,14 +53,13 @@ func netInit(commID C.uint64_t) (result C.int) {
 	defer guard(&result)
 	mu.Lock()
 	defer mu.Unlock()
-	if here != nil {
+	if joined != nil {
 		return C.DDLEMU_SUCCESS
 	}
 	if C.net_secure() != 0 {
 		return notEmulated(errSecure)
 	}
-	// A guest in somebody's process: no more threads and garbage collection than
-	// setting up connections needs.
+	// Making connections needs few threads and little garbage collection.
 	runtime.GOMAXPROCS(2)
 	debug.SetGCPercent(400)
 	m, err := join()
@@ -68,27 +67,27 @@ func netInit(commID C.uint64_t) (result C.int) {
 		return notEmulated(err)
 	}
 	if C.net_at_exit() != 0 {
-		return fail(C.DDLEMU_SYSTEM_ERROR, fmt.Errorf("register for the end of the process"))
+		return fail(C.DDLEMU_SYSTEM_ERROR, fmt.Errorf("register a function for the end of the process"))
 	}
-	here = m
+	joined = m
 	m.announce()
 	return C.DDLEMU_SUCCESS
 }
 
 var errSecure = fmt.Errorf("this program has more privileges than its user (setuid, setgid or file capabilities), so the user's environment and fabrics are ignored: run it without them")
 
-// notEmulated says so where it is seen: NCCL goes on with its own nets and says
-// nothing of it unless its log is on.
+// notEmulated says on stderr that the traffic is not emulated: NCCL goes on with its own
+// nets, and only its log says so.
 func notEmulated(err error) C.int {
 	fmt.Fprintf(os.Stderr, "ddlemu: traffic of this rank will NOT be emulated: %v\n", err)
 	return fail(C.DDLEMU_SYSTEM_ERROR, fmt.Errorf("traffic of this rank will NOT be emulated: %w", err))
 }
 
-// current returns the membership, nil before init.
+// current returns the participant, nil before init.
 func current() *member {
 	mu.Lock()
 	defer mu.Unlock()
-	return here
+	return joined
 }
 
 var errNoInit = fmt.Errorf("called before init")
@@ -181,8 +180,8 @@ func netCloseListen(id C.uint64_t) {
 	}
 }
 
-//export netReport
-func netReport() {
+//export netReportError
+func netReportError() {
 	var ignored C.int
 	defer guard(&ignored)
 	text := transport.TakeError()
@@ -208,12 +207,12 @@ func netNodes(ranks, nodes C.size_t, costs C.int) {
 	}
 }
 
-//export netLeftLL128
-func netLeftLL128(collective *C.char, bytes C.size_t, sure C.int) {
+//export netKeptLL128
+func netKeptLL128(collective *C.char, bytes C.size_t, sure C.int) {
 	var ignored C.int
 	defer guard(&ignored)
 	if m := current(); m != nil {
-		m.left(C.GoString(collective), uint64(bytes), sure != 0)
+		m.keptLL128(C.GoString(collective), uint64(bytes), sure != 0)
 	}
 }
 
@@ -222,8 +221,8 @@ func netLeave() {
 	var ignored C.int
 	defer guard(&ignored)
 	mu.Lock()
-	m := here
-	here = nil
+	m := joined
+	joined = nil
 	mu.Unlock()
 	if m != nil {
 		m.leave()

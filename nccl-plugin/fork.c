@@ -9,7 +9,7 @@
 
 int net_is_child;
 
-// Only a flag: what may be called here is as little as in a signal handler.
+// Sets a flag and calls nothing: few functions are safe here, as in a signal handler.
 static void in_child(void) { __atomic_store_n(&net_is_child, 1, __ATOMIC_RELEASE); }
 
 __attribute__((constructor)) static void watch_forks(void) { pthread_atfork(NULL, NULL, in_child); }
@@ -21,7 +21,7 @@ int net_refused(void)
 	static int said;
 	if (!net_forked())
 		return 0;
-	// Not to NCCL's log: another thread may have held its lock at the fork.
+	// Not to NCCL's log: its lock may have been locked by another thread at the fork.
 	if (!__atomic_exchange_n(&said, 1, __ATOMIC_ACQ_REL))
 		(void)!write(STDERR_FILENO, why, sizeof why - 1);
 	return 1;

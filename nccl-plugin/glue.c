@@ -23,22 +23,22 @@ int net_secure(void) { return getauxval(AT_SECURE) != 0; }
 const char *net_getenv(const char *name) { return net_secure() ? NULL : getenv(name); }
 int net_setenv(const char *name, const char *value) { return setenv(name, value, 1); }
 
-static int left;
+static int exiting;
 
-int net_left(void) { return __atomic_load_n(&left, __ATOMIC_ACQUIRE); }
+int net_exiting(void) { return __atomic_load_n(&exiting, __ATOMIC_ACQUIRE); }
 
 static void leave(void)
 {
 	if (net_forked())
 		return;
-	__atomic_store_n(&left, 1, __ATOMIC_RELEASE);
+	__atomic_store_n(&exiting, 1, __ATOMIC_RELEASE);
 	netLeave();
 }
 
 int net_at_exit(void)
 {
-	static int done;
-	if (__atomic_exchange_n(&done, 1, __ATOMIC_ACQ_REL))
+	static int registered;
+	if (__atomic_exchange_n(&registered, 1, __ATOMIC_ACQ_REL))
 		return 0;
 	return atexit(leave);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Between the vtables in C and the control in Go.
+// What the vtables and constructors in C and the control code in Go use of each other.
 #ifndef DDLEMU_GLUE_H
 #define DDLEMU_GLUE_H
 
@@ -8,7 +8,7 @@
 
 #include "abi.h"
 
-// What Go says of one NIC. The name stays valid for the life of the process.
+// A NIC of this node. The name stays valid until the process ends.
 struct net_nic {
 	const char *name;
 	uint64_t guid;
@@ -16,39 +16,40 @@ struct net_nic {
 	float latency; // us
 };
 
-// Writes a line to NCCL's log, at one of NET_LOG_*, and to nothing if NCCL gave no
-// logger.
+// Writes a line to NCCL's log, at one of NET_LOG_*; nowhere if NCCL gave no logger.
 void net_log(int level, const char *text);
 void net_set_logger(net_logger);
-// Calls netLeave at the process's end, once. net_left says whether it has come:
-// NCCL's threads may go on, but its log may be gone.
+
+// net_at_exit has netLeave called once, when the process ends. net_exiting says whether that has begun: NCCL's threads
+// may go on calling, but its log may be gone.
 int net_at_exit(void);
-int net_left(void);
-// Whether this process was forked after it loaded the library. Then it has the library's
-// memory but none of Go's threads, and the connections are its parent's: every call is
-// refused. net_refused also says so on stderr, once.
+int net_exiting(void);
+
+// Whether this process was forked after it loaded the library. Then it has the library's memory but none of Go's
+// threads, and the connections are its parent's: every call is refused. net_refused also says so on stderr, once.
 extern int net_is_child;
 static inline int net_forked(void) { return __atomic_load_n(&net_is_child, __ATOMIC_ACQUIRE); }
 int net_refused(void);
-// Whether the program has more privileges than its user (setuid, setgid, file
-// capabilities): then the environment, and the user's files, are not to be trusted.
+
+// Whether the program has more privileges than its user (setuid, setgid, file capabilities). Then the environment and
+// the user's files are not trusted.
 int net_secure(void);
-// Reads the environment as the host process has it now, which os.Getenv does not.
-// It is empty for a program with more privileges than its user.
+
+// Reads a variable as the host process has it now: os.Getenv has a copy from when the library was loaded. Every
+// variable is empty if net_secure.
 const char *net_getenv(const char *name);
 int net_setenv(const char *name, const char *value);
 
-// Writes the PCI bus id of the GPU of the calling thread's CUDA context; 0 if
-// there is none. net_soft_gpu does so for the software CUDA, whose GPUs are no GPUs to
-// net_gpu.
-int net_gpu(char *text, size_t size);
-int net_soft_gpu(char *text, size_t size);
+// Writes the PCI bus ID of the GPU of the calling thread's CUDA context: of a software GPU if `soft`, else of a real
+// one. Returns 0 if there is none.
+int net_gpu(char *text, size_t size, int soft);
 
-// Whether NCCL may hand in GPU memory: only that of software GPUs, which is the
-// host's. Set before NCCL asks for the NICs' properties.
+// Whether NCCL may pass GPU memory: only that of software GPUs, which is host memory. Set before NCCL reads the
+// properties of the NICs.
 void net_set_direct(int);
 int net_direct(void);
-// Whether the tuner takes LL128 out of what goes between nodes.
+
+// Whether the tuner removes LL128 from NCCL's choices between nodes.
 void net_set_without_ll128(int);
 int net_without_ll128(void);
 

@@ -1,40 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which GPU this process uses, asked of the CUDA that NCCL has loaded: the plugin
-// itself needs none.
+// Which GPU this process uses, by the CUDA library that NCCL has loaded. The plugin itself needs no CUDA.
 
 #include <dlfcn.h>
 #include <stdio.h>
 
 #include "glue.h"
 
-int net_gpu(char *text, size_t size)
+// bus_id writes the PCI bus ID of the GPU that the library's current context uses, by the functions of these names. If
+// `required` is not NULL, the library must have a symbol of that name.
+static int bus_id(const char *library, const char *get_device, const char *get_bus_id, const char *required, char *text,
+	size_t size)
 {
-	void *driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
-	if (driver == NULL)
+	void *handle = dlopen(library, RTLD_LAZY | RTLD_NOLOAD);
+	if (handle == NULL)
 		return 0;
-	int (*context_device)(int *) = (int (*)(int *))dlsym(driver, "cuCtxGetDevice");
-	int (*bus_id)(char *, int, int) = (int (*)(char *, int, int))dlsym(driver, "cuDeviceGetPCIBusId");
-	int device,
-		ok = context_device != NULL && bus_id != NULL && context_device(&device) == 0 &&
-		bus_id(text, (int)size, device) == 0;
-	dlclose(driver);
+	int (*device_of)(int *) = (int (*)(int *))dlsym(handle, get_device);
+	int (*bus_id_of)(char *, int, int) = (int (*)(char *, int, int))dlsym(handle, get_bus_id);
+	int device, ok = required == NULL || dlsym(handle, required) != NULL;
+	ok = ok && device_of != NULL && bus_id_of != NULL && device_of(&device) == 0 &&
+		bus_id_of(text, (int)size, device) == 0;
+	dlclose(handle);
 	return ok;
 }
 
-int net_soft_gpu(char *text, size_t size)
+int net_gpu(char *text, size_t size, int soft)
 {
-	void *runtime = dlopen("libcudart.so.12", RTLD_LAZY | RTLD_NOLOAD);
-	if (runtime == NULL)
-		return 0;
-	int (*get_device)(int *) = (int (*)(int *))dlsym(runtime, "cudaGetDevice");
-	int (*bus_id)(char *, int, int) = (int (*)(char *, int, int))dlsym(runtime, "cudaDeviceGetPCIBusId");
-	// NVIDIA's runtime has the same name and functions, but not this one.
-	int device, soft = dlsym(runtime, "ddlemuSoftSupportsNccl") != NULL;
-	int ok = soft && get_device != NULL && bus_id != NULL && get_device(&device) == 0 &&
-		bus_id(text, (int)size, device) == 0;
-	dlclose(runtime);
-	return ok;
+	if (!soft)
+		return bus_id("libcuda.so.1", "cuCtxGetDevice", "cuDeviceGetPCIBusId", NULL, text, size);
+	// NVIDIA's runtime has the same file name and functions, but not the last symbol.
+	return bus_id("libcudart.so.12", "cudaGetDevice", "cudaDeviceGetPCIBusId", "ddlemuSoftKnowsNccl", text, size);
 }
 
 static int direct, without_ll128;

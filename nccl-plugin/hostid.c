@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Runs when NCCL loads the library, before NCCL reads its environment: tells NCCL
-// that ranks on different emulated nodes are on different hosts. In C, because a
-// constructor must not wait for Go. netInit checks that Go comes to the same node.
+// Tells NCCL that ranks on different emulated nodes are on different hosts. This constructor runs when NCCL loads the
+// library, before NCCL reads its environment.
+//
+// It is in C, because a constructor must not wait for Go's runtime to start. So node_of repeats fabric.NodeOf, for the
+// cases without an error. test/nccl holds both to one table of cases (TestConstructorAndGoAgreeOnTheNode), and netInit
+// refuses to start when Go finds another node (checkHostID).
 
 #include <dirent.h>
 #include <errno.h>
@@ -28,8 +31,7 @@ static int set(const char *name)
 	return s != NULL && *s != '\0';
 }
 
-// number reads a variable that holds a number, behind a prefix that may be there;
-// UNKNOWN if it is unset or does not.
+// number_behind reads a variable that is a number, or the prefix and a number; UNKNOWN if it is neither.
 static int number_behind(const char *name, const char *prefix)
 {
 	const char *s = getenv(name);
@@ -53,10 +55,9 @@ static int first_of(const char *const names[])
 	return UNKNOWN;
 }
 
-// one_fabric finds the name of the only fabric in the folder that somebody brought
-// up for whichever job comes, as state.Dir.Shared does. Returns 0 if there is none,
-// or several.
-static int one_fabric(DIR *d, char *name, size_t size)
+// only_fabric finds the name of the only fabric in the folder that is up for any job, as state.Dir.Shared does. Returns
+// 0 if there is none, or if there are several.
+static int only_fabric(DIR *d, char *name, size_t size)
 {
 	int found = 0;
 	for (struct dirent *e; (e = readdir(d)) != NULL;) {
@@ -71,9 +72,9 @@ static int one_fabric(DIR *d, char *name, size_t size)
 	return found;
 }
 
-// trusted says whether what fd is open on is of the given type, this user's, and
-// closed to everybody else. Go refuses what is not; until then it must not matter.
-static int trusted(int fd, mode_t type)
+// is_private says whether a file is of the given type, belongs to this user, and is closed to everybody else. Others
+// are ignored here, and refused by Go.
+static int is_private(int fd, mode_t type)
 {
 	struct stat st;
 	return fstat(fd, &st) == 0 && (st.st_mode & S_IFMT) == type && st.st_uid == getuid() && (st.st_mode & 077) == 0;
@@ -89,7 +90,7 @@ static int fabric_shape(int *nodes, int *gpus)
 		dir = path;
 	}
 	int fd = open(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	DIR *d = fd < 0 || !trusted(fd, S_IFDIR) ? NULL : fdopendir(fd);
+	DIR *d = fd < 0 || !is_private(fd, S_IFDIR) ? NULL : fdopendir(fd);
 	if (d == NULL) {
 		if (fd >= 0)
 			close(fd);
@@ -99,10 +100,10 @@ static int fabric_shape(int *nodes, int *gpus)
 	if (set("DDLEMU_FABRIC"))
 		ok = (size_t)snprintf(name, sizeof name, "%s.fabric", want) < sizeof name && strchr(want, '/') == NULL;
 	else
-		ok = one_fabric(d, name, sizeof name);
+		ok = only_fabric(d, name, sizeof name);
 	struct ddlemu_header h;
 	ok = ok && (file = openat(dirfd(d), name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)) >= 0 &&
-		trusted(file, S_IFREG) && read(file, &h, sizeof h) == (ssize_t)sizeof h && h.magic == MAGIC &&
+		is_private(file, S_IFREG) && read(file, &h, sizeof h) == (ssize_t)sizeof h && h.magic == MAGIC &&
 		h.version == DDLEMU_STATE_VERSION;
 	if (ok) {
 		*nodes = (int)h.nodes;
@@ -114,7 +115,7 @@ static int fabric_shape(int *nodes, int *gpus)
 	return ok;
 }
 
-// node_of is fabric.NodeOf for the cases in which that finds a node.
+// node_of returns this process's node on a fabric of this shape, as fabric.NodeOf does where it finds one.
 static int node_of(int nodes, int gpus)
 {
 	static const char *const ranks[] = { "RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID",
@@ -135,15 +136,14 @@ static int node_of(int nodes, int gpus)
 
 static void set_default(const char *name, const char *value) { setenv(name, value, 0); }
 
-__attribute__((constructor)) static void before_nccl_looks(void)
+__attribute__((constructor)) static void tell_nccl(void)
 {
 	if (net_secure())
 		return;
 	const char *id = getenv("NCCL_HOSTID");
 	int nodes = 0, gpus = 0;
 	if (!fabric_shape(&nodes, &gpus)) {
-		// No fabric is up: netInit makes one for this job, with a node per rank
-		// unless the user says otherwise.
+		// No fabric is up. netInit makes an ad-hoc fabric, by default with a node per rank.
 		nodes = number("DDLEMU_NODES");
 		gpus = number("DDLEMU_GPUS_PER_NODE");
 		if (nodes <= 0 && gpus <= 0)
@@ -155,7 +155,7 @@ __attribute__((constructor)) static void before_nccl_looks(void)
 	char text[32];
 	snprintf(text, sizeof text, PREFIX "node%d", node);
 	setenv("NCCL_HOSTID", text, 1);
-	setenv("NCCL_MNNVL_ENABLE", "0", 1); // NVLink across nodes would go around us
-	setenv("NCCL_GIN_ENABLE", "0", 1); // so would NCCL's own InfiniBand objects
-	set_default("NCCL_NET_PLUGIN_REF_COUNT", "1"); // 2.27.3 to 2.29.7 forget our name on reload
+	setenv("NCCL_MNNVL_ENABLE", "0", 1); // NVLink between nodes would go around the emulated links
+	setenv("NCCL_GIN_ENABLE", "0", 1); // so would GPU-initiated networking
+	set_default("NCCL_NET_PLUGIN_REF_COUNT", "1"); // 2.27.3 to 2.29.7 forget the plugin's name when they unload it
 }

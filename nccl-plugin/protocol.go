@@ -16,19 +16,19 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
-// unsafeLL128 ends what is said of LL128 where NCCL may choose it.
+// unsafeLL128 ends the messages about LL128.
 const unsafeLL128 = "LL128, which is not safe on a GPU while data goes through host memory"
 
-// protocol watches over LL128 on a real GPU. LL128 relies on 128 bytes arriving at
-// once, which a copy through host memory does not promise there.
+// protocol is whether NCCL may choose LL128 on a real GPU. LL128 needs 128 bytes to arrive
+// at once, which a copy through host memory does not promise.
 type protocol struct {
-	unchecked bool        // NCCL_PROTO lets NCCL choose it without a check of its own
-	tuned     atomic.Bool // NCCL shows our tuner what it can choose from, so NCCL_PROTO doesn't matter
+	unchecked bool        // NCCL_PROTO lets NCCL choose LL128 without checking the hardware
+	tuned     atomic.Bool // NCCL shows its choices to our tuner, so NCCL_PROTO does not matter
 	warned    atomic.Bool
 }
 
-// checkProtocol warns of NCCL_PROTO. Whether LL128 can be chosen is for the tuner to
-// say, where NCCL asks ours and shows what there is to choose from.
+// checkProtocol warns about NCCL_PROTO. If NCCL asks our tuner and shows its choices, the
+// tuner decides instead whether the job is INVALID.
 func (m *member) checkProtocol(gpu string) {
 	if gpu == "" || !allowsLL128(getenv(protoEnv)) {
 		return
@@ -37,48 +37,48 @@ func (m *member) checkProtocol(gpu string) {
 	logLine(C.NET_LOG_WARN, fmt.Sprintf("%s lets NCCL choose %s: unset it", protoEnv, unsafeLL128))
 }
 
-// left notes what the tuner could not take LL128 out of: a collective that has
-// nothing else or, not sure, one for which NCCL shows nothing at all. Then 2.22 and
-// 2.23 fall back on the best ring that NCCL_PROTO allows.
-func (m *member) left(collective string, bytes uint64, sure bool) {
+// keptLL128 makes the job INVALID because the tuner could not remove LL128: NCCL has no other
+// choice or, if not sure, shows no choice at all. Then 2.22 and 2.23 use the best ring that
+// NCCL_PROTO allows.
+func (m *member) keptLL128(collective string, bytes uint64, sure bool) {
 	if !sure && !m.protocol.unchecked {
 		return
 	}
-	m.part.Job().Invalidate(state.UnsafeLL128)
+	m.participant.Job().Invalidate(state.UnsafeLL128)
 	if !m.protocol.warned.Swap(true) {
 		logLine(C.NET_LOG_WARN, fmt.Sprintf("%s of %d bytes: NCCL is left with %s: let NCCL_PROTO and NCCL_ALGO allow more", collective, bytes, unsafeLL128))
 	}
 }
 
-// settleProtocol decides by NCCL_PROTO at the end of a process in which our tuner saw
-// nothing: NCCL had another or none, or was older than 2.22, which shows no costs.
+// settleProtocol decides by NCCL_PROTO, at the end of a process in which our tuner was shown
+// nothing: NCCL used another tuner or none, or is older than 2.22.
 func (m *member) settleProtocol() {
-	if job := m.part.Job(); m.protocol.unchecked && !m.protocol.tuned.Load() && job.Nodes() > 1 {
+	if job := m.participant.Job(); m.protocol.unchecked && !m.protocol.tuned.Load() && job.Nodes() > 1 {
 		job.Invalidate(state.UnsafeLL128)
 	}
 }
 
-// collectives are those that NCCL_PROTO can name.
+// collectives are the names that NCCL_PROTO can have.
 var collectives = []string{"Broadcast", "Reduce", "AllGather", "ReduceScatter", "AllReduce"}
 
-// allowsLL128 says whether this NCCL_PROTO has NCCL choose LL128 for some collective
-// without the check of the hardware that it makes when nothing is set. Before 2.24
-// it is one list, in which unknown words mean nothing; since then there may be a
-// list for each collective. Which NCCL reads it is not known, so either counts.
+// allowsLL128 says whether this NCCL_PROTO lets NCCL choose LL128 for some collective without
+// the check of the hardware that NCCL makes when the variable is unset. Before 2.24 it is one
+// list, in which unknown words mean nothing; since then each collective may have a list. The
+// plugin does not know NCCL's version here, so either counts.
 func allowsLL128(proto string) bool {
 	return listAllowsLL128(proto) || collectiveAllowsLL128(proto)
 }
 
-// listAllowsLL128 reads a list of what is wanted or, after ^, of what is not: the
-// rest is then wanted, without a check. As NCCL it takes a blank for part of a word.
+// listAllowsLL128 reads a list of protocols that are allowed or, after ^, of those that are
+// not: then all others are allowed. Like NCCL it does not trim blanks.
 func listAllowsLL128(list string) bool {
 	words, not := strings.CutPrefix(list, "^")
 	named := slices.ContainsFunc(strings.Split(words, ","), func(w string) bool { return strings.EqualFold(w, "LL128") })
 	return named != not
 }
 
-// collectiveAllowsLL128 reads lists as in "LL,Simple;allreduce:^LL", the first of
-// which may be for all collectives. What NCCL rejects may give anything.
+// collectiveAllowsLL128 reads lists per collective, as in "LL,Simple;allreduce:^LL". The first
+// may be for all collectives. For what NCCL rejects, the result has no meaning.
 func collectiveAllowsLL128(proto string) bool {
 	allowed := map[string]bool{}
 	for entry := range strings.SplitSeq(proto, ";") {

@@ -4,7 +4,7 @@ package main
 
 import "testing"
 
-// What NCCL's parseList gives (graph/tuning.cc), at the tags v2.22.3-1 and v2.29.7-1.
+// The results are those of NCCL's parseList (graph/tuning.cc), at the tags v2.22.3-1 and v2.29.7-1.
 func TestAllowsLL128(t *testing.T) {
 	for _, tc := range []struct {
 		proto       string
@@ -17,7 +17,7 @@ func TestAllowsLL128(t *testing.T) {
 		{"LL,Simple", false, false},
 		{"LL,LL128,Simple", true, true},
 		{"LL,,LL128", true, true},
-		{" LL128", false, false}, // no word of NCCL's
+		{" LL128", false, false}, // NCCL does not trim
 		{"^LL128", false, false},
 		{"^ll128,LL", false, false},
 		{"^LL", true, true},
@@ -39,7 +39,7 @@ func TestAllowsLL128(t *testing.T) {
 		{"LL;allreduce:LL128;allreduce:LL", false, false}, // the last counts
 		{"LL128;allreduce:LL", false, true},               // for all others
 		{"LL128;allreduce:LL;broadcast:LL;reduce:LL;allgather:LL;reducescatter:LL", false, false},
-		{"^LL128;allreduce:LL128", true, true}, // not LL128 is a word that 2.22 does not know
+		{"^LL128;allreduce:LL128", true, true}, // 2.22 reads this as "not an unknown word"
 		{"^LL128;allreduce:Simple", true, false},
 		{"^LL128;allreduce:^LL128", true, false},
 	} {

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Keeps Go's signal handling out of the host process's. Both constructors run when
-// the library is loaded, on either side of the one that starts Go: it begins
-// Go's first thread, whose mask all of Go's threads get.
+// Keeps Go's signal handling away from the host process. These two constructors run when the library is loaded, before
+// and after the one that starts Go's first thread. All of Go's threads inherit that thread's signal mask.
 
 #include <pthread.h>
 #include <signal.h>
@@ -11,9 +10,9 @@
 static sigset_t mask;
 static struct sigaction urgent;
 
-// A signal to the process may go to any thread that does not block it. On one of
-// ours it would end a process that blocks it elsewhere to wait for it, and a
-// handler would find a goroutine's small stack. Go unblocks what faults raise.
+// The kernel gives a signal for the process to any thread that does not block it. On a thread of Go it would end a
+// process whose other threads block the signal and wait for it, and a handler would run on a goroutine's small stack.
+// So Go's threads block all signals. Go itself unblocks those that faults raise.
 __attribute__((constructor(101))) static void before_go(void)
 {
 	sigset_t all;
@@ -22,8 +21,8 @@ __attribute__((constructor(101))) static void before_go(void)
 	sigaction(SIGURG, NULL, &urgent);
 }
 
-// Go takes SIGURG to interrupt long loops, of which it has none here, and would
-// keep it from the host's handler. Its handlers for faults pass on what isn't its own.
+// Go installs a handler for SIGURG, to interrupt long loops. The plugin has none, so the host's handler is restored.
+// Go's handlers for faults stay: they pass on the faults that are not Go's.
 __attribute__((constructor)) static void after_go(void)
 {
 	sigaction(SIGURG, &urgent, NULL);

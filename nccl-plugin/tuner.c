@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A tuner that does two things. NCCL tells it how many nodes it counted, which is how
-// traffic that goes around the emulated links is noticed: a net plugin alone sees
-// neither P2P nor SHM. And it takes LL128 out of what crosses nodes on a real GPU:
-// LL128 relies on 128 bytes arriving at once, which a copy through host memory does not
-// promise there; where there is nothing else, the job becomes INVALID. All else is
-// NCCL's own choice, by the topology file (view.go).
+// A tuner that does two things.
+//
+// NCCL tells it how many nodes NCCL counted. That is how traffic around the emulated links is noticed: a net plugin
+// sees neither P2P nor SHM.
+//
+// On a real GPU it removes LL128 from the choices between nodes. LL128 needs 128 bytes to arrive at once, which a copy
+// through host memory does not promise. If NCCL has no other choice, the job becomes INVALID.
+//
+// Everything else is NCCL's choice, by the topology file (view.go).
 
 #include <stddef.h>
 #include <stdint.h>
@@ -15,21 +18,21 @@
 #include "_cgo_export.h"
 #include "glue.h"
 
-// NCCL's numbers of collectives and protocols, the same since 2.19.
+// NCCL's numbers for collectives and protocols, the same since 2.19.
 static const char *const collectives[] = { "Broadcast", "Reduce", "AllGather", "ReduceScatter", "AllReduce" };
 enum { COLLECTIVES = sizeof collectives / sizeof *collectives, LL128 = 1 };
 
-// What NCCL has ruled out costs less than nothing.
-#define IGNORED (-1.0f)
+// The cost of what NCCL must not choose.
+#define EXCLUDED (-1.0f)
 
 // A communicator. NCCL asks for its collectives from one thread at a time.
 struct tuned {
 	size_t nodes;
-	uint64_t said[COLLECTIVES]; // bit n: of sizes from 2^n bytes on, below 2^(n+1)
-	int left; // bit n: that LL128 was left in, where enum found has the value n
+	uint64_t logged[COLLECTIVES]; // bit n: sizes of 2^n bytes and more, below 2^(n+1), were logged
+	int reported; // bit n: that LL128 was kept for reason n of enum ll128 was reported
 };
 
-// init says besides whether NCCL will show its costs.
+// `costs` says whether NCCL will show its costs to this version of the tuner.
 static int init(size_t ranks, size_t nodes, int costs, void **context)
 {
 	struct tuned *t = calloc(1, sizeof *t);
@@ -54,13 +57,13 @@ static int init_v3(size_t ranks, size_t nodes, net_logger log, void **context)
 	return init(ranks, nodes, 1, context);
 }
 
-static void say(struct tuned *t, int coll, size_t bytes)
+static void log_removed(struct tuned *t, int coll, size_t bytes)
 {
 	char text[192];
 	uint64_t bit = 1ull << (bytes == 0 ? 0 : 63 - __builtin_clzll(bytes));
-	if (coll < 0 || coll >= COLLECTIVES || (t->said[coll] & bit) || net_forked())
+	if (coll < 0 || coll >= COLLECTIVES || (t->logged[coll] & bit) || net_forked())
 		return;
-	t->said[coll] |= bit;
+	t->logged[coll] |= bit;
 	snprintf(text, sizeof text,
 		"%s of %zu bytes: the real fabric would use LL128, which is taken out: it is not safe on a GPU while data goes through host memory",
 		collectives[coll], bytes);
@@ -68,17 +71,17 @@ static void say(struct tuned *t, int coll, size_t bytes)
 }
 
 // What LL128 was in a table of costs.
-enum found {
-	NOT_BEST,
-	BEST,
-	ALONE, // there is nothing else
-	EMPTY, // there is nothing at all: NCCL fails, or has a choice that it does not show
+enum ll128 {
+	NOT_BEST, // removed, or not there
+	BEST, // removed
+	ALONE, // kept: NCCL has no other choice
+	EMPTY, // the table is empty: NCCL fails, or has a choice that it does not show
 };
 
-// without_ll128 rules LL128 out in a table of costs, unless there is nothing else.
-static enum found without_ll128(float *cost, int algos, int protos)
+// remove_ll128 excludes LL128 in a table of costs, unless it is the only choice.
+static enum ll128 remove_ll128(float *cost, int algos, int protos)
 {
-	float best = IGNORED, rest = IGNORED;
+	float best = EXCLUDED, rest = EXCLUDED;
 	for (int i = 0; i < algos * protos; i++) {
 		float *least = i % protos == LL128 ? &best : &rest;
 		if (cost[i] >= 0 && (*least < 0 || cost[i] < *least))
@@ -89,21 +92,21 @@ static enum found without_ll128(float *cost, int algos, int protos)
 	if (best < 0)
 		return NOT_BEST;
 	for (int a = 0; a < algos; a++)
-		cost[a * protos + LL128] = IGNORED;
+		cost[a * protos + LL128] = EXCLUDED;
 	return best < rest ? BEST : NOT_BEST;
 }
 
-// left tells of LL128 that stays in, once for a communicator.
-static void left(struct tuned *t, enum found found, int coll, size_t bytes)
+// report_kept reports that LL128 stays a choice, once per communicator and reason.
+static void report_kept(struct tuned *t, enum ll128 found, int coll, size_t bytes)
 {
-	if ((t->left & 1 << found) || net_forked())
+	if ((t->reported & 1 << found) || net_forked())
 		return;
-	t->left |= 1 << found;
-	netLeftLL128(
+	t->reported |= 1 << found;
+	netKeptLL128(
 		(char *)(coll >= 0 && coll < COLLECTIVES ? collectives[coll] : "a collective"), bytes, found == ALONE);
 }
 
-// What is not set stays NCCL's choice. Before 2.22 the costs are not shown.
+// Sets nothing, so NCCL chooses. Before 2.22 NCCL does not show its costs.
 static int get_coll_info_v2(
 	void *context, int coll, size_t bytes, int collnet, int nvls, int ops, int *algo, int *proto, int *channels)
 {
@@ -117,14 +120,13 @@ static int get_coll_info_v3(
 {
 	(void)ops, (void)channels;
 	struct tuned *t = context;
-	// The table has one piece, whatever its type says.
 	if (t->nodes < 2 || !net_without_ll128() || protos <= LL128)
 		return DDLEMU_SUCCESS;
-	enum found found = without_ll128((float *)cost, algos, protos);
+	enum ll128 found = remove_ll128((float *)cost, algos, protos); // NCCL passes one array of floats
 	if (found == BEST)
-		say(t, coll, bytes);
+		log_removed(t, coll, bytes);
 	else if (found != NOT_BEST)
-		left(t, found, coll, bytes);
+		report_kept(t, found, coll, bytes);
 	return DDLEMU_SUCCESS;
 }
 

@@ -22,23 +22,24 @@ import (
 )
 
 const (
-	// fdPrefix begins the name of a file that this process has open. Nobody but us names
-	// a topology file so: where it is inherited it means nothing, and is made anew.
+	// fdPrefix begins the path of a file that this process has open. Only the plugin sets
+	// NCCL_TOPO_FILE to such a path. If it was inherited, the file belongs to another
+	// process, and a new one is made.
 	fdPrefix = "/proc/self/fd/"
 
-	// vmTopology is what NCCL reads without NCCL_TOPO_FILE: the host of a virtual machine
-	// describes in it the PCI bus that the machine does not show.
+	// vmTopology is the file that NCCL reads without NCCL_TOPO_FILE. In a virtual machine it
+	// describes the host's PCI bus.
 	vmTopology = "/var/run/nvidia-topologyd/virtualTopology.xml"
 )
 
-// What NCCL decides by, as the log words it.
+// What NCCL decides by, in messages.
 const (
 	byFabric = "the fabric's view"
 	byHost   = "the host's view"
 )
 
-// setView tells NCCL of the emulated node, before it looks at the machine, and keeps
-// in decidesBy what NCCL will decide by.
+// setView gives NCCL a topology file that describes the emulated node, before NCCL looks at the
+// machine, and keeps in decidesBy what NCCL will decide by.
 func (m *member) setView(f *fabric.Fabric, gpu string) error {
 	want := getenv(configs.NCCLViewEnv)
 	if want == "" {
@@ -48,23 +49,23 @@ func (m *member) setView(f *fabric.Fabric, gpu string) error {
 		return fmt.Errorf("%s: %w", configs.NCCLViewEnv, err)
 	}
 	real := gpu != ""
-	C.net_set_without_ll128(boolInt(real)) // by whatever NCCL decides
-	users := getenv(configs.TopologyEnv)
-	if strings.HasPrefix(users, fdPrefix) {
-		users = ""
+	C.net_set_without_ll128(boolInt(real))
+	given := getenv(configs.TopologyEnv)
+	if strings.HasPrefix(given, fdPrefix) {
+		given = ""
 	}
 	if want == configs.HostView {
 		m.decidesBy = byHost
-		if users == "" {
+		if given == "" {
 			C.unsetenv(topoName)
 		}
 		return nil
 	}
-	soft := softGPU()
+	soft := busID(true)
 	direct := !real && soft != "" && f.Config.HasGPUDirect()
 	C.net_set_direct(boolInt(direct))
-	if users != "" {
-		m.decidesBy = fmt.Sprintf("the topology in %s=%s, which is kept", configs.TopologyEnv, users)
+	if given != "" {
+		m.decidesBy = fmt.Sprintf("the topology in %s=%s, which is kept", configs.TopologyEnv, given)
 		return nil
 	}
 	if _, err := os.Stat(vmTopology); err == nil && real {
@@ -83,14 +84,14 @@ func (m *member) setView(f *fabric.Fabric, gpu string) error {
 	return setTopology(text)
 }
 
-// shape is which of its node's GPUs this rank has.
+// shape is the GPUs of this rank's node, and which one the rank uses.
 func (m *member) shape(f *fabric.Fabric) view.Shape {
-	s := view.Shape{Node: m.place.Node, GPUs: f.Config.GPUsPerNode}
+	s := view.Shape{Node: m.placement.Node, GPUs: f.Config.GPUsPerNode}
 	if s.GPUs == 0 {
-		s.GPUs = max(m.place.World/f.Config.Nodes, 1)
+		s.GPUs = max(m.placement.World/f.Config.Nodes, 1)
 	}
-	// LOCAL_RANK counts within the machine or within a torchrun agent, which is a node.
-	local := m.place.Rank
+	// LOCAL_RANK counts within this machine or, with torchrun, within an agent, which is a node.
+	local := m.placement.Rank
 	if n, err := configs.ParseInt(getenv("LOCAL_RANK")); err == nil {
 		local = n
 	}
@@ -98,14 +99,14 @@ func (m *member) shape(f *fabric.Fabric) view.Shape {
 	return s
 }
 
-// setTopology makes text what NCCL_TOPO_FILE names: a file in memory that is gone
-// with the process, however that ends.
+// setTopology sets NCCL_TOPO_FILE to a file in memory with this text. The file ends with the
+// process, however that ends.
 func setTopology(text []byte) error {
 	fd, err := unix.MemfdCreate("ddlemu-topology", unix.MFD_CLOEXEC)
 	if err != nil {
 		return fmt.Errorf("make the topology file: %w", err)
 	}
-	// NCCL opens it again for each communicator, so it stays open.
+	// It stays open: NCCL opens it by its path for each communicator.
 	for len(text) > 0 {
 		n, err := unix.Write(fd, text)
 		if err != nil {
@@ -124,19 +125,3 @@ func setTopology(text []byte) error {
 }
 
 var topoName = C.CString(configs.TopologyEnv)
-
-// softGPU is the bus id of this thread's software GPU, "" if there is none.
-func softGPU() string {
-	var text [64]C.char
-	if C.net_soft_gpu(&text[0], C.size_t(len(text))) == 0 {
-		return ""
-	}
-	return C.GoString(&text[0])
-}
-
-func boolInt(b bool) C.int {
-	if b {
-		return 1
-	}
-	return 0
-}

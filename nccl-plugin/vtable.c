@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The vtables. What happens for every message stays in C: a call goes through the
-// connection's own table to its datapath. Connecting and the like is Go's.
+// NCCL's vtables, one per version of the net API. The calls of every message (isend, irecv, test) go through the
+// connection's table of functions to its datapath, in C. The others go to Go (exports.go).
 
 #include <stdlib.h>
 #include <string.h>
@@ -13,12 +13,11 @@
 #define NAME "goemu"
 #define HANDLE_MAX_COMMS 65536
 
-// report tells the log why a call failed, and ends the process if the user asked
-// for that: NCCL 2.26.2 to 2.27.7 lose the error and hang.
+// report writes to the log why a call failed, and ends the process if DDLEMU_ABORT_ON_ERROR asks for that.
 static int report(int result)
 {
-	if (result != DDLEMU_SUCCESS && !net_left())
-		netReport();
+	if (result != DDLEMU_SUCCESS && !net_exiting())
+		netReportError();
 	return result;
 }
 
@@ -60,7 +59,7 @@ static int do_test(void *request, int *done, int *sizes)
 static int do_iflush(void *comm, int n, void **data, int *sizes, void **mhandles, void **request)
 {
 	(void)comm, (void)n, (void)data, (void)sizes, (void)mhandles;
-	*request = NULL; // host memory needs none, and that of software GPUs is the host's
+	*request = NULL; // host memory needs no flush, and the memory of software GPUs is host memory
 	return DDLEMU_SUCCESS;
 }
 
@@ -93,7 +92,7 @@ static int do_accept(void *listen, void **comm)
 	return netAccept((uint64_t)(uintptr_t)listen, comm);
 }
 
-// Closing never fails: NCCL would leave the rest of its clean-up undone.
+// Closing never fails: after an error NCCL would skip the rest of its clean-up.
 static int do_close(void *comm)
 {
 	if (comm != NULL && !net_forked())
@@ -175,7 +174,7 @@ PROPS(12, {
 	p->plane = NET_ID_UNDEF;
 })
 
-// --- what the versions' signatures differ in
+// --- functions whose signatures differ between the versions
 
 static int do_init(net_logger log, uint64_t comm_id)
 {
@@ -201,7 +200,7 @@ static int init_v11(void **ctx, uint64_t comm_id, void *config, net_logger log, 
 
 static int finalize_v11(void *ctx)
 {
-	(void)ctx; // the fabric is left at the end of the process: another communicator may come
+	(void)ctx; // the process leaves the fabric when it ends: NCCL may make another communicator
 	return DDLEMU_SUCCESS;
 }
 
@@ -261,7 +260,7 @@ static int isend_v10(void *comm, void *data, size_t size, int tag, void *mhandle
 static int irecv_v6(void *comm, int n, void **data, int *sizes, int *tags, void **mhandles, void **request)
 {
 	(void)tags, (void)mhandles;
-	*request = (void *)DDLEMU_POLLED; // these versions don't say, so any may be
+	*request = (void *)DDLEMU_POLLED; // these versions do not say whether the bytes are polled
 	return do_irecv(comm, n, data[0], (size_t)sizes[0], request);
 }
 
