@@ -12,31 +12,31 @@ import (
 	"strings"
 )
 
-// CPU is this host's processor as NCCL names it: its tuning depends on the vendor.
+// CPU is this host's processor, with NCCL's names: NCCL's tuning depends on the vendor.
 type CPU struct {
 	Arch                  string // x86_64, arm64 or ppc64
-	Vendor, Family, Model string // as /proc/cpuinfo has them; empty on other than x86_64
+	Vendor, Family, Model string // from /proc/cpuinfo; empty unless x86_64
 }
 
-// Host is what the file says of this machine. The zero value of a field is what
-// NCCL itself takes for unknown.
+// Host is what the file says about this machine. The zero value of a field means unknown,
+// for NCCL too.
 type Host struct {
 	CPU  CPU
-	NUMA []int // the NUMA nodes, in order
+	NUMA []int // the NUMA nodes, ascending
 	GPUs []HostGPU
 }
 
-// HostGPU is one of NVIDIA's GPUs on the PCI bus.
+// HostGPU is an NVIDIA GPU on the PCI bus.
 type HostGPU struct {
 	BusID string // as 0000:3b:00.0
-	NUMA  int    // -1: of no NUMA node
+	NUMA  int    // NoNUMA if the kernel does not say
 }
 
-// NoNUMA is the CPU that is not said to be of a NUMA node.
+// NoNUMA is the number of the CPU for devices whose NUMA node is unknown.
 const NoNUMA = -1
 
-// ReadHost reads it from /proc and /sys in root. What is not there is left out:
-// containers hide some of it.
+// ReadHost describes the machine whose root folder is root, from /proc and /sys. It leaves out
+// what it does not find: containers hide some of it.
 func ReadHost(root fs.FS) Host {
 	return Host{CPU: readCPU(root), NUMA: readNUMA(root), GPUs: readGPUs(root)}
 }
@@ -61,7 +61,7 @@ func readCPU(root fs.FS) CPU {
 		name = strings.TrimSpace(name)
 		if field := wanted[name]; field != nil {
 			*field = strings.TrimSpace(value)
-			delete(wanted, name) // of the first processor
+			delete(wanted, name) // the other processors are ignored
 		}
 	}
 	return c
@@ -79,18 +79,18 @@ func readNUMA(root fs.FS) []int {
 	return nodes
 }
 
-// readGPUs finds what is NVIDIA's and a display controller, in the order of bus ids,
-// which is NVML's and CUDA_DEVICE_ORDER=PCI_BUS_ID.
+// readGPUs finds NVIDIA's display controllers, in the order of bus IDs, as NVML and
+// CUDA_DEVICE_ORDER=PCI_BUS_ID number them.
 func readGPUs(root fs.FS) []HostGPU {
 	const vendor, display = "0x10de", "0x03"
 	devices, _ := fs.Glob(root, "sys/bus/pci/devices/*")
 	slices.Sort(devices)
 	var gpus []HostGPU
 	for _, dev := range devices {
-		if word(root, dev, "vendor") != vendor || !strings.HasPrefix(word(root, dev, "class"), display) {
+		if readWord(root, dev, "vendor") != vendor || !strings.HasPrefix(readWord(root, dev, "class"), display) {
 			continue
 		}
-		numa, err := strconv.Atoi(word(root, dev, "numa_node"))
+		numa, err := strconv.Atoi(readWord(root, dev, "numa_node"))
 		if err != nil {
 			numa = NoNUMA
 		}
@@ -99,7 +99,7 @@ func readGPUs(root fs.FS) []HostGPU {
 	return gpus
 }
 
-func word(root fs.FS, dir, name string) string {
+func readWord(root fs.FS, dir, name string) string {
 	text, err := fs.ReadFile(root, path.Join(dir, name))
 	if err != nil {
 		return ""

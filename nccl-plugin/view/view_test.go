@@ -73,8 +73,8 @@ func TestXML(t *testing.T) {
 	}
 }
 
-// The ranks of a node put their files together: all of them must have the same NICs
-// in the same places, each NIC once, and NCCL reads 256 elements at most.
+// NCCL merges the files of a node's ranks: all must have the same NICs at the same positions,
+// each NIC once. NCCL reads 256 elements at most.
 func TestRanksOfANodeAgree(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		gpus := rapid.IntRange(1, 16).Draw(r, "gpus")
@@ -101,20 +101,20 @@ func TestRanksOfANodeAgree(t *testing.T) {
 			if err != nil {
 				r.Fatal(err)
 			}
-			elements, places, own := read(r, string(text), busID)
+			elements, positions, parent := read(r, string(text), busID)
 			if elements > 256 {
 				r.Fatalf("%d elements:\n%s", elements, text)
 			}
-			if soft && own == "" {
+			if soft && parent == "" {
 				r.Fatalf("GPU %s is not there:\n%s", busID, text)
 			}
-			if nic := places[fmt.Sprintf("goemu%d", f.NearestNIC(gpu, gpus))]; direct && nic != own {
-				r.Fatalf("GPU %d is on %s, its NIC on %s:\n%s", gpu, own, nic, text)
+			if nic := positions[fmt.Sprintf("goemu%d", f.NearestNIC(gpu, gpus))]; direct && nic != parent {
+				r.Fatalf("GPU %d is on %s, its NIC on %s:\n%s", gpu, parent, nic, text)
 			}
-			if len(places) != f.Config.NICsPerNode {
-				r.Fatalf("%d NICs, want %d:\n%s", len(places), f.Config.NICsPerNode, text)
+			if len(positions) != f.Config.NICsPerNode {
+				r.Fatalf("%d NICs, want %d:\n%s", len(positions), f.Config.NICsPerNode, text)
 			}
-			if all := fmt.Sprint(places); first == "" {
+			if all := fmt.Sprint(positions); first == "" {
 				first = all
 			} else if all != first {
 				r.Fatalf("rank %d: %s\nothers: %s", gpu, all, first)
@@ -123,14 +123,14 @@ func TestRanksOfANodeAgree(t *testing.T) {
 	})
 }
 
-// read counts the elements and finds where each NIC is, and the device gpu.
-func read(r *rapid.T, text, gpu string) (elements int, places map[string]string, own string) {
-	places = map[string]string{}
+// read counts the elements, and finds what each NIC and the GPU with this bus ID are on.
+func read(r *rapid.T, text, gpu string) (elements int, positions map[string]string, parent string) {
+	positions = map[string]string{}
 	var path []string
 	for d := xml.NewDecoder(strings.NewReader(text)); ; {
 		token, err := d.Token()
 		if err != nil {
-			return elements, places, own
+			return elements, positions, parent
 		}
 		switch e := token.(type) {
 		case xml.EndElement:
@@ -141,11 +141,11 @@ func read(r *rapid.T, text, gpu string) (elements int, places map[string]string,
 			for _, a := range e.Attr {
 				switch {
 				case a.Name.Local == "busid" && a.Value == gpu:
-					own = path[len(path)-1]
-				case a.Name.Local == "name" && places[a.Value] != "":
+					parent = path[len(path)-1]
+				case a.Name.Local == "name" && positions[a.Value] != "":
 					r.Fatalf("%s is there twice:\n%s", a.Value, text)
 				case a.Name.Local == "name":
-					places[a.Value] = path[len(path)-3] // net, in nic, in pci, in what that is on
+					positions[a.Value] = path[len(path)-3] // net is in nic, nic in pci, pci in what it is on
 				case a.Name.Local == "busid" || a.Name.Local == "numaid":
 					id = a.Value
 				}
@@ -182,7 +182,7 @@ func TestReadHost(t *testing.T) {
 		"sys/bus/pci/devices/0000:03:00.0/class":     file("0x030000\n"),
 	})
 	if got.CPU.Arch != "x86_64" {
-		t.Skipf("on %s NCCL asks for no vendor", got.CPU.Arch)
+		t.Skipf("NCCL does not read the vendor of %s", got.CPU.Arch)
 	}
 	want := Host{
 		CPU:  CPU{Arch: "x86_64", Vendor: "AuthenticAMD", Family: "25", Model: "17"},

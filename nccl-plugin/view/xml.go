@@ -9,7 +9,7 @@ import (
 	"strconv"
 )
 
-// The elements of a topology file, with the attributes that NCCL wants of them.
+// The elements of a topology file, with the attributes that NCCL requires.
 type (
 	system struct {
 		XMLName xml.Name `xml:"system"`
@@ -62,7 +62,7 @@ const (
 	nvSwitchClass = "0x068000"
 )
 
-// Bus ids of what is on no real bus, in domains that no host has.
+// Bus IDs of emulated devices, in PCI domains that no host has.
 func nicBusID(n int) string    { return fmt.Sprintf("dde0:%02x:00.0", n+1) }
 func switchBusID(n int) string { return fmt.Sprintf("dde1:%02x:00.0", n+1) }
 
@@ -70,8 +70,8 @@ const nvSwitchBusID = "dde2:01:00.0"
 
 const slotWidth = 16 // lanes
 
-// slots are the generations of PCI Express: the speed as /sys words it, and what NCCL
-// takes 16 lanes of it to carry (kvDictPciGen, graph/topo.cc).
+// slots are the generations of PCI Express: the speed as /sys writes it, and the rate of 16
+// lanes in NCCL (kvDictPciGen, graph/topo.cc).
 var slots = []struct {
 	speed string
 	mbps  int
@@ -79,8 +79,8 @@ var slots = []struct {
 	{"8.0 GT/s PCIe", 96_000}, {"16.0 GT/s PCIe", 192_000}, {"32.0 GT/s PCIe", 384_000}, {"64.0 GT/s PCIe", 768_000},
 }
 
-// slotFor is the oldest generation that carries 95 % of mbps, the newest if none does:
-// NICs come for slots that they nearly fill, one of 400 Gb/s for generation 5.
+// slotFor is the oldest generation that carries 95 % of mbps, or the newest if none does. Real
+// NICs nearly fill their slot: a NIC of 400 Gb/s is made for generation 5.
 func slotFor(mbps int) string {
 	for _, s := range slots {
 		if s.mbps >= mbps*95/100 {
@@ -90,7 +90,7 @@ func slotFor(mbps int) string {
 	return slots[len(slots)-1].speed
 }
 
-// XML is the topology file.
+// XML returns the topology file.
 func (n *Node) XML() ([]byte, error) {
 	top := system{Version: "1"}
 	for _, numa := range n.cpus() {
@@ -100,7 +100,7 @@ func (n *Node) XML() ([]byte, error) {
 	return xml.MarshalIndent(top, "", "  ")
 }
 
-// devices is what is on the CPU of a NUMA node.
+// devices are the PCI devices on the CPU of a NUMA node.
 func (n *Node) devices(numa int) []pci {
 	var all []pci
 	if n.Direct && n.Soft != nil {
@@ -120,7 +120,7 @@ func (n *Node) devices(numa int) []pci {
 	return all
 }
 
-// switches are PCI switches with NICs and this rank's GPU.
+// switches are the PCI switches, with the NICs and this rank's GPU on them.
 func (n *Node) switches() []pci {
 	var numbers []int
 	for _, nic := range n.NICs {
@@ -154,8 +154,8 @@ func (n *Node) speedOn(sw int) int {
 	return sum
 }
 
-// softGPU is in a slot that carries all of its NICs. All NVSwitches of a node are one
-// to NCCL, whatever their bus ids.
+// softGPU is the PCI device of the software GPU, in a slot that carries all NICs of its
+// switch. NCCL takes all NVSwitches of a node for one.
 func (n *Node) softGPU() pci {
 	p := pci{BusID: n.Soft.BusID, Class: displayClass, Speed: slotFor(n.speedOn(n.Soft.Switch)), Width: slotWidth}
 	if n.Soft.NVLinks > 0 {

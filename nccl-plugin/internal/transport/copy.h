@@ -1,13 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The copies into the ring and out of it.
-//
-// ordered_copy: bytes become visible in ascending order, line by line. Receivers
-// of LL and LL128 poll the buffer itself: an 8-byte flag (LL) or the last 8 bytes
-// of a 128-byte line (LL128) must not be seen before the data in front of it.
-// memcpy promises no order, and string instructions have none.
-#ifndef DDLEMU_SHM_COPY_H
-#define DDLEMU_SHM_COPY_H
+// Copies whose order other threads and processors rely on.
+#ifndef DDLEMU_COPY_H
+#define DDLEMU_COPY_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -22,16 +17,17 @@
 typedef uint64_t ddlemu_vec __attribute__((vector_size(16), aligned(1), may_alias));
 typedef uint64_t ddlemu_word __attribute__((aligned(1), may_alias));
 
-// ordered_copy copies n bytes. `to` should be 8-byte aligned for LL, 16-byte
-// aligned for LL128, as NCCL's buffers are.
+// ordered_copy copies n bytes, which become visible in ascending order. The receivers of LL and LL128 poll the buffer:
+// they must not see an 8-byte flag (LL), or the last 8 bytes of a 128-byte line (LL128), before the data in front of
+// it. memcpy promises no order, and x86's string instructions have none. `to` must be aligned to 8 bytes for LL and to
+// 16 bytes for LL128, as NCCL's buffers are.
 static inline void ordered_copy(char *to, const char *from, size_t n)
 {
 	while (n >= DDLEMU_LINE) {
 		ddlemu_vec v[8];
 		for (int i = 0; i < 8; i++)
 			v[i] = *(const ddlemu_vec *)(from + 16 * i);
-		// Within a line the order of the stores is kept too: the compiler may not
-		// move them across a fence, and x86 makes stores visible in order.
+		// The compiler does not move a store across a fence, and x86 makes stores visible in their order.
 		for (int i = 0; i < 8; i++) {
 #if defined(__x86_64__)
 			__atomic_signal_fence(__ATOMIC_SEQ_CST);
@@ -54,20 +50,18 @@ static inline void ordered_copy(char *to, const char *from, size_t n)
 		*(volatile char *)to++ = *from++;
 }
 
-// Pieces from this size on go to memory round the sender's cache. A line that lies
-// changed in one core's cache comes slowly to a core that shares no cache with it:
-// half the throughput of what has gone to memory. Where both share one this costs a
-// twelfth. See docs/performance.md.
+// Copies of this many bytes and more bypass the writer's cache. A modified line in one core's cache is slow to read for
+// a core that shares no cache with it: half the throughput of reading memory. If the cores share a cache, bypassing it
+// costs a twelfth of the throughput. See docs/performance.md.
 #define DDLEMU_STREAM (32 << 10)
 
-// stream_copy copies n bytes for another core to read. They are written when it
-// returns, as memcpy's are: a release store after it covers them.
+// stream_copy copies n bytes for another core to read. As with memcpy, a release store after it covers them.
 static inline void stream_copy(char *to, const char *from, size_t n)
 {
-// The thread sanitizer does not see such stores.
+// The thread sanitizer does not see streaming stores.
 #if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
 	if (n >= DDLEMU_STREAM) {
-		size_t head = -(uintptr_t)to % 64; // what is left of a line
+		size_t head = -(uintptr_t)to % 64; // bytes up to the next cache line
 		memcpy(to, from, head);
 		to += head, from += head, n -= head;
 		for (; n >= 64; n -= 64, to += 64, from += 64) {
@@ -76,7 +70,7 @@ static inline void stream_copy(char *to, const char *from, size_t n)
 			for (int i = 0; i < 4; i++)
 				_mm_stream_si128((__m128i *)to + i, v[i]);
 		}
-		_mm_sfence(); // x86 keeps no order between these stores and later ones
+		_mm_sfence(); // x86 does not order streaming stores before later stores
 	}
 #endif
 	memcpy(to, from, n);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a datapath gives to the vtables: one table of functions per kind of
-// connection. NCCL's comm handle points to a ddlemu_comm, its request handle to a
-// ddlemu_request; both belong to the datapath and begin with these structs.
+// The interface between NCCL's vtables and the datapaths: one table of functions for each kind of connection. NCCL's
+// comm points to a ddlemu_comm, its request to a ddlemu_request. Both are the first members of the datapath's own
+// structs.
 #ifndef DDLEMU_TRANSPORT_H
 #define DDLEMU_TRANSPORT_H
 
@@ -21,15 +21,15 @@ enum ddlemu_result {
 struct ddlemu_comm;
 struct ddlemu_request;
 
-// In *request of irecv: the receiver may poll the bytes (LL, LL128), so they have to
-// become visible in order. NCCL says so since 2.24, as NCCL_NET_OPTIONAL_RECV_COMPLETION.
+// The value of *request when irecv is called for bytes that the receiver may poll (LL, LL128): they must become visible
+// in ascending order. NCCL says so since 2.24, as NCCL_NET_OPTIONAL_RECV_COMPLETION.
 #define DDLEMU_POLLED 1
 
 struct ddlemu_ops {
-	// Sets *request to NULL when the caller has to try again.
+	// Sets *request to NULL when the caller must call again.
 	int (*isend)(struct ddlemu_comm *, const void *data, size_t size, struct ddlemu_request **request);
 	int (*irecv)(struct ddlemu_comm *, void *data, size_t size, struct ddlemu_request **request);
-	// size may be NULL. After *done = 1 the request is no more.
+	// size may be NULL. After *done = 1 the request is no longer valid.
 	int (*test)(struct ddlemu_request *, int *done, size_t *size);
 };
 
