@@ -4,6 +4,7 @@ package configs
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -180,7 +181,7 @@ func (f *Fabric) validateQuantiles() error {
 
 // within puts path before the field of err, if err is an *Error.
 func within(path string, err error) error {
-	if e, ok := err.(*Error); ok {
+	if e := (*Error)(nil); errors.As(err, &e) {
 		return &Error{Where: e.Where, Field: path + "." + e.Field, Err: e.Err}
 	}
 	return err

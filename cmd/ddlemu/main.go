@@ -55,8 +55,8 @@ func run(ctx context.Context, g *global, args []string) int {
 	case err != nil && ctx.Err() != nil:
 		err = interrupted(err)
 	case err == nil && out.err != nil:
-		// Whoever reads the output must not take a part of it for all.
-		err = fmt.Errorf("write the output: %v", out.err)
+		// Nobody may take a fragment of the output for all of it. Not wrapped: a full disk here is no bad input.
+		err = fmt.Errorf("write the output: %v", out.err) //nolint:errorlint // as above
 	}
 	report(g, args, err)
 	return exitStatus(err)

@@ -3,6 +3,7 @@
 package units
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 )
@@ -51,9 +52,9 @@ func ParseBandwidth(s string) (Bandwidth, error) {
 	}
 	n, err := scale(number, factor)
 	switch {
-	case err == errInexact:
+	case errors.Is(err, errInexact):
 		return 0, fmt.Errorf("%q is not a whole number of bits per second", s)
-	case err == errOverflow:
+	case errors.Is(err, errOverflow):
 		return 0, fmt.Errorf("%q is beyond 64 bits", s)
 	case err != nil:
 		return 0, fmt.Errorf("%q is not a bandwidth: %s", s, bandwidthHelp)

@@ -3,6 +3,7 @@
 package units
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -49,9 +50,9 @@ func ParseSize(s string) (Size, error) {
 	}
 	n, err := scale(number, factor)
 	switch {
-	case err == errInexact:
+	case errors.Is(err, errInexact):
 		return 0, fmt.Errorf("%q is not a whole number of bytes", s)
-	case err == errOverflow || n > math.MaxInt64:
+	case errors.Is(err, errOverflow) || n > math.MaxInt64:
 		return 0, fmt.Errorf("%q is beyond 63 bits", s)
 	case err != nil:
 		return 0, fmt.Errorf("%q is not a size: %s", s, sizeHelp)

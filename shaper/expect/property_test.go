@@ -9,9 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"github.com/ddlemu/ddlemu/shaper/link"
 	"github.com/ddlemu/ddlemu/shaper/nccl"
-	"pgregory.net/rapid"
 )
 
 // drawDecision returns any decision that the model knows, on ranks in random rings.

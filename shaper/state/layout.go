@@ -31,8 +31,10 @@ const SizeClasses = 4
 // A message is over a limit of the verdict if it is later than the limit's floor,
 // in scaled ns, and than one part of its own time in so many.
 const (
-	P50FloorNs, P50Part = 1000, 50
-	P99FloorNs, P99Part = 5000, 20
+	P50FloorNs = 1000
+	P50Part    = 50
+	P99FloorNs = 5000
+	P99Part    = 20
 )
 
 // LateBuckets is the number of buckets of a lateness histogram.

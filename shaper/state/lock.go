@@ -3,6 +3,7 @@
 package state
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -71,7 +72,7 @@ func (f *File) record(cmd int, kind int16, at int64) error {
 }
 
 // isHeld says whether err of record is that somebody else holds the lock.
-func isHeld(err error) bool { return err == unix.EAGAIN || err == unix.EACCES }
+func isHeld(err error) bool { return errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EACCES) }
 
 // Own marks the fabric as this process's until it ends or closes the file.
 func (f *File) Own() error {

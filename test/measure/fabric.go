@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package trial brings up a fabric of the kernel datapath inside a test, and measures
+// Package measure brings up a fabric of the kernel datapath inside a test, and measures
 // what its links do: rate, delay and loss. Nothing but tests uses it.
 package measure
 

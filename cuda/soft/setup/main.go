@@ -16,8 +16,9 @@ import (
 	"os/signal"
 	"syscall"
 
-	"github.com/ddlemu/ddlemu/cuda/soft/internal/softbuild"
 	"github.com/spf13/pflag"
+
+	"github.com/ddlemu/ddlemu/cuda/soft/internal/softbuild"
 )
 
 func main() {

@@ -18,6 +18,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
+// What `ddlemu up` and the daemon that it starts agree on.
 const (
 	CommandName = "daemon"  // the command of ddlemu that runs a daemon
 	ReadyLine   = "ready\n" // what the daemon writes to standard output when the fabric can be used

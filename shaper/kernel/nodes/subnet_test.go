@@ -30,16 +30,16 @@ func TestFreeSubnet(t *testing.T) {
 	}
 	err := netns.Do(name, func() error {
 		if s, err := FreeSubnet(); err != nil || s != "10.77.0.0/16" {
-			return fmt.Errorf("on an empty host: %s, %v", s, err)
+			return fmt.Errorf("on an empty host: %s, %w", s, err)
 		}
 		if err := addRoute("10.77.3.0/24"); err != nil {
 			return err
 		}
 		if s, err := FreeSubnet(); err != nil || s != "10.78.0.0/16" {
-			return fmt.Errorf("with a route in the first: %s, %v", s, err)
+			return fmt.Errorf("with a route in the first: %s, %w", s, err)
 		}
 		if used, err := OverlappingRoute("10.77.0.0/16"); err != nil || !strings.Contains(used, "10.77.3.0/24") {
-			return fmt.Errorf("OverlappingRoute: %q, %v", used, err)
+			return fmt.Errorf("OverlappingRoute: %q, %w", used, err)
 		}
 		return nil
 	})

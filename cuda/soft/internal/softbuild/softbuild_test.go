@@ -12,8 +12,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ddlemu/ddlemu/cuda/soft/setup/debian"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/ddlemu/ddlemu/cuda/soft/setup/debian"
 )
 
 func write(t *testing.T, path, text string) string {
