@@ -12,20 +12,20 @@ import (
 // Bisection is the bandwidth between the first half of the nodes and the others.
 type Bisection struct{ There, Back Cut }
 
-// Cut is the bandwidth from some nodes to all others, in one direction.
+// Cut is the bandwidth from one set of nodes to all others, in one direction.
 type Cut struct {
-	// LineRate is what all links between them carry together at most; Unlimited if
+	// LineRate is the most that all links between them carry together; Unlimited if
 	// nothing limits it.
 	LineRate units.Bandwidth
-	// None says that nothing gets there at all; LineRate means nothing.
+	// None is true if no link that is up joins them. LineRate is not valid then.
 	None bool
-	// Full is what the NICs of the first half send, or receive, at most.
+	// Full is the most that the NICs of the first half can send, or receive.
 	Full units.Bandwidth
 }
 
-// Bisection computes the bandwidth between halves of the nodes, in the order of their
-// numbers. It is of the links, whatever the routes use of it; links that are down
-// carry nothing.
+// Bisection computes the bandwidth between the first half of the nodes, by number, and
+// the second. It is the capacity of the links; routes may use less of it. Links that are
+// down have no capacity.
 func (f *Fabric) Bisection() Bisection {
 	half := f.NIC(f.Config.Nodes/2, 0)
 	if half == 0 {
@@ -43,7 +43,7 @@ func (f *Fabric) Bisection() Bisection {
 	return b
 }
 
-// lineRate is a sum of capacities as a rate.
+// lineRate converts a sum of capacities to a rate.
 func lineRate(sum uint64) units.Bandwidth {
 	if sum >= unlimited {
 		return units.Unlimited
@@ -51,11 +51,11 @@ func lineRate(sum uint64) units.Bandwidth {
 	return units.Bandwidth(sum)
 }
 
-// cut is the bandwidth from the NICs that from says to all others: the least cut of
-// ports, links of pairs and links between switches (Ford and Fulkerson 1956). What a
-// pair's link lets through may go over links between switches that others share, which
-// no flow of one kind describes; so it is the lesser of two: of ports and pairs alone,
-// and of all, but with the links of a NIC to other switches taken together.
+// cut is the bandwidth from the NICs for which from is true to all others: the minimum
+// cut of ports, links of pairs and trunks (Ford and Fulkerson 1956). Each pair has a
+// link of its own but shares trunks, which would need a flow for each pair. So cut
+// is the lesser of two bounds: that of ports and links of pairs alone, and that of
+// everything, where the links of a NIC to NICs on other switches are added up.
 func (f *Fabric) cut(from func(nic int) bool) Cut {
 	rate := f.flow(from, func(_, _ int) bool { return true })
 	if f.Net != nil {
@@ -64,8 +64,8 @@ func (f *Fabric) cut(from func(nic int) bool) Cut {
 	return Cut{LineRate: lineRate(rate), None: rate == 0}
 }
 
-// flow is the largest flow from the NICs that from says to all others. The links of
-// pairs that are direct join two NICs; those of others join a NIC to its switch.
+// flow is the maximum flow from the NICs for which from is true to all others. Links of
+// pairs for which direct is true join two NICs; the others join a NIC to its switch.
 func (f *Fabric) flow(from func(nic int) bool, direct func(src, dst int) bool) uint64 {
 	g := &flowGraph{}
 	source, sink := g.node(), g.node()
@@ -73,7 +73,7 @@ func (f *Fabric) flow(from func(nic int) bool, direct func(src, dst int) bool) u
 	if f.Net != nil {
 		switches = g.nodes(len(f.Net.Switches))
 	}
-	shared := make([]uint64, f.NICs()) // what all its links to other switches carry
+	shared := make([]uint64, f.NICs()) // capacity of all links of a NIC to other switches
 	for i, h := range f.Hops {
 		switch {
 		case h.Kind == TxPort && from(h.Src):
@@ -102,10 +102,11 @@ func (f *Fabric) flow(from func(nic int) bool, direct func(src, dst int) bool) u
 	return g.maxFlow(source, sink)
 }
 
-// unlimited stands for a rate without bound: more than all others together, and so
-// little that those of all NICs can be added up.
+// unlimited is the capacity of a link of unlimited bandwidth: more than the sum of all
+// limited ones, and small enough for the capacities of all NICs to be added up.
 const unlimited = 1 << 55
 
+// capacity is the rate of a hop as an edge of the graph; 0 if it is down.
 func (f *Fabric) capacity(hop int) uint64 {
 	switch s := &f.Hops[hop].Spec; {
 	case s.Down:
@@ -117,14 +118,15 @@ func (f *Fabric) capacity(hop int) uint64 {
 	}
 }
 
-// flowGraph is a network for the largest flow from one node to another. Edge i and i^1
-// are each other's reverse.
+// flowGraph is the residual network of a maximum flow. Edges i and i^1 are each other's
+// reverse.
 type flowGraph struct {
-	out  [][]int
-	to   []int
-	left []uint64 // of each edge's capacity
+	out      [][]int // edges, by the node where they begin
+	to       []int   // node where each edge ends
+	residual []uint64
 }
 
+// node adds a node.
 func (g *flowGraph) node() int {
 	g.out = append(g.out, nil)
 	return len(g.out) - 1
@@ -139,30 +141,31 @@ func (g *flowGraph) nodes(n int) []int {
 	return all
 }
 
+// edge adds an edge and its reverse, which has no capacity.
 func (g *flowGraph) edge(from, to int, capacity uint64) {
 	g.out[from] = append(g.out[from], len(g.to))
 	g.out[to] = append(g.out[to], len(g.to)+1)
-	g.to, g.left = append(g.to, to, from), append(g.left, capacity, 0)
+	g.to, g.residual = append(g.to, to, from), append(g.residual, capacity, 0)
 }
 
-// maxFlow augments along shortest ways until there is none (Edmonds and Karp 1972).
+// maxFlow augments along shortest paths until there is none (Edmonds and Karp 1972).
 func (g *flowGraph) maxFlow(source, sink int) uint64 {
 	total := uint64(0)
 	for {
-		way := g.shortest(source, sink)
-		if way == nil || total >= unlimited {
+		path := g.shortest(source, sink)
+		if path == nil || total >= unlimited {
 			return total
 		}
-		least := g.left[slices.MinFunc(way, func(a, b int) int { return cmp.Compare(g.left[a], g.left[b]) })]
-		for _, e := range way {
-			g.left[e] -= least
-			g.left[e^1] += least
+		least := g.residual[slices.MinFunc(path, func(a, b int) int { return cmp.Compare(g.residual[a], g.residual[b]) })]
+		for _, e := range path {
+			g.residual[e] -= least
+			g.residual[e^1] += least
 		}
 		total += least
 	}
 }
 
-// shortest is the edges of the shortest way with capacity left, nil if there is none.
+// shortest is the edges of the shortest path with residual capacity, nil if there is none.
 func (g *flowGraph) shortest(source, sink int) []int {
 	by := slices.Repeat([]int{-1}, len(g.out))
 	queue := []int{source}
@@ -170,7 +173,7 @@ func (g *flowGraph) shortest(source, sink int) []int {
 		at := queue[0]
 		queue = queue[1:]
 		for _, e := range g.out[at] {
-			if to := g.to[e]; g.left[e] > 0 && by[to] < 0 && to != source {
+			if to := g.to[e]; g.residual[e] > 0 && by[to] < 0 && to != source {
 				by[to] = e
 				queue = append(queue, to)
 			}
@@ -179,11 +182,11 @@ func (g *flowGraph) shortest(source, sink int) []int {
 	if by[sink] < 0 {
 		return nil
 	}
-	var way []int
+	var path []int
 	for at := sink; at != source; {
 		e := by[at]
-		way = append(way, e)
+		path = append(path, e)
 		at = g.to[e^1]
 	}
-	return way
+	return path
 }

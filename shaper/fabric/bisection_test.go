@@ -26,7 +26,7 @@ func down(match string) configs.LinkOverride {
 }
 
 func TestBisection(t *testing.T) {
-	late := time.Microsecond
+	latency := time.Microsecond
 	pairsOfLeaves := func(leaves int, links ...configs.LinkOverride) configs.Fabric {
 		c := wired(2*leaves, 1, configs.Topology{Kind: topology.LeafSpine, Leaves: leaves})
 		c.Links = links
@@ -41,7 +41,7 @@ func TestBisection(t *testing.T) {
 	oneWay.Topology = configs.Topology{
 		Kind: topology.Custom, Switches: []string{"a", "b", "c"},
 		Attach: []configs.Attach{{Match: "*", Switch: "c"}, {Match: "node0", Switch: "a"}, {Match: "node1", Switch: "b"}},
-		Trunk:  configs.LinkPatch{Latency: &late},
+		Trunk:  configs.LinkPatch{Latency: &latency},
 		Links: []configs.SwitchLink{
 			{Between: "a:b"}, {Between: "a>c", LinkPatch: configs.LinkPatch{Bandwidth: ptr(units.Gbps)}},
 			{Between: "b:c", LinkPatch: configs.LinkPatch{Bandwidth: ptr(4 * units.Gbps)}},
@@ -57,14 +57,14 @@ func TestBisection(t *testing.T) {
 		{"plain", star(4), 200, 200},
 		{"odd", star(5), 200, 200},
 		{"a slow pair", star(2, pair("node0:node1", units.Gbps)), 1, 1},
-		{"a slow pair, one way", star(2, pair("node0>node1", units.Gbps)), 1, 100},
+		{"a slow pair, one direction", star(2, pair("node0>node1", units.Gbps)), 1, 100},
 		{"slow pairs", star(4, pair("node0:node2", units.Gbps), pair("node0:node3", units.Gbps), pair("node1:node2", units.Gbps), pair("node1:node3", units.Gbps)), 4, 4},
 		{"slow pairs of one node", star(4, pair("node0:*", units.Gbps)), 102, 102},
 		{"a pair within a half", star(4, pair("node0:node1", units.Gbps)), 200, 200},
 		{"a node down", star(4, down("node3")), 100, 100},
 		{"a node's sending down", star(4, down("node3>*")), 200, 100},
 		{"all down", star(4, down("*:*")), 0, 0},
-		{"one way between switches", oneWay, 5, 4},
+		{"one direction between switches", oneWay, 5, 4},
 		{"leaves", pairsOfLeaves(2), 200, 200},
 		{"leaves, a node down", pairsOfLeaves(2, down("node3")), 100, 100},
 		{"leaves, slow pairs of one node", pairsOfLeaves(2, pair("node3>*", units.Gbps)), 200, 102},
@@ -72,9 +72,9 @@ func TestBisection(t *testing.T) {
 		{"leaves, a downlink and what others get", pairsOfLeaves(4, pair("spine0>leaf2", 10*units.Gbps), pair("*>node6", units.Gbps), pair("*>node7", units.Gbps)), 18, 400},
 		{"leaves, an uplink and what others send", pairsOfLeaves(4, pair("leaf0>spine0", 10*units.Gbps), pair("node2>*", units.Gbps), pair("node3>*", units.Gbps)), 18, 400},
 		// Both send to node2 alone.
-		{"leaves, pairs that take from each other", pairsOfLeaves(2, down("node0>node3"), down("node1>node3")), 100, 200},
+		{"leaves, pairs that share", pairsOfLeaves(2, down("node0>node3"), down("node1>node3")), 100, 200},
 		{"leaves, uplinks down", pairsOfLeaves(2, down("spine0")), 0, 0},
-		{"leaves, one way down", pairsOfLeaves(2, down("spine0>leaf0")), 200, 0},
+		{"leaves, one direction down", pairsOfLeaves(2, down("spine0>leaf0")), 200, 0},
 	} {
 		b := build(t, c.config).Bisection()
 		got := []any{b.There.LineRate / units.Gbps, b.There.None, b.Back.LineRate / units.Gbps, b.Back.None}
@@ -118,7 +118,7 @@ func TestPropertyBisectionIsTheLeastCut(t *testing.T) {
 	})
 }
 
-// leastCut tries all sets of ports to cut, with the links of the pairs that are left.
+// leastCut tries all sets of ports to cut. Pairs whose ports are not cut have their links cut.
 func leastCut(f *Fabric, back bool) uint64 {
 	least, half := uint64(1<<63), f.NICs()/2
 	for cut := range 1 << f.NICs() {

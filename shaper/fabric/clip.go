@@ -9,39 +9,41 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/link"
 )
 
-// leastClipped is by which part of the latency its mean must be off to be spoken of: the
-// tails of a normal jitter of a third of the latency are not.
+// leastClipped is the share of the latency by which clipping must raise the mean before
+// Clipped reports it. A normal jitter of a third of the latency stays below.
 const leastClipped = 0.005
 
-// Clipped says in a line that jitter makes some of the hops given late in the mean, which
-// is what becomes of jitter that is more than the latency; "" if it does not.
+// Clipped is a line that says on which of the given hops the jitter is too large for the
+// latency. No packet arrives before it was sent, so draws below -latency are clipped to
+// 0, and the mean latency becomes longer than configured. "" if there are no such hops.
 func (f *Fabric) Clipped(hops []int) string {
 	type shape struct {
 		latency time.Duration
 		jitter  link.Jitter
 	}
 	known := map[shape]time.Duration{} // there are few, and many hops
-	var late []int
+	var clipped []int
 	for _, hop := range hops {
 		s := f.Hops[hop].Spec
 		by, ok := known[shape{s.Latency, s.Jitter}]
 		if !ok {
-			by = f.clipped(s)
+			by = f.clippedBy(s)
 			known[shape{s.Latency, s.Jitter}] = by
 		}
 		if by != 0 && float64(by) >= leastClipped*float64(s.Latency) {
-			late = append(late, hop)
+			clipped = append(clipped, hop)
 		}
 	}
-	if late == nil {
+	if clipped == nil {
 		return ""
 	}
-	s := f.Hops[late[0]].Spec
+	s := f.Hops[clipped[0]].Spec
 	l := LinkOf(s)
 	by := known[shape{s.Latency, s.Jitter}].Round(10 * time.Nanosecond)
-	return fmt.Sprintf("link %s%s: the jitter %v takes more off than the latency of %v: in the mean that is %v longer than asked", f.HopName(late[0]), andOthers(late[1:]), l.Jitter, l.Latency, by)
+	return fmt.Sprintf("link %s%s: the jitter %v is too large for a latency of %v: no delay can be negative, so the mean latency becomes %v longer", f.HopName(clipped[0]), andOthers(clipped[1:]), l.Jitter, l.Latency, by)
 }
 
+// andOthers says how many hops there are besides the one that was named.
 func andOthers(hops []int) string {
 	switch n := len(hops); n {
 	case 0:
@@ -53,14 +55,13 @@ func andOthers(hops []int) string {
 	}
 }
 
-// clipped is how much longer than asked the latency of s is in the mean, because no
-// packet arrives before it was sent.
-func (f *Fabric) clipped(s link.Spec) time.Duration {
+// clippedBy is the time by which clipping raises the mean latency of s.
+func (f *Fabric) clippedBy(s link.Spec) time.Duration {
 	var table *link.JitterTable
 	switch s.Jitter.Kind {
 	case link.Uniform:
 		if past := s.Jitter.Value - s.Latency; past > 0 {
-			// Draws from -value to -latency are short of 0 by half of past in the mean.
+			// Draws from -value to -latency are clipped, by past/2 in the mean.
 			return time.Duration(float64(past) / 2 * float64(past) / float64(2*s.Jitter.Value))
 		}
 	case link.Normal:
@@ -69,7 +70,7 @@ func (f *Fabric) clipped(s link.Spec) time.Duration {
 		table = f.JitterTable()
 	}
 	if table == nil {
-		return 0 // nothing is taken off the latency
+		return 0 // no draw is negative
 	}
 	sum := 0.0
 	for _, q := range table {
@@ -78,8 +79,8 @@ func (f *Fabric) clipped(s link.Spec) time.Duration {
 	return time.Duration(sum / float64(len(table)))
 }
 
-// SlowerPort is the port at an end of the link at hop that is slower than the link, if
-// one is: the link's rate does not count there.
+// SlowerPort is a port at an end of the link hop that is slower than the link. There the
+// port's rate counts and the link's has no effect.
 func (f *Fabric) SlowerPort(hop int) (port int, slower bool) {
 	h := f.Hops[hop]
 	for _, port := range []int{2 * h.Src, 2*h.Dst + 1} {
@@ -90,9 +91,9 @@ func (f *Fabric) SlowerPort(hop int) (port int, slower bool) {
 	return 0, false
 }
 
-// FasterThanPorts says in a line that links were made faster than the ports at their
-// ends, which has no effect; "" if none was. A link to a NIC that was made faster as a
-// whole has that one's rate.
+// FasterThanPorts is a line that names the links that are faster than the ports at their
+// ends, which has no effect; "" if there are none. It leaves out links that have the rate
+// of one of the two ports: these belong to a NIC that is faster as a whole.
 func (f *Fabric) FasterThanPorts() string {
 	var faster []int
 	for hop, h := range f.Hops {
@@ -110,5 +111,5 @@ func (f *Fabric) FasterThanPorts() string {
 	}
 	first := faster[0]
 	port, _ := f.SlowerPort(first)
-	return fmt.Sprintf("link %s%s: it has %v, but port %s has %v: change the ports too, with a match of whole nodes or NICs", f.HopName(first), andOthers(faster[1:]), LinkOf(f.Hops[first].Spec).Bandwidth, f.HopName(port), LinkOf(f.Hops[port].Spec).Bandwidth)
+	return fmt.Sprintf("link %s%s: its bandwidth is %v, but that of port %s is %v: change the ports too, with a match of whole nodes or NICs", f.HopName(first), andOthers(faster[1:]), LinkOf(f.Hops[first].Spec).Bandwidth, f.HopName(port), LinkOf(f.Hops[port].Spec).Bandwidth)
 }

@@ -19,7 +19,7 @@ func TestClipped(t *testing.T) {
 	for _, c := range []struct {
 		latency time.Duration
 		jitter  configs.Jitter
-		says    bool
+		clipped bool
 	}{
 		{5 * us, configs.Jitter{Kind: configs.NoJitter}, false},
 		{5 * us, configs.Jitter{Kind: configs.UniformJitter, Value: 5 * us}, false},
@@ -37,12 +37,12 @@ func TestClipped(t *testing.T) {
 		f.Link.Latency, f.Link.Jitter = c.latency, c.jitter
 		fab := build(t, f)
 		spec := fab.Hops[fab.Link(0, 1)].Spec
-		got := fab.clipped(spec)
+		got := fab.clippedBy(spec)
 		if want := drawnLonger(t, fab, spec); math.Abs(float64(got-want)) > 0.01*float64(c.jitter.Value) {
 			t.Errorf("%v, %v: %v longer, drawn %v", c.latency, c.jitter, got, want)
 		}
 		text := fab.Clipped(fab.All())
-		if c.says != (text != "") || c.says && !strings.HasPrefix(text, "link node0:node1 (and 1 other): the jitter "+c.jitter.String()) {
+		if c.clipped != (text != "") || c.clipped && !strings.HasPrefix(text, "link node0:node1 (and 1 other): the jitter "+c.jitter.String()) {
 			t.Errorf("%v, %v: said %q", c.latency, c.jitter, text)
 		}
 		if text := fab.Clipped(nil); text != "" {
@@ -81,11 +81,11 @@ func TestFasterThanPorts(t *testing.T) {
 	}{
 		{"none", nil, ""},
 		{"slower", []configs.LinkOverride{rate("node0:node1", units.Mbps)}, ""},
-		{"one direction", []configs.LinkOverride{rate("node1>node2", 200*units.Gbps)}, "link node1:node2: it has 200Gbps, but port node1 tx has 100Gbps: "},
-		{"unlimited", []configs.LinkOverride{rate("node0:node1", units.Unlimited)}, "link node0:node1 (and 1 other): it has unlimited, but port node0 tx has 100Gbps: "},
+		{"one direction", []configs.LinkOverride{rate("node1>node2", 200*units.Gbps)}, "link node1:node2: its bandwidth is 200Gbps, but that of port node1 tx is 100Gbps: "},
+		{"unlimited", []configs.LinkOverride{rate("node0:node1", units.Unlimited)}, "link node0:node1 (and 1 other): its bandwidth is unlimited, but that of port node0 tx is 100Gbps: "},
 		{"a node as a whole", []configs.LinkOverride{rate("node0", 200*units.Gbps)}, ""},
 		{"a slower node", []configs.LinkOverride{rate("node0", units.Gbps)}, ""},
-		{"a slower node's link", []configs.LinkOverride{rate("node0", units.Gbps), rate("node1>node0", 2*units.Gbps)}, "link node1:node0: it has 2Gbps, but port node0 rx has 1Gbps: "},
+		{"a slower node's link", []configs.LinkOverride{rate("node0", units.Gbps), rate("node1>node0", 2*units.Gbps)}, "link node1:node0: its bandwidth is 2Gbps, but that of port node0 rx is 1Gbps: "},
 	} {
 		f := config(3, 1)
 		f.Link.Bandwidth = 100 * units.Gbps

@@ -12,7 +12,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/link"
 )
 
-// Kind says what a hop is.
+// Kind is the kind of a hop.
 type Kind uint32
 
 // Kinds of hops.
@@ -23,8 +23,8 @@ const (
 	Trunk // a link between two switches
 )
 
-// Hop is a port or a link. Src and Dst are NICs; those of a port are the same, those
-// of a trunk are switches.
+// Hop is a port, a link or a trunk. Src and Dst are numbers of NICs, the same for a port;
+// of switches for a trunk.
 type Hop struct {
 	Kind     Kind
 	Src, Dst int
@@ -40,16 +40,16 @@ type Step struct {
 
 // Fabric is a fabric at run time. Not safe for concurrent change.
 type Fabric struct {
-	Config configs.Fabric // what it was made from; Shape does not change it
+	Config configs.Fabric // as New got it; Shape does not change it
 	Hops   []Hop
 
-	// Net is the switches of the fabric and the links between them, which are the last
-	// of its hops in the same order; nil for a star.
+	// Net is the switches of the fabric and the links between them, nil for a star. Hops
+	// ends with these links, in the same order.
 	Net *configs.Net
 }
 
 // New makes the runtime view of c, with c's overrides applied in order. An error
-// that the user can mend is a *configs.Error.
+// that the user can correct is a *configs.Error.
 func New(c *configs.Fabric) (*Fabric, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -102,7 +102,7 @@ func (f *Fabric) NodeOfNIC(n int) int { return n / f.Config.NICsPerNode }
 // NIC is the number of a node's NIC, counted over the fabric.
 func (f *Fabric) NIC(node, nic int) int { return node*f.Config.NICsPerNode + nic }
 
-// end is NIC n as a pattern has it.
+// end is NIC n as the end of a pattern.
 func (f *Fabric) end(n int) configs.End {
 	return configs.End{Node: f.NodeOfNIC(n), NIC: n % f.Config.NICsPerNode}
 }
@@ -115,7 +115,7 @@ func (f *Fabric) Link(src, dst int) int {
 	}
 	l := src*f.peers() + dst
 	if dst > src {
-		l -= f.Config.NICsPerNode // the NICs of src's own node are left out
+		l -= f.Config.NICsPerNode // there are no links to the NICs of src's node
 	}
 	return 2*f.NICs() + l
 }
@@ -132,8 +132,8 @@ func (f *Fabric) All() []int {
 // firstTrunk is the hop of the first link between switches.
 func (f *Fabric) firstTrunk() int { return 2*f.NICs() + f.NICs()*f.peers() }
 
-// Path is the way from NIC src to NIC dst, which are on different nodes. It does not
-// depend on what is up.
+// Path is the path from NIC src to NIC dst, which are on different nodes. Links that are
+// down do not change it.
 func (f *Fabric) Path(src, dst int) []Step {
 	path := []Step{{Hop: 2 * src}, {Hop: f.Link(src, dst), Private: true}}
 	if f.Net != nil {
@@ -144,8 +144,8 @@ func (f *Fabric) Path(src, dst int) []Step {
 	return append(path, Step{Hop: 2*dst + 1})
 }
 
-// Latency is how long an empty message takes from NIC src to NIC dst, which are on
-// different nodes, but for what its endpoints cost.
+// Latency is the sum of the latencies on the path from NIC src to NIC dst, which are on
+// different nodes.
 func (f *Fabric) Latency(src, dst int) time.Duration {
 	sum := time.Duration(0)
 	for _, s := range f.Path(src, dst) {
@@ -154,8 +154,8 @@ func (f *Fabric) Latency(src, dst int) time.Duration {
 	return sum
 }
 
-// NearestNIC is the NIC of its node, counted from 0, that is nearest to a GPU of a
-// node with so many.
+// NearestNIC is the NIC, counted from 0 on each node, that is nearest to GPU gpu of a node
+// with gpus GPUs.
 func (f *Fabric) NearestNIC(gpu, gpus int) int {
 	if gpu < len(f.Config.NICOfGPU) {
 		return f.Config.NICOfGPU[gpu]
@@ -163,7 +163,7 @@ func (f *Fabric) NearestNIC(gpu, gpus int) int {
 	return min(gpu*f.Config.NICsPerNode/max(gpus, 1), f.Config.NICsPerNode-1)
 }
 
-// NICName names NIC n to people: node0, or node0.nic1 if nodes have several.
+// NICName is the name of NIC n for people: node0, or node0.nic1 if nodes have several.
 func (f *Fabric) NICName(n int) string {
 	e := f.end(n)
 	if f.Config.NICsPerNode == 1 {
@@ -172,8 +172,8 @@ func (f *Fabric) NICName(n int) string {
 	return e.String()
 }
 
-// HopName names a hop to people: node0:node1, node0 tx for a port, leaf0:spine1 for a
-// link between switches.
+// HopName is the name of a hop for people: node0:node1 for a link, node0 tx for a port,
+// leaf0:spine1 for a trunk.
 func (f *Fabric) HopName(hop int) string {
 	h := f.Hops[hop]
 	switch h.Kind {
@@ -186,7 +186,7 @@ func (f *Fabric) HopName(hop int) string {
 	return from + ":" + to
 }
 
-// EndNames names the ends of a hop of this kind from src to dst.
+// EndNames are the names of the ends of a hop of this kind from src to dst.
 func (f *Fabric) EndNames(kind Kind, src, dst int) (from, to string) {
 	if kind == Trunk {
 		return f.Net.Switches[src], f.Net.Switches[dst]
@@ -194,8 +194,8 @@ func (f *Fabric) EndNames(kind Kind, src, dst int) (from, to string) {
 	return f.NICName(src), f.NICName(dst)
 }
 
-// Select is the hops that pattern names, see configs.Pattern, in order. At least
-// one; otherwise the error is a *configs.Error.
+// Select returns the hops that pattern names, see configs.Pattern, in order. If there are
+// none, the error is a *configs.Error.
 func (f *Fabric) Select(pattern string) ([]int, error) {
 	p, err := configs.ParsePattern(pattern)
 	if err == nil {
@@ -216,6 +216,7 @@ func (f *Fabric) Select(pattern string) ([]int, error) {
 	return hops, nil
 }
 
+// matches reports whether p names h.
 func (f *Fabric) matches(p configs.Pattern, h Hop) bool {
 	switch h.Kind {
 	case Trunk:
@@ -226,8 +227,8 @@ func (f *Fabric) matches(p configs.Pattern, h Hop) bool {
 	return p.MatchPorts(f.end(h.Src))
 }
 
-// Shape changes the hops that pattern names and returns those that are different
-// now. It changes all or, with an error, none.
+// Shape changes the hops that pattern names and returns the hops whose parameters
+// differ from before. With an error it changes none.
 func (f *Fabric) Shape(pattern string, p configs.LinkPatch) ([]int, error) {
 	before := slices.Clone(f.Hops)
 	changed, err := f.shape(pattern, p)
@@ -256,13 +257,14 @@ func (f *Fabric) checkLosses() error {
 				through *= 1 - configs.Loss(f.Hops[s.Hop].Spec.Loss).Mean()
 			}
 			if lost := 1 - through; lost > configs.MaxLoss {
-				return configs.Errorf("loss", "the way %s:%s loses %.3g together: on datapath shm it may lose %v at most; give its links less", f.NICName(src), f.NICName(dst), lost, configs.MaxLoss)
+				return configs.Errorf("loss", "the links on the path %s:%s lose %.3g together: on datapath shm a path may lose at most %v; give its links less loss", f.NICName(src), f.NICName(dst), lost, configs.MaxLoss)
 			}
 		}
 	}
 	return nil
 }
 
+// shape is Shape without checkLosses.
 func (f *Fabric) shape(pattern string, p configs.LinkPatch) ([]int, error) {
 	hops, err := f.Select(pattern)
 	if err != nil {
@@ -284,22 +286,22 @@ func (f *Fabric) shape(pattern string, p configs.LinkPatch) ([]int, error) {
 	return changed, nil
 }
 
-// NICProps is what NCCL is told of a NIC: the unscaled figures of the fabric.
+// NICProps is what the plugin tells NCCL about a NIC. Times are not scaled.
 type NICProps struct {
 	Name      string  // goemu0 and on, unique within the node
 	GUID      uint64  // unique in the fabric, not 0
 	SpeedMbps int     // line rate
-	LatencyUs float64 // one way, the longest of its paths, with the overhead at both ends
+	LatencyUs float64 // one way, of the longest path, with the overhead at both ends
 }
 
-// UnlimitedSpeed is the speed in Mb/s that NCCL is told of a NIC whose bandwidth
-// is unlimited, which NCCL has no value for.
+// UnlimitedSpeed is the speed, in Mb/s, that NCCL is told for a NIC of unlimited
+// bandwidth, because NCCL has no value for that.
 const UnlimitedSpeed = 400_000
 
-// guidBase makes the GUIDs of emulated NICs easy to tell from real ones.
+// guidBase makes the GUIDs of emulated NICs recognisable.
 const guidBase = 0xddee_0000_0000_0000
 
-// Props is what NCCL is told of NIC n.
+// Props is what the plugin tells NCCL about NIC n.
 func (f *Fabric) Props(n int) NICProps {
 	e := f.end(n)
 	p := NICProps{

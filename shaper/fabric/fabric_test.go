@@ -215,7 +215,7 @@ func TestShapeIsAllOrNothing(t *testing.T) {
 		t.Fatal("an MTU below a link's header was accepted")
 	}
 	if d := cmp.Diff(before, f.Hops); d != "" {
-		t.Errorf("a refused change left traces:\n%s", d)
+		t.Errorf("a refused change changed hops:\n%s", d)
 	}
 	if _, err := f.Shape("*", configs.LinkPatch{Jitter: &configs.Jitter{Kind: configs.TableJitter, Value: 1}}); err == nil {
 		t.Error("jitter of a table was accepted without a table")
@@ -306,7 +306,7 @@ func notZero(t *testing.T, v any, except ...string) {
 	}
 }
 
-// Whatever configs takes, the link model must take.
+// Every link that configs accepts, the link model must accept.
 func TestModelTakesEveryProfile(t *testing.T) {
 	all, err := configs.Profiles()
 	if err != nil {
@@ -402,7 +402,7 @@ func TestProps(t *testing.T) {
 			want.SpeedMbps = 2500
 		}
 		if p != want || guids[p.GUID] {
-			t.Errorf("NIC %d: %+v, want %+v with a GUID of its own", n, p, want)
+			t.Errorf("NIC %d: %+v, want %+v with a unique GUID", n, p, want)
 		}
 		guids[p.GUID] = true
 	}
@@ -416,7 +416,7 @@ func TestProps(t *testing.T) {
 func TestTimeScale(t *testing.T) {
 	c := config(2, 1)
 	if k := build(t, c).TimeScale(); k != 1 {
-		t.Errorf("left open: %d, want 1", k)
+		t.Errorf("time scale not given: %d, want 1", k)
 	}
 	c.TimeScale = 8
 	if k := build(t, c).TimeScale(); k != 8 {

@@ -9,35 +9,35 @@ import (
 	"github.com/ddlemu/ddlemu/configs"
 )
 
-// Placement says which rank this process is and on which emulated node.
+// Placement is the rank of this process and its emulated node.
 type Placement struct {
-	Rank   int    // -1 if no variable says
-	World  int    // ranks of the job, 0 if no variable says
+	Rank   int    // -1 if no variable gives it
+	World  int    // ranks of the job, 0 if no variable gives it
 	Node   int    // emulated node
-	Source string // the variable that decided the node
+	Source string // the variable that gives the node
 }
 
-// NodeEnv is the variable that names a process's emulated node outright.
+// NodeEnv is the variable that names a process's emulated node directly.
 const NodeEnv = "DDLEMU_NODE"
 
-// Where launchers put a process's rank and the number of ranks, in the order in
-// which they count. torchrun, Open MPI, PMIx, MPICH, Slurm. LOCAL_RANK is the
-// rank only for a launcher that sets no other.
+// Variables in which launchers give a process's rank and the number of ranks. The first
+// one that is set counts. torchrun, Open MPI, PMIx, MPICH, Slurm. LOCAL_RANK is the rank
+// only for a launcher that sets no other variable.
 var (
 	rankEnv  = []string{"RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID", "LOCAL_RANK"}
 	worldEnv = []string{"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS", "LOCAL_WORLD_SIZE"}
 )
 
 // NodeOf is the emulated node of this process on a fabric of nodes nodes with
-// gpusPerNode ranks each, 0 if the fabric does not say. getenv reads a variable;
+// gpusPerNode ranks each, 0 if the fabric does not give it. getenv reads a variable;
 // "" counts as unset. The node comes from, in this order:
 //
 //  1. DDLEMU_NODE, as 1 or node1,
 //  2. GROUP_RANK if GROUP_WORLD_SIZE is above 1: each torchrun agent is a node,
 //  3. the rank divided by gpusPerNode, or by world size / nodes, which must divide.
 //
-// If none is there or the node is not one of the fabric's, that is an error,
-// always a *configs.Error that names DDLEMU_NODE, and never a guess.
+// If none of them is set, or the fabric lacks the node, the error is a *configs.Error
+// that names DDLEMU_NODE.
 func NodeOf(getenv func(string) string, nodes, gpusPerNode int) (Placement, error) {
 	p := Placement{Rank: -1}
 	rankFrom, err := first(getenv, rankEnv, &p.Rank)
@@ -58,12 +58,12 @@ func NodeOf(getenv func(string) string, nodes, gpusPerNode int) (Placement, erro
 		return Placement{}, err
 	}
 	if p.Node >= nodes {
-		return Placement{}, refuse(p.Source, "puts this rank on node %d: the fabric has node 0 to %d", p.Node, nodes-1)
+		return Placement{}, refuse(p.Source, "places this rank on node %d: the fabric has node 0 to %d", p.Node, nodes-1)
 	}
 	return p, nil
 }
 
-// place finds the node, which may be one that the fabric lacks.
+// place finds the node. It does not check that the fabric has it.
 func (p *Placement) place(getenv func(string) string, nodes, gpusPerNode int, rankFrom, worldFrom string) error {
 	if text := getenv(NodeEnv); text != "" {
 		node, err := configs.ParseInt(strings.TrimPrefix(text, "node"))
@@ -82,7 +82,7 @@ func (p *Placement) place(getenv func(string) string, nodes, gpusPerNode int, ra
 		}
 	}
 	if rankFrom == "" {
-		return refuse(NodeEnv, "unset, and no launcher's variable (%s) says which rank this is: start it with a launcher, or set %s", strings.Join(rankEnv, ", "), NodeEnv)
+		return refuse(NodeEnv, "unset, and no launcher's variable (%s) gives the rank: start the process with a launcher, or set %s", strings.Join(rankEnv, ", "), NodeEnv)
 	}
 	return p.placeByRank(nodes, gpusPerNode, rankFrom, worldFrom)
 }
@@ -133,7 +133,7 @@ func first(getenv func(string) string, names []string, dst *int) (string, error)
 	return "", nil
 }
 
-// WorldOf is the number of ranks of this process's job, 0 if no variable says.
+// WorldOf is the number of ranks of this process's job, 0 if no variable gives it.
 func WorldOf(getenv func(string) string) (int, error) {
 	world := 0
 	from, err := first(getenv, worldEnv, &world)
@@ -143,7 +143,7 @@ func WorldOf(getenv func(string) string) (int, error) {
 	return world, err
 }
 
-// refuse is an error about a variable that says how to place the process by hand.
+// refuse is an error about a variable. It tells the user to set NodeEnv instead.
 func refuse(name, format string, args ...any) error {
 	err := fmt.Errorf(format, args...)
 	if name != NodeEnv {

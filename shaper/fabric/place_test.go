@@ -66,7 +66,7 @@ func TestNodeOfRefuses(t *testing.T) {
 		{"node that is none", "DDLEMU_NODE=first", 2, 0, `DDLEMU_NODE: "first" is not a node`},
 		{"negative node", "DDLEMU_NODE=-1", 2, 0, "is not a node"},
 		{"node beyond the fabric", "DDLEMU_NODE=2", 2, 0, "node 2: the fabric has node 0 to 1"},
-		{"agent beyond the fabric", "GROUP_RANK=2 GROUP_WORLD_SIZE=3", 2, 0, "GROUP_RANK: puts this rank on node 2"},
+		{"agent beyond the fabric", "GROUP_RANK=2 GROUP_WORLD_SIZE=3", 2, 0, "GROUP_RANK: places this rank on node 2"},
 		{"agent beyond the agents", "GROUP_RANK=2 GROUP_WORLD_SIZE=2", 4, 0, "below GROUP_WORLD_SIZE"},
 		{"agent that is none", "GROUP_RANK=x GROUP_WORLD_SIZE=2", 2, 0, `GROUP_RANK: "x"`},
 		{"agents that are none", "GROUP_RANK=0 GROUP_WORLD_SIZE=two", 2, 0, `GROUP_WORLD_SIZE: "two"`},

@@ -13,7 +13,8 @@ import (
 
 var congestions = map[string]link.Congestion{"": link.NoCongestion, configs.Reno: link.Reno, configs.Cubic: link.Cubic}
 
-// patched is the spec of h after a change. A port takes of it what a port has.
+// patched is the spec of h after a change. Parameters that a port lacks do not change a
+// port.
 func (f *Fabric) patched(h Hop, p configs.LinkPatch) (link.Spec, error) {
 	l := LinkOf(h.Spec)
 	p.Apply(&l)
@@ -24,18 +25,17 @@ func (f *Fabric) patched(h Hop, p configs.LinkPatch) (link.Spec, error) {
 	return Spec(l), err
 }
 
-// host is what messages cost the fabric's hosts, as the link model takes it.
+// host is what messages cost the fabric's hosts, for the link model.
 func (f *Fabric) host() link.Host {
 	h := f.Config.Host
 	host, err := link.NewHost(h.PerMessage, uint64(h.Copy))
 	if err != nil {
-		panic("fabric: a valid configuration has a host that cannot be: " + err.Error())
+		panic("fabric: a valid configuration has an invalid host: " + err.Error())
 	}
 	return host
 }
 
-// Transport is the fabric's transport as the link model takes it, its times not
-// scaled.
+// Transport is the fabric's transport for the link model. Its times are not scaled.
 func (f *Fabric) Transport() link.Transport {
 	c := f.Config.Transport
 	t := link.Transport{
@@ -58,7 +58,7 @@ func (f *Fabric) Transport() link.Transport {
 	return t
 }
 
-// JitterTable is the fabric's own distribution as the link model takes it, nil
+// JitterTable is the fabric's own distribution for the link model, nil
 // if it has none. Between the quantiles given it is linear.
 func (f *Fabric) JitterTable() *link.JitterTable {
 	given := f.Config.JitterTable
@@ -76,5 +76,5 @@ func (f *Fabric) JitterTable() *link.JitterTable {
 	return &t
 }
 
-// TimeScale is the fabric's time scale, 1 if the configuration leaves it open.
+// TimeScale is the fabric's time scale, 1 if the configuration does not give it.
 func (f *Fabric) TimeScale() int { return max(f.Config.TimeScale, 1) }

@@ -22,15 +22,15 @@ import (
 
 func TestLongestWayFillsAPath(t *testing.T) {
 	if topology.MaxLinks+3 != link.MaxHops {
-		t.Errorf("a way has up to %d links between switches and three more hops, a path has %d", topology.MaxLinks, link.MaxHops)
+		t.Errorf("a path has up to %d links between switches and three more hops, the link model has %d hops", topology.MaxLinks, link.MaxHops)
 	}
 }
 
 // wired is a fabric of so many nodes and NICs on a topology.
 func wired(nodes, nics int, top configs.Topology) configs.Fabric {
 	c := config(nodes, nics)
-	late := 600 * time.Nanosecond
-	top.Trunk.Latency = &late
+	latency := 600 * time.Nanosecond
+	top.Trunk.Latency = &latency
 	c.Topology = top
 	return c
 }
@@ -68,13 +68,13 @@ func checkPaths(t interface {
 }
 
 // The numbers of switches and of links between them, one for each direction, and
-// the longest way, by the topologies' definitions.
+// the longest path, by the topologies' definitions.
 func TestTopologies(t *testing.T) {
 	for _, c := range []struct {
 		name               string
 		config             configs.Fabric
 		switches, links    int
-		longest, bisection float64 // links on a way; Gb/s of line rate between halves
+		longest, bisection float64 // links on a path; Gb/s of line rate between halves
 	}{
 		{"rail", wired(4, 2, configs.Topology{Kind: topology.Rail, Spines: 2}), 4, 8, 2, 400},
 		{"leaf-spine", wired(8, 1, configs.Topology{Kind: topology.LeafSpine, Leaves: 2, Spines: 2, Oversubscription: 4}), 4, 8, 2, 100},
@@ -97,7 +97,7 @@ func TestTopologies(t *testing.T) {
 		}
 		got := []any{len(f.Net.Switches), len(f.Net.Links), float64(longest)}
 		if d := cmp.Diff([]any{c.switches, c.links, c.longest}, got); d != "" {
-			t.Errorf("%s: switches, links, longest way (-want +got):\n%s", c.name, d)
+			t.Errorf("%s: switches, links, longest path (-want +got):\n%s", c.name, d)
 		}
 		if b := f.Bisection(); c.bisection != 0 && (b.There.LineRate != units.Bandwidth(c.bisection)*units.Gbps || b.Back != b.There) {
 			t.Errorf("%s: bisection %v, want %v Gb/s", c.name, b, c.bisection)
@@ -105,7 +105,7 @@ func TestTopologies(t *testing.T) {
 	}
 }
 
-// Minimal routing on a dragonfly takes one link between groups, never two.
+// Minimal routing on a dragonfly uses one link between groups, never two.
 func TestDragonflyIsMinimal(t *testing.T) {
 	f := build(t, wired(24, 1, configs.Topology{Kind: topology.Dragonfly, Groups: 6, Routers: 2}))
 	for src := range f.NICs() {
@@ -195,19 +195,19 @@ func load(t *testing.T, name string) *Fabric {
 
 func TestCustomRoutes(t *testing.T) {
 	f := load(t, "custom.yaml")
-	way := func(src, dst int) string {
+	path := func(src, dst int) string {
 		s := f.Net.Switches[f.Net.Home[src]]
 		for _, l := range f.Net.Path(src, dst) {
 			s += f.Net.Switches[f.Net.Links[l].To]
 		}
 		return s
 	}
-	got := []string{way(0, 3), way(3, 0), way(0, 2), way(2, 0), way(1, 3), way(0, 1)}
+	got := []string{path(0, 3), path(3, 0), path(0, 2), path(2, 0), path(1, 3), path(0, 1)}
 	if d := cmp.Diff([]string{"abcd", "dcba", "ac", "ca", "bcd", "ab"}, got); d != "" {
-		t.Errorf("ways (-want +got):\n%s", d)
+		t.Errorf("paths (-want +got):\n%s", d)
 	}
 	if l := f.Latency(0, 3); l != 2*time.Microsecond+5*time.Microsecond+2*500*time.Nanosecond {
-		t.Errorf("latency of the longest way: %v", l)
+		t.Errorf("latency of the longest path: %v", l)
 	}
 	if p := f.Props(0); p.LatencyUs != 8 {
 		t.Errorf("NCCL is told a latency of %v us, want 8", p.LatencyUs)
@@ -271,8 +271,8 @@ func TestSelectTrunks(t *testing.T) {
 	}
 }
 
-// All pairs share the ways that lead equally far, about evenly, and another seed
-// draws other ways.
+// Paths of equal cost are used by about equally many pairs, and another seed draws other
+// paths.
 func TestECMP(t *testing.T) {
 	c := wired(32, 1, configs.Topology{Kind: topology.LeafSpine, Leaves: 2, Spines: 4})
 	use := func(seed uint64) string {
@@ -295,7 +295,7 @@ func TestECMP(t *testing.T) {
 		return text
 	}
 	if a, b := use(1), use(2); a == b || a != use(1) {
-		t.Error("the seed does not decide the ways")
+		t.Error("the paths do not depend on the seed")
 	}
 }
 
@@ -313,7 +313,7 @@ func TestNearestNIC(t *testing.T) {
 	}
 }
 
-// The most that a way may lose is what the link model's attempts make of it, one packet in
+// The most that a path may lose is what the link model's attempts make of it, one packet in
 // 10^9, whether one link loses it or several.
 func TestLossesOfAWay(t *testing.T) {
 	if p := math.Pow(configs.MaxLoss, link.MaxAttempts); p > 1e-9 || p < 1e-10 {
@@ -324,8 +324,8 @@ func TestLossesOfAWay(t *testing.T) {
 	lose := func(p float64) configs.LinkPatch { return configs.LinkPatch{Loss: &configs.Loss{P: p}} }
 	for _, tc := range []struct {
 		p    float64
-		says string
-	}{{0.1, ""}, {0.5, "loss: the way node0:node2 loses 0.85 together: on datapath shm it may lose 0.72"}, {1, "loss: 1 is too much"}} {
+		want string
+	}{{0.1, ""}, {0.5, "loss: the links on the path node0:node2 lose 0.85 together: on datapath shm a path may lose at most 0.72"}, {1, "loss: 1 is too much"}} {
 		c.Links = []configs.LinkOverride{{Match: "leaf*", LinkPatch: lose(tc.p)}}
 		_, err := New(&c)
 		c.Links = nil
@@ -333,7 +333,7 @@ func TestLossesOfAWay(t *testing.T) {
 		before := slices.Clone(f.Hops)
 		_, live := f.Shape("leaf*", lose(tc.p))
 		for what, err := range map[string]error{"file": err, "shape": live} {
-			if tc.says == "" && err != nil || tc.says != "" && (err == nil || !strings.Contains(err.Error(), tc.says) || !configs.IsUserError(err)) {
+			if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want) || !configs.IsUserError(err)) {
 				t.Errorf("%s, links between switches lose %v: %v", what, tc.p, err)
 			}
 		}

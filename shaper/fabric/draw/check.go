@@ -8,11 +8,11 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 )
 
-// Check finds what is likely a mistake in a fabric that is otherwise good, a line each:
-// links that no way leads over, ways over links that are down, rates that ports do not
-// let through, jitter that the latency has no room for, switches that can send nothing on.
+// Check returns likely mistakes in a valid fabric, one line for each: links that no path
+// uses, paths over links that are down, links faster than their ports, jitter that is
+// too large for the latency, switches that cannot send.
 func Check(f *fabric.Fabric) []string {
-	used := make([]int, len(f.Hops)) // ways over each hop
+	paths := make([]int, len(f.Hops)) // over each hop
 	var found []string
 	for src := range f.NICs() {
 		for dst := range f.NICs() {
@@ -20,17 +20,17 @@ func Check(f *fabric.Fabric) []string {
 				continue
 			}
 			for _, s := range f.Path(src, dst) {
-				used[s.Hop]++
+				paths[s.Hop]++
 			}
 		}
 	}
 	alive := map[int]bool{} // switches with a link that is up
 	for i, h := range f.Hops {
 		switch {
-		case h.Kind == fabric.Trunk && used[i] == 0:
-			found = append(found, fmt.Sprintf("link %s is used by nobody: no way between NICs leads over it", f.HopName(i)))
+		case h.Kind == fabric.Trunk && paths[i] == 0:
+			found = append(found, fmt.Sprintf("link %s is unused: no path between NICs leads over it", f.HopName(i)))
 		case h.Kind == fabric.Trunk && h.Spec.Down:
-			found = append(found, fmt.Sprintf("link %s is down, and %d ways lead over it: routes do not go around", f.HopName(i), used[i]))
+			found = append(found, fmt.Sprintf("link %s is down, and %d paths lead over it: routes do not avoid it", f.HopName(i), paths[i]))
 		case h.Kind == fabric.Link && h.Spec.Down:
 			found = append(found, fmt.Sprintf("link %s is down: its NICs do not reach each other", f.HopName(i)))
 		}

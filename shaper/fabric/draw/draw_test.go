@@ -53,7 +53,7 @@ func TestTree(t *testing.T) {
 └─ spine1
    └─ to and from leaf0, leaf1: above
 latency of a pair on one switch 25µs, of all pairs 25µs to 27µs
-bisection, node0 to node3 against the others: 7.5Gbps each way, 5.33:1 oversubscribed
+bisection, node0 to node3 against the others: 7.5Gbps in each direction, 5.33:1 oversubscribed
 `
 	if d := cmp.Diff(want, tree(load(t, "leaf-spine.yaml"))); d != "" {
 		t.Errorf("tree (-want +got):\n%s", d)
@@ -83,7 +83,7 @@ topology:
   links: [{between: "a:b"}, {between: "a>c", bandwidth: 1Gbps}, {between: "b:c", bandwidth: 4Gbps}]
 `
 
-// What a tree says of links that are not as most are.
+// The tree describes links that differ from the others.
 func TestTreeOfUnequalLinks(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
 		"a slow pair": {`nodes: 2
@@ -93,9 +93,9 @@ links: [{match: "node0:node1", bandwidth: 1Gbps, latency: 7us}]
    └─ node0 to node1  10Gbps
 links of pairs at 1Gbps: node0>node1, node1>node0
 latency of a pair on one switch 7µs
-bisection, node0 against the others: 1Gbps each way, 10:1 oversubscribed
+bisection, node0 against the others: 1Gbps in each direction, 10:1 oversubscribed
 `},
-		"one way": {oneWay, `fabric f: custom, 4 nodes, NICs per node: 1
+		"one direction": {oneWay, `fabric f: custom, 4 nodes, NICs per node: 1
 ├─ a
 │  ├─ node0  10Gbps
 │  ├─ to and from b  10Gbps, 1µs
@@ -126,7 +126,7 @@ links of pairs that are down: node0>node1
 latency of a pair on one switch 2µs
 bisection, node0 to node1 against the others: 20Gbps to the others; 10Gbps back, 2:1 oversubscribed
 `},
-		"one way down": {`nodes: 2
+		"one direction down": {`nodes: 2
 links: [{match: "node0>*", up: false}]
 `, `fabric f: star, 2 nodes, NICs per node: 1
 └─ switch
@@ -145,14 +145,14 @@ topology: {kind: ring, trunk: {latency: 1us}}
    ├─ node1  10Gbps
    └─ to and from switch0: above
 latency of all pairs 3µs
-bisection, node0 against the others: 10Gbps each way
+bisection, node0 against the others: 10Gbps in each direction
 `},
 		"nothing up": {`nodes: 2
 links: [{match: "*", up: false}]
 `, `fabric f: star, 2 nodes, NICs per node: 1
 └─ switch
    └─ node0 to node1  10Gbps, DOWN
-latency: no pair has a way that is up
+latency: no pair has a path that is up
 bisection, node0 against the others: none: no link that is up joins them
 `},
 		"unequal leaves": {`nodes: 5
@@ -168,9 +168,9 @@ links: [{match: "node0:*", bandwidth: 1Gbps}]
 └─ spine0
    └─ to and from leaf0, leaf1: above
 links of pairs at 1Gbps: node0>node1, node0>node2, node0>node3, node0>node4 and 4 more
-all leaves have the uplinks of the fullest: 2:1 is for 3 NICs, a leaf with 2 has 1.33:1
+all leaves have the uplinks of the leaf with the most NICs: 2:1 is for 3 NICs, a leaf with 2 has 1.33:1
 latency of a pair on one switch 2µs, of all pairs 2µs to 4µs
-bisection, node0 to node1 against the others: 13Gbps each way, 1.54:1 oversubscribed
+bisection, node0 to node1 against the others: 13Gbps in each direction, 1.54:1 oversubscribed
 `},
 	} {
 		if d := cmp.Diff(c.want, tree(decode(t, c.text))); d != "" {
@@ -190,20 +190,20 @@ func TestArrows(t *testing.T) {
 		t.Errorf("%d arrows in DOT, want 1:\n%s", n, dot.String())
 	}
 	if !strings.Contains(svg.String(), ">to c: 1Gbps, 1µs<") {
-		t.Errorf("a label does not say in which direction:\n%s", svg.String())
+		t.Errorf("a label does not name the direction:\n%s", svg.String())
 	}
 	if n := strings.Count(svg.String(), `marker-mid="url(#arrow)"`); n != 1 || !strings.Contains(svg.String(), `<marker id="arrow"`) {
 		t.Errorf("%d arrows in the picture, want 1:\n%s", n, svg.String())
 	}
 }
 
-// Labels are drawn after what could cover them, and beside NICs that lie in their way.
+// Labels are drawn after everything that could cover them, and beside NICs at the same place.
 func TestLabelsAreNotCovered(t *testing.T) {
 	g := &graph{switches: []vertex{{"a"}, {"b"}}}
 	e := edge{from: 0, to: 1, label: "10Gbps, 1µs"}
 	near := g.labelPlace(e, []r2.Vec{{X: 0}, {X: 300}}, nil)
 	if near != (r2.Vec{X: 150}) {
-		t.Errorf("with nothing in its way the label is at %v", near)
+		t.Errorf("with free space the label is at %v", near)
 	}
 	at := []r2.Vec{{X: 0}, {X: 300}, {X: 150}}
 	first := g.labelPlace(e, at, nil)
@@ -306,8 +306,8 @@ links: [{match: "b>a", up: false}, {match: "node0>node2", up: false}]
 	}
 	want := []string{
 		"link node0:node2 is down: its NICs do not reach each other",
-		"link b:a is down, and 2 ways lead over it: routes do not go around",
-		"link a:idle is used by nobody: no way between NICs leads over it",
+		"link b:a is down, and 2 paths lead over it: routes do not avoid it",
+		"link a:idle is unused: no path between NICs leads over it",
 		"switch b has no capacity: no link that is up leads from it",
 		"switch idle has no capacity: no link that is up leads from it",
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 )
 
-// figures is what holds for all of a fabric, a line each.
+// figures describes the whole fabric, in one line for each subject.
 func (g *graph) figures(f *fabric.Fabric) []string {
 	lines := g.pairLines(f)
 	if line := unequalLeaves(f); line != "" {
@@ -30,15 +30,15 @@ func (g *graph) figures(f *fabric.Fabric) []string {
 	return append(lines, g.latency(f), fmt.Sprintf("bisection, %s against the others: %s", half, bisection(f.Bisection())))
 }
 
-// latency is the latencies of all pairs whose way is up.
+// latency is a line with the latencies of all pairs whose path is up.
 func (g *graph) latency(f *fabric.Fabric) string {
 	near := func(src, dst int) bool { return g.home[src] == g.home[dst] }
 	all, some := spread(f, func(_, _ int) bool { return true })
-	one, together := spread(f, near)
+	one, someNear := spread(f, near)
 	switch {
 	case !some:
-		return "latency: no pair has a way that is up"
-	case !together:
+		return "latency: no pair has a path that is up"
+	case !someNear:
 		return "latency of all pairs " + all
 	case one == all:
 		return "latency of a pair on one switch " + one
@@ -46,13 +46,13 @@ func (g *graph) latency(f *fabric.Fabric) string {
 	return "latency of a pair on one switch " + one + ", of all pairs " + all
 }
 
-// spread is the least and the most latency of the pairs of NICs that are meant and
-// whose way is up, if there is one.
-func spread(f *fabric.Fabric, meant func(src, dst int) bool) (text string, found bool) {
+// spread is the range of the latencies of pairs of NICs for which include is true and
+// whose path is up. found is false if there are no such pairs.
+func spread(f *fabric.Fabric, include func(src, dst int) bool) (text string, found bool) {
 	var least, most time.Duration
 	for src := range f.NICs() {
 		for dst := range f.NICs() {
-			if f.NodeOfNIC(src) == f.NodeOfNIC(dst) || !meant(src, dst) || !up(f, src, dst) {
+			if f.NodeOfNIC(src) == f.NodeOfNIC(dst) || !include(src, dst) || !up(f, src, dst) {
 				continue
 			}
 			l := f.Latency(src, dst)
@@ -68,21 +68,21 @@ func spread(f *fabric.Fabric, meant func(src, dst int) bool) (text string, found
 	return fmt.Sprintf("%v to %v", least, most), found
 }
 
-// up says whether all of the way between two NICs is up.
+// up reports whether every hop of the path between two NICs is up.
 func up(f *fabric.Fabric, src, dst int) bool {
 	return !slices.ContainsFunc(f.Path(src, dst), func(s fabric.Step) bool { return f.Hops[s.Hop].Spec.Down })
 }
 
-// bisection is the bandwidth in both directions, in words.
+// bisection describes the bandwidth in both directions.
 func bisection(b fabric.Bisection) string {
 	switch {
 	case b.There.None && b.Back.None:
 		return "none: no link that is up joins them"
 	case b.There == b.Back:
-		return join(rate(b.There)+" each way", over(b.There))
+		return join(rate(b.There)+" in each direction", oversubscription(b.There))
 	}
 	there, back := rate(b.There)+" to the others", rate(b.Back)+" back"
-	return join(there, over(b.There)) + "; " + join(back, over(b.Back))
+	return join(there, oversubscription(b.There)) + "; " + join(back, oversubscription(b.Back))
 }
 
 func rate(c fabric.Cut) string {
@@ -92,15 +92,16 @@ func rate(c fabric.Cut) string {
 	return c.LineRate.String()
 }
 
-// over is how much less a cut carries than NICs could send or receive, "" if it is not less.
-func over(c fabric.Cut) string {
+// oversubscription is the ratio of what the NICs could send or receive to what the cut
+// carries, "" if it is not above 1.
+func oversubscription(c fabric.Cut) string {
 	if c.None || c.LineRate == units.Unlimited || c.Full == units.Unlimited || c.LineRate >= c.Full {
 		return ""
 	}
 	return ratio(float64(c.Full)/float64(c.LineRate)) + " oversubscribed"
 }
 
-// ratio is r to 1, with three digits, or all of those before the point.
+// ratio prints r:1 with three digits, or with all digits before the point.
 func ratio(r float64) string {
 	if r >= 999.5 {
 		return fmt.Sprintf("%.0f:1", r)
@@ -108,7 +109,7 @@ func ratio(r float64) string {
 	return fmt.Sprintf("%.3g:1", r)
 }
 
-// join is two texts, or the first alone if there is no second.
+// join puts a comma between two texts. It returns a alone if b is empty.
 func join(a, b string) string {
 	if b == "" {
 		return a
@@ -116,11 +117,12 @@ func join(a, b string) string {
 	return a + ", " + b
 }
 
-// namedPairs is how many links of pairs a line names.
+// namedPairs is how many links of pairs a line names at most.
 const namedPairs = 4
 
-// pairLines is the links of pairs that are down, or slower than the NICs at their ends,
-// a line for each rate. Those of a NIC that is down altogether are said there.
+// pairLines lists the links of pairs that are down, or slower than the ports at their
+// ends, in one line for each rate. It leaves out a NIC whose links are all down:
+// portLabel says that.
 func (g *graph) pairLines(f *fabric.Fabric) []string {
 	pairs := map[string][]string{}
 	var kinds []string
@@ -153,7 +155,7 @@ func (g *graph) pairLines(f *fabric.Fabric) []string {
 	return lines
 }
 
-// slower says whether the link of a pair has a lower rate than the ports at its ends.
+// slower reports whether the link of a pair has a lower rate than the ports at its ends.
 func slower(f *fabric.Fabric, h fabric.Hop) bool {
 	below := func(port int) bool {
 		rate := f.Hops[port].Spec.Bandwidth
@@ -162,8 +164,8 @@ func slower(f *fabric.Fabric, h fabric.Hop) bool {
 	return h.Spec.Bandwidth != uint64(units.Unlimited) && below(2*h.Src) && below(2*h.Dst+1)
 }
 
-// unequalLeaves says what an oversubscription means where leaves have more or fewer
-// NICs than others; "" if they have not.
+// unequalLeaves is a line with the oversubscription of leaves that have fewer NICs than
+// others; "" if all leaves have the same number.
 func unequalLeaves(f *fabric.Fabric) string {
 	t := &f.Config.Topology
 	if f.Net == nil || t.Kind != topology.LeafSpine || t.Trunk.Bandwidth != nil {
@@ -178,5 +180,5 @@ func unequalLeaves(f *fabric.Fabric) string {
 		return ""
 	}
 	over := cmp.Or(t.Oversubscription, 1)
-	return fmt.Sprintf("all leaves have the uplinks of the fullest: %s is for %d NICs, a leaf with %d has %s", ratio(over), most, least, ratio(over*float64(least)/float64(most)))
+	return fmt.Sprintf("all leaves have the uplinks of the leaf with the most NICs: %s is for %d NICs, a leaf with %d has %s", ratio(over), most, least, ratio(over*float64(least)/float64(most)))
 }

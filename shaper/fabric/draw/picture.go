@@ -42,21 +42,21 @@ func DOT(w io.Writer, f *fabric.Fabric) {
 	fmt.Fprintln(w, "}")
 }
 
-// Sizes of a picture, in its own units.
+// Sizes in a picture, in its units. A node of the picture is a switch or a group of NICs.
 const (
-	margin  = 90
-	between = 120 // on average, from a thing to its nearest neighbour
-	wide    = 150 // least distance of two things beside each other
-	high    = 40  // and above each other
+	margin        = 90
+	meanDistance  = 120 // from a node to its nearest neighbour
+	minHorizontal = 150 // distance of two nodes beside each other
+	minVertical   = 40  // distance of two nodes above each other
 
 	halfBox     = 32 // half the width of a switch
-	halfEllipse = 72 // and of NICs
+	halfEllipse = 72 // half the width of a group of NICs
 	letter      = 6  // width of a letter
 )
 
-// SVG writes f as a picture. Where things lie comes from the number of links between
-// them (Isomap: Tenenbaum, de Silva and Langford 2000, by gonum), so the same fabric
-// always looks the same. NICs that are alike are one thing.
+// SVG writes f as a picture. The positions follow from the number of links between
+// switches and NICs (Isomap: Tenenbaum, de Silva and Langford 2000, by gonum), so the
+// same fabric always gives the same picture. NICs with the same label are one group.
 func SVG(w io.Writer, f *fabric.Fabric) {
 	g := graphOf(f)
 	var groups []vertex // the NICs on a switch, by the lines of the tree
@@ -97,12 +97,12 @@ func SVG(w io.Writer, f *fabric.Fabric) {
 	}
 	g.labels(w, at)
 	if common := g.common(); common != "" {
-		text(w, r2.Vec{X: width / 2, Y: height + margin - 12}, "links between switches: "+common+", but where something else is written", "#666")
+		text(w, r2.Vec{X: width / 2, Y: height + margin - 12}, "links between switches: "+common+", except where another label is written", "#666")
 	}
 	fmt.Fprintln(w, "</svg>")
 }
 
-// labels writes what the links between switches are like, over everything else.
+// labels writes the labels of the links between switches, above everything else.
 func (g *graph) labels(w io.Writer, at []r2.Vec) {
 	common := g.common()
 	var written []r2.Vec
@@ -110,7 +110,7 @@ func (g *graph) labels(w io.Writer, at []r2.Vec) {
 		if e.label == common {
 			continue
 		}
-		if e.oneWay { // there may be another one on the same line
+		if e.oneWay { // the other direction may have a label on the same line
 			e.label = "to " + g.switches[e.to].name + ": " + e.label
 		}
 		place := g.labelPlace(e, at, written)
@@ -119,8 +119,8 @@ func (g *graph) labels(w io.Writer, at []r2.Vec) {
 	}
 }
 
-// labelPlace is a place on the line of e, or else just above or below it, that is free
-// of things and of the labels written; its middle if there is none.
+// labelPlace is a free place on the line of e, or just above or below it; the middle of
+// the line if there is none.
 func (g *graph) labelPlace(e edge, at, written []r2.Vec) r2.Vec {
 	along := func(t float64) r2.Vec { return r2.Add(r2.Scale(1-t, at[e.from]), r2.Scale(t, at[e.to])) }
 	for _, up := range []float64{0, -24, 24} {
@@ -134,12 +134,12 @@ func (g *graph) labelPlace(e edge, at, written []r2.Vec) r2.Vec {
 	return along(0.5)
 }
 
-// free says whether a label at p covers no thing and none of the labels written, which
-// count as being as long.
-func (g *graph) free(p r2.Vec, label string, things, written []r2.Vec) bool {
+// free reports whether a label at p covers no node and none of the labels written, which
+// are taken to have the same length.
+func (g *graph) free(p r2.Vec, label string, nodes, written []r2.Vec) bool {
 	half := letter * float64(len(label)) / 2
 	covers := func(q r2.Vec, x, y float64) bool { return math.Abs(p.X-q.X) < half+x && math.Abs(p.Y-q.Y) < y }
-	for i, q := range things {
+	for i, q := range nodes {
 		x := float64(halfEllipse)
 		if i < len(g.switches) {
 			x = halfBox
@@ -151,10 +151,10 @@ func (g *graph) free(p r2.Vec, label string, things, written []r2.Vec) bool {
 	return !slices.ContainsFunc(written, func(q r2.Vec) bool { return covers(q, half, 12) })
 }
 
-// fewEdges can have their labels all.
+// fewEdges is the number of links up to which each one has its label.
 const fewEdges = 12
 
-// common is the label that most links between switches have, "" if they are few.
+// common is the most frequent label of the links between switches, "" if there are few.
 func (g *graph) common() string {
 	count, best := map[string]int{}, ""
 	for _, e := range g.edges {
@@ -168,7 +168,7 @@ func (g *graph) common() string {
 	return best
 }
 
-// line draws a line with a point in it, where an arrow can be.
+// line draws a line with an inner point, where the arrow is placed.
 func line(w io.Writer, a, b r2.Vec, style string) {
 	arrow := r2.Add(r2.Scale(0.4, a), r2.Scale(0.6, b))
 	fmt.Fprintf(w, "<path d=\"M%.1f %.1fL%.1f %.1fL%.1f %.1f\" fill=\"none\" stroke=\"#888\" %s/>\n", a.X, a.Y, arrow.X, arrow.Y, b.X, b.Y, style)
@@ -180,13 +180,13 @@ func text(w io.Writer, at r2.Vec, s, colour string) {
 
 func escape(s string) string {
 	var b strings.Builder
-	// A strings.Builder takes everything.
+	// Writing to a strings.Builder does not fail.
 	_ = xml.EscapeText(&b, []byte(s))
 	return b.String()
 }
 
-// ordered is a graph whose nodes come in the order of their numbers, so that a layout
-// is the same each time.
+// ordered is a graph that returns its nodes in the order of their numbers, so that the
+// layout is always the same.
 type ordered struct {
 	*simple.UndirectedGraph
 	nodes []gonum.Node
@@ -194,8 +194,8 @@ type ordered struct {
 
 func (o ordered) Nodes() gonum.Nodes { return iterator.NewOrderedNodes(o.nodes) }
 
-// place is where the switches lie, and then what is on them: home[i] is the switch of
-// thing i.
+// place returns the positions of the switches, and then of the groups of NICs: home[i] is
+// the switch of group i.
 func (g *graph) place(home []int) []r2.Vec {
 	u := ordered{UndirectedGraph: simple.NewUndirectedGraph()}
 	for i := range len(g.switches) + len(home) {
@@ -218,13 +218,13 @@ func (g *graph) place(home []int) []r2.Vec {
 	return fit(at)
 }
 
-// fit scales places to the size of a picture and moves apart what would cover each
-// other, as things do that are linked alike.
+// fit scales the positions to the size of the picture and separates nodes that would
+// cover each other, because they have the same links.
 func fit(at []r2.Vec) []r2.Vec {
 	least, most := corners(at)
-	scale := between * math.Sqrt(float64(len(at))) / max(most.X-least.X, most.Y-least.Y, 1e-9)
+	scale := meanDistance * math.Sqrt(float64(len(at))) / max(most.X-least.X, most.Y-least.Y, 1e-9)
 	for i := range at {
-		// Some are in the very same place: a little apart, they can be moved further.
+		// Some positions are equal. A small offset gives separate a direction.
 		turn := float64(i) * math.Pi * (3 - math.Sqrt(5))
 		at[i] = r2.Add(r2.Scale(scale, at[i]), r2.Vec{X: math.Cos(turn), Y: math.Sin(turn)})
 	}
@@ -232,7 +232,7 @@ func fit(at []r2.Vec) []r2.Vec {
 		moved = false
 		for i := range at {
 			for k := range i {
-				moved = apart(&at[i], &at[k]) || moved
+				moved = separate(&at[i], &at[k]) || moved
 			}
 		}
 	}
@@ -243,15 +243,16 @@ func fit(at []r2.Vec) []r2.Vec {
 	return at
 }
 
-// apart moves two things apart along the way that is shorter, if they are too near.
-func apart(a, b *r2.Vec) bool {
+// separate moves two nodes apart, horizontally or vertically, if they are too close. It
+// reports whether it did.
+func separate(a, b *r2.Vec) bool {
 	d := r2.Sub(*a, *b)
-	x, y := wide-math.Abs(d.X), high-math.Abs(d.Y)
+	x, y := minHorizontal-math.Abs(d.X), minVertical-math.Abs(d.Y)
 	if x <= 0 || y <= 0 {
 		return false
 	}
 	var by r2.Vec
-	if x/wide < y/high {
+	if x/minHorizontal < y/minVertical {
 		by.X = math.Copysign(x/2+0.5, d.X)
 	} else {
 		by.Y = math.Copysign(y/2+0.5, d.Y)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package draw shows a fabric to people: as a tree of text, as a graph in the language
+// Package draw writes a fabric for people: as a tree of text, as a graph in the language
 // DOT, and as a picture in SVG.
 package draw
 
@@ -15,9 +15,9 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 )
 
-// Tree writes f as a tree: its switches, and under each the NICs on it and its links to
-// others, with their rates, then what holds for all of it. A link with two directions
-// that are alike is described at one of its ends; the other refers to it.
+// Tree writes f as a tree: its switches, and below each the NICs on it and its links to
+// others with their rates, then lines about the whole fabric. A link that is the same in
+// both directions is described at one of its ends; the other end refers to it.
 func Tree(w io.Writer, f *fabric.Fabric) {
 	c := &f.Config
 	kind := topology.Star
@@ -46,13 +46,13 @@ func Tree(w io.Writer, f *fabric.Fabric) {
 	}
 }
 
-// graph is what is drawn.
+// graph is the fabric in the form that Tree, DOT and SVG draw.
 type graph struct {
 	switches []vertex
 	nics     []string // names
 	home     []int    // switch of each NIC
-	out, in  []bool   // of each NIC, whether a link from it, to it is up
-	edges    []edge   // between switches; both directions are one if they are alike
+	out, in  []bool   // whether a link from each NIC, to each NIC is up
+	edges    []edge   // between switches; one edge for both directions if they are the same
 }
 
 type vertex struct{ name string }
@@ -90,7 +90,7 @@ func graphOf(f *fabric.Fabric) *graph {
 	return g
 }
 
-// edgeLines is the links between a switch and others.
+// edgeLines lists the links between a switch and others.
 func (g *graph) edgeLines(sw int) []string {
 	var lines, above []string
 	for _, e := range g.edges {
@@ -111,7 +111,7 @@ func (g *graph) edgeLines(sw int) []string {
 	return lines
 }
 
-// nicLines is the NICs on a switch, those next to each other and alike in one line.
+// nicLines lists the NICs on a switch. Consecutive NICs with the same label share a line.
 func nicLines(f *fabric.Fabric, g *graph, sw int) []string {
 	var lines []string
 	for n := 0; n < len(g.nics); n++ {
@@ -132,7 +132,7 @@ func nicLines(f *fabric.Fabric, g *graph, sw int) []string {
 	return lines
 }
 
-// portLabel is the rates of a NIC's port, and whether all its links are down.
+// portLabel is the rates of a NIC's ports, and whether all its links are down.
 func (g *graph) portLabel(f *fabric.Fabric, n int) string {
 	tx, rx := fabric.LinkOf(f.Hops[2*n].Spec).Bandwidth, fabric.LinkOf(f.Hops[2*n+1].Spec).Bandwidth
 	label := tx.String()
@@ -151,7 +151,7 @@ func (g *graph) portLabel(f *fabric.Fabric, n int) string {
 	return label
 }
 
-// addEdges adds the links between switches, two directions that are alike as one.
+// addEdges adds the links between switches, as one edge if both directions are the same.
 func (g *graph) addEdges(f *fabric.Fabric) {
 	specs := map[[2]int]configs.Link{}
 	for _, h := range f.Hops {
@@ -165,25 +165,25 @@ func (g *graph) addEdges(f *fabric.Fabric) {
 		}
 		l := specs[[2]int{h.Src, h.Dst}]
 		back, both := specs[[2]int{h.Dst, h.Src}]
-		alike := both && back == l
-		if alike && h.Src > h.Dst {
+		same := both && back == l
+		if same && h.Src > h.Dst {
 			continue
 		}
-		g.edges = append(g.edges, edge{h.Src, h.Dst, label(l), !alike, !l.Up})
+		g.edges = append(g.edges, edge{h.Src, h.Dst, label(l), !same, !l.Up})
 	}
 }
 
-// label is what is worth saying of a link between switches.
+// label describes a link between switches. It leaves out parameters that are none.
 func label(l configs.Link) string {
-	parts := []string{l.Bandwidth.String(), l.Latency.String()}
+	words := []string{l.Bandwidth.String(), l.Latency.String()}
 	if l.Jitter.Kind != configs.NoJitter {
-		parts = append(parts, "jitter "+l.Jitter.String())
+		words = append(words, "jitter "+l.Jitter.String())
 	}
 	if l.Loss != (configs.Loss{}) {
-		parts = append(parts, "loss "+l.Loss.String())
+		words = append(words, "loss "+l.Loss.String())
 	}
 	if !l.Up {
-		parts = append(parts, "DOWN")
+		words = append(words, "DOWN")
 	}
-	return strings.Join(parts, ", ")
+	return strings.Join(words, ", ")
 }
