@@ -20,7 +20,7 @@ import (
 func broadcastRows() []emulate.Forecast {
 	c := bench.Case{
 		Collective: nccl.Broadcast, Type: nccl.Float, Ranks: 2, Size: 1 << 20, Count: 1 << 18,
-		Choice: &nccllog.Choice{Algo: nccllog.AlgoRing, Proto: nccllog.ProtoSimple},
+		Decision: &nccllog.Decision{Algo: nccllog.AlgoRing, Proto: nccllog.ProtoSimple},
 	}
 	first := emulate.Forecast{Case: c, Known: true, Bound: 884 * time.Microsecond, Waiting: 0.5}
 	first.Time, first.LastRank, first.BusiestHop, first.Channels = 458*time.Microsecond, 890*time.Microsecond, 884*time.Microsecond, 2

@@ -48,7 +48,7 @@ type Config struct {
 	NCCLLibs, CudartLibs []string
 	// Env returns what is added to a rank's environment (NAME=value); nil for nothing. The rest is the bench's own,
 	// without other launchers' variables, and RANK, LOCAL_RANK and WORLD_SIZE. NCCL_DEBUG and its companions are set
-	// only if neither has NCCL_DEBUG; if one has, there are no choices and no topology to report.
+	// only if neither has NCCL_DEBUG; if one has, there are no decisions and no topology to report.
 	Env func(rank int) []string
 	// User is who the ranks run as; nil for this process's user.
 	User *syscall.Credential
@@ -108,8 +108,8 @@ type Case struct {
 	Iters      int // timed iterations, back to back
 	Launches   int // all iterations, the untimed ones too
 	NCCL       string
-	// Choice is what NCCL chose; nil if its log does not tell, and for send and receive.
-	Choice *nccllog.Choice
+	// Decision is what NCCL decided; nil if its log does not tell, and for send and receive.
+	Decision *nccllog.Decision
 	// Topology is nil if NCCL's log does not tell.
 	Topology *nccllog.Topology
 	// NICs are those of the connections made so far.

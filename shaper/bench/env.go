@@ -29,7 +29,7 @@ func lookup(env []string, name string) (string, bool) {
 
 // rankEnv builds a rank's environment: base without other launchers' variables, then the rank, then extra. All ranks
 // are on one real host, so LOCAL_RANK is the rank. Where neither base nor extra sets NCCL_DEBUG, NCCL logs to a file
-// of logs, whose path is returned; otherwise the path is empty: the user's own choice stands.
+// of logs, whose path is returned; otherwise the path is empty: the user's own decision stands.
 func rankEnv(base, extra []string, rank, ranks int, logs string) (env []string, logFile string) {
 	env = slices.DeleteFunc(slices.Clone(base), func(entry string) bool {
 		name, _, _ := strings.Cut(entry, "=")

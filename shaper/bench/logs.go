@@ -44,13 +44,13 @@ func (l *logFile) poll() error {
 	return nil
 }
 
-// choiceOf returns the choice that was made most often, nil if none was: with one size at a time NCCL makes the same
-// choice for every iteration.
-func choiceOf(choices []nccllog.Choice) *nccllog.Choice {
-	var best *nccllog.Choice
-	for i := range choices {
-		if best == nil || choices[i].Count > best.Count {
-			best = &choices[i]
+// mostFrequent returns the decision that was made most often, nil if none was: with one size at a time NCCL makes the same
+// decision for every iteration.
+func mostFrequent(decisions []nccllog.Decision) *nccllog.Decision {
+	var best *nccllog.Decision
+	for i := range decisions {
+		if best == nil || decisions[i].Count > best.Count {
+			best = &decisions[i]
 		}
 	}
 	return best

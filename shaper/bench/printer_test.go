@@ -25,11 +25,11 @@ func sample() (Header, []Row, Summary) {
 		Collective: "all_reduce", NCCL: "2.22.3", NCCLLib: "libnccl.so.2", CUDA: "soft", Profile: "eth1", Datapath: "shm",
 		TimeScale: 0.5, Ranks: 2, Nodes: 2, Warmup: 1, Iters: 3, Check: true, Notes: []string{"decisions: host view"},
 	}
-	choice := &nccllog.Choice{Algo: nccllog.AlgoRing, Proto: nccllog.ProtoSimple}
+	decision := &nccllog.Decision{Algo: nccllog.AlgoRing, Proto: nccllog.ProtoSimple}
 	half := func(inPlace bool, d, expected time.Duration, wrong int64) Measurement {
 		m := Measurement{
 			InPlace: inPlace, Time: d, TimeMin: d - 100, TimeMax: d + 100, Wall: d, Device: d - 50, Checked: true, Wrong: wrong,
-			Choice: choice,
+			Decision: decision,
 		}
 		m.bandwidths(Case{Collective: nccl.AllReduce, Type: nccl.Float, Ranks: 2, Count: 262144})
 		if expected > 0 {
@@ -40,7 +40,7 @@ func sample() (Header, []Row, Summary) {
 	first := half(true, 9200*time.Microsecond, 8848*time.Microsecond, 0)
 	second := half(true, 21, 0, 123456789)
 	unchecked := half(false, 12345678*time.Microsecond, 0, 0)
-	unchecked.Checked, unchecked.Choice = false, nil
+	unchecked.Checked, unchecked.Decision = false, nil
 	first.Channels, second.Channels = 2, 1
 	rows := []Row{
 		{Size: 1 << 20, Count: 1 << 18, Type: nccl.Float, Op: "sum", Root: -1, InPlace: &first,

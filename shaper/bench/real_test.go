@@ -53,7 +53,7 @@ func realConfig(t *testing.T, version string, ranks int, env ...string) Config {
 
 var versions = []struct{ short, full string }{{"2.22", "2.22.3"}, {"2.29", "2.29.7"}}
 
-// Real NCCL from end to end: right values, the choice that was forced, and the log understood.
+// Real NCCL from end to end: right values, the decision that was forced, and the log understood.
 func TestRealNCCL(t *testing.T) {
 	for _, v := range versions {
 		t.Run(v.full, func(t *testing.T) {
@@ -67,9 +67,9 @@ func TestRealNCCL(t *testing.T) {
 				if m.Wrong != 0 || m.Time <= 0 {
 					t.Errorf("%d wrong (%s), time %v", m.Wrong, m.Mismatch, m.Time)
 				}
-				if m.Choice == nil || m.Choice.Algo != nccllog.AlgoRing || m.Choice.Proto != nccllog.ProtoSimple ||
-					m.Choice.Bytes != 1<<20 || m.Choice.Count != cfg.Iters {
-					t.Errorf("choice %+v", m.Choice)
+				if m.Decision == nil || m.Decision.Algo != nccllog.AlgoRing || m.Decision.Proto != nccllog.ProtoSimple ||
+					m.Decision.Bytes != 1<<20 || m.Decision.Count != cfg.Iters {
+					t.Errorf("decision %+v", m.Decision)
 				}
 				t.Logf("wall %v device %v", m.Wall, m.Device)
 			}
@@ -116,8 +116,8 @@ func TestRealCollectives(t *testing.T) {
 						if m.Wrong != 0 {
 							t.Errorf("%v %v %v %d bytes in place %v: %d wrong: %s", c, one.Type, one.Op, one.Size, m.InPlace, m.Wrong, m.Mismatch)
 						}
-						if sends := c == nccl.SendRecv || c == nccl.AllToAll; sends != (m.Choice == nil) {
-							t.Errorf("%v: choice %+v", c, m.Choice)
+						if sends := c == nccl.SendRecv || c == nccl.AllToAll; sends != (m.Decision == nil) {
+							t.Errorf("%v: decision %+v", c, m.Decision)
 						}
 					}
 				}
@@ -174,7 +174,7 @@ func TestRealInitAgain(t *testing.T) {
 					t.Fatal(err)
 				}
 				m, err := ranks.Measure(ctx, cfg.Cases()[0], int64(2*i))
-				if err != nil || m.Wrong != 0 || m.Choice == nil {
+				if err != nil || m.Wrong != 0 || m.Decision == nil {
 					t.Fatalf("%+v, %v", m, err)
 				}
 				if info := ranks.Info(); info.Topology == nil || len(ranks.logs[0].Log().Comms) != i+1 {

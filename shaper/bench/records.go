@@ -59,8 +59,8 @@ func records(r Row) []record {
 			us, diff, spread := microseconds(m.Expected), rounded(m.Diff), rounded(m.Spread)
 			rec.ExpectedUS, rec.DiffPercent, rec.Spread = &us, &diff, &spread
 		}
-		if m.Choice != nil {
-			rec.Algo, rec.Proto = &m.Choice.Algo, &m.Choice.Proto
+		if m.Decision != nil {
+			rec.Algo, rec.Proto = &m.Decision.Algo, &m.Decision.Proto
 		}
 		if m.Channels > 0 {
 			rec.Channels = &m.Channels

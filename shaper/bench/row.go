@@ -47,8 +47,8 @@ type Measurement struct {
 	Wrong   int64
 	// Mismatch describes the first wrong element, for a person.
 	Mismatch string
-	// Choice is what NCCL chose; nil if its log does not tell, and for send and receive.
-	Choice *nccllog.Choice
+	// Decision is what NCCL decided; nil if its log does not tell, and for send and receive.
+	Decision *nccllog.Decision
 	// Channels is how many of NCCL's channels the call used: by its log, before 2.23 by the rules that the model has of
 	// it; 0 if not known.
 	Channels int
@@ -81,9 +81,9 @@ func algorithmBytes(c Case) float64 {
 	return bytes
 }
 
-// chose fills Choice, and Channels as far as the log has them.
-func (m *Measurement) chose(c *nccllog.Choice) {
-	m.Choice = c
+// decided fills Decision, and Channels as far as the log has them.
+func (m *Measurement) decided(c *nccllog.Decision) {
+	m.Decision = c
 	if c != nil && c.ChannelLo >= 0 && c.ChannelHi >= c.ChannelLo {
 		m.Channels = c.ChannelHi - c.ChannelLo + 1
 	}

@@ -213,12 +213,12 @@ func (r *Ranks) fill(ctx context.Context, seed int64) error {
 	return r.do(ctx, "fill", fmt.Sprintf("fill seed=%d", seed))
 }
 
-// timed runs the timed iterations and fills the half's times, bandwidths, choice and expectation.
+// timed runs the timed iterations and fills the half's times, bandwidths, decision and expectation.
 func (r *Ranks) timed(ctx context.Context, c Case, half *Measurement) error {
 	if err := r.pollLogs(); err != nil {
 		return err
 	}
-	r.logs[0].TakeChoices() // the untimed iterations'
+	r.logs[0].TakeDecisions() // the untimed iterations'
 	answers, err := r.runTogether(ctx, c.Iters)
 	if err != nil {
 		return err
@@ -230,8 +230,8 @@ func (r *Ranks) timed(ctx context.Context, c Case, half *Measurement) error {
 	if err := r.pollLogs(); err != nil {
 		return err
 	}
-	half.chose(choiceOf(r.logs[0].TakeChoices()))
-	c.Choice, c.Launches, c.NICs = half.Choice, max(r.cfg.Warmup, 1)+c.Iters, nccllog.NICsOf(r.comms())
+	half.decided(mostFrequent(r.logs[0].TakeDecisions()))
+	c.Decision, c.Launches, c.NICs = half.Decision, max(r.cfg.Warmup, 1)+c.Iters, nccllog.NICsOf(r.comms())
 	if r.cfg.Expected != nil {
 		if expected, known := r.cfg.Expected(c); known {
 			half.compare(expected)

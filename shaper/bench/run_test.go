@@ -142,12 +142,12 @@ func TestRunTimes(t *testing.T) {
 		if !m.Known || m.Expected != op/8 || m.Diff < 100 || !m.Off || row.InPlace.Known {
 			t.Errorf("expected %v known %v diff %.1f %% off %v; in place known %v", m.Expected, m.Known, m.Diff, m.Off, row.InPlace.Known)
 		}
-		if len(cases) != 2 || cases[0].Launches != max(cfg.Warmup, 1)+cfg.Iters || cases[0].Choice == nil || cases[0].Choice.Algo != nccllog.AlgoRing || cases[0].Topology == nil {
+		if len(cases) != 2 || cases[0].Launches != max(cfg.Warmup, 1)+cfg.Iters || cases[0].Decision == nil || cases[0].Decision.Algo != nccllog.AlgoRing || cases[0].Topology == nil {
 			t.Fatalf("the expectation was asked for %+v", cases)
 		}
-		// One size at a time: the timed iterations are all of the choices that are left.
-		if got := cases[0].Choice.Count; got != cfg.Iters {
-			t.Errorf("the choice was made %d times, want %d", got, cfg.Iters)
+		// One size at a time: the timed iterations are all of the decisions that are left.
+		if got := cases[0].Decision.Count; got != cfg.Iters {
+			t.Errorf("the decision was made %d times, want %d", got, cfg.Iters)
 		}
 	}
 }
@@ -184,8 +184,8 @@ func TestRunUsersDebug(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if result.Rows[0].OutOfPlace.Choice != nil || result.Info.LogProblem == "" {
-		t.Errorf("choice %+v, problem %q", result.Rows[0].OutOfPlace.Choice, result.Info.LogProblem)
+	if result.Rows[0].OutOfPlace.Decision != nil || result.Info.LogProblem == "" {
+		t.Errorf("decision %+v, problem %q", result.Rows[0].OutOfPlace.Decision, result.Info.LogProblem)
 	}
 	if got := stderr.String(); got == "" {
 		t.Error("what NCCL wrote to standard output is not among the ranks' messages")

@@ -13,13 +13,13 @@ import (
 // that read columns by number go on working. What is expected stands to the right of them.
 type textPrinter struct {
 	w      io.Writer
-	chosen choices
+	chosen decisions
 }
 
 // NewText returns a printer of nccl-tests' table for a terminal. To the right of its columns stand the expected time
 // and the difference in percent of either half, "!" behind a difference that is [Measurement.Off], "-" where nothing is
 // expected. Lines that are no rows begin with "#", but for the last, "verdict: VALID" or "verdict: INVALID". Below the rows
-// stands what NCCL chose for them, where it tells.
+// stands what NCCL decided for them, where it tells.
 func NewText(w io.Writer) Printer { return &textPrinter{w: w} }
 
 // Begin prints what is measured and the column names.
@@ -94,7 +94,7 @@ func fit(width int, value float64) string {
 	return strconv.FormatFloat(value, 'e', 1, 64)
 }
 
-// End prints what NCCL chose, nccl-tests' two closing lines, notes, the reasons and the verdict.
+// End prints what NCCL decided, nccl-tests' two closing lines, notes, the reasons and the verdict.
 func (p *textPrinter) End(s Summary) error {
 	var b strings.Builder
 	for _, line := range p.chosen.lines() {

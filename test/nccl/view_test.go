@@ -17,7 +17,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/bench/nccllog"
 )
 
-// decided is what NCCL chose for AllReduce of the sizes from begin to end, each 8 times
+// decided is what NCCL decided for AllReduce of the sizes from begin to end, each 8 times
 // the last, on 2 nodes, as "size algorithm protocol".
 func decided(t *testing.T, env []string, begin, end string, args ...string) []string {
 	t.Helper()
@@ -31,8 +31,8 @@ func decided(t *testing.T, env []string, begin, end string, args ...string) []st
 	return all
 }
 
-func has(choices []string, protocol string) bool {
-	return strings.Contains(strings.Join(choices, "\n")+"\n", " "+protocol+"\n")
+func has(decisions []string, protocol string) bool {
+	return strings.Contains(strings.Join(decisions, "\n")+"\n", " "+protocol+"\n")
 }
 
 // NCCL's model gives LL up to where its bytes, twice as many, cost more than the
@@ -221,12 +221,12 @@ func chosen(t *testing.T, coll, version string, env []string, unsafe bool) strin
 	}
 	var p nccllog.Parser
 	_, _ = p.Write(text)
-	if len(p.Comm().Choices) == 0 {
-		t.Fatal("no choices in the log")
+	if len(p.Comm().Decisions) == 0 {
+		t.Fatal("no decisions in the log")
 	}
-	ll128 := slices.ContainsFunc(p.Comm().Choices, func(c nccllog.Choice) bool { return c.Proto == nccllog.ProtoLL128 })
+	ll128 := slices.ContainsFunc(p.Comm().Decisions, func(c nccllog.Decision) bool { return c.Proto == nccllog.ProtoLL128 })
 	if ll128 != unsafe {
-		t.Errorf("NCCL chose LL128: %v, want %v: %+v", ll128, unsafe, p.Comm().Choices)
+		t.Errorf("NCCL chose LL128: %v, want %v: %+v", ll128, unsafe, p.Comm().Decisions)
 	}
 	return string(text)
 }

@@ -149,7 +149,7 @@ func (o *Options) forecasts(ctx context.Context, f *fabric.Fabric, decided []ben
 		if err != nil {
 			return nil, err
 		}
-		c.NCCL, c.Choice, c.Topology, c.NICs = d.NCCL, d.Choice, d.Topology, d.NICs
+		c.NCCL, c.Decision, c.Topology, c.NICs = d.NCCL, d.Decision, d.Topology, d.NICs
 		row := Forecast{Case: c, Bound: times.Bound(c), Waiting: times.Waiting(c)}
 		if row.Expectation, row.Known = times.Of(ctx, c); !row.Known {
 			row.Problem = times.Problem

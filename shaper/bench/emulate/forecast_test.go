@@ -50,7 +50,7 @@ func TestForecastsHaveTheirDecisions(t *testing.T) {
 	ran.Sizes, ran.Iters = []int64{8, 512, 1000}, 1
 	var decided []bench.Case
 	for _, c := range ran.Cases() {
-		c.NCCL, c.Choice = "2.22.3", &nccllog.Choice{Algo: name(c)}
+		c.NCCL, c.Decision = "2.22.3", &nccllog.Decision{Algo: name(c)}
 		decided = append(decided, c)
 	}
 	rows, err := o.forecasts(context.Background(), f, decided)
@@ -59,7 +59,7 @@ func TestForecastsHaveTheirDecisions(t *testing.T) {
 	}
 	var got []string
 	for _, r := range rows {
-		got = append(got, fmt.Sprintf("%s: %s", name(r.Case), r.Case.Choice.Algo))
+		got = append(got, fmt.Sprintf("%s: %s", name(r.Case), r.Case.Decision.Algo))
 		if r.Case.Iters != 20 || r.Case.NCCL == "" {
 			t.Errorf("%+v", r.Case)
 		}

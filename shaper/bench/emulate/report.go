@@ -93,8 +93,8 @@ func (f *Forecast) row() ReportRow {
 	if f.Case.Collective.Reduces() {
 		row.RedOp = f.Case.Op.String()
 	}
-	if f.Case.Choice != nil {
-		row.Algo, row.Proto = f.Case.Choice.Algo, f.Case.Choice.Proto
+	if f.Case.Decision != nil {
+		row.Algo, row.Proto = f.Case.Decision.Algo, f.Case.Decision.Proto
 	}
 	if f.Known {
 		us, last, busiest := micro(f.Time), micro(f.LastRank), micro(f.BusiestHop)

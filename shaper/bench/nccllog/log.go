@@ -40,8 +40,8 @@ type Comm struct {
 	// Threads are the most that a channel's kernel has, by algorithm and protocol. Only rank 0 prints them.
 	Threads     map[Kernel]int
 	Connections []Connection
-	// Choices are what was chosen, repeats counted, in the order of first use. Only rank 0 prints them.
-	Choices []Choice
+	// Decisions are what was chosen, repeats counted, in the order of first use. Only rank 0 prints them.
+	Decisions []Decision
 }
 
 // Neighbours are the ranks before and after a rank on a ring.
@@ -79,8 +79,8 @@ const (
 // Kernel names an algorithm and a protocol.
 type Kernel struct{ Algo, Proto string }
 
-// Choice is what NCCL chose for one collective. Sends and receives have none.
-type Choice struct {
+// Decision is what NCCL decided for one collective. Sends and receives have none.
+type Decision struct {
 	// Func is the collective, such as AllReduce; empty before 2.23, which does not print it.
 	Func string
 	// Bytes is as printed: before 2.23 the whole of what an AllGather or ReduceScatter handles, later one rank's part.
@@ -94,8 +94,8 @@ type Choice struct {
 	Count int
 }
 
-// same reports whether two choices are alike but for their Count.
-func (c Choice) same(o Choice) bool {
+// same reports whether two decisions are alike but for their Count.
+func (c Decision) same(o Decision) bool {
 	c.Count, o.Count = 0, 0
 	return c == o
 }

@@ -17,7 +17,7 @@ const (
 	maxChannels = 128
 	maxWarnings = 100
 	maxComms    = 1000
-	maxEntries  = 100_000 // connections and choices of one communicator
+	maxEntries  = 100_000 // connections and decisions of one communicator
 )
 
 // Parser collects a [Log] from text as it is written. The zero value is ready. It is not safe for concurrent use.
@@ -26,7 +26,7 @@ type Parser struct {
 	partial []byte // the start of a line whose end has not come
 	skip    bool   // the rest of a line that is too long
 	network string // named before the communicator that uses it
-	recent  []Choice
+	recent  []Decision
 	columns []string // algorithms in the table of NCCL's tuning that is being read
 }
 
@@ -41,8 +41,8 @@ func (p *Parser) Comm() *Comm {
 	return p.log.Comms[len(p.log.Comms)-1]
 }
 
-// TakeChoices returns the choices read since the last call, repeats counted.
-func (p *Parser) TakeChoices() []Choice {
+// TakeDecisions returns the decisions read since the last call, repeats counted.
+func (p *Parser) TakeDecisions() []Decision {
 	taken := p.recent
 	p.recent = nil
 	return taken
@@ -99,8 +99,8 @@ var lines = []struct {
 	pattern *regexp.Regexp
 	read    func(*Parser, []string)
 }{
-	{regexp.MustCompile(`^(\w+): (\d+) Bytes -> Algo (\w+) proto (\w+) channel\{Lo\.\.Hi\}=\{(\d+)\.\.(\d+)\}`), (*Parser).readChoice},
-	{regexp.MustCompile(`^(\d+) Bytes -> Algo (\d+) proto (\d+) time ([0-9.]+)`), (*Parser).readNumberedChoice},
+	{regexp.MustCompile(`^(\w+): (\d+) Bytes -> Algo (\w+) proto (\w+) channel\{Lo\.\.Hi\}=\{(\d+)\.\.(\d+)\}`), (*Parser).readDecision},
+	{regexp.MustCompile(`^(\d+) Bytes -> Algo (\d+) proto (\d+) time ([0-9.]+)`), (*Parser).readNumberedDecision},
 	{regexp.MustCompile(`^Channel (\d+)(?:/(\d+))? : (\d+)\[[^\]]*\] -> (\d+)\[[^\]]*\] (?:\[(send|receive)\] )?via (\S+(?: pointer)?)`), (*Parser).readConnection},
 	{regexp.MustCompile(`^Channel (\d+)/(\d+) :((?: +\d+)+)(\.\.\.)?`), (*Parser).readRing},
 	{regexp.MustCompile(`^Ring (\d+) : (\d+) -> (\d+) -> (\d+)`), (*Parser).readNeighbours},
@@ -272,7 +272,7 @@ func spelled(names []string, s string) string {
 	return s
 }
 
-func (p *Parser) readNumberedChoice(m []string) {
+func (p *Parser) readNumberedDecision(m []string) {
 	bytes, err := strconv.ParseInt(m[1], 10, 64)
 	if err != nil {
 		return
@@ -281,30 +281,30 @@ func (p *Parser) readNumberedChoice(m []string) {
 	if err != nil {
 		return
 	}
-	p.choose(Choice{
+	p.choose(Decision{
 		Bytes: bytes, Algo: named(algoNames, m[2]), Proto: named(protoNames, m[3]),
 		ChannelLo: Unknown, ChannelHi: Unknown, PredictedUS: predicted, Count: 1,
 	})
 }
 
-func (p *Parser) readChoice(m []string) {
+func (p *Parser) readDecision(m []string) {
 	bytes, err := strconv.ParseInt(m[2], 10, 64)
 	if err != nil {
 		return
 	}
-	p.choose(Choice{
+	p.choose(Decision{
 		Func: m[1], Bytes: bytes, Algo: spelled(algoNames, m[3]), Proto: spelled(protoNames, m[4]),
 		ChannelLo: number(m[5]), ChannelHi: number(m[6]), Count: 1,
 	})
 }
 
-func (p *Parser) choose(c Choice) {
-	count(&p.comm().Choices, c)
+func (p *Parser) choose(c Decision) {
+	count(&p.comm().Decisions, c)
 	count(&p.recent, c)
 }
 
-// count adds a choice to a list, or to the count of the last one if that is the same.
-func count(list *[]Choice, c Choice) {
+// count adds a decision to a list, or to the count of the last one if that is the same.
+func count(list *[]Decision, c Decision) {
 	if n := len(*list); n > 0 && (*list)[n-1].same(c) {
 		(*list)[n-1].Count++
 	} else if n < maxEntries {

@@ -61,17 +61,17 @@ func TestLines(t *testing.T) {
 		"shared memory": {"Channel 01 : 2[0] -> 3[1] via SHM/direct/direct", unknown(func(c *Comm) {
 			c.Connections = []Connection{{Channel: 1, From: 2, To: 3, Via: "SHM/direct/direct"}}
 		})},
-		"choice of 2.22": {"1048576 Bytes -> Algo 1 proto 2 time 131.250000", unknown(func(c *Comm) {
-			c.Choices = []Choice{{Bytes: 1 << 20, Algo: AlgoRing, Proto: ProtoSimple, ChannelLo: Unknown, ChannelHi: Unknown, PredictedUS: 131.25, Count: 1}}
+		"decision of 2.22": {"1048576 Bytes -> Algo 1 proto 2 time 131.250000", unknown(func(c *Comm) {
+			c.Decisions = []Decision{{Bytes: 1 << 20, Algo: AlgoRing, Proto: ProtoSimple, ChannelLo: Unknown, ChannelHi: Unknown, PredictedUS: 131.25, Count: 1}}
 		})},
-		"choice of 2.29": {"AllReduce: 8 Bytes -> Algo TREE proto LL channel{Lo..Hi}={0..3}", unknown(func(c *Comm) {
-			c.Choices = []Choice{{Func: "AllReduce", Bytes: 8, Algo: AlgoTree, Proto: ProtoLL, ChannelHi: 3, Count: 1}}
+		"decision of 2.29": {"AllReduce: 8 Bytes -> Algo TREE proto LL channel{Lo..Hi}={0..3}", unknown(func(c *Comm) {
+			c.Decisions = []Decision{{Func: "AllReduce", Bytes: 8, Algo: AlgoTree, Proto: ProtoLL, ChannelHi: 3, Count: 1}}
 		})},
 		"spelling of 2.29": {"AllReduce: 8 Bytes -> Algo COLLNET_DIRECT proto SIMPLE channel{Lo..Hi}={1..1}", unknown(func(c *Comm) {
-			c.Choices = []Choice{{Func: "AllReduce", Bytes: 8, Algo: AlgoCollNetDirect, Proto: ProtoSimple, ChannelLo: 1, ChannelHi: 1, Count: 1}}
+			c.Decisions = []Decision{{Func: "AllReduce", Bytes: 8, Algo: AlgoCollNetDirect, Proto: ProtoSimple, ChannelLo: 1, ChannelHi: 1, Count: 1}}
 		})},
 		"an algorithm that is not known": {"8 Bytes -> Algo 9 proto 0 time 1.0", unknown(func(c *Comm) {
-			c.Choices = []Choice{{Bytes: 8, Algo: "9", Proto: ProtoLL, ChannelLo: Unknown, ChannelHi: Unknown, PredictedUS: 1, Count: 1}}
+			c.Decisions = []Decision{{Bytes: 8, Algo: "9", Proto: ProtoLL, ChannelLo: Unknown, ChannelHi: Unknown, PredictedUS: 1, Count: 1}}
 		})},
 	}
 	for name, c := range cases {
@@ -96,7 +96,7 @@ func TestOtherLines(t *testing.T) {
 	)
 	_, _ = p.Write([]byte("no NCCL line\nhost NCCL TRACE 8 Bytes -> Algo 1 proto 2 time 1\n\n"))
 	for _, c := range p.Log().Comms {
-		if len(c.Rings)+len(c.Trees)+len(c.Choices)+len(c.Connections)+len(c.Neighbours)+c.Ranks != 0 {
+		if len(c.Rings)+len(c.Trees)+len(c.Decisions)+len(c.Connections)+len(c.Neighbours)+c.Ranks != 0 {
 			t.Errorf("something was read: %+v", c)
 		}
 	}
@@ -144,17 +144,17 @@ func TestTakeChoices(t *testing.T) {
 		return fmt.Sprintf("%d Bytes -> Algo 1 proto %d time 1.0", bytes, proto)
 	}
 	p := parse(line(8, 0), line(8, 0), line(8, 2))
-	if got := p.TakeChoices(); len(got) != 2 || got[0].Count != 2 || got[1].Proto != ProtoSimple {
+	if got := p.TakeDecisions(); len(got) != 2 || got[0].Count != 2 || got[1].Proto != ProtoSimple {
 		t.Errorf("%+v", got)
 	}
-	if got := p.TakeChoices(); got != nil {
+	if got := p.TakeDecisions(); got != nil {
 		t.Errorf("%+v", got)
 	}
 	_, _ = p.Write([]byte("x NCCL INFO " + line(8, 2) + "\n"))
-	if got := p.TakeChoices(); len(got) != 1 || got[0].Count != 1 {
+	if got := p.TakeDecisions(); len(got) != 1 || got[0].Count != 1 {
 		t.Errorf("%+v", got)
 	}
-	if got := p.Comm().Choices; len(got) != 2 || got[1].Count != 2 {
+	if got := p.Comm().Decisions; len(got) != 2 || got[1].Count != 2 {
 		t.Errorf("%+v", got)
 	}
 }
@@ -199,15 +199,15 @@ func FuzzParser(f *testing.F) {
 // What real NCCL logged: 4 ranks on 2 nodes of 2, five collectives of three sizes each, over its own sockets.
 func TestRealLogs(t *testing.T) {
 	for version, want := range map[string]struct {
-		full    string
-		choices []Choice // of AllReduce
+		full      string
+		decisions []Decision // of AllReduce
 	}{
-		"2.22": {"2.22.3", []Choice{
+		"2.22": {"2.22.3", []Decision{
 			{Bytes: 8, Algo: AlgoTree, Proto: ProtoLL, ChannelLo: Unknown, ChannelHi: Unknown, PredictedUS: 18.827536, Count: 2},
 			{Bytes: 65536, Algo: AlgoRing, Proto: ProtoLL, ChannelLo: Unknown, ChannelHi: Unknown, PredictedUS: 185.239975, Count: 2},
 			{Bytes: 4194304, Algo: AlgoRing, Proto: ProtoSimple, ChannelLo: Unknown, ChannelHi: Unknown, PredictedUS: 5349.839355, Count: 2},
 		}},
-		"2.29": {"2.29.7", []Choice{
+		"2.29": {"2.29.7", []Decision{
 			{Func: "AllReduce", Bytes: 8, Algo: AlgoTree, Proto: ProtoLL, Count: 2},
 			{Func: "AllReduce", Bytes: 65536, Algo: AlgoTree, Proto: ProtoSimple, ChannelHi: 1, Count: 2},
 			{Func: "AllReduce", Bytes: 4194304, Algo: AlgoRing, Proto: ProtoSimple, ChannelHi: 1, Count: 2},
@@ -242,9 +242,9 @@ func TestRealLogs(t *testing.T) {
 		if diff := cmp.Diff(wantTopology, topology); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", version, diff)
 		}
-		if got := comms[0].Choices; len(got) < 12 {
-			t.Errorf("%s: %d choices", version, len(got))
-		} else if diff := cmp.Diff(want.choices, got[:3]); diff != "" {
+		if got := comms[0].Decisions; len(got) < 12 {
+			t.Errorf("%s: %d decisions", version, len(got))
+		} else if diff := cmp.Diff(want.decisions, got[:3]); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", version, diff)
 		}
 		transports := Transports(comms)

@@ -53,7 +53,7 @@ func t4Lines(t *testing.T, change func(*configs.Fabric)) []Line {
 	for _, r := range table.Rows {
 		e, ok := times.Of(context.Background(), bench.Case{
 			Collective: nccl.AllReduce, Type: nccl.Float, Ranks: 2, Size: r.Size, Count: r.Size / 4, Iters: mostIters, NCCL: "2.22.3",
-			Choice:   &nccllog.Choice{Algo: simple.Algo, Proto: simple.Proto, ChannelLo: nccllog.Unknown, ChannelHi: nccllog.Unknown},
+			Decision: &nccllog.Decision{Algo: simple.Algo, Proto: simple.Proto, ChannelLo: nccllog.Unknown, ChannelHi: nccllog.Unknown},
 			Topology: &nccllog.Topology{CollChannels: 2, Rings: [][]int{{0, 1}, {0, 1}}, Threads: map[nccllog.Kernel]int{simple: 256}},
 		})
 		if !ok {

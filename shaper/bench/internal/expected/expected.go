@@ -207,32 +207,32 @@ func (t *Times) decision(c bench.Case) (expect.Decision, error) {
 			}
 		}
 	}
-	if err := choose(&d, c.Collective, c.Choice); err != nil {
+	if err := choose(&d, c.Collective, c.Decision); err != nil {
 		return expect.Decision{}, err
 	}
-	if c.Choice != nil {
-		d.MaxThreads = max(top.Threads[nccllog.Kernel{Algo: c.Choice.Algo, Proto: c.Choice.Proto}], 0)
+	if c.Decision != nil {
+		d.MaxThreads = max(top.Threads[nccllog.Kernel{Algo: c.Decision.Algo, Proto: c.Decision.Proto}], 0)
 	}
 	return d, nil
 }
 
-// choose fills in what NCCL chose for the row.
-func choose(d *expect.Decision, coll nccl.Collective, choice *nccllog.Choice) (err error) {
+// choose fills in what NCCL decided for the row.
+func choose(d *expect.Decision, coll nccl.Collective, decision *nccllog.Decision) (err error) {
 	if coll == nccl.SendRecv || coll == nccl.AllToAll {
 		return nil
 	}
-	if choice == nil && d.Count == 0 {
+	if decision == nil && d.Count == 0 {
 		return errors.New("a call of 0 elements sends nothing, so NCCL chooses nothing for it")
 	}
-	if choice == nil {
-		return fmt.Errorf("NCCL's log does not tell its choice: unset NCCL_DEBUG")
+	if decision == nil {
+		return fmt.Errorf("NCCL's log does not tell its decision: unset NCCL_DEBUG")
 	}
-	if d.Algo, err = expect.ParseAlgorithm(choice.Algo); err != nil {
+	if d.Algo, err = expect.ParseAlgorithm(decision.Algo); err != nil {
 		return err
 	}
-	d.Proto, err = expect.ParseProtocol(choice.Proto)
-	if choice.ChannelHi >= choice.ChannelLo && choice.ChannelLo >= 0 {
-		d.UsedChannels = choice.ChannelHi - choice.ChannelLo + 1
+	d.Proto, err = expect.ParseProtocol(decision.Proto)
+	if decision.ChannelHi >= decision.ChannelLo && decision.ChannelLo >= 0 {
+		d.UsedChannels = decision.ChannelHi - decision.ChannelLo + 1
 	}
 	return err
 }
@@ -246,7 +246,7 @@ func versionNumber(text string) (int, error) {
 	return major*10000 + minor*100 + patch, nil
 }
 
-// build makes the fabric's hops anew, in its own time. nics are NCCL's choice.
+// build makes the fabric's hops anew, in its own time. nics are NCCL's decision.
 func (t *Times) build(nics map[nccllog.Pair]nccllog.NICs) (*expect.Fabric, error) {
 	hops := make([]*link.Hop, len(t.fabric.Hops))
 	for i, h := range t.fabric.Hops {

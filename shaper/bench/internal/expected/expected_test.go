@@ -58,7 +58,7 @@ func TestProblem(t *testing.T) {
 		want  string
 	}{
 		{0, &nccllog.Topology{}, "a call of 0 elements sends nothing"},
-		{1, &nccllog.Topology{}, "NCCL's log does not tell its choice"},
+		{1, &nccllog.Topology{}, "NCCL's log does not tell its decision"},
 		{0, nil, "NCCL's log does not tell the rings"},
 	} {
 		times := New(f, func(rank int) int { return rank }, func(string) string { return "" })
@@ -76,7 +76,7 @@ func TestProblems(t *testing.T) {
 	call := bench.Case{Collective: nccl.AllReduce, Type: nccl.Float, Ranks: 2, NCCL: "2.22.3", Topology: &nccllog.Topology{}}
 	nothing, chosen, unseen := call, call, call
 	chosen.Count, unseen.Count = 1, 1
-	chosen.Choice, unseen.Topology = &nccllog.Choice{Algo: "Star"}, nil
+	chosen.Decision, unseen.Topology = &nccllog.Decision{Algo: "Star"}, nil
 	for _, c := range []bench.Case{nothing, chosen, unseen, unseen, nothing} {
 		times.Of(t.Context(), c)
 	}

@@ -8,54 +8,54 @@ import (
 	"strings"
 )
 
-// choices sums up what NCCL chose for the rows of a table.
-type choices struct {
-	kinds []kindChoices // in the order of the table
+// decisions sums up what NCCL decided for the rows of a table.
+type decisions struct {
+	kinds []kindDecisions // in the order of the table
 }
 
-// kindChoices are those of the rows with one data type and one operator.
-type kindChoices struct {
+// kindDecisions are those of the rows with one data type and one operator.
+type kindDecisions struct {
 	kind string // such as "float sum"
-	runs []choiceRun
+	runs []decisionRun
 }
 
-// choiceRun is rows that follow each other and have the same choice.
-type choiceRun struct {
+// decisionRun is rows that follow each other and have the same decision.
+type decisionRun struct {
 	from, to int64  // bytes
 	what     string // such as "Ring LL x2", "" where NCCL does not tell
 }
 
-// add notes what NCCL chose for r, out of place: in place it chooses the same.
-func (c *choices) add(r Row) {
+// add notes what NCCL decided for r, out of place: in place it chooses the same.
+func (c *decisions) add(r Row) {
 	kind := r.Type.String()
 	if r.Op != "none" {
 		kind += " " + r.Op
 	}
-	i := slices.IndexFunc(c.kinds, func(k kindChoices) bool { return k.kind == kind })
+	i := slices.IndexFunc(c.kinds, func(k kindDecisions) bool { return k.kind == kind })
 	if i < 0 {
 		i = len(c.kinds)
-		c.kinds = append(c.kinds, kindChoices{kind: kind})
+		c.kinds = append(c.kinds, kindDecisions{kind: kind})
 	}
-	c.kinds[i].add(r.Size, choiceText(&r.OutOfPlace))
+	c.kinds[i].add(r.Size, decisionText(&r.OutOfPlace))
 }
 
 // add begins a run or makes the last one longer. Later cycles bring nothing new: sizes rise.
-func (k *kindChoices) add(size int64, what string) {
+func (k *kindDecisions) add(size int64, what string) {
 	n := len(k.runs)
 	switch {
 	case n > 0 && size <= k.runs[n-1].to:
 	case n > 0 && k.runs[n-1].what == what:
 		k.runs[n-1].to = size
 	default:
-		k.runs = append(k.runs, choiceRun{from: size, to: size, what: what})
+		k.runs = append(k.runs, decisionRun{from: size, to: size, what: what})
 	}
 }
 
-func choiceText(m *Measurement) string {
-	if m.Choice == nil {
+func decisionText(m *Measurement) string {
+	if m.Decision == nil {
 		return ""
 	}
-	text := m.Choice.Algo + " " + m.Choice.Proto
+	text := m.Decision.Algo + " " + m.Decision.Proto
 	if m.Channels > 0 {
 		text += fmt.Sprintf(" x%d", m.Channels)
 	}
@@ -63,7 +63,7 @@ func choiceText(m *Measurement) string {
 }
 
 // lines are one for each kind of which something is known; they name it where there are several.
-func (c *choices) lines() []string {
+func (c *decisions) lines() []string {
 	var lines []string
 	for _, k := range c.kinds {
 		var runs []string

@@ -15,7 +15,7 @@ func TestChosen(t *testing.T) {
 	row := func(typ nccl.DataType, size int64, algo, proto string, channels int) Row {
 		r := Row{Size: size, Type: typ, Op: "sum"}
 		if algo != "" {
-			r.OutOfPlace.Choice = &nccllog.Choice{Algo: algo, Proto: proto}
+			r.OutOfPlace.Decision = &nccllog.Decision{Algo: algo, Proto: proto}
 		}
 		r.OutOfPlace.Channels = channels
 		return r
@@ -37,7 +37,7 @@ func TestChosen(t *testing.T) {
 		{"not known", half[1:], nil},
 		{"no rows", nil, nil},
 	} {
-		var c choices
+		var c decisions
 		for _, r := range tc.rows {
 			c.add(r)
 		}
@@ -50,20 +50,20 @@ func TestChosen(t *testing.T) {
 // The log's channels are taken before the model's.
 func TestChannels(t *testing.T) {
 	for _, tc := range []struct {
-		choice *nccllog.Choice
-		model  int
-		want   int
+		decision *nccllog.Decision
+		model    int
+		want     int
 	}{
-		{&nccllog.Choice{ChannelLo: 0, ChannelHi: 3}, 2, 4},
-		{&nccllog.Choice{ChannelLo: nccllog.Unknown, ChannelHi: nccllog.Unknown}, 2, 2},
+		{&nccllog.Decision{ChannelLo: 0, ChannelHi: 3}, 2, 4},
+		{&nccllog.Decision{ChannelLo: nccllog.Unknown, ChannelHi: nccllog.Unknown}, 2, 2},
 		{nil, 2, 2},
 		{nil, 0, 0},
 	} {
 		var m Measurement
-		m.chose(tc.choice)
+		m.decided(tc.decision)
 		m.compare(Expectation{Channels: tc.model})
 		if m.Channels != tc.want {
-			t.Errorf("%+v and %d of the model: %d channels, want %d", tc.choice, tc.model, m.Channels, tc.want)
+			t.Errorf("%+v and %d of the model: %d channels, want %d", tc.decision, tc.model, m.Channels, tc.want)
 		}
 	}
 }
