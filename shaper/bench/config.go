@@ -13,84 +13,84 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/nccl"
 )
 
-// Clock tells how an iteration is timed.
+// Clock selects how an iteration is timed.
 type Clock int
 
 const (
 	// WallClock is nccl-tests' method: CLOCK_MONOTONIC from the first call until the stream is known to be done,
-	// over the iterations. A rank sleeps meanwhile, so its wake-up (tens of microseconds in all) is included.
+	// divided by the iterations. A rank sleeps while it waits, so its wake-up (tens of microseconds in all) is
+	// included.
 	WallClock Clock = iota
-	// DeviceClock is the time between two CUDA events around the iterations: what the stream took, without the
-	// wake-up and without the launch of the first.
+	// DeviceClock is the time between two CUDA events around the iterations, without the wake-up and without the
+	// launch of the first iteration.
 	DeviceClock
 )
 
-// Config says what to measure and how. Collective, Sizes, Ranks, RankBinary, NCCLLibs and CudartLibs are needed.
+// Config selects what to measure and how. Collective, Sizes, Ranks, RankBinary, NCCLLibs and CudartLibs are required.
 type Config struct {
 	Collective nccl.Collective
-	Sizes      []int64         // bytes as asked for, see [Range]
+	Sizes      []int64         // bytes before rounding, see [Range]
 	Types      []nccl.DataType // empty for float
-	Ops        []nccl.RedOp    // empty for sum; not looked at by collectives that do not reduce
+	Ops        []nccl.RedOp    // empty for sum; ignored by collectives that do not reduce
 	Root       int
-	Warmup     int // untimed iterations before each measurement; at least one is made, as in nccl-tests
+	Warmup     int // untimed iterations before each measurement; at least one, as in nccl-tests
 	Iters      int // timed iterations, above 0
 	Check      bool
-	OutOfPlace bool // measure nothing in place
-	Cycles     int  // how often all rows are measured, one after another; 0 is 1
+	OutOfPlace bool // skip the in-place measurements
+	Cycles     int  // number of times that all rows are measured; 0 is 1
 	Ranks      int
 	Clock      Clock
-	// TimeScale is how many times slower than real the fabric runs; times are divided by it before they are reported.
-	// 0 is 1.
+	// TimeScale is that of the fabric; times are divided by it before they are reported. 0 is 1.
 	TimeScale float64
 
 	RankBinary string // path of ddlemu-rank
-	// NCCLLibs and CudartLibs are paths or sonames for dlopen; the first that loads is used.
+	// NCCLLibs and CudartLibs are paths or sonames for dlopen; the first one that loads is used.
 	NCCLLibs, CudartLibs []string
-	// Env returns what is added to a rank's environment (NAME=value); nil for nothing. The rest is the bench's own,
-	// without other launchers' variables, and RANK, LOCAL_RANK and WORLD_SIZE. NCCL_DEBUG and its companions are set
-	// only if neither has NCCL_DEBUG; if one has, there are no decisions and no topology to report.
+	// Env returns additions to a rank's environment (NAME=value); nil for none. The rest is this process's environment
+	// without the variables of other launchers, with RANK, LOCAL_RANK and WORLD_SIZE. NCCL_DEBUG and related variables
+	// are set only if neither has NCCL_DEBUG; otherwise decisions and topology are not known.
 	Env func(rank int) []string
-	// User is who the ranks run as; nil for this process's user.
+	// User runs the ranks; nil for this process's user.
 	User *syscall.Credential
-	// Device returns the CUDA device of a rank, given how many there are; nil for rank modulo devices.
+	// Device returns the CUDA device of a rank out of the given number; nil for rank modulo devices.
 	Device func(rank, devices int) int
-	// Stderr gets what ranks write to standard error, line by line, "rank N: " before each; nil to drop it. It must
-	// be safe for use from one goroutine at a time only.
+	// Stderr receives what ranks write to standard error, line by line after "rank N: "; nil to discard it. It is
+	// never used by two goroutines at once.
 	Stderr io.Writer
-	// LogDir is where NCCL's logs stay, one file per rank; empty for a temporary folder that is removed.
+	// LogDir is the folder for NCCL's logs, one file per rank; empty for a temporary folder that is removed.
 	LogDir string
-	// StepTimeout is how long a rank may take for one step (all iterations of a measurement); 0 for no limit.
+	// StepTimeout is the maximum time of a rank for one step (all iterations of a measurement); 0 for no limit.
 	StepTimeout time.Duration
 
-	// OnStart, if not nil, is called once the communicator is there, before the first row.
+	// OnStart, if not nil, is called when the communicator exists, before the first row.
 	OnStart func(Info)
-	// Expected returns the time that one iteration is expected to take on the fabric (not scaled), false if there is
-	// none; nil for none at all.
+	// Expected returns the expected stated time of one iteration on the fabric, false if there is none; nil if there
+	// are none at all.
 	Expected func(Case) (Expectation, bool)
 }
 
-// Expectation is what the fabric's model gives one iteration, not scaled.
+// Expectation is what the fabric's model expects of one iteration. Times are stated times.
 type Expectation struct {
-	Time time.Duration // the mean over the ranks, as the table has it
-	// LastRank is the time until the last rank is done: more than Time where ranks that only send leave the rest to the
-	// buffers on the way, as the root of a broadcast does.
+	Time time.Duration // mean over the ranks, as in the table
+	// LastRank is the time until the last rank is done. It is more than Time if ranks that only send, such as the root
+	// of a broadcast, are done while data is still in buffers on the path.
 	LastRank time.Duration
-	// BusiestHop is for how long the busiest hop is occupied: no timing of NCCL's messages is faster for the last rank.
+	// BusiestHop is the time for which the busiest hop is occupied, a lower bound of LastRank for these messages.
 	BusiestHop time.Duration
-	// Spread is how far, as a fraction, Time is open either way: what jitter and loss draw, and who of those that are ready at once goes first, is
-	// nobody's to say.
+	// Spread is the possible deviation of Time in either direction, as a fraction. It has two causes: random jitter and
+	// loss, and the unknown order of flows that are ready at the same time.
 	Spread   float64
-	Channels int // of NCCL's, that the call uses
+	Channels int // NCCL's channels that the call uses
 }
 
 // Info describes a started run.
 type Info struct {
 	NCCL               string // version, such as 2.22.3
-	NCCLLib, CudartLib string // the libraries as they were named
+	NCCLLib, CudartLib string // the libraries as given in Config
 	Devices            int    // CUDA devices
 	DeviceOf           []int  // by rank
 	PIDs               []int  // by rank
-	// Topology is nil if the user set NCCL_DEBUG, or NCCL's log is not understood: then LogProblem says why.
+	// Topology is nil if the user set NCCL_DEBUG or if NCCL's log is not understood. LogProblem says which.
 	Topology   *nccllog.Topology
 	LogProblem string
 }
@@ -106,13 +106,13 @@ type Case struct {
 	Count      int64 // elements, the table's count column
 	InPlace    bool
 	Iters      int // timed iterations, back to back
-	Launches   int // all iterations, the untimed ones too
+	Launches   int // all iterations, including untimed ones
 	NCCL       string
-	// Decision is what NCCL decided; nil if its log does not tell, and for send and receive.
+	// Decision is NCCL's; nil if its log does not have it, and for send and receive.
 	Decision *nccllog.Decision
-	// Topology is nil if NCCL's log does not tell.
+	// Topology is nil if NCCL's log does not have it.
 	Topology *nccllog.Topology
-	// NICs are those of the connections made so far.
+	// NICs are the NICs of the connections made so far.
 	NICs map[nccllog.Pair]nccllog.NICs
 }
 

@@ -8,24 +8,24 @@ import (
 	"strings"
 )
 
-// decisions sums up what NCCL decided for the rows of a table.
+// decisions summarises what NCCL decided for the rows of a table.
 type decisions struct {
 	kinds []kindDecisions // in the order of the table
 }
 
-// kindDecisions are those of the rows with one data type and one operator.
+// kindDecisions are the decisions for the rows with one data type and one operator.
 type kindDecisions struct {
 	kind string // such as "float sum"
 	runs []decisionRun
 }
 
-// decisionRun is rows that follow each other and have the same decision.
+// decisionRun is a sequence of rows with the same decision.
 type decisionRun struct {
 	from, to int64  // bytes
-	what     string // such as "Ring LL x2", "" where NCCL does not tell
+	what     string // such as "Ring LL x2", "" if not known
 }
 
-// add notes what NCCL decided for r, out of place: in place it chooses the same.
+// add adds the decision for r, out of place: NCCL decides the same in place.
 func (c *decisions) add(r Row) {
 	kind := r.Type.String()
 	if r.Op != "none" {
@@ -39,7 +39,7 @@ func (c *decisions) add(r Row) {
 	c.kinds[i].add(r.Size, decisionText(&r.OutOfPlace))
 }
 
-// add begins a run or makes the last one longer. Later cycles bring nothing new: sizes rise.
+// add extends the last run or begins a new one. Sizes rise, so it ignores later cycles.
 func (k *kindDecisions) add(size int64, what string) {
 	n := len(k.runs)
 	switch {
@@ -62,7 +62,7 @@ func decisionText(m *Measurement) string {
 	return text
 }
 
-// lines are one for each kind of which something is known; they name it where there are several.
+// lines returns one line for each kind with known decisions. A line names its kind if there are several.
 func (c *decisions) lines() []string {
 	var lines []string
 	for _, k := range c.kinds {

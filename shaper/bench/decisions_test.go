@@ -47,7 +47,7 @@ func TestChosen(t *testing.T) {
 	}
 }
 
-// The log's channels are taken before the model's.
+// Channels from the log have precedence over those of the model.
 func TestChannels(t *testing.T) {
 	for _, tc := range []struct {
 		decision *nccllog.Decision

@@ -9,15 +9,15 @@ import (
 	"strings"
 )
 
-// launcherVariables are those by which launchers tell a process its rank. A bench started under one of them (in a
-// SLURM job, say) must not hand its own rank to all of its ranks.
+// launcherVariables are variables by which launchers tell a process its rank. If the bench itself was started by a
+// launcher, such as SLURM, it must not pass its rank to its ranks.
 var launcherVariables = []string{
 	"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "GROUP_WORLD_SIZE", "ROLE_RANK",
 	"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "PMIX_RANK", "PMI_RANK", "PMI_SIZE",
 	"SLURM_PROCID", "SLURM_LOCALID",
 }
 
-// lookup returns the last value that env gives a variable.
+// lookup returns the last value of a variable in env.
 func lookup(env []string, name string) (string, bool) {
 	for _, entry := range slices.Backward(env) {
 		if value, found := strings.CutPrefix(entry, name+"="); found {
@@ -27,9 +27,9 @@ func lookup(env []string, name string) (string, bool) {
 	return "", false
 }
 
-// rankEnv builds a rank's environment: base without other launchers' variables, then the rank, then extra. All ranks
-// are on one real host, so LOCAL_RANK is the rank. Where neither base nor extra sets NCCL_DEBUG, NCCL logs to a file
-// of logs, whose path is returned; otherwise the path is empty: the user's own decision stands.
+// rankEnv returns a rank's environment: base without the variables of other launchers, then the rank, then extra. All
+// ranks are on one real host, so LOCAL_RANK is the rank. If neither base nor extra sets NCCL_DEBUG, NCCL logs to a file
+// in the folder logs, whose path is returned. Otherwise the user's setting is kept and the path is empty.
 func rankEnv(base, extra []string, rank, ranks int, logs string) (env []string, logFile string) {
 	env = slices.DeleteFunc(slices.Clone(base), func(entry string) bool {
 		name, _, _ := strings.Cut(entry, "=")

@@ -7,26 +7,26 @@ import (
 	"strings"
 )
 
-// Failure is what went wrong with one rank.
+// Failure is the failure of one rank.
 type Failure struct {
 	Rank, PID int
-	// Name is NCCL's enumerator (ncclRemoteError), or what else failed: cuda, load, system, usage, exit (it ended
-	// without a word), protocol (it said something that no rank says) or silent (no answer in time).
+	// Name is NCCL's enumerator (ncclRemoteError) or one of cuda, load, system, usage, exit (the rank ended without an
+	// answer), protocol (its answer is malformed) and silent (no answer in time).
 	Name    string
 	Message string
-	// Stderr are the last lines that the rank wrote there.
+	// Stderr has the last lines of the rank's standard error.
 	Stderr []string
-	// Warnings are the last that NCCL logged.
+	// Warnings are NCCL's last warnings.
 	Warnings []string
 }
 
-// RanksError reports the ranks that failed in a step, the likely cause first.
+// RanksError reports the ranks that failed in a step. The likely cause comes first.
 type RanksError struct {
-	Step     string // what they were doing, such as run
+	Step     string // such as run
 	Failures []Failure
 }
 
-// Error is one line: every rank that failed.
+// Error names every rank that failed, in one line.
 func (e *RanksError) Error() string {
 	var parts []string
 	for _, f := range e.Failures {
@@ -35,8 +35,8 @@ func (e *RanksError) Error() string {
 	return e.Step + ": " + strings.Join(parts, "; ")
 }
 
-// Details are the last lines of output and NCCL's last warnings of each rank that failed, for a terminal. Empty if
-// there are none.
+// Details returns the last output and NCCL's last warnings of each rank that failed, for a terminal; "" if there are
+// none.
 func (e *RanksError) Details() string {
 	var b strings.Builder
 	for _, f := range e.Failures {

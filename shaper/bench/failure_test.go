@@ -77,7 +77,7 @@ func TestRankFailures(t *testing.T) {
 			if strings.Contains(err.Error(), "\n") {
 				t.Errorf("the error has several lines: %q", err)
 			}
-			// The grace for reports, then the grace for ending.
+			// The grace for reports, then the grace for closing.
 			if took := time.Since(begin); took > 20*time.Second {
 				t.Errorf("it took %v", took)
 			}
@@ -170,7 +170,7 @@ func TestRanksThatDoNotStart(t *testing.T) {
 	}
 }
 
-// The second of two libraries is taken if the first is not there.
+// The second library is used if the first does not exist.
 func TestLibraryFallback(t *testing.T) {
 	cfg := fakeConfig(t, 1)
 	cfg.NCCLLibs = append([]string{"libnosuch.so.9"}, cfg.NCCLLibs...)

@@ -13,8 +13,7 @@ import (
 
 const logPrefix = "ddlemu-bench-"
 
-// makeLogDir makes a folder for NCCL's logs that is this process's as long as the
-// file returned is open.
+// makeLogDir makes a folder for NCCL's logs. It is in use, for [RemoveLeftLogs], until the returned file is closed.
 func makeLogDir() (string, *os.File, error) {
 	dir, err := os.MkdirTemp("", logPrefix)
 	if err != nil {
@@ -30,8 +29,7 @@ func makeLogDir() (string, *os.File, error) {
 	return dir, f, nil
 }
 
-// RemoveLeftLogs removes the folders for logs of runs of this user that were killed,
-// and returns their paths.
+// RemoveLeftLogs removes the log folders of this user's runs that were killed, and returns their paths.
 func RemoveLeftLogs() ([]string, error) {
 	dirs, err := filepath.Glob(filepath.Join(os.TempDir(), logPrefix+"*"))
 	if err != nil {
@@ -50,7 +48,7 @@ func RemoveLeftLogs() ([]string, error) {
 	return removed, nil
 }
 
-// abandoned says whether dir is a folder of this user that no run holds.
+// abandoned says whether dir is a folder of this user that no run uses.
 func abandoned(dir string) bool {
 	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// A folder goes when its run is gone, not before.
+// A log folder is removed after its run has ended, not before.
 func TestLogsOfKilledRuns(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	running, lock, err := makeLogDir()

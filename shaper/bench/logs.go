@@ -12,22 +12,22 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/bench/nccllog"
 )
 
-// logFile follows one rank's NCCL log while it is written. NCCL does not buffer it beyond a line, so that after an
-// answer of the rank everything before is there.
+// logFile follows one rank's NCCL log while NCCL writes it. NCCL flushes each line, so when the rank answers, all lines
+// before its answer are in the file.
 type logFile struct {
-	path   string // empty: NCCL logs elsewhere
+	path   string // empty if NCCL does not log to a file of ours
 	offset int64
 	nccllog.Parser
 }
 
-// poll reads what is new.
+// poll reads the new part of the file.
 func (l *logFile) poll() error {
 	if l.path == "" {
 		return nil
 	}
 	f, err := os.Open(l.path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // NCCL makes it with its first message
+		return nil // NCCL creates it with its first message
 	}
 	if err != nil {
 		return fmt.Errorf("read the NCCL log: %w", err)
@@ -44,8 +44,8 @@ func (l *logFile) poll() error {
 	return nil
 }
 
-// mostFrequent returns the decision that was made most often, nil if none was: with one size at a time NCCL makes the same
-// decision for every iteration.
+// mostFrequent returns the most frequent decision, nil for none. With one size at a time, NCCL decides the same for
+// every iteration.
 func mostFrequent(decisions []nccllog.Decision) *nccllog.Decision {
 	var best *nccllog.Decision
 	for i := range decisions {

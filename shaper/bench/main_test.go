@@ -17,7 +17,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/nccl"
 )
 
-// TestMain lets the test program play a part of its own tests: a rank that misbehaves, or a parent that is killed.
+// TestMain lets the test program act as a rank that misbehaves, or as a parent that is killed.
 func TestMain(m *testing.M) {
 	if part := os.Getenv("BENCH_TEST_PART"); part != "" {
 		play(part)
@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// buildDir is where build puts what it makes.
+// buildDir is the output folder of build.
 var buildDir string
 
 func play(part string) {
@@ -65,7 +65,7 @@ func play(part string) {
 	}
 }
 
-// playParent starts ranks, tells their process ids, and waits to be killed.
+// playParent starts ranks, prints their process ids, and waits to be killed.
 func playParent() {
 	cfg := Config{
 		Ranks: 2, Iters: 1, RankBinary: os.Getenv("BENCH_TEST_RANK"), NCCLLibs: []string{os.Getenv("BENCH_TEST_LIB")},
@@ -84,7 +84,7 @@ func playParent() {
 	time.Sleep(time.Hour)
 }
 
-// built are the programs that the tests need, built once.
+// built has the paths of the programs that the tests need. They are built once.
 type built struct{ rank, fake string }
 
 var build = sync.OnceValues(func() (built, error) {
@@ -110,7 +110,7 @@ var build = sync.OnceValues(func() (built, error) {
 	return b, nil
 })
 
-// fakeConfig is a run over the stand-in for CUDA and NCCL.
+// fakeConfig is a run with the stand-in for CUDA and NCCL.
 func fakeConfig(t *testing.T, ranks int, env ...string) Config {
 	t.Helper()
 	b, err := build()

@@ -2,26 +2,26 @@
 
 package bench
 
-// Header is what a run's output says first.
+// Header is the first part of a run's output.
 type Header struct {
 	Collective string
 	NCCL       string  // version
-	NCCLLib    string  // the library as it was named
+	NCCLLib    string  // the library as given
 	CUDA       string  // "soft" or "gpu"
-	Profile    string  // or the fabric file
+	Profile    string  // or the name in the fabric file
 	Datapath   string  // such as shm
-	TimeScale  float64 // times in the output are already divided by it
+	TimeScale  float64 // times in the output are divided by it
 	Ranks      int
 	Nodes      int
 	Warmup     int
 	Iters      int
 	Check      bool
-	// Notes are printed one per line with the header.
+	// Notes are printed with the header, one per line.
 	Notes []string
 }
 
-// NewHeader fills a header with what cfg and info tell. CUDA, Profile, Datapath and Notes are the caller's, and so is
-// Nodes where NCCL's log does not tell it.
+// NewHeader fills a header from cfg and info. The caller sets CUDA, Profile, Datapath and Notes, and Nodes if NCCL's
+// log does not have it.
 func NewHeader(cfg Config, info Info) Header {
 	h := Header{
 		Collective: cfg.Collective.String(), NCCL: info.NCCL, NCCLLib: info.NCCLLib, TimeScale: cfg.TimeScale,
@@ -36,21 +36,21 @@ func NewHeader(cfg Config, info Info) Header {
 	return h
 }
 
-// NewSummary fills a summary.
+// NewSummary makes a summary.
 func NewSummary(r Result, verdict string, reasons, notes []string) Summary {
 	return Summary{Wrong: r.Wrong(), AvgBusBW: r.AvgBusBW(), Verdict: verdict, Reasons: reasons, Notes: notes}
 }
 
-// Summary is what a run's output says last.
+// Summary is the last part of a run's output.
 type Summary struct {
-	Wrong    int64   // elements, of all rows
+	Wrong    int64   // wrong elements of all rows
 	AvgBusBW float64 // GB/s
 	Verdict  string  // VALID or INVALID
 	Reasons  []string
-	Notes    []string // what to know of the figures
+	Notes    []string // remarks on the figures
 }
 
-// Printer writes a run's output: Begin once, Row as each row is done, End once. Each returns the writer's error.
+// Printer writes a run's output: Begin once, Row after each row, End once. Each method returns the writer's error.
 type Printer interface {
 	Begin(Header) error
 	Row(Row) error

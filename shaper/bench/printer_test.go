@@ -94,7 +94,7 @@ func TestPrinters(t *testing.T) {
 	}
 }
 
-// A row has nccl-tests' thirteen columns first, then the four of ours, whatever the values.
+// A row has nccl-tests' thirteen columns and then four of ddlemu, whatever the values.
 func TestTextColumns(t *testing.T) {
 	for _, line := range strings.Split(printed(t, func(w *strings.Builder) Printer { return NewText(w) }), "\n") {
 		if line == "" || line[0] == '#' || strings.HasPrefix(line, "verdict") {
@@ -106,7 +106,7 @@ func TestTextColumns(t *testing.T) {
 	}
 }
 
-// The names that other programs rely on.
+// JSON names that other programs depend on.
 func TestJSONNames(t *testing.T) {
 	var document map[string]any
 	text := printed(t, func(w *strings.Builder) Printer { return NewJSON(w) })

@@ -17,35 +17,35 @@ import (
 	"time"
 )
 
-// stderrLines is how many of a rank's last lines are kept for an error.
+// stderrLines is the number of a rank's last lines that are kept for an error.
 const stderrLines = 20
 
-// event is a line from a rank, or its end.
+// event is a line from a rank, or its exit.
 type event struct {
 	rank   int
 	line   string
 	exited bool
-	status string // with exited: "" after exit status 0
+	status string // if exited: "" for exit status 0
 }
 
-// process is one rank's process.
+// process is the process of one rank.
 type process struct {
 	rank   int
 	cmd    *exec.Cmd
 	stdin  io.WriteCloser
 	stderr *tail
-	gone   chan struct{} // closed when it has ended and been waited for
+	gone   chan struct{} // closed when it has ended and was waited for
 }
 
-// startProcess starts a rank's process; lines and at last its end go to events. The caller's thread must outlive the
-// process, which dies with it.
+// startProcess starts a rank's process. Its lines go to events, then its exit. The caller's thread must live longer
+// than the process, because the kernel kills the process with it.
 func startProcess(rank int, path string, args, env []string, user *syscall.Credential, stderr io.Writer, events chan<- event) (*process, error) {
 	p := &process{rank: rank, cmd: exec.Command(path, args...), gone: make(chan struct{})}
 	p.stderr = &tail{rank: rank, out: stderr}
 	p.cmd.Env = env
 	p.cmd.Stderr = p.stderr
-	p.cmd.WaitDelay = time.Second // a child of a plugin may hold the descriptor
-	// Out of the terminal's process group, so that an interrupt reaches the bench alone, which ends its ranks in order.
+	p.cmd.WaitDelay = time.Second // a child of a plugin may keep the descriptor open
+	// A separate process group: an interrupt from the terminal reaches the bench alone, which ends its ranks in order.
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: user}
 	stdin, err := p.cmd.StdinPipe()
 	if err != nil {
@@ -67,7 +67,7 @@ func startProcess(rank int, path string, args, env []string, user *syscall.Crede
 	return p, nil
 }
 
-// watch passes on what the process says, then its end.
+// watch passes on the lines of the process, then its exit.
 func (p *process) watch(lines *os.File, events chan<- event) {
 	defer close(p.gone)
 	defer lines.Close()
@@ -75,7 +75,7 @@ func (p *process) watch(lines *os.File, events chan<- event) {
 	for scanner.Scan() {
 		events <- event{rank: p.rank, line: scanner.Text()}
 	}
-	if err := scanner.Err(); err != nil { // a line without end: it would fill memory
+	if err := scanner.Err(); err != nil { // the line is too long
 		events <- event{rank: p.rank, line: "a line that is too long"}
 		_, _ = io.Copy(io.Discard, lines)
 	}
@@ -87,16 +87,16 @@ func (p *process) watch(lines *os.File, events chan<- event) {
 	events <- event{rank: p.rank, exited: true, status: status}
 }
 
-// send writes a command. A process that is gone is noticed by its end, not here.
+// send writes a command. If the process has ended, its exit event reports that.
 func (p *process) send(command string) { _, _ = io.WriteString(p.stdin, command+"\n") }
 
-// kill ends the process, by its own handle (a pidfd), never by a number that may be another's.
+// kill kills the process by its pidfd, because its number may have been reused.
 func (p *process) kill() { _ = p.cmd.Process.Kill() }
 
-// tail passes a rank's standard error on line by line with the rank before it, and keeps the last lines.
+// tail copies a rank's standard error line by line, with the rank in front, and keeps the last lines.
 type tail struct {
 	rank int
-	out  io.Writer // nil to drop
+	out  io.Writer // nil to discard
 
 	mu      sync.Mutex
 	partial []byte
@@ -115,7 +115,7 @@ func (t *tail) Write(text []byte) (int, error) {
 		t.line(string(line))
 		t.partial = append([]byte(nil), rest...)
 	}
-	if len(t.partial) > 64<<10 { // not text
+	if len(t.partial) > 64<<10 { // probably not text
 		t.line(string(t.partial))
 		t.partial = nil
 	}
@@ -135,7 +135,7 @@ func (t *tail) line(line string) {
 	}
 }
 
-// flush ends a line that has no end.
+// flush writes the last line if it has no end.
 func (t *tail) flush() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// The protocol with a rank process is specified in cuda/rank/protocol.h.
+// protocolVersion is that of cuda/rank/protocol.h, which specifies the protocol with a rank process.
 const protocolVersion = 1
 
 // message is a line of the protocol.
@@ -42,7 +42,7 @@ func parseMessage(line string) (message, error) {
 	return message{}, fmt.Errorf("the line %q is none of hello, ok and error", line)
 }
 
-// number returns a field that must be a whole number.
+// number returns a field as a whole number.
 func (m message) number(key string) (int64, error) {
 	n, err := strconv.ParseInt(m.fields[key], 10, 64)
 	if err != nil {

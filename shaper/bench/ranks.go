@@ -17,25 +17,24 @@ import (
 )
 
 const (
-	// reportGrace is how long the other ranks get to report their own errors once one has failed: time enough for a
+	// reportGrace is the time that the other ranks have to report their errors after one has failed: enough for a
 	// transport to notice a dead peer and for the rank to see the error.
 	reportGrace = 2500 * time.Millisecond
-	// closeGrace is how long a rank may take to end by itself when asked to: it aborts its communicator for a second
-	// at most.
+	// closeGrace is the time that a rank has to exit when asked: it aborts its communicator for at most a second.
 	closeGrace = 2 * time.Second
-	// quitGrace is how long a healthy rank may take to unload its libraries.
+	// quitGrace is the time that a healthy rank has to unload its libraries.
 	quitGrace = 10 * time.Second
 )
 
-// Ranks are the processes of a run. Its methods must not be called at the same time, Close included. After an error
-// from a step all ranks are gone, and every later step returns that error.
+// Ranks are the processes of a run. It is not safe for concurrent use, Close included. After a step has failed all
+// ranks have ended, and every later step returns the same error.
 type Ranks struct {
 	cfg       Config
 	processes []*process
 	events    chan event
 	logs      []*logFile
 	logDir    string
-	logLock   *os.File // holds a folder that is not kept, see makeLogDir
+	logLock   *os.File // marks a temporary folder as in use, see makeLogDir
 	keepLogs  bool
 	hello     []message
 	devices   int
@@ -44,7 +43,7 @@ type Ranks struct {
 	exited    []bool
 }
 
-// lockedWriter lets the ranks' goroutines share a writer.
+// lockedWriter is a writer that the goroutines of several ranks share.
 type lockedWriter struct {
 	mu sync.Mutex
 	w  io.Writer
@@ -56,8 +55,8 @@ func (l *lockedWriter) Write(b []byte) (int, error) {
 	return l.w.Write(b)
 }
 
-// StartRanks starts the processes and waits until each has loaded its libraries. Call Close when done, except after
-// an error.
+// StartRanks starts the processes and waits until each has loaded its libraries. Call Close in the end, except after an
+// error.
 func StartRanks(ctx context.Context, cfg Config) (*Ranks, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
@@ -72,7 +71,7 @@ func StartRanks(ctx context.Context, cfg Config) (*Ranks, error) {
 		if r.logDir, r.logLock, err = makeLogDir(); err != nil {
 			return nil, err
 		}
-		if cfg.User != nil { // one that was named is the caller's affair
+		if cfg.User != nil { // the caller is responsible for a folder that it named
 			if err := r.logLock.Chown(int(cfg.User.Uid), int(cfg.User.Gid)); err != nil {
 				return nil, fmt.Errorf("give the folder for NCCL's logs to the ranks' user: %w", err)
 			}
@@ -97,8 +96,8 @@ func StartRanks(ctx context.Context, cfg Config) (*Ranks, error) {
 	return r, nil
 }
 
-// spawn starts all processes from one thread, which it keeps until they are gone: a rank asks the kernel to be killed
-// with its parent, and the kernel takes the thread that started it for the parent.
+// spawn starts all processes from one thread and keeps that thread until they have ended. A rank asks the kernel to be
+// killed with its parent, and for the kernel the parent is the thread that started it.
 func (r *Ranks) spawn() error {
 	var args []string
 	for _, lib := range r.cfg.CudartLibs {
@@ -166,7 +165,7 @@ func (r *Ranks) PIDs() []int {
 	return pids
 }
 
-// step sends each rank a command and waits for all answers.
+// step sends a command to each rank and waits for all answers.
 func (r *Ranks) step(ctx context.Context, name string, command func(rank int) string) ([]message, error) {
 	if r.failed != nil {
 		return nil, r.failed
@@ -180,10 +179,10 @@ func (r *Ranks) step(ctx context.Context, name string, command func(rank int) st
 	return r.await(ctx, name)
 }
 
-// all is a command that is the same for each rank.
+// all returns the same command for each rank.
 func all(command string) func(int) string { return func(int) string { return command } }
 
-// await collects one line from each rank. On an error it gives the other ranks time to report theirs and ends all.
+// await reads one line from each rank. After an error it gives the other ranks time to report theirs, then ends all.
 func (r *Ranks) await(ctx context.Context, name string) ([]message, error) {
 	w := &waiting{step: name, answers: make([]message, len(r.processes)), answered: make([]bool, len(r.processes))}
 	limit, grace := r.cfg.StepTimeout, false
@@ -194,7 +193,7 @@ func (r *Ranks) await(ctx context.Context, name string) ([]message, error) {
 	for !w.complete() {
 		select {
 		case e := <-r.events:
-			r.take(w, e)
+			r.handle(w, e)
 			if len(w.failures) > 0 && !grace {
 				limit, grace = reportGrace, true
 				timeout = time.After(limit)
@@ -219,7 +218,7 @@ func (r *Ranks) await(ctx context.Context, name string) ([]message, error) {
 	return nil, r.failed
 }
 
-// Info describes the ranks; before Init without a topology.
+// Info describes the ranks. Before Init it has no topology.
 func (r *Ranks) Info() Info {
 	code, _ := r.hello[0].number("version")
 	info := Info{
@@ -249,7 +248,7 @@ func (r *Ranks) device(rank int) int {
 	return rank % r.devices
 }
 
-// comms returns each rank's newest communicator, nil where the log has none.
+// comms returns each rank's newest communicator, nil if its log has none.
 func (r *Ranks) comms() []*nccllog.Comm {
 	comms := make([]*nccllog.Comm, len(r.logs))
 	for i, l := range r.logs {
@@ -258,7 +257,7 @@ func (r *Ranks) comms() []*nccllog.Comm {
 	return comms
 }
 
-// Transports counts the communicator's connections so far by transport, see [nccllog.Transports].
+// Transports counts the communicator's connections so far, see [nccllog.Transports].
 func (r *Ranks) Transports() map[string]int { return nccllog.Transports(r.comms()) }
 
 func (r *Ranks) pollLogs() error {
@@ -269,7 +268,7 @@ func (r *Ranks) pollLogs() error {
 	return errors.Join(errs...)
 }
 
-// Init makes the communicator of all ranks.
+// Init makes a communicator of all ranks.
 func (r *Ranks) Init(ctx context.Context) error {
 	if r.failed != nil {
 		return r.failed
@@ -287,8 +286,8 @@ func (r *Ranks) Init(ctx context.Context) error {
 	return r.pollLogs()
 }
 
-// uniqueID asks rank 0 for NCCL's unique id. The others are sent a command that does nothing, so that a step is
-// always the same for all.
+// uniqueID asks rank 0 for NCCL's unique id. The other ranks get a command that does nothing, because every rank must
+// answer in a step.
 func (r *Ranks) uniqueID(ctx context.Context) (string, error) {
 	answers, err := r.step(ctx, "uniqueid", func(rank int) string {
 		if rank == 0 {
@@ -302,20 +301,20 @@ func (r *Ranks) uniqueID(ctx context.Context) (string, error) {
 	return answers[0].fields["id"], nil
 }
 
-// Destroy ends the communicator in an orderly way; Init may follow.
+// Destroy destroys the communicator (ncclCommDestroy). Init may follow.
 func (r *Ranks) Destroy(ctx context.Context) error {
 	_, err := r.step(ctx, "destroy", all("destroy"))
 	return err
 }
 
-// Abort ends the communicator without waiting for what is in flight; Init may follow.
+// Abort aborts the communicator (ncclCommAbort). Init may follow.
 func (r *Ranks) Abort(ctx context.Context) error {
 	_, err := r.step(ctx, "abort", all("abort"))
 	return err
 }
 
-// Close ends the ranks. It returns an error if one of them did not end by itself with exit status 0. After a failed
-// step there is nothing left to do, and it returns nil.
+// Close ends the ranks. It returns an error if one of them did not exit with status 0. After a failed step it does
+// nothing and returns nil.
 func (r *Ranks) Close() error {
 	if r.closed || r.failed != nil {
 		return nil

@@ -16,7 +16,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/nccl"
 )
 
-// softCUDA returns where the software CUDA and the relinked NCCL are. They must be there: a test that is skipped
+// softCUDA returns the folder of the software CUDA and its NCCL. It fails if they are missing, because a skipped test
 // proves nothing.
 func softCUDA(t *testing.T) string {
 	t.Helper()
@@ -30,7 +30,7 @@ func softCUDA(t *testing.T) string {
 	return lib
 }
 
-// realConfig is a run of real NCCL, each rank on a node of its own, over NCCL's own sockets on the loopback device.
+// realConfig is a run of real NCCL with one rank per node, over NCCL's socket transport on the loopback interface.
 func realConfig(t *testing.T, version string, ranks int, env ...string) Config {
 	t.Helper()
 	lib := softCUDA(t)
@@ -53,7 +53,7 @@ func realConfig(t *testing.T, version string, ranks int, env ...string) Config {
 
 var versions = []struct{ short, full string }{{"2.22", "2.22.3"}, {"2.29", "2.29.7"}}
 
-// Real NCCL from end to end: right values, the decision that was forced, and the log understood.
+// Real NCCL from end to end: correct values, the forced decision, and a log that is understood.
 func TestRealNCCL(t *testing.T) {
 	for _, v := range versions {
 		t.Run(v.full, func(t *testing.T) {
@@ -88,7 +88,7 @@ func TestRealNCCL(t *testing.T) {
 	}
 }
 
-// Every collective on one communicator, with what NCCL chooses by itself.
+// Every collective on one communicator, with NCCL's default decisions.
 func TestRealCollectives(t *testing.T) {
 	for _, v := range versions {
 		t.Run(v.full, func(t *testing.T) {
@@ -132,7 +132,7 @@ func TestRealCollectives(t *testing.T) {
 	}
 }
 
-// A rank that is killed in the midst of a run: NCCL tells the other, and it says so in time.
+// If a rank is killed during a run, NCCL tells the other rank, which reports it in time.
 func TestRealRankKilled(t *testing.T) {
 	for _, v := range versions {
 		t.Run(v.full, func(t *testing.T) {
@@ -159,7 +159,7 @@ func TestRealRankKilled(t *testing.T) {
 	}
 }
 
-// Communicators one after another in the same processes, ended in order and by abort.
+// Several communicators in the same processes, ended by destroy and by abort.
 func TestRealInitAgain(t *testing.T) {
 	for _, v := range versions {
 		t.Run(v.full, func(t *testing.T) {
@@ -191,11 +191,11 @@ func TestRealInitAgain(t *testing.T) {
 	}
 }
 
-// Two nodes of two ranks: NCCL takes the network between nodes only.
+// Two nodes of two ranks: NCCL uses the network between nodes only.
 func TestRealTwoByTwo(t *testing.T) {
 	cfg := realConfig(t, "2.29", 4)
 	env := cfg.Env
-	// By default NCCL takes P2P between GPUs of one host bridge on some makes of processor and not on others.
+	// By default, NCCL uses P2P between GPUs of one host bridge with some processors and not with others.
 	cfg.Env = func(rank int) []string {
 		return append(env(rank), fmt.Sprintf("NCCL_HOSTID=bench-test-%d", rank/2), "NCCL_P2P_LEVEL=SYS")
 	}

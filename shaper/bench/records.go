@@ -12,10 +12,10 @@ import (
 	"time"
 )
 
-// microseconds is a time as the outputs give it.
+// microseconds is a time in the unit of the outputs.
 func microseconds(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1000 }
 
-// rounded drops digits beyond the sixth decimal, which mean nothing and fill the output.
+// rounded removes digits beyond the sixth decimal, which have no meaning.
 func rounded(v float64) float64 { return math.Round(v*1e6) / 1e6 }
 
 // record is one measurement in JSON and CSV. The names are fixed: fields may be added, none renamed.
@@ -30,14 +30,14 @@ type record struct {
 	AlgBW       float64  `json:"algbw_gbs"`
 	BusBW       float64  `json:"busbw_gbs"`
 	Wrong       *int64   `json:"wrong"`        // null without a check
-	ExpectedUS  *float64 `json:"expected_us"`  // null where nothing is expected
-	DiffPercent *float64 `json:"diff_percent"` // likewise
+	ExpectedUS  *float64 `json:"expected_us"`  // null if nothing is expected
+	DiffPercent *float64 `json:"diff_percent"` // null if nothing is expected
 	Spread      *float64 `json:"expected_spread_percent"`
 	TimeMinUS   float64  `json:"time_min_us"` // over the ranks
 	TimeMaxUS   float64  `json:"time_max_us"`
-	WallUS      float64  `json:"wall_us"`   // by the processor's clock, whichever clock time_us is by
+	WallUS      float64  `json:"wall_us"`   // by the processor's clock, whatever the clock of time_us
 	DeviceUS    float64  `json:"device_us"` // between CUDA events
-	Algo        *string  `json:"algo"`      // null if NCCL does not tell
+	Algo        *string  `json:"algo"`      // null if not known
 	Proto       *string  `json:"proto"`
 	Channels    *int     `json:"channels"` // that the call used; null if not known
 	Mismatch    string   `json:"mismatch,omitempty"`
@@ -97,11 +97,11 @@ type jsonPrinter struct {
 	}
 }
 
-// NewJSON returns a printer of one JSON document, written by End: header, rows (one per measurement, so two per row
-// of the table), verdict and reasons.
+// NewJSON returns a printer of one JSON document that End writes: header, rows (one per measurement, so two per row of
+// the table), verdict and reasons.
 func NewJSON(w io.Writer) Printer { return &jsonPrinter{w: w} }
 
-// Begin keeps the header.
+// Begin stores the header.
 func (p *jsonPrinter) Begin(h Header) error {
 	p.document.Header = jsonHeader{
 		NCCL: h.NCCL, CUDA: h.CUDA, Profile: h.Profile, Datapath: h.Datapath, TimeScale: h.TimeScale, Ranks: h.Ranks,
@@ -112,7 +112,7 @@ func (p *jsonPrinter) Begin(h Header) error {
 	return nil
 }
 
-// Row keeps a row.
+// Row stores a row.
 func (p *jsonPrinter) Row(r Row) error {
 	p.document.Rows = append(p.document.Rows, records(r)...)
 	return nil
@@ -130,8 +130,8 @@ func (p *jsonPrinter) End(s Summary) error {
 
 type csvPrinter struct{ w io.Writer }
 
-// NewCSV returns a printer of comma-separated values: a line of names, then one line per measurement, as each is done.
-// What JSON has in its header, and the verdict, are comment lines ("#") before and after.
+// NewCSV returns a printer of comma-separated values: a line of names, then one line per measurement. The header and
+// the verdict are comment lines ("#") before and after them.
 func NewCSV(w io.Writer) Printer { return &csvPrinter{w: w} }
 
 func (p *csvPrinter) write(fields ...string) error {

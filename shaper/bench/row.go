@@ -11,20 +11,20 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/nccl"
 )
 
-// OffPercent is how far a measured time may be from the expected one before [Measurement.Off] is set.
+// OffPercent is the deviation from the expected time above which [Measurement.Off] is set.
 const OffPercent = 5.0
 
 // Row is one line of nccl-tests' table.
 type Row struct {
-	Size, Count int64 // bytes and elements, as nccl-tests counts them
+	Size, Count int64 // bytes and elements, as in nccl-tests
 	Type        nccl.DataType
-	Op          string // "none" where there is no reduction
-	Root        int    // -1 where there is none
+	Op          string // "none" if nothing is reduced
+	Root        int    // -1 if there is none
 	OutOfPlace  Measurement
-	InPlace     *Measurement // nil where the collective has no in-place form
+	InPlace     *Measurement // nil if the collective has no in-place form
 }
 
-// Measurements returns what was measured.
+// Measurements returns the halves of the row that were measured.
 func (r Row) Measurements() []Measurement {
 	if r.InPlace == nil {
 		return []Measurement{r.OutOfPlace}
@@ -32,37 +32,36 @@ func (r Row) Measurements() []Measurement {
 	return []Measurement{r.OutOfPlace, *r.InPlace}
 }
 
-// Measurement is a row's out-of-place or in-place half. Times are those of one iteration, divided by the
-// time scale.
+// Measurement is a row's out-of-place or in-place half. Times are those of one iteration, divided by the time scale.
 type Measurement struct {
 	InPlace bool
-	// Time is the average over the ranks by the clock that was asked for, TimeMin and TimeMax the extremes.
+	// Time is the average over the ranks by the selected clock, TimeMin and TimeMax the extremes.
 	Time, TimeMin, TimeMax time.Duration
-	// Wall and Device are the averages by either clock, see [Clock].
+	// Wall and Device are the averages by each clock, see [Clock].
 	Wall, Device time.Duration
-	// AlgBW is the size over the time and BusBW that times the bus factor, in GB/s (10^9 bytes).
+	// AlgBW is size / time, and BusBW is AlgBW times the bus factor, in GB/s (10^9 bytes).
 	AlgBW, BusBW float64
-	// Checked tells whether the elements were compared; Wrong of them, of all ranks together, were not as they must be.
+	// Checked says whether the elements were compared. Wrong is the number of wrong elements on all ranks.
 	Checked bool
 	Wrong   int64
-	// Mismatch describes the first wrong element, for a person.
+	// Mismatch describes the first wrong element in words.
 	Mismatch string
-	// Decision is what NCCL decided; nil if its log does not tell, and for send and receive.
+	// Decision is NCCL's; nil if its log does not have it, and for send and receive.
 	Decision *nccllog.Decision
-	// Channels is how many of NCCL's channels the call used: by its log, before 2.23 by the rules that the model has of
-	// it; 0 if not known.
+	// Channels is the number of NCCL's channels that the call used, from its log or, before 2.23, from the model; 0 if
+	// not known.
 	Channels int
-	// Expected is the time that was expected, if Known; Diff how much longer in percent the measurement took.
+	// Expected is the expected time, if Known. Diff is the percentage by which the measured time exceeds it.
 	Known    bool
 	Expected time.Duration
 	Diff     float64
-	// Spread is how far in percent the expected time is open either way, see [Expectation].
+	// Spread is the possible deviation of Expected in either direction in percent, see [Expectation].
 	Spread float64
-	// Off marks a Diff of more than [OffPercent] and Spread either way.
+	// Off says that Diff exceeds [OffPercent] plus Spread in either direction.
 	Off bool
 }
 
-// bandwidths fills AlgBW and BusBW from the time, which must be above 0 for them to mean something.
+// bandwidths sets AlgBW and BusBW from the time, if that is above 0.
 func (m *Measurement) bandwidths(c Case) {
 	if m.Time <= 0 {
 		return
@@ -71,7 +70,7 @@ func (m *Measurement) bandwidths(c Case) {
 	m.BusBW = m.AlgBW * c.Collective.BusFactor(c.Ranks)
 }
 
-// algorithmBytes is the size that the algorithm bandwidth counts: the whole of what the ranks share.
+// algorithmBytes is the size for the algorithm bandwidth: that of all ranks together if they share it.
 func algorithmBytes(c Case) float64 {
 	bytes := float64(c.Count * c.Type.Size())
 	switch c.Collective {
@@ -81,7 +80,7 @@ func algorithmBytes(c Case) float64 {
 	return bytes
 }
 
-// decided fills Decision, and Channels as far as the log has them.
+// decided sets Decision, and Channels if the log has them.
 func (m *Measurement) decided(c *nccllog.Decision) {
 	m.Decision = c
 	if c != nil && c.ChannelLo >= 0 && c.ChannelHi >= c.ChannelLo {
@@ -89,7 +88,7 @@ func (m *Measurement) decided(c *nccllog.Decision) {
 	}
 }
 
-// compare fills Expected, Diff and Off, and Channels if the log did not have them.
+// compare sets Expected, Diff and Off, and Channels if the log did not have them.
 func (m *Measurement) compare(e Expectation) {
 	m.Channels = cmp.Or(m.Channels, e.Channels)
 	m.Known, m.Expected, m.Spread = true, e.Time, 100*e.Spread

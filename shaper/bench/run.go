@@ -15,16 +15,16 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/nccl"
 )
 
-// startLead is how far ahead the common start of a timed run is set: time for every rank to read its command, also
-// when a core is busy with something else for a time slice.
+// startLead is the time until the common start of a timed run: enough for every rank to read its command, even if its
+// core is busy with something else for a time slice.
 const startLead = 10 * time.Millisecond
 
-// Result is a finished run.
+// Result is the outcome of a run.
 type Result struct {
 	Info Info
 	Rows []Row
-	// Transports counts the communicator's connections by transport, such as "NET/goemu" or "P2P/IPC"; empty if NCCL's
-	// log was not read.
+	// Transports counts the connections by transport, such as "NET/goemu" or "P2P/IPC"; empty if NCCL's log was not
+	// read.
 	Transports map[string]int
 }
 
@@ -39,7 +39,7 @@ func (r Result) Wrong() int64 {
 	return wrong
 }
 
-// AvgBusBW is the average bus bandwidth of all measurements in GB/s, as nccl-tests prints it last.
+// AvgBusBW is the average bus bandwidth of all measurements in GB/s, which nccl-tests prints last.
 func (r Result) AvgBusBW() float64 {
 	var sum float64
 	var n int
@@ -55,9 +55,9 @@ func (r Result) AvgBusBW() float64 {
 	return sum / float64(n)
 }
 
-// Run measures all that cfg asks for, in nccl-tests' order (types, operators, cycles, sizes), and calls onRow (if not nil)
-// with each row as it is done. On an error the rows so far are in the Result. A failed rank gives a [*RanksError]; a
-// cancelled ctx its cause. The ranks are gone when Run returns.
+// Run measures everything in cfg, in nccl-tests' order (types, operators, cycles, sizes), and calls onRow, if not nil,
+// after each row. On an error the Result has the rows so far. If a rank fails, the error is a [*RanksError]; if ctx is
+// cancelled, it is the cause. All ranks have ended when Run returns.
 func Run(ctx context.Context, cfg Config, onRow func(Row)) (Result, error) {
 	var result Result
 	ranks, err := StartRanks(ctx, cfg)
@@ -98,7 +98,7 @@ func (r *Ranks) measureAll(ctx context.Context, result *Result, onRow func(Row))
 	return r.Destroy(ctx)
 }
 
-// Cases lists what there is to measure, out of place, in order.
+// Cases lists the measurements, out of place, in order.
 func (c *Config) Cases() []Case {
 	types, ops := c.Types, c.Ops
 	if len(types) == 0 {
@@ -124,7 +124,7 @@ func (c *Config) Cases() []Case {
 	return cases
 }
 
-// reserve makes each rank's buffers once, large enough for all cases.
+// reserve allocates each rank's buffers once, large enough for all cases.
 func (r *Ranks) reserve(ctx context.Context, cases []Case) error {
 	var most int64
 	for _, c := range cases {
@@ -157,12 +157,11 @@ func (r *Ranks) row(ctx context.Context, c Case, seed int64) (Row, error) {
 	return row, err
 }
 
-// Measure makes one measurement on the communicator that Init made: untimed iterations, the timed ones back to back
-// from a common start, and the check. Input data is made from seed and seed+1, at least 0.
+// Measure makes one measurement on the communicator of Init: untimed iterations, timed iterations back to back from a
+// common start, and the check. Input data is made from seed and seed+1; seed must be at least 0.
 //
-// The check looks at what the timed iterations left, whose output was spoiled before, where that is the same after
-// each of them. An in-place reduction takes its own output as input, so there it is the first untimed iteration that
-// is checked.
+// If every iteration gives the same result, the output is overwritten before the timed iterations, and the check reads
+// their result. An in-place reduction uses its output as input, so there the first untimed iteration is checked.
 func (r *Ranks) Measure(ctx context.Context, c Case, seed int64) (Measurement, error) {
 	half := Measurement{InPlace: c.InPlace, Checked: r.cfg.Check}
 	once := c.InPlace && c.Collective.Reduces()
@@ -203,7 +202,7 @@ func (r *Ranks) Measure(ctx context.Context, c Case, seed int64) (Measurement, e
 	return half, nil
 }
 
-// do is a step whose answers hold nothing of interest.
+// do is a step whose answers are not used.
 func (r *Ranks) do(ctx context.Context, name, command string) error {
 	_, err := r.step(ctx, name, all(command))
 	return err
@@ -213,12 +212,12 @@ func (r *Ranks) fill(ctx context.Context, seed int64) error {
 	return r.do(ctx, "fill", fmt.Sprintf("fill seed=%d", seed))
 }
 
-// timed runs the timed iterations and fills the half's times, bandwidths, decision and expectation.
+// timed runs the timed iterations and sets the half's times, bandwidths, decision and expectation.
 func (r *Ranks) timed(ctx context.Context, c Case, half *Measurement) error {
 	if err := r.pollLogs(); err != nil {
 		return err
 	}
-	r.logs[0].TakeDecisions() // the untimed iterations'
+	r.logs[0].TakeDecisions() // those of untimed iterations
 	answers, err := r.runTogether(ctx, c.Iters)
 	if err != nil {
 		return err
@@ -240,8 +239,8 @@ func (r *Ranks) timed(ctx context.Context, c Case, half *Measurement) error {
 	return nil
 }
 
-// runTogether makes the timed iterations from a common start. The garbage of what was worked out before is collected
-// first, so that this process leaves the cores to the ranks meanwhile.
+// runTogether runs the timed iterations from a common start. It collects garbage first, so that this process does not
+// use the cores of the ranks during the run.
 func (r *Ranks) runTogether(ctx context.Context, iters int) ([]message, error) {
 	runtime.GC()
 	var now unix.Timespec
@@ -287,7 +286,7 @@ func (r *Ranks) times(answers []message, c Case, half *Measurement) error {
 	return nil
 }
 
-// check compares every element on every rank.
+// check compares every element on every rank with its correct value.
 func (r *Ranks) check(ctx context.Context, half *Measurement) error {
 	answers, err := r.step(ctx, "check", all("check"))
 	if err != nil {

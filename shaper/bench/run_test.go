@@ -12,8 +12,8 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/nccl"
 )
 
-// Every collective, type and operator: the ranks' input and check against arithmetic that was written independently.
-// Three ranks make 1/ranks inexact; the sizes are no multiple of anything.
+// Every collective, type and operator. The ranks' check is tested against independent arithmetic. With three ranks
+// 1/ranks is inexact, and the sizes are odd.
 func TestRunEverything(t *testing.T) {
 	types, _ := nccl.ParseDataTypes("all")
 	ops, _ := nccl.ParseRedOps("all")
@@ -50,7 +50,7 @@ func TestRunEverything(t *testing.T) {
 	}
 }
 
-// Sizes from nothing to beyond the staging buffer of 1 MiB.
+// Sizes from nothing to more than the staging buffer of 1 MiB.
 func TestRunSizes(t *testing.T) {
 	for _, c := range []nccl.Collective{nccl.AllReduce, nccl.AllGather, nccl.ReduceScatter, nccl.AllToAll} {
 		cfg := fakeConfig(t, 2)
@@ -65,8 +65,8 @@ func TestRunSizes(t *testing.T) {
 	}
 }
 
-// One flipped bit on one rank is one wrong element. With one warm-up and two timed iterations the operations of a
-// repeatable collective are 0, 1, 2, and the last is checked; of an in-place reduction the first is.
+// One flipped bit on one rank is one wrong element. With one warm-up and two timed iterations, a repeatable collective
+// runs operations 0, 1 and 2, and the last one is checked. For an in-place reduction the first one is checked.
 func TestRunFindsCorruption(t *testing.T) {
 	for c := nccl.AllReduce; c <= nccl.AllToAll; c++ {
 		t.Run(c.String(), func(t *testing.T) {
@@ -87,7 +87,7 @@ func TestRunFindsCorruption(t *testing.T) {
 			if wrong := result.Rows[0].InPlace.Wrong; wrong != 0 {
 				t.Errorf("in place: %d wrong, want 0", wrong)
 			}
-			at := 5 // three out of place, then the same in place
+			at := 5 // three iterations out of place, then three in place
 			if c.Reduces() {
 				at = 3
 			}
@@ -103,7 +103,7 @@ func TestRunFindsCorruption(t *testing.T) {
 	}
 }
 
-// An output that no iteration wrote does not pass, whatever was there before.
+// An output that no iteration wrote fails the check, whatever it contained before.
 func TestRunWithoutCheck(t *testing.T) {
 	cfg := fakeConfig(t, 2, "FAKENCCL_FAULT=corrupt:2:1")
 	cfg.Check = false
@@ -116,7 +116,7 @@ func TestRunWithoutCheck(t *testing.T) {
 	}
 }
 
-// Times by either clock, divided by the time scale, and compared with what is expected.
+// Times by both clocks, divided by the time scale, and compared with the expected time.
 func TestRunTimes(t *testing.T) {
 	const op = 20 * time.Millisecond
 	for _, clock := range []Clock{WallClock, DeviceClock} {
@@ -145,7 +145,7 @@ func TestRunTimes(t *testing.T) {
 		if len(cases) != 2 || cases[0].Launches != max(cfg.Warmup, 1)+cfg.Iters || cases[0].Decision == nil || cases[0].Decision.Algo != nccllog.AlgoRing || cases[0].Topology == nil {
 			t.Fatalf("the expectation was asked for %+v", cases)
 		}
-		// One size at a time: the timed iterations are all of the decisions that are left.
+		// With one size, the timed iterations have all the decisions since the last call.
 		if got := cases[0].Decision.Count; got != cfg.Iters {
 			t.Errorf("the decision was made %d times, want %d", got, cfg.Iters)
 		}
@@ -175,7 +175,7 @@ func TestRunInfo(t *testing.T) {
 	}
 }
 
-// The user's own NCCL_DEBUG stands, and NCCL's output on standard output is no answer.
+// The user's NCCL_DEBUG is kept, and NCCL's lines on standard output are not taken for answers.
 func TestRunUsersDebug(t *testing.T) {
 	cfg := fakeConfig(t, 2, "NCCL_DEBUG=INFO")
 	var stderr lockedBuffer
@@ -192,7 +192,7 @@ func TestRunUsersDebug(t *testing.T) {
 	}
 }
 
-// A communicator can be made again in the same processes.
+// Ranks can make a new communicator after the first one.
 func TestRanksInitAgain(t *testing.T) {
 	ctx := testContext(t)
 	cfg := fakeConfig(t, 2)

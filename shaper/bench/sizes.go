@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// ParseSize reads a size as nccl-tests does: a number of bytes, fractions allowed, with K, M or G (in either case) for
-// 2^10, 2^20 and 2^30, and here also T. It must be at least 0 and fit 62 bits.
+// ParseSize reads a size as nccl-tests does: bytes, fractions allowed, with K, M or G (in either case) for 2^10, 2^20
+// and 2^30. T is allowed too. The size must be at least 0 and less than 2^62.
 func ParseSize(text string) (int64, error) {
 	digits, unit := text, 1.0
 	if n := len(text); n > 0 {
@@ -25,17 +25,17 @@ func ParseSize(text string) (int64, error) {
 	return int64(value * unit), nil
 }
 
-// Range is a range of sizes, as nccl-tests' flags -b, -e, -f and -i give it.
+// Range is a range of sizes, as nccl-tests' flags -b, -e, -f and -i describe it.
 type Range struct {
-	Begin, End int64 // bytes, both included
-	Factor     int64 // above 1: each size is the one before times Factor
-	Step       int64 // otherwise each is the one before plus Step bytes
+	Begin, End int64 // bytes, inclusive
+	Factor     int64 // if above 1, the factor from one size to the next
+	Step       int64 // otherwise the bytes from one size to the next
 }
 
-// maxSizes bounds a range: with more rows nobody waits for the end.
+// maxSizes is the maximum number of sizes.
 const maxSizes = 100_000
 
-// Sizes lists the range. The sizes are as asked for: the rounding of [nccl.Collective.Counts] comes later.
+// Sizes returns the sizes of the range, before the rounding of [nccl.Collective.Counts].
 func (r Range) Sizes() ([]int64, error) {
 	if r.Begin < 0 || r.Begin > r.End {
 		return nil, fmt.Errorf("the sizes begin at %d bytes (-b) and end at %d (-e); give an end that is not below the begin", r.Begin, r.End)
@@ -59,7 +59,7 @@ func (r Range) Sizes() ([]int64, error) {
 				break
 			}
 		}
-		if next < size { // past 63 bits
+		if next < size { // overflow
 			break
 		}
 		size = next

@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// quitStep is the one after which a rank ends by itself.
+// quitStep is the step after which a rank exits.
 const quitStep = "quit"
 
-// waiting is a step under way.
+// waiting is the state of a step.
 type waiting struct {
 	step     string
 	answers  []message
@@ -45,14 +45,14 @@ func (w *waiting) complete() bool {
 func (w *waiting) fail(rank int, name, text string) {
 	for _, f := range w.failures {
 		if f.Rank == rank {
-			return // the first word is the reason, the rest follows from it
+			return // the first failure is the cause of the others
 		}
 	}
 	w.failures = append(w.failures, Failure{Rank: rank, Name: name, Message: text})
 }
 
-// take notes an event of a step.
-func (r *Ranks) take(w *waiting, e event) {
+// handle processes an event during a step.
+func (r *Ranks) handle(w *waiting, e event) {
 	if e.exited {
 		r.exited[e.rank] = true
 		if w.step == quitStep && w.answered[e.rank] && e.status == "" {
@@ -79,8 +79,8 @@ func (r *Ranks) take(w *waiting, e event) {
 	}
 }
 
-// order ranks failures: a process that ended without a word is the cause of what others say, and a remote error or
-// silence is by its name the effect of what happened elsewhere. Lines and ends of different ranks come in any order.
+// order sorts failures by likely cause. A process that ended without an answer causes the errors of others; a remote
+// error or no answer is the effect of a failure elsewhere. Events of different ranks come in any order.
 func order(f Failure) int {
 	switch f.Name {
 	case "exit":
@@ -91,9 +91,9 @@ func order(f Failure) int {
 	return 1
 }
 
-// report makes an error out of a step's failures.
+// report makes the error for a step's failures.
 func (r *Ranks) report(w *waiting) error {
-	_ = r.pollLogs() // for the warnings; the failure itself is what matters
+	_ = r.pollLogs() // for the warnings; an error here does not matter
 	slices.SortStableFunc(w.failures, func(a, b Failure) int { return order(a) - order(b) })
 	for i := range w.failures {
 		f := &w.failures[i]
@@ -104,8 +104,8 @@ func (r *Ranks) report(w *waiting) error {
 	return &RanksError{Step: w.step, Failures: w.failures}
 }
 
-// stop ends all ranks: they see the end of their input, end by themselves within the grace or are killed. It waits
-// for each, and returns an error if one was killed or did not end with exit status 0.
+// stop ends all ranks: it closes their input, waits until they exit, and kills them after the grace. It returns an
+// error if one was killed or did not exit with status 0.
 func (r *Ranks) stop(grace time.Duration) error {
 	r.closed = true
 	var first error

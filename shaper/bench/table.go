@@ -9,17 +9,16 @@ import (
 	"strings"
 )
 
-// textPrinter writes nccl-tests' table: its columns in its widths, so that results compare line by line and scripts
-// that read columns by number go on working. What is expected stands to the right of them.
+// textPrinter writes nccl-tests' table with the same columns and widths, so that results compare line by line and
+// scripts that read columns by number work. Expected times follow in columns to the right.
 type textPrinter struct {
 	w      io.Writer
 	chosen decisions
 }
 
-// NewText returns a printer of nccl-tests' table for a terminal. To the right of its columns stand the expected time
-// and the difference in percent of either half, "!" behind a difference that is [Measurement.Off], "-" where nothing is
-// expected. Lines that are no rows begin with "#", but for the last, "verdict: VALID" or "verdict: INVALID". Below the rows
-// stands what NCCL decided for them, where it tells.
+// NewText returns a printer of nccl-tests' table for a terminal. Columns to the right have the expected time and the
+// difference in percent of each half, with "!" if it is [Measurement.Off] and "-" if nothing is expected. Other lines
+// begin with "#", except the last: "verdict: VALID" or "verdict: INVALID". NCCL's decisions follow the rows.
 func NewText(w io.Writer) Printer { return &textPrinter{w: w} }
 
 // Begin prints what is measured and the column names.
@@ -84,7 +83,7 @@ func expected(b *strings.Builder, m *Measurement) {
 	fmt.Fprintf(b, "  %9s %+7.2f%s", fit(9, microseconds(m.Expected)), m.Diff, mark)
 }
 
-// fit writes a number with as many decimals, two at most, as the width has room for, as nccl-tests does.
+// fit formats a number with at most two decimals, and fewer if the width is too small, as nccl-tests does.
 func fit(width int, value float64) string {
 	for decimals := 2; decimals >= 0; decimals-- {
 		if s := strconv.FormatFloat(value, 'f', decimals, 64); len(s) <= width {
@@ -94,7 +93,7 @@ func fit(width int, value float64) string {
 	return strconv.FormatFloat(value, 'e', 1, 64)
 }
 
-// End prints what NCCL decided, nccl-tests' two closing lines, notes, the reasons and the verdict.
+// End prints NCCL's decisions, nccl-tests' two closing lines, notes, reasons and the verdict.
 func (p *textPrinter) End(s Summary) error {
 	var b strings.Builder
 	for _, line := range p.chosen.lines() {

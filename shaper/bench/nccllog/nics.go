@@ -4,18 +4,18 @@ package nccllog
 
 import "strings"
 
-// Pair is one direction of a channel between two ranks. P2P is that of send and receive.
+// Pair is one direction of a channel between two ranks. P2P says that it is for send and receive.
 type Pair struct {
 	From, To, Channel int
 	P2P               bool
 }
 
-// NICs are the network devices at the two ends of a connection, as the plugin numbers them on each node; Unknown until
+// NICs are the network devices at both ends of a connection, by the plugin's numbers on each node; Unknown until
 // logged.
 type NICs struct{ Send, Receive int }
 
-// NICsOf tells which network device each connection uses. NCCL makes connections with the first collective that needs
-// them, so there are more later in a run. Ranks without a log may be nil.
+// NICsOf returns the network devices of each connection. NCCL connects ranks at the first collective that needs it, so
+// later calls return more. Ranks without a log may be nil.
 func NICsOf(comms []*Comm) map[Pair]NICs {
 	all := map[Pair]NICs{}
 	for _, c := range comms {
@@ -43,7 +43,7 @@ func NICsOf(comms []*Comm) map[Pair]NICs {
 	return all
 }
 
-// device is N of NET/goemu/N, which may go on with the rank whose proxy it is, (R), or flags, /GDRDMA.
+// device returns N of NET/goemu/N, which may be followed by the rank of the proxy, (R), or by flags, /GDRDMA.
 func device(via string) int {
 	parts := strings.Split(via, "/")
 	if parts[0] != "NET" || len(parts) < 3 {

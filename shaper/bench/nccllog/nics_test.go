@@ -9,7 +9,7 @@ import (
 )
 
 func TestNICsOf(t *testing.T) {
-	comms := make([]*Comm, 3) // the last has no log
+	comms := make([]*Comm, 3) // the last rank has no log
 	for rank, text := range []string{
 		`vm:1:1 [0] NCCL INFO Channel 00/0 : 1[1] -> 0[0] [receive] via NET/goemu/0
 vm:1:1 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] [send] via NET/goemu/1(2)

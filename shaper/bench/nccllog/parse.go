@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// The bounds below keep a hostile or broken log from taking the reader's memory; NCCL prints at most 1 KiB a line,
-// and has at most 64 channels (32 before 2.26) and 3 children of a tree node.
+// Limits that keep a malformed log from using too much memory. NCCL prints at most 1 KiB per line, and has at most 64
+// channels (32 before 2.26) and 3 children of a tree node.
 const (
 	maxLine     = 4 << 10
 	maxChannels = 128
@@ -20,20 +20,20 @@ const (
 	maxEntries  = 100_000 // connections and decisions of one communicator
 )
 
-// Parser collects a [Log] from text as it is written. The zero value is ready. It is not safe for concurrent use.
+// Parser collects a [Log] while its text is written. The zero value is ready to use. It is not safe for concurrent use.
 type Parser struct {
 	log     Log
-	partial []byte // the start of a line whose end has not come
-	skip    bool   // the rest of a line that is too long
-	network string // named before the communicator that uses it
+	partial []byte // the beginning of an incomplete line
+	skip    bool   // ignore the rest of a line that is too long
+	network string // printed before the communicator that uses it
 	recent  []Decision
-	columns []string // algorithms in the table of NCCL's tuning that is being read
+	columns []string // algorithms of the current tuning table
 }
 
-// Log returns what was read so far; it grows with later writes.
+// Log returns what was read so far. Later writes extend it.
 func (p *Parser) Log() *Log { return &p.log }
 
-// Comm returns the communicator made last, or nil.
+// Comm returns the newest communicator, or nil.
 func (p *Parser) Comm() *Comm {
 	if len(p.log.Comms) == 0 {
 		return nil
@@ -41,14 +41,14 @@ func (p *Parser) Comm() *Comm {
 	return p.log.Comms[len(p.log.Comms)-1]
 }
 
-// TakeDecisions returns the decisions read since the last call, repeats counted.
+// TakeDecisions returns the decisions since the last call, with counts of repetitions.
 func (p *Parser) TakeDecisions() []Decision {
 	taken := p.recent
 	p.recent = nil
 	return taken
 }
 
-// Write reads a piece of a log; it may end anywhere. It never fails.
+// Write reads a part of a log, which may end anywhere. It never fails.
 func (p *Parser) Write(text []byte) (int, error) {
 	n := len(text)
 	for {
@@ -70,10 +70,10 @@ func (p *Parser) Write(text []byte) (int, error) {
 	return n, nil
 }
 
-// line reads one line without its end.
+// line reads one line.
 func (p *Parser) line(line string) {
 	if _, message, ok := strings.Cut(line, " NCCL WARN "); ok {
-		if slices.Contains(p.log.Warnings, message) { // NCCL repeats itself with each poll
+		if slices.Contains(p.log.Warnings, message) { // NCCL repeats a warning with each poll
 			return
 		}
 		p.log.Warnings = append(p.log.Warnings, message)
@@ -94,7 +94,7 @@ func (p *Parser) line(line string) {
 	}
 }
 
-// lines are the messages that are read, the most frequent first.
+// lines are the known messages, the most frequent first.
 var lines = []struct {
 	pattern *regexp.Regexp
 	read    func(*Parser, []string)
@@ -114,7 +114,7 @@ var lines = []struct {
 	{regexp.MustCompile(`ncclCommInit\w* comm 0x.* Init START`), (*Parser).readStart},
 }
 
-// number reads digits that a pattern has matched; too large a number is Unknown.
+// number converts digits that a pattern has matched; a number above 2^31 is Unknown.
 func number(s string) int {
 	n, err := strconv.ParseInt(s, 10, 32)
 	if err != nil {
@@ -131,7 +131,7 @@ func (p *Parser) newComm() *Comm {
 	return c
 }
 
-// comm returns the communicator that a line is about: the newest.
+// comm returns the communicator of a line: the newest one.
 func (p *Parser) comm() *Comm {
 	if c := p.Comm(); c != nil {
 		return c
@@ -143,7 +143,7 @@ func (p *Parser) readStart([]string) { p.newComm() }
 
 func (p *Parser) readShape(m []string) {
 	c := p.comm()
-	if c.Ranks != 0 { // its start was not logged
+	if c.Ranks != 0 { // a new one, whose start was not logged
 		c = p.newComm()
 	}
 	c.Rank, c.Ranks, c.Nodes = number(m[1]), number(m[2]), number(m[3])
@@ -164,7 +164,7 @@ func (p *Parser) readChannels(m []string) {
 	c.CollChannels, c.P2PChannels, c.P2PChannelsPerPeer = number(m[1]), number(m[2]), number(m[3])
 }
 
-// cells are what stands between the bars of a table's row.
+// cells returns the cells of a table's row.
 func cells(row string) []string {
 	return strings.Fields(strings.ReplaceAll(row, "|", " "))
 }
@@ -202,7 +202,7 @@ func (p *Parser) readConnection(m []string) {
 	})
 }
 
-// at makes room for channel in a list per channel and returns a pointer into it, or nil if there is no such channel.
+// at extends a list per channel to channel and returns a pointer to its entry, nil if the number is not a channel's.
 func at[T any](list *[]T, channel int) *T {
 	if channel < 0 || channel >= maxChannels {
 		return nil
@@ -247,13 +247,13 @@ func (p *Parser) readTrees(m []string) {
 	}
 }
 
-// The numbers that 2.22 prints in place of names.
+// Names of the numbers that 2.22 prints.
 var (
 	algoNames  = []string{AlgoTree, AlgoRing, AlgoCollNetDirect, AlgoCollNetChain, AlgoNVLS, AlgoNVLSTree, AlgoPAT}
 	protoNames = []string{ProtoLL, ProtoLL128, ProtoSimple}
 )
 
-// named returns the entry with that number, or the number itself.
+// named returns the entry with that number, or the digits themselves.
 func named(names []string, digits string) string {
 	if i := number(digits); i >= 0 && i < len(names) {
 		return names[i]
@@ -261,7 +261,7 @@ func named(names []string, digits string) string {
 	return digits
 }
 
-// spelled returns the entry that s is another spelling of (SIMPLE, COLLNET_DIRECT), or s itself.
+// spelled returns the entry that s spells differently (SIMPLE, COLLNET_DIRECT), or s itself.
 func spelled(names []string, s string) string {
 	plain := strings.ReplaceAll(s, "_", "")
 	for _, name := range names {
@@ -303,7 +303,7 @@ func (p *Parser) choose(c Decision) {
 	count(&p.recent, c)
 }
 
-// count adds a decision to a list, or to the count of the last one if that is the same.
+// count adds a decision to a list, or to the count of the last one if it is the same.
 func count(list *[]Decision, c Decision) {
 	if n := len(*list); n > 0 && (*list)[n-1].same(c) {
 		(*list)[n-1].Count++

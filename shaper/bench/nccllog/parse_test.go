@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// parse reads a log that holds these messages.
+// parse reads a log with these messages.
 func parse(messages ...string) *Parser {
 	p := &Parser{}
 	for _, m := range messages {
@@ -86,7 +86,7 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// Messages that look alike and are not.
+// Messages that look similar but are different.
 func TestOtherLines(t *testing.T) {
 	p := parse(
 		"Channel 00 : 1 -> 0", "NVLS Trees : 0/1/2->0->-1 0/1/2->0->-1", "Connected all rings", "Ring 00 : 0 -> 1",
@@ -130,7 +130,7 @@ func TestSeveralCommunicators(t *testing.T) {
 	if p.Log().Version != "2.22.3" || p.Log().CUDA != "12.4" {
 		t.Errorf("version %q, CUDA %q", p.Log().Version, p.Log().CUDA)
 	}
-	// Without the start, and with the network named after it.
+	// Without the start message, and with the network printed after the shape.
 	if p = parse(shape, shape); len(p.Log().Comms) != 2 {
 		t.Errorf("%d communicators", len(p.Log().Comms))
 	}
@@ -168,7 +168,7 @@ func TestLongLine(t *testing.T) {
 	}
 }
 
-// The same text in pieces of any length gives the same log; nothing makes the reader fail or grow without bound.
+// The log does not depend on how the text is split into writes. No text makes the reader fail or grow without limit.
 func FuzzParser(f *testing.F) {
 	f.Add([]byte("h:1:2 [0] NCCL INFO Channel 00/02 :    0   1\nh NCCL INFO Trees [0] 1/-1/-1->0->-1\n"), 7)
 	f.Add([]byte("h NCCL INFO comm 0x1 rank 0 nRanks 2 nNodes 2 localRanks 1 localRank 0 MNNVL 0\n"), 1)
@@ -196,7 +196,7 @@ func FuzzParser(f *testing.F) {
 	})
 }
 
-// What real NCCL logged: 4 ranks on 2 nodes of 2, five collectives of three sizes each, over its own sockets.
+// Logs of real NCCL: 4 ranks on 2 nodes, five collectives of three sizes each, over NCCL's own socket transport.
 func TestRealLogs(t *testing.T) {
 	for version, want := range map[string]struct {
 		full      string
@@ -254,7 +254,7 @@ func TestRealLogs(t *testing.T) {
 	}
 }
 
-// The table of NCCL's tuning tells the threads of each algorithm and protocol.
+// The tuning table has the threads of each algorithm and protocol.
 func TestThreads(t *testing.T) {
 	const log = `h:1:1 [0] NCCL INFO   Algorithm   |                            Tree                  |                            Ring                  |
 h:1:1 [0] NCCL INFO   Protocol    |             LL |          LL128 |         Simple |             LL |          LL128 |         Simple |

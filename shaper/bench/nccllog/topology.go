@@ -7,21 +7,21 @@ import (
 	"strings"
 )
 
-// Topology is a communicator as all its ranks together describe it.
+// Topology is a communicator, combined from the logs of all its ranks.
 type Topology struct {
 	Ranks, Nodes                                  int
 	Network                                       string
 	CollChannels, P2PChannels, P2PChannelsPerPeer int
-	// Rings hold all ranks in order per channel, from rank 0 on.
+	// Rings have all ranks in order per channel, from rank 0 on.
 	Rings [][]int
-	// Trees hold each rank's place per channel: Trees[channel][rank].
+	// Trees have each rank's position per channel: Trees[channel][rank].
 	Trees [][]TreeNode
-	// Threads are the most that a channel's kernel has; nil if the log does not tell.
+	// Threads is the maximum of a channel's kernel; nil if the log does not have it.
 	Threads map[Kernel]int
 }
 
-// Combine puts the ranks' views of one communicator together; comms[i] is rank i's. It fails if one is missing or
-// they contradict each other.
+// Combine combines the ranks' views of one communicator; comms[i] is rank i's. It fails if one is missing or they
+// contradict each other.
 func Combine(comms []*Comm) (*Topology, error) {
 	for rank, c := range comms {
 		if c == nil || c.Ranks == 0 {
@@ -46,9 +46,9 @@ func Combine(comms []*Comm) (*Topology, error) {
 	return t, nil
 }
 
-// Transports counts the ranks' connections by transport: "NET/goemu", "P2P/IPC", "SHM/direct/direct". A connection
-// over a network counts once, at its sender. NCCL makes connections with the first collective that needs them (since
-// 2.22), so the counts grow during a run. Ranks without a log may be nil.
+// Transports counts connections by transport: "NET/goemu", "P2P/IPC", "SHM/direct/direct". A connection over a network
+// counts once, at its sender. NCCL (since 2.22) connects ranks at the first collective that needs it, so the counts
+// grow during a run. Ranks without a log may be nil.
 func Transports(comms []*Comm) map[string]int {
 	counts := map[string]int{}
 	for _, c := range comms {
@@ -64,7 +64,7 @@ func Transports(comms []*Comm) map[string]int {
 	return counts
 }
 
-// transport drops the device and the flags from a network's name: NET/Socket/0/GDRDMA is NET/Socket.
+// transport removes the device and the flags from a network's name: NET/Socket/0/GDRDMA is NET/Socket.
 func transport(via string) string {
 	parts := strings.Split(via, "/")
 	if parts[0] == "NET" && len(parts) > 2 {
@@ -73,8 +73,8 @@ func transport(via string) string {
 	return via
 }
 
-// rings follows each rank's neighbour, which works for any size; where neighbours were not logged (the GRAPH
-// subsystem is off) it takes the order that rank 0 printed, if that is whole.
+// rings follows each rank's neighbour, which works for any number of ranks. If neighbours were not logged (the GRAPH
+// subsystem is off), it uses the order that rank 0 printed if that is complete.
 func rings(comms []*Comm) [][]int {
 	var all [][]int
 	for channel := range max(len(comms[0].Rings), len(comms[0].Neighbours)) {
@@ -87,7 +87,7 @@ func rings(comms []*Comm) [][]int {
 	return all
 }
 
-// walk returns a channel's ring from rank 0, or nil if the neighbours do not make one ring of all ranks.
+// walk returns a channel's ring from rank 0, or nil if the neighbours do not form one ring of all ranks.
 func walk(comms []*Comm, channel int) []int {
 	ring := make([]int, 0, len(comms))
 	rank := 0

@@ -37,7 +37,7 @@ func TestCombine(t *testing.T) {
 	if diff := cmp.Diff(transports, Transports(append(comms, nil))); diff != "" {
 		t.Error(diff)
 	}
-	// Without the neighbours (GRAPH) the printed order is taken if it is whole.
+	// Without the neighbours (GRAPH), the printed order is used if it is complete.
 	for _, c := range comms {
 		c.Neighbours = nil
 	}
