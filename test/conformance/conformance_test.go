@@ -14,7 +14,7 @@ import (
 
 var (
 	all     = flag.Bool("all", false, "run the slow cases too, and every mode for every version")
-	seed    = flag.Uint64("seed", 0, "`seed` of the interleavings (default: another one each time)")
+	seed    = flag.Uint64("seed", 0, "`seed` of the interleavings (default: a new one each time)")
 	verbose = flag.Bool("lines", false, "print a line for each case and version")
 )
 
@@ -24,8 +24,8 @@ const (
 	lastVersion  = 12
 )
 
-// leftOut says why a case is not run without -all, "" if it is.
-func leftOut(c testCase, version int) string {
+// skipReason says why a case runs only with -all, "" if it always runs.
+func skipReason(c testCase, version int) string {
 	switch {
 	case *all:
 		return ""
@@ -50,16 +50,16 @@ func TestConformance(t *testing.T) {
 	for version := firstVersion; version <= lastVersion; version++ {
 		t.Run(fmt.Sprintf("v%d", version), func(t *testing.T) {
 			for _, c := range list {
-				t.Run(c.String(), func(t *testing.T) { one(t, lib, version, c) })
+				t.Run(c.String(), func(t *testing.T) { runCase(t, lib, version, c) })
 			}
 		})
 	}
 }
 
-// one runs a case, and prints its line.
-func one(t *testing.T, lib string, version int, c testCase) {
+// runCase runs a case, and prints its line.
+func runCase(t *testing.T, lib string, version int, c testCase) {
 	begin := time.Now()
-	o := outcome{word: "SKIP", why: leftOut(c, version)}
+	o := outcome{word: "SKIP", why: skipReason(c, version)}
 	if o.why == "" {
 		o = drive(t, lib, version, c, *seed)
 	}
@@ -70,6 +70,6 @@ func one(t *testing.T, lib string, version int, c testCase) {
 	case "SKIP":
 		t.Skip(o.why)
 	case "FAIL":
-		t.Errorf("v%d, seed %d: %s\n%s", version, *seed, o.why, o.said)
+		t.Errorf("v%d, seed %d: %s\n%s", version, *seed, o.why, o.stderr)
 	}
 }

@@ -87,15 +87,15 @@ func cases(t testing.TB) []testCase {
 	return all
 }
 
-// outcome is how a case went.
+// outcome is the result of a case.
 type outcome struct {
 	word string // PASS, FAIL or SKIP
 	why  string
-	said string // by the ranks of a case that failed
+	stderr string // of the ranks, if the case failed
 }
 
-// drive runs one case with the plugin lib, on a fabric of its own that it has to
-// take along when it ends.
+// drive runs one case with the plugin lib, on an ad-hoc fabric. The case fails if a file of the
+// fabric remains afterwards.
 func drive(t testing.TB, lib string, version int, c testCase, seed uint64, env ...string) outcome {
 	t.Helper()
 	dir, err := os.MkdirTemp("/dev/shm", "ddlemu-test-")
@@ -103,15 +103,15 @@ func drive(t testing.TB, lib string, version int, c testCase, seed uint64, env .
 		t.Fatal(err)
 	}
 	defer os.RemoveAll(dir)
-	// The run's name makes the ranks one job; unlike DDLEMU_JOB it leaves the verdict to them.
+	// TORCHELASTIC_RUN_ID makes the ranks one job. With DDLEMU_JOB they would not print the verdict.
 	o := driveOn(t, lib, version, c, seed, append([]string{"DDLEMU_DIR=" + dir, "DDLEMU_PROFILE=loopback", "TORCHELASTIC_RUN_ID=" + filepath.Base(dir)}, env...)...)
-	if left, _ := filepath.Glob(filepath.Join(dir, "*")); o.word == "PASS" && len(left) > 0 {
-		o = outcome{word: "FAIL", why: fmt.Sprintf("left behind: %v", left)}
+	if files, _ := filepath.Glob(filepath.Join(dir, "*")); o.word == "PASS" && len(files) > 0 {
+		o = outcome{word: "FAIL", why: fmt.Sprintf("files remain: %v", files)}
 	}
 	return o
 }
 
-// driveOn runs one case on the fabric that env leads to.
+// driveOn runs one case on the fabric that env selects.
 func driveOn(t testing.TB, lib string, version int, c testCase, seed uint64, env ...string) outcome {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
@@ -129,7 +129,7 @@ func driveOn(t testing.TB, lib string, version int, c testCase, seed uint64, env
 	word, why, _ := strings.Cut(strings.TrimSpace(string(out)), " ")
 	o := outcome{word, why, stderr.String()}
 	if word != "PASS" && word != "SKIP" && word != "FAIL" {
-		o = outcome{"FAIL", fmt.Sprintf("the driver ended with %v and said %q", err, out), stderr.String()}
+		o = outcome{"FAIL", fmt.Sprintf("the driver ended with %v and printed %q", err, out), stderr.String()}
 	}
 	return o
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/ddlemu/ddlemu/test/built"
 )
 
-// The suite itself is tested with a plugin that does wrong on purpose: the case for
-// it fails and says what is wrong. With the same plugin and no fault it passes.
+// A plugin with a planted fault fails the case for that fault, with the right message. Without
+// the fault the same plugin passes.
 func TestPlantedFaultsAreFound(t *testing.T) {
 	lib := built.Path(t, "faults", "libgoemu.so")
 	for _, tc := range []struct{ fault, name, says string }{
@@ -20,12 +20,12 @@ func TestPlantedFaultsAreFound(t *testing.T) {
 		{"early 128", "nothing-early", "written before they were due"},
 		{"lose 5", "order", "which is lost"},
 		{"lose 9", "interleave", "lost"},
-		{"leakfd 1", "descriptors", "file descriptors and 0 mappings more than before are left"},
+		{"leakfd 1", "descriptors", "more file descriptors and 0 more mappings than before"},
 	} {
 		t.Run(tc.fault+" in "+tc.name, func(t *testing.T) {
 			c := testCase{name: tc.name, mode: "alone"}
 			if o := drive(t, lib, lastVersion, c, 1); o.word != "PASS" {
-				t.Fatalf("without a fault: %s\n%s", o.why, o.said)
+				t.Fatalf("without a fault: %s\n%s", o.why, o.stderr)
 			}
 			o := drive(t, lib, lastVersion, c, 1, "DDLEMU_FAULT="+tc.fault)
 			found := "PASS"

@@ -15,20 +15,19 @@ import (
 	"github.com/ddlemu/ddlemu/test/built"
 )
 
-// notOnKernel says why a case is not for the kernel datapath, "" if it is.
+// notOnKernel says why a case does not run on the kernel datapath, "" if it does.
 func notOnKernel(c testCase) string {
 	switch c.name {
 	case "properties", "sizes-tcp", "interleave-lossy", "nothing-early":
-		return "brings a fabric of its own, on the datapath shm"
+		return "makes its own fabric, on the datapath shm"
 	case "tuner", "tuner-nodes", "tuner-no-world", "tuner-nodes-no-world", "tuner-part-no-world", "tuner-ranks", "vtable", "failed-init":
-		return "has nothing of a datapath in it"
+		return "does not depend on the datapath"
 	}
 	return ""
 }
 
-// cuts says whether a case is one of those for which it matters how many streams a
-// message is cut for.
-func cuts(c testCase) bool {
+// dependsOnStreams says whether the number of streams matters for a case.
+func dependsOnStreams(c testCase) bool {
 	switch c.name {
 	case "connect", "sizes", "receive-larger", "send-larger", "order", "interleave", "close-in-flight":
 		return c.mode == "alone"
@@ -45,11 +44,11 @@ func TestConformanceOnKernel(t *testing.T) {
 		*seed = 1
 	}
 	n := 0
-	for _, version := range []int{firstVersion, lastVersion} { // any receive is polled; NCCL says which
+	for _, version := range []int{firstVersion, lastVersion} { // in the first any receive may be polled; in the last NCCL says which
 		for _, streams := range []string{"1", "3"} {
 			t.Run(fmt.Sprintf("v%d, streams %s", version, streams), func(t *testing.T) {
 				for _, c := range cases(t) {
-					if notOnKernel(c) != "" || leftOut(c, version) != "" || streams != "1" && !*all && (version == firstVersion || !cuts(c)) {
+					if notOnKernel(c) != "" || skipReason(c, version) != "" || streams != "1" && !*all && (version == firstVersion || !dependsOnStreams(c)) {
 						continue
 					}
 					n++
@@ -62,7 +61,7 @@ func TestConformanceOnKernel(t *testing.T) {
 						case "SKIP":
 							t.Skip(o.why)
 						case "FAIL":
-							t.Errorf("v%d, seed %d: %s\n%s", version, *seed, o.why, o.said)
+							t.Errorf("v%d, seed %d: %s\n%s", version, *seed, o.why, o.stderr)
 						}
 					})
 				}
@@ -71,13 +70,13 @@ func TestConformanceOnKernel(t *testing.T) {
 	}
 }
 
-// IPv6 carries what IPv4 does.
+// Messages arrive over IPv6 too.
 func TestConformanceOnKernelIPv6(t *testing.T) {
 	lib := built.Path(t, "lib", "libgoemu.so")
 	dir := kernelFabric(t)
 	o := driveOn(t, lib, lastVersion, testCase{name: "sizes", mode: "alone"}, 1, "DDLEMU_DIR="+dir, "DDLEMU_FABRIC=kernel", "TORCHELASTIC_RUN_ID=6", "DDLEMU_IPV6=1")
 	if o.word != "PASS" {
-		t.Errorf("%s: %s\n%s", o.word, o.why, o.said)
+		t.Errorf("%s: %s\n%s", o.word, o.why, o.stderr)
 	}
 }
 
@@ -90,8 +89,8 @@ link: {bandwidth: unlimited, latency: 0s, mtu: 9000, header: 40, framing: 38}
 transport: {kind: tcp}
 `
 
-// kernelFabric brings up the fabric kernel, of two nodes without limits, in a folder
-// of its own. At the end nothing may be left of it.
+// kernelFabric brings up a fabric of two nodes without limits, in a new folder. At the end of the
+// test it takes the fabric down, and no file may remain.
 func kernelFabric(t *testing.T) (dir string) {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -113,8 +112,8 @@ func kernelFabric(t *testing.T) (dir string) {
 	}
 	t.Cleanup(func() {
 		ddlemu(context.Background(), "down", "kernel")
-		if left, _ := filepath.Glob(filepath.Join(dir, "*")); len(left) > 0 {
-			t.Errorf("left behind: %v", left)
+		if files, _ := filepath.Glob(filepath.Join(dir, "*")); len(files) > 0 {
+			t.Errorf("files remain: %v", files)
 		}
 		os.RemoveAll(dir)
 	})

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// NCCL's net API v6 to v12 once more, on purpose not through the plugin's own
-// header: a vtable is an array of pointers, a NIC's properties are bytes at
-// offsets. What is wrong in one of the two descriptions shows in the other.
+// NCCL's net API v6 to v12, described independently of the plugin's header: a vtable is an array of pointers, and the
+// properties of a NIC are bytes at offsets. A mistake in one of the two descriptions fails a test.
 #ifndef CONFORMANCE_ABI_H
 #define CONFORMANCE_ABI_H
 
@@ -47,7 +46,7 @@ enum slot {
 
 // How many pointers the vtable of a version has.
 int slots_of(int version);
-// Whether NCCL looks at a slot before it calls it.
+// Whether NCCL checks a slot for NULL before it calls it.
 int may_be_null(enum slot);
 
 enum kind { TEXT, U64, SIZE, INT, FLOAT, SHORT };
@@ -59,7 +58,7 @@ struct field {
 	size_t at;
 };
 
-// The fields of a version, ended by one without a name, and the size of them all.
+// The fields of a version, ended by one without a name, and the size of the struct.
 const struct field *fields_of(int version);
 size_t properties_size(int version);
 

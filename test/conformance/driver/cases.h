@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The cases, by the file they are in. The table in main.c says which versions of
-// NCCL's net API each is for.
+// The cases, by file. The table in main.c says for which versions of NCCL's net API each is.
 #ifndef CONFORMANCE_CASES_H
 #define CONFORMANCE_CASES_H
 
@@ -52,7 +51,7 @@ void case_properties(struct end *);
 // tuner.c
 void case_tuner(struct end *);
 void case_tuner_nodes(struct end *);
-void case_tuner_part(struct end *);
+void case_tuner_subset(struct end *);
 void case_tuner_ranks(struct end *);
 
 #endif

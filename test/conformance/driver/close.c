@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Cases of ending connections, in peace and in the middle of something.
+// Cases that end connections, after the last message and before.
 
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -13,7 +13,7 @@
 #define DEEP 4
 #define BIG (4 << 20) // with DEEP more than the calls before the close copy
 
-// start_some starts as many as go, up to DEEP: an isend may wait for a receive.
+// start_some starts requests until one is refused, DEEP at most.
 static void start_some(struct end *e, void *comm, struct buffer *b, void **request)
 {
 	for (int i = 0; i < DEEP; i++) {
@@ -26,8 +26,8 @@ static void start_some(struct end *e, void *comm, struct buffer *b, void **reque
 	}
 }
 
-// Sends that nobody receives and receives that nobody sends to are given up, as in
-// an abort. The peer and the rest of the process go on.
+// Connections are closed while sends and receives are not complete, as in an abort. The peer's and this process's other
+// connections go on.
 void case_close_in_flight(struct end *e)
 {
 	begin(e);
@@ -53,8 +53,8 @@ void case_close_in_flight(struct end *e)
 	}
 }
 
-// After deregMr NCCL frees the memory, and closes the connection only then. Nothing
-// may read or write it any more, whatever else the plugin is driven to do.
+// After deregMr NCCL frees the memory, and closes the connection later. The plugin must not access the memory any more,
+// whatever other calls are made.
 void case_dereg_fences(struct end *e)
 {
 	begin(e);
@@ -64,7 +64,7 @@ void case_dereg_fences(struct end *e)
 	meet(e, 0);
 	int done = 0, size;
 	for (int i = 0; i < 3; i++)
-		CHECK(net_test(&e->net, request[0], &done, &size)); // in the middle of the copies
+		CHECK(net_test(&e->net, request[0], &done, &size)); // some bytes have been copied, others not
 	doing("go on after deregMr");
 	for (int i = 0; i < DEEP; i++) {
 		CHECK(net_dereg_mr(&e->net, comm, b[i].mhandle));
@@ -80,7 +80,7 @@ void case_dereg_fences(struct end *e)
 	hang_up(e, other, ONE_WAY);
 }
 
-// What was sent in full before the close still arrives; then there is an error.
+// Messages that were sent completely before the close still arrive. The next receive fails.
 void case_peer_closes(struct end *e)
 {
 	begin(e);
@@ -114,7 +114,7 @@ void case_peer_closes(struct end *e)
 			fail("a receive from a peer that closed: test returned %d, done %d, want %d (ncclRemoteError)",
 				result, done, REMOTE);
 		if (strstr(net_log(), "closed") == NULL)
-			fail("a receive from a peer that closed: the log does not say so: %s", net_log());
+			fail("a receive from a peer that closed: the log does not name the reason: %s", net_log());
 	}
 	for (int i = 0; i <= DEEP; i++)
 		buffer_free(e, comm, &b[i]);
@@ -123,7 +123,7 @@ void case_peer_closes(struct end *e)
 		meet(e, 0);
 }
 
-// open_files counts the process's descriptors.
+// open_files counts the open descriptors of this process.
 static int open_files(void)
 {
 	int n = 0;
@@ -135,7 +135,7 @@ static int open_files(void)
 	return n;
 }
 
-// mappings counts what the process has mapped of connections.
+// mappings counts the connections' mappings in this process.
 static int mappings(void)
 {
 	char line[512];
@@ -150,8 +150,8 @@ static int mappings(void)
 
 #define MADE 16
 
-// Connections leave nothing open and nothing mapped. The first ones may: a runtime
-// keeps what it needs for the next.
+// Closed connections leave no descriptor and no mapping. Only the first connections may: Go's runtime keeps some
+// descriptors.
 void case_descriptors(struct end *e)
 {
 	begin(e);
@@ -165,7 +165,7 @@ void case_descriptors(struct end *e)
 	doing("close all descriptors");
 	for (int64_t begun = now_ns(); open_files() > files || mappings() > maps; usleep(10000))
 		if (now_ns() - begun > 5000000000ll)
-			fail("%d connections were made and closed: %d file descriptors and %d mappings more than before are left",
+			fail("%d connections were made and closed: %d more file descriptors and %d more mappings than before",
 				MADE, open_files() - files, mappings() - maps);
 	meet(e, 0);
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Cases of making connections.
+// Cases that make connections.
 
 #include <string.h>
 
 #include "cases.h"
 
-// An accept that nobody has connected to says so at once, again and again.
+// accept returns at once, without a comm, until somebody has connected.
 void case_connect(struct end *e)
 {
 	char handle[HANDLE_SIZE];
@@ -16,7 +16,7 @@ void case_connect(struct end *e)
 		for (int i = 0; i < 100; i++) {
 			CHECK(net_accept(&e->net, l, &comm));
 			if (comm != NULL)
-				fail("accept gave a comm that nobody has connected");
+				fail("accept returned a comm although nobody has connected");
 			comm = (void *)1;
 		}
 		CHECK(net_close_listen(&e->net, l));
@@ -26,7 +26,7 @@ void case_connect(struct end *e)
 		try_out(e, 0);
 }
 
-// Several connections to one listen, opened and used side by side.
+// Several connections to one listener, open at the same time.
 void case_accept_several(struct end *e)
 {
 	char handle[HANDLE_SIZE], copy[HANDLE_SIZE];
@@ -51,7 +51,7 @@ void case_accept_several(struct end *e)
 	for (int i = 0; i < 3; i++)
 		for (int k = 0; k < i; k++)
 			if (comm[i] == comm[k])
-				fail("two connections have one comm");
+				fail("two connections have the same comm");
 	for (int i = 2; i >= 0; i--) {
 		struct buffer b = buffer_new(e, comm[i], 5000);
 		pass(e, comm[i], &b, 5000, 5000, NUMBER(i, 0));
@@ -64,8 +64,8 @@ void case_accept_several(struct end *e)
 
 #define GUARD 64
 
-// The handle is 128 bytes and no more; listen's memory is of no use afterwards; what
-// connect keeps in its own copy is not needed to connect with another one.
+// The handle is all that connect needs: 128 bytes, copied. listen's memory is not used again, and each copy of the
+// handle works for a connection.
 void case_handle(struct end *e)
 {
 	char memory[GUARD + HANDLE_SIZE + GUARD], *handle = memory + GUARD, pure[HANDLE_SIZE];
@@ -103,40 +103,40 @@ void case_handle(struct end *e)
 	}
 }
 
-// What is wrong gives an error, and nothing that works is worse for it.
+// Wrong arguments give an error, and the next correct call works.
 void case_wrong_arguments(struct end *e)
 {
 	char handle[HANDLE_SIZE];
 	void *comm = NULL;
 	begin(e);
 	if (net_listen(&e->net, 1, handle, &comm) == SUCCESS || net_listen(&e->net, -1, handle, &comm) == SUCCESS)
-		fail("listen on a NIC that is not there was a success");
+		fail("listen on a NIC that does not exist succeeded");
 	wipe(handle, sizeof handle);
 	if (net_connect(&e->net, 0, handle, &comm) == SUCCESS)
-		fail("connect with a handle of nobody's was a success");
+		fail("connect with an invalid handle succeeded");
 	if (strstr(net_log(), "handle") == NULL)
-		fail("connect with a handle of nobody's did not say so: %s", net_log());
+		fail("connect with an invalid handle: the log does not say so: %s", net_log());
 	void *l = listen_at(e, handle);
 	int result = SUCCESS;
 	for (int64_t begun = now_ns(); result == SUCCESS && now_ns() - begun < PATIENCE * 1000000000ll;)
 		if ((result = net_connect(&e->net, 0, handle, &comm)) == SUCCESS && comm != NULL)
-			fail("one copy of the plugin connected to itself, on one node, over a link between nodes");
+			fail("a process connected to itself, over a link between nodes");
 	if (result == SUCCESS)
-		fail("connecting to the own node neither worked nor failed");
+		fail("connect to the same node returned neither a comm nor an error");
 	CHECK(net_close_listen(&e->net, l));
 
 	comm = link_up(e, 0, ONE_WAY);
 	struct buffer b = buffer_new(e, comm, 4096);
 	void *request = NULL, *mhandle = NULL;
 	if (net_reg_mr(&e->net, comm, b.p, b.size, MEMORY_CUDA, &mhandle) == SUCCESS)
-		fail("regMr took device memory, which getProperties does not offer");
+		fail("regMr accepted device memory, which getProperties does not offer");
 	if (e->rank == 1 && net_irecv_n(&e->net, comm, 2, b.p, b.size, b.mhandle, &request) == SUCCESS)
-		fail("a grouped receive was a success although maxRecvs is 1");
+		fail("a grouped receive succeeded although maxRecvs is 1");
 	request = NULL;
 	result = e->rank == 1 ? net_isend(&e->net, comm, b.p, 8, b.mhandle, &request)
 			      : net_irecv(&e->net, comm, b.p, 8, b.mhandle, &request);
 	if (result == SUCCESS)
-		fail("a connection took a message in the wrong direction");
+		fail("a connection accepted a message in the wrong direction");
 	pass(e, comm, &b, 77, b.size, NUMBER(0, 0));
 	meet(e, 0);
 	buffer_free(e, comm, &b);

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A property: however the calls on 16 connections interleave, half of them in each
-// direction, every connection carries its messages unchanged and in order. The
-// calls of each rank are drawn from the seed.
+// A property: in whatever order the calls on 16 connections are made, 8 in each direction, every connection carries its
+// messages unchanged and in order. The seed determines each rank's calls.
 
 #include "cases.h"
 
@@ -21,7 +20,7 @@ static uint64_t draw(uint64_t *state)
 	return z ^ z >> 31;
 }
 
-// size_of is known to both ranks.
+// size_of is the size of a message: both ranks compute it.
 static size_t size_of(uint64_t seed, int connection, int message)
 {
 	static const size_t edges[] = { 0, 1, 7, 8, 127, 128, 129, 4095, 4096, 4097, LARGEST - 1, LARGEST };
@@ -38,7 +37,7 @@ struct way {
 	int posted, done, depth; // messages; how many may be outstanding
 	struct buffer b[DEEPEST];
 	void *request[DEEPEST];
-	size_t room[DEEPEST];
+	size_t capacity[DEEPEST];
 	int message[DEEPEST]; // -1: the slot is free
 };
 
@@ -62,9 +61,9 @@ static void post(struct end *e, struct plan *p, int c)
 		fill(w->b[k].p, size, NUMBER(c, m));
 		CHECK(net_isend(&e->net, w->comm, w->b[k].p, size, w->b[k].mhandle, &request));
 	} else {
-		w->room[k] = size + draw(&p->calls) % (LARGEST - size + 1);
+		w->capacity[k] = size + draw(&p->calls) % (LARGEST - size + 1);
 		wipe(w->b[k].p, LARGEST);
-		CHECK(net_irecv(&e->net, w->comm, w->b[k].p, w->room[k], w->b[k].mhandle, &request));
+		CHECK(net_irecv(&e->net, w->comm, w->b[k].p, w->capacity[k], w->b[k].mhandle, &request));
 	}
 	if (request == NULL)
 		return;
@@ -118,8 +117,8 @@ static void interleave(struct end *e, uint64_t seed, int messages)
 		if (draw(&p.calls) % 16 == 0)
 			sched_yield();
 		if (now_ns() - moved > PATIENCE * 1000000000ll)
-			fail("seed %llu: nothing has moved for %d s, %d messages are left", (unsigned long long)seed,
-				PATIENCE, left);
+			fail("seed %llu: no message was completed for %d s, %d messages remain",
+				(unsigned long long)seed, PATIENCE, left);
 	}
 	meet(e, 0);
 	for (int c = 0; c < CONNECTIONS; c++) {

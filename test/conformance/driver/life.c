@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Cases of the plugin's life in a process: init, finalize, loading, communicators.
+// Cases of init, finalize, loading, and several communicators in a process.
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -10,8 +10,7 @@
 
 #include "cases.h"
 
-// An init that fails is followed by finalize all the same (from v11 on), and a
-// later one may find things in order.
+// NCCL calls finalize after an init that failed too (from v11 on), and a later init may succeed.
 void case_failed_init(struct end *e)
 {
 	net_load(&e->net, e->opt->lib, e->opt->version);
@@ -19,7 +18,7 @@ void case_failed_init(struct end *e)
 	setenv("DDLEMU_PROFILE", "there-is-no-such-profile", 1);
 	doing("init without a fabric");
 	if (net_init(&e->net, 1) == SUCCESS)
-		fail("init was a success with a profile that does not exist");
+		fail("init succeeded with a profile that does not exist");
 	if (strstr(net_log(), "there-is-no-such-profile") == NULL)
 		fail("a failed init does not say why: %s", net_log());
 	int n = -1;
@@ -74,8 +73,7 @@ static void *traffic(void *arg)
 	return NULL;
 }
 
-// Two communicators at once, each driven by its own thread as NCCL does; the end of
-// one is not the end of the other.
+// Two communicators at once, each with a thread, as in NCCL. When one ends, the other goes on.
 void case_two_communicators(struct end *e)
 {
 	pthread_t t;
@@ -84,7 +82,7 @@ void case_two_communicators(struct end *e)
 	doing("init a second communicator");
 	CHECK(net_init(&second.net, 2));
 	if (e->net.version >= 11 && (e->net.ctx == NULL || second.net.ctx == NULL))
-		fail("init gave no context");
+		fail("init returned no context");
 	if (pthread_create(&t, NULL, traffic, &second) != 0)
 		fail("start a thread");
 	for (int i = 0; i < 3; i++)
@@ -95,8 +93,8 @@ void case_two_communicators(struct end *e)
 	CHECK(net_finalize(&e->net));
 }
 
-// A communicator that was split off has no init of its own: NCCL goes on with the
-// parent's context from another thread, and finalizes once.
+// For a communicator that was split off, NCCL calls no init: it uses the parent's context from another thread, and
+// calls finalize once.
 void case_split(struct end *e)
 {
 	pthread_t t;
@@ -114,8 +112,8 @@ void case_split(struct end *e)
 	CHECK(net_finalize(&e->net));
 }
 
-// With NCCL_OOB_NET_ENABLE the thread that inits uses the net itself, for a ring of
-// small messages: no profiler's handles, no sizes asked of test.
+// With NCCL_OOB_NET_ENABLE NCCL's bootstrap uses the net, in the thread that calls init, for a ring of small messages.
+// It passes no profiler handles, and no sizes to test.
 void case_bootstrap(struct end *e)
 {
 	enum { ROUNDS = 50, SMALL = 128 };

@@ -9,8 +9,8 @@
 
 #include "cases.h"
 
-// NO_WORLD leaves only the rank to place a process by, as DDLEMU_NODE does: putenv
-// removes what has no value.
+// NO_WORLD removes the number of ranks from the environment (putenv removes a variable without a value): a process is
+// placed by its rank alone, or by DDLEMU_NODE.
 #define NO_WORLD "WORLD_SIZE", "DDLEMU_NODES=2", "DDLEMU_GPUS_PER_NODE=1"
 
 static const struct test_case cases[] = {
@@ -71,7 +71,7 @@ static const struct test_case cases[] = {
 		.env = { NO_WORLD },
 		.says = "NCCL saw another number of nodes than the fabric has" },
 	{ .name = "tuner-part-no-world",
-		.run = case_tuner_part,
+		.run = case_tuner_subset,
 		.env = { NO_WORLD },
 		.never_says = { "another number of nodes", "several ranks" } },
 	{ .name = "tuner-ranks", .run = case_tuner_ranks, .says = "a process holds several ranks" },

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Cases of single messages: their sizes, order and times.
+// Cases of messages: their sizes, order and times.
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -21,7 +21,7 @@ void case_sizes(struct end *e)
 	hang_up(e, comm, ONE_WAY);
 }
 
-// The largest message that NCCL cuts its buffers into.
+// The largest message that NCCL sends.
 void case_gibibyte(struct end *e)
 {
 	begin(e);
@@ -55,13 +55,13 @@ static int until_error(struct end *e, void *request)
 		if (result != SUCCESS)
 			return result;
 		if (done)
-			fail("a message of 17000 bytes was received in the room of 16000: %d bytes", size);
+			fail("a message of 17000 bytes was received in a receive of 16000: %d bytes", size);
 	}
 	return SUCCESS;
 }
 
-// isend_until_error repeats a send that was complete before its receiver looked at
-// it: on the kernel datapath that is when the kernel has it, and the next one is told.
+// isend_until_error repeats a send until it fails. On the kernel datapath a send may be complete before the receiver
+// sees its size; then one of the next calls fails.
 static int isend_until_error(struct end *e, void *comm, struct buffer *b, size_t size)
 {
 	for (int64_t begun = now_ns(); now_ns() - begun < PATIENCE * 1000000000ll;) {
@@ -99,8 +99,7 @@ void case_send_larger(struct end *e)
 	hang_up(e, comm, ONE_WAY);
 }
 
-// Many messages in flight at once arrive in the order of their sends, in the
-// receives in the order of those.
+// Many messages in flight arrive in the order of the sends, each in the receive with the same number.
 void case_order(struct end *e)
 {
 	enum { MESSAGES = 400, WINDOW = MAX_REQUESTS, LARGEST = 20000 };
@@ -117,7 +116,7 @@ void case_order(struct end *e)
 			size_t size = 8 + (size_t)n * 7919 % (LARGEST - 8);
 			for (int64_t begun = now_ns(); !has_come(e, ONE_WAY, request[k], &b[k], size, NUMBER(0, n));)
 				if (now_ns() - begun > PATIENCE * 1000000000ll)
-					fail("message %d of %d is lost: it has not come after %d s", n, MESSAGES,
+					fail("message %d of %d is lost: it has not arrived after %d s", n, MESSAGES,
 						PATIENCE);
 		}
 		if (i < MESSAGES) {
@@ -139,7 +138,7 @@ void case_order(struct end *e)
 #define LATENCY 20000000ll // ns, of the link that main.c gives the case
 #define HERE 1 // every byte of a message that has arrived
 
-// A message that is on its way, as those see it who poll its bytes: LL and LL128.
+// A message in flight, as receivers see it that poll its bytes (LL and LL128).
 struct sight {
 	const volatile uint64_t *p;
 	size_t words;
@@ -147,9 +146,8 @@ struct sight {
 	int over; // atomic
 };
 
-// look fails the case when bytes are there before the latency is over, or before
-// those in front of them: it reads from the back, so what is in front was written
-// before what it has seen.
+// look fails the case if bytes are visible before the latency has passed, or before the bytes in front of them. It
+// reads from the end to the beginning: when it has seen a byte, it must see all bytes in front of it too.
 static void look(const struct sight *s)
 {
 	size_t seen = s->words;
@@ -157,8 +155,7 @@ static void look(const struct sight *s)
 		if (s->p[i] == HERE * 0x0101010101010101u)
 			seen = i;
 		else if (seen < s->words)
-			fail("bytes %zu to %zu of %zu were written after those behind them", 8 * i, 8 * i + 7,
-				8 * s->words);
+			fail("bytes %zu to %zu of %zu were written after later bytes", 8 * i, 8 * i + 7, 8 * s->words);
 	}
 	int64_t age = now_ns() - s->sent;
 	if (age < LATENCY && seen < s->words)
@@ -166,7 +163,7 @@ static void look(const struct sight *s)
 			8 * (s->words - seen), 8 * s->words, (long long)age / 1000, LATENCY / 1000);
 }
 
-// observe looks while another thread makes the plugin copy.
+// observe looks while another thread calls test, which copies.
 static void *observe(void *arg)
 {
 	struct sight *s = arg;
@@ -187,7 +184,7 @@ static void watch(struct end *e, void *comm, struct buffer *b, size_t size)
 	for (int done = 0; !done;) {
 		done = is_done(e, request, size);
 		if (done && now_ns() - s.sent < LATENCY)
-			fail("test said that a message is complete before it was due");
+			fail("test reported a message as complete before it was due");
 		if (!done)
 			look(&s);
 	}
@@ -224,7 +221,7 @@ void case_nothing_early(struct end *e)
 	hang_up(e, comm, ONE_WAY);
 }
 
-// A flush gives no request, or one that test says is done.
+// A flush returns no request, or one that completes.
 void case_flush(struct end *e)
 {
 	begin(e);

@@ -10,13 +10,13 @@ struct net {
 	int version;
 	void *lib;
 	void **table; // the data symbol
-	void *ctx; // what init gave, from v11 on
-	int bare; // pass no handles of a profiler, as NCCL's bootstrap does
+	void *ctx; // from init, from v11 on
+	int bare; // pass no profiler handles, as NCCL's bootstrap does
 };
 
-// Loads the library and finds the vtable; fails the case when it can't.
+// Loads the library and finds the vtable, or fails the case.
 void net_load(struct net *, const char *path, int version);
-// Reads how long the vtable is, from the library's symbol table.
+// Reads the size of the vtable from the library's symbol table.
 size_t net_table_size(const struct net *);
 
 int net_init(struct net *, uint64_t comm_id);
@@ -29,7 +29,7 @@ int net_accept(struct net *, void *listen, void **comm);
 int net_reg_mr(struct net *, void *comm, void *data, size_t size, int type, void **mhandle);
 int net_dereg_mr(struct net *, void *comm, void *mhandle);
 int net_isend(struct net *, void *comm, void *data, size_t size, void *mhandle, void **request);
-// Receives n messages of one size each, as a grouped receive does for n > 1.
+// Posts n receives of one size each: a grouped receive for n > 1.
 int net_irecv_n(struct net *, void *comm, int n, void *data, size_t size, void *mhandle, void **request);
 int net_irecv(struct net *, void *comm, void *data, size_t size, void *mhandle, void **request);
 int net_iflush(struct net *, void *comm, void *data, int size, void *mhandle, void **request);
@@ -38,7 +38,7 @@ int net_close_send(struct net *, void *comm);
 int net_close_recv(struct net *, void *comm);
 int net_close_listen(struct net *, void *comm);
 
-// The logger that plugins are given: keeps what this thread was warned of.
+// The logger for the plugin: net_log returns the last warning of this thread.
 void net_logger(int level, unsigned long flags, const char *file, int line, const char *fmt, ...);
 const char *net_log(void);
 

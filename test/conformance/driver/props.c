@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Cases of what NCCL reads: the vtable itself and the properties of NICs.
+// Cases of data that NCCL reads: the vtable, and the properties of NICs.
 
 #include <stdio.h>
 #include <string.h>
@@ -15,7 +15,7 @@ void case_vtable(struct end *e)
 		fail("the vtable has %zu bytes, want %zu", size, want);
 	for (int i = 0; i < slots_of(e->opt->version); i++)
 		if (e->net.table[i] == NULL && !may_be_null(i))
-			fail("slot %d of the vtable is NULL, and NCCL calls it unasked", i);
+			fail("slot %d of the vtable is NULL, and NCCL calls it without a check", i);
 	if (strcmp(e->net.table[NAME], "goemu") != 0)
 		fail("the net's name is %s", (char *)e->net.table[NAME]);
 	meet(e, 0);
@@ -45,7 +45,7 @@ static int value_of(int version, const char *props, const char *name, union valu
 	return 0;
 }
 
-// range fails unless an int field of the properties, if there is one, is within.
+// range fails the case unless an int field of the properties, if the version has it, is within bounds.
 static void range(int version, const char *props, const char *name, int least, int most)
 {
 	union value v;
@@ -88,7 +88,7 @@ static void judge(int version, const char *props, int dev)
 
 #define MOST 512
 
-// properties asks for them with every byte of the memory set to `poison`.
+// properties reads the properties into memory whose bytes are all `poison`.
 static void properties(struct end *e, int dev, char *memory, int poison)
 {
 	memset(memory, poison, MOST);
@@ -98,7 +98,7 @@ static void properties(struct end *e, int dev, char *memory, int poison)
 			fail("getProperties wrote byte %zu of a struct of %zu", i, properties_size(e->opt->version));
 }
 
-// NCCL hands in memory with anything in it: what is not written is taken as said.
+// NCCL passes uninitialised memory: the plugin must write every field.
 void case_properties(struct end *e)
 {
 	char once[MOST], again[MOST];
@@ -113,7 +113,7 @@ void case_properties(struct end *e)
 		properties(e, dev, again, 0x5a);
 		for (size_t i = 0; i < properties_size(e->opt->version); i++)
 			if (once[i] != again[i])
-				fail("getProperties left byte %zu of %zu as it was", i,
+				fail("getProperties did not write byte %zu of %zu", i,
 					properties_size(e->opt->version));
 		judge(e->opt->version, once, dev);
 		value_of(e->opt->version, once, "guid", &guid[dev]);
@@ -122,6 +122,6 @@ void case_properties(struct end *e)
 		fail("two NICs have the guids %llx and %llx", (unsigned long long)guid[0].u64,
 			(unsigned long long)guid[1].u64);
 	if (net_properties(&e->net, n, once) == SUCCESS || net_properties(&e->net, -1, once) == SUCCESS)
-		fail("a NIC that is not there has properties");
+		fail("a NIC that does not exist has properties");
 	meet(e, 0);
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Cases of requests: how many there are, and what is written where.
+// Cases of requests: how many there may be, and what the plugin writes to them.
 
 #include "cases.h"
 
 #define SIZE 300
 
-// start is isend or irecv, by the rank, once.
+// start calls isend or irecv once, depending on the rank.
 static void *start(struct end *e, void *comm, struct buffer *b, void *preload)
 {
 	void *request = preload;
@@ -17,7 +17,7 @@ static void *start(struct end *e, void *comm, struct buffer *b, void *preload)
 	return request;
 }
 
-// Both ends fill their queues; one more is refused until one is done.
+// Both ends post as many requests as there may be. One more is refused until one is complete.
 void case_outstanding(struct end *e)
 {
 	begin(e);
@@ -36,7 +36,7 @@ void case_outstanding(struct end *e)
 		}
 		for (int i = 0; i < 3; i++)
 			if (start(e, comm, &b[0], (void *)2) != NULL)
-				fail("request %d of one connection was taken, want NULL", MAX_REQUESTS + 1);
+				fail("request %d of one connection was accepted, want NULL", MAX_REQUESTS + 1);
 		meet(e, 0);
 		for (int i = 0; i < MAX_REQUESTS; i++) {
 			doing("finish request %d of %d", i + 1, MAX_REQUESTS);
@@ -44,7 +44,7 @@ void case_outstanding(struct end *e)
 			if (e->rank == 1)
 				check(b[i].p, SIZE, NUMBER(round, i));
 		}
-		// There is room again.
+		// Now one more is accepted.
 		pass(e, comm, &b[0], SIZE, SIZE, NUMBER(round, MAX_REQUESTS));
 		meet(e, 0);
 		for (int i = 0; i < MAX_REQUESTS; i++)
@@ -53,8 +53,8 @@ void case_outstanding(struct end *e)
 	}
 }
 
-// NCCL leaves the last request where the next one goes, and from 2.24 on 0x1 for
-// receives whose completion it does not need. A refused call has to write NULL.
+// NCCL leaves the last request in the variable for the next one, and from 2.24 on 0x1 for receives whose completion it
+// does not need. A refused call must write NULL.
 void case_requests_written(struct end *e)
 {
 	void *const preloads[] = { (void *)1, (void *)0xdead0, NULL };
@@ -67,7 +67,7 @@ void case_requests_written(struct end *e)
 			for (int64_t begun = now_ns();;) {
 				request[i] = start(e, comm, &b, preloads[p]);
 				if (request[i] != NULL && request[i] == preloads[p])
-					fail("a request still is the %p that was there before the call", preloads[p]);
+					fail("a request is still %p, the value before the call", preloads[p]);
 				if (request[i] != NULL)
 					break;
 				if (now_ns() - begun > PATIENCE * 1000000000ll)

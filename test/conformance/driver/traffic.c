@@ -8,8 +8,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
-// late fails the case when something has taken too long since `begin`.
-static void late(int64_t begin, const char *what)
+// fail_if_slow fails the case when too much time has passed since `begin`.
+static void fail_if_slow(int64_t begin, const char *what)
 {
 	if (now_ns() - begin > PATIENCE * 1000000000ll)
 		fail("%s: not after %d s", what, PATIENCE);
@@ -24,14 +24,14 @@ void *listen_at(struct end *e, void *handle)
 	doing("listen");
 	CHECK(net_listen(&e->net, 0, handle, &l));
 	if (l == NULL)
-		fail("listen gave NULL");
+		fail("listen returned NULL");
 	return l;
 }
 
 void *dial(struct end *e, void *handle)
 {
 	doing("connect");
-	for (int64_t begin = now_ns();; late(begin, "connect")) {
+	for (int64_t begin = now_ns();; fail_if_slow(begin, "connect")) {
 		void *comm = (void *)1;
 		CHECK(net_connect(&e->net, 0, handle, &comm));
 		if (comm == (void *)1)
@@ -44,7 +44,7 @@ void *dial(struct end *e, void *handle)
 void *answer(struct end *e, void *listen)
 {
 	doing("accept");
-	for (int64_t begin = now_ns();; late(begin, "accept")) {
+	for (int64_t begin = now_ns();; fail_if_slow(begin, "accept")) {
 		void *comm = (void *)1;
 		CHECK(net_accept(&e->net, listen, &comm));
 		if (comm == (void *)1)
@@ -84,7 +84,7 @@ struct buffer buffer_new(struct end *e, void *comm, size_t size)
 		fail("map %zu bytes: %s", b.mapped, strerror(errno));
 	CHECK(net_reg_mr(&e->net, comm, b.p, size, MEMORY_HOST, &b.mhandle));
 	if (b.mhandle == NULL)
-		fail("regMr gave NULL, which NCCL takes for a failure");
+		fail("regMr returned NULL, which means failure to NCCL");
 	return b;
 }
 
@@ -115,7 +115,7 @@ void fill(char *p, size_t n, uint64_t number)
 	}
 }
 
-// matching is how many of n bytes are those of the message.
+// matching counts the first bytes of n that are those of the message.
 static size_t matching(const char *p, size_t n, uint64_t number)
 {
 	for (size_t at = 0; at < n; at += 8) {
@@ -137,7 +137,7 @@ void check(const char *p, size_t n, uint64_t number)
 	unsigned connection = (unsigned)(number >> 32);
 	for (uint64_t other = 1; other < 64 && n >= 3; other++)
 		if (matching(p, n, number + other) == n)
-			fail("connection %u: message %u came in the place of message %u, which is lost", connection,
+			fail("connection %u: message %u arrived in the place of message %u, which is lost", connection,
 				(unsigned)(number + other), (unsigned)number);
 	fail("connection %u: byte %zu of %zu of message %u was changed on the way", connection, good, n,
 		(unsigned)number);
@@ -158,7 +158,7 @@ void check_wiped(const char *p, size_t n, const char *what)
 
 void *start_send(struct end *e, void *comm, struct buffer *b, size_t size)
 {
-	for (int64_t begin = now_ns();; late(begin, "isend")) {
+	for (int64_t begin = now_ns();; fail_if_slow(begin, "isend")) {
 		void *request = (void *)2; // whatever NCCL left there
 		CHECK(net_isend(&e->net, comm, b->p, size, b->mhandle, &request));
 		if (request == (void *)2)
@@ -168,11 +168,11 @@ void *start_send(struct end *e, void *comm, struct buffer *b, size_t size)
 	}
 }
 
-void *start_recv(struct end *e, void *comm, struct buffer *b, size_t room)
+void *start_recv(struct end *e, void *comm, struct buffer *b, size_t capacity)
 {
-	for (int64_t begin = now_ns();; late(begin, "irecv")) {
+	for (int64_t begin = now_ns();; fail_if_slow(begin, "irecv")) {
 		void *request = (void *)2;
-		CHECK(net_irecv(&e->net, comm, b->p, room, b->mhandle, &request));
+		CHECK(net_irecv(&e->net, comm, b->p, capacity, b->mhandle, &request));
 		if (request == (void *)2)
 			fail("irecv did not write its request");
 		if (request != NULL)
@@ -185,9 +185,9 @@ int is_done(struct end *e, void *request, size_t size)
 	int done = 77, n = -1;
 	CHECK(net_test(&e->net, request, &done, &n));
 	if (done != 0 && done != 1)
-		fail("test left done at %d", done);
+		fail("test set done to %d", done);
 	if (done && n != (int)size)
-		fail("test said %d bytes, want %zu", n, size);
+		fail("test reported %d bytes, want %zu", n, size);
 	return done;
 }
 
@@ -200,7 +200,7 @@ int has_come(struct end *e, int sender, void *request, struct buffer *b, size_t 
 	if (e->rank != sender && got > 0)
 		check(b->p, (size_t)got < size ? (size_t)got : size, number);
 	if (got != (int)size)
-		fail("connection %u: %d bytes came for message %u of %zu bytes, which is lost or cut",
+		fail("connection %u: %d bytes arrived for message %u of %zu bytes, which is lost or cut",
 			(unsigned)(number >> 32), got, (unsigned)number, size);
 	return 1;
 }
@@ -208,10 +208,10 @@ int has_come(struct end *e, int sender, void *request, struct buffer *b, size_t 
 void finish(struct end *e, void *request, size_t size)
 {
 	for (int64_t begin = now_ns(); !is_done(e, request, size);)
-		late(begin, e->rank == 0 ? "rank 0's message" : "rank 1's message");
+		fail_if_slow(begin, e->rank == 0 ? "rank 0's message" : "rank 1's message");
 }
 
-void pass(struct end *e, void *comm, struct buffer *b, size_t size, size_t room, uint64_t number)
+void pass(struct end *e, void *comm, struct buffer *b, size_t size, size_t capacity, uint64_t number)
 {
 	doing("pass message %u of connection %u, %zu bytes", (unsigned)number, (unsigned)(number >> 32), size);
 	if (e->rank == 0) {
@@ -220,7 +220,7 @@ void pass(struct end *e, void *comm, struct buffer *b, size_t size, size_t room,
 		return;
 	}
 	wipe(b->p, b->size);
-	finish(e, start_recv(e, comm, b, room), size);
+	finish(e, start_recv(e, comm, b, capacity), size);
 	check(b->p, size, number);
 	check_wiped(b->p + size, b->size - size, "behind the message");
 }

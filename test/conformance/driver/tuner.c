@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The tuner that the plugin exports: it hears from NCCL how many ranks and nodes
-// there are, and the job's verdict says when those are not the emulated ones.
+// Cases of the tuner. NCCL tells it how many ranks and nodes there are. The verdict names them if they are not the
+// emulated ones.
 
 #include <dlfcn.h>
 #include <string.h>
@@ -24,7 +24,7 @@ static void tune(struct end *e, int version, size_t ranks, size_t nodes)
 	if (table == NULL)
 		fail("dlsym: %s", dlerror());
 	if (table[TUNER_NAME] == NULL || strcmp(table[TUNER_NAME], "goemu") != 0)
-		fail("tuner v%d has another name than the net", version);
+		fail("tuner v%d and the net have different names", version);
 	CHECK(((tuner_init)table[TUNER_INIT])(ranks, nodes, net_logger, &context));
 	int algo = -1, proto = -1, channels = -1;
 	float cost[7 * 3], before[7 * 3];
@@ -35,7 +35,7 @@ static void tune(struct end *e, int version, size_t ranks, size_t nodes)
 	else
 		CHECK(((tuner_info_v3)table[TUNER_INFO])(context, 4, 1 << 20, 1, (float **)cost, 7, 3, &channels));
 	if (algo != -1 || proto != -1 || channels != -1 || memcmp(cost, before, sizeof cost) != 0)
-		fail("tuner v%d has changed NCCL's choice", version);
+		fail("tuner v%d changed NCCL's choice", version);
 	CHECK(((tuner_destroy)table[TUNER_DESTROY])(context));
 }
 
@@ -50,5 +50,5 @@ static void tune_all(struct end *e, size_t ranks, size_t nodes)
 
 void case_tuner(struct end *e) { tune_all(e, 2, 2); }
 void case_tuner_nodes(struct end *e) { tune_all(e, 2, 1); }
-void case_tuner_part(struct end *e) { tune_all(e, 1, 1); }
+void case_tuner_subset(struct end *e) { tune_all(e, 1, 1); }
 void case_tuner_ranks(struct end *e) { tune_all(e, 4, 2); }

@@ -20,7 +20,7 @@
 // How long a case may take in all, in seconds.
 #define LIMIT 120
 
-// What the ranks tell the process that started them.
+// What the ranks report to the process that started them.
 static struct report {
 	int failed;
 	char why[1024];
@@ -61,8 +61,8 @@ int64_t now_ns(void)
 
 // --- between the ranks
 
-// gone gives the process that started the ranks the time to see how the other one
-// ended, which says more than that it has.
+// gone fails the case because the other rank has ended, after a pause: the process that started the ranks then sees
+// first how the other rank ended, which says more.
 static _Noreturn void gone(const char *how)
 {
 	sleep(5);
@@ -79,7 +79,7 @@ void get(struct end *e, int lane, void *data, size_t n)
 {
 	ssize_t got = recv(e->lane[lane], data, n, MSG_WAITALL);
 	if (got < 0 && errno == EAGAIN)
-		fail("the other rank said nothing for %d s", PATIENCE);
+		fail("the other rank sent nothing for %d s", PATIENCE);
 	if (got != (ssize_t)n)
 		gone("is gone");
 }
@@ -206,8 +206,8 @@ static void wait_for(const pid_t pid[2])
 	}
 }
 
-// said checks what the ranks wrote, and shows it when the case has failed.
-static void said(const struct test_case *c, int out)
+// check_stderr checks what the ranks wrote to stderr, and prints it when the case has failed.
+static void check_stderr(const struct test_case *c, int out)
 {
 	static char text[1 << 16];
 	ssize_t n = pread(out, text, sizeof text - 1, 0);
@@ -221,7 +221,7 @@ static void said(const struct test_case *c, int out)
 		fputs(text, stderr);
 }
 
-// available is how much memory may be had without swapping.
+// available is the memory that is free without swapping.
 static long available(void)
 {
 	char line[128];
@@ -268,7 +268,7 @@ enum outcome run_case(const struct test_case *c, const struct options *o)
 	close_lanes(ends[0]);
 	close_lanes(ends[1]);
 	wait_for(pid);
-	said(c, out);
+	check_stderr(c, out);
 	printf(report->failed ? "FAIL %s\n" : "PASS\n", report->why);
 	return report->failed ? FAIL : PASS;
 }

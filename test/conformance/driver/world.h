@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The two ranks of a case: two processes on two emulated nodes, with one thread that
-// runs the case or with several that run it at once, as NCCL's communicators do.
-// Between them are sockets, as NCCL's bootstrap is.
+// The two ranks of a case: two processes on two emulated nodes. One thread runs the case, or several run it at once, as
+// NCCL's communicators do. Sockets connect the ranks, as in NCCL's bootstrap.
 #ifndef CONFORMANCE_WORLD_H
 #define CONFORMANCE_WORLD_H
 
@@ -11,9 +10,9 @@
 
 #include "net.h"
 
-#define TEAM 4 // threads of a rank, where a case is run by several
+#define TEAM 4 // threads of a rank, if several run a case
 #define LANES 2 // sockets between the ranks, for each of these threads
-#define PATIENCE 45 // seconds that a rank waits for anything
+#define PATIENCE 45 // seconds: the longest wait of a rank
 
 enum mode { ALONE, TOGETHER };
 
@@ -38,29 +37,29 @@ struct test_case {
 	void (*run)(struct end *);
 	int together; // several threads may run it at once
 	int first, last; // versions, 0: all
-	const char *why; // not the others
-	int slow; // too long for every run of the tests
-	long mebibytes; // of memory that have to be free
-	const char *env[6]; // beside what every case has
-	// What the ranks must and must not have written to stderr by their end.
+	const char *why; // it is not for the other versions
+	int slow; // runs only with -all
+	long mebibytes; // of free memory that it needs
+	const char *env[6]; // added to the environment of every case
+	// What the ranks must, and must not, write to stderr.
 	const char *says, *never_says[3];
 };
 
-// Runs a case and says how it went in one line; returns the exit status.
+// Runs a case, prints its result in one line, and returns the exit status.
 enum outcome { PASS, FAIL, SKIP };
 enum outcome run_case(const struct test_case *, const struct options *);
 
-// Ends the case. Where several things fail, the first is told.
+// Ends the case. Of several failures the first is reported.
 _Noreturn void fail(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-// Says what this rank is at, for when it never gets further.
+// Notes what this rank is doing, for the report if it hangs.
 void doing(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-// Loads the plugin and inits it, once for all threads of the rank.
+// Loads the plugin and calls init, once for all threads of the rank.
 void begin(struct end *);
 
 void put(struct end *, int lane, const void *, size_t);
 void get(struct end *, int lane, void *, size_t);
-// Returns when the other rank is here too.
+// Returns when the other rank has called it too.
 void meet(struct end *, int lane);
 
 int64_t now_ns(void);
