@@ -107,7 +107,7 @@ func shapeDevice(g *global, d *tc.Device, name string, patch configs.LinkPatch) 
 		return err
 	}
 	kernel := &shapers.Kernel{}
-	tables := &[3]*link.JitterTable{link.NormalTable(), link.ParetoTable(), link.NormalTable()}
+	tables := link.NewJitterTables(nil)
 	if err := d.Shape(fabric.Spec(l), kernel.Probe("netem") == nil, tables); err != nil {
 		return err
 	}

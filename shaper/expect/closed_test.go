@@ -54,15 +54,12 @@ func TestSmallAllReduceCountsLatencies(t *testing.T) {
 func TestSmallAllReduceExact(t *testing.T) {
 	const lat = 20_000_000
 	s := far(tcp())
-	f, err := s.build()
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := s.build()
 	path, _, err := f.Path(Conn{Src: 0, Dst: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	empty, full := path[0].Params.Serialise(0), path[0].Params.Serialise(8)
+	empty, full := f.Params[path[0].Hop].Serialization(0), f.Params[path[0].Hop].Serialization(8)
 	// Rank 1 sends its 8 bytes in the first of two slices; rank 0 adds and sends them
 	// back at once. The call ends with the empty slice behind them.
 	want := float64(2*(lat+full) + empty)
@@ -77,15 +74,12 @@ func TestSmallAllReduceWithHosts(t *testing.T) {
 	const lat, work = 20_000_000, 100_000
 	s := far(tcp())
 	s.tr.Host.PerMessage = work
-	f, err := s.build()
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := s.build()
 	path, _, err := f.Path(Conn{Src: 0, Dst: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := float64(2*(work+path[0].Params.Serialise(8)+lat+work) + work)
+	want := float64(2*(work+f.Params[path[0].Hop].Serialization(8)+lat+work) + work)
 	if e := simulate(t, decide(nccl.AllReduce, Ring, Simple, 2, 1, 8), s); e.First != want {
 		t.Errorf("first call %.0f ns, want %.0f", e.First, want)
 	}

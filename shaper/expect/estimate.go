@@ -65,25 +65,20 @@ const (
 // distributed normally, as those of many calls are.
 const spreadSigma = 3.5
 
-// Simulate returns what the model expects of decision d on the fabric that
-// build makes. It calls build several times. A decision that it does not know how
+// Simulate returns what the model expects of decision d on fabric f. A decision that it does not know how
 // to play is an error, never a guess. It ends with ctx.
-func Simulate(ctx context.Context, d Decision, build Builder) (*Estimate, error) {
+func Simulate(ctx context.Context, d Decision, f *Fabric) (*Estimate, error) {
 	if err := d.validate(); err != nil {
 		return nil, fmt.Errorf("expected time: %w", err)
 	}
-	e, err := estimate(ctx, &d, build)
+	e, err := estimate(ctx, &d, f)
 	if err != nil {
 		return nil, fmt.Errorf("expected time of %v by %v/%v: %w", d.Coll, d.Algo, d.Proto, err)
 	}
 	return e, nil
 }
 
-func estimate(ctx context.Context, d *Decision, build Builder) (*Estimate, error) {
-	f, err := build()
-	if err != nil {
-		return nil, err
-	}
+func estimate(ctx context.Context, d *Decision, f *Fabric) (*Estimate, error) {
 	if err := f.validate(); err != nil {
 		return nil, err
 	}
@@ -107,15 +102,15 @@ func estimate(ctx context.Context, d *Decision, build Builder) (*Estimate, error
 	if len(e.Traffic) == 0 {
 		return e, nil
 	}
-	return e, c.average(ctx, p, build, e)
+	return e, c.average(ctx, p, f, e)
 }
 
 // average fills in the times: the mean over several orders of turns and draws, as
 // far as that does not take long.
-func (c *call) average(ctx context.Context, p *plan, build Builder, e *Estimate) error {
+func (c *call) average(ctx context.Context, p *plan, f *Fabric, e *Estimate) error {
 	var slowest []float64
 	for n := 1; ; n++ {
-		t, err := c.times(ctx, p, build, e, mostSteps)
+		t, err := c.times(ctx, p, f, e, mostSteps)
 		if err != nil {
 			return err
 		}
@@ -165,7 +160,7 @@ type timing struct {
 
 // times plays the plan, or two shorter ones from which it continues linearly:
 // once the pipeline is full, each further period of loops takes the same time.
-func (c *call) times(ctx context.Context, p *plan, build Builder, e *Estimate, limit float64) (timing, error) {
+func (c *call) times(ctx context.Context, p *plan, f *Fabric, e *Estimate, limit float64) (timing, error) {
 	most, least := p.loops()
 	cost := float64(e.pieces) * stepsPerPiece * leastCalls
 	unit := p.period(most, e)
@@ -176,15 +171,15 @@ func (c *call) times(ctx context.Context, p *plan, build Builder, e *Estimate, l
 		long += (most - long) % unit
 	}
 	if cost <= limit || least <= most-long+1 || long+more >= most {
-		t, _, err := c.play(ctx, p, build, 0, e)
+		t, _, err := c.play(ctx, p, f, 0, e)
 		return t, err
 	}
 	e.Extrapolated = true
-	a, calls, err := c.play(ctx, p.cut(most-long-more), build, 0, e)
+	a, calls, err := c.play(ctx, p.cut(most-long-more), f, 0, e)
 	if err != nil {
 		return timing{}, err
 	}
-	b, _, err := c.play(ctx, p.cut(most-long), build, calls, e)
+	b, _, err := c.play(ctx, p.cut(most-long), f, calls, e)
 	if err != nil {
 		return timing{}, err
 	}
@@ -237,17 +232,14 @@ func (e *Estimate) busiest() Traffic {
 
 // play plays calls back to back until they take equally long, or calls of them if
 // that is given, and returns the mean over Iterations.
-func (c *call) play(ctx context.Context, p *plan, build Builder, calls int, e *Estimate) (timing, int, error) {
-	f, err := build()
-	if err != nil {
-		return timing{}, 0, err
-	}
-	f.Seed += c.turn
+func (c *call) play(ctx context.Context, p *plan, f *Fabric, calls int, e *Estimate) (timing, int, error) {
+	net := link.NewNetwork(f.Params, f.Transport, f.Tables, f.Seed+c.turn)
+	defer net.Close()
 	enqueued := c.Iterations
 	if enqueued == 0 {
 		enqueued = mostCalls
 	}
-	s, err := newSim(p, f, c.Ranks, enqueued, c.turn)
+	s, err := newSim(p, f, net, c.Ranks, enqueued, c.turn)
 	if err != nil {
 		return timing{}, 0, err
 	}
@@ -266,13 +258,23 @@ func (c *call) play(ctx context.Context, p *plan, build Builder, calls int, e *E
 		}
 	}
 	c.played += s.steps
-	if s.stalls > 0 {
-		return timing{}, 0, fmt.Errorf("a path holds more segments than the link model keeps (%d stalls): use a larger mtu or a shorter path", s.stalls)
+	if n := s.stalls(); n > 0 {
+		return timing{}, 0, fmt.Errorf("a path holds more segments than the link model keeps (%d stalls): use a larger mtu or a shorter path", n)
 	}
 	if n < c.Iterations {
 		e.Extrapolated = true
 	}
 	return s.timing(n, c.Iterations), n, nil
+}
+
+// stalls is how often flows kept too many segments to send another one.
+func (s *sim) stalls() (n uint64) {
+	for i := range s.conns {
+		if c := &s.conns[i]; c.flow != nil {
+			n += c.flow.Stalls()
+		}
+	}
+	return n
 }
 
 // alikeCalls is how many calls in a row must take equally long to be taken for the pace

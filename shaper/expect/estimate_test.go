@@ -85,16 +85,13 @@ func TestRunningAheadEndsWithTheBuffers(t *testing.T) {
 // playAll plays every one of d's calls and returns the mean time of one on each rank.
 func playAll(t *testing.T, d Decision, s star) []float64 {
 	t.Helper()
-	f, err := s.build()
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := s.build()
 	c := newCall(&d, f)
 	p, err := c.plan()
 	if err != nil {
 		t.Fatal(err)
 	}
-	full, _, err := c.play(context.Background(), p, s.build, d.Iterations, &Estimate{transport: f.Transport})
+	full, _, err := c.play(context.Background(), p, f, d.Iterations, &Estimate{transport: f.Transport})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,10 +109,7 @@ func last(ranks []float64) float64 {
 // playBoth plays d in full and as Simulate does.
 func playBoth(t *testing.T, d Decision, s star) (full, cut timing) {
 	t.Helper()
-	f, err := s.build()
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := s.build()
 	c, e := newCall(&d, f), &Estimate{transport: f.Transport}
 	p, err := c.plan()
 	if err != nil {
@@ -124,10 +118,10 @@ func playBoth(t *testing.T, d Decision, s star) (full, cut timing) {
 	if err := p.traffic(f, e); err != nil {
 		t.Fatal(err)
 	}
-	if full, err = c.times(context.Background(), p, s.build, e, math.Inf(1)); err != nil {
+	if full, err = c.times(context.Background(), p, f, e, math.Inf(1)); err != nil {
 		t.Fatal(err)
 	}
-	if cut, err = c.times(context.Background(), p, s.build, e, mostSteps); err != nil {
+	if cut, err = c.times(context.Background(), p, f, e, mostSteps); err != nil {
 		t.Fatal(err)
 	}
 	if !e.Extrapolated {
@@ -327,7 +321,7 @@ func TestRefusals(t *testing.T) {
 	} {
 		d := ok()
 		tc.change(&d)
-		_, err := Simulate(context.Background(), d, s.build)
+		_, err := Simulate(context.Background(), d, s.build())
 		if err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%v, want one with %q", err, tc.want)
 		}
@@ -336,19 +330,10 @@ func TestRefusals(t *testing.T) {
 
 func TestDownLinkIsAnError(t *testing.T) {
 	s := eth1(rdma())
-	build := func() (*Fabric, error) {
-		f, err := s.build()
-		if err != nil {
-			return nil, err
-		}
-		path, _, err := f.Path(Conn{Src: 0, Dst: 1})
-		if err != nil {
-			return nil, err
-		}
-		path[1].Params.Down = true
-		return f, nil
-	}
-	_, err := Simulate(context.Background(), decide(nccl.AllReduce, Ring, Simple, 2, 1, 8), build)
+	f := s.build()
+	path, _, _ := f.Path(Conn{Src: 0, Dst: 1})
+	f.Params[path[1].Hop].Down = true
+	_, err := Simulate(context.Background(), decide(nccl.AllReduce, Ring, Simple, 2, 1, 8), f)
 	if err == nil || !strings.Contains(err.Error(), "the link is down") {
 		t.Errorf("error %v", err)
 	}
@@ -357,21 +342,12 @@ func TestDownLinkIsAnError(t *testing.T) {
 // A loss of all packets takes for ever, unless the context ends.
 func TestEndsWithItsContext(t *testing.T) {
 	s := eth1(rdma())
-	build := func() (*Fabric, error) {
-		f, err := s.build()
-		if err != nil {
-			return nil, err
-		}
-		path, _, err := f.Path(Conn{Src: 0, Dst: 1})
-		if err != nil {
-			return nil, err
-		}
-		path[1].Params.Loss.P = math.MaxUint64
-		return f, nil
-	}
+	f := s.build()
+	path, _, _ := f.Path(Conn{Src: 0, Dst: 1})
+	f.Params[path[1].Hop].Loss.P = math.MaxUint64
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 	defer cancel()
-	if _, err := Simulate(ctx, decide(nccl.AllReduce, Ring, Simple, 2, 1, 8), build); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := Simulate(ctx, decide(nccl.AllReduce, Ring, Simple, 2, 1, 8), f); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("error %v", err)
 	}
 }

@@ -14,21 +14,18 @@ type Conn struct {
 	P2P               bool // of ncclSend and ncclRecv
 }
 
-// Fabric is one fresh instance of the emulated fabric, in unscaled time (link
-// parameters made with time scale 1), with nothing sent yet.
+// Fabric is the emulated fabric, in unscaled time: parameters are made with time scale 1.
 type Fabric struct {
+	Params    []link.Params // of the hops
 	Transport *link.Transport
-	Tables    *[3]*link.JitterTable // needed with Normal, Pareto or Table jitter
+	Tables    *link.JitterTables // needed with Normal, Pareto or Table jitter
 	Seed      uint64
 	// Node is the emulated node of a rank. Ranks on one node talk at no cost.
 	Node func(rank int) int
-	// Path returns the hops from one rank's NIC to the other's and those of the way
-	// back. Hops that connections share are the same pointers.
-	Path func(c Conn) (path []link.PathHop, reverse []*link.Hop, err error)
+	// Path returns the hops from one rank's NIC to the other's, and those of the
+	// acknowledgements.
+	Path func(c Conn) (path []link.PathHop, reverse []int, err error)
 }
-
-// Builder makes a fresh Fabric: each simulation needs hops of its own.
-type Builder func() (*Fabric, error)
 
 func (f *Fabric) validate() error {
 	if f.Transport == nil || f.Node == nil || f.Path == nil {
@@ -39,10 +36,10 @@ func (f *Fabric) validate() error {
 
 // Load is what one call puts on one hop.
 type Load struct {
-	Hop      uint32 // link.Hop.ID
+	Hop      int // number
 	Messages uint64
 	Bytes    uint64  // payload
-	Wire     uint64  // bytes on the wire, losses aside
+	Line     uint64  // line bytes, losses aside
 	BusyNs   float64 // time for which the hop is occupied
 }
 
@@ -66,8 +63,8 @@ func (p *plan) traffic(f *Fabric, e *Estimate) error {
 			return err
 		}
 	}
-	loads := map[*link.Hop]*Load{}
-	var order []*link.Hop
+	loads := map[int]*Load{}
+	var order []int
 	for _, b := range p.blocks {
 		b.each(func(a *action, times int) {
 			n := uint64(times)
@@ -78,15 +75,15 @@ func (p *plan) traffic(f *Fabric, e *Estimate) error {
 				conns[i].Messages += n
 				conns[i].Bytes += n * a.bytes
 				for k, h := range paths[i] {
-					l := loads[h.Hop]
+					l, params := loads[h.Hop], &f.Params[h.Hop]
 					if l == nil {
-						l = &Load{Hop: h.ID}
+						l = &Load{Hop: h.Hop}
 						loads[h.Hop] = l
 						order = append(order, h.Hop)
 					}
-					l.add(h.Params, a.bytes, n)
+					l.add(params, a.bytes, n)
 					if k == 0 {
-						e.pieces += n * (1 + a.bytes/uint64(h.Params.Segment))
+						e.pieces += n * (1 + a.bytes/uint64(params.Segment))
 					}
 				}
 			}
@@ -106,11 +103,11 @@ func (p *plan) traffic(f *Fabric, e *Estimate) error {
 // add adds n messages of so many bytes.
 func (l *Load) add(p *link.Params, bytes, n uint64) {
 	packets := max(divUp(bytes, uint64(p.Payload)), 1)
-	wire := n * (bytes + packets*uint64(p.PerPacket))
+	line := n * (bytes + packets*uint64(p.PerPacket))
 	l.Messages += n
 	l.Bytes += n * bytes
-	l.Wire += wire
+	l.Line += line
 	if p.NsDen != 0 {
-		l.BusyNs += float64(wire) * float64(p.NsNum) / float64(p.NsDen)
+		l.BusyNs += float64(line) * float64(p.NsNum) / float64(p.NsDen)
 	}
 }

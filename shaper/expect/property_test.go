@@ -59,10 +59,7 @@ func TestPropertyBothEndsAgree(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := drawDecision(t, 8<<20)
 		s := drawStar(t)
-		f, err := s.build()
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := s.build()
 		c := newCall(&d, f)
 		p, err := c.plan()
 		if err != nil {
@@ -111,7 +108,7 @@ func TestPropertyNeverBelowTheCut(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d, s := drawDecision(t, 512<<10), drawStar(t)
 		d.Iterations = leastCalls // played in full
-		e, err := Simulate(context.Background(), d, s.build)
+		e, err := Simulate(context.Background(), d, s.build())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -151,11 +148,11 @@ func TestPropertyMonotonic(t *testing.T) {
 		} else {
 			worse.latency += time.Duration(rapid.IntRange(20_000, 1_000_000).Draw(t, "more latency"))
 		}
-		a, err := Simulate(context.Background(), d, s.build)
+		a, err := Simulate(context.Background(), d, s.build())
 		if err != nil {
 			t.Fatal(err)
 		}
-		b, err := Simulate(context.Background(), d, worse.build)
+		b, err := Simulate(context.Background(), d, worse.build())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -179,12 +176,12 @@ func TestPropertyOrderOfChannels(t *testing.T) {
 		d.Iterations = leastCalls
 		s := drawStar(t)
 		s.perNode = 1
-		a, err := Simulate(context.Background(), d, s.build)
+		a, err := Simulate(context.Background(), d, s.build())
 		if err != nil {
 			t.Fatal(err)
 		}
 		slices.Reverse(d.Rings)
-		b, err := Simulate(context.Background(), d, s.build)
+		b, err := Simulate(context.Background(), d, s.build())
 		if err != nil {
 			t.Fatal(err)
 		}

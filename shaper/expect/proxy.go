@@ -60,8 +60,6 @@ func (s *sim) advance(i int) {
 		c.flow.Take()
 		c.taken++
 	}
-	s.stalls += c.flow.Stalls
-	c.flow.Stalls = 0
 	s.heap.set(i, next)
 	if c.arrived > arrived {
 		s.wake(c.receiver)

@@ -24,15 +24,15 @@ type sim struct {
 	played bool   // the first kernels are launched
 	calls  int    // that the host has enqueued: a rank may run ahead of others
 	steps  uint64
-	stalls uint64
 }
 
 // conn is a connection as both kernels and both proxies see it. All counts are
 // of messages since the start.
 type conn struct {
 	connSpec
-	flow *link.Flow // nil within a node
-	each uint64     // messages per call
+	flow  *link.Flow // nil within a node
+	draws bool       // a hop of its path draws random numbers
+	each  uint64     // messages per call
 
 	written    uint64   // by the sending kernel
 	sent       uint64   // isend posted by the sending proxy
@@ -95,8 +95,8 @@ type rankRun struct {
 	ends   []int64 // of each call
 }
 
-// newSim sets up the connections of p on a fresh fabric, for so many calls.
-func newSim(p *plan, f *Fabric, ranks, calls int, turn uint64) (*sim, error) {
+// newSim sets up the connections of p on f, whose hops net has at rest, for so many calls.
+func newSim(p *plan, f *Fabric, net *link.Network, ranks, calls int, turn uint64) (*sim, error) {
 	s := &sim{conns: make([]conn, len(p.conns)), ranks: make([]rankRun, ranks), calls: calls, turn: turn}
 	for i, spec := range p.conns {
 		s.conns[i].connSpec = spec
@@ -105,7 +105,7 @@ func newSim(p *plan, f *Fabric, ranks, calls int, turn uint64) (*sim, error) {
 	}
 	s.addBlocks(p)
 	for i := range s.conns {
-		if err := s.conns[i].connect(f); err != nil {
+		if err := s.conns[i].connect(f, net); err != nil {
 			return nil, err
 		}
 	}
@@ -117,14 +117,12 @@ func newSim(p *plan, f *Fabric, ranks, calls int, turn uint64) (*sim, error) {
 // draws says whether a link on the way of a connection draws jitter or loss.
 func (s *sim) draws() bool {
 	return slices.ContainsFunc(s.conns, func(c conn) bool {
-		return c.flow != nil && slices.ContainsFunc(c.flow.Path, func(h link.PathHop) bool {
-			return h.Params.Jitter.Kind != link.NoJitter || h.Params.Loss.Any()
-		})
+		return c.draws
 	})
 }
 
 // connect gives the connection its flow, if it leads anywhere.
-func (c *conn) connect(f *Fabric) error {
+func (c *conn) connect(f *Fabric, net *link.Network) error {
 	if c.each == 0 || f.Node(c.src) == f.Node(c.dst) {
 		return nil
 	}
@@ -136,7 +134,8 @@ func (c *conn) connect(f *Fabric) error {
 		return fmt.Errorf("path of rank %d to rank %d: %d hops, want 1 to %d", c.src, c.dst, len(path), link.MaxHops)
 	}
 	id := uint64(c.src)<<40 | uint64(c.dst)<<16 | uint64(c.channel)
-	c.flow = link.NewFlow(id, f.Seed, path, reverse, f.Transport, f.Tables)
+	c.flow = net.NewFlow(id, path, reverse)
+	c.draws = slices.ContainsFunc(path, func(h link.PathHop) bool { return f.Params[h.Hop].Draws() })
 	return nil
 }
 
@@ -258,7 +257,7 @@ func (s *sim) ended(calls int) bool {
 
 func (s *sim) stuck() error {
 	for i := range s.conns {
-		if c := &s.conns[i]; c.flow != nil && c.flow.Broken {
+		if c := &s.conns[i]; c.flow != nil && c.flow.Broken() {
 			return fmt.Errorf("rank %d to rank %d: the link is down for longer than the transport waits", c.src, c.dst)
 		}
 	}

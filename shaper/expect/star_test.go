@@ -4,7 +4,7 @@ package expect
 
 import (
 	"context"
-	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -24,50 +24,33 @@ type star struct {
 	seed      uint64
 }
 
-func (s star) build() (*Fabric, error) {
+// starNodes is the largest number of nodes of a star.
+const starNodes = 24
+
+// build makes hops 2n and 2n+1 the ports of node n, and then the links between nodes.
+func (s star) build() *Fabric {
 	port := link.Spec{Bandwidth: s.bandwidth, MTU: 1500, Header: 40, Framing: 38}
-	wire := port
-	wire.Latency, wire.Jitter, wire.Loss = s.latency, s.jitter, s.loss
-	id := uint32(0)
-	hop := func(spec link.Spec) (*link.Hop, error) {
+	between := port
+	between.Latency, between.Jitter, between.Loss = s.latency, s.jitter, s.loss
+	prepare := func(spec link.Spec) link.Params {
 		p, err := link.NewParams(spec, 1)
-		id++
-		return &link.Hop{ID: id, Params: &p}, err
-	}
-	hops := map[string]*link.Hop{}
-	get := func(key string, spec link.Spec) (*link.Hop, error) {
-		if hops[key] == nil {
-			h, err := hop(spec)
-			if err != nil {
-				return nil, err
-			}
-			hops[key] = h
+		if err != nil {
+			panic(err)
 		}
-		return hops[key], nil
+		return p
 	}
 	per := max(s.perNode, 1)
 	f := &Fabric{
-		Transport: &s.tr, Seed: 7 + s.seed, Node: func(r int) int { return r / per },
-		Tables: &[3]*link.JitterTable{link.NormalTable(), link.ParetoTable(), link.NormalTable()},
+		Params:    slices.Concat(slices.Repeat([]link.Params{prepare(port)}, 2*starNodes), slices.Repeat([]link.Params{prepare(between)}, starNodes*starNodes)),
+		Transport: &s.tr,
+		Seed:      7 + s.seed, Node: func(r int) int { return r / per }, Tables: link.NewJitterTables(link.NormalTable()),
 	}
-	f.Path = func(c Conn) ([]link.PathHop, []*link.Hop, error) {
+	f.Path = func(c Conn) ([]link.PathHop, []int, error) {
 		a, b := c.Src/per, c.Dst/per
-		var path []link.PathHop
-		for i, k := range []string{fmt.Sprint("tx", a), fmt.Sprint(a, ":", b), fmt.Sprint("rx", b)} {
-			spec := port
-			if i == 1 {
-				spec = wire
-			}
-			h, err := get(k, spec)
-			if err != nil {
-				return nil, nil, err
-			}
-			path = append(path, link.PathHop{Hop: h, Private: i == 1})
-		}
-		back, err := get(fmt.Sprint(b, ":", a), wire)
-		return path, []*link.Hop{back}, err
+		there, back := 2*starNodes+a*starNodes+b, 2*starNodes+b*starNodes+a
+		return []link.PathHop{{Hop: 2 * a}, {Hop: there, Private: true}, {Hop: 2*b + 1}}, []int{back}, nil
 	}
-	return f, nil
+	return f
 }
 
 func tcp() link.Transport {
@@ -121,7 +104,7 @@ func heapTree(ranks int) []Links {
 
 func simulate(t testing.TB, d Decision, s star) *Estimate {
 	t.Helper()
-	e, err := Simulate(context.Background(), d, s.build)
+	e, err := Simulate(context.Background(), d, s.build())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -61,7 +61,7 @@ func drawnLonger(t *testing.T, f *Fabric, s link.Spec) time.Duration {
 	}
 	far := p
 	far.Latency += int64(time.Hour)
-	tables := &[3]*link.JitterTable{link.NormalTable(), link.ParetoTable(), f.JitterTable()}
+	tables := f.JitterTables()
 	const n = 100_000
 	sum := int64(0)
 	for i := range uint64(n) {

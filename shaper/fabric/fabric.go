@@ -31,11 +31,28 @@ type Hop struct {
 	Spec     link.Spec
 }
 
-// Step is one hop of a path. Private is as in link.PathHop: all that comes
-// through the hop comes through the one before it.
-type Step struct {
-	Hop     int
-	Private bool
+// Params are the parameters of the hops in a fabric that runs timeScale times slower.
+func (f *Fabric) Params(timeScale int) ([]link.Params, error) {
+	out := make([]link.Params, len(f.Hops))
+	for i, h := range f.Hops {
+		var err error
+		if out[i], err = link.NewParams(h.Spec, timeScale); err != nil {
+			return nil, fmt.Errorf("%s: %w", f.HopName(i), err)
+		}
+	}
+	return out, nil
+}
+
+// JitterTables are the distributions that jitter is drawn from.
+func (f *Fabric) JitterTables() *link.JitterTables { return link.NewJitterTables(f.JitterTable()) }
+
+// Reverse are the hops of the acknowledgements of what goes from NIC src to NIC dst.
+func (f *Fabric) Reverse(src, dst int) []int {
+	var hops []int
+	for _, h := range f.Path(dst, src) {
+		hops = append(hops, h.Hop)
+	}
+	return hops
 }
 
 // Fabric is a fabric at run time. Not safe for concurrent change.
@@ -134,14 +151,14 @@ func (f *Fabric) firstTrunk() int { return 2*f.NICs() + f.NICs()*f.peers() }
 
 // Path is the path from NIC src to NIC dst, which are on different nodes. Links that are
 // down do not change it.
-func (f *Fabric) Path(src, dst int) []Step {
-	path := []Step{{Hop: 2 * src}, {Hop: f.Link(src, dst), Private: true}}
+func (f *Fabric) Path(src, dst int) []link.PathHop {
+	path := []link.PathHop{{Hop: 2 * src}, {Hop: f.Link(src, dst), Private: true}}
 	if f.Net != nil {
 		for _, l := range f.Net.Path(src, dst) {
-			path = append(path, Step{Hop: f.firstTrunk() + l})
+			path = append(path, link.PathHop{Hop: f.firstTrunk() + l})
 		}
 	}
-	return append(path, Step{Hop: 2*dst + 1})
+	return append(path, link.PathHop{Hop: 2*dst + 1})
 }
 
 // Latency is the sum of the latencies on the path from NIC src to NIC dst, which are on

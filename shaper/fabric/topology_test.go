@@ -49,7 +49,7 @@ func checkPaths(t interface {
 			}
 			path := f.Path(src, dst)
 			n := len(path)
-			if n < 3 || n > link.MaxHops || path[0].Hop != 2*src || path[1] != (Step{f.Link(src, dst), true}) || path[n-1].Hop != 2*dst+1 {
+			if n < 3 || n > link.MaxHops || path[0].Hop != 2*src || path[1] != (link.PathHop{Hop: f.Link(src, dst), Private: true}) || path[n-1].Hop != 2*dst+1 {
 				t.Fatalf("%s to %s: %v", f.NICName(src), f.NICName(dst), path)
 			}
 			at := f.Net.Home[src]

@@ -67,7 +67,7 @@ func (w Workload) Demand() Demand {
 		if err != nil {
 			continue // a valid fabric has no such link
 		}
-		d.T = min(d.T, w.Fabric.Latency(h.Src, h.Dst)+time.Duration(p.Serialise(w.Message))+ends)
+		d.T = min(d.T, w.Fabric.Latency(h.Src, h.Dst)+time.Duration(p.Serialization(w.Message))+ends)
 	}
 	if d.T == math.MaxInt64 {
 		d.T = 0

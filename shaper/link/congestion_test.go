@@ -37,8 +37,8 @@ func bottleneck(t *testing.T, tr *Transport, port, wire Spec, flows int, length 
 		}
 		out := make([]float64, flows)
 		for i := range fl {
-			out[i] = float64(fl[i].arrived) / 1460
-			if fl[i].Stalls > 0 {
+			out[i] = float64(fl[i].Arrived()) / 1460
+			if fl[i].Stalls() > 0 {
 				t.Errorf("flow %d stalled", i)
 			}
 		}
@@ -88,7 +88,7 @@ func TestTailDropSlowsFlowsDown(t *testing.T) {
 				total += g
 			}
 			h := f.rx[0].Counters
-			use, drops := total/(10e9*float64(port.Bandwidth)/8e9/1538), float64(h.Drops)/(float64(h.Wire)/1538)
+			use, drops := total/(10e9*float64(port.Bandwidth)/8e9/1538), float64(h.Drops)/(float64(h.LineBytes)/1538)
 			t.Logf("%v, %d flows: %.3f of the line, fairness %.3f, %.2f %% dropped", names[control], n, use, jain(got), 100*drops)
 			if use < 0.95 || use > 1.01 || jain(got) < 0.9 || drops > 0.01 || h.Drops == 0 {
 				t.Errorf("%v, %d flows: %.3f of the line, fairness %.3f, %.2f %% dropped", names[control], n, use, jain(got), 100*drops)
@@ -97,7 +97,7 @@ func TestTailDropSlowsFlowsDown(t *testing.T) {
 	}
 	port, wire, tr := crowd(NoCongestion)
 	f, _ := bottleneck(t, tr, port, wire, 4, 1e9)
-	if h := f.rx[0].Counters; float64(h.Drops) < 0.5*float64(h.Wire)/1538 {
+	if h := f.rx[0].Counters; float64(h.Drops) < 0.5*float64(h.LineBytes)/1538 {
 		t.Errorf("%d packets dropped of %d flows that nothing slows down", h.Drops, 4)
 	}
 }
@@ -111,8 +111,8 @@ func TestMarksSlowFlowsDown(t *testing.T) {
 		port.QueueBytes, port.ECN = 4<<20, 256<<10
 		f, got := bottleneck(t, tr, port, wire, 2, 20e9)
 		h, use := f.rx[0].Counters, (got[0]+got[1])/(10e9*float64(port.Bandwidth)/8e9/1538)
-		if h.Marks == 0 || h.Drops > 0 || use < 0.95 || jain(got) < 0.9 {
-			t.Errorf("%v: %d marks, %d drops, %.3f of the line, fairness %.3f", names[control], h.Marks, h.Drops, use, jain(got))
+		if h.ECNMarks == 0 || h.Drops > 0 || use < 0.95 || jain(got) < 0.9 {
+			t.Errorf("%v: %d marks, %d drops, %.3f of the line, fairness %.3f", names[control], h.ECNMarks, h.Drops, use, jain(got))
 		}
 	}
 	port, wire, tr := crowd(NoCongestion)
@@ -120,8 +120,8 @@ func TestMarksSlowFlowsDown(t *testing.T) {
 	_, plain := bottleneck(t, tr, port, wire, 2, 1e9)
 	port.ECN = 256 << 10
 	f, marked := bottleneck(t, tr, port, wire, 2, 1e9)
-	if f.rx[0].Counters.Marks == 0 || plain[0] != marked[0] || plain[1] != marked[1] {
-		t.Errorf("%d marks; %v packets with and %v without", f.rx[0].Counters.Marks, marked, plain)
+	if f.rx[0].Counters.ECNMarks == 0 || plain[0] != marked[0] || plain[1] != marked[1] {
+		t.Errorf("%d marks; %v packets with and %v without", f.rx[0].Counters.ECNMarks, marked, plain)
 	}
 }
 
@@ -149,7 +149,7 @@ func alone(t *testing.T, control Congestion, loss Loss) *Flow {
 	tr := tcp()
 	tr.Congestion, tr.Second, tr.RTO = control, 1e9, 100e6
 	fl := newFabric(t, 2, port, wire, 1, tr).flow(0, 1)
-	fl.window.size, fl.window.threshold = 64*1460<<10, 64*1460<<10
+	fl.setWindow(64 * 1460)
 	fl.Recv(0)
 	fl.Post(1<<40, 0)
 	return fl
@@ -162,7 +162,7 @@ func advanceTo(fl *Flow, from, to int64) {
 }
 
 // packetsOf is the window in packets.
-func packetsOf(fl *Flow) float64 { return float64(fl.window.size) / 1024 / 1460 }
+func packetsOf(fl *Flow) float64 { return float64(fl.flow.window.cwnd) / 1024 / 1460 }
 
 // However many packets of a window are lost, it shrinks once.
 func TestOneReductionPerWindow(t *testing.T) {
@@ -171,7 +171,7 @@ func TestOneReductionPerWindow(t *testing.T) {
 		lost := 0
 		for now := int64(0); now < 90e6; now = fl.Advance(now) {
 			if now > 45e6 && lost < 5 { // in the third round trip
-				fl.bad[1] = true
+				fl.flow.bad |= 1 << 1
 				lost++
 			}
 		}
@@ -186,10 +186,9 @@ func TestOneReductionPerWindow(t *testing.T) {
 func TestLostRetransmissionWaitsForTheTimer(t *testing.T) {
 	fl := alone(t, Reno, Loss{})
 	advanceTo(fl, 0, 45e6)
-	s := fl.seg(fl.at[0] - 1)
-	s.flags |= segmentLost | segmentTimeout
+	s := fl.loseTwice()
 	advanceTo(fl, 45e6, 56e6)
-	found := s.came + 10e6
+	found := int64(s.first_copy) + 10e6
 	advanceTo(fl, 56e6, found+99e6)
 	if got := packetsOf(fl); got < 32 {
 		t.Errorf("%.1f packets before the timer runs out", got)
@@ -211,8 +210,7 @@ func TestLostRetransmissionWaitsForTheTimer(t *testing.T) {
 func TestWindowGrowsOnlyWhenItIsFull(t *testing.T) {
 	for _, control := range []Congestion{Reno, Cubic} {
 		fl := alone(t, control, Loss{})
-		fl.msgs[0].Size, fl.tail = 1000, 1000
-		fl.msgs[0].End = 1000
+		fl.flow.sends[0].size, fl.flow.sends[0].end = 1000, 1000
 		for i := range int64(500) {
 			fl.Recv(0)
 			fl.Post(1000, (i+1)*30e6)
@@ -244,17 +242,14 @@ func TestCubeRoot(t *testing.T) {
 // 0.4 packets per cubic second from there.
 func TestCubicCurve(t *testing.T) {
 	for _, packets := range []float64{10, 1000, 100_000} {
-		fl := alone(t, Cubic, Loss{})
-		w := &fl.window
-		w.size = uint64(packets*1460) << 10
-		fl.reduce(0)
-		fl.window.grow(fl, 1460, 1e9)
+		lost := uint64(packets*1460) << 10
+		ticks := cubicK(lost, lost*7/10, 1460)
 		k := math.Cbrt(packets * 0.3 / 0.4)
-		if got := float64(w.middle) / 1024; math.Abs(got-k) > 0.002+k/1000 {
+		if got := float64(ticks) / 1024; math.Abs(got-k) > 0.002+k/1000 {
 			t.Errorf("%v packets: K = %.3f s, want %.3f", packets, got, k)
 		}
 		for _, after := range []float64{0, k / 2, k, 2 * k} {
-			got := float64(w.curve(int64((after-k)*1024), 1460)) / 1024 / 1460
+			got := float64(cubicWindow(lost, int64((after-k)*1024), 1460)) / 1024 / 1460
 			want := packets + 0.4*math.Pow(after-k, 3)
 			if math.Abs(got/want-1) > 0.005 {
 				t.Errorf("%v packets, %.2f s after the loss: %.1f packets, want %.1f", packets, after, got, want)
@@ -315,7 +310,7 @@ func TestPausesDoNotCountIdleTime(t *testing.T) {
 		run(now, a, b)
 	}
 	held := int64(0)
-	for _, h := range append(append([]*Hop{}, f.tx...), f.links[[2]int{1, 0}], f.links[[2]int{2, 0}]) {
+	for _, h := range append(append([]hop{}, f.tx...), f.links[[2]int{1, 0}], f.links[[2]int{2, 0}]) {
 		held += h.Counters.PausedNs
 	}
 	// Two messages of 9 ms each, at two ports and two links, twice.

@@ -23,11 +23,10 @@ func jitters(t *testing.T, seed uint64, j Jitter, custom *JitterTable, n int, ap
 	t.Helper()
 	port, wire := gigabit(200 * time.Millisecond)
 	wire.Jitter = j
-	f := newFabric(t, 2, port, wire, 1, tcp())
-	f.tables = &[3]*JitterTable{tables[0], tables[1], custom}
+	f := newFabricWith(t, 2, port, wire, 1, tcp(), NewJitterTables(custom))
+	f.net.seed = seed
 	fl := f.flow(0, 1)
-	fl.Seed = seed
-	fixed := int64(wire.Latency) + f.tx[0].Params.Serialise(8)
+	fixed := int64(wire.Latency) + f.tx[0].Params.Serialization(8)
 	out := make([]float64, n)
 	for i := range out {
 		now := int64(i) * apart
@@ -92,7 +91,7 @@ func TestJitterHasItsDistribution(t *testing.T) {
 // order instead, so that their delays are larger than those drawn.
 func TestOrderClampsJitter(t *testing.T) {
 	const value = 1e6
-	sample := jitters(t, 1, Jitter{Normal, value}, tables[2], MaxMessages, value/100)
+	sample := jitters(t, 1, Jitter{Normal, value}, &tables[2], MaxMessages, value/100)
 	if mean := stat.Mean(sample, nil) / value; mean < 1 {
 		t.Errorf("the mean delay of segments close together is %.2f standard deviations above the latency: nothing was clamped", mean)
 	}
@@ -243,10 +242,11 @@ func outcome(t *testing.T, seed uint64, ids []uint64, order func(turn int) int, 
 	t.Helper()
 	wire := Spec{MTU: 1500, Header: 40, Latency: 10 * time.Millisecond, Jitter: Jitter{Normal, time.Millisecond}, Loss: Loss{P: 0.02}}
 	f := newFabric(t, 2, Spec{MTU: 1500, Header: 40}, wire, 1, tcp())
+	f.net.seed = seed
 	flows := make([]*Flow, len(ids))
 	for i, id := range ids {
+		f.flows = id - 1
 		flows[i] = f.flow(0, 1)
-		flows[i].ID, flows[i].Seed = id, seed
 		for k := range n {
 			flows[i].Post(8, int64(k)*1e9)
 			flows[i].Recv(0)
@@ -254,7 +254,7 @@ func outcome(t *testing.T, seed uint64, ids []uint64, order func(turn int) int, 
 	}
 	for turn, left := 0, len(flows); left > 0; turn++ {
 		fl := flows[order(turn)%len(flows)]
-		if fl.Advance(int64(turn+1)*1e8) == Never && fl.msgs[n-1].Due != Never && fl.taken == 0 {
+		if fl.Advance(int64(turn+1)*1e8) == Never && fl.Message(uint64(n-1)).Due != Never && fl.taken == 0 {
 			left--
 			fl.taken = 1
 		}
@@ -262,7 +262,7 @@ func outcome(t *testing.T, seed uint64, ids []uint64, order func(turn int) int, 
 	out := map[uint64][]float64{}
 	for i, id := range ids {
 		for k := range n {
-			out[id] = append(out[id], float64(flows[i].msgs[k].Due-int64(k)*1e9))
+			out[id] = append(out[id], float64(flows[i].Message(uint64(k)).Due-int64(k)*1e9))
 		}
 	}
 	return out
@@ -314,19 +314,19 @@ func TestStreamsOfDrawsAreIndependent(t *testing.T) {
 		}
 		return out
 	}
-	base := stream(1, 1, drawJitter, 1)
+	base := stream(1, 1, streamOfJitter, 1)
 	if p := kolmogorov(slices.Clone(base), distuv.UnitUniform.CDF); p < leastP {
 		t.Errorf("draws are not uniform, p = %.2g", p)
 	}
 	for name, other := range map[string][]float64{
-		"seed": stream(2, 1, drawJitter, 1), "link": stream(1, 2, drawJitter, 1), "kind": stream(1, 1, drawLoss, 1), "flow": stream(1, 1, drawJitter, 2),
+		"seed": stream(2, 1, streamOfJitter, 1), "link": stream(1, 2, streamOfJitter, 1), "kind": stream(1, 1, streamOfLoss, 1), "flow": stream(1, 1, streamOfJitter, 2),
 		"next": append(slices.Clone(base[1:]), base[0]),
 	} {
 		if r := stat.Correlation(base, other, nil); math.Abs(r) > 3/math.Sqrt(n) {
 			t.Errorf("%s: correlation %.4f of %d draws", name, r, n)
 		}
 	}
-	if fmt.Sprint(base[:8]) == fmt.Sprint(stream(1, 1, drawState, 1)[:8]) {
+	if fmt.Sprint(base[:8]) == fmt.Sprint(stream(1, 1, streamOfState, 1)[:8]) {
 		t.Error("two kinds of draws are the same")
 	}
 }

@@ -11,36 +11,65 @@ import (
 	"pgregory.net/rapid"
 )
 
-// fabric is a star of full-duplex NICs around an ideal switch: the paths that
-// ddlemu's default topology has.
+// fabric is a star of full-duplex NICs around an ideal switch: the paths that ddlemu's
+// default topology has.
 type fabric struct {
-	tx, rx []*Hop
-	links  map[[2]int]*Hop
-	tables *[3]*JitterTable
-	tr     *Transport
+	net    *Network
+	tx, rx []hop
+	links  map[[2]int]hop
 	flows  uint64
 }
 
-var tables = &[3]*JitterTable{NormalTable(), ParetoTable(), NormalTable()}
+// hop is a hop of the network with its number and its parameters.
+type hop struct {
+	*Hop
+	number int
+	Params *Params
+}
 
-func newFabric(t interface{ Fatal(...any) }, nodes int, port, wire Spec, k int, tr *Transport) *fabric {
-	f := &fabric{links: map[[2]int]*Hop{}, tables: tables, tr: tr}
-	id := uint32(0)
-	hop := func(s Spec) *Hop {
+var tables = NewJitterTables(NormalTable())
+
+// tester is what testing and rapid have in common.
+type tester interface {
+	Fatal(...any)
+	Cleanup(func())
+}
+
+func newFabric(t tester, nodes int, port, wire Spec, k int, tr *Transport) *fabric {
+	return newFabricWith(t, nodes, port, wire, k, tr, tables)
+}
+
+func newFabricWith(t tester, nodes int, port, wire Spec, k int, tr *Transport, tables *JitterTables) *fabric {
+	prepare := func(s Spec) Params {
 		p, err := NewParams(s, k)
 		if err != nil {
 			t.Fatal(err)
 		}
-		id++
-		return &Hop{ID: id, Params: &p}
+		return p
+	}
+	params := make([]Params, nodes*(nodes+1))
+	for i := range params {
+		params[i] = prepare(wire)
+		if i < 2*nodes {
+			params[i] = prepare(port)
+		}
+	}
+	f := &fabric{net: NewNetwork(params, tr, tables, 7), links: map[[2]int]hop{}}
+	t.Cleanup(f.net.Close)
+	n := 0
+	next := func() hop {
+		h := hop{&f.net.Hops[n], n, f.net.Params(n)}
+		n++
+		h.ID = uint32(n)
+		return h
 	}
 	for range nodes {
-		f.tx, f.rx = append(f.tx, hop(port)), append(f.rx, hop(port))
+		f.tx, f.rx = append(f.tx, next()), append(f.rx, next())
 	}
 	for a := range nodes {
 		for b := range nodes {
 			if a != b {
-				f.links[[2]int{a, b}] = hop(wire)
+				f.links[[2]int{a, b}] = next()
 			}
 		}
 	}
@@ -49,9 +78,9 @@ func newFabric(t interface{ Fatal(...any) }, nodes int, port, wire Spec, k int, 
 
 func (f *fabric) flow(a, b int) *Flow {
 	f.flows++
-	path := []PathHop{{Hop: f.tx[a]}, {Hop: f.links[[2]int{a, b}], Private: true}, {Hop: f.rx[b]}}
-	back := []*Hop{f.tx[b], f.links[[2]int{b, a}], f.rx[a]}
-	return NewFlow(f.flows, 7, path, back, f.tr, f.tables)
+	path := []PathHop{{Hop: f.tx[a].number}, {Hop: f.links[[2]int{a, b}].number, Private: true}, {Hop: f.rx[b].number}}
+	back := []int{f.tx[b].number, f.links[[2]int{b, a}].number, f.rx[a].number}
+	return f.net.NewFlow(f.flows, path, back)
 }
 
 func gigabit(latency time.Duration) (port, wire Spec) {
@@ -100,7 +129,7 @@ func TestIdleLatencyExact(t *testing.T) {
 				if tr.Kind == RDMA {
 					start = 500 + l // the clear-to-send arrives after the post
 				}
-				due := start + f.tx[0].Params.Serialise(uint32(size)) + l
+				due := start + f.tx[0].Params.Serialization(uint32(size)) + l
 				sent := start
 				if tr.Kind == RDMA {
 					sent = due + l
@@ -177,7 +206,7 @@ func TestRDMAWaitsForReceiver(t *testing.T) {
 	}
 	fl.Recv(2e9)
 	run(2e9, fl)
-	if got, want := fl.Message(0).Due, int64(2e9+1e6+1e6)+f.tx[0].Params.Serialise(8); got != want {
+	if got, want := fl.Message(0).Due, int64(2e9+1e6+1e6)+f.tx[0].Params.Serialization(8); got != want {
 		t.Errorf("due %d, want %d", got, want)
 	}
 }
@@ -278,7 +307,7 @@ func drawScript(t *rapid.T, maxFlows int, lossy bool) script {
 		s.tr.Window = rapid.Uint64Range(4096, 16<<20).Draw(t, "window")
 		s.tr.Congestion, s.tr.Second = Congestion(rapid.Uint32Range(0, 2).Draw(t, "congestion")), int64(s.k)*1e9
 	}
-	if s.tr.congested() {
+	if s.tr.Kind == TCP && s.tr.Congestion != NoCongestion {
 		s.wire.QueueBytes, s.wire.QueuePolicy = rapid.SampledFrom([]uint64{0, 1 << 16, 1 << 18}).Draw(t, "queue"), TailDrop
 		s.wire.ECN = rapid.SampledFrom([]uint64{0, 1 << 15}).Draw(t, "ecn")
 	}
@@ -289,7 +318,7 @@ func drawScript(t *rapid.T, maxFlows int, lossy bool) script {
 		}
 	}
 	sizes := []uint64{0, 1, 8, 127, 1460, 4096, 65536, 100_000, 300_000}
-	if s.tr.congested() {
+	if s.tr.Kind == TCP && s.tr.Congestion != NoCongestion {
 		sizes = append(sizes, 2_000_000) // for a window to open and close
 	}
 	for range rapid.IntRange(1, maxFlows).Draw(t, "flows") {
@@ -312,7 +341,7 @@ func drawScript(t *rapid.T, maxFlows int, lossy bool) script {
 // play runs the script with the given poll times. Between its own events a flow
 // is polled whenever poll says: poll(flow, from, next) returns the time of the
 // next look at a flow that could step at next, at or after from.
-func (s *script) play(t interface{ Fatal(...any) }, poll func(flow int, now, next int64) int64) (*fabric, []*Flow) {
+func (s *script) play(t tester, poll func(flow int, now, next int64) int64) (*fabric, []*Flow) {
 	f := newFabric(t, s.nodes, s.port, s.wire, s.k, s.tr)
 	n := len(s.ends)
 	flows := make([]*Flow, n)
@@ -367,12 +396,12 @@ func TestPropertyConservationAndOrder(t *testing.T) {
 				m := fl.Message(uint64(j))
 				posted += p.size
 				if m.Due == Never || m.Sent == Never {
-					t.Fatalf("flow %d message %d never arrived: %+v", i, j, *m)
+					t.Fatalf("flow %d message %d never arrived: %+v", i, j, m)
 				}
 				if m.Due < last {
 					t.Fatalf("flow %d message %d is due at %d, before its predecessor at %d", i, j, m.Due, last)
 				}
-				least := p.send + f.tx[0].Params.Serialise(uint32(min(p.size, MaxSegment)))
+				least := p.send + f.tx[0].Params.Serialization(uint32(min(p.size, MaxSegment)))
 				if s.wire.Jitter.Kind == NoJitter {
 					least += int64(s.wire.Latency) * int64(s.k)
 				}
@@ -385,8 +414,8 @@ func TestPropertyConservationAndOrder(t *testing.T) {
 				last = m.Due
 			}
 			arrived += fl.Arrived()
-			if fl.Stalls != 0 || fl.Broken {
-				t.Fatalf("flow %d stalled %d times, broken %v", i, fl.Stalls, fl.Broken)
+			if fl.Stalls() != 0 || fl.Broken() {
+				t.Fatalf("flow %d stalled %d times, broken %v", i, fl.Stalls(), fl.Broken())
 			}
 		}
 		if arrived != posted {
@@ -405,7 +434,7 @@ func TestPropertyRateNeverExceeded(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawScript(t, 6, false)
 		f, _ := s.play(t, onTime)
-		for _, h := range append(append([]*Hop{}, f.tx...), f.rx...) {
+		for _, h := range append(append([]hop{}, f.tx...), f.rx...) {
 			c := h.Counters
 			if c.Segments == 0 {
 				continue
@@ -416,8 +445,8 @@ func TestPropertyRateNeverExceeded(t *testing.T) {
 				t.Fatalf("busy for %d ns by %d", c.BusyNs, h.NextFree)
 			}
 			most := float64(c.BusyNs) * float64(s.port.Bandwidth) / 8e9 / float64(s.k)
-			if float64(c.Wire) > most*(1+1e-9) {
-				t.Fatalf("%d wire bytes in %d busy ns at %d bit/s", c.Wire, c.BusyNs, s.port.Bandwidth)
+			if float64(c.LineBytes) > most*(1+1e-9) {
+				t.Fatalf("%d wire bytes in %d busy ns at %d bit/s", c.LineBytes, c.BusyNs, s.port.Bandwidth)
 			}
 		}
 	})
@@ -453,7 +482,7 @@ func TestLaterArrivalDelaysNobody(t *testing.T) {
 		far := wire
 		far.Latency = 5 * time.Millisecond
 		p, _ := NewParams(far, 1)
-		f.links[[2]int{2, 0}].Params = &p
+		*f.links[[2]int{2, 0}].Params = p
 		a, b := f.flow(1, 0), f.flow(2, 0)
 		flows := []*Flow{a}
 		if second {
@@ -509,7 +538,7 @@ func TestLosslessQueueHoldsUpstream(t *testing.T) {
 	// sent 20 ms worth, with it half of that plus the queue.
 	for i, h := range f.tx[:2] {
 		half := 20e6 / 8 / 2.0
-		if got := float64(h.Counters.Wire); got < half*0.95 || got > half+3*64<<10 {
+		if got := float64(h.Counters.LineBytes); got < half*0.95 || got > half+3*64<<10 {
 			t.Errorf("port %d sent %.0f wire bytes in 20 ms, want %.0f and a queue", i, got, half)
 		}
 	}
@@ -538,17 +567,14 @@ func TestDownBreaksAfterTimeout(t *testing.T) {
 	f := newFabric(t, 2, port, wire, 1, rdma())
 	fl := f.flow(0, 1)
 	h := f.links[[2]int{0, 1}]
-	p := *h.Params
-	p.Down = true
-	up := h.Params
-	h.Params = &p
+	h.Params.Down = true
 	fl.Post(8, 0)
 	fl.Recv(0)
 	fl.Advance(400e6)
-	if fl.Broken {
+	if fl.Broken() {
 		t.Fatal("broken after 400 ms, timeout 500 ms")
 	}
-	h.Params = up
+	h.Params.Down = false
 	h.NextFree, f.tx[0].NextFree = 450e6, 450e6
 	run(450e6, fl)
 	if m := fl.Message(0); m.Due < 451e6 || m.Due > 452e6 {
@@ -556,10 +582,10 @@ func TestDownBreaksAfterTimeout(t *testing.T) {
 	}
 	fl.Post(8, 500e6)
 	fl.Recv(500e6)
-	h.Params = &p
+	h.Params.Down = true
 	fl.Advance(600e6)
 	fl.Advance(2e9)
-	if !fl.Broken {
+	if !fl.Broken() {
 		t.Error("not broken 1.5 s after the post, timeout 500 ms")
 	}
 }
@@ -629,8 +655,8 @@ func TestFullBuffersGoOn(t *testing.T) {
 			if got := float64(m.Due) / 1e9; math.Abs(got/want-1) > 0.01 {
 				t.Errorf("took %.3f s, want %.3f", got, want)
 			}
-			if (fl.Stalls > 0) != tc.stalls {
-				t.Errorf("%d stalls", fl.Stalls)
+			if (fl.Stalls() > 0) != tc.stalls {
+				t.Errorf("%d stalls", fl.Stalls())
 			}
 		})
 	}

@@ -2,22 +2,26 @@
 
 package link
 
+// #include "arith.h"
+import "C"
+
 import (
 	"fmt"
 	"math/bits"
 	"time"
+	"unsafe"
 )
 
-// Segment limits. A segment is as long as SegmentTime at the hop's rate, in
-// whole packets, at least one packet and at most MaxSegment bytes. The time
-// keeps flows that share a slow link interleaved; the size keeps one copy short.
+// Limits of a segment. A segment is as long as SegmentTime at the hop's rate, in whole
+// packets, at least one packet and at most MaxSegment bytes. The time keeps flows that share
+// a slow link interleaved; the size keeps one copy short.
 const (
 	MaxSegment  = 64 << 10
 	SegmentTime = 100 * time.Microsecond
 )
 
-// Limits of the values a Spec may hold. They keep every product of Params in
-// 64 bits: 256 KiB of wire bytes x 8e9 x 1024 < 2^61.
+// Limits of the values in a Spec. They keep every product of the engine in 64 bits:
+// 256 KiB of line bytes x 8e9 x 1024 < 2^61.
 const (
 	MaxTimeScale = 1024
 	MaxBandwidth = 10_000_000_000_000 // bit/s
@@ -27,71 +31,54 @@ const (
 	MaxMTU       = 65536
 )
 
-// Policy says what a hop does with a segment that finds more than the queue
-// bound ahead of it.
-type Policy uint32
-
-// Queue policies.
-const (
-	Lossless Policy = iota // hold the line before, as PFC and InfiniBand credits do
-	TailDrop               // drop the segment
-	Fair                   // a queue for each flow, served in turn: hold the flow alone
-)
-
-// Spec describes one hop as the user states it: unscaled, in the fabric's own
-// time. The zero Bandwidth means unshaped: no serialisation time at all.
+// Spec describes one hop as the user states it: in the fabric's own time, not scaled. The
+// zero Bandwidth means no limit: no serialization time at all.
 type Spec struct {
-	Bandwidth   uint64        // line rate, bit/s; 0 = unshaped
+	Bandwidth   uint64        // line rate, bit/s; 0 = no limit
 	Latency     time.Duration // one way
 	Jitter      Jitter
 	Loss        Loss
-	QueueBytes  uint64 // 0 = unbounded
+	QueueBytes  uint64 // that may wait; 0 = no limit
 	QueuePolicy Policy
-	ECN         uint64 // bytes ahead of a packet from which on it is marked; 0 = never
+	ECN         uint64 // a packet with more bytes ahead of it is marked; 0 = never
 	MTU         uint32 // bytes of a packet that count against the MTU
 	Header      uint32 // of these, bytes that are not payload
-	Framing     uint32 // further bytes on the wire per packet
+	Framing     uint32 // further bytes on the line per packet
 	Down        bool
 }
 
-// Params is a Spec prepared for the arithmetic: in real nanoseconds, that is
-// with every time multiplied by the time scale.
+// Params is a Spec prepared for the engine: every time is multiplied by the time scale. It
+// is struct ddlemu_params of link.h.
 type Params struct {
-	NsNum, NsDen uint64 // w wire bytes take ceil(w*NsNum/NsDen) ns; NsDen 0 = no time
+	NsNum, NsDen uint64 // b line bytes occupy the hop for ceil(b*NsNum/NsDen) ns; NsDen 0 = no time
 	Latency      int64  // ns
 	Jitter       JitterParams
 	Loss         LossParams
-	QueueNs      int64 // queue bound as time at the hop's rate; 0 = unbounded
-	ECNNs        int64 // the ECN threshold likewise; 0 = no marks
-	Policy       Policy
-	Payload      uint32 // payload bytes per packet
-	PerPacket    uint32 // wire bytes per packet that are not payload
-	Segment      uint32 // segment size, payload bytes
+	Queue        QueueParams
+	Payload      uint32 // payload bytes of a full packet
+	PerPacket    uint32 // line bytes of a packet that are not payload
+	Framing      uint32 // of these, bytes that do not count against the MTU
+	Segment      uint32 // payload bytes of a segment
 	Down         bool
+	_            [7]uint8
 }
 
-// NewParams prepares s for a fabric that runs timeScale times slower than what
-// it emulates. The error names the field that is out of range.
+// NewParams prepares s for a fabric that runs timeScale times slower than what it emulates.
+// The error names the field that is out of range.
 func NewParams(s Spec, timeScale int) (Params, error) {
-	if timeScale < 1 || timeScale > MaxTimeScale {
-		return Params{}, fmt.Errorf("time scale %d: must be 1 to %d", timeScale, MaxTimeScale)
-	}
-	if s.Bandwidth != 0 && (s.Bandwidth < MinBandwidth || s.Bandwidth > MaxBandwidth) {
-		return Params{}, fmt.Errorf("bandwidth %d bit/s: must be %d to %d", s.Bandwidth, uint64(MinBandwidth), uint64(MaxBandwidth))
-	}
-	if s.Latency < 0 || s.Latency > MaxLatency {
-		return Params{}, fmt.Errorf("latency %v: must be 0 to %v", s.Latency, MaxLatency)
-	}
-	if s.MTU < MinMTU || s.MTU > MaxMTU {
-		return Params{}, fmt.Errorf("mtu %d: must be %d to %d", s.MTU, MinMTU, MaxMTU)
-	}
-	if s.Header >= s.MTU || s.Framing > MaxMTU {
-		return Params{}, fmt.Errorf("header %d and framing %d: the header must be below the mtu %d, the framing at most %d", s.Header, s.Framing, s.MTU, MaxMTU)
+	if err := s.check(timeScale); err != nil {
+		return Params{}, err
 	}
 	k := int64(timeScale)
 	p := Params{
-		Latency: int64(s.Latency) * k, Policy: s.QueuePolicy, Down: s.Down,
-		Payload: s.MTU - s.Header, PerPacket: s.Header + s.Framing,
+		Latency: int64(s.Latency) * k, Down: s.Down,
+		Payload: s.MTU - s.Header, PerPacket: s.Header + s.Framing, Framing: s.Framing,
+	}
+	p.Segment = segmentBytes(s.Bandwidth, p.Payload)
+	if s.Bandwidth != 0 {
+		num, den := uint64(8_000_000_000)*uint64(k), s.Bandwidth
+		g := gcd(num, den)
+		p.NsNum, p.NsDen = num/g, den/g
 	}
 	var err error
 	if p.Jitter, err = s.Jitter.params(k); err != nil {
@@ -100,30 +87,30 @@ func NewParams(s Spec, timeScale int) (Params, error) {
 	if p.Loss, err = s.Loss.params(); err != nil {
 		return Params{}, err
 	}
-	p.Segment = segmentBytes(s.Bandwidth, p.Payload)
-	if s.Bandwidth != 0 {
-		num, den := uint64(8_000_000_000)*uint64(k), s.Bandwidth
-		g := gcd(num, den)
-		p.NsNum, p.NsDen = num/g, den/g
-		if p.QueueNs, err = p.queueTime(s.QueueBytes); err != nil {
-			return Params{}, fmt.Errorf("queue %w", err)
-		}
-		if p.ECNNs, err = p.queueTime(s.ECN); err != nil {
-			return Params{}, fmt.Errorf("ecn %w", err)
-		}
+	if p.Queue, err = p.queue(&s); err != nil {
+		return Params{}, err
 	}
 	return p, nil
 }
 
-// queueTime is the time that so many bytes in a queue take, in 128 bits on the way: a
-// queue may hold gigabytes.
-func (p *Params) queueTime(bytes uint64) (int64, error) {
-	hi, lo := bits.Mul64(bytes, p.NsNum)
-	if hi >= p.NsDen {
-		return 0, fmt.Errorf("%d bytes: too large for this bandwidth", bytes)
+// check is about the fields that no type of their own checks.
+func (s *Spec) check(timeScale int) error {
+	if timeScale < 1 || timeScale > MaxTimeScale {
+		return fmt.Errorf("time scale %d: must be 1 to %d", timeScale, MaxTimeScale)
 	}
-	ns, _ := bits.Div64(hi, lo, p.NsDen)
-	return int64(min(ns, 1<<62)), nil
+	if s.Bandwidth != 0 && (s.Bandwidth < MinBandwidth || s.Bandwidth > MaxBandwidth) {
+		return fmt.Errorf("bandwidth %d bit/s: must be %d to %d", s.Bandwidth, uint64(MinBandwidth), uint64(MaxBandwidth))
+	}
+	if s.Latency < 0 || s.Latency > MaxLatency {
+		return fmt.Errorf("latency %v: must be 0 to %v", s.Latency, MaxLatency)
+	}
+	if s.MTU < MinMTU || s.MTU > MaxMTU {
+		return fmt.Errorf("mtu %d: must be %d to %d", s.MTU, MinMTU, MaxMTU)
+	}
+	if s.Header >= s.MTU || s.Framing > MaxMTU {
+		return fmt.Errorf("header %d and framing %d: the header must be below the mtu %d, the framing at most %d", s.Header, s.Framing, s.MTU, MaxMTU)
+	}
+	return nil
 }
 
 func segmentBytes(bandwidth uint64, payload uint32) uint32 {
@@ -142,29 +129,40 @@ func gcd(a, b uint64) uint64 {
 	return a
 }
 
-// Packets is the number of packets that carry n payload bytes: an empty message
-// is one packet.
-func (p *Params) Packets(n uint32) uint32 {
-	if n == 0 {
-		return 1
-	}
-	return (n + p.Payload - 1) / p.Payload
-}
-
-// Wire is the number of bytes on the wire for n payload bytes.
-func (p *Params) Wire(n uint32) uint64 {
-	return uint64(n) + uint64(p.Packets(n))*uint64(p.PerPacket)
-}
-
-// Serialise is the time in ns that n payload bytes (at most 2*MaxSegment) occupy
-// the hop, rounded up so that the rate is never exceeded.
-func (p *Params) Serialise(n uint32) int64 { return p.Occupy(p.Wire(n)) }
-
-// Occupy is the time in ns that so many bytes on the wire (at most 4*MaxSegment)
-// occupy the hop, rounded up.
-func (p *Params) Occupy(wire uint64) int64 {
+// timeOf is the time in ns that so many bytes in a queue take, with 128 bits on the way: a
+// queue may hold gigabytes. Without a bandwidth they take none.
+func (p *Params) timeOf(bytes uint64) (int64, error) {
 	if p.NsDen == 0 {
-		return 0
+		return 0, nil
 	}
-	return int64((wire*p.NsNum + p.NsDen - 1) / p.NsDen)
+	hi, lo := bits.Mul64(bytes, p.NsNum)
+	if hi >= p.NsDen {
+		return 0, fmt.Errorf("%d bytes: too large for this bandwidth", bytes)
+	}
+	ns, _ := bits.Div64(hi, lo, p.NsDen)
+	return int64(min(ns, 1<<62)), nil
+}
+
+// Draws says whether anything on the hop is random.
+func (p *Params) Draws() bool {
+	return p.Jitter.Kind != NoJitter || p.Loss.Any()
+}
+
+func (p *Params) c() *C.struct_ddlemu_params { return (*C.struct_ddlemu_params)(unsafe.Pointer(p)) }
+
+// Packets is the number of packets that carry n payload bytes. An empty message is one
+// packet.
+func (p *Params) Packets(n uint32) uint32 { return uint32(C.packets_of(p.c(), C.uint32_t(n))) }
+
+// LineBytes is the number of bytes on the line for n payload bytes.
+func (p *Params) LineBytes(n uint32) uint64 { return uint64(C.line_bytes(p.c(), C.uint32_t(n))) }
+
+// Serialization is the time in ns for which n payload bytes (at most 2*MaxSegment) occupy
+// the hop, rounded up so that the rate is never exceeded.
+func (p *Params) Serialization(n uint32) int64 { return p.Occupancy(p.LineBytes(n)) }
+
+// Occupancy is the time in ns for which so many line bytes (at most 4*MaxSegment) occupy the
+// hop, rounded up.
+func (p *Params) Occupancy(line uint64) int64 {
+	return int64(C.occupancy(p.c(), C.uint64_t(line)))
 }

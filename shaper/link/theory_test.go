@@ -35,10 +35,10 @@ func throughput(t *testing.T, wire Spec, tr *Transport, packets float64) (ns, pa
 	fl.Recv(-int64(time.Hour))
 	fl.Post(uint64(packets)*uint64(p.Payload), 0)
 	run(0, fl)
-	if fl.Stalls > 0 || fl.Broken {
-		t.Fatalf("%v: the flow stalled %d times, broken %v", wire, fl.Stalls, fl.Broken)
+	if fl.Stalls() > 0 || fl.Broken() {
+		t.Fatalf("%v: the flow stalled %d times, broken %v", wire, fl.Stalls(), fl.Broken())
 	}
-	return float64(fl.Message(0).Due), float64(p.Serialise(p.Payload))
+	return float64(fl.Message(0).Due), float64(p.Serialization(p.Payload))
 }
 
 // Go-back-N with a window that is never closed: each loss costs the K packets that are
@@ -88,25 +88,24 @@ func bulk(t *testing.T, control Congestion, rtt time.Duration, p float64, period
 	tr := &Transport{Kind: TCP, Congestion: control, Second: 1e9, SendBuffer: 1 << 40, Window: 1 << 40, RTO: 200e6, DownTimeout: 1e9}
 	f := newFabric(t, 2, port, wire, 1, tr)
 	fl := f.flow(0, 1)
-	fl.window.size = uint64(start*float64(fl.mss())) << 10
-	fl.window.threshold = fl.window.size // no slow start, which would overshoot
+	fl.setWindow(uint64(start * float64(f.tx[0].Params.Payload)))
 	fl.Recv(0)
 	fl.Post(1<<50, 0)
 	now, next := int64(0), uint64(1/p)
 	until := func(trips float64) float64 {
 		for end := int64(trips * float64(rtt)); now < end; {
-			if periodic && fl.packets >= next {
-				fl.bad[1] = true
+			if periodic && uint64(fl.flow.packets) >= next {
+				fl.flow.bad |= 1 << 1
 				next += uint64(1 / p)
 			}
 			now = fl.Advance(now)
 		}
-		return float64(fl.packets)
+		return float64(fl.flow.packets)
 	}
 	a := until(from)
 	b := until(to)
-	if fl.Stalls > 0 {
-		t.Fatalf("%d stalls", fl.Stalls)
+	if fl.Stalls() > 0 {
+		t.Fatalf("%d stalls", fl.Stalls())
 	}
 	return (b - a) / (to - from)
 }

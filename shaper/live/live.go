@@ -33,7 +33,7 @@ func Spec(f *fabric.Fabric, name string) (state.Spec, error) {
 		}
 		p := state.PathSpec{Src: h.Src, Dst: h.Dst}
 		for _, step := range f.Path(h.Src, h.Dst) {
-			p.Hops = append(p.Hops, state.PathStep(step))
+			p.Hops = append(p.Hops, link.PathHop(step))
 		}
 		s.Paths = append(s.Paths, p)
 	}

@@ -33,10 +33,10 @@ func (f *File) Hops() []HopStatus {
 	out := make([]HopStatus, len(f.hops()))
 	for i := range out {
 		h := &f.hops()[i]
-		spec, _ := inForce(f, h, (*Block).spec)
+		b, _ := f.inForce(h)
 		out[i] = HopStatus{
-			Index: i, Kind: h.Kind, Src: int(h.Src), Dst: int(h.Dst), Spec: spec, Changed: atomic.LoadUint32(&h.Changes) != 0,
-			Counters: h.counters(),
+			Index: i, Kind: h.Kind, Src: int(h.Src), Dst: int(h.Dst), Spec: b.Stated, Changed: atomic.LoadUint32(&h.Changes) != 0,
+			Counters: h.Counters.Load(),
 		}
 		for c := range out[i].Classes {
 			out[i].Classes[c] = atomic.LoadUint64(&h.Classes[c])
@@ -45,18 +45,18 @@ func (f *File) Hops() []HopStatus {
 	return out
 }
 
-// inForce reads from the parameters of a hop, and says whether the hop names a
-// block at all.
-func inForce[T any](f *File, h *Hop, read func(*Block) T) (v T, ok bool) {
+// inForce is a copy of the parameters of a hop. ok says whether the hop names a block at
+// all.
+func (f *File) inForce(h *link.Hop) (b link.Block, ok bool) {
 	for {
-		n := atomic.LoadUint32(&h.Params)
+		n := atomic.LoadUint32(&h.Block)
 		if n >= f.head().Blocks {
-			return v, false
+			return b, false
 		}
 		// Read, then checked: a block that went out of use meanwhile may have been
 		// written again.
-		if v = read(&f.blocks()[n]); atomic.LoadUint32(&h.Params) == n {
-			return v, true
+		if b = f.blocks()[n]; atomic.LoadUint32(&h.Block) == n {
+			return b, true
 		}
 	}
 }
@@ -86,16 +86,15 @@ func (f *File) Update(compute func() (map[int]link.Spec, error)) error {
 // change is Change under the lock.
 func (f *File) change(specs map[int]link.Spec) error {
 	hops := slices.Sorted(maps.Keys(specs))
-	blocks := make([]Block, len(hops))
+	blocks := make([]link.Block, len(hops))
 	for i, hop := range hops {
 		if hop < 0 || hop >= len(f.hops()) {
 			return fmt.Errorf("change hop %d: there are %d", hop, len(f.hops()))
 		}
-		p, err := link.NewParams(specs[hop], int(f.head().TimeScale))
-		if err != nil {
+		var err error
+		if blocks[i], err = link.NewBlock(specs[hop], int(f.head().TimeScale)); err != nil {
 			return fmt.Errorf("change hop %d: %w", hop, err)
 		}
-		blocks[i] = block(specs[hop], p)
 	}
 	free, err := f.freeBlocks(len(hops))
 	if err != nil {
@@ -109,16 +108,16 @@ func (f *File) change(specs map[int]link.Spec) error {
 }
 
 // publish puts block n in force on h.
-func (f *File) publish(h *Hop, n uint32) {
-	old := &f.blocks()[min(atomic.LoadUint32(&h.Params), f.head().Blocks-1)]
-	if old.Down != 0 && f.blocks()[n].Down == 0 {
+func (f *File) publish(h *link.Hop, n uint32) {
+	old := &f.blocks()[min(atomic.LoadUint32(&h.Block), f.head().Blocks-1)]
+	if old.Params.Down && !f.blocks()[n].Params.Down {
 		hold(&h.NextFree, Now())
 	}
 	// Retired before as well as after: if this process dies in between, nobody may
 	// take the block for one that was never used.
 	old.Retired = Now()
 	atomic.AddUint32(&h.Changes, 1)
-	atomic.StoreUint32(&h.Params, n)
+	atomic.StoreUint32(&h.Block, n)
 	old.Retired = Now()
 }
 
@@ -147,7 +146,7 @@ func (f *File) freeBlocks(n int) ([]uint32, error) {
 func (f *File) unusedBlocks() []uint32 {
 	used := make([]bool, f.head().Blocks)
 	for i := range f.hops() {
-		if n := atomic.LoadUint32(&f.hops()[i].Params); int(n) < len(used) {
+		if n := atomic.LoadUint32(&f.hops()[i].Block); int(n) < len(used) {
 			used[n] = true
 		}
 	}
@@ -167,32 +166,6 @@ func hold(p *int64, t int64) {
 		if v >= t || atomic.CompareAndSwapInt64(p, v, t) {
 			return
 		}
-	}
-}
-
-func block(s link.Spec, p link.Params) Block {
-	b := Block{
-		NsNum: p.NsNum, NsDen: p.NsDen, Latency: p.Latency, JitterKind: uint32(p.Jitter.Kind), Policy: uint32(p.Policy),
-		Jitter: p.Jitter.Value, LossP: p.Loss.P, LossBadP: p.Loss.BadP, GoodToBad: p.Loss.GoodToBad, BadToGood: p.Loss.BadToGood,
-		QueueNs: p.QueueNs, ECNNs: p.ECNNs, Payload: p.Payload, PerPacket: p.PerPacket, Segment: p.Segment,
-		StatedBandwidth: s.Bandwidth, StatedLatency: int64(s.Latency), StatedJitter: int64(s.Jitter.Value),
-		StatedLossP: s.Loss.P, StatedBadP: s.Loss.BadP, StatedGoodToBad: s.Loss.GoodToBad, StatedBadToGood: s.Loss.BadToGood,
-		StatedQueue: s.QueueBytes, StatedECN: s.ECN, StatedMTU: s.MTU, StatedHeader: s.Header, StatedFraming: s.Framing,
-	}
-	if s.Down {
-		b.Down = 1
-	}
-	return b
-}
-
-// spec is the inverse of block.
-func (b *Block) spec() link.Spec {
-	return link.Spec{
-		Bandwidth: b.StatedBandwidth, Latency: time.Duration(b.StatedLatency),
-		Jitter:     link.Jitter{Kind: link.JitterKind(b.JitterKind), Value: time.Duration(b.StatedJitter)},
-		Loss:       link.Loss{P: b.StatedLossP, BadP: b.StatedBadP, GoodToBad: b.StatedGoodToBad, BadToGood: b.StatedBadToGood},
-		QueueBytes: b.StatedQueue, ECN: b.StatedECN, QueuePolicy: link.Policy(b.Policy),
-		MTU: b.StatedMTU, Header: b.StatedHeader, Framing: b.StatedFraming, Down: b.Down != 0,
 	}
 }
 

@@ -34,7 +34,7 @@ func checkBlocks(t testing.TB, f *File) {
 	t.Helper()
 	seen := map[uint32]int{}
 	for i := range f.hops() {
-		b := f.hops()[i].Params
+		b := f.hops()[i].Block
 		if j, ok := seen[b]; ok || b >= f.head().Blocks {
 			t.Errorf("hops %d and %d have block %d of %d", i, j, b, f.head().Blocks)
 		}
@@ -131,12 +131,12 @@ func TestChangeFromDownToUpHoldsNextFree(t *testing.T) {
 func TestChangeReusesBlocksLate(t *testing.T) {
 	f := newFile(t)
 	blocks := int(f.head().Blocks)
-	seen := map[uint32]bool{f.hops()[4].Params: true}
+	seen := map[uint32]bool{f.hops()[4].Block: true}
 	for i := range blocks - len(f.hops()) {
 		if err := f.Change(map[int]link.Spec{4: family(i)}); err != nil {
 			t.Fatal(err)
 		}
-		if b := f.hops()[4].Params; seen[b] {
+		if b := f.hops()[4].Block; seen[b] {
 			t.Fatalf("block %d is used again after %d of %d", b, i, blocks)
 		} else {
 			seen[b] = true

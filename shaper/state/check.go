@@ -71,8 +71,8 @@ func (h *header) plausible() bool {
 		h.Hops <= maxHops && h.Links <= h.Hops && h.Blocks == blocksFor(int(h.Hops)) && int(h.Paths) == h.nics()*h.nics() &&
 		h.Jobs == jobsFor(int(h.Hops)) && h.Jobs > 0 && (h.Marks == 0 || h.Marks == marksFor(h.Jobs, h.Hops)) && h.Participants == maxParticipants && h.Events == maxEvents && h.ConfigLen <= maxConfig &&
 		bytes.IndexByte(h.Name[:], 0) > 0 && bytes.IndexByte(h.Profile[:], 0) >= 0 &&
-		t.Kind <= uint32(link.RDMA) && t.Congestion <= uint32(link.Cubic) && t.Second >= 0 && t.Second <= int64(time.Second)*link.MaxTimeScale && t.RTO >= 0 && t.DownTimeout >= 0 && t.Overhead >= 0 && t.Gap >= 0 &&
-		t.HostPerMessage >= 0 && t.HostNsNum <= maxHostNs && (t.HostNsDen > 0 || t.HostNsNum == 0) && t.HostNsNum/max(t.HostNsDen, 1) <= maxHostNsPerByte
+		t.Kind <= link.RDMA && t.Congestion <= link.Cubic && t.Second >= 0 && t.Second <= int64(time.Second)*link.MaxTimeScale && t.RTO >= 0 && t.DownTimeout >= 0 && t.Overhead >= 0 && t.Gap >= 0 &&
+		t.Host.PerMessage >= 0 && t.Host.NsNum <= maxHostNs && (t.Host.NsDen > 0 || t.Host.NsNum == 0) && t.Host.NsNum/max(t.Host.NsDen, 1) <= maxHostNsPerByte
 }
 
 // checkContent refuses a file whose tables would lead a reader astray: the ones
@@ -85,9 +85,8 @@ func (f *File) checkContent() error {
 		if hop.ID != uint32(i) || !endsExist(hop.Kind, hop.Src, hop.Dst, h.nics()) {
 			return fmt.Errorf("%w: corrupt: hop %d", ErrNotUsable, i)
 		}
-		b, ok := inForce(f, hop, func(b *Block) Block { return *b })
-		p, err := link.NewParams(b.spec(), int(h.TimeScale))
-		want := block(b.spec(), p)
+		b, ok := f.inForce(hop)
+		want, err := link.NewBlock(b.Stated, int(h.TimeScale))
 		want.Retired = b.Retired
 		if !ok || err != nil || b != want {
 			return fmt.Errorf("%w: corrupt: parameters of hop %d", ErrNotUsable, i)

@@ -27,13 +27,7 @@ type HopSpec struct {
 // PathSpec is the way from NIC Src to NIC Dst: indices of hops.
 type PathSpec struct {
 	Src, Dst int
-	Hops     []PathStep
-}
-
-// PathStep is one hop of a path; Private as in link.PathHop.
-type PathStep struct {
-	Hop     int
-	Private bool
+	Hops     []link.PathHop
 }
 
 // Spec is a fabric to be made. Times of Transport are unscaled.
@@ -142,13 +136,13 @@ func (d *Dir) fill(fd int, h *header, s *Spec) (*File, error) {
 	f := &File{dir: d.Path, fd: fd, mem: mem}
 	*f.head() = *h
 	for i, hop := range s.Hops {
-		p, err := link.NewParams(hop.Spec, s.TimeScale)
+		b, err := link.NewBlock(hop.Spec, s.TimeScale)
 		if err != nil {
 			unix.Munmap(mem)
 			return nil, fmt.Errorf("hop %d: %w", i, err)
 		}
-		f.blocks()[i] = block(hop.Spec, p)
-		f.hops()[i] = Hop{ID: uint32(i), Kind: hop.Kind, Src: hop.Src, Dst: hop.Dst, Params: uint32(i)}
+		f.blocks()[i] = b
+		f.hops()[i] = link.Hop{ID: uint32(i), Kind: hop.Kind, Src: hop.Src, Dst: hop.Dst, Block: uint32(i)}
 	}
 	for _, p := range s.Paths {
 		e := &f.pathTable()[p.Src*h.nics()+p.Dst]
@@ -225,23 +219,13 @@ func marksFor(jobs, hops uint32) uint32 { return marksPerJob * jobs * hops }
 
 // header is the header of the file, for user uid.
 func (s *Spec) header(uid uint32) (*header, error) {
-	k := int64(s.TimeScale)
-	t := s.Transport
-	host := t.Host.Scaled(k)
 	h := header{
 		Magic: Magic, Version: Version, Layout: layoutSum, UID: uid,
 		Created: Now(), FabricID: rand.Uint64() | 1, Seed: s.Seed,
 		TimeScale: uint32(s.TimeScale), Nodes: uint32(s.Nodes), GPUsPerNode: uint32(s.GPUsPerNode), NICsPerNode: uint32(s.NICsPerNode),
 		Hops: uint32(len(s.Hops)), Blocks: blocksFor(len(s.Hops)), Jobs: jobsFor(len(s.Hops)),
 		Participants: maxParticipants, Events: maxEvents, ConfigLen: uint32(len(s.Config)),
-		Transport: transportBlock{
-			Kind: uint32(t.Kind), SendBuffer: t.SendBuffer, Window: t.Window, Congestion: uint32(t.Congestion), Second: t.Second * k,
-			RTO: t.RTO * k, DownTimeout: t.DownTimeout * k, Overhead: t.Overhead * k, Gap: t.Gap * k,
-			HostPerMessage: host.PerMessage, HostNsNum: host.NsNum, HostNsDen: host.NsDen,
-		},
-	}
-	if t.SelectiveRepeat {
-		h.Transport.SelectiveRepeat = 1
+		Transport: s.Transport.Scaled(int64(s.TimeScale)),
 	}
 	for _, hop := range s.Hops {
 		if hop.Kind == Link {
@@ -270,9 +254,9 @@ func (h header) place() header {
 		off = (off + uint64(size)*uint64(n) + page - 1) &^ (page - 1)
 		return at
 	}
-	h.HopsOff = table(unsafe.Sizeof(Hop{}), h.Hops)
+	h.HopsOff = table(unsafe.Sizeof(link.Hop{}), h.Hops)
 	h.PathsOff = table(unsafe.Sizeof(pathEntry{}), h.Paths)
-	h.BlocksOff = table(unsafe.Sizeof(Block{}), h.Blocks)
+	h.BlocksOff = table(unsafe.Sizeof(link.Block{}), h.Blocks)
 	h.JobsOff = table(unsafe.Sizeof(jobEntry{}), h.Jobs)
 	h.CellsOff = table(unsafe.Sizeof(Cell{}), h.Jobs*h.Hops)
 	h.MarksOff = table(unsafe.Sizeof(Mark{}), h.Marks)

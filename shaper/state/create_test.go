@@ -23,11 +23,7 @@ import (
 
 // checkFile compares what a file says with what it was made from.
 func checkFile(t interface{ Errorf(string, ...any) }, f *File, s Spec) {
-	tr := s.Transport
-	k := int64(s.TimeScale)
-	tr.RTO, tr.DownTimeout, tr.Overhead, tr.Gap = tr.RTO*k, tr.DownTimeout*k, tr.Overhead*k, tr.Gap*k
-	tr.Host = tr.Host.Scaled(k)
-	tr.Second *= k
+	tr := s.Transport.Scaled(int64(s.TimeScale))
 	want := Fixed{
 		Nodes: s.Nodes, GPUsPerNode: s.GPUsPerNode, NICsPerNode: s.NICsPerNode, TimeScale: s.TimeScale, Seed: s.Seed,
 		Transport: tr, Created: f.Fixed().Created,
@@ -52,7 +48,7 @@ func checkFile(t interface{ Errorf(string, ...any) }, f *File, s Spec) {
 			t.Errorf("hop %d: %s", i, d)
 		}
 	}
-	paths := map[[2]int][]PathStep{}
+	paths := map[[2]int][]link.PathHop{}
 	for _, p := range s.Paths {
 		paths[[2]int{p.Src, p.Dst}] = p.Hops
 	}
@@ -163,7 +159,7 @@ func TestCreateRefuses(t *testing.T) {
 		"path to nowhere":  {func(s *Spec) { s.Paths[1].Dst = 2 }, "fabric t: path 1 to 2 with 3 hops: not possible"},
 		"path from before": {func(s *Spec) { s.Paths[1].Src = -1 }, "fabric t: path -1 to 0 with 3 hops: not possible"},
 		"path of no hops":  {func(s *Spec) { s.Paths[1].Hops = nil }, "fabric t: path 1 to 0 with 0 hops: not possible"},
-		"path of 9 hops":   {func(s *Spec) { s.Paths[1].Hops = make([]PathStep, 9) }, "fabric t: path 1 to 0 with 9 hops: not possible"},
+		"path of 9 hops":   {func(s *Spec) { s.Paths[1].Hops = make([]link.PathHop, 9) }, "fabric t: path 1 to 0 with 9 hops: not possible"},
 		"path by no hop":   {func(s *Spec) { s.Paths[1].Hops[1].Hop = 6 }, "fabric t: path 1 to 0 uses hop 6 of 6"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -304,7 +300,7 @@ func drawSpec(t *rapid.T) Spec {
 	for i := range min(len(s.Hops), nics) {
 		p := PathSpec{Src: i, Dst: (i * 3) % nics}
 		for range rapid.IntRange(1, link.MaxHops).Draw(t, "steps") {
-			p.Hops = append(p.Hops, PathStep{rapid.IntRange(0, len(s.Hops)-1).Draw(t, "hop"), rapid.Bool().Draw(t, "private")})
+			p.Hops = append(p.Hops, link.PathHop{Hop: rapid.IntRange(0, len(s.Hops)-1).Draw(t, "hop"), Private: rapid.Bool().Draw(t, "private")})
 		}
 		s.Paths = append(s.Paths, p)
 	}

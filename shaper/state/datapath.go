@@ -60,30 +60,18 @@ func (j Job) Cells() []Cell { return j.f.jobCells(j.index) }
 
 // Entry is hop i in the file itself, for the datapath to count in by atomic
 // operations.
-func (f *File) Entry(i int) *Hop { return &f.hops()[i] }
+func (f *File) Entry(i int) *link.Hop { return &f.hops()[i] }
+
+// Count adds to what hop i has carried, for a datapath that counts elsewhere.
+func (f *File) Count(i int, c link.Counters) { f.hops()[i].Counters.Add(c) }
 
 // Tables are the quantiles of the jitters Normal, Pareto and Table.
-func (f *File) Tables() *[3]*link.JitterTable {
-	t := f.tables()
-	return &[3]*link.JitterTable{&t[0], &t[1], &t[2]}
-}
+func (f *File) Tables() *link.JitterTables { return (*link.JitterTables)(f.tables()) }
 
-// InForce is what is in force on hop i, prepared for the arithmetic, and the bytes of
-// a packet on the wire that do not count against the MTU.
-func (f *File) InForce(i int) (p link.Params, framing uint32) {
-	b, _ := inForce(f, &f.hops()[i], func(b *Block) Block { return *b })
-	return b.params(), b.StatedFraming
-}
-
-// params is the inverse of block, for what the arithmetic needs.
-func (b *Block) params() link.Params {
-	return link.Params{
-		NsNum: b.NsNum, NsDen: b.NsDen, Latency: b.Latency,
-		Jitter:  link.JitterParams{Kind: link.JitterKind(b.JitterKind), Value: b.Jitter},
-		Loss:    link.LossParams{P: b.LossP, BadP: b.LossBadP, GoodToBad: b.GoodToBad, BadToGood: b.BadToGood},
-		QueueNs: b.QueueNs, Policy: link.Policy(b.Policy),
-		Payload: b.Payload, PerPacket: b.PerPacket, Segment: b.Segment, Down: b.Down != 0,
-	}
+// InForce are the parameters in force on hop i.
+func (f *File) InForce(i int) link.Params {
+	b, _ := f.inForce(&f.hops()[i])
+	return b.Params
 }
 
 // Judge counts one message of size bytes in the cell, which was posted, due and

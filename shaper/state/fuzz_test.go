@@ -47,8 +47,8 @@ type place struct{ at, size uint64 }
 func (c content) tables() []place {
 	h := c.head()
 	return []place{
-		{0, uint64(unsafe.Sizeof(header{}))}, {h.HopsOff, uint64(unsafe.Sizeof(Hop{}))}, {h.PathsOff, uint64(unsafe.Sizeof(pathEntry{}))},
-		{h.BlocksOff, uint64(unsafe.Sizeof(Block{}))}, {h.JobsOff, uint64(unsafe.Sizeof(jobEntry{}))}, {h.CellsOff, uint64(cellSize)},
+		{0, uint64(unsafe.Sizeof(header{}))}, {h.HopsOff, uint64(unsafe.Sizeof(link.Hop{}))}, {h.PathsOff, uint64(unsafe.Sizeof(pathEntry{}))},
+		{h.BlocksOff, uint64(unsafe.Sizeof(link.Block{}))}, {h.JobsOff, uint64(unsafe.Sizeof(jobEntry{}))}, {h.CellsOff, uint64(cellSize)},
 		{h.ParticipantsOff, uint64(unsafe.Sizeof(participantEntry{}))}, {h.EventsOff, uint64(unsafe.Sizeof(eventEntry{}))},
 		{h.TablesOff, uint64(unsafe.Sizeof(link.JitterTable{}))}, {h.ConfigOff, 64}, {h.MarksOff, uint64(unsafe.Sizeof(Mark{}))},
 	}
@@ -191,9 +191,9 @@ func checkTables(t rapid.TB, f *File) {
 		}
 		last = from + size*uintptr(n)
 	}
-	span("hops", unsafe.Pointer(unsafe.SliceData(f.hops())), unsafe.Sizeof(Hop{}), len(f.hops()))
+	span("hops", unsafe.Pointer(unsafe.SliceData(f.hops())), unsafe.Sizeof(link.Hop{}), len(f.hops()))
 	span("paths", unsafe.Pointer(unsafe.SliceData(f.pathTable())), unsafe.Sizeof(pathEntry{}), len(f.pathTable()))
-	span("blocks", unsafe.Pointer(unsafe.SliceData(f.blocks())), unsafe.Sizeof(Block{}), len(f.blocks()))
+	span("blocks", unsafe.Pointer(unsafe.SliceData(f.blocks())), unsafe.Sizeof(link.Block{}), len(f.blocks()))
 	span("jobs", unsafe.Pointer(unsafe.SliceData(f.jobs())), unsafe.Sizeof(jobEntry{}), len(f.jobs()))
 	span("cells", unsafe.Pointer(unsafe.SliceData(f.cells())), unsafe.Sizeof(Cell{}), len(f.cells()))
 	span("marks", unsafe.Pointer(unsafe.SliceData(f.markTable())), unsafe.Sizeof(Mark{}), len(f.markTable()))
@@ -203,8 +203,8 @@ func checkTables(t rapid.TB, f *File) {
 	span("text", unsafe.Pointer(unsafe.SliceData(f.mem[f.head().ConfigOff:])), 1, int(f.head().ConfigLen))
 	// What the engine in C follows without looking.
 	for i := range f.hops() {
-		n := f.hops()[i].Params
-		if int(n) >= len(f.blocks()) || f.blocks()[n].Payload == 0 || f.blocks()[n].Segment == 0 {
+		n := f.hops()[i].Block
+		if int(n) >= len(f.blocks()) || f.blocks()[n].Params.Payload == 0 || f.blocks()[n].Params.Segment == 0 {
 			t.Fatalf("hop %d has block %d of %d", i, n, len(f.blocks()))
 		}
 	}

@@ -204,8 +204,8 @@ func twoNodes(name string) Spec {
 	}
 	s.Hops = append(s.Hops, HopSpec{Link, 0, 1, family(1)}, HopSpec{Link, 1, 0, family(1)})
 	s.Paths = []PathSpec{
-		{0, 1, []PathStep{{0, false}, {4, true}, {3, false}}},
-		{1, 0, []PathStep{{2, false}, {5, true}, {1, false}}},
+		{0, 1, []link.PathHop{{Hop: 0, Private: false}, {Hop: 4, Private: true}, {Hop: 3, Private: false}}},
+		{1, 0, []link.PathHop{{Hop: 2, Private: false}, {Hop: 5, Private: true}, {Hop: 1, Private: false}}},
 	}
 	return s
 }

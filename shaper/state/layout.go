@@ -13,7 +13,7 @@ import (
 // fabric lives no longer than a boot, so older files are refused, not converted.
 const (
 	Magic   = 0x31756d656c6464ff // "\xffddlemu1"
-	Version = 8
+	Version = 9
 )
 
 // Kinds of hops.
@@ -42,56 +42,19 @@ const LateBuckets = 128
 
 // layoutSum changes with the size of any struct in the file, so that builds whose
 // layouts differ refuse each other's files even when nobody raised Version.
-const layoutSum = uint32(unsafe.Sizeof(header{}) + 3*unsafe.Sizeof(Hop{}) + 5*unsafe.Sizeof(pathEntry{}) + 7*unsafe.Sizeof(Block{}) +
+const layoutSum = uint32(unsafe.Sizeof(header{}) + 3*unsafe.Sizeof(link.Hop{}) + 5*unsafe.Sizeof(pathEntry{}) + 7*unsafe.Sizeof(link.Block{}) +
 	11*unsafe.Sizeof(jobEntry{}) + 13*unsafe.Sizeof(Cell{}) + 17*unsafe.Sizeof(participantEntry{}) + 19*unsafe.Sizeof(eventEntry{}) +
 	23*unsafe.Sizeof(Mark{}))
 
 // Names in the file are NUL-terminated.
 const nameSize = 64
 
-// Block is an immutable block of parameters. See layout.h.
-type Block struct {
-	NsNum, NsDen                           uint64
-	Latency                                int64
-	JitterKind, Policy                     uint32
-	Jitter                                 int64
-	LossP, LossBadP, GoodToBad, BadToGood  uint64
-	QueueNs, ECNNs                         int64
-	Payload, PerPacket, Segment, Down      uint32
-	StatedBandwidth                        uint64
-	StatedLatency, StatedJitter            int64
-	StatedLossP, StatedBadP                float64
-	StatedGoodToBad, StatedBadToGood       float64
-	StatedQueue, StatedECN                 uint64
-	StatedMTU, StatedHeader, StatedFraming uint32
-	_                                      uint32
-	Retired                                int64
-}
-
-// Hop is a port or a link. See layout.h.
-type Hop struct {
-	ID, Kind, Src, Dst uint32
-	Params             uint32
-	Changes            uint32
-	_                  [10]uint32
-	NextFree, HostFree int64
-	Buffer             int64
-	_                  [5]uint64
-	Bytes, Wire        uint64
-	Segments, Drops    uint64
-	BusyNs             int64
-	Classes            [FlowClasses]uint64
-	Marks, Pauses      uint64
-	PausedNs           int64
-	_                  [5]uint64
-}
-
 // Flow classes, by which the kernel datapath counts payload.
 const (
 	PluginFlow    = iota // connections of the plugin
 	BootstrapFlow        // connections that NCCL itself makes to set up
 	OtherFlow            // everything else
-	FlowClasses
+	FlowClasses          // as link.FlowClasses
 )
 
 // Class is what one job did in one size class of one link.
@@ -122,17 +85,6 @@ type Mark struct {
 	Late                [LateBuckets]uint32
 }
 
-type transportBlock struct {
-	Kind, SelectiveRepeat           uint32
-	SendBuffer, Window              uint64
-	Congestion                      uint32
-	_                               uint32
-	Second                          int64
-	RTO, DownTimeout, Overhead, Gap int64
-	HostPerMessage                  int64
-	HostNsNum, HostNsDen            uint64
-}
-
 type header struct {
 	Magic                                            uint64
 	Version, Layout                                  uint32
@@ -148,7 +100,7 @@ type header struct {
 	Jobs, Participants, Events, ConfigLen            uint32
 	HopsOff, PathsOff, BlocksOff, JobsOff, CellsOff  uint64
 	ParticipantsOff, EventsOff, TablesOff, ConfigOff uint64
-	Transport                                        transportBlock
+	Transport                                        link.Transport
 	NextEvent                                        uint64
 	Name, Profile                                    [nameSize]byte
 	Shaper                                           [nameSize]byte // of the kernel datapath, written once by its daemon

@@ -8,6 +8,8 @@ import (
 	"unsafe"
 
 	"pgregory.net/rapid"
+
+	"github.com/ddlemu/ddlemu/shaper/link"
 )
 
 func TestBuckets(t *testing.T) {
@@ -53,13 +55,13 @@ func TestSizes(t *testing.T) {
 		t.Errorf("the header has %d bytes, a page %d", n, page)
 	}
 	for name, size := range map[string]uintptr{
-		"hop": unsafe.Sizeof(Hop{}), "job": unsafe.Sizeof(jobEntry{}), "participant": unsafe.Sizeof(participantEntry{}), "event": unsafe.Sizeof(eventEntry{}),
+		"hop": unsafe.Sizeof(link.Hop{}), "job": unsafe.Sizeof(jobEntry{}), "participant": unsafe.Sizeof(participantEntry{}), "event": unsafe.Sizeof(eventEntry{}),
 	} {
 		if size%64 != 0 {
 			t.Errorf("a %s has %d bytes, not a multiple of 64", name, size)
 		}
 	}
-	for name, size := range map[string]uintptr{"path": unsafe.Sizeof(pathEntry{}), "block": unsafe.Sizeof(Block{}), "cell": unsafe.Sizeof(Cell{}), "mark": unsafe.Sizeof(Mark{})} {
+	for name, size := range map[string]uintptr{"path": unsafe.Sizeof(pathEntry{}), "block": unsafe.Sizeof(link.Block{}), "cell": unsafe.Sizeof(Cell{}), "mark": unsafe.Sizeof(Mark{})} {
 		if size%8 != 0 {
 			t.Errorf("a %s has %d bytes, not a multiple of 8", name, size)
 		}

@@ -136,11 +136,13 @@ func table[T any](f *File, off uint64, n uint32) []T {
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(f.mem[off:]))), n)
 }
 
-func (f *File) hops() []Hop { return table[Hop](f, f.head().HopsOff, f.head().Hops) }
+func (f *File) hops() []link.Hop { return table[link.Hop](f, f.head().HopsOff, f.head().Hops) }
 func (f *File) pathTable() []pathEntry {
 	return table[pathEntry](f, f.head().PathsOff, f.head().Paths)
 }
-func (f *File) blocks() []Block  { return table[Block](f, f.head().BlocksOff, f.head().Blocks) }
+func (f *File) blocks() []link.Block {
+	return table[link.Block](f, f.head().BlocksOff, f.head().Blocks)
+}
 func (f *File) jobs() []jobEntry { return table[jobEntry](f, f.head().JobsOff, f.head().Jobs) }
 func (f *File) cells() []Cell {
 	return table[Cell](f, f.head().CellsOff, f.head().Jobs*f.head().Hops)
@@ -182,16 +184,10 @@ type Fixed struct {
 // Fixed returns the fabric's fixed numbers.
 func (f *File) Fixed() Fixed {
 	h := f.head()
-	t := h.Transport
 	return Fixed{
 		Nodes: int(h.Nodes), GPUsPerNode: int(h.GPUsPerNode), NICsPerNode: int(h.NICsPerNode), TimeScale: int(h.TimeScale),
 		Seed: h.Seed, Created: h.Created,
-		Transport: link.Transport{
-			Kind: link.TransportKind(t.Kind), SelectiveRepeat: t.SelectiveRepeat != 0, SendBuffer: t.SendBuffer, Window: t.Window,
-			Congestion: link.Congestion(t.Congestion), Second: t.Second,
-			RTO: t.RTO, DownTimeout: t.DownTimeout, Overhead: t.Overhead, Gap: t.Gap,
-			Host: link.Host{PerMessage: t.HostPerMessage, NsNum: t.HostNsNum, NsDen: t.HostNsDen},
-		},
+		Transport: h.Transport,
 	}
 }
 
@@ -202,18 +198,18 @@ func (f *File) Config() []byte {
 }
 
 // Path returns the hops from NIC src to NIC dst, empty if there is no way.
-func (f *File) Path(src, dst int) []PathStep {
+func (f *File) Path(src, dst int) []link.PathHop {
 	nics := f.head().nics()
 	if src < 0 || dst < 0 || src >= nics || dst >= nics {
 		return nil
 	}
 	e := f.pathTable()[src*nics+dst]
-	var steps []PathStep
+	var steps []link.PathHop
 	for i := range min(int(e.N), link.MaxHops) {
 		if int(e.Hops[i]) >= len(f.hops()) {
 			return nil
 		}
-		steps = append(steps, PathStep{Hop: int(e.Hops[i]), Private: e.Private>>i&1 == 1})
+		steps = append(steps, link.PathHop{Hop: int(e.Hops[i]), Private: e.Private>>i&1 == 1})
 	}
 	return steps
 }

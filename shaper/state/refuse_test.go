@@ -16,6 +16,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/ddlemu/ddlemu/shaper/link"
 )
 
 // checkError checks that err is one line, matches pattern as a whole and is kind.
@@ -36,11 +38,11 @@ func checkError(t *testing.T, err error, kind error, pattern string) {
 type content []byte
 
 func (c content) head() *header { return (*header)(unsafe.Pointer(&c[0])) }
-func (c content) hop(i int) *Hop {
-	return (*Hop)(unsafe.Pointer(&c[c.head().HopsOff+uint64(i)*uint64(unsafe.Sizeof(Hop{}))]))
+func (c content) hop(i int) *link.Hop {
+	return (*link.Hop)(unsafe.Pointer(&c[c.head().HopsOff+uint64(i)*uint64(unsafe.Sizeof(link.Hop{}))]))
 }
-func (c content) block(i int) *Block {
-	return (*Block)(unsafe.Pointer(&c[c.head().BlocksOff+uint64(i)*uint64(unsafe.Sizeof(Block{}))]))
+func (c content) block(i int) *link.Block {
+	return (*link.Block)(unsafe.Pointer(&c[c.head().BlocksOff+uint64(i)*uint64(unsafe.Sizeof(link.Block{}))]))
 }
 func (c content) path(i int) *pathEntry {
 	return (*pathEntry)(unsafe.Pointer(&c[c.head().PathsOff+uint64(i)*uint64(unsafe.Sizeof(pathEntry{}))]))
@@ -73,9 +75,9 @@ func TestOpenRefusesContent(t *testing.T) {
 		"text": {func(c content) content { return content(strings.Repeat("name: lossy\n", 1000)) },
 			"not a ddlemu fabric"},
 		"older version": {func(c content) content { c.head().Version--; return c },
-			"made by another version of ddlemu \\(format 7, this one has 8\\)"},
-		"newer version": {func(c content) content { c.head().Version = 9; return c },
-			"made by another version of ddlemu \\(format 9, this one has 8\\)"},
+			"made by another version of ddlemu \\(format 8, this one has 9\\)"},
+		"newer version": {func(c content) content { c.head().Version = 10; return c },
+			"made by another version of ddlemu \\(format 10, this one has 9\\)"},
 		"another layout": {func(c content) content { c.head().Layout++; return c },
 			"made by another build of ddlemu, whose layout differs"},
 		"another user": {func(c content) content { c.head().UID++; return c },
@@ -103,10 +105,10 @@ func TestOpenRefusesContent(t *testing.T) {
 		"a congestion control": {func(c content) content { c.head().Transport.Congestion = 3; return c }, "corrupt header"},
 		"a long second":        {func(c content) content { c.head().Transport.Second = 1 << 41; return c }, "corrupt header"},
 		"a time before 0":      {func(c content) content { c.head().Transport.RTO = -1; return c }, "corrupt header"},
-		"a host before 0":      {func(c content) content { c.head().Transport.HostPerMessage = -1; return c }, "corrupt header"},
-		"a host without end":   {func(c content) content { c.head().Transport.HostNsNum = 1; return c }, "corrupt header"},
+		"a host before 0":      {func(c content) content { c.head().Transport.Host.PerMessage = -1; return c }, "corrupt header"},
+		"a host without end":   {func(c content) content { c.head().Transport.Host.NsNum = 1; return c }, "corrupt header"},
 		"a slow host": {func(c content) content {
-			c.head().Transport.HostNsNum, c.head().Transport.HostNsDen = 1<<43, 1
+			c.head().Transport.Host.NsNum, c.head().Transport.Host.NsDen = 1<<43, 1
 			return c
 		},
 			"corrupt header"},
@@ -131,13 +133,13 @@ func TestOpenRefusesContent(t *testing.T) {
 		"a hop of no kind":      {func(c content) content { c.hop(0).Kind = 4; return c }, "corrupt: hop 0"},
 		"a hop from nowhere":    {func(c content) content { c.hop(5).Src = 2; return c }, "corrupt: hop 5"},
 		"a hop to nowhere":      {func(c content) content { c.hop(5).Dst = 1 << 31; return c }, "corrupt: hop 5"},
-		"parameters nowhere":    {func(c content) content { c.hop(2).Params = c.head().Blocks; return c }, "corrupt: parameters of hop 2"},
-		"empty parameters":      {func(c content) content { c.hop(2).Params = 50; return c }, "corrupt: parameters of hop 2"},
-		"no payload":            {func(c content) content { c.block(1).Payload = 0; return c }, "corrupt: parameters of hop 1"},
-		"no segment":            {func(c content) content { c.block(4).Segment = 0; return c }, "corrupt: parameters of hop 4"},
-		"a rate not stated":     {func(c content) content { c.block(4).NsNum++; return c }, "corrupt: parameters of hop 4"},
-		"no number as loss":     {func(c content) content { c.block(4).StatedLossP = nan(); return c }, "corrupt: parameters of hop 4"},
-		"jitter of no kind":     {func(c content) content { c.block(4).JitterKind = 9; return c }, "corrupt: parameters of hop 4"},
+		"parameters nowhere":    {func(c content) content { c.hop(2).Block = c.head().Blocks; return c }, "corrupt: parameters of hop 2"},
+		"empty parameters":      {func(c content) content { c.hop(2).Block = 50; return c }, "corrupt: parameters of hop 2"},
+		"no payload":            {func(c content) content { c.block(1).Params.Payload = 0; return c }, "corrupt: parameters of hop 1"},
+		"no segment":            {func(c content) content { c.block(4).Params.Segment = 0; return c }, "corrupt: parameters of hop 4"},
+		"a rate not stated":     {func(c content) content { c.block(4).Params.NsNum++; return c }, "corrupt: parameters of hop 4"},
+		"no number as loss":     {func(c content) content { c.block(4).Stated.Loss.P = nan(); return c }, "corrupt: parameters of hop 4"},
+		"jitter of no kind":     {func(c content) content { c.block(4).Stated.Jitter.Kind = 9; return c }, "corrupt: parameters of hop 4"},
 		"a path over nothing":   {func(c content) content { c.path(1).Hops[2] = 6; return c }, "corrupt: path 1"},
 		"a path of many hops":   {func(c content) content { c.path(2).N = 9; return c }, "corrupt: path 2"},
 		"another fabric's file": {func(c content) content { copy(c.head().Name[:], "u"); return c }, `it is fabric "u" under another name`},

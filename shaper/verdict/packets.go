@@ -82,7 +82,7 @@ func (j *judge) least(h *state.HopStatus, size uint64) int64 {
 			continue // the parameters were checked when they were set
 		}
 		latency += p.Latency
-		longest = max(longest, p.Serialise(uint32(min(size, math.MaxUint32))))
+		longest = max(longest, p.Serialization(uint32(min(size, math.MaxUint32))))
 	}
 	return latency + longest
 }

@@ -39,9 +39,9 @@ type Input struct {
 	Job       state.JobStatus
 	Hops      []state.HopStatus
 	Name      func(hop int) string
-	Path      func(src, dst int) []fabric.Step // between NICs
-	Endpoint  bool                             // the endpoints add time to a message
-	Packets   *Packets                         // nil except on the kernel datapath for a job of ranks
+	Path      func(src, dst int) []link.PathHop // between NICs
+	Endpoint  bool                              // the endpoints add time to a message
+	Packets   *Packets                          // nil except on the kernel datapath for a job of ranks
 }
 
 // Class is one size class of one link. Times are those of the emulated network.
@@ -302,12 +302,12 @@ func (j *judge) rate(h *state.HopStatus) {
 		j.invalid(false, "%s: %v", j.in.Name(h.Index), err)
 		return
 	}
-	want := float64(c.Wire) * float64(p.NsNum) / float64(p.NsDen)
+	want := float64(c.LineBytes) * float64(p.NsNum) / float64(p.NsDen)
 	// Each segment's time is rounded up to a nanosecond, and the gap between messages (g) may occupy a port longer than
 	// the message's bytes.
 	got := float64(c.BusyNs) - float64(c.Segments)
 	if got < want*(1-maxRateOff) || (h.Kind != state.TxPort && h.Kind != state.RxPort && got > want*(1+maxRateOff)) {
-		j.invalid(false, "%s: %d bytes on the wire took %v, %v at the rate asked for", j.in.Name(h.Index), c.Wire, j.unscaled(c.BusyNs), j.unscaled(int64(want)))
+		j.invalid(false, "%s: %d bytes on the wire took %v, %v at the rate asked for", j.in.Name(h.Index), c.LineBytes, j.unscaled(c.BusyNs), j.unscaled(int64(want)))
 	}
 }
 

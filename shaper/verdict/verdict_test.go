@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/link"
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
@@ -20,7 +19,7 @@ func run(n int, late func(i int) int64) Input {
 		panic(err)
 	}
 	const size, segment = 1 << 20, 64240
-	in := Input{TimeScale: 1, Name: func(int) string { return "node0:node1" }, Path: func(int, int) []fabric.Step { return []fabric.Step{{Hop: 0}} }, Job: state.JobStatus{Joined: 2, Left: 2, Cells: make([]state.Cell, 1)}}
+	in := Input{TimeScale: 1, Name: func(int) string { return "node0:node1" }, Path: func(int, int) []link.PathHop { return []link.PathHop{{Hop: 0}} }, Job: state.JobStatus{Joined: 2, Left: 2, Cells: make([]state.Cell, 1)}}
 	h := state.HopStatus{Kind: state.Link, Spec: spec}
 	c := &in.Job.Cells[0]
 	c.FirstPosted = 1
@@ -29,8 +28,8 @@ func run(n int, late func(i int) int64) Input {
 		t := int64(0)
 		for left := size; left > 0; left -= segment {
 			s := uint32(min(left, segment))
-			t += p.Serialise(s)
-			h.Counters.Wire += p.Wire(s)
+			t += p.Serialization(s)
+			h.Counters.LineBytes += p.LineBytes(s)
 			h.Counters.Segments++
 		}
 		h.Counters.BusyNs += t
@@ -116,7 +115,7 @@ func TestUnshaped(t *testing.T) {
 		in.Hops = append(in.Hops, state.HopStatus{Index: 1, Kind: state.TxPort}, state.HopStatus{Index: 2, Kind: state.RxPort, Src: 1, Dst: 1},
 			state.HopStatus{Index: 3, Kind: state.TxPort, Src: 1, Dst: 1})
 		in.Hops = append(in.Hops, state.HopStatus{Index: 4, Kind: state.Trunk}, state.HopStatus{Index: 5, Kind: state.Trunk, Src: 1})
-		in.Path = func(int, int) []fabric.Step { return []fabric.Step{{Hop: 1}, {Hop: 0}, {Hop: 4}, {Hop: 2}} }
+		in.Path = func(int, int) []link.PathHop { return []link.PathHop{{Hop: 1}, {Hop: 0}, {Hop: 4}, {Hop: 2}} }
 		in.Job.Cells = append(in.Job.Cells, make([]state.Cell, 5)...)
 		tc.change(&in)
 		v := Judge(in)

@@ -16,10 +16,10 @@ func (m *Model) lossOf(l link.Loss, path *pathSpec, message int) (part, bursts f
 		return configs.Loss(l).Mean(), cluster(l)
 	}
 	first := &m.params[path.hops[0]]
-	wasted := link.MaxWasted
-	if t := first.Serialise(first.Payload); t > 0 {
+	wasted := link.MaxDiscarded
+	if t := first.Serialization(first.Payload); t > 0 {
 		round := int64(m.fab.Latency(path.src, path.dst)+m.fab.Latency(path.dst, path.src)) * int64(m.scale)
-		wasted = int(min(round/t, link.MaxWasted))
+		wasted = int(min(round/t, link.MaxDiscarded))
 	}
 	return goBackN(l, wasted, max(message/int(first.Payload), 1))
 }

@@ -18,18 +18,18 @@ import (
 func dropped(t *testing.T, l link.Loss, latency time.Duration, message uint64, messages int) (sent, lost float64, wasted int) {
 	t.Helper()
 	spec := link.Spec{Bandwidth: 10e9, MTU: 1500, Header: 40, Framing: 38}
-	hop := func(id uint32, s link.Spec) *link.Hop {
+	prepare := func(s link.Spec) link.Params {
 		p, err := link.NewParams(s, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return &link.Hop{ID: id, Params: &p}
+		return p
 	}
-	port := hop(0, spec)
+	port := prepare(spec)
 	spec.Latency, spec.Loss = latency, l
-	wire := hop(1, spec)
-	tr := &link.Transport{Kind: link.RDMA, RTO: 1e6, DownTimeout: 1e9}
-	f := link.NewFlow(1, 11, []link.PathHop{{Hop: port}, {Hop: wire, Private: true}}, []*link.Hop{wire}, tr, nil)
+	net := link.NewNetwork([]link.Params{port, prepare(spec)}, &link.Transport{Kind: link.RDMA, RTO: 1e6, DownTimeout: 1e9}, nil, 11)
+	defer net.Close()
+	f := net.NewFlow(1, []link.PathHop{{Hop: 0}, {Hop: 1, Private: true}}, []int{1})
 	now := int64(0)
 	for range messages {
 		f.Recv(now)
@@ -40,9 +40,9 @@ func dropped(t *testing.T, l link.Loss, latency time.Duration, message uint64, m
 		now = f.Message(m).Sent
 		f.Take()
 	}
-	c := port.Counters
-	packet := port.Params.Serialise(port.Params.Payload)
-	return float64((c.Wire - c.Bytes) / 78), float64(wire.Counters.Drops), int(int64(2*latency) / packet)
+	c := net.Hops[0].Counters
+	packet := port.Serialization(port.Payload)
+	return float64((c.LineBytes - c.Bytes) / 78), float64(net.Hops[1].Counters.Drops), int(int64(2*latency) / packet)
 }
 
 // A go-back-N flow loses as many packets as the formula says: mostly one per burst, because the burst is over before

@@ -51,15 +51,16 @@ func (f *fake) Run(_ context.Context, flows []Flow, d, tail time.Duration) ([]Tr
 	if !spaced {
 		posts = nil
 	}
-	hops := f.real.hops()
+	net := f.real.network()
+	defer net.Close()
 	until := int64(d)
 	if spaced {
 		until = forever
 	}
-	traces := f.real.playOn(hops, flows, ids, posts, until)
+	traces := f.real.playOn(net, flows, ids, posts, until)
 	for i := range f.hops {
 		c := &f.hops[i].Counters
-		c.Bytes, c.Wire, c.Drops = c.Bytes+hops[i].Counters.Bytes, c.Wire+hops[i].Counters.Wire, c.Drops+hops[i].Counters.Drops
+		c.Bytes, c.LineBytes, c.Drops = c.Bytes+net.Hops[i].Counters.Bytes, c.LineBytes+net.Hops[i].Counters.LineBytes, c.Drops+net.Hops[i].Counters.Drops
 	}
 	for i := range traces {
 		for n := range traces[i].Posted {

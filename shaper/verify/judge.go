@@ -174,7 +174,7 @@ func (m *Model) sharesPromised() bool {
 		return !m.drops()
 	}
 	for i := range m.params {
-		if p := &m.params[i]; p.QueueNs > 0 && p.Policy != link.Fair {
+		if p := &m.params[i]; p.Queue.LimitNs > 0 && p.Queue.Policy != link.Fair {
 			return false
 		}
 	}
@@ -205,7 +205,7 @@ func (m *Model) loses() bool {
 
 func (m *Model) drops() bool {
 	for i := range m.params {
-		if m.params[i].QueueNs > 0 && m.params[i].Policy == link.TailDrop {
+		if m.params[i].Queue.LimitNs > 0 && m.params[i].Queue.Policy == link.TailDrop {
 			return true
 		}
 	}

@@ -3,7 +3,6 @@
 package verify
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/ddlemu/ddlemu/shaper/fabric"
@@ -21,7 +20,7 @@ type Model struct {
 	params    []link.Params // by hop
 	transport link.Transport
 	shaper    string // of the kernel datapath, "" on another
-	tables    *[3]*link.JitterTable
+	tables    *link.JitterTables
 }
 
 // NewModel is the model of the fabric whose file is f, as it is shaped now.
@@ -35,12 +34,9 @@ func NewModel(f *state.File) (*Model, error) {
 	if fab.Config.OnKernel() { // where hosts cost what they cost
 		m.transport.Overhead, m.transport.Host = 0, link.Host{}
 	}
-	for i, h := range fab.Hops {
-		p, err := link.NewParams(h.Spec, m.scale)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", fab.HopName(i), err)
-		}
-		m.params = append(m.params, p)
+	m.params, err = fab.Params(m.scale)
+	if err != nil {
+		return nil, err
 	}
 	return m, nil
 }
@@ -60,23 +56,21 @@ type player struct {
 // play carries flows, named ids, over the fabric from rest until a time, and says when
 // each message was visible by then. posts, if not nil, says when each flow posts.
 func (m *Model) play(flows []Flow, ids []uint64, posts [][]int64, until int64) []Trace {
-	return m.playOn(m.hops(), flows, ids, posts, until)
+	net := m.network()
+	defer net.Close()
+	return m.playOn(net, flows, ids, posts, until)
 }
 
-// hops are fresh ones.
-func (m *Model) hops() []*link.Hop {
-	hops := make([]*link.Hop, len(m.params))
-	for i := range m.params {
-		hops[i] = &link.Hop{ID: uint32(i), Params: &m.params[i]}
-	}
-	return hops
+// network is the fabric at rest. The caller closes it.
+func (m *Model) network() *link.Network {
+	return link.NewNetwork(m.params, &m.transport, m.tables, m.seed)
 }
 
-func (m *Model) playOn(hops []*link.Hop, flows []Flow, ids []uint64, posts [][]int64, until int64) []Trace {
+func (m *Model) playOn(net *link.Network, flows []Flow, ids []uint64, posts [][]int64, until int64) []Trace {
 	players, next := make([]player, len(flows)), make([]int64, len(flows))
 	for i, f := range flows {
 		p := &players[i]
-		*p = player{Flow: f, end: until, flow: m.newFlow(f, ids[i], hops)}
+		*p = player{Flow: f, end: until, flow: net.NewFlow(ids[i], m.fab.Path(f.Src, f.Dst), m.fab.Reverse(f.Src, f.Dst))}
 		p.trace.ID = ids[i]
 		if posts != nil {
 			p.posts = posts[i]
@@ -101,18 +95,6 @@ func (m *Model) playOn(hops []*link.Hop, flows []Flow, ids []uint64, posts [][]i
 		traces[i] = players[i].trace
 	}
 	return traces
-}
-
-func (m *Model) newFlow(f Flow, id uint64, hops []*link.Hop) *link.Flow {
-	var path []link.PathHop
-	var reverse []*link.Hop
-	for _, s := range m.fab.Path(f.Src, f.Dst) {
-		path = append(path, link.PathHop{Hop: hops[s.Hop], Private: s.Private})
-	}
-	for _, s := range m.fab.Path(f.Dst, f.Src) {
-		reverse = append(reverse, hops[s.Hop])
-	}
-	return link.NewFlow(id, m.seed, path, reverse, &m.transport, m.tables)
 }
 
 // long is how long before anything is sent the first receives were posted: so long

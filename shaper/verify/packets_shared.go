@@ -10,6 +10,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
+	"github.com/ddlemu/ddlemu/shaper/link"
 )
 
 // maxUnfairOff is the largest deviation of all flows together if links differ and the receiving port serves packets in
@@ -150,7 +151,7 @@ func (m *Model) fair(flows []Flow) []float64 {
 func (m *Model) assign(flows []Flow, rates, remaining []float64, hop int, rate float64) {
 	for i, f := range flows {
 		path := m.fab.Path(f.Src, f.Dst)
-		if rates[i] >= 0 || !slices.ContainsFunc(path, func(s fabric.Step) bool { return s.Hop == hop }) {
+		if rates[i] >= 0 || !slices.ContainsFunc(path, func(s link.PathHop) bool { return s.Hop == hop }) {
 			continue
 		}
 		rates[i] = rate

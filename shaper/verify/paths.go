@@ -61,11 +61,11 @@ func (m *Model) pathOf(src, dst int) pathSpec {
 func (m *Model) probeTime(spec *link.Spec, p *link.Params) int64 {
 	switch {
 	case m.shaper == "":
-		return p.Serialise(probeSize)
+		return p.Serialization(probeSize)
 	case m.traits().bursts:
 		return 0
 	}
-	return p.Occupy(probeSize + ipv4UDP + uint64(spec.Framing))
+	return p.Occupancy(probeSize + ipv4UDP + uint64(spec.Framing))
 }
 
 // unshaped says whether nothing is asked of the path, so that no message can be late.

@@ -214,7 +214,7 @@ func (x *messages) loss(path *pathSpec, message int, before, after []state.HopSt
 func (x *messages) packets(hop int, before, after []state.HopStatus) uint64 {
 	p, a, b := &x.params[hop], before[hop].Counters, after[hop].Counters
 	if p.PerPacket > 0 {
-		return (b.Wire - a.Wire - (b.Bytes - a.Bytes)) / uint64(p.PerPacket)
+		return (b.LineBytes - a.LineBytes - (b.Bytes - a.Bytes)) / uint64(p.PerPacket)
 	}
 	return (b.Bytes - a.Bytes) / uint64(p.Payload)
 }

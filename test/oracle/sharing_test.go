@@ -27,27 +27,16 @@ const (
 // flowsOf are flows of the link model between NICs.
 func flowsOf(t *testing.T, f *fabric.Fabric, demands []demand) []*link.Flow {
 	t.Helper()
-	hops := make([]*link.Hop, len(f.Hops))
-	for i, h := range f.Hops {
-		p, err := link.NewParams(h.Spec, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
-		hops[i] = &link.Hop{ID: uint32(i), Params: &p}
+	params, err := f.Params(1)
+	if err != nil {
+		t.Fatal(err)
 	}
 	tr := f.Transport()
-	tables := &[3]*link.JitterTable{link.NormalTable(), link.ParetoTable(), link.NormalTable()}
+	net := link.NewNetwork(params, &tr, nil, 1)
+	t.Cleanup(net.Close)
 	flows := make([]*link.Flow, len(demands))
 	for i, d := range demands {
-		var path []link.PathHop
-		var reverse []*link.Hop
-		for _, s := range f.Path(d.src, d.dst) {
-			path = append(path, link.PathHop{Hop: hops[s.Hop], Private: s.Private})
-		}
-		for _, s := range f.Path(d.dst, d.src) {
-			reverse = append(reverse, hops[s.Hop])
-		}
-		flows[i] = link.NewFlow(uint64(i+1), 1, path, reverse, &tr, tables)
+		flows[i] = net.NewFlow(uint64(i+1), f.Path(d.src, d.dst), f.Reverse(d.src, d.dst))
 	}
 	return flows
 }
@@ -67,7 +56,7 @@ func model(t *testing.T, f *fabric.Fabric, demands []demand, from, to int64) []f
 		for i, fl := range flows {
 			fl.Advance(now)
 			got[i] = float64(fl.Arrived())
-			if fl.Stalls > 0 {
+			if fl.Stalls() > 0 {
 				t.Fatalf("flow %d stalled", i)
 			}
 		}

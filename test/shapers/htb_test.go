@@ -149,7 +149,7 @@ func TestHTBCounts(t *testing.T) {
 	for _, hop := range []int{0, 3, tr.Fabric.Link(0, 1)} {
 		c := tr.File.Hops()[hop].Counters
 		// A few frames of ARP come on top.
-		if c.Segments < n || c.Segments > n+8 || c.Wire < n*(size+28+38) || c.Wire > n*(size+28+38)+8*100 || c.Drops != 0 {
+		if c.Segments < n || c.Segments > n+8 || c.LineBytes < n*(size+28+38) || c.LineBytes > n*(size+28+38)+8*100 || c.Drops != 0 {
 			t.Errorf("%s: counted %+v for %d datagrams of %d bytes", tr.Fabric.HopName(hop), c, n, size)
 		}
 	}

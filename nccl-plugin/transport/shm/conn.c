@@ -37,19 +37,19 @@ static void all_unlock(void) { __atomic_store_n(&all.lock, 0, __ATOMIC_RELEASE);
 // the next message, in the sender's call, and its lines stay with the sender's core.
 static bool unseen_receive(struct ddlemu_flow *f, uint64_t seen)
 {
-	return load64(&f->recvd) > seen && load64(&f->said.seen_posted) > load64(&f->said.due_count);
+	return load64(&f->receives_posted) > seen && load64(&f->published.posts_seen) > load64(&f->published.due_count);
 }
 
 // due_at is the time of the model's next step on this connection: what it said
 // last, or the time of a post that it has not seen.
 static int64_t due_at(struct ddlemu_flow *f)
 {
-	int64_t at = __atomic_load_n(&f->said.next, __ATOMIC_RELAXED);
-	uint64_t posted = load64(&f->said.seen_posted), recvd = load64(&f->said.seen_recvd);
+	int64_t at = flow_next(f);
+	uint64_t posted = load64(&f->published.posts_seen), recvd = load64(&f->published.receives_seen);
 	if (load64(&f->posted) > posted)
-		at = min64(at, tx_of(f, posted)->posted);
+		at = min64(at, send_at(f, posted)->posted);
 	if (unseen_receive(f, recvd))
-		at = min64(at, rx_of(f, recvd)->posted);
+		at = min64(at, receive_at(f, recvd)->posted);
 	return at;
 }
 
@@ -72,16 +72,16 @@ static bool anything(struct ddlemu_conn *c, int64_t now)
 {
 	struct ddlemu_flow *f = c->f;
 	bool sender = c->base.ops == &ddlemu_shm_sender, look = time_to_look(c, now);
-	if (__atomic_load_n(&f->said.next, __ATOMIC_RELAXED) <= now)
+	if (flow_next(f) <= now)
 		return true;
 	if (sender || look) {
-		uint64_t posted = load64(&f->said.seen_posted);
-		if (load64(&f->posted) > posted && tx_of(f, posted)->posted + (sender ? 0 : LEAVE) <= now)
+		uint64_t posted = load64(&f->published.posts_seen);
+		if (load64(&f->posted) > posted && send_at(f, posted)->posted + (sender ? 0 : LEAVE) <= now)
 			return true;
 	}
 	if (!sender || look) {
-		uint64_t recvd = load64(&f->said.seen_recvd);
-		if (unseen_receive(f, recvd) && rx_of(f, recvd)->posted + (sender ? LEAVE : 0) <= now)
+		uint64_t recvd = load64(&f->published.receives_seen);
+		if (unseen_receive(f, recvd) && receive_at(f, recvd)->posted + (sender ? LEAVE : 0) <= now)
 			return true;
 	}
 	return false;
@@ -95,7 +95,7 @@ static bool step(struct ddlemu_conn *c, int64_t t)
 	uint32_t unlocked = 0, me = c->base.ops == &ddlemu_shm_sender ? DDLEMU_SENDER : DDLEMU_RECEIVER;
 	if (!__atomic_compare_exchange_n(&f->lock, &unlocked, me, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
 		return false;
-	model_advance(&c->model, t);
+	flow_advance(&c->engine, t);
 	__atomic_store_n(&f->lock, 0, __ATOMIC_RELEASE);
 	return true;
 }
@@ -233,7 +233,7 @@ static int sender_isend(struct ddlemu_comm *comm, const void *data, size_t size,
 	*request = NULL;
 	int64_t now = clock_now();
 	fault_stall(now);
-	int bad = check(c, __atomic_load_n(&f->rx_closed, __ATOMIC_ACQUIRE));
+	int bad = check(c, __atomic_load_n(&f->receiver_closed, __ATOMIC_ACQUIRE));
 	if (bad)
 		return bad;
 	if (fault_lose(size, request))
@@ -241,7 +241,7 @@ static int sender_isend(struct ddlemu_comm *comm, const void *data, size_t size,
 	uint64_t i = f->posted;
 	struct ddlemu_conn_request *r = NULL;
 	if (i - c->floor >= DDLEMU_MAX_MESSAGES)
-		c->floor = umin64(umin64(f->tx_done, load64(&f->rx_done)), load64(&f->said.oldest_msg));
+		c->floor = umin64(umin64(f->sends_done, load64(&f->receives_done)), load64(&f->published.oldest_msg));
 	if (i - c->floor < DDLEMU_MAX_MESSAGES)
 		r = take(c, i, (char *)data, size);
 	if (r == NULL) {
@@ -252,9 +252,7 @@ static int sender_isend(struct ddlemu_comm *comm, const void *data, size_t size,
 		copy_in(c, now);
 		return DDLEMU_SUCCESS;
 	}
-	uint64_t end = i == 0 ? 0 : tx_of(f, i - 1)->end;
-	*tx_of(f, i) = (struct ddlemu_tx){ .size = size, .end = end + size, .posted = now };
-	store64(&f->posted, i + 1);
+	flow_post(f, size, now);
 	copy_in(c, now);
 	advance(c, now);
 	*request = &r->base;
@@ -271,26 +269,26 @@ static int sender_test(struct ddlemu_request *request, int *done, size_t *size)
 	fault_stall(now);
 	copy_in(c, now);
 	advance(c, now);
-	uint32_t rx_error = __atomic_load_n(&f->rx_error, __ATOMIC_ACQUIRE);
+	uint32_t rx_error = __atomic_load_n(&f->receive_error, __ATOMIC_ACQUIRE);
 	if (rx_error)
 		return too_long(r->size, rx_error - 1);
-	bool complete = load64(&f->said.sent_count) > r->msg && now >= out_of(f, r->msg)->sent;
+	bool complete = load64(&f->published.complete_count) > r->msg && now >= times_at(f, r->msg)->complete;
 	// The receiver says so only when it looks, which may be after the time of sent.
-	if (complete && load64(&f->recvd) > r->msg && r->size > rx_of(f, r->msg)->capacity)
-		return too_long(r->size, rx_of(f, r->msg)->capacity);
+	if (complete && load64(&f->receives_posted) > r->msg && r->size > receive_at(f, r->msg)->capacity)
+		return too_long(r->size, receive_at(f, r->msg)->capacity);
 	if (complete && c->copied_msgs <= r->msg && !r->held && f->written - load64(&f->consumed) == c->ring_size) {
 		r->held = 1;
 		add64(&c->cell->held_sends, 1);
 	}
 	if (!complete || c->copied_msgs <= r->msg) {
 		// A receiver that is gone makes no more room, and will post no more receives.
-		int gone = __atomic_load_n(&f->rx_closed, __ATOMIC_ACQUIRE);
-		return check(c, gone && (c->copied_msgs <= r->msg || load64(&f->recvd) <= r->msg));
+		int gone = __atomic_load_n(&f->receiver_closed, __ATOMIC_ACQUIRE);
+		return check(c, gone && (c->copied_msgs <= r->msg || load64(&f->receives_posted) <= r->msg));
 	}
 	if (size != NULL)
 		*size = r->size;
 	r->busy = 0;
-	f->tx_done++;
+	f->sends_done++;
 	*done = 1;
 	return DDLEMU_SUCCESS;
 }
@@ -303,15 +301,14 @@ static int receiver_irecv(struct ddlemu_comm *comm, void *data, size_t size, str
 	struct ddlemu_flow *f = c->f;
 	*request = NULL;
 	int64_t now = clock_now();
-	uint64_t i = f->recvd;
+	uint64_t i = f->receives_posted;
 	struct ddlemu_conn_request *r = NULL;
 	if (i - c->floor >= DDLEMU_MAX_MESSAGES)
-		c->floor = umin64(f->rx_done, load64(&f->said.oldest_msg));
+		c->floor = umin64(f->receives_done, load64(&f->published.oldest_msg));
 	if (i - c->floor < DDLEMU_MAX_MESSAGES)
 		r = take(c, i, data, size);
 	if (r != NULL) {
-		*rx_of(f, i) = (struct ddlemu_rx){ .posted = now, .capacity = size };
-		store64(&f->recvd, i + 1);
+		flow_receive(f, size, now);
 		*request = &r->base;
 	} else if (i - c->floor >= DDLEMU_MAX_MESSAGES) {
 		if (stranded(c, is_dead(c)))
@@ -344,9 +341,9 @@ static void count_busy(int64_t *busy, int64_t *until, int64_t from, int64_t to)
 static void account(struct ddlemu_conn *c, uint64_t i, int64_t visible)
 {
 	struct ddlemu_flow *f = c->f;
-	const struct ddlemu_tx *x = tx_of(f, i);
-	const struct ddlemu_out *o = out_of(f, i);
-	int64_t due = max64(o->due, rx_of(f, i)->posted), time = o->due - x->posted;
+	const struct ddlemu_send *x = send_at(f, i);
+	const struct ddlemu_times *o = times_at(f, i);
+	int64_t due = max64(o->due, receive_at(f, i)->posted), time = o->due - x->posted;
 	int64_t late = max64(visible - due, 0) + o->distortion;
 	struct ddlemu_class *k = size_class_of(c->cell, x->size);
 	add64(&k->messages, 1);
@@ -376,14 +373,15 @@ static int copy_out(struct ddlemu_conn *c, int64_t now)
 	struct ddlemu_flow *f = c->f;
 	uint64_t budget = call_budget(c, now);
 	// Bytes that have arrived, or a message that is due, were posted: the sender's line need not be looked at.
-	while (c->copied_msgs < f->recvd &&
-		(load64(&f->said.arrived) > f->consumed || load64(&f->said.due_count) > c->copied_msgs ||
+	while (c->copied_msgs < f->receives_posted &&
+		(load64(&f->published.arrived) > f->consumed || load64(&f->published.due_count) > c->copied_msgs ||
 			fault_looks(f, c->copied_msgs))) {
 		uint64_t i = c->copied_msgs;
 		struct ddlemu_conn_request *r = &c->req[i % DDLEMU_MAX_REQUESTS];
-		const struct ddlemu_tx x = *tx_of(f, i); // once: nothing the peer does later gets past the check
+		const struct ddlemu_send x = *send_at(f, i); // once: nothing the peer does later gets past the check
 		if (x.size > r->size) {
-			__atomic_store_n(&f->rx_error, (uint32_t)umin64(r->size, UINT32_MAX - 1) + 1, __ATOMIC_RELEASE);
+			__atomic_store_n(
+				&f->receive_error, (uint32_t)umin64(r->size, UINT32_MAX - 1) + 1, __ATOMIC_RELEASE);
 			return too_long(x.size, r->size);
 		}
 		uint64_t begin = x.end - x.size, at = begin + c->copied_off;
@@ -401,8 +399,8 @@ static int copy_out(struct ddlemu_conn *c, int64_t now)
 		}
 		if (at != f->consumed)
 			store64(&f->consumed, at);
-		if (c->copied_off < x.size || load64(&f->said.due_count) <= i ||
-			now < out_of(f, i)->due + fault_delay(i))
+		if (c->copied_off < x.size || load64(&f->published.due_count) <= i ||
+			now < times_at(f, i)->due + fault_delay(i))
 			return DDLEMU_SUCCESS;
 		fault_flip(i, r->data, x.size);
 		account(c, i, x.size > 0 ? clock_now() : now);
@@ -422,7 +420,7 @@ static bool still_comes(struct ddlemu_conn *c, uint64_t i, int dead)
 	struct ddlemu_flow *f = c->f;
 	if (stranded(c, dead) || __atomic_load_n(&f->broken, __ATOMIC_ACQUIRE))
 		return false;
-	return load64(&f->posted) > i && load64(&f->written) >= tx_of(f, i)->end;
+	return load64(&f->posted) > i && load64(&f->written) >= send_at(f, i)->end;
 }
 
 static int receiver_test(struct ddlemu_request *request, int *done, size_t *size)
@@ -441,7 +439,7 @@ static int receiver_test(struct ddlemu_request *request, int *done, size_t *size
 	}
 	if (c->copied_msgs <= r->msg) {
 		// Each is looked at once, and what the sender did before it went only then.
-		int dead = is_dead(c), closed = (int)__atomic_load_n(&f->tx_closed, __ATOMIC_ACQUIRE);
+		int dead = is_dead(c), closed = (int)__atomic_load_n(&f->sender_closed, __ATOMIC_ACQUIRE);
 		if ((dead || closed) && still_comes(c, r->msg, dead))
 			return DDLEMU_SUCCESS;
 		return why_not(c, dead, closed);
@@ -449,7 +447,7 @@ static int receiver_test(struct ddlemu_request *request, int *done, size_t *size
 	if (size != NULL)
 		*size = r->size;
 	r->busy = 0;
-	store64(&f->rx_done, f->rx_done + 1);
+	store64(&f->receives_done, f->receives_done + 1);
 	*done = 1;
 	return DDLEMU_SUCCESS;
 }
@@ -475,15 +473,19 @@ struct ddlemu_conn *ddlemu_conn_new(
 	c->ring = (char *)region + f->ring_off;
 	c->ring_size = f->ring_size;
 	c->scale = h->time_scale;
-	c->model = (struct ddlemu_model){
-		.f = f,
+	c->engine = (struct ddlemu_engine){
+		.flow = f,
 		.path = f->path,
-		.head = h,
+		.transport = &h->transport,
+		.seed = h->seed,
 		.hops = (void *)((char *)state + h->hops_off),
 		.blocks = (void *)((char *)state + h->blocks_off),
 		.tables = (void *)((char *)state + h->tables_off),
 	};
-	c->cell = (struct ddlemu_cell *)((char *)state + cells_off) + c->model.path.link;
+#ifdef DDLEMU_FAULTS
+	c->engine.rate_fault = fault_rate;
+#endif
+	c->cell = (struct ddlemu_cell *)((char *)state + cells_off) + c->engine.path.link;
 	while (!all_try_lock())
 		sched_yield();
 	c->next = all.first;
@@ -514,10 +516,10 @@ void ddlemu_conn_close(struct ddlemu_conn *c)
 {
 	struct ddlemu_flow *f = c->f;
 	if (c->base.ops == &ddlemu_shm_sender) {
-		__atomic_store_n(&f->tx_closed, 1, __ATOMIC_RELEASE);
+		__atomic_store_n(&f->sender_closed, 1, __ATOMIC_RELEASE);
 		return;
 	}
-	__atomic_store_n(&f->rx_closed, 1, __ATOMIC_RELEASE);
+	__atomic_store_n(&f->receiver_closed, 1, __ATOMIC_RELEASE);
 	uint64_t posted = load64(&f->posted);
 	if (posted > c->copied_msgs)
 		add64(&c->cell->aborted, posted - c->copied_msgs);

@@ -5,8 +5,9 @@
 #define DDLEMU_SHM_CONN_H
 
 #include "../../internal/transport/transport.h"
-#include "model.h"
+#include "../../../shaper/link/engine.h"
 
+#define DDLEMU_FLOW_MAGIC 0x31776f6c66646464ull
 #define DDLEMU_MAX_REQUESTS 32 // NCCL_NET_MAX_REQUESTS
 // One call copies this much, so that none keeps the other connections waiting. When
 // the thread was away for long, more has piled up and more may be copied: NCCL
@@ -28,7 +29,7 @@ struct ddlemu_conn_request {
 struct ddlemu_conn {
 	struct ddlemu_comm base;
 	struct ddlemu_conn *next; // in the list of all
-	struct ddlemu_model model;
+	struct ddlemu_engine engine;
 	struct ddlemu_flow *f;
 	char *ring;
 	uint64_t ring_size; // this process's own copy, as of the path

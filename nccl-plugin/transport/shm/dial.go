@@ -75,9 +75,9 @@ func (e *Endpoint) dial(nic int, h transport.Handle, number uint64) (transport.C
 
 // route finds the hops between two NICs, there and back, and the one that is the
 // link between them.
-func (e *Endpoint) route(src, dst int) (steps, reverse []state.PathStep, link int, err error) {
-	link, err = e.Link(src, dst)
-	return e.Fabric.Path(src, dst), e.Fabric.Path(dst, src), link, err
+func (e *Endpoint) route(src, dst int) (steps, reverse []link.PathHop, hop int, err error) {
+	hop, err = e.Link(src, dst)
+	return e.Fabric.Path(src, dst), e.Fabric.Path(dst, src), hop, err
 }
 
 // FlowID names a flow the same way in every run: by its ends, and by how many

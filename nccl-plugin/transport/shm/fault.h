@@ -20,6 +20,8 @@ void fault_flip(uint64_t i, char *data, uint64_t size);
 uint64_t fault_early(void);
 // Whether a send is dropped. Its request then says that it is complete.
 bool fault_lose(uint64_t size, struct ddlemu_request **request);
+// A serialization time, made wrong.
+int64_t fault_rate(int64_t dur);
 // Leaves descriptors open for a new connection.
 void fault_leak(void);
 
@@ -45,10 +47,10 @@ static inline void fault_leak(void) {}
 // message i's end while that is delayed, or too far.
 static inline uint64_t fault_arrived(struct ddlemu_flow *f, uint64_t i, int64_t now)
 {
-	uint64_t arrived = load64(&f->said.arrived);
+	uint64_t arrived = load64(&f->published.arrived);
 #ifdef DDLEMU_FAULTS
-	const struct ddlemu_tx *x = tx_of(f, i);
-	if (x->size > 0 && arrived >= x->end && now < out_of(f, i)->due + fault_delay(i))
+	const struct ddlemu_send *x = send_at(f, i);
+	if (x->size > 0 && arrived >= x->end && now < times_at(f, i)->due + fault_delay(i))
 		arrived = x->end - 1;
 	arrived += fault_early();
 #else

@@ -87,8 +87,8 @@ func TestEmptyMessageIsNotEarly(t *testing.T) {
 	if _, err := commtest.Isend(p.send, b, 0); err != nil {
 		t.Fatal(err)
 	}
-	if err := ends(t, "receive", r); err != nil || time.Since(begin) < time.Duration(params.Serialise(0)) {
-		t.Errorf("received after %v, %v; a hop takes %v", time.Since(begin), err, time.Duration(params.Serialise(0)))
+	if err := ends(t, "receive", r); err != nil || time.Since(begin) < time.Duration(params.Serialization(0)) {
+		t.Errorf("received after %v, %v; a hop takes %v", time.Since(begin), err, time.Duration(params.Serialization(0)))
 	}
 }
 
@@ -131,7 +131,7 @@ func TestSenderDiedWithTheLockAndTheTableIsFull(t *testing.T) {
 	b := commtest.NewBuffer(8)
 	defer b.Free()
 	f := connOf(p.recv).c.f
-	f.lock, f.recvd = lockedBySender, maxMessages
+	f.lock, f.receives_posted = lockedBySender, maxMessages
 	p.kill()
 	_, err := commtest.Irecv(p.recv, b, 8)
 	wantRemoteError(t, "irecv", err)

@@ -16,7 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/ddlemu/ddlemu/shaper/state"
+	"github.com/ddlemu/ddlemu/shaper/link"
 )
 
 const (
@@ -53,7 +53,7 @@ func ringSize(available uint64) uint64 {
 }
 
 // newRegion reserves and maps a region for a connection over the given path.
-func newRegion(ring uint64, fabricID, flowID uint64, steps, reverse []state.PathStep, link int) (*region, error) {
+func newRegion(ring uint64, fabricID, flowID uint64, steps, reverse []link.PathHop, hop int) (*region, error) {
 	size := uint64(ringOffset) + ring
 	fd, err := unix.MemfdCreate("ddlemu-connection", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
@@ -77,7 +77,7 @@ func newRegion(ring uint64, fabricID, flowID uint64, steps, reverse []state.Path
 	f := r.flow()
 	f.magic, f.fabric_id, f.id = C.DDLEMU_FLOW_MAGIC, C.uint64_t(fabricID), C.uint64_t(flowID)
 	f.size, f.ring_off, f.ring_size = C.uint64_t(size), C.uint64_t(ringOffset), C.uint64_t(ring)
-	f.path = pathOf(steps, reverse, link)
+	f.path = pathOf(steps, reverse, hop)
 	return r, nil
 }
 
@@ -96,7 +96,7 @@ func mapRegion(fd int, size uint64) (*region, error) {
 
 // openRegion maps what a peer sent, after making sure that touching it is safe and
 // that it describes a new connection over the given path.
-func openRegion(fd int, fabricID uint64, steps, reverse []state.PathStep, link int) (*region, error) {
+func openRegion(fd int, fabricID uint64, steps, reverse []link.PathHop, hop int) (*region, error) {
 	size, err := checkMemory(fd)
 	if err != nil {
 		return nil, fmt.Errorf("map the peer's memory: %w", err)
@@ -105,7 +105,7 @@ func openRegion(fd int, fabricID uint64, steps, reverse []state.PathStep, link i
 	if err != nil {
 		return nil, err
 	}
-	if !r.describes(fabricID, pathOf(steps, reverse, link)) {
+	if !r.describes(fabricID, pathOf(steps, reverse, hop)) {
 		unix.Munmap(r.mem)
 		return nil, errors.New("the peer's memory does not describe this connection: another version of the plugin?")
 	}
@@ -162,8 +162,8 @@ func allZero(b []byte) bool {
 	return true
 }
 
-func pathOf(steps, reverse []state.PathStep, link int) C.struct_ddlemu_path {
-	p := C.struct_ddlemu_path{n: C.uint32_t(len(steps)), reverse_n: C.uint32_t(len(reverse)), link: C.uint32_t(link)}
+func pathOf(steps, reverse []link.PathHop, hop int) C.struct_ddlemu_path {
+	p := C.struct_ddlemu_path{n: C.uint32_t(len(steps)), reverse_n: C.uint32_t(len(reverse)), link: C.uint32_t(hop)}
 	for i, s := range steps {
 		p.hop[i] = C.uint32_t(s.Hop)
 		if s.Private {

@@ -13,7 +13,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/nccl-plugin/internal/commtest"
 	"github.com/ddlemu/ddlemu/nccl-plugin/internal/transport"
-	"github.com/ddlemu/ddlemu/shaper/state"
+	"github.com/ddlemu/ddlemu/shaper/link"
 )
 
 // word is one change to a header: 8 bytes at a place, counted in words.
@@ -41,7 +41,7 @@ func words(ws ...word) []byte {
 }
 
 // A path of three hops, and back.
-var stepsThere, stepsBack = []state.PathStep{{Hop: 0}, {Hop: 4, Private: true}, {Hop: 3}}, []state.PathStep{{Hop: 2}, {Hop: 5, Private: true}, {Hop: 1}}
+var stepsThere, stepsBack = []link.PathHop{{Hop: 0}, {Hop: 4, Private: true}, {Hop: 3}}, []link.PathHop{{Hop: 2}, {Hop: 5, Private: true}, {Hop: 1}}
 
 func freshRegion(t testing.TB) *region {
 	t.Helper()
@@ -113,12 +113,12 @@ func FuzzRingInUse(f *testing.F) {
 		}
 		flow := connOf(recv).c.f
 		if madSender {
-			scribble(unsafe.Slice((*byte)(unsafe.Pointer(&flow.posted)), unsafe.Offsetof(flow.recvd)-unsafe.Offsetof(flow.posted)), changes)
-			scribble(unsafe.Slice((*byte)(unsafe.Pointer(&flow.tx)), unsafe.Sizeof(flow.tx)), changes)
+			scribble(unsafe.Slice((*byte)(unsafe.Pointer(&flow.posted)), unsafe.Offsetof(flow.receives_posted)-unsafe.Offsetof(flow.posted)), changes)
+			scribble(unsafe.Slice((*byte)(unsafe.Pointer(&flow.sends)), unsafe.Sizeof(flow.sends)), changes)
 			s = r
 		} else {
-			scribble(unsafe.Slice((*byte)(unsafe.Pointer(&flow.recvd)), unsafe.Offsetof(flow.lock)-unsafe.Offsetof(flow.recvd)), changes)
-			scribble(unsafe.Slice((*byte)(unsafe.Pointer(&flow.rx)), unsafe.Sizeof(flow.rx)), changes)
+			scribble(unsafe.Slice((*byte)(unsafe.Pointer(&flow.receives_posted)), unsafe.Offsetof(flow.lock)-unsafe.Offsetof(flow.receives_posted)), changes)
+			scribble(unsafe.Slice((*byte)(unsafe.Pointer(&flow.receives)), unsafe.Sizeof(flow.receives)), changes)
 		}
 		begin := time.Now()
 		for range 20 {

@@ -37,8 +37,8 @@ func newFabric(t testing.TB, wire link.Spec, tr link.Transport) *state.File {
 	}
 	spec.Hops = append(spec.Hops, state.HopSpec{Kind: state.Link, Src: 0, Dst: 1, Spec: wire}, state.HopSpec{Kind: state.Link, Src: 1, Dst: 0, Spec: wire})
 	spec.Paths = []state.PathSpec{
-		{Src: 0, Dst: 1, Hops: []state.PathStep{{Hop: 0}, {Hop: 4, Private: true}, {Hop: 3}}},
-		{Src: 1, Dst: 0, Hops: []state.PathStep{{Hop: 2}, {Hop: 5, Private: true}, {Hop: 1}}},
+		{Src: 0, Dst: 1, Hops: []link.PathHop{{Hop: 0}, {Hop: 4, Private: true}, {Hop: 3}}},
+		{Src: 1, Dst: 0, Hops: []link.PathHop{{Hop: 2}, {Hop: 5, Private: true}, {Hop: 1}}},
 	}
 	return statetest.Of(t, spec)
 }
@@ -193,7 +193,7 @@ func TestNothingEarly(t *testing.T) {
 		after := state.Now()
 		wireTime := int64(0)
 		for left := seen; left > 0; left -= int(params.Segment) {
-			wireTime += params.Serialise(uint32(min(left, int(params.Segment))))
+			wireTime += params.Serialization(uint32(min(left, int(params.Segment))))
 		}
 		if seen > 0 && after-begin < int64(wire.Latency)+wireTime {
 			t.Fatalf("%d bytes visible %d ns after isend, not before %d", seen, after-begin, int64(wire.Latency)+wireTime)
@@ -206,7 +206,7 @@ func TestNothingEarly(t *testing.T) {
 			break
 		}
 	}
-	if took := state.Now() - begin; took < int64(wire.Latency)+params.Serialise(params.Segment)*int64(size)/int64(params.Segment) {
+	if took := state.Now() - begin; took < int64(wire.Latency)+params.Serialization(params.Segment)*int64(size)/int64(params.Segment) {
 		t.Errorf("complete after %d ns", took)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/ddlemu/ddlemu/configs/topology"
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
+	"github.com/ddlemu/ddlemu/shaper/link"
 )
 
 // figures describes the whole fabric, in one line for each subject.
@@ -70,7 +71,7 @@ func spread(f *fabric.Fabric, include func(src, dst int) bool) (text string, fou
 
 // up reports whether every hop of the path between two NICs is up.
 func up(f *fabric.Fabric, src, dst int) bool {
-	return !slices.ContainsFunc(f.Path(src, dst), func(s fabric.Step) bool { return f.Hops[s.Hop].Spec.Down })
+	return !slices.ContainsFunc(f.Path(src, dst), func(s link.PathHop) bool { return f.Hops[s.Hop].Spec.Down })
 }
 
 // bisection describes the bandwidth in both directions.

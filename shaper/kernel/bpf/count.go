@@ -26,7 +26,7 @@ func (p *Programs) Count() error {
 			continue
 		}
 		p.File.Count(i, link.Counters{
-			Bytes: now.Bytes - before.Bytes, Wire: now.Wire - before.Wire, Segments: now.Packets - before.Packets,
+			Bytes: now.Bytes - before.Bytes, LineBytes: now.LineBytes - before.LineBytes, Segments: now.Packets - before.Packets,
 			Drops: now.Drops - before.Drops, BusyNs: int64(now.BusyNs - before.BusyNs),
 		})
 		entry := p.File.Entry(i)

@@ -75,7 +75,7 @@ int arrive(struct __sk_buff *skb)
 	if (!l)
 		return TC_ACT_UNSPEC;
 	// Its time at least: what it waited in queues is not counted as its time.
-	u64 took = link.p->latency + occupy(port.p, on_wire(&p, port.p));
+	u64 took = link.p->latency + occupancy(port.p, on_line(&p, port.p));
 	u64 off = now > due ? now - due : 0, floor = time_scale;
 	u32 b = bucket(off) & (LATE_BUCKETS - 1);
 	struct late_class *c = &l->size[p.payload > 4096];

@@ -70,7 +70,7 @@ func newBench(t *testing.T, spec link.Spec, timeScale int) bench {
 		t.Fatal(err)
 	}
 	for i := range uint32(2 * hopCount) {
-		b.put(shapeMapAllParams, i, paramsOf(p, spec.Framing))
+		b.put(shapeMapAllParams, i, p)
 	}
 	// The packet of a test run is on the loopback interface, which has index 1.
 	b.put(shapeMapPortNics, uint32(1), uint32(1))
@@ -171,13 +171,13 @@ func TestQueue(t *testing.T) {
 				}
 				return
 			}
-			if verdict != actUnspec || h.Drops != 0 || h.Packets != 1 || h.Bytes != 1000 || h.Wire != uint64(len(sent)-14+38) {
+			if verdict != actUnspec || h.Drops != 0 || h.Packets != 1 || h.Bytes != 1000 || h.LineBytes != uint64(len(sent)-14+38) {
 				t.Fatalf("verdict %d, %+v", int32(verdict), h)
 			}
 			if got[15]&3 != tc.marked {
 				t.Errorf("ECN bits %d, want %d", got[15]&3, tc.marked)
 			}
-			serialization := 8 * h.Wire // ns at 1 Gb/s
+			serialization := 8 * h.LineBytes // ns at 1 Gb/s
 			if tc.wait > 0 && leaves != free+serialization {
 				t.Errorf("leaves at %d, want %d after the port is free", leaves, leaves-free)
 			}

@@ -19,7 +19,7 @@ type Programs struct {
 	objects  shapeObjects
 	attached []io.Closer
 	edt      bool          // the programs compute departure times
-	params   []shapeParams // in force, by hop
+	params   []link.Params // in force, by hop
 	slots    []uint32      // which of a hop's two entries of the map of parameters is in force
 	counted  []shapeHop    // counters at the last Count, by hop
 }
@@ -82,7 +82,7 @@ func loadSpec(edt bool) (*ebpf.CollectionSpec, error) {
 // setSizes sets the sizes of the maps and the constants of spec to those of the fabric.
 func (p *Programs) setSizes(spec *ebpf.CollectionSpec) error {
 	hops, nics := len(p.Fabric.Hops), p.Fabric.NICs()
-	p.params, p.slots, p.counted = make([]shapeParams, hops), make([]uint32, hops), make([]shapeHop, hops)
+	p.params, p.slots, p.counted = make([]link.Params, hops), make([]uint32, hops), make([]shapeHop, hops)
 	for name, n := range map[string]int{
 		shapeMapAllParams: 2 * hops, shapeMapHops: hops, shapeMapSlots: hops,
 		shapeMapPortNics: nics, shapeMapNicPorts: nics, shapeMapLate: 1,
@@ -129,19 +129,11 @@ func (p *Programs) RecordsLateness() bool { return p.edt && len(p.Fabric.Hops) <
 // writeTables writes the quantiles of the jitter distributions.
 func (p *Programs) writeTables() error {
 	for i, t := range p.File.Tables() {
-		if err := p.objects.Tables.Put(uint32(i), quantiles(t)); err != nil {
+		if err := p.objects.Tables.Put(uint32(i), t[:]); err != nil {
 			return fmt.Errorf("write the quantiles of the jitter: %w", err)
 		}
 	}
 	return nil
-}
-
-// quantiles copies a table and repeats its last quantile, so that the programs can interpolate behind it.
-func quantiles(t *link.JitterTable) *shapeTable {
-	var q shapeTable
-	copy(q.Q[:], t[:])
-	q.Q[len(t)] = t[len(t)-1]
-	return &q
 }
 
 // writePorts writes the interface index of each port of the switch.
@@ -169,7 +161,7 @@ func (p *Programs) writePorts() error {
 // Follow applies changed parameters. Those of one hop change atomically.
 func (p *Programs) Follow() error {
 	for i := range p.params {
-		now := paramsOf(p.File.InForce(i))
+		now := p.File.InForce(i)
 		if now == p.params[i] {
 			continue
 		}
@@ -184,22 +176,6 @@ func (p *Programs) Follow() error {
 		p.params[i], p.slots[i] = now, slot
 	}
 	return nil
-}
-
-// paramsOf converts parameters to those of the programs.
-func paramsOf(l link.Params, framing uint32) shapeParams {
-	s := shapeParams{
-		NsNum: l.NsNum, NsDen: l.NsDen, Latency: l.Latency, Jitter: l.Jitter.Value, JitterKind: uint32(l.Jitter.Kind),
-		LossP: l.Loss.P, BadP: l.Loss.BadP, GoodToBad: l.Loss.GoodToBad, BadToGood: l.Loss.BadToGood,
-		QueueNs: uint64(l.QueueNs), Framing: framing,
-	}
-	if l.Policy == link.TailDrop {
-		s.TailDrop = 1
-	}
-	if l.Down {
-		s.Down = 1
-	}
-	return s
 }
 
 // Close detaches and unloads the programs.

@@ -21,7 +21,7 @@ struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1); // two for each hop
 	__type(key, u32);
-	__type(value, struct params);
+	__type(value, struct ddlemu_params);
 } all_params SEC(".maps");
 
 struct {
@@ -62,7 +62,7 @@ struct {
 // A hop, its number and what is in force on it.
 struct at {
 	struct hop *h;
-	struct params *p;
+	struct ddlemu_params *p;
 	u32 n;
 };
 
@@ -89,18 +89,18 @@ INLINE int link_of(u32 src, u32 dst)
 	return 2 * nics + l;
 }
 
-// on_wire is the bytes that a packet takes on a hop: its frames but for their Ethernet
-// headers, with what the hop has around each.
-INLINE u64 on_wire(const struct packet *p, const struct params *par)
+// on_line is the line bytes of a packet on a hop: its frames without their Ethernet
+// headers, and the framing of the hop around each.
+INLINE u64 on_line(const struct packet *p, const struct ddlemu_params *par)
 {
 	u64 ether = (u64)p->packets * ETH_HLEN;
 	return (p->frames > ether ? p->frames - ether : 0) + (u64)p->packets * par->framing;
 }
 
-INLINE void count(struct hop *h, const struct packet *p, u64 wire, u64 dur)
+INLINE void count(struct hop *h, const struct packet *p, u64 line, u64 dur)
 {
 	__sync_fetch_and_add(&h->bytes, p->payload);
-	__sync_fetch_and_add(&h->wire, wire);
+	__sync_fetch_and_add(&h->line_bytes, line);
 	__sync_fetch_and_add(&h->packets, p->packets);
 	__sync_fetch_and_add(&h->busy_ns, dur);
 	// By constants: not every kernel's verifier remembers that an index is checked.
@@ -118,7 +118,18 @@ INLINE int drop(struct hop *h, const struct packet *p)
 	return TC_ACT_SHOT;
 }
 
-INLINE int full(const struct params *p, u64 wait) { return p->tail_drop && p->queue_ns && wait > p->queue_ns; }
+INLINE int full(const struct ddlemu_params *p, u64 wait)
+{
+	return p->queue.policy == DDLEMU_TAIL_DROP && p->queue.limit_ns && wait > (u64)p->queue.limit_ns;
+}
+
+// lost draws whether packet k is lost on hop n, h, and steps its chain.
+INLINE int lost(const struct ddlemu_loss *l, struct hop *h, u32 n, u64 k)
+{
+	bool bad = h->bad, lose = loses(l, seed, n, 0, k, &bad);
+	h->bad = bad;
+	return lose;
+}
 
 // leave writes into a packet when it is to leave.
 INLINE void leave(struct __sk_buff *skb, u64 t)
@@ -135,8 +146,8 @@ int tx(struct __sk_buff *skb)
 	struct at port;
 	if (parse(skb, &p, 1) < 0 || p.src >= nics || find(&port, 2 * p.src) < 0)
 		return TC_ACT_UNSPEC;
-	u64 wire = on_wire(&p, port.p), dur = occupy(port.p, wire);
-	count(port.h, &p, wire, dur);
+	u64 line = on_line(&p, port.p), dur = occupancy(port.p, line);
+	count(port.h, &p, line, dur);
 	if (stamp)
 		leave(skb, reserve(port.h, bpf_ktime_get_ns(), dur));
 	return TC_ACT_UNSPEC;
@@ -186,20 +197,20 @@ int rx(struct __sk_buff *skb)
 
 	if (link.p->down || tx.p->down || port.p->down)
 		return drop(link.h, &p);
-	if (link.p->loss_p | link.p->good_to_bad) {
+	if (can_lose(&link.p->loss)) {
 		u64 k = __sync_fetch_and_add(&link.h->drawn, 1) + 1;
-		if (lost(link.p, seed, n, k, &link.h->bad))
+		if (lost(&link.p->loss, link.h, n, k))
 			return drop(link.h, &p);
 	}
-	u64 wire = on_wire(&p, link.p), dur = occupy(link.p, wire);
-	u64 port_wire = on_wire(&p, port.p), port_dur = occupy(port.p, port_wire);
+	u64 line = on_line(&p, link.p), dur = occupancy(link.p, line);
+	u64 port_line = on_line(&p, port.p), port_dur = occupancy(port.p, port_line);
 	if (!stamp) {
-		count(link.h, &p, wire, dur);
-		count(port.h, &p, port_wire, port_dur);
+		count(link.h, &p, line, dur);
+		count(port.h, &p, port_line, port_dur);
 		return TC_ACT_UNSPEC;
 	}
 
-	u64 ready = left(skb), tx_dur = occupy(tx.p, on_wire(&p, tx.p));
+	u64 ready = left(skb), tx_dur = occupancy(tx.p, on_line(&p, tx.p));
 	u64 finish = ready + tx_dur;
 	u64 start = later(ready, *(volatile u64 *)&link.h->next_free);
 	if (full(link.p, start - ready))
@@ -207,13 +218,13 @@ int rx(struct __sk_buff *skb)
 	// Faster than the port that feeds it, a link never has to queue.
 	if (dur > tx_dur)
 		start = reserve(link.h, ready, dur);
-	count(link.h, &p, wire, dur);
+	count(link.h, &p, line, dur);
 	u64 k = __sync_fetch_and_add(&link.h->sent, 1) + 1;
 	s64 delay = link.p->latency;
-	if (link.p->jitter_kind != NO_JITTER) {
-		u32 kind = link.p->jitter_kind - NORMAL;
+	if (link.p->jitter.kind != DDLEMU_NO_JITTER) {
+		u32 kind = link.p->jitter.kind - DDLEMU_NORMAL;
 		struct table *t = bpf_map_lookup_elem(&tables, &kind);
-		delay += sample(link.p->jitter_kind, link.p->jitter, draw(seed, n, DRAW_JITTER, 0, k), t);
+		delay += jitter_of(&link.p->jitter, draw(seed, n, DRAW_JITTER, 0, k), t ? t->q : 0);
 		if (delay < 0)
 			delay = 0;
 	}
@@ -224,10 +235,10 @@ int rx(struct __sk_buff *skb)
 	if (full(port.p, start - ready))
 		return drop(port.h, &p);
 	// Half full is when a switch says so (RFC 3168), to who listens.
-	if (port.p->queue_ns && start - ready > port.p->queue_ns / 2)
+	if (port.p->queue.limit_ns && start - ready > (u64)port.p->queue.limit_ns / 2)
 		bpf_skb_ecn_set_ce(skb);
 	start = reserve(port.h, ready, port_dur);
-	count(port.h, &p, port_wire, port_dur);
+	count(port.h, &p, port_line, port_dur);
 	leave(skb, later(finish, start + port_dur));
 	return TC_ACT_UNSPEC;
 }

@@ -13,6 +13,39 @@ import (
 	"github.com/cilium/ebpf"
 )
 
+type shapeDdlemuParams struct {
+	_       structs.HostLayout
+	NsNum   uint64
+	NsDen   uint64
+	Latency int64
+	Jitter  struct {
+		_      structs.HostLayout
+		Value  int64
+		Kind   uint32
+		Unused uint32
+	}
+	Loss struct {
+		_         structs.HostLayout
+		P         uint64
+		BadP      uint64
+		GoodToBad uint64
+		BadToGood uint64
+	}
+	Queue struct {
+		_       structs.HostLayout
+		LimitNs int64
+		EcnNs   int64
+		Policy  uint32
+		Unused  uint32
+	}
+	Payload   uint32
+	PerPacket uint32
+	Framing   uint32
+	Segment   uint32
+	Down      bool
+	Unused    [7]uint8
+}
+
 type shapeFlow struct {
 	_       structs.HostLayout
 	Begin   uint32
@@ -41,7 +74,7 @@ type shapeHop struct {
 	Bad       uint32
 	Unused    uint32
 	Bytes     uint64
-	Wire      uint64
+	LineBytes uint64
 	Packets   uint64
 	Drops     uint64
 	BusyNs    uint64
@@ -74,26 +107,9 @@ type shapeLateness struct {
 	LastVisible uint64
 }
 
-type shapeParams struct {
-	_          structs.HostLayout
-	NsNum      uint64
-	NsDen      uint64
-	Latency    int64
-	Jitter     int64
-	LossP      uint64
-	BadP       uint64
-	GoodToBad  uint64
-	BadToGood  uint64
-	QueueNs    uint64
-	JitterKind uint32
-	TailDrop   uint32
-	Framing    uint32
-	Down       uint32
-}
-
 type shapeTable struct {
 	_ structs.HostLayout
-	Q [4097]int32
+	Q [4096]int32
 }
 
 type shapeVector struct {
@@ -101,12 +117,12 @@ type shapeVector struct {
 	Seed      uint64
 	Flow      uint64
 	Counter   uint64
-	Wire      uint64
+	Line      uint64
 	Ready     uint64
 	Late      uint64
 	Hop       uint32
 	Kind      uint32
-	P         shapeParams
+	P         shapeDdlemuParams
 	H         shapeHop
 	OutDraw   uint64
 	OutOccupy uint64

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The arithmetic by itself, for the test that holds it to package link: takes a struct
+// The arithmetic by itself, for the test that compares it with package link: takes a struct
 // vector as a packet and writes the results into it.
 #pragma once
 
 struct vector {
-	u64 seed, flow, counter, wire, ready, late;
+	u64 seed, flow, counter, line, ready, late;
 	u32 hop, kind;
-	struct params p;
+	struct ddlemu_params p;
 	struct hop h;
 	u64 out_draw, out_occupy, out_start;
 	s64 out_sample;
@@ -27,13 +27,15 @@ int vector(struct __sk_buff *skb)
 	struct vector *v = bpf_map_lookup_elem(&vectors, &zero);
 	if (!v || bpf_skb_load_bytes(skb, ETH_HLEN, v, sizeof *v) < 0)
 		return TC_ACT_SHOT;
-	u32 kind = v->p.jitter_kind - NORMAL;
+	u32 kind = v->p.jitter.kind - DDLEMU_NORMAL;
+	bool bad = v->h.bad;
 	struct table *t = bpf_map_lookup_elem(&tables, &kind);
 	v->out_draw = draw(v->seed, v->hop, v->kind, v->flow, v->counter);
-	v->out_sample = sample(v->p.jitter_kind, v->p.jitter, v->out_draw, t);
-	v->out_occupy = occupy(&v->p, v->wire);
+	v->out_sample = jitter_of(&v->p.jitter, v->out_draw, t ? t->q : 0);
+	v->out_occupy = occupancy(&v->p, v->line);
 	v->out_start = reserve(&v->h, v->ready, v->out_occupy);
-	v->out_lost = lost(&v->p, v->seed, v->hop, v->counter, &v->h.bad);
+	v->out_lost = loses(&v->p.loss, v->seed, v->hop, 0, v->counter, &bad);
+	v->h.bad = bad;
 	v->out_bucket = bucket(v->late);
 	return bpf_skb_store_bytes(skb, ETH_HLEN, v, sizeof *v, 0) < 0 ? TC_ACT_SHOT : TC_ACT_OK;
 }

@@ -8,11 +8,14 @@ import (
 	"errors"
 	"math/rand/v2"
 	"os"
+	"reflect"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/cilium/ebpf"
 
+	"github.com/ddlemu/ddlemu/shaper/internal/layout"
 	"github.com/ddlemu/ddlemu/shaper/link"
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
@@ -21,7 +24,7 @@ import (
 const drawJitter = 1
 
 // arithmetic loads the program that does the model's arithmetic by itself.
-func arithmetic(t testing.TB, tables [3]*link.JitterTable) *ebpf.Program {
+func arithmetic(t testing.TB, tables *link.JitterTables) *ebpf.Program {
 	t.Helper()
 	if os.Getuid() != 0 {
 		t.Skip("not root: BPF programs cannot be loaded")
@@ -44,7 +47,7 @@ func arithmetic(t testing.TB, tables [3]*link.JitterTable) *ebpf.Program {
 	}
 	t.Cleanup(c.Close)
 	for i, table := range tables {
-		if err := c.Maps[shapeMapTables].Put(uint32(i), quantiles(table)); err != nil {
+		if err := c.Maps[shapeMapTables].Put(uint32(i), table[:]); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -68,13 +71,19 @@ func run(t testing.TB, p *ebpf.Program, v *shapeVector) {
 	}
 }
 
-// TestVectors holds the arithmetic in C to package link.
+func TestLayout(t *testing.T) {
+	if err := layout.Compare(reflect.TypeFor[link.Params](), reflect.TypeFor[shapeDdlemuParams]()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestVectors compares the arithmetic in the kernel with package link.
 func TestVectors(t *testing.T) {
-	own := *link.NormalTable()
+	own := link.NormalTable()
 	for i := range own {
 		own[i] /= 3
 	}
-	tables := [3]*link.JitterTable{link.NormalTable(), link.ParetoTable(), &own}
+	tables := link.NewJitterTables(own)
 	prog := arithmetic(t, tables)
 	seed := uint64(time.Now().UnixNano())
 	r := rand.New(rand.NewPCG(seed, 1))
@@ -92,18 +101,20 @@ func TestVectors(t *testing.T) {
 		}
 		v := shapeVector{
 			Seed: r.Uint64(), Hop: uint32(r.IntN(70000)), Kind: drawJitter, Flow: r.Uint64(), Counter: r.Uint64(),
-			Wire: r.Uint64N(1 << 18), Ready: r.Uint64N(1 << 60), Late: r.Uint64() >> r.IntN(64), P: paramsOf(p, spec.Framing),
+			Line: r.Uint64N(1 << 18), Ready: r.Uint64N(1 << 60), Late: r.Uint64() >> r.IntN(64), P: *(*shapeDdlemuParams)(unsafe.Pointer(&p)),
 		}
 		v.H.NextFree = r.Uint64N(1 << 60)
 		v.H.Bad = uint32(r.IntN(2))
 		bad := v.H.Bad != 0
 
 		draw := link.Draw(v.Seed, v.Hop, v.Kind, v.Flow, v.Counter)
-		hop := link.Hop{NextFree: int64(v.H.NextFree)}
-		took := p.Occupy(v.Wire)
-		start := hop.Reserve(int64(v.Ready), took)
+		took, free := p.Occupancy(v.Line), int64(v.H.NextFree)
+		start := max(int64(v.Ready), free)
+		if took > 0 {
+			free = start + took
+		}
 		lost := p.Loss.Lost(v.Seed, v.Hop, 0, v.Counter, &bad)
-		delay := p.Delay(v.Seed, v.Hop, v.Flow, v.Counter, &tables)
+		delay := p.Delay(v.Seed, v.Hop, v.Flow, v.Counter, tables)
 		late := state.Bucket(int64(v.Late &^ (1 << 63)))
 		v.Late &^= 1 << 63
 
@@ -111,8 +122,8 @@ func TestVectors(t *testing.T) {
 		switch {
 		case v.OutDraw != draw:
 			t.Fatalf("seed %d: draw %x, want %x for %+v", seed, v.OutDraw, draw, v)
-		case v.OutOccupy != uint64(took) || v.OutStart != uint64(start) || v.H.NextFree != uint64(hop.NextFree):
-			t.Fatalf("seed %d: takes %d, starts at %d, free at %d; want %d, %d, %d for %+v", seed, v.OutOccupy, v.OutStart, v.H.NextFree, took, start, hop.NextFree, v)
+		case v.OutOccupy != uint64(took) || v.OutStart != uint64(start) || v.H.NextFree != uint64(free):
+			t.Fatalf("seed %d: takes %d, starts at %d, free at %d; want %d, %d, %d for %+v", seed, v.OutOccupy, v.OutStart, v.H.NextFree, took, start, free, v)
 		case max(p.Latency+v.OutSample, 0) != delay:
 			t.Fatalf("seed %d: jitter %d, delay %d for %+v", seed, v.OutSample, delay, v)
 		case v.OutLost != 0 != lost || v.H.Bad != 0 != bad:

@@ -71,7 +71,7 @@ func (d *Device) Shaped() (bool, error) {
 
 // Shape gives the packets that the interface sends the rate of s and, if this kernel has netem, its latency, jitter and
 // loss. It changes nothing else of the interface. Restore undoes it.
-func (d *Device) Shape(s link.Spec, hasNetem bool, tables *[3]*link.JitterTable) error {
+func (d *Device) Shape(s link.Spec, hasNetem bool, tables *link.JitterTables) error {
 	queue, err := deviceQueue(s, hasNetem, tables)
 	if err != nil {
 		return err
@@ -97,7 +97,7 @@ func (d *Device) Shape(s link.Spec, hasNetem bool, tables *[3]*link.JitterTable)
 }
 
 // deviceQueue returns the queue of an interface.
-func deviceQueue(s link.Spec, hasNetem bool, tables *[3]*link.JitterTable) (qdisc, error) {
+func deviceQueue(s link.Spec, hasNetem bool, tables *link.JitterTables) (qdisc, error) {
 	if hasNetem {
 		return netem(s, s, 1, tables)
 	}

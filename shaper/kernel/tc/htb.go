@@ -103,12 +103,12 @@ func (s *Shaper) Count() error {
 func counters(s link.Spec, timeScale int, bytes, packets, drops uint64) link.Counters {
 	headers := packets * uint64(ethernet+s.Header)
 	c := link.Counters{
-		Wire:     bytes + packets*uint64(s.Framing) - min(packets*ethernet, bytes),
-		Bytes:    bytes - min(bytes, headers),
-		Segments: packets, Drops: drops,
+		LineBytes: bytes + packets*uint64(s.Framing) - min(packets*ethernet, bytes),
+		Bytes:     bytes - min(bytes, headers),
+		Segments:  packets, Drops: drops,
 	}
 	if p, err := link.NewParams(s, timeScale); err == nil && p.NsDen != 0 {
-		c.BusyNs = int64(float64(c.Wire)*float64(p.NsNum)/float64(p.NsDen)) + int64(packets)
+		c.BusyNs = int64(float64(c.LineBytes)*float64(p.NsNum)/float64(p.NsDen)) + int64(packets)
 	}
 	return c
 }

@@ -36,7 +36,7 @@ func StartNetem(w nodes.Network) (*Shaper, error) {
 
 // netem returns the queue of link l in front of a port. It delays packets by the link's latency and jitter. Then its class
 // sends them at the port's rate. scale is the time scale.
-func netem(port, l link.Spec, scale int64, tables *[3]*link.JitterTable) (qdisc, error) {
+func netem(port, l link.Spec, scale int64, tables *link.JitterTables) (qdisc, error) {
 	loss := l.Loss
 	if l.Down {
 		loss = link.Loss{P: 1}
@@ -60,7 +60,7 @@ func netem(port, l link.Spec, scale int64, tables *[3]*link.JitterTable) (qdisc,
 	sigma, table := int64(l.Jitter.Value)*scale, []byte(nil)
 	if l.Jitter.Kind != link.Uniform {
 		var factor int64
-		factor, table = distribution(tables[l.Jitter.Kind-link.Normal])
+		factor, table = distribution(&tables[l.Jitter.Kind-link.Normal])
 		sigma *= factor
 		attr(netemDelayDist, table)
 	}

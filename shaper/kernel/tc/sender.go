@@ -81,5 +81,5 @@ func quantum(s link.Spec) uint32 {
 	if err != nil {
 		return s.MTU + ethernet // frameRate returns the error
 	}
-	return uint32(min(p.Wire(p.Segment), maxQuantum))
+	return uint32(min(p.LineBytes(p.Segment), maxQuantum))
 }

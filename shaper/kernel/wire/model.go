@@ -8,7 +8,6 @@ import (
 
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/link"
-	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
 // never is a time that does not come.
@@ -22,17 +21,11 @@ const maxPortQueue = 1_000_000_000
 // broadcast is the destination of what goes to every NIC of the other nodes.
 const broadcast = -2
 
-// inForce is what is in force on a hop. It does not change.
-type inForce struct {
-	link.Params
-	framing uint32 // bytes on the wire around each packet of at most the MTU
-}
-
 // hop is a port or a link.
 type hop struct {
 	id       uint32
-	params   atomic.Pointer[inForce]
-	count    *state.Hop
+	params   atomic.Pointer[link.Params]
+	count    *link.Hop
 	nextFree int64
 }
 
@@ -62,7 +55,7 @@ type order struct {
 type model struct {
 	fabric *fabric.Fabric
 	seed   uint64
-	tables *[3]*link.JitterTable
+	tables *link.JitterTables
 	hops   []hop
 	orders []order // by hop; of links
 	pool   pool
@@ -73,7 +66,7 @@ type model struct {
 	leaving  heap // by when they are due
 }
 
-func newModel(f *fabric.Fabric, seed uint64, tables *[3]*link.JitterTable, count func(int) *state.Hop) *model {
+func newModel(f *fabric.Fabric, seed uint64, tables *link.JitterTables, count func(int) *link.Hop) *model {
 	m := &model{fabric: f, seed: seed, tables: tables, hops: make([]hop, len(f.Hops)), orders: make([]order, len(f.Hops))}
 	for i := range m.hops {
 		m.hops[i].id, m.hops[i].count = uint32(i), count(i)
@@ -86,8 +79,8 @@ func newModel(f *fabric.Fabric, seed uint64, tables *[3]*link.JitterTable, count
 func (m *model) arrive(p *packet) {
 	tx := &m.hops[2*p.src]
 	par := tx.params.Load()
-	wire := p.headers.wire(0, p.headers.packets, par.framing)
-	p.dur = par.Occupy(wire)
+	wire := p.headers.wire(0, p.headers.packets, par.Framing)
+	p.dur = par.Occupancy(wire)
 	if tx.nextFree-p.arrived > maxPortQueue {
 		m.drop(tx, p.headers.packets)
 		m.pool.put(p)
@@ -109,7 +102,7 @@ func (m *model) arrive(p *packet) {
 }
 
 // copyTo sends a copy of p to one of several receivers.
-func (m *model) copyTo(p *packet, dst int, start int64, tx *inForce) {
+func (m *model) copyTo(p *packet, dst int, start int64, tx *link.Params) {
 	c := m.pool.get(len(p.buf))
 	if c == nil {
 		m.starve(&m.hops[m.fabric.Link(p.src, dst)], p.headers.packets)
@@ -124,7 +117,7 @@ func (m *model) copyTo(p *packet, dst int, start int64, tx *inForce) {
 
 // cross takes p over the link to its destination: it is at the link at start, as
 // fast as the port tx gives it out.
-func (m *model) cross(p *packet, start int64, tx *inForce) {
+func (m *model) cross(p *packet, start int64, tx *link.Params) {
 	i := m.fabric.Link(p.src, p.dst)
 	l, o := &m.hops[i], &m.orders[i]
 	par := l.params.Load()
@@ -152,7 +145,7 @@ func (m *model) cross(p *packet, start int64, tx *inForce) {
 			m.over(p, l, o, par, start, start+p.dur)
 			return
 		default:
-			m.part(p, l, o, par, start+tx.Occupy(p.headers.wire(0, from, tx.framing)), tx, from, k)
+			m.part(p, l, o, par, start+tx.Occupancy(p.headers.wire(0, from, tx.Framing)), tx, from, k)
 		}
 		from, lost = k, next
 	}
@@ -160,7 +153,7 @@ func (m *model) cross(p *packet, start int64, tx *inForce) {
 }
 
 // part sends some of a large packet's packets over the link.
-func (m *model) part(p *packet, l *hop, o *order, par *inForce, start int64, tx *inForce, from, to int) {
+func (m *model) part(p *packet, l *hop, o *order, par *link.Params, start int64, tx *link.Params, from, to int) {
 	c := m.pool.get(vnetLen + p.headers.payload + p.headers.payloadOf(from, to))
 	if c == nil {
 		m.starve(l, to-from)
@@ -174,22 +167,22 @@ func (m *model) part(p *packet, l *hop, o *order, par *inForce, start int64, tx 
 	if to-from == 1 {
 		c.headers.gso = 0
 	}
-	c.dur = tx.Occupy(c.headers.wire(0, to-from, tx.framing))
+	c.dur = tx.Occupancy(c.headers.wire(0, to-from, tx.Framing))
 	m.over(c, l, o, par, start, start+c.dur)
 }
 
 // lost draws whether the next packet on the wire is lost.
-func (m *model) lost(l *hop, o *order, par *inForce) bool {
+func (m *model) lost(l *hop, o *order, par *link.Params) bool {
 	o.drawn++
 	return par.Loss.Lost(m.seed, l.id, 0, o.drawn-1, &o.bad)
 }
 
 // over takes p over link l, where its first byte is at ready and its last at finish,
 // as far as the port it comes from goes.
-func (m *model) over(p *packet, l *hop, o *order, par *inForce, ready, finish int64) {
+func (m *model) over(p *packet, l *hop, o *order, par *link.Params, ready, finish int64) {
 	n := p.headers.packets
-	payload, wire := uint64(p.headers.payloadOf(0, n)), p.headers.wire(0, n, par.framing)
-	dur := par.Occupy(wire)
+	payload, wire := uint64(p.headers.payloadOf(0, n)), p.headers.wire(0, n, par.Framing)
+	dur := par.Occupancy(wire)
 	start := max(ready, l.nextFree)
 	if full(par, start-ready) {
 		m.drop(l, n)
@@ -210,8 +203,8 @@ func (m *model) over(p *packet, l *hop, o *order, par *inForce, ready, finish in
 }
 
 // full says whether a packet that would have to wait so long for a hop is dropped.
-func full(par *inForce, wait int64) bool {
-	return par.Policy == link.TailDrop && par.QueueNs > 0 && wait > par.QueueNs
+func full(par *link.Params, wait int64) bool {
+	return par.Queue.Policy == link.TailDrop && par.Queue.LimitNs > 0 && wait > par.Queue.LimitNs
 }
 
 // advance lets what has reached a receiving port by now take it.
@@ -225,8 +218,8 @@ func (m *model) advance(now int64) {
 func (m *model) enter(p *packet) {
 	rx, n := &m.hops[2*p.dst+1], p.headers.packets
 	par := rx.params.Load()
-	payload, wire := uint64(p.headers.payloadOf(0, n)), p.headers.wire(0, n, par.framing)
-	dur := par.Occupy(wire)
+	payload, wire := uint64(p.headers.payloadOf(0, n)), p.headers.wire(0, n, par.Framing)
+	dur := par.Occupancy(wire)
 	start := max(p.ready, rx.nextFree)
 	if full(par, start-p.ready) {
 		m.drop(rx, n)
@@ -247,15 +240,10 @@ func (m *model) starve(h *hop, packets int) {
 	m.starved.Add(uint64(packets))
 }
 
-func (m *model) drop(h *hop, packets int) { atomic.AddUint64(&h.count.Drops, uint64(packets)) }
+func (m *model) drop(h *hop, packets int) { atomic.AddUint64(&h.count.Counters.Drops, uint64(packets)) }
 
 func (h *hop) add(p *packet, payload, wire uint64, packets int, dur int64) {
 	c := h.count
-	atomic.AddUint64(&c.Bytes, payload)
-	atomic.AddUint64(&c.Wire, wire)
-	atomic.AddUint64(&c.Segments, uint64(packets))
+	c.Counters.Add(link.Counters{Bytes: payload, LineBytes: wire, Segments: uint64(packets), BusyNs: dur})
 	atomic.AddUint64(&c.Classes[p.class], payload)
-	if dur != 0 {
-		atomic.AddInt64(&c.BusyNs, dur)
-	}
 }

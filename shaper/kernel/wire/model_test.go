@@ -16,12 +16,12 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
-var tables = &[3]*link.JitterTable{link.NormalTable(), link.ParetoTable(), link.NormalTable()}
+var tables = link.NewJitterTables(link.NormalTable())
 
 // virtual is a model with no file and no clock.
 type virtual struct {
 	*model
-	counts []state.Hop
+	counts []link.Hop
 	out    []arrival
 }
 
@@ -42,14 +42,14 @@ func newVirtual(t interface{ Fatal(...any) }, change func(c *configs.Fabric)) *v
 	if err != nil {
 		t.Fatal(err)
 	}
-	v := &virtual{counts: make([]state.Hop, len(f.Hops))}
-	v.model = newModel(f, 7, tables, func(i int) *state.Hop { return &v.counts[i] })
+	v := &virtual{counts: make([]link.Hop, len(f.Hops))}
+	v.model = newModel(f, 7, tables, func(i int) *link.Hop { return &v.counts[i] })
 	for i, h := range f.Hops {
 		p, err := link.NewParams(h.Spec, f.TimeScale())
 		if err != nil {
 			t.Fatal(err)
 		}
-		v.hops[i].params.Store(&inForce{p, h.Spec.Framing})
+		v.hops[i].params.Store(&p)
 	}
 	return v
 }
@@ -126,7 +126,7 @@ func TestPropertyAsLinkFlow(t *testing.T) {
 				c.Links = append(c.Links, configs.LinkOverride{Match: "node0:node1", LinkPatch: configs.LinkPatch{Bandwidth: &slow}})
 			}
 		})
-		flow := flowOver(v.model, 0, 1)
+		flow := flowOver(t, v.model, 0, 1)
 		at := int64(0)
 		n := rapid.IntRange(1, 40).Draw(t, "packets")
 		for range n {
@@ -153,14 +153,15 @@ func TestPropertyAsLinkFlow(t *testing.T) {
 }
 
 // flowOver is the link model's flow over the hops of m.
-func flowOver(m *model, src, dst int) *link.Flow {
-	var path []link.PathHop
-	for _, s := range m.fabric.Path(src, dst) {
-		p := m.hops[s.Hop].params.Load().Params
-		path = append(path, link.PathHop{Hop: &link.Hop{ID: uint32(s.Hop), Params: &p}, Private: s.Private})
+func flowOver(t *rapid.T, m *model, src, dst int) *link.Flow {
+	params := make([]link.Params, len(m.hops))
+	for i := range params {
+		params[i] = *m.hops[i].params.Load()
 	}
 	tr := &link.Transport{Kind: link.TCP, SendBuffer: 1 << 40, Window: 1 << 40, RTO: 1e9, DownTimeout: 1e9}
-	return link.NewFlow(0, m.seed, path, nil, tr, m.tables)
+	net := link.NewNetwork(params, tr, m.tables, m.seed)
+	t.Cleanup(net.Close)
+	return net.NewFlow(0, m.fabric.Path(src, dst), nil)
 }
 
 // Every packet that goes in comes out or is counted as dropped; those of a link in
@@ -200,13 +201,13 @@ func TestPropertyConservation(t *testing.T) {
 			}
 		}
 		for i := range v.counts {
-			c := &v.counts[i]
+			c := &v.counts[i].Counters
 			lost += c.Drops
 			if c.BusyNs > v.hops[i].nextFree && v.fabric.Hops[i].Kind != fabric.Link {
 				t.Fatalf("%s was busy for %d ns by %d", v.fabric.HopName(i), c.BusyNs, v.hops[i].nextFree)
 			}
-			if c.Wire*8 > uint64(c.BusyNs) {
-				t.Fatalf("%s carried %d bytes in %d ns, at 1 Gb/s", v.fabric.HopName(i), c.Wire, c.BusyNs)
+			if c.LineBytes*8 > uint64(c.BusyNs) {
+				t.Fatalf("%s carried %d bytes in %d ns, at 1 Gb/s", v.fabric.HopName(i), c.LineBytes, c.BusyNs)
 			}
 		}
 		if in != out+int(lost) {
@@ -247,7 +248,7 @@ func TestTailDrop(t *testing.T) {
 	if out < 110 || out > 112 {
 		t.Errorf("%d of 200 packets came out, want 111", out)
 	}
-	if drops := v.counts[2*2+1].Drops; int(drops) != 200-out {
+	if drops := v.counts[2*2+1].Counters.Drops; int(drops) != 200-out {
 		t.Errorf("%d drops counted, %d packets are missing", drops, 200-out)
 	}
 }
@@ -263,8 +264,8 @@ func TestDown(t *testing.T) {
 	v.send(t, 0, 1, 100, 1000)
 	v.hops[l].params.Store(up)
 	v.send(t, 0, 1, 100, 1_000_000)
-	if out := v.all(); len(out) != 2 || v.counts[l].Drops != 1 {
-		t.Errorf("%d packets came out, %d were dropped; want what was under way and what came later", len(out), v.counts[l].Drops)
+	if out := v.all(); len(out) != 2 || v.counts[l].Counters.Drops != 1 {
+		t.Errorf("%d packets came out, %d were dropped; want what was under way and what came later", len(out), v.counts[l].Counters.Drops)
 	}
 }
 
@@ -281,8 +282,8 @@ func TestBroadcast(t *testing.T) {
 	if v.pool.held != 0 {
 		t.Errorf("%d bytes are still held", v.pool.held)
 	}
-	if c := &v.counts[2*2]; c.Segments != 1 {
-		t.Errorf("its port sent %d packets, want 1", c.Segments)
+	if c := &v.counts[2*2]; c.Counters.Segments != 1 {
+		t.Errorf("its port sent %d packets, want 1", c.Counters.Segments)
 	}
 }
 
@@ -342,7 +343,7 @@ func TestStarved(t *testing.T) {
 		out += o.packets
 	}
 	for i := range v.counts {
-		dropped += v.counts[i].Drops
+		dropped += v.counts[i].Counters.Drops
 	}
 	if dropped+uint64(out) != 50+3*50 || v.pool.held != 0 {
 		t.Errorf("%d packets out, %d dropped, %d bytes held; want 200 packets together, and nothing held", out, dropped, v.pool.held)

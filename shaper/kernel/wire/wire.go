@@ -101,8 +101,8 @@ func (w *Wire) join() error {
 
 // refresh publishes the parameters of hop i to the thread.
 func (w *Wire) refresh(i int) {
-	p, framing := w.file.InForce(i)
-	w.model.hops[i].params.Store(&inForce{p, framing})
+	p := w.file.InForce(i)
+	w.model.hops[i].params.Store(&p)
 }
 
 // Follow applies changed parameters. Packets in flight keep their times.
@@ -147,7 +147,7 @@ func (w *Wire) checkFloor() {
 		h := &w.model.hops[i]
 		p := h.params.Load()
 		limited := p.NsDen != 0 || p.Latency != 0 || p.Jitter.Value != 0
-		if w.fabric.Hops[i].Kind == fabric.Link && limited && atomic.LoadUint64(&h.count.Segments) > 0 && p.Latency < int64(floor) {
+		if w.fabric.Hops[i].Kind == fabric.Link && limited && atomic.LoadUint64(&h.count.Counters.Segments) > 0 && p.Latency < int64(floor) {
 			w.belowFloor = true
 			w.participant.Job().Invalidate(state.BelowFloor)
 			w.file.Event(fmt.Sprintf("wire: %s has a latency below the floor, which is %v here", w.fabric.HopName(i), floor))

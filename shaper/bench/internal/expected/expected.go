@@ -165,7 +165,11 @@ func (t *Times) of(ctx context.Context, c bench.Case) (bench.Expectation, error)
 	if e, ok := t.known[key]; ok {
 		return e, nil
 	}
-	e, err := expect.Simulate(ctx, d, func() (*expect.Fabric, error) { return t.build(c.NICs) })
+	f, err := t.fabricOf(c.NICs)
+	if err != nil {
+		return bench.Expectation{}, err
+	}
+	e, err := expect.Simulate(ctx, d, f)
 	if err != nil {
 		return bench.Expectation{}, err
 	}
@@ -246,32 +250,21 @@ func versionNumber(text string) (int, error) {
 	return major*10000 + minor*100 + patch, nil
 }
 
-// build makes the fabric's hops anew, in its own time. nics are NCCL's decision.
-func (t *Times) build(nics map[nccllog.Pair]nccllog.NICs) (*expect.Fabric, error) {
-	hops := make([]*link.Hop, len(t.fabric.Hops))
-	for i, h := range t.fabric.Hops {
-		p, err := link.NewParams(h.Spec, 1)
-		if err != nil {
-			return nil, err
-		}
-		hops[i] = &link.Hop{ID: uint32(i), Params: &p}
+// fabricOf is the fabric in its own time. nics are NCCL's decision.
+func (t *Times) fabricOf(nics map[nccllog.Pair]nccllog.NICs) (*expect.Fabric, error) {
+	params, err := t.fabric.Params(1)
+	if err != nil {
+		return nil, err
 	}
-	tables := &[3]*link.JitterTable{link.NormalTable(), link.ParetoTable(), t.fabric.JitterTable()}
 	transport := t.fabric.Transport()
 	return &expect.Fabric{
-		Transport: &transport, Tables: tables, Seed: t.fabric.Config.Seed, Node: t.node,
-		Path: func(c expect.Conn) (path []link.PathHop, reverse []*link.Hop, err error) {
+		Params: params, Transport: &transport, Tables: t.fabric.JitterTables(), Seed: t.fabric.Config.Seed, Node: t.node,
+		Path: func(c expect.Conn) (path []link.PathHop, reverse []int, err error) {
 			src, dst, err := t.ends(c, nics)
 			if err != nil {
 				return nil, nil, err
 			}
-			for _, s := range t.fabric.Path(src, dst) {
-				path = append(path, link.PathHop{Hop: hops[s.Hop], Private: s.Private})
-			}
-			for _, s := range t.fabric.Path(dst, src) {
-				reverse = append(reverse, hops[s.Hop])
-			}
-			return path, reverse, nil
+			return t.fabric.Path(src, dst), t.fabric.Reverse(src, dst), nil
 		},
 	}, nil
 }

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The link engine: it moves the messages of flows over hops, as pure arithmetic on times.
+//
+//	flow_post, flow_receive   say what the two ends did, and when
+//	flow_advance              makes every step whose time has come
+//	flow_next                 the time of the next step
+//
+// The engine reads no clock and polls nothing. The caller's time may be real (the plugin)
+// or virtual (expect, verify): it only decides when a step is made. Any number of flows, in
+// any number of processes, may share hops: hops change by atomic operations alone. One
+// thread at a time may advance a flow.
+#ifndef DDLEMU_LINK_ENGINE_H
+#define DDLEMU_LINK_ENGINE_H
+
+#include "flow.h"
+
+// The most transmissions of one packet where they are drawn at once: the last one arrives.
+// Losses for which that would matter are refused (configs.MaxLoss), so that a loss of 1 is
+// not an endless loop.
+#define DDLEMU_MAX_ATTEMPTS 64
+// The most discarded packets for which the Gilbert-Elliott chains are stepped: longer ago
+// any chain has forgotten its state.
+#define DDLEMU_MAX_DISCARDED 1024
+
+// A flow as one process sees it.
+struct ddlemu_engine {
+	struct ddlemu_flow *flow;
+	// A private copy, because it says which hops are written: what the peer does to the
+	// shared one later does no harm.
+	struct ddlemu_path path;
+	const struct ddlemu_transport *transport;
+	uint64_t seed;
+	struct ddlemu_hop *hops;
+	const struct ddlemu_block *blocks;
+	const int32_t *tables; // DDLEMU_JITTER_TABLES of DDLEMU_JITTER_TABLE entries
+	// What each hop of the path has carried in this call of flow_advance.
+	struct ddlemu_counters counted[DDLEMU_MAX_HOPS];
+	bool any_counted;
+#ifdef DDLEMU_FAULTS
+	int64_t (*rate_fault)(int64_t); // makes a serialization time wrong, for tests of the verdict; may be NULL
+#endif
+};
+
+// flow_post describes a message of size bytes that the sender handed over at time t, not
+// before the one before it. At most DDLEMU_MAX_MESSAGES may be unfinished, see
+// ddlemu_results.oldest_msg.
+static inline void flow_post(struct ddlemu_flow *f, uint64_t size, int64_t t)
+{
+	uint64_t i = f->posted, end = i == 0 ? 0 : send_at(f, i - 1)->end;
+	*send_at(f, i) = (struct ddlemu_send){ .size = size, .end = end + size, .posted = t };
+	store64(&f->posted, i + 1);
+}
+
+// flow_receive describes the receiver's irecv for the next message, at time t.
+static inline void flow_receive(struct ddlemu_flow *f, uint64_t capacity, int64_t t)
+{
+	uint64_t i = f->receives_posted;
+	*receive_at(f, i) = (struct ddlemu_receive){ .posted = t, .capacity = capacity };
+	store64(&f->receives_posted, i + 1);
+}
+
+// flow_next is the time before which flow_advance changes nothing, unless something is
+// posted meanwhile.
+static inline int64_t flow_next(const struct ddlemu_flow *f)
+{
+	return __atomic_load_n(&f->published.next, __ATOMIC_RELAXED);
+}
+
+// flow_advance makes every step whose time has come by now, and publishes the results.
+void flow_advance(struct ddlemu_engine *, int64_t now);
+
+#endif

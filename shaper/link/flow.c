@@ -1,0 +1,439 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The life of a message in the model: read_posts learns of it, inject cuts it into segments
+// and sends these over the first hop, forward moves them over the others, arrive delivers
+// them.
+//
+// Hops are cut-through: a segment is ready for the next hop when its first byte is there,
+//
+//	start[i]    = max(ready[i], next_free[i])
+//	ready[i+1]  = start[i] + latency[i]
+//	finish[i+1] = max(finish[i] + latency[i], start[i+1] + serialization[i+1])
+//
+// A segment reserves a hop no earlier than one serialization time before it is ready there.
+// So a flow with a long path does not delay one that arrives earlier, and flows that share
+// a hop interleave by segment.
+
+#include "queue.h"
+
+#define DOWN_POLL 1000000 // ns between two looks at a path that is down
+#define MAX_SEGMENT (64u << 10)
+
+// --- counters
+
+static void count(
+	struct ddlemu_engine *e, uint32_t i, const struct ddlemu_params *p, uint32_t n, uint32_t again, int64_t dur)
+{
+	struct ddlemu_counters *c = &e->counted[i];
+	uint32_t packet = n < p->payload ? n : p->payload;
+	c->bytes += n + (uint64_t)again * packet;
+	c->line_bytes += line_bytes(p, n) + again * line_bytes(p, packet);
+	c->segments += 1 + again;
+	c->busy_ns += dur;
+	e->any_counted = true;
+}
+
+// publish_counters adds what this call counted to the hops' counters, to which others add
+// too. Nobody waits for these, so it comes last.
+static void publish_counters(struct ddlemu_engine *e)
+{
+	if (!e->any_counted)
+		return;
+	e->any_counted = false;
+	for (uint32_t i = 0; i < e->path.n; i++) {
+		uint64_t *counted = (uint64_t *)&e->counted[i], *total = (uint64_t *)&hop_at(e, i)->counters;
+		for (size_t k = 0; k < DDLEMU_COUNTERS; k++) {
+			if (counted[k] != 0)
+				add64(&total[k], counted[k]);
+			counted[k] = 0;
+		}
+	}
+}
+
+// --- segments
+
+// segment_bytes is the size of the next segment: the smallest on the path. With tcp it is
+// so large that a full send buffer is half of the segments that a flow keeps, because the
+// ends of messages make more; and at most a quarter of the buffers, so that acknowledgements
+// keep them moving.
+static uint32_t segment_bytes(const struct ddlemu_engine *e)
+{
+	uint64_t n = UINT32_MAX;
+	for (uint32_t i = 0; i < e->path.n; i++)
+		n = umin64(n, params_at(e, i)->segment);
+	const struct ddlemu_transport *t = e->transport;
+	if (t->kind == DDLEMU_TCP) {
+		uint64_t packet = mss(e);
+		uint64_t packets = (t->send_buffer / (DDLEMU_MAX_SEGMENTS / 2) + packet - 1) / packet;
+		n = umax64(n, umin64(packets, MAX_SEGMENT / packet) * packet);
+		n = umin64(n, umin64(umax64(t->send_buffer / 4, 1), umax64(t->window / 4, 1)));
+	}
+	if (has_window(e))
+		n = umin64(n, umax64(e->flow->window.max_segment, mss(e)));
+	return (uint32_t)n;
+}
+
+static bool is_down(const struct ddlemu_engine *e)
+{
+	for (uint32_t i = 0; i < e->path.n; i++)
+		if (params_at(e, i)->down)
+			return true;
+	return false;
+}
+
+// arrives_at notes when segment s, which has passed the last hop, is at the receiver.
+static void arrives_at(const struct ddlemu_engine *e, struct ddlemu_segment *s)
+{
+	struct ddlemu_flow *f = e->flow;
+	int64_t arrived = s->finish + e->transport->overhead;
+	if (has_window(e)) {
+		f->window.last_first_copy = max64(f->window.last_first_copy, arrived);
+		s->first_copy = f->window.last_first_copy;
+	}
+	s->due = max64(f->last_due, arrived + s->recovery);
+	f->last_due = s->due;
+	if (!s->last)
+		return;
+	struct ddlemu_times *t = times_at(f, s->msg);
+	if (!hosts_cost(e)) {
+		t->due = s->due;
+		f->results.due_count = s->msg + 1;
+	}
+	if (is_rdma(e)) {
+		t->complete = s->due + reverse_latency(e);
+		f->results.complete_count = s->msg + 1;
+	}
+}
+
+// pass moves segment s behind hop i, which it occupied from start on for dur, until finish.
+static void pass(
+	const struct ddlemu_engine *e, struct ddlemu_segment *s, uint32_t i, int64_t start, int64_t dur, int64_t finish)
+{
+	struct ddlemu_flow *f = e->flow;
+	struct ddlemu_hop *h = hop_at(e, i);
+	const struct ddlemu_params *p = params_of(e, h);
+	int64_t latency = p->latency;
+	if (p->jitter.kind != DDLEMU_NO_JITTER) {
+		uint64_t d = draw(e->seed, h->id, DRAW_JITTER, f->id, s->number);
+		latency += jitter_of(&p->jitter, d, jitter_table(e->tables, p->jitter.kind));
+	}
+	latency = max64(0, latency);
+	s->fed_for = dur;
+	s->ready = max64(start + latency, f->last_ready[i]); // segments stay in order, whatever the jitter
+	f->last_ready[i] = s->ready;
+	s->finish = finish + latency;
+	if (i == e->path.n - 1)
+		arrives_at(e, s);
+}
+
+// --- the first hop
+
+// cut_segment makes the segment that occupied the first hop from start on for dur.
+static void cut_segment(const struct ddlemu_engine *e, const struct ddlemu_segment *cut, const struct fate *fate,
+	int64_t start, int64_t dur)
+{
+	struct ddlemu_flow *f = e->flow;
+	struct ddlemu_segment *s = segment_at(f, f->at[0]);
+	*s = *cut;
+	pass(e, s, 0, start, dur, start + dur);
+	f->at[0]++;
+	f->segments++;
+	f->packets += fate->packets;
+	f->off += s->bytes;
+	if (s->last) {
+		f->cur++;
+		f->off = 0;
+	}
+	if (has_window(e))
+		window_sent(e, s->end);
+}
+
+// send occupies the first hop with the next n bytes, which take dur ns, from ready on, or
+// with as many of them as losses leave.
+static void send(struct ddlemu_engine *e, uint32_t n, int64_t dur, int64_t ready, int64_t now)
+{
+	struct ddlemu_flow *f = e->flow;
+	struct ddlemu_send *m = send_at(f, f->cur);
+	struct ddlemu_hop *h = hop_at(e, 0);
+	const struct ddlemu_params *p = params_of(e, h);
+	uint64_t offset = m->end - m->size + f->off;
+	bool last = f->off + n == m->size;
+	struct fate fate = draw_fate(e, n, last);
+	uint32_t packet = n < p->payload ? n : p->payload, recovered = 0;
+	if (fate.cut) {
+		n = fate.packets * p->payload;
+		last = false;
+		if (fate.packets == 0) {
+			n = packet;
+			fate.retransmitted = 0;
+		}
+		dur = serialization(e, p, n);
+	}
+	if (has_window(e))
+		recovered = window_recover(e, offset, fate.packets);
+	if (recovered > 0) {
+		fate.retransmitted += recovered;
+		fate.retransmit_hops = e->path.n;
+	}
+	if (fate.retransmitted > 0)
+		dur += fate.retransmitted * serialization(e, p, packet);
+	int64_t occupied = f->off == 0 ? max64(dur, e->transport->gap) : dur;
+	struct buffer_grant grant = queue_earliest(e, 0, n, occupied, ready, now);
+	int64_t start = occupy(&h->next_free, grant.start, occupied);
+	occupy(&h->buffer_free, start, grant.reserve);
+	add_distortion(f, f->cur, start, ready, now);
+	count(e, 0, p, n, fate.retransmitted, occupied);
+	f->sender_free = start + dur;
+	f->attempt = fate.cut ? f->attempt + 1 : 0;
+	if (fate.cut) {
+		// The receiver discards everything behind this, so nothing is sent until the sender
+		// knows.
+		f->sender_free += fate.recovery;
+		fate.recovery = 0;
+		if (fate.packets == 0)
+			return;
+	}
+	struct ddlemu_segment s = {
+		.end = offset + n,
+		.msg = f->cur,
+		.bytes = n,
+		.last = last,
+		.number = f->segments,
+		.retransmitted = fate.retransmitted,
+		.retransmit_hops = fate.retransmit_hops,
+		.recovered = recovered,
+		.flags = fate.flags,
+		.recovery = fate.recovery,
+		.due = DDLEMU_NEVER,
+	};
+	cut_segment(e, &s, &fate, start, dur);
+}
+
+// too_early notes that a step may be made at time `at`, if that is still to come.
+static bool too_early(int64_t now, int64_t at, int64_t *next)
+{
+	if (now >= at)
+		return false;
+	*next = min64(*next, at);
+	return true;
+}
+
+// stop_while_down says whether the path is down. A path that is down for longer than the
+// transport waits breaks the flow.
+static bool stop_while_down(const struct ddlemu_engine *e, int64_t ready, int64_t now, int64_t *next)
+{
+	if (!is_down(e))
+		return false;
+	if (now - ready > e->transport->down_timeout)
+		__atomic_store_n(&e->flow->broken, DDLEMU_LINK_DOWN, __ATOMIC_RELEASE);
+	*next = min64(*next, now + DOWN_POLL);
+	return true;
+}
+
+// known_spare is when the oldest segment kept may be forgotten although the sender may still
+// wait for it: when the sender knows that it was read.
+static int64_t known_spare(const struct ddlemu_engine *e)
+{
+	const struct ddlemu_flow *f = e->flow;
+	if (is_rdma(e) || has_window(e) || f->oldest == f->segments_arrived)
+		return DDLEMU_NEVER;
+	return known_read(e, segment_at(e->flow, f->oldest));
+}
+
+// inject sends the next segment over the first hop, if its time has come.
+static bool inject(struct ddlemu_engine *e, int64_t now, int64_t *next)
+{
+	struct ddlemu_flow *f = e->flow;
+	if (f->cur == f->known || f->broken)
+		return false;
+	struct ddlemu_send *m = send_at(f, f->cur);
+	uint32_t n = (uint32_t)umin64(m->size - f->off, segment_bytes(e));
+	bool first = f->off == 0, window = has_window(e);
+	uint64_t offset = m->end - m->size + f->off;
+	int64_t ready = f->sender_free;
+	if (first)
+		ready = max64(ready, sender_ready(e, f->cur) + e->transport->overhead);
+	ready = max64(max64(ready, send_allowed(e, offset + n)), f->queue_free[0]);
+	if (window)
+		ready = max64(ready, window_entry_free(e));
+	if (ready == DDLEMU_NEVER)
+		return false;
+	int64_t dur = serialization(e, params_at(e, 0), n), occupied = first ? max64(dur, e->transport->gap) : dur;
+	if (too_early(now, ready - occupied, next) || queue_full(e, 1, n))
+		return false;
+	if (window) {
+		ready = window_open(e, offset, n, ready, ready - occupied);
+		if (ready == DDLEMU_NEVER || too_early(now, ready - occupied, next))
+			return false;
+		window_free_entry(e);
+	}
+	if (stop_while_down(e, ready, now, next))
+		return false;
+	if (f->at[0] - f->oldest == DDLEMU_MAX_SEGMENTS) {
+		f->stalls++;
+		int64_t known = known_spare(e);
+		if (known == DDLEMU_NEVER)
+			return false;
+		ready = max64(ready, known);
+		if (too_early(now, ready - occupied, next))
+			return false;
+		forget_oldest(f);
+	}
+	send(e, n, dur, ready, now);
+	return true;
+}
+
+// --- the other hops
+
+// drop is what becomes of a segment that a queue drops, in which it would have waited for
+// so long. Without a congestion window all of the flow waits until it is sent again; with
+// one it is sent again beside what follows.
+static void drop(const struct ddlemu_engine *e, struct ddlemu_segment *s, int64_t wait)
+{
+	if (!has_window(e)) {
+		s->ready += round_trip(e);
+		return;
+	}
+	s->flags |= SEGMENT_DROPPED | SEGMENT_LOST;
+	s->recovery += round_trip(e) + wait;
+	e->flow->window.dropped += packets_of(params_at(e, 0), s->bytes) + s->recovered;
+}
+
+// forward sends the next segment over hop i, if its time has come.
+static bool forward(struct ddlemu_engine *e, uint32_t i, int64_t now, int64_t *next)
+{
+	struct ddlemu_flow *f = e->flow;
+	if (f->at[i] == f->at[i - 1])
+		return false;
+	struct ddlemu_segment *s = segment_at(f, f->at[i]);
+	struct ddlemu_hop *h = hop_at(e, i);
+	const struct ddlemu_params *p = params_of(e, h);
+	uint32_t again = i <= s->retransmit_hops ? s->retransmitted : 0;
+	int64_t dur = serialization(e, p, s->bytes);
+	if (again > 0)
+		dur += again * serialization(e, p, s->bytes < p->payload ? s->bytes : p->payload);
+	if (queue_full(e, i + 1, s->bytes))
+		return false;
+	int64_t ready = queue_ready(e, i, s);
+	if (too_early(now, queue_decided(e, p, ready, dur), next))
+		return false;
+	if (s->flags & SEGMENT_DROPPED) {
+		pass(e, s, i, s->ready, 0, s->finish);
+		f->at[i]++;
+		return true;
+	}
+	bool reserves = !(e->path.private_mask >> i & 1) || dur > s->fed_for || p->queue.policy == DDLEMU_FAIR;
+	struct buffer_grant grant = { ready, 0 };
+	if (reserves)
+		grant = queue_earliest(e, i, s->bytes, dur, ready, now);
+	int64_t start = max64(grant.start, __atomic_load_n(&h->next_free, __ATOMIC_RELAXED)), wait = start - s->ready;
+	if (queue_drops(p, wait)) {
+		add64(&h->counters.drops, packets_of(p, s->bytes) + again);
+		drop(e, s, wait);
+		return true;
+	}
+	if (queue_full(e, i, s->bytes))
+		f->queue_free[i - 1] = start;
+	if (queue_marks(p, wait)) {
+		add64(&h->counters.ecn_marks, packets_of(p, s->bytes) + again);
+		s->flags |= SEGMENT_MARKED;
+	}
+	if (reserves) {
+		start = occupy(&h->next_free, grant.start, dur);
+		occupy(&h->buffer_free, start, grant.reserve);
+		add_distortion(f, s->msg, start, ready, now);
+	}
+	f->served[i] = start + dur;
+	count(e, i, p, s->bytes, again, dur);
+	pass(e, s, i, start, dur, max64(s->finish, start + dur));
+	f->at[i]++;
+	return true;
+}
+
+// --- the receiver
+
+// arrive delivers the next segment, if it is due.
+static bool arrive(const struct ddlemu_engine *e, int64_t now, int64_t *next)
+{
+	struct ddlemu_flow *f = e->flow;
+	forget_arrived(e, now, next);
+	if (f->segments_arrived == f->at[e->path.n - 1])
+		return false;
+	struct ddlemu_segment *s = segment_at(f, f->segments_arrived);
+	int64_t due = s->due;
+	if (s->last && now >= due && hosts_cost(e))
+		due = host_deliver(e, s, now);
+	if (too_early(now, due, next))
+		return false;
+	f->results.arrived = s->end;
+	f->segments_arrived++;
+	return true;
+}
+
+// --- what the ends say, and are told
+
+// read_posts reads what the ends have posted. A sender that says it has more messages
+// unfinished than there is space for is broken: to believe it would take years.
+static void read_posts(const struct ddlemu_engine *e, int64_t now)
+{
+	struct ddlemu_flow *f = e->flow;
+	uint64_t posted = load64(&f->posted);
+	if (posted - f->known > DDLEMU_MAX_MESSAGES) {
+		__atomic_store_n(&f->broken, DDLEMU_CORRUPT, __ATOMIC_RELEASE);
+		return;
+	}
+	f->results.posts_seen = posted;
+	f->results.receives_seen = load64(&f->receives_posted);
+	for (; f->known < posted; f->known++) {
+		struct ddlemu_send *m = send_at(f, f->known);
+		*times_at(f, f->known) = (struct ddlemu_times){ .due = DDLEMU_NEVER, .complete = DDLEMU_NEVER };
+		if (hosts_cost(e))
+			times_at(f, f->known)->ready = host_send(e, f->known, m->posted, now);
+		f->tail = m->end;
+		f->last_posted = m->posted;
+	}
+}
+
+static void publish_one(uint64_t *published, uint64_t v)
+{
+	if (*published != v)
+		store64(published, v);
+}
+
+// publish tells both ends the results. A message's times are written before it is counted.
+static void publish(struct ddlemu_flow *f)
+{
+	publish_one(&f->published.due_count, f->results.due_count);
+	publish_one(&f->published.complete_count, f->results.complete_count);
+	publish_one(&f->published.arrived, f->results.arrived);
+	publish_one(&f->published.oldest_msg, f->results.oldest_msg);
+	publish_one(&f->published.posts_seen, f->results.posts_seen);
+	publish_one(&f->published.receives_seen, f->results.receives_seen);
+	if (f->published.next != f->results.next)
+		__atomic_store_n(&f->published.next, f->results.next, __ATOMIC_RELAXED);
+}
+
+void flow_advance(struct ddlemu_engine *e, int64_t now)
+{
+	struct ddlemu_flow *f = e->flow;
+	read_posts(e, now);
+	// A congestion window processes what is known by now: first everything that can be is
+	// found out.
+	for (bool skip = has_window(e);; skip = false) {
+		int64_t next = DDLEMU_NEVER;
+		bool moved = skip || inject(e, now, &next);
+		for (uint32_t i = 1; i < e->path.n; i++)
+			while (forward(e, i, now, &next))
+				moved = true;
+		while (arrive(e, now, &next))
+			moved = true;
+		complete_sends(e);
+		if (moved)
+			continue;
+		f->results.oldest_msg = f->oldest < f->at[0] ? segment_at(f, f->oldest)->msg : f->cur;
+		f->results.next = next;
+		publish(f);
+		publish_counters(e);
+		return;
+	}
+}

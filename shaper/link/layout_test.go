@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package link
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/ddlemu/ddlemu/shaper/internal/layout"
+)
+
+func TestLayouts(t *testing.T) {
+	for _, twins := range layouts() {
+		if err := layout.Compare(twins[0], twins[1]); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestPropertyDrawIsTheSameInC(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		seed, flow, n := rapid.Uint64().Draw(t, "seed"), rapid.Uint64().Draw(t, "flow"), rapid.Uint64().Draw(t, "n")
+		hop, kind := rapid.Uint32().Draw(t, "hop"), rapid.Uint32Range(0, 9).Draw(t, "kind")
+		if a, b := Draw(seed, hop, kind, flow, n), drawInC(seed, hop, kind, flow, n); a != b {
+			t.Fatalf("%x in Go, %x in C", a, b)
+		}
+	})
+}

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Losses. Each packet's fate is drawn when its segment is sent. Draws are
+// named by the packet's number in the flow, so that they do not depend on how the stream is
+// cut into segments.
+//
+//	go-back-N             the receiver discards everything behind a lost packet: the sender
+//	                      starts again there a round trip later
+//	selective repeat, tcp only lost packets are sent again; what arrived behind them waits at
+//	                      the receiver
+
+#include "section.h"
+
+#define MAX_BACKOFF 6 // doublings of the RTO
+
+// draws_fates says whether a packet can be lost on the path.
+static bool draws_fates(const struct ddlemu_engine *e)
+{
+	for (uint32_t i = 0; i < e->path.n; i++)
+		if (can_lose(&params_at(e, i)->loss))
+			return true;
+	return false;
+}
+
+// packet_counter names a transmission of packet k of the next segment in draws. A packet has
+// 1024 numbers, then goes on with those of the next one: with its own numbers again, a chain
+// that did not change its state in them never would.
+static uint64_t packet_counter(const struct ddlemu_engine *e, uint64_t k, uint32_t attempt)
+{
+	return ((e->flow->packets + k) << 10) + attempt;
+}
+
+static bool loses_at(const struct ddlemu_engine *e, uint32_t i, uint64_t counter)
+{
+	struct ddlemu_flow *f = e->flow;
+	struct ddlemu_hop *h = hop_at(e, i);
+	bool bad = f->bad >> i & 1, lost = loses(&params_of(e, h)->loss, e->seed, h->id, f->id, counter, &bad);
+	f->bad = (f->bad & ~(1u << i)) | (uint32_t)bad << i;
+	return lost;
+}
+
+// is_lost draws whether packet k of the next segment is lost on the path, and notes where.
+static bool is_lost(const struct ddlemu_engine *e, uint64_t k, uint32_t attempt, struct fate *fate)
+{
+	for (uint32_t i = 0; i < e->path.n; i++) {
+		if (!can_lose(&params_at(e, i)->loss) || !loses_at(e, i, packet_counter(e, k, attempt)))
+			continue;
+		add64(&hop_at(e, i)->counters.drops, 1);
+		fate->retransmit_hops = fate->retransmit_hops > i ? fate->retransmit_hops : i;
+		return true;
+	}
+	return false;
+}
+
+// step_discarded steps the Gilbert-Elliott chains for the packets from number k of the next
+// segment on that the sender sends for so long, before it knows that the receiver discards
+// them.
+static void step_discarded(const struct ddlemu_engine *e, uint64_t k, int64_t duration)
+{
+	struct ddlemu_flow *f = e->flow;
+	const struct ddlemu_params *first = params_at(e, 0);
+	uint64_t n = (send_at(f, f->cur)->size - f->off) / first->payload;
+	int64_t packet = serialization(e, first, first->payload);
+	n -= umin64(n, k);
+	if (packet > 0)
+		n = umin64(n, (uint64_t)(duration / packet));
+	n = umin64(n, DDLEMU_MAX_DISCARDED);
+	for (uint32_t i = 0; i < e->path.n; i++)
+		for (uint64_t j = 0; params_at(e, i)->loss.good_to_bad != 0 && j < n; j++)
+			loses_at(e, i, packet_counter(e, k + j, f->attempt));
+}
+
+// detection is the time from the end of a lost packet to its retransmission: a round trip
+// if a later packet of the message shows the gap to the receiver. If the last packet of a
+// message is lost, nothing shows it: rdma waits for its timeout, tcp for its tail loss
+// probe, two round trips later (RFC 8985).
+static int64_t detection(const struct ddlemu_engine *e, bool tail)
+{
+	if (!tail)
+		return round_trip(e);
+	if (!is_rdma(e))
+		return min64(e->transport->rto, 2 * round_trip(e));
+	return e->transport->rto;
+}
+
+// recovery is the time that one round of retransmissions adds.
+static int64_t recovery(const struct ddlemu_engine *e, uint32_t round, bool tail, uint32_t *flags)
+{
+	if (!has_window(e))
+		return detection(e, tail);
+	*flags |= SEGMENT_LOST;
+	if (round == 0)
+		return detection(e, tail);
+	*flags |= SEGMENT_TIMEOUT;
+	return e->transport->rto << (round - 1 < MAX_BACKOFF ? round - 1 : MAX_BACKOFF);
+}
+
+// cut_at_first cuts the segment at the first packet that go-back-N's receiver does not
+// accept.
+static void cut_at_first(const struct ddlemu_engine *e, struct fate *fate, bool last)
+{
+	uint32_t attempt = e->flow->attempt;
+	for (uint32_t k = 0, n = fate->packets; k < n; k++) {
+		if (!is_lost(e, k, attempt, fate))
+			continue;
+		fate->packets = k;
+		fate->cut = true;
+		fate->retransmitted = 1;
+		fate->recovery = detection(e, last && k + 1 == n);
+		step_discarded(e, k + 1ull, fate->recovery);
+		return;
+	}
+}
+
+// draw_fate draws what becomes of a segment of n bytes. last: it is the last one of its
+// message.
+struct fate draw_fate(const struct ddlemu_engine *e, uint32_t n, bool last)
+{
+	struct fate fate = { .packets = packets_of(params_at(e, 0), n) };
+	if (!draws_fates(e))
+		return fate;
+	if (is_go_back_n(e)) {
+		cut_at_first(e, &fate, last);
+		return fate;
+	}
+	for (uint32_t round = 0, remaining = fate.packets; round < DDLEMU_MAX_ATTEMPTS; round++) {
+		uint32_t lost = 0;
+		bool tail = false;
+		for (uint32_t k = 0; k < remaining; k++) {
+			tail = is_lost(e, k, round, &fate);
+			lost += tail;
+		}
+		if (lost == 0)
+			break;
+		last = last && tail;
+		fate.retransmitted += lost;
+		fate.recovery += recovery(e, round, last, &fate.flags);
+		remaining = lost;
+	}
+	return fate;
+}

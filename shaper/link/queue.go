@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package link
+
+import "fmt"
+
+// Policy says what a hop does with a segment that finds more than the queue limit ahead of
+// it. The disciplines themselves are in queue.h.
+type Policy uint32
+
+// Queue policies.
+const (
+	Lossless Policy = iota // delay the hop before, as PFC and InfiniBand credits do
+	TailDrop               // drop the segment
+	Fair                   // a queue for each flow, served in turn: delay that flow alone
+)
+
+// QueueParams is the queue of a hop, prepared for the engine.
+type QueueParams struct {
+	LimitNs int64 // what may wait, as time at the hop's rate; 0 = no limit
+	ECNNs   int64 // a packet that waits longer is marked; 0 = never
+	Policy  Policy
+	_       uint32
+}
+
+func (p *Params) queue(s *Spec) (q QueueParams, err error) {
+	q.Policy = s.QueuePolicy
+	if q.LimitNs, err = p.timeOf(s.QueueBytes); err != nil {
+		return q, fmt.Errorf("queue %w", err)
+	}
+	if q.ECNNs, err = p.timeOf(s.ECN); err != nil {
+		return q, fmt.Errorf("ecn %w", err)
+	}
+	return q, nil
+}
