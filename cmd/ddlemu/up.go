@@ -136,7 +136,7 @@ func runUp(ctx context.Context, g *global, o *upOptions) error {
 // startKernel brings up the part of a fabric that is in the kernel. After an error
 // nothing of the fabric is left.
 func startKernel(ctx context.Context, up *opened) error {
-	err := up.File.Own() // so that gc leaves it until its daemon has it
+	err := up.File.Claim() // so that gc leaves it until its daemon has it
 	if err == nil {
 		_, err = daemon.Start(ctx, up.Dir, up.File)
 	}
@@ -144,7 +144,7 @@ func startKernel(ctx context.Context, up *opened) error {
 		up.File.TakeDown()
 		return errors.Join(err, up.Dir.Remove(up.File.Name()))
 	}
-	up.File.Disown()
+	up.File.Unclaim()
 	return nil
 }
 

@@ -70,7 +70,7 @@ func start(ctx context.Context, dir *state.Dir, f *fabric.Fabric, prefix string,
 	if j.file, err = dir.Create(spec); err != nil {
 		return nil, err
 	}
-	if err := j.file.Own(); err != nil {
+	if err := j.file.Claim(); err != nil {
 		return nil, errors.Join(err, j.Close())
 	}
 	if f.Config.OnKernel() {
@@ -127,11 +127,11 @@ func (j *Job) Env() []string {
 func (j *Job) Verdict() verdict.Verdict {
 	j.file.Reap()
 	for _, e := range j.file.JobsOf(Key(j.id)) {
-		e.Settle()
+		e.WaitCounted()
 	}
 	in := verdict.NewInput(j.file, j.Fabric, j.counters())
 	if in.Packets != nil {
-		in.Packets.Traffic.Since(&j.before)
+		in.Packets.Traffic.Subtract(&j.before)
 	}
 	v := j.judged(in)
 	if j.file.Down() {

@@ -602,15 +602,15 @@ func TestOwner(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if !f.Owned() {
+	if !f.Claimed() {
 		t.Error("not owned while its owner runs")
 	}
-	if err := f.Own(); err == nil || !strings.HasPrefix(err.Error(), "own fabric job-run-") {
+	if err := f.Claim(); err == nil || !strings.HasPrefix(err.Error(), "claim fabric job-run-") {
 		t.Errorf("owned twice: %v", err)
 	}
 	owner.Process.Kill()
 	owner.Wait()
-	if f.Owned() {
+	if f.Claimed() {
 		t.Error("owned after its owner was killed")
 	}
 }

@@ -71,7 +71,7 @@ func (f *File) Change(specs map[int]link.Spec) error {
 // Update is Change with the parameters that compute returns. Nobody else changes
 // parameters from the call of compute on.
 func (f *File) Update(compute func() (map[int]link.Spec, error)) error {
-	unlock, err := f.lock(changing, patience)
+	unlock, err := f.lock(changing, lockTimeout)
 	if err != nil {
 		return fmt.Errorf("change links: %w", err)
 	}

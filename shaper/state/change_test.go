@@ -346,7 +346,7 @@ func TestLockHeldByAnother(t *testing.T) {
 	for _, which := range []int64{changing, joining} {
 		begin := time.Now()
 		_, err := f.lock(which, 50*time.Millisecond)
-		checkError(t, err, nil, "lock fabric t: others have held it for 50ms: look for a process that is stopped")
+		checkError(t, err, nil, "lock fabric t: other processes have had it for 50ms: look for a process that is stopped")
 		if took := time.Since(begin); took < 50*time.Millisecond {
 			t.Errorf("gave up after %v", took)
 		}
@@ -371,7 +371,7 @@ func holdChild(args []string) error {
 		return err
 	}
 	for _, which := range []int64{changing, joining} {
-		if _, err := f.lock(which, patience); err != nil {
+		if _, err := f.lock(which, lockTimeout); err != nil {
 			return err
 		}
 	}

@@ -12,9 +12,9 @@ import (
 // maxEvent is the longest text of an event, in bytes.
 const maxEvent = len(eventEntry{}.Text) - 1
 
-// Event notes a line in the ring of events, of which it keeps the first 103 bytes.
-// When a writer is overtaken by so many others that they are at its place again,
-// one of the two lines is lost.
+// Event adds a line to the ring of events, which keeps its first 103 bytes. If other
+// processes write so many lines meanwhile that one of them uses the same entry, one of
+// the two lines is lost.
 func (f *File) Event(text string) {
 	n := atomic.AddUint64(&f.head().NextEvent, 1) - 1
 	e := &f.events()[n%maxEvents]
@@ -32,7 +32,7 @@ type Event struct {
 	Text string
 }
 
-// Events returns the lines still in the ring, oldest first.
+// Events returns the lines in the ring, oldest first.
 func (f *File) Events() []Event {
 	var out []Event
 	next := atomic.LoadUint64(&f.head().NextEvent)
@@ -41,7 +41,7 @@ func (f *File) Events() []Event {
 		if atomic.LoadUint64(&e.Sequence) != n+1 {
 			continue
 		}
-		// Copied, then checked: writers do not wait for readers or each other.
+		// Copy, then check the sum: writers wait neither for readers nor for each other.
 		if r := *e; r.Sum == r.sum(n+1) {
 			out = append(out, Event{time.Duration(r.Time - f.head().Created), cString(r.Text[:])})
 		}
@@ -49,7 +49,7 @@ func (f *File) Events() []Event {
 	return out
 }
 
-// sum is the checksum of a line that is written as number sequence.
+// sum is the checksum of the line with the number sequence.
 func (e *eventEntry) sum(sequence uint64) uint64 {
 	h := fnv.New64a()
 	var b [16]byte

@@ -230,11 +230,11 @@ func use(t rapid.TB, f *File) {
 	}
 	_, _, _, _, _ = f.Name(), f.Profile(), f.ID(), f.Config(), f.Down()
 	for _, j := range f.Jobs() {
-		j.Crossed(j.Status())
+		j.TrafficDuring(j.Status())
 		j.Nodes()
 		f.JobsOf(j.key)
 	}
-	f.MarkEnds(f.Unmarked())
+	f.TakeEndSnapshots(f.AwaitingSnapshot())
 	f.Participants()
 	f.Alive(3)
 	f.Events()

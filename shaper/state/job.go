@@ -10,40 +10,40 @@ import (
 	"time"
 )
 
-// Reason is why a job is INVALID, apart from what its counters say: a set of bits
-// that participants raise.
+// Reason is a set of reasons why a job is INVALID, apart from its counters. Participants
+// set its bits.
 type Reason uint64
 
-// Reasons. Each has its words in Reasons.
+// The reasons. reasonWords has a line for the user for each.
 const (
-	NotEmulated   Reason = 1 << iota // a rank's plugin failed, so its traffic took another way
-	SeveralRanks                     // one process holds several ranks
+	NotEmulated   Reason = 1 << iota // a rank's plugin failed, so NCCL used another net
+	SeveralRanks                     // one process has several ranks
 	SharedGPU                        // ranks share a GPU without MPS
-	NodesDiffer                      // NCCL counted other nodes than the fabric has
+	NodesDiffer                      // NCCL's number of nodes differs from the emulated nodes
 	PeerDied                         // a rank died
 	UnsafeLL128                      // LL128 forced on a real GPU through host memory
-	RingTooSmall                     // shared memory for a connection was not to be had
-	ForeignHostID                    // NCCL's view of who shares a host differs from the nodes
-	WireOverrun                      // the kernel datapath lost packets that the link model did not
-	BelowFloor                       // a link's latency is shorter than the kernel datapath's shaper can keep
-	NotShaped                        // the kernel datapath's shaper could not put a change into force
+	RingTooSmall                     // shared memory for a connection could not be reserved
+	ForeignHostID                    // NCCL_HOSTID does not match the emulated nodes
+	WireOverrun                      // the kernel datapath lost packets that the link model did not lose
+	BelowFloor                       // a link's latency is shorter than the shaper can emulate
+	NotShaped                        // the shaper could not put a change into force
 )
 
 var reasonWords = []string{
 	"a rank's plugin failed to start: its traffic was NOT emulated",
-	"a process holds several ranks: traffic between them was not emulated",
-	"several ranks share one GPU without MPS: they are time-sliced, so timing means nothing",
+	"a process has several ranks: traffic between them was not emulated",
+	"several ranks share one GPU without MPS: they are time-sliced, so times are not valid",
 	"NCCL saw another number of nodes than the fabric has: some traffic went around the emulated links",
 	"a rank died",
 	"LL128 was forced on a real GPU, where it is not safe through host memory",
 	"shared memory for a connection could not be reserved: raise DDLEMU_MEMORY, or free memory",
-	"NCCL_HOSTID was set by somebody else, and not to one value for each node: some traffic went around the emulated links",
-	"this host lost packets that the link model did not: see the fabric's events",
-	"a link's latency is shorter than the shaper can keep on this host: see `ddlemu doctor`",
+	"NCCL_HOSTID was not set by ddlemu, and not to one value for each node: some traffic went around the emulated links",
+	"this host lost packets that the link model did not lose: see the fabric's events",
+	"a link's latency is shorter than the shaper can emulate on this host: see `ddlemu doctor`",
 	"a change of the links could not be put into force: see the fabric's events",
 }
 
-// Words spells out the reasons.
+// Words are the lines for the user, one for each reason.
 func (r Reason) Words() []string {
 	var out []string
 	for i, w := range reasonWords {
@@ -54,8 +54,8 @@ func (r Reason) Words() []string {
 	return out
 }
 
-// Job states. They change under the lock of who joins, so a place in the making
-// that is found under it is one whose maker died.
+// States of a place for a job. They change under the lock joining, so whoever has that
+// lock and finds jobMaking knows that the process that was making the job has died.
 const (
 	jobFree uint32 = iota
 	jobMaking
@@ -68,17 +68,17 @@ type Job struct {
 	f       *File
 	index   int
 	key     uint64
-	started int64 // tells this job from a later one in the same place
+	started int64 // distinguishes this job from a later one in the same place
 }
 
-// arrival is longer than a rank takes from JoinJob to Join.
-const arrival = 10 * time.Second
+// joinTime is longer than any rank needs from JoinJob to Join.
+const joinTime = 10 * time.Second
 
-// JoinJob finds the running job with this key, or makes it. A job that is over
-// gives its place to a new one when there is no other, the oldest first. The error
-// says that all places are taken.
+// JoinJob finds the running job with this key, or makes it. If no place is free, the new
+// job replaces the oldest job that is over. It is an error if the jobs of all places are
+// running.
 func (f *File) JoinJob(key uint64) (Job, error) {
-	unlock, err := f.lock(joining, patience)
+	unlock, err := f.lock(joining, lockTimeout)
 	if err != nil {
 		return Job{}, fmt.Errorf("join fabric %s: %w", f.Name(), err)
 	}
@@ -103,46 +103,47 @@ func (f *File) joinJob(key uint64) (Job, error) {
 		if state == jobOver && e.Key == key {
 			number = max(number, e.Number)
 		}
-		if e.worth() < running && (best < 0 || e.before(&f.jobs()[best])) {
+		if e.importance() < running && (best < 0 || e.replaceBefore(&f.jobs()[best])) {
 			best = i
 		}
 	}
 	if best < 0 {
-		return Job{}, fmt.Errorf("it has room for %d jobs at once, and all are running: use another fabric", len(f.jobs()))
+		return Job{}, fmt.Errorf("it has places for %d jobs, and all are running: use another fabric", len(f.jobs()))
 	}
 	return f.makeJob(best, key, number+1), nil
 }
 
-// What a place is worth to keep: the least is given away first.
+// How important a place is. A new job gets the least important one.
 const (
-	empty    = iota // or its maker died
-	ended           // its counters may still be asked for
-	unmanned        // just made and not joined; whoever made it gets another, see resume
+	empty    = iota // or the process that was making the job died
+	ended           // somebody may still ask for the counters
+	unjoined        // made, but no rank has joined; its rank then gets another job, see resume
 	running
 )
 
-func (e *jobEntry) worth() int {
+// importance is empty, ended, unjoined or running.
+func (e *jobEntry) importance() int {
 	switch atomic.LoadUint32(&e.State) {
 	case jobOver:
 		return ended
 	case jobOn:
 		if atomic.LoadUint32(&e.Ranks) == 0 {
-			return unmanned
+			return unjoined
 		}
 		return running
 	}
 	return empty
 }
 
-// before says whether the place of e is to be given away before that of o.
-func (e *jobEntry) before(o *jobEntry) bool {
-	if a, b := e.worth(), o.worth(); a != b {
+// replaceBefore reports whether a new job should replace e rather than o.
+func (e *jobEntry) replaceBefore(o *jobEntry) bool {
+	if a, b := e.importance(), o.importance(); a != b {
 		return a < b
 	}
 	return max(e.Started, e.Ended) < max(o.Started, o.Ended)
 }
 
-// makeJob makes a job in place i, the number-th with this key.
+// makeJob makes a job in place i. number counts the jobs with this key, from 1.
 func (f *File) makeJob(i int, key uint64, number uint32) Job {
 	e := &f.jobs()[i]
 	atomic.StoreUint32(&e.State, jobMaking)
@@ -162,46 +163,46 @@ func (f *File) makeJob(i int, key uint64, number uint32) Job {
 	return f.job(i)
 }
 
-// resume is j for one more rank, under the lock. If everybody else left j since
-// this rank found it, j runs again; if another job has its place now, the rank
-// gets a new one.
+// resume returns the job for a rank that found j and now joins, under the lock. If all
+// other ranks have left j meanwhile, j runs again. If another job has j's place by now,
+// the rank gets a new job.
 func (f *File) resume(j Job) (Job, error) {
 	e := j.entry()
 	if atomic.LoadInt64(&e.Started) != j.started {
 		return f.joinJob(j.key)
 	}
 	atomic.StoreInt64(&e.Ended, 0)
-	atomic.CompareAndSwapUint32(&e.Marked, markedLast, markedFirst)
+	atomic.CompareAndSwapUint32(&e.Marked, bothTaken, startTaken)
 	atomic.StoreUint32(&e.State, jobOn)
 	return j, nil
 }
 
+// job is the job in place i.
 func (f *File) job(i int) Job {
 	e := &f.jobs()[i]
 	return Job{f: f, index: i, key: atomic.LoadUint64(&e.Key), started: atomic.LoadInt64(&e.Started)}
 }
 
-// endJobs ends the jobs of which nobody is left, under the lock, and returns them
-// as bits.
+// endJobs ends the jobs without ranks, under the lock, and returns them as bits.
 func (f *File) endJobs() uint32 {
-	forsaken := f.forsakenJobs()
+	abandoned := f.jobsWithoutRanks()
 	for i := range f.jobs() {
-		if forsaken>>i&1 == 1 {
+		if abandoned>>i&1 == 1 {
 			atomic.StoreInt64(&f.jobs()[i].Ended, Now())
 			atomic.StoreUint32(&f.jobs()[i].State, jobOver)
 		}
 	}
-	return forsaken
+	return abandoned
 }
 
-// forsakenJobs is the running jobs that no slot belongs to, as bits. It goes by the
-// slots and not by the counts of ranks, which a process that is killed between two
-// steps leaves wrong. A job that no rank has joined yet is given time.
-func (f *File) forsakenJobs() uint32 {
+// jobsWithoutRanks returns the running jobs that no slot belongs to, as bits. It uses the
+// slots and not the counts of ranks, which are wrong after a process was killed between
+// two steps. A job that no rank has joined yet is left out for joinTime.
+func (f *File) jobsWithoutRanks() uint32 {
 	var out uint32
 	for i := range f.jobs() {
 		e := &f.jobs()[i]
-		if atomic.LoadUint32(&e.State) == jobOn && (atomic.LoadUint32(&e.Ranks) > 0 || Now()-atomic.LoadInt64(&e.Started) > int64(arrival)) {
+		if atomic.LoadUint32(&e.State) == jobOn && (atomic.LoadUint32(&e.Ranks) > 0 || Now()-atomic.LoadInt64(&e.Started) > int64(joinTime)) {
 			out |= 1 << i
 		}
 	}
@@ -217,7 +218,7 @@ func (f *File) forsakenJobs() uint32 {
 	return out
 }
 
-// Jobs returns every job that has run, also the ones that are over.
+// Jobs returns all jobs that run or have run, as long as their places are not reused.
 func (f *File) Jobs() []Job {
 	var out []Job
 	for i := range f.jobs() {
@@ -228,27 +229,29 @@ func (f *File) Jobs() []Job {
 	return out
 }
 
-// JobsOf returns the jobs with this key, running or over: a key comes back when a
-// program that used it is over and the next one starts.
+// JobsOf returns the jobs with this key, running or over. Programs that run one after the
+// other may use the same key.
 func (f *File) JobsOf(key uint64) []Job {
 	return slices.DeleteFunc(f.Jobs(), func(j Job) bool { return j.key != key })
 }
 
+// entry is the job's place in the file.
 func (j Job) entry() *jobEntry { return &j.f.jobs()[j.index] }
 
 // Index is the job's number in the file.
 func (j Job) Index() int { return j.index }
 
-// Invalidate raises reasons for INVALID, unless another job has the place by now.
+// Invalidate adds reasons for INVALID, unless another job has the place by now.
 func (j Job) Invalidate(r Reason) {
 	if e := j.entry(); atomic.LoadInt64(&e.Started) == j.started {
 		e.invalidate(r)
 	}
 }
 
+// invalidate adds reasons for INVALID.
 func (e *jobEntry) invalidate(r Reason) { atomic.OrUint64(&e.Flags, uint64(r)) }
 
-// Nodes is the number of emulated nodes on which the job has or had ranks.
+// Nodes is the number of emulated nodes on which the job has, or had, ranks.
 func (j Job) Nodes() int {
 	n := 0
 	for i := range j.entry().NodeSet {
@@ -257,19 +260,19 @@ func (j Job) Nodes() int {
 	return n
 }
 
-// JobStatus is what the file knows of a job.
+// JobStatus is a copy of a job's data in the file.
 type JobStatus struct {
 	Key            uint64
 	Running        bool
 	Joined, Left   int // ranks
 	Died           int
-	Number         int // of the jobs with this key, from 1: the earlier ones may have given way to others
+	Number         int // of the jobs with this key, from 1; places of earlier ones may have been reused
 	Reasons        Reason
 	Started, Ended int64
 	Cells          []Cell // by hop
 }
 
-// Status reads the job's numbers. They may move while a job is running.
+// Status reads the job's data, which change while the job is running.
 func (j Job) Status() JobStatus {
 	e := j.entry()
 	return JobStatus{
@@ -281,29 +284,30 @@ func (j Job) Status() JobStatus {
 	}
 }
 
-// Add counts what another job did into s, as if one had done both.
+// Add adds the counters of another job to s.
 func (s *JobStatus) Add(o *JobStatus) {
 	s.Running = s.Running || o.Running
 	s.Joined, s.Left, s.Died = s.Joined+o.Joined, s.Left+o.Left, s.Died+o.Died
 	s.Reasons |= o.Reasons
-	s.Started, s.Ended = first(s.Started, o.Started), max(s.Ended, o.Ended)
+	s.Started, s.Ended = earlier(s.Started, o.Started), max(s.Ended, o.Ended)
 	for i := range s.Cells {
 		s.Cells[i].add(&o.Cells[i])
 	}
 }
 
-// Since is what was counted into s after the moment at which it was o. A largest
-// value is one of all time, but not beyond the bucket of the latest that is left.
-func (s *JobStatus) Since(o *JobStatus) {
+// Subtract leaves in s what was counted after o, an earlier status of the same job. The
+// largest lateness since then is not known; Subtract sets an upper bound.
+func (s *JobStatus) Subtract(o *JobStatus) {
 	for i := range o.Cells {
-		s.Cells[i].since(&o.Cells[i])
+		s.Cells[i].subtract(&o.Cells[i])
 	}
 }
 
-func (c *Cell) since(o *Cell) {
+// subtract leaves in c what was counted after o.
+func (c *Cell) subtract(o *Cell) {
 	messages := uint64(0)
 	for i := range c.Size {
-		c.Size[i].since(&o.Size[i])
+		c.Size[i].subtract(&o.Size[i])
 		messages += c.Size[i].Messages
 	}
 	c.ModelBusy, c.WallBusy = c.ModelBusy-o.ModelBusy, c.WallBusy-o.WallBusy
@@ -317,27 +321,30 @@ func (c *Cell) since(o *Cell) {
 	}
 }
 
-func (k *Class) since(o *Class) {
+// subtract leaves in k what was counted after o.
+func (k *Class) subtract(o *Class) {
 	k.Messages, k.Bytes = k.Messages-o.Messages, k.Bytes-o.Bytes
 	k.OverP50, k.OverP99 = k.OverP50-o.OverP50, k.OverP99-o.OverP99
 	k.SumLate, k.SumTime = k.SumLate-o.SumLate, k.SumTime-o.SumTime
 	for b := range k.Late {
 		k.Late[b] -= o.Late[b]
 	}
-	k.MaxLate = latest(&k.Late, k.MaxLate)
+	k.MaxLate = largestLateness(&k.Late, k.MaxLate)
 }
 
+// add adds the counters of o to c.
 func (c *Cell) add(o *Cell) {
 	for i := range c.Size {
 		c.Size[i].add(&o.Size[i])
 	}
 	c.ModelBusy, c.WallBusy = c.ModelBusy+o.ModelBusy, c.WallBusy+o.WallBusy
 	c.ModelUntil, c.WallUntil = max(c.ModelUntil, o.ModelUntil), max(c.WallUntil, o.WallUntil)
-	c.FirstPosted, c.LastVisible = first(c.FirstPosted, o.FirstPosted), max(c.LastVisible, o.LastVisible)
+	c.FirstPosted, c.LastVisible = earlier(c.FirstPosted, o.FirstPosted), max(c.LastVisible, o.LastVisible)
 	c.Distortion += o.Distortion
 	c.Stalls, c.Aborted, c.HeldSends = c.Stalls+o.Stalls, c.Aborted+o.Aborted, c.HeldSends+o.HeldSends
 }
 
+// add adds the counters of o to k.
 func (k *Class) add(o *Class) {
 	k.Messages, k.Bytes = k.Messages+o.Messages, k.Bytes+o.Bytes
 	k.OverP50, k.OverP99 = k.OverP50+o.OverP50, k.OverP99+o.OverP99
@@ -348,30 +355,30 @@ func (k *Class) add(o *Class) {
 	}
 }
 
-// first is the earlier of two times, of which 0 is none.
-func first(a, b int64) int64 {
+// earlier is the earlier of two times; a time of 0 is not known.
+func earlier(a, b int64) int64 {
 	if a == 0 || b == 0 {
 		return a + b
 	}
 	return min(a, b)
 }
 
-// jobCells is the cells of job i, by hop.
+// jobCells are the link statistics of job i, by hop.
 func (f *File) jobCells(i int) []Cell {
 	hops := len(f.hops())
 	return f.cells()[i*hops : (i+1)*hops : (i+1)*hops]
 }
 
-// Gone is how many ranks have died, and how many have left.
+// Gone returns how many ranks have died, and how many have left.
 func (j Job) Gone() (died, left int) {
 	return int(atomic.LoadUint32(&j.entry().Died)), int(atomic.LoadUint32(&j.entry().Left))
 }
 
-// CellsOffset is where the job's cells begin in the file, for the engine in C.
+// CellsOffset is the offset of the job's link statistics in the file, for the engine in C.
 func (j Job) CellsOffset() uint64 {
 	return j.f.head().CellsOff + uint64(j.index)*uint64(j.f.head().Hops)*uint64(cellSize)
 }
 
-// Announce says whether this call is the first for the job: whoever makes it
-// tells the user what the job runs on.
+// Announce reports whether this call is the first for the job. The process that made it
+// prints the fabric's description for the user.
 func (j Job) Announce() bool { return atomic.CompareAndSwapUint32(&j.entry().Printed, 0, 1) }

@@ -114,7 +114,7 @@ func TestJoinAfterTheOthersLeft(t *testing.T) {
 			continue
 		}
 		_, err := f.Join(late, Rank{})
-		checkError(t, err, nil, "join fabric t: it has room for 16 jobs at once, and all are running: use another fabric")
+		checkError(t, err, nil, "join fabric t: it has places for 16 jobs, and all are running: use another fabric")
 		p.Leave()
 	}
 	if q, err = f.Join(late, Rank{}); err != nil {
@@ -143,7 +143,7 @@ func TestAllJobsTaken(t *testing.T) {
 		t.Errorf("%d jobs", len(f.Jobs()))
 	}
 	_, err := f.JoinJob(99)
-	checkError(t, err, nil, "join fabric t: it has room for 16 jobs at once, and all are running: use another fabric")
+	checkError(t, err, nil, "join fabric t: it has places for 16 jobs, and all are running: use another fabric")
 	if j, err := f.JoinJob(3); err != nil || j != parts[3].Job() {
 		t.Errorf("a running job: %v, %v", j, err)
 	}
@@ -189,7 +189,7 @@ func TestJobsThatNobodyJoins(t *testing.T) {
 		t.Errorf("%d jobs", n)
 	}
 	for i := range f.jobs() {
-		f.jobs()[i].Started -= int64(arrival) + 1
+		f.jobs()[i].Started -= int64(joinTime) + 1
 	}
 	f.Reap()
 	for _, j := range f.Jobs() {
@@ -482,7 +482,7 @@ func TestFewJobs(t *testing.T) {
 		defer p.Leave()
 	}
 	_, err := f.JoinJob(2)
-	checkError(t, err, nil, "join fabric t: it has room for 2 jobs at once, and all are running: use another fabric")
+	checkError(t, err, nil, "join fabric t: it has places for 2 jobs, and all are running: use another fabric")
 	specs := all(f, link.Spec{MTU: 1500})
 	if err := f.Change(specs); err != nil {
 		t.Error(err)

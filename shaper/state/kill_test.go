@@ -85,7 +85,7 @@ func TestKilledAtAnyInstant(t *testing.T) {
 		p.kill()
 	}
 	for i := range f.jobs() {
-		f.jobs()[i].Started -= int64(arrival) // those that no rank joined in time
+		f.jobs()[i].Started -= int64(joinTime) // those that no rank joined in time
 	}
 	f.Reap()
 	if parts := f.Participants(); len(parts) != 2 {

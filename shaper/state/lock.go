@@ -11,55 +11,56 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The locks of a fabric are record locks on bytes of its header: the kernel
-// releases them when their holder ends, however it ends, and a fork does not
-// inherit them. Nothing on the path of a message takes one.
+// The locks of a fabric are record locks on bytes of its header. The kernel
+// releases them when the process that has them ends, in whatever manner, and a fork
+// does not inherit them. No lock is acquired on the path of a message.
 const (
-	changing int64 = iota // guards the blocks and which of them hops use
-	joining               // guards the jobs, and which slots are taken
-	owning                // held by the command that made the fabric for one job, and while one brings it up
-	serving               // held by the daemon of a fabric of the kernel datapath
+	changing int64 = iota // protects the blocks, and which blocks hops use
+	joining               // protects the jobs, and which slots are in use
+	claiming              // of the command that made the fabric for one job, or that is bringing it up
+	serving               // of the daemon of a fabric of the kernel datapath
 )
 
-// inProcess keeps the goroutines of one process apart, which a record lock does
-// not. It also keeps Close away: closing a file drops every record lock that the
+// inProcess excludes other goroutines of this process, which a record lock does not.
+// It also makes Close wait: closing a file releases every record lock that the
 // process has on it.
 var inProcess [2]sync.Mutex
 
-// How long to wait for a lock. Its holder needs microseconds, the grace period
-// where it waits for blocks, so one that keeps it for longer is stopped.
+// How long to wait for a lock. A process needs it for microseconds, or for the grace
+// period if it waits for blocks. If it has it for longer, it is stopped.
 const (
-	patience = 10 * time.Second
-	glance   = 100 * time.Millisecond // where it can be tried again later
+	lockTimeout  = 10 * time.Second
+	shortTimeout = 100 * time.Millisecond // if the caller can try again later
 )
 
-// look is how often those who wait for a lock look for it at least.
-const look = time.Millisecond
+// maxPause is the longest time between two attempts to acquire a lock.
+const maxPause = time.Millisecond
 
-// lock takes one of the fabric's locks, waiting for it at most for the given time.
+// lock acquires one of the fabric's locks. It waits at most for the given time.
 func (f *File) lock(which int64, wait time.Duration) (unlock func(), err error) {
 	deadline := time.Now().Add(wait)
-	for pause := 20 * time.Microsecond; ; pause = min(2*pause, look) {
+	for pause := 20 * time.Microsecond; ; pause = min(2*pause, maxPause) {
 		if inProcess[which].TryLock() {
 			if err = f.record(unix.F_SETLK, unix.F_WRLCK, which); err == nil {
-				taken := time.Now()
+				acquired := time.Now()
 				return func() {
-					// Nothing but a closed file makes this fail, and then the lock is gone.
+					// This fails only if the file is closed, and then the lock is released.
 					_ = f.record(unix.F_SETLK, unix.F_UNLCK, which)
 					inProcess[which].Unlock()
-					// Who held it for long and wants it again at once lets the others in.
-					if time.Since(taken) > look {
-						time.Sleep(2 * look)
+					// After a long time with the lock, let others acquire it before this
+					// process tries again.
+					if time.Since(acquired) > maxPause {
+						time.Sleep(2 * maxPause)
 					}
 				}, nil
 			}
 			inProcess[which].Unlock()
-			if !isHeld(err) {
+			if !isLocked(err) {
 				return nil, fmt.Errorf("lock fabric %s: %w", f.Name(), err)
 			}
 		}
 		if time.Now().After(deadline) {
-			return nil, fmt.Errorf("lock fabric %s: others have held it for %v: look for a process that is stopped", f.Name(), wait)
+			return nil, fmt.Errorf("lock fabric %s: other processes have had it for %v: look for a process that is stopped", f.Name(), wait)
 		}
 		time.Sleep(pause)
 	}
@@ -71,22 +72,23 @@ func (f *File) record(cmd int, kind int16, at int64) error {
 	return unix.FcntlFlock(uintptr(f.fd), cmd, &l)
 }
 
-// isHeld says whether err of record is that somebody else holds the lock.
-func isHeld(err error) bool { return errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EACCES) }
+// isLocked reports whether an error of record means that another process has the lock.
+func isLocked(err error) bool { return errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EACCES) }
 
-// Own marks the fabric as this process's until it ends or closes the file.
-func (f *File) Own() error {
-	if err := f.record(unix.F_SETLK, unix.F_WRLCK, owning); err != nil {
-		return fmt.Errorf("own fabric %s: %w", f.Name(), err)
+// Claim marks the fabric as in use by this process, until it ends or closes the file: gc
+// leaves the fabric alone.
+func (f *File) Claim() error {
+	if err := f.record(unix.F_SETLK, unix.F_WRLCK, claiming); err != nil {
+		return fmt.Errorf("claim fabric %s: %w", f.Name(), err)
 	}
 	return nil
 }
 
-// Disown gives up what Own took.
-func (f *File) Disown() { _ = f.record(unix.F_SETLK, unix.F_UNLCK, owning) }
+// Unclaim ends Claim.
+func (f *File) Unclaim() { _ = f.record(unix.F_SETLK, unix.F_UNLCK, claiming) }
 
-// Owned says whether another process owns the fabric.
-func (f *File) Owned() bool { return f.heldByOther(owning) }
+// Claimed reports whether another process has claimed the fabric.
+func (f *File) Claimed() bool { return f.lockedByOther(claiming) }
 
 // Serve marks this process as the fabric's daemon until it ends or closes the file.
 func (f *File) Serve() error {
@@ -96,12 +98,12 @@ func (f *File) Serve() error {
 	return nil
 }
 
-// Served says whether another process is the fabric's daemon.
-func (f *File) Served() bool { return f.heldByOther(serving) }
+// Served reports whether another process is the fabric's daemon.
+func (f *File) Served() bool { return f.lockedByOther(serving) }
 
-// heldByOther says whether another process has a lock. When the kernel cannot say,
-// it has.
-func (f *File) heldByOther(which int64) bool {
-	l := unix.Flock_t{Type: unix.F_WRLCK, Start: which, Len: 1}
+// lockedByOther reports whether another process has a lock on a byte of the file. If the kernel returns an
+// error, the answer is yes.
+func (f *File) lockedByOther(at int64) bool {
+	l := unix.Flock_t{Type: unix.F_WRLCK, Start: at, Len: 1}
 	return unix.FcntlFlock(uintptr(f.fd), unix.F_GETLK, &l) != nil || l.Type != unix.F_UNLCK
 }

@@ -113,7 +113,7 @@ func (f *File) Close() error {
 		inProcess[i].Lock()
 		defer inProcess[i].Unlock()
 	}
-	f.disown()
+	f.forgetSlots()
 	err := unix.Munmap(f.mem)
 	f.mem = nil
 	if err := errors.Join(err, unix.Close(f.fd)); err != nil {

@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Participant states. A slot that is on but whose lock nobody holds belonged to a
-// process that died. States and slot locks change under the lock of who joins, so
-// that a death is noticed once, and never in a slot that has a new owner.
+// States of a slot. If a slot is on but not locked, its process died. States and slot
+// locks change under the lock joining, so that each death is noticed once, and never in
+// a slot that another process uses by then.
 const (
 	slotFree uint32 = iota
 	slotOn
@@ -22,29 +22,29 @@ const (
 
 // Participant is a process that takes part in a fabric.
 type Participant struct {
-	f    *File
-	slot int
-	job  Job
-	left atomic.Bool
+	f       *File
+	slot    int
+	job     Job
+	hasLeft atomic.Bool
 }
 
-// Rank is what a participant says of itself.
+// Rank is what a participant tells about itself.
 type Rank struct {
 	Rank, Node, World int
 	GPU               string // PCI bus id, empty if not known
-	HostID            uint64 // hash of what NCCL takes for its host
+	HostID            uint64 // hash of NCCL's id of its host
 	Budget            uint64 // bytes of shared memory it may reserve
 }
 
-// Join takes a slot for this process in the job. The slot stays this process's
-// until Leave or its end, whichever way it ends: liveness is a POSIX record lock,
-// which a fork does not inherit. A process must not open the fabric's file a
-// second time while it takes part: closing that would drop the lock.
+// Join acquires a slot for this process in the job, until Leave or the end of the
+// process. The slot is locked by a POSIX record lock, which a fork does not inherit. A
+// participant must not open the fabric's file a second time: closing that file would
+// release the lock.
 //
-// The participant's job may be another place for the same key, if everybody else
-// was gone from j before this process came.
+// If all ranks have left j since JoinJob, the participant may be in a new job with the
+// same key.
 func (f *File) Join(j Job, r Rank) (*Participant, error) {
-	unlock, err := f.lock(joining, patience)
+	unlock, err := f.lock(joining, lockTimeout)
 	if err != nil {
 		return nil, fmt.Errorf("join fabric %s: %w", f.Name(), err)
 	}
@@ -58,21 +58,21 @@ func (f *File) Join(j Job, r Rank) (*Participant, error) {
 		if atomic.LoadUint32(&e.State) != slotFree {
 			continue
 		}
-		if err := f.lockSlot(i, unix.F_WRLCK); isHeld(err) {
+		if err := f.lockSlot(i, unix.F_WRLCK); isLocked(err) {
 			continue
 		} else if err != nil {
 			return nil, fmt.Errorf("join fabric %s: %w", f.Name(), err)
 		}
-		ownSlots.Store(ownSlot{f.ID(), i}, true)
-		f.markFirst(j)
+		ourSlots.Store(ourSlot{f.ID(), i}, true)
+		f.takeStartSnapshot(j)
 		e.enter(j, r)
 		return &Participant{f: f, slot: i, job: j}, nil
 	}
-	return nil, fmt.Errorf("join fabric %s: all %d places are taken: use another fabric", f.Name(), maxParticipants)
+	return nil, fmt.Errorf("join fabric %s: all %d places are in use: use another fabric", f.Name(), maxParticipants)
 }
 
-// enter fills in a slot that is locked but not on yet, so that nobody reads it,
-// and turns it on.
+// enter fills in a slot, which is locked, and then turns it on. Nobody reads the slot
+// before that.
 func (e *participantEntry) enter(j Job, r Rank) {
 	e.PID, e.Job, e.Rank, e.Node, e.World = uint32(os.Getpid()), uint32(j.index), int32(r.Rank), int32(r.Node), int32(r.World)
 	atomic.StoreInt64(&e.Joined, Now())
@@ -89,7 +89,7 @@ func (e *participantEntry) enter(j Job, r Rank) {
 // Slot is the participant's number.
 func (p *Participant) Slot() int { return p.slot }
 
-// Job is the job it belongs to.
+// Job is the participant's job.
 func (p *Participant) Job() Job { return p.job }
 
 // Reserve counts n bytes (may be negative) of shared memory against the budget
@@ -107,95 +107,93 @@ func (p *Participant) Reserve(n int64) bool {
 	}
 }
 
-// Available is what is left of the budget, in bytes.
+// Available is the remaining budget, in bytes.
 func (p *Participant) Available() uint64 {
 	e := &p.f.participants()[p.slot]
 	return e.Budget - min(e.Budget, atomic.LoadUint64(&e.Rings))
 }
 
-// Leave gives the slot back and says whether this was the last of its job; those
-// that died do not count. Further calls do nothing.
+// Leave releases the slot and reports whether this was the job's last participant;
+// participants that died do not count. Further calls do nothing.
 func (p *Participant) Leave() (last bool) {
-	if p.left.Swap(true) {
+	if p.hasLeft.Swap(true) {
 		return false
 	}
 	f, e := p.f, &p.f.participants()[p.slot]
-	unlock, err := f.lock(joining, patience)
+	unlock, err := f.lock(joining, lockTimeout)
 	if err == nil {
 		defer unlock()
 		f.reap()
 	}
 	atomic.AddUint32(&p.job.entry().Left, 1)
 	atomic.StoreUint32(&e.State, slotFree)
-	ownSlots.Delete(ownSlot{f.ID(), p.slot})
-	// A failing unlock would mean that the file is closed, and then so is the lock.
+	ourSlots.Delete(ourSlot{f.ID(), p.slot})
+	// This fails only if the file is closed, and then the lock is released.
 	_ = f.lockSlot(p.slot, unix.F_UNLCK)
-	// Without the fabric's lock, whoever looks next notices that the job is over.
+	// Without the fabric's lock, the next process that calls Reap ends the job.
 	return err == nil && f.endJobs()&(1<<p.job.index) != 0
 }
 
-// Alive says whether the process in slot is. A stopped process is alive.
+// Alive reports whether the process in slot is alive. A stopped process is alive.
 func (f *File) Alive(slot int) bool {
 	if slot < 0 || slot >= maxParticipants || atomic.LoadUint32(&f.participants()[slot].State) == slotFree {
 		return false
 	}
-	return f.own(slot) || f.locked(slot)
+	return f.isOurs(slot) || f.lockedByOther(f.slotOffset(slot))
 }
 
-// Tenancy tells a participant from every other that has had its slot.
-func (p *Participant) Tenancy() int64 { return p.f.Tenancy(p.slot) }
+// Generation distinguishes a participant from all others that have had its slot.
+func (p *Participant) Generation() int64 { return p.f.Generation(p.slot) }
 
-// Tenancy is the one of the participant that has the slot now, 0 if it is free.
-func (f *File) Tenancy(slot int) int64 {
+// Generation is that of the participant in the slot, 0 if the slot is free.
+func (f *File) Generation(slot int) int64 {
 	if slot < 0 || slot >= maxParticipants || atomic.LoadUint32(&f.participants()[slot].State) == slotFree {
 		return 0
 	}
 	return atomic.LoadInt64(&f.participants()[slot].Joined)
 }
 
-// Lives says whether the participant that had the slot with this tenancy is alive: a
-// dead one's slot may have a new owner before anybody looked.
-func (f *File) Lives(slot int, tenancy int64) bool {
-	return f.Alive(slot) && f.Tenancy(slot) == tenancy
+// Lives reports whether the participant of this generation in the slot is alive. After
+// its death the slot may be in use by another one.
+func (f *File) Lives(slot int, generation int64) bool {
+	return f.Alive(slot) && f.Generation(slot) == generation
 }
 
-// ownSlots are the slots of this process: the kernel does not show a process its
-// own record locks.
-var ownSlots sync.Map // of ownSlot
+// ourSlots are the slots of this process. The kernel does not report a process's record
+// locks to that process itself.
+var ourSlots sync.Map // of ourSlot
 
-type ownSlot struct {
+type ourSlot struct {
 	fabric uint64
 	slot   int
 }
 
-func (f *File) own(slot int) bool {
-	_, ok := ownSlots.Load(ownSlot{f.ID(), slot})
+// isOurs reports whether the slot belongs to this process.
+func (f *File) isOurs(slot int) bool {
+	_, ok := ourSlots.Load(ourSlot{f.ID(), slot})
 	return ok
 }
 
-// disown forgets the slots of this process, whose locks go with the file.
-func (f *File) disown() {
+// forgetSlots removes the slots of this process from ourSlots: closing the file releases
+// their locks.
+func (f *File) forgetSlots() {
 	id := f.ID()
-	ownSlots.Range(func(key, _ any) bool {
-		if key.(ownSlot).fabric == id {
-			ownSlots.Delete(key)
+	ourSlots.Range(func(key, _ any) bool {
+		if key.(ourSlot).fabric == id {
+			ourSlots.Delete(key)
 		}
 		return true
 	})
 }
 
+// slotOffset is the place of the slot in the file, where its lock is.
 func (f *File) slotOffset(slot int) int64 {
 	return int64(f.head().ParticipantsOff) + int64(slot)*int64(unsafe.Sizeof(participantEntry{}))
 }
 
+// lockSlot acquires or releases the lock of a slot.
 func (f *File) lockSlot(slot int, kind int16) error {
 	return f.record(unix.F_SETLK, kind, f.slotOffset(slot))
-}
-
-func (f *File) locked(slot int) bool {
-	l := unix.Flock_t{Type: unix.F_WRLCK, Start: f.slotOffset(slot), Len: 1}
-	// When the kernel cannot say, nobody is declared dead.
-	return unix.FcntlFlock(uintptr(f.fd), unix.F_GETLK, &l) != nil || l.Type != unix.F_UNLCK
 }
 
 // ParticipantStatus is what the file knows of a participant.
@@ -222,13 +220,13 @@ func (f *File) Participants() []ParticipantStatus {
 	return out
 }
 
-// Reap frees the slots of processes that died, notes their deaths in their jobs
-// and returns the slots. If somebody else is at it for long, it leaves it to them.
+// Reap frees the slots of processes that died, records their deaths in their jobs
+// and returns the slots. It returns nil if another process has the lock for long.
 func (f *File) Reap() []int {
 	if !f.reapable() {
 		return nil
 	}
-	unlock, err := f.lock(joining, glance)
+	unlock, err := f.lock(joining, shortTimeout)
 	if err != nil {
 		return nil
 	}
@@ -236,26 +234,26 @@ func (f *File) Reap() []int {
 	return f.reap()
 }
 
-// reapable says whether reap would find something, which it seldom does.
+// reapable reports, without a lock, whether reap would find something.
 func (f *File) reapable() bool {
 	for i := range f.participants() {
 		if atomic.LoadUint32(&f.participants()[i].State) != slotFree && !f.Alive(i) {
 			return true
 		}
 	}
-	return f.forsakenJobs() != 0
+	return f.jobsWithoutRanks() != 0
 }
 
-// reap is Reap under the lock of who joins. Taking a slot's lock proves that its
-// owner is gone, and nobody can have followed: that needs the lock held here.
+// reap is Reap under the lock joining. If it can lock a slot, the slot's process is dead.
+// No other process can have entered the slot: that needs the lock joining.
 func (f *File) reap() []int {
 	var dead []int
 	for i := range f.participants() {
 		e := &f.participants()[i]
-		if atomic.LoadUint32(&e.State) == slotFree || f.own(i) || f.lockSlot(i, unix.F_WRLCK) != nil {
+		if atomic.LoadUint32(&e.State) == slotFree || f.isOurs(i) || f.lockSlot(i, unix.F_WRLCK) != nil {
 			continue
 		}
-		f.bury(e)
+		f.reapSlot(e)
 		dead = append(dead, i)
 		_ = f.lockSlot(i, unix.F_UNLCK)
 	}
@@ -263,9 +261,9 @@ func (f *File) reap() []int {
 	return dead
 }
 
-// bury frees the slot of a process that died. A reaper that dies in between
-// leaves the job marked, and the death not counted rather than counted twice.
-func (f *File) bury(e *participantEntry) {
+// reapSlot frees the slot of a process that died. If this process dies in between, the
+// job is INVALID already, and the death is not counted rather than counted twice.
+func (f *File) reapSlot(e *participantEntry) {
 	job, rank, node := int(e.Job), e.Rank, e.Node
 	known := job < len(f.jobs())
 	if known {

@@ -108,8 +108,8 @@ func TestDeath(t *testing.T) {
 			f := newFile(t)
 			j, me := joined(t, f, 1)
 			p, slot := member(t, f, 1)
-			tenancy := f.Tenancy(slot)
-			if dead := f.Reap(); dead != nil || !f.Alive(slot) || !f.Lives(slot, tenancy) {
+			generation := f.Generation(slot)
+			if dead := f.Reap(); dead != nil || !f.Alive(slot) || !f.Lives(slot, generation) {
 				t.Fatalf("reaped %v while alive", dead)
 			}
 			end(p)
@@ -134,7 +134,7 @@ func TestDeath(t *testing.T) {
 			if _, next := member(t, f, 1); next != slot {
 				t.Errorf("the next takes slot %d, not %d", next, slot)
 			}
-			if !f.Alive(slot) || f.Lives(slot, tenancy) || !f.Lives(slot, f.Tenancy(slot)) {
+			if !f.Alive(slot) || f.Lives(slot, generation) || !f.Lives(slot, f.Generation(slot)) {
 				t.Error("the next is taken for the one that died")
 			}
 			if me.Leave() {
@@ -257,7 +257,7 @@ func TestAllSlotsTaken(t *testing.T) {
 	for {
 		p, err := f.Join(j, Rank{})
 		if err != nil {
-			checkError(t, err, nil, "join fabric t: all 512 places are taken: use another fabric")
+			checkError(t, err, nil, "join fabric t: all 512 places are in use: use another fabric")
 			break
 		}
 		parts = append(parts, p)

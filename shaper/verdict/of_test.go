@@ -75,7 +75,7 @@ func (s *shared) run(key uint64, during packets) state.Job {
 	c.FirstPosted, c.LastVisible = 1, 2
 	c.Size[2] = state.Class{Messages: 20, Bytes: 20 << 20}
 	p.Leave()
-	s.file.MarkEnds(s.file.Unmarked())
+	s.file.TakeEndSnapshots(s.file.AwaitingSnapshot())
 	return p.Job()
 }
 

@@ -71,7 +71,7 @@ func TestSince(t *testing.T) {
 	if v := Judge(in); v.Valid {
 		t.Fatal("half of all packets are late, and the job is VALID")
 	}
-	in.Packets.Traffic.Since(&before)
+	in.Packets.Traffic.Subtract(&before)
 	if v := Judge(in); !v.Valid {
 		t.Errorf("since then none was late: %q", v.Reasons)
 	}

@@ -93,11 +93,11 @@ type Verdict struct {
 func Of(f *state.File, fab *fabric.Fabric, j state.Job) Verdict {
 	counters := j.Status()
 	if fab.Config.OnKernel() {
-		j.Settle()
+		j.WaitCounted()
 	}
 	in, own := NewInput(f, fab, counters), true
 	if in.Packets != nil {
-		in.Packets.Traffic, own = j.Crossed(in.Packets.Traffic)
+		in.Packets.Traffic, own = j.TrafficDuring(in.Packets.Traffic)
 	}
 	v := Judge(in)
 	if !own {

@@ -367,7 +367,7 @@ func TestWireVerdict(t *testing.T) {
 	}
 	within(t, "20 ms", verdict("20ms"), func(s string) bool { return strings.Contains(s, "verdict: VALID") })
 	within(t, "no latency", verdict("0"), func(s string) bool {
-		return strings.Contains(s, "verdict: INVALID") && strings.Contains(s, "shorter than the shaper can keep")
+		return strings.Contains(s, "verdict: INVALID") && strings.Contains(s, "shorter than the shaper can emulate")
 	})
 }
 

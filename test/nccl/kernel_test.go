@@ -71,7 +71,7 @@ func TestKernelIsValid(t *testing.T) {
 func TestKernelBelowItsFloorIsInvalid(t *testing.T) {
 	needRoot(t)
 	r := bench(t, folder(t), nil, "allreduce", "--profile", "eth1", "--lat", "2us", "--datapath", "kernel", "--ranks", "2", "-b", "1M", "-e", "1M", "-n", "3", "-w", "1", "--time-scale", "1")
-	if r.Verdict != "INVALID" || !strings.Contains(strings.Join(r.Reasons, "\n"), "shorter than the shaper can keep") {
+	if r.Verdict != "INVALID" || !strings.Contains(strings.Join(r.Reasons, "\n"), "shorter than the shaper can emulate") {
 		t.Errorf("%s %q", r.Verdict, r.Reasons)
 	}
 }

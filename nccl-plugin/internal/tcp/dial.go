@@ -33,12 +33,12 @@ func (e *Endpoint) dial(nic int, h transport.Handle, number uint64) (c transport
 	if h.Addr.Port() == 0 || !h.Addr.Addr().IsGlobalUnicast() {
 		return nil, fmt.Errorf("its handle names the address %v, where nobody can listen", h.Addr)
 	}
-	peer := transport.Peer{Slot: int(h.Slot), Generation: e.Fabric.Tenancy(int(h.Slot))}
+	peer := transport.Peer{Slot: int(h.Slot), Generation: e.Fabric.Generation(int(h.Slot))}
 	fds, err := e.openStreams(nic, h.Addr)
 	if err == nil {
 		err = e.shakeHands(fds, &hello{
 			streams: uint16(len(fds)), fabric: e.Fabric.ID(), nonce: h.Nonce, connection: number, listen: h.Listen,
-			slot: uint32(e.Me.Slot()), generation: e.Me.Tenancy(), nic: uint32(nic),
+			slot: uint32(e.Me.Slot()), generation: e.Me.Generation(), nic: uint32(nic),
 		}, peer)
 	}
 	if err != nil {

@@ -127,7 +127,7 @@ func (p *endpoints) connect(t tester, streams int, relay func(from, to net.Conn)
 }
 
 func (p *endpoints) peer(i int) transport.Peer {
-	return transport.Peer{Slot: p.ends[i].Me.Slot(), Generation: p.ends[i].Me.Tenancy()}
+	return transport.Peer{Slot: p.ends[i].Me.Slot(), Generation: p.ends[i].Me.Generation()}
 }
 
 func tcpPair(t tester) (a, b *net.TCPConn) {

@@ -49,7 +49,7 @@ func (e *Endpoint) dial(nic int, h transport.Handle, number uint64) (transport.C
 		return nil, err
 	}
 	// The process that made the handle is the one that answers, so it has its slot now.
-	peer := transport.Peer{Slot: int(h.Slot), Generation: e.Fabric.Tenancy(int(h.Slot))}
+	peer := transport.Peer{Slot: int(h.Slot), Generation: e.Fabric.Generation(int(h.Slot))}
 	ring := ringSize(e.Me.Available())
 	cost := int64(ring) + int64(ringOffset)
 	if ring == 0 || !e.Me.Reserve(cost) {
@@ -97,7 +97,7 @@ func (e *Endpoint) offer(r *region, nic int, h transport.Handle, peer transport.
 		return err
 	}
 	var b bytes.Buffer
-	req := request{requestMagic, e.Fabric.ID(), h.Nonce, h.Listen, uint32(nic), uint32(e.Me.Slot()), uint32(e.Me.Job().Index()), e.Me.Tenancy()}
+	req := request{requestMagic, e.Fabric.ID(), h.Nonce, h.Listen, uint32(nic), uint32(e.Me.Slot()), uint32(e.Me.Job().Index()), e.Me.Generation()}
 	if err := binary.Write(&b, binary.LittleEndian, req); err != nil {
 		return err
 	}

@@ -171,7 +171,7 @@ func TestHostileRequests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	good := request{Magic: requestMagic, Fabric: p.file.ID(), Nonce: handle.Nonce, Listen: uint32(id), Slot: uint32(p.ends[0].Me.Slot()), Generation: p.ends[0].Me.Tenancy()}
+	good := request{Magic: requestMagic, Fabric: p.file.ID(), Nonce: handle.Nonce, Listen: uint32(id), Slot: uint32(p.ends[0].Me.Slot()), Generation: p.ends[0].Me.Generation()}
 	encode := func(change func(*request)) []byte {
 		req := good
 		change(&req)

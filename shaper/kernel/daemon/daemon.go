@@ -162,11 +162,11 @@ func serve(ctx context.Context, file *state.File, s shapers.Shaper) error {
 		}
 		if time.Since(counted) >= countEvery {
 			counted = time.Now()
-			ended := file.Unmarked()
+			ended := file.AwaitingSnapshot()
 			if err := s.Count(); err != nil {
 				return fmt.Errorf("read counters: %w", err)
 			}
-			file.MarkEnds(ended)
+			file.TakeEndSnapshots(ended)
 			if file.Removed() {
 				return nil // nobody can mark the file as taken down any more
 			}

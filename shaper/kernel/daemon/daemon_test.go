@@ -125,14 +125,14 @@ func TestTrafficEndsWithJob(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error)
 	go func() { ended <- serve(ctx, file, s) }()
-	rank.Job().Settle()
+	rank.Job().WaitCounted()
 	for end := time.Now().Add(10 * time.Second); s.counted.Load() < 3 && time.Now().Before(end); time.Sleep(followEvery) {
 	}
 	cancel()
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
-	got, ok := rank.Job().Crossed(traffic.Status())
+	got, ok := rank.Job().TrafficDuring(traffic.Status())
 	if n := got.Cells[hop].Size[0].Messages; !ok || n != 1 {
 		t.Errorf("the job has %d packets, want 1 of %d", n, s.counted.Load())
 	}

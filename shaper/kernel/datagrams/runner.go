@@ -119,7 +119,7 @@ func (r *Runner) Words() []string {
 func (r *Runner) Late() string {
 	for _, j := range r.file.JobsOf(state.TrafficKey) {
 		s := j.Status()
-		s.Since(&r.traffic)
+		s.Subtract(&r.traffic)
 		s.Reasons = 0 // Words has them
 		if v := verdict.Judge(verdict.NewInput(r.file, r.fabric, s)); len(v.Reasons) > 0 {
 			return v.Reasons[0]

@@ -74,7 +74,7 @@ static const struct test_case cases[] = {
 		.run = case_tuner_subset,
 		.env = { NO_WORLD },
 		.never_says = { "another number of nodes", "several ranks" } },
-	{ .name = "tuner-ranks", .run = case_tuner_ranks, .says = "a process holds several ranks" },
+	{ .name = "tuner-ranks", .run = case_tuner_ranks, .says = "a process has several ranks" },
 };
 
 static int list(void)

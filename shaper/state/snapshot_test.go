@@ -37,7 +37,7 @@ func crossed(t *testing.T, f *File, j Job) uint64 {
 	t.Helper()
 	for _, k := range f.Jobs() {
 		if k.Traffic() {
-			s, ok := j.Crossed(k.Status())
+			s, ok := j.TrafficDuring(k.Status())
 			if !ok {
 				t.Error("the job has lost its place")
 			}
@@ -57,7 +57,7 @@ func TestMarks(t *testing.T) {
 	_, q := joined(t, f, 1)
 	pass(cells, 100, 0)
 	p.Leave()
-	if got := f.Unmarked(); len(got) != 0 {
+	if got := f.AwaitingSnapshot(); len(got) != 0 {
 		t.Errorf("%d jobs are over, but a rank is left", len(got))
 	}
 	q.Leave()
@@ -65,10 +65,10 @@ func TestMarks(t *testing.T) {
 		t.Errorf("%d packets before the end is marked, want 110", n)
 	}
 	// What the daemon counts next was on its way when the job ended.
-	over := f.Unmarked()
+	over := f.AwaitingSnapshot()
 	pass(cells, 1000, 0)
-	f.MarkEnds(over)
-	if n := len(f.Unmarked()); n != 0 {
+	f.TakeEndSnapshots(over)
+	if n := len(f.AwaitingSnapshot()); n != 0 {
 		t.Errorf("%d jobs have no end", n)
 	}
 	pass(cells, 10_000, 0)
@@ -90,15 +90,15 @@ func TestMarksOfAJobThatGoesOn(t *testing.T) {
 	j, p := joined(t, f, 1)
 	pass(cells, 10, 0)
 	p.Leave()
-	over := f.Unmarked()
-	f.MarkEnds(over)
+	over := f.AwaitingSnapshot()
+	f.TakeEndSnapshots(over)
 	pass(cells, 100, 0)
 	q, err := f.Join(j, Rank{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer q.Leave()
-	f.MarkEnds(over) // too late: it runs
+	f.TakeEndSnapshots(over) // too late: it runs
 	pass(cells, 1000, 0)
 	if n := crossed(t, f, j); n != 1110 {
 		t.Errorf("%d packets, want 1110", n)
@@ -124,25 +124,25 @@ func TestMarksOfAJobThatWaits(t *testing.T) {
 	}
 }
 
-// Settle waits for the daemon, but not for one that is not there.
+// WaitCounted waits for the daemon, but not for one that is not there.
 func TestSettle(t *testing.T) {
 	f, _ := kernelFile(t)
 	j, p := joined(t, f, 1)
-	j.Settle() // it runs
+	j.WaitCounted() // it runs
 	p.Leave()
 	begin := time.Now()
 	go func() {
 		time.Sleep(50 * time.Millisecond)
-		f.MarkEnds(f.Unmarked())
+		f.TakeEndSnapshots(f.AwaitingSnapshot())
 	}()
-	if j.Settle(); time.Since(begin) < 50*time.Millisecond || len(f.Unmarked()) != 0 {
+	if j.WaitCounted(); time.Since(begin) < 50*time.Millisecond || len(f.AwaitingSnapshot()) != 0 {
 		t.Error("did not wait for the daemon's mark")
 	}
 	shm := newFile(t)
 	k, q := joined(t, shm, 1)
 	q.Leave()
 	begin = time.Now()
-	if k.Settle(); time.Since(begin) > countWait/2 {
+	if k.WaitCounted(); time.Since(begin) > countWait/2 {
 		t.Errorf("waited %v where nobody counts", time.Since(begin))
 	}
 }
@@ -155,11 +155,11 @@ func TestLatest(t *testing.T) {
 	} {
 		var h [LateBuckets]uint32
 		h[Bucket(tc.late)] = 1
-		if got := latest(&h, tc.most); got != tc.want {
+		if got := largestLateness(&h, tc.most); got != tc.want {
 			t.Errorf("of %d, at most %d: %d, want %d", tc.late, tc.most, got, tc.want)
 		}
 	}
-	if got := latest(&[LateBuckets]uint32{}, 1000); got != 0 {
+	if got := largestLateness(&[LateBuckets]uint32{}, 1000); got != 0 {
 		t.Errorf("of none: %d", got)
 	}
 }
