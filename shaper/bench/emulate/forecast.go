@@ -19,25 +19,22 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
-// Forecast is what a fabric should give for one row.
+// Forecast is the expectation for one row.
 type Forecast struct {
 	Case bench.Case // with NCCL's decisions
-	// Known says whether Expectation is known; if not, Problem says why.
+	// Known says whether Expectation is known. If not, Problem says why.
 	Known bool
 	bench.Expectation
 	Problem string
-	// Bound is what the bytes alone take that must cross between a node and the
-	// others, whatever the schedule, until the last rank is done. 0 where links have no
-	// rate.
+	// Bound is a lower bound of the time until the last rank is done, for any schedule: the time of the bytes that must
+	// cross between a node and the others. 0 if links have no rate.
 	Bound time.Duration
-	// Waiting is the share of the ranks that cannot be done before that, whatever the
-	// schedule.
+	// Waiting is the fraction of the ranks that cannot be done before Bound, for any schedule.
 	Waiting float64
 }
 
-// Least is what the mean over the ranks can be at least, and that is what nccl-tests
-// prints: ranks that need not wait for the bytes of Bound may run ahead, and so may
-// those that do in the model of NCCL's schedule.
+// Least is a lower bound of the mean over the ranks, which nccl-tests prints. Ranks that need not wait for the bytes of
+// Bound may run ahead, and so may those that do in the model of NCCL's schedule.
 func (f *Forecast) Least() time.Duration {
 	share := f.Waiting
 	if f.Known && f.LastRank > 0 {
@@ -46,13 +43,11 @@ func (f *Forecast) Least() time.Duration {
 	return time.Duration(share * float64(f.Bound))
 }
 
-// DecideUpTo is the largest size that NCCL is made to run for its decision unless
-// Options say otherwise.
+// DecideUpTo is the default of Options.DecideUpTo in bytes.
 const DecideUpTo = 64 << 20
 
-// Expect asks real NCCL what it decides on the fabric for each row of o.Bench, and
-// the model what that takes. NCCL sees the fabric's NICs as they are shaped now, but once
-// it has, nothing is shaped, so that nobody waits.
+// Expect runs real NCCL for its decision on each row of o.Bench, and returns the model's expectations. NCCL reads the
+// fabric's NICs with their present parameters. After that its own links are unlimited, so that the run is short.
 func Expect(ctx context.Context, o Options) ([]Forecast, bench.Info, error) {
 	asked, err := o.asked()
 	if err != nil {
@@ -62,11 +57,11 @@ func Expect(ctx context.Context, o Options) ([]Forecast, bench.Info, error) {
 	if err != nil {
 		return nil, bench.Info{}, err
 	}
-	defer func() { _ = j.Close() }() // what it held is removed by gc if this fails
+	defer func() { _ = j.Close() }() // if this fails, gc removes the fabric
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	cfg := o.ranksOn(j)
-	// NCCL has asked the NICs for their speed and latency by then, and decides by that.
+	// By then NCCL has read the speed and latency of the NICs, by which it decides.
 	cfg.OnStart = func(bench.Info) {
 		if err := unshape(o.Dir, j.Name()); err != nil {
 			stop(err)
@@ -97,8 +92,7 @@ func Expect(ctx context.Context, o Options) ([]Forecast, bench.Info, error) {
 
 func (o *Options) decideUpTo() int64 { return cmp.Or(o.DecideUpTo, DecideUpTo) }
 
-// asked is the fabric that the forecast is for: the one that is up, as it is shaped
-// now, or a new one.
+// asked returns the fabric of the forecast: the shared one with its present parameters, or a new one.
 func (o *Options) asked() (*fabric.Fabric, error) {
 	if o.Shared == "" {
 		return fabric.New(&o.Config)
@@ -111,8 +105,7 @@ func (o *Options) asked() (*fabric.Fabric, error) {
 	return live.Fabric(f)
 }
 
-// own is a fabric for this run alone with asked's NICs and what is in force on its
-// links: it is not for us to take off what shapes others.
+// own is a copy of the asked fabric for this run alone. Leave the links of the asked fabric alone: other jobs use them.
 func (o *Options) own(asked *fabric.Fabric) *fabric.Fabric {
 	f := *asked
 	f.Config.TimeScale = 1
@@ -120,8 +113,7 @@ func (o *Options) own(asked *fabric.Fabric) *fabric.Fabric {
 	return &f
 }
 
-// unshape takes everything off all hops of a fabric, those between switches too, which
-// no pattern for all links names.
+// unshape removes all limits of all hops of a fabric. It includes trunks, which no pattern for all links names.
 func unshape(dir *state.Dir, name string) error {
 	f, err := dir.Open(name)
 	if err != nil {
@@ -137,8 +129,8 @@ func unshape(dir *state.Dir, name string) error {
 	return f.Change(specs)
 }
 
-// forecasts works out each row that was asked for, from what NCCL decided on its call
-// or on the largest one that it ran of that type and operator.
+// forecasts calculates each row from NCCL's decision on its call, or on the largest call of the same type and operator
+// that NCCL ran.
 func (o *Options) forecasts(ctx context.Context, f *fabric.Fabric, decided []bench.Case) ([]Forecast, error) {
 	times := expected.New(f, o.node(f), os.Getenv)
 	rows := o.Bench
@@ -162,7 +154,7 @@ func (o *Options) forecasts(ctx context.Context, f *fabric.Fabric, decided []ben
 	return all, nil
 }
 
-// decisionOn finds the call that NCCL ran for its decision on c, of most bytes at most.
+// decisionOn returns the call that NCCL ran for its decision on c, with at most most bytes.
 func decisionOn(decided []bench.Case, c bench.Case, most int64) (bench.Case, error) {
 	size := c.Collective.Counts(min(c.Size, most), c.Type, c.Ranks).Bytes(c.Type)
 	for _, d := range decided {

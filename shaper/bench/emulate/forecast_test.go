@@ -34,8 +34,8 @@ func profile(t *testing.T, name string) *configs.Fabric {
 	return c
 }
 
-// A row has the decision on its own type, operator and size, or, where NCCL did not run
-// its size, on the largest one of its type and operator.
+// A row gets the decision for its type, operator and size. If NCCL did not run its size, it gets that for the largest
+// size of its type and operator.
 func TestForecastsHaveTheirDecisions(t *testing.T) {
 	o := Options{Config: *profile(t, "eth1"), DecideUpTo: 1000, Bench: bench.Config{
 		Collective: nccl.AllReduce, Ranks: 2, Iters: 20, Sizes: []int64{8, 512, 1002, 1 << 20},
@@ -84,8 +84,7 @@ func TestForecastsHaveTheirDecisions(t *testing.T) {
 	}
 }
 
-// shaped brings up two leaves whose nodes and trunks cost a message something, and shapes
-// them.
+// shaped brings up two leaves whose nodes and trunks add time to a message, and changes their parameters.
 func shaped(t *testing.T) (*state.Dir, *state.File) {
 	t.Helper()
 	c, err := configs.Load(configs.Source{File: "../../../configs/examples/leaf-spine.yaml", Getenv: func(string) string { return "" }})
@@ -123,8 +122,8 @@ func shaped(t *testing.T) (*state.Dir, *state.File) {
 	return dir, up
 }
 
-// NCCL is told of a fabric that is up as it is shaped now, and what it then sends for its
-// decisions waits for nothing; the fabric itself stays as it is.
+// NCCL reads the present parameters of a fabric that is up. The messages for its decisions take no time. The fabric is
+// not changed.
 func TestOwnFabricIsSeenAsAskedAndCarriesAtOnce(t *testing.T) {
 	dir, up := shaped(t)
 	o := Options{Dir: dir, Shared: "lab", Bench: bench.Config{Ranks: 8}}
@@ -142,7 +141,7 @@ func TestOwnFabricIsSeenAsAskedAndCarriesAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer own.Close()
-	seen, err := live.Fabric(own) // as a rank reads it
+	seen, err := live.Fabric(own) // what a rank reads
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package validate holds the emulator against a table that somebody measured with
-// nccl-tests on a real cluster: it runs the table's sizes on a fabric, and says for
-// each row what was published, what the model expects, what the emulated run took,
-// and whether that is within the limits.
+// Package validate compares the emulator with a table that was measured with nccl-tests on a real cluster. It runs the
+// table's sizes on a fabric and reports for each row the published, the expected and the emulated time, and whether the
+// error is within its limit.
 package validate

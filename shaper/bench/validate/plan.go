@@ -13,25 +13,23 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/nccl"
 )
 
-// How a table is run. The larger the time scale, the less counts what an operation costs
-// this host, and a long call cannot have what a short one can: rows whose published times
-// are within a factor of spread run together, at the largest time scale at which the group
-// has time for goodIters, or a larger one if this host needs it. Each row has as many timed
-// iterations as its group then has time for.
+// How a table is run. With a larger time scale, the cost of an operation on this host matters less, but a long call
+// cannot have the time scale of a short one. So rows whose published times are within a factor of spread run as a
+// group, at the largest time scale at which there is time for goodIters, or at a larger one if this host needs it. Then
+// each row has as many timed iterations as there is time for.
 const (
 	spread      = 8
-	groupTime   = time.Minute     // that a group aims to take
-	longestTime = 5 * time.Minute // that it may take at leastIters
+	groupTime   = time.Minute     // intended time of a group
+	longestTime = 5 * time.Minute // maximum time of a group with leastIters
 	leastIters  = 2
 	goodIters   = 4
 	mostIters   = 20
 	warmup      = 1
-	// bufferShare is the part of the memory available now that the ranks' buffers,
-	// one to send and one to receive each, may take.
+	// bufferShare is the fraction of the available memory that the ranks' buffers may use, two per rank.
 	bufferShare = 0.5
 )
 
-// groups splits the rows.
+// groups splits the rows into groups.
 func groups(rows []Row) [][]Row {
 	var all [][]Row
 	for _, r := range rows {
@@ -44,13 +42,13 @@ func groups(rows []Row) [][]Row {
 	return all
 }
 
-// LeftOut is a row that is not run, and why.
+// LeftOut is a row that is not run, and the reason.
 type LeftOut struct {
 	Size   int64  `json:"size"`
 	Reason string `json:"reason"`
 }
 
-// fit drops the rows that memory (bytes, 0 if not known) has no room for.
+// fit removes the rows whose buffers do not fit into memory (bytes, 0 if not known).
 func fit(rows []Row, ranks int, memory uint64) (kept []Row, out []LeftOut) {
 	for _, r := range rows {
 		need := 2 * float64(ranks) * float64(r.Size)
@@ -63,7 +61,7 @@ func fit(rows []Row, ranks int, memory uint64) (kept []Row, out []LeftOut) {
 	return kept, out
 }
 
-// once is how long one call of each row takes at time scale k.
+// once is the time of one call of each row at time scale k.
 func once(rows []Row, k int) time.Duration {
 	sum := time.Duration(0)
 	for _, r := range rows {
@@ -72,8 +70,8 @@ func once(rows []Row, k int) time.Duration {
 	return sum
 }
 
-// unhurried is the largest power of two, k at least and MaxTimeScale at most, at which the
-// group has time for goodIters; k if there is none.
+// unhurried is the largest power of two, at least k and at most MaxTimeScale, at which the group has time for
+// goodIters; k if there is none.
 func unhurried(group []Row, k int) int {
 	best := k
 	for c := 1; c <= link.MaxTimeScale && (warmup+goodIters)*once(group, c) <= groupTime; c *= 2 {
@@ -82,8 +80,8 @@ func unhurried(group []Row, k int) int {
 	return best
 }
 
-// shorten drops the group's last rows until it takes longestTime at most at time
-// scale k, and says how many iterations the rest has time for.
+// shorten removes the group's last rows until it takes at most longestTime at time scale k, and returns the iterations
+// that the rest has time for.
 func shorten(group []Row, k int) (kept []Row, iters int, out []LeftOut) {
 	for len(group) > 0 && (warmup+leastIters)*once(group, k) > longestTime {
 		last := group[len(group)-1]
@@ -97,10 +95,9 @@ func shorten(group []Row, k int) (kept []Row, iters int, out []LeftOut) {
 	return group, min(max(iters, leastIters), mostIters), out
 }
 
-// Message is the least number of bytes that a message of a call of size bytes has, but
-// for empty ones, where the table tells: for a ring AllReduce with Simple, which cuts a
-// channel's part into a chunk per rank and a chunk into two slices of 1 MiB at most
-// (shaper/expect). 0 where it does not tell.
+// Message is the minimum size in bytes of the non-empty messages of a call of size bytes, if the table determines it:
+// for a ring AllReduce with Simple, which cuts the share of a channel into a chunk per rank, and a chunk into two
+// slices of at most 1 MiB (shaper/expect). Otherwise 0.
 func (t *Table) Message(size int64) uint32 {
 	env := map[string]string{}
 	for _, v := range t.Env {
@@ -122,7 +119,7 @@ func sizes(rows []Row) []int64 {
 	return all
 }
 
-// configure makes b measure the rows as the table's were.
+// configure makes b measure the rows as they were measured for the table.
 func (t *Table) configure(b *bench.Config, rows []Row, iters int) {
 	b.Collective, b.Ranks, b.Sizes = t.Collective, t.Ranks, sizes(rows)
 	b.Iters, b.Warmup, b.Cycles, b.Check, b.OutOfPlace = iters, warmup, 1, true, true

@@ -48,9 +48,9 @@ func TestGroupsHaveTimeForTheirIterations(t *testing.T) {
 		kept, iters int
 	}{
 		{1, rowsOf(time.Millisecond), 1, mostIters},
-		{100, rowsOf(20*time.Millisecond, 40*time.Millisecond), 2, 9}, // 6 s once: 10 of them in a minute, one to warm up
+		{100, rowsOf(20*time.Millisecond, 40*time.Millisecond), 2, 9}, // 6 s per iteration: 10 in a minute, one of them a warm-up
 		{100, rowsOf(300*time.Millisecond, 600*time.Millisecond), 2, leastIters},
-		{100, rowsOf(300*time.Millisecond, 800*time.Millisecond), 1, leastIters}, // three times 110 s are too long
+		{100, rowsOf(300*time.Millisecond, 800*time.Millisecond), 1, leastIters}, // three iterations of 110 s are too long
 		{1000, rowsOf(time.Second), 0, 0},
 	} {
 		kept, iters, out := shorten(tc.rows, tc.k)
@@ -66,7 +66,7 @@ func TestGroupsAreUnhurried(t *testing.T) {
 		k    int
 		want int
 	}{
-		{rowsOf(10*time.Millisecond, 20*time.Millisecond), 8, 256}, // five times 7.68 s in a minute
+		{rowsOf(10*time.Millisecond, 20*time.Millisecond), 8, 256}, // five iterations of 7.68 s fit into a minute
 		{rowsOf(10*time.Millisecond, 20*time.Millisecond), 512, 512},
 		{rowsOf(time.Microsecond), 1, 1024},
 		{rowsOf(20 * time.Second), 3, 3},

@@ -7,16 +7,14 @@ import (
 	"time"
 )
 
-// How far, in percent, a row may be from what was published: less where bytes decide
-// than where the hosts' own costs do.
+// Limits of the error in percent. They are smaller for large sizes, whose time does not depend on the hosts.
 const (
 	largeSize  = 16 << 20 // bytes
 	largeLimit = 5.0
 	smallLimit = 15.0
 )
 
-// Limit is how far in percent the time of a call of size bytes may be from the
-// published one.
+// Limit is the limit of the error in percent for a call of size bytes.
 func Limit(size int64) float64 {
 	if size >= largeSize {
 		return largeLimit
@@ -24,20 +22,20 @@ func Limit(size int64) float64 {
 	return smallLimit
 }
 
-// Line is a row of the report. Times are microseconds of the real network; Emulated
-// is 0 where nothing was run, Expected where the model does not know.
+// Line is a row of the report. Times are microseconds of the real network. Emulated is 0 if nothing was run, Expected
+// if the model does not know it.
 type Line struct {
 	Size      int64   `json:"size"`
 	Published float64 `json:"published_us"`
 	Expected  float64 `json:"expected_us"`
 	Emulated  float64 `json:"emulated_us,omitempty"`
 	TimeScale int     `json:"time_scale,omitempty"`
-	Error     float64 `json:"error_percent"` // of what was emulated, or else expected
+	Error     float64 `json:"error_percent"` // of the emulated time, or of the expected one if nothing was run
 	Limit     float64 `json:"limit_percent"`
 	Within    bool    `json:"within_limit"`
 }
 
-// newLine compares what was measured, or else expected, with what was published.
+// newLine compares the emulated time, or the expected one if that is 0, with the published one.
 func newLine(r Row, expected, emulated time.Duration, scale int) Line {
 	l := Line{Size: r.Size, Published: micro(r.Time), Expected: micro(expected), Emulated: micro(emulated), TimeScale: scale, Limit: Limit(r.Size)}
 	got := l.Emulated
@@ -53,7 +51,7 @@ func micro(d time.Duration) float64 { return float64(d) / float64(time.Microseco
 
 // Report is the outcome of a validation.
 type Report struct {
-	Name    string    `json:"table"` // of the file
+	Name    string    `json:"table"` // name of the file
 	System  string    `json:"system,omitempty"`
 	Source  string    `json:"source,omitempty"`
 	Profile string    `json:"profile"`
@@ -62,13 +60,13 @@ type Report struct {
 	Lines   []Line    `json:"rows"`
 	LeftOut []LeftOut `json:"left_out,omitempty"`
 	Notes   []string  `json:"notes,omitempty"`
-	// Verdict is VALID if this host carried every row's fabric, else INVALID; "" where
-	// nothing was run. Reasons say why.
+	// Verdict is VALID if this host carried the fabric for every row, else INVALID; "" if nothing was run. Reasons say
+	// why.
 	Verdict string   `json:"verdict,omitempty"`
 	Reasons []string `json:"reasons,omitempty"`
 }
 
-// Outside are the rows that are beyond their limits.
+// Outside returns the rows that exceed their limits.
 func (r *Report) Outside() []Line {
 	var out []Line
 	for _, l := range r.Lines {

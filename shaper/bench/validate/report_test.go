@@ -23,8 +23,8 @@ func TestLimits(t *testing.T) {
 		{16 << 20, 100, 104, true},
 		{16 << 20, 100, 106, false},
 		{16 << 20, 100, 94, false},
-		{16 << 20, 106, 100, true}, // what was emulated counts
-		{16 << 20, 106, 0, false},  // without a run, what is expected
+		{16 << 20, 106, 100, true}, // the emulated time counts
+		{16 << 20, 106, 0, false},  // without a run, the expected time
 		{4, 0, 0, false},           // neither
 	} {
 		l := newLine(Row{Size: tc.size, Time: 100 * time.Microsecond}, tc.expected*time.Microsecond, tc.emulated*time.Microsecond, 1)
@@ -38,7 +38,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// Rows that this host cannot carry are named, and what is left is not VALID.
+// Rows that this host cannot carry are named, and the report is INVALID.
 func TestRefusedRows(t *testing.T) {
 	table := Table{Collective: nccl.AllReduce, Ranks: 2, Rows: []Row{{Size: 4, Time: 1}, {Size: 8, Time: 2}}}
 	_, err := table.Run(t.Context(), Options{Scale: func(context.Context, int64) (host.Selection, error) {

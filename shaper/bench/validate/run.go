@@ -15,10 +15,9 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/host"
 )
 
-// Options say what to run a table on.
+// Options describe how to run a table.
 type Options struct {
-	// Emulate has the fabric and the libraries. Its sizes, iterations and time scale
-	// are filled in here.
+	// Emulate has the fabric and the libraries. Its sizes, iterations and time scale are set here.
 	Emulate emulate.Options
 	// Scale selects the smallest time scale for calls of size bytes or more. The error says that this host carries
 	// none. If it is nil, the fabric's time scale is used, or this host is measured if that is 0.
@@ -26,11 +25,10 @@ type Options struct {
 	Memory uint64 // bytes available for buffers, 0 if not known
 }
 
-// ErrNoRow says that every row is left out.
+// ErrNoRow means that every row is left out.
 var ErrNoRow = errors.New("no row can be run here")
 
-// Run runs the table's rows with real NCCL. With an error, what was run so far is
-// lost.
+// Run runs the table's rows with real NCCL. If it returns an error, there is no report.
 func (t *Table) Run(ctx context.Context, o Options) (*Report, error) {
 	if o.Scale == nil && o.Emulate.Config.TimeScale == 0 {
 		o.Scale = func(ctx context.Context, size int64) (host.Selection, error) {
@@ -112,7 +110,7 @@ func (t *Table) runGroup(ctx context.Context, o Options, group []Row, r *Report)
 	return nil
 }
 
-// span names a group's sizes.
+// span names the sizes of a group.
 func span(group []Row) string {
 	first, last := group[0].Size, group[len(group)-1].Size
 	if first == last {
@@ -121,8 +119,8 @@ func span(group []Row) string {
 	return fmt.Sprintf("%d to %d bytes", first, last)
 }
 
-// refused leaves out a group that this host cannot carry: then nothing is known of it,
-// and that is not VALID. If that is because somebody interrupted it, the error stays.
+// refused leaves out a group that this host cannot carry, which makes the report INVALID. If the user interrupted it,
+// it returns err.
 func (r *Report) refused(ctx context.Context, group []Row, err error) error {
 	if ctx.Err() != nil {
 		return err
@@ -135,8 +133,8 @@ func (r *Report) refused(ctx context.Context, group []Row, err error) error {
 	return nil
 }
 
-// Expect compares with what the model expects, and runs nothing but what real NCCL
-// needs to decide. The model does not know every schedule: then the error says why.
+// Expect reports the model's expectations. It runs NCCL only for its decisions. If the model does not know a schedule,
+// it returns an error.
 func (t *Table) Expect(ctx context.Context, o Options) (*Report, error) {
 	r := t.report(&o.Emulate)
 	e := o.Emulate
@@ -161,7 +159,7 @@ func (t *Table) report(e *emulate.Options) *Report {
 	return &Report{System: t.System, Source: t.Source, Profile: e.Config.Name, CUDA: e.Libraries.CUDA}
 }
 
-// header keeps what a run says first.
+// header is a printer that stores the header.
 type header struct{ bench.Header }
 
 func (h *header) Begin(b bench.Header) error { h.Header = b; return nil }

@@ -25,8 +25,7 @@ const (
 	t4Page  = "../../../docs/validation.md"
 )
 
-// t4Lines are the table's rows as the model has them on profile t4-efa after change,
-// with what NCCL 2.22 decides.
+// t4Lines are the rows of the table in the model, on profile t4-efa after change, with the decisions of NCCL 2.22.
 func t4Lines(t *testing.T, change func(*configs.Fabric)) []Line {
 	t.Helper()
 	text, err := os.Open(t4Table)
@@ -66,8 +65,7 @@ func t4Lines(t *testing.T, change func(*configs.Fabric)) []Line {
 
 func outside(lines []Line) int { return len((&Report{Lines: lines}).Outside()) }
 
-// The profile's model keeps the limits on every row of the T4 table, and it is the
-// hosts that make the difference.
+// The model of the profile is within the limits on every row of the T4 table. Without the hosts' costs it is not.
 func TestT4WithinLimits(t *testing.T) {
 	lines := t4Lines(t, func(*configs.Fabric) {})
 	if len(lines) != 29 {
@@ -83,7 +81,7 @@ func TestT4WithinLimits(t *testing.T) {
 	}
 }
 
-// docs/validation.md says what the model gives now.
+// docs/validation.md has the current figures of the model.
 func TestT4Page(t *testing.T) {
 	page, err := os.ReadFile(t4Page)
 	if err != nil {

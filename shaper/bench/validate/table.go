@@ -17,16 +17,15 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/nccl"
 )
 
-// Table is a published table: CSV with a line of column names, of which bytes and
-// time_us are read, and before it lines "# key: value" that say what was measured.
-// Keys are source and system (any text), collective, ranks, nodes (default: one rank
-// per node) and env (variables of NCCL's that the emulated run has too).
+// Table is a published table: CSV with a line of column names, of which bytes and time_us are used. Before it, lines "#
+// key: value" describe the measurement. Keys are source and system (any text), collective, ranks, nodes (default: one
+// rank per node) and env (variables of NCCL that the emulated run gets too).
 type Table struct {
 	Source, System string
 	Collective     nccl.Collective
 	Ranks, Nodes   int
 	Env            []string // NAME=value
-	Rows           []Row    // at least one, sizes rise
+	Rows           []Row    // at least one, with rising sizes
 }
 
 // Row is one line of the table.
@@ -45,11 +44,11 @@ const (
 	maxRanks = 1 << 14
 )
 
-// variables are what a table may set for the ranks: what NCCL decides by, and nothing
-// that reads or writes files.
+// variables are the variables that a table may set for the ranks: those of NCCL's decisions, and none that reads or
+// writes files.
 var variables = []string{"NCCL_ALGO", "NCCL_PROTO", "NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS", "NCCL_MIN_CTAS", "NCCL_MAX_CTAS"}
 
-// Read reads a table. The error begins with the line that is at fault.
+// Read reads a table. The error begins with the faulty line.
 func Read(r io.Reader) (*Table, error) {
 	text, err := io.ReadAll(io.LimitReader(r, maxFile+1))
 	if err != nil {
@@ -58,7 +57,7 @@ func Read(r io.Reader) (*Table, error) {
 	if len(text) > maxFile {
 		return nil, fmt.Errorf("the table has more than %d bytes", maxFile)
 	}
-	text = bytes.TrimPrefix(text, []byte("\ufeff")) // Excel begins a file of UTF-8 with its byte order mark
+	text = bytes.TrimPrefix(text, []byte("\ufeff")) // Excel writes a byte order mark
 	t := &Table{Collective: -1}
 	in := bufio.NewReader(bytes.NewReader(text))
 	head, err := t.readHead(in)
@@ -71,8 +70,7 @@ func Read(r io.Reader) (*Table, error) {
 	return t, nil
 }
 
-// readHead reads the comments before the column names and returns how many lines
-// they are.
+// readHead reads the comments before the column names and returns the number of their lines.
 func (t *Table) readHead(in *bufio.Reader) (lines int, err error) {
 	for {
 		if first, _ := in.Peek(1); len(first) == 0 || first[0] != '#' {
@@ -139,7 +137,7 @@ func count(text string) (int, error) {
 	return n, nil
 }
 
-// readRows reads the CSV, which begins after so many lines.
+// readRows reads the CSV, which begins after the line before.
 func (t *Table) readRows(in io.Reader, before int) error {
 	r := csv.NewReader(in)
 	r.TrimLeadingSpace = true
@@ -173,7 +171,7 @@ func (t *Table) readRows(in io.Reader, before int) error {
 	return nil
 }
 
-// at moves the line in an error of package csv.
+// at adds the lines before the CSV to the line number in an error of package csv.
 func at(before int, err error) error {
 	var parse *csv.ParseError
 	if !errors.As(err, &parse) {
@@ -204,7 +202,7 @@ func (t *Table) addRow(line int, size, us string) error {
 	return nil
 }
 
-// Between leaves the rows of low to high bytes. It is an error if there are none.
+// Between removes the rows below low or above high bytes. It returns an error if no row remains.
 func (t *Table) Between(low, high int64) error {
 	rows := slices.DeleteFunc(slices.Clone(t.Rows), func(r Row) bool { return r.Size < low || r.Size > high })
 	if len(rows) == 0 {

@@ -31,7 +31,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// Excel begins "CSV UTF-8" with a byte order mark.
+// Excel's "CSV UTF-8" begins with a byte order mark.
 func TestReadByteOrderMark(t *testing.T) {
 	got, err := Read(strings.NewReader("\ufeff" + head + "bytes,time_us\r\n4,65.7\r\n"))
 	if err != nil || got.Collective != nccl.AllReduce || len(got.Rows) != 1 || got.Rows[0].Line != 4 {
@@ -81,7 +81,7 @@ func TestBetween(t *testing.T) {
 	}
 }
 
-// Whatever is read is a table that can be run.
+// Every table that Read accepts can be run.
 func FuzzRead(f *testing.F) {
 	t4, err := os.ReadFile(t4Table)
 	if err != nil {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package expected gives the bench the time that the model expects of each row:
-// what NCCL's log says it decided, played by shaper/expect on the fabric.
+// Package expected calculates the expected time of each row of the bench: it passes NCCL's decisions, from its log, to
+// shaper/expect.
 package expected
 
 import (
@@ -22,27 +22,26 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/nccl"
 )
 
-// Times computes expected times. Not safe for concurrent use.
+// Times calculates expected times. It is not safe for concurrent use.
 type Times struct {
 	fabric *fabric.Fabric
 	node   func(rank int) int
 	getenv func(string) string
 	known  map[string]bench.Expectation
 	least  map[int]job.Traffic
-	// Problem says why the last row that had no expected time has none, "" if all had one.
+	// Problem says why the last row without an expected time has none, "" if every row had one.
 	Problem string
-	// Problems are all of them, each once, but for those of rows that move nothing.
+	// Problems are the different Problems so far, without those of rows that move nothing.
 	Problems []string
 }
 
-// New prepares the expected times of a job whose rank r is on node(r). getenv
-// reads the environment that the ranks have.
+// New makes the Times of a job whose rank r is on node(r). getenv reads the environment of the ranks.
 func New(f *fabric.Fabric, node func(rank int) int, getenv func(string) string) *Times {
 	return &Times{fabric: f, node: node, getenv: getenv, known: map[string]bench.Expectation{}, least: map[int]job.Traffic{}}
 }
 
-// Of is the expected time of one iteration, in the fabric's own time, false if it
-// is not known: then Problem says why. It ends with ctx.
+// Of returns the expected stated time of one iteration, false if it is not known: then Problem says why. It returns
+// early when ctx is done.
 func (t *Times) Of(ctx context.Context, c bench.Case) (bench.Expectation, bool) {
 	t.count(c)
 	e, err := t.of(ctx, c)
@@ -55,8 +54,8 @@ func (t *Times) Of(ctx context.Context, c bench.Case) (bench.Expectation, bool) 
 	return e, err == nil
 }
 
-// Least is what the collectives that Of was asked for must have moved between each
-// node and the others at least, all iterations together.
+// Least is the minimum of bytes that the collectives passed to Of must have moved between each node and the others, all
+// iterations together.
 func (t *Times) Least() map[int]job.Traffic { return t.least }
 
 func (t *Times) count(c bench.Case) {
@@ -69,10 +68,9 @@ func (t *Times) count(c bench.Case) {
 	}
 }
 
-// Bound is what the bytes of c take at least that must cross between a node, or a
-// zone of the fabric such as a leaf or a site, and the others, in the fabric's own
-// time; 0 where links have no rate. The last rank cannot be done before: one that only
-// sends can, see Waiting.
+// Bound is the minimum stated time of the bytes of c that must cross between a node, or a zone of the fabric such as a
+// leaf or a site, and the others; 0 if links have no rate. The last rank cannot be done earlier. A rank that only sends
+// can, see Waiting.
 func (t *Times) Bound(c bench.Case) time.Duration {
 	d := unscheduled(c)
 	longest := bound(d.Cuts(t.node), t.portRates)
@@ -83,9 +81,8 @@ func (t *Times) Bound(c bench.Case) time.Duration {
 	return time.Duration(longest * float64(time.Second))
 }
 
-// Waiting is the share of the ranks that cannot be done before the bytes of Bound have
-// crossed, because of what they receive: the others may leave theirs to the buffers on
-// the way. Ranks in the root's zone of the fabric count among those others.
+// Waiting is the fraction of the ranks that cannot be done before the bytes of Bound have crossed, because they receive
+// some of them. The bytes of the other ranks, such as those in the root's zone, may still be in buffers on the path.
 func (t *Times) Waiting(c bench.Case) float64 {
 	share := waiting(c, t.node)
 	if zones := t.fabric.Zones(); zones != nil {
@@ -113,8 +110,8 @@ func waiting(c bench.Case, group func(rank int) int) float64 {
 	return float64(n) / float64(max(c.Ranks, 1))
 }
 
-// bound is the seconds that the slowest of the cuts takes. rates are the bytes per
-// second out of and into one, 0 for no bound.
+// bound is the time in seconds of the slowest cut. rates are the bytes per second out of and into a node or zone, 0 for
+// no limit.
 func bound(cuts []expect.Cut, rates func(int) (out, in float64)) float64 {
 	longest := 0.0
 	for _, cut := range cuts {
@@ -125,8 +122,7 @@ func bound(cuts []expect.Cut, rates func(int) (out, in float64)) float64 {
 	return longest
 }
 
-// portRates are the payload rates of a node's ports together, in bytes per second; 0
-// if one of them has none.
+// portRates are the sums of the payload rates of a node's ports in bytes per second; 0 if a port has no limit.
 func (t *Times) portRates(node int) (out, in float64) {
 	unlimited := false
 	for _, h := range t.fabric.Hops {
@@ -148,7 +144,7 @@ func (t *Times) portRates(node int) (out, in float64) {
 	return out, in
 }
 
-// unscheduled is the collective without NCCL's decisions.
+// unscheduled is the collective without NCCL's decision.
 func unscheduled(c bench.Case) expect.Decision {
 	return expect.Decision{
 		Coll: c.Collective, Ranks: c.Ranks, Count: uint64(c.Count), ElemSize: uint64(c.Type.Size()), Root: max(c.Root, 0), Iterations: c.Iters,
@@ -160,7 +156,7 @@ func (t *Times) of(ctx context.Context, c bench.Case) (bench.Expectation, error)
 	if err != nil {
 		return bench.Expectation{}, err
 	}
-	// In place and out of place are the same to the network.
+	// In place and out of place do not differ for the network.
 	key := fmt.Sprintf("%v", d)
 	if e, ok := t.known[key]; ok {
 		return e, nil
@@ -211,7 +207,7 @@ func (t *Times) decision(c bench.Case) (expect.Decision, error) {
 			}
 		}
 	}
-	if err := choose(&d, c.Collective, c.Decision); err != nil {
+	if err := setDecision(&d, c.Collective, c.Decision); err != nil {
 		return expect.Decision{}, err
 	}
 	if c.Decision != nil {
@@ -220,8 +216,8 @@ func (t *Times) decision(c bench.Case) (expect.Decision, error) {
 	return d, nil
 }
 
-// choose fills in what NCCL decided for the row.
-func choose(d *expect.Decision, coll nccl.Collective, decision *nccllog.Decision) (err error) {
+// setDecision copies NCCL's decision for the row to d.
+func setDecision(d *expect.Decision, coll nccl.Collective, decision *nccllog.Decision) (err error) {
 	if coll == nccl.SendRecv || coll == nccl.AllToAll {
 		return nil
 	}
@@ -241,7 +237,7 @@ func choose(d *expect.Decision, coll nccl.Collective, decision *nccllog.Decision
 	return err
 }
 
-// versionNumber turns 2.22.3 into 22203, as ncclGetVersion has it.
+// versionNumber converts 2.22.3 to 22203, as in ncclGetVersion.
 func versionNumber(text string) (int, error) {
 	var major, minor, patch int
 	if _, err := fmt.Sscanf(strings.SplitN(text, "+", 2)[0], "%d.%d.%d", &major, &minor, &patch); err != nil {
@@ -250,7 +246,7 @@ func versionNumber(text string) (int, error) {
 	return major*10000 + minor*100 + patch, nil
 }
 
-// fabricOf is the fabric in its own time. nics are NCCL's decision.
+// fabricOf is the fabric at time scale 1. nics are those that NCCL uses.
 func (t *Times) fabricOf(nics map[nccllog.Pair]nccllog.NICs) (*expect.Fabric, error) {
 	params, err := t.fabric.Params(1)
 	if err != nil {
@@ -269,7 +265,7 @@ func (t *Times) fabricOf(nics map[nccllog.Pair]nccllog.NICs) (*expect.Fabric, er
 	}, nil
 }
 
-// ends are the NICs that a connection goes from and to.
+// ends are the two NICs of a connection.
 func (t *Times) ends(c expect.Conn, nics map[nccllog.Pair]nccllog.NICs) (src, dst int, err error) {
 	per := t.fabric.Config.NICsPerNode
 	if per == 1 {

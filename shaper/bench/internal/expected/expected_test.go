@@ -29,7 +29,7 @@ func eth1(t *testing.T) *fabric.Fabric {
 	return f
 }
 
-// What must have crossed the cuts is known even where the expected time is not.
+// The bytes over each cut are known even if the expected time is not.
 func TestLeast(t *testing.T) {
 	f := eth1(t)
 	times := New(f, func(rank int) int { return rank / 2 }, func(string) string { return "" })
@@ -49,7 +49,7 @@ func TestLeast(t *testing.T) {
 	}
 }
 
-// That nothing is known of a row has its own reason.
+// A row about which nothing is known has a specific reason.
 func TestProblem(t *testing.T) {
 	f := eth1(t)
 	for _, tc := range []struct {
@@ -69,7 +69,7 @@ func TestProblem(t *testing.T) {
 	}
 }
 
-// Every reason is kept, each once; a row that moves nothing needs no time.
+// Each reason is kept once. A row that moves nothing needs no time.
 func TestProblems(t *testing.T) {
 	f := eth1(t)
 	times := New(f, func(rank int) int { return rank }, func(string) string { return "" })
@@ -85,8 +85,8 @@ func TestProblems(t *testing.T) {
 	}
 }
 
-// Ranks that receive nothing from beyond their node, or from beyond the root's part of
-// the fabric, need not wait for the bytes that cross.
+// Ranks that receive nothing from another node, or from outside the root's zone, need not wait for the bytes that
+// cross.
 func TestWaiting(t *testing.T) {
 	flat, err := configs.Profile("eth1")
 	if err != nil {
@@ -110,7 +110,7 @@ func TestWaiting(t *testing.T) {
 		{flat, 2, nccl.Reduce, 3, 0.125},
 		{flat, 1, nccl.SendRecv, -1, 1},
 		{flat, 2, nccl.SendRecv, -1, 0.5},
-		{leaves, 1, nccl.Broadcast, 0, 0.5}, // the other leaf's
+		{leaves, 1, nccl.Broadcast, 0, 0.5}, // the ranks of the other leaf
 	} {
 		f, err := fabric.New(tc.config)
 		if err != nil {
@@ -124,8 +124,7 @@ func TestWaiting(t *testing.T) {
 	}
 }
 
-// The bytes that must cross between two leaves take longer over their uplinks than those
-// of a node over its port.
+// The bytes that must cross between two leaves take longer over the uplinks than the bytes of a node over its port.
 func TestBoundOfLeaves(t *testing.T) {
 	c, err := configs.Load(configs.Source{File: "../../../../configs/examples/leaf-spine.yaml", Getenv: func(string) string { return "" }})
 	if err != nil {

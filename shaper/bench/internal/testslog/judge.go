@@ -8,53 +8,50 @@ import (
 	"time"
 )
 
-// Word says what a time is against what the fabric gives.
+// Word is the judgement of a time in one or two words.
 type Word string
 
-// Words.
+// Judgements.
 const (
 	AsExpected    Word = "as expected"
 	Slower        Word = "slower"
-	Faster        Word = "faster"        // than the model of NCCL's schedule, not than the fabric allows
+	Faster        Word = "faster"        // than the model of NCCL's schedule, but possible on the fabric
 	Impossible    Word = "impossible"    // no schedule is that fast on this fabric
-	Wrong         Word = "wrong"         // elements of the result were
-	Contradictory Word = "contradictory" // the row's bandwidths are not those of its size and time
-	NotJudged     Word = "not judged"    // nothing is expected of such a row
+	Wrong         Word = "wrong"         // elements of the result are wrong
+	Contradictory Word = "contradictory" // the row's bandwidths do not fit its size and time
+	NotJudged     Word = "not judged"    // nothing is expected of the row
 )
 
-// Good says whether w speaks for the fabric: nothing is wrong, and nothing is slower than
-// it must be.
+// Good says whether w confirms the fabric: nothing is wrong, and nothing is slower than it must be.
 func (w Word) Good() bool { return w == AsExpected || w == Faster }
 
-// Limits of what is as expected. Clocks and rounding of the table make up boundOff and,
-// with two digits of a large number, rateOff.
+// Tolerances. boundOff covers clocks and the rounding in the table; rateOff also covers rates with two digits.
 const (
 	slowOff  = 0.10
 	boundOff = 0.01
 	rateOff  = 0.05
 	rateUnit = 0.01  // GB/s, the table's last digit
-	timeUnit = 10e-9 // seconds, likewise
+	timeUnit = 10e-9 // seconds, the table's last digit
 )
 
-// Given is what the fabric gives for a row.
+// Given is the expectation for a row.
 type Given struct {
-	Expected   time.Duration // the mean over the ranks, as the table has it
+	Expected   time.Duration // mean over the ranks, as in the table
 	LastRank   time.Duration // until the last rank is done
-	Spread     float64       // how far Expected is open, as a fraction
-	BusiestHop time.Duration // for which NCCL's messages occupy it; 0 without rates
-	Bound      time.Duration // that the last rank takes at least; 0 without one
-	Least      time.Duration // that the mean is at least
+	Spread     float64       // possible deviation of Expected, as a fraction
+	BusiestHop time.Duration // time for which NCCL's messages occupy it; 0 without rates
+	Bound      time.Duration // lower bound for the last rank; 0 if there is none
+	Least      time.Duration // lower bound for the mean
 }
 
-// Finding is the judgement on one time.
+// Finding is the judgement of one time.
 type Finding struct {
 	Word  Word
 	Cause string // the likely cause in words, "" if as expected
 }
 
-// Judge compares a time with what the fabric gives. How far ranks run ahead of the last
-// one is a matter of buffers, which a log does not tell: only what takes longer than the
-// last rank does is slower.
+// Judge compares a time with the expectation. How far ranks run ahead of the last one depends on buffers, which a log
+// does not show. So only a time longer than that of the last rank is slower.
 func Judge(got time.Duration, g Given) Finding {
 	off := slowOff + g.Spread
 	last := max(g.LastRank, g.Expected)
@@ -77,7 +74,7 @@ func impossible(g Given) string {
 	return fmt.Sprintf("the bytes alone take %v on these links%s: traffic went around the network (P2P or shared memory between nodes, fewer nodes than meant), or the links are faster", round(g.Bound), mean)
 }
 
-// cause tells a row that is bound by the links' rate from one bound by latency.
+// cause distinguishes a row that is limited by the links' rate from one that is limited by latency.
 func cause(got, last time.Duration, g Given) string {
 	if 2*max(g.BusiestHop, g.Bound) >= last {
 		return fmt.Sprintf("the links carried %.0f %% of what they can: a shared or slower link, fewer NICs in use, or packets lost", 100*float64(last)/float64(got))
@@ -85,9 +82,8 @@ func cause(got, last time.Duration, g Given) string {
 	return fmt.Sprintf("%v more than the network needs: launch or progress on the host, or a higher latency", round(got-last))
 }
 
-// Check looks at what half says of itself: wrong elements, and bandwidths that are not
-// those of size bytes, busbw being factor times algbw. The finding is as expected if
-// there is nothing.
+// Check checks h for wrong elements, and for bandwidths that do not fit size bytes, with a bus factor of factor. The
+// finding is AsExpected if there are none.
 func (h *Half) Check(size int64, factor float64) Finding {
 	took := max(h.Time, time.Nanosecond)
 	algbw := float64(size) / float64(took)
@@ -102,7 +98,7 @@ func (h *Half) Check(size int64, factor float64) Finding {
 	return Finding{Word: AsExpected}
 }
 
-// agree allows for the fraction off, and for a and b being rounded.
+// agree says whether a and b differ by at most the fraction off, plus rounding.
 func agree(a, b, off float64) bool { return math.Abs(a-b) <= off*max(a, b)+rateUnit }
 
 func round(d time.Duration) time.Duration {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package testslog reads the table that nccl-tests prints, and `ddlemu bench` after
-// it, and says of each time whether a fabric can have given it.
+// Package testslog reads the table that nccl-tests and `ddlemu bench` print, and judges whether a fabric can have given
+// each of its times.
 package testslog
 
 import (
@@ -22,25 +22,24 @@ type Row struct {
 	Line        int   // of the log, from 1
 	Size, Count int64 // bytes and elements
 	Type, Op    string
-	Root        int // -1 without one
+	Root        int // -1 if there is none
 	OutOfPlace  Half
-	InPlace     *Half // nil without one
+	InPlace     *Half // nil if there is none
 }
 
-// Half is what a row says of the calls out of place, or of those in place.
+// Half is the out-of-place or in-place half of a row.
 type Half struct {
-	Time         time.Duration // the mean over the ranks
+	Time         time.Duration // mean over the ranks
 	AlgBW, BusBW float64       // GB/s
 	Wrong        int64         // elements; -1 if not checked
 }
 
-// RedOp is the operator of a row, of those that NCCL decides on: Sum where nothing is
-// reduced, as in [bench.Config.Cases].
+// RedOp is the row's operator as NCCL decides on it: Sum if nothing is reduced, as in [bench.Config.Cases].
 func (r *Row) RedOp() (nccl.RedOp, error) {
 	switch r.Op {
 	case "none":
 		return nccl.Sum, nil
-	case "mulsum": // to NCCL the same as avg, with another factor
+	case "mulsum": // for NCCL the same as avg, with another factor
 		return nccl.Avg, nil
 	}
 	ops, err := nccl.ParseRedOps(r.Op)
@@ -53,30 +52,29 @@ func (r *Row) RedOp() (nccl.RedOp, error) {
 	return ops[0], nil
 }
 
-// CutRow is a row of which the end is missing.
+// CutRow is a row whose end is missing.
 type CutRow struct {
 	Line int    `json:"line"` // of the log, from 1
 	What string `json:"what"`
 }
 
-// Log is what a log says.
+// Log is the content of a log.
 type Log struct {
 	Rows  []Row
 	Cut   []CutRow
-	Ranks int // 0 if it does not say
-	Iters int // timed iterations; 0 if it does not say
+	Ranks int // 0 if not known
+	Iters int // timed iterations; 0 if not known
 }
 
-// maxRows bounds what is read: nobody looks at more, and each costs a simulation.
+// maxRows is the maximum number of rows, because each costs a simulation.
 const maxRows = 10_000
 
-// launcher is what launchers put before each line: mpirun --tag-output "[1,0]<stdout>:",
-// mpiexec -l "[0] ", srun --label "0: ".
+// launcher matches what launchers put before each line: mpirun --tag-output "[1,0]<stdout>:", mpiexec -l "[0] ", srun
+// --label "0: ".
 var launcher = regexp.MustCompile(`^(?:\[[^\]\s]*\d+,\d+\]<std(?:out|err)>:|\[\d+\]\s|\s*\d+:\s)`)
 
-// Read finds the table's rows in a log; all else is passed over, but rows that were cut
-// are in Cut. The error names the line that looks like a row and is none, or says
-// that there are no rows.
+// Read reads the rows of the table in a log and ignores other lines. Rows whose end is missing are in Cut. The error
+// names the line that begins like a row and is malformed, or says that there are no rows.
 func Read(r io.Reader) (Log, error) {
 	var log Log
 	columns := newColumns()
@@ -105,8 +103,7 @@ func Read(r io.Reader) (Log, error) {
 	return log, nil
 }
 
-// isRow says whether a line begins as a row does: size, count and, if it is too short
-// for one, a known type.
+// isRow says whether a line begins like a row: with size, count and, if the line is too short for a row, a known type.
 func (c *columns) isRow(words []string) bool {
 	if len(words) < 3 || !digits(words[0]) || !digits(words[1]) {
 		return false
@@ -118,7 +115,7 @@ func (c *columns) isRow(words []string) bool {
 	return err == nil && len(types) == 1
 }
 
-// add takes the row of line n, or notes what of it was cut.
+// add adds the row of line n, or says which of it is missing.
 func (l *Log) add(n int, words []string, columns *columns) error {
 	if len(l.Rows)+len(l.Cut) == maxRows {
 		return fmt.Errorf("more than %d rows", maxRows)
@@ -139,13 +136,12 @@ func (l *Log) add(n int, words []string, columns *columns) error {
 	return nil
 }
 
-// learn takes the number of ranks from a line of the head: nccl-tests has one for
-// each, "Rank 0 Group 0 Pid ...", ddlemu bench "... ranks 2 nodes 2". Both have the
-// iterations in another line, "... warmup iters: 5 iters: 20 ...".
+// learn reads the number of ranks and of iterations from a line of the head. nccl-tests has a line for each rank, "Rank
+// 0 Group 0 Pid ...", ddlemu bench "... ranks 2 nodes 2". Both have "... warmup iters: 5 iters: 20 ...".
 func (l *Log) learn(words []string) {
 	for i := 1; i+1 < len(words); i++ {
 		if words[i] == "iters:" && words[i-1] != "warmup" && digits(words[i+1]) {
-			l.Iters, _ = strconv.Atoi(words[i+1]) // 0 if it is too large a number
+			l.Iters, _ = strconv.Atoi(words[i+1]) // 0 if the number is too large
 			break
 		}
 	}
@@ -166,18 +162,18 @@ func digits(s string) bool {
 	return s != "" && strings.Trim(s, "0123456789") == ""
 }
 
-// halfColumns are a half's: time, algbw, busbw and #wrong.
+// halfColumns are the columns of a half: time, algbw, busbw and #wrong.
 const halfColumns = 4
 
-// columns says where things are: there was no column for the root once, and the last of
-// a half was the largest error, not the number of wrong elements.
+// columns are the columns of the table. Old versions had no column for the root, and the last column of a half was the
+// largest error, not the number of wrong elements.
 type columns struct {
 	root, wrong bool
 }
 
 func newColumns() *columns { return &columns{root: true, wrong: true} }
 
-// learn takes the names of the columns from the table's head.
+// learn reads the names of the columns from the table's head.
 func (c *columns) learn(names []string) {
 	if len(names) > 4 && names[0] == "size" && names[1] == "count" {
 		c.root = slices.Contains(names, "root")
@@ -193,7 +189,7 @@ func (c *columns) first() int {
 	return 4
 }
 
-// row reads a row whose out-of-place half is there. whole says whether all of it was.
+// row reads a row with at least an out-of-place half. whole says whether nothing is missing.
 func (c *columns) row(words []string) (r Row, whole bool, err error) {
 	r = Row{Root: -1, Type: words[2], Op: words[3]}
 	if r.Size, err = strconv.ParseInt(words[0], 10, 62); err != nil {

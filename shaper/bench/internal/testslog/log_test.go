@@ -108,12 +108,12 @@ func FuzzRead(f *testing.F) {
 func TestJudge(t *testing.T) {
 	rate := Given{Expected: 10 * time.Millisecond, LastRank: 10 * time.Millisecond, Bound: 9 * time.Millisecond, Least: 9 * time.Millisecond}
 	latency := Given{Expected: 50 * time.Microsecond, LastRank: 52 * time.Microsecond, Bound: time.Microsecond, Least: time.Microsecond, Spread: 0.05}
-	// A broadcast of two ranks whose root runs ahead.
+	// A broadcast of two ranks in which the root runs ahead.
 	ahead := Given{
 		Expected: 458 * time.Microsecond, LastRank: 890 * time.Microsecond, BusiestHop: 884 * time.Microsecond,
 		Bound: 884 * time.Microsecond, Least: 442 * time.Microsecond,
 	}
-	// A ring of many ranks: its busiest hop carries twice the bytes of the bound.
+	// A ring of many ranks. Its busiest hop carries twice the bytes of the bound.
 	ring := Given{Expected: 10 * time.Millisecond, LastRank: 10 * time.Millisecond, BusiestHop: 9 * time.Millisecond, Bound: 4600 * time.Microsecond}
 	for _, tc := range []struct {
 		got   time.Duration

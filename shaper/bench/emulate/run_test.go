@@ -50,8 +50,7 @@ func TestTooLongIsRefused(t *testing.T) {
 	}
 }
 
-// Runs that are INVALID because of the host are made again, at the largest time scale
-// too, and say so.
+// Runs that are INVALID because of the host are repeated, also at the largest time scale, and the header says so.
 func TestAttempts(t *testing.T) {
 	invalid := func(host bool) verdict.Verdict {
 		v := verdict.Verdict{Valid: true, Word: "VALID"}
@@ -67,7 +66,7 @@ func TestAttempts(t *testing.T) {
 	for _, tc := range []struct {
 		name     string
 		lastOnly bool
-		fixed    bool // time scale
+		fixed    bool // the time scale is given
 		verdicts []verdict.Verdict
 		printed  string
 	}{
@@ -106,7 +105,7 @@ func TestAttempts(t *testing.T) {
 	}
 }
 
-// The nodes of a job are those that its ranks fill.
+// The nodes of a job are those that its ranks use.
 func TestNodesOfTheJob(t *testing.T) {
 	for _, tc := range []struct{ ranks, nodes, gpus, want int }{
 		{2, 2, 0, 2}, {8, 4, 2, 4}, {4, 4, 2, 2}, {3, 4, 2, 2}, {8, 4, 0, 4},
@@ -119,7 +118,7 @@ func TestNodesOfTheJob(t *testing.T) {
 	}
 }
 
-// That there is no NVLink is said where it matters: several GPUs and NICs on a node.
+// The missing NVLink is noted if it matters: with several GPUs and NICs per node.
 func TestCaveats(t *testing.T) {
 	for _, tc := range []struct {
 		cuda               string
@@ -131,7 +130,7 @@ func TestCaveats(t *testing.T) {
 		{locate.Soft, 16, 2, 4, 0, configs.FabricView, "nvlinks_per_gpu is 0: where nodes have NVLink, NCCL may use more of their 4 NICs at once"},
 		{locate.Soft, 16, 2, 4, 12, configs.FabricView, ""},
 		{locate.Soft, 16, 2, 4, 12, configs.HostView, "the host's view has no NVLink"},
-		{locate.Soft, 16, 2, 4, 0, "", ""}, // by a topology file of the user's
+		{locate.Soft, 16, 2, 4, 0, "", ""}, // with the user's topology file
 		{locate.Soft, 2, 2, 4, 0, configs.FabricView, ""},
 		{locate.Soft, 16, 2, 1, 0, configs.FabricView, ""},
 		{"gpu", 16, 2, 4, 0, configs.FabricView, ""},
@@ -191,15 +190,14 @@ func TestJudgeWay(t *testing.T) {
 		{bench.Result{Transports: map[string]int{"NET/Socket": 1}}, false},
 	} {
 		v := verdict.Verdict{Valid: true}
-		judgeWay(&v, tc.result, 2)
+		judgeConnections(&v, tc.result, 2)
 		if v.Valid != tc.valid {
 			t.Errorf("%+v: %+v", tc.result, v)
 		}
 	}
 }
 
-// What could not be checked is said with the verdict, and is a reason where that is asked
-// for.
+// What could not be checked is a note, or with Strict a reason.
 func TestUnchecked(t *testing.T) {
 	known := bench.Measurement{Known: true}
 	rows := []bench.Row{{Size: 0}, {Size: 8, OutOfPlace: known, InPlace: &known}, {Size: 16, OutOfPlace: known, InPlace: &bench.Measurement{}}}
@@ -237,7 +235,7 @@ func TestJudgeTraffic(t *testing.T) {
 		valid bool
 	}{
 		{[]job.Traffic{{Out: 100, In: 50}, {Out: 50, In: 100}}, true},
-		{[]job.Traffic{{Out: 200, In: 100}, {Out: 100, In: 200}, {}}, true}, // LL's flags; a node without ranks
+		{[]job.Traffic{{Out: 200, In: 100}, {Out: 100, In: 200}, {}}, true}, // LL adds flags; the last node has no ranks
 		{[]job.Traffic{{Out: 99, In: 50}, {Out: 50, In: 100}}, false},
 		{[]job.Traffic{{Out: 100, In: 50}, {Out: 50, In: 99}}, false},
 	} {

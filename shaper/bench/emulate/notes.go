@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package emulate
+
+import (
+	"fmt"
+
+	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/cuda/locate"
+	"github.com/ddlemu/ddlemu/shaper/nccl"
+)
+
+// retryNote says which attempt follows the given one, and why it is made.
+func retryNote(attempt int, out Outcome) string {
+	return fmt.Sprintf("attempt %d of %d at most: attempt %d, at time scale %d, was INVALID because of this host: %s", attempt+1, Doublings+1, attempt, out.Scale, out.Verdict.Reasons[0])
+}
+
+// notes are the notes of the header: the reason for the time scale and for this attempt, and the basis of NCCL's
+// decisions.
+func (o *Options) notes(why, retry string) []string {
+	var notes []string
+	if why != "" {
+		notes = append(notes, fmt.Sprintf("time scale %d %s", o.Config.TimeScale, why))
+	}
+	if retry != "" {
+		notes = append(notes, retry)
+	}
+	return append(append(notes, "decisions: "+o.Decisions), o.Caveats()...)
+}
+
+// Caveats says how decisions with the software CUDA may differ from those on a real machine.
+func (o *Options) Caveats() []string {
+	c := &o.Config
+	if o.Libraries.CUDA != locate.Soft || o.gpus(c) < 2 || c.NICsPerNode < 2 {
+		return nil
+	}
+	if o.Bench.Collective == nccl.AllToAll || o.Bench.Collective == nccl.SendRecv {
+		return nil // each flow uses the NIC beside its GPU
+	}
+	no := "the host's view has no NVLink between the GPUs of a node"
+	switch {
+	case o.View == configs.FabricView && c.NVLinksPerGPU > 0 || o.View == "":
+		return nil
+	case o.View == configs.FabricView:
+		no = "nvlinks_per_gpu is 0"
+	}
+	return []string{fmt.Sprintf("%s: where nodes have NVLink, NCCL may use more of their %d NICs at once", no, c.NICsPerNode)}
+}

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package emulate runs the bench on an emulated fabric. It brings the fabric up at a time scale that this host can
+// carry, measures, compares each row with the model's expectation, and judges the run.
+package emulate
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/cuda/locate"
+	"github.com/ddlemu/ddlemu/shaper/bench"
+	"github.com/ddlemu/ddlemu/shaper/bench/internal/expected"
+	"github.com/ddlemu/ddlemu/shaper/fabric"
+	"github.com/ddlemu/ddlemu/shaper/host"
+	"github.com/ddlemu/ddlemu/shaper/job"
+	"github.com/ddlemu/ddlemu/shaper/link"
+	"github.com/ddlemu/ddlemu/shaper/state"
+	"github.com/ddlemu/ddlemu/shaper/verdict"
+)
+
+// Doublings is the maximum number of repetitions of a run that was INVALID because of the host, if the time scale was
+// selected automatically. Each has twice the time scale, up to the maximum.
+const Doublings = 2
+
+// LongestRun is the maximum predicted time of a run with an automatically selected time scale.
+const LongestRun = 10 * time.Minute
+
+// Options describe a run.
+type Options struct {
+	Dir       *state.Dir
+	Config    configs.Fabric // with the nodes and GPUs per node of the job
+	Shared    string         // name of a fabric that is up, to run on it instead of on Config
+	Bench     bench.Config   // what to measure; libraries, environment and expected times are set here
+	Libraries locate.Libraries
+	Layout    locate.Layout
+	// Scale selects the time scale. If it is nil, Config's is used, or this host is measured if that is 0.
+	Scale   func(ctx context.Context) (host.Selection, error)
+	Printer func() bench.Printer // one for each attempt
+	// Strict makes a run INVALID if something could not be checked. Otherwise that is a note.
+	Strict bool
+	// LastOnly prints only the last attempt, for output that no person reads while it is written.
+	LastOnly bool
+	Log      io.Writer // for messages about the attempts
+	Env      []string  // added to the ranks' environment
+	// DecideUpTo is the largest size in bytes that Expect makes NCCL run. Larger ones get the same decision. 0 for the
+	// constant DecideUpTo.
+	DecideUpTo int64
+	// Decisions names the basis of NCCL's decisions, for the header.
+	Decisions string
+	// View is that basis: configs.FabricView or HostView; "" if not known.
+	View string
+}
+
+// Outcome is the outcome of the last attempt.
+type Outcome struct {
+	Verdict verdict.Verdict
+	Result  bench.Result
+	Scale   int
+}
+
+// Run repeats the measurement until it is VALID, fails, or cannot become VALID.
+func Run(ctx context.Context, o Options) (Outcome, error) {
+	why := ""
+	if o.Scale == nil && o.Config.TimeScale == 0 {
+		o.Scale = o.measureHost
+	}
+	if o.Scale != nil && o.Shared == "" {
+		s, err := o.Scale(ctx)
+		if err != nil {
+			return Outcome{}, err
+		}
+		o.Config.TimeScale, why = s.Scale, s.Reason
+		if err := o.probe(ctx, &why); err != nil {
+			return Outcome{}, err
+		}
+		if t := o.predict(&o.Config); t > LongestRun {
+			return Outcome{}, o.tooLong(t, s)
+		}
+	}
+	return o.attempts(ctx, why, o.once)
+}
+
+// attempts calls once until a run is VALID, fails, or cannot become VALID. Repeating is sound, because other work on
+// this host only makes a run worse. why is the reason for the first time scale.
+func (o *Options) attempts(ctx context.Context, why string, once func(ctx context.Context, notes []string, printer bench.Printer) (Outcome, error)) (Outcome, error) {
+	retry := "" // why this attempt is made, in the header
+	for attempt := 1; ; attempt++ {
+		more := attempt <= Doublings && o.Scale != nil && o.Shared == ""
+		printer := o.Printer()
+		var later *deferred
+		if o.LastOnly && more {
+			later = &deferred{to: printer}
+			printer = later
+		}
+		out, err := once(ctx, o.notes(why, retry), printer)
+		if again := err == nil && out.Verdict.Host && more; !again {
+			return out, errors.Join(err, later.play())
+		}
+		o.Config.TimeScale = min(max(2*out.Scale, needed(out)), link.MaxTimeScale)
+		if o.Config.TimeScale != out.Scale {
+			why = fmt.Sprintf("chosen for this host, because %d was too small", out.Scale)
+		}
+		retry = retryNote(attempt, out)
+		fmt.Fprintf(o.Log, "ddlemu: INVALID at time scale %d: %s\nddlemu: once more at time scale %d\n", out.Scale, out.Verdict.Reasons[0], o.Config.TimeScale)
+	}
+}
+
+// once makes one attempt with these notes in the header.
+func (o *Options) once(ctx context.Context, notes []string, printer bench.Printer) (out Outcome, err error) {
+	j, err := o.start(ctx)
+	if err != nil {
+		return Outcome{}, err
+	}
+	defer func() {
+		if cerr := j.Close(); err == nil {
+			err = cerr
+		}
+	}()
+	k := j.Fabric.TimeScale()
+	times := expected.New(j.Fabric, o.node(j.Fabric), os.Getenv)
+	cfg := o.ranksOn(j)
+	cfg.TimeScale = float64(k)
+	cfg.Expected = func(c bench.Case) (bench.Expectation, bool) { return times.Of(ctx, c) }
+	cfg.OnStart = func(info bench.Info) {
+		h := bench.NewHeader(o.Bench, info)
+		h.TimeScale, h.CUDA, h.Profile, h.Datapath, h.Nodes = float64(k), o.Libraries.CUDA, j.Fabric.Config.Name, j.Fabric.Config.DatapathName(), o.nodes(j.Fabric)
+		h.Notes = notes
+		err = printer.Begin(h)
+	}
+	result, err := bench.Run(ctx, cfg, func(r bench.Row) {
+		if perr := printer.Row(r); perr != nil && err == nil {
+			err = perr
+		}
+	})
+	if err == nil {
+		err = ctx.Err() // may have ended the calculation of the last expected time
+	}
+	if err != nil {
+		return Outcome{Result: result, Scale: k}, err
+	}
+	v := j.Verdict()
+	judgeRows(&v, result, j.Beside())
+	o.unchecked(&v, withoutExpected(result, times.Problems))
+	o.unchecked(&v, withoutLog(result.Info))
+	judgeConnections(&v, result, o.nodes(j.Fabric))
+	judgeTraffic(&v, times.Least(), j.Traffic())
+	return Outcome{Verdict: v, Result: result, Scale: k}, printer.End(bench.NewSummary(result, v.Word, v.Reasons, v.Notes))
+}
+
+// ranksOn is the bench's configuration for ranks on the fabric of j.
+func (o *Options) ranksOn(j *job.Job) bench.Config {
+	cfg := o.Bench
+	cfg.RankBinary, cfg.NCCLLibs, cfg.CudartLibs = o.Layout.Rank, o.Libraries.NCCL, o.Libraries.Cudart
+	env := append(locate.NetEnv(os.Getenv), o.Libraries.Env(o.Layout))
+	if o.Libraries.CUDA == locate.Soft && os.Getenv("DDLEMU_SOFT_GPUS") == "" {
+		env = append(env, fmt.Sprintf("DDLEMU_SOFT_GPUS=%d", max(o.Bench.Ranks, 8)))
+	}
+	cfg.Env = func(int) []string { return slices.Concat(j.Env(), env, o.Env) }
+	return cfg
+}
+
+func (o *Options) start(ctx context.Context) (*job.Job, error) {
+	if o.Shared != "" {
+		return job.Share(o.Dir, o.Shared)
+	}
+	f, err := fabric.New(&o.Config)
+	if err != nil {
+		return nil, err
+	}
+	return job.Start(ctx, o.Dir, f, "bench")
+}
+
+// gpus is the number of GPUs of a node of c; if c does not say, as many as the ranks need.
+func (o *Options) gpus(c *configs.Fabric) int {
+	return cmp.Or(c.GPUsPerNode, max(o.Bench.Ranks/max(c.Nodes, 1), 1))
+}
+
+func (o *Options) node(f *fabric.Fabric) func(rank int) int {
+	gpus := o.gpus(&f.Config)
+	return func(rank int) int { return rank / gpus }
+}
+
+// nodes is the number of nodes of f that the ranks use. A shared fabric may have more.
+func (o *Options) nodes(f *fabric.Fabric) int { return o.node(f)(o.Bench.Ranks-1) + 1 }
