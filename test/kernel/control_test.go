@@ -15,19 +15,19 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/kernel/netns"
 )
 
-// moment is when a command that brings a fabric up is interrupted.
+// moment is a time at which a command that brings a fabric up is interrupted.
 type moment struct {
-	name string
-	come func(w *world) bool
-	up   bool // the fabric may be up by then
+	name      string
+	isReached func(w *world) bool
+	mayBeUp   bool // the fabric may be up at that time
 }
 
-// moments go by what there is of the fabric, however busy the host is: forty nodes are
-// not up when the first one is.
+// moments depend on what exists of the fabric, so they do not depend on how busy the host is: when the first node exists,
+// the other 39 do not yet.
 var moments = []moment{
 	{"after 10 ms", after(10 * time.Millisecond), false},
-	{"with its file", func(w *world) bool { files, _ := os.ReadDir(w.dir); return len(files) > 0 }, false},
-	{"with its first node", func(w *world) bool { return len(w.namespaces()) > 1 }, false}, // and the switch
+	{"when its file exists", func(w *world) bool { files, _ := os.ReadDir(w.dir); return len(files) > 0 }, false},
+	{"when its first node exists", func(w *world) bool { return len(w.namespaces()) > 1 }, false}, // the first is the switch
 	{"after 300 ms", after(300 * time.Millisecond), true},
 }
 
@@ -35,8 +35,7 @@ func after(d time.Duration) func(*world) bool {
 	return func(*world) bool { time.Sleep(d); return true }
 }
 
-// An interrupt ends a command that brings a fabric up, however far it has come, unless
-// it has come to its end.
+// An interrupt ends a command that brings a fabric up, at any time before the fabric is up. Nothing remains.
 func TestInterrupted(t *testing.T) {
 	w := newWorld(t)
 	for _, args := range [][]string{
@@ -49,53 +48,53 @@ func TestInterrupted(t *testing.T) {
 		}
 		for _, m := range moments {
 			state, out := w.interrupt(m, args...)
-			if m.up && strings.Contains(out, " is up: ") && state.Success() {
-				w.run("down") // it was through
-				w.nothingLeft()
+			if m.mayBeUp && strings.Contains(out, " is up: ") && state.Success() {
+				w.run("down") // the command had finished
+				w.checkRemoved()
 				continue
 			}
-			// Before Go's runtime is up the signal itself ends the process.
+			// Before Go handles signals, the signal itself ends the process.
 			if s, ok := state.Sys().(syscall.WaitStatus); state.ExitCode() != 130 && (!ok || s.Signal() != syscall.SIGINT) {
 				t.Errorf("%s: interrupted %s: exit status %d: %s", args[0], m.name, state.ExitCode(), out)
 				w.try("down", "--all")
 			}
-			w.nothingLeft()
+			w.checkRemoved()
 		}
 	}
 }
 
-// interrupt runs ddlemu until that moment and returns how it ended and what it said.
+// interrupt runs ddlemu, interrupts it at a moment, and returns its state and its output.
 func (w *world) interrupt(m moment, args ...string) (state *os.ProcessState, out string) {
 	w.Helper()
 	cmd := w.command(args...)
 	cmd.Env = append(cmd.Env, "DDLEMU_PLUGIN_DIR=../../build/lib")
-	var said strings.Builder
-	cmd.Stdout, cmd.Stderr = &said, &said
+	var output strings.Builder
+	cmd.Stdout, cmd.Stderr = &output, &output
 	if err := cmd.Start(); err != nil {
 		w.Fatal(err)
 	}
-	hangs := time.AfterFunc(30*time.Second, func() { _ = cmd.Process.Kill() })
-	for end := time.Now().Add(10 * time.Second); !m.come(w) && time.Now().Before(end); {
+	timeout := time.AfterFunc(30*time.Second, func() { _ = cmd.Process.Kill() })
+	for end := time.Now().Add(10 * time.Second); !m.isReached(w) && time.Now().Before(end); {
 		time.Sleep(time.Millisecond)
 	}
 	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
 		w.Fatal(err)
 	}
-	_ = cmd.Wait() // its status says the same
-	if !hangs.Stop() {
-		w.Fatalf("%s: interrupted %s it went on", args[0], m.name)
+	_ = cmd.Wait() // the state has the result
+	if !timeout.Stop() {
+		w.Fatalf("%s: interrupted %s, it did not end", args[0], m.name)
 	}
-	return cmd.ProcessState, said.String()
+	return cmd.ProcessState, output.String()
 }
 
-// A change is said to be made when it is in force.
-func TestChangeThatTheKernelHasNot(t *testing.T) {
+// `shape` succeeds only if the change is in force.
+func TestShapeReportsWhatIsInForce(t *testing.T) {
 	w := newWorld(t)
 	w.up("--profile", "eth1", "--lat", "0s", "--shaper", "htb")
 	w.run("shape", "--bw", "500Mbps")
-	// At most 500 Mb/s on the wire; tc counts frames without what is around them.
+	// 500 Mb/s of line bytes. tc counts frames without framing, so its rate is lower.
 	if out := w.run("exec", "node0", "--", "tc", "class", "show", "dev", "eth0"); !strings.Contains(out, "ceil 492") {
-		t.Errorf("not changed when shape says so:\n%s", out)
+		t.Errorf("shape has succeeded, but the rate is not in force:\n%s", out)
 	}
 	w.run("exec", "node0", "--", "tc", "qdisc", "del", "dev", "eth0", "root")
 	if out, status := w.try("shape", "--bw", "50Mbps"); status != 1 || !strings.Contains(out, "the change is not in force") {
@@ -109,7 +108,7 @@ func TestChangeThatTheKernelHasNot(t *testing.T) {
 	}
 }
 
-// A fabric is not brought up on a node of another one, where nobody would see it.
+// `up` on a node of another fabric is refused.
 func TestUpOnANode(t *testing.T) {
 	w := newWorld(t)
 	w.up("--profile", "eth1")
@@ -119,7 +118,7 @@ func TestUpOnANode(t *testing.T) {
 	}
 }
 
-// What finds no room at a receiving port is counted there, and shown.
+// Packets that find a full queue at a receive port are counted there and shown.
 func TestFullQueueIsCounted(t *testing.T) {
 	w := newWorld(t)
 	for _, shaper := range []string{"htb", "wire"} {
@@ -133,7 +132,7 @@ func TestFullQueueIsCounted(t *testing.T) {
 		if err := errors.Join(<-done, <-done); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(300 * time.Millisecond) // until the daemon counts
+		time.Sleep(300 * time.Millisecond) // the daemon updates the counters every 100 ms
 		var s struct {
 			Ports []struct {
 				NIC, Direction string
@@ -143,9 +142,9 @@ func TestFullQueueIsCounted(t *testing.T) {
 		if err := json.Unmarshal([]byte(w.run("status", "--json")), &s); err != nil {
 			t.Fatal(err)
 		}
-		// 36 Mbit in packets of 1400 bytes into a port that takes 20 Mbit.
+		// 36 Mbit arrive in packets of 1400 bytes, and the port carries 20 Mbit in that time.
 		for _, p := range s.Ports {
-			if in := p.NIC == "node0" && p.Direction == "rx"; in != (p.Drops > 0) || in && (p.Drops < 700 || p.Drops > 2500) {
+			if congested := p.NIC == "node0" && p.Direction == "rx"; congested != (p.Drops > 0) || congested && (p.Drops < 700 || p.Drops > 2500) {
 				t.Errorf("%s: %d drops at %s %s", shaper, p.Drops, p.NIC, p.Direction)
 			}
 		}
@@ -156,7 +155,7 @@ func TestFullQueueIsCounted(t *testing.T) {
 	}
 }
 
-// flood sends UDP packets from a node at a rate in bit/s.
+// flood sends UDP packets from a node at a rate in bit/s for a time.
 func flood(from *netns.Node, to string, rate int, length time.Duration) error {
 	return netns.Do(from.Namespace, func() error {
 		c, err := net.Dial("udp", to)

@@ -13,8 +13,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/kernel/netns"
 )
 
-// An interface that ddlemu did not make is shaped by an explicit command alone, and
-// is afterwards as it was. The host is a namespace of the test's.
+// `dev` shapes an existing interface and restores it. A namespace of the test stands in for the host.
 func TestDevice(t *testing.T) {
 	newWorld(t) // skips without root
 	host := fmt.Sprintf("ddlemu-test-%d", os.Getpid())
@@ -27,7 +26,7 @@ func TestDevice(t *testing.T) {
 		err := netns.Do(host, func() error {
 			cmd := exec.Command(args[0], args[1:]...)
 			cmd.Stdout, cmd.Stderr = &b, &b
-			return cmd.Run() // a child is where the thread is
+			return cmd.Run() // a child process is in the thread's namespace
 		})
 		return b.String(), err
 	}
@@ -45,7 +44,7 @@ func TestDevice(t *testing.T) {
 	if out := must(ddlemu, "dev", "eth9", "--bw", "100Mbps"); !strings.Contains(out, "eth9 is shaped: 100Mbps") {
 		t.Errorf("dev --bw says %s", out)
 	}
-	// The rate of frames: 1500+14 of 1500 bytes each with nothing around them on the line.
+	// dev counts no framing, so the rate of tc is the rate of the link times (1500+14)/1500.
 	if out := must("tc", "class", "show", "dev", "eth9"); !strings.Contains(out, "rate 100") {
 		t.Errorf("classes: %s", out)
 	}
@@ -59,7 +58,7 @@ func TestDevice(t *testing.T) {
 	}
 	must("tc", "qdisc", "add", "dev", "eth9", "root", "handle", "7:", "bfifo", "limit", "10000")
 	if out, err := in(ddlemu, "dev", "eth9", "--bw", "100Mbps"); err == nil || !strings.Contains(out, "bfifo 7:0: remove that first (tc qdisc del dev eth9 root)") {
-		t.Errorf("with a qdisc of somebody else's: %v: %s", err, out)
+		t.Errorf("with another program's qdisc: %v: %s", err, out)
 	}
 	if out, err := in(ddlemu, "dev", "nothere", "--bw", "100Mbps"); err == nil || !strings.Contains(out, "interface nothere: ") {
 		t.Errorf("no such interface: %v: %s", err, out)

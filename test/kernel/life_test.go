@@ -18,7 +18,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/kernel/netns"
 )
 
-// A fabric can be used while it is up, says so to a second `up`, and leaves nothing.
+// A fabric can be used while it is up, a second `up` is refused, and `down` removes everything.
 func TestUpDown(t *testing.T) {
 	w := newWorld(t)
 	before := interfaces(t)
@@ -31,13 +31,13 @@ func TestUpDown(t *testing.T) {
 		t.Errorf("on node2: %q", got)
 	}
 	if got := w.run("exec", "node2", "--", "ip", "route", "get", "10.77.1.1"); !strings.Contains(got, "dev eth1") || !strings.Contains(got, "congctl cubic") {
-		t.Errorf("the way to another node's second NIC: %s", got)
+		t.Errorf("route to another node's second NIC: %s", got)
 	}
 	if d := cmp.Diff(before, interfaces(t)); d != "" {
 		t.Errorf("the host's interfaces have changed: %s", d)
 	}
 	w.run("down")
-	w.nothingLeft()
+	w.checkRemoved()
 }
 
 func interfaces(t *testing.T) []string {
@@ -60,8 +60,8 @@ func interfaces(t *testing.T) []string {
 	return names
 }
 
-// Every NIC reaches every other one by IPv4 and IPv6, and nothing of another fabric.
-func TestAllReachAll(t *testing.T) {
+// Every NIC reaches every other NIC by IPv4 and IPv6, but none of another fabric.
+func TestReachability(t *testing.T) {
 	w := newWorld(t)
 	w.up("--profile", "eth10", "--nodes", "2", "--nics-per-node", "2", "--name", "one")
 	w.up("--profile", "eth10", "--nodes", "2", "--nics-per-node", "2", "--name", "two")
@@ -77,14 +77,14 @@ func TestAllReachAll(t *testing.T) {
 			}
 		}
 	}
-	// The same addresses, other machines.
+	// The other fabric has the same addresses.
 	other := w.node("two", 1)
 	if err := echo(nodes[0], other, nodes[0].NICs[0].Addr4.String(), other.NICs[0].Addr4.String()); err == nil {
 		t.Error("one fabric reaches the other")
 	}
 }
 
-// node is the plan of a node of a fabric that is up.
+// node returns the plan of a node of a fabric that is up.
 func (w *world) node(fabric string, n int) *netns.Node {
 	w.Helper()
 	subnet := w.subnet(fabric)
@@ -95,8 +95,7 @@ func (w *world) node(fabric string, n int) *netns.Node {
 	return &p.Nodes[n]
 }
 
-// echo sends a line from one node to another by TCP, from and to these addresses,
-// and has it back.
+// echo sends a text from one node to another and back, by a TCP connection between these addresses.
 func echo(from, to *netns.Node, source, target string) error {
 	var l net.Listener
 	err := netns.Do(to.Namespace, func() (err error) {
@@ -119,8 +118,7 @@ func echo(from, to *netns.Node, source, target string) error {
 		}
 	}()
 	return netns.Do(from.Namespace, func() error {
-		// A dial starts goroutines, which would be elsewhere, unless it has one address
-		// and no resolver.
+		// With one address and without fallback, Dial starts no goroutines. Those would be in another namespace.
 		d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(source)}, Timeout: 2 * time.Second, FallbackDelay: -1}
 		c, err := d.Dial("tcp", l.Addr().String())
 		if err != nil {
@@ -138,12 +136,12 @@ func echo(from, to *netns.Node, source, target string) error {
 	})
 }
 
-// However far `up` has come when its daemon, or it itself, is killed: gc removes all.
-func TestKilledAtEveryStep(t *testing.T) {
+// gc removes everything, at whatever point of `up` its daemon, or `up` itself, was killed.
+func TestKilledDuringUp(t *testing.T) {
 	w := newWorld(t)
-	took := time.Now()
+	start := time.Now()
 	w.up("--profile", "eth10", "--nodes", "3")
-	step := time.Since(took) / 40
+	step := time.Since(start) / 40
 	w.run("down")
 	for i := range 40 {
 		cmd := w.command("up", "--datapath", "kernel", "--no-measure", "--profile", "eth10", "--nodes", "3")
@@ -156,17 +154,17 @@ func TestKilledAtEveryStep(t *testing.T) {
 		}
 		w.killDaemons()
 		_ = cmd.Wait()
-		// The daemon of an `up` that was killed may not have been to be seen yet.
+		// An `up` that was killed may have just started its daemon.
 		time.Sleep(20 * time.Millisecond)
 		w.killDaemons()
 		w.run("gc")
-		if w.nothingLeft(); t.Failed() {
+		if w.checkRemoved(); t.Failed() {
 			t.Fatalf("killed %v after the start", time.Duration(i)*step)
 		}
 	}
 }
 
-// killDaemons kills the daemons of the test's own folder and waits for their end.
+// killDaemons kills the daemons of the world and waits until they have ended.
 func (w *world) killDaemons() {
 	w.Helper()
 	for end := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) {
@@ -178,12 +176,12 @@ func (w *world) killDaemons() {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
 		if time.Now().After(end) {
-			w.Fatal("a daemon that was killed is still there")
+			w.Fatal("a daemon that was killed still exists")
 		}
 	}
 }
 
-// A daemon that is killed later is noticed, and what it made is removed.
+// A daemon that was killed is reported, and `down` removes what it created.
 func TestKilledDaemon(t *testing.T) {
 	w := newWorld(t)
 	w.up("--profile", "eth10", "--nodes", "2")
@@ -195,20 +193,20 @@ func TestKilledDaemon(t *testing.T) {
 		t.Errorf("exec: exit status %d: %s", status, out)
 	}
 	w.run("down")
-	w.nothingLeft()
+	w.checkRemoved()
 }
 
-// A daemon does not outlive the folder that it was started for.
+// A daemon removes its fabric and ends when the folder of its file is deleted.
 func TestFolderRemoved(t *testing.T) {
 	w := newWorld(t)
 	w.up("--profile", "eth10", "--nodes", "2")
 	if err := os.RemoveAll(w.dir); err != nil {
 		t.Fatal(err)
 	}
-	w.nothingLeft()
+	w.checkRemoved()
 }
 
-func TestManyTimes(t *testing.T) {
+func TestRepeatedUpAndDown(t *testing.T) {
 	w := newWorld(t)
 	times := 20
 	if os.Getenv("DDLEMU_TEST_LONG") != "" {
@@ -223,8 +221,8 @@ func TestManyTimes(t *testing.T) {
 		w.up(args...)
 		w.run("down")
 	}
-	w.nothingLeft()
-	// The kernel frees them a moment after their last user is gone.
+	w.checkRemoved()
+	// The kernel frees programs a moment after they are detached.
 	for end := time.Now().Add(10 * time.Second); bpfPrograms(t) > before; time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("%d BPF programs, %d before", bpfPrograms(t), before)
@@ -232,7 +230,7 @@ func TestManyTimes(t *testing.T) {
 	}
 }
 
-// bpfPrograms is how many BPF programs this machine's kernel has.
+// bpfPrograms returns the number of BPF programs in this machine's kernel.
 func bpfPrograms(t *testing.T) int {
 	t.Helper()
 	n, id := 0, ebpf.ProgramID(0)
@@ -248,8 +246,8 @@ func bpfPrograms(t *testing.T) int {
 	}
 }
 
-// Bad input has a cause and leaves nothing.
-func TestRefused(t *testing.T) {
+// Bad input is refused with one line that names the cause, and nothing remains.
+func TestBadInput(t *testing.T) {
 	w := newWorld(t)
 	for _, c := range []struct {
 		args []string
@@ -266,11 +264,11 @@ func TestRefused(t *testing.T) {
 		if status != 2 || !strings.Contains(out, c.want) || strings.Count(out, "\n") != 1 {
 			t.Errorf("%v: exit status %d: %s\nwant %s", c.args, status, out, c.want)
 		}
-		w.nothingLeft()
+		w.checkRemoved()
 	}
 }
 
-// Without privileges it says which capability is missing and what works without.
+// Without privileges, `up` names the missing capability and a datapath that does not need it.
 func TestWithoutPrivileges(t *testing.T) {
 	w := newWorld(t)
 	cmd := exec.Command("setpriv", "--bounding-set=-net_admin", "--inh-caps=-net_admin", "--", ddlemu, "up", "--datapath", "kernel", "--profile", "eth1")
@@ -281,7 +279,7 @@ func TestWithoutPrivileges(t *testing.T) {
 	}
 }
 
-// A namespace that somebody else made is not touched.
+// A namespace that another program created is not removed.
 func TestNameClash(t *testing.T) {
 	w := newWorld(t)
 	name := netns.FabricPrefix(w.dir, "eth1") + "node1"
@@ -294,12 +292,12 @@ func TestNameClash(t *testing.T) {
 		t.Errorf("exit status %d: %s", status, out)
 	}
 	if !netns.Exists(name) {
-		t.Error("it was removed")
+		t.Error("the namespace was removed")
 	}
 }
 
-// What the shaper cannot do is refused, and everything stays as it is.
-func TestShapeRefused(t *testing.T) {
+// A change that the shaper does not support is refused, and the links stay as they were.
+func TestUnsupportedChange(t *testing.T) {
 	w := newWorld(t)
 	w.up("--profile", "eth1", "--lat", "0s", "--shaper", "htb")
 	before := w.run("shape", "--json")
@@ -313,9 +311,9 @@ func TestShapeRefused(t *testing.T) {
 		}
 	}
 	after := w.run("shape", "--json")
-	for _, kept := range []string{`"latency_ns": 0,`, `"mtu": 1500,`} {
-		if n := strings.Count(before, kept); n == 0 || strings.Count(after, kept) != n {
-			t.Errorf("after it was refused:\n%s\nbefore:\n%s", after, before)
+	for _, text := range []string{`"latency_ns": 0,`, `"mtu": 1500,`} {
+		if n := strings.Count(before, text); n == 0 || strings.Count(after, text) != n {
+			t.Errorf("after the refusal:\n%s\nbefore:\n%s", after, before)
 		}
 	}
 }

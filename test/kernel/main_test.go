@@ -41,13 +41,13 @@ func withCommand(m *testing.M) int {
 	return m.Run()
 }
 
-// world is a folder of fabrics that nobody else uses.
+// world is a private folder of fabrics.
 type world struct {
 	*testing.T
 	dir string
 }
 
-// newWorld skips the test without root. At its end nothing may be left.
+// newWorld skips the test without root. When the test ends, it takes all fabrics down and checks that nothing remains.
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -57,12 +57,12 @@ func newWorld(t *testing.T) *world {
 	t.Cleanup(func() {
 		w.try("down", "--all")
 		w.try("gc")
-		w.nothingLeft()
+		w.checkRemoved()
 	})
 	return w
 }
 
-// command is ddlemu with these arguments.
+// command returns a ddlemu command with these arguments.
 func (w *world) command(args ...string) *exec.Cmd {
 	cmd := exec.Command(ddlemu, args...)
 	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool {
@@ -71,7 +71,7 @@ func (w *world) command(args ...string) *exec.Cmd {
 	return cmd
 }
 
-// try runs ddlemu and returns what it printed and its exit status.
+// try runs ddlemu and returns its output and its exit status.
 func (w *world) try(args ...string) (out string, status int) {
 	w.Helper()
 	var b bytes.Buffer
@@ -84,7 +84,7 @@ func (w *world) try(args ...string) (out string, status int) {
 	return b.String(), cmd.ProcessState.ExitCode()
 }
 
-// run is try for what must succeed.
+// run runs ddlemu, which must succeed, and returns its output.
 func (w *world) run(args ...string) string {
 	w.Helper()
 	out, status := w.try(args...)
@@ -94,13 +94,13 @@ func (w *world) run(args ...string) string {
 	return out
 }
 
-// up brings up a kernel fabric.
+// up brings up a fabric of the kernel datapath.
 func (w *world) up(args ...string) string {
 	w.Helper()
 	return w.run(append([]string{"up", "--datapath", "kernel", "--no-measure"}, args...)...)
 }
 
-// subnet is the one that a fabric got.
+// subnet returns the subnet of a fabric.
 func (w *world) subnet(fabric string) netip.Prefix {
 	w.Helper()
 	dir, err := state.OpenDir(w.dir, os.Getuid(), false)
@@ -120,7 +120,7 @@ func (w *world) subnet(fabric string) netip.Prefix {
 	return netip.MustParsePrefix(fab.Config.Subnet)
 }
 
-// namespaces are those of the world's fabrics, of switches and of nodes.
+// namespaces returns the namespaces of the world's fabrics, of switches and of nodes.
 func (w *world) namespaces() []string {
 	w.Helper()
 	all, err := netns.List(netns.DirPrefix(w.dir))
@@ -130,24 +130,24 @@ func (w *world) namespaces() []string {
 	return all
 }
 
-// left is what is there of the world's fabrics: files, namespaces, daemons.
-func (w *world) left() []string {
+// remains returns what exists of the world's fabrics: files, namespaces and daemons.
+func (w *world) remains() []string {
 	w.Helper()
-	left := w.namespaces()
+	all := w.namespaces()
 	files, err := os.ReadDir(w.dir)
 	if err != nil && !os.IsNotExist(err) {
 		w.Fatal(err)
 	}
 	for _, f := range files {
-		left = append(left, f.Name())
+		all = append(all, f.Name())
 	}
 	for _, pid := range w.daemons() {
-		left = append(left, fmt.Sprintf("process %d", pid))
+		all = append(all, fmt.Sprintf("process %d", pid))
 	}
-	return left
+	return all
 }
 
-// daemons are the process numbers of the world's daemons.
+// daemons returns the process IDs of the world's daemons.
 func (w *world) daemons() []int {
 	w.Helper()
 	lines, err := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -169,15 +169,15 @@ func (w *world) daemons() []int {
 	return pids
 }
 
-// nothingLeft fails the test if anything is. A daemon ends a moment after the
-// fabric that it has removed.
-func (w *world) nothingLeft() {
+// checkRemoved fails the test if anything of the world's fabrics remains after 5 s. A daemon ends a moment after it has
+// removed its fabric.
+func (w *world) checkRemoved() {
 	w.Helper()
-	var left []string
+	var remains []string
 	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-		if left = w.left(); len(left) == 0 {
+		if remains = w.remains(); len(remains) == 0 {
 			return
 		}
 	}
-	w.Errorf("left: %v", left)
+	w.Errorf("not removed: %v", remains)
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/verify"
 )
 
-// verify runs `ddlemu verify --json` and returns what it says.
+// verify runs `ddlemu verify --json` and returns its report.
 func (w *world) verify(args ...string) (verify.Report, error) {
 	w.Helper()
 	out, status := w.try(append([]string{"verify", "--json", "--time", "2s"}, args...)...)
@@ -29,20 +29,20 @@ func (w *world) verify(args ...string) (verify.Report, error) {
 	return r, nil
 }
 
-// checked is what a report is judged by here.
+// checked is the result of check.
 type checked struct {
-	reasons []string
-	off     []string // figures that are off, whatever the verdict says
+	reasons []string // for INVALID
+	off     []string // figures that differ from the expected ones
 }
 
-// check verifies and holds each link to a payload rate in Gb/s and a latency in us, which
-// may be off by so many us.
-func (w *world) check(links int, rate, us, late float64) func() (checked, error) {
+// check runs verify and compares each link's payload rate in Gb/s and its latency in us with expected values. The latency
+// may differ by tolerance us.
+func (w *world) check(links int, rate, latency, tolerance float64) func() (checked, error) {
 	return func() (checked, error) {
 		r, err := w.verify()
 		c := checked{reasons: r.Reasons}
 		for _, l := range r.Links {
-			if math.Abs(l.Rate.Got/1e9/rate-1) > 0.01 || math.Abs(l.Latency.P50-us) > late || l.Loss != nil {
+			if math.Abs(l.Rate.Got/1e9/rate-1) > 0.01 || math.Abs(l.Latency.P50-latency) > tolerance || l.Loss != nil {
 				c.off = append(c.off, fmt.Sprintf("%s: %.4g Gb/s, %.0f us, losses %v", l.Name, l.Rate.Got/1e9, l.Latency.P50, l.Loss))
 			}
 		}
@@ -55,25 +55,25 @@ func (w *world) check(links int, rate, us, late float64) func() (checked, error)
 
 func sound(c checked) bool { return len(c.reasons) == 0 && len(c.off) == 0 }
 
-// says says whether a text is among the reasons for INVALID.
-func says(text string) func(checked) bool {
+// hasReason returns a predicate: a text is in the reasons for INVALID.
+func hasReason(text string) func(checked) bool {
 	return func(c checked) bool { return strings.Contains(strings.Join(c.reasons, "\n"), text) }
 }
 
-// A fabric that is what was asked for is VALID. One that tc has made another one, behind
-// ddlemu's back, is not, and neither is one that is shaped or used meanwhile.
+// A fabric that conforms to its parameters is VALID. It is INVALID after a change by tc that ddlemu does not know of, or
+// if it is shaped or used during the measurement.
 func TestVerifyWire(t *testing.T) {
 	w := newWorld(t)
 	w.up("--profile", "eth1", "--shaper", "wire", "--bw", "100Mbps", "--lat", "10ms", "--nodes", "3")
 	check := w.check(6, 0.0949285, 10005.92, 200)
-	within(t, "as asked", check, sound)
+	within(t, "unchanged", check, sound)
 
 	to := net.JoinHostPort(w.node("eth1", 1).NICs[0].Addr4.String(), "9")
 	busy := make(chan error, 1)
 	go func() { busy <- flood(w.node("eth1", 0), to, 20_000_000, 2*time.Second) }()
 	time.Sleep(100 * time.Millisecond)
 	if out, status := w.try("verify"); status != 2 || !strings.Contains(out, "fabric eth1 is in use: ") || !strings.Contains(out, "passed node0:node1") {
-		t.Errorf("in use: exit status %d: %s", status, out)
+		t.Errorf("fabric in use: exit status %d: %s", status, out)
 	}
 	if err := <-busy; err != nil {
 		t.Fatal(err)
@@ -86,19 +86,19 @@ func TestVerifyWire(t *testing.T) {
 			return check()
 		}
 	}
-	within(t, "used meanwhile", meanwhile(func() {
-		_ = flood(w.node("eth1", 0), to, 20_000_000, 200*time.Millisecond) // what does not pass is not seen
-	}), says("other programs sent on the fabric while it was measured: node0:node1"))
+	within(t, "used during the measurement", meanwhile(func() {
+		_ = flood(w.node("eth1", 0), to, 20_000_000, 200*time.Millisecond) // if it fails, the reason is missing
+	}), hasReason("other programs sent on the fabric while it was measured: node0:node1"))
 	latency := 10
-	within(t, "shaped meanwhile", meanwhile(func() {
+	within(t, "shaped during the measurement", meanwhile(func() {
 		latency++
 		w.try("shape", "--link", "node2>node0", "--lat", fmt.Sprintf("%dms", latency))
-	}), says("node2:node0 was changed while it was measured"))
+	}), hasReason("node2:node0 was changed while it was measured"))
 	w.run("shape", "--link", "node2>node0", "--lat", "10ms")
 
 	w.run("exec", "node1", "--", "tc", "class", "change", "dev", "eth0", "parent", "1:1", "classid", "1:10", "htb", "rate", "20mbit", "ceil", "90mbit")
-	within(t, "by tc", check, func(c checked) bool {
-		return says("node1:node0: rate 0.0")(c) && !slices.ContainsFunc(c.off, func(s string) bool { return !strings.HasPrefix(s, "node1:node0:") })
+	within(t, "changed by tc", check, func(c checked) bool {
+		return hasReason("node1:node0: rate 0.0")(c) && !slices.ContainsFunc(c.off, func(s string) bool { return !strings.HasPrefix(s, "node1:node0:") })
 	})
 
 	begin := time.Now()
@@ -108,16 +108,16 @@ func TestVerifyWire(t *testing.T) {
 	}
 }
 
-// htb keeps rates and shares, and delays nothing.
+// htb enforces rates and equal shares, and adds no latency.
 func TestVerifyHTB(t *testing.T) {
 	w := newWorld(t)
 	w.up("--profile", "eth1", "--shaper", "htb", "--bw", "100Mbps", "--lat", "0s", "--nodes", "3")
-	within(t, "as asked", w.check(6, 0.0949285, 0, 100), sound)
+	within(t, "unchanged", w.check(6, 0.0949285, 0, 100), sound)
 }
 
-// No host here passes packets on in 25 us.
+// No host forwards a packet in 1 us, so a fabric with that latency is INVALID.
 func TestVerifyTooFast(t *testing.T) {
 	w := newWorld(t)
 	w.up("--profile", "eth1", "--shaper", "wire", "--bw", "50Mbps", "--lat", "1us")
-	within(t, "1 us", w.check(2, 0.0474642, 0, math.Inf(1)), says("node0:node1: latency p50"))
+	within(t, "1 us", w.check(2, 0.0474642, 0, math.Inf(1)), hasReason("node0:node1: latency p50"))
 }

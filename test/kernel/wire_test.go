@@ -31,15 +31,14 @@ import (
 	"github.com/ddlemu/ddlemu/test/measure"
 )
 
-// noise is how often a measurement may be repeated: whatever else runs on the machine
-// takes from what is measured.
-const noise = 6
+// attempts is how often a measurement may be repeated, because other load on the machine disturbs it.
+const attempts = 6
 
-// within measures until what comes is right.
+// within measures until a result is right, at most attempts times.
 func within[T any](t *testing.T, what string, measure func() (T, error), right func(T) bool) {
 	t.Helper()
 	var got T
-	for try := range noise {
+	for try := range attempts {
 		var err error
 		if got, err = measure(); err != nil {
 			t.Fatal(err)
@@ -52,17 +51,17 @@ func within[T any](t *testing.T, what string, measure func() (T, error), right f
 	t.Errorf("%s: %v", what, got)
 }
 
-// near says whether got is within a part of want.
-func near(want, part float64) func(float64) bool {
-	return func(got float64) bool { return math.Abs(got/want-1) <= part }
+// near returns a predicate: a value differs from want by at most a relative tolerance.
+func near(want, tolerance float64) func(float64) bool {
+	return func(got float64) bool { return math.Abs(got/want-1) <= tolerance }
 }
 
-// wire brings up fabric t on the wire and returns it for measuring.
+// wire brings up fabric t with the shaper wire and returns it for measurements.
 func (w *world) wire(args ...string) *measure.Fabric {
 	w.Helper()
 	w.up(append([]string{"--profile", "eth1", "--name", "t", "--shaper", "wire"}, args...)...)
 	var fab *fabric.Fabric
-	w.look(func(f *state.File) {
+	w.withFile(func(f *state.File) {
 		var err error
 		if fab, err = live.Fabric(f); err != nil {
 			w.Fatal(err)
@@ -76,8 +75,8 @@ func (w *world) wire(args ...string) *measure.Fabric {
 	return &measure.Fabric{Network: nodes.Network{Fabric: fab, Plan: p}}
 }
 
-// look shows the file of fabric t to f.
-func (w *world) look(f func(*state.File)) {
+// withFile calls f with the file of fabric t.
+func (w *world) withFile(f func(*state.File)) {
 	w.Helper()
 	dir, err := state.OpenDir(w.dir, os.Getuid(), false)
 	if err != nil {
@@ -92,17 +91,17 @@ func (w *world) look(f func(*state.File)) {
 	f(file)
 }
 
-// link is what the link from NIC 0 to NIC 1 has carried, by the fabric's file.
-func (w *world) link(tr *measure.Fabric) state.HopStatus {
+// link returns the status of the link from NIC 0 to NIC 1.
+func (w *world) link(fab *measure.Fabric) state.HopStatus {
 	w.Helper()
 	var h state.HopStatus
-	w.look(func(f *state.File) { h = f.Hops()[tr.Fabric.Link(0, 1)] })
+	w.withFile(func(f *state.File) { h = f.Hops()[fab.Fabric.Link(0, 1)] })
 	return h
 }
 
-func flowOf(t *testing.T, tr *measure.Fabric, src, dst int) *measure.Flow {
+func flowOf(t *testing.T, fab *measure.Fabric, src, dst int) *measure.Flow {
 	t.Helper()
-	f, err := tr.StartFlow(src, dst)
+	f, err := fab.StartFlow(src, dst)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,8 +111,8 @@ func flowOf(t *testing.T, tr *measure.Fabric, src, dst int) *measure.Flow {
 
 // ping sends n ICMP echo requests from node 0 to node 1 and returns the round trips of
 // those that came back within a second.
-func ping(tr *measure.Fabric, n int) (took []time.Duration, err error) {
-	from, to := tr.Plan.Nodes[0], tr.Plan.Nodes[1].NICs[0].Addr4
+func ping(fab *measure.Fabric, n int) (took []time.Duration, err error) {
+	from, to := fab.Plan.Nodes[0], fab.Plan.Nodes[1].NICs[0].Addr4
 	err = netns.Do(from.Namespace, func() error {
 		fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, unix.IPPROTO_ICMP)
 		if err != nil {
@@ -155,7 +154,7 @@ func ping(tr *measure.Fabric, n int) (took []time.Duration, err error) {
 	return took, err
 }
 
-// median is Never if there is none.
+// median returns the largest duration if d is empty.
 func median(d []time.Duration) time.Duration {
 	if len(d) == 0 {
 		return math.MaxInt64
@@ -164,90 +163,88 @@ func median(d []time.Duration) time.Duration {
 	return d[len(d)/2]
 }
 
-// What the issue holds the wire to at 1 Gb/s: rate and latency, also after a change
-// while a flow runs.
+// The rate and the latency of a link of 1 Gb/s, and after a change while a flow runs.
 func TestWireRateAndLatency(t *testing.T) {
 	w := newWorld(t)
-	tr := w.wire("--nodes", "2")
+	fab := w.wire("--nodes", "2")
 	roundTrip := func() (time.Duration, error) {
-		took, err := ping(tr, 50)
+		took, err := ping(fab, 50)
 		return median(took), err
 	}
 	limit := func(lat time.Duration) func(time.Duration) bool {
 		return func(got time.Duration) bool { return got >= 2*lat && got <= 2*lat+max(250*time.Microsecond, lat/20) }
 	}
 	within(t, "round trip at 25 us", roundTrip, limit(25*time.Microsecond))
-	f := flowOf(t, tr, 0, 1)
+	f := flowOf(t, fab, 0, 1)
 	rate := func() (float64, error) { return f.Rate(500 * time.Millisecond) }
-	within(t, "1 Gb/s", rate, near(tr.Payload(1e9), 0.02))
+	within(t, "1 Gb/s", rate, near(fab.Payload(1e9), 0.02))
 
 	w.run("shape", "--bw", "300Mbps", "--lat", "10ms")
 	if _, err := f.Rate(100 * time.Millisecond); err != nil {
 		t.Fatal(err)
 	}
-	within(t, "300 Mb/s from 0.1 s after the change on", func() (float64, error) { return f.Rate(300 * time.Millisecond) }, near(tr.Payload(300e6), 0.02))
+	within(t, "300 Mb/s, from 0.1 s after the change", func() (float64, error) { return f.Rate(300 * time.Millisecond) }, near(fab.Payload(300e6), 0.02))
 	f.Close()
-	time.Sleep(100 * time.Millisecond) // what is under way
+	time.Sleep(100 * time.Millisecond) // packets in flight arrive
 	within(t, "round trip at 10 ms", roundTrip, limit(10*time.Millisecond))
 }
 
 func TestWireLoss(t *testing.T) {
 	const n, p, off = 40_000, 0.01, 0.002 // 0.002 is 4 sigma
 	w := newWorld(t)
-	tr := w.wire("--nodes", "2", "--loss", "1%")
-	within(t, "part of datagrams lost", func() (float64, error) {
-		before := w.link(tr).Counters
-		came, err := tr.Datagrams(0, 1, n, 200, 20*time.Microsecond)
+	fab := w.wire("--nodes", "2", "--loss", "1%")
+	within(t, "share of datagrams lost", func() (float64, error) {
+		before := w.link(fab).Counters
+		came, err := fab.Datagrams(0, 1, n, 200, 20*time.Microsecond)
 		if err != nil {
 			return 0, err
 		}
-		after := w.link(tr).Counters
+		after := w.link(fab).Counters
 		lost, passed := after.Drops-before.Drops, after.Segments-before.Segments
-		// ARP and the like pass too, and are lost.
+		// The counters include a few packets of other protocols, such as ARP.
 		if lost+passed < n || lost+passed > n+10 {
-			t.Errorf("%d datagrams were sent, the link counts %d and %d lost", n, passed, lost)
+			t.Errorf("%d datagrams were sent, the link counts %d passed and %d lost", n, passed, lost)
 		}
 		if got := float64(lost) / n; math.Abs(got-p) > off {
-			t.Errorf("the link lost %.2f %% of packets, by its own count", 100*got)
+			t.Errorf("the link's counters say that %.2f %% of packets were lost", 100*got)
 		}
 		return 1 - float64(len(came))/n, nil
 	}, func(got float64) bool { return math.Abs(got-p) <= off })
 }
 
-// Large packets of which a part is lost are taken apart: TCP gets through, and a
-// packet in fifty is lost, not a large packet.
-func TestWireLossOfLargePackets(t *testing.T) {
+// If some packets of a GSO packet are lost, the others arrive: one packet in 50 is lost, and not one GSO packet in 50.
+func TestWireLossInGSOPackets(t *testing.T) {
 	w := newWorld(t)
-	tr := w.wire("--nodes", "2", "--loss", "2%")
+	fab := w.wire("--nodes", "2", "--loss", "2%")
 	data := make([]byte, 40<<20)
 	random := rand.NewChaCha8([32]byte{1})
 	_, _ = random.Read(data)
-	got, err := transfer(tr, data)
+	got, err := transfer(fab, data)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if want := sha256.Sum256(data); got != want {
-		t.Error("the data that came is not what was sent")
+		t.Error("the received data differs from the sent data")
 	}
-	c := w.link(tr).Counters
+	c := w.link(fab).Counters
 	n := float64(c.Drops + c.Segments)
 	if lost := float64(c.Drops) / n; math.Abs(lost-0.02) > 4*math.Sqrt(0.02*0.98/n) {
 		t.Errorf("%.2f %% of %.0f packets are lost, want 2 %%", 100*lost, n)
 	}
 }
 
-// transfer sends data by TCP from node 0 to node 1 and returns the hash of what came.
-func transfer(tr *measure.Fabric, data []byte) (sum [32]byte, err error) {
+// transfer sends data by TCP from node 0 to node 1 and returns the hash of the received data.
+func transfer(fab *measure.Fabric, data []byte) (sum [32]byte, err error) {
 	var l net.Listener
-	address := net.JoinHostPort(tr.Plan.Nodes[1].NICs[0].Addr4.String(), "0")
-	err = netns.Do(tr.Plan.Nodes[1].Namespace, func() (err error) { l, err = net.Listen("tcp", address); return err })
+	address := net.JoinHostPort(fab.Plan.Nodes[1].NICs[0].Addr4.String(), "0")
+	err = netns.Do(fab.Plan.Nodes[1].Namespace, func() (err error) { l, err = net.Listen("tcp", address); return err })
 	if err != nil {
 		return sum, err
 	}
 	defer l.Close()
 	sent := make(chan error, 1)
 	go func() {
-		sent <- netns.Do(tr.Plan.Nodes[0].Namespace, func() error {
+		sent <- netns.Do(fab.Plan.Nodes[0].Namespace, func() error {
 			d := net.Dialer{FallbackDelay: -1}
 			c, err := d.Dial("tcp", l.Addr().String())
 			if err != nil {
@@ -270,22 +267,21 @@ func transfer(tr *measure.Fabric, data []byte) (sum [32]byte, err error) {
 	return [32]byte(h.Sum(nil)), <-sent
 }
 
-// All nodes send to all others at once: each pair gets its share.
+// All nodes send to all others concurrently: each pair gets an equal share.
 func TestWireShares(t *testing.T) {
-	// Slow enough that a host which does much else carries it: a link of 50 Mb/s has a
-	// packet of the MTU every quarter of a millisecond.
+	// The rate is so low that a busy host carries it: at 50 Mb/s, a packet of the MTU takes 0.25 ms.
 	const nodes, rate = 4, 50_000_000
 	w := newWorld(t)
-	tr := w.wire("--nodes", fmt.Sprint(nodes), "--bw", "50Mbps")
+	fab := w.wire("--nodes", fmt.Sprint(nodes), "--bw", "50Mbps")
 	var flows []*measure.Flow
 	for a := range nodes {
 		for b := range nodes {
 			if a != b {
-				flows = append(flows, flowOf(t, tr, a, b))
+				flows = append(flows, flowOf(t, fab, a, b))
 			}
 		}
 	}
-	share := tr.Payload(rate) / (nodes - 1)
+	share := fab.Payload(rate) / (nodes - 1)
 	within(t, "least and largest share of 12 pairs", func() ([2]float64, error) {
 		rates := make([]float64, len(flows))
 		errs := make([]error, len(flows))
@@ -305,34 +301,34 @@ func TestWireShares(t *testing.T) {
 
 func TestWireDownAndUp(t *testing.T) {
 	w := newWorld(t)
-	tr := w.wire("--nodes", "2")
-	took, err := ping(tr, 3)
+	fab := w.wire("--nodes", "2")
+	took, err := ping(fab, 3)
 	if err != nil || len(took) != 3 {
 		t.Fatalf("%d of 3 echoes before, %v", len(took), err)
 	}
 	w.run("shape", "--down")
 	time.Sleep(20 * time.Millisecond)
-	if took, err = ping(tr, 2); err != nil || len(took) != 0 {
+	if took, err = ping(fab, 2); err != nil || len(took) != 0 {
 		t.Errorf("%d echoes while the link is down, %v", len(took), err)
 	}
 	w.run("shape", "--up")
 	time.Sleep(20 * time.Millisecond)
-	if took, err = ping(tr, 3); err != nil || len(took) != 3 {
+	if took, err = ping(fab, 3); err != nil || len(took) != 3 {
 		t.Errorf("%d of 3 echoes after, %v", len(took), err)
 	}
 }
 
-// Connections are counted by what they are for.
+// Bytes are counted by flow class.
 func TestWireClasses(t *testing.T) {
 	w := newWorld(t)
-	tr := w.wire("--nodes", "2")
+	fab := w.wire("--nodes", "2")
 	const n = 1 << 20
 	for _, begin := range []string{"ddlemuP1", "\x6c\x9d\x4b\xfc\xf2\xb9\x4a\x56\x01\x00\x00\x00", "anything else"} {
-		if _, err := transfer(tr, append([]byte(begin), make([]byte, n)...)); err != nil {
+		if _, err := transfer(fab, append([]byte(begin), make([]byte, n)...)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for class, got := range w.link(tr).Classes {
+	for class, got := range w.link(fab).Classes {
 		if got < n || got > n+n/10 {
 			t.Errorf("class %d has %d bytes, want a little over %d", class, got, n)
 		}
@@ -350,18 +346,17 @@ func TestWireClasses(t *testing.T) {
 	}
 }
 
-// The traffic as a whole has a verdict. A way that is longer than this host needs is
-// VALID, one that is shorter is not.
+// All traffic together has a verdict. It is VALID if the latency is above the floor of the shaper, otherwise INVALID.
 func TestWireVerdict(t *testing.T) {
 	verdict := func(lat string) func() (string, error) {
 		return func() (string, error) {
 			w := newWorld(t)
-			tr := w.wire("--nodes", "2", "--lat", lat)
+			fab := w.wire("--nodes", "2", "--lat", lat)
 			defer w.run("down", "t")
-			if _, err := tr.Datagrams(0, 1, 500, 1000, time.Millisecond); err != nil {
+			if _, err := fab.Datagrams(0, 1, 500, 1000, time.Millisecond); err != nil {
 				return "", err
 			}
-			time.Sleep(200 * time.Millisecond) // it is judged ten times a second
+			time.Sleep(200 * time.Millisecond) // the daemon counts every 100 ms
 			return w.run("status", "--last"), nil
 		}
 	}
@@ -371,46 +366,46 @@ func TestWireVerdict(t *testing.T) {
 	})
 }
 
-// What the model does not lose but the wire has to drop is told, and not VALID.
-func TestWireTellsOtherLosses(t *testing.T) {
+// Packets that are dropped although the link model does not lose them are reported, and the verdict is INVALID.
+func TestWireReportsDrops(t *testing.T) {
 	w := newWorld(t)
-	tr := w.wire("--nodes", "2")
-	if took, err := ping(tr, 2); err != nil || len(took) != 2 {
+	fab := w.wire("--nodes", "2")
+	if took, err := ping(fab, 2); err != nil || len(took) != 2 {
 		t.Fatalf("%d of 2 echoes, %v", len(took), err)
 	}
-	if err := tagged(tr); err != nil {
+	if err := sendTagged(fab); err != nil {
 		t.Fatal(err)
 	}
-	if err := setDown(tr); err != nil {
+	if err := setDown(fab); err != nil {
 		t.Fatal(err)
 	}
-	if took, err := ping(tr, 1); err != nil || len(took) != 0 {
-		t.Errorf("%d echoes of a NIC that is down, %v", len(took), err)
+	if took, err := ping(fab, 1); err != nil || len(took) != 0 {
+		t.Errorf("%d echoes from a NIC that is down, %v", len(took), err)
 	}
-	time.Sleep(200 * time.Millisecond) // they are told ten times a second
+	time.Sleep(200 * time.Millisecond) // the daemon reports every 100 ms
 	out := w.run("status")
 	if !regexp.MustCompile(`NIC down [1-9]\d*, malformed or VLAN-tagged 1\b`).MatchString(out) || !strings.Contains(out, "this host lost packets that the link model did not") {
 		t.Errorf("status says\n%s", out)
 	}
 }
 
-// setDown sets node 1's NIC down, as root on that node may.
-func setDown(tr *measure.Fabric) error {
-	h, err := nodes.OpenNetlink(tr.Plan.Nodes[1].Namespace)
+// setDown sets node 1's NIC down, as root on that node can.
+func setDown(fab *measure.Fabric) error {
+	h, err := nodes.OpenNetlink(fab.Plan.Nodes[1].Namespace)
 	if err != nil {
 		return err
 	}
 	defer h.Close()
-	eth0, err := h.LinkByName(tr.Plan.Nodes[1].NICs[0].Name)
+	eth0, err := h.LinkByName(fab.Plan.Nodes[1].NICs[0].Name)
 	if err != nil {
 		return err
 	}
 	return h.LinkSetDown(eth0)
 }
 
-// tagged sends a frame with a VLAN tag from node 0 to node 1.
-func tagged(tr *measure.Fabric) error {
-	from, to := tr.Plan.Nodes[0], tr.Plan.Nodes[1].NICs[0]
+// sendTagged sends a frame with a VLAN tag from node 0 to node 1.
+func sendTagged(fab *measure.Fabric) error {
+	from, to := fab.Plan.Nodes[0], fab.Plan.Nodes[1].NICs[0]
 	return netns.Do(from.Namespace, func() error {
 		fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
 		if err != nil {
@@ -426,7 +421,7 @@ func tagged(tr *measure.Fabric) error {
 	})
 }
 
-// A fabric on which nothing happens costs nothing.
+// A fabric without traffic uses no CPU time.
 func TestWireIdle(t *testing.T) {
 	w := newWorld(t)
 	w.wire("--nodes", "2")
@@ -445,7 +440,7 @@ func TestWireIdle(t *testing.T) {
 	}, func(d time.Duration) bool { return d <= 50*time.Millisecond })
 }
 
-// cpuTime is what a process has used, to 10 ms.
+// cpuTime returns the CPU time of a process, in steps of 10 ms.
 func cpuTime(pid int) (time.Duration, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

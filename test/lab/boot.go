@@ -21,42 +21,41 @@ const (
 	failed = "lab: FAILED"
 )
 
-// panicked is in what a kernel says that cannot go on.
+// panicked is in the output of a kernel panic.
 const panicked = "Kernel panic - not syncing"
 
-// How long a machine has to boot, how often it is tried, and how long its tests have.
-// An emulated processor of qemu before 10 hangs or faults now and then while a kernel
-// patches its own code, most often early at boot.
 const (
-	bootTime = 2 * time.Minute
-	attempts = 3
-	testTime = 10 * time.Minute
+	bootTimeout = 2 * time.Minute
+	testTimeout = 10 * time.Minute // for booting and all tests
+
+	// bootAttempts is how often a machine is started. Before version 10, qemu's emulated processor sometimes hangs or faults
+	// while a kernel patches its own code, usually early during boot.
+	bootAttempts = 3
 )
 
-// What is tried again: a machine that did not come up, or whose kernel broke down.
+// After these errors, a machine is started again.
 var (
-	errHung  = fmt.Errorf("it did not boot in %v", bootTime)
-	errPanic = errors.New("its kernel panicked")
+	errHung  = fmt.Errorf("the machine did not boot in %v", bootTimeout)
+	errPanic = errors.New("the machine's kernel panicked")
 )
 
-// boot runs a machine until its tests are over, and passes on what it says.
+// boot runs a machine until its tests have ended. It passes the lines of output to say.
 func boot(ctx context.Context, image, initrd string, say func(string)) error {
-	for i := range attempts {
-		err := machine(ctx, image, initrd, say)
-		if !errors.Is(err, errHung) && !errors.Is(err, errPanic) || i == attempts-1 {
+	for i := range bootAttempts {
+		err := runMachine(ctx, image, initrd, say)
+		if !errors.Is(err, errHung) && !errors.Is(err, errPanic) || i == bootAttempts-1 {
 			return err
 		}
-		say("lab: " + err.Error() + ", which under qemu sometimes happens: once more")
+		say("lab: " + err.Error() + ", which sometimes happens in qemu: starting it again")
 	}
 	return nil
 }
 
-func machine(ctx context.Context, image, initrd string, say func(string)) error {
-	ctx, cancel := context.WithTimeout(ctx, testTime)
+func runMachine(ctx context.Context, image, initrd string, say func(string)) error {
+	ctx, cancel := context.WithTimeout(ctx, testTimeout)
 	defer cancel()
-	// Time is counted in instructions, 2 ns each, and waiting takes none: what else this
-	// machine does is not seen inside. q35 has a timer (hpet) by which the kernel's
-	// timers have a high resolution.
+	// In the machine, time is counted in instructions of 2 ns, and idle time is skipped. So the load of this host has no
+	// effect there. q35 has a timer (hpet) that gives the kernel's timers a high resolution.
 	cmd := exec.CommandContext(ctx, qemu, "-accel", "tcg,thread=single", "-icount", "shift=1,sleep=off",
 		"-machine", "q35", "-cpu", "max", "-smp", "1", "-m", "768",
 		"-nographic", "-nodefaults", "-no-user-config", "-serial", "stdio", "-no-reboot",
@@ -69,33 +68,32 @@ func machine(ctx context.Context, image, initrd string, say func(string)) error 
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start qemu: %w", err)
 	}
-	hung := time.AfterFunc(bootTime, cancel)
-	up, result := false, ""
+	hung := time.AfterFunc(bootTimeout, cancel)
+	isUp, result := false, ""
 	lines := bufio.NewScanner(out)
 	for result == "" && lines.Scan() {
 		line := strings.TrimRight(lines.Text(), "\r")
 		switch {
 		case strings.Contains(line, booted):
-			up = true
+			isUp = true
 			hung.Stop()
 		case strings.HasSuffix(line, passed), strings.HasSuffix(line, failed), strings.Contains(line, panicked):
 			result = line
 		}
-		if up {
+		if isUp {
 			say(line)
 		}
 	}
 	timedOut := ctx.Err() != nil
 	cancel()
-	// It was killed, or has ended itself.
-	_ = cmd.Wait()
+	_ = cmd.Wait() // an error: it was killed
 	switch {
 	case strings.Contains(result, panicked):
 		return errPanic
-	case !up:
+	case !isUp:
 		return errHung
 	case timedOut && result == "":
-		return fmt.Errorf("the tests were not over after %v", testTime)
+		return fmt.Errorf("the tests had not ended after %v", testTimeout)
 	case !strings.HasSuffix(result, passed):
 		return errors.New("tests failed")
 	}

@@ -14,21 +14,21 @@ import (
 	"github.com/ddlemu/ddlemu/cuda/soft/setup/debian"
 )
 
-// kernel is one that was unpacked.
+// kernel is an unpacked kernel.
 type kernel struct {
 	version string // 6.1.0-56-cloud-amd64
 	image   string
 	modules string // folder
 }
 
-// newest depends on the newest kernel of a suite.
-const newest = "linux-image-cloud-amd64"
+// metapackage depends on the newest kernel of a suite.
+const metapackage = "linux-image-cloud-amd64"
 
-// kernelPart matches the packages that a kernel is in.
-var kernelPart = regexp.MustCompile(`^linux-(image|binary|modules)-\d`)
+// kernelPackage matches the packages of a kernel.
+var kernelPackage = regexp.MustCompile(`^linux-(image|binary|modules)-\d`)
 
-// fetch returns the kernel of a suite in dir, downloaded if it is not there. An error
-// that wraps errSkip says that there is none to be had.
+// fetch returns the kernel of a suite in dir. It downloads it if necessary. If that is not possible, the error wraps
+// errSkip.
 func fetch(ctx context.Context, dir, suite string) (kernel, error) {
 	root := filepath.Join(dir, "root")
 	if k, err := find(root); err == nil {
@@ -38,7 +38,7 @@ func fetch(ctx context.Context, dir, suite string) (kernel, error) {
 	if err != nil {
 		return kernel{}, fmt.Errorf("%w: %w", errSkip, err)
 	}
-	a := debian.Archive{Package: newest, Suite: suite, Component: "main", Mirror: mirror, Dir: filepath.Join(dir, "apt")}
+	a := debian.Archive{Package: metapackage, Suite: suite, Component: "main", Mirror: mirror, Dir: filepath.Join(dir, "apt")}
 	part := root + ".part"
 	if err := errors.Join(os.RemoveAll(part), os.MkdirAll(part, 0o755)); err != nil {
 		return kernel{}, err
@@ -52,7 +52,7 @@ func fetch(ctx context.Context, dir, suite string) (kernel, error) {
 	return find(root)
 }
 
-// download unpacks what a package depends on and belongs to a kernel into root.
+// download downloads a package and the packages that it depends on, and unpacks those of a kernel into root.
 func download(ctx context.Context, a debian.Archive, root string) error {
 	versions, err := a.Versions(ctx)
 	if err != nil {
@@ -65,7 +65,7 @@ func download(ctx context.Context, a debian.Archive, root string) error {
 	if err != nil {
 		return err
 	}
-	if kernelPart.MatchString(a.Package) {
+	if kernelPackage.MatchString(a.Package) {
 		dir, err := os.MkdirTemp(a.Dir, "deb-")
 		if err != nil {
 			return err
@@ -80,7 +80,7 @@ func download(ctx context.Context, a debian.Archive, root string) error {
 		}
 	}
 	for _, name := range names {
-		if !kernelPart.MatchString(name) {
+		if !kernelPackage.MatchString(name) {
 			continue
 		}
 		next := a
@@ -92,7 +92,7 @@ func download(ctx context.Context, a debian.Archive, root string) error {
 	return nil
 }
 
-// find is the kernel that was unpacked into root.
+// find returns the kernel in root.
 func find(root string) (kernel, error) {
 	for _, at := range []string{"usr/lib/modules", "lib/modules"} {
 		dirs, err := filepath.Glob(filepath.Join(root, at, "*"))

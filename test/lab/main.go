@@ -16,13 +16,13 @@ import (
 	"time"
 )
 
-// suites have the kernels: Debian 12's 6.1, which has no TCX, 13's 6.12, and a newer one.
+// suites of Debian. Debian 12 has Linux 6.1, without TCX. Debian 13 has 6.12. Its backports have a newer one.
 var suites = []string{"bookworm", "trixie", "trixie-backports"}
 
 // tested are the packages whose tests run.
 var tested = []string{"./shaper/kernel/bpf", "./test/shapers"}
 
-// errSkip wraps why something cannot be run on this machine.
+// errSkip says that something cannot be run on this machine.
 var errSkip = errors.New("SKIPPED")
 
 func main() {
@@ -53,10 +53,10 @@ func run(ctx context.Context, dir string) error {
 	if err := compile(ctx, dir); err != nil {
 		return err
 	}
-	// One after the other: an emulated processor takes a real one.
+	// One after the other, because an emulated processor uses a real one fully.
 	errs := make([]error, len(suites))
 	for i, suite := range suites {
-		errs[i] = one(ctx, dir, suite, func(line string) { fmt.Printf("%-17s %s\n", suite, line) })
+		errs[i] = testSuite(ctx, dir, suite, func(line string) { fmt.Printf("%-17s %s\n", suite, line) })
 	}
 	ran := 0
 	for i, err := range errs {
@@ -71,7 +71,7 @@ func run(ctx context.Context, dir string) error {
 	return errors.Join(errs...)
 }
 
-// compile makes the binaries that run in the machines: no C library is there.
+// compile builds the binaries that run in the machines. They are static, because the machines have no C library.
 func compile(ctx context.Context, dir string) error {
 	tests := filepath.Join(dir, "tests")
 	if err := errors.Join(os.RemoveAll(tests), os.MkdirAll(tests, 0o755)); err != nil {
@@ -91,9 +91,9 @@ func compile(ctx context.Context, dir string) error {
 	return nil
 }
 
-// one runs the tests on a suite's kernel.
-func one(ctx context.Context, dir, suite string, say func(string)) error {
-	began := time.Now()
+// testSuite runs the tests on a suite's kernel.
+func testSuite(ctx context.Context, dir, suite string, say func(string)) error {
+	start := time.Now()
 	k, err := fetch(ctx, filepath.Join(dir, suite), suite)
 	if err != nil {
 		return fmt.Errorf("%s: %w", suite, err)
@@ -102,7 +102,7 @@ func one(ctx context.Context, dir, suite string, say func(string)) error {
 	if err := pack(image, k, dir); err != nil {
 		return fmt.Errorf("%s: %w", suite, err)
 	}
-	say(fmt.Sprintf("lab: kernel %s, ready after %.0f s", k.version, time.Since(began).Seconds()))
+	say(fmt.Sprintf("lab: kernel %s, ready after %.0f s", k.version, time.Since(start).Seconds()))
 	if err := boot(ctx, k.image, image, say); err != nil {
 		return fmt.Errorf("%s, kernel %s: %w", suite, k.version, err)
 	}

@@ -17,29 +17,28 @@ import (
 	"strings"
 )
 
-// needed are the modules that the tests use. What is built into a kernel has no file.
-var needed = []string{
+// testModules are the modules that the tests use. Those that are built into a kernel have no file.
+var testModules = []string{
 	"veth", "bridge", "sch_netem", "sch_fq", "sch_htb", "sch_tbf", "sch_ingress", "cls_bpf", "cls_u32", "act_mirred", "tcp_bbr",
 }
 
-// pack writes the first file system of a machine: init, the modules in the order in
-// which they are to be loaded, and the tests.
+// pack writes the initial file system of a machine: init, the modules, numbered in the order of loading, and the tests.
 func pack(image string, k kernel, dir string) error {
 	f, err := os.Create(image)
 	if err != nil {
 		return err
 	}
 	z := gzip.NewWriter(f)
-	err = fill(z, k, dir)
+	err = writeArchive(z, k, dir)
 	return errors.Join(err, z.Close(), f.Close())
 }
 
-func fill(w io.Writer, k kernel, dir string) error {
+func writeArchive(w io.Writer, k kernel, dir string) error {
 	a := archive{w: w}
 	for _, name := range []string{"dev", "modules", "tests"} {
 		a.add(name, fs.ModeDir|0o755, nil)
 	}
-	modules, err := load(k.modules, needed)
+	modules, err := readModules(k.modules, testModules)
 	if err != nil {
 		return err
 	}
@@ -65,8 +64,8 @@ func fill(w io.Writer, k kernel, dir string) error {
 	return a.err
 }
 
-// archive writes the format newc of cpio, which the kernel reads (its
-// Documentation/driver-api/early-userspace/buffer-format.rst).
+// archive writes the format newc of cpio (Documentation/driver-api/early-userspace/buffer-format.rst of Linux). After an
+// error, add does nothing.
 type archive struct {
 	w   io.Writer
 	ino int
@@ -92,15 +91,14 @@ func (a *archive) add(name string, mode fs.FileMode, data []byte) {
 	}
 }
 
-// module is one of a kernel's.
+// module is a module of a kernel.
 type module struct {
 	name   string
 	object []byte
 }
 
-// load is the modules with these names and what they depend on, in the order in which
-// they can be loaded.
-func load(dir string, names []string) ([]module, error) {
+// readModules returns the modules with these names and their dependencies, in an order in which they can be loaded.
+func readModules(dir string, names []string) ([]module, error) {
 	files := map[string]string{}
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if base, _, ok := strings.Cut(filepath.Base(path), ".ko"); ok && err == nil && !d.IsDir() {
@@ -118,16 +116,16 @@ func load(dir string, names []string) ([]module, error) {
 		if !ok || slices.ContainsFunc(out, func(m module) bool { return m.name == name }) {
 			return nil
 		}
-		object, err := read(path)
+		object, err := readModule(path)
 		if err != nil {
 			return err
 		}
-		before, err := depends(object)
+		dependencies, err := dependenciesOf(object)
 		if err != nil {
 			return fmt.Errorf("read %s: %w", path, err)
 		}
-		for _, b := range before {
-			if err := add(b); err != nil {
+		for _, d := range dependencies {
+			if err := add(d); err != nil {
 				return err
 			}
 		}
@@ -142,8 +140,8 @@ func load(dir string, names []string) ([]module, error) {
 	return out, nil
 }
 
-// read is a file that may be compressed with xz.
-func read(path string) ([]byte, error) {
+// readModule reads a file that may be compressed with xz.
+func readModule(path string) ([]byte, error) {
 	if !strings.HasSuffix(path, ".xz") {
 		return os.ReadFile(path)
 	}
@@ -154,8 +152,8 @@ func read(path string) ([]byte, error) {
 	return out, nil
 }
 
-// depends is the modules that must be loaded before this one.
-func depends(object []byte) ([]string, error) {
+// dependenciesOf returns the names of the modules that must be loaded before a module.
+func dependenciesOf(object []byte) ([]string, error) {
 	f, err := elf.NewFile(bytes.NewReader(object))
 	if err != nil {
 		return nil, err
@@ -163,7 +161,7 @@ func depends(object []byte) ([]string, error) {
 	defer f.Close()
 	s := f.Section(".modinfo")
 	if s == nil {
-		return nil, errors.New("it has no .modinfo")
+		return nil, errors.New("no section .modinfo")
 	}
 	info, err := s.Data()
 	if err != nil {

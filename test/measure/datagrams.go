@@ -13,56 +13,56 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// patience is how long a datagram may be under way at most.
-const patience = time.Second
+// maxFlight is the longest time that a datagram may be in flight.
+const maxFlight = time.Second
 
-// measure sends datagrams from one socket to the other.
+// measure sends n datagrams from one socket to the other and returns the time of flight of those that arrive.
 func measure(from, to *net.UDPConn, n, size int, gap time.Duration) ([]time.Duration, error) {
 	if err := forceBuffer(to); err != nil {
 		return nil, err
 	}
-	origin := time.Now()
+	start := time.Now()
 	sent := make(chan error, 1)
-	go func() { sent <- send(from, origin, n, size, gap) }()
-	var took []time.Duration
-	over := time.Time{}
-	for block := make([]byte, 64<<10); len(took) < n; {
-		if over.IsZero() {
+	go func() { sent <- send(from, start, n, size, gap) }()
+	var flight []time.Duration
+	end := time.Time{}
+	for block := make([]byte, 64<<10); len(flight) < n; {
+		if end.IsZero() {
 			select {
 			case err := <-sent:
 				if err != nil {
 					return nil, err
 				}
-				over = time.Now().Add(patience)
+				end = time.Now().Add(maxFlight)
 			default:
 			}
 		}
-		if err := to.SetReadDeadline(time.Now().Add(patience / 10)); err != nil {
+		if err := to.SetReadDeadline(time.Now().Add(maxFlight / 10)); err != nil {
 			return nil, err
 		}
 		_, err := to.Read(block)
 		switch {
 		case errors.Is(err, os.ErrDeadlineExceeded):
-			if !over.IsZero() && time.Now().After(over) {
-				return took, nil
+			if !end.IsZero() && time.Now().After(end) {
+				return flight, nil
 			}
 			continue
 		case err != nil:
 			return nil, fmt.Errorf("receive: %w", err)
 		}
-		took = append(took, time.Since(origin)-time.Duration(binary.LittleEndian.Uint64(block)))
+		flight = append(flight, time.Since(start)-time.Duration(binary.LittleEndian.Uint64(block)))
 	}
-	return took, nil
+	return flight, nil
 }
 
-// send sends n datagrams, each with the time since origin at which it was sent.
-func send(from *net.UDPConn, origin time.Time, n, size int, gap time.Duration) error {
+// send sends n datagrams. Each carries its time of sending, since start.
+func send(from *net.UDPConn, start time.Time, n, size int, gap time.Duration) error {
 	block := make([]byte, max(size, 8))
 	for i := range n {
-		if wait := time.Duration(i)*gap - time.Since(origin); wait > 0 {
+		if wait := time.Duration(i)*gap - time.Since(start); wait > 0 {
 			time.Sleep(wait)
 		}
-		binary.LittleEndian.PutUint64(block, uint64(time.Since(origin)))
+		binary.LittleEndian.PutUint64(block, uint64(time.Since(start)))
 		if _, err := from.Write(block); err != nil {
 			return fmt.Errorf("send: %w", err)
 		}
@@ -70,7 +70,7 @@ func send(from *net.UDPConn, origin time.Time, n, size int, gap time.Duration) e
 	return nil
 }
 
-// forceBuffer makes a socket hold many datagrams, whatever the system's limit.
+// forceBuffer gives a socket a large receive buffer, beyond the system's limit.
 func forceBuffer(c *net.UDPConn) error {
 	raw, err := c.SyscallConn()
 	if err != nil {

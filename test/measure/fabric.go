@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package measure brings up a fabric of the kernel datapath inside a test, and measures
-// what its links do: rate, delay and loss. Nothing but tests uses it.
+// Package measure measures the links of a fabric of the kernel datapath for tests: rate, delay and loss. It can also bring
+// a fabric up without the ddlemu command.
 package measure
 
 import (
@@ -23,15 +23,15 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
-// Fabric is a fabric that is up, not yet shaped.
+// Fabric is a fabric that is up. Fabrics that Start did not bring up have only Fabric and Plan.
 type Fabric struct {
 	nodes.Network
 	dir    *state.Dir
 	Shaper shapers.Shaper
 }
 
-// Start brings up a fabric named name in the folder dir, of the profile eth1 after
-// change, with its NICs not connected, and starts a shaper on it.
+// Start brings up a fabric called name in the folder dir and calls start to start its shaper. The fabric has the profile
+// eth1, changed by change.
 func Start(dir, name string, change func(c *configs.Fabric), start func(nodes.Network) (shapers.Shaper, error)) (_ *Fabric, err error) {
 	c, err := configs.Load(configs.Source{Profile: "eth1"})
 	if err != nil {
@@ -43,70 +43,70 @@ func Start(dir, name string, change func(c *configs.Fabric), start func(nodes.Ne
 	if err != nil {
 		return nil, err
 	}
-	t := &Fabric{Network: nodes.Network{Fabric: fab}}
+	m := &Fabric{Network: nodes.Network{Fabric: fab}}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, t.Close())
+			err = errors.Join(err, m.Close())
 		}
 	}()
-	if t.dir, err = state.OpenDir(dir, os.Getuid(), true); err != nil {
+	if m.dir, err = state.OpenDir(dir, os.Getuid(), true); err != nil {
 		return nil, err
 	}
 	spec, err := live.Spec(fab, name)
 	if err != nil {
 		return nil, err
 	}
-	if t.File, err = t.dir.Create(spec); err != nil {
+	if m.File, err = m.dir.Create(spec); err != nil {
 		return nil, err
 	}
-	if t.Plan, err = netns.NewPlan(dir, name, c.Nodes, c.NICsPerNode, netip.MustParsePrefix(c.Subnet)); err != nil {
+	if m.Plan, err = netns.NewPlan(dir, name, c.Nodes, c.NICsPerNode, netip.MustParsePrefix(c.Subnet)); err != nil {
 		return nil, err
 	}
 	p, err := link.NewParams(fabric.Spec(c.Link), fab.TimeScale())
 	if err != nil {
 		return nil, err
 	}
-	if err := nodes.Create(context.Background(), t.Plan, nodes.Options{MTU: c.Link.MTU, MaxGSO: int(p.Segment)}); err != nil {
+	if err := nodes.Create(context.Background(), m.Plan, nodes.Options{MTU: c.Link.MTU, MaxGSO: int(p.Segment)}); err != nil {
 		return nil, err
 	}
-	s, err := start(t.Network)
+	s, err := start(m.Network)
 	if err != nil {
 		return nil, err
 	}
-	t.Shaper = s
-	return t, nil
+	m.Shaper = s
+	return m, nil
 }
 
-// Close removes all that Start made.
-func (t *Fabric) Close() error {
+// Close removes all that Start created.
+func (m *Fabric) Close() error {
 	var errs []error
-	if t.Shaper != nil {
-		errs = append(errs, t.Shaper.Close())
+	if m.Shaper != nil {
+		errs = append(errs, m.Shaper.Close())
 	}
-	if t.Plan != nil {
-		errs = append(errs, nodes.Remove(t.Plan))
+	if m.Plan != nil {
+		errs = append(errs, nodes.Remove(m.Plan))
 	}
-	if t.File != nil {
-		t.File.TakeDown()
-		errs = append(errs, t.File.Close())
+	if m.File != nil {
+		m.File.TakeDown()
+		errs = append(errs, m.File.Close())
 	}
-	if t.dir != nil {
-		errs = append(errs, t.dir.Close())
+	if m.dir != nil {
+		errs = append(errs, m.dir.Close())
 	}
 	return errors.Join(errs...)
 }
 
-// Shape changes all links, and puts that into force.
-func (t *Fabric) Shape(p configs.LinkPatch) error {
-	if _, err := live.Shape(t.File, "*", p); err != nil {
+// Shape changes all links and applies the change.
+func (m *Fabric) Shape(p configs.LinkPatch) error {
+	if _, err := live.Shape(m.File, "*", p); err != nil {
 		return err
 	}
-	return t.Shaper.Follow()
+	return m.Shaper.Follow()
 }
 
-// in calls f on a thread inside of a node.
-func (t *Fabric) in(node int, f func(own net.IP) error) error {
-	n := t.Plan.Nodes[node]
+// in calls f on a thread in the namespace of a node, with the node's address.
+func (m *Fabric) in(node int, f func(addr net.IP) error) error {
+	n := m.Plan.Nodes[node]
 	return netns.Do(n.Namespace, func() error { return f(n.NICs[0].Addr4.AsSlice()) })
 }
 
@@ -116,14 +116,14 @@ type Flow struct {
 }
 
 // StartFlow starts a flow. The caller closes it.
-func (t *Fabric) StartFlow(src, dst int) (*Flow, error) {
+func (m *Fabric) StartFlow(src, dst int) (*Flow, error) {
 	var l *net.TCPListener
-	if err := t.in(dst, func(own net.IP) (err error) { l, err = net.ListenTCP("tcp4", &net.TCPAddr{IP: own}); return err }); err != nil {
+	if err := m.in(dst, func(addr net.IP) (err error) { l, err = net.ListenTCP("tcp4", &net.TCPAddr{IP: addr}); return err }); err != nil {
 		return nil, err
 	}
 	defer l.Close()
 	f := &Flow{}
-	err := t.in(src, func(net.IP) (err error) {
+	err := m.in(src, func(net.IP) (err error) {
 		f.from, err = net.DialTCP("tcp4", nil, l.Addr().(*net.TCPAddr))
 		return err
 	})
@@ -135,7 +135,7 @@ func (t *Fabric) StartFlow(src, dst int) (*Flow, error) {
 		return nil, err
 	}
 	go func() {
-		// Until Close.
+		// Write fails after Close.
 		for block := make([]byte, 64<<10); err == nil; {
 			_, err = f.from.Write(block)
 		}
@@ -146,7 +146,7 @@ func (t *Fabric) StartFlow(src, dst int) (*Flow, error) {
 // Close ends the flow.
 func (f *Flow) Close() error { return errors.Join(f.from.Close(), f.to.Close()) }
 
-// Rate is what arrives in so much time, in payload bits per second.
+// Rate receives for a time and returns the rate in payload bits per second.
 func (f *Flow) Rate(d time.Duration) (float64, error) {
 	bytes, start := 0, time.Now()
 	for block := make([]byte, 256<<10); time.Since(start) < d; {
@@ -159,29 +159,25 @@ func (f *Flow) Rate(d time.Duration) (float64, error) {
 	return 8 * float64(bytes) / time.Since(start).Seconds(), nil
 }
 
-// Payload is the rate in bits per second at which TCP over IPv4, without
-// timestamps, carries payload at a line rate.
-func (t *Fabric) Payload(rate uint64) float64 {
-	l := t.Fabric.Config.Link
+// Payload returns the rate of payload in bits per second that TCP over IPv4, without timestamps, has at a line rate.
+func (m *Fabric) Payload(rate uint64) float64 {
+	l := m.Fabric.Config.Link
 	return float64(rate) * float64(l.MTU-l.Header) / float64(l.MTU+l.Framing)
 }
 
-// Datagrams sends n datagrams of size bytes, gap apart, and returns how long each took
-// that came, in the order in which they came.
-func (t *Fabric) Datagrams(src, dst, n, size int, gap time.Duration) ([]time.Duration, error) {
-	var to, from *net.UDPConn
-	err := t.in(dst, func(own net.IP) (err error) { to, err = net.ListenUDP("udp4", &net.UDPAddr{IP: own}); return err })
+// Datagrams sends n datagrams of size bytes at intervals of gap. It returns the time of flight of each that arrives, in
+// order of arrival.
+func (m *Fabric) Datagrams(src, dst, n, size int, gap time.Duration) ([]time.Duration, error) {
+	from, to := &m.Plan.Nodes[src], &m.Plan.Nodes[dst]
+	receiver, err := netns.ListenUDP(to.Namespace, to.NICs[0].Addr4)
 	if err != nil {
 		return nil, err
 	}
-	defer to.Close()
-	err = t.in(src, func(net.IP) (err error) {
-		from, err = net.DialUDP("udp4", nil, to.LocalAddr().(*net.UDPAddr))
-		return err
-	})
+	defer receiver.Close()
+	sender, err := netns.DialUDP(from.Namespace, from.NICs[0].Addr4, receiver.LocalAddr().(*net.UDPAddr))
 	if err != nil {
 		return nil, err
 	}
-	defer from.Close()
-	return measure(from, to, n, size, gap)
+	defer sender.Close()
+	return measure(sender, receiver, n, size, gap)
 }

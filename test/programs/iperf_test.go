@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// iperf3 gets what a link of the asked rate has left for payload.
+// iperf3 measures the payload rate of a link: its rate less headers and framing.
 func TestIperf(t *testing.T) {
 	w := newWorld(t, "iperf3:iperf3")
 	w.shell("ddlemu up --profile eth1 --nodes 2 --datapath kernel")
@@ -20,7 +20,7 @@ func TestIperf(t *testing.T) {
 		w.shell(server)
 		o := w.shell(client + " -t 2 -O 1 -J")
 		got, want = rates(t, o.stdout)
-		t.Logf("try %d: %.4g Gb/s of %.4g", try, got/1e9, want/1e9)
+		t.Logf("try %d: %.4g Gb/s, want %.4g", try, got/1e9, want/1e9)
 		if got > 1.02*want {
 			break
 		}
@@ -28,11 +28,11 @@ func TestIperf(t *testing.T) {
 			return
 		}
 	}
-	t.Errorf("%.4g Gb/s of %.4g", got/1e9, want/1e9)
+	t.Errorf("%.4g Gb/s, want %.4g", got/1e9, want/1e9)
 }
 
-// rates are what iperf3 received and what a gigabit leaves of packets of 1500 bytes
-// after headers, with TCP's time stamps, and 38 bytes of Ethernet around, in bit/s.
+// rates returns the rate that iperf3 measured and the payload rate of a link of 1 Gb/s, in bit/s. Packets have 1500 bytes
+// with the headers of IP and TCP, including timestamps, and 38 bytes of Ethernet framing.
 func rates(t *testing.T, text string) (got, want float64) {
 	t.Helper()
 	var r struct {

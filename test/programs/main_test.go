@@ -17,18 +17,18 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/kernel/netns"
 )
 
-// limit is when a command that hangs is ended.
-const limit = 90 * time.Second
+// timeout is how long a command may run.
+const timeout = 90 * time.Second
 
-// world is a folder of fabrics that nobody else uses, and one to work in.
+// world is a private folder of fabrics, and a working folder.
 type world struct {
 	*testing.T
 	dir, work string
 	path      string // PATH
 }
 
-// newWorld skips the test without root or one of the programs, each given with its
-// Debian package as program:package. At its end nothing may be left.
+// newWorld skips the test without root or without one of the programs. Each is given with its Debian package, as
+// program:package. When the test ends, newWorld takes all fabrics down and checks that no namespace remains.
 func newWorld(t *testing.T, programs ...string) *world {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -48,9 +48,9 @@ func newWorld(t *testing.T, programs ...string) *world {
 	t.Cleanup(func() {
 		w.try("ddlemu", "down", "--all")
 		w.try("ddlemu", "gc")
-		left, err := netns.List(netns.DirPrefix(w.dir))
-		if err != nil || len(left) > 0 {
-			t.Errorf("left: %v, %v", left, err)
+		remaining, err := netns.List(netns.DirPrefix(w.dir))
+		if err != nil || len(remaining) > 0 {
+			t.Errorf("not removed: %v, %v", remaining, err)
 		}
 	})
 	return w
@@ -65,18 +65,18 @@ func absolute(t *testing.T, elem ...string) string {
 	return path
 }
 
-// outcome is how a command ended and what it said.
+// outcome is the output and the exit status of a command.
 type outcome struct {
 	stdout, stderr string
 	exit           int
 }
 
-// try runs a command in the folder to work in.
+// try runs a command in the working folder.
 func (w *world) try(args ...string) outcome {
 	w.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
-	// By sh, which finds it on the world's PATH.
+	// sh finds the command on the world's PATH.
 	cmd := exec.CommandContext(ctx, "sh", append([]string{"-c", `exec "$@"`, "sh"}, args...)...)
 	cmd.Dir = w.work
 	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool {
@@ -92,7 +92,7 @@ func (w *world) try(args ...string) outcome {
 		w.Fatalf("%v: %v", args, err)
 	}
 	if ctx.Err() != nil {
-		w.Fatalf("%v hangs\n%s%s", args, stdout.String(), stderr.String())
+		w.Fatalf("%v did not end in time\n%s%s", args, stdout.String(), stderr.String())
 	}
 	return outcome{stdout.String(), stderr.String(), cmd.ProcessState.ExitCode()}
 }
@@ -107,13 +107,13 @@ func (w *world) run(args ...string) outcome {
 	return o
 }
 
-// shell is run for a line as documents have it.
+// shell runs a command line of the documentation, which must succeed.
 func (w *world) shell(line string) outcome {
 	w.Helper()
 	return w.run("sh", "-c", line)
 }
 
-// documented fails the test unless README or docs/kernel.md has the line that it runs.
+// documented checks that README.md and docs/kernel.md contain a command line.
 func (w *world) documented(line string) {
 	w.Helper()
 	for _, name := range []string{"README.md", "docs/kernel.md"} {
@@ -127,7 +127,7 @@ func (w *world) documented(line string) {
 	}
 }
 
-// copy brings a file of testdata into the folder to work in.
+// copy copies a file of testdata to the working folder.
 func (w *world) copy(name string) {
 	w.Helper()
 	b, err := os.ReadFile(filepath.Join("testdata", name))
@@ -139,5 +139,5 @@ func (w *world) copy(name string) {
 	}
 }
 
-// near says whether got is from low to high times want.
+// near reports whether got is between low and high times want.
 func near(got, want, low, high float64) bool { return got >= low*want && got <= high*want }

@@ -11,9 +11,8 @@ import (
 	"testing"
 )
 
-// Open MPI starts 4 ranks on 2 nodes by `ddlemu ssh` from a list of `ddlemu
-// hostfile`, they compute what they should, and a message takes as much longer as
-// the link's latency is.
+// Open MPI starts 4 ranks on 2 nodes with `ddlemu ssh` and the list of `ddlemu hostfile`. Their results are right, and if
+// the latency of the link increases by 10 ms, so does the time of a message.
 func TestOpenMPI(t *testing.T) {
 	w := newWorld(t, "mpirun.openmpi:openmpi-bin", "mpicc.openmpi:libopenmpi-dev")
 	w.run("mpicc.openmpi", "-O2", "-Wall", "-Wextra", "-o", filepath.Join(w.work, "pingpong"), absolute(t, "testdata", "pingpong.c"))
@@ -21,14 +20,14 @@ func TestOpenMPI(t *testing.T) {
 	w.shell("ddlemu hostfile --slots 2 > hosts")
 	const low, high = 5000.0, 15000.0 // us, one way
 	var before, after float64
-	for try := range 3 { // a busy host makes single messages late
+	for try := range 3 { // on a busy host, messages may be late
 		w.run("ddlemu", "shape", "--lat", "5ms")
 		before = w.pingpong()
 		w.run("ddlemu", "shape", "--lat", "15ms")
 		after = w.pingpong()
 		t.Logf("try %d: %.0f us at 5 ms, %.0f us at 15 ms", try, before, after)
 		if before < low || after < high {
-			t.Fatal("a message was there before it could be")
+			t.Fatal("a message was faster than the latency of the link")
 		}
 		if near(after-before, high-low, 0.95, 1.05) {
 			return
@@ -37,12 +36,12 @@ func TestOpenMPI(t *testing.T) {
 	t.Errorf("%.0f us at 5 ms, %.0f us at 15 ms: the difference is not 10 ms", before, after)
 }
 
-// pingpong is the time of a message in us.
+// pingpong returns the time of a message in us.
 func (w *world) pingpong() float64 {
 	w.Helper()
 	const line = `ddlemu exec node0 -- mpirun --allow-run-as-root --hostfile hosts --mca plm_rsh_agent "ddlemu ssh"`
 	w.documented(line)
-	o := w.shell(strings.Replace(line, "mpirun", "mpirun.openmpi", 1) + " ./pingpong") // mpirun may be another one's
+	o := w.shell(strings.Replace(line, "mpirun", "mpirun.openmpi", 1) + " ./pingpong") // mpirun may be that of another MPI
 	var us float64
 	if _, err := fmt.Sscanf(o.stdout, "allreduce ok\nlatency %f us\n", &us); err != nil {
 		w.Fatalf("%v: %s%s", err, o.stdout, o.stderr)
@@ -50,7 +49,7 @@ func (w *world) pingpong() float64 {
 	return us
 }
 
-// A rank that fails ends the job with its exit status, on whichever node it is.
+// The job ends with the exit status of a rank that fails, on any node.
 func TestOpenMPIFailure(t *testing.T) {
 	w := newWorld(t, "mpirun.openmpi:openmpi-bin")
 	w.run("ddlemu", "up", "--profile", "eth1", "--nodes", "2", "--datapath", "kernel")
@@ -61,7 +60,7 @@ func TestOpenMPIFailure(t *testing.T) {
 	}
 }
 
-// MPICH's launcher, which is also Intel MPI's, wants the path of one program.
+// Hydra, the launcher of MPICH and Intel MPI, needs a launcher that is a single path without arguments.
 func TestHydra(t *testing.T) {
 	w := newWorld(t, "mpiexec.hydra:mpich")
 	w.run("ddlemu", "up", "--profile", "eth1", "--nodes", "2", "--datapath", "kernel")
@@ -74,8 +73,7 @@ func TestHydra(t *testing.T) {
 	}
 }
 
-// pdsh, and deepspeed's launcher that is made of it, call whatever is ssh on PATH.
-// The line is deepspeed's.
+// pdsh calls the first ssh on PATH. So does the launcher of DeepSpeed, which uses pdsh with this command line.
 func TestPdsh(t *testing.T) {
 	w := newWorld(t, "pdsh:pdsh")
 	w.run("ddlemu", "up", "--profile", "eth1", "--nodes", "2", "--datapath", "kernel")
@@ -90,17 +88,16 @@ func TestPdsh(t *testing.T) {
 	if o := w.try("env", "PDSH_RCMD_TYPE=ssh", "pdsh", "-S", "-w", "node1", "exit 5"); o.exit != 5 {
 		t.Errorf("exit status %d, want 5: %s", o.exit, o.stderr)
 	}
-	// As deepspeed finds the address of its first node.
+	// DeepSpeed runs this command to find the address of its first node.
 	if o := w.run("ssh", "node0", "hostname", "-I"); !strings.HasPrefix(o.stdout, "10.") {
 		t.Errorf("addresses of node0: %q", o.stdout)
 	}
 }
 
-// Programs that insist on a real sshd get one per node, by the lines in
-// docs/kernel.md.
+// A real sshd can run on each node, with the command lines of docs/kernel.md.
 func TestRealSSHD(t *testing.T) {
 	w := newWorld(t, "sshd:openssh-server", "ssh:openssh-client", "ssh-keygen:openssh-client")
-	if err := os.MkdirAll("/run/sshd", 0o755); err != nil { // where Debian's sshd gives up its rights
+	if err := os.MkdirAll("/run/sshd", 0o755); err != nil { // Debian's sshd needs this folder
 		t.Fatal(err)
 	}
 	w.run("ddlemu", "up", "--profile", "eth1", "--nodes", "2", "--datapath", "kernel")

@@ -11,9 +11,8 @@ import (
 	"testing"
 )
 
-// oneCCL adds up right over libfabric's TCP provider, and two rounds take two
-// latencies: one may find the other rank's numbers there, but the other rank begins
-// the next one when it has heard from this one.
+// oneCCL computes the right sums over libfabric's TCP provider, and two rounds take two latencies. One round may take less
+// if the other rank's data has already arrived, but that rank starts the next round only after it has this rank's data.
 func TestOneCCL(t *testing.T) {
 	w := newWorld(t, "g++:g++")
 	prefix := absolute(t, "..", "..", "build", "oneccl")
@@ -21,7 +20,7 @@ func TestOneCCL(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(lib, "libccl.so.1")); err != nil {
 		t.Skip("SKIPPED: oneCCL is not in build/oneccl (.ci/oneccl installs it from PyPI)")
 	}
-	// What libccl needs is found by LD_LIBRARY_PATH.
+	// LD_LIBRARY_PATH has the libraries that libccl needs.
 	w.run("g++", "-O1", "-std=c++17", "-Wall", "-isystem", filepath.Join(prefix, "include"), absolute(t, "testdata", "oneccl.cc"),
 		"-L"+lib, "-l:libccl.so.1", "-Wl,--unresolved-symbols=ignore-in-shared-libs", "-o", filepath.Join(w.work, "oneccl"))
 	o := w.shell("CCL_WORKER_OFFLOAD=0 CCL_ATL_TRANSPORT=ofi FI_PROVIDER=tcp LD_LIBRARY_PATH=" + lib +
@@ -37,8 +36,8 @@ func TestOneCCL(t *testing.T) {
 		}
 	}
 	t.Logf("two rounds took %.1f ms", shortest)
-	// Its threads poll and wait for each other on a small host.
+	// On a small host, oneCCL's polling threads delay each other, so the time may be up to twice as long.
 	if !near(shortest, 2*15, 1, 2) {
-		t.Errorf("two rounds took %.1f ms, want 2 x 15 ms and not much more", shortest)
+		t.Errorf("two rounds took %.1f ms, want 30 to 60 ms", shortest)
 	}
 }

@@ -11,53 +11,52 @@ import (
 	"testing"
 )
 
-// exchanges is how many latencies a step of testdata/train.py takes: gloo's ring
-// AllReduce of 2 ranks has 2 phases, reduce-scatter and allgather, and in each
-// gloo's TCP transport sends when it has heard that the receiver is ready.
-const exchanges = 4
+// latenciesPerStep is how many latencies a step of testdata/train.py takes. gloo's ring AllReduce of 2 ranks has 2 phases,
+// reduce-scatter and allgather. In each, gloo's TCP transport waits for a message from the receiver before it sends.
+const latenciesPerStep = 4
 
-// PyTorch trains over gloo with one torchrun on each node: the losses are those of
-// a run without emulation, and a step takes as much longer as the latency asks.
+// PyTorch trains over gloo with one torchrun on each node. The losses equal those of a run without emulation, and a step
+// takes as much longer as the latency requires.
 func TestTorch(t *testing.T) {
 	w := newWorld(t, "torchrun:python3-torch")
 	if path, _ := exec.LookPath("torchrun"); path == "/usr/bin/torchrun" { // Debian's
 		w.path = absolute(t, "testdata", "bin") + ":" + w.path
 	}
 	w.copy("train.py")
-	bare := parseTraining(t, w.run("torchrun", "--nnodes", "1", "--nproc_per_node", "2", "train.py").stdout)
+	unemulated := parseTraining(t, w.run("torchrun", "--nnodes", "1", "--nproc_per_node", "2", "train.py").stdout)
 	const low, high = 5.0, 15.0 // ms
 	var short, long training
-	for try := range 2 { // a busy host makes steps late
-		short, long = w.train("5ms", bare), w.train("15ms", bare)
-		t.Logf("try %d: the shortest step took %.1f ms bare, %.1f ms at 5 ms, %.1f ms at 15 ms", try, bare.step, short.step, long.step)
-		if short.step < exchanges*low || long.step < exchanges*high {
-			t.Fatal("a step was shorter than its exchanges")
+	for try := range 2 { // on a busy host, steps may take longer
+		short, long = w.train("5ms", unemulated), w.train("15ms", unemulated)
+		t.Logf("try %d: the shortest step took %.1f ms without emulation, %.1f ms at 5 ms, %.1f ms at 15 ms", try, unemulated.step, short.step, long.step)
+		if short.step < latenciesPerStep*low || long.step < latenciesPerStep*high {
+			t.Fatal("a step was shorter than its latencies")
 		}
-		if near(long.step-short.step, exchanges*(high-low), 0.95, 1.1) {
+		if near(long.step-short.step, latenciesPerStep*(high-low), 0.95, 1.1) {
 			return
 		}
 	}
-	t.Errorf("steps of %.1f ms at 5 ms and %.1f ms at 15 ms: the difference is not %d x 10 ms", short.step, long.step, exchanges)
+	t.Errorf("steps of %.1f ms at 5 ms and %.1f ms at 15 ms: the difference is not %d x 10 ms", short.step, long.step, latenciesPerStep)
 }
 
-// train is a run on two nodes, whose losses are those of bare.
-func (w *world) train(latency string, bare training) training {
+// train runs a training on two nodes. Its losses must equal those of want.
+func (w *world) train(latency string, want training) training {
 	w.Helper()
 	const line = "torchrun --nnodes {nodes} --node_rank {node} --master_addr {master} --nproc_per_node 1 train.py"
 	w.documented(line)
 	o := w.shell("ddlemu run --profile eth1 --lat " + latency + " --nodes 2 --datapath kernel --per-node -- " + line)
 	got := parseTraining(w.T, regexp.MustCompile(`(?m)^node[01] \| `).ReplaceAllString(o.stdout, ""))
-	if !slices.Equal(got.losses, bare.losses) {
-		w.Fatalf("losses at %s: %q, bare %q", latency, got.losses, bare.losses)
+	if !slices.Equal(got.losses, want.losses) {
+		w.Fatalf("losses at %s: %q, want %q", latency, got.losses, want.losses)
 	}
-	// The traffic was judged, even if on a busy host it was not all on time.
+	// There is a verdict, which may be INVALID on a busy host.
 	if !strings.Contains(o.stderr, "\nnode0:node1 ") || !strings.Contains(o.stderr, "verdict: ") || strings.Contains(o.stderr, "nothing was emulated") {
-		w.Errorf("the verdict: %s", o.stderr)
+		w.Errorf("no verdict: %s", o.stderr)
 	}
 	return got
 }
 
-// training is what testdata/train.py printed.
+// training is the output of testdata/train.py.
 type training struct {
 	losses []string // of both ranks, sorted
 	step   float64  // the shortest step in ms

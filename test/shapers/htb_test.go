@@ -20,92 +20,90 @@ import (
 	"github.com/ddlemu/ddlemu/test/measure"
 )
 
-// noise is how often a measurement may be repeated: whatever else runs on the machine
-// takes from what is measured.
-const noise = 5
+// attempts is how often a measurement may be repeated, because other load on the machine disturbs it.
+const attempts = 5
 
-// inLab is set where a kernel has all that is tested: see test/lab.
-const inLab = "DDLEMU_LAB"
+// labEnv is set by test/lab, on kernels that have all features: there, a missing feature is a failure.
+const labEnv = "DDLEMU_LAB"
 
-// startTrial brings up a fabric of nodes with a shaper for one test, unless parts of the
-// kernel are missing.
-func startTrial(t *testing.T, nodes int, rate units.Bandwidth, start func(nodes.Network) (shapers.Shaper, error), parts ...string) *measure.Fabric {
+// startFabric brings up a fabric with a shaper for one test. It skips the test if the kernel lacks a feature.
+func startFabric(t *testing.T, nodes int, rate units.Bandwidth, start func(nodes.Network) (shapers.Shaper, error), features ...string) *measure.Fabric {
 	t.Helper()
 	if os.Getuid() != 0 {
 		t.Skip("not root: network namespaces cannot be made")
 	}
 	if testing.Short() {
-		t.Skip("-short: what is measured under the race detector means nothing")
+		t.Skip("-short: the race detector makes packets too slow to measure")
 	}
 	kernel := &shapers.Kernel{}
-	for _, part := range parts {
-		if err := kernel.Probe(part); err != nil && os.Getenv(inLab) != "" {
-			t.Fatalf("%s: %v", part, err)
+	for _, feature := range features {
+		if err := kernel.Probe(feature); err != nil && os.Getenv(labEnv) != "" {
+			t.Fatalf("%s: %v", feature, err)
 		} else if err != nil {
-			t.Skipf("%s: %v", part, err)
+			t.Skipf("%s: %v", feature, err)
 		}
 	}
-	tr, err := measure.Start(filepath.Join(t.TempDir(), "fabrics"), "t", func(c *configs.Fabric) {
+	fab, err := measure.Start(filepath.Join(t.TempDir(), "fabrics"), "t", func(c *configs.Fabric) {
 		c.Nodes, c.Link.Bandwidth, c.Link.Latency = nodes, rate, 0
 	}, start)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := tr.Close(); err != nil {
+		if err := fab.Close(); err != nil {
 			t.Error(err)
 		}
 	})
-	return tr
+	return fab
 }
 
-// within measures until what comes is within a part of want.
-func within(t *testing.T, what string, want, part float64, measure func() (float64, error)) {
+// within measures until the result differs from want by at most a relative tolerance, at most attempts times.
+func within(t *testing.T, what string, want, tolerance float64, measure func() (float64, error)) {
 	t.Helper()
 	var got float64
-	for range noise {
+	for range attempts {
 		var err error
 		if got, err = measure(); err != nil {
 			t.Fatal(err)
 		}
-		if math.Abs(got/want-1) <= part {
-			t.Logf("%s: %.4g, asked for %.4g", what, got, want)
+		if math.Abs(got/want-1) <= tolerance {
+			t.Logf("%s: %.4g, want %.4g", what, got, want)
 			return
 		}
 	}
-	t.Errorf("%s: %.4g, asked for %.4g: off by %.1f %%", what, got, want, 100*(got/want-1))
+	t.Errorf("%s: %.4g, want %.4g: off by %.1f %%", what, got, want, 100*(got/want-1))
 }
 
 func TestHTBRate(t *testing.T) {
-	tr := startTrial(t, 2, units.Gbps, startHTB, "htb", shapers.BPF)
-	f, err := tr.StartFlow(0, 1)
+	fab := startFabric(t, 2, units.Gbps, startHTB, "htb", shapers.BPF)
+	f, err := fab.StartFlow(0, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
 	rate := func() (float64, error) { return f.Rate(400 * time.Millisecond) }
-	set := func(b units.Bandwidth) error { return tr.Shape(configs.LinkPatch{Bandwidth: &b}) }
-	carried(t, 0.02, []units.Bandwidth{units.Gbps, 500 * units.Mbps, 200 * units.Mbps}, set, tr.Payload, rate)
-	// A change, while the flow runs.
+	set := func(b units.Bandwidth) error { return fab.Shape(configs.LinkPatch{Bandwidth: &b}) }
+	checkRate(t, 0.02, []units.Bandwidth{units.Gbps, 500 * units.Mbps, 200 * units.Mbps}, set, fab.Payload, rate)
+	// Changes while the flow runs.
 	for _, bps := range []uint64{100_000_000, 300_000_000} {
 		b := units.Bandwidth(bps)
 		if err := set(b); err != nil {
 			t.Fatal(err)
 		}
-		// What was queued at the old rate is through by then.
+		// Packets that were queued at the old rate have left after that.
 		if _, err := f.Rate(100 * time.Millisecond); err != nil {
 			t.Fatal(err)
 		}
-		within(t, b.String(), tr.Payload(bps), 0.02, rate)
+		within(t, b.String(), fab.Payload(bps), 0.02, rate)
 	}
 }
 
 func TestHTBShares(t *testing.T) {
-	tr := startTrial(t, 4, 200*units.Mbps, startHTB, "htb", shapers.BPF)
+	fab := startFabric(t, 4, 200*units.Mbps, startHTB, "htb", shapers.BPF)
 	// Three nodes send to one, one of them over two connections.
 	var flows []*measure.Flow
 	for _, src := range []int{0, 1, 1, 2} {
-		f, err := tr.StartFlow(src, 3)
+		f, err := fab.StartFlow(src, 3)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -122,103 +120,102 @@ func TestHTBShares(t *testing.T) {
 		all.Wait()
 		return errors.Join(errs...)
 	}
-	// That node's connections together get what each of the others gets.
-	within(t, "a third", tr.Payload(200_000_000)/3, 0.03, func() (float64, error) {
+	// The two connections of one node together get the share of one node.
+	within(t, "a third", fab.Payload(200_000_000)/3, 0.03, func() (float64, error) {
 		err := measure()
 		return rates[0], err
 	})
-	within(t, "a third for two", tr.Payload(200_000_000)/3, 0.03, func() (float64, error) {
+	within(t, "a third for two", fab.Payload(200_000_000)/3, 0.03, func() (float64, error) {
 		err := measure()
 		return rates[1] + rates[2], err
 	})
 }
 
 func TestHTBCounts(t *testing.T) {
-	tr := startTrial(t, 2, 100*units.Mbps, startHTB, "htb", shapers.BPF)
+	fab := startFabric(t, 2, 100*units.Mbps, startHTB, "htb", shapers.BPF)
 	const n, size = 500, 1000
-	took, err := tr.Datagrams(0, 1, n, size, 0)
+	flight, err := fab.Datagrams(0, 1, n, size, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(took) != n {
-		t.Fatalf("%d of %d datagrams came", len(took), n)
+	if len(flight) != n {
+		t.Fatalf("%d of %d datagrams arrived", len(flight), n)
 	}
-	if err := tr.Shaper.Count(); err != nil {
+	if err := fab.Shaper.Count(); err != nil {
 		t.Fatal(err)
 	}
-	for _, hop := range []int{0, 3, tr.Fabric.Link(0, 1)} {
-		c := tr.File.Hops()[hop].Counters
-		// A few frames of ARP come on top.
+	for _, hop := range []int{0, 3, fab.Fabric.Link(0, 1)} {
+		c := fab.File.Hops()[hop].Counters
+		// The counters include a few frames of ARP.
 		if c.Segments < n || c.Segments > n+8 || c.LineBytes < n*(size+28+38) || c.LineBytes > n*(size+28+38)+8*100 || c.Drops != 0 {
-			t.Errorf("%s: counted %+v for %d datagrams of %d bytes", tr.Fabric.HopName(hop), c, n, size)
+			t.Errorf("%s: counted %+v for %d datagrams of %d bytes", fab.Fabric.HopName(hop), c, n, size)
 		}
 	}
 }
 
-// meet lets two nodes find each other's addresses while nothing is lost: when the question
-// or the answer is, the next one comes a second later, and what was sent until then is
-// thrown away.
-func meet(t *testing.T, tr *measure.Fabric) {
+// resolveAddresses makes two nodes resolve each other's addresses while no packet is lost. If a request or a reply of ARP
+// is lost, the next request is sent a second later, and the kernel drops datagrams until then.
+func resolveAddresses(t *testing.T, fab *measure.Fabric) {
 	t.Helper()
-	if took, err := tr.Datagrams(0, 1, 1, 64, 0); err != nil || len(took) != 1 {
-		t.Fatalf("%d of 1 datagram came over a link that loses none: %v", len(took), err)
+	if flight, err := fab.Datagrams(0, 1, 1, 64, 0); err != nil || len(flight) != 1 {
+		t.Fatalf("%d of 1 datagram arrived over a link without loss: %v", len(flight), err)
 	}
 }
 
 func TestHTBLoss(t *testing.T) {
-	tr := startTrial(t, 2, units.Gbps, startHTB, "htb", shapers.BPF)
-	meet(t, tr)
-	if err := tr.Shape(configs.LinkPatch{Loss: &configs.Loss{P: 0.01}}); err != nil {
+	fab := startFabric(t, 2, units.Gbps, startHTB, "htb", shapers.BPF)
+	resolveAddresses(t, fab)
+	if err := fab.Shape(configs.LinkPatch{Loss: &configs.Loss{P: 0.01}}); err != nil {
 		t.Fatal(err)
 	}
-	lossy(t, tr)
-	// Of what TCP sends in large pieces, packets are lost too, not pieces.
-	if most := largest(t, tr); most != 1 {
-		t.Errorf("pieces of up to %d packets are lost at once", most)
+	checkLoss(t, fab)
+	// TCP loses single packets, not whole GSO packets.
+	if n := maxGSOSegments(t, fab); n != 1 {
+		t.Errorf("GSO packets have up to %d packets, want 1", n)
 	}
-	f, err := tr.StartFlow(0, 1)
+	f, err := fab.StartFlow(0, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	before := linkCounters(t, tr)
+	before := linkCounters(t, fab)
 	drops, passed := uint64(0), uint64(0)
-	for range 20 { // a few of them on a machine that is slow
+	for range 20 { // a slow machine needs several
 		if _, err := f.Rate(500 * time.Millisecond); err != nil {
 			t.Fatal(err)
 		}
-		after := linkCounters(t, tr)
+		after := linkCounters(t, fab)
 		if drops, passed = after.Drops-before.Drops, after.Segments-before.Segments; drops+passed > 5000 {
 			break
 		}
 	}
-	if part := float64(drops) / float64(drops+passed); part < 0.005 || part > 0.02 || drops+passed < 2000 {
-		t.Errorf("TCP: %d of %d packets were lost, 1 %% was asked for", drops, drops+passed)
+	if share := float64(drops) / float64(drops+passed); share < 0.005 || share > 0.02 || drops+passed < 2000 {
+		t.Errorf("TCP: %d of %d packets were lost, want 1 %%", drops, drops+passed)
 	}
-	// Down is down at once, and up again.
+	// A link can be set down and up again.
 	up := false
-	if err := tr.Shape(configs.LinkPatch{Up: &up}); err != nil {
+	if err := fab.Shape(configs.LinkPatch{Up: &up}); err != nil {
 		t.Fatal(err)
 	}
-	if took, err := tr.Datagrams(0, 1, 10, 100, 0); err != nil || len(took) != 0 {
-		t.Errorf("%d datagrams came over a link that is down: %v", len(took), err)
+	if flight, err := fab.Datagrams(0, 1, 10, 100, 0); err != nil || len(flight) != 0 {
+		t.Errorf("%d datagrams arrived over a link that is down: %v", len(flight), err)
 	}
 	up = true
-	if err := tr.Shape(configs.LinkPatch{Up: &up, Loss: &configs.Loss{}}); err != nil {
+	if err := fab.Shape(configs.LinkPatch{Up: &up, Loss: &configs.Loss{}}); err != nil {
 		t.Fatal(err)
 	}
-	if most := largest(t, tr); most != 65535 {
-		t.Errorf("nothing is lost, and pieces are of up to %d packets", most)
+	if n := maxGSOSegments(t, fab); n != 65535 {
+		t.Errorf("without loss, GSO packets have up to %d packets, want 65535", n)
 	}
-	if took, err := tr.Datagrams(0, 1, 10, 100, 0); err != nil || len(took) != 10 {
-		t.Errorf("%d of 10 datagrams came over a link that is up again: %v", len(took), err)
+	if flight, err := fab.Datagrams(0, 1, 10, 100, 0); err != nil || len(flight) != 10 {
+		t.Errorf("%d of 10 datagrams arrived over a link that is up again: %v", len(flight), err)
 	}
 }
 
-// largest is how many packets node 0 may hand over in one piece.
-func largest(t *testing.T, tr *measure.Fabric) int {
+// maxGSOSegments returns how many packets a GSO packet of node 0 may have.
+func maxGSOSegments(t *testing.T, fab *measure.Fabric) int {
 	t.Helper()
-	h, err := nodes.OpenNetlink(tr.Plan.Nodes[0].Namespace)
+	h, err := nodes.OpenNetlink(fab.Plan.Nodes[0].Namespace)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -230,33 +227,32 @@ func largest(t *testing.T, tr *measure.Fabric) int {
 	return int(l.Attrs().GSOMaxSegs)
 }
 
-// lossy checks that the link from node 0 to 1 loses 1 % of datagrams, and that the
-// counters say so.
-func lossy(t *testing.T, tr *measure.Fabric) {
+// checkLoss checks that the link from node 0 to 1 loses 1 % of datagrams, and that the counters agree.
+func checkLoss(t *testing.T, fab *measure.Fabric) {
 	t.Helper()
 	const n = 20000
-	before := linkCounters(t, tr)
-	took, err := tr.Datagrams(0, 1, n, 200, 20*time.Microsecond)
+	before := linkCounters(t, fab)
+	flight, err := fab.Datagrams(0, 1, n, 200, 20*time.Microsecond)
 	if err != nil {
 		t.Fatal(err)
 	}
-	after := linkCounters(t, tr)
-	if lost := float64(n-len(took)) / n; math.Abs(lost-0.01) > 0.002 {
-		t.Errorf("%.2f %% of the datagrams were lost, 1 %% was asked for", 100*lost)
+	after := linkCounters(t, fab)
+	if lost := float64(n-len(flight)) / n; math.Abs(lost-0.01) > 0.002 {
+		t.Errorf("%.2f %% of the datagrams were lost, want 1 %%", 100*lost)
 	}
-	// A few frames of ARP may be lost too.
-	if d := int(after.Drops-before.Drops) - (n - len(took)); d < 0 || d > 4 {
-		t.Errorf("%d of %d datagrams came, %d drops were counted", len(took), n, after.Drops-before.Drops)
+	// The counters may include a few lost frames of ARP.
+	if d := int(after.Drops-before.Drops) - (n - len(flight)); d < 0 || d > 4 {
+		t.Errorf("%d of %d datagrams arrived, %d drops were counted", len(flight), n, after.Drops-before.Drops)
 	}
 }
 
-// linkCounters is what the link from node 0 to 1 has carried.
-func linkCounters(t *testing.T, tr *measure.Fabric) link.Counters {
+// linkCounters returns the counters of the link from node 0 to 1.
+func linkCounters(t *testing.T, fab *measure.Fabric) link.Counters {
 	t.Helper()
-	if err := tr.Shaper.Count(); err != nil {
+	if err := fab.Shaper.Count(); err != nil {
 		t.Fatal(err)
 	}
-	return tr.File.Hops()[tr.Fabric.Link(0, 1)].Counters
+	return fab.File.Hops()[fab.Fabric.Link(0, 1)].Counters
 }
 
 func startHTB(w nodes.Network) (shapers.Shaper, error) { return tc.StartHTB(w) }

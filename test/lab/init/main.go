@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command init is the first and only program of a machine of the lab: it loads the
-// modules of /modules in the order of their names, runs the test binaries of /tests,
-// and powers off. Its last line says whether all passed.
+// Command init is the only program in a machine of the lab, and its first process. It loads the modules in /modules in the
+// order of their names, runs the test binaries in /tests, and powers off. Its last line says whether all tests passed.
 package main
 
 import (
@@ -16,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Lines that test/lab waits for.
+// Lines of output that test/lab waits for.
 const (
 	booted = "lab: booted"
 	passed = "lab: passed"
@@ -32,24 +31,24 @@ func main() {
 	}
 	fmt.Println(last)
 	unix.Sync()
-	// Without power management it halts, and test/lab ends it by the line above.
+	// Without power management, the machine halts. test/lab ends it after the line above.
 	_ = unix.Reboot(unix.LINUX_REBOOT_CMD_POWER_OFF)
 }
 
 func run() error {
-	if err := mounts(); err != nil {
+	if err := mountAll(); err != nil {
 		return err
 	}
-	if err := modules(); err != nil {
+	if err := loadModules(); err != nil {
 		return err
 	}
-	if err := highResolution(); err != nil {
+	if err := checkTimers(); err != nil {
 		return err
 	}
-	return tests()
+	return runTests()
 }
 
-func mounts() error {
+func mountAll() error {
 	for _, m := range []struct{ kind, at string }{
 		{"proc", "/proc"}, {"sysfs", "/sys"}, {"devtmpfs", "/dev"}, {"tmpfs", "/run"}, {"tmpfs", "/tmp"}, {"bpf", "/sys/fs/bpf"},
 	} {
@@ -63,7 +62,7 @@ func mounts() error {
 	return nil
 }
 
-func modules() error {
+func loadModules() error {
 	files, err := filepath.Glob("/modules/*")
 	if err != nil {
 		return err
@@ -82,23 +81,22 @@ func modules() error {
 	return nil
 }
 
-// highResolution refuses a machine whose timers are rounded to milliseconds: every
-// delay would be.
-func highResolution() error {
+// checkTimers fails if timers have no high resolution: they would be rounded to milliseconds, and so would every delay.
+func checkTimers() error {
 	b, err := os.ReadFile("/proc/timer_list")
 	if err != nil {
 		return err
 	}
 	if !strings.Contains(string(b), ".hres_active    : 1") {
-		return errors.New("timers have no high resolution here")
+		return errors.New("timers have no high resolution")
 	}
 	return nil
 }
 
-// wanted are the tests that an emulated processor is fast enough for.
-const wanted = "Vectors|Delay|HTBCounts"
+// selected matches the tests that an emulated processor is fast enough for.
+const selected = "Vectors|Delay|HTBCounts"
 
-func tests() error {
+func runTests() error {
 	files, err := filepath.Glob("/tests/*")
 	if err != nil {
 		return err
@@ -106,7 +104,7 @@ func tests() error {
 	var errs []error
 	for _, path := range files {
 		fmt.Println("lab: running", filepath.Base(path))
-		cmd := exec.Command(path, "-test.v", "-test.timeout=240s", "-test.run="+wanted)
+		cmd := exec.Command(path, "-test.v", "-test.timeout=240s", "-test.run="+selected)
 		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stdout
 		cmd.Env = []string{"DDLEMU_LAB=1", "PATH=/", "HOME=/tmp"}
 		if err := cmd.Run(); err != nil {

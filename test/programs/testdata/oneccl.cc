@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An oneCCL program of 2 ranks, DDLEMU_NODE's: adds numbers up on both again and
-// again, checks each sum and prints the shortest time in ms that two rounds took. Rank
-// 0 leaves its address in the file "address".
+// A oneCCL program of 2 ranks. DDLEMU_NODE is the rank. Each round is an AllReduce whose result is checked. It prints
+// the shortest time of two successive rounds in ms. Rank 0 writes its address to the file "address".
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -15,7 +14,7 @@ namespace {
 
 constexpr int kWorld = 2, kRounds = 20, kCount = 1000;
 
-ccl::shared_ptr_class<ccl::kvs> meet(int rank)
+ccl::shared_ptr_class<ccl::kvs> open_store(int rank)
 {
 	if (rank == 0) {
 		auto kvs = ccl::create_main_kvs();
@@ -39,7 +38,7 @@ int main()
 {
 	int rank = atoi(getenv("DDLEMU_NODE"));
 	ccl::init();
-	auto comm = ccl::create_communicator(kWorld, rank, meet(rank));
+	auto comm = ccl::create_communicator(kWorld, rank, open_store(rank));
 	std::vector<int> in(kCount), sum(kCount);
 	for (int i = 0; i < kCount; i++)
 		in[i] = (rank + 1) * i;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An MPI program of 4 ranks: checks that they are on 2 hosts, adds numbers up on all
-// of them, and prints the shortest time in us that a message takes from rank 0 to
-// the last one, half of there and back.
+// An MPI program of 4 ranks. It checks that they are on 2 hosts and that sums over all ranks are right. It prints the
+// shortest time of a message from rank 0 to the last rank in us: half of a round trip.
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +14,7 @@ static void fail(const char *what, int got, int want)
 	MPI_Abort(MPI_COMM_WORLD, 1);
 }
 
-// Ranks on one host share memory; there must be 2 of each 2.
+// Ranks on one host share memory. Each host must have 2 ranks.
 static void check_hosts(void)
 {
 	MPI_Comm host;

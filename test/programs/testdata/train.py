@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trains a small model on each rank's own random data with DistributedDataParallel
-over gloo, for 20 steps. Prints each step's loss and the shortest step, each line at
-once, so that those of two ranks do not mix."""
+"""Trains a small model with DistributedDataParallel over gloo for 20 steps. Each rank
+has its own random data. Prints each step's loss and the time of the shortest step.
+Each line is one write, so that the lines of two ranks do not mix."""
 
 import time
 
@@ -11,7 +11,7 @@ from torch.nn.functional import mse_loss
 from torch.nn.parallel import DistributedDataParallel
 
 STEPS = 20
-WARMUP = 3  # DDP makes its buckets anew after the first step
+WARMUP = 3  # DDP rebuilds its buckets after the first step
 
 torch.set_num_threads(1)
 dist.init_process_group("gloo")
