@@ -89,8 +89,8 @@ func cases(t testing.TB) []testCase {
 
 // outcome is the result of a case.
 type outcome struct {
-	word string // PASS, FAIL or SKIP
-	why  string
+	word   string // PASS, FAIL or SKIP
+	why    string
 	stderr string // of the ranks, if the case failed
 }
 

@@ -7,9 +7,8 @@ import (
 	"testing"
 )
 
-// A rank that ends with connections open ends as it meant to, also while NCCL's
-// threads are in the plugin, and with a data loader left behind; its peer gets an
-// error instead of a hang.
+// A rank that ends with open connections ends normally, also while NCCL's threads call the plugin,
+// and while a data loader of it lives on. Its peer gets an error and does not hang.
 func TestEndWithConnectionsOpen(t *testing.T) {
 	poll := shared(t, "poll.c")
 	for _, tc := range []struct{ how, want string }{

@@ -7,22 +7,20 @@ import (
 	"testing"
 )
 
-// forkWords is what a forked child that uses NCCL is told.
+// forkWords begins the message to a forked child that uses NCCL.
 const forkWords = "ddlemu: NCCL was called in a process that was forked after NCCL had loaded libgoemu.so"
 
-// A process that has connections forks: whatever becomes of the child, the
-// parent's connections work, it keeps its place in the job, and the job's verdict
-// comes once, from the parent.
+// A process with connections forks. Whatever the child does, the parent's connections work, the
+// parent stays in the job, and the job's verdict is printed once, by the parent.
 func TestFork(t *testing.T) {
 	t.Parallel()
 	o := good(t, nil, "fork.py", "os_exit", "sys_exit", "killed", "crashed", "workers", "executed")
 	if strings.Contains(o.stderr, forkWords) {
-		t.Errorf("a child that does not use NCCL was told:\n%s", o.stderr)
+		t.Errorf("a child that does not use NCCL printed:\n%s", o.stderr)
 	}
 }
 
-// A forked child that uses NCCL gets an error from every call, and one line that
-// says why.
+// In a forked child that uses NCCL every call returns an error, and one line says why.
 func TestForkedChildThatUsesNCCL(t *testing.T) {
 	t.Parallel()
 	o := good(t, nil, "fork.py", "before_init", "calls")

@@ -61,14 +61,14 @@ func TestNoLockedMemory(t *testing.T) {
 	good(t, nil, "life.py", "no_locked_memory")
 }
 
-// Go's reservation needs address space. Where a limit leaves too little, Go
-// ends the process, and a line of ours says what to do.
+// Go reserves address space when it starts. If a limit leaves too little, Go ends the process, and
+// a line of the plugin says what to do.
 func TestAddressSpace(t *testing.T) {
 	const words = "ddlemu: libgoemu.so needs 1536 MiB of address space"
 	t.Run("enough", func(t *testing.T) {
 		t.Parallel()
 		if o := good(t, nil, "life.py", "room"); strings.Contains(o.stderr, words) {
-			t.Errorf("a warning with enough room:\n%s", o.stderr)
+			t.Errorf("a warning with enough address space:\n%s", o.stderr)
 		}
 	})
 	t.Run("too little", func(t *testing.T) {

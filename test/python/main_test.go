@@ -18,21 +18,21 @@ import (
 	"github.com/ddlemu/ddlemu/test/built"
 )
 
-// limit is when a script that hangs is ended; they take a few seconds.
+// limit is the longest time of a script, which usually takes a few seconds.
 const limit = 90 * time.Second
 
-// outcome is how a script ended and what it said.
+// outcome is how a script ended and what it printed.
 type outcome struct {
 	stdout, stderr string
 	exit           int
 	signal         syscall.Signal
 }
 
-// jobs makes each script's job another one.
+// jobs numbers the scripts: each is a job.
 var jobs atomic.Int64
 
-// run runs a script of testdata as rank 0 of a job of two, with env added to a
-// small environment, its fabrics in a folder of its own.
+// run runs a script of testdata as rank 0 of a job of two, with env added to a small environment
+// and a new folder of fabrics.
 func run(t *testing.T, dir string, env []string, script string, args ...string) outcome {
 	t.Helper()
 	python, err := exec.LookPath("python3")
@@ -55,7 +55,7 @@ func run(t *testing.T, dir string, env []string, script string, args ...string) 
 	if cmd.ProcessState == nil {
 		t.Fatal(err)
 	}
-	// What a script that failed left behind; there is nobody else in its group.
+	// Processes that a failed script left. No other process is in its group.
 	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 	if ctx.Err() != nil {
 		t.Fatalf("%s %v hangs\n%s%s", script, args, stdout.String(), stderr.String())
@@ -70,21 +70,21 @@ func run(t *testing.T, dir string, env []string, script string, args ...string) 
 	return o
 }
 
-// good runs a script that has to end well, with the plugin's two words on the job:
-// the fabric at its start and the verdict at its end, each once.
+// good runs a script that must succeed. The plugin must print the fabric at the start of the job
+// and the verdict at its end, each once.
 func good(t *testing.T, env []string, script string, args ...string) outcome {
 	t.Helper()
 	o := run(t, folder(t), env, script, args...)
 	if o.exit != 0 || o.stdout != "ok\n" {
-		t.Fatalf("exit status %d, signal %v, it said %q and\n%s", o.exit, o.signal, o.stdout, o.stderr)
+		t.Fatalf("exit status %d, signal %v, it printed %q and\n%s", o.exit, o.signal, o.stdout, o.stderr)
 	}
 	for _, once := range []string{"ddlemu: fabric ", "ddlemu: verdict on fabric "} {
 		if n := strings.Count(o.stderr, once); n != 1 {
-			t.Errorf("%q was said %d times, not once:\n%s", once, n, o.stderr)
+			t.Errorf("%q was printed %d times, not once:\n%s", once, n, o.stderr)
 		}
 	}
 	if strings.Contains(o.stderr, "rank 0 died") || strings.Contains(o.stderr, "NOT be emulated") {
-		t.Errorf("it went badly:\n%s", o.stderr)
+		t.Errorf("the script reported an error:\n%s", o.stderr)
 	}
 	return o
 }
@@ -98,7 +98,7 @@ func absolute(t *testing.T, elem ...string) string {
 	return path
 }
 
-// folder is a folder of fabrics for one script, which has to leave it empty.
+// folder makes a folder of fabrics for one script. It must be empty at the end.
 func folder(t *testing.T) string {
 	t.Helper()
 	dir := scratch(t)
@@ -108,13 +108,13 @@ func folder(t *testing.T) string {
 			t.Error(err)
 		}
 		if len(left) > 0 && !t.Failed() {
-			t.Errorf("left behind: %v", left)
+			t.Errorf("files remain: %v", left)
 		}
 	})
 	return dir
 }
 
-// scratch is a folder of fabrics for a script that dies and leaves something.
+// scratch makes a folder of fabrics for a script that dies and leaves files.
 func scratch(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/dev/shm", "ddlemu-test-")
@@ -125,7 +125,7 @@ func scratch(t *testing.T) string {
 	return dir
 }
 
-// The plugin works in Python at all: properties, and every length of message.
+// The plugin works in Python: properties, and messages of all lengths.
 func TestJob(t *testing.T) {
 	t.Parallel()
 	good(t, nil, "job.py")

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// The host program's handlers, masks and timers work as without the plugin, and
-// its connections go on.
+// The host program's handlers, masks and timers work as without the plugin, and so do its
+// connections.
 func TestSignalsReachTheHost(t *testing.T) {
 	for _, what := range []string{"handlers_before", "handlers_after", "no_handlers"} {
 		t.Run(what, func(t *testing.T) {
@@ -19,8 +19,8 @@ func TestSignalsReachTheHost(t *testing.T) {
 	}
 }
 
-// What kills a process kills it with the plugin loaded too: by the same signal, and
-// after the host's own handler has said why.
+// A signal that kills a process also does with the plugin loaded, after the host's handler has
+// printed its message.
 func TestSignalsStillKill(t *testing.T) {
 	for _, tc := range []struct {
 		how, says string
@@ -38,7 +38,7 @@ func TestSignalsStillKill(t *testing.T) {
 			t.Parallel()
 			o := run(t, scratch(t), []string{"WORLD_SIZE=1"}, "signals.py", tc.how)
 			if o.signal != tc.signal || o.stdout != "" {
-				t.Errorf("exit status %d, signal %v, want %v; it said %q and\n%s", o.exit, o.signal, tc.signal, o.stdout, o.stderr)
+				t.Errorf("exit status %d, signal %v, want %v; it printed %q and\n%s", o.exit, o.signal, tc.signal, o.stdout, o.stderr)
 			}
 			if strings.Count(o.stderr, "Fatal Python error") > 1 || !strings.Contains(o.stderr, tc.says) {
 				t.Errorf("want %q, once, in\n%s", tc.says, o.stderr)

@@ -57,8 +57,8 @@ func buildPlugin(t *testing.T) string {
 }
 
 // TestPluginAddress runs the conformance suite's quick cases with an instrumented
-// driver on an instrumented plugin, through the oldest vtable and the newest. Leaks
-// are not looked for: what Go's memory points to is unknown to the sanitizer.
+// driver on an instrumented plugin, through the oldest vtable and the newest. It does not look for
+// leaks: the sanitizer cannot see pointers in Go's memory.
 func TestPluginAddress(t *testing.T) {
 	if testing.Short() {
 		t.Skip("building the plugin under a sanitizer takes long")

@@ -17,8 +17,8 @@ import (
 	"github.com/ddlemu/ddlemu/test/built"
 )
 
-// fabricOfFour brings up a fabric of 2 nodes with 4 GPUs each, so that rank 1 is on
-// node 0, and returns its folder and file. Where none is up, rank 1 is on node 1.
+// fabricOfFour brings up a fabric of 2 nodes with 4 GPUs each, and returns its folder and file. On
+// this fabric rank 1 is on node 0; without a fabric rank 1 is on node 1.
 func fabricOfFour(t *testing.T) (dir, file string) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "ddlemu-security")
@@ -53,8 +53,8 @@ func fabricOfFour(t *testing.T) (dir, file string) {
 	return dir, filepath.Join(dir, "four"+state.Suffix)
 }
 
-// What NCCL is told of this host comes only from a fabric that is this user's alone,
-// and nothing that lies in its place keeps the program from starting.
+// The plugin's constructor reads a fabric only if it is private to this user. Whatever else has its
+// name, the program starts.
 func TestLoadingTrustsNoOthersFabric(t *testing.T) {
 	lib := built.Path(t, "lib", "libgoemu.so")
 	program := compile(t, openTemp(t), 0o755)

@@ -18,7 +18,7 @@ import (
 
 const nobody = 65534
 
-// openTemp is a folder that others may look into, which t.TempDir's is not.
+// openTemp makes a folder that other users may read: t.TempDir's is private.
 func openTemp(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "ddlemu-security")
@@ -45,8 +45,8 @@ func compile(t *testing.T, dir string, mode os.FileMode) string {
 	return program
 }
 
-// start runs the program with a rank's environment and returns its output, stdout
-// and stderr together. Nothing else of the environment of this test gets there.
+// start runs the program with a rank's environment, and nothing of this test's, and returns its
+// stdout and stderr.
 func start(t *testing.T, as *syscall.Credential, env []string, args ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -62,8 +62,8 @@ func start(t *testing.T, as *syscall.Credential, env []string, args ...string) s
 	return string(bytes.ToValidUTF8(out, []byte("?")))
 }
 
-// In a program that its file makes more than its user, nothing of the environment
-// counts: it is the user's, and the program's powers are not.
+// A setuid program ignores the environment: the user controls it, and the program has more
+// privileges than the user.
 func TestEnvironmentOfASetuidProgramIsIgnored(t *testing.T) {
 	lib := built.Path(t, "lib", "libgoemu.so")
 	if os.Getuid() != 0 {
@@ -100,7 +100,7 @@ func TestEnvironmentOfASetuidProgramIsIgnored(t *testing.T) {
 			}
 		}
 	}
-	// The same program without the bit shows that all this would otherwise count.
+	// Without the setuid bit the same program uses the environment.
 	if err := os.Chmod(program, 0o755); err != nil {
 		t.Fatal(err)
 	}

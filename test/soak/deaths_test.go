@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// deaths are the ways in which a rank goes.
+// deaths are failures in which a rank dies or leaves.
 var deaths = []failure{
 	{"kill -9 of one of 2", func(t *testing.T, version string, _ uint64) { killed(t, version, 2) }, "2.22"},
 	{"kill -9 of one of 4", func(t *testing.T, version string, _ uint64) { killed(t, version, 4) }, ""},
@@ -21,39 +21,39 @@ var deaths = []failure{
 	{"exit while it connects", func(t *testing.T, version string, _ uint64) {
 		connecting(t, version, "EXIT=1", "a rank left the job before it connected")
 	}, "2.22"},
-	{"exit without destroy", left, "2.29"},
-	{"its pid is another process's", pidReused, "2.22"},
-	{"its place is another rank's", placeReused, "2.29"},
+	{"exit without destroy", exited, "2.29"},
+	{"its pid is given to another process", pidReused, "2.22"},
+	{"another rank joins in its place", placeReused, "2.29"},
 	{"DDLEMU_ABORT_ON_ERROR", aborts, "2.29"},
 }
 
 func killed(t *testing.T, version string, ranks int) {
-	promptly(t, func() time.Duration {
+	checkPromise(t, func() time.Duration {
 		w := job(t, version, ranks)
 		took := w.errors(w.kill(ranks-1), "the peer's process died", ranks-1)
-		w.works(version)
+		w.runsNextJob(version)
 		return took
 	})
 }
 
-// works runs another job on the same fabric: what the failed one left is not in its way.
-func (w *world) works(version string) {
+// runsNextJob runs another job on the same fabric: the failed job must not disturb it.
+func (w *world) runsNextJob(version string) {
 	w.t.Helper()
 	next := start(w.t, setup{version: version, ranks: len(w.ranks), seed: 2, args: []string{"collectives", "allreduce", "100003", "1"}, dir: w.dir, env: []string{"DDLEMU_JOB=next"}})
 	next.allRight(time.Minute)
 }
 
-// connecting ends a rank in the moment in which the plugin connects, by taking away
-// the memory for it. It lingers until the other one has made its own connections; that
-// one then waits for a connection that never comes, and is told.
+// connecting ends a rank while the plugin connects, by giving it no memory for connections.
+// The rank lingers until the other rank has made its connections. That one then waits for a
+// connection that is never made, and must get an error.
 func connecting(t *testing.T, version, how, why string) {
-	promptly(t, func() time.Duration {
+	checkPromise(t, func() time.Duration {
 		w := start(t, setup{version: version, profile: "eth10", ranks: 2, seed: 1, args: []string{"loop", "300", "65536"},
 			env: []string{"NCCL_DEBUG=WARN"}, last: []string{"DDLEMU_MEMORY=256K", "LINGER=1", how}})
 		w.finish(hang)
-		// It waits for the other's connection, or makes one itself.
-		_, waits := w.ranks[0].said(why)
-		_, makes := w.ranks[0].said("connect to rank 1: ")
+		// It waits in accept or in connect.
+		_, waits := w.ranks[0].printed(why)
+		_, makes := w.ranks[0].printed("connect to rank 1: ")
 		if w.ranks[0].status() == 0 || !waits && !makes {
 			w.fatalf("rank 0 ended with %d and did not say %q", w.ranks[0].status(), why)
 		}
@@ -61,25 +61,25 @@ func connecting(t *testing.T, version, how, why string) {
 	})
 }
 
-func left(t *testing.T, version string, _ uint64) {
-	promptly(t, func() time.Duration {
+func exited(t *testing.T, version string, _ uint64) {
+	checkPromise(t, func() time.Duration {
 		w := start(t, setup{version: version, profile: "eth10", ranks: 2, seed: 1, args: []string{"loop", "300", "65536", "1"}, env: []string{"NCCL_DEBUG=WARN"}})
 		w.await("running")
 		w.finish(hang)
 		if s := w.ranks[1].status(); s != 0 {
-			w.fatalf("the rank that left ended with %d", s)
+			w.fatalf("the rank that exited ended with %d", s)
 		}
-		at, _ := w.ranks[1].said("leaving")
+		at, _ := w.ranks[1].printed("leaving")
 		return w.errors(at, "the peer closed the connection", 1)
 	})
 }
 
-// pidReused gives the pid of a dead rank to another process before the others look.
+// pidReused gives the pid of a dead rank to another process before the other rank checks it.
 func pidReused(t *testing.T, version string, _ uint64) {
 	if os.Getuid() != 0 {
-		t.Skip("needs root, to choose a process's pid")
+		t.Skip("needs root, to set a process's pid")
 	}
-	promptly(t, func() time.Duration {
+	checkPromise(t, func() time.Duration {
 		w := job(t, version, 2)
 		w.ranks[0].signal(t, syscall.SIGSTOP)
 		w.kill(1)
@@ -101,12 +101,12 @@ func pidReused(t *testing.T, version string, _ uint64) {
 		defer func() {
 			in.Close()
 			if err := other.Wait(); err != nil {
-				t.Errorf("the process that takes over the pid: %v", err)
+				t.Errorf("the process with the reused pid: %v", err)
 			}
 		}()
-		var said string
-		if _, err := fmt.Fscanln(out, &said); err != nil || said != "here" {
-			w.fatalf("no process with pid %d: %v %q", pid, err, said)
+		var line string
+		if _, err := fmt.Fscanln(out, &line); err != nil || line != "here" {
+			w.fatalf("no process with pid %d: %v %q", pid, err, line)
 		}
 		at := time.Now()
 		w.ranks[0].signal(t, syscall.SIGCONT)
@@ -114,10 +114,10 @@ func pidReused(t *testing.T, version string, _ uint64) {
 	})
 }
 
-// placeReused gives the dead rank's place in the fabric to a rank of another job
-// before the others look.
+// placeReused lets a rank of another job join in the dead rank's slot of the fabric before the
+// other rank checks it.
 func placeReused(t *testing.T, version string, _ uint64) {
-	promptly(t, func() time.Duration {
+	checkPromise(t, func() time.Duration {
 		w := job(t, version, 2)
 		w.ranks[0].signal(t, syscall.SIGSTOP)
 		w.kill(1)
@@ -131,14 +131,15 @@ func placeReused(t *testing.T, version string, _ uint64) {
 	})
 }
 
-// aborts is for the NCCLs that lose an error of the net: the process ends.
+// aborts: with DDLEMU_ABORT_ON_ERROR the process ends, for NCCL versions that lose an error of
+// the net.
 func aborts(t *testing.T, version string, _ uint64) {
-	promptly(t, func() time.Duration {
+	checkPromise(t, func() time.Duration {
 		w := job(t, version, 2, "DDLEMU_ABORT_ON_ERROR=1", "DEAF=1")
 		at := w.kill(1)
 		w.finish(hang)
 		p := w.ranks[0]
-		if _, ok := p.said("the peer's process died: ending the process (DDLEMU_ABORT_ON_ERROR)"); !ok || p.status() != 128+int(syscall.SIGABRT) {
+		if _, ok := p.printed("the peer's process died: ending the process (DDLEMU_ABORT_ON_ERROR)"); !ok || p.status() != 128+int(syscall.SIGABRT) {
 			w.fatalf("rank 0 ended with %d, want SIGABRT and the reason", p.status())
 		}
 		return p.endsAt.Sub(at)

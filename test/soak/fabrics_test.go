@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// fabrics are what happens to the fabric under a job.
+// fabrics are failures in which the fabric changes while a job runs.
 var fabrics = []failure{
 	{"the fabric is taken down", takenDown, "2.22"},
 	{"the fabric is brought up again with other parameters", broughtUpAgain, "2.29"},
@@ -15,7 +15,7 @@ var fabrics = []failure{
 }
 
 func takenDown(t *testing.T, version string, _ uint64) {
-	promptly(t, func() time.Duration {
+	checkPromise(t, func() time.Duration {
 		w := job(t, version, 2)
 		at := time.Now()
 		ddlemu(t, w.dir, "down", "soak")
@@ -23,10 +23,10 @@ func takenDown(t *testing.T, version string, _ uint64) {
 	})
 }
 
-// broughtUpAgain replaces the fabric by one of the same name: the job has an error, it
-// is not moved to links that it was not started on, and the next job has the new ones.
+// broughtUpAgain replaces the fabric by one of the same name. The job gets an error and does not
+// use the new links; the next job does.
 func broughtUpAgain(t *testing.T, version string, _ uint64) {
-	promptly(t, func() time.Duration {
+	checkPromise(t, func() time.Duration {
 		w := job(t, version, 2)
 		if out, err := command(w.dir, "up", "--profile", "eth1", "--nodes", "2", "--no-measure", "--name", "soak"); err == nil {
 			t.Fatalf("a second fabric of the same name came up:\n%s", out)
@@ -38,7 +38,7 @@ func broughtUpAgain(t *testing.T, version string, _ uint64) {
 		if n := w.carried(); n != 0 {
 			t.Errorf("the new fabric carried %d bytes of the old job", n)
 		}
-		w.works(version)
+		w.runsNextJob(version)
 		return took
 	})
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/ddlemu/ddlemu/test/built"
 )
 
-// limits are what a job runs out of.
+// limits are failures in which a job runs out of a resource.
 var limits = []failure{
 	{"no shared memory for rings", noMemory, "2.22"},
 	{"no file descriptor left", noDescriptors, "2.29"},
@@ -25,7 +25,7 @@ var limits = []failure{
 	{"a full folder under the job", fullUnder, "2.22"},
 }
 
-// noMemory gives the ranks less than one ring needs.
+// noMemory gives the ranks less memory than one ring needs.
 func noMemory(t *testing.T, version string, _ uint64) {
 	w := start(t, setup{version: version, profile: "eth10", ranks: 2, seed: 1, args: []string{"loop", "1", "65536"}, env: []string{"DDLEMU_MEMORY=256K", "NCCL_DEBUG=WARN"}})
 	w.finish(hang)
@@ -34,7 +34,7 @@ func noMemory(t *testing.T, version string, _ uint64) {
 		if p.status() == 0 {
 			w.fatalf("rank %d ended with 0", i)
 		}
-		_, ok := p.said("raise DDLEMU_MEMORY")
+		_, ok := p.printed("raise DDLEMU_MEMORY")
 		told = told || ok
 	}
 	if !told {
@@ -42,31 +42,30 @@ func noMemory(t *testing.T, version string, _ uint64) {
 	}
 }
 
-// withFree starts ranks that find only so many descriptors free. The limit itself is
-// left high: NCCL polls more of them than it has open.
+// withFree starts ranks that have only so many free descriptors: the program opens the others.
+// The limit itself stays high, because poll fails for more entries than the limit.
 func withFree(t *testing.T, version string, free int) *world {
 	t.Helper()
 	return start(t, setup{version: version, profile: "eth10", ranks: 2, seed: 1, args: []string{"loop", "0", "65536"}, env: []string{fmt.Sprintf("FREE=%d", free), "NCCL_DEBUG=WARN"},
 		wrap: []string{"sh", "-c", `ulimit -n 256 && exec "$0" "$@"`}})
 }
 
-// noDescriptors leaves too few for the plugin to begin with.
+// noDescriptors leaves too few free descriptors for the plugin to start.
 func noDescriptors(t *testing.T, version string, _ uint64) {
 	w := withFree(t, version, 8)
 	w.finish(hang)
 	for i, p := range w.ranks {
-		if _, ok := p.said("too many open files: raise the limit (ulimit -n)"); !ok || p.status() == 0 {
+		if _, ok := p.printed("too many open files: raise the limit (ulimit -n)"); !ok || p.status() == 0 {
 			w.fatalf("rank %d ended with %d", i, p.status())
 		}
 	}
 	withFree(t, version, 100).allRight(time.Minute)
 }
 
-// fewDescriptors takes more and more, until NCCL or the plugin has too few for this or
-// that. A job is right, or the first rank that has too few says so. The others may wait
-// in NCCL's bootstrap, which does not look whether their peer is there: they are ended,
-// as a launcher ends them. So is a job in which NCCL's own service thread (2.29) finds
-// no descriptor for a connection that it accepts: it says so again and again, for ever.
+// fewDescriptors leaves fewer and fewer free descriptors. Each job is right, or a rank that has
+// too few says so. The other ranks may wait in NCCL's bootstrap, which does not check whether
+// the peer lives: they are killed, as a launcher would. So are jobs in which the service thread
+// of NCCL 2.29 finds no descriptor for a connection: it repeats its message for ever.
 func fewDescriptors(t *testing.T, version string, _ uint64) {
 	right, wrong := 0, 0
 	for free := 40; free >= 12; free -= 4 {
@@ -75,7 +74,7 @@ func fewDescriptors(t *testing.T, version string, _ uint64) {
 		case <-w.anyFailure():
 		case <-time.After(hang):
 			if !acceptsForEver(w) {
-				w.fatalf("%d descriptors: neither right nor an error", free)
+				w.fatalf("%d descriptors: neither a right result nor an error", free)
 			}
 			t.Logf("%d descriptors: NCCL's service thread tries to accept for ever", free)
 			for _, p := range w.ranks {
@@ -89,8 +88,8 @@ func fewDescriptors(t *testing.T, version string, _ uint64) {
 			case <-time.After(promise):
 				p.kill()
 			}
-			_, a := p.said("oo many open files")
-			_, b := p.said("file descriptor")
+			_, a := p.printed("oo many open files")
+			_, b := p.printed("file descriptor")
 			failed, told = failed || p.status() != 0, told || a || b
 		}
 		switch {
@@ -107,18 +106,18 @@ func fewDescriptors(t *testing.T, version string, _ uint64) {
 	}
 }
 
-// acceptsForEver says whether a rank's NCCL is at that.
+// acceptsForEver says whether the service thread of a rank is in that state.
 func acceptsForEver(w *world) bool {
 	for _, p := range w.ranks {
-		if _, ok := p.said("[Service thread] Accept failed Too many open files"); ok {
+		if _, ok := p.printed("[Service thread] Accept failed Too many open files"); ok {
 			return true
 		}
 	}
 	return false
 }
 
-// small mounts a small file system over a folder of fabrics, in a mount namespace of
-// its own, and returns the words that run a command in it.
+// small mounts a small file system over a folder of fabrics, in a new mount namespace, and returns
+// the command that runs another command there.
 func small(t *testing.T, dir, size string) []string {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -160,7 +159,7 @@ func inside(dir string, enter []string, words ...string) (string, error) {
 	return string(out), err
 }
 
-// fullBefore has room for no fabric: neither a command nor a rank can make one.
+// fullBefore has no space for a fabric: neither a command nor a rank can make one.
 func fullBefore(t *testing.T, version string, _ uint64) {
 	dir := folder(t)
 	enter := small(t, dir, "64k")
@@ -171,7 +170,7 @@ func fullBefore(t *testing.T, version string, _ uint64) {
 	w := start(t, setup{version: version, ranks: 2, seed: 1, args: []string{"loop", "1", "65536"}, dir: dir, wrap: enter, env: []string{"DDLEMU_FABRIC=", "DDLEMU_PROFILE=eth10"}})
 	w.finish(hang)
 	for i, p := range w.ranks {
-		if _, ok := p.said("no space left on device"); !ok || p.status() == 0 {
+		if _, ok := p.printed("no space left on device"); !ok || p.status() == 0 {
 			w.fatalf("rank %d ended with %d", i, p.status())
 		}
 	}

@@ -17,10 +17,10 @@ import (
 	"github.com/ddlemu/ddlemu/test/built"
 )
 
-// versions are the NCCLs on the software CUDA.
+// versions are the NCCL versions on the software CUDA.
 var versions = []string{"2.22", "2.29"}
 
-// scratch holds the program of the ranks.
+// scratch is the folder of the ranks' compiled program.
 var scratch string
 
 func TestMain(m *testing.M) {
@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 	os.Exit(status)
 }
 
-// libraries leads a rank to NCCL, the software CUDA and the plugin.
+// libraries is the library path of a rank: NCCL, the software CUDA and the plugin.
 func libraries(t *testing.T, version string) string {
 	t.Helper()
 	return "LD_LIBRARY_PATH=" + built.Path(t, "softcuda", "lib", "nccl-"+version) + ":" + built.Path(t, "softcuda", "lib") + ":" + built.Path(t, "lib")
@@ -42,7 +42,7 @@ func libraries(t *testing.T, version string) string {
 
 var compile sync.Once
 
-// program is what the ranks run, compiled from testdata as a user would.
+// program compiles the program of the ranks, as a user would.
 func program(t *testing.T) string {
 	t.Helper()
 	bin := filepath.Join(scratch, "soak")
@@ -51,7 +51,7 @@ func program(t *testing.T) string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// As one file, which takes a third of the time.
+		// One file compiles in a third of the time.
 		var all strings.Builder
 		for _, name := range sources {
 			fmt.Fprintf(&all, "#include \"%s\"\n", name)
@@ -69,11 +69,11 @@ func program(t *testing.T) string {
 	return bin
 }
 
-// environment is what a process of ours gets, its fabrics in dir.
+// environment is the environment of every process, with dir as the folder of fabrics.
 func environment(dir string) []string { return append(built.Environ(), "DDLEMU_DIR="+dir) }
 
-// folder is a folder of fabrics. At the end of the test they are taken down, and then
-// nothing may be left in it.
+// folder makes a folder of fabrics. At the end of the test they are taken down, and then no file
+// may remain.
 func folder(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/dev/shm", "ddlemu-soak-")
@@ -93,7 +93,7 @@ func folder(t *testing.T) string {
 			t.Fatal(err)
 		}
 		for _, e := range left {
-			// The locks by which commands keep from making the same fabric twice.
+			// Locks that keep two commands from making the same fabric.
 			if !strings.HasSuffix(e.Name(), ".lock") {
 				t.Errorf("left behind: %s", e.Name())
 			}

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// pauses are what stops a job for a while, or only seems to; it continues.
+// pauses are events that stop a job for a while, or change clocks. The job continues.
 var pauses = []failure{
 	{"SIGSTOP of a rank for 10 s", func(t *testing.T, version string, _ uint64) { stopped(t, version, 10*time.Second, 1) }, "2.29"},
 	{"SIGSTOP of a rank for 12 s while it starts", stoppedEarly, ""},
@@ -32,8 +32,8 @@ func stopped(t *testing.T, version string, pause time.Duration, which ...int) {
 	w.allRight(time.Minute)
 }
 
-// stoppedEarly stops a rank at some moment of its start, for longer than any time-out
-// of connecting.
+// stoppedEarly stops a rank at a random moment of its start, for longer than any timeout of
+// connecting.
 func stoppedEarly(t *testing.T, version string, seed uint64) {
 	w := start(t, setup{version: version, profile: "eth10", ranks: 2, seed: 1, args: []string{"loop", "1", "65536"}})
 	w.await("joining")
@@ -44,8 +44,8 @@ func stoppedEarly(t *testing.T, version string, seed uint64) {
 	w.allRight(time.Minute)
 }
 
-// clockSteps makes CLOCK_REALTIME jump by days, back and forth, for everything in the
-// process that asks the C library. CLOCK_MONOTONIC, which the fabric uses, has no steps.
+// clockSteps makes CLOCK_REALTIME jump by days, back and forth, for everything in the process that
+// reads it through the C library. CLOCK_MONOTONIC, which the fabric uses, has no steps.
 func clockSteps(t *testing.T, version string, _ uint64) {
 	shim := filepath.Join(t.TempDir(), "steps.so")
 	if out, err := exec.Command("gcc", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "testdata/steps.c", "-o", shim).CombinedOutput(); err != nil {
@@ -53,22 +53,22 @@ func clockSteps(t *testing.T, version string, _ uint64) {
 	}
 	w := start(t, setup{version: version, profile: "eth10", ranks: 2, seed: 1, args: []string{"loop", "1", "65536"}, env: []string{"LD_PRELOAD=" + shim}})
 	w.allRight(time.Minute)
-	_, first := w.ranks[0].said("the wall clock stepped")
-	_, second := w.ranks[1].said("the wall clock stepped")
+	_, first := w.ranks[0].printed("the wall clock stepped")
+	_, second := w.ranks[1].printed("the wall clock stepped")
 	if !first && !second {
 		w.fatalf("the wall clock did not step")
 	}
 }
 
-// otherTime puts one rank into a time namespace of its own, as a container that was
-// restored from a checkpoint has: its clock is another, and it is refused.
+// otherTime runs one rank in another time namespace, as a container that was restored from a
+// checkpoint does. Its clock differs, so it is refused.
 func otherTime(t *testing.T, version string, _ uint64) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root, to make a time namespace")
 	}
 	w := start(t, setup{version: version, profile: "eth10", ranks: 1, seed: 1, args: []string{"loop", "1", "65536"}, wrap: []string{"unshare", "--time", "--monotonic", "1000"}})
 	w.finish(hang)
-	if _, ok := w.ranks[0].said("time namespace"); !ok || w.ranks[0].status() == 0 {
+	if _, ok := w.ranks[0].printed("time namespace"); !ok || w.ranks[0].status() == 0 {
 		w.fatalf("a rank in another time namespace ended with %d", w.ranks[0].status())
 	}
 }

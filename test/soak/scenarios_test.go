@@ -78,8 +78,8 @@ func scenarios() []scenario {
 	return append(all, scenario{name: "PAT Simple", only: "2.29", ranks: 4, args: "collectives scatter 300007 1", env: []string{"NCCL_ALGO=PAT", "NCCL_PROTO=Simple"}})
 }
 
-// run runs a scenario and checks that every element was right, that the bytes went
-// over the emulated links, and that nothing is left.
+// run runs a scenario and checks that every element was right, that the bytes crossed the
+// emulated links, and that nothing remains.
 func (s scenario) run(t *testing.T, version string, args string, seed uint64) {
 	t.Helper()
 	if s.profile == "" {
@@ -95,10 +95,10 @@ func (s scenario) run(t *testing.T, version string, args string, seed uint64) {
 	w := start(t, setup{version: version, profile: s.profile, ranks: max(s.ranks, 2), seed: seed, args: strings.Fields(args), env: env})
 	w.allRight(s.limit)
 	if w.carried() == 0 {
-		w.fatalf("the links carried nothing")
+		w.fatalf("no bytes crossed the links")
 	}
 	for i, p := range w.ranks {
-		if _, ok := p.said(s.says); !ok && s.says != "" {
+		if _, ok := p.printed(s.says); !ok && s.says != "" {
 			w.fatalf("rank %d: NCCL's log does not say %q", i, s.says)
 		}
 	}
@@ -115,16 +115,16 @@ func (s scenario) run(t *testing.T, version string, args string, seed uint64) {
 }
 
 func TestScenarios(t *testing.T) {
-	left := 0
+	others := 0
 	for _, s := range scenarios() {
-		left += len(versions)
+		others += len(versions)
 		if s.only != "" {
-			left--
+			others--
 		}
 		if s.quick == "" {
 			continue
 		}
-		left--
+		others--
 		t.Run(s.name, func(t *testing.T) {
 			args := s.quickArgs
 			if args == "" {
@@ -133,11 +133,10 @@ func TestScenarios(t *testing.T) {
 			s.run(t, s.quick, args, 1)
 		})
 	}
-	t.Logf("left to `make soak`: %d pairs of a scenario and a version, and the full length of those here", left)
+	t.Logf("only in `make soak`: %d pairs of a scenario and a version, and the full length of those here", others)
 }
 
-// The checks of the scenarios find what they are for: mistakes of the program itself,
-// and faults planted in the plugin.
+// The checks of the scenarios find faults planted in the program and in the plugin.
 func TestScenariosCanFail(t *testing.T) {
 	for _, tc := range []struct{ name, args, env, says string }{
 		{"a flipped bit", "collectives allreduce 1027 1", "CORRUPT=1", "WRONG AllReduce"},
@@ -155,8 +154,7 @@ func TestScenariosCanFail(t *testing.T) {
 	}
 }
 
-// fails waits until a rank has failed and said so; with nothing to say, until it is
-// clear that they hang.
+// fails waits until a rank has failed and printed says. If says is empty, the ranks must hang.
 func (w *world) fails(says string) {
 	w.t.Helper()
 	limit := time.Minute
@@ -169,13 +167,13 @@ func (w *world) fails(says string) {
 	case <-time.After(limit):
 		hangs = true
 	}
-	w.hear()
+	w.readAll()
 	for _, p := range w.ranks {
-		if _, ok := p.said(says); ok && says != "" {
+		if _, ok := p.printed(says); ok && says != "" {
 			return
 		}
 	}
 	if !hangs || says != "" {
-		w.fatalf("hang: %v; no rank said %q", hangs, says)
+		w.fatalf("hang: %v; no rank printed %q", hangs, says)
 	}
 }

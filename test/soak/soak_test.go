@@ -16,7 +16,7 @@ type turn struct {
 	run  func(t *testing.T, seed uint64)
 }
 
-// turns are all that there are.
+// turns are all scenarios and failures, with all versions they are for.
 func turns() []turn {
 	var all []turn
 	for _, version := range versions {
@@ -46,12 +46,12 @@ func number(t *testing.T, name string, otherwise uint64) uint64 {
 	return n
 }
 
-// TestSoak is `make soak`: every turn in random order, and again, until the time is
-// over. The same seed gives the same order and the same choices.
+// TestSoak is `make soak`: all turns in random order, again and again until the time is over.
+// The same seed gives the same order and the same random choices.
 func TestSoak(t *testing.T) {
 	seconds := number(t, "SOAK_SECONDS", 0)
 	if seconds == 0 {
-		t.Skip("takes as long as one asks for: `make soak SECONDS=600`")
+		t.Skip("runs only with a time: `make soak SECONDS=600`")
 	}
 	seed := number(t, "SOAK_SEED", uint64(time.Now().UnixNano())%1e6)
 	t.Logf("SECONDS=%d SEED=%d", seconds, seed)

@@ -19,7 +19,7 @@ import (
 	"time"
 )
 
-// setup says what the ranks run, and on what.
+// setup is what the ranks run, and on which fabric.
 type setup struct {
 	version string // of NCCL
 	profile string // of the fabric
@@ -29,7 +29,7 @@ type setup struct {
 	env     []string
 	last    []string // more of it for the last rank alone
 	wrap    []string // a command in front of each rank's own
-	dir     string   // folder of the fabrics, if it is not the world's own
+	dir     string   // folder of a fabric that is up; "": make one
 }
 
 // world is a fabric and the ranks on it.
@@ -43,7 +43,7 @@ type world struct {
 // rank is one process.
 type rank struct {
 	cmd   *exec.Cmd
-	read  chan struct{} // closed when all that it said is here
+	read  chan struct{} // closed when all its output has been read
 	ended chan struct{}
 
 	mu     sync.Mutex
@@ -57,8 +57,7 @@ type line struct {
 	text string
 }
 
-// start brings up a fabric and starts the ranks on it. At the end of the test nothing
-// of them may be left.
+// start brings up a fabric and starts the ranks on it. At the end of the test no rank remains.
 func start(t *testing.T, s setup) *world {
 	t.Helper()
 	w := &world{t: t, dir: s.dir, begin: time.Now()}
@@ -96,12 +95,12 @@ func (w *world) run(s setup, id string, r int) *rank {
 		w.t.Fatal(err)
 	}
 	in.Close()
-	go p.listen(out)
+	go p.readLines(out)
 	go p.wait()
 	return p
 }
 
-func (p *rank) listen(out io.ReadCloser) {
+func (p *rank) readLines(out io.ReadCloser) {
 	defer close(p.read)
 	defer out.Close()
 	for in := bufio.NewScanner(out); in.Scan(); {
@@ -119,8 +118,8 @@ func (p *rank) wait() {
 	close(p.ended)
 }
 
-// said is when the rank said something that contains text.
-func (p *rank) said(text string) (time.Time, bool) {
+// printed returns when the rank printed a line that contains text.
+func (p *rank) printed(text string) (time.Time, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, l := range p.lines {
@@ -147,8 +146,8 @@ func (p *rank) status() int {
 	return exit.ExitCode()
 }
 
-// kill ends the rank and what NCCL made for it in /dev/shm, which NCCL removes only
-// once all ranks are connected.
+// kill ends the rank and removes the files that NCCL made for it in /dev/shm: NCCL removes them
+// only when all ranks are connected.
 func (p *rank) kill() {
 	maps, _ := os.ReadFile(fmt.Sprintf("/proc/%d/maps", p.cmd.Process.Pid)) // gone when it has ended
 	_ = p.cmd.Process.Kill()                                                // the same
@@ -165,28 +164,28 @@ func (p *rank) signal(t *testing.T, s syscall.Signal) {
 	}
 }
 
-// await waits until every rank has said text.
+// await waits until every rank has printed text.
 func (w *world) await(text string) {
 	w.t.Helper()
 	const limit = 90 * time.Second
 	for i, p := range w.ranks {
 		for begin := time.Now(); ; time.Sleep(5 * time.Millisecond) {
-			if _, ok := p.said(text); ok {
+			if _, ok := p.printed(text); ok {
 				break
 			}
 			select {
 			case <-p.ended:
-				w.fatalf("rank %d ended with %d before it said %q", i, p.status(), text)
+				w.fatalf("rank %d ended with %d before it printed %q", i, p.status(), text)
 			default:
 			}
 			if time.Since(begin) > limit {
-				w.fatalf("rank %d has not said %q for %v", i, text, limit)
+				w.fatalf("rank %d has not printed %q for %v", i, text, limit)
 			}
 		}
 	}
 }
 
-// finish waits until all ranks have ended; a rank that has not after limit hangs.
+// finish waits until all ranks have ended, at most for limit.
 func (w *world) finish(limit time.Duration) {
 	w.t.Helper()
 	timer := time.NewTimer(limit)
@@ -198,11 +197,11 @@ func (w *world) finish(limit time.Duration) {
 			w.fatalf("rank %d hangs: not ended after %v", i, limit)
 		}
 	}
-	w.hear()
+	w.readAll()
 }
 
-// hear waits for the last words of the ranks that have ended.
-func (w *world) hear() {
+// readAll waits until the output of the ranks that have ended has been read.
+func (w *world) readAll() {
 	for _, p := range w.ranks {
 		select {
 		case <-p.ended:
@@ -216,14 +215,14 @@ func (w *world) hear() {
 	}
 }
 
-// allRight waits for the ranks and checks that each found everything right.
+// allRight waits for the ranks and checks that each found every value right.
 func (w *world) allRight(limit time.Duration) {
 	w.t.Helper()
 	select {
 	case <-w.anyFailure():
 	case <-time.After(limit):
 	}
-	w.hear()
+	w.readAll()
 	hangs := -1
 	for i, p := range w.ranks {
 		select {
@@ -260,7 +259,7 @@ func (w *world) anyFailure() <-chan struct{} {
 	return done
 }
 
-// fatalf ends the test with everything that the ranks said.
+// fatalf ends the test and logs what the ranks printed.
 func (w *world) fatalf(format string, args ...any) {
 	w.t.Helper()
 	w.log()
@@ -283,14 +282,14 @@ func (w *world) log() {
 	}
 }
 
-// end leaves nothing running.
+// end kills the ranks.
 func (w *world) end() {
 	for _, p := range w.ranks {
 		p.kill()
 	}
 }
 
-// carried is how many bytes the links have carried.
+// carried is the bytes that the links have carried.
 func (w *world) carried() uint64 {
 	w.t.Helper()
 	var s struct {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An allocator to preload, as jemalloc or tcmalloc are: it takes memory from one
-// large mapping and never gives it back.
+// An allocator to preload, in the place of jemalloc or tcmalloc: it allocates from one large mapping and frees nothing.
 
 #include <errno.h>
 #include <stddef.h>

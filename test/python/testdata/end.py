@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The end of a rank that has connections open: nothing crashes on its way out, and
-its peer gets an error instead of a hang. Prints how both ended."""
+"""The end of a rank with open connections: it does not crash, and its peer gets an error
+and does not hang. Prints how both ended."""
 
 import ctypes
 import os
@@ -28,14 +28,14 @@ def polled(plugin, link):
 
 
 def polled_through_python(plugin, link):
-    """So does one of Python's daemon threads."""
+    """A daemon thread of Python goes on while the process ends."""
     request = link.irecv()
     threading.Thread(target=lambda: goemu.until(lambda: link.done(request), "nothing"), daemon=True).start()
     time.sleep(0.1)
 
 
 def leave_worker():
-    """Leaves a data loader behind, with all it inherited, until the test is over."""
+    """Leaves a data loader, with all it inherited, until the test is over."""
     if os.fork() == 0:
         os.read(int(os.environ["OVER"]), 1)
         os._exit(0)

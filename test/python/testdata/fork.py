@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a data loader does: forks of a process that has the plugin loaded."""
+"""Forks of a process with the plugin, as data loaders do."""
 
 import multiprocessing
 import os
@@ -9,7 +9,7 @@ import time
 
 import goemu
 
-# Longer than the peer needs to notice that this rank's place was given up.
+# Longer than the peer needs to notice that this rank has left.
 NOTICE = 0.6
 
 
@@ -35,7 +35,7 @@ def os_exit(plugin, link):
 
 
 def sys_exit(plugin, link):
-    # With everything that an interpreter and a C program do at their end.
+    # With all functions that the interpreter and the C library run at the end.
     if (pid := os.fork()) == 0:
         sys.exit(8)
     expect(status(pid), 8)
@@ -75,7 +75,7 @@ def executed(plugin, link):
 
 
 def calls(plugin, link):
-    """A child that uses NCCL is told so, by every call that can fail."""
+    """In a child that uses NCCL, every call that can fail does."""
     if (pid := os.fork()) == 0:
         results, out = [], goemu.c_void_p()
         for call in (
@@ -91,7 +91,7 @@ def calls(plugin, link):
                 results.append(0)
             except goemu.NetError as e:
                 results.append(e.result)
-        link.close()  # what destructors do: does nothing
+        link.close()  # as destructors do; it does nothing
         sys.exit(0 if results == [2] * len(results) else f"results {results}")
     expect(status(pid), 0)
 

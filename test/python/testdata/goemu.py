@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Drives libgoemu.so by its v8 vtable as NCCL does, from Python's standard library
-alone: what a PyTorch process that has the plugin loaded looks like from outside."""
+"""Calls libgoemu.so through its v8 vtable as NCCL does, with Python's standard library
+alone. It stands for a PyTorch process with the plugin."""
 
 import contextlib
 import ctypes
@@ -13,7 +13,7 @@ from ctypes import CFUNCTYPE, POINTER, byref, c_char_p, c_float, c_int, c_size_t
 PTR_HOST = 1
 HANDLE_SIZE = 128
 MAX_MESSAGE = 4 << 20
-PATIENCE = 20.0  # seconds until something that hangs is an error
+PATIENCE = 20.0  # seconds: the longest wait
 PAUSE = 50e-6
 INVERT = bytes(255 - i for i in range(256))
 
@@ -67,8 +67,8 @@ def check(call, result):
 
 
 def until(step, what):
-    """Repeats step until it returns something true, as NCCL's progress thread does,
-    but leaves the cores to others: these tests ask for nothing in time."""
+    """Repeats step until it returns something true, as NCCL's progress thread does, but
+    yields the processor: these tests measure no times."""
     deadline = time.monotonic() + PATIENCE
     while not (got := step()):
         if time.monotonic() > deadline:

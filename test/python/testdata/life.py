@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What else a process may do that has the plugin loaded."""
+"""Other things that a process with the plugin may do."""
 
 import _ctypes
 import ctypes
@@ -12,7 +12,7 @@ import goemu
 
 
 def unload():
-    """Go can't be unloaded: dlclose leaves it, its threads and connections alone."""
+    """Go cannot be unloaded: dlclose does nothing to its threads and connections."""
     with goemu.job() as (plugin, link):
         _ctypes.dlclose(plugin.lib._handle)
         link.exchange()
@@ -22,7 +22,7 @@ def unload():
 
 
 def threads():
-    """As many threads as links, each with its own; the thread that called init ends."""
+    """A thread per link; the thread that called init ends."""
     os.environ["LINKS"] = "4"
     loaded = []
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rank 1: sends back what it gets, on as many links as LINKS says."""
+"""Rank 1: sends back what it receives, on LINKS links."""
 
 import os
 import sys

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// NCCL's progress thread: it tests a request until that fails or the process is
-// gone, which takes a while: other libraries have things to do at the end too.
+// NCCL's progress thread: it tests a request until that fails or the process has ended. The end takes a while, because
+// other libraries have functions to run too.
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@ static void linger(void)
 		usleep(10000);
 }
 
-// Loaded before the plugin, so that this comes after the plugin's own end.
+// Loaded before the plugin, so that this runs after the plugin's function for the end of the process.
 __attribute__((constructor)) static void last(void) { atexit(linger); }
 
 static void *run(void *argument)

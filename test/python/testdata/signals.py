@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The host program's signals, with the plugin loaded before and after it sets them."""
+"""The host program's signal handlers, set before and after the plugin is loaded."""
 
 import _thread
 import faulthandler

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Loads the plugin as NCCL does and prints what it makes of its surroundings:
-// whether the program has more privileges than its user, NCCL_HOSTID afterwards,
-// and what init returns.
+// Loads the plugin as NCCL does, and prints whether the program has more privileges than its user, NCCL_HOSTID
+// afterwards, and the result of init.
 
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ncclCommAbort in every phase of a communicator's life. Afterwards the same process must be able to go on.
+// ncclCommAbort in every phase of a communicator's life. Afterwards a new communicator of the same process must work.
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@ static void aborted(const char *phase, ncclComm_t comm, cudaStream_t stream)
 	say("aborted %s after %.3f s", phase, now() - start);
 }
 
-// begin starts a communicator that doesn't block.
+// begin starts to make a communicator without blocking.
 static ncclComm_t begin()
 {
 	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
@@ -27,10 +27,10 @@ static ncclComm_t begin()
 	return comm;
 }
 
-// at_once: before anything was sent.
+// at_once: abort before anything was sent.
 static void at_once(cudaStream_t stream) { aborted("at once", new_comm(), stream); }
 
-// while_joining: the others never come.
+// while_joining: abort while the other ranks never join.
 static void while_joining(cudaStream_t stream)
 {
 	if (rank != 0) {
@@ -42,7 +42,7 @@ static void while_joining(cudaStream_t stream)
 	aborted("while joining", comm, stream);
 }
 
-// while_connecting: all ranks are on their way, each stops at another time.
+// while_connecting: abort while all ranks connect, each rank at another time.
 static void while_connecting(cudaStream_t stream, Random &random)
 {
 	const ncclComm_t comm = begin();
@@ -54,7 +54,7 @@ static void while_connecting(cudaStream_t stream, Random &random)
 	aborted("while connecting", comm, stream);
 }
 
-// alone: the others never post what this rank waits for.
+// alone: abort while this rank waits for what the others never post.
 static void alone(cudaStream_t stream)
 {
 	const ncclComm_t comm = new_comm();
@@ -71,7 +71,7 @@ static void alone(cudaStream_t stream)
 	aborted("alone", comm, stream);
 }
 
-// in_flight: megabytes are on their way in all directions.
+// in_flight: abort with megabytes in flight in all directions.
 static void in_flight(cudaStream_t stream, Random &random)
 {
 	const ncclComm_t comm = new_comm();
@@ -82,7 +82,7 @@ static void in_flight(cudaStream_t stream, Random &random)
 	aborted("in flight", comm, stream);
 }
 
-// one_side: this rank aborts; the others find out, by an error of the net, and abort too.
+// one_side: one rank aborts. The others get an error of the net, and abort too.
 static void one_side(cudaStream_t stream, Random &random)
 {
 	const ncclComm_t comm = new_comm();
@@ -106,7 +106,7 @@ static void one_side(cudaStream_t stream, Random &random)
 	aborted("one side", comm, stream);
 }
 
-// with_sends: groups of Send and Recv are under way.
+// with_sends: abort with groups of Send and Recv in flight.
 static void with_sends(cudaStream_t stream, Random &random)
 {
 	const ncclComm_t comm = new_comm();
@@ -117,7 +117,7 @@ static void with_sends(cudaStream_t stream, Random &random)
 	aborted("with sends", comm, stream);
 }
 
-// part: a part of a communicator is aborted, the whole goes on.
+// part: abort a communicator that was split off. Its parent goes on.
 static void part(cudaStream_t stream)
 {
 	const ncclComm_t whole = new_comm();
@@ -130,7 +130,7 @@ static void part(cudaStream_t stream)
 	NCCL(ncclCommDestroy(whole));
 }
 
-// finished: after everything was done, and finalised.
+// finished: abort after everything was complete and finalised.
 static void finished(cudaStream_t stream)
 {
 	const ncclComm_t comm = new_comm();
@@ -139,7 +139,7 @@ static void finished(cudaStream_t stream)
 	aborted("finished", comm, stream);
 }
 
-// abort [PHASE...]: those phases or all of them, each followed by a communicator that works.
+// abort [PHASE...]: these phases, or all. After each, a new communicator must work.
 int abort_in(const Args &args)
 {
 	Random random{ mix(seed) };

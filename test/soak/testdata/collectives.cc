@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The collectives, one after another, in the sizes at which NCCL changes what it does.
+// All collectives one after another, in sizes at which NCCL changes its algorithm or protocol.
 #include <algorithm>
 
 #include "soak.h"
@@ -101,7 +101,7 @@ int collectives(const Args &args)
 			reduce(comm, part, stream, key++, count, root);
 		}
 	}
-	// In the last of scatter all ranks meet, and PAT has no AllReduce.
+	// PAT has no AllReduce, so the last collective of scatter serves as the barrier.
 	if (which == "scatter")
 		NCCL(ncclCommDestroy(comm));
 	else

@@ -39,7 +39,7 @@ int comms(const Args &args)
 			});
 		}
 	}
-	// Not in the order in which they were made.
+	// In another order than they were made.
 	for (size_t i = 0; i < n; i++)
 		NCCL(ncclCommDestroy(all[(i * 7 + 3) % n]));
 	for (cudaStream_t s : streams)
@@ -47,8 +47,8 @@ int comms(const Args &args)
 	return 0;
 }
 
-// split ROUNDS: halves, a reversed copy, a part that leaves one rank out; with resources of their own and shared with
-// the parent; used in turns and destroyed before and after it.
+// split ROUNDS: into halves, a reversed copy, and all ranks but one; with separate resources and with the parent's;
+// used in turns, and destroyed before and after the parent.
 int split(const Args &args)
 {
 	if (args.size() != 1)
@@ -108,10 +108,10 @@ static int entries(const char *folder)
 	return n;
 }
 
-// Held is what a process holds on to.
+// Held is the resources of a process.
 struct Held {
 	int threads, files, shared; // shared: mappings of memfds and of what lies in /dev/shm
-	long host, memory; // KiB: of its own, and shared with others
+	long host, memory; // KiB: private, and shared with others
 };
 
 static Held held()
@@ -134,10 +134,10 @@ static Held held()
 	return h;
 }
 
-// cycle ROUNDS FIRST: communicators one after another; what is held after all rounds is compared with what was held
-// after the first so many. Allowed: no descriptor or shared mapping more, 64 KiB of shared memory, 4 threads, which
-// Go's runtime starts as it needs them and keeps, and 1 MiB plus 32 KiB a round of its own memory, for what the C
-// library's allocator and Go's heap keep. LEAK leaks a descriptor each round, which must be seen.
+// cycle ROUNDS FIRST: communicators one after another. Compares the resources after all rounds with those after the
+// first FIRST rounds. Allowed: no more descriptors or shared mappings; 64 KiB of shared memory; 4 threads, which Go's
+// runtime starts when it needs them and keeps; and 1 MiB plus 32 KiB per round of private memory, which the C library's
+// allocator and Go's heap keep. LEAK leaks a descriptor each round: the test must fail.
 int cycle(const Args &args)
 {
 	if (args.size() != 2)

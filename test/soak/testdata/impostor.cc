@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A process with a pid that was somebody else's.
+// A process with the pid of a process that has died.
 #include <linux/sched.h>
 #include <signal.h>
 #include <sys/syscall.h>

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The job that the tests of failures do something to: collectives for ever.
+// The job for the tests of failures: collectives until it is stopped.
 #include <fcntl.h>
 #include <unistd.h>
 
 #include "soak.h"
 
-// leave_free takes descriptors until only so many are left.
+// leave_free opens descriptors until only so many are free.
 static void leave_free(int n)
 {
 	int last = -1;
@@ -15,9 +15,9 @@ static void leave_free(int n)
 		close(last--);
 }
 
-// loop SECONDS WORDS [LEAVE]: AllReduce until the time is over, every element checked. The ranks agree on the end by
-// what rank 0 contributes. LEAVE is a rank that ends its process in the middle, without destroying its communicator:
-// after a second, by exit(0). FREE is how many descriptors NCCL and the plugin find.
+// loop SECONDS WORDS [LEAVE]: AllReduce until the time is over, every element checked. Rank 0's contribution tells the
+// ranks when to end. LEAVE is a rank that calls exit(0) after a second, without destroying its communicator. FREE is
+// how many descriptors are free for NCCL and the plugin.
 int loop(const Args &args)
 {
 	if (args.size() < 2)

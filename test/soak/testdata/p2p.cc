@@ -18,7 +18,7 @@ Exchange exchange(ncclComm_t comm, cudaStream_t stream, Random &random, int mess
 			if (from == to)
 				continue;
 			for (int i = 0; i < messages; i++) {
-				// A quarter of them are short, some empty.
+				// A quarter of the messages are short, some empty.
 				const size_t count = random.below(4) == 0 ? random.below(9) : random.below(most + 1);
 				const uint64_t key = random.state++;
 				if (from == rank) {
@@ -53,7 +53,7 @@ void Exchange::check()
 	}
 }
 
-// groups MESSAGES ROUNDS: so many sends and as many receives per peer in one group.
+// groups MESSAGES ROUNDS: MESSAGES sends and MESSAGES receives per peer in one group.
 int groups(const Args &args)
 {
 	if (args.size() != 2)
@@ -71,7 +71,7 @@ int groups(const Args &args)
 	return 0;
 }
 
-// storm GROUPS: groups of random messages, up to eight of them in flight, between two collectives now and then.
+// storm GROUPS: groups of random messages, up to eight groups in flight, with a collective now and then.
 int storm(const Args &args)
 {
 	if (args.size() != 1)

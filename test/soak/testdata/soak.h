@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the scenarios of the soak have in common: one process is one rank, and every element that a rank receives is
-// compared with what it must be. RANK, WORLD_SIZE and ID_FILE say who this process is and where the ranks find each
-// other. Exit status: 0 all right, 1 a wrong element or a leak, 2 bad usage or an error that was not expected, 3 an
-// error of the net that was reported as it should be.
+// What the scenarios share. A process is a rank, and checks every element that it receives. RANK and WORLD_SIZE say
+// which rank it is; ID_FILE is the file by which the ranks find each other. Exit status: 0 everything is right, 1 a
+// wrong element or a leak, 2 bad usage or an unexpected error, 3 an error of the net that NCCL reported.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -17,11 +16,10 @@
 extern int rank, ranks;
 extern uint64_t seed; // of this run: SEED
 
-// say prints a line at once; the driver waits for some of them.
+// say prints a line without buffering: the test waits for some of them.
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-// fail ends the process with status 2; with DIE in the environment by SIGKILL, in the middle of things; with LINGER
-// half a second later.
+// fail ends the process with status 2; with DIE in the environment by SIGKILL; with LINGER half a second later.
 [[noreturn]] void fail();
 
 #define CUDA(call) \
@@ -41,7 +39,7 @@ void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 // failed reports what a call of NCCL returned, and ends the process: with status 3 if it is an error of the net.
 [[noreturn]] void failed(const char *call, ncclResult_t result);
 
-// mix is a hash of 64 bits: all inputs and all choices come from it.
+// mix is a 64-bit hash: all inputs and all random choices come from it.
 uint64_t mix(uint64_t x);
 
 // Random draws the same numbers on every rank that begins with the same seed.
@@ -50,16 +48,16 @@ struct Random {
 	uint64_t below(uint64_t n) { return mix(state++) % n; }
 };
 
-// next_id hands rank 0's next unique id to all other ranks, by a file.
+// next_id passes rank 0's next unique ID to all other ranks, through a file.
 ncclUniqueId next_id();
 ncclComm_t new_comm();
-// end_comm waits until every rank is done with a communicator, and destroys it. A rank that only sent in its last call
-// may not destroy it at once: NCCL then stops its proxy although it has not begun to send (docs/failures.md).
+// end_comm waits until every rank has finished with a communicator, and destroys it. A rank that only sent in its last
+// call must wait: NCCL stops its proxy even if that has not begun to send (docs/failures.md).
 void end_comm(ncclComm_t comm, cudaStream_t stream);
 cudaStream_t new_stream();
 double now(); // seconds
 
-// A Buffer is device memory with guard bytes around it that nobody may touch.
+// A Buffer is device memory with guard bytes before and after it.
 class Buffer {
 public:
 	explicit Buffer(size_t bytes);
@@ -71,7 +69,7 @@ public:
 	size_t size() const { return bytes_; }
 	void put(const std::vector<uint32_t> &words);
 	void clear();
-	// words reads the buffer back, and fails when a guard byte changed.
+	// words reads the buffer back, and fails if a guard byte has changed.
 	std::vector<uint32_t> words(const char *what);
 
 private:
@@ -80,16 +78,16 @@ private:
 	size_t bytes_;
 };
 
-// word is what rank `from` contributes at a place of the message called key; sums of them wrap around.
+// word is the contribution of rank `from` to an element of message `key`. Sums wrap around.
 inline uint32_t word(uint64_t key, int from, size_t i)
 {
 	return static_cast<uint32_t>(mix(key * 0x9e3779b97f4a7c15ull + static_cast<uint64_t>(from) * 0x10001 + i));
 }
 
-// inputs are `count` words of rank `from`. With CORRUPT set one bit of the last rank's own input is wrong.
+// inputs are `count` words of rank `from`. With CORRUPT set, one bit of the last rank's input is wrong.
 std::vector<uint32_t> inputs(uint64_t key, int from, size_t count);
 
-// expect compares what was received with want(i) and exits with status 1 at the first difference.
+// expect compares the received elements with want(i), and exits with status 1 at the first difference.
 template <class F>
 void expect(const char *what, Buffer &b, size_t count, F want)
 {
@@ -103,12 +101,11 @@ void expect(const char *what, Buffer &b, size_t count, F want)
 	}
 }
 
-// wait_for waits for a stream. An error of the net ends the process with status 3, within a moment of NCCL's saying so;
-// with DEAF it is not asked.
+// wait_for waits for a stream. An error of the net ends the process with status 3, as soon as NCCL reports it. With
+// DEAF set it does not ask NCCL for errors.
 void wait_for(ncclComm_t comm, cudaStream_t stream);
 
-// The collectives, each with its check. part says who takes part: the ranks of the world in the order of the
-// communicator.
+// The collectives, each with its check. part is the members: ranks of the world, in the order of the communicator.
 using Part = std::vector<int>;
 Part everybody();
 void all_reduce(ncclComm_t comm, const Part &part, cudaStream_t stream, uint64_t key, size_t count);
@@ -117,8 +114,8 @@ void reduce_scatter(ncclComm_t comm, const Part &part, cudaStream_t stream, uint
 void broadcast(ncclComm_t comm, const Part &part, cudaStream_t stream, uint64_t key, size_t count, int root);
 void reduce(ncclComm_t comm, const Part &part, cudaStream_t stream, uint64_t key, size_t count, int root);
 
-// exchange posts a group in which every rank sends `messages` of random sizes up to `most` words to every other, and
-// returns a function that checks what came.
+// exchange posts a group in which every rank sends `messages` messages of random sizes, up to `most` words, to every
+// other rank. It returns a function that checks what was received.
 struct Exchange {
 	std::vector<std::vector<uint32_t>> sent;
 	std::vector<Buffer> out, in;

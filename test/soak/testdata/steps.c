@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Preloaded: the wall clock jumps by two days, back and forth, whenever it is read. The monotonic clock is left alone,
-// as the kernel leaves it.
+// Preloaded: the wall clock jumps by two days, back and forth, whenever it is read. The monotonic clock is unchanged.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdio.h>
