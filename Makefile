@@ -78,13 +78,13 @@ conformance: packages plugin plugin-faults ## NCCL's calls through every vtable 
 # Each test builds the C code that it runs once more, with gcc's sanitizers.
 test-asan: build ## the C code under the address and undefined behaviour sanitizers
 	$(GO) test -count=1 -timeout 20m -run '^(TestThreads|TestRuntimeSanitized|TestExecutorAddressSanitizer|TestPluginAddress|TestRank)$$/^(address|v)' \
-		./nccl-plugin/transport/shm ./cuda/soft ./cuda/soft/exec/exectest ./test/sanitize
+		./nccl-plugin/internal/shm ./cuda/soft ./cuda/soft/exec/exectest ./test/sanitize
 	CGO_CFLAGS="-O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all" CGO_LDFLAGS=-fsanitize=address,undefined ASAN_OPTIONS=detect_leaks=0 \
 		$(GO) test -asan -count=1 -timeout 20m ./nccl-plugin/internal/tcp
 
 test-tsan: build ## the C code under the thread sanitizer; `make race` is Go's
 	$(GO) test -count=1 -timeout 20m -run '^(TestThreads|TestRuntimeSanitized|TestExecutorThreadSanitizer|TestRank)$$/^thread$$' \
-		./nccl-plugin/transport/shm ./cuda/soft ./cuda/soft/exec/exectest ./test/sanitize
+		./nccl-plugin/internal/shm ./cuda/soft ./cuda/soft/exec/exectest ./test/sanitize
 
 # The compiler is pinned: another one makes another object of the same code.
 bpf: ## compile the eBPF programs again, after a change of their C code

@@ -4,7 +4,7 @@
 // emulated nodes over emulated links.
 //
 // NCCL's vtables are C data symbols (vtable.c). What happens for every message
-// stays in C (transport/shm); Go joins the fabric and makes connections.
+// stays in C (internal/shm, internal/tcp); Go joins the fabric and makes connections.
 package main
 
 func main() {}

@@ -9,8 +9,8 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/ddlemu/ddlemu/nccl-plugin/internal/shm"
 	"github.com/ddlemu/ddlemu/nccl-plugin/internal/transport"
-	"github.com/ddlemu/ddlemu/nccl-plugin/transport/shm"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/state"
 	"github.com/ddlemu/ddlemu/shaper/verify"

@@ -4,7 +4,7 @@
 // pure arithmetic on 64-bit nanoseconds of CLOCK_MONOTONIC. docs/model.md describes it.
 //
 // The arithmetic is the C code of this folder, the engine. There is one engine: the plugin
-// runs it on memory that processes share (nccl-plugin/transport/shm), and a Network runs it
+// runs it on memory that processes share (nccl-plugin/internal/shm), and a Network runs it
 // in private memory, for the expected time, for verify and for the tests. engine.h is its
 // interface, and section.h says what is in which file. The Go code prepares parameters: a
 // Spec is what the user states, and Params is what the engine reads.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The mapped file of a fabric that is up, as C sees it. layout.go is the same in
-// Go; a test in nccl-plugin/transport/shm holds every offset of the two together.
+// Go; a test in nccl-plugin/internal/shm holds every offset of the two together.
 // All fields are little-endian; times are nanoseconds of CLOCK_MONOTONIC, already
 // multiplied by the time scale unless their name says "stated".
 #ifndef DDLEMU_STATE_LAYOUT_H

@@ -45,7 +45,6 @@ func glob(t *testing.T, pattern string) []string {
 func buildPlugin(t *testing.T) string {
 	t.Helper()
 	glob(t, "../../nccl-plugin/*.[ch]")
-	glob(t, "../../nccl-plugin/transport/shm/*.[ch]")
 	glob(t, "../../nccl-plugin/internal/*/*.[ch]")
 	lib := filepath.Join(t.TempDir(), "libgoemu.so")
 	cmd := exec.Command("go", "build", "-buildmode=c-shared", "-tags", "netgo,osusergo", "-ldflags=-X runtime.godebugDefault=asyncpreemptoff=1", "-o", lib, "../../nccl-plugin")

@@ -10,9 +10,9 @@
 #include <sched.h>
 #include <stdlib.h>
 
-#include "../../internal/transport/account.h"
-#include "../../internal/transport/call.h"
-#include "../../internal/transport/copy.h"
+#include "../transport/account.h"
+#include "../transport/call.h"
+#include "../transport/copy.h"
 #include "fault.h"
 
 // --- advancing the model

@@ -36,7 +36,7 @@ var sanitizers = []struct {
 // here too, so that go test's cache knows them.
 func compileThreads(t *testing.T, flags []string) string {
 	t.Helper()
-	for _, pattern := range []string{"*.h", "*.c", "testdata/*.c", "../../internal/transport/*.[ch]", "../../../shaper/link/*.[ch]"} {
+	for _, pattern := range []string{"*.h", "*.c", "testdata/*.c", "../transport/*.[ch]", "../../../shaper/link/*.[ch]"} {
 		files, err := filepath.Glob(pattern)
 		if err != nil || len(files) == 0 {
 			t.Fatalf("find %s: %v", pattern, err)
@@ -53,7 +53,7 @@ func compileThreads(t *testing.T, flags []string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	args = append(append(args, "testdata/threads.c", "conn.c", "../../internal/transport/call.c"), append(engine, "-lpthread", "-o", program)...)
+	args = append(append(args, "testdata/threads.c", "conn.c", "../transport/call.c"), append(engine, "-lpthread", "-o", program)...)
 	if out, err := exec.Command("gcc", args...).CombinedOutput(); err != nil {
 		t.Fatalf("gcc: %v\n%s", err, out)
 	}

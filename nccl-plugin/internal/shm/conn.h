@@ -4,7 +4,7 @@
 #ifndef DDLEMU_SHM_CONN_H
 #define DDLEMU_SHM_CONN_H
 
-#include "../../internal/transport/transport.h"
+#include "../transport/transport.h"
 #include "../../../shaper/link/engine.h"
 
 #define DDLEMU_FLOW_MAGIC 0x31776f6c66646464ull
