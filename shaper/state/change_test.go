@@ -93,8 +93,8 @@ func TestChangeIsAllOrNothing(t *testing.T) {
 	}
 }
 
-// A hop that comes up does not start in the past, when it was down; one that
-// stays up does not lose its place.
+// A hop that comes up starts now, not at a time when it was down. A hop that stays up
+// keeps its next-free time.
 func TestChangeFromDownToUpHoldsNextFree(t *testing.T) {
 	f := newFile(t)
 	up, down := family(1), family(1)
@@ -126,8 +126,8 @@ func TestChangeFromDownToUpHoldsNextFree(t *testing.T) {
 	}
 }
 
-// Blocks come back into use only after the grace period, the longest retired
-// first, so that a slow reader's block is left alone for long.
+// A block is reused only after the grace period, the one that was retired first
+// before the others, so that a slow reader's block stays unchanged for long.
 func TestChangeReusesBlocksLate(t *testing.T) {
 	f := newFile(t)
 	blocks := int(f.head().Blocks)
@@ -160,7 +160,7 @@ func TestChangeReusesBlocksLate(t *testing.T) {
 	checkBlocks(t, f)
 }
 
-// freeOldest is the block that a change takes next.
+// freeOldest is the block that the next change uses.
 func (f *File) freeOldest() uint32 {
 	oldest := f.unusedBlocks()[0]
 	for _, b := range f.unusedBlocks() {
@@ -171,7 +171,7 @@ func (f *File) freeOldest() uint32 {
 	return oldest
 }
 
-// Changes of everything, one after the other, wait for blocks but do not fail.
+// Changes of all hops, one after the other, wait for blocks but do not fail.
 func TestChangeOfEverythingRepeatedly(t *testing.T) {
 	f := newFile(t)
 	for i := range 40 {
@@ -185,8 +185,8 @@ func TestChangeOfEverythingRepeatedly(t *testing.T) {
 	}
 }
 
-// A change of everything gets its turn, however many small ones want each block
-// that becomes free, and it wants all that there are.
+// A change of all hops, which needs all blocks, succeeds although many small changes
+// need every block that becomes free.
 func TestChangeOfEverythingAmongSmallOnes(t *testing.T) {
 	f := newFile(t)
 	for _, b := range f.unusedBlocks()[len(f.hops()):] {
@@ -222,8 +222,7 @@ func TestChangeOfEverythingAmongSmallOnes(t *testing.T) {
 	writer.ask("stop")
 }
 
-// With parameters in the file that no time will free, a change is refused, not
-// made in part.
+// If blocks in the file will never become free, a change is refused as a whole.
 func TestChangeWithoutFreeBlocks(t *testing.T) {
 	f := newFile(t)
 	for _, b := range f.unusedBlocks()[2:] {
@@ -239,8 +238,8 @@ func TestChangeWithoutFreeBlocks(t *testing.T) {
 	}
 }
 
-// However many goroutines and processes change and read at once, a reader sees
-// parameters that somebody has put in force, and no change is lost.
+// Many goroutines and processes change and read at once: a reader sees only parameters
+// that one of them has put in force, and no change is lost.
 func TestChangeUnderReaders(t *testing.T) {
 	f := newFile(t)
 	d, err := OpenDir(f.Dir(), 0, false)
@@ -335,8 +334,8 @@ func changeChild(args []string) error {
 	return whileOpen(args, func(f *File, i int) error { return f.Change(map[int]link.Spec{i % 6: family(base + i%100)}) })
 }
 
-// A process that is stopped in the middle of a change does not stop the others
-// for ever: they say who should be looked for.
+// A process that is stopped in the middle of a change does not block the others for
+// ever: they return an error that tells the user to look for it.
 func TestLockHeldByAnother(t *testing.T) {
 	f := newFile(t)
 	p := start(t, "hold", f.Dir(), "t")
@@ -351,7 +350,7 @@ func TestLockHeldByAnother(t *testing.T) {
 			t.Errorf("gave up after %v", took)
 		}
 	}
-	// Who can come back later does not wait for long.
+	// A caller that can try again later does not wait for long.
 	if dead := f.Reap(); dead != nil {
 		t.Errorf("reaped %v", dead)
 	}
@@ -364,7 +363,7 @@ func TestLockHeldByAnother(t *testing.T) {
 	}
 }
 
-// holdChild takes the fabric's locks and keeps them.
+// holdChild acquires the fabric's locks and keeps them.
 func holdChild(args []string) error {
 	f, err := openChild(args)
 	if err != nil {
@@ -380,8 +379,8 @@ func holdChild(args []string) error {
 	return nil
 }
 
-// Closing another mapping of the fabric does not take away a lock that this
-// process holds meanwhile.
+// Closing another mapping of the fabric does not release a lock that this process has
+// meanwhile.
 func TestCloseWaitsForTheLocks(t *testing.T) {
 	d := newDir(t)
 	f := create(t, d, twoNodes("t"))

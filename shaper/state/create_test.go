@@ -85,7 +85,7 @@ func TestCreateThenOpen(t *testing.T) {
 	if f.ID() != g.ID() || f.ID() == 0 || g.Dir() != d.Path {
 		t.Errorf("ids %x and %x, folder %s", f.ID(), g.ID(), g.Dir())
 	}
-	// They are one memory.
+	// Both mappings are the same memory.
 	f.TakeDown()
 	if !g.Down() {
 		t.Error("taken down, but not in the other mapping")
@@ -193,8 +193,8 @@ func TestCreateRefusesANameThatIsUp(t *testing.T) {
 	}
 }
 
-// Of many that bring up a fabric of one name, one succeeds, and the others can open
-// it complete.
+// Of many processes that bring up a fabric of one name, one succeeds, and the others can
+// open the complete file.
 func TestCreateRaces(t *testing.T) {
 	d := newDir(t)
 	for range 20 {
@@ -254,7 +254,7 @@ func TestTheFolderMayNotBeWritable(t *testing.T) {
 	chmod(t, d.Path, 0o700)
 }
 
-// drawHop is a link or port with any parameters that the link model takes.
+// drawHop is a link or port with any parameters that the link model accepts.
 func drawHop(t *rapid.T) link.Spec {
 	p := func(name string) float64 { return rapid.Float64Range(0, 1).Draw(t, name) }
 	s := link.Spec{
@@ -310,7 +310,7 @@ func drawSpec(t *rapid.T) Spec {
 	return s
 }
 
-// Whatever Create makes, Open takes and reads back.
+// Open accepts and reads back every file that Create makes.
 func TestPropertyCreateThenOpen(t *testing.T) {
 	d := newDir(t)
 	rapid.Check(t, func(t *rapid.T) {
@@ -357,7 +357,7 @@ func TestNothingStaysOpen(t *testing.T) {
 	}
 }
 
-// openThings counts the descriptors and mappings of this process that are of path.
+// openThings counts the descriptors and mappings of this process for path.
 func openThings(t *testing.T, path string) int {
 	t.Helper()
 	maps, err := os.ReadFile("/proc/self/maps")

@@ -21,14 +21,14 @@ const Suffix = ".fabric"
 
 var validName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,39}$`)
 
-// DefaultDir is where the fabrics of the user uid are unless DDLEMU_DIR names
-// another folder.
+// DefaultDir is the folder of the fabrics of the user uid, unless DDLEMU_DIR names
+// another one.
 func DefaultDir(uid int) string { return fmt.Sprintf("/dev/shm/ddlemu-%d", uid) }
 
-// CheckName says whether name can name a fabric.
+// CheckName returns an error if a fabric cannot have this name.
 func CheckName(name string) error {
 	if !validName.MatchString(name) || strings.HasSuffix(name, Suffix) {
-		return fmt.Errorf("fabric name %q: want 1 to 40 letters, digits, '.', '_' or '-', not starting with a mark", name)
+		return fmt.Errorf("fabric name %q: want 1 to 40 letters, digits, '.', '_' or '-', starting with a letter or digit", name)
 	}
 	return nil
 }
@@ -38,15 +38,15 @@ type Dir struct {
 	Path  string // absolute
 	fd    int
 	uid   uint32
-	named bool // files have a name from the start; for tests of what some file systems need
+	named bool // files have a name from the start, as some file systems need; set by tests
 }
 
-// OpenDir opens the folder of fabrics of user uid, making it when create is set.
-// It must be a real folder, owned by uid and closed to everybody else. The error
-// wraps fs.ErrNotExist when there is none.
+// OpenDir opens the folder of fabrics of user uid, and makes it if create is true. It must
+// be a folder and not a link, be owned by uid, and be closed to everybody else. The error
+// wraps fs.ErrNotExist if there is none.
 func OpenDir(path string, uid int, create bool) (*Dir, error) {
-	// Absolute, for processes that it is passed on to; and with a slash at its end,
-	// O_NOFOLLOW would follow a link.
+	// The path is made absolute for other processes that get it. That also removes a slash at
+	// its end, with which O_NOFOLLOW would follow a link.
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return nil, fmt.Errorf("open the folder of fabrics: %w", err)
@@ -75,9 +75,9 @@ func OpenDir(path string, uid int, create bool) (*Dir, error) {
 	}
 }
 
-// openDir opens the folder; one that was made just now still has to be given to
-// its user, by its descriptor and not by its name. With the error it says whether
-// another process may just be making or removing the folder.
+// openDir opens the folder. A folder that this process has just made is given to its user
+// first, by its descriptor and not by its name. changing is true if the error may come
+// from another process that is making or removing the folder.
 func openDir(path string, uid int, made bool) (d *Dir, changing bool, err error) {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -109,13 +109,13 @@ func openDir(path string, uid int, made bool) (d *Dir, changing bool, err error)
 	return &Dir{Path: path, fd: fd, uid: uint32(uid)}, false, nil
 }
 
-// UID is the user whose fabrics they are.
+// UID is the user who owns the fabrics.
 func (d *Dir) UID() int { return int(d.uid) }
 
-// Close releases the folder.
+// Close closes the folder.
 func (d *Dir) Close() error { return unix.Close(d.fd) }
 
-// Names lists the fabrics in the folder, sorted, whatever their state.
+// Names lists the fabrics in the folder, sorted, also those that cannot be used.
 func (d *Dir) Names() ([]string, error) {
 	files, err := d.files()
 	if err != nil {
@@ -131,8 +131,8 @@ func (d *Dir) Names() ([]string, error) {
 	return names, nil
 }
 
-// files lists what is in the folder that was opened and checked, wherever it is
-// now.
+// files lists the files in the folder, by its descriptor: the path may name another folder
+// by now.
 func (d *Dir) files() ([]string, error) {
 	fd, err := unix.Openat(d.fd, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -143,15 +143,15 @@ func (d *Dir) files() ([]string, error) {
 	return f.Readdirnames(-1)
 }
 
-// SocketPath is where participant slot of a fabric listens for connections.
+// SocketPath is the socket on which the participant in slot listens for connections.
 func (d *Dir) SocketPath(name string, slot int) string {
 	return filepath.Join(d.Path, fmt.Sprintf("%s.%d.sock", name, slot))
 }
 
 // InDir calls do with a short path to the folder of fabrics of user uid, through
-// /proc/self/fd: DDLEMU_DIR may be longer than the 107 bytes that a socket's address
-// holds. The folder may have been replaced since a fabric in it was opened, so it is
-// checked as OpenDir does.
+// /proc/self/fd, because DDLEMU_DIR may be longer than a socket's address, 107 bytes. The
+// folder may have been replaced since a fabric in it was opened, so InDir checks it as
+// OpenDir does.
 func InDir(path string, uid int, do func(dir string) error) error {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -168,17 +168,18 @@ func InDir(path string, uid int, do func(dir string) error) error {
 	return do(fmt.Sprintf("/proc/self/fd/%d", fd))
 }
 
-// HostsPath is the /etc/hosts of a fabric's nodes, on the kernel datapath.
+// HostsPath is the file that the nodes of a fabric have as /etc/hosts, on the kernel
+// datapath.
 func (d *Dir) HostsPath(name string) string { return filepath.Join(d.Path, name+hostsSuffix) }
 
-// DaemonPath is where a fabric's daemon listens, on the kernel datapath.
+// DaemonPath is the socket of a fabric's daemon, on the kernel datapath.
 func (d *Dir) DaemonPath(name string) string { return filepath.Join(d.Path, DaemonSocket(name)) }
 
-// DaemonSocket is the name of DaemonPath in its folder.
+// DaemonSocket is DaemonPath without the folder.
 func DaemonSocket(name string) string { return name + daemonSuffix }
 
-// WriteHosts makes the file of HostsPath, readable by all. Another of that name, which
-// in its user's folder may lead anywhere, gives way.
+// WriteHosts makes the file HostsPath, readable by all. It removes any file of that name
+// first: the folder's user may have put a link there.
 func (d *Dir) WriteHosts(name, text string) error {
 	file := name + hostsSuffix
 	if err := unix.Unlinkat(d.fd, file, 0); err != nil && !errors.Is(err, unix.ENOENT) {
@@ -201,7 +202,7 @@ const (
 	daemonSuffix = ".daemon.sock"
 )
 
-// Remove deletes the fabric's file and what its participants left beside it.
+// Remove deletes the fabric's file and the files that its participants put beside it.
 // Processes that have it mapped keep their mapping.
 func (d *Dir) Remove(name string) error {
 	if err := CheckName(name); err != nil {
@@ -211,21 +212,21 @@ func (d *Dir) Remove(name string) error {
 	if err != nil {
 		return fmt.Errorf("remove fabric %s: %w", name, err)
 	}
-	// The file last: while it is there, this can be called again.
-	for _, left := range append(slices.DeleteFunc(files, func(f string) bool { return !isBeside(f, name) }), name+Suffix) {
-		if err := unix.Unlinkat(d.fd, left, 0); err != nil && !errors.Is(err, unix.ENOENT) {
-			return fmt.Errorf("remove fabric %s: %w", name, &os.PathError{Op: "remove", Path: filepath.Join(d.Path, left), Err: err})
+	// The fabric's file is the last one, so that Remove can be called again after an error.
+	for _, file := range append(slices.DeleteFunc(files, func(f string) bool { return !isBeside(f, name) }), name+Suffix) {
+		if err := unix.Unlinkat(d.fd, file, 0); err != nil && !errors.Is(err, unix.ENOENT) {
+			return fmt.Errorf("remove fabric %s: %w", name, &os.PathError{Op: "remove", Path: filepath.Join(d.Path, file), Err: err})
 		}
 	}
 	if d.Path == DefaultDir(int(d.uid)) {
-		// Nobody asked for this folder: it goes with its last fabric. Whoever is about
-		// to make one there makes it anew, see Create.
+		// ddlemu made this folder, so it is removed with its last fabric. A process that is
+		// about to make a fabric in it makes the folder again, see Create.
 		_ = unix.Rmdir(d.Path)
 	}
 	return nil
 }
 
-// reopen makes the folder anew after somebody has removed it.
+// reopen makes the folder again after another process has removed it.
 func (d *Dir) reopen() error {
 	n, err := OpenDir(d.Path, int(d.uid), true)
 	if err != nil {
@@ -236,13 +237,13 @@ func (d *Dir) reopen() error {
 	return nil
 }
 
-// isBeside says whether file is one that a fabric has beside its own.
+// isBeside reports whether file is one of a fabric's files besides the mapped one.
 func isBeside(file, name string) bool {
 	return isSocketOf(file, name) || file == name+hostsSuffix || file == name+daemonSuffix
 }
 
-// isSocketOf says whether file is a name that SocketPath gives for the fabric. The
-// sockets of fabric lab.2 are not those of fabric lab.
+// isSocketOf reports whether file is a socket of the fabric, see SocketPath. A socket of
+// fabric lab.2 is not one of fabric lab.
 func isSocketOf(file, name string) bool {
 	slot, ok := strings.CutPrefix(file, name+".")
 	if ok {
@@ -252,17 +253,18 @@ func isSocketOf(file, name string) bool {
 	return ok && err == nil && n >= 0 && slot == strconv.Itoa(n)
 }
 
-// Prefixes of the names of fabrics that nobody brought up by hand.
+// Prefixes of the names of fabrics that were not brought up by a user.
 const (
-	AdHocPrefix = "adhoc-" // a job's own, because none was up
-	JobPrefix   = "job-"   // made by a command for one job, to which it is named
+	AdHocPrefix = "adhoc-" // made by the ranks of a job, because no fabric was up
+	JobPrefix   = "job-"   // made by a command for one job
 )
 
-// Shared returns the name of the only fabric that somebody brought up for whichever
-// job comes, "" if there is none. With several it is an error that lists them.
+// Shared returns the name of the only fabric that a user brought up, "" if there is none.
+// If there are several, the error lists them.
 func (d *Dir) Shared() (string, error) { return d.only(AdHocPrefix, JobPrefix) }
 
-// Only is Shared or, if there is none, the same of the fabrics of running commands.
+// Only is Shared but, if there is no such fabric, returns the only fabric that a command
+// made for a job.
 func (d *Dir) Only() (string, error) {
 	if name, err := d.Shared(); name != "" || err != nil {
 		return name, err
@@ -270,6 +272,7 @@ func (d *Dir) Only() (string, error) {
 	return d.only(AdHocPrefix)
 }
 
+// only is the name of the only fabric without one of the prefixes.
 func (d *Dir) only(without ...string) (string, error) {
 	names, err := d.Names()
 	if err != nil {

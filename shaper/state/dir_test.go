@@ -90,8 +90,8 @@ func TestOpenDirMakes(t *testing.T) {
 	checkError(t, err, fs.ErrNotExist, "make the folder of fabrics: .*")
 }
 
-// A folder made for another user is theirs, and one that cannot be given away is
-// not left behind.
+// A folder made for another user belongs to that user. If that fails, the folder is
+// removed.
 func TestOpenDirForAnotherUser(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x")
 	const uid = 4711
@@ -159,7 +159,7 @@ func TestNamesAndOnly(t *testing.T) {
 		t.Error(err)
 	}
 	check([]string{AdHocPrefix + "0123", "b"}, "b", "")
-	// A running command's fabric is not for other jobs, but people mean it if there is no other.
+	// The fabric of a running command is not shared, but it is the default if there is no other.
 	create(t, d, twoNodes(JobPrefix+"run-1"))
 	if one, err := d.Shared(); one != "b" || err != nil {
 		t.Errorf("shared %q, %v", one, err)
@@ -174,9 +174,9 @@ func TestNamesAndOnly(t *testing.T) {
 	}
 }
 
-// The default folder goes with its last fabric, and comes back for the next one:
-// also for those who have the old one open, and when others bring fabrics up and
-// down meanwhile.
+// The default folder is removed with its last fabric and made again for the next one:
+// also for processes that have the old one open, and while others bring fabrics up and
+// down.
 func TestDefaultDirComesAndGoes(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can have a default folder that is nobody else's")
@@ -235,7 +235,7 @@ func TestDefaultDirComesAndGoes(t *testing.T) {
 	}
 }
 
-// Remove takes the fabric's own sockets along, and nothing else.
+// Remove removes the fabric's sockets, and no other files.
 func TestRemove(t *testing.T) {
 	d := newDir(t)
 	create(t, d, twoNodes("lab"))
@@ -281,7 +281,7 @@ func TestRemove(t *testing.T) {
 	checkError(t, d.Remove("t"), nil, "remove fabric t: remove .*/t.fabric: is a directory")
 }
 
-// A folder is the one that was opened, not what has its name now.
+// A Dir stays the folder that was opened, also if another folder has its name now.
 func TestDirFollowsTheFolder(t *testing.T) {
 	d := newDir(t)
 	moved := d.Path + "-moved"

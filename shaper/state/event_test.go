@@ -55,7 +55,7 @@ func TestEventHalfWritten(t *testing.T) {
 	}
 }
 
-// eventText is a line of which any part gives away the rest.
+// eventText is a line that follows from any section of it.
 func eventText(writer, n int) string {
 	return strings.Repeat(fmt.Sprintf("%d:%d ", writer, n), 8)
 }
@@ -71,7 +71,7 @@ func checkEvent(text string) error {
 	return nil
 }
 
-// However many goroutines and processes write at once, what is read is whole.
+// Many goroutines and processes write at once: a reader gets only complete lines.
 func TestEventsAtOnce(t *testing.T) {
 	f := newFile(t)
 	other := start(t, "event", f.Dir(), "t")
@@ -107,7 +107,7 @@ func TestEventsAtOnce(t *testing.T) {
 	if read == 0 {
 		t.Error("nothing was read")
 	}
-	// At rest, no more is missing than writers overtook each other.
+	// When no process writes, only lines whose entries were reused are missing.
 	if e := f.Events(); len(e) < maxEvents/2 {
 		t.Errorf("%d of %d events are left", len(e), maxEvents)
 	}

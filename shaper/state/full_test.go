@@ -14,8 +14,8 @@ import (
 )
 
 // A folder that is too small for a fabric is an error that says so, with nothing
-// left behind, and not a SIGBUS later on. The folder is in a mount namespace of
-// another process's own, and goes with it.
+// left behind, and not a SIGBUS later on. The folder is in the mount namespace of
+// another process and disappears with it.
 func TestFolderTooSmall(t *testing.T) {
 	dir := t.TempDir()
 	attr := &syscall.SysProcAttr{
@@ -85,8 +85,7 @@ func fullChild(args []string) error {
 	return errors.New("10 fabrics fit into 1 MiB")
 }
 
-// checkFull checks the error of the fabric that did not fit any more, and that it
-// took nothing.
+// checkFull checks the error of the fabric that did not fit, and that it used no memory.
 func checkFull(d *Dir, err error, made int, before uint64) error {
 	const want = "reserve [0-9]+ KiB in .* (is it full? see df): no space left on device"
 	text := err.Error()
@@ -105,7 +104,7 @@ func checkFull(d *Dir, err error, made int, before uint64) error {
 	if files, err := d.files(); err != nil || len(files) != made {
 		return fmt.Errorf("left behind: %v %w", files, err)
 	}
-	// With one less there is room again.
+	// With one fabric less there is space again.
 	if err := d.Remove("0"); err != nil {
 		return err
 	}

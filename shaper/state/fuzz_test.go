@@ -102,7 +102,7 @@ func used(t testing.TB, d *Dir) content {
 	return c
 }
 
-// Whatever single words of a file are wrong, it is refused or can be used.
+// A file with any wrong words is refused or can be used.
 func TestPropertyPatchedFile(t *testing.T) {
 	d := newDir(t)
 	base := used(t, d)
@@ -152,8 +152,7 @@ func FuzzOpenPatched(f *testing.F) {
 	})
 }
 
-// openAndUse opens b as a fabric's file and, if it is accepted, does everything
-// with it that there is.
+// openAndUse opens b as a fabric's file and, if it is accepted, calls every method.
 func openAndUse(t rapid.TB, d *Dir, b []byte) {
 	if err := os.WriteFile(filepath.Join(d.Path, "t"+Suffix), b, 0o600); err != nil {
 		t.Fatal(err)
@@ -201,7 +200,7 @@ func checkTables(t rapid.TB, f *File) {
 	span("events", unsafe.Pointer(unsafe.SliceData(f.events())), unsafe.Sizeof(eventEntry{}), len(f.events()))
 	span("tables", unsafe.Pointer(unsafe.SliceData(f.tables())), unsafe.Sizeof(link.JitterTable{}), 3)
 	span("text", unsafe.Pointer(unsafe.SliceData(f.mem[f.head().ConfigOff:])), 1, int(f.head().ConfigLen))
-	// What the engine in C follows without looking.
+	// The engine in C follows these without a check.
 	for i := range f.hops() {
 		n := f.hops()[i].Block
 		if int(n) >= len(f.blocks()) || f.blocks()[n].Params.Payload == 0 || f.blocks()[n].Params.Segment == 0 {
@@ -210,8 +209,8 @@ func checkTables(t rapid.TB, f *File) {
 	}
 }
 
-// use calls every method of an open file. What is in its tables may be nonsense,
-// so it may be refused, but nothing panics or waits for what does not come.
+// use calls every method of an open file. Its tables may contain anything, so methods may
+// return errors, but none panics or waits for ever.
 func use(t rapid.TB, f *File) {
 	for _, h := range f.Hops() {
 		if _, err := link.NewParams(h.Spec, f.Fixed().TimeScale); err != nil {

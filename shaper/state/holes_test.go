@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A file with holes gets its memory when it is opened, not when it is touched.
+// The memory of a file with holes is reserved when it is opened, not when it is accessed.
 func TestOpenFillsHoles(t *testing.T) {
 	d := newDir(t)
 	valid(t, d)

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Root writes it into a user's folder: never to where a link of the user's leads.
+// Root writes it into a user's folder, and does not follow a link there.
 func TestWriteHostsFollowsNoLink(t *testing.T) {
 	d := newDir(t)
 	target := filepath.Join(t.TempDir(), "precious")

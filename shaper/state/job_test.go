@@ -64,8 +64,8 @@ func TestJobLife(t *testing.T) {
 	}
 }
 
-// The next program with the key is another job: what the first did is not held
-// against it.
+// The next program with the key is another job: the verdict on the first one does not
+// change that of the second.
 func TestJobWithTheKeyOfOneThatIsOver(t *testing.T) {
 	f := newFile(t)
 	first, p := joined(t, f, 42)
@@ -84,8 +84,8 @@ func TestJobWithTheKeyOfOneThatIsOver(t *testing.T) {
 	}
 }
 
-// A rank that finds its job, and comes to join it when everybody else has left, is
-// in a running job all the same.
+// A rank that finds its job, and joins it after all other ranks have left, is in a running
+// job.
 func TestJoinAfterTheOthersLeft(t *testing.T) {
 	f := newFile(t)
 	j, p := joined(t, f, 42)
@@ -106,7 +106,7 @@ func TestJoinAfterTheOthersLeft(t *testing.T) {
 	if !q.Leave() {
 		t.Error("not the last")
 	}
-	// The same, when others took the job's place meanwhile.
+	// The same, if other jobs use the job's place by then.
 	for key := range uint64(maxJobs) {
 		_, p := joined(t, f, 100+key)
 		defer p.Leave()
@@ -147,7 +147,7 @@ func TestAllJobsTaken(t *testing.T) {
 	if j, err := f.JoinJob(3); err != nil || j != parts[3].Job() {
 		t.Errorf("a running job: %v, %v", j, err)
 	}
-	// The place of the one that ended first is given away first, and cleared.
+	// The place of the job that ended first is reused first, and cleared.
 	for _, i := range []int{5, 2, 9} {
 		j := parts[i].Job()
 		j.Invalidate(SharedGPU)
@@ -171,8 +171,8 @@ func TestAllJobsTaken(t *testing.T) {
 	}
 }
 
-// Jobs that nobody came to join, because the ranks were refused or killed, do not
-// fill the fabric.
+// Jobs that no rank joined, because the ranks were refused or killed, do not fill the
+// fabric.
 func TestJobsThatNobodyJoins(t *testing.T) {
 	f := newFile(t)
 	_, p := joined(t, f, 1)
@@ -225,7 +225,7 @@ func TestJobsThatAreOverGiveWayFirst(t *testing.T) {
 	}
 }
 
-// One that is over keeps its counters as long as there is another place.
+// A job that is over keeps its counters as long as another place is free.
 func TestJobsThatAreOverAreKept(t *testing.T) {
 	f := newFile(t)
 	for key := range uint64(maxJobs + 3) {
@@ -244,8 +244,7 @@ func TestJobsThatAreOverAreKept(t *testing.T) {
 	}
 }
 
-// However many goroutines of however many processes come at once, ranks with one
-// key are in one job.
+// Many goroutines of many processes join at once: ranks with one key are in one job.
 func TestJoinRaces(t *testing.T) {
 	f := newFile(t)
 	rounds, goroutines := 30, 4
@@ -350,7 +349,7 @@ func (m *many) String() string {
 	return strings.Join(out, " ")
 }
 
-// leave lets all leave at once and counts those that were told to be the last.
+// leave makes all participants leave at once and counts those that were the last.
 func (m *many) leave() int {
 	var wg sync.WaitGroup
 	last := make([]bool, len(m.parts))
@@ -391,7 +390,7 @@ func countChild(args []string) error {
 	return nil
 }
 
-// The cells of each job lie where the engine in C is told.
+// The link statistics of each job begin at the offset that the engine in C gets.
 func TestCellsOffset(t *testing.T) {
 	f := newFile(t)
 	seen := map[uint64]bool{}
@@ -466,8 +465,8 @@ func TestPropertyAdd(t *testing.T) {
 	})
 }
 
-// With so many links that there is room for few jobs, the places are those that
-// the header says.
+// With so many links that there is space for few jobs, the header has the number of
+// places.
 func TestFewJobs(t *testing.T) {
 	s := twoNodes("t")
 	for range 5000 {

@@ -13,8 +13,8 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/link"
 )
 
-// churnChild does everything that a process does with a fabric, over and over,
-// until it is killed: at any instant, so in the middle of anything.
+// churnChild does everything that a process does with a fabric, again and again, until it
+// is killed at any instant.
 func churnChild(args []string) error {
 	f, err := openChild(args)
 	if err != nil {
@@ -49,8 +49,8 @@ func churnChild(args []string) error {
 	}
 }
 
-// Whenever processes are killed, those that are left find nothing locked, no slot
-// or job lost, no parameters mixed up, and nobody dead who is alive.
+// After processes were killed at any instant, the others find no lock, no lost slot or
+// job, no mixture of parameters, and no participant dead that is alive.
 func TestKilledAtAnyInstant(t *testing.T) {
 	f := newFile(t)
 	const mine = 77
@@ -151,7 +151,7 @@ func checkUsable(t *testing.T, f *File, round int) {
 	if !p.Leave() {
 		t.Error("alone in a job, but not the last")
 	}
-	// What is waited for is other processes' work, not a lock that nobody holds.
+	// This waits for the work of other processes, not for a lock without an owner.
 	if took := time.Since(begin); took > 3*time.Second {
 		t.Fatalf("round %d took %v", round, took)
 	}

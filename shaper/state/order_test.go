@@ -10,9 +10,9 @@ import (
 )
 
 // The race detector does not look at mapped memory, so here the file's content is
-// on the heap: whoever sees a new block or job has seen all that was written before
-// it was published. (Blocks, places and slots that are used again are left out:
-// their readers look twice, which the detector does not understand.)
+// on the heap: a reader of a new block or job sees everything that was written before
+// it was published. (The test does not reuse blocks, places and slots: their readers
+// read and then check, which the detector reports as a race.)
 func TestPublicationOrder(t *testing.T) {
 	mapped := newFile(t)
 	f := &File{dir: mapped.dir, fd: mapped.fd, mem: append([]byte{}, mapped.mem...)}

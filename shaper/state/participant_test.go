@@ -96,8 +96,8 @@ func TestParticipants(t *testing.T) {
 	}
 }
 
-// However a process ends without leaving, its death is noticed, once, its slot is
-// free again, and its job is marked.
+// In whatever manner a process ends without leaving, its death is noticed once, its slot
+// becomes free, and its job becomes INVALID.
 func TestDeath(t *testing.T) {
 	for name, end := range map[string]func(p *process){
 		"killed":            func(p *process) { p.kill() },
@@ -144,8 +144,8 @@ func TestDeath(t *testing.T) {
 	}
 }
 
-// When all others died, the one that leaves is the last, whether or not anybody
-// has noticed the deaths.
+// If all others have died, the one that leaves is the last, whether or not their deaths
+// have been noticed.
 func TestLastAfterDeaths(t *testing.T) {
 	f := newFile(t)
 	j, me := joined(t, f, 1)
@@ -159,7 +159,7 @@ func TestLastAfterDeaths(t *testing.T) {
 	if s := j.Status(); s.Running || s.Died != 2 || s.Left != 1 || s.Reasons != PeerDied {
 		t.Errorf("%+v", s)
 	}
-	// When all are dead, whoever looks ends the job.
+	// If all are dead, the next Reap ends the job.
 	p, _ := member(t, f, 2)
 	p.kill()
 	f.Reap()
@@ -168,7 +168,7 @@ func TestLastAfterDeaths(t *testing.T) {
 	}
 }
 
-// A process that is stopped is alive, however long.
+// A process that is stopped is alive, for any time.
 func TestStoppedIsAlive(t *testing.T) {
 	f := newFile(t)
 	p, slot := member(t, f, 1)
@@ -265,7 +265,7 @@ func TestAllSlotsTaken(t *testing.T) {
 	if len(parts) != maxParticipants-1 || len(f.Participants()) != maxParticipants {
 		t.Errorf("%d and %d places", len(parts), len(f.Participants()))
 	}
-	// That of one that died, and of one that left, can be had.
+	// The slots of a participant that died and of one that left are free.
 	p.kill()
 	for _, free := range []int{slot, parts[100].Slot()} {
 		p, err := f.Join(j, Rank{})
@@ -282,7 +282,7 @@ func TestAllSlotsTaken(t *testing.T) {
 	}
 }
 
-// Goroutines that join, leave and look at once: nobody is declared dead.
+// Goroutines join, leave and read at once: no participant is declared dead.
 func TestGoroutinesJoinAndLeave(t *testing.T) {
 	f := newFile(t)
 	j, me := joined(t, f, 1)
@@ -327,8 +327,7 @@ func TestGoroutinesJoinAndLeave(t *testing.T) {
 	}
 }
 
-// Closing the file ends this process's part in the fabric, for itself as for
-// others.
+// Closing the file ends this process's participation, for itself and for others.
 func TestCloseEndsLiveness(t *testing.T) {
 	d := newDir(t)
 	f := create(t, d, twoNodes("t"))
@@ -350,7 +349,7 @@ func TestCloseEndsLiveness(t *testing.T) {
 	}
 }
 
-// Two fabrics in one process do not know each other's slots.
+// Two fabrics in one process have separate slots.
 func TestSlotsAreOfOneFabric(t *testing.T) {
 	d := newDir(t)
 	f, g := create(t, d, twoNodes("f")), create(t, d, twoNodes("g"))
@@ -390,7 +389,7 @@ func TestLongTextInASlot(t *testing.T) {
 	}
 }
 
-// What is reserved never exceeds the budget, and adds up.
+// The sum of the reservations is right and never exceeds the budget.
 func TestPropertyReserve(t *testing.T) {
 	f := newFile(t)
 	j, err := f.JoinJob(1)

@@ -34,7 +34,7 @@ func checkError(t *testing.T, err error, kind error, pattern string) {
 	}
 }
 
-// content is a fabric's file as bytes, and ways to reach into it.
+// content is a fabric's file as bytes, with methods for its tables.
 type content []byte
 
 func (c content) head() *header { return (*header)(unsafe.Pointer(&c[0])) }
@@ -152,7 +152,7 @@ func TestOpenRefusesContent(t *testing.T) {
 			}
 			_, err := d.Open("t")
 			checkError(t, err, ErrNotUsable, "open fabric t: not usable: "+tc.want+hint)
-			// As the message says, taking it down helps.
+			// The message tells the user to take it down, and that works.
 			if err := d.Remove("t"); err != nil {
 				t.Error(err)
 			}
@@ -169,7 +169,7 @@ func fill(b []byte, v byte) {
 
 func nan() float64 { var zero float64; return zero / zero }
 
-// What has the name of a fabric but is not its user's own file is not opened.
+// Something with the name of a fabric that is not a regular file of its user is not opened.
 func TestOpenRefusesWhatIsNoFile(t *testing.T) {
 	for name, tc := range map[string]struct {
 		make func(t *testing.T, d *Dir, path string)
@@ -224,7 +224,7 @@ func chmod(t *testing.T, path string, mode os.FileMode) {
 	}
 }
 
-// A file of another user is refused, whatever is in it.
+// A file of another user is refused, whatever it contains.
 func TestOpenRefusesAnotherUsersFile(t *testing.T) {
 	d := newDir(t)
 	valid(t, d)
@@ -246,7 +246,7 @@ func TestOpenRefusesAnotherUsersFile(t *testing.T) {
 	checkError(t, err, ErrNotUsable, "open fabric t: not usable: owned by user 4711 with mode 0600, want user 0 and mode 0600 \\(remove it with `ddlemu down t`\\)")
 }
 
-// The clock of another time namespace differs: really, not only by its number.
+// A process in another time namespace, whose clock differs, refuses the file.
 func TestOpenRefusesAnotherClock(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can make a time namespace")
@@ -304,7 +304,7 @@ func TestCheckName(t *testing.T) {
 			}
 			continue
 		}
-		const want = "fabric name \".*\": want 1 to 40 letters, digits, '.', '_' or '-', not starting with a mark"
+		const want = "fabric name \".*\": want 1 to 40 letters, digits, '.', '_' or '-', starting with a letter or digit"
 		for _, do := range []func() error{
 			func() error { return err },
 			func() error { _, err := d.Create(twoNodes(name)); return err },

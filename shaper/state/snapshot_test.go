@@ -8,7 +8,7 @@ import (
 )
 
 // kernelFile is a fabric of the kernel datapath, whose daemon is this process, and the
-// cells of all its traffic.
+// link statistics of all its traffic.
 func kernelFile(t *testing.T) (*File, []Cell) {
 	t.Helper()
 	s := twoNodes("t")
@@ -25,7 +25,7 @@ func kernelFile(t *testing.T) (*File, []Cell) {
 	return f, p.Job().Cells()
 }
 
-// pass counts n packets on hop 4, each so late.
+// pass counts n packets on hop 4, each with the given lateness.
 func pass(cells []Cell, n int, late int64) {
 	for range n {
 		cells[4].Judge(1000, 10, 20, 20+late, 1)
@@ -48,7 +48,7 @@ func crossed(t *testing.T, f *File, j Job) uint64 {
 	return 0
 }
 
-// A job has the packets from its first rank's coming to its last one's going.
+// A job has the packets from when its first rank joins to when its last one leaves.
 func TestMarks(t *testing.T) {
 	f, cells := kernelFile(t)
 	pass(cells, 1, 0)
@@ -64,7 +64,7 @@ func TestMarks(t *testing.T) {
 	if n := crossed(t, f, a); n != 110 {
 		t.Errorf("%d packets before the end is marked, want 110", n)
 	}
-	// What the daemon counts next was on its way when the job ended.
+	// The packets that the daemon counts next were in flight when the job ended.
 	over := f.AwaitingSnapshot()
 	pass(cells, 1000, 0)
 	f.TakeEndSnapshots(over)
@@ -83,7 +83,7 @@ func TestMarks(t *testing.T) {
 	}
 }
 
-// A rank that comes when all others have just gone runs the same job on.
+// A rank that joins just after all others have left continues the same job.
 func TestMarksOfAJobThatGoesOn(t *testing.T) {
 	f, cells := kernelFile(t)
 	pass(cells, 1, 0)
@@ -124,7 +124,7 @@ func TestMarksOfAJobThatWaits(t *testing.T) {
 	}
 }
 
-// WaitCounted waits for the daemon, but not for one that is not there.
+// WaitCounted waits for the daemon, unless there is none.
 func TestSettle(t *testing.T) {
 	f, _ := kernelFile(t)
 	j, p := joined(t, f, 1)

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package statetest gives tests a fabric that is up, in a folder of its own that goes
-// with the test.
+// Package statetest gives tests a fabric that is up, in a temporary folder.
 package statetest
 
 import (
@@ -13,7 +12,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
-// New is the file of fab, up as name.
+// New brings up fab under the given name until the end of the test.
 func New(t testing.TB, fab *fabric.Fabric, name string) *state.File {
 	t.Helper()
 	spec, err := live.Spec(fab, name)
@@ -23,10 +22,10 @@ func New(t testing.TB, fab *fabric.Fabric, name string) *state.File {
 	return Of(t, spec)
 }
 
-// Of is the file of the fabric that spec describes.
+// Of brings up the fabric that spec describes until the end of the test.
 func Of(t testing.TB, spec state.Spec) *state.File {
 	t.Helper()
-	path, err := os.MkdirTemp("", "ddlemu-test-") // with mode 0700, which t.TempDir has not
+	path, err := os.MkdirTemp("", "ddlemu-test-") // t.TempDir does not have mode 0700
 	if err != nil {
 		t.Fatal(err)
 	}
