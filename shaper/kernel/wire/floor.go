@@ -36,35 +36,43 @@ const (
 
 // MeasureFloor measures the floor on this host under its present load. It creates a fabric of two nodes and removes it. It
 // takes one second and needs the privileges of the kernel datapath.
-func MeasureFloor(ctx context.Context) (f Floor, err error) {
+func MeasureFloor(ctx context.Context) (Floor, error) {
+	f, err := measureFloor(ctx)
+	if err != nil {
+		return f, fmt.Errorf("measure the floor of the shaper wire: %w", err)
+	}
+	return f, nil
+}
+
+func measureFloor(ctx context.Context) (f Floor, err error) {
 	folder, err := os.MkdirTemp("", "ddlemu-floor-")
 	if err != nil {
-		return Floor{}, fmt.Errorf("measure the floor of the shaper wire: %w", err)
+		return Floor{}, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
 	fab, err := newFloorFabric()
 	if err != nil {
-		return Floor{}, fmt.Errorf("measure the floor of the shaper wire: %w", err)
+		return Floor{}, err
 	}
 	file, err := newFloorFile(folder, fab)
 	if err != nil {
-		return Floor{}, fmt.Errorf("measure the floor of the shaper wire: %w", err)
+		return Floor{}, err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
 	p, err := netns.NewPlan(folder, file.Name(), fab.Config.Nodes, fab.Config.NICsPerNode, netip.MustParsePrefix(floorSubnet))
 	if err != nil {
-		return Floor{}, fmt.Errorf("measure the floor of the shaper wire: %w", err)
+		return Floor{}, err
 	}
 	defer func() { err = errors.Join(err, nodes.Remove(p)) }()
 	if err := nodes.Create(ctx, p, nodes.Options{MTU: fab.Config.Link.MTU}); err != nil {
-		return Floor{}, fmt.Errorf("measure the floor of the shaper wire: %w", err)
+		return Floor{}, err
 	}
 	w, err := Start(file, fab, p)
 	if err != nil {
-		return Floor{}, fmt.Errorf("measure the floor of the shaper wire: %w", err)
+		return Floor{}, err
 	}
 	if err := errors.Join(sendDatagrams(ctx, p), w.Close()); err != nil {
-		return Floor{}, fmt.Errorf("measure the floor of the shaper wire: %w", err)
+		return Floor{}, err
 	}
 	return floorOf(&w.cells[fab.Link(0, 1)])
 }
@@ -132,7 +140,7 @@ func floorOf(c *state.Cell) (Floor, error) {
 	f.P50, f.Packets = h.quantile(0.5)
 	f.P99, _ = h.quantile(0.99)
 	if f.Packets < floorPackets/2 {
-		return f, fmt.Errorf("measure the floor of the shaper wire: only %d of %d packets arrived: look for other load on this host, and try again", f.Packets, floorPackets)
+		return f, fmt.Errorf("only %d of %d packets arrived: look for other load on this host, and try again", f.Packets, floorPackets)
 	}
 	return f, nil
 }

@@ -95,7 +95,7 @@ func (w *Wire) accept(i int, arrived int64, tagged bool) {
 	p := slot
 	if n <= smallBuffer {
 		if p = w.model.pool.get(n); p == nil {
-			w.model.starve(tx, h.packets)
+			w.model.dropForMemory(tx, h.packets)
 			return
 		}
 		copy(p.buf, slot.buf[:n])

@@ -18,14 +18,14 @@ import (
 
 var tables = link.NewJitterTables(link.NormalTable())
 
-// virtual is a model with no file and no clock.
+// virtual is a model in virtual time, without a fabric's file.
 type virtual struct {
 	*model
 	counts []link.Hop
 	out    []arrival
 }
 
-// arrival is a packet that has come out.
+// arrival is a packet that has passed the model.
 type arrival struct {
 	src, dst, packets int
 	arrived, due      int64
@@ -54,10 +54,10 @@ func newVirtual(t interface{ Fatal(...any) }, change func(c *configs.Fabric)) *v
 	return v
 }
 
-// send lets a TCP packet of so much data, in packets of 1460 bytes, arrive at time at;
-// what had to happen before has.
+// send adds a TCP packet with size bytes of payload, a GSO packet if it is more than 1460 bytes, at time at. It first
+// processes all earlier events.
 func (v *virtual) send(t interface{ Fatal(...any) }, src, dst, size int, at int64) {
-	v.until(at - 1)
+	v.advanceTo(at - 1)
 	s := sample{data: make([]byte, size)}
 	if size > 1460 {
 		s.gso = 1460
@@ -73,8 +73,8 @@ func (v *virtual) send(t interface{ Fatal(...any) }, src, dst, size int, at int6
 	v.arrive(p)
 }
 
-// until lets everything happen that happens by now, one time after the other.
-func (v *virtual) until(now int64) {
+// advanceTo processes all events until now, in order.
+func (v *virtual) advanceTo(now int64) {
 	for {
 		next := min(v.crossing.next(), v.leaving.next())
 		if next > now {
@@ -89,7 +89,7 @@ func (v *virtual) until(now int64) {
 	}
 }
 
-func (v *virtual) all() []arrival { v.until(never - 1); return v.out }
+func (v *virtual) all() []arrival { v.advanceTo(never - 1); return v.out }
 
 func TestLatencyExact(t *testing.T) {
 	for _, k := range []int{1, 16} {
@@ -104,7 +104,7 @@ func TestLatencyExact(t *testing.T) {
 	}
 }
 
-// For one flow the model is link.Flow, to the nanosecond.
+// For one flow, the times equal those of link.Flow to the nanosecond.
 func TestPropertyAsLinkFlow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		bandwidth := rapid.SampledFrom([]units.Bandwidth{0, 100 * units.Mbps, units.Gbps, 40 * units.Gbps}).Draw(t, "bandwidth")
@@ -131,7 +131,7 @@ func TestPropertyAsLinkFlow(t *testing.T) {
 		n := rapid.IntRange(1, 40).Draw(t, "packets")
 		for range n {
 			at += rapid.Int64Range(0, 30_000).Draw(t, "gap")
-			// No more than a segment, so that a message is one.
+			// At most one segment, so that a message is one segment.
 			size := rapid.IntRange(0, int(v.hops[v.fabric.Link(0, 1)].params.Load().Segment)).Draw(t, "size")
 			v.send(t, 0, 1, size, at)
 			flow.Post(uint64(size), at)
@@ -142,7 +142,7 @@ func TestPropertyAsLinkFlow(t *testing.T) {
 		}
 		out := v.all()
 		if len(out) != n {
-			t.Fatalf("%d packets came out of %d", len(out), n)
+			t.Fatalf("%d packets arrived of %d", len(out), n)
 		}
 		for i, o := range out {
 			if m := flow.Message(uint64(i)); m.Due != o.due {
@@ -152,7 +152,7 @@ func TestPropertyAsLinkFlow(t *testing.T) {
 	})
 }
 
-// flowOver is the link model's flow over the hops of m.
+// flowOver returns a flow of package link over the hops of m.
 func flowOver(t *rapid.T, m *model, src, dst int) *link.Flow {
 	params := make([]link.Params, len(m.hops))
 	for i := range params {
@@ -164,8 +164,8 @@ func flowOver(t *rapid.T, m *model, src, dst int) *link.Flow {
 	return net.NewFlow(0, m.fabric.Path(src, dst), nil)
 }
 
-// Every packet that goes in comes out or is counted as dropped; those of a link in
-// order, none before it could; no port carries more than its rate.
+// Every packet arrives or is counted as dropped. Packets of a link arrive in order, none earlier than the latency and the
+// serialization time permit. No port exceeds its rate.
 func TestPropertyConservation(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		nodes := rapid.IntRange(2, 4).Draw(t, "nodes")
@@ -197,7 +197,7 @@ func TestPropertyConservation(t *testing.T) {
 			}
 			last[[2]int{o.src, o.dst}] = o.due
 			if least := o.arrived + int64(lat) + 8*78; o.due < least {
-				t.Fatalf("due at %d, not before %d possible", o.due, least)
+				t.Fatalf("due at %d, earliest possible %d", o.due, least)
 			}
 		}
 		for i := range v.counts {
@@ -211,15 +211,15 @@ func TestPropertyConservation(t *testing.T) {
 			}
 		}
 		if in != out+int(lost) {
-			t.Fatalf("%d packets in, %d out, %d dropped", in, out, lost)
+			t.Fatalf("%d packets sent, %d arrived, %d dropped", in, out, lost)
 		}
-		if v.pool.held != 0 {
-			t.Fatalf("%d bytes are still held", v.pool.held)
+		if v.pool.inUse != 0 {
+			t.Fatalf("%d bytes are still in use", v.pool.inUse)
 		}
 	})
 }
 
-// What arrives faster than the rate leaves at the rate.
+// Packets that arrive faster than the rate leave at the rate.
 func TestRate(t *testing.T) {
 	v := newVirtual(t, func(*configs.Fabric) {})
 	for range 1000 {
@@ -233,8 +233,7 @@ func TestRate(t *testing.T) {
 	}
 }
 
-// A port takes packets of several senders in the order in which they come, and drops
-// what finds more than its queue before it.
+// A port serves packets of several senders in the order of arrival, and drops those that find a full queue.
 func TestTailDrop(t *testing.T) {
 	v := newVirtual(t, func(c *configs.Fabric) {
 		c.Nodes, c.Link.Queue = 3, configs.Queue{Policy: configs.TailDrop, Bytes: 15380}
@@ -244,9 +243,9 @@ func TestTailDrop(t *testing.T) {
 		v.send(t, 1, 2, 1460, int64(i)*1538*8)
 	}
 	out := len(v.all())
-	// 100 packets leave while 200 come; the queue holds 10, and one is on its way out.
+	// 100 packets leave while 200 arrive. 10 are in the queue, and one is being sent.
 	if out < 110 || out > 112 {
-		t.Errorf("%d of 200 packets came out, want 111", out)
+		t.Errorf("%d of 200 packets arrived, want 111", out)
 	}
 	if drops := v.counts[2*2+1].Counters.Drops; int(drops) != 200-out {
 		t.Errorf("%d drops counted, %d packets are missing", drops, 200-out)
@@ -265,7 +264,7 @@ func TestDown(t *testing.T) {
 	v.hops[l].params.Store(up)
 	v.send(t, 0, 1, 100, 1_000_000)
 	if out := v.all(); len(out) != 2 || v.counts[l].Counters.Drops != 1 {
-		t.Errorf("%d packets came out, %d were dropped; want what was under way and what came later", len(out), v.counts[l].Counters.Drops)
+		t.Errorf("%d packets arrived, %d were dropped; want the one in flight and the one sent later", len(out), v.counts[l].Counters.Drops)
 	}
 }
 
@@ -279,30 +278,30 @@ func TestBroadcast(t *testing.T) {
 	if len(got) != 4 || got[2] || got[3] {
 		t.Errorf("NIC 2 of node 1 reached %v, want those of nodes 0 and 2", got)
 	}
-	if v.pool.held != 0 {
-		t.Errorf("%d bytes are still held", v.pool.held)
+	if v.pool.inUse != 0 {
+		t.Errorf("%d bytes are still in use", v.pool.inUse)
 	}
 	if c := &v.counts[2*2]; c.Counters.Segments != 1 {
-		t.Errorf("its port sent %d packets, want 1", c.Counters.Segments)
+		t.Errorf("the send port sent %d packets, want 1", c.Counters.Segments)
 	}
 }
 
-// Of a hundred packets on the wire one is lost, also of those that come as a large one.
+// One of 100 packets is lost, also of the packets of GSO packets.
 func TestLossPerPacket(t *testing.T) {
 	v := newVirtual(t, func(c *configs.Fabric) { c.Link.Loss = configs.Loss{P: 0.01} })
 	const large, each = 20_000, 8
 	for i := range large {
 		v.send(t, 0, 1, each*1460, int64(i)*100_000)
 	}
-	out, whole := 0, 0.0
+	out, complete := 0, 0.0
 	for _, o := range v.all() {
 		out += o.packets
 		if o.packets == each {
-			whole++
+			complete++
 		}
 	}
-	if p := math.Pow(0.99, each); math.Abs(whole-large*p) > 4*math.Sqrt(large*p*(1-p)) {
-		t.Errorf("%.0f of %d large packets came whole, want %.1f %%", whole, large, 100*p)
+	if p := math.Pow(0.99, each); math.Abs(complete-large*p) > 4*math.Sqrt(large*p*(1-p)) {
+		t.Errorf("%.0f of %d GSO packets arrived complete, want %.1f %%", complete, large, 100*p)
 	}
 	lost, n := float64(large*each-out), float64(large*each)
 	if sigma := math.Sqrt(n * 0.01 * 0.99); math.Abs(lost-n*0.01) > 4*sigma {
@@ -310,19 +309,19 @@ func TestLossPerPacket(t *testing.T) {
 	}
 }
 
-// An unlimited queue is not: a sender that nothing slows down is cut off.
-func TestPortQueueBounded(t *testing.T) {
+// A send port's queue is limited to 1 s of its rate.
+func TestPortQueueLimit(t *testing.T) {
 	v := newVirtual(t, func(c *configs.Fabric) { c.Link.Bandwidth = units.Mbps })
 	for range 1000 {
 		v.send(t, 0, 1, 1460, 0)
 	}
-	if out := len(v.all()); out < 80 || out > 84 { // a second's worth, and the one that is sent
-		t.Errorf("%d of 1000 packets came out, want those that 1 s at 1 Mb/s holds", out)
+	if out := len(v.all()); out < 80 || out > 84 { // 1 s of the rate, and the packet that is being sent
+		t.Errorf("%d of 1000 packets arrived, want those of 1 s at 1 Mb/s", out)
 	}
 }
 
-// What is dropped for want of memory is not taken for the model's loss.
-func TestStarved(t *testing.T) {
+// Packets that are dropped for lack of memory are counted separately from the model's losses.
+func TestDropForMemory(t *testing.T) {
 	v := newVirtual(t, func(c *configs.Fabric) { c.Nodes, c.Link.Loss = 4, configs.Loss{P: 0.5} })
 	b := sample{gso: 1000, data: make([]byte, 50_000)}.bytes()
 	for _, dst := range []int{1, broadcast} {
@@ -330,12 +329,12 @@ func TestStarved(t *testing.T) {
 		copy(p.buf, b)
 		p.headers, _ = parse(p.buf)
 		p.src, p.dst = 0, dst
-		v.pool.held += maxHeld
-		before := v.starved.Load()
+		v.pool.inUse += maxInUse
+		before := v.noMemory.Load()
 		v.arrive(p)
-		v.pool.held -= maxHeld
-		if v.starved.Load() == before {
-			t.Errorf("to %d: nothing says that there was no memory", dst)
+		v.pool.inUse -= maxInUse
+		if v.noMemory.Load() == before {
+			t.Errorf("to %d: the drops were not counted", dst)
 		}
 	}
 	dropped, out := uint64(0), 0
@@ -345,12 +344,12 @@ func TestStarved(t *testing.T) {
 	for i := range v.counts {
 		dropped += v.counts[i].Counters.Drops
 	}
-	if dropped+uint64(out) != 50+3*50 || v.pool.held != 0 {
-		t.Errorf("%d packets out, %d dropped, %d bytes held; want 200 packets together, and nothing held", out, dropped, v.pool.held)
+	if dropped+uint64(out) != 50+3*50 || v.pool.inUse != 0 {
+		t.Errorf("%d packets arrived, %d dropped, %d bytes in use; want 200 packets together, and 0 bytes", out, dropped, v.pool.inUse)
 	}
 }
 
-// The whole way of a packet through the process, but for the system calls.
+// All work for one packet except the system calls.
 func BenchmarkPacket(b *testing.B) {
 	v := newVirtual(b, func(c *configs.Fabric) { c.Link.Bandwidth = 10 * units.Gbps })
 	large := sample{gso: 1460, data: make([]byte, 8*1460)}.bytes()

@@ -132,9 +132,9 @@ func (h *headers) payloadOf(from, to int) int {
 	return min(to*h.gso, total) - min(from*h.gso, total)
 }
 
-// wire returns the line bytes of packets [from, to) of a GSO packet: payload, headers of each packet from IP on, and
+// lineBytes returns the line bytes of packets [from, to) of a GSO packet: payload, headers of each packet from IP on, and
 // framing. So a packet of the MTU has as many as in the link model, MTU + framing. Small packets are not padded to
 // Ethernet's 64 bytes.
-func (h *headers) wire(from, to int, framing uint32) uint64 {
+func (h *headers) lineBytes(from, to int, framing uint32) uint64 {
 	return uint64(h.payloadOf(from, to)) + uint64(to-from)*(uint64(h.payload-etherLen)+uint64(framing))
 }

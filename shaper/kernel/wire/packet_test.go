@@ -118,7 +118,7 @@ func TestParse(t *testing.T) {
 		payload  int // offset
 		packets  int
 		protocol byte
-		wire     uint64 // with 38 bytes of framing
+		line     uint64 // line bytes, with 38 bytes of framing
 	}{
 		{"TCP", sample{data: data[:1460]}.bytes(), 54, 1, protoTCP, 1538},
 		{"TCP, no payload", sample{}.bytes(), 54, 1, protoTCP, 78},
@@ -137,9 +137,9 @@ func TestParse(t *testing.T) {
 			t.Errorf("%s: %v", tc.name, err)
 			continue
 		}
-		if h.payload != tc.payload || h.packets != tc.packets || h.protocol != tc.protocol || h.wire(0, h.packets, 38) != tc.wire {
+		if h.payload != tc.payload || h.packets != tc.packets || h.protocol != tc.protocol || h.lineBytes(0, h.packets, 38) != tc.line {
 			t.Errorf("%s: payload at %d, %d packets, protocol %d, %d line bytes; want %d, %d, %d, %d",
-				tc.name, h.payload, h.packets, h.protocol, h.wire(0, h.packets, 38), tc.payload, tc.packets, tc.protocol, tc.wire)
+				tc.name, h.payload, h.packets, h.protocol, h.lineBytes(0, h.packets, 38), tc.payload, tc.packets, tc.protocol, tc.line)
 		}
 	}
 }
@@ -164,7 +164,7 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-// part returns the same packets as the kernel's segmentation of a GSO packet.
+// extract returns the same packets as the kernel's segmentation of a GSO packet.
 func TestPropertyParts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := sample{
@@ -185,7 +185,7 @@ func TestPropertyParts(t *testing.T) {
 		for from := 0; from < h.packets; {
 			to := rapid.IntRange(from+1, h.packets).Draw(t, "to")
 			dst := make([]byte, vnetLen+h.payload+h.payloadOf(from, to))
-			if n := part(dst, src, &h, from, to); n != len(dst) {
+			if n := extract(dst, src, &h, from, to); n != len(dst) {
 				t.Fatalf("part %d to %d has %d bytes, want %d", from, to, n, len(dst))
 			}
 			checkPart(t, s, dst, from, to, h.packets, len(got))
@@ -254,7 +254,7 @@ func FuzzParse(f *testing.F) {
 		}
 		for i := range h.packets {
 			dst := make([]byte, vnetLen+h.payload+h.payloadOf(i, i+1))
-			part(dst, b, &h, i, i+1)
+			extract(dst, b, &h, i, i+1)
 		}
 	})
 }

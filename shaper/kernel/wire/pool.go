@@ -8,9 +8,9 @@ const (
 	largeBuffer = vnetLen + etherLen + 64<<10
 )
 
-// maxHeld limits the memory of all packets in flight, in bytes. It is far above what TCP keeps in flight. A lossless fabric
+// maxInUse limits the memory of all packets in flight, in bytes. It is far above what TCP keeps in flight. A lossless fabric
 // would delay senders by back-pressure. TCP cannot be delayed like that, so its packets wait here.
-const maxHeld = 512 << 20
+const maxInUse = 512 << 20
 
 // packet is a packet in flight. Times are CLOCK_MONOTONIC in ns.
 type packet struct {
@@ -29,7 +29,7 @@ type packet struct {
 // pool reuses packets and their buffers.
 type pool struct {
 	small, large []*packet // unused
-	held         int       // bytes of the buffers in use
+	inUse        int       // bytes of the buffers in use
 }
 
 // get returns a packet with a buffer of size bytes, or nil if the memory in use is at its limit. The other fields are
@@ -39,10 +39,10 @@ func (o *pool) get(size int) *packet {
 	if size > smallBuffer {
 		free, capacity = &o.large, largeBuffer
 	}
-	if o.held+capacity > maxHeld || size > capacity {
+	if o.inUse+capacity > maxInUse || size > capacity {
 		return nil
 	}
-	o.held += capacity
+	o.inUse += capacity
 	n := len(*free) - 1
 	if n < 0 {
 		return &packet{buf: make([]byte, size, capacity)}
@@ -55,7 +55,7 @@ func (o *pool) get(size int) *packet {
 
 // put returns a packet to the pool.
 func (o *pool) put(p *packet) {
-	o.held -= cap(p.buf)
+	o.inUse -= cap(p.buf)
 	if cap(p.buf) == smallBuffer {
 		o.small = append(o.small, p)
 	} else {

@@ -11,9 +11,9 @@ const (
 	tcpCWR = 0x80
 )
 
-// part writes packets [from, to) of the GSO packet src, whose headers are h, to dst: as a GSO packet, or as an ordinary one
+// extract writes packets [from, to) of the GSO packet src, whose headers are h, to dst: as a GSO packet, or as an ordinary one
 // if it is one packet. It changes the headers as the kernel's segmentation does. It returns the length.
-func part(dst, src []byte, h *headers, from, to int) int {
+func extract(dst, src []byte, h *headers, from, to int) int {
 	data := src[vnetLen+h.payload:]
 	begin := min(from*h.gso, len(data))
 	n := h.payloadOf(from, to)

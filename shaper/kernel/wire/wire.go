@@ -40,7 +40,7 @@ type Wire struct {
 	reading     histogram // time from a packet's arrival until this process has read it
 	writing     histogram // time to write a packet
 
-	// Packets that were dropped and that the link model does not lose. model.starved has those for which there was no
+	// Packets that were dropped and that the link model does not lose. model.noMemory has those for which there was no
 	// memory.
 	malformed atomic.Uint64 // or with a VLAN tag
 	overrun   atomic.Uint64 // the socket's buffer was full
@@ -158,16 +158,16 @@ func (w *Wire) checkFloor() {
 
 // reportDrops reports the drops that the link model does not have as an event, which has space for 103 bytes.
 func (w *Wire) reportDrops() {
-	starved, overrun, refused, malformed := w.model.starved.Load(), w.overrun.Load(), w.refused.Load(), w.malformed.Load()
-	sum := starved + overrun + refused + malformed
+	noMemory, overrun, refused, malformed := w.model.noMemory.Load(), w.overrun.Load(), w.refused.Load(), w.malformed.Load()
+	sum := noMemory + overrun + refused + malformed
 	if sum == w.reported {
 		return
 	}
 	w.reported = sum
-	if starved+overrun+refused > 0 {
+	if noMemory+overrun+refused > 0 {
 		w.participant.Job().Invalidate(state.WireOverrun)
 	}
-	w.file.Event(fmt.Sprintf("wire: drops: socket full %d, no memory %d, NIC down %d, malformed or VLAN-tagged %d", overrun, starved, refused, malformed))
+	w.file.Event(fmt.Sprintf("wire: drops: socket full %d, no memory %d, NIC down %d, malformed or VLAN-tagged %d", overrun, noMemory, refused, malformed))
 }
 
 // Close stops the shaper. Packets in flight are lost.
