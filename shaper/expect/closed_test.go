@@ -11,15 +11,15 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/nccl"
 )
 
-// far is a link whose latency dwarfs all else.
+// far is a link whose latency exceeds all other times by far.
 func far(tr link.Transport) star {
 	s := eth1(tr)
 	s.latency = 20 * time.Millisecond
 	return s
 }
 
-// Two ranks and a few bytes: the data goes there and back, and with rdma the next
-// call's receives are posted, and known to the sender, one latency later.
+// Two ranks and a few bytes: the data goes there and back. With rdma, the next call's receives are posted, and known to
+// the sender, one latency later.
 func TestSmallAllReduceCountsLatencies(t *testing.T) {
 	const lat = 20e6
 	for _, tc := range []struct {
@@ -35,13 +35,13 @@ func TestSmallAllReduceCountsLatencies(t *testing.T) {
 		{"rdma simple", rdma(), Simple, 8, 3, 3},
 		{"rdma ll, both chunks filled", rdma(), LL, 32, 3, 3},
 		{"rdma ll128, both chunks filled", rdma(), LL128, 32, 3, 3},
-		// 8 bytes fill one of the two chunks. LL does not wait for the empty one, so
-		// that one rank is done after two latencies and posts its receives early.
+		// 8 bytes fill one of the two chunks. LL does not wait for the empty one, so one rank is done after two
+		// latencies and posts its receives early.
 		{"rdma ll, one chunk empty", rdma(), LL, 8, 3, 2},
 		{"rdma ll128, one chunk empty", rdma(), LL128, 8, 3, 2},
 	} {
 		e := simulate(t, decide(nccl.AllReduce, Ring, tc.proto, 2, 1, tc.bytes), far(tc.tr))
-		// Beyond the latencies only a few packets are sent.
+		// Besides the latencies, only a few packets are sent.
 		for _, v := range []struct{ got, latencies float64 }{{e.First, tc.first}, {e.Time, tc.steady}} {
 			if v.got < v.latencies*lat || v.got > v.latencies*lat+60e3 {
 				t.Errorf("%s: %.4f ms, want %.0f latencies of 20 ms", tc.name, v.got/1e6, v.latencies)
@@ -50,7 +50,7 @@ func TestSmallAllReduceCountsLatencies(t *testing.T) {
 	}
 }
 
-// The same to the nanosecond.
+// The same, exact to the nanosecond.
 func TestSmallAllReduceExact(t *testing.T) {
 	const lat = 20_000_000
 	s := far(tcp())
@@ -60,16 +60,16 @@ func TestSmallAllReduceExact(t *testing.T) {
 		t.Fatal(err)
 	}
 	empty, full := f.Params[path[0].Hop].Serialization(0), f.Params[path[0].Hop].Serialization(8)
-	// Rank 1 sends its 8 bytes in the first of two slices; rank 0 adds and sends them
-	// back at once. The call ends with the empty slice behind them.
+	// Rank 1 sends its 8 bytes in the first of two slices. Rank 0 reduces and sends them back at once. The call ends
+	// with the empty slice that follows them.
 	want := float64(2*(lat+full) + empty)
 	if e := simulate(t, decide(nccl.AllReduce, Ring, Simple, 2, 1, 8), s); e.First != want {
 		t.Errorf("first call %.0f ns, want %.0f", e.First, want)
 	}
 }
 
-// Hosts store and forward each message at both ends, one after another: the empty slice
-// behind the last 8 bytes waits for them at the receiver.
+// Hosts store and forward each message at both ends, one after another: the empty slice after the last 8 bytes waits
+// for them at the receiver.
 func TestSmallAllReduceWithHosts(t *testing.T) {
 	const lat, work = 20_000_000, 100_000
 	s := far(tcp())
@@ -95,8 +95,8 @@ func TestLargeRingTakesPayloadRate(t *testing.T) {
 	for _, tc := range []struct {
 		coll  nccl.Collective
 		ranks int
-		count func(n float64) float64 // bytes through a port, given the ranks
-		bytes func(n uint64) uint64   // what the call is given
+		count func(n float64) float64 // bytes through a port for n ranks
+		bytes func(n uint64) uint64   // count of the call
 	}{
 		{nccl.AllReduce, 2, func(n float64) float64 { return 2 * (n - 1) / n * size }, func(uint64) uint64 { return whole }},
 		{nccl.AllReduce, 4, func(n float64) float64 { return 2 * (n - 1) / n * size }, func(uint64) uint64 { return whole }},
@@ -109,7 +109,7 @@ func TestLargeRingTakesPayloadRate(t *testing.T) {
 			for _, proto := range protos {
 				s := eth1(tr)
 				d := decide(tc.coll, Ring, proto, tc.ranks, 2, tc.bytes(uint64(tc.ranks)))
-				d.Iterations = leastCalls
+				d.Iterations = minCalls
 				e := simulate(t, d, s)
 				overhead := map[Protocol]float64{Simple: 1, LL: 2, LL128: 16.0 / 15}[proto]
 				want := s.payload(tc.count(float64(tc.ranks)) * overhead)
@@ -124,15 +124,14 @@ func TestLargeRingTakesPayloadRate(t *testing.T) {
 	}
 }
 
-// Over a long path a channel has at most its buffer in flight.
+// On a long path a channel has at most its buffer in flight.
 func TestWindowBoundsLongPath(t *testing.T) {
 	s := star{bandwidth: 100e9, latency: 50 * time.Millisecond, tr: rdma()}
 	const size = 128 << 20
 	for _, channels := range []int{1, 2} {
 		e := simulate(t, decide(nccl.Broadcast, Ring, Simple, 2, channels, size), s)
-		// A slot of 512 KiB is free again one round trip after it was sent; the next
-		// irecv into it is posted when it arrives and known one latency later, at the
-		// same time.
+		// A slot of 512 KiB is free again one round trip after it was sent. The next irecv into it is posted when it
+		// arrives, and known to the sender one latency later, at the same time.
 		want := float64(size) / float64(channels) / (4 << 20) * 100e6
 		if math.Abs(e.First/want-1) > 0.05 {
 			t.Errorf("%d channels: %.0f ms, want %.0f: 4 MiB per channel and round trip", channels, e.First/1e6, want/1e6)
@@ -140,8 +139,7 @@ func TestWindowBoundsLongPath(t *testing.T) {
 	}
 }
 
-// The chain of a broadcast is a pipeline: each further rank adds one slice and one
-// latency.
+// The chain of a broadcast is a pipeline: each further rank adds one slice and one latency.
 func TestBroadcastIsAPipeline(t *testing.T) {
 	s := eth1(tcp())
 	const size = 8 << 20
@@ -157,8 +155,7 @@ func TestBroadcastIsAPipeline(t *testing.T) {
 	}
 }
 
-// PAT reaches everyone in as many latencies as the number of ranks has bits, and
-// moves no more than the ring does.
+// PAT reaches all ranks in as many latencies as the number of ranks has bits, and moves no more bytes than the ring.
 func TestPATCountsLatencies(t *testing.T) {
 	const lat = 20e6
 	for _, coll := range []nccl.Collective{nccl.AllGather, nccl.ReduceScatter} {
@@ -168,7 +165,7 @@ func TestPATCountsLatencies(t *testing.T) {
 			if e := simulate(t, d, far(tcp())); e.First < hops*lat || e.First > hops*lat+60e3 {
 				t.Errorf("%v on %d ranks: %.4f ms, want %.0f latencies", coll, ranks, e.First/1e6, hops)
 			}
-			d.Count, d.Iterations = lighter(16<<20)/4, leastCalls
+			d.Count, d.Iterations = lighter(16<<20)/4, minCalls
 			s := eth1(tcp())
 			want := s.payload(float64(ranks-1) * float64(lighter(16<<20)))
 			if e := simulate(t, d, s); e.Time < want || e.Time > want*1.05 {

@@ -4,9 +4,8 @@ package expect
 
 import "github.com/ddlemu/ddlemu/shaper/nccl"
 
-// Cut is what one call must move between one node and all others, whatever the
-// schedule: less means that data took another way. Bytes of payload, without what
-// a protocol adds.
+// Cut is the minimum payload in bytes that one call must move between one node and all others, for any schedule. If
+// less was moved, data bypassed the network. Bytes that a protocol adds are not included.
 type Cut struct {
 	Node    int
 	Out, In uint64
@@ -33,25 +32,30 @@ func (d *Decision) Cuts(node func(rank int) int) []Cut {
 		case nccl.ReduceScatter:
 			cut.Out, cut.In = (n-here)*bytes, here*bytes
 		case nccl.Broadcast:
-			cut.Out, cut.In = choose(rooted, bytes, 0), choose(rooted, 0, bytes)
+			if rooted {
+				cut.Out = bytes
+			} else {
+				cut.In = bytes
+			}
 		case nccl.Reduce:
-			cut.Out, cut.In = choose(rooted, 0, bytes), choose(rooted, bytes, 0)
+			if rooted {
+				cut.In = bytes
+			} else {
+				cut.Out = bytes
+			}
 		case nccl.AllToAll:
 			cut.Out = here * (n - here) * bytes
 			cut.In = cut.Out
 		case nccl.SendRecv:
 			for _, r := range ranks {
-				cut.Out += choose(c.nodeOf[(r+1)%d.Ranks] != i, bytes, 0)
-				cut.In += choose(c.nodeOf[(r-1+d.Ranks)%d.Ranks] != i, bytes, 0)
+				if c.nodeOf[(r+1)%d.Ranks] != i {
+					cut.Out += bytes
+				}
+				if c.nodeOf[(r-1+d.Ranks)%d.Ranks] != i {
+					cut.In += bytes
+				}
 			}
 		}
 	}
 	return cuts
-}
-
-func choose(first bool, a, b uint64) uint64 {
-	if first {
-		return a
-	}
-	return b
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/nccl"
 )
 
-// Algorithm is NCCL's; the values are NCCL's, as older logs print them.
+// Algorithm is an algorithm of NCCL. The values are those that older logs print.
 type Algorithm int
 
 // Algorithms.
@@ -27,13 +27,13 @@ var algorithmNames = []string{"tree", "ring", "collnetdirect", "collnetchain", "
 
 func (a Algorithm) String() string { return name(algorithmNames, int(a)) }
 
-// ParseAlgorithm takes NCCL's name, whatever its case.
+// ParseAlgorithm reads NCCL's name in upper or lower case.
 func ParseAlgorithm(s string) (Algorithm, error) {
 	i, err := parse("algorithm", algorithmNames, strings.ReplaceAll(s, "_", ""))
 	return Algorithm(i), err
 }
 
-// Protocol is NCCL's; the values are NCCL's, as older logs print them.
+// Protocol is a protocol of NCCL. The values are those that older logs print.
 type Protocol int
 
 // Protocols.
@@ -47,7 +47,7 @@ var protocolNames = []string{"ll", "ll128", "simple"}
 
 func (p Protocol) String() string { return name(protocolNames, int(p)) }
 
-// ParseProtocol takes NCCL's name, whatever its case.
+// ParseProtocol reads NCCL's name in upper or lower case.
 func ParseProtocol(s string) (Protocol, error) {
 	i, err := parse("protocol", protocolNames, s)
 	return Protocol(i), err
@@ -69,30 +69,29 @@ func parse(what string, names []string, s string) (int, error) {
 	return 0, fmt.Errorf("%s %q: must be one of %s", what, s, strings.Join(names, ", "))
 }
 
-// Links is the place of one rank in the tree of one channel.
+// Links are the neighbours of one rank in the tree of one channel.
 type Links struct {
 	Up   int   // -1 at the root
-	Down []int // at most 3; -1 is skipped
+	Down []int // at most 3; -1 for none
 }
 
-// Decision is what NCCL decided for one call, taken from its log. A zero in a
-// field marked so means NCCL's default.
+// Decision is NCCL's decision for one call, from its log. Where noted, 0 means NCCL's default.
 type Decision struct {
-	Version  int // as ncclGetVersion gives it: 22203 is 2.22.3
+	Version  int // as in ncclGetVersion: 22203 is 2.22.3
 	Coll     nccl.Collective
-	Algo     Algorithm // of SendRecv and AllToAll: not used
-	Proto    Protocol  // of SendRecv and AllToAll: not used
+	Algo     Algorithm // not used by SendRecv and AllToAll
+	Proto    Protocol  // not used by SendRecv and AllToAll
 	Ranks    int
-	Count    uint64 // elements as NCCL's call takes them: AllGather: sent per rank; ReduceScatter: received per rank; SendRecv, AllToAll: per peer
+	Count    uint64 // count argument of NCCL's call: AllGather: sent per rank; ReduceScatter: received per rank; SendRecv, AllToAll: per peer
 	ElemSize uint64 // bytes: 1, 2, 4 or 8
-	Root     int    // of Broadcast and Reduce
+	Root     int    // only Broadcast and Reduce
 
 	Channels int       // of the communicator ("N coll channels" in the log)
 	Rings    [][]int   // per channel: the ranks in ring order
 	Trees    [][]Links // per channel and rank
 
 	UsedChannels    int // of channel{Lo..Hi} in the log of 2.23 and later; 0: unknown
-	MaxChannels     int // limit for this call, where a tuner set it; 0: by ThreadThreshold
+	MaxChannels     int // limit of a tuner for this call; 0: by ThreadThreshold
 	MaxThreads      int // "Max NThreads" of this algorithm and protocol; 0: default
 	ThreadThreshold int // "threadThresholds" of this algorithm and protocol; 0: default
 
@@ -104,16 +103,16 @@ type Decision struct {
 	P2PChannelsPerPeer int // "N p2p channels per peer"
 	P2PChunkSize       int // "P2P Chunksize set to N"; 0: default
 
-	Iterations int // calls back to back that are timed; 0: as many as it takes to reach a steady state
+	Iterations int // timed calls, back to back; 0: as many as needed for a steady state
 }
 
-// patVersion is the first whose PAT is the one that the model knows.
+// patVersion is the first version whose PAT the model knows.
 const patVersion = 22602
 
-// isP2P says whether the call is made of ncclSend and ncclRecv.
+// isP2P says whether the call consists of ncclSend and ncclRecv.
 func (d *Decision) isP2P() bool { return d.Coll == nccl.SendRecv || d.Coll == nccl.AllToAll }
 
-// validate checks what does not depend on the algorithm.
+// validate checks the fields that do not depend on the algorithm, then the others.
 func (d *Decision) validate() error {
 	if _, err := rulesOf(d.Version); err != nil {
 		return err
@@ -198,8 +197,8 @@ func (d *Decision) validateTrees() error {
 	return nil
 }
 
-// checkTree wants one root from which every rank is reached once, by links that
-// both ends agree on.
+// checkTree checks that there is one root, that every rank is reached from it once, and that both ends agree on each
+// link.
 func checkTree(tree []Links) error {
 	reached := 0
 	var walk func(r, up int) error

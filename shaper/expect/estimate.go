@@ -13,60 +13,57 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/link"
 )
 
-// Estimate is what the model expects of one call. Times are unscaled ns.
+// Estimate is the model's expectation for one call. Times are stated ns.
 type Estimate struct {
-	// Time is that of one of Decision.Iterations calls back to back, from the common
-	// start to the end of the last one on the last rank, divided by their number.
+	// Time is the mean time of Decision.Iterations calls back to back, from the common start to the end of the last
+	// call on the last rank.
 	Time float64
-	// RankTime is the same up to the end of the last call on each rank; nccl-tests
-	// prints their mean.
+	// RankTime is the same until the end of the last call on each rank. nccl-tests prints the mean of these.
 	RankTime []float64
-	// First is the time of a call that finds everything at rest.
+	// First is the time of the first call, with an idle fabric.
 	First float64
-	// Bound is the time for which the busiest hop is occupied by one call: no
-	// schedule of these messages is faster in the long run.
+	// Bound is the time for which one call occupies the busiest hop. In the long run no schedule of these messages is
+	// faster.
 	Bound float64
 
-	Channels int       // used by this call
+	Channels int       // used by the call
 	Traffic  []Traffic // of one call, between nodes
 	Loads    []Load    // of one call
 
-	// Spread is how far, as a fraction, the time goes up or down from Time: all the way
-	// that it goes with the order in which flows that are ready at the same instant get
-	// their turn, and spreadSigma standard deviations where jitter or loss is drawn.
-	// Time is the mean over some of these; over one, and Spread 0, where playing a call
-	// takes long. What is drawn in none of them, as a rare loss, is not in it.
+	// Spread is the possible deviation of Time in either direction, as a fraction. It covers all tested orders of flows
+	// that are ready at the same instant, and, with random jitter or loss, spreadSigma standard deviations. Time is the
+	// mean of these simulations. If a simulation takes long, there is only one, and Spread is 0. Events that occur in
+	// none of them, such as a rare loss, are not covered.
 	Spread float64
 
-	// Extrapolated says that the calls were long or many, so that some of them were
-	// played and the rest continued at the same pace.
+	// Extrapolated says that the calls were long or many, so only some of them were simulated.
 	Extrapolated bool
 
-	played    float64 // Time before it is held to Bound
+	played    float64 // Time before the maximum with Bound
 	pieces    uint64  // messages and segments of one call
 	transport *link.Transport
 }
 
-// Limits of what is played. A step is one look at one connection, about 0.1 us of
-// CPU; a message and a segment take about four of them.
+// Limits of a simulation. A step processes one connection once and takes about 0.1 us of CPU time; a message and a
+// segment take about four steps.
 const (
 	stepsPerPiece = 4
-	mostSteps     = 2_000_000
-	settleLike    = 1e-4 // calls that differ by less take equally long
-	leastCalls    = 4    // to see that calls take equally long
-	mostCalls     = 100  // without a number given
-	leastLoops    = 8    // of a call that is cut short
-	mostTurns     = 8    // orders in which flows get their turn
-	mostDraws     = 64   // the same, where jitter or loss is drawn with each
-	leastTurns    = 3    // if they make no difference
+	maxSteps      = 2_000_000
+	sameWithin    = 1e-4 // calls whose times differ by less are equal
+	minCalls      = 4    // to find a steady state
+	maxCalls      = 100  // if Iterations is 0
+	minLoops      = 8    // of a shortened call
+	maxOrders     = 8    // orders of flows that are ready at the same instant
+	maxDraws      = 64   // the same with random jitter or loss
+	minOrders     = 3    // if the orders make no difference
 )
 
-// spreadSigma is how many standard deviations one mean in 2000 is off, if means are
-// distributed normally, as those of many calls are.
+// spreadSigma is the deviation, in standard deviations, that one of 2000 means exceeds if means are normally
+// distributed, as those of many calls are.
 const spreadSigma = 3.5
 
-// Simulate returns what the model expects of decision d on fabric f. A decision that it does not know how
-// to play is an error, never a guess. It ends with ctx.
+// Simulate returns the model's expectation for decision d on fabric f. If it does not know the schedule, it returns an
+// error and never a guess. It returns early when ctx is done.
 func Simulate(ctx context.Context, d Decision, f *Fabric) (*Estimate, error) {
 	if err := d.validate(); err != nil {
 		return nil, fmt.Errorf("expected time: %w", err)
@@ -105,12 +102,11 @@ func estimate(ctx context.Context, d *Decision, f *Fabric) (*Estimate, error) {
 	return e, c.average(ctx, p, f, e)
 }
 
-// average fills in the times: the mean over several orders of turns and draws, as
-// far as that does not take long.
+// average sets the times: the mean over several orders and random draws, as far as that does not take long.
 func (c *call) average(ctx context.Context, p *plan, f *Fabric, e *Estimate) error {
 	var slowest []float64
 	for n := 1; ; n++ {
-		t, err := c.times(ctx, p, f, e, mostSteps)
+		t, err := c.times(ctx, p, f, e, maxSteps)
 		if err != nil {
 			return err
 		}
@@ -119,14 +115,14 @@ func (c *call) average(ctx context.Context, p *plan, f *Fabric, e *Estimate) err
 			e.RankTime[r] += (v - e.RankTime[r]) / float64(n)
 		}
 		slowest = append(slowest, slices.Max(t.ranks))
-		settled := !c.random && n >= leastTurns && slices.Max(slowest)-slices.Min(slowest) <= settleLike*slices.Max(slowest)
-		if settled || n == mostTurns && !c.random || n == mostDraws || c.played > mostSteps {
+		settled := !c.random && n >= minOrders && slices.Max(slowest)-slices.Min(slowest) <= sameWithin*slices.Max(slowest)
+		if settled || n == maxOrders && !c.random || n == maxDraws || c.played > maxSteps {
 			break
 		}
-		c.turn = uint64(n)
+		c.tieSeed = uint64(n)
 	}
 	e.played, e.Spread = c.meanAndSpread(slowest)
-	// A rank that runs ahead can make the first calls look faster than the rest.
+	// A rank that runs ahead can make the first calls look faster than later ones.
 	e.Time = max(e.played, e.Bound)
 	return nil
 }
@@ -152,17 +148,17 @@ func (p *plan) channels() int {
 	return len(seen)
 }
 
-// timing is the outcome of playing one plan.
+// timing is the result of simulating one plan.
 type timing struct {
 	first float64
 	ranks []float64 // mean time of a call up to each rank's end
 }
 
-// times plays the plan, or two shorter ones from which it continues linearly:
-// once the pipeline is full, each further period of loops takes the same time.
+// times simulates the plan. If that takes too long, it simulates two shorter plans and extrapolates linearly: once the
+// pipeline is full, each further period of loops takes the same time.
 func (c *call) times(ctx context.Context, p *plan, f *Fabric, e *Estimate, limit float64) (timing, error) {
 	most, least := p.loops()
-	cost := float64(e.pieces) * stepsPerPiece * leastCalls
+	cost := float64(e.pieces) * stepsPerPiece * minCalls
 	unit := p.period(most, e)
 	up := func(n int) int { return (n + unit - 1) / unit * unit }
 	long := up(max(c.loopsToFill(most, e), int(float64(most)*limit/3/max(cost, 1))))
@@ -192,18 +188,16 @@ func (c *call) times(ctx context.Context, p *plan, f *Fabric, e *Estimate, limit
 	return t, nil
 }
 
-// loopsToFill is how many of a call's loops fill every buffer on the way a few
-// times.
+// loopsToFill is the number of loops of a call that fill every buffer on the path a few times.
 func (c *call) loopsToFill(loops int, e *Estimate) int {
 	t := e.transport
 	buffers := 6*float64(defaultBuffSize) + 3*float64(t.SendBuffer+t.Window)
 	most := e.busiest().Bytes
-	return max(leastLoops, int(min(buffers/float64(max(most, 1)), 1)*float64(loops)))
+	return max(minLoops, int(min(buffers/float64(max(most, 1)), 1)*float64(loops)))
 }
 
-// period is the number of loops after which a long path repeats itself. What
-// bounds it is a window, and all of a window goes at once: the slots of NCCL's
-// buffer with rdma, the smaller of the socket's buffers with tcp.
+// period is the number of loops after which a long path repeats itself. The path is limited by a window that is sent as
+// a whole: the slots of NCCL's buffer with rdma, the smaller of the socket's buffers with tcp.
 func (p *plan) period(loops int, e *Estimate) int {
 	busiest := e.busiest()
 	perLoop := float64(max(busiest.Bytes, 1)) / float64(max(loops, 1))
@@ -219,7 +213,7 @@ func (p *plan) period(loops int, e *Estimate) int {
 	return int(unit)
 }
 
-// busiest is the connection that carries most.
+// busiest is the connection with the most bytes.
 func (e *Estimate) busiest() Traffic {
 	var most Traffic
 	for _, t := range e.Traffic {
@@ -230,16 +224,16 @@ func (e *Estimate) busiest() Traffic {
 	return most
 }
 
-// play plays calls back to back until they take equally long, or calls of them if
-// that is given, and returns the mean over Iterations.
+// play simulates calls back to back until their times are equal, or a given number of calls, and returns the mean over
+// Iterations and the number of calls.
 func (c *call) play(ctx context.Context, p *plan, f *Fabric, calls int, e *Estimate) (timing, int, error) {
-	net := link.NewNetwork(f.Params, f.Transport, f.Tables, f.Seed+c.turn)
+	net := link.NewNetwork(f.Params, f.Transport, f.Tables, f.Seed+c.tieSeed)
 	defer net.Close()
 	enqueued := c.Iterations
 	if enqueued == 0 {
-		enqueued = mostCalls
+		enqueued = maxCalls
 	}
-	s, err := newSim(p, f, net, c.Ranks, enqueued, c.turn)
+	s, err := newSim(p, f, net, c.Ranks, enqueued, c.tieSeed)
 	if err != nil {
 		return timing{}, 0, err
 	}
@@ -253,7 +247,7 @@ func (c *call) play(ctx context.Context, p *plan, f *Fabric, calls int, e *Estim
 		if calls > 0 && n < calls {
 			continue
 		}
-		if n == calls || n == enqueued || s.steady(n) || s.steps > mostSteps && n >= leastCalls {
+		if n == calls || n == enqueued || s.steady(n) || s.steps > maxSteps && n >= minCalls {
 			break
 		}
 	}
@@ -267,7 +261,7 @@ func (c *call) play(ctx context.Context, p *plan, f *Fabric, calls int, e *Estim
 	return s.timing(n, c.Iterations), n, nil
 }
 
-// stalls is how often flows kept too many segments to send another one.
+// stalls counts how often a flow had too many segments in flight to send another one.
 func (s *sim) stalls() (n uint64) {
 	for i := range s.conns {
 		if c := &s.conns[i]; c.flow != nil {
@@ -277,28 +271,27 @@ func (s *sim) stalls() (n uint64) {
 	return n
 }
 
-// alikeCalls is how many calls in a row must take equally long to be taken for the pace
-// of the rest.
-const alikeCalls = 3
+// steadyCalls is the number of calls in a row with equal times after which the state is steady.
+const steadyCalls = 3
 
-// steady says whether all ranks' last calls took equally long: the same pace for all,
-// because a rank that runs ahead of the others is only filling buffers on the way.
+// steady says whether the last of n calls took equally long on all ranks. A rank with another time than the others is
+// only filling buffers on its path.
 func (s *sim) steady(n int) bool {
-	if n < leastCalls {
+	if n < minCalls {
 		return false
 	}
 	pace := int64(-1)
 	for r := range s.ranks {
 		ends := s.ranks[r].ends
 		if len(ends) < n {
-			continue // a rank without work
+			continue // the rank has no work
 		}
-		for k := n - alikeCalls; k < n; k++ {
+		for k := n - steadyCalls; k < n; k++ {
 			took := ends[k] - ends[k-1]
 			if pace < 0 {
 				pace = took
 			}
-			if !alike(took, pace) {
+			if !sameTime(took, pace) {
 				return false
 			}
 		}
@@ -306,16 +299,16 @@ func (s *sim) steady(n int) bool {
 	return true
 }
 
-func alike(a, b int64) bool { return math.Abs(float64(a-b)) <= settleLike*float64(max(a, b)) }
+func sameTime(a, b int64) bool { return math.Abs(float64(a-b)) <= sameWithin*float64(max(a, b)) }
 
-// timing is the mean over the wanted number of calls, of which n were played: the
-// rest take as long as the last ones, or the last half where no pace was reached.
-// Without a number wanted it is what one more call takes.
+// timing is the mean over the wanted number of calls, of which n were simulated. The rest are assumed to take as long
+// as the last steadyCalls, or the last half of them if no steady state was reached. If wanted is 0, it is the time of
+// one more call.
 func (s *sim) timing(n, wanted int) timing {
 	t := timing{ranks: make([]float64, len(s.ranks))}
 	last := max(n/2, 1)
 	if s.steady(n) {
-		last = alikeCalls
+		last = steadyCalls
 	}
 	for r := range s.ranks {
 		ends := s.ranks[r].ends

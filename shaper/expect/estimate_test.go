@@ -15,9 +15,8 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/nccl"
 )
 
-// Calls that are cut short and continued linearly take what playing them in full
-// takes, to half a percent; to one where the windows of two channels of a long
-// path drift against each other.
+// Extrapolated calls take as long as fully simulated ones, to half a percent; to one percent if the windows of two
+// channels of a long path drift against each other.
 func TestExtrapolationAgreesWithFullPlay(t *testing.T) {
 	wan := star{bandwidth: 1e9, latency: 20 * time.Millisecond}
 	ndr := star{bandwidth: 400e9, latency: 1500}
@@ -47,7 +46,7 @@ func TestExtrapolationAgreesWithFullPlay(t *testing.T) {
 		s := tc.s
 		s.tr = tc.tr
 		d := decide(tc.coll, tc.algo, tc.proto, tc.ranks, 2, tc.bytes+12345*4)
-		d.P2PChannels, d.P2PChannelsPerPeer, d.Iterations, d.Version = 2, 2, leastCalls, 22907
+		d.P2PChannels, d.P2PChannelsPerPeer, d.Iterations, d.Version = 2, 2, minCalls, 22907
 		full, cut := playBoth(t, d, s)
 		for name, v := range map[string][2]float64{"first": {full.first, cut.first}, "mean": {last(full.ranks), last(cut.ranks)}} {
 			tolerance := 0.005
@@ -62,8 +61,8 @@ func TestExtrapolationAgreesWithFullPlay(t *testing.T) {
 	}
 }
 
-// The root of a broadcast runs ahead until the buffers on the way are full, and the
-// ranks that a reduction begins with do: the first calls' pace is not the rest's.
+// The root of a broadcast runs ahead until the buffers on the path are full, and so do the first ranks of a reduction.
+// The first calls are therefore faster than the rest.
 func TestRunningAheadEndsWithTheBuffers(t *testing.T) {
 	for _, coll := range []nccl.Collective{nccl.Broadcast, nccl.Reduce} {
 		for _, ranks := range []int{2, 4} {
@@ -82,7 +81,7 @@ func TestRunningAheadEndsWithTheBuffers(t *testing.T) {
 	}
 }
 
-// playAll plays every one of d's calls and returns the mean time of one on each rank.
+// playAll simulates every call of d and returns the mean time of a call on each rank.
 func playAll(t *testing.T, d Decision, s star) []float64 {
 	t.Helper()
 	f := s.build()
@@ -106,7 +105,7 @@ func last(ranks []float64) float64 {
 	return m
 }
 
-// playBoth plays d in full and as Simulate does.
+// playBoth simulates d in full and as Simulate does.
 func playBoth(t *testing.T, d Decision, s star) (full, cut timing) {
 	t.Helper()
 	f := s.build()
@@ -121,7 +120,7 @@ func playBoth(t *testing.T, d Decision, s star) (full, cut timing) {
 	if full, err = c.times(context.Background(), p, f, e, math.Inf(1)); err != nil {
 		t.Fatal(err)
 	}
-	if cut, err = c.times(context.Background(), p, f, e, mostSteps); err != nil {
+	if cut, err = c.times(context.Background(), p, f, e, maxSteps); err != nil {
 		t.Fatal(err)
 	}
 	if !e.Extrapolated {
@@ -130,8 +129,8 @@ func playBoth(t *testing.T, d Decision, s star) (full, cut timing) {
 	return full, cut
 }
 
-// The counts and chunks were worked out by hand from NCCL's rules.
-func TestPartsByVersion(t *testing.T) {
+// The counts and chunks were calculated by hand from NCCL's rules.
+func TestSharesByVersion(t *testing.T) {
 	const KiB = 1 << 10
 	for _, tc := range []struct {
 		name     string
@@ -158,7 +157,7 @@ func TestPartsByVersion(t *testing.T) {
 		d := decide(tc.coll, Ring, tc.proto, 2, tc.channels, tc.bytes)
 		d.Version = tc.version
 		c := newCall(&d, &Fabric{Node: func(r int) int { return r }})
-		parts, err := c.parts()
+		parts, err := c.shares()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -202,8 +201,7 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// Two ranks per node halve what crosses the network: one connection per channel
-// and direction between the nodes.
+// Two ranks per node halve the bytes on the network: one connection per channel and direction between the nodes.
 func TestTwoByTwo(t *testing.T) {
 	const size = 16 << 20
 	s := eth1(tcp())
@@ -221,13 +219,13 @@ func TestTwoByTwo(t *testing.T) {
 	if len(e.Traffic) != 4 {
 		t.Errorf("%d connections between nodes, want 2 per channel", len(e.Traffic))
 	}
-	// A chain over the nodes: 1-0-2-3. The data goes up and down at the same time.
+	// A chain over the nodes: 1-0-2-3. Data goes up and down at the same time.
 	for c := range d.Trees {
 		d.Trees[c] = []Links{{Up: -1, Down: []int{1, 2, -1}}, {Up: 0}, {Up: 0, Down: []int{3}}, {Up: 2}}
 	}
 	d.Algo = Tree
 	e = simulate(t, d, s)
-	// The way down begins when the first chunk of each channel has come up.
+	// Data goes down as soon as the first chunk of each channel has come up.
 	if want := s.payload(size + 2*(512<<10)); math.Abs(e.Time/want-1) > 0.01 {
 		t.Errorf("tree 2x2: %.2f ms, want %.2f", e.Time/1e6, want/1e6)
 	}
@@ -247,7 +245,7 @@ func TestNothingToDo(t *testing.T) {
 	}
 }
 
-// Jitter and loss make calls differ: the mean is that of the calls played.
+// Jitter and loss make calls differ. Time is the mean of the simulated calls.
 func TestImpairmentsAreDrawn(t *testing.T) {
 	s := eth1(rdma())
 	d := decide(nccl.AllReduce, Ring, Simple, 2, 1, 1<<20)
@@ -265,9 +263,8 @@ func TestImpairmentsAreDrawn(t *testing.T) {
 	}
 }
 
-// The mean of a few calls is within Spread for other draws too, and Spread is no wider
-// than that needs.
-func TestSpreadHoldsOtherDraws(t *testing.T) {
+// The mean of a few calls is within Spread for other random draws too, and Spread is no larger than necessary.
+func TestSpreadCoversOtherDraws(t *testing.T) {
 	const runs = 400
 	s := star{bandwidth: 100e9, latency: 15 * time.Microsecond, jitter: link.Jitter{Kind: link.Normal, Value: 3 * time.Microsecond}, tr: rdma()}
 	for _, calls := range []int{5, 20, 80} {
@@ -339,7 +336,7 @@ func TestDownLinkIsAnError(t *testing.T) {
 	}
 }
 
-// A loss of all packets takes for ever, unless the context ends.
+// With a loss of all packets, Simulate ends only with its context.
 func TestEndsWithItsContext(t *testing.T) {
 	s := eth1(rdma())
 	f := s.build()
@@ -352,7 +349,7 @@ func TestEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// The two ends of a schedule name the same round, and everyone is met once.
+// Both ends of a schedule have the same round for each other, and each pair meets once.
 func TestSchedulesAreSymmetric(t *testing.T) {
 	for _, version := range []int{22203, 22907} {
 		for _, perNode := range []int{1, 2, 3, 8} {

@@ -8,19 +8,19 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/link"
 )
 
-// Conn names a connection of NCCL's: from one rank to another on one channel.
+// Conn is a connection of NCCL: from one rank to another on one channel.
 type Conn struct {
 	Src, Dst, Channel int
-	P2P               bool // of ncclSend and ncclRecv
+	P2P               bool // for ncclSend and ncclRecv
 }
 
-// Fabric is the emulated fabric, in unscaled time: parameters are made with time scale 1.
+// Fabric is the emulated fabric in stated time: its parameters are those of time scale 1.
 type Fabric struct {
 	Params    []link.Params // of the hops
 	Transport *link.Transport
 	Tables    *link.JitterTables // needed with Normal, Pareto or Table jitter
 	Seed      uint64
-	// Node is the emulated node of a rank. Ranks on one node talk at no cost.
+	// Node is the emulated node of a rank. Messages between ranks of one node take no time.
 	Node func(rank int) int
 	// Path returns the hops from one rank's NIC to the other's, and those of the
 	// acknowledgements.
@@ -34,22 +34,22 @@ func (f *Fabric) validate() error {
 	return nil
 }
 
-// Load is what one call puts on one hop.
+// Load is the load of one call on one hop.
 type Load struct {
 	Hop      int // number
 	Messages uint64
 	Bytes    uint64  // payload
-	Line     uint64  // line bytes, losses aside
+	Line     uint64  // line bytes without retransmissions
 	BusyNs   float64 // time for which the hop is occupied
 }
 
-// Traffic is what one call sends over one connection between nodes.
+// Traffic is the payload of one call over one connection between nodes.
 type Traffic struct {
 	Conn
 	Messages, Bytes uint64
 }
 
-// traffic adds up the messages of a call by connection and by hop.
+// traffic sums the messages of a call by connection and by hop.
 func (p *plan) traffic(f *Fabric, e *Estimate) error {
 	conns := make([]Traffic, len(p.conns))
 	paths := make([][]link.PathHop, len(p.conns))
@@ -100,7 +100,7 @@ func (p *plan) traffic(f *Fabric, e *Estimate) error {
 	return nil
 }
 
-// add adds n messages of so many bytes.
+// add adds n messages of so many bytes to the load.
 func (l *Load) add(p *link.Params, bytes, n uint64) {
 	packets := max(divUp(bytes, uint64(p.Payload)), 1)
 	line := n * (bytes + packets*uint64(p.PerPacket))

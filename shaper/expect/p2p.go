@@ -12,14 +12,14 @@ import (
 const (
 	defaultP2PChunkSize = 128 << 10
 	sharedSteps         = 16 // slots that the operations of one channel and direction share
-	batchWorks          = 8  // sends and receives that a kernel runs at the same time
+	batchWorks          = 8  // sends and receives that a kernel runs concurrently
 	p2pGroup            = 8  // NCCL_P2P_SCHEDULE_GROUP_SIZE
 )
 
-// round is one entry of a rank's schedule: whom it sends to and receives from.
+// round is one entry of a rank's schedule: the peers that it sends to and receives from.
 type round struct{ send, recv int }
 
-// work is what one rank does in one round on one channel.
+// work is the work of one rank in one round on one channel.
 type work struct {
 	round, rank, channel int
 	send, recv           int // peers, -1 for none
@@ -38,7 +38,7 @@ func (d *Decision) validateP2P() error {
 	return nil
 }
 
-// wants is what rank sends to peer, or -1.
+// wants is the number of bytes that rank sends to peer, -1 for no message.
 func (c *call) wants(rank, peer int) int64 {
 	if c.Coll == nccl.SendRecv && peer != (rank+1)%c.Ranks {
 		return -1
@@ -46,8 +46,7 @@ func (c *call) wants(rank, peer int) int64 {
 	return int64(c.Count * c.ElemSize)
 }
 
-// schedule is the order in which a rank serves its peers. All ranks go through
-// the same distances at the same time.
+// schedule is the order in which a rank serves its peers. At any round, all ranks serve the same distance.
 func (c *call) schedule(rank int) []round {
 	if c.Version >= 22809 {
 		return c.groupSchedule(rank)
@@ -55,8 +54,7 @@ func (c *call) schedule(rank int) []round {
 	return c.nodeSchedule(rank)
 }
 
-// distances are 0 to n-1 in NCCL's order: triangular numbers modulo the next power
-// of two, without those that are too large.
+// distances are 0 to n-1 in NCCL's order: triangular numbers modulo the next power of two, without those above n-1.
 func distances(n int) []int {
 	pow2 := 1
 	for pow2 < n {
@@ -72,8 +70,8 @@ func distances(n int) []int {
 	return out
 }
 
-// nodeSchedule goes over node distances and, within each, over distances between
-// ranks. Nodes of unequal size count as one.
+// nodeSchedule iterates over distances between nodes and, within each, over distances between ranks. Nodes of different
+// sizes count as one node.
 func (c *call) nodeSchedule(rank int) []round {
 	ranks := c.ranksOf
 	for _, r := range ranks {
@@ -86,7 +84,7 @@ func (c *call) nodeSchedule(rank int) []round {
 			break
 		}
 	}
-	node, local := place(ranks, rank)
+	node, local := find(ranks, rank)
 	var out []round
 	for _, dn := range distances(len(ranks)) {
 		to, from := ranks[(node+dn)%len(ranks)], ranks[(node-dn+len(ranks))%len(ranks)]
@@ -97,8 +95,7 @@ func (c *call) nodeSchedule(rank int) []round {
 	return out
 }
 
-// groupSchedule does the same with groups of ranks of a node, whose distances
-// within the group go up one by one.
+// groupSchedule is the same with groups of ranks of a node. Distances within a group rise one by one.
 func (c *call) groupSchedule(rank int) []round {
 	var groups [][]int
 	size := c.groupSize()
@@ -107,7 +104,7 @@ func (c *call) groupSchedule(rank int) []round {
 			groups = append(groups, r[i:i+size])
 		}
 	}
-	group, local := place(groups, rank)
+	group, local := find(groups, rank)
 	var out []round
 	for _, dg := range distances(len(groups)) {
 		to, from := groups[(group+dg)%len(groups)], groups[(group-dg+len(groups))%len(groups)]
@@ -118,7 +115,7 @@ func (c *call) groupSchedule(rank int) []round {
 	return out
 }
 
-// groupSize is the size of the groups that every node divides into.
+// groupSize is the size of the groups into which every node is divided.
 func (c *call) groupSize() int {
 	size := p2pGroup
 	if c.nodes == 1 {
@@ -137,8 +134,8 @@ func gcd(a, b uint64) uint64 {
 	return a
 }
 
-// place finds rank in lists of ranks.
-func place(lists [][]int, rank int) (list, at int) {
+// find returns the position of rank in lists of ranks.
+func find(lists [][]int, rank int) (list, at int) {
 	for i, l := range lists {
 		for j, r := range l {
 			if r == rank {
@@ -149,7 +146,7 @@ func place(lists [][]int, rank int) (list, at int) {
 	return 0, 0
 }
 
-// p2pChannel is the channel of one part of what is sent in a round.
+// p2pChannel is the channel of one part of a message in a round ("part" is NCCL's word).
 func (c *call) p2pChannel(round, part int) int {
 	n := c.P2PChannels
 	width := bits.Len(uint(n - 1))
@@ -175,7 +172,7 @@ func (c *call) p2pChannel(round, part int) int {
 	return (base + reverse(part)) % n
 }
 
-// p2pParts is over how many channels a message of so many bytes is spread.
+// p2pParts is the number of channels over which a message of so many bytes is divided.
 func (c *call) p2pParts(bytes uint64) int {
 	most := c.P2PChannelsPerPeer
 	least := most
@@ -199,7 +196,7 @@ func (c *call) p2pParts(bytes uint64) int {
 	return n
 }
 
-// p2pStep is the size of one slot.
+// p2pStep is the size of a slot in bytes.
 func (c *call) p2pStep() uint64 {
 	step := uint64(defaultP2PChunkSize)
 	if c.P2PChunkSize > 0 {
@@ -212,7 +209,7 @@ func (c *call) p2pStep() uint64 {
 	return min(step, buff/ncclSteps)
 }
 
-// p2pChunk is what one message carries, of so many bytes between two nodes.
+// p2pChunk is the size in bytes of the messages on the network for a call of so many bytes between two nodes.
 func (c *call) p2pChunk(bytes uint64) uint64 {
 	step := c.p2pStep()
 	chunk := step
@@ -224,7 +221,7 @@ func (c *call) p2pChunk(bytes uint64) uint64 {
 	return max(roundToFP8(chunk), 1)
 }
 
-// roundToFP8 keeps the four highest bits, as the kernel's arguments do.
+// roundToFP8 keeps the four highest bits, as in the kernel's arguments.
 func roundToFP8(x uint64) uint64 {
 	if n := bits.Len64(x); n > 4 {
 		return x >> (n - 4) << (n - 4)
@@ -246,19 +243,19 @@ func (c *call) p2pPlan() (*plan, error) {
 			c.p2pBlock(p, works[channel], sends, recvs)
 		}
 	}
-	share := func(lists map[[3]int][]int, set func(i int, slots uint64)) {
+	setSlots := func(lists map[[3]int][]int, set func(i int, slots uint64)) {
 		for _, conns := range lists {
 			for _, i := range conns {
 				set(i, min(ncclSteps, sharedSteps/uint64(len(conns))))
 			}
 		}
 	}
-	share(sends, func(i int, slots uint64) { p.conns[i].sendSlots = slots })
-	share(recvs, func(i int, slots uint64) { p.conns[i].recvSlots = slots })
+	setSlots(sends, func(i int, slots uint64) { p.conns[i].sendSlots = slots })
+	setSlots(recvs, func(i int, slots uint64) { p.conns[i].recvSlots = slots })
 	return p, nil
 }
 
-// works lists, by channel, what a rank does in the order of its schedule.
+// works returns, by channel, the work of a rank in the order of its schedule.
 func (c *call) works(rank int) [][]work {
 	out := make([][]work, c.P2PChannels)
 	for k, r := range c.schedule(rank) {
@@ -290,14 +287,14 @@ func (c *call) works(rank int) [][]work {
 	return out
 }
 
-// partBytes cuts a message into parts at multiples of 4 KiB.
+// partBytes is the size of a part. Parts are divided at multiples of 4 KiB.
 func partBytes(bytes uint64, parts, part int) uint64 {
 	size := divUp(divUp(bytes, uint64(parts)), 4096) * 4096
 	from, to := min(uint64(part)*size, bytes), min(uint64(part+1)*size, bytes)
 	return to - from
 }
 
-// batches numbers the batches that a channel's works fall into.
+// batches numbers the batches of a channel's works.
 func (c *call) batches(works []work) {
 	batch, first := 0, 0
 	for i := range works {
@@ -313,8 +310,7 @@ func (c *call) batches(works []work) {
 	}
 }
 
-// p2pBlock adds one rank's block on one channel. What a rank sends to itself is a
-// copy and takes no time.
+// p2pBlock adds the block of one rank on one channel. A message from a rank to itself is a copy and takes no time.
 func (c *call) p2pBlock(p *plan, works []work, sends, recvs map[[3]int][]int) {
 	b := block{}
 	for _, w := range works {
@@ -356,7 +352,7 @@ func (c *call) p2pBlock(p *plan, works []work, sends, recvs map[[3]int][]int) {
 	}
 }
 
-// pieces is the program that moves bytes in messages of one chunk each.
+// pieces is the program that moves bytes in messages of one chunk.
 func (c *call) pieces(bytes uint64, recv, send []int) program {
 	chunk := c.p2pChunk(c.Count * c.ElemSize)
 	one := func(n uint64, times int) loop {

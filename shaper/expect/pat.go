@@ -8,18 +8,15 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/nccl"
 )
 
-// PAT (parallel aggregated trees) is NCCL's schedule for AllGather and
-// ReduceScatter with one rank per node. cuda/soft/exec/pat.h describes it; this is
-// the part of it that takes time.
+// PAT (parallel aggregated trees) is NCCL's schedule for AllGather and ReduceScatter with one rank per node.
+// cuda/soft/exec/pat.h describes it. This file has what determines the time.
 //
-// Rank r sees the others by their distance s: rank r+s. Data for or from distance
-// s travels along a binomial tree: s's parent is s with its lowest set bit
-// cleared, and the hop between them goes 2^d ranks far, d being that bit's number,
-// the dimension. ReduceScatter goes from child to parent, AllGather the other way.
-// Several hops of a dimension are put into one message if they fit. The distances
-// are seen as multiples of the number of columns, plus a column; the hops of a
-// column, one for each multiple, form a train, and so do those of column 0 that
-// share a dimension. A train is sent in groups of hops, one message each.
+// Rank r identifies the others by their distance s: rank r+s. Data for or from distance s travels along a binomial
+// tree: the parent of s is s with its lowest set bit cleared, and the hop between them spans 2^d ranks, where d, the
+// dimension, is the number of that bit. ReduceScatter goes from child to parent, AllGather from parent to child.
+// Several hops of a dimension share a message if they fit. A distance is a multiple of the number of columns, plus a
+// column. The hops of a column, one for each multiple, form a train, and so do those of column 0 that share a
+// dimension. A train is sent in groups of hops, one message each.
 type pat struct {
 	ranks     int
 	multiples int
@@ -28,18 +25,17 @@ type pat struct {
 	mirrored  bool // ReduceScatter: multiples in mirrored order
 }
 
-// hop is what a rank does with one hop of a chunk.
+// hop is the work of a rank for one hop of a chunk.
 type hop struct {
 	recvDim, sendDim     int // -1: none
-	slot                 int // place in the message that is sent
+	slot                 int // position in the message that is sent
 	recvAhead, sendAhead int // messages beyond the connection's current one
 	postRecv, postSend   bool
 }
 
-// newPAT finds the shape for chunks of chunk bytes, of which a channel has part
-// bytes per rank: as many hops in a message as fit, then as many messages as a
-// connection has in flight.
-func newPAT(ranks int, chunk, part uint64, mirrored bool) *pat {
+// newPAT determines the shape for chunks of chunk bytes and perRank bytes per rank on a channel: as many hops per
+// message as fit, then as many messages as a connection has in flight.
+func newPAT(ranks int, chunk, perRank uint64, mirrored bool) *pat {
 	p := &pat{ranks: ranks, multiples: 1, columns: 1, mirrored: mirrored}
 	for p.columns < ranks {
 		p.columns *= 2
@@ -48,7 +44,7 @@ func newPAT(ranks int, chunk, part uint64, mirrored bool) *pat {
 		p.multiples *= 2
 		p.columns /= 2
 	}
-	for p.multiples < ranks/2 && chunk/(part*uint64(p.multiples)) >= 2 {
+	for p.multiples < ranks/2 && chunk/(perRank*uint64(p.multiples)) >= 2 {
 		double()
 	}
 	p.group = p.multiples
@@ -58,7 +54,7 @@ func newPAT(ranks int, chunk, part uint64, mirrored bool) *pat {
 	return p
 }
 
-// train is a column, or with column 0 the odd multiples of scale times columns.
+// train is a column, or, of column 0, the odd multiples of scale times columns.
 type train struct {
 	*pat
 	column, scale int
@@ -81,8 +77,8 @@ func (t train) distance(i int) int {
 	return (2*i + 1) * t.scale * t.columns
 }
 
-// mirror is the bits of ^v in reverse order, in a word that holds n values: it
-// puts multiples with a common parent next to each other, and 0 last.
+// mirror returns the bits of ^v in reverse order, in a word that has n values. This makes multiples with a common
+// parent neighbours, and puts 0 last.
 func mirror(v, n int) int {
 	r := 0
 	for bit, mirrored := 1, n/2; bit < n; bit, mirrored = bit*2, mirrored/2 {
@@ -97,13 +93,12 @@ func (t train) exists(i int) bool { return i < t.size() && t.distance(i) < t.ran
 
 func (t train) dimension() int { return bits.TrailingZeros(uint(t.distance(0))) }
 
-// endsGroup says whether the message that holds hop i is full with it. In plain
-// order the ranks that do not exist come last.
+// endsGroup says whether hop i is the last in its message. Without mirroring, ranks that do not exist come last.
 func (t train) endsGroup(i int) bool {
 	return i%t.group == t.group-1 || i == t.size()-1 || !t.mirrored && !t.exists(i+1)
 }
 
-// before is how many messages come before the one that holds hop i.
+// before is the number of messages before the one with hop i.
 func (t train) before(i int) int {
 	n := 0
 	for g := range i / t.group {
@@ -117,8 +112,8 @@ func (t train) before(i int) int {
 	return n
 }
 
-// place finds the train of a distance and its number there.
-func (p *pat) place(distance int) (train, int) {
+// find returns the train of a distance and the number of the distance in it.
+func (p *pat) find(distance int) (train, int) {
 	t := train{p, distance % p.columns, 1}
 	if t.column == 0 {
 		t.scale = 1 << bits.TrailingZeros(uint(distance/p.columns))
@@ -130,8 +125,8 @@ func (p *pat) place(distance int) (train, int) {
 	return t, i
 }
 
-// reduceHop receives what child's side has sent and passes it to child's parent,
-// with this rank's own part if there is no child.
+// reduceHop receives what child's side has sent and passes it to child's parent; without a child, it sends this rank's
+// data.
 func (p *pat) reduceHop(child int, out []hop) []hop {
 	parent := child & (child - 1)
 	if parent >= p.ranks {
@@ -139,13 +134,13 @@ func (p *pat) reduceHop(child int, out []hop) []hop {
 	}
 	h := hop{recvDim: -1, sendDim: -1}
 	if child < p.ranks {
-		t, i := p.place(child)
+		t, i := p.find(child)
 		h.recvDim, h.postRecv = t.dimension(), t.endsGroup(i)
 	}
 	if parent > 0 {
-		t, i := p.place(parent)
+		t, i := p.find(parent)
 		h.sendDim, h.slot = t.dimension(), i%p.group
-		if child == parent+1 { // the last child closes what is open
+		if child == parent+1 { // the last child completes the message
 			h.postSend = t.endsGroup(i)
 		} else {
 			h.sendAhead = t.before(i)
@@ -154,7 +149,7 @@ func (p *pat) reduceHop(child int, out []hop) []hop {
 	return append(out, h)
 }
 
-// gatherHop passes what was received, or this rank's own, on to child.
+// gatherHop passes on to child what was received, or this rank's data.
 func (p *pat) gatherHop(child int, out []hop) []hop {
 	parent := child & (child - 1)
 	sends, last := child < p.ranks, child == parent+1
@@ -163,11 +158,11 @@ func (p *pat) gatherHop(child int, out []hop) []hop {
 	}
 	h := hop{recvDim: -1, sendDim: -1}
 	if sends {
-		t, i := p.place(child)
+		t, i := p.find(child)
 		h.sendDim, h.slot, h.postSend = t.dimension(), i%p.group, t.endsGroup(i)
 	}
 	if parent > 0 {
-		t, i := p.place(parent)
+		t, i := p.find(parent)
 		h.recvDim = t.dimension()
 		if last {
 			h.postRecv = t.endsGroup(i)
@@ -186,7 +181,7 @@ func (p *pat) gatherColumns(column, below int, out []hop) []hop {
 			out = p.gatherHop(t.distance(i), out)
 		}
 		for i := range t.size() {
-			if column%2 == 1 && t.exists(i) { // no children: it goes nowhere else
+			if column%2 == 1 && t.exists(i) { // no children: the data is not passed on
 				out = append(out, hop{recvDim: 0, sendDim: -1, postRecv: t.endsGroup(i)})
 			}
 		}
@@ -213,7 +208,7 @@ func (p *pat) reduceScatter() []hop {
 	for column := p.columns - 1; column > 0; column-- {
 		t := train{p, column, 1}
 		for i := range t.size() {
-			if column%2 == 1 && t.exists(i) { // no children: just this rank's part
+			if column%2 == 1 && t.exists(i) { // no children: only this rank's data
 				out = append(out, hop{recvDim: -1, sendDim: 0, slot: i % p.group, postSend: t.endsGroup(i)})
 			}
 		}
@@ -223,7 +218,7 @@ func (p *pat) reduceScatter() []hop {
 			}
 		}
 	}
-	// Column 1's hops to column 0 come when the others that go there are through.
+	// Column 1's hops to column 0 follow after the other hops to column 0.
 	for scale := 1; scale < p.multiples; scale *= 2 {
 		t := train{p, 0, scale}
 		for i := range t.size() {
@@ -237,10 +232,10 @@ func (p *pat) reduceScatter() []hop {
 }
 
 // patPlan adds the blocks of one channel.
-func (c *call) patPlan(p *plan, pt part) {
+func (c *call) patPlan(p *plan, s share) {
 	elem := c.shape().elem
 	gathers := c.Coll == nccl.AllGather
-	shape := newPAT(c.Ranks, pt.chunk*elem, pt.count*elem, !gathers)
+	shape := newPAT(c.Ranks, s.chunk*elem, s.count*elem, !gathers)
 	hops, away := shape.reduceScatter(), 1
 	if gathers {
 		hops, away = shape.gather(), -1
@@ -252,10 +247,10 @@ func (c *call) patPlan(p *plan, pt part) {
 			for _, h := range hops {
 				a := action{recvAhead: uint64(h.recvAhead), sendAhead: uint64(h.sendAhead), keepRecv: !h.postRecv, keepSend: !h.postSend}
 				if h.recvDim >= 0 {
-					a.recv = []int{p.conn(peer(h.recvDim, -away), rank, pt.channel, ncclSteps)}
+					a.recv = []int{p.conn(peer(h.recvDim, -away), rank, s.channel, ncclSteps)}
 				}
 				if h.sendDim >= 0 {
-					a.send = []int{p.conn(rank, peer(h.sendDim, away), pt.channel, ncclSteps)}
+					a.send = []int{p.conn(rank, peer(h.sendDim, away), s.channel, ncclSteps)}
 					a.bytes = uint64(h.slot+1) * n * elem
 				}
 				l.actions = append(l.actions, a)
@@ -263,17 +258,17 @@ func (c *call) patPlan(p *plan, pt part) {
 			return l
 		}
 		var prog program
-		if full := pt.count / pt.chunk; full > 0 {
-			prog = append(prog, chunk(pt.chunk, int(full)))
+		if full := s.count / s.chunk; full > 0 {
+			prog = append(prog, chunk(s.chunk, int(full)))
 		}
-		if rem := pt.count % pt.chunk; rem > 0 {
+		if rem := s.count % s.chunk; rem > 0 {
 			prog = append(prog, chunk(rem, 1))
 		}
-		p.add(rank, pt.channel, prog)
+		p.add(rank, s.channel, prog)
 	}
 }
 
-// patChunk makes chunks smaller until the pipeline has enough of them.
+// patChunk halves chunks until the pipeline has enough of them.
 func (c *call) patChunk(chunk, bytes uint64) uint64 {
 	want := uint64(16)
 	if c.Coll == nccl.AllGather {

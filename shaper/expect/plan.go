@@ -4,7 +4,7 @@ package expect
 
 import "github.com/ddlemu/ddlemu/shaper/nccl"
 
-// plan is one call as every rank's kernel and proxy carry it out.
+// plan is one call, as the kernels and proxies of all ranks execute it.
 type plan struct {
 	conns  []connSpec
 	blocks []block
@@ -17,18 +17,18 @@ type connSpec struct {
 	p2p               bool
 	sendSlots         uint64 // messages in flight between kernel and network
 	recvSlots         uint64 // irecvs posted ahead
-	sendBatch         int    // p2p: which of the channel's batches uses it, at either end
+	sendBatch         int    // p2p: the channel's batch that uses it, at the sender
 	recvBatch         int
 }
 
-// block is what one rank's kernel does on one channel: batches one after another,
-// the programs of a batch at the same time.
+// block is the work of one rank's kernel on one channel: batches one after another, the programs of a batch
+// concurrently.
 type block struct {
 	rank, channel int
 	batches       [][]program
 }
 
-// program is a list of actions, grouped into loops so that a long one stays short.
+// program is a list of actions. Repeated actions are a loop, so that a long program uses little memory.
 type program []loop
 
 type loop struct {
@@ -36,19 +36,19 @@ type loop struct {
 	repeat  int
 }
 
-// action waits for one message on each of recv and a free slot on each of send,
-// then sends a message of so many bytes on each of send.
+// action waits for one message on each connection of recv and for a free slot on each of send. Then it sends a message
+// of bytes bytes on each of send.
 type action struct {
 	recv, send []int // indices of plan.conns
 	slice
-	// PAT goes through a message in several actions, and has several open at once.
+	// PAT needs several actions for a message, and has several messages open at once.
 	recvAhead, sendAhead uint64 // messages beyond the next one
-	keepRecv, keepSend   bool   // it is not done with
+	keepRecv, keepSend   bool   // later actions use the same message
 }
 
 func newPlan() *plan { return &plan{byEnds: map[[3]int]int{}} }
 
-// conn returns the index of a collective's connection, making it on first use.
+// conn returns the index of a connection, which it adds on first use.
 func (p *plan) conn(src, dst, channel int, slots uint64) int {
 	key := [3]int{src, dst, channel}
 	i, ok := p.byEnds[key]
@@ -64,7 +64,7 @@ func (p *plan) add(rank, channel int, programs ...program) {
 	p.blocks = append(p.blocks, block{rank: rank, channel: channel, batches: [][]program{programs}})
 }
 
-// each calls f for every action with the number of times that it is done.
+// each calls f for every action with the number of its repetitions.
 func (b *block) each(f func(a *action, times int)) {
 	for _, batch := range b.batches {
 		for _, prog := range batch {
@@ -77,8 +77,8 @@ func (b *block) each(f func(a *action, times int)) {
 	}
 }
 
-// loops returns the repetitions of the longest and of the shortest program's
-// longest loop: what may be cut is less than the latter.
+// loops returns the repetitions of the longest loop of any program, and the smallest of the programs' longest loops.
+// cut must remove fewer than the latter.
 func (p *plan) loops() (most, least int) {
 	least = -1
 	for i := range p.blocks {
@@ -98,7 +98,7 @@ func (p *plan) loops() (most, least int) {
 	return most, max(least, 0)
 }
 
-// cut returns the plan with n repetitions fewer of every program's full loop.
+// cut returns the plan with n repetitions fewer in the long loop of every program.
 func (p *plan) cut(n int) *plan {
 	q := *p
 	q.blocks = make([]block, len(p.blocks))
@@ -127,29 +127,29 @@ func (c *call) plan() (*plan, error) {
 	if c.isP2P() {
 		return c.p2pPlan()
 	}
-	parts, err := c.parts()
+	shares, err := c.shares()
 	if err != nil {
 		return nil, err
 	}
 	p := newPlan()
-	for _, part := range parts {
+	for _, share := range shares {
 		switch {
 		case c.Algo == Tree:
-			c.treePlan(p, part)
+			c.treePlan(p, share)
 		case c.Algo == PAT:
-			c.patPlan(p, part)
+			c.patPlan(p, share)
 		case c.Coll == nccl.AllReduce:
-			c.ringPlan(p, part, c.allReduceLoop)
+			c.ringPlan(p, share, c.allReduceLoop)
 		case c.Coll == nccl.AllGather || c.Coll == nccl.ReduceScatter:
-			c.ringPlan(p, part, c.gatherLoop)
+			c.ringPlan(p, share, c.gatherLoop)
 		default:
-			c.ringPlan(p, part, c.chainLoop)
+			c.ringPlan(p, share, c.chainLoop)
 		}
 	}
 	return p, nil
 }
 
-// slots is the number of messages that fit a connection's buffer.
+// slots is the number of messages in a connection's buffer.
 func (c *call) slots() uint64 {
 	_, slice := c.steps()
 	return ncclSteps / slice

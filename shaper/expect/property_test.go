@@ -15,7 +15,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/nccl"
 )
 
-// drawDecision returns any decision that the model knows, on ranks in random rings.
+// drawDecision returns a random decision that the model knows, with ranks in random rings.
 func drawDecision(t *rapid.T, most uint64) Decision {
 	ranks := rapid.SampledFrom([]int{2, 3, 4, 5, 8}).Draw(t, "ranks")
 	channels := rapid.IntRange(1, 5).Draw(t, "channels")
@@ -53,8 +53,7 @@ func drawStar(t *rapid.T) star {
 	return s
 }
 
-// What one end of a connection sends is what the other one receives, message by
-// message, and all of the data is carried.
+// What one end of a connection sends, the other one receives, message by message, and all data is carried.
 func TestPropertyBothEndsAgree(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := drawDecision(t, 8<<20)
@@ -89,7 +88,7 @@ func TestPropertyBothEndsAgree(t *testing.T) {
 			}
 		}
 		for i := range sent {
-			if d.Algo == PAT { // it passes on messages of another size
+			if d.Algo == PAT { // messages change their size on the path
 				if len(sent[i]) != len(recvd[i]) {
 					t.Fatalf("%+v: %d sent, %d received", p.conns[i], len(sent[i]), len(recvd[i]))
 				}
@@ -102,12 +101,12 @@ func TestPropertyBothEndsAgree(t *testing.T) {
 	})
 }
 
-// No call is faster than its busiest port, and each node's cut carries at least
-// what the collective has to move.
+// No call is faster than its busiest port, and each node's cut carries at least the bytes that the collective must
+// move.
 func TestPropertyNeverBelowTheCut(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d, s := drawDecision(t, 512<<10), drawStar(t)
-		d.Iterations = leastCalls // played in full
+		d.Iterations = minCalls // played in full
 		e, err := Simulate(context.Background(), d, s.build())
 		if err != nil {
 			t.Fatal(err)
@@ -136,12 +135,12 @@ func TestPropertyNeverBelowTheCut(t *testing.T) {
 	})
 }
 
-// A slower link or a longer way never makes a call faster. Flows that share a port
-// may take turns in another order, hence the 5 %.
+// A slower link or a longer path never makes a call faster, except by up to 5 % because flows that share a port may
+// take turns in another order.
 func TestPropertyMonotonic(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d, s := drawDecision(t, 512<<10), drawStar(t)
-		d.Iterations = leastCalls // played in full
+		d.Iterations = minCalls // played in full
 		worse := s
 		if rapid.Bool().Draw(t, "slower") {
 			worse.bandwidth /= 2
@@ -162,8 +161,8 @@ func TestPropertyMonotonic(t *testing.T) {
 	})
 }
 
-// Which channels run around the ring one way and which the other matters little:
-// only the turns that flows take at a port change.
+// The directions of the channels' rings hardly change the time: only the order in which flows take turns at a port
+// changes.
 func TestPropertyOrderOfChannels(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ranks, channels := rapid.IntRange(2, 5).Draw(t, "ranks"), rapid.IntRange(2, 4).Draw(t, "channels")
@@ -173,7 +172,7 @@ func TestPropertyOrderOfChannels(t *testing.T) {
 				slices.Reverse(d.Rings[c])
 			}
 		}
-		d.Iterations = leastCalls
+		d.Iterations = minCalls
 		s := drawStar(t)
 		s.perNode = 1
 		a, err := Simulate(context.Background(), d, s.build())

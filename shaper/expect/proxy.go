@@ -13,7 +13,7 @@ func (s *sim) proxies(i int) {
 	moved := false
 	for c.sent < c.written && c.sent < c.sendOps.allowed(c) {
 		if _, ok := c.flow.Post(c.sizes[c.sent%c.sendSlots], s.now); !ok {
-			break // the flow is full: tried again when it has given messages back
+			break // the flow is full: try again when messages are released
 		}
 		c.sent++
 		moved = true
@@ -31,10 +31,10 @@ func (s *sim) proxies(i int) {
 	}
 }
 
-// received is how many messages are done for the receiving proxy.
+// received is the number of messages that are complete for the receiving proxy.
 func (c *conn) received() uint64 { return min(c.arrived, c.consumed) }
 
-// advance takes the flow's steps that are due and tells both ends.
+// advance executes the flow's steps that are due and wakes both ends.
 func (s *sim) advance(i int) {
 	s.steps++
 	c := &s.conns[i]
@@ -56,9 +56,9 @@ func (s *sim) advance(i int) {
 		}
 		c.acked++
 	}
-	for c.taken < min(c.arrived, c.acked) {
+	for c.released < min(c.arrived, c.acked) {
 		c.flow.Take()
-		c.taken++
+		c.released++
 	}
 	s.heap.set(i, next)
 	if c.arrived > arrived {
@@ -74,8 +74,8 @@ func (s *sim) advance(i int) {
 	}
 }
 
-// nextOp begins the queue's next operation once the current one is complete.
-func (s *sim) nextOp(o *ops) {
+// nextOp begins the queue's next operation when the current one is complete.
+func (s *sim) nextOp(o *opQueue) {
 	for {
 		n := uint64(len(o.batches))
 		batch := o.batches[o.current%n]
@@ -85,7 +85,7 @@ func (s *sim) nextOp(o *ops) {
 			if o.recv {
 				done = c.received()
 			}
-			if done < (o.current/n+1)*c.each {
+			if done < (o.current/n+1)*c.perCall {
 				return
 			}
 		}
@@ -97,32 +97,32 @@ func (s *sim) nextOp(o *ops) {
 	}
 }
 
-// wakes is a heap of connections by the time at which their flow has to be looked
-// at again. Nobody always goes first: ties are drawn anew for each instant.
-type wakes struct {
-	turn  uint64
-	at    []int64 // by connection
-	place []int   // of a connection in order
-	order []int
+// wakeHeap is a heap of connections by the next time at which their flow must advance. The order of equal times is
+// random, and new for each instant, so that no connection always comes first.
+type wakeHeap struct {
+	tieSeed uint64
+	at      []int64 // by connection
+	place   []int   // position of a connection in order
+	order   []int
 }
 
-func (h *wakes) init(n int, turn uint64) {
-	h.turn = turn
+func (h *wakeHeap) init(n int, tieSeed uint64) {
+	h.tieSeed = tieSeed
 	h.at, h.place, h.order = make([]int64, n), make([]int, n), make([]int, n)
 	for i := range n {
 		h.at[i], h.place[i], h.order[i] = link.Never, i, i
 	}
 }
 
-func (h *wakes) first() int64 {
+func (h *wakeHeap) first() int64 {
 	if len(h.order) == 0 {
 		return link.Never
 	}
 	return h.at[h.order[0]]
 }
 
-// pop returns the earliest connection and takes it out of the running until set.
-func (h *wakes) pop() (int64, int) {
+// pop returns the earliest connection and sets its time to Never.
+func (h *wakeHeap) pop() (int64, int) {
 	t := h.first()
 	if t == link.Never {
 		return t, -1
@@ -132,19 +132,19 @@ func (h *wakes) pop() (int64, int) {
 	return t, i
 }
 
-func (h *wakes) less(a, b int) bool {
+func (h *wakeHeap) less(a, b int) bool {
 	if h.at[a] != h.at[b] {
 		return h.at[a] < h.at[b]
 	}
 	if h.at[a] == link.Never {
 		return a < b
 	}
-	x, y := link.Draw(h.turn, 0, 0, uint64(a), uint64(h.at[a])), link.Draw(h.turn, 0, 0, uint64(b), uint64(h.at[b]))
+	x, y := link.Draw(h.tieSeed, 0, 0, uint64(a), uint64(h.at[a])), link.Draw(h.tieSeed, 0, 0, uint64(b), uint64(h.at[b]))
 	return x < y || x == y && a < b
 }
 
 // set changes a connection's time.
-func (h *wakes) set(i int, t int64) {
+func (h *wakeHeap) set(i int, t int64) {
 	h.at[i] = t
 	k := h.place[i]
 	for k > 0 && h.less(i, h.order[(k-1)/2]) {
@@ -165,8 +165,8 @@ func (h *wakes) set(i int, t int64) {
 	}
 }
 
-// swap exchanges two places and returns the second.
-func (h *wakes) swap(a, b int) int {
+// swap exchanges two positions and returns the second.
+func (h *wakeHeap) swap(a, b int) int {
 	x, y := h.order[a], h.order[b]
 	h.order[a], h.order[b] = y, x
 	h.place[x], h.place[y] = b, a

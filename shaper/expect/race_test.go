@@ -4,6 +4,5 @@
 
 package expect
 
-// underRace: the detector makes the arithmetic more than ten times slower, and
-// there is no concurrency here for it to find.
+// underRace: the race detector makes the arithmetic more than ten times slower, and this package has no concurrency.
 const underRace = true

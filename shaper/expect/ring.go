@@ -8,11 +8,11 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/nccl"
 )
 
-// hand is one rank's place in the ring of one channel.
-type hand struct {
+// ringRank is one rank's position in the ring of one channel.
+type ringRank struct {
 	call     *call
 	n        int // ranks
-	index    int // of this rank, counted from rank 0
+	index    int // position of this rank, counted from rank 0
 	rank     int
 	next     int // ranks
 	prev     int
@@ -20,45 +20,45 @@ type hand struct {
 	elem     uint64
 }
 
-// loopMaker returns the actions of one loop that carries rem elements of the
-// channel's part, in chunks of chunk elements, and how many elements that takes.
-type loopMaker func(h *hand, rem, chunk uint64) ([]action, uint64)
+// loopMaker returns the actions of one loop for a channel with rem remaining elements, in chunks of chunk elements, and
+// the number of elements that the loop carries.
+type loopMaker func(h *ringRank, rem, chunk uint64) ([]action, uint64)
 
-// ringPlan adds the blocks of one channel. The loops are all alike but the last.
-func (c *call) ringPlan(p *plan, pt part, make loopMaker) {
-	ring := c.Rings[pt.channel]
+// ringPlan adds the blocks of one channel. All loops are equal except the last one.
+func (c *call) ringPlan(p *plan, s share, make loopMaker) {
+	ring := c.Rings[s.channel]
 	zero := slices.Index(ring, 0)
 	n, slots := c.Ranks, c.slots()
 	for i := range n {
 		at := func(k int) int { return ring[(zero+i+k)%n] }
-		h := &hand{
+		h := &ringRank{
 			call: c, n: n, index: i, rank: at(0), next: at(1), prev: at(n - 1),
-			from: p.conn(at(n-1), at(0), pt.channel, slots),
-			to:   p.conn(at(0), at(1), pt.channel, slots),
+			from: p.conn(at(n-1), at(0), s.channel, slots),
+			to:   p.conn(at(0), at(1), s.channel, slots),
 			elem: c.shape().elem,
 		}
-		p.add(h.rank, pt.channel, loopsOf(h, pt, make))
+		p.add(h.rank, s.channel, loopsOf(h, s, make))
 	}
 }
 
-// loopsOf folds the equal loops at the start into one.
-func loopsOf(h *hand, pt part, make loopMaker) program {
+// loopsOf combines the equal loops into one with repetitions.
+func loopsOf(h *ringRank, s share, make loopMaker) program {
 	var prog program
-	rem := pt.count
-	if actions, took := make(h, rem, pt.chunk); took <= rem {
+	rem := s.count
+	if actions, took := make(h, rem, s.chunk); took <= rem {
 		full := rem / took
 		prog = append(prog, loop{actions: actions, repeat: int(full)})
 		rem -= full * took
 	}
 	if rem > 0 {
-		actions, _ := make(h, rem, pt.chunk)
+		actions, _ := make(h, rem, s.chunk)
 		prog = append(prog, loop{actions: actions, repeat: 1})
 	}
 	return prog
 }
 
 // step appends the actions for a chunk of n elements.
-func (h *hand) step(out []action, recv, send bool, n uint64) []action {
+func (h *ringRank) step(out []action, recv, send bool, n uint64) []action {
 	a := action{}
 	if recv {
 		a.recv = []int{h.from}
@@ -73,16 +73,16 @@ func (h *hand) step(out []action, recv, send bool, n uint64) []action {
 	return out
 }
 
-// allReduceLoop is device/all_reduce.h's runRing: reduce once around the ring,
-// then pass the result on once around. The last loop's chunks are made smaller.
-func (c *call) allReduceLoop(h *hand, rem, chunk uint64) ([]action, uint64) {
+// allReduceLoop is runRing of device/all_reduce.h: once around the ring to reduce, once more to pass the result on. The
+// chunks of the last loop are smaller.
+func (c *call) allReduceLoop(h *ringRank, rem, chunk uint64) ([]action, uint64) {
 	n := uint64(h.n)
 	took := n * chunk
 	if rem < took {
 		align := 16 / h.elem
 		chunk = divUp(divUp(rem, n), align) * align
 	}
-	elems := func(back int) uint64 { // of the chunk so many places behind this rank
+	elems := func(back int) uint64 { // of the chunk that many positions behind this rank
 		off := uint64((h.index+2*h.n-back)%h.n) * chunk
 		return min(chunk, rem-min(rem, off))
 	}
@@ -93,8 +93,8 @@ func (c *call) allReduceLoop(h *hand, rem, chunk uint64) ([]action, uint64) {
 	return h.step(out, true, false, elems(2*h.n-1)), took
 }
 
-// gatherLoop is device/all_gather.h's and reduce_scatter.h's runRing.
-func (c *call) gatherLoop(h *hand, rem, chunk uint64) ([]action, uint64) {
+// gatherLoop is runRing of device/all_gather.h and reduce_scatter.h.
+func (c *call) gatherLoop(h *ringRank, rem, chunk uint64) ([]action, uint64) {
 	n := min(rem, chunk)
 	out := h.step(nil, false, true, n)
 	for range h.n - 2 {
@@ -103,9 +103,8 @@ func (c *call) gatherLoop(h *hand, rem, chunk uint64) ([]action, uint64) {
 	return h.step(out, true, false, n), chunk
 }
 
-// chainLoop is device/broadcast.h's and reduce.h's runRing: the root is where the
-// chain begins or ends.
-func (c *call) chainLoop(h *hand, rem, chunk uint64) ([]action, uint64) {
+// chainLoop is runRing of device/broadcast.h and reduce.h: the chain begins or ends at the root.
+func (c *call) chainLoop(h *ringRank, rem, chunk uint64) ([]action, uint64) {
 	first, last := h.rank == c.Root, h.next == c.Root
 	if c.Coll == nccl.Reduce {
 		first, last = h.prev == c.Root, h.rank == c.Root

@@ -10,29 +10,28 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/link"
 )
 
-// sim plays a plan again and again, back to back, in virtual time. Times are ns
-// since the start, when every rank launches its first kernel.
+// sim simulates a plan repeatedly, back to back, in virtual time. Times are ns since the start, when every rank
+// launches its first kernel.
 type sim struct {
-	now    int64
-	conns  []conn
-	progs  []run
-	blocks []blockRun
-	ranks  []rankRun
-	heap   wakes
-	dirty  []int  // programs that may be able to go on
-	turn   uint64 // decides who goes first of those that are ready at the same instant
-	played bool   // the first kernels are launched
-	calls  int    // that the host has enqueued: a rank may run ahead of others
-	steps  uint64
+	now      int64
+	conns    []conn
+	progs    []programRun
+	blocks   []blockRun
+	ranks    []rankRun
+	heap     wakeHeap
+	runnable []int  // programs that may be able to continue
+	tieSeed  uint64 // determines the order of what is ready at the same instant
+	played   bool   // the first kernels are launched
+	calls    int    // number of calls; a rank may run ahead of others
+	steps    uint64
 }
 
-// conn is a connection as both kernels and both proxies see it. All counts are
-// of messages since the start.
+// conn is a connection with the state of both kernels and both proxies. All counts are of messages since the start.
 type conn struct {
 	connSpec
-	flow  *link.Flow // nil within a node
-	draws bool       // a hop of its path draws random numbers
-	each  uint64     // messages per call
+	flow    *link.Flow // nil within a node
+	draws   bool       // a hop of its path draws random numbers
+	perCall uint64     // messages per call
 
 	written    uint64   // by the sending kernel
 	sent       uint64   // isend posted by the sending proxy
@@ -40,42 +39,42 @@ type conn struct {
 	posted     uint64   // irecv posted by the receiving proxy
 	arrived    uint64   // visible to the receiving kernel
 	consumed   uint64   // by the receiving kernel
-	taken      uint64   // given back to the flow
+	released   uint64   // no longer used, so the flow may forget them
 	sizes      []uint64 // of the messages written, by number modulo slots
-	sender     int      // programs
+	sender     int      // program
 	receiver   int
-	sendOps    *ops
-	recvOps    *ops
-	sharesSend bool // p2p: the proxy hands out the slots of the running operation only
+	sendOps    *opQueue
+	recvOps    *opQueue
+	sharesSend bool // p2p: the proxy only frees slots of the running operation
 }
 
-// ops is the order in which a proxy runs the operations of connections that
-// share one queue: operation o is batch o modulo len(batches) of a call.
-type ops struct {
+// opQueue is the order in which a proxy runs the operations of connections that share a queue: operation o is batch o
+// modulo len(batches) of a call.
+type opQueue struct {
 	batches [][]int // conns
 	recv    bool
 	current uint64
 }
 
-// allowed is how many messages of connection c its proxy may have begun.
-func (o *ops) allowed(c *conn) uint64 {
+// allowed is the number of messages of connection c that the proxy may have begun.
+func (o *opQueue) allowed(c *conn) uint64 {
 	n := uint64(len(o.batches))
 	calls := o.current / n
 	if uint64(o.batchOf(c)) <= o.current%n {
 		calls++
 	}
-	return calls * c.each
+	return calls * c.perCall
 }
 
-func (o *ops) batchOf(c *conn) int {
+func (o *opQueue) batchOf(c *conn) int {
 	if o.recv {
 		return c.recvBatch
 	}
 	return c.sendBatch
 }
 
-// run is one program being played.
-type run struct {
+// programRun is the state of a program.
+type programRun struct {
 	prog            program
 	block           int
 	loop, times, at int
@@ -83,21 +82,21 @@ type run struct {
 }
 
 type blockRun struct {
-	rank    int
-	batches [][]int // programs
-	batch   int
-	left    int // programs of the batch that have not ended
+	rank       int
+	batches    [][]int // programs
+	batch      int
+	unfinished int // programs of the batch that have not ended
 }
 
 type rankRun struct {
-	blocks []int
-	left   int     // blocks that have not ended
-	ends   []int64 // of each call
+	blocks     []int
+	unfinished int     // blocks that have not ended
+	ends       []int64 // of each call
 }
 
-// newSim sets up the connections of p on f, whose hops net has at rest, for so many calls.
-func newSim(p *plan, f *Fabric, net *link.Network, ranks, calls int, turn uint64) (*sim, error) {
-	s := &sim{conns: make([]conn, len(p.conns)), ranks: make([]rankRun, ranks), calls: calls, turn: turn}
+// newSim makes the connections of p on f for a number of calls. net has the hops of f, idle.
+func newSim(p *plan, f *Fabric, net *link.Network, ranks, calls int, tieSeed uint64) (*sim, error) {
+	s := &sim{conns: make([]conn, len(p.conns)), ranks: make([]rankRun, ranks), calls: calls, tieSeed: tieSeed}
 	for i, spec := range p.conns {
 		s.conns[i].connSpec = spec
 		s.conns[i].sizes = make([]uint64, spec.sendSlots)
@@ -109,21 +108,21 @@ func newSim(p *plan, f *Fabric, net *link.Network, ranks, calls int, turn uint64
 			return nil, err
 		}
 	}
-	s.heap.init(len(s.conns), s.turn)
+	s.heap.init(len(s.conns), s.tieSeed)
 	s.addOps()
 	return s, nil
 }
 
-// draws says whether a link on the way of a connection draws jitter or loss.
+// draws says whether a hop on the path of a connection has random jitter or loss.
 func (s *sim) draws() bool {
 	return slices.ContainsFunc(s.conns, func(c conn) bool {
 		return c.draws
 	})
 }
 
-// connect gives the connection its flow, if it leads anywhere.
+// connect makes the flow of a connection between nodes that carries messages.
 func (c *conn) connect(f *Fabric, net *link.Network) error {
-	if c.each == 0 || f.Node(c.src) == f.Node(c.dst) {
+	if c.perCall == 0 || f.Node(c.src) == f.Node(c.dst) {
 		return nil
 	}
 	path, reverse, err := f.Path(Conn{Src: c.src, Dst: c.dst, Channel: c.channel, P2P: c.p2p})
@@ -147,7 +146,7 @@ func (s *sim) addBlocks(p *plan) {
 			for _, prog := range batch {
 				id := len(s.progs)
 				ids = append(ids, id)
-				s.progs = append(s.progs, run{prog: prog, block: len(s.blocks)})
+				s.progs = append(s.progs, programRun{prog: prog, block: len(s.blocks)})
 				s.attach(id, prog)
 			}
 			br.batches = append(br.batches, ids)
@@ -157,7 +156,7 @@ func (s *sim) addBlocks(p *plan) {
 	}
 }
 
-// attach notes which program is at either end of each connection.
+// attach records the programs at both ends of each connection.
 func (s *sim) attach(id int, prog program) {
 	for _, l := range prog {
 		for _, a := range l.actions {
@@ -167,20 +166,19 @@ func (s *sim) attach(id int, prog program) {
 			for _, i := range a.send {
 				s.conns[i].sender = id
 				if !a.keepSend {
-					s.conns[i].each += uint64(l.repeat)
+					s.conns[i].perCall += uint64(l.repeat)
 				}
 			}
 		}
 	}
 }
 
-// addOps gives each connection of a collective its own queues, and those of p2p
-// one queue per rank, channel and direction.
+// addOps makes the queues: two for each connection of a collective, and for p2p one per rank, channel and direction.
 func (s *sim) addOps() {
-	shared := map[[3]int]*ops{}
-	queue := func(i, rank, recv int) *ops {
+	shared := map[[3]int]*opQueue{}
+	queue := func(i, rank, recv int) *opQueue {
 		c := &s.conns[i]
-		o := &ops{recv: recv == 1}
+		o := &opQueue{recv: recv == 1}
 		if c.p2p {
 			key := [3]int{rank, c.channel, recv}
 			if shared[key] == nil {
@@ -204,18 +202,17 @@ func (s *sim) addOps() {
 	}
 	for i := range s.conns {
 		if c := &s.conns[i]; c.flow != nil {
-			s.nextOp(c.sendOps) // past batches without the network
+			s.nextOp(c.sendOps) // skip batches without network messages
 			s.nextOp(c.recvOps)
 		}
 	}
 }
 
-// stepsUnwatched is how many steps are played between two looks at the context: a few
-// milliseconds'.
-const stepsUnwatched = 4096
+// stepsPerCheck is the number of steps between two checks of the context, a few milliseconds.
+const stepsPerCheck = 4096
 
-// play goes on until every rank has ended so many calls, at most those enqueued. A loss
-// can make that as long as it likes.
+// play continues until every rank has ended the given number of calls, at most s.calls. With losses that can take
+// arbitrarily long.
 func (s *sim) play(ctx context.Context, calls int) error {
 	if !s.played {
 		s.played = true
@@ -225,10 +222,10 @@ func (s *sim) play(ctx context.Context, calls int) error {
 		for i := range s.conns {
 			s.proxies(i)
 		}
-		s.settle()
+		s.runPrograms()
 	}
 	for n := 0; !s.ended(calls); n++ {
-		if n%stepsUnwatched == 0 && ctx.Err() != nil {
+		if n%stepsPerCheck == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
 		t, i := s.heap.pop()
@@ -241,7 +238,7 @@ func (s *sim) play(ctx context.Context, calls int) error {
 			_, i := s.heap.pop()
 			s.advance(i)
 		}
-		s.settle()
+		s.runPrograms()
 	}
 	return nil
 }
@@ -267,11 +264,11 @@ func (s *sim) stuck() error {
 // launch starts the rank's next kernel.
 func (s *sim) launch(r int) {
 	blocks := s.ranks[r].blocks
-	s.ranks[r].left = len(blocks)
-	// Any channel may come first, and another one in the next call.
-	s.turn = link.Draw(s.turn, 0, 0, uint64(r), uint64(len(s.ranks[r].ends)))
+	s.ranks[r].unfinished = len(blocks)
+	// The order of the channels is arbitrary, and may change from call to call.
+	s.tieSeed = link.Draw(s.tieSeed, 0, 0, uint64(r), uint64(len(s.ranks[r].ends)))
 	for i := range blocks {
-		b := blocks[(uint64(i)+s.turn%uint64(len(blocks)))%uint64(len(blocks))]
+		b := blocks[(uint64(i)+s.tieSeed%uint64(len(blocks)))%uint64(len(blocks))]
 		s.blocks[b].batch = 0
 		s.start(b)
 	}
@@ -280,7 +277,7 @@ func (s *sim) launch(r int) {
 // start begins the current batch of a block.
 func (s *sim) start(b int) {
 	br := &s.blocks[b]
-	br.left = len(br.batches[br.batch])
+	br.unfinished = len(br.batches[br.batch])
 	for _, id := range br.batches[br.batch] {
 		p := &s.progs[id]
 		p.loop, p.times, p.at, p.active = 0, 0, 0, true
@@ -291,24 +288,24 @@ func (s *sim) start(b int) {
 func (s *sim) wake(id int) {
 	if p := &s.progs[id]; p.active && !p.queued {
 		p.queued = true
-		s.dirty = append(s.dirty, id)
+		s.runnable = append(s.runnable, id)
 	}
 }
 
-// settle lets every program go as far as it can at this instant, an action each in
-// turn: the blocks of a kernel run at the same time, and their proxy serves each
-// channel once a round (sendProxyProgress in NCCL's transport/net.cc).
-func (s *sim) settle() {
-	for k := 0; k < len(s.dirty); k++ {
-		id := s.dirty[k]
+// runPrograms lets every program continue as far as it can at this instant, one action each in turn: the blocks of a
+// kernel run concurrently, and their proxy serves each channel once per round (sendProxyProgress in NCCL's
+// transport/net.cc).
+func (s *sim) runPrograms() {
+	for k := 0; k < len(s.runnable); k++ {
+		id := s.runnable[k]
 		s.progs[id].queued = false
-		s.goOn(id)
+		s.advanceProgram(id)
 	}
-	s.dirty = s.dirty[:0]
+	s.runnable = s.runnable[:0]
 }
 
-// goOn does the program's next action, unless that has to wait.
-func (s *sim) goOn(id int) {
+// advanceProgram executes the program's next action if it is ready.
+func (s *sim) advanceProgram(id int) {
 	p := &s.progs[id]
 	if !p.active {
 		return
@@ -334,7 +331,7 @@ func (s *sim) goOn(id int) {
 	s.act(a)
 }
 
-// ready says whether all that action a waits for is there.
+// ready says whether action a need not wait.
 func (s *sim) ready(a *action) bool {
 	for _, i := range a.recv {
 		if c := &s.conns[i]; !a.empty && c.arrived <= c.consumed+a.recvAhead {
@@ -349,8 +346,7 @@ func (s *sim) ready(a *action) bool {
 	return true
 }
 
-// slotFree says whether the kernel may write the message that is so many ahead of
-// the connection's next one.
+// slotFree says whether the kernel may write the message that is ahead messages after the connection's next one.
 func (c *conn) slotFree(ahead uint64) bool {
 	if c.flow == nil {
 		return c.written+ahead < c.consumed+c.sendSlots
@@ -361,7 +357,7 @@ func (c *conn) slotFree(ahead uint64) bool {
 	return c.written+ahead < c.acked+c.sendSlots
 }
 
-// act does what an action is for, once it is ready.
+// act executes an action that is ready.
 func (s *sim) act(a *action) {
 	send, recv := a.send, a.recv
 	if a.keepSend {
@@ -397,10 +393,10 @@ func (s *sim) act(a *action) {
 	}
 }
 
-// programEnded starts what comes after the last program of a batch.
+// programEnded starts what follows the last program of a batch.
 func (s *sim) programEnded(b int) {
 	br := &s.blocks[b]
-	if br.left--; br.left > 0 {
+	if br.unfinished--; br.unfinished > 0 {
 		return
 	}
 	if br.batch++; br.batch < len(br.batches) {
@@ -408,7 +404,7 @@ func (s *sim) programEnded(b int) {
 		return
 	}
 	r := &s.ranks[br.rank]
-	if r.left--; r.left == 0 {
+	if r.unfinished--; r.unfinished == 0 {
 		if r.ends = append(r.ends, s.now); len(r.ends) < s.calls {
 			s.launch(br.rank)
 		}

@@ -9,9 +9,9 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/nccl"
 )
 
-// NCCL's constants, the same in every supported version.
+// NCCL's constants, the same in all supported versions.
 const (
-	ncclSteps = 8 // slots of a connection's buffer
+	ncclSteps = 8 // slots in a connection's buffer
 
 	defaultBuffSize      = 4 << 20
 	defaultLLBuffSize    = 512 << 10
@@ -25,16 +25,16 @@ const (
 	simpleGrain = 512
 )
 
-// rules are what differs between versions in how a call is spread over channels.
+// rules are the differences between versions in how a call is divided among channels.
 type rules struct {
-	minTraffic uint64 // bytes of traffic a channel is opened for
+	minTraffic uint64 // minimum traffic of a channel in bytes
 	coarse     bool   // cells hold minTraffic, not 16 bytes
 	llFourfold bool   // LL counts for four times its traffic
-	rounded    bool   // the traffic per channel is rounded to 16 bytes, without a floor
+	rounded    bool   // the traffic per channel is rounded to 16 bytes and has no minimum
 }
 
-// rulesOf looks up the rules of a version as ncclGetVersion numbers it. They were
-// read at the tags from v2.22.3 to v2.30.7; before that NCCL cut calls another way.
+// rulesOf returns the rules of a version in ncclGetVersion's numbering. They are from the source of v2.22.3 to v2.30.7.
+// Older versions divide calls differently.
 func rulesOf(version int) (rules, error) {
 	switch {
 	case version >= 22203 && version < 22300:
@@ -49,15 +49,15 @@ func rulesOf(version int) (rules, error) {
 	return rules{}, fmt.Errorf("NCCL version %s: the model knows 2.22.3 to 2.30", versionString(version))
 }
 
-// call is a Decision on a fabric: which ranks share a node.
+// call is a Decision with the nodes of its ranks.
 type call struct {
 	*Decision
 	nodes   int
-	nodeOf  []int   // by rank, numbered in the order of their first ranks
+	nodeOf  []int   // by rank; nodes are numbered in the order of their first ranks
 	ranksOf [][]int // by node
-	turn    uint64  // see sim
-	played  uint64  // steps
-	random  bool    // jitter or loss is drawn
+	tieSeed uint64  // for sim.tieSeed
+	played  uint64  // steps simulated so far
+	random  bool    // jitter or loss is random
 }
 
 func newCall(d *Decision, f *Fabric) *call {
@@ -77,14 +77,14 @@ func newCall(d *Decision, f *Fabric) *call {
 	return c
 }
 
-// part is what one channel carries of a call.
-type part struct {
+// share is the share of a call that one channel carries.
+type share struct {
 	channel int
 	count   uint64 // elements
 	chunk   uint64 // elements per chunk
 }
 
-// shape is a call as NCCL sees it once the data type no longer matters.
+// shape is a call in NCCL's units, in which the data type no longer matters.
 type shape struct {
 	count, elem uint64
 	perByte     uint64 // ncclFuncTrafficPerByte
@@ -110,7 +110,7 @@ func (d *Decision) shape() shape {
 	return s
 }
 
-// buffSize is the buffer of one connection for the call's protocol, in bytes.
+// buffSize is the size in bytes of a connection's buffer for the call's protocol.
 func (c *call) buffSize() uint64 {
 	given, fallback := c.BuffSize, defaultBuffSize
 	switch c.Proto {
@@ -125,8 +125,8 @@ func (c *call) buffSize() uint64 {
 	return uint64(given)
 }
 
-// maxChannels is the largest number of channels for a call of this size, by
-// NCCL's rule that each channel's threads shall have enough to do.
+// maxChannels is the maximum number of channels for a call of so many bytes: each channel's threads must have a minimum
+// of work.
 func (c *call) maxChannels(bytes uint64) int {
 	if c.MaxChannels > 0 {
 		return min(c.MaxChannels, c.Channels)
@@ -135,7 +135,7 @@ func (c *call) maxChannels(bytes uint64) int {
 	if threads == 0 {
 		switch {
 		case c.Algo == PAT:
-			return c.Channels // NCCL has no number of threads for it
+			return c.Channels // NCCL limits no threads for it
 		case c.Proto == LL128:
 			threads = 640
 		default:
@@ -157,9 +157,8 @@ func (c *call) maxChannels(bytes uint64) int {
 	return n
 }
 
-// parts spreads the call over channels, as scheduleCollTasksToPlan does for a
-// call that is alone in its group.
-func (c *call) parts() ([]part, error) {
+// shares divides the call among channels, as scheduleCollTasksToPlan does for a call that is alone in its group.
+func (c *call) shares() ([]share, error) {
 	r, err := rulesOf(c.Version)
 	if err != nil {
 		return nil, err
@@ -175,20 +174,19 @@ func (c *call) parts() ([]part, error) {
 	if err != nil {
 		return nil, err
 	}
-	parts := make([]part, len(counts))
+	shares := make([]share, len(counts))
 	for i, n := range counts {
 		chunk := c.chunkBytes(n * s.global)
 		if chunk == 0 {
 			return nil, fmt.Errorf("buffer of %d bytes for %v: too small for one chunk", c.buffSize(), c.Proto)
 		}
-		parts[i] = part{channel: channel + i, count: n, chunk: chunk / s.elem}
+		shares[i] = share{channel: channel + i, count: n, chunk: chunk / s.elem}
 	}
-	return parts, nil
+	return shares, nil
 }
 
-// spread splits the call over as many channels as the log says it used. If that is
-// not what NCCL's rules give, a tuner or a setting was at work, and the nearest
-// number of channels that gives it is taken.
+// spread divides the call among as many channels as the log says it used. If NCCL's rules give another number, because
+// of a tuner or a setting, it uses the nearest limit of channels that gives the logged number.
 func (c *call) spread(r rules, s shape) (first int, counts []uint64, err error) {
 	n := c.maxChannels(s.count * s.global)
 	first, counts = r.split(s, n, c.Channels, c.Proto)
@@ -209,8 +207,8 @@ func (c *call) spread(r rules, s shape) (first int, counts []uint64, err error) 
 	return 0, nil, fmt.Errorf("NCCL used %d channels, its rules give %d and never that many", c.UsedChannels, rule)
 }
 
-// split returns the first channel and the elements of each: the first and the
-// last may have fewer, or more, than those between.
+// split returns the first channel and the elements of each channel. The first and the last channel may have fewer or
+// more than those between.
 func (r rules) split(s shape, maxChannels, channels int, proto Protocol) (int, []uint64) {
 	traffic, perByte := s.count*s.elem*s.perByte, s.perByte
 	if r.llFourfold && proto == LL {
@@ -242,8 +240,7 @@ func (r rules) split(s shape, maxChannels, channels int, proto Protocol) (int, [
 	return assign(s, cells, lo, mid, cell/s.elem, channels)
 }
 
-// assign gives lo cells to the first channel, mid to each of the next and what
-// is left to the last one.
+// assign gives lo cells to the first channel, mid to each of the next, and the rest to the last one.
 func assign(s shape, cells, lo, mid, perCell uint64, channels int) (int, []uint64) {
 	first := 0
 	nMid := int((cells - lo) / mid)
@@ -284,7 +281,7 @@ func assign(s shape, cells, lo, mid, perCell uint64, channels int) (int, []uint6
 	return first, counts
 }
 
-// steps returns how many slots of the buffer a chunk and a slice of it take.
+// steps returns the number of slots of a chunk and of a slice of it.
 func (c *call) steps() (chunk, slice uint64) {
 	if c.Proto == Simple && c.Algo == Ring {
 		switch c.Coll {
@@ -295,8 +292,8 @@ func (c *call) steps() (chunk, slice uint64) {
 	return 1, 1
 }
 
-// chunkBytes is the payload of one chunk, as calcCollChunking has it for a
-// channel whose part of the larger user buffer is bytes long.
+// chunkBytes is the payload of one chunk, as in calcCollChunking, for a channel whose share of the larger user buffer
+// is bytes long.
 func (c *call) chunkBytes(bytes uint64) uint64 {
 	steps, _ := c.steps()
 	chunk := c.buffSize() / ncclSteps * steps
@@ -318,7 +315,7 @@ func (c *call) chunkBytes(bytes uint64) uint64 {
 	return chunk / grain * grain
 }
 
-// treeLL128Chunk makes chunks smaller until the tree's pipeline is full.
+// treeLL128Chunk halves chunks until the tree's pipeline is full.
 func (c *call) treeLL128Chunk(chunk, bytes uint64) uint64 {
 	perNode := float32(c.Ranks) / float32(c.nodes)
 	depth := float32(float64(1+bits.Len(uint(c.nodes))-1) + 0.1*float64(perNode))
@@ -331,13 +328,13 @@ func (c *call) treeLL128Chunk(chunk, bytes uint64) uint64 {
 	return chunk
 }
 
-// slice is what one step or group of steps carries: one message of the network.
+// slice is the data of one step or group of steps, which is one message on the network.
 type slice struct {
 	bytes uint64
-	empty bool // LL and LL128: nothing in it to wait for
+	empty bool // LL and LL128: without data, so the kernel does not wait for it
 }
 
-// slices cuts a chunk of n elements into messages.
+// slices divides a chunk of n elements into messages.
 func (c *call) slices(n, elem uint64) []slice {
 	switch c.Proto {
 	case LL:

@@ -12,8 +12,8 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/nccl"
 )
 
-// star describes ddlemu's default topology: NICs around an ideal switch, a port
-// in each direction per NIC and a link per pair.
+// star is ddlemu's default topology: NICs around an ideal switch, with a port in each direction per NIC and a link per
+// pair.
 type star struct {
 	perNode   int // ranks
 	bandwidth uint64
@@ -24,7 +24,7 @@ type star struct {
 	seed      uint64
 }
 
-// starNodes is the largest number of nodes of a star.
+// starNodes is the maximum number of nodes of a star.
 const starNodes = 24
 
 // build makes hops 2n and 2n+1 the ports of node n, and then the links between nodes.
@@ -111,7 +111,7 @@ func simulate(t testing.TB, d Decision, s star) *Estimate {
 	return e
 }
 
-// lighter makes a size smaller where playing it is slow.
+// lighter reduces a size if simulating it is slow.
 func lighter(bytes uint64) uint64 {
 	if underRace {
 		return bytes / 8

@@ -10,16 +10,15 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/nccl"
 )
 
-// The blocks of a kernel send at the same time, so that the host takes the slices of two
-// channels in turn, not one channel's and then the other's.
+// The blocks of a kernel send concurrently, so the host gets the slices of two channels in turn, not first all of one
+// channel and then all of the other.
 //
-// W is the host's time for a message at either end, D that of the way between them. The
-// first loop has 4 messages per channel, and keeps the sending host busy for 8 W. Its last
-// but one, the second slice of the channel that goes first, is at its receiver at 8 W + D;
-// before that the next loop cannot begin, and so the host idles for D. One channel after
-// the other, that slice would be there one W earlier, and the host idle never. The next
-// loops' first slices then come two by two: they find it busy. All in all W and D to
-// fill the pipeline, and D once more.
+// W is the host's time for a message at either end, D that of the path between the hosts. The first loop has 4 messages
+// per channel and keeps the sending host busy for 8 W. The last message but one, the second slice of the channel that
+// goes first, is at its receiver at 8 W + D. The next loop cannot begin earlier, so the host is idle for D. If the
+// channels were sent one after the other, that slice would arrive one W earlier, and the host would never be idle. The
+// first slices of the next loops arrive in pairs and find the host busy. In total, W and D fill the pipeline, and D is
+// added once.
 func TestChannelsTakeTurns(t *testing.T) {
 	const work = 100e3
 	s := star{bandwidth: 400e9, latency: 5 * time.Microsecond, tr: rdma()}
@@ -32,7 +31,7 @@ func TestChannelsTakeTurns(t *testing.T) {
 		if loops > 1 {
 			want += way
 		}
-		// Besides, the first messages wait for the receiver's word of its first irecv.
+		// In addition, the first messages wait for the receiver's first clear-to-send.
 		if e := simulate(t, d, s); math.Abs(e.First-want-5e3) > way/4 {
 			t.Errorf("%d loops: %.1f us, want %.1f", loops, e.First/1e3, (want+5e3)/1e3)
 		}
