@@ -185,7 +185,7 @@ func TestPropertyOrderOfChannels(t *testing.T) {
 			t.Fatal(err)
 		}
 		if b.Time < a.Time*0.9 || b.Time > a.Time*1.1 {
-			t.Fatalf("%.0f ns, with the channels the other way round %.0f", a.Time, b.Time)
+			t.Fatalf("%.0f ns, with the channels in the other direction %.0f", a.Time, b.Time)
 		}
 	})
 }

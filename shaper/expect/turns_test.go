@@ -23,16 +23,16 @@ func TestChannelsTakeTurns(t *testing.T) {
 	const work = 100e3
 	s := star{bandwidth: 400e9, latency: 5 * time.Microsecond, tr: rdma()}
 	s.tr.Host.PerMessage = work
-	way := s.payload(1<<20) + 5e3
+	travel := s.payload(1<<20) + 5e3
 	for loops := 1; loops <= 4; loops++ {
 		d := decide(nccl.AllReduce, Ring, Simple, 2, 2, uint64(loops)*(8<<20))
 		d.Iterations = 1
-		want := float64(8*loops+1)*work + way
+		want := float64(8*loops+1)*work + travel
 		if loops > 1 {
-			want += way
+			want += travel
 		}
 		// In addition, the first messages wait for the receiver's first clear-to-send.
-		if e := simulate(t, d, s); math.Abs(e.First-want-5e3) > way/4 {
+		if e := simulate(t, d, s); math.Abs(e.First-want-5e3) > travel/4 {
 			t.Errorf("%d loops: %.1f us, want %.1f", loops, e.First/1e3, (want+5e3)/1e3)
 		}
 	}
