@@ -19,8 +19,8 @@ import (
 func newFabricCommand(g *global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "fabric",
-		Short: "Look at a fabric's topology",
-		Long: `Look at a fabric's topology.
+		Short: "Show a fabric's topology",
+		Long: `Show a fabric's topology.
 
 ` + exitHelp,
 		Example: `  ddlemu fabric show -f fabric.yaml`,
@@ -41,8 +41,8 @@ func (o *fabricShowOptions) AddFlags(fs *pflag.FlagSet) {
 	o.sourceOptions.AddFlags(fs)
 	fs.BoolVar(&o.DOT, "dot", false, "write it in the language of Graphviz")
 	fs.BoolVar(&o.SVG, "svg", false, "write it as a picture")
-	fs.BoolVar(&o.Check, "check", false, "say what is likely a mistake, and exit with 2 if something is")
-	fs.StringVar(&o.Path, "path", "", "print the ways of `pairs`, hop by hop: A:B for both directions, 'A>B' for one, as node0:node5 or node0.nic1:node5.nic1")
+	fs.BoolVar(&o.Check, "check", false, "list likely mistakes, and exit with 2 if there are any")
+	fs.StringVar(&o.Path, "path", "", "print the paths of `pairs`, hop by hop: A:B for both directions, 'A>B' for one, as node0:node5 or node0.nic1:node5.nic1")
 }
 
 func newFabricShowCommand(g *global) *cobra.Command {
@@ -50,15 +50,15 @@ func newFabricShowCommand(g *global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show [--profile P | -f FILE | --fabric NAME]",
 		Short: "Draw a fabric: its switches, its links and their rates",
-		Long: `Draw a fabric from a profile or a file, or one that is up, as it is now: its
-switches, the NICs on them, the links between them with rate and latency, and the
-bandwidth between the halves of its nodes (the least cut of the links).
+		Long: `Draw a fabric from a profile or a file, or the fabric that is up, in its present
+state: its switches, the NICs on them, the links between them with rate and latency,
+and the bandwidth between the halves of its nodes (the minimum cut of the links).
 
-With --check, say what is likely a mistake: links that no way leads over, ways over
-links that are down, switches without capacity, links faster than their ports, jitter
-that the latency has no room for, more links than there is room for. A fabric that
-cannot be (a NIC that is not reached, a way of too many links) is refused with the
-reason in any case.
+With --check, list likely mistakes: links that no path uses, paths over links that
+are down, switches without capacity, links faster than their ports, jitter that is
+too large for the latency, more links than fit into the fabric's file. A fabric that
+is not possible (a NIC that no path reaches, a path of too many links) is refused
+with the reason in any case.
 
 ` + exitHelp,
 		Example: `  ddlemu fabric show -f fabric.yaml
@@ -106,7 +106,7 @@ func runFabricShow(_ context.Context, g *global, o *fabricShowOptions) error {
 	return nil
 }
 
-// checkFabric prints what is likely a mistake.
+// checkFabric prints likely mistakes.
 func (g *global) checkFabric(fab *fabric.Fabric) error {
 	found := draw.Check(fab)
 	if err := refused(fab); err != nil {
@@ -122,12 +122,12 @@ func (g *global) checkFabric(fab *fabric.Fabric) error {
 	return nil
 }
 
-// refused is why a fabric cannot be brought up under any name, such as more links than
-// its file has room for.
+// refused is the reason why a fabric cannot be brought up under any name, such as more
+// links than fit into its file.
 func refused(fab *fabric.Fabric) error {
 	name := fab.Config.Name
 	if state.CheckName(name) != nil {
-		name = "fabric" // as --name may have it
+		name = "fabric" // the user may give another name
 	}
 	spec, err := live.Spec(fab, name)
 	if err != nil {
@@ -136,11 +136,11 @@ func refused(fab *fabric.Fabric) error {
 	return spec.Check()
 }
 
-// fabric is the one that the flags name, or else the one that is up.
+// fabric is the fabric that the flags name, else the one that is up.
 func (o *fabricShowOptions) fabric(g *global) (*fabric.Fabric, error) {
 	if o.Profile != "" || o.File != "" {
 		if g.Fabric != "" {
-			return nil, badInput("--fabric names one that is up, --profile and -f one that is not: give one of them")
+			return nil, badInput("--fabric names a fabric that is up, --profile and -f one that is not: give one of them")
 		}
 		return o.load(g, "")
 	}

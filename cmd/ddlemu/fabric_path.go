@@ -11,7 +11,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 )
 
-// printPaths prints the ways of the pairs that pattern names, hop by hop.
+// printPaths prints the paths of the pairs that pattern names, hop by hop.
 func (g *global) printPaths(fab *fabric.Fabric, pattern string) error {
 	hops, err := fab.Select(pattern)
 	if err != nil {
@@ -33,8 +33,8 @@ func (g *global) printPaths(fab *fabric.Fabric, pattern string) error {
 	return nil
 }
 
-// printPath prints the way from one NIC to another, and what all its hops come to: the
-// least rate and the sum of the latencies.
+// printPath prints the path from one NIC to another, and below its hops the least rate
+// and the sum of the latencies.
 func (g *global) printPath(fab *fabric.Fabric, src, dst int) {
 	heads := linkColumns(fab.NICName(src) + " to " + fab.NICName(dst))
 	t := newTable(g.Stdout, heads...)
@@ -47,7 +47,7 @@ func (g *global) printPath(fab *fabric.Fabric, src, dst int) {
 		}
 		total.Up = total.Up && l.Up
 	}
-	row := linkRow(&total, "all of it")
+	row := linkRow(&total, "whole path")
 	for i, head := range heads[1:] {
 		if !slices.Contains([]string{"bandwidth ", "latency ", "state"}, head) {
 			row[i+1] = ""

@@ -16,9 +16,9 @@ func newProfilesCommand(g *global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "profiles [NAME]",
 		Short: "List the built-in profiles, or show one",
-		Long: `List the fabrics that are built in: real networks with the figures that are
-published or measured for them. With a name, print that profile as a fabric file,
-which can be changed and given to -f, with the sources of its figures.
+		Long: `List the built-in profiles: real networks with published or measured figures. With a
+name, print that profile as a fabric file, with the sources of its figures. The file
+can be changed and given to -f.
 
 ` + exitHelp,
 		Example: `  ddlemu profiles

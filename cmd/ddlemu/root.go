@@ -27,12 +27,12 @@ const (
 	sudoEnv   = "SUDO_UID"
 )
 
-// global is what all commands share: the flags of every command and the world
-// outside, so that tests can give another one.
+// global is what all commands share: common flags, and input, output and environment,
+// which tests replace.
 type global struct {
 	Dir    string // folder of fabrics; empty for DDLEMU_DIR or the default
-	Owner  string // user whose fabrics are meant; empty for SUDO_UID or the caller
-	Fabric string // the fabric meant; empty for DDLEMU_FABRIC or the only one
+	Owner  string // the user who owns the fabrics; empty for SUDO_UID or the caller
+	Fabric string // the fabric's name; empty for DDLEMU_FABRIC or the only one
 	JSON   bool
 
 	Stdin          io.Reader
@@ -65,7 +65,7 @@ func (g *global) warn(format string, args ...any) {
 	fmt.Fprintf(g.Stderr, "ddlemu: warning: "+format+"\n", args...)
 }
 
-// uid is the user whose fabrics are meant: --owner, under sudo who called it, else
+// uid is the user who owns the fabrics: --owner, under sudo the user who called it, else
 // the caller.
 func (g *global) uid() (int, error) {
 	me := os.Getuid()
@@ -94,8 +94,8 @@ func (g *global) uid() (int, error) {
 	return int(uid), nil
 }
 
-// credential is the user that a job's programs run as, if that is not this process's:
-// root's fabrics for somebody are somebody's, and so are the jobs on them.
+// credential is the user that a job's programs run as, nil for this process's user. Root
+// may work on the fabrics of another user; jobs on them run as that user.
 func (g *global) credential() (*syscall.Credential, error) {
 	uid, err := g.uid()
 	if err != nil || uid == os.Getuid() {
@@ -118,8 +118,8 @@ func newRootCommand(g *global) *cobra.Command {
 		Short: "Run NCCL on a network that you do not have",
 		Long: `ddlemu makes one machine behave like a cluster. NCCL loads its net plugin
 libgoemu.so, and every byte between two emulated nodes crosses an emulated link
-with the bandwidth, latency, jitter and loss that a fabric asks for. Each run ends
-with a verdict on whether this host really carried that.
+with the bandwidth, latency, jitter and loss of a fabric. Each run ends with a
+verdict: whether this host really kept to these figures.
 
 Bandwidths are bits per second (100Gbps, 25Gbit; 12.5GB/s for bytes), latencies Go
 durations (5us, 1.2ms), sizes as nccl-tests writes them (8, 64K, 1G).
@@ -147,7 +147,7 @@ durations (5us, 1.2ms), sizes as nccl-tests writes them (8, 64K, 1G).
 	root.CompletionOptions.HiddenDefaultCmd = true
 	fs := root.PersistentFlags()
 	fs.StringVar(&g.Dir, "dir", "", "`folder` of the fabrics (default: $"+dirEnv+", else /dev/shm/ddlemu-UID)")
-	fs.StringVar(&g.Owner, "owner", "", "`user` whose fabrics are meant; only for root (default: under sudo who called it)")
+	fs.StringVar(&g.Owner, "owner", "", "`user` who owns the fabrics; only for root (default: under sudo, the user who called it)")
 	root.AddCommand(commands(g)...)
 	return root
 }
@@ -177,7 +177,7 @@ func commands(g *global) []*cobra.Command {
 	}
 }
 
-// knownCommand refuses a command that does not exist, and offers those that are most like it.
+// knownCommand refuses a command that does not exist, and lists similar ones.
 func knownCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil

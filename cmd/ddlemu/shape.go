@@ -20,7 +20,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
-// Of the fabric that shape brings up when there is none.
+// The fabric that shape brings up if none is up.
 const (
 	defaultName    = "default"
 	defaultProfile = "loopback"
@@ -49,14 +49,14 @@ func newShapeCommand(g *global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "shape",
 		Short: "Change the links of a fabric, live",
-		Long: `Change the links of the fabric that is up. It takes effect within a segment's time,
-for running jobs too. What is not given stays as it is.
+		Long: `Change the links of the fabric that is up. The change takes effect within a segment's
+time, for running jobs too. Parameters that are not given stay as they are.
 
-With no fabric up, bring up one of two nodes with these links, called "` + defaultName + `", and
+If no fabric is up, bring up one of two nodes with these links, called "` + defaultName + `", and
 print the environment that a job needs to run on it.
 
-With --json, print what is in force afterwards as "ddlemu status --json" does; with
-nothing to change, print it as it is.
+With --json, print the state of the fabric afterwards as "ddlemu status --json" does.
+With --json and nothing to change, print the state.
 
 ` + exitHelp,
 		Example: `  ddlemu shape --bw 100Gbps --lat 5us
@@ -96,10 +96,10 @@ func runShape(ctx context.Context, g *global, o *shapeOptions) error {
 	if patch.Empty() {
 		return g.printStatus(up.File)
 	}
-	return g.shapeOld(ctx, up.File, pattern, patch)
+	return g.shapeExisting(ctx, up.File, pattern, patch)
 }
 
-// patch is the change that the flags ask for.
+// patch is the change that the flags describe.
 func (o *shapeOptions) patch() (configs.LinkPatch, error) {
 	p, err := flags.Links(o.flags)
 	if err != nil {
@@ -125,7 +125,7 @@ func linkFlags() (text string) {
 	return text
 }
 
-// pattern is the links that the flags name.
+// pattern names the links that the flags select.
 func (o *shapeOptions) pattern() (string, error) {
 	switch {
 	case o.Node >= 0 && o.Link != "":
@@ -143,14 +143,14 @@ func (o *shapeOptions) pattern() (string, error) {
 	return o.Link, nil
 }
 
-// namesSwitches says whether pattern, which is valid, is of links between switches: of
-// these the fabric that shape brings up has none.
+// namesSwitches reports whether pattern, which is valid, names links between switches.
+// The fabric that shape brings up has none.
 func namesSwitches(pattern string) bool {
 	p, err := configs.ParsePattern(pattern)
 	return err == nil && p.Trunk()
 }
 
-// anyUp says whether the folder has any fabric at all.
+// anyUp reports whether any fabric is up.
 func (g *global) anyUp() bool {
 	dir, err := g.openDir(false)
 	if err != nil {
@@ -193,8 +193,8 @@ func (g *global) shapeNew(pattern string, patch configs.LinkPatch) error {
 	return nil
 }
 
-// shapeOld changes a fabric that is up.
-func (g *global) shapeOld(ctx context.Context, file *state.File, pattern string, patch configs.LinkPatch) error {
+// shapeExisting changes a fabric that is up.
+func (g *global) shapeExisting(ctx context.Context, file *state.File, pattern string, patch configs.LinkPatch) error {
 	fab, err := live.Fabric(file)
 	if err != nil {
 		return err
@@ -222,7 +222,7 @@ func (g *global) shapeOld(ctx context.Context, file *state.File, pattern string,
 		file.Event(eventOf(pattern, &patch))
 	}
 	if fab.Config.OnKernel() {
-		if err := inForce(ctx, file); err != nil {
+		if err := waitInForce(ctx, file); err != nil {
 			return err
 		}
 	}
@@ -237,12 +237,12 @@ func (g *global) shapeOld(ctx context.Context, file *state.File, pattern string,
 	return nil
 }
 
-// followPatience is how long a daemon may take to put a change into force.
-const followPatience = 5 * time.Second
+// followTimeout is how long a daemon may need to put a change into force.
+const followTimeout = 5 * time.Second
 
-// inForce waits until the daemon of a fabric has put all changes into force.
-func inForce(ctx context.Context, file *state.File) error {
-	for end := time.Now().Add(followPatience); ; time.Sleep(2 * time.Millisecond) {
+// waitInForce waits until the daemon of a fabric has put all changes into force.
+func waitInForce(ctx context.Context, file *state.File) error {
+	for end := time.Now().Add(followTimeout); ; time.Sleep(2 * time.Millisecond) {
 		switch done, ok := file.Followed(); {
 		case ctx.Err() != nil:
 			return ctx.Err()
@@ -253,7 +253,7 @@ func inForce(ctx context.Context, file *state.File) error {
 		case !file.Served():
 			return daemonGone(file.Name())
 		case time.Now().After(end):
-			return fmt.Errorf("the change is not in force: the daemon of fabric %s has not made it in %v: is it stopped?", file.Name(), followPatience)
+			return fmt.Errorf("the change is not in force: the daemon of fabric %s has not made it in %v: is it stopped?", file.Name(), followTimeout)
 		}
 	}
 }
@@ -267,9 +267,9 @@ func (g *global) printStatus(file *state.File) error {
 	return g.printJSON(s)
 }
 
-// warnShaped says what a change came to that was hardly meant: links faster than the port
-// they come out of, which only a change of the whole node raises, and jitter that the
-// latency has no room for.
+// warnShaped warns of changes that were probably not intended: a link that is faster than
+// its port, whose rate only a change of the whole node raises, and jitter that is too
+// large for the latency.
 func (g *global) warnShaped(fab *fabric.Fabric, changed []int) {
 	for _, hop := range changed {
 		if fab.Hops[hop].Kind != fabric.Link {
@@ -277,21 +277,21 @@ func (g *global) warnShaped(fab *fabric.Fabric, changed []int) {
 		}
 		if port, slower := fab.SlowerPort(hop); slower {
 			rate := func(hop int) any { return fabric.LinkOf(fab.Hops[hop].Spec).Bandwidth }
-			g.warn("link %s has %s, but port %s has %s: change the ports too with --node or without --link", fab.HopName(hop), rate(hop), fab.HopName(port), rate(port))
+			g.warn("the bandwidth of link %s is %s, but that of port %s is %s: change the ports too with --node or without --link", fab.HopName(hop), rate(hop), fab.HopName(port), rate(port))
 			break
 		}
 	}
 	g.warnClipped(fab, changed)
 }
 
-// warnClipped says that jitter makes some of the hops late in the mean.
+// warnClipped warns of jitter that raises the mean latency of some of the hops.
 func (g *global) warnClipped(fab *fabric.Fabric, hops []int) {
 	if text := fab.Clipped(hops); text != "" {
 		g.warn("%s", text)
 	}
 }
 
-// eventOf is a change as a line of the fabric's log.
+// eventOf is the line about a change in the fabric's log.
 func eventOf(pattern string, p *configs.LinkPatch) string {
 	l, text := configs.Link{}, "shape "+pattern
 	p.Apply(&l)

@@ -12,16 +12,16 @@ import (
 	"github.com/ddlemu/ddlemu/configs"
 )
 
-// change is what became of one link.
+// change is the change of one link.
 type change struct {
 	from, to string
 	what     string
 }
 
-// fewChanges is how many rows the table of changes has at most, unless they differ.
+// fewChanges is the largest number of rows for changes that are all the same.
 const fewChanges = 16
 
-// difference lists the fields in which two links differ, old and new.
+// difference lists the parameters in which two links differ, old and new.
 func difference(old, now configs.Link) string {
 	var parts []string
 	for _, m := range configs.LinkParams() {
@@ -32,17 +32,18 @@ func difference(old, now configs.Link) string {
 	return strings.Join(parts, ", ")
 }
 
-// printChanges prints the links that changed; many that changed alike in one row.
+// printChanges prints the links that changed, in one line if there are many with the same
+// change.
 func printChanges(w io.Writer, changes []change) {
 	if len(changes) == 0 {
 		fmt.Fprintln(w, "nothing changed: this was in force already")
 		return
 	}
-	alike := true
+	same := true
 	for _, c := range changes {
-		alike = alike && c.what == changes[0].what
+		same = same && c.what == changes[0].what
 	}
-	if alike && len(changes) > fewChanges {
+	if same && len(changes) > fewChanges {
 		fmt.Fprintf(w, "%d links: %s\n", len(changes), changes[0].what)
 		return
 	}

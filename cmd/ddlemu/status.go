@@ -26,9 +26,9 @@ func newStatusCommand(g *global) *cobra.Command {
 	o := &statusOptions{}
 	cmd := &cobra.Command{
 		Use:   "status",
-		Short: "Show what is up and what it has carried",
+		Short: "Show the fabrics that are up, and their traffic",
 		Long: `Show the fabric that is up, or all of them if there are several and none is named:
-what is in force on each link, what it has carried, and the jobs on it.
+the parameters and counters of each link, and the jobs.
 
 With --last, show the last job of all fabrics and its verdict.
 
@@ -45,7 +45,7 @@ With --last, show the last job of all fabrics and its verdict.
 	return cmd
 }
 
-// runStatus prints the state of one fabric or of all.
+// runStatus prints the state of one fabric or of all fabrics.
 func runStatus(_ context.Context, g *global, o *statusOptions) error {
 	dir, err := g.openDir(false)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -92,8 +92,7 @@ func (g *global) readStatus(dir *state.Dir, name string) (*fabricStatus, error) 
 	return statusOf(file)
 }
 
-// printAll prints every fabric; those that cannot be used are told on standard
-// error and do not hide the others.
+// printAll prints every fabric. For one that cannot be used it prints a warning.
 func (g *global) printAll(dir *state.Dir, names []string) error {
 	all := []*fabricStatus{}
 	for _, name := range names {

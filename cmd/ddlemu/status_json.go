@@ -14,7 +14,7 @@ import (
 )
 
 // fabricStatus is the state of a fabric, as --json prints it. Fields may be added,
-// none renamed. All times are those of the emulated network unless said otherwise.
+// none renamed. Times are those of the emulated network unless a comment says "real".
 type fabricStatus struct {
 	Fabric      string       `json:"fabric"`
 	Links       []linkStatus `json:"links"`
@@ -35,31 +35,30 @@ type fabricStatus struct {
 	Datapath string `json:"datapath"`
 	Shaper   string `json:"shaper,omitempty"` // of the kernel datapath
 	Subnet   string `json:"subnet,omitempty"`
-	LeftOver string `json:"left_over,omitempty"` // why nobody can use it any more
+	LeftOver string `json:"left_over,omitempty"` // why no process can use it any more
 
 	summary string
 }
 
-// linkStatus is what is in force on a link and what it has carried. Bytes are of
-// payload, retransmissions included; messages are those delivered to jobs that are
-// still in the fabric's books.
+// linkStatus has the parameters and the counters of a link. Bytes are of payload,
+// retransmissions included; messages are those of the jobs in fabricStatus.Jobs.
 type linkStatus struct {
 	From string `json:"from"`
 	To   string `json:"to"`
 	configs.LinkJSON
 	link.Counters
 	Messages uint64 `json:"messages"`
-	Trunk    bool   `json:"trunk,omitempty"` // between switches; its latency comes on top of that of the links over it
+	Trunk    bool   `json:"trunk,omitempty"` // between switches; its latency adds to that of the links over it
 
 	Classes *classStatus `json:"classes,omitempty"` // of Bytes; kernel datapath
 
 	params configs.Link
 }
 
-// classStatus is payload by what it is for.
+// classStatus is the payload by its purpose.
 type classStatus struct {
 	Plugin    uint64 `json:"plugin"`         // connections of libgoemu.so
-	Bootstrap uint64 `json:"nccl_bootstrap"` // what NCCL itself sets up by
+	Bootstrap uint64 `json:"nccl_bootstrap"` // connections by which NCCL sets up
 	Other     uint64 `json:"other"`
 }
 
@@ -75,16 +74,16 @@ type portStatus struct {
 type jobStatus struct {
 	Job      int      `json:"job"`
 	Running  bool     `json:"running"`
-	Traffic  bool     `json:"traffic,omitempty"` // it stands for all that the kernel datapath carries
+	Traffic  bool     `json:"traffic,omitempty"` // it stands for all traffic of the kernel datapath
 	Joined   int      `json:"joined"`
 	Left     int      `json:"left"`
 	Died     int      `json:"died"`
-	Reasons  []string `json:"reasons"` // why its figures are INVALID, apart from what was measured
+	Reasons  []string `json:"reasons"` // why it is INVALID, apart from its measured figures
 	Messages uint64   `json:"messages"`
 	Bytes    uint64   `json:"bytes"`
 }
 
-// participantStatus is one process that takes part.
+// participantStatus is one participant.
 type participantStatus struct {
 	Slot         int    `json:"slot"`
 	Job          int    `json:"job"`
@@ -104,8 +103,8 @@ type eventStatus struct {
 	Text string `json:"text"`
 }
 
-// statusOf reads the state of a fabric. Ranks that died are in the list once more
-// and then only in their job's count.
+// statusOf reads the state of a fabric. Ranks that have died are in the list of
+// participants once; after that, only in their job's count.
 func statusOf(file *state.File) (*fabricStatus, error) {
 	fab, err := live.Fabric(file)
 	if err != nil {
@@ -146,7 +145,7 @@ func (s *fabricStatus) addJobs(file *state.File) map[int]uint64 {
 	return messages
 }
 
-// addTrunks adds the messages of each link to the trunks that it leads over.
+// addTrunks adds the messages of each link to the trunks on its path.
 func addTrunks(fab *fabric.Fabric, messages map[int]uint64) {
 	for i, h := range fab.Hops {
 		if h.Kind != fabric.Link || messages[i] == 0 {
@@ -178,6 +177,7 @@ func jobStatusOf(j state.Job, messages map[int]uint64) jobStatus {
 	return job
 }
 
+// addHop adds a port, link or trunk.
 func (s *fabricStatus) addHop(fab *fabric.Fabric, h state.HopStatus, messages uint64) {
 	l, counters := fabric.LinkOf(h.Spec), h.Counters.Stated(s.TimeScale)
 	if h.Kind == state.TxPort || h.Kind == state.RxPort {
@@ -195,7 +195,7 @@ func (s *fabricStatus) addHop(fab *fabric.Fabric, h state.HopStatus, messages ui
 	})
 }
 
-// classes are the flow classes of a hop; nil where they are not told apart.
+// classes are the flow classes of a hop; nil on the datapath shm, which has none.
 func classes(fab *fabric.Fabric, h state.HopStatus) *classStatus {
 	if !fab.Config.OnKernel() {
 		return nil
@@ -204,17 +204,12 @@ func classes(fab *fabric.Fabric, h state.HopStatus) *classStatus {
 	return &classStatus{c[state.PluginFlow], c[state.BootstrapFlow], c[state.OtherFlow]}
 }
 
-// lastJob is the job that ended last in a fabric's books, or began last if one is
-// running; false if there is none.
-func lastJob(file *state.File) (state.Job, int64, bool) {
-	var (
-		last state.Job
-		at   int64
-		ok   bool
-	)
+// lastJob is the fabric's job that began or ended last, and when. ok is false if there is
+// none.
+func lastJob(file *state.File) (last state.Job, at int64, ok bool) {
 	for _, j := range file.Jobs() {
 		if j.Verify() {
-			continue // nobody's
+			continue // no user's
 		}
 		s := j.Status()
 		if when := max(s.Started, s.Ended); !ok || when > at {
@@ -224,7 +219,7 @@ func lastJob(file *state.File) (state.Job, int64, bool) {
 	return last, at, ok
 }
 
-// span prints the real time that a job has taken.
+// span prints the real time that a job has run.
 func span(s state.JobStatus) string {
 	end := s.Ended
 	if s.Running {

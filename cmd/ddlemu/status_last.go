@@ -12,7 +12,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/verdict"
 )
 
-// printLast prints the last job of all fabrics, or of the one that is named.
+// printLast prints the last job of all fabrics, or of the fabric that is named.
 func (g *global) printLast(dir *state.Dir) error {
 	names, err := dir.Names()
 	if err != nil {
@@ -48,7 +48,7 @@ func (g *global) printLast(dir *state.Dir) error {
 		}
 	}
 	if last == nil {
-		return badInput("no fabric that is up in %s has had a job: bring one up with `ddlemu up` and start jobs on it; what `ddlemu run` and `bench` bring up is gone with them", dir.Path)
+		return badInput("no fabric that is up in %s has had a job: bring one up with `ddlemu up` and start jobs on it; `ddlemu run` and `bench` remove the fabrics that they bring up", dir.Path)
 	}
 	return g.printJob(last, job)
 }
@@ -60,6 +60,7 @@ type lastStatus struct {
 	verdict.Verdict
 }
 
+// printJob prints a job and its verdict.
 func (g *global) printJob(file *state.File, job state.Job) error {
 	fab, err := live.Fabric(file)
 	if err != nil {

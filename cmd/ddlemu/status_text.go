@@ -18,13 +18,13 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/link"
 )
 
-// What the text form shows at most; JSON has all.
+// Limits of the text form. JSON has everything.
 const (
 	shownEvents = 8
 	shownLinks  = 64
 )
 
-// print writes the state for people.
+// print writes the state as text.
 func (s *fabricStatus) print(w io.Writer) {
 	fmt.Fprintf(w, "fabric %s: %s, %s; up for %s\n\n", s.Fabric, s.summary, s.Transport, ago(time.Duration(s.UpNs)))
 	if s.Shaper != "" {
@@ -66,12 +66,12 @@ func (s *fabricStatus) printLinks(w io.Writer) {
 	}
 	for _, p := range s.Ports {
 		if p.Drops > 0 {
-			fmt.Fprintf(w, "%s %s: %s had no room in its queue\n", p.NIC, p.Direction, units.Count(int(p.Drops), "packet"))
+			fmt.Fprintf(w, "%s %s: %s did not fit into its queue\n", p.NIC, p.Direction, units.Count(int(p.Drops), "packet"))
 		}
 	}
 }
 
-// printQueues prints the counters of ports that have no packet loss, where one is above 0.
+// printQueues prints the counters with a column of each port, where one is above 0.
 func (s *fabricStatus) printQueues(w io.Writer) {
 	rows := 0
 	for _, p := range s.Ports {
@@ -130,7 +130,8 @@ func linkRow(l *configs.Link, names ...any) table.Row {
 	return row
 }
 
-// busiest are the links that are down or have carried most, in their order.
+// busiest are the links that are down, and then those with the most bytes, in the order of
+// links.
 func busiest(links []linkStatus) []linkStatus {
 	order := make([]int, len(links))
 	for i := range order {

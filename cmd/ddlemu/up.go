@@ -19,11 +19,11 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/live"
 )
 
-// sourceOptions say which fabric a command is to bring up.
+// sourceOptions are the flags that describe the fabric to bring up.
 type sourceOptions struct {
 	Profile, File string
 
-	flags *pflag.FlagSet // those that change the fabric
+	flags *pflag.FlagSet // with those that change the fabric
 }
 
 // AddFlags adds --profile, -f and all flags that change a fabric.
@@ -34,8 +34,8 @@ func (o *sourceOptions) AddFlags(fs *pflag.FlagSet) {
 	o.flags = fs
 }
 
-// load is the fabric asked for. fallback names the profile to take if nothing
-// else does; empty for an error then.
+// load is the fabric that the flags and the environment describe. fallback is the profile
+// to use if they name none; with "" that is an error.
 func (o *sourceOptions) load(g *global, fallback string) (*fabric.Fabric, error) {
 	c, err := flags.Load(configs.Source{Profile: o.Profile, File: o.File, Default: fallback, Getenv: g.Getenv}, o.flags)
 	if err != nil {
@@ -53,7 +53,7 @@ type upOptions struct {
 func (o *upOptions) AddFlags(fs *pflag.FlagSet) {
 	o.sourceOptions.AddFlags(fs)
 	fs.StringVar(&o.Name, "name", "", "`name` of the fabric (default: the profile's)")
-	fs.BoolVar(&o.NoMeasure, "no-measure", false, "do not measure whether this host carries it")
+	fs.BoolVar(&o.NoMeasure, "no-measure", false, "do not measure whether this host is fast enough")
 }
 
 func newUpCommand(g *global) *cobra.Command {
@@ -64,9 +64,9 @@ func newUpCommand(g *global) *cobra.Command {
 		Long: `Bring up a fabric from a profile or a file, changed by the flags, and print the
 environment that a job needs to run on it. It stays up until "ddlemu down".
 
-This host is measured for a moment: a warning says so if the fabric asks for more
-than it can carry at its time scale. With --time-scale auto it is measured for
-longer and the time scale is chosen.
+A short measurement of this host follows, and a warning if the host is too slow for
+the fabric at its time scale. With --time-scale auto the measurement is longer and
+gives the time scale.
 
 ` + exitHelp,
 		Example: `  ddlemu up --profile roce100 --nodes 4
@@ -115,7 +115,7 @@ func runUp(ctx context.Context, g *global, o *upOptions) error {
 	g.warnClipped(fab, fab.All())
 	if !o.NoMeasure {
 		if err := errors.Join(g.warnTooMuch(ctx, fab), g.warnFloor(ctx, up.File, fab)); err != nil {
-			g.warn("%v", err) // the fabric is up all the same
+			g.warn("%v", err) // the fabric is up nevertheless
 		}
 	}
 	if g.JSON {
@@ -133,10 +133,10 @@ func runUp(ctx context.Context, g *global, o *upOptions) error {
 	return nil
 }
 
-// startKernel brings up the part of a fabric that is in the kernel. After an error
-// nothing of the fabric is left.
+// startKernel starts the daemon of a fabric of the kernel datapath. After an error it
+// takes the fabric down.
 func startKernel(ctx context.Context, up *opened) error {
-	err := up.File.Claim() // so that gc leaves it until its daemon has it
+	err := up.File.Claim() // until its daemon serves it, gc must leave it alone
 	if err == nil {
 		_, err = daemon.Start(ctx, up.Dir, up.File)
 	}
@@ -148,7 +148,7 @@ func startKernel(ctx context.Context, up *opened) error {
 	return nil
 }
 
-// upAlready says what runs under a name that is wanted.
+// upAlready is the error for a name that a fabric has already.
 func (g *global) upAlready(name string) error {
 	next := fmt.Sprintf("take it down with `ddlemu down %s`, change it with `ddlemu shape --fabric %[1]s`, or give --name", name)
 	dir, err := g.openDir(false)
@@ -171,22 +171,22 @@ func (g *global) upAlready(name string) error {
 	return badInput("fabric %s is up already (%s), with %s on it: %s", name, describe(fab), units.Count(len(file.Ranks()), "rank"), next)
 }
 
-// printUp says what came up.
+// printUp prints the line about a fabric that came up.
 func (g *global) printUp(fab *fabric.Fabric, name string) {
 	fmt.Fprintf(g.Stdout, "fabric %s is up: %s\n", name, describe(fab))
 }
 
-// describe is a fabric, as it was brought up, in one line.
+// describe is one line about a fabric as it was brought up.
 func describe(fab *fabric.Fabric) string {
 	c := &fab.Config
 	s := fmt.Sprintf("%s, links of %s and %s, %s", summary(fab), c.Link.Bandwidth, c.Link.Latency, c.Transport.Kind)
 	if len(c.Links) > 0 {
-		s += ", some of them otherwise"
+		s += ", some of them different"
 	}
 	return s
 }
 
-// summary is what does not change about a fabric.
+// summary is one line about what cannot change in a fabric.
 func summary(fab *fabric.Fabric) string {
 	c := &fab.Config
 	s := fmt.Sprintf("profile %s, %s, %s each", c.Name, units.Count(c.Nodes, "node"), units.Count(c.NICsPerNode, "NIC"))

@@ -12,8 +12,8 @@ import (
 
 const viewFlag = "nccl-view"
 
-// viewOf is by what NCCL decides on c, which the command has its own fabric of, or
-// which is shared: then the flag and the variable are the job's and not in c.
+// viewOf is the topology by which NCCL decides. On a shared fabric, which --fabric names,
+// the flag and the variable apply to the job and are not in c.
 func (g *global) viewOf(c *configs.Fabric, fs *pflag.FlagSet) (string, error) {
 	view := c.View()
 	if g.Fabric == "" {
@@ -31,10 +31,10 @@ func (g *global) viewOf(c *configs.Fabric, fs *pflag.FlagSet) (string, error) {
 	return view, nil
 }
 
-// viewVariable hands a view on to the ranks.
+// viewVariable is the environment variable that gives a view to the ranks.
 func viewVariable(view string) string { return configs.NCCLViewEnv + "=" + view }
 
-// ownView is view, "" where NCCL decides by a topology file of the user's.
+// ownView is view, but "" if NCCL decides by a topology file of the user.
 func (g *global) ownView(view string) string {
 	if g.Getenv(configs.TopologyEnv) != "" {
 		return ""
@@ -42,7 +42,8 @@ func (g *global) ownView(view string) string {
 	return view
 }
 
-// decisions says by what NCCL decides on c, real GPUs or not, in a word or two.
+// decisions names the topology by which NCCL decides, for the user. gpu is true on real
+// GPUs.
 func (g *global) decisions(c *configs.Fabric, view string, gpu bool) string {
 	text := view + " view"
 	if file := g.Getenv(configs.TopologyEnv); file != "" {

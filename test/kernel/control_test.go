@@ -148,7 +148,7 @@ func TestFullQueueIsCounted(t *testing.T) {
 				t.Errorf("%s: %d drops at %s %s", shaper, p.Drops, p.NIC, p.Direction)
 			}
 		}
-		if out := w.run("status"); !strings.Contains(out, "packets had no room in its queue") {
+		if out := w.run("status"); !strings.Contains(out, "packets did not fit into its queue") {
 			t.Errorf("%s: the drops are not shown:\n%s", shaper, out)
 		}
 		w.run("down")
