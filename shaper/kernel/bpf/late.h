@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// How late packets are: the verdict's counters, see struct ddlemu_cell.
+// The lateness of packets: counters for the verdict, see struct ddlemu_cell.
 #pragma once
 
 #define LATE_BUCKETS 128
-#define SIZE_CLASSES 2 // up to 4 KiB, and larger: no packet is more than 64 KiB
+#define SIZE_CLASSES 2 // up to 4 KiB, and larger; no packet has more than 64 KiB
+// Limits of the verdict (shaper/verdict): the larger of a floor in ns and a fraction of the time.
 #define P50_FLOOR 1000
-#define P50_PART 50
+#define P50_FRACTION 50
 #define P99_FLOOR 5000
-#define P99_PART 20
+#define P99_FRACTION 20
 
 struct late_class {
 	u64 messages, bytes, over_p50, over_p99;
@@ -32,7 +33,7 @@ struct {
 
 const volatile u32 time_scale = 1;
 
-// bucket is state.Bucket.
+// bucket returns the bucket of a time in ns, as state.Bucket.
 INLINE u32 bucket(u64 ns)
 {
 	if (ns < 8)
@@ -49,8 +50,8 @@ INLINE u32 bucket(u64 ns)
 	return b < LATE_BUCKETS ? b : LATE_BUCKETS - 1;
 }
 
-// busy adds the part of an interval that no earlier packet has covered.
-INLINE void busy(u64 *sum, u64 *until, u64 from, u64 to)
+// add_busy adds the share of an interval that no earlier packet has covered.
+INLINE void add_busy(u64 *sum, u64 *until, u64 from, u64 to)
 {
 	from = later(from, *until);
 	if (to > from) {
@@ -63,36 +64,36 @@ SEC("tc")
 int arrive(struct __sk_buff *skb)
 {
 	struct packet p;
-	struct at link, port;
+	struct hop_ref link, port;
 	u64 now = bpf_ktime_get_ns(), due = skb->tstamp;
 	if (skb->tstamp_type != BPF_SKB_TSTAMP_DELIVERY_MONO || parse(skb, &p, 0) < 0)
 		return TC_ACT_UNSPEC;
 	int n = link_of(p.src, p.dst);
-	if (n < 0 || find(&link, n) < 0 || find(&port, 2 * p.dst + 1) < 0)
+	if (n < 0 || find_hop(&link, n) < 0 || find_hop(&port, 2 * p.dst + 1) < 0)
 		return TC_ACT_UNSPEC;
 	u32 key = n;
 	struct lateness *l = bpf_map_lookup_elem(&late, &key);
 	if (!l)
 		return TC_ACT_UNSPEC;
-	// Its time at least: what it waited in queues is not counted as its time.
-	u64 took = link.p->latency + occupancy(port.p, on_line(&p, port.p));
-	u64 off = now > due ? now - due : 0, floor = time_scale;
-	u32 b = bucket(off) & (LATE_BUCKETS - 1);
+	// The packet's time without waiting times in queues.
+	u64 time = link.p->latency + occupancy(port.p, line_bytes_on(&p, port.p));
+	u64 lateness = now > due ? now - due : 0, scale = time_scale;
+	u32 b = bucket(lateness) & (LATE_BUCKETS - 1);
 	struct late_class *c = &l->size[p.payload > 4096];
 	bpf_spin_lock(&l->lock);
 	c->messages++;
 	c->bytes += p.payload;
-	c->over_p50 += off > later(P50_FLOOR * floor, took / P50_PART);
-	c->over_p99 += off > later(P99_FLOOR * floor, took / P99_PART);
-	c->sum_late += off;
-	c->sum_time += took;
-	c->max_late = later(c->max_late, off);
+	c->over_p50 += lateness > later(P50_FLOOR * scale, time / P50_FRACTION);
+	c->over_p99 += lateness > later(P99_FLOOR * scale, time / P99_FRACTION);
+	c->sum_late += lateness;
+	c->sum_time += time;
+	c->max_late = later(c->max_late, lateness);
 	c->late[b]++;
-	busy(&l->model_busy, &l->model_until, due - took, due);
-	busy(&l->wall_busy, &l->wall_until, due - took, due + off);
+	add_busy(&l->model_busy, &l->model_until, due - time, due);
+	add_busy(&l->wall_busy, &l->wall_until, due - time, due + lateness);
 	l->last_visible = later(l->last_visible, now);
 	if (!l->first_posted)
-		l->first_posted = due - took;
+		l->first_posted = due - time;
 	bpf_spin_unlock(&l->lock);
 	return TC_ACT_UNSPEC;
 }

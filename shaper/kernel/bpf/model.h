@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the programs remember of a hop, and how they reserve it: 64-bit nanoseconds of
-// CLOCK_MONOTONIC. The arithmetic on a hop's parameters is the link engine's, arith.h.
+// The state of a hop and its reservation. Times are CLOCK_MONOTONIC in ns. The arithmetic on a
+// hop's parameters is the link engine's, arith.h.
 #pragma once
 
 #include <linux/bpf.h>
@@ -12,7 +12,7 @@ typedef __u32 u32;
 typedef __u64 u64;
 typedef __s64 s64;
 
-// arith.h is written in the types of stdint.h, which the target has not.
+// arith.h uses the types of stdint.h, which this target does not have.
 typedef __u8 uint8_t;
 typedef __u32 uint32_t;
 typedef __s32 int32_t;
@@ -24,12 +24,12 @@ typedef __s64 int64_t;
 
 #define INLINE static __always_inline
 
-// What a hop remembers and counts. Written by several CPUs at once: the times by
+// The state and the counters of a hop. Several CPUs write them concurrently: the times by
 // compare-and-swap, the counters by atomic additions.
 struct hop {
 	u64 next_free;
-	u64 last_ready; // of a link: when its last packet was ready for the port
-	u64 sent, drawn; // of a link: packets that took it, and draws of loss
+	u64 last_ready; // of a link: when its last packet was at the receive port
+	u64 sent, drawn; // of a link: counters of the draws of jitter and of loss
 	u32 bad; // state of the Gilbert-Elliott chain
 	u32 unused;
 	u64 bytes, line_bytes, packets, drops, busy_ns;
@@ -40,10 +40,11 @@ struct table {
 	int q[DDLEMU_JITTER_TABLE];
 };
 
-// How often a compare-and-swap is tried against other CPUs.
+// How often a compare-and-swap is tried. BPF loops need a bound.
 #define TRIES 16
 
-// reserve occupies a hop for dur ns, from ready on at the earliest, and returns the start.
+// reserve occupies a hop for dur ns, from ready on or from when the hop is free, and returns the
+// start.
 INLINE u64 reserve(struct hop *h, u64 ready, u64 dur)
 {
 	u64 old = *(volatile u64 *)&h->next_free;
@@ -59,7 +60,7 @@ INLINE u64 reserve(struct hop *h, u64 ready, u64 dur)
 	return old > ready ? old : ready;
 }
 
-// in_order is ready, but not before what was ready last.
+// in_order returns ready, or the time of the previous packet if that is later, and stores it.
 INLINE u64 in_order(u64 *last, u64 ready)
 {
 	u64 old = *(volatile u64 *)last;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a packet is: its headers, NICs and flow class.
+// Parsing of packets: headers, NICs and flow class.
 #pragma once
 
 #include "model.h"
@@ -11,16 +11,16 @@
 #define PROTO_UDP 17
 
 struct packet {
-	u32 src, dst; // NICs, NO_NIC if it is none of the fabric's
-	u32 packets; // on the wire
-	u32 frames; // bytes of these, with an Ethernet header each
+	u32 src, dst; // NICs, or NO_NIC
+	u32 packets; // how many packets a GSO packet is on the link; otherwise 1
+	u32 frames; // bytes of these packets, each with an Ethernet header
 	u32 payload;
 	u32 class;
 };
 
 #define NO_NIC 0xffffffff
 
-// nic_of is the NIC that a MAC address is of: 02:dd:1e:i:NN:NN.
+// nic_of returns the number of the NIC with a MAC address 02:dd:1e:i:NN:NN, see netns.NICOfMAC.
 INLINE u32 nic_of(const u8 *mac)
 {
 	if (mac[0] != 0x02 || mac[1] != 0xdd || mac[2] != 0x1e)
@@ -30,22 +30,25 @@ INLINE u32 nic_of(const u8 *mac)
 
 enum { PLUGIN_FLOW, BOOTSTRAP_FLOW, OTHER_FLOW };
 
-// What the connecting side of a connection sends first, as little-endian numbers.
+// The first bytes that the connecting side of a connection sends, as little-endian numbers.
 #define PLUGIN_MAGIC 0x3150756d656c6464 // "ddlemuP1"
 #define NCCL_MAGIC 0x564ab9f2fc4b9d6c
 #define MAGIC_LEN 8
-#define FIRST_LEN 12 // NCCL's magic, and the kind of socket
+#define FIRST_LEN 12 // NCCL's magic and the type of socket
 #define NCCL_BOOTSTRAP 1
 #define NCCL_PROXY 2
 
-// A connection's ends, the lower first.
+// The ends of a connection, the lower first.
 struct flow_key {
 	u16 nic_low, port_low, nic_high, port_high;
 };
 
 struct flow {
-	u32 begin; // sequence number of the first byte
-	u8 from_low, got, single, decided;
+	u32 first_seq; // sequence number of the first byte from the connecting side
+	u8 from_low; // the lower end is the connecting side
+	u8 got; // how many bytes of first are known
+	u8 alone; // the magic came in a segment of its own, as NCCL sends it
+	u8 decided; // class is final
 	u32 class;
 	u8 first[FIRST_LEN];
 };
@@ -66,14 +69,15 @@ struct tcp {
 #define SYN 2
 #define ACK 16
 
-// learn looks at data that the connecting side sent, len bytes at off.
-INLINE void learn(struct __sk_buff *skb, struct flow *f, u32 seq, u32 off, u32 len)
+// inspect reads data that the connecting side sent, len bytes at off, and decides the class once
+// there is enough.
+INLINE void inspect(struct __sk_buff *skb, struct flow *f, u32 seq, u32 off, u32 len)
 {
 	u32 got = f->got;
-	if (!len || seq - f->begin != got)
-		return; // nothing, or not what comes next: it comes again
+	if (!len || seq - f->first_seq != got)
+		return; // out of order: TCP sends the missing bytes again
 	if (!got && len == MAGIC_LEN)
-		f->single = 1;
+		f->alone = 1;
 	for (u32 i = 0; i < FIRST_LEN; i++) {
 		if (i < f->got || i - got >= len)
 			continue;
@@ -92,7 +96,7 @@ INLINE void learn(struct __sk_buff *skb, struct flow *f, u32 seq, u32 off, u32 l
 	if (magic == PLUGIN_MAGIC) {
 		f->class = PLUGIN_FLOW;
 		f->decided = 1;
-	} else if (magic != NCCL_MAGIC && !f->single) {
+	} else if (magic != NCCL_MAGIC && !f->alone) {
 		f->decided = 1;
 	} else if (f->got == FIRST_LEN) {
 		f->decided = 1;
@@ -101,30 +105,31 @@ INLINE void learn(struct __sk_buff *skb, struct flow *f, u32 seq, u32 off, u32 l
 	}
 }
 
-// class_of is the flow class of a TCP packet. first says whether this program is the
-// first to see it: that one learns.
-INLINE u32 class_of(struct __sk_buff *skb, const struct packet *p, u32 l4, const struct tcp *t, int first)
+// class_of returns the flow class of a TCP packet. at_sender is true in the program on the sending
+// NIC, which decides the class.
+INLINE u32 class_of(struct __sk_buff *skb, const struct packet *p, u32 l4, const struct tcp *t, int at_sender)
 {
 	struct flow_key k = { p->src, bpf_ntohs(t->sport), p->dst, bpf_ntohs(t->dport) };
 	int from_low = k.nic_low < k.nic_high || (k.nic_low == k.nic_high && k.port_low < k.port_high);
 	if (!from_low)
 		k = (struct flow_key){ p->dst, bpf_ntohs(t->dport), p->src, bpf_ntohs(t->sport) };
-	if (first && (t->flags & (SYN | ACK)) == SYN) {
-		struct flow made = { .begin = bpf_ntohl(t->seq) + 1, .from_low = from_low, .class = OTHER_FLOW };
-		bpf_map_update_elem(&flows, &k, &made, BPF_ANY);
+	if (at_sender && (t->flags & (SYN | ACK)) == SYN) {
+		struct flow new_flow = {
+			.first_seq = bpf_ntohl(t->seq) + 1, .from_low = from_low, .class = OTHER_FLOW
+		};
+		bpf_map_update_elem(&flows, &k, &new_flow, BPF_ANY);
 		return OTHER_FLOW;
 	}
 	struct flow *f = bpf_map_lookup_elem(&flows, &k);
 	if (!f)
 		return OTHER_FLOW;
-	if (first && !f->decided && f->from_low == from_low)
-		learn(skb, f, bpf_ntohl(t->seq), l4 + (t->offset >> 4) * 4, p->payload);
+	if (at_sender && !f->decided && f->from_low == from_low)
+		inspect(skb, f, bpf_ntohl(t->seq), l4 + (t->offset >> 4) * 4, p->payload);
 	return f->class;
 }
 
-// parse reads the headers of skb. What it does not know is payload behind the last
-// header that it does.
-INLINE int parse(struct __sk_buff *skb, struct packet *p, int first)
+// parse parses the headers of skb. The payload begins behind the last known header.
+INLINE int parse(struct __sk_buff *skb, struct packet *p, int at_sender)
 {
 	struct ethhdr eth;
 	if (bpf_skb_load_bytes(skb, 0, &eth, sizeof eth) < 0)
@@ -157,6 +162,6 @@ INLINE int parse(struct __sk_buff *skb, struct packet *p, int first)
 	payload += (t.offset >> 4) * 4;
 	p->payload = skb->len > payload ? skb->len - payload : 0;
 	if (p->src != NO_NIC && p->dst != NO_NIC)
-		p->class = class_of(skb, p, l4, &t, first);
+		p->class = class_of(skb, p, l4, &t, at_sender);
 	return 0;
 }

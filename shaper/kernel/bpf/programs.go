@@ -73,8 +73,8 @@ func loadSpec(edt bool) (*ebpf.CollectionSpec, error) {
 		delete(spec.Programs, shapeProgArrive)
 		return spec, nil
 	}
-	if err := spec.Variables[shapeVarStamp].Set(uint32(1)); err != nil {
-		return nil, fmt.Errorf("set %s of the BPF programs: %w", shapeVarStamp, err)
+	if err := spec.Variables[shapeVarEdt].Set(uint32(1)); err != nil {
+		return nil, fmt.Errorf("set %s of the BPF programs: %w", shapeVarEdt, err)
 	}
 	return spec, nil
 }

@@ -1,25 +1,25 @@
 //go:build ignore
 // SPDX-License-Identifier: Apache-2.0
 
-// The eBPF side of the kernel datapath. Programs:
-//   tx       egress of a node's NIC: counts, and with stamp the port's rate
-//   forward  ingress of a switch's port: hands a packet to the port it is for
-//   rx       egress of a switch's port: counts, loss, and with stamp the link's latency
-//            and the port's rate
-//   arrive   ingress of a node's NIC: how late a packet is
-// With stamp a program computes when a packet is to leave; fq sends it then.
+// The eBPF programs of the kernel datapath:
+//   tx       egress of a node's NIC: counts; with edt, the rate of the send port
+//   forward  ingress of a switch's port: redirects a packet to the port of its destination
+//   rx       egress of a switch's port: counts and loses packets; with edt, the latency of the
+//            link and the rate of the receive port
+//   arrive   ingress of a node's NIC: measures the lateness of a packet
+// With edt, tx and rx compute when a packet departs, and fq sends it then.
 #include "packet.h"
 
 #include <linux/pkt_cls.h>
 
-// Set before the programs are loaded.
+// Constants that are set before the programs are loaded.
 const volatile u32 nics, nics_per_node;
-const volatile u32 stamp;
+const volatile u32 edt;
 const volatile u64 seed;
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1); // two for each hop
+	__uint(max_entries, 1); // two per hop
 	__type(key, u32);
 	__type(value, struct ddlemu_params);
 } all_params SEC(".maps");
@@ -28,7 +28,7 @@ struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1); // hops
 	__type(key, u32);
-	__type(value, u32); // which of a hop's two params is in force
+	__type(value, u32); // index of the one of a hop's two parameter sets that is in force
 } slots SEC(".maps");
 
 struct {
@@ -40,7 +40,7 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 3); // normal, pareto, the fabric's own
+	__uint(max_entries, 3); // normal, pareto, that of the fabric file
 	__type(key, u32);
 	__type(value, struct table);
 } tables SEC(".maps");
@@ -48,7 +48,7 @@ struct {
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1); // NICs
-	__type(key, u32); // index of a switch's port
+	__type(key, u32); // interface index of a switch's port
 	__type(value, u32); // its NIC
 } port_nics SEC(".maps");
 
@@ -56,17 +56,18 @@ struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1); // NICs
 	__type(key, u32);
-	__type(value, u32); // index of its port
+	__type(value, u32); // interface index of its port
 } nic_ports SEC(".maps");
 
-// A hop, its number and what is in force on it.
-struct at {
+// A hop, its parameters in force and its number.
+struct hop_ref {
 	struct hop *h;
 	struct ddlemu_params *p;
 	u32 n;
 };
 
-INLINE int find(struct at *a, u32 n)
+// find_hop fills a for hop n. It returns -1 if there is no such hop.
+INLINE int find_hop(struct hop_ref *a, u32 n)
 {
 	a->n = n;
 	a->h = bpf_map_lookup_elem(&hops, &n);
@@ -78,7 +79,7 @@ INLINE int find(struct at *a, u32 n)
 	return a->p ? 0 : -1;
 }
 
-// link_of is the number of the link's hop, see fabric.Link, or -1.
+// link_of returns the number of a link's hop, see fabric.Link, or -1.
 INLINE int link_of(u32 src, u32 dst)
 {
 	if (src >= nics || dst >= nics || !nics_per_node || src / nics_per_node == dst / nics_per_node)
@@ -89,9 +90,9 @@ INLINE int link_of(u32 src, u32 dst)
 	return 2 * nics + l;
 }
 
-// on_line is the line bytes of a packet on a hop: its frames without their Ethernet
-// headers, and the framing of the hop around each.
-INLINE u64 on_line(const struct packet *p, const struct ddlemu_params *par)
+// line_bytes_on returns the line bytes of a packet on a hop: its frames without their Ethernet headers,
+// plus the framing of each.
+INLINE u64 line_bytes_on(const struct packet *p, const struct ddlemu_params *par)
 {
 	u64 ether = (u64)p->packets * ETH_HLEN;
 	return (p->frames > ether ? p->frames - ether : 0) + (u64)p->packets * par->framing;
@@ -103,7 +104,7 @@ INLINE void count(struct hop *h, const struct packet *p, u64 line, u64 dur)
 	__sync_fetch_and_add(&h->line_bytes, line);
 	__sync_fetch_and_add(&h->packets, p->packets);
 	__sync_fetch_and_add(&h->busy_ns, dur);
-	// By constants: not every kernel's verifier remembers that an index is checked.
+	// The index is constant because some kernels' verifiers do not track that it was checked.
 	if (p->class == PLUGIN_FLOW)
 		__sync_fetch_and_add(&h->classes[PLUGIN_FLOW], p->payload);
 	else if (p->class == BOOTSTRAP_FLOW)
@@ -118,23 +119,23 @@ INLINE int drop(struct hop *h, const struct packet *p)
 	return TC_ACT_SHOT;
 }
 
-INLINE int full(const struct ddlemu_params *p, u64 wait)
+INLINE int is_full(const struct ddlemu_params *p, u64 wait)
 {
 	return p->queue.policy == DDLEMU_TAIL_DROP && p->queue.limit_ns && wait > (u64)p->queue.limit_ns;
 }
 
-// lost draws whether packet k is lost on hop n, h, and steps its chain.
-INLINE int lost(const struct ddlemu_loss *l, struct hop *h, u32 n, u64 k)
+// draw_loss draws whether hop n loses packet k, and advances the hop's Gilbert-Elliott chain.
+INLINE int draw_loss(const struct ddlemu_loss *l, struct hop *h, u32 n, u64 k)
 {
 	bool bad = h->bad, lose = loses(l, seed, n, 0, k, &bad);
 	h->bad = bad;
 	return lose;
 }
 
-// leave writes into a packet when it is to leave.
-INLINE void leave(struct __sk_buff *skb, u64 t)
+// set_departure writes the departure time into a packet.
+INLINE void set_departure(struct __sk_buff *skb, u64 t)
 {
-	// Only of IP is it known to be such a time, and kept from one namespace to the next.
+	// This fails for packets that are not IP. Their timestamp is not kept across namespaces.
 	if (bpf_skb_set_tstamp(skb, t, BPF_SKB_TSTAMP_DELIVERY_MONO) < 0)
 		skb->tstamp = t;
 }
@@ -143,13 +144,13 @@ SEC("tc")
 int tx(struct __sk_buff *skb)
 {
 	struct packet p;
-	struct at port;
-	if (parse(skb, &p, 1) < 0 || p.src >= nics || find(&port, 2 * p.src) < 0)
+	struct hop_ref port;
+	if (parse(skb, &p, 1) < 0 || p.src >= nics || find_hop(&port, 2 * p.src) < 0)
 		return TC_ACT_UNSPEC;
-	u64 line = on_line(&p, port.p), dur = occupancy(port.p, line);
+	u64 line = line_bytes_on(&p, port.p), dur = occupancy(port.p, line);
 	count(port.h, &p, line, dur);
-	if (stamp)
-		leave(skb, reserve(port.h, bpf_ktime_get_ns(), dur));
+	if (edt)
+		set_departure(skb, reserve(port.h, bpf_ktime_get_ns(), dur));
 	return TC_ACT_UNSPEC;
 }
 
@@ -162,22 +163,22 @@ int forward(struct __sk_buff *skb)
 	u32 nic = nic_of(eth.h_dest);
 	u32 *port = bpf_map_lookup_elem(&nic_ports, &nic);
 	if (!port || !*port)
-		return TC_ACT_UNSPEC; // a broadcast: the bridge has it
-	// The clone belongs to no socket: one that did would count as not sent, and its
-	// sender would wait, for as long as the link is long.
+		return TC_ACT_UNSPEC; // the bridge forwards broadcasts
+	// The clone belongs to no socket. Otherwise its bytes would count as unsent until it has
+	// crossed the link, and the sender would wait.
 	bpf_clone_redirect(skb, *port, 0);
 	return TC_ACT_SHOT;
 }
 
-// Longer ago than this no packet left its NIC that arrives at the switch.
-#define LONG_AGO 100000000
+// A packet that arrives at the switch departed from its NIC less than this many ns ago.
+#define MAX_AGE 100000000
 
-// left is when a packet began to leave its NIC, by the NIC's own arithmetic: that this
-// machine was late to send it is not to add up.
-INLINE u64 left(struct __sk_buff *skb)
+// departure_of returns when a packet departed from its NIC, as tx computed it. So the lateness
+// of the timer in the node does not add to that behind the switch.
+INLINE u64 departure_of(struct __sk_buff *skb)
 {
 	u64 now = bpf_ktime_get_ns(), t = skb->tstamp;
-	if (skb->tstamp_type != BPF_SKB_TSTAMP_DELIVERY_MONO || t > now || now - t > LONG_AGO)
+	if (skb->tstamp_type != BPF_SKB_TSTAMP_DELIVERY_MONO || t > now || now - t > MAX_AGE)
 		return now;
 	return t;
 }
@@ -186,36 +187,36 @@ SEC("tc")
 int rx(struct __sk_buff *skb)
 {
 	struct packet p;
-	struct at tx, link, port;
+	struct hop_ref tx, link, port;
 	u32 index = skb->ifindex;
 	u32 *nic = bpf_map_lookup_elem(&port_nics, &index);
 	if (!nic || parse(skb, &p, 0) < 0 || p.src >= nics)
 		return TC_ACT_UNSPEC;
 	int n = link_of(p.src, *nic);
-	if (n < 0 || find(&tx, 2 * p.src) < 0 || find(&link, n) < 0 || find(&port, 2 * *nic + 1) < 0)
+	if (n < 0 || find_hop(&tx, 2 * p.src) < 0 || find_hop(&link, n) < 0 || find_hop(&port, 2 * *nic + 1) < 0)
 		return TC_ACT_UNSPEC;
 
 	if (link.p->down || tx.p->down || port.p->down)
 		return drop(link.h, &p);
 	if (can_lose(&link.p->loss)) {
 		u64 k = __sync_fetch_and_add(&link.h->drawn, 1) + 1;
-		if (lost(&link.p->loss, link.h, n, k))
+		if (draw_loss(&link.p->loss, link.h, n, k))
 			return drop(link.h, &p);
 	}
-	u64 line = on_line(&p, link.p), dur = occupancy(link.p, line);
-	u64 port_line = on_line(&p, port.p), port_dur = occupancy(port.p, port_line);
-	if (!stamp) {
+	u64 line = line_bytes_on(&p, link.p), dur = occupancy(link.p, line);
+	u64 port_line = line_bytes_on(&p, port.p), port_dur = occupancy(port.p, port_line);
+	if (!edt) {
 		count(link.h, &p, line, dur);
 		count(port.h, &p, port_line, port_dur);
 		return TC_ACT_UNSPEC;
 	}
 
-	u64 ready = left(skb), tx_dur = occupancy(tx.p, on_line(&p, tx.p));
+	u64 ready = departure_of(skb), tx_dur = occupancy(tx.p, line_bytes_on(&p, tx.p));
 	u64 finish = ready + tx_dur;
 	u64 start = later(ready, *(volatile u64 *)&link.h->next_free);
-	if (full(link.p, start - ready))
+	if (is_full(link.p, start - ready))
 		return drop(link.h, &p);
-	// Faster than the port that feeds it, a link never has to queue.
+	// On a link that is at least as fast as the send port, packets never wait.
 	if (dur > tx_dur)
 		start = reserve(link.h, ready, dur);
 	count(link.h, &p, line, dur);
@@ -232,19 +233,19 @@ int rx(struct __sk_buff *skb)
 	ready = in_order(&link.h->last_ready, start + delay);
 
 	start = later(ready, *(volatile u64 *)&port.h->next_free);
-	if (full(port.p, start - ready))
+	if (is_full(port.p, start - ready))
 		return drop(port.h, &p);
-	// Half full is when a switch says so (RFC 3168), to who listens.
+	// ECN mark (RFC 3168) from half of the limit on, if the packet is ECN-capable.
 	if (port.p->queue.limit_ns && start - ready > (u64)port.p->queue.limit_ns / 2)
 		bpf_skb_ecn_set_ce(skb);
 	start = reserve(port.h, ready, port_dur);
 	count(port.h, &p, port_line, port_dur);
-	leave(skb, later(finish, start + port_dur));
+	set_departure(skb, later(finish, start + port_dur));
 	return TC_ACT_UNSPEC;
 }
 
 #include "late.h"
 #include "vector.h"
 
-// It calls nothing that asks for the GPL.
+// The programs call no helpers that require the GPL.
 char __license[] SEC("license") = "Apache-2.0";

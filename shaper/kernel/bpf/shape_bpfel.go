@@ -47,14 +47,14 @@ type shapeDdlemuParams struct {
 }
 
 type shapeFlow struct {
-	_       structs.HostLayout
-	Begin   uint32
-	FromLow uint8
-	Got     uint8
-	Single  uint8
-	Decided uint8
-	Class   uint32
-	First   [12]uint8
+	_        structs.HostLayout
+	FirstSeq uint32
+	FromLow  uint8
+	Got      uint8
+	Alone    uint8
+	Decided  uint8
+	Class    uint32
+	First    [12]uint8
 }
 
 type shapeFlowKey struct {
@@ -150,10 +150,10 @@ const (
 	shapeProgRx         = "rx"
 	shapeProgTx         = "tx"
 	shapeProgVector     = "vector"
+	shapeVarEdt         = "edt"
 	shapeVarNics        = "nics"
 	shapeVarNicsPerNode = "nics_per_node"
 	shapeVarSeed        = "seed"
-	shapeVarStamp       = "stamp"
 	shapeVarTimeScale   = "time_scale"
 )
 
@@ -225,10 +225,10 @@ type shapeMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type shapeVariableSpecs struct {
+	Edt         *ebpf.VariableSpec `ebpf:"edt"`
 	Nics        *ebpf.VariableSpec `ebpf:"nics"`
 	NicsPerNode *ebpf.VariableSpec `ebpf:"nics_per_node"`
 	Seed        *ebpf.VariableSpec `ebpf:"seed"`
-	Stamp       *ebpf.VariableSpec `ebpf:"stamp"`
 	TimeScale   *ebpf.VariableSpec `ebpf:"time_scale"`
 }
 
@@ -281,10 +281,10 @@ func (m *shapeMaps) Close() error {
 //
 // It can be passed to loadShapeObjects or ebpf.CollectionSpec.LoadAndAssign.
 type shapeVariables struct {
+	Edt         *ebpf.Variable `ebpf:"edt"`
 	Nics        *ebpf.Variable `ebpf:"nics"`
 	NicsPerNode *ebpf.Variable `ebpf:"nics_per_node"`
 	Seed        *ebpf.Variable `ebpf:"seed"`
-	Stamp       *ebpf.Variable `ebpf:"stamp"`
 	TimeScale   *ebpf.Variable `ebpf:"time_scale"`
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The arithmetic by itself, for the test that compares it with package link: takes a struct
-// vector as a packet and writes the results into it.
+// A program for the test that compares the arithmetic with package link: its packet is a struct
+// vector, into which it writes the results.
 #pragma once
 
 struct vector {
