@@ -4,6 +4,8 @@
 // was compiled with the headers of the NCCL version; the function numbers against those of NCCL's generator.
 #include "layout.h"
 
+#include <initializer_list>
+
 #include "fake_nccl.h"
 #include "fake_world.h"
 
@@ -11,59 +13,126 @@ namespace test {
 namespace {
 
 #define AT(struct, field) static_cast<uint32_t>(offsetof(struct, field))
-#define SAME(a, b) same(l.version, #a, a, static_cast<uint32_t>(b))
+#define FIELD(name, want) { #name, l.name, static_cast<uint32_t>(want) }
 
-void same(int version, const char *what, uint32_t got, uint32_t want)
+struct Field {
+	const char *name;
+	uint32_t got, want;
+};
+
+void check_fields(const softexec::Layout &l, std::initializer_list<Field> fields)
 {
-	CHECK(got == want, "NCCL %d, %s: %u, want %u", version, what, got, want);
+	for (const Field &f : fields)
+		CHECK(f.got == f.want, "NCCL %d, %s: %u, want %u", l.version, f.name, f.got, f.want);
 }
 
-// What is the same in all versions.
-void common(const softexec::Layout &l)
+// The fields that are the same in all versions.
+void common_fields(const softexec::Layout &l)
 {
-	SAME(l.args_comm, 0), SAME(l.args_channel_mask, AT(fake::Args, channel_mask)),
-		SAME(l.args_storage, AT(fake::Args, storage));
-	SAME(l.args_work_mask, AT(fake::Args, work_mask)), SAME(l.args_work_buf, AT(fake::Args, work_buf)),
-		SAME(l.args_size, sizeof(fake::Args));
-	SAME(l.batch_base, AT(fake::BatchHead, base)), SAME(l.batch_bitset, AT(fake::BatchHead, bitset)),
-		SAME(l.batch_size, sizeof(fake::BatchHead));
-	SAME(l.peer_send, AT(fake::Peer, send)), SAME(l.peer_recv, AT(fake::Peer, recv)),
-		SAME(l.conn_size, sizeof(fake::Conn));
-	SAME(l.conn_buffs, AT(fake::Conn, buffs)), SAME(l.conn_tail, AT(fake::Conn, tail)),
-		SAME(l.conn_head, AT(fake::Conn, head));
-	SAME(l.conn_flags, AT(fake::Conn, flags)), SAME(l.conn_step_size, AT(fake::Conn, step_size)),
-		SAME(l.conn_fifo, AT(fake::Conn, fifo));
-	SAME(l.conn_step, AT(fake::Conn, step)), SAME(l.conn_net_device, AT(fake::Conn, net_device.type));
-	SAME(l.fifo_mode, AT(fake::Fifo, mode)), SAME(l.fifo_offset, AT(fake::Fifo, offset)),
-		SAME(l.fifo_size, AT(fake::Fifo, size));
-	SAME(l.fifo_entry, sizeof(fake::Fifo));
-	SAME(l.p2p_send_addr, AT(fake::P2p, send)), SAME(l.p2p_recv_addr, AT(fake::P2p, recv)),
-		SAME(l.p2p_send_bytes, AT(fake::P2p, send_bytes));
-	SAME(l.p2p_recv_bytes, AT(fake::P2p, recv_bytes)), SAME(l.p2p_send_rank, AT(fake::P2p, send_rank));
-	SAME(l.p2p_recv_rank, AT(fake::P2p, recv_rank)), SAME(l.p2p_channels, AT(fake::P2p, channels)),
-		SAME(l.p2p_base, AT(fake::P2p, base));
-	SAME(l.p2p_send_channels, AT(fake::P2p, send_channels)),
-		SAME(l.p2p_recv_channels, AT(fake::P2p, recv_channels));
-	SAME(l.p2p_send_chunk, AT(fake::P2p, send_chunk)), SAME(l.p2p_recv_chunk, AT(fake::P2p, recv_chunk));
-	SAME(l.p2p_bits, AT(fake::P2p, recv_chunk) + 1), SAME(l.p2p_size, sizeof(fake::P2p));
+	const std::initializer_list<Field> fields = {
+		FIELD(args_comm, 0),
+		FIELD(args_channel_mask, AT(fake::Args, channel_mask)),
+		FIELD(args_storage, AT(fake::Args, storage)),
+		FIELD(args_work_mask, AT(fake::Args, work_mask)),
+		FIELD(args_work_buf, AT(fake::Args, work_buf)),
+		FIELD(args_size, sizeof(fake::Args)),
+		FIELD(batch_base, AT(fake::BatchHead, base)),
+		FIELD(batch_bitset, AT(fake::BatchHead, bitset)),
+		FIELD(batch_size, sizeof(fake::BatchHead)),
+		FIELD(peer_send, AT(fake::Peer, send)),
+		FIELD(peer_recv, AT(fake::Peer, recv)),
+		FIELD(conn_size, sizeof(fake::Conn)),
+		FIELD(conn_buffs, AT(fake::Conn, buffs)),
+		FIELD(conn_tail, AT(fake::Conn, tail)),
+		FIELD(conn_head, AT(fake::Conn, head)),
+		FIELD(conn_flags, AT(fake::Conn, flags)),
+		FIELD(conn_step_size, AT(fake::Conn, step_size)),
+		FIELD(conn_fifo, AT(fake::Conn, fifo)),
+		FIELD(conn_step, AT(fake::Conn, step)),
+		FIELD(conn_net_device, AT(fake::Conn, net_device.type)),
+		FIELD(fifo_mode, AT(fake::Fifo, mode)),
+		FIELD(fifo_offset, AT(fake::Fifo, offset)),
+		FIELD(fifo_size, AT(fake::Fifo, size)),
+		FIELD(fifo_entry, sizeof(fake::Fifo)),
+		FIELD(p2p_send_addr, AT(fake::P2p, send)),
+		FIELD(p2p_recv_addr, AT(fake::P2p, recv)),
+		FIELD(p2p_send_bytes, AT(fake::P2p, send_bytes)),
+		FIELD(p2p_recv_bytes, AT(fake::P2p, recv_bytes)),
+		FIELD(p2p_send_rank, AT(fake::P2p, send_rank)),
+		FIELD(p2p_recv_rank, AT(fake::P2p, recv_rank)),
+		FIELD(p2p_channels, AT(fake::P2p, channels)),
+		FIELD(p2p_base, AT(fake::P2p, base)),
+		FIELD(p2p_send_channels, AT(fake::P2p, send_channels)),
+		FIELD(p2p_recv_channels, AT(fake::P2p, recv_channels)),
+		FIELD(p2p_send_chunk, AT(fake::P2p, send_chunk)),
+		FIELD(p2p_recv_chunk, AT(fake::P2p, recv_chunk)),
+		FIELD(p2p_bits, AT(fake::P2p, recv_chunk) + 1),
+		FIELD(p2p_size, sizeof(fake::P2p)),
+	};
+	check_fields(l, fields);
 }
 
 template <typename All, typename Channel, typename Comm, typename Coll>
-void versioned(const softexec::Layout &l)
+void versioned_fields(const softexec::Layout &l)
 {
-	SAME(l.comm_rank, AT(Comm, rank)), SAME(l.comm_nranks, AT(Comm, nranks)),
-		SAME(l.comm_buff_sizes, AT(Comm, buff_sizes));
-	SAME(l.comm_p2p_chunk, AT(Comm, p2p_chunk)), SAME(l.comm_abort, AT(Comm, abort));
-	SAME(l.channels, AT(All, channels)), SAME(l.channel_size, sizeof(Channel));
-	SAME(l.ch_peers, AT(Channel, peers)), SAME(l.ch_ring_prev, AT(Channel, ring.prev)),
-		SAME(l.ch_ring_next, AT(Channel, ring.next));
-	SAME(l.ch_ring_ranks, AT(Channel, ring.ranks)), SAME(l.ch_ring_index, AT(Channel, ring.index));
-	SAME(l.ch_tree_up, AT(Channel, tree.up)), SAME(l.ch_tree_down, AT(Channel, tree.down));
-	SAME(l.coll_bits, 0), SAME(l.coll_root, AT(Coll, root)), SAME(l.coll_recv, AT(Coll, recv)),
-		SAME(l.coll_send, AT(Coll, send));
-	SAME(l.coll_count_lo, AT(Coll, counts.lo)), SAME(l.coll_count_mid, AT(Coll, counts.mid)),
-		SAME(l.coll_count_hi, AT(Coll, counts.hi));
-	SAME(l.coll_grains, AT(Coll, counts.hi) + 8), SAME(l.coll_arg, AT(Coll, arg)), SAME(l.coll_size, sizeof(Coll));
+	const std::initializer_list<Field> fields = {
+		FIELD(comm_rank, AT(Comm, rank)),
+		FIELD(comm_nranks, AT(Comm, nranks)),
+		FIELD(comm_buff_sizes, AT(Comm, buff_sizes)),
+		FIELD(comm_p2p_chunk, AT(Comm, p2p_chunk)),
+		FIELD(comm_abort, AT(Comm, abort)),
+		FIELD(channels, AT(All, channels)),
+		FIELD(channel_size, sizeof(Channel)),
+		FIELD(ch_peers, AT(Channel, peers)),
+		FIELD(ch_ring_prev, AT(Channel, ring.prev)),
+		FIELD(ch_ring_next, AT(Channel, ring.next)),
+		FIELD(ch_ring_ranks, AT(Channel, ring.ranks)),
+		FIELD(ch_ring_index, AT(Channel, ring.index)),
+		FIELD(ch_tree_up, AT(Channel, tree.up)),
+		FIELD(ch_tree_down, AT(Channel, tree.down)),
+		FIELD(coll_bits, 0),
+		FIELD(coll_root, AT(Coll, root)),
+		FIELD(coll_recv, AT(Coll, recv)),
+		FIELD(coll_send, AT(Coll, send)),
+		FIELD(coll_count_lo, AT(Coll, counts.lo)),
+		FIELD(coll_count_mid, AT(Coll, counts.mid)),
+		FIELD(coll_count_hi, AT(Coll, counts.hi)),
+		FIELD(coll_grains, AT(Coll, counts.hi) + 8),
+		FIELD(coll_arg, AT(Coll, arg)),
+		FIELD(coll_size, sizeof(Coll)),
+	};
+	check_fields(l, fields);
+}
+
+void fields_of_2_22()
+{
+	const softexec::Layout &l = *softexec::layout_for(22203);
+	const std::initializer_list<Field> fields = {
+		FIELD(comm_consumed, AT(fake::v2_22_3::Comm, consumed)),
+		FIELD(comm_started, softexec::kAbsent),
+		FIELD(ch_counter, softexec::kAbsent),
+	};
+	check_fields(l, fields);
+}
+
+void fields_of_2_29()
+{
+	using namespace fake::v2_29_7;
+	const softexec::Layout &l = *softexec::layout_for(22907);
+	const std::initializer_list<Field> fields = {
+		FIELD(comm_consumed, softexec::kAbsent),
+		FIELD(comm_started, AT(Comm, started)),
+		FIELD(comm_completed, AT(Comm, completed)),
+		FIELD(ch_counter, AT(Channel, counter)),
+		FIELD(bcast_depth, AT(Bcast, depth)),
+		FIELD(bcast_chunk, AT(Bcast, chunk)),
+		FIELD(bcast_send, AT(Bcast, send)),
+		FIELD(bcast_recv, AT(Bcast, recv)),
+		FIELD(bcast_bytes, AT(Bcast, bytes)),
+		FIELD(bcast_done, AT(Bcast, done)),
+		FIELD(bcast_size, sizeof(Bcast)),
+	};
+	check_fields(l, fields);
 }
 
 // Printed by a program with NCCL's own headers.
@@ -119,7 +188,7 @@ void refusal_bits()
 
 // The whole list's hash (FNV-1a over "NUMBER NAME KERNEL\n") and samples. The lists were once compared line by line
 // with the tables that NCCL's generate.py writes.
-void numbers()
+void function_numbers()
 {
 	const struct {
 		int version;
@@ -149,26 +218,15 @@ void numbers()
 
 void layout_tests()
 {
-	for (int version : { 22203, 22907 })
-		common(*softexec::layout_for(version));
 	using namespace fake;
-	versioned<v2_22_3::All, v2_22_3::Channel, v2_22_3::Comm, v2_22_3::Coll>(*softexec::layout_for(22203));
-	versioned<v2_29_7::All, v2_29_7::Channel, v2_29_7::Comm, v2_29_7::Coll>(*softexec::layout_for(22907));
-	{
-		const softexec::Layout &l = *softexec::layout_for(22203);
-		SAME(l.comm_consumed, AT(v2_22_3::Comm, consumed)), SAME(l.comm_started, softexec::kAbsent),
-			SAME(l.ch_counter, softexec::kAbsent);
-	}
-	const softexec::Layout &l = *softexec::layout_for(22907);
-	SAME(l.comm_consumed, softexec::kAbsent), SAME(l.comm_started, AT(v2_29_7::Comm, started));
-	SAME(l.comm_completed, AT(v2_29_7::Comm, completed)), SAME(l.ch_counter, AT(v2_29_7::Channel, counter));
-	SAME(l.bcast_depth, AT(v2_29_7::Bcast, depth)), SAME(l.bcast_chunk, AT(v2_29_7::Bcast, chunk)),
-		SAME(l.bcast_send, AT(v2_29_7::Bcast, send));
-	SAME(l.bcast_recv, AT(v2_29_7::Bcast, recv)), SAME(l.bcast_bytes, AT(v2_29_7::Bcast, bytes)),
-		SAME(l.bcast_done, AT(v2_29_7::Bcast, done));
-	SAME(l.bcast_size, sizeof(v2_29_7::Bcast));
+	for (int version : { 22203, 22907 })
+		common_fields(*softexec::layout_for(version));
+	versioned_fields<v2_22_3::All, v2_22_3::Channel, v2_22_3::Comm, v2_22_3::Coll>(*softexec::layout_for(22203));
+	versioned_fields<v2_29_7::All, v2_29_7::Channel, v2_29_7::Comm, v2_29_7::Coll>(*softexec::layout_for(22907));
+	fields_of_2_22();
+	fields_of_2_29();
 	refusal_bits();
-	numbers();
+	function_numbers();
 	CHECK(softexec_version(22304) == -1 && softexec_version(23007) == -1 && softexec_version(0) == -1,
 		"unknown versions must be refused");
 }
