@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The algorithms: which primitives a collective or a Send/Recv consists of, and with which peers.
+// The algorithms: the primitives that a collective or a Send/Recv consists of, and the peers.
 #ifndef DDLEMU_SOFT_EXEC_ALGOS_H
 #define DDLEMU_SOFT_EXEC_ALGOS_H
 
@@ -8,31 +8,33 @@
 
 namespace softexec {
 
-using Engines = std::vector<std::unique_ptr<Engine>>;
+using Runners = std::vector<std::unique_ptr<Runner>>;
 
-// Adds to *out the engines that together do one channel's part of a collective. They must run at the same time.
-void start_collective(const Comm &c, const Channel &ch, const Func &f, const CollWork &w, Engines *out);
+// Appends to *out the runners that do one channel's share of a collective. All of them must be polled in turn.
+void start_collective(const Comm &c, const Channel &ch, const Func &f, const CollWork &w, Runners *out);
 
-// The same for one Send/Recv work: a send, a receive, both, or a copy within the rank.
-void start_p2p(const Comm &c, const Channel &ch, const P2pWork &w, Engines *out);
+// The same for a Send/Recv: a send, a receive, both, or a copy within the rank.
+void start_p2p(const Comm &c, const Channel &ch, const P2pWork &w, Runners *out);
 
 // The same for all broadcasts of a batch.
-void start_broadcasts(const Comm &c, const Channel &ch, const Batch &b, Engines *out);
+void start_broadcasts(const Comm &c, const Channel &ch, const Batch &b, Runners *out);
 
-// The connections that an algorithm uses, for checks before the start: pairs of connection and whether it receives.
-struct Link {
+// One end of a connection.
+struct ConnEnd {
 	char *conn;
 	bool receives;
 };
-std::vector<Link> links_of(const Comm &c, const Channel &ch, const Func &f, const Batch &b);
 
-// Schedules of ring algorithms (ring.cc), by collective.
+// Returns the connections that a batch uses, to check them before it starts.
+std::vector<ConnEnd> connections_of(const Comm &c, const Channel &ch, const Func &f, const Batch &b);
+
+// Return the schedules of the ring algorithms (ring.cc).
 std::unique_ptr<Schedule> gatherv_schedule(const Comm &c, const Batch &b);
 std::unique_ptr<Schedule> ring_schedule(
-	const Comm &c, const Channel &ch, const Func &f, const CollWork &w, const Part &part);
+	const Comm &c, const Channel &ch, const Func &f, const CollWork &w, const Share &share);
 
-// Makes the engine for a protocol.
-std::unique_ptr<Engine> make_engine(Proto proto, Job job);
+// Makes the runner for a protocol.
+std::unique_ptr<Runner> make_runner(Proto proto, RunnerSpec spec);
 
 } // namespace softexec
 

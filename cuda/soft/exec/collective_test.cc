@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Every collective, algorithm, protocol and number of ranks, against what the definition says; values are small enough
-// to be exact.
+// Every collective, algorithm, protocol and number of ranks, compared with the definition of the collective. The values
+// are small, so that the results are exact.
 #include <algorithm>
 #include <cstdlib>
 
@@ -10,18 +10,18 @@
 namespace test {
 namespace {
 
-using fake::Wires;
+using fake::Transport;
 using fake::World;
 using softexec::Coll;
 
 struct Case {
 	Coll coll;
-	const char *name; // as in a kernel's name
+	const char *name; // in the function's name
 	const char *algo;
 	softexec::Proto proto;
-	const char *op; // "" for those that only copy
+	const char *op; // "" for collectives that only copy
 	Type type; // of the elements
-	const char *type_name; // of the function
+	const char *type_name; // in the function's name
 };
 
 const char *const kProtoName[] = { "LL", "LL128", "SIMPLE" };
@@ -36,7 +36,7 @@ std::string func_name(const Case &c)
 
 double input(int rank, size_t i) { return static_cast<double>((static_cast<size_t>(rank) * 3 + i * 7 + i / 5) % 4); }
 
-// The result that rank should have at element i of its output.
+// Returns the correct element i of a rank's output.
 double expected(const Case &c, int nranks, int rank, int root, size_t count, size_t i)
 {
 	size_t n = static_cast<size_t>(nranks);
@@ -88,52 +88,68 @@ struct Shape {
 	bool arg_by_pointer;
 };
 
-// Elements in a grain and grains that fit into a chunk.
-void chunk_limits(const World &w, const Case &c, size_t *grain_elts, size_t *most)
+// Sets the elements of a grain, and the largest number of grains of a chunk.
+void chunk_limits(const World &w, const Case &c, size_t *grain_elts, size_t *max_grains)
 {
 	size_t elt = softexec::type_size(c.type), step = w.buff_size(c.proto) / 8;
 	size_t grain = c.proto == softexec::kLL ? 16 : c.proto == softexec::kLL128 ? 1920 : 512;
-	bool deep = std::string(c.algo) == "RING" &&
+	bool four_steps = std::string(c.algo) == "RING" &&
 		(c.coll == Coll::kAllReduce || c.coll == Coll::kAllGather || c.coll == Coll::kReduceScatter);
 	size_t data = c.proto == softexec::kLL ? step / 2
 		: c.proto == softexec::kLL128  ? step / 16 * 15
-					       : step * (deep ? 4 : 1);
+					       : step * (four_steps ? 4 : 1);
 	*grain_elts = grain / elt;
-	*most = data / grain;
+	*max_grains = data / grain;
 }
 
-void mark_links(World &w, const Case &c)
+void mark_connections(World &w, const Case &c)
 {
 	std::string algo = c.algo;
 	if (algo == "TREE")
-		return w.use_tree(c.proto);
+		return w.mark_tree(c.proto);
 	if (algo == "PAT")
-		return w.use_pat(c.coll == Coll::kAllGather);
-	bool deep = c.proto == softexec::kSimple &&
+		return w.mark_pat(c.coll == Coll::kAllGather);
+	bool four_steps = c.proto == softexec::kSimple &&
 		(c.coll == Coll::kAllReduce || c.coll == Coll::kAllGather || c.coll == Coll::kReduceScatter);
-	w.use_ring(c.proto, deep ? 4 : 1, deep ? 2 : 1);
+	w.mark_ring(c.proto, four_steps ? 4 : 1, four_steps ? 2 : 1);
+}
+
+struct Ranks {
+	int count, rank, root;
+};
+
+// Compares the n elements of a rank's output with the definition.
+void check_output(const Case &c, const std::string &what, Ranks r, size_t count, size_t n, const char *result)
+{
+	size_t wrong = 0, first = 0;
+	for (size_t k = n; k-- > 0;) {
+		if (value(result, k, c.type) != expected(c, r.count, r.rank, r.root, count, k))
+			wrong++, first = k;
+	}
+	CHECK(wrong == 0, "%s: %zu of %zu wrong on rank %d, first at %zu: %g, want %g", what.c_str(), wrong, n, r.rank,
+		first, value(result, first, c.type), expected(c, r.count, r.rank, r.root, count, first));
 }
 
 void run_case(World &w, const Case &c, const Shape &s)
 {
 	int n = w.options().nranks, root = (n - 1) / 2 + (s.count & 1 ? 0 : n / 2) % n;
-	size_t elt = softexec::type_size(c.type), all = static_cast<size_t>(n), grain, most;
-	chunk_limits(w, c, &grain, &most);
+	size_t elt = softexec::type_size(c.type), all = static_cast<size_t>(n), grain, max_grains;
+	chunk_limits(w, c, &grain, &max_grains);
 	bool moves_bytes = *c.op == 0;
 	size_t in_elts = c.coll == Coll::kReduceScatter ? s.count * all : s.count,
 	       out_elts = c.coll == Coll::kAllGather ? s.count * all : s.count;
 	std::string what = func_name(c) + " v" + std::to_string(w.options().version) + " ranks " + std::to_string(n) +
 		" count " + std::to_string(s.count) + (s.in_place ? " in place" : "") +
-		(w.options().wires == Wires::kNet ? " net" : " shared");
+		(w.options().transport == Transport::kNet ? " net" : " shared");
 	uint64_t arg = op_arg(c, w);
 	std::vector<std::vector<char>> in(all), out(all);
 	std::vector<fake::Launch> launches;
-	mark_links(w, c);
+	mark_connections(w, c);
 	for (int r = 0; r < n; r++) {
 		std::vector<char> &i = in[static_cast<size_t>(r)], &o = out[static_cast<size_t>(r)];
 		o.assign(std::max(in_elts, out_elts) * elt + 8, 0x6b);
 		i.assign(in_elts * elt + 8, 0x6b);
-		// In place: the input lies in the output, or the output in the input.
+		// In place: the input is a part of the output, or the output a part of the input.
 		char *from = i.data(), *to = o.data();
 		if (s.in_place) {
 			from = c.coll == Coll::kAllGather ? to + static_cast<size_t>(r) * s.count * elt : to;
@@ -143,7 +159,7 @@ void run_case(World &w, const Case &c, const Shape &s)
 			set(from, k, c.type, input(r, k));
 		size_t per = moves_bytes ? elt : 1;
 		fake::Work work = w.collective(func_name(c), w.options().channels, from, to, s.count * per, grain * per,
-			std::min(s.grains, most), root, s.arg_by_pointer ? reinterpret_cast<uint64_t>(&arg) : arg,
+			std::min(s.grains, max_grains), root, s.arg_by_pointer ? reinterpret_cast<uint64_t>(&arg) : arg,
 			s.arg_by_pointer);
 		launches.push_back(w.launch(r, { work }, s.storage));
 	}
@@ -156,13 +172,7 @@ void run_case(World &w, const Case &c, const Shape &s)
 		const std::vector<char> &o = out[static_cast<size_t>(r)];
 		const char *result = o.data() +
 			(s.in_place && c.coll == Coll::kReduceScatter ? static_cast<size_t>(r) * s.count * elt : 0);
-		size_t wrong = 0, first = 0;
-		for (size_t k = out_elts; k-- > 0;) {
-			if (value(result, k, c.type) != expected(c, n, r, root, s.count, k))
-				wrong++, first = k;
-		}
-		CHECK(wrong == 0, "%s: %zu of %zu wrong on rank %d, first at %zu: %g, want %g", what.c_str(), wrong,
-			out_elts, r, first, value(result, first, c.type), expected(c, n, r, root, s.count, first));
+		check_output(c, what, { n, r, root }, s.count, out_elts, result);
 		for (size_t k = std::max(in_elts, out_elts) * elt; k < o.size(); k++)
 			CHECK(o[k] == 0x6b, "%s wrote beyond the end", what.c_str());
 	}
@@ -217,10 +227,11 @@ void run_world(const fake::Options &o, const std::vector<softexec::Proto> &proto
 	for (softexec::Proto p : protos)
 		run_cases(w, cases(p, false), random);
 	if (o.version == 22203)
-		CHECK(w.consumed[0] > World::kFifoBytes, "the FIFO's credits were not returned: %u", w.consumed[0]);
+		CHECK(w.consumed[0] > World::kFifoBytes, "the works in the FIFO were not marked as read: %u",
+			w.consumed[0]);
 }
 
-// How a ring of two cuts the data into messages. A step of Simple has 4096 bytes here, a slice two steps.
+// The sizes of the messages in a ring of two ranks. A step of Simple has 4096 bytes here, a slice has two steps.
 void message_sizes()
 {
 	const struct {
@@ -240,8 +251,8 @@ void message_sizes()
 		{ softexec::kLL128, 80, 32, { 2048, 2048 } },
 		{ softexec::kLL128, 970, 32, { 2048, 2048, 2048, 2048 } }, // 480 elements fit into a step
 	};
-	softexec_version(22203);
-	World w({ 22203, 2, 1, Wires::kNet, 0 });
+	softexec_select_version(22203);
+	World w({ 22203, 2, 1, Transport::kNet, 0 });
 	for (const auto &c : cases) {
 		Case ring = { Coll::kAllReduce, "AllReduce", "RING", c.proto, "Sum", Type::kF32, "f32" };
 		run_case(w, ring, { c.count, c.grains, false, 0, false });
@@ -251,8 +262,8 @@ void message_sizes()
 			text += std::to_string(n) + " ";
 		CHECK(got == c.want, "%s of %zu: messages of %s bytes", kProtoName[c.proto], c.count, text.c_str());
 	}
-	// The last two of these are among the steps that LL sends whole, to overwrite all old flags.
-	World late({ 22203, 2, 1, Wires::kNet, 0x7ffffff6 });
+	// The last two of these steps are sent whole, because LL overwrites all old flags.
+	World late({ 22203, 2, 1, Transport::kNet, 0x7ffffff6 });
 	run_case(late, { Coll::kAllReduce, "AllReduce", "RING", softexec::kLL, "Sum", Type::kF32, "f32" },
 		{ 80, 8, false, 0, false });
 	CHECK(late.sizes(0, 1) == std::vector<size_t>({ 256, 256, 1024, 1024 }),
@@ -266,27 +277,27 @@ void collective_tests()
 	message_sizes();
 	Random random = { 0x9e3779b97f4a7c15 };
 	for (int version : { 22203, 22907 }) {
-		softexec_version(version);
+		softexec_select_version(version);
 		for (int ranks : { 2, 3, 4 }) {
-			for (Wires wires : { Wires::kNet, Wires::kShared }) {
+			for (Transport transport : { Transport::kNet, Transport::kShared }) {
 				setenv("DDLEMU_SOFT_THREADS", ranks == 3 ? "2" : "1", 1);
-				run_world({ version, ranks, 1 + (ranks + version) % 3, wires, 0 },
+				run_world({ version, ranks, 1 + (ranks + version) % 3, transport, 0 },
 					{ softexec::kSimple, softexec::kLL, softexec::kLL128 }, random);
 			}
 		}
 	}
 	unsetenv("DDLEMU_SOFT_THREADS");
-	// With 16 ranks PAT has more than one step of a connection open.
+	// With 16 ranks PAT has several incomplete steps in a connection.
 	for (int ranks : { 2, 3, 4, 5, 8, 16 }) {
-		for (Wires wires : { Wires::kNet, Wires::kShared }) {
-			World w({ 22907, ranks, 1 + ranks % 2, wires, 0 });
+		for (Transport transport : { Transport::kNet, Transport::kShared }) {
+			World w({ 22907, ranks, 1 + ranks % 2, transport, 0 });
 			run_cases(w, cases(softexec::kSimple, true), random);
 		}
 	}
-	// Steps that LL's cleaning applies to: from 0x7ffffff8 on, eight whole buffers are written.
-	softexec_version(22203);
-	run_world({ 22203, 2, 1, Wires::kNet, 0x7ffffff0 }, { softexec::kLL }, random);
-	run_world({ 22203, 2, 1, Wires::kShared, 0x7ffffff0 }, { softexec::kLL }, random);
+	// LL's cleaning steps: from step 0x7ffffff8 on, eight whole buffers are written.
+	softexec_select_version(22203);
+	run_world({ 22203, 2, 1, Transport::kNet, 0x7ffffff0 }, { softexec::kLL }, random);
+	run_world({ 22203, 2, 1, Transport::kShared, 0x7ffffff0 }, { softexec::kLL }, random);
 }
 
 } // namespace test

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One end of a connection: a ring buffer of 8 steps, its counters, and the queue that tells a proxy how much a step
-// holds.
+// One end of a connection: a ring buffer of 8 steps, its counters head and tail, and the connFifo, in which a sender
+// writes for the proxy how many bytes a step has.
 #ifndef DDLEMU_SOFT_EXEC_CONN_H
 #define DDLEMU_SOFT_EXEC_CONN_H
 
@@ -22,13 +22,13 @@ void store_release(T *p, T v)
 	__atomic_store_n(p, v, __ATOMIC_RELEASE);
 }
 
-// The entry of a slot in the queue between kernel and proxy.
+// The entry of one step in the connFifo.
 struct FifoEntry {
 	char *base;
 	const Layout *l;
-	// Bytes that the slot holds. The proxy of a sender waits for it.
+	// Sets the bytes of the step. A sender's proxy waits for this.
 	void set_size(ssize_t n) const { store_release(reinterpret_cast<ssize_t *>(base + l->fifo_size), n); }
-	// Whether the proxy picks a place in a shared buffer for each step, and which.
+	// True if the proxy assigns each step a place in a shared buffer: at offset.
 	bool has_offset() const
 	{
 		return __atomic_load_n(reinterpret_cast<int *>(base + l->fifo_mode), __ATOMIC_RELAXED) == 1;
@@ -38,7 +38,7 @@ struct FifoEntry {
 
 class Conn {
 public:
-	// Reads the connection at base. proto chooses the buffer.
+	// Reads the connection at base, with the buffer of a protocol.
 	Conn(const Layout &l, char *base, Proto proto)
 		: l_(&l),
 		  base_(base),
@@ -55,42 +55,42 @@ public:
 	bool has_fifo() const { return fifo_ != nullptr; }
 	FifoEntry fifo() const { return { fifo_ + (step % kSteps) * l_->fifo_entry, l_ }; }
 
-	// Where the current step's data lies in Simple's buffer. Valid after the wait for that step.
+	// Address of the current step's data in Simple's buffer. Valid once can_send or can_recv is true for that step.
 	char *slot() const { return fifo_ && fifo().has_offset() ? buff_ + fifo().offset() : slot_ahead(0); }
 
-	// The same for n steps on, on connections with buffers of their own.
+	// The same for the step n later. Only for connections without a shared buffer.
 	char *slot_ahead(uint64_t n) const { return buff_ + (step + n) % kSteps * static_cast<size_t>(step_size_); }
 
-	// Sender: whether the next n steps are free. Receiver: whether the next n steps have arrived.
-	// A proxy that hands out shared buffers starts a sender's head at -8, which is no credit at all.
+	// Sender: true if the next n steps are free. Receiver: true if the next n steps have arrived. With a shared
+	// buffer the proxy starts a sender's head at -8: no step is free before the proxy has assigned it a place.
 	bool can_send(uint64_t n) { return reached(head_, step + n, kSteps); }
 	bool can_recv(uint64_t n) { return reached(tail_, step + n, 0); }
 
-	// Sender: n more steps are filled. Receiver: n more steps are free. Only the first kind is optional (LL has
-	// none).
+	// Sender: n more steps are filled (LL has no such counter). Receiver: n more steps are free.
 	void post_send(uint64_t n) { store_release(tail_, step += n); }
 	void post_recv(uint64_t n) { store_release(head_, step += n); }
 
-	// Rounds the step up to a multiple of n, as each collective does at its start. A receiver returns the credits
+	// Rounds the step up to a multiple of n, as NCCL does when a collective starts. A receiver frees the steps that
 	// it skips.
-	void round_up(uint64_t n, bool receiver)
+	void align_step(uint64_t n, bool receiver)
 	{
 		step = (step + n - 1) / n * n;
 		if (receiver)
 			store_release(head_, step);
 	}
 
-	// Keeps the step for the next kernel.
+	// Stores the step for the next kernel.
 	void save() const { put<uint64_t>(base_, l_->conn_step, step); }
 
 private:
+	// True once counter + slack has reached a step. The shared counter is only read if its last value was too low.
 	bool reached(const uint64_t *counter, uint64_t want, uint64_t slack)
 	{
-		if (seen_ && credit_ >= want)
+		if (limit_known_ && limit_ >= want)
 			return true;
-		credit_ = load_acquire(counter) + slack;
-		seen_ = true;
-		return credit_ >= want;
+		limit_ = load_acquire(counter) + slack;
+		limit_known_ = true;
+		return limit_ >= want;
 	}
 	uint64_t get_step() const { return get<uint64_t>(base_, l_->conn_step); }
 
@@ -99,8 +99,8 @@ private:
 	uint64_t *tail_, *head_;
 	char *fifo_;
 	int step_size_;
-	uint64_t credit_ = 0; // the step that this end may go up to, when last looked
-	bool seen_ = false; // has looked
+	uint64_t limit_ = 0; // this end may go up to this step
+	bool limit_known_ = false;
 
 public:
 	uint64_t step; // next step to send or receive

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// NCCL's device structures as the executor sees them: read once per launch through the layout table, but for a
-// connection's step counter and the words that are shared with a proxy or a peer.
+// The executor's own copies of NCCL's device structures. read_launch fills them once per launch, with the offsets of
+// the layout table. Only a connection's step counter and the words shared with a proxy or a peer stay in NCCL's memory.
 #ifndef DDLEMU_SOFT_EXEC_DEVICE_H
 #define DDLEMU_SOFT_EXEC_DEVICE_H
 
@@ -21,27 +21,27 @@ struct Comm {
 	const Layout *layout;
 	char *base;
 	int rank, nranks;
-	int buff_size[kProtos]; // of a connection's ring buffer, all steps, in bytes
+	int buff_size[kProtos]; // bytes of a connection's ring buffer, all steps together
 	int p2p_chunk; // bytes of a Send/Recv step
-	const uint32_t *abort; // becomes non-zero when the kernels must end
+	const uint32_t *abort; // non-zero once the communicator is aborted
 };
 
 struct Channel {
 	int id;
 	char *base;
-	int prev, next, index; // in the ring
-	const int *ranks; // ring order, this rank first
-	int up; // in the tree; -1: this rank is the root
-	int down[kTreeArity]; // -1 after the last one
+	int prev, next, index; // the ring's neighbours, and this rank's place in it
+	const int *ranks; // in the ring's order, this rank first
+	int up; // parent in the tree; -1 at the root
+	int down[kTreeArity]; // children in the tree; -1 after the last one
 };
 
 struct CollWork {
 	int channel_lo, channel_hi;
 	int root;
 	char *send, *recv;
-	size_t count_lo, count_mid, count_hi; // elements of the first, the middle and the last channel
-	size_t grains_lo, grains_mid, grains_hi;
-	uint64_t arg; // of the operator, already loaded if it was a pointer
+	size_t count_lo, count_mid, count_hi; // elements of the first channel, each middle one, and the last
+	size_t grains_lo, grains_mid, grains_hi; // chunk sizes of the same channels, in grains
+	uint64_t arg; // the operator's argument; read_launch has replaced a pointer by its value
 	bool profiled;
 };
 
@@ -55,51 +55,53 @@ struct P2pWork {
 	bool profiled;
 };
 
-// One of several broadcasts that a kernel does at once.
+// One of the broadcasts of an AllGatherV.
 struct BcastWork {
-	int depth; // hops from the root, in the ring
+	int depth; // distance from the root along the ring
 	size_t chunk;
-	const char *send; // the root's
+	const char *send; // the root's input
 	char *recv;
 	size_t bytes, done;
 };
 
 struct Batch {
 	const Func *func;
-	std::vector<CollWork> colls; // run one after another
-	std::vector<P2pWork> p2ps; // run at the same time
-	std::vector<BcastWork> bcasts; // take turns, chunk by chunk
+	std::vector<CollWork> colls; // one after another
+	std::vector<P2pWork> p2ps; // all at the same time
+	std::vector<BcastWork> bcasts; // chunk by chunk in turn
 };
 
-// What one block of the grid does: batches one after another, all on one channel.
+// The work of one block of the grid: batches one after another, all on one channel.
 struct Block {
 	Channel channel;
 	std::vector<Batch> batches;
-	uint32_t consumed; // how far the work FIFO has been read
+	uint32_t consumed; // end of the last work read from the work FIFO
 };
 
+// A whole launch.
 struct Plan {
 	Comm comm;
-	bool fifo; // works came from the FIFO
+	bool fifo; // the works were in the work FIFO
 	std::vector<Block> blocks;
 };
 
-// Reads a launch and checks all of it, before anything is touched. Returns false, with the reason in *why, if the
-// executor can't run it; why is a phrase that fits "cannot run NCCL's kernel: ...".
+// Reads and checks a whole launch without changing any memory. If the executor does not support it, returns false and
+// sets *why to a phrase that completes "cannot run NCCL's kernel: ...".
 bool read_launch(const Layout &l, const softexec_launch &launch, Plan *out, std::string *why);
 
-// One end of a connection. The address of connection number index to or from a peer.
+// Return the address of one end of a connection: number index to or from a peer.
 char *send_conn(const Comm &c, const Channel &ch, int peer, int index);
 char *recv_conn(const Comm &c, const Channel &ch, int peer, int index);
 
-// The part of a collective that one channel does, in elements. count is the whole, summed over channels.
-struct Part {
+// One channel's share of a collective, in elements: [offset, offset+size) of count, in chunks.
+struct Share {
 	size_t count, offset, size, chunk;
 };
-Part channel_part(const CollWork &w, int channel, Proto proto, size_t elt);
+Share channel_share(const CollWork &w, int channel, Proto proto, size_t elt);
 
-// The part of a Send/Recv that a channel does: bytes [begin, end) of the whole. Returns false if it has no part in it.
-bool p2p_part(const Layout &l, const P2pWork &w, int channel, int nparts, size_t bytes, size_t *begin, size_t *end);
+// Sets [begin, end) to a channel's share of the bytes of a Send/Recv that is divided into nshares. Returns false if the
+// channel has none.
+bool p2p_share(const Layout &l, const P2pWork &w, int channel, int nshares, size_t bytes, size_t *begin, size_t *end);
 
 } // namespace softexec
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The executor's tests. Arguments name the groups to run; with none, all.
+// The program of the executor's tests. Its arguments name the groups to run; without arguments it runs all.
 #include <cstring>
 
 #include "test_util.h"

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// For tests: NCCL's device structures, written down a second time as structs, and a world of ranks that are connected
-// through memory. The structs are laid out as in the NCCL version in their namespace's name, so that the layout table
-// is checked against something.
+// For tests: NCCL's device structures as structs, independent of the layout table, which is compared with them. Structs
+// that differ between versions are in a namespace of the version.
 #ifndef DDLEMU_SOFT_EXEC_FAKE_NCCL_H
 #define DDLEMU_SOFT_EXEC_FAKE_NCCL_H
 

@@ -14,9 +14,9 @@ using softexec::Proto;
 
 namespace {
 
-constexpr int kFlushed = -1;
+constexpr int kEmpty = -1; // size in a connFifo entry that the proxy has processed
 
-// Two binary trees would be as good; what matters is ranks with none, one and several children.
+// A binary tree that has ranks with none, one and two children; rotate selects the root.
 void heap_tree(int me, int n, int rotate, Tree *t)
 {
 	int v = (me - rotate % n + n) % n;
@@ -43,7 +43,8 @@ void fill(All *a, World &w, int rank, const int *buff_sizes, int p2p_chunk)
 
 int World::ring_at(int channel, int i) const
 {
-	// Channel 0 goes 0, 1, 2, ...; the others backwards, so that index and rank differ.
+	// The rings of even channels are 0, 1, 2, ...; those of odd channels run backwards, so that index and rank
+	// differ.
 	int n = options_.nranks;
 	i = ((i % n) + n) % n;
 	return channel % 2 == 0 ? i : (n - i) % n;
@@ -69,8 +70,8 @@ World::World(const Options &o)
 		for (int d = 0; d < o.nranks; d++) {
 			for (int c = 0; s != d && c < o.channels; c++) {
 				for (int index = 0; index < 2; index++) {
-					links_.push_back(std::make_unique<Link>());
-					Link &l = *links_.back();
+					connections_.push_back(std::make_unique<Connection>());
+					Connection &l = *connections_.back();
 					l.src = s, l.dst = d, l.channel = c, l.index = index;
 					connect(l);
 				}
@@ -79,7 +80,7 @@ World::World(const Options &o)
 	}
 	for (int r = 0; r < o.nranks; r++)
 		fill_comm(r);
-	if (o.wires == Wires::kNet)
+	if (o.transport == Transport::kNet)
 		proxy_ = std::thread([this] { proxy(); });
 }
 
@@ -90,11 +91,11 @@ World::~World()
 		proxy_.join();
 }
 
-void World::connect(Link &l)
+void World::connect(Connection &l)
 {
 	Conn &s = peer(l.src, l.channel, l.dst).send[l.index], &r = peer(l.dst, l.channel, l.src).recv[l.index];
-	bool net = options_.wires == Wires::kNet;
-	bool pooled = net && l.index == 1; // NCCL's Send/Recv connections share their buffers
+	bool net = options_.transport == Transport::kNet;
+	bool pooled = net && l.index == 1; // the buffers of Send/Recv connections are shared, as in NCCL
 	for (int p = 0; p < 3; p++) {
 		size_t size = static_cast<size_t>(buff_sizes_[p]) * (pooled ? 2 : 1);
 		l.send_mem[p].assign(size + 64, 0x55);
@@ -105,7 +106,7 @@ void World::connect(Link &l)
 		};
 		s.buffs[p] = aligned(l.send_mem[p]);
 		r.buffs[p] = net ? aligned(l.recv_mem[p]) : s.buffs[p];
-		// Flags that can't be the next ones.
+		// 0 is no flag of the next steps.
 		std::memset(s.buffs[p], 0, size), std::memset(r.buffs[p], 0, size);
 	}
 	s.step = r.step = l.step = l.posted = options_.first_step;
@@ -113,15 +114,15 @@ void World::connect(Link &l)
 	s.head = &l.send_head, s.tail = &l.send_tail;
 	r.head = net ? &l.recv_head : &l.send_head, r.tail = net ? &l.recv_tail : &l.send_tail;
 	if (pooled)
-		l.send_head -= 8; // no credit before the proxy has named a place
+		l.send_head -= 8; // no step is free before the proxy has assigned a place
 	s.step_size = r.step_size = buff_sizes_[softexec::kSimple] / 8;
 	s.fifo = r.fifo = nullptr;
 	if (!net)
 		return;
 	s.fifo = l.send_fifo, r.fifo = l.recv_fifo;
 	for (int i = 0; i < 8; i++) {
-		l.send_fifo[i] = { pooled, -1, kFlushed, nullptr };
-		l.recv_fifo[i] = { pooled, -1, kFlushed, nullptr };
+		l.send_fifo[i] = { pooled, -1, kEmpty, nullptr };
+		l.recv_fifo[i] = { pooled, -1, kEmpty, nullptr };
 	}
 }
 
@@ -160,11 +161,11 @@ void World::fill_comm(int rank)
 	}
 }
 
-void World::use(int src, int dst, int channel, int index, Proto p, int chunk_steps, int slice_steps)
+void World::mark(int src, int dst, int channel, int index, Proto p, int chunk_steps, int slice_steps)
 {
 	uint64_t c = static_cast<uint64_t>(chunk_steps);
 	std::lock_guard<std::mutex> lock(mu_);
-	for (auto &l : links_) {
+	for (auto &l : connections_) {
 		if (l->src != src || l->dst != dst || l->channel != channel || l->index != index)
 			continue;
 		l->proto = p;
@@ -176,15 +177,15 @@ void World::use(int src, int dst, int channel, int index, Proto p, int chunk_ste
 	}
 }
 
-void World::use_ring(Proto p, int chunk_steps, int slice_steps)
+void World::mark_ring(Proto p, int chunk_steps, int slice_steps)
 {
 	for (int c = 0; c < options_.channels; c++) {
 		for (int i = 0; i < options_.nranks; i++)
-			use(ring_at(c, i), ring_at(c, i + 1), c, 0, p, chunk_steps, slice_steps);
+			mark(ring_at(c, i), ring_at(c, i + 1), c, 0, p, chunk_steps, slice_steps);
 	}
 }
 
-void World::use_tree(Proto p)
+void World::mark_tree(Proto p)
 {
 	for (int c = 0; c < options_.channels; c++) {
 		for (int r = 0; r < options_.nranks; r++) {
@@ -192,31 +193,31 @@ void World::use_tree(Proto p)
 			tree_of(c, r, &t);
 			if (t.up < 0)
 				continue;
-			use(r, t.up, c, 0, p, 1, 1);
-			use(t.up, r, c, 0, p, 1, 1);
+			mark(r, t.up, c, 0, p, 1, 1);
+			mark(t.up, r, c, 0, p, 1, 1);
 		}
 	}
 }
 
-void World::use_pat(bool gather)
+void World::mark_pat(bool gather)
 {
 	int n = options_.nranks;
 	for (int c = 0; c < options_.channels; c++) {
 		for (int r = 0; r < n; r++) {
 			for (int d = 1; d < n; d *= 2)
-				use(r, (gather ? r - d + n : r + d) % n, c, 0, softexec::kSimple, 1, 1);
+				mark(r, (gather ? r - d + n : r + d) % n, c, 0, softexec::kSimple, 1, 1);
 		}
 	}
 }
 
-void World::use_p2p(int src, int dst, Proto p, int channel) { use(src, dst, channel, 1, p, 1, 1); }
+void World::mark_p2p(int src, int dst, Proto p, int channel) { mark(src, dst, channel, 1, p, 1, 1); }
 
-// Whether the sender's current step is complete, as NCCL's proxy decides it.
-bool World::ready(Link &l, size_t *bytes)
+// Returns true if the sender's current step is complete, by the rules of NCCL's proxy.
+bool World::ready(Connection &l, size_t *bytes)
 {
 	Fifo &f = l.send_fifo[l.step % 8];
 	ssize_t size = __atomic_load_n(&f.size, __ATOMIC_ACQUIRE);
-	if (size == kFlushed)
+	if (size == kEmpty)
 		return false;
 	if (l.proto != softexec::kLL && __atomic_load_n(&l.send_tail, __ATOMIC_ACQUIRE) <= l.step)
 		return false;
@@ -235,13 +236,13 @@ bool World::ready(Link &l, size_t *bytes)
 	return true;
 }
 
-// Moves what it can of one link. The bytes of LL and LL128 arrive in pieces, in order, a word at a time.
-bool World::move(Link &l)
+// Moves as much of one connection as possible. Steps of LL and LL128 are delivered in pieces, word by word.
+bool World::move(Connection &l)
 {
 	Conn &s = peer(l.src, l.channel, l.dst).send[l.index], &r = peer(l.dst, l.channel, l.src).recv[l.index];
 	uint64_t slice = static_cast<uint64_t>(l.slice_steps);
 	bool pooled = s.fifo[0].mode == 1;
-	if (pooled && l.posted < l.step + 8) { // tell the sender where to put the step, then give it the credit
+	if (pooled && l.posted < l.step + 8) { // assign the sender a place for the step, then free the step
 		__atomic_store_n(&l.send_fifo[l.posted % 8].offset,
 			static_cast<int>((l.posted * 5 % 16) * static_cast<uint64_t>(buff_sizes_[2]) / 8),
 			__ATOMIC_RELAXED);
@@ -264,16 +265,17 @@ bool World::move(Link &l)
 		}
 		std::memcpy(to, from, bytes);
 	} else {
-		size_t until = std::min(bytes, l.arrived + 200 * 8);
-		for (; l.arrived < until; l.arrived += 8) {
-			uint64_t v = __atomic_load_n(reinterpret_cast<uint64_t *>(from + l.arrived), __ATOMIC_RELAXED);
-			__atomic_store_n(reinterpret_cast<uint64_t *>(to + l.arrived), v, __ATOMIC_RELEASE);
+		size_t until = std::min(bytes, l.delivered + 200 * 8);
+		for (; l.delivered < until; l.delivered += 8) {
+			uint64_t v =
+				__atomic_load_n(reinterpret_cast<uint64_t *>(from + l.delivered), __ATOMIC_RELAXED);
+			__atomic_store_n(reinterpret_cast<uint64_t *>(to + l.delivered), v, __ATOMIC_RELEASE);
 		}
-		if (l.arrived < bytes)
+		if (l.delivered < bytes)
 			return true;
 	}
-	l.arrived = 0;
-	__atomic_store_n(&l.send_fifo[l.step % 8].size, static_cast<ssize_t>(kFlushed), __ATOMIC_RELAXED);
+	l.delivered = 0;
+	__atomic_store_n(&l.send_fifo[l.step % 8].size, static_cast<ssize_t>(kEmpty), __ATOMIC_RELAXED);
 	l.step += slice;
 	l.sizes.push_back(bytes);
 	__atomic_store_n(&l.recv_tail, l.step, __ATOMIC_RELEASE);
@@ -287,7 +289,7 @@ void World::proxy()
 	while (!stop_) {
 		{
 			std::lock_guard<std::mutex> lock(mu_);
-			for (auto &l : links_) {
+			for (auto &l : connections_) {
 				while (l->active && move(*l)) {
 				}
 			}
@@ -300,21 +302,21 @@ std::vector<int> World::run(const std::vector<Launch> &l, const std::string &wha
 {
 	std::vector<int> result(l.size());
 	std::vector<std::thread> ranks;
-	std::atomic<size_t> left{ l.size() };
+	std::atomic<size_t> running{ l.size() };
 	for (size_t i = 0; i < l.size(); i++) {
 		ranks.emplace_back([&, i] {
 			std::vector<char> args = l[i].args;
 			softexec_launch k = { l[i].kernel.c_str(), args.data(), args.size(), l[i].grid, 512,
 				static_cast<int>(i) };
 			result[i] = softexec_run(&k);
-			left--;
+			running--;
 		});
 	}
 	auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-	while (left != 0 && std::chrono::steady_clock::now() < deadline)
+	while (running != 0 && std::chrono::steady_clock::now() < deadline)
 		sched_yield();
-	CHECK(left == 0, "%s hangs", what.c_str());
-	if (left != 0)
+	CHECK(running == 0, "%s hangs", what.c_str());
+	if (running != 0)
 		std::_Exit(1);
 	for (auto &t : ranks)
 		t.join();
@@ -323,35 +325,35 @@ std::vector<int> World::run(const std::vector<Launch> &l, const std::string &wha
 
 void World::check_steps(const std::string &what)
 {
-	for (auto &l : links_) {
+	for (auto &l : connections_) {
 		if (!l->active)
 			continue;
 		uint64_t s = peer(l->src, l->channel, l->dst).send[l->index].step,
 			 r = peer(l->dst, l->channel, l->src).recv[l->index].step;
-		CHECK(s == r, "%s: link %d to %d: sender is at step %lu, receiver at %lu", what.c_str(), l->src, l->dst,
-			s, r);
+		CHECK(s == r, "%s: connection %d to %d: sender is at step %lu, receiver at %lu", what.c_str(), l->src,
+			l->dst, s, r);
 		std::lock_guard<std::mutex> lock(mu_);
-		// The receiver may have used the last bytes before the proxy counted them.
-		bool net = options_.wires == Wires::kNet;
+		// The receiver can finish before the proxy has counted the last step.
+		bool net = options_.transport == Transport::kNet;
 		while (net && move(*l)) {
 		}
-		CHECK(!net || l->step == r, "%s: link %d to %d: proxy is at step %lu, receiver at %lu", what.c_str(),
-			l->src, l->dst, l->step, r);
+		CHECK(!net || l->step == r, "%s: connection %d to %d: proxy is at step %lu, receiver at %lu",
+			what.c_str(), l->src, l->dst, l->step, r);
 		l->active = false;
 		if (!net || l->proto != softexec::kSimple || r == l->first)
 			continue;
-		// 2.22's kernels also tell how much they took; later ones don't.
+		// Receivers of NCCL 2.22 also write the size; later ones do not.
 		uint64_t slice = static_cast<uint64_t>(l->slice_steps);
-		bool told = l->recv_fifo[(r - slice) % 8].size != kFlushed;
-		CHECK(told == layout_->recv_writes_size, "%s: receiver of link %d to %d %s the size", what.c_str(),
-			l->src, l->dst, told ? "wrote" : "did not write");
+		bool wrote = l->recv_fifo[(r - slice) % 8].size != kEmpty;
+		CHECK(wrote == layout_->recv_writes_size, "%s: receiver of connection %d to %d %s the size",
+			what.c_str(), l->src, l->dst, wrote ? "wrote" : "did not write");
 	}
 }
 
 std::vector<size_t> World::sizes(int src, int dst)
 {
 	std::lock_guard<std::mutex> lock(mu_);
-	for (auto &l : links_) {
+	for (auto &l : connections_) {
 		if (l->src == src && l->dst == dst && l->channel == 0 && l->index == 0)
 			return l->sizes;
 	}
@@ -386,7 +388,7 @@ Work World::collective(const std::string &func, int channels, const void *send, 
 	return work;
 }
 
-// Puts the works' bytes where the storage wants them, and returns where each lies.
+// Copies the works to their storage and returns the position of each.
 std::vector<uint32_t> World::store(int rank, const std::vector<Work> &works, int storage, Launch *out)
 {
 	std::vector<uint32_t> base;
@@ -404,7 +406,7 @@ std::vector<uint32_t> World::store(int rank, const std::vector<Work> &works, int
 	return base;
 }
 
-// One channel's chain.
+// Returns the chain of batches of one channel.
 std::vector<BatchHead> World::chain(
 	const std::vector<Work> &works, const std::vector<uint32_t> &base, int channel, Launch *out)
 {
@@ -416,7 +418,7 @@ std::vector<BatchHead> World::chain(
 		if (w.type != kCollWork && w.type != kCollRegWork && w.channel != channel)
 			continue;
 		if (last && last->type == kCollWork && last->func == w.func) {
-			list.back().bitset |= list.back().bitset + 4; // the next bit; the first is bit 2
+			list.back().bitset |= list.back().bitset + 4; // the next bit after the last; the first is bit 2
 			continue;
 		}
 		size_t func = 0;
@@ -429,7 +431,7 @@ std::vector<BatchHead> World::chain(
 			list.back().extends = w.type != kCollWork && last->func == w.func;
 		BatchHead h = {};
 		h.type = static_cast<uint32_t>(w.type) & 3, h.func = static_cast<uint32_t>(func) & 0x7fff;
-		// There's a gap before the work, so that the bit's number matters.
+		// The base is two works before the first work, so that the first bit is not bit 0.
 		h.base = base[i] - static_cast<uint32_t>(2 * w.bytes.size()), h.bitset = 4;
 		list.push_back(h);
 		last = &w;
@@ -439,7 +441,7 @@ std::vector<BatchHead> World::chain(
 
 Launch World::launch(int rank, const std::vector<Work> &works, int storage)
 {
-	// First come the first batches of all channels, then the others; so a chain's jumps differ.
+	// The first batches of all channels come first, then all others, so that the jumps of a chain differ.
 	Launch out;
 	std::vector<uint32_t> offsets(works.size());
 	uint64_t mask = 0;

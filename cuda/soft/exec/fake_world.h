@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// For tests: ranks as threads, connected either through memory that both share, as NCCL's P2P and SHM transports do, or
-// through a proxy that moves steps from the sender's buffers to the receiver's, as its NET transport does.
+// For tests: ranks as threads. They are connected through shared memory, as by NCCL's P2P and SHM transports, or
+// through a proxy that moves steps from the sender's buffers to the receiver's, as by its NET transport.
 #ifndef DDLEMU_SOFT_EXEC_FAKE_WORLD_H
 #define DDLEMU_SOFT_EXEC_FAKE_WORLD_H
 
@@ -20,47 +20,47 @@
 
 namespace fake {
 
-enum class Wires { kShared, kNet };
+enum class Transport { kShared, kNet };
 
-// One direction of one connection.
-struct Link {
+// A connection: one direction.
+struct Connection {
 	int src, dst, channel, index;
-	std::vector<char> send_mem[3], recv_mem[3]; // recv_mem is unused if they share
+	std::vector<char> send_mem[3], recv_mem[3]; // recv_mem is unused with kShared
 	uint64_t send_head = 0, send_tail = 0, recv_head = 0, recv_tail = 0;
 	Fifo send_fifo[8], recv_fifo[8];
 
-	// The proxy's state.
+	// State of the proxy.
 	softexec::Proto proto = softexec::kSimple;
-	bool active = false; // the proxy serves it
-	uint64_t step = 0, posted = 0; // next to move; next to post to the sender
-	uint64_t first = 0; // step at the start of the launch
+	bool active = false; // used by the current launch
+	uint64_t step = 0, posted = 0; // next step to move; next step to assign a place, if the buffer is shared
+	uint64_t first = 0; // value of step when the launch started
 	int slice_steps = 1;
-	size_t arrived = 0; // bytes of the current step that have been delivered
-	std::vector<size_t> sizes; // of the launch's messages
+	size_t delivered = 0; // bytes of the current step that the receiver has
+	std::vector<size_t> sizes; // sizes of the launch's messages
 };
 
 struct Options {
 	int version = 22203;
 	int nranks = 2;
 	int channels = 1;
-	Wires wires = Wires::kNet;
-	uint64_t first_step = 0; // of every connection
+	Transport transport = Transport::kNet;
+	uint64_t first_step = 0; // step counter of every connection at the start
 };
 
-// What to launch on one rank.
+// A kernel launch on one rank.
 struct Launch {
 	std::vector<char> args;
 	std::string kernel;
 	unsigned grid;
 };
 
-// NCCL's types of work.
+// NCCL's work types.
 enum { kP2pWork = 0, kCollWork = 1, kCollRegWork = 2, kBcastWork = 3 };
 
-// A work with its place in the launch.
+// A work and its channel.
 struct Work {
-	int channel; // not for collectives: those run on all channels
-	std::string func; // as in a kernel's name
+	int channel; // ignored for collectives, which run on all channels
+	std::string func; // name of the function
 	std::vector<char> bytes;
 	int type;
 };
@@ -70,29 +70,28 @@ public:
 	explicit World(const Options &o);
 	~World();
 
-	// Marks the links that the next launch uses, so that the proxy serves them and rounds their steps like the
-	// kernels.
-	void use_ring(softexec::Proto p, int chunk_steps, int slice_steps);
-	void use_tree(softexec::Proto p);
-	void use_pat(bool gather);
-	void use_p2p(int src, int dst, softexec::Proto p, int channel);
+	// Mark the connections that the next launch uses. The proxy serves only these, and aligns their steps as the
+	// kernels do.
+	void mark_ring(softexec::Proto p, int chunk_steps, int slice_steps);
+	void mark_tree(softexec::Proto p);
+	void mark_pat(bool gather);
+	void mark_p2p(int src, int dst, softexec::Proto p, int channel);
 
-	// Builds a launch out of works: per channel a chain of batches. Collectives of one function share a batch;
-	// other works have each their own, which extends the one before. storage: 0 in the arguments, 1 in the FIFO, 2
-	// in a buffer of their own.
+	// Builds a launch: a chain of batches per channel. Collectives of the same function are in one batch; every
+	// other work has its own batch, which extends the one before. storage: where the works are: 0 in the arguments,
+	// 1 in the FIFO, 2 in a separate buffer.
 	Launch launch(int rank, const std::vector<Work> &works, int storage);
 
-	// Runs one launch on each rank at the same time and returns their results. Ends the program if that takes more
-	// than 20 seconds.
+	// Runs one launch on each rank at the same time and returns their results. Ends the program after 20 seconds.
 	std::vector<int> run(const std::vector<Launch> &l, const std::string &what);
 
-	// Checks that kernels and proxy agree about every connection's step.
+	// Checks that sender, receiver and proxy have the same step for every connection.
 	void check_steps(const std::string &what);
 
-	// The sizes of the messages of the last launch from src to dst on channel 0's first connection.
+	// Returns the sizes of the last launch's messages from src to dst on the first connection of channel 0.
 	std::vector<size_t> sizes(int src, int dst);
 
-	// A collective's work for this version; counts are per channel lo, mid, hi.
+	// Returns the work of a collective, in the layout of this version.
 	Work collective(const std::string &func, int channels, const void *send, void *recv, size_t count,
 		size_t grain_elts, size_t chunk_grains, int root, uint64_t arg, bool arg_is_ptr);
 
@@ -111,30 +110,30 @@ public:
 	static constexpr size_t kFifoBytes = 2048;
 
 private:
-	void connect(Link &l);
+	void connect(Connection &l);
 	std::vector<uint32_t> store(int rank, const std::vector<Work> &works, int storage, Launch *out);
 	std::vector<BatchHead> chain(
 		const std::vector<Work> &works, const std::vector<uint32_t> &base, int channel, Launch *out);
 	void fill_comm(int rank);
 	void proxy();
-	bool move(Link &l);
-	bool ready(Link &l, size_t *bytes);
+	bool move(Connection &l);
+	bool ready(Connection &l, size_t *bytes);
 	int ring_at(int channel, int i) const;
 	void tree_of(int channel, int rank, Tree *t) const;
-	void use(int src, int dst, int channel, int index, softexec::Proto p, int chunk_steps, int slice_steps);
+	void mark(int src, int dst, int channel, int index, softexec::Proto p, int chunk_steps, int slice_steps);
 
 	Options options_;
 	const softexec::Layout *layout_;
 	int buff_sizes_[3];
 	int p2p_chunk_;
-	std::vector<std::unique_ptr<Link>> links_;
+	std::vector<std::unique_ptr<Connection>> connections_;
 	std::vector<Peer> peers_;
 	std::vector<Peer *> peer_ptrs_;
 	std::vector<std::vector<int>> rings_;
 	std::vector<std::unique_ptr<char[]>> comms_;
-	std::vector<std::vector<char>> fifos_; // each rank's work FIFO
+	std::vector<std::vector<char>> fifos_; // work FIFO of each rank
 	std::vector<uint32_t> fifo_next_;
-	std::mutex mu_; // held by the proxy while it works on links, and by whoever else does
+	std::mutex mu_; // protects connections_
 	std::atomic<bool> stop_{ false };
 	std::thread proxy_;
 };

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// NCCL's build numbers its device functions by sorting their names, written as a tuple (collective, operator, type,
-// algorithm, protocol). So the numbers follow from the lists of names of a version, and need no table of a thousand
-// rows.
+// The numbers of NCCL's device functions. NCCL's build (src/device/generate.py) lists the functions as tuples
+// (collective, operator, type, algorithm, protocol), sorts them and numbers them. This file does the same, instead of a
+// table of several hundred rows per version.
 #include "funcs.h"
 
 #include <algorithm>
@@ -36,8 +36,8 @@ const char *const kColls[] = { "Broadcast", "Reduce", "AllGather", "AllGatherV",
 bool is(const char *a, const char *b) { return std::strcmp(a, b) == 0; }
 bool is_int(const char *type) { return type[0] == 'i' || type[0] == 'u'; }
 
-// Whether a reduction exists in NVLink SHARP's hardware.
-bool nvls_can(const char *op, const char *type)
+// True if the hardware of NVLink SHARP has a reduction.
+bool nvls_has(const char *op, const char *type)
 {
 	if (is(type, "f32") || is(type, "f64"))
 		return is(op, "Sum");
@@ -45,7 +45,7 @@ bool nvls_can(const char *op, const char *type)
 	return (wide || is(type, "f16") || is(type, "bf16")) && (is(op, "Sum") || is(op, "MinMax"));
 }
 
-// Whether NCCL has such a function at all, on some GPU.
+// True if NCCL has such a function.
 bool exists(const Row &r)
 {
 	const char *op = r[1], *type = r[2], *algo = r[3];
@@ -57,10 +57,11 @@ bool exists(const Row &r)
 		return true;
 	if (is(op, "SumPostDiv") && !is_int(type))
 		return false;
-	return std::strncmp(algo, "NVLS", 4) != 0 || nvls_can(op, type);
+	return std::strncmp(algo, "NVLS", 4) != 0 || nvls_has(op, type);
 }
 
-// Signed integers share the code of the unsigned ones where two's complement makes no difference.
+// Returns the function whose code is used: signed integers use that of unsigned ones if two's complement gives the
+// same.
 Row primary(const Layout &l, Row r)
 {
 	if (*r[1] == 0 || r[2][0] != 'i')
@@ -106,7 +107,8 @@ std::string join(const Row &r)
 	return s;
 }
 
-// NCCL builds one kernel per collective and type and lets it call the other functions.
+// Returns the function in the name of the kernel: NCCL builds one kernel per collective and type, which calls the
+// others.
 Row representative(const Layout &l, const Row &r)
 {
 	if (is(r[0], "SendRecv"))
@@ -180,7 +182,7 @@ size_t type_size(Type t)
 
 const std::vector<Func> &functions(const Layout &l)
 {
-	// Never destroyed: a launch may run while the process exits.
+	// Never destroyed: a launch may still run while the process exits.
 	static std::mutex *mu = new std::mutex;
 	static auto *cache = new std::map<int, std::vector<Func>>;
 	std::lock_guard<std::mutex> lock(*mu);

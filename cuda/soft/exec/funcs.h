@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a work batch's function number stands for.
+// NCCL's device functions: a work batch names one by its number, funcId.
 #ifndef DDLEMU_SOFT_EXEC_FUNCS_H
 #define DDLEMU_SOFT_EXEC_FUNCS_H
 
@@ -23,17 +23,17 @@ struct Func {
 	Type type;
 	Algo algo;
 	Proto proto;
-	std::string name; // as in a kernel's name, such as AllReduce_Sum_f32_RING_LL
-	std::string kernel; // name of the kernel that NCCL launches for it
+	std::string name; // such as AllReduce_Sum_f32_RING_LL
+	std::string kernel; // the function in the name of the kernel that NCCL launches for it
 };
 
-// Size in bytes of one element. Broadcasts, gathers and Send/Recv have no type; they move bytes.
+// Returns the size of an element in bytes. Functions that only copy have no type and count bytes.
 size_t type_size(Type t);
 
 // The type of an ncclDataType_t; the two enumerations have the same order.
 inline Type type_of(int nccl_type) { return static_cast<Type>(nccl_type + 1); }
 
-// All functions of a version; a batch's funcId is the index. Built on first use; safe to call from several threads.
+// Returns all functions of a version; funcId is the index. Built at the first call; safe from several threads.
 const std::vector<Func> &functions(const Layout &l);
 
 } // namespace softexec

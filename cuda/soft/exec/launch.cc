@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads a kernel's arguments: which communicator, which channels, and for each channel its list of work batches.
+// Reads the arguments of a kernel launch: the communicator, the channels, and the work batches of each channel.
 #include <algorithm>
 #include <cstring>
 
@@ -31,7 +31,7 @@ struct Reader {
 		return false;
 	}
 
-	// Copies size bytes of work at offset off from where this launch keeps its works.
+	// Copies a work of size bytes at offset off from the memory that this launch's works are in.
 	bool load(uint32_t off, size_t size, char *to)
 	{
 		if (storage == kInArgs) {
@@ -40,43 +40,43 @@ struct Reader {
 			std::memcpy(to, static_cast<const char *>(launch.args) + off, size);
 			return true;
 		}
-		// The FIFO wraps around; works are multiples of 16 bytes and so is its size.
+		// The FIFO wraps around. Its size and those of works are multiples of 16 bytes.
 		for (size_t i = 0; i < size; i += 16)
 			std::memcpy(to + i, work_buf + ((off + i) & work_mask), 16);
 		return true;
 	}
 
-	bool refused_bits(uint32_t bits, const Refusal (&list)[4])
+	bool has_unsupported_bits(uint32_t bits, const UnsupportedBits (&list)[4])
 	{
-		for (const Refusal &r : list) {
-			if (r.mask & bits) {
-				why = r.what;
+		for (const UnsupportedBits &u : list) {
+			if (u.mask & bits) {
+				why = u.what;
 				return true;
 			}
 		}
 		return false;
 	}
 
-	bool coll(const char *w, const Func &f, Batch *b);
-	bool p2p(const char *w, Batch *b);
-	bool bcast(const char *w, Batch *b);
-	bool work(WorkType type, const char *w, Batch *b);
-	bool works(uint32_t flags, uint32_t base, uint64_t bitset, Batch *b, uint32_t *consumed);
-	bool block(uint32_t first);
-	bool check_func(const Func &f);
+	bool read_coll(const char *w, const Func &f, Batch *b);
+	bool read_p2p(const char *w, Batch *b);
+	bool read_bcast(const char *w, Batch *b);
+	bool read_work(WorkType type, const char *w, Batch *b);
+	bool read_batch(uint32_t flags, uint32_t base, uint64_t bitset, Batch *b, uint32_t *consumed);
+	bool read_block(uint32_t first);
+	bool check_function(const Func &f);
 };
 
-// NCCL packs a chunk size into 8 bits: 5 bits of exponent, 3 bits below the leading one.
+// u32fp8Decode of NCCL: 5 bits of exponent, and the 3 bits after the leading one.
 size_t decode_chunk(uint8_t x)
 {
 	uint32_t exponent = x >> 3, mantissa = x & 7;
 	return exponent == 0 ? mantissa : size_t(mantissa | 8) << (exponent - 1);
 }
 
-bool Reader::coll(const char *w, const Func &f, Batch *b)
+bool Reader::read_coll(const char *w, const Func &f, Batch *b)
 {
 	uint32_t bits = get<uint32_t>(w, l.coll_bits);
-	if (refused_bits(bits, l.coll_refuse))
+	if (has_unsupported_bits(bits, l.coll_unsupported))
 		return false;
 	CollWork c;
 	c.channel_lo = bits & 0xff, c.channel_hi = bits >> 8 & 0xff;
@@ -98,10 +98,10 @@ bool Reader::coll(const char *w, const Func &f, Batch *b)
 	return true;
 }
 
-bool Reader::p2p(const char *w, Batch *b)
+bool Reader::read_p2p(const char *w, Batch *b)
 {
 	uint8_t bits = get<uint8_t>(w, l.p2p_bits);
-	if (refused_bits(bits, l.p2p_refuse))
+	if (has_unsupported_bits(bits, l.p2p_unsupported))
 		return false;
 	P2pWork p;
 	p.send = get<char *>(w, l.p2p_send_addr), p.recv = get<char *>(w, l.p2p_recv_addr);
@@ -109,38 +109,38 @@ bool Reader::p2p(const char *w, Batch *b)
 	p.send_rank = get<int>(w, l.p2p_send_rank), p.recv_rank = get<int>(w, l.p2p_recv_rank);
 	p.channels = get<uint8_t>(w, l.p2p_channels), p.base = get<uint8_t>(w, l.p2p_base);
 	p.send_channels = get<uint8_t>(w, l.p2p_send_channels), p.recv_channels = get<uint8_t>(w, l.p2p_recv_channels);
-	p.send_chunk = decode_chunk(get<uint8_t>(w, l.p2p_send_chunk)),
+	p.send_chunk = decode_chunk(get<uint8_t>(w, l.p2p_send_chunk));
 	p.recv_chunk = decode_chunk(get<uint8_t>(w, l.p2p_recv_chunk));
 	p.send_ll = bits & 1, p.recv_ll = bits & 2;
 	p.profiled = (bits & l.p2p_profiler) != 0;
 	if (p.channels == 0 || (p.channels & (p.channels - 1)) != 0)
-		return refuse("a Send/Recv over a number of channels that's no power of 2");
+		return refuse("a Send/Recv over a number of channels that is not a power of 2");
 	if ((p.send_channels && !p.send_chunk) || (p.recv_channels && !p.recv_chunk))
-		return refuse("a Send/Recv with chunks of no size");
+		return refuse("a Send/Recv with a chunk size of 0");
 	b->p2ps.push_back(p);
 	return true;
 }
 
-bool Reader::bcast(const char *w, Batch *b)
+bool Reader::read_bcast(const char *w, Batch *b)
 {
 	BcastWork c;
 	c.depth = get<int>(w, l.bcast_depth), c.chunk = static_cast<size_t>(get<int>(w, l.bcast_chunk));
 	c.send = get<char *>(w, l.bcast_send), c.recv = get<char *>(w, l.bcast_recv);
 	c.bytes = get<uint64_t>(w, l.bcast_bytes), c.done = get<uint64_t>(w, l.bcast_done);
 	if (c.chunk == 0)
-		return refuse("a broadcast with chunks of no size");
+		return refuse("a broadcast with a chunk size of 0");
 	b->bcasts.push_back(c);
 	return true;
 }
 
-bool Reader::work(WorkType type, const char *w, Batch *b)
+bool Reader::read_work(WorkType type, const char *w, Batch *b)
 {
 	if (type == kWorkP2p)
-		return p2p(w, b);
-	return type == kWorkBcast ? bcast(w, b) : coll(w, *b->func, b);
+		return read_p2p(w, b);
+	return type == kWorkBcast ? read_bcast(w, b) : read_coll(w, *b->func, b);
 }
 
-// The kind of work that a function takes.
+// Returns the type of the works of a function.
 WorkType work_type(const Func &f)
 {
 	if (f.coll == Coll::kSendRecv)
@@ -148,22 +148,23 @@ WorkType work_type(const Func &f)
 	return f.coll == Coll::kAllGatherV ? kWorkBcast : kWorkColl;
 }
 
-bool Reader::check_func(const Func &f)
+bool Reader::check_function(const Func &f)
 {
 	if (f.type == Type::kF8e4m3 || f.type == Type::kF8e5m2)
 		return refuse("function " + f.name + " (8-bit floats)");
-	bool known = f.algo == Algo::kNone || f.algo == Algo::kRing || f.algo == Algo::kTree || f.algo == Algo::kPat;
-	if (!known)
+	bool supported =
+		f.algo == Algo::kNone || f.algo == Algo::kRing || f.algo == Algo::kTree || f.algo == Algo::kPat;
+	if (!supported)
 		return refuse("function " + f.name + " (NVLS and CollNet need hardware)");
-	// NCCL doesn't use PAT for these: it reduces whatever is in a buffer, with no first or last step.
-	bool steps = f.op == RedOp::kPreMulSum || f.op == RedOp::kSumPostDiv;
-	if (f.algo == Algo::kPat && steps)
+	// NCCL does not use PAT for these: PAT has no preOp and no postOp.
+	bool has_pre_or_post_op = f.op == RedOp::kPreMulSum || f.op == RedOp::kSumPostDiv;
+	if (f.algo == Algo::kPat && has_pre_or_post_op)
 		return refuse("function " + f.name + " (PAT has no averages)");
 	return true;
 }
 
-// Reads the works of one batch. Batches that extend another one are merged into it.
-bool Reader::works(uint32_t flags, uint32_t base, uint64_t bitset, Batch *b, uint32_t *consumed)
+// Appends the works of one ncclDevWorkBatch to b.
+bool Reader::read_batch(uint32_t flags, uint32_t base, uint64_t bitset, Batch *b, uint32_t *consumed)
 {
 	WorkType type = static_cast<WorkType>(flags >> 15 & 3);
 	uint32_t func = flags >> 17;
@@ -171,19 +172,19 @@ bool Reader::works(uint32_t flags, uint32_t base, uint64_t bitset, Batch *b, uin
 	if (type == kWorkCollReg)
 		return refuse("registered user buffers (work type CollReg)");
 	if (func >= all.size())
-		return refuse("function number " + std::to_string(func) + ", which this NCCL version doesn't have");
+		return refuse("function number " + std::to_string(func) + ", which this NCCL version does not have");
 	b->func = &all[func];
-	if (!check_func(*b->func))
+	if (!check_function(*b->func))
 		return false;
 	if (type != work_type(*b->func))
-		return refuse("work that doesn't fit its function " + b->func->name);
+		return refuse("work that does not match its function " + b->func->name);
 	uint32_t size = type == kWorkP2p ? l.p2p_size : type == kWorkBcast ? l.bcast_size : l.coll_size;
-	for (uint64_t left = bitset; left != 0; left &= left - 1) {
-		uint32_t i = static_cast<uint32_t>(__builtin_ctzll(left));
+	for (uint64_t bits = bitset; bits != 0; bits &= bits - 1) {
+		uint32_t i = static_cast<uint32_t>(__builtin_ctzll(bits));
 		alignas(16) char w[kMaxWorkSize];
 		if (!load(base + i * size, size, w))
 			return false;
-		if (!work(type, w, b))
+		if (!read_work(type, w, b))
 			return false;
 	}
 	if (bitset != 0)
@@ -191,7 +192,8 @@ bool Reader::works(uint32_t flags, uint32_t base, uint64_t bitset, Batch *b, uin
 	return true;
 }
 
-bool Reader::block(uint32_t first)
+// Reads the chain of batches of one block. A batch with the extends bit is merged into the one before it.
+bool Reader::read_block(uint32_t first)
 {
 	Block &b = plan.blocks.back();
 	bool extends = false;
@@ -203,7 +205,7 @@ bool Reader::block(uint32_t first)
 		uint32_t flags = get<uint32_t>(raw, l.batch_flags), jump = flags & 0x3fff;
 		if (!extends)
 			b.batches.emplace_back();
-		if (!works(flags, get<uint32_t>(raw, l.batch_base), get<uint64_t>(raw, l.batch_bitset),
+		if (!read_batch(flags, get<uint32_t>(raw, l.batch_base), get<uint64_t>(raw, l.batch_bitset),
 			    &b.batches.back(), &b.consumed))
 			return false;
 		extends = flags >> 14 & 1;
@@ -234,9 +236,9 @@ void read_channel(const Layout &l, const Comm &c, int id, Channel *ch)
 		ch->down[i] = get<int>(ch->base, l.ch_tree_down + 4 * static_cast<uint32_t>(i));
 }
 
-// NCCL launches a kernel that suits at least one of the batches, so its name tells whether the function numbers mean
-// what we think.
-bool names_agree(const Plan &p, const std::string &kernel)
+// Returns true if the kernel is that of at least one batch, as NCCL's launches are. Otherwise the function numbers of
+// this build of NCCL differ from those in funcs.cc.
+bool kernel_matches(const Plan &p, const std::string &kernel)
 {
 	if (kernel.compare(0, 7, "Generic") == 0)
 		return true;
@@ -253,7 +255,7 @@ bool names_agree(const Plan &p, const std::string &kernel)
 	return false;
 }
 
-// The part of a kernel's name that says what it does; the name may be mangled.
+// Sets *suffix to the part of a kernel's name after the prefix. The name may be mangled.
 bool kernel_suffix(const char *kernel, std::string *suffix, std::string *why)
 {
 	static const char kPrefix[] = "ncclDevKernel_";
@@ -286,18 +288,18 @@ bool read_launch(const Layout &l, const softexec_launch &launch, Plan *out, std:
 	uint64_t mask = get<uint64_t>(launch.args, l.args_channel_mask);
 	unsigned n = static_cast<unsigned>(__builtin_popcountll(mask));
 	if (n == 0 || n != launch.grid || (l.max_channels < 64 && mask >> l.max_channels))
-		return r.refuse("a grid that doesn't fit its channels");
+		return r.refuse("a grid that does not match its channels");
 	out->blocks.reserve(n);
 	for (uint32_t first = 0; mask != 0; mask &= mask - 1, first++) {
 		out->blocks.emplace_back();
 		Block &b = out->blocks.back();
 		b.consumed = 0;
 		read_channel(l, out->comm, __builtin_ctzll(mask), &b.channel);
-		if (!r.block(first))
+		if (!r.read_block(first))
 			return false;
 	}
-	if (!names_agree(*out, suffix))
-		return r.refuse("kernel " + suffix + " with functions of another kind (unknown build of NCCL?)");
+	if (!kernel_matches(*out, suffix))
+		return r.refuse("kernel " + suffix + ", which does not match its functions (an unknown build of NCCL)");
 	return true;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Launches as such: what is refused and in what words, chains of batches, the profiler's counters, aborts.
+// Launches: which ones are refused and with which message, chains of batches, the profiler's timestamps, aborts.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -13,7 +13,7 @@ namespace test {
 namespace {
 
 using fake::Launch;
-using fake::Wires;
+using fake::Transport;
 using fake::World;
 
 constexpr int kNotSupported = 801;
@@ -22,7 +22,7 @@ struct Buffers {
 	std::vector<float> in = std::vector<float>(3000, 1), out = std::vector<float>(3000, -1);
 };
 
-// Runs f with stderr going to a file, and returns what was written.
+// Runs f and returns what it wrote to stderr.
 template <typename F>
 std::string stderr_of(F f)
 {
@@ -45,10 +45,10 @@ fake::Work all_reduce(World &w, Buffers &b, const char *func = "AllReduce_Sum_f3
 }
 
 struct Refused {
-	const char *what; // must be part of the message
+	const char *what; // a part of the message
 	int version;
-	std::function<void(World &, std::vector<fake::Work> *)> works; // change the works
-	std::function<void(World &, Launch *)> change; // or the launch
+	std::function<void(World &, std::vector<fake::Work> *)> works; // changes the works
+	std::function<void(World &, Launch *)> change; // changes the launch
 };
 
 template <typename T>
@@ -90,19 +90,19 @@ std::vector<Refused> refusals()
 		{ "sendRegistered", 22203, send_recv([](fake::P2p &p) { p.reg = 1; }), {} },
 		{ "recvNetReg", 22907, send_recv([](fake::P2p &p) { p.reg = 2; }), {} },
 		{ "sendIpcReg", 22907, send_recv([](fake::P2p &p) { p.ipc = 1; }), {} },
-		{ "no power of 2", 22907, send_recv([](fake::P2p &p) { p.channels = 3; }), {} },
+		{ "not a power of 2", 22907, send_recv([](fake::P2p &p) { p.channels = 3; }), {} },
 		{ "8-bit floats", 22907, function("AllReduce_Sum_f8e4m3_RING_LL"), {} },
 		{ "NVLS and CollNet", 22203, function("AllReduce_Sum_f32_NVLS_SIMPLE"), {} },
 		{ "NVLS and CollNet", 22907, function("AllGather_COLLNET_DIRECT_SIMPLE"), {} },
 		{ "PAT has no averages", 22907, function("ReduceScatter_PreMulSum_f32_PAT_SIMPLE"), {} },
 		{ "no such reduction", 22203, function("AllReduce_SumPostDiv_u32_RING_LL"), {} }, // division by zero
-		{ "doesn't fit its function", 22203, function("SendRecv"), {} },
+		{ "does not match its function", 22203, function("SendRecv"), {} },
 		{ "symmetric memory kernel", 22907, {},
 			[](World &, Launch *l) { l->kernel = "_Z33ncclSymkDevKernel_AllReduce_RSxLD"; } },
 		{ "unknown kernel saxpy", 22907, {}, [](World &, Launch *l) { l->kernel = "saxpy"; } },
-		{ "functions of another kind", 22203, {},
+		{ "does not match its functions", 22203, {},
 			[](World &, Launch *l) { l->kernel = "ncclDevKernel_AllReduce_Sum_f16_RING_LL(args)"; } },
-		{ "doesn't fit its channels", 22203, {}, [](World &, Launch *l) { l->grid = 2; } },
+		{ "does not match its channels", 22203, {}, [](World &, Launch *l) { l->grid = 2; } },
 		{ "arguments that are too short", 22203, {}, [](World &, Launch *l) { l->args.resize(16); } },
 		{ "batch beyond the end", 22203, {}, [](World &, Launch *l) { batch(l)->jump = 500; } },
 		{ "work beyond the end", 22203, {}, [](World &, Launch *l) { batch(l)->base += 64; } },
@@ -115,8 +115,8 @@ std::vector<Refused> refusals()
 void refusal_tests()
 {
 	for (const Refused &r : refusals()) {
-		softexec_version(r.version);
-		World w({ r.version, 2, 1, Wires::kShared, 0 });
+		softexec_select_version(r.version);
+		World w({ r.version, 2, 1, Transport::kShared, 0 });
 		Buffers b;
 		std::vector<fake::Work> works = { all_reduce(w, b) };
 		if (r.works)
@@ -134,9 +134,9 @@ void refusal_tests()
 			"%s: message is '%s'", r.what, text.c_str());
 		CHECK(after.refused == before.refused + 1 && after.launches == before.launches,
 			"%s: not counted as refused", r.what);
-		CHECK(w.peer(0, 0, 1).send[0].step == 0 && b.out == Buffers().out, "%s: something was touched", r.what);
+		CHECK(w.peer(0, 0, 1).send[0].step == 0 && b.out == Buffers().out, "%s: memory was changed", r.what);
 	}
-	softexec_version(21805);
+	softexec_select_version(21805);
 	int result = 0;
 	std::string text = stderr_of([&] {
 		softexec_launch l = { "ncclDevKernel_Generic", &result, sizeof result, 1, 32, 0 };
@@ -147,12 +147,12 @@ void refusal_tests()
 	CHECK(softexec_run(nullptr) == 1, "no launch at all is an invalid value");
 }
 
-// A direct connection matters to Simple only, and only if 2.22's device code uses it.
-void direct_is_harmless()
+// A direct connection is refused for Simple only; LL and LL128 do not use it.
+void direct_with_lines()
 {
 	for (const char *func : { "AllReduce_Sum_f32_RING_LL", "AllReduce_Sum_f32_RING_LL128" }) {
-		softexec_version(22203);
-		World w({ 22203, 2, 1, Wires::kShared, 0 });
+		softexec_select_version(22203);
+		World w({ 22203, 2, 1, Transport::kShared, 0 });
 		w.peer(0, 0, 1).send[0].flags = w.peer(1, 0, 0).recv[0].flags = 1;
 		Buffers b[2];
 		std::vector<Launch> l;
@@ -167,15 +167,15 @@ void direct_is_harmless()
 	}
 }
 
-// Several functions in a launch, two works in a batch, more threads than cores; and the profiler's stamps.
+// Several functions in a launch, two works in a batch, more threads than cores, and the profiler's timestamps.
 void chain_and_profiler()
 {
 	setenv("DDLEMU_SOFT_THREADS", "3", 1);
-	softexec_version(22907);
-	World w({ 22907, 2, 3, Wires::kNet, 0 });
+	softexec_select_version(22907);
+	World w({ 22907, 2, 3, Transport::kNet, 0 });
 	Buffers sum[2], again[2], gather[2];
 	std::vector<Launch> l;
-	w.use_ring(softexec::kLL, 1, 1);
+	w.mark_ring(softexec::kLL, 1, 1);
 	for (int r = 0; r < 2; r++) {
 		auto add = [&](Buffers &b, const char *func, size_t unit) {
 			fake::Work work = w.collective(
@@ -206,19 +206,19 @@ void chain_and_profiler()
 		CHECK(start[2].counter == 2 && end[2].counter == 2 && end[1].counter == 1,
 			"profiler's counters of channel %zu", c);
 		CHECK(start[1].time != 0 && end[1].time >= start[1].time, "profiler's times of channel %zu", c);
-		CHECK(start[3].counter == 0, "a work without the profiler was stamped");
+		CHECK(start[3].counter == 0, "a work that did not ask for it has a timestamp");
 	}
 	unsetenv("DDLEMU_SOFT_THREADS");
 }
 
-// One rank alone waits for ever, until it's told not to; then it leaves at once and without an error, as NCCL's kernels
+// A single rank waits for its peers until its communicator is aborted. Then it ends without an error, as NCCL's kernels
 // do.
 void abort_test()
 {
-	softexec_version(22203);
+	softexec_select_version(22203);
 	for (const char *func :
 		{ "AllReduce_Sum_f32_RING_SIMPLE", "AllReduce_Sum_f32_RING_LL", "AllReduce_Sum_f32_TREE_LL128" }) {
-		World w({ 22203, 2, 2, Wires::kNet, 0 });
+		World w({ 22203, 2, 2, Transport::kNet, 0 });
 		Buffers b;
 		Launch l =
 			w.launch(1, { w.collective(func, 2, b.in.data(), b.out.data(), 1000, 480, 1, 0, 0, false) }, 0);
@@ -227,7 +227,7 @@ void abort_test()
 		std::thread aborter([&] {
 			timespec t = { 0, 30 * 1000 * 1000 };
 			nanosleep(&t, nullptr);
-			__atomic_store_n(&w.abort[0], 1u, __ATOMIC_RELEASE); // not ours: must not help
+			__atomic_store_n(&w.abort[0], 1u, __ATOMIC_RELEASE); // another rank's flag: no effect
 			nanosleep(&t, nullptr);
 			__atomic_store_n(&w.abort[1], 1u, __ATOMIC_RELEASE);
 		});
@@ -239,7 +239,7 @@ void abort_test()
 		softexec_stats(&after);
 		double ms = static_cast<double>(t1.tv_sec - t0.tv_sec) * 1e3 +
 			static_cast<double>(t1.tv_nsec - t0.tv_nsec) / 1e6;
-		CHECK(ms > 55, "%s left before its own abort flag, after %g ms", func, ms);
+		CHECK(ms > 55, "%s ended before its abort flag was set, after %g ms", func, ms);
 		CHECK(after.launches == before.launches, "an aborted launch was counted");
 		CHECK(after.wait_ns > before.wait_ns, "waiting was not counted");
 	}
@@ -250,7 +250,7 @@ void abort_test()
 void launch_tests()
 {
 	refusal_tests();
-	direct_is_harmless();
+	direct_with_lines();
 	chain_and_profiler();
 	abort_test();
 }

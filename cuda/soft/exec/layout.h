@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where the executor finds things in NCCL's device structures: one table per supported NCCL version.
-// All offsets and sizes are in bytes, for 64-bit little-endian Linux.
+// The memory layout of NCCL's device structures (src/include/device.h of an NCCL release): one table of offsets per
+// supported version. All offsets and sizes are in bytes, for 64-bit little-endian Linux.
 #ifndef DDLEMU_SOFT_EXEC_LAYOUT_H
 #define DDLEMU_SOFT_EXEC_LAYOUT_H
 
@@ -11,69 +11,67 @@
 
 namespace softexec {
 
-constexpr int kSteps = 8; // slots of a connection's ring buffer
+constexpr int kSteps = 8; // steps of a connection's ring buffer: NCCL_STEPS
 constexpr int kProtos = 3; // LL, LL128, Simple, in this order
 constexpr uint32_t kAbsent = ~0u; // this version has no such field
 
-// What a set bit in a work structure stands for. Only bits that the executor must notice are listed.
-struct Refusal {
+// Bits of a work structure that ask for something the executor does not support.
+struct UnsupportedBits {
 	uint32_t mask;
-	const char *what; // for the message; null ends the list
+	const char *what; // for the message; unused entries have mask 0
 };
 
 struct Layout {
 	int version; // as ncclGetVersion reports it
 
-	// How the device code of this version behaves.
-	bool recv_writes_size; // Simple: the receiving side writes its slot's size, too
-	bool post_div_has_sign; // SumPostDiv's argument is divisor*2+signed, else the type tells the sign
-	bool p2p_reverses_bits; // a channel's part of a Send/Recv is the bit reversal of its distance from the base
-	bool has_pat; // knows the PAT algorithm
-	bool has_gather_v; // knows the batched broadcast
-	bool has_fp8; // knows the 8-bit float types
-	bool direct_without_reg; // kConnDirect* changes the protocol even for buffers that aren't registered
+	// What the device code of this version does.
+	bool recv_writes_size; // Simple: a receiver writes the size to its connFifo entry, as senders do
+	bool post_div_has_sign; // SumPostDiv's argument is divisor*2+signed; before, it is the divisor alone
+	bool p2p_reverses_bits; // the index of a channel's Send/Recv share has its bits reversed
+	bool has_pat; // has the PAT algorithm
+	bool has_gather_v; // has AllGatherV, a batch of broadcasts
+	bool has_fp8; // has the 8-bit float types
+	bool direct_without_reg; // NCCL_DIRECT_WRITE changes the protocol even if the buffers are not registered
 	int max_channels;
 
-	// Kernel arguments: a header, then the work batches.
+	// ncclDevKernelArgs, followed by ncclDevWorkBatch[].
 	uint32_t args_comm, args_channel_mask, args_storage, args_work_mask, args_work_buf, args_size;
 	uint32_t batch_flags, batch_base, batch_bitset, batch_size;
 
-	// The communicator and its channels, which lie behind it in the same block.
+	// ncclDevComm and, behind it in the same block, its channels (ncclDevCommAndChannels).
 	uint32_t comm_rank, comm_nranks, comm_buff_sizes, comm_p2p_chunk, comm_abort, comm_consumed, comm_started,
 		comm_completed;
 	uint32_t channels, channel_size;
 	uint32_t ch_peers, ch_ring_prev, ch_ring_next, ch_ring_ranks, ch_ring_index, ch_tree_up, ch_tree_down,
 		ch_counter;
 
-	// One peer: two send and two receive connections.
+	// ncclDevChannelPeer: two send and two receive connections (ncclConnInfo), and ncclConnFifo.
 	uint32_t peer_send, peer_recv, conn_size;
 	uint32_t conn_buffs, conn_tail, conn_head, conn_flags, conn_step_size, conn_fifo, conn_step, conn_net_device;
 	uint32_t fifo_mode, fifo_offset, fifo_size, fifo_entry;
 
-	// Work structures.
+	// ncclDevWorkColl, ncclDevWorkP2p, ncclDevWorkBcast.
 	uint32_t coll_bits, coll_root, coll_recv, coll_send, coll_count_lo, coll_count_mid, coll_count_hi, coll_grains,
 		coll_arg, coll_size;
 	uint32_t p2p_send_addr, p2p_recv_addr, p2p_send_bytes, p2p_recv_bytes, p2p_send_rank, p2p_recv_rank;
 	uint32_t p2p_channels, p2p_base, p2p_send_channels, p2p_recv_channels, p2p_send_chunk, p2p_recv_chunk, p2p_bits,
 		p2p_size;
-	uint32_t bcast_depth, bcast_chunk, bcast_send, bcast_recv, bcast_bytes, bcast_done,
-		bcast_size; // if has_gather_v
-	uint32_t coll_profiler, p2p_profiler; // bit that asks for the device profiler, or 0
-	Refusal coll_refuse[4];
-	Refusal p2p_refuse[4];
+	uint32_t bcast_depth, bcast_chunk, bcast_send, bcast_recv, bcast_bytes, bcast_done, bcast_size;
+	uint32_t coll_profiler, p2p_profiler; // bit that asks for timestamps for the profiler, or 0
+	UnsupportedBits coll_unsupported[4];
+	UnsupportedBits p2p_unsupported[4];
 };
 
-// Bits of a connection's flags that matter here. The first two have the same value in every supported version.
+// NCCL_DIRECT_WRITE in a connection's flags, in every supported version.
 constexpr int kConnDirectWrite = 0x01;
-constexpr int kConnDirectRead = 0x02;
 
-// A connection's net device type that means "the kernel unpacks what arrived".
+// NCCL_NET_DEVICE_UNPACK: the kernel, not the network, unpacks the data that arrived.
 constexpr int kNetDeviceUnpack = 1;
 
-// The table for an NCCL version, or null if there is none.
+// Returns the table for an NCCL version, or null if there is none.
 const Layout *layout_for(int nccl_version);
 
-// Reads a T at byte offset off of p; p need not be aligned.
+// Reads a T at byte offset off of p, which may be unaligned.
 template <typename T>
 T get(const void *p, uint32_t off)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The layout tables against fake_nccl.h's structs, and those against the sizes and offsets that a program printed which
-// was compiled with the headers of the NCCL version; the function numbers against those of NCCL's generator.
+// Compares the layout tables with the structs of fake_nccl.h, those structs with sizes and offsets from NCCL's headers,
+// and the function numbers with those of NCCL's generate.py.
 #include "layout.h"
 
 #include <initializer_list>
@@ -135,7 +135,7 @@ void fields_of_2_29()
 	check_fields(l, fields);
 }
 
-// Printed by a program with NCCL's own headers.
+// Printed by a program that was compiled with the headers of the NCCL version.
 static_assert(
 	sizeof(fake::Conn) == 152 && sizeof(fake::Peer) == 608 && sizeof(fake::Fifo) == 24 && sizeof(fake::P2p) == 48);
 static_assert(offsetof(fake::Conn, fifo) == 96 && offsetof(fake::Conn, step) == 104 &&
@@ -154,7 +154,7 @@ static_assert(sizeof(fake::v2_29_7::Coll) == 96 && offsetof(fake::v2_29_7::Coll,
 	offsetof(fake::v2_29_7::Coll, arg) == 88);
 static_assert(sizeof(fake::v2_29_7::Bcast) == 48 && sizeof(fake::v2_29_7::Profiler) == 1024);
 
-// A set bit in a struct, as the launch reader sees it.
+// Returns the word at an offset of a struct in which set has set some bits.
 template <typename T, typename F>
 uint32_t bits_of(F set, uint32_t off)
 {
@@ -163,7 +163,7 @@ uint32_t bits_of(F set, uint32_t off)
 	return softexec::get<uint32_t>(&w, off);
 }
 
-uint32_t refused(const softexec::Refusal (&list)[4])
+uint32_t all_bits(const softexec::UnsupportedBits (&list)[4])
 {
 	uint32_t all = 0;
 	for (const auto &r : list)
@@ -171,23 +171,24 @@ uint32_t refused(const softexec::Refusal (&list)[4])
 	return all;
 }
 
-void refusal_bits()
+void unsupported_bits()
 {
 	const softexec::Layout &a = *softexec::layout_for(22203), &b = *softexec::layout_for(22907);
 	using C22 = fake::v2_22_3::Coll;
 	using C29 = fake::v2_29_7::Coll;
-	CHECK(refused(a.coll_refuse) == bits_of<C22>([](C22 &w) { w.reg = 3; }, 0), "2.22.3 regUsed");
-	CHECK(refused(b.coll_refuse) == bits_of<C29>([](C29 &w) { w.reg = w.net_reg = 1; }, 0),
+	CHECK(all_bits(a.coll_unsupported) == bits_of<C22>([](C22 &w) { w.reg = 3; }, 0), "2.22.3 regUsed");
+	CHECK(all_bits(b.coll_unsupported) == bits_of<C29>([](C29 &w) { w.reg = w.net_reg = 1; }, 0),
 		"2.29.7 regUsed, netRegUsed");
 	CHECK(b.coll_profiler == bits_of<C29>([](C29 &w) { w.profiled = 1; }, 0), "2.29.7 profilerEnabled");
 	auto p2p = [](auto set) { return bits_of<fake::P2p>(set, 44) >> 16 & 0xff; };
-	CHECK(refused(a.p2p_refuse) == p2p([](fake::P2p &w) { w.reg = 3; }), "2.22.3 registered Send/Recv");
-	CHECK(refused(b.p2p_refuse) == p2p([](fake::P2p &w) { w.reg = w.ipc = 3; }), "2.29.7 registered Send/Recv");
+	CHECK(all_bits(a.p2p_unsupported) == p2p([](fake::P2p &w) { w.reg = 3; }), "2.22.3 registered Send/Recv");
+	CHECK(all_bits(b.p2p_unsupported) == p2p([](fake::P2p &w) { w.reg = w.ipc = 3; }),
+		"2.29.7 registered Send/Recv");
 	CHECK(b.p2p_profiler == p2p([](fake::P2p &w) { w.profiled = 1; }), "2.29.7 profiled Send/Recv");
 }
 
-// The whole list's hash (FNV-1a over "NUMBER NAME KERNEL\n") and samples. The lists were once compared line by line
-// with the tables that NCCL's generate.py writes.
+// The hash of the whole list (FNV-1a over "NUMBER NAME KERNEL\n") and one sample. The hashes are those of the tables
+// that NCCL's generate.py writes.
 void function_numbers()
 {
 	const struct {
@@ -225,9 +226,10 @@ void layout_tests()
 	versioned_fields<v2_29_7::All, v2_29_7::Channel, v2_29_7::Comm, v2_29_7::Coll>(*softexec::layout_for(22907));
 	fields_of_2_22();
 	fields_of_2_29();
-	refusal_bits();
+	unsupported_bits();
 	function_numbers();
-	CHECK(softexec_version(22304) == -1 && softexec_version(23007) == -1 && softexec_version(0) == -1,
+	CHECK(softexec_select_version(22304) == -1 && softexec_select_version(23007) == -1 &&
+			softexec_select_version(0) == -1,
 		"unknown versions must be refused");
 }
 

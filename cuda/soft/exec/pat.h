@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// PAT (parallel aggregated trees), NCCL's algorithm for all-gather and reduce-scatter with one GPU per node.
+// PAT (parallel aggregated trees): NCCL's algorithm for AllGather and ReduceScatter with one GPU per node
+// (PatRSAlgorithm and PatAGAlgorithm in NCCL's collectives.h).
 //
-// Rank r sees the others by their distance s: rank r+s, modulo the number of ranks. Data for or from distance s travels
-// along a binomial tree: s's parent is s with its lowest set bit cleared, and the hop between them goes 2^d ranks far,
-// d being that bit's number, the "dimension". Reduce-scatter goes from child to parent, distance 0 being the result;
-// all-gather the other way.
+// A rank r numbers the other ranks by their distance s: rank r+s, modulo the number of ranks. The data for or from
+// distance s moves along a binomial tree. The parent of s is s with its lowest set bit cleared. If that bit is bit d,
+// the hop between them spans 2^d ranks; d is the hop's dimension. ReduceScatter goes from child to parent and ends at
+// distance 0. AllGather goes from parent to child.
 //
-// Several hops of a dimension are put into one step of the connection if they fit. The distances 0 ... D*A-1 are seen
-// as A multiples of D with D "columns"; the hops of a column c, one for each multiple m, form a train: distances m*D +
-// c. So do those of column 0 that share a dimension. A train is sent in groups of P hops, one step each; groups without
-// any rank are left out.
+// Several hops of one dimension are sent in one step of the connection, if they fit. The distances 0 ... D*A-1 are
+// written m*D + c, with a multiple m < A and a column c < D. The hops of a column, one for each m, are a sequence; so
+// are the hops of column 0 with the same dimension. A sequence is sent in groups of P hops, each group in one step. A
+// group is skipped if none of its distances is a rank.
 #ifndef DDLEMU_SOFT_EXEC_PAT_H
 #define DDLEMU_SOFT_EXEC_PAT_H
 
@@ -19,13 +20,13 @@
 
 namespace softexec {
 
-// What a rank does with one hop. Slots count from the start of a step's buffer, in units of a chunk.
+// What a rank does for one hop. Slots are chunks within the buffer of a step.
 struct PatStep {
-	int recv_dim = -1, send_dim = -1; // -1: none; the user's buffer stands in
+	int recv_dim = -1, send_dim = -1; // dimension of the connection; -1: the user's buffer is used instead
 	int recv_slot = 0, send_slot = 0;
-	int recv_ahead = 0, send_ahead = 0; // steps beyond the connection's current one
-	bool post_recv = false, post_send = false;
-	int distance = 0; // whose data it is
+	int recv_ahead = 0, send_ahead = 0; // steps after the connection's current one
+	bool post_recv = false, post_send = false; // the step is complete
+	int distance = 0; // of the rank whose data it is
 };
 
 struct PatShape {
@@ -35,11 +36,11 @@ struct PatShape {
 	int group; // P
 };
 
-// The shape that NCCL's host code expects: step_bytes is the size of a chunk, channel_bytes what a channel does per
-// rank.
+// Returns the shape that NCCL's host code expects. step_bytes is the size of a chunk, channel_bytes a channel's share
+// of one rank's data.
 PatShape pat_shape(int ranks, size_t step_bytes, size_t channel_bytes);
 
-// What a rank does for one chunk, in order.
+// Return what a rank does for one chunk, in order.
 std::vector<PatStep> pat_reduce_scatter(const PatShape &s);
 std::vector<PatStep> pat_all_gather(const PatShape &s);
 

@@ -15,10 +15,10 @@
 namespace softexec {
 namespace {
 
-constexpr unsigned kLooks = 16; // looks at memory before the first yield; about a microsecond
-constexpr size_t kMaxThreads = 8; // per grid; beyond that memory is the limit
+constexpr unsigned kSpins = 16; // polls before the first yield, about a microsecond
+constexpr size_t kMaxThreads = 8; // per grid; more do not help, because memory is the limit
 constexpr size_t kThreadsPerRank = 2; // the executor's and the proxy's
-constexpr size_t kWorthHelp = 1 << 20; // bytes that take one thread as long as another needs to wake up, about 100 us
+constexpr size_t kMinBytesForHelp = 1 << 20; // takes one thread about 100 us, as long as another needs to wake up
 
 void relax()
 {
@@ -40,7 +40,7 @@ struct Pool {
 	{
 		std::lock_guard<std::mutex> lock(mu);
 		tasks.push_back(std::move(task));
-		// A task may wait for other ranks for long, so the next one gets a thread of its own.
+		// A task may wait for other ranks, so no task waits for another one: if no thread sleeps, start one.
 		if (tasks.size() > sleeping) {
 			std::thread([this] { loop(); }).detach();
 			sleeping++;
@@ -67,7 +67,7 @@ struct Pool {
 
 Pool &pool()
 {
-	static Pool *p = new Pool; // never destroyed: its threads outlive main
+	static Pool *p = new Pool; // never destroyed: its threads may run after main returns
 	return *p;
 }
 
@@ -81,24 +81,24 @@ size_t usable_cpus()
 
 } // namespace
 
-size_t threads_for(size_t blocks, int nranks, size_t bytes)
+size_t thread_count(size_t blocks, int nranks, size_t bytes)
 {
 	static const size_t cpus = usable_cpus();
 	size_t most = std::min(blocks, kMaxThreads);
 	if (const char *fixed = std::getenv("DDLEMU_SOFT_THREADS"))
 		return std::clamp<size_t>(std::strtoul(fixed, nullptr, 10), 1, most);
-	if (bytes < kWorthHelp)
+	if (bytes < kMinBytesForHelp)
 		return 1;
 	return std::clamp<size_t>(cpus / (kThreadsPerRank * static_cast<size_t>(std::max(nranks, 1))), 1, most);
 }
 
-void start_in_pool(std::function<void()> task) { pool().submit(std::move(task)); }
+void run_in_pool(std::function<void()> task) { pool().submit(std::move(task)); }
 
 void Idle::wait()
 {
 	if (rounds_ == 0)
 		since_ = now_ns();
-	if (++rounds_ <= kLooks) {
+	if (++rounds_ <= kSpins) {
 		relax();
 	} else {
 		sched_yield();

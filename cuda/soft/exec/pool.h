@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Threads that help a grid, and how a thread waits that has nothing to do.
+// A pool of threads that help to run a grid, and how a thread waits for other ranks.
 #ifndef DDLEMU_SOFT_EXEC_POOL_H
 #define DDLEMU_SOFT_EXEC_POOL_H
 
@@ -10,17 +10,15 @@
 
 namespace softexec {
 
-// How many threads should run a grid of this many blocks that has this many bytes to move. One process per rank is
-// taken as given, and that all ranks of the communicator are on this host, each with a proxy thread that polls, too.
-// DDLEMU_SOFT_THREADS overrides it.
-size_t threads_for(size_t blocks, int nranks, size_t bytes);
+// Returns the number of threads for a grid, from its blocks and the bytes that it moves. It assumes a process per rank,
+// all ranks of the communicator on this host, and a polling proxy thread for each. DDLEMU_SOFT_THREADS overrides it.
+size_t thread_count(size_t blocks, int nranks, size_t bytes);
 
-// Has a thread of the pool call task, soon. Pool threads sleep when there is nothing to do. Safe to call from several
-// threads at once.
-void start_in_pool(std::function<void()> task);
+// Runs task on a thread of the pool. Pool threads sleep when there is nothing to do. Safe from several threads.
+void run_in_pool(std::function<void()> task);
 
-// Waiting for memory to change: looks a few times, then yields the CPU at each look, since on a small host the thread
-// that is waited for needs it. Counts the time from the first wait to end.
+// Waits for memory to change. The first calls of wait spin; later ones yield the CPU, because on a small host the
+// thread that changes the memory needs it. Counts the time from the first wait to end.
 class Idle {
 public:
 	void wait();

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// NCCL's primitives: the operations that every collective is made of (send, recv, recvReduceSend, ...), over the three
+// NCCL's primitives: the operations that every collective consists of (send, recv, recvReduceSend, ...), over the three
 // protocols.
 //
-// A GPU runs them with blocks of threads that wait for each other. Here one thread serves many of them in turn, so an
-// engine never waits: poll does what can be done now and says whether there was anything.
+// On a GPU the threads of a block run a primitive and wait for the peer. Here one thread runs many primitives in turn,
+// so a runner never waits: poll does what is possible now and says whether it made progress.
 //
-// Memory order, which is the same for all protocols: what a proxy or a peer may see is announced by a release store (of
-// a connection's head or tail, or of a line's flag) after the data, and what they announced is read by an acquire load
-// before the data.
+// Memory order, for all protocols: data is written before the counter (head, tail) or flag that announces it, which is
+// a release store; the counter or flag is read with an acquire load before the data.
 #ifndef DDLEMU_SOFT_EXEC_PRIMS_H
 #define DDLEMU_SOFT_EXEC_PRIMS_H
 
@@ -21,73 +20,74 @@
 namespace softexec {
 
 // One primitive.
-struct Op {
+struct Primitive {
 	bool recv, send;
-	const char *src; // in the user's input, combined with what is received; null: nothing
-	char *dst; // in the user's output, where the result goes, besides the peers; null: nowhere
+	const char *src; // in the user's input; reduced with the received data. Null: none
+	char *dst; // in the user's output; gets the result as the peers do. Null: none
 	size_t n; // elements
-	bool post; // the result is final: apply the operator's last step
+	bool post_op; // the result is final: apply the operator's postOp
 };
 
-using Ops = std::vector<Op>;
+using Primitives = std::vector<Primitive>;
 
-// Yields an algorithm's primitives piece by piece.
+// The primitives of an algorithm, in order.
 class Schedule {
 public:
 	virtual ~Schedule() = default;
-	// Appends the next few primitives to *ops. Returns false, having added nothing, at the end.
-	virtual bool more(Ops *ops) = 0;
+	// Appends the next primitives to *list. At the end it appends nothing and returns false.
+	virtual bool append_next(Primitives *list) = 0;
 };
 
 enum class Status { kBlocked, kProgress, kDone };
 
-class Engine {
+// Executes the primitives of one schedule.
+class Runner {
 public:
-	virtual ~Engine() = default;
-	// Does a bounded amount of work, at most about a megabyte. After kDone it must not be called again.
+	virtual ~Runner() = default;
+	// Does a limited amount of work, about a megabyte at most. Must not be called again after kDone.
 	virtual Status poll() = 0;
 };
 
-// What an engine works on.
-struct Job {
+// What a runner works on.
+struct RunnerSpec {
 	const Comm *comm = nullptr;
 	Reduction red;
 	std::unique_ptr<Schedule> schedule;
-	std::vector<char *> recv, send; // connections; at most three each, but for PAT
+	std::vector<char *> recv, send; // connections; at most three each, except for PAT
 	int slices_per_chunk = 1; // Simple only
 	int steps_per_slice = 1; // Simple only
 	int step_bytes = 0; // Simple only: data bytes of a step; 0: the communicator's
 };
 
-std::unique_ptr<Engine> make_simple(Job job);
-std::unique_ptr<Engine> make_ll(Job job);
-std::unique_ptr<Engine> make_ll128(Job job);
+std::unique_ptr<Runner> make_simple(RunnerSpec spec);
+std::unique_ptr<Runner> make_ll(RunnerSpec spec);
+std::unique_ptr<Runner> make_ll128(RunnerSpec spec);
 
-// PAT has primitives of its own: job's peers are those at distances 1, 2, 4, ..., in this order, and it has no
-// schedule.
-std::unique_ptr<Engine> make_pat(Job job, const CollWork &w, const Part &part, bool gather);
+// PAT has other primitives and no schedule. The connections of spec are those of the ranks at distances 1, 2, 4, ...,
+// in this order.
+std::unique_ptr<Runner> make_pat(RunnerSpec spec, const CollWork &w, const Share &share, bool gather);
 
 // Copies bytes within this rank.
-std::unique_ptr<Engine> make_copy(char *dst, const char *src, size_t bytes);
+std::unique_ptr<Runner> make_copy(char *dst, const char *src, size_t bytes);
 
-// Takes the primitives of a job one by one.
-class OpQueue {
+// Returns the primitives of a schedule one by one.
+class PrimitiveQueue {
 public:
 	// The next primitive, or null at the end. It stays valid until the next call.
-	const Op *next(Schedule &s)
+	const Primitive *next(Schedule &s)
 	{
-		if (at_ == ops_.size()) {
-			ops_.clear();
-			at_ = 0;
-			if (!s.more(&ops_))
+		if (next_ == list_.size()) {
+			list_.clear();
+			next_ = 0;
+			if (!s.append_next(&list_))
 				return nullptr;
 		}
-		return &ops_[at_++];
+		return &list_[next_++];
 	}
 
 private:
-	Ops ops_;
-	size_t at_ = 0;
+	Primitives list_;
+	size_t next_ = 0;
 };
 
 } // namespace softexec

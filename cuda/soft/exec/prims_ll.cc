@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// LL: lines of 16 bytes, two halves of 4 bytes of data followed by a 4-byte flag. Each half is stored at once, so a
-// flag can't be seen without its data.
+// LL: lines of 16 bytes. Each half of a line has 4 bytes of data and a 4-byte flag, and is stored by one instruction. A
+// receiver that sees the flag therefore also sees the data.
 #include "prims_lines.h"
 
 namespace softexec {
@@ -9,23 +9,23 @@ namespace {
 
 struct LLLine {
 	static constexpr Proto kProto = kLL;
-	static constexpr size_t kData = 8, kWire = 16, kGroupLines = 1, kGroupData = 8;
+	static constexpr size_t kData = 8, kBytes = 16, kGroupLines = 1, kGroupData = 8;
 
-	// Flags are 32 bits of the step and would repeat; so once in 2^31 steps whole buffers are written, to leave no
-	// flag of an old round.
+	// A flag is the low 32 bits of the step and repeats after 2^32 steps. Before that, whole buffers are written,
+	// so that no old flag remains (NCCL_LL_CLEAN_MASK).
 	static constexpr uint64_t kCleanMask = 0x7ffffff8;
-	static bool cleans(uint64_t step) { return (step & kCleanMask) == kCleanMask; }
+	static bool is_cleaning_step(uint64_t step) { return (step & kCleanMask) == kCleanMask; }
 
 	static uint32_t flag(uint64_t step) { return static_cast<uint32_t>(step + 1); }
 
-	static size_t wire_bytes(size_t lines, uint64_t step, size_t step_bytes)
+	static size_t message_bytes(size_t lines, uint64_t step, size_t step_bytes)
 	{
-		return cleans(step) ? step_bytes : lines * kWire;
+		return is_cleaning_step(step) ? step_bytes : lines * kBytes;
 	}
 
-	static size_t unpack(const char *wire, uint64_t step, size_t n, char *data)
+	static size_t unpack(const char *step_begin, uint64_t step, size_t n, char *data)
 	{
-		const uint64_t *w = reinterpret_cast<const uint64_t *>(wire);
+		const uint64_t *w = reinterpret_cast<const uint64_t *>(step_begin);
 		const uint64_t f = flag(step);
 		for (size_t i = 0; i < n; i++) {
 			uint64_t lo = __atomic_load_n(w + 2 * i, __ATOMIC_RELAXED),
@@ -38,9 +38,9 @@ struct LLLine {
 		return n;
 	}
 
-	static void pack(char *wire, uint64_t step, size_t n, const char *data)
+	static void pack(char *step_begin, uint64_t step, size_t n, const char *data)
 	{
-		uint64_t *w = reinterpret_cast<uint64_t *>(wire);
+		uint64_t *w = reinterpret_cast<uint64_t *>(step_begin);
 		const uint64_t f = uint64_t(flag(step)) << 32;
 		for (size_t i = 0; i < n; i++) {
 			uint64_t v;
@@ -50,13 +50,13 @@ struct LLLine {
 		}
 	}
 
-	// The receiver is told by the lines alone.
-	static void end_step(Conn &c, char *wire, size_t lines, size_t step_bytes)
+	// The flags alone tell the receiver; there is no counter to advance.
+	static void end_step(Conn &c, char *step_begin, size_t lines, size_t step_bytes)
 	{
-		if (cleans(c.step)) {
+		if (is_cleaning_step(c.step)) {
 			const char zero[kData] = {};
-			for (size_t i = lines; i < step_bytes / kWire; i++)
-				pack(wire + i * kWire, c.step, 1, zero);
+			for (size_t i = lines; i < step_bytes / kBytes; i++)
+				pack(step_begin + i * kBytes, c.step, 1, zero);
 		}
 		c.step++;
 	}
@@ -64,6 +64,6 @@ struct LLLine {
 
 } // namespace
 
-std::unique_ptr<Engine> make_ll(Job job) { return std::make_unique<LinePrims<LLLine>>(std::move(job)); }
+std::unique_ptr<Runner> make_ll(RunnerSpec spec) { return std::make_unique<LineRunner<LLLine>>(std::move(spec)); }
 
 } // namespace softexec

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// PAT's primitives: one hop each. Partial sums are kept in the send buffers themselves until they are complete.
+// PAT's primitives: one hop each. A partial sum stays in the send buffer until it is complete.
 #include <algorithm>
 
 #include "conn.h"
@@ -11,24 +11,24 @@
 namespace softexec {
 namespace {
 
-class Pat : public Engine {
+class Pat : public Runner {
 public:
-	Pat(Job job, const CollWork &w, const Part &part, bool gather)
-		: job_(std::move(job)), input_(w.send), output_(w.recv), part_(part), gather_(gather)
+	Pat(RunnerSpec spec, const CollWork &w, const Share &share, bool gather)
+		: spec_(std::move(spec)), input_(w.send), output_(w.recv), share_(share), gather_(gather)
 	{
-		const Layout &l = *job_.comm->layout;
-		for (char *c : job_.recv)
+		const Layout &l = *spec_.comm->layout;
+		for (char *c : spec_.recv)
 			recv_.emplace_back(l, c, kSimple);
-		for (char *c : job_.send)
+		for (char *c : spec_.send)
 			send_.emplace_back(l, c, kSimple);
-		PatShape shape = pat_shape(job_.comm->nranks, part.chunk * job_.red.elt, part.size * job_.red.elt);
+		PatShape shape = pat_shape(spec_.comm->nranks, share.chunk * spec_.red.elt, share.size * spec_.red.elt);
 		steps_ = gather ? pat_all_gather(shape) : pat_reduce_scatter(shape);
-		seen_.assign(static_cast<size_t>(job_.comm->nranks), false);
+		written_.assign(static_cast<size_t>(spec_.comm->nranks), false);
 	}
 
 	Status poll() override
 	{
-		if (at_ >= part_.size) {
+		if (at_ >= share_.size) {
 			for (Conn &c : recv_)
 				c.save();
 			for (Conn &c : send_)
@@ -44,8 +44,8 @@ public:
 		post(s);
 		if (++next_ == steps_.size()) {
 			next_ = 0;
-			at_ += part_.chunk;
-			seen_.assign(seen_.size(), false);
+			at_ += share_.chunk;
+			written_.assign(written_.size(), false);
 		}
 		return Status::kProgress;
 	}
@@ -53,20 +53,20 @@ public:
 private:
 	Conn &recv(const PatStep &s) { return recv_[static_cast<size_t>(s.recv_dim)]; }
 	Conn &send(const PatStep &s) { return send_[static_cast<size_t>(s.send_dim)]; }
-	size_t count() const { return std::min(part_.chunk, part_.size - at_); }
+	size_t count() const { return std::min(share_.chunk, share_.size - at_); }
 
-	// Where the data of the rank at a distance lies in a buffer that holds everybody's, or one's own in a buffer
-	// that holds just that.
-	char *everybody(char *buf, int distance) const
+	// Address of the data of the rank at a distance, in a buffer with the data of all ranks.
+	char *in_gathered(char *buf, int distance) const
 	{
-		size_t rank = static_cast<size_t>((job_.comm->rank + distance) % job_.comm->nranks);
-		return buf + (rank * part_.count + part_.offset + at_) * job_.red.elt;
+		size_t rank = static_cast<size_t>((spec_.comm->rank + distance) % spec_.comm->nranks);
+		return buf + (rank * share_.count + share_.offset + at_) * spec_.red.elt;
 	}
-	char *own(char *buf) const { return buf + (part_.offset + at_) * job_.red.elt; }
+	// Address of this rank's data, in a buffer with the data of one rank.
+	char *in_single(char *buf) const { return buf + (share_.offset + at_) * spec_.red.elt; }
 
 	void move(const PatStep &s)
 	{
-		size_t bytes = count() * job_.red.elt;
+		size_t bytes = count() * spec_.red.elt;
 		char *from = nullptr, *to = nullptr;
 		if (s.recv_dim >= 0)
 			from = recv(s).slot_ahead(static_cast<uint64_t>(s.recv_ahead)) +
@@ -74,31 +74,31 @@ private:
 		if (s.send_dim >= 0)
 			to = send(s).slot_ahead(static_cast<uint64_t>(s.send_ahead)) +
 				static_cast<size_t>(s.send_slot) * bytes;
-		bool first = !seen_[static_cast<size_t>(s.distance)];
-		seen_[static_cast<size_t>(s.distance)] = true;
+		bool first = !written_[static_cast<size_t>(s.distance)];
+		written_[static_cast<size_t>(s.distance)] = true;
 		Slice slice = {};
 		slice.n = count();
 		if (gather_) {
-			slice.src[slice.nsrc++] = from ? from : own(input_);
+			slice.src[slice.nsrc++] = from ? from : in_single(input_);
 			if (to)
 				slice.dst[slice.ndst++] = to;
 			if (first)
-				slice.dst[slice.ndst++] = everybody(output_, s.distance);
+				slice.dst[slice.ndst++] = in_gathered(output_, s.distance);
 		} else {
 			if (!to)
-				to = own(output_);
+				to = in_single(output_);
 			if (from)
 				slice.src[slice.nsrc++] = from;
 			if (first) {
-				slice.src[slice.nsrc++] = everybody(input_, s.distance);
+				slice.src[slice.nsrc++] = in_gathered(input_, s.distance);
 			} else {
 				slice.src[slice.nsrc++] = to;
 			}
 			slice.dst[slice.ndst++] = to;
 		}
 		WorkTimer t(bytes);
-		reduce_copy(job_.red, slice);
-		t.done(is_arithmetic(job_.red, slice));
+		reduce_copy(spec_.red, slice);
+		t.done(is_arithmetic(spec_.red, slice));
 	}
 
 	void post(const PatStep &s)
@@ -107,29 +107,29 @@ private:
 			Conn &c = send(s);
 			size_t slots = static_cast<size_t>(s.send_slot) + 1;
 			if (c.has_fifo())
-				c.fifo().set_size(static_cast<ssize_t>(slots * count() * job_.red.elt));
+				c.fifo().set_size(static_cast<ssize_t>(slots * count() * spec_.red.elt));
 			c.post_send(1);
 		}
 		if (s.recv_dim >= 0 && s.post_recv)
 			recv(s).post_recv(1);
 	}
 
-	Job job_;
+	RunnerSpec spec_;
 	char *input_, *output_;
-	Part part_;
+	Share share_;
 	bool gather_;
 	std::vector<Conn> recv_, send_; // by dimension
 	std::vector<PatStep> steps_;
-	std::vector<bool> seen_; // distances whose data has been written once in this chunk
-	size_t next_ = 0; // step to do
-	size_t at_ = 0; // elements of this channel's part that are done
+	std::vector<bool> written_; // distances whose data has been written in this chunk
+	size_t next_ = 0; // in steps_
+	size_t at_ = 0; // elements of this channel's share that are done
 };
 
 } // namespace
 
-std::unique_ptr<Engine> make_pat(Job job, const CollWork &w, const Part &part, bool gather)
+std::unique_ptr<Runner> make_pat(RunnerSpec spec, const CollWork &w, const Share &share, bool gather)
 {
-	return std::make_unique<Pat>(std::move(job), w, part, gather);
+	return std::make_unique<Pat>(std::move(spec), w, share, gather);
 }
 
 } // namespace softexec

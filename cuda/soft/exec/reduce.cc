@@ -10,7 +10,7 @@
 namespace softexec {
 namespace {
 
-// Bytes that are worked on at a time, so that intermediate results stay in the first-level cache.
+// Bytes that are processed at a time, so that intermediate results stay in the first-level cache.
 constexpr size_t kBlock = 8192;
 
 const Isa &best_isa()
@@ -51,18 +51,18 @@ bool is_signed_int(Type t) { return t == Type::kI8 || t == Type::kI32 || t == Ty
 
 const char *at(const void *p, size_t off) { return static_cast<const char *>(p) + off; }
 
-// One block of a slice with arithmetic, of n elements at byte offset off.
+// Reduces one block of a slice: n elements at byte offset off.
 void reduce_block(const Reduction &r, const Slice &s, size_t off, size_t n)
 {
 	alignas(64) char scratch[kBlock];
 	const void *acc = at(s.src[0], off);
-	// Everything goes to the first destination, unless that's a source that is still needed.
+	// Intermediate results go to the first destination, unless that is also a source that is still needed.
 	void *out = const_cast<char *>(at(s.dst[0], off));
 	bool later_source = false;
 	for (int i = 1; i < s.nsrc; i++)
 		later_source |= s.src[i] == s.dst[0];
 	void *temp = later_source ? static_cast<void *>(scratch) : out;
-	if (s.pre_first && r.pre) {
+	if (s.pre_op && r.pre) {
 		r.pre(s.nsrc == 1 ? out : scratch, acc, n, r.arg);
 		acc = s.nsrc == 1 ? out : scratch;
 	}
@@ -71,7 +71,7 @@ void reduce_block(const Reduction &r, const Slice &s, size_t off, size_t n)
 		r.reduce(to, acc, at(s.src[i], off), n, r.arg);
 		acc = to;
 	}
-	if (s.post && r.post) {
+	if (s.post_op && r.post) {
 		r.post(out, acc, n, r.arg);
 		acc = out;
 	}
@@ -126,7 +126,7 @@ uint64_t load_arg(RedOp op, Type type, const void *ptr)
 
 bool is_arithmetic(const Reduction &r, const Slice &s)
 {
-	return s.nsrc > 1 || (s.pre_first && r.pre) || (s.post && r.post);
+	return s.nsrc > 1 || (s.pre_op && r.pre) || (s.post_op && r.post);
 }
 
 void reduce_copy(const Reduction &r, const Slice &s)

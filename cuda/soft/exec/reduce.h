@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Element-wise reductions, with the rounding of NCCL's device code: every step is done in the element's own type,
-// rounded once to nearest even (f16 and bf16 by way of f32, which has enough bits for the same result), integers wrap,
-// a multiplication is never fused with an addition. Min and max of floats ignore a NaN if the other one is a number,
-// and take -0 as smaller than +0.
+// Element-wise reductions, with the rounding of NCCL's device code. Every operation is done in the element's type and
+// rounded once to nearest even. (f16 and bf16 are computed in f32, which has enough bits for the same result.) Integers
+// wrap. A multiplication is never fused with an addition. Min and max of floats ignore a NaN if the other operand is a
+// number; -0 is smaller than +0.
 #ifndef DDLEMU_SOFT_EXEC_REDUCE_H
 #define DDLEMU_SOFT_EXEC_REDUCE_H
 
@@ -19,12 +19,12 @@ using BinaryLoop = void (*)(void *dst, const void *a, const void *b, size_t n, u
 // dst[i] = f(a[i]). dst may be a.
 using UnaryLoop = void (*)(void *dst, const void *a, size_t n, uint64_t arg);
 
-// One operator on one type. arg is what the loops get as their last argument.
+// One operator on one type. arg is the last argument of the loops.
 struct Reduction {
 	size_t elt = 1; // bytes per element
-	BinaryLoop reduce = nullptr; // null: this function only copies
-	UnaryLoop pre = nullptr; // applied to what is read from the user's input buffer; null: nothing to do
-	UnaryLoop post = nullptr; // applied to a finished sum; null: nothing to do
+	BinaryLoop reduce = nullptr; // null: the function only copies
+	UnaryLoop pre = nullptr; // preOp: applied to data from the user's input; null: none
+	UnaryLoop post = nullptr; // postOp: applied to a final result; null: none
 	uint64_t arg = 0;
 };
 
@@ -32,25 +32,25 @@ struct Reduction {
 // reduction.
 bool find_reduction(const Layout &l, RedOp op, Type type, uint64_t nccl_arg, Reduction *out);
 
-// Turns NCCL's operator argument from a pointer into its value, as the device code does before a batch.
+// Reads an operator argument that NCCL passes by pointer, as the device code does before a batch.
 uint64_t load_arg(RedOp op, Type type, const void *ptr);
 
-// What one slice of a primitive does: combine the sources in order, the first one through pre if pre_first, the result
-// through post if post, and write it to every destination. The first source may be the first destination. Sources after
-// the first need r.reduce.
+// One slice of a primitive: reduce the sources in order and write the result to every destination. pre_op applies r.pre
+// to the first source, post_op applies r.post to the result. The first source may be the first destination. Several
+// sources need r.reduce.
 struct Slice {
 	const void *src[4];
 	void *dst[4];
 	int nsrc, ndst;
-	bool pre_first, post;
+	bool pre_op, post_op;
 	size_t n; // elements
 };
 void reduce_copy(const Reduction &r, const Slice &s);
 
-// Whether reduce_copy would do arithmetic, rather than copy only.
+// Returns true if reduce_copy does arithmetic and not only copies.
 bool is_arithmetic(const Reduction &r, const Slice &s);
 
-// Name of the instruction set that the loops were chosen for, for messages.
+// Returns the name of the instruction set of the loops, for the counters.
 const char *reduction_isa();
 
 } // namespace softexec

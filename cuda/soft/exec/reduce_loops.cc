@@ -9,14 +9,14 @@
 #include <immintrin.h>
 #endif
 
-// The loops want vectorisation whatever the build's options are. No instruction set below may bring fused multiply-add
-// into play: reduce_loops.inc never multiplies and adds in one loop.
+// Vectorise the loops whatever the build's options are. The instruction sets below do not cause fused multiply-add,
+// because no loop of reduce_loops.inc multiplies and adds.
 #pragma GCC optimize("O3")
 
 namespace softexec {
 
-// IEEE half precision without help from the hardware. Every path is computed and one is selected, so that it
-// vectorises.
+// Conversion of IEEE half precision without hardware support. It computes all cases and selects one, so that the
+// compiler can vectorise it.
 struct PortableF16 {
 	static void widen(float *d, const uint16_t *s, size_t n)
 	{
@@ -24,7 +24,7 @@ struct PortableF16 {
 			uint32_t h = s[i], mag = (h & 0x7fff) << 13;
 			float f, scale = 0x1p112f;
 			std::memcpy(&f, &mag, 4);
-			f *= scale; // moves the exponent's bias from 15 to 127, and normalises subnormals
+			f *= scale; // changes the exponent's bias from 15 to 127 and normalises subnormals
 			uint32_t u;
 			std::memcpy(&u, &f, 4);
 			u |= mag >= 0x0f800000 ? 0x7f800000 : 0; // infinity and NaN
@@ -40,7 +40,7 @@ struct PortableF16 {
 			uint32_t mag = u & 0x7fffffff;
 			float f;
 			std::memcpy(&f, &mag, 4);
-			f += 0.5f; // the sum's last bit is 2^-24, a subnormal half's unit: the addition rounds
+			f += 0.5f; // the sum's last bit is 2^-24, the unit of a subnormal half: the addition rounds
 			std::memcpy(&sub, &f, 4);
 			sub -= 0x3f000000;
 			uint32_t normal = (mag - 0x38000000 + 0xfff + ((mag >> 13) & 1)) >> 13;

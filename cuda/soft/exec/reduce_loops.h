@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The table of loops, one row per element type.
+// The loops, one row per element type.
 #ifndef DDLEMU_SOFT_EXEC_REDUCE_LOOPS_H
 #define DDLEMU_SOFT_EXEC_REDUCE_LOOPS_H
 
@@ -21,7 +21,7 @@ struct Isa {
 	const Loops *rows; // indexed by LoopRow
 };
 
-// All instruction sets that were compiled in and that this CPU has, the plainest first. Returns their number, at
+// Lists the instruction sets that were compiled and that this CPU has, the fastest last. Returns their number, at
 // most 4.
 int isas(Isa out[4]);
 

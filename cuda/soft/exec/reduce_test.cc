@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Every operator on every type and instruction set, against scalar arithmetic in double or in integers. The rules are
-// in reduce.h: each step rounds once, in the element's type, to nearest even.
+// Every operator on every type and instruction set, compared with scalar arithmetic in double or in integers. reduce.h
+// has the rules of rounding.
 #include "reduce.h"
 
 #include <vector>
@@ -21,8 +21,8 @@ bool is_nan_or_same(const void *got, const void *want, Type t)
 	return std::isnan(w) ? std::isnan(g) : std::memcmp(got, want, softexec::type_size(t)) == 0;
 }
 
-// The scalar result. f64 is computed as such; for the others double holds sums and products of two elements exactly, or
-// to so many bits that rounding it again gives the same.
+// Writes the correct result to out. op: 0 sum, 1 prod, 2 min, 3 max. For the 16-bit types, double holds a sum or
+// product of two elements exactly, or with so many bits that rounding it again gives the same.
 void scalar(Type t, int op, const void *a, const void *b, void *out)
 {
 	double x = value(a, 0, t), y = value(b, 0, t);
@@ -42,7 +42,7 @@ void scalar(Type t, int op, const void *a, const void *b, void *out)
 	set(out, 0, t, op == 0 ? x + y : x * y);
 }
 
-// Fills n elements with random bits, and with special values between them.
+// Fills v with random bits and some special values.
 void fill(std::vector<char> *v, Type t, Random &random)
 {
 	const double special[] = { 0.0, -0.0, 1.0, -1.0, INFINITY, -INFINITY, NAN, 6e-8, -6e-8, 65504.0, 2049.0 };
@@ -117,7 +117,7 @@ void integer_loops(const softexec::Isa &isa, softexec::LoopRow row, Random &rand
 	auto run = [&](softexec::BinaryLoop loop, uint64_t arg) { loop(got.data(), a.data(), b.data(), n, arg); };
 	run(loops.sum, 0), check("sum", [](U x, U y) { return x + y; });
 	run(loops.prod, 0), check("prod", [](U x, U y) { return uint64_t(x) * y; });
-	// As NCCL's host code sets the argument: the sign bit for signed types, all other bits for max.
+	// NCCL's host code sets the argument: the sign bit for signed types, all other bits for max.
 	constexpr uint64_t sign = uint64_t(1) << (sizeof(U) * 8 - 1), ones = ~uint64_t(0) >> (64 - sizeof(U) * 8);
 	run(loops.min_max, 0), check("umin", [](U x, U y) { return std::min(x, y); });
 	run(loops.min_max, ones), check("umax", [](U x, U y) { return std::max(x, y); });
@@ -134,7 +134,7 @@ void integer_loops(const softexec::Isa &isa, softexec::LoopRow row, Random &rand
 	}
 }
 
-// All 2^16 halves survive the way to f32 and back, and every rounding case does what the definition says.
+// All 2^16 values of a 16-bit type: multiplied by one they stay the same, and products and sums are rounded correctly.
 void half_rounding(const softexec::Isa &isa)
 {
 	// Bits of a 16-bit float: zero, subnormal, normal, the largest, infinity, NaN, with both signs.
@@ -175,7 +175,7 @@ void half_rounding(const softexec::Isa &isa)
 	}
 }
 
-// Slices: several sources and destinations, first and last steps, in place, longer than a block.
+// Slices: several sources and destinations, preOp and postOp, in place, longer than a block.
 void slices()
 {
 	softexec::Reduction r;

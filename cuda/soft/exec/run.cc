@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Runs a grid: the caller's thread, and more threads of a pool where the host has the cores, go round the blocks and
-// poll them.
+// Runs a grid: the caller's thread, and threads of a pool if the host has enough cores, poll the blocks in turn.
 #include "exec.h"
 
 #include <atomic>
@@ -20,9 +19,9 @@ enum CudaError { kCudaSuccess = 0, kCudaErrorInvalidValue = 1, kCudaErrorNotSupp
 
 std::atomic<const Layout *> layout{ nullptr };
 
-constexpr uint64_t kProfilerEvents = 64; // entries of a channel's profiler ring, 16 bytes each: counter, time
+constexpr uint64_t kProfilerEvents = 64; // entries of a channel's profiler ring; 16 bytes each: counter, time
 
-// Runs one block's works in order.
+// Runs the works of one block in order.
 class BlockRunner {
 public:
 	BlockRunner(const Comm &c, Block &b) : comm_(c), block_(b)
@@ -53,13 +52,13 @@ public:
 	}
 
 private:
-	// Starts the next work, or all Send/Recv works of a batch at once. Returns false at the end.
+	// Starts the next collective, or all Send/Recvs or broadcasts of a batch at once. Returns false at the end.
 	bool start_next()
 	{
 		while (batch_ < block_.batches.size()) {
 			Batch &b = block_.batches[batch_];
 			if (work_ == 0)
-				profile(b, comm_.layout->comm_started);
+				write_timestamps(b, comm_.layout->comm_started);
 			if (work_ < b.colls.size()) {
 				start_collective(comm_, block_.channel, *b.func, b.colls[work_++], &running_);
 				return true;
@@ -81,7 +80,7 @@ private:
 	void end_batch(const Batch &b)
 	{
 		const Layout &l = *comm_.layout;
-		profile(b, l.comm_completed);
+		write_timestamps(b, l.comm_completed);
 		counter_ += b.colls.size() + b.p2ps.size() + b.bcasts.size();
 		if (l.ch_counter != kAbsent)
 			put<uint64_t>(block_.channel.base, l.ch_counter, counter_);
@@ -89,13 +88,13 @@ private:
 		work_ = 0;
 	}
 
-	// Stamps the works of a batch whose profiler asked for it. NCCL's proxy waits for the counters, so they come
-	// last.
-	void profile(const Batch &b, uint32_t table)
+	// Writes the timestamps of those works of a batch that ask for them. NCCL's proxy waits for the counter, so it
+	// is written after the time.
+	void write_timestamps(const Batch &b, uint32_t table)
 	{
 		if (table == kAbsent)
 			return;
-		auto stamp = [&](size_t i, bool wanted) {
+		auto write = [&](size_t i, bool wanted) {
 			if (!wanted)
 				return;
 			char *rings = get<char *>(comm_.base, table);
@@ -106,33 +105,33 @@ private:
 			store_release(reinterpret_cast<uint64_t *>(entry), n);
 		};
 		for (size_t i = 0; i < b.colls.size(); i++)
-			stamp(i, b.colls[i].profiled);
+			write(i, b.colls[i].profiled);
 		for (size_t i = 0; i < b.p2ps.size(); i++)
-			stamp(i, b.p2ps[i].profiled);
+			write(i, b.p2ps[i].profiled);
 	}
 
 	const Comm &comm_;
 	Block &block_;
-	Engines running_;
+	Runners running_;
 	size_t batch_ = 0, work_ = 0;
-	uint64_t counter_ = 0; // works that this channel has done, over all kernels
+	uint64_t counter_ = 0; // works that this channel has finished in all kernels so far
 };
 
-// A grid that is being run. Several threads may poll its blocks; each block has one at a time.
+// A running grid. Several threads may poll its blocks; a block is polled by one thread at a time.
 class Grid {
 public:
 	explicit Grid(Plan plan)
 		: plan_(std::move(plan)),
 		  busy_(plan_.blocks.size()),
 		  done_(plan_.blocks.size(), false),
-		  left_(plan_.blocks.size())
+		  unfinished_(plan_.blocks.size())
 	{
 		runners_.reserve(plan_.blocks.size());
 		for (Block &b : plan_.blocks)
 			runners_.emplace_back(plan_.comm, b);
 	}
 
-	// Runs the grid on this thread until it is done or aborted. Nobody touches the user's memory after that.
+	// Runs the grid on this thread until it is done or aborted. After that no thread accesses the user's memory.
 	void run(size_t threads)
 	{
 		poll_until_done(0, threads);
@@ -143,7 +142,7 @@ public:
 		idle.end();
 	}
 
-	// Helps from another thread, which may come too late.
+	// Polls blocks from another thread, unless the grid is finished already.
 	void help(size_t me, size_t threads)
 	{
 		helpers_++;
@@ -155,11 +154,11 @@ public:
 	bool aborted() const { return plan_.comm.abort && load_acquire(plan_.comm.abort) != 0; }
 
 private:
-	// Polls this thread's blocks, those of others if there is nothing to do, and waits if there is nothing at all.
+	// Polls this thread's blocks. If none makes progress, polls all blocks; if none of those does either, waits.
 	void poll_until_done(size_t me, size_t threads)
 	{
 		Idle idle;
-		while (left_.load(std::memory_order_acquire) != 0) {
+		while (unfinished_.load(std::memory_order_acquire) != 0) {
 			bool progress = false;
 			for (size_t i = me; i < runners_.size(); i += threads)
 				progress |= poll(i);
@@ -183,7 +182,7 @@ private:
 		Status s = done_[i] ? Status::kBlocked : runners_[i].poll();
 		if (s == Status::kDone) {
 			done_[i] = true;
-			left_.fetch_sub(1, std::memory_order_release);
+			unfinished_.fetch_sub(1, std::memory_order_release);
 		}
 		busy_[i].store(false, std::memory_order_release);
 		return s != Status::kBlocked;
@@ -192,15 +191,15 @@ private:
 	Plan plan_;
 	std::vector<BlockRunner> runners_;
 	std::vector<std::atomic<bool>> busy_;
-	std::vector<char> done_; // each guarded by its busy_
-	std::atomic<size_t> left_;
+	std::vector<char> done_; // an entry is only accessed by the thread that has set its busy_
+	std::atomic<size_t> unfinished_;
 	std::atomic<bool> closed_{ false };
 	std::atomic<int> helpers_{ 0 };
 };
 
-// Checks the connections of every batch. Only a channel's own connections are known to be set up, so this comes after
-// reading.
-bool check_links(const Plan &p, std::string *why)
+// Checks the connections of every batch. NCCL sets up only the connections that the batches use, so all batches must
+// have been read before.
+bool check_connections(const Plan &p, std::string *why)
 {
 	const Layout &l = *p.comm.layout;
 	for (const Block &b : p.blocks) {
@@ -208,15 +207,15 @@ bool check_links(const Plan &p, std::string *why)
 			Coll coll = batch.func->coll;
 			bool direct_code = l.direct_without_reg && batch.func->proto == kSimple &&
 				(coll == Coll::kAllReduce || coll == Coll::kAllGather || coll == Coll::kSendRecv);
-			for (const Link &link : links_of(p.comm, b.channel, *batch.func, batch)) {
-				bool direct = get<int>(link.conn, l.conn_flags) & kConnDirectWrite &&
-					get<char *>(link.conn, l.conn_fifo) == nullptr;
+			for (const ConnEnd &end : connections_of(p.comm, b.channel, *batch.func, batch)) {
+				bool direct = get<int>(end.conn, l.conn_flags) & kConnDirectWrite &&
+					get<char *>(end.conn, l.conn_fifo) == nullptr;
 				if (direct_code && direct) {
 					*why = "direct P2P between ranks of one process (set NCCL_P2P_DIRECT_DISABLE=1 or use a process per rank)";
 					return false;
 				}
-				if (link.receives && get<int>(link.conn, l.conn_net_device) == kNetDeviceUnpack) {
-					*why = "a net device that has the kernel unpack its data";
+				if (end.receives && get<int>(end.conn, l.conn_net_device) == kNetDeviceUnpack) {
+					*why = "a net device whose data the kernel must unpack";
 					return false;
 				}
 			}
@@ -232,6 +231,7 @@ int refuse(const std::string &why)
 	return kCudaErrorNotSupported;
 }
 
+// Tells NCCL's host code that the works in the FIFO have been read.
 void return_fifo_credits(const Plan &p)
 {
 	const Layout &l = *p.comm.layout;
@@ -242,14 +242,14 @@ void return_fifo_credits(const Plan &p)
 		store_release(consumed + b.channel.id, b.consumed);
 }
 
-// About how many bytes a launch moves.
-size_t bytes_of(const Plan &p)
+// Estimates the bytes that a launch moves.
+size_t estimate_bytes(const Plan &p)
 {
 	size_t bytes = 0;
 	for (const Block &b : p.blocks) {
 		for (const Batch &batch : b.batches) {
 			for (const CollWork &w : batch.colls)
-				bytes += channel_part(w, b.channel.id, batch.func->proto, 1).size *
+				bytes += channel_share(w, b.channel.id, batch.func->proto, 1).size *
 					type_size(batch.func->type);
 			for (const P2pWork &w : batch.p2ps)
 				bytes += (w.send_bytes + w.recv_bytes) / static_cast<size_t>(w.channels);
@@ -264,13 +264,13 @@ int run(const Layout &l, const softexec_launch &launch)
 {
 	Plan plan;
 	std::string why;
-	if (!read_launch(l, launch, &plan, &why) || !check_links(plan, &why))
+	if (!read_launch(l, launch, &plan, &why) || !check_connections(plan, &why))
 		return refuse(why);
-	return_fifo_credits(plan); // the works have been copied
-	size_t threads = threads_for(plan.blocks.size(), plan.comm.nranks, bytes_of(plan));
+	return_fifo_credits(plan);
+	size_t threads = thread_count(plan.blocks.size(), plan.comm.nranks, estimate_bytes(plan));
 	auto grid = std::make_shared<Grid>(std::move(plan));
 	for (size_t i = 1; i < threads; i++)
-		start_in_pool([=] { grid->help(i, threads); });
+		run_in_pool([=] { grid->help(i, threads); });
 	grid->run(threads);
 	if (!grid->aborted())
 		counters.launches.fetch_add(1, std::memory_order_relaxed);
@@ -280,7 +280,9 @@ int run(const Layout &l, const softexec_launch &launch)
 } // namespace
 } // namespace softexec
 
-extern "C" int softexec_version(int nccl_version)
+extern "C" int softexec_supports(int nccl_version) { return softexec::layout_for(nccl_version) != nullptr; }
+
+extern "C" int softexec_select_version(int nccl_version)
 {
 	const softexec::Layout *l = softexec::layout_for(nccl_version);
 	softexec::layout.store(l);
@@ -293,6 +295,6 @@ extern "C" int softexec_run(const struct softexec_launch *l)
 		return softexec::kCudaErrorInvalidValue;
 	const softexec::Layout *layout = softexec::layout.load();
 	if (!layout)
-		return softexec::refuse("this version of NCCL (known: 2.22.3 and 2.29.7)");
+		return softexec::refuse("this version of NCCL (supported: 2.22.3 and 2.29.7)");
 	return softexec::run(*layout, *l);
 }

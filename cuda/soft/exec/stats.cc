@@ -25,7 +25,7 @@ uint64_t now_ns()
 
 namespace {
 
-// The file's name with %p replaced by the process's number, so that ranks with one environment don't share a file.
+// Returns the file's name with %p replaced by the process id, so that ranks with one environment write separate files.
 std::string stats_path(const char *name)
 {
 	std::string path = name;
@@ -40,7 +40,7 @@ void write_stats()
 	const char *name = std::getenv("DDLEMU_SOFT_STATS");
 	struct softexec_stats s;
 	softexec_stats(&s);
-	// A launcher that inherits the variable has launched no kernel and must not overwrite its ranks' files.
+	// A launcher has the same environment as its ranks and launches no kernel: it must not overwrite their files.
 	if (!name || !*name || (s.launches == 0 && s.refused == 0))
 		return;
 	std::string path = stats_path(name);
@@ -58,7 +58,7 @@ void write_stats()
 	std::fclose(f);
 }
 
-// A destructor of the library, so that it also runs for a program that ends with exit() while streams are busy.
+// A destructor of the library also runs if the program calls exit() while streams are busy.
 __attribute__((destructor)) void at_exit() { write_stats(); }
 
 } // namespace

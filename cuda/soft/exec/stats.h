@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Counters of what the executor spends its time on.
+// The executor's counters.
 #ifndef DDLEMU_SOFT_EXEC_STATS_H
 #define DDLEMU_SOFT_EXEC_STATS_H
 
@@ -14,10 +14,10 @@ struct Counters {
 };
 extern Counters counters;
 
-// Nanoseconds of CLOCK_MONOTONIC.
+// Returns CLOCK_MONOTONIC in nanoseconds.
 uint64_t now_ns();
 
-// Adds the time from its construction to its end, and the bytes given, to the counters.
+// Adds the time from its construction to done, and the bytes, to the counters.
 class WorkTimer {
 public:
 	explicit WorkTimer(uint64_t bytes) : bytes_(bytes), start_(now_ns()) {}

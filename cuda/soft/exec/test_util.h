@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// For tests: checks, and element types in plain scalar arithmetic that shares nothing with the executor's loops.
+// For tests: checks, and scalar arithmetic of the element types, independent of the executor's loops.
 #ifndef DDLEMU_SOFT_EXEC_TEST_UTIL_H
 #define DDLEMU_SOFT_EXEC_TEST_UTIL_H
 
@@ -15,7 +15,7 @@
 
 extern int failures;
 
-// Reports a failed check and goes on; the program's exit status tells.
+// Reports a failed check and continues. The program's exit status is 1 then.
 #define CHECK(cond, ...) \
 	do { \
 		if (!(cond)) { \
@@ -32,7 +32,7 @@ namespace test {
 
 using softexec::Type;
 
-// A float format by its widths. Values are exact in double.
+// A 16-bit float format. A double holds all its values exactly.
 struct Format {
 	int exponent_bits, mantissa_bits;
 };
@@ -50,7 +50,7 @@ inline double decode_float(uint16_t v, Format f)
 	return sign * std::ldexp(m + (1 << f.mantissa_bits), e - bias - f.mantissa_bits);
 }
 
-// Rounds to nearest even. Relies on the default rounding mode of nearbyint.
+// Rounds to nearest even: nearbyint's default rounding mode.
 inline uint16_t encode_float(double d, Format f)
 {
 	int bias = (1 << (f.exponent_bits - 1)) - 1, top = (1 << f.exponent_bits) - 1;
@@ -64,14 +64,14 @@ inline uint16_t encode_float(double d, Format f)
 	if (std::isinf(d))
 		return static_cast<uint16_t>(sign | top << f.mantissa_bits);
 	long m = static_cast<long>(std::nearbyint(std::ldexp(d, f.mantissa_bits - e))); // in units of the last place
-	long bits = (static_cast<long>(e + bias - 1) << f.mantissa_bits) + m; // a carry moves on into the exponent
+	long bits = (static_cast<long>(e + bias - 1) << f.mantissa_bits) + m; // a carry increases the exponent
 	if (e == 1 - bias && m < (1 << f.mantissa_bits))
 		bits = m; // subnormal
 	bits = std::min(bits, static_cast<long>(top) << f.mantissa_bits);
 	return static_cast<uint16_t>(sign | bits);
 }
 
-// Writes v, which the type must be able to hold, as element i of p.
+// Writes v as element i of p.
 inline void set(void *p, size_t i, Type t, double v)
 {
 	auto put = [&](auto x) { std::memcpy(static_cast<char *>(p) + i * sizeof x, &x, sizeof x); };
@@ -99,6 +99,7 @@ inline void set(void *p, size_t i, Type t, double v)
 	}
 }
 
+// Reads element i of p.
 inline double value(const void *p, size_t i, Type t)
 {
 	auto get = [&](auto x) {
@@ -129,7 +130,7 @@ inline double value(const void *p, size_t i, Type t)
 	}
 }
 
-// A small generator, so that every run is the same.
+// A random number generator: every run of a test draws the same numbers.
 struct Random {
 	uint64_t state;
 	uint64_t operator()()
@@ -139,7 +140,7 @@ struct Random {
 	}
 };
 
-// The groups of tests; each is one argument of the test program.
+// The groups of tests, as the test program names them.
 void layout_tests();
 void reduce_tests();
 void collective_tests();

@@ -80,12 +80,7 @@ using namespace soft;
 
 SOFT_API int ddlemuSoftSupportsNccl(int nccl_version)
 {
-	Registry &r = registry();
-	std::lock_guard<std::mutex> lock(r.mu);
-	const bool known = softexec_version(nccl_version) == 0;
-	if (r.version != 0)
-		softexec_version(r.version); // asking selects
-	return known;
+	return softexec_supports(nccl_version);
 }
 
 SOFT_API void ddlemuSoftRegisterKernels(int nccl_version, const ddlemuSoftKernel *kernels, size_t count)
@@ -98,7 +93,7 @@ SOFT_API void ddlemuSoftRegisterKernels(int nccl_version, const ddlemuSoftKernel
 		machine()->failure = cudaErrorNotSupported;
 		return;
 	}
-	if (softexec_version(nccl_version) != 0) {
+	if (softexec_select_version(nccl_version) != 0) {
 		complain("NCCL %d.%d.%d is not supported: its kernels' data layouts are unknown", major, minor, patch);
 		machine()->failure = cudaErrorNotSupported;
 		return;

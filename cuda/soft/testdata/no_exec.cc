@@ -3,7 +3,8 @@
 // nothing.
 #include "../exec/exec.h"
 
-int softexec_version(int nccl_version) { return nccl_version == 22203 || nccl_version == 22907 ? 0 : -1; }
+int softexec_supports(int nccl_version) { return nccl_version == 22203 || nccl_version == 22907; }
+int softexec_select_version(int nccl_version) { return softexec_supports(nccl_version) ? 0 : -1; }
 int softexec_run(const struct softexec_launch *) { return 801; }
 size_t softexec_type_size(int) { return 1; }
 int softexec_scale(int, void *, const void *, size_t, uint64_t, int) { return -1; }

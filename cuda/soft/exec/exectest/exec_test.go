@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package exectest builds and runs the executor's C++ tests, which lie beside its sources. It is a folder of its own because the go
-// command takes no C++ files beside Go files without cgo.
+// Package exectest builds and runs the executor's C++ tests, which are in the parent folder. It is a separate folder
+// because the go command refuses C++ files in a Go package without cgo.
 package exectest
 
 import (
@@ -16,7 +16,8 @@ import (
 	"testing"
 )
 
-// build compiles the executor with its tests and returns the program. Sources are read here, too, so that go test's cache knows them.
+// build compiles the executor with its tests and returns the program. It also reads the sources, so that go test's
+// cache depends on them.
 func build(t *testing.T, flags ...string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -67,7 +68,8 @@ func build(t *testing.T, flags ...string) string {
 	return program
 }
 
-// run runs the test program. The thread sanitizer of gcc 12 gives up where the kernel randomises addresses more than it expects.
+// run runs the test program. If the kernel randomises addresses more than the thread sanitizer of gcc 12 supports, it
+// runs the program again without randomisation.
 func run(t *testing.T, env []string, program string, groups ...string) {
 	t.Helper()
 	cmd := exec.Command(program, groups...)
@@ -82,7 +84,7 @@ func run(t *testing.T, env []string, program string, groups ...string) {
 		t.Fatalf("run %s: %v\n%s", program, err, out)
 	}
 	if !strings.Contains(string(out), ": ok\n") {
-		t.Fatalf("no group has run:\n%s", out)
+		t.Fatalf("no group of tests ran:\n%s", out)
 	}
 	t.Logf("%s", out)
 }

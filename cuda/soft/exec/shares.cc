@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How work is divided among channels.
+// How the data of a work is divided among channels.
 #include <algorithm>
 
 #include "device.h"
@@ -8,7 +8,7 @@
 namespace softexec {
 namespace {
 
-// Chunk sizes are counted in grains: the bytes that the warps of a protocol move at once.
+// Chunk sizes are counted in grains: ncclProtoGrainSize of NCCL.
 size_t grain_bytes(Proto p)
 {
 	switch (p) {
@@ -31,11 +31,11 @@ int reverse_bits(int v, int nbits)
 
 } // namespace
 
-Part channel_part(const CollWork &w, int channel, Proto proto, size_t elt)
+Share channel_share(const CollWork &w, int channel, Proto proto, size_t elt)
 {
 	size_t per_grain = grain_bytes(proto) / elt;
-	long mid_channels = w.channel_hi - w.channel_lo - 1; // -1 if there's one channel; then count_mid is 0
-	Part p;
+	long mid_channels = w.channel_hi - w.channel_lo - 1; // -1 if there is one channel; count_mid is 0 then
+	Share p;
 	p.count = w.count_lo + w.count_mid * static_cast<size_t>(std::max(mid_channels, 0L)) + w.count_hi;
 	if (channel == w.channel_lo) {
 		p.offset = 0, p.size = w.count_lo, p.chunk = w.grains_lo * per_grain;
@@ -48,16 +48,16 @@ Part channel_part(const CollWork &w, int channel, Proto proto, size_t elt)
 	return p;
 }
 
-bool p2p_part(const Layout &l, const P2pWork &w, int channel, int nparts, size_t bytes, size_t *begin, size_t *end)
+bool p2p_share(const Layout &l, const P2pWork &w, int channel, int nshares, size_t bytes, size_t *begin, size_t *end)
 {
-	if (nparts <= 0)
+	if (nshares <= 0)
 		return false;
-	int part = (channel - w.base) & (w.channels - 1); // the number of channels is a power of two
+	int index = (channel - w.base) & (w.channels - 1); // the number of channels is a power of two
 	if (l.p2p_reverses_bits)
-		part = reverse_bits(part, __builtin_popcount(static_cast<unsigned>(w.channels - 1)));
-	if (part >= nparts)
+		index = reverse_bits(index, __builtin_popcount(static_cast<unsigned>(w.channels - 1)));
+	if (index >= nshares)
 		return false;
-	size_t n = static_cast<size_t>(nparts), i = static_cast<size_t>(part);
+	size_t n = static_cast<size_t>(nshares), i = static_cast<size_t>(index);
 	size_t each = ((bytes + n - 1) / n + 4095) & ~size_t(4095);
 	*begin = std::min(i * each, bytes);
 	*end = std::min((i + 1) * each, bytes);
