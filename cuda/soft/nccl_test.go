@@ -18,7 +18,7 @@ import (
 	"github.com/ddlemu/ddlemu/cuda/soft/internal/softbuild"
 )
 
-// nccls returns the folders of the relinked NCCLs, the default one first.
+// nccls returns the relinked NCCLs, the default first.
 func nccls(t *testing.T, dir string) []softbuild.Package {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(dir, softbuild.SummaryFile))
@@ -38,21 +38,21 @@ func nccls(t *testing.T, dir string) []softbuild.Package {
 	return s.NCCL
 }
 
-// rankProgram is compiled as a user would compile it.
+// rankProgram compiles a program as a user does.
 func rankProgram(t *testing.T, dir, name string) string {
 	t.Helper()
 	return compile(t, name, "-O2", "-Wall", "-Wextra", "-Werror", "testdata/"+name+".cc", "-I"+dir+"/include", "-L"+dir+"/lib", "-lnccl", "-lcudart")
 }
 
-// job is one run of the check program.
+// job is one run of a test program.
 type job struct {
 	ranks, nodes int
 	mode         string
 	settings     []string
 }
 
-// run starts the job's ranks and returns what they said, and the worst exit status; 99 for a crash. A rank that ends
-// in the middle takes the others with it: they would wait for it for ever.
+// run runs the job's ranks. It returns their output and the largest exit status; 99 is a crash. If a rank fails, the
+// others are killed, because they would wait for it.
 func (j job) run(t *testing.T, program, dir, nccl string) (string, int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
@@ -71,10 +71,10 @@ func (j job) run(t *testing.T, program, dir, nccl string) (string, int) {
 			fmt.Sprintf("NCCL_HOSTID=node%d", rank*j.nodes/j.ranks),
 		}, j.settings...)...)
 		wg.Go(func() {
-			said, err := cmd.CombinedOutput()
+			output, err := cmd.CombinedOutput()
 			mu.Lock()
 			defer mu.Unlock()
-			out.Write(said)
+			out.Write(output)
 			var exit *exec.ExitError
 			if err != nil && !errors.As(err, &exit) {
 				t.Error(err)
@@ -135,7 +135,7 @@ func TestNCCL(t *testing.T) {
 	}
 }
 
-// What programs do besides plain collectives, across nodes and within one.
+// NCCL's other features, across nodes and within one.
 func TestNCCLFeatures(t *testing.T) {
 	dir := built(t)
 	program := rankProgram(t, dir, "features")
@@ -144,14 +144,14 @@ func TestNCCLFeatures(t *testing.T) {
 			t.Run(fmt.Sprintf("%s/%d nodes", n.NCCL, nodes), func(t *testing.T) {
 				out, status := job{ranks: 4, nodes: nodes}.run(t, program, dir, n.Dir)
 				if status != 0 {
-					t.Errorf("exit status %d; said:\n%s", status, out)
+					t.Errorf("exit status %d; output:\n%s", status, out)
 				}
 			})
 		}
 	}
 }
 
-// A wrong element must be found on every rank that it reaches.
+// The check must find a corrupted input.
 func TestCorruptionIsSeen(t *testing.T) {
 	dir := built(t)
 	program := rankProgram(t, dir, "check")
@@ -159,7 +159,7 @@ func TestCorruptionIsSeen(t *testing.T) {
 		t.Run(n.NCCL, func(t *testing.T) {
 			out, status := job{2, 2, "allreduce corrupt", nil}.run(t, program, dir, n.Dir)
 			if status != 1 || !strings.Contains(out, "want") {
-				t.Errorf("exit status %d, want 1; said:\n%s", status, out)
+				t.Errorf("exit status %d, want 1; output:\n%s", status, out)
 			}
 		})
 	}

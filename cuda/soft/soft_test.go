@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package soft holds the tests of the software CUDA: of its runtime alone, and of real NCCL on it.
+// Package soft tests the software CUDA: its runtime alone, and real NCCL on it.
 package soft
 
 import (
@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// built returns the absolute path of build/softcuda. A missing one fails the test: there is nothing to skip for.
+// built returns the absolute path of build/softcuda. The test fails if there is none.
 func built(t *testing.T) string {
 	t.Helper()
 	dir, err := filepath.Abs("../../build/softcuda")
@@ -37,7 +37,8 @@ func compile(t *testing.T, name string, args ...string) string {
 	return program
 }
 
-// environment is the test's own without what would change NCCL or the devices, plus settings of the form NAME=VALUE.
+// environment returns this process's environment without variables that change NCCL or the devices, plus settings of
+// the form NAME=VALUE.
 func environment(settings ...string) []string {
 	var out []string
 	for _, e := range os.Environ() {
@@ -50,7 +51,7 @@ func environment(settings ...string) []string {
 	return append(out, settings...)
 }
 
-// sources lists C++ files below testdata or beside it.
+// sources lists the files that match the patterns.
 func sources(t *testing.T, patterns ...string) []string {
 	t.Helper()
 	var out []string
@@ -64,7 +65,7 @@ func sources(t *testing.T, patterns ...string) []string {
 	return out
 }
 
-// runUnits runs each test of the unit program in a process of its own.
+// runUnits runs each test of the unit program in a separate process.
 func runUnits(t *testing.T, program string, settings ...string) {
 	t.Helper()
 	names, err := exec.Command(program, "list").Output()
@@ -84,7 +85,7 @@ func runUnits(t *testing.T, program string, settings ...string) {
 	}
 }
 
-// unitFlags are those that a user's program is built with, and warnings.
+// unitFlags returns a user's compiler flags, and warnings.
 func unitFlags(dir string) []string {
 	return []string{"-std=c++17", "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-I" + dir + "/include"}
 }
@@ -96,7 +97,7 @@ func TestRuntime(t *testing.T) {
 	runUnits(t, program, "LD_LIBRARY_PATH="+dir+"/lib")
 }
 
-// The same tests with the runtime's sources compiled under gcc's checkers.
+// The same tests with the runtime compiled with gcc's sanitizers.
 func TestRuntimeSanitized(t *testing.T) {
 	if testing.Short() {
 		t.Skip("compiling under a sanitizer takes 20 seconds")
@@ -126,8 +127,8 @@ func TestVisibleDevices(t *testing.T) {
 		{"fewer GPUs", []string{"DDLEMU_SOFT_GPUS=2"}, "10 11"},
 		{"many GPUs", []string{"DDLEMU_SOFT_GPUS=32", "CUDA_VISIBLE_DEVICES=31"}, "2f"},
 		{"order", []string{"CUDA_VISIBLE_DEVICES=3, 1"}, "13 11"},
-		{"cut at the first bad one", []string{"CUDA_VISIBLE_DEVICES=2,8,1"}, "12"},
-		{"cut at -1", []string{"CUDA_VISIBLE_DEVICES=2,-1,1"}, "12"},
+		{"ends at the first invalid entry", []string{"CUDA_VISIBLE_DEVICES=2,8,1"}, "12"},
+		{"ends at -1", []string{"CUDA_VISIBLE_DEVICES=2,-1,1"}, "12"},
 		{"none", []string{"CUDA_VISIBLE_DEVICES="}, "cudaErrorNoDevice"},
 		{"twice the same", []string{"CUDA_VISIBLE_DEVICES=1,1"}, "cudaErrorNoDevice"},
 		{"by UUID", []string{"CUDA_VISIBLE_DEVICES=" + uuid3 + ",0"}, "13 10"},
@@ -152,7 +153,7 @@ func TestVisibleDevices(t *testing.T) {
 	}
 }
 
-// A C program gets by with cuda_runtime_api.h.
+// A C program can include cuda_runtime_api.h.
 func TestHeaderIsC(t *testing.T) {
 	dir := built(t)
 	source := filepath.Join(t.TempDir(), "x.c")

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// bfloat16 as storage only: enough for nccl.h, which offers ncclBfloat16 when this type exists; no arithmetic.
+// bfloat16 without arithmetic. nccl.h defines ncclBfloat16 if this type exists.
 #ifndef DDLEMU_SOFT_CUDA_BF16_H
 #define DDLEMU_SOFT_CUDA_BF16_H
 

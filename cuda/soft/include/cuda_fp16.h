@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The 16-bit floating type as storage only: enough for nccl.h and for passing buffers; no arithmetic.
+// The 16-bit float without arithmetic, for nccl.h and for buffers.
 #ifndef DDLEMU_SOFT_CUDA_FP16_H
 #define DDLEMU_SOFT_CUDA_FP16_H
 

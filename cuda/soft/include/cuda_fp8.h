@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The 8-bit floating types as storage only: nccl.h of 2.24 and later includes this header; no arithmetic.
+// The 8-bit floats without arithmetic. nccl.h of NCCL 2.24 and later includes this header.
 #ifndef DDLEMU_SOFT_CUDA_FP8_H
 #define DDLEMU_SOFT_CUDA_FP8_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The software CUDA runtime with what C++ programs expect beside it: typed allocation functions and dim3.
+// The CUDA runtime API for C++: typed allocation functions and dim3.
 #ifndef DDLEMU_SOFT_CUDA_RUNTIME_H
 #define DDLEMU_SOFT_CUDA_RUNTIME_H
 

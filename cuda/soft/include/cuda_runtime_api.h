@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The part of the CUDA runtime API that ddlemu's software CUDA has: types and functions, binary compatible with
-// CUDA 12 (enumerator values, structure layouts, symbol names). A function that is not declared here does not exist.
+// The CUDA runtime API of ddlemu's software CUDA: a subset of CUDA 12's, and binary compatible with it (enumerator
+// values, structure layouts, symbol names). A function that is not declared here does not exist.
 //
-// Everything runs on the CPU. "Device" memory is host memory, so a device pointer may also be read by the host;
-// a program that relies on that will not run on a GPU. Kernels can't be compiled or launched: only NCCL's own run.
+// Everything runs on the CPU. Device memory is host memory, so the host can read a device pointer; a program that does
+// so does not run on a GPU. Programs cannot compile or launch kernels: only NCCL's kernels run.
 //
-// Every function is safe to call from any thread and returns a cudaError_t; sizes are in bytes.
+// Every function is safe to call from any thread and returns a cudaError_t. Sizes are in bytes.
 #ifndef DDLEMU_SOFT_CUDA_RUNTIME_API_H
 #define DDLEMU_SOFT_CUDA_RUNTIME_API_H
 
@@ -19,13 +19,13 @@ extern "C" {
 #endif
 
 // --- Errors ---------------------------------------------------------------------------------------------------
-// The last error of the calling thread; GetLastError also clears it, unless a kernel failed: that error stays.
+// The last error of the calling thread. cudaGetLastError also clears it, unless it is the error of a failed kernel.
 cudaError_t cudaGetLastError(void);
 cudaError_t cudaPeekAtLastError(void);
 const char *cudaGetErrorName(cudaError_t error); // "cudaErrorInvalidValue"; never NULL
 const char *cudaGetErrorString(cudaError_t error); // "invalid argument"; never NULL
 
-// --- Devices: DDLEMU_SOFT_GPUS of them (default 8), those that CUDA_VISIBLE_DEVICES leaves --------------------
+// --- Devices: those of DDLEMU_SOFT_GPUS (default 8) that CUDA_VISIBLE_DEVICES selects -------------------------
 cudaError_t cudaGetDeviceCount(int *count);
 cudaError_t cudaSetDevice(int device); // for the calling thread
 cudaError_t cudaGetDevice(int *device);
@@ -51,7 +51,7 @@ cudaError_t cudaGetDriverEntryPointByVersion(const char *symbol, void **function
 // --- Memory ---------------------------------------------------------------------------------------------------
 cudaError_t cudaMalloc(void **pointer, size_t size);
 cudaError_t cudaMallocManaged(void **pointer, size_t size, unsigned int flags);
-cudaError_t cudaFree(void *pointer); // waits for the device first; the memory goes back to the host at once
+cudaError_t cudaFree(void *pointer); // waits for the device, then returns the memory to the host
 cudaError_t cudaMallocAsync(void **pointer, size_t size, cudaStream_t stream);
 cudaError_t cudaMallocFromPoolAsync(void **pointer, size_t size, cudaMemPool_t pool, cudaStream_t stream);
 cudaError_t cudaFreeAsync(void *pointer, cudaStream_t stream);
@@ -74,7 +74,7 @@ cudaError_t cudaMemcpyPeerAsync(
 cudaError_t cudaMemset(void *dst, int value, size_t size);
 cudaError_t cudaMemsetAsync(void *dst, int value, size_t size, cudaStream_t stream);
 
-// Memory of another process of the same user and pid namespace, while that process lives.
+// Memory of another process of the same user in the same pid namespace, while that process exists.
 cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t *handle, void *pointer);
 cudaError_t cudaIpcOpenMemHandle(void **pointer, cudaIpcMemHandle_t handle, unsigned int flags);
 cudaError_t cudaIpcCloseMemHandle(void *pointer);
@@ -104,7 +104,7 @@ cudaError_t cudaEventQuery(cudaEvent_t event);
 cudaError_t cudaEventSynchronize(cudaEvent_t event);
 cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t start, cudaEvent_t end);
 
-// --- Kernels: only those of a relinked NCCL -------------------------------------------------------------------
+// --- Kernels: only NCCL's --------------------------------------------------------------------------------------
 cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *attributes, const void *function);
 cudaError_t cudaFuncSetAttribute(const void *function, enum cudaFuncAttribute attribute, int value);
 cudaError_t cudaGetFuncBySymbol(cudaFunction_t *function, const void *symbol);
@@ -112,7 +112,7 @@ cudaError_t cudaGetFuncBySymbol(cudaFunction_t *function, const void *symbol);
 #ifdef __cplusplus
 }
 
-// C++ gives some of these functions defaults, as CUDA's own header does.
+// Default arguments for C++, as in CUDA's header.
 static inline cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t size, enum cudaMemcpyKind kind)
 {
 	return cudaMemcpyAsync(dst, src, size, kind, 0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The error codes of the software CUDA: CUDA 12's values. Included by cuda_runtime_api.h; one list makes both the
-// enumeration and the names, so that they can't differ.
+// The error codes of the software CUDA, with CUDA 12's values. Included by cuda_runtime_api.h. The enumeration and the
+// names are generated from one list.
 #ifndef DDLEMU_SOFT_ERRORS_H
 #define DDLEMU_SOFT_ERRORS_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Types of the software CUDA: the values and layouts of CUDA 12. Included by cuda_runtime_api.h.
+// Types of the software CUDA, with the values and layouts of CUDA 12. Included by cuda_runtime_api.h.
 #ifndef DDLEMU_SOFT_TYPES_H
 #define DDLEMU_SOFT_TYPES_H
 
@@ -9,7 +9,7 @@
 
 #define CUDART_VERSION 12040
 #define CUDA_VERSION 12040
-#define DDLEMU_SOFT_CUDA 1 // lets a program tell the software CUDA from the real one
+#define DDLEMU_SOFT_CUDA 1 // defined by the software CUDA only
 
 typedef struct CUstream_st *cudaStream_t;
 typedef struct CUevent_st *cudaEvent_t;
@@ -87,7 +87,7 @@ enum cudaFuncAttribute {
 
 enum cudaMemPoolAttr { cudaMemPoolAttrReleaseThreshold = 4 };
 
-// The attributes that have a name here; cudaDeviceGetAttribute answers 0 for CUDA's others.
+// cudaDeviceGetAttribute returns 0 for attributes of CUDA that are not named here.
 enum cudaDeviceAttr {
 	cudaDevAttrMaxThreadsPerBlock = 1,
 	cudaDevAttrMaxBlockDimX = 2,
@@ -160,7 +160,7 @@ struct cudaMemPoolProps {
 	unsigned char reserved[54];
 };
 
-// Fields that mean nothing for a software GPU (textures, surfaces, clocks) are zero.
+// Fields that have no meaning for a software GPU (textures, surfaces, clocks) are zero.
 struct cudaDeviceProp {
 	char name[256];
 	cudaUUID_t uuid;

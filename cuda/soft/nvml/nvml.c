@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A stand-in for libnvidia-ml.so.1: NCCL refuses to start without one. It knows the software GPUs of the runtime
-// beside it (all of them: CUDA_VISIBLE_DEVICES means nothing to NVML) and that they have no NVLink. Functions that
-// newer NCCLs look for and can do without (fabric, platform, confidential computing) are left out.
+// NVML for the software GPUs: libnvidia-ml.so.1, without which NCCL does not start. It reports all software GPUs,
+// because NVML ignores CUDA_VISIBLE_DEVICES, and no NVLink. It lacks functions that NCCL treats as optional: fabric,
+// platform, confidential computing.
 #include <string.h>
 
 #include "../runtime/gpus.h"
@@ -12,7 +12,7 @@
 enum { kSuccess = 0, kUninitialized = 1, kInvalidArgument = 2, kNotSupported = 3, kNotFound = 6 };
 enum { kP2PStatusOk = 0 };
 
-typedef struct Gpu *Device; // the number plus one, so that no device is NULL
+typedef struct Gpu *Device; // the GPU's number plus one, so that no handle is NULL
 
 struct PciInfo {
 	char busIdLegacy[16];

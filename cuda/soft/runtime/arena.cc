@@ -19,21 +19,21 @@ std::unique_ptr<Arena> Arena::make(int gpu, size_t capacity)
 {
 	std::unique_ptr<Arena> a(new Arena);
 	a->capacity_ = capacity;
-	// Three times the capacity, a third of it for small allocations: room for fragmentation costs address space
-	// only.
-	const size_t part = round_up(std::max<size_t>(capacity, 16ul << 30), kLarge);
-	a->span_ = 3 * part;
+	// Three times the capacity, one third of it for small allocations. The excess is for fragmentation and costs
+	// only address space.
+	const size_t third = round_up(std::max<size_t>(capacity, 16ul << 30), kLarge);
+	a->span_ = 3 * third;
 	char name[32];
 	snprintf(name, sizeof name, "ddlemu-soft-gpu%d", gpu);
 	a->fd_ = memfd_create(name, MFD_CLOEXEC);
 	if (a->fd_ < 0 || ftruncate(a->fd_, a->span_) != 0) {
-		complain("create memory of GPU %d: %s", gpu, strerror(errno));
+		print_error("create memory of GPU %d: %s", gpu, strerror(errno));
 		return nullptr;
 	}
-	// Reserve one large alignment more than needed, then map the file over an aligned place in it.
+	// Reserve more address space than needed, then map the file at an aligned address in it.
 	void *raw = mmap(nullptr, a->span_ + kLarge, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (raw == MAP_FAILED) {
-		complain("reserve %zu GiB of address space for GPU %d: %s", a->span_ >> 30, gpu, strerror(errno));
+		print_error("reserve %zu GiB of address space for GPU %d: %s", a->span_ >> 30, gpu, strerror(errno));
 		return nullptr;
 	}
 	char *lower = static_cast<char *>(raw);
@@ -45,7 +45,7 @@ std::unique_ptr<Arena> Arena::make(int gpu, size_t capacity)
 		munmap(base + a->span_, upper - base - a->span_);
 	if (mmap(base, a->span_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, a->fd_, 0) ==
 		MAP_FAILED) {
-		complain("map memory of GPU %d: %s", gpu, strerror(errno));
+		print_error("map memory of GPU %d: %s", gpu, strerror(errno));
 		munmap(base, a->span_);
 		return nullptr;
 	}
@@ -53,8 +53,8 @@ std::unique_ptr<Arena> Arena::make(int gpu, size_t capacity)
 	// A forked child must not write into the parent's GPU; a core dump needs no copy of it.
 	madvise(base, a->span_, MADV_DONTFORK);
 	madvise(base, a->span_, MADV_DONTDUMP);
-	a->small_[0] = part;
-	a->large_[part] = a->span_ - part;
+	a->small_[0] = third;
+	a->large_[third] = a->span_ - third;
 	return a;
 }
 
@@ -66,7 +66,7 @@ Arena::~Arena()
 		close(fd_);
 }
 
-size_t Arena::take(std::map<size_t, size_t> &free, size_t size, size_t align)
+size_t Arena::allocate_range(std::map<size_t, size_t> &free, size_t size, size_t align)
 {
 	for (auto it = free.begin(); it != free.end(); ++it) {
 		size_t begin = it->first, end = begin + it->second;
@@ -83,7 +83,7 @@ size_t Arena::take(std::map<size_t, size_t> &free, size_t size, size_t align)
 	return SIZE_MAX;
 }
 
-void Arena::give(std::map<size_t, size_t> &free, size_t offset, size_t size)
+void Arena::free_range(std::map<size_t, size_t> &free, size_t offset, size_t size)
 {
 	auto next = free.lower_bound(offset);
 	if (next != free.end() && offset + size == next->first) {
@@ -108,7 +108,7 @@ void *Arena::allocate(size_t size)
 	std::lock_guard<std::mutex> lock(mu_);
 	if (used_ + size > capacity_)
 		return nullptr;
-	size_t at = take(list(size), size, size >= kLarge ? kLarge : kPage);
+	size_t at = allocate_range(free_list(size), size, size >= kLarge ? kLarge : kPage);
 	if (at == SIZE_MAX)
 		return nullptr;
 	used_ += size;
@@ -121,8 +121,8 @@ void Arena::release(void *pointer, size_t size)
 	size_t at = offset(pointer);
 	std::lock_guard<std::mutex> lock(mu_);
 	if (fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, at, size) != 0)
-		complain("give back %zu bytes: %s", size, strerror(errno));
-	give(list(size), at, size);
+		print_error("return %zu bytes to the host: %s", size, strerror(errno));
+	free_range(free_list(size), at, size);
 	used_ -= size;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The memory of one software GPU: ranges of one sparse memfd that is mapped once, so that an allocation costs no
-// system call and another process can map any of it through /proc/PID/fd.
+// The memory of one software GPU: ranges of one sparse memfd. It is mapped once, so an allocation needs no system call.
+// Another process can map any range through /proc/PID/fd.
 #pragma once
 
 #include <sys/types.h>
@@ -20,13 +20,13 @@ public:
 	static constexpr size_t kPage = 4096;
 	static constexpr size_t kLarge = 2 << 20; // allocations of at least this size are aligned to it, as in CUDA
 
-	// make returns an arena that holds up to capacity bytes, or nullptr if the host refuses.
+	// make returns an arena of up to capacity bytes, or nullptr if the host has no memfd or address space.
 	static std::unique_ptr<Arena> make(int gpu, size_t capacity);
 	~Arena();
 
-	// allocate returns size bytes (rounded up to pages, all zero), or nullptr if the capacity is spent.
+	// allocate returns size bytes, rounded up to pages and zeroed, or nullptr if less than that is free.
 	void *allocate(size_t size);
-	// release gives a range that allocate returned back to the host at once.
+	// release returns a range of allocate to the host at once.
 	void release(void *pointer, size_t size);
 
 	size_t offset(const void *pointer) const { return static_cast<const char *>(pointer) - base_; }
@@ -36,11 +36,12 @@ public:
 
 private:
 	Arena() = default;
-	// take removes size bytes at the given alignment from a free list; returns the offset, or SIZE_MAX.
-	static size_t take(std::map<size_t, size_t> &free, size_t size, size_t align);
-	static void give(std::map<size_t, size_t> &free, size_t offset, size_t size);
-	// Small and large allocations come from different parts, so that small ones don't cut up the large ones' part.
-	std::map<size_t, size_t> &list(size_t size) { return size >= kLarge ? large_ : small_; }
+	// allocate_range removes an aligned range from a free list and returns its offset, or SIZE_MAX. free_range
+	// returns it to the list.
+	static size_t allocate_range(std::map<size_t, size_t> &free, size_t size, size_t align);
+	static void free_range(std::map<size_t, size_t> &free, size_t offset, size_t size);
+	// Small and large allocations have separate ranges, so that small ones do not fragment the range of large ones.
+	std::map<size_t, size_t> &free_list(size_t size) { return size >= kLarge ? large_ : small_; }
 
 	int fd_ = -1;
 	char *base_ = nullptr;

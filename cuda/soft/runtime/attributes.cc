@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a software GPU says of itself: compute capability 8.0, the newest on which NCCL uses neither thread block
-// clusters nor NVLink SHARP nor memory synchronisation domains, none of which the executor has.
+// The attributes of a software GPU. Its compute capability is 8.0: on newer ones NCCL uses thread block clusters,
+// NVLink SHARP or memory synchronisation domains, which the executor does not have.
 #include <string.h>
 #include <strings.h>
 
@@ -18,7 +18,7 @@ constexpr int kVersion = CUDART_VERSION;
 // Sizes of that compute capability, from the CUDA programming guide's table.
 constexpr int kSharedPerBlock = 48 << 10, kSharedPerBlockOptin = 163 << 10, kSharedPerSm = 164 << 10;
 constexpr int kMultiprocessors = 108;
-constexpr int kAttributeEnd = 142; // one past the last that CUDA 12.4 knows
+constexpr int kAttributeEnd = 142; // one more than the last attribute of CUDA 12.4
 
 int attribute(cudaDeviceAttr attr, int gpu)
 {
@@ -66,11 +66,11 @@ int attribute(cudaDeviceAttr attr, int gpu)
 	case cudaDevAttrHostRegisterSupported:
 	case cudaDevAttrMemoryPoolsSupported:
 		return 1;
-	// The GPUs' memory is the host's, so whatever reaches that reaches theirs.
+	// A GPU's memory is host memory, so every NIC can access it.
 	case cudaDevAttrGPUDirectRDMASupported:
 		return 1;
 	default:
-		return 0; // a feature that is not there
+		return 0; // the feature is not supported
 	}
 }
 
@@ -79,7 +79,7 @@ cudaError_t enter_device(int device)
 {
 	if (cudaError_t err = enter())
 		return err;
-	return result(machine()->valid(device) ? cudaSuccess : cudaErrorInvalidDevice);
+	return set_error(devices()->valid(device) ? cudaSuccess : cudaErrorInvalidDevice);
 }
 
 } // namespace
@@ -90,18 +90,18 @@ using namespace soft;
 SOFT_API cudaError_t cudaGetDeviceCount(int *count)
 {
 	if (!count)
-		return result(cudaErrorInvalidValue);
-	*count = machine()->count();
-	return result(machine()->failure);
+		return set_error(cudaErrorInvalidValue);
+	*count = devices()->count();
+	return set_error(devices()->failure);
 }
 
 SOFT_API cudaError_t cudaSetDevice(int device)
 {
-	Machine *m = machine();
-	if (m->failure != cudaSuccess)
-		return result(m->failure);
-	if (!m->valid(device))
-		return result(cudaErrorInvalidDevice);
+	Devices *all = devices();
+	if (all->failure != cudaSuccess)
+		return set_error(all->failure);
+	if (!all->valid(device))
+		return set_error(cudaErrorInvalidDevice);
 	set_current_device(device);
 	return cudaSuccess;
 }
@@ -109,28 +109,28 @@ SOFT_API cudaError_t cudaSetDevice(int device)
 SOFT_API cudaError_t cudaGetDevice(int *device)
 {
 	if (!device)
-		return result(cudaErrorInvalidValue);
+		return set_error(cudaErrorInvalidValue);
 	*device = current_device();
-	return result(machine()->failure);
+	return set_error(devices()->failure);
 }
 
 SOFT_API cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attr, int device)
 {
 	if (!value || attr < 1 || attr >= kAttributeEnd)
-		return result(cudaErrorInvalidValue);
+		return set_error(cudaErrorInvalidValue);
 	if (cudaError_t err = enter_device(device))
 		return err;
-	*value = attribute(attr, machine()->gpu(device));
+	*value = attribute(attr, devices()->gpu(device));
 	return cudaSuccess;
 }
 
 SOFT_API cudaError_t cudaGetDeviceProperties_v2(struct cudaDeviceProp *p, int device)
 {
 	if (!p)
-		return result(cudaErrorInvalidValue);
+		return set_error(cudaErrorInvalidValue);
 	if (cudaError_t err = enter_device(device))
 		return err;
-	const int gpu = machine()->gpu(device);
+	const int gpu = devices()->gpu(device);
 	size_t available;
 	memset(p, 0, sizeof *p);
 	snprintf(p->name, sizeof p->name, "ddlemu software GPU %d", gpu);
@@ -163,33 +163,33 @@ SOFT_API cudaError_t cudaGetDeviceProperties_v2(struct cudaDeviceProp *p, int de
 SOFT_API cudaError_t cudaDeviceGetPCIBusId(char *bus_id, int len, int device)
 {
 	if (!bus_id || len < 13)
-		return result(cudaErrorInvalidValue);
+		return set_error(cudaErrorInvalidValue);
 	if (cudaError_t err = enter_device(device))
 		return err;
-	softGpuBusId(machine()->gpu(device), bus_id, len);
+	softGpuBusId(devices()->gpu(device), bus_id, len);
 	return cudaSuccess;
 }
 
 SOFT_API cudaError_t cudaDeviceGetByPCIBusId(int *device, const char *bus_id)
 {
 	if (!device || !bus_id)
-		return result(cudaErrorInvalidValue);
+		return set_error(cudaErrorInvalidValue);
 	if (cudaError_t err = enter())
 		return err;
 	const int gpu = softGpuFromBusId(bus_id);
-	for (int i = 0; gpu >= 0 && i < machine()->count(); i++) {
-		if (machine()->gpu(i) != gpu)
+	for (int i = 0; gpu >= 0 && i < devices()->count(); i++) {
+		if (devices()->gpu(i) != gpu)
 			continue;
 		*device = i;
 		return cudaSuccess;
 	}
-	return result(cudaErrorInvalidValue);
+	return set_error(cudaErrorInvalidValue);
 }
 
 SOFT_API cudaError_t cudaDeviceCanAccessPeer(int *can, int device, int peer)
 {
 	if (!can)
-		return result(cudaErrorInvalidValue);
+		return set_error(cudaErrorInvalidValue);
 	if (cudaError_t err = enter_device(device))
 		return err;
 	if (cudaError_t err = enter_device(peer))
@@ -198,22 +198,23 @@ SOFT_API cudaError_t cudaDeviceCanAccessPeer(int *can, int device, int peer)
 	return cudaSuccess;
 }
 
-// All memory is one address space: access is always there, and enabling it twice is no error worth telling.
+// All memory is in one address space, so peer access is always enabled. Enabling it again is no error.
 SOFT_API cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned int flags)
 {
 	if (cudaError_t err = enter())
 		return err;
 	if (flags != 0)
-		return result(cudaErrorInvalidValue);
-	return result(machine()->valid(peer) && peer != current_device() ? cudaSuccess : cudaErrorInvalidDevice);
+		return set_error(cudaErrorInvalidValue);
+	return set_error(devices()->valid(peer) && peer != current_device() ? cudaSuccess : cudaErrorInvalidDevice);
 }
 
 SOFT_API cudaError_t cudaDeviceDisablePeerAccess(int peer) { return cudaDeviceEnablePeerAccess(peer, 0); }
 
 SOFT_API cudaError_t cudaDeviceSetLimit(enum cudaLimit limit, size_t)
 {
-	return result(limit >= cudaLimitStackSize && limit <= cudaLimitPersistingL2CacheSize ? cudaSuccess
-											     : cudaErrorInvalidValue);
+	return set_error(limit >= cudaLimitStackSize && limit <= cudaLimitPersistingL2CacheSize
+			? cudaSuccess
+			: cudaErrorInvalidValue);
 }
 
 SOFT_API cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest)
@@ -221,14 +222,14 @@ SOFT_API cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest)
 	if (least)
 		*least = 0;
 	if (greatest)
-		*greatest = -5; // as a GPU of this compute capability answers
+		*greatest = -5; // the value of a GPU of this compute capability
 	return cudaSuccess;
 }
 
 SOFT_API cudaError_t cudaDriverGetVersion(int *version)
 {
 	if (!version)
-		return result(cudaErrorInvalidValue);
+		return set_error(cudaErrorInvalidValue);
 	*version = kVersion;
 	return cudaSuccess;
 }

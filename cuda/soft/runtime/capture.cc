@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Graphs and stream capture: there are none. No stream is ever capturing, and everything that would build a graph is
-// refused by name. The functions that are refused here are those that NCCL's archive links against; they need no
-// parameters.
+// Graphs and stream capture are not supported. No stream ever captures. The functions that build graphs are here
+// because NCCL's archive links against them; they ignore their parameters and return cudaErrorNotSupported.
 #include <cuda_runtime_api.h>
 
 #include "error.h"
-#include "streams.h"
+#include "stream_table.h"
 
 using namespace soft;
 
@@ -16,7 +15,7 @@ thread_local cudaStreamCaptureMode mode_of_thread = cudaStreamCaptureModeGlobal;
 cudaError_t not_capturing(cudaStream_t handle, cudaStreamCaptureStatus *status, unsigned long long *id)
 {
 	if (!status)
-		return result(cudaErrorInvalidValue);
+		return set_error(cudaErrorInvalidValue);
 	std::shared_ptr<Stream> stream;
 	if (cudaError_t err = enter_stream(handle, &stream))
 		return err;
@@ -57,23 +56,23 @@ SOFT_API cudaError_t cudaStreamGetCaptureInfo_v3(cudaStream_t stream, enum cudaS
 SOFT_API cudaError_t cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *mode)
 {
 	if (!mode)
-		return result(cudaErrorInvalidValue);
+		return set_error(cudaErrorInvalidValue);
 	const cudaStreamCaptureMode before = mode_of_thread;
 	mode_of_thread = *mode;
 	*mode = before;
 	return cudaSuccess;
 }
 
-#define REFUSED(name) \
+#define NOT_SUPPORTED(name) \
 	SOFT_API cudaError_t name(void) { return unsupported(#name); }
 
-REFUSED(cudaStreamUpdateCaptureDependencies)
-REFUSED(cudaStreamUpdateCaptureDependencies_v2)
-REFUSED(cudaUserObjectCreate)
-REFUSED(cudaGraphRetainUserObject)
-REFUSED(cudaGraphAddDependencies)
-REFUSED(cudaGraphAddDependencies_v2)
-REFUSED(cudaGraphAddEventRecordNode)
-REFUSED(cudaGraphAddEventWaitNode)
-REFUSED(cudaGraphAddHostNode)
-REFUSED(cudaGraphAddKernelNode)
+NOT_SUPPORTED(cudaStreamUpdateCaptureDependencies)
+NOT_SUPPORTED(cudaStreamUpdateCaptureDependencies_v2)
+NOT_SUPPORTED(cudaUserObjectCreate)
+NOT_SUPPORTED(cudaGraphRetainUserObject)
+NOT_SUPPORTED(cudaGraphAddDependencies)
+NOT_SUPPORTED(cudaGraphAddDependencies_v2)
+NOT_SUPPORTED(cudaGraphAddEventRecordNode)
+NOT_SUPPORTED(cudaGraphAddEventWaitNode)
+NOT_SUPPORTED(cudaGraphAddHostNode)
+NOT_SUPPORTED(cudaGraphAddKernelNode)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies and fills.
+// cudaMemcpy and cudaMemset.
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,32 +8,33 @@
 #include "device.h"
 #include "error.h"
 #include "regions.h"
-#include "streams.h"
+#include "stream_table.h"
 
 namespace soft {
 namespace {
 
-// Work up to this many bytes (about 5 us) is done by whoever submits it; a thread wake-up costs more.
-constexpr size_t kLight = 64 << 10;
+// Work of up to this many bytes (about 5 us) is done inline; waking the worker would cost more.
+constexpr size_t kInlineBytes = 64 << 10;
 
-enum class Side { kBad, kDevice, kPinned, kPageable };
+enum class MemoryKind { kOutOfRange, kDevice, kPinned, kPageable };
 
-// side classifies one end of a copy. A range that leaves its allocation is bad.
-Side side(const void *pointer, size_t size)
+// kind_of returns the kind of memory at one end of a copy. A range beyond the end of its device allocation is
+// kOutOfRange.
+MemoryKind kind_of(const void *pointer, size_t size)
 {
 	Region region = find_region(pointer);
 	if (region.size == 0)
-		return Side::kPageable;
-	if (!region.holds(reinterpret_cast<uintptr_t>(pointer), size))
-		return region.on_device() ? Side::kBad : Side::kPageable;
-	return region.on_device() ? Side::kDevice : Side::kPinned;
+		return MemoryKind::kPageable;
+	if (!region.contains(reinterpret_cast<uintptr_t>(pointer), size))
+		return region.on_device() ? MemoryKind::kOutOfRange : MemoryKind::kPageable;
+	return region.on_device() ? MemoryKind::kDevice : MemoryKind::kPinned;
 }
 
-bool direction_fits(Side dst, Side src, cudaMemcpyKind kind)
+bool direction_fits(MemoryKind dst, MemoryKind src, cudaMemcpyKind kind)
 {
-	// Under unified addressing pinned memory counts as either.
-	bool dst_device = dst != Side::kPageable, src_device = src != Side::kPageable;
-	bool dst_host = dst != Side::kDevice, src_host = src != Side::kDevice;
+	// With unified addressing, pinned memory is valid as host memory and as device memory.
+	bool dst_device = dst != MemoryKind::kPageable, src_device = src != MemoryKind::kPageable;
+	bool dst_host = dst != MemoryKind::kDevice, src_host = src != MemoryKind::kDevice;
 	switch (kind) {
 	case cudaMemcpyHostToHost:
 		return dst_host && src_host;
@@ -49,9 +50,9 @@ bool direction_fits(Side dst, Side src, cudaMemcpyKind kind)
 	return false;
 }
 
-Stream::Kind kind_for(size_t size) { return size <= kLight ? Stream::Kind::kLight : Stream::Kind::kHeavy; }
+Stream::Kind work_kind(size_t size) { return size <= kInlineBytes ? Stream::Kind::kInline : Stream::Kind::kWorker; }
 
-// copy submits a copy; wait says that the caller wants it done on return.
+// copy queues a copy. With wait, the copy is done when it returns.
 cudaError_t copy(void *dst, const void *src, size_t size, cudaMemcpyKind kind, cudaStream_t handle, bool wait)
 {
 	std::shared_ptr<Stream> stream;
@@ -60,34 +61,34 @@ cudaError_t copy(void *dst, const void *src, size_t size, cudaMemcpyKind kind, c
 	if (size == 0)
 		return cudaSuccess;
 	if (!dst || !src)
-		return result(cudaErrorInvalidValue);
-	Side to = side(dst, size), from = side(src, size);
-	if (to == Side::kBad || from == Side::kBad)
-		return result(cudaErrorInvalidValue);
+		return set_error(cudaErrorInvalidValue);
+	MemoryKind to = kind_of(dst, size), from = kind_of(src, size);
+	if (to == MemoryKind::kOutOfRange || from == MemoryKind::kOutOfRange)
+		return set_error(cudaErrorInvalidValue);
 	if (!direction_fits(to, from, kind))
-		return result(cudaErrorInvalidMemcpyDirection);
+		return set_error(cudaErrorInvalidMemcpyDirection);
 	order_before_push(stream);
-	wait = wait || to == Side::kPageable;
-	if (from == Side::kPageable && !wait) {
-		if (size <= kLight && stream->run_if_idle([=] { memcpy(dst, src, size); }))
+	wait = wait || to == MemoryKind::kPageable;
+	if (from == MemoryKind::kPageable && !wait) {
+		if (size <= kInlineBytes && stream->run_if_idle([=] { memcpy(dst, src, size); }))
 			return cudaSuccess;
-		// The caller may change or free its source as soon as this returns, and the stream may be waiting for
-		// something that this very thread does later: so copy the source, don't wait.
+		// The caller may change or free its source when this returns. Waiting for the stream is not possible:
+		// it may wait for something that this thread does later. So copy the source now.
 		std::shared_ptr<void> staged(malloc(size), free);
 		if (!staged)
-			return result(cudaErrorMemoryAllocation);
+			return set_error(cudaErrorMemoryAllocation);
 		memcpy(staged.get(), src, size);
-		stream->push(kind_for(size), [=] { memcpy(dst, staged.get(), size); });
+		stream->push(work_kind(size), [=] { memcpy(dst, staged.get(), size); });
 		return cudaSuccess;
 	}
-	// A caller that waits might as well copy: no other thread need be woken.
-	stream->push(wait ? Stream::Kind::kLight : kind_for(size), [=] { memmove(dst, src, size); });
+	// A caller that waits copies the data itself, so that no other thread has to be woken.
+	stream->push(wait ? Stream::Kind::kInline : work_kind(size), [=] { memmove(dst, src, size); });
 	if (wait)
 		stream->synchronize();
 	return wait ? enter() : cudaSuccess;
 }
 
-// fill submits a fill; wait as for copy.
+// fill queues a fill; wait as for copy.
 cudaError_t fill(void *dst, int value, size_t size, cudaStream_t handle, bool wait)
 {
 	std::shared_ptr<Stream> stream;
@@ -95,11 +96,11 @@ cudaError_t fill(void *dst, int value, size_t size, cudaStream_t handle, bool wa
 		return err;
 	if (size == 0)
 		return cudaSuccess;
-	Side to = side(dst, size);
-	if (to == Side::kBad || to == Side::kPageable)
-		return result(cudaErrorInvalidValue);
+	MemoryKind to = kind_of(dst, size);
+	if (to == MemoryKind::kOutOfRange || to == MemoryKind::kPageable)
+		return set_error(cudaErrorInvalidValue);
 	order_before_push(stream);
-	stream->push(wait ? Stream::Kind::kLight : kind_for(size), [=] { memset(dst, value, size); });
+	stream->push(wait ? Stream::Kind::kInline : work_kind(size), [=] { memset(dst, value, size); });
 	if (wait)
 		stream->synchronize();
 	return wait ? enter() : cudaSuccess;
@@ -123,21 +124,21 @@ SOFT_API cudaError_t cudaMemcpyAsync(
 
 SOFT_API cudaError_t cudaMemcpyPeer(void *dst, int dst_device, const void *src, int src_device, size_t size)
 {
-	if (!machine()->valid(dst_device) || !machine()->valid(src_device))
-		return result(cudaErrorInvalidDevice);
+	if (!devices()->valid(dst_device) || !devices()->valid(src_device))
+		return set_error(cudaErrorInvalidDevice);
 	return copy(dst, src, size, cudaMemcpyDeviceToDevice, cudaStreamLegacy, true);
 }
 
 SOFT_API cudaError_t cudaMemcpyPeerAsync(
 	void *dst, int dst_device, const void *src, int src_device, size_t size, cudaStream_t stream)
 {
-	if (!machine()->valid(dst_device) || !machine()->valid(src_device))
-		return result(cudaErrorInvalidDevice);
+	if (!devices()->valid(dst_device) || !devices()->valid(src_device))
+		return set_error(cudaErrorInvalidDevice);
 	return copy(dst, src, size, cudaMemcpyDeviceToDevice, stream, false);
 }
 
-// CUDA need not wait here, but a GPU is so fast that programs which forget to order a fill before work on another
-// stream get away with it; on a CPU they would not.
+// CUDA does not have to wait here. But a GPU is so fast that a program works although it does not order the fill before
+// work on another stream. On a CPU it would fail without this wait.
 SOFT_API cudaError_t cudaMemset(void *dst, int value, size_t size)
 {
 	return fill(dst, value, size, cudaStreamLegacy, true);

@@ -19,13 +19,13 @@ namespace {
 
 thread_local int device_of_thread = 0;
 
-std::atomic<Machine *> the_machine{ nullptr };
+std::atomic<Devices *> created{ nullptr };
 
-// A child of fork has the parent's memory but none of its stream workers: as with CUDA, it can't go on.
+// A forked child has none of the stream workers. As with CUDA, it cannot use the devices.
 void after_fork_in_child()
 {
-	if (Machine *m = the_machine.load())
-		m->failure = cudaErrorInitializationError;
+	if (Devices *d = created.load())
+		d->failure = cudaErrorInitializationError;
 }
 
 int parse_gpu(const std::string &entry, int gpus)
@@ -68,7 +68,7 @@ std::vector<int> visible_gpus(const char *value, int gpus)
 		if (gpu < 0)
 			return out;
 		if (std::find(out.begin(), out.end(), gpu) != out.end())
-			return {}; // CUDA refuses a device named twice
+			return {}; // as in CUDA, a device that is named twice is an error
 		out.push_back(gpu);
 		if (!comma)
 			return out;
@@ -76,21 +76,21 @@ std::vector<int> visible_gpus(const char *value, int gpus)
 	}
 }
 
-Machine::Machine()
+Devices::Devices()
 {
 	int gpus = softGpuCount();
 	if (gpus < 0) {
-		complain("DDLEMU_SOFT_GPUS=%s: want a number from 0 to %d", getenv("DDLEMU_SOFT_GPUS"), kSoftGpuMax);
+		print_error("DDLEMU_SOFT_GPUS=%s: want a number from 0 to %d", getenv("DDLEMU_SOFT_GPUS"), kSoftGpuMax);
 		failure = cudaErrorInitializationError;
 	} else {
 		gpus_ = visible_gpus(getenv("CUDA_VISIBLE_DEVICES"), gpus);
 		if (gpus_.empty())
 			failure = cudaErrorNoDevice;
 	}
-	made_ = std::vector<std::atomic<Device *>>(gpus_.size());
+	devices_ = std::vector<std::atomic<Device *>>(gpus_.size());
 }
 
-Device *Machine::device(int index)
+Device *Devices::device(int index)
 {
 	if (!valid(index))
 		return nullptr;
@@ -108,25 +108,25 @@ Device *Machine::device(int index)
 		return nullptr;
 	d->legacy = Stream::make(index, 0, 0);
 	Device *raw = d.release();
-	made_[index].store(raw, std::memory_order_release);
+	devices_[index].store(raw, std::memory_order_release);
 	return raw;
 }
 
-cudaError_t Machine::sticky(int index)
+cudaError_t Devices::sticky(int index)
 {
 	Device *d = existing(index);
 	return d ? static_cast<cudaError_t>(d->sticky.load(std::memory_order_relaxed)) : cudaSuccess;
 }
 
-Machine *machine()
+Devices *devices()
 {
-	static Machine *m = [] {
-		auto *made = new Machine;
-		the_machine = made;
+	static Devices *all = [] {
+		auto *made = new Devices;
+		created = made;
 		pthread_atfork(nullptr, nullptr, after_fork_in_child);
 		return made;
 	}();
-	return m;
+	return all;
 }
 
 int current_device() { return device_of_thread; }

@@ -14,48 +14,49 @@ namespace soft {
 class Arena;
 class Stream;
 
-// One visible software GPU. Made when it is first used.
+// One visible software GPU. It is created when it is first used.
 struct Device {
-	int gpu; // its number among all GPUs of the host; names and PCI bus ids follow it
+	int gpu; // its number among all GPUs of the host, which its name and PCI bus id contain
 	std::unique_ptr<Arena> arena; // its memory
 	std::shared_ptr<Stream> legacy; // the default stream
-	std::atomic<int> sticky{ 0 }; // the error of a kernel that failed; every later call returns it
+	std::atomic<int> sticky{ 0 }; // error of a kernel that failed; every later call returns it
 };
 
-// Everything of this process. Never destroyed: stream workers may outlive main's static destructors.
-class Machine {
+// The visible GPUs of this process. Never destroyed: stream workers may run after static destructors.
+class Devices {
 public:
-	Machine();
+	Devices();
 	int count() const { return static_cast<int>(gpus_.size()); }
 	bool valid(int device) const { return device >= 0 && device < count(); }
-	// gpu returns the number of a visible device among all of the host's.
+	// gpu returns the number of a visible device among all GPUs of the host.
 	int gpu(int device) const { return gpus_[device]; }
-	// device returns the state of a visible device, or nullptr if it can't be made (no address space, no memfd).
+	// device returns a visible device, or nullptr if it cannot be created (no address space, no memfd).
 	Device *device(int index);
-	// existing returns it only if it was used before.
-	Device *existing(int index) { return valid(index) ? made_[index].load(std::memory_order_acquire) : nullptr; }
+	// existing returns a device only if it has been used before.
+	Device *existing(int index) { return valid(index) ? devices_[index].load(std::memory_order_acquire) : nullptr; }
 	cudaError_t sticky(int index);
 
-	// Not cudaSuccess: CUDA can't be used in this process (bad DDLEMU_SOFT_GPUS, a forked child).
+	// If not cudaSuccess, CUDA cannot be used in this process: DDLEMU_SOFT_GPUS is invalid, or it is a forked
+	// child.
 	std::atomic<cudaError_t> failure{ cudaSuccess };
 
 private:
 	std::vector<int> gpus_;
 	std::mutex mu_;
-	std::vector<std::atomic<Device *>> made_;
+	std::vector<std::atomic<Device *>> devices_;
 };
 
-Machine *machine();
+Devices *devices();
 
-// current_device is the calling thread's; set_current_device wants a valid index.
+// The current device of the calling thread. set_current_device requires a valid index.
 int current_device();
 void set_current_device(int device);
 
-// visible_gpus reads a value of CUDA_VISIBLE_DEVICES as CUDA does: numbers or UUIDs (or their beginnings), cut off
-// at the first entry that is no device; nullptr means all.
+// visible_gpus parses CUDA_VISIBLE_DEVICES as CUDA does: numbers, or UUIDs or their first characters. The list ends at
+// the first entry that is no device. nullptr means all GPUs.
 std::vector<int> visible_gpus(const char *value, int gpus);
 
-// host_memory returns the host's memory in bytes, and what is available of it.
+// host_memory sets the bytes of memory that the host has, and that are available.
 void host_memory(size_t *total, size_t *available);
 
 } // namespace soft

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The driver functions that NCCL asks for by name. What is not in the table is answered "not found": that is how
-// NCCL learns that there are no virtual memory functions (cuMem*), no multicast (NVLink SHARP) and no stream memory
-// operations, and it then does without. CUresult has the runtime's error values.
+// The driver functions that NCCL looks up by name. Other names are "not found": so NCCL does not use virtual memory
+// functions (cuMem*), multicast (NVLink SHARP) and stream memory operations. CUresult has the error values of the
+// runtime.
 #include <string.h>
 
 #include "device.h"
@@ -13,7 +13,7 @@
 namespace soft {
 namespace {
 
-// How a parameter buffer is passed, and what may stand in a launch configuration: CUDA's values.
+// CUDA's values of the extra list and the attributes of a launch.
 void *const kParamEnd = nullptr;
 void *const kParamBuffer = reinterpret_cast<void *>(1);
 void *const kParamSize = reinterpret_cast<void *>(2);
@@ -73,7 +73,7 @@ int get_error_name(int error, const char **out) { return store(out, error_name(e
 
 int device_get(int *device, int ordinal)
 {
-	if (!machine()->valid(ordinal))
+	if (!devices()->valid(ordinal))
 		return cudaErrorInvalidDevice;
 	return store(device, ordinal);
 }
@@ -85,13 +85,13 @@ int device_get_attribute(int *value, int attribute, int device)
 
 int device_get_uuid(char *uuid, int device)
 {
-	if (!machine()->valid(device))
+	if (!devices()->valid(device))
 		return cudaErrorInvalidDevice;
-	softGpuUuid(machine()->gpu(device), uuid);
+	softGpuUuid(devices()->gpu(device), uuid);
 	return cudaSuccess;
 }
 
-// A context is nothing but its device; the handle is the device's number plus one.
+// A context is only a device. Its handle is the device's index plus one.
 int ctx_get_current(uintptr_t *context) { return store(context, static_cast<uintptr_t>(current_device() + 1)); }
 
 int ctx_set_current(uintptr_t context)
@@ -134,7 +134,8 @@ int pointer_get_attribute(void *out, int attribute, const void *pointer)
 		return store(out, managed);
 	case kPtrDeviceOrdinal:
 		return store(out, region.device);
-	// NCCL would register user buffers with its peers if they could be shared; the executor refuses such buffers.
+	// If user buffers could be shared, NCCL would register them with its peers, which the executor does not
+	// support.
 	case kPtrIpcCapable:
 		return store(out, false);
 	case kPtrHandleTypes:
@@ -147,7 +148,7 @@ int pointer_get_attribute(void *out, int attribute, const void *pointer)
 	return cudaErrorInvalidValue;
 }
 
-// flat_args finds the one parameter buffer in a launch's extra list.
+// flat_args finds the parameter buffer in the extra list of a launch.
 bool flat_args(void **extra, const void **args, size_t *size)
 {
 	*args = nullptr;
@@ -172,7 +173,7 @@ int launch_kernel_ex(const LaunchConfig *c, cudaFunction_t function, void **para
 	cudaEvent_t started = nullptr;
 	for (unsigned i = 0; i < c->attribute_count; i++) {
 		switch (c->attributes[i].id) {
-		// These change when or where blocks run, not what they compute.
+		// These change when or where blocks run, but not their results.
 		case kAttrIgnore:
 		case kAttrSerialization:
 		case kAttrPriority:
@@ -185,7 +186,7 @@ int launch_kernel_ex(const LaunchConfig *c, cudaFunction_t function, void **para
 		case kAttrClusterDimension:
 			return unsupported("a kernel launch with thread block clusters");
 		default:
-			return unsupported("a kernel launch attribute that the software CUDA doesn't know");
+			return unsupported("an unknown kernel launch attribute");
 		}
 	}
 	return launch(function, c->grid[0], c->block[0], args, size, c->stream, started);
@@ -228,14 +229,14 @@ SOFT_API cudaError_t cudaGetDriverEntryPoint(
 	const char *symbol, void **function, unsigned long long, enum cudaDriverEntryPointQueryResult *status)
 {
 	if (!symbol || !function)
-		return result(cudaErrorInvalidValue);
+		return set_error(cudaErrorInvalidValue);
 	*function = nullptr;
 	for (const EntryPoint &e : kEntryPoints)
 		if (strcmp(e.name, symbol) == 0)
 			*function = e.function;
 	if (status)
 		*status = *function ? cudaDriverEntryPointSuccess : cudaDriverEntryPointSymbolNotFound;
-	return *function || status ? cudaSuccess : result(cudaErrorSymbolNotFound);
+	return *function || status ? cudaSuccess : set_error(cudaErrorSymbolNotFound);
 }
 
 SOFT_API cudaError_t cudaGetDriverEntryPointByVersion(const char *symbol, void **function, unsigned int,

@@ -47,7 +47,7 @@ const char *error_text(int err)
 	return e ? e->text : "unrecognized error code";
 }
 
-cudaError_t result(cudaError_t err)
+cudaError_t set_error(cudaError_t err)
 {
 	if (err != cudaSuccess)
 		last_error = err;
@@ -56,13 +56,13 @@ cudaError_t result(cudaError_t err)
 
 cudaError_t enter()
 {
-	Machine *m = machine();
-	if (m->failure != cudaSuccess)
-		return result(m->failure);
-	return result(m->sticky(current_device()));
+	Devices *all = devices();
+	if (all->failure != cudaSuccess)
+		return set_error(all->failure);
+	return set_error(all->sticky(current_device()));
 }
 
-void complain(const char *format, ...)
+void print_error(const char *format, ...)
 {
 	char line[512];
 	va_list args;
@@ -75,15 +75,15 @@ void complain(const char *format, ...)
 cudaError_t unsupported(const char *name)
 {
 	static std::mutex *mu = new std::mutex;
-	static auto *said = new std::set<std::string>;
+	static auto *printed = new std::set<std::string>;
 	bool first;
 	{
 		std::lock_guard<std::mutex> lock(*mu);
-		first = said->insert(name).second;
+		first = printed->insert(name).second;
 	}
 	if (first)
-		complain("%s is not supported; the call returns cudaErrorNotSupported", name);
-	return result(cudaErrorNotSupported);
+		print_error("%s is not supported; the call returns cudaErrorNotSupported", name);
+	return set_error(cudaErrorNotSupported);
 }
 
 } // namespace soft
@@ -99,7 +99,7 @@ SOFT_API cudaError_t cudaPeekAtLastError(void)
 {
 	if (soft::last_error != cudaSuccess)
 		return soft::last_error;
-	return soft::machine()->sticky(soft::current_device());
+	return soft::devices()->sticky(soft::current_device());
 }
 
 SOFT_API const char *cudaGetErrorName(cudaError_t error) { return soft::error_name(error); }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Error state of the software CUDA: per thread the last error, per device the error of a kernel that failed.
+// Errors: the last error of each thread, and for each device the error of a kernel that failed (a sticky error).
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -8,19 +8,18 @@
 
 namespace soft {
 
-// result notes err as the calling thread's last error, unless it is cudaSuccess, and returns it.
-cudaError_t result(cudaError_t err);
+// set_error stores err as the calling thread's last error, unless it is cudaSuccess, and returns it.
+cudaError_t set_error(cudaError_t err);
 
-// enter is called first by every function that touches a device. It returns what that function must return at once:
-// a failed initialisation, a use after fork, the error of a kernel that failed earlier on the current device.
+// enter is the first call of every function that uses a device. If it returns an error, the function must return that
+// error: the initialisation failed, this is a forked child, or a kernel has failed on the current device.
 cudaError_t enter();
 
-// unsupported says once per name on stderr that the software CUDA has no such thing, and returns
-// cudaErrorNotSupported, noted as the last error.
+// unsupported sets and returns cudaErrorNotSupported. At the first call with a name it prints a line on stderr.
 cudaError_t unsupported(const char *name);
 
-// complain prints one line on stderr, "ddlemu software CUDA: ...".
-void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
+// print_error prints one line on stderr, "ddlemu software CUDA: ...".
+void print_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 const char *error_name(int err);
 const char *error_text(int err);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Events. An event is the gate of its last record; whoever waits keeps a reference to that gate, so that recording
-// the event again or destroying it changes nothing for them.
+// Events. An event has the fence of its last record. A waiter keeps a reference to that fence: recording the event
+// again or destroying it has no effect on the waiter.
 #include "event.h"
 
 #include <mutex>
@@ -9,14 +9,14 @@
 
 #include "device.h"
 #include "error.h"
-#include "streams.h"
+#include "stream_table.h"
 
 namespace soft {
 namespace {
 
 struct Event {
 	unsigned flags;
-	std::shared_ptr<Gate> gate; // nullptr: never recorded
+	std::shared_ptr<Fence> fence; // nullptr: the event was never recorded
 };
 
 struct Registry {
@@ -40,7 +40,7 @@ cudaError_t enter_event(cudaEvent_t handle, Event *out)
 	std::lock_guard<std::mutex> lock(r.mu);
 	auto it = r.events.find(handle);
 	if (it == r.events.end())
-		return result(cudaErrorInvalidResourceHandle);
+		return set_error(cudaErrorInvalidResourceHandle);
 	*out = it->second;
 	return cudaSuccess;
 }
@@ -48,16 +48,16 @@ cudaError_t enter_event(cudaEvent_t handle, Event *out)
 cudaError_t create(cudaEvent_t *out, unsigned flags)
 {
 	if (!out)
-		return result(cudaErrorInvalidValue);
+		return set_error(cudaErrorInvalidValue);
 	if (flags & cudaEventInterprocess)
 		return unsupported("cudaEventInterprocess");
 	if (flags & ~(cudaEventBlockingSync | cudaEventDisableTiming))
-		return result(cudaErrorInvalidValue);
+		return set_error(cudaErrorInvalidValue);
 	if (cudaError_t err = enter())
 		return err;
 	Registry &r = registry();
 	std::lock_guard<std::mutex> lock(r.mu);
-	*out = reinterpret_cast<cudaEvent_t>(++r.last << 4); // a number, never used twice
+	*out = reinterpret_cast<cudaEvent_t>(++r.last << 4); // handles are numbers and are not reused
 	r.events[*out] = { flags, nullptr };
 	return cudaSuccess;
 }
@@ -77,14 +77,14 @@ cudaError_t record(cudaEvent_t handle, cudaStream_t stream_handle)
 
 } // namespace
 
-bool record_event(cudaEvent_t handle, std::shared_ptr<Gate> gate)
+bool record_event(cudaEvent_t handle, std::shared_ptr<Fence> fence)
 {
 	Registry &r = registry();
 	std::lock_guard<std::mutex> lock(r.mu);
 	auto it = r.events.find(handle);
 	if (it == r.events.end())
 		return false;
-	it->second.gate = std::move(gate);
+	it->second.fence = std::move(fence);
 	return true;
 }
 
@@ -98,13 +98,13 @@ SOFT_API cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned int f
 
 SOFT_API cudaError_t cudaEventDestroy(cudaEvent_t event)
 {
-	std::shared_ptr<Gate> last; // let go of outside the lock
+	std::shared_ptr<Fence> last; // released after the lock
 	Registry &r = registry();
 	std::lock_guard<std::mutex> lock(r.mu);
 	auto it = r.events.find(event);
 	if (it == r.events.end())
-		return result(cudaErrorInvalidResourceHandle);
-	last = std::move(it->second.gate);
+		return set_error(cudaErrorInvalidResourceHandle);
+	last = std::move(it->second.fence);
 	r.events.erase(it);
 	return cudaSuccess;
 }
@@ -123,8 +123,8 @@ SOFT_API cudaError_t cudaEventQuery(cudaEvent_t handle)
 	Event event;
 	if (cudaError_t err = enter_event(handle, &event))
 		return err;
-	if (event.gate && !event.gate->is_open())
-		return result(cudaErrorNotReady);
+	if (event.fence && !event.fence->is_signaled())
+		return set_error(cudaErrorNotReady);
 	return enter();
 }
 
@@ -133,8 +133,8 @@ SOFT_API cudaError_t cudaEventSynchronize(cudaEvent_t handle)
 	Event event;
 	if (cudaError_t err = enter_event(handle, &event))
 		return err;
-	if (event.gate)
-		event.gate->wait();
+	if (event.fence)
+		event.fence->wait();
 	return enter();
 }
 
@@ -142,16 +142,16 @@ SOFT_API cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t start
 {
 	Event a, b;
 	if (!milliseconds)
-		return result(cudaErrorInvalidValue);
+		return set_error(cudaErrorInvalidValue);
 	if (cudaError_t err = enter_event(start, &a))
 		return err;
 	if (cudaError_t err = enter_event(end, &b))
 		return err;
-	if (!a.gate || !b.gate || (a.flags | b.flags) & cudaEventDisableTiming)
-		return result(cudaErrorInvalidResourceHandle);
-	if (!a.gate->is_open() || !b.gate->is_open())
-		return result(cudaErrorNotReady);
-	*milliseconds = static_cast<float>((b.gate->opened_at() - a.gate->opened_at()) * 1e-6);
+	if (!a.fence || !b.fence || (a.flags | b.flags) & cudaEventDisableTiming)
+		return set_error(cudaErrorInvalidResourceHandle);
+	if (!a.fence->is_signaled() || !b.fence->is_signaled())
+		return set_error(cudaErrorNotReady);
+	*milliseconds = static_cast<float>((b.fence->signaled_at() - a.fence->signaled_at()) * 1e-6);
 	return cudaSuccess;
 }
 
@@ -165,9 +165,9 @@ SOFT_API cudaError_t cudaStreamWaitEvent(cudaStream_t stream_handle, cudaEvent_t
 		return err;
 	if (cudaError_t err = enter_event(handle, &event))
 		return err;
-	if (!event.gate || event.gate->is_open())
+	if (!event.fence || event.fence->is_signaled())
 		return cudaSuccess;
 	order_before_push(stream);
-	stream->push_wait(event.gate);
+	stream->push_wait(event.fence);
 	return cudaSuccess;
 }

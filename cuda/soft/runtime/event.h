@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From event handles to the gate of the last record.
+// Event handles.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -10,7 +10,7 @@
 
 namespace soft {
 
-// record_event makes the event stand for the given gate; false if there is no such event.
-bool record_event(cudaEvent_t handle, std::shared_ptr<Gate> gate);
+// record_event sets the fence of an event. Returns false if there is no such event.
+bool record_event(cudaEvent_t handle, std::shared_ptr<Fence> fence);
 
 } // namespace soft

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How many software GPUs there are and what they are called: shared by the runtime and the NVML stand-in, so that
+// The number of software GPUs, their PCI bus ids and UUIDs. The runtime and the NVML library share this header, so that
 // both name the same devices.
 #ifndef DDLEMU_SOFT_GPUS_H
 #define DDLEMU_SOFT_GPUS_H
@@ -10,12 +10,11 @@
 
 enum {
 	kSoftGpuMax = 32, // NCCL's own limit of NVML devices in a process
-	kSoftGpuDefault = 8, // as many as a usual GPU server has
+	kSoftGpuDefault = 8, // as in a usual GPU server
 	kSoftGpuFirstBus = 16 // PCI bus number of GPU 0
 };
 
-// softGpuCount returns the number of GPUs that DDLEMU_SOFT_GPUS asks for (0 to 32, default 8), or -1 if its value
-// is no such number.
+// softGpuCount returns the value of DDLEMU_SOFT_GPUS (0 to 32, default 8), or -1 if it is invalid.
 static inline int softGpuCount(void)
 {
 	const char *text = getenv("DDLEMU_SOFT_GPUS");
@@ -26,7 +25,7 @@ static inline int softGpuCount(void)
 	return *end || n < 0 || n > kSoftGpuMax ? -1 : (int)n;
 }
 
-// softGpuBusId writes "0000:10:00.0" for GPU 0; size bytes at most, the closing zero included.
+// softGpuBusId writes the PCI bus id, "0000:10:00.0" for GPU 0, in at most size bytes with the final zero.
 static inline void softGpuBusId(int gpu, char *out, size_t size)
 {
 	snprintf(out, size, "0000:%02x:00.0", kSoftGpuFirstBus + gpu);
@@ -45,14 +44,14 @@ static inline int softGpuFromBusId(const char *text)
 	return domain || device || function || gpu < 0 || gpu >= softGpuCount() ? -1 : gpu;
 }
 
-// softGpuUuid writes the 16 bytes that identify a GPU; the same in every process of every host.
+// softGpuUuid writes the 16 bytes of a GPU's UUID, which is the same in every process on every host.
 static inline void softGpuUuid(int gpu, char out[16])
 {
 	memcpy(out, "ddlemu soft GPU", 15);
 	out[15] = (char)gpu;
 }
 
-// softGpuUuidText writes "GPU-64646c65-6d75-2073-6f66-742047505500" and such; size must be at least 41.
+// softGpuUuidText writes the UUID as text, such as "GPU-64646c65-6d75-2073-6f66-742047505500". size is at least 41.
 static inline void softGpuUuidText(int gpu, char *out, size_t size)
 {
 	unsigned char u[16];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory handles between processes. A handle names the owner's memfd as /proc/PID/fd/N and the range in it; the
-// inode number keeps a later process with the same PID from being taken for the owner.
+// Memory handles between processes (cudaIpc*). A handle has the owner's memfd, as /proc/PID/fd/N, and a range of it.
+// The inode number detects that another process has got the owner's PID.
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -14,7 +14,7 @@
 #include "device.h"
 #include "error.h"
 #include "regions.h"
-#include "streams.h"
+#include "stream_table.h"
 
 namespace soft {
 namespace {
@@ -26,7 +26,7 @@ struct Handle {
 	int32_t pid, fd;
 	uint64_t inode, offset, size;
 };
-static_assert(sizeof(Handle) <= sizeof(cudaIpcMemHandle_t), "a handle must fit into CUDA's");
+static_assert(sizeof(Handle) <= sizeof(cudaIpcMemHandle_t), "Handle does not fit into cudaIpcMemHandle_t");
 
 cudaError_t map_remote(const Handle &h, void **out)
 {
@@ -34,7 +34,7 @@ cudaError_t map_remote(const Handle &h, void **out)
 	snprintf(path, sizeof path, "/proc/%d/fd/%d", h.pid, h.fd);
 	int fd = open(path, O_RDWR | O_CLOEXEC);
 	if (fd < 0) {
-		complain("open memory of process %d: %s (it must run as the same user in the same pid namespace)",
+		print_error("open memory of process %d: %s (it must run as the same user in the same pid namespace)",
 			h.pid, strerror(errno));
 		return cudaErrorInvalidResourceHandle;
 	}
@@ -58,16 +58,16 @@ using namespace soft;
 SOFT_API cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t *out, void *pointer)
 {
 	if (!out)
-		return result(cudaErrorInvalidValue);
+		return set_error(cudaErrorInvalidValue);
 	if (cudaError_t err = enter())
 		return err;
 	Region region = find_region(pointer);
 	if (region.size == 0 || region.origin != Origin::kDevice)
-		return result(cudaErrorInvalidValue);
-	const Arena &arena = *machine()->existing(region.device)->arena;
+		return set_error(cudaErrorInvalidValue);
+	const Arena &arena = *devices()->existing(region.device)->arena;
 	struct stat st;
 	if (fstat(arena.fd(), &st) != 0)
-		return result(cudaErrorOperatingSystem);
+		return set_error(cudaErrorOperatingSystem);
 	void *base = reinterpret_cast<void *>(region.base);
 	const size_t mapped = round_up(region.size, Arena::kPage);
 	Handle h = { kMagic, getpid(), arena.fd(), st.st_ino, arena.offset(base), mapped };
@@ -79,15 +79,15 @@ SOFT_API cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t *out, void *pointer)
 SOFT_API cudaError_t cudaIpcOpenMemHandle(void **pointer, cudaIpcMemHandle_t handle, unsigned int flags)
 {
 	if (!pointer || flags != cudaIpcMemLazyEnablePeerAccess)
-		return result(cudaErrorInvalidValue);
+		return set_error(cudaErrorInvalidValue);
 	if (cudaError_t err = enter())
 		return err;
 	Handle h;
 	memcpy(&h, &handle, sizeof h);
 	if (h.magic != kMagic)
-		return result(cudaErrorInvalidResourceHandle);
+		return set_error(cudaErrorInvalidResourceHandle);
 	if (h.pid == getpid())
-		return result(cudaErrorDeviceUninitialized); // CUDA: not in the process that made it
+		return set_error(cudaErrorDeviceUninitialized); // as in CUDA, not in the process that created it
 	if (uintptr_t base = reopen_import(h.inode, h.offset)) {
 		*pointer = reinterpret_cast<void *>(base);
 		return cudaSuccess;
@@ -95,7 +95,7 @@ SOFT_API cudaError_t cudaIpcOpenMemHandle(void **pointer, cudaIpcMemHandle_t han
 	Region region;
 	void *p;
 	if (cudaError_t err = map_remote(h, &p))
-		return result(err);
+		return set_error(err);
 	region.base = reinterpret_cast<uintptr_t>(p);
 	region.size = region.mapped = h.size;
 	region.origin = Origin::kImported;
@@ -111,12 +111,12 @@ SOFT_API cudaError_t cudaIpcOpenMemHandle(void **pointer, cudaIpcMemHandle_t han
 SOFT_API cudaError_t cudaIpcCloseMemHandle(void *pointer)
 {
 	cudaError_t err = enter();
-	Region gone;
-	if (!close_import(pointer, &gone))
-		return result(err ? err : cudaErrorInvalidValue);
-	if (gone.size) {
-		synchronize_device(gone.device);
-		munmap(pointer, gone.mapped);
+	Region removed;
+	if (!close_import(pointer, &removed))
+		return set_error(err ? err : cudaErrorInvalidValue);
+	if (removed.size) {
+		synchronize_device(removed.device);
+		munmap(pointer, removed.mapped);
 	}
-	return result(err);
+	return set_error(err);
 }

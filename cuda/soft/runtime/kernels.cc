@@ -11,15 +11,15 @@
 #include "device.h"
 #include "error.h"
 #include "event.h"
-#include "streams.h"
+#include "stream_table.h"
 
 namespace soft {
 namespace {
 
 struct Registry {
 	std::mutex mu;
-	std::unordered_map<const void *, std::string> names; // node-based: names stay where they are
-	int version = 0; // of the NCCL whose layouts the executor uses
+	std::unordered_map<const void *, std::string> names; // by address; a name's address is stable
+	int version = 0; // of the registered NCCL
 };
 
 Registry &registry()
@@ -39,12 +39,12 @@ const std::string *find(const void *address)
 
 void run(const std::string &name, std::vector<char> &args, unsigned grid, unsigned block, int device)
 {
-	Device *d = machine()->existing(device);
+	Device *d = devices()->existing(device);
 	if (d->sticky != 0)
-		return; // after a fault nothing runs on that GPU
+		return; // as in CUDA, no kernel runs after a failed one
 	softexec_launch l = { name.c_str(), args.data(), args.size(), grid, block, device };
 	if (int err = softexec_run(&l)) {
-		complain("kernel %s failed on device %d: %s", name.c_str(), device, error_name(err));
+		print_error("kernel %s failed on device %d: %s", name.c_str(), device, error_name(err));
 		d->sticky = err;
 	}
 }
@@ -59,18 +59,18 @@ cudaError_t launch(cudaFunction_t function, unsigned grid, unsigned block, const
 		return err;
 	const std::string *name = find(function);
 	if (!name)
-		return result(cudaErrorInvalidDeviceFunction);
+		return set_error(cudaErrorInvalidDeviceFunction);
 	if (registry().version == 0)
 		return unsupported("launching a kernel of an NCCL that was not relinked");
-	if (!machine()->device(stream->device()))
-		return result(cudaErrorMemoryAllocation);
+	if (!devices()->device(stream->device()))
+		return set_error(cudaErrorMemoryAllocation);
 	order_before_push(stream);
 	if (started && !record_event(started, stream->record()))
-		return result(cudaErrorInvalidResourceHandle);
+		return set_error(cudaErrorInvalidResourceHandle);
 	auto bytes = static_cast<const char *>(args);
 	auto copy = std::make_shared<std::vector<char>>(bytes, bytes + args_size);
 	const int device = stream->device();
-	stream->push(Stream::Kind::kHeavy, [=] { run(*name, *copy, grid, block, device); });
+	stream->push(Stream::Kind::kWorker, [=] { run(*name, *copy, grid, block, device); });
 	return cudaSuccess;
 }
 
@@ -78,10 +78,7 @@ cudaError_t launch(cudaFunction_t function, unsigned grid, unsigned block, const
 
 using namespace soft;
 
-SOFT_API int ddlemuSoftSupportsNccl(int nccl_version)
-{
-	return softexec_supports(nccl_version);
-}
+SOFT_API int ddlemuSoftSupportsNccl(int nccl_version) { return softexec_supports(nccl_version); }
 
 SOFT_API void ddlemuSoftRegisterKernels(int nccl_version, const ddlemuSoftKernel *kernels, size_t count)
 {
@@ -89,13 +86,14 @@ SOFT_API void ddlemuSoftRegisterKernels(int nccl_version, const ddlemuSoftKernel
 	std::lock_guard<std::mutex> lock(r.mu);
 	const int major = nccl_version / 10000, minor = nccl_version / 100 % 100, patch = nccl_version % 100;
 	if (r.version != 0 && r.version != nccl_version) {
-		complain("a second NCCL (%d.%d.%d) in one process is not supported", major, minor, patch);
-		machine()->failure = cudaErrorNotSupported;
+		print_error("a second NCCL (%d.%d.%d) in one process is not supported", major, minor, patch);
+		devices()->failure = cudaErrorNotSupported;
 		return;
 	}
 	if (softexec_select_version(nccl_version) != 0) {
-		complain("NCCL %d.%d.%d is not supported: its kernels' data layouts are unknown", major, minor, patch);
-		machine()->failure = cudaErrorNotSupported;
+		print_error("NCCL %d.%d.%d is not supported: the layout of its data structures is unknown", major,
+			minor, patch);
+		devices()->failure = cudaErrorNotSupported;
 		return;
 	}
 	r.version = nccl_version;
@@ -112,24 +110,24 @@ SOFT_API cudaError_t ddlemuSoftOneRank(void *dst, const void *src, size_t count,
 		return cudaMemcpyAsync(
 			dst, src, count * softexec_type_size(nccl_type), cudaMemcpyDeviceToDevice, handle);
 	if (softexec_scale(nccl_type, dst, src, 0, factor, 0) != 0)
-		return result(cudaErrorInvalidValue);
+		return set_error(cudaErrorInvalidValue);
 	std::shared_ptr<Stream> stream;
 	if (cudaError_t err = enter_stream(handle, &stream))
 		return err;
 	order_before_push(stream);
 	stream->push(
-		Stream::Kind::kHeavy, [=] { softexec_scale(nccl_type, dst, src, count, factor, factor_is_pointer); });
+		Stream::Kind::kWorker, [=] { softexec_scale(nccl_type, dst, src, count, factor, factor_is_pointer); });
 	return cudaSuccess;
 }
 
 SOFT_API cudaError_t cudaGetFuncBySymbol(cudaFunction_t *function, const void *symbol)
 {
 	if (!function)
-		return result(cudaErrorInvalidValue);
+		return set_error(cudaErrorInvalidValue);
 	if (cudaError_t err = enter())
 		return err;
 	if (!find(symbol))
-		return result(cudaErrorInvalidDeviceFunction);
+		return set_error(cudaErrorInvalidDeviceFunction);
 	*function = static_cast<cudaFunction_t>(const_cast<void *>(symbol));
 	return cudaSuccess;
 }
@@ -137,11 +135,11 @@ SOFT_API cudaError_t cudaGetFuncBySymbol(cudaFunction_t *function, const void *s
 SOFT_API cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *attributes, const void *function)
 {
 	if (!attributes)
-		return result(cudaErrorInvalidValue);
+		return set_error(cudaErrorInvalidValue);
 	if (cudaError_t err = enter())
 		return err;
 	if (!find(function))
-		return result(cudaErrorInvalidDeviceFunction);
+		return set_error(cudaErrorInvalidDeviceFunction);
 	*attributes = {};
 	attributes->maxThreadsPerBlock = 1024;
 	attributes->ptxVersion = attributes->binaryVersion = 80;
@@ -152,20 +150,20 @@ SOFT_API cudaError_t cudaFuncSetAttribute(const void *function, enum cudaFuncAtt
 {
 	if (cudaError_t err = enter())
 		return err;
-	return result(find(function) ? cudaSuccess : cudaErrorInvalidDeviceFunction);
+	return set_error(find(function) ? cudaSuccess : cudaErrorInvalidDeviceFunction);
 }
 
-// NCCL launches through the driver's entry points only; its one use of this function is replaced when it is relinked.
+// NCCL launches kernels with cuLaunchKernel(Ex). Its only use of this function is in code that relinking replaces.
 SOFT_API cudaError_t cudaLaunchKernel(void) { return unsupported("cudaLaunchKernel"); }
 
 SOFT_API cudaError_t cudaLaunchHostFunc(cudaStream_t handle, cudaHostFn_t function, void *data)
 {
 	if (!function)
-		return result(cudaErrorInvalidValue);
+		return set_error(cudaErrorInvalidValue);
 	std::shared_ptr<Stream> stream;
 	if (cudaError_t err = enter_stream(handle, &stream))
 		return err;
 	order_before_push(stream);
-	stream->push(Stream::Kind::kHeavy, [=] { function(data); });
+	stream->push(Stream::Kind::kWorker, [=] { function(data); });
 	return cudaSuccess;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels: which addresses stand for which of NCCL's kernels, and how they are launched.
+// NCCL's kernels: their registration and their launch.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -9,16 +9,16 @@
 extern "C" {
 
 struct ddlemuSoftKernel {
-	const void *address; // what NCCL launches: a stub that is never run
-	const char *name; // the kernel's symbol
+	const void *address; // of a stub, which is never called
+	const char *name; // symbol of the kernel
 };
 
-// ddlemuSoftRegisterKernels is called by a relinked NCCL's constructor with its version (22203 for 2.22.3) and all of
-// its kernels. An unknown version is refused: it says so on stderr, and every later call returns
+// ddlemuSoftRegisterKernels is called by a constructor of the relinked NCCL, with its version (22203 for 2.22.3) and
+// all its kernels. For an unsupported version it prints a line on stderr, and every later call returns
 // cudaErrorNotSupported.
 void ddlemuSoftRegisterKernels(int nccl_version, const struct ddlemuSoftKernel *kernels, size_t count);
 
-// ddlemuSoftSupportsNccl returns 1 if the executor knows the layouts of an NCCL version, else 0.
+// ddlemuSoftSupportsNccl returns 1 if the executor supports an NCCL version, else 0.
 int ddlemuSoftSupportsNccl(int nccl_version);
 
 // ddlemuSoftOneRank queues what a collective of a communicator with one rank does: it copies count elements of an
@@ -31,7 +31,8 @@ cudaError_t ddlemuSoftOneRank(void *dst, const void *src, size_t count, int nccl
 
 namespace soft {
 
-// launch queues a kernel with a copy of its flat parameter buffer. The handle is one that cudaGetFuncBySymbol gave.
+// launch queues a kernel on a stream, with a copy of its parameter buffer. function is a handle of cudaGetFuncBySymbol.
+// started, if not null, is recorded when the kernel starts.
 cudaError_t launch(cudaFunction_t function, unsigned grid, unsigned block, const void *args, size_t args_size,
 	cudaStream_t stream, cudaEvent_t started);
 

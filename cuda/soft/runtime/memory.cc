@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Allocation. Freeing waits for the device, as CUDA does, and gives the memory back to the host at once.
+// Allocation. As in CUDA, freeing waits for the device. The memory is returned to the host at once.
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 #include "device.h"
 #include "error.h"
 #include "regions.h"
-#include "streams.h"
+#include "stream_table.h"
 
 namespace soft {
 namespace {
@@ -16,16 +16,16 @@ namespace {
 cudaError_t allocate(void **out, size_t size, Origin origin)
 {
 	if (!out)
-		return result(cudaErrorInvalidValue);
+		return set_error(cudaErrorInvalidValue);
 	if (cudaError_t err = enter())
 		return err;
 	*out = nullptr;
 	if (size == 0)
 		return cudaSuccess;
-	Device *d = machine()->device(current_device());
+	Device *d = devices()->device(current_device());
 	void *p = d ? d->arena->allocate(size) : nullptr;
 	if (!p)
-		return result(cudaErrorMemoryAllocation);
+		return set_error(cudaErrorMemoryAllocation);
 	Region region;
 	region.base = reinterpret_cast<uintptr_t>(p);
 	region.size = size;
@@ -38,7 +38,7 @@ cudaError_t allocate(void **out, size_t size, Origin origin)
 
 void release(const Region &region)
 {
-	Device *d = machine()->existing(region.device);
+	Device *d = devices()->existing(region.device);
 	if (d && region.origin != Origin::kImported)
 		d->arena->release(reinterpret_cast<void *>(region.base), region.size);
 	if (region.origin == Origin::kImported)
@@ -55,7 +55,7 @@ SOFT_API cudaError_t cudaMalloc(void **pointer, size_t size) { return allocate(p
 SOFT_API cudaError_t cudaMallocManaged(void **pointer, size_t size, unsigned int flags)
 {
 	if (flags != cudaMemAttachGlobal && flags != cudaMemAttachHost)
-		return result(cudaErrorInvalidValue);
+		return set_error(cudaErrorInvalidValue);
 	return allocate(pointer, size, Origin::kManaged);
 }
 
@@ -64,16 +64,16 @@ SOFT_API cudaError_t cudaFree(void *pointer)
 	cudaError_t err = enter();
 	if (!pointer)
 		return err;
-	Region region = take_region(pointer, Origin::kDevice, Origin::kManaged);
+	Region region = remove_region(pointer, Origin::kDevice, Origin::kManaged);
 	if (region.size == 0)
-		return result(err ? err : cudaErrorInvalidValue);
+		return set_error(err ? err : cudaErrorInvalidValue);
 	synchronize_device(region.device);
 	release(region);
-	return result(err);
+	return set_error(err);
 }
 
-// Stream order: the memory is there at once, and goes when the stream gets there. There is one pool, the device's
-// memory; CUDA's pools differ in nothing that a program can see here.
+// Stream-ordered allocation: memory is allocated at once, and freed when the stream reaches the call. All pools are the
+// device's memory.
 SOFT_API cudaError_t cudaMallocAsync(void **pointer, size_t size, cudaStream_t handle)
 {
 	std::shared_ptr<Stream> stream;
@@ -85,7 +85,7 @@ SOFT_API cudaError_t cudaMallocAsync(void **pointer, size_t size, cudaStream_t h
 SOFT_API cudaError_t cudaMallocFromPoolAsync(void **pointer, size_t size, cudaMemPool_t pool, cudaStream_t stream)
 {
 	if (!pool)
-		return result(cudaErrorInvalidValue);
+		return set_error(cudaErrorInvalidValue);
 	return cudaMallocAsync(pointer, size, stream);
 }
 
@@ -98,10 +98,10 @@ SOFT_API cudaError_t cudaFreeAsync(void *pointer, cudaStream_t handle)
 		return cudaSuccess;
 	Region region = find_region(pointer);
 	if (region.origin != Origin::kDevice || region.base != reinterpret_cast<uintptr_t>(pointer) || region.size == 0)
-		return result(cudaErrorInvalidValue);
+		return set_error(cudaErrorInvalidValue);
 	order_before_push(stream);
-	stream->push(Stream::Kind::kLight, [pointer] {
-		Region r = take_region(pointer, Origin::kDevice, Origin::kDevice);
+	stream->push(Stream::Kind::kInline, [pointer] {
+		Region r = remove_region(pointer, Origin::kDevice, Origin::kDevice);
 		if (r.size)
 			release(r);
 	});
@@ -111,7 +111,7 @@ SOFT_API cudaError_t cudaFreeAsync(void *pointer, cudaStream_t handle)
 SOFT_API cudaError_t cudaMemPoolCreate(cudaMemPool_t *pool, const struct cudaMemPoolProps *props)
 {
 	if (!pool || !props)
-		return result(cudaErrorInvalidValue);
+		return set_error(cudaErrorInvalidValue);
 	*pool = reinterpret_cast<cudaMemPool_t>(new char);
 	return cudaSuccess;
 }
@@ -119,20 +119,20 @@ SOFT_API cudaError_t cudaMemPoolCreate(cudaMemPool_t *pool, const struct cudaMem
 SOFT_API cudaError_t cudaMemPoolDestroy(cudaMemPool_t pool)
 {
 	if (!pool)
-		return result(cudaErrorInvalidValue);
+		return set_error(cudaErrorInvalidValue);
 	delete reinterpret_cast<char *>(pool);
 	return cudaSuccess;
 }
 
 SOFT_API cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool, enum cudaMemPoolAttr, void *value)
 {
-	return result(pool && value ? cudaSuccess : cudaErrorInvalidValue);
+	return set_error(pool && value ? cudaSuccess : cudaErrorInvalidValue);
 }
 
 SOFT_API cudaError_t cudaHostAlloc(void **pointer, size_t size, unsigned int)
 {
 	if (!pointer)
-		return result(cudaErrorInvalidValue);
+		return set_error(cudaErrorInvalidValue);
 	if (cudaError_t err = enter())
 		return err;
 	*pointer = nullptr;
@@ -145,7 +145,7 @@ SOFT_API cudaError_t cudaHostAlloc(void **pointer, size_t size, unsigned int)
 	region.device = current_device();
 	void *p = mmap(nullptr, region.mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (p == MAP_FAILED)
-		return result(cudaErrorMemoryAllocation);
+		return set_error(cudaErrorMemoryAllocation);
 	region.base = reinterpret_cast<uintptr_t>(p);
 	add_region(region);
 	*pointer = p;
@@ -162,18 +162,18 @@ SOFT_API cudaError_t cudaFreeHost(void *pointer)
 	cudaError_t err = enter();
 	if (!pointer)
 		return err;
-	Region region = take_region(pointer, Origin::kHost, Origin::kHost);
+	Region region = remove_region(pointer, Origin::kHost, Origin::kHost);
 	if (region.size == 0)
-		return result(err ? err : cudaErrorInvalidValue);
+		return set_error(err ? err : cudaErrorInvalidValue);
 	synchronize_device(region.device);
 	munmap(pointer, region.mapped);
-	return result(err);
+	return set_error(err);
 }
 
 SOFT_API cudaError_t cudaHostRegister(void *pointer, size_t size, unsigned int flags)
 {
 	if (!pointer || size == 0)
-		return result(cudaErrorInvalidValue);
+		return set_error(cudaErrorInvalidValue);
 	if (flags & cudaHostRegisterIoMemory)
 		return unsupported("cudaHostRegisterIoMemory");
 	if (cudaError_t err = enter())
@@ -183,28 +183,28 @@ SOFT_API cudaError_t cudaHostRegister(void *pointer, size_t size, unsigned int f
 	region.size = size;
 	region.origin = Origin::kRegistered;
 	region.device = current_device();
-	return result(add_region(region) ? cudaSuccess : cudaErrorHostMemoryAlreadyRegistered);
+	return set_error(add_region(region) ? cudaSuccess : cudaErrorHostMemoryAlreadyRegistered);
 }
 
 SOFT_API cudaError_t cudaHostUnregister(void *pointer)
 {
 	cudaError_t err = enter();
-	Region region = take_region(pointer, Origin::kRegistered, Origin::kRegistered);
+	Region region = remove_region(pointer, Origin::kRegistered, Origin::kRegistered);
 	if (region.size == 0)
-		return result(err ? err : cudaErrorHostMemoryNotRegistered);
+		return set_error(err ? err : cudaErrorHostMemoryNotRegistered);
 	synchronize_device(region.device);
-	return result(err);
+	return set_error(err);
 }
 
 SOFT_API cudaError_t cudaHostGetDevicePointer(void **device, void *host, unsigned int flags)
 {
 	if (!device || flags != 0)
-		return result(cudaErrorInvalidValue);
+		return set_error(cudaErrorInvalidValue);
 	if (cudaError_t err = enter())
 		return err;
 	Region region = find_region(host);
 	if (region.size == 0 || region.on_device())
-		return result(cudaErrorInvalidValue);
+		return set_error(cudaErrorInvalidValue);
 	*device = host;
 	return cudaSuccess;
 }
@@ -212,12 +212,12 @@ SOFT_API cudaError_t cudaHostGetDevicePointer(void **device, void *host, unsigne
 SOFT_API cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total)
 {
 	if (!free_bytes || !total)
-		return result(cudaErrorInvalidValue);
+		return set_error(cudaErrorInvalidValue);
 	if (cudaError_t err = enter())
 		return err;
-	Device *d = machine()->device(current_device());
+	Device *d = devices()->device(current_device());
 	if (!d)
-		return result(cudaErrorMemoryAllocation);
+		return set_error(cudaErrorMemoryAllocation);
 	size_t host, available;
 	host_memory(&host, &available);
 	*total = d->arena->capacity();
@@ -228,13 +228,13 @@ SOFT_API cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total)
 SOFT_API cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *attributes, const void *pointer)
 {
 	if (!attributes)
-		return result(cudaErrorInvalidValue);
+		return set_error(cudaErrorInvalidValue);
 	if (cudaError_t err = enter())
 		return err;
 	Region region = find_region(pointer);
 	void *p = const_cast<void *>(pointer);
 	if (region.size == 0) {
-		// Memory that CUDA doesn't know has no device and only a host pointer.
+		// Memory that is unknown to CUDA has no device and only a host pointer.
 		*attributes = { cudaMemoryTypeUnregistered, -2, nullptr, p };
 		return cudaSuccess;
 	}
@@ -250,12 +250,12 @@ SOFT_API cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *attr
 
 SOFT_API cudaError_t cudaDeviceReset(void)
 {
-	Device *d = machine()->existing(current_device());
+	Device *d = devices()->existing(current_device());
 	if (!d)
-		return result(machine()->failure);
+		return set_error(devices()->failure);
 	synchronize_device(current_device());
 	destroy_streams(current_device());
-	for (const Region &region : take_regions(current_device()))
+	for (const Region &region : remove_regions(current_device()))
 		release(region);
 	d->sticky = 0;
 	return cudaSuccess;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What code compiled by nvcc calls when it is loaded. A relinked NCCL holds none of it; these functions are here
-// because the archive links against them. Device code that registers itself can't be run, so nothing is kept.
+// Functions that code compiled by nvcc calls when it is loaded. NCCL's archive links against them, but the relinked
+// NCCL has no such code. Device code cannot be run, so these functions store nothing.
 #include "error.h"
 
 SOFT_API void **__cudaRegisterFatBinary(void *)

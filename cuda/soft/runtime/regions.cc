@@ -22,7 +22,7 @@ Table &table()
 
 using Iterator = std::map<uintptr_t, Region>::iterator;
 
-// at returns the region that holds an address. The table must be locked.
+// at returns the region that contains an address. The table must be locked.
 Iterator at(Table &t, uintptr_t address)
 {
 	auto it = t.regions.upper_bound(address);
@@ -55,7 +55,7 @@ Region find_region(const void *pointer)
 	return it == t.regions.end() ? Region() : it->second;
 }
 
-Region take_region(const void *pointer, Origin a, Origin b)
+Region remove_region(const void *pointer, Origin a, Origin b)
 {
 	Table &t = table();
 	std::unique_lock<std::shared_mutex> lock(t.mu);
@@ -67,16 +67,16 @@ Region take_region(const void *pointer, Origin a, Origin b)
 	return region;
 }
 
-std::vector<Region> take_regions(int device)
+std::vector<Region> remove_regions(int device)
 {
 	std::vector<Region> out;
 	Table &t = table();
 	std::unique_lock<std::shared_mutex> lock(t.mu);
 	for (auto it = t.regions.begin(); it != t.regions.end();) {
-		bool mine = it->second.device == device && it->second.on_device();
-		if (mine)
+		bool matches = it->second.device == device && it->second.on_device();
+		if (matches)
 			out.push_back(it->second);
-		it = mine ? t.regions.erase(it) : std::next(it);
+		it = matches ? t.regions.erase(it) : std::next(it);
 	}
 	return out;
 }
@@ -95,7 +95,7 @@ uintptr_t reopen_import(uint64_t inode, uint64_t file_offset)
 	return 0;
 }
 
-bool close_import(const void *pointer, Region *gone)
+bool close_import(const void *pointer, Region *removed)
 {
 	Table &t = table();
 	std::unique_lock<std::shared_mutex> lock(t.mu);
@@ -104,7 +104,7 @@ bool close_import(const void *pointer, Region *gone)
 		return false;
 	if (--it->second.opened > 0)
 		return true;
-	*gone = it->second;
+	*removed = it->second;
 	t.regions.erase(it);
 	return true;
 }

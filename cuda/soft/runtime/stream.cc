@@ -17,43 +17,43 @@ int64_t now_ns()
 	return t.tv_sec * 1000000000ll + t.tv_nsec;
 }
 
-// --- Gate -----------------------------------------------------------------------------------------------------
+// --- Fence -----------------------------------------------------------------------------------------------------
 
-void Gate::open(int64_t now)
+void Fence::signal(int64_t now)
 {
-	std::vector<std::shared_ptr<Stream>> parked;
+	std::vector<std::shared_ptr<Stream>> waiting;
 	{
 		std::lock_guard<std::mutex> lock(mu_);
-		if (open_)
+		if (signaled_)
 			return;
-		open_ = true;
-		opened_at_ = now;
-		parked.swap(parked_);
-		opened_.notify_all();
+		signaled_ = true;
+		signaled_at_ = now;
+		waiting.swap(waiting_streams_);
+		condition_.notify_all();
 	}
-	// Nested calls end: each level holds another stream's busy_, and a busy stream is left to its runner.
-	for (auto &stream : parked)
-		stream->unpark();
+	// Recursion ends: at each level another stream is busy, and a busy stream is not advanced again.
+	for (auto &stream : waiting)
+		stream->resume();
 }
 
-bool Gate::is_open() const
+bool Fence::is_signaled() const
 {
 	std::lock_guard<std::mutex> lock(mu_);
-	return open_;
+	return signaled_;
 }
 
-void Gate::wait()
+void Fence::wait()
 {
 	std::unique_lock<std::mutex> lock(mu_);
-	opened_.wait(lock, [this] { return open_; });
+	condition_.wait(lock, [this] { return signaled_; });
 }
 
-bool Gate::park(std::shared_ptr<Stream> stream)
+bool Fence::add_waiter(std::shared_ptr<Stream> stream)
 {
 	std::lock_guard<std::mutex> lock(mu_);
-	if (open_)
+	if (signaled_)
 		return false;
-	parked_.push_back(std::move(stream));
+	waiting_streams_.push_back(std::move(stream));
 	return true;
 }
 
@@ -63,7 +63,7 @@ namespace {
 
 uint64_t next_id()
 {
-	static std::atomic<uint64_t> last{ 2 }; // 1 and 2 are the default streams' handles
+	static std::atomic<uint64_t> last{ 2 }; // 1 and 2 are the handles of the default streams
 	return ++last;
 }
 
@@ -100,18 +100,18 @@ bool Stream::run_if_idle(const Work &work)
 	work();
 	lock.lock();
 	busy_ = false;
-	done_one();
+	count_finished();
 	advance(lock);
 	return true;
 }
 
-void Stream::push_wait(std::shared_ptr<Gate> gate)
+void Stream::push_wait(std::shared_ptr<Fence> fence)
 {
-	if (!gate->is_open())
-		append({ Kind::kWait, nullptr, std::move(gate) });
+	if (!fence->is_signaled())
+		append({ Kind::kWait, nullptr, std::move(fence) });
 }
 
-std::shared_ptr<Gate> Stream::tail()
+std::shared_ptr<Fence> Stream::record_if_busy()
 {
 	{
 		std::lock_guard<std::mutex> lock(mu_);
@@ -121,11 +121,11 @@ std::shared_ptr<Gate> Stream::tail()
 	return record();
 }
 
-std::shared_ptr<Gate> Stream::record()
+std::shared_ptr<Fence> Stream::record()
 {
-	auto gate = std::make_shared<Gate>();
-	push(Kind::kLight, [gate] { gate->open(now_ns()); });
-	return gate;
+	auto fence = std::make_shared<Fence>();
+	push(Kind::kInline, [fence] { fence->signal(now_ns()); });
+	return fence;
 }
 
 void Stream::synchronize()
@@ -152,11 +152,11 @@ void Stream::retire()
 		retired_ = true;
 		drained = submitted_ == finished_;
 		worker = std::move(worker_);
-		heavy_front_.notify_one();
+		worker_wake_.notify_one();
 	}
 	if (!worker.joinable())
 		return;
-	// A worker that still has work is left to finish it; it owns a reference to this stream.
+	// A worker with queued work finishes it first. It has a reference to this stream.
 	if (drained && worker.get_id() != std::this_thread::get_id())
 		worker.join();
 	else
@@ -165,27 +165,27 @@ void Stream::retire()
 
 // --- Stream: running ------------------------------------------------------------------------------------------
 
-void Stream::done_one()
+void Stream::count_finished()
 {
 	finished_++;
 	if (waiters_ > 0)
 		progress_.notify_all();
 }
 
-bool Stream::pass(const std::shared_ptr<Gate> &gate)
+bool Stream::check_wait(const std::shared_ptr<Fence> &fence)
 {
-	if (parked_)
+	if (waiting_)
 		return false;
-	parked_ = gate->park(shared_from_this());
-	return !parked_;
+	waiting_ = fence->add_waiter(shared_from_this());
+	return !waiting_;
 }
 
-void Stream::unpark()
+void Stream::resume()
 {
 	std::unique_lock<std::mutex> lock(mu_);
-	parked_ = false;
+	waiting_ = false;
 	queue_.pop_front();
-	done_one();
+	count_finished();
 	advance(lock);
 }
 
@@ -197,10 +197,10 @@ void Stream::run_front(std::unique_lock<std::mutex> &lock)
 		busy_ = true;
 		lock.unlock();
 		work();
-	} // what the work holds is let go before the stream is seen to be done
+	} // destroys what the work references, before the stream counts as done
 	lock.lock();
 	busy_ = false;
-	done_one();
+	count_finished();
 }
 
 void Stream::advance(std::unique_lock<std::mutex> &lock)
@@ -208,30 +208,34 @@ void Stream::advance(std::unique_lock<std::mutex> &lock)
 	while (!busy_ && !queue_.empty()) {
 		Item &front = queue_.front();
 		if (front.kind == Kind::kWait) {
-			if (!pass(front.gate))
+			if (!check_wait(front.fence))
 				return;
 			queue_.pop_front();
-			done_one();
-		} else if (front.kind == Kind::kLight) {
+			count_finished();
+		} else if (front.kind == Kind::kInline) {
 			run_front(lock);
 		} else {
-			if (!has_worker_) {
-				has_worker_ = true;
-				// Signals are the program's own threads' business.
-				sigset_t all, before;
-				sigfillset(&all);
-				pthread_sigmask(SIG_SETMASK, &all, &before);
-				worker_ = std::thread([self = shared_from_this()] { self->work_loop(); });
-				pthread_sigmask(SIG_SETMASK, &before, nullptr);
-				if (retired_)
-					worker_.detach(); // retire has been here already and found no worker
-			}
-			heavy_front_.notify_one();
+			if (!has_worker_)
+				start_worker();
+			worker_wake_.notify_one();
 			return;
 		}
 	}
 	if (retired_)
-		heavy_front_.notify_one();
+		worker_wake_.notify_one();
+}
+
+void Stream::start_worker()
+{
+	has_worker_ = true;
+	// The worker handles no signals: they are for the threads of the program.
+	sigset_t all, before;
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	worker_ = std::thread([self = shared_from_this()] { self->work_loop(); });
+	pthread_sigmask(SIG_SETMASK, &before, nullptr);
+	if (retired_)
+		worker_.detach(); // retire ran before there was a worker
 }
 
 void Stream::work_loop()
@@ -239,14 +243,14 @@ void Stream::work_loop()
 	pthread_setname_np(pthread_self(), "soft-stream");
 	std::unique_lock<std::mutex> lock(mu_);
 	while (true) {
-		heavy_front_.wait(lock, [this] {
-			bool heavy = !busy_ && !queue_.empty() && queue_.front().kind == Kind::kHeavy;
-			return heavy || (retired_ && submitted_ == finished_);
+		worker_wake_.wait(lock, [this] {
+			bool has_work = !busy_ && !queue_.empty() && queue_.front().kind == Kind::kWorker;
+			return has_work || (retired_ && submitted_ == finished_);
 		});
 		if (submitted_ == finished_)
 			return;
 		run_front(lock);
-		while (!busy_ && !queue_.empty() && queue_.front().kind == Kind::kHeavy)
+		while (!busy_ && !queue_.empty() && queue_.front().kind == Kind::kWorker)
 			run_front(lock);
 		advance(lock);
 	}

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Streams: queues of work that run in order, independently of each other.
+// Streams: queues of work. A queue runs its work in order; queues are independent of each other.
 //
-// Three kinds of work keep the number of thread wake-ups low (each costs tens of microseconds):
-//   light  short work (an event record, a small copy): whoever makes it the front of the queue runs it at once;
-//   heavy  kernels, big copies, host functions: the stream's own worker thread, started with the first of them;
-//   wait   nothing runs; the queue is parked on a gate, and whoever opens the gate moves the queue on.
+// A thread wake-up costs tens of microseconds. Three kinds of work avoid it where possible:
+//   inline  short work, such as an event record or a small copy. It runs at once on the thread that finishes the work
+//           before it, or on the thread that queues it if the stream is idle.
+//   worker  kernels, big copies and host functions. They run on the stream's worker thread, which starts with the
+//   first. wait    for a fence. No thread waits: the thread that signals the fence resumes the queue.
 //
-// Locking: Stream::mu_ before Gate::mu_. Work runs with no lock held; busy_ keeps a queue to one runner at a time.
+// Locking: Stream::mu_ before Fence::mu_. Work runs without a lock; while busy_ is set, no other thread runs work of
+// the same queue.
 #pragma once
 
 #include <condition_variable>
@@ -22,47 +24,47 @@ namespace soft {
 
 class Stream;
 
-// A Gate opens once, when the work it stands for is done, and then remembers when that was.
-class Gate {
+// A Fence is signaled once, when the work before it is done, and stores that time.
+class Fence {
 public:
-	// open moves on every queue that is parked here. now_ns is CLOCK_MONOTONIC.
-	void open(int64_t now_ns);
-	bool is_open() const;
+	// signal resumes every queue that waits for this fence. now_ns is CLOCK_MONOTONIC.
+	void signal(int64_t now_ns);
+	bool is_signaled() const;
 	void wait();
-	// opened_at returns the time given to open; only for an open gate.
-	int64_t opened_at() const { return opened_at_; }
-	// park registers a queue to be moved on when the gate opens; false if it is open already.
-	bool park(std::shared_ptr<Stream> stream);
+	// signaled_at returns the time of signal. Only for a signaled fence.
+	int64_t signaled_at() const { return signaled_at_; }
+	// add_waiter registers a queue that signal resumes. Returns false if the fence is signaled already.
+	bool add_waiter(std::shared_ptr<Stream> stream);
 
 private:
 	mutable std::mutex mu_;
-	std::condition_variable opened_;
-	bool open_ = false;
-	int64_t opened_at_ = 0;
-	std::vector<std::shared_ptr<Stream>> parked_;
+	std::condition_variable condition_;
+	bool signaled_ = false;
+	int64_t signaled_at_ = 0;
+	std::vector<std::shared_ptr<Stream>> waiting_streams_;
 };
 
 class Stream : public std::enable_shared_from_this<Stream> {
 public:
-	enum class Kind { kLight, kHeavy, kWait };
+	enum class Kind { kInline, kWorker, kWait };
 	using Work = std::function<void()>;
 
 	// flags as for cudaStreamCreateWithFlags.
 	static std::shared_ptr<Stream> make(int device, unsigned flags, int priority);
 
-	// push appends work; light work on an idle stream has run when push returns.
+	// push appends work. Inline work on an idle stream is done when push returns.
 	void push(Kind kind, Work work);
-	// run_if_idle runs the work before it returns if the stream is idle; else it does nothing and returns false.
+	// run_if_idle runs the work on this thread if the stream is idle. Else it does nothing and returns false.
 	bool run_if_idle(const Work &work);
-	// push_wait holds back all later work until the gate is open.
-	void push_wait(std::shared_ptr<Gate> gate);
-	// tail returns a gate that opens when all work queued so far is done, or nullptr if there is none.
-	std::shared_ptr<Gate> tail();
-	// record is tail for events: with nothing queued it returns a gate that is open already.
-	std::shared_ptr<Gate> record();
+	// push_wait delays all later work until the fence is signaled.
+	void push_wait(std::shared_ptr<Fence> fence);
+	// record_if_busy returns a fence behind all work queued so far, or nullptr if there is none.
+	std::shared_ptr<Fence> record_if_busy();
+	// record does the same for events: if the stream is idle, the fence is signaled already.
+	std::shared_ptr<Fence> record();
 	void synchronize();
 	bool idle();
-	// retire lets queued work complete and then ends the worker. No push may follow.
+	// retire ends the worker once the queued work is done. No push may follow.
 	void retire();
 
 	int device() const { return device_; }
@@ -71,22 +73,23 @@ public:
 	uint64_t id() const { return id_; }
 
 private:
-	friend class Gate;
+	friend class Fence;
 	struct Item {
 		Kind kind;
 		Work work;
-		std::shared_ptr<Gate> gate;
+		std::shared_ptr<Fence> fence;
 	};
 
 	Stream(int device, unsigned flags, int priority);
 	void append(Item item);
-	// advance runs what can run without the worker; it wakes the worker if heavy work has come to the front.
+	// advance runs inline work from the front of the queue. It wakes the worker if worker work is at the front.
 	void advance(std::unique_lock<std::mutex> &lock);
-	// pass tells whether the wait at the front is over; if not, the queue is parked.
-	bool pass(const std::shared_ptr<Gate> &gate);
-	void unpark();
+	// check_wait returns true if the wait at the front is over. If not, it registers this queue with the fence.
+	bool check_wait(const std::shared_ptr<Fence> &fence);
+	void resume();
 	void run_front(std::unique_lock<std::mutex> &lock);
-	void done_one();
+	void count_finished();
+	void start_worker();
 	void work_loop();
 
 	const int device_;
@@ -95,12 +98,12 @@ private:
 	const uint64_t id_;
 
 	std::mutex mu_;
-	std::condition_variable heavy_front_, progress_;
+	std::condition_variable worker_wake_, progress_;
 	std::deque<Item> queue_;
 	uint64_t submitted_ = 0, finished_ = 0;
 	int waiters_ = 0; // threads in synchronize
-	bool busy_ = false; // someone runs the item that was at the front
-	bool parked_ = false; // the front is a wait and its gate knows of us
+	bool busy_ = false; // a thread runs the item that was at the front
+	bool waiting_ = false; // the front is a wait, and its fence will resume this queue
 	bool retired_ = false;
 	bool has_worker_ = false;
 	std::thread worker_;

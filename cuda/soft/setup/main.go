@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command setup makes build/softcuda, the software CUDA for hosts without a GPU:
+// Command setup builds build/softcuda, the software CUDA for hosts without a GPU:
 //
 //	go run ./cuda/soft/setup --build build
 //
-// It downloads NCCL from Debian with the machine's own apt (once; nothing is installed), relinks it, and compiles the
-// rest. Exit status: 0 if everything that Debian has and the executor knows was made, 1 if something is missing.
+// It downloads NCCL from Debian with the machine's apt, relinks it, and compiles the rest. The download is cached, and
+// nothing is installed. Exit status: 0 on success, 1 if a part could not be built, 2 for a wrong flag.
 package main
 
 import (
@@ -26,7 +26,7 @@ func main() {
 	flags := pflag.NewFlagSet("setup", pflag.ContinueOnError)
 	flags.StringVar(&o.Build, "build", "build", "`folder` for softcuda/ and cache/")
 	flags.StringVar(&o.Source, "source", "cuda/soft", "`folder` of the software CUDA's sources")
-	flags.BoolVar(&o.Refresh, "refresh", false, "ask Debian's archive although the cache would do")
+	flags.BoolVar(&o.Refresh, "refresh", false, "query Debian's archive although the cache has the packages")
 	if err := flags.Parse(os.Args[1:]); err != nil {
 		if errors.Is(err, pflag.ErrHelp) {
 			return

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// One rank of a check: runs NCCL's collectives on the software CUDA and compares every element on every rank with
-// what it must be.
+// One rank of a test job: runs NCCL's collectives on the software CUDA and compares every element with the correct
+// value.
 //
 //   check RANK RANKS ID_FILE [MODE] [corrupt]
 //
 // Rank 0 writes the unique id to ID_FILE. MODE is one of
-//   full, quick   every collective that there is; quick leaves out some types and operators
-//   allreduce     that alone, for algorithms that others don't have
+//   full, quick   every collective; quick skips some types and operators
+//   allreduce     AllReduce only, for algorithms that other collectives do not have
 //   bench         times of AllReduce
-//   cycle         init, one collective, destroy, over and over: threads, files and memory must not grow
-//   abort         rank 0 aborts an AllReduce that the others never join
+//   cycle         repeats init, one collective and destroy: threads, files and memory must not grow
+//   abort         rank 0 aborts an AllReduce that the other ranks do not call
 // "corrupt" changes one bit of one input on the last rank, so that the check must fail.
-// Exit status: 0 all right, 1 wrong elements or a leak, 2 an error of CUDA or NCCL.
+// Exit status: 0 success, 1 wrong elements or a leak, 2 an error of CUDA or NCCL.
 #include <string.h>
 #include <time.h>
 
@@ -34,7 +34,7 @@ static double now()
 	return t.tv_sec + t.tv_nsec * 1e-9;
 }
 
-// input is what a rank contributes at a place: small integers, so that no type rounds.
+// input returns a rank's input at an index: small integers, so that no type rounds.
 static double input(int from, size_t i, ncclRedOp_t op)
 {
 	if (op == ncclProd)
@@ -61,7 +61,7 @@ static double reduced(size_t i, ncclRedOp_t op, ncclDataType_t type)
 	return r;
 }
 
-// A Buffer is device memory with guard bytes around it that no collective may touch.
+// A Buffer is device memory between guard bytes, which no collective may change.
 struct Buffer {
 	static constexpr size_t kGuard = 256;
 	char *base;
@@ -85,7 +85,7 @@ struct Buffer {
 	}
 };
 
-// expect compares count elements at an offset with a function of their index, and the guards.
+// expect compares count elements, from element at on, with a function of their index. It also checks the guard bytes.
 template <class F>
 static void expect(const char *what, ncclDataType_t type, Buffer &b, size_t at, size_t count, F want)
 {
@@ -171,7 +171,7 @@ static void reduce_scatter(ncclDataType_t type, ncclRedOp_t op, size_t count, bo
 		[&](size_t i) { return reduced(rank * count + i, op, type); });
 }
 
-// ring sends to the next rank; all_to_all sends a block to every rank, itself included.
+// ring sends to the next rank and receives from the previous one.
 static void ring(ncclDataType_t type, size_t count)
 {
 	Buffer send(count * size_of(type)), recv(count * size_of(type));
@@ -184,6 +184,7 @@ static void ring(ncclDataType_t type, size_t count)
 	expect("Send/Recv", type, recv, 0, count, [&](size_t i) { return input(before, i, ncclSum); });
 }
 
+// all_to_all sends a block to every rank, including itself.
 static void all_to_all(ncclDataType_t type, size_t count)
 {
 	const size_t size = size_of(type);
@@ -231,7 +232,7 @@ static void check_all(bool quick)
 	}
 }
 
-// bench prints the mean time of an in-place AllReduce; several are in flight, as in a training step.
+// bench prints the mean time of an in-place AllReduce. All of them are queued before it waits, as in a training step.
 static void bench(size_t bytes, int repeat)
 {
 	Buffer b(bytes);
@@ -248,8 +249,8 @@ static void bench(size_t bytes, int repeat)
 
 static void init(const std::string &file) { NCCL(ncclCommInitRank(&comm, ranks, share_id(file), rank)); }
 
-// cycle measures after a few rounds, when NCCL's own once-only allocations are done. A round takes up to a second,
-// because NCCL's proxy thread notices the end at its next poll.
+// cycle compares the usage after the last round with that after a few rounds, when NCCL has made its one-time
+// allocations. A round lasts up to a second, because NCCL's proxy thread ends at its next poll.
 static void cycle(const std::string &file)
 {
 	int threads = 0, files = 0;

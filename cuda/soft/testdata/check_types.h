@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// NCCL's data types for check.cc: size, name, and conversion to and from double for values that fit exactly.
+// NCCL's data types for check.cc: size, name, and conversion to and from double for values that are exact.
 #pragma once
 
 #include <nccl.h>

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// One rank of a check of what programs do with NCCL besides plain collectives: communicators that don't block, splits,
-// registered memory, operators of their own, several communicators and streams at once, large groups.
+// One rank of a test of NCCL's other features: nonblocking communicators, splits, registered memory, user-defined
+// operators, several communicators and streams at the same time, large groups.
 //
 //   features RANK RANKS ID_FILE
 //
-// Exit status: 0 all right, 1 a wrong element, 2 an error.
+// Exit status: 0 success, 1 a wrong element, 2 an error.
 #include <vector>
 
 #include "rank.h"
 
-// settle waits until a call on a communicator that doesn't block is done, whatever the call itself said.
-static void settle(const ncclComm_t &comm, ncclResult_t said)
+// settle waits until a call on a nonblocking communicator is done. result is the call's result.
+static void settle(const ncclComm_t &comm, ncclResult_t result)
 {
-	if (said != ncclInProgress)
-		NCCL(said);
+	if (result != ncclInProgress)
+		NCCL(result);
 	do
-		NCCL(ncclCommGetAsyncError(comm, &said));
-	while (said == ncclInProgress);
-	NCCL(said);
+		NCCL(ncclCommGetAsyncError(comm, &result));
+	while (result == ncclInProgress);
+	NCCL(result);
 }
 
 static void expect(const char *what, const float *device, size_t count, float want)
@@ -39,7 +39,7 @@ static void fill(float *device, size_t count, float value)
 	CUDA(cudaMemcpy(device, host.data(), count * sizeof(float), cudaMemcpyHostToDevice));
 }
 
-static void own_operator(ncclComm_t comm, int size, float *p, size_t count, cudaStream_t stream)
+static void user_operator(ncclComm_t comm, int size, float *p, size_t count, cudaStream_t stream)
 {
 	float half = 0.5f;
 	ncclRedOp_t op;
@@ -49,7 +49,7 @@ static void own_operator(ncclComm_t comm, int size, float *p, size_t count, cuda
 	CUDA(cudaStreamSynchronize(stream));
 	expect("operator with a host factor", p, count, 1.5f * size);
 	NCCL(ncclRedOpDestroy(op, comm));
-	// The factor is read on the device, when the kernel runs.
+	// The kernel reads the factor from device memory.
 	float *factor;
 	CUDA(cudaMalloc(&factor, sizeof(float)));
 	fill(factor, 1, 2);
@@ -78,6 +78,31 @@ static void registered(ncclComm_t comm, int size, cudaStream_t stream)
 	NCCL(ncclMemFree(p));
 }
 
+// Two communicators on two streams, with many collectives queued on each.
+static void two_communicators(
+	ncclComm_t part, float *p, cudaStream_t s, ncclComm_t all, float *q, cudaStream_t t, size_t count)
+{
+	fill(p, count, 1);
+	fill(q, count, 2);
+	for (int i = 0; i < 20; i++) {
+		NCCL(ncclAllReduce(p, p, count, ncclFloat, ncclAvg, part, s));
+		settle(all, ncclAllReduce(q, q, count, ncclFloat, ncclMax, all, t));
+	}
+	CUDA(cudaDeviceSynchronize());
+	expect("first of two at once", p, count, 1);
+	expect("second of two at once", q, count, 2);
+}
+
+static void large_group(ncclComm_t part, int size, float *p, cudaStream_t s)
+{
+	NCCL(ncclGroupStart());
+	for (int i = 0; i < 50; i++)
+		NCCL(ncclAllReduce(p + i * 2000, p + i * 2000, 2000, ncclFloat, ncclSum, part, s));
+	NCCL(ncclGroupEnd());
+	CUDA(cudaStreamSynchronize(s));
+	expect("group of 50", p, 100000, static_cast<float>(size));
+}
+
 int main(int argc, char **argv)
 {
 	if (argc < 4)
@@ -102,7 +127,7 @@ int main(int argc, char **argv)
 	fill(q, count, 1);
 	settle(all, ncclAllReduce(q, q, count, ncclFloat, ncclSum, all, s));
 	CUDA(cudaStreamSynchronize(s));
-	expect("communicator that doesn't block", q, count, static_cast<float>(ranks));
+	expect("nonblocking communicator", q, count, static_cast<float>(ranks));
 
 	settle(all, ncclCommSplit(all, rank % 2, rank, &part, &blocking));
 	int size;
@@ -112,26 +137,10 @@ int main(int argc, char **argv)
 	CUDA(cudaStreamSynchronize(s));
 	expect("split", p, count, static_cast<float>(size));
 	registered(part, size, s);
-	own_operator(part, size, p, count, s);
+	user_operator(part, size, p, count, s);
 
-	// Two communicators on two streams, many collectives in flight on each.
-	fill(p, count, 1);
-	fill(q, count, 2);
-	for (int i = 0; i < 20; i++) {
-		NCCL(ncclAllReduce(p, p, count, ncclFloat, ncclAvg, part, s));
-		settle(all, ncclAllReduce(q, q, count, ncclFloat, ncclMax, all, t));
-	}
-	CUDA(cudaDeviceSynchronize());
-	expect("first of two at once", p, count, 1);
-	expect("second of two at once", q, count, 2);
-
-	NCCL(ncclGroupStart());
-	for (int i = 0; i < 50; i++)
-		NCCL(ncclAllReduce(p + i * 2000, p + i * 2000, 2000, ncclFloat, ncclSum, part, s));
-	NCCL(ncclGroupEnd());
-	CUDA(cudaStreamSynchronize(s));
-	expect("group of 50", p, count, static_cast<float>(size));
-
+	two_communicators(part, p, s, all, q, t, count);
+	large_group(part, size, p, s);
 	NCCL(ncclCommDestroy(part));
 	settle(all, ncclCommFinalize(all));
 	NCCL(ncclCommDestroy(all));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stands in for the executor where the runtime is tested alone under a sanitizer: it knows the same versions and runs
-// nothing.
+// Replaces the executor when the runtime is tested alone under a sanitizer: it supports the same versions and refuses
+// every launch.
 #include "../exec/exec.h"
 
 int softexec_supports(int nccl_version) { return nccl_version == 22203 || nccl_version == 22907; }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the ranks of the test programs have in common.
+// The common code of the test programs' ranks.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -29,7 +29,7 @@ static int rank, ranks;
 		} \
 	} while (0)
 
-// share_id hands rank 0's new unique id to the other ranks through a file.
+// share_id creates a unique id on rank 0 and passes it to the other ranks through a file.
 static inline ncclUniqueId share_id(const std::string &file)
 {
 	ncclUniqueId id;

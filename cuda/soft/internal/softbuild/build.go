@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package softbuild makes build/softcuda: the software CUDA runtime with the executor of NCCL's kernels, the NVML
-// stand-in, and NCCL itself, downloaded from Debian and relinked against them. Every step leaves its product whole
-// or not at all and is skipped when nothing it depends on has changed.
+// Package softbuild builds build/softcuda: the software CUDA runtime with the executor of NCCL's kernels, the NVML
+// library, and NCCL itself, which it downloads from Debian and relinks against them. A step is skipped if its inputs
+// have not changed. An interrupted step leaves the old product or none.
 package softbuild
 
 import (
@@ -17,23 +17,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Options say where things are.
+// Options are the settings of a build.
 type Options struct {
-	// Build is the folder that gets softcuda/ and cache/.
+	// Build is the folder of softcuda/ and cache/.
 	Build string
-	// Source is the folder cuda/soft of the sources.
+	// Source is the folder of the sources: cuda/soft.
 	Source string
-	// Refresh asks Debian's archive again although the cache would do.
+	// Refresh queries Debian's archive although the cache has the packages.
 	Refresh bool
-	// Out gets one line per step.
+	// Out receives one line per step.
 	Out io.Writer
 }
 
-// Summary is what build/softcuda/softcuda.json holds.
+// Summary is the content of build/softcuda/softcuda.json.
 type Summary struct {
-	// NCCL lists what can be chosen; the first is the default in lib/.
+	// NCCL lists the relinked versions. The first is the default, in lib/.
 	NCCL []Package `json:"nccl"`
-	// Refused lists versions that Debian has and the executor does not know.
+	// Refused lists Debian's versions that the executor does not support.
 	Refused []Refusal `json:"refused"`
 }
 
@@ -55,10 +55,11 @@ func (b *builder) cache() string              { return filepath.Join(b.Build, "c
 func (b *builder) unpacked(v Version) string {
 	return filepath.Join(b.cache(), "nccl", string(v))
 }
-func (b *builder) knowsProgram() string { return filepath.Join(b.soft(), "bin", "softcuda-knows") }
+func (b *builder) supportsProgram() string {
+	return filepath.Join(b.soft(), "bin", "softcuda-supports")
+}
 
-// Run makes everything that can be made. Its error, if any, is for the user: what is missing and why; what does not
-// depend on it has been made.
+// Run builds as much as possible. The error names each part that is missing, and why.
 func Run(ctx context.Context, o Options) error {
 	b := &builder{Options: o, ctx: ctx, con: newConsole(o.Out)}
 	if err := checkTools(); err != nil {
@@ -72,7 +73,7 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	defer unlock()
-	b.sweep()
+	b.removeLeftovers()
 	if b.cc, err = newCompiler(ctx, b.con, filepath.Join(b.soft(), "obj")); err != nil {
 		return err
 	}
@@ -90,20 +91,20 @@ func Run(ctx context.Context, o Options) error {
 	return errors.Join(err, b.finish(summary))
 }
 
-// buildNCCL goes on after a failure: one NCCL is better than none.
+// buildNCCL relinks each wanted NCCL. It continues after a failure. It returns all objects.
 func (b *builder) buildNCCL() (Summary, []string, error) {
 	var s Summary
 	var objects []string
 	var errs []error
-	for _, w := range wants {
-		c, err := b.choose(w)
+	for _, w := range wantedNCCLs {
+		c, err := b.findPackage(w)
 		s.Refused = append(s.Refused, c.refused...)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("get %s: %w", w.what, err))
 			continue
 		}
 		if c.version == "" {
-			b.con.say("no %s: Debian has none that the executor knows", w.what)
+			b.con.print("no %s: Debian has none that the executor supports", w.what)
 			continue
 		}
 		p, more, err := b.relink(c.version, c.source)
@@ -115,12 +116,12 @@ func (b *builder) buildNCCL() (Summary, []string, error) {
 		s.NCCL = append(s.NCCL, p)
 	}
 	if len(s.NCCL) == 0 && len(errs) == 0 {
-		errs = append(errs, errors.New("get NCCL: Debian has no version that the executor knows"))
+		errs = append(errs, errors.New("get NCCL: Debian has no version that the executor supports"))
 	}
 	return s, objects, errors.Join(errs...)
 }
 
-// finish makes the default NCCL the one that programs find, and says what there is.
+// finish links the default NCCL into lib/, installs nccl.h and writes the summary.
 func (b *builder) finish(s Summary) error {
 	if len(s.NCCL) > 0 {
 		first := s.NCCL[0]
@@ -173,14 +174,14 @@ func (b *builder) installHeaders() error {
 	return nil
 }
 
-// lock keeps two runs on one build folder apart; the second waits.
+// lock locks the build folder. If another run has it, it waits.
 func (b *builder) lock() (func(), error) {
 	f, err := os.OpenFile(filepath.Join(b.cache(), ".lock"), os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
 		return nil, fmt.Errorf("lock build folder: %w", err)
 	}
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		b.con.say("waiting for another run to finish")
+		b.con.print("waiting for another run to finish")
 		if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
 			f.Close()
 			return nil, fmt.Errorf("lock build folder: %w", err)
@@ -189,11 +190,11 @@ func (b *builder) lock() (func(), error) {
 	return func() { f.Close() }, nil
 }
 
-// sweep removes what an interrupted run left behind. Only called under the lock.
-func (b *builder) sweep() {
+// removeLeftovers removes temporary folders of an interrupted run. The caller has the lock.
+func (b *builder) removeLeftovers() {
 	for _, pattern := range []string{"download-*", "unpack-*"} {
-		left, _ := filepath.Glob(filepath.Join(b.cache(), pattern))
-		for _, dir := range left {
+		folders, _ := filepath.Glob(filepath.Join(b.cache(), pattern))
+		for _, dir := range folders {
 			_ = os.RemoveAll(dir)
 		}
 	}

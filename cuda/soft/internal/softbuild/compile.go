@@ -14,28 +14,28 @@ import (
 	"sync"
 )
 
-// compiler turns C and C++ sources into objects that are named after what they were made from, so that a source that
-// did not change is never compiled twice and an interrupted build goes on where it was.
+// compiler compiles C and C++ sources into objects. The name of an object contains a hash of its inputs, so that an
+// unchanged source is not compiled again.
 type compiler struct {
 	ctx     context.Context
 	con     *console
 	objects string // folder
-	ident   string // what "g++ --version" says first
+	version string // first line of "g++ --version"
 	headers *includes
 }
 
-// Flags of every source. Fused multiply-add would round differently from host to host.
+// baseFlags are the flags of every source. Without -ffp-contract=off, rounding would depend on the host's instructions.
 var baseFlags = []string{"-O3", "-g", "-Wall", "-Wextra", "-fPIC", "-fvisibility=hidden", "-ffp-contract=off"}
 
-// need lists the programs that building takes, and the Debian package each comes from.
-var need = map[string]string{"g++": "g++", "gcc": "gcc", "as": "binutils", "ar": "binutils", "ld": "binutils", "dpkg": "dpkg", "dpkg-deb": "dpkg"}
+// tools are the programs that the build needs, with their Debian packages.
+var tools = map[string]string{"g++": "g++", "gcc": "gcc", "as": "binutils", "ar": "binutils", "ld": "binutils", "dpkg": "dpkg", "dpkg-deb": "dpkg"}
 
 func checkTools() error {
 	if runtime.GOARCH != "amd64" {
 		return fmt.Errorf("build the software CUDA: it is for amd64, this machine is %s", runtime.GOARCH)
 	}
 	var missing []string
-	for program, pkg := range need {
+	for program, pkg := range tools {
 		if _, err := exec.LookPath(program); err != nil {
 			missing = append(missing, fmt.Sprintf("%s (Debian package %s)", program, pkg))
 		}
@@ -51,12 +51,12 @@ func newCompiler(ctx context.Context, con *console, objects string) (*compiler, 
 	if err != nil {
 		return nil, fmt.Errorf("ask g++ for its version: %w", err)
 	}
-	ident, _, _ := strings.Cut(string(out), "\n")
+	version, _, _ := strings.Cut(string(out), "\n")
 	headers := &includes{direct: map[string][]string{}}
-	return &compiler{ctx: ctx, con: con, objects: objects, ident: ident, headers: headers}, nil
+	return &compiler{ctx: ctx, con: con, objects: objects, version: version, headers: headers}, nil
 }
 
-// run runs a tool; what it says becomes part of the error.
+// run runs a tool. An error contains the tool's output.
 func (c *compiler) run(name string, args ...string) error {
 	out, err := exec.CommandContext(c.ctx, name, args...).CombinedOutput()
 	if err == nil {
@@ -68,7 +68,7 @@ func (c *compiler) run(name string, args ...string) error {
 	return fmt.Errorf("run %s for %s: %w\n%s", name, target(args), err, out)
 }
 
-// target finds the output file in a tool's arguments.
+// target returns the name of the output file in a tool's arguments, for messages.
 func target(args []string) string {
 	for i, arg := range args[:len(args)-1] {
 		if arg == "-o" {
@@ -78,7 +78,7 @@ func target(args []string) string {
 	return "no output"
 }
 
-// unit is a source with what the compiler is told about it.
+// unit is a source and how it is compiled.
 type unit struct {
 	source string
 	flags  []string
@@ -86,7 +86,7 @@ type unit struct {
 	folders []string
 }
 
-// command returns the tool and its arguments, without input and output.
+// command returns the compiler and its arguments, without input and output.
 func (u unit) command() (string, []string) {
 	tool, args := "g++", append([]string{"-std=c++17"}, baseFlags...)
 	if filepath.Ext(u.source) == ".c" {
@@ -99,23 +99,23 @@ func (u unit) command() (string, []string) {
 	return tool, args
 }
 
-// object names the object that a unit gives: its fingerprint is part of the name.
+// object returns the file name of a unit's object. It contains the unit's fingerprint.
 func (c *compiler) object(u unit) (string, error) {
 	files, err := c.headers.closure(u.source, u.folders)
 	if err != nil {
 		return "", err
 	}
 	tool, args := u.command()
-	print, err := fingerprint(files, c.ident, tool, strings.Join(args, " "))
+	hash, err := fingerprint(files, c.version, tool, strings.Join(args, " "))
 	if err != nil {
 		return "", err
 	}
 	name := strings.TrimSuffix(filepath.Base(u.source), filepath.Ext(u.source))
-	return filepath.Join(c.objects, name+"-"+print+".o"), nil
+	return filepath.Join(c.objects, name+"-"+hash+".o"), nil
 }
 
-// make compiles a unit into an object.
-func (c *compiler) make(u unit, object string) error {
+// compileUnit compiles a unit into an object.
+func (c *compiler) compileUnit(u unit, object string) error {
 	tool, args := u.command()
 	temporary := object + ".new"
 	defer os.Remove(temporary)
@@ -128,7 +128,7 @@ func (c *compiler) make(u unit, object string) error {
 	return nil
 }
 
-// compile compiles those of the units that have no object yet, in parallel, and returns all objects in order.
+// compile compiles the units that have no object yet, in parallel, and returns the objects of all units in order.
 func (c *compiler) compile(what string, units []unit) ([]string, error) {
 	objects := make([]string, len(units))
 	var missing []int
@@ -144,7 +144,7 @@ func (c *compiler) compile(what string, units []unit) ([]string, error) {
 	if len(missing) == 0 {
 		return objects, nil
 	}
-	c.con.say("compiling %s (%d of %d files)", what, len(missing), len(units))
+	c.con.print("compiling %s (%d of %d files)", what, len(missing), len(units))
 	if err := os.MkdirAll(c.objects, 0o755); err != nil {
 		return nil, fmt.Errorf("make folder: %w", err)
 	}
@@ -159,7 +159,7 @@ func (c *compiler) compile(what string, units []unit) ([]string, error) {
 		slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slots }()
-			errs[i] = c.make(units[i], objects[i])
+			errs[i] = c.compileUnit(units[i], objects[i])
 			mu.Lock()
 			defer mu.Unlock()
 			finished++
@@ -170,7 +170,7 @@ func (c *compiler) compile(what string, units []unit) ([]string, error) {
 	return objects, errors.Join(errs...)
 }
 
-// prune removes objects that no product used in this run.
+// prune removes the objects that are not in used.
 func (c *compiler) prune(used []string) error {
 	keep := map[string]bool{}
 	for _, o := range used {
@@ -185,7 +185,7 @@ func (c *compiler) prune(used []string) error {
 			continue
 		}
 		if err := os.Remove(filepath.Join(c.objects, e.Name())); err != nil {
-			return fmt.Errorf("remove an old object: %w", err)
+			return fmt.Errorf("remove old object: %w", err)
 		}
 	}
 	return nil

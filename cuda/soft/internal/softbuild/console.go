@@ -11,26 +11,26 @@ import (
 	"golang.org/x/term"
 )
 
-// console says what is being done: one line per step, and a bar while something long runs, if a person watches.
+// console prints progress: one line per step and, on a terminal, a bar during long steps.
 type console struct {
-	out   io.Writer
-	watch bool
+	out      io.Writer
+	terminal bool
 }
 
 func newConsole(out io.Writer) *console {
 	f, ok := out.(*os.File)
-	return &console{out: out, watch: ok && term.IsTerminal(int(f.Fd()))}
+	return &console{out: out, terminal: ok && term.IsTerminal(int(f.Fd()))}
 }
 
-func (c *console) say(format string, args ...any) {
+func (c *console) print(format string, args ...any) {
 	fmt.Fprintf(c.out, "softcuda: "+format+"\n", args...)
 }
 
-// bar shows progress from 0 to total; advance sets it, done takes the bar away.
+// bar shows a progress bar from 0 to total. advance sets the progress, done removes the bar.
 func (c *console) bar(what string, total int) (advance func(int), done func()) {
 	bar := progressbar.NewOptions(total,
 		progressbar.OptionSetWriter(c.out),
-		progressbar.OptionSetVisibility(c.watch),
+		progressbar.OptionSetVisibility(c.terminal),
 		progressbar.OptionSetDescription("softcuda: "+what),
 		progressbar.OptionClearOnFinish(),
 		progressbar.OptionSetWidth(30),

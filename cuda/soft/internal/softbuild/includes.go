@@ -15,15 +15,15 @@ import (
 
 var includeLine = regexp.MustCompile(`(?m)^[ \t]*#[ \t]*include[ \t]*[<"]([^>"]+)[>"]`)
 
-// includes finds the headers of ours that a source includes, directly or not. What is found neither beside the
-// including file nor in folders belongs to the system and doesn't count. Safe for concurrent use.
+// includes finds the project's headers that a source includes, directly or indirectly. Headers that are neither in the
+// folder of the including file nor in the given folders are the system's and are ignored. Safe for concurrent use.
 type includes struct {
 	mu     sync.Mutex
 	direct map[string][]string // file and folders -> headers
 }
 
-// closure returns the source and all its headers, sorted. It takes no notice of conditions, which can only add
-// headers that don't matter.
+// closure returns the source and all its headers, sorted. It ignores conditions (#if): they can only add headers that
+// are not used.
 func (n *includes) closure(source string, folders []string) ([]string, error) {
 	seen := map[string]bool{}
 	todo := []string{filepath.Clean(source)}
@@ -34,7 +34,7 @@ func (n *includes) closure(source string, folders []string) ([]string, error) {
 			continue
 		}
 		seen[file] = true
-		found, err := n.of(file, folders)
+		found, err := n.directHeaders(file, folders)
 		if err != nil {
 			return nil, err
 		}
@@ -48,7 +48,8 @@ func (n *includes) closure(source string, folders []string) ([]string, error) {
 	return out, nil
 }
 
-func (n *includes) of(file string, folders []string) ([]string, error) {
+// directHeaders returns the headers that a file includes directly.
+func (n *includes) directHeaders(file string, folders []string) ([]string, error) {
 	key := fmt.Sprint(file, folders)
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -14,22 +14,22 @@ import (
 	"strings"
 )
 
-// Package is an NCCL in build/softcuda, as softcuda.json lists it.
+// Package is a relinked NCCL in build/softcuda.
 type Package struct {
-	// NCCL is the version as a program knows it: "2.22.3".
+	// NCCL is the version: "2.22.3".
 	NCCL string `json:"nccl"`
-	// Package is Debian's version of it: "2.22.3-1-1".
+	// Package is the version of Debian's package: "2.22.3-1-1".
 	Package string `json:"package"`
-	// Source is the suite it came from, or "file" for one that was put into the cache by hand.
+	// Source is the suite of the package, or "file" if a user put the package into the cache.
 	Source string `json:"source"`
-	// Dir is the folder with libnccl.so.2, relative to build/softcuda: "lib/nccl-2.22".
+	// Dir is the folder of libnccl.so.2, relative to build/softcuda: "lib/nccl-2.22".
 	Dir string `json:"dir"`
 }
 
-// unpack extracts from a .deb what relinking needs into the cache: nccl.h, the host objects and the copyright. The
-// cache gets all of it or nothing.
+// unpack extracts from a .deb what relinking needs: nccl.h, the host objects and the copyright. It adds them to the
+// cache atomically.
 func (b *builder) unpack(deb string, v Version, source string) error {
-	b.con.say("unpacking NCCL %s", v)
+	b.con.print("unpacking NCCL %s", v)
 	temporary, err := os.MkdirTemp(b.cache(), "unpack-")
 	if err != nil {
 		return fmt.Errorf("make folder: %w", err)
@@ -81,53 +81,52 @@ func (b *builder) relink(v Version, source string) (Package, []string, error) {
 		NCCL:    fmt.Sprintf("%d.%d.%d", number/10000, number/100%100, number%100),
 		Package: string(v), Source: source, Dir: "lib/nccl-" + v.Line(),
 	}
-	ours, err := b.glue(v, number)
+	shims, err := b.shims(v, number)
 	if err != nil {
 		return p, nil, err
 	}
 	objects, err := filepath.Glob(filepath.Join(b.unpacked(v), "objects", "*"))
 	if err != nil || len(objects) == 0 {
-		return p, ours, errors.Join(fmt.Errorf("find the objects of NCCL %s in the cache", v), err)
+		return p, shims, errors.Join(fmt.Errorf("find the objects of NCCL %s in the cache", v), err)
 	}
 	product := filepath.Join(b.soft(), p.Dir, ncclLibrary)
-	// Debian's newest objects are miscompiled by binutils 2.40 when it relaxes GOT loads.
+	// binutils 2.40 relaxes GOT loads in Debian's newest objects to wrong code.
 	flags := append(soname(ncclLibrary), "-Wl,--no-relax", "-Wl,-rpath,$ORIGIN:$ORIGIN/..", "-Wl,--enable-new-dtags")
-	// The package's version stands for its objects, which never change.
-	print, err := fingerprint(ours, b.cc.ident, string(v), strconv.Itoa(len(objects)), strings.Join(flags, " "), stubAssembly(nil))
+	// The objects of a package version never change, so the version stands for them.
+	hash, err := fingerprint(shims, b.cc.version, string(v), strconv.Itoa(len(objects)), strings.Join(flags, " "), stubAssembly(nil))
 	if err != nil {
-		return p, ours, err
+		return p, shims, err
 	}
-	return p, ours, produce(product, print, func(temporary string) error {
-		b.con.say("relinking NCCL %s against the software CUDA", p.NCCL)
+	return p, shims, produce(product, hash, func(temporary string) error {
+		b.con.print("relinking NCCL %s against the software CUDA", p.NCCL)
 		stubs, err := b.stubs(objects, temporary)
 		if err != nil {
 			return err
 		}
 		defer os.Remove(stubs)
-		args := slices.Concat([]string{"-o", temporary}, objects, ours, []string{stubs, b.lib(runtimeLibrary)}, flags)
+		args := slices.Concat([]string{"-o", temporary}, objects, shims, []string{stubs, b.lib(runtimeLibrary)}, flags)
 		return b.cc.run("g++", append(args, "-lpthread", "-ldl", "-lrt")...)
 	})
 }
 
-// glue compiles what a relinked NCCL holds of ours.
-func (b *builder) glue(v Version, number int) ([]string, error) {
-	all, err := sources([]string{".cc"}, b.src("glue"))
+// shims compiles the functions that are added to NCCL.
+func (b *builder) shims(v Version, number int) ([]string, error) {
+	all, err := sources([]string{".cc"}, b.src("shim"))
 	if err != nil {
 		return nil, err
 	}
-	all = slices.DeleteFunc(all, func(file string) bool { return filepath.Base(file) == "knows.cc" })
 	folders := []string{b.src("include"), b.unpacked(v)}
-	return b.cc.compile("NCCL's glue", units(all, folders, []string{"-DDDLEMU_NCCL_VERSION=" + strconv.Itoa(number)}))
+	return b.cc.compile("the functions added to NCCL", units(all, folders, []string{"-DDDLEMU_NCCL_VERSION=" + strconv.Itoa(number)}))
 }
 
-// stubs assembles the kernels' stubs beside a product and returns the object.
+// stubs assembles the stubs of the kernels and returns the object, which is next to the product.
 func (b *builder) stubs(objects []string, product string) (string, error) {
 	kernels, err := missingKernels(objects)
 	if err != nil {
 		return "", err
 	}
 	if len(kernels) == 0 {
-		return "", errors.New("relink NCCL: its objects name no kernels")
+		return "", errors.New("relink NCCL: its objects use no kernels")
 	}
 	source, object := product+".s", product+".stubs.o"
 	defer os.Remove(source)

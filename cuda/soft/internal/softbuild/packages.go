@@ -18,67 +18,66 @@ import (
 
 const packageName = "libnccl-dev"
 
-// baseLine is the release line that is the default: Debian 13's.
+// baseLine is the release line of the default NCCL: that of Debian 13.
 const baseLine = "2.22"
 
-// want is one of the NCCLs to have.
-type want struct {
-	what   string
-	keep   func(Version) bool
-	suites []string // where to look, in this order, until one has a version that the executor knows
+// wantedNCCL describes an NCCL to build.
+type wantedNCCL struct {
+	what    string // for messages
+	matches func(Version) bool
+	suites  []string // searched in this order until one has a supported version
 }
 
-// wants lists the NCCLs to have: Debian 13's, and the newest that the executor knows. Sid moves on, so that one may
-// come from another suite.
-var wants = []want{
+// wantedNCCLs are Debian 13's NCCL, and the newest one that the executor supports. Sid can have a newer one that it
+// does not support; then testing is searched.
+var wantedNCCLs = []wantedNCCL{
 	{"NCCL " + baseLine, func(v Version) bool { return v.Line() == baseLine }, []string{"trixie"}},
 	{"a newer NCCL", func(v Version) bool { return v.Line() != baseLine }, []string{"sid", "testing"}},
 }
 
-// askAgain is how long an answer "nothing that the executor knows" is believed before the archive is asked again.
-const askAgain = 24 * time.Hour
+// retryAfter is the time until the archive is queried again if it had no supported version.
+const retryAfter = 24 * time.Hour
 
-// choice is what became of a want: a package that lies unpacked in the cache, or none because all were refused.
-type choice struct {
+// foundPackage is a package in the cache, unpacked, or none because all were refused.
+type foundPackage struct {
 	version Version // "" if there is none
 	source  string
 	refused []Refusal
 }
 
-// choose settles a want from the cache if it can, else from the archive.
-func (b *builder) choose(w want) (choice, error) {
+// findPackage finds a package in the cache, else in Debian's archive.
+func (b *builder) findPackage(w wantedNCCL) (foundPackage, error) {
 	cached, err := b.cachedPackages()
 	if err != nil {
-		return choice{}, err
+		return foundPackage{}, err
 	}
-	if best, _, ok := newest(cached, w.keep, b.knows); ok && !b.Refresh {
-		return choice{version: best.Version, source: best.Source}, b.unpackFile(best)
+	if best, _, ok := newest(cached, w.matches, b.supports); ok && !b.Refresh {
+		return foundPackage{version: best.Version, source: best.Source}, b.unpackFile(best)
 	}
-	var note refusals
-	if b.readNote(w, &note) {
-		return choice{refused: note.Refused}, nil
+	var stored refusals
+	if b.readRefusals(w, &stored) {
+		return foundPackage{refused: stored.Refused}, nil
 	}
 	refused, err := b.fetch(w)
 	if cachedNow, listErr := b.cachedPackages(); listErr == nil {
 		cached = cachedNow
 	}
-	best, _, ok := newest(cached, w.keep, b.knows)
+	best, _, ok := newest(cached, w.matches, b.supports)
 	if ok {
-		// A package in the cache does as well as a download that was not to be had.
 		if err != nil {
-			b.con.say("no download, using the cache: %v", err)
+			b.con.print("the download failed, using the cache: %v", err)
 		}
-		return choice{version: best.Version, source: best.Source, refused: refused}, b.unpackFile(best)
+		return foundPackage{version: best.Version, source: best.Source, refused: refused}, b.unpackFile(best)
 	}
 	if err != nil {
-		return choice{refused: refused}, fmt.Errorf("%w; with network access run this again, or put %s_VERSION_ARCH.deb into %s", err, packageName, b.cache())
+		return foundPackage{refused: refused}, fmt.Errorf("%w; with network access run this again, or put %s_VERSION_ARCH.deb into %s", err, packageName, b.cache())
 	}
-	return choice{refused: refused}, b.writeNote(w, refusals{Refused: refused})
+	return foundPackage{refused: refused}, b.writeRefusals(w, refusals{Refused: refused})
 }
 
-// fetch asks the want's suites until one has a version that the executor knows, and unpacks that. It returns what was
-// refused on the way.
-func (b *builder) fetch(w want) (refused []Refusal, err error) {
+// fetch searches the suites until one has a supported version, and downloads that. It returns the versions that it
+// refused.
+func (b *builder) fetch(w wantedNCCL) (refused []Refusal, err error) {
 	mirror, err := debian.Mirror()
 	if err != nil {
 		return nil, err
@@ -89,7 +88,7 @@ func (b *builder) fetch(w want) (refused []Refusal, err error) {
 			return refused, fmt.Errorf("find folder: %w", err)
 		}
 		a := debian.Archive{Package: packageName, Suite: suite, Component: "contrib", Mirror: mirror, Dir: dir}
-		b.con.say("asking Debian's suite %s for %s", suite, packageName)
+		b.con.print("searching Debian's suite %s for %s", suite, packageName)
 		versions, err := a.Versions(b.ctx)
 		if err != nil {
 			return refused, err
@@ -98,10 +97,10 @@ func (b *builder) fetch(w want) (refused []Refusal, err error) {
 		for _, v := range versions {
 			all = append(all, Candidate{Version: Version(v), Source: suite})
 		}
-		best, no, ok := newest(all, w.keep, b.knows)
-		refused = append(refused, no...)
-		for _, r := range no {
-			b.con.say("NCCL %s of %s is not used: %s", r.Version, r.Source, r.Reason)
+		best, unsupported, ok := newest(all, w.matches, b.supports)
+		refused = append(refused, unsupported...)
+		for _, r := range unsupported {
+			b.con.print("NCCL %s of %s is not used: %s", r.Version, r.Source, r.Reason)
 		}
 		if ok {
 			return refused, b.download(a, best)
@@ -119,7 +118,7 @@ func (b *builder) download(a debian.Archive, c Candidate) error {
 		return fmt.Errorf("make folder: %w", err)
 	}
 	defer os.RemoveAll(temporary)
-	b.con.say("downloading %s %s of %s (about 100 MB)", packageName, c.Version, c.Source)
+	b.con.print("downloading %s %s of %s (about 100 MB)", packageName, c.Version, c.Source)
 	advance, done := b.con.bar("downloading", 100)
 	deb, err := a.Download(b.ctx, string(c.Version), temporary, func(percent float64) { advance(int(percent)) })
 	done()
@@ -129,7 +128,7 @@ func (b *builder) download(a debian.Archive, c Candidate) error {
 	return b.unpack(deb, c.Version, c.Source)
 }
 
-// cachedPackages lists what is unpacked in the cache, and package files that someone put there.
+// cachedPackages lists the packages in the cache: unpacked ones, and .deb files that a user put there.
 func (b *builder) cachedPackages() ([]Candidate, error) {
 	var out []Candidate
 	entries, err := filepath.Glob(filepath.Join(b.cache(), "nccl", "*", "package.json"))
@@ -157,7 +156,7 @@ func (b *builder) cachedPackages() ([]Candidate, error) {
 	return out, nil
 }
 
-// versionOfFile reads libnccl-dev_2.22.3-1-1_amd64.deb.
+// versionOfFile returns the version in a file name such as libnccl-dev_2.22.3-1-1_amd64.deb.
 func versionOfFile(path string) Version {
 	parts := strings.Split(filepath.Base(path), "_")
 	if len(parts) < 2 {
@@ -166,6 +165,7 @@ func versionOfFile(path string) Version {
 	return Version(parts[1])
 }
 
+// unpackFile unpacks a cached package unless it is unpacked already.
 func (b *builder) unpackFile(c Candidate) error {
 	if _, err := os.Stat(b.unpacked(c.Version)); err == nil {
 		return nil
@@ -174,49 +174,50 @@ func (b *builder) unpackFile(c Candidate) error {
 	if err != nil || len(files) == 0 {
 		return errors.Join(fmt.Errorf("find %s %s in the cache", packageName, c.Version), err)
 	}
-	b.con.say("using %s, which was put there by hand: its signature is not checked", files[0])
+	b.con.print("using %s without checking its signature, because you put it there", files[0])
 	return b.unpack(files[0], c.Version, c.Source)
 }
 
-// knows asks the executor whether it knows an NCCL.
-func (b *builder) knows(nccl int) bool {
+// supports says whether the executor supports a version of NCCL.
+func (b *builder) supports(nccl int) bool {
 	number := strconv.Itoa(nccl)
-	out, err := exec.CommandContext(b.ctx, b.knowsProgram(), number).Output()
+	out, err := exec.CommandContext(b.ctx, b.supportsProgram(), number).Output()
 	return err == nil && strings.TrimSpace(string(out)) == number
 }
 
-// refusals is remembered so that the archive isn't asked in every run.
+// refusals are stored so that not every run queries the archive.
 type refusals struct {
 	Refused []Refusal
 }
 
-func (b *builder) noteFile(w want) string {
+func (b *builder) refusalsFile(w wantedNCCL) string {
 	return filepath.Join(b.cache(), "refused-"+w.suites[0]+".json")
 }
 
-// readNote tells whether the archive was asked lately and the executor still knows none of what it had.
-func (b *builder) readNote(w want, note *refusals) bool {
-	info, err := os.Stat(b.noteFile(w))
-	if err != nil || b.Refresh || time.Since(info.ModTime()) > askAgain {
+// readRefusals reads the stored refusals. Returns false if they are old or the executor supports one of the versions
+// now.
+func (b *builder) readRefusals(w wantedNCCL, stored *refusals) bool {
+	info, err := os.Stat(b.refusalsFile(w))
+	if err != nil || b.Refresh || time.Since(info.ModTime()) > retryAfter {
 		return false
 	}
-	data, err := os.ReadFile(b.noteFile(w))
-	if err != nil || json.Unmarshal(data, note) != nil {
+	data, err := os.ReadFile(b.refusalsFile(w))
+	if err != nil || json.Unmarshal(data, stored) != nil {
 		return false
 	}
-	for _, r := range note.Refused {
-		if n, err := r.Version.NCCL(); err == nil && b.knows(n) {
+	for _, r := range stored.Refused {
+		if n, err := r.Version.NCCL(); err == nil && b.supports(n) {
 			return false
 		}
 	}
 	return true
 }
 
-func (b *builder) writeNote(w want, note refusals) error {
-	data, err := json.Marshal(note)
+func (b *builder) writeRefusals(w wantedNCCL, r refusals) error {
+	data, err := json.Marshal(r)
 	if err != nil {
-		return fmt.Errorf("note refusals: %w", err)
+		return fmt.Errorf("store refusals: %w", err)
 	}
-	_ = os.Remove(b.noteFile(w))
-	return replace(b.noteFile(w), data)
+	_ = os.Remove(b.refusalsFile(w))
+	return replace(b.refusalsFile(w), data)
 }

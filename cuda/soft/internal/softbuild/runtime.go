@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// Names that the loader looks for. The runtime's is CUDA 12's own, because it is binary compatible with that.
+// File names of the libraries. The runtime has the name of CUDA 12's, because it is binary compatible with that.
 const (
 	runtimeLibrary = "libcudart.so.12"
 	nvmlLibrary    = "libnvidia-ml.so.1"
 	ncclLibrary    = "libnccl.so.2"
 )
 
-// units makes one for each source.
+// units returns a unit for each file.
 func units(files, folders, flags []string) []unit {
 	var out []unit
 	for _, file := range files {
@@ -23,25 +23,25 @@ func units(files, folders, flags []string) []unit {
 	return out
 }
 
-// link links objects into a product, a shared library unless it is a program, if they are not what it was made from.
+// link links objects into a library or program, unless it is up to date. inputs are other files that it depends on.
 func (c *compiler) link(product string, objects, flags, inputs []string) error {
-	print, err := fingerprint(append(append([]string{}, objects...), inputs...), c.ident, strings.Join(flags, " "))
+	hash, err := fingerprint(append(append([]string{}, objects...), inputs...), c.version, strings.Join(flags, " "))
 	if err != nil {
 		return err
 	}
-	return produce(product, print, func(temporary string) error {
+	return produce(product, hash, func(temporary string) error {
 		args := append([]string{"-o", temporary}, objects...)
 		return c.run("g++", append(args, flags...)...)
 	})
 }
 
-// soname makes a linker's flags for a shared library of that name that leaves nothing undefined.
+// soname returns the linker flags of a shared library that has the name and no undefined symbols.
 func soname(name string) []string {
 	return []string{"-shared", "-Wl,-z,defs", "-Wl,-soname," + name}
 }
 
-// buildRuntime makes the CUDA runtime with the executor, the NVML stand-in, and the program that tells which NCCLs
-// the executor knows. It returns all objects.
+// buildRuntime builds the CUDA runtime with the executor, the NVML library, and the program that checks which versions
+// of NCCL are supported. It returns all objects.
 func (b *builder) buildRuntime() ([]string, error) {
 	folders := []string{b.src("include")}
 	files, err := sources([]string{".cc"}, b.src("runtime"), b.src("exec"))
@@ -52,11 +52,11 @@ func (b *builder) buildRuntime() ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	nvml, err := b.cc.compile("the NVML stand-in", units([]string{b.src("nvml/nvml.c")}, nil, nil))
+	nvml, err := b.cc.compile("the NVML library", units([]string{b.src("nvml/nvml.c")}, nil, nil))
 	if err != nil {
 		return nil, err
 	}
-	knows, err := b.cc.compile("the version check", units([]string{b.src("glue/knows.cc")}, folders, nil))
+	check, err := b.cc.compile("the version check", units([]string{b.src("supports/main.cc")}, folders, nil))
 	if err != nil {
 		return nil, err
 	}
@@ -69,8 +69,8 @@ func (b *builder) buildRuntime() ([]string, error) {
 		return nil, err
 	}
 	flags = []string{b.lib(runtimeLibrary), "-Wl,-rpath,$ORIGIN/../lib"}
-	if err := b.cc.link(b.knowsProgram(), knows, flags, nil); err != nil {
+	if err := b.cc.link(b.supportsProgram(), check, flags, nil); err != nil {
 		return nil, err
 	}
-	return slices.Concat(runtime, nvml, knows), symlink(runtimeLibrary, b.lib("libcudart.so"))
+	return slices.Concat(runtime, nvml, check), symlink(runtimeLibrary, b.lib("libcudart.so"))
 }

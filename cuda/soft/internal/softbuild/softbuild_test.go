@@ -58,7 +58,7 @@ func TestDeviceObject(t *testing.T) {
 	}
 }
 
-// The stubs assemble, the table names them, and what some object defines gets none.
+// Every kernel that is used and not defined has a stub and an entry in the table.
 func TestStubs(t *testing.T) {
 	dir := t.TempDir()
 	const used, defined = "_Z17ncclDevKernel_OneP4Args", "_Z17ncclDevKernel_TwoP4Args"
@@ -124,9 +124,9 @@ func TestProduce(t *testing.T) {
 		t.Errorf("after an interruption: %q, %v", data, err)
 	}
 	if left, _ := filepath.Glob(product + ".*"); len(left) > 0 {
-		t.Errorf("left behind: %v", left)
+		t.Errorf("temporary files remain: %v", left)
 	}
-	// The old product may stand there, but it doesn't pass for what it was made from.
+	// The old product is still there, but it is built again, also for its old inputs.
 	step("2", "two again", 3)
 	if err := os.Remove(product); err != nil {
 		t.Fatal(err)
@@ -192,13 +192,13 @@ func TestFingerprint(t *testing.T) {
 	check("other contents", []string{a})
 }
 
-// testBuilder has an executor that knows 2.22.3 and 2.29.7, and an archive that can't be reached.
+// testBuilder returns a builder with an executor that supports 2.22.3 and 2.29.7, and an archive that does not exist.
 func testBuilder(t *testing.T) *builder {
 	t.Helper()
 	t.Setenv(debian.MirrorVariable, "file:///nonexistent")
 	dir := t.TempDir()
 	b := &builder{Options: Options{Build: dir}, ctx: context.Background(), con: newConsole(io.Discard)}
-	write(t, b.knowsProgram(), "#!/bin/sh\ncase $1 in 22203|22907) echo $1;; esac\n")
+	write(t, b.supportsProgram(), "#!/bin/sh\ncase $1 in 22203|22907) echo $1;; esac\n")
 	if err := os.MkdirAll(b.cache(), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -209,54 +209,54 @@ func (b *builder) fakeUnpacked(t *testing.T, v Version, source string) {
 	write(t, filepath.Join(b.unpacked(v), "package.json"), `{"package":"`+string(v)+`","source":"`+source+`"}`)
 }
 
-func TestChooseFromCache(t *testing.T) {
+func TestFindPackageInCache(t *testing.T) {
 	b := testBuilder(t)
 	b.fakeUnpacked(t, "2.22.3-1-1", "trixie")
 	b.fakeUnpacked(t, "2.29.7-1-1", "sid")
 	b.fakeUnpacked(t, "2.31.0-1-1", "sid")
 	for i, want := range []Version{"2.22.3-1-1", "2.29.7-1-1"} {
-		c, err := b.choose(wants[i])
+		c, err := b.findPackage(wantedNCCLs[i])
 		if err != nil || c.version != want {
-			t.Errorf("%s: got %q, %v, want %q", wants[i].what, c.version, err, want)
+			t.Errorf("%s: got %q, %v, want %q", wantedNCCLs[i].what, c.version, err, want)
 		}
 	}
 }
 
-func TestChooseWithoutNetwork(t *testing.T) {
+func TestFindPackageWithoutNetwork(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs apt")
 	}
 	b := testBuilder(t)
-	c, err := b.choose(wants[0])
+	c, err := b.findPackage(wantedNCCLs[0])
 	if err == nil {
 		t.Errorf("got %q without a cache and without an archive", c.version)
 	}
-	// With the cache, asking anew in vain is no failure.
+	// If the cache has the package, a failed download is no error.
 	b.fakeUnpacked(t, "2.22.3-1-1", "trixie")
 	b.Refresh = true
-	if c, err = b.choose(wants[0]); err != nil || c.version != "2.22.3-1-1" {
+	if c, err = b.findPackage(wantedNCCLs[0]); err != nil || c.version != "2.22.3-1-1" {
 		t.Errorf("got %q, %v", c.version, err)
 	}
 }
 
-// What was refused lately isn't asked for again until the executor has learnt it.
-func TestChooseRemembersRefusals(t *testing.T) {
+// After a refusal the archive is not queried again, unless the executor supports the version now.
+func TestRefusalsAreStored(t *testing.T) {
 	b := testBuilder(t)
 	refused := []Refusal{{Candidate: Candidate{Version: "2.31.0-1-1", Source: "sid"}, Reason: "unknown"}}
-	if err := b.writeNote(wants[1], refusals{refused}); err != nil {
+	if err := b.writeRefusals(wantedNCCLs[1], refusals{refused}); err != nil {
 		t.Fatal(err)
 	}
-	c, err := b.choose(wants[1])
+	c, err := b.findPackage(wantedNCCLs[1])
 	if err != nil || c.version != "" || len(c.refused) != 1 {
 		t.Errorf("got %q, %v, %v", c.version, c.refused, err)
 	}
-	write(t, b.knowsProgram(), "#!/bin/sh\necho $1\n")
-	if note := (refusals{}); b.readNote(wants[1], &note) {
-		t.Error("the note still holds though the executor knows the version")
+	write(t, b.supportsProgram(), "#!/bin/sh\necho $1\n")
+	if stored := (refusals{}); b.readRefusals(wantedNCCLs[1], &stored) {
+		t.Error("the refusal is still used although the executor supports the version")
 	}
 }
 
-// A package file that was put into the cache by hand is unpacked: host objects only, equal names kept apart.
+// A package file in the cache is unpacked: only its host objects, also those of equal name.
 func TestUnpackFile(t *testing.T) {
 	b := testBuilder(t)
 	tree := t.TempDir()
@@ -277,7 +277,7 @@ func TestUnpackFile(t *testing.T) {
 	if out, err := exec.Command("dpkg-deb", "--root-owner-group", "-Znone", "-b", tree, deb).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	c, err := b.choose(wants[0])
+	c, err := b.findPackage(wantedNCCLs[0])
 	if err != nil || c.source != "file" {
 		t.Fatalf("got %+v, %v", c, err)
 	}
@@ -303,10 +303,10 @@ func TestUnpackFile(t *testing.T) {
 	if err := os.RemoveAll(b.unpacked(c.version)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.choose(wants[0]); err == nil {
+	if _, err := b.findPackage(wantedNCCLs[0]); err == nil {
 		t.Error("a damaged package was accepted")
 	}
 	if left, _ := filepath.Glob(filepath.Join(b.cache(), "unpack-*")); len(left) > 0 {
-		t.Errorf("left behind: %v", left)
+		t.Errorf("temporary files remain: %v", left)
 	}
 }

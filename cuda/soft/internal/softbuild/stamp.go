@@ -13,8 +13,8 @@ import (
 	"strings"
 )
 
-// fingerprint identifies what something is made from: the contents of files, and words such as compiler flags.
-// A file's name counts, its folder does not.
+// fingerprint returns a hash of the inputs of a product: names and contents of files, and words such as compiler flags.
+// It does not depend on the files' folders.
 func fingerprint(files []string, words ...string) (string, error) {
 	h := sha256.New()
 	for _, word := range words {
@@ -31,45 +31,45 @@ func fingerprint(files []string, words ...string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)[:16]), nil
 }
 
-// stamp is the file that remembers the fingerprint a product was made from.
+// stamp returns the name of the file that stores a product's fingerprint.
 func stamp(product string) string {
 	return filepath.Join(filepath.Dir(product), "."+filepath.Base(product)+".stamp")
 }
 
-// fresh tells whether a product exists and was made from this fingerprint.
-func fresh(product, print string) bool {
+// upToDate says whether a product exists and has this fingerprint.
+func upToDate(product, hash string) bool {
 	if _, err := os.Stat(product); err != nil {
 		return false
 	}
-	made, err := os.ReadFile(stamp(product))
-	return err == nil && string(made) == print
+	stored, err := os.ReadFile(stamp(product))
+	return err == nil && string(stored) == hash
 }
 
-// produce makes a product in a temporary file beside it and moves it into place, so that an interrupted run leaves
-// the old one or none. It does nothing if the product is fresh.
-func produce(product, print string, make func(temporary string) error) error {
-	if fresh(product, print) {
+// produce builds a product in a temporary file and renames it. An interrupted run leaves the old product or none. It
+// does nothing if the product is up to date.
+func produce(product, hash string, build func(temporary string) error) error {
+	if upToDate(product, hash) {
 		return nil
 	}
 	if err := os.MkdirAll(filepath.Dir(product), 0o755); err != nil {
 		return fmt.Errorf("make folder: %w", err)
 	}
-	// The stamp goes first: without it, whatever stands there is made again.
+	// Remove the stamp first: a product without a stamp is built again.
 	if err := os.Remove(stamp(product)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove stamp: %w", err)
 	}
 	temporary := product + ".new"
 	defer os.Remove(temporary)
-	if err := make(temporary); err != nil {
+	if err := build(temporary); err != nil {
 		return err
 	}
 	if err := os.Rename(temporary, product); err != nil {
 		return fmt.Errorf("move into place: %w", err)
 	}
-	return replace(stamp(product), []byte(print))
+	return replace(stamp(product), []byte(hash))
 }
 
-// replace writes a small file whole or not at all, and leaves it alone if it already holds data.
+// replace writes a small file atomically. It does nothing if the file already has this content.
 func replace(path string, data []byte) error {
 	if old, err := os.ReadFile(path); err == nil && string(old) == string(data) {
 		return nil
@@ -86,9 +86,9 @@ func replace(path string, data []byte) error {
 	return nil
 }
 
-// symlink makes a symbolic link, replacing what stands there.
+// symlink creates a symbolic link. It replaces a file of that name.
 func symlink(target, path string) error {
-	if now, err := os.Readlink(path); err == nil && now == target {
+	if old, err := os.Readlink(path); err == nil && old == target {
 		return nil
 	}
 	_ = os.Remove(path + ".new")
@@ -101,8 +101,8 @@ func symlink(target, path string) error {
 	return nil
 }
 
-// sources lists the files with one of the endings directly in the folders, in a fixed order. Tests (*_test) and what
-// only they need (fake_*) are left out.
+// sources lists the files in the folders that have one of the endings, in alphabetical order. It skips tests (*_test)
+// and their helpers (fake_*).
 func sources(endings []string, folders ...string) ([]string, error) {
 	var out []string
 	for _, folder := range folders {

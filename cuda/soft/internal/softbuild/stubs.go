@@ -16,17 +16,17 @@ import (
 	"strings"
 )
 
-// NCCL's kernels are named in its host code, which takes their addresses, and defined in objects of device code,
-// which are left out. Each gets a stub of one instruction that traps if it is ever run as a function.
+// NCCL's host code uses the addresses of its kernels. The kernels are defined in objects with device code, which
+// relinking leaves out. Each kernel gets a stub instead: one instruction, which traps if it is called.
 
-// deviceObject tells whether a member of NCCL's archive holds device code, or (enhcompat.o) weak stand-ins for CUDA
-// functions that would hide those of the software runtime.
+// deviceObject says whether relinking leaves out a member of NCCL's archive: it has device code, or (enhcompat.o) weak
+// CUDA functions that return an error and would replace those of the software runtime.
 func deviceObject(member string) bool {
 	return strings.HasSuffix(member, ".cu.o") || member == "device_glue.o" || member == "enhcompat.o"
 }
 
-// extractObjects extracts the host objects of an archive into dir. It numbers them, because several members of NCCL's
-// archive have the same name; ar's modifier N selects one of them.
+// extractObjects extracts the host objects of an archive into dir. It adds a number to their names, because several
+// members of NCCL's archive have the same name. ar's modifier N selects one of them.
 func extractObjects(ctx context.Context, archive, dir string) error {
 	members, err := exec.CommandContext(ctx, "ar", "t", archive).Output()
 	if err != nil {
@@ -49,7 +49,8 @@ func extractObjects(ctx context.Context, archive, dir string) error {
 	return nil
 }
 
-// kernelName returns the plain name of a kernel's symbol (_Z17ncclDevKernel_Foo20ncclDevKernelArgs...), or "".
+// kernelName returns the name of a kernel without mangling (_Z17ncclDevKernel_Foo20ncclDevKernelArgs...), or "" if the
+// symbol is no kernel.
 func kernelName(symbol string) string {
 	name := symbol
 	if rest, ok := strings.CutPrefix(symbol, "_Z"); ok {
@@ -69,7 +70,7 @@ func kernelName(symbol string) string {
 	return ""
 }
 
-// missingKernels returns the kernel symbols that the objects use and none of them defines, sorted.
+// missingKernels returns the kernels that the objects use but do not define, sorted.
 func missingKernels(objects []string) ([]string, error) {
 	used, defined := map[string]bool{}, map[string]bool{}
 	for _, path := range objects {
@@ -103,7 +104,7 @@ func missingKernels(objects []string) ([]string, error) {
 	return out, nil
 }
 
-// stubAssembly is the source of the stubs and of the table that glue/register.cc hands to the runtime.
+// stubAssembly returns the source of the stubs, and of the table that shim/register.cc registers.
 func stubAssembly(symbols []string) string {
 	var code, names, table strings.Builder
 	code.WriteString("# Generated: stubs of NCCL's kernels.\n.text\n")

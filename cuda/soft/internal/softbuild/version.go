@@ -14,18 +14,18 @@ import (
 // Version is the version of a Debian package of NCCL, such as 2.22.3-1-1.
 type Version string
 
-// NCCL returns the number that NCCL itself uses: 22203 for 2.22.3.
+// NCCL returns NCCL's version number: 22203 for 2.22.3.
 func (v Version) NCCL() (int, error) {
 	upstream, _, _ := strings.Cut(string(v), "-")
-	parts := strings.Split(upstream, ".")
-	if len(parts) != 3 {
+	fields := strings.Split(upstream, ".")
+	if len(fields) != 3 {
 		return 0, fmt.Errorf("parse NCCL version %q: want MAJOR.MINOR.PATCH", v)
 	}
 	var n [3]int
-	for i, part := range parts {
+	for i, field := range fields {
 		var err error
-		if n[i], err = strconv.Atoi(part); err != nil || n[i] < 0 || n[i] > 99 {
-			return 0, fmt.Errorf("parse NCCL version %q: %q is not a number from 0 to 99", v, part)
+		if n[i], err = strconv.Atoi(field); err != nil || n[i] < 0 || n[i] > 99 {
+			return 0, fmt.Errorf("parse NCCL version %q: %q is not a number from 0 to 99", v, field)
 		}
 	}
 	return n[0]*10000 + n[1]*100 + n[2], nil
@@ -33,21 +33,21 @@ func (v Version) NCCL() (int, error) {
 
 // Line returns the release line: 2.22 for 2.22.3-1-1.
 func (v Version) Line() string {
-	parts := strings.SplitN(string(v), ".", 3)
-	if len(parts) < 2 {
+	fields := strings.SplitN(string(v), ".", 3)
+	if len(fields) < 2 {
 		return string(v)
 	}
-	return parts[0] + "." + parts[1]
+	return fields[0] + "." + fields[1]
 }
 
-// Candidate is a package that could be used.
+// Candidate is a package that can be selected.
 type Candidate struct {
 	Version Version
-	// Source says where it is: a suite ("sid") or "cache".
+	// Source is the package's suite, such as "sid", or "file" for a file in the cache.
 	Source string
 }
 
-// Refusal is a candidate that was not used, and why.
+// Refusal is a candidate that is not supported.
 type Refusal struct {
 	Candidate
 	Reason string
@@ -67,7 +67,7 @@ func newest(all []Candidate, wanted func(Version) bool, supported func(nccl int)
 		case err != nil:
 			refused = append(refused, Refusal{c, err.Error()})
 		case !supported(nccl):
-			refused = append(refused, Refusal{c, "the executor does not know the kernel data layouts of this version"})
+			refused = append(refused, Refusal{c, "the executor does not support this version: the layout of its data structures is unknown"})
 		default:
 			return c, refused, true
 		}

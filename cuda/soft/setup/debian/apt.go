@@ -16,25 +16,25 @@ import (
 	"strings"
 )
 
-// keyring verifies Debian's archive. Where it is missing, apt's own trusted keys decide.
+// keyring has the keys of Debian's archive. If it is missing, apt uses its trusted keys.
 const keyring = "/usr/share/keyrings/debian-archive-keyring.gpg"
 
-// ErrUntrusted says that the signature of a suite could not be verified.
+// ErrUntrusted means that the signature of a suite could not be verified.
 var ErrUntrusted = errors.New("the suite's signature cannot be verified with this machine's keys: install a newer debian-archive-keyring")
 
-// Archive is one suite of a mirror, seen through folders of our own.
+// Archive is one suite of a mirror.
 type Archive struct {
 	Package   string // such as libnccl-dev
 	Suite     string // such as trixie
 	Component string // such as contrib
 	Mirror    string // URL
-	Dir       string // absolute path for lists, caches and configuration; made if it is missing
+	Dir       string // absolute path of a folder for apt's lists, caches and configuration; created if missing
 }
 
 func (a Archive) config() string { return filepath.Join(a.Dir, "apt.conf") }
 
-// prepare writes the configuration. Commands that the machine runs after each update are switched off: they would
-// touch the system's own cache. As root, apt would fetch as a user who may not enter our folder.
+// prepare writes apt's configuration. It disables the commands that the machine runs after an update, because they
+// change the system's cache. It makes apt fetch as root, because apt's default user may have no access to the folder.
 func (a Archive) prepare() error {
 	for _, dir := range []string{"lists/partial", "cache/archives/partial", "none"} {
 		if err := os.MkdirAll(filepath.Join(a.Dir, dir), 0o755); err != nil {
@@ -77,8 +77,7 @@ func (a Archive) Versions(ctx context.Context) ([]string, error) {
 	return versionsFrom(string(out), a.Package), nil
 }
 
-// Depends returns the packages that the newest version of the package depends on. Versions must have been called
-// before.
+// Depends returns the packages that the newest version of the package depends on. Call Versions before.
 func (a Archive) Depends(ctx context.Context) ([]string, error) {
 	out, err := exec.CommandContext(ctx, "apt-cache", "-c", a.config(), "depends", a.Package).CombinedOutput()
 	if err != nil {
@@ -87,7 +86,7 @@ func (a Archive) Depends(ctx context.Context) ([]string, error) {
 	return dependsFrom(string(out)), nil
 }
 
-// dependsFrom reads the output of apt-cache depends: "  Depends: PACKAGE" lines among others.
+// dependsFrom parses the output of apt-cache depends: "  Depends: PACKAGE" lines among others.
 func dependsFrom(text string) []string {
 	var names []string
 	lines := bufio.NewScanner(strings.NewReader(text))
@@ -99,7 +98,7 @@ func dependsFrom(text string) []string {
 	return names
 }
 
-// versionsFrom reads the output of apt-cache madison: "PACKAGE | VERSION | SOURCE" lines.
+// versionsFrom parses the output of apt-cache madison: "PACKAGE | VERSION | SOURCE" lines.
 func versionsFrom(madison, pkg string) []string {
 	var out []string
 	lines := bufio.NewScanner(strings.NewReader(madison))
@@ -112,8 +111,8 @@ func versionsFrom(madison, pkg string) []string {
 	return out
 }
 
-// Download fetches one version into dir, verified by apt, and returns the file. progress gets the percentage.
-// Versions must have been called before.
+// Download fetches one version into dir and returns the file. apt verifies it. progress receives the percentage. Call
+// Versions before.
 func (a Archive) Download(ctx context.Context, version string, dir string, progress func(percent float64)) (string, error) {
 	read, write, err := os.Pipe()
 	if err != nil {
@@ -123,8 +122,8 @@ func (a Archive) Download(ctx context.Context, version string, dir string, progr
 	cmd := exec.CommandContext(ctx, "apt-get", "-c", a.config(), "-q", "-o", "APT::Status-Fd=3", "download", fmt.Sprintf("%s=%s", a.Package, version))
 	cmd.Dir = dir
 	cmd.ExtraFiles = []*os.File{write}
-	var said strings.Builder
-	cmd.Stdout, cmd.Stderr = &said, &said
+	var output strings.Builder
+	cmd.Stdout, cmd.Stderr = &output, &output
 	if err := cmd.Start(); err != nil {
 		write.Close()
 		return "", fmt.Errorf("download %s: %w", a.Package, err)
@@ -137,16 +136,16 @@ func (a Archive) Download(ctx context.Context, version string, dir string, progr
 		}
 	}
 	if err := cmd.Wait(); err != nil {
-		return "", describe(fmt.Sprintf("download %s %s", a.Package, version), []byte(said.String()), err)
+		return "", describe(fmt.Sprintf("download %s %s", a.Package, version), []byte(output.String()), err)
 	}
 	found, err := filepath.Glob(filepath.Join(dir, a.Package+"_*.deb"))
 	if err != nil || len(found) != 1 {
-		return "", fmt.Errorf("download %s %s: apt left %d files", a.Package, version, len(found))
+		return "", fmt.Errorf("download %s %s: apt downloaded %d files, want 1", a.Package, version, len(found))
 	}
 	return found[0], nil
 }
 
-// percentFrom reads apt's progress lines, "dlstatus:COUNT:PERCENT:TEXT".
+// percentFrom parses apt's progress lines, "dlstatus:COUNT:PERCENT:TEXT".
 func percentFrom(line string) (float64, bool) {
 	fields := strings.SplitN(line, ":", 4)
 	if len(fields) < 4 || fields[0] != "dlstatus" {
@@ -156,7 +155,7 @@ func percentFrom(line string) (float64, bool) {
 	return percent, err == nil && percent >= 0 && percent <= 100
 }
 
-// describe makes one line of what a command said and how it ended.
+// describe returns an error of one line from a command's output and exit status.
 func describe(what string, output []byte, err error) error {
 	text := string(output)
 	var exit *exec.ExitError

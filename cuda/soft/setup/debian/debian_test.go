@@ -21,7 +21,7 @@ func TestMirrorFrom(t *testing.T) {
 		{"not Debian", "http://m.test/ubuntu|noble|main\n", ""},
 		{"contrib only", "http://m.test/debian|bookworm|contrib\n", ""},
 		{"nothing", "", ""},
-		{"rubbish", "|||\nbookworm\nx|bookworm|main\n", ""},
+		{"malformed", "|||\nbookworm\nx|bookworm|main\n", ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -10,19 +10,19 @@ import (
 	"strings"
 )
 
-// MirrorVariable overrides the mirror that is found in apt's configuration.
+// MirrorVariable is the environment variable that overrides the mirror of apt's configuration.
 const MirrorVariable = "DDLEMU_DEBIAN_MIRROR"
 
-// ErrNoMirror says that apt's configuration names no mirror of Debian.
+// ErrNoMirror means that apt's configuration has no mirror of Debian.
 var ErrNoMirror = errors.New("find a Debian mirror: apt's configuration names none; set " + MirrorVariable + " to its URL")
 
-// releases are the names under which a mirror of Debian itself is known: other archives have other ones.
+// releases are the release names of Debian. Archives other than mirrors of Debian have other names.
 var releases = map[string]bool{
 	"stable": true, "oldstable": true, "testing": true, "unstable": true, "sid": true,
 	"bullseye": true, "bookworm": true, "trixie": true, "forky": true, "duke": true,
 }
 
-// indexTargets makes apt print a line "URI|RELEASE|COMPONENT" for each index it knows.
+// indexTargets are the arguments for apt-get to print a line "URI|RELEASE|COMPONENT" for each configured index.
 var indexTargets = []string{"indextargets", "--format", "$(REPO_URI)|$(RELEASE)|$(COMPONENT)", "Created-By: Packages"}
 
 // Mirror returns the URL of the Debian mirror that this machine uses.

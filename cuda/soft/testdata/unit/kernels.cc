@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Launches, driver entry points, errors that stick, NVML.
+// Launches, driver entry points, sticky errors, NVML.
 #include <dlfcn.h>
 #include <string.h>
 
@@ -43,7 +43,7 @@ TEST(driver_functions)
 
 static char stub;
 
-// launch_unknown launches a kernel that is registered but that the executor doesn't know.
+// launch_unknown launches a kernel that is registered, but unknown to the executor.
 static int launch_unknown(cudaStream_t stream)
 {
 	static bool registered;
@@ -61,7 +61,7 @@ static int launch_unknown(cudaStream_t stream)
 	return launch(f, 1, 1, 1, 32, 1, 1, 0, stream, nullptr, extra);
 }
 
-TEST(failed_kernel_sticks_to_its_device)
+TEST(failed_kernel_makes_a_sticky_error)
 {
 	cudaStream_t s;
 	OK(cudaStreamCreate(&s));
@@ -105,7 +105,7 @@ TEST(device_properties)
 	OK(cudaGetDeviceProperties(&p, 2));
 	CHECK(p.major == 8 && p.minor == 0 && p.warpSize == 32 && p.totalGlobalMem > 0 && strstr(p.name, "software"));
 	OK(cudaDeviceGetAttribute(&v, cudaDevAttrMaxSharedMemoryPerBlockOptin, 0));
-	CHECK(v >= 82240); // NCCL's need
+	CHECK(v >= 82240); // NCCL needs this much
 	OK(cudaDeviceGetAttribute(&v, cudaDevAttrGPUDirectRDMASupported, 0));
 	CHECK(v == 1);
 	CHECK_IS(cudaDeviceGetAttribute(&v, static_cast<cudaDeviceAttr>(9999), 0), cudaErrorInvalidValue);

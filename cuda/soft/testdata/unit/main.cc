@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Unit tests of the software CUDA runtime, written against its public headers only.
+// Unit tests of the software CUDA runtime. They include its public headers only.
 //
 //   unit list       prints the tests' names
-//   unit NAME       runs one; exit status 0 if it passed
+//   unit NAME       runs one test; exit status 0 if it passed
 //   unit devices    prints the visible devices' PCI bus ids, for the tests of CUDA_VISIBLE_DEVICES
 #include <string.h>
 
@@ -25,7 +25,7 @@ struct Latch::State {
 Latch::Latch() : state_(new State) {}
 Latch::~Latch() { delete state_; }
 
-void Latch::hold(cudaStream_t stream)
+void Latch::block(cudaStream_t stream)
 {
 	OK(cudaLaunchHostFunc(
 		stream,

@@ -59,7 +59,7 @@ TEST(freed_memory_goes_back_to_the_host)
 	}
 }
 
-// What a queued kernel still uses must not go away under it.
+// Memory that a queued kernel uses must not be freed before the kernel is done.
 TEST(freeing_waits_for_the_device)
 {
 	for (bool on_device : { true, false }) {
@@ -69,7 +69,7 @@ TEST(freeing_waits_for_the_device)
 		OK(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking));
 		Latch latch;
 		std::atomic<bool> ran{ false };
-		latch.hold(s);
+		latch.block(s);
 		OK(cudaLaunchHostFunc(s, [](void *flag) { *static_cast<std::atomic<bool> *>(flag) = true; }, &ran));
 		std::thread later([&] {
 			usleep(30000);
@@ -91,7 +91,7 @@ TEST(allocator_does_not_fragment)
 		if (round == 0)
 			first = static_cast<char *>(p[0]);
 		CHECK(p[0] == first);
-		// In another order than they came in.
+		// Not in the order of allocation.
 		for (size_t i = 0; i < p.size(); i++)
 			OK(cudaFree(p[i * 101 % p.size()]));
 	}
@@ -106,7 +106,7 @@ TEST(pageable_source_may_change_at_once)
 	OK(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking));
 	for (size_t size : { size_t(64), source.size() }) {
 		Latch latch;
-		latch.hold(s);
+		latch.block(s);
 		memset(source.data(), 'a', size);
 		OK(cudaMemcpyAsync(p, source.data(), size, cudaMemcpyHostToDevice, s));
 		memset(source.data(), 'b', size);
@@ -126,10 +126,10 @@ TEST(pinned_copies_are_asynchronous)
 	cudaStream_t s;
 	OK(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking));
 	Latch latch;
-	latch.hold(s);
+	latch.block(s);
 	OK(cudaMemcpyAsync(device, host, size, cudaMemcpyHostToDevice, s));
 	OK(cudaMemcpyAsync(host, device, size, cudaMemcpyDeviceToHost, s));
-	host[17] = 'x'; // before the copy runs: it is seen
+	host[17] = 'x'; // before the copy runs, so it is copied
 	latch.release();
 	OK(cudaStreamSynchronize(s));
 	CHECK(device[17] == 'x');
@@ -192,7 +192,7 @@ TEST(free_async_waits_for_its_turn)
 	OK(cudaStreamCreate(&s));
 	OK(cudaMallocAsync(&p, 4096, s));
 	Latch latch;
-	latch.hold(s);
+	latch.block(s);
 	OK(cudaMemsetAsync(p, 7, 4096, s));
 	OK(cudaFreeAsync(p, s));
 	cudaPointerAttributes at;

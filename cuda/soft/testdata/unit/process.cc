@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What concerns more than one process: memory handles, fork, open files.
+// Tests with more than one process: memory handles, fork, open files.
 #include <fcntl.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -9,7 +9,7 @@
 
 #include "unit.h"
 
-// child runs a function in a forked process, before this one has used CUDA, and checks that it ends well.
+// child runs a function in a forked process. join waits for it and checks that it succeeded.
 template <class F>
 static pid_t child(F run)
 {
@@ -28,8 +28,8 @@ static void join(pid_t pid)
 	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
-static void give(int fd, const void *data, size_t size) { CHECK(write(fd, data, size) == static_cast<ssize_t>(size)); }
-static void take(int fd, void *data, size_t size) { CHECK(read(fd, data, size) == static_cast<ssize_t>(size)); }
+static void send(int fd, const void *data, size_t size) { CHECK(write(fd, data, size) == static_cast<ssize_t>(size)); }
+static void receive(int fd, void *data, size_t size) { CHECK(read(fd, data, size) == static_cast<ssize_t>(size)); }
 
 TEST(ipc_shares_memory)
 {
@@ -37,7 +37,7 @@ TEST(ipc_shares_memory)
 	CHECK(pipe(to_child) == 0 && pipe(to_parent) == 0);
 	pid_t pid = child([&] {
 		cudaIpcMemHandle_t h;
-		take(to_child[0], &h, sizeof h);
+		receive(to_child[0], &h, sizeof h);
 		OK(cudaSetDevice(3));
 		const int files = count_files();
 		char *p, *again;
@@ -45,8 +45,8 @@ TEST(ipc_shares_memory)
 		OK(cudaIpcOpenMemHandle(reinterpret_cast<void **>(&again), h, cudaIpcMemLazyEnablePeerAccess));
 		CHECK(p == again && count_files() == files);
 		CHECK(p[0] == 'p' && p[9999] == 'q');
-		// Any other memory than the one that was meant is refused, such as that of a new process with the
-		// owner's PID.
+		// A handle with another inode or offset is refused, such as that of a new process with the owner's
+		// PID.
 		for (size_t byte : { 16, 24 }) {
 			cudaIpcMemHandle_t forged = h;
 			forged.reserved[byte] ^= 2;
@@ -64,7 +64,7 @@ TEST(ipc_shares_memory)
 		OK(cudaIpcCloseMemHandle(p));
 		CHECK_IS(cudaIpcCloseMemHandle(p), cudaErrorInvalidValue);
 		char done = 1;
-		give(to_parent[1], &done, 1);
+		send(to_parent[1], &done, 1);
 	});
 	char *before, *p, done;
 	OK(cudaMalloc(&before, 12345));
@@ -75,8 +75,8 @@ TEST(ipc_shares_memory)
 	OK(cudaIpcGetMemHandle(&h, p));
 	void *self;
 	CHECK_IS(cudaIpcOpenMemHandle(&self, h, cudaIpcMemLazyEnablePeerAccess), cudaErrorDeviceUninitialized);
-	give(to_child[1], &h, sizeof h);
-	take(to_parent[0], &done, 1);
+	send(to_child[1], &h, sizeof h);
+	receive(to_parent[0], &done, 1);
 	CHECK(p[0] == 'p' && p[1] == 'c');
 	join(pid);
 }
@@ -90,10 +90,10 @@ TEST(ipc_refuses_a_dead_owner)
 		cudaIpcMemHandle_t h;
 		OK(cudaMalloc(&p, 4096));
 		OK(cudaIpcGetMemHandle(&h, p));
-		give(pipe_[1], &h, sizeof h);
+		send(pipe_[1], &h, sizeof h);
 	}));
 	cudaIpcMemHandle_t h;
-	take(pipe_[0], &h, sizeof h);
+	receive(pipe_[0], &h, sizeof h);
 	void *p;
 	CHECK_IS(cudaIpcOpenMemHandle(&p, h, cudaIpcMemLazyEnablePeerAccess), cudaErrorInvalidResourceHandle);
 	memset(&h, 1, sizeof h);

@@ -28,7 +28,7 @@ struct Mark {
 	int seen = -1;
 };
 
-// stamp notes in what order host functions run.
+// stamp queues a host function that stores its place in the order of execution.
 static void stamp(cudaStream_t s, Mark *m)
 {
 	OK(cudaLaunchHostFunc(
@@ -59,7 +59,7 @@ TEST(streams_run_independently)
 	Latch latch;
 	Mark other{ &clock };
 	cudaStream_t a = stream(), b = stream();
-	latch.hold(a);
+	latch.block(a);
 	stamp(b, &other);
 	OK(cudaStreamSynchronize(b));
 	CHECK(other.seen == 0);
@@ -77,15 +77,15 @@ TEST(event_orders_streams)
 	cudaStream_t a = stream(), b = stream();
 	cudaEvent_t e;
 	OK(cudaEventCreateWithFlags(&e, cudaEventDisableTiming));
-	latch.hold(a);
+	latch.block(a);
 	stamp(a, &before);
 	OK(cudaEventRecord(e, a));
 	OK(cudaStreamWaitEvent(b, e, 0));
 	stamp(b, &after);
-	// The wait refers to the record above: neither a new record nor the event's end changes it.
+	// The wait is for the record above: recording the event again or destroying it has no effect on it.
 	OK(cudaEventRecord(e, b));
 	OK(cudaEventDestroy(e));
-	usleep(20000); // time enough for what must not happen
+	usleep(20000); // enough time for b to run, which it must not
 	CHECK(after.seen == -1);
 	CHECK_IS(cudaStreamQuery(b), cudaErrorNotReady);
 	latch.release();
@@ -136,7 +136,7 @@ TEST(default_stream_waits_for_blocking_streams)
 	Latch latch;
 	Mark in_blocking{ &clock }, in_default{ &clock }, after{ &clock };
 	cudaStream_t blocking = stream(cudaStreamDefault), independent = stream();
-	latch.hold(blocking);
+	latch.block(blocking);
 	stamp(blocking, &in_blocking);
 	stamp(nullptr, &in_default);
 	stamp(blocking, &after);
@@ -157,9 +157,9 @@ TEST(destroyed_stream_finishes_its_work)
 	cudaEvent_t e;
 	OK(cudaEventCreate(&e));
 	cudaStream_t s = stream(), waiting = stream();
-	latch.hold(s);
+	latch.block(s);
 	OK(cudaEventRecord(e, s));
-	// This one has no worker yet: it is parked on the event when it is destroyed.
+	// This stream has no worker yet: it waits for the event when it is destroyed.
 	OK(cudaStreamWaitEvent(waiting, e, 0));
 	stamp(waiting, &m);
 	cudaEvent_t done;
@@ -208,7 +208,7 @@ TEST(idle_streams_use_no_cpu)
 	CHECK(cpu_seconds() - before < 0.02);
 }
 
-// Many threads submit to many streams that wait for each other's events: nothing is lost and nothing hangs.
+// Many threads queue work on many streams that wait for each other's events: all work runs and nothing hangs.
 TEST(streams_under_load)
 {
 	constexpr int kThreads = 4, kStreams = 6, kRounds = 300;

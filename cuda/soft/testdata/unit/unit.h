@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A minimal test harness: each TEST is one process run of the program with its name.
+// A minimal test harness. Each TEST runs in its own process: the program with the test's name as argument.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -39,12 +39,12 @@ struct Test {
 
 #define OK(call) CHECK_IS(call, cudaSuccess)
 
-// A Latch holds a stream up: hold queues a host function that returns after release.
+// A Latch blocks a stream: block queues a host function that returns after release.
 class Latch {
 public:
 	Latch();
 	~Latch();
-	void hold(cudaStream_t stream);
+	void block(cudaStream_t stream);
 	void release();
 
 private:
@@ -52,7 +52,7 @@ private:
 	State *state_;
 };
 
-// How many threads and file descriptors this process has, and its memory in use, in bytes.
+// The threads and file descriptors of this process, and the bytes of memfd pages that it uses.
 int count_threads();
 int count_files();
-size_t shared_bytes(); // pages of memfds
+size_t shared_bytes();

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Linked into a relinked NCCL: what a collective of a communicator with one rank does. The archive's own version is
-// in an object that holds device code.
+// Linked into NCCL: the collectives of a communicator with one rank. NCCL's version is in an object with device code,
+// which relinking leaves out.
 #include <cuda_runtime_api.h>
 #include <nccl.h>
 
 #include "../runtime/kernels.h"
 
-// NCCL's structure, by which the function's C++ name is made; the same in every version that setup accepts.
+// NCCL's structure, which is a part of the function's mangled name. The same in all supported versions.
 enum ncclDevRedOp_t { kSum, kProd, kMinMax, kPreMulSum, kSumPostDiv };
 struct ncclDevRedOpFull {
 	ncclDevRedOp_t op;
@@ -15,7 +15,7 @@ struct ncclDevRedOpFull {
 	uint64_t scalarArg;
 };
 
-// Only PreMulSum changes the data of a single rank.
+// PreMulSum is the only operator that changes the data of a single rank.
 ncclResult_t ncclLaunchOneRank(
 	void *dst, void const *src, size_t count, ncclDevRedOpFull op, ncclDataType_t type, cudaStream_t stream)
 {

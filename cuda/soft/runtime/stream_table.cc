@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "streams.h"
+#include "stream_table.h"
 
 #include <mutex>
 #include <unordered_map>
@@ -12,7 +12,7 @@
 namespace soft {
 namespace {
 
-// All streams that were created and not destroyed. Never freed: workers may run until the process ends.
+// The streams that exist. Never destroyed: workers may run until the process ends.
 struct Registry {
 	std::mutex mu;
 	std::unordered_map<cudaStream_t, std::shared_ptr<Stream>> streams;
@@ -40,11 +40,11 @@ std::vector<std::shared_ptr<Stream>> streams_of(int device)
 cudaError_t create(cudaStream_t *out, unsigned flags, int priority)
 {
 	if (!out || flags > cudaStreamNonBlocking)
-		return result(cudaErrorInvalidValue);
+		return set_error(cudaErrorInvalidValue);
 	if (cudaError_t err = enter())
 		return err;
-	if (!machine()->device(current_device()))
-		return result(cudaErrorMemoryAllocation);
+	if (!devices()->device(current_device()))
+		return set_error(cudaErrorMemoryAllocation);
 	auto stream = Stream::make(current_device(), flags, priority);
 	auto handle = reinterpret_cast<cudaStream_t>(stream.get());
 	Registry &r = registry();
@@ -61,7 +61,7 @@ cudaError_t enter_stream(cudaStream_t handle, std::shared_ptr<Stream> *stream)
 	if (cudaError_t err = enter())
 		return err;
 	if (is_default(handle)) {
-		if (Device *d = machine()->device(current_device()))
+		if (Device *d = devices()->device(current_device()))
 			*stream = d->legacy;
 	} else {
 		Registry &r = registry();
@@ -70,32 +70,32 @@ cudaError_t enter_stream(cudaStream_t handle, std::shared_ptr<Stream> *stream)
 		if (it != r.streams.end())
 			*stream = it->second;
 	}
-	return *stream ? cudaSuccess : result(cudaErrorInvalidResourceHandle);
+	return *stream ? cudaSuccess : set_error(cudaErrorInvalidResourceHandle);
 }
 
 void order_before_push(const std::shared_ptr<Stream> &stream)
 {
 	if (stream->flags() & cudaStreamNonBlocking)
 		return;
-	Device *d = machine()->existing(stream->device());
+	Device *d = devices()->existing(stream->device());
 	if (!d)
 		return;
 	if (stream != d->legacy) {
-		if (auto gate = d->legacy->tail())
-			stream->push_wait(gate);
+		if (auto fence = d->legacy->record_if_busy())
+			stream->push_wait(fence);
 		return;
 	}
 	for (auto &other : streams_of(stream->device())) {
 		if (other->flags() & cudaStreamNonBlocking)
 			continue;
-		if (auto gate = other->tail())
-			stream->push_wait(gate);
+		if (auto fence = other->record_if_busy())
+			stream->push_wait(fence);
 	}
 }
 
 void synchronize_device(int device)
 {
-	Device *d = machine()->existing(device);
+	Device *d = devices()->existing(device);
 	if (!d)
 		return;
 	d->legacy->synchronize();
@@ -133,7 +133,7 @@ SOFT_API cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned in
 	return create(stream, flags, 0);
 }
 
-// Priorities are remembered and have no effect: the host's scheduler decides.
+// A priority is stored, but has no effect.
 SOFT_API cudaError_t cudaStreamCreateWithPriority(cudaStream_t *stream, unsigned int flags, int priority)
 {
 	return create(stream, flags, priority);
@@ -142,14 +142,14 @@ SOFT_API cudaError_t cudaStreamCreateWithPriority(cudaStream_t *stream, unsigned
 SOFT_API cudaError_t cudaStreamDestroy(cudaStream_t handle)
 {
 	if (is_default(handle))
-		return result(cudaErrorInvalidResourceHandle);
+		return set_error(cudaErrorInvalidResourceHandle);
 	std::shared_ptr<Stream> stream;
 	Registry &r = registry();
 	{
 		std::lock_guard<std::mutex> lock(r.mu);
 		auto it = r.streams.find(handle);
 		if (it == r.streams.end())
-			return result(cudaErrorInvalidResourceHandle);
+			return set_error(cudaErrorInvalidResourceHandle);
 		stream = std::move(it->second);
 		r.streams.erase(it);
 	}
@@ -164,7 +164,7 @@ SOFT_API cudaError_t cudaStreamSynchronize(cudaStream_t handle)
 		return err;
 	order_before_push(stream);
 	stream->synchronize();
-	return result(machine()->sticky(stream->device()));
+	return set_error(devices()->sticky(stream->device()));
 }
 
 SOFT_API cudaError_t cudaStreamQuery(cudaStream_t handle)
@@ -173,7 +173,7 @@ SOFT_API cudaError_t cudaStreamQuery(cudaStream_t handle)
 	if (cudaError_t err = enter_stream(handle, &stream))
 		return err;
 	order_before_push(stream);
-	return result(stream->idle() ? machine()->sticky(stream->device()) : cudaErrorNotReady);
+	return set_error(stream->idle() ? devices()->sticky(stream->device()) : cudaErrorNotReady);
 }
 
 SOFT_API cudaError_t cudaStreamGetFlags(cudaStream_t handle, unsigned int *flags)
@@ -182,7 +182,7 @@ SOFT_API cudaError_t cudaStreamGetFlags(cudaStream_t handle, unsigned int *flags
 	if (cudaError_t err = enter_stream(handle, &stream))
 		return err;
 	if (!flags)
-		return result(cudaErrorInvalidValue);
+		return set_error(cudaErrorInvalidValue);
 	*flags = stream->flags();
 	return cudaSuccess;
 }
@@ -193,7 +193,7 @@ SOFT_API cudaError_t cudaStreamGetPriority(cudaStream_t handle, int *priority)
 	if (cudaError_t err = enter_stream(handle, &stream))
 		return err;
 	if (!priority)
-		return result(cudaErrorInvalidValue);
+		return set_error(cudaErrorInvalidValue);
 	*priority = stream->priority();
 	return cudaSuccess;
 }
@@ -204,7 +204,7 @@ SOFT_API cudaError_t cudaStreamGetId(cudaStream_t handle, unsigned long long *id
 	if (cudaError_t err = enter_stream(handle, &stream))
 		return err;
 	if (!id)
-		return result(cudaErrorInvalidValue);
+		return set_error(cudaErrorInvalidValue);
 	*id = is_default(handle) ? 1 : stream->id();
 	return cudaSuccess;
 }

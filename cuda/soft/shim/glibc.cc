@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Linked into a relinked NCCL: names of glibc 2.38 and later that Debian's archive uses, for hosts with an older one.
-// They differ from the old functions only in that they also read binary numbers (0b1).
+// Linked into NCCL: functions of glibc 2.38 that Debian's archive uses, for hosts with an older glibc. They differ from
+// the old functions only in that they also read binary numbers (0b1).
 #include <stdarg.h>
 #include <stdio.h>
 
-// The old functions under names that no header redirects back to the new ones.
+// The old functions, under names that glibc's headers do not redirect to the new ones.
 extern "C" {
 long old_strtol(const char *, char **, int) __asm__("strtol");
 long long old_strtoll(const char *, char **, int) __asm__("strtoll");

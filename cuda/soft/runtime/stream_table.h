@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From handles to streams, and the rules of CUDA's default stream.
+// Stream handles, and the rules of CUDA's default stream.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -14,8 +14,8 @@ namespace soft {
 // and 2 are the current device's default stream. An unknown handle is cudaErrorInvalidResourceHandle.
 cudaError_t enter_stream(cudaStream_t handle, std::shared_ptr<Stream> *stream);
 
-// order_before_push makes the default stream wait for the device's blocking streams, and those for it: call it
-// before pushing work. A stream made with cudaStreamNonBlocking takes no part.
+// order_before_push makes the default stream wait for the device's blocking streams, and those for the default stream.
+// It is called before work is queued. Streams with cudaStreamNonBlocking are not affected.
 void order_before_push(const std::shared_ptr<Stream> &stream);
 
 // synchronize_device waits for all work of a device.
