@@ -236,7 +236,8 @@ bool World::ready(Connection &l, size_t *bytes)
 	return true;
 }
 
-// Moves as much of one connection as possible. Steps of LL and LL128 are delivered in pieces, word by word.
+// Moves as much of one connection as possible. Steps of LL and LL128 are delivered in pieces, word by
+// word; a line of LL128 backwards, its flag first, because a network's copy has no order.
 bool World::move(Connection &l)
 {
 	Conn &s = peer(l.src, l.channel, l.dst).send[l.index], &r = peer(l.dst, l.channel, l.src).recv[l.index];
@@ -267,9 +268,9 @@ bool World::move(Connection &l)
 	} else {
 		size_t until = std::min(bytes, l.delivered + 200 * 8);
 		for (; l.delivered < until; l.delivered += 8) {
-			uint64_t v =
-				__atomic_load_n(reinterpret_cast<uint64_t *>(from + l.delivered), __ATOMIC_RELAXED);
-			__atomic_store_n(reinterpret_cast<uint64_t *>(to + l.delivered), v, __ATOMIC_RELEASE);
+			size_t at = l.proto == softexec::kLL128 ? l.delivered ^ 120 : l.delivered;
+			uint64_t v = __atomic_load_n(reinterpret_cast<uint64_t *>(from + at), __ATOMIC_RELAXED);
+			__atomic_store_n(reinterpret_cast<uint64_t *>(to + at), v, __ATOMIC_RELEASE);
 		}
 		if (l.delivered < bytes)
 			return true;

@@ -94,6 +94,10 @@ private:
 	size_t receive(size_t n)
 	{
 		for (size_t p = 0; p < recv_.size(); p++) {
+			// A network's copy into the buffer has no order, so a flag can arrive before the rest of its
+			// line. The proxy advances tail after the copy.
+			if (Line::kFlagMayBeEarly && recv_[p].has_fifo() && !recv_[p].can_recv(1))
+				return 0;
 			n = Line::unpack(address(recv_[p], line_), recv_[p].step, n, data_[p]);
 			if (n == 0)
 				return 0;

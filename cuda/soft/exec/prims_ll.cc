@@ -9,6 +9,7 @@ namespace {
 
 struct LLLine {
 	static constexpr Proto kProto = kLL;
+	static constexpr bool kFlagMayBeEarly = false; // it is in the same word as its data
 	static constexpr size_t kData = 8, kBytes = 16, kGroupLines = 1, kGroupData = 8;
 
 	// A flag is the low 32 bits of the step and repeats after 2^32 steps. Before that, whole buffers are written,

@@ -10,6 +10,7 @@ namespace {
 
 struct LL128Line {
 	static constexpr Proto kProto = kLL128;
+	static constexpr bool kFlagMayBeEarly = true;
 	static constexpr size_t kData = 120, kBytes = 128, kGroupLines = 16, kGroupData = kGroupLines * kData;
 
 	static uint64_t flag(uint64_t step) { return step + 1; }
