@@ -1,9 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The path of a message, in the order it takes it: isend posts it and begins to
-// copy it into the ring; either end's calls advance the link model; the receiver
-// copies what is due out of the ring, and test reports what is complete. No call
-// waits, locks, allocates or enters the kernel (clock_gettime is in the vDSO).
+// The life of a message on the shm datapath:
+//
+//  1. isend posts the message in the flow and copies its first bytes into the ring (copy_in). irecv posts the receive.
+//  2. Every call on either end makes the steps of the link model whose time has come (advance). The sender's calls copy
+//     the message's other bytes into the ring.
+//  3. test of the receive copies the bytes that have arrived, in the model, out of the ring (copy_out). When the
+//  message is
+//     due and copied, it counts the message and its lateness.
+//  4. test reports the receive when the message is copied out. It reports the send when the model says that it is
+//  complete
+//     and its bytes are in the ring.
+//
+// No call waits, allocates memory or enters the kernel (clock_gettime is in the vDSO).
+//
+// Threads and processes. NCCL makes the calls on one end from one thread at a time. The flow and the ring are memory
+// that both processes map; shaper/link/flow.h says which end writes which field. The link model's state belongs to
+// whoever has flow->lock. A call only tries that lock: if the other end has it, the other end makes the steps. To make
+// steps in time, a call may also advance the process's other connections. Their list has a lock, which calls of NCCL
+// only try; ddlemu_conn_new and ddlemu_conn_unlink, which are not calls of NCCL's progress thread, wait for it. The
+// thread that watches the peers writes base.dead.
+//
+// Memory order. A count is stored with release after what it counts, and loaded with acquire before that is read:
+//
+//	posted, receives_posted     the entries of sends and receives
+//	written                     the bytes in the ring
+//	consumed                    the free space in the ring: the bytes were read
+//	receives_done               the entries of messages that may be used again
+//	published.*                 the entries of times
+//	lock, sender_closed, receiver_closed, receive_error, broken, dead    everything that was written before
+//
+// An end loads its own counts without an order. The peer may overwrite anything in the shared memory. So this end's
+// pointers and the ring's size are private, and a size is checked after it has been copied.
 
 #include "conn.h"
 
@@ -15,143 +43,146 @@
 #include "../transport/copy.h"
 #include "fault.h"
 
-// --- advancing the model
+// --- advancing the link model
 
-// Every connection of this process. Under the lock: making and ending connections,
-// and catching up. Polls that are in time do not touch it.
+// Every connection of this process.
 static struct {
-	uint32_t lock;
+	uint32_t lock; // for the list, and for advancing several connections in the order of their steps
 	struct ddlemu_conn *first;
-} all;
+} list;
 
-static bool all_try_lock(void)
+static bool try_lock_list(void)
 {
 	uint32_t unlocked = 0;
-	return __atomic_compare_exchange_n(&all.lock, &unlocked, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
+	return __atomic_compare_exchange_n(&list.lock, &unlocked, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
 }
 
-static void all_unlock(void) { __atomic_store_n(&all.lock, 0, __ATOMIC_RELEASE); }
+static void unlock_list(void) { __atomic_store_n(&list.lock, 0, __ATOMIC_RELEASE); }
 
-// unseen_receive says whether the model has to learn of a receive now: only while it
-// knows of a message whose times it cannot tell yet. Otherwise it learns of it with
-// the next message, in the sender's call, and its lines stay with the sender's core.
-static bool unseen_receive(struct ddlemu_flow *f, uint64_t seen)
+static bool is_sender(const struct ddlemu_conn *c) { return c->base.ops == &ddlemu_shm_sender; }
+
+// is_receive_needed says whether the model must read a receive that it has not read (number `seen`). It must while it
+// knows a message whose times depend on receives. Otherwise it reads the receive with the next message, in the sender's
+// call, and its cache lines stay with the sender's core.
+static bool is_receive_needed(struct ddlemu_flow *f, uint64_t seen)
 {
 	return load64(&f->receives_posted) > seen && load64(&f->published.posts_seen) > load64(&f->published.due_count);
 }
 
-// due_at is the time of the model's next step on this connection: what it said
-// last, or the time of a post that it has not seen.
-static int64_t due_at(struct ddlemu_flow *f)
+// next_step is the time of the model's next step on this connection: what the model published, or the time of a post
+// that it has not read.
+static int64_t next_step(struct ddlemu_flow *f)
 {
-	int64_t at = flow_next(f);
-	uint64_t posted = load64(&f->published.posts_seen), recvd = load64(&f->published.receives_seen);
-	if (load64(&f->posted) > posted)
-		at = min64(at, send_at(f, posted)->posted);
-	if (unseen_receive(f, recvd))
-		at = min64(at, receive_at(f, recvd)->posted);
-	return at;
+	int64_t next = flow_next(f);
+	uint64_t posts = load64(&f->published.posts_seen), receives = load64(&f->published.receives_seen);
+	if (load64(&f->posted) > posts)
+		next = min64(next, send_at(f, posts)->posted);
+	if (is_receive_needed(f, receives))
+		next = min64(next, receive_at(f, receives)->posted);
+	return next;
 }
 
-// Who posts something takes it into the model in the same call. The other end leaves
-// it LEAVE ns for that, and looks for it every LOOK ns: otherwise each message would
-// send the lines of the one end and of the model to and fro between the cores.
-#define LEAVE 400
-#define LOOK 2000
+// The end that posts something advances the model in the same call. The other end looks for the post only every
+// PEER_INTERVAL ns, and gives the first end PEER_DELAY ns. Otherwise every message would move the cache lines of the
+// post and of the model between the two cores.
+#define PEER_DELAY 400
+#define PEER_INTERVAL 2000
 
-static bool time_to_look(struct ddlemu_conn *c, int64_t now)
+// must_check_peer says whether it is time to look for posts of the other end.
+static bool must_check_peer(struct ddlemu_conn *c, int64_t now)
 {
-	if (now - c->looked < LOOK)
+	if (now - c->peer_checked < PEER_INTERVAL)
 		return false;
-	c->looked = now;
+	c->peer_checked = now;
 	return true;
 }
 
-// anything says whether the model has something to do by now.
-static bool anything(struct ddlemu_conn *c, int64_t now)
+// has_step says whether the model has a step to make by now.
+static bool has_step(struct ddlemu_conn *c, int64_t now)
 {
 	struct ddlemu_flow *f = c->f;
-	bool sender = c->base.ops == &ddlemu_shm_sender, look = time_to_look(c, now);
+	bool sender = is_sender(c), check_peer = must_check_peer(c, now);
 	if (flow_next(f) <= now)
 		return true;
-	if (sender || look) {
-		uint64_t posted = load64(&f->published.posts_seen);
-		if (load64(&f->posted) > posted && send_at(f, posted)->posted + (sender ? 0 : LEAVE) <= now)
+	if (sender || check_peer) {
+		uint64_t posts = load64(&f->published.posts_seen);
+		if (load64(&f->posted) > posts && send_at(f, posts)->posted + (sender ? 0 : PEER_DELAY) <= now)
 			return true;
 	}
-	if (!sender || look) {
-		uint64_t recvd = load64(&f->published.receives_seen);
-		if (unseen_receive(f, recvd) && receive_at(f, recvd)->posted + (sender ? LEAVE : 0) <= now)
+	if (!sender || check_peer) {
+		uint64_t receives = load64(&f->published.receives_seen);
+		if (is_receive_needed(f, receives) &&
+			receive_at(f, receives)->posted + (sender ? PEER_DELAY : 0) <= now)
 			return true;
 	}
 	return false;
 }
 
-// step takes the steps of one connection up to time t, unless the other end is at
-// it already.
-static bool step(struct ddlemu_conn *c, int64_t t)
+// advance_to makes the steps of one connection up to time t. It fails if the other end has the lock, and makes them.
+static bool advance_to(struct ddlemu_conn *c, int64_t t)
 {
 	struct ddlemu_flow *f = c->f;
-	uint32_t unlocked = 0, me = c->base.ops == &ddlemu_shm_sender ? DDLEMU_SENDER : DDLEMU_RECEIVER;
-	if (!__atomic_compare_exchange_n(&f->lock, &unlocked, me, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+	uint32_t unlocked = 0, end = is_sender(c) ? DDLEMU_SENDER : DDLEMU_RECEIVER;
+	if (!__atomic_compare_exchange_n(&f->lock, &unlocked, end, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
 		return false;
 	flow_advance(&c->engine, t);
 	__atomic_store_n(&f->lock, 0, __ATOMIC_RELEASE);
 	return true;
 }
 
-// A poll this late (ns) may have let other flows wait too: half of the shortest
-// segment that a link of 400 Gb/s has.
+// A call that comes later than this (ns) may have kept other flows waiting too. It is half of the shortest segment of a
+// 400 Gb/s link.
 #define CATCH_UP 600
 #define CATCH_UP_STEPS 256 // so that one call stays short
 
-// catch_up takes the steps of all connections of this process in the order of
-// their times, as if each had been polled in time. Otherwise the first one polled
-// would take everything that it missed before the others get a turn.
+// catch_up makes the steps of all connections of this process in the order of their times, as if each had been polled
+// in time. Otherwise the connection that is polled first would make all its steps before the others.
 static void catch_up(int64_t now)
 {
-	if (!all_try_lock())
+	if (!try_lock_list())
 		return;
 	for (int i = 0; i < CATCH_UP_STEPS; i++) {
 		struct ddlemu_conn *first = NULL;
 		int64_t earliest = now;
-		for (struct ddlemu_conn *c = all.first; c != NULL; c = c->next) {
-			int64_t at = due_at(c->f);
-			if (at < earliest) {
-				earliest = at;
+		for (struct ddlemu_conn *c = list.first; c != NULL; c = c->next) {
+			int64_t next = next_step(c->f);
+			if (next < earliest) {
+				earliest = next;
 				first = c;
 			}
 		}
-		if (first == NULL || !step(first, earliest))
+		if (first == NULL || !advance_to(first, earliest))
 			break;
 	}
-	all_unlock();
+	unlock_list();
 }
 
-// run takes the steps up to now, of other connections too if this comes late.
-static void run(struct ddlemu_conn *c, int64_t now)
+// advance_now makes the steps up to now; those of other connections too, if this call is late.
+static void advance_now(struct ddlemu_conn *c, int64_t now)
 {
-	if (due_at(c->f) < now - CATCH_UP)
+	if (next_step(c->f) < now - CATCH_UP)
 		catch_up(now);
-	if (due_at(c->f) > now - CATCH_UP)
-		step(c, now);
+	if (next_step(c->f) > now - CATCH_UP)
+		advance_to(c, now);
 }
 
-// advance runs the model when there is something to do.
+// advance makes the steps up to now, if there are any.
 static void advance(struct ddlemu_conn *c, int64_t now)
 {
-	if (anything(c, now))
-		run(c, now);
+	if (has_step(c, now))
+		advance_now(c, now);
 }
 
-// why_not says why a connection cannot go on, going by what was seen of the peer.
-static int why_not(struct ddlemu_conn *c, int dead, int peer_closed)
+// --- failures
+
+// failure returns why a connection cannot go on, given what the caller has read of the peer's state.
+static int failure(struct ddlemu_conn *c, enum ddlemu_death dead, bool peer_closed)
 {
 	uint32_t broken = __atomic_load_n(&c->f->broken, __ATOMIC_ACQUIRE);
 	if (broken == DDLEMU_LINK_DOWN)
 		return FAIL(DDLEMU_REMOTE_ERROR, "the emulated link was down for longer than the transport allows");
 	if (broken)
-		return FAIL(DDLEMU_REMOTE_ERROR, "the peer has overwritten its part of the connection with nonsense");
+		return FAIL(DDLEMU_REMOTE_ERROR, "the peer overwrote its fields of the connection with invalid values");
 	if (dead == DDLEMU_FABRIC_DOWN)
 		return FAIL(DDLEMU_REMOTE_ERROR, "the fabric was taken down");
 	if (dead)
@@ -161,24 +192,27 @@ static int why_not(struct ddlemu_conn *c, int dead, int peer_closed)
 	return DDLEMU_SUCCESS;
 }
 
-static int is_dead(struct ddlemu_conn *c) { return __atomic_load_n(&c->base.dead, __ATOMIC_ACQUIRE); }
+static enum ddlemu_death death(struct ddlemu_conn *c) { return __atomic_load_n(&c->base.dead, __ATOMIC_ACQUIRE); }
 
-static int check(struct ddlemu_conn *c, int peer_closed) { return why_not(c, is_dead(c), peer_closed); }
+static bool is_set(const uint32_t *closed) { return __atomic_load_n(closed, __ATOMIC_ACQUIRE) != 0; }
 
-// stranded says whether the sender died while it advanced the model: nobody can go on.
-static bool stranded(struct ddlemu_conn *c, int dead)
+// is_lock_lost says whether the sender died while it advanced the model: the lock is never released.
+static bool is_lock_lost(struct ddlemu_conn *c, enum ddlemu_death dead)
 {
 	return dead && __atomic_load_n(&c->f->lock, __ATOMIC_ACQUIRE) == DDLEMU_SENDER;
 }
 
-static int too_long(uint64_t size, uint64_t room)
+static int fail_too_long(uint64_t size, uint64_t capacity)
 {
 	return FAIL(DDLEMU_INVALID_USAGE,
 		"message of %llu bytes is longer than the receive of %llu bytes posted for it",
-		(unsigned long long)size, (unsigned long long)room);
+		(unsigned long long)size, (unsigned long long)capacity);
 }
 
-static struct ddlemu_conn_request *take(struct ddlemu_conn *c, uint64_t msg, char *data, uint64_t size)
+// --- both ends
+
+// new_request returns the request for a message, NULL if as many as NCCL may have are not complete.
+static struct ddlemu_conn_request *new_request(struct ddlemu_conn *c, uint64_t msg, char *data, uint64_t size)
 {
 	struct ddlemu_conn_request *r = &c->req[msg % DDLEMU_MAX_REQUESTS];
 	if (r->busy)
@@ -187,21 +221,32 @@ static struct ddlemu_conn_request *take(struct ddlemu_conn *c, uint64_t msg, cha
 	return r;
 }
 
-// call_budget is how many bytes this call may copy.
-static uint64_t call_budget(struct ddlemu_conn *c, int64_t now)
+// complete gives a request back to NCCL.
+static int complete(struct ddlemu_conn_request *r, uint64_t *count, int *done, size_t *size)
 {
-	int64_t away = now - c->last_call;
+	if (size != NULL)
+		*size = r->size;
+	r->busy = 0;
+	store64(count, *count + 1);
+	*done = 1;
+	return DDLEMU_SUCCESS;
+}
+
+// copy_budget is how many bytes this call may copy.
+static uint64_t copy_budget(struct ddlemu_conn *c, int64_t now)
+{
+	int64_t idle = now - c->last_call;
 	c->last_call = now;
-	return away > DDLEMU_LONG ? DDLEMU_COPY_AFTER_LONG : DDLEMU_COPY_PER_CALL;
+	return idle > DDLEMU_IDLE_LONG ? DDLEMU_COPY_AFTER_IDLE : DDLEMU_COPY_PER_CALL;
 }
 
 // --- the sender
 
-// copy_in moves posted bytes into the ring, at most one call's worth.
+// copy_in copies posted messages into the ring, as far as there is space and the budget reaches.
 static void copy_in(struct ddlemu_conn *c, int64_t now)
 {
 	struct ddlemu_flow *f = c->f;
-	uint64_t budget = call_budget(c, now), written = f->written;
+	uint64_t budget = copy_budget(c, now), written = f->written;
 	while (budget > 0 && c->copied_msgs < f->posted) {
 		struct ddlemu_conn_request *r = &c->req[c->copied_msgs % DDLEMU_MAX_REQUESTS];
 		uint64_t at = written % c->ring_size;
@@ -233,20 +278,21 @@ static int sender_isend(struct ddlemu_comm *comm, const void *data, size_t size,
 	*request = NULL;
 	int64_t now = clock_now();
 	fault_stall(now);
-	int bad = check(c, __atomic_load_n(&f->receiver_closed, __ATOMIC_ACQUIRE));
+	int bad = failure(c, death(c), is_set(&f->receiver_closed));
 	if (bad)
 		return bad;
 	if (fault_lose(size, request))
 		return DDLEMU_SUCCESS;
 	uint64_t i = f->posted;
 	struct ddlemu_conn_request *r = NULL;
-	if (i - c->floor >= DDLEMU_MAX_MESSAGES)
-		c->floor = umin64(umin64(f->sends_done, load64(&f->receives_done)), load64(&f->published.oldest_msg));
-	if (i - c->floor < DDLEMU_MAX_MESSAGES)
-		r = take(c, i, (char *)data, size);
+	if (i - c->reusable >= DDLEMU_MAX_MESSAGES)
+		c->reusable =
+			umin64(umin64(f->sends_done, load64(&f->receives_done)), load64(&f->published.oldest_msg));
+	if (i - c->reusable < DDLEMU_MAX_MESSAGES)
+		r = new_request(c, i, (char *)data, size);
 	if (r == NULL) {
-		if (i - c->floor >= DDLEMU_MAX_MESSAGES)
-			run(c, now); // what it has not seen may let it forget messages
+		if (i - c->reusable >= DDLEMU_MAX_MESSAGES)
+			advance_now(c, now); // the model may read receives, and then need fewer messages
 		else
 			advance(c, now);
 		copy_in(c, now);
@@ -269,28 +315,24 @@ static int sender_test(struct ddlemu_request *request, int *done, size_t *size)
 	fault_stall(now);
 	copy_in(c, now);
 	advance(c, now);
-	uint32_t rx_error = __atomic_load_n(&f->receive_error, __ATOMIC_ACQUIRE);
-	if (rx_error)
-		return too_long(r->size, rx_error - 1);
-	bool complete = load64(&f->published.complete_count) > r->msg && now >= times_at(f, r->msg)->complete;
-	// The receiver says so only when it looks, which may be after the time of sent.
-	if (complete && load64(&f->receives_posted) > r->msg && r->size > receive_at(f, r->msg)->capacity)
-		return too_long(r->size, receive_at(f, r->msg)->capacity);
-	if (complete && c->copied_msgs <= r->msg && !r->held && f->written - load64(&f->consumed) == c->ring_size) {
-		r->held = 1;
+	uint32_t error = __atomic_load_n(&f->receive_error, __ATOMIC_ACQUIRE);
+	if (error)
+		return fail_too_long(r->size, error - 1);
+	bool sent = load64(&f->published.complete_count) > r->msg && now >= times_at(f, r->msg)->complete;
+	bool copied = c->copied_msgs > r->msg;
+	// The receiver reports a message that is too long when it looks, which may be later than this.
+	if (sent && load64(&f->receives_posted) > r->msg && r->size > receive_at(f, r->msg)->capacity)
+		return fail_too_long(r->size, receive_at(f, r->msg)->capacity);
+	if (sent && !copied && !r->counted_held && f->written - load64(&f->consumed) == c->ring_size) {
+		r->counted_held = 1;
 		add64(&c->cell->held_sends, 1);
 	}
-	if (!complete || c->copied_msgs <= r->msg) {
-		// A receiver that is gone makes no more room, and will post no more receives.
-		int gone = __atomic_load_n(&f->receiver_closed, __ATOMIC_ACQUIRE);
-		return check(c, gone && (c->copied_msgs <= r->msg || load64(&f->receives_posted) <= r->msg));
+	if (!sent || !copied) {
+		// A receiver that has closed consumes no more bytes and posts no more receives.
+		bool closed = is_set(&f->receiver_closed);
+		return failure(c, death(c), closed && (!copied || load64(&f->receives_posted) <= r->msg));
 	}
-	if (size != NULL)
-		*size = r->size;
-	r->busy = 0;
-	f->sends_done++;
-	*done = 1;
-	return DDLEMU_SUCCESS;
+	return complete(r, &f->sends_done, done, size);
 }
 
 // --- the receiver
@@ -303,92 +345,47 @@ static int receiver_irecv(struct ddlemu_comm *comm, void *data, size_t size, str
 	int64_t now = clock_now();
 	uint64_t i = f->receives_posted;
 	struct ddlemu_conn_request *r = NULL;
-	if (i - c->floor >= DDLEMU_MAX_MESSAGES)
-		c->floor = umin64(f->receives_done, load64(&f->published.oldest_msg));
-	if (i - c->floor < DDLEMU_MAX_MESSAGES)
-		r = take(c, i, data, size);
+	if (i - c->reusable >= DDLEMU_MAX_MESSAGES)
+		c->reusable = umin64(f->receives_done, load64(&f->published.oldest_msg));
+	if (i - c->reusable < DDLEMU_MAX_MESSAGES)
+		r = new_request(c, i, data, size);
 	if (r != NULL) {
 		flow_receive(f, size, now);
 		*request = &r->base;
-	} else if (i - c->floor >= DDLEMU_MAX_MESSAGES) {
-		if (stranded(c, is_dead(c)))
-			return check(c, 0); // there will never be room
-		run(c, now); // what it has not seen may let it forget messages
+	} else if (i - c->reusable >= DDLEMU_MAX_MESSAGES) {
+		enum ddlemu_death dead = death(c);
+		if (is_lock_lost(c, dead))
+			return failure(c, dead, false); // no entry will ever be free
+		advance_now(c, now); // the model may read receives, and then need fewer messages
 		return DDLEMU_SUCCESS;
 	}
 	advance(c, now);
 	return DDLEMU_SUCCESS;
 }
 
-static int bucket(int64_t late) // state.Bucket
-{
-	if (late < 8)
-		return late < 0 ? 0 : (int)late;
-	int e = 63 - __builtin_clzll((uint64_t)late);
-	int b = (e - 1) * 4 + (int)(late >> (e - 2) & 3);
-	return b < DDLEMU_LATE_BUCKETS ? b : DDLEMU_LATE_BUCKETS - 1;
-}
-
-// count_busy adds the part of an interval that no earlier message has covered.
-static void count_busy(int64_t *busy, int64_t *until, int64_t from, int64_t to)
-{
-	from = max64(from, raise_to(until, to));
-	if (to > from)
-		__atomic_fetch_add(busy, to - from, __ATOMIC_RELAXED);
-}
-
-// account judges a message that has just been made visible.
-static void account(struct ddlemu_conn *c, uint64_t i, int64_t visible)
-{
-	struct ddlemu_flow *f = c->f;
-	const struct ddlemu_send *x = send_at(f, i);
-	const struct ddlemu_times *o = times_at(f, i);
-	int64_t due = max64(o->due, receive_at(f, i)->posted), time = o->due - x->posted;
-	int64_t late = max64(visible - due, 0) + o->distortion;
-	struct ddlemu_class *k = size_class_of(c->cell, x->size);
-	add64(&k->messages, 1);
-	add64(&k->bytes, x->size);
-	if (late > max64(DDLEMU_P50_FLOOR * c->scale, time / DDLEMU_P50_PART))
-		add64(&k->over_p50, 1);
-	if (late > max64(DDLEMU_P99_FLOOR * c->scale, time / DDLEMU_P99_PART))
-		add64(&k->over_p99, 1);
-	__atomic_fetch_add(&k->sum_late, late, __ATOMIC_RELAXED);
-	__atomic_fetch_add(&k->sum_time, time, __ATOMIC_RELAXED);
-	raise_to(&k->max_late, late);
-	__atomic_fetch_add(&k->late[bucket(late)], 1, __ATOMIC_RELAXED);
-
-	// Backlogged: a posted message is unfinished in the model, and on the clock
-	// until it is visible.
-	count_busy(&c->cell->model_busy, &c->cell->model_until, x->posted, due);
-	count_busy(&c->cell->wall_busy, &c->cell->wall_until, x->posted, due + late);
-	if (o->distortion != 0)
-		__atomic_fetch_add(&c->cell->distortion, o->distortion, __ATOMIC_RELAXED);
-	count_span(c->cell, x->posted, visible);
-}
-
-// copy_out moves what is due out of the ring, at most one call's worth, and
-// accounts for the messages that are complete.
+// copy_out copies the bytes that have arrived out of the ring, as far as the budget reaches, and counts the messages
+// that are received.
 static int copy_out(struct ddlemu_conn *c, int64_t now)
 {
 	struct ddlemu_flow *f = c->f;
-	uint64_t budget = call_budget(c, now);
-	// Bytes that have arrived, or a message that is due, were posted: the sender's line need not be looked at.
+	uint64_t budget = copy_budget(c, now);
+	// Only a message that was posted can have arrived or be due, so `posted`, on the sender's line, is not read.
 	while (c->copied_msgs < f->receives_posted &&
 		(load64(&f->published.arrived) > f->consumed || load64(&f->published.due_count) > c->copied_msgs ||
 			fault_looks(f, c->copied_msgs))) {
 		uint64_t i = c->copied_msgs;
 		struct ddlemu_conn_request *r = &c->req[i % DDLEMU_MAX_REQUESTS];
-		const struct ddlemu_send x = *send_at(f, i); // once: nothing the peer does later gets past the check
+		const struct ddlemu_send x = *send_at(f, i); // a copy: the peer cannot change it after the check
 		if (x.size > r->size) {
 			__atomic_store_n(
 				&f->receive_error, (uint32_t)umin64(r->size, UINT32_MAX - 1) + 1, __ATOMIC_RELEASE);
-			return too_long(x.size, r->size);
+			return fail_too_long(x.size, r->size);
 		}
 		uint64_t begin = x.end - x.size, at = begin + c->copied_off;
 		uint64_t visible = umin64(umin64(fault_arrived(f, i, now), load64(&f->written)), x.end);
 		uint64_t ready = visible > begin ? visible - begin : 0;
 		if (ready < x.size)
-			ready &= ~(uint64_t)(DDLEMU_LINE - 1); // never part of a line
+			ready &= ~(uint64_t)(DDLEMU_LINE - 1); // whole lines only: NCCL may poll the bytes
 		while (c->copied_off < ready && budget > 0) {
 			uint64_t in = at % c->ring_size;
 			uint64_t n = umin64(umin64(ready - c->copied_off, c->ring_size - in), budget);
@@ -403,7 +400,15 @@ static int copy_out(struct ddlemu_conn *c, int64_t now)
 			now < times_at(f, i)->due + fault_delay(i))
 			return DDLEMU_SUCCESS;
 		fault_flip(i, r->data, x.size);
-		account(c, i, x.size > 0 ? clock_now() : now);
+		const struct ddlemu_times *t = times_at(f, i);
+		count_delivery(c->cell,
+			&(struct ddlemu_delivery){ .size = x.size,
+				.posted = x.posted,
+				.receive_posted = receive_at(f, i)->posted,
+				.due = t->due,
+				.visible = x.size > 0 ? clock_now() : now,
+				.distortion = t->distortion },
+			c->scale);
 		r->size = x.size;
 		c->copied_msgs++;
 		c->copied_off = 0;
@@ -411,14 +416,13 @@ static int copy_out(struct ddlemu_conn *c, int64_t now)
 	return DDLEMU_SUCCESS;
 }
 
-// still_comes says whether a message arrives although its sender is gone: it has
-// been sent in full, and this end can take the model's steps alone. It can when no
-// process that died has the lock; one that lives, and this one's other threads,
-// give it back.
-static bool still_comes(struct ddlemu_conn *c, uint64_t i, int dead)
+// will_arrive says whether message i arrives although its sender is gone: all of it is in the ring, and this end can
+// make the model's steps alone. It can unless a process that died has the lock. A process that lives, and another
+// thread of this process, release it.
+static bool will_arrive(struct ddlemu_conn *c, uint64_t i, enum ddlemu_death dead)
 {
 	struct ddlemu_flow *f = c->f;
-	if (stranded(c, dead) || __atomic_load_n(&f->broken, __ATOMIC_ACQUIRE))
+	if (is_lock_lost(c, dead) || __atomic_load_n(&f->broken, __ATOMIC_ACQUIRE))
 		return false;
 	return load64(&f->posted) > i && load64(&f->written) >= send_at(f, i)->end;
 }
@@ -438,18 +442,15 @@ static int receiver_test(struct ddlemu_request *request, int *done, size_t *size
 			return bad;
 	}
 	if (c->copied_msgs <= r->msg) {
-		// Each is looked at once, and what the sender did before it went only then.
-		int dead = is_dead(c), closed = (int)__atomic_load_n(&f->sender_closed, __ATOMIC_ACQUIRE);
-		if ((dead || closed) && still_comes(c, r->msg, dead))
+		// Both are loaded once, before the sender's counts: if the sender is gone, its counts are final. Loaded
+		// again below, they could say that it is gone although its counts were read before.
+		enum ddlemu_death dead = death(c);
+		bool closed = is_set(&f->sender_closed);
+		if ((dead || closed) && will_arrive(c, r->msg, dead))
 			return DDLEMU_SUCCESS;
-		return why_not(c, dead, closed);
+		return failure(c, dead, closed);
 	}
-	if (size != NULL)
-		*size = r->size;
-	r->busy = 0;
-	store64(&f->receives_done, f->receives_done + 1);
-	*done = 1;
-	return DDLEMU_SUCCESS;
+	return complete(r, &f->receives_done, done, size);
 }
 
 const struct ddlemu_ops ddlemu_shm_sender = { .isend = sender_isend, .irecv = ddlemu_no_irecv, .test = sender_test };
@@ -457,7 +458,13 @@ const struct ddlemu_ops ddlemu_shm_receiver = {
 	.isend = ddlemu_no_isend, .irecv = receiver_irecv, .test = receiver_test
 };
 
-// --- control
+// --- making and ending connections
+
+static void lock_list(void)
+{
+	while (!try_lock_list())
+		sched_yield();
+}
 
 struct ddlemu_conn *ddlemu_conn_new(
 	const struct ddlemu_ops *ops, unsigned long id, void *region, void *state, uint64_t cells_off)
@@ -486,24 +493,22 @@ struct ddlemu_conn *ddlemu_conn_new(
 	c->engine.rate_fault = fault_rate;
 #endif
 	c->cell = (struct ddlemu_cell *)((char *)state + cells_off) + c->engine.path.link;
-	while (!all_try_lock())
-		sched_yield();
-	c->next = all.first;
-	all.first = c;
-	all_unlock();
+	lock_list();
+	c->next = list.first;
+	list.first = c;
+	unlock_list();
 	return c;
 }
 
 void ddlemu_conn_unlink(struct ddlemu_conn *c)
 {
-	while (!all_try_lock())
-		sched_yield();
-	for (struct ddlemu_conn **p = &all.first; *p != NULL; p = &(*p)->next)
+	lock_list();
+	for (struct ddlemu_conn **p = &list.first; *p != NULL; p = &(*p)->next)
 		if (*p == c) {
 			*p = c->next;
 			break;
 		}
-	all_unlock();
+	unlock_list();
 }
 
 void ddlemu_conn_free(struct ddlemu_conn *c)
@@ -515,7 +520,7 @@ void ddlemu_conn_free(struct ddlemu_conn *c)
 void ddlemu_conn_close(struct ddlemu_conn *c)
 {
 	struct ddlemu_flow *f = c->f;
-	if (c->base.ops == &ddlemu_shm_sender) {
+	if (is_sender(c)) {
 		__atomic_store_n(&f->sender_closed, 1, __ATOMIC_RELEASE);
 		return;
 	}

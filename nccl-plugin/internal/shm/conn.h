@@ -1,59 +1,60 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One end of a connection, in one process.
+// One end of a connection on the shm datapath.
 #ifndef DDLEMU_SHM_CONN_H
 #define DDLEMU_SHM_CONN_H
 
-#include "../transport/transport.h"
 #include "../../../shaper/link/engine.h"
+#include "../transport/transport.h"
 
 #define DDLEMU_FLOW_MAGIC 0x31776f6c66646464ull
 #define DDLEMU_MAX_REQUESTS 32 // NCCL_NET_MAX_REQUESTS
-// One call copies this much, so that none keeps the other connections waiting. When
-// the thread was away for long, more has piled up and more may be copied: NCCL
-// yields after every round that completed nothing, and on a crowded host each yield
-// costs a time slice.
+// One call copies at most this many bytes, so that it does not keep NCCL's other connections waiting. If this end was
+// not called for longer than DDLEMU_IDLE_LONG, more bytes wait, and the call may copy more: NCCL yields the processor
+// after every round of calls that completes nothing, and on a busy host each yield costs a time slice.
 #define DDLEMU_COPY_PER_CALL (64 << 10)
-#define DDLEMU_COPY_AFTER_LONG (1 << 20)
-#define DDLEMU_LONG 100000 // ns
+#define DDLEMU_COPY_AFTER_IDLE (1 << 20)
+#define DDLEMU_IDLE_LONG 100000 // ns
 
 struct ddlemu_conn_request {
 	struct ddlemu_request base;
-	uint64_t msg; // index of the message
+	uint64_t msg; // the message's number in its connection
 	char *data;
-	uint64_t size; // of the send, or room for the receive
-	int busy;
-	int held; // counted in held_sends
+	uint64_t size; // bytes of the send; the capacity of the receive and, once it is received, the message's size
+	int busy; // posted, and not given back to NCCL
+	int counted_held; // counted in the cell's held_sends
 };
 
+// One process's view of a connection. Only this process reads or writes it; the shared memory is at f and ring.
 struct ddlemu_conn {
 	struct ddlemu_comm base;
-	struct ddlemu_conn *next; // in the list of all
+	struct ddlemu_conn *next; // in the list of this process's connections
 	struct ddlemu_engine engine;
 	struct ddlemu_flow *f;
 	char *ring;
-	uint64_t ring_size; // this process's own copy, as of the path
-	struct ddlemu_cell *cell; // where this job's messages on this link are counted; receiver only
-	int64_t scale; // time scale
-	int64_t last_call; // when this end was polled last
-	// Messages below these indices need no more copying by this end.
-	uint64_t copied_msgs, copied_off;
-	// What the other end said when it was last looked at: its lines are far away.
-	uint64_t consumed, floor;
-	int64_t looked; // when posts of the other end were looked for
-	struct ddlemu_conn_request req[DDLEMU_MAX_REQUESTS];
+	uint64_t ring_size; // a private copy: the peer may overwrite the one in f
+	struct ddlemu_cell *cell; // where the job counts messages on this link
+	int64_t scale; // the time scale
+	int64_t last_call; // ns: when a call of this end last copied
+	uint64_t copied_msgs, copied_off; // messages that this end has copied, and the offset in the next one
+	// What the other end had published when this end last looked. Looking again moves a cache line between the
+	// cores.
+	uint64_t consumed; // f->consumed; sender only
+	uint64_t reusable; // messages below this number need no entry in the flow's tables any more
+	int64_t peer_checked; // ns: when this end last looked for posts of the other end
+	struct ddlemu_conn_request req[DDLEMU_MAX_REQUESTS]; // message n is in entry n % DDLEMU_MAX_REQUESTS
 };
 
 extern const struct ddlemu_ops ddlemu_shm_sender, ddlemu_shm_receiver;
 
-// Makes one end. region maps the flow, state the fabric's file. Returns NULL when
-// memory is short.
+// Makes one end. region is the connection's memory, which begins with the flow. state is the fabric's file, cells_off
+// the offset of the job's cells in it. Returns NULL when there is no memory.
 struct ddlemu_conn *ddlemu_conn_new(
 	const struct ddlemu_ops *ops, unsigned long id, void *region, void *state, uint64_t cells_off);
 void ddlemu_conn_free(struct ddlemu_conn *);
-// Only its own calls advance it from now on.
+// Removes the connection from the list: other connections' calls do not advance it any more.
 void ddlemu_conn_unlink(struct ddlemu_conn *);
-// Tells the other end that this one is gone, and counts what was in flight.
+// Tells the other end that this end is gone. A receiver counts the messages that it has not received as aborted.
 void ddlemu_conn_close(struct ddlemu_conn *);
 
 #endif

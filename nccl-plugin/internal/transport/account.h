@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How every datapath counts a message in its job's cell of the link (shaper/state/layout.h).
-// Several processes count in one cell: all additions are atomic.
+// How the datapaths count a message in its job's cell of the link (shaper/state/layout.h). Several processes count in
+// one cell, so every change is atomic. The counters are independent of each other: relaxed order is enough.
 #ifndef DDLEMU_ACCOUNT_H
 #define DDLEMU_ACCOUNT_H
 
@@ -33,6 +33,61 @@ static inline void count_span(struct ddlemu_cell *cell, int64_t posted, int64_t 
 	if (first == 0)
 		__atomic_compare_exchange_n(
 			&cell->first_posted, &first, posted, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+}
+
+static inline int lateness_bucket(int64_t late) // state.Bucket
+{
+	if (late < 8)
+		return late < 0 ? 0 : (int)late;
+	int e = 63 - __builtin_clzll((uint64_t)late);
+	int b = (e - 1) * 4 + (int)(late >> (e - 2) & 3);
+	return b < DDLEMU_LATE_BUCKETS ? b : DDLEMU_LATE_BUCKETS - 1;
+}
+
+// count_busy adds the section of [from, to) that no earlier message has covered.
+static inline void count_busy(int64_t *busy, int64_t *until, int64_t from, int64_t to)
+{
+	int64_t covered = raise_to(until, to);
+	if (from < covered)
+		from = covered;
+	if (to > from)
+		__atomic_fetch_add(busy, to - from, __ATOMIC_RELAXED);
+}
+
+// A message that a receiver has received. Times are ns of CLOCK_MONOTONIC.
+struct ddlemu_delivery {
+	uint64_t size;
+	int64_t posted, receive_posted;
+	int64_t due; // in the model
+	int64_t visible; // to the receiver's process
+	int64_t distortion; // ns, see the glossary
+};
+
+// count_delivery counts a message and its lateness. The message is late by visible - max(due, receive_posted), and by
+// the distortion. The limits for the verdict depend on the time scale.
+static inline void count_delivery(struct ddlemu_cell *cell, const struct ddlemu_delivery *d, int64_t scale)
+{
+	int64_t due = d->due > d->receive_posted ? d->due : d->receive_posted, time = d->due - d->posted;
+	int64_t late = (d->visible > due ? d->visible - due : 0) + d->distortion;
+	int64_t p50 = DDLEMU_P50_FLOOR * scale, p99 = DDLEMU_P99_FLOOR * scale;
+	struct ddlemu_class *k = size_class_of(cell, d->size);
+	__atomic_fetch_add(&k->messages, 1, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&k->bytes, d->size, __ATOMIC_RELAXED);
+	if (late > p50 && late > time / DDLEMU_P50_PART)
+		__atomic_fetch_add(&k->over_p50, 1, __ATOMIC_RELAXED);
+	if (late > p99 && late > time / DDLEMU_P99_PART)
+		__atomic_fetch_add(&k->over_p99, 1, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&k->sum_late, late, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&k->sum_time, time, __ATOMIC_RELAXED);
+	raise_to(&k->max_late, late);
+	__atomic_fetch_add(&k->late[lateness_bucket(late)], 1, __ATOMIC_RELAXED);
+	// The link is backlogged while a posted message is not finished: in the model until it is due, in reality until
+	// it is visible.
+	count_busy(&cell->model_busy, &cell->model_until, d->posted, due);
+	count_busy(&cell->wall_busy, &cell->wall_until, d->posted, due + late);
+	if (d->distortion != 0)
+		__atomic_fetch_add(&cell->distortion, d->distortion, __ATOMIC_RELAXED);
+	count_span(cell, d->posted, d->visible);
 }
 
 #endif
