@@ -22,8 +22,8 @@ type moment struct {
 	mayBeUp   bool // the fabric may be up at that time
 }
 
-// moments depend on what exists of the fabric, so they do not depend on how busy the host is: when the first node exists,
-// the other 39 do not yet.
+// moments depend on what exists of the fabric, so they do not depend on how busy the host is: when the first node
+// exists, the other 39 do not yet.
 var moments = []moment{
 	{"after 10 ms", after(10 * time.Millisecond), false},
 	{"when its file exists", func(w *world) bool { files, _ := os.ReadDir(w.dir); return len(files) > 0 }, false},

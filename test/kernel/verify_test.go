@@ -35,8 +35,8 @@ type checked struct {
 	off     []string // figures that differ from the expected ones
 }
 
-// check runs verify and compares each link's payload rate in Gb/s and its latency in us with expected values. The latency
-// may differ by tolerance us.
+// check runs verify and compares each link's payload rate in Gb/s and its latency in us with expected values. The
+// latency may differ by tolerance us.
 func (w *world) check(links int, rate, latency, tolerance float64) func() (checked, error) {
 	return func() (checked, error) {
 		r, err := w.verify()
@@ -60,8 +60,8 @@ func hasReason(text string) func(checked) bool {
 	return func(c checked) bool { return strings.Contains(strings.Join(c.reasons, "\n"), text) }
 }
 
-// A fabric that conforms to its parameters is VALID. It is INVALID after a change by tc that ddlemu does not know of, or
-// if it is shaped or used during the measurement.
+// A fabric that conforms to its parameters is VALID. It is INVALID after a change by tc that ddlemu does not know of,
+// or if it is shaped or used during the measurement.
 func TestVerifyWire(t *testing.T) {
 	w := newWorld(t)
 	w.up("--profile", "eth1", "--shaper", "wire", "--bw", "100Mbps", "--lat", "10ms", "--nodes", "3")

@@ -110,7 +110,7 @@ func flowOf(t *testing.T, fab *measure.Fabric, src, dst int) *measure.Flow {
 }
 
 // ping sends n ICMP echo requests from node 0 to node 1 and returns the round trips of
-// those that came back within a second.
+// those that return within a second.
 func ping(fab *measure.Fabric, n int) (took []time.Duration, err error) {
 	from, to := fab.Plan.Nodes[0], fab.Plan.Nodes[1].NICs[0].Addr4
 	err = netns.Do(from.Namespace, func() error {

@@ -28,8 +28,8 @@ const (
 	bootTimeout = 2 * time.Minute
 	testTimeout = 10 * time.Minute // for booting and all tests
 
-	// bootAttempts is how often a machine is started. Before version 10, qemu's emulated processor sometimes hangs or faults
-	// while a kernel patches its own code, usually early during boot.
+	// bootAttempts is how often a machine is started. Before version 10, qemu's emulated processor sometimes hangs or
+	// faults while a kernel patches its own code, usually early during boot.
 	bootAttempts = 3
 )
 
@@ -54,8 +54,8 @@ func boot(ctx context.Context, image, initrd string, say func(string)) error {
 func runMachine(ctx context.Context, image, initrd string, say func(string)) error {
 	ctx, cancel := context.WithTimeout(ctx, testTimeout)
 	defer cancel()
-	// In the machine, time is counted in instructions of 2 ns, and idle time is skipped. So the load of this host has no
-	// effect there. q35 has a timer (hpet) that gives the kernel's timers a high resolution.
+	// In the machine, time is counted in instructions of 2 ns, and idle time is skipped. So the load of this host has
+	// no effect there. q35 has a timer (hpet) that gives the kernel's timers a high resolution.
 	cmd := exec.CommandContext(ctx, qemu, "-accel", "tcg,thread=single", "-icount", "shift=1,sleep=off",
 		"-machine", "q35", "-cpu", "max", "-smp", "1", "-m", "768",
 		"-nographic", "-nodefaults", "-no-user-config", "-serial", "stdio", "-no-reboot",

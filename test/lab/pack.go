@@ -64,8 +64,8 @@ func writeArchive(w io.Writer, k kernel, dir string) error {
 	return a.err
 }
 
-// archive writes the format newc of cpio (Documentation/driver-api/early-userspace/buffer-format.rst of Linux). After an
-// error, add does nothing.
+// archive writes the format newc of cpio (Documentation/driver-api/early-userspace/buffer-format.rst of Linux). After
+// an error, add does nothing.
 type archive struct {
 	w   io.Writer
 	ino int

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package measure measures the links of a fabric of the kernel datapath for tests: rate, delay and loss. It can also bring
-// a fabric up without the ddlemu command.
+// Package measure measures the links of a fabric of the kernel datapath for tests: rate, delay and loss. It can also
+// bring a fabric up without the ddlemu command.
 package measure
 
 import (
@@ -30,8 +30,8 @@ type Fabric struct {
 	Shaper shapers.Shaper
 }
 
-// Start brings up a fabric called name in the folder dir and calls start to start its shaper. The fabric has the profile
-// eth1, changed by change.
+// Start brings up a fabric called name in the folder dir and calls start to start its shaper. The fabric has the
+// profile eth1, changed by change.
 func Start(dir, name string, change func(c *configs.Fabric), start func(nodes.Network) (shapers.Shaper, error)) (_ *Fabric, err error) {
 	c, err := configs.Load(configs.Source{Profile: "eth1"})
 	if err != nil {

@@ -31,8 +31,8 @@ func TestIperf(t *testing.T) {
 	t.Errorf("%.4g Gb/s, want %.4g", got/1e9, want/1e9)
 }
 
-// rates returns the rate that iperf3 measured and the payload rate of a link of 1 Gb/s, in bit/s. Packets have 1500 bytes
-// with the headers of IP and TCP, including timestamps, and 38 bytes of Ethernet framing.
+// rates returns the rate that iperf3 measured and the payload rate of a link of 1 Gb/s, in bit/s. Packets have 1500
+// bytes with the headers of IP and TCP, including timestamps, and 38 bytes of Ethernet framing.
 func rates(t *testing.T, text string) (got, want float64) {
 	t.Helper()
 	var r struct {

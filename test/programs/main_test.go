@@ -97,7 +97,7 @@ func (w *world) try(args ...string) outcome {
 	return outcome{stdout.String(), stderr.String(), cmd.ProcessState.ExitCode()}
 }
 
-// run is try for what must succeed.
+// run runs a command, which must succeed.
 func (w *world) run(args ...string) outcome {
 	w.Helper()
 	o := w.try(args...)

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// Open MPI starts 4 ranks on 2 nodes with `ddlemu ssh` and the list of `ddlemu hostfile`. Their results are right, and if
-// the latency of the link increases by 10 ms, so does the time of a message.
+// Open MPI starts 4 ranks on 2 nodes with `ddlemu ssh` and the list of `ddlemu hostfile`. Their results are right,
+// and if the latency of the link increases by 10 ms, so does the time of a message.
 func TestOpenMPI(t *testing.T) {
 	w := newWorld(t, "mpirun.openmpi:openmpi-bin", "mpicc.openmpi:libopenmpi-dev")
 	w.run("mpicc.openmpi", "-O2", "-Wall", "-Wextra", "-o", filepath.Join(w.work, "pingpong"), absolute(t, "testdata", "pingpong.c"))

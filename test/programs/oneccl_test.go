@@ -11,8 +11,9 @@ import (
 	"testing"
 )
 
-// oneCCL computes the right sums over libfabric's TCP provider, and two rounds take two latencies. One round may take less
-// if the other rank's data has already arrived, but that rank starts the next round only after it has this rank's data.
+// oneCCL computes the right sums over libfabric's TCP provider, and two rounds take two latencies. One round may take
+// less if the other rank's data has already arrived, but that rank starts the next round only after it has this
+// rank's data.
 func TestOneCCL(t *testing.T) {
 	w := newWorld(t, "g++:g++")
 	prefix := absolute(t, "..", "..", "build", "oneccl")

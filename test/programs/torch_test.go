@@ -11,12 +11,13 @@ import (
 	"testing"
 )
 
-// latenciesPerStep is how many latencies a step of testdata/train.py takes. gloo's ring AllReduce of 2 ranks has 2 phases,
-// reduce-scatter and allgather. In each, gloo's TCP transport waits for a message from the receiver before it sends.
+// latenciesPerStep is how many latencies a step of testdata/train.py takes. gloo's ring AllReduce of 2 ranks has 2
+// phases, reduce-scatter and allgather. In each, gloo's TCP transport waits for a message from the receiver before it
+// sends.
 const latenciesPerStep = 4
 
-// PyTorch trains over gloo with one torchrun on each node. The losses equal those of a run without emulation, and a step
-// takes as much longer as the latency requires.
+// PyTorch trains over gloo with one torchrun on each node. The losses equal those of a run without emulation, and a
+// step takes as much longer as the latency requires.
 func TestTorch(t *testing.T) {
 	w := newWorld(t, "torchrun:python3-torch")
 	if path, _ := exec.LookPath("torchrun"); path == "/usr/bin/torchrun" { // Debian's

@@ -69,9 +69,9 @@ func TestDelay(t *testing.T) {
 // headroom is how many times a rate this machine must carry without a limit, so that the rate is tested.
 const headroom = 4
 
-// checkRate sets the largest of rates for which this machine has the headroom, and checks that the measured value differs
-// from want by at most a relative tolerance. A slow machine, such as an emulated one, cannot carry the higher rates with
-// any shaper.
+// checkRate sets the largest of rates for which this machine has the headroom, and checks that the measured value
+// differs from want by at most a relative tolerance. A slow machine, such as an emulated one, cannot carry the higher
+// rates with any shaper.
 func checkRate(t *testing.T, tolerance float64, rates []units.Bandwidth, set func(units.Bandwidth) error, want func(bps uint64) float64, measure func() (float64, error)) {
 	t.Helper()
 	measureAt := func(b units.Bandwidth) float64 {

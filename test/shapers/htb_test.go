@@ -153,8 +153,8 @@ func TestHTBCounts(t *testing.T) {
 	}
 }
 
-// resolveAddresses makes two nodes resolve each other's addresses while no packet is lost. If a request or a reply of ARP
-// is lost, the next request is sent a second later, and the kernel drops datagrams until then.
+// resolveAddresses makes two nodes resolve each other's addresses while no packet is lost. If a request or a reply of
+// ARP is lost, the next request is sent a second later, and the kernel drops datagrams until then.
 func resolveAddresses(t *testing.T, fab *measure.Fabric) {
 	t.Helper()
 	if flight, err := fab.Datagrams(0, 1, 1, 64, 0); err != nil || len(flight) != 1 {

@@ -58,8 +58,8 @@ func (p *Programs) attachTo(dev string, at ebpf.AttachType, prog *ebpf.Program) 
 	return attachClsact(i.Index, at, prog)
 }
 
-// attachClsact attaches a program by the qdisc clsact, for kernels before 6.6, which have no TCX. The program is detached
-// when the interface is deleted.
+// attachClsact attaches a program by the qdisc clsact, for kernels before 6.6, which have no TCX. The program is
+// detached when the interface is deleted.
 func attachClsact(index int, at ebpf.AttachType, prog *ebpf.Program) error {
 	h, err := netlink.NewHandle(unix.NETLINK_ROUTE)
 	if err != nil {

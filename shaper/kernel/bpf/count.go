@@ -52,8 +52,8 @@ func (p *Programs) readHops() ([]shapeHop, error) {
 	return values, nil
 }
 
-// RecordLateness copies the recorded lateness of each link to the cells of a job, which are by hop. Nothing else may write
-// to these cells.
+// RecordLateness copies the recorded lateness of each link to the cells of a job, which are by hop. Nothing else may
+// write to these cells.
 func (p *Programs) RecordLateness(cells []state.Cell) error {
 	for i := range cells {
 		if p.Fabric.Hops[i].Kind != fabric.Link || p.counted[i].Packets == 0 {

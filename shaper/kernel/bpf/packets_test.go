@@ -30,8 +30,8 @@ const (
 	actShot   = 2
 )
 
-// bench has the programs of a fabric of two nodes. The tests run them on generated packets. That needs no interface and no
-// fq, so it works on kernels that cannot use the programs.
+// bench has the programs of a fabric of two nodes. The tests run them on generated packets. That needs no interface
+// and no fq, so it works on kernels that cannot use the programs.
 type bench struct {
 	*testing.T
 	*ebpf.Collection
@@ -137,8 +137,8 @@ func monotonic(t *testing.T) uint64 {
 	return uint64(ts.Nano())
 }
 
-// A packet that finds a full queue is dropped and counted. A packet that finds the queue more than half full gets an ECN
-// mark if it is ECN-capable (RFC 3168).
+// A packet that finds a full queue is dropped and counted. A packet that finds the queue more than half full gets an
+// ECN mark if it is ECN-capable (RFC 3168).
 func TestQueue(t *testing.T) {
 	const limit = 1 << 30 // 8.6 s at 1 Gb/s: longer than any pause of this machine
 	spec := link.Spec{Bandwidth: 1e9, Latency: time.Millisecond, QueueBytes: limit, QueuePolicy: link.TailDrop, MTU: 1500, Header: 40, Framing: 38}

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package daemon is the process that runs a fabric of the kernel datapath. It creates the namespaces, starts the shaper,
-// applies changes of links, and removes everything when the fabric is taken down. It is the only process that needs
-// privileges for that: other processes request changes through the fabric's file.
+// Package daemon is the process that runs a fabric of the kernel datapath. It creates the namespaces, starts the
+// shaper, applies changes of links, and removes everything when the fabric is taken down. It is the only process that
+// needs privileges for that: other processes request changes through the fabric's file.
 //
 // Start and CleanUp start a daemon and end the work of one, for the commands that bring fabrics up and take them down.
 package daemon
@@ -109,8 +109,8 @@ const (
 	timestamps = 12
 )
 
-// nodeOptions returns the settings of the fabric's nodes: the MTU of its links, unsegmented packets (GSO) of at most one
-// segment of the link model, and TCP with the headers and buffers of its transport.
+// nodeOptions returns the settings of the fabric's nodes: the MTU of its links, unsegmented packets (GSO) of at most
+// one segment of the link model, and TCP with the headers and buffers of its transport.
 func nodeOptions(f *fabric.Fabric) nodes.Options {
 	c := &f.Config
 	o := nodes.Options{MTU: c.Link.MTU, Timestamps: c.Link.Header >= tcpHeader+timestamps}

@@ -24,9 +24,10 @@ const (
 	ReadyLine   = "ready\n" // what the daemon writes to standard output when the fabric can be used
 )
 
-// Start runs the daemon of the fabric in file as a command of this program, and returns its process ID when the fabric
-// can be used. After an error there is no daemon, and only the fabric's file remains. If the daemon wrote an error
-// message, the error is a *configs.Error. If ctx is done before the fabric can be used, Start stops the daemon and fails.
+// Start runs the daemon of the fabric in file as a command of this program, and returns its process ID when the
+// fabric can be used. After an error there is no daemon, and only the fabric's file remains. If the daemon wrote an
+// error message, the error is a *configs.Error. If ctx is done before the fabric can be used, Start stops the daemon
+// and fails.
 func Start(ctx context.Context, dir *state.Dir, file *state.File) (pid int, err error) {
 	self, err := os.Executable()
 	if err != nil {

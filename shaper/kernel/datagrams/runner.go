@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package datagrams sends UDP datagrams between the nodes of a fabric on the kernel datapath and records when each
-// arrives. Package verify compares these times with the link model. The sockets of all nodes are opened by this process,
-// so all times are of one clock. The process needs the privilege to enter network namespaces.
+// arrives. Package verify compares these times with the link model. The sockets of all nodes are opened by this
+// process, so all times are of one clock. The process needs the privilege to enter network namespaces.
 package datagrams
 
 import (

@@ -21,9 +21,9 @@ const (
 	greetingPeriod  = 20 * time.Millisecond
 )
 
-// Send opens the sockets of the streams, sends on all of them for d or until each has sent its Most datagrams, waits at
-// most tail for datagrams in flight, and closes the sockets. A stream whose greetings are not received sends nothing. If
-// ctx is done, Send returns early with its error.
+// Send opens the sockets of the streams, sends on all of them for d or until each has sent its Most datagrams, waits
+// at most tail for datagrams in flight, and closes the sockets. A stream whose greetings are not received sends
+// nothing. If ctx is done, Send returns early with its error.
 func (r *Runner) Send(ctx context.Context, streams []verify.Stream, d, tail time.Duration) ([]verify.Packets, error) {
 	var flows []*flow
 	defer func() {

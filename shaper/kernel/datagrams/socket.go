@@ -15,8 +15,8 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/verify"
 )
 
-// socketBuffer is the size of each socket's buffer in bytes. A window fits, with the memory that the kernel adds to each
-// packet.
+// socketBuffer is the size of each socket's buffer in bytes. A window fits, with the memory that the kernel adds to
+// each packet.
 const socketBuffer = 256 << 20
 
 // open opens the two sockets of a stream.
@@ -74,8 +74,8 @@ func setOptions(c *net.UDPConn, options ...option) error {
 	return errors.Join(append(errs, err)...)
 }
 
-// parseControl parses the control messages of a read: when the data arrived at the NIC, in ns of the wall clock, or 0 if
-// unknown. If the data is several datagrams (GRO), size is the bytes of each but the last, otherwise 0.
+// parseControl parses the control messages of a read: when the data arrived at the NIC, in ns of the wall clock, or 0
+// if unknown. If the data is several datagrams (GRO), size is the bytes of each but the last, otherwise 0.
 func parseControl(control []byte) (arrived int64, size int) {
 	for len(control) > 0 {
 		h, data, rest, err := unix.ParseOneSocketControlMessage(control)

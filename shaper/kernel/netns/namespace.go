@@ -67,8 +67,8 @@ func shareFolder() error {
 	return nil
 }
 
-// Remove removes the name of a namespace. The kernel deletes the namespace when its last process ends. It is no error if
-// there is no such name.
+// Remove removes the name of a namespace. The kernel deletes the namespace when its last process ends. It is no error
+// if there is no such name.
 func Remove(name string) error {
 	// EINVAL: the file is no mount point, because Create was killed before it mounted the namespace.
 	if err := unix.Unmount(Path(name), unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOENT) {

@@ -128,7 +128,7 @@ func setSwitchSysctls() error {
 
 func setNodeSysctls(o Options) error {
 	values := map[string]string{
-		// A NIC answers ARP for its own address only, and packets may leave by another NIC than they would return by.
+		// A NIC answers ARP for its own address only. It accepts packets even if the reply would leave by another NIC.
 		"ipv4/conf/all/arp_ignore":    "1",
 		"ipv4/conf/all/arp_announce":  "2",
 		"ipv4/conf/all/rp_filter":     "0",

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package shapers lists the shapers of the kernel datapath, probes what this kernel supports, and selects and starts the
-// shaper of a fabric.
+// Package shapers lists the shapers of the kernel datapath, probes what this kernel supports, and selects and starts
+// the shaper of a fabric.
 package shapers
 
 import (
@@ -77,8 +77,8 @@ func Start(name string, w nodes.Network) (s Shaper, what string, err error) {
 	return s, k.name + rejected, nil
 }
 
-// CheckLink returns an error that names a property of s that the shaper called name does not support. The kernel datapath
-// must support s, see configs.Fabric.ValidateLink.
+// CheckLink returns an error that names a property of s that the shaper called name does not support. The kernel
+// datapath must support s, see configs.Fabric.ValidateLink.
 func CheckLink(name string, s link.Spec) error {
 	i := slices.IndexFunc(kinds, func(k kind) bool { return k.name == name })
 	if i < 0 || kinds[i].check == nil {

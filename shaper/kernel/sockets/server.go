@@ -79,8 +79,8 @@ func Serve(path string, o Options) (*Server, error) {
 	return s, nil
 }
 
-// listen opens a Unix socket at path. The bind runs as user uid, so the file belongs to that user from the start. If root
-// created it and changed its owner afterwards, the path could stand for another file by then.
+// listen opens a Unix socket at path. The bind runs as user uid, so the file belongs to that user from the start. If
+// root created it and changed its owner afterwards, the path could stand for another file by then.
 func listen(path string, uid int) (*net.UnixListener, error) {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {

@@ -17,8 +17,8 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
-// EDT is the shaper edt (earliest departure time): BPF programs compute when each packet leaves, and fq sends it at that
-// time. Its methods are called by one goroutine.
+// EDT is the shaper edt (earliest departure time): BPF programs compute when each packet leaves, and fq sends it at
+// that time. Its methods are called by one goroutine.
 type EDT struct {
 	nodes.Network
 	programs    *bpf.Programs

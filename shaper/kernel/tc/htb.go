@@ -21,8 +21,8 @@ type Shaper struct {
 	segmenter segmenter
 }
 
-// StartHTB starts the shaper htb on w. Qdiscs enforce rates, queue limits and equal shares. BPF programs lose packets and
-// count. There is no latency.
+// StartHTB starts the shaper htb on w. Qdiscs enforce rates, queue limits and equal shares. BPF programs lose packets
+// and count. There is no latency.
 func StartHTB(w nodes.Network) (*Shaper, error) {
 	s, err := start(w, htbQueue)
 	if err != nil {

@@ -34,8 +34,8 @@ func StartNetem(w nodes.Network) (*Shaper, error) {
 	return start(w, func(port, l link.Spec) (qdisc, error) { return netem(port, l, scale, tables) })
 }
 
-// netem returns the queue of link l in front of a port. It delays packets by the link's latency and jitter. Then its class
-// sends them at the port's rate. scale is the time scale.
+// netem returns the queue of link l in front of a port. It delays packets by the link's latency and jitter. Then its
+// class sends them at the port's rate. scale is the time scale.
 func netem(port, l link.Spec, scale int64, tables *link.JitterTables) (qdisc, error) {
 	loss := l.Loss
 	if l.Down {

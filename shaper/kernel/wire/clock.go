@@ -33,8 +33,8 @@ func newClock() clock {
 // now returns CLOCK_MONOTONIC in ns.
 func (c *clock) now() int64 { return c.base + int64(time.Since(c.start)) }
 
-// nowAndOffset returns CLOCK_MONOTONIC in ns, and the offset to add to a timestamp of the wall clock. The offset changes
-// when the wall clock is set, so it is determined for every batch of packets.
+// nowAndOffset returns CLOCK_MONOTONIC in ns, and the offset to add to a timestamp of the wall clock. The offset
+// changes when the wall clock is set, so it is determined for every batch of packets.
 func (c *clock) nowAndOffset() (now, fromWall int64) {
 	t := time.Now()
 	now = c.base + int64(t.Sub(c.start))

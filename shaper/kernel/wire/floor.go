@@ -20,8 +20,8 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
-// Floor is the time that a packet takes over a link without latency and without rate limit. This shaper cannot provide a
-// shorter latency.
+// Floor is the time that a packet takes over a link without latency and without rate limit. This shaper cannot
+// provide a shorter latency.
 type Floor struct {
 	P50, P99 time.Duration
 	Packets  uint64 // measured
@@ -34,8 +34,8 @@ const (
 	floorSubnet  = "10.77.0.0/16" // of namespaces that are not connected to the host
 )
 
-// MeasureFloor measures the floor on this host under its present load. It creates a fabric of two nodes and removes it. It
-// takes one second and needs the privileges of the kernel datapath.
+// MeasureFloor measures the floor on this host under its present load. It creates a fabric of two nodes and removes
+// it. It takes one second and needs the privileges of the kernel datapath.
 func MeasureFloor(ctx context.Context) (Floor, error) {
 	f, err := measureFloor(ctx)
 	if err != nil {

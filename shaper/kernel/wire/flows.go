@@ -22,8 +22,8 @@ const (
 	ncclProxy     = 2
 )
 
-// The table of connections is a set-associative cache. A connection may be in any of the 8 slots of its set. If they are
-// all in use, a new connection replaces the one without packets for the longest time.
+// The table of connections is a set-associative cache. A connection may be in any of the 8 slots of its set. If they
+// are all in use, a new connection replaces the one without packets for the longest time.
 const (
 	flowSlots   = 1 << 13
 	slotsPerSet = 8
@@ -83,8 +83,8 @@ func (t *flows) classOf(p *packet) int {
 	return int(f.class)
 }
 
-// find returns the slot of a connection. If there is none, it returns the slot to replace for a new connection, otherwise
-// nil.
+// find returns the slot of a connection. If there is none, it returns the slot to replace for a new connection,
+// otherwise nil.
 func (t *flows) find(key uint64, isNew bool) *flow {
 	at := int((key * 0x9e3779b97f4a7c15) >> 32 % (flowSlots / slotsPerSet))
 	set := t.table[at*slotsPerSet : (at+1)*slotsPerSet]

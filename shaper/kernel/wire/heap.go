@@ -2,8 +2,8 @@
 
 package wire
 
-// heap orders packets by time, and packets of the same time by when they were added. The zero value is empty. It reuses its
-// memory.
+// heap orders packets by time, and packets of the same time by when they were added. The zero value is empty. It
+// reuses its memory.
 type heap struct {
 	items []item
 	seq   uint64

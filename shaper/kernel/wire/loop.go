@@ -74,8 +74,8 @@ func (w *Wire) read() (int, error) {
 	return n, nil
 }
 
-// accept passes message i of the last read to the model, if its destination is in the fabric. A packet with a VLAN tag is
-// dropped, because the tag would be lost.
+// accept passes message i of the last read to the model, if its destination is in the fabric. A packet with a VLAN
+// tag is dropped, because the tag would be lost.
 func (w *Wire) accept(i int, arrived int64, tagged bool) {
 	src, n := w.socket.message(i)
 	if src < 0 {
@@ -190,8 +190,8 @@ func (w *Wire) stop() {
 	_, _ = unix.Write(w.wake, unsafe.Slice((*byte)(unsafe.Pointer(&one)), 8))
 }
 
-// lead estimates how long it takes to write a packet. The thread starts to write that long before the packet is due. Each
-// estimate is a moving average.
+// lead estimates how long it takes to write a packet. The thread starts to write that long before the packet is due.
+// Each estimate is a moving average.
 type lead struct {
 	small, large int64 // ns, for packets of up to smallBuffer bytes and for larger ones
 }

@@ -13,8 +13,8 @@ import (
 // never is later than every time.
 const never = math.MaxInt64
 
-// maxPortQueue is the longest queue of a send port, in ns of its rate. HTBs in the nodes keep senders below the rate, so
-// the queue is short. With small packets it may grow, because the kernel does not count their framing.
+// maxPortQueue is the longest queue of a send port, in ns of its rate. HTBs in the nodes keep senders below the rate,
+// so the queue is short. With small packets it may grow, because the kernel does not count their framing.
 const maxPortQueue = 1_000_000_000
 
 // broadcast is the destination of packets to all NICs of the other nodes.
@@ -173,8 +173,8 @@ func (m *model) drawLoss(l *hop, state *linkState, par *link.Params) bool {
 	return par.Loss.Lost(m.seed, l.id, 0, state.drawn-1, &state.bad)
 }
 
-// occupyLink sends p over link l. The first byte reaches the link at ready, the last at finish, as far as the sender's port
-// determines it.
+// occupyLink sends p over link l. The first byte reaches the link at ready, the last at finish, as far as the
+// sender's port determines it.
 func (m *model) occupyLink(p *packet, l *hop, state *linkState, par *link.Params, ready, finish int64) {
 	n := p.headers.packets
 	payload, lineBytes := uint64(p.headers.payloadOf(0, n)), p.headers.lineBytes(0, n, par.Framing)

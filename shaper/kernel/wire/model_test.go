@@ -164,8 +164,8 @@ func flowOver(t *rapid.T, m *model, src, dst int) *link.Flow {
 	return net.NewFlow(0, m.fabric.Path(src, dst), nil)
 }
 
-// Every packet arrives or is counted as dropped. Packets of a link arrive in order, none earlier than the latency and the
-// serialization time permit. No port exceeds its rate.
+// Every packet arrives or is counted as dropped. Packets of a link arrive in order, none earlier than the latency and
+// the serialization time permit. No port exceeds its rate.
 func TestPropertyConservation(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		nodes := rapid.IntRange(2, 4).Draw(t, "nodes")

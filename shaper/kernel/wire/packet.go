@@ -54,8 +54,8 @@ type headers struct {
 
 var errPacket = errors.New("not a packet")
 
-// parse parses the headers of buf, which is a virtio_net_hdr and a frame. In a frame of an unknown protocol, the payload
-// begins behind the Ethernet header.
+// parse parses the headers of buf, which is a virtio_net_hdr and a frame. In a frame of an unknown protocol, the
+// payload begins behind the Ethernet header.
 func parse(buf []byte) (headers, error) {
 	if len(buf) < vnetLen+etherLen {
 		return headers{}, errPacket
@@ -132,9 +132,9 @@ func (h *headers) payloadOf(from, to int) int {
 	return min(to*h.gso, total) - min(from*h.gso, total)
 }
 
-// lineBytes returns the line bytes of packets [from, to) of a GSO packet: payload, headers of each packet from IP on, and
-// framing. So a packet of the MTU has as many as in the link model, MTU + framing. Small packets are not padded to
-// Ethernet's 64 bytes.
+// lineBytes returns the line bytes of packets [from, to) of a GSO packet: payload, headers of each packet from IP on,
+// and framing. So a packet of the MTU has as many as in the link model, MTU + framing. Small packets are not padded
+// to Ethernet's 64 bytes.
 func (h *headers) lineBytes(from, to int, framing uint32) uint64 {
 	return uint64(h.payloadOf(from, to)) + uint64(to-from)*(uint64(h.payload-etherLen)+uint64(framing))
 }

@@ -8,8 +8,8 @@ const (
 	largeBuffer = vnetLen + etherLen + 64<<10
 )
 
-// maxInUse limits the memory of all packets in flight, in bytes. It is far above what TCP keeps in flight. A lossless fabric
-// would delay senders by back-pressure. TCP cannot be delayed like that, so its packets wait here.
+// maxInUse limits the memory of all packets in flight, in bytes. It is far above what TCP keeps in flight. A lossless
+// fabric would delay senders by back-pressure. TCP cannot be delayed like that, so its packets wait here.
 const maxInUse = 512 << 20
 
 // packet is a packet in flight. Times are CLOCK_MONOTONIC in ns.

@@ -23,8 +23,8 @@ const (
 	controlSize  = 96 // bytes of control messages: a timestamp of 32, auxiliary data of 40
 )
 
-// socket is a packet socket (AF_PACKET) on all ports of a switch. It reads the packets that the nodes send, but not those
-// that are written to the nodes.
+// socket is a packet socket (AF_PACKET) on all ports of a switch. It reads the packets that the nodes send, but not
+// those that are written to the nodes.
 type socket struct {
 	fd    int
 	nics  map[int32]int               // by interface index
@@ -115,8 +115,8 @@ func (s *socket) open() error {
 	return nil
 }
 
-// read reads the packets that have arrived, at most a batch, and returns their number. Packet i is in slot i. The caller
-// may keep it by setting the slot to nil.
+// read reads the packets that have arrived, at most a batch, and returns their number. Packet i is in slot i. The
+// caller may keep it by setting the slot to nil.
 func (s *socket) read(o *pool) (int, error) {
 	for i := range s.msgs {
 		if s.slots[i] == nil {
@@ -141,8 +141,8 @@ func (s *socket) read(o *pool) (int, error) {
 	return 0, fmt.Errorf("read packets: %w", errno)
 }
 
-// control parses the control messages of message i: when it arrived, in ns of the wall clock, or 0 if unknown, and whether
-// it had a VLAN tag, which the kernel has removed from the data.
+// control parses the control messages of message i: when it arrived, in ns of the wall clock, or 0 if unknown, and
+// whether it had a VLAN tag, which the kernel has removed from the data.
 func (s *socket) control(i int) (arrived int64, tagged bool) {
 	ctl := s.ctl[i][:s.msgs[i].hdr.Controllen]
 	for len(ctl) >= unix.SizeofCmsghdr {
@@ -163,8 +163,8 @@ func (s *socket) control(i int) (arrived int64, tagged bool) {
 	return arrived, tagged
 }
 
-// message returns the NIC that sent message i of the last read, or -1 if the message is not from a NIC, and its length in
-// bytes, or 0 if it did not fit the buffer.
+// message returns the NIC that sent message i of the last read, or -1 if the message is not from a NIC, and its
+// length in bytes, or 0 if it did not fit the buffer.
 func (s *socket) message(i int) (nic, n int) {
 	m := &s.msgs[i]
 	nic, ok := s.nics[s.names[i].Ifindex]

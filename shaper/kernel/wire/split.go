@@ -11,8 +11,8 @@ const (
 	tcpCWR = 0x80
 )
 
-// extract writes packets [from, to) of the GSO packet src, whose headers are h, to dst: as a GSO packet, or as an ordinary one
-// if it is one packet. It changes the headers as the kernel's segmentation does. It returns the length.
+// extract writes packets [from, to) of the GSO packet src, whose headers are h, to dst: as a GSO packet, or as an
+// ordinary one if it is one packet. It changes the headers as the kernel's segmentation does. It returns the length.
 func extract(dst, src []byte, h *headers, from, to int) int {
 	data := src[vnetLen+h.payload:]
 	begin := min(from*h.gso, len(data))
@@ -48,7 +48,8 @@ func extract(dst, src []byte, h *headers, from, to int) int {
 	return size
 }
 
-// setLengths sets the length, identification and checksum of the IP header. It returns the checksum of the pseudo header.
+// setLengths sets the length, identification and checksum of the IP header. It returns the checksum of the pseudo
+// header.
 func setLengths(frame []byte, h *headers, from int) uint16 {
 	ip, n := frame[etherLen:], len(frame)-h.l4
 	sum := uint32(h.protocol) + uint32(n)

@@ -113,8 +113,8 @@ func (w *Wire) Follow() error {
 	return w.senders.Follow(senderHops(w.file.Hops()))
 }
 
-// Count reports drops that the model does not count. The model updates the counters in the fabric's file by itself. If the
-// thread has ended, Count returns its error.
+// Count reports drops that the model does not count. The model updates the counters in the fabric's file by itself.
+// If the thread has ended, Count returns its error.
 func (w *Wire) Count() error {
 	select {
 	case <-w.ended:
@@ -134,8 +134,8 @@ func (w *Wire) Count() error {
 // minFloorPackets is how many packets are needed to determine the floor.
 const minFloorPackets = 200
 
-// checkFloor reports the first link whose latency is less than the floor, the median time that a packet needs through this
-// process: about half of such a link's packets are late. Links without any limit are not checked.
+// checkFloor reports the first link whose latency is less than the floor, the median time that a packet needs through
+// this process: about half of such a link's packets are late. Links without any limit are not checked.
 func (w *Wire) checkFloor() {
 	read, n := w.reading.quantile(0.5)
 	written, _ := w.writing.quantile(0.5)

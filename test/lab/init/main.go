@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command init is the only program in a machine of the lab, and its first process. It loads the modules in /modules in the
-// order of their names, runs the test binaries in /tests, and powers off. Its last line says whether all tests passed.
+// Command init is the only program in a machine of the lab, and its first process. It loads the modules in /modules
+// in the order of their names, runs the test binaries in /tests, and powers off. Its last line says whether all tests
+// passed.
 package main
 
 import (
