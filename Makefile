@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-# Everything that is built lies under build/, which is not tracked.
+# All build output is under build/, which git ignores.
 BUILD  := build
 GO     := go
 CC     := gcc
@@ -10,21 +10,21 @@ LINTER := $(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15
 CLANG_FORMAT := clang-format-19
 # `make plugin STRIP=` keeps the symbols, for gdb.
 STRIP := -s -w
-# No signals between Go's threads (asyncpreemptoff): SIGURG is the host process's.
+# asyncpreemptoff: Go's threads send each other no SIGURG, which belongs to the host process.
 LDFLAGS_PLUGIN = $(STRIP) -X runtime.godebugDefault=asyncpreemptoff=1 -extldflags "-Wl,--version-script=$(CURDIR)/nccl-plugin/plugin.map -Wl,-soname,libgoemu.so -Wl,-z,now"
-# The plugin is a guest in a foreign process: no resolver and no user database of
-# the C library.
+# netgo and osusergo: in a foreign process the plugin calls neither the resolver nor the user
+# database of the C library.
 PLUGIN = $(GO) build -buildmode=c-shared -trimpath -ldflags='$(LDFLAGS_PLUGIN)'
 
 .PHONY: help build packages cli plugin plugin-faults rank softcuda demo test test-fast race test-asan test-tsan conformance bpf lint fmt bench decisions speed soak lab clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
-	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: packages cli plugin rank softcuda ## build everything: build/bin, build/lib, build/softcuda
 
-# What the build needs besides Go and make.
+# The programs that the build needs besides Go and make.
 packages:
 	@.ci/packages gcc:gcc g++:g++ ar:binutils dpkg-deb:dpkg xz:xz-utils
 
@@ -38,8 +38,8 @@ plugin:
 	@ln -sf libgoemu.so $(BUILD)/lib/libnccl-net-goemu.so
 	@ln -sf libgoemu.so $(BUILD)/lib/libnccl-net.so
 
-# The plugin, and the command with the same engine in it, with switches that make the
-# emulator itself wrong, for the tests of the verdict. They are never installed.
+# The plugin and the command with faults that tests can switch on: they make the emulator wrong,
+# which the verdict must notice. Never install them.
 plugin-faults:
 	$(PLUGIN) -tags netgo,osusergo,ddlemu_faults -o $(BUILD)/faults/libgoemu.so ./nccl-plugin
 	@rm -f $(BUILD)/faults/libgoemu.h
@@ -56,12 +56,12 @@ softcuda:
 demo: build ## run unmodified NCCL's AllReduce between 2 emulated nodes over an NDR-400 link
 	$(BUILD)/bin/ddlemu bench allreduce --profile ndr400 --ranks 2 -b 1M -e 16M -f 4 -n 10
 
-# Tests that measure time have the machine for themselves: one package after the other.
+# Tests that measure time need the machine for themselves: one package runs after the other.
 TIMED := /shaper/bench$$|/nccl-plugin/|/shaper/host$$|/shaper/kernel/|/test/
-# Tests of the software CUDA compile and run much C++.
+# Tests of the software CUDA compile much C++.
 COMPILED := /cuda/soft$$|/cuda/soft/exec
 
-test-fast: ## unit and model tests, under 3 minutes: they need neither root nor build/ nor a quiet machine
+test-fast: ## run the unit and model tests, under 3 minutes: they need neither root nor build/ nor a quiet machine
 	$(GO) test -timeout 20m $$($(GO) list ./... | grep -vE '$(TIMED)|$(COMPILED)') ./test/oracle
 
 test: build plugin-faults test-fast ## run every test (build first)
@@ -69,25 +69,25 @@ test: build plugin-faults test-fast ## run every test (build first)
 	$(GO) test -timeout 40m -p 1 $$($(GO) list ./... | grep -E '$(TIMED)' | grep -v '/test/oracle$$')
 	$(MAKE) race
 
-race: ## the Go packages under the race detector
+race: ## test the Go packages with the race detector
 	$(GO) test -race -short -timeout 10m ./configs/... ./shaper/... ./cmd/...
 
-conformance: packages plugin plugin-faults ## NCCL's calls through every vtable of the plugin, without NCCL; a line per case (SEED=n repeats a run)
+conformance: packages plugin plugin-faults ## make NCCL's calls through every vtable of the plugin, without NCCL; prints a line per case (SEED=N repeats a run)
 	cd test/conformance && $(GO) test -count=1 -timeout 10m -args -all -lines $(if $(SEED),-seed $(SEED))
 
-# Each test builds the C code that it runs once more, with gcc's sanitizers.
-test-asan: build ## the C code under the address and undefined behaviour sanitizers
+# Each test compiles the C code that it runs again, with gcc's sanitizers.
+test-asan: build ## test the C code with the address and undefined behaviour sanitizers
 	$(GO) test -count=1 -timeout 20m -run '^(TestThreads|TestRuntimeSanitized|TestExecutorAddressSanitizer|TestPluginAddress|TestRank)$$/^(address|v)' \
 		./nccl-plugin/internal/shm ./cuda/soft ./cuda/soft/exec/exectest ./test/sanitize
 	CGO_CFLAGS="-O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all" CGO_LDFLAGS=-fsanitize=address,undefined ASAN_OPTIONS=detect_leaks=0 \
 		$(GO) test -asan -count=1 -timeout 20m ./nccl-plugin/internal/tcp
 
-test-tsan: build ## the C code under the thread sanitizer; `make race` is Go's
+test-tsan: build ## test the C code with the thread sanitizer; `make race` is for Go
 	$(GO) test -count=1 -timeout 20m -run '^(TestThreads|TestRuntimeSanitized|TestExecutorThreadSanitizer|TestRank)$$/^thread$$' \
 		./nccl-plugin/internal/shm ./cuda/soft ./cuda/soft/exec/exectest ./test/sanitize
 
-# The compiler is pinned: another one makes another object of the same code.
-bpf: ## compile the eBPF programs again, after a change of their C code
+# The compiler's version is fixed, because another version makes another object of the same code.
+bpf: ## compile the eBPF programs again after a change of their C code
 	@.ci/packages clang-19:clang-19 llvm-strip-19:llvm-19 /usr/include/bpf/bpf_helpers.h:libbpf-dev
 	BPF_CLANG=clang-19 BPF_STRIP=llvm-strip-19 BPF_OUTPUT=. $(GO) generate ./shaper/kernel/bpf
 
@@ -104,20 +104,20 @@ fmt: ## format all Go, C, C++ and eBPF code
 	$(LINTER) fmt ./...
 	$(CLANG_FORMAT) -i $(C_FILES)
 
-bench: build speed ## what the emulator costs, beside bare ways to move bytes; writes docs/performance.md and docs/kernel.md
+bench: build speed ## measure what the emulator costs, compared with plain ways to move bytes; writes docs/performance.md and docs/kernel.md
 	$(GO) run ./test/speed -build $(BUILD) -page docs/performance.md
 	$(GO) run ./test/speed -build $(BUILD) -only links -page docs/kernel.md
 
-decisions: build ## what NCCL decides on each profile; writes docs/decisions.md
+decisions: build ## ask NCCL what it decides on each profile; writes docs/decisions.md
 	$(GO) run ./test/decisions -build $(BUILD) -page docs/decisions.md
 
 speed:
 	$(CC) -O2 -std=gnu11 -Wall -Wextra -Werror -o $(BUILD)/bin/speed test/speed/driver/*.c -ldl
 
-soak: build ## real NCCL and jobs that fail, in random order, for SECONDS=600; SEED=N repeats a run
+soak: build ## run real NCCL and jobs that fail, in random order, for SECONDS=600 (SEED=N repeats a run)
 	SOAK_SECONDS=$(or $(SECONDS),600) SOAK_SEED=$(SEED) $(GO) test -count=1 -v -timeout 0 -run '^TestSoak$$' ./test/soak
 
-lab: ## the shapers' tests on kernels of Debian that have fq and netem, under qemu (downloads them once)
+lab: ## test the shapers on kernels of Debian that have fq and netem, under qemu (downloads them once)
 	@.ci/packages qemu-system-x86_64:qemu-system-x86 dpkg-deb:dpkg xz:xz-utils
 	$(GO) run ./test/lab -build $(BUILD)
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package built leads the tests in this folder to what `make build` made, and gives
-// what they start an environment.
+// Package built finds what `make build` made, and gives the programs that tests start a
+// clean environment.
 package built
 
 import (
@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// Path is the absolute path of a file or folder in build/, for the packages right under
-// test/. A missing one fails the test: there is nothing to skip for.
+// Path is the absolute path of a file or folder in build/. It is for packages directly under
+// test/. If the file is missing, the test fails.
 func Path(t testing.TB, elem ...string) string {
 	t.Helper()
 	path, err := filepath.Abs(filepath.Join(append([]string{"..", "..", "build"}, elem...)...))
@@ -26,7 +26,7 @@ func Path(t testing.TB, elem ...string) string {
 	return path
 }
 
-// Environ is this process's environment without what it says of NCCL and ddlemu.
+// Environ is this process's environment without the variables of NCCL and ddlemu.
 func Environ() []string {
 	return slices.DeleteFunc(os.Environ(), func(v string) bool {
 		return strings.HasPrefix(v, "NCCL_") || strings.HasPrefix(v, "DDLEMU_")

@@ -382,9 +382,11 @@ func TestWireReportsDrops(t *testing.T) {
 	if took, err := ping(fab, 1); err != nil || len(took) != 0 {
 		t.Errorf("%d echoes from a NIC that is down, %v", len(took), err)
 	}
-	time.Sleep(200 * time.Millisecond) // the daemon reports every 100 ms
-	out := w.run("status")
-	if !regexp.MustCompile(`NIC down [1-9]\d*, malformed or VLAN-tagged 1\b`).MatchString(out) || !strings.Contains(out, "this host lost packets that the link model did not") {
+	counted, out := regexp.MustCompile(`NIC down [1-9]\d*, malformed or VLAN-tagged 1\b`), ""
+	for end := time.Now().Add(5 * time.Second); !counted.MatchString(out) && time.Now().Before(end); {
+		out = w.run("status")
+	}
+	if !counted.MatchString(out) || !strings.Contains(out, "this host lost packets that the link model did not") {
 		t.Errorf("status says\n%s", out)
 	}
 }
