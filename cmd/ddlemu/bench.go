@@ -20,7 +20,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/nccl"
 )
 
-// benchOptions are the flags of bench: nccl-tests' own, and those of the fabric.
+// benchOptions are the flags of bench: those of nccl-tests and those of the fabric.
 type benchOptions struct {
 	Profile, File    string
 	Ranks            int
@@ -37,32 +37,32 @@ type benchOptions struct {
 	flags            *pflag.FlagSet
 }
 
-// AddFlags adds the flags.
+// AddFlags adds the flags to fs.
 func (o *benchOptions) AddFlags(g *global, fs *pflag.FlagSet) {
 	o.addFabricFlags(g, fs)
 	o.addRowFlags(fs)
-	fs.IntVarP(&o.Warmup, "warmup_iters", "w", 5, "iterations before them that are not timed")
-	fs.IntVarP(&o.Check, "check", "c", 1, "1 to check every element of the result, 0 not to")
-	fs.IntVarP(&o.Cycles, "run_cycles", "N", 1, "times to measure all rows")
-	fs.BoolVar(&o.Strict, "strict", false, "exit with status 3 when the verdict is INVALID, also because a row has no expected time")
+	fs.IntVarP(&o.Warmup, "warmup_iters", "w", 5, "untimed iterations before the timed ones")
+	fs.IntVarP(&o.Check, "check", "c", 1, "1 to check every element of the result, 0 to skip the check")
+	fs.IntVarP(&o.Cycles, "run_cycles", "N", 1, "number of times to measure all rows")
+	fs.BoolVar(&o.Strict, "strict", false, "exit with status 3 if the verdict is INVALID; rows without expected time make it INVALID")
 	g.addJSONFlag(fs)
 	fs.BoolVar(&o.CSV, "csv", false, "print CSV")
-	fs.StringVar(&o.LogDir, "log-dir", "", "`folder` to keep NCCL's logs in")
+	fs.StringVar(&o.LogDir, "log-dir", "", "`folder` for NCCL's logs, which are then kept")
 }
 
-// addFabricFlags adds the flags that say which ranks run on which fabric.
+// addFabricFlags adds the flags for the fabric and the ranks on it.
 func (o *benchOptions) addFabricFlags(g *global, fs *pflag.FlagSet) {
 	o.flags = fs
 	fs.StringVar(&o.Profile, "profile", "", "`name` of a profile (see `ddlemu profiles`)")
 	fs.StringVarP(&o.File, "file", "F", "", "`file` that describes the fabric")
-	fs.StringVar(&g.Fabric, "fabric", "", "`name` of a fabric that is up, to run on it instead of one of the run's own")
+	fs.StringVar(&g.Fabric, "fabric", "", "`name` of a fabric that is up, to run on it instead of on a new one")
 	fs.IntVar(&o.Ranks, "ranks", 0, "number of ranks (default: nodes x GPUs per node, else 2)")
 	fs.StringVar(&o.NCCL, "nccl", "", "`version` (2.22 or 2.29) for the software CUDA, or path of libnccl.so.2")
-	fs.BoolVar(&o.Soft, "soft-cuda", false, "use the software CUDA although there is a GPU")
+	fs.BoolVar(&o.Soft, "soft-cuda", false, "use the software CUDA even if there is a GPU")
 	flags.AddFabric(fs)
 }
 
-// addRowFlags adds the flags of nccl-tests that say which rows there are.
+// addRowFlags adds the flags of nccl-tests that determine the rows of the table.
 func (o *benchOptions) addRowFlags(fs *pflag.FlagSet) {
 	fs.StringVarP(&o.Begin, "minbytes", "b", "32M", "smallest `size`")
 	fs.StringVarP(&o.End, "maxbytes", "e", "32M", "largest `size`")
@@ -79,23 +79,24 @@ func newBenchCommand(g *global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bench COLLECTIVE",
 		Short: "Measure a collective on an emulated fabric, as nccl-tests does",
-		Long: `Runs real NCCL on an emulated fabric and prints nccl-tests' table, beside each time
-what the link model expects, and last whether this host really carried the fabric.
+		Long: `Runs real NCCL on an emulated fabric. Prints nccl-tests' table with the time that the
+link model expects for each row, and a verdict on whether this host really carried the
+fabric.
 Collectives: ` + strings.Join(nccl.Collectives(), ", ") + `.
 
-On a machine with NVIDIA GPUs it uses them, elsewhere the software CUDA. Times are
-those of the emulated network: with a time scale of K the fabric runs K times
-slower and times are divided by K. By default K is chosen for this host.
+On a machine with NVIDIA GPUs it uses them, otherwise the software CUDA. Times are those
+of the emulated network: with a time scale of K, the fabric runs K times slower and times
+are divided by K. By default K is selected for this host.
 
-A run that is INVALID because of this host is made again, twice at most, at twice the
-time scale as far as there is one. That is sound: other work on the host makes a run
-worse, never better. The header of the next table says which attempt it is, and why
-the one before was INVALID. On a terminal all tables are shown, elsewhere only the
-last. With --time-scale there is one attempt.
+If a run is INVALID because of this host, it is repeated, at most twice, with twice the
+time scale up to the maximum. Repeating is sound, because other work on the host only
+makes a run worse. The header of the next table has the number of the attempt and the
+reason for it. On a terminal all tables are shown, otherwise only the last. With
+--time-scale there is one attempt.
 
-What cannot be checked is a note below the table: rows of which the model knows no
-expected time, and, where NCCL_DEBUG is set, what NCCL's log would tell. With --strict
-the run is INVALID because of it.
+Notes below the table name what could not be checked: rows for which the model knows no
+expected time, and, if NCCL_DEBUG is set, everything from NCCL's log. With --strict these
+make the run INVALID.
 
 EXIT STATUS
 ===========
@@ -141,7 +142,7 @@ func runBench(ctx context.Context, g *global, o *benchOptions, collective string
 	return nil
 }
 
-// fabric is the fabric that the run will have its own of, or that it shares.
+// fabric returns the configuration of the fabric: a new one for this run, or that of the shared one.
 func (o *benchOptions) fabric(g *global) (*configs.Fabric, error) {
 	if g.Fabric == "" {
 		return flags.Load(configs.Source{Profile: o.Profile, File: o.File, Getenv: g.Getenv}, o.flags)
@@ -163,8 +164,7 @@ func (o *benchOptions) fabric(g *global) (*configs.Fabric, error) {
 	return &c, nil
 }
 
-// setup finds what a run of b needs: the fabric, the ranks on it, and the libraries.
-// The caller closes the folder.
+// setup determines the fabric, the ranks on it, and the libraries for b. The caller closes the folder.
 func (o *benchOptions) setup(g *global, b bench.Config) (e emulate.Options, err error) {
 	cfg, err := o.fabric(g)
 	if err != nil {
@@ -199,7 +199,7 @@ func (o *benchOptions) setup(g *global, b bench.Config) (e emulate.Options, err 
 	}, nil
 }
 
-// bench turns the flags into what to measure.
+// bench converts the flags to a configuration.
 func (o *benchOptions) bench(g *global, collective string) (b bench.Config, err error) {
 	if b.Collective, err = nccl.ParseCollective(collective); err != nil {
 		return b, err
@@ -238,7 +238,7 @@ func (o *benchOptions) bench(g *global, collective string) (b bench.Config, err 
 	return b, nil
 }
 
-// printer makes the printer for the format asked for.
+// printer returns the printer of the requested format.
 func (o *benchOptions) printer(g *global) func() bench.Printer {
 	return func() bench.Printer {
 		switch {

@@ -16,29 +16,28 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/host"
 )
 
-// doctorRanks are the numbers of ranks that doctor measures this host for.
+// doctorRanks are the numbers of ranks that doctor predicts for.
 var doctorRanks = []int{2, 4, 8}
 
 type doctorOptions struct {
-	Time time.Duration // to measure for each number of ranks; 0 not to
+	Time time.Duration // measured for each number of ranks; 0 to skip the measurement
 }
 
 func (o *doctorOptions) AddFlags(fs *pflag.FlagSet) {
-	fs.DurationVar(&o.Time, "measure", host.MeasureTime, "`time` to measure this host for each number of ranks, 0 not to")
+	fs.DurationVar(&o.Time, "measure", host.MeasureTime, "`time` to measure this host for each number of ranks, 0 to skip")
 }
 
 func newDoctorCommand(g *global) *cobra.Command {
 	o := &doctorOptions{}
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Say what this host can do",
-		Long: `Look for what a run may need, say what follows from it and how to get what is
-lacking. Then measure, with as many busy threads as 2, 4 and 8 ranks have, the
-largest rate per rank that would be VALID here in real time (time scale 1), for
-messages of an instant (a fabric of 1 us) and of a long way (10 ms). It is a
-prediction: the verdict of a run decides.
+		Short: "Check what this host can do",
+		Long: `Check everything that a run may need, and print what it means and how to get what is
+missing. Then predict, from a measurement with the busy threads of 2, 4 and 8 ranks, the
+largest rate per rank that would be VALID on this host in real time (time scale 1), for
+messages that take 1 us and 10 ms. The verdict of a run decides.
 
-Let nothing else run meanwhile.
+Run nothing else during the measurement.
 
 ` + exitHelp,
 		Example: `  ddlemu doctor
@@ -57,10 +56,10 @@ type doctorReport struct {
 	Carries []host.Capacity `json:"carries"`
 }
 
-// runDoctor looks, measures and prints.
+// runDoctor prints the checks and the prediction.
 func runDoctor(ctx context.Context, g *global, o *doctorOptions) error {
 	if o.Time < 0 {
-		return badInput("--measure: %v is less than no time: give 0 or more", o.Time)
+		return badInput("--measure: %v is negative: give 0 or more", o.Time)
 	}
 	m := host.Machine{Getenv: g.Getenv}
 	if layout, err := locate.Find(); err == nil {
@@ -88,7 +87,7 @@ func runDoctor(ctx context.Context, g *global, o *doctorOptions) error {
 	return nil
 }
 
-// printChecks prints each check with what it means, and how to get what is lacking.
+// printChecks prints each check with what it means, and how to get what is absent.
 func printChecks(w io.Writer, checks []host.Check) {
 	for _, c := range checks {
 		fmt.Fprintf(w, "%-10s  %s: %s\n%12s%s\n", c.Grade, c.Name, c.Found, "", c.Means)
@@ -114,7 +113,7 @@ func printCarries(w io.Writer, all []host.Capacity) {
 	t.Render()
 }
 
-// bothRates prints GB/s in bytes and in bits.
+// bothRates formats GB/s in bytes and in bits.
 func bothRates(gbs float64) string {
 	if gbs == 0 {
 		return "none"
@@ -122,5 +121,5 @@ func bothRates(gbs float64) string {
 	return fmt.Sprintf("%.3g GB/s (%.3g Gb/s)", gbs, 8*gbs)
 }
 
-// micros prints ns as us with one digit behind the point.
+// micros formats ns as us with one decimal.
 func micros(ns int64) string { return fmt.Sprintf("%.1f us", float64(ns)/1e3) }

@@ -19,7 +19,7 @@ import (
 )
 
 type downOptions struct {
-	Name string // empty for the one that is meant without a name
+	Name string // empty for the default fabric
 	All  bool
 }
 
@@ -32,9 +32,9 @@ func newDownCommand(g *global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "down [NAME | --all]",
 		Short: "Take down a fabric",
-		Long: `Take down a fabric: jobs on it get an error, and what they left is removed. Without
-a name it is $DDLEMU_FABRIC or the only one that is up. A file that cannot be used,
-such as one from before the last boot, is removed if it is named.
+		Long: `Take down a fabric: jobs on it get an error, and everything that belongs to it is
+removed. The default is $DDLEMU_FABRIC or the only fabric that is up. A file that cannot
+be used, such as one from before the last boot, is removed if it is named.
 
 ` + exitHelp,
 		Example: `  ddlemu down
@@ -111,9 +111,9 @@ func (g *global) namesToTakeDown(dir *state.Dir, o *downOptions) ([]string, erro
 	return []string{name}, nil
 }
 
-// takeDown takes one fabric down, whatever its state.
+// takeDown takes one fabric down in any state.
 func (g *global) takeDown(dir *state.Dir, name string) error {
-	was := "it could not be used any more"
+	was := "it was not usable any more"
 	file, err := dir.Open(name)
 	if err == nil {
 		if n := job.LiveRanks(file); n == 1 {

@@ -23,8 +23,8 @@ import (
 const (
 	exitOK          = 0
 	exitFailure     = 1
-	exitInput       = 2 // what was asked cannot be had: bad input, or this host lacks something
-	exitInvalid     = 3 // the verdict is INVALID, under --strict
+	exitInput       = 2 // bad input, no such fabric, or this host lacks something
+	exitInvalid     = 3 // the verdict is INVALID, with --strict
 	exitInterrupted = 130
 )
 
@@ -32,11 +32,11 @@ const (
 const exitHelp = `EXIT STATUS
 ===========
 
-0 on success, 1 on failure, 2 if what was asked cannot be had (bad input, no such
-fabric, something that this host lacks), 130 if interrupted.
+0 on success, 1 on failure, 2 for bad input, no such fabric or something that this host
+lacks, 130 if interrupted.
 `
 
-// inputError is an error that the user can mend: exit status 2.
+// inputError is an error that the user can correct: exit status 2.
 type inputError struct{ err error }
 
 func (e *inputError) Error() string { return e.err.Error() }
@@ -47,8 +47,7 @@ func badInput(format string, args ...any) error {
 	return &inputError{fmt.Errorf(format, args...)}
 }
 
-// exitError passes the exit status of a child through. Nothing is printed for it
-// unless Err is set.
+// exitError has the exit status of a child. Nothing is printed unless Err is set.
 type exitError struct {
 	Code int
 	Err  error
@@ -63,14 +62,14 @@ func (e *exitError) Error() string {
 
 func (e *exitError) Unwrap() error { return e.Err }
 
-// invalidError is a verdict of INVALID under --strict: exit status 3.
+// invalidError is a verdict of INVALID with --strict: exit status 3.
 type invalidError struct{ Reasons []string }
 
 func (e *invalidError) Error() string {
 	return "the verdict is INVALID: " + strings.Join(e.Reasons, "; ")
 }
 
-// interrupted is err of a command whose context was cancelled.
+// interrupted is the error of a command whose context was cancelled.
 func interrupted(err error) error {
 	var exit *exitError
 	if errors.Is(err, context.Canceled) || errors.As(err, &exit) {
@@ -103,8 +102,7 @@ func exitStatus(err error) int {
 	return exitFailure
 }
 
-// report writes err to stderr as one line: the cause and the next step; as JSON
-// if the command was asked for JSON.
+// report writes err to stderr in one line with the cause and the next step, as JSON if the command has --json.
 func report(g *global, args []string, err error) {
 	var exit *exitError
 	if err == nil || errors.As(err, &exit) && exit.Err == nil {
@@ -125,8 +123,7 @@ func report(g *global, args []string, err error) {
 	fmt.Fprintf(g.Stderr, "ddlemu: %s\n", text)
 }
 
-// asksForJSON says whether args have --json, for errors that came before it was
-// parsed.
+// asksForJSON says whether args have --json, for errors that occur before it is parsed.
 func asksForJSON(args []string) bool {
 	if i := slices.Index(args, "--"); i >= 0 {
 		args = args[:i]
@@ -134,7 +131,7 @@ func asksForJSON(args []string) bool {
 	return slices.Contains(args, "--json")
 }
 
-// flagError is a wrong flag of cmd, with its name in front and what to do behind.
+// flagError describes a wrong flag of cmd: its name, the problem, and what to do.
 func flagError(cmd *cobra.Command, err error) error {
 	var value *pflag.InvalidValueError
 	if errors.As(err, &value) {
@@ -142,7 +139,7 @@ func flagError(cmd *cobra.Command, err error) error {
 		if want, ok := goTypes[f.Value.Type()]; ok {
 			err := badInput("--%s: %q is not %s", f.Name, value.GetValue(), want)
 			if f.Shorthand == "f" && cmd.Flags().Lookup("file") != nil {
-				// nccl-tests' -f; everywhere else -f names a file.
+				// -f of nccl-tests is a factor; -f of the other commands is a file.
 				err = badInput("%w: a fabric file is given with --file", err)
 			}
 			return err
@@ -163,7 +160,7 @@ func flagError(cmd *cobra.Command, err error) error {
 	return badInput("%w: see `%s --help`", err, cmd.CommandPath())
 }
 
-// goTypes are the types of flags whose errors are Go's own, in words.
+// goTypes describes the types of flags for which pflag returns an error of Go's parser.
 var goTypes = map[string]string{
 	"int":      "a whole number",
 	"int64":    "a whole number",

@@ -67,8 +67,7 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// Every command has examples and exit statuses in its help, and no flag is without an
-// explanation or named after its implementation.
+// Every command's help has examples and exit statuses, and every flag has an explanation and a name for its value.
 func TestHelpIsComplete(t *testing.T) {
 	root := newRootCommand(newWorld(t).global())
 	var check func(c *cobra.Command)
@@ -106,7 +105,7 @@ func TestErrorsAreOneLineOfJSON(t *testing.T) {
 	}
 }
 
-// fullWriter has no room.
+// fullWriter fails as a full disk does.
 type fullWriter struct{}
 
 func (fullWriter) Write([]byte) (int, error) { return 0, syscall.ENOSPC }

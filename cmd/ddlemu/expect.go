@@ -19,17 +19,17 @@ import (
 // expectOptions are the flags of expect.
 type expectOptions struct {
 	benchOptions
-	Log        string // of the log to judge
+	Log        string // path of the log to judge
 	DecideUpTo string
 }
 
-// AddFlags adds the flags.
+// AddFlags adds the flags to fs.
 func (o *expectOptions) AddFlags(g *global, fs *pflag.FlagSet) {
 	o.addFabricFlags(g, fs)
 	o.addRowFlags(fs)
 	fs.StringVar(&o.Log, "log", "", "`file` with a table of nccl-tests or ddlemu bench to judge; - for standard input")
-	fs.BoolVar(&o.Strict, "strict", false, "with --log: exit with status 3 unless each time is as expected or faster")
-	fs.StringVar(&o.DecideUpTo, "decide-up-to", "64M", "largest `size` that NCCL runs for its decision; larger ones are taken to be decided alike")
+	fs.BoolVar(&o.Strict, "strict", false, "with --log: exit with status 3 unless every time is as expected or faster")
+	fs.StringVar(&o.DecideUpTo, "decide-up-to", "64M", "largest `size` that NCCL runs for its decision; larger ones get the same decision")
 	g.addJSONFlag(fs)
 }
 
@@ -37,35 +37,34 @@ func newExpectCommand(g *global) *cobra.Command {
 	var o expectOptions
 	cmd := &cobra.Command{
 		Use:   "expect COLLECTIVE",
-		Short: "Say what a fabric should give, and judge a table of nccl-tests by it",
-		Long: `Asks real NCCL what it decides on the fabric for each size (algorithm, protocol,
-channels), and the link model what that takes. NCCL runs each size once, up to
---decide-up-to, over links that nothing shapes, so this takes seconds whatever the
-fabric.
+		Short: "Calculate expected times on a fabric, and judge a table of nccl-tests",
+		Long: `Runs real NCCL to find its decision on the fabric for each size (algorithm, protocol,
+channels), and calculates with the link model how long that takes. NCCL runs each size
+once, up to --decide-up-to, over unlimited links, so this takes seconds on any fabric.
 
 expected is what nccl-tests prints: the mean over the ranks of -n calls back to back.
-last rank is the same until the last rank is done: more than the mean where ranks that
-only send, such as the root of a broadcast, leave the rest to the buffers on the way.
-busiest hop is for how long NCCL's messages occupy the busiest hop. bound is what the
-bytes alone take that must cross between a node and the others: no schedule has its
-last rank done before.
+last rank is the time until the last rank is done. It is more than the mean if ranks
+that only send, such as the root of a broadcast, are done while data is still in buffers
+on the path. busiest hop is the time for which NCCL's messages occupy the busiest hop.
+bound is a lower bound of last rank for any schedule: the time of the bytes that must
+cross between a node and the others.
 
-With --log it reads a table that nccl-tests or ddlemu bench printed elsewhere, and
-says for each time whether it is as expected (within 10 %), slower, faster, or
-impossible on this fabric, and the likely cause; and whether the row has wrong
-elements, or contradicts itself. Slower is what takes longer than the last rank does
-in the model: how far ranks ran ahead of it depends on the buffers there, which the log
-does not tell. The sizes, the type and the operations are those of the log; without one,
-there is one type and one operation. Rows that are cut are named. What launchers put before each line
-(mpirun --tag-output, mpiexec -l, srun --label) is passed over.
+With --log it reads a table that nccl-tests or ddlemu bench printed elsewhere. For each
+time it says whether it is as expected (within 10 %), slower, faster, or impossible on
+this fabric, with the likely cause, and whether the row has wrong elements or
+contradicts itself. A time is slower if it exceeds that of the last rank in the model,
+because the log does not tell how far ranks ran ahead of the last one. Sizes, type and
+operations are those of the log; without a log there is one type and one operation.
+Rows whose end is missing are listed. Prefixes of launchers (mpirun --tag-output,
+mpiexec -l, srun --label) are ignored.
 
 EXIT STATUS
 ===========
 
 0 on success, whatever the log says; with --strict 3 if a time of the log is slower,
-impossible, wrong, contradictory or not judged, or if a row is cut; 1 on failure, 2 if
-what was asked cannot be had (bad input, no such fabric, something that this host
-lacks), 130 if interrupted.
+impossible, wrong, contradictory or not judged, or if the end of a row is missing; 1 on
+failure, 2 for bad input, no such fabric or something that this host lacks, 130 if
+interrupted.
 `,
 		Example: `  ddlemu expect allreduce --profile ndr400 --ranks 2 -b 8 -e 1G -f 8
   ddlemu expect allreduce --profile eth10 --ranks 4 --nodes 2 --log nccl-tests.txt --strict`,

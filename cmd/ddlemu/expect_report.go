@@ -12,7 +12,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/bench/emulate"
 )
 
-// printForecast prints r for a person.
+// printForecast prints r as text.
 func printForecast(w io.Writer, r *emulate.Report) {
 	fmt.Fprintf(w, "NCCL %s, %d ranks on %s\n\n", r.NCCL, r.Ranks, r.Profile)
 	if r.HasLog {
@@ -21,7 +21,7 @@ func printForecast(w io.Writer, r *emulate.Report) {
 		printForecastRows(w, r)
 	}
 	if r.Ahead {
-		fmt.Fprint(w, "\nexpected is the mean over the ranks, as nccl-tests has it, and bound is of the last rank:\nothers are done as soon as what they send is in the buffers on the way.\n")
+		fmt.Fprint(w, "\nexpected is the mean over the ranks, as in nccl-tests, and bound is for the last rank:\nothers are done as soon as their data is in the buffers on the path.\n")
 	}
 	for _, note := range r.Notes {
 		fmt.Fprintf(w, "\nnote: %s\n", note)
@@ -42,7 +42,7 @@ func printForecastRows(w io.Writer, r *emulate.Report) {
 	t.Render()
 }
 
-// known is a number with two decimals, - for none.
+// known formats a number with two decimals, "-" for nil.
 func known(v *float64) string {
 	if v == nil {
 		return "-"

@@ -15,8 +15,8 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/nccl"
 )
 
-// broadcastRows are of two ranks at 10 Gb/s, whose root runs ahead, and of a size that
-// the model does not know.
+// broadcastRows are forecasts for two ranks at 10 Gb/s: a size whose root runs ahead, and a size that the model does
+// not know.
 func broadcastRows() []emulate.Forecast {
 	c := bench.Case{
 		Collective: nccl.Broadcast, Type: nccl.Float, Ranks: 2, Size: 1 << 20, Count: 1 << 18,
@@ -28,7 +28,7 @@ func broadcastRows() []emulate.Forecast {
 	return []emulate.Forecast{first, {Case: c, Problem: "no rings", Bound: 3535 * time.Microsecond, Waiting: 0.5}}
 }
 
-// namedReport is the report of two ranks with NCCL 2.22.3 on a profile.
+// namedReport is a report for two ranks with NCCL 2.22.3 on a profile.
 func namedReport(profile string, rows []emulate.Forecast, log *emulate.Log) *emulate.Report {
 	r := emulate.NewReport(rows, 2, log)
 	r.NCCL, r.Profile = "2.22.3", profile
@@ -36,11 +36,11 @@ func namedReport(profile string, rows []emulate.Forecast, log *emulate.Log) *emu
 }
 
 const aheadNote = `
-expected is the mean over the ranks, as nccl-tests has it, and bound is of the last rank:
-others are done as soon as what they send is in the buffers on the way.
+expected is the mean over the ranks, as in nccl-tests, and bound is for the last rank:
+others are done as soon as their data is in the buffers on the path.
 `
 
-// A bound above the expected time is explained, not left to contradict it.
+// If a bound exceeds the expected time, the output explains why.
 func TestExpectTable(t *testing.T) {
 	var got strings.Builder
 	printForecast(&got, namedReport("wan-metro", broadcastRows(), nil))
@@ -55,7 +55,7 @@ func TestExpectTable(t *testing.T) {
 	}
 }
 
-// What takes no time has no bandwidth.
+// A call that takes no time has no bandwidth.
 func TestExpectOfNoTime(t *testing.T) {
 	c := bench.Case{Collective: nccl.AllReduce, Type: nccl.Float, Ranks: 2, Size: 4, Count: 1}
 	f := emulate.Forecast{Case: c, Known: true}
@@ -74,8 +74,7 @@ func TestExpectOfNoTime(t *testing.T) {
 	}
 }
 
-// A row at 99 % of the line rate is as it should be, whatever the mean; every time of the
-// log is in the report.
+// A row at 99 % of the line rate is as expected, although the mean is lower. Every time of the log is in the report.
 func TestExpectJudgesLog(t *testing.T) {
 	const text = `1048576 262144 float none 0 890 1.18 1.18 0 480 2.18 2.18 0
 1048576 262144 float none 0 890 1.18 1.18 77 890 11.8 11.8 0
@@ -126,7 +125,7 @@ func TestExpectStrictIsContent(t *testing.T) {
 	}
 }
 
-// Each row of a log of several operators is judged by the calls of its own.
+// If a log has several operators, each row is judged by the calls of its operator.
 func TestExpectJudgesByOperator(t *testing.T) {
 	var rows []emulate.Forecast
 	for i, op := range []nccl.RedOp{nccl.Sum, nccl.Max} {

@@ -17,11 +17,11 @@ import (
 func newGCCommand(g *global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "gc",
-		Short: "Remove what dead jobs left",
-		Long: `Remove the fabrics that nobody can use any more: those that jobs made for
-themselves, or commands for them, and whose processes are all gone, and files that are damaged or from
-another boot or version; what is left of fabrics of the kernel datapath whose daemon
-is gone; and logs of benches that were killed. Fabrics that somebody brought up stay.
+		Short: "Remove what killed jobs left behind",
+		Long: `Remove fabrics that nobody can use any more: those that a job or command made for
+itself and whose processes have all ended, and files that are damaged or from another
+boot or version. Remove what remains of fabrics of the kernel datapath whose daemon has
+ended, and the logs of killed benches. Fabrics that a user brought up are kept.
 
 ` + exitHelp,
 		Example: `  ddlemu gc`,

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// world is ddlemu in a folder of its own, without an environment.
+// world runs ddlemu with a separate folder and environment.
 type world struct {
 	t        *testing.T
 	dir      string
@@ -23,7 +23,7 @@ func newWorld(t *testing.T) *world {
 	return &world{t: t, dir: dir, env: map[string]string{dirEnv: dir}}
 }
 
-// global is a new one, as each process has it.
+// global returns a new global, as each process has one.
 func (w *world) global() *global {
 	return &global{
 		Stdin: strings.NewReader(""), Stdout: &w.out, Stderr: &w.err,
@@ -40,7 +40,7 @@ func (w *world) run(args ...string) (status int, stdout, stderr string) {
 	return status, w.out.String(), w.err.String()
 }
 
-// must runs ddlemu and returns its output; it has to succeed.
+// must runs ddlemu, fails unless it succeeds, and returns its output.
 func (w *world) must(args ...string) string {
 	w.t.Helper()
 	status, stdout, stderr := w.run(args...)

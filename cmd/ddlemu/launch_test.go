@@ -89,7 +89,7 @@ func TestCalledSSH(t *testing.T) {
 	}
 }
 
-// Names are in colour on a terminal only, and not where the user wants none.
+// Names are coloured only on a terminal, and not with NO_COLOR.
 func TestPrefix(t *testing.T) {
 	w, p := newWorld(t), &perNode{nodes: 11}
 	if got := p.prefix(w.global(), &w.out, 1); got != "node1  | " {

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command ddlemu makes one machine behave like a cluster: it brings up emulated
-// fabrics, changes them live, runs jobs on them and judges whether this host
-// really carried what was asked.
+// Command ddlemu makes one machine behave like a cluster: it brings up emulated fabrics, changes them while they are
+// up, runs jobs on them and judges whether this host really carried the fabric.
 //
-// Each command is one file with its options, its flags and a run function that
-// tests call. There is no logic here that another package could have.
+// Each command is one file with its options, its flags and a run function that tests call. Logic that another program
+// could use is in packages below shaper.
 package main
 
 import (
@@ -28,8 +27,8 @@ func main() {
 	os.Exit(status)
 }
 
-// arguments are those of ddlemu. Called ddlemu-ssh or ssh, as by a link, it is
-// `ddlemu ssh`, for launchers that take the path of a program without arguments.
+// arguments returns the arguments of ddlemu. If the program is called ddlemu-ssh or ssh, by a link, they are those of
+// `ddlemu ssh`, for launchers that accept only the path of a program.
 func arguments(args []string) []string {
 	switch filepath.Base(args[0]) {
 	case "ddlemu-ssh", sshCommand:
@@ -38,14 +37,13 @@ func arguments(args []string) []string {
 	return args[1:]
 }
 
-// run is ddlemu with these arguments: it reports the error and returns the exit
-// status.
+// run runs ddlemu with these arguments, reports the error and returns the exit status.
 func run(ctx context.Context, g *global, args []string) int {
 	root := newRootCommand(g)
 	root.SetArgs(args)
 	out := &checkedWriter{to: g.Stdout}
 	root.PersistentPreRun = func(cmd *cobra.Command, _ []string) {
-		// A job gets the output itself, for it may be a terminal.
+		// A job writes to the output directly, because it may be a terminal.
 		if cmd.Name() != "run" {
 			g.Stdout = out
 		}
@@ -62,8 +60,7 @@ func run(ctx context.Context, g *global, args []string) int {
 	return exitStatus(err)
 }
 
-// checkedWriter remembers the first error of a writer, so that printing need not
-// look at each one.
+// checkedWriter stores the first error of a writer, so that callers need not check each write.
 type checkedWriter struct {
 	to  io.Writer
 	err error

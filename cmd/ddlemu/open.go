@@ -32,8 +32,8 @@ func (g *global) dirPath(uid int) string {
 	return state.DefaultDir(uid)
 }
 
-// openDir opens the folder of fabrics, making it when create is set. Without
-// create the error wraps fs.ErrNotExist when there is none.
+// openDir opens the folder of fabrics. With create it makes the folder if there is none; without, the error wraps
+// fs.ErrNotExist.
 func (g *global) openDir(create bool) (*state.Dir, error) {
 	uid, err := g.uid()
 	if err != nil {
@@ -41,13 +41,13 @@ func (g *global) openDir(create bool) (*state.Dir, error) {
 	}
 	dir, err := state.OpenDir(g.dirPath(uid), uid, create)
 	if err != nil {
-		// Whatever is wrong with the folder is for the user to mend.
+		// The user can correct whatever is wrong with the folder.
 		return nil, &inputError{err}
 	}
 	return dir, nil
 }
 
-// named is the name of the fabric that the user named, "" if none.
+// named is the name of the fabric that the user gave, "" if none.
 func (g *global) named() string {
 	if g.Fabric != "" {
 		return g.Fabric
@@ -63,15 +63,14 @@ type opened struct {
 
 // Close closes both.
 func (o *opened) Close() {
-	// There is nothing to do about a failed unmap of a file that is read only by
-	// its owner's tools.
+	// The file is only read here, so an error of unmapping it has no consequence.
 	_ = o.File.Close()
 	_ = o.Dir.Close()
 }
 
-// open opens the fabric that the user named with --fabric or DDLEMU_FABRIC, else
-// the only one that somebody brought up, else that of the only running command. That there is none, or several, is an
-// error with status 2 that says what to do; "none" wraps fs.ErrNotExist.
+// open opens the fabric that --fabric or DDLEMU_FABRIC names, else the only one that a user brought up, else that of
+// the only running command. If there is none, or several, the error has status 2 and says what to do; if there is none,
+// it wraps fs.ErrNotExist.
 func (g *global) open() (*opened, error) {
 	dir, err := g.openDir(false)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -115,7 +114,7 @@ func (g *global) openIn(dir *state.Dir, name string) (*state.File, error) {
 	return file, err
 }
 
-// noFabric says that there is no fabric.
+// noFabric is the error if no fabric is up.
 func (g *global) noFabric(name string) error {
 	uid, err := g.uid()
 	if err != nil {
@@ -128,13 +127,13 @@ func (g *global) noFabric(name string) error {
 	return &inputError{&notUpError{fmt.Sprintf("%s in %s: %s", what, g.dirPath(uid), upHint)}}
 }
 
-// notUpError is an fs.ErrNotExist in the user's words.
+// notUpError is fs.ErrNotExist with a text for users.
 type notUpError struct{ text string }
 
 func (e *notUpError) Error() string        { return e.text }
 func (e *notUpError) Is(target error) bool { return target == fs.ErrNotExist }
 
-// create brings up fab under the given name. Nothing is left behind on error.
+// create brings up fab under the given name. After an error nothing remains.
 func (g *global) create(fab *fabric.Fabric, name string) (*opened, error) {
 	if err := state.CheckName(name); err != nil {
 		return nil, badInput("%w: give --name", err)
@@ -160,17 +159,16 @@ func (g *global) create(fab *fabric.Fabric, name string) (*opened, error) {
 	if err != nil {
 		dir.Close()
 		if errors.Is(statErr, fs.ErrNotExist) {
-			os.Remove(path) // only if it is empty, so never what somebody else put there meanwhile
+			os.Remove(path) // succeeds only if the folder is empty
 		}
-		// A name that is taken, no room, too large a fabric: all for the user to mend.
+		// The user can correct these errors: the name is in use, no space, the fabric is too large.
 		return nil, &inputError{err}
 	}
 	return &opened{dir, file}, nil
 }
 
-// environment is what a job needs in its environment to run on a fabric, as
-// NAME=value: the fabric, its folder if that is not the default one, and the
-// plugin, if it is where ddlemu is.
+// environment returns the variables of a job on a fabric as NAME=value: the fabric, its folder if that is not the
+// default, and the plugin if it is in its usual place.
 func (g *global) environment(o *opened) []string {
 	var env []string
 	if uid, err := g.uid(); err == nil && o.Dir.Path != state.DefaultDir(uid) {
@@ -184,7 +182,7 @@ func (g *global) environment(o *opened) []string {
 	if lib := pluginDir(); lib != "" {
 		old := g.Getenv(libraryEnv)
 		switch {
-		case slices.Contains(filepath.SplitList(old), lib): // in a program that was started so
+		case slices.Contains(filepath.SplitList(old), lib): // this program was started with it
 			lib = old
 		case old != "":
 			lib += ":" + old
@@ -194,7 +192,7 @@ func (g *global) environment(o *opened) []string {
 	return env
 }
 
-// pluginDir is the folder of libgoemu.so, "" if it is not where it should be.
+// pluginDir is the folder of libgoemu.so, "" if it is not in its usual place.
 func pluginDir() string {
 	layout, err := locate.Find()
 	if err != nil || layout.CheckPlugin() != nil {
@@ -203,7 +201,7 @@ func pluginDir() string {
 	return layout.Plugin
 }
 
-// printEnvironment writes environment as lines to paste into a shell.
+// printEnvironment prints the environment as lines for a shell.
 func (g *global) printEnvironment(o *opened) {
 	for _, v := range g.environment(o) {
 		name, value, _ := strings.Cut(v, "=")
@@ -218,7 +216,7 @@ func (g *global) printEnvironment(o *opened) {
 	}
 }
 
-// quote is s as a word for a shell.
+// quote quotes s as a word for a shell.
 func quote(s string) string {
 	if s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./:-+,@%=") == "" {
 		return s

@@ -10,9 +10,8 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
-// participant is the program of a test rank: participant FABRIC RANK joins the
-// fabric's only job, says so by making the file joined.RANK, and stays until it is
-// killed, or leaves in order when a file called leave appears.
+// participant is the program of a test rank: participant FABRIC RANK joins the fabric's only job and creates the file
+// joined.RANK. When a file called leave appears, it leaves the job.
 func participant() {
 	if err := participate(os.Args[1], os.Args[2]); err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -20,7 +20,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/kernel/launch"
 )
 
-// nodeGrace is how long the other nodes' programs get to end when one has failed.
+// nodeGrace is the time that the programs of other nodes have to end after one has failed.
 const nodeGrace = 10 * time.Second
 
 // perNode starts a command once on every node of a job's fabric.
@@ -63,14 +63,14 @@ func (p *perNode) run(ctx context.Context, g *global, env, args []string) (int, 
 	signals := job.Signals()
 	defer signal.Stop(signals)
 	if err := ctx.Err(); err != nil {
-		return 0, err // by a signal that came before these
+		return 0, err // a signal came before Signals
 	}
-	// Who reads our output may go; the fabric is taken down all the same.
+	// If the reader of our output ends, the fabric must still be taken down.
 	broken := make(chan os.Signal, 1)
 	signal.Notify(broken, syscall.SIGPIPE)
 	defer signal.Stop(broken)
 	if g.Getenv("PYTHONUNBUFFERED") == "" {
-		env = append(env, "PYTHONUNBUFFERED=1") // it buffers for a pipe, where one expects a terminal
+		env = append(env, "PYTHONUNBUFFERED=1") // Python buffers output to a pipe
 	}
 	programs := &launch.Group{Signals: signals, Grace: nodeGrace, Logf: func(format string, args ...any) { fmt.Fprintf(g.Stderr, "ddlemu: "+format+"\n", args...) }}
 	var (
@@ -89,7 +89,7 @@ func (p *perNode) run(ctx context.Context, g *global, env, args []string) (int, 
 	}
 	job.AdoptOrphans()
 	status, err := programs.Run()
-	// What is left on nodes that go has nobody to talk to.
+	// Processes that remain on nodes of a stopped job or of a fabric that goes down are of no use.
 	if programs.Stopped() || p.job.Own() {
 		job.EndOrphans(p.job.Daemon())
 	}
@@ -101,7 +101,7 @@ func (p *perNode) run(ctx context.Context, g *global, env, args []string) (int, 
 	return status, err
 }
 
-// fill is args with what is node n's.
+// fill replaces {node}, {nodes}, {master} and {gpus} in args for node n.
 func fill(args []string, n, nodes, perNode int) []string {
 	r := strings.NewReplacer("{node}", fmt.Sprint(n), "{nodes}", fmt.Sprint(nodes), "{master}", "node0", "{gpus}", fmt.Sprint(perNode))
 	var out []string
@@ -111,11 +111,10 @@ func fill(args []string, n, nodes, perNode int) []string {
 	return out
 }
 
-// nodeColours are those of the nodes' names on a terminal: cyan, green, yellow,
-// magenta, blue.
+// nodeColours are the colours of the nodes' names on a terminal: cyan, green, yellow, magenta, blue.
 var nodeColours = []int{36, 32, 33, 35, 34}
 
-// prefix is what begins the lines of node n on w.
+// prefix is the beginning of each line of node n on w.
 func (p *perNode) prefix(g *global, w io.Writer, n int) string {
 	text := fmt.Sprintf("%-*s |", len(fmt.Sprintf("node%d", p.nodes-1)), fmt.Sprintf("node%d", n))
 	if g.Getenv("NO_COLOR") == "" && isTerminal(w) {

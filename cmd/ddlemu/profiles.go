@@ -38,7 +38,7 @@ can be changed and given to -f.
 	return cmd
 }
 
-// profileJSON is one profile under --json.
+// profileJSON is one profile of profiles --json.
 type profileJSON struct {
 	Name         string `json:"name"`
 	Description  string `json:"description"`

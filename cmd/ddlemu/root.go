@@ -20,7 +20,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/kernel/launch"
 )
 
-// Variables that every command reads.
+// Environment variables of all commands.
 const (
 	dirEnv    = job.DirEnv
 	fabricEnv = job.FabricEnv
@@ -40,17 +40,17 @@ type global struct {
 	Getenv         func(string) string
 }
 
-// addFabricFlag adds --fabric for a command that works on a fabric that is up.
+// addFabricFlag adds --fabric to a command that works on a fabric that is up.
 func (g *global) addFabricFlag(fs *pflag.FlagSet) {
 	fs.StringVar(&g.Fabric, "fabric", "", "`name` of the fabric (default: $"+fabricEnv+", else the only one that is up)")
 }
 
-// addJSONFlag adds --json for a command that prints data.
+// addJSONFlag adds --json to a command that prints data.
 func (g *global) addJSONFlag(fs *pflag.FlagSet) {
 	fs.BoolVar(&g.JSON, "json", false, "print JSON, errors included")
 }
 
-// printJSON writes v to standard output.
+// printJSON writes v to standard output as JSON.
 func (g *global) printJSON(v any) error {
 	e := json.NewEncoder(g.Stdout)
 	e.SetIndent("", "  ")
@@ -60,7 +60,7 @@ func (g *global) printJSON(v any) error {
 	return nil
 }
 
-// warn writes a line to standard error.
+// warn writes a warning to standard error.
 func (g *global) warn(format string, args ...any) {
 	fmt.Fprintf(g.Stderr, "ddlemu: warning: "+format+"\n", args...)
 }
@@ -121,8 +121,8 @@ libgoemu.so, and every byte between two emulated nodes crosses an emulated link
 with the bandwidth, latency, jitter and loss of a fabric. Each run ends with a
 verdict: whether this host really kept to these figures.
 
-Bandwidths are bits per second (100Gbps, 25Gbit; 12.5GB/s for bytes), latencies Go
-durations (5us, 1.2ms), sizes as nccl-tests writes them (8, 64K, 1G).
+Bandwidths are bits per second (100Gbps, 25Gbit; 12.5GB/s for bytes), latencies are Go
+durations (5us, 1.2ms), and sizes are as in nccl-tests (8, 64K, 1G).
 
 ` + exitHelp,
 		Example: `  # what NCCL would do on 400 Gb/s InfiniBand

@@ -30,16 +30,16 @@ type runOptions struct {
 	flags         *pflag.FlagSet
 }
 
-// AddFlags adds the flags.
+// AddFlags adds the flags to fs.
 func (o *runOptions) AddFlags(g *global, fs *pflag.FlagSet) {
 	o.flags = fs
 	fs.StringVar(&o.Profile, "profile", "", "`name` of a profile (see `ddlemu profiles`)")
 	fs.StringVarP(&o.File, "file", "f", "", "`file` that describes the fabric")
-	fs.StringVar(&g.Fabric, "fabric", "", "`name` of a fabric that is up, to run on it instead of one of the job's own")
-	fs.BoolVar(&o.Soft, "soft-cuda", false, "put the software CUDA and its NCCL in front of LD_LIBRARY_PATH")
+	fs.StringVar(&g.Fabric, "fabric", "", "`name` of a fabric that is up, to run on it instead of on a new one")
+	fs.BoolVar(&o.Soft, "soft-cuda", false, "put the software CUDA and its NCCL at the beginning of LD_LIBRARY_PATH")
 	fs.StringVar(&o.NCCL, "nccl", "", "`version` of NCCL for the software CUDA (2.22 or 2.29)")
 	fs.BoolVar(&o.PerNode, "per-node", false, "start the command once on every node of a kernel fabric")
-	fs.BoolVar(&o.Strict, "strict", false, "exit with status 3 when the command succeeds but the verdict is INVALID")
+	fs.BoolVar(&o.Strict, "strict", false, "exit with status 3 if the command succeeds but the verdict is INVALID")
 	flags.AddFabric(fs)
 }
 
@@ -48,24 +48,24 @@ func newRunCommand(g *global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run [flags] -- COMMAND [ARG...]",
 		Short: "Run a job on an emulated fabric",
-		Long: `Brings up a fabric for one job, runs the command with the environment that leads
-NCCL to it, takes the fabric down and prints the verdict. Each rank's node comes from
-its launcher's variables (RANK and so on) or DDLEMU_NODE.
+		Long: `Brings up a fabric for one job, runs the command with an environment in which NCCL uses
+the fabric, takes the fabric down and prints the verdict. Each rank's node comes from
+the variables of its launcher (RANK and others) or from DDLEMU_NODE.
 
-With --datapath kernel and --per-node the command is started once on every node, with
-{node}, {nodes}, {master} and {gpus} in its arguments filled in: the node's number, how
-many there are, the name of node 0, and the GPUs of each node, which are in
-CUDA_VISIBLE_DEVICES. Lines of output have the node's name in front; input is
-/dev/null. Signals go to all; the first node that fails stops the others.
+With --datapath kernel and --per-node the command is started once on every node. In its
+arguments, {node}, {nodes}, {master} and {gpus} are replaced by the node's number, the
+number of nodes, the name of node 0, and the number of GPUs of each node, which are in
+CUDA_VISIBLE_DEVICES. Output lines begin with the node's name; input is /dev/null.
+Signals go to all nodes; the first node that fails stops the others.
 
-The time scale is 1 unless --time-scale says otherwise. With another one the job's
-compute is not slowed, so only figures of the links mean something.
+The time scale is 1 unless --time-scale is given. Another time scale does not slow the
+job's compute, so only the figures of links are meaningful.
 
 EXIT STATUS
 ===========
 
-That of the command, with --per-node that of the first that failed. 3 when it succeeds
-and the verdict is INVALID, with --strict; 1 when it cannot be started, 2 for bad
+That of the command, with --per-node that of the first that failed. With --strict 3 if
+the command succeeds and the verdict is INVALID; 1 if it cannot be started, 2 for bad
 input, 130 if interrupted.
 `,
 		Example: `  ddlemu run --profile eth10 --nodes 2 -- torchrun --nproc-per-node 2 train.py
@@ -118,7 +118,7 @@ func runRun(ctx context.Context, g *global, o *runOptions, args []string) error 
 	return nil
 }
 
-// command runs the command on the job's fabric and returns its exit status and the view by which NCCL decides.
+// command runs args on the job's fabric. It returns the exit status, and the view by which NCCL decides.
 func (o *runOptions) command(ctx context.Context, g *global, j *job.Job, env, args []string) (view string, status int, err error) {
 	var nodes *perNode
 	if o.PerNode {
@@ -130,7 +130,7 @@ func (o *runOptions) command(ctx context.Context, g *global, j *job.Job, env, ar
 		return "", 0, err
 	}
 	if k := j.Fabric.TimeScale(); k != 1 {
-		g.warn("time scale %d: the job's compute is not slowed, so only figures of the links mean something", k)
+		g.warn("time scale %d: the job's compute is not slowed, so only the figures of links are meaningful", k)
 	}
 	if view, err = g.viewOf(&j.Fabric.Config, o.flags); err != nil {
 		return "", 0, err
@@ -152,7 +152,7 @@ func (o *runOptions) command(ctx context.Context, g *global, j *job.Job, env, ar
 	return view, status, err
 }
 
-// start brings up the job's fabric, or opens the one that is shared.
+// start brings up a fabric for the job, or opens the shared one.
 func (o *runOptions) start(ctx context.Context, g *global) (*job.Job, error) {
 	if g.Fabric != "" {
 		dir, err := g.openDir(false)
@@ -179,8 +179,8 @@ func (o *runOptions) start(ctx context.Context, g *global) (*job.Job, error) {
 	return job.Start(ctx, dir, fab, "run")
 }
 
-// settleScale selects fab's time scale if the flags ask for auto, and prints it; measured tells whether this host was
-// measured for that.
+// settleScale selects fab's time scale if --time-scale is auto, and prints it. measured says whether it measured this
+// host.
 func (g *global) settleScale(ctx context.Context, fs *pflag.FlagSet, fab *fabric.Fabric) (measured bool, err error) {
 	if !fs.Changed("time-scale") || fab.Config.TimeScale != 0 {
 		return false, nil
@@ -203,14 +203,14 @@ func (g *global) warnTooMuch(ctx context.Context, fab *fabric.Fabric) error {
 	return err
 }
 
-// onlyFabric refuses what describes a fabric beside --fabric, if that names one.
+// onlyFabric refuses flags that describe a fabric if --fabric names one.
 func onlyFabric(name string, fs *pflag.FlagSet) error {
 	if name == "" {
 		return nil
 	}
 	describe := []string{"profile", "file"}
 	for _, s := range configs.Settings() {
-		if s.Flag != viewFlag { // it is the job's as well
+		if s.Flag != viewFlag { // is also a flag of the job
 			describe = append(describe, s.Flag)
 		}
 	}
@@ -222,8 +222,7 @@ func onlyFabric(name string, fs *pflag.FlagSet) error {
 	return nil
 }
 
-// libraries is the environment that leads NCCL to the plugin, and to the software
-// CUDA if that was asked for.
+// libraries returns the environment by which NCCL finds the plugin, and the software CUDA with --soft-cuda.
 func (o *runOptions) libraries(g *global) ([]string, error) {
 	layout, err := locate.Find()
 	if err == nil {

@@ -19,9 +19,8 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"ddlemu": main, "ddlemu-ssh": main, "participant": participant})
 }
 
-// Each script is what a user would type. They start with no fabric, in a folder of
-// their own. The race detector sees nothing between processes and makes each slow
-// to start, so with -short it is two of them.
+// Each script is typed as a user would. It starts without a fabric in a separate folder. The race detector finds
+// nothing between processes and makes each slow to start, so -short runs only two scripts.
 func TestScripts(t *testing.T) {
 	dir, files := filepath.Join("testdata", "script"), []string(nil)
 	if testing.Short() {
@@ -34,8 +33,7 @@ func TestScripts(t *testing.T) {
 			for _, name := range []string{fabricEnv, sudoEnv, "DDLEMU_PROFILE", "DDLEMU_FILE", libraryEnv} {
 				env.Setenv(name, "")
 			}
-			// A script that failed may have left namespaces and daemons, which its folder
-			// does not take along.
+			// A failed script may leave namespaces and daemons, which are not removed with its folder.
 			env.Defer(func() { takeAllDown(t, env) })
 			return nil
 		},
@@ -65,7 +63,7 @@ func takeAllDown(t *testing.T, env *testscript.Env) {
 	}
 }
 
-// empty DIR...: nothing is in the folders, or they are not there.
+// empty DIR...: the folders are empty or do not exist.
 func empty(ts *testscript.TestScript, neg bool, args []string) {
 	for _, dir := range args {
 		entries, err := os.ReadDir(ts.MkAbs(dir))
@@ -78,7 +76,7 @@ func empty(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// await FILE...: until all files are there, or half a minute is over.
+// await FILE...: wait until all files exist, for at most half a minute.
 func await(ts *testscript.TestScript, neg bool, args []string) {
 	for _, name := range args {
 		for start := time.Now(); !exists(ts.MkAbs(name)); pause() {
@@ -89,10 +87,10 @@ func await(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// pause is between two looks at a file.
+// pause is the time between two checks of a file.
 func pause() { time.Sleep(2 * time.Millisecond) }
 
-// status N CMD...: the command's exit status is N.
+// status N CMD...: the command exits with status N.
 func exitsWith(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: status N CMD...")
@@ -107,7 +105,7 @@ func exitsWith(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// damage KIND NAME: the fabric's file is as it might be found on a bad day.
+// damage KIND NAME: damage the fabric's file in one of several ways.
 func damage(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: damage version|boot|short|text NAME")

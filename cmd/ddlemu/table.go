@@ -14,8 +14,7 @@ import (
 	"github.com/ddlemu/ddlemu/configs/units"
 )
 
-// newTable is a table without borders with this header, to be rendered to w.
-// Columns whose names end in a space are aligned right.
+// newTable returns a table without borders that is rendered to w. Columns whose names end in a space are aligned right.
 func newTable(w io.Writer, header ...string) table.Writer {
 	t := table.NewWriter()
 	t.SetOutputMirror(w)
@@ -39,7 +38,7 @@ func newTable(w io.Writer, header ...string) table.Writer {
 	return t
 }
 
-// rate prints bytes per second as people write network rates: "118.7 MB/s".
+// rate formats bytes per second in the usual way for networks: "118.7 MB/s".
 func rate(bytesPerSecond float64) string {
 	if bytesPerSecond == 0 {
 		return units.Unlimited.String()
@@ -47,7 +46,7 @@ func rate(bytesPerSecond float64) string {
 	return prefixed(bytesPerSecond) + "B/s"
 }
 
-// volume prints bytes with SI prefixes, as rates have them.
+// volume formats bytes with SI prefixes, as rates have them.
 func volume(bytes uint64) string { return prefixed(float64(bytes)) + "B" }
 
 func prefixed(x float64) string {
@@ -60,7 +59,7 @@ func prefixed(x float64) string {
 	return fmt.Sprintf("%.3g %s", x, prefixes[i])
 }
 
-// ago prints a duration that is only of interest roughly.
+// ago formats a duration with few digits.
 func ago(d time.Duration) string {
 	switch {
 	case d < time.Second:

@@ -15,7 +15,7 @@ import (
 	"github.com/ddlemu/ddlemu/configs/units"
 )
 
-// What quote makes of any text is one word for a shell, the text itself.
+// A shell reads the output of quote as one word with the original text.
 func TestQuote(t *testing.T) {
 	for _, s := range []string{"", "a", "/a b/c", "it's", "$HOME", "`x`", `a"b\`, "a\nb"} {
 		out, err := exec.Command("sh", "-c", "printf %s "+quote(s)).Output()
@@ -31,7 +31,7 @@ func TestRate(t *testing.T) {
 			t.Errorf("%g: got %q, want %q", x, got, want)
 		}
 	}
-	// Never a number of four digits, nor an exponent.
+	// No number has four digits or an exponent.
 	rapid.Check(t, func(t *rapid.T) {
 		if s := volume(rapid.Uint64().Draw(t, "bytes")); strings.Contains(s, "e") {
 			t.Fatal(s)

@@ -62,7 +62,7 @@ func newUpCommand(g *global) *cobra.Command {
 		Use:   "up [--profile P | -f FILE]",
 		Short: "Bring up a fabric",
 		Long: `Bring up a fabric from a profile or a file, changed by the flags, and print the
-environment that a job needs to run on it. It stays up until "ddlemu down".
+environment that a job needs to run on it. It is up until "ddlemu down".
 
 A short measurement of this host follows, and a warning if the host is too slow for
 the fabric at its time scale. With --time-scale auto the measurement is longer and
@@ -81,7 +81,7 @@ gives the time scale.
 	return cmd
 }
 
-// runUp brings up a fabric and prints what came up.
+// runUp brings up a fabric and prints its description.
 func runUp(ctx context.Context, g *global, o *upOptions) error {
 	fab, err := o.load(g, "")
 	if err != nil {

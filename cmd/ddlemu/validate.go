@@ -24,12 +24,12 @@ type validateOptions struct {
 	Model bool
 }
 
-// AddFlags adds the flags.
+// AddFlags adds the flags to fs.
 func (o *validateOptions) AddFlags(g *global, fs *pflag.FlagSet) {
 	o.addFabricFlags(g, fs)
-	fs.StringVarP(&o.Begin, "minbytes", "b", "", "smallest `size` of the table's rows to take")
-	fs.StringVarP(&o.End, "maxbytes", "e", "", "largest `size` of them")
-	fs.BoolVar(&o.Model, "model", false, "compare with what the link model expects, without a run: seconds")
+	fs.StringVarP(&o.Begin, "minbytes", "b", "", "smallest `size` of the table's rows to run")
+	fs.StringVarP(&o.End, "maxbytes", "e", "", "largest `size` of the table's rows to run")
+	fs.BoolVar(&o.Model, "model", false, "only calculate expected times with the link model, which takes seconds")
 	g.addJSONFlag(fs)
 }
 
@@ -37,26 +37,26 @@ func newValidateCommand(g *global) *cobra.Command {
 	var o validateOptions
 	cmd := &cobra.Command{
 		Use:   "validate TABLE.csv",
-		Short: "Hold the emulator against a table measured on a real cluster",
+		Short: "Compare the emulator with a table measured on a real cluster",
 		Long: `Reads a published table of nccl-tests and runs its sizes with real NCCL on an emulated
-fabric. For each row it prints what was published, what the link model expects, what
-the emulated run took, and the error, which may be 5 % from 16 MiB on and 15 % below.
+fabric. For each row it prints the published, the expected and the emulated time, and
+the error. The limit of the error is 5 % from 16 MiB on and 15 % below.
 
-The table is CSV with the columns bytes and time_us, and before them lines
-"# key: value": collective, ranks, nodes, env (NCCL_ALGO and others that NCCL decides
-by), source, system. See configs/tables/README.md.
+The table is CSV with the columns bytes and time_us. Lines "# key: value" before it
+have collective, ranks, nodes, env (NCCL_ALGO and other variables that NCCL decides by),
+source and system. See configs/tables/README.md.
 
-Rows whose times are alike run together, for about a minute, at the largest time scale
-that there is time for, or a larger one if this host needs it. A row is left out, and
-that is said, if its buffers would take more than half of the memory that is available,
-or three calls of it more than 5 minutes. If this host cannot carry the fabric at any
-time scale, its rows are left out too, and the verdict is INVALID.
+Rows with similar times run together for about a minute, at the largest time scale that
+fits into that time, or a larger one if this host needs it. Rows are left out, and
+listed, if their buffers would need more than half of the available memory, if three
+calls would take more than 5 minutes, or if this host cannot carry the fabric at any
+time scale. In the last case the verdict is INVALID.
 
 EXIT STATUS
 ===========
 
 0 if every row that was run is within its limit, 1 if one is not or a rank failed, 2
-for bad input or if no row can be run here, 3 if the verdict is INVALID, 130 if
+for bad input or if no row can be run on this host, 3 if the verdict is INVALID, 130 if
 interrupted.
 `,
 		Example: `  ddlemu validate configs/tables/t4_1gpu_2node_efa.csv --profile t4-efa
@@ -106,12 +106,12 @@ func runValidate(ctx context.Context, g *global, o *validateOptions, path string
 	case len(r.Reasons) > 0:
 		return &invalidError{r.Reasons}
 	case len(r.Outside()) > 0:
-		return fmt.Errorf("%d of %d rows are beyond their limits", len(r.Outside()), len(r.Lines))
+		return fmt.Errorf("%d of %d rows exceed their limits", len(r.Outside()), len(r.Lines))
 	}
 	return nil
 }
 
-// table reads the table and leaves the rows asked for.
+// table reads the table and removes the rows outside -b and -e.
 func (o *validateOptions) table(path string) (*validate.Table, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -137,7 +137,7 @@ func (o *validateOptions) table(path string) (*validate.Table, error) {
 	return t, t.Between(low, high)
 }
 
-// options finds what the run needs. The caller closes the folder.
+// options collects what the run needs. The caller closes the folder.
 func (o *validateOptions) options(g *global, t *validate.Table) (v validate.Options, err error) {
 	if o.Ranks == 0 {
 		o.Ranks = t.Ranks

@@ -12,7 +12,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/bench/validate"
 )
 
-// printValidation prints r for a person.
+// printValidation prints r as text.
 func printValidation(w io.Writer, r *validate.Report) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# %s\n", strings.TrimSuffix(r.Name+": "+r.System, ": "))
@@ -46,7 +46,7 @@ func printValidation(w io.Writer, r *validate.Report) error {
 	return err
 }
 
-// printLeftOut has one line for rows that are left out for the same reason.
+// printLeftOut prints one line for consecutive rows that are left out for the same reason.
 func printLeftOut(w io.Writer, rows []validate.LeftOut) {
 	for i := 0; i < len(rows); {
 		j := i
@@ -62,7 +62,7 @@ func printLeftOut(w io.Writer, rows []validate.LeftOut) {
 	}
 }
 
-// us is a time in microseconds with two decimals, - for none.
+// us formats microseconds with two decimals, "-" for 0.
 func us(t float64) string {
 	if t == 0 {
 		return "-"

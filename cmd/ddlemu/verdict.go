@@ -12,8 +12,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/verdict"
 )
 
-// printVerdict writes what each link carried and how late, notes, the reasons, and the
-// verdict as the last line.
+// printVerdict prints what each link carried and its lateness, notes, reasons, and the verdict in the last line.
 func printVerdict(w io.Writer, v verdict.Verdict) {
 	if len(v.Links) > 0 {
 		t := newTable(w, "link", "messages ", "bytes ", "model Gb/s ", "measured Gb/s ", "busy ", "idle ", "late p50 ", "late p99 ", "late max ", "late % ")

@@ -22,7 +22,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/verify"
 )
 
-// Bounds of verify's --time.
+// Limits of verify's --time.
 const (
 	leastVerify = time.Second
 	mostVerify  = time.Hour
@@ -33,34 +33,35 @@ type verifyOptions struct {
 }
 
 func (o *verifyOptions) AddFlags(fs *pflag.FlagSet) {
-	fs.DurationVar(&o.Time, "time", 10*time.Second, "`duration` to measure for, about")
+	fs.DurationVar(&o.Time, "time", 10*time.Second, "approximate `duration` of the measurement")
 }
 
 func newVerifyCommand(g *global) *cobra.Command {
 	o := &verifyOptions{}
 	cmd := &cobra.Command{
 		Use:   "verify",
-		Short: "Measure the fabric that is up, and hold it to what was asked",
-		Long: `Measure the fabric that is up, link by link and all together: the rate of a stream
-that fills the link, the one-way latency of single messages and its jitter, losses,
-and how flows share what they have in common. Messages are sent by the engine that
-NCCL's plugin has, by this process; no job may be on the fabric. On the kernel
-datapath they are datagrams between the nodes, which takes root.
+		Short: "Measure the fabric that is up, and compare it with what was asked for",
+		Long: `Measure the fabric that is up, link by link and all links together: the rate of a
+stream that fills the link, the one-way latency of single messages and its jitter,
+losses, and how flows share hops. This process sends the messages with the engine of
+NCCL's plugin; no job may use the fabric. On the kernel datapath it sends datagrams
+between the nodes, which needs root.
 
-It is held to what was asked for, and to the link model where flows share: rates
-within 1 %, latencies within 1 us or 2 % (median; with jitter the distribution instead)
-and 5 us or 5 % (p99), each share within 3 %, all times and rates being those of the
-emulated network. What is off is measured again, up to three times: other work on this
-host makes it worse, never better. With losses all together are held to the model
-within 10 %, shares not, and the rate of a link over which several connections of tcp
-lose packets within 10 % or more, as a note says.
+The results are compared with what was asked for and, for flows that share hops, with
+the link model. Limits: rates 1 %, latencies 1 us or 2 % (median; with jitter the
+distribution instead) and 5 us or 5 % (p99), each share 3 %. All times and rates are
+those of the emulated network. A result outside its limit is measured again, up to three
+times, because other work on this host only makes it worse. With losses, the limit for
+all flows together is 10 %, shares are not judged, and the limit for the rate of a link
+is 10 % or more if several tcp connections lose packets on it; a note says so.
 
-On the kernel datapath there is more that is not held to: with the shapers netem and
-htb the time of a small packet on the line (400 us of the rate pass at once after a
-pause); with htb latencies within 100 us (p50) and 1 ms (p99), for it has none; with
-edt and wire each share, and more than 10 % of all together where links differ in
-rate. docs/kernel.md has the reasons. INVALID are also packets that are lost and were
-not to be, and a shaper that finds itself late while all send.
+Some of this does not apply to the kernel datapath. With the shapers netem and htb, a
+small packet's serialization time is not judged (400 us of the rate pass at once after a
+pause). With htb, which has no latency, the limits of latencies are 100 us (p50) and 1 ms
+(p99). With edt and wire, shares are not judged, and the limit for all flows together is
+10 % if links differ in rate. docs/kernel.md has the reasons. Packets that are lost
+although no loss was asked for, and a shaper that is late while all send, are INVALID
+too.
 
 EXIT STATUS
 ===========
@@ -80,7 +81,7 @@ failure, 2 if there is no such fabric or it is in use, 130 if interrupted.
 	return cmd
 }
 
-// runVerify measures the fabric that is up.
+// runVerify measures the fabric and prints the report.
 func runVerify(ctx context.Context, g *global, o *verifyOptions) error {
 	if o.Time < leastVerify || o.Time > mostVerify {
 		return badInput("--time %v: must be %v to %v", o.Time, leastVerify, mostVerify)
@@ -130,9 +131,9 @@ func runVerify(ctx context.Context, g *global, o *verifyOptions) error {
 	return err
 }
 
-// slowVerify says that measuring takes long.
+// slowVerify is the message for a measurement that takes long.
 func slowVerify(least time.Duration, scale int) string {
-	text := fmt.Sprintf("ddlemu: verify takes %v at least: that long it takes to fill the slowest link", least.Round(time.Second))
+	text := fmt.Sprintf("ddlemu: verify needs at least %v, because it takes that long to fill the slowest link", least.Round(time.Second))
 	if scale > 1 {
 		text += fmt.Sprintf(" at time scale %d; on a fabric brought up with a smaller --time-scale it takes less", scale)
 	}
@@ -175,7 +176,7 @@ func measurePackets(ctx context.Context, up *opened, fab *fabric.Fabric, model *
 	return verify.MeasurePackets(ctx, model, world, o)
 }
 
-// verifyProgress shows how much is done, if w is a terminal; done takes it away.
+// verifyProgress returns functions that show the progress and remove it, if w is a terminal.
 func verifyProgress(w io.Writer) (show func(part float64), done func()) {
 	if !isTerminal(w) {
 		return nil, func() {}

@@ -12,8 +12,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/verify"
 )
 
-// printVerify prints what was asked and what was measured, the reasons, and the
-// verdict as the last line.
+// printVerify prints what was asked for and what was measured, the reasons, and the verdict in the last line.
 func printVerify(w io.Writer, r *verify.Report) {
 	fmt.Fprintf(w, "fabric %s (%s), time scale %d, seed %d, measured for %.1f s\n\n", r.Fabric, r.Profile, r.TimeScale, r.Seed, r.Seconds)
 	t := newTable(w, "link", "model Gb/s ", "got ", "off % ", "asked us ", "p50 ", "off ", "late p99 ", "seen ", "lost packets", "")
@@ -53,13 +52,13 @@ func printVerify(w io.Writer, r *verify.Report) {
 		fmt.Fprintf(w, "ddlemu: %s\n", reason)
 	}
 	if r.Needed > 0 {
-		fmt.Fprintf(w, "ddlemu: if it is this host that is too slow, it takes a time scale of %d: ddlemu up --time-scale %[1]d\n", r.Needed)
+		fmt.Fprintf(w, "ddlemu: if this host is too slow, use a time scale of %d: ddlemu up --time-scale %[1]d\n", r.Needed)
 	}
 	fmt.Fprintf(w, "verdict: %s\n", r.Verdict)
 }
 
 func printJitter(w io.Writer, links []verify.Link) {
-	fmt.Fprint(w, "\nwith jitter p50 is not held to a limit, but the distribution is:\n")
+	fmt.Fprint(w, "\nwith jitter the distribution is judged instead of p50:\n")
 	header := []string{"link"}
 	for _, l := range links {
 		if l.Jitter == nil {
@@ -88,9 +87,9 @@ func printShared(w io.Writer, what string, s *verify.Shared) {
 	if s == nil {
 		return
 	}
-	each := "each is not judged"
+	each := "single flows are not judged"
 	if s.Judged {
-		each = fmt.Sprintf("flows off by %+.2f to %+.2f %%, fairness to the model %.4f", s.Low, s.High, s.Fairness)
+		each = fmt.Sprintf("flows off by %+.2f to %+.2f %%, fairness relative to the model %.4f", s.Low, s.High, s.Fairness)
 	}
 	fmt.Fprintf(w, "\n%s, %s: %s of %s Gb/s (%+.2f %%), %s  %s\n", what, units.Count(len(s.Flows), "flow"), gbps(s.Got), gbps(s.Model), s.Error, each, okOr(s.Problems))
 	if what != "incast" {

@@ -9,9 +9,9 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/verify"
 )
 
-// A median that is off by more than its limit is no contradiction where there is jitter.
-func TestPrintVerifySaysWhatJitterIsHeldTo(t *testing.T) {
-	const says = "\nwith jitter p50 is not held to a limit, but the distribution is:\nlink"
+// With jitter, the table says that the distribution is judged and not the median.
+func TestPrintVerifyWithJitter(t *testing.T) {
+	const says = "\nwith jitter the distribution is judged instead of p50:\nlink"
 	for name, jitter := range map[string]*verify.Jitter{"with": {}, "without": nil} {
 		var got strings.Builder
 		printVerify(&got, &verify.Report{Links: []verify.Link{{Name: "node0:node1", Jitter: jitter}}})
