@@ -29,7 +29,8 @@ int net_gpu(char *text, size_t size, int soft)
 	if (!soft)
 		return bus_id("libcuda.so.1", "cuCtxGetDevice", "cuDeviceGetPCIBusId", NULL, text, size);
 	// NVIDIA's runtime has the same file name and functions, but not the last symbol.
-	return bus_id("libcudart.so.12", "cudaGetDevice", "cudaDeviceGetPCIBusId", "ddlemuSoftRegisterKernels", text, size);
+	return bus_id(
+		"libcudart.so.12", "cudaGetDevice", "cudaDeviceGetPCIBusId", "ddlemuSoftRegisterKernels", text, size);
 }
 
 static int direct, without_ll128;
