@@ -5,20 +5,17 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"github.com/ddlemu/ddlemu/shaper/kernel/daemon"
 )
 
-// newDaemonCommand is the process that `up` starts for a fabric of the kernel
-// datapath. Not for users.
+// newDaemonCommand returns the command of the daemon of a fabric of the kernel datapath. Users do not call it.
 func newDaemonCommand(g *global) *cobra.Command {
 	return &cobra.Command{
 		Use:    daemon.CommandName + " NAME",
-		Short:  "Keep a fabric of the kernel datapath (started by up, run and bench)",
+		Short:  "Run the daemon of a fabric of the kernel datapath (started by up, run and bench)",
 		Hidden: true,
 		Args:   cobra.ExactArgs(1),
 		RunE:   func(cmd *cobra.Command, args []string) error { return runDaemon(cmd.Context(), g, args[0]) },
@@ -38,21 +35,7 @@ func runDaemon(ctx context.Context, g *global, name string) error {
 	defer file.Close()
 	return daemon.Run(ctx, dir, file, func() {
 		fmt.Fprint(g.Stdout, daemon.ReadyLine)
-		// Whoever started it goes on. What is to be said from here on is in the
-		// fabric's events.
-		detach()
+		// The command that started the daemon continues. From here on, messages are events of the fabric.
+		daemon.Detach()
 	})
-}
-
-// detach lets go of the terminal of whoever started this process.
-func detach() {
-	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
-	if err != nil {
-		return // it keeps a terminal open, no more
-	}
-	defer null.Close()
-	for fd := range 3 {
-		_ = syscall.Dup3(int(null.Fd()), fd, 0)
-	}
-	_ = os.Chdir("/")
 }

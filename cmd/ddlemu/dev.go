@@ -30,14 +30,14 @@ func newDevCommand(g *global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "dev INTERFACE [--bw RATE ... | --restore]",
 		Short: "Shape an interface of this host (not a fabric's)",
-		Long: `Give what leaves by an existing interface, such as eth0, the rate, latency, jitter
-and loss of a link, and take that back with --restore. It is the only command that
-touches anything that ddlemu did not make; nothing else of the interface changes.
-Latency, jitter and loss need netem in the kernel. What a call does not give is as
-without ddlemu: no limit of the rate, no latency, a queue without bound.
+		Long: `Give the packets that an existing interface such as eth0 sends the rate, latency,
+jitter and loss of a link. --restore undoes it. This is the only command that changes
+something that ddlemu did not create. It changes nothing else of the interface.
+Latency, jitter and loss need netem in the kernel. A property that is not given is as
+without ddlemu: no rate limit, no latency, a queue without limit.
 
-An interface that has a queueing discipline of somebody else's is refused.
-Without flags it says whether it is shaped.
+The command refuses an interface whose queueing discipline another program has set.
+Without flags, it prints whether the interface is shaped.
 
 ` + exitHelp,
 		Example: `  sudo ddlemu dev eth0 --bw 100Mbps
@@ -58,7 +58,7 @@ Without flags it says whether it is shaped.
 	}
 	o.flags = cmd.Flags()
 	flags.AddLinks(o.flags)
-	o.flags.BoolVar(&o.Restore, "restore", false, "take back what this command has done")
+	o.flags.BoolVar(&o.Restore, "restore", false, "remove what this command has added")
 	return cmd
 }
 
@@ -89,16 +89,16 @@ func runDev(g *global, o *devOptions, name string) error {
 		if err := d.Restore(); err != nil {
 			return err
 		}
-		fmt.Fprintf(g.Stdout, "%s is as it was\n", name)
+		fmt.Fprintf(g.Stdout, "%s is restored\n", name)
 	case on:
-		fmt.Fprintf(g.Stdout, "%s is shaped: see `tc class show dev %[1]s` and `tc qdisc show dev %[1]s`; `ddlemu dev %[1]s --restore` ends it\n", name)
+		fmt.Fprintf(g.Stdout, "%s is shaped: see `tc class show dev %[1]s` and `tc qdisc show dev %[1]s`; `ddlemu dev %[1]s --restore` undoes it\n", name)
 	default:
 		fmt.Fprintf(g.Stdout, "%s is not shaped by ddlemu\n", name)
 	}
 	return nil
 }
 
-// shapeDevice puts a link into force on an interface.
+// shapeDevice shapes an interface and prints the parameters.
 func shapeDevice(g *global, d *tc.Device, name string, patch configs.LinkPatch) error {
 	l := configs.Default().Link
 	l.Bandwidth, l.MTU, l.Queue = units.Unlimited, min(max(d.MTU(), configs.MinMTU), configs.MaxMTU), configs.Queue{Policy: configs.Lossless}
@@ -111,6 +111,6 @@ func shapeDevice(g *global, d *tc.Device, name string, patch configs.LinkPatch) 
 	if err := d.Shape(fabric.Spec(l), kernel.Probe("netem") == nil, tables); err != nil {
 		return err
 	}
-	fmt.Fprintf(g.Stdout, "%s is shaped: %s, latency %v, queue %v; `ddlemu dev %[1]s --restore` ends it\n", name, l.Bandwidth, l.Latency, l.Queue)
+	fmt.Fprintf(g.Stdout, "%s is shaped: %s, latency %v, queue %v; `ddlemu dev %[1]s --restore` undoes it\n", name, l.Bandwidth, l.Latency, l.Queue)
 	return nil
 }

@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -26,10 +25,10 @@ func newExecCommand(g *global) *cobra.Command {
 		Use:   "exec [flags] NODE -- COMMAND [ARG...]",
 		Short: "Run a program on a node of a kernel fabric",
 		Long: `Run a program with the network, host name and /etc/hosts of an emulated node. The
-fabric was brought up with --datapath kernel. Everything else, such as files and
-GPUs, is this host's; of the GPUs it has its node's in CUDA_VISIBLE_DEVICES. The
-program runs as the fabric's owner and takes this command's place, so that signals
-and exit status are its own.
+fabric must have been brought up with --datapath kernel. Everything else, such as
+files and GPUs, is this host's. CUDA_VISIBLE_DEVICES has the node's GPUs. The program
+runs as the fabric's owner and replaces this command, so it gets all signals, and the
+exit status is its own.
 
 ` + exitHelp,
 		Example: `  ddlemu up --profile eth1 --nodes 2 --datapath kernel
@@ -50,7 +49,7 @@ and exit status are its own.
 	return cmd
 }
 
-// commandOf is the command in NODE -- COMMAND or NODE COMMAND.
+// commandOf returns the command in NODE -- COMMAND or NODE COMMAND.
 func commandOf(args []string) []string {
 	if len(args) > 1 && args[1] == "--" {
 		return args[2:]
@@ -84,28 +83,27 @@ func runExec(ctx context.Context, g *global, node string, args []string) error {
 	return e.run(ctx, e.options(who), path, args, e.environment(os.Environ(), who))
 }
 
-// endBySignals lets signals end this process, as they would the program that it is to
-// become: ctx hears of them too late for that, a moment after they came.
+// endBySignals restores the default action of signals: they end this process, as they will end the program that replaces
+// it. A handler would run too late for that, a moment after the signal.
 func endBySignals() { signal.Reset() }
 
-// run turns this process into a program on the node.
+// run replaces this process by a program on the node.
 func (e *entry) run(ctx context.Context, o launch.ExecOptions, path string, args, env []string) error {
-	if err := ctx.Err(); err != nil { // by a signal from before endBySignals
+	if err := ctx.Err(); err != nil { // a signal came before endBySignals
 		return err
 	}
 	return launch.Exec(o, path, args, env)
 }
 
-// entry is the way into a node.
+// entry is what is needed to run a program on a node.
 type entry struct {
 	node  *netns.Node
-	hosts string // the node's /etc/hosts
-	owner int    // of the fabric
-	env   []string
+	hosts string   // the node's /etc/hosts
+	owner int      // of the fabric
+	env   []string // variables that a job needs on the node
 }
 
-// entry is how to run something on a node of the fabric, and what a job needs in
-// its environment there.
+// entry returns the entry to a node, which is given by name or address.
 func (g *global) entry(up *opened, node string) (*entry, error) {
 	fab, err := live.Fabric(up.File)
 	if err != nil {
@@ -134,7 +132,7 @@ func (g *global) entry(up *opened, node string) (*entry, error) {
 	return e, nil
 }
 
-// shareOf is how the fabric's nodes share this host's GPUs.
+// shareOf assigns this host's GPUs to the fabric's nodes.
 func shareOf(fab *fabric.Fabric) launch.GPUShare {
 	return launch.ShareGPUs(fab.Config.GPUsPerNode, fab.Config.Nodes, launch.HostGPUs(os.LookupEnv))
 }
@@ -143,68 +141,19 @@ func (e *entry) options(who launch.Account) launch.ExecOptions {
 	return launch.ExecOptions{Node: e.node, Hosts: e.hosts, UID: who.UID, GID: who.GID, Groups: who.Groups}
 }
 
-// environment is base with what user who needs on the node.
+// environment returns base with the variables that a program of user who needs on the node.
 func (e *entry) environment(base []string, who launch.Account) []string {
-	extra := e.env
-	for _, ifname := range []struct{ name, value string }{{"NCCL_SOCKET_IFNAME", "eth"}, {"GLOO_SOCKET_IFNAME", e.node.NICs[0].Name}} {
-		if !ofNode(valueOf(base, ifname.name)) {
-			extra = append(extra, ifname.name+"="+ifname.value)
-		}
-	}
-	// ddlemu called there is to find the same fabrics as here.
+	extra := append(e.env, launch.InterfaceEnvironment(base, e.node)...)
+	// ddlemu on the node must find the same fabrics as here.
 	if who.UID == 0 && e.owner != 0 {
 		extra = append(extra, fmt.Sprintf("%s=%d", sudoEnv, e.owner))
 	} else {
 		extra = append(extra, sudoEnv+"=")
 	}
-	return merge(base, extra)
+	return launch.MergeEnvironment(base, extra)
 }
 
-// ofNode says whether a list of interfaces, as NCCL has it, names those of a node.
-// The host's have no meaning there.
-func ofNode(list string) bool {
-	for name := range strings.SplitSeq(strings.TrimLeft(list, "^="), ",") {
-		if !strings.HasPrefix(name, "eth") {
-			return false
-		}
-	}
-	return true
-}
-
-// merge is base with extra in the place of variables of the same names; an empty
-// value takes one away.
-func merge(base, extra []string) []string {
-	var out []string
-	taken := map[string]bool{}
-	for _, v := range slices.Backward(extra) { // the last of a name counts
-		if name, value, _ := strings.Cut(v, "="); !taken[name] {
-			taken[name] = true
-			if value != "" {
-				out = append(out, v)
-			}
-		}
-	}
-	for _, v := range slices.Backward(base) {
-		if name, _, _ := strings.Cut(v, "="); !taken[name] {
-			taken[name] = true
-			out = append(out, v)
-		}
-	}
-	return out
-}
-
-// valueOf is a variable's value, "" if it is not set.
-func valueOf(env []string, name string) string {
-	value := ""
-	for _, v := range env {
-		if n, text, _ := strings.Cut(v, "="); n == name {
-			value = text
-		}
-	}
-	return value
-}
-
-// onKernel refuses a fabric that has no nodes to run on.
+// onKernel refuses a fabric without nodes to run on.
 func onKernel(file *state.File, fab *fabric.Fabric) error {
 	if !fab.Config.OnKernel() {
 		return badInput("fabric %s has no nodes to run on: bring one up with `ddlemu up --datapath kernel`", file.Name())
@@ -215,7 +164,7 @@ func onKernel(file *state.File, fab *fabric.Fabric) error {
 	return nil
 }
 
-// daemonGone says that a fabric is not one any more.
+// daemonGone is the error for a fabric whose daemon was killed.
 func daemonGone(name string) error {
 	return badInput("the daemon of fabric %s is gone: remove what it left with `ddlemu gc`", name)
 }

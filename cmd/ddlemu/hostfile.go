@@ -13,7 +13,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/live"
 )
 
-// hostfileStyles are the lines of hostfiles, by launcher.
+// hostfileStyles are the formats of a line of a hostfile, by launcher.
 var hostfileStyles = map[string]string{
 	"openmpi":   "%s slots=%d\n",
 	"deepspeed": "%s slots=%d\n",
@@ -29,7 +29,7 @@ func newHostfileCommand(g *global) *cobra.Command {
 		Use:   "hostfile",
 		Short: "Print a launcher's list of a kernel fabric's nodes",
 		Long: `Print the nodes of a fabric that was brought up with --datapath kernel, as a
-launcher's hostfile. Each has as many slots as GPUs, or one.
+launcher's hostfile. A node has one slot per GPU, or one slot.
 
 ` + exitHelp,
 		Example: `  ddlemu hostfile > hosts

@@ -5,8 +5,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"net/netip"
-	"strings"
 	"time"
 
 	"github.com/ddlemu/ddlemu/configs"
@@ -18,7 +16,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
-// canShape says what the datapath of a fabric cannot make of a link, now that it is up.
+// canShape returns a function that checks whether the shaper of the fabric supports a link.
 func canShape(file *state.File, fab *fabric.Fabric) func(link.Spec) error {
 	if !fab.Config.OnKernel() {
 		return func(link.Spec) error { return nil }
@@ -31,8 +29,8 @@ func canShape(file *state.File, fab *fabric.Fabric) func(link.Spec) error {
 	}
 }
 
-// warnFloor measures what the shaper of a fabric adds to a packet, if a process does
-// its work, and says so if a link is to be faster.
+// warnFloor measures the floor of the shaper wire and prints a warning if the fabric uses it and a link has a shorter
+// latency.
 func (g *global) warnFloor(ctx context.Context, file *state.File, fab *fabric.Fabric) error {
 	if file.Shaper() != configs.WireShaper {
 		return nil
@@ -43,25 +41,17 @@ func (g *global) warnFloor(ctx context.Context, file *state.File, fab *fabric.Fa
 	}
 	for i, h := range fab.Hops {
 		if real := h.Spec.Latency * time.Duration(fab.TimeScale()); h.Kind == fabric.Link && real < f.P50 {
-			g.warn("the latency of %s, %v, is below what the shaper wire adds to a packet on this host now, %v: the verdict will be INVALID; ask for more, for a time scale, or for --datapath shm", fab.HopName(i), h.Spec.Latency, f.P50.Round(100*time.Nanosecond))
+			g.warn("the latency of %s, %v, is below the floor of the shaper wire on this host now, %v: the verdict will be INVALID; give a longer --lat, a --time-scale, or --datapath shm", fab.HopName(i), h.Spec.Latency, f.P50.Round(100*time.Nanosecond))
 			return nil
 		}
 	}
 	return nil
 }
 
-// nodeOf is the number of a node by one of the names in /etc/hosts there, node0,
-// node0-eth1 and so on, or by one of its addresses.
+// nodeOf returns the number of the node with a name or address, see netns.Plan.FindNode.
 func nodeOf(p *netns.Plan, name string) (int, error) {
-	addr, err := netip.ParseAddr(name)
-	isAddr := err == nil
-	addr = addr.Unmap()
-	for n, node := range p.Nodes {
-		for _, nic := range node.NICs {
-			if name := strings.TrimSuffix(name, netns.IPv6Suffix); name == node.Name || name == node.Name+"-"+nic.Name || isAddr && (addr == nic.Addr4 || addr == nic.Addr6) {
-				return n, nil
-			}
-		}
+	if n := p.FindNode(name); n >= 0 {
+		return n, nil
 	}
 	last := fmt.Sprintf(" to node%d", len(p.Nodes)-1)
 	if len(p.Nodes) == 1 {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 
@@ -27,26 +26,6 @@ func TestNodeOf(t *testing.T) {
 		got, err := nodeOf(p, name)
 		if want < 0 && (err == nil || !strings.Contains(err.Error(), "it has node0 to node2")) || want >= 0 && (err != nil || got != want) {
 			t.Errorf("%q: got %d, %v; want %d", name, got, err, want)
-		}
-	}
-}
-
-func TestMerge(t *testing.T) {
-	base := []string{"A=1", "B=2", "A=3", "C=4", "nonsense", "D="}
-	got := merge(base, []string{"B=5", "C=", "B=6", "E=7"})
-	slices.Sort(got)
-	if want := []string{"A=3", "B=6", "D=", "E=7", "nonsense"}; !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
-	}
-	if len(merge(nil, nil)) != 0 {
-		t.Error("nothing and nothing is something")
-	}
-}
-
-func TestInterfacesOfNode(t *testing.T) {
-	for list, want := range map[string]bool{"eth0": true, "eth": true, "=eth1": true, "^eth1": true, "eth0,eth1": true, "": false, "lo": false, "^docker0": false, "eth0,ib0": false} {
-		if ofNode(list) != want {
-			t.Errorf("%q: got %v", list, !want)
 		}
 	}
 }

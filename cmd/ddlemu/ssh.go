@@ -20,37 +20,37 @@ import (
 
 const sshCommand = "ssh"
 
-// exitSSH is ssh's own exit status: it could not run the command.
+// exitSSH is the exit status if the command could not be run, as of ssh.
 const exitSSH = 255
 
 func newSSHCommand(g *global) *cobra.Command {
 	return &cobra.Command{
 		Use:   "ssh [flags] [USER@]NODE [COMMAND...]",
 		Short: "Reach a node of a kernel fabric as ssh would",
-		Long: `A stand-in for ssh, for launchers: runs a command on an emulated node by the user's
-shell, in the home folder; without a command, a login shell. There is no sshd and no
-key. It works on the host and on the nodes, as root.
+		Long: `Replace ssh for launchers: run a command on an emulated node, with the user's shell
+and in the home folder, or a login shell if there is no command. It needs no sshd and
+no keys. It works on the host and on the nodes, as root.
 
-NODE is a name in the nodes' /etc/hosts, or an address. ssh's options are taken; those
-of the connection itself mean nothing here, and those that would run something else
+NODE is a name in the nodes' /etc/hosts, or an address. Options of ssh are accepted.
+Those of the connection itself have no effect, and those that would run something else
 are refused. Flags of ddlemu (--fabric, --dir, --owner) come first.
 
-The environment is a new one, as ssh's, with PATH, LD_LIBRARY_PATH, LANG, LC_*, TERM
-and TZ of here. Anything else is for the launcher to pass on, as between real nodes.
-DDLEMU_NODE, CUDA_VISIBLE_DEVICES and what leads to the fabric are set.
+The environment is a new one, as with ssh, but keeps PATH, LD_LIBRARY_PATH, LANG, LC_*,
+TERM and TZ of the caller. Launchers pass other variables, as between real nodes.
+DDLEMU_NODE, CUDA_VISIBLE_DEVICES and the variables that identify the fabric are set.
 
-The link ddlemu-ssh beside ddlemu is the same, for launchers that take one path. So
-is a link called ssh.
+The link ddlemu-ssh beside ddlemu is the same command, for launchers that need a single
+path. So is a link called ssh.
 
 EXIT STATUS
 ===========
 
-That of the command. 255, as ssh has it, if it could not be run.
+That of the command, or 255 if it could not be run, as with ssh.
 `,
 		Example: `  ddlemu ssh node1 hostname
   ddlemu exec node0 -- mpirun --allow-run-as-root --hostfile hosts --mca plm_rsh_agent "ddlemu ssh" ./prog
   ddlemu exec node0 -- mpiexec.hydra -f hosts -launcher ssh -launcher-exec ddlemu-ssh ./prog`,
-		DisableFlagParsing: true, // they are ssh's
+		DisableFlagParsing: true, // the flags are ssh's
 		RunE: func(cmd *cobra.Command, args []string) error {
 			args, help, err := g.ownFlags(args)
 			if help {
@@ -64,7 +64,7 @@ That of the command. 255, as ssh has it, if it could not be run.
 	}
 }
 
-// ownFlags takes the flags of ddlemu from the front of args. ssh has no long ones.
+// ownFlags parses the flags of ddlemu at the beginning of args. ssh has no long flags.
 func (g *global) ownFlags(args []string) (rest []string, help bool, err error) {
 	for len(args) > 0 && strings.HasPrefix(args[0], "--") && args[0] != "--" {
 		name, value, given := strings.Cut(args[0][2:], "=")
@@ -87,7 +87,7 @@ func (g *global) ownFlags(args []string) (rest []string, help bool, err error) {
 	return args, false, nil
 }
 
-// runSSH returns only with an error.
+// runSSH returns only if it fails.
 func runSSH(ctx context.Context, g *global, args []string) error {
 	endBySignals()
 	line, err := launch.ParseSSH(args)
@@ -118,10 +118,10 @@ func runSSH(ctx context.Context, g *global, args []string) error {
 	if len(line.Command) == 0 {
 		argv = []string{"-" + filepath.Base(who.Shell)}
 	}
-	return e.run(ctx, o, who.Shell, argv, e.environment(login(who), who))
+	return e.run(ctx, o, who.Shell, argv, e.environment(launch.LoginEnvironment(who, os.Environ(), job.JobEnv), who))
 }
 
-// accountOf is the user called name, or with the number uid if there is no name.
+// accountOf returns the user called name or, if name is "", the user with number uid.
 func accountOf(name string, uid int) (launch.Account, error) {
 	if name == "" {
 		return launch.AccountByID(uid)
@@ -145,20 +145,4 @@ func noInput() error {
 		return fmt.Errorf("make standard input %s: %w", os.DevNull, err)
 	}
 	return nil
-}
-
-// login is the environment that a user has after login, and what of this process's
-// makes the same programs be found there and understand the terminal. The job that
-// this process is of goes on there.
-func login(who launch.Account) []string {
-	env := []string{"HOME=" + who.Home, "USER=" + who.Name, "LOGNAME=" + who.Name, "SHELL=" + who.Shell}
-	for _, v := range os.Environ() {
-		switch name, _, _ := strings.Cut(v, "="); {
-		case strings.HasPrefix(name, "LC_"):
-			env = append(env, v)
-		case name == "PATH", name == libraryEnv, name == "LANG", name == "TERM", name == "TZ", name == job.JobEnv:
-			env = append(env, v)
-		}
-	}
-	return env
 }

@@ -91,3 +91,17 @@ func CleanUp(dir *state.Dir, file *state.File) error {
 	}
 	return nil
 }
+
+// Detach closes the standard files of this process and leaves its working folder, so that the daemon does not keep the
+// terminal or a file system of the command that started it in use.
+func Detach() {
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return // only the terminal remains open
+	}
+	defer null.Close()
+	for fd := range 3 {
+		_ = syscall.Dup3(int(null.Fd()), fd, 0)
+	}
+	_ = os.Chdir("/")
+}

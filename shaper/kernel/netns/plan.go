@@ -140,3 +140,19 @@ func (p *Plan) Hosts() string {
 	}
 	return b.String()
 }
+
+// FindNode returns the number of the node that has a name or an address, or -1. Names are those of Hosts: node0,
+// node0-eth1, node0-ipv6 and so on.
+func (p *Plan) FindNode(name string) int {
+	addr, err := netip.ParseAddr(name)
+	isAddr := err == nil
+	addr, name = addr.Unmap(), strings.TrimSuffix(name, IPv6Suffix)
+	for n, node := range p.Nodes {
+		for _, nic := range node.NICs {
+			if name == node.Name || name == node.Name+"-"+nic.Name || isAddr && (addr == nic.Addr4 || addr == nic.Addr6) {
+				return n
+			}
+		}
+	}
+	return -1
+}
