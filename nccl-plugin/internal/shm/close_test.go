@@ -35,8 +35,8 @@ func wantRemoteError(t *testing.T, what string, err error) {
 	}
 }
 
-// A receiver that closes without ever having posted a receive: the send, which can
-// then never be complete, fails instead of waiting.
+// A send fails if the receiver closes before it has posted the receive: it could never be
+// complete.
 func TestReceiverClosesBeforeItReceives(t *testing.T) {
 	small := link.Transport{Kind: link.TCP, SendBuffer: 64 << 10, Window: 64 << 10, RTO: 200e6, DownTimeout: 1e9}
 	for name, tc := range map[string]struct {
@@ -57,8 +57,8 @@ func TestReceiverClosesBeforeItReceives(t *testing.T) {
 	}
 }
 
-// The sender has closed, and the link stays down for longer than the transport
-// allows: what is on its way will not come.
+// The sender has closed, and the link stays down for longer than the transport allows: messages
+// in flight do not arrive, so the receive fails.
 func TestLinkStaysDownAfterTheSenderClosed(t *testing.T) {
 	tr := rdma
 	tr.DownTimeout = 20e6
@@ -82,6 +82,6 @@ func TestLinkStaysDownAfterTheSenderClosed(t *testing.T) {
 	begin := state.Now()
 	wantRemoteError(t, "receive", ends(t, "receive", r))
 	if took := state.Now() - begin; took < 10e6 {
-		t.Errorf("given up after %d ns, not after the transport's timeout", took)
+		t.Errorf("failed after %d ns, before the transport's timeout", took)
 	}
 }

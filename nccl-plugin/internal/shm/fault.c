@@ -13,12 +13,11 @@
 // DDLEMU_FAULT is one of
 //
 //	delay NS             each message is delivered NS later
-//	slow PERCENT         all bytes take PERCENT longer than the rate asked for says
-//	late N NS            one in N is delivered NS later
-//	stall NS PERIOD      the thread that sends and receives stands still for NS in
-//	                     every PERIOD
+//	slow PERCENT         serialization takes PERCENT longer than the link's rate says
+//	late N NS            one message in N is delivered NS later
+//	stall NS PERIOD      the calling thread stops for NS in every PERIOD ns
 //	flip N               one message in N has a byte changed
-//	early BYTES          this many bytes are written before they are due
+//	early BYTES          BYTES bytes are copied before they are due
 //	lose N               one send in N is dropped
 //	leakfd N             each connection leaves N descriptors open
 static struct {
@@ -35,8 +34,8 @@ static void read_fault(void)
 	fault.read = 1;
 }
 
-// is says whether the fault is of this kind.
-static int is(const char *kind)
+// is_fault says whether the fault is of this kind.
+static int is_fault(const char *kind)
 {
 	if (!fault.read)
 		read_fault();
@@ -45,7 +44,7 @@ static int is(const char *kind)
 
 void fault_stall(int64_t now)
 {
-	if (!is("stall") || now % fault.b >= fault.a)
+	if (!is_fault("stall") || now % fault.b >= fault.a)
 		return;
 	int64_t until = now - now % fault.b + fault.a;
 	struct timespec t;
@@ -54,26 +53,26 @@ void fault_stall(int64_t now)
 	while (t.tv_sec * 1000000000ll + t.tv_nsec < until);
 }
 
-int64_t fault_rate(int64_t dur) { return is("slow") ? dur + dur * fault.a / 100 : dur; }
+int64_t fault_rate(int64_t dur) { return is_fault("slow") ? dur + dur * fault.a / 100 : dur; }
 
 int64_t fault_delay(uint64_t i)
 {
-	if (is("delay"))
+	if (is_fault("delay"))
 		return fault.a;
-	if (is("late") && i % (uint64_t)fault.a == 0)
+	if (is_fault("late") && i % (uint64_t)fault.a == 0)
 		return fault.b;
 	return 0;
 }
 
 void fault_flip(uint64_t i, char *data, uint64_t size)
 {
-	if (is("flip") && size > 0 && (i + 1) % (uint64_t)fault.a == 0)
+	if (is_fault("flip") && size > 0 && (i + 1) % (uint64_t)fault.a == 0)
 		data[size / 2] ^= 0x10;
 }
 
-uint64_t fault_early(void) { return is("early") ? (uint64_t)fault.a : 0; }
+uint64_t fault_early(void) { return is_fault("early") ? (uint64_t)fault.a : 0; }
 
-// What is lost looks sent.
+// The request of a dropped send: it is complete at once.
 static struct lost {
 	struct ddlemu_request request;
 	uint64_t size;
@@ -92,7 +91,7 @@ bool fault_lose(uint64_t size, struct ddlemu_request **request)
 	static const struct ddlemu_ops ops = { .test = test_lost };
 	static struct ddlemu_comm nowhere = { .ops = &ops };
 	static long long sends;
-	if (!is("lose") || ++sends % fault.a != 0)
+	if (!is_fault("lose") || ++sends % fault.a != 0)
 		return false;
 	lost = (struct lost){ .request.comm = &nowhere, .size = size };
 	*request = &lost.request;
@@ -101,7 +100,7 @@ bool fault_lose(uint64_t size, struct ddlemu_request **request)
 
 void fault_leak(void)
 {
-	for (long long i = 0; is("leakfd") && i < fault.a; i++)
+	for (long long i = 0; is_fault("leakfd") && i < fault.a; i++)
 		if (dup(0) < 0)
 			abort();
 }

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Faults of the emulator itself, for tests of the tests and of the verdict: a build with
-// -DDDLEMU_FAULTS (go build -tags ddlemu_faults) makes those that DDLEMU_FAULT
-// names. In every other build this is nothing.
+// Deliberate faults of the emulator, for tests of the test suites and of the verdict. A build with -DDDLEMU_FAULTS (go
+// build -tags ddlemu_faults) has the fault that DDLEMU_FAULT names. In every other build these functions do nothing.
 #ifndef DDLEMU_SHM_FAULT_H
 #define DDLEMU_SHM_FAULT_H
 
@@ -12,17 +11,17 @@
 
 // Stalls the calling thread now and then.
 void fault_stall(int64_t now);
-// By how many ns message i is delivered late.
+// The ns by which message i is delivered late.
 int64_t fault_delay(uint64_t i);
-// Changes a byte of message i, which lies in the receiver's memory.
+// Changes a byte of message i, in the receiver's memory.
 void fault_flip(uint64_t i, char *data, uint64_t size);
-// How many bytes are taken for arrived before they have.
+// How many bytes count as arrived before they have.
 uint64_t fault_early(void);
-// Whether a send is dropped. Its request then says that it is complete.
+// Whether to drop a send. Its request then completes at once.
 bool fault_lose(uint64_t size, struct ddlemu_request **request);
-// A serialization time, made wrong.
+// Makes a serialization time wrong.
 int64_t fault_rate(int64_t dur);
-// Leaves descriptors open for a new connection.
+// Opens descriptors that are never closed, for a new connection.
 void fault_leak(void);
 
 #else
@@ -43,8 +42,8 @@ static inline void fault_leak(void) {}
 
 #endif
 
-// fault_arrived is the stream offset that has arrived, as a fault has it: short of
-// message i's end while that is delayed, or too far.
+// fault_arrived is the stream offset that has arrived, as changed by a fault: before message i's end while that is
+// delayed, or beyond what has arrived.
 static inline uint64_t fault_arrived(struct ddlemu_flow *f, uint64_t i, int64_t now)
 {
 	uint64_t arrived = load64(&f->published.arrived);
@@ -59,8 +58,7 @@ static inline uint64_t fault_arrived(struct ddlemu_flow *f, uint64_t i, int64_t 
 	return arrived;
 }
 
-// fault_looks says whether a fault makes the receiver look at message i before any of
-// it has arrived.
+// fault_looks says whether a fault makes the receiver copy message i before any of it has arrived.
 static inline bool fault_looks(struct ddlemu_flow *f, uint64_t i)
 {
 #ifdef DDLEMU_FAULTS

@@ -13,10 +13,10 @@ import (
 	"github.com/ddlemu/ddlemu/nccl-plugin/internal/transport"
 )
 
-// handleBytes are those that a handle uses; the rest is free.
+// handleBytes are the bytes of a handle that shm uses.
 const handleBytes = 40
 
-// connectWith calls connect as NCCL does, until it gives a comm or an error.
+// connectWith repeats connect as NCCL does, until it returns a comm or an error.
 func connectWith(t testing.TB, e *Endpoint, h [transport.HandleSize]byte) (c unsafe.Pointer, err error) {
 	t.Helper()
 	for begin := time.Now(); c == nil && err == nil; c, err = e.Connect(0, &h) {
@@ -27,8 +27,8 @@ func connectWith(t testing.TB, e *Endpoint, h [transport.HandleSize]byte) (c uns
 	return c, err
 }
 
-// FuzzHandle connects with any bytes as a handle, beside a listener that is there:
-// either they are its handle, or there is an error, soon and in one line.
+// FuzzHandle connects with arbitrary bytes as a handle, while a listener is open. Either they are
+// its handle, or connect soon fails, with an error of one line.
 func FuzzHandle(f *testing.F) {
 	p := newPair(f, unshaped, tcp, 64<<20)
 	var good [transport.HandleSize]byte
@@ -37,7 +37,7 @@ func FuzzHandle(f *testing.F) {
 		f.Fatal(err)
 	}
 	defer p.ends[1].CloseListen(id)
-	// Fuzzed as changes to the good one, because its nonce differs every time.
+	// The input is changes to the good handle, because the nonce differs in every run.
 	f.Add([]byte{}, []byte{})
 	for at := 0; at < handleBytes; at += 4 {
 		change := make([]byte, at+1)
@@ -77,8 +77,8 @@ func FuzzHandle(f *testing.F) {
 	})
 }
 
-// sameButRank says whether only the rank differs, which is there for messages and
-// for the flow's name.
+// sameButRank says whether only the rank differs: it is only used in messages and in the flow's
+// number.
 func sameButRank(a, b [transport.HandleSize]byte) bool {
 	return bytes.Equal(a[:36], b[:36])
 }

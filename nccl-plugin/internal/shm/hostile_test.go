@@ -18,7 +18,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
-// refused checks that a connection with h is refused for the reason wanted.
+// refused checks that connect with h fails for the given reason.
 func refused(t *testing.T, e *Endpoint, h [transport.HandleSize]byte, want string) {
 	t.Helper()
 	if _, err := connectWith(t, e, h); err == nil || !strings.Contains(err.Error(), want) {
@@ -26,8 +26,7 @@ func refused(t *testing.T, e *Endpoint, h [transport.HandleSize]byte, want strin
 	}
 }
 
-// A handle of one fabric is refused on another, also when that has a listener with
-// the same numbers.
+// A handle of one fabric is refused on another, also if that has a listener with the same numbers.
 func TestHandleOfAnotherFabric(t *testing.T) {
 	p, q := newPair(t, unshaped, tcp, 64<<20), newPair(t, unshaped, tcp, 64<<20)
 	var theirs, ours [transport.HandleSize]byte
@@ -42,13 +41,13 @@ func TestHandleOfAnotherFabric(t *testing.T) {
 		defer l.e.CloseListen(id)
 	}
 	refused(t, p.ends[0], theirs, "the peer is on another fabric")
-	// With our fabric's number in it, it still does not know our nonce.
+	// With this fabric's number, the handle still has another nonce.
 	copy(theirs[8:16], ours[8:16])
 	refused(t, p.ends[0], theirs, "nobody listens there any more")
 }
 
-// A handle can be used again while its listener is there, as NCCL allows, and not
-// when the listener is closed, or its process has left and another has its place.
+// A handle can be used again while its listener is open, as NCCL allows. It is refused when the
+// listener is closed, or when another process has joined in the slot of its process.
 func TestHandleReplayed(t *testing.T) {
 	p := newPair(t, unshaped, tcp, 64<<20)
 	var h [transport.HandleSize]byte
@@ -88,8 +87,8 @@ func TestHandleReplayed(t *testing.T) {
 	refused(t, p.ends[0], h, "nobody listens there any more")
 }
 
-// The place of an attempt under way that connect keeps in the handle is taken from
-// no other handle, and no other NIC.
+// The number of an attempt to connect, which connect keeps in the handle, is valid only with that
+// handle and NIC, and once.
 func TestHandleWithSomebodysAttempt(t *testing.T) {
 	p := newPair(t, unshaped, tcp, 64<<20)
 	var first, second [transport.HandleSize]byte
@@ -106,7 +105,7 @@ func TestHandleWithSomebodysAttempt(t *testing.T) {
 	copy(second[transport.AttemptOffset:], first[transport.AttemptOffset:transport.AttemptOffset+8])
 	refused(t, p.ends[0], second, "unknown here")
 	if _, err := p.ends[0].Connect(1, &first); err == nil {
-		t.Error("an attempt begun from one NIC was taken from another")
+		t.Error("an attempt of one NIC was continued from another")
 	}
 	used := first
 	c, err := connectWith(t, p.ends[0], first)
@@ -154,8 +153,8 @@ func descriptors(t *testing.T) int {
 	return len(all)
 }
 
-// What comes over the socket is refused unless it is a whole request with one
-// descriptor, and no descriptor that came along stays open.
+// A request is refused unless it is complete and has one descriptor. No descriptor of a refused
+// request stays open.
 func TestHostileRequests(t *testing.T) {
 	p := newPair(t, unshaped, tcp, 64<<20)
 	e := p.ends[1]
@@ -225,8 +224,8 @@ func TestHostileRequests(t *testing.T) {
 	p.ends[0].CloseComm(transport.ID(c))
 }
 
-// Nothing of a fabric in use is open to others: the folder, its files, its sockets.
-func TestNothingIsOpenToOthers(t *testing.T) {
+// Other users may not access a fabric in use: its folder, files and sockets.
+func TestFilesArePrivate(t *testing.T) {
 	old := unix.Umask(0)
 	defer unix.Umask(old)
 	p := newPair(t, unshaped, tcp, 64<<20)
@@ -257,8 +256,8 @@ func names(files []os.DirEntry) []string {
 	return out
 }
 
-// A folder that was replaced after the fabric was opened is not used: not by a
-// link, not one that others may enter.
+// A folder of fabrics that was replaced after the fabric was opened is not used: neither a link nor
+// a folder that other users may enter.
 func TestReplacedFolder(t *testing.T) {
 	for name, tc := range map[string]struct {
 		replace func(t *testing.T, path, moved string)

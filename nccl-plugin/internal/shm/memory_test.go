@@ -27,8 +27,7 @@ func memory(t *testing.T, flags int, size int64, sealed int) int {
 	return fd
 }
 
-// What a peer sends is refused, before it is touched, if it could shrink or is not
-// what a connection is.
+// A peer's memory is refused, before it is accessed, if it could shrink or is not a connection's.
 func TestPeersMemoryIsRefused(t *testing.T) {
 	const size = int64(ringOffset) + minRing
 	for name, tc := range map[string]struct {
@@ -81,7 +80,7 @@ func TestPeersMemoryIsRefused(t *testing.T) {
 	}
 }
 
-// Huge pages may be taken away, and there may be none left when they are touched.
+// Huge pages are refused: there may be none when they are accessed.
 func TestHugePagesAreRefused(t *testing.T) {
 	fd, err := unix.MemfdCreate("test", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING|unix.MFD_HUGETLB)
 	if err != nil {
@@ -99,7 +98,7 @@ func TestHugePagesAreRefused(t *testing.T) {
 	}
 }
 
-// Memory of another user is refused even if it comes over the right socket.
+// Another user's memory is refused, even from the right socket.
 func TestAnotherUsersMemoryIsRefused(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can make another user's memory")
@@ -114,8 +113,8 @@ func TestAnotherUsersMemoryIsRefused(t *testing.T) {
 	}
 }
 
-// Memory that the peer has not reserved is reserved before it is used: touching it
-// later would be a SIGBUS when there is none left.
+// Pages that the peer has not reserved are reserved before they are used: otherwise an access could
+// raise SIGBUS.
 func TestPeersMemoryIsReserved(t *testing.T) {
 	r := freshRegion(t)
 	defer r.close()
@@ -149,12 +148,12 @@ func TestRegionOfAnotherConnectionIsRefused(t *testing.T) {
 		t.Fatalf("a good region: %v", err)
 	}
 	if _, err := openRegion(r.fd, 8, stepsThere, stepsBack, 4); err == nil {
-		t.Error("a region of another fabric was taken")
+		t.Error("a region of another fabric was accepted")
 	}
 	if _, err := openRegion(r.fd, 7, stepsBack, stepsThere, 4); err == nil {
-		t.Error("a region of another path was taken")
+		t.Error("a region of another path was accepted")
 	}
 	if _, err := openRegion(r.fd, 7, stepsThere, stepsBack, 5); err == nil {
-		t.Error("a region of another link was taken")
+		t.Error("a region of another link was accepted")
 	}
 }

@@ -21,12 +21,12 @@ import (
 
 const (
 	pageSize = 4096
-	// A ring holds what is in flight and what has not been read. NCCL posts at most
-	// 8 steps (4 MiB with Simple, 4.7 MiB with LL128) ahead on one connection.
+	// A ring holds the bytes that are in flight or not yet read, at most 8 steps of NCCL per
+	// connection: 4 MiB with Simple, 4.7 MiB with LL128.
 	maxRing = 8 << 20
 	minRing = 256 << 10
-	// One connection takes at most this part of what is left of the budget, so that
-	// the hundredth connection still gets a ring.
+	// A connection gets at most one ringShare-th of the remaining budget, so that the
+	// hundredth connection still gets a ring.
 	ringShare = 32
 )
 
@@ -42,8 +42,8 @@ func (r *region) flow() *C.struct_ddlemu_flow {
 	return (*C.struct_ddlemu_flow)(unsafe.Pointer(&r.mem[0]))
 }
 
-// ringSize is how large a ring a connection gets when available bytes of the
-// budget are left, 0 if not even a small one.
+// ringSize is the size of a new connection's ring when this many bytes of the budget are
+// available, 0 if they are too few for the smallest ring.
 func ringSize(available uint64) uint64 {
 	n := min(max(available/ringShare, minRing), maxRing) &^ (pageSize - 1)
 	if n+uint64(ringOffset) > available {
@@ -59,8 +59,7 @@ func newRegion(ring uint64, fabricID, flowID uint64, steps, reverse []link.PathH
 	if err != nil {
 		return nil, fmt.Errorf("make shared memory: %w", err)
 	}
-	// Reserved before it is used: no memory is an error here, not a SIGBUS in the
-	// training process.
+	// If there is no memory, this fails. Without it, the first access would raise SIGBUS.
 	if err := unix.Fallocate(fd, 0, 0, int64(size)); err != nil {
 		unix.Close(fd)
 		return nil, fmt.Errorf("reserve %d KiB of shared memory: %w", size>>10, err)
@@ -88,14 +87,14 @@ func mapRegion(fd int, size uint64) (*region, error) {
 	if err != nil {
 		return nil, fmt.Errorf("map %d KiB of shared memory: %w", size>>10, err)
 	}
-	// A forked child (a data loader) has no business here. Failing to say so only
-	// costs it address space.
+	// A forked child does not need the mapping. If this fails, it only costs the child address
+	// space.
 	_ = unix.Madvise(mem, unix.MADV_DONTFORK)
 	return &region{fd: fd, mem: mem}, nil
 }
 
-// openRegion maps what a peer sent, after making sure that touching it is safe and
-// that it describes a new connection over the given path.
+// openRegion maps the memory that a peer sent. It fails unless accessing the memory is safe and
+// the memory describes a new connection over the given path.
 func openRegion(fd int, fabricID uint64, steps, reverse []link.PathHop, hop int) (*region, error) {
 	size, err := checkMemory(fd)
 	if err != nil {
@@ -112,9 +111,8 @@ func openRegion(fd int, fabricID uint64, steps, reverse []link.PathHop, hop int)
 	return r, nil
 }
 
-// checkMemory refuses memory that could end this process with a SIGBUS when it is
-// touched: what can shrink, what is not plain memory. What has no pages yet gets
-// them. It returns the size.
+// checkMemory returns the size of a peer's memory. It fails if an access could raise SIGBUS: if
+// the memory can shrink, or is not plain memory. It reserves the pages that are missing.
 func checkMemory(fd int) (uint64, error) {
 	got, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
 	if err != nil || got&seals != seals {
@@ -130,14 +128,14 @@ func checkMemory(fd int) (uint64, error) {
 	}
 	size := uint64(st.Size)
 	switch {
-	case fs.Type != unix.TMPFS_MAGIC: // huge pages may be gone when they are wanted
+	case fs.Type != unix.TMPFS_MAGIC: // there may be no huge page when one is accessed
 		return 0, fmt.Errorf("its file system is of type %#x, not plain memory", fs.Type)
 	case int(st.Uid) != os.Getuid():
 		return 0, fmt.Errorf("it belongs to user %d, not %d", st.Uid, os.Getuid())
 	case size < uint64(ringOffset)+pageSize || size > uint64(ringOffset)+maxRing || size%pageSize != 0:
 		return 0, fmt.Errorf("%d bytes are not possible", size)
 	}
-	// A peer that has not reserved it all is foreign, but this mends it.
+	// The plugin reserves all of it, but another program may not have.
 	if err := unix.Fallocate(fd, 0, 0, int64(size)); err != nil {
 		return 0, fmt.Errorf("reserve %d KiB: %w", size>>10, err)
 	}

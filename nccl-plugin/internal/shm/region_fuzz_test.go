@@ -16,7 +16,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/link"
 )
 
-// word is one change to a header: 8 bytes at a place, counted in words.
+// word is one change to a header: the value of 8 bytes, and their position in words.
 type word struct {
 	At    uint16
 	Value uint64
@@ -58,8 +58,8 @@ func connOf(comm unsafe.Pointer) (c conn) {
 	return c
 }
 
-// FuzzRingHeader maps memory whose header any words were written to: it is refused
-// unless it is as newRegion makes it, whatever the flow's number.
+// FuzzRingHeader maps memory whose header has arbitrary changes. It is refused unless it is as
+// newRegion makes it, except for the flow's number.
 func FuzzRingHeader(f *testing.F) {
 	f.Add([]byte{})
 	for at := range uint16(40) {
@@ -86,9 +86,8 @@ func FuzzRingHeader(f *testing.F) {
 	})
 }
 
-// FuzzRingInUse lets a peer that has gone mad write any words to its part of a
-// connection in use: the calls of the other end may fail and deliver nonsense, but
-// touch no other memory and come back.
+// FuzzRingInUse lets a peer write arbitrary words to its fields of a connection in use. The calls
+// of the other end may fail or deliver wrong data, but they return and access no other memory.
 func FuzzRingInUse(f *testing.F) {
 	p := newPair(f, unshaped, tcp, 4<<20)
 	for at := range uint16(20) {
@@ -97,7 +96,7 @@ func FuzzRingInUse(f *testing.F) {
 			f.Add(words(word{at, v}), uint16(100), false)
 		}
 	}
-	f.Fuzz(func(t *testing.T, changes []byte, size uint16, madSender bool) {
+	f.Fuzz(func(t *testing.T, changes []byte, size uint16, badSender bool) {
 		const room, guard = 4096, 4096
 		send, recv := p.connect(t)
 		out, in := commtest.NewBuffer(room), commtest.NewBuffer(room+guard)
@@ -112,7 +111,7 @@ func FuzzRingInUse(f *testing.F) {
 			t.Fatal(err)
 		}
 		flow := connOf(recv).c.f
-		if madSender {
+		if badSender {
 			scribble(unsafe.Slice((*byte)(unsafe.Pointer(&flow.posted)), unsafe.Offsetof(flow.receives_posted)-unsafe.Offsetof(flow.posted)), changes)
 			scribble(unsafe.Slice((*byte)(unsafe.Pointer(&flow.sends)), unsafe.Sizeof(flow.sends)), changes)
 			s = r
@@ -124,7 +123,7 @@ func FuzzRingInUse(f *testing.F) {
 		for range 20 {
 			done, n, err := s.Test()
 			if done && n > room {
-				t.Fatalf("%d bytes moved where there is room for %d", n, room)
+				t.Fatalf("%d bytes moved to a buffer of %d", n, room)
 			}
 			if done || err != nil {
 				break

@@ -20,20 +20,20 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
-// sanitizers are gcc's flags for each build of the C code; the first is none.
+// sanitizers are gcc's flags for each build of the C code. The first has no sanitizer.
 var sanitizers = []struct {
 	name  string
 	flags []string
 }{
 	{"plain", []string{"-O2"}},
 	{"address,undefined", []string{"-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"}},
-	// It knows no bare fences, of which copy.h has some: they order stores to NCCL's
-	// buffers, that nobody reads here before test says so.
+	// The thread sanitizer does not support fences. copy.h has some: they order stores to
+	// NCCL's buffers, which this test reads only after test has returned them.
 	{"thread", []string{"-O1", "-g", "-fsanitize=thread", "-Wno-tsan"}},
 }
 
-// compileThreads builds testdata/threads.c with the engine. The sources are read
-// here too, so that go test's cache knows them.
+// compileThreads builds testdata/threads.c with the engine. It also reads the sources, so that
+// their changes invalidate go test's cache.
 func compileThreads(t *testing.T, flags []string) string {
 	t.Helper()
 	for _, pattern := range []string{"*.h", "*.c", "testdata/*.c", "../transport/*.[ch]", "../../../shaper/link/*.[ch]"} {
@@ -93,7 +93,7 @@ func runThreads(t *testing.T, program string, wire link.Spec, tr link.Transport,
 	}
 	out, err := run(program, args...)
 	if bytes.Contains(out, []byte("unexpected memory mapping")) {
-		// gcc 12's gives up where the kernel randomises addresses more than it expects.
+		// gcc 12's thread sanitizer stops if the kernel randomises addresses by more bits than it expects.
 		out, err = run("setarch", append([]string{"--addr-no-randomize", program}, args...)...)
 	}
 	return string(out), err
@@ -102,8 +102,8 @@ func runThreads(t *testing.T, program string, wire link.Spec, tr link.Transport,
 // maxDepth is DDLEMU_MAX_REQUESTS.
 const maxDepth = 32
 
-// With one message under way at a time, no later message wakes an end that missed a post
-// of the other: it would wait for ever.
+// An end notices every post of the other. With one message in flight at a time, no later message
+// makes up for a post that it missed: the end would wait for ever.
 func TestNoPostIsMissed(t *testing.T) {
 	program := compileThreads(t, sanitizers[0].flags)
 	for kind, tr := range map[string]link.Transport{"tcp": tcp, "rdma": rdma} {
@@ -113,8 +113,8 @@ func TestNoPostIsMissed(t *testing.T) {
 	}
 }
 
-// Both ends of the engine in C run clean under gcc's sanitizers, over links that do
-// nothing, and over ones that shape, lose and jitter.
+// gcc's sanitizers find no mistake in the C code of both ends, over links without limits, and over
+// links with a rate, losses and jitter.
 func TestThreads(t *testing.T) {
 	lossy := link.Spec{
 		Bandwidth: 20e9, Latency: 20 * time.Microsecond, MTU: 4096, Header: 40,

@@ -18,8 +18,8 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/state/statetest"
 )
 
-// pair is two endpoints in this process on a fabric of two nodes, connected from
-// node 0 to node 1.
+// pair is two endpoints in this process, on a fabric of two nodes, and a connection from node 0
+// to node 1.
 type pair struct {
 	file       *state.File
 	ends       [2]*Endpoint
@@ -129,7 +129,7 @@ func (p *pair) transfer(t testing.TB, out, in *commtest.Buffer, size int) {
 			}
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("%d bytes not across after 30 s", size)
+			t.Fatalf("%d bytes not received after 30 s", size)
 		}
 	}
 }
@@ -156,8 +156,7 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// No byte is in the destination before it is due, and completion is not reported
-// before either.
+// No byte is visible before it is due, and the receive is not complete before either.
 func TestNothingEarly(t *testing.T) {
 	wire := link.Spec{Bandwidth: 1e9, Latency: 3 * time.Millisecond, MTU: 1500, Header: 40, Framing: 38}
 	p := newPair(t, wire, tcp, 64<<20)
@@ -292,7 +291,7 @@ func TestPeerThatClosesIsAnError(t *testing.T) {
 	p := newPair(t, unshaped, tcp, 64<<20)
 	b := commtest.NewBuffer(64)
 	defer b.Free()
-	// What was sent before the close still arrives.
+	// A message that was sent before the close still arrives.
 	if s, err := commtest.Isend(p.send, b, 64); s == nil || err != nil {
 		t.Fatal(s, err)
 	}

@@ -18,9 +18,8 @@ import (
 
 const nobody = 65534
 
-// asNobody calls do as another user, on a thread that ends afterwards: what a
-// process of that user would be let do by the kernel. The credentials are set by
-// the bare system call, which is for one thread only.
+// asNobody calls do as another user, with what the kernel allows that user. The raw system calls
+// change the credentials of one thread, which ends afterwards.
 func asNobody(t *testing.T, do func() error) error {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -40,8 +39,7 @@ func asNobody(t *testing.T, do func() error) error {
 	return <-result
 }
 
-// connectAsNobody connects to an endpoint's socket as another user and returns what
-// it says.
+// connectAsNobody connects to an endpoint's socket as another user, and returns the answer.
 func connectAsNobody(t *testing.T, path string) (answer string, err error) {
 	t.Helper()
 	err = asNobody(t, func() error {
@@ -64,8 +62,8 @@ func connectAsNobody(t *testing.T, path string) (answer string, err error) {
 	return answer, err
 }
 
-// Another user does not get to the socket, and is refused by his credentials where
-// the modes would let him.
+// Another user cannot open the socket. If its mode allowed that, the user is refused by the
+// credentials.
 func TestAnotherUserMayNotConnect(t *testing.T) {
 	p := newPair(t, unshaped, tcp, 64<<20)
 	dir := p.file.Dir()
@@ -90,8 +88,7 @@ func TestAnotherUserMayNotConnect(t *testing.T) {
 	}
 }
 
-// A socket that another user listens on is not believed, wherever it lies: he gets
-// no descriptor.
+// A socket on which another user listens is refused, wherever it is: no descriptor is sent.
 func TestAnotherUserMayNotListen(t *testing.T) {
 	p := newPair(t, unshaped, tcp, 64<<20)
 	var h [transport.HandleSize]byte

@@ -13,7 +13,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
-// within asks until it gets an error, for 10 s at most.
+// within repeats ask until it returns an error, for 10 s at most.
 func within(t *testing.T, ask func() error) error {
 	t.Helper()
 	for begin := time.Now(); time.Since(begin) < 10*time.Second; time.Sleep(5 * time.Millisecond) {
@@ -24,7 +24,7 @@ func within(t *testing.T, ask func() error) error {
 	return errors.New("no error in 10 s")
 }
 
-// Nobody tells a listen which rank will connect: it gives up when there is none left.
+// A listener does not know which rank will connect. It gives up when no other rank remains.
 func TestAcceptGivesUpWhenNobodyIsLeft(t *testing.T) {
 	p := newPair(t, unshaped, rdma, 64<<20)
 	var h [transport.HandleSize]byte
@@ -51,7 +51,7 @@ func TestAcceptGivesUpWhenNobodyIsLeft(t *testing.T) {
 	}
 }
 
-// A connection's peer is gone, even if another process has its place.
+// The peer is dead even if another process has joined in its slot.
 func TestPlaceOfAPeerIsTakenOver(t *testing.T) {
 	p := newPair(t, unshaped, rdma, 64<<20)
 	b := commtest.NewBuffer(64)
@@ -61,7 +61,7 @@ func TestPlaceOfAPeerIsTakenOver(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := p.ends[0].Me
-	// Both between two looks of the other end, except once in thousands of runs.
+	// The other end sees only the result, unless it happens to look between the two calls.
 	before.Leave()
 	next, err := p.file.Join(before.Job(), state.Rank{Rank: 0, Node: 0, World: 2})
 	if err != nil {

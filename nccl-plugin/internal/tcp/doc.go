@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package tcp is the plugin's side of the kernel datapath: real TCP between the
-// nodes' network namespaces. The calls that NCCL makes for every message are in C
-// (conn.c); this package makes and ends connections and watches peers.
+// Package tcp is the kernel datapath: real TCP between the nodes' network namespaces. NCCL's calls
+// for every message are in C (conn.c); this package makes and ends connections and watches the
+// peers.
 //
-// Sockets inside of the nodes come from the fabric's daemon (shaper/kernel/sockets),
-// so that a process needs no privilege and may be in any namespace. A connection is
-// one or several streams; each begins with a hello that says which it is, because
-// streams are accepted in another order than they connect.
+// The fabric's daemon makes the sockets inside the nodes (shaper/kernel/sockets), so a process
+// needs no privilege and may be in any namespace. A connection has one or several streams. They
+// may be accepted in another order than they connect, so each begins with a hello that says which
+// stream of which connection it is.
 package tcp

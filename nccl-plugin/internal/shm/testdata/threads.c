@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Both ends of several connections as threads of one process over one mapping, so
-// that gcc's sanitizers see every access of both: the thread sanitizer goes by
-// address. A third thread opens and ends connections meanwhile, as the control side
-// does.
+// Both ends of several connections, as two threads of one process with one mapping, so that gcc's sanitizers see the
+// accesses of both: the thread sanitizer compares addresses. A third thread makes and ends connections meanwhile.
 //
 //	threads STATE CELLS SEED MESSAGES DEPTH SIZE...
 //
 // STATE is the fabric's file, CELLS the offset of the job's counters in it, DEPTH how
-// many messages of a connection are under way at once, SIZE the size of each connection's memory, whose descriptors are
+// many messages of a connection are in flight at once, SIZE the size of each connection's memory, whose descriptors are
 // 3, 4, ...; the last one is the third thread's. Payload, order and sizes are checked.
 
 #define _GNU_SOURCE
@@ -36,7 +34,7 @@ static void *state, *spare;
 static uint64_t cells;
 static int stop; // atomic
 
-// map_guarded maps a file between two pages that may not be touched.
+// map_guarded maps a file between two inaccessible pages.
 static void *map_guarded(int fd, size_t size)
 {
 	size = (size + PAGE - 1) / PAGE * PAGE;
@@ -54,7 +52,7 @@ static uint64_t mix(uint64_t z)
 	return z ^ z >> 31;
 }
 
-// What message i of a connection is: both ends know.
+// key_of determines the content and size of message i: both ends compute it.
 static uint64_t key_of(int conn, int i) { return mix(seed + (uint64_t)conn * 1000003 + (uint64_t)i * 97); }
 
 static size_t size_of(int conn, int i)
@@ -65,16 +63,16 @@ static size_t size_of(int conn, int i)
 
 static char byte_at(uint64_t key, size_t k) { return (char)(key >> k % 8 * 8 ^ k / 8 * 31); }
 
-// One end's messages under way, oldest first; each has a buffer of just its size,
-// so that the address sanitizer sees one byte too many.
-struct under_way {
+// One end's messages in flight, oldest first. Each has a buffer of exactly its size, so that the address sanitizer sees
+// an access beyond it.
+struct in_flight {
 	struct ddlemu_request *request[DDLEMU_MAX_REQUESTS];
 	char *data[DDLEMU_MAX_REQUESTS];
 	size_t room[DDLEMU_MAX_REQUESTS];
 	int next, done;
 };
 
-static void post(struct ddlemu_conn *c, struct under_way *w, int conn, int sending)
+static void post(struct ddlemu_conn *c, struct in_flight *w, int conn, int sending)
 {
 	while (w->next < messages && w->next - w->done < depth) {
 		int slot = w->next % DDLEMU_MAX_REQUESTS;
@@ -97,7 +95,7 @@ static void post(struct ddlemu_conn *c, struct under_way *w, int conn, int sendi
 	}
 }
 
-static void reap(struct under_way *w, int conn, int sending)
+static void reap(struct in_flight *w, int conn, int sending)
 {
 	while (w->done < w->next) {
 		int slot = w->done % DDLEMU_MAX_REQUESTS, done;
@@ -123,20 +121,20 @@ static void *run_end(void *arg)
 {
 	int sending = arg != NULL, left = conns;
 	struct ddlemu_conn **end = sending ? sender : receiver;
-	struct under_way *ways = calloc((size_t)conns, sizeof *ways);
+	struct in_flight *flights = calloc((size_t)conns, sizeof *flights);
 	while (left > 0) {
 		left = 0;
 		for (int i = 0; i < conns; i++) {
-			post(end[i], &ways[i], i, sending);
-			reap(&ways[i], i, sending);
-			left += ways[i].done < messages;
+			post(end[i], &flights[i], i, sending);
+			reap(&flights[i], i, sending);
+			left += flights[i].done < messages;
 		}
 		sched_yield(); // as NCCL does after a round
 	}
-	// The sender closes at once: the receiver may not have everything yet.
+	// The sender closes at once: some messages may not have been received.
 	for (int i = 0; sending && i < conns; i++)
 		ddlemu_conn_close(end[i]);
-	free(ways);
+	free(flights);
 	return NULL;
 }
 
@@ -155,7 +153,7 @@ static void *run_control(void *arg)
 	return NULL;
 }
 
-// A receive that nothing can come for any more fails.
+// A receive fails after the sender has closed and all its messages were received.
 static void check_closed(int conn)
 {
 	char b[8];
