@@ -22,7 +22,7 @@ static int complete_sends(struct drive_flow *f)
 
 static int post(struct drive_flow *f, int64_t end)
 {
-	while (f->sent - f->complete < f->depth && f->sent < f->most) {
+	while (f->sent - f->complete < f->depth && f->sent < f->messages) {
 		int64_t now = clock_now();
 		if (now < f->next || now >= end)
 			return 0;
@@ -31,16 +31,16 @@ static int post(struct drive_flow *f, int64_t end)
 		int bad = f->sender->ops->isend(f->sender, f->out, f->size, &r);
 		if (bad || r == NULL)
 			return bad;
-		f->taken[f->sent] = clock_now();
+		f->returned[f->sent] = clock_now();
 		f->sends[f->sent % DRIVE_REQUESTS] = r;
-		f->next = now + f->spacing; // counted from when it was posted: never closer than that
+		f->next = now + f->spacing; // from the time of the post, so that two posts are never closer
 		__atomic_store_n(&f->sent, f->sent + 1, __ATOMIC_RELEASE);
 	}
 	return 0;
 }
 
-// send_all is a round of the sender's part. *over says that it is through.
-static int send_all(struct drive *d, bool *over)
+// send_round completes and posts sends on every flow. *finished says whether nothing remains to send.
+static int send_round(struct drive *d, bool *finished)
 {
 	bool pending = false;
 	for (int i = 0; i < d->flows; i++) {
@@ -50,21 +50,21 @@ static int send_all(struct drive *d, bool *over)
 			bad = post(f, d->end);
 		if (bad)
 			return bad;
-		pending = pending || f->complete < f->sent || f->sent < f->most;
+		pending = pending || f->complete < f->sent || f->sent < f->messages;
 	}
 	int64_t now = clock_now();
 	if (!pending || now >= d->end)
-		__atomic_store_n(&d->over, 1, __ATOMIC_RELEASE);
-	*over = true;
+		__atomic_store_n(&d->all_posted, 1, __ATOMIC_RELEASE);
+	*finished = true;
 	for (int i = 0; i < d->flows; i++)
-		*over = *over && d->flow[i].complete == d->flow[i].sent;
-	*over = (*over && (now >= d->end || !pending)) || now >= d->give_up;
+		*finished = *finished && d->flow[i].complete == d->flow[i].sent;
+	*finished = (*finished && (now >= d->end || !pending)) || now >= d->give_up;
 	return 0;
 }
 
 static int receive(struct drive_flow *f)
 {
-	while (f->receives - f->received < DRIVE_REQUESTS && f->receives < f->most) {
+	while (f->receives - f->received < DRIVE_REQUESTS && f->receives < f->messages) {
 		struct ddlemu_request *r = NULL;
 		int bad = f->receiver->ops->irecv(f->receiver, f->in, f->size, &r);
 		if (bad)
@@ -88,23 +88,23 @@ static int receive(struct drive_flow *f)
 	return 0;
 }
 
-// receive_all is a round of the receiver's part.
-static int receive_all(struct drive *d, bool *over)
+// receive_round posts receives and completes them on every flow. *finished says whether nothing remains to receive.
+static int receive_round(struct drive *d, bool *finished)
 {
-	// Before what was sent is looked at: afterwards it is the last word.
-	*over = __atomic_load_n(&d->over, __ATOMIC_ACQUIRE);
+	// Loaded before `sent`: if nothing more will be posted, `sent` is final.
+	*finished = __atomic_load_n(&d->all_posted, __ATOMIC_ACQUIRE);
 	for (int i = 0; i < d->flows; i++) {
 		struct drive_flow *f = &d->flow[i];
 		int bad = receive(f);
 		if (bad)
 			return bad;
-		*over = *over && f->received == __atomic_load_n(&f->sent, __ATOMIC_ACQUIRE);
+		*finished = *finished && f->received == __atomic_load_n(&f->sent, __ATOMIC_ACQUIRE);
 	}
-	*over = *over || clock_now() >= d->give_up;
+	*finished = *finished || clock_now() >= d->give_up;
 	return 0;
 }
 
-// next_event is before when nothing can happen; 0 if that is not known.
+// next_event is the time before which nothing can happen, 0 if that is not known.
 static int64_t next_event(const struct drive *d)
 {
 	int64_t next = d->give_up;
@@ -112,7 +112,7 @@ static int64_t next_event(const struct drive *d)
 		const struct drive_flow *f = &d->flow[i];
 		if (f->least == 0)
 			return 0;
-		if (f->sent < f->most && f->sent - f->complete < f->depth && f->next < next)
+		if (f->sent < f->messages && f->sent - f->complete < f->depth && f->next < next)
 			next = f->next;
 		if (f->received < f->sent && f->posted[f->received] + f->least < next)
 			next = f->posted[f->received] + f->least;
@@ -126,22 +126,21 @@ static void sleep_until(int64_t at)
 	clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL);
 }
 
-// A sleeping thread wakes up late, by some 100 us where a core was idle, so this much
-// (ns) is polled.
-#define WAKE 300000
+// A thread wakes up some 100 us late if its core was idle. So it wakes this many ns early, and polls.
+#define WAKE_EARLY 300000
 
-// rest sleeps after a round that left the counts as they were.
-static void rest(const struct drive *d)
+// sleep_round sleeps after a round that completed nothing.
+static void sleep_round(const struct drive *d)
 {
-	int64_t now = clock_now(), until = next_event(d) - WAKE;
+	int64_t now = clock_now(), until = next_event(d) - WAKE_EARLY;
 	if (d->nap > 0)
 		sleep_until(now + d->nap);
-	else if (until - now > WAKE)
+	else if (until - now > WAKE_EARLY)
 		sleep_until(until);
 }
 
-// ended is how many operations have come to an end.
-static uint64_t ended(const struct drive *d)
+// completed counts the requests that are complete.
+static uint64_t completed(const struct drive *d)
 {
 	uint64_t n = 0;
 	for (int i = 0; i < d->flows; i++)
@@ -149,21 +148,21 @@ static uint64_t ended(const struct drive *d)
 	return n;
 }
 
-int drive_run(struct drive *d, int parts)
+int drive_run(struct drive *d, int roles)
 {
-	bool sent = !(parts & DRIVE_SEND), received = !(parts & DRIVE_RECEIVE), both = !sent && !received;
+	bool sent = !(roles & DRIVE_SEND), received = !(roles & DRIVE_RECEIVE), both = !sent && !received;
 	int bad = 0;
 	uint64_t before = 0;
 	while (!bad && !(sent && received) && !__atomic_load_n(&d->stop, __ATOMIC_RELAXED)) {
 		if (!sent)
-			bad = send_all(d, &sent);
+			bad = send_round(d, &sent);
 		if (!bad && !received)
-			bad = receive_all(d, &received);
+			bad = receive_round(d, &received);
 		if (!both)
 			continue;
-		uint64_t now = ended(d);
+		uint64_t now = completed(d);
 		if (now == before)
-			rest(d);
+			sleep_round(d);
 		before = now;
 	}
 	if (bad)

@@ -17,7 +17,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/verify"
 )
 
-// newWorld is one on a fabric of three nodes, which change made what it is.
+// newWorld joins a fabric of three nodes, with parameters that change has set.
 func newWorld(t *testing.T, change func(*configs.Fabric)) *World {
 	t.Helper()
 	c, err := configs.Profile("eth1")
@@ -38,18 +38,18 @@ func newWorld(t *testing.T, change func(*configs.Fabric)) *World {
 	return w
 }
 
-// shaken makes messages take 5 to 35 ms: much against what a busy host adds.
-func shaken(seed uint64) func(*configs.Fabric) {
+// jittery makes messages take 5 to 35 ms, which is much compared with what a busy host adds.
+func jittery(seed uint64) func(*configs.Fabric) {
 	return func(c *configs.Fabric) {
 		c.Seed = seed
 		c.Link.Latency, c.Link.Jitter = 20*time.Millisecond, configs.Jitter{Kind: configs.UniformJitter, Value: 15 * time.Millisecond}
 	}
 }
 
-// times is how long messages of one flow took, in ms, and how sure that is.
-type times struct{ took, sure []float64 }
+// times is how long the messages of a flow took, in ms, and the uncertainty of that.
+type times struct{ took, uncertainty []float64 }
 
-// single sends single messages from NIC 0 to 1, to 2, and on another flow to 1.
+// single sends single messages from NIC 0 to 1, to 2, and on a second flow to 1.
 func single(t *testing.T, w *World) (all []times) {
 	t.Helper()
 	const n = 40
@@ -62,22 +62,22 @@ func single(t *testing.T, w *World) (all []times) {
 	}
 	for _, tr := range traces {
 		if len(tr.Visible) != n {
-			t.Fatalf("%d of %d messages came", len(tr.Visible), n)
+			t.Fatalf("%d of %d messages arrived", len(tr.Visible), n)
 		}
 		var one times
 		for i := range n {
 			one.took = append(one.took, float64(tr.Visible[i]-tr.Posted[i])/1e6)
-			one.sure = append(one.sure, float64(tr.Visible[i]-tr.Missing[i]+tr.Taken[i]-tr.Posted[i])/1e6)
+			one.uncertainty = append(one.uncertainty, float64(tr.Visible[i]-tr.Missing[i]+tr.Taken[i]-tr.Posted[i])/1e6)
 		}
 		all = append(all, one)
 	}
 	return all
 }
 
-// same is how many of the messages whose times are known took the same in a and b.
+// same counts the messages whose times are known in a and b, and those that took the same time in both.
 func same(a, b times) (same, known int) {
 	for i := range a.took {
-		if a.sure[i] < 2 && b.sure[i] < 2 {
+		if a.uncertainty[i] < 2 && b.uncertainty[i] < 2 {
 			known++
 			if math.Abs(a.took[i]-b.took[i]) < 3 {
 				same++
@@ -87,23 +87,23 @@ func same(a, b times) (same, known int) {
 	return same, known
 }
 
-// The same seed draws the same for each link and flow, another one others.
+// With the same seed the draws of each link and flow are the same, with another seed they differ.
 func TestSeed(t *testing.T) {
-	first, second, other := single(t, newWorld(t, shaken(1))), single(t, newWorld(t, shaken(1))), single(t, newWorld(t, shaken(2)))
+	first, second, other := single(t, newWorld(t, jittery(1))), single(t, newWorld(t, jittery(1))), single(t, newWorld(t, jittery(2)))
 	for i := range first {
 		if got, known := same(first[i], second[i]); known < 5 || got < known {
-			t.Errorf("flow %d, same seed: %d of %d messages took the same", i, got, known)
+			t.Errorf("flow %d, same seed: %d of %d messages took the same time", i, got, known)
 		}
 		if got, known := same(first[i], other[i]); known < 5 || got > known*2/3 {
-			t.Errorf("flow %d, another seed: %d of %d messages took the same", i, got, known)
+			t.Errorf("flow %d, another seed: %d of %d messages took the same time", i, got, known)
 		}
 		if got, known := same(first[0], first[i]); i > 0 && got > known*2/3 {
-			t.Errorf("flow %d draws as the first: %d of %d messages took the same", i, got, known)
+			t.Errorf("flow %d draws as the first: %d of %d messages took the same time", i, got, known)
 		}
 	}
 }
 
-// Nothing is posted before a sender can know of the receives, on no flow.
+// Nothing is posted before all senders can know of the receives.
 func TestReady(t *testing.T) {
 	w := newWorld(t, func(*configs.Fabric) {})
 	f := verify.Flow{Src: 0, Dst: 1, Size: 8, Depth: 1, Messages: 4}
@@ -116,17 +116,17 @@ func TestReady(t *testing.T) {
 	}
 	for i, tr := range traces {
 		if len(tr.Visible) != 4 || tr.Posted[0]-before < int64(late.Ready) {
-			t.Errorf("flow %d: %d of 4 messages came, the first was posted after %v", i, len(tr.Visible), time.Duration(tr.Posted[0]-before))
+			t.Errorf("flow %d: %d of 4 messages arrived, the first was posted after %v", i, len(tr.Visible), time.Duration(tr.Posted[0]-before))
 		}
 	}
 }
 
-// A stream comes through in order and whole, on several connections at once.
+// All messages of a stream arrive in order, on several connections at once.
 func TestStreams(t *testing.T) {
 	w := newWorld(t, func(*configs.Fabric) {})
 	f := verify.Flow{Src: 0, Dst: 1, Size: 64 << 10, Depth: 8, Messages: 40}
 	g := f
-	g.Src, g.Dst, g.Apart = 2, 0, time.Millisecond // one that naps
+	g.Src, g.Dst, g.Apart = 2, 0, time.Millisecond // a flow for which the loop sleeps
 	traces, err := w.Run(t.Context(), []verify.Flow{f, g}, 20*time.Second, time.Second)
 	if err != nil {
 		t.Fatal(err)
@@ -146,12 +146,12 @@ func TestStreams(t *testing.T) {
 	}
 	for _, m := range w.nics {
 		if n := m.end.Open(); n != 0 {
-			t.Errorf("%d connections are left open", n)
+			t.Errorf("%d connections are still open", n)
 		}
 	}
 }
 
-// What is cancelled ends soon, and so does what is sent on a fabric that is taken down.
+// A run ends soon when it is cancelled, and when the fabric is taken down.
 func TestEnds(t *testing.T) {
 	endless := verify.Flow{Src: 0, Dst: 1, Size: 64 << 10, Depth: 8, Messages: 1 << 20}
 	w := newWorld(t, func(*configs.Fabric) {})

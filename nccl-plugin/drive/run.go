@@ -25,11 +25,11 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/verify"
 )
 
-// patience is how long after the last post messages may still arrive, besides what
-// the run itself allows.
+// patience is how long messages may still arrive after the last post, added to what Run is
+// given.
 const patience = 2 * time.Second
 
-// arrays is the memory of a run that C keeps pointers to.
+// arrays is the memory of a run, which C code keeps pointers to.
 type arrays struct{ all []unsafe.Pointer }
 
 func (a *arrays) get(bytes uint64) unsafe.Pointer {
@@ -46,10 +46,10 @@ func (a *arrays) free() {
 	}
 }
 
-// Run opens a connection for each flow, sends on all of them at once for d from when all
-// are [verify.Flow.Ready], waits for
-// what is under way, at most tail, and closes them. What had not arrived by then has no
-// visible time. The error says what failed; a cancelled ctx ends it early.
+// Run opens a connection for each flow and waits until all are [verify.Flow.Ready]. It sends on
+// all of them at once for d, waits for messages in flight, at most tail longer than they need, and
+// closes the connections. A message that has not arrived then has no visible time. Cancelling ctx
+// ends the run early.
 func (w *World) Run(ctx context.Context, flows []verify.Flow, d, tail time.Duration) ([]verify.Trace, error) {
 	conns, err := w.connect(ctx, flows)
 	defer w.close(conns)
@@ -91,35 +91,35 @@ func (w *World) Run(ctx context.Context, flows []verify.Flow, d, tail time.Durat
 	return traces, nil
 }
 
-var errNoMemory = errors.New("get memory to measure with: there is none")
+var errNoMemory = errors.New("no memory to measure with")
 
-// What is worth a nap, and the longest.
+// The shortest and the longest sleep between two rounds.
 const (
-	leastNap = 50 * time.Microsecond
-	mostNap  = 500 * time.Microsecond
+	minNap = 50 * time.Microsecond
+	maxNap = 500 * time.Microsecond
 )
 
-// napOf is how long to sleep between rounds: short against the time between messages,
-// so that some are seen in time; 0 where they come too fast for that.
+// napOf is how long to sleep between rounds: much less than the time between arrivals, so that some
+// messages are seen in time. It is 0 if messages arrive too fast for that.
 func napOf(flows []verify.Flow) time.Duration {
-	nap := mostNap
+	nap := maxNap
 	for _, f := range flows {
 		nap = min(nap, f.Apart/8)
 	}
-	if nap < leastNap {
+	if nap < minNap {
 		return 0
 	}
 	return nap
 }
 
 func fill(c *C.struct_drive_flow, f verify.Flow, conn *connection, mem *arrays) bool {
-	most := uint64(f.Messages)
+	messages := uint64(f.Messages)
 	c.sender, c.receiver = (*C.struct_ddlemu_comm)(conn.send), (*C.struct_ddlemu_comm)(conn.recv)
-	c.size, c.depth, c.most, c.spacing = C.uint64_t(f.Size), C.uint64_t(min(max(f.Depth, 1), verify.MaxDepth)), C.uint64_t(most), C.int64_t(f.Spacing)
+	c.size, c.depth, c.messages, c.spacing = C.uint64_t(f.Size), C.uint64_t(min(max(f.Depth, 1), verify.MaxDepth)), C.uint64_t(messages), C.int64_t(f.Spacing)
 	c.least = C.int64_t(f.Least)
 	c.out, c.in = (*C.char)(mem.get(uint64(f.Size))), (*C.char)(mem.get(uint64(f.Size)))
-	for _, p := range []**C.int64_t{&c.posted, &c.taken, &c.visible, &c.missing} {
-		if *p = (*C.int64_t)(mem.get(8 * most)); *p == nil {
+	for _, p := range []**C.int64_t{&c.posted, &c.returned, &c.visible, &c.missing} {
+		if *p = (*C.int64_t)(mem.get(8 * messages)); *p == nil {
 			return false
 		}
 	}
@@ -130,23 +130,23 @@ func trace(c *C.struct_drive_flow) verify.Trace {
 	times := func(p *C.int64_t, n C.uint64_t) []int64 {
 		return slices.Clone(unsafe.Slice((*int64)(unsafe.Pointer(p)), int(n)))
 	}
-	return verify.Trace{Posted: times(c.posted, c.sent), Taken: times(c.taken, c.sent), Visible: times(c.visible, c.received), Missing: times(c.missing, c.received)}
+	return verify.Trace{Posted: times(c.posted, c.sent), Taken: times(c.returned, c.sent), Visible: times(c.visible, c.received), Missing: times(c.missing, c.received)}
 }
 
-// play runs both parts in threads of their own; in one if that is enough, or where there
-// is only one core.
-func play(ctx context.Context, run *C.struct_drive, one bool) error {
-	parts := []C.int{C.DRIVE_SEND, C.DRIVE_RECEIVE}
-	if one || host.CPUs().Usable < 2 {
-		parts = []C.int{C.DRIVE_SEND | C.DRIVE_RECEIVE}
+// play runs the sending and the receiving loop in a thread each, or both in one thread if oneThread is
+// set or only one core is usable.
+func play(ctx context.Context, run *C.struct_drive, oneThread bool) error {
+	roles := []C.int{C.DRIVE_SEND, C.DRIVE_RECEIVE}
+	if oneThread || host.CPUs().Usable < 2 {
+		roles = []C.int{C.DRIVE_SEND | C.DRIVE_RECEIVE}
 	}
-	errs := make([]error, len(parts))
+	errs := make([]error, len(roles))
 	var wg sync.WaitGroup
-	for i, part := range parts {
+	for i, role := range roles {
 		wg.Go(func() {
-			runtime.LockOSThread() // the words of an error are the thread's
+			runtime.LockOSThread() // the text of an error belongs to the thread
 			defer runtime.UnlockOSThread()
-			if code := C.drive_run(run, part); code != 0 {
+			if code := C.drive_run(run, role); code != 0 {
 				errs[i] = fmt.Errorf("%s: %s (ncclResult_t %d)", [...]string{"send", "receive"}[i], transport.TakeError(), int(code))
 			}
 		})

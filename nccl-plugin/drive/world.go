@@ -16,39 +16,39 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/verify"
 )
 
-// Shared memory for connections: of all participants together, and of one.
+// The most shared memory for connections, in bytes: of all participants, and of one.
 const (
 	allMemory = 512 << 20
 	maxMemory = 128 << 20
 )
 
-// World is a participant for each NIC of a fabric, all in this process. Not safe for
+// World is a job with a participant for each NIC of a fabric, all in this process. It is not safe for
 // concurrent use.
 type World struct {
 	file *state.File
 	job  state.Job
 	nics []*member
-	made map[pair]uint64 // connections made, ever
+	made map[pair]uint64 // connections made so far
 }
 
 type pair struct{ src, dst int }
 
-// member is one NIC's participant: rank n is NIC n, so that a connection's random
-// draws depend on its NICs and on how many there were between them before.
+// member is the participant of a NIC. Rank n is NIC n, so that the random draws of a connection depend
+// only on its NICs and on how many connections were made between them before.
 type member struct {
-	part *state.Participant
-	end  *shm.Endpoint
+	participant *state.Participant
+	end         *shm.Endpoint
 }
 
-// connection is both ends of one.
+// connection is a connection with both ends.
 type connection struct {
 	pair
-	id         uint64 // of the flow: names its random draws
+	id         uint64 // of the flow; it selects the random draws
 	send, recv unsafe.Pointer
 }
 
-// Join makes a job on the fabric, of a participant for each NIC. The caller closes it,
-// before the file.
+// Join makes a job on the fabric with a participant for each NIC. The caller closes it before the
+// file.
 func Join(file *state.File, fab *fabric.Fabric) (*World, error) {
 	w := &World{file: file, made: map[pair]uint64{}}
 	job, err := file.JoinJob(state.VerifyKey)
@@ -58,19 +58,19 @@ func Join(file *state.File, fab *fabric.Fabric) (*World, error) {
 	nics := fab.NICs()
 	for n := range nics {
 		r := state.Rank{Rank: n, Node: fab.NodeOfNIC(n), World: nics, Budget: uint64(min(maxMemory, allMemory/nics))}
-		part, err := file.Join(job, r)
+		p, err := file.Join(job, r)
 		if err != nil {
 			w.Close()
 			return nil, err
 		}
-		job = part.Job()
-		end, err := shm.NewEndpoint(file, part, r)
+		job = p.Job()
+		end, err := shm.NewEndpoint(file, p, r)
 		if err != nil {
-			part.Leave()
+			p.Leave()
 			w.Close()
 			return nil, err
 		}
-		w.nics = append(w.nics, &member{part, end})
+		w.nics = append(w.nics, &member{p, end})
 	}
 	w.job = job
 	return w, nil
@@ -82,27 +82,26 @@ func (w *World) Close() {
 		m.end.Close()
 	}
 	for _, m := range w.nics {
-		m.part.Leave()
+		m.participant.Leave()
 	}
 	w.nics = nil
 }
 
-// Words are the reasons for which the engine itself thinks that nothing here can be
-// believed.
+// Words returns the engine's reasons why its results are not valid.
 func (w *World) Words() []string { return w.job.Status().Reasons.Words() }
 
-// Others are the ranks on the fabric that are not this World's.
+// Others returns the number of ranks of other jobs on the fabric.
 func (w *World) Others() int {
 	others := slices.DeleteFunc(w.file.Ranks(), func(p state.ParticipantStatus) bool {
-		return !p.Alive || slices.ContainsFunc(w.nics, func(m *member) bool { return m.part.Slot() == p.Slot })
+		return !p.Alive || slices.ContainsFunc(w.nics, func(m *member) bool { return m.participant.Slot() == p.Slot })
 	})
 	return len(others)
 }
 
-// Hops is what is in force on the fabric's hops and what they have carried.
+// Hops returns the parameters and counters of all hops.
 func (w *World) Hops() []state.HopStatus { return w.file.Hops() }
 
-// connectTime is longer than a connection takes on a busy host.
+// connectTime is longer than making a connection takes on a busy host.
 const connectTime = 30 * time.Second
 
 // connect makes a connection for each flow, in their order.
@@ -152,7 +151,7 @@ func (w *World) connectOne(ctx context.Context, p pair) (*connection, error) {
 	return c, nil
 }
 
-// close ends connections, of which an end may not have been made.
+// close closes connections. An end may be missing.
 func (w *World) close(conns []*connection) {
 	for _, c := range conns {
 		if c.send != nil {
