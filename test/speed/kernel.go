@@ -63,7 +63,7 @@ func (d *driver) kernel(ctx context.Context, build string) (s *section, err erro
 		}
 		s.row(append(row, fmt.Sprintf("%.3g", m.median("tcp")/1e9))...)
 	}
-	s.note("By net API v8, which does not say whose bytes are polled, so that all go through one copy more.")
+	s.note("With net API v8, which does not tell which receivers poll the data, so all data is copied once more.")
 	return s, nil
 }
 

@@ -107,6 +107,6 @@ func (d *driver) flows(ctx context.Context) (*section, error) {
 		want := c.Link.PayloadRate()
 		s.row(fmt.Sprintf("nic%d", i), fmt.Sprintf("%.1f", want/1e6), fmt.Sprintf("%.1f", got/1e6), fmt.Sprintf("%+.2f %%", 100*(got/want-1)))
 	}
-	s.note("The flow that is furthest from its quarter of a link: %+.1f %%. Both processes poll all the time: %.2f s of CPU per GB.", 100*worst, cpu)
+	s.note("Largest deviation of a flow from its quarter of a link: %+.1f %%. Both processes poll all the time: %.2f s of CPU per GB.", 100*worst, cpu)
 	return s, nil
 }
