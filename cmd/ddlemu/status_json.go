@@ -165,8 +165,8 @@ func jobStatusOf(j state.Job, messages map[int]uint64) jobStatus {
 	job := jobStatus{
 		Job: j.Index(), Running: st.Running, Traffic: j.Traffic(), Joined: st.Joined, Left: st.Left, Died: st.Died, Reasons: append([]string{}, st.Reasons.Words()...),
 	}
-	for hop := range st.Cells {
-		for _, c := range st.Cells[hop].Size {
+	for hop := range st.LinkStats {
+		for _, c := range st.LinkStats[hop].Size {
 			if messages != nil {
 				messages[hop] += c.Messages
 			}

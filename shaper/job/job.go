@@ -169,7 +169,7 @@ func trafficVerdict(in verdict.Input) (v verdict.Verdict, ok bool) {
 
 // counters is the sum of the counters of all programs of the job; Number is that of the last program.
 func (j *Job) counters() state.JobStatus {
-	sum := state.JobStatus{Cells: make([]state.Cell, len(j.Fabric.Hops))}
+	sum := state.JobStatus{LinkStats: make([]state.LinkStats, len(j.Fabric.Hops))}
 	for _, e := range j.file.JobsOf(Key(j.id)) {
 		s := e.Status()
 		sum.Number = max(sum.Number, s.Number)
@@ -184,12 +184,12 @@ type Traffic struct{ Out, In uint64 }
 // Traffic is the job's traffic between nodes, by node.
 func (j *Job) Traffic() []Traffic {
 	nodes := make([]Traffic, j.Fabric.Config.Nodes)
-	cells := j.counters().Cells
+	stats := j.counters().LinkStats
 	for i, h := range j.Fabric.Hops {
 		if h.Kind != fabric.Link {
 			continue
 		}
-		for _, k := range cells[i].Size {
+		for _, k := range stats[i].Size {
 			nodes[j.Fabric.NodeOfNIC(h.Src)].Out += k.Bytes
 			nodes[j.Fabric.NodeOfNIC(h.Dst)].In += k.Bytes
 		}
@@ -200,14 +200,14 @@ func (j *Job) Traffic() []Traffic {
 // Beside is the number of other jobs that had messages in flight at the same time as this one.
 func (j *Job) Beside() int {
 	mine := j.counters()
-	from, to := span(mine.Cells)
+	from, to := span(mine.LinkStats)
 	others := map[uint64]bool{}
 	for _, o := range j.file.Jobs() {
 		s := o.Status()
 		if s.Key == Key(j.id) || s.Key == state.TrafficKey {
 			continue
 		}
-		if first, last := span(s.Cells); first < to && last > from {
+		if first, last := span(s.LinkStats); first < to && last > from {
 			others[s.Key] = true
 		}
 	}
@@ -215,10 +215,10 @@ func (j *Job) Beside() int {
 }
 
 // span is the time from the first post to the last arrival, in ns; from > to if there were no messages.
-func span(cells []state.Cell) (from, to int64) {
+func span(stats []state.LinkStats) (from, to int64) {
 	from = math.MaxInt64
-	for i := range cells {
-		if c := &cells[i]; c.FirstPosted != 0 {
+	for i := range stats {
+		if c := &stats[i]; c.FirstPosted != 0 {
 			from, to = min(from, c.FirstPosted), max(to, c.LastVisible)
 		}
 	}

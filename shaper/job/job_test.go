@@ -130,8 +130,8 @@ func carry(f *state.File, j state.Job, rank int, n, late int64) {
 		if h.Kind != state.Link || h.Src != rank {
 			continue
 		}
-		cells := unsafe.Slice((*state.Cell)(unsafe.Add(f.Base(), j.CellsOffset())), len(f.Hops()))
-		c := &cells[h.Index]
+		stats := unsafe.Slice((*state.LinkStats)(unsafe.Add(f.Base(), j.LinkStatsOffset())), len(f.Hops()))
+		c := &stats[h.Index]
 		k := &c.Size[2]
 		k.Messages += uint64(n)
 		k.Bytes += uint64(n) << 20

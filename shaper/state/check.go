@@ -69,7 +69,7 @@ func (h *header) plausible() bool {
 	return h.Nodes >= 1 && h.Nodes <= maxNodes && h.NICsPerNode >= 1 && h.NICsPerNode <= maxNICsPerNode && h.nics() <= maxNICs &&
 		h.GPUsPerNode <= maxNodes && h.TimeScale >= 1 && h.TimeScale <= link.MaxTimeScale &&
 		h.Hops <= maxHops && h.Links <= h.Hops && h.Blocks == blocksFor(int(h.Hops)) && int(h.Paths) == h.nics()*h.nics() &&
-		h.Jobs == jobsFor(int(h.Hops)) && h.Jobs > 0 && (h.Marks == 0 || h.Marks == marksFor(h.Jobs, h.Hops)) && h.Participants == maxParticipants && h.Events == maxEvents && h.ConfigLen <= maxConfig &&
+		h.Jobs == jobsFor(int(h.Hops)) && h.Jobs > 0 && (h.Snapshots == 0 || h.Snapshots == snapshotsFor(h.Jobs, h.Hops)) && h.Participants == maxParticipants && h.Events == maxEvents && h.ConfigLen <= maxConfig &&
 		bytes.IndexByte(h.Name[:], 0) > 0 && bytes.IndexByte(h.Profile[:], 0) >= 0 &&
 		t.Kind <= link.RDMA && t.Congestion <= link.Cubic && t.Second >= 0 && t.Second <= int64(time.Second)*link.MaxTimeScale && t.RTO >= 0 && t.DownTimeout >= 0 && t.Overhead >= 0 && t.Gap >= 0 &&
 		t.Host.PerMessage >= 0 && t.Host.NsNum <= maxHostNs && (t.Host.NsDen > 0 || t.Host.NsNum == 0) && t.Host.NsNum/max(t.Host.NsDen, 1) <= maxHostNsPerByte

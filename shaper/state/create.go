@@ -50,12 +50,12 @@ const (
 	maxParticipants = 512
 	maxEvents       = 256
 	maxJobs         = 16
-	maxCells        = 24 << 20
+	maxLinkStats    = 24 << 20
 	maxConfig       = 1 << 20
 	page            = 4096
 )
 
-const cellSize = int(unsafe.Sizeof(Cell{}))
+const linkStatsSize = int(unsafe.Sizeof(LinkStats{}))
 
 // Create makes the file of a fabric, complete before it has its name: one that is
 // killed meanwhile leaves nothing. The error wraps fs.ErrExist when a fabric of
@@ -180,7 +180,7 @@ func (s *Spec) Check() error {
 	case len(s.Hops) > maxHops:
 		return fmt.Errorf("fabric %s: %d ports and links, at most %d: fewer nodes or NICs", s.Name, len(s.Hops), maxHops)
 	case jobsFor(len(s.Hops)) == 0:
-		return fmt.Errorf("fabric %s: counters for %d ports and links do not fit in %d MiB: fewer nodes or NICs", s.Name, len(s.Hops), maxCells>>20)
+		return fmt.Errorf("fabric %s: counters for %d ports and links do not fit in %d MiB: fewer nodes or NICs", s.Name, len(s.Hops), maxLinkStats>>20)
 	case len(s.Config) > maxConfig:
 		return fmt.Errorf("fabric %s: its description has %d bytes, at most %d", s.Name, len(s.Config), maxConfig)
 	case len(s.Profile) >= nameSize:
@@ -212,10 +212,10 @@ func (s *Spec) Check() error {
 func blocksFor(hops int) uint32 { return uint32(2*hops + 64) }
 
 // jobsFor is the number of jobs that there is room for.
-func jobsFor(hops int) uint32 { return uint32(min(maxJobs, maxCells/max(cellSize*hops, 1))) }
+func jobsFor(hops int) uint32 { return uint32(min(maxJobs, maxLinkStats/max(linkStatsSize*hops, 1))) }
 
-// marksFor is the number of marks for so many jobs and hops.
-func marksFor(jobs, hops uint32) uint32 { return marksPerJob * jobs * hops }
+// snapshotsFor is the number of snapshots for so many jobs and hops.
+func snapshotsFor(jobs, hops uint32) uint32 { return snapshotsPerJob * jobs * hops }
 
 // header is the header of the file, for user uid.
 func (s *Spec) header(uid uint32) (*header, error) {
@@ -234,7 +234,7 @@ func (s *Spec) header(uid uint32) (*header, error) {
 	}
 	h.Paths = uint32(h.nics() * h.nics())
 	if s.Kernel {
-		h.Marks = marksFor(h.Jobs, h.Hops)
+		h.Snapshots = snapshotsFor(h.Jobs, h.Hops)
 	}
 	copy(h.Name[:], s.Name)
 	copy(h.Profile[:], s.Profile)
@@ -258,8 +258,8 @@ func (h header) place() header {
 	h.PathsOff = table(unsafe.Sizeof(pathEntry{}), h.Paths)
 	h.BlocksOff = table(unsafe.Sizeof(link.Block{}), h.Blocks)
 	h.JobsOff = table(unsafe.Sizeof(jobEntry{}), h.Jobs)
-	h.CellsOff = table(unsafe.Sizeof(Cell{}), h.Jobs*h.Hops)
-	h.MarksOff = table(unsafe.Sizeof(Mark{}), h.Marks)
+	h.LinkStatsOff = table(unsafe.Sizeof(LinkStats{}), h.Jobs*h.Hops)
+	h.SnapshotsOff = table(unsafe.Sizeof(Snapshot{}), h.Snapshots)
 	h.ParticipantsOff = table(unsafe.Sizeof(participantEntry{}), h.Participants)
 	h.EventsOff = table(unsafe.Sizeof(eventEntry{}), h.Events)
 	h.TablesOff = table(unsafe.Sizeof(link.JitterTable{}), 3)

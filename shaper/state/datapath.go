@@ -54,9 +54,9 @@ func (f *File) Followed() (done, ok bool) {
 	return v>>1 >= f.Changes(), v&1 != 0
 }
 
-// Cells are the job's counters by hop, in the file itself: the datapath writes them
+// LinkStats are the job's counters by hop, in the file itself: the datapath writes them
 // by atomic operations.
-func (j Job) Cells() []Cell { return j.f.jobCells(j.index) }
+func (j Job) LinkStats() []LinkStats { return j.f.jobLinkStats(j.index) }
 
 // Entry is hop i in the file itself, for the datapath to count in by atomic
 // operations.
@@ -74,10 +74,10 @@ func (f *File) InForce(i int) link.Params {
 	return b.Params
 }
 
-// Judge counts one message of size bytes in the cell, which was posted, due and
+// Judge counts one message of size bytes, which was posted, due and
 // visible at these times in ns. It is what the engine in C does for a message of
-// NCCL's; one thread at a time may call it for a cell.
-func (c *Cell) Judge(size uint64, posted, due, visible int64, timeScale int64) {
+// NCCL's; one thread at a time may call it for the same LinkStats.
+func (c *LinkStats) Judge(size uint64, posted, due, visible int64, timeScale int64) {
 	late, took := max(visible-due, 0), due-posted
 	k := &c.Size[sizeClass(size)]
 	atomic.AddUint64(&k.Messages, 1)

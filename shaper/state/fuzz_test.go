@@ -48,9 +48,9 @@ func (c content) tables() []place {
 	h := c.head()
 	return []place{
 		{0, uint64(unsafe.Sizeof(header{}))}, {h.HopsOff, uint64(unsafe.Sizeof(link.Hop{}))}, {h.PathsOff, uint64(unsafe.Sizeof(pathEntry{}))},
-		{h.BlocksOff, uint64(unsafe.Sizeof(link.Block{}))}, {h.JobsOff, uint64(unsafe.Sizeof(jobEntry{}))}, {h.CellsOff, uint64(cellSize)},
+		{h.BlocksOff, uint64(unsafe.Sizeof(link.Block{}))}, {h.JobsOff, uint64(unsafe.Sizeof(jobEntry{}))}, {h.LinkStatsOff, uint64(linkStatsSize)},
 		{h.ParticipantsOff, uint64(unsafe.Sizeof(participantEntry{}))}, {h.EventsOff, uint64(unsafe.Sizeof(eventEntry{}))},
-		{h.TablesOff, uint64(unsafe.Sizeof(link.JitterTable{}))}, {h.ConfigOff, 64}, {h.MarksOff, uint64(unsafe.Sizeof(Mark{}))},
+		{h.TablesOff, uint64(unsafe.Sizeof(link.JitterTable{}))}, {h.ConfigOff, 64}, {h.SnapshotsOff, uint64(unsafe.Sizeof(Snapshot{}))},
 	}
 }
 
@@ -86,7 +86,7 @@ func records(rs ...record) []byte {
 func used(t testing.TB, d *Dir) content {
 	t.Helper()
 	s := ThreeNodes(t)
-	s.Kernel = true // it has marks too
+	s.Kernel = true // it has snapshots too
 	f := create(t, d, s)
 	_, p := joined(t, f, 1)
 	p.Leave()
@@ -194,8 +194,8 @@ func checkTables(t rapid.TB, f *File) {
 	span("paths", unsafe.Pointer(unsafe.SliceData(f.pathTable())), unsafe.Sizeof(pathEntry{}), len(f.pathTable()))
 	span("blocks", unsafe.Pointer(unsafe.SliceData(f.blocks())), unsafe.Sizeof(link.Block{}), len(f.blocks()))
 	span("jobs", unsafe.Pointer(unsafe.SliceData(f.jobs())), unsafe.Sizeof(jobEntry{}), len(f.jobs()))
-	span("cells", unsafe.Pointer(unsafe.SliceData(f.cells())), unsafe.Sizeof(Cell{}), len(f.cells()))
-	span("marks", unsafe.Pointer(unsafe.SliceData(f.markTable())), unsafe.Sizeof(Mark{}), len(f.markTable()))
+	span("link statistics", unsafe.Pointer(unsafe.SliceData(f.linkStats())), unsafe.Sizeof(LinkStats{}), len(f.linkStats()))
+	span("snapshots", unsafe.Pointer(unsafe.SliceData(f.snapshotTable())), unsafe.Sizeof(Snapshot{}), len(f.snapshotTable()))
 	span("participants", unsafe.Pointer(unsafe.SliceData(f.participants())), unsafe.Sizeof(participantEntry{}), len(f.participants()))
 	span("events", unsafe.Pointer(unsafe.SliceData(f.events())), unsafe.Sizeof(eventEntry{}), len(f.events()))
 	span("tables", unsafe.Pointer(unsafe.SliceData(f.tables())), unsafe.Sizeof(link.JitterTable{}), 3)

@@ -147,8 +147,8 @@ func (e *jobEntry) replaceBefore(o *jobEntry) bool {
 func (f *File) makeJob(i int, key uint64, number uint32) Job {
 	e := &f.jobs()[i]
 	atomic.StoreUint32(&e.State, jobMaking)
-	clear(f.jobCells(i))
-	for _, p := range []*uint32{&e.Ranks, &e.Left, &e.Died, &e.Nodes, &e.World, &e.Printed, &e.Marked} {
+	clear(f.jobLinkStats(i))
+	for _, p := range []*uint32{&e.Ranks, &e.Left, &e.Died, &e.Nodes, &e.World, &e.Printed, &e.Snapshots} {
 		atomic.StoreUint32(p, 0)
 	}
 	for k := range e.NodeSet {
@@ -172,7 +172,7 @@ func (f *File) resume(j Job) (Job, error) {
 		return f.joinJob(j.key)
 	}
 	atomic.StoreInt64(&e.Ended, 0)
-	atomic.CompareAndSwapUint32(&e.Marked, bothTaken, startTaken)
+	atomic.CompareAndSwapUint32(&e.Snapshots, bothTaken, startTaken)
 	atomic.StoreUint32(&e.State, jobOn)
 	return j, nil
 }
@@ -269,7 +269,7 @@ type JobStatus struct {
 	Number         int // of the jobs with this key, from 1; places of earlier ones may have been reused
 	Reasons        Reason
 	Started, Ended int64
-	Cells          []Cell // by hop
+	LinkStats      []LinkStats // by hop
 }
 
 // Status reads the job's data, which change while the job is running.
@@ -280,7 +280,7 @@ func (j Job) Status() JobStatus {
 		Joined: int(atomic.LoadUint32(&e.Ranks)), Left: int(atomic.LoadUint32(&e.Left)), Died: int(atomic.LoadUint32(&e.Died)),
 		Number: int(atomic.LoadUint32(&e.Number)), Reasons: Reason(atomic.LoadUint64(&e.Flags)),
 		Started: atomic.LoadInt64(&e.Started), Ended: atomic.LoadInt64(&e.Ended),
-		Cells: slices.Clone(j.f.jobCells(j.index)),
+		LinkStats: slices.Clone(j.f.jobLinkStats(j.index)),
 	}
 }
 
@@ -290,21 +290,21 @@ func (s *JobStatus) Add(o *JobStatus) {
 	s.Joined, s.Left, s.Died = s.Joined+o.Joined, s.Left+o.Left, s.Died+o.Died
 	s.Reasons |= o.Reasons
 	s.Started, s.Ended = earlier(s.Started, o.Started), max(s.Ended, o.Ended)
-	for i := range s.Cells {
-		s.Cells[i].add(&o.Cells[i])
+	for i := range s.LinkStats {
+		s.LinkStats[i].add(&o.LinkStats[i])
 	}
 }
 
 // Subtract leaves in s what was counted after o, an earlier status of the same job. The
 // largest lateness since then is not known; Subtract sets an upper bound.
 func (s *JobStatus) Subtract(o *JobStatus) {
-	for i := range o.Cells {
-		s.Cells[i].subtract(&o.Cells[i])
+	for i := range o.LinkStats {
+		s.LinkStats[i].subtract(&o.LinkStats[i])
 	}
 }
 
 // subtract leaves in c what was counted after o.
-func (c *Cell) subtract(o *Cell) {
+func (c *LinkStats) subtract(o *LinkStats) {
 	messages := uint64(0)
 	for i := range c.Size {
 		c.Size[i].subtract(&o.Size[i])
@@ -333,7 +333,7 @@ func (k *Class) subtract(o *Class) {
 }
 
 // add adds the counters of o to c.
-func (c *Cell) add(o *Cell) {
+func (c *LinkStats) add(o *LinkStats) {
 	for i := range c.Size {
 		c.Size[i].add(&o.Size[i])
 	}
@@ -363,10 +363,10 @@ func earlier(a, b int64) int64 {
 	return min(a, b)
 }
 
-// jobCells are the link statistics of job i, by hop.
-func (f *File) jobCells(i int) []Cell {
+// jobLinkStats are the link statistics of job i, by hop.
+func (f *File) jobLinkStats(i int) []LinkStats {
 	hops := len(f.hops())
-	return f.cells()[i*hops : (i+1)*hops : (i+1)*hops]
+	return f.linkStats()[i*hops : (i+1)*hops : (i+1)*hops]
 }
 
 // Gone returns how many ranks have died, and how many have left.
@@ -374,9 +374,9 @@ func (j Job) Gone() (died, left int) {
 	return int(atomic.LoadUint32(&j.entry().Died)), int(atomic.LoadUint32(&j.entry().Left))
 }
 
-// CellsOffset is the offset of the job's link statistics in the file, for the engine in C.
-func (j Job) CellsOffset() uint64 {
-	return j.f.head().CellsOff + uint64(j.index)*uint64(j.f.head().Hops)*uint64(cellSize)
+// LinkStatsOffset is the offset of the job's link statistics in the file, for the engine in C.
+func (j Job) LinkStatsOffset() uint64 {
+	return j.f.head().LinkStatsOff + uint64(j.index)*uint64(j.f.head().Hops)*uint64(linkStatsSize)
 }
 
 // Announce reports whether this call is the first for the job. The process that made it

@@ -36,8 +36,8 @@ func TestJobLife(t *testing.T) {
 	j.Invalidate(SharedGPU)
 	again.Invalidate(NodesDiffer)
 	s := j.Status()
-	want := JobStatus{Key: 42, Running: true, Joined: 2, Number: 1, Reasons: SharedGPU | NodesDiffer, Started: s.Started, Cells: make([]Cell, 6)}
-	if d := cmp.Diff(want, s, cmp.Comparer(func(a, b Cell) bool { return a == b })); d != "" {
+	want := JobStatus{Key: 42, Running: true, Joined: 2, Number: 1, Reasons: SharedGPU | NodesDiffer, Started: s.Started, LinkStats: make([]LinkStats, 6)}
+	if d := cmp.Diff(want, s, cmp.Comparer(func(a, b LinkStats) bool { return a == b })); d != "" {
 		t.Error(d)
 	}
 	if p.Leave() {
@@ -151,7 +151,7 @@ func TestAllJobsTaken(t *testing.T) {
 	for _, i := range []int{5, 2, 9} {
 		j := parts[i].Job()
 		j.Invalidate(SharedGPU)
-		f.jobCells(j.index)[4].Stalls = 7
+		f.jobLinkStats(j.index)[4].Stalls = 7
 		parts[i].Leave()
 		time.Sleep(time.Microsecond)
 	}
@@ -162,7 +162,7 @@ func TestAllJobsTaken(t *testing.T) {
 			t.Errorf("new job %d has place %d, want %d", n, j.Index(), parts[i].Job().Index())
 		}
 		s := j.Status()
-		if s.Joined != 1 || s.Left != 0 || s.Reasons != 0 || s.Cells[4] != (Cell{}) || !s.Running || s.Ended != 0 || s.Number != 1 || j.Nodes() != 1 {
+		if s.Joined != 1 || s.Left != 0 || s.Reasons != 0 || s.LinkStats[4] != (LinkStats{}) || !s.Running || s.Ended != 0 || s.Number != 1 || j.Nodes() != 1 {
 			t.Errorf("new job %d begins with %+v", n, s)
 		}
 		if !j.Announce() {
@@ -397,14 +397,14 @@ func TestCellsOffset(t *testing.T) {
 	for key := range uint64(maxJobs) {
 		j, p := joined(t, f, key)
 		defer p.Leave()
-		off := j.CellsOffset()
-		if off%8 != 0 || off < f.head().CellsOff || off+6*uint64(cellSize) > f.head().ParticipantsOff || seen[off] {
+		off := j.LinkStatsOffset()
+		if off%8 != 0 || off < f.head().LinkStatsOff || off+6*uint64(linkStatsSize) > f.head().ParticipantsOff || seen[off] {
 			t.Errorf("job %d at %d", j.Index(), off)
 		}
 		seen[off] = true
-		cell := table[Cell](f, off, 6)
-		cell[5].Aborted = 1000 + key
-		if got := j.Status().Cells[5].Aborted; got != 1000+key {
+		stats := table[LinkStats](f, off, 6)
+		stats[5].Aborted = 1000 + key
+		if got := j.Status().LinkStats[5].Aborted; got != 1000+key {
 			t.Errorf("job %d has %d", j.Index(), got)
 		}
 	}
@@ -430,11 +430,11 @@ func TestReasonWords(t *testing.T) {
 // Add gives the same, in whatever order and grouping jobs are added.
 func TestPropertyAdd(t *testing.T) {
 	draw := func(t *rapid.T) JobStatus {
-		s := JobStatus{Cells: make([]Cell, 2)}
+		s := JobStatus{LinkStats: make([]LinkStats, 2)}
 		n := func() int64 { return rapid.Int64Range(0, 1000).Draw(t, "n") }
 		s.Joined, s.Left, s.Died, s.Started, s.Ended = int(n()), int(n()), int(n()), n(), n()
 		s.Reasons, s.Running = Reason(n()), n()%2 == 0
-		c := &s.Cells[n()%2]
+		c := &s.LinkStats[n()%2]
 		k := &c.Size[n()%SizeClasses]
 		k.Messages, k.Bytes, k.OverP50, k.OverP99 = uint64(n()), uint64(n()), uint64(n()), uint64(n())
 		k.SumLate, k.SumTime, k.MaxLate = n(), n(), n()
@@ -444,7 +444,7 @@ func TestPropertyAdd(t *testing.T) {
 		return s
 	}
 	sum := func(all ...JobStatus) JobStatus {
-		out := JobStatus{Cells: make([]Cell, 2)}
+		out := JobStatus{LinkStats: make([]LinkStats, 2)}
 		for i := range all {
 			out.Add(&all[i])
 		}
@@ -452,11 +452,11 @@ func TestPropertyAdd(t *testing.T) {
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		a, b, c := draw(t), draw(t), draw(t)
-		cells := cmp.Comparer(func(a, b Cell) bool { return a == b })
-		if d := cmp.Diff(a, sum(a), cells); d != "" {
+		equal := cmp.Comparer(func(a, b LinkStats) bool { return a == b })
+		if d := cmp.Diff(a, sum(a), equal); d != "" {
 			t.Errorf("added to nothing: %s", d)
 		}
-		if d := cmp.Diff(sum(sum(a, b), c), sum(c, sum(b, a)), cells); d != "" {
+		if d := cmp.Diff(sum(sum(a, b), c), sum(c, sum(b, a)), equal); d != "" {
 			t.Errorf("in another order: %s", d)
 		}
 		if got := sum(a, b); got.Joined != a.Joined+b.Joined || got.Reasons != a.Reasons|b.Reasons || got.Ended != max(a.Ended, b.Ended) {

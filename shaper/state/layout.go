@@ -43,8 +43,8 @@ const LateBuckets = 128
 // layoutSum changes with the size of any struct in the file, so that builds whose
 // layouts differ refuse each other's files even when nobody raised Version.
 const layoutSum = uint32(unsafe.Sizeof(header{}) + 3*unsafe.Sizeof(link.Hop{}) + 5*unsafe.Sizeof(pathEntry{}) + 7*unsafe.Sizeof(link.Block{}) +
-	11*unsafe.Sizeof(jobEntry{}) + 13*unsafe.Sizeof(Cell{}) + 17*unsafe.Sizeof(participantEntry{}) + 19*unsafe.Sizeof(eventEntry{}) +
-	23*unsafe.Sizeof(Mark{}))
+	11*unsafe.Sizeof(jobEntry{}) + 13*unsafe.Sizeof(LinkStats{}) + 17*unsafe.Sizeof(participantEntry{}) + 19*unsafe.Sizeof(eventEntry{}) +
+	23*unsafe.Sizeof(Snapshot{}))
 
 // Names in the file are NUL-terminated.
 const nameSize = 64
@@ -66,8 +66,8 @@ type Class struct {
 	Late             [LateBuckets]uint32
 }
 
-// Cell is what one job did on one link.
-type Cell struct {
+// LinkStats is the counters of one job on one link. All access is atomic.
+type LinkStats struct {
 	Size                       [SizeClasses]Class
 	ModelBusy, WallBusy        int64
 	ModelUntil, WallUntil      int64
@@ -76,9 +76,9 @@ type Cell struct {
 	Stalls, Aborted, HeldSends uint64
 }
 
-// Mark is what the job of all traffic had counted on one link at some moment: packets
+// Snapshot is the counters of all traffic on one link at one moment: packets
 // of every size together, of which a message's last one may be any.
-type Mark struct {
+type Snapshot struct {
 	Messages            uint64
 	SumLate, MaxLate    int64
 	ModelBusy, WallBusy int64
@@ -86,28 +86,28 @@ type Mark struct {
 }
 
 type header struct {
-	Magic                                            uint64
-	Version, Layout                                  uint32
-	FileSize                                         uint64
-	BootID                                           [16]byte
-	TimeNamespace                                    uint64
-	UID, Closed                                      uint32
-	Created                                          int64
-	FabricID                                         uint64
-	Seed                                             uint64
-	TimeScale, Nodes, GPUsPerNode, NICsPerNode       uint32
-	Hops, Links, Paths, Blocks                       uint32
-	Jobs, Participants, Events, ConfigLen            uint32
-	HopsOff, PathsOff, BlocksOff, JobsOff, CellsOff  uint64
-	ParticipantsOff, EventsOff, TablesOff, ConfigOff uint64
-	Transport                                        link.Transport
-	NextEvent                                        uint64
-	Name, Profile                                    [nameSize]byte
-	Shaper                                           [nameSize]byte // of the kernel datapath, written once by its daemon
-	Followed                                         uint64         // by that daemon: changes << 1, and whether they are in force
-	MarksOff                                         uint64
-	Marks                                            uint32 // two per job and hop on the kernel datapath, else none
-	_                                                uint32
+	Magic                                               uint64
+	Version, Layout                                     uint32
+	FileSize                                            uint64
+	BootID                                              [16]byte
+	TimeNamespace                                       uint64
+	UID, Closed                                         uint32
+	Created                                             int64
+	FabricID                                            uint64
+	Seed                                                uint64
+	TimeScale, Nodes, GPUsPerNode, NICsPerNode          uint32
+	Hops, Links, Paths, Blocks                          uint32
+	Jobs, Participants, Events, ConfigLen               uint32
+	HopsOff, PathsOff, BlocksOff, JobsOff, LinkStatsOff uint64
+	ParticipantsOff, EventsOff, TablesOff, ConfigOff    uint64
+	Transport                                           link.Transport
+	NextEvent                                           uint64
+	Name, Profile                                       [nameSize]byte
+	Shaper                                              [nameSize]byte // of the kernel datapath, written once by its daemon
+	Followed                                            uint64         // by that daemon: changes << 1, and whether they are in force
+	SnapshotsOff                                        uint64
+	Snapshots                                           uint32 // two per job and hop on the kernel datapath, else none
+	_                                                   uint32
 }
 
 // pathEntry is the way from one NIC to another.
@@ -120,22 +120,22 @@ type pathEntry struct {
 
 // jobEntry is one job: the ranks that share a counter set.
 type jobEntry struct {
-	Key     uint64
-	State   uint32
-	Ranks   uint32 // participants that joined, ever
-	Left    uint32 // of these, the ones that left in order
-	Died    uint32
-	Flags   uint64 // reasons for INVALID, see Reason
-	Started int64
-	Ended   int64
-	Nodes   uint32 // nodes that NCCL itself counted, 0 = not known
-	World   uint32
-	Printed uint32
-	Number  uint32    // of the jobs with this key, from 1
-	NodeSet [4]uint64 // emulated nodes of the ranks that joined
-	Marked  uint32    // which of its marks there are
-	_       uint32
-	_       [3]uint64
+	Key       uint64
+	State     uint32
+	Ranks     uint32 // participants that joined, ever
+	Left      uint32 // of these, the ones that left in order
+	Died      uint32
+	Flags     uint64 // reasons for INVALID, see Reason
+	Started   int64
+	Ended     int64
+	Nodes     uint32 // nodes that NCCL itself counted, 0 = not known
+	World     uint32
+	Printed   uint32
+	Number    uint32    // of the jobs with this key, from 1
+	NodeSet   [4]uint64 // emulated nodes of the ranks that joined
+	Snapshots uint32    // which of its snapshots there are
+	_         uint32
+	_         [3]uint64
 }
 
 // participantEntry is one process that takes part. Its owner holds a record lock

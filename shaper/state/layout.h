@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The mapped file of a fabric that is up, as C sees it. layout.go is the same in
-// Go; a test in nccl-plugin/internal/shm holds every offset of the two together.
+// Go; a test compares the two field by field.
 // All fields are little-endian; times are nanoseconds of CLOCK_MONOTONIC, already
 // multiplied by the time scale unless their name says "stated".
 #ifndef DDLEMU_STATE_LAYOUT_H
@@ -30,7 +30,7 @@ struct ddlemu_class {
 };
 
 // What one job did on one link. All fields atomic.
-struct ddlemu_cell {
+struct ddlemu_link_stats {
 	struct ddlemu_class size[DDLEMU_SIZE_CLASSES];
 	int64_t model_busy, wall_busy; // backlogged time in the model and on the clock
 	int64_t model_until, wall_until; // how far these have been counted
@@ -53,7 +53,7 @@ struct ddlemu_header {
 	uint64_t seed;
 	uint32_t time_scale, nodes, gpus_per_node, nics_per_node;
 	uint32_t hops, links, paths, blocks, jobs, participants, events, config_len;
-	uint64_t hops_off, paths_off, blocks_off, jobs_off, cells_off, participants_off, events_off, tables_off,
+	uint64_t hops_off, paths_off, blocks_off, jobs_off, link_stats_off, participants_off, events_off, tables_off,
 		config_off;
 	struct ddlemu_transport transport;
 	uint64_t next_event; // atomic
@@ -61,8 +61,8 @@ struct ddlemu_header {
 	char profile[64];
 	char shaper[64]; // of the kernel datapath, written once by its daemon
 	uint64_t followed; // by that daemon, atomic: changes << 1, and whether they are in force
-	uint64_t marks_off;
-	uint32_t marks, unused; // Go's alone
+	uint64_t snapshots_off;
+	uint32_t snapshots, unused; // Go's alone
 };
 
 #endif

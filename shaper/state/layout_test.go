@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/ddlemu/ddlemu/shaper/internal/layout"
 	"github.com/ddlemu/ddlemu/shaper/link"
 )
 
@@ -48,6 +49,20 @@ func TestPropertyBucket(t *testing.T) {
 	})
 }
 
+// Go and C agree about the file.
+func TestLayoutInC(t *testing.T) {
+	for _, twins := range layouts() {
+		if err := layout.Compare(twins[0], twins[1]); err != nil {
+			t.Error(err)
+		}
+	}
+	for name, c := range constants() {
+		if c[0] != c[1] {
+			t.Errorf("%s: %d in Go, %d in C", name, c[0], c[1])
+		}
+	}
+}
+
 // The header fits on its page, and entries that processes write at once do not
 // share words.
 func TestSizes(t *testing.T) {
@@ -61,7 +76,7 @@ func TestSizes(t *testing.T) {
 			t.Errorf("a %s has %d bytes, not a multiple of 64", name, size)
 		}
 	}
-	for name, size := range map[string]uintptr{"path": unsafe.Sizeof(pathEntry{}), "block": unsafe.Sizeof(link.Block{}), "cell": unsafe.Sizeof(Cell{}), "mark": unsafe.Sizeof(Mark{})} {
+	for name, size := range map[string]uintptr{"path": unsafe.Sizeof(pathEntry{}), "block": unsafe.Sizeof(link.Block{}), "link statistics": unsafe.Sizeof(LinkStats{}), "snapshot": unsafe.Sizeof(Snapshot{})} {
 		if size%8 != 0 {
 			t.Errorf("a %s has %d bytes, not a multiple of 8", name, size)
 		}

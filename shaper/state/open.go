@@ -144,10 +144,12 @@ func (f *File) blocks() []link.Block {
 	return table[link.Block](f, f.head().BlocksOff, f.head().Blocks)
 }
 func (f *File) jobs() []jobEntry { return table[jobEntry](f, f.head().JobsOff, f.head().Jobs) }
-func (f *File) cells() []Cell {
-	return table[Cell](f, f.head().CellsOff, f.head().Jobs*f.head().Hops)
+func (f *File) linkStats() []LinkStats {
+	return table[LinkStats](f, f.head().LinkStatsOff, f.head().Jobs*f.head().Hops)
 }
-func (f *File) markTable() []Mark { return table[Mark](f, f.head().MarksOff, f.head().Marks) }
+func (f *File) snapshotTable() []Snapshot {
+	return table[Snapshot](f, f.head().SnapshotsOff, f.head().Snapshots)
+}
 func (f *File) participants() []participantEntry {
 	return table[participantEntry](f, f.head().ParticipantsOff, f.head().Participants)
 }

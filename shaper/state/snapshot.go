@@ -13,7 +13,7 @@ import (
 const (
 	startSnapshot = iota
 	endSnapshot
-	marksPerJob
+	snapshotsPerJob
 )
 
 // Which snapshots of a job there are.
@@ -27,10 +27,10 @@ const (
 const countWait = time.Second
 
 // snapshots are the start or the end snapshots of job i, by hop; none on the datapath shm.
-func (f *File) snapshots(i, which int) []Mark {
+func (f *File) snapshots(i, which int) []Snapshot {
 	hops := len(f.hops())
-	at := (i*marksPerJob + which) * hops
-	if all := f.markTable(); len(all) >= at+hops {
+	at := (i*snapshotsPerJob + which) * hops
+	if all := f.snapshotTable(); len(all) >= at+hops {
 		return all[at : at+hops : at+hops]
 	}
 	return nil
@@ -42,7 +42,7 @@ func (f *File) takeSnapshots(i, which int) {
 	clear(snapshots)
 	traffic, ok := f.trafficJob()
 	for hop := 0; ok && hop < len(snapshots); hop++ {
-		snapshots[hop] = f.jobCells(traffic)[hop].snapshot()
+		snapshots[hop] = f.jobLinkStats(traffic)[hop].snapshot()
 	}
 }
 
@@ -53,7 +53,7 @@ func (f *File) takeStartSnapshot(j Job) {
 		return
 	}
 	f.takeSnapshots(j.index, startSnapshot)
-	atomic.StoreUint32(&e.Marked, startTaken)
+	atomic.StoreUint32(&e.Snapshots, startTaken)
 }
 
 // trafficJob is the index of the job of all traffic. ok is false if no daemon counts.
@@ -82,7 +82,7 @@ func (f *File) AwaitingSnapshot() []Job {
 // awaitsSnapshot reports whether j is over and has no end snapshots yet.
 func (j Job) awaitsSnapshot() bool {
 	e := j.entry()
-	return atomic.LoadUint32(&e.State) == jobOver && atomic.LoadUint32(&e.Marked) == startTaken && atomic.LoadInt64(&e.Started) == j.started
+	return atomic.LoadUint32(&e.State) == jobOver && atomic.LoadUint32(&e.Snapshots) == startTaken && atomic.LoadInt64(&e.Started) == j.started
 }
 
 // TakeEndSnapshots takes the end snapshots of jobs that were over before the daemon's last
@@ -100,7 +100,7 @@ func (f *File) TakeEndSnapshots(jobs []Job) {
 	for _, j := range jobs {
 		if j.awaitsSnapshot() {
 			f.takeSnapshots(j.index, endSnapshot)
-			atomic.StoreUint32(&j.entry().Marked, bothTaken)
+			atomic.StoreUint32(&j.entry().Snapshots, bothTaken)
 		}
 	}
 }
@@ -121,25 +121,25 @@ func (j Job) WaitCounted() {
 // place by now.
 func (j Job) TrafficDuring(traffic JobStatus) (during JobStatus, ok bool) {
 	e := j.entry()
-	taken := atomic.LoadUint32(&e.Marked)
+	taken := atomic.LoadUint32(&e.Snapshots)
 	start, end := j.f.snapshots(j.index, startSnapshot), j.f.snapshots(j.index, endSnapshot)
-	during, during.Cells = traffic, make([]Cell, len(traffic.Cells))
-	for hop := range traffic.Cells {
-		s := traffic.Cells[hop].snapshot()
+	during, during.LinkStats = traffic, make([]LinkStats, len(traffic.LinkStats))
+	for hop := range traffic.LinkStats {
+		s := traffic.LinkStats[hop].snapshot()
 		if taken == bothTaken && hop < len(end) {
 			s = end[hop]
 		}
 		if taken != noSnapshot && hop < len(start) {
 			s.subtract(&start[hop])
 		}
-		during.Cells[hop] = s.cell()
+		during.LinkStats[hop] = s.linkStats()
 	}
 	return during, atomic.LoadInt64(&e.Started) == j.started
 }
 
 // snapshot is the counters of the job of all traffic on one link.
-func (c *Cell) snapshot() Mark {
-	s := Mark{ModelBusy: c.ModelBusy, WallBusy: c.WallBusy}
+func (c *LinkStats) snapshot() Snapshot {
+	s := Snapshot{ModelBusy: c.ModelBusy, WallBusy: c.WallBusy}
 	for i := range c.Size {
 		k := &c.Size[i]
 		s.Messages, s.SumLate, s.MaxLate = s.Messages+k.Messages, s.SumLate+k.SumLate, max(s.MaxLate, k.MaxLate)
@@ -150,15 +150,15 @@ func (c *Cell) snapshot() Mark {
 	return s
 }
 
-// cell is s as link statistics, all in one size class.
-func (s *Mark) cell() Cell {
-	c := Cell{ModelBusy: s.ModelBusy, WallBusy: s.WallBusy}
+// linkStats is s as link statistics, all in one size class.
+func (s *Snapshot) linkStats() LinkStats {
+	c := LinkStats{ModelBusy: s.ModelBusy, WallBusy: s.WallBusy}
 	c.Size[0] = Class{Messages: s.Messages, SumLate: s.SumLate, MaxLate: s.MaxLate, Late: s.Late}
 	return c
 }
 
 // subtract leaves in s what was counted after the earlier snapshot o.
-func (s *Mark) subtract(o *Mark) {
+func (s *Snapshot) subtract(o *Snapshot) {
 	s.Messages, s.SumLate = s.Messages-o.Messages, s.SumLate-o.SumLate
 	s.ModelBusy, s.WallBusy = s.ModelBusy-o.ModelBusy, s.WallBusy-o.WallBusy
 	for b := range s.Late {

@@ -9,7 +9,7 @@ import (
 
 // kernelFile is a fabric of the kernel datapath, whose daemon is this process, and the
 // link statistics of all its traffic.
-func kernelFile(t *testing.T) (*File, []Cell) {
+func kernelFile(t *testing.T) (*File, []LinkStats) {
 	t.Helper()
 	s := twoNodes("t")
 	s.Kernel = true
@@ -22,13 +22,13 @@ func kernelFile(t *testing.T) (*File, []Cell) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return f, p.Job().Cells()
+	return f, p.Job().LinkStats()
 }
 
 // pass counts n packets on hop 4, each with the given lateness.
-func pass(cells []Cell, n int, late int64) {
+func pass(stats []LinkStats, n int, late int64) {
 	for range n {
-		cells[4].Judge(1000, 10, 20, 20+late, 1)
+		stats[4].Judge(1000, 10, 20, 20+late, 1)
 	}
 }
 
@@ -41,7 +41,7 @@ func crossed(t *testing.T, f *File, j Job) uint64 {
 			if !ok {
 				t.Error("the job has lost its place")
 			}
-			return s.Cells[4].Size[0].Messages
+			return s.LinkStats[4].Size[0].Messages
 		}
 	}
 	t.Fatal("no job of all traffic")
@@ -50,12 +50,12 @@ func crossed(t *testing.T, f *File, j Job) uint64 {
 
 // A job has the packets from when its first rank joins to when its last one leaves.
 func TestMarks(t *testing.T) {
-	f, cells := kernelFile(t)
-	pass(cells, 1, 0)
+	f, stats := kernelFile(t)
+	pass(stats, 1, 0)
 	a, p := joined(t, f, 1)
-	pass(cells, 10, 0)
+	pass(stats, 10, 0)
 	_, q := joined(t, f, 1)
-	pass(cells, 100, 0)
+	pass(stats, 100, 0)
 	p.Leave()
 	if got := f.AwaitingSnapshot(); len(got) != 0 {
 		t.Errorf("%d jobs are over, but a rank is left", len(got))
@@ -66,17 +66,17 @@ func TestMarks(t *testing.T) {
 	}
 	// The packets that the daemon counts next were in flight when the job ended.
 	over := f.AwaitingSnapshot()
-	pass(cells, 1000, 0)
+	pass(stats, 1000, 0)
 	f.TakeEndSnapshots(over)
 	if n := len(f.AwaitingSnapshot()); n != 0 {
 		t.Errorf("%d jobs have no end", n)
 	}
-	pass(cells, 10_000, 0)
+	pass(stats, 10_000, 0)
 	if n := crossed(t, f, a); n != 1110 {
 		t.Errorf("%d packets, want 1110", n)
 	}
 	b, r := joined(t, f, 2)
-	pass(cells, 5, 0)
+	pass(stats, 5, 0)
 	r.Leave()
 	if n := crossed(t, f, b); n != 5 {
 		t.Errorf("%d packets of the next job, want 5", n)
@@ -85,21 +85,21 @@ func TestMarks(t *testing.T) {
 
 // A rank that joins just after all others have left continues the same job.
 func TestMarksOfAJobThatGoesOn(t *testing.T) {
-	f, cells := kernelFile(t)
-	pass(cells, 1, 0)
+	f, stats := kernelFile(t)
+	pass(stats, 1, 0)
 	j, p := joined(t, f, 1)
-	pass(cells, 10, 0)
+	pass(stats, 10, 0)
 	p.Leave()
 	over := f.AwaitingSnapshot()
 	f.TakeEndSnapshots(over)
-	pass(cells, 100, 0)
+	pass(stats, 100, 0)
 	q, err := f.Join(j, Rank{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer q.Leave()
 	f.TakeEndSnapshots(over) // too late: it runs
-	pass(cells, 1000, 0)
+	pass(stats, 1000, 0)
 	if n := crossed(t, f, j); n != 1110 {
 		t.Errorf("%d packets, want 1110", n)
 	}
@@ -107,18 +107,18 @@ func TestMarksOfAJobThatGoesOn(t *testing.T) {
 
 // A job that nobody joined begins with its first rank.
 func TestMarksOfAJobThatWaits(t *testing.T) {
-	f, cells := kernelFile(t)
+	f, stats := kernelFile(t)
 	j, err := f.JoinJob(1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	pass(cells, 10, 0)
+	pass(stats, 10, 0)
 	p, err := f.Join(j, Rank{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer p.Leave()
-	pass(cells, 1, 0)
+	pass(stats, 1, 0)
 	if n := crossed(t, f, j); n != 1 {
 		t.Errorf("%d packets, want 1", n)
 	}
@@ -136,7 +136,7 @@ func TestSettle(t *testing.T) {
 		f.TakeEndSnapshots(f.AwaitingSnapshot())
 	}()
 	if j.WaitCounted(); time.Since(begin) < 50*time.Millisecond || len(f.AwaitingSnapshot()) != 0 {
-		t.Error("did not wait for the daemon's mark")
+		t.Error("did not wait for the daemon's snapshots")
 	}
 	shm := newFile(t)
 	k, q := joined(t, shm, 1)

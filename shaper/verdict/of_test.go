@@ -19,7 +19,7 @@ type shared struct {
 	file   *state.File
 	fabric *fabric.Fabric
 	link   int
-	cells  []state.Cell // of all traffic
+	stats  []state.LinkStats // of all traffic
 	now    int64
 }
 
@@ -35,7 +35,7 @@ func newShared(t *testing.T) *shared {
 		t.Fatal(err)
 	}
 	s.file, s.link = statetest.New(t, s.fabric, "shared"), s.fabric.Link(0, 1)
-	s.cells = s.join(state.TrafficKey, state.DaemonRank).Job().Cells()
+	s.stats = s.join(state.TrafficKey, state.DaemonRank).Job().LinkStats()
 	return s
 }
 
@@ -61,7 +61,7 @@ type packets struct {
 func (s *shared) carry(p packets) {
 	for range p.n {
 		due := s.now + 100_000
-		s.cells[s.link].Judge(12_000, s.now, due, due+int64(p.late), 1)
+		s.stats[s.link].Judge(12_000, s.now, due, due+int64(p.late), 1)
 		s.now = due
 	}
 }
@@ -71,7 +71,7 @@ func (s *shared) carry(p packets) {
 func (s *shared) run(key uint64, during packets) state.Job {
 	p := s.join(key, 0)
 	s.carry(during)
-	c := &p.Job().Cells()[s.link]
+	c := &p.Job().LinkStats()[s.link]
 	c.FirstPosted, c.LastVisible = 1, 2
 	c.Size[2] = state.Class{Messages: 20, Bytes: 20 << 20}
 	p.Leave()
@@ -117,7 +117,7 @@ func TestOfARunningJob(t *testing.T) {
 	s := newShared(t)
 	s.carry(packets{n: 100_000})
 	p := s.join(7, 0)
-	c := &p.Job().Cells()[s.link]
+	c := &p.Job().LinkStats()[s.link]
 	c.FirstPosted, c.Size[2] = 1, state.Class{Messages: 20, Bytes: 20 << 20}
 	s.carry(packets{1000, 3 * time.Millisecond})
 	if v := Of(s.file, s.fabric, p.Job()); v.Valid {

@@ -44,8 +44,8 @@ func (j *judge) packets(p *Packets) {
 	}
 }
 
-// byPackets is the cell c of link h with lateness and busy times from its packets.
-func (j *judge) byPackets(h *state.HopStatus, c state.Cell, packets *state.Cell) state.Cell {
+// byPackets is the statistics c of link h with lateness and busy times from its packets.
+func (j *judge) byPackets(h *state.HopStatus, c state.LinkStats, packets *state.LinkStats) state.LinkStats {
 	var all state.Class // of all sizes, because the last packet of a message may have any
 	for i := range packets.Size {
 		k := &packets.Size[i]

@@ -13,14 +13,14 @@ import (
 // gives the lateness of packet i.
 func onKernel(late func(i int) int64) Input {
 	in := run(20, func(int) int64 { return 0 })
-	c := &in.Job.Cells[0]
+	c := &in.Job.LinkStats[0]
 	c.Size[2] = state.Class{Messages: 20, Bytes: 20 << 20} // the plugin counts no more
 	c.ModelBusy, c.WallBusy = 0, 0
-	p := &Packets{Shaper: "wire", Seen: true, Traffic: state.JobStatus{Cells: make([]state.Cell, 1)}}
-	cell := &p.Traffic.Cells[0]
-	cell.FirstPosted = 1
+	p := &Packets{Shaper: "wire", Seen: true, Traffic: state.JobStatus{LinkStats: make([]state.LinkStats, 1)}}
+	stats := &p.Traffic.LinkStats[0]
+	stats.FirstPosted = 1
 	for i := range 1000 {
-		cell.Judge(12_000, int64(i)*100_000, int64(i+1)*100_000, int64(i+1)*100_000+late(i), 1)
+		stats.Judge(12_000, int64(i)*100_000, int64(i+1)*100_000, int64(i+1)*100_000+late(i), 1)
 	}
 	in.Packets = p
 	return in
@@ -42,7 +42,7 @@ func TestJudgePackets(t *testing.T) {
 		{name: "one packet in twenty is 600 us late", in: onKernel(func(i int) int64 { return int64(b2i(i%20 == 0)) * 600 * us }), reason: "1 in 100 may be", host: true},
 		{name: "all packets are 250 us late", in: onKernel(func(i int) int64 { return 250 * us }), reason: "together 2.8 % of their time late", host: true},
 		{name: "a shaper that records nothing", in: onKernel(func(int) int64 { return 0 }), change: func(in *Input) { in.Packets = &Packets{Shaper: "htb"} }, reason: "the shaper htb does not record whether packets are on time"},
-		{name: "no packets", in: onKernel(func(int) int64 { return 0 }), change: func(in *Input) { in.Packets.Traffic.Cells[0] = state.Cell{} }, reason: "no packet crossed it"},
+		{name: "no packets", in: onKernel(func(int) int64 { return 0 }), change: func(in *Input) { in.Packets.Traffic.LinkStats[0] = state.LinkStats{} }, reason: "no packet crossed it"},
 		{name: "below the floor", in: onKernel(func(int) int64 { return 0 }), change: func(in *Input) { in.Packets.Traffic.Reasons = state.BelowFloor }, reason: "", host: true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -64,9 +64,9 @@ func TestJudgePackets(t *testing.T) {
 // Packets from before a job are not counted.
 func TestSince(t *testing.T) {
 	in := onKernel(func(i int) int64 { return int64(b2i(i < 500)) * 1_000_000 })
-	before := state.JobStatus{Cells: []state.Cell{{}}}
+	before := state.JobStatus{LinkStats: []state.LinkStats{{}}}
 	for i := range 500 {
-		before.Cells[0].Judge(12_000, int64(i)*100_000, int64(i+1)*100_000, int64(i+1)*100_000+1_000_000, 1)
+		before.LinkStats[0].Judge(12_000, int64(i)*100_000, int64(i+1)*100_000, int64(i+1)*100_000+1_000_000, 1)
 	}
 	if v := Judge(in); v.Valid {
 		t.Fatal("half of all packets are late, and the job is VALID")

@@ -130,12 +130,12 @@ func Judge(in Input) Verdict {
 		j.packets(in.Packets)
 	}
 	for i := range in.Hops {
-		if in.Hops[i].Kind == state.Link && in.Job.Cells[i].FirstPosted != 0 {
-			cell := in.Job.Cells[i]
+		if in.Hops[i].Kind == state.Link && in.Job.LinkStats[i].FirstPosted != 0 {
+			stats := in.Job.LinkStats[i]
 			if in.Packets != nil && in.Packets.Seen {
-				cell = j.byPackets(&in.Hops[i], cell, &in.Packets.Traffic.Cells[i])
+				stats = j.byPackets(&in.Hops[i], stats, &in.Packets.Traffic.LinkStats[i])
 			}
-			j.link(&in.Hops[i], &cell)
+			j.link(&in.Hops[i], &stats)
 		}
 		j.rate(&in.Hops[i])
 	}
@@ -175,7 +175,7 @@ func (j *judge) unscaled(ns int64) time.Duration {
 	return time.Duration(ns / int64(j.in.TimeScale))
 }
 
-func (j *judge) link(h *state.HopStatus, c *state.Cell) {
+func (j *judge) link(h *state.HopStatus, c *state.LinkStats) {
 	l := Link{Name: j.in.Name(h.Index), Aborted: c.Aborted, Busy: j.unscaled(c.WallBusy), Unshaped: j.unshaped(h)}
 	l.Idle = max(j.unscaled(c.LastVisible-c.FirstPosted)-l.Busy, 0)
 	for i := range c.Size {
@@ -245,12 +245,12 @@ func (j *judge) trunks() {
 	bytes := make([]uint64, len(j.in.Hops))
 	for i := range j.in.Hops {
 		h := &j.in.Hops[i]
-		if h.Kind != state.Link || j.in.Job.Cells[i].FirstPosted == 0 {
+		if h.Kind != state.Link || j.in.Job.LinkStats[i].FirstPosted == 0 {
 			continue
 		}
 		for _, step := range j.in.Path(h.Src, h.Dst) {
-			for k := range j.in.Job.Cells[i].Size {
-				bytes[step.Hop] += j.in.Job.Cells[i].Size[k].Bytes
+			for k := range j.in.Job.LinkStats[i].Size {
+				bytes[step.Hop] += j.in.Job.LinkStats[i].Size[k].Bytes
 			}
 		}
 	}

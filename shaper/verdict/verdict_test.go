@@ -19,9 +19,9 @@ func run(n int, late func(i int) int64) Input {
 		panic(err)
 	}
 	const size, segment = 1 << 20, 64240
-	in := Input{TimeScale: 1, Name: func(int) string { return "node0:node1" }, Path: func(int, int) []link.PathHop { return []link.PathHop{{Hop: 0}} }, Job: state.JobStatus{Joined: 2, Left: 2, Cells: make([]state.Cell, 1)}}
+	in := Input{TimeScale: 1, Name: func(int) string { return "node0:node1" }, Path: func(int, int) []link.PathHop { return []link.PathHop{{Hop: 0}} }, Job: state.JobStatus{Joined: 2, Left: 2, LinkStats: make([]state.LinkStats, 1)}}
 	h := state.HopStatus{Kind: state.Link, Spec: spec}
-	c := &in.Job.Cells[0]
+	c := &in.Job.LinkStats[0]
 	c.FirstPosted = 1
 	k := &c.Size[2]
 	for i := range n {
@@ -72,12 +72,12 @@ func TestJudge(t *testing.T) {
 		{name: "engine's rate 3 % low", in: run(200, func(int) int64 { return 0 }), change: func(in *Input) { in.Hops[0].Counters.BusyNs += in.Hops[0].Counters.BusyNs * 3 / 100 }, reason: "at the rate asked for"},
 		{name: "engine's rate high", in: run(200, func(int) int64 { return 0 }), change: func(in *Input) { in.Hops[0].Counters.BusyNs -= in.Hops[0].Counters.BusyNs * 3 / 100 }, reason: "at the rate asked for"},
 		{name: "rate changed on the way", in: run(200, func(int) int64 { return 0 }), change: func(in *Input) { in.Hops[0].Changed = true; in.Hops[0].Counters.BusyNs *= 2 }},
-		{name: "no message", in: run(0, nil), change: func(in *Input) { in.Job.Cells[0].FirstPosted = 0 }, reason: "no message crossed an emulated link"},
-		{name: "no message yet", in: run(0, nil), change: func(in *Input) { in.Job.Cells[0].FirstPosted, in.Job.Left = 0, 1 }},
+		{name: "no message", in: run(0, nil), change: func(in *Input) { in.Job.LinkStats[0].FirstPosted = 0 }, reason: "no message crossed an emulated link"},
+		{name: "no message yet", in: run(0, nil), change: func(in *Input) { in.Job.LinkStats[0].FirstPosted, in.Job.Left = 0, 1 }},
 		{name: "nobody", in: run(0, nil), change: func(in *Input) { in.Job.Joined = 0 }, reason: "no rank took part"},
 		{name: "flags", in: run(1, func(int) int64 { return 0 }), change: func(in *Input) { in.Job.Reasons = state.PeerDied | state.NodesDiffer }, reason: "a rank died"},
-		{name: "stalls", in: run(1, func(int) int64 { return 0 }), change: func(in *Input) { in.Job.Cells[0].Stalls = 1 }, reason: "more in flight"},
-		{name: "held", in: run(100, func(int) int64 { return 0 }), change: func(in *Input) { in.Job.Cells[0].HeldSends = 2 }, reason: "DDLEMU_MEMORY"},
+		{name: "stalls", in: run(1, func(int) int64 { return 0 }), change: func(in *Input) { in.Job.LinkStats[0].Stalls = 1 }, reason: "more in flight"},
+		{name: "held", in: run(100, func(int) int64 { return 0 }), change: func(in *Input) { in.Job.LinkStats[0].HeldSends = 2 }, reason: "DDLEMU_MEMORY"},
 	} {
 		if tc.change != nil {
 			tc.change(&tc.in)
@@ -116,7 +116,7 @@ func TestUnshaped(t *testing.T) {
 			state.HopStatus{Index: 3, Kind: state.TxPort, Src: 1, Dst: 1})
 		in.Hops = append(in.Hops, state.HopStatus{Index: 4, Kind: state.Trunk}, state.HopStatus{Index: 5, Kind: state.Trunk, Src: 1})
 		in.Path = func(int, int) []link.PathHop { return []link.PathHop{{Hop: 1}, {Hop: 0}, {Hop: 4}, {Hop: 2}} }
-		in.Job.Cells = append(in.Job.Cells, make([]state.Cell, 5)...)
+		in.Job.LinkStats = append(in.Job.LinkStats, make([]state.LinkStats, 5)...)
 		tc.change(&in)
 		v := Judge(in)
 		if v.Valid != tc.valid || v.Links[0].Unshaped != tc.valid {
@@ -170,7 +170,7 @@ func TestFullQueuesAreNoted(t *testing.T) {
 	in.Hops = append(in.Hops, state.HopStatus{Index: 1, Kind: state.Trunk}, state.HopStatus{Index: 2, Kind: state.Trunk}, state.HopStatus{Index: 3, Kind: state.TxPort})
 	in.Hops[0].Changed = true // the counters are at time scale 1
 	in.Hops[3].Counters = link.Counters{Pauses: 9, PausedNs: 1e9}
-	in.Job.Cells = append(in.Job.Cells, make([]state.Cell, 3)...)
+	in.Job.LinkStats = append(in.Job.LinkStats, make([]state.LinkStats, 3)...)
 	in.Name = func(i int) string { return []string{"link", "trunk a", "trunk b", "port"}[i] }
 	if v := Judge(in); !v.Valid || len(v.Notes) != 0 {
 		t.Errorf("no queue was full: %q, %q", v.Reasons, v.Notes)

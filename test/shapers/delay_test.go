@@ -213,7 +213,7 @@ func TestDelayedShares(t *testing.T) {
 			t.Errorf("counted %+v on one link, %+v on its receive port", a, b)
 		}
 		for _, job := range fab.File.Jobs() {
-			c := job.Cells()[fab.Fabric.Link(0, 2)]
+			c := job.LinkStats()[fab.Fabric.Link(0, 2)]
 			late, messages := c.Size[0].SumLate+c.Size[1].SumLate, c.Size[0].Messages+c.Size[1].Messages
 			if messages == 0 || c.ModelBusy == 0 {
 				t.Fatalf("no lateness was recorded: %+v", c)

@@ -325,7 +325,7 @@ static int sender_test(struct ddlemu_request *request, int *done, size_t *size)
 		return fail_too_long(r->size, receive_at(f, r->msg)->capacity);
 	if (sent && !copied && !r->counted_held && f->written - load64(&f->consumed) == c->ring_size) {
 		r->counted_held = 1;
-		add64(&c->cell->held_sends, 1);
+		add64(&c->stats->held_sends, 1);
 	}
 	if (!sent || !copied) {
 		// A receiver that has closed consumes no more bytes and posts no more receives.
@@ -401,7 +401,7 @@ static int copy_out(struct ddlemu_conn *c, int64_t now)
 			return DDLEMU_SUCCESS;
 		fault_flip(i, r->data, x.size);
 		const struct ddlemu_times *t = times_at(f, i);
-		count_delivery(c->cell,
+		count_delivery(c->stats,
 			&(struct ddlemu_delivery){ .size = x.size,
 				.posted = x.posted,
 				.receive_posted = receive_at(f, i)->posted,
@@ -467,7 +467,7 @@ static void lock_list(void)
 }
 
 struct ddlemu_conn *ddlemu_conn_new(
-	const struct ddlemu_ops *ops, unsigned long id, void *region, void *state, uint64_t cells_off)
+	const struct ddlemu_ops *ops, unsigned long id, void *region, void *state, uint64_t link_stats_off)
 {
 	struct ddlemu_conn *c = calloc(1, sizeof *c);
 	if (c == NULL)
@@ -492,7 +492,7 @@ struct ddlemu_conn *ddlemu_conn_new(
 #ifdef DDLEMU_FAULTS
 	c->engine.rate_fault = fault_rate;
 #endif
-	c->cell = (struct ddlemu_cell *)((char *)state + cells_off) + c->engine.path.link;
+	c->stats = (struct ddlemu_link_stats *)((char *)state + link_stats_off) + c->engine.path.link;
 	lock_list();
 	c->next = list.first;
 	list.first = c;
@@ -527,6 +527,6 @@ void ddlemu_conn_close(struct ddlemu_conn *c)
 	__atomic_store_n(&f->receiver_closed, 1, __ATOMIC_RELEASE);
 	uint64_t posted = load64(&f->posted);
 	if (posted > c->copied_msgs)
-		add64(&c->cell->aborted, posted - c->copied_msgs);
-	add64(&c->cell->stalls, f->stalls);
+		add64(&c->stats->aborted, posted - c->copied_msgs);
+	add64(&c->stats->stalls, f->stalls);
 }

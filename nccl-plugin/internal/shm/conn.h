@@ -22,7 +22,7 @@ struct ddlemu_conn_request {
 	char *data;
 	uint64_t size; // bytes of the send; the capacity of the receive and, once it is received, the message's size
 	int busy; // posted, and not given back to NCCL
-	int counted_held; // counted in the cell's held_sends
+	int counted_held; // counted in stats->held_sends
 };
 
 // One process's view of a connection. Only this process reads or writes it; the shared memory is at f and ring.
@@ -33,7 +33,7 @@ struct ddlemu_conn {
 	struct ddlemu_flow *f;
 	char *ring;
 	uint64_t ring_size; // a private copy: the peer may overwrite the one in f
-	struct ddlemu_cell *cell; // where the job counts messages on this link
+	struct ddlemu_link_stats *stats; // where the job counts messages on this link
 	int64_t scale; // the time scale
 	int64_t last_call; // ns: when a call of this end last copied
 	uint64_t copied_msgs, copied_off; // messages that this end has copied, and the offset in the next one
@@ -47,10 +47,10 @@ struct ddlemu_conn {
 
 extern const struct ddlemu_ops ddlemu_shm_sender, ddlemu_shm_receiver;
 
-// Makes one end. region is the connection's memory, which begins with the flow. state is the fabric's file, cells_off
-// the offset of the job's cells in it. Returns NULL when there is no memory.
+// Makes one end. region is the connection's memory, which begins with the flow. state is the fabric's file,
+// link_stats_off the offset of the job's link statistics in it. Returns NULL when there is no memory.
 struct ddlemu_conn *ddlemu_conn_new(
-	const struct ddlemu_ops *ops, unsigned long id, void *region, void *state, uint64_t cells_off);
+	const struct ddlemu_ops *ops, unsigned long id, void *region, void *state, uint64_t link_stats_off);
 void ddlemu_conn_free(struct ddlemu_conn *);
 // Removes the connection from the list: other connections' calls do not advance it any more.
 void ddlemu_conn_unlink(struct ddlemu_conn *);

@@ -83,7 +83,7 @@ func (e *Endpoint) Listen(nic int, out *[transport.HandleSize]byte) (id uint64, 
 }
 
 func (e *Endpoint) newConn(ops *C.struct_ddlemu_ops, r *region, peer transport.Peer, cost int64) (*conn, error) {
-	c := C.ddlemu_conn_new(ops, C.ulong(e.NewID()), unsafe.Pointer(&r.mem[0]), e.Fabric.Base(), C.uint64_t(e.Me.Job().CellsOffset()))
+	c := C.ddlemu_conn_new(ops, C.ulong(e.NewID()), unsafe.Pointer(&r.mem[0]), e.Fabric.Base(), C.uint64_t(e.Me.Job().LinkStatsOffset()))
 	if c == nil {
 		r.close()
 		e.Me.Reserve(-cost)

@@ -69,7 +69,7 @@ func runThreads(t *testing.T, program string, wire link.Spec, tr link.Transport,
 	if err != nil {
 		t.Fatal(err)
 	}
-	args := []string{filepath.Join(f.Dir(), f.Name()+state.Suffix), strconv.FormatUint(job.CellsOffset(), 10), strconv.Itoa(seed), strconv.Itoa(messages), strconv.Itoa(depth)}
+	args := []string{filepath.Join(f.Dir(), f.Name()+state.Suffix), strconv.FormatUint(job.LinkStatsOffset(), 10), strconv.Itoa(seed), strconv.Itoa(messages), strconv.Itoa(depth)}
 	there, back := f.Path(0, 1), f.Path(1, 0)
 	var files []*os.File
 	for i := range 4 {

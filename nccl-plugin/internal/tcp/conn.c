@@ -13,7 +13,8 @@
 //
 // Locking: there is none. NCCL makes the calls of one connection from one thread at a time, and a call touches its own
 // connection only. The thread that watches the peers writes base.dead (release; read with acquire) and nothing else.
-// The cell is shared between processes: it is only added to, atomically. No call waits or allocates memory.
+// The link statistics are shared between processes, which only add to them, atomically. No call waits or allocates
+// memory.
 
 #define _GNU_SOURCE
 #include "conn.h"
@@ -205,10 +206,10 @@ static void count_sent(struct ddlemu_tcp_conn *c, int64_t now)
 {
 	for (uint64_t n = finished(c); c->counted < n; c->counted++) {
 		const struct ddlemu_tcp_request *r = request_of(c, c->counted);
-		struct ddlemu_class *k = size_class_of(c->cell, r->size);
+		struct ddlemu_class *k = size_class_of(c->stats, r->size);
 		__atomic_fetch_add(&k->messages, 1, __ATOMIC_RELAXED);
 		__atomic_fetch_add(&k->bytes, r->size, __ATOMIC_RELAXED);
-		count_span(c->cell, r->posted, now);
+		count_span(c->stats, r->posted, now);
 	}
 }
 
@@ -464,13 +465,13 @@ const struct ddlemu_ops ddlemu_tcp_receiver = {
 // --- making and ending connections
 
 struct ddlemu_tcp_conn *ddlemu_tcp_new(const struct ddlemu_ops *ops, unsigned long id, const int *fd, uint32_t streams,
-	void *state, uint64_t cell_off, int64_t patience)
+	void *state, uint64_t stats_off, int64_t patience)
 {
 	struct ddlemu_tcp_conn *c = calloc(1, sizeof *c);
 	if (c == NULL)
 		return NULL;
 	c->base = (struct ddlemu_comm){ .ops = ops, .id = id };
-	c->cell = (struct ddlemu_cell *)((char *)state + cell_off);
+	c->stats = (struct ddlemu_link_stats *)((char *)state + stats_off);
 	c->patience = patience;
 	for (; c->streams < streams; c->streams++) {
 		struct ddlemu_tcp_stream *s = &c->stream[c->streams];
@@ -500,7 +501,7 @@ void ddlemu_tcp_free(struct ddlemu_tcp_conn *c)
 	if (c->stream[0].fd >= 0)
 		say_goodbye(c);
 	if (c->base.ops == &ddlemu_tcp_sender && c->posted > finished(c))
-		__atomic_fetch_add(&c->cell->aborted, c->posted - finished(c), __ATOMIC_RELAXED);
+		__atomic_fetch_add(&c->stats->aborted, c->posted - finished(c), __ATOMIC_RELAXED);
 	for (uint32_t k = 0; k < c->streams; k++) {
 		if (c->stream[k].fd >= 0)
 			close(c->stream[k].fd);

@@ -61,11 +61,11 @@ struct ddlemu_tcp_stream {
 
 struct ddlemu_tcp_conn {
 	struct ddlemu_comm base;
-	struct ddlemu_cell *cell; // where the job counts messages on this link; written by senders
+	struct ddlemu_link_stats *stats; // where the job counts messages on this link; written by senders
 	uint32_t streams;
 	uint64_t posted; // messages that NCCL has posted
 	uint64_t opened; // receiver: messages whose header has been read
-	uint64_t counted; // sender: messages counted in cell
+	uint64_t counted; // sender: messages counted in stats
 	int64_t dead_since, ended_since; // ns: when the peer's death, and a stream's end, were first seen; 0 = not yet
 	int64_t last_received; // ns
 	int64_t notice_read; // ns: when the sender last looked for a notice
@@ -84,9 +84,10 @@ struct ddlemu_tcp_conn {
 extern const struct ddlemu_ops ddlemu_tcp_sender, ddlemu_tcp_receiver;
 
 // Makes one end of a connection over the connected sockets fd, which it closes when it is freed. state is the fabric's
-// file, cell_off the offset of the cell in it. Returns NULL when there is no memory; then the sockets stay open.
+// file, stats_off the offset of the link statistics in it. Returns NULL when there is no memory; then the sockets stay
+// open.
 struct ddlemu_tcp_conn *ddlemu_tcp_new(const struct ddlemu_ops *ops, unsigned long id, const int *fd, uint32_t streams,
-	void *state, uint64_t cell_off, int64_t patience);
+	void *state, uint64_t stats_off, int64_t patience);
 // Says goodbye, counts the sends that are not complete as aborted, and frees the connection.
 void ddlemu_tcp_free(struct ddlemu_tcp_conn *);
 // Ends the streams, while calls may be in progress.

@@ -278,12 +278,12 @@ func TestMessagesArriveWhole(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cell, got, sum := p.ends[0].Me.Job().Status().Cells[hop], uint64(0), uint64(0)
-	for _, k := range cell.Size {
+	stats, got, sum := p.ends[0].Me.Job().Status().LinkStats[hop], uint64(0), uint64(0)
+	for _, k := range stats.Size {
 		got, sum = got+k.Messages, sum+k.Bytes
 	}
-	if got != messages || sum != bytes || cell.Aborted != 0 || cell.FirstPosted == 0 || cell.LastVisible < cell.FirstPosted {
-		t.Errorf("counted %d messages of %d bytes, want %d of %d; first %d, last %d, %d aborted", got, sum, messages, bytes, cell.FirstPosted, cell.LastVisible, cell.Aborted)
+	if got != messages || sum != bytes || stats.Aborted != 0 || stats.FirstPosted == 0 || stats.LastVisible < stats.FirstPosted {
+		t.Errorf("counted %d messages of %d bytes, want %d of %d; first %d, last %d, %d aborted", got, sum, messages, bytes, stats.FirstPosted, stats.LastVisible, stats.Aborted)
 	}
 }
 
@@ -439,7 +439,7 @@ func TestAborted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if cell := p.ends[0].Me.Job().Status().Cells[hop]; cell.Aborted != 1 {
-		t.Errorf("%d aborted, want 1", cell.Aborted)
+	if stats := p.ends[0].Me.Job().Status().LinkStats[hop]; stats.Aborted != 1 {
+		t.Errorf("%d aborted, want 1", stats.Aborted)
 	}
 }

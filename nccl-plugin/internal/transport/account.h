@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How the datapaths count a message in its job's cell of the link (shaper/state/layout.h). Several processes count in
-// one cell, so every change is atomic. The counters are independent of each other: relaxed order is enough.
+// How the datapaths count a message in its job's statistics of the link (shaper/state/layout.h). Several processes
+// count there, so every change is atomic. The counters are independent of each other: relaxed order is enough.
 #ifndef DDLEMU_ACCOUNT_H
 #define DDLEMU_ACCOUNT_H
 
@@ -10,10 +10,10 @@
 
 #include "../../../shaper/state/layout.h"
 
-// size_class_of is the entry of a cell that counts messages of this size.
-static inline struct ddlemu_class *size_class_of(struct ddlemu_cell *cell, uint64_t size)
+// size_class_of is the entry of link statistics that counts messages of this size.
+static inline struct ddlemu_class *size_class_of(struct ddlemu_link_stats *stats, uint64_t size)
 {
-	return &cell->size[size <= 4 << 10 ? 0 : size <= 64 << 10 ? 1 : size <= 1 << 20 ? 2 : 3];
+	return &stats->size[size <= 4 << 10 ? 0 : size <= 64 << 10 ? 1 : size <= 1 << 20 ? 2 : 3];
 }
 
 // raise_to makes *p at least v and returns what it was.
@@ -26,13 +26,13 @@ static inline int64_t raise_to(int64_t *p, int64_t v)
 }
 
 // count_span extends the time from the first post to the last visible byte.
-static inline void count_span(struct ddlemu_cell *cell, int64_t posted, int64_t visible)
+static inline void count_span(struct ddlemu_link_stats *stats, int64_t posted, int64_t visible)
 {
-	raise_to(&cell->last_visible, visible);
-	int64_t first = __atomic_load_n(&cell->first_posted, __ATOMIC_RELAXED);
+	raise_to(&stats->last_visible, visible);
+	int64_t first = __atomic_load_n(&stats->first_posted, __ATOMIC_RELAXED);
 	if (first == 0)
 		__atomic_compare_exchange_n(
-			&cell->first_posted, &first, posted, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+			&stats->first_posted, &first, posted, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }
 
 static inline int lateness_bucket(int64_t late) // state.Bucket
@@ -65,12 +65,12 @@ struct ddlemu_delivery {
 
 // count_delivery counts a message and its lateness. The message is late by visible - max(due, receive_posted), and by
 // the distortion. The limits for the verdict depend on the time scale.
-static inline void count_delivery(struct ddlemu_cell *cell, const struct ddlemu_delivery *d, int64_t scale)
+static inline void count_delivery(struct ddlemu_link_stats *stats, const struct ddlemu_delivery *d, int64_t scale)
 {
 	int64_t due = d->due > d->receive_posted ? d->due : d->receive_posted, time = d->due - d->posted;
 	int64_t late = (d->visible > due ? d->visible - due : 0) + d->distortion;
 	int64_t p50 = DDLEMU_P50_FLOOR * scale, p99 = DDLEMU_P99_FLOOR * scale;
-	struct ddlemu_class *k = size_class_of(cell, d->size);
+	struct ddlemu_class *k = size_class_of(stats, d->size);
 	__atomic_fetch_add(&k->messages, 1, __ATOMIC_RELAXED);
 	__atomic_fetch_add(&k->bytes, d->size, __ATOMIC_RELAXED);
 	if (late > p50 && late > time / DDLEMU_P50_PART)
@@ -83,11 +83,11 @@ static inline void count_delivery(struct ddlemu_cell *cell, const struct ddlemu_
 	__atomic_fetch_add(&k->late[lateness_bucket(late)], 1, __ATOMIC_RELAXED);
 	// The link is backlogged while a posted message is not finished: in the model until it is due, in reality until
 	// it is visible.
-	count_busy(&cell->model_busy, &cell->model_until, d->posted, due);
-	count_busy(&cell->wall_busy, &cell->wall_until, d->posted, due + late);
+	count_busy(&stats->model_busy, &stats->model_until, d->posted, due);
+	count_busy(&stats->wall_busy, &stats->wall_until, d->posted, due + late);
 	if (d->distortion != 0)
-		__atomic_fetch_add(&cell->distortion, d->distortion, __ATOMIC_RELAXED);
-	count_span(cell, d->posted, d->visible);
+		__atomic_fetch_add(&stats->distortion, d->distortion, __ATOMIC_RELAXED);
+	count_span(stats, d->posted, d->visible);
 }
 
 #endif

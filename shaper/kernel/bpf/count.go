@@ -52,10 +52,10 @@ func (p *Programs) readHops() ([]shapeHop, error) {
 	return values, nil
 }
 
-// RecordLateness copies the recorded lateness of each link to the cells of a job, which are by hop. Nothing else may
-// write to these cells.
-func (p *Programs) RecordLateness(cells []state.Cell) error {
-	for i := range cells {
+// RecordLateness copies the recorded lateness of each link to the link statistics of a job, by hop. Nothing else
+// may write to them.
+func (p *Programs) RecordLateness(stats []state.LinkStats) error {
+	for i := range stats {
 		if p.Fabric.Hops[i].Kind != fabric.Link || p.counted[i].Packets == 0 {
 			continue
 		}
@@ -63,12 +63,12 @@ func (p *Programs) RecordLateness(cells []state.Cell) error {
 		if err := p.objects.Late.Lookup(uint32(i), &l); err != nil {
 			return fmt.Errorf("read the lateness on %s: %w", p.Fabric.HopName(i), err)
 		}
-		copyLateness(&cells[i], &l)
+		copyLateness(&stats[i], &l)
 	}
 	return nil
 }
 
-func copyLateness(c *state.Cell, l *shapeLateness) {
+func copyLateness(c *state.LinkStats, l *shapeLateness) {
 	for i := range l.Size {
 		from, to := &l.Size[i], &c.Size[i]
 		for _, v := range []struct {

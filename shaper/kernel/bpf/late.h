@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The lateness of packets: counters for the verdict, see struct ddlemu_cell.
+// The lateness of packets: counters for the verdict, see struct ddlemu_link_stats.
 #pragma once
 
 #define LATE_BUCKETS 128

@@ -80,15 +80,15 @@ func TestFailingFollow(t *testing.T) {
 	}
 }
 
-// countingShaper is a shaper that adds one packet to a cell at each call of Count.
+// countingShaper is a shaper that adds one packet to the statistics of a link at each call of Count.
 type countingShaper struct {
 	failingShaper
-	cell    *state.Cell
+	stats   *state.LinkStats
 	counted atomic.Int32
 }
 
 func (s *countingShaper) Count() error {
-	s.cell.Judge(1000, 10, 20, 20, 1)
+	s.stats.Judge(1000, 10, 20, 20, 1)
 	s.counted.Add(1)
 	return nil
 }
@@ -121,7 +121,7 @@ func TestTrafficEndsWithJob(t *testing.T) {
 	hop := fab.Link(0, 1)
 	rank := join(7, state.Rank{})
 	rank.Leave()
-	s := &countingShaper{cell: &traffic.Cells()[hop]}
+	s := &countingShaper{stats: &traffic.LinkStats()[hop]}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error)
 	go func() { ended <- serve(ctx, file, s) }()
@@ -133,7 +133,7 @@ func TestTrafficEndsWithJob(t *testing.T) {
 		t.Error(err)
 	}
 	got, ok := rank.Job().TrafficDuring(traffic.Status())
-	if n := got.Cells[hop].Size[0].Messages; !ok || n != 1 {
+	if n := got.LinkStats[hop].Size[0].Messages; !ok || n != 1 {
 		t.Errorf("the job has %d packets, want 1 of %d", n, s.counted.Load())
 	}
 }

@@ -115,7 +115,7 @@ func (e *EDT) Count() error {
 	if e.participant == nil || err != nil {
 		return err
 	}
-	return e.programs.RecordLateness(e.participant.Job().Cells())
+	return e.programs.RecordLateness(e.participant.Job().LinkStats())
 }
 
 // Close detaches the programs. The qdiscs are deleted with the namespaces.

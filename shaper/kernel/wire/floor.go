@@ -74,7 +74,7 @@ func measureFloor(ctx context.Context) (f Floor, err error) {
 	if err := errors.Join(sendDatagrams(ctx, p), w.Close()); err != nil {
 		return Floor{}, err
 	}
-	return floorOf(&w.cells[fab.Link(0, 1)])
+	return floorOf(&w.stats[fab.Link(0, 1)])
 }
 
 // newFloorFabric returns a fabric of two nodes whose links have neither latency nor a rate limit.
@@ -130,7 +130,7 @@ func sendDatagrams(ctx context.Context, p *netns.Plan) error {
 }
 
 // floorOf returns the quantiles of the times that a link's packets took.
-func floorOf(c *state.Cell) (Floor, error) {
+func floorOf(c *state.LinkStats) (Floor, error) {
 	k := &c.Size[0]
 	var h histogram
 	for i, n := range k.Late {

@@ -33,7 +33,7 @@ type Wire struct {
 	socket      *socket
 	model       *model
 	flows       flows
-	cells       []state.Cell
+	stats       []state.LinkStats
 	scale       int64
 	lastArrived []int64 // by NIC
 	lead        lead
@@ -95,7 +95,7 @@ func (w *Wire) join() error {
 	if w.participant, err = w.file.Join(job, state.Rank{Rank: state.DaemonRank, Node: state.DaemonRank}); err != nil {
 		return err
 	}
-	w.cells = w.participant.Job().Cells()
+	w.stats = w.participant.Job().LinkStats()
 	return nil
 }
 

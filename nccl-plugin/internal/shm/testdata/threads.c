@@ -3,9 +3,9 @@
 // Both ends of several connections, as two threads of one process with one mapping, so that gcc's sanitizers see the
 // accesses of both: the thread sanitizer compares addresses. A third thread makes and ends connections meanwhile.
 //
-//	threads STATE CELLS SEED MESSAGES DEPTH SIZE...
+//	threads STATE LINK_STATS SEED MESSAGES DEPTH SIZE...
 //
-// STATE is the fabric's file, CELLS the offset of the job's counters in it, DEPTH how
+// STATE is the fabric's file, LINK_STATS the offset of the job's counters in it, DEPTH how
 // many messages of a connection are in flight at once, SIZE the size of each connection's memory, whose descriptors are
 // 3, 4, ...; the last one is the third thread's. Payload, order and sizes are checked.
 
@@ -31,7 +31,7 @@ static int conns, messages, depth;
 static uint64_t seed;
 static struct ddlemu_conn *sender[MAX_CONNS], *receiver[MAX_CONNS];
 static void *state, *spare;
-static uint64_t cells;
+static uint64_t link_stats;
 static int stop; // atomic
 
 // map_guarded maps a file between two inaccessible pages.
@@ -142,7 +142,7 @@ static void *run_control(void *arg)
 {
 	(void)arg;
 	while (!__atomic_load_n(&stop, __ATOMIC_ACQUIRE)) {
-		struct ddlemu_conn *c = ddlemu_conn_new(&ddlemu_shm_receiver, 99, spare, state, cells);
+		struct ddlemu_conn *c = ddlemu_conn_new(&ddlemu_shm_receiver, 99, spare, state, link_stats);
 		if (c == NULL)
 			DIE("no memory");
 		usleep(500);
@@ -170,20 +170,20 @@ int main(int argc, char **argv)
 {
 	conns = argc - 7;
 	if (conns < 1 || conns > MAX_CONNS)
-		DIE("usage: threads STATE CELLS SEED MESSAGES DEPTH SIZE... SPARE");
+		DIE("usage: threads STATE LINK_STATS SEED MESSAGES DEPTH SIZE... SPARE");
 	int fd = open(argv[1], O_RDWR);
 	struct stat st;
 	if (fd < 0 || fstat(fd, &st) != 0)
 		DIE("open %s", argv[1]);
 	state = map_guarded(fd, (size_t)st.st_size);
-	cells = strtoull(argv[2], NULL, 10);
+	link_stats = strtoull(argv[2], NULL, 10);
 	seed = strtoull(argv[3], NULL, 10);
 	messages = atoi(argv[4]);
 	depth = atoi(argv[5]);
 	for (int i = 0; i < conns; i++) {
 		void *region = map_guarded(3 + i, strtoull(argv[6 + i], NULL, 10));
-		sender[i] = ddlemu_conn_new(&ddlemu_shm_sender, (unsigned long)i, region, state, cells);
-		receiver[i] = ddlemu_conn_new(&ddlemu_shm_receiver, (unsigned long)i, region, state, cells);
+		sender[i] = ddlemu_conn_new(&ddlemu_shm_sender, (unsigned long)i, region, state, link_stats);
+		receiver[i] = ddlemu_conn_new(&ddlemu_shm_receiver, (unsigned long)i, region, state, link_stats);
 	}
 	spare = map_guarded(3 + conns, strtoull(argv[6 + conns], NULL, 10));
 

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package state
+
+// #include "layout.h"
+import "C"
+
+import "reflect"
+
+// layouts are the structs of the file that C reads too, each with its twin in layout.h. A test compares them; tests cannot
+// use cgo themselves.
+func layouts() [][2]reflect.Type {
+	return [][2]reflect.Type{
+		{reflect.TypeFor[header](), reflect.TypeFor[C.struct_ddlemu_header]()},
+		{reflect.TypeFor[Class](), reflect.TypeFor[C.struct_ddlemu_class]()},
+		{reflect.TypeFor[LinkStats](), reflect.TypeFor[C.struct_ddlemu_link_stats]()},
+	}
+}
+
+// constants are the constants that C has too, each with its twin in layout.h.
+func constants() map[string][2]int {
+	return map[string][2]int{
+		"version": {Version, C.DDLEMU_STATE_VERSION}, "size classes": {SizeClasses, C.DDLEMU_SIZE_CLASSES}, "buckets": {LateBuckets, C.DDLEMU_LATE_BUCKETS},
+		"p50 floor": {P50FloorNs, C.DDLEMU_P50_FLOOR}, "p50 part": {P50Part, C.DDLEMU_P50_PART},
+		"p99 floor": {P99FloorNs, C.DDLEMU_P99_FLOOR}, "p99 part": {P99Part, C.DDLEMU_P99_PART},
+	}
+}
