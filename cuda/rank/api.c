@@ -52,12 +52,12 @@ static const struct symbol nccl_symbols[] = {
 	SYMBOL(ncclGroupEnd),
 };
 
-// Opens the first library of names that loads. On failure err tells the last reason.
+// Opens the first library of names that dlopen accepts. On failure err has the last reason.
 static void *open_first(
 	const char *what, const char *const *names, int count, const char **opened, char *err, size_t err_size)
 {
 	if (count == 0)
-		snprintf(err, err_size, "no %s was named", what);
+		snprintf(err, err_size, "no %s is given", what);
 	for (int i = 0; i < count; i++) {
 		void *lib = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
 		if (lib != NULL) {
@@ -75,8 +75,8 @@ static int resolve(void *lib, const char *path, const struct symbol *symbols, si
 	for (size_t i = 0; i < count; i++) {
 		void *address = dlsym(lib, symbols[i].name);
 		if (address == NULL && !symbols[i].optional) {
-			snprintf(
-				err, err_size, "%s has no %s: it is too old or another library", path, symbols[i].name);
+			snprintf(err, err_size, "%s has no %s: it is too old, or another library", path,
+				symbols[i].name);
 			return -1;
 		}
 		memcpy((char *)&api + symbols[i].offset, &address, sizeof(address));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The few functions of the CUDA runtime and of NCCL that a rank calls, looked up at run time. No NVIDIA header is
-// used: the types below are those of the public ABI (handles are pointers, enumerations are int), so that one binary
-// runs on a GPU machine's libraries and on the software CUDA.
+// The functions of the CUDA runtime and of NCCL that a rank calls. They are looked up at run time, so that one binary
+// runs with a GPU machine's libraries and with the software CUDA. The types are those of the public ABI, without
+// NVIDIA's headers: handles are pointers, enumerations are int.
 
 #ifndef DDLEMU_RANK_API_H
 #define DDLEMU_RANK_API_H
@@ -20,7 +20,7 @@ enum { CUDA_COPY_HOST_TO_DEVICE = 1, CUDA_COPY_DEVICE_TO_HOST = 2 };
 enum { NCCL_SUCCESS = 0, NCCL_IN_PROGRESS = 7 };
 enum { NCCL_UNIQUE_ID_BYTES = 128 };
 
-// Passed by value to ncclCommInitRank, so its size is part of the ABI.
+// It is passed by value to ncclCommInitRank, so its size is part of the ABI.
 typedef struct {
 	char internal[NCCL_UNIQUE_ID_BYTES];
 } nccl_unique_id;
@@ -62,19 +62,19 @@ struct api {
 	nccl_result (*ncclGroupStart)(void);
 	nccl_result (*ncclGroupEnd)(void);
 
-	const char *cudart_path; // the name that loaded
+	const char *cudart_path; // the name that dlopen accepted
 	const char *nccl_path;
 };
 
-// The one table of this process, filled by api_load.
+// The functions of this process, set by api_load.
 extern struct api api;
 
-// Loads the first CUDA runtime and the first NCCL that dlopen accepts out of the given names (paths or sonames), the
-// runtime first so that an NCCL linked against the same soname takes it. Returns 0, or -1 with one line in err.
+// Loads the first CUDA runtime and the first NCCL that dlopen accepts from the given names (paths or sonames). The
+// runtime is loaded first, so that an NCCL that needs the same soname uses it. Returns 0, or -1 with one line in err.
 int api_load(const char *const *cudart, int cudart_count, const char *const *nccl, int nccl_count, char *err,
 	size_t err_size);
 
-// The enumerator's name, such as ncclRemoteError.
+// Returns the enumerator's name, such as ncclRemoteError.
 const char *nccl_result_name(nccl_result result);
 
 #endif

@@ -8,7 +8,7 @@
 
 #include "number.h"
 
-// Elements handled at a time: the accumulators (two arrays of doubles) stay in the first-level cache.
+// Elements per block: the accumulators (two arrays of doubles) stay in the first-level cache.
 enum { BLOCK = 1024 };
 
 static uint64_t mix(uint64_t x)
@@ -29,10 +29,10 @@ static uint64_t stream_of(const struct pattern *p, int rank)
 
 static uint64_t bits_at(uint64_t stream, uint64_t index) { return mix(stream + (index + 1) * odd_step); }
 
-// A whole number 0 ... limit-1 from 64 random bits; limit below 2^32.
+// Returns an integer 0 ... limit-1 from 64 random bits. limit < 2^32.
 static uint64_t below(uint64_t bits, uint64_t limit) { return ((bits >> 32) * limit) >> 32; }
 
-// The largest magnitude of a float input, 0 for ranks beyond what an exact sum allows.
+// Returns the largest magnitude of a float input. If there are more than 2^p ranks, it is 0 for the last ones.
 static int64_t float_limit(const struct pattern *p, int rank)
 {
 	int64_t whole = (int64_t)1 << number_exact_bits(p->type);
@@ -51,7 +51,7 @@ static double factor(const struct pattern *p, int rank, uint64_t index, uint64_t
 	return (bits & 1) != 0 ? -magnitude : magnitude;
 }
 
-// Adds rank's inputs to the reduction in acc, and their magnitudes to sizes.
+// Reduces rank's inputs into acc, and adds their magnitudes to sizes. begin: this is the first rank.
 static void reduce_floats(
 	const struct pattern *p, int rank, uint64_t first, size_t n, int begin, double *acc, double *sizes)
 {
@@ -84,7 +84,7 @@ static void reduce_floats(
 	}
 }
 
-// An integer input, widened to 64 bits as the type's sign demands.
+// Returns an integer input as 64 bits, with sign extension if the type is signed.
 static uint64_t int_value(const struct pattern *p, uint64_t bits)
 {
 	if (p->op != OP_AVG)
@@ -171,7 +171,7 @@ void pattern_check_moved(
 	const struct pattern *p, int source, uint64_t first, size_t n, const void *got, uint64_t at, struct mismatch *m)
 {
 	size_t size = type_size(p->type);
-	uint64_t want[BLOCK]; // room for BLOCK elements of the widest type
+	uint64_t want[BLOCK]; // large enough for BLOCK elements of any type
 	for (size_t done = 0; done < n; done += BLOCK) {
 		size_t some = n - done < BLOCK ? n - done : BLOCK;
 		input_block(p, source, first + done, some, want);
@@ -179,7 +179,7 @@ void pattern_check_moved(
 	}
 }
 
-// Counts the elements further from want than the tolerance, which is 0 where the result is exact. A NaN is wrong.
+// Counts the elements that differ from want by more than the tolerance, which is 0 for exact results. A NaN is wrong.
 static void compare_floats(const struct pattern *p, const double *want, const double *sizes, const void *got, size_t n,
 	uint64_t at, struct mismatch *m)
 {

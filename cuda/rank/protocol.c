@@ -14,13 +14,13 @@
 
 static FILE *commands;
 static int replies = -1;
-static void (*ended)(void);
+static void (*at_end)(void);
 
-// One line waits at most: the parent sends a command only after the answer to the last.
+// The next command. There is at most one: the parent sends a command after the reply to the last.
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
-static char waiting[PROTOCOL_LINE_MAX];
-static int is_waiting;
+static char next_line[PROTOCOL_LINE_MAX];
+static int has_next;
 
 static void *read_commands(void *unused)
 {
@@ -29,20 +29,20 @@ static void *read_commands(void *unused)
 	while (fgets(line, sizeof(line), commands) != NULL) {
 		line[strcspn(line, "\n")] = '\0';
 		pthread_mutex_lock(&lock);
-		while (is_waiting)
+		while (has_next)
 			pthread_cond_wait(&changed, &lock);
-		memcpy(waiting, line, sizeof(waiting));
-		is_waiting = 1;
+		memcpy(next_line, line, sizeof(next_line));
+		has_next = 1;
 		pthread_cond_broadcast(&changed);
 		pthread_mutex_unlock(&lock);
 	}
-	ended();
+	at_end();
 	return NULL;
 }
 
 int protocol_open(void (*on_end)(void))
 {
-	ended = on_end;
+	at_end = on_end;
 	int in = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
 	replies = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
 	int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -78,10 +78,10 @@ static void split(struct command *c)
 void protocol_next(struct command *c)
 {
 	pthread_mutex_lock(&lock);
-	while (!is_waiting)
+	while (!has_next)
 		pthread_cond_wait(&changed, &lock);
-	memcpy(c->line, waiting, sizeof(c->line));
-	is_waiting = 0;
+	memcpy(c->line, next_line, sizeof(c->line));
+	has_next = 0;
 	pthread_cond_broadcast(&changed);
 	pthread_mutex_unlock(&lock);
 	split(c);
@@ -123,7 +123,7 @@ void protocol_reply(const char *format, ...)
 		if (line[i] == '\n' || line[i] == '\r')
 			line[i] = ' ';
 	line[n++] = '\n';
-	// A line is below PIPE_BUF, so it is written whole; a parent that is gone is noticed at the other descriptor.
+	// A line is shorter than PIPE_BUF, so write is atomic. If the parent has ended, the reading thread notices it.
 	while (write(replies, line, n) < 0 && errno == EINTR)
 		continue;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ddlemu-rank: one rank of `ddlemu bench`. It loads a CUDA runtime and an NCCL at run time, and does what its parent
-// asks in the protocol of protocol.h: make a communicator, run and time a collective, check every element.
+// ddlemu-rank: one rank of `ddlemu bench`. It loads a CUDA runtime and an NCCL at run time and serves its parent's
+// commands (protocol.h): create a communicator, run and time a collective, check every element.
 
 #define _GNU_SOURCE
 #include <errno.h>
@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "api.h"
-#include "job.h"
+#include "operation.h"
 #include "session.h"
 #include "protocol.h"
 
@@ -30,8 +30,8 @@ static int64_t now_ns(void)
 	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-// Spins, because a thread that sleeps may get its core back a time slice late. It yields each time: another rank's
-// thread may need this core to be in time too.
+// Spins, because a sleeping thread can get its core back a time slice late. It yields, because another rank may need
+// this core to start in time.
 static void wait_until(int64_t when)
 {
 	while (now_ns() < when)
@@ -51,13 +51,13 @@ static int named(const struct command *c, const char *key, int (*by_name)(const 
 	const char *name = protocol_value(c, key);
 	int value = by_name(name);
 	if (value < 0)
-		session_fail("usage", "%s does not know %s=%s", c->verb, key, name != NULL ? name : "");
+		session_fail("usage", "%s: unknown %s=%s", c->verb, key, name != NULL ? name : "");
 	return value;
 }
 
-static void do_uniqueid(const struct command *c, struct job *job)
+static void do_uniqueid(const struct command *c, struct operation *operation)
 {
-	(void)c, (void)job;
+	(void)c, (void)operation;
 	nccl_unique_id id;
 	char hex[2 * NCCL_UNIQUE_ID_BYTES + 1];
 	session_enter_nccl();
@@ -82,9 +82,9 @@ static void read_id(const struct command *c, nccl_unique_id *id)
 	}
 }
 
-static void do_init(const struct command *c, struct job *job)
+static void do_init(const struct command *c, struct operation *operation)
 {
-	(void)job;
+	(void)operation;
 	nccl_unique_id id;
 	read_id(c, &id);
 	int ranks = (int)number(c, "ranks", 1, 1 << 20);
@@ -95,32 +95,32 @@ static void do_init(const struct command *c, struct job *job)
 	protocol_reply("ok ns=%" PRId64, now_ns() - begin);
 }
 
-static void do_prepare(const struct command *c, struct job *job)
+static void do_prepare(const struct command *c, struct operation *operation)
 {
 	char why[128];
-	memset(job, 0, sizeof(*job));
-	job->coll = (enum collective)named(c, "coll", coll_by_name);
-	job->type = (enum data_type)named(c, "type", type_by_name);
-	job->op = (enum red_op)named(c, "op", op_by_name);
-	job->root = (int)number(c, "root", 0, 1 << 20);
-	job->count = (size_t)number(c, "count", 0, (int64_t)1 << 48);
-	job->in_place = (int)number(c, "inplace", 0, 1);
-	job->rank = session.rank;
-	job->ranks = session.ranks;
-	if (job_check(job, why, sizeof(why)) != 0)
+	memset(operation, 0, sizeof(*operation));
+	operation->coll = (enum collective)named(c, "coll", coll_by_name);
+	operation->type = (enum data_type)named(c, "type", type_by_name);
+	operation->op = (enum red_op)named(c, "op", op_by_name);
+	operation->root = (int)number(c, "root", 0, 1 << 20);
+	operation->count = (size_t)number(c, "count", 0, (int64_t)1 << 48);
+	operation->in_place = (int)number(c, "inplace", 0, 1);
+	operation->rank = session.rank;
+	operation->ranks = session.ranks;
+	if (operation_check(operation, why, sizeof(why)) != 0)
 		session_fail("usage", "prepare: %s", why);
-	session_reserve(job_bytes(job));
-	protocol_reply("ok bytes=%zu", job_bytes(job));
+	session_reserve(operation_bytes(operation));
+	protocol_reply("ok bytes=%zu", operation_bytes(operation));
 }
 
-static void do_fill(const struct command *c, struct job *job)
+static void do_fill(const struct command *c, struct operation *operation)
 {
 	int64_t seed = number(c, "seed", 0, INT64_MAX);
-	session_check_cuda(job_fill(job, &session.buffers, (uint64_t)seed), "copy the input to the device");
+	session_check_cuda(operation_fill(operation, &session.buffers, (uint64_t)seed), "copy the input to the device");
 	protocol_reply("ok");
 }
 
-static void do_run(const struct command *c, struct job *job)
+static void do_run(const struct command *c, struct operation *operation)
 {
 	int64_t iters = number(c, "iters", 1, 1 << 30), start = number(c, "start", 0, INT64_MAX);
 	if (start != 0)
@@ -129,30 +129,31 @@ static void do_run(const struct command *c, struct job *job)
 	session_check_cuda(api.cudaEventRecord(session.start, session.stream), "cudaEventRecord");
 	session_enter_nccl();
 	for (int64_t i = 0; i < iters; i++)
-		session_check_nccl(
-			job_launch(job, &session.buffers, session.comm, session.stream), "start the collective");
+		session_check_nccl(operation_launch(operation, &session.buffers, session.comm, session.stream),
+			"start the collective");
 	session_leave_nccl();
 	session_check_cuda(api.cudaEventRecord(session.stop, session.stream), "cudaEventRecord");
 	session_check_cuda(api.cudaStreamSynchronize(session.stream), "cudaStreamSynchronize");
 	int64_t wall = now_ns() - begin;
-	session_check_async(); // a stream can end because NCCL gave up
+	session_check_async(); // after an error NCCL ends its kernels, so the stream is done too
 	float device_ms;
 	session_check_cuda(api.cudaEventElapsedTime(&device_ms, session.start, session.stop), "cudaEventElapsedTime");
 	protocol_reply("ok wall_ns=%" PRId64 " device_ns=%.0f late_ns=%" PRId64, wall, (double)device_ms * 1e6,
 		start != 0 ? begin - start : 0);
 }
 
-static void do_check(const struct command *c, struct job *job)
+static void do_check(const struct command *c, struct operation *operation)
 {
 	(void)c;
-	if (!job->filled || job->launches == 0)
+	if (!operation->filled || operation->launches == 0)
 		session_fail("usage", "check needs fill and run before it");
-	if (job->launches > 1 && !job_repeatable(job))
+	if (operation->launches > 1 && !operation_repeatable(operation))
 		session_fail("usage", "an in-place reduction that ran %" PRIu64 " times has no result to check",
-			job->launches);
+			operation->launches);
 	struct mismatch found;
 	uint64_t checked;
-	session_check_cuda(job_verify(job, &session.buffers, &found, &checked), "copy the output from the device");
+	session_check_cuda(
+		operation_verify(operation, &session.buffers, &found, &checked), "copy the output from the device");
 	if (found.wrong == 0)
 		protocol_reply("ok checked=%" PRIu64 " wrong=0", checked);
 	else
@@ -160,44 +161,44 @@ static void do_check(const struct command *c, struct job *job)
 			found.wrong, found.first, found.got, found.want);
 }
 
-static void do_reserve(const struct command *c, struct job *job)
+static void do_reserve(const struct command *c, struct operation *operation)
 {
-	(void)job;
+	(void)operation;
 	session_reserve((size_t)number(c, "bytes", 0, (int64_t)1 << 48));
 	protocol_reply("ok");
 }
 
-static void close_session(struct job *job, int abort)
+static void close_session(struct operation *operation, int abort)
 {
-	memset(job, 0, sizeof(*job));
+	memset(operation, 0, sizeof(*operation));
 	session_close(abort);
 	protocol_reply("ok");
 }
 
-static void do_destroy(const struct command *c, struct job *job)
+static void do_destroy(const struct command *c, struct operation *operation)
 {
 	(void)c;
-	close_session(job, 0);
+	close_session(operation, 0);
 }
 
-static void do_abort(const struct command *c, struct job *job)
+static void do_abort(const struct command *c, struct operation *operation)
 {
 	(void)c;
-	close_session(job, 1);
+	close_session(operation, 1);
 }
 
-static void do_quit(const struct command *c, struct job *job)
+static void do_quit(const struct command *c, struct operation *operation)
 {
-	(void)c, (void)job;
-	session_closing(); // before the answer, which lets the parent close our input
+	(void)c, (void)operation;
+	session_closing(); // before the reply: after it the parent closes this process's input
 	protocol_reply("ok");
 	exit(0);
 }
 
 static const struct handler {
 	const char *verb;
-	void (*handle)(const struct command *command, struct job *job);
-	int needs_comm, needs_job;
+	void (*handle)(const struct command *command, struct operation *operation);
+	int needs_comm, needs_operation;
 } handlers[] = {
 	{ "uniqueid", do_uniqueid, 0, 0 },
 	{ "init", do_init, 0, 0 },
@@ -211,7 +212,7 @@ static const struct handler {
 	{ "quit", do_quit, 0, 0 },
 };
 
-static void serve(const struct command *c, struct job *job)
+static void serve(const struct command *c, struct operation *operation)
 {
 	for (size_t i = 0; i < sizeof(handlers) / sizeof(handlers[0]); i++) {
 		if (strcmp(c->verb, handlers[i].verb) != 0)
@@ -219,9 +220,9 @@ static void serve(const struct command *c, struct job *job)
 		session_set_command(handlers[i].verb);
 		if (handlers[i].needs_comm && session.comm == NULL)
 			session_fail("usage", "%s needs a communicator: init first", c->verb);
-		if (handlers[i].needs_job && job->ranks == 0)
+		if (handlers[i].needs_operation && operation->ranks == 0)
 			session_fail("usage", "%s needs prepare before it", c->verb);
-		handlers[i].handle(c, job);
+		handlers[i].handle(c, operation);
 		return;
 	}
 	session_fail("usage", "there is no command %s", c->verb);
@@ -231,12 +232,12 @@ static void usage(FILE *out)
 {
 	fprintf(out,
 		"usage: ddlemu-rank --cudart LIBRARY... --nccl LIBRARY...\n"
-		"One rank of `ddlemu bench`, driven by it over standard input and output.\n"
+		"One rank of `ddlemu bench`, which sends it commands on standard input.\n"
 		"Each flag may be given several times: the first library that loads is used.\n");
 }
 
-// Writes a path as one word: spaces and percent signs as %20 and %25.
-static void one_word(const char *path, char *out, size_t size)
+// Escapes spaces and percent signs of a path as %20 and %25.
+static void escape_path(const char *path, char *out, size_t size)
 {
 	size_t n = 0;
 	for (; *path != '\0' && n + 4 < size; path++) {
@@ -248,12 +249,12 @@ static void one_word(const char *path, char *out, size_t size)
 	out[n] = '\0';
 }
 
-static void greet(void)
+static void send_hello(void)
 {
 	int version = 0, devices = 0;
 	char cudart[1024], nccl[1024];
-	one_word(api.cudart_path, cudart, sizeof(cudart));
-	one_word(api.nccl_path, nccl, sizeof(nccl));
+	escape_path(api.cudart_path, cudart, sizeof(cudart));
+	escape_path(api.nccl_path, nccl, sizeof(nccl));
 	session_check_nccl(api.ncclGetVersion(&version), "ncclGetVersion");
 	session_check_cuda(api.cudaGetDeviceCount(&devices), "cudaGetDeviceCount");
 	protocol_reply("hello protocol=%d pid=%d version=%d devices=%d cudart=%s nccl=%s", PROTOCOL_VERSION,
@@ -280,7 +281,7 @@ int main(int argc, char **argv)
 			return option == 'h' ? 0 : 2;
 		}
 	}
-	prctl(PR_SET_PDEATHSIG, SIGKILL); // beside the end of file, which a stopped reader would not see
+	prctl(PR_SET_PDEATHSIG, SIGKILL); // also ends the process if its reading thread is blocked
 	if (protocol_open(session_orphaned) != 0) {
 		fprintf(stderr, "open the protocol: %s\n", strerror(errno));
 		return 1;
@@ -289,11 +290,11 @@ int main(int argc, char **argv)
 	char why[512];
 	if (api_load(cudart, cudart_count, nccl, nccl_count, why, sizeof(why)) != 0)
 		session_fail("load", "%s", why);
-	greet();
+	send_hello();
 	struct command c;
-	struct job job = { 0 };
+	struct operation operation = { 0 };
 	for (;;) {
 		protocol_next(&c);
-		serve(&c, &job);
+		serve(&c, &operation);
 	}
 }

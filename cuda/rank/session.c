@@ -18,7 +18,7 @@ struct session session;
 
 enum { WATCH_EVERY_MS = 100, ABORT_MS = 1000, LEAVE_NCCL_MS = 300 };
 
-static pthread_mutex_t comm_lock = PTHREAD_MUTEX_INITIALIZER; // held to read or change session.comm
+static pthread_mutex_t comm_lock = PTHREAD_MUTEX_INITIALIZER; // protects session.comm
 static pthread_t main_thread;
 static atomic_int in_nccl;
 static atomic_flag ending = ATOMIC_FLAG_INIT;
@@ -35,15 +35,15 @@ void session_set_command(const char *verb) { atomic_store(&command, verb); }
 void session_enter_nccl(void) { atomic_store(&in_nccl, 1); }
 void session_leave_nccl(void) { atomic_store(&in_nccl, 0); }
 
-static void *end_soon(void *unused)
+static void *exit_after_timeout(void *unused)
 {
 	(void)unused;
 	sleep_ms(ABORT_MS);
 	_exit(1);
 }
 
-// The first caller ends the process; any other thread that comes here waits for that.
-static void only_once(void)
+// Returns to the first caller, which ends the process. Any other thread waits for that.
+static void claim_exit(void)
 {
 	while (atomic_flag_test_and_set(&ending))
 		pause();
@@ -52,11 +52,11 @@ static void only_once(void)
 __attribute__((noreturn)) static void abort_and_exit(void)
 {
 	pthread_t thread;
-	if (pthread_create(&thread, NULL, end_soon, NULL) != 0)
+	if (pthread_create(&thread, NULL, exit_after_timeout, NULL) != 0)
 		_exit(1);
 	for (int waited = 0; !pthread_equal(pthread_self(), main_thread) && atomic_load(&in_nccl); waited++) {
 		if (waited == LEAVE_NCCL_MS)
-			_exit(1); // stuck in NCCL, where an abort from outside is not safe
+			_exit(1); // the main thread does not return from NCCL; an abort is not safe then
 		sleep_ms(1);
 	}
 	if (session.comm != NULL)
@@ -66,7 +66,7 @@ __attribute__((noreturn)) static void abort_and_exit(void)
 
 void session_fail(const char *name, const char *format, ...)
 {
-	only_once();
+	claim_exit();
 	char message[1024];
 	va_list args;
 	va_start(args, format);
@@ -79,7 +79,7 @@ void session_fail(const char *name, const char *format, ...)
 
 void session_orphaned(void)
 {
-	only_once();
+	claim_exit();
 	abort_and_exit();
 }
 

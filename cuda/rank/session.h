@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// This rank's communicator and stream, the thread that watches them, and the one way to end after an error.
+// This rank's communicator and stream, the thread that watches them, and how the process ends after an error.
 
 #ifndef DDLEMU_RANK_SESSION_H
 #define DDLEMU_RANK_SESSION_H
 
 #include "api.h"
-#include "job.h"
+#include "operation.h"
 
 struct session {
 	int rank, ranks;
@@ -16,41 +16,41 @@ struct session {
 	struct buffers buffers;
 };
 
-// The one session of this process. The main thread owns it; the watching thread reads comm under a lock.
+// The session of this process. Only the main thread changes it; the watching thread reads comm under a lock.
 extern struct session session;
 
-// Starts the watching thread: every 100 ms it asks NCCL for an asynchronous error of the communicator, and if there is
-// one ends the process as session_fail does. The main thread meanwhile sleeps in the CUDA runtime, so that a rank on a
-// small host takes no processor time from NCCL's own threads.
+// Starts the watching thread. Every 100 ms it asks NCCL for an asynchronous error of the communicator. If there is one,
+// it ends the process as session_fail does. So the main thread can sleep in the CUDA runtime and leaves the CPU to
+// NCCL's threads.
 void session_watch(void);
 
-// What the process is doing, for the error line: a command's verb. The string must stay.
+// Sets the command that the error line reports. The string must stay valid.
 void session_set_command(const char *verb);
 
-// Each ends the process on failure. init makes the communicator, its stream and its events.
+// Each of these ends the process on failure. session_init creates the communicator, its stream and its events.
 void session_init(int device, int ranks, int rank, const nccl_unique_id *id);
 void session_close(int abort); // 0: ncclCommDestroy, 1: ncclCommAbort
 void session_reserve(size_t bytes);
 
-// Bracket calls into NCCL by the main thread: an abort from another thread waits for them.
+// The main thread calls these before and after calls of NCCL. An abort by another thread waits for such a call to end.
 void session_enter_nccl(void);
 void session_leave_nccl(void);
 
-// Ends the process with status 1: one error line to the parent and to standard error, then an attempt of at most a
-// second to abort the communicator, so that peers and plugins learn of the end. Never returns.
+// Ends the process with status 1. It writes one error line to the parent and to standard error. Then it aborts the
+// communicator, so that peers and plugins are told, but waits at most a second for that.
 __attribute__((noreturn, format(printf, 2, 3))) void session_fail(const char *name, const char *format, ...);
 
-// As session_fail where the result is not success; what names the call.
+// The same if the result is not success. what names the call.
 void session_check_cuda(cuda_result result, const char *what);
 void session_check_nccl(nccl_result result, const char *what);
 
-// As session_fail if NCCL has an asynchronous error for the communicator.
+// The same if the communicator has an asynchronous error.
 void session_check_async(void);
 
-// As session_fail without the error line: the parent is gone.
+// The same without the error line: the parent has ended.
 void session_orphaned(void);
 
-// The process is about to end by itself: from now on nothing else ends it with an error.
+// Call this before the process ends normally: from now on no other thread ends it with an error.
 void session_closing(void);
 
 #endif

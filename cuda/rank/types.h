@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Names and NCCL's numbers of collectives, data types and reductions, as nccl-tests spells them.
+// Collectives, data types and reductions: their names in nccl-tests, and NCCL's numbers.
 
 #ifndef DDLEMU_RANK_TYPES_H
 #define DDLEMU_RANK_TYPES_H
@@ -24,7 +24,7 @@ enum data_type {
 // The values of ncclRedOp_t.
 enum red_op { OP_SUM = 0, OP_PROD = 1, OP_MAX = 2, OP_MIN = 3, OP_AVG = 4 };
 
-// Our own numbers: each stands for one NCCL call or one group of calls.
+// These numbers are not NCCL's. Each collective is one NCCL call or one group of calls.
 enum collective {
 	COLL_ALL_REDUCE,
 	COLL_ALL_GATHER,
@@ -35,12 +35,12 @@ enum collective {
 	COLL_ALLTOALL,
 };
 
-// Each returns the enumerator, or -1 for an unknown name.
+// Return the enumerator, or -1 for an unknown name.
 int type_by_name(const char *name);
 int op_by_name(const char *name);
 int coll_by_name(const char *name);
 
-// Bytes of one element; 0 for an unknown type.
+// Returns the bytes of one element; 0 for an unknown type.
 size_t type_size(enum data_type type);
 
 // True for half, bfloat16, float and double.

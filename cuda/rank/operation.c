@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "operation.h"
+
+#include <stdio.h>
+#include <string.h>
+
+// The initial value of every output byte.
+enum { UNWRITTEN = 0xa5 };
+
+static int reduces(const struct operation *operation)
+{
+	return operation->coll == COLL_ALL_REDUCE || operation->coll == COLL_REDUCE_SCATTER ||
+		operation->coll == COLL_REDUCE;
+}
+
+int operation_check(struct operation *operation, char *err, size_t err_size)
+{
+	size_t ranks = (size_t)operation->ranks;
+	operation->send_elements = operation->recv_elements = operation->count;
+	switch (operation->coll) {
+	case COLL_ALL_GATHER:
+		operation->recv_elements = operation->count * ranks;
+		break;
+	case COLL_REDUCE_SCATTER:
+		operation->send_elements = operation->count * ranks;
+		break;
+	case COLL_ALLTOALL:
+		operation->send_elements = operation->recv_elements = operation->count * ranks;
+		break;
+	default:
+		break;
+	}
+	if (operation->root < 0 || operation->root >= operation->ranks) {
+		snprintf(err, err_size, "root %d is not a rank (there are %d)", operation->root, operation->ranks);
+		return -1;
+	}
+	if (operation->in_place && (operation->coll == COLL_SENDRECV || operation->coll == COLL_ALLTOALL)) {
+		snprintf(err, err_size, "this collective has no in-place form");
+		return -1;
+	}
+	return 0;
+}
+
+size_t operation_bytes(const struct operation *operation)
+{
+	size_t most = operation->send_elements > operation->recv_elements ? operation->send_elements
+									  : operation->recv_elements;
+	return most * type_size(operation->type);
+}
+
+int operation_repeatable(const struct operation *operation) { return !operation->in_place || !reduces(operation); }
+
+// Returns the address of this rank's input.
+static char *input_of(const struct operation *operation, const struct buffers *b)
+{
+	if (!operation->in_place)
+		return b->send;
+	size_t share = operation->count * type_size(operation->type) * (size_t)operation->rank;
+	return operation->coll == COLL_ALL_GATHER ? b->recv + share : b->recv;
+}
+
+// Returns the address of this rank's output.
+static char *output_of(const struct operation *operation, const struct buffers *b)
+{
+	size_t share = operation->count * type_size(operation->type) * (size_t)operation->rank;
+	return operation->in_place && operation->coll == COLL_REDUCE_SCATTER ? b->recv + share : b->recv;
+}
+
+static struct pattern pattern_of(const struct operation *operation)
+{
+	struct pattern p = { operation->type, operation->op, reduces(operation), operation->ranks, operation->seed };
+	return p;
+}
+
+static cuda_result mark_unwritten(char *dst, size_t bytes, void *stage)
+{
+	memset(stage, UNWRITTEN, bytes < STAGE_BYTES ? bytes : STAGE_BYTES);
+	for (size_t done = 0; done < bytes; done += STAGE_BYTES) {
+		size_t some = bytes - done < STAGE_BYTES ? bytes - done : STAGE_BYTES;
+		cuda_result result = api.cudaMemcpy(dst + done, stage, some, CUDA_COPY_HOST_TO_DEVICE);
+		if (result != 0)
+			return result;
+	}
+	return 0;
+}
+
+static cuda_result write_input(const struct operation *operation, const struct buffers *b)
+{
+	size_t size = type_size(operation->type), per_stage = STAGE_BYTES / size;
+	if (operation->coll == COLL_BROADCAST && operation->rank != operation->root)
+		return 0; // only the root has an input
+	struct pattern p = pattern_of(operation);
+	char *input = input_of(operation, b);
+	for (size_t done = 0; done < operation->send_elements; done += per_stage) {
+		size_t some = operation->send_elements - done < per_stage ? operation->send_elements - done : per_stage;
+		pattern_input(&p, operation->rank, done, some, b->stage);
+		cuda_result result =
+			api.cudaMemcpy(input + done * size, b->stage, some * size, CUDA_COPY_HOST_TO_DEVICE);
+		if (result != 0)
+			return result;
+	}
+	return 0;
+}
+
+cuda_result operation_fill(struct operation *operation, const struct buffers *b, uint64_t seed)
+{
+	operation->seed = seed;
+	operation->filled = 1;
+	operation->launches = 0;
+	cuda_result result = mark_unwritten(b->recv, operation_bytes(operation), b->stage);
+	if (result == 0)
+		result = write_input(operation, b);
+	// A copy from pageable memory can return before the data is on the device, and the collective's stream does not
+	// wait for the default stream.
+	if (result == 0)
+		result = api.cudaStreamSynchronize(NULL);
+	return result;
+}
+
+static nccl_result launch_sendrecv(
+	const struct operation *operation, const char *send, char *recv, nccl_comm comm, cuda_stream stream)
+{
+	int next = (operation->rank + 1) % operation->ranks,
+	    prev = (operation->rank + operation->ranks - 1) % operation->ranks;
+	nccl_result result = api.ncclGroupStart();
+	if (result == NCCL_SUCCESS)
+		result = api.ncclSend(send, operation->count, operation->type, next, comm, stream);
+	if (result == NCCL_SUCCESS)
+		result = api.ncclRecv(recv, operation->count, operation->type, prev, comm, stream);
+	nccl_result end = api.ncclGroupEnd();
+	return result != NCCL_SUCCESS ? result : end;
+}
+
+static nccl_result launch_alltoall(
+	const struct operation *operation, const char *send, char *recv, nccl_comm comm, cuda_stream stream)
+{
+	size_t share = operation->count * type_size(operation->type);
+	nccl_result result = api.ncclGroupStart();
+	for (int r = 0; r < operation->ranks && result == NCCL_SUCCESS; r++) {
+		result = api.ncclSend(send + share * (size_t)r, operation->count, operation->type, r, comm, stream);
+		if (result == NCCL_SUCCESS)
+			result = api.ncclRecv(
+				recv + share * (size_t)r, operation->count, operation->type, r, comm, stream);
+	}
+	nccl_result end = api.ncclGroupEnd();
+	return result != NCCL_SUCCESS ? result : end;
+}
+
+nccl_result operation_launch(struct operation *operation, const struct buffers *b, nccl_comm comm, cuda_stream stream)
+{
+	const char *send = input_of(operation, b);
+	char *recv = output_of(operation, b);
+	operation->launches++;
+	switch (operation->coll) {
+	case COLL_ALL_REDUCE:
+		return api.ncclAllReduce(send, recv, operation->count, operation->type, operation->op, comm, stream);
+	case COLL_ALL_GATHER:
+		return api.ncclAllGather(send, recv, operation->count, operation->type, comm, stream);
+	case COLL_REDUCE_SCATTER:
+		return api.ncclReduceScatter(
+			send, recv, operation->count, operation->type, operation->op, comm, stream);
+	case COLL_BROADCAST:
+		return api.ncclBroadcast(send, recv, operation->count, operation->type, operation->root, comm, stream);
+	case COLL_REDUCE:
+		return api.ncclReduce(
+			send, recv, operation->count, operation->type, operation->op, operation->root, comm, stream);
+	case COLL_SENDRECV:
+		return launch_sendrecv(operation, send, recv, comm, stream);
+	case COLL_ALLTOALL:
+		return launch_alltoall(operation, send, recv, comm, stream);
+	}
+	return NCCL_SUCCESS;
+}
+
+// Compares n output elements in host memory at got. at is the index of the first. All of them are from the same rank.
+static void verify_block(const struct operation *operation, size_t at, size_t n, const void *got, struct mismatch *m)
+{
+	struct pattern p = pattern_of(operation);
+	size_t rank = (size_t)operation->rank, ranks = (size_t)operation->ranks;
+	switch (operation->coll) {
+	case COLL_ALL_REDUCE:
+	case COLL_REDUCE:
+		pattern_check_reduced(&p, at, n, got, at, m);
+		break;
+	case COLL_REDUCE_SCATTER:
+		pattern_check_reduced(&p, rank * operation->count + at, n, got, at, m);
+		break;
+	case COLL_ALL_GATHER:
+		pattern_check_moved(&p, (int)(at / operation->count), at % operation->count, n, got, at, m);
+		break;
+	case COLL_BROADCAST:
+		pattern_check_moved(&p, operation->root, at, n, got, at, m);
+		break;
+	case COLL_SENDRECV:
+		pattern_check_moved(&p, (int)((rank + ranks - 1) % ranks), at, n, got, at, m);
+		break;
+	case COLL_ALLTOALL:
+		pattern_check_moved(&p, (int)(at / operation->count), rank * operation->count + at % operation->count,
+			n, got, at, m);
+		break;
+	}
+}
+
+cuda_result operation_verify(
+	const struct operation *operation, const struct buffers *b, struct mismatch *found, uint64_t *checked)
+{
+	size_t size = type_size(operation->type), per_stage = STAGE_BYTES / size;
+	memset(found, 0, sizeof(*found));
+	*checked = 0;
+	if (operation->coll == COLL_REDUCE && operation->rank != operation->root)
+		return 0; // only the root has an output
+	int per_rank = operation->coll == COLL_ALL_GATHER || operation->coll == COLL_ALLTOALL;
+	const char *output = output_of(operation, b);
+	for (size_t at = 0; at < operation->recv_elements;) {
+		size_t some = operation->recv_elements - at < per_stage ? operation->recv_elements - at : per_stage;
+		if (per_rank && some > operation->count - at % operation->count)
+			some = operation->count - at % operation->count;
+		cuda_result result =
+			api.cudaMemcpy(b->stage, output + at * size, some * size, CUDA_COPY_DEVICE_TO_HOST);
+		if (result != 0)
+			return result;
+		verify_block(operation, at, some, b->stage, found);
+		at += some;
+	}
+	*checked = operation->recv_elements;
+	return 0;
+}
