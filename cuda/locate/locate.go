@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package locate finds what a run needs on this machine: ddlemu's own files, and
-// NCCL and CUDA, real or software.
+// Package locate finds the files that a run needs on this machine: those of ddlemu, and NCCL and CUDA, real or software.
 package locate
 
 import (
@@ -12,16 +11,15 @@ import (
 	"strings"
 )
 
-// Layout is where ddlemu's own files lie: beside the program, as `make build`
-// leaves them, or as they were installed.
+// Layout is where ddlemu's files are, after `make build` or when they are installed.
 type Layout struct {
-	Rank     string // the worker process of the bench
+	Rank     string // the program ddlemu-rank
 	Plugin   string // folder of libgoemu.so
-	SoftCUDA string // folder of the software CUDA, which may not be there
+	SoftCUDA string // folder of the software CUDA, which may not exist
 }
 
-// Find looks beside the running program: ../lib for the plugin, ../softcuda for
-// the software CUDA. DDLEMU_PLUGIN_DIR names another folder for the plugin.
+// Find returns the files relative to the running program: ../lib for the plugin, ../softcuda for the software CUDA. The
+// environment variable DDLEMU_PLUGIN_DIR overrides the plugin's folder.
 func Find() (Layout, error) {
 	exe, err := os.Executable()
 	if err != nil {
@@ -40,7 +38,7 @@ func Find() (Layout, error) {
 	return l, nil
 }
 
-// CheckPlugin says whether the plugin is there.
+// CheckPlugin returns an error if the plugin does not exist.
 func (l Layout) CheckPlugin() error {
 	if _, err := os.Stat(filepath.Join(l.Plugin, "libgoemu.so")); err != nil {
 		return fmt.Errorf("libgoemu.so is not in %s: run `make build`, or set DDLEMU_PLUGIN_DIR to its folder", l.Plugin)
@@ -48,25 +46,25 @@ func (l Layout) CheckPlugin() error {
 	return nil
 }
 
-// Soft is Libraries.CUDA of the software CUDA.
+// Soft is the value of Libraries.CUDA for the software CUDA.
 const Soft = "soft"
 
-// Libraries are what ranks load.
+// Libraries are the libraries that ranks load.
 type Libraries struct {
 	CUDA   string   // Soft or "gpu"
-	NCCL   []string // paths or sonames, the first that loads counts
-	Cudart []string
-	Path   []string // folders for LD_LIBRARY_PATH, first to last
+	NCCL   []string // paths or sonames; ranks use the first that loads
+	Cudart []string // the same for the CUDA runtime
+	Path   []string // folders for LD_LIBRARY_PATH
 }
 
-// SoftVersions are the versions of NCCL that the software CUDA has, newest last.
+// SoftVersions are the release lines of NCCL that the software CUDA can have, the newest last.
 var SoftVersions = []string{"2.22", "2.29"}
 
-// DefaultSoftVersion is the version taken when none is asked for.
+// DefaultSoftVersion is the release line that is used by default.
 const DefaultSoftVersion = "2.22"
 
-// HasGPU says whether this machine has a GPU that NVIDIA's driver serves. A
-// container may have the device without the driver's folder in /proc.
+// HasGPU says whether this machine has a GPU with NVIDIA's driver. A container can have the device files without the
+// driver's folder in /proc.
 func HasGPU() bool {
 	for _, pattern := range []string{"/proc/driver/nvidia/gpus/*", "/dev/nvidia[0-9]*"} {
 		if found, err := filepath.Glob(pattern); err == nil && len(found) > 0 {
@@ -76,7 +74,7 @@ func HasGPU() bool {
 	return false
 }
 
-// Soft is the software CUDA with NCCL of the given version ("" for the default).
+// Soft returns the libraries of the software CUDA with a release line of NCCL ("" for the default).
 func (l Layout) Soft(version string) (Libraries, error) {
 	if version == "" {
 		version = DefaultSoftVersion
@@ -95,6 +93,7 @@ func (l Layout) Soft(version string) (Libraries, error) {
 	}, nil
 }
 
+// softVersions lists the release lines that are built, for messages.
 func (l Layout) softVersions() []string {
 	found := []string{}
 	for _, v := range SoftVersions {
@@ -108,7 +107,7 @@ func (l Layout) softVersions() []string {
 	return found
 }
 
-// GPU is the machine's own CUDA and NCCL; nccl, if not empty, is the path of one.
+// GPU returns this machine's CUDA and NCCL. If nccl is not empty, it is NCCL's path.
 func GPU(nccl string) Libraries {
 	l := Libraries{CUDA: "gpu", NCCL: []string{"libnccl.so.2", "libnccl.so"}, Cudart: []string{"libcudart.so.13", "libcudart.so.12", "libcudart.so.11.0", "libcudart.so"}}
 	if nccl != "" {
@@ -117,7 +116,7 @@ func GPU(nccl string) Libraries {
 	return l
 }
 
-// Env is LD_LIBRARY_PATH for processes that load the libraries and the plugin.
+// Env returns LD_LIBRARY_PATH=VALUE for processes that load the libraries and the plugin.
 func (l Libraries) Env(layout Layout) string {
 	path := append(append([]string{}, l.Path...), layout.Plugin)
 	if old := os.Getenv("LD_LIBRARY_PATH"); old != "" {

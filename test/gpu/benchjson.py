@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks what `ddlemu bench --json` printed: on a GPU, no wrong element, the verdict."""
+"""Checks the output of `ddlemu bench --json`: it ran on a GPU, no element is wrong, and the verdict is right."""
 
 import argparse
 import json
@@ -9,8 +9,8 @@ import sys
 import verdict
 
 
-def wrong(d, cuda):
-    """Says what is wrong with the rows, "" if nothing is."""
+def find_error(d, cuda):
+    """Returns what is wrong with the rows, or ""."""
     header, rows = d.get("header") or {}, d.get("rows") or []
     if header.get("cuda") != cuda:
         return "it ran on CUDA %r, not %r" % (header.get("cuda"), cuda)
@@ -27,7 +27,7 @@ def wrong(d, cuda):
     return ""
 
 
-def told(row):
+def describe(row):
     text = "%d B in %.0f us" % (row["size"], row["time_us"])
     if row.get("expected_us") is not None:
         text += " (model %.0f)" % row["expected_us"]
@@ -47,13 +47,13 @@ def main():
         print("read the JSON: %s" % e)
         return 1
     word, reasons = d.get("verdict", ""), list(d.get("reasons") or [])
-    text = wrong(d, o.cuda) or verdict.wrong(word, reasons, o.ranks, o.gpus, o.mps == "yes")
+    text = find_error(d, o.cuda) or verdict.find_error(word, reasons, o.ranks, o.gpus, o.mps == "yes")
     if text:
         print(text)
         return 1
     rows = [row for row in d["rows"] if not row["inplace"]]
     print("NCCL %s, scale %g, %d rows with 0 wrong: %s; verdict %s" % (
-        d["header"]["nccl"], d["header"]["time_scale"], len(d["rows"]), ", ".join(told(row) for row in rows),
+        d["header"]["nccl"], d["header"]["time_scale"], len(d["rows"]), ", ".join(describe(row) for row in rows),
         verdict.brief(word, reasons)))
     return 0
 

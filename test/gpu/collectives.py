@@ -7,7 +7,7 @@ import torch.distributed as dist
 
 import ranks
 
-# Elements of a rank: from one message to many, and not more than time slices of a shared GPU allow.
+# Elements per rank: for one message and for many. More would take too long if ranks share a GPU.
 COUNTS = (1, 1000, 1 << 18)
 
 

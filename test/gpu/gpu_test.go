@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package gpu tests the scripts of this folder as far as that can be done without
-// a GPU. What they are for, PyTorch on real GPUs, is run by hand: see run.sh --help.
+// Package gpu tests the scripts of this folder on a machine without a GPU. To run the scripts with PyTorch on real GPUs,
+// see run.sh --help.
 package gpu
 
 import (
@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// withoutGPU skips where there is one: run.sh would run all cases then.
+// withoutGPU skips the test on a machine with a GPU, because run.sh would run all cases.
 func withoutGPU(t *testing.T) {
 	t.Helper()
 	for _, pattern := range []string{"/dev/nvidia[0-9]*", "/proc/driver/nvidia/gpus/*"} {
@@ -50,7 +50,7 @@ func TestWithoutGPU(t *testing.T) {
 	tests := []struct {
 		name string
 		args []string
-		line string // of each case; all but the last
+		line string // pattern of all lines but the last
 		last string
 		code int
 	}{
@@ -70,7 +70,7 @@ func TestWithoutGPU(t *testing.T) {
 				t.Errorf("last line %q, want %s", lines[last], tt.last)
 			}
 			for _, line := range lines[:last] {
-				// A PyTorch that is there without a GPU is named first.
+				// If PyTorch is installed, the first line has its version.
 				if !strings.HasPrefix(line, "PyTorch ") && !regexp.MustCompile(tt.line).MatchString(line) {
 					t.Errorf("line %q, want %s", line, tt.line)
 				}
@@ -105,7 +105,7 @@ func TestBadFlags(t *testing.T) {
 	}
 }
 
-// The checks of logs, verdicts, rows and times, and the guard, have tests in Python.
+// The Python scripts have tests in Python.
 func TestScripts(t *testing.T) {
 	cmd := exec.Command(python(t), "-B", "scripts_test.py")
 	if out, err := cmd.CombinedOutput(); err != nil {

@@ -4,8 +4,8 @@
 
 import os
 
-# As PyTorch's notes on CUDA graphs ask for: the watchdog's queries of events must not
-# fall into a capture. The first name is PyTorch 2.1's, the second that of 2.2 and later.
+# PyTorch's notes on CUDA graphs require this: the watchdog must not query events during a
+# capture. The first name is for PyTorch 2.1, the second for 2.2 and later.
 os.environ["NCCL_ASYNC_ERROR_HANDLING"] = "0"
 os.environ["TORCH_NCCL_ASYNC_ERROR_HANDLING"] = "0"
 
@@ -19,7 +19,7 @@ REPLAYS = 10
 
 
 def value(rank, replay):
-    """What a rank puts in before a replay; whole numbers, so that the sum is exact."""
+    """Returns a rank's input of a replay: an integer, so that the sum is exact."""
     return float(10 * (replay + 1) + rank)
 
 
@@ -29,7 +29,7 @@ def main():
     x = torch.zeros(COUNT, device=r.device)
     out = torch.zeros(COUNT, device=r.device)
 
-    # Connections are made by the first calls, which cannot be captured.
+    # The first calls create connections, which is not possible during a capture.
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
@@ -39,7 +39,7 @@ def main():
     torch.cuda.synchronize()
 
     graph = torch.cuda.CUDAGraph()
-    # thread_local: NCCL's and PyTorch's own threads may call CUDA meanwhile.
+    # thread_local: threads of NCCL and PyTorch may call CUDA during the capture.
     with torch.cuda.graph(graph, capture_error_mode="thread_local"):
         out.copy_(x)
         out.mul_(2)
@@ -51,7 +51,7 @@ def main():
         torch.cuda.synchronize()
         want = 2 * sum(value(k, replay) for k in range(r.world))
         r.check("replay %d" % replay, out, torch.full((COUNT,), want))
-    # NCCL waits for the graphs that hold a communicator before it ends that.
+    # Before NCCL destroys a communicator, it waits for the graphs that use it.
     graph.reset()
     del graph
     r.leave()

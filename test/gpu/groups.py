@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Uses groups of the ranks within a node or across nodes, and never all ranks at once,
-so that NCCL's log holds only what the groups do."""
+"""Runs collectives in groups of ranks, within a node or across nodes, and never in a group of all
+ranks, so that NCCL's log has only the connections of these groups."""
 
 import torch
 import torch.distributed as dist
@@ -12,7 +12,7 @@ COUNTS = (1, 1 << 18)
 
 
 def members(kind, world, per_node):
-    """The groups: the ranks of each node, or the ranks of one place on every node."""
+    """Returns the groups: the ranks of each node, or the ranks with the same index on every node."""
     if kind == "within":
         return [list(range(first, first + per_node)) for first in range(0, world, per_node)]
     return [list(range(place, world, per_node)) for place in range(per_node)]
@@ -26,7 +26,7 @@ def main():
     r = ranks.Rank(options)
     r.join()
     lists = members(options.kind, r.world, options.ranks_per_node)
-    groups = [dist.new_group(m, timeout=ranks.TIMEOUT) for m in lists]  # every rank makes all of them
+    groups = [dist.new_group(m, timeout=ranks.TIMEOUT) for m in lists]  # every rank must create all of them
     for group, m in zip(groups, lists):
         if r.rank not in m:
             continue

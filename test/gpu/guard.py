@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs a command for a limited time and leaves none of its processes behind.
+"""Runs a command with a time limit and ends all of its processes.
 
-torchrun starts its ranks in sessions of their own, so neither a signal to a process
-group nor timeout(1) reaches them. This program makes itself the parent of orphaned
-descendants (a subreaper), so that it finds every one of them, and ends only those.
+torchrun starts its ranks in separate sessions, so neither a signal to a process group nor
+timeout(1) reaches them. This program is a subreaper: orphaned descendants become its
+children, so it finds all of them. It ends no other processes.
 
-Exit status: the command's, 128 + N if signal N ended it, 124 if time ran out, 130 if
-this program was told to stop, 127 if the command cannot be started.
+Exit status: that of the command, 128 + N if signal N ended it, 124 if the time limit was
+reached, 130 if this program was stopped by a signal, 127 if the command cannot be started.
 """
 
 import argparse
@@ -21,28 +21,27 @@ import time
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 GRACE = 5.0  # seconds from SIGTERM to SIGKILL
-REAP = 10.0  # seconds to wait for killed processes; one stuck in the driver stays longer
+REAP = 10.0  # seconds to wait for killed processes; a process that is blocked in the driver can need longer
 
 
 class Stop(Exception):
-    """A signal told this program to stop."""
+    """A signal stops this program."""
 
 
 def prctl(option, value):
-    # Only ever makes the clean-up better: where it is refused, what the command
-    # itself ends is ended all the same.
+    # An error is ignored: the command itself is still ended, orphaned processes may not be.
     ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
 
 
 def parents():
-    """Returns the parent of every process that can be seen."""
+    """Returns the parent of every visible process."""
     found = {}
     for entry in os.listdir("/proc"):
         if not entry.isdigit():
             continue
         try:
             with open("/proc/%s/stat" % entry) as f:
-                # The name in parentheses may hold anything.
+                # The name in parentheses can contain any character.
                 fields = f.read().rpartition(")")[2].split()
         except OSError:
             continue  # it has ended
@@ -52,7 +51,7 @@ def parents():
 
 
 def descendants():
-    """Returns the processes below this one, those that have ended left out."""
+    """Returns the descendants of this process that have not ended."""
     of = parents()
     below, found = {os.getpid()}, []
     while True:
@@ -81,14 +80,14 @@ def reap():
 
 
 def end_all():
-    """Kills every descendant; returns those that could not be."""
+    """Kills all descendants. Returns those that have not ended after REAP seconds."""
     until = time.monotonic() + REAP
     while True:
         reap()
-        left = descendants()
-        if not left or time.monotonic() > until:
-            return left
-        for pid in left:
+        remaining = descendants()
+        if not remaining or time.monotonic() > until:
+            return remaining
+        for pid in remaining:
             try:
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:
@@ -101,7 +100,7 @@ def stop(number, frame):
 
 
 def wait(process, seconds):
-    """Waits for the command; returns its status, or None if time ran out."""
+    """Waits for the command. Returns its status, or None after the time limit."""
     try:
         status = process.wait(timeout=max(seconds, 0.1))
     except subprocess.TimeoutExpired:
@@ -109,13 +108,13 @@ def wait(process, seconds):
     return 128 - status if status < 0 else status
 
 
-def say(text):
+def report(text):
     print("guard: " + text, file=sys.stderr, flush=True)
 
 
 def run(command, seconds):
     prctl(PR_SET_CHILD_SUBREAPER, 1)
-    # If whoever started this program is killed, so is what it started.
+    # If the parent of this program is killed, end the command too.
     prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, stop)
@@ -125,11 +124,11 @@ def run(command, seconds):
         status = wait(process, seconds)
         if status is None:
             status = 124
-            say("time ran out after %.0f s" % seconds)
+            report("time limit of %.0f s reached" % seconds)
             process.terminate()  # torchrun ends its ranks
             wait(process, GRACE)
     except OSError as e:
-        say(str(e))
+        report(str(e))
         return 127
     except Stop:
         status = 130
@@ -139,14 +138,14 @@ def run(command, seconds):
         outlived = ["%d (%s)" % (pid, name(pid)) for pid in descendants()]
         stuck = end_all()
     if outlived and status not in (124, 130):
-        say("ended what outlived the command: " + ", ".join(outlived))
+        report("ended processes that the command left running: " + ", ".join(outlived))
     if stuck:
-        say("could not end " + ", ".join("%d (%s)" % (pid, name(pid)) for pid in stuck))
+        report("could not end " + ", ".join("%d (%s)" % (pid, name(pid)) for pid in stuck))
     return status
 
 
 def main():
-    parser = argparse.ArgumentParser(description="Run a command for a limited time and end all it started.")
+    parser = argparse.ArgumentParser(description="Run a command with a time limit and end all of its processes.")
     parser.add_argument("--timeout", type=float, required=True, metavar="SECONDS")
     parser.add_argument("command", nargs=argparse.REMAINDER)
     options = parser.parse_args()

@@ -2,9 +2,10 @@
 # shellcheck shell=bash
 # shellcheck disable=SC2154 # what run.sh sets
 #
-# What run.sh's cases share: results, limits, the fabric, starting ranks. A case is a
-# function that says in $seen what it saw and returns PASS, FAIL or SKIP. It uses what
-# run.sh has set: here, python, build, backend, work, and what the machine has in has[].
+# The common functions of run.sh's cases: results, time limits, the fabric, starting ranks.
+# A case is a function that sets $result to its result in words and returns PASS, FAIL or
+# SKIP. It uses variables of run.sh: here, python, build, backend, work, and has[], the
+# properties of this machine.
 
 PASS=0
 FAIL=1
@@ -13,12 +14,12 @@ SKIP=2
 passed=0
 failed=0
 skipped=0
-seen=""
+result=""
 declare -A has
-guards=()      # processes of guard.py that run in the background
-torchrun=()    # the launcher
-command=()     # made by torchrun_of and bare_command
-environment=() # made by nccl_env
+guards=()      # pids of guard.py in the background
+torchrun=()    # command of the launcher
+command=()     # set by torchrun_of and bare_command
+environment=() # set by nccl_env
 
 # report counts a result and prints its line.
 report() { # STATUS NAME TEXT
@@ -29,24 +30,24 @@ report() { # STATUS NAME TEXT
 	esac
 }
 
-# tail_of prints the end of each log of a case that failed.
+# tail_of prints the last lines of each log of a failed case.
 tail_of() { # FOLDER
 	local log
 	for log in "$1"/*.log; do
 		[[ -s $log && $log != */nccl.*.log ]] || continue
 		printf '  %s:\n' "${log##*/}"
-		# Without torchrun's own account of the failure, which comes last and is long.
+		# Without torchrun's report of the failure, which is long.
 		sed '/failed (exitcode/,$d' "$log" | tail -n 15 | cut -c1-300 | sed 's/^/    /'
 	done
 }
 
-# left is the seconds that the running case still has, at least 1.
-left() {
+# remaining prints the seconds until the time limit of the current case, at least 1.
+remaining() {
 	local seconds=$((case_end - SECONDS))
 	echo $((seconds > 1 ? seconds : 1))
 }
 
-# limited runs a command within the case's time, and leaves none of its processes.
+# limited runs a command with the case's time limit and ends all of its processes.
 limited() { # LOG COMMAND...
 	local log=$1
 	shift
@@ -54,28 +55,28 @@ limited() { # LOG COMMAND...
 	finish "$log"
 }
 
-# start_limited is limited in the background; finish waits for it.
+# start_limited does the same in the background; finish waits for it.
 start_limited() { # LOG COMMAND...
 	local log=$1
 	shift
-	"$python" "$here/guard.py" --timeout "$(left)" -- "$@" >"$log" 2>&1 &
+	"$python" "$here/guard.py" --timeout "$(remaining)" -- "$@" >"$log" 2>&1 &
 	guards+=($!)
 }
 
-# finish waits for the command started last. On failure $seen says how it ended.
+# finish waits for the last command of start_limited. On failure $result has the reason.
 finish() { # LOG
 	local pid=${guards[-1]} status=0 why
 	wait "$pid" || status=$?
 	unset 'guards[-1]'
 	((status)) || return 0
-	# The first line that tells: what ddlemu only warns of or announces does not.
+	# The first line that looks like an error.
 	why=$(grep -a -v -e '^ddlemu: warning' -e '^ddlemu: fabric' "$1" | grep -a -m1 -e 'WRONG' -e 'Error: ' -e '^ddlemu: ' | cut -c1-300)
-	((status == 124)) && why="time ran out${why:+; $why}"
-	seen="exit status $status${why:+: $why}"
+	((status == 124)) && why="time limit reached${why:+; $why}"
+	result="exit status $status${why:+: $why}"
 	return "$status"
 }
 
-# stop_all ends what still runs in the background.
+# stop_all ends all commands in the background.
 stop_all() {
 	local pid
 	for pid in "${guards[@]}"; do
@@ -84,15 +85,15 @@ stop_all() {
 	guards=()
 }
 
-# check runs one of the checks beside this file: its line goes to $seen.
+# check runs a Python script of this folder and adds its output line to $result.
 check() { # SCRIPT ARG...
 	local script=$1 text status=0
 	shift
 	text=$("$python" "$here/$script" "$@" 2>&1) || status=$?
 	if ((status)); then
-		seen="$text${seen:+ (before that: $seen)}"
+		result="$text${result:+ (before that: $result)}"
 	else
-		seen+="${seen:+; }$text"
+		result+="${result:+; }$text"
 	fi
 	return "$status"
 }
@@ -108,53 +109,53 @@ fabric_up() { # NODES [FLAG...]
 	shift
 	[[ $backend == nccl ]] || return 0
 	limited "$dir/up.log" "$build/bin/ddlemu" up --profile eth10 --nodes "$nodes" --name gpu-test "$@" && return
-	seen="bring up the fabric: $seen"
+	result="bring up the fabric: $result"
 	return "$FAIL"
 }
 
-# put_away takes down what a case left and says so: nothing should be left.
-put_away() {
+# remove_fabrics takes down fabrics that a case has not taken down. Returns 1 if there were any.
+remove_fabrics() {
 	local found
 	[[ -x $build/bin/ddlemu ]] && timeout 20 "$build/bin/ddlemu" down --all >>"$dir/down.log" 2>&1
 	found=$(ls -A "$DDLEMU_DIR")
 	[[ -z $found ]] && return 0
 	find "$DDLEMU_DIR" -mindepth 1 -delete
-	seen="left behind in the folder of fabrics: $(tr '\n' ' ' <<<"$found")"
+	result="the case left files in the folder of fabrics: $(tr '\n' ' ' <<<"$found")"
 	return 1
 }
 
 # --- ranks
 
-# torchrun_of is the launcher's command line for a job on this host, in $command.
+# torchrun_of sets $command to the launcher's command line for a job on this host.
 torchrun_of() { # RANKS SCRIPT ARG...
 	local ranks=$1 script=$2
 	shift 2
-	# By address, with a static meeting point: no name needs to be resolved.
+	# With an address, so that no name has to be resolved.
 	command=("${torchrun[@]}" --nnodes 1 --nproc-per-node "$ranks" --master-addr 127.0.0.1 --master-port "$(free_port)"
 		"$here/$script" --backend "$backend" --port "$(free_port)" "$@")
 }
 
-# nccl_env is what NCCL needs on this machine, in $environment.
+# nccl_env sets $environment to the variables that NCCL needs on this machine.
 nccl_env() { # RANKS
-	# For NCCL's own bootstrap: all ranks are here, and a container may have no other interface.
+	# For NCCL's bootstrap: all ranks are on this host, and a container may have no other interface.
 	environment=("NCCL_SOCKET_IFNAME=lo")
 	if (($1 > has[gpus])); then
 		environment+=(
-			# A connection pins about 9 MiB per channel and direction, and each step of each
-			# channel costs a time slice of the shared GPU.
+			# A connection pins about 9 MiB per channel and direction, and each step of a
+			# channel needs a time slice of the shared GPU.
 			"NCCL_MAX_CTAS=2"
-			# NVLS wants a GPU for each rank.
+			# NVLS needs a GPU for each rank.
 			"NCCL_NVLS_ENABLE=0"
 		)
 	fi
 }
 
-# log_env makes NCCL log to a file per process, in $environment.
+# log_env adds variables to $environment that make NCCL log to a file per process.
 log_env() { # FOLDER
 	environment+=("NCCL_DEBUG=INFO" "NCCL_DEBUG_SUBSYS=INIT,NET,GRAPH,P2P,SHM,NVLS,ENV" "NCCL_DEBUG_FILE=$1/nccl.%p.log")
 }
 
-# bare_command is the line that a user writes for the fabric that is up, in $command.
+# bare_command sets $command to the command of a user for a fabric that is up.
 bare_command() { # RANKS SCRIPT ARG...
 	torchrun_of "$@"
 	nccl_env "$1"
@@ -162,8 +163,8 @@ bare_command() { # RANKS SCRIPT ARG...
 	command=(env "${environment[@]}" "NCCL_NET_PLUGIN=$plugin" "LD_LIBRARY_PATH=$build/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" "${command[@]}")
 }
 
-# emulated runs a job on emulated nodes: bare, which is `ddlemu up` and then torchrun
-# with NCCL_NET_PLUGIN, or run, which is `ddlemu run -- torchrun`.
+# emulated runs a job on emulated nodes. bare is `ddlemu up` and then torchrun with
+# NCCL_NET_PLUGIN; run is `ddlemu run -- torchrun`.
 emulated() { # bare|run NODES RANKS SCRIPT ARG...
 	local how=$1 nodes=$2
 	shift 2
@@ -180,33 +181,33 @@ emulated() { # bare|run NODES RANKS SCRIPT ARG...
 		log_env "$dir"
 		limited "$dir/job.log" env "${environment[@]}" "$build/bin/ddlemu" run --profile eth10 --nodes "$nodes" -- "${command[@]}" || return "$FAIL"
 	fi
-	all_right "$1"
+	check_ranks "$1"
 }
 
-# all_right says how many checks the ranks made; every rank must say so.
-all_right() { # RANKS
+# check_ranks fails unless every rank reports its number of checks.
+check_ranks() { # RANKS
 	local ranks checks
 	ranks=$(grep -c '^rank [0-9]*: [0-9]* checks right$' "$dir/job.log")
 	checks=$(sed -n 's/^rank 0: \([0-9]*\) checks right$/\1/p' "$dir/job.log")
 	if ((ranks != $1)) || ((${checks:-0} == 0)); then
-		seen="only $ranks of $1 ranks say that all was right"
+		result="only $ranks of $1 ranks report that all checks passed"
 		return "$FAIL"
 	fi
-	seen+="${seen:+; }$checks checks right on each of $1 ranks"
-	[[ $backend == nccl ]] || seen+=" (backend $backend: values only)"
+	result+="${result:+; }$checks checks right on each of $1 ranks"
+	[[ $backend == nccl ]] || result+=" (backend $backend: values only)"
 }
 
-# ways counts which way NCCL's connections went, and checks it.
-ways() { # RANKS FLAG...
+# check_transports counts NCCL's connections by transport and checks them.
+check_transports() { # RANKS FLAG...
 	local ranks=$1
 	shift
 	[[ $backend == nccl ]] || return 0
 	check nccllog.py --world "$ranks" "$@" "$dir"
 }
 
-# judged checks ddlemu's verdict on the last job. With RANKS it must tell that so many
-# ranks share a GPU where they do; one kind of case is enough to show whether it does.
-judged() { # bare|run [RANKS]
+# check_verdict checks ddlemu's verdict on the last job. With RANKS, a reason must say that
+# ranks share a GPU if they do; only some cases check that.
+check_verdict() { # bare|run [RANKS]
 	local flags=(--mps "${has[mps]:-no}")
 	[[ $backend == nccl ]] || return 0
 	(($# > 1)) && flags+=(--ranks "$2" --gpus "${has[gpus]}")
@@ -218,18 +219,18 @@ judged() { # bare|run [RANKS]
 	check verdict.py --format json "${flags[@]}" "$dir/verdict.log"
 }
 
-# --- what a case needs
+# --- requirements of a case
 
-# needs_nccl, can_share and the like return SKIP with the reason in $seen.
+# needs_nccl and can_share return SKIP if the machine does not have what the case needs.
 needs_nccl() {
 	[[ $backend == nccl ]] && return
-	seen="needs NCCL, not $backend"
+	result="needs NCCL, not $backend"
 	return "$SKIP"
 }
 
 can_share() { # RANKS
 	if [[ $backend == nccl && ${has[share]} != yes ]] && (($1 > has[gpus])); then
-		seen="$1 ranks would share ${has[gpus]} GPU(s): ${has[share_why]}"
+		result="$1 ranks would share ${has[gpus]} GPU(s): ${has[share_why]}"
 		return "$SKIP"
 	fi
 }

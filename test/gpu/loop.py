@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Repeats an all_reduce until told to stop, and writes how long each took.
+"""Repeats an all_reduce until it is stopped, and writes the time of each.
 
-Rank 0 adds a line "milliseconds" to --times for each iteration. The loop ends when the
-file --stop is there, or after --limit seconds.
+Rank 0 adds a line with the milliseconds of each iteration to --times. The loop ends when
+the file --stop exists, or after --limit seconds.
 """
 
 import os
@@ -31,12 +31,12 @@ def main():
     with open(options.times, "w") as times:
         while True:
             x.fill_(r.rank + 1)
-            # The last element tells all ranks at once whether to stop: rank 0 decides.
+            # Rank 0 decides whether to stop. The last element tells the other ranks.
             x[-1] = 0
             if r.rank == 0 and (os.path.exists(options.stop) or time.monotonic() > end):
                 x[-1] = 1
             r.synchronize()
-            r.meet()  # else a peer that is ahead sends before the time begins
+            r.meet()  # otherwise a faster peer sends before the measurement starts
             start = time.perf_counter()
             dist.all_reduce(x)
             r.synchronize()

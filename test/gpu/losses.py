@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compares the losses and parameters of two runs of train.py, bit by bit.
 
-With 2 ranks every element of a gradient is the sum of two numbers, whatever algorithm
-and transport NCCL takes, and a + b is b + a to the bit: so there is no tolerance.
+With 2 ranks every element of a gradient is the sum of two numbers. a + b equals b + a bit
+by bit, so NCCL's algorithm and transport do not matter, and there is no tolerance.
 """
 
 import argparse
@@ -21,7 +21,7 @@ def read(folder, ranks):
 
 
 def difference(a, b):
-    """Says where two runs differ first, "" if they do not."""
+    """Returns the first difference of two runs, or ""."""
     for rank, (x, y) in enumerate(zip(a, b)):
         if not x["losses"] or len(x["losses"]) != len(y["losses"]):
             return "rank %d: %d and %d steps" % (rank, len(x["losses"]), len(y["losses"]))
@@ -51,7 +51,7 @@ def main():
     if text:
         print(text)
         return 1
-    print("%d losses on %d ranks and the parameters are equal to the bit" % (len(a[0]["losses"]), len(a)))
+    print("%d losses on %d ranks and the parameters are equal bit by bit" % (len(a[0]["losses"]), len(a)))
     return 0
 
 

@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Counts in NCCL's logs which way its connections go, and checks that it is the right one.
+"""Counts the connections in NCCL's logs by transport, and checks the transports.
 
-The logs are one file per process, written with NCCL_DEBUG=INFO and the subsystems INIT
-and NET at least. NCCL logs a connection over a network at both ends, over P2P or
-shared memory at the sender, as
+There is one log file per process, written with NCCL_DEBUG=INFO and at least the subsystems
+INIT and NET. NCCL logs a connection over a network at both ends, and a connection over P2P
+or shared memory at the sender, as
 
     Channel 00/0 : 3[3] -> 0[0] [receive] via NET/Socket/0
     Channel 01 : 0[0] -> 1[1] via SHM/direct/direct
 
-with ranks of the communicator, which are the job's in one that holds all ranks. NCCL
-connects with the first collective that needs it, so lines belong to the communicator
-made last: the cases use each one before they make the next.
+The ranks are those of the communicator; in a communicator of all ranks they are the ranks of
+the job. NCCL connects at the first collective that needs the connection. The cases use a
+communicator before they create the next one, so a line belongs to the latest communicator.
 """
 
 import argparse
@@ -20,9 +20,9 @@ import os
 import re
 import sys
 
-# Known from 2.18 to 2.29.
+# The format of NCCL 2.18 to 2.29.
 VIA = re.compile(r"NCCL INFO Channel \d+(?:/\d+)? : (\d+)\[[^\]]*\] -> (\d+)\[[^\]]*\](?: \[(?:send|receive)\])? via (\S+)")
-# Before 2.21 without the call's name; in 2.29 with the rank in front.
+# Before 2.21 the name of the call is missing; in 2.29 the rank comes first.
 START = re.compile(r"NCCL INFO (?:\[Rank \d+\] )?(?:\w+ )?comm 0x\w+ rank \d+ nranks (\d+) .*Init START")
 SHAPE = re.compile(r"NCCL INFO comm 0x\w+ rank (\d+) nRanks (\d+) nNodes (\d+)")
 NETWORK = re.compile(r"NCCL INFO Using network (\S+)")
@@ -31,7 +31,7 @@ WARN = re.compile(r"NCCL WARN (.*)")
 
 
 class Comm:
-    """A communicator as one rank logged it. ranks and nodes are 0 where the log does not say."""
+    """A communicator in the log of one rank. ranks and nodes are 0 if they are not in the log."""
 
     def __init__(self, ranks=0):
         self.ranks, self.nodes = ranks, 0
@@ -40,7 +40,7 @@ class Comm:
 
 
 class Log:
-    """What one process logged."""
+    """The log of one process."""
 
     def __init__(self):
         self.comms, self.networks, self.warnings = [], [], []
@@ -82,24 +82,25 @@ def read(paths):
     return logs
 
 
-def way(via):
-    """Drops the device and the flags of a network: NET/goemu/0/Shared is NET/goemu."""
+def transport(via):
+    """Removes the device and the flags of a network: NET/goemu/0/Shared is NET/goemu."""
     parts = via.split("/")
     return "/".join(parts[:2]) if parts[0] == "NET" else via
 
 
 def count(logs):
-    ways = collections.Counter()
+    """Counts the connections by transport."""
+    counts = collections.Counter()
     for log in logs:
         for comm in log.comms:
-            ways.update(way(via) for _, _, via in comm.connections)
+            counts.update(transport(via) for _, _, via in comm.connections)
             if comm.nvls:
-                ways["NVLS"] += 1
-    return ways
+                counts["NVLS"] += 1
+    return counts
 
 
 def foreign(logs, net):
-    """Says which network but net was used, "" if none."""
+    """Returns which network other than net was used, or ""."""
     for log in logs:
         for name in log.networks:
             if name != net:
@@ -109,7 +110,7 @@ def foreign(logs, net):
 
 
 def crossing(logs, world, per_node, net, direct):
-    """Says what is wrong with a connection of a communicator that holds all ranks, "" if nothing is."""
+    """Returns what is wrong with a connection of a communicator of all ranks, or ""."""
     for log in logs:
         for comm in log.comms:
             if comm.ranks != world:
@@ -119,7 +120,7 @@ def crossing(logs, world, per_node, net, direct):
                 return "NCCL counted %d nodes, there are %d" % (comm.nodes, nodes)
             for a, b, via in comm.connections:
                 across = a // per_node != b // per_node
-                if across and way(via) != "NET/" + net:
+                if across and transport(via) != "NET/" + net:
                     return "ranks %d and %d are on different nodes, and connected via %s" % (a, b, via)
                 if not across and direct and not via.startswith("P2P/"):
                     return "ranks %d and %d are on one node, and connected via %s" % (a, b, via)
@@ -127,9 +128,9 @@ def crossing(logs, world, per_node, net, direct):
 
 
 def unused(logs, comms, net):
-    """Says which communicator did not use the net, "" if every process's comms did."""
+    """Returns which communicator did not use the net, or ""."""
     for log in logs:
-        used = [any(way(via) == "NET/" + net for _, _, via in c.connections) for c in log.comms]
+        used = [any(transport(via) == "NET/" + net for _, _, via in c.connections) for c in log.comms]
         if len(used) != comms:
             return "a rank made %d communicators, not %d" % (len(used), comms)
         if not all(used):
@@ -137,45 +138,45 @@ def unused(logs, comms, net):
     return ""
 
 
-def wrong(logs, o):
-    """Says what is wrong, "" if nothing is."""
-    ways = count(logs)
+def find_error(logs, o):
+    """Returns what is wrong, or ""."""
+    counts = count(logs)
     if len(logs) != o.world:
         return "there are %d logs of NCCL for %d ranks" % (len(logs), o.world)
     text = foreign(logs, o.net)
     if text:
         return text
     if o.no_net:
-        if ways["NET/" + o.net]:
+        if counts["NET/" + o.net]:
             return "a connection crosses the network, and none should"
-        return "" if ways else "no connection was logged"
-    if not ways["NET/" + o.net]:
+        return "" if counts else "no connection was logged"
+    if not counts["NET/" + o.net]:
         return "no connection via NET/" + o.net
-    inside = sorted(w for w in ways if not w.startswith("NET/"))
+    inside = sorted(w for w in counts if not w.startswith("NET/"))
     if o.only_net and inside:
-        return "%d connections via %s" % (ways[inside[0]], inside[0])
-    if o.direct and not (ways["NVLS"] or any(w.startswith("P2P/") for w in ways)):
+        return "%d connections via %s" % (counts[inside[0]], inside[0])
+    if o.direct and not (counts["NVLS"] or any(w.startswith("P2P/") for w in counts)):
         return "neither P2P nor NVLS within a node"
     text = crossing(logs, o.world, o.ranks_per_node, o.net, o.direct)
     return text or (unused(logs, o.comms, o.net) if o.comms else "")
 
 
 def main():
-    p = argparse.ArgumentParser(description="Count and check which way NCCL's connections go.")
-    p.add_argument("--net", default="goemu", help="the one net that may be used")
+    p = argparse.ArgumentParser(description="Count and check the transports of NCCL's connections.")
+    p.add_argument("--net", default="goemu", help="the only network that may be used")
     p.add_argument("--world", type=int, required=True, help="ranks of the job")
     p.add_argument("--ranks-per-node", type=int, default=1)
-    p.add_argument("--comms", type=int, default=0, help="each process makes so many communicators, and all use the net")
+    p.add_argument("--comms", type=int, default=0, help="number of communicators of each process; all must use the net")
     p.add_argument("--only-net", action="store_true", help="no P2P, SHM or NVLS at all")
     p.add_argument("--no-net", action="store_true", help="nothing but P2P, SHM or NVLS")
     p.add_argument("--direct", action="store_true", help="P2P or NVLS within a node")
-    p.add_argument("folder", help="holds the logs, named nccl.*.log")
+    p.add_argument("folder", help="folder of the logs nccl.*.log")
     o = p.parse_args()
     names = sorted(n for n in os.listdir(o.folder) if n.startswith("nccl.") and n.endswith(".log"))
     logs = read(os.path.join(o.folder, n) for n in names)
-    text = wrong(logs, o)
-    ways = count(logs)
-    counted = ", ".join("%d via %s" % (ways[w], w) for w in sorted(ways)) or "no connections"
+    text = find_error(logs, o)
+    counts = count(logs)
+    counted = ", ".join("%d via %s" % (counts[t], t) for t in sorted(counts)) or "no connections"
     if text:
         warnings = [w for log in logs for w in log.warnings]
         print("%s (%s)%s" % (text, counted, "; NCCL warns: " + warnings[0] if warnings else ""))

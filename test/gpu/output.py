@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs a command with its standard output in a file, in place of this process:
-`output.py FILE COMMAND ARG...`. What the command says on standard error stays apart."""
+"""Replaces this process by a command whose standard output is a file: `output.py FILE COMMAND
+ARG...`. Standard error is not redirected."""
 
 import os
 import sys

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Says what this machine has for the GPU cases, as NAME=VALUE lines.
+"""Prints what this machine has for the GPU cases, as NAME=VALUE lines.
 
-ready   yes if NCCL cases can run; else why says what is missing
-gpus    number of GPUs that PyTorch sees, 0 without
+ready   yes if NCCL cases can run; else why has the reason
+gpus    number of GPUs that PyTorch finds
 names, driver, cuda, torch, nccl (2.27.5), python
 nccl_lib, cudart_lib  paths of the libraries that PyTorch loaded, empty if linked in
-torchrun  the launcher's path, empty if it must be started as a module
-share   yes if several processes can share a GPU; else share_why
+torchrun  path of the launcher, empty if it must be started as a module
+share   yes if several processes can share a GPU; else share_why has the reason
 mps     yes if NVIDIA's Multi-Process Service runs
-peers   yes if all GPUs reach each other's memory
+peers   yes if all GPUs can access each other's memory
 """
 
 import glob
@@ -19,11 +19,11 @@ import subprocess
 import sys
 import sysconfig
 
-FIRST_PREEMPTIVE = 6  # major compute capability; older GPUs hang when kernels wait for another process's
+FIRST_PREEMPTIVE = 6  # major compute capability; on older GPUs, kernels that wait for another process hang
 
 
 def smi(fields):
-    """Returns nvidia-smi's answer, a list of fields per GPU; empty if it has none."""
+    """Returns a list of fields per GPU from nvidia-smi, empty if that fails."""
     tool = shutil.which("nvidia-smi") or "/usr/local/nvidia/bin/nvidia-smi"
     try:
         out = subprocess.run(
@@ -74,7 +74,7 @@ def nccl_version(torch):
 
 
 def sharing(torch, modes):
-    """Says why several processes cannot share a GPU, or ""."""
+    """Returns why several processes cannot share a GPU, or ""."""
     for i in range(torch.cuda.device_count()):
         if torch.cuda.get_device_capability(i)[0] < FIRST_PREEMPTIVE:
             return "GPU %d cannot preempt a kernel that waits for another process" % i
@@ -89,7 +89,7 @@ def peers(torch):
 
 
 def describe(torch, found):
-    """Adds what PyTorch and the driver say of the GPUs."""
+    """Adds the properties of the GPUs from PyTorch and the driver."""
     n = torch.cuda.device_count()
     found["gpus"] = n
     found["names"] = ", ".join(torch.cuda.get_device_name(i) for i in range(n))

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the ranks of all cases share: joining the job, the device, checks.
+"""The common code of the ranks of all cases: joining the job, the device, checks.
 
-A rank prints "rank R: ..." lines and ends with status 0 only if all that it checked
-was right. With --backend gloo the same checks run on processors without NCCL, to try
-the scripts themselves where there is no GPU.
+A rank prints lines "rank R: ...". Its exit status is 0 only if all of its checks passed. With
+--backend gloo the same checks run on CPUs without NCCL, to test the scripts without a GPU.
 """
 
 import argparse
@@ -15,12 +14,12 @@ import time
 import torch
 import torch.distributed as dist
 
-# Well under a case's limit, so that a rank that waits in vain says so itself.
+# Much shorter than the limit of a case, so that a rank reports a timeout before the case ends.
 TIMEOUT = datetime.timedelta(seconds=60)
 
 
 class Rank:
-    """This process's part in the job, from the launcher's variables."""
+    """This process's rank, from the launcher's environment variables."""
 
     def __init__(self, options):
         self.backend = options.backend
@@ -28,17 +27,17 @@ class Rank:
         self.world = int(os.environ["WORLD_SIZE"])
         self.checks = 0
         self.meetings = 0
-        # Apart from the process group's own: it must outlive that, and not be NCCL's.
+        # A separate store, because it is used after the process group is destroyed.
         self.store = dist.TCPStore("127.0.0.1", options.port, self.world, self.rank == 0, TIMEOUT)
         if self.backend == "nccl":
-            # Round robin: ranks share GPUs when there are fewer.
+            # Ranks share GPUs if there are fewer GPUs than ranks.
             self.device = torch.device("cuda", int(os.environ["LOCAL_RANK"]) % torch.cuda.device_count())
             torch.cuda.set_device(self.device)
         else:
             self.device = torch.device("cpu")
 
     def say(self, text):
-        # One write, so that the ranks' lines do not mix.
+        # One write, so that lines of different ranks do not mix.
         sys.stdout.write("rank %d: %s\n" % (self.rank, text))
         sys.stdout.flush()
 
@@ -53,7 +52,7 @@ class Rank:
         until = time.monotonic() + TIMEOUT.total_seconds()
         while self.store.add(key, 0) < self.world:
             if time.monotonic() > until:
-                sys.exit("rank %d: waited in vain for the other ranks" % self.rank)
+                sys.exit("rank %d: timeout: not all ranks came to the meeting" % self.rank)
             time.sleep(0.001)
 
     def synchronize(self):
@@ -61,7 +60,7 @@ class Rank:
             torch.cuda.synchronize(self.device)
 
     def check(self, what, got, want):
-        """Ends the process if a tensor differs from what it should be, at any bit."""
+        """Ends the process with an error if a tensor differs from the correct one in any bit."""
         got, want = got.detach().cpu(), want.detach().cpu()
         self.checks += 1
         if got.shape == want.shape and torch.equal(got, want):
@@ -74,23 +73,23 @@ class Rank:
             self.rank, what, len(wrong), got.numel(), at, got.flatten()[at].item(), want.flatten()[at].item()))
 
     def destroy(self):
-        """Ends the process group once nobody needs anything of it any more.
+        """Destroys the process group when all ranks are done with it.
 
-        PyTorch may abort NCCL's communicators here, and what a peer still waits for
-        would be lost with them.
+        PyTorch may abort NCCL's communicators here. A peer that still waits for data would
+        not receive it.
         """
         self.synchronize()
         self.meet()
         dist.destroy_process_group()
 
     def leave(self):
-        """Ends the process group and the job."""
+        """Destroys the process group and ends the job."""
         self.destroy()
         self.say("%d checks right" % self.checks)
-        self.part()
+        self.end()
 
-    def part(self):
-        """Ends the job. Rank 0 holds the store and goes last; the others ask it nothing any more."""
+    def end(self):
+        """Ends the job. Rank 0 has the store, so it waits until the other ranks have finished with it."""
         self.store.add("gone", 1)
         until = time.monotonic() + TIMEOUT.total_seconds()
         while self.rank == 0 and self.store.add("gone", 0) < self.world and time.monotonic() < until:
@@ -100,10 +99,10 @@ class Rank:
 def parser(description):
     p = argparse.ArgumentParser(description=description)
     p.add_argument("--backend", choices=("nccl", "gloo"), default="nccl")
-    p.add_argument("--port", type=int, required=True, help="free TCP port, for the ranks to meet at")
+    p.add_argument("--port", type=int, required=True, help="free TCP port of the store that the ranks share")
     return p
 
 
 def pattern(rank, count, dtype, device="cpu"):
-    """What a rank sends: whole numbers up to 36 for 4 ranks, so that sums are exact in any type and order."""
+    """Returns a rank's input: integers up to 36 for 4 ranks, so that sums are exact in any type and order."""
     return (torch.arange(count, device=device) % 13 + 8 * rank).to(dtype)

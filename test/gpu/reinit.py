@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes the process group, uses it and destroys it, three times in one process."""
+"""Creates the process group, uses it and destroys it, three times in one process."""
 
 import torch
 import torch.distributed as dist
@@ -14,8 +14,8 @@ COUNT = 1 << 16
 def main():
     r = ranks.Rank(ranks.parser(__doc__).parse_args())
     for turn in range(ROUNDS):
-        # With a prefix per round: torchrun's store still has the first round's keys in
-        # the second, and NCCL's id is one of them.
+        # A prefix per round: in the second round torchrun's store still has the keys of the
+        # first, such as NCCL's unique id.
         r.join(store=dist.PrefixStore("round%d" % turn, r.store), rank=r.rank, world_size=r.world)
         x = ranks.pattern(r.rank, COUNT, torch.float32, r.device) + turn
         dist.all_reduce(x)
@@ -23,7 +23,7 @@ def main():
         r.check("all_reduce in round %d" % turn, x, want)
         r.destroy()
     r.say("%d checks right" % r.checks)
-    r.part()
+    r.end()
 
 
 if __name__ == "__main__":

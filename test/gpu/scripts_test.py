@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of the scripts that check what a GPU run left: they need no GPU and no PyTorch."""
+"""Tests of the scripts that check the results of GPU runs. They need no GPU and no PyTorch."""
 
 import argparse
 import os
@@ -27,7 +27,7 @@ def options(**given):
 
 
 class RealLogs(unittest.TestCase):
-    """Four ranks on two nodes of two, over NCCL's own sockets between them."""
+    """Four ranks on two nodes, connected by NCCL's sockets."""
 
     def logs(self, version):
         folder = os.path.join(LOGS, "2x2-" + version)
@@ -52,11 +52,11 @@ class RealLogs(unittest.TestCase):
         for version in ("2.22", "2.29"):
             for o, want in cases:
                 with self.subTest(version=version, want=want):
-                    self.assertEqual(nccllog.wrong(self.logs(version), o), want)
+                    self.assertEqual(nccllog.find_error(self.logs(version), o), want)
 
 
-class MadeLogs(unittest.TestCase):
-    """What the real logs do not hold."""
+class SyntheticLogs(unittest.TestCase):
+    """Log lines that are not in the real logs."""
 
     def log(self, *lines):
         log = nccllog.Log()
@@ -72,7 +72,7 @@ class MadeLogs(unittest.TestCase):
         ):
             self.assertEqual([c.ranks for c in self.log(line).comms], [2], line)
 
-    def test_ways(self):
+    def test_transports(self):
         log = self.log(
             "Channel 00/1 : 0[0] -> 1[0] [send] via NET/goemu/0/Shared",
             "Channel 01/0 : 0[0] -> 1[0] [send] via NET/goemu/0(1)",
@@ -88,14 +88,14 @@ class MadeLogs(unittest.TestCase):
         shm = "Channel 01 : 0[0] -> 1[0] via SHM/direct/direct"
         logs = [self.log(start % 0, net, shm), self.log(start % 1, net)]
         o = options(net="goemu", world=2, ranks_per_node=1)
-        self.assertEqual(nccllog.wrong(logs, o), "ranks 0 and 1 are on different nodes, and connected via SHM/direct/direct")
+        self.assertEqual(nccllog.find_error(logs, o), "ranks 0 and 1 are on different nodes, and connected via SHM/direct/direct")
 
-    def test_second_communicator_goes_elsewhere(self):
+    def test_second_communicator_does_not_use_the_net(self):
         start = "ncclCommInitRank comm 0x55 rank 0 nranks 2 cudaDev 0 commId 0x1 - Init START"
         net = "Channel 00/0 : 0[0] -> 1[0] [send] via NET/goemu/0"
         logs = [self.log("Using network goemu", start, net, start) for _ in range(2)]
         o = options(net="goemu", world=2, ranks_per_node=1, comms=2)
-        self.assertEqual(nccllog.wrong(logs, o), "communicator 1 of a rank has no connection via NET/goemu")
+        self.assertEqual(nccllog.find_error(logs, o), "communicator 1 of a rank has no connection via NET/goemu")
 
 
 class Verdicts(unittest.TestCase):
@@ -112,7 +112,7 @@ class Verdicts(unittest.TestCase):
         self.assertEqual(verdict.from_json('{"fabric": "a", "verdict": "VALID", "reasons": []}'), ("VALID", []))
         self.assertEqual(verdict.from_json('{"error": "no job"}'), ("", []))
 
-    def test_judgement(self):
+    def test_find_error(self):
         for word, reasons, ranks, gpus, mps, want in (
             ("VALID", [], 2, 2, False, ""),
             ("INVALID", [self.LATE], 2, 2, False, ""),
@@ -126,11 +126,11 @@ class Verdicts(unittest.TestCase):
             ("INVALID", [self.SHARED, "a rank died"], 2, 1, False, "must not be"),
         ):
             with self.subTest(word=word, reasons=reasons):
-                got = verdict.wrong(word, reasons, ranks, gpus, mps)
+                got = verdict.find_error(word, reasons, ranks, gpus, mps)
                 self.assertTrue(want in got and (want or not got), got)
 
-    def test_words_are_the_program_s(self):
-        """The words that are looked for are in ddlemu's source."""
+    def test_reasons_are_in_the_source(self):
+        """The texts that verdict.py searches for are in ddlemu's source."""
         with open(os.path.join(HERE, "..", "..", "shaper", "state", "job.go")) as f:
             source = f.read()
         for text in (verdict.SHARED, "NOT emulated", "not emulated", "went around", "NCCL_HOSTID", "died",
@@ -145,12 +145,12 @@ class Rows(unittest.TestCase):
         return {"header": {"cuda": "gpu", "nccl": "2.27.5", "time_scale": 1}, "rows": [r], "verdict": "VALID", "reasons": []}
 
     def test_rows(self):
-        self.assertEqual(benchjson.wrong(self.document(), "gpu"), "")
-        self.assertIn("3 wrong", benchjson.wrong(self.document(wrong=3), "gpu"))
-        self.assertIn("not checked", benchjson.wrong(self.document(wrong=None), "gpu"))
-        self.assertIn("no time", benchjson.wrong(self.document(time_us=0), "gpu"))
-        self.assertIn("'gpu', not 'soft'", benchjson.wrong(self.document(), "soft"))
-        self.assertIn("no rows", benchjson.wrong({"header": {"cuda": "gpu"}}, "gpu"))
+        self.assertEqual(benchjson.find_error(self.document(), "gpu"), "")
+        self.assertIn("3 wrong", benchjson.find_error(self.document(wrong=3), "gpu"))
+        self.assertIn("not checked", benchjson.find_error(self.document(wrong=None), "gpu"))
+        self.assertIn("no time", benchjson.find_error(self.document(time_us=0), "gpu"))
+        self.assertIn("'gpu', not 'soft'", benchjson.find_error(self.document(), "soft"))
+        self.assertIn("no rows", benchjson.find_error({"header": {"cuda": "gpu"}}, "gpu"))
 
 
 class Slowdown(unittest.TestCase):
@@ -161,11 +161,11 @@ class Slowdown(unittest.TestCase):
     def test_times(self):
         fast, slow = [5.0] * 8, [355.0] * 5
         good = fast + slow + fast
-        self.assertEqual(slowdown.wrong(good, 8, 13, 353.5), "")
-        self.assertIn("did not slow down", slowdown.wrong(fast * 3, 8, 13, 0))
-        self.assertIn("stayed slow", slowdown.wrong(fast + slow * 4, 8, 13, 353.5))
-        self.assertIn("needs 353.5 ms", slowdown.wrong(fast + [355.0] * 3 + [300.0] * 2 + fast, 8, 13, 353.5))
-        self.assertIn("too few", slowdown.wrong(good, 8, 9, 353.5))
+        self.assertEqual(slowdown.find_error(good, 8, 13, 353.5), "")
+        self.assertIn("did not slow down", slowdown.find_error(fast * 3, 8, 13, 0))
+        self.assertIn("stayed slow", slowdown.find_error(fast + slow * 4, 8, 13, 353.5))
+        self.assertIn("needs 353.5 ms", slowdown.find_error(fast + [355.0] * 3 + [300.0] * 2 + fast, 8, 13, 353.5))
+        self.assertIn("too few", slowdown.find_error(good, 8, 9, 353.5))
 
 
 class Losses(unittest.TestCase):
@@ -196,7 +196,7 @@ class Guard(unittest.TestCase):
         self.assertEqual(self.guard(30, "exit 7")[0], 7)
         self.assertEqual(self.guard(30, "kill -9 $$")[0], 137)
 
-    def test_ends_sessions_of_their_own(self):
+    def test_ends_processes_of_other_sessions(self):
         with tempfile.TemporaryDirectory() as folder:
             name = os.path.join(folder, "pid")
             script = "setsid bash -c 'trap \"\" TERM; echo $$ >%s; sleep 300' & while [[ ! -s %s ]]; do sleep 0.05; done; %s"

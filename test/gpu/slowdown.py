@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that a live change of the bandwidth showed in the times of loop.py.
+"""Checks that a change of the bandwidth changes the times of loop.py.
 
---before and --after are counts of iterations that were done when the link was made slow
-and when it was made fast again; the iteration in which a change falls is left out. A
-slow iteration cannot be faster than the link: with 2 ranks an all_reduce of S bytes
-sends at least S bytes each way, whatever NCCL chooses.
+--before and --after are the numbers of finished iterations when the link was made slow and
+when it was made fast again. The iteration during a change is ignored. A slow iteration
+cannot be faster than the link: with 2 ranks, every algorithm of NCCL sends at least S
+bytes in each direction for an all_reduce of S bytes.
 """
 
 import argparse
@@ -13,12 +13,12 @@ import json
 import statistics
 import sys
 
-EARLY = 0.05  # an iteration may be this much under the link's time: some was sent before the change
-FACTOR = 2  # slow must be so much slower than fast, which a shared GPU makes slow too
+EARLY = 0.05  # an iteration may be faster than the link by this share: some data was sent before the change
+FACTOR = 2  # slow iterations must be slower by this factor; it is small because a shared GPU is slow too
 
 
 def payload_rate(link):
-    """Returns the payload bits per second of a link of `ddlemu status --json`."""
+    """Returns the payload bits per second of a link in the output of `ddlemu status --json`."""
     return link["bandwidth_bps"] * (link["mtu"] - link["header"]) / (link["mtu"] + link["framing"])
 
 
@@ -26,7 +26,7 @@ def phases(times, before, after):
     return times[1:before], times[before + 1:after], times[after + 1:]
 
 
-def wrong(times, before, after, floor):
+def find_error(times, before, after, floor):
     fast, slow, again = phases(times, before, after)
     if not fast or not slow or not again:
         return "too few iterations: %d before, %d slow, %d after" % (len(fast), len(slow), len(again))
@@ -45,7 +45,7 @@ def main():
     p.add_argument("--before", type=int, required=True)
     p.add_argument("--after", type=int, required=True)
     p.add_argument("--bytes", type=int, required=True)
-    p.add_argument("--slow", required=True, help="what `ddlemu shape --json` printed for the slow link")
+    p.add_argument("--slow", required=True, help="output of `ddlemu shape --json` for the slow link")
     p.add_argument("file")
     o = p.parse_args()
     with open(o.file) as f:
@@ -53,7 +53,7 @@ def main():
     with open(o.slow) as f:
         links = json.load(f)["links"]
     floor = max(8000 * o.bytes / payload_rate(link) for link in links)
-    text = wrong(times, o.before, o.after, floor)
+    text = find_error(times, o.before, o.after, floor)
     if text:
         print(text)
         return 1

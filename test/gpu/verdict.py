@@ -1,30 +1,30 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Reads ddlemu's verdict and says whether it is what this machine must give.
+"""Checks ddlemu's verdict.
 
-A verdict of INVALID because this host is too slow is honest, and so right. What is not:
-no verdict; traffic that was not emulated; and VALID although several processes share a
-GPU without MPS, where they are time-sliced and no timing means anything.
+INVALID is correct if the host is too slow. It is an error if there is no verdict, if traffic
+was not emulated, or if the verdict is VALID although several processes share a GPU without
+MPS: then they are time-sliced, and timing has no meaning.
 """
 
 import argparse
 import json
 import sys
 
-# Of the reasons that say more than that this host is slow.
+# Texts of reasons other than a slow host.
 BAD = ("NOT emulated", "nothing was emulated", "not emulated", "went around", "NCCL_HOSTID", "died", "wrong elements",
        "connections went over", "could not be reserved", "LL128")
 SHARED = "share one GPU"
 
 
 def from_json(text):
-    """Returns the word and the reasons of a JSON document, of status --last or bench."""
+    """Returns the verdict and its reasons from the JSON of `status --last` or `bench`."""
     d = json.loads(text)
     return d.get("verdict", ""), list(d.get("reasons") or [])
 
 
 def from_text(text):
-    """Returns them from what `ddlemu run` prints: a line per reason, then the verdict."""
+    """Returns them from the output of `ddlemu run`: a line per reason, then the verdict."""
     word, reasons = "", []
     lines = text.splitlines()
     for i, line in enumerate(lines):
@@ -37,8 +37,8 @@ def from_text(text):
     return word, reasons
 
 
-def wrong(word, reasons, ranks, gpus, mps):
-    """Says what is wrong with a verdict, "" if nothing is."""
+def find_error(word, reasons, ranks, gpus, mps):
+    """Returns what is wrong with a verdict, or ""."""
     if word not in ("VALID", "INVALID"):
         return "ddlemu gave no verdict"
     if word == "INVALID" and not reasons:
@@ -55,7 +55,7 @@ def wrong(word, reasons, ranks, gpus, mps):
 
 
 def brief(word, reasons):
-    """The verdict in one line: the reason that matters first, and how many there are besides."""
+    """Returns the verdict in one line, with the most important reason and the number of others."""
     if not reasons:
         return word
     first = next((reason for reason in reasons if SHARED in reason), reasons[0])
@@ -64,13 +64,13 @@ def brief(word, reasons):
 
 
 def add_flags(p):
-    p.add_argument("--ranks", type=int, default=0, help="ranks of the job; with --gpus, sharing must be told of")
+    p.add_argument("--ranks", type=int, default=0, help="ranks of the job; if they are more than --gpus, a reason must say so")
     p.add_argument("--gpus", type=int, default=0)
     p.add_argument("--mps", choices=("yes", "no"), default="no")
 
 
 def main():
-    p = argparse.ArgumentParser(description="Judge ddlemu's verdict.")
+    p = argparse.ArgumentParser(description="Check ddlemu's verdict.")
     p.add_argument("--format", choices=("json", "text"), required=True)
     add_flags(p)
     p.add_argument("file")
@@ -81,7 +81,7 @@ def main():
     except (OSError, ValueError) as e:
         print("read the verdict: %s" % e)
         return 1
-    text = wrong(word, reasons, o.ranks, o.gpus, o.mps == "yes")
+    text = find_error(word, reasons, o.ranks, o.gpus, o.mps == "yes")
     print(text or "verdict " + brief(word, reasons))
     return 1 if text else 0
 
