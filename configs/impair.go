@@ -237,7 +237,7 @@ type Queue struct {
 const (
 	Lossless = "lossless" // the sender is paused, as by PFC or InfiniBand's credits
 	TailDrop = "taildrop" // the segment is lost
-	Fair     = "fair"     // each flow has its own queue of this size; they are served in turn, and a full queue pauses only its flow
+	Fair     = "fair"     // each flow has a queue of this size, served in turn; a full one pauses its flow
 )
 
 const (

@@ -13,11 +13,11 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/link"
 )
 
-// grace is how long a retired block is left alone: far longer than any reader
-// holds a pointer to it without being stopped.
+// grace is how long a retired block stays unchanged: far longer than a reader that is not
+// stopped uses a pointer to it.
 const grace = 100 * time.Millisecond
 
-// HopStatus is what is in force on one hop and what it has carried.
+// HopStatus is the parameters in force on one hop, and its counters.
 type HopStatus struct {
 	Index    int
 	Kind     uint32
@@ -45,16 +45,15 @@ func (f *File) Hops() []HopStatus {
 	return out
 }
 
-// inForce is a copy of the parameters of a hop. ok says whether the hop names a block at
-// all.
+// inForce is a copy of the parameters of a hop. ok is false if the hop's block number is
+// out of range.
 func (f *File) inForce(h *link.Hop) (b link.Block, ok bool) {
 	for {
 		n := atomic.LoadUint32(&h.Block)
 		if n >= f.head().Blocks {
 			return b, false
 		}
-		// Read, then checked: a block that went out of use meanwhile may have been
-		// written again.
+		// Read, then check: a block that was retired meanwhile may have been reused.
 		if b = f.blocks()[n]; atomic.LoadUint32(&h.Block) == n {
 			return b, true
 		}
@@ -62,8 +61,8 @@ func (f *File) inForce(h *link.Hop) (b link.Block, ok bool) {
 }
 
 // Change puts new parameters in force on the given hops: on all or, with an error,
-// on none. Each hop changes at once, within a segment time. It waits for other
-// changes, and for blocks that were retired just now.
+// on none. A change takes effect within a segment time. Change waits for changes by
+// others, and for the grace period of retired blocks if too few are free.
 func (f *File) Change(specs map[int]link.Spec) error {
 	return f.Update(func() (map[int]link.Spec, error) { return specs, nil })
 }
@@ -111,20 +110,19 @@ func (f *File) change(specs map[int]link.Spec) error {
 func (f *File) publish(h *link.Hop, n uint32) {
 	old := &f.blocks()[min(atomic.LoadUint32(&h.Block), f.head().Blocks-1)]
 	if old.Params.Down && !f.blocks()[n].Params.Down {
-		hold(&h.NextFree, Now())
+		raise(&h.NextFree, Now())
 	}
-	// Retired before as well as after: if this process dies in between, nobody may
-	// take the block for one that was never used.
+	// Set Retired before and after: if this process dies in between, the block must not
+	// look like one that was never used.
 	old.Retired = Now()
 	atomic.AddUint32(&h.Changes, 1)
 	atomic.StoreUint32(&h.Block, n)
 	old.Retired = Now()
 }
 
-// freeBlocks finds n blocks that no hop uses and that have been out of use for the
-// grace period, those out of use the longest first. It waits for them under the
-// lock: were it given up meanwhile, other changes could take each block as it
-// becomes free.
+// freeBlocks returns n blocks that no hop uses and whose grace period is over, the one
+// that was retired first before the others. It keeps the lock while it waits: otherwise
+// other changes could use each block as soon as it becomes free.
 func (f *File) freeBlocks(n int) ([]uint32, error) {
 	free := f.unusedBlocks()
 	slices.SortStableFunc(free, func(a, b uint32) int { return cmp.Compare(f.blocks()[a].Retired, f.blocks()[b].Retired) })
@@ -143,6 +141,7 @@ func (f *File) freeBlocks(n int) ([]uint32, error) {
 	return free[:n], nil
 }
 
+// unusedBlocks are the blocks that no hop uses.
 func (f *File) unusedBlocks() []uint32 {
 	used := make([]bool, f.head().Blocks)
 	for i := range f.hops() {
@@ -159,8 +158,8 @@ func (f *File) unusedBlocks() []uint32 {
 	return out
 }
 
-// hold raises *p to at least t.
-func hold(p *int64, t int64) {
+// raise sets *p to t if it is lower.
+func raise(p *int64, t int64) {
 	for {
 		v := atomic.LoadInt64(p)
 		if v >= t || atomic.CompareAndSwapInt64(p, v, t) {
@@ -169,7 +168,7 @@ func hold(p *int64, t int64) {
 	}
 }
 
-// Changes is a number that is another one after each change of a hop.
+// Changes counts the changes of all hops.
 func (f *File) Changes() uint64 {
 	n := uint64(0)
 	for i := range f.hops() {

@@ -15,9 +15,8 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/link"
 )
 
-// check refuses a header that does not describe a file of this size that this
-// program can use here and now. It is a copy: the number of events and whether the
-// fabric is up change at any time.
+// check refuses the header of a file that this process cannot use. size is that of the
+// file. h is a copy, because NextEvent and Closed may change at any time.
 func (h header) check(size uint64, uid uint32, boot [16]byte, ns uint64) error {
 	switch {
 	case h.Magic != Magic:
@@ -48,12 +47,12 @@ const (
 	maxHops        = 1 << 16
 	maxSwitches    = 1 << 10
 
-	// Of link.NewHost at the largest time scale.
+	// The largest values of link.NewHost, at the largest time scale.
 	maxHostNs        = 8_000_000_000 * link.MaxTimeScale
 	maxHostNsPerByte = maxHostNs / link.MinBandwidth
 )
 
-// endsExist says whether a hop of this kind may be between src and dst.
+// endsExist reports whether a hop of this kind may be between src and dst.
 func endsExist(kind, src, dst uint32, nics int) bool {
 	if kind == Trunk {
 		return src < maxSwitches && dst < maxSwitches
@@ -61,23 +60,25 @@ func endsExist(kind, src, dst uint32, nics int) bool {
 	return kind < Trunk && int(src) < nics && int(dst) < nics
 }
 
+// nics is the number of NICs of all nodes.
 func (h *header) nics() int { return int(h.Nodes) * int(h.NICsPerNode) }
 
-// plausible says whether the counts are ones that Create writes.
+// plausible reports whether Create could have written the header.
 func (h *header) plausible() bool {
 	t := &h.Transport
 	return h.Nodes >= 1 && h.Nodes <= maxNodes && h.NICsPerNode >= 1 && h.NICsPerNode <= maxNICsPerNode && h.nics() <= maxNICs &&
 		h.GPUsPerNode <= maxNodes && h.TimeScale >= 1 && h.TimeScale <= link.MaxTimeScale &&
 		h.Hops <= maxHops && h.Links <= h.Hops && h.Blocks == blocksFor(int(h.Hops)) && int(h.Paths) == h.nics()*h.nics() &&
-		h.Jobs == jobsFor(int(h.Hops)) && h.Jobs > 0 && (h.Snapshots == 0 || h.Snapshots == snapshotsFor(h.Jobs, h.Hops)) && h.Participants == maxParticipants && h.Events == maxEvents && h.ConfigLen <= maxConfig &&
+		h.Jobs == jobsFor(int(h.Hops)) && h.Jobs > 0 && (h.Snapshots == 0 || h.Snapshots == snapshotsFor(h.Jobs, h.Hops)) &&
+		h.Participants == maxParticipants && h.Events == maxEvents && h.ConfigLen <= maxConfig &&
 		bytes.IndexByte(h.Name[:], 0) > 0 && bytes.IndexByte(h.Profile[:], 0) >= 0 &&
-		t.Kind <= link.RDMA && t.Congestion <= link.Cubic && t.Second >= 0 && t.Second <= int64(time.Second)*link.MaxTimeScale && t.RTO >= 0 && t.DownTimeout >= 0 && t.Overhead >= 0 && t.Gap >= 0 &&
+		t.Kind <= link.RDMA && t.Congestion <= link.Cubic && t.Second >= 0 && t.Second <= int64(time.Second)*link.MaxTimeScale &&
+		t.RTO >= 0 && t.DownTimeout >= 0 && t.Overhead >= 0 && t.Gap >= 0 &&
 		t.Host.PerMessage >= 0 && t.Host.NsNum <= maxHostNs && (t.Host.NsDen > 0 || t.Host.NsNum == 0) && t.Host.NsNum/max(t.Host.NsDen, 1) <= maxHostNsPerByte
 }
 
-// checkContent refuses a file whose tables would lead a reader astray: the ones
-// that do not change, and the parameters in force. Whatever is in the others, the
-// methods of File put up with it.
+// checkContent checks the tables that do not change, and the parameters in force. The
+// methods of File are safe with any content of the other tables.
 func (f *File) checkContent() error {
 	h := f.head()
 	for i := range f.hops() {
@@ -103,8 +104,8 @@ func (f *File) checkContent() error {
 	return nil
 }
 
-// bootAndTime is what the clock of this process belongs to: the boot, and the time
-// namespace, 0 if the kernel has none.
+// bootAndTime identifies the clock of this process: the boot, and the time namespace, 0 if
+// the kernel has none.
 func bootAndTime() (boot [16]byte, ns uint64, err error) {
 	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
@@ -112,7 +113,7 @@ func bootAndTime() (boot [16]byte, ns uint64, err error) {
 	}
 	text := strings.ReplaceAll(strings.TrimSpace(string(b)), "-", "")
 	if n, err := hex.Decode(boot[:], []byte(text)[:min(len(text), 2*len(boot))]); err != nil || n != len(boot) {
-		return boot, 0, fmt.Errorf("read this boot's id: %q is not one", text)
+		return boot, 0, fmt.Errorf("read this boot's id: %q is not an id", text)
 	}
 	var st unix.Stat_t
 	if err := unix.Stat("/proc/self/ns/time", &st); err != nil {

@@ -16,15 +16,14 @@ import (
 )
 
 // HopSpec is one hop of a fabric to be made. Src and Dst are NIC numbers,
-// node*NICsPerNode + index; a port has both the same; those of a trunk are numbers of
-// switches.
+// node*NICsPerNode + index, the same for a port; for a trunk, numbers of switches.
 type HopSpec struct {
 	Kind     uint32
 	Src, Dst uint32
 	Spec     link.Spec
 }
 
-// PathSpec is the way from NIC Src to NIC Dst: indices of hops.
+// PathSpec is the path from NIC Src to NIC Dst: indices of hops.
 type PathSpec struct {
 	Src, Dst int
 	Hops     []link.PathHop
@@ -44,8 +43,8 @@ type Spec struct {
 	Kernel                          bool              // on the kernel datapath, where jobs share the counters of packets
 }
 
-// Sizes of the fixed tables, and the most that the counters may take. A fabric
-// with many links has room for fewer jobs at once.
+// Sizes of the fixed tables in entries; of all link statistics, of the configuration and
+// of a page in bytes. A fabric with many links has places for fewer jobs.
 const (
 	maxParticipants = 512
 	maxEvents       = 256
@@ -57,9 +56,9 @@ const (
 
 const linkStatsSize = int(unsafe.Sizeof(LinkStats{}))
 
-// Create makes the file of a fabric, complete before it has its name: one that is
-// killed meanwhile leaves nothing. The error wraps fs.ErrExist when a fabric of
-// that name is there.
+// Create makes the file of a fabric. The file gets its name when it is complete: a process
+// that is killed meanwhile leaves nothing behind. The error wraps fs.ErrExist if there is
+// a fabric of that name.
 func (d *Dir) Create(s Spec) (*File, error) {
 	if err := s.Check(); err != nil {
 		return nil, err
@@ -69,7 +68,7 @@ func (d *Dir) Create(s Spec) (*File, error) {
 		if !errors.Is(err, unix.ENOENT) || attempt == 50 {
 			return f, err
 		}
-		// The last fabric's end took the folder with it.
+		// The folder was removed together with its last fabric.
 		if err := d.reopen(); err != nil {
 			return nil, err
 		}
@@ -104,8 +103,8 @@ func (d *Dir) create(s *Spec) (*File, error) {
 	return f, nil
 }
 
-// unnamed makes a file in the folder that has no name yet. Where the file system
-// cannot do that, it has the name tmp.
+// unnamed makes a file without a name in the folder. If the file system does not support
+// that, the file has the name tmp.
 func (d *Dir) unnamed(name string) (fd int, tmp string, err error) {
 	if !d.named {
 		fd, err = unix.Openat(d.fd, ".", unix.O_RDWR|unix.O_TMPFILE|unix.O_CLOEXEC, 0o600)
@@ -118,8 +117,8 @@ func (d *Dir) unnamed(name string) (fd int, tmp string, err error) {
 	return fd, tmp, err
 }
 
-// fill reserves the file's memory before it is touched, so that a full /dev/shm
-// is an error here and not a SIGBUS in somebody's training job.
+// fill writes the file. It reserves the file's memory first, so that a full /dev/shm is an
+// error here and not a SIGBUS in a training job.
 func (d *Dir) fill(fd int, h *header, s *Spec) (*File, error) {
 	if int(d.uid) != os.Getuid() {
 		if err := unix.Fchown(fd, int(d.uid), -1); err != nil {
@@ -163,8 +162,8 @@ func (d *Dir) fill(fd int, h *header, s *Spec) (*File, error) {
 	return f, nil
 }
 
-// Check says why Create would refuse s whatever is up already, such as too many links
-// for the file.
+// Check returns the error with which Create would refuse s, such as too many links for the
+// file. It does not look for other fabrics.
 func (s *Spec) Check() error {
 	if err := CheckName(s.Name); err != nil {
 		return err
@@ -207,14 +206,14 @@ func (s *Spec) Check() error {
 	return nil
 }
 
-// blocksFor is the number of blocks for so many hops: all of them can be changed
-// twice within the grace period.
+// blocksFor is the number of blocks for a fabric of so many hops. It allows two changes of
+// all hops within the grace period.
 func blocksFor(hops int) uint32 { return uint32(2*hops + 64) }
 
-// jobsFor is the number of jobs that there is room for.
+// jobsFor is the number of places for jobs in a fabric of so many hops.
 func jobsFor(hops int) uint32 { return uint32(min(maxJobs, maxLinkStats/max(linkStatsSize*hops, 1))) }
 
-// snapshotsFor is the number of snapshots for so many jobs and hops.
+// snapshotsFor is the number of snapshots for so many places for jobs and hops.
 func snapshotsFor(jobs, hops uint32) uint32 { return snapshotsPerJob * jobs * hops }
 
 // header is the header of the file, for user uid.
@@ -246,7 +245,7 @@ func (s *Spec) header(uid uint32) (*header, error) {
 	return &h, nil
 }
 
-// place is h with its tables placed in the file, each on pages of its own.
+// place returns h with the offsets of its tables, each at the start of a page.
 func (h header) place() header {
 	off := uint64(page)
 	table := func(size uintptr, n uint32) uint64 {

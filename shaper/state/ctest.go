@@ -7,8 +7,8 @@ import "C"
 
 import "reflect"
 
-// layouts are the structs of the file that C reads too, each with its twin in layout.h. A test compares them; tests cannot
-// use cgo themselves.
+// layouts are the structs of the file that C reads too, each with its twin in layout.h. A
+// test compares them; test files cannot use cgo.
 func layouts() [][2]reflect.Type {
 	return [][2]reflect.Type{
 		{reflect.TypeFor[header](), reflect.TypeFor[C.struct_ddlemu_header]()},

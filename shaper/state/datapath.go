@@ -13,32 +13,32 @@ import (
 // datapath, whoever sends it. Its only participant is the fabric's daemon.
 const TrafficKey uint64 = 0x63696666617274 // "traffic"
 
-// VerifyKey is the job of `ddlemu verify`: no user's, and its messages are seen late on
-// purpose, so it gets no verdict as a job.
+// VerifyKey is the key of the jobs of `ddlemu verify`. Such a job gets no verdict: its
+// messages become visible late on purpose.
 const VerifyKey uint64 = 0x796669726576 // "verify"
 
 // DaemonRank is the rank, and the node, of a fabric's daemon as a participant.
 const DaemonRank = -1
 
-// Ranks are the participants that are ranks of a job, and not the fabric's daemon.
+// Ranks are the participants without the fabric's daemon.
 func (f *File) Ranks() []ParticipantStatus {
 	return slices.DeleteFunc(f.Participants(), func(p ParticipantStatus) bool { return p.Rank == DaemonRank })
 }
 
-// Traffic says whether the job is the one that stands for all traffic.
+// Traffic reports whether the job stands for all traffic, see TrafficKey.
 func (j Job) Traffic() bool { return j.key == TrafficKey }
 
-// Verify says whether the job is one of `ddlemu verify`.
+// Verify reports whether the job is one of `ddlemu verify`.
 func (j Job) Verify() bool { return j.key == VerifyKey }
 
-// SetShaper notes which shaper the daemon has started, before the fabric can be used.
+// SetShaper records the shaper that the daemon has started, before anybody uses the fabric.
 func (f *File) SetShaper(name string) { copy(f.head().Shaper[:nameSize-1], name) }
 
 // Shaper is the shaper of a fabric of the kernel datapath.
 func (f *File) Shaper() string { return cString(f.head().Shaper[:]) }
 
-// SetFollowed notes that the daemon has tried to put so many changes into force, as
-// Changes counts them, and whether it could.
+// SetFollowed records that the daemon has tried to put the given number of changes into
+// force, see Changes, and whether it succeeded.
 func (f *File) SetFollowed(changes uint64, ok bool) {
 	v := changes << 1
 	if ok {
@@ -47,22 +47,21 @@ func (f *File) SetFollowed(changes uint64, ok bool) {
 	atomic.StoreUint64(&f.head().Followed, v)
 }
 
-// Followed says whether the daemon has tried to put all changes so far into force, and
-// whether it could.
+// Followed reports whether the daemon has tried to put all changes so far into force, and
+// whether it succeeded.
 func (f *File) Followed() (done, ok bool) {
 	v := atomic.LoadUint64(&f.head().Followed)
 	return v>>1 >= f.Changes(), v&1 != 0
 }
 
-// LinkStats are the job's counters by hop, in the file itself: the datapath writes them
-// by atomic operations.
+// LinkStats are the job's link statistics by hop. They are in the mapped file: the
+// datapath writes them by atomic operations.
 func (j Job) LinkStats() []LinkStats { return j.f.jobLinkStats(j.index) }
 
-// Entry is hop i in the file itself, for the datapath to count in by atomic
-// operations.
+// Entry is hop i in the mapped file. The datapath counts there by atomic operations.
 func (f *File) Entry(i int) *link.Hop { return &f.hops()[i] }
 
-// Count adds to what hop i has carried, for a datapath that counts elsewhere.
+// Count adds c to the counters of hop i, for a datapath that counts elsewhere.
 func (f *File) Count(i int, c link.Counters) { f.hops()[i].Counters.Add(c) }
 
 // Tables are the quantiles of the jitters Normal, Pareto and Table.
@@ -74,9 +73,9 @@ func (f *File) InForce(i int) link.Params {
 	return b.Params
 }
 
-// Judge counts one message of size bytes, which was posted, due and
-// visible at these times in ns. It is what the engine in C does for a message of
-// NCCL's; one thread at a time may call it for the same LinkStats.
+// Judge counts one message of size bytes, which was posted, due and visible at these times
+// in ns. The C code in nccl-plugin/internal/transport/account.h does the same for messages
+// of NCCL. Only one thread at a time may call it for the same LinkStats.
 func (c *LinkStats) Judge(size uint64, posted, due, visible int64, timeScale int64) {
 	late, took := max(visible-due, 0), due-posted
 	k := &c.Size[sizeClass(size)]
@@ -104,7 +103,8 @@ func (c *LinkStats) Judge(size uint64, posted, due, visible int64, timeScale int
 	}
 }
 
-// busy adds the part of an interval that no earlier message has covered.
+// busy adds the interval to *sum, without what it has in common with earlier ones. *until
+// is the end of the latest interval.
 func busy(sum, until *int64, from, to int64) {
 	from = max(from, *until)
 	if to > from {
@@ -113,6 +113,7 @@ func busy(sum, until *int64, from, to int64) {
 	}
 }
 
+// sizeClass is the size class of a message of size bytes, see SizeClasses.
 func sizeClass(size uint64) int {
 	switch {
 	case size <= 4<<10:

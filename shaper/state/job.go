@@ -63,7 +63,7 @@ const (
 	jobOver
 )
 
-// Job is one job's place in the file: the ranks that share a counter set.
+// Job is one job and its place in the file: the ranks that share counters and a verdict.
 type Job struct {
 	f       *File
 	index   int

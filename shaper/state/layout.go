@@ -9,8 +9,8 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/link"
 )
 
-// Magic and Version open the file. Any change of the layout raises Version: a
-// fabric lives no longer than a boot, so older files are refused, not converted.
+// Magic and Version are at the start of the file. Raise Version at any change of the layout.
+// A fabric does not outlive a boot, so older files are refused, not converted.
 const (
 	Magic   = 0x31756d656c6464ff // "\xffddlemu1"
 	Version = 9
@@ -28,8 +28,8 @@ const (
 // 4 KiB, 64 KiB, 1 MiB, and larger.
 const SizeClasses = 4
 
-// A message is over a limit of the verdict if it is later than the limit's floor,
-// in scaled ns, and than one part of its own time in so many.
+// A message exceeds a limit of the verdict if its lateness is above the limit's floor, in
+// scaled ns, and above the message's own time divided by P50Part or P99Part.
 const (
 	P50FloorNs = 1000
 	P50Part    = 50
@@ -40,8 +40,8 @@ const (
 // LateBuckets is the number of buckets of a lateness histogram.
 const LateBuckets = 128
 
-// layoutSum changes with the size of any struct in the file, so that builds whose
-// layouts differ refuse each other's files even when nobody raised Version.
+// layoutSum changes with the size of any struct in the file, so that builds with different
+// layouts refuse each other's files even if Version was not raised.
 const layoutSum = uint32(unsafe.Sizeof(header{}) + 3*unsafe.Sizeof(link.Hop{}) + 5*unsafe.Sizeof(pathEntry{}) + 7*unsafe.Sizeof(link.Block{}) +
 	11*unsafe.Sizeof(jobEntry{}) + 13*unsafe.Sizeof(LinkStats{}) + 17*unsafe.Sizeof(participantEntry{}) + 19*unsafe.Sizeof(eventEntry{}) +
 	23*unsafe.Sizeof(Snapshot{}))
@@ -49,7 +49,7 @@ const layoutSum = uint32(unsafe.Sizeof(header{}) + 3*unsafe.Sizeof(link.Hop{}) +
 // Names in the file are NUL-terminated.
 const nameSize = 64
 
-// Flow classes, by which the kernel datapath counts payload.
+// Flow classes: the kernel datapath counts payload by these.
 const (
 	PluginFlow    = iota // connections of the plugin
 	BootstrapFlow        // connections that NCCL itself makes to set up
@@ -57,7 +57,7 @@ const (
 	FlowClasses          // as link.FlowClasses
 )
 
-// Class is what one job did in one size class of one link.
+// Class is the counters of one job in one size class of one link.
 type Class struct {
 	Messages, Bytes  uint64
 	OverP50, OverP99 uint64
@@ -104,21 +104,21 @@ type header struct {
 	NextEvent                                           uint64
 	Name, Profile                                       [nameSize]byte
 	Shaper                                              [nameSize]byte // of the kernel datapath, written once by its daemon
-	Followed                                            uint64         // by that daemon: changes << 1, and whether they are in force
+	Followed                                            uint64         // changes << 1, and whether they are in force
 	SnapshotsOff                                        uint64
 	Snapshots                                           uint32 // two per job and hop on the kernel datapath, else none
 	_                                                   uint32
 }
 
-// pathEntry is the way from one NIC to another.
+// pathEntry is the path from one NIC to another.
 type pathEntry struct {
 	Hops    [link.MaxHops]uint16
 	N       uint8 // 0: no path
-	Private uint8 // bit i: hop i is fed by hop i-1 alone
+	Private uint8 // bit i: only hop i-1 feeds hop i
 	_       [6]uint8
 }
 
-// jobEntry is one job: the ranks that share a counter set.
+// jobEntry is one job: the ranks that share counters and a verdict.
 type jobEntry struct {
 	Key       uint64
 	State     uint32
@@ -138,8 +138,8 @@ type jobEntry struct {
 	_         [3]uint64
 }
 
-// participantEntry is one process that takes part. Its owner holds a record lock
-// on the first byte of its slot.
+// participantEntry is the slot of one participant. Its process has a record lock on the
+// first byte.
 type participantEntry struct {
 	State  uint32
 	PID    uint32 // for display only, never signalled
@@ -150,7 +150,7 @@ type participantEntry struct {
 	Joined int64
 	Rings  uint64 // bytes of shared memory reserved
 	Budget uint64
-	HostID uint64   // hash of what NCCL takes for this process's host
+	HostID uint64   // hash of NCCL's id of this process's host
 	GPU    [40]byte // PCI bus id, to find ranks that share a GPU
 	_      [32]byte
 }
@@ -163,8 +163,8 @@ type eventEntry struct {
 	Sum      uint64 // of the three above
 }
 
-// Bucket is the histogram bucket of a lateness in ns: HDR-style, two bits of
-// mantissa per power of two, the last one open. Buckets 0 to 7 hold 0 to 7 ns.
+// Bucket is the histogram bucket of a lateness in ns. There are four buckets for each power
+// of two. The last bucket has no upper limit. Buckets 0 to 7 are for 0 to 7 ns.
 func Bucket(late int64) int {
 	if late < 8 {
 		return int(max(late, 0))

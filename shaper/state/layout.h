@@ -3,7 +3,7 @@
 // The mapped file of a fabric that is up, as C sees it. layout.go is the same in
 // Go; a test compares the two field by field.
 // All fields are little-endian; times are nanoseconds of CLOCK_MONOTONIC, already
-// multiplied by the time scale unless their name says "stated".
+// multiplied by the time scale unless their name has "stated".
 #ifndef DDLEMU_STATE_LAYOUT_H
 #define DDLEMU_STATE_LAYOUT_H
 
@@ -11,8 +11,8 @@
 
 #define DDLEMU_STATE_VERSION 9
 
-// Limits of the verdict on a message's lateness: a floor in scaled ns, and a part
-// of the message's own time.
+// Limits of the verdict on a message's lateness: a floor in scaled ns, and a divisor of
+// the message's own time.
 #define DDLEMU_P50_FLOOR 1000
 #define DDLEMU_P50_PART 50
 #define DDLEMU_P99_FLOOR 5000
@@ -20,7 +20,7 @@
 #define DDLEMU_SIZE_CLASSES 4
 #define DDLEMU_LATE_BUCKETS 128
 
-// What one job did in one size class of one link.
+// The counters of one job in one size class of one link.
 struct ddlemu_class {
 	uint64_t messages, bytes;
 	uint64_t over_p50, over_p99; // messages later than the limits of the verdict
@@ -29,7 +29,7 @@ struct ddlemu_class {
 	uint32_t late[DDLEMU_LATE_BUCKETS]; // see state.Bucket
 };
 
-// What one job did on one link. All fields atomic.
+// The counters of one job on one link. All fields are atomic.
 struct ddlemu_link_stats {
 	struct ddlemu_class size[DDLEMU_SIZE_CLASSES];
 	int64_t model_busy, wall_busy; // backlogged time in the model and on the clock
@@ -38,7 +38,7 @@ struct ddlemu_link_stats {
 	int64_t distortion;
 	uint64_t stalls;
 	uint64_t aborted; // messages in flight when a connection ended
-	uint64_t held_sends; // sends that were complete in the model while the ring had no room for them
+	uint64_t held_sends; // sends that were complete in the model while the ring had no space for their bytes
 };
 
 struct ddlemu_header {
@@ -62,7 +62,7 @@ struct ddlemu_header {
 	char shaper[64]; // of the kernel datapath, written once by its daemon
 	uint64_t followed; // by that daemon, atomic: changes << 1, and whether they are in force
 	uint64_t snapshots_off;
-	uint32_t snapshots, unused; // Go's alone
+	uint32_t snapshots, unused; // used by Go only
 };
 
 #endif

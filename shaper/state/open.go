@@ -24,12 +24,12 @@ type File struct {
 	mem []byte
 }
 
-// ErrNotUsable is wrapped by the errors of Open for a file that is there but not
-// of this program, version, boot, time namespace or user.
+// ErrNotUsable is wrapped by the errors of Open for a file that exists but is not of this
+// program, version, boot, time namespace or user.
 var ErrNotUsable = errors.New("not usable")
 
-// Open maps the fabric called name. The error wraps fs.ErrNotExist when there is
-// none and ErrNotUsable when it cannot be used; it names cause and next step.
+// Open maps the fabric called name. The error wraps fs.ErrNotExist if there is none and
+// ErrNotUsable if it cannot be used.
 func (d *Dir) Open(name string) (*File, error) {
 	if err := CheckName(name); err != nil {
 		return nil, err
@@ -61,7 +61,7 @@ func (d *Dir) Open(name string) (*File, error) {
 	return nil, fmt.Errorf("open fabric %s: %w", name, err)
 }
 
-// openFD maps the file behind fd, which the File takes over.
+// openFD maps the file fd. The File closes fd; after an error the caller does.
 func openFD(fd int, uid uint32) (*File, error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
@@ -75,8 +75,8 @@ func openFD(fd int, uid uint32) (*File, error) {
 	case st.Size < page:
 		return nil, fmt.Errorf("%w: truncated: %d bytes", ErrNotUsable, st.Size)
 	}
-	// A file with holes, a copy say, would be a SIGBUS when they are touched and the
-	// file system is full.
+	// If the file has holes, for example because it is a copy, access to one is a SIGBUS when
+	// the file system is full. So reserve the memory now.
 	if st.Blocks*512 < st.Size {
 		if err := unix.Fallocate(fd, 0, 0, st.Size); err != nil {
 			return nil, fmt.Errorf("%w: reserve its %d KiB: %w", ErrNotUsable, st.Size>>10, err)
@@ -101,14 +101,14 @@ func openFD(fd int, uid uint32) (*File, error) {
 	return f, nil
 }
 
-// Close unmaps the file. Nothing obtained from it may be used afterwards. It
-// also ends the liveness of every participant this process has in the fabric.
+// Close unmaps the file. Nothing obtained from it may be used afterwards. Participants of
+// this process in the fabric are dead then.
 func (f *File) Close() error {
 	if f.mem == nil {
 		return fmt.Errorf("close fabric: %w", os.ErrClosed)
 	}
-	// Closing the file drops this process's locks on it, also those that another
-	// goroutine took through another File.
+	// Closing the file releases this process's locks on it, also those that another
+	// goroutine acquired through another File.
 	for i := range inProcess {
 		inProcess[i].Lock()
 		defer inProcess[i].Unlock()
@@ -125,7 +125,7 @@ func (f *File) Close() error {
 // Now is the clock of the fabric: CLOCK_MONOTONIC in ns.
 func Now() int64 {
 	var ts unix.Timespec
-	// It cannot fail with a valid clock and pointer.
+	// This does not fail with a valid clock and pointer.
 	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts)
 	return ts.Nano()
 }
@@ -160,7 +160,7 @@ func (f *File) tables() []link.JitterTable {
 	return table[link.JitterTable](f, f.head().TablesOff, 3)
 }
 
-// Base is the address of the mapping, for the engine in C.
+// Base is the address of the mapping, for C code.
 func (f *File) Base() unsafe.Pointer { return unsafe.Pointer(&f.mem[0]) }
 
 // Dir is the folder the fabric is in.
@@ -169,13 +169,13 @@ func (f *File) Dir() string { return f.dir }
 // Name is the fabric's name.
 func (f *File) Name() string { return cString(f.head().Name[:]) }
 
-// Profile is the name of the profile it was made from.
+// Profile is the name of the fabric's configuration.
 func (f *File) Profile() string { return cString(f.head().Profile[:]) }
 
-// ID tells this fabric from every other, also from one of the same name.
+// ID distinguishes this fabric from all others, also from those of the same name.
 func (f *File) ID() uint64 { return f.head().FabricID }
 
-// Fixed is the fabric's fixed numbers.
+// Fixed is the values of a fabric that never change.
 type Fixed struct {
 	Nodes, GPUsPerNode, NICsPerNode, TimeScale int
 	Seed                                       uint64
@@ -183,7 +183,7 @@ type Fixed struct {
 	Created                                    int64
 }
 
-// Fixed returns the fabric's fixed numbers.
+// Fixed returns the values that never change.
 func (f *File) Fixed() Fixed {
 	h := f.head()
 	return Fixed{
@@ -193,13 +193,13 @@ func (f *File) Fixed() Fixed {
 	}
 }
 
-// Config is the text the fabric was made from.
+// Config is the fabric's configuration as text.
 func (f *File) Config() []byte {
 	h := f.head()
 	return bytes.Clone(f.mem[h.ConfigOff : h.ConfigOff+uint64(h.ConfigLen)])
 }
 
-// Path returns the hops from NIC src to NIC dst, empty if there is no way.
+// Path returns the path from NIC src to NIC dst, empty if there is none.
 func (f *File) Path(src, dst int) []link.PathHop {
 	nics := f.head().nics()
 	if src < 0 || dst < 0 || src >= nics || dst >= nics {
@@ -216,18 +216,17 @@ func (f *File) Path(src, dst int) []link.PathHop {
 	return steps
 }
 
-// Removed says whether the file has no name any more: somebody removed it, or the
-// folder that it was in.
+// Removed reports whether the file, or its folder, has been removed.
 func (f *File) Removed() bool {
 	var st unix.Stat_t
 	return unix.Fstat(f.fd, &st) == nil && st.Nlink == 0
 }
 
-// TakeDown tells every participant that the fabric is gone. Remove its name with
-// Dir.Remove.
+// TakeDown tells every participant that the fabric has been taken down. Dir.Remove removes
+// the file.
 func (f *File) TakeDown() { atomic.StoreUint32(&f.head().Closed, 1) }
 
-// Down says whether TakeDown was called.
+// Down reports whether TakeDown was called.
 func (f *File) Down() bool { return atomic.LoadUint32(&f.head().Closed) != 0 }
 
 func cString(b []byte) string {
