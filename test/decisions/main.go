@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command decisions asks NCCL what it decides on each profile, and writes that into
-// docs/decisions.md: make decisions.
+// Command decisions finds out what NCCL decides on each profile, and writes the tables of docs/decisions.md: make
+// decisions.
 package main
 
 import (
@@ -23,17 +23,16 @@ import (
 	"github.com/ddlemu/ddlemu/nccl-plugin/view"
 )
 
-// The tables lie between these lines of the page; the rest is written by hand.
+// The tables are between these lines of the page; the rest is written by hand.
 const (
 	markBegin = "<!-- tables of make decisions -->"
 	markEnd   = "<!-- end of tables -->"
 )
 
-// mostNICs is how many a fabric has room for.
+// mostNICs is the maximum number of NICs of a fabric.
 const mostNICs = 100
 
-// decideUpTo is the largest size in bytes that so many nodes are made to run: each
-// needs twice that in memory, and time.
+// decideUpTo is the largest size in bytes that NCCL runs, by number of nodes: each node needs twice that in memory.
 var decideUpTo = map[int]int64{2: 1 << 30, 4: 128 << 20}
 
 func main() {
@@ -67,7 +66,7 @@ func run(ctx context.Context, ddlemu, page string) error {
 	return write(page, text.String())
 }
 
-// tableOf asks for the decisions of one version on all profiles.
+// tableOf returns the decisions of one version on all profiles.
 func tableOf(ctx context.Context, ddlemu, version string, nodes int) (t table.Writer, nccl string, err error) {
 	t = table.NewWriter()
 	for _, profile := range configs.ProfileNames() {
@@ -98,7 +97,7 @@ func tableOf(ctx context.Context, ddlemu, version string, nodes int) (t table.Wr
 	return t, nccl, nil
 }
 
-// expectation is what expect --json prints.
+// expectation is the output of expect --json.
 type expectation struct {
 	NCCL string
 	Rows []struct {
@@ -122,7 +121,7 @@ func ask(ctx context.Context, ddlemu, profile, version string, nodes int) (e exp
 	return e, nil
 }
 
-// size is a power of two bytes in the largest unit that it is a multiple of.
+// size formats a power of two in bytes with the largest unit that divides it.
 func size(bytes int64) string {
 	for i, unit := range []string{"GiB", "MiB", "KiB"} {
 		if one := int64(1) << (30 - 10*i); bytes >= one {

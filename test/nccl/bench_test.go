@@ -11,8 +11,7 @@ import (
 	"testing"
 )
 
-// Real NCCL takes as long as the model says, by each protocol and algorithm, with
-// both versions, on 2 and on 4 ranks.
+// Real NCCL takes the model's time, with each protocol and algorithm, with both versions, on 2 and on 4 ranks.
 func TestAllReduceTakesTheModelsTime(t *testing.T) {
 	type shape struct{ ranks, nodes string }
 	for _, s := range []shape{{"2", "2"}, {"4", "4"}, {"4", "2"}} {
@@ -20,13 +19,13 @@ func TestAllReduceTakesTheModelsTime(t *testing.T) {
 			for _, algo := range []string{"Ring", "Tree"} {
 				for _, proto := range []string{"Simple", "LL", "LL128"} {
 					if s.ranks == "2" && algo == "Tree" {
-						continue // two nodes: the tree is the ring's chain
+						continue // with two nodes the tree equals the chain of the ring
 					}
 					if testing.Short() && (version != "2.22" || s.ranks != "2") {
 						continue
 					}
-					// On four ranks each way to lay them out has one of the versions: what
-					// differs between versions does not depend on the layout.
+					// Each layout of four ranks is tested with one version, because differences between versions do not
+					// depend on the layout.
 					if s.ranks == "4" && (version == "2.22") != (s.nodes == "2") {
 						continue
 					}
@@ -36,7 +35,7 @@ func TestAllReduceTakesTheModelsTime(t *testing.T) {
 						env := []string{"NCCL_ALGO=" + algo, "NCCL_PROTO=" + proto}
 						largest := "4M"
 						if s.ranks == "4" {
-							largest = "1M" // four ranks on two cores take their time to start
+							largest = "1M" // four ranks on two cores need long to start
 						}
 						retry(t, func(scale string) error {
 							r := bench(t, dir, env, "allreduce", "--profile", "eth1", "--ranks", s.ranks, "--nodes", s.nodes, "--nccl", version,
@@ -67,15 +66,14 @@ func TestCollectives(t *testing.T) {
 	}
 }
 
-// Back to back AllReduces of 8 bytes on two ranks: NCCL's Simple sends both
-// chunks, so each costs two latencies over tcp, and one more for rdma's
-// clear-to-send. LL and LL128 leave the second chunk empty: the relaying rank is
-// one latency ahead at the end, and its clear-to-send hides behind the other's turn.
+// AllReduce of 8 bytes back to back on two ranks. With Simple, NCCL sends both chunks, so each call costs two latencies
+// over tcp, and one more for rdma's clear-to-send. LL and LL128 leave the second chunk empty: the relaying rank is one
+// latency ahead at the end, and its clear-to-send overlaps with the other rank's turn.
 func TestLatencyIsExact(t *testing.T) {
 	const n, lat = 5, 20_000.0
 	for _, tc := range []struct {
 		transport, proto string
-		latencies        float64 // of all n iterations, mean of the two ranks
+		latencies        float64 // of all n iterations, as the mean of the two ranks
 	}{
 		{"tcp", "Simple", 2 * n}, {"tcp", "LL", 2*n - 0.5}, {"tcp", "LL128", 2*n - 0.5},
 		{"rdma", "Simple", 3 * n}, {"rdma", "LL", 2*n + 0.5}, {"rdma", "LL128", 2*n + 0.5},
@@ -100,12 +98,12 @@ func TestLatencyIsExact(t *testing.T) {
 	}
 }
 
-// The time scale that bench chooses by itself is good for this host.
+// The time scale that bench selects is large enough for this host.
 func TestAutomaticScale(t *testing.T) {
 	dir := folder(t)
 	args := []string{"allreduce", "--profile", "eth10", "--ranks", "2", "-b", "1M", "-e", "4M", "-f", "4", "-n", "3", "-w", "1"}
 	retry(t, func(string) error {
-		// Status 2: no time scale up to 1024 would do, or the run would take too long.
+		// Status 2: no time scale up to 1024 is large enough, or the run would take too long.
 		r, err := tryBench(t, dir, nil, args...)
 		var exit *exec.ExitError
 		if errors.As(err, &exit) && exit.ExitCode() == 2 {
@@ -121,7 +119,7 @@ func TestAutomaticScale(t *testing.T) {
 	})
 }
 
-// More than two cores can carry ends INVALID.
+// A run that exceeds two cores is INVALID.
 func TestOverloadIsInvalid(t *testing.T) {
 	r := bench(t, folder(t), nil, "allreduce", "--profile", "xdr800", "--ranks", "2", "-b", "4M", "-e", "16M", "-f", "4", "-n", "3", "-w", "1", "--time-scale", "1")
 	if r.Verdict != "INVALID" || len(r.Reasons) == 0 {
@@ -129,9 +127,9 @@ func TestOverloadIsInvalid(t *testing.T) {
 	}
 }
 
-// Where NCCL's log goes to the user, its decisions are not known, and so no expected
-// time: a note, or with --strict a reason.
-func TestBenchSaysWhatItDoesNotCheck(t *testing.T) {
+// If NCCL's log goes to the user, its decisions and thus the expected time are not known. That is a note, or a reason with
+// --strict.
+func TestBenchReportsWhatItDoesNotCheck(t *testing.T) {
 	args := []string{"bench", "allreduce", "--profile", "eth1", "--ranks", "2", "-b", "64K", "-e", "64K", "-n", "3", "-w", "1", "--time-scale", "64", "--json"}
 	for _, tc := range []struct {
 		args   []string

@@ -36,7 +36,7 @@ func expect(t *testing.T, args ...string) expectation {
 	return expectIn(t.Context(), t, nil, args...)
 }
 
-// expectIn is expect with more in the environment.
+// expectIn is expect with additional environment.
 func expectIn(ctx context.Context, t *testing.T, env []string, args ...string) (e expectation) {
 	t.Helper()
 	out, err := ddlemu(ctx, t, folder(t), env, append([]string{"expect", "allreduce", "--json"}, args...)...).CombinedOutput()
@@ -49,7 +49,7 @@ func expectIn(ctx context.Context, t *testing.T, env []string, args ...string) (
 	return e
 }
 
-// Real NCCL decides; sizes that it does not run are expected too.
+// Real NCCL decides. Sizes that it does not run have expected times too.
 func TestExpect(t *testing.T) {
 	e := expect(t, "--profile", "ndr400", "--ranks", "2", "-b", "8", "-e", "8G", "-f", "1024")
 	if len(e.Rows) != 4 {
@@ -65,7 +65,7 @@ func TestExpect(t *testing.T) {
 	}
 }
 
-// A log with one time that no network gives and one that is too slow.
+// A log with one time that is impossible on the network and one that is too slow.
 func TestExpectJudgesALog(t *testing.T) {
 	log := filepath.Join(t.TempDir(), "log")
 	text := `#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong
@@ -96,8 +96,8 @@ func TestExpectJudgesALog(t *testing.T) {
 	}
 }
 
-// The root of a broadcast runs ahead of the others: the mean is below the bound, which
-// holds for the last rank. What nccl-tests then prints is what is expected.
+// The root of a broadcast runs ahead of the others, so the mean is below the bound, which is for the last rank.
+// nccl-tests' time is as expected.
 func TestExpectBroadcast(t *testing.T) {
 	dir := folder(t)
 	args := []string{"broadcast", "--profile", "eth10", "--ranks", "2", "-b", "1M", "-e", "1M", "-n", "20", "--json"}
@@ -133,8 +133,7 @@ func TestExpectBroadcast(t *testing.T) {
 	})
 }
 
-// On a fabric that is up NCCL decides by what is in force there, as it does on one that
-// was made so.
+// On a fabric that is up, NCCL decides by its present parameters, as on a new fabric with these parameters.
 func TestExpectOnAShapedFabric(t *testing.T) {
 	dir := folder(t)
 	do := func(args ...string) []byte {
@@ -163,8 +162,7 @@ func TestExpectOnAShapedFabric(t *testing.T) {
 	}
 }
 
-// Nothing that a fabric does to messages delays NCCL's decisions: with it this would take
-// minutes.
+// The fabric does not delay the runs for NCCL's decisions. Otherwise this test would take minutes.
 func TestExpectWaitsForNothing(t *testing.T) {
 	for name, text := range map[string]string{
 		"links":    "link:\n  bandwidth: 1Mbps\n  latency: 5s\n",

@@ -13,7 +13,7 @@ import (
 	"github.com/ddlemu/ddlemu/test/built"
 )
 
-// The constructor in C tells NCCL the same node that Go comes to, or nothing.
+// The constructor in C gives NCCL the same node as Go's code, or none.
 func TestConstructorAndGoAgreeOnTheNode(t *testing.T) {
 	bin := filepath.Join(t.TempDir(), "hostid")
 	if out, err := exec.Command("gcc", "-O1", "-Wall", "-Werror", "testdata/hostid.c", "-o", bin, "-ldl").CombinedOutput(); err != nil {

@@ -21,7 +21,7 @@ import (
 	"github.com/ddlemu/ddlemu/test/built"
 )
 
-// ranksOf lists the rank processes that the process pid has started.
+// ranksOf returns the rank processes that process pid has started.
 func ranksOf(t *testing.T, pid int) []int {
 	t.Helper()
 	var ranks []int
@@ -41,12 +41,12 @@ func ranksOf(t *testing.T, pid int) []int {
 	return ranks
 }
 
-// underWay waits until the job of the only fabric in dir has carried bytes.
-func underWay(t *testing.T, dir string) {
+// waitForTraffic waits until the job of the only fabric in dir has carried bytes.
+func waitForTraffic(t *testing.T, dir string) {
 	t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
 		for _, l := range links(t, dir) {
-			// Over the kernel datapath go a connection's first packets too.
+			// On the kernel datapath, the first packets of a connection are counted too.
 			if l.Bytes > 64<<10 {
 				return
 			}
@@ -63,7 +63,7 @@ type linkStatus struct {
 	Bytes        uint64  `json:"bytes"`
 }
 
-// links is what status says of the only fabric in dir; none while there is none.
+// links returns the links in the status of the only fabric in dir; none if there is no fabric.
 func links(t *testing.T, dir string) []linkStatus {
 	t.Helper()
 	out, err := ddlemu(t.Context(), t, dir, nil, "status", "--json").Output()
@@ -95,12 +95,12 @@ func TestKilledRankIsAnErrorForTheOthers(t *testing.T) {
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
 			}
-			underWay(t, dir)
+			waitForTraffic(t, dir)
 			ranks := ranksOf(t, cmd.Process.Pid)
 			if len(ranks) != 2 {
 				t.Fatalf("%d ranks", len(ranks))
 			}
-			// The child is ours: started by the command that this test started.
+			// The rank is a child of the command that this test started.
 			if err := syscall.Kill(ranks[1], syscall.SIGKILL); err != nil {
 				t.Fatal(err)
 			}
@@ -187,7 +187,7 @@ func TestShapeWhileRunning(t *testing.T) {
 	})
 }
 
-// csvTimes are the measured times of a CSV output, row by row.
+// csvTimes returns the measured times of a CSV output, in row order.
 func csvTimes(t *testing.T, text string) []float64 {
 	t.Helper()
 	var times []float64
@@ -247,8 +247,7 @@ func TestAnyProgramRunsOnTheSoftwareCUDA(t *testing.T) {
 	}
 }
 
-// Without ddlemu around it a job makes a fabric of its own, says so once, and
-// removes it.
+// Without ddlemu around it, a job makes a fabric for itself, says so once, and removes it.
 func TestBareProgram(t *testing.T) {
 	bin, dir := program(t), folder(t)
 	lib := built.Path(t, "softcuda", "lib") + ":" + built.Path(t, "lib")
@@ -283,7 +282,7 @@ func TestBareProgram(t *testing.T) {
 	}
 }
 
-// waitForPID reads the number that a process writes into a file when it is ready.
+// waitForPID waits for a process to write its number into a file, and returns it.
 func waitForPID(t *testing.T, path string) int {
 	t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
@@ -301,7 +300,7 @@ func waitForPID(t *testing.T, path string) int {
 	return 0
 }
 
-// What a command that was killed leaves is removed by gc, and not while it runs.
+// gc removes what a killed command leaves behind, but nothing of a running command.
 func TestKilledCommandIsCleanedUp(t *testing.T) {
 	dir := folder(t)
 	// Its ranks have joined and left: only the command keeps the fabric.

@@ -17,7 +17,7 @@ import (
 	"github.com/ddlemu/ddlemu/test/built"
 )
 
-// needRoot skips a test of the kernel datapath for who cannot have one.
+// needRoot skips a test of the kernel datapath without root.
 func needRoot(t *testing.T) {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -25,8 +25,7 @@ func needRoot(t *testing.T) {
 	}
 }
 
-// NCCL takes as long over real TCP as over the datapath shm with the model's TCP, and
-// as the model says.
+// Over real TCP, NCCL takes the same time as over the shm datapath with the model's TCP, and the model's time.
 func TestKernelTakesTheTimeOfShm(t *testing.T) {
 	needRoot(t)
 	for _, version := range []string{"2.22", "2.29"} {
@@ -50,8 +49,8 @@ func TestKernelTakesTheTimeOfShm(t *testing.T) {
 	}
 }
 
-// At a time scale that leaves the delay line its time, the run is VALID: the plugin's
-// messages and the shaper's packets both are judged.
+// At a time scale at which the shaper is in time, the run is VALID: both the plugin's messages and the shaper's packets
+// are judged.
 func TestKernelIsValid(t *testing.T) {
 	needRoot(t)
 	dir := folder(t)
@@ -67,7 +66,7 @@ func TestKernelIsValid(t *testing.T) {
 	})
 }
 
-// A link with less than the delay line's floor is INVALID at time scale 1, and says so.
+// A link with less latency than the shaper's minimum is INVALID at time scale 1, with that reason.
 func TestKernelBelowItsFloorIsInvalid(t *testing.T) {
 	needRoot(t)
 	r := bench(t, folder(t), nil, "allreduce", "--profile", "eth1", "--lat", "2us", "--datapath", "kernel", "--ranks", "2", "-b", "1M", "-e", "1M", "-n", "3", "-w", "1", "--time-scale", "1")
@@ -76,8 +75,7 @@ func TestKernelBelowItsFloorIsInvalid(t *testing.T) {
 	}
 }
 
-// One launcher for all ranks, in the host's namespace: their sockets come from the
-// fabric's daemon.
+// One launcher for all ranks, in the host's namespace: their sockets come from the fabric's daemon.
 func TestRunOnKernel(t *testing.T) {
 	needRoot(t)
 	bin, dir := program(t), folder(t)
@@ -94,8 +92,7 @@ func TestRunOnKernel(t *testing.T) {
 	}
 }
 
-// Inside of the nodes, NCCL's own sockets and the plugin both carry it over the same
-// fabric.
+// Inside the nodes, both NCCL's sockets and the plugin use the same fabric.
 func TestInsideTheNodes(t *testing.T) {
 	needRoot(t)
 	bin, dir := program(t), folder(t)
@@ -134,7 +131,7 @@ func TestInsideTheNodes(t *testing.T) {
 	}
 }
 
-// Under sudo the job's programs are those of the user who called it, as is the fabric.
+// With sudo, the job's programs and the fabric belong to the user who called it.
 func TestRunOnKernelForAUser(t *testing.T) {
 	needRoot(t)
 	const nobody = 65534

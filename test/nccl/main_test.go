@@ -18,11 +18,11 @@ import (
 	"github.com/ddlemu/ddlemu/test/built"
 )
 
-// tries is how often a check of times is repeated before it fails: other work on
-// the host is noise that one run cannot tell from a fault.
+// tries is the number of attempts of a check of times: other work on the host is noise that one run cannot distinguish
+// from a fault.
 const tries = 4
 
-// folder is a folder of fabrics for one test; at its end nothing may be left in it.
+// folder is a folder of fabrics for one test. In the end it must be empty.
 func folder(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/dev/shm", "ddlemu-test-")
@@ -40,7 +40,7 @@ func folder(t testing.TB) string {
 	return dir
 }
 
-// ddlemu is the command with these arguments, its fabrics in dir.
+// ddlemu is a command with these arguments and its fabrics in dir.
 func ddlemu(ctx context.Context, t testing.TB, dir string, env []string, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.CommandContext(ctx, built.Path(t, "bin", "ddlemu"), args...)
@@ -50,7 +50,7 @@ func ddlemu(ctx context.Context, t testing.TB, dir string, env []string, args ..
 	return cmd
 }
 
-// result is what bench --json prints.
+// result is the output of bench --json.
 type result struct {
 	Header struct {
 		NCCL      string  `json:"nccl"`
@@ -72,7 +72,7 @@ type result struct {
 	Reasons []string `json:"reasons"`
 }
 
-// bench runs `ddlemu bench args --json` and checks that every value is right.
+// bench runs `ddlemu bench args --json` and checks that every value is correct.
 func bench(t *testing.T, dir string, env []string, args ...string) result {
 	t.Helper()
 	r, err := tryBench(t, dir, env, args...)
@@ -82,7 +82,7 @@ func bench(t *testing.T, dir string, env []string, args ...string) result {
 	return r
 }
 
-// tryBench is bench whose command may fail.
+// tryBench is bench for a command that may fail.
 func tryBench(t *testing.T, dir string, env []string, args ...string) (result, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
@@ -109,17 +109,16 @@ func tryBench(t *testing.T, dir string, env []string, args ...string) (result, e
 	return r, nil
 }
 
-// scales are the time scales of the tries: each makes what the host itself costs
-// count less.
+// scales are the time scales of the attempts. With a larger one the cost of the host matters less.
 var scales = [tries]string{"8", "32", "128", "128"}
 
-// busy is how much of a processor others may take during a try before its times
-// are put down to them: a thread that yields to a busy one waits for a time slice.
+// busy is the processor use of other programs above which a failed try is attributed to them: a thread that yields to a
+// busy one waits for a time slice.
 const busy = 0.05
 
-// retry repeats a check of times, with another time scale, until it returns no
-// error. When it never does, and others took the processors during most tries, there
-// is nothing to say about ddlemu: the test is skipped, with how busy they were.
+// retry repeats a check of times with other time scales until it succeeds. If it never does, and other programs used
+// the processors during most tries, the result says nothing about ddlemu, and the test is skipped with their processor
+// use.
 func retry(t *testing.T, check func(scale string) error) {
 	t.Helper()
 	var err error
@@ -143,8 +142,8 @@ func retry(t *testing.T, check func(scale string) error) {
 	t.Error(err)
 }
 
-// watchOthers returns a function that says how many processors others took since,
-// on average: what was used in all, less what this test's own processes used.
+// watchOthers returns a function that returns the average number of processors that other programs used since: the
+// total minus what this test's processes used.
 func watchOthers(t *testing.T) func() float64 {
 	t.Helper()
 	begin, all, own := time.Now(), allCPU(t), ownCPU(t)
@@ -153,7 +152,7 @@ func watchOthers(t *testing.T) func() float64 {
 	}
 }
 
-// allCPU is the processor time used on this host since its boot.
+// allCPU is the processor time used on this host since boot.
 func allCPU(t *testing.T) time.Duration {
 	t.Helper()
 	text, err := os.ReadFile("/proc/stat")
@@ -168,7 +167,7 @@ func allCPU(t *testing.T) time.Duration {
 	return time.Duration(user+nice+system+irq+softirq+steal) * tick
 }
 
-// ownCPU is the processor time used by this process and by those it waited for.
+// ownCPU is the processor time used by this process and the children that it has waited for.
 func ownCPU(t *testing.T) time.Duration {
 	t.Helper()
 	all := time.Duration(0)
@@ -182,7 +181,7 @@ func ownCPU(t *testing.T) time.Duration {
 	return all
 }
 
-// nearModel checks that every row is within percent of what the model expects.
+// nearModel checks that every row is within percent of the model's time.
 func nearModel(r result, percent float64) error {
 	for _, row := range r.Rows {
 		if row.ExpectedUS == 0 {

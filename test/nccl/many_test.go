@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Many nodes on a small host: their threads take turns on its processors, and at the
-// largest time scale that costs a run nothing that its verdict would have to mention.
+// Many nodes on a small host: their threads take turns on its processors. At the largest time scale that costs a run
+// nothing that affects its verdict.
 func TestSixteenNodes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("sixteen ranks take long to start")

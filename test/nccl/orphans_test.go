@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// A launcher that a signal ends leaves its ranks; run ends them.
+// If a signal ends a launcher, run ends the ranks that it left.
 func TestRunEndsWhatALauncherLeft(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "pid")
 	cmd := ddlemu(t.Context(), t, folder(t), nil, "run", "--profile", "loopback", "--", "sh", "-c", "sleep 1000 & echo $! > "+file+"; wait")
@@ -40,7 +40,7 @@ func TestRunEndsWhatALauncherLeft(t *testing.T) {
 	}
 }
 
-// run takes a time scale that is to be chosen, too.
+// run accepts --time-scale auto.
 func TestRunChoosesATimeScale(t *testing.T) {
 	out, err := ddlemu(t.Context(), t, folder(t), nil, "run", "--profile", "loopback", "--time-scale", "auto", "--", "true").CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "time scale 1, enough: nothing is shaped") {
@@ -48,7 +48,7 @@ func TestRunChoosesATimeScale(t *testing.T) {
 	}
 }
 
-// Traffic that takes NCCL's own net is noticed, although nodes and ranks are right.
+// Traffic over NCCL's own transport is noticed, although nodes and ranks are correct.
 func TestAnotherNetIsInvalid(t *testing.T) {
 	bin := program(t)
 	text, word := verdictOf(t, folder(t), nil, "--", "env", "NCCL_NET=Socket", bin)

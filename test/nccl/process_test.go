@@ -16,8 +16,8 @@ import (
 	"github.com/ddlemu/ddlemu/test/built"
 )
 
-// A communicator that is made after the last one was destroyed is on our net too:
-// NCCL unloads the plugin in between, and some versions forget its name.
+// A communicator that is made after the last one was destroyed uses the plugin too. NCCL unloads the plugin in between,
+// and some versions forget its name.
 func TestInitDestroyInit(t *testing.T) {
 	bin := program(t)
 	for _, version := range []string{"2.22", "2.29"} {
@@ -46,8 +46,8 @@ func TestInitDestroyInit(t *testing.T) {
 	}
 }
 
-// The ranks share only the folder of fabrics: each has mount and pid namespaces of
-// its own, and a /dev/shm of 64 MB, which 4 ranks with 16 channels each do not fill.
+// The ranks share only the folder of fabrics: each has separate mount and pid namespaces, and a /dev/shm of 64 MB,
+// which 4 ranks with 16 channels each do not fill.
 func TestContainersThatShareOnlyTheFolder(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root, to make namespaces")
@@ -90,7 +90,7 @@ mkdir -m 700 "$DDLEMU_DIR" && mount --move "$KEEP" "$DDLEMU_DIR" && exec "$0"`
 	for _, l := range links(t, dir) {
 		carried += l.Bytes
 	}
-	// Ring or tree, an AllReduce of 4 MiB moves at least 2 x 3/4 of it per rank.
+	// With ring or tree, an AllReduce of 4 MiB moves at least 2 x 3/4 of it per rank.
 	if least := uint64(3 * world * 6 << 20); carried < least {
 		t.Errorf("the links carried %d bytes, want at least %d", carried, least)
 	}

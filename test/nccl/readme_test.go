@@ -14,7 +14,7 @@ import (
 	"github.com/ddlemu/ddlemu/test/built"
 )
 
-// readmeBlock returns the commands that README shows after a line that ends with intro.
+// readmeBlock returns the commands in README after a line that ends with intro.
 func readmeBlock(t *testing.T, intro string) []string {
 	t.Helper()
 	text, err := os.ReadFile("../../README.md")
@@ -29,15 +29,15 @@ func readmeBlock(t *testing.T, intro string) []string {
 	return strings.Split(block, "\n")
 }
 
-// README's job on a fabric that is up: a launcher without `ddlemu run` around it, and a
-// change of the links while the job runs. The lines run as README has them.
+// README's job on a fabric that is up: a launcher without `ddlemu run`, and a change of the links during the job. The
+// lines run as they are in README.
 func TestReadmeJobOnAFabricThatIsUp(t *testing.T) {
 	torchrun, err := exec.LookPath("torchrun")
 	if err != nil {
 		t.Skip("SKIPPED: torchrun is not installed (apt-get install python3-torch)")
 	}
 	path := built.Path(t, "bin") + ":" + os.Getenv("PATH")
-	if torchrun == "/usr/bin/torchrun" { // Debian's
+	if torchrun == "/usr/bin/torchrun" { // from Debian
 		path = built.Path(t, "..", "test", "programs", "testdata", "bin") + ":" + path
 	}
 	dir, work := folder(t), t.TempDir()
@@ -86,7 +86,7 @@ func TestReadmeJobOnAFabricThatIsUp(t *testing.T) {
 	if err := job.Wait(); err != nil {
 		t.Fatalf("%s: %v:\n%s", lines[1], err, said)
 	}
-	// Each of 3 AllReduces of 4 MiB between 2 ranks sends 4 MiB each way.
+	// Each of 3 AllReduces of 4 MiB between 2 ranks sends 4 MiB in each direction.
 	for _, l := range links(t, dir) {
 		if l.Bytes < 12<<20 {
 			t.Errorf("%s:%s carried %d bytes, want at least 12 MiB", l.From, l.To, l.Bytes)

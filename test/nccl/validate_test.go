@@ -44,14 +44,14 @@ func validate(t *testing.T, args ...string) (v validation, status int, err error
 	return v, status, err
 }
 
-// Emulated rows take what the model says, and that is what was published: short calls, in
-// which an operation of this host's must not count, and the shortest with more than one
-// loop of the ring, where it matters in which order the channels' messages leave.
+// Emulated rows take the model's time, and that is the published one: short calls, in which the cost of an operation on
+// this host must not matter, and the shortest with more than one loop of the ring, in which the order of the channels'
+// messages matters.
 func TestValidate(t *testing.T) {
 	for _, tc := range []struct {
 		from, to, scale string
 		rows            int
-		most            float64 // that emulated and expected differ by
+		most            float64 // maximum difference of emulated and expected time in percent
 	}{{"128K", "512K", "1024", 3, 0.05}, {"16M", "16M", "128", 1, 0.03}} {
 		t.Run(tc.from, func(t *testing.T) {
 			retry(t, func(string) error {
@@ -73,7 +73,7 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// A fabric that the table was not measured on is told from the one that it was.
+// On another fabric than that of the table, the rows exceed their limits.
 func TestValidateAnotherFabric(t *testing.T) {
 	v, status, err := validate(t, "-b", "1M", "--model", "--bw", "20Gbps")
 	if err != nil {

@@ -15,29 +15,29 @@ import (
 	"github.com/ddlemu/ddlemu/test/built"
 )
 
-// Time scales of these runs: large enough that a sound emulator is VALID on a
-// small host, so that what turns a run INVALID is the planted fault.
+// Time scales of these runs: so large that a correct emulator is VALID on a small host, so the planted fault is the
+// reason for INVALID.
 const (
 	scale      = 64
-	scaleSmall = 512          // of messages that take microseconds
-	scaleUS    = scale * 1000 // a scaled microsecond in real ns
+	scaleSmall = 512          // for messages that take microseconds
+	scaleUS    = scale * 1000 // one stated microsecond in real ns
 )
 
-// Faults of the emulator itself, which the test build of the plugin plants, turn
-// a run INVALID. Times in DDLEMU_FAULT are real, those of the limits scaled.
+// Faults of the emulator, which the plugin's test build plants, make a run INVALID. Times in DDLEMU_FAULT are real
+// time, those of the limits stated time.
 func TestPlantedFaultsAreInvalid(t *testing.T) {
 	for _, tc := range []struct {
 		name, fault, reason string
 		scale               int
 		args                []string
 	}{
-		// On messages of 8 bytes, which take 27 us.
+		// Messages of 8 bytes take 27 us.
 		{"10 us added to each delivery", fmt.Sprint("delay ", 10*1000*scaleSmall), "later than max(1 us, 2 %", scaleSmall, []string{"-b", "8", "-e", "8", "-n", "50"}},
 		{"rate 3 % low", "slow 3", "at the rate asked for", scale, []string{"-b", "1M", "-e", "1M", "-n", "6"}},
-		// On messages of 256 KiB, which take 2 ms behind one another.
+		// Messages of 256 KiB follow each other every 2 ms.
 		{"one message in 20 late", fmt.Sprint("late 20 ", 1000*scaleUS), "1 in 100 may be", scale, []string{"-b", "1M", "-e", "1M", "-n", "6"}},
-		// One AllReduce takes 9 ms. Stalls further apart than that can fall into step with
-		// the calls: each then hits the moment between two, when nothing is under way.
+		// One AllReduce takes 9 ms. Stalls with a longer interval can synchronize with the calls: each then occurs
+		// between two calls, when nothing is in flight.
 		{"the sending thread stalls", fmt.Sprint("stall ", 2000*scaleUS, " ", 5000*scaleUS), "1 in 100 may be", scale, []string{"-b", "1M", "-e", "1M", "-n", "6"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -112,8 +112,8 @@ func TestWhatTheJobDoesIsNotTheEmulatorsFault(t *testing.T) {
 	})
 }
 
-// stopped runs cmd, whose program waits for its parent between the communicator's
-// init and the first collective, and stops it there for a while.
+// stopped runs cmd, whose program waits between the communicator's init and the first collective, and stops the program
+// there for a while.
 func stopped(t *testing.T, cmd *exec.Cmd, dir string) error {
 	t.Helper()
 	var out strings.Builder

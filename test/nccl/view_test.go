@@ -17,8 +17,8 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/bench/nccllog"
 )
 
-// decided is what NCCL decided for AllReduce of the sizes from begin to end, each 8 times
-// the last, on 2 nodes, as "size algorithm protocol".
+// decided returns NCCL's decisions for AllReduce of the sizes from begin to end by factors of 8, on 2 nodes, as "size
+// algorithm protocol".
 func decided(t *testing.T, env []string, begin, end string, args ...string) []string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
@@ -35,13 +35,12 @@ func has(decisions []string, protocol string) bool {
 	return strings.Contains(strings.Join(decisions, "\n")+"\n", " "+protocol+"\n")
 }
 
-// NCCL's model gives LL up to where its bytes, twice as many, cost more than the
-// latency that it saves: further up on a faster link, and LL128 after it where the NIC
-// reaches the GPU's memory.
+// NCCL uses LL up to the size at which the cost of its doubled bytes exceeds the latency that it saves: a larger size
+// on a faster link. LL128 follows if the NIC reaches the GPU's memory.
 func TestNCCLDecidesAsOnTheFabric(t *testing.T) {
 	for _, version := range []string{"2.22", "2.29"} {
 		t.Run(version, func(t *testing.T) {
-			// What a process inherits from one with the plugin names no file of its own.
+			// A child of a process with the plugin inherits NCCL_TOPO_FILE, but not the file.
 			inherited := []string{"NCCL_TOPO_FILE=/proc/self/fd/99"}
 			slow := decided(t, inherited, "32K", "2M", "--profile", "ndr400", "--bw", "10Gbps", "--nccl", version)
 			fast := decided(t, nil, "32K", "2M", "--profile", "ndr400", "--nccl", version)
@@ -62,8 +61,8 @@ func TestNCCLDecidesAsOnTheFabric(t *testing.T) {
 	}
 }
 
-// With NVLink between the GPUs of a node NCCL uses all of its NICs, each beside a GPU:
-// a call takes little more than the least that they all allow.
+// With NVLink between the GPUs of a node, NCCL uses all NICs of the node, each beside a GPU. A call takes little more
+// than the minimum with all NICs.
 func TestNVLinkUsesEveryNIC(t *testing.T) {
 	for _, version := range []string{"2.22", "2.29"} {
 		t.Run(version, func(t *testing.T) {
@@ -77,7 +76,7 @@ func TestNVLinkUsesEveryNIC(t *testing.T) {
 	}
 }
 
-// What goes over NVLink, and over both NICs, is right and takes the model's time.
+// Traffic over NVLink and over both NICs is correct and takes the model's time.
 func TestNVLinkCollectives(t *testing.T) {
 	for _, coll := range []string{"allreduce", "alltoall"} {
 		for _, version := range []string{"2.22", "2.29"} {
@@ -92,8 +91,7 @@ func TestNVLinkCollectives(t *testing.T) {
 	}
 }
 
-// By the host's view, and on tcp, nothing reaches the GPUs' memory, and NCCL rules
-// LL128 out.
+// With the host's view, and with tcp, no NIC reaches the GPUs' memory, and NCCL excludes LL128.
 func TestNCCLDecidesAsOnTheHost(t *testing.T) {
 	for name, args := range map[string][]string{
 		"host view": {"--profile", "ndr400", "--nccl-view", "host"},
@@ -107,9 +105,8 @@ func TestNCCLDecidesAsOnTheHost(t *testing.T) {
 	}
 }
 
-// A GPU's LL128 is not safe through host memory: NCCL must never choose it there, and
-// is told so where the real fabric would have it. Where that can't be kept from it,
-// the job is INVALID, however it came about.
+// LL128 of a GPU is not safe through host memory. NCCL must never select it there, and its log says where the real
+// fabric would use it. If NCCL cannot be prevented from using it, the job is INVALID in every case.
 func TestNoLL128OnAGPU(t *testing.T) {
 	gpu := "LD_PRELOAD=" + library(t, "libcuda.so.1", "testdata/libcuda.c")
 	tuner2 := "NCCL_TUNER_PLUGIN=" + library(t, "libnccl-tuner-v2.so", "testdata/tuner_v2.c")
@@ -124,7 +121,7 @@ func TestNoLL128OnAGPU(t *testing.T) {
 	for _, tc := range []struct {
 		nccl, env, tuner string
 		coll             string // default: allreduce
-		unsafe           bool   // NCCL chooses LL128, and the job is INVALID
+		unsafe           bool   // NCCL uses LL128, and the job is INVALID
 		says, never      []string
 	}{
 		{nccl: "2.22", never: []string{early, alone}},
@@ -136,7 +133,7 @@ func TestNoLL128OnAGPU(t *testing.T) {
 		{nccl: "2.22", env: "NCCL_PROTO=^LL128", never: []string{early, takenOut, alone}},
 		{nccl: "2.29", env: "NCCL_PROTO=^LL128;allreduce:LL", never: []string{takenOut, alone}},
 
-		// There is nothing else.
+		// There is no alternative.
 		{nccl: "2.22", env: "NCCL_PROTO=LL128", unsafe: true, says: []string{early, alone}},
 		{nccl: "2.29", env: "NCCL_PROTO=LL128", unsafe: true, says: []string{early, alone}},
 		{nccl: "2.22", env: "NCCL_PROTO=^LL,Simple", unsafe: true, says: []string{early, alone}},
@@ -144,16 +141,16 @@ func TestNoLL128OnAGPU(t *testing.T) {
 		{nccl: "2.29", env: "NCCL_PROTO=allreduce:LL128", unsafe: true, says: []string{early, alone}},
 		{nccl: "2.29", env: "NCCL_PROTO=LL;allreduce:LL128", unsafe: true, says: []string{early, alone}},
 		{nccl: "2.29", env: "NCCL_PROTO=^LL128;allreduce:LL128", unsafe: true, says: []string{early, alone}},
-		// But for another collective.
+		// Only another collective has no alternative.
 		{nccl: "2.29", env: "NCCL_PROTO=LL;broadcast:LL128", says: []string{early}, never: []string{alone}},
-		// Broadcasts have no trees: NCCL 2.22 falls back on rings.
+		// Broadcasts have no trees: NCCL 2.22 uses rings instead.
 		{nccl: "2.22", env: "NCCL_ALGO=tree NCCL_PROTO=^LL,Simple", coll: "broadcast", unsafe: true, says: []string{early, alone}},
 		{nccl: "2.22", env: "NCCL_ALGO=tree", coll: "broadcast", never: []string{early, alone}},
-		// NCCL does not show what it falls back on.
+		// NCCL does not show what it uses instead.
 		{nccl: "2.22", env: "NCCL_PROTO=^LL", tuner: empty, unsafe: true, says: []string{early, alone}},
 		{nccl: "2.22", tuner: empty, never: []string{early, alone}},
 
-		// No costs to see: by NCCL_PROTO.
+		// The tuner sees no costs: NCCL_PROTO decides.
 		{nccl: "2.22", env: "NCCL_PROTO=^LL", tuner: tuner2, unsafe: true, says: []string{early}},
 		{nccl: "2.22", env: "NCCL_PROTO=^LL128;allreduce:LL128", tuner: tuner2, unsafe: true, says: []string{early}},
 		{nccl: "2.22", env: "NCCL_PROTO=^LL128", tuner: tuner2, never: []string{early}},
@@ -204,8 +201,8 @@ func library(t *testing.T, name, source string) string {
 	return lib
 }
 
-// chosen runs a collective on what looks like a GPU, and checks whether NCCL chose LL128
-// and the verdict says so. Returns rank 0's log.
+// chosen runs a collective on an apparent GPU, and checks whether NCCL chose LL128 and the verdict says so. It returns
+// rank 0's log.
 func chosen(t *testing.T, coll, version string, env []string, unsafe bool) string {
 	t.Helper()
 	logs := t.TempDir()
@@ -231,11 +228,11 @@ func chosen(t *testing.T, coll, version string, env []string, unsafe bool) strin
 	return string(text)
 }
 
-// The user's own topology file stands.
+// The user's topology file is used.
 func TestUsersTopologyFile(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "mine.xml")
-	// On a NIC of 10 Gb/s, whatever the profile says.
+	// It has a NIC of 10 Gb/s, unlike the profile.
 	text := `<system version="1"><cpu numaid="-1" arch="x86_64" vendor="AuthenticAMD" familyid="25" modelid="1">
 <pci busid="0000:50:00.0" class="0x020000" link_speed="8.0 GT/s PCIe" link_width="16"><nic><net name="goemu0" speed="10000" latency="1" port="1" guid="0x1" gdr="0"/></nic></pci>
 </cpu></system>`

@@ -10,12 +10,11 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/link"
 )
 
-// waterFill is the max-min fair rate of each flow, in bytes of payload per s: all rates
-// grow alike; when a hop is full, those that cross it stay as they are (Bertsekas and
-// Gallager, Data Networks, 6.5.2).
+// waterFill is the max-min fair rate of each flow in bytes of payload per s: all rates rise equally; when a hop is
+// full, the rates of its flows stay (Bertsekas and Gallager, Data Networks, 6.5.2).
 func waterFill(t *testing.T, f *fabric.Fabric, demands []demand) []float64 {
 	t.Helper()
-	left, users := map[int]float64{}, map[int]int{}
+	residual, users := map[int]float64{}, map[int]int{}
 	rates, fixed := make([]float64, len(demands)), make([]bool, len(demands))
 	for _, d := range demands {
 		for _, s := range f.Path(d.src, d.dst) {
@@ -24,22 +23,22 @@ func waterFill(t *testing.T, f *fabric.Fabric, demands []demand) []float64 {
 			if err != nil {
 				t.Fatal(err)
 			}
-			left[s.Hop] = float64(spec.Bandwidth) / 8 * float64(p.Payload) / float64(p.Payload+p.PerPacket)
+			residual[s.Hop] = float64(spec.Bandwidth) / 8 * float64(p.Payload) / float64(p.Payload+p.PerPacket)
 			users[s.Hop]++
 		}
 	}
 	for {
 		full, grow := -1, math.Inf(1)
 		for h, n := range users {
-			if n > 0 && left[h]/float64(n) < grow {
-				full, grow = h, left[h]/float64(n)
+			if n > 0 && residual[h]/float64(n) < grow {
+				full, grow = h, residual[h]/float64(n)
 			}
 		}
 		if full < 0 {
 			return rates
 		}
 		for h, n := range users {
-			left[h] -= grow * float64(n)
+			residual[h] -= grow * float64(n)
 		}
 		for i := range demands {
 			if !fixed[i] {
@@ -62,14 +61,14 @@ func waterFill(t *testing.T, f *fabric.Fabric, demands []demand) []float64 {
 	}
 }
 
-// With fair queues flows get what max-min fairness gives them, whatever the inputs
-// they come by and whoever else waits behind their back-pressure.
+// With fair queues, flows get max-min fair rates, whatever inputs they use and whichever other flows wait because of
+// back-pressure.
 func TestFairIsMaxMin(t *testing.T) {
 	for _, c := range traffic() {
 		for _, queue := range []string{"fair:256K", "fair:1M"} {
 			t.Run(c.name+", "+queue, func(t *testing.T) {
 				f := net(t, c.nodes, queue, c.top)
-				// Queues have to fill first, several on a flow's way.
+				// First the queues must fill, several of them on a flow's path.
 				const from, to = 40e6, 60e6
 				got, want := model(t, f, c.demands, from, to), waterFill(t, f, c.demands)
 				for i, d := range c.demands {

@@ -15,16 +15,16 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/link"
 )
 
-// demand is a flow without end from one NIC to another.
+// demand is an endless flow from one NIC to another.
 type demand struct{ src, dst int }
 
-// length is for how long flows run, in ns, and warm for how long they are not counted.
+// length is the time that flows run in ns, and warm the first part of it that is not counted.
 const (
 	length = 25e6
 	warm   = 5e6
 )
 
-// flowsOf are flows of the link model between NICs.
+// flowsOf makes flows of the link model between NICs.
 func flowsOf(t *testing.T, f *fabric.Fabric, demands []demand) []*link.Flow {
 	t.Helper()
 	params, err := f.Params(1)
@@ -41,8 +41,7 @@ func flowsOf(t *testing.T, f *fabric.Fabric, demands []demand) []*link.Flow {
 	return flows
 }
 
-// model is the payload in bytes that each flow gets through in the link model between
-// the times from and to.
+// model is the payload in bytes that each flow carries in the link model between the times from and to.
 func model(t *testing.T, f *fabric.Fabric, demands []demand, from, to int64) []float64 {
 	t.Helper()
 	flows := flowsOf(t, f, demands)
@@ -87,12 +86,12 @@ func model(t *testing.T, f *fabric.Fabric, demands []demand, from, to int64) []f
 	return b
 }
 
-// oracle is the same by packets.
+// oracle is the same in the packet simulator.
 func oracle(f *fabric.Fabric, demands []demand, from, to int64) []float64 {
 	return oracleOf(f, demands, from, to, 0)
 }
 
-// oracleOf is oracle for flows that have so many packets under way at most, 0 for no bound.
+// oracleOf is oracle with a limit of packets in flight per flow, 0 for none.
 func oracleOf(f *fabric.Fabric, demands []demand, from, to int64, window int) []float64 {
 	s := newSim(f)
 	for _, d := range demands {
@@ -111,11 +110,11 @@ func oracleOf(f *fabric.Fabric, demands []demand, from, to int64, window int) []
 	return got
 }
 
-// rate is that of a NIC. Four times less is still one at which segments have their
-// largest size: flows whose segments differ in size share by segments, not by bytes.
+// rate is the rate of a NIC. At a quarter of it segments still have their maximum size: flows with segments of
+// different sizes share by segments, not by bytes.
 const rate = 40 * units.Gbps
 
-// net makes a fabric of links of this rate and 2 us, and 1 us between switches.
+// net makes a fabric with links of this rate and 2 us, and 1 us between switches.
 func net(t *testing.T, nodes int, queue string, top configs.Topology) *fabric.Fabric {
 	t.Helper()
 	if top.Kind != "" {
@@ -143,7 +142,7 @@ func netOf(t *testing.T, nodes int, queue string, top configs.Topology, seed uin
 	return f
 }
 
-// all is a flow from each of from to each of to.
+// all has a flow from each NIC in from to each in to.
 func all(from, to []int) []demand {
 	var d []demand
 	for _, a := range from {
@@ -166,7 +165,7 @@ func upTo(n int) []int {
 
 const tolerance = 0.03
 
-// line is the payload in bytes that a NIC's line carries in so many ns.
+// line is the payload in bytes that a NIC's line carries in ns.
 func line(ns int64) float64 {
 	return float64(rate) / 8 * packetPayload / packetBytes * float64(ns) / 1e9
 }
@@ -177,7 +176,7 @@ func TestOneBottleneckIsSharedEqually(t *testing.T) {
 			f := net(t, n+1, queue, configs.Topology{})
 			from, to := int64(warm), int64(length)
 			if queue != "lossless" {
-				// Who is a few segments ahead changes slowly once queues are full.
+				// The order of a few segments changes slowly once queues are full.
 				from, to = 60e6, 120e6
 			}
 			for i, got := range model(t, f, all(upTo(n + 1)[1:], []int{0}), from, to) {
@@ -189,9 +188,8 @@ func TestOneBottleneckIsSharedEqually(t *testing.T) {
 	}
 }
 
-// With tail drop a bottleneck is full. How flows share it is not asserted: nothing in
-// the model slows a flow down that loses, so which one gets in is a matter of phase
-// (Floyd and Jacobson 1992).
+// With tail drop, a bottleneck is full. The shares are not tested: the model does not slow down a flow that loses
+// packets, so the shares depend on phase (Floyd and Jacobson 1992).
 func TestTailDropFillsTheBottleneck(t *testing.T) {
 	for _, n := range []int{2, 4, 7} {
 		f := net(t, n+1, "taildrop:1M", configs.Topology{})
@@ -204,7 +202,7 @@ func TestTailDropFillsTheBottleneck(t *testing.T) {
 	}
 }
 
-// sum adds up the flows with these numbers, all if there are none.
+// sum adds the flows with these indices, all flows if there are none.
 func sum(flows []float64, which []int) float64 {
 	total := 0.0
 	for i, v := range flows {
@@ -215,14 +213,14 @@ func sum(flows []float64, which []int) float64 {
 	return total
 }
 
-// pattern is some traffic on some fabric.
+// pattern is a traffic pattern on a fabric.
 type pattern struct {
 	name       string
 	nodes      int
 	top        configs.Topology
 	demands    []demand
 	bottleneck []int   // flows
-	each       float64 // that a flow may be off with bounded queues
+	each       float64 // maximum deviation of a flow with bounded queues
 }
 
 func traffic() []pattern {
@@ -240,8 +238,8 @@ func traffic() []pattern {
 	}
 }
 
-// With bounded queues single flows may be off by more where a port holds a link between
-// switches, and that those behind it (see docs/model.md).
+// With bounded queues, single flows may deviate more if a port pauses a link between switches, and that link pauses
+// those behind it (see docs/model.md).
 func TestModelSharesAsPacketsDo(t *testing.T) {
 	for _, c := range traffic() {
 		for _, queue := range []string{"lossless", "lossless:256K", "lossless:1M"} {

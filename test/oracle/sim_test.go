@@ -8,7 +8,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 )
 
-// A packet of these fabrics: what it takes of the line, and its payload.
+// A packet of these fabrics: its line bytes and its payload.
 const (
 	mtu           = 9000
 	header        = 40
@@ -17,47 +17,47 @@ const (
 	packetPayload = mtu - header
 )
 
-// queue is what waits for one hop, and the line behind it. Times are ns.
+// queue is the queue of a hop and the line behind it. Times are ns.
 type queue struct {
 	perPacket float64 // time on the line
 	latency   float64
 	drops     bool
-	room      int  // with drops: packets, 0 = no bound
-	buffer    int  // without: packets that came over this line and are still at the switch behind it; 0 = no bound
-	held      int  // of these
-	pass      bool // nothing but latency
+	limit     int  // with drops: packets, 0 = no limit
+	buffer    int  // without drops: limit of packets that came over this line and are still in the switch behind it; 0 = none
+	buffered  int  // number of these packets
+	delayOnly bool // the hop has only a latency
 
-	waiting []*packet // first in, first out
-	taken   int       // places taken: those waiting, and those on the way here
-	busy    bool
+	waiting  []*packet // first in, first out
+	occupied int       // places of packets that wait or are on their way to this queue
+	busy     bool
 
-	sources []*flow // of a NIC's port: flows with packets, in turn
+	sources []*flow // of a NIC's port: flows with packets, in order of their turns
 }
 
 type flow struct {
-	path    []*queue
-	left    int  // packets to send
-	window  int  // packets under way at most; 0 = no bound
-	out     int  // of these
-	waits   bool // for its window
-	arrived int
-	round   float64       // trip
-	at      []*recovering // by place in the path
+	path      []*queue
+	remaining int  // packets to send
+	window    int  // maximum of packets in flight; 0 = no limit
+	inFlight  int  // number of these packets
+	blocked   bool // by its window
+	arrived   int
+	round     float64       // round-trip time
+	at        []*recovering // by position in the path
 }
 
-// recovering is a flow where one of its packets was dropped.
+// recovering is the state of a flow at a hop that dropped one of its packets.
 type recovering struct {
-	again  *packet   // the dropped one, on its way again
-	behind []*packet // what may not overtake it
+	dropped *packet   // the dropped packet, sent again
+	later   []*packet // packets that may not overtake it
 }
 
 type packet struct {
 	f    *flow
-	at   int    // place in the path
-	line *queue // in whose buffer it is
+	at   int    // position in the path
+	line *queue // whose buffer it occupies
 }
 
-// event is a packet that comes to its queue, or a line that is free again.
+// event is the arrival of a packet at its queue, or the end of a transmission on a line.
 type event struct {
 	at    float64
 	order int
@@ -96,13 +96,13 @@ func newSim(f *fabric.Fabric) *sim {
 		l := fabric.LinkOf(h.Spec)
 		q := &queue{latency: float64(l.Latency), perPacket: packetBytes * 8e9 / float64(l.Bandwidth), drops: l.Queue.Policy == "taildrop"}
 		if h.Kind == fabric.Link {
-			q.perPacket, q.pass = 0, true // as fast as the port that feeds it
+			q.perPacket, q.delayOnly = 0, true // as fast as the port that feeds it
 		}
 		places := max(int(l.Queue.Bytes)/packetBytes, 1)
 		switch {
 		case l.Queue.Bytes == 0:
 		case q.drops && h.Kind != fabric.TxPort:
-			q.room = places
+			q.limit = places
 		case !q.drops && (h.Kind == fabric.Link || h.Kind == fabric.Trunk):
 			q.buffer = places
 		}
@@ -111,21 +111,21 @@ func newSim(f *fabric.Fabric) *sim {
 	return s
 }
 
-// add adds a flow of so many bytes.
+// add adds a flow of bytes bytes.
 func (s *sim) add(f *fabric.Fabric, src, dst, bytes int) *flow {
-	fl := &flow{left: (bytes + packetPayload - 1) / packetPayload}
+	fl := &flow{remaining: (bytes + packetPayload - 1) / packetPayload}
 	for _, step := range f.Path(src, dst) {
 		q := s.queues[step.Hop]
 		fl.path, fl.at = append(fl.path, q), append(fl.at, &recovering{})
 	}
 	fl.round = float64(f.Latency(src, dst) + f.Latency(dst, src))
-	fl.path[0].buffer = fl.path[1].buffer // the link is what leads to the switch
+	fl.path[0].buffer = fl.path[1].buffer // the link leads to the switch
 	fl.path[0].sources = append(fl.path[0].sources, fl)
 	s.flows = append(s.flows, fl)
 	return fl
 }
 
-// run runs until the time end.
+// run simulates until the time end.
 func (s *sim) run(end float64) {
 	for _, f := range s.flows {
 		s.send(f.path[0])
@@ -138,7 +138,7 @@ func (s *sim) run(end float64) {
 			s.send(e.free)
 			continue
 		}
-		s.come(e.p)
+		s.arrive(e.p)
 	}
 }
 
@@ -148,15 +148,15 @@ func (s *sim) push(e event) {
 	heap.Push(&s.heap, e)
 }
 
-// next is the packet that the line of q sends next, nil if there is none.
+// next removes and returns the packet that the line of q sends next, nil if there is none.
 func (q *queue) next() *packet {
 	if len(q.waiting) == 0 && len(q.sources) > 0 {
 		f := q.sources[0]
 		q.sources = q.sources[1:]
-		f.out++
-		if f.left--; f.left > 0 {
-			if f.window > 0 && f.out >= f.window {
-				f.waits = true
+		f.inFlight++
+		if f.remaining--; f.remaining > 0 {
+			if f.window > 0 && f.inFlight >= f.window {
+				f.blocked = true
 			} else {
 				q.sources = append(q.sources, f)
 			}
@@ -169,10 +169,10 @@ func (q *queue) next() *packet {
 	return q.waiting[0]
 }
 
-// send lets the line of q send its next packet, if it is free and has room in its buffer
-// at the switch behind it; what leaves a switch makes room in that of the line it came by.
+// send lets the line of q send its next packet if it is free and its buffer at the switch behind it is not full. A
+// packet that leaves a switch frees its place in the buffer of the line that it came over.
 func (s *sim) send(q *queue) {
-	if q.busy || !q.pass && q.buffer > 0 && q.held >= q.buffer {
+	if q.busy || !q.delayOnly && q.buffer > 0 && q.buffered >= q.buffer {
 		return
 	}
 	p := q.next()
@@ -184,37 +184,37 @@ func (s *sim) send(q *queue) {
 	p.at++
 	s.push(event{at: s.now + q.perPacket, free: q})
 	s.push(event{at: s.now + q.perPacket + q.latency, p: p})
-	if q.room > 0 {
-		q.taken--
+	if q.limit > 0 {
+		q.occupied--
 	}
-	if q.pass {
+	if q.delayOnly {
 		return
 	}
 	from := p.line
 	p.line = q
 	if q.buffer > 0 {
-		q.held++
+		q.buffered++
 	}
 	if from != nil && from.buffer > 0 {
-		from.held--
+		from.buffered--
 		s.send(from)
 	}
 }
 
-// come lets a packet come to its next queue.
-func (s *sim) come(p *packet) {
+// arrive lets a packet arrive at its next queue.
+func (s *sim) arrive(p *packet) {
 	f := p.f
 	if p.at == len(f.path) {
 		f.arrived++
-		if f.out--; f.waits {
-			f.waits = false
+		if f.inFlight--; f.blocked {
+			f.blocked = false
 			f.path[0].sources = append(f.path[0].sources, f)
 			s.send(f.path[0])
 		}
 		return
 	}
-	if q := f.path[p.at]; q.drops && q.room > 0 {
-		s.comeOrDrop(q, p)
+	if q := f.path[p.at]; q.drops && q.limit > 0 {
+		s.arriveOrDrop(q, p)
 		return
 	}
 	s.enter(f.path[p.at], p)
@@ -225,25 +225,25 @@ func (s *sim) enter(q *queue, p *packet) {
 	s.send(q)
 }
 
-// comeOrDrop drops a packet that finds no room: it comes again a round trip later, and
-// its flow's next ones wait for it.
-func (s *sim) comeOrDrop(q *queue, p *packet) {
+// arriveOrDrop drops a packet that finds the queue full. It arrives again a round trip later, and the flow's later
+// packets wait for it.
+func (s *sim) arriveOrDrop(q *queue, p *packet) {
 	r := p.f.at[p.at]
-	if r.again != nil && r.again != p {
-		r.behind = append(r.behind, p)
+	if r.dropped != nil && r.dropped != p {
+		r.later = append(r.later, p)
 		return
 	}
-	if q.taken >= q.room {
-		r.again = p
+	if q.occupied >= q.limit {
+		r.dropped = p
 		s.push(event{at: s.now + p.f.round, p: p})
 		return
 	}
-	r.again = nil
-	q.taken++
+	r.dropped = nil
+	q.occupied++
 	s.enter(q, p)
-	for len(r.behind) > 0 && r.again == nil {
-		first := r.behind[0]
-		r.behind = r.behind[1:]
-		s.comeOrDrop(q, first)
+	for len(r.later) > 0 && r.dropped == nil {
+		first := r.later[0]
+		r.later = r.later[1:]
+		s.arriveOrDrop(q, first)
 	}
 }

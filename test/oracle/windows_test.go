@@ -14,12 +14,11 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/link"
 )
 
-// messagePackets is the size of a message of windowed, which is one segment of the model.
+// messagePackets is the size of a message of windowed in packets, which is one segment of the model.
 const messagePackets = 7
 
-// windowed is model with flows that have so many messages under way, as NCCL's
-// connections have. Of flows that are ready at the same instant any may be first: which,
-// order decides.
+// windowed is model with a limit of messages in flight per flow, as for NCCL's connections. order determines the order
+// of flows that are ready at the same instant.
 func windowed(t *testing.T, f *fabric.Fabric, demands []demand, depth int, from, to int64, order uint64) []float64 {
 	t.Helper()
 	flows := flowsOf(t, f, demands)
@@ -63,9 +62,8 @@ func windowed(t *testing.T, f *fabric.Fabric, demands []demand, depth int, from,
 	}
 }
 
-// Flows with a window share as packets do, too, whoever comes first by chance. Where a
-// buffer has just about room for all windows it is full at times: then the model, which
-// knows averages, is a little too fast.
+// Flows with a window share like packets, whatever their random order. If a buffer is just large enough for all
+// windows, it is full at times; then the model, which uses averages, is slightly too fast.
 func TestWindowsShareAsPacketsDo(t *testing.T) {
 	const from, to = 20e6, 40e6
 	for _, c := range []struct {

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Speed measures what the emulator costs when it shapes nothing, and how exactly it
-// shapes when it does, each beside something bare that was measured in the same run.
-// It prints the figures and ratios, and writes them into docs/performance.md between
-// the lines that mark them: `make bench`.
+// Speed measures the cost of the emulator without shaping, and its accuracy with shaping, each compared with a plain
+// method that is measured in the same run. It prints the figures and ratios, and writes them into docs/performance.md
+// between the lines that mark them: `make bench`.
 //
-// The host's noise is in every figure. Each comparison is made several times, the
-// two sides in turns, and the median of the ratios is given.
+// All figures contain the noise of the host. Each comparison is made several times, with both sides in turn, and its
+// result is the median of the ratios.
 package main

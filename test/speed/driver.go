@@ -15,16 +15,16 @@ import (
 	"time"
 )
 
-// oneRun is longer than any measurement of the driver takes on a slow host.
+// oneRun is longer than any measurement of the driver on a slow host.
 const oneRun = 2 * time.Minute
 
-// driver runs test/speed/driver, which measures one thing between two processes.
+// driver runs test/speed/driver, which makes one measurement with two processes.
 type driver struct {
 	program, plugin string
-	dir             string // of fabrics
+	dir             string // folder of fabrics
 }
 
-// figure is a line of the driver: what was measured, for which size or number.
+// figure is a line of the driver: the name of the measurement, its size or number, and its value.
 type figure struct {
 	name   string
 	number int64
@@ -71,17 +71,17 @@ func parse(text string) ([]figure, error) {
 	return all, nil
 }
 
-// clean drops what the environment of this program says of NCCL and ddlemu.
+// clean removes the variables of NCCL and ddlemu from an environment.
 func clean(env []string) []string {
 	return slices.DeleteFunc(slices.Clone(env), func(v string) bool {
 		return strings.HasPrefix(v, "NCCL_") || strings.HasPrefix(v, "DDLEMU_")
 	})
 }
 
-// samples are figures of the same things measured again and again, by name.
+// samples are the figures of repeated measurements, by name.
 type samples map[string][]float64
 
-// rounds measures each of commands n times, in turns. Keys are NAME NUMBER.
+// rounds makes the measurement of each of commands n times, in turn. Keys are NAME NUMBER.
 func (d *driver) rounds(ctx context.Context, n int, commands ...[]string) (samples, error) {
 	s := samples{}
 	for range n {
@@ -99,10 +99,10 @@ func (d *driver) rounds(ctx context.Context, n int, commands ...[]string) (sampl
 	return s, nil
 }
 
-// median is that of the figures under key.
+// median is the median of the figures of key.
 func (s samples) median(key string) float64 { return median(s[key]) }
 
-// ratio is the median of a's figures over b's of the same round.
+// ratio is the median of a's figures divided by b's of the same round.
 func (s samples) ratio(a, b string) float64 {
 	var all []float64
 	for i := range min(len(s[a]), len(s[b])) {

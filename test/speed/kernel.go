@@ -27,8 +27,8 @@ link: {bandwidth: unlimited, latency: 0s, mtu: 9000, header: 40, framing: 38}
 transport: {kind: tcp}
 `
 
-// kernel compares one connection over the kernel datapath, of several TCP streams
-// each, with a TCP connection over loopback.
+// kernel compares one connection over the kernel datapath, with several numbers of TCP streams, with a TCP connection
+// over the loopback interface.
 func (d *driver) kernel(ctx context.Context, build string) (s *section, err error) {
 	s = newSection("One connection over the kernel datapath, unshaped, GB/s", "size", "1 stream", "of TCP", "2 streams", "of TCP", "4 streams", "of TCP", "TCP loopback")
 	if os.Getuid() != 0 {
@@ -67,8 +67,7 @@ func (d *driver) kernel(ctx context.Context, build string) (s *section, err erro
 	return s, nil
 }
 
-// streams measures messages of size bytes by each number of streams, and bare TCP, in
-// turns.
+// streams measures messages of size bytes with each number of streams, and plain TCP, in turn.
 func (d *driver) streams(ctx context.Context, size int64) (samples, error) {
 	m, text := samples{}, strconv.FormatInt(size, 10)
 	for range repeats {

@@ -16,17 +16,17 @@ import (
 	"time"
 )
 
-// link is one row: two nodes of the kernel datapath, and iperf3 from one to the other.
+// link is one row: two nodes of the kernel datapath with iperf3 between them.
 type link struct {
 	what    string
 	up      []string // arguments of `ddlemu up`, or nil for byHand
-	byHand  string   // rate of a tbf that plain tc puts on a veth pair, bridge or routed
+	byHand  string   // without ddlemu: the rate of a tbf on a veth pair, bridged or routed
 	streams int
 	mtu     int
-	whole   int // packets that the kernel hands over in one piece, 0 = its choice
+	whole   int // packets that the kernel passes as one GSO packet, 0 = default
 }
 
-// links are what the table compares: shapers and rates, packet sizes, streams.
+// links are the rows: shapers and rates, packet sizes, streams.
 var links = []link{
 	{"htb, no rate", []string{"--shaper", "htb", "--bw", "unlimited", "--lat", "0s"}, "", 1, 1500, 0},
 	{"htb, no rate, MTU 9000", []string{"--shaper", "htb", "--bw", "unlimited", "--lat", "0s"}, "", 1, 9000, 0},
@@ -49,7 +49,7 @@ var links = []link{
 	{"wire, 40 Gb/s, 25 us", []string{"--shaper", "wire", "--bw", "40Gbps"}, "", 1, 1500, 0},
 }
 
-// links measures what the kernel datapath carries.
+// links measures the rates of the kernel datapath.
 func (d *driver) links(ctx context.Context, build string) (*section, error) {
 	s := newSection("TCP between two nodes", "link", "Gb/s of payload", "CPU s per GB", "ping p50 us", "p99 us")
 	for _, l := range links {
@@ -64,7 +64,7 @@ func (d *driver) links(ctx context.Context, build string) (*section, error) {
 	return s, nil
 }
 
-// linkFigures are what one row measured.
+// linkFigures are the figures of one row.
 type linkFigures struct {
 	rate, seconds, cpu float64 // bit/s, s, s
 	pings              []float64
@@ -103,7 +103,7 @@ func (d *driver) measureLink(ctx context.Context, build string, l link) (m linkF
 		return m, fmt.Errorf("ping: %w", err)
 	}
 	out, err := on(0, "iperf3", "-c", "10.77.0.2", "-t", "3", "-P", strconv.Itoa(l.streams), "-J").Output()
-	_ = ping.Wait() // it fails when one answer is missing, which the quantiles show
+	_ = ping.Wait() // it fails if an answer is missing, which the quantiles show
 	if err != nil {
 		return m, fmt.Errorf("iperf3: %w: %s", err, out)
 	}
@@ -146,7 +146,7 @@ func pingTimes(output string) []float64 {
 	return times
 }
 
-// twoNodes makes them and returns how to run something on one, and how to end them.
+// twoNodes makes two nodes and returns functions that run a program on one of them and that remove them.
 func (d *driver) twoNodes(ctx context.Context, build string, l link) (on func(node int, args ...string) *exec.Cmd, end func() error, err error) {
 	if l.up == nil {
 		return byHand(ctx, l.byHand)
@@ -170,20 +170,20 @@ func (d *driver) twoNodes(ctx context.Context, build string, l link) (on func(no
 	return on, func() error { return ddlemu("down", "links").Run() }, nil
 }
 
-// How byHand joins two nodes without a rate.
+// How byHand connects two nodes without a rate limit.
 const (
 	bridged = "bridge"
 	routed  = "router"
 )
 
-// byHand is two namespaces as one would make them with ip and tc: a veth pair with a
-// tbf of the rate, or a switch between them that is a bridge or a router.
+// byHand makes two namespaces with ip and tc: connected by a veth pair with a tbf, or by a switch that is a bridge or a
+// router.
 func byHand(ctx context.Context, how string) (on func(node int, args ...string) *exec.Cmd, end func() error, err error) {
 	name := func(node int) string { return fmt.Sprintf("ddlemu-speed-%d-%d", os.Getpid(), node) }
 	on = func(node int, args ...string) *exec.Cmd {
 		return exec.CommandContext(ctx, "ip", append([]string{"netns", "exec", name(node)}, args...)...)
 	}
-	const nodes = 3 // the third is the switch, which a veth pair alone does not need
+	const nodes = 3 // the third is the switch; a veth pair does not use it
 	end = func() error {
 		var errs []error
 		for n := range nodes {
@@ -218,7 +218,7 @@ func byHand(ctx context.Context, how string) (on func(node int, args ...string) 
 	return on, end, nil
 }
 
-// joined are the commands that join two nodes by a third.
+// joined returns the commands that connect two nodes by a third.
 func joined(name func(int) string, how string) []string {
 	var c []string
 	if how == bridged {
@@ -245,8 +245,8 @@ func joined(name func(int) string, how string) []string {
 	return c
 }
 
-// busy is how long the machine's processors have worked, in s (proc_stat(5), in
-// hundredths of a second, which USER_HZ is on every Linux that Go runs on).
+// busy is the time in s for which the machine's processors have worked (proc_stat(5), in hundredths of a second, which
+// USER_HZ is on every Linux that Go supports).
 func busy() (float64, error) {
 	text, err := os.ReadFile("/proc/stat")
 	if err != nil {
@@ -259,7 +259,7 @@ func busy() (float64, error) {
 		if err != nil {
 			return 0, fmt.Errorf("read the processors' times: %w", err)
 		}
-		// Not idle, waiting, stolen, nor guests, which are in user.
+		// All columns except idle, iowait, steal, and guest times, which are included in user.
 		if i != 3 && i != 4 && i < 7 {
 			total += ticks
 		}

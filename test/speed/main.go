@@ -14,7 +14,7 @@ import (
 	"syscall"
 )
 
-// linksPart is measured only when it is asked for: its page is another.
+// linksPart is only measured on request, because its figures are on another page.
 const linksPart = "links"
 
 func main() {

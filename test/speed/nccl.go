@@ -26,8 +26,8 @@ const (
 
 var ncclSizes = []int64{8, 64 << 10, 1 << 20, 8 << 20, 64 << 20}
 
-// allReduce compares real NCCL over the plugin, unshaped, with its own NET/Socket
-// on loopback: same NCCL, same software CUDA, each rank on a node of its own.
+// allReduce compares real NCCL over the unshaped plugin with its NET/Socket on the loopback interface: the same NCCL,
+// the same software CUDA, one rank per node.
 func (d *driver) allReduce(ctx context.Context, build string, ranks int) (*section, error) {
 	layout := locate.Layout{Rank: filepath.Join(build, "bin", "ddlemu-rank"), Plugin: d.plugin, SoftCUDA: filepath.Join(build, "softcuda")}
 	libs, err := layout.Soft(ncclVersion)
@@ -84,7 +84,7 @@ func overSocket(ctx context.Context, layout locate.Layout, libs locate.Libraries
 	}, times)
 }
 
-// measureNCCL adds the out-of-place time of each size to times.
+// measureNCCL appends the out-of-place time of each size to times.
 func measureNCCL(ctx context.Context, layout locate.Layout, libs locate.Libraries, ranks int, env func(rank int) []string, times [][]float64) error {
 	r, err := bench.Run(ctx, bench.Config{
 		Collective: nccl.AllReduce, Sizes: ncclSizes, Ranks: ranks, Iters: 10, Warmup: 2, Check: true,

@@ -11,7 +11,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 )
 
-// The figures lie between these lines of the page; the rest is written by hand.
+// The figures are between these lines of the page; the rest is written by hand.
 const (
 	markBegin = "<!-- figures of make bench -->"
 	markEnd   = "<!-- end of figures -->"
@@ -51,7 +51,7 @@ func paragraphs(notes []string) string {
 	return strings.Join(notes, "\n\n") + "\n\n"
 }
 
-// replace puts figures between the marks of page.
+// replace puts figures between the marker lines of page.
 func replace(page, figures string) (string, error) {
 	before, rest, ok := strings.Cut(page, markBegin)
 	_, after, ok2 := strings.Cut(rest, markEnd)
@@ -61,7 +61,7 @@ func replace(page, figures string) (string, error) {
 	return before + markBegin + "\n\n" + figures + markEnd + after, nil
 }
 
-// machine says what this ran on.
+// machine describes this machine.
 func machine() string {
 	model := "processor not known"
 	text, err := os.ReadFile("/proc/cpuinfo")
@@ -78,7 +78,7 @@ func machine() string {
 	return fmt.Sprintf("%s, %d cores, Linux %s", model, runtime.NumCPU(), strings.TrimSpace(string(release)))
 }
 
-// sizeText is a size as nccl-tests takes it.
+// sizeText formats a size for nccl-tests.
 func sizeText(n int64) string {
 	switch {
 	case n >= 1<<20:

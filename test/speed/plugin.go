@@ -10,15 +10,15 @@ import (
 	"github.com/ddlemu/ddlemu/configs"
 )
 
-// repeats is how often each comparison is made.
+// repeats is the number of times that each comparison is made.
 const repeats = 5
 
 var throughputSizes = []int64{1 << 10, 8 << 10, 64 << 10, 1 << 20, 8 << 20, 64 << 20}
 
-// bare are the ways to hold the plugin against.
+// bare are the plain methods to compare the plugin with.
 var bare = []string{"ring", "memcpy", "process_vm_readv", "tcp", "unix"}
 
-// throughput compares one connection, unshaped, with bare ways between two processes.
+// throughput compares one unshaped connection with plain methods between two processes.
 func (d *driver) throughput(ctx context.Context) (*section, error) {
 	s := newSection("One connection, unshaped, GB/s", "size", "plugin", "two-copy ring", "of it", "one memcpy", "of it", "process_vm_readv", "TCP loopback", "unix socket")
 	for _, size := range throughputSizes {
@@ -38,7 +38,7 @@ func (d *driver) throughput(ctx context.Context) (*section, error) {
 	return s, nil
 }
 
-// latency compares 8 bytes there and back with a cache line that two cores bounce.
+// latency compares a round trip of 8 bytes with a cache line that two cores write in turn.
 func (d *driver) latency(ctx context.Context) (*section, error) {
 	m, err := d.rounds(ctx, repeats, []string{"pingpong"}, []string{"bounce"}, []string{"rate"}, []string{"calls"})
 	if err != nil {
@@ -55,7 +55,7 @@ func (d *driver) latency(ctx context.Context) (*section, error) {
 	return s, nil
 }
 
-// connections shows what more connections cost, and idle ones.
+// connections measures the cost of more connections and of idle ones.
 func (d *driver) connections(ctx context.Context) (*section, error) {
 	m, err := d.rounds(ctx, repeats, []string{"connections", "2"}, []string{"connections", "4"}, []string{"connections", "8"}, []string{"connections", "16"}, []string{"idle", "64"})
 	if err != nil {
@@ -69,7 +69,7 @@ func (d *driver) connections(ctx context.Context) (*section, error) {
 	return s, nil
 }
 
-// Shaped flows: rates that a small host carries too.
+// Shaped flows with rates that a small host can carry.
 const (
 	flowLinks   = 4
 	flowCount   = 16
@@ -77,7 +77,7 @@ const (
 	flowProfile = "eth1"
 )
 
-// flows compares what 16 flows over 4 links got with their share of the links.
+// flows compares the rates of 16 flows over 4 links with their shares of the links.
 func (d *driver) flows(ctx context.Context) (*section, error) {
 	c, err := configs.Profile(flowProfile)
 	if err != nil {

@@ -19,7 +19,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// The ratio is that of each round: noise that hits both sides of one cancels.
+// The ratio is calculated per round: noise that affects both sides of a round cancels.
 func TestRatio(t *testing.T) {
 	s := samples{"a": {10, 2, 30}, "b": {5, 1, 10}}
 	if got := s.ratio("a", "b"); got != 2 {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package verify runs `ddlemu verify` on fabrics that are up: as one that this host
-// carries at the time scale given, as one that no host does, and with an engine into
-// which a fault was planted. It is the test of the emulator on the wall clock.
+// Package verify runs `ddlemu verify` on fabrics that are up: one that this host can carry at the given time scale, one
+// that no host can carry, and one whose engine has a planted fault. It tests the emulator in real time.
 package verify

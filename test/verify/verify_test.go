@@ -19,14 +19,14 @@ import (
 	"github.com/ddlemu/ddlemu/test/built"
 )
 
-// scale is one that two cores carry while others use them, too: 20 Gb/s are 20 MB/s.
+// scale is a time scale that two cores can carry while others use them too: 20 Gb/s are 20 MB/s.
 const scale = 128
 
-// tries is how often a fabric that must be VALID is verified before the test fails:
-// other work on the host is noise that verify cannot always tell from a fault.
+// tries is the number of attempts for a fabric that must be VALID: other work on the host is noise that verify cannot
+// always distinguish from a fault.
 const tries = 4
 
-// world is a folder of fabrics, and the ddlemu that works on them.
+// world is a folder of fabrics with the ddlemu that uses it.
 type world struct {
 	dir, program string
 	env          []string
@@ -49,7 +49,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// ddlemu runs the command and returns its standard output; the error has the other.
+// ddlemu runs the command and returns its standard output. The error includes standard error.
 func (w *world) ddlemu(t *testing.T, args ...string) (string, error) {
 	cmd := exec.Command(w.program, args...)
 	cmd.Env = []string{"DDLEMU_DIR=" + w.dir, "HOME=" + os.Getenv("HOME"), "PATH=" + os.Getenv("PATH")}
@@ -72,7 +72,7 @@ func (w *world) up(t *testing.T, args ...string) {
 	}
 }
 
-// verify runs `ddlemu verify --json` and returns what it says and its exit status.
+// verify runs `ddlemu verify --json` and returns its report and exit status.
 func (w *world) verify(t *testing.T, args ...string) (r verify.Report, status int) {
 	t.Helper()
 	out, err := w.ddlemu(t, append([]string{"verify", "--json"}, args...)...)
@@ -92,7 +92,7 @@ func (w *world) verify(t *testing.T, args ...string) (r verify.Report, status in
 	return r, status
 }
 
-// valid verifies until the verdict is VALID.
+// valid runs verify until the verdict is VALID.
 func (w *world) valid(t *testing.T, args ...string) verify.Report {
 	t.Helper()
 	for try := 1; ; try++ {
@@ -111,13 +111,13 @@ func TestTopologies(t *testing.T) {
 	for _, tc := range []struct {
 		name       string
 		links      int
-		rate, us   float64 // of the link named, by formula: payload Gb/s and latency
+		rate, us   float64 // of the named link, by formula: payload Gb/s and latency
 		link       string
 		fairIncast bool
 	}{
-		// 20 x 8960 / 9038; 8 bytes and 78 of headers take 34.4 ns of the line.
+		// 20 x 8960 / 9038; 8 bytes and 78 of headers occupy the line for 34.4 ns.
 		{"star", 12, 19.827, 10.0344, "node2:node3", true},
-		// A rail's uplink is 4 x 20 / 2 Gb/s, so the NIC is what is narrow.
+		// A rail's uplink has 4 x 20 / 2 Gb/s, so the NIC is the bottleneck.
 		{"rail", 48, 19.683, 7.0296, "node0.nic0:node3.nic1", true},
 		{"leaf-spine", 56, 39.655, 7.0172, "node1:node6", false},
 		{"custom", 6, 9.9137, 11.0688, "node0:node2", false},
@@ -148,15 +148,15 @@ func TestTopologies(t *testing.T) {
 	}
 }
 
-// Over a long way with rdma the receiver's first clear-to-send takes as long as a message:
-// it is no latency of those that are sent before it comes.
+// On a long path with rdma, the receiver's first clear-to-send takes as long as a message. Verify must not count this
+// as latency of messages that are sent before it arrives.
 func TestLongWay(t *testing.T) {
 	w := newWorld(t)
 	w.up(t, "--profile", "roce100", "--nodes", "2", "--lat", "1ms", "--time-scale", "64")
 	checkLinks(t, w.valid(t, "--time", "3s").Links)
 }
 
-// checkLinks holds each link to the limits, whatever the verdict says.
+// checkLinks checks each link against the limits, independently of the verdict.
 func checkLinks(t *testing.T, links []verify.Link) {
 	t.Helper()
 	for i := range links {
@@ -185,7 +185,7 @@ func TestIncast(t *testing.T) {
 	}
 }
 
-// No host carries 800 Gb/s in real time.
+// No host can carry 800 Gb/s in real time.
 func TestTooMuch(t *testing.T) {
 	w := newWorld(t)
 	w.up(t, "--profile", "xdr800")
@@ -195,7 +195,7 @@ func TestTooMuch(t *testing.T) {
 	}
 }
 
-// Faults in the engine that carries the messages.
+// Faults planted in the engine that carries the messages.
 func TestPlantedFaults(t *testing.T) {
 	w := newWorld(t)
 	w.up(t, "-f", "testdata/star.yaml", "--nodes", "2", "--time-scale", fmt.Sprint(scale))

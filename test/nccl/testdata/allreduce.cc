@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A program as a user would write it: two ranks, one process each, AllReduce of
-// 1 Mi floats, three times, and a check of every element. SLEEP_MS sleeps before
-// each, LATE_MS only on rank 1; with READY_FILE rank 1 writes its pid there before
-// the first one and waits until the file is removed. ROUNDS makes so many communicators, one after
-// the other, WORLD_SIZE ranks; with RANK the process is that rank alone, and finds
-// the others by ID_FILE.
+// A program as a user would write it: two ranks, one process each, AllReduce of 1 Mi floats, three times, and a check
+// of every element. SLEEP_MS sleeps before each, LATE_MS only on rank 1. With READY_FILE, rank 1 writes its pid to it
+// before the first AllReduce and waits until the file is removed. ROUNDS is the number of communicators, one after the
+// other, WORLD_SIZE that of ranks. With RANK the process is only that rank, and finds the others by ID_FILE.
 
 #include <cuda_runtime_api.h>
 #include <nccl.h>
@@ -74,7 +72,7 @@ static int all_reduce(ncclUniqueId id, int rank, int ranks)
 	return 0;
 }
 
-// The unique ids of all rounds go from rank 0 to the others through a file.
+// The unique ids of all rounds are passed from rank 0 to the others in a file.
 static int rank_main(int rank, int ranks, int rounds, const std::string &path)
 {
 	std::vector<ncclUniqueId> ids(rounds);

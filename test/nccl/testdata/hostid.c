@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Loads the library that is its argument, as NCCL does, and prints what that has
-// made of the environment; with a second argument, a child of it prints too, with
-// that for a RANK.
+// Loads the library that is its argument, as NCCL does, and prints what the library has made of the environment. With a
+// second argument, a child process with that number in RANK prints too.
 
 #include <dlfcn.h>
 #include <stdio.h>

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What makes a process look as if it had one of NVIDIA's GPUs: the driver's library,
-// with what the plugin asks it for.
+// Makes a process look as if it had an NVIDIA GPU: the driver's library with the functions that the plugin calls.
 
 #include <stdio.h>
 

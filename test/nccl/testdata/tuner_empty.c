@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Shows the plugin's tuner a table without any costs, as NCCL 2.22 has it where
-// NCCL_ALGO allows nothing but NVLS and that can't do the call: then it takes a ring.
+// Shows the plugin's tuner a table without costs. NCCL 2.22 does that if NCCL_ALGO allows only NVLS and NVLS cannot do
+// the call; then it uses a ring.
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -19,7 +19,7 @@ static const struct tuner_v3 *plugin(void)
 	static const struct tuner_v3 none;
 	void *lib = dlopen("libgoemu.so", RTLD_LAZY | RTLD_NOLOAD);
 	const struct tuner_v3 *t = lib != NULL ? dlsym(lib, "ncclTunerPlugin_v3") : NULL;
-	return t != NULL ? t : &none; // NCCL then ends by a signal, which a test sees
+	return t != NULL ? t : &none; // NCCL then crashes, and the test fails
 }
 
 static int init(size_t ranks, size_t nodes, void *log, void **context)

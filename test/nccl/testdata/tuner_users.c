@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A tuner of the user's: NCCL has it in place of the plugin's. It leaves all to NCCL.
+// A user's tuner, which NCCL uses instead of the plugin's. It changes nothing.
 
 #include <stddef.h>
 

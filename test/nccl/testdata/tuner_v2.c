@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Makes NCCL 2.22 use the plugin's tuner as 2.21 does: a tuner plugin that has
-// nothing but the table v2, which hands on to the plugin's.
+// Makes NCCL 2.22 use the plugin's tuner as 2.21 does: a tuner plugin that has only the table v2, which calls the
+// plugin's.
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -19,7 +19,7 @@ static const struct tuner_v2 *plugin(void)
 	static const struct tuner_v2 none;
 	void *lib = dlopen("libgoemu.so", RTLD_LAZY | RTLD_NOLOAD);
 	const struct tuner_v2 *t = lib != NULL ? dlsym(lib, "ncclTunerPlugin_v2") : NULL;
-	return t != NULL ? t : &none; // NCCL then ends by a signal, which a test sees
+	return t != NULL ? t : &none; // NCCL then crashes, and the test fails
 }
 
 static int init(size_t ranks, size_t nodes, void *log, void **context)

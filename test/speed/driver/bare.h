@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a transport could use, bare: each moves messages between two processes and
-// prints what that gave.
+// Plain methods that a transport could use. Each moves messages between two processes and prints the result.
 #ifndef DDLEMU_SPEED_BARE_H
 #define DDLEMU_SPEED_BARE_H
 
 #include <stddef.h>
 
-// How many bytes a measurement of messages of size moves.
+// total_of is the number of bytes that a measurement of messages of size bytes moves.
 size_t total_of(size_t size);
 
 // Each prints "NAME SIZE BYTES_PER_SECOND".

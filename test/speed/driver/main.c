@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// speed WHAT [ARGUMENT...]: one measurement of the plugin, or of something bare to
-// hold it against, between two processes. Prints lines of a name, a number and a
-// figure; see bare.h and net.h. SPEED_PLUGIN is the path of libgoemu.so.
+// speed WHAT [ARGUMENT...]: one measurement of the plugin, or of a plain method for comparison, with two processes.
+// Prints lines of a name, a number and a figure; see bare.h and net.h. SPEED_PLUGIN is the path of libgoemu.so.
 
 #include <stdio.h>
 #include <stdlib.h>

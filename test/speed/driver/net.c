@@ -15,7 +15,7 @@
 #include "bare.h"
 #include "peer.h"
 
-// NCCL has at most 8 steps of a channel on their way, and may ask for 32 requests.
+// NCCL has at most 8 steps per channel in flight, and at most 32 requests.
 enum { STEPS = 8, REQUESTS = 32, CONNECTIONS = 128, BUFFER = 64 << 20, ROUNDS = 1000 };
 
 static struct net_v8 *net;
@@ -49,7 +49,7 @@ static void load(void)
 	memset(buffer, 1, BUFFER);
 }
 
-// connect_one makes connection i, whose sender is side `from`, over NIC dev.
+// connect_one makes connection i over NIC dev. The side from sends.
 static void connect_one(int i, int dev, int from)
 {
 	void *listen = NULL, *device = NULL;
@@ -87,7 +87,7 @@ static int is_done(void *request)
 	return done;
 }
 
-// stream is one connection's messages in flight, oldest first.
+// stream is the messages in flight of one connection, oldest first.
 struct stream {
 	void *request[REQUESTS];
 	uint64_t posted, done;
@@ -95,7 +95,7 @@ struct stream {
 	int connection, depth;
 };
 
-// turn posts what it may, tests the oldest and returns the messages completed.
+// turn posts what it can, tests the oldest message and returns the number of completed messages.
 static int turn(struct stream *s, uint64_t last)
 {
 	if (s->posted < last && s->posted - s->done < (uint64_t)s->depth) {
@@ -147,7 +147,7 @@ void net_throughput(size_t n)
 	together(throughput_side);
 }
 
-// wait_for tests until a request is done, without giving up the core.
+// wait_for tests until a request is done, without yielding.
 static void wait_for(void *request)
 {
 	unsigned rounds = 0;
@@ -197,7 +197,7 @@ static void rate_side(void)
 
 void net_rate(void) { together(rate_side); }
 
-// timed posts REQUESTS messages and returns the ns that it took.
+// timed_posts posts REQUESTS messages and returns the time in ns.
 static int64_t timed_posts(void **request)
 {
 	int64_t start = now_ns();
@@ -206,7 +206,7 @@ static int64_t timed_posts(void **request)
 	return now_ns() - start;
 }
 
-// timed_tests tests messages that have arrived and returns the ns that it took.
+// timed_tests tests messages that have arrived and returns the time in ns.
 static int64_t timed_tests(void **request)
 {
 	int64_t start = now_ns();
@@ -287,8 +287,8 @@ void net_spread(int connections)
 	together(spread_side);
 }
 
-// Each flow streams for limit seconds; flow i is on NIC i % links. The receiver
-// counts after a tenth of the time, when all flows run.
+// Each flow streams for limit seconds; flow i uses NIC i % links. The receiver begins to count after a tenth of the
+// time, when all flows run.
 static void flows_side(void)
 {
 	struct stream s[CONNECTIONS] = { 0 };

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The plugin, driven through its vtable as NCCL drives it: loaded by dlopen in two
-// processes.
+// The plugin, used through its vtable as NCCL does: two processes load it by dlopen.
 #ifndef DDLEMU_SPEED_NET_H
 #define DDLEMU_SPEED_NET_H
 

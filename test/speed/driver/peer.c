@@ -32,7 +32,7 @@ void *map_shared(size_t size)
 	return p;
 }
 
-// pin keeps this process on the nth core that it may use, if there are two.
+// pin keeps this process on the nth usable core, if there are two.
 static void pin(int n)
 {
 	cpu_set_t all, one;
@@ -64,7 +64,7 @@ void together(void (*f)(void))
 		}
 	}
 	for (int i = 0, status; i < 2; i++) {
-		// Whoever ends first; when one fails the other would wait for it for ever.
+		// Wait for either process. If one fails, the other would wait for it for ever.
 		pid_t pid = wait(&status);
 		if (pid > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0)
 			continue;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Two processes that measure together: a page that both map, a barrier on it, and
-// a clock.
+// Two processes that measure together: a page that both map, a barrier in it, and a clock.
 #ifndef DDLEMU_SPEED_PEER_H
 #define DDLEMU_SPEED_PEER_H
 
@@ -9,7 +8,7 @@
 #include <stdint.h>
 
 struct shared {
-	uint64_t arrived[2]; // barrier: how often each side came
+	uint64_t arrived[2]; // barrier: number of arrivals of each side
 	char handles[128][128]; // plugin handles, from the receiver to the sender
 	_Alignas(128) uint64_t ball; // the cache line that bounces
 	_Alignas(128) uint64_t written;
@@ -22,17 +21,17 @@ struct shared {
 extern struct shared *shared;
 extern int side; // 0 sends, 1 receives
 
-// together runs f in two processes, on a core each, and ends when both have.
+// together runs f in two processes on separate cores, and returns when both have ended.
 void together(void (*f)(void));
 
 void barrier(void);
 int64_t now_ns(void);
 double cpu_seconds(void); // of this process
 
-// relax is called in each round of a wait, which makes after a while room for others.
+// relax is called in each round of a wait. After a while it yields.
 void relax(unsigned *rounds);
 
-// map_shared is memory that both sides of later calls of together see.
+// map_shared returns memory that both sides of later calls of together see.
 void *map_shared(size_t size);
 
 void fail(const char *what) __attribute__((noreturn));

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A stand-in for the CUDA runtime and NCCL in one library, for tests of ddlemu-rank and of the bench without either.
-// "Device" memory is host memory; a collective runs within its call, over a file that all ranks map, with arithmetic
-// written independently of ddlemu-rank's checks. It is not fast, knows at most 16 ranks and 4 MiB per buffer.
+// "Device" memory is host memory. A collective runs within its call, over a file that all ranks map, with arithmetic
+// that is independent of ddlemu-rank's checks. It is slow, and supports at most 16 ranks and 4 MiB per buffer.
 //
-//   FAKENCCL_DIR     folder for the shared file
-//   FAKENCCL_OP_US   how long each collective takes beyond its copies
-//   FAKENCCL_FAULT   KIND:N[:R]  on the N-th collective of rank R (default: of every rank), counted from 0:
+//   FAKENCCL_DIR     folder of the shared file
+//   FAKENCCL_OP_US   time of each collective in addition to its copies
+//   FAKENCCL_FAULT   KIND:N[:R]  at the N-th collective of rank R (default: of every rank), counted from 0:
 //                      corrupt   one bit of the first output element is flipped
 //                      async     NCCL reports ncclRemoteError; the stream ends only when the communicator is aborted
 //                      hang      the stream never ends and no error is reported
 //                      die       the process is killed
-//                      initfail  ncclCommInitRank fails (N is not looked at)
+//                      initfail  ncclCommInitRank fails (N is ignored)
 
 #define _GNU_SOURCE
 #include <errno.h>
@@ -97,7 +97,7 @@ int ncclGetUniqueId(unique_id *id)
 	return close(fd), n == sizeof(id->internal) ? 0 : 2;
 }
 
-// True if FAKENCCL_FAULT asks for this kind here and now.
+// fault says whether FAKENCCL_FAULT has this kind for this call.
 static int fault(const struct comm *c, const char *kind)
 {
 	char name[32];
@@ -118,7 +118,7 @@ static int peer_is_gone(const struct comm *c)
 	return 0;
 }
 
-// Waits for all ranks. Returns -1 if one is gone.
+// barrier waits for all ranks. It returns -1 if one has ended.
 static int barrier(struct comm *c)
 {
 	struct shared *s = c->shared;
@@ -272,7 +272,7 @@ static void reduce(int type, int op, void *acc, const void *in, size_t n)
 	} \
 	break
 
-// ncclAvg as NCCL does it: floats are multiplied by 1/ranks before they are added, sums of integers divided after.
+// scale does ncclAvg as NCCL does: floats are multiplied by 1/ranks before they are added, integer sums divided after.
 static void scale(int type, int before, int ranks, void *x, size_t n)
 {
 	if (before != (type >= 6))
@@ -309,7 +309,7 @@ static size_t size_of(int type)
 
 // ---- NCCL: collectives
 
-// What happens around every collective. Returns -1 if it does not take place.
+// begin is called at the beginning of every collective. It returns -1 if the collective must not run.
 static int begin(struct comm *c, int function, size_t bytes)
 {
 	if (c->log != NULL && c->rank == 0 && function >= 0)
@@ -350,7 +350,7 @@ static int publish(struct comm *c, const void *send, size_t bytes)
 	return barrier(c);
 }
 
-// Reduces elements from ... from+n-1 of everyone's slot into out.
+// reduce_slots reduces elements from ... from+n-1 of all ranks' slots into out.
 static void reduce_slots(struct comm *c, int type, int op, size_t from, size_t n, void *out)
 {
 	size_t size = size_of(type);
