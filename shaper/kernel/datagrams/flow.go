@@ -163,7 +163,7 @@ func (f *flow) receive() error {
 			f.record(binary.LittleEndian.Uint64(rest), arrived, seen)
 		}
 		if f.Spacing == 0 && now.Sub(last) > readWaited {
-			time.Sleep(receiveSleep) // the kernel takes the times of arrival meanwhile
+			time.Sleep(receiveSleep) // the kernel records the times of arrival meanwhile
 		}
 	}
 }

@@ -30,7 +30,7 @@ func (w *Wire) run() error {
 	if err := unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("set the timer's slack: %w", err)
 	}
-	// Without priority, packets are late more often. The verdict tells.
+	// Without priority, packets are late more often. The verdict shows it.
 	if err := raisePriority(); err != nil {
 		w.file.Event(fmt.Sprintf("wire: %v", err))
 	}
