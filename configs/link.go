@@ -3,9 +3,11 @@
 package configs
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"reflect"
+	"strings"
 	"time"
 
 	"github.com/ddlemu/ddlemu/configs/units"
@@ -23,6 +25,7 @@ type Link struct {
 	Loss      Loss            `yaml:"loss"`
 	Queue     Queue           `yaml:"queue"`
 	ECN       units.Size      `yaml:"ecn,omitempty"` // a packet that finds more ahead of it in a queue is marked; 0 = never
+	Reorder   Reorder         `yaml:"reorder,omitempty"`
 
 	// A packet carries MTU-Header bytes of payload and takes MTU+Framing bytes
 	// of the line.
@@ -42,6 +45,7 @@ type LinkPatch struct {
 	Loss      *Loss            `yaml:"loss,omitempty"`
 	Queue     *Queue           `yaml:"queue,omitempty"`
 	ECN       *units.Size      `yaml:"ecn,omitempty"`
+	Reorder   *Reorder         `yaml:"reorder,omitempty"`
 	MTU       *int             `yaml:"mtu,omitempty"`
 	Header    *int             `yaml:"header,omitempty"`
 	Framing   *int             `yaml:"framing,omitempty"`
@@ -59,6 +63,7 @@ type LinkJSON struct {
 	LossModel    string  `json:"loss_model"`
 	Queue        string  `json:"queue"`
 	ECN          string  `json:"ecn"` // threshold, or none
+	Reorder      string  `json:"reorder"`
 	MTU          int     `json:"mtu"`
 	Header       int     `json:"header"`
 	Framing      int     `json:"framing"`
@@ -69,7 +74,7 @@ type LinkJSON struct {
 func (l *Link) JSON() LinkJSON {
 	return LinkJSON{
 		BandwidthBps: uint64(l.Bandwidth), LatencyNs: int64(l.Latency), JitterNs: int64(l.Jitter.Value), Jitter: l.Jitter.String(),
-		Loss: l.Loss.Mean(), LossModel: l.Loss.String(), Queue: l.Queue.String(), ECN: ecnText(l),
+		Loss: l.Loss.Mean(), LossModel: l.Loss.String(), Queue: l.Queue.String(), ECN: ecnText(l), Reorder: l.Reorder.String(),
 		MTU: l.MTU, Header: l.Header, Framing: l.Framing, Up: l.Up,
 	}
 }
@@ -102,7 +107,7 @@ func (l *Link) Port(receive bool) Link {
 
 // trunk is what a link between switches inherits from the fabric's link l.
 func (l Link) trunk() Link {
-	l.Jitter, l.Loss, l.Up = Jitter{Kind: NoJitter}, Loss{}, true
+	l.Jitter, l.Loss, l.Reorder, l.Up = Jitter{Kind: NoJitter}, Loss{}, Reorder{}, true
 	return l
 }
 
@@ -178,6 +183,17 @@ var linkParams = numbered([]LinkParam{
 			return nil
 		},
 		text: ecnText,
+	},
+	{
+		Key: "reorder", Flag: "reorder", Usage: "`share` of the packets that arrive early, and by how much: 1%,50us or none",
+		parse: pointer(ParseReorder),
+		check: func(l *Link) error { return l.Reorder.validate() },
+		fits: func(f *Fabric, l *Link) error {
+			if f.OnKernel() && f.Shaper != WireShaper && l.Reorder != (Reorder{}) {
+				return fmt.Errorf("%v given for the datapath kernel with the shaper %s: give the fabric shaper: wire, which alone reorders", l.Reorder, cmp.Or(f.Shaper, AutoShaper))
+			}
+			return nil
+		},
 	},
 	{
 		Key: "mtu", Flag: "mtu", Usage: "`bytes` of a packet, headers included", ShapeOnly: true,
@@ -259,6 +275,52 @@ func (m *LinkParam) Text(l *Link) string {
 		return m.text(l)
 	}
 	return fmt.Sprint(reflect.ValueOf(l).Elem().Field(m.index))
+}
+
+// Reorder is a share of a link's packets that overtakes others: each of them, drawn
+// separately, arrives earlier by a given time, but not before it was sent. The zero value
+// keeps packets in order.
+type Reorder struct {
+	Share float64 // 0 to 1
+	Early time.Duration
+}
+
+const reorderHelp = "write the share of the packets and how much earlier they arrive, as 1%,50us, or none"
+
+// ParseReorder reads a reordering from a file or flag: SHARE,DURATION, or none. SHARE is a
+// number from 0 to 1 or in percent.
+func ParseReorder(s string) (Reorder, error) {
+	if s == "none" {
+		return Reorder{}, nil
+	}
+	share, early, ok := strings.Cut(s, ",")
+	p, err := parseProbability(share)
+	d, errTime := ParseDuration(strings.TrimSpace(early))
+	if err = cmp.Or(err, errTime); err != nil || !ok {
+		return Reorder{}, fmt.Errorf("%q is not a reordering: %s", s, reorderHelp)
+	}
+	return Reorder{p, d}, nil
+}
+
+// String returns r in the form that ParseReorder reads.
+func (r Reorder) String() string {
+	if r == (Reorder{}) {
+		return "none"
+	}
+	return Loss{P: r.Share}.String() + "," + r.Early.String()
+}
+
+// UnmarshalText is ParseReorder. On error r keeps its value.
+func (r *Reorder) UnmarshalText(text []byte) error { return assign(r, ParseReorder, string(text)) }
+
+// MarshalText is String.
+func (r Reorder) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
+
+func (r Reorder) validate() error {
+	if r != (Reorder{}) && !(r.Share > 0 && r.Share <= 1 && r.Early > 0 && r.Early <= MaxLatency) {
+		return fmt.Errorf("%v is out of range: the share must be above 0 and at most 1, the time 1ns to %v; %s", r, MaxLatency, reorderHelp)
+	}
+	return nil
 }
 
 func ecnText(l *Link) string {

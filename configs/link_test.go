@@ -50,3 +50,35 @@ func TestLinkParamTexts(t *testing.T) {
 		}
 	}
 }
+
+func TestReorder(t *testing.T) {
+	for text, want := range map[string]Reorder{
+		"none": {}, "1%,50us": {0.01, 50 * time.Microsecond}, "0.5, 1ms": {0.5, time.Millisecond}, "1e-3,3ns": {1e-3, 3},
+	} {
+		got, err := ParseReorder(text)
+		if err != nil || got != want || got.validate() != nil {
+			t.Errorf("ParseReorder(%q) = %+v, %v; want %+v", text, got, err, want)
+		}
+		if again, err := ParseReorder(got.String()); err != nil || again != got {
+			t.Errorf("%v comes back as %v, %v", got, again, err)
+		}
+	}
+	for _, text := range []string{"", "1%", "50us", "1%,", ",50us", "200%,50us", "1%,50", "1%,50us,3"} {
+		if got, err := ParseReorder(text); err == nil || !strings.Contains(err.Error(), "1%,50us") {
+			t.Errorf("ParseReorder(%q) = %+v, %v; want an error that says what is allowed", text, got, err)
+		}
+	}
+	for _, r := range []Reorder{{0.1, 0}, {0, 1}, {0.1, MaxLatency + 1}} {
+		if err := r.validate(); err == nil {
+			t.Errorf("%+v is valid", r)
+		}
+	}
+	f := Default()
+	f.Datapath, f.Link.Reorder = Kernel, Reorder{0.1, time.Microsecond}
+	for shaper, fits := range map[string]bool{"": false, AutoShaper: false, EDTShaper: false, HTBShaper: false, NetemShaper: false, WireShaper: true} {
+		f.Shaper = shaper
+		if err := f.ValidateLink(&f.Link); (err == nil) != fits {
+			t.Errorf("shaper %q: %v", shaper, err)
+		}
+	}
+}

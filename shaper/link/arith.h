@@ -54,7 +54,7 @@ ARITH int64_t host_time(const struct ddlemu_host *h, uint64_t size)
 // --- draws
 
 // Each kind of draw has its own stream, so that loss on a link does not change its jitter.
-enum { DRAW_JITTER = 1, DRAW_LOSS, DRAW_STATE };
+enum { DRAW_JITTER = 1, DRAW_LOSS, DRAW_STATE, DRAW_REORDER };
 
 // The finalizer of SplitMix64 (Steele, Lea, Flood 2014).
 ARITH uint64_t mix(uint64_t z)
@@ -121,5 +121,11 @@ ARITH bool loses(const struct ddlemu_loss *l, uint64_t seed, uint32_t hop, uint6
 }
 
 ARITH bool can_lose(const struct ddlemu_loss *l) { return (l->p | l->good_to_bad) != 0; }
+
+// overtakes draws whether a packet arrives early.
+ARITH bool overtakes(const struct ddlemu_reorder *r, uint64_t seed, uint32_t hop, uint64_t flow, uint64_t counter)
+{
+	return r->p != 0 && draw(seed, hop, DRAW_REORDER, flow, counter) < r->p;
+}
 
 #endif

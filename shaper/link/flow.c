@@ -158,7 +158,7 @@ static void send(struct ddlemu_engine *e, uint32_t n, int64_t dur, int64_t ready
 	const struct ddlemu_params *p = params_of(e, h);
 	uint64_t offset = m->end - m->size + f->off;
 	bool last = f->off + n == m->size;
-	struct fate fate = draw_fate(e, n, last);
+	struct fate fate = draw_fate(e, n, last, ready);
 	uint32_t packet = n < p->payload ? n : p->payload, recovered = 0;
 	if (fate.cut) {
 		n = fate.packets * p->payload;

@@ -16,7 +16,7 @@
 #define DDLEMU_MAX_HOPS 8
 #define DDLEMU_JITTER_TABLE 4096 // entries of a table of quantiles
 #define DDLEMU_JITTER_TABLES 3 // normal, pareto, the user's
-#define DDLEMU_STATED 13 // size of link.Spec in 64-bit words
+#define DDLEMU_STATED 15 // size of link.Spec in 64-bit words
 
 enum ddlemu_transport_kind { DDLEMU_TCP, DDLEMU_RDMA };
 enum ddlemu_congestion { DDLEMU_NO_CONGESTION, DDLEMU_RENO, DDLEMU_CUBIC };
@@ -41,12 +41,18 @@ struct ddlemu_queue {
 	uint32_t policy, unused;
 };
 
+struct ddlemu_reorder {
+	uint64_t p; // probability that a packet overtakes, as a threshold
+	int64_t early_ns; // by how much earlier it arrives
+};
+
 struct ddlemu_params {
 	uint64_t ns_num, ns_den; // b line bytes occupy the hop for ceil(b * ns_num / ns_den) ns; ns_den 0: no time
 	int64_t latency;
 	struct ddlemu_jitter jitter;
 	struct ddlemu_loss loss;
 	struct ddlemu_queue queue;
+	struct ddlemu_reorder reorder;
 	uint32_t payload; // bytes of payload in a full packet
 	uint32_t per_packet; // line bytes of a packet that are not payload
 	uint32_t framing; // of these, bytes that do not count against the MTU

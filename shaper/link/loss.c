@@ -1,24 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Losses. Each packet's fate is drawn when its segment is sent. Draws are
+// Losses and reordering. Each packet's fate is drawn when its segment is sent. Draws are
 // named by the packet's number in the flow, so that they do not depend on how the stream is
 // cut into segments.
 //
-//	go-back-N             the receiver discards everything behind a lost packet: the sender
-//	                      starts again there a round trip later
-//	selective repeat, tcp only lost packets are sent again; what arrived behind them waits at
-//	                      the receiver
+//	go-back-N             the receiver discards everything behind a lost packet, and a packet
+//	                      that overtakes another: the sender starts again there a round trip
+//	                      later
+//	selective repeat, tcp only lost packets are sent again; what arrived behind them, or
+//	                      early, waits at the receiver
 
 #include "section.h"
 
 #define MAX_BACKOFF 6 // doublings of the RTO
 
-// draws_fates says whether a packet can be lost on the path.
+// draws_fates says whether a packet can be lost or reordered on the path.
 static bool draws_fates(const struct ddlemu_engine *e)
 {
-	for (uint32_t i = 0; i < e->path.n; i++)
-		if (can_lose(&params_at(e, i)->loss))
+	for (uint32_t i = 0; i < e->path.n; i++) {
+		const struct ddlemu_params *p = params_at(e, i);
+		if (can_lose(&p->loss) || p->reorder.p != 0)
 			return true;
+	}
 	return false;
 }
 
@@ -48,6 +51,34 @@ static bool is_lost(const struct ddlemu_engine *e, uint64_t k, uint32_t attempt,
 		add64(&hop_at(e, i)->counters.drops, 1);
 		fate->retransmit_hops = fate->retransmit_hops > i ? fate->retransmit_hops : i;
 		return true;
+	}
+	return false;
+}
+
+// draws_early draws whether packet k of the next segment arrives early at the end of hop i.
+static bool draws_early(const struct ddlemu_engine *e, uint32_t i, uint64_t k, uint32_t attempt)
+{
+	const struct ddlemu_hop *h = hop_at(e, i);
+	return overtakes(&params_of(e, h)->reorder, e->seed, h->id, e->flow->id, packet_counter(e, k, attempt));
+}
+
+// is_early draws whether packet k of the next segment, which may start at ready, overtakes
+// the packet before it: it arrives early, and that one does not. The first packet of a flow
+// has none before it, and neither has one that is sent again, because the sender has sent
+// nothing for a round trip.
+static bool is_early(const struct ddlemu_engine *e, uint64_t k, uint32_t attempt, int64_t ready)
+{
+	if (k == 0 && (attempt > 0 || e->flow->packets == 0))
+		return false;
+	const struct ddlemu_params *first = params_at(e, 0);
+	int64_t behind = serialization(e, first, first->payload);
+	if (k == 0)
+		behind += ready - e->flow->sender_free;
+	for (uint32_t i = 0; i < e->path.n; i++) {
+		const struct ddlemu_params *p = params_at(e, i);
+		int64_t early = min64(p->reorder.early_ns, p->latency); // not before it was sent
+		if (early > behind && draws_early(e, i, k, attempt) && !draws_early(e, i, k - 1, attempt))
+			return true;
 	}
 	return false;
 }
@@ -96,31 +127,35 @@ static int64_t recovery(const struct ddlemu_engine *e, uint32_t round, bool tail
 }
 
 // cut_at_first cuts the segment at the first packet that go-back-N's receiver does not
-// accept.
-static void cut_at_first(const struct ddlemu_engine *e, struct fate *fate, bool last)
+// accept: a lost one, or one that comes before its predecessor.
+static void cut_at_first(const struct ddlemu_engine *e, struct fate *fate, bool last, int64_t ready)
 {
 	uint32_t attempt = e->flow->attempt;
 	for (uint32_t k = 0, n = fate->packets; k < n; k++) {
-		if (!is_lost(e, k, attempt, fate))
+		bool lost = is_lost(e, k, attempt, fate);
+		if (!lost && !is_early(e, k, attempt, ready))
 			continue;
+		if (!lost)
+			fate->retransmit_hops = e->path.n; // it occupies all hops, and is discarded
 		fate->packets = k;
 		fate->cut = true;
 		fate->retransmitted = 1;
-		fate->recovery = detection(e, last && k + 1 == n);
+		// A packet that comes early shows the gap by itself.
+		fate->recovery = detection(e, lost && last && k + 1 == n);
 		step_discarded(e, k + 1ull, fate->recovery);
 		return;
 	}
 }
 
-// draw_fate draws what becomes of a segment of n bytes. last: it is the last one of its
-// message.
-struct fate draw_fate(const struct ddlemu_engine *e, uint32_t n, bool last)
+// draw_fate draws what becomes of a segment of n bytes that may start at ready. last: it is
+// the last one of its message.
+struct fate draw_fate(const struct ddlemu_engine *e, uint32_t n, bool last, int64_t ready)
 {
 	struct fate fate = { .packets = packets_of(params_at(e, 0), n) };
 	if (!draws_fates(e))
 		return fate;
 	if (is_go_back_n(e)) {
-		cut_at_first(e, &fate, last);
+		cut_at_first(e, &fate, last, ready);
 		return fate;
 	}
 	for (uint32_t round = 0, remaining = fate.packets; round < DDLEMU_MAX_ATTEMPTS; round++) {

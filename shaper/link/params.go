@@ -40,10 +40,11 @@ type Spec struct {
 	Loss        Loss
 	QueueBytes  uint64 // that may wait; 0 = no limit
 	QueuePolicy Policy
-	ECN         uint64 // a packet with more bytes ahead of it is marked; 0 = never
-	MTU         uint32 // bytes of a packet that count against the MTU
-	Header      uint32 // of these, bytes that are not payload
-	Framing     uint32 // further bytes on the line per packet
+	ECN         uint64  // a packet with more bytes ahead of it is marked; 0 = never
+	Reorder     Reorder `json:",omitzero"`
+	MTU         uint32  // bytes of a packet that count against the MTU
+	Header      uint32  // of these, bytes that are not payload
+	Framing     uint32  // further bytes on the line per packet
 	Down        bool
 }
 
@@ -55,6 +56,7 @@ type Params struct {
 	Jitter       JitterParams
 	Loss         LossParams
 	Queue        QueueParams
+	Reorder      ReorderParams
 	Payload      uint32 // payload bytes of a full packet
 	PerPacket    uint32 // line bytes of a packet that are not payload
 	Framing      uint32 // of these, bytes that do not count against the MTU
@@ -88,6 +90,9 @@ func NewParams(s Spec, timeScale int) (Params, error) {
 		return Params{}, err
 	}
 	if p.Queue, err = p.queue(&s); err != nil {
+		return Params{}, err
+	}
+	if p.Reorder, err = s.Reorder.params(k); err != nil {
 		return Params{}, err
 	}
 	return p, nil
@@ -145,7 +150,7 @@ func (p *Params) timeOf(bytes uint64) (int64, error) {
 
 // Draws says whether anything on the hop is random.
 func (p *Params) Draws() bool {
-	return p.Jitter.Kind != NoJitter || p.Loss.Any()
+	return p.Jitter.Kind != NoJitter || p.Loss.Any() || p.Reorder.P != 0
 }
 
 func (p *Params) c() *C.struct_ddlemu_params { return (*C.struct_ddlemu_params)(unsafe.Pointer(p)) }
@@ -165,4 +170,30 @@ func (p *Params) Serialization(n uint32) int64 { return p.Occupancy(p.LineBytes(
 // hop, rounded up.
 func (p *Params) Occupancy(line uint64) int64 {
 	return int64(C.occupancy(p.c(), C.uint64_t(line)))
+}
+
+// Reorder describes packets that overtake others: a share of the packets, each drawn
+// separately, arrives earlier by a given time, but not before it was sent. What that costs
+// is the transport's matter, see loss.c.
+type Reorder struct {
+	Share float64       // of the packets, 0 to 1
+	Early time.Duration // 0 to MaxLatency
+}
+
+// ReorderParams is Reorder prepared for the engine.
+type ReorderParams struct {
+	P       uint64 // threshold of a draw, as in LossParams
+	EarlyNs int64
+}
+
+func (r Reorder) params(k int64) (ReorderParams, error) {
+	if !(r.Share >= 0 && r.Share <= 1) || r.Early < 0 || r.Early > MaxLatency {
+		return ReorderParams{}, fmt.Errorf("reorder %v of the packets by %v: must be 0 to 1, by 0 to %v", r.Share, r.Early, MaxLatency)
+	}
+	return ReorderParams{P: threshold(r.Share), EarlyNs: int64(r.Early) * k}, nil
+}
+
+// Draw draws whether a packet of a flow arrives early on a hop. counter names the packet.
+func (r *ReorderParams) Draw(seed uint64, hop uint32, flow, counter uint64) bool {
+	return bool(C.overtakes((*C.struct_ddlemu_reorder)(unsafe.Pointer(r)), C.uint64_t(seed), C.uint32_t(hop), C.uint64_t(flow), C.uint64_t(counter)))
 }

@@ -109,7 +109,7 @@ struct fate {
 	uint32_t flags;
 };
 
-struct fate draw_fate(const struct ddlemu_engine *, uint32_t n, bool last);
+struct fate draw_fate(const struct ddlemu_engine *, uint32_t n, bool last, int64_t ready);
 
 // --- host.c
 

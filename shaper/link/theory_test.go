@@ -28,7 +28,7 @@ func long(t *testing.T) {
 func throughput(t *testing.T, wire Spec, tr *Transport, packets float64) (ns, packet float64) {
 	t.Helper()
 	port := wire
-	port.Latency, port.Loss = 0, Loss{}
+	port.Latency, port.Loss, port.Reorder = 0, Loss{}, Reorder{}
 	f := newFabric(t, 2, port, wire, 1, tr)
 	fl := f.flow(0, 1)
 	p := f.tx[0].Params

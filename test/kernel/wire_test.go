@@ -16,6 +16,7 @@ import (
 	"os"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -231,6 +232,50 @@ func TestWireLossInGSOPackets(t *testing.T) {
 	if lost := float64(c.Drops) / n; math.Abs(lost-0.02) > 4*math.Sqrt(0.02*0.98/n) {
 		t.Errorf("%.2f %% of %.0f packets are lost, want 2 %%", 100*lost, n)
 	}
+}
+
+// TCP sees that packets overtake others, and gets all data through.
+func TestWireReorder(t *testing.T) {
+	w := newWorld(t)
+	tr := w.wire("--nodes", "2", "--lat", "3ms", "--reorder", "2%,2ms")
+	before := reorderings(t, tr)
+	data := make([]byte, 20<<20)
+	got, err := transfer(tr, data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != sha256.Sum256(data) {
+		t.Error("the data that came is not what was sent")
+	}
+	if after := reorderings(t, tr); after == before {
+		t.Error("the sender's TCP saw no reordering")
+	}
+}
+
+// reorderings is how often TCP of node 0 has seen, by selective acknowledgements or
+// timestamps, that packets were reordered.
+func reorderings(t *testing.T, tr *measure.Fabric) (n uint64) {
+	t.Helper()
+	var text []byte
+	err := netns.Do(tr.Plan.Nodes[0].Namespace, func() (err error) {
+		text, err = os.ReadFile("/proc/thread-self/net/netstat")
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(string(text), "\n")
+	names, values := strings.Fields(lines[0]), strings.Fields(lines[1])
+	for i, name := range names {
+		if name == "TCPSACKReorder" || name == "TCPRenoReorder" || name == "TCPTSReorder" {
+			v, err := strconv.ParseUint(values[i], 10, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			n += v
+		}
+	}
+	return n
 }
 
 // transfer sends data by TCP from node 0 to node 1 and returns the hash of the received data.

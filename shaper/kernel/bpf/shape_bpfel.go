@@ -38,6 +38,11 @@ type shapeDdlemuParams struct {
 		Policy  uint32
 		Unused  uint32
 	}
+	Reorder struct {
+		_       structs.HostLayout
+		P       uint64
+		EarlyNs int64
+	}
 	Payload   uint32
 	PerPacket uint32
 	Framing   uint32

@@ -123,19 +123,23 @@ func (m *model) cross(p *packet, start int64, tx *link.Params) {
 		m.pool.put(p)
 		return
 	}
-	if !par.Loss.Any() {
+	if !par.Loss.Any() && par.Reorder.P == 0 {
 		m.occupyLink(p, l, state, par, start, start+p.dur)
 		return
 	}
-	// Send or drop runs of packets that are all lost or all not lost.
-	from, lost := 0, m.drawLoss(l, state, par)
+	// Send or drop runs of packets of the same fate.
+	from, fate := 0, m.drawFate(l, state, par)
 	for k := 1; k <= n; k++ {
-		next := k < n && m.drawLoss(l, state, par)
-		if k < n && next == lost {
+		next := fate
+		if k < n {
+			next = m.drawFate(l, state, par)
+		}
+		if k < n && next == fate {
 			continue
 		}
+		p.early = fate == early
 		switch {
-		case lost:
+		case fate == lost:
 			m.drop(l, k-from)
 		case k-from == n:
 			m.occupyLink(p, l, state, par, start, start+p.dur)
@@ -143,7 +147,7 @@ func (m *model) cross(p *packet, start int64, tx *link.Params) {
 		default:
 			m.sendPart(p, l, state, par, start+tx.Occupancy(p.headers.lineBytes(0, from, tx.Framing)), tx, from, k)
 		}
-		from, lost = k, next
+		from, fate = k, next
 	}
 	m.pool.put(p)
 }
@@ -167,10 +171,25 @@ func (m *model) sendPart(p *packet, l *hop, state *linkState, par *link.Params, 
 	m.occupyLink(c, l, state, par, start, start+c.dur)
 }
 
-// drawLoss draws whether the link loses the next packet.
-func (m *model) drawLoss(l *hop, state *linkState, par *link.Params) bool {
+// fate is what becomes of a packet on a link.
+type fate int
+
+const (
+	passes fate = iota
+	lost
+	early // it arrives before packets that were sent before it
+)
+
+// drawFate draws what becomes of the next packet on the link.
+func (m *model) drawFate(l *hop, state *linkState, par *link.Params) fate {
 	state.drawn++
-	return par.Loss.Lost(m.seed, l.id, 0, state.drawn-1, &state.bad)
+	switch {
+	case par.Loss.Lost(m.seed, l.id, 0, state.drawn-1, &state.bad):
+		return lost
+	case par.Reorder.Draw(m.seed, l.id, 0, state.drawn-1):
+		return early
+	}
+	return passes
 }
 
 // occupyLink sends p over link l. The first byte reaches the link at ready, the last at finish, as far as the
@@ -192,8 +211,13 @@ func (m *model) occupyLink(p *packet, l *hop, state *linkState, par *link.Params
 	delay := par.Delay(m.seed, l.id, 0, state.sent, m.tables)
 	state.sent++
 	p.dur = dur
-	p.ready = max(start+delay, state.lastReady)
-	state.lastReady = p.ready
+	if p.early {
+		delay = max(0, delay-par.Reorder.EarlyNs)
+		p.ready = start + delay
+	} else {
+		p.ready = max(start+delay, state.lastReady)
+		state.lastReady = p.ready
+	}
 	p.finish = max(finish, start+dur) + delay
 	m.crossing.push(p.ready, p)
 }
@@ -224,9 +248,11 @@ func (m *model) receive(p *packet) {
 	}
 	rx.reserve(p.ready, dur)
 	rx.add(p, payload, lineBytes, n, dur)
-	state := &m.links[m.fabric.Link(p.src, p.dst)]
-	p.due = max(p.finish, start+dur, state.lastDue) + par.Latency
-	state.lastDue = p.due - par.Latency
+	p.due = max(p.finish, start+dur) + par.Latency
+	if state := &m.links[m.fabric.Link(p.src, p.dst)]; !p.early {
+		p.due = max(p.due, state.lastDue)
+		state.lastDue = p.due
+	}
 	m.leaving.push(p.due, p)
 }
 

@@ -376,3 +376,29 @@ func BenchmarkPacket(b *testing.B) {
 		}
 	}
 }
+
+// A share of the packets arrives before packets that were sent before them, also those of a
+// large packet.
+func TestReorder(t *testing.T) {
+	const n, share = 4000, 0.05
+	for _, size := range []int{1460, 14600} {
+		v := newVirtual(t, func(c *configs.Fabric) {
+			c.Shaper = configs.WireShaper
+			c.Link.Latency, c.Link.Reorder = time.Millisecond, configs.Reorder{Share: share, Early: 500 * time.Microsecond}
+		})
+		packets := size / 1460
+		for i := range n / packets {
+			v.send(t, 0, 1, size, int64(i*packets)*13_000)
+		}
+		overtook, total := 0, 0
+		for _, o := range v.all() { // in the order in which they come out
+			total += o.packets
+			if o.due-o.arrived < int64(time.Millisecond) {
+				overtook += o.packets
+			}
+		}
+		if want := share * n; total != n || math.Abs(float64(overtook)-want) > 4*math.Sqrt(want) {
+			t.Errorf("packets of %d bytes: %d of %d are early, want %.0f", size, overtook, total, want)
+		}
+	}
+}

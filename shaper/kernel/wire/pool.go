@@ -22,6 +22,7 @@ type packet struct {
 	// Set by the model.
 	dur    int64 // serialization time at the previous hop
 	ready  int64 // when the first byte is at the receive port
+	early  bool  // it overtakes packets of its link
 	finish int64 // when the last byte is there, if the port adds no time
 	due    int64
 }
