@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// NCCL's net plugin interface, versions 6 to 12: the layouts that NCCL expects of
-// the data symbols ncclNetPlugin_vN, in our own words. The sizes and offsets
-// asserted below are those of NCCL 2.13 to 2.30 on 64-bit machines.
+// NCCL's net plugin interface, versions 6 to 12: the layouts of the data symbols ncclNetPlugin_vN, with our names. The
+// sizes and offsets asserted below are those of NCCL 2.13 to 2.30 on 64-bit machines.
 #ifndef DDLEMU_ABI_H
 #define DDLEMU_ABI_H
 

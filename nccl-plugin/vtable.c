@@ -113,13 +113,13 @@ static int do_reg_mr(void *comm, void *data, size_t size, int type, void **mhand
 	*mhandle = NULL;
 	if (type != NET_PTR_HOST && !(type == NET_PTR_CUDA && net_direct()))
 		return DDLEMU_INVALID_ARGUMENT;
-	*mhandle = comm; // NCCL takes NULL for a failure
+	*mhandle = comm; // NULL means failure to NCCL
 	return DDLEMU_SUCCESS;
 }
 
 static int do_dereg_mr(void *comm, void *mhandle)
 {
-	// Nothing copies outside NCCL's own calls, so there is nothing to fence.
+	// Only NCCL's calls copy, so no copy can be in progress.
 	(void)comm, (void)mhandle;
 	return DDLEMU_SUCCESS;
 }

@@ -107,15 +107,15 @@ func TestSeed(t *testing.T) {
 func TestReady(t *testing.T) {
 	w := newWorld(t, func(*configs.Fabric) {})
 	f := verify.Flow{Src: 0, Dst: 1, Size: 8, Depth: 1, Messages: 4}
-	late := f
-	late.Dst, late.Ready = 2, 50*time.Millisecond
+	delayed := f
+	delayed.Dst, delayed.Ready = 2, 50*time.Millisecond
 	before := state.Now()
-	traces, err := w.Run(t.Context(), []verify.Flow{f, late}, 20*time.Second, time.Second)
+	traces, err := w.Run(t.Context(), []verify.Flow{f, delayed}, 20*time.Second, time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i, tr := range traces {
-		if len(tr.Visible) != 4 || tr.Posted[0]-before < int64(late.Ready) {
+		if len(tr.Visible) != 4 || tr.Posted[0]-before < int64(delayed.Ready) {
 			t.Errorf("flow %d: %d of 4 messages arrived, the first was posted after %v", i, len(tr.Visible), time.Duration(tr.Posted[0]-before))
 		}
 	}

@@ -67,7 +67,7 @@ func TestAddressSpace(t *testing.T) {
 	const words = "ddlemu: libgoemu.so needs 1536 MiB of address space"
 	t.Run("enough", func(t *testing.T) {
 		t.Parallel()
-		if o := good(t, nil, "life.py", "room"); strings.Contains(o.stderr, words) {
+		if o := good(t, nil, "life.py", "address_space"); strings.Contains(o.stderr, words) {
 			t.Errorf("a warning with enough address space:\n%s", o.stderr)
 		}
 	})

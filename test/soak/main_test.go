@@ -88,14 +88,14 @@ func folder(t *testing.T) string {
 		if out, err := command(dir, "down", "--all"); err != nil {
 			t.Errorf("%v:\n%s", err, out)
 		}
-		left, err := os.ReadDir(dir)
+		files, err := os.ReadDir(dir)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, e := range left {
+		for _, e := range files {
 			// Locks that keep two commands from making the same fabric.
 			if !strings.HasSuffix(e.Name(), ".lock") {
-				t.Errorf("left behind: %s", e.Name())
+				t.Errorf("file remains: %s", e.Name())
 			}
 		}
 	})

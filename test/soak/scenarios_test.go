@@ -11,7 +11,7 @@ import (
 	"github.com/ddlemu/ddlemu/test/built"
 )
 
-// scenario is one way to use NCCL.
+// scenario is one use of NCCL.
 type scenario struct {
 	name    string
 	only    string // the version that has it, if not both

@@ -51,7 +51,7 @@ func (b *Buffer) Bytes() []byte { return unsafe.Slice((*byte)(b.p), b.n) }
 // Free releases the buffer.
 func (b *Buffer) Free() { C.free(b.p) }
 
-// Request is an operation under way.
+// Request is a send or receive that is not complete.
 type Request struct{ p unsafe.Pointer }
 
 // Error is a non-zero ncclResult_t.

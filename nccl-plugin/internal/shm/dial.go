@@ -80,8 +80,8 @@ func (e *Endpoint) route(src, dst int) (steps, reverse []link.PathHop, hop int, 
 	return e.Fabric.Path(src, dst), e.Fabric.Path(dst, src), hop, err
 }
 
-// FlowID names a flow the same way in every run: by its ends, and by how many
-// connections were made between them before.
+// FlowID is the number of a flow, which selects its random draws. It is the same in every run: it
+// depends on the ends and on how many connections were made between them before.
 func FlowID(src, dst int, number uint64) uint64 {
 	return link.Draw(uint64(uint32(src))<<32|uint64(uint32(dst)), 0, 0, number, 0)
 }

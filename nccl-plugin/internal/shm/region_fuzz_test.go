@@ -97,16 +97,16 @@ func FuzzRingInUse(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, changes []byte, size uint16, badSender bool) {
-		const room, guard = 4096, 4096
+		const capacity, guard = 4096, 4096
 		send, recv := p.connect(t)
-		out, in := commtest.NewBuffer(room), commtest.NewBuffer(room+guard)
+		out, in := commtest.NewBuffer(capacity), commtest.NewBuffer(capacity+guard)
 		defer out.Free()
 		defer in.Free()
-		r, err := commtest.Irecv(recv, in, room)
+		r, err := commtest.Irecv(recv, in, capacity)
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := commtest.Isend(send, out, int(size)%room)
+		s, err := commtest.Isend(send, out, int(size)%capacity)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -122,8 +122,8 @@ func FuzzRingInUse(f *testing.F) {
 		begin := time.Now()
 		for range 20 {
 			done, n, err := s.Test()
-			if done && n > room {
-				t.Fatalf("%d bytes moved to a buffer of %d", n, room)
+			if done && n > capacity {
+				t.Fatalf("%d bytes moved to a buffer of %d", n, capacity)
 			}
 			if done || err != nil {
 				break
@@ -132,7 +132,7 @@ func FuzzRingInUse(f *testing.F) {
 		if took := time.Since(begin); took > 5*time.Second {
 			t.Errorf("20 calls took %v", took)
 		}
-		if !allZero(in.Bytes()[room:]) {
+		if !allZero(in.Bytes()[capacity:]) {
 			t.Error("bytes behind the buffer were written")
 		}
 		p.ends[0].CloseComm(transport.ID(send))

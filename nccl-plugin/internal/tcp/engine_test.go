@@ -186,12 +186,12 @@ func transfer(t tester, send, recv unsafe.Pointer, sizes []int) {
 		defer out[i].b.Free()
 		defer in[i].b.Free()
 	}
-	sent, received, gone, come := 0, 0, 0, 0 // posted and complete
-	for begin := time.Now(); come < len(sizes); {
+	sent, received, completed, arrived := 0, 0, 0, 0 // sends and receives posted; sends and receives complete
+	for begin := time.Now(); arrived < len(sizes); {
 		if time.Since(begin) > time.Minute {
-			t.Fatalf("%d of %d messages came in a minute", come, len(sizes))
+			t.Fatalf("%d of %d messages arrived in a minute", arrived, len(sizes))
 		}
-		if received < len(sizes) && received-come < window {
+		if received < len(sizes) && received-arrived < window {
 			s := &in[received%window]
 			clear(s.b.Bytes())
 			var err error
@@ -200,7 +200,7 @@ func transfer(t tester, send, recv unsafe.Pointer, sizes []int) {
 			}
 			received++
 		}
-		if sent < len(sizes) && sent-gone < window {
+		if sent < len(sizes) && sent-completed < window {
 			s := &out[sent%window]
 			for i := range sizes[sent] {
 				s.b.Bytes()[i] = pattern(sent, i)
@@ -211,17 +211,17 @@ func transfer(t tester, send, recv unsafe.Pointer, sizes []int) {
 			}
 			sent++
 		}
-		if gone < sent && finished(t, &out[gone%window], sizes[gone]) {
-			gone++
+		if completed < sent && finished(t, &out[completed%window], sizes[completed]) {
+			completed++
 		}
-		if come < received && finished(t, &in[come%window], sizes[come]) {
-			check(t, in[come%window].b.Bytes(), come, sizes[come])
-			come++
+		if arrived < received && finished(t, &in[arrived%window], sizes[arrived]) {
+			check(t, in[arrived%window].b.Bytes(), arrived, sizes[arrived])
+			arrived++
 		}
 	}
-	for gone < sent {
-		if finished(t, &out[gone%window], sizes[gone]) {
-			gone++
+	for completed < sent {
+		if finished(t, &out[completed%window], sizes[completed]) {
+			completed++
 		}
 	}
 }
@@ -252,7 +252,7 @@ func check(t tester, got []byte, msg, size int) {
 	}
 }
 
-// Whatever the sizes and however the bytes come, each message lies in its receive,
+// Whatever the sizes and however the bytes arrived, each message lies in its receive,
 // with nothing behind it, and is counted.
 func TestMessagesArriveWhole(t *testing.T) {
 	p := newEndpoints(t)
@@ -326,7 +326,7 @@ func TestLongerThanItsReceive(t *testing.T) {
 	}
 }
 
-// How an end is told that the other one is gone, and how soon.
+// How an end is told that the other one is completed, and how soon.
 func TestPeerIsGone(t *testing.T) {
 	for _, tc := range []struct {
 		name string

@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 
 #define ARENA ((size_t)8 << 30) // reserved, not used
-#define LEAST 16 // alignment, and room for the size in front
+#define LEAST 16 // alignment, and space for the size in front
 
 static char *arena;
 static size_t used;
@@ -30,7 +30,7 @@ __attribute__((constructor)) static void reserve(void)
 
 static size_t *size_of(void *p) { return (size_t *)((char *)p - LEAST); }
 
-static void *take(size_t alignment, size_t size)
+static void *allocate(size_t alignment, size_t size)
 {
 	reserve();
 	if (alignment < LEAST)
@@ -49,21 +49,21 @@ none:
 	return NULL;
 }
 
-void *malloc(size_t size) { return take(LEAST, size); }
+void *malloc(size_t size) { return allocate(LEAST, size); }
 void free(void *p) { (void)p; }
-void *memalign(size_t alignment, size_t size) { return take(alignment, size); }
-void *aligned_alloc(size_t alignment, size_t size) { return take(alignment, size); }
-void *calloc(size_t n, size_t size) { return size != 0 && n > ARENA / size ? NULL : take(LEAST, n * size); }
+void *memalign(size_t alignment, size_t size) { return allocate(alignment, size); }
+void *aligned_alloc(size_t alignment, size_t size) { return allocate(alignment, size); }
+void *calloc(size_t n, size_t size) { return size != 0 && n > ARENA / size ? NULL : allocate(LEAST, n * size); }
 
 int posix_memalign(void **p, size_t alignment, size_t size)
 {
-	*p = take(alignment, size);
+	*p = allocate(alignment, size);
 	return *p == NULL ? ENOMEM : 0;
 }
 
 void *realloc(void *old, size_t size)
 {
-	void *p = take(LEAST, size);
+	void *p = allocate(LEAST, size);
 	if (p != NULL && old != NULL)
 		memcpy(p, old, *size_of(old) < size ? *size_of(old) : size);
 	return p;

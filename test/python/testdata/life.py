@@ -100,7 +100,7 @@ def leave_address_space(mebibytes):
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 
 
-def room():
+def address_space():
     with goemu.start_peer() as peer:
         leave_address_space(2048)
         plugin = goemu.Plugin().init()

@@ -117,15 +117,15 @@ static void with_sends(cudaStream_t stream, Random &random)
 	aborted("with sends", comm, stream);
 }
 
-// part: abort a communicator that was split off. Its parent goes on.
-static void part(cudaStream_t stream)
+// split: abort a communicator that was split off. Its parent goes on.
+static void split_off(cudaStream_t stream)
 {
 	const ncclComm_t whole = new_comm();
 	ncclComm_t half;
 	NCCL(ncclCommSplit(whole, 0, rank, &half, nullptr));
 	Buffer b(16 << 20);
 	NCCL(ncclAllReduce(b.at(), b.at(), b.size() / 4, ncclUint32, ncclSum, half, stream));
-	aborted("a part", half, stream);
+	aborted("a split communicator", half, stream);
 	all_reduce(whole, everybody(), stream, 2, 100003);
 	NCCL(ncclCommDestroy(whole));
 }
@@ -162,7 +162,7 @@ int abort_in(const Args &args)
 	phase("in-flight", [&] { in_flight(stream, random); });
 	phase("one-side", [&] { one_side(stream, random); });
 	phase("sends", [&] { with_sends(stream, random); });
-	phase("part", [&] { part(stream); });
+	phase("split", [&] { split_off(stream); });
 	phase("finished", [&] { finished(stream); });
 	CUDA(cudaStreamDestroy(stream));
 	return done > 0 ? 0 : 2;

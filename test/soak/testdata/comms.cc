@@ -57,7 +57,7 @@ int split(const Args &args)
 	uint64_t key = mix(seed);
 	for (int round = 0; round < atoi(args[0].c_str()); round++) {
 		const ncclComm_t parent = new_comm();
-		Part half, reversed, most;
+		Members half, reversed, most;
 		for (int r = 0; r < ranks; r++) {
 			if (r % 2 == rank % 2)
 				half.push_back(r);
@@ -108,15 +108,15 @@ static int entries(const char *folder)
 	return n;
 }
 
-// Held is the resources of a process.
-struct Held {
+// Resources is the resources of a process.
+struct Resources {
 	int threads, files, shared; // shared: mappings of memfds and of what lies in /dev/shm
 	long host, memory; // KiB: private, and shared with others
 };
 
-static Held held()
+static Resources resources()
 {
-	Held h = { entries("/proc/self/task"), entries("/proc/self/fd"), 0, 0, 0 };
+	Resources h = { entries("/proc/self/task"), entries("/proc/self/fd"), 0, 0, 0 };
 	char line[512];
 	FILE *f = fopen("/proc/self/status", "r");
 	while (fgets(line, sizeof line, f)) {
@@ -144,7 +144,7 @@ int cycle(const Args &args)
 		return 2;
 	const int rounds = atoi(args[0].c_str()), first = atoi(args[1].c_str());
 	const cudaStream_t stream = new_stream();
-	Held before = {};
+	Resources before = {};
 	for (int round = 1; round <= rounds; round++) {
 		const ncclComm_t comm = new_comm();
 		all_reduce(comm, everybody(), stream, mix(seed) + static_cast<uint64_t>(round), 10007);
@@ -152,9 +152,9 @@ int cycle(const Args &args)
 		if (getenv("LEAK") && open("/dev/null", O_RDONLY) < 0)
 			return 2;
 		if (round == first)
-			before = held();
+			before = resources();
 	}
-	const Held after = held();
+	const Resources after = resources();
 	say("rounds %d to %d: threads %d to %d, descriptors %d to %d, shared mappings %d to %d, memory %ld to %ld KiB, shared "
 	    "memory %ld to %ld KiB",
 		first, rounds, before.threads, after.threads, before.files, after.files, before.shared, after.shared,

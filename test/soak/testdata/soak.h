@@ -105,14 +105,14 @@ void expect(const char *what, Buffer &b, size_t count, F want)
 // DEAF set it does not ask NCCL for errors.
 void wait_for(ncclComm_t comm, cudaStream_t stream);
 
-// The collectives, each with its check. part is the members: ranks of the world, in the order of the communicator.
-using Part = std::vector<int>;
-Part everybody();
-void all_reduce(ncclComm_t comm, const Part &part, cudaStream_t stream, uint64_t key, size_t count);
-void all_gather(ncclComm_t comm, const Part &part, cudaStream_t stream, uint64_t key, size_t count);
-void reduce_scatter(ncclComm_t comm, const Part &part, cudaStream_t stream, uint64_t key, size_t count);
-void broadcast(ncclComm_t comm, const Part &part, cudaStream_t stream, uint64_t key, size_t count, int root);
-void reduce(ncclComm_t comm, const Part &part, cudaStream_t stream, uint64_t key, size_t count, int root);
+// The collectives, each with its check. members are ranks of the world, in the order of the communicator.
+using Members = std::vector<int>;
+Members everybody();
+void all_reduce(ncclComm_t comm, const Members &members, cudaStream_t stream, uint64_t key, size_t count);
+void all_gather(ncclComm_t comm, const Members &members, cudaStream_t stream, uint64_t key, size_t count);
+void reduce_scatter(ncclComm_t comm, const Members &members, cudaStream_t stream, uint64_t key, size_t count);
+void broadcast(ncclComm_t comm, const Members &members, cudaStream_t stream, uint64_t key, size_t count, int root);
+void reduce(ncclComm_t comm, const Members &members, cudaStream_t stream, uint64_t key, size_t count, int root);
 
 // exchange posts a group in which every rank sends `messages` messages of random sizes, up to `most` words, to every
 // other rank. It returns a function that checks what was received.

@@ -68,7 +68,7 @@ static char byte_at(uint64_t key, size_t k) { return (char)(key >> k % 8 * 8 ^ k
 struct in_flight {
 	struct ddlemu_request *request[DDLEMU_MAX_REQUESTS];
 	char *data[DDLEMU_MAX_REQUESTS];
-	size_t room[DDLEMU_MAX_REQUESTS];
+	size_t capacity[DDLEMU_MAX_REQUESTS];
 	int next, done;
 };
 
@@ -78,10 +78,10 @@ static void post(struct ddlemu_conn *c, struct in_flight *w, int conn, int sendi
 		int slot = w->next % DDLEMU_MAX_REQUESTS;
 		size_t size = size_of(conn, w->next);
 		if (!sending)
-			size += key_of(conn, w->next) >> 32 & 63; // room to spare
+			size += key_of(conn, w->next) >> 32 & 63; // the receive may be longer
 		if (w->data[slot] == NULL) {
 			w->data[slot] = malloc(size + 1); // malloc(0) may be NULL
-			w->room[slot] = size;
+			w->capacity[slot] = size;
 			for (size_t k = 0; sending && k < size; k++)
 				w->data[slot][k] = byte_at(key_of(conn, w->next), k);
 		}
@@ -119,15 +119,15 @@ static void reap(struct in_flight *w, int conn, int sending)
 
 static void *run_end(void *arg)
 {
-	int sending = arg != NULL, left = conns;
+	int sending = arg != NULL, unfinished = conns;
 	struct ddlemu_conn **end = sending ? sender : receiver;
 	struct in_flight *flights = calloc((size_t)conns, sizeof *flights);
-	while (left > 0) {
-		left = 0;
+	while (unfinished > 0) {
+		unfinished = 0;
 		for (int i = 0; i < conns; i++) {
 			post(end[i], &flights[i], i, sending);
 			reap(&flights[i], i, sending);
-			left += flights[i].done < messages;
+			unfinished += flights[i].done < messages;
 		}
 		sched_yield(); // as NCCL does after a round
 	}
