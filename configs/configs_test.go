@@ -14,7 +14,7 @@ import (
 	"github.com/ddlemu/ddlemu/configs/units"
 )
 
-// What the profiles must say, from published figures; GB/s of payload per NIC.
+// The figures of the profiles are the published ones; GB/s of payload per NIC.
 func TestProfiles(t *testing.T) {
 	type facts struct {
 		line      units.Bandwidth
@@ -50,7 +50,7 @@ func TestProfiles(t *testing.T) {
 	for _, f := range all {
 		w, ok := want[f.Name]
 		if !ok {
-			t.Errorf("profile %s: nothing known about it", f.Name)
+			t.Errorf("profile %s: not in the list of this test", f.Name)
 			continue
 		}
 		got := facts{f.Link.Bandwidth, f.Link.PayloadRate() / 1e9, f.Link.Latency, f.Transport.Kind, f.NICsPerNode}

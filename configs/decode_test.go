@@ -15,7 +15,7 @@ import (
 	"github.com/ddlemu/ddlemu/configs/units"
 )
 
-// good is a file that the cases of TestDecodeRefuses spoil.
+// good is a valid file, which the cases of TestDecodeRefuses change.
 const good = `nodes: 2
 nics_per_node: 2
 link:
@@ -28,7 +28,7 @@ transport:
   kind: tcp
 `
 
-// refused are spoilt files: what is replaced by what, and the error.
+// refused are invalid files: the text that is replaced in good, the replacement, and the error.
 var refused = []struct{ old, text, want string }{
 	{"nodes: 2", "nodes: 0", "f.yaml:1: nodes: 0 is out of range: must be 1 to 255"},
 	{"nodes: 2", "nodes: 300", "f.yaml:1: nodes: 300 is out of range"},
@@ -158,7 +158,7 @@ func TestDecodeRefuses(t *testing.T) {
 	}
 }
 
-func TestDecodeTakesDefaultsAndBase(t *testing.T) {
+func TestDecodeDefaultsAndBase(t *testing.T) {
 	plain, err := Decode("dir/mine.yaml", []byte("link: {bandwidth: 1Gbps, latency: 1ms}\ntransport: {kind: tcp, window: 1M}"))
 	if err != nil {
 		t.Fatal(err)
@@ -187,8 +187,8 @@ func TestDecodeTakesDefaultsAndBase(t *testing.T) {
 	}
 }
 
-// A limit that an override breaks only together with what it inherits is still
-// placed at the override.
+// If an override is invalid only together with a value that it inherits, the error is
+// at the override.
 func TestDecodePlacesInheritedClash(t *testing.T) {
 	_, err := Decode("f.yaml", []byte("base: eth1\nlink: {header: 1400}\nlinks:\n  - match: node0\n    mtu: 1000\n"))
 	if err == nil || !strings.HasPrefix(err.Error(), "f.yaml:4: links[0].header: 1400 is out of range") {
@@ -196,8 +196,8 @@ func TestDecodePlacesInheritedClash(t *testing.T) {
 	}
 }
 
-// What overrides give one after the other may be of the same link.
-func TestDecodeTakesMarksOfSeveralOverrides(t *testing.T) {
+// Several overrides may change the queue and the ECN threshold of the same link.
+func TestDecodeECNOfSeveralOverrides(t *testing.T) {
 	const head = "base: eth1\nnodes: 4\ntopology: {kind: ring, trunk: {latency: 1us}}\nlink: {queue: 1M}\nlinks:\n"
 	for _, c := range []struct{ links, want string }{
 		{"  - {match: node0, queue: 4M}\n  - {match: node0, ecn: 2M}\n", ""},

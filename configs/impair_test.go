@@ -67,8 +67,8 @@ func TestLossMean(t *testing.T) {
 	}
 }
 
-// What the link model would let through after its last attempt is refused: on the kernel
-// datapath, where no attempt is the last, it is not.
+// A loss at which the link model would deliver too many packets after its last attempt is refused. On the kernel
+// datapath it is not, because the number of attempts has no limit there.
 func TestLossesBeyondTheModel(t *testing.T) {
 	for text, ok := range map[string]bool{
 		"none": true, "1e-3": true, "72%": true, "73%": false, "100%": false,

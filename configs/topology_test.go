@@ -86,8 +86,8 @@ func TestTopologyStar(t *testing.T) {
 	}
 }
 
-// A flag for all links does not touch those between switches.
-func TestFlagsLeaveTrunks(t *testing.T) {
+// A flag for all links does not change those between switches.
+func TestFlagsDoNotChangeTrunks(t *testing.T) {
 	f, err := Load(Source{File: "examples/leaf-spine.yaml", Getenv: func(name string) string {
 		return map[string]string{"DDLEMU_BW": "1Gbps", "DDLEMU_LAT": "1ms"}[name]
 	}})

@@ -13,7 +13,7 @@ import (
 	"github.com/ddlemu/ddlemu/configs/units"
 )
 
-// What a file cannot say, a program can.
+// Values that a file cannot have, but a program can give.
 func TestValidateRefusesWhatNoFileSays(t *testing.T) {
 	tiny, latency := 300, time.Millisecond
 	for _, c := range []struct {
@@ -61,7 +61,7 @@ func TestValidateRefusesWhatNoFileSays(t *testing.T) {
 	}
 }
 
-// A queue must hold a segment, which is shorter on a slow line.
+// A queue must have space for a segment, which is shorter on a slow line.
 func TestQueueLimitFollowsRate(t *testing.T) {
 	for _, c := range []struct {
 		bandwidth units.Bandwidth
@@ -84,7 +84,7 @@ func TestQueueLimitFollowsRate(t *testing.T) {
 	}
 }
 
-func TestShapeGoesOverOverrides(t *testing.T) {
+func TestShapeReplacesOverrides(t *testing.T) {
 	latency, other, mtu, up := time.Millisecond, time.Second, 9000, false
 	f := Default()
 	f.Links = []LinkOverride{{"node0", LinkPatch{Latency: &latency}}, {"node1", LinkPatch{Latency: &latency, MTU: &mtu}}}
@@ -97,6 +97,6 @@ func TestShapeGoesOverOverrides(t *testing.T) {
 	}
 	f.Shape(LinkPatch{MTU: &mtu})
 	if f.Links != nil || f.Link.MTU != mtu {
-		t.Errorf("got %+v; want the MTU everywhere and no override left", f)
+		t.Errorf("got %+v; want the MTU everywhere and no override", f)
 	}
 }
