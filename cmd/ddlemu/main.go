@@ -53,7 +53,7 @@ func run(ctx context.Context, g *global, args []string) int {
 	case err != nil && ctx.Err() != nil:
 		err = interrupted(err)
 	case err == nil && out.err != nil:
-		// Nobody may take a fragment of the output for all of it. Not wrapped: a full disk here is no bad input.
+		// An incomplete output must be an error. It is not wrapped, because a full disk is not bad input here.
 		err = fmt.Errorf("write the output: %v", out.err) //nolint:errorlint // as above
 	}
 	report(g, args, err)

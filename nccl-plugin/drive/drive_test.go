@@ -67,7 +67,7 @@ func single(t *testing.T, w *World) (all []times) {
 		var one times
 		for i := range n {
 			one.took = append(one.took, float64(tr.Visible[i]-tr.Posted[i])/1e6)
-			one.uncertainty = append(one.uncertainty, float64(tr.Visible[i]-tr.Missing[i]+tr.Taken[i]-tr.Posted[i])/1e6)
+			one.uncertainty = append(one.uncertainty, float64(tr.Visible[i]-tr.Missing[i]+tr.Returned[i]-tr.Posted[i])/1e6)
 		}
 		all = append(all, one)
 	}
@@ -136,8 +136,8 @@ func TestStreams(t *testing.T) {
 			t.Fatalf("flow %d: %d of %d messages", i, len(tr.Visible), len(tr.Posted))
 		}
 		for n := range tr.Visible {
-			if tr.Visible[n] <= tr.Posted[n] || tr.Missing[n] > tr.Visible[n] || tr.Taken[n] < tr.Posted[n] || n > 0 && tr.Visible[n] < tr.Visible[n-1] {
-				t.Errorf("flow %d, message %d: posted %d, taken %d, missing %d, visible %d", i, n, tr.Posted[n], tr.Taken[n], tr.Missing[n], tr.Visible[n])
+			if tr.Visible[n] <= tr.Posted[n] || tr.Missing[n] > tr.Visible[n] || tr.Returned[n] < tr.Posted[n] || n > 0 && tr.Visible[n] < tr.Visible[n-1] {
+				t.Errorf("flow %d, message %d: posted %d, returned %d, missing %d, visible %d", i, n, tr.Posted[n], tr.Returned[n], tr.Missing[n], tr.Visible[n])
 			}
 		}
 	}

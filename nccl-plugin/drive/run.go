@@ -130,7 +130,7 @@ func trace(c *C.struct_drive_flow) verify.Trace {
 	times := func(p *C.int64_t, n C.uint64_t) []int64 {
 		return slices.Clone(unsafe.Slice((*int64)(unsafe.Pointer(p)), int(n)))
 	}
-	return verify.Trace{Posted: times(c.posted, c.sent), Taken: times(c.returned, c.sent), Visible: times(c.visible, c.received), Missing: times(c.missing, c.received)}
+	return verify.Trace{Posted: times(c.posted, c.sent), Returned: times(c.returned, c.sent), Visible: times(c.visible, c.received), Missing: times(c.missing, c.received)}
 }
 
 // play runs the sending and the receiving loop in a thread each, or both in one thread if oneThread is

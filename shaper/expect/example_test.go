@@ -12,8 +12,8 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/nccl"
 )
 
-// What NCCL 2.22 needs for an AllReduce of 64 MiB between two ranks, each on a node of its own, by a ring with the
-// protocol Simple, when a link of 100 Gb/s leads each way.
+// The time that NCCL 2.22 needs for an AllReduce of 64 MiB between two ranks on two nodes, with a ring and the protocol
+// Simple, over links of 100 Gb/s.
 func ExampleSimulate() {
 	params, err := link.NewParams(link.Spec{Bandwidth: 100e9, Latency: 5 * time.Microsecond, MTU: 9000}, 1)
 	if err != nil {
@@ -21,7 +21,7 @@ func ExampleSimulate() {
 		return
 	}
 	f := expect.Fabric{
-		Params:    []link.Params{params, params}, // one link each way
+		Params:    []link.Params{params, params}, // one link in each direction
 		Transport: &link.Transport{Kind: link.RDMA, DownTimeout: int64(time.Second)},
 		Node:      func(rank int) int { return rank },
 		Path: func(c expect.Conn) ([]link.PathHop, []int, error) {

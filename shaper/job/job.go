@@ -31,14 +31,14 @@ const (
 
 // Job is a run on a fabric. It is not safe for concurrent use.
 type Job struct {
-	Fabric *fabric.Fabric
-	dir    *state.Dir
-	file   *state.File
-	name   string
-	id     string
-	own    bool
-	daemon int             // process id of the daemon, 0 if there is none
-	before state.JobStatus // counters of all traffic on the kernel datapath when the job began
+	Fabric  *fabric.Fabric
+	dir     *state.Dir
+	file    *state.File
+	name    string
+	id      string
+	private bool
+	daemon  int             // process id of the daemon, 0 if there is none
+	before  state.JobStatus // counters of all traffic on the kernel datapath when the job began
 }
 
 // Start brings up f as a fabric for this job alone, whose name begins with prefix. On the kernel datapath, the calling
@@ -55,7 +55,7 @@ func StartFree(ctx context.Context, dir *state.Dir, f *fabric.Fabric, prefix str
 
 // start brings up f after change has changed its transport.
 func start(ctx context.Context, dir *state.Dir, f *fabric.Fabric, prefix string, change func(*link.Transport)) (*Job, error) {
-	j := &Job{Fabric: f, dir: dir, id: randomText(), own: true}
+	j := &Job{Fabric: f, dir: dir, id: randomText(), private: true}
 	j.name = state.JobPrefix + prefix + "-" + j.id[:8]
 	if f.Config.OnKernel() {
 		if err := daemon.Prepare(f); err != nil {
@@ -114,8 +114,8 @@ func randomText() string {
 // Name is the fabric's name.
 func (j *Job) Name() string { return j.name }
 
-// Own says whether the fabric belongs to this job alone and is removed with it.
-func (j *Job) Own() bool { return j.own }
+// Private says whether the fabric belongs to this job alone and is removed with it.
+func (j *Job) Private() bool { return j.private }
 
 // Env returns the variables by which the job's processes find the fabric.
 func (j *Job) Env() []string {
@@ -227,7 +227,7 @@ func span(stats []state.LinkStats) (from, to int64) {
 
 // Close takes the fabric down and removes it if it belongs to this job alone.
 func (j *Job) Close() error {
-	if !j.own {
+	if !j.private {
 		return j.file.Close()
 	}
 	j.file.TakeDown()

@@ -36,7 +36,7 @@ func (c Collective) String() string {
 	return collectiveNames[c]
 }
 
-// Collectives returns the names that [ParseCollective] takes, in nccl-tests' spelling.
+// Collectives returns nccl-tests' names, which [ParseCollective] accepts.
 func Collectives() []string { return append([]string(nil), collectiveNames...) }
 
 // ParseCollective reads a name in any of the usual spellings: all_reduce, allreduce, AllReduce, all_reduce_perf.
@@ -55,7 +55,7 @@ func ParseCollective(name string) (Collective, error) {
 // Known reports whether c is one of the collectives above.
 func (c Collective) Known() bool { return c >= 0 && int(c) < len(collectiveNames) }
 
-// Reduces reports whether a reduction operator takes part.
+// Reduces reports whether c uses a reduction operator.
 func (c Collective) Reduces() bool { return c == AllReduce || c == ReduceScatter || c == Reduce }
 
 // Rooted reports whether one rank is the root, the only sender or receiver.

@@ -9,7 +9,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/verdict"
 )
 
-// A job is judged by the counters that its ranks left in the fabric's file.
+// Judge uses the counters that a job's ranks have written into the fabric's file.
 func ExampleJudge() {
 	job := state.JobStatus{Joined: 2, Left: 2, Reasons: state.PeerDied, LinkStats: make([]state.LinkStats, 1)}
 	v := verdict.Judge(verdict.Input{TimeScale: 1, Job: job})

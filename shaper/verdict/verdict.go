@@ -95,12 +95,12 @@ func Of(f *state.File, fab *fabric.Fabric, j state.Job) Verdict {
 	if fab.Config.OnKernel() {
 		j.WaitCounted()
 	}
-	in, own := NewInput(f, fab, counters), true
+	in, owned := NewInput(f, fab, counters), true
 	if in.Packets != nil {
-		in.Packets.Traffic, own = j.TrafficDuring(in.Packets.Traffic)
+		in.Packets.Traffic, owned = j.TrafficDuring(in.Packets.Traffic)
 	}
 	v := Judge(in)
-	if !own {
+	if !owned {
 		v.Add(false, "the job's counters were reused for another job: ask sooner, or use another fabric")
 	}
 	return v

@@ -65,7 +65,7 @@ func (f *fake) Run(_ context.Context, flows []Flow, d, tail time.Duration) ([]Tr
 	for i := range traces {
 		for n := range traces[i].Posted {
 			traces[i].Posted[n] += start
-			traces[i].Taken[n] += start
+			traces[i].Returned[n] += start
 		}
 		if f.lose {
 			traces[i].Visible, traces[i].Missing = nil, nil

@@ -28,11 +28,11 @@ type Flow struct {
 
 // Trace has the times of a flow's messages, in order of posting: CLOCK_MONOTONIC in ns, real time.
 type Trace struct {
-	ID      uint64  // of the flow, which selects its random draws
-	Posted  []int64 // before the call that posts the message
-	Taken   []int64 // after that call
-	Visible []int64 // when the receiver saw all of it; fewer than Posted if some never arrived
-	Missing []int64 // the receiver's last poll before Visible, when the message was not there
+	ID       uint64  // of the flow, which selects its random draws
+	Posted   []int64 // before the call that posts the message
+	Returned []int64 // after that call
+	Visible  []int64 // when the receiver saw all of it; fewer than Posted if some never arrived
+	Missing  []int64 // the receiver's last poll before Visible, when the message was not there
 }
 
 // Runner sends messages over the fabric.

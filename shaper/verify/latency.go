@@ -68,8 +68,8 @@ func (x *messages) latency(path *pathSpec, got, due *Trace) (Latency, *Jitter) {
 	var least, took, late, seen []float64
 	for i := range n {
 		// The message was posted at some time during the call.
-		taking := got.Taken[i] - got.Posted[i]
-		late = append(late, float64(max(got.Missing[i]-due.Visible[i]-taking, 0))/k/1e3)
+		posting := got.Returned[i] - got.Posted[i]
+		late = append(late, float64(max(got.Missing[i]-due.Visible[i]-posting, 0))/k/1e3)
 		seen = append(seen, float64(got.Visible[i]-due.Visible[i])/k/1e3)
 		if path.lossy && float64(due.Visible[i]-got.Posted[i]) > (float64(path.latency)+tolerance)*k+float64(x.spread(path)) {
 			l.Held++
@@ -77,7 +77,7 @@ func (x *messages) latency(path *pathSpec, got, due *Trace) (Latency, *Jitter) {
 		}
 		// If this process was not running when a message arrived, its latency is not known.
 		a, b := float64(max(got.Missing[i]-got.Posted[i], 0)), float64(got.Visible[i]-got.Posted[i])
-		if (b-a+float64(taking))/k <= tolerance {
+		if (b-a+float64(posting))/k <= tolerance {
 			least, took = append(least, a/k), append(took, b/k)
 		}
 	}

@@ -11,8 +11,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
-// Model is the fabric as the link model has it, in real ns: all times multiplied by
-// the time scale.
+// Model is the fabric in the link model, in real ns: all times multiplied by the time scale.
 type Model struct {
 	fab       *fabric.Fabric
 	scale     int
@@ -23,7 +22,7 @@ type Model struct {
 	tables    *link.JitterTables
 }
 
-// NewModel is the model of the fabric whose file is f, as it is shaped now.
+// NewModel is the model of the fabric of file f with its present parameters.
 func NewModel(f *state.File) (*Model, error) {
 	fab, err := live.Fabric(f)
 	if err != nil {
@@ -31,7 +30,7 @@ func NewModel(f *state.File) (*Model, error) {
 	}
 	fixed := f.Fixed()
 	m := &Model{fab: fab, scale: fixed.TimeScale, seed: fixed.Seed, transport: fixed.Transport, shaper: f.Shaper(), tables: f.Tables()}
-	if fab.Config.OnKernel() { // where hosts cost what they cost
+	if fab.Config.OnKernel() { // this host's network stack is in their place
 		m.transport.Overhead, m.transport.Host = 0, link.Host{}
 	}
 	m.params, err = fab.Params(m.scale)
@@ -41,27 +40,26 @@ func NewModel(f *state.File) (*Model, error) {
 	return m, nil
 }
 
-// player is one flow that is played, and both of its ends. They post as a Runner's do,
-// but take no time.
+// player simulates one flow and both of its ends. They post like those of a Runner, but in no time.
 type player struct {
 	Flow
 	flow  *link.Flow
-	posts []int64 // when to post; nil for as soon as there is room
-	end   int64   // nothing is posted from here on
+	posts []int64 // times of the posts; nil to post as soon as the depth allows it
+	end   int64   // end of posting
 
-	posted, complete, receives, received, taken uint64
-	trace                                       Trace
+	posted, complete, receives, received, released uint64
+	trace                                          Trace
 }
 
-// play carries flows, named ids, over the fabric from rest until a time, and says when
-// each message was visible by then. posts, if not nil, says when each flow posts.
+// play simulates flows with the given ids on the idle fabric until a time, and returns when each message was visible.
+// posts, if not nil, has the times of each flow's posts.
 func (m *Model) play(flows []Flow, ids []uint64, posts [][]int64, until int64) []Trace {
 	net := m.network()
 	defer net.Close()
 	return m.playOn(net, flows, ids, posts, until)
 }
 
-// network is the fabric at rest. The caller closes it.
+// network makes the idle fabric. The caller closes it.
 func (m *Model) network() *link.Network {
 	return link.NewNetwork(m.params, &m.transport, m.tables, m.seed)
 }
@@ -97,11 +95,10 @@ func (m *Model) playOn(net *link.Network, flows []Flow, ids []uint64, posts [][]
 	return traces
 }
 
-// long is how long before anything is sent the first receives were posted: so long
-// that nobody waits for them.
+// long is how long before time 0 the first receives were posted: so long that no message waits for them.
 const long = math.MaxInt64 / 4
 
-// start posts the first receives and returns when to look first.
+// start posts the first receives and returns the time of the first step.
 func (p *player) start() int64 {
 	for p.receives < MaxDepth && p.receives < uint64(p.Messages) {
 		p.flow.Recv(-long)
@@ -113,7 +110,7 @@ func (p *player) start() int64 {
 	return 0
 }
 
-// step does all that can be done by now and returns when to look again.
+// step does everything that is due by now and returns the time of the next step.
 func (p *player) step(now int64) int64 {
 	for {
 		next := p.flow.Advance(now)
@@ -122,7 +119,7 @@ func (p *player) step(now int64) int64 {
 			p.complete++
 			moved = true
 		}
-		for ; p.taken < min(p.complete, p.received); p.taken++ {
+		for ; p.released < min(p.complete, p.received); p.released++ {
 			p.flow.Take()
 		}
 		if p.post(now, &next) {
@@ -134,7 +131,7 @@ func (p *player) step(now int64) int64 {
 	}
 }
 
-// is says whether the time t has come; otherwise it is one to look again at.
+// is says whether the time t has come. If not, next is at most t.
 func (p *player) is(t, now int64, next *int64) bool {
 	if t > now {
 		*next = min(*next, t)
@@ -174,7 +171,7 @@ func (p *player) post(now int64, next *int64) (moved bool) {
 		if _, ok := p.flow.Post(uint64(p.Size), at); !ok {
 			return moved
 		}
-		p.trace.Posted, p.trace.Taken = append(p.trace.Posted, at), append(p.trace.Taken, at)
+		p.trace.Posted, p.trace.Returned = append(p.trace.Posted, at), append(p.trace.Returned, at)
 		p.posted++
 		moved = true
 	}
