@@ -77,12 +77,14 @@ type Links struct {
 
 // Decision is NCCL's decision for one call, from its log. Where noted, 0 means NCCL's default.
 type Decision struct {
-	Version  int // as in ncclGetVersion: 22203 is 2.22.3
-	Coll     nccl.Collective
-	Algo     Algorithm // not used by SendRecv and AllToAll
-	Proto    Protocol  // not used by SendRecv and AllToAll
-	Ranks    int
-	Count    uint64 // count argument of NCCL's call: AllGather: sent per rank; ReduceScatter: received per rank; SendRecv, AllToAll: per peer
+	Version int // as in ncclGetVersion: 22203 is 2.22.3
+	Coll    nccl.Collective
+	Algo    Algorithm // not used by SendRecv and AllToAll
+	Proto   Protocol  // not used by SendRecv and AllToAll
+	Ranks   int
+	// Count is the count argument of NCCL's call: for AllGather sent per rank, for ReduceScatter received per rank, for
+	// SendRecv and AllToAll per peer.
+	Count    uint64
 	ElemSize uint64 // bytes: 1, 2, 4 or 8
 	Root     int    // only Broadcast and Reduce
 

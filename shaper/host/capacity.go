@@ -21,7 +21,7 @@ type Capacity struct {
 	CopyRate       float64 `json:"copy_gbs"`
 	Short          float64 `json:"valid_gbs"`     // that would be VALID at time scale 1 with messages of 1 us; 0 = none
 	Long           float64 `json:"valid_far_gbs"` // the same with messages of 10 ms
-	ShortScale     int     `json:"time_scale"`    // the smallest at which small rates would be VALID with messages of 1 us; 0 = none
+	ShortScale     int     `json:"time_scale"`    // the smallest for low rates with messages of 1 us; 0 = none
 	PollDelayP50Ns int64   `json:"poll_delay_p50_ns"`
 	PollDelayP99Ns int64   `json:"poll_delay_p99_ns"`
 	LongestPollNs  int64   `json:"poll_gap_max_ns"`

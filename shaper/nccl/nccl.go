@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package nccl names what NCCL computes: collectives, data types and reduction operators, in the spelling of nccl-tests,
-// and how many elements and bytes each of them moves.
+// Package nccl names what NCCL computes: collectives, data types and reduction operators, in the spelling of
+// nccl-tests, and how many elements and bytes each of them moves.
 package nccl
 
 import (

@@ -6,10 +6,10 @@
 //
 //   - a NIC sends the packets of its flows in turn,
 //   - each link between switches and each receiving port has one queue, first in, first out,
-//   - lossless queues with a limit: each line into a switch has a buffer of that size there for the packets that came over
-//     it and have not left the switch, whatever their destination. A line whose buffer is full pauses with everything
-//     that it has to send (as PFC pauses a port whose ingress buffer is full, and as a sender without InfiniBand credits
-//     waits),
+//   - lossless queues with a limit: each line into a switch has a buffer of that size there for the packets that came
+//     over it and have not left the switch, whatever their destination. A line whose buffer is full pauses with
+//     everything that it has to send (as PFC pauses a port whose ingress buffer is full, and as a sender without
+//     InfiniBand credits waits),
 //   - taildrop queues with a limit: a packet that does not fit is sent again one round trip later, and its flow's later
 //     packets follow it.
 package oracle
