@@ -3,7 +3,6 @@
 package state
 
 import (
-	"math/bits"
 	"unsafe"
 
 	"github.com/ddlemu/ddlemu/shaper/link"
@@ -27,15 +26,6 @@ const (
 // SizeClasses are the classes of message sizes that the verdict judges: up to
 // 4 KiB, 64 KiB, 1 MiB, and larger.
 const SizeClasses = 4
-
-// A message exceeds a limit of the verdict if its lateness is above the limit's floor, in
-// scaled ns, and above the message's own time divided by P50Part or P99Part.
-const (
-	P50FloorNs = 1000
-	P50Part    = 50
-	P99FloorNs = 5000
-	P99Part    = 20
-)
 
 // LateBuckets is the number of buckets of a lateness histogram.
 const LateBuckets = 128
@@ -161,16 +151,6 @@ type eventEntry struct {
 	Time     int64
 	Text     [104]byte
 	Sum      uint64 // of the three above
-}
-
-// Bucket is the histogram bucket of a lateness in ns. There are four buckets for each power
-// of two. The last bucket has no upper limit. Buckets 0 to 7 are for 0 to 7 ns.
-func Bucket(late int64) int {
-	if late < 8 {
-		return int(max(late, 0))
-	}
-	e := 63 - bits.LeadingZeros64(uint64(late))
-	return min((e-1)*4+int(late>>(e-2)&3), LateBuckets-1)
 }
 
 // BucketFloor is the smallest lateness of bucket b, in ns.

@@ -8,17 +8,9 @@
 #define DDLEMU_STATE_LAYOUT_H
 
 #include "../link/link.h"
+#include "limits.h"
 
 #define DDLEMU_STATE_VERSION 9
-
-// Limits of the verdict on a message's lateness: a floor in scaled ns, and a divisor of
-// the message's own time.
-#define DDLEMU_P50_FLOOR 1000
-#define DDLEMU_P50_PART 50
-#define DDLEMU_P99_FLOOR 5000
-#define DDLEMU_P99_PART 20
-#define DDLEMU_SIZE_CLASSES 4
-#define DDLEMU_LATE_BUCKETS 128
 
 // The counters of one job in one size class of one link.
 struct ddlemu_class {

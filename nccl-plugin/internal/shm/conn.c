@@ -38,7 +38,7 @@
 #include <sched.h>
 #include <stdlib.h>
 
-#include "../transport/account.h"
+#include "../../../shaper/state/lateness.h"
 #include "../transport/call.h"
 #include "../transport/copy.h"
 #include "fault.h"

@@ -28,7 +28,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "../transport/account.h"
+#include "../../../shaper/state/lateness.h"
 #include "../transport/call.h"
 #include "../transport/copy.h"
 

@@ -2,18 +2,14 @@
 // The lateness of packets: counters for the verdict, see struct ddlemu_link_stats.
 #pragma once
 
-#define LATE_BUCKETS 128
+#include "../../state/limits.h"
+
 #define SIZE_CLASSES 2 // up to 4 KiB, and larger; no packet has more than 64 KiB
-// Limits of the verdict (shaper/verdict): the larger of a floor in ns and a fraction of the time.
-#define P50_FLOOR 1000
-#define P50_FRACTION 50
-#define P99_FLOOR 5000
-#define P99_FRACTION 20
 
 struct late_class {
 	u64 messages, bytes, over_p50, over_p99;
 	u64 sum_late, sum_time, max_late;
-	u32 late[LATE_BUCKETS];
+	u32 late[DDLEMU_LATE_BUCKETS];
 };
 
 struct lateness {
@@ -32,23 +28,6 @@ struct {
 } late SEC(".maps");
 
 const volatile u32 time_scale = 1;
-
-// bucket returns the bucket of a time in ns, as state.Bucket.
-INLINE u32 bucket(u64 ns)
-{
-	if (ns < 8)
-		return ns;
-	u32 e = 0;
-	u64 v = ns;
-	for (u32 step = 32; step; step /= 2) {
-		if (v >> step) {
-			v >>= step;
-			e += step;
-		}
-	}
-	u32 b = (e - 1) * 4 + (ns >> (e - 2) & 3);
-	return b < LATE_BUCKETS ? b : LATE_BUCKETS - 1;
-}
 
 // add_busy adds the share of an interval that no earlier packet has covered.
 INLINE void add_busy(u64 *sum, u64 *until, u64 from, u64 to)
@@ -78,13 +57,13 @@ int arrive(struct __sk_buff *skb)
 	// The packet's time without waiting times in queues.
 	u64 time = link.p->latency + occupancy(port.p, line_bytes_on(&p, port.p));
 	u64 lateness = now > due ? now - due : 0, scale = time_scale;
-	u32 b = bucket(lateness) & (LATE_BUCKETS - 1);
+	u32 b = lateness_bucket(lateness) & (DDLEMU_LATE_BUCKETS - 1);
 	struct late_class *c = &l->size[p.payload > 4096];
 	bpf_spin_lock(&l->lock);
 	c->messages++;
 	c->bytes += p.payload;
-	c->over_p50 += lateness > later(P50_FLOOR * scale, time / P50_FRACTION);
-	c->over_p99 += lateness > later(P99_FLOOR * scale, time / P99_FRACTION);
+	c->over_p50 += exceeds(lateness, time, DDLEMU_P50_FLOOR * scale, DDLEMU_P50_PART);
+	c->over_p99 += exceeds(lateness, time, DDLEMU_P99_FLOOR * scale, DDLEMU_P99_PART);
 	c->sum_late += lateness;
 	c->sum_time += time;
 	c->max_late = later(c->max_late, lateness);

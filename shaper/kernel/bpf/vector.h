@@ -36,6 +36,6 @@ int vector(struct __sk_buff *skb)
 	v->out_start = reserve(&v->h, v->ready, v->out_occupy);
 	v->out_lost = loses(&v->p.loss, v->seed, v->hop, 0, v->counter, &bad);
 	v->h.bad = bad;
-	v->out_bucket = bucket(v->late);
+	v->out_bucket = lateness_bucket(v->late);
 	return bpf_skb_store_bytes(skb, ETH_HLEN, v, sizeof *v, 0) < 0 ? TC_ACT_SHOT : TC_ACT_OK;
 }

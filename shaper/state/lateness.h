@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How the datapaths count a message in its job's statistics of the link (shaper/state/layout.h). Several processes
-// count there, so every change is atomic. The counters are independent of each other: relaxed order is enough.
-#ifndef DDLEMU_ACCOUNT_H
-#define DDLEMU_ACCOUNT_H
+// How the plugin and, by state.LinkStats.Judge, the wire count messages and their lateness.
+#ifndef DDLEMU_STATE_LATENESS_H
+#define DDLEMU_STATE_LATENESS_H
 
-#include <stdbool.h>
-#include <stdint.h>
+#include "layout.h"
 
-#include "../../../shaper/state/layout.h"
+// Several processes count in the same link statistics, so every change is atomic. The counters are independent of each
+// other: relaxed order is enough.
 
 // size_class_of is the entry of link statistics that counts messages of this size.
 static inline struct ddlemu_class *size_class_of(struct ddlemu_link_stats *stats, uint64_t size)
@@ -33,15 +32,6 @@ static inline void count_span(struct ddlemu_link_stats *stats, int64_t posted, i
 	if (first == 0)
 		__atomic_compare_exchange_n(
 			&stats->first_posted, &first, posted, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
-}
-
-static inline int lateness_bucket(int64_t late) // state.Bucket
-{
-	if (late < 8)
-		return late < 0 ? 0 : (int)late;
-	int e = 63 - __builtin_clzll((uint64_t)late);
-	int b = (e - 1) * 4 + (int)(late >> (e - 2) & 3);
-	return b < DDLEMU_LATE_BUCKETS ? b : DDLEMU_LATE_BUCKETS - 1;
 }
 
 // count_busy adds the section of [from, to) that no earlier message has covered.
@@ -69,13 +59,12 @@ static inline void count_delivery(struct ddlemu_link_stats *stats, const struct 
 {
 	int64_t due = d->due > d->receive_posted ? d->due : d->receive_posted, time = d->due - d->posted;
 	int64_t late = (d->visible > due ? d->visible - due : 0) + d->distortion;
-	int64_t p50 = DDLEMU_P50_FLOOR * scale, p99 = DDLEMU_P99_FLOOR * scale;
 	struct ddlemu_class *k = size_class_of(stats, d->size);
 	__atomic_fetch_add(&k->messages, 1, __ATOMIC_RELAXED);
 	__atomic_fetch_add(&k->bytes, d->size, __ATOMIC_RELAXED);
-	if (late > p50 && late > time / DDLEMU_P50_PART)
+	if (exceeds(late, time, DDLEMU_P50_FLOOR * scale, DDLEMU_P50_PART))
 		__atomic_fetch_add(&k->over_p50, 1, __ATOMIC_RELAXED);
-	if (late > p99 && late > time / DDLEMU_P99_PART)
+	if (exceeds(late, time, DDLEMU_P99_FLOOR * scale, DDLEMU_P99_PART))
 		__atomic_fetch_add(&k->over_p99, 1, __ATOMIC_RELAXED);
 	__atomic_fetch_add(&k->sum_late, late, __ATOMIC_RELAXED);
 	__atomic_fetch_add(&k->sum_time, time, __ATOMIC_RELAXED);
