@@ -234,30 +234,29 @@ func TestWireLossInGSOPackets(t *testing.T) {
 	}
 }
 
-// TCP sees that packets overtake others, and gets all data through.
+// TCP notices that packets were reordered, and transfers all data.
 func TestWireReorder(t *testing.T) {
 	w := newWorld(t)
-	tr := w.wire("--nodes", "2", "--lat", "3ms", "--reorder", "2%,2ms")
-	before := reorderings(t, tr)
+	fab := w.wire("--nodes", "2", "--lat", "3ms", "--reorder", "2%,2ms")
+	before := reorderings(t, fab)
 	data := make([]byte, 20<<20)
-	got, err := transfer(tr, data)
+	got, err := transfer(fab, data)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got != sha256.Sum256(data) {
-		t.Error("the data that came is not what was sent")
+		t.Error("the received data differs from the sent data")
 	}
-	if after := reorderings(t, tr); after == before {
+	if after := reorderings(t, fab); after == before {
 		t.Error("the sender's TCP saw no reordering")
 	}
 }
 
-// reorderings is how often TCP of node 0 has seen, by selective acknowledgements or
-// timestamps, that packets were reordered.
-func reorderings(t *testing.T, tr *measure.Fabric) (n uint64) {
+// reorderings returns how often TCP on node 0 has detected reordering, by selective acknowledgements or timestamps.
+func reorderings(t *testing.T, fab *measure.Fabric) (n uint64) {
 	t.Helper()
 	var text []byte
-	err := netns.Do(tr.Plan.Nodes[0].Namespace, func() (err error) {
+	err := netns.Do(fab.Plan.Nodes[0].Namespace, func() (err error) {
 		text, err = os.ReadFile("/proc/thread-self/net/netstat")
 		return err
 	})

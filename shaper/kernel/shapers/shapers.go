@@ -42,7 +42,7 @@ var kinds = []kind{
 	{
 		configs.EDTShaper, []string{"fq", BPF, DepartureTimes}, nil,
 		func(w nodes.Network) (Shaper, error) { return tc.StartEDT(w) },
-		"the whole link model, in the kernel, with the lateness of each packet; a timer of the kernel sends the packets, so latencies are accurate from about 100 us",
+		"the link model except reordering, in the kernel, with the lateness of each packet; a timer of the kernel sends the packets, so latencies are accurate from about 100 us",
 	},
 	{
 		configs.NetemShaper, []string{"netem", "htb"}, nil,

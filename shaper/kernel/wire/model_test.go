@@ -377,8 +377,7 @@ func BenchmarkPacket(b *testing.B) {
 	}
 }
 
-// A share of the packets arrives before packets that were sent before them, also those of a
-// large packet.
+// A share of the packets arrives early, also of the packets of GSO packets.
 func TestReorder(t *testing.T) {
 	const n, share = 4000, 0.05
 	for _, size := range []int{1460, 14600} {
