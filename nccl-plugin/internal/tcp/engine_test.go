@@ -21,8 +21,8 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/state/statetest"
 )
 
-// endpoints are two ranks on a fabric without a daemon: their streams are made by
-// the tests, over this host's loopback.
+// endpoints are two ranks on a fabric without a daemon. The tests make their streams, over this
+// host's loopback.
 type endpoints struct {
 	file *state.File
 	ends [2]*Endpoint
@@ -64,15 +64,15 @@ func newEndpoints(t testing.TB) *endpoints {
 	return p
 }
 
-// tester is what a test and a check of rapid have in common.
+// tester has the methods that testing.T and rapid.T share.
 type tester interface {
 	Helper()
 	Fatal(...any)
 	Fatalf(string, ...any)
 }
 
-// connect makes a connection of some streams. Each goes through relay, if there is one,
-// which passes bytes on as it likes.
+// connect makes a connection of this many streams. If there is a relay, the bytes of each stream
+// pass through it.
 func (p *endpoints) connect(t tester, streams int, relay func(from, to net.Conn)) (send, recv unsafe.Pointer) {
 	t.Helper()
 	var fds [2][]int
@@ -146,7 +146,7 @@ func tcpPair(t tester) (a, b *net.TCPConn) {
 	return a, b
 }
 
-// dribble passes on a few bytes at a time, so that headers and lines are cut anywhere.
+// dribble passes on a few bytes at a time, so that headers and lines are cut at every position.
 func dribble(from, to net.Conn) {
 	defer to.Close()
 	b := make([]byte, 20000)
@@ -166,18 +166,18 @@ func pattern(m, i int) byte { return byte(m*131 + i*7 + i>>8) }
 
 const (
 	window = 32 // messages outstanding, NCCL_NET_MAX_REQUESTS
-	guard  = 16 // bytes behind a receive that nobody may write
+	guard  = 16 // bytes behind a receive that must not be written
 	most   = 600_000
 )
 
-// slot is one place of the window, at one end.
+// slot is one outstanding message of one end.
 type slot struct {
 	b *commtest.Buffer
 	r *commtest.Request
 }
 
-// transfer sends messages of these sizes, as many at once as NCCL may have, and
-// checks what is received.
+// transfer sends messages of these sizes, as many at once as NCCL may, and checks what is
+// received.
 func transfer(t tester, send, recv unsafe.Pointer, sizes []int) {
 	t.Helper()
 	var out, in [window]slot
@@ -252,8 +252,8 @@ func check(t tester, got []byte, msg, size int) {
 	}
 }
 
-// Whatever the sizes and however the bytes arrived, each message lies in its receive,
-// with nothing behind it, and is counted.
+// Each message arrives in its receive, without a byte behind it, and is counted: for all sizes, and
+// however the bytes are cut on the way.
 func TestMessagesArriveWhole(t *testing.T) {
 	p := newEndpoints(t)
 	messages, bytes := uint64(0), uint64(0)
@@ -287,8 +287,7 @@ func TestMessagesArriveWhole(t *testing.T) {
 	}
 }
 
-// until calls f until it fails, and returns what this thread says of that and how
-// long it took.
+// until calls f until it fails, and returns the text of the failure and the time until then.
 func until(t *testing.T, f func() error) (string, time.Duration) {
 	t.Helper()
 	for begin := time.Now(); time.Since(begin) < 10*time.Second; {
@@ -300,7 +299,7 @@ func until(t *testing.T, f func() error) (string, time.Duration) {
 	return "", 0
 }
 
-// Both ends are told of a message that is longer than its receive, with both sizes.
+// If a message is longer than its receive, both ends get an error with both sizes.
 func TestLongerThanItsReceive(t *testing.T) {
 	p := newEndpoints(t)
 	send, recv := p.connect(t, 2, nil)
@@ -326,7 +325,7 @@ func TestLongerThanItsReceive(t *testing.T) {
 	}
 }
 
-// How an end is told that the other one is completed, and how soon.
+// An end gets an error when the other one is gone, in time and with the reason.
 func TestPeerIsGone(t *testing.T) {
 	for _, tc := range []struct {
 		name string
@@ -379,7 +378,7 @@ func TestPeerIsGone(t *testing.T) {
 	}
 }
 
-// slowly passes bytes on as a link of 300 ms would.
+// slowly passes bytes on after 300 ms.
 func slowly(from, to net.Conn) {
 	defer to.Close()
 	b := make([]byte, 1000)
@@ -395,7 +394,7 @@ func slowly(from, to net.Conn) {
 	}
 }
 
-// What was sent before the end is received, although the sender is known to be gone.
+// A message that was sent before the sender closed and died is still received.
 func TestSentBeforeTheEnd(t *testing.T) {
 	p := newEndpoints(t)
 	send, recv := p.connect(t, 1, slowly)
