@@ -251,6 +251,10 @@ func TestAnyProgramRunsOnTheSoftwareCUDA(t *testing.T) {
 func TestBareProgram(t *testing.T) {
 	bin, dir := program(t), folder(t)
 	lib := built.Path(t, "softcuda", "lib") + ":" + built.Path(t, "lib")
+	bad := filepath.Join(t.TempDir(), "bad.yaml")
+	if err := os.WriteFile(bad, []byte("base: eth10\nlink: {latency: 5}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for _, tc := range []struct {
 		name string
 		env  []string
@@ -261,6 +265,8 @@ func TestBareProgram(t *testing.T) {
 		{name: "a fabric that is not up", env: []string{"DDLEMU_FABRIC=nope"}, says: []string{"will NOT be emulated", "nope"}},
 		{name: "a rank beyond the fabric", env: []string{"DDLEMU_NODE=7"}, says: []string{"will NOT be emulated", "DDLEMU_NODE"}},
 		{name: "no such profile", env: []string{"DDLEMU_PROFILE=eth100"}, says: []string{"will NOT be emulated", "eth10"}},
+		{name: "a bad variable", env: []string{"DDLEMU_BW=100"}, says: []string{"will NOT be emulated", `DDLEMU_BW: "100" has no unit`}},
+		{name: "a bad file", env: []string{"DDLEMU_FILE=" + bad}, says: []string{"will NOT be emulated", bad + `:2: link.latency: "5" is not a duration`}},
 	} {
 		for _, name := range []string{"libgoemu.so", "goemu"} {
 			cmd := exec.CommandContext(t.Context(), bin)
