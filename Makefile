@@ -89,7 +89,7 @@ test-tsan: build ## test the C code with the thread sanitizer; `make race` is fo
 # The compiler's version is fixed, because another version makes another object of the same code.
 bpf: ## compile the eBPF programs again after a change of their C code
 	@.ci/packages clang-19:clang-19 llvm-strip-19:llvm-19 /usr/include/bpf/bpf_helpers.h:libbpf-dev
-	BPF_CLANG=clang-19 BPF_STRIP=llvm-strip-19 BPF_OUTPUT=. $(GO) generate ./shaper/kernel/bpf
+	BPF_CLANG=clang-19 BPF_STRIP=llvm-strip-19 BPF_OUTPUT=. $(GO) generate ./shaper/kernel/internal/bpf
 
 C_FILES = $$(git ls-files '*.c' '*.h' '*.cc' '*.inc')
 

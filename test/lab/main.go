@@ -20,7 +20,7 @@ import (
 var suites = []string{"bookworm", "trixie", "trixie-backports"}
 
 // tested are the packages whose tests run.
-var tested = []string{"./shaper/kernel/bpf", "./test/shapers"}
+var tested = []string{"./shaper/kernel/internal/bpf", "./test/shapers"}
 
 // errSkip says that something cannot be run on this machine.
 var errSkip = errors.New("SKIPPED")

@@ -11,7 +11,7 @@ import (
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 
-	"github.com/ddlemu/ddlemu/shaper/kernel/bpf"
+	"github.com/ddlemu/ddlemu/shaper/kernel/internal/bpf"
 )
 
 // ErrNotSupported says that this kernel does not have a feature.

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/ddlemu/ddlemu/shaper/kernel/bpf"
+	"github.com/ddlemu/ddlemu/shaper/kernel/internal/bpf"
 	"github.com/ddlemu/ddlemu/shaper/kernel/nodes"
 	"github.com/ddlemu/ddlemu/shaper/link"
 )
