@@ -148,7 +148,7 @@ func TestBenchReportsWhatItDoesNotCheck(t *testing.T) {
 		if tc.status != 0 {
 			said, other = other, said
 		}
-		for _, want := range []string{"2 of 2 times have no expected time", "how many nodes NCCL counted"} {
+		for _, want := range []string{"2 of 2 times have no expected time", "the nodes that NCCL counted"} {
 			if !strings.Contains(said, want) || strings.Contains(other, want) {
 				t.Errorf("%v: %q once in notes %q or reasons %q", tc.args, want, r.Header.Notes, r.Reasons)
 			}
