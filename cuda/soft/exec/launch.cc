@@ -25,6 +25,7 @@ struct Reader {
 	const char *work_buf;
 	uint32_t work_mask;
 
+	// Sets the reason and returns false.
 	bool refuse(const std::string &s)
 	{
 		why = s;

@@ -37,11 +37,10 @@ int attribute(cudaDeviceAttr attr, int gpu)
 	case cudaDevAttrMaxSharedMemoryPerBlock:
 		return kSharedPerBlock;
 	case cudaDevAttrTotalConstantMemory:
+	case cudaDevAttrMaxRegistersPerBlock:
 		return 64 << 10;
 	case cudaDevAttrWarpSize:
 		return 32;
-	case cudaDevAttrMaxRegistersPerBlock:
-		return 64 << 10;
 	case cudaDevAttrMultiProcessorCount:
 		return kMultiprocessors;
 	case cudaDevAttrPciBusId:
