@@ -3,6 +3,7 @@
 package configs
 
 import (
+	"os"
 	"reflect"
 	"strings"
 	"testing"
@@ -22,6 +23,19 @@ func TestLinkParams(t *testing.T) {
 		key := func(f reflect.StructField) string { key, _, _ := strings.Cut(f.Tag.Get("yaml"), ","); return key }
 		if l.Name != p.Name || reflect.PointerTo(l.Type) != p.Type || key(l) != m.Key || p.Tag.Get("yaml") != m.Key+",omitempty" {
 			t.Errorf("parameter %s: Link has %s %v %q, LinkPatch %s %v %q", m.Key, l.Name, l.Type, l.Tag, p.Name, p.Type, p.Tag)
+		}
+	}
+}
+
+// examples/two-nodes.yaml has every key of a link, as it says.
+func TestExampleHasEveryParameter(t *testing.T) {
+	text, err := os.ReadFile("examples/two-nodes.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range linkParams {
+		if !strings.Contains(string(text), "\n  "+m.Key+":") {
+			t.Errorf("no %s", m.Key)
 		}
 	}
 }

@@ -35,8 +35,8 @@ type Topology struct {
 	Oversubscription float64 `yaml:"oversubscription,omitempty"`
 
 	// Trunk describes each link between switches. Parameters that it does not give are
-	// those of the fabric's link, but jitter and loss are none and the state is up. The
-	// latency must be given: that of one more switch and its cable.
+	// those of the fabric's link, but jitter, loss and reordering are none and the state is
+	// up. The latency must be given: that of one more switch and its cable.
 	Trunk LinkPatch `yaml:"trunk,omitempty"`
 
 	// Of custom.
