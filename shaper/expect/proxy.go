@@ -101,14 +101,15 @@ func (s *sim) nextOp(o *opQueue) {
 // random, and new for each instant, so that no connection always comes first.
 type wakeHeap struct {
 	tieSeed uint64
-	at      []int64 // by connection
-	place   []int   // position of a connection in order
+	at      []int64  // by connection
+	tie     []uint64 // draw of a connection for the time in at
+	place   []int    // position of a connection in order
 	order   []int
 }
 
 func (h *wakeHeap) init(n int, tieSeed uint64) {
 	h.tieSeed = tieSeed
-	h.at, h.place, h.order = make([]int64, n), make([]int, n), make([]int, n)
+	h.at, h.tie, h.place, h.order = make([]int64, n), make([]uint64, n), make([]int, n), make([]int, n)
 	for i := range n {
 		h.at[i], h.place[i], h.order[i] = link.Never, i, i
 	}
@@ -136,16 +137,15 @@ func (h *wakeHeap) less(a, b int) bool {
 	if h.at[a] != h.at[b] {
 		return h.at[a] < h.at[b]
 	}
-	if h.at[a] == link.Never {
-		return a < b
-	}
-	x, y := link.Draw(h.tieSeed, 0, 0, uint64(a), uint64(h.at[a])), link.Draw(h.tieSeed, 0, 0, uint64(b), uint64(h.at[b]))
-	return x < y || x == y && a < b
+	return h.tie[a] < h.tie[b] || h.tie[a] == h.tie[b] && a < b
 }
 
 // set changes a connection's time.
 func (h *wakeHeap) set(i int, t int64) {
-	h.at[i] = t
+	h.at[i], h.tie[i] = t, 0
+	if t != link.Never {
+		h.tie[i] = link.Draw(h.tieSeed, 0, 0, uint64(i), uint64(t))
+	}
 	k := h.place[i]
 	for k > 0 && h.less(i, h.order[(k-1)/2]) {
 		k = h.swap(k, (k-1)/2)

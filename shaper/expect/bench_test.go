@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package expect
+
+import (
+	"context"
+	"testing"
+
+	"github.com/ddlemu/ddlemu/shaper/nccl"
+)
+
+// An AllReduce of 4 MiB on 16 ranks.
+func BenchmarkSimulate(b *testing.B) {
+	for b.Loop() {
+		if _, err := Simulate(context.Background(), decide(nccl.AllReduce, Ring, Simple, 16, 2, 4<<20), eth1(tcp()).build()); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
