@@ -35,21 +35,3 @@ func TestOneMessageTakesLogGPsTime(t *testing.T) {
 		}
 	}
 }
-
-// The starts of messages at a port are g apart at least, however small the messages are.
-func TestMessagesStartAGapApart(t *testing.T) {
-	const g, n = 1500, 20
-	port := Spec{Bandwidth: 100e9, MTU: 1500, Header: 40, Framing: 38}
-	tr := tcp()
-	tr.Gap = g
-	f := newFabric(t, 2, port, port, 1, tr)
-	fl := f.flow(0, 1)
-	for range n {
-		fl.Recv(0)
-		fl.Post(8, 0)
-	}
-	run(0, fl)
-	if got := fl.Message(n-1).Due - fl.Message(0).Due; got != (n-1)*g {
-		t.Errorf("%d messages take %d ns after the first, want %d", n-1, got, (n-1)*g)
-	}
-}
