@@ -126,6 +126,17 @@ static void pass(
 		arrives_at(e, s);
 }
 
+// reserve occupies hop h for dur ns, and the buffer behind it, as granted, and returns the
+// start. The step of message msg was possible from ready on, and is made now.
+static int64_t reserve(struct ddlemu_flow *f, struct ddlemu_hop *h, struct buffer_grant grant, int64_t dur,
+	uint64_t msg, int64_t ready, int64_t now)
+{
+	int64_t start = occupy(&h->next_free, grant.start, dur);
+	occupy(&h->buffer_free, start, grant.reserve);
+	add_distortion(f, msg, start, ready, now);
+	return start;
+}
+
 // --- the first hop
 
 // cut_segment makes the segment that occupied the first hop from start on for dur.
@@ -178,10 +189,7 @@ static void send(struct ddlemu_engine *e, uint32_t n, int64_t dur, int64_t ready
 	if (fate.retransmitted > 0)
 		dur += fate.retransmitted * serialization(e, p, packet);
 	int64_t occupied = f->off == 0 ? max64(dur, e->transport->gap) : dur;
-	struct buffer_grant grant = queue_earliest(e, 0, n, occupied, ready, now);
-	int64_t start = occupy(&h->next_free, grant.start, occupied);
-	occupy(&h->buffer_free, start, grant.reserve);
-	add_distortion(f, f->cur, start, ready, now);
+	int64_t start = reserve(f, h, queue_earliest(e, 0, n, occupied, ready, now), occupied, f->cur, ready, now);
 	count(e, 0, p, n, fate.retransmitted, occupied);
 	f->sender_free = start + dur;
 	f->attempt = fate.cut ? f->attempt + 1 : 0;
@@ -338,11 +346,8 @@ static bool forward(struct ddlemu_engine *e, uint32_t i, int64_t now, int64_t *n
 		add64(&h->counters.ecn_marks, packets_of(p, s->bytes) + again);
 		s->flags |= SEGMENT_MARKED;
 	}
-	if (reserves) {
-		start = occupy(&h->next_free, grant.start, dur);
-		occupy(&h->buffer_free, start, grant.reserve);
-		add_distortion(f, s->msg, start, ready, now);
-	}
+	if (reserves)
+		start = reserve(f, h, grant, dur, s->msg, ready, now);
 	f->served[i] = start + dur;
 	count(e, i, p, s->bytes, again, dur);
 	pass(e, s, i, start, dur, max64(s->finish, start + dur));
