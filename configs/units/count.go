@@ -5,6 +5,7 @@ package units
 import (
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Count is a number before a noun, which gets its plural: "1 node", "2 nodes", "3 switches".
@@ -18,3 +19,6 @@ func Count(n int, noun string) string {
 	}
 	return strconv.Itoa(n) + " " + noun
 }
+
+// Microseconds is d in microseconds, with decimals.
+func Microseconds(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 }

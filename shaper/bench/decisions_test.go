@@ -11,7 +11,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/nccl"
 )
 
-func TestChosen(t *testing.T) {
+func TestDecisions(t *testing.T) {
 	row := func(typ nccl.DataType, size int64, algo, proto string, channels int) Row {
 		r := Row{Size: size, Type: typ, Op: "sum"}
 		if algo != "" {

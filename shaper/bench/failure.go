@@ -14,10 +14,6 @@ type Failure struct {
 	// answer), protocol (its answer is malformed) and silent (no answer in time).
 	Name    string
 	Message string
-	// Stderr has the last lines of the rank's standard error.
-	Stderr []string
-	// Warnings are NCCL's last warnings.
-	Warnings []string
 }
 
 // RanksError reports the ranks that failed in a step. The likely cause comes first.
@@ -33,19 +29,4 @@ func (e *RanksError) Error() string {
 		parts = append(parts, fmt.Sprintf("rank %d (pid %d): %s: %s", f.Rank, f.PID, f.Name, f.Message))
 	}
 	return e.Step + ": " + strings.Join(parts, "; ")
-}
-
-// Details returns the last output and NCCL's last warnings of each rank that failed, for a terminal; "" if there are
-// none.
-func (e *RanksError) Details() string {
-	var b strings.Builder
-	for _, f := range e.Failures {
-		for _, line := range f.Stderr {
-			fmt.Fprintf(&b, "rank %d: %s\n", f.Rank, line)
-		}
-		for _, line := range f.Warnings {
-			fmt.Fprintf(&b, "rank %d: NCCL WARN %s\n", f.Rank, line)
-		}
-	}
-	return b.String()
 }

@@ -10,15 +10,11 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
 )
-
-// stderrLines is the number of a rank's last lines that are kept for an error.
-const stderrLines = 20
 
 // event is a line from a rank, or its exit.
 type event struct {
@@ -33,7 +29,7 @@ type process struct {
 	rank   int
 	cmd    *exec.Cmd
 	stdin  io.WriteCloser
-	stderr *tail
+	stderr *lineWriter
 	gone   chan struct{} // closed when it has ended and was waited for
 }
 
@@ -41,7 +37,7 @@ type process struct {
 // than the process, because the kernel kills the process with it.
 func startProcess(rank int, path string, args, env []string, user *syscall.Credential, stderr io.Writer, events chan<- event) (*process, error) {
 	p := &process{rank: rank, cmd: exec.Command(path, args...), gone: make(chan struct{})}
-	p.stderr = &tail{rank: rank, out: stderr}
+	p.stderr = &lineWriter{rank: rank, out: stderr}
 	p.cmd.Env = env
 	p.cmd.Stderr = p.stderr
 	p.cmd.WaitDelay = time.Second // a child of a plugin may keep the descriptor open
@@ -93,60 +89,49 @@ func (p *process) send(command string) { _, _ = io.WriteString(p.stdin, command+
 // kill kills the process by its pidfd, because its number may have been reused.
 func (p *process) kill() { _ = p.cmd.Process.Kill() }
 
-// tail copies a rank's standard error line by line, with the rank in front, and keeps the last lines.
-type tail struct {
+// lineWriter copies a rank's standard error line by line, with the rank in front.
+type lineWriter struct {
 	rank int
 	out  io.Writer // nil to discard
 
 	mu      sync.Mutex
 	partial []byte
-	last    []string
 }
 
-func (t *tail) Write(text []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.partial = append(t.partial, text...)
+func (w *lineWriter) Write(text []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.partial = append(w.partial, text...)
 	for {
-		line, rest, found := bytes.Cut(t.partial, []byte{'\n'})
+		line, rest, found := bytes.Cut(w.partial, []byte{'\n'})
 		if !found {
 			break
 		}
-		t.line(string(line))
-		t.partial = append([]byte(nil), rest...)
+		w.line(string(line))
+		w.partial = append([]byte(nil), rest...)
 	}
-	if len(t.partial) > 64<<10 { // probably not text
-		t.line(string(t.partial))
-		t.partial = nil
+	if len(w.partial) > 64<<10 { // probably not text
+		w.line(string(w.partial))
+		w.partial = nil
 	}
 	return len(text), nil
 }
 
-func (t *tail) line(line string) {
+func (w *lineWriter) line(line string) {
 	if strings.TrimSpace(line) == "" {
 		return
 	}
-	if t.out != nil {
-		fmt.Fprintf(t.out, "rank %d: %s\n", t.rank, line)
-	}
-	t.last = append(t.last, line)
-	if len(t.last) > stderrLines {
-		t.last = t.last[1:]
+	if w.out != nil {
+		fmt.Fprintf(w.out, "rank %d: %s\n", w.rank, line)
 	}
 }
 
 // flush writes the last line if it has no end.
-func (t *tail) flush() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if len(t.partial) > 0 {
-		t.line(string(t.partial))
-		t.partial = nil
+func (w *lineWriter) flush() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.partial) > 0 {
+		w.line(string(w.partial))
+		w.partial = nil
 	}
-}
-
-func (t *tail) lines() []string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return slices.Clone(t.last)
 }

@@ -9,11 +9,9 @@ import (
 	"io"
 	"math"
 	"strconv"
-	"time"
-)
 
-// microseconds is a time in the unit of the outputs.
-func microseconds(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1000 }
+	"github.com/ddlemu/ddlemu/configs/units"
+)
 
 // rounded removes digits beyond the sixth decimal, which have no meaning.
 func rounded(v float64) float64 { return math.Round(v*1e6) / 1e6 }
@@ -48,15 +46,15 @@ func records(r Row) []record {
 	for _, m := range r.Measurements() {
 		rec := record{
 			Size: r.Size, Count: r.Count, Type: r.Type.String(), RedOp: r.Op, Root: r.Root, InPlace: m.InPlace,
-			TimeUS: microseconds(m.Time), AlgBW: rounded(m.AlgBW), BusBW: rounded(m.BusBW),
-			TimeMinUS: microseconds(m.TimeMin), TimeMaxUS: microseconds(m.TimeMax),
-			WallUS: microseconds(m.Wall), DeviceUS: microseconds(m.Device), Mismatch: m.Mismatch,
+			TimeUS: units.Microseconds(m.Time), AlgBW: rounded(m.AlgBW), BusBW: rounded(m.BusBW),
+			TimeMinUS: units.Microseconds(m.TimeMin), TimeMaxUS: units.Microseconds(m.TimeMax),
+			WallUS: units.Microseconds(m.Wall), DeviceUS: units.Microseconds(m.Device), Mismatch: m.Mismatch,
 		}
 		if m.Checked {
 			rec.Wrong = &m.Wrong
 		}
 		if m.Known {
-			us, diff, spread := microseconds(m.Expected), rounded(m.Diff), rounded(m.Spread)
+			us, diff, spread := units.Microseconds(m.Expected), rounded(m.Diff), rounded(m.Spread)
 			rec.ExpectedUS, rec.DiffPercent, rec.Spread = &us, &diff, &spread
 		}
 		if m.Decision != nil {

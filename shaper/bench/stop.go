@@ -93,13 +93,10 @@ func order(f Failure) int {
 
 // report makes the error for a step's failures.
 func (r *Ranks) report(w *waiting) error {
-	_ = r.pollLogs() // for the warnings; an error here does not matter
 	slices.SortStableFunc(w.failures, func(a, b Failure) int { return order(a) - order(b) })
 	for i := range w.failures {
 		f := &w.failures[i]
 		f.PID = r.processes[f.Rank].cmd.Process.Pid
-		f.Stderr = r.processes[f.Rank].stderr.lines()
-		f.Warnings = r.logs[f.Rank].Log().Warnings
 	}
 	return &RanksError{Step: w.step, Failures: w.failures}
 }

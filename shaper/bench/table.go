@@ -7,6 +7,8 @@ import (
 	"io"
 	"strconv"
 	"strings"
+
+	"github.com/ddlemu/ddlemu/configs/units"
 )
 
 // textPrinter writes nccl-tests' table with the same columns and widths, so that results compare line by line and
@@ -68,7 +70,7 @@ func measured(b *strings.Builder, m *Measurement) {
 	if m.Checked {
 		wrong = fmt.Sprintf("%.6g", float64(m.Wrong))
 	}
-	fmt.Fprintf(b, "  %7s  %6s  %6s  %6s", fit(7, microseconds(m.Time)), fit(6, m.AlgBW), fit(6, m.BusBW), wrong)
+	fmt.Fprintf(b, "  %7s  %6s  %6s  %6s", fit(7, units.Microseconds(m.Time)), fit(6, m.AlgBW), fit(6, m.BusBW), wrong)
 }
 
 func expected(b *strings.Builder, m *Measurement) {
@@ -80,7 +82,7 @@ func expected(b *strings.Builder, m *Measurement) {
 	if m.Off {
 		mark = "!"
 	}
-	fmt.Fprintf(b, "  %9s %+7.2f%s", fit(9, microseconds(m.Expected)), m.Diff, mark)
+	fmt.Fprintf(b, "  %9s %+7.2f%s", fit(9, units.Microseconds(m.Expected)), m.Diff, mark)
 }
 
 // fit formats a number with at most two decimals, and fewer if the width is too small, as nccl-tests does.

@@ -126,7 +126,7 @@ func TestOfARunningJob(t *testing.T) {
 }
 
 // Counters that were reused for another job are not judged as those of this one.
-func TestOfAJobThatGaveWay(t *testing.T) {
+func TestOfAJobWithReusedCounters(t *testing.T) {
 	s := newShared(t)
 	j := s.run(7, packets{n: 1000})
 	for key := range uint64(16) {

@@ -17,6 +17,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/link"
 	"github.com/ddlemu/ddlemu/shaper/state"
@@ -268,7 +269,7 @@ func (j *judge) class(i int, k *state.Class) Class {
 		P50: j.unscaled(p50), P99: j.unscaled(p99), Max: j.unscaled(k.MaxLate),
 		LatePercent: 100 * float64(k.SumLate) / max(float64(k.SumTime), 1),
 	}
-	c.LateP50, c.LateP99, c.LateMax = micro(c.P50), micro(c.P99), micro(c.Max)
+	c.LateP50, c.LateP99, c.LateMax = units.Microseconds(c.P50), units.Microseconds(c.P99), units.Microseconds(c.Max)
 	return c
 }
 
@@ -328,5 +329,3 @@ func rate(bytes uint64, d time.Duration) float64 {
 	}
 	return float64(bytes) * 8 / d.Seconds()
 }
-
-func micro(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1000 }

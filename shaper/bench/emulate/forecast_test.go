@@ -124,7 +124,7 @@ func shaped(t *testing.T) (*state.Dir, *state.File) {
 
 // NCCL reads the present parameters of a fabric that is up. The messages for its decisions take no time. The fabric is
 // not changed.
-func TestOwnFabricIsSeenAsAskedAndCarriesAtOnce(t *testing.T) {
+func TestPrivateFabricIsUnlimited(t *testing.T) {
 	dir, up := shaped(t)
 	o := Options{Dir: dir, Shared: "lab", Bench: bench.Config{Ranks: 8}}
 	asked, err := o.asked()

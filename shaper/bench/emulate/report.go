@@ -5,7 +5,6 @@ package emulate
 import (
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/bench/internal/testslog"
@@ -89,7 +88,7 @@ type loggedCall struct {
 }
 
 func (f *Forecast) row() ReportRow {
-	row := ReportRow{Size: f.Case.Size, Count: f.Case.Count, Type: f.Case.Type.String(), RedOp: "none", BoundUS: micro(f.Bound), Problem: f.Problem}
+	row := ReportRow{Size: f.Case.Size, Count: f.Case.Count, Type: f.Case.Type.String(), RedOp: "none", BoundUS: units.Microseconds(f.Bound), Problem: f.Problem}
 	if f.Case.Collective.Reduces() {
 		row.RedOp = f.Case.Op.String()
 	}
@@ -97,7 +96,7 @@ func (f *Forecast) row() ReportRow {
 		row.Algo, row.Proto = f.Case.Decision.Algo, f.Case.Decision.Proto
 	}
 	if f.Known {
-		us, last, busiest := micro(f.Time), micro(f.LastRank), micro(f.BusiestHop)
+		us, last, busiest := units.Microseconds(f.Time), units.Microseconds(f.LastRank), units.Microseconds(f.BusiestHop)
 		row.ExpectedUS, row.LastUS, row.BusiestUS, row.Channels = &us, &last, &busiest, f.Channels
 		if f.Time > 0 {
 			busbw := float64(f.Case.Size) * f.Case.Collective.BusFactor(f.Case.Ranks) / float64(f.Time)
@@ -109,14 +108,14 @@ func (f *Forecast) row() ReportRow {
 
 // judge adds the judgement of one half of a row. f is nil if no forecast has the row's size and operator.
 func (r *Report) judge(l testslog.Row, f *Forecast, half *testslog.Half, inPlace bool) {
-	j := JudgedTime{Line: l.Line, Size: l.Size, InPlace: inPlace, TimeUS: micro(half.Time)}
+	j := JudgedTime{Line: l.Line, Size: l.Size, InPlace: inPlace, TimeUS: units.Microseconds(half.Time)}
 	switch {
 	case f == nil:
 		j.Word, j.Cause = testslog.NotJudged, fmt.Sprintf("no call of %d ranks has this size", r.Ranks)
 	case !f.Known:
-		j.Word, j.Cause, j.BoundUS = testslog.NotJudged, f.Problem, micro(f.Bound)
+		j.Word, j.Cause, j.BoundUS = testslog.NotJudged, f.Problem, units.Microseconds(f.Bound)
 	default:
-		j.ExpectedUS, j.LastUS, j.BoundUS = micro(f.Time), micro(f.LastRank), micro(f.Bound)
+		j.ExpectedUS, j.LastUS, j.BoundUS = units.Microseconds(f.Time), units.Microseconds(f.LastRank), units.Microseconds(f.Bound)
 		found := half.Check(l.Size, f.Case.Collective.BusFactor(f.Case.Ranks))
 		if found.Word == testslog.AsExpected {
 			found = testslog.Judge(half.Time, testslog.Given{
@@ -145,5 +144,3 @@ func (r *Report) Failure() string {
 	}
 	return strings.Join(failures, ", ")
 }
-
-func micro(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 }

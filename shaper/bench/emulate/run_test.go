@@ -180,7 +180,7 @@ func TestJudgeRows(t *testing.T) {
 	}
 }
 
-func TestJudgeWay(t *testing.T) {
+func TestJudgeConnections(t *testing.T) {
 	for _, tc := range []struct {
 		result bench.Result
 		valid  bool

@@ -17,8 +17,6 @@ type Log struct {
 	Version, CUDA string
 	// Comms are the communicators in order of creation.
 	Comms []*Comm
-	// Warnings are the last 100 messages of level WARN, without NCCL's prefix and without repetitions.
-	Warnings []string
 }
 
 // Comm is one communicator as one of its ranks sees it.

@@ -15,7 +15,6 @@ import (
 const (
 	maxLine     = 4 << 10
 	maxChannels = 128
-	maxWarnings = 100
 	maxComms    = 1000
 	maxEntries  = 100_000 // connections and decisions of one communicator
 )
@@ -72,16 +71,6 @@ func (p *Parser) Write(text []byte) (int, error) {
 
 // line reads one line.
 func (p *Parser) line(line string) {
-	if _, message, ok := strings.Cut(line, " NCCL WARN "); ok {
-		if slices.Contains(p.log.Warnings, message) { // NCCL repeats a warning with each poll
-			return
-		}
-		p.log.Warnings = append(p.log.Warnings, message)
-		if len(p.log.Warnings) > maxWarnings {
-			p.log.Warnings = slices.Clone(p.log.Warnings[1:])
-		}
-		return
-	}
 	_, message, ok := strings.Cut(line, " NCCL INFO ")
 	if !ok {
 		return

@@ -102,23 +102,6 @@ func TestOtherLines(t *testing.T) {
 	}
 }
 
-func TestWarnings(t *testing.T) {
-	p := &Parser{}
-	_, _ = p.Write([]byte("\nhost:1:2 [0] src/net.cc:12 NCCL WARN NET/Socket : peer closed\n" +
-		"[2026-01-02 03:04:05] host:1:2 [0] src/init.cc:9 NCCL WARN Duplicate GPU\n" +
-		"host:1:2 [0] src/net.cc:12 NCCL WARN NET/Socket : peer closed\n"))
-	want := []string{"NET/Socket : peer closed", "Duplicate GPU"}
-	if diff := cmp.Diff(want, p.Log().Warnings); diff != "" {
-		t.Error(diff)
-	}
-	for i := range 3 * maxWarnings {
-		fmt.Fprintf(p, "x NCCL WARN %d\n", i)
-	}
-	if got := p.Log().Warnings; len(got) != maxWarnings || got[maxWarnings-1] != fmt.Sprint(3*maxWarnings-1) {
-		t.Errorf("%d warnings, the last %q", len(got), got[len(got)-1])
-	}
-}
-
 func TestSeveralCommunicators(t *testing.T) {
 	start := "ncclCommInitRank comm 0x1 rank 0 nranks 2 cudaDev 0 nvmlDev 0 busId 10 commId 0x2 - Init START"
 	shape := "comm 0x1 rank 0 nRanks 2 nNodes 2 localRanks 1 localRank 0 MNNVL 0"
@@ -139,7 +122,7 @@ func TestSeveralCommunicators(t *testing.T) {
 	}
 }
 
-func TestTakeChoices(t *testing.T) {
+func TestTakeDecisions(t *testing.T) {
 	line := func(bytes, proto int) string {
 		return fmt.Sprintf("%d Bytes -> Algo 1 proto %d time 1.0", bytes, proto)
 	}

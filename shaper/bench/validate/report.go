@@ -5,6 +5,8 @@ package validate
 import (
 	"math"
 	"time"
+
+	"github.com/ddlemu/ddlemu/configs/units"
 )
 
 // Limits of the error in percent. They are smaller for large sizes, whose time does not depend on the hosts.
@@ -37,7 +39,7 @@ type Line struct {
 
 // newLine compares the emulated time, or the expected one if that is 0, with the published one.
 func newLine(r Row, expected, emulated time.Duration, scale int) Line {
-	l := Line{Size: r.Size, Published: micro(r.Time), Expected: micro(expected), Emulated: micro(emulated), TimeScale: scale, Limit: Limit(r.Size)}
+	l := Line{Size: r.Size, Published: units.Microseconds(r.Time), Expected: units.Microseconds(expected), Emulated: units.Microseconds(emulated), TimeScale: scale, Limit: Limit(r.Size)}
 	got := l.Emulated
 	if got == 0 {
 		got = l.Expected
@@ -46,8 +48,6 @@ func newLine(r Row, expected, emulated time.Duration, scale int) Line {
 	l.Within = got > 0 && math.Abs(l.Error) <= l.Limit
 	return l
 }
-
-func micro(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 
 // Report is the outcome of a validation.
 type Report struct {
