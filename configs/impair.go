@@ -62,10 +62,7 @@ func (j Jitter) String() string {
 	return j.Kind + ":" + j.Value.String()
 }
 
-// UnmarshalText is ParseJitter. On error j keeps its value.
-func (j *Jitter) UnmarshalText(text []byte) error { return assign(j, ParseJitter, string(text)) }
-
-// MarshalText is String.
+// MarshalText is String, for Encode.
 func (j Jitter) MarshalText() ([]byte, error) { return []byte(j.String()), nil }
 
 // validate refuses a jitter that no link may have.
@@ -179,10 +176,7 @@ func (l Loss) String() string {
 	return gilbertKind + ":" + number(l.GoodToBad) + "," + number(l.BadToGood) + "," + number(l.BadP) + "," + number(l.P)
 }
 
-// UnmarshalText is ParseLoss. On error l keeps its value.
-func (l *Loss) UnmarshalText(text []byte) error { return assign(l, ParseLoss, string(text)) }
-
-// MarshalText is String.
+// MarshalText is String, for Encode.
 func (l Loss) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
 
 // Mean is the long-run probability that a packet is lost.
@@ -281,10 +275,7 @@ func (q Queue) String() string {
 	return q.Policy + ":" + q.Bytes.String()
 }
 
-// UnmarshalText is ParseQueue. On error q keeps its value.
-func (q *Queue) UnmarshalText(text []byte) error { return assign(q, ParseQueue, string(text)) }
-
-// MarshalText is String.
+// MarshalText is String, for Encode.
 func (q Queue) MarshalText() ([]byte, error) { return []byte(q.String()), nil }
 
 // validate refuses a queue that no link may have, such as one smaller than least bytes.

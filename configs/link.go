@@ -310,10 +310,7 @@ func (r Reorder) String() string {
 	return Loss{P: r.Share}.String() + "," + r.Early.String()
 }
 
-// UnmarshalText is ParseReorder. On error r keeps its value.
-func (r *Reorder) UnmarshalText(text []byte) error { return assign(r, ParseReorder, string(text)) }
-
-// MarshalText is String.
+// MarshalText is String, for Encode.
 func (r Reorder) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
 func (r Reorder) validate() error {

@@ -141,20 +141,5 @@ func (b Bandwidth) String() string {
 	return decimal(uint64(b), 1) + "bps"
 }
 
-// UnmarshalText is ParseBandwidth.
-func (b *Bandwidth) UnmarshalText(text []byte) error { return b.Set(string(text)) }
-
 // MarshalText is String.
 func (b Bandwidth) MarshalText() ([]byte, error) { return []byte(b.String()), nil }
-
-// Set is ParseBandwidth, as pflag.Value has it. On error b keeps its value.
-func (b *Bandwidth) Set(s string) error {
-	v, err := ParseBandwidth(s)
-	if err == nil {
-		*b = v
-	}
-	return err
-}
-
-// Type names the kind of value in a command's help.
-func (b *Bandwidth) Type() string { return "bandwidth" }

@@ -73,20 +73,5 @@ func (z Size) String() string {
 	return fmt.Sprint(int64(z))
 }
 
-// UnmarshalText is ParseSize.
-func (z *Size) UnmarshalText(text []byte) error { return z.Set(string(text)) }
-
 // MarshalText is String.
 func (z Size) MarshalText() ([]byte, error) { return []byte(z.String()), nil }
-
-// Set is ParseSize, as pflag.Value has it. On error z keeps its value.
-func (z *Size) Set(s string) error {
-	v, err := ParseSize(s)
-	if err == nil {
-		*z = v
-	}
-	return err
-}
-
-// Type names the kind of value in a command's help.
-func (z *Size) Type() string { return "size" }

@@ -95,7 +95,7 @@ func TestChangeIsAllOrNothing(t *testing.T) {
 
 // A hop that comes up starts now, not at a time when it was down. A hop that stays up
 // keeps its next-free time.
-func TestChangeFromDownToUpHoldsNextFree(t *testing.T) {
+func TestChangeFromDownToUpRaisesNextFree(t *testing.T) {
 	f := newFile(t)
 	up, down := family(1), family(1)
 	down.Down = true

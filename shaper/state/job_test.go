@@ -391,7 +391,7 @@ func countChild(args []string) error {
 }
 
 // The link statistics of each job begin at the offset that the engine in C gets.
-func TestCellsOffset(t *testing.T) {
+func TestLinkStatsOffset(t *testing.T) {
 	f := newFile(t)
 	seen := map[uint64]bool{}
 	for key := range uint64(maxJobs) {
