@@ -159,6 +159,16 @@ static void cut_segment(const struct ddlemu_engine *e, const struct ddlemu_segme
 		window_sent(e, s->end);
 }
 
+// cut_bytes are the bytes that go-back-N sends up to a packet that the receiver does not
+// accept: those before it, or the packet alone.
+static uint32_t cut_bytes(const struct ddlemu_params *p, struct fate *fate, uint32_t packet)
+{
+	if (fate->packets > 0)
+		return fate->packets * p->payload;
+	fate->retransmitted = 0;
+	return packet;
+}
+
 // send occupies the first hop with the next n bytes, which take dur ns, from ready on, or
 // with as many of them as losses leave.
 static void send(struct ddlemu_engine *e, uint32_t n, int64_t dur, int64_t ready, int64_t now)
@@ -172,12 +182,8 @@ static void send(struct ddlemu_engine *e, uint32_t n, int64_t dur, int64_t ready
 	struct fate fate = draw_fate(e, n, last, ready);
 	uint32_t packet = n < p->payload ? n : p->payload, recovered = 0;
 	if (fate.cut) {
-		n = fate.packets * p->payload;
+		n = cut_bytes(p, &fate, packet);
 		last = false;
-		if (fate.packets == 0) {
-			n = packet;
-			fate.retransmitted = 0;
-		}
 		dur = serialization(e, p, n);
 	}
 	if (has_window(e))
