@@ -2,15 +2,14 @@
 //
 // The life of a message on the shm datapath:
 //
-//  1. isend posts the message in the flow and copies its first bytes into the ring (copy_in). irecv posts the receive.
-//  2. Every call on either end makes the steps of the link model whose time has come (advance). The sender's calls copy
-//     the message's other bytes into the ring.
+//  1. isend posts the message in the flow and copies its first bytes into the ring (copy_in). irecv posts the
+//     receive.
+//  2. Every call on either end makes the steps of the link model whose time has come (advance). The sender's calls
+//     copy the message's other bytes into the ring.
 //  3. test of the receive copies the bytes that have arrived, in the model, out of the ring (copy_out). When the
-//  message is
-//     due and copied, it counts the message and its lateness.
+//     message is due and copied, it counts the message and its lateness.
 //  4. test reports the receive when the message is copied out. It reports the send when the model says that it is
-//  complete
-//     and its bytes are in the ring.
+//     complete and its bytes are in the ring.
 //
 // No call waits, allocates memory or enters the kernel (clock_gettime is in the vDSO).
 //

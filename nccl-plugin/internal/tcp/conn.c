@@ -6,9 +6,8 @@
 //     rest. The send is complete when the kernel has accepted all of it.
 //  2. irecv only posts where the message goes.
 //  3. test of the receive reads what has arrived (read_stream). The header comes first, into the stream's stage: it
-//  says
-//     how long the message is. Then the bytes are received in place, or, if NCCL may poll them, into the stage and
-//     copied from there in ascending order.
+//     says how long the message is. Then the bytes are received in place, or, if NCCL may poll them, into the stage
+//     and copied from there in ascending order.
 //  4. test reports a message when every stream is past it.
 //
 // Locking: there is none. NCCL makes the calls of one connection from one thread at a time, and a call touches its own
