@@ -87,7 +87,7 @@ static int64_t next_step(struct ddlemu_flow *f)
 #define PEER_DELAY 400
 #define PEER_INTERVAL 2000
 
-// must_check_peer says whether it is time to look for posts of the other end.
+// must_check_peer says whether it is time to look for posts of the other end, and notes the time if it is.
 static bool must_check_peer(struct ddlemu_conn *c, int64_t now)
 {
 	if (now - c->peer_checked < PEER_INTERVAL)
