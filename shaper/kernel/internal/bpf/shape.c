@@ -183,6 +183,19 @@ INLINE u64 departure_of(struct __sk_buff *skb)
 	return t;
 }
 
+// draw_delay returns the latency of the next packet of a link, jitter included.
+INLINE s64 draw_delay(const struct hop_ref *link)
+{
+	const struct ddlemu_jitter *j = &link->p->jitter;
+	u64 k = __sync_fetch_and_add(&link->h->sent, 1) + 1;
+	if (j->kind == DDLEMU_NO_JITTER)
+		return link->p->latency;
+	u32 kind = j->kind - DDLEMU_NORMAL;
+	struct table *t = bpf_map_lookup_elem(&tables, &kind);
+	s64 delay = link->p->latency + jitter_of(j, draw(seed, link->n, DRAW_JITTER, 0, k), t ? t->q : 0);
+	return delay < 0 ? 0 : delay;
+}
+
 SEC("tc")
 int rx(struct __sk_buff *skb)
 {
@@ -220,15 +233,7 @@ int rx(struct __sk_buff *skb)
 	if (dur > tx_dur)
 		start = reserve(link.h, ready, dur);
 	count(link.h, &p, line, dur);
-	u64 k = __sync_fetch_and_add(&link.h->sent, 1) + 1;
-	s64 delay = link.p->latency;
-	if (link.p->jitter.kind != DDLEMU_NO_JITTER) {
-		u32 kind = link.p->jitter.kind - DDLEMU_NORMAL;
-		struct table *t = bpf_map_lookup_elem(&tables, &kind);
-		delay += jitter_of(&link.p->jitter, draw(seed, n, DRAW_JITTER, 0, k), t ? t->q : 0);
-		if (delay < 0)
-			delay = 0;
-	}
+	s64 delay = draw_delay(&link);
 	finish = later(finish, start + dur) + delay;
 	ready = in_order(&link.h->last_ready, start + delay);
 
