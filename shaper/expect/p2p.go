@@ -327,10 +327,10 @@ func (c *call) p2pBlock(p *plan, works []work, sends, recvs map[[3]int][]int) {
 			var prog program
 			if src == w.rank {
 				p.conns[i].sendBatch = w.batch
-				prog = c.pieces(bytes, nil, []int{i})
+				prog = c.messageLoops(bytes, nil, []int{i})
 			} else {
 				p.conns[i].recvBatch = w.batch
-				prog = c.pieces(bytes, []int{i}, nil)
+				prog = c.messageLoops(bytes, []int{i}, nil)
 			}
 			b.batches[w.batch] = append(b.batches[w.batch], prog)
 			if c.nodeOf[src] != c.nodeOf[dst] {
@@ -352,8 +352,8 @@ func (c *call) p2pBlock(p *plan, works []work, sends, recvs map[[3]int][]int) {
 	}
 }
 
-// pieces is the program that moves bytes in messages of one chunk.
-func (c *call) pieces(bytes uint64, recv, send []int) program {
+// messageLoops is the program that moves bytes in messages of one chunk.
+func (c *call) messageLoops(bytes uint64, recv, send []int) program {
 	chunk := c.p2pChunk(c.Count * c.ElemSize)
 	one := func(n uint64, times int) loop {
 		return loop{actions: []action{{recv: recv, send: send, slice: slice{bytes: n}}}, repeat: times}

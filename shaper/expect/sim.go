@@ -230,7 +230,7 @@ func (s *sim) play(ctx context.Context, calls int) error {
 		}
 		t, i := s.heap.pop()
 		if t == link.Never {
-			return s.stuck()
+			return s.deadlock()
 		}
 		s.now = max(s.now, t)
 		s.advance(i)
@@ -252,7 +252,7 @@ func (s *sim) ended(calls int) bool {
 	return true
 }
 
-func (s *sim) stuck() error {
+func (s *sim) deadlock() error {
 	for i := range s.conns {
 		if c := &s.conns[i]; c.flow != nil && c.flow.Broken() {
 			return fmt.Errorf("rank %d to rank %d: the link is down for longer than the transport waits", c.src, c.dst)

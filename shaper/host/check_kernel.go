@@ -82,8 +82,8 @@ func (m Machine) capable(bit uint) bool {
 	return false
 }
 
-// sorted returns the names of the features that are supported, not supported, and not known.
-func sorted(all []shapers.Feature) (have, lack, open []string) {
+// bySupport returns the names of the features that are supported, not supported, and not known.
+func bySupport(all []shapers.Feature) (have, lack, open []string) {
 	for _, f := range all {
 		switch {
 		case f.Err == nil:
@@ -97,9 +97,9 @@ func sorted(all []shapers.Feature) (have, lack, open []string) {
 	return have, lack, open
 }
 
-// found describes features in words.
-func found(all []shapers.Feature) string {
-	have, lack, open := sorted(all)
+// describe describes features in words.
+func describe(all []shapers.Feature) string {
+	have, lack, open := bySupport(all)
 	var parts []string
 	for _, p := range []struct {
 		what  string
@@ -114,7 +114,7 @@ func found(all []shapers.Feature) string {
 
 // partsCheck checks the kernel features that shapers are made of.
 func partsCheck(all []shapers.Feature) Check {
-	k := Check{Name: "qdiscs and BPF", Grade: OK, Found: found(all), Means: "what the shapers of the kernel datapath are made of"}
+	k := Check{Name: "qdiscs and BPF", Grade: OK, Found: describe(all), Means: "what the shapers of the kernel datapath are made of"}
 	have := map[string]bool{}
 	for _, p := range all {
 		have[p.Name] = p.Err == nil

@@ -150,7 +150,7 @@ func TestPartsCheck(t *testing.T) {
 		}
 	}
 	want := "tbf; not fq; not known: netem (invalid argument)"
-	if diff := cmp.Diff(want, found([]shapers.Feature{{Name: "tbf"}, {Name: "fq", Err: shapers.ErrNotSupported}, {Name: "netem", Err: unix.EINVAL}})); diff != "" {
+	if diff := cmp.Diff(want, describe([]shapers.Feature{{Name: "tbf"}, {Name: "fq", Err: shapers.ErrNotSupported}, {Name: "netem", Err: unix.EINVAL}})); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -133,15 +133,15 @@ func (j *Job) Verdict() verdict.Verdict {
 	if in.Packets != nil {
 		in.Packets.Traffic.Subtract(&j.before)
 	}
-	v := j.judged(in)
+	v := j.judge(in)
 	if j.file.Down() {
 		v.Add(false, "fabric "+j.name+" was taken down while the job ran")
 	}
 	return v
 }
 
-// judged is the verdict on the job's ranks, or on the fabric's traffic if no rank loaded the plugin.
-func (j *Job) judged(in verdict.Input) verdict.Verdict {
+// judge is the verdict on the job's ranks, or on the fabric's traffic if no rank loaded the plugin.
+func (j *Job) judge(in verdict.Input) verdict.Verdict {
 	if in.Packets != nil && in.Job.Joined == 0 {
 		v, ok := trafficVerdict(in)
 		if !ok {
@@ -197,8 +197,8 @@ func (j *Job) Traffic() []Traffic {
 	return nodes
 }
 
-// Beside is the number of other jobs that had messages in flight at the same time as this one.
-func (j *Job) Beside() int {
+// Concurrent is the number of other jobs that had messages in flight at the same time as this one.
+func (j *Job) Concurrent() int {
 	mine := j.counters()
 	from, to := span(mine.LinkStats)
 	others := map[uint64]bool{}

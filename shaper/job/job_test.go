@@ -546,8 +546,8 @@ func TestShare(t *testing.T) {
 	}
 }
 
-// Beside counts jobs with messages at the same time, not those before or after, or those without messages.
-func TestBeside(t *testing.T) {
+// Concurrent counts jobs with messages at the same time, not those before or after, or those without messages.
+func TestConcurrent(t *testing.T) {
 	d := folder(t)
 	lab(t, d)
 	var jobs []*Job
@@ -568,7 +568,7 @@ func TestBeside(t *testing.T) {
 		jobs = append(jobs, j)
 	}
 	for i, want := range []int{1, 1, 0, 0} {
-		if got := jobs[i].Beside(); got != want {
+		if got := jobs[i].Concurrent(); got != want {
 			t.Errorf("beside job %d: %d, want %d", i, got, want)
 		}
 	}

@@ -138,10 +138,10 @@ func Judge(in Input) Verdict {
 			}
 			j.link(&in.Hops[i], &stats)
 		}
-		j.rate(&in.Hops[i])
+		j.checkRate(&in.Hops[i])
 	}
-	j.trunks()
-	j.full()
+	j.sumTrunks()
+	j.noteFullQueues()
 	if ended := in.Job.Left+in.Job.Died >= in.Job.Joined; in.Job.Joined > 0 && ended && len(j.v.Links) == 0 {
 		j.invalid(false, "no message crossed an emulated link: nothing was emulated; see with NCCL_DEBUG=INFO which net NCCL uses, and whether the ranks are on several nodes")
 	}
@@ -192,7 +192,7 @@ func (j *judge) link(h *state.HopStatus, c *state.LinkStats) {
 	l.Got = rate(l.Bytes, j.unscaled(c.WallBusy))
 	if !l.Unshaped {
 		for i := range l.Classes {
-			j.late(l.Name, &l.Classes[i])
+			j.judgeLateness(l.Name, &l.Classes[i])
 		}
 	}
 	if slow := float64(c.WallBusy)/max(float64(c.ModelBusy), 1) - 1; slow > maxSlow && !l.Unshaped {
@@ -207,8 +207,8 @@ func (j *judge) link(h *state.HopStatus, c *state.LinkStats) {
 	j.v.Links = append(j.v.Links, l)
 }
 
-// full adds a note if full queues paused trunks. That is the least exact part of the model.
-func (j *judge) full() {
+// noteFullQueues adds a note if noteFullQueues queues paused trunks. That is the least exact part of the model.
+func (j *judge) noteFullQueues() {
 	worst, pauses := -1, uint64(0)
 	for i := range j.in.Hops {
 		h := &j.in.Hops[i]
@@ -241,8 +241,8 @@ func (j *judge) unshaped(l *state.HopStatus) bool {
 	return true
 }
 
-// trunks sums the job's bytes on each trunk.
-func (j *judge) trunks() {
+// sumTrunks sums the job's bytes on each trunk.
+func (j *judge) sumTrunks() {
 	bytes := make([]uint64, len(j.in.Hops))
 	for i := range j.in.Hops {
 		h := &j.in.Hops[i]
@@ -273,8 +273,8 @@ func (j *judge) class(i int, k *state.Class) Class {
 	return c
 }
 
-// late judges the lateness of a class's messages.
-func (j *judge) late(name string, c *Class) {
+// judgeLateness judges the lateness of a class's messages.
+func (j *judge) judgeLateness(name string, c *Class) {
 	// Nearest rank: up to half of the messages, and up to one in a hundred, may be later than the limits.
 	if c.OverP50 > c.Messages/2 {
 		j.invalid(true, "%s, messages %s: %d of %d were later than %s; the median is %v late", name, c.Name, c.OverP50, c.Messages, limit(state.P50FloorNs, state.P50Part), c.P50)
@@ -292,8 +292,8 @@ func limit(floorNs, part int) string {
 	return fmt.Sprintf("max(%d us, %d %% of their time)", floorNs/1000, 100/part)
 }
 
-// rate checks the engine's arithmetic: the busy time of a hop must be its line bytes divided by its rate.
-func (j *judge) rate(h *state.HopStatus) {
+// checkRate checks the engine's arithmetic: the busy time of a hop must be its line bytes divided by its checkRate.
+func (j *judge) checkRate(h *state.HopStatus) {
 	c := h.Counters
 	if h.Changed || c.Segments == 0 || h.Spec.Bandwidth == 0 {
 		return

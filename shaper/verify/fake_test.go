@@ -84,14 +84,15 @@ func (f *fake) see(t *Trace, start int64) {
 			at += f.late(n)
 		}
 		t.Visible[n], t.Missing[n] = at, at-100
-		if phase := at % (4 * f.away1()); phase < f.descheduled {
+		if phase := at % (4 * f.period()); phase < f.descheduled {
 			// Last looked for before the process lost its processor.
 			t.Visible[n], t.Missing[n] = at-phase+f.descheduled, at-phase
 		}
 	}
 }
 
-func (f *fake) away1() int64 { return max(f.descheduled, 1) }
+// period is a quarter of the time between two losses of the processor.
+func (f *fake) period() int64 { return max(f.descheduled, 1) }
 
 // newFake is a fake that carries the fabric c after change.
 func newFake(t *testing.T, c *configs.Fabric, change func(*configs.Fabric)) *fake {

@@ -97,7 +97,7 @@ func (x *measurement) measure(ctx context.Context) (*Report, error) {
 	x.start = time.Now()
 	x.report = Report{Profile: x.fab.Config.Name, TimeScale: x.scale, Seed: x.seed, Notes: []string{}, Reasons: []string{}}
 	before := x.run.Hops()
-	if err := x.all(ctx); err != nil {
+	if err := x.measureAll(ctx); err != nil {
 		return nil, err
 	}
 	x.conclude(before)
@@ -114,8 +114,8 @@ func (x *measurement) note(format string, args ...any) {
 	x.report.Notes = append(x.report.Notes, fmt.Sprintf(format, args...))
 }
 
-// all makes each measurement once, and repeats those outside their limits.
-func (x *measurement) all(ctx context.Context) error {
+// measureAll makes each measurement once, and repeats those outside their limits.
+func (x *measurement) measureAll(ctx context.Context) error {
 	x.selectPaths()
 	if len(x.paths) == 0 {
 		return errors.New("no link of the fabric is up: there is nothing to measure")

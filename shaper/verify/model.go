@@ -115,7 +115,7 @@ func (p *player) step(now int64) int64 {
 	for {
 		next := p.flow.Advance(now)
 		moved := p.receive(now, &next)
-		for p.complete < p.posted && p.is(p.flow.Message(p.complete).Sent, now, &next) {
+		for p.complete < p.posted && p.due(p.flow.Message(p.complete).Sent, now, &next) {
 			p.complete++
 			moved = true
 		}
@@ -131,8 +131,8 @@ func (p *player) step(now int64) int64 {
 	}
 }
 
-// is says whether the time t has come. If not, next is at most t.
-func (p *player) is(t, now int64, next *int64) bool {
+// due says whether the time t has come. If not, next due at most t.
+func (p *player) due(t, now int64, next *int64) bool {
 	if t > now {
 		*next = min(*next, t)
 		return false
@@ -141,7 +141,7 @@ func (p *player) is(t, now int64, next *int64) bool {
 }
 
 func (p *player) receive(now int64, next *int64) (moved bool) {
-	for p.received < min(p.posted, p.receives) && p.is(p.flow.Message(p.received).Due, now, next) {
+	for p.received < min(p.posted, p.receives) && p.due(p.flow.Message(p.received).Due, now, next) {
 		msg := p.flow.Message(p.received)
 		at := max(msg.Due, msg.Recv)
 		p.trace.Visible, p.trace.Missing = append(p.trace.Visible, at), append(p.trace.Missing, at)
@@ -165,7 +165,7 @@ func (p *player) post(now int64, next *int64) (moved bool) {
 		case now >= p.end || p.posted-p.complete == uint64(p.Depth):
 			return moved
 		}
-		if !p.is(at, now, next) {
+		if !p.due(at, now, next) {
 			return moved
 		}
 		if _, ok := p.flow.Post(uint64(p.Size), at); !ok {

@@ -158,19 +158,19 @@ func (x *packets) rateOf(ctx context.Context, paths []pathSpec, d time.Duration)
 
 func (x *packets) rate(path *pathSpec, p *Packets) Rate {
 	r := Rate{Limit: 100 * maxRateOff, Connections: 1, Message: x.payload, Messages: p.received()}
-	model := x.through(path)
+	model := x.carriedRate(path)
 	r.Got = x.bps(p.rate(model/float64(x.payload)) * float64(x.payload))
 	if math.IsInf(path.payload, 1) {
 		return r
 	}
 	r.Asked, r.Model = x.bps(path.payload), x.bps(model)
-	r.Error = off(r.Got, r.Model)
+	r.Error = deviation(r.Got, r.Model)
 	return r
 }
 
-// through is the rate that a path carries if packets are sent as fast as possible, in bytes of payload per ns: each hop
-// carries at most its capacity, and loses the fraction that it is asked to lose.
-func (m *Model) through(path *pathSpec) float64 {
+// carriedRate is the rate that a path carries if packets are sent as fast as possible, in bytes of payload per ns: each
+// hop carries at most its capacity, and loses the fraction that it is asked to lose.
+func (m *Model) carriedRate(path *pathSpec) float64 {
 	rate := math.Inf(1)
 	for _, hop := range path.hops {
 		rate = min(rate, m.capacity(hop)) * (1 - configs.Loss(m.fab.Hops[hop].Spec.Loss).Mean())

@@ -87,7 +87,7 @@ func (x *packets) sharedOnce(ctx context.Context, flows []Flow, d time.Duration)
 		}
 	}
 	s.compare()
-	s.Error = off(s.Got, s.Model)
+	s.Error = deviation(s.Got, s.Model)
 	return s, nil
 }
 

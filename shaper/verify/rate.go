@@ -144,11 +144,11 @@ func (x *messages) rate(path *pathSpec, flows []Flow, traces []Trace, d time.Dur
 		}
 		// When a message is posted decides which segments a loss delays. So the model posts when this host did,
 		// unless the host posted too slowly.
-		if math.Abs(off(p.want, p.ideal)) < tolerance {
+		if math.Abs(deviation(p.want, p.ideal)) < tolerance {
 			r.Model = x.bps(p.want)
 		}
 	}
-	r.Error = off(r.Got, r.Model)
+	r.Error = deviation(r.Got, r.Model)
 	return r
 }
 

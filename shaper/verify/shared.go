@@ -106,7 +106,7 @@ func (x *messages) sharedOnce(ctx context.Context, flows []Flow, d time.Duration
 		all.want = all.ideal
 	}
 	s.Model, s.Got = x.bps(all.want), x.bps(all.got)
-	s.Error = off(s.Got, s.Model)
+	s.Error = deviation(s.Got, s.Model)
 	return s, nil
 }
 
@@ -134,7 +134,7 @@ func (s *Shared) compare() {
 	var sum, squares, all float64
 	for i := range s.Flows {
 		f := &s.Flows[i]
-		f.Error = off(f.Got, f.Model)
+		f.Error = deviation(f.Got, f.Model)
 		ratio := 1 + f.Error/100
 		sum, squares, all = sum+ratio, squares+ratio*ratio, all+f.Got
 		s.Low, s.High = min(s.Low, f.Error), max(s.High, f.Error)

@@ -59,8 +59,8 @@ func meanRate(size int, t Trace, d time.Duration) float64 {
 	return float64(n*size) / float64(d)
 }
 
-// off is the deviation of got from want in percent; -100 if nothing is expected.
-func off(got, want float64) float64 {
+// deviation is the deviation of got from want in percent; -100 if nothing is expected.
+func deviation(got, want float64) float64 {
 	if want == 0 {
 		return -100
 	}

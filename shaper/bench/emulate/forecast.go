@@ -49,11 +49,11 @@ const DecideUpTo = 64 << 20
 // Expect runs real NCCL for its decision on each row of o.Bench, and returns the model's expectations. NCCL reads the
 // fabric's NICs with their present parameters. After that its own links are unlimited, so that the run is short.
 func Expect(ctx context.Context, o Options) ([]Forecast, bench.Info, error) {
-	asked, err := o.asked()
+	asked, err := o.askedFabric()
 	if err != nil {
 		return nil, bench.Info{}, err
 	}
-	j, err := job.StartFree(ctx, o.Dir, o.own(asked), "bench")
+	j, err := job.StartFree(ctx, o.Dir, o.privateCopy(asked), "bench")
 	if err != nil {
 		return nil, bench.Info{}, err
 	}
@@ -63,7 +63,7 @@ func Expect(ctx context.Context, o Options) ([]Forecast, bench.Info, error) {
 	cfg := o.ranksOn(j)
 	// By then NCCL has read the speed and latency of the NICs, by which it decides.
 	cfg.OnStart = func(bench.Info) {
-		if err := unshape(o.Dir, j.Name()); err != nil {
+		if err := removeLimits(o.Dir, j.Name()); err != nil {
 			stop(err)
 		}
 	}
@@ -92,8 +92,8 @@ func Expect(ctx context.Context, o Options) ([]Forecast, bench.Info, error) {
 
 func (o *Options) decideUpTo() int64 { return cmp.Or(o.DecideUpTo, DecideUpTo) }
 
-// asked returns the fabric of the forecast: the shared one with its present parameters, or a new one.
-func (o *Options) asked() (*fabric.Fabric, error) {
+// askedFabric returns the fabric of the forecast: the shared one with its present parameters, or a new one.
+func (o *Options) askedFabric() (*fabric.Fabric, error) {
 	if o.Shared == "" {
 		return fabric.New(&o.Config)
 	}
@@ -105,16 +105,17 @@ func (o *Options) asked() (*fabric.Fabric, error) {
 	return live.Fabric(f)
 }
 
-// own is a copy of the asked fabric for this run alone. Leave the links of the asked fabric alone: other jobs use them.
-func (o *Options) own(asked *fabric.Fabric) *fabric.Fabric {
+// privateCopy is a copy of the asked fabric for this run alone. Leave the links of the asked fabric alone: other jobs
+// use them.
+func (o *Options) privateCopy(asked *fabric.Fabric) *fabric.Fabric {
 	f := *asked
 	f.Config.TimeScale = 1
 	f.Config.GPUsPerNode = o.gpus(&f.Config)
 	return &f
 }
 
-// unshape removes all limits of all hops of a fabric. It includes trunks, which no pattern for all links names.
-func unshape(dir *state.Dir, name string) error {
+// removeLimits removes all limits of all hops of a fabric. It includes trunks, which no pattern for all links names.
+func removeLimits(dir *state.Dir, name string) error {
 	f, err := dir.Open(name)
 	if err != nil {
 		return err

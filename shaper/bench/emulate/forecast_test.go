@@ -127,11 +127,11 @@ func shaped(t *testing.T) (*state.Dir, *state.File) {
 func TestPrivateFabricIsUnlimited(t *testing.T) {
 	dir, up := shaped(t)
 	o := Options{Dir: dir, Shared: "lab", Bench: bench.Config{Ranks: 8}}
-	asked, err := o.asked()
+	asked, err := o.askedFabric()
 	if err != nil {
 		t.Fatal(err)
 	}
-	j, err := job.StartFree(t.Context(), dir, o.own(asked), "bench")
+	j, err := job.StartFree(t.Context(), dir, o.privateCopy(asked), "bench")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,7 +156,7 @@ func TestPrivateFabricIsUnlimited(t *testing.T) {
 	if d := cmp.Diff(asked.Hops, seen.Hops); d != "" {
 		t.Error(d)
 	}
-	if err := unshape(dir, j.Name()); err != nil {
+	if err := removeLimits(dir, j.Name()); err != nil {
 		t.Fatal(err)
 	}
 	for _, h := range own.Hops() {

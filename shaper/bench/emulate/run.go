@@ -85,22 +85,22 @@ func Run(ctx context.Context, o Options) (Outcome, error) {
 			return Outcome{}, o.tooLong(t, s)
 		}
 	}
-	return o.attempts(ctx, why, o.once)
+	return o.attempts(ctx, why, o.attempt)
 }
 
-// attempts calls once until a run is VALID, fails, or cannot become VALID. Repeating is sound, because other work on
+// attempts calls attempt until a run is VALID, fails, or cannot become VALID. Repeating is sound, because other work on
 // this host only makes a run worse. why is the reason for the first time scale.
-func (o *Options) attempts(ctx context.Context, why string, once func(ctx context.Context, notes []string, printer bench.Printer) (Outcome, error)) (Outcome, error) {
+func (o *Options) attempts(ctx context.Context, why string, attempt func(ctx context.Context, notes []string, printer bench.Printer) (Outcome, error)) (Outcome, error) {
 	retry := "" // why this attempt is made, in the header
-	for attempt := 1; ; attempt++ {
-		more := attempt <= Doublings && o.Scale != nil && o.Shared == ""
+	for n := 1; ; n++ {
+		more := n <= Doublings && o.Scale != nil && o.Shared == ""
 		printer := o.Printer()
 		var later *deferred
 		if o.LastOnly && more {
 			later = &deferred{to: printer}
 			printer = later
 		}
-		out, err := once(ctx, o.notes(why, retry), printer)
+		out, err := attempt(ctx, o.notes(why, retry), printer)
 		if again := err == nil && out.Verdict.Host && more; !again {
 			return out, errors.Join(err, later.play())
 		}
@@ -108,13 +108,13 @@ func (o *Options) attempts(ctx context.Context, why string, once func(ctx contex
 		if o.Config.TimeScale != out.Scale {
 			why = fmt.Sprintf("chosen for this host, because %d was too small", out.Scale)
 		}
-		retry = retryNote(attempt, out)
+		retry = retryNote(n, out)
 		fmt.Fprintf(o.Log, "ddlemu: INVALID at time scale %d: %s\nddlemu: once more at time scale %d\n", out.Scale, out.Verdict.Reasons[0], o.Config.TimeScale)
 	}
 }
 
-// once makes one attempt with these notes in the header.
-func (o *Options) once(ctx context.Context, notes []string, printer bench.Printer) (out Outcome, err error) {
+// attempt makes one attempt with these notes in the header.
+func (o *Options) attempt(ctx context.Context, notes []string, printer bench.Printer) (out Outcome, err error) {
 	j, err := o.start(ctx)
 	if err != nil {
 		return Outcome{}, err
@@ -147,7 +147,7 @@ func (o *Options) once(ctx context.Context, notes []string, printer bench.Printe
 		return Outcome{Result: result, Scale: k}, err
 	}
 	v := j.Verdict()
-	judgeRows(&v, result, j.Beside())
+	judgeRows(&v, result, j.Concurrent())
 	o.unchecked(&v, withoutExpected(result, times.Problems))
 	o.unchecked(&v, withoutLog(result.Info))
 	judgeConnections(&v, result, o.nodes(j.Fabric))

@@ -90,13 +90,13 @@ func (o *Options) probe(ctx context.Context, why *string) error {
 	if p.predict(&p.Config) > LongestRun/10 {
 		return nil // so long that the cost of an operation does not matter
 	}
-	out, err := p.once(ctx, nil, bench.NewCSV(io.Discard))
+	out, err := p.attempt(ctx, nil, bench.NewCSV(io.Discard))
 	if err != nil {
 		return err
 	}
 	if k := needed(out); k > out.Scale {
 		o.Config.TimeScale = k
-		*why = fmt.Sprintf("chosen for this host: at %d it would add %.0f %% to the time of %d bytes", out.Scale, least(out.Result), p.Bench.Sizes[0])
+		*why = fmt.Sprintf("chosen for this host: at %d it would add %.0f %% to the time of %d bytes", out.Scale, worstDifference(out.Result), p.Bench.Sizes[0])
 	}
 	return nil
 }
@@ -105,15 +105,15 @@ func (o *Options) probe(ctx context.Context, why *string) error {
 // expected time by more than probeOff percent.
 func needed(out Outcome) int {
 	k := 1
-	for want := float64(out.Scale) * least(out.Result) / probeOff; float64(k) < want && k < link.MaxTimeScale; {
+	for want := float64(out.Scale) * worstDifference(out.Result) / probeOff; float64(k) < want && k < link.MaxTimeScale; {
 		k *= 2
 	}
 	return k
 }
 
-// least is the difference in percent of the worst row. Of each row it uses the better half, because a disturbance
-// affects only one of them.
-func least(r bench.Result) float64 {
+// worstDifference is the difference in percent of the worst row. Of each row it uses the better half, because a
+// disturbance affects only one of them.
+func worstDifference(r bench.Result) float64 {
 	worst := 0.0
 	for _, row := range r.Rows {
 		better := math.Inf(1)

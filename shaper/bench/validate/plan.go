@@ -61,8 +61,8 @@ func fit(rows []Row, ranks int, memory uint64) (kept []Row, out []LeftOut) {
 	return kept, out
 }
 
-// once is the time of one call of each row at time scale k.
-func once(rows []Row, k int) time.Duration {
+// callTime is the time of one call of each row at time scale k.
+func callTime(rows []Row, k int) time.Duration {
 	sum := time.Duration(0)
 	for _, r := range rows {
 		sum += r.Time * time.Duration(k)
@@ -70,11 +70,11 @@ func once(rows []Row, k int) time.Duration {
 	return sum
 }
 
-// unhurried is the largest power of two, at least k and at most MaxTimeScale, at which the group has time for
+// largestScale is the largest power of two, at least k and at most MaxTimeScale, at which the group has time for
 // goodIters; k if there is none.
-func unhurried(group []Row, k int) int {
+func largestScale(group []Row, k int) int {
 	best := k
-	for c := 1; c <= link.MaxTimeScale && (warmup+goodIters)*once(group, c) <= groupTime; c *= 2 {
+	for c := 1; c <= link.MaxTimeScale && (warmup+goodIters)*callTime(group, c) <= groupTime; c *= 2 {
 		best = max(best, c)
 	}
 	return best
@@ -83,7 +83,7 @@ func unhurried(group []Row, k int) int {
 // shorten removes the group's last rows until it takes at most longestTime at time scale k, and returns the iterations
 // that the rest has time for.
 func shorten(group []Row, k int) (kept []Row, iters int, out []LeftOut) {
-	for len(group) > 0 && (warmup+leastIters)*once(group, k) > longestTime {
+	for len(group) > 0 && (warmup+leastIters)*callTime(group, k) > longestTime {
 		last := group[len(group)-1]
 		out = append(out, LeftOut{last.Size, fmt.Sprintf("at time scale %d one call takes %v", k, (last.Time * time.Duration(k)).Round(time.Second))})
 		group = group[:len(group)-1]
@@ -91,7 +91,7 @@ func shorten(group []Row, k int) (kept []Row, iters int, out []LeftOut) {
 	if len(group) == 0 {
 		return nil, 0, out
 	}
-	iters = int(groupTime/once(group, k)) - warmup
+	iters = int(groupTime/callTime(group, k)) - warmup
 	return group, min(max(iters, leastIters), mostIters), out
 }
 

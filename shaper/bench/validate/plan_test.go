@@ -60,7 +60,7 @@ func TestGroupsHaveTimeForTheirIterations(t *testing.T) {
 	}
 }
 
-func TestGroupsAreUnhurried(t *testing.T) {
+func TestLargestScale(t *testing.T) {
 	for _, tc := range []struct {
 		rows []Row
 		k    int
@@ -71,7 +71,7 @@ func TestGroupsAreUnhurried(t *testing.T) {
 		{rowsOf(time.Microsecond), 1, 1024},
 		{rowsOf(20 * time.Second), 3, 3},
 	} {
-		if got := unhurried(tc.rows, tc.k); got != tc.want {
+		if got := largestScale(tc.rows, tc.k); got != tc.want {
 			t.Errorf("%v, %d at least: %d, want %d", tc.rows, tc.k, got, tc.want)
 		}
 	}

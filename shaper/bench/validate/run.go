@@ -67,7 +67,7 @@ func (t *Table) runGroup(ctx context.Context, o Options, group []Row, r *Report)
 		if err != nil {
 			return r.refused(ctx, group, err)
 		}
-		k = unhurried(group, s.Scale)
+		k = largestScale(group, s.Scale)
 		e.Scale = func(context.Context) (host.Selection, error) { return host.Selection{Scale: k, Reason: s.Reason}, nil }
 	}
 	group, iters, out := shorten(group, k)
@@ -75,7 +75,7 @@ func (t *Table) runGroup(ctx context.Context, o Options, group []Row, r *Report)
 	if len(group) == 0 {
 		return nil
 	}
-	about := (time.Duration(warmup+iters) * once(group, k)).Round(time.Second)
+	about := (time.Duration(warmup+iters) * callTime(group, k)).Round(time.Second)
 	fmt.Fprintf(e.Log, "ddlemu: %s at time scale %d, about %v\n", span(group), k, about)
 	e.Config.TimeScale = k
 	t.configure(&e.Bench, group, iters)

@@ -43,7 +43,7 @@ func New(f *fabric.Fabric, node func(rank int) int, getenv func(string) string) 
 // Of returns the expected stated time of one iteration, false if it is not known: then Problem says why. It returns
 // early when ctx is done.
 func (t *Times) Of(ctx context.Context, c bench.Case) (bench.Expectation, bool) {
-	t.count(c)
+	t.addCuts(c)
 	e, err := t.of(ctx, c)
 	if err != nil {
 		t.Problem = err.Error()
@@ -58,8 +58,8 @@ func (t *Times) Of(ctx context.Context, c bench.Case) (bench.Expectation, bool) 
 // iterations together.
 func (t *Times) Least() map[int]job.Traffic { return t.least }
 
-func (t *Times) count(c bench.Case) {
-	d := unscheduled(c)
+func (t *Times) addCuts(c bench.Case) {
+	d := withoutSchedule(c)
 	for _, cut := range d.Cuts(t.node) {
 		l := t.least[cut.Node]
 		l.Out += cut.Out * uint64(c.Launches)
@@ -72,7 +72,7 @@ func (t *Times) count(c bench.Case) {
 // leaf or a site, and the others; 0 if links have no rate. The last rank cannot be done earlier. A rank that only sends
 // can, see Waiting.
 func (t *Times) Bound(c bench.Case) time.Duration {
-	d := unscheduled(c)
+	d := withoutSchedule(c)
 	longest := bound(d.Cuts(t.node), t.portRates)
 	if zones := t.fabric.Zones(); zones != nil {
 		zone := func(rank int) int { return zones[t.node(rank)] }
@@ -144,8 +144,8 @@ func (t *Times) portRates(node int) (out, in float64) {
 	return out, in
 }
 
-// unscheduled is the collective without NCCL's decision.
-func unscheduled(c bench.Case) expect.Decision {
+// withoutSchedule is the collective without NCCL's decision.
+func withoutSchedule(c bench.Case) expect.Decision {
 	return expect.Decision{
 		Coll: c.Collective, Ranks: c.Ranks, Count: uint64(c.Count), ElemSize: uint64(c.Type.Size()), Root: max(c.Root, 0), Iterations: c.Iters,
 	}
@@ -188,7 +188,7 @@ func (t *Times) decision(c bench.Case) (expect.Decision, error) {
 		return expect.Decision{}, err
 	}
 	top := c.Topology
-	d := unscheduled(c)
+	d := withoutSchedule(c)
 	d.Version, d.Channels, d.Rings = version, top.CollChannels, top.Rings
 	d.P2PChannels, d.P2PChannelsPerPeer = top.P2PChannels, top.P2PChannelsPerPeer
 	for _, channel := range top.Trees {
