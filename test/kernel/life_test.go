@@ -8,12 +8,12 @@ import (
 	"os"
 	"os/exec"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/cilium/ebpf"
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 
 	"github.com/ddlemu/ddlemu/shaper/kernel/netns"
 )
@@ -164,19 +164,25 @@ func TestKilledDuringUp(t *testing.T) {
 	}
 }
 
-// killDaemons kills the daemons of the world and waits until they have ended.
+// killDaemons kills the daemons of the world and waits until they have ended. A process that ends loses its command line
+// before its locks, so it watches the processes themselves.
 func (w *world) killDaemons() {
 	w.Helper()
-	for end := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) {
-		pids := w.daemons()
-		if len(pids) == 0 {
-			return
-		}
+	for pids := w.daemons(); len(pids) > 0; pids = w.daemons() {
 		for _, pid := range pids {
-			_ = syscall.Kill(pid, syscall.SIGKILL)
-		}
-		if time.Now().After(end) {
-			w.Fatal("a daemon that was killed still exists")
+			fd, err := unix.PidfdOpen(pid, 0)
+			if err != nil {
+				continue // it has ended
+			}
+			_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
+			n, err := 0, error(unix.EINTR)
+			for errors.Is(err, unix.EINTR) {
+				n, err = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 5000)
+			}
+			if n != 1 {
+				w.Fatalf("daemon %d was killed and has not ended: %v", pid, err)
+			}
+			unix.Close(fd)
 		}
 	}
 }
