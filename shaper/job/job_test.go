@@ -99,7 +99,7 @@ func rankMain(text string) error {
 		return err
 	}
 	// The plugin makes this socket, and does not remove it when it is killed.
-	if err := os.WriteFile(d.SocketPath(f.Name(), p.Slot()), nil, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(d.Path, state.SocketName(f.Name(), p.Slot())), nil, 0o600); err != nil {
 		return err
 	}
 	fmt.Println("joined")
@@ -107,7 +107,7 @@ func rankMain(text string) error {
 		var n, late int64
 		switch {
 		case in.Text() == "leave":
-			os.Remove(d.SocketPath(f.Name(), p.Slot()))
+			os.Remove(filepath.Join(d.Path, state.SocketName(f.Name(), p.Slot())))
 			fmt.Println(p.Leave())
 		case in.Text() == "down":
 			fmt.Println(f.Down())
@@ -541,7 +541,7 @@ func TestShare(t *testing.T) {
 	if f.Down() {
 		t.Error("a job that shares a fabric took it down")
 	}
-	if err := os.Remove(d.SocketPath("lab", 1)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := os.Remove(filepath.Join(d.Path, state.SocketName("lab", 1))); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
 	}
 }

@@ -143,10 +143,9 @@ func (d *Dir) files() ([]string, error) {
 	return f.Readdirnames(-1)
 }
 
-// SocketPath is the socket on which the participant in slot listens for connections.
-func (d *Dir) SocketPath(name string, slot int) string {
-	return filepath.Join(d.Path, fmt.Sprintf("%s.%d.sock", name, slot))
-}
+// SocketName is the name, in the folder, of the socket on which the participant in slot of a
+// fabric listens for connections.
+func SocketName(fabric string, slot int) string { return fmt.Sprintf("%s.%d.sock", fabric, slot) }
 
 // InDir calls do with a short path to the folder of fabrics of user uid, through
 // /proc/self/fd, because DDLEMU_DIR may be longer than a socket's address, 107 bytes. The
@@ -242,7 +241,7 @@ func isBeside(file, name string) bool {
 	return isSocketOf(file, name) || file == name+hostsSuffix || file == name+daemonSuffix
 }
 
-// isSocketOf reports whether file is a socket of the fabric, see SocketPath. A socket of
+// isSocketOf reports whether file is a socket of the fabric, see SocketName. A socket of
 // fabric lab.2 is not one of fabric lab.
 func isSocketOf(file, name string) bool {
 	slot, ok := strings.CutPrefix(file, name+".")

@@ -242,7 +242,7 @@ func TestRemove(t *testing.T) {
 	create(t, d, twoNodes("lab.2"))
 	for _, name := range []string{"lab", "lab.2"} {
 		for _, slot := range []int{0, 2, 511} {
-			if err := os.WriteFile(d.SocketPath(name, slot), nil, 0o600); err != nil {
+			if err := os.WriteFile(filepath.Join(d.Path, SocketName(name, slot)), nil, 0o600); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -88,7 +88,7 @@ func FlowID(src, dst int, number uint64) uint64 {
 
 // offer sends the region to the listener and waits for its answer.
 func (e *Endpoint) offer(r *region, nic int, h transport.Handle, peer transport.Peer) error {
-	c, err := state.DialSocket(e.Fabric.Dir(), socketName(e.Fabric, peer.Slot))
+	c, err := state.DialSocket(e.Fabric.Dir(), state.SocketName(e.Fabric.Name(), peer.Slot))
 	if err != nil {
 		return err
 	}

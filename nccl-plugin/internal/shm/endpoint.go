@@ -43,7 +43,7 @@ func NewEndpoint(f *state.File, me *state.Participant, r state.Rank) (*Endpoint,
 	e := &Endpoint{}
 	e.Endpoint = transport.New(f, me, r, handleMagic, e.dial)
 	err := inDir(f.Dir(), func(dir string) (err error) {
-		path := filepath.Join(dir, socketName(f, me.Slot()))
+		path := filepath.Join(dir, state.SocketName(f.Name(), me.Slot()))
 		os.Remove(path)
 		if e.sock, err = net.ListenUnix("unixpacket", &net.UnixAddr{Net: "unixpacket", Name: path}); err != nil {
 			return err
@@ -62,8 +62,6 @@ func NewEndpoint(f *state.File, me *state.Participant, r state.Rank) (*Endpoint,
 	return e, nil
 }
 
-func socketName(f *state.File, slot int) string { return fmt.Sprintf("%s.%d.sock", f.Name(), slot) }
-
 // inDir calls do with a short path to the folder of fabrics.
 func inDir(path string, do func(dir string) error) error { return state.InDir(path, os.Getuid(), do) }
 
@@ -72,7 +70,9 @@ func (e *Endpoint) Close() {
 	e.Endpoint.Close(func() {
 		e.sock.Close()
 		// If the folder is gone, so is the socket.
-		_ = inDir(e.Fabric.Dir(), func(dir string) error { return os.Remove(filepath.Join(dir, socketName(e.Fabric, e.Me.Slot()))) })
+		_ = inDir(e.Fabric.Dir(), func(dir string) error {
+			return os.Remove(filepath.Join(dir, state.SocketName(e.Fabric.Name(), e.Me.Slot())))
+		})
 	})
 }
 

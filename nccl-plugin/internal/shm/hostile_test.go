@@ -121,7 +121,7 @@ func dialRaw(t *testing.T, e *Endpoint, b []byte, fds ...int) string {
 	t.Helper()
 	var c *net.UnixConn
 	err := inDir(e.Fabric.Dir(), func(dir string) (err error) {
-		c, err = net.DialUnix("unixpacket", nil, &net.UnixAddr{Net: "unixpacket", Name: filepath.Join(dir, socketName(e.Fabric, e.Me.Slot()))})
+		c, err = net.DialUnix("unixpacket", nil, &net.UnixAddr{Net: "unixpacket", Name: filepath.Join(dir, state.SocketName(e.Fabric.Name(), e.Me.Slot()))})
 		return err
 	})
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ddlemu/ddlemu/nccl-plugin/internal/transport"
+	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
 const nobody = 65534
@@ -67,7 +68,7 @@ func connectAsNobody(t *testing.T, path string) (answer string, err error) {
 func TestAnotherUserMayNotConnect(t *testing.T) {
 	p := newPair(t, unshaped, tcp, 64<<20)
 	dir := p.file.Dir()
-	path := filepath.Join(dir, socketName(p.file, p.ends[1].Me.Slot()))
+	path := filepath.Join(dir, state.SocketName(p.file.Name(), p.ends[1].Me.Slot()))
 	if _, err := connectAsNobody(t, path); !errors.Is(err, unix.EACCES) {
 		t.Errorf("connect: %v, want EACCES", err)
 	}
@@ -96,7 +97,7 @@ func TestAnotherUserMayNotListen(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := p.file.Dir()
-	path := filepath.Join(dir, socketName(p.file, p.ends[1].Me.Slot()))
+	path := filepath.Join(dir, state.SocketName(p.file.Name(), p.ends[1].Me.Slot()))
 	must(t, os.Remove(path))
 	must(t, os.Chmod(dir, 0o777)) // or he could not make his
 	var theirs *net.UnixListener
