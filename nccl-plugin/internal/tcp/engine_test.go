@@ -100,7 +100,20 @@ func (p *endpoints) connect(t tester, streams int, relay func(from, to net.Conn)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var b [transport.HandleSize]byte
+	recv, handle := p.accept(t, c)
+	p.fds = fds[0]
+	for send == nil {
+		if send, err = p.ends[0].Connect(0, &handle); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return send, recv
+}
+
+// accept delivers a connection to a listener of rank 1, accepts it there, and returns its comm and
+// the listener's handle.
+func (p *endpoints) accept(t tester, c *conn) (comm unsafe.Pointer, b [transport.HandleSize]byte) {
+	t.Helper()
 	id := p.ends[1].Endpoint.Listen(1, netip.AddrPort{}, &b)
 	defer p.ends[1].Endpoint.CloseListen(id)
 	h, err := transport.ParseHandle(&b, handleMagic, p.file.ID())
@@ -114,16 +127,10 @@ func (p *endpoints) connect(t tester, streams int, relay func(from, to net.Conn)
 	if err := p.ends[1].Deliver(uint32(id), l, c); err != nil {
 		t.Fatal(err)
 	}
-	if recv, err = p.ends[1].Accept(id); err != nil {
+	if comm, err = p.ends[1].Accept(id); err != nil {
 		t.Fatal(err)
 	}
-	p.fds = fds[0]
-	for send == nil {
-		if send, err = p.ends[0].Connect(0, &b); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return send, recv
+	return comm, b
 }
 
 func (p *endpoints) peer(i int) transport.Peer {
