@@ -207,7 +207,7 @@ func (j *judge) link(h *state.HopStatus, c *state.LinkStats) {
 	j.v.Links = append(j.v.Links, l)
 }
 
-// noteFullQueues adds a note if noteFullQueues queues paused trunks. That is the least exact part of the model.
+// noteFullQueues adds a note if full queues paused trunks. That is the least exact part of the model.
 func (j *judge) noteFullQueues() {
 	worst, pauses := -1, uint64(0)
 	for i := range j.in.Hops {
@@ -292,7 +292,7 @@ func limit(floorNs, part int) string {
 	return fmt.Sprintf("max(%d us, %d %% of their time)", floorNs/1000, 100/part)
 }
 
-// checkRate checks the engine's arithmetic: the busy time of a hop must be its line bytes divided by its checkRate.
+// checkRate checks the engine's arithmetic: the busy time of a hop must be its line bytes divided by its rate.
 func (j *judge) checkRate(h *state.HopStatus) {
 	c := h.Counters
 	if h.Changed || c.Segments == 0 || h.Spec.Bandwidth == 0 {

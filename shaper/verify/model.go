@@ -95,7 +95,7 @@ func (m *Model) playOn(net *link.Network, flows []Flow, ids []uint64, posts [][]
 	return traces
 }
 
-// long is how long before time 0 the first receives were posted: so long that no message waits for them.
+// long is the time before 0 at which the first receives were posted, so large that no message waits for them.
 const long = math.MaxInt64 / 4
 
 // start posts the first receives and returns the time of the first step.

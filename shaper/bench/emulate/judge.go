@@ -68,7 +68,7 @@ func withoutExpected(result bench.Result, problems []string) string {
 	return fmt.Sprintf("%d of %d times have no expected time and are judged by their messages alone: %s", without, times, strings.Join(problems, "; "))
 }
 
-// withoutLog says why judgeConnections knows nothing, "" if it does.
+// withoutLog says what judgeConnections cannot check because it lacks NCCL's log; "" if it has the log.
 func withoutLog(info bench.Info) string {
 	if info.Topology != nil {
 		return ""
