@@ -95,7 +95,7 @@ C_FILES = $$(git ls-files '*.c' '*.h' '*.cc' '*.inc')
 
 lint: ## check style and import directions: golangci-lint (.golangci.yml), clang-format, shellcheck
 	@.ci/packages shellcheck:shellcheck $(CLANG_FORMAT):$(CLANG_FORMAT)
-	$(LINTER) run ./...
+	$(LINTER) run --allow-parallel-runners ./...
 	$(CLANG_FORMAT) --dry-run -Werror $(C_FILES)
 	shellcheck .ci/run .ci/packages .ci/oneccl $$(git ls-files '*.sh')
 
