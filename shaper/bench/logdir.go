@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"golang.org/x/sys/unix"
 )
@@ -48,7 +49,7 @@ func RemoveLeftLogs() ([]string, error) {
 	return removed, nil
 }
 
-// abandoned says whether dir is a folder of this user that no run uses.
+// abandoned says whether dir is a folder of this user that no run uses and that has nothing but the logs of ranks.
 func abandoned(dir string) bool {
 	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -56,5 +57,12 @@ func abandoned(dir string) bool {
 	}
 	defer unix.Close(fd)
 	var st unix.Stat_t
-	return unix.Fstat(fd, &st) == nil && int(st.Uid) == os.Getuid() && unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB) == nil
+	if unix.Fstat(fd, &st) != nil || int(st.Uid) != os.Getuid() || unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB) != nil {
+		return false
+	}
+	entries, err := os.ReadDir(dir)
+	return err == nil && !slices.ContainsFunc(entries, func(e os.DirEntry) bool {
+		isLog, _ := filepath.Match("rank*.log", e.Name())
+		return !isLog || !e.Type().IsRegular()
+	})
 }

@@ -4,11 +4,12 @@ package bench
 
 import (
 	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 )
 
-// A log folder is removed after its run has ended, not before.
+// A log folder is removed after its run has ended, not before. A folder with other files is not a log folder.
 func TestLogsOfKilledRuns(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	running, lock, err := makeLogDir()
@@ -21,6 +22,13 @@ func TestLogsOfKilledRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	left.Close()
+	if err := os.WriteFile(killed+"/rank0.log", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	other := filepath.Join(os.TempDir(), logPrefix+"results")
+	if err := os.MkdirAll(filepath.Join(other, "table"), 0o700); err != nil {
+		t.Fatal(err)
+	}
 	removed, err := RemoveLeftLogs()
 	if err != nil || !slices.Equal(removed, []string{killed}) {
 		t.Errorf("removed %v, %v; want %s", removed, err, killed)
