@@ -9,7 +9,7 @@
 // window is not lost in rounding.
 
 #include "cubic.h"
-#include "section.h"
+#include "transport.h"
 
 #define INITIAL_WINDOW 10 // packets, RFC 6928
 #define LEAST_WINDOW 2 // packets, of the slow start threshold: RFC 5681, equation 4

@@ -23,6 +23,12 @@
 // any chain has forgotten its state.
 #define DDLEMU_MAX_DISCARDED 1024
 
+// What a hop has carried in one call of flow_advance, as in ddlemu_counters.
+struct ddlemu_carried {
+	uint64_t bytes, line_bytes, segments;
+	int64_t busy_ns;
+};
+
 // A flow as one process sees it.
 struct ddlemu_engine {
 	struct ddlemu_flow *flow;
@@ -34,9 +40,8 @@ struct ddlemu_engine {
 	struct ddlemu_hop *hops;
 	const struct ddlemu_block *blocks;
 	const int32_t *tables; // DDLEMU_JITTER_TABLES of DDLEMU_JITTER_TABLE entries
-	// What each hop of the path has carried in this call of flow_advance.
-	struct ddlemu_counters counted[DDLEMU_MAX_HOPS];
-	bool any_counted;
+	struct ddlemu_carried carried[DDLEMU_MAX_HOPS]; // by place in the path
+	bool any_carried;
 #ifdef DDLEMU_FAULTS
 	int64_t (*rate_fault)(int64_t); // makes a serialization time wrong, for tests of the verdict; may be NULL
 #endif

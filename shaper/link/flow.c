@@ -15,6 +15,7 @@
 // a hop interleave by segment.
 
 #include "queue.h"
+#include "transport.h"
 
 #define DOWN_POLL 1000000 // ns between two looks at a path that is down
 #define MAX_SEGMENT (64u << 10)
@@ -24,29 +25,37 @@
 static void count(
 	struct ddlemu_engine *e, uint32_t i, const struct ddlemu_params *p, uint32_t n, uint32_t again, int64_t dur)
 {
-	struct ddlemu_counters *c = &e->counted[i];
-	uint32_t packet = n < p->payload ? n : p->payload;
-	c->bytes += n + (uint64_t)again * packet;
-	c->line_bytes += line_bytes(p, n) + again * line_bytes(p, packet);
+	struct ddlemu_carried *c = &e->carried[i];
+	c->bytes += n;
+	c->line_bytes += line_bytes(p, n);
 	c->segments += 1 + again;
 	c->busy_ns += dur;
-	e->any_counted = true;
+	if (again > 0) {
+		uint32_t packet = n < p->payload ? n : p->payload;
+		c->bytes += (uint64_t)again * packet;
+		c->line_bytes += again * line_bytes(p, packet);
+	}
+	e->any_carried = true;
 }
 
 // publish_counters adds what this call counted to the hops' counters, to which others add
 // too. Nobody waits for these, so it comes last.
 static void publish_counters(struct ddlemu_engine *e)
 {
-	if (!e->any_counted)
+	if (!e->any_carried)
 		return;
-	e->any_counted = false;
+	e->any_carried = false;
 	for (uint32_t i = 0; i < e->path.n; i++) {
-		uint64_t *counted = (uint64_t *)&e->counted[i], *total = (uint64_t *)&hop_at(e, i)->counters;
-		for (size_t k = 0; k < DDLEMU_COUNTERS; k++) {
-			if (counted[k] != 0)
-				add64(&total[k], counted[k]);
-			counted[k] = 0;
-		}
+		struct ddlemu_carried *c = &e->carried[i];
+		struct ddlemu_counters *total = &hop_at(e, i)->counters;
+		if (c->segments == 0)
+			continue;
+		add64(&total->bytes, c->bytes);
+		add64(&total->line_bytes, c->line_bytes);
+		add64(&total->segments, c->segments);
+		if (c->busy_ns != 0)
+			__atomic_fetch_add(&total->busy_ns, c->busy_ns, __ATOMIC_RELAXED);
+		*c = (struct ddlemu_carried){ 0 };
 	}
 }
 
@@ -139,17 +148,13 @@ static int64_t reserve(struct ddlemu_flow *f, struct ddlemu_hop *h, struct buffe
 
 // --- the first hop
 
-// cut_segment makes the segment that occupied the first hop from start on for dur.
-static void cut_segment(const struct ddlemu_engine *e, const struct ddlemu_segment *cut, const struct fate *fate,
-	int64_t start, int64_t dur)
+// cut_segment counts segment s as cut from its message. It carries so many new packets.
+static void cut_segment(const struct ddlemu_engine *e, const struct ddlemu_segment *s, uint32_t packets)
 {
 	struct ddlemu_flow *f = e->flow;
-	struct ddlemu_segment *s = segment_at(f, f->at[0]);
-	*s = *cut;
-	pass(e, s, 0, start, dur, start + dur);
 	f->at[0]++;
 	f->segments++;
-	f->packets += fate->packets;
+	f->packets += packets;
 	f->off += s->bytes;
 	if (s->last) {
 		f->cur++;
@@ -179,7 +184,7 @@ static void send(struct ddlemu_engine *e, uint32_t n, int64_t dur, int64_t ready
 	const struct ddlemu_params *p = params_of(e, h);
 	uint64_t offset = m->end - m->size + f->off;
 	bool last = f->off + n == m->size;
-	struct fate fate = draw_fate(e, n, last, ready);
+	struct fate fate = fate_of(e, n, last, ready);
 	uint32_t packet = n < p->payload ? n : p->payload, recovered = 0;
 	if (fate.cut) {
 		n = cut_bytes(p, &fate, packet);
@@ -207,7 +212,8 @@ static void send(struct ddlemu_engine *e, uint32_t n, int64_t dur, int64_t ready
 		if (fate.packets == 0)
 			return;
 	}
-	struct ddlemu_segment s = {
+	struct ddlemu_segment *s = segment_at(f, f->at[0]);
+	*s = (struct ddlemu_segment){
 		.end = offset + n,
 		.msg = f->cur,
 		.bytes = n,
@@ -220,7 +226,8 @@ static void send(struct ddlemu_engine *e, uint32_t n, int64_t dur, int64_t ready
 		.recovery = fate.recovery,
 		.due = DDLEMU_NEVER,
 	};
-	cut_segment(e, &s, &fate, start, dur);
+	pass(e, s, 0, start, dur, start + dur);
+	cut_segment(e, s, fate.packets);
 }
 
 // too_early notes that a step may be made at time `at`, if that is still to come.

@@ -83,8 +83,6 @@ struct ddlemu_counters {
 	int64_t paused_ns;
 };
 
-#define DDLEMU_COUNTERS (sizeof(struct ddlemu_counters) / sizeof(uint64_t))
-
 // One hop. Lines of 64 bytes: what is read for every segment, what flows contend for,
 // what is counted.
 struct ddlemu_hop {

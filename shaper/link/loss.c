@@ -10,20 +10,9 @@
 //	selective repeat, tcp only lost packets are sent again; what arrived behind them, or
 //	                      early, waits at the receiver
 
-#include "section.h"
+#include "transport.h"
 
 #define MAX_BACKOFF 6 // doublings of the RTO
-
-// draws_fates says whether a packet can be lost or reordered on the path.
-static bool draws_fates(const struct ddlemu_engine *e)
-{
-	for (uint32_t i = 0; i < e->path.n; i++) {
-		const struct ddlemu_params *p = params_at(e, i);
-		if (can_lose(&p->loss) || p->reorder.p != 0)
-			return true;
-	}
-	return false;
-}
 
 // packet_counter names a transmission of packet k of the next segment in draws. A packet has
 // 1024 numbers, then goes on with those of the next one: with its own numbers again, a chain
@@ -152,8 +141,6 @@ static void cut_at_first(const struct ddlemu_engine *e, struct fate *fate, bool 
 struct fate draw_fate(const struct ddlemu_engine *e, uint32_t n, bool last, int64_t ready)
 {
 	struct fate fate = { .packets = packets_of(params_at(e, 0), n) };
-	if (!draws_fates(e))
-		return fate;
 	if (is_go_back_n(e)) {
 		cut_at_first(e, &fate, last, ready);
 		return fate;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What the sections of the engine share. A message meets them in this order: flow.c cuts it
-// into segments and moves these over the hops; transport.c and congestion.c say when a
+// into segments and moves these over the hops; transport.h and congestion.c say when a
 // segment may start; loss.c what becomes of its packets; queue.h when a hop accepts it;
 // host.c what the emulated hosts add.
 #ifndef DDLEMU_LINK_SECTION_H
@@ -57,7 +57,7 @@ static inline void add_distortion(struct ddlemu_flow *f, uint64_t msg, int64_t s
 		times_at(f, msg)->distortion += min64(start, now) - ready;
 }
 
-// --- transport.c
+// --- transport.h
 
 static inline bool is_rdma(const struct ddlemu_engine *e) { return e->transport->kind == DDLEMU_RDMA; }
 
@@ -68,14 +68,6 @@ static inline bool has_window(const struct ddlemu_engine *e)
 {
 	return e->transport->congestion != DDLEMU_NO_CONGESTION && e->transport->kind == DDLEMU_TCP;
 }
-
-int64_t reverse_latency(const struct ddlemu_engine *);
-int64_t round_trip(const struct ddlemu_engine *);
-int64_t send_allowed(const struct ddlemu_engine *, uint64_t end);
-int64_t known_read(const struct ddlemu_engine *, const struct ddlemu_segment *);
-void complete_sends(const struct ddlemu_engine *);
-void forget_oldest(struct ddlemu_flow *);
-void forget_arrived(const struct ddlemu_engine *, int64_t now, int64_t *next);
 
 // --- congestion.c
 
@@ -109,7 +101,26 @@ struct fate {
 	uint32_t flags;
 };
 
+// draws_fates says whether a packet can be lost or reordered on the path.
+static inline bool draws_fates(const struct ddlemu_engine *e)
+{
+	for (uint32_t i = 0; i < e->path.n; i++) {
+		const struct ddlemu_params *p = params_at(e, i);
+		if (can_lose(&p->loss) || p->reorder.p != 0)
+			return true;
+	}
+	return false;
+}
+
 struct fate draw_fate(const struct ddlemu_engine *, uint32_t n, bool last, int64_t ready);
+
+// fate_of is what becomes of a segment of n bytes that may start at ready. last: it is the
+// last one of its message.
+static inline struct fate fate_of(const struct ddlemu_engine *e, uint32_t n, bool last, int64_t ready)
+{
+	struct fate all_arrive = { .packets = packets_of(params_at(e, 0), n) };
+	return draws_fates(e) ? draw_fate(e, n, last, ready) : all_arrive;
+}
 
 // --- host.c
 

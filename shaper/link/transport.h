@@ -9,10 +9,12 @@
 //	      a send is complete when its last byte is acknowledged
 //
 // Acknowledgements take the latency of the reverse path and occupy nothing.
+#ifndef DDLEMU_LINK_TRANSPORT_H
+#define DDLEMU_LINK_TRANSPORT_H
 
 #include "section.h"
 
-int64_t reverse_latency(const struct ddlemu_engine *e)
+static inline int64_t reverse_latency(const struct ddlemu_engine *e)
 {
 	int64_t t = 0;
 	for (uint32_t i = 0; i < e->path.reverse_n; i++)
@@ -20,7 +22,7 @@ int64_t reverse_latency(const struct ddlemu_engine *e)
 	return t;
 }
 
-int64_t round_trip(const struct ddlemu_engine *e)
+static inline int64_t round_trip(const struct ddlemu_engine *e)
 {
 	int64_t t = reverse_latency(e);
 	for (uint32_t i = 0; i < e->path.n; i++)
@@ -30,7 +32,7 @@ int64_t round_trip(const struct ddlemu_engine *e)
 
 // segment_with returns the segment that ends at stream offset y or behind it, NULL if there
 // is none yet. *cursor is where the last search ended: offsets only grow.
-static struct ddlemu_segment *segment_with(struct ddlemu_flow *f, uint64_t y, uint64_t *cursor)
+static inline struct ddlemu_segment *segment_with(struct ddlemu_flow *f, uint64_t y, uint64_t *cursor)
 {
 	*cursor = umax64(*cursor, f->oldest);
 	while (*cursor < f->at[0] && segment_at(f, *cursor)->end < y)
@@ -39,7 +41,7 @@ static struct ddlemu_segment *segment_with(struct ddlemu_flow *f, uint64_t y, ui
 }
 
 // known_arrived is when the sender knows that the stream up to y has arrived.
-static int64_t known_arrived(const struct ddlemu_engine *e, uint64_t y, uint64_t *cursor)
+static inline int64_t known_arrived(const struct ddlemu_engine *e, uint64_t y, uint64_t *cursor)
 {
 	if (y <= e->flow->forgotten)
 		return 0;
@@ -51,7 +53,7 @@ static int64_t known_arrived(const struct ddlemu_engine *e, uint64_t y, uint64_t
 
 // known_read is when the sender knows that segment s was read: it had arrived, and its
 // receive was posted.
-int64_t known_read(const struct ddlemu_engine *e, const struct ddlemu_segment *s)
+static inline int64_t known_read(const struct ddlemu_engine *e, const struct ddlemu_segment *s)
 {
 	if (s->msg >= e->flow->results.receives_seen)
 		return DDLEMU_NEVER;
@@ -59,7 +61,7 @@ int64_t known_read(const struct ddlemu_engine *e, const struct ddlemu_segment *s
 }
 
 // known_read_to is when the sender knows that the stream up to y was read.
-static int64_t known_read_to(const struct ddlemu_engine *e, uint64_t y)
+static inline int64_t known_read_to(const struct ddlemu_engine *e, uint64_t y)
 {
 	struct ddlemu_flow *f = e->flow;
 	if (y <= f->forgotten)
@@ -72,7 +74,7 @@ static int64_t known_read_to(const struct ddlemu_engine *e, uint64_t y)
 
 // send_allowed is when the transport lets the stream up to `end` be sent, or DDLEMU_NEVER
 // if that is not known yet.
-int64_t send_allowed(const struct ddlemu_engine *e, uint64_t end)
+static inline int64_t send_allowed(const struct ddlemu_engine *e, uint64_t end)
 {
 	struct ddlemu_flow *f = e->flow;
 	const struct ddlemu_transport *t = e->transport;
@@ -91,7 +93,7 @@ int64_t send_allowed(const struct ddlemu_engine *e, uint64_t end)
 
 // complete_sends finds out when sends over tcp are complete: when all of the message fits
 // the send buffer.
-void complete_sends(const struct ddlemu_engine *e)
+static inline void complete_sends(const struct ddlemu_engine *e)
 {
 	struct ddlemu_flow *f = e->flow;
 	const struct ddlemu_transport *t = e->transport;
@@ -111,7 +113,7 @@ void complete_sends(const struct ddlemu_engine *e)
 
 // delays_sender says whether the sender may still have to wait for what it learns of
 // segment s: for its acknowledgement (send buffer) or for its being read (window).
-static bool delays_sender(const struct ddlemu_engine *e, const struct ddlemu_segment *s)
+static inline bool delays_sender(const struct ddlemu_engine *e, const struct ddlemu_segment *s)
 {
 	struct ddlemu_flow *f = e->flow;
 	const struct ddlemu_transport *t = e->transport;
@@ -135,7 +137,7 @@ static bool delays_sender(const struct ddlemu_engine *e, const struct ddlemu_seg
 	return s->end + t->window >= next_byte && known_read(e, s) > f->sender_free;
 }
 
-void forget_oldest(struct ddlemu_flow *f)
+static inline void forget_oldest(struct ddlemu_flow *f)
 {
 	f->forgotten = segment_at(f, f->oldest)->end;
 	f->oldest++;
@@ -144,7 +146,7 @@ void forget_oldest(struct ddlemu_flow *f)
 // forget_arrived forgets the segments that have arrived and that nothing depends on any
 // more. A segment that the sender may still wait for is kept, unless messages fill half of
 // their table and the sender knows that it was read.
-void forget_arrived(const struct ddlemu_engine *e, int64_t now, int64_t *next)
+static inline void forget_arrived(const struct ddlemu_engine *e, int64_t now, int64_t *next)
 {
 	struct ddlemu_flow *f = e->flow;
 	while (f->oldest < f->segments_arrived) {
@@ -165,3 +167,5 @@ void forget_arrived(const struct ddlemu_engine *e, int64_t now, int64_t *next)
 		forget_oldest(f);
 	}
 }
+
+#endif
