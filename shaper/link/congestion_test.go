@@ -10,8 +10,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// bottleneck lets so many flows without end meet at one receiving port for the given
-// time and returns what each got through in the second half, in packets.
+// bottleneck runs endless flows into one receive port for the given time, and returns the
+// packets of each flow that arrived in the second half.
 func bottleneck(t *testing.T, tr *Transport, port, wire Spec, flows int, length int64) (*fabric, []float64) {
 	t.Helper()
 	f := newFabric(t, flows+1, port, wire, 1, tr)
@@ -64,7 +64,7 @@ func jain(shares []float64) float64 {
 }
 
 // crowd is a gigabit port with a queue of 256 KiB at the end of links of 1 ms, whose
-// jitter keeps flows from falling into step (Floyd and Jacobson, On traffic phase effects
+// jitter keeps flows from synchronizing (Floyd and Jacobson, On traffic phase effects
 // in packet-switched gateways, 1992).
 func crowd(control Congestion) (port, wire Spec, tr *Transport) {
 	port, wire = gigabit(time.Millisecond)
@@ -75,8 +75,8 @@ func crowd(control Congestion) (port, wire Spec, tr *Transport) {
 	return port, wire, tr
 }
 
-// Flows with a congestion window share a port that drops evenly and lose little. Without
-// one they send what the buffers take, and lose again and again.
+// Flows with a congestion window share a taildrop port evenly and lose few packets. Without
+// a window they send as much as the buffers hold, and lose packets all the time.
 func TestTailDropSlowsFlowsDown(t *testing.T) {
 	long(t)
 	for _, control := range []Congestion{Reno, Cubic} {
@@ -102,8 +102,8 @@ func TestTailDropSlowsFlowsDown(t *testing.T) {
 	}
 }
 
-// Marks keep the queue at their threshold: nothing is dropped once slow start is over, and
-// the line stays full. Without a congestion window they are counted and change nothing.
+// ECN marks keep the queue at the threshold: after slow start nothing is dropped, and the
+// line stays full. Without a congestion window marks are counted and change nothing.
 func TestMarksSlowFlowsDown(t *testing.T) {
 	long(t)
 	for _, control := range []Congestion{Reno, Cubic} {
@@ -125,7 +125,8 @@ func TestMarksSlowFlowsDown(t *testing.T) {
 	}
 }
 
-// A port of 1 Gb/s that two senders of 1 Gb/s fill holds each of them half of the time.
+// A port of 1 Gb/s into which two senders of 1 Gb/s send pauses each of them half of the
+// time.
 func TestPausesAreCounted(t *testing.T) {
 	port, wire := gigabit(0)
 	port.QueueBytes, wire.QueueBytes = 64<<10, 64<<10
@@ -181,8 +182,8 @@ func TestOneReductionPerWindow(t *testing.T) {
 	}
 }
 
-// What is lost again when it is sent again waits for the timer: then the window is one
-// packet, and slow start goes on to half of what it was.
+// If a retransmission is lost, the flow waits for the timer. Then the window is one packet,
+// and slow start leads to half of the earlier window.
 func TestLostRetransmissionWaitsForTheTimer(t *testing.T) {
 	fl := alone(t, Reno, Loss{})
 	advanceTo(fl, 0, 45e6)
@@ -206,7 +207,7 @@ func TestLostRetransmissionWaitsForTheTimer(t *testing.T) {
 	}
 }
 
-// An idle flow does not let its window grow, however long it sends less than that.
+// The window of a flow that does not fill it does not grow.
 func TestWindowGrowsOnlyWhenItIsFull(t *testing.T) {
 	for _, control := range []Congestion{Reno, Cubic} {
 		fl := alone(t, control, Loss{})
@@ -238,8 +239,8 @@ func TestCubeRoot(t *testing.T) {
 	}
 }
 
-// The curve begins with 0.7 of the window that was lost, reaches it after K, and grows by
-// 0.4 packets per cubic second from there.
+// The curve begins at 0.7 of the window before the loss, reaches that window after K, and
+// then grows by 0.4 packets per cubic second.
 func TestCubicCurve(t *testing.T) {
 	for _, packets := range []float64{10, 1000, 100_000} {
 		lost := uint64(packets*1460) << 10
@@ -295,7 +296,7 @@ func TestPropertyPollsDoNotMatterToTheWindow(t *testing.T) {
 	})
 }
 
-// What was idle before is not held by that: the clock begins anywhere.
+// Idle time before the first message is not counted as a pause, whatever the clock says.
 func TestPausesDoNotCountIdleTime(t *testing.T) {
 	const long = int64(1e15)
 	port, wire := gigabit(0)

@@ -13,11 +13,11 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// These tests hold what is drawn to theory. Seeds are fixed, so that each passes or
-// fails for good; a p-value below leastP fails it.
+// These tests compare draws with theory. Seeds are fixed, so a test always passes or always
+// fails. It fails if the p-value is below leastP.
 const leastP = 0.01
 
-// jitters are the delays in ns, without the latency and serialisation, of n messages of
+// jitters are the delays in ns, without the latency and serialization, of n messages of
 // one packet that are posted so far apart.
 func jitters(t *testing.T, seed uint64, j Jitter, custom *JitterTable, n int, apart int64) []float64 {
 	t.Helper()
@@ -87,8 +87,8 @@ func TestJitterHasItsDistribution(t *testing.T) {
 	}
 }
 
-// Segments that are closer than the jitter would overtake each other. They arrive in
-// order instead, so that their delays are larger than those drawn.
+// Segments that are closer than the jitter would overtake each other. They arrive in order,
+// so their delays are larger than those drawn.
 func TestOrderClampsJitter(t *testing.T) {
 	const value = 1e6
 	sample := jitters(t, 1, Jitter{Normal, value}, &tables[2], MaxMessages, value/100)
@@ -145,7 +145,7 @@ func chiSquared(counts []float64, class func(int) float64) float64 {
 	return 1 - distuv.ChiSquared{K: classes}.CDF(x)
 }
 
-// runs counts runs of losses, or with false of what is between them, by length from 1.
+// runs counts runs of losses by length, from 1; with false, runs of packets that arrive.
 func runs(fates []bool, of bool) []float64 {
 	counts := make([]float64, 4096)
 	n := 0
@@ -166,8 +166,8 @@ func geometric(p float64) func(int) float64 {
 	return func(i int) float64 { return math.Pow(1-p, float64(i)) * p }
 }
 
-// Independent losses have their rate, and runs of packets that get through, and of
-// losses, are geometric.
+// Independent losses have the given rate. Runs of losses, and of packets that arrive, are
+// geometric.
 func TestBernoulliLoss(t *testing.T) {
 	for _, p := range []float64{1e-4, 1e-3, 0.01, 0.1, 0.5} {
 		const n = 2_000_000
@@ -216,8 +216,8 @@ func TestGilbertElliottLoss(t *testing.T) {
 	}
 }
 
-// A burst that is longer than the numbers that one packet has for its draws ends: over
-// so short a way go-back-N takes a packet of the burst for each round trip.
+// A burst ends even if it is longer than the 1024 numbers that one packet has for its draws:
+// on a short path go-back-N sends one packet of the burst per round trip.
 func TestLongBurstsEnd(t *testing.T) {
 	port, wire := gigabit(0)
 	wire.Loss = Loss{GoodToBad: 0.01, BadToGood: 1e-4, BadP: 1}
@@ -236,8 +236,8 @@ func TestLongBurstsEnd(t *testing.T) {
 	}
 }
 
-// outcome is what a flow with jitter and losses makes of n messages: the times by which
-// they arrive over ports that take no time, where flows do not meet.
+// outcome is when n messages of a flow with jitter and losses arrive, over ports without
+// serialization time, so that flows do not share anything.
 func outcome(t *testing.T, seed uint64, ids []uint64, order func(turn int) int, n int) map[uint64][]float64 {
 	t.Helper()
 	wire := Spec{MTU: 1500, Header: 40, Latency: 10 * time.Millisecond, Jitter: Jitter{Normal, time.Millisecond}, Loss: Loss{P: 0.02}}
@@ -304,7 +304,7 @@ func TestDrawsBelongToSeedLinkAndFlow(t *testing.T) {
 	}
 }
 
-// Links have draws of their own, and so have jitter and losses of one link.
+// Links have independent draws, and so have jitter and losses of one link.
 func TestStreamsOfDrawsAreIndependent(t *testing.T) {
 	const n = 100_000
 	stream := func(seed uint64, hop, kind uint32, flow uint64) []float64 {

@@ -63,7 +63,7 @@ func play(flows []*Flow, until int64) {
 	}
 }
 
-// A message is stored and forwarded at both ends, and nothing else about it changes.
+// Both hosts store and forward a message. Nothing else about it changes.
 func TestHostIsPaidAtBothEnds(t *testing.T) {
 	for _, kind := range []TransportKind{TCP, RDMA} {
 		f := hosted(t, kind)
@@ -91,8 +91,8 @@ func TestHostIsPaidAtBothEnds(t *testing.T) {
 	}
 }
 
-// Flows of a NIC wait for its worker, in the order of their messages; those of other
-// NICs have theirs, and so has the other direction.
+// The flows of a NIC wait for its worker, in the order of their messages. Other NICs, and the
+// other direction, have other workers.
 func TestHostIsSharedByTheFlowsOfANIC(t *testing.T) {
 	const n, work = 1000, 11_000
 	alone := func() int64 {
@@ -130,8 +130,8 @@ func TestHostIsSharedByTheFlowsOfANIC(t *testing.T) {
 	}
 }
 
-// A worker goes on with the next message while the wire has the last one: the slower
-// of the two decides the rate.
+// A worker handles the next message while the line carries the last one: the slower of the
+// two determines the rate.
 func TestHostIsAPipeline(t *testing.T) {
 	const n, count = 100_000, 50
 	for _, tc := range []struct {

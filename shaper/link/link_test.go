@@ -166,7 +166,7 @@ func TestTCPWindowBoundsThroughput(t *testing.T) {
 		fl.Post(16<<20, 0)
 		fl.Recv(0)
 		run(0, fl)
-		// One buffer per round trip, plus the serialisation of the segment that opens it.
+		// One buffer per round trip, plus the serialization time of the segment that opens it.
 		want := float64(16<<20) / float64(256<<10) * 20e6
 		if got := float64(fl.Message(0).Due); got < want*0.95 || got > want*1.1 {
 			t.Errorf("%+v: 16 MiB took %.1f ms, want about %.1f", tc, got/1e6, want/1e6)
@@ -189,7 +189,7 @@ func TestTCPCompletesWhenBufferTakesIt(t *testing.T) {
 		t.Errorf("first MiB: sent at %d, want 0", m.Sent)
 	}
 	for i := uint64(1); i < 3; i++ {
-		// Byte k of the next message is taken when byte k of the previous is acknowledged.
+		// The send buffer accepts byte k of the next message when byte k of the previous one is acknowledged.
 		if m, p := fl.Message(i), fl.Message(i-1); m.Sent != p.Due+1e6 {
 			t.Errorf("message %d: sent at %d, want %d", i, m.Sent, p.Due+1e6)
 		}
@@ -473,8 +473,8 @@ func TestPropertyPollsDoNotMatter(t *testing.T) {
 	})
 }
 
-// A flow that arrives at a hop later never delays one that arrives earlier: what
-// node 0 gets from node 1 is the same whether or not node 2 sends from further away.
+// A flow that arrives at a hop later does not delay one that arrives earlier: node 0 receives
+// the same from node 1 whether or not node 2 sends from further away.
 func TestLaterArrivalDelaysNobody(t *testing.T) {
 	port, wire := gigabit(10 * time.Microsecond)
 	due := func(second bool) int64 {
@@ -590,8 +590,8 @@ func TestDownBreaksAfterTimeout(t *testing.T) {
 	}
 }
 
-// Messages that take no room in the buffers fill the bookkeeping within a round trip.
-// Once that is over there is room again, and the flow asks to be looked at by then.
+// Small messages fill the table of messages before they fill the buffers. A round trip later
+// the table has free entries again, and the flow's next step is at that time.
 func TestManySmallMessagesWithinARoundTrip(t *testing.T) {
 	port, wire := gigabit(200 * time.Millisecond)
 	f := newFabric(t, 2, port, wire, 1, tcp())
@@ -614,8 +614,8 @@ func TestManySmallMessagesWithinARoundTrip(t *testing.T) {
 	}
 }
 
-// A buffer of more segments than a flow holds, on a link that is slow or long, is carried
-// to its end, at the rate of the narrowest hop or of the buffer's round trips.
+// A flow whose buffer has more segments than the flow keeps, on a slow or long link, arrives
+// completely, at the rate of the slowest hop or of one buffer per round trip.
 func TestFullBuffersGoOn(t *testing.T) {
 	const size, slow = 512 << 10, 1e8
 	for _, tc := range []struct {

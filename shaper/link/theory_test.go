@@ -8,23 +8,23 @@ import (
 	"time"
 )
 
-// How far throughput may be from the published expressions: a textbook's, which have no
-// more in them than the model has, and those of tcp.
+// How far throughput may be from the published expressions: those of a textbook, which model
+// the same as the engine, and those of tcp.
 const (
 	rdmaTolerance = 0.05
 	tolerance     = 0.10
 )
 
-// long leaves out a test that takes seconds of arithmetic, which has no goroutines for the
-// race detector to look at.
+// long skips, with -short, a test that computes for seconds. The race detector finds nothing
+// in it, because it has no goroutines.
 func long(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")
 	}
 }
 
-// throughput is the time in ns that a flow takes for one message of so many packets,
-// and the time that a packet takes of the line.
+// throughput is the time in ns that a flow needs for one message of so many packets, and the
+// time for which a packet occupies the line.
 func throughput(t *testing.T, wire Spec, tr *Transport, packets float64) (ns, packet float64) {
 	t.Helper()
 	port := wire
@@ -41,8 +41,8 @@ func throughput(t *testing.T, wire Spec, tr *Transport, packets float64) (ns, pa
 	return float64(fl.Message(0).Due), float64(p.Serialization(p.Payload))
 }
 
-// Go-back-N with a window that is never closed: each loss costs the K packets that are
-// sent until the sender knows, so that
+// Go-back-N with a window that never closes: each loss costs the K packets that are sent until
+// the sender knows of it, so that
 //
 //	U = (1-p) / (1-p+K p),  K = 1 + 2a,  2a = round trip / time of a packet
 //
@@ -74,9 +74,9 @@ func TestRDMAThroughputIsTheTextbooks(t *testing.T) {
 	}
 }
 
-// bulk is a tcp flow without end over a line that is never full, in packets per round
-// trip between the times from and to, in round trips. Each packet is lost with
-// probability p or, periodically, one of 1/p.
+// bulk is the rate of an endless tcp flow over a line that is never full, in packets per round
+// trip, between the times from and to, in round trips. Each packet is lost with probability p
+// or, if periodic, one of every 1/p.
 func bulk(t *testing.T, control Congestion, rtt time.Duration, p float64, periodic bool, start, from, to float64) float64 {
 	t.Helper()
 	port, wire := Spec{Bandwidth: 1e12, MTU: 1500, Header: 40, Framing: 38}, Spec{Bandwidth: 1e12, MTU: 1500, Header: 40, Framing: 38}
