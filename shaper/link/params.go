@@ -134,8 +134,8 @@ func gcd(a, b uint64) uint64 {
 	return a
 }
 
-// timeOf is the time in ns that so many bytes in a queue take, with 128 bits on the way: a
-// queue may hold gigabytes. Without a bandwidth they take none.
+// timeOf is the time in ns that so many bytes in a queue take, computed in 128 bits: a queue
+// may hold gigabytes. Without a bandwidth they take none.
 func (p *Params) timeOf(bytes uint64) (int64, error) {
 	if p.NsDen == 0 {
 		return 0, nil

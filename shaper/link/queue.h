@@ -16,9 +16,9 @@
 
 // --- fair: a queue for each flow, served in turn, with credits that come back at once
 
-// queue_full says whether n more bytes have no space in the flow's own queue at hop i. What
-// is on the way to the queue counts; as much as the latency of the hop before carries may
-// be on the way besides.
+// queue_full says whether n more bytes have no space in the flow's own queue at hop i. Bytes
+// that are in flight to the queue count too. In addition to the limit, as much may be in
+// flight as the latency of the hop before carries.
 static inline bool queue_full(const struct ddlemu_engine *e, uint32_t i, uint32_t n)
 {
 	if (i >= e->path.n)
