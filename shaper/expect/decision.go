@@ -111,9 +111,6 @@ type Decision struct {
 // patVersion is the first version whose PAT the model knows.
 const patVersion = 22602
 
-// isP2P says whether the call consists of ncclSend and ncclRecv.
-func (d *Decision) isP2P() bool { return d.Coll == nccl.SendRecv || d.Coll == nccl.AllToAll }
-
 // validate checks the fields that do not depend on the algorithm, then the others.
 func (d *Decision) validate() error {
 	if _, err := rulesOf(d.Version); err != nil {
@@ -141,7 +138,7 @@ func (d *Decision) validate() error {
 			return fmt.Errorf("size, thread or channel count %d: must not be negative", n)
 		}
 	}
-	if d.isP2P() {
+	if d.Coll.IsP2P() {
 		return d.validateP2P()
 	}
 	return d.validateColl()

@@ -2,7 +2,11 @@
 
 package expect
 
-import "github.com/ddlemu/ddlemu/shaper/nccl"
+import (
+	"fmt"
+
+	"github.com/ddlemu/ddlemu/shaper/nccl"
+)
 
 // plan is one call, as the kernels and proxies of all ranks execute it.
 type plan struct {
@@ -124,7 +128,7 @@ func (p *plan) cut(n int) *plan {
 
 // plan makes the plan of a collective.
 func (c *call) plan() (*plan, error) {
-	if c.isP2P() {
+	if c.Coll.IsP2P() {
 		return c.p2pPlan()
 	}
 	shares, err := c.shares()
@@ -142,8 +146,10 @@ func (c *call) plan() (*plan, error) {
 			c.ringPlan(p, share, c.allReduceLoop)
 		case c.Coll == nccl.AllGather || c.Coll == nccl.ReduceScatter:
 			c.ringPlan(p, share, c.gatherLoop)
-		default:
+		case c.Coll.Rooted():
 			c.ringPlan(p, share, c.chainLoop)
+		default:
+			return nil, fmt.Errorf("no schedule of %v on a ring is known", c.Coll)
 		}
 	}
 	return p, nil

@@ -10,9 +10,9 @@
 //	ready[i+1]  = start[i] + latency[i]
 //	finish[i+1] = max(finish[i] + latency[i], start[i+1] + serialization[i+1])
 //
-// A segment reserves a hop no earlier than one serialization time before it is ready there.
-// So a flow with a long path does not delay one that arrives earlier, and flows that share
-// a hop interleave by segment.
+// A segment reserves a hop at most one serialization time before it is ready there. If it
+// could reserve earlier, it would delay segments that arrive before it. So flows that share a
+// hop take turns by segment.
 
 #include "queue.h"
 #include "transport.h"
@@ -61,10 +61,10 @@ static void publish_counters(struct ddlemu_engine *e)
 
 // --- segments
 
-// segment_bytes is the size of the next segment: the smallest on the path. With tcp it is
-// so large that a full send buffer is half of the segments that a flow keeps, because the
-// ends of messages make more; and at most a quarter of the buffers, so that acknowledgements
-// keep them moving.
+// segment_bytes is the size of the next segment: the smallest on the path. With tcp it is at
+// least so large that a full send buffer is half of the segments that a flow keeps; the last
+// segments of messages are shorter, so there may be more. And it is at most a quarter of the
+// send buffer and of the window, so that acknowledgements come before these are full.
 static uint32_t segment_bytes(const struct ddlemu_engine *e)
 {
 	uint64_t n = UINT32_MAX;
@@ -114,7 +114,8 @@ static void arrives_at(const struct ddlemu_engine *e, struct ddlemu_segment *s)
 	}
 }
 
-// pass moves segment s behind hop i, which it occupied from start on for dur, until finish.
+// pass notes that segment s has passed hop i: it occupied the hop from start on for dur ns,
+// and its last byte left the hop at finish.
 static void pass(
 	const struct ddlemu_engine *e, struct ddlemu_segment *s, uint32_t i, int64_t start, int64_t dur, int64_t finish)
 {
@@ -127,7 +128,7 @@ static void pass(
 		latency += jitter_of(&p->jitter, d, jitter_table(e->tables, p->jitter.kind));
 	}
 	latency = max64(0, latency);
-	s->fed_for = dur;
+	s->previous_dur = dur;
 	s->ready = max64(start + latency, f->last_ready[i]); // segments stay in order, whatever the jitter
 	f->last_ready[i] = s->ready;
 	s->finish = finish + latency;
@@ -164,8 +165,8 @@ static void cut_segment(const struct ddlemu_engine *e, const struct ddlemu_segme
 		window_sent(e, s->end);
 }
 
-// cut_bytes are the bytes that go-back-N sends up to a packet that the receiver does not
-// accept: those before it, or the packet alone.
+// cut_bytes is how many bytes go-back-N sends if the receiver does not accept a packet: those
+// before the packet. If it is the first, the packet itself, which is then no retransmission.
 static uint32_t cut_bytes(const struct ddlemu_params *p, struct fate *fate, uint32_t packet)
 {
 	if (fate->packets > 0)
@@ -251,8 +252,8 @@ static bool stop_while_down(const struct ddlemu_engine *e, int64_t ready, int64_
 	return true;
 }
 
-// known_spare is when the oldest segment kept may be forgotten although the sender may still
-// wait for it: when the sender knows that it was read.
+// known_spare is the time at which the sender knows that the oldest segment kept was read.
+// From then on it may be forgotten.
 static int64_t known_spare(const struct ddlemu_engine *e)
 {
 	const struct ddlemu_flow *f = e->flow;
@@ -306,9 +307,9 @@ static bool inject(struct ddlemu_engine *e, int64_t now, int64_t *next)
 
 // --- the other hops
 
-// drop is what becomes of a segment that a queue drops, in which it would have waited for
-// so long. Without a congestion window all of the flow waits until it is sent again; with
-// one it is sent again beside what follows.
+// drop handles a segment that a queue does not accept. wait is how long it would have waited
+// there. Without a congestion window the whole flow waits until the segment is sent again;
+// with one, it is sent again beside what follows.
 static void drop(const struct ddlemu_engine *e, struct ddlemu_segment *s, int64_t wait)
 {
 	if (!has_window(e)) {
@@ -343,7 +344,7 @@ static bool forward(struct ddlemu_engine *e, uint32_t i, int64_t now, int64_t *n
 		f->at[i]++;
 		return true;
 	}
-	bool reserves = !(e->path.private_mask >> i & 1) || dur > s->fed_for || p->queue.policy == DDLEMU_FAIR;
+	bool reserves = !(e->path.private_mask >> i & 1) || dur > s->previous_dur || p->queue.policy == DDLEMU_FAIR;
 	struct buffer_grant grant = { ready, 0 };
 	if (reserves)
 		grant = queue_earliest(e, i, s->bytes, dur, ready, now);
@@ -391,7 +392,8 @@ static bool arrive(const struct ddlemu_engine *e, int64_t now, int64_t *next)
 // --- what the ends say, and are told
 
 // read_posts reads what the ends have posted. A sender that says it has more messages
-// unfinished than there is space for is broken: to believe it would take years.
+// unfinished than there is space for is broken: the loop below would run over up to 2^64
+// messages.
 static void read_posts(const struct ddlemu_engine *e, int64_t now)
 {
 	struct ddlemu_flow *f = e->flow;
@@ -435,11 +437,11 @@ void flow_advance(struct ddlemu_engine *e, int64_t now)
 {
 	struct ddlemu_flow *f = e->flow;
 	read_posts(e, now);
-	// A congestion window processes what is known by now: first everything that can be is
-	// found out.
-	for (bool skip = has_window(e);; skip = false) {
+	// With a congestion window, the first pass leaves out inject: the other steps must first
+	// find all acknowledgements up to now.
+	for (bool acknowledgements_first = has_window(e);; acknowledgements_first = false) {
 		int64_t next = DDLEMU_NEVER;
-		bool moved = skip || inject(e, now, &next);
+		bool moved = acknowledgements_first || inject(e, now, &next);
 		for (uint32_t i = 1; i < e->path.n; i++)
 			while (forward(e, i, now, &next))
 				moved = true;

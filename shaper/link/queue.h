@@ -41,9 +41,9 @@ static inline int64_t queue_ready(const struct ddlemu_engine *e, uint32_t i, con
 
 // --- taildrop
 
-// queue_decided is from when on a segment that is ready then may occupy the hop for dur ns.
-// A segment that may be dropped is decided on when it is there: otherwise a long segment
-// would get the last space before a short one that is there first.
+// queue_decided is the earliest time at which the step of a segment, which occupies the hop
+// for dur ns from ready on, may be made. A segment that may be dropped has to be there:
+// otherwise a long segment would get the last space before a short one that is there first.
 static inline int64_t queue_decided(
 	const struct ddlemu_engine *e, const struct ddlemu_params *p, int64_t ready, int64_t dur)
 {
@@ -103,8 +103,8 @@ struct buffer_grant {
 	int64_t reserve; // ns of the buffer behind the hop
 };
 
-// next_queue is the hop behind hop i at which n bytes that occupy hop i for dur may wait:
-// not a private one that is as fast. path.n if there is none.
+// next_queue is the next hop behind hop i at which n bytes, which occupy hop i for dur, can
+// wait; path.n if there is none. At a private hop that is at least as fast nothing waits.
 static inline uint32_t next_queue(const struct ddlemu_engine *e, uint32_t i, uint32_t n, int64_t dur)
 {
 	for (uint32_t j = i + 1; j < e->path.n; j++) {
@@ -129,17 +129,18 @@ static inline struct buffer_grant queue_earliest(
 	if (p->queue.policy != DDLEMU_LOSSLESS || p->queue.limit_ns == 0)
 		return grant;
 	int64_t limit = max64(p->queue.limit_ns, serialization(e, p, n)); // space for one segment at least
-	int64_t credit = __atomic_load_n(&h->buffer_free, __ATOMIC_RELAXED) - limit;
+	int64_t space_at = __atomic_load_n(&h->buffer_free, __ATOMIC_RELAXED) - limit;
 	int64_t free_at = max64(ready, __atomic_load_n(&h->next_free, __ATOMIC_RELAXED));
-	if (credit > free_at) {
-		grant.start = credit;
+	if (space_at > free_at) {
+		grant.start = space_at;
 		add64(&h->counters.pauses, 1);
-		add64((uint64_t *)&h->counters.paused_ns, (uint64_t)(credit - free_at));
+		add64((uint64_t *)&h->counters.paused_ns, (uint64_t)(space_at - free_at));
 	}
 	grant.reserve = buffer_time(e, next, n, now);
-	// If the next hop is itself delayed by back-pressure, its wait is an old value when
-	// this segment gets there. Several such hops would send too much and too little in turn.
-	// So half of the reservation, in the geometric mean, is the wait behind the next hop.
+	// If the next hop is itself delayed by back-pressure, its wait is stale when this segment
+	// gets there. Several such hops would send too much and too little in turn. So the
+	// reservation is the geometric mean of two: for the wait at the next hop, and for the
+	// wait at the hop after it.
 	if (grant.reserve > 0 && j + 1 < e->path.n) {
 		int64_t behind = buffer_time(e, hop_at(e, j + 1), n, now);
 		if (behind > 0)

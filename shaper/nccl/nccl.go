@@ -55,6 +55,9 @@ func ParseCollective(name string) (Collective, error) {
 // Known reports whether c is one of the collectives above.
 func (c Collective) Known() bool { return c >= 0 && int(c) < len(collectiveNames) }
 
+// IsP2P reports whether a call consists of ncclSend and ncclRecv.
+func (c Collective) IsP2P() bool { return c == SendRecv || c == AllToAll }
+
 // Reduces reports whether c uses a reduction operator.
 func (c Collective) Reduces() bool { return c == AllReduce || c == ReduceScatter || c == Reduce }
 
@@ -63,7 +66,7 @@ func (c Collective) Rooted() bool { return c == Broadcast || c == Reduce }
 
 // HasInPlace reports whether the result may be written over the input. nccl-tests times the other collectives in place
 // too, with buffers that overwrite each other, and prints N/A for the errors. ddlemu does not.
-func (c Collective) HasInPlace() bool { return c != SendRecv && c != AllToAll }
+func (c Collective) HasInPlace() bool { return !c.IsP2P() }
 
 // Counts are element counts of one rank in a collective.
 type Counts struct {

@@ -23,12 +23,12 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
-// Limits of the verdict, as fractions of
+// Limits of the verdict.
 const (
-	maxLate    = 0.02 // the messages' time
-	maxSlow    = 0.02 // the backlogged time
-	maxDelayed = 0.01 // the messages
-	maxRateOff = 0.01 // a hop's serialization time
+	maxLate      = 0.02 // lateness of all messages, of their time
+	maxSlow      = 0.02 // time that bytes took longer than in the model, of the backlogged time
+	maxHeldSends = 0.01 // sends that waited for shared memory, of all
+	maxRateOff   = 0.01 // difference of a hop's busy time from its serialization time, of that
 )
 
 // ClassNames are the names of the size classes.
@@ -196,12 +196,12 @@ func (j *judge) link(h *state.HopStatus, c *state.LinkStats) {
 		}
 	}
 	if slow := float64(c.WallBusy)/max(float64(c.ModelBusy), 1) - 1; slow > maxSlow && !l.Unshaped {
-		j.invalid(true, "%s: while messages were in flight, bytes arrived %.1f %% slower than in the model (limit %.0f %%)", l.Name, 100*slow/(1+slow), 100*maxSlow)
+		j.invalid(true, "%s: while messages were in flight, bytes took %.1f %% longer than in the model (limit %.0f %%)", l.Name, 100*slow, 100*maxSlow)
 	}
 	if c.Stalls > 0 {
-		j.invalid(false, "%s: a flow had more in flight than the model can hold", l.Name)
+		j.invalid(false, "%s: a flow had more segments in flight than the model keeps: use a larger mtu or a shorter path", l.Name)
 	}
-	if float64(c.HeldSends) > maxDelayed*float64(l.Messages) {
+	if float64(c.HeldSends) > maxHeldSends*float64(l.Messages) {
 		j.invalid(false, "%s: %d of %d sends had to wait for shared memory: raise DDLEMU_MEMORY", l.Name, c.HeldSends, l.Messages)
 	}
 	j.v.Links = append(j.v.Links, l)
@@ -308,7 +308,7 @@ func (j *judge) checkRate(h *state.HopStatus) {
 	// the message's bytes.
 	got := float64(c.BusyNs) - float64(c.Segments)
 	if got < want*(1-maxRateOff) || (h.Kind != state.TxPort && h.Kind != state.RxPort && got > want*(1+maxRateOff)) {
-		j.invalid(false, "%s: %d bytes on the wire took %v, %v at the rate asked for", j.in.Name(h.Index), c.LineBytes, j.unscaled(c.BusyNs), j.unscaled(int64(want)))
+		j.invalid(false, "%s: %d line bytes occupied it for %v, which is %v at its rate: this is an error of ddlemu", j.in.Name(h.Index), c.LineBytes, j.unscaled(c.BusyNs), j.unscaled(int64(want)))
 	}
 }
 

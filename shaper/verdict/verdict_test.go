@@ -68,7 +68,7 @@ func TestJudge(t *testing.T) {
 		{name: "one in twenty late", in: run(200, func(i int) int64 { return int64(b2i(i%20 == 0)) * 1000 * us }), reason: "later than max(5 us", host: true},
 		{name: "half of them late", in: run(200, func(i int) int64 { return int64(b2i(i%2 == 0 || i == 1)) * 200 * us }), reason: "the median is", host: true},
 		{name: "all a little late", in: run(200, func(int) int64 { return 190 * us }), reason: "together 2.1 % of their time late", host: true},
-		{name: "rate low", in: run(200, func(int) int64 { return 280 * us }), reason: "slower than in the model", host: true},
+		{name: "rate low", in: run(200, func(int) int64 { return 280 * us }), reason: "longer than in the model", host: true},
 		{name: "engine's rate 3 % low", in: run(200, func(int) int64 { return 0 }), change: func(in *Input) { in.Hops[0].Counters.BusyNs += in.Hops[0].Counters.BusyNs * 3 / 100 }, reason: "at the rate asked for"},
 		{name: "engine's rate high", in: run(200, func(int) int64 { return 0 }), change: func(in *Input) { in.Hops[0].Counters.BusyNs -= in.Hops[0].Counters.BusyNs * 3 / 100 }, reason: "at the rate asked for"},
 		{name: "rate changed on the way", in: run(200, func(int) int64 { return 0 }), change: func(in *Input) { in.Hops[0].Changed = true; in.Hops[0].Counters.BusyNs *= 2 }},

@@ -5,6 +5,7 @@ package oracle
 import (
 	"container/heap"
 
+	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 )
 
@@ -94,7 +95,7 @@ func newSim(f *fabric.Fabric) *sim {
 	s := &sim{}
 	for _, h := range f.Hops {
 		l := fabric.LinkOf(h.Spec)
-		q := &queue{latency: float64(l.Latency), perPacket: packetBytes * 8e9 / float64(l.Bandwidth), drops: l.Queue.Policy == "taildrop"}
+		q := &queue{latency: float64(l.Latency), perPacket: packetBytes * 8e9 / float64(l.Bandwidth), drops: l.Queue.Policy == configs.TailDrop}
 		if h.Kind == fabric.Link {
 			q.perPacket, q.delayOnly = 0, true // as fast as the port that feeds it
 		}

@@ -21,7 +21,7 @@ func TestRank(t *testing.T) {
 	for name, flags := range map[string][]string{"address": addressFlags, "thread": {"-O1", "-g", "-fsanitize=thread"}} {
 		t.Run(name, func(t *testing.T) {
 			rank := gcc(t, "ddlemu-rank", append(append([]string{"-std=c11"}, flags...), glob(t, "../../cuda/rank/*.c")...)...)
-			for c := nccl.AllReduce; c <= nccl.AllToAll; c++ {
+			for c := nccl.AllReduce; c.Known(); c++ {
 				t.Run(c.String(), func(t *testing.T) { runRank(t, rank, fake, c) })
 			}
 		})

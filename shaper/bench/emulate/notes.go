@@ -7,7 +7,6 @@ import (
 
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/cuda/locate"
-	"github.com/ddlemu/ddlemu/shaper/nccl"
 )
 
 // retryNote says which attempt follows the given one, and why it is made.
@@ -34,7 +33,7 @@ func (o *Options) Caveats() []string {
 	if o.Libraries.CUDA != locate.Soft || o.gpus(c) < 2 || c.NICsPerNode < 2 {
 		return nil
 	}
-	if o.Bench.Collective == nccl.AllToAll || o.Bench.Collective == nccl.SendRecv {
+	if o.Bench.Collective.IsP2P() {
 		return nil // each flow uses the NIC beside its GPU
 	}
 	no := "the host's view has no NVLink between the GPUs of a node"

@@ -218,7 +218,7 @@ func (t *Times) decision(c bench.Case) (expect.Decision, error) {
 
 // setDecision copies NCCL's decision for the row to d.
 func setDecision(d *expect.Decision, coll nccl.Collective, decision *nccllog.Decision) (err error) {
-	if coll == nccl.SendRecv || coll == nccl.AllToAll {
+	if coll.IsP2P() {
 		return nil
 	}
 	if decision == nil && d.Count == 0 {
