@@ -69,14 +69,14 @@ func TestJudge(t *testing.T) {
 		{name: "half of them late", in: run(200, func(i int) int64 { return int64(b2i(i%2 == 0 || i == 1)) * 200 * us }), reason: "the median is", host: true},
 		{name: "all a little late", in: run(200, func(int) int64 { return 190 * us }), reason: "together 2.1 % of their time late", host: true},
 		{name: "rate low", in: run(200, func(int) int64 { return 280 * us }), reason: "longer than in the model", host: true},
-		{name: "engine's rate 3 % low", in: run(200, func(int) int64 { return 0 }), change: func(in *Input) { in.Hops[0].Counters.BusyNs += in.Hops[0].Counters.BusyNs * 3 / 100 }, reason: "at the rate asked for"},
-		{name: "engine's rate high", in: run(200, func(int) int64 { return 0 }), change: func(in *Input) { in.Hops[0].Counters.BusyNs -= in.Hops[0].Counters.BusyNs * 3 / 100 }, reason: "at the rate asked for"},
+		{name: "engine's rate 3 % low", in: run(200, func(int) int64 { return 0 }), change: func(in *Input) { in.Hops[0].Counters.BusyNs += in.Hops[0].Counters.BusyNs * 3 / 100 }, reason: "which is 1.7674528s at its rate"},
+		{name: "engine's rate high", in: run(200, func(int) int64 { return 0 }), change: func(in *Input) { in.Hops[0].Counters.BusyNs -= in.Hops[0].Counters.BusyNs * 3 / 100 }, reason: "which is 1.7674528s at its rate"},
 		{name: "rate changed on the way", in: run(200, func(int) int64 { return 0 }), change: func(in *Input) { in.Hops[0].Changed = true; in.Hops[0].Counters.BusyNs *= 2 }},
 		{name: "no message", in: run(0, nil), change: func(in *Input) { in.Job.LinkStats[0].FirstPosted = 0 }, reason: "no message crossed an emulated link"},
 		{name: "no message yet", in: run(0, nil), change: func(in *Input) { in.Job.LinkStats[0].FirstPosted, in.Job.Left = 0, 1 }},
 		{name: "nobody", in: run(0, nil), change: func(in *Input) { in.Job.Joined = 0 }, reason: "no rank took part"},
 		{name: "flags", in: run(1, func(int) int64 { return 0 }), change: func(in *Input) { in.Job.Reasons = state.PeerDied | state.NodesDiffer }, reason: "a rank died"},
-		{name: "stalls", in: run(1, func(int) int64 { return 0 }), change: func(in *Input) { in.Job.LinkStats[0].Stalls = 1 }, reason: "more in flight"},
+		{name: "stalls", in: run(1, func(int) int64 { return 0 }), change: func(in *Input) { in.Job.LinkStats[0].Stalls = 1 }, reason: "more segments in flight"},
 		{name: "held", in: run(100, func(int) int64 { return 0 }), change: func(in *Input) { in.Job.LinkStats[0].HeldSends = 2 }, reason: "DDLEMU_MEMORY"},
 	} {
 		if tc.change != nil {
