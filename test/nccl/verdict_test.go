@@ -33,7 +33,7 @@ func TestPlantedFaultsAreInvalid(t *testing.T) {
 	}{
 		// Messages of 8 bytes take 27 us.
 		{"10 us added to each delivery", fmt.Sprint("delay ", 10*1000*scaleSmall), "later than max(1 us, 2 %", scaleSmall, []string{"-b", "8", "-e", "8", "-n", "50"}},
-		{"rate 3 % low", "slow 3", "at the rate asked for", scale, []string{"-b", "1M", "-e", "1M", "-n", "6"}},
+		{"rate 3 % low", "slow 3", "at its rate: this is an error of ddlemu", scale, []string{"-b", "1M", "-e", "1M", "-n", "6"}},
 		// Messages of 256 KiB follow each other every 2 ms.
 		{"one message in 20 late", fmt.Sprint("late 20 ", 1000*scaleUS), "1 in 100 may be", scale, []string{"-b", "1M", "-e", "1M", "-n", "6"}},
 		// One AllReduce takes 9 ms. Stalls with a longer interval can synchronize with the calls: each then occurs
