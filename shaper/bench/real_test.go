@@ -138,15 +138,15 @@ func TestRealRankKilled(t *testing.T) {
 		t.Run(v.full, func(t *testing.T) {
 			cfg := realConfig(t, v.short, 2)
 			cfg.Iters = 1 << 20 // longer than the test
-			var killed time.Time
+			killed := make(chan time.Time, 1)
 			cfg.OnStart = func(i Info) {
 				time.AfterFunc(time.Second, func() {
-					killed = time.Now()
+					killed <- time.Now()
 					_ = syscall.Kill(i.PIDs[1], syscall.SIGKILL)
 				})
 			}
 			_, err := Run(testContext(t), cfg, nil)
-			took := time.Since(killed)
+			took := time.Since(<-killed)
 			var failed *RanksError
 			if !errors.As(err, &failed) || len(failed.Failures) != 2 || failed.Failures[0].Rank != 1 {
 				t.Fatalf("the error is %v", err)
