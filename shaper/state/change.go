@@ -45,8 +45,8 @@ func (f *File) Hops() []HopStatus {
 	return out
 }
 
-// inForce is a copy of the parameters of a hop. ok is false if the hop's block number is
-// out of range.
+// inForce is a copy of the parameters of a hop, without the time of retirement, which may be
+// written at any time. ok is false if the hop's block number is out of range.
 func (f *File) inForce(h *link.Hop) (b link.Block, ok bool) {
 	for {
 		n := atomic.LoadUint32(&h.Block)
@@ -54,7 +54,8 @@ func (f *File) inForce(h *link.Hop) (b link.Block, ok bool) {
 			return b, false
 		}
 		// Read, then check: a block that was retired meanwhile may have been reused.
-		if b = f.blocks()[n]; atomic.LoadUint32(&h.Block) == n {
+		b.Params, b.Stated = f.blocks()[n].Params, f.blocks()[n].Stated
+		if atomic.LoadUint32(&h.Block) == n {
 			return b, true
 		}
 	}

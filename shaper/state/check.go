@@ -88,7 +88,6 @@ func (f *File) checkContent() error {
 		}
 		b, ok := f.inForce(hop)
 		want, err := link.NewBlock(b.Stated, int(h.TimeScale))
-		want.Retired = b.Retired
 		if !ok || err != nil || b != want {
 			return fmt.Errorf("%w: corrupt: parameters of hop %d", ErrNotUsable, i)
 		}
