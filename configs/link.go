@@ -285,7 +285,7 @@ type Reorder struct {
 	Early time.Duration
 }
 
-const reorderHelp = "write the share of the packets and how much earlier they arrive, as 1%,50us, or none"
+const reorderHelp = `write the share of the packets (up to 100%) and how much earlier they arrive, as 1%,50us, or none; in a file in quotes: "1%,50us"`
 
 // ParseReorder reads a reordering from a file or flag: SHARE,DURATION, or none. SHARE is a
 // number from 0 to 1 or in percent.

@@ -66,7 +66,7 @@ EXIT STATUS
 
 That of the command, with --per-node that of the first that failed. With --strict 3 if
 the command succeeds and the verdict is INVALID; 1 if it cannot be started, 2 for bad
-input, 130 if interrupted.
+input, also if there is no such command, 130 if interrupted.
 `,
 		Example: `  ddlemu run --profile eth10 --nodes 2 -- torchrun --nproc-per-node 2 train.py
   ddlemu run --profile eth10 --nodes 2 --datapath kernel --per-node -- \

@@ -25,7 +25,7 @@ func newVersionCommand(g *global) *cobra.Command {
 		Short: "Print the version",
 		Long: `Print the version: the tag, as v0.1.0. A build of a later commit also names the
 number of commits since the tag and the commit, as v0.1.0-12-g0123456789ab. A build
-of changed files ends in -dirty.
+of changed files ends in -dirty. Without a tag, it is the commit.
 
 ` + exitHelp,
 		Example: `  ddlemu version

@@ -104,7 +104,7 @@ func openDir(path string, uid int, made bool) (d *Dir, changing bool, err error)
 	}
 	if st.Uid != uint32(uid) || st.Mode&0o077 != 0 {
 		return nil, st.Uid == uint32(me) && me != uid,
-			fmt.Errorf("folder %s belongs to user %d with mode %04o, want user %d and mode 0700: remove it or set DDLEMU_DIR to another", path, st.Uid, st.Mode&0o7777, uid)
+			fmt.Errorf("folder %s belongs to user %d with mode %04o, want user %d and mode 0700: set DDLEMU_DIR to a folder of yours with mode 0700, or to one that does not exist yet", path, st.Uid, st.Mode&0o7777, uid)
 	}
 	return &Dir{Path: path, fd: fd, uid: uint32(uid)}, false, nil
 }

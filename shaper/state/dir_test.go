@@ -25,10 +25,10 @@ func TestOpenDirRefuses(t *testing.T) {
 		want   string
 	}{
 		"none":              {func(t *testing.T, path string) {}, me, false, fs.ErrNotExist, "open the folder of fabrics: open .*/x: no such file or directory"},
-		"mode 0755":         {mkdir(0o755), me, false, nil, "folder .*/x belongs to user [0-9]+ with mode 0755, want user [0-9]+ and mode 0700: remove it or set DDLEMU_DIR to another"},
+		"mode 0755":         {mkdir(0o755), me, false, nil, "folder .*/x belongs to user [0-9]+ with mode 0755, want user [0-9]+ and mode 0700: set DDLEMU_DIR to a folder of yours with mode 0700, or to one that does not exist yet"},
 		"mode 0710":         {mkdir(0o710), me, true, nil, "folder .*/x belongs .* mode 0710, .*"},
 		"mode 0701":         {mkdir(0o701), me, true, nil, "folder .*/x belongs .* mode 0701, .*"},
-		"another's":         {mkdir(0o700), me + 1, false, nil, "folder .*/x belongs to user [0-9]+ with mode 0700, want user [0-9]+ and mode 0700: remove it or set DDLEMU_DIR to another"},
+		"another's":         {mkdir(0o700), me + 1, false, nil, "folder .*/x belongs to user [0-9]+ with mode 0700, want user [0-9]+ and mode 0700: set DDLEMU_DIR to a folder of yours with mode 0700, or to one that does not exist yet"},
 		"another's, create": {mkdir(0o700), me + 1, true, nil, "folder .*/x belongs to user [0-9]+ with mode 0700, want user [0-9]+ .*"},
 		"a file": {func(t *testing.T, path string) {
 			if err := os.WriteFile(path, nil, 0o700); err != nil {
