@@ -17,7 +17,6 @@
 // little of the window unused.
 #define WINDOW_SEGMENTS 16
 #define MAX_WINDOW (1ull << 41) // 2^-10 bytes: 2 GiB, twice the largest buffer
-#define MAX_SEGMENT (64u << 10)
 
 // window_of is the window in 2^-10 bytes. It is a divisor, and a peer may have written 0.
 static uint64_t window_of(const struct ddlemu_engine *e)
@@ -179,7 +178,7 @@ void window_sent(const struct ddlemu_engine *e, uint64_t offset)
 {
 	struct ddlemu_window *w = &e->flow->window;
 	uint64_t packet = mss(e), cwnd = w->cwnd >> 10;
-	w->max_segment = (uint32_t)umin64(umax64(cwnd / WINDOW_SEGMENTS / packet, 1) * packet, MAX_SEGMENT);
+	w->max_segment = (uint32_t)umin64(umax64(cwnd / WINDOW_SEGMENTS / packet, 1) * packet, DDLEMU_SEGMENT_BYTES);
 	uint64_t in_flight = offset - w->acked + w->recovering;
 	w->limited = in_flight + w->max_segment > cwnd || (w->cwnd < w->ssthresh && 2 * in_flight > cwnd);
 }

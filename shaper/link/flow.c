@@ -18,7 +18,6 @@
 #include "transport.h"
 
 #define DOWN_POLL 1000000 // ns between two looks at a path that is down
-#define MAX_SEGMENT (64u << 10)
 
 // --- counters
 
@@ -74,7 +73,7 @@ static uint32_t segment_bytes(const struct ddlemu_engine *e)
 	if (t->kind == DDLEMU_TCP) {
 		uint64_t packet = mss(e);
 		uint64_t packets = (t->send_buffer / (DDLEMU_MAX_SEGMENTS / 2) + packet - 1) / packet;
-		n = umax64(n, umin64(packets, MAX_SEGMENT / packet) * packet);
+		n = umax64(n, umin64(packets, DDLEMU_SEGMENT_BYTES / packet) * packet);
 		n = umin64(n, umin64(umax64(t->send_buffer / 4, 1), umax64(t->window / 4, 1)));
 	}
 	if (has_window(e))

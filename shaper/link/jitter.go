@@ -19,11 +19,11 @@ type JitterKind uint32
 // JitterTableSize quantiles with integer interpolation, so that C and eBPF draw the same
 // value.
 const (
-	NoJitter JitterKind = iota
-	Uniform             // between -Value and +Value
-	Normal              // standard deviation Value
-	Pareto              // shape 3, shifted to start at 0, mean Value
-	Table               // the caller's quantiles, times Value
+	NoJitter JitterKind = C.DDLEMU_NO_JITTER
+	Uniform  JitterKind = C.DDLEMU_UNIFORM // between -Value and +Value
+	Normal   JitterKind = C.DDLEMU_NORMAL  // standard deviation Value
+	Pareto   JitterKind = C.DDLEMU_PARETO  // shape 3, shifted to start at 0, mean Value
+	Table    JitterKind = C.DDLEMU_TABLE   // the caller's quantiles, times Value
 )
 
 // JitterTableSize is the number of quantiles in a jitter table.

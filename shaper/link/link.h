@@ -14,6 +14,7 @@
 #endif
 
 #define DDLEMU_MAX_HOPS 8
+#define DDLEMU_SEGMENT_BYTES (64 << 10) // the most payload of a segment
 #define DDLEMU_JITTER_TABLE 4096 // entries of a table of quantiles
 #define DDLEMU_JITTER_TABLES 3 // normal, pareto, the user's
 #define DDLEMU_STATED 15 // size of link.Spec in 64-bit words

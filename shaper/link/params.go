@@ -16,7 +16,7 @@ import (
 // packets, at least one packet and at most MaxSegment bytes. The time keeps flows that share
 // a slow link interleaved; the size keeps one copy short.
 const (
-	MaxSegment  = 64 << 10
+	MaxSegment  = C.DDLEMU_SEGMENT_BYTES
 	SegmentTime = 100 * time.Microsecond
 )
 

@@ -2,6 +2,9 @@
 
 package link
 
+// #include "link.h"
+import "C"
+
 import "fmt"
 
 // Policy says what a hop does with a segment that finds more than the queue limit ahead of
@@ -10,9 +13,9 @@ type Policy uint32
 
 // Queue policies.
 const (
-	Lossless Policy = iota // delay the hop before, as PFC and InfiniBand credits do
-	TailDrop               // drop the segment
-	Fair                   // a queue for each flow, served in turn: delay that flow alone
+	Lossless Policy = C.DDLEMU_LOSSLESS  // delay the hop before, as PFC and InfiniBand credits do
+	TailDrop Policy = C.DDLEMU_TAIL_DROP // drop the segment
+	Fair     Policy = C.DDLEMU_FAIR      // a queue for each flow, served in turn: delay that flow alone
 )
 
 // QueueParams is the queue of a hop, prepared for the engine.

@@ -16,8 +16,8 @@ type TransportKind uint32
 
 // Transports.
 const (
-	TCP  TransportKind = iota // a send completes when the send buffer has accepted it
-	RDMA                      // a send waits for the receiver and completes when acknowledged
+	TCP  TransportKind = C.DDLEMU_TCP  // a send completes when the send buffer has accepted it
+	RDMA TransportKind = C.DDLEMU_RDMA // a send waits for the receiver and completes when acknowledged
 )
 
 // Transport holds the parameters of the protocol above the links, times in real
@@ -52,9 +52,9 @@ type Congestion uint32
 
 // Congestion control.
 const (
-	NoCongestion Congestion = iota // no window but the send buffer and the receiver's
-	Reno                           // RFC 5681, losses found as by RFC 6675
-	Cubic                          // RFC 9438, without fast convergence
+	NoCongestion Congestion = C.DDLEMU_NO_CONGESTION // no window but the send buffer and the receiver's
+	Reno         Congestion = C.DDLEMU_RENO          // RFC 5681, losses found as by RFC 6675
+	Cubic        Congestion = C.DDLEMU_CUBIC         // RFC 9438, without fast convergence
 )
 
 // Host is what each message costs the machines at its two ends besides the NIC and

@@ -21,7 +21,5 @@ func layouts() [][2]reflect.Type {
 func constants() map[string][2]int {
 	return map[string][2]int{
 		"version": {Version, C.DDLEMU_STATE_VERSION}, "size classes": {SizeClasses, C.DDLEMU_SIZE_CLASSES}, "buckets": {LateBuckets, C.DDLEMU_LATE_BUCKETS},
-		"p50 floor": {P50FloorNs, C.DDLEMU_P50_FLOOR}, "p50 part": {P50Part, C.DDLEMU_P50_PART},
-		"p99 floor": {P99FloorNs, C.DDLEMU_P99_FLOOR}, "p99 part": {P99Part, C.DDLEMU_P99_PART},
 	}
 }
