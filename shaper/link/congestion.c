@@ -126,6 +126,9 @@ void window_acknowledge(const struct ddlemu_engine *e, uint64_t offset, int64_t 
 	w->acked = s->end;
 	w->last_ack = max64(w->last_ack, at);
 	w->recovering -= umin64(w->recovering, s->recovered * mss(e));
+	// The sender sends again what a queue dropped when it knows of that, not when the model does.
+	if (s->flags & SEGMENT_DROPPED)
+		w->dropped += packets_of(params_at(e, 0), s->bytes) + s->recovered;
 	if (s->end <= w->recover)
 		return; // sent before the last reduction: the window stays as it is
 	if (s->flags & (SEGMENT_LOST | SEGMENT_MARKED)) {

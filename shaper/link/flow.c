@@ -317,7 +317,6 @@ static void drop(const struct ddlemu_engine *e, struct ddlemu_segment *s, int64_
 	}
 	s->flags |= SEGMENT_DROPPED | SEGMENT_LOST;
 	s->recovery += round_trip(e) + wait;
-	e->flow->window.dropped += packets_of(params_at(e, 0), s->bytes) + s->recovered;
 }
 
 // forward sends the next segment over hop i, if its time has come.
