@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How a process's threads take part in a virtual clock. The net plugin fills this table when it joins a fabric with a
+// virtual clock, and hands it to the software CUDA (ddlemuSoftSetClock). The software CUDA and NCCL's threads then say
+// what they do.
+//
+// An actor is a thread that can act: copy, post, launch. It works until it says that it is idle. The clock moves only
+// while every actor of every rank is idle.
+//
+// Each emulated node has two numbers. Memory is shared only within a node, so they are enough:
+//
+//	acts      raised after an effect that a polling thread may see: a step of a connection, bytes, a flag
+//	signals   raised after an effect that a waiting thread waits for: queued work, work that is done
+//
+// A thread reads the number, looks whether there is something to do, and if there is nothing, says that it is idle with
+// the number that it has read. If the number has changed meanwhile, the thread does not sleep, and is not idle. Whoever
+// has an effect raises the number after the effect is visible. So no effect is missed.
+#ifndef DDLEMU_CLOCK_CALLS_H
+#define DDLEMU_CLOCK_CALLS_H
+
+#include <stdint.h>
+
+#define DDLEMU_CLOCK_CALLS_VERSION 1
+
+enum ddlemu_clock_number {
+	DDLEMU_ACTS, // for threads that poll
+	DDLEMU_SIGNALS, // for threads that wait
+	DDLEMU_CLOCK_NUMBERS,
+};
+
+struct ddlemu_actor;
+
+struct ddlemu_clock_calls {
+	uint32_t version; // DDLEMU_CLOCK_CALLS_VERSION
+	// The virtual time in ns. It does not move while the calling thread is an actor that works.
+	int64_t (*now)(void);
+	// Makes a thread an actor that works. name is for display, at most 15 bytes are kept. NULL: too many actors.
+	struct ddlemu_actor *(*enter)(const char *name);
+	// The actor's thread ends.
+	void (*leave)(struct ddlemu_actor *actor);
+	// The actor that stands for the application. It works, except while the application waits in a call.
+	struct ddlemu_actor *(*application)(void);
+	// The present value of a number of this node.
+	uint32_t (*read)(enum ddlemu_clock_number number);
+	// Raises a number, after an effect. DDLEMU_SIGNALS raises both: who polls may also see what was signaled.
+	void (*raise)(enum ddlemu_clock_number number);
+	// The actor is idle as long as the number has the value `seen`, and sleeps meanwhile: at most 100 ms of real
+	// time. It works again when this returns.
+	void (*idle)(struct ddlemu_actor *actor, enum ddlemu_clock_number number, uint32_t seen);
+	// The actor is idle until nothing is left to happen: every actor is idle, and no message is on its way. It
+	// returns at the same virtual time on all ranks that wait for this.
+	void (*settle)(struct ddlemu_actor *actor);
+};
+
+#endif
