@@ -96,6 +96,7 @@ func (d *decoder) fabric(f *Fabric) []field {
 		{"jitter_table", values(d, &f.JitterTable, parseFloat)},
 		{"seed", scalar(d, &f.Seed, ParseSeed)},
 		{"time_scale", scalar(d, &f.TimeScale, ParseTimeScale)},
+		{"clock", scalar(d, &f.Clock, ParseClock)},
 		{"datapath", scalar(d, &f.Datapath, ParseDatapath)},
 		{"shaper", scalar(d, &f.Shaper, ParseShaper)},
 		{"subnet", scalar(d, &f.Subnet, ParseSubnet)},

@@ -28,6 +28,7 @@ var settings = append([]Setting{
 	transportSetting(),
 	fabricSetting("seed", "seed", "`seed` of the random draws", func(f *Fabric) *uint64 { return &f.Seed }, ParseSeed),
 	fabricSetting("time-scale", "time_scale", "run `k` times slower than what is emulated: 1 to 1024, or auto", func(f *Fabric) *int { return &f.TimeScale }, ParseTimeScale),
+	fabricSetting("clock", "clock", "`clock` of the fabric: real, or virtual (exact and free of the host's noise; needs the software CUDA and datapath shm)", func(f *Fabric) *string { return &f.Clock }, ParseClock),
 	fabricSetting("datapath", "datapath", "`how` bytes move: shm (memory of the ranks) or kernel (TCP between network namespaces; needs root)", func(f *Fabric) *string { return &f.Datapath }, ParseDatapath),
 	fabricSetting("shaper", "shaper", "`shaper` of the kernel datapath: auto, edt, netem, htb or wire", func(f *Fabric) *string { return &f.Shaper }, ParseShaper),
 	fabricSetting("subnet", "subnet", "IPv4 `network` of the kernel datapath's nodes, 16 bits (default: 10.77.0.0/16, or the next that is free)", func(f *Fabric) *string { return &f.Subnet }, ParseSubnet),

@@ -51,6 +51,8 @@ type Fabric struct {
 	Seed      uint64 `yaml:"seed"`                 // of all random draws
 	TimeScale int    `yaml:"time_scale,omitempty"` // how many times slower to run, 1 to MaxTimeScale; 0 = the command decides
 
+	Clock string `yaml:"clock,omitempty"` // RealClock or VirtualClock; empty = RealClock, unless the command decides
+
 	Datapath string `yaml:"datapath,omitempty"` // Shm or Kernel; empty = Shm
 	Shaper   string `yaml:"shaper,omitempty"`   // of the kernel datapath; empty = AutoShaper
 	Subnet   string `yaml:"subnet,omitempty"`   // of the kernel datapath, an IPv4 /16; empty = a free one
@@ -60,6 +62,12 @@ type Fabric struct {
 const (
 	Shm    = "shm"    // memory that the rank processes share
 	Kernel = "kernel" // TCP between network namespaces
+)
+
+// Clocks: what the time of a fabric is.
+const (
+	RealClock    = "real"    // the host's, times the time scale
+	VirtualClock = "virtual" // time that moves only while all ranks wait; needs the software CUDA and datapath shm
 )
 
 // Topologies by which NCCL decides on algorithm, protocol and channels.

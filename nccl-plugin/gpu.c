@@ -33,6 +33,17 @@ int net_gpu(char *text, size_t size, int soft)
 		"libcudart.so.12", "cudaGetDevice", "cudaDeviceGetPCIBusId", "ddlemuSoftRegisterKernels", text, size);
 }
 
+int net_set_clock(const void *calls)
+{
+	void *handle = dlopen("libcudart.so.12", RTLD_LAZY | RTLD_NOLOAD);
+	if (handle == NULL)
+		return 0;
+	int (*set)(const void *) = (int (*)(const void *))dlsym(handle, "ddlemuSoftSetClock");
+	int ok = set != NULL && set(calls) == 0;
+	dlclose(handle);
+	return ok;
+}
+
 static int direct, without_ll128;
 
 void net_set_direct(int on) { __atomic_store_n(&direct, on, __ATOMIC_RELEASE); }

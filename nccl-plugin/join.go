@@ -152,6 +152,11 @@ func (m *member) enter(fab *fabric.Fabric, job state.Job) (err error) {
 		m.participant.Leave()
 		return err
 	}
+	if m.file.Virtual() && C.net_set_clock(shm.ClockCalls()) == 0 {
+		m.endpoint.Close()
+		m.participant.Leave()
+		return fmt.Errorf("fabric %s has a virtual clock, which needs the software CUDA in each rank: bring the fabric up with --clock real", m.file.Name())
+	}
 	for i := range fab.Config.NICsPerNode {
 		n := fab.NIC(p.Node, i)
 		props := fab.Props(n)

@@ -151,14 +151,14 @@ func TestLoadEverySetting(t *testing.T) {
 		"nodes": "4", "gpus-per-node": "2", "nics-per-node": "3", "nvlinks-per-gpu": "12", "transport": "tcp", "seed": "9", "time-scale": "16",
 		"bw": "5Gbps", "lat": "7us", "jitter": "pareto:2us", "loss": "0.5%", "queue": "taildrop:2M",
 		"ecn":      "none", // the datapath kernel has no other, nor another transport
-		"datapath": "kernel", "shaper": "wire", "subnet": "10.99.0.0/16", "nccl-view": "host",
+		"datapath": "kernel", "shaper": "wire", "subnet": "10.99.0.0/16", "nccl-view": "host", "clock": "real",
 	}
 	want, err := configs.Profile("hdr200")
 	if err != nil {
 		t.Fatal(err)
 	}
 	want.Nodes, want.GPUsPerNode, want.NICsPerNode, want.Seed, want.TimeScale = 4, 2, 3, 9, 16
-	want.NVLinksPerGPU = 12
+	want.NVLinksPerGPU, want.Clock = 12, configs.RealClock
 	want.Datapath, want.Shaper, want.Subnet, want.NCCLView = configs.Kernel, configs.WireShaper, "10.99.0.0/16", configs.HostView
 	want.Transport = configs.DefaultTransport(configs.TCP)
 	want.Link.Bandwidth, want.Link.Latency, want.Link.Jitter = 5*units.Gbps, 7*time.Microsecond, configs.Jitter{Kind: configs.ParetoJitter, Value: 2000}

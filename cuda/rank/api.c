@@ -30,6 +30,9 @@ static const struct symbol cuda_symbols[] = {
 	SYMBOL(cudaEventElapsedTime),
 	SYMBOL(cudaEventDestroy),
 	SYMBOL(cudaGetErrorString),
+	{ "ddlemuSoftExact", offsetof(struct api, ddlemuSoftExact), 1 },
+	{ "ddlemuSoftNow", offsetof(struct api, ddlemuSoftNow), 1 },
+	{ "ddlemuSoftSettle", offsetof(struct api, ddlemuSoftSettle), 1 },
 };
 
 static const struct symbol nccl_symbols[] = {

@@ -8,6 +8,7 @@
 #define DDLEMU_RANK_API_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 typedef int cuda_result; // cudaError_t: 0 is success
 typedef void *cuda_stream; // cudaStream_t
@@ -39,6 +40,10 @@ struct api {
 	cuda_result (*cudaEventElapsedTime)(float *ms, cuda_event start, cuda_event stop);
 	cuda_result (*cudaEventDestroy)(cuda_event event);
 	const char *(*cudaGetErrorString)(cuda_result result);
+	// Of the software CUDA, for a fabric with a virtual clock; else NULL.
+	int (*ddlemuSoftExact)(void); // this thread is the only one that calls CUDA and NCCL
+	int64_t (*ddlemuSoftNow)(void); // ns of the virtual clock, or of CLOCK_MONOTONIC
+	int (*ddlemuSoftSettle)(void); // waits until nothing is left to happen; not 0: the clock is real
 
 	nccl_result (*ncclGetVersion)(int *version);
 	nccl_result (*ncclGetUniqueId)(nccl_unique_id *id);

@@ -30,6 +30,17 @@ static int64_t now_ns(void)
 	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
+// The time of the fabric: a virtual clock's, if there is one.
+static int64_t fabric_now(void) { return api.ddlemuSoftNow != NULL ? api.ddlemuSoftNow() : now_ns(); }
+
+// Waits until nothing is left to happen on all ranks, if the clock is virtual: then all ranks begin the next command at
+// the same virtual time, and nothing is on its way. Until the next command this rank keeps the clock from moving.
+static void settle(void)
+{
+	if (api.ddlemuSoftSettle != NULL)
+		api.ddlemuSoftSettle(); // fails if the clock is real, which needs no settling
+}
+
 // Spins, because a sleeping thread can get its core back a time slice late. It yields, because another rank may need
 // this core to start in time.
 static void wait_until(int64_t when)
@@ -123,9 +134,12 @@ static void do_fill(const struct command *c, struct operation *operation)
 static void do_run(const struct command *c, struct operation *operation)
 {
 	int64_t iters = number(c, "iters", 1, 1 << 30), start = number(c, "start", 0, INT64_MAX);
-	if (start != 0)
+	int64_t late = 0;
+	if (start != 0) {
 		wait_until(start);
-	int64_t begin = now_ns();
+		late = now_ns() - start;
+	}
+	int64_t begin = fabric_now();
 	session_check_cuda(api.cudaEventRecord(session.start, session.stream), "cudaEventRecord");
 	session_enter_nccl();
 	for (int64_t i = 0; i < iters; i++)
@@ -134,12 +148,13 @@ static void do_run(const struct command *c, struct operation *operation)
 	session_leave_nccl();
 	session_check_cuda(api.cudaEventRecord(session.stop, session.stream), "cudaEventRecord");
 	session_check_cuda(api.cudaStreamSynchronize(session.stream), "cudaStreamSynchronize");
-	int64_t wall = now_ns() - begin;
+	int64_t wall = fabric_now() - begin;
 	session_check_async(); // after an error NCCL ends its kernels, so the stream is done too
+	settle();
 	float device_ms;
 	session_check_cuda(api.cudaEventElapsedTime(&device_ms, session.start, session.stop), "cudaEventElapsedTime");
 	protocol_reply("ok wall_ns=%" PRId64 " device_ns=%.0f late_ns=%" PRId64, wall, (double)device_ms * 1e6,
-		start != 0 ? begin - start : 0);
+		late);
 }
 
 static void do_check(const struct command *c, struct operation *operation)
@@ -290,6 +305,8 @@ int main(int argc, char **argv)
 	char why[512];
 	if (api_load(cudart, cudart_count, nccl, nccl_count, why, sizeof(why)) != 0)
 		session_fail("load", "%s", why);
+	if (api.ddlemuSoftExact != NULL && api.ddlemuSoftExact() != 0)
+		session_fail("load", "the software CUDA takes no single thread");
 	send_hello();
 	struct command c;
 	struct operation operation = { 0 };

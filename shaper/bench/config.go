@@ -40,6 +40,8 @@ type Config struct {
 	Cycles     int  // number of times that all rows are measured; 0 is 1
 	Ranks      int
 	Clock      Clock
+	// Virtual says that the fabric's clock is virtual: the ranks begin a run together without waiting for a time.
+	Virtual bool
 	// TimeScale is that of the fabric; times are divided by it before they are reported. 0 is 1.
 	TimeScale float64
 

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/ddlemu/ddlemu/shaper/clock"
 	"github.com/ddlemu/ddlemu/shaper/link"
 )
 
@@ -41,6 +42,7 @@ type Spec struct {
 	Table                           *link.JitterTable // for link.Table, may be nil
 	Config                          []byte            // the fabric as text, for reading back
 	Kernel                          bool              // on the kernel datapath, where jobs share the counters of packets
+	Virtual                         bool              // time is virtual, see package clock
 }
 
 // Sizes of the fixed tables in entries; of all link statistics, of the configuration and
@@ -92,8 +94,17 @@ func (d *Dir) create(s *Spec) (*File, error) {
 		unix.Close(fd)
 		return nil, err
 	}
+	if s.Virtual {
+		if err := d.makeFlows(f); err != nil {
+			f.Close()
+			return nil, err
+		}
+	}
 	err = unix.Linkat(unix.AT_FDCWD, fmt.Sprintf("/proc/self/fd/%d", fd), d.fd, s.Name+Suffix, unix.AT_SYMLINK_FOLLOW)
 	if err != nil {
+		if s.Virtual {
+			_ = unix.Unlinkat(d.fd, flowsName(s.Name, h.FabricID), 0)
+		}
 		f.Close()
 		if errors.Is(err, unix.EEXIST) {
 			return nil, fmt.Errorf("fabric %s is up already: take it down with `ddlemu down %s` or choose another name: %w", s.Name, s.Name, os.ErrExist)
@@ -159,6 +170,9 @@ func (d *Dir) fill(fd int, h *header, s *Spec) (*File, error) {
 		t[2] = *s.Table
 	}
 	copy(mem[h.ConfigOff:], s.Config)
+	if s.Virtual {
+		clock.Init(f.clock(), s.Nodes, maxParticipants)
+	}
 	return f, nil
 }
 
@@ -174,6 +188,8 @@ func (s *Spec) Check() error {
 		return fmt.Errorf("fabric %s: nodes, GPUs and NICs must be given", s.Name)
 	case s.Nodes > maxNodes || s.GPUsPerNode > maxNodes || s.NICsPerNode > maxNICsPerNode || nics > maxNICs:
 		return fmt.Errorf("fabric %s: %d nodes with %d NICs and %d GPUs each are too many: at most %d NICs", s.Name, s.Nodes, s.NICsPerNode, s.GPUsPerNode, maxNICs)
+	case s.Virtual && (s.Kernel || s.TimeScale != 1):
+		return fmt.Errorf("fabric %s: a virtual clock needs datapath shm and time scale 1", s.Name)
 	case s.TimeScale < 1 || s.TimeScale > link.MaxTimeScale:
 		return fmt.Errorf("fabric %s: time scale %d: must be 1 to %d", s.Name, s.TimeScale, link.MaxTimeScale)
 	case len(s.Hops) > maxHops:
@@ -235,6 +251,9 @@ func (s *Spec) header(uid uint32) (*header, error) {
 	if s.Kernel {
 		h.Snapshots = snapshotsFor(h.Jobs, h.Hops)
 	}
+	if s.Virtual {
+		h.VirtualClock = 1
+	}
 	copy(h.Name[:], s.Name)
 	copy(h.Profile[:], s.Profile)
 	var err error
@@ -263,6 +282,7 @@ func (h header) place() header {
 	h.EventsOff = table(unsafe.Sizeof(eventEntry{}), h.Events)
 	h.TablesOff = table(unsafe.Sizeof(link.JitterTable{}), 3)
 	h.ConfigOff = table(1, h.ConfigLen)
+	h.ClockOff = table(uintptr(clock.Size(int(h.Nodes), int(h.Participants))), h.VirtualClock)
 	h.FileSize = off
 	return h
 }

@@ -238,7 +238,7 @@ func (d *Dir) reopen() error {
 
 // isBeside reports whether file is one of a fabric's files besides the mapped one.
 func isBeside(file, name string) bool {
-	return isSocketOf(file, name) || file == name+hostsSuffix || file == name+daemonSuffix
+	return isSocketOf(file, name) || file == name+hostsSuffix || file == name+daemonSuffix || isFlowsOf(file, name)
 }
 
 // isSocketOf reports whether file is a socket of the fabric, see SocketName. A socket of

@@ -12,7 +12,7 @@ import (
 // A fabric does not outlive a boot, so older files are refused, not converted.
 const (
 	Magic   = 0x31756d656c6464ff // "\xffddlemu1"
-	Version = 9
+	Version = 10
 )
 
 // Kinds of hops.
@@ -95,9 +95,9 @@ type header struct {
 	Name, Profile                                       [nameSize]byte
 	Shaper                                              [nameSize]byte // of the kernel datapath, written once by its daemon
 	Followed                                            uint64         // changes << 1, and whether they are in force
-	SnapshotsOff                                        uint64
+	SnapshotsOff, ClockOff                              uint64
 	Snapshots                                           uint32 // two per job and hop on the kernel datapath, else none
-	_                                                   uint32
+	VirtualClock                                        uint32 // 1: the fabric has a virtual clock
 }
 
 // pathEntry is the path from one NIC to another.

@@ -10,7 +10,7 @@
 #include "../link/link.h"
 #include "limits.h"
 
-#define DDLEMU_STATE_VERSION 9
+#define DDLEMU_STATE_VERSION 10
 
 // The counters of one job in one size class of one link.
 struct ddlemu_class {
@@ -53,8 +53,9 @@ struct ddlemu_header {
 	char profile[64];
 	char shaper[64]; // of the kernel datapath, written once by its daemon
 	uint64_t followed; // by that daemon, atomic: changes << 1, and whether they are in force
-	uint64_t snapshots_off;
-	uint32_t snapshots, unused; // used by Go only
+	uint64_t snapshots_off, clock_off; // clock_off: of struct ddlemu_clock
+	uint32_t snapshots; // used by Go only
+	uint32_t virtual_clock; // 1: time is virtual; 0: it is that of CLOCK_MONOTONIC
 };
 
 #endif

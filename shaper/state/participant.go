@@ -126,6 +126,7 @@ func (p *Participant) Leave() (last bool) {
 		f.reap()
 	}
 	atomic.AddUint32(&p.job.entry().Left, 1)
+	f.leaveClock(p.slot)
 	atomic.StoreUint32(&e.State, slotFree)
 	ourSlots.Delete(ourSlot{f.ID(), p.slot})
 	// This fails only if the file is closed, and then the lock is released.
@@ -152,6 +153,9 @@ func (f *File) Generation(slot int) int64 {
 	}
 	return atomic.LoadInt64(&f.participants()[slot].Joined)
 }
+
+// NodeOf is the node of the participant in the slot.
+func (f *File) NodeOf(slot int) int { return int(f.participants()[slot].Node) }
 
 // Lives reports whether the participant of this generation in the slot is alive. After
 // its death the slot may be in use by another one.
@@ -253,6 +257,7 @@ func (f *File) reap() []int {
 		if atomic.LoadUint32(&e.State) == slotFree || f.isOurs(i) || f.lockSlot(i, unix.F_WRLCK) != nil {
 			continue
 		}
+		f.leaveClock(i)
 		f.reapSlot(e)
 		dead = append(dead, i)
 		_ = f.lockSlot(i, unix.F_UNLCK)

@@ -63,12 +63,17 @@ func (e *Endpoint) accept(c *net.UnixConn) error {
 	if err != nil {
 		return err
 	}
-	r, err := openRegion(fd, e.Fabric.ID(), steps, reverse, link)
+	r, err := openRegion(fd, e.ringOffset(), e.Fabric.ID(), steps, reverse, link)
 	if err != nil {
 		return err
 	}
 	r.fd = -1
-	k, err := e.newConn(&C.ddlemu_shm_receiver, r, peer, 0)
+	timed, err := e.clock.flow(req.Flow, r)
+	if err != nil {
+		r.close()
+		return err
+	}
+	k, err := e.newConn(&C.ddlemu_shm_receiver, r, timed, peer, 0)
 	if err != nil {
 		return err
 	}

@@ -168,8 +168,75 @@ static void advance_now(struct ddlemu_conn *c, int64_t now)
 // advance makes the steps up to now, if there are any.
 static void advance(struct ddlemu_conn *c, int64_t now)
 {
-	if (has_step(c, now))
+	if (c->clock == NULL && has_step(c, now))
 		advance_now(c, now);
+}
+
+// --- the virtual clock
+
+// With a virtual clock whoever runs the clock makes the steps, and knows what both ends wait for (shaper/clock).
+
+// time_of is the connection's time: it stands still during a call if the clock is virtual.
+static int64_t time_of(const struct ddlemu_conn *c)
+{
+	return c->clock == NULL ? clock_now() : clock_read(c->clock->clock);
+}
+
+static uint32_t number_of(const struct ddlemu_conn *c)
+{
+	return (uint32_t)(c->timed - clock_flow_at(c->clock->flows, 0));
+}
+
+// after_post makes the model read what this end has posted.
+static void after_post(struct ddlemu_conn *c, int64_t now)
+{
+	if (c->clock == NULL)
+		advance(c, now);
+	else
+		ddlemu_flow_posted(c->clock, number_of(c));
+}
+
+// An end that waits for something that the other end does with the ring or the tables, which the model does not see,
+// says so before it looks for the last time. The other end looks whether somebody waits after it has done that.
+
+static uint32_t *waits_of(struct ddlemu_conn *c, bool sender)
+{
+	return sender ? &c->timed->sender_waits : &c->timed->receiver_waits;
+}
+
+// must_look_again says whether this end, which found nothing, has to look once more before it waits.
+static bool must_look_again(struct ddlemu_conn *c)
+{
+	return c->clock != NULL && __atomic_exchange_n(waits_of(c, is_sender(c)), 1, __ATOMIC_SEQ_CST) == 0;
+}
+
+static void stop_waiting(struct ddlemu_conn *c)
+{
+	if (c->clock != NULL && __atomic_load_n(waits_of(c, is_sender(c)), __ATOMIC_RELAXED) != 0)
+		__atomic_store_n(waits_of(c, is_sender(c)), 0, __ATOMIC_SEQ_CST);
+}
+
+// tell_waiting wakes the other end if it waits for what this end has just done.
+static void tell_waiting(struct ddlemu_conn *c)
+{
+	if (c->clock == NULL)
+		return;
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	bool sender = is_sender(c);
+	if (__atomic_load_n(waits_of(c, !sender), __ATOMIC_SEQ_CST) != 0)
+		ddlemu_node_raise(c->clock, sender ? c->timed->receiver_node : c->timed->sender_node, DDLEMU_ACTS);
+}
+
+// raise_acts tells the threads of this node that they may see something new: NCCL's kernels poll the bytes.
+static void raise_acts(struct ddlemu_conn *c)
+{
+	if (c->clock != NULL)
+		ddlemu_node_raise(c->clock, c->clock->node, DDLEMU_ACTS);
+}
+
+static bool is_clock_broken(const struct ddlemu_conn *c)
+{
+	return c->clock != NULL && __atomic_load_n(&c->clock->clock->broken, __ATOMIC_ACQUIRE) != 0;
 }
 
 // --- failures
@@ -182,6 +249,8 @@ static int failure(struct ddlemu_conn *c, enum ddlemu_death dead, bool peer_clos
 		return FAIL(DDLEMU_REMOTE_ERROR, "the emulated link was down for longer than the transport allows");
 	if (broken)
 		return FAIL(DDLEMU_REMOTE_ERROR, "the peer overwrote its fields of the connection with invalid values");
+	if (is_clock_broken(c))
+		return FAIL(DDLEMU_REMOTE_ERROR, "a rank died while its process ran the virtual clock");
 	if (dead == DDLEMU_FABRIC_DOWN)
 		return FAIL(DDLEMU_REMOTE_ERROR, "the fabric was taken down");
 	if (dead)
@@ -227,6 +296,7 @@ static int complete(struct ddlemu_conn_request *r, uint64_t *count, int *done, s
 		*size = r->size;
 	r->busy = 0;
 	store64(count, *count + 1);
+	tell_waiting((struct ddlemu_conn *)r->base.comm);
 	*done = 1;
 	return DDLEMU_SUCCESS;
 }
@@ -234,6 +304,8 @@ static int complete(struct ddlemu_conn_request *r, uint64_t *count, int *done, s
 // copy_budget is how many bytes this call may copy.
 static uint64_t copy_budget(struct ddlemu_conn *c, int64_t now)
 {
+	if (c->clock != NULL)
+		return UINT64_MAX; // nobody else has to act meanwhile
 	int64_t idle = now - c->last_call;
 	c->last_call = now;
 	return idle > DDLEMU_IDLE_LONG ? DDLEMU_COPY_AFTER_IDLE : DDLEMU_COPY_PER_CALL;
@@ -259,15 +331,18 @@ static void copy_in(struct ddlemu_conn *c, int64_t now)
 		budget -= n;
 		c->copied_off += n;
 		if (c->copied_off < r->size) {
-			if (n == 0)
+			if (n == 0 && !must_look_again(c))
 				break;
 			continue;
 		}
 		c->copied_msgs++;
 		c->copied_off = 0;
+		stop_waiting(c);
 	}
-	if (written != f->written)
-		store64(&f->written, written);
+	if (written == f->written)
+		return;
+	store64(&f->written, written);
+	tell_waiting(c);
 }
 
 static int sender_isend(struct ddlemu_comm *comm, const void *data, size_t size, struct ddlemu_request **request)
@@ -275,7 +350,7 @@ static int sender_isend(struct ddlemu_comm *comm, const void *data, size_t size,
 	struct ddlemu_conn *c = (struct ddlemu_conn *)comm;
 	struct ddlemu_flow *f = c->f;
 	*request = NULL;
-	int64_t now = clock_now();
+	int64_t now = time_of(c);
 	fault_stall(now);
 	int bad = failure(c, death(c), is_set(&f->receiver_closed));
 	if (bad)
@@ -284,13 +359,15 @@ static int sender_isend(struct ddlemu_comm *comm, const void *data, size_t size,
 		return DDLEMU_SUCCESS;
 	uint64_t i = f->posted;
 	struct ddlemu_conn_request *r = NULL;
-	if (i - c->reusable >= DDLEMU_MAX_MESSAGES)
-		c->reusable =
-			umin64(umin64(f->sends_done, load64(&f->receives_done)), load64(&f->published.oldest_msg));
+	do {
+		if (i - c->reusable >= DDLEMU_MAX_MESSAGES)
+			c->reusable = umin64(
+				umin64(f->sends_done, load64(&f->receives_done)), load64(&f->published.oldest_msg));
+	} while (i - c->reusable >= DDLEMU_MAX_MESSAGES && must_look_again(c));
 	if (i - c->reusable < DDLEMU_MAX_MESSAGES)
 		r = new_request(c, i, (char *)data, size);
 	if (r == NULL) {
-		if (i - c->reusable >= DDLEMU_MAX_MESSAGES)
+		if (i - c->reusable >= DDLEMU_MAX_MESSAGES && c->clock == NULL)
 			advance_now(c, now); // the model may read receives, and then need fewer messages
 		else
 			advance(c, now);
@@ -299,7 +376,7 @@ static int sender_isend(struct ddlemu_comm *comm, const void *data, size_t size,
 	}
 	flow_post(f, size, now);
 	copy_in(c, now);
-	advance(c, now);
+	after_post(c, now);
 	*request = &r->base;
 	return DDLEMU_SUCCESS;
 }
@@ -310,7 +387,7 @@ static int sender_test(struct ddlemu_request *request, int *done, size_t *size)
 	struct ddlemu_conn *c = (struct ddlemu_conn *)request->comm;
 	struct ddlemu_flow *f = c->f;
 	*done = 0;
-	int64_t now = clock_now();
+	int64_t now = time_of(c);
 	fault_stall(now);
 	copy_in(c, now);
 	advance(c, now);
@@ -341,11 +418,13 @@ static int receiver_irecv(struct ddlemu_comm *comm, void *data, size_t size, str
 	struct ddlemu_conn *c = (struct ddlemu_conn *)comm;
 	struct ddlemu_flow *f = c->f;
 	*request = NULL;
-	int64_t now = clock_now();
+	int64_t now = time_of(c);
 	uint64_t i = f->receives_posted;
 	struct ddlemu_conn_request *r = NULL;
-	if (i - c->reusable >= DDLEMU_MAX_MESSAGES)
-		c->reusable = umin64(f->receives_done, load64(&f->published.oldest_msg));
+	do {
+		if (i - c->reusable >= DDLEMU_MAX_MESSAGES)
+			c->reusable = umin64(f->receives_done, load64(&f->published.oldest_msg));
+	} while (i - c->reusable >= DDLEMU_MAX_MESSAGES && must_look_again(c));
 	if (i - c->reusable < DDLEMU_MAX_MESSAGES)
 		r = new_request(c, i, data, size);
 	if (r != NULL) {
@@ -355,10 +434,11 @@ static int receiver_irecv(struct ddlemu_comm *comm, void *data, size_t size, str
 		enum ddlemu_death dead = death(c);
 		if (is_lock_lost(c, dead))
 			return failure(c, dead, false); // no entry will ever be free
-		advance_now(c, now); // the model may read receives, and then need fewer messages
+		if (c->clock == NULL)
+			advance_now(c, now); // the model may read receives, and then need fewer messages
 		return DDLEMU_SUCCESS;
 	}
-	advance(c, now);
+	after_post(c, now);
 	return DDLEMU_SUCCESS;
 }
 
@@ -381,7 +461,10 @@ static int copy_out(struct ddlemu_conn *c, int64_t now)
 			return fail_too_long(x.size, r->size);
 		}
 		uint64_t begin = x.end - x.size, at = begin + c->copied_off;
-		uint64_t visible = umin64(umin64(fault_arrived(f, i, now), load64(&f->written)), x.end);
+		uint64_t arrived = umin64(fault_arrived(f, i, now), x.end), written = load64(&f->written);
+		while (written < arrived && must_look_again(c))
+			written = load64(&f->written);
+		uint64_t visible = umin64(arrived, written);
 		uint64_t ready = visible > begin ? visible - begin : 0;
 		if (ready < x.size)
 			ready &= ~(uint64_t)(DDLEMU_LINE - 1); // whole lines only: NCCL may poll the bytes
@@ -393,8 +476,11 @@ static int copy_out(struct ddlemu_conn *c, int64_t now)
 			at += n;
 			budget -= n;
 		}
-		if (at != f->consumed)
+		if (at != f->consumed) {
 			store64(&f->consumed, at);
+			tell_waiting(c);
+			raise_acts(c);
+		}
 		if (c->copied_off < x.size || load64(&f->published.due_count) <= i ||
 			now < times_at(f, i)->due + fault_delay(i))
 			return DDLEMU_SUCCESS;
@@ -405,12 +491,13 @@ static int copy_out(struct ddlemu_conn *c, int64_t now)
 				.posted = x.posted,
 				.receive_posted = receive_at(f, i)->posted,
 				.due = t->due,
-				.visible = x.size > 0 ? clock_now() : now,
+				.visible = x.size > 0 ? time_of(c) : now,
 				.distortion = t->distortion },
 			c->scale);
 		r->size = x.size;
 		c->copied_msgs++;
 		c->copied_off = 0;
+		stop_waiting(c);
 	}
 	return DDLEMU_SUCCESS;
 }
@@ -432,7 +519,7 @@ static int receiver_test(struct ddlemu_request *request, int *done, size_t *size
 	struct ddlemu_conn *c = (struct ddlemu_conn *)request->comm;
 	struct ddlemu_flow *f = c->f;
 	*done = 0;
-	int64_t now = clock_now();
+	int64_t now = time_of(c);
 	fault_stall(now);
 	if (c->copied_msgs <= r->msg) {
 		advance(c, now);
@@ -465,23 +552,25 @@ static void lock_list(void)
 		sched_yield();
 }
 
-struct ddlemu_conn *ddlemu_conn_new(
-	const struct ddlemu_ops *ops, unsigned long id, void *region, void *state, uint64_t link_stats_off)
+struct ddlemu_conn *ddlemu_conn_new(const struct ddlemu_ops *ops, unsigned long id, void *region, void *state,
+	uint64_t link_stats_off, struct ddlemu_clock_view *clock, struct ddlemu_clock_flow *timed)
 {
 	struct ddlemu_conn *c = calloc(1, sizeof *c);
 	if (c == NULL)
 		return NULL;
 	fault_leak();
 	struct ddlemu_header *h = state;
-	struct ddlemu_flow *f = region;
+	struct ddlemu_flow *described = region, *f = clock == NULL ? described : &timed->flow;
 	c->base = (struct ddlemu_comm){ .ops = ops, .id = id };
 	c->f = f;
-	c->ring = (char *)region + f->ring_off;
-	c->ring_size = f->ring_size;
+	c->clock = clock;
+	c->timed = timed;
+	c->ring = (char *)region + described->ring_off;
+	c->ring_size = described->ring_size;
 	c->scale = h->time_scale;
 	c->engine = (struct ddlemu_engine){
 		.flow = f,
-		.path = f->path,
+		.path = described->path,
 		.transport = &h->transport,
 		.seed = h->seed,
 		.hops = (void *)((char *)state + h->hops_off),
@@ -516,16 +605,27 @@ void ddlemu_conn_free(struct ddlemu_conn *c)
 	free(c);
 }
 
+// close_flow says that this end is gone. With a virtual clock it wakes the other end, and has the clock free the flow
+// when both are gone.
+static void close_flow(struct ddlemu_conn *c, uint32_t *closed)
+{
+	__atomic_store_n(closed, 1, __ATOMIC_SEQ_CST);
+	if (c->clock == NULL)
+		return;
+	ddlemu_flow_posted(c->clock, number_of(c));
+	ddlemu_node_raise(c->clock, is_sender(c) ? c->timed->receiver_node : c->timed->sender_node, DDLEMU_ACTS);
+}
+
 void ddlemu_conn_close(struct ddlemu_conn *c)
 {
 	struct ddlemu_flow *f = c->f;
 	if (is_sender(c)) {
-		__atomic_store_n(&f->sender_closed, 1, __ATOMIC_RELEASE);
+		close_flow(c, &f->sender_closed);
 		return;
 	}
-	__atomic_store_n(&f->receiver_closed, 1, __ATOMIC_RELEASE);
 	uint64_t posted = load64(&f->posted);
 	if (posted > c->copied_msgs)
 		add64(&c->stats->aborted, posted - c->copied_msgs);
 	add64(&c->stats->stalls, f->stalls);
+	close_flow(c, &f->receiver_closed); // the last access: the flow may get another use
 }

@@ -30,11 +30,12 @@ type request struct {
 	Listen, NIC          uint32 // the listener; the sender's NIC
 	Slot                 uint32 // the sender's
 	Job                  uint32
-	Generation           int64 // the sender's in its slot
+	Generation           int64  // the sender's in its slot
+	Flow                 uint64 // 1 + the number of the flow if the clock is virtual, else 0
 }
 
 const (
-	requestMagic = 0x3272646d656c6464
+	requestMagic = 0x3372646d656c6464
 	// requestTimeout is how long whoever connects may take to send its request. The other
 	// waits of the handshake have no limit while the peer lives: it may be stopped.
 	requestTimeout = time.Minute
@@ -51,18 +52,23 @@ func (e *Endpoint) dial(nic int, h transport.Handle, number uint64) (transport.C
 	// The process that made the handle is the one that answers, so it has its slot now.
 	peer := transport.Peer{Slot: int(h.Slot), Generation: e.Fabric.Generation(int(h.Slot))}
 	ring := ringSize(e.Me.Available())
-	cost := int64(ring) + int64(ringOffset)
+	cost := int64(ring) + int64(ringOffset) // with a virtual clock the flow is elsewhere, but as large
 	if ring == 0 || !e.Me.Reserve(cost) {
 		e.Me.Job().Invalidate(state.RingTooSmall)
 		return nil, fmt.Errorf("no shared memory left for a connection: %d KiB of the budget remain; raise DDLEMU_MEMORY", e.Me.Available()>>10)
 	}
-	r, err := newRegion(ring, e.Fabric.ID(), FlowID(e.Rank.Rank, int(h.Rank), number), steps, reverse, hop)
+	r, err := newRegion(e.ringOffset(), ring, e.Fabric.ID(), FlowID(e.Rank.Rank, int(h.Rank), number), steps, reverse, hop)
 	if err != nil {
 		e.Me.Reserve(-cost)
 		e.Me.Job().Invalidate(state.RingTooSmall)
 		return nil, err
 	}
-	if err := e.offer(r, nic, h, peer); err != nil {
+	timed, err := e.clock.newFlow(e, r, h, peer, number)
+	if err == nil {
+		err = e.offer(r, nic, h, peer, e.clock.number(timed))
+	}
+	if err != nil {
+		e.clock.release(timed)
 		r.close()
 		e.Me.Reserve(-cost)
 		return nil, err
@@ -70,7 +76,7 @@ func (e *Endpoint) dial(nic int, h transport.Handle, number uint64) (transport.C
 	// The peer has it: the descriptor is no longer needed.
 	unix.Close(r.fd)
 	r.fd = -1
-	return e.newConn(&C.ddlemu_shm_sender, r, peer, cost)
+	return e.newConn(&C.ddlemu_shm_sender, r, timed, peer, cost)
 }
 
 // route finds the hops between two NICs, there and back, and the one that is the
@@ -87,7 +93,7 @@ func FlowID(src, dst int, number uint64) uint64 {
 }
 
 // offer sends the region to the listener and waits for its answer.
-func (e *Endpoint) offer(r *region, nic int, h transport.Handle, peer transport.Peer) error {
+func (e *Endpoint) offer(r *region, nic int, h transport.Handle, peer transport.Peer, flow uint64) error {
 	c, err := state.DialSocket(e.Fabric.Dir(), state.SocketName(e.Fabric.Name(), peer.Slot))
 	if err != nil {
 		return err
@@ -97,7 +103,7 @@ func (e *Endpoint) offer(r *region, nic int, h transport.Handle, peer transport.
 		return err
 	}
 	var b bytes.Buffer
-	req := request{requestMagic, e.Fabric.ID(), h.Nonce, h.Listen, uint32(nic), uint32(e.Me.Slot()), uint32(e.Me.Job().Index()), e.Me.Generation()}
+	req := request{requestMagic, e.Fabric.ID(), h.Nonce, h.Listen, uint32(nic), uint32(e.Me.Slot()), uint32(e.Me.Job().Index()), e.Me.Generation(), flow}
 	if err := binary.Write(&b, binary.LittleEndian, req); err != nil {
 		return err
 	}

@@ -26,7 +26,8 @@ const handleMagic = 0x316c646868656c64 // "dlehhdl1"
 // concurrent use.
 type Endpoint struct {
 	*transport.Endpoint
-	sock *net.UnixListener
+	sock  *net.UnixListener
+	clock *virtualClock // nil if the fabric's clock is real
 }
 
 // conn is one end of one connection.
@@ -42,7 +43,11 @@ type conn struct {
 func NewEndpoint(f *state.File, me *state.Participant, r state.Rank) (*Endpoint, error) {
 	e := &Endpoint{}
 	e.Endpoint = transport.New(f, me, r, handleMagic, e.dial)
-	err := inDir(f.Dir(), func(dir string) (err error) {
+	var err error
+	if e.clock, err = joinClock(f, me, r.Node); err != nil {
+		return nil, err
+	}
+	err = inDir(f.Dir(), func(dir string) (err error) {
 		path := filepath.Join(dir, state.SocketName(f.Name(), me.Slot()))
 		os.Remove(path)
 		if e.sock, err = net.ListenUnix("unixpacket", &net.UnixAddr{Net: "unixpacket", Name: path}); err != nil {
@@ -74,6 +79,7 @@ func (e *Endpoint) Close() {
 			return os.Remove(filepath.Join(dir, state.SocketName(e.Fabric.Name(), e.Me.Slot())))
 		})
 	})
+	e.clock.leave()
 }
 
 // Listen makes a listener on a NIC (a number in the fabric) for one or more connections
@@ -82,8 +88,9 @@ func (e *Endpoint) Listen(nic int, out *[transport.HandleSize]byte) (id uint64, 
 	return e.Endpoint.Listen(nic, netip.AddrPort{}, out), nil
 }
 
-func (e *Endpoint) newConn(ops *C.struct_ddlemu_ops, r *region, peer transport.Peer, cost int64) (*conn, error) {
-	c := C.ddlemu_conn_new(ops, C.ulong(e.NewID()), unsafe.Pointer(&r.mem[0]), e.Fabric.Base(), C.uint64_t(e.Me.Job().LinkStatsOffset()))
+// newConn makes this end of a connection. timed is its flow if the clock is virtual, else nil.
+func (e *Endpoint) newConn(ops *C.struct_ddlemu_ops, r *region, timed *C.struct_ddlemu_clock_flow, peer transport.Peer, cost int64) (*conn, error) {
+	c := C.ddlemu_conn_new(ops, C.ulong(e.NewID()), unsafe.Pointer(&r.mem[0]), e.Fabric.Base(), C.uint64_t(e.Me.Job().LinkStatsOffset()), e.clock.viewOf(), timed)
 	if c == nil {
 		r.close()
 		e.Me.Reserve(-cost)

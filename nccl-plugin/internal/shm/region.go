@@ -52,9 +52,10 @@ func ringSize(available uint64) uint64 {
 	return n
 }
 
-// newRegion reserves and maps a region for a connection over the given path.
-func newRegion(ring uint64, fabricID, flowID uint64, steps, reverse []link.PathHop, hop int) (*region, error) {
-	size := uint64(ringOffset) + ring
+// newRegion reserves and maps a region for a connection over the given path. offset is where
+// its ring begins: ringOffset if the region holds the flow.
+func newRegion(offset uintptr, ring uint64, fabricID, flowID uint64, steps, reverse []link.PathHop, hop int) (*region, error) {
+	size := uint64(offset) + ring
 	fd, err := unix.MemfdCreate("ddlemu-connection", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
 		return nil, fmt.Errorf("make shared memory: %w", err)
@@ -75,7 +76,7 @@ func newRegion(ring uint64, fabricID, flowID uint64, steps, reverse []link.PathH
 	}
 	f := r.flow()
 	f.magic, f.fabric_id, f.id = C.DDLEMU_FLOW_MAGIC, C.uint64_t(fabricID), C.uint64_t(flowID)
-	f.size, f.ring_off, f.ring_size = C.uint64_t(size), C.uint64_t(ringOffset), C.uint64_t(ring)
+	f.size, f.ring_off, f.ring_size = C.uint64_t(size), C.uint64_t(offset), C.uint64_t(ring)
 	f.path = pathOf(steps, reverse, hop)
 	return r, nil
 }
@@ -93,10 +94,10 @@ func mapRegion(fd int, size uint64) (*region, error) {
 	return &region{fd: fd, mem: mem}, nil
 }
 
-// openRegion maps the memory that a peer sent. It fails unless accessing the memory is safe and
-// the memory describes a new connection over the given path.
-func openRegion(fd int, fabricID uint64, steps, reverse []link.PathHop, hop int) (*region, error) {
-	size, err := checkMemory(fd)
+// openRegion maps the memory that a peer sent, whose ring begins at offset. It fails unless
+// accessing the memory is safe and the memory describes a new connection over the given path.
+func openRegion(fd int, offset uintptr, fabricID uint64, steps, reverse []link.PathHop, hop int) (*region, error) {
+	size, err := checkMemory(fd, offset)
 	if err != nil {
 		return nil, fmt.Errorf("map the peer's memory: %w", err)
 	}
@@ -104,7 +105,7 @@ func openRegion(fd int, fabricID uint64, steps, reverse []link.PathHop, hop int)
 	if err != nil {
 		return nil, err
 	}
-	if !r.describes(fabricID, pathOf(steps, reverse, hop)) {
+	if !r.describes(offset, fabricID, pathOf(steps, reverse, hop)) {
 		unix.Munmap(r.mem)
 		return nil, errors.New("the peer's memory does not describe this connection: another version of the plugin?")
 	}
@@ -113,7 +114,7 @@ func openRegion(fd int, fabricID uint64, steps, reverse []link.PathHop, hop int)
 
 // checkMemory returns the size of a peer's memory. It fails if an access could raise SIGBUS: if
 // the memory can shrink, or is not plain memory. It reserves the pages that are missing.
-func checkMemory(fd int) (uint64, error) {
+func checkMemory(fd int, offset uintptr) (uint64, error) {
 	got, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
 	if err != nil || got&seals != seals {
 		return 0, errors.New("it is not sealed")
@@ -132,7 +133,7 @@ func checkMemory(fd int) (uint64, error) {
 		return 0, fmt.Errorf("its file system is of type %#x, not plain memory", fs.Type)
 	case int(st.Uid) != os.Getuid():
 		return 0, fmt.Errorf("it belongs to user %d, not %d", st.Uid, os.Getuid())
-	case size < uint64(ringOffset)+pageSize || size > uint64(ringOffset)+maxRing || size%pageSize != 0:
+	case size < uint64(offset)+pageSize || size > uint64(offset)+maxRing || size%pageSize != 0:
 		return 0, fmt.Errorf("%d bytes are not possible", size)
 	}
 	// The plugin reserves all of it, but another program may not have.
@@ -144,11 +145,11 @@ func checkMemory(fd int) (uint64, error) {
 
 // describes says whether the region is one that newRegion has just made for a
 // connection over path: nothing has been sent yet, so all its counts are zero.
-func (r *region) describes(fabricID uint64, path C.struct_ddlemu_path) bool {
+func (r *region) describes(offset uintptr, fabricID uint64, path C.struct_ddlemu_path) bool {
 	f := r.flow()
 	return f.magic == C.DDLEMU_FLOW_MAGIC && uint64(f.fabric_id) == fabricID && uint64(f.size) == uint64(len(r.mem)) &&
-		uint64(f.ring_off) == uint64(ringOffset) && uint64(f.ring_size) == uint64(len(r.mem))-uint64(ringOffset) && f.path == path &&
-		allZero(r.mem[unsafe.Offsetof(f.posted):ringOffset])
+		uint64(f.ring_off) == uint64(offset) && uint64(f.ring_size) == uint64(len(r.mem))-uint64(offset) && f.path == path &&
+		allZero(r.mem[unsafe.Offsetof(f.posted):offset])
 }
 
 func allZero(b []byte) bool {

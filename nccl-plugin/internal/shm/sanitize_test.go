@@ -36,7 +36,8 @@ var sanitizers = []struct {
 // their changes invalidate go test's cache.
 func compileThreads(t *testing.T, flags []string) string {
 	t.Helper()
-	for _, pattern := range []string{"*.h", "*.c", "testdata/*.c", "../transport/*.[ch]", "../../../shaper/link/*.[ch]"} {
+	var engine []string
+	for _, pattern := range []string{"*.h", "*.c", "testdata/*.c", "../transport/*.[ch]", "../../../shaper/link/*.[ch]", "../../../shaper/clock/*.[ch]"} {
 		files, err := filepath.Glob(pattern)
 		if err != nil || len(files) == 0 {
 			t.Fatalf("find %s: %v", pattern, err)
@@ -45,14 +46,13 @@ func compileThreads(t *testing.T, flags []string) string {
 			if _, err := os.ReadFile(f); err != nil {
 				t.Fatal(err)
 			}
+			if strings.HasPrefix(f, "../../../shaper/") && strings.HasSuffix(f, ".c") {
+				engine = append(engine, f)
+			}
 		}
 	}
 	program := filepath.Join(t.TempDir(), "threads")
 	args := append([]string{"-std=gnu11", "-Wall", "-Wextra", "-Wno-unused-parameter", "-Werror"}, flags...)
-	engine, err := filepath.Glob("../../../shaper/link/*.c")
-	if err != nil {
-		t.Fatal(err)
-	}
 	args = append(append(args, "testdata/threads.c", "conn.c", "../transport/call.c"), append(engine, "-lpthread", "-o", program)...)
 	if out, err := exec.Command("gcc", args...).CombinedOutput(); err != nil {
 		t.Fatalf("gcc: %v\n%s", err, out)
@@ -73,7 +73,7 @@ func runThreads(t *testing.T, program string, wire link.Spec, tr link.Transport,
 	there, back := f.Path(0, 1), f.Path(1, 0)
 	var files []*os.File
 	for i := range 4 {
-		r, err := newRegion(minRing, f.ID(), uint64(i+1), there, back, 4)
+		r, err := newRegion(ringOffset, minRing, f.ID(), uint64(i+1), there, back, 4)
 		if err != nil {
 			t.Fatal(err)
 		}

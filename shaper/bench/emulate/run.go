@@ -69,7 +69,7 @@ type Outcome struct {
 // Run repeats the measurement until it is VALID, fails, or cannot become VALID.
 func Run(ctx context.Context, o Options) (Outcome, error) {
 	why := ""
-	if o.Scale == nil && o.Config.TimeScale == 0 {
+	if o.Scale == nil && o.Config.TimeScale == 0 && !o.Config.IsVirtual() {
 		o.Scale = o.measureHost
 	}
 	if o.Scale != nil && o.Shared == "" {
@@ -127,7 +127,7 @@ func (o *Options) attempt(ctx context.Context, notes []string, printer bench.Pri
 	k := j.Fabric.TimeScale()
 	times := expected.New(j.Fabric, o.node(j.Fabric), os.Getenv)
 	cfg := o.ranksOn(j)
-	cfg.TimeScale = float64(k)
+	cfg.TimeScale, cfg.Virtual = float64(k), j.Fabric.Config.IsVirtual()
 	cfg.Expected = func(c bench.Case) (bench.Expectation, bool) { return times.Of(ctx, c) }
 	cfg.OnStart = func(info bench.Info) {
 		h := bench.NewHeader(o.Bench, info)

@@ -142,7 +142,7 @@ static void *run_control(void *arg)
 {
 	(void)arg;
 	while (!__atomic_load_n(&stop, __ATOMIC_ACQUIRE)) {
-		struct ddlemu_conn *c = ddlemu_conn_new(&ddlemu_shm_receiver, 99, spare, state, link_stats);
+		struct ddlemu_conn *c = ddlemu_conn_new(&ddlemu_shm_receiver, 99, spare, state, link_stats, NULL, NULL);
 		if (c == NULL)
 			DIE("no memory");
 		usleep(500);
@@ -182,8 +182,8 @@ int main(int argc, char **argv)
 	depth = atoi(argv[5]);
 	for (int i = 0; i < conns; i++) {
 		void *region = map_guarded(3 + i, strtoull(argv[6 + i], NULL, 10));
-		sender[i] = ddlemu_conn_new(&ddlemu_shm_sender, (unsigned long)i, region, state, link_stats);
-		receiver[i] = ddlemu_conn_new(&ddlemu_shm_receiver, (unsigned long)i, region, state, link_stats);
+		sender[i] = ddlemu_conn_new(&ddlemu_shm_sender, (unsigned long)i, region, state, link_stats, NULL, NULL);
+		receiver[i] = ddlemu_conn_new(&ddlemu_shm_receiver, (unsigned long)i, region, state, link_stats, NULL, NULL);
 	}
 	spare = map_guarded(3 + conns, strtoull(argv[6 + conns], NULL, 10));
 

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package shm
+
+/*
+#include <string.h>
+#include "../../../shaper/state/layout.h"
+#include "conn.h"
+
+// free_flow finds a free flow and takes it; NULL if all are in use.
+static struct ddlemu_clock_flow *free_flow(struct ddlemu_clock_flows *f)
+{
+	for (uint32_t i = 0; i < DDLEMU_CLOCK_FLOWS; i++) {
+		struct ddlemu_clock_flow *x = clock_flow_at(f, i);
+		uint32_t free = DDLEMU_FLOW_FREE;
+		if (__atomic_compare_exchange_n(&x->state, &free, DDLEMU_FLOW_IN_USE, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+			return x;
+	}
+	return NULL;
+}
+
+// clear_flow removes what an earlier connection left. The entries of the tables are written before they are read.
+static void clear_flow(struct ddlemu_clock_flow *x)
+{
+	size_t state = offsetof(struct ddlemu_clock_flow, posted), end = offsetof(struct ddlemu_clock_flow, flow.sends);
+	memset((char *)x + state, 0, end - state);
+}
+
+static void release_flow(struct ddlemu_clock_flow *x) { __atomic_store_n(&x->state, DDLEMU_FLOW_FREE, __ATOMIC_RELEASE); }
+*/
+import "C"
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"unsafe"
+
+	"github.com/ddlemu/ddlemu/nccl-plugin/internal/transport"
+	"github.com/ddlemu/ddlemu/shaper/clock"
+	"github.com/ddlemu/ddlemu/shaper/state"
+)
+
+// virtualClock is this process's part in the virtual clock of a fabric. Its methods work on
+// nil, for a real clock.
+type virtualClock struct {
+	view  *C.struct_ddlemu_clock_view
+	flows *state.Flows
+}
+
+// joinClock joins the fabric's virtual clock, if it has one. From then on the clock waits for
+// this process.
+func joinClock(f *state.File, me *state.Participant, node int) (*virtualClock, error) {
+	if !f.Virtual() {
+		return nil, nil
+	}
+	d, err := state.OpenDir(f.Dir(), os.Getuid(), false)
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	flows, err := d.OpenFlows(f)
+	if err != nil {
+		return nil, err
+	}
+	h := (*C.struct_ddlemu_header)(f.Base())
+	at := func(off C.uint64_t) unsafe.Pointer { return unsafe.Add(f.Base(), off) }
+	v := C.struct_ddlemu_clock_view{hops: h.hops, party: C.uint32_t(me.Slot()), node: C.uint32_t(node)}
+	C.ddlemu_clock_place(&v, f.Clock(), flows.Base())
+	v.engine = C.struct_ddlemu_engine{
+		transport: &h.transport, seed: h.seed,
+		hops: (*C.struct_ddlemu_hop)(at(h.hops_off)), blocks: (*C.struct_ddlemu_block)(at(h.blocks_off)), tables: (*C.int32_t)(at(h.tables_off)),
+	}
+	return &virtualClock{C.ddlemu_clock_join(&v), flows}, nil
+}
+
+// leave ends this process's part in the clock: it no longer waits for this process.
+func (c *virtualClock) leave() {
+	if c != nil {
+		C.ddlemu_clock_leave(c.view)
+	}
+}
+
+// viewOf is the view for C, NULL for a real clock.
+func (c *virtualClock) viewOf() *C.struct_ddlemu_clock_view {
+	if c == nil {
+		return nil
+	}
+	return c.view
+}
+
+// ringOffset is where the ring begins in the memory of a connection: a real clock's flow is
+// before it.
+func (e *Endpoint) ringOffset() uintptr {
+	if e.clock == nil {
+		return ringOffset
+	}
+	return pageSize
+}
+
+// newFlow makes the flow that region r describes, from this process to the peer; nil if the
+// clock is real.
+func (c *virtualClock) newFlow(e *Endpoint, r *region, h transport.Handle, peer transport.Peer, number uint64) (*C.struct_ddlemu_clock_flow, error) {
+	if c == nil {
+		return nil, nil
+	}
+	x := C.free_flow(c.view.flows)
+	if x == nil {
+		return nil, fmt.Errorf("a fabric with a virtual clock has at most %d connections, and all are in use", clock.MaxFlows)
+	}
+	if err := c.flows.Reserve(uint64(uintptr(unsafe.Pointer(x))-uintptr(c.flows.Base())), clock.FlowSize()); err != nil {
+		C.release_flow(x)
+		return nil, fmt.Errorf("reserve %d KiB for a connection in %s (is it full? see df): %w", clock.FlowSize()>>10, e.Fabric.Dir(), err)
+	}
+	C.clear_flow(x)
+	described := r.flow()
+	x.flow.magic, x.flow.fabric_id, x.flow.id, x.flow.path = described.magic, described.fabric_id, described.id, described.path
+	x.order = C.uint64_t(uint64(e.Rank.Rank)<<42 | uint64(h.Rank)<<20 | number)
+	x.sender_node, x.receiver_node = C.uint32_t(e.Rank.Node), C.uint32_t(e.Fabric.NodeOf(peer.Slot))
+	return x, nil
+}
+
+// number is 1 + the number of a flow, 0 if the clock is real.
+func (c *virtualClock) number(x *C.struct_ddlemu_clock_flow) uint64 {
+	if c == nil {
+		return 0
+	}
+	return 1 + (uint64(uintptr(unsafe.Pointer(x))-uintptr(c.flows.Base()))-clock.FlowsHead())/clock.FlowSize()
+}
+
+// release gives a flow back that no peer knows.
+func (c *virtualClock) release(x *C.struct_ddlemu_clock_flow) {
+	if c != nil && x != nil {
+		C.release_flow(x)
+	}
+}
+
+// flow is the flow of this number (from 1), which region r must describe; nil if the clock is
+// real.
+func (c *virtualClock) flow(number uint64, r *region) (*C.struct_ddlemu_clock_flow, error) {
+	if c == nil {
+		return nil, nil
+	}
+	if number == 0 || number > clock.MaxFlows {
+		return nil, errors.New("the peer names no flow: another version of the plugin?")
+	}
+	x, described := C.clock_flow_at(c.view.flows, C.uint32_t(number-1)), r.flow()
+	if x.state != C.DDLEMU_FLOW_IN_USE || x.flow.id != described.id || x.flow.path != described.path {
+		return nil, errors.New("the flow that the peer names is not the one of this connection")
+	}
+	return x, nil
+}
+
+// ClockCalls is the table of calls of this process's virtual clock, a struct
+// ddlemu_clock_calls; NULL if it has joined none.
+func ClockCalls() unsafe.Pointer { return unsafe.Pointer(C.ddlemu_clock_calls()) }

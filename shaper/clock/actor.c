@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#define _GNU_SOURCE
+#include "clock.h"
+
+#include <linux/futex.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+// --- sleeping
+
+// The numbers are in memory that processes share, so the futexes are not private.
+static void sleep_while(struct ddlemu_number *n, uint32_t seen)
+{
+	struct timespec limit = { 0, DDLEMU_CLOCK_SLEEP };
+	// Whoever raises the number changes it first and looks for sleepers then, this is the other way round: so
+	// either it sees the sleeper, or the sleeper sees the change.
+	__atomic_fetch_add(&n->sleepers, 1, __ATOMIC_SEQ_CST);
+	syscall(SYS_futex, &n->value, FUTEX_WAIT, seen, &limit, NULL, 0);
+	__atomic_fetch_sub(&n->sleepers, 1, __ATOMIC_SEQ_CST);
+}
+
+void ddlemu_number_raise(struct ddlemu_number *n)
+{
+	__atomic_fetch_add(&n->value, 1, __ATOMIC_SEQ_CST);
+	if (__atomic_load_n(&n->sleepers, __ATOMIC_SEQ_CST) != 0)
+		syscall(SYS_futex, &n->value, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+}
+
+void ddlemu_node_raise(struct ddlemu_clock_view *v, uint32_t node, enum ddlemu_clock_number number)
+{
+	struct ddlemu_clock_node *n = &v->nodes[node];
+	ddlemu_number_raise(&n->number[number]);
+	if (number == DDLEMU_SIGNALS)
+		ddlemu_number_raise(&n->number[DDLEMU_ACTS]);
+}
+
+// --- parties
+
+void ddlemu_party_join(struct ddlemu_clock_view *v, uint32_t node)
+{
+	struct ddlemu_party *p = &v->parties[v->party];
+	memset(p, 0, sizeof *p);
+	p->node = v->node = node;
+	p->actors = p->actor[0].used = 1;
+	memcpy(p->actor[0].name, "application", sizeof "application");
+	__atomic_store_n(&p->on, 1, __ATOMIC_SEQ_CST);
+}
+
+void ddlemu_party_leave(void *clock, uint32_t party)
+{
+	struct ddlemu_clock_view v = { 0 };
+	ddlemu_clock_place(&v, clock, NULL);
+	__atomic_store_n(&v.parties[party].on, 0, __ATOMIC_SEQ_CST);
+}
+
+// --- actors
+
+struct ddlemu_actor *ddlemu_actor_enter(struct ddlemu_clock_view *v, const char *name)
+{
+	struct ddlemu_party *p = &v->parties[v->party];
+	for (uint32_t i = 1; i < DDLEMU_CLOCK_ACTORS; i++) {
+		struct ddlemu_actor *a = &p->actor[i];
+		uint32_t free = 0;
+		if (!__atomic_compare_exchange_n(&a->used, &free, i + 1, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
+			continue;
+		strncpy(a->name, name, sizeof a->name - 1);
+		a->thread = (uint32_t)syscall(SYS_gettid);
+		uint32_t n = __atomic_load_n(&p->actors, __ATOMIC_SEQ_CST);
+		while (n <= i &&
+			!__atomic_compare_exchange_n(&p->actors, &n, i + 1, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+			;
+		return a;
+	}
+	return NULL;
+}
+
+// Leaving may leave only idle actors behind, so it may be the last thing that the clock waited for.
+void ddlemu_actor_leave(struct ddlemu_clock_view *v, struct ddlemu_actor *a)
+{
+	__atomic_store_n(&a->claim, 0, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&a->used, 0, __ATOMIC_SEQ_CST);
+	ddlemu_clock_run(v);
+}
+
+// wait_for claims that the actor is idle while n has the value seen, and sleeps.
+static void wait_for(
+	struct ddlemu_clock_view *v, struct ddlemu_actor *a, uint64_t number, struct ddlemu_number *n, uint32_t seen)
+{
+	__atomic_store_n(&a->claim, DDLEMU_CLAIM | number << 32 | seen, __ATOMIC_SEQ_CST);
+	if (number_read(n) == seen) {
+		ddlemu_clock_run(v);
+		sleep_while(n, seen);
+	}
+	__atomic_store_n(&a->claim, 0, __ATOMIC_SEQ_CST);
+}
+
+void ddlemu_actor_idle(
+	struct ddlemu_clock_view *v, struct ddlemu_actor *a, enum ddlemu_clock_number number, uint32_t seen)
+{
+	wait_for(v, a, number, &v->nodes[v->node].number[number], seen);
+}
+
+void ddlemu_actor_settle(struct ddlemu_clock_view *v, struct ddlemu_actor *a)
+{
+	struct ddlemu_number *n = &v->clock->settled;
+	for (uint32_t seen = number_read(n); number_read(n) == seen;)
+		wait_for(v, a, DDLEMU_SETTLE, n, seen);
+}

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The virtual clock of a fabric: memory that all processes of a job map, and what they do with it.
+//
+// The time stands still while any actor of any rank works (calls.h says what an actor is). When the last one becomes
+// idle, its thread runs the clock: it lets the link model make its steps in the order of their times, up to the first
+// one that an end of a connection must see. Then it sets the time and wakes the nodes concerned. Nobody else does
+// anything meanwhile, so the result does not depend on the host.
+//
+//	clock.h      the memory, and the functions
+//	actor.c      actors, the numbers of the nodes, sleeping
+//	conductor.c  who runs the clock, and when
+//	flows.c      the flows, and the order of their steps
+//	process.c    this process's part, for calls.h
+#ifndef DDLEMU_CLOCK_H
+#define DDLEMU_CLOCK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "../link/engine.h"
+#include "calls.h"
+
+#define DDLEMU_CLOCK_ACTORS 62 // of one rank
+#define DDLEMU_CLOCK_START 1000000000 // ns: the virtual time of a new fabric; times of 0 mean "not yet" elsewhere
+#define DDLEMU_CLOCK_SLEEP 100000000 // ns of real time: the longest sleep of an actor
+
+// What an actor says. The claim is 0 while the actor works, else DDLEMU_CLAIM | number << 32 | value: "idle as long as
+// this number has this value".
+#define DDLEMU_CLAIM (1ull << 63)
+struct ddlemu_actor {
+	_Alignas(64) uint64_t claim;
+	uint32_t used; // 1 + its place; 0: free
+	uint32_t thread; // for display
+	char name[16];
+};
+
+// One rank. Actor 0 stands for the application.
+struct ddlemu_party {
+	_Alignas(64) uint32_t on; // the rank takes part
+	uint32_t node;
+	uint32_t actors; // places in use, or used before
+	uint32_t unused;
+	struct ddlemu_actor actor[DDLEMU_CLOCK_ACTORS];
+};
+
+// A number that threads wait for, and how many sleep until it changes.
+struct ddlemu_number {
+	_Alignas(64) uint32_t value;
+	uint32_t sleepers;
+};
+
+struct ddlemu_clock_node {
+	struct ddlemu_number number[DDLEMU_CLOCK_NUMBERS];
+};
+
+struct ddlemu_clock {
+	_Alignas(64) int64_t now; // ns
+	_Alignas(64) uint32_t baton; // 1 + the party that runs the clock; 0: nobody does
+	uint32_t broken; // a party died while it ran the clock
+	uint32_t nodes, parties; // places
+	struct ddlemu_number settled; // changes when nothing is left to happen
+	_Alignas(64) uint64_t rounds; // times that the clock ran
+	uint64_t steps; // of flows
+	uint64_t stuck; // rounds in which nothing was left to happen, and nobody waited for that
+};
+
+// One flow, with what the conductor knows of it.
+struct ddlemu_clock_flow {
+	_Alignas(128) uint32_t state; // enum ddlemu_flow_state
+	uint32_t posted; // it is in the list of flows with posts
+	uint32_t next_posted; // 1 + the next one in the list
+	uint32_t place; // 1 + its place in the heap; 0: it has no next step
+	uint64_t order; // flows take turns by it at equal times
+	uint32_t sender_node, receiver_node;
+	uint32_t sender_waits, receiver_waits; // an end waits for space: what makes space must raise its node's acts
+	int64_t next; // when the flow or one of its ends has something to do
+	uint64_t due_seen, complete_seen; // messages of whose times the ends know
+	uint64_t arrived_seen; // stream offset
+	struct ddlemu_flow flow;
+};
+
+enum ddlemu_flow_state { DDLEMU_FLOW_FREE, DDLEMU_FLOW_IN_USE };
+
+struct ddlemu_heap_entry {
+	int64_t next;
+	uint32_t flow, unused;
+};
+
+// The flows of a fabric, in a file of their own: most places are never touched.
+struct ddlemu_clock_flows {
+	uint64_t magic, fabric_id;
+	uint32_t capacity;
+	uint32_t heap_size;
+	_Alignas(64) uint32_t first_posted; // 1 + the first flow of the list
+	uint32_t unused;
+	// Then the heap, and then the flows, each at the start of a page.
+};
+
+#define DDLEMU_CLOCK_FLOWS 16384 // at most, in one fabric
+#define DDLEMU_CLOCK_FLOWS_MAGIC 0x73776f6c666c6464ull
+
+// A process's view of the clock.
+struct ddlemu_clock_view {
+	struct ddlemu_clock *clock;
+	struct ddlemu_clock_node *nodes;
+	struct ddlemu_party *parties;
+	struct ddlemu_clock_flows *flows;
+	struct ddlemu_engine engine; // of any flow: flow and path are set for each step
+	uint32_t hops; // of the fabric
+	uint32_t party, node; // this rank's
+};
+
+// --- sizes and places
+
+// The bytes of the clock of a fabric of so many nodes and participants, and of its flows.
+size_t ddlemu_clock_size(uint32_t nodes, uint32_t parties);
+size_t ddlemu_clock_flows_size(void);
+size_t ddlemu_clock_flow_offset(uint32_t i);
+// Makes a clock in memory of zeros.
+void ddlemu_clock_init(void *memory, uint32_t nodes, uint32_t parties);
+void ddlemu_clock_flows_init(void *memory, uint64_t fabric_id);
+// Says where things are in the memory. The caller sets the other fields of the view.
+void ddlemu_clock_place(struct ddlemu_clock_view *, void *clock, void *flows);
+
+static inline struct ddlemu_heap_entry *heap_of(struct ddlemu_clock_flows *f)
+{
+	return (struct ddlemu_heap_entry *)((char *)f + 4096);
+}
+
+static inline struct ddlemu_clock_flow *clock_flow_at(struct ddlemu_clock_flows *f, uint32_t i)
+{
+	return (struct ddlemu_clock_flow *)((char *)f + ddlemu_clock_flow_offset(i));
+}
+
+// --- parties and actors
+
+// The party takes part from now on, with an application that works.
+void ddlemu_party_join(struct ddlemu_clock_view *, uint32_t node);
+// The party takes part no longer: it left, or died.
+void ddlemu_party_leave(void *clock, uint32_t party);
+
+struct ddlemu_actor *ddlemu_actor_enter(struct ddlemu_clock_view *, const char *name);
+void ddlemu_actor_leave(struct ddlemu_clock_view *, struct ddlemu_actor *);
+void ddlemu_actor_idle(struct ddlemu_clock_view *, struct ddlemu_actor *, enum ddlemu_clock_number, uint32_t seen);
+void ddlemu_actor_settle(struct ddlemu_clock_view *, struct ddlemu_actor *);
+
+static inline uint32_t number_read(const struct ddlemu_number *n)
+{
+	return __atomic_load_n(&n->value, __ATOMIC_SEQ_CST);
+}
+
+// Raises a number, after an effect, and wakes who sleeps until it changes.
+void ddlemu_number_raise(struct ddlemu_number *);
+// Raises a number of a node, and wakes who sleeps until it changes.
+void ddlemu_node_raise(struct ddlemu_clock_view *, uint32_t node, enum ddlemu_clock_number);
+
+static inline int64_t clock_read(const struct ddlemu_clock *c) { return __atomic_load_n(&c->now, __ATOMIC_ACQUIRE); }
+
+// --- the conductor
+
+#define DDLEMU_SETTLE DDLEMU_CLOCK_NUMBERS // the number in a claim "idle until nothing is left to happen"
+
+// Runs the clock if every actor is idle and nobody runs it yet.
+void ddlemu_clock_run(struct ddlemu_clock_view *);
+
+// What running the flows came to.
+enum ddlemu_clock_result { DDLEMU_WOKE_NODES, DDLEMU_NOTHING_LEFT };
+
+// Makes the steps of the flows up to the first one that an end must see, sets the time and raises the acts of the
+// nodes concerned. Only for whoever has the baton.
+enum ddlemu_clock_result ddlemu_flows_run(struct ddlemu_clock_view *);
+
+// --- flows
+
+// Says that an end of flow i has posted something, or has closed.
+void ddlemu_flow_posted(struct ddlemu_clock_view *, uint32_t i);
+// Removes a flow that both ends have closed from the heap. Only for whoever has the baton.
+void ddlemu_flow_remove(struct ddlemu_clock_view *, uint32_t i);
+
+// --- this process
+
+// The calls of this process, once it has joined; NULL before.
+const struct ddlemu_clock_calls *ddlemu_clock_calls(void);
+// Joins: from now on this process's calls use this view, which it keeps. Once per process.
+struct ddlemu_clock_view *ddlemu_clock_join(const struct ddlemu_clock_view *);
+// Leaves: the clock does not wait for this process any more.
+void ddlemu_clock_leave(struct ddlemu_clock_view *);
+
+#endif

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "clock.h"
+
+#define VALUE(claim) ((uint32_t)(claim))
+#define NUMBER(claim) ((uint32_t)((claim) >> 32) & 0x7fffffff)
+
+// is_idle says whether what an actor claims still holds. A place without an actor is idle.
+static bool is_idle(struct ddlemu_clock_view *v, uint32_t node, struct ddlemu_actor *a, uint64_t claim)
+{
+	if (claim == 0)
+		return __atomic_load_n(&a->used, __ATOMIC_SEQ_CST) == 0;
+	if (NUMBER(claim) == DDLEMU_SETTLE)
+		return number_read(&v->clock->settled) == VALUE(claim);
+	return number_read(&v->nodes[node].number[NUMBER(claim)]) == VALUE(claim);
+}
+
+// all_idle says whether every actor is idle. *settling: one of them waits until nothing is left to happen.
+static bool all_idle(struct ddlemu_clock_view *v, bool *settling)
+{
+	*settling = false;
+	for (uint32_t i = 0; i < v->clock->parties; i++) {
+		struct ddlemu_party *p = &v->parties[i];
+		if (__atomic_load_n(&p->on, __ATOMIC_SEQ_CST) == 0)
+			continue;
+		for (uint32_t k = 0, n = __atomic_load_n(&p->actors, __ATOMIC_SEQ_CST); k < n; k++) {
+			uint64_t claim = __atomic_load_n(&p->actor[k].claim, __ATOMIC_SEQ_CST);
+			if (!is_idle(v, p->node, &p->actor[k], claim))
+				return false;
+			*settling |= claim != 0 && NUMBER(claim) == DDLEMU_SETTLE;
+		}
+	}
+	return true;
+}
+
+// take_baton says whether this process may run the clock now. It takes the baton from a party that has died: what that
+// one left unfinished is unknown, so the clock is broken then, and every connection fails.
+static bool take_baton(struct ddlemu_clock_view *v)
+{
+	uint32_t holder = 0, me = v->party + 1;
+	if (__atomic_compare_exchange_n(&v->clock->baton, &holder, me, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+		return true;
+	if (__atomic_load_n(&v->parties[holder - 1].on, __ATOMIC_SEQ_CST) != 0)
+		return false;
+	__atomic_store_n(&v->clock->broken, 1, __ATOMIC_SEQ_CST);
+	return __atomic_compare_exchange_n(&v->clock->baton, &holder, me, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+}
+
+static void run(struct ddlemu_clock_view *v, bool settling)
+{
+	v->clock->rounds++;
+	if (ddlemu_flows_run(v) == DDLEMU_WOKE_NODES)
+		return;
+	if (settling)
+		ddlemu_number_raise(&v->clock->settled);
+	else
+		v->clock->stuck++;
+}
+
+void ddlemu_clock_run(struct ddlemu_clock_view *v)
+{
+	bool settling;
+	while (all_idle(v, &settling) && take_baton(v)) {
+		// Somebody may have begun to work since the first look. Nobody can from now on: what wakes an actor is
+		// either another actor, or whoever has the baton.
+		bool idle = all_idle(v, &settling);
+		if (idle)
+			run(v, settling);
+		__atomic_store_n(&v->clock->baton, 0, __ATOMIC_SEQ_CST);
+		if (idle)
+			return;
+		// The one that worked may have become idle meanwhile, and have found the baton taken.
+	}
+}

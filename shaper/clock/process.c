@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The part of this process in the clock of its fabric.
+
+#include "clock.h"
+
+static struct ddlemu_clock_view view;
+static const struct ddlemu_clock_calls *published; // NULL: not joined
+
+static int64_t process_now(void) { return clock_read(view.clock); }
+
+static struct ddlemu_actor *process_enter(const char *name) { return ddlemu_actor_enter(&view, name); }
+
+static void process_leave(struct ddlemu_actor *a) { ddlemu_actor_leave(&view, a); }
+
+static struct ddlemu_actor *process_application(void) { return &view.parties[view.party].actor[0]; }
+
+static uint32_t process_read(enum ddlemu_clock_number number)
+{
+	return number_read(&view.nodes[view.node].number[number]);
+}
+
+static void process_raise(enum ddlemu_clock_number number) { ddlemu_node_raise(&view, view.node, number); }
+
+static void process_idle(struct ddlemu_actor *a, enum ddlemu_clock_number number, uint32_t seen)
+{
+	ddlemu_actor_idle(&view, a, number, seen);
+}
+
+static void process_settle(struct ddlemu_actor *a) { ddlemu_actor_settle(&view, a); }
+
+static const struct ddlemu_clock_calls calls = {
+	.version = DDLEMU_CLOCK_CALLS_VERSION,
+	.now = process_now,
+	.enter = process_enter,
+	.leave = process_leave,
+	.application = process_application,
+	.read = process_read,
+	.raise = process_raise,
+	.idle = process_idle,
+	.settle = process_settle,
+};
+
+const struct ddlemu_clock_calls *ddlemu_clock_calls(void) { return __atomic_load_n(&published, __ATOMIC_ACQUIRE); }
+
+struct ddlemu_clock_view *ddlemu_clock_join(const struct ddlemu_clock_view *v)
+{
+	view = *v;
+	ddlemu_party_join(&view, v->node);
+	__atomic_store_n(&published, &calls, __ATOMIC_RELEASE);
+	return &view;
+}
+
+void ddlemu_clock_leave(struct ddlemu_clock_view *v)
+{
+	__atomic_store_n(&v->parties[v->party].on, 0, __ATOMIC_SEQ_CST);
+	ddlemu_clock_run(v); // perhaps only this process kept the clock from moving
+}
