@@ -153,8 +153,7 @@ static void do_run(const struct command *c, struct operation *operation)
 	settle();
 	float device_ms;
 	session_check_cuda(api.cudaEventElapsedTime(&device_ms, session.start, session.stop), "cudaEventElapsedTime");
-	protocol_reply("ok wall_ns=%" PRId64 " device_ns=%.0f late_ns=%" PRId64, wall, (double)device_ms * 1e6,
-		late);
+	protocol_reply("ok wall_ns=%" PRId64 " device_ns=%.0f late_ns=%" PRId64, wall, (double)device_ms * 1e6, late);
 }
 
 static void do_check(const struct command *c, struct operation *operation)

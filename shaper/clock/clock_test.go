@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package clock
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/ddlemu/ddlemu/shaper/link"
+)
+
+const start = int64(1e9)
+
+// gigabyte is a hop of 1 GB/s: a byte takes a nanosecond.
+func gigabyte(latency time.Duration) link.Spec {
+	return link.Spec{Bandwidth: 8e9, Latency: latency, MTU: 4096, QueuePolicy: link.Lossless}
+}
+
+func rdma() link.Transport {
+	return link.Transport{Kind: link.RDMA, Second: 1e9, RTO: 67e6, DownTimeout: 1e9}
+}
+
+func open(t interface {
+	Fatal(...any)
+	Cleanup(func())
+}, nodes int, specs []link.Spec) *world {
+	w, err := newWorld(nodes, specs, rdma(), 7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(w.close)
+	return w
+}
+
+// One message: the clock jumps to its due time, wakes the receiver and nobody else, then
+// jumps to its completion and wakes the sender.
+func TestJumpsToWhatAnEndMustSee(t *testing.T) {
+	w := open(t, 2, []link.Spec{gigabyte(5 * time.Microsecond)})
+	x := w.flow(0, 1, 1, []int{0})
+	w.receive(x)
+	w.post(x, 1000)
+	w.idle(0)
+	w.run(0)
+	if w.now() != start {
+		t.Fatalf("the clock moved to %d while rank 1 worked", w.now())
+	}
+	w.idle(1)
+	w.run(1)
+	due, complete := w.times(x, 0)
+	if w.now() != due || due <= start+6000 || due > start+20000 {
+		t.Errorf("the time is %d, the message is due at %d", w.now(), due)
+	}
+	if w.acts(0) != 0 || w.acts(1) != 1 {
+		t.Errorf("acts %d and %d, want those of the receiver's node raised", w.acts(0), w.acts(1))
+	}
+	w.run(0)
+	if w.now() != due {
+		t.Errorf("the clock moved to %d while rank 1 was to look", w.now())
+	}
+	w.idle(1)
+	w.run(1)
+	if w.now() != complete || w.acts(0) != 1 || w.acts(1) != 1 {
+		t.Errorf("the time is %d, the send is complete at %d; acts %d and %d", w.now(), complete, w.acts(0), w.acts(1))
+	}
+	w.idle(0)
+	w.run(0)
+	if w.now() != complete || w.stuck() != 1 {
+		t.Errorf("the clock moved to %d with nothing left to happen; stuck %d times", w.now(), w.stuck())
+	}
+}
+
+// A rank that dies keeps nobody waiting. If it died while it ran the clock, the clock is
+// broken, and goes on.
+func TestADeadRankKeepsNobodyWaiting(t *testing.T) {
+	for _, holding := range []bool{false, true} {
+		w := open(t, 3, []link.Spec{gigabyte(time.Microsecond)})
+		x := w.flow(0, 1, 1, []int{0})
+		w.receive(x)
+		w.post(x, 1000)
+		w.idle(0)
+		w.idle(1)
+		w.run(0)
+		if w.now() != start {
+			t.Fatalf("the clock moved while rank 2 worked")
+		}
+		w.die(2, holding)
+		w.run(0)
+		if w.now() == start || w.broken() != holding {
+			t.Errorf("holding %v: the time is %d, broken %v", holding, w.now(), w.broken())
+		}
+	}
+}
+
+// A flow that both ends have closed is free, and has no steps any more.
+func TestClosedFlowsAreFreed(t *testing.T) {
+	w := open(t, 2, []link.Spec{gigabyte(time.Microsecond)})
+	x := w.flow(0, 1, 1, []int{0})
+	w.receive(x)
+	w.post(x, 1<<20)
+	w.closeFlow(x)
+	w.idle(0)
+	w.idle(1)
+	w.run(0)
+	if !isFree(x) || w.now() != start || w.stuck() != 1 {
+		t.Errorf("free %v, time %d, stuck %d", isFree(x), w.now(), w.stuck())
+	}
+}
+
+// reference plays the same posts on link.Network, with a plain search in place of the heap.
+type reference struct {
+	net   *link.Network
+	flows []*link.Flow
+	order []uint64
+	next  []int64
+	now   int64
+	due   []int // messages of each flow that the receiver has seen
+	sent  []int
+}
+
+// run makes the steps up to the first that an end must see.
+func (r *reference) run(posted []int) {
+	slices.SortFunc(posted, func(a, b int) int { return int(r.order[a]) - int(r.order[b]) })
+	woke := false
+	for _, i := range posted {
+		woke = r.step(i) || woke
+	}
+	for {
+		first := -1
+		for i, at := range r.next {
+			if at != link.Never && (first < 0 || at < r.next[first] || at == r.next[first] && r.order[i] < r.order[first]) {
+				first = i
+			}
+		}
+		if first < 0 || woke && r.next[first] > r.now {
+			return
+		}
+		r.now = max(r.now, r.next[first])
+		woke = r.step(first) || woke
+	}
+}
+
+func (r *reference) step(i int) (woke bool) {
+	f := r.flows[i]
+	before := f.Arrived()
+	r.next[i] = f.Advance(r.now)
+	woke = f.Arrived() != before
+	for ; f.Message(uint64(r.due[i])).Due <= r.now; r.due[i]++ {
+		woke = true
+	}
+	for ; f.Message(uint64(r.sent[i])).Sent <= r.now; r.sent[i]++ {
+		woke = true
+	}
+	r.next[i] = min(r.next[i], f.Message(uint64(r.due[i])).Due, f.Message(uint64(r.sent[i])).Sent)
+	if r.next[i] != link.Never {
+		r.next[i] = max(r.next[i], r.now+1)
+	}
+	return woke
+}
+
+// The clock stops at the same times, with the same times of all messages, as a plain search
+// for the next step does, whatever the order in which ranks post.
+func TestPropertyStepsAreInOrder(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		const nodes, hops = 4, 5
+		specs, params := make([]link.Spec, hops), make([]link.Params, hops)
+		for i := range specs {
+			specs[i] = gigabyte(time.Duration(rapid.Int64Range(0, 3000).Draw(t, "latency")))
+			specs[i].Bandwidth = rapid.SampledFrom([]uint64{1e9, 8e9, 100e9}).Draw(t, "bandwidth")
+			specs[i].QueueBytes = rapid.SampledFrom([]uint64{0, 64 << 10}).Draw(t, "queue")
+			var err error
+			if params[i], err = link.NewParams(specs[i], 1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w := open(t, nodes, specs)
+		tr := rdma()
+		r := &reference{net: link.NewNetwork(params, &tr, nil, 7), now: start}
+		t.Cleanup(r.net.Close)
+		for i := range r.net.Hops {
+			r.net.Hops[i].ID = uint32(i)
+		}
+		n := rapid.IntRange(1, 6).Draw(t, "flows")
+		orders := rapid.Permutation([]uint64{1, 2, 3, 4, 5, 6}).Draw(t, "orders")
+		flows := make([]int, n)
+		for i := range flows {
+			flows[i] = i
+			path := rapid.Permutation([]int{0, 1, 2, 3, 4}).Draw(t, "path")[:rapid.IntRange(1, 3).Draw(t, "hops")]
+			var steps []link.PathHop
+			for _, h := range path {
+				steps = append(steps, link.PathHop{Hop: h})
+			}
+			w.flow(i%nodes, (i+1)%nodes, orders[i], path)
+			r.flows, r.order = append(r.flows, r.net.NewFlow(orders[i], steps, path)), append(r.order, orders[i])
+			r.next, r.due, r.sent = append(r.next, link.Never), append(r.due, 0), append(r.sent, 0)
+		}
+		for range rapid.IntRange(1, 60).Draw(t, "rounds") {
+			var posted []int
+			for _, i := range rapid.Permutation(flows).Draw(t, "turn")[:rapid.IntRange(0, n).Draw(t, "posting")] {
+				size := rapid.Uint64Range(0, 300_000).Draw(t, "size")
+				w.receive(w.at(i))
+				w.post(w.at(i), size)
+				r.flows[i].Recv(r.now)
+				r.flows[i].Post(size, r.now)
+				posted = append(posted, i)
+			}
+			for i := range nodes {
+				w.idle(i)
+			}
+			w.run(rapid.IntRange(0, nodes-1).Draw(t, "conductor"))
+			r.run(posted)
+			if w.now() != r.now {
+				t.Fatalf("the time is %d, want %d", w.now(), r.now)
+			}
+			for i, f := range r.flows {
+				for k := range r.due[i] {
+					due, complete := w.times(w.at(i), k)
+					if m := f.Message(uint64(k)); due != m.Due || complete != m.Sent {
+						t.Fatalf("flow %d, message %d: due %d and complete %d, want %d and %d", i, k, due, complete, m.Due, m.Sent)
+					}
+				}
+			}
+		}
+	})
+}

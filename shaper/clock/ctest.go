@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package clock
+
+/*
+#include <stdlib.h>
+#include <string.h>
+#include "clock.h"
+
+static void *zeros(size_t n)
+{
+	void *p = aligned_alloc(4096, (n + 4095) & ~(size_t)4095);
+	if (p != NULL)
+		memset(p, 0, n);
+	return p;
+}
+
+// claim makes the application of the view's party idle, without sleeping.
+static void claim(struct ddlemu_clock_view *v)
+{
+	uint32_t seen = number_read(&v->nodes[v->node].number[DDLEMU_ACTS]);
+	__atomic_store_n(&v->parties[v->party].actor[0].claim, DDLEMU_CLAIM | (uint64_t)DDLEMU_ACTS << 32 | seen,
+		__ATOMIC_SEQ_CST);
+}
+
+static void work(struct ddlemu_clock_view *v)
+{
+	__atomic_store_n(&v->parties[v->party].actor[0].claim, 0, __ATOMIC_SEQ_CST);
+}
+
+static uint32_t acts(struct ddlemu_clock_view *v, uint32_t node) { return number_read(&v->nodes[node].number[DDLEMU_ACTS]); }
+
+static struct ddlemu_clock_flow *make_flow(struct ddlemu_clock_view *v, uint32_t i)
+{
+	struct ddlemu_clock_flow *x = clock_flow_at(v->flows, i);
+	memset(x, 0, offsetof(struct ddlemu_clock_flow, flow.sends));
+	x->state = DDLEMU_FLOW_IN_USE;
+	return x;
+}
+*/
+import "C"
+
+import (
+	"unsafe"
+
+	"github.com/ddlemu/ddlemu/shaper/link"
+)
+
+// What tests need of C: a test file cannot use cgo.
+
+// world is a clock in private memory, with one rank on each node. The ranks do not run: the
+// test says what they do.
+type world struct {
+	memory []unsafe.Pointer
+	views  []C.struct_ddlemu_clock_view
+	flows  int
+}
+
+func newWorld(nodes int, specs []link.Spec, t link.Transport, seed uint64) (*world, error) {
+	w := &world{}
+	alloc := func(n uint64) unsafe.Pointer {
+		p := C.zeros(C.size_t(n))
+		w.memory = append(w.memory, p)
+		return p
+	}
+	clock := alloc(Size(nodes, nodes))
+	Init(clock, nodes, nodes)
+	flows := alloc(FlowsHead() + 16*FlowSize())
+	InitFlows(flows, 1)
+	hops := unsafe.Slice((*link.Hop)(alloc(uint64(len(specs))*uint64(unsafe.Sizeof(link.Hop{})))), len(specs))
+	blocks := unsafe.Slice((*link.Block)(alloc(uint64(len(specs))*uint64(unsafe.Sizeof(link.Block{})))), len(specs))
+	for i, s := range specs {
+		b, err := link.NewBlock(s, 1)
+		if err != nil {
+			return nil, err
+		}
+		hops[i], blocks[i] = link.Hop{ID: uint32(i), Block: uint32(i)}, b
+	}
+	transport := (*link.Transport)(alloc(uint64(unsafe.Sizeof(t))))
+	*transport = t
+	w.views = unsafe.Slice((*C.struct_ddlemu_clock_view)(alloc(uint64(nodes)*C.sizeof_struct_ddlemu_clock_view)), nodes)
+	for i := range w.views {
+		v := &w.views[i]
+		C.ddlemu_clock_place(v, clock, flows)
+		v.hops, v.party = C.uint32_t(len(specs)), C.uint32_t(i)
+		v.engine = C.struct_ddlemu_engine{
+			transport: (*C.struct_ddlemu_transport)(unsafe.Pointer(transport)), seed: C.uint64_t(seed),
+			hops: (*C.struct_ddlemu_hop)(unsafe.Pointer(&hops[0])), blocks: (*C.struct_ddlemu_block)(unsafe.Pointer(&blocks[0])),
+		}
+		C.ddlemu_party_join(v, C.uint32_t(i))
+	}
+	return w, nil
+}
+
+func (w *world) close() {
+	for _, p := range w.memory {
+		C.free(p)
+	}
+}
+
+// flow makes a flow from one node to another over these hops, and back over the same.
+func (w *world) flow(src, dst int, order uint64, hops []int) *C.struct_ddlemu_clock_flow {
+	x := C.make_flow(&w.views[0], C.uint32_t(w.flows))
+	w.flows++
+	x.order, x.sender_node, x.receiver_node = C.uint64_t(order), C.uint32_t(src), C.uint32_t(dst)
+	x.flow.id = C.uint64_t(order)
+	x.flow.path.n, x.flow.path.reverse_n = C.uint32_t(len(hops)), C.uint32_t(len(hops))
+	for i, h := range hops {
+		x.flow.path.hop[i], x.flow.path.reverse[i] = C.uint32_t(h), C.uint32_t(h)
+	}
+	return x
+}
+
+func (w *world) at(i int) *C.struct_ddlemu_clock_flow {
+	return C.clock_flow_at(w.views[0].flows, C.uint32_t(i))
+}
+
+func (w *world) posted(x *C.struct_ddlemu_clock_flow) {
+	i := (uintptr(unsafe.Pointer(x)) - uintptr(unsafe.Pointer(w.views[0].flows)) - uintptr(FlowsHead())) / uintptr(FlowSize())
+	C.ddlemu_flow_posted(&w.views[0], C.uint32_t(i))
+}
+
+func (w *world) post(x *C.struct_ddlemu_clock_flow, size uint64) {
+	C.flow_post(&x.flow, C.uint64_t(size), C.int64_t(w.now()))
+	w.posted(x)
+}
+
+func (w *world) receive(x *C.struct_ddlemu_clock_flow) {
+	C.flow_receive(&x.flow, 1<<40, C.int64_t(w.now()))
+	w.posted(x)
+}
+
+func (w *world) times(x *C.struct_ddlemu_clock_flow, i int) (due, complete int64) {
+	t := &x.flow.times[i%link.MaxMessages]
+	return int64(t.due), int64(t.complete)
+}
+
+func (w *world) closeFlow(x *C.struct_ddlemu_clock_flow) {
+	x.flow.sender_closed, x.flow.receiver_closed = 1, 1
+	w.posted(x)
+}
+
+func isFree(x *C.struct_ddlemu_clock_flow) bool { return x.state == C.DDLEMU_FLOW_FREE }
+
+func (w *world) now() int64 { return int64(C.clock_read(w.views[0].clock)) }
+
+func (w *world) idle(node int) { C.claim(&w.views[node]) }
+
+func (w *world) work(node int) { C.work(&w.views[node]) }
+
+func (w *world) acts(node int) uint32 { return uint32(C.acts(&w.views[0], C.uint32_t(node))) }
+
+// run tries to run the clock as the rank on a node does.
+func (w *world) run(node int) { C.ddlemu_clock_run(&w.views[node]) }
+
+// die is the end of the rank on a node, which has the baton if holding says so.
+func (w *world) die(node int, holding bool) {
+	if holding {
+		w.views[0].clock.baton = C.uint32_t(node + 1)
+	}
+	Leave(unsafe.Pointer(w.views[0].clock), node)
+}
+
+func (w *world) broken() bool { return w.views[0].clock.broken != 0 }
+
+func (w *world) stuck() int { return int(w.views[0].clock.stuck) }
