@@ -196,6 +196,9 @@ func (g *global) settleScale(ctx context.Context, fs *pflag.FlagSet, fab *fabric
 
 // warnTooMuch warns if this host cannot carry fab at its time scale.
 func (g *global) warnTooMuch(ctx context.Context, fab *fabric.Fabric) error {
+	if fab.Config.IsVirtual() {
+		return nil // nothing is too much: time waits
+	}
 	text, err := host.Warning(ctx, host.WorkloadOf(fab))
 	if text != "" {
 		g.warn("%s", text)

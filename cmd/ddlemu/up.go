@@ -196,5 +196,8 @@ func summary(fab *fabric.Fabric) string {
 	if k := fab.TimeScale(); k != 1 {
 		s += fmt.Sprintf(", time scale %d", k)
 	}
+	if c.IsVirtual() {
+		s += ", virtual clock"
+	}
 	return s
 }

@@ -2,6 +2,8 @@
 
 package bench
 
+import "github.com/ddlemu/ddlemu/configs"
+
 // Header is the first part of a run's output.
 type Header struct {
 	Collective string
@@ -10,6 +12,7 @@ type Header struct {
 	CUDA       string  // "soft" or "gpu"
 	Profile    string  // or the name in the fabric file
 	Datapath   string  // such as shm
+	Clock      string  // configs.RealClock or VirtualClock
 	TimeScale  float64 // times in the output are divided by it
 	Ranks      int
 	Nodes      int
@@ -26,6 +29,10 @@ func NewHeader(cfg Config, info Info) Header {
 	h := Header{
 		Collective: cfg.Collective.String(), NCCL: info.NCCL, NCCLLib: info.NCCLLib, TimeScale: cfg.TimeScale,
 		Ranks: cfg.Ranks, Warmup: cfg.Warmup, Iters: cfg.Iters, Check: cfg.Check,
+	}
+	h.Clock = configs.RealClock
+	if cfg.Virtual {
+		h.Clock = configs.VirtualClock
 	}
 	if h.TimeScale == 0 {
 		h.TimeScale = 1

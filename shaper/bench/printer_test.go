@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/shaper/bench/nccllog"
 	"github.com/ddlemu/ddlemu/shaper/nccl"
 )
@@ -23,7 +24,7 @@ var update = flag.Bool("update", false, "write the golden files anew")
 func sample() (Header, []Row, Summary) {
 	header := Header{
 		Collective: "all_reduce", NCCL: "2.22.3", NCCLLib: "libnccl.so.2", CUDA: "soft", Profile: "eth1", Datapath: "shm",
-		TimeScale: 0.5, Ranks: 2, Nodes: 2, Warmup: 1, Iters: 3, Check: true, Notes: []string{"decisions: host view"},
+		Clock: configs.RealClock, TimeScale: 0.5, Ranks: 2, Nodes: 2, Warmup: 1, Iters: 3, Check: true, Notes: []string{"decisions: host view"},
 	}
 	decision := &nccllog.Decision{Algo: nccllog.AlgoRing, Proto: nccllog.ProtoSimple}
 	half := func(inPlace bool, d, expected time.Duration, wrong int64) Measurement {

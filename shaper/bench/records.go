@@ -73,6 +73,7 @@ type jsonHeader struct {
 	CUDA       string   `json:"cuda"`
 	Profile    string   `json:"profile"`
 	Datapath   string   `json:"datapath"`
+	Clock      string   `json:"clock"`
 	TimeScale  float64  `json:"time_scale"`
 	Ranks      int      `json:"ranks"`
 	Nodes      int      `json:"nodes"`
@@ -102,7 +103,7 @@ func NewJSON(w io.Writer) Printer { return &jsonPrinter{w: w} }
 // Begin stores the header.
 func (p *jsonPrinter) Begin(h Header) error {
 	p.document.Header = jsonHeader{
-		NCCL: h.NCCL, CUDA: h.CUDA, Profile: h.Profile, Datapath: h.Datapath, TimeScale: h.TimeScale, Ranks: h.Ranks,
+		NCCL: h.NCCL, CUDA: h.CUDA, Profile: h.Profile, Datapath: h.Datapath, Clock: h.Clock, TimeScale: h.TimeScale, Ranks: h.Ranks,
 		Nodes: h.Nodes, Collective: h.Collective, NCCLLib: h.NCCLLib, Warmup: h.Warmup, Iters: h.Iters,
 		Notes: append([]string{}, h.Notes...),
 	}
@@ -143,8 +144,8 @@ func (p *csvPrinter) write(fields ...string) error {
 
 // Begin writes the header and the names.
 func (p *csvPrinter) Begin(h Header) error {
-	_, err := fmt.Fprintf(p.w, "# collective=%s nccl=%s cuda=%s profile=%s datapath=%s time_scale=%g ranks=%d nodes=%d warmup=%d iters=%d\n",
-		h.Collective, h.NCCL, h.CUDA, h.Profile, h.Datapath, h.TimeScale, h.Ranks, h.Nodes, h.Warmup, h.Iters)
+	_, err := fmt.Fprintf(p.w, "# collective=%s nccl=%s cuda=%s profile=%s datapath=%s clock=%s time_scale=%g ranks=%d nodes=%d warmup=%d iters=%d\n",
+		h.Collective, h.NCCL, h.CUDA, h.Profile, h.Datapath, h.Clock, h.TimeScale, h.Ranks, h.Nodes, h.Warmup, h.Iters)
 	if err != nil {
 		return err
 	}

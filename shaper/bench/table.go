@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/configs/units"
 )
 
@@ -27,8 +28,11 @@ func NewText(w io.Writer) Printer { return &textPrinter{w: w} }
 func (p *textPrinter) Begin(h Header) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# ddlemu bench %s: NCCL %s (%s), CUDA %s\n", h.Collective, h.NCCL, h.NCCLLib, h.CUDA)
-	fmt.Fprintf(&b, "# profile %s  datapath %s  time scale %s  ranks %d  nodes %d\n", h.Profile, h.Datapath,
-		strconv.FormatFloat(h.TimeScale, 'g', -1, 64), h.Ranks, h.Nodes)
+	clock := h.Clock
+	if clock == configs.RealClock {
+		clock += "  time scale " + strconv.FormatFloat(h.TimeScale, 'g', -1, 64)
+	}
+	fmt.Fprintf(&b, "# profile %s  datapath %s  clock %s  ranks %d  nodes %d\n", h.Profile, h.Datapath, clock, h.Ranks, h.Nodes)
 	fmt.Fprintf(&b, "# warmup iters: %d iters: %d validation: %d\n", h.Warmup, h.Iters, map[bool]int{true: 1}[h.Check])
 	for _, note := range h.Notes {
 		fmt.Fprintf(&b, "# %s\n", note)

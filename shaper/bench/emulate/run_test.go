@@ -59,7 +59,7 @@ func TestAttempts(t *testing.T) {
 	}
 	valid := verdict.Verdict{Valid: true, Word: "VALID"}
 	const (
-		head  = "# collective= nccl= cuda= profile= datapath= time_scale=0 ranks=0 nodes=0 warmup=0 iters=0\n"
+		head  = "# collective= nccl= cuda= profile= datapath= clock= time_scale=0 ranks=0 nodes=0 warmup=0 iters=0\n"
 		names = "size,count,type,redop,root,inplace,time_us,algbw_gbs,busbw_gbs,wrong,expected_us,diff_percent,time_min_us,time_max_us,algo,proto,channels\n"
 	)
 	table := func(word string) string { return head + names + "# verdict: " + word + "\n" }

@@ -43,7 +43,7 @@ func TestRead(t *testing.T) {
 			{9, 8, 2, "float", "sum", -1, half(36.87, 0, 0), in(36.5, 0, -1)},
 			{10, 16777216, 4194304, "float", "sum", -1, half(12345.6, 1.36, 0), in(12400, 1.35, 0)},
 		}, Ranks: 2, Iters: 20}},
-		{"ddlemu bench", `# profile ndr400  datapath shm  time scale 1024  ranks 4  nodes 2
+		{"ddlemu bench", `# profile ndr400  datapath shm  clock real  time scale 1024  ranks 4  nodes 2
 # warmup iters: 5 iters: 7 validation: 1
            8             2     float     sum      -1     2.54    0.00    0.00       0     2.57    0.00    0.00       0       2.47   +2.91        2.47   +4.09
 verdict: VALID
