@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/ddlemu/ddlemu/shaper/link"
@@ -47,6 +48,9 @@ func TestJumpsToWhatAnEndMustSee(t *testing.T) {
 	if w.now() != start {
 		t.Fatalf("the clock moved to %d while rank 1 worked", w.now())
 	}
+	if d := cmp.Diff([]Actor{{0, "application", 0, "polls"}, {1, "application", 0, "works"}}, w.status().Actors); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
 	w.idle(1)
 	w.run(1)
 	due, complete := w.times(x, 0)
@@ -67,8 +71,8 @@ func TestJumpsToWhatAnEndMustSee(t *testing.T) {
 	}
 	w.idle(0)
 	w.run(0)
-	if w.now() != complete || w.stuck() != 1 {
-		t.Errorf("the clock moved to %d with nothing left to happen; stuck %d times", w.now(), w.stuck())
+	if w.now() != complete || w.status().Stuck != 1 {
+		t.Errorf("the clock moved to %d with nothing left to happen; stuck %d times", w.now(), w.status().Stuck)
 	}
 }
 
@@ -88,8 +92,8 @@ func TestADeadRankKeepsNobodyWaiting(t *testing.T) {
 		}
 		w.die(2, holding)
 		w.run(0)
-		if w.now() == start || w.broken() != holding {
-			t.Errorf("holding %v: the time is %d, broken %v", holding, w.now(), w.broken())
+		if w.now() == start || w.status().Broken != holding {
+			t.Errorf("holding %v: the time is %d, broken %v", holding, w.now(), w.status().Broken)
 		}
 	}
 }
@@ -104,8 +108,8 @@ func TestClosedFlowsAreFreed(t *testing.T) {
 	w.idle(0)
 	w.idle(1)
 	w.run(0)
-	if !isFree(x) || w.now() != start || w.stuck() != 1 {
-		t.Errorf("free %v, time %d, stuck %d", isFree(x), w.now(), w.stuck())
+	if !isFree(x) || w.now() != start || w.status().Stuck != 1 {
+		t.Errorf("free %v, time %d, stuck %d", isFree(x), w.now(), w.status().Stuck)
 	}
 }
 

@@ -161,6 +161,4 @@ func (w *world) die(node int, holding bool) {
 	Leave(unsafe.Pointer(w.views[0].clock), node)
 }
 
-func (w *world) broken() bool { return w.views[0].clock.broken != 0 }
-
-func (w *world) stuck() int { return int(w.views[0].clock.stuck) }
+func (w *world) status() Status { return StatusOf(unsafe.Pointer(w.views[0].clock)) }

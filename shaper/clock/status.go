@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package clock
+
+// #include "clock.h"
+import "C"
+
+import "unsafe"
+
+// Status is the state of a virtual clock at one moment.
+type Status struct {
+	Now    int64   `json:"now_ns"`
+	Rounds uint64  `json:"rounds"` // times that all ranks waited and the clock ran
+	Steps  uint64  `json:"steps"`  // of flows
+	Stuck  uint64  `json:"stuck"`  // rounds in which nothing was left to happen, although nobody waited for that
+	Broken bool    `json:"broken"` // a rank died while its process ran the clock
+	Actors []Actor `json:"actors"`
+}
+
+// Actor is a thread that can act.
+type Actor struct {
+	Participant int    `json:"participant"` // its place in the fabric's file
+	Name        string `json:"name"`        // application, soft-stream, ...
+	Thread      int    `json:"thread"`      // thread id; 0 for the application
+	State       string `json:"state"`       // works, polls, waits or settles; the last three are idle
+}
+
+// StatusOf reads the clock. Its parts may be of slightly different moments.
+func StatusOf(memory unsafe.Pointer) Status {
+	c := (*C.struct_ddlemu_clock)(memory)
+	var v C.struct_ddlemu_clock_view
+	C.ddlemu_clock_place(&v, memory, nil)
+	s := Status{Now: Now(memory), Rounds: uint64(c.rounds), Steps: uint64(c.steps), Stuck: uint64(c.stuck), Broken: c.broken != 0, Actors: []Actor{}}
+	for i, p := range unsafe.Slice(v.parties, int(c.parties)) {
+		if p.on == 0 {
+			continue
+		}
+		for k := range min(int(p.actors), len(p.actor)) {
+			if a := &p.actor[k]; a.used != 0 {
+				s.Actors = append(s.Actors, Actor{Participant: i, Name: C.GoString(&a.name[0]), Thread: int(a.thread), State: stateOf(uint64(a.claim))})
+			}
+		}
+	}
+	return s
+}
+
+// stateOf is what a claim says.
+func stateOf(claim uint64) string {
+	switch {
+	case claim == 0:
+		return "works"
+	case claim>>32&0x7fffffff == C.DDLEMU_ACTS:
+		return "polls"
+	case claim>>32&0x7fffffff == C.DDLEMU_SIGNALS:
+		return "waits"
+	}
+	return "settles"
+}
