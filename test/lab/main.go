@@ -77,13 +77,13 @@ func compile(ctx context.Context, dir string) error {
 	if err := errors.Join(os.RemoveAll(tests), os.MkdirAll(tests, 0o755)); err != nil {
 		return err
 	}
-	commands := [][]string{{"build", "-trimpath", "-ldflags=-s -w", "-o", filepath.Join(dir, "init"), "./test/lab/init"}}
+	const static = "-ldflags=-s -w -linkmode external -extldflags -static"
+	commands := [][]string{{"build", "-trimpath", "-tags=netgo,osusergo", static, "-o", filepath.Join(dir, "init"), "./test/lab/init"}}
 	for _, p := range tested {
-		commands = append(commands, []string{"test", "-c", "-trimpath", "-ldflags=-s -w", "-o", filepath.Join(tests, filepath.Base(p)+".test"), p})
+		commands = append(commands, []string{"test", "-c", "-trimpath", "-tags=netgo,osusergo", static, "-o", filepath.Join(tests, filepath.Base(p)+".test"), p})
 	}
 	for _, args := range commands {
 		cmd := exec.CommandContext(ctx, "go", args...)
-		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return fmt.Errorf("go %v: %w\n%s", args, err, out)
 		}
