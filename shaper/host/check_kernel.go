@@ -140,7 +140,7 @@ func autoCheck(all []shapers.Info) Check {
 		if f.Err == nil && without == "" {
 			without = f.Name
 		}
-		if f.Err == nil && f.AnyLink && with == "" {
+		if f.Err == nil && f.AnyLatency && with == "" {
 			with = f.Name
 		}
 	}

@@ -32,7 +32,7 @@ type Shaper interface {
 type kind struct {
 	name        string
 	features    []string                // features of the kernel that it needs
-	check       func(s link.Spec) error // says which property of a link it does not support; nil if it supports all
+	check       func(s link.Spec) error // says which property of a link it does not support, except reordering; nil if it supports all
 	start       func(w nodes.Network) (Shaper, error)
 	description string // what it does and costs; docs/kernel.md has the details
 }
@@ -81,10 +81,21 @@ func Start(name string, w nodes.Network) (s Shaper, what string, err error) {
 // datapath must support s, see configs.Fabric.ValidateLink.
 func CheckLink(name string, s link.Spec) error {
 	i := slices.IndexFunc(kinds, func(k kind) bool { return k.name == name })
-	if i < 0 || kinds[i].check == nil {
+	if i < 0 {
 		return nil
 	}
-	return kinds[i].check(s)
+	return kinds[i].checkLink(s)
+}
+
+// checkLink is CheckLink for k.
+func (k *kind) checkLink(s link.Spec) error {
+	if s.Reorder.Share != 0 && k.name != configs.WireShaper {
+		return fmt.Errorf("%w: %s does not reorder packets: bring the fabric up with --shaper wire", tc.ErrUnavailable, k.name)
+	}
+	if k.check == nil {
+		return nil
+	}
+	return k.check(s)
 }
 
 // selectKind returns the shaper called name or, if name is "" or auto, the first that is suitable, and the names of
@@ -119,10 +130,10 @@ func selectKind(name string, f *fabric.Fabric, kernel *Kernel) (k kind, rejected
 // suits returns nil if k supports the links of f and the kernel has what k needs.
 func (k *kind) suits(f *fabric.Fabric, kernel *Kernel) error {
 	for i, h := range f.Hops {
-		if h.Kind != fabric.Link || k.check == nil {
+		if h.Kind != fabric.Link {
 			continue
 		}
-		if err := k.check(h.Spec); err != nil {
+		if err := k.checkLink(h.Spec); err != nil {
 			return fmt.Errorf("%s: %w", f.HopName(i), err)
 		}
 	}
@@ -144,7 +155,7 @@ type Info struct {
 	Name        string
 	Description string // what it does and costs
 	Err         error  // nil if the kernel has what it needs
-	AnyLink     bool   // it supports every link, also one with latency
+	AnyLatency  bool   // it supports links with latency
 }
 
 // List returns the shapers in order of preference. The shaper auto is the first that the kernel and the links permit.
