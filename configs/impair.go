@@ -27,7 +27,10 @@ const (
 	TableJitter   = "table"   // the fabric's JitterTable times Value
 )
 
-const jitterHelp = "write 2us or normal:2us (standard deviation), uniform:2us (half width), pareto:2us (mean), table:2us or none"
+const (
+	jitterForms = "2us or normal:2us (standard deviation), uniform:2us (half width), pareto:2us (mean), table:2us (times jitter_table) or none"
+	jitterHelp  = "write " + jitterForms
+)
 
 // ParseJitter reads a jitter from a file or flag: KIND:DURATION, a DURATION alone for
 // normal, or none.
@@ -176,6 +179,24 @@ func (l Loss) String() string {
 	return gilbertKind + ":" + number(l.GoodToBad) + "," + number(l.BadToGood) + "," + number(l.BadP) + "," + number(l.P)
 }
 
+// text is l for people, in a form that ParseLoss reads.
+func (l Loss) text() string {
+	if l.GoodToBad != 0 || l.P == 0 {
+		return l.String()
+	}
+	return percent(l.P)
+}
+
+// percent is a probability for people, in a form that parseProbability reads: 0.01 as 1%.
+func percent(p float64) string {
+	const digits = 15 // all that are sure of a float64
+	s := strconv.FormatFloat(100*p, 'g', digits, 64)
+	if strings.Contains(s, "e") { // which no percentage has
+		return strconv.FormatFloat(p, 'g', -1, 64)
+	}
+	return s + "%"
+}
+
 // MarshalText is String, for Encode.
 func (l Loss) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
 
@@ -207,10 +228,10 @@ func (l Loss) validateModelled() error {
 	if l.repeatFactor() <= MaxLoss || l.GoodToBad != 0 && l.Mean() <= MaxBurstLoss {
 		return nil
 	}
-	return fmt.Errorf("%v is too much: on datapath shm a link loses %v at most, %v in the long run if in bursts of dozens; %s", l, MaxLoss, MaxBurstLoss, downHelp)
+	return fmt.Errorf("%s is too much: a link of datapath shm can lose %s of the packets, or in long bursts %s on average; %s", l.text(), percent(MaxLoss), percent(MaxBurstLoss), downHelp)
 }
 
-const downHelp = "to let nothing through, take it down by ddlemu shape --down or, in the file, up: false"
+const downHelp = "to let nothing through, take the link down with `ddlemu shape --down` or, in the file, up: false"
 
 // repeatFactor is the factor by which the probability of n losses in a row falls with
 // each further loss: the larger eigenvalue of the chain's transition matrix restricted
@@ -223,7 +244,7 @@ func (l Loss) repeatFactor() float64 {
 // Queue is the queue limit at the start of a link or a receive port, and what happens to
 // a segment that finds the queue full.
 type Queue struct {
-	Bytes  units.Size // 0 = unbounded
+	Bytes  units.Size // 0 = no limit
 	Policy string
 }
 
@@ -236,7 +257,7 @@ const (
 
 const (
 	unboundedText = "unbounded"
-	queueHelp     = "write lossless:1M, taildrop:1M, fair:1M or, without bound, lossless or fair"
+	queueHelp     = "write lossless:1M, taildrop:1M, fair:1M or, without limit, lossless or fair"
 )
 
 // ParseQueue reads a queue from a file or flag: POLICY:SIZE, a SIZE alone for lossless,

@@ -52,6 +52,20 @@ func TestParseLoss(t *testing.T) {
 	}
 }
 
+func TestLossText(t *testing.T) {
+	for text, want := range map[string]string{
+		"none": "none", "1%": "1%", "0.01": "1%", "0.001": "0.1%", "7%": "7%", "100%": "100%", "1e-5": "0.001%", "1e-7": "1e-07", "gilbert:1e-3,0.1": "gilbert:0.001,0.1,1,0",
+	} {
+		l, err := ParseLoss(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again, err := ParseLoss(l.text()); l.text() != want || err != nil || again != l {
+			t.Errorf("%s: text %q, want %q; read back %+v, %v", text, l.text(), want, again, err)
+		}
+	}
+}
+
 func TestLossMean(t *testing.T) {
 	for _, c := range []struct {
 		loss Loss

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -113,12 +114,14 @@ func (l Link) trunk() Link {
 
 // LinkParam is one parameter of a link: its names, its text and its limits.
 type LinkParam struct {
-	Key       string // in fabric files
-	Flag      string // of the commands that bring up or change links; "" = none
-	Usage     string // help of the flag, with the name of its value in backquotes
-	ShapeOnly bool   // the flag is of `ddlemu shape` alone, and there is no variable
-	Label     string // in lists of changes
-	Column    string // header in tables of links, ending in a space if numbers stand below; "" = no column
+	Key        string // in fabric files
+	Flag       string // of the commands that bring up or change links; "" = none
+	Usage      string // help of the flag, with the name of its value in backquotes
+	ShapeOnly  bool   // the flag is of `ddlemu shape` alone, and there is no variable
+	FabricOnly bool   // `ddlemu dev` has no such flag
+	Label      string // in lists of changes
+	Column     string // header in tables of links, ending in a space if numbers stand below; "" = no column
+	Optional   bool   // the column is shown only if some link has another value than none
 
 	parse func(string) (any, error)  // a pointer to the value that a user wrote
 	check func(*Link) error          // refuses a value that no link may have
@@ -130,17 +133,17 @@ type LinkParam struct {
 // linkParams are in the order of the fields of Link.
 var linkParams = numbered([]LinkParam{
 	{
-		Key: "bandwidth", Flag: "bw", Usage: "line `rate` of each link: 100Gbps, 25Gbit, 12.5GB/s or unlimited", Column: "bandwidth ",
+		Key: "bandwidth", Flag: "bw", Usage: "line `rate`: 100Gbps, 25Gbit, 12.5GB/s or unlimited", Column: "bandwidth ",
 		parse: pointer(units.ParseBandwidth),
 		check: func(l *Link) error { return inRate(l.Bandwidth) },
 	},
 	{
-		Key: "latency", Flag: "lat", Usage: "one-way `latency` of each link: 5us, 1.2ms", Column: "latency ",
+		Key: "latency", Flag: "lat", Usage: "one-way `latency`: 5us, 1.2ms", Column: "latency ",
 		parse: pointer(ParseDuration),
 		check: func(l *Link) error { return inRange(l.Latency, 0, MaxLatency) },
 	},
 	{
-		Key: "jitter", Flag: "jitter", Usage: "`jitter` of the latency: 2us (standard deviation), uniform:2us, pareto:2us or none", Column: "jitter",
+		Key: "jitter", Flag: "jitter", Usage: "`jitter` of the latency: " + jitterForms, Column: "jitter",
 		parse: pointer(ParseJitter),
 		check: func(l *Link) error { return l.Jitter.validate() },
 		fits: func(f *Fabric, l *Link) error {
@@ -160,9 +163,10 @@ var linkParams = numbered([]LinkParam{
 			}
 			return l.Loss.validateModelled()
 		},
+		text: func(l *Link) string { return l.Loss.text() },
 	},
 	{
-		Key: "queue", Flag: "queue", Usage: "`queue` bound and policy: lossless:1M, taildrop:1M, fair:1M or lossless", Column: "queue",
+		Key: "queue", Flag: "queue", Usage: "`queue` limit and policy: lossless:1M, taildrop:1M, fair:1M, lossless or fair", Column: "queue",
 		parse: pointer(ParseQueue),
 		check: func(l *Link) error { return l.Queue.validate(l.segment()) },
 		fits: func(f *Fabric, l *Link) error {
@@ -173,7 +177,7 @@ var linkParams = numbered([]LinkParam{
 		},
 	},
 	{
-		Key: "ecn", Flag: "ecn", Usage: "mark packets that find this `size` ahead of them in a queue: 200K or none",
+		Key: "ecn", Flag: "ecn", Usage: "mark packets that find this `size` ahead of them in a queue: 200K or none", FabricOnly: true, Column: "ECN", Optional: true,
 		parse: pointer(ParseECN),
 		check: func(l *Link) error { return inRange(l.ECN, 0, MaxQueue) },
 		fits: func(f *Fabric, l *Link) error {
@@ -185,15 +189,16 @@ var linkParams = numbered([]LinkParam{
 		text: ecnText,
 	},
 	{
-		Key: "reorder", Flag: "reorder", Usage: "`share` of the packets that arrive early, and by how much: 1%,50us or none",
+		Key: "reorder", Flag: "reorder", Usage: "`share` of the packets that arrive early, and by how much: 1%,50us or none", FabricOnly: true, Column: "reorder", Optional: true,
 		parse: pointer(ParseReorder),
 		check: func(l *Link) error { return l.Reorder.validate() },
 		fits: func(f *Fabric, l *Link) error {
-			if f.OnKernel() && f.Shaper != WireShaper && l.Reorder != (Reorder{}) {
-				return fmt.Errorf("%v given for the datapath kernel with the shaper %s: give the fabric shaper: wire, which alone reorders", l.Reorder, cmp.Or(f.Shaper, AutoShaper))
+			if f.OnKernel() && !slices.Contains([]string{"", AutoShaper, WireShaper}, f.Shaper) && l.Reorder != (Reorder{}) {
+				return fmt.Errorf("%s given with the shaper %s: only wire reorders; give --shaper %s or %s", l.Reorder.text(), f.Shaper, AutoShaper, WireShaper)
 			}
 			return nil
 		},
+		text: func(l *Link) string { return l.Reorder.text() },
 	},
 	{
 		Key: "mtu", Flag: "mtu", Usage: "`bytes` of a packet, headers included", ShapeOnly: true,
@@ -310,6 +315,14 @@ func (r Reorder) String() string {
 	return Loss{P: r.Share}.String() + "," + r.Early.String()
 }
 
+// text is r for people, in a form that ParseReorder reads.
+func (r Reorder) text() string {
+	if r == (Reorder{}) {
+		return "none"
+	}
+	return percent(r.Share) + "," + r.Early.String()
+}
+
 // MarshalText is String, for Encode.
 func (r Reorder) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
@@ -392,7 +405,7 @@ func (l *Link) validateValues() error {
 // may give the one and the other, so it is checked after the last.
 func (l *Link) validateECN() error {
 	if l.ECN != 0 && l.Queue.Bytes != 0 && l.ECN >= l.Queue.Bytes {
-		return Errorf("ecn", "%v is not below the queue's bound, %v: one sender fills it before a packet is marked", l.ECN, l.Queue)
+		return Errorf("ecn", "%v is not below the queue limit, %v: one sender fills it before a packet is marked", l.ECN, l.Queue)
 	}
 	return nil
 }

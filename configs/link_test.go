@@ -89,7 +89,7 @@ func TestReorder(t *testing.T) {
 	}
 	f := Default()
 	f.Datapath, f.Link.Reorder = Kernel, Reorder{0.1, time.Microsecond}
-	for shaper, fits := range map[string]bool{"": false, AutoShaper: false, EDTShaper: false, HTBShaper: false, NetemShaper: false, WireShaper: true} {
+	for shaper, fits := range map[string]bool{"": true, AutoShaper: true, EDTShaper: false, HTBShaper: false, NetemShaper: false, WireShaper: true} {
 		f.Shaper = shaper
 		if err := f.ValidateLink(&f.Link); (err == nil) != fits {
 			t.Errorf("shaper %q: %v", shaper, err)

@@ -41,7 +41,8 @@ type Pattern struct {
 }
 
 const (
-	patternHelp = "name links as node0:node1, node0>node1, node0.nic1:node1.nic1, node0 or *; those between switches as leaf0:spine1 or leaf0"
+	nodeHelp    = "name links as node0:node1, node0>node1, node0.nic1:node1.nic1, node0 or *"
+	patternHelp = nodeHelp + "; those between switches as leaf0:spine1 or leaf0"
 	switchHelp  = "a letter, then letters, digits, '-' and '_', at most 64, and not a node's name"
 )
 
@@ -191,7 +192,7 @@ func (p Pattern) MatchPorts(nic End) bool { return p.Ports && !p.Trunk() && p.Fr
 // lays out the switches, checks their names.
 func (p Pattern) Check(f *Fabric) error {
 	if p.Trunk() && f.Topology.IsStar() {
-		return fmt.Errorf("%q does not name links: a star has no switches to name; %s", p, patternHelp)
+		return fmt.Errorf("%q does not name links: the switch of the topology star has no name; %s", p, nodeHelp)
 	}
 	for _, e := range []End{p.From, p.To} {
 		if e.Node >= f.Nodes {

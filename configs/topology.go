@@ -113,7 +113,7 @@ func (f *Fabric) Net() (*Net, error) {
 	}
 	for _, key := range t.keys() {
 		if !slices.Contains(allowed, key) {
-			return nil, Errorf("topology."+key, "given for the kind %s, which has no such thing", kind)
+			return nil, Errorf("topology."+key, "given for the kind %s: only other kinds have it", kind)
 		}
 	}
 	if t.IsStar() {

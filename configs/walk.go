@@ -23,6 +23,9 @@ func (o origins) place(err error) error {
 	var e *Error
 	if errors.As(err, &e) {
 		e.Where = o.of(e.Field)
+		if e.Where == o[e.Field] && !strings.HasPrefix(e.Where, o[""]) {
+			e.Field = "" // Where is the flag or variable of this field alone, which names it
+		}
 	}
 	return err
 }
@@ -59,7 +62,7 @@ func (d *decoder) document(data []byte) (*yaml.Node, error) {
 	y := yaml.NewDecoder(bytes.NewReader(data))
 	if err := y.Decode(&doc); err != nil {
 		if errors.Is(err, io.EOF) {
-			err = errors.New("is empty: it must hold a fabric, see the examples")
+			return nil, &Error{Where: d.file, Err: errors.New("the file is empty: write a fabric into it, see configs/examples")}
 		}
 		return nil, d.notYAML(data, err)
 	}

@@ -34,7 +34,7 @@ func (m *member) open(key uint64) (err error) {
 	if name != "" {
 		m.file, err = m.dir.Open(name)
 		if errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("fabric %s is not up in %s: bring it up with `ddlemu up`, or unset %s", name, path, fabricEnv)
+			return fmt.Errorf("fabric %s is not up in %s: bring it up with `ddlemu up --profile eth10 --name %[1]s`, or unset %[3]s", name, path, fabricEnv)
 		}
 		return err
 	}
@@ -85,7 +85,7 @@ func adHocShape(c *configs.Fabric) (gpus, nodes int, err error) {
 	case nodesGiven:
 		return c.GPUsPerNode, c.Nodes, nil
 	case world == 0:
-		return 0, 0, fmt.Errorf("no fabric is up, and no launcher's variable says how many ranks there are: bring one up with `ddlemu up`, or set DDLEMU_NODES")
+		return 0, 0, fmt.Errorf("no fabric is up, and no launcher's variable says how many ranks there are: bring one up with `ddlemu up --profile eth10`, or set DDLEMU_NODES")
 	case gpusGiven:
 		return c.GPUsPerNode, (world + c.GPUsPerNode - 1) / c.GPUsPerNode, nil
 	}

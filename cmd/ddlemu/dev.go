@@ -57,7 +57,7 @@ Without flags, it prints whether the interface is shaped.
 		},
 	}
 	o.flags = cmd.Flags()
-	flags.AddLinks(o.flags)
+	flags.AddDevice(o.flags)
 	o.flags.BoolVar(&o.Restore, "restore", false, "remove what this command has added")
 	return cmd
 }
@@ -105,6 +105,9 @@ func shapeDevice(g *global, d *tc.Device, name string, patch configs.LinkPatch) 
 	patch.Apply(&l)
 	if err := l.Validate(); err != nil {
 		return err
+	}
+	if l.Queue.Policy == configs.Fair {
+		return badInput("--queue: %v is for fabrics: give lossless or taildrop", l.Queue)
 	}
 	kernel := &shapers.Kernel{}
 	tables := link.NewJitterTables(nil)

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -84,6 +85,7 @@ func runDoctor(ctx context.Context, g *global, o *doctorOptions) error {
 	if len(report.Carries) > 0 {
 		printCarries(g.Stdout, report.Carries)
 	}
+	printNext(g.Stdout, report.Checks)
 	return nil
 }
 
@@ -95,6 +97,21 @@ func printChecks(w io.Writer, checks []host.Check) {
 			fmt.Fprintf(w, "%12sto get it: %s\n", "", c.Next)
 		}
 	}
+}
+
+// printNext says what to do next.
+func printNext(w io.Writer, checks []host.Check) {
+	var names []string
+	for _, c := range checks {
+		if c.Grade != host.OK {
+			names = append(names, c.Name)
+		}
+	}
+	text := "all checks are ok"
+	if len(names) > 0 {
+		text = "not ok: " + strings.Join(names, ", ") + "; above is what each limits, and how to get it"
+	}
+	fmt.Fprintf(w, "\n%s. To start: ddlemu bench all_reduce --profile eth10 --ranks 2 -b 1M -e 16M -f 4\n", text)
 }
 
 func printCarries(w io.Writer, all []host.Capacity) {

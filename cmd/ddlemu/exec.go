@@ -63,7 +63,7 @@ func runExec(ctx context.Context, g *global, node string, args []string) error {
 	if err != nil {
 		return badInput("%s: no such command", args[0])
 	}
-	up, err := g.open()
+	up, err := g.openKernel()
 	if err != nil {
 		return err
 	}
@@ -109,7 +109,7 @@ func (g *global) entry(up *opened, node string) (*entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := onKernel(up.File, fab); err != nil {
+	if err := g.onKernel(up.File, fab); err != nil {
 		return nil, err
 	}
 	p, err := daemon.Plan(up.Dir.Path, fab, up.File.Name())
@@ -153,10 +153,11 @@ func (e *entry) environment(base []string, who launch.Account) []string {
 	return launch.MergeEnvironment(base, extra)
 }
 
-// onKernel refuses a fabric without nodes to run on.
-func onKernel(file *state.File, fab *fabric.Fabric) error {
+// onKernel refuses a fabric whose nodes are not network namespaces.
+func (g *global) onKernel(file *state.File, fab *fabric.Fabric) error {
 	if !fab.Config.OnKernel() {
-		return badInput("fabric %s has no nodes to run on: bring one up with `ddlemu up --datapath kernel`", file.Name())
+		const name = "kernel"
+		return badInput("fabric %s has the datapath shm, on which no program can be run on a node: bring one up with `%s --nodes %d --datapath kernel`, and give --fabric %s", file.Name(), g.upCommand(name), fab.Config.Nodes, name)
 	}
 	if !file.Served() {
 		return daemonGone(file.Name())

@@ -4,7 +4,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"strings"
 
@@ -128,6 +130,15 @@ func runExpect(ctx context.Context, g *global, o *expectOptions, collective stri
 	return err
 }
 
+// openTable opens a file that the user named.
+func openTable(path string) (*os.File, error) {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, errors.New("there is no such file: give the path of one with a table of nccl-tests")
+	}
+	return f, err
+}
+
 // readLog reads the table and makes b measure its rows.
 func (o *expectOptions) readLog(g *global, b *bench.Config) (*emulate.Log, error) {
 	for _, flag := range []string{"minbytes", "maxbytes", "stepbytes", "stepfactor"} {
@@ -137,7 +148,7 @@ func (o *expectOptions) readLog(g *global, b *bench.Config) (*emulate.Log, error
 	}
 	in := g.Stdin
 	if o.Log != "-" {
-		f, err := os.Open(o.Log)
+		f, err := openTable(o.Log)
 		if err != nil {
 			return nil, err
 		}

@@ -24,7 +24,7 @@ func newFabricCommand(g *global) *cobra.Command {
 
 ` + exitHelp,
 		Example: `  ddlemu fabric show -f fabric.yaml`,
-		Args:    noArgs,
+		Args:    knownCommand,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newFabricShowCommand(g))
@@ -55,8 +55,8 @@ state: its switches, the NICs on them, the links between them with rate and late
 and the bandwidth between the halves of its nodes (the minimum cut of the links).
 
 With --check, list likely mistakes: links that no path uses, paths over links that
-are down, switches without capacity, links faster than their ports, jitter that is
-too large for the latency, more links than fit into the fabric's file. A fabric that
+are down, switches without capacity, links faster than their ports, jitter or
+reordering that is too large for the latency, more links than fit into the fabric's file. A fabric that
 is not possible (a NIC that no path reaches, a path of too many links) is refused
 with the reason in any case.
 

@@ -36,18 +36,23 @@ func (g *global) printPaths(fab *fabric.Fabric, pattern string) error {
 // printPath prints the path from one NIC to another, and below its hops the least rate
 // and the sum of the latencies.
 func (g *global) printPath(fab *fabric.Fabric, src, dst int) {
-	heads := linkColumns(fab.NICName(src) + " to " + fab.NICName(dst))
+	path := fab.Path(src, dst)
+	links := make([]configs.Link, len(path))
+	for i, step := range path {
+		links[i] = fabric.LinkOf(fab.Hops[step.Hop].Spec)
+	}
+	columns := columnsOf(links)
+	heads := linkHeads(columns, fab.NICName(src)+" to "+fab.NICName(dst))
 	t := newTable(g.Stdout, heads...)
 	total := configs.Link{Latency: fab.Latency(src, dst), Up: true}
-	for _, step := range fab.Path(src, dst) {
-		l := fabric.LinkOf(fab.Hops[step.Hop].Spec)
-		t.AppendRow(linkRow(&l, fab.HopName(step.Hop)))
+	for i, l := range links {
+		t.AppendRow(linkRow(columns, &l, fab.HopName(path[i].Hop)))
 		if total.Bandwidth == units.Unlimited || l.Bandwidth != units.Unlimited && l.Bandwidth < total.Bandwidth {
 			total.Bandwidth = l.Bandwidth
 		}
 		total.Up = total.Up && l.Up
 	}
-	row := linkRow(&total, "whole path")
+	row := linkRow(columns, &total, "whole path")
 	for i, head := range heads[1:] {
 		if !slices.Contains([]string{"bandwidth ", "latency ", "state"}, head) {
 			row[i+1] = ""

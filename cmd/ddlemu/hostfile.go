@@ -53,7 +53,7 @@ func runHostfile(g *global, style string, slots int, given bool) error {
 	if given && slots < 1 {
 		return badInput("--slots: %d: a node has at least 1", slots)
 	}
-	up, err := g.open()
+	up, err := g.openKernel()
 	if err != nil {
 		return err
 	}
@@ -62,7 +62,7 @@ func runHostfile(g *global, style string, slots int, given bool) error {
 	if err != nil {
 		return err
 	}
-	if err := onKernel(up.File, fab); err != nil {
+	if err := g.onKernel(up.File, fab); err != nil {
 		return err
 	}
 	if !given {

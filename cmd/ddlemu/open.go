@@ -19,7 +19,17 @@ import (
 
 const libraryEnv = "LD_LIBRARY_PATH"
 
-const upHint = "bring one up with `ddlemu up --profile eth10` (`ddlemu profiles` lists them)"
+// upCommand is a command that brings up a fabric in the folder and for the user of this
+// command. name is its name, "" for the profile's.
+func (g *global) upCommand(name string) string {
+	text := "ddlemu up --profile eth10"
+	for _, f := range []struct{ flag, value string }{{"dir", g.Dir}, {"owner", g.Owner}, {"name", name}} {
+		if f.value != "" {
+			text += " --" + f.flag + " " + quote(f.value)
+		}
+	}
+	return text
+}
 
 // dirPath is the folder of the fabrics of user uid.
 func (g *global) dirPath(uid int) string {
@@ -98,6 +108,16 @@ func (g *global) open() (*opened, error) {
 	return &opened{dir, file}, nil
 }
 
+// openKernel is open for a command that runs programs on nodes: if no fabric is up, the error suggests one of the
+// kernel datapath.
+func (g *global) openKernel() (*opened, error) {
+	up, err := g.open()
+	if none := (*notUpError)(nil); errors.As(err, &none) && none.command != "" {
+		none.command += " --datapath kernel"
+	}
+	return up, err
+}
+
 // openIn opens the fabric called name.
 func (g *global) openIn(dir *state.Dir, name string) (*state.File, error) {
 	if err := state.CheckName(name); err != nil {
@@ -109,7 +129,7 @@ func (g *global) openIn(dir *state.Dir, name string) (*state.File, error) {
 		if len(names) == 0 {
 			return nil, g.noFabric(name)
 		}
-		return nil, &inputError{&notUpError{fmt.Sprintf("fabric %s is not up in %s: there are %s", name, dir.Path, strings.Join(names, ", "))}}
+		return nil, &inputError{&notUpError{text: fmt.Sprintf("fabric %s is not up in %s: there are %s", name, dir.Path, strings.Join(names, ", "))}}
 	}
 	return file, err
 }
@@ -124,13 +144,21 @@ func (g *global) noFabric(name string) error {
 	if name != "" {
 		what = "fabric " + name + " is not up, nor is any other"
 	}
-	return &inputError{&notUpError{fmt.Sprintf("%s in %s: %s", what, g.dirPath(uid), upHint)}}
+	return &inputError{&notUpError{what + " in " + g.dirPath(uid), g.upCommand(name)}}
 }
 
 // notUpError is fs.ErrNotExist with a text for users.
-type notUpError struct{ text string }
+type notUpError struct {
+	text    string
+	command string // brings one up; empty if others are up
+}
 
-func (e *notUpError) Error() string        { return e.text }
+func (e *notUpError) Error() string {
+	if e.command == "" {
+		return e.text
+	}
+	return e.text + ": bring one up with `" + e.command + "` (`ddlemu profiles` lists the profiles)"
+}
 func (e *notUpError) Is(target error) bool { return target == fs.ErrNotExist }
 
 // create brings up fab under the given name. After an error nothing remains.

@@ -126,6 +126,7 @@ func (o *runOptions) command(ctx context.Context, g *global, j *job.Job, env, ar
 			return "", 0, err
 		}
 	}
+	g.warnOneNode(j.Fabric)
 	if err := g.warnTooMuch(ctx, j.Fabric); err != nil {
 		return "", 0, err
 	}
@@ -192,6 +193,13 @@ func (g *global) settleScale(ctx context.Context, fs *pflag.FlagSet, fab *fabric
 	fab.Config.TimeScale = s.Scale
 	fmt.Fprintf(g.Stderr, "ddlemu: time scale %d, %s\n", s.Scale, s.Reason)
 	return true, nil
+}
+
+// warnOneNode warns if fab has one node, and so no link.
+func (g *global) warnOneNode(fab *fabric.Fabric) {
+	if fab.Config.Nodes == 1 {
+		g.warn("%s has one node, so no traffic crosses an emulated link: give --nodes 2 or more", fab.Config.Name)
+	}
 }
 
 // warnTooMuch warns if this host cannot carry fab at its time scale.

@@ -28,7 +28,7 @@ const (
 
 type shapeOptions struct {
 	Link string // pattern; empty for all
-	Node int    // -1 for none
+	Node int    // counts if its flag was given
 
 	Up, Down bool
 
@@ -40,7 +40,7 @@ func (o *shapeOptions) AddFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&o.Up, "up", false, "bring the links up")
 	fs.BoolVar(&o.Down, "down", false, "take the links down")
 	fs.StringVar(&o.Link, "link", "", "`links` to change: A:B for both directions, 'A>B' for one, as node0:node1 or node0.nic1:node1.nic1, between switches as leaf0:spine1 or 'leaf*' (default: all between nodes)")
-	fs.IntVar(&o.Node, "node", -1, "change all links of node `N`")
+	fs.IntVar(&o.Node, "node", 0, "change all links of node `N`")
 	o.flags = fs
 }
 
@@ -127,12 +127,12 @@ func linkFlags() (text string) {
 
 // pattern names the links that the flags select.
 func (o *shapeOptions) pattern() (string, error) {
-	switch {
-	case o.Node >= 0 && o.Link != "":
-		return "", badInput("both --link and --node are given: give one of them")
-	case o.flags.Changed("node") && o.Node < 0:
+	switch node := o.flags.Changed("node"); {
+	case node && o.Node < 0:
 		return "", badInput("--node: %d is not a node: nodes count from 0", o.Node)
-	case o.Node >= 0:
+	case node && o.Link != "":
+		return "", badInput("both --link and --node are given: give one of them")
+	case node:
 		return fmt.Sprintf("node%d", o.Node), nil
 	case o.Link == "" || o.Link == "all":
 		return "*", nil
@@ -268,8 +268,8 @@ func (g *global) printStatus(file *state.File) error {
 }
 
 // warnShaped warns of changes that were probably not intended: a link that is faster than
-// its port, whose rate only a change of the whole node raises, and jitter that is too
-// large for the latency.
+// its port, whose rate only a change of the whole node raises, and jitter or reordering that
+// is too large for the latency.
 func (g *global) warnShaped(fab *fabric.Fabric, changed []int) {
 	for _, hop := range changed {
 		if fab.Hops[hop].Kind != fabric.Link {
@@ -284,9 +284,9 @@ func (g *global) warnShaped(fab *fabric.Fabric, changed []int) {
 	g.warnClipped(fab, changed)
 }
 
-// warnClipped warns of jitter that raises the mean latency of some of the hops.
+// warnClipped warns of jitter and reordering that the latency of some of the hops limits.
 func (g *global) warnClipped(fab *fabric.Fabric, hops []int) {
-	if text := fab.Clipped(hops); text != "" {
+	for _, text := range fab.Clipped(hops) {
 		g.warn("%s", text)
 	}
 }

@@ -94,7 +94,7 @@ func runSSH(ctx context.Context, g *global, args []string) error {
 	if err != nil {
 		return err
 	}
-	up, err := g.open()
+	up, err := g.openKernel()
 	if err != nil {
 		return err
 	}

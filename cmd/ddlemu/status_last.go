@@ -48,7 +48,10 @@ func (g *global) printLast(dir *state.Dir) error {
 		}
 	}
 	if last == nil {
-		return badInput("no fabric that is up in %s has had a job: bring one up with `ddlemu up` and start jobs on it; `ddlemu run` and `bench` remove the fabrics that they bring up", dir.Path)
+		if len(names) == 0 {
+			return g.noFabric("")
+		}
+		return badInput("no job has run on a fabric that is up in %s: start one with `ddlemu run --fabric %s -- COMMAND`; without --fabric, `run` and `bench` remove the fabric that they bring up", dir.Path, names[0])
 	}
 	return g.printJob(last, job)
 }

@@ -41,7 +41,12 @@ func (s *fabricStatus) print(w io.Writer) {
 
 func (s *fabricStatus) printLinks(w io.Writer) {
 	links := s.Links
-	heads := append(linkColumns("from", "to"), "bytes ", "messages ", "drops ")
+	params := make([]configs.Link, len(links))
+	for i := range links {
+		params[i] = links[i].params
+	}
+	columns := columnsOf(params)
+	heads := append(linkHeads(columns, "from", "to"), "bytes ", "messages ", "drops ")
 	var extra []reflect.StructField // counters that some link has
 	for _, f := range countersWithColumn() {
 		if slices.ContainsFunc(links, func(l linkStatus) bool { return counterText(l.Counters, f) != "" }) {
@@ -54,7 +59,7 @@ func (s *fabricStatus) printLinks(w io.Writer) {
 		links = busiest(links)
 	}
 	for _, l := range links {
-		row := append(linkRow(&l.params, l.From, l.To), volume(l.Bytes), l.Messages, l.Drops)
+		row := append(linkRow(columns, &l.params, l.From, l.To), volume(l.Bytes), l.Messages, l.Drops)
 		for _, f := range extra {
 			row = append(row, cmp.Or(counterText(l.Counters, f), "0"))
 		}
@@ -109,23 +114,27 @@ func counterText(c link.Counters, f reflect.StructField) string {
 	}
 }
 
-// linkColumns are the headers of a table of links, after those of what names them.
-func linkColumns(heads ...string) []string {
-	for _, m := range configs.LinkParams() {
-		if m.Column != "" {
-			heads = append(heads, m.Column)
-		}
+// columnsOf are the parameters that a table of links has columns for.
+func columnsOf(links []configs.Link) []configs.LinkParam {
+	return slices.DeleteFunc(slices.Clone(configs.LinkParams()), func(m configs.LinkParam) bool {
+		set := func(l configs.Link) bool { return m.Text(&l) != "none" }
+		return m.Column == "" || m.Optional && !slices.ContainsFunc(links, set)
+	})
+}
+
+// linkHeads are the headers of a table of links, after those of what names them.
+func linkHeads(columns []configs.LinkParam, heads ...string) []string {
+	for _, m := range columns {
+		heads = append(heads, m.Column)
 	}
 	return heads
 }
 
-// linkRow is the row of l below linkColumns.
-func linkRow(l *configs.Link, names ...any) table.Row {
+// linkRow is the row of l below linkHeads.
+func linkRow(columns []configs.LinkParam, l *configs.Link, names ...any) table.Row {
 	row := table.Row(names)
-	for _, m := range configs.LinkParams() {
-		if m.Column != "" {
-			row = append(row, m.Text(l))
-		}
+	for _, m := range columns {
+		row = append(row, m.Text(l))
 	}
 	return row
 }
@@ -184,7 +193,7 @@ func (s *fabricStatus) printEvents(w io.Writer) {
 	if len(events) == 0 {
 		return
 	}
-	fmt.Fprintln(w)
+	fmt.Fprint(w, "\nevents, at the time since the fabric came up:\n")
 	for _, e := range events {
 		fmt.Fprintf(w, "%10s  %s\n", "+"+ago(time.Duration(e.AtNs)), strings.TrimSpace(e.Text))
 	}

@@ -112,6 +112,7 @@ func runUp(ctx context.Context, g *global, o *upOptions) error {
 		}
 	}
 	up.File.Event("up")
+	g.warnOneNode(fab)
 	g.warnClipped(fab, fab.All())
 	if !o.NoMeasure {
 		if err := errors.Join(g.warnTooMuch(ctx, fab), g.warnFloor(ctx, up.File, fab)); err != nil {
@@ -150,7 +151,7 @@ func startKernel(ctx context.Context, up *opened) error {
 
 // upAlready is the error for a name that a fabric has already.
 func (g *global) upAlready(name string) error {
-	next := fmt.Sprintf("take it down with `ddlemu down %s`, change it with `ddlemu shape --fabric %[1]s`, or give --name", name)
+	next := fmt.Sprintf("take it down with `ddlemu down %s`, change its links (see `ddlemu shape --help`), or give another --name", name)
 	dir, err := g.openDir(false)
 	if err != nil {
 		return err

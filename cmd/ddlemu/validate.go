@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
@@ -113,7 +112,7 @@ func runValidate(ctx context.Context, g *global, o *validateOptions, path string
 
 // table reads the table and removes the rows outside -b and -e.
 func (o *validateOptions) table(path string) (*validate.Table, error) {
-	f, err := os.Open(path)
+	f, err := openTable(path)
 	if err != nil {
 		return nil, err
 	}

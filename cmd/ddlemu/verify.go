@@ -106,7 +106,7 @@ func runVerify(ctx context.Context, g *global, o *verifyOptions) error {
 	}
 	measure := measureMessages
 	if fab.Config.OnKernel() {
-		measure = measurePackets
+		measure = g.measurePackets
 	}
 	show, done := verifyProgress(g.Stderr)
 	slow := func(least time.Duration) { fmt.Fprintln(g.Stderr, slowVerify(least, fab.TimeScale())) }
@@ -151,8 +151,8 @@ func measureMessages(ctx context.Context, up *opened, fab *fabric.Fabric, model 
 }
 
 // measurePackets measures a fabric of the datapath kernel.
-func measurePackets(ctx context.Context, up *opened, fab *fabric.Fabric, model *verify.Model, o verify.Options) (*verify.Report, error) {
-	if err := onKernel(up.File, fab); err != nil {
+func (g *global) measurePackets(ctx context.Context, up *opened, fab *fabric.Fabric, model *verify.Model, o verify.Options) (*verify.Report, error) {
+	if err := g.onKernel(up.File, fab); err != nil {
 		return nil, err
 	}
 	if err := daemon.CheckPrivileges(); err != nil {

@@ -52,7 +52,7 @@ func printVerify(w io.Writer, r *verify.Report) {
 		fmt.Fprintf(w, "ddlemu: %s\n", reason)
 	}
 	if r.Needed > 0 {
-		fmt.Fprintf(w, "ddlemu: if this host is too slow, use a time scale of %d: ddlemu up --time-scale %[1]d\n", r.Needed)
+		fmt.Fprintf(w, "ddlemu: if this host is too slow, take the fabric down with `ddlemu down %s`, and repeat your `ddlemu up` with --time-scale %d\n", r.Fabric, r.Needed)
 	}
 	fmt.Fprintf(w, "verdict: %s\n", r.Verdict)
 }

@@ -23,12 +23,12 @@ func AddFabric(fs *pflag.FlagSet) {
 	}
 }
 
-// AddLinks adds the flags that describe links.
-func AddLinks(fs *pflag.FlagSet) {
-	addLinks(fs, func(m configs.LinkParam) bool { return !m.ShapeOnly })
+// AddDevice adds the flags that `ddlemu dev` has.
+func AddDevice(fs *pflag.FlagSet) {
+	addLinks(fs, func(m configs.LinkParam) bool { return !m.ShapeOnly && !m.FabricOnly })
 }
 
-// AddShape adds the flags of AddLinks, and those that only `ddlemu shape` has.
+// AddShape adds the flags that `ddlemu shape` has.
 func AddShape(fs *pflag.FlagSet) {
 	addLinks(fs, func(configs.LinkParam) bool { return true })
 }
@@ -87,7 +87,7 @@ func layers(fs *pflag.FlagSet, getenv func(string) string) (*viper.Viper, error)
 	return v, nil
 }
 
-// Links is the change to links that the flags of AddLinks or AddShape in fs ask for.
+// Links is the change to links that the flags of AddDevice or AddShape in fs ask for.
 // The error is a *configs.Error that names the flag.
 func Links(fs *pflag.FlagSet) (configs.LinkPatch, error) {
 	var p configs.LinkPatch

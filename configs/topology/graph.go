@@ -2,7 +2,10 @@
 
 package topology
 
-import "fmt"
+import (
+	"fmt"
+	"strconv"
+)
 
 // Link is a directed link between two switches, by their numbers.
 type Link struct {
@@ -118,9 +121,17 @@ func (b *builder) spread(switches []int) {
 // atMostNodes refuses more switches than there are nodes for.
 func (b *builder) atMostNodes(key string, n, least int) error {
 	if n < least || n > b.s.Nodes {
-		return bad(key, "%d: must be %d to %d, the number of nodes", n, least, b.s.Nodes)
+		return bad(key, "%s: must be %d to %d, the number of nodes", orMissing(n), least, b.s.Nodes)
 	}
 	return nil
+}
+
+// orMissing is the value of a key whose zero value says that it was not given.
+func orMissing(n int) string {
+	if n == 0 {
+		return "missing or 0"
+	}
+	return strconv.Itoa(n)
 }
 
 // MaxSpines is checked before anything is generated, to bound the work.
@@ -178,7 +189,7 @@ const maxK = 16
 func (b *builder) fatTree() error {
 	k := b.s.K
 	if k < 2 || k > maxK || k%2 != 0 {
-		return bad("k", "%d: must be an even number from 2 to %d", k, maxK)
+		return bad("k", "%s: must be an even number from 2 to %d", orMissing(k), maxK)
 	}
 	half := k / 2
 	if n, most := b.s.Nodes*b.s.NICs, k*half*half; n > most {

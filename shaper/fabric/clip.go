@@ -4,6 +4,7 @@ package fabric
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/ddlemu/ddlemu/shaper/link"
@@ -13,10 +14,27 @@ import (
 // Clipped reports it. A normal jitter of a third of the latency stays below.
 const leastClipped = 0.005
 
-// Clipped is a line that says on which of the given hops the jitter is too large for the
-// latency. No packet arrives before it was sent, so draws below -latency are clipped to
-// 0, and the mean latency becomes longer than configured. "" if there are no such hops.
-func (f *Fabric) Clipped(hops []int) string {
+// Clipped is lines that say on which of the given hops the jitter or the time of the
+// reordering is too large for the latency. No packet arrives before it was sent, so that
+// draws below -latency are clipped to 0, and the mean latency becomes longer than
+// configured; and a packet that overtakes arrives at most a latency earlier.
+func (f *Fabric) Clipped(hops []int) (lines []string) {
+	early := slices.DeleteFunc(slices.Clone(hops), func(hop int) bool {
+		s := &f.Hops[hop].Spec
+		return s.Reorder.Share == 0 || s.Reorder.Early <= s.Latency
+	})
+	if len(early) > 0 {
+		s := f.Hops[early[0]].Spec
+		lines = append(lines, fmt.Sprintf("link %s%s: the reordering by %v is more than the latency of %[4]v: no packet arrives before it was sent, so packets arrive at most %[4]v earlier", f.HopName(early[0]), andOthers(early[1:]), s.Reorder.Early, s.Latency))
+	}
+	if text := f.clippedJitter(hops); text != "" {
+		lines = append(lines, text)
+	}
+	return lines
+}
+
+// clippedJitter is the line of Clipped about the jitter; "" if there is none.
+func (f *Fabric) clippedJitter(hops []int) string {
 	type shape struct {
 		latency time.Duration
 		jitter  link.Jitter

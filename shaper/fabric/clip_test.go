@@ -4,6 +4,7 @@ package fabric
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -41,12 +42,39 @@ func TestClipped(t *testing.T) {
 		if want := drawnLonger(t, fab, spec); math.Abs(float64(got-want)) > 0.01*float64(c.jitter.Value) {
 			t.Errorf("%v, %v: %v longer, drawn %v", c.latency, c.jitter, got, want)
 		}
-		text := fab.Clipped(fab.All())
+		text := strings.Join(fab.Clipped(fab.All()), "\n")
 		if c.clipped != (text != "") || c.clipped && !strings.HasPrefix(text, "link node0:node1 (and 1 other): the jitter "+c.jitter.String()) {
 			t.Errorf("%v, %v: said %q", c.latency, c.jitter, text)
 		}
-		if text := fab.Clipped(nil); text != "" {
-			t.Errorf("of no hop it is said that %s", text)
+		if lines := fab.Clipped(nil); lines != nil {
+			t.Errorf("of no hop it is said that %q", lines)
+		}
+	}
+}
+
+// A reordering by more than the latency gives a line, with one for the jitter if that is too large as well.
+func TestClippedReorder(t *testing.T) {
+	const us = time.Microsecond
+	large := configs.Jitter{Kind: configs.NormalJitter, Value: 10 * us}
+	for _, c := range []struct {
+		reorder configs.Reorder
+		jitter  configs.Jitter
+		want    []string
+	}{
+		{configs.Reorder{}, configs.Jitter{Kind: configs.NoJitter}, nil},
+		{configs.Reorder{Share: 0.01, Early: 5 * us}, configs.Jitter{Kind: configs.NoJitter}, nil},
+		{configs.Reorder{Share: 0.01, Early: 6 * us}, configs.Jitter{Kind: configs.NoJitter}, []string{"the reordering by 6µs is more than the latency of 5µs: "}},
+		{configs.Reorder{Share: 0.01, Early: 6 * us}, large, []string{"the reordering by 6µs ", "the jitter normal:10µs "}},
+	} {
+		f := config(2, 1)
+		f.Link.Latency, f.Link.Reorder, f.Link.Jitter = 5*us, c.reorder, c.jitter
+		fab := build(t, f)
+		got := fab.Clipped(fab.All())
+		same := slices.EqualFunc(got, c.want, func(line, want string) bool {
+			return strings.HasPrefix(line, "link node0:node1 (and 1 other): "+want)
+		})
+		if !same {
+			t.Errorf("%v, %v: said %q, want %q", c.reorder, c.jitter, got, c.want)
 		}
 	}
 }

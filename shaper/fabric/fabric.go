@@ -274,7 +274,7 @@ func (f *Fabric) checkLosses() error {
 				through *= 1 - configs.Loss(f.Hops[s.Hop].Spec.Loss).Mean()
 			}
 			if lost := 1 - through; lost > configs.MaxLoss {
-				return configs.Errorf("loss", "the links on the path %s:%s lose %.3g together: on datapath shm a path may lose at most %v; give its links less loss", f.NICName(src), f.NICName(dst), lost, configs.MaxLoss)
+				return configs.Errorf("loss", "the links on the path %s:%s lose %.3g%% together: on datapath shm a path may lose at most %v%%; give its links less loss", f.NICName(src), f.NICName(dst), 100*lost, 100*configs.MaxLoss)
 			}
 		}
 	}

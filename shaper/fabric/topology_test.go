@@ -325,7 +325,7 @@ func TestLossesOfAWay(t *testing.T) {
 	for _, tc := range []struct {
 		p    float64
 		want string
-	}{{0.1, ""}, {0.5, "loss: the links on the path node0:node2 lose 0.85 together: on datapath shm a path may lose at most 0.72"}, {1, "loss: 1 is too much"}} {
+	}{{0.1, ""}, {0.5, "loss: the links on the path node0:node2 lose 85% together: on datapath shm a path may lose at most 72%; "}, {1, "loss: 100% is too much"}} {
 		c.Links = []configs.LinkOverride{{Match: "leaf*", LinkPatch: lose(tc.p)}}
 		_, err := New(&c)
 		c.Links = nil

@@ -64,7 +64,7 @@ func Scale(h Host, d Demand, l Limits) (k int, reason string, err error) {
 	if k == 1 {
 		return 1, fmt.Sprintf("%d busy threads on %.3g cores copy %s each and poll %v late (p99)", h.Threads, h.CPUs, gigabytes(h.Rate), round(h.Delay(0.99, d.Rate))), nil
 	}
-	return k, fmt.Sprintf("at %d, %s", k/2, reason), nil
+	return k, fmt.Sprintf("at time scale %d, %s", k/2, reason), nil
 }
 
 // lacks says in words what is too slow or too late at time scale k; "" if nothing is.
@@ -98,7 +98,7 @@ func KernelScale(d Demand, latency time.Duration, l Limits) (k int, reason strin
 		case !slow && !late && k == 1:
 			return 1, "the shaper carries it", nil
 		case !slow && !late:
-			return k, fmt.Sprintf("at %d %s", k/2, reason), nil
+			return k, fmt.Sprintf("at time scale %d, %s", k/2, reason), nil
 		case slow:
 			reason = fmt.Sprintf("the shaper carries %s, needed is twice %s", gigabytes(kernelRate), gigabytes(rate))
 		default:

@@ -26,7 +26,7 @@ func TestScale(t *testing.T) {
 	}{
 		{"enough of all", hostOf(10e9, 1000), Demand{1e9, 30 * us}, 1, "4 busy threads on 2 cores copy 10 GB/s each"},
 		{"exactly twice the rate", hostOf(2e9, 100), Demand{1e9, 30 * us}, 1, ""},
-		{"just under twice the rate", hostOf(1.999e9, 100), Demand{1e9, 30 * us}, 2, "at 1, each of 4 busy threads on 2 cores copies 2 GB/s, needed is at least 2 GB/s"},
+		{"just under twice the rate", hostOf(1.999e9, 100), Demand{1e9, 30 * us}, 2, "at time scale 1, each of 4 busy threads on 2 cores copies 2 GB/s, needed is at least 2 GB/s"},
 		{"a fast fabric", hostOf(3e9, 100), Demand{47e9, us}, 32, "needed is at least 5.88 GB/s"},
 		{"slow polls against 5 us", hostOf(1e12, 10_000), Demand{1e6, us}, 4, "poll 9.9µs late (p99), needed is at most 5µs"},
 		{"slow polls against 5 % of a long path", hostOf(1e12, 10_000), Demand{1e6, 28 * time.Millisecond}, 1, ""},

@@ -3,6 +3,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -153,12 +154,15 @@ func Warning(ctx context.Context, w Workload) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	k, reason, err := Scale(h, d, VerdictLimits())
-	switch scale := w.Fabric.TimeScale(); {
-	case err != nil:
-		return fmt.Sprintf("%s asks for more than this host carries, so the verdict will likely be INVALID: %v", c.Name, err), nil
-	case k > scale:
-		return fmt.Sprintf("%s asks for more than this host carries at time scale %d, so the verdict will likely be INVALID: %s; at --time-scale %d it should be VALID", c.Name, scale, reason, k), nil
+	scale := w.Fabric.TimeScale()
+	slow, late := h.lacks(scale, d, VerdictLimits())
+	reason := cmp.Or(slow, late)
+	if reason == "" {
+		return "", nil
 	}
-	return "", nil
+	next := "no time scale is enough; use fewer ranks"
+	if k, _, err := Scale(h, d, VerdictLimits()); err == nil {
+		next = fmt.Sprintf("with --time-scale %d it should be VALID", k)
+	}
+	return fmt.Sprintf("%s asks for more than this host carries at time scale %d, so the verdict will likely be INVALID: %s; %s", c.Name, scale, reason, next), nil
 }

@@ -88,7 +88,7 @@ func (j *Job) Daemon() int { return j.daemon }
 func Share(dir *state.Dir, name string) (*Job, error) {
 	file, err := dir.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("fabric %s is not up: bring it up with `ddlemu up`: %w", name, err)
+		return nil, fmt.Errorf("fabric %s is not up: bring it up with `ddlemu up --profile eth10 --name %[1]s`: %w", name, err)
 	}
 	if err != nil {
 		return nil, err

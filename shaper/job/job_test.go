@@ -618,7 +618,7 @@ func TestOwner(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	d := folder(t)
 	_, err := Share(d, "lab")
-	if want := "fabric lab is not up: bring it up with `ddlemu up`: open fabric lab: no such file or directory"; !errors.Is(err, fs.ErrNotExist) || err.Error() != want {
+	if want := "fabric lab is not up: bring it up with `ddlemu up --profile eth10 --name lab`: open fabric lab: no such file or directory"; !errors.Is(err, fs.ErrNotExist) || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}
 	if _, err := Share(d, "no/name"); err == nil || !strings.HasPrefix(err.Error(), `fabric name "no/name": want 1 to 40 letters`) {

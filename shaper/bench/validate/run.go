@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/bench"
 	"github.com/ddlemu/ddlemu/shaper/bench/emulate"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
@@ -39,7 +40,9 @@ func (t *Table) Run(ctx context.Context, o Options) (*Report, error) {
 	rows, out := fit(t.Rows, t.Ranks, o.Memory)
 	r.LeftOut = out
 	r.Verdict = "VALID"
-	for _, group := range groups(rows) {
+	all := groups(rows)
+	fmt.Fprintf(o.Emulate.Log, "ddlemu: %s of rows with similar times, about %v each\n", units.Count(len(all), "group"), groupTime)
+	for _, group := range all {
 		if err := t.runGroup(ctx, o, group, r); err != nil {
 			return nil, err
 		}
@@ -76,7 +79,7 @@ func (t *Table) runGroup(ctx context.Context, o Options, group []Row, r *Report)
 		return nil
 	}
 	about := (time.Duration(warmup+iters) * callTime(group, k)).Round(time.Second)
-	fmt.Fprintf(e.Log, "ddlemu: %s at time scale %d, about %v\n", span(group), k, about)
+	fmt.Fprintf(e.Log, "ddlemu: running %s at time scale %d, which takes about %v\n", span(group), k, about)
 	e.Config.TimeScale = k
 	t.configure(&e.Bench, group, iters)
 	e.Env = append(e.Env[:len(e.Env):len(e.Env)], t.Env...)

@@ -38,11 +38,10 @@ func Check(f *fabric.Fabric) []string {
 			alive[h.Src] = true
 		}
 	}
-	for _, line := range []string{f.FasterThanPorts(), f.Clipped(f.All())} {
-		if line != "" {
-			found = append(found, line)
-		}
+	if line := f.FasterThanPorts(); line != "" {
+		found = append(found, line)
 	}
+	found = append(found, f.Clipped(f.All())...)
 	if f.Net == nil {
 		return found
 	}
