@@ -5,9 +5,11 @@ package validate
 import (
 	"context"
 	"errors"
+	"io"
 	"testing"
 	"time"
 
+	"github.com/ddlemu/ddlemu/shaper/bench/emulate"
 	"github.com/ddlemu/ddlemu/shaper/host"
 	"github.com/ddlemu/ddlemu/shaper/nccl"
 )
@@ -41,7 +43,7 @@ func TestLimits(t *testing.T) {
 // Rows that this host cannot carry are named, and the report is INVALID.
 func TestRefusedRows(t *testing.T) {
 	table := Table{Collective: nccl.AllReduce, Ranks: 2, Rows: []Row{{Size: 4, Time: 1}, {Size: 8, Time: 2}}}
-	_, err := table.Run(t.Context(), Options{Scale: func(context.Context, int64) (host.Selection, error) {
+	_, err := table.Run(t.Context(), Options{Emulate: emulate.Options{Log: io.Discard}, Scale: func(context.Context, int64) (host.Selection, error) {
 		return host.Selection{}, errors.New("too few cores")
 	}})
 	if !errors.Is(err, ErrNoRow) || err.Error() != "no row can be run here: 4 bytes: too few cores" {
