@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "algos.h"
+#include "clock.h"
 #include "conn.h"
 #include "pool.h"
 #include "stats.h"
@@ -160,11 +161,13 @@ private:
 		Idle idle;
 		while (unfinished_.load(std::memory_order_acquire) != 0) {
 			bool progress = false;
+			idle.look();
 			for (size_t i = me; i < runners_.size(); i += threads)
 				progress |= poll(i);
 			for (size_t i = 0; !progress && threads > 1 && i < runners_.size(); i++)
 				progress |= poll(i);
 			if (progress) {
+				raise_number(DDLEMU_ACTS);
 				idle.end();
 			} else if (aborted()) {
 				break;
@@ -240,6 +243,7 @@ void return_fifo_credits(const Plan &p)
 	uint32_t *consumed = get<uint32_t *>(p.comm.base, l.comm_consumed);
 	for (const Block &b : p.blocks)
 		store_release(consumed + b.channel.id, b.consumed);
+	raise_number(DDLEMU_ACTS);
 }
 
 // Estimates the bytes that a launch moves.

@@ -6,12 +6,17 @@
 #include <time.h>
 
 #include <atomic>
+#include <set>
 #include <utility>
+
+#include "clock.h"
 
 namespace soft {
 
 int64_t now_ns()
 {
+	if (const ddlemu_clock_calls *clock = softexec::virtual_clock())
+		return clock->now();
 	timespec t;
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	return t.tv_sec * 1000000000ll + t.tv_nsec;
@@ -31,6 +36,7 @@ void Fence::signal(int64_t now)
 		waiting.swap(waiting_streams_);
 		condition_.notify_all();
 	}
+	softexec::raise_number(DDLEMU_SIGNALS);
 	// Recursion ends: at each level another stream is busy, and a busy stream is not advanced again.
 	for (auto &stream : waiting)
 		stream->resume();
@@ -45,7 +51,7 @@ bool Fence::is_signaled() const
 void Fence::wait()
 {
 	std::unique_lock<std::mutex> lock(mu_);
-	condition_.wait(lock, [this] { return signaled_; });
+	wait_until(lock, condition_, ddlemuSoftApplication, [this] { return signaled_; });
 }
 
 bool Fence::add_waiter(std::shared_ptr<Stream> stream)
@@ -60,6 +66,8 @@ bool Fence::add_waiter(std::shared_ptr<Stream> stream)
 // --- Stream: submitting ---------------------------------------------------------------------------------------
 
 namespace {
+
+constexpr char kWorkerName[] = "soft-stream";
 
 uint64_t next_id()
 {
@@ -133,7 +141,7 @@ void Stream::synchronize()
 	std::unique_lock<std::mutex> lock(mu_);
 	const uint64_t goal = submitted_;
 	waiters_++;
-	progress_.wait(lock, [&] { return finished_ >= goal; });
+	wait_until(lock, progress_, ddlemuSoftApplication, [&] { return finished_ >= goal; });
 	waiters_--;
 }
 
@@ -152,7 +160,7 @@ void Stream::retire()
 		retired_ = true;
 		drained = submitted_ == finished_;
 		worker = std::move(worker_);
-		worker_wake_.notify_one();
+		wake_worker();
 	}
 	if (!worker.joinable())
 		return;
@@ -168,8 +176,16 @@ void Stream::retire()
 void Stream::count_finished()
 {
 	finished_++;
-	if (waiters_ > 0)
+	if (waiters_ > 0) {
 		progress_.notify_all();
+		softexec::raise_number(DDLEMU_SIGNALS);
+	}
+}
+
+void Stream::wake_worker()
+{
+	worker_wake_.notify_one();
+	softexec::raise_number(DDLEMU_SIGNALS);
 }
 
 bool Stream::check_wait(const std::shared_ptr<Fence> &fence)
@@ -217,12 +233,44 @@ void Stream::advance(std::unique_lock<std::mutex> &lock)
 		} else {
 			if (!has_worker_)
 				start_worker();
-			worker_wake_.notify_one();
+			wake_worker();
 			return;
 		}
 	}
 	if (retired_)
-		worker_wake_.notify_one();
+		wake_worker();
+}
+
+namespace {
+
+// The streams with a worker, and how many of the workers are no actors because there was no clock when they started.
+struct Workers {
+	std::mutex mu;
+	std::set<std::shared_ptr<Stream>> streams;
+	std::atomic<int> outside{ 0 };
+};
+
+Workers &workers()
+{
+	static auto *w = new Workers; // never destroyed: workers may run until the process ends
+	return *w;
+}
+
+} // namespace
+
+void Stream::workers_join_clock()
+{
+	std::set<std::shared_ptr<Stream>> streams;
+	{
+		std::lock_guard<std::mutex> all(workers().mu);
+		streams = workers().streams;
+	}
+	for (const auto &s : streams) {
+		std::lock_guard<std::mutex> lock(s->mu_);
+		s->worker_wake_.notify_one();
+	}
+	while (workers().outside.load() != 0)
+		std::this_thread::sleep_for(std::chrono::microseconds(100));
 }
 
 void Stream::start_worker()
@@ -232,28 +280,52 @@ void Stream::start_worker()
 	sigset_t all, before;
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	worker_ = std::thread([self = shared_from_this()] { self->work_loop(); });
+	{
+		std::lock_guard<std::mutex> all(workers().mu);
+		workers().streams.insert(shared_from_this());
+	}
+	// This thread enters the actor, so that there is no moment at which nobody works.
+	const ddlemu_clock_calls *clock = softexec::virtual_clock();
+	ddlemu_actor *actor = clock ? softexec::enter_actor(kWorkerName) : nullptr;
+	if (!actor)
+		workers().outside++;
+	worker_ = std::thread([self = shared_from_this(), actor] {
+		softexec::adopt_actor(actor);
+		self->work_loop(actor == nullptr);
+		std::lock_guard<std::mutex> all(workers().mu);
+		workers().streams.erase(self);
+	});
 	pthread_sigmask(SIG_SETMASK, &before, nullptr);
 	if (retired_)
 		worker_.detach(); // retire ran before there was a worker
 }
 
-void Stream::work_loop()
+void Stream::work_loop(bool outside)
 {
-	pthread_setname_np(pthread_self(), "soft-stream");
+	pthread_setname_np(pthread_self(), kWorkerName);
+	// The worker becomes an actor as soon as there is a clock.
+	auto actor = [&outside] {
+		ddlemu_actor *a = softexec::thread_actor(kWorkerName);
+		if (outside)
+			workers().outside--;
+		outside = false;
+		return a;
+	};
 	std::unique_lock<std::mutex> lock(mu_);
 	while (true) {
-		worker_wake_.wait(lock, [this] {
+		wait_until(lock, worker_wake_, actor, [this] {
 			bool has_work = !busy_ && !queue_.empty() && queue_.front().kind == Kind::kWorker;
 			return has_work || (retired_ && submitted_ == finished_);
 		});
 		if (submitted_ == finished_)
-			return;
+			break;
 		run_front(lock);
 		while (!busy_ && !queue_.empty() && queue_.front().kind == Kind::kWorker)
 			run_front(lock);
 		advance(lock);
 	}
+	if (outside)
+		workers().outside--;
 }
 
 } // namespace soft

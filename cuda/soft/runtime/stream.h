@@ -27,7 +27,7 @@ class Stream;
 // A Fence is signaled once, when the work before it is done, and stores that time.
 class Fence {
 public:
-	// signal resumes every queue that waits for this fence. now_ns is CLOCK_MONOTONIC.
+	// signal resumes every queue that waits for this fence. now_ns is soft::now_ns().
 	void signal(int64_t now_ns);
 	bool is_signaled() const;
 	void wait();
@@ -67,6 +67,9 @@ public:
 	// retire ends the worker once the queued work is done. No push may follow.
 	void retire();
 
+	// workers_join_clock returns when every worker is an actor of the clock that has just been set.
+	static void workers_join_clock();
+
 	int device() const { return device_; }
 	unsigned flags() const { return flags_; }
 	int priority() const { return priority_; }
@@ -90,7 +93,9 @@ private:
 	void run_front(std::unique_lock<std::mutex> &lock);
 	void count_finished();
 	void start_worker();
-	void work_loop();
+	void wake_worker();
+	// outside: the thread is no actor yet, because there was no clock when it started.
+	void work_loop(bool outside);
 
 	const int device_;
 	const unsigned flags_;
@@ -109,6 +114,7 @@ private:
 	std::thread worker_;
 };
 
+// now_ns returns the time in ns: of the fabric's virtual clock if there is one, else CLOCK_MONOTONIC.
 int64_t now_ns();
 
 } // namespace soft

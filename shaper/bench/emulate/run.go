@@ -130,7 +130,7 @@ func (o *Options) attempt(ctx context.Context, notes []string, printer bench.Pri
 	cfg.TimeScale, cfg.Virtual = float64(k), j.Fabric.Config.IsVirtual()
 	cfg.Expected = func(c bench.Case) (bench.Expectation, bool) { return times.Of(ctx, c) }
 	cfg.OnStart = func(info bench.Info) {
-		h := bench.NewHeader(o.Bench, info)
+		h := bench.NewHeader(cfg, info)
 		h.TimeScale, h.CUDA, h.Profile, h.Datapath, h.Nodes = float64(k), o.Libraries.CUDA, j.Fabric.Config.Name, j.Fabric.Config.DatapathName(), o.nodes(j.Fabric)
 		h.Notes = notes
 		err = printer.Begin(h)

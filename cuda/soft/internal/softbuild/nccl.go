@@ -91,7 +91,7 @@ func (b *builder) relink(v Version, source string) (Package, []string, error) {
 	}
 	product := filepath.Join(b.soft(), p.Dir, ncclLibrary)
 	// binutils 2.40 relaxes GOT loads in Debian's newest objects to wrong code.
-	flags := append(soname(ncclLibrary), "-Wl,--no-relax", "-Wl,-rpath,$ORIGIN:$ORIGIN/..", "-Wl,--enable-new-dtags")
+	flags := slices.Concat(soname(ncclLibrary), wraps(), []string{"-Wl,--no-relax", "-Wl,-rpath,$ORIGIN:$ORIGIN/..", "-Wl,--enable-new-dtags"})
 	// The objects of a package version never change, so the version stands for them.
 	hash, err := fingerprint(shims, b.cc.version, string(v), strconv.Itoa(len(objects)), strings.Join(flags, " "), stubAssembly(nil))
 	if err != nil {
@@ -107,6 +107,18 @@ func (b *builder) relink(v Version, source string) (Package, []string, error) {
 		args := slices.Concat([]string{"-o", temporary}, objects, shims, []string{stubs, b.lib(runtimeLibrary)}, flags)
 		return b.cc.run("g++", append(args, "-lpthread", "-ldl", "-lrt")...)
 	})
+}
+
+// wraps are the linker's flags that lead NCCL's calls of these functions to shim/progress.cc.
+func wraps() (flags []string) {
+	for _, symbol := range []string{
+		"sched_yield", "pthread_cond_wait", "pthread_cond_signal", "pthread_cond_broadcast", "pthread_create", "pthread_join",
+		"_ZNSt18condition_variable4waitERSt11unique_lockISt5mutexE", "_ZNSt18condition_variable10notify_oneEv", "_ZNSt18condition_variable10notify_allEv",
+		"_ZNSt6thread15_M_start_threadESt10unique_ptrINS_6_StateESt14default_deleteIS1_EEPFvvE", "_ZNSt6thread4joinEv",
+	} {
+		flags = append(flags, "-Wl,--wrap="+symbol)
+	}
+	return flags
 }
 
 // shims compiles the functions that are added to NCCL.
