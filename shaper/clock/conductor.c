@@ -46,15 +46,24 @@ static bool take_baton(struct ddlemu_clock_view *v)
 	return __atomic_compare_exchange_n(&v->clock->baton, &holder, me, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
 }
 
-static void run(struct ddlemu_clock_view *v, bool settling)
+// run runs the clock once, and says whether anything happened.
+static bool run(struct ddlemu_clock_view *v, bool settling)
 {
 	v->clock->rounds++;
 	if (ddlemu_flows_run(v) == DDLEMU_WOKE_NODES)
-		return;
+		return true;
 	if (settling)
 		ddlemu_number_raise(&v->clock->settled);
 	else
 		v->clock->stuck++;
+	return settling;
+}
+
+static void release_baton(struct ddlemu_clock_view *v) { __atomic_store_n(&v->clock->baton, 0, __ATOMIC_SEQ_CST); }
+
+static bool has_posts(struct ddlemu_clock_view *v)
+{
+	return __atomic_load_n(&v->flows->first_posted, __ATOMIC_SEQ_CST) != 0;
 }
 
 void ddlemu_clock_run(struct ddlemu_clock_view *v)
@@ -63,12 +72,11 @@ void ddlemu_clock_run(struct ddlemu_clock_view *v)
 	while (all_idle(v, &settling) && take_baton(v)) {
 		// Somebody may have begun to work since the first look. Nobody can from now on: what wakes an actor is
 		// either another actor, or whoever has the baton.
-		bool idle = all_idle(v, &settling);
-		if (idle)
-			run(v, settling);
-		__atomic_store_n(&v->clock->baton, 0, __ATOMIC_SEQ_CST);
-		if (idle)
+		bool idle = all_idle(v, &settling), happened = idle && run(v, settling);
+		release_baton(v);
+		// While this thread had the baton, the last one that worked may have become idle, and have found the
+		// baton taken. So this thread looks again, unless nothing at all is left to happen.
+		if (idle && !happened && !has_posts(v))
 			return;
-		// The one that worked may have become idle meanwhile, and have found the baton taken.
 	}
 }
