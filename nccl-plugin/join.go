@@ -152,10 +152,10 @@ func (m *member) enter(fab *fabric.Fabric, job state.Job) (err error) {
 		m.participant.Leave()
 		return err
 	}
-	if m.file.Virtual() && C.net_set_clock(shm.ClockCalls()) == 0 {
+	if err := m.setClock(); err != nil {
 		m.endpoint.Close()
 		m.participant.Leave()
-		return fmt.Errorf("fabric %s has a virtual clock, which needs the software CUDA in each rank: bring the fabric up with --clock real", m.file.Name())
+		return err
 	}
 	for i := range fab.Config.NICsPerNode {
 		n := fab.NIC(p.Node, i)
@@ -163,6 +163,21 @@ func (m *member) enter(fab *fabric.Fabric, job state.Job) (err error) {
 		m.nics = append(m.nics, nic{number: n, name: C.CString(props.Name), guid: props.GUID, speed: props.SpeedMbps, latency: props.LatencyUs})
 	}
 	return nil
+}
+
+// setClock hands the fabric's virtual clock, if it has one, to the software CUDA.
+func (m *member) setClock() error {
+	if !m.file.Virtual() {
+		return nil
+	}
+	const real = "bring the fabric up with --clock real"
+	switch C.net_set_clock(shm.ClockCalls()) {
+	case C.NET_CLOCK_SET:
+		return nil
+	case C.NET_CLOCK_NOT_EXACT:
+		return fmt.Errorf("fabric %s has a virtual clock, which only the ranks of `ddlemu bench` can use so far: %s", m.file.Name(), real)
+	}
+	return fmt.Errorf("fabric %s has a virtual clock, which needs the software CUDA in each rank: %s", m.file.Name(), real)
 }
 
 // newEndpoint makes the endpoint for the fabric's datapath.

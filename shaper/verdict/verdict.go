@@ -304,10 +304,10 @@ func (j *judge) checkRate(h *state.HopStatus) {
 		return
 	}
 	want := float64(c.LineBytes) * float64(p.NsNum) / float64(p.NsDen)
-	// Each segment's time is rounded up to a nanosecond, and the gap between messages (g) may occupy a port longer than
-	// the message's bytes.
-	got := float64(c.BusyNs) - float64(c.Segments)
-	if got < want*(1-maxRateOff) || (h.Kind != state.TxPort && h.Kind != state.RxPort && got > want*(1+maxRateOff)) {
+	// Each segment's time is rounded up by up to a nanosecond, and the gap between messages (g) may occupy a port longer
+	// than the message's bytes.
+	most, least := float64(c.BusyNs), float64(c.BusyNs)-float64(c.Segments)
+	if most < want*(1-maxRateOff) || (h.Kind != state.TxPort && h.Kind != state.RxPort && least > want*(1+maxRateOff)) {
 		j.invalid(false, "%s: %d line bytes occupied it for %v, which is %v at its rate: this is an error of ddlemu", j.in.Name(h.Index), c.LineBytes, j.unscaled(c.BusyNs), j.unscaled(int64(want)))
 	}
 }

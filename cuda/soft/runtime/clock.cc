@@ -37,6 +37,8 @@ SOFT_API int ddlemuSoftExact(void)
 	return 0;
 }
 
+SOFT_API int ddlemuSoftHasExact(void) { return has_exact; }
+
 SOFT_API struct ddlemu_actor *ddlemuSoftApplication(void)
 {
 	const ddlemu_clock_calls *clock = softexec::virtual_clock();

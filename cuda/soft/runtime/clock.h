@@ -24,6 +24,9 @@ struct ddlemu_actor *ddlemuSoftEnter(const char *name);
 // are then exact: the clock moves only while it waits. Returns -1 if another thread has said so.
 int ddlemuSoftExact(void);
 
+// ddlemuSoftHasExact returns 1 if a thread has called ddlemuSoftExact, else 0.
+int ddlemuSoftHasExact(void);
+
 // ddlemuSoftApplication returns the actor of the application if the calling thread is the exact one and there is a
 // clock, else null.
 struct ddlemu_actor *ddlemuSoftApplication(void);
