@@ -21,8 +21,9 @@ const startLead = 10 * time.Millisecond
 
 // Result is the outcome of a run.
 type Result struct {
-	Info Info
-	Rows []Row
+	Info    Info
+	Rows    []Row
+	Virtual bool // times are those of a virtual clock
 	// Transports counts the connections by transport, such as "NET/goemu" or "P2P/IPC"; empty if NCCL's log was not
 	// read.
 	Transports map[string]int

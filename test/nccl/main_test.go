@@ -57,6 +57,7 @@ type result struct {
 		CUDA      string  `json:"cuda"`
 		Profile   string  `json:"profile"`
 		Datapath  string  `json:"datapath"`
+		Clock     string  `json:"clock"`
 		TimeScale float64 `json:"time_scale"`
 		Ranks     int     `json:"ranks"`
 		Nodes     int     `json:"nodes"`

@@ -140,6 +140,7 @@ func (o *Options) attempt(ctx context.Context, notes []string, printer bench.Pri
 			err = perr
 		}
 	})
+	result.Virtual = cfg.Virtual
 	if err == nil {
 		err = ctx.Err() // may have ended the calculation of the last expected time
 	}

@@ -165,6 +165,7 @@ func TestJudgeRows(t *testing.T) {
 	}{
 		{name: "as expected", result: row(bench.Measurement{Known: true, Diff: 4.9, Checked: true})},
 		{name: "slow", result: row(bench.Measurement{Known: true, Diff: 5.1, Off: true}), reason: "limited by this host", host: true},
+		{name: "slow in virtual time", result: virtual(row(bench.Measurement{Known: true, Diff: 5.1, Off: true})), reason: "plays another schedule than NCCL"},
 		{name: "slow beside another", result: row(bench.Measurement{Known: true, Diff: 97.3, Off: true}), beside: 1, note: "up to 97.3 % more than expected: the expected time is for this job alone, and 1 other job"},
 		{name: "fast", result: row(bench.Measurement{Known: true, Diff: -5.1, Off: true}), reason: "around the emulated links"},
 		{name: "fast beside another", result: row(bench.Measurement{Known: true, Diff: -5.1, Off: true}), beside: 1, reason: "around the emulated links"},
@@ -279,4 +280,10 @@ func TestDeferredPrintsInOrder(t *testing.T) {
 	if err := (*deferred)(nil).play(); err != nil {
 		t.Error(err)
 	}
+}
+
+// virtual is r on a virtual clock.
+func virtual(r bench.Result) bench.Result {
+	r.Virtual = true
+	return r
 }

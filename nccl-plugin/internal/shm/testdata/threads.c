@@ -182,8 +182,10 @@ int main(int argc, char **argv)
 	depth = atoi(argv[5]);
 	for (int i = 0; i < conns; i++) {
 		void *region = map_guarded(3 + i, strtoull(argv[6 + i], NULL, 10));
-		sender[i] = ddlemu_conn_new(&ddlemu_shm_sender, (unsigned long)i, region, state, link_stats, NULL, NULL);
-		receiver[i] = ddlemu_conn_new(&ddlemu_shm_receiver, (unsigned long)i, region, state, link_stats, NULL, NULL);
+		sender[i] =
+			ddlemu_conn_new(&ddlemu_shm_sender, (unsigned long)i, region, state, link_stats, NULL, NULL);
+		receiver[i] =
+			ddlemu_conn_new(&ddlemu_shm_receiver, (unsigned long)i, region, state, link_stats, NULL, NULL);
 	}
 	spare = map_guarded(3 + conns, strtoull(argv[6 + conns], NULL, 10));
 
