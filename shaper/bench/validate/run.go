@@ -41,7 +41,7 @@ func (t *Table) Run(ctx context.Context, o Options) (*Report, error) {
 	r.LeftOut = out
 	r.Verdict = "VALID"
 	all := groups(rows)
-	fmt.Fprintf(o.Emulate.Log, "ddlemu: %s of rows with similar times, about %v each\n", units.Count(len(all), "group"), groupTime)
+	fmt.Fprintf(o.Emulate.Log, "ddlemu: %s of rows with similar times, usually at most %v each\n", units.Count(len(all), "group"), groupTime)
 	for _, group := range all {
 		if err := t.runGroup(ctx, o, group, r); err != nil {
 			return nil, err
