@@ -81,9 +81,10 @@ static int64_t next_step(struct ddlemu_flow *f)
 	return next;
 }
 
-// The end that posts something advances the model in the same call. The other end looks for the post only every
-// PEER_INTERVAL ns, and gives the first end PEER_DELAY ns. Otherwise every message would move the cache lines of the
-// post and of the model between the two cores.
+// The end that posts something advances the model in the same call. The other end looks for posts only every
+// PEER_INTERVAL ns, and advances the model only for a post that is at least PEER_DELAY ns old, which the first end has
+// not handled in time. Otherwise every message would move the cache lines of the post and of the model between the two
+// cores.
 #define PEER_DELAY 400
 #define PEER_INTERVAL 2000
 
@@ -156,12 +157,14 @@ static void catch_up(int64_t now)
 	unlock_list();
 }
 
-// advance_now makes the steps up to now; those of other connections too, if this call is late.
+// advance_now makes the steps up to now; those of other connections too, if this call is late. If this connection then
+// still has a step that is late, because another thread has the list or because of CATCH_UP_STEPS, the next call goes
+// on: the connection must not advance before the others.
 static void advance_now(struct ddlemu_conn *c, int64_t now)
 {
 	if (next_step(c->f) < now - CATCH_UP)
 		catch_up(now);
-	if (next_step(c->f) > now - CATCH_UP)
+	if (next_step(c->f) >= now - CATCH_UP)
 		advance_to(c, now);
 }
 
@@ -464,8 +467,8 @@ static int copy_out(struct ddlemu_conn *c, int64_t now)
 		uint64_t arrived = umin64(fault_arrived(f, i, now), x.end), written = load64(&f->written);
 		while (written < arrived && must_look_again(c))
 			written = load64(&f->written);
-		uint64_t visible = umin64(arrived, written);
-		uint64_t ready = visible > begin ? visible - begin : 0;
+		uint64_t readable = umin64(arrived, written);
+		uint64_t ready = readable > begin ? readable - begin : 0;
 		if (ready < x.size)
 			ready &= ~(uint64_t)(DDLEMU_LINE - 1); // whole lines only: NCCL may poll the bytes
 		while (c->copied_off < ready && budget > 0) {
@@ -528,8 +531,9 @@ static int receiver_test(struct ddlemu_request *request, int *done, size_t *size
 			return bad;
 	}
 	if (c->copied_msgs <= r->msg) {
-		// Both are loaded once, before the sender's counts: if the sender is gone, its counts are final. Loaded
-		// again below, they could say that it is gone although its counts were read before.
+		// Both are loaded here, once, before will_arrive reads the sender's counts: the counts of a sender that
+		// is gone are final. If failure() loaded them again, they could say that the sender is gone although
+		// will_arrive has read counts from before its end.
 		enum ddlemu_death dead = death(c);
 		bool closed = is_set(&f->sender_closed);
 		if ((dead || closed) && will_arrive(c, r->msg, dead))
