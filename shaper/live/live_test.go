@@ -21,26 +21,10 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/state/statetest"
 )
 
-const fabricText = `
-name: wan-test
-nodes: 3
-gpus_per_node: 2
-nics_per_node: 2
-link: {bandwidth: 10Gbps, latency: 1ms, jitter: "table:10us", loss: 0.1%, mtu: 1500, header: 40, framing: 38}
-links:
-  - {match: "node0:node1", bandwidth: 5Gbps, loss: "gilbert:1e-3,0.1"}
-  - {match: "node2", up: false}
-transport: {kind: tcp, rto: 200ms, send_buffer: 4MiB, window: 6MiB, timeout: 30s}
-endpoint: {overhead: 300ns, gap: 100ns}
-jitter_table: [0, 0.5, 1, 4]
-seed: 42
-time_scale: 4
-`
-
-// testFabric is the fabric of a profile or file, of fabricText for "".
+// testFabric is the fabric of a profile or file, of statetest.FabricText for "".
 func testFabric(t testing.TB, profile string) *fabric.Fabric {
 	t.Helper()
-	c, err := configs.Decode("test.yaml", []byte(fabricText))
+	c, err := configs.Decode("test.yaml", []byte(statetest.FabricText))
 	if profile != "" {
 		c, err = configs.Load(configs.Source{Profile: profile, Getenv: func(string) string { return "" }})
 	}
@@ -92,10 +76,12 @@ func TestFabricRefusesAnotherDescription(t *testing.T) {
 		change func(s *state.Spec)
 		want   string
 	}{
-		"no text":     {func(s *state.Spec) { s.Config = []byte("{") }, "read back fabric t: fabric t:"},
-		"other nodes": {func(s *state.Spec) { s.Config = []byte(strings.Replace(fabricText, "nodes: 3", "nodes: 4", 1)) }, "read back fabric t: not usable: it has 36 hops, its description 64"},
-		"other hops":  {func(s *state.Spec) { s.Hops[0].Kind = state.RxPort }, "read back fabric t: not usable: hop 0 is not the one of its description"},
-		"other ends":  {func(s *state.Spec) { s.Hops[20].Dst = 1 }, "read back fabric t: not usable: hop 20 is not the one of its description"},
+		"no text": {func(s *state.Spec) { s.Config = []byte("{") }, "read back fabric t: fabric t:"},
+		"other nodes": {func(s *state.Spec) {
+			s.Config = []byte(strings.Replace(statetest.FabricText, "nodes: 3", "nodes: 4", 1))
+		}, "read back fabric t: not usable: it has 36 hops, its description 64"},
+		"other hops": {func(s *state.Spec) { s.Hops[0].Kind = state.RxPort }, "read back fabric t: not usable: hop 0 is not the one of its description"},
+		"other ends": {func(s *state.Spec) { s.Hops[20].Dst = 1 }, "read back fabric t: not usable: hop 20 is not the one of its description"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, err := live.Spec(testFabric(t, ""), "t")

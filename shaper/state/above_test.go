@@ -15,7 +15,7 @@ import (
 
 func init() {
 	state.ThreeNodes = func(t testing.TB) state.Spec {
-		c, err := configs.Decode("test.yaml", []byte(fabricText))
+		c, err := configs.Decode("test.yaml", []byte(statetest.FabricText))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -33,22 +33,6 @@ func init() {
 		_, _ = fab.Shape("*", configs.LinkPatch{Latency: &latency})
 	}
 }
-
-const fabricText = `
-name: wan-test
-nodes: 3
-gpus_per_node: 2
-nics_per_node: 2
-link: {bandwidth: 10Gbps, latency: 1ms, jitter: "table:10us", loss: 0.1%, mtu: 1500, header: 40, framing: 38}
-links:
-  - {match: "node0:node1", bandwidth: 5Gbps, loss: "gilbert:1e-3,0.1"}
-  - {match: "node2", up: false}
-transport: {kind: tcp, rto: 200ms, send_buffer: 4MiB, window: 6MiB, timeout: 30s}
-endpoint: {overhead: 300ns, gap: 100ns}
-jitter_table: [0, 0.5, 1, 4]
-seed: 42
-time_scale: 4
-`
 
 func spec(t testing.TB, c *configs.Fabric) state.Spec {
 	t.Helper()
