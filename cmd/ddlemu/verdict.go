@@ -20,7 +20,7 @@ func printVerdict(w io.Writer, v verdict.Verdict) {
 			for i, c := range l.Classes {
 				row := table.Row{"", fmt.Sprintf("%d %s", c.Messages, c.Name), c.Bytes, "", "", "", ""}
 				if i == 0 {
-					row = table.Row{l.Name, row[1], c.Bytes, gbps(l.Asked), gbps(l.Got), l.Busy.Round(time.Microsecond), l.Idle.Round(time.Microsecond)}
+					row = table.Row{l.Name, row[1], c.Bytes, gbps(l.ModelBps), gbps(l.MeasuredBps), l.Busy.Round(time.Microsecond), l.Idle.Round(time.Microsecond)}
 				}
 				t.AppendRow(append(row, c.P50, c.P99, c.Max, fmt.Sprintf("%.2f", c.LatePercent)))
 			}

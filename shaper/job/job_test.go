@@ -328,8 +328,8 @@ func TestLife(t *testing.T) {
 			j := begin(t, d)
 			tc.run(t, j)
 			v := j.Verdict()
-			if v.Valid != tc.valid || v.Host != tc.host || v.Valid != (v.Word == "VALID") {
-				t.Errorf("verdict %s, because of the host %v: %v", v.Word, v.Host, v.Reasons)
+			if v.Valid != tc.valid || v.SlowHost != tc.host || v.Valid != (v.Word == "VALID") {
+				t.Errorf("verdict %s, because of the host %v: %v", v.Word, v.SlowHost, v.Reasons)
 			}
 			if tc.reason != "" && !slices.ContainsFunc(v.Reasons, func(r string) bool { return strings.HasPrefix(r, tc.reason) }) {
 				t.Errorf("no reason %q in %q", tc.reason, v.Reasons)
@@ -403,7 +403,7 @@ func TestMoreProgramsThanPlaces(t *testing.T) {
 		}
 	}
 	const want = "the counters of 4 programs of this run were reused for others: these programs are not judged"
-	if v := j.Verdict(); !slices.Contains(v.Reasons, want) || v.Host {
+	if v := j.Verdict(); !slices.Contains(v.Reasons, want) || v.SlowHost {
 		t.Errorf("%v", v.Reasons)
 	}
 }

@@ -17,9 +17,9 @@ const (
 	P99Part    = C.DDLEMU_P99_PART
 )
 
-// Judge counts one message of size bytes, which was posted, due and visible at these times
+// CountDelivery counts one message of size bytes, which was posted, due and visible at these times
 // in ns, as the plugin counts a message of NCCL.
-func (c *LinkStats) Judge(size uint64, posted, due, visible int64, timeScale int64) {
+func (c *LinkStats) CountDelivery(size uint64, posted, due, visible int64, timeScale int64) {
 	d := C.struct_ddlemu_delivery{
 		size: C.uint64_t(size), posted: C.int64_t(posted), receive_posted: C.int64_t(posted), due: C.int64_t(due), visible: C.int64_t(visible),
 	}

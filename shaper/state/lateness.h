@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How the plugin and, by state.LinkStats.Judge, the wire count messages and their lateness.
+// How the plugin and, by state.LinkStats.CountDelivery, the wire count messages and their lateness.
 #ifndef DDLEMU_STATE_LATENESS_H
 #define DDLEMU_STATE_LATENESS_H
 

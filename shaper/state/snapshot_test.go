@@ -28,7 +28,7 @@ func kernelFile(t *testing.T) (*File, []LinkStats) {
 // pass counts n packets on hop 4, each with the given lateness.
 func pass(stats []LinkStats, n int, late int64) {
 	for range n {
-		stats[4].Judge(1000, 10, 20, 20+late, 1)
+		stats[4].CountDelivery(1000, 10, 20, 20+late, 1)
 	}
 }
 

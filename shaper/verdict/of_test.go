@@ -61,7 +61,7 @@ type packets struct {
 func (s *shared) carry(p packets) {
 	for range p.n {
 		due := s.now + 100_000
-		s.stats[s.link].Judge(12_000, s.now, due, due+int64(p.late), 1)
+		s.stats[s.link].CountDelivery(12_000, s.now, due, due+int64(p.late), 1)
 		s.now = due
 	}
 }

@@ -20,7 +20,7 @@ func onKernel(late func(i int) int64) Input {
 	stats := &p.Traffic.LinkStats[0]
 	stats.FirstPosted = 1
 	for i := range 1000 {
-		stats.Judge(12_000, int64(i)*100_000, int64(i+1)*100_000, int64(i+1)*100_000+late(i), 1)
+		stats.CountDelivery(12_000, int64(i)*100_000, int64(i+1)*100_000, int64(i+1)*100_000+late(i), 1)
 	}
 	in.Packets = p
 	return in
@@ -52,10 +52,10 @@ func TestJudgePackets(t *testing.T) {
 			v := Judge(tc.in)
 			all := strings.Join(v.Reasons, "; ")
 			switch {
-			case tc.name == "below the floor" && (v.Valid || !v.Host || all != state.BelowFloor.Words()[0]):
+			case tc.name == "below the floor" && (v.Valid || !v.SlowHost || all != state.BelowFloor.Words()[0]):
 				t.Errorf("%+v", v)
-			case tc.name != "below the floor" && (v.Valid != (tc.reason == "") || !strings.Contains(all, tc.reason) || v.Host != tc.host):
-				t.Errorf("%s, host %v: %s", v.Word, v.Host, all)
+			case tc.name != "below the floor" && (v.Valid != (tc.reason == "") || !strings.Contains(all, tc.reason) || v.SlowHost != tc.host):
+				t.Errorf("%s, host %v: %s", v.Word, v.SlowHost, all)
 			}
 		})
 	}
@@ -66,7 +66,7 @@ func TestSince(t *testing.T) {
 	in := onKernel(func(i int) int64 { return int64(b2i(i < 500)) * 1_000_000 })
 	before := state.JobStatus{LinkStats: []state.LinkStats{{}}}
 	for i := range 500 {
-		before.LinkStats[0].Judge(12_000, int64(i)*100_000, int64(i+1)*100_000, int64(i+1)*100_000+1_000_000, 1)
+		before.LinkStats[0].CountDelivery(12_000, int64(i)*100_000, int64(i+1)*100_000, int64(i+1)*100_000+1_000_000, 1)
 	}
 	if v := Judge(in); v.Valid {
 		t.Fatal("half of all packets are late, and the job is VALID")

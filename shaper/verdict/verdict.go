@@ -60,16 +60,16 @@ type Class struct {
 
 // Link is one direction of a link. Rates are payload bits per second of the emulated network.
 type Link struct {
-	Name     string        `json:"link"`
-	Bytes    uint64        `json:"bytes"`
-	Messages uint64        `json:"messages"`
-	Asked    float64       `json:"model_bps"`    // in the model, while backlogged
-	Got      float64       `json:"measured_bps"` // the same bytes in real time
-	Busy     time.Duration `json:"busy_ns"`
-	Idle     time.Duration `json:"idle_ns"`
-	Aborted  uint64        `json:"aborted"`
-	Unshaped bool          `json:"unshaped"` // it has no rate, latency or loss, so it is not judged
-	Classes  []Class       `json:"classes"`
+	Name        string        `json:"link"`
+	Bytes       uint64        `json:"bytes"`
+	Messages    uint64        `json:"messages"`
+	ModelBps    float64       `json:"model_bps"`    // in the model, while backlogged
+	MeasuredBps float64       `json:"measured_bps"` // the same bytes in real time
+	Busy        time.Duration `json:"busy_ns"`
+	Idle        time.Duration `json:"idle_ns"`
+	Aborted     uint64        `json:"aborted"`
+	Unshaped    bool          `json:"unshaped"` // it has no rate, latency or loss, so it is not judged
+	Classes     []Class       `json:"classes"`
 }
 
 // Trunk is a link between switches, and the bytes of all links over it. Its time is part of the time of those links.
@@ -80,13 +80,13 @@ type Trunk struct {
 
 // Verdict is the judgement of one job.
 type Verdict struct {
-	Valid   bool     `json:"-"`
-	Word    string   `json:"verdict"` // VALID or INVALID
-	Reasons []string `json:"reasons"`
-	Notes   []string `json:"notes"` // remarks on the figures, VALID or not
-	Host    bool     `json:"-"`     // this host is too slow, and nothing else is wrong: a larger time scale may help
-	Links   []Link   `json:"links"`
-	Trunks  []Trunk  `json:"trunks,omitempty"`
+	Valid    bool     `json:"-"`
+	Word     string   `json:"verdict"` // VALID or INVALID
+	Reasons  []string `json:"reasons"`
+	Notes    []string `json:"notes"` // remarks on the figures, VALID or not
+	SlowHost bool     `json:"-"`     // this host is too slow, and nothing else is wrong: a larger time scale may help
+	Links    []Link   `json:"links"`
+	Trunks   []Trunk  `json:"trunks,omitempty"`
 }
 
 // Of judges job j on the fabric of file f. On the kernel datapath it waits until all packets of a job that just ended
@@ -102,7 +102,7 @@ func Of(f *state.File, fab *fabric.Fabric, j state.Job) Verdict {
 	}
 	v := Judge(in)
 	if !owned {
-		v.Add(false, "the job's counters were reused for another job: ask sooner, or use another fabric")
+		v.Add(false, "the job's counters were reused for a later job: ask for a verdict before other jobs start, or use a fabric per job")
 	}
 	return v
 }
@@ -146,7 +146,7 @@ func Judge(in Input) Verdict {
 		j.invalid(false, "no message crossed an emulated link: nothing was emulated; see with NCCL_DEBUG=INFO which net NCCL uses, and whether the ranks are on several nodes")
 	}
 	j.v.Valid = len(j.v.Reasons) == 0
-	j.v.Host = !j.v.Valid && !j.other
+	j.v.SlowHost = !j.v.Valid && !j.otherReason
 	j.v.Word = "VALID"
 	if !j.v.Valid {
 		j.v.Word = "INVALID"
@@ -155,19 +155,20 @@ func Judge(in Input) Verdict {
 }
 
 type judge struct {
-	in    Input
-	v     Verdict
-	other bool // a reason is not the speed of this host
+	in          Input
+	v           Verdict
+	otherReason bool // a reason is not the speed of this host
 }
 
-func (j *judge) invalid(host bool, format string, args ...any) {
-	j.other = j.other || !host
+// invalid adds a reason for INVALID. slowHost says whether it is the speed of this host.
+func (j *judge) invalid(slowHost bool, format string, args ...any) {
+	j.otherReason = j.otherReason || !slowHost
 	j.v.Reasons = append(j.v.Reasons, fmt.Sprintf(format, args...))
 }
 
-// Add adds a reason for INVALID. host says whether it is the speed of this host.
-func (v *Verdict) Add(host bool, reason string) {
-	v.Host = host && (v.Valid || v.Host)
+// Add adds a reason for INVALID. slowHost says whether it is the speed of this host.
+func (v *Verdict) Add(slowHost bool, reason string) {
+	v.SlowHost = slowHost && (v.Valid || v.SlowHost)
 	v.Valid, v.Word = false, "INVALID"
 	v.Reasons = append(v.Reasons, reason)
 }
@@ -188,8 +189,8 @@ func (j *judge) link(h *state.HopStatus, c *state.LinkStats) {
 		l.Messages += k.Messages
 		l.Classes = append(l.Classes, j.class(i, k))
 	}
-	l.Asked = rate(l.Bytes, j.unscaled(c.ModelBusy))
-	l.Got = rate(l.Bytes, j.unscaled(c.WallBusy))
+	l.ModelBps = rate(l.Bytes, j.unscaled(c.ModelBusy))
+	l.MeasuredBps = rate(l.Bytes, j.unscaled(c.WallBusy))
 	if !l.Unshaped {
 		for i := range l.Classes {
 			j.judgeLateness(l.Name, &l.Classes[i])
@@ -277,10 +278,10 @@ func (j *judge) class(i int, k *state.Class) Class {
 func (j *judge) judgeLateness(name string, c *Class) {
 	// Nearest rank: up to half of the messages, and up to one in a hundred, may be later than the limits.
 	if c.OverP50 > c.Messages/2 {
-		j.invalid(true, "%s, messages %s: %d of %d were later than %s; the median is %v late", name, c.Name, c.OverP50, c.Messages, limit(state.P50FloorNs, state.P50Part), c.P50)
+		j.invalid(true, "%s, messages %s: %d of %d were later than %s, at most half may be; the median lateness is %v", name, c.Name, c.OverP50, c.Messages, limit(state.P50FloorNs, state.P50Part), c.P50)
 	}
 	if c.OverP99 > c.Messages/100 {
-		j.invalid(true, "%s, messages %s: %d of %d were later than %s, up to %v; 1 in 100 may be", name, c.Name, c.OverP99, c.Messages, limit(state.P99FloorNs, state.P99Part), c.Max)
+		j.invalid(true, "%s, messages %s: %d of %d were later than %s, at most 1 in 100 may be; the largest lateness is %v", name, c.Name, c.OverP99, c.Messages, limit(state.P99FloorNs, state.P99Part), c.Max)
 	}
 	if c.LatePercent > 100*maxLate {
 		j.invalid(true, "%s, messages %s: together %.1f %% of their time late (limit %.0f %%)", name, c.Name, c.LatePercent, 100*maxLate)

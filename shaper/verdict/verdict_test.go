@@ -66,7 +66,7 @@ func TestJudge(t *testing.T) {
 		{name: "in time", in: run(200, func(int) int64 { return 3 * us })},
 		{name: "one in a hundred late", in: run(200, func(i int) int64 { return int64(i/199) * 5000 * us })},
 		{name: "one in twenty late", in: run(200, func(i int) int64 { return int64(b2i(i%20 == 0)) * 1000 * us }), reason: "later than max(5 us", host: true},
-		{name: "half of them late", in: run(200, func(i int) int64 { return int64(b2i(i%2 == 0 || i == 1)) * 200 * us }), reason: "the median is", host: true},
+		{name: "half of them late", in: run(200, func(i int) int64 { return int64(b2i(i%2 == 0 || i == 1)) * 200 * us }), reason: "the median lateness is", host: true},
 		{name: "all a little late", in: run(200, func(int) int64 { return 190 * us }), reason: "together 2.1 % of their time late", host: true},
 		{name: "rate low", in: run(200, func(int) int64 { return 280 * us }), reason: "longer than in the model", host: true},
 		{name: "engine's rate 3 % low", in: run(200, func(int) int64 { return 0 }), change: func(in *Input) { in.Hops[0].Counters.BusyNs += in.Hops[0].Counters.BusyNs * 3 / 100 }, reason: "which is 1.7674528s at its rate"},
@@ -84,8 +84,8 @@ func TestJudge(t *testing.T) {
 		}
 		v := Judge(tc.in)
 		got := strings.Join(v.Reasons, "; ")
-		if v.Valid != (tc.reason == "") || !strings.Contains(got, tc.reason) || v.Host != tc.host {
-			t.Errorf("%s: %s, host %v: %s; want reason %q, host %v", tc.name, v.Word, v.Host, got, tc.reason, tc.host)
+		if v.Valid != (tc.reason == "") || !strings.Contains(got, tc.reason) || v.SlowHost != tc.host {
+			t.Errorf("%s: %s, host %v: %s; want reason %q, host %v", tc.name, v.Word, v.SlowHost, got, tc.reason, tc.host)
 		}
 	}
 }
@@ -143,7 +143,7 @@ func TestScaledTimes(t *testing.T) {
 	if got := v.Links[0].Classes[0].P50; got < 900*time.Nanosecond || got > 1000*time.Nanosecond {
 		t.Errorf("p50 of 64 us real at scale 64 is %v, want 1 us", got)
 	}
-	if got, want := v.Links[0].Asked, 64*1e9*1460/1538; got < want*0.99 || got > want*1.01 {
+	if got, want := v.Links[0].ModelBps, 64*1e9*1460/1538; got < want*0.99 || got > want*1.01 {
 		t.Errorf("rate %.0f bit/s, want %.0f", got, want)
 	}
 }
@@ -151,15 +151,15 @@ func TestScaledTimes(t *testing.T) {
 func TestAddKeepsHost(t *testing.T) {
 	v := Judge(run(10, func(int) int64 { return 0 }))
 	v.Add(true, "row")
-	if v.Valid || !v.Host {
+	if v.Valid || !v.SlowHost {
 		t.Errorf("a host's reason on a valid run: %+v", v)
 	}
 	v.Add(false, "other")
-	if v.Host {
+	if v.SlowHost {
 		t.Error("another reason is not the host's")
 	}
 	v.Add(true, "row")
-	if v.Host {
+	if v.SlowHost {
 		t.Error("a host's reason after another one made it the host's alone")
 	}
 }

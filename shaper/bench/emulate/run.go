@@ -101,7 +101,7 @@ func (o *Options) attempts(ctx context.Context, why string, attempt func(ctx con
 			printer = later
 		}
 		out, err := attempt(ctx, o.notes(why, retry), printer)
-		if again := err == nil && out.Verdict.Host && more; !again {
+		if again := err == nil && out.Verdict.SlowHost && more; !again {
 			return out, errors.Join(err, later.play())
 		}
 		o.Config.TimeScale = min(max(2*out.Scale, needed(out)), link.MaxTimeScale)

@@ -175,7 +175,7 @@ func TestJudgeRows(t *testing.T) {
 		v := verdict.Verdict{Valid: true, Word: "VALID"}
 		judgeRows(&v, tc.result, tc.beside)
 		got, notes := strings.Join(v.Reasons, ";"), strings.Join(v.Notes, ";")
-		if v.Valid != (tc.reason == "") || !strings.Contains(got, tc.reason) || v.Host != tc.host || !strings.Contains(notes, tc.note) || (tc.note == "") != (notes == "") {
+		if v.Valid != (tc.reason == "") || !strings.Contains(got, tc.reason) || v.SlowHost != tc.host || !strings.Contains(notes, tc.note) || (tc.note == "") != (notes == "") {
 			t.Errorf("%s: %+v", tc.name, v)
 		}
 	}
@@ -222,7 +222,7 @@ func TestUnchecked(t *testing.T) {
 			if strict {
 				said, other = other, said
 			}
-			if v.Valid != (tc.want == "" || !strict) || v.Host || len(other) != 0 || strings.Join(said, "") != tc.want {
+			if v.Valid != (tc.want == "" || !strict) || v.SlowHost || len(other) != 0 || strings.Join(said, "") != tc.want {
 				t.Errorf("strict %v, %q: %+v", strict, tc.what, v)
 			}
 		}

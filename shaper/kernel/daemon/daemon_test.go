@@ -88,7 +88,7 @@ type countingShaper struct {
 }
 
 func (s *countingShaper) Count() error {
-	s.stats.Judge(1000, 10, 20, 20, 1)
+	s.stats.CountDelivery(1000, 10, 20, 20, 1)
 	s.counted.Add(1)
 	return nil
 }

@@ -158,7 +158,7 @@ func (w *Wire) written(p *packet, began, now int64, err error) {
 	if err == nil {
 		w.lead.add(len(p.buf), now-began)
 		w.writing.add(now - began)
-		w.stats[link].Judge(uint64(p.headers.payloadOf(0, p.headers.packets)), p.arrived, p.due, now, w.scale)
+		w.stats[link].CountDelivery(uint64(p.headers.payloadOf(0, p.headers.packets)), p.arrived, p.due, now, w.scale)
 	} else {
 		// A program on the node has deleted the NIC or set it down.
 		w.model.drop(&w.model.hops[2*p.dst+1], p.headers.packets)
