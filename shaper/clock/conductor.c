@@ -15,10 +15,19 @@ static bool is_idle(struct ddlemu_clock_view *v, uint32_t node, struct ddlemu_ac
 	return number_read(&v->nodes[node].number[NUMBER(claim)]) == VALUE(claim);
 }
 
-// all_idle says whether every actor is idle. *settling: one of them waits until nothing is left to happen.
-static bool all_idle(struct ddlemu_clock_view *v, bool *settling)
+// What a scan of all actors has found.
+struct scan {
+	bool idle; // every actor was idle when the scan came to it
+	bool settling; // one of them waits until nothing is left to happen
+	uint64_t claims; // a hash of what they claim
+};
+
+// scan looks at one actor after another, so one that it has found idle may work before it has come to the last one.
+// Only if two scans find the same claims, all actors were idle at the moment between the two: an actor that has had an
+// effect meanwhile, or has seen one, claims another value. test/clockmodel checks that.
+static struct scan scan(struct ddlemu_clock_view *v)
 {
-	*settling = false;
+	struct scan s = { .claims = 14695981039346656037ull }; // FNV-1a, by words
 	for (uint32_t i = 0; i < v->clock->parties; i++) {
 		struct ddlemu_party *p = &v->parties[i];
 		if (__atomic_load_n(&p->on, __ATOMIC_SEQ_CST) == 0)
@@ -26,11 +35,13 @@ static bool all_idle(struct ddlemu_clock_view *v, bool *settling)
 		for (uint32_t k = 0, n = __atomic_load_n(&p->actors, __ATOMIC_SEQ_CST); k < n; k++) {
 			uint64_t claim = __atomic_load_n(&p->actor[k].claim, __ATOMIC_SEQ_CST);
 			if (!is_idle(v, p->node, &p->actor[k], claim))
-				return false;
-			*settling |= claim != 0 && NUMBER(claim) == DDLEMU_SETTLE;
+				return s;
+			s.settling |= claim != 0 && NUMBER(claim) == DDLEMU_SETTLE;
+			s.claims = (s.claims ^ claim ^ (uint64_t)i << 40) * 1099511628211ull;
 		}
 	}
-	return true;
+	s.idle = true;
+	return s;
 }
 
 // take_baton says whether this process may run the clock now. It takes the baton from a party that has died: what that
@@ -68,11 +79,10 @@ static bool has_posts(struct ddlemu_clock_view *v)
 
 void ddlemu_clock_run(struct ddlemu_clock_view *v)
 {
-	bool settling;
-	while (all_idle(v, &settling) && take_baton(v)) {
-		// Somebody may have begun to work since the first look. Nobody can from now on: what wakes an actor is
-		// either another actor, or whoever has the baton.
-		bool idle = all_idle(v, &settling), happened = idle && run(v, settling);
+	for (struct scan first = scan(v); first.idle && take_baton(v); first = scan(v)) {
+		struct scan second = scan(v);
+		bool idle = second.idle && second.claims == first.claims;
+		bool happened = idle && run(v, second.settling);
 		release_baton(v);
 		// While this thread had the baton, the last one that worked may have become idle, and have found the
 		// baton taken. So this thread looks again, unless nothing at all is left to happen.

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package clockmodel checks the protocol of the virtual clock with SPIN, a model checker: it
+// tries every order in which the threads may run.
+package clockmodel
+
+import (
+	"context"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// The protocol misses no act, and without any one of its rules it does.
+func TestProtocol(t *testing.T) {
+	if _, err := exec.LookPath("spin"); err != nil {
+		t.Skip("spin is not installed (Debian package spin): the protocol of the virtual clock is not checked")
+	}
+	model, err := filepath.Abs("clock.pml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct{ without, finds string }{
+		{"", "errors: 0"},
+		{"NO_SEEN", "assertion violated"},
+		{"RAISE_FIRST", "assertion violated"},
+		{"NO_RECHECK", "assertion violated"},
+		{"NO_COMPARE", "assertion violated"},
+		{"NO_LAST_LOOK", "invalid end state"},
+		{"YIELD_IS_IDLE", "assertion violated"},
+	} {
+		t.Run("without "+tc.without, func(t *testing.T) {
+			out := verify(t, model, tc.without)
+			if !strings.Contains(out, tc.finds) || strings.Contains(out, "MEMLIM") || strings.Contains(out, "search depth too small") {
+				t.Errorf("want %q in\n%s", tc.finds, out)
+			}
+		})
+	}
+}
+
+// verify makes the checker of the model without one of its rules, and returns what it prints.
+func verify(t *testing.T, model, without string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	dir := t.TempDir()
+	do := func(name string, args ...string) string {
+		cmd := exec.CommandContext(ctx, name, args...)
+		cmd.Dir = dir
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%s %v: %v\n%s", name, args, err, out)
+		}
+		return string(out)
+	}
+	args := []string{"-a", model}
+	if without != "" {
+		args = []string{"-a", "-D" + without, model}
+	}
+	do("spin", args...)
+	do("gcc", "-O2", "-DSAFETY", "-DCOLLAPSE", "-DMEMLIM=2000", "-o", "pan", "pan.c")
+	return do("./pan", "-m100000")
+}
