@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -51,7 +52,7 @@ func build(t *testing.T, flags ...string) string {
 			defer wg.Done()
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			if out, err := exec.Command("g++", append(common, "-c", s, "-o", o)...).CombinedOutput(); err != nil {
+			if out, err := exec.Command("g++", slices.Concat(common, []string{"-c", s, "-o", o})...).CombinedOutput(); err != nil {
 				t.Errorf("compile %s: %v\n%s", s, err, out)
 			}
 		}()
@@ -61,7 +62,7 @@ func build(t *testing.T, flags ...string) string {
 		t.FailNow()
 	}
 	program := filepath.Join(dir, "exec_test")
-	link := append(append(append([]string{}, flags...), "-o", program), objects...)
+	link := slices.Concat(flags, []string{"-o", program}, objects)
 	if out, err := exec.Command("g++", append(link, "-pthread")...).CombinedOutput(); err != nil {
 		t.Fatalf("link: %v\n%s", err, out)
 	}
