@@ -64,12 +64,6 @@ const (
 	Kernel = "kernel" // TCP between network namespaces
 )
 
-// Clocks: what the time of a fabric is.
-const (
-	RealClock    = "real"    // the host's, times the time scale
-	VirtualClock = "virtual" // time that moves only while all ranks wait; needs the software CUDA and datapath shm
-)
-
 // Topologies by which NCCL decides on algorithm, protocol and channels.
 const (
 	FabricView = "fabric" // nodes with the fabric's NICs, each near its GPUs

@@ -143,21 +143,6 @@ func (f *Fabric) validateShape() error {
 	return cmp.Or(f.validateDatapath(), f.validateClock(), f.validateQuantiles())
 }
 
-// validateClock checks that a virtual clock is possible.
-func (f *Fabric) validateClock() error {
-	switch {
-	case f.Clock != "" && !slices.Contains(clocks, f.Clock):
-		return Errorf("clock", "%q is not one of %s", f.Clock, strings.Join(clocks, ", "))
-	case !f.IsVirtual():
-		return nil
-	case f.OnKernel():
-		return Errorf("clock", "virtual with the datapath kernel: real packets have only the real clock")
-	case f.TimeScale > 1:
-		return Errorf("clock", "virtual with time scale %d: a virtual clock needs none; use 1", f.TimeScale)
-	}
-	return nil
-}
-
 // validateTexts checks the name, the description and the sources.
 func (f *Fabric) validateTexts() error {
 	if !validName(f.Name) {

@@ -16,14 +16,6 @@ const WithoutLL128 = ", but without LL128, which the real fabric would use: it i
 
 var views = []string{FabricView, HostView}
 
-var clocks = []string{RealClock, VirtualClock}
-
-// ParseClock reads RealClock or VirtualClock.
-func ParseClock(s string) (string, error) { return oneOf(s, clocks) }
-
-// IsVirtual reports whether the fabric's clock is virtual.
-func (f *Fabric) IsVirtual() bool { return f.Clock == VirtualClock }
-
 // ParseNCCLView reads FabricView or HostView.
 func ParseNCCLView(s string) (string, error) { return oneOf(s, views) }
 

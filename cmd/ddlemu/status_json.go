@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/shaper/clock"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/job"
 	"github.com/ddlemu/ddlemu/shaper/link"
@@ -36,6 +37,9 @@ type fabricStatus struct {
 	Shaper   string `json:"shaper,omitempty"` // of the kernel datapath
 	Subnet   string `json:"subnet,omitempty"`
 	LeftOver string `json:"left_over,omitempty"` // why no process can use it any more
+
+	Clock        string        `json:"clock"`                   // real or virtual
+	VirtualClock *clock.Status `json:"virtual_clock,omitempty"` // its time and its actors
 
 	summary string
 }
@@ -115,6 +119,7 @@ func statusOf(file *state.File) (*fabricStatus, error) {
 		Fabric: file.Name(), Profile: file.Profile(), Transport: fab.Config.Transport.Kind,
 		Nodes: fixed.Nodes, GPUsPerNode: fixed.GPUsPerNode, NICsPerNode: fixed.NICsPerNode, TimeScale: fixed.TimeScale, Seed: fixed.Seed,
 		UpNs: state.Now() - fixed.Created, Datapath: fab.Config.DatapathName(), Shaper: file.Shaper(), Subnet: fab.Config.Subnet, summary: summary(fab),
+		Clock: fab.Config.ClockName(), VirtualClock: file.ClockStatus(),
 		Links: []linkStatus{}, Ports: []portStatus{}, Jobs: []jobStatus{}, Participants: []participantStatus{}, Events: []eventStatus{},
 	}
 	for _, p := range file.Ranks() {

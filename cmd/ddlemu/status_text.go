@@ -15,6 +15,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/configs/units"
+	"github.com/ddlemu/ddlemu/shaper/clock"
 	"github.com/ddlemu/ddlemu/shaper/link"
 )
 
@@ -30,6 +31,9 @@ func (s *fabricStatus) print(w io.Writer) {
 	if s.Shaper != "" {
 		fmt.Fprintf(w, "datapath %s, shaper %s, nodes in %s\n\n", s.Datapath, s.Shaper, s.Subnet)
 	}
+	if s.VirtualClock != nil {
+		s.printClock(w)
+	}
 	if s.LeftOver != "" {
 		fmt.Fprintf(w, "%s: remove it with `ddlemu gc`\n\n", s.LeftOver)
 	}
@@ -37,6 +41,31 @@ func (s *fabricStatus) print(w io.Writer) {
 	s.printQueues(w)
 	s.printJobs(w)
 	s.printEvents(w)
+}
+
+// printClock prints the state of the virtual clock, and the actors that keep it from moving.
+func (s *fabricStatus) printClock(w io.Writer) {
+	c := s.VirtualClock
+	fmt.Fprintf(w, "clock virtual: %v since the fabric was made, %s of flows\n", time.Duration(c.Now-clock.Start), units.Count(int(c.Steps), "step"))
+	if c.Broken {
+		fmt.Fprintln(w, "the clock is broken: a rank died while it ran it; bring the fabric up again")
+	}
+	for _, a := range c.Actors {
+		if a.State == clock.Works {
+			fmt.Fprintf(w, "  rank %d works: %s, thread %d\n", s.rankIn(a.Participant), a.Name, a.Thread)
+		}
+	}
+	fmt.Fprintln(w)
+}
+
+// rankIn is the rank of the participant in a slot, -1 if it has left meanwhile.
+func (s *fabricStatus) rankIn(slot int) int {
+	for _, p := range s.Participants {
+		if p.Slot == slot {
+			return p.Rank
+		}
+	}
+	return -1
 }
 
 func (s *fabricStatus) printLinks(w io.Writer) {

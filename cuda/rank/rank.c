@@ -305,7 +305,7 @@ int main(int argc, char **argv)
 	if (api_load(cudart, cudart_count, nccl, nccl_count, why, sizeof(why)) != 0)
 		session_fail("load", "%s", why);
 	if (api.ddlemuSoftExact != NULL && api.ddlemuSoftExact() != 0)
-		session_fail("load", "the software CUDA takes no single thread");
+		session_fail("load", "ddlemuSoftExact failed: another thread of this process has called it before");
 	send_hello();
 	struct command c;
 	struct operation operation = { 0 };

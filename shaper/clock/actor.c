@@ -37,34 +37,55 @@ void ddlemu_node_raise(struct ddlemu_clock_view *v, uint32_t node, enum ddlemu_c
 		ddlemu_number_raise(&n->number[DDLEMU_ACTS]);
 }
 
-// --- parties
+// --- participants
 
-void ddlemu_party_join(struct ddlemu_clock_view *v, uint32_t node)
+void ddlemu_participant_join(struct ddlemu_clock_view *v, uint32_t node)
 {
-	struct ddlemu_party *p = &v->parties[v->party];
+	struct ddlemu_participant *p = &v->participants[v->participant];
 	memset(p, 0, sizeof *p);
 	p->node = v->node = node;
 	p->actors = p->actor[0].used = 1;
 	memcpy(p->actor[0].name, "application", sizeof "application");
+	p->actor[0].thread = (uint32_t)getpid();
 	__atomic_store_n(&p->on, 1, __ATOMIC_SEQ_CST);
 }
 
-void ddlemu_party_leave(void *clock, uint32_t party)
+// place_clock returns a view without flows, for who only looks at the participants.
+static struct ddlemu_clock_view place_clock(void *clock)
 {
 	struct ddlemu_clock_view v = { 0 };
 	ddlemu_clock_place(&v, clock, NULL);
-	__atomic_store_n(&v.parties[party].on, 0, __ATOMIC_SEQ_CST);
+	return v;
+}
+
+void ddlemu_participant_left(void *clock, uint32_t participant)
+{
+	struct ddlemu_clock_view v = place_clock(clock);
+	__atomic_store_n(&v.participants[participant].on, 0, __ATOMIC_SEQ_CST);
+	// Perhaps only this participant kept the clock from moving: all others look again, and the last one runs it.
+	for (uint32_t i = 0; i < v.clock->nodes; i++)
+		ddlemu_node_raise(&v, i, DDLEMU_SIGNALS);
+}
+
+void ddlemu_participant_died(void *clock, uint32_t participant)
+{
+	struct ddlemu_clock_view v = place_clock(clock);
+	if (__atomic_load_n(&v.clock->baton, __ATOMIC_SEQ_CST) == participant + 1) {
+		__atomic_store_n(&v.clock->broken, 1, __ATOMIC_SEQ_CST);
+		__atomic_store_n(&v.clock->baton, 0, __ATOMIC_SEQ_CST);
+	}
+	ddlemu_participant_left(clock, participant);
 }
 
 // --- actors
 
 struct ddlemu_actor *ddlemu_actor_enter(struct ddlemu_clock_view *v, const char *name)
 {
-	struct ddlemu_party *p = &v->parties[v->party];
+	struct ddlemu_participant *p = &v->participants[v->participant];
 	for (uint32_t i = 1; i < DDLEMU_CLOCK_ACTORS; i++) {
 		struct ddlemu_actor *a = &p->actor[i];
 		uint32_t free = 0;
-		if (!__atomic_compare_exchange_n(&a->used, &free, i + 1, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
+		if (!__atomic_compare_exchange_n(&a->used, &free, 1, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
 			continue;
 		strncpy(a->name, name, sizeof a->name - 1);
 		a->thread = (uint32_t)syscall(SYS_gettid);

@@ -25,23 +25,19 @@ func Size(nodes, participants int) uint64 {
 	return uint64(C.ddlemu_clock_size(C.uint32_t(nodes), C.uint32_t(participants)))
 }
 
-// FlowsSize is the bytes of the file of a fabric's flows. Most of them are never touched.
-func FlowsSize() uint64 { return uint64(C.ddlemu_clock_flows_size()) }
+// FlowsHead is the bytes of the file of a fabric's flows before the first flow, FlowSize those
+// of one flow.
+const (
+	FlowsHead = C.sizeof_struct_ddlemu_clock_flows
+	FlowSize  = C.sizeof_struct_ddlemu_clock_flow
+)
 
-// FlowsHead is the bytes before the first flow in that file, FlowSize those of one flow.
-func FlowsHead() uint64 { return uint64(C.ddlemu_clock_flow_offset(0)) }
-
-// FlowSize is the bytes of one flow in the file.
-func FlowSize() uint64 { return uint64(C.sizeof_struct_ddlemu_clock_flow) }
+// FlowsSize is the bytes of that file. Most of them are never touched.
+const FlowsSize = FlowsHead + MaxFlows*FlowSize
 
 // Init makes a clock in memory of zeros.
 func Init(memory unsafe.Pointer, nodes, participants int) {
 	C.ddlemu_clock_init(memory, C.uint32_t(nodes), C.uint32_t(participants))
-}
-
-// InitFlows makes a table of flows without flows in memory of zeros.
-func InitFlows(memory unsafe.Pointer, fabricID uint64) {
-	C.ddlemu_clock_flows_init(memory, C.uint64_t(fabricID))
 }
 
 // Now is the virtual time of a clock in ns.
@@ -49,7 +45,13 @@ func Now(memory unsafe.Pointer) int64 {
 	return int64(C.clock_read((*C.struct_ddlemu_clock)(memory)))
 }
 
-// Leave says that a participant takes part no longer: it left, or died.
-func Leave(memory unsafe.Pointer, participant int) {
-	C.ddlemu_party_leave(memory, C.uint32_t(participant))
+// Left says that a participant has left: the clock does not wait for it any more.
+func Left(memory unsafe.Pointer, participant int) {
+	C.ddlemu_participant_left(memory, C.uint32_t(participant))
+}
+
+// Died says that a participant's process has died. If it ran the clock at that moment, all
+// connections of the fabric fail.
+func Died(memory unsafe.Pointer, participant int) {
+	C.ddlemu_participant_died(memory, C.uint32_t(participant))
 }

@@ -11,6 +11,7 @@
 //	actor.c      actors, the numbers of the nodes, sleeping
 //	conductor.c  who runs the clock, and when
 //	flows.c      the flows, and the order of their steps
+//	memory.c     where things are
 //	process.c    this process's part, for calls.h
 #ifndef DDLEMU_CLOCK_H
 #define DDLEMU_CLOCK_H
@@ -31,13 +32,13 @@
 #define DDLEMU_CLAIM (1ull << 63)
 struct ddlemu_actor {
 	_Alignas(64) uint64_t claim;
-	uint32_t used; // 1 + its place; 0: free
+	uint32_t used; // 0: a free place
 	uint32_t thread; // for display
 	char name[16];
 };
 
 // One rank. Actor 0 stands for the application.
-struct ddlemu_party {
+struct ddlemu_participant {
 	_Alignas(64) uint32_t on; // the rank takes part
 	uint32_t node;
 	uint32_t actors; // places in use, or used before
@@ -57,9 +58,9 @@ struct ddlemu_clock_node {
 
 struct ddlemu_clock {
 	_Alignas(64) int64_t now; // ns
-	_Alignas(64) uint32_t baton; // 1 + the party that runs the clock; 0: nobody does
-	uint32_t broken; // a party died while it ran the clock
-	uint32_t nodes, parties; // places
+	_Alignas(64) uint32_t baton; // 1 + the participant that runs the clock; 0: nobody does
+	uint32_t broken; // a participant died while it ran the clock
+	uint32_t nodes, participants; // places
 	struct ddlemu_number settled; // changes when nothing is left to happen
 	_Alignas(64) uint64_t rounds; // times that the clock ran
 	uint64_t steps; // of flows
@@ -68,78 +69,68 @@ struct ddlemu_clock {
 
 // One flow, with what the conductor knows of it.
 struct ddlemu_clock_flow {
-	_Alignas(128) uint32_t state; // enum ddlemu_flow_state
-	uint32_t posted; // it is in the list of flows with posts
+	_Alignas(128) uint32_t posted; // it is in the list of flows with posts
 	uint32_t next_posted; // 1 + the next one in the list
 	uint32_t place; // 1 + its place in the heap; 0: it has no next step
 	uint64_t order; // flows take turns by it at equal times
 	uint32_t sender_node, receiver_node;
 	uint32_t sender_waits, receiver_waits; // an end waits for space: what makes space must raise its node's acts
-	int64_t next; // when the flow or one of its ends has something to do
 	uint64_t due_seen, complete_seen; // messages of whose times the ends know
 	uint64_t arrived_seen; // stream offset
 	struct ddlemu_flow flow;
 };
 
-enum ddlemu_flow_state { DDLEMU_FLOW_FREE, DDLEMU_FLOW_IN_USE };
-
 struct ddlemu_heap_entry {
-	int64_t next;
+	int64_t next; // when the flow or one of its ends has something to do
 	uint32_t flow, unused;
 };
 
-// The flows of a fabric, in a file of their own: most places are never touched.
+#define DDLEMU_CLOCK_FLOWS 16384 // at most, in one fabric
+
+// The flows of a fabric, in a file of their own. A new file is all zeros. Its memory is reserved up to `flow`, and for
+// each flow when it is made: most are never touched.
 struct ddlemu_clock_flows {
-	uint64_t magic, fabric_id;
-	uint32_t capacity;
 	uint32_t heap_size;
 	_Alignas(64) uint32_t first_posted; // 1 + the first flow of the list
-	uint32_t unused;
-	// Then the heap, and then the flows, each at the start of a page.
+	_Alignas(64) uint32_t in_use[DDLEMU_CLOCK_FLOWS]; // 1: the place is taken
+	struct ddlemu_heap_entry heap[DDLEMU_CLOCK_FLOWS];
+	_Alignas(4096) struct ddlemu_clock_flow flow[];
 };
-
-#define DDLEMU_CLOCK_FLOWS 16384 // at most, in one fabric
-#define DDLEMU_CLOCK_FLOWS_MAGIC 0x73776f6c666c6464ull
 
 // A process's view of the clock.
 struct ddlemu_clock_view {
 	struct ddlemu_clock *clock;
 	struct ddlemu_clock_node *nodes;
-	struct ddlemu_party *parties;
+	struct ddlemu_participant *participants;
 	struct ddlemu_clock_flows *flows;
 	struct ddlemu_engine engine; // of any flow: flow and path are set for each step
 	uint32_t hops; // of the fabric
-	uint32_t party, node; // this rank's
+	uint32_t participant, node; // this rank's
 };
 
 // --- sizes and places
 
-// The bytes of the clock of a fabric of so many nodes and participants, and of its flows.
-size_t ddlemu_clock_size(uint32_t nodes, uint32_t parties);
-size_t ddlemu_clock_flows_size(void);
-size_t ddlemu_clock_flow_offset(uint32_t i);
+// The bytes of the clock of a fabric of so many nodes and participants.
+size_t ddlemu_clock_size(uint32_t nodes, uint32_t participants);
 // Makes a clock in memory of zeros.
-void ddlemu_clock_init(void *memory, uint32_t nodes, uint32_t parties);
-void ddlemu_clock_flows_init(void *memory, uint64_t fabric_id);
+void ddlemu_clock_init(void *memory, uint32_t nodes, uint32_t participants);
 // Says where things are in the memory. The caller sets the other fields of the view.
 void ddlemu_clock_place(struct ddlemu_clock_view *, void *clock, void *flows);
 
-static inline struct ddlemu_heap_entry *heap_of(struct ddlemu_clock_flows *f)
+static inline uint32_t clock_flow_number(const struct ddlemu_clock_flows *f, const struct ddlemu_clock_flow *x)
 {
-	return (struct ddlemu_heap_entry *)((char *)f + 4096);
+	return (uint32_t)(x - f->flow);
 }
 
-static inline struct ddlemu_clock_flow *clock_flow_at(struct ddlemu_clock_flows *f, uint32_t i)
-{
-	return (struct ddlemu_clock_flow *)((char *)f + ddlemu_clock_flow_offset(i));
-}
+// --- participants and actors
 
-// --- parties and actors
-
-// The party takes part from now on, with an application that works.
-void ddlemu_party_join(struct ddlemu_clock_view *, uint32_t node);
-// The party takes part no longer: it left, or died.
-void ddlemu_party_leave(void *clock, uint32_t party);
+// The participant takes part from now on, with an application that works.
+void ddlemu_participant_join(struct ddlemu_clock_view *, uint32_t node);
+// The participant has left: the clock does not wait for it any more.
+void ddlemu_participant_left(void *clock, uint32_t participant);
+// The participant's process has died. If it died while it ran the clock, the clock is broken: what it left unfinished
+// is unknown, and every connection fails.
+void ddlemu_participant_died(void *clock, uint32_t participant);
 
 struct ddlemu_actor *ddlemu_actor_enter(struct ddlemu_clock_view *, const char *name);
 void ddlemu_actor_leave(struct ddlemu_clock_view *, struct ddlemu_actor *);
@@ -174,10 +165,8 @@ enum ddlemu_clock_result ddlemu_flows_run(struct ddlemu_clock_view *);
 
 // --- flows
 
-// Says that an end of flow i has posted something, or has closed.
-void ddlemu_flow_posted(struct ddlemu_clock_view *, uint32_t i);
-// Removes a flow that both ends have closed from the heap. Only for whoever has the baton.
-void ddlemu_flow_remove(struct ddlemu_clock_view *, uint32_t i);
+// Says that an end of the flow has posted something, or has closed.
+void ddlemu_flow_posted(struct ddlemu_clock_view *, struct ddlemu_clock_flow *);
 
 // --- this process
 

@@ -3,6 +3,7 @@
 package clock
 
 import (
+	"os"
 	"slices"
 	"testing"
 	"time"
@@ -13,7 +14,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/link"
 )
 
-const start = int64(1e9)
+const start = int64(Start)
 
 // gigabyte is a hop of 1 GB/s: a byte takes a nanosecond.
 func gigabyte(latency time.Duration) link.Spec {
@@ -48,7 +49,7 @@ func TestJumpsToWhatAnEndMustSee(t *testing.T) {
 	if w.now() != start {
 		t.Fatalf("the clock moved to %d while rank 1 worked", w.now())
 	}
-	if d := cmp.Diff([]Actor{{0, "application", 0, "polls"}, {1, "application", 0, "works"}}, w.status().Actors); d != "" {
+	if d := cmp.Diff([]Actor{{0, "application", os.Getpid(), Polls}, {1, "application", os.Getpid(), Works}}, w.status().Actors); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
 	w.idle(1)
@@ -91,10 +92,31 @@ func TestADeadRankKeepsNobodyWaiting(t *testing.T) {
 			t.Fatalf("the clock moved while rank 2 worked")
 		}
 		w.die(2, holding)
+		w.idle(0) // who was idle looks again
+		w.idle(1)
 		w.run(0)
 		if w.now() == start || w.status().Broken != holding {
 			t.Errorf("holding %v: the time is %d, broken %v", holding, w.now(), w.status().Broken)
 		}
+	}
+}
+
+// A rank that leaves does not begin to run the clock, and does not break it.
+func TestARankThatHasLeftRunsNothing(t *testing.T) {
+	w := open(t, 2, []link.Spec{gigabyte(time.Microsecond)})
+	x := w.flow(0, 1, 1, []int{0})
+	w.receive(x)
+	w.post(x, 1000)
+	w.idle(0)
+	w.leave(1)
+	w.idle(0)
+	w.run(1)
+	if w.now() != start {
+		t.Errorf("the rank that had left ran the clock")
+	}
+	w.run(0)
+	if s := w.status(); s.Now == start || s.Broken {
+		t.Errorf("the time is %d, broken %v", s.Now, s.Broken)
 	}
 }
 
@@ -108,8 +130,8 @@ func TestClosedFlowsAreFreed(t *testing.T) {
 	w.idle(0)
 	w.idle(1)
 	w.run(0)
-	if !isFree(x) || w.now() != start || w.status().Stuck != 1 {
-		t.Errorf("free %v, time %d, stuck %d", isFree(x), w.now(), w.status().Stuck)
+	if !w.isFree(x) || w.now() != start || w.status().Stuck != 1 {
+		t.Errorf("free %v, time %d, stuck %d", w.isFree(x), w.now(), w.status().Stuck)
 	}
 }
 

@@ -28,8 +28,8 @@ struct scan {
 static struct scan scan(struct ddlemu_clock_view *v)
 {
 	struct scan s = { .claims = 14695981039346656037ull }; // FNV-1a, by words
-	for (uint32_t i = 0; i < v->clock->parties; i++) {
-		struct ddlemu_party *p = &v->parties[i];
+	for (uint32_t i = 0; i < v->clock->participants; i++) {
+		struct ddlemu_participant *p = &v->participants[i];
 		if (__atomic_load_n(&p->on, __ATOMIC_SEQ_CST) == 0)
 			continue;
 		for (uint32_t k = 0, n = __atomic_load_n(&p->actors, __ATOMIC_SEQ_CST); k < n; k++) {
@@ -44,17 +44,20 @@ static struct scan scan(struct ddlemu_clock_view *v)
 	return s;
 }
 
-// take_baton says whether this process may run the clock now. It takes the baton from a party that has died: what that
-// one left unfinished is unknown, so the clock is broken then, and every connection fails.
+static void release_baton(struct ddlemu_clock_view *v) { __atomic_store_n(&v->clock->baton, 0, __ATOMIC_SEQ_CST); }
+
+// take_baton says whether this process may run the clock now. A process that leaves does not begin to: it may end in
+// the middle. Either this sees that it leaves, or ddlemu_clock_leave sees that it has the baton.
 static bool take_baton(struct ddlemu_clock_view *v)
 {
-	uint32_t holder = 0, me = v->party + 1;
-	if (__atomic_compare_exchange_n(&v->clock->baton, &holder, me, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
-		return true;
-	if (__atomic_load_n(&v->parties[holder - 1].on, __ATOMIC_SEQ_CST) != 0)
+	uint32_t nobody = 0;
+	if (!__atomic_compare_exchange_n(
+		    &v->clock->baton, &nobody, v->participant + 1, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
 		return false;
-	__atomic_store_n(&v->clock->broken, 1, __ATOMIC_SEQ_CST);
-	return __atomic_compare_exchange_n(&v->clock->baton, &holder, me, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+	if (__atomic_load_n(&v->participants[v->participant].on, __ATOMIC_SEQ_CST) != 0)
+		return true;
+	release_baton(v);
+	return false;
 }
 
 // run runs the clock once, and says whether anything happened.
@@ -69,8 +72,6 @@ static bool run(struct ddlemu_clock_view *v, bool settling)
 		v->clock->stuck++;
 	return settling;
 }
-
-static void release_baton(struct ddlemu_clock_view *v) { __atomic_store_n(&v->clock->baton, 0, __ATOMIC_SEQ_CST); }
 
 static bool has_posts(struct ddlemu_clock_view *v)
 {

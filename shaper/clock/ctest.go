@@ -15,27 +15,34 @@ static void *zeros(size_t n)
 	return p;
 }
 
-// claim makes the application of the view's party idle, without sleeping.
+// claim makes the application of the view's participant idle, without sleeping.
 static void claim(struct ddlemu_clock_view *v)
 {
 	uint32_t seen = number_read(&v->nodes[v->node].number[DDLEMU_ACTS]);
-	__atomic_store_n(&v->parties[v->party].actor[0].claim, DDLEMU_CLAIM | (uint64_t)DDLEMU_ACTS << 32 | seen,
+	__atomic_store_n(&v->participants[v->participant].actor[0].claim, DDLEMU_CLAIM | (uint64_t)DDLEMU_ACTS << 32 | seen,
 		__ATOMIC_SEQ_CST);
 }
 
 static void work(struct ddlemu_clock_view *v)
 {
-	__atomic_store_n(&v->parties[v->party].actor[0].claim, 0, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&v->participants[v->participant].actor[0].claim, 0, __ATOMIC_SEQ_CST);
 }
 
 static uint32_t acts(struct ddlemu_clock_view *v, uint32_t node) { return number_read(&v->nodes[node].number[DDLEMU_ACTS]); }
 
 static struct ddlemu_clock_flow *make_flow(struct ddlemu_clock_view *v, uint32_t i)
 {
-	struct ddlemu_clock_flow *x = clock_flow_at(v->flows, i);
+	struct ddlemu_clock_flow *x = &v->flows->flow[i];
 	memset(x, 0, offsetof(struct ddlemu_clock_flow, flow.sends));
-	x->state = DDLEMU_FLOW_IN_USE;
+	v->flows->in_use[i] = 1;
 	return x;
+}
+
+static struct ddlemu_clock_flow *flow_at(struct ddlemu_clock_view *v, uint32_t i) { return &v->flows->flow[i]; }
+
+static int is_free(struct ddlemu_clock_view *v, struct ddlemu_clock_flow *x)
+{
+	return v->flows->in_use[clock_flow_number(v->flows, x)] == 0;
 }
 */
 import "C"
@@ -65,8 +72,7 @@ func newWorld(nodes int, specs []link.Spec, t link.Transport, seed uint64) (*wor
 	}
 	clock := alloc(Size(nodes, nodes))
 	Init(clock, nodes, nodes)
-	flows := alloc(FlowsHead() + 16*FlowSize())
-	InitFlows(flows, 1)
+	flows := alloc(FlowsHead + 16*FlowSize)
 	hops := unsafe.Slice((*link.Hop)(alloc(uint64(len(specs))*uint64(unsafe.Sizeof(link.Hop{})))), len(specs))
 	blocks := unsafe.Slice((*link.Block)(alloc(uint64(len(specs))*uint64(unsafe.Sizeof(link.Block{})))), len(specs))
 	for i, s := range specs {
@@ -82,12 +88,12 @@ func newWorld(nodes int, specs []link.Spec, t link.Transport, seed uint64) (*wor
 	for i := range w.views {
 		v := &w.views[i]
 		C.ddlemu_clock_place(v, clock, flows)
-		v.hops, v.party = C.uint32_t(len(specs)), C.uint32_t(i)
+		v.hops, v.participant = C.uint32_t(len(specs)), C.uint32_t(i)
 		v.engine = C.struct_ddlemu_engine{
 			transport: (*C.struct_ddlemu_transport)(unsafe.Pointer(transport)), seed: C.uint64_t(seed),
 			hops: (*C.struct_ddlemu_hop)(unsafe.Pointer(&hops[0])), blocks: (*C.struct_ddlemu_block)(unsafe.Pointer(&blocks[0])),
 		}
-		C.ddlemu_party_join(v, C.uint32_t(i))
+		C.ddlemu_participant_join(v, C.uint32_t(i))
 	}
 	return w, nil
 }
@@ -112,13 +118,10 @@ func (w *world) flow(src, dst int, order uint64, hops []int) *C.struct_ddlemu_cl
 }
 
 func (w *world) at(i int) *C.struct_ddlemu_clock_flow {
-	return C.clock_flow_at(w.views[0].flows, C.uint32_t(i))
+	return C.flow_at(&w.views[0], C.uint32_t(i))
 }
 
-func (w *world) posted(x *C.struct_ddlemu_clock_flow) {
-	i := (uintptr(unsafe.Pointer(x)) - uintptr(unsafe.Pointer(w.views[0].flows)) - uintptr(FlowsHead())) / uintptr(FlowSize())
-	C.ddlemu_flow_posted(&w.views[0], C.uint32_t(i))
-}
+func (w *world) posted(x *C.struct_ddlemu_clock_flow) { C.ddlemu_flow_posted(&w.views[0], x) }
 
 func (w *world) post(x *C.struct_ddlemu_clock_flow, size uint64) {
 	C.flow_post(&x.flow, C.uint64_t(size), C.int64_t(w.now()))
@@ -140,7 +143,7 @@ func (w *world) closeFlow(x *C.struct_ddlemu_clock_flow) {
 	w.posted(x)
 }
 
-func isFree(x *C.struct_ddlemu_clock_flow) bool { return x.state == C.DDLEMU_FLOW_FREE }
+func (w *world) isFree(x *C.struct_ddlemu_clock_flow) bool { return C.is_free(&w.views[0], x) != 0 }
 
 func (w *world) now() int64 { return int64(C.clock_read(w.views[0].clock)) }
 
@@ -153,12 +156,15 @@ func (w *world) acts(node int) uint32 { return uint32(C.acts(&w.views[0], C.uint
 // run tries to run the clock as the rank on a node does.
 func (w *world) run(node int) { C.ddlemu_clock_run(&w.views[node]) }
 
+// leave is the orderly end of the rank on a node.
+func (w *world) leave(node int) { Left(unsafe.Pointer(w.views[0].clock), node) }
+
 // die is the end of the rank on a node, which has the baton if holding says so.
 func (w *world) die(node int, holding bool) {
 	if holding {
 		w.views[0].clock.baton = C.uint32_t(node + 1)
 	}
-	Leave(unsafe.Pointer(w.views[0].clock), node)
+	Died(unsafe.Pointer(w.views[0].clock), node)
 }
 
 func (w *world) status() Status { return StatusOf(unsafe.Pointer(w.views[0].clock)) }

@@ -14,19 +14,19 @@ static bool is_before(struct ddlemu_clock_flows *f, struct ddlemu_heap_entry a, 
 {
 	if (a.next != b.next)
 		return a.next < b.next;
-	return clock_flow_at(f, a.flow)->order < clock_flow_at(f, b.flow)->order;
+	return f->flow[a.flow].order < f->flow[b.flow].order;
 }
 
 static void put_at(struct ddlemu_clock_flows *f, uint32_t place, struct ddlemu_heap_entry e)
 {
-	heap_of(f)[place] = e;
-	clock_flow_at(f, e.flow)->place = place + 1;
+	f->heap[place] = e;
+	f->flow[e.flow].place = place + 1;
 }
 
 // sift moves entry e, which belongs at place or above or below it, to where it belongs.
 static void sift(struct ddlemu_clock_flows *f, uint32_t place, struct ddlemu_heap_entry e)
 {
-	struct ddlemu_heap_entry *heap = heap_of(f);
+	struct ddlemu_heap_entry *heap = f->heap;
 	for (; place > 0 && is_before(f, e, heap[(place - 1) / 2]); place = (place - 1) / 2)
 		put_at(f, place, heap[(place - 1) / 2]);
 	for (;;) {
@@ -41,45 +41,41 @@ static void sift(struct ddlemu_clock_flows *f, uint32_t place, struct ddlemu_hea
 	put_at(f, place, e);
 }
 
-void ddlemu_flow_remove(struct ddlemu_clock_view *v, uint32_t i)
+// unschedule removes a flow from the heap.
+static void unschedule(struct ddlemu_clock_flows *f, struct ddlemu_clock_flow *x)
 {
-	struct ddlemu_clock_flows *f = v->flows;
-	struct ddlemu_clock_flow *x = clock_flow_at(f, i);
 	if (x->place == 0)
 		return;
 	uint32_t place = x->place - 1;
-	struct ddlemu_heap_entry last = heap_of(f)[--f->heap_size];
+	struct ddlemu_heap_entry last = f->heap[--f->heap_size];
 	x->place = 0;
 	if (place < f->heap_size)
 		sift(f, place, last);
 }
 
-// schedule puts flow i where its next step belongs.
-static void schedule(struct ddlemu_clock_view *v, uint32_t i, int64_t next)
+// schedule puts a flow where its next step belongs.
+static void schedule(struct ddlemu_clock_flows *f, struct ddlemu_clock_flow *x, int64_t next)
 {
-	struct ddlemu_clock_flow *x = clock_flow_at(v->flows, i);
-	x->next = next;
 	if (next == DDLEMU_NEVER) {
-		ddlemu_flow_remove(v, i);
+		unschedule(f, x);
 		return;
 	}
 	if (x->place == 0)
-		x->place = ++v->flows->heap_size;
-	sift(v->flows, x->place - 1, (struct ddlemu_heap_entry){ .next = next, .flow = i });
+		x->place = ++f->heap_size;
+	sift(f, x->place - 1, (struct ddlemu_heap_entry){ .next = next, .flow = clock_flow_number(f, x) });
 }
 
 // --- posts
 
-void ddlemu_flow_posted(struct ddlemu_clock_view *v, uint32_t i)
+void ddlemu_flow_posted(struct ddlemu_clock_view *v, struct ddlemu_clock_flow *x)
 {
-	struct ddlemu_clock_flow *x = clock_flow_at(v->flows, i);
 	if (__atomic_exchange_n(&x->posted, 1, __ATOMIC_SEQ_CST) != 0)
 		return;
 	uint32_t first = __atomic_load_n(&v->flows->first_posted, __ATOMIC_RELAXED);
 	do
 		x->next_posted = first;
-	while (!__atomic_compare_exchange_n(
-		&v->flows->first_posted, &first, i + 1, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED));
+	while (!__atomic_compare_exchange_n(&v->flows->first_posted, &first, clock_flow_number(v->flows, x) + 1, false,
+		__ATOMIC_SEQ_CST, __ATOMIC_RELAXED));
 }
 
 static int compare_order(const void *a, const void *b)
@@ -94,7 +90,7 @@ static uint32_t take_posted(struct ddlemu_clock_view *v, struct ddlemu_clock_flo
 	uint32_t n = 0;
 	for (uint32_t i = __atomic_exchange_n(&v->flows->first_posted, 0, __ATOMIC_SEQ_CST);
 		i != 0 && i <= DDLEMU_CLOCK_FLOWS && n < DDLEMU_CLOCK_FLOWS;) {
-		struct ddlemu_clock_flow *x = clock_flow_at(v->flows, i - 1);
+		struct ddlemu_clock_flow *x = &v->flows->flow[i - 1];
 		i = x->next_posted;
 		__atomic_store_n(&x->posted, 0, __ATOMIC_SEQ_CST); // before its posts are read
 		out[n++] = x;
@@ -106,13 +102,13 @@ static uint32_t take_posted(struct ddlemu_clock_view *v, struct ddlemu_clock_flo
 // --- steps
 
 // free_closed frees a flow that both ends have closed: nothing of it is left to see.
-static bool free_closed(struct ddlemu_clock_view *v, struct ddlemu_clock_flow *x, uint32_t i)
+static bool free_closed(struct ddlemu_clock_flows *f, struct ddlemu_clock_flow *x)
 {
 	if (__atomic_load_n(&x->flow.sender_closed, __ATOMIC_ACQUIRE) == 0 ||
 		__atomic_load_n(&x->flow.receiver_closed, __ATOMIC_ACQUIRE) == 0)
 		return false;
-	ddlemu_flow_remove(v, i);
-	__atomic_store_n(&x->state, DDLEMU_FLOW_FREE, __ATOMIC_RELEASE);
+	unschedule(f, x);
+	__atomic_store_n(&f->in_use[clock_flow_number(f, x)], 0, __ATOMIC_RELEASE);
 	return true;
 }
 
@@ -179,9 +175,8 @@ static void wake(struct woken *w, uint32_t node)
 // step makes the steps of one flow up to now.
 static void step(struct ddlemu_clock_view *v, struct ddlemu_clock_flow *x, int64_t now, struct woken *w)
 {
-	uint32_t i = (uint32_t)(x - clock_flow_at(v->flows, 0));
 	v->clock->steps++;
-	if (free_closed(v, x, i))
+	if (free_closed(v->flows, x))
 		return;
 	struct ddlemu_engine e = v->engine;
 	e.flow = &x->flow;
@@ -196,7 +191,7 @@ static void step(struct ddlemu_clock_view *v, struct ddlemu_clock_flow *x, int64
 		wake(w, x->receiver_node);
 	if (sender_sees(x, now) || broken)
 		wake(w, x->sender_node);
-	schedule(v, i, broken ? DDLEMU_NEVER : next_of(x, now));
+	schedule(v->flows, x, broken ? DDLEMU_NEVER : next_of(x, now));
 }
 
 enum ddlemu_clock_result ddlemu_flows_run(struct ddlemu_clock_view *v)
@@ -209,13 +204,13 @@ enum ddlemu_clock_result ddlemu_flows_run(struct ddlemu_clock_view *v)
 	for (uint32_t i = 0, n = take_posted(v, posted); i < n; i++)
 		step(v, posted[i], now, &w);
 	while (v->flows->heap_size > 0) {
-		struct ddlemu_heap_entry top = heap_of(v->flows)[0];
+		struct ddlemu_heap_entry top = v->flows->heap[0];
 		if (w.any && top.next > now)
 			break;
 		now = max64(now, top.next);
 		// Before the step: an end that looks meanwhile, because it has slept for long, must not see the future.
 		__atomic_store_n(&c->now, now, __ATOMIC_RELEASE);
-		step(v, clock_flow_at(v->flows, top.flow), now, &w);
+		step(v, &v->flows->flow[top.flow], now, &w);
 	}
 	if (!w.any)
 		return DDLEMU_NOTHING_LEFT;

@@ -4,6 +4,8 @@
 
 #include "clock.h"
 
+#include <sched.h>
+
 static struct ddlemu_clock_view view;
 static const struct ddlemu_clock_calls *published; // NULL: not joined
 
@@ -13,7 +15,7 @@ static struct ddlemu_actor *process_enter(const char *name) { return ddlemu_acto
 
 static void process_leave(struct ddlemu_actor *a) { ddlemu_actor_leave(&view, a); }
 
-static struct ddlemu_actor *process_application(void) { return &view.parties[view.party].actor[0]; }
+static struct ddlemu_actor *process_application(void) { return &view.participants[view.participant].actor[0]; }
 
 static uint32_t process_read(enum ddlemu_clock_number number)
 {
@@ -46,13 +48,16 @@ const struct ddlemu_clock_calls *ddlemu_clock_calls(void) { return __atomic_load
 struct ddlemu_clock_view *ddlemu_clock_join(const struct ddlemu_clock_view *v)
 {
 	view = *v;
-	ddlemu_party_join(&view, v->node);
+	ddlemu_participant_join(&view, v->node);
 	__atomic_store_n(&published, &calls, __ATOMIC_RELEASE);
 	return &view;
 }
 
 void ddlemu_clock_leave(struct ddlemu_clock_view *v)
 {
-	__atomic_store_n(&v->parties[v->party].on, 0, __ATOMIC_SEQ_CST);
-	ddlemu_clock_run(v); // perhaps only this process kept the clock from moving
+	__atomic_store_n(&v->participants[v->participant].on, 0, __ATOMIC_SEQ_CST);
+	// Another thread of this process may run the clock. It must finish before the process ends.
+	while (__atomic_load_n(&v->clock->baton, __ATOMIC_SEQ_CST) == v->participant + 1)
+		sched_yield();
+	ddlemu_participant_left(v->clock, v->participant);
 }

@@ -21,9 +21,20 @@ type Status struct {
 type Actor struct {
 	Participant int    `json:"participant"` // its place in the fabric's file
 	Name        string `json:"name"`        // application, soft-stream, ...
-	Thread      int    `json:"thread"`      // thread id; 0 for the application
-	State       string `json:"state"`       // works, polls, waits or settles; the last three are idle
+	Thread      int    `json:"thread"`      // thread id; of the application the process id
+	State       string `json:"state"`       // Works, Polls, Waits or Settles; the last three are idle
 }
+
+// What an actor does.
+const (
+	Works   = "works"
+	Polls   = "polls"   // it polls for the effects of others
+	Waits   = "waits"   // it waits for a signal
+	Settles = "settles" // it waits until nothing is left to happen
+)
+
+// Start is the virtual time of a new fabric in ns.
+const Start = C.DDLEMU_CLOCK_START
 
 // StatusOf reads the clock. Its parts may be of slightly different moments.
 func StatusOf(memory unsafe.Pointer) Status {
@@ -31,7 +42,7 @@ func StatusOf(memory unsafe.Pointer) Status {
 	var v C.struct_ddlemu_clock_view
 	C.ddlemu_clock_place(&v, memory, nil)
 	s := Status{Now: Now(memory), Rounds: uint64(c.rounds), Steps: uint64(c.steps), Stuck: uint64(c.stuck), Broken: c.broken != 0, Actors: []Actor{}}
-	for i, p := range unsafe.Slice(v.parties, int(c.parties)) {
+	for i, p := range unsafe.Slice(v.participants, int(c.participants)) {
 		if p.on == 0 {
 			continue
 		}
@@ -48,11 +59,11 @@ func StatusOf(memory unsafe.Pointer) Status {
 func stateOf(claim uint64) string {
 	switch {
 	case claim == 0:
-		return "works"
+		return Works
 	case claim>>32&0x7fffffff == C.DDLEMU_ACTS:
-		return "polls"
+		return Polls
 	case claim>>32&0x7fffffff == C.DDLEMU_SIGNALS:
-		return "waits"
+		return Waits
 	}
-	return "settles"
+	return Settles
 }

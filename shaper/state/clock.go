@@ -17,14 +17,6 @@ import (
 // Virtual reports whether the fabric has a virtual clock.
 func (f *File) Virtual() bool { return f.head().VirtualClock != 0 }
 
-// Now is the time of the fabric in ns: of its virtual clock, or else of CLOCK_MONOTONIC.
-func (f *File) Now() int64 {
-	if f.Virtual() {
-		return clock.Now(f.clock())
-	}
-	return Now()
-}
-
 // clock is the memory of the virtual clock. Only for a fabric that has one.
 func (f *File) clock() unsafe.Pointer { return unsafe.Pointer(&f.mem[f.head().ClockOff]) }
 
@@ -36,10 +28,26 @@ func (f *File) Clock() unsafe.Pointer {
 	return f.clock()
 }
 
-// leaveClock says that the participant in a slot takes part in the clock no longer.
-func (f *File) leaveClock(slot int) {
+// ClockStatus is the state of the virtual clock, nil if the fabric has none.
+func (f *File) ClockStatus() *clock.Status {
+	if !f.Virtual() {
+		return nil
+	}
+	s := clock.StatusOf(f.clock())
+	return &s
+}
+
+// leftClock tells the clock, if there is one, that the participant in a slot has left.
+func (f *File) leftClock(slot int) {
 	if f.Virtual() {
-		clock.Leave(f.clock(), slot)
+		clock.Left(f.clock(), slot)
+	}
+}
+
+// diedInClock tells the clock, if there is one, that the process in a slot has died.
+func (f *File) diedInClock(slot int) {
+	if f.Virtual() {
+		clock.Died(f.clock(), slot)
 	}
 }
 
@@ -70,20 +78,15 @@ func (d *Dir) makeFlows(f *File) error {
 		return fmt.Errorf("make the file of the fabric's flows in %s: %w", d.Path, err)
 	}
 	defer unix.Close(fd)
-	err = errors.Join(unix.Ftruncate(fd, int64(clock.FlowsSize())), unix.Fallocate(fd, 0, 0, int64(clock.FlowsHead())))
+	err = errors.Join(unix.Ftruncate(fd, clock.FlowsSize), unix.Fallocate(fd, 0, 0, clock.FlowsHead))
 	if err == nil && int(d.uid) != unix.Getuid() {
 		err = unix.Fchown(fd, int(d.uid), -1)
 	}
-	var mem []byte
-	if err == nil {
-		mem, err = unix.Mmap(fd, 0, int(clock.FlowsHead()), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
-	}
 	if err != nil {
 		_ = unix.Unlinkat(d.fd, name, 0)
-		return fmt.Errorf("reserve %d KiB in %s for the fabric's flows (is it full? see df): %w", clock.FlowsHead()>>10, d.Path, err)
+		return fmt.Errorf("reserve %d KiB in %s for the fabric's flows (is it full? see df): %w", clock.FlowsHead>>10, d.Path, err)
 	}
-	clock.InitFlows(unsafe.Pointer(&mem[0]), f.ID())
-	return unix.Munmap(mem)
+	return nil
 }
 
 // Flows is the mapped file of the flows of a fabric with a virtual clock.
@@ -100,11 +103,11 @@ func (d *Dir) OpenFlows(f *File) (*Flows, error) {
 		return nil, fmt.Errorf("open the fabric's flows, %s in %s: %w", name, d.Path, err)
 	}
 	var st unix.Stat_t
-	if err = unix.Fstat(fd, &st); err == nil && (st.Size != int64(clock.FlowsSize()) || st.Uid != d.uid || st.Mode&0o077 != 0) {
+	if err = unix.Fstat(fd, &st); err == nil && (st.Size != clock.FlowsSize || st.Uid != d.uid || st.Mode&0o077 != 0) {
 		err = fmt.Errorf("%w: made by another build of ddlemu, or not of user %d alone", ErrNotUsable, d.uid)
 	}
 	if err == nil {
-		err = unix.Fallocate(fd, 0, 0, int64(clock.FlowsHead()))
+		err = unix.Fallocate(fd, 0, 0, clock.FlowsHead)
 	}
 	var mem []byte
 	if err == nil {

@@ -126,7 +126,7 @@ func (p *Participant) Leave() (last bool) {
 		f.reap()
 	}
 	atomic.AddUint32(&p.job.entry().Left, 1)
-	f.leaveClock(p.slot)
+	f.leftClock(p.slot)
 	atomic.StoreUint32(&e.State, slotFree)
 	ourSlots.Delete(ourSlot{f.ID(), p.slot})
 	// This fails only if the file is closed, and then the lock is released.
@@ -257,7 +257,7 @@ func (f *File) reap() []int {
 		if atomic.LoadUint32(&e.State) == slotFree || f.isOurs(i) || f.lockSlot(i, unix.F_WRLCK) != nil {
 			continue
 		}
-		f.leaveClock(i)
+		f.diedInClock(i)
 		f.reapSlot(e)
 		dead = append(dead, i)
 		_ = f.lockSlot(i, unix.F_UNLCK)

@@ -16,7 +16,7 @@
  * (SPIN's check for invalid end states). Sleeps have no time limit here, so nothing depends on the 100 ms.
  *
  * Each macro removes one rule. The model must then fail: NO_SEEN, RAISE_FIRST, NO_RECHECK,
- * NO_COMPARE, NO_LAST_LOOK, YIELD_IS_IDLE.
+ * NO_COMPARE, NO_LOOK_AFTER_RUN, NO_LOOK_AFTER_FAILURE, YIELD_IS_IDLE.
  */
 
 #define ROUNDS 2
@@ -109,14 +109,16 @@ inline conduct()
 		:: else
 		fi;
 		baton = false;
-#ifdef NO_LAST_LOOK
-		break
-#else
 		if
 		:: idle && !happened -> break
+#ifdef NO_LOOK_AFTER_RUN
+		:: idle && happened -> break
+#endif
+#ifdef NO_LOOK_AFTER_FAILURE
+		:: !idle -> break
+#endif
 		:: else -> forget()
 		fi
-#endif
 	od
 }
 

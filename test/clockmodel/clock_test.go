@@ -28,7 +28,8 @@ func TestProtocol(t *testing.T) {
 		{"RAISE_FIRST", "assertion violated"},
 		{"NO_RECHECK", "assertion violated"},
 		{"NO_COMPARE", "assertion violated"},
-		{"NO_LAST_LOOK", "invalid end state"},
+		{"NO_LOOK_AFTER_RUN", "invalid end state"},
+		{"NO_LOOK_AFTER_FAILURE", "invalid end state"},
 		{"YIELD_IS_IDLE", "assertion violated"},
 	} {
 		t.Run("without "+tc.without, func(t *testing.T) {

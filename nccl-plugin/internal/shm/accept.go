@@ -68,12 +68,12 @@ func (e *Endpoint) accept(c *net.UnixConn) error {
 		return err
 	}
 	r.fd = -1
-	timed, err := e.clock.flow(req.Flow, r)
+	clockFlow, err := e.clock.flow(req.Flow, r)
 	if err != nil {
 		r.close()
 		return err
 	}
-	k, err := e.newConn(&C.ddlemu_shm_receiver, r, timed, peer, 0)
+	k, err := e.newConn(&C.ddlemu_shm_receiver, r, clockFlow, peer, 0)
 	if err != nil {
 		return err
 	}

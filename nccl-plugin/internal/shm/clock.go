@@ -4,29 +4,35 @@ package shm
 
 /*
 #include <string.h>
-#include "../../../shaper/state/layout.h"
 #include "conn.h"
 
-// free_flow finds a free flow and takes it; NULL if all are in use.
+// free_flow finds a free flow and takes it; NULL if all are in use. It does not touch the flow, whose memory may not be
+// reserved yet.
 static struct ddlemu_clock_flow *free_flow(struct ddlemu_clock_flows *f)
 {
 	for (uint32_t i = 0; i < DDLEMU_CLOCK_FLOWS; i++) {
-		struct ddlemu_clock_flow *x = clock_flow_at(f, i);
-		uint32_t free = DDLEMU_FLOW_FREE;
-		if (__atomic_compare_exchange_n(&x->state, &free, DDLEMU_FLOW_IN_USE, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
-			return x;
+		uint32_t free = 0;
+		if (__atomic_compare_exchange_n(&f->in_use[i], &free, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+			return &f->flow[i];
 	}
 	return NULL;
 }
 
 // clear_flow removes what an earlier connection left. The entries of the tables are written before they are read.
-static void clear_flow(struct ddlemu_clock_flow *x)
+static void clear_flow(struct ddlemu_clock_flow *x) { memset(x, 0, offsetof(struct ddlemu_clock_flow, flow.sends)); }
+
+static void release_flow(struct ddlemu_clock_flows *f, struct ddlemu_clock_flow *x)
 {
-	size_t state = offsetof(struct ddlemu_clock_flow, posted), end = offsetof(struct ddlemu_clock_flow, flow.sends);
-	memset((char *)x + state, 0, end - state);
+	__atomic_store_n(&f->in_use[clock_flow_number(f, x)], 0, __ATOMIC_RELEASE);
 }
 
-static void release_flow(struct ddlemu_clock_flow *x) { __atomic_store_n(&x->state, DDLEMU_FLOW_FREE, __ATOMIC_RELEASE); }
+// flow_of is the flow with a number from 0, NULL if there is none in use.
+static struct ddlemu_clock_flow *flow_of(struct ddlemu_clock_flows *f, uint64_t number)
+{
+	if (number >= DDLEMU_CLOCK_FLOWS || __atomic_load_n(&f->in_use[number], __ATOMIC_ACQUIRE) == 0)
+		return NULL;
+	return &f->flow[number];
+}
 */
 import "C"
 
@@ -63,14 +69,10 @@ func joinClock(f *state.File, me *state.Participant, node int) (*virtualClock, e
 	if err != nil {
 		return nil, err
 	}
-	h := (*C.struct_ddlemu_header)(f.Base())
-	at := func(off C.uint64_t) unsafe.Pointer { return unsafe.Add(f.Base(), off) }
-	v := C.struct_ddlemu_clock_view{hops: h.hops, party: C.uint32_t(me.Slot()), node: C.uint32_t(node)}
-	C.ddlemu_clock_place(&v, f.Clock(), flows.Base())
-	v.engine = C.struct_ddlemu_engine{
-		transport: &h.transport, seed: h.seed,
-		hops: (*C.struct_ddlemu_hop)(at(h.hops_off)), blocks: (*C.struct_ddlemu_block)(at(h.blocks_off)), tables: (*C.int32_t)(at(h.tables_off)),
+	v := C.struct_ddlemu_clock_view{
+		engine: C.ddlemu_engine_of(f.Base()), hops: C.uint32_t(len(f.Hops())), participant: C.uint32_t(me.Slot()), node: C.uint32_t(node),
 	}
+	C.ddlemu_clock_place(&v, f.Clock(), flows.Base())
 	return &virtualClock{C.ddlemu_clock_join(&v), flows}, nil
 }
 
@@ -108,13 +110,13 @@ func (c *virtualClock) newFlow(e *Endpoint, r *region, h transport.Handle, peer 
 	if x == nil {
 		return nil, fmt.Errorf("a fabric with a virtual clock has at most %d connections, and all are in use", clock.MaxFlows)
 	}
-	if err := c.flows.Reserve(uint64(uintptr(unsafe.Pointer(x))-uintptr(c.flows.Base())), clock.FlowSize()); err != nil {
-		C.release_flow(x)
-		return nil, fmt.Errorf("reserve %d KiB for a connection in %s (is it full? see df): %w", clock.FlowSize()>>10, e.Fabric.Dir(), err)
+	if err := c.flows.Reserve(uint64(uintptr(unsafe.Pointer(x))-uintptr(c.flows.Base())), clock.FlowSize); err != nil {
+		C.release_flow(c.view.flows, x)
+		return nil, fmt.Errorf("reserve %d KiB for a connection in %s (is it full? see df): %w", clock.FlowSize>>10, e.Fabric.Dir(), err)
 	}
 	C.clear_flow(x)
 	described := r.flow()
-	x.flow.magic, x.flow.fabric_id, x.flow.id, x.flow.path = described.magic, described.fabric_id, described.id, described.path
+	x.flow.id, x.flow.path = described.id, described.path
 	x.order = C.uint64_t(uint64(e.Rank.Rank)<<42 | uint64(h.Rank)<<20 | number)
 	x.sender_node, x.receiver_node = C.uint32_t(e.Rank.Node), C.uint32_t(e.Fabric.NodeOf(peer.Slot))
 	return x, nil
@@ -125,13 +127,13 @@ func (c *virtualClock) number(x *C.struct_ddlemu_clock_flow) uint64 {
 	if c == nil {
 		return 0
 	}
-	return 1 + (uint64(uintptr(unsafe.Pointer(x))-uintptr(c.flows.Base()))-clock.FlowsHead())/clock.FlowSize()
+	return 1 + uint64(C.clock_flow_number(c.view.flows, x))
 }
 
 // release gives a flow back that no peer knows.
 func (c *virtualClock) release(x *C.struct_ddlemu_clock_flow) {
 	if c != nil && x != nil {
-		C.release_flow(x)
+		C.release_flow(c.view.flows, x)
 	}
 }
 
@@ -141,11 +143,8 @@ func (c *virtualClock) flow(number uint64, r *region) (*C.struct_ddlemu_clock_fl
 	if c == nil {
 		return nil, nil
 	}
-	if number == 0 || number > clock.MaxFlows {
-		return nil, errors.New("the peer names no flow: another version of the plugin?")
-	}
-	x, described := C.clock_flow_at(c.view.flows, C.uint32_t(number-1)), r.flow()
-	if x.state != C.DDLEMU_FLOW_IN_USE || x.flow.id != described.id || x.flow.path != described.path {
+	x, described := C.flow_of(c.view.flows, C.uint64_t(number-1)), r.flow()
+	if x == nil || x.flow.id != described.id || x.flow.path != described.path {
 		return nil, errors.New("the flow that the peer names is not the one of this connection")
 	}
 	return x, nil

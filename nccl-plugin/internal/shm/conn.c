@@ -185,18 +185,13 @@ static int64_t time_of(const struct ddlemu_conn *c)
 	return c->clock == NULL ? clock_now() : clock_read(c->clock->clock);
 }
 
-static uint32_t number_of(const struct ddlemu_conn *c)
-{
-	return (uint32_t)(c->timed - clock_flow_at(c->clock->flows, 0));
-}
-
 // after_post makes the model read what this end has posted.
 static void after_post(struct ddlemu_conn *c, int64_t now)
 {
 	if (c->clock == NULL)
 		advance(c, now);
 	else
-		ddlemu_flow_posted(c->clock, number_of(c));
+		ddlemu_flow_posted(c->clock, c->clock_flow);
 }
 
 // An end that waits for something that the other end does with the ring or the tables, which the model does not see,
@@ -204,7 +199,7 @@ static void after_post(struct ddlemu_conn *c, int64_t now)
 
 static uint32_t *waits_of(struct ddlemu_conn *c, bool sender)
 {
-	return sender ? &c->timed->sender_waits : &c->timed->receiver_waits;
+	return sender ? &c->clock_flow->sender_waits : &c->clock_flow->receiver_waits;
 }
 
 // must_look_again says whether this end, which found nothing, has to look once more before it waits.
@@ -227,7 +222,8 @@ static void tell_waiting(struct ddlemu_conn *c)
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	bool sender = is_sender(c);
 	if (__atomic_load_n(waits_of(c, !sender), __ATOMIC_SEQ_CST) != 0)
-		ddlemu_node_raise(c->clock, sender ? c->timed->receiver_node : c->timed->sender_node, DDLEMU_ACTS);
+		ddlemu_node_raise(
+			c->clock, sender ? c->clock_flow->receiver_node : c->clock_flow->sender_node, DDLEMU_ACTS);
 }
 
 // raise_acts tells the threads of this node that they may see something new: NCCL's kernels poll the bytes.
@@ -556,31 +552,37 @@ static void lock_list(void)
 		sched_yield();
 }
 
-struct ddlemu_conn *ddlemu_conn_new(const struct ddlemu_ops *ops, unsigned long id, void *region, void *state,
-	uint64_t link_stats_off, struct ddlemu_clock_view *clock, struct ddlemu_clock_flow *timed)
+struct ddlemu_engine ddlemu_engine_of(void *state)
 {
-	struct ddlemu_conn *c = calloc(1, sizeof *c);
-	if (c == NULL)
-		return NULL;
-	fault_leak();
 	struct ddlemu_header *h = state;
-	struct ddlemu_flow *described = region, *f = clock == NULL ? described : &timed->flow;
-	c->base = (struct ddlemu_comm){ .ops = ops, .id = id };
-	c->f = f;
-	c->clock = clock;
-	c->timed = timed;
-	c->ring = (char *)region + described->ring_off;
-	c->ring_size = described->ring_size;
-	c->scale = h->time_scale;
-	c->engine = (struct ddlemu_engine){
-		.flow = f,
-		.path = described->path,
+	return (struct ddlemu_engine){
 		.transport = &h->transport,
 		.seed = h->seed,
 		.hops = (void *)((char *)state + h->hops_off),
 		.blocks = (void *)((char *)state + h->blocks_off),
 		.tables = (void *)((char *)state + h->tables_off),
 	};
+}
+
+struct ddlemu_conn *ddlemu_conn_new(const struct ddlemu_ops *ops, unsigned long id, void *region, void *state,
+	uint64_t link_stats_off, struct ddlemu_clock_view *clock, struct ddlemu_clock_flow *clock_flow)
+{
+	struct ddlemu_conn *c = calloc(1, sizeof *c);
+	if (c == NULL)
+		return NULL;
+	fault_leak();
+	struct ddlemu_header *h = state;
+	struct ddlemu_flow *described = region, *f = clock == NULL ? described : &clock_flow->flow;
+	c->base = (struct ddlemu_comm){ .ops = ops, .id = id };
+	c->f = f;
+	c->clock = clock;
+	c->clock_flow = clock_flow;
+	c->ring = (char *)region + described->ring_off;
+	c->ring_size = described->ring_size;
+	c->scale = h->time_scale;
+	c->engine = ddlemu_engine_of(state);
+	c->engine.flow = f;
+	c->engine.path = described->path;
 #ifdef DDLEMU_FAULTS
 	c->engine.rate_fault = fault_rate;
 #endif
@@ -616,8 +618,9 @@ static void close_flow(struct ddlemu_conn *c, uint32_t *closed)
 	__atomic_store_n(closed, 1, __ATOMIC_SEQ_CST);
 	if (c->clock == NULL)
 		return;
-	ddlemu_flow_posted(c->clock, number_of(c));
-	ddlemu_node_raise(c->clock, is_sender(c) ? c->timed->receiver_node : c->timed->sender_node, DDLEMU_ACTS);
+	ddlemu_flow_posted(c->clock, c->clock_flow);
+	ddlemu_node_raise(
+		c->clock, is_sender(c) ? c->clock_flow->receiver_node : c->clock_flow->sender_node, DDLEMU_ACTS);
 }
 
 void ddlemu_conn_close(struct ddlemu_conn *c)

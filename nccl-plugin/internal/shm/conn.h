@@ -33,7 +33,7 @@ struct ddlemu_conn {
 	struct ddlemu_engine engine;
 	struct ddlemu_flow *f;
 	struct ddlemu_clock_view *clock; // of a fabric with a virtual clock, else NULL
-	struct ddlemu_clock_flow *timed; // the flow there
+	struct ddlemu_clock_flow *clock_flow; // the flow there
 	char *ring;
 	uint64_t ring_size; // a private copy: the peer may overwrite the one in f
 	struct ddlemu_link_stats *stats; // where the job counts messages on this link
@@ -50,11 +50,14 @@ struct ddlemu_conn {
 
 extern const struct ddlemu_ops ddlemu_shm_sender, ddlemu_shm_receiver;
 
+// The engine of a fabric's file, without a flow and its path.
+struct ddlemu_engine ddlemu_engine_of(void *state);
+
 // Makes one end. region is the connection's memory, which begins with the flow. state is the fabric's file,
-// link_stats_off the offset of the job's link statistics in it. With a virtual clock the flow is `timed`, and the
+// link_stats_off the offset of the job's link statistics in it. With a virtual clock the flow is clock_flow, and the
 // region holds only the ring. Returns NULL when there is no memory.
 struct ddlemu_conn *ddlemu_conn_new(const struct ddlemu_ops *ops, unsigned long id, void *region, void *state,
-	uint64_t link_stats_off, struct ddlemu_clock_view *clock, struct ddlemu_clock_flow *timed);
+	uint64_t link_stats_off, struct ddlemu_clock_view *clock, struct ddlemu_clock_flow *clock_flow);
 void ddlemu_conn_free(struct ddlemu_conn *);
 // Removes the connection from the list: other connections' calls do not advance it any more.
 void ddlemu_conn_unlink(struct ddlemu_conn *);

@@ -63,12 +63,12 @@ func (e *Endpoint) dial(nic int, h transport.Handle, number uint64) (transport.C
 		e.Me.Job().Invalidate(state.RingTooSmall)
 		return nil, err
 	}
-	timed, err := e.clock.newFlow(e, r, h, peer, number)
+	clockFlow, err := e.clock.newFlow(e, r, h, peer, number)
 	if err == nil {
-		err = e.offer(r, nic, h, peer, e.clock.number(timed))
+		err = e.offer(r, nic, h, peer, e.clock.number(clockFlow))
 	}
 	if err != nil {
-		e.clock.release(timed)
+		e.clock.release(clockFlow)
 		r.close()
 		e.Me.Reserve(-cost)
 		return nil, err
@@ -76,7 +76,7 @@ func (e *Endpoint) dial(nic int, h transport.Handle, number uint64) (transport.C
 	// The peer has it: the descriptor is no longer needed.
 	unix.Close(r.fd)
 	r.fd = -1
-	return e.newConn(&C.ddlemu_shm_sender, r, timed, peer, cost)
+	return e.newConn(&C.ddlemu_shm_sender, r, clockFlow, peer, cost)
 }
 
 // route finds the hops between two NICs, there and back, and the one that is the

@@ -88,9 +88,9 @@ func (e *Endpoint) Listen(nic int, out *[transport.HandleSize]byte) (id uint64, 
 	return e.Endpoint.Listen(nic, netip.AddrPort{}, out), nil
 }
 
-// newConn makes this end of a connection. timed is its flow if the clock is virtual, else nil.
-func (e *Endpoint) newConn(ops *C.struct_ddlemu_ops, r *region, timed *C.struct_ddlemu_clock_flow, peer transport.Peer, cost int64) (*conn, error) {
-	c := C.ddlemu_conn_new(ops, C.ulong(e.NewID()), unsafe.Pointer(&r.mem[0]), e.Fabric.Base(), C.uint64_t(e.Me.Job().LinkStatsOffset()), e.clock.viewOf(), timed)
+// newConn makes this end of a connection. clockFlow is its flow if the clock is virtual, else nil.
+func (e *Endpoint) newConn(ops *C.struct_ddlemu_ops, r *region, clockFlow *C.struct_ddlemu_clock_flow, peer transport.Peer, cost int64) (*conn, error) {
+	c := C.ddlemu_conn_new(ops, C.ulong(e.NewID()), unsafe.Pointer(&r.mem[0]), e.Fabric.Base(), C.uint64_t(e.Me.Job().LinkStatsOffset()), e.clock.viewOf(), clockFlow)
 	if c == nil {
 		r.close()
 		e.Me.Reserve(-cost)
