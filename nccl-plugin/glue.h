@@ -44,13 +44,9 @@ int net_setenv(const char *name, const char *value);
 // one. Returns 0 if there is none.
 int net_gpu(char *text, size_t size, int soft);
 
-// Hands the calls of the fabric's virtual clock (shaper/clock/calls.h) to the software CUDA.
-enum net_clock {
-	NET_CLOCK_SET,
-	NET_CLOCK_NO_SOFT_CUDA, // this process has none, or one that does not take them
-	NET_CLOCK_NOT_EXACT, // the application has not said which thread is its only one (ddlemuSoftExact)
-};
-enum net_clock net_set_clock(const void *calls);
+// Gives the calls of the virtual clock (shaper/clock/calls.h) to the software CUDA. Returns -1 if this process has
+// none, or one that does not take them.
+int net_set_clock(const void *calls);
 
 // Whether NCCL may pass GPU memory: only that of software GPUs, which is host memory. Set before NCCL reads the
 // properties of the NICs.

@@ -33,20 +33,13 @@ int net_gpu(char *text, size_t size, int soft)
 		"libcudart.so.12", "cudaGetDevice", "cudaDeviceGetPCIBusId", "ddlemuSoftRegisterKernels", text, size);
 }
 
-enum net_clock net_set_clock(const void *calls)
+int net_set_clock(const void *calls)
 {
 	void *handle = dlopen("libcudart.so.12", RTLD_LAZY | RTLD_NOLOAD);
 	if (handle == NULL)
-		return NET_CLOCK_NO_SOFT_CUDA;
+		return -1;
 	int (*set)(const void *) = (int (*)(const void *))dlsym(handle, "ddlemuSoftSetClock");
-	int (*has_exact)(void) = (int (*)(void))dlsym(handle, "ddlemuSoftHasExact");
-	enum net_clock result = NET_CLOCK_SET;
-	if (set == NULL || has_exact == NULL)
-		result = NET_CLOCK_NO_SOFT_CUDA;
-	else if (!has_exact())
-		result = NET_CLOCK_NOT_EXACT;
-	else if (set(calls) != 0)
-		result = NET_CLOCK_NO_SOFT_CUDA;
+	int result = set == NULL ? -1 : set(calls);
 	dlclose(handle);
 	return result;
 }

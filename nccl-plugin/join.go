@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"os"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -33,6 +34,7 @@ const (
 	fabricEnv = "DDLEMU_FABRIC"
 	jobEnv    = "DDLEMU_JOB"
 	memoryEnv = "DDLEMU_MEMORY"
+	holdEnv   = "DDLEMU_COMPUTE_HOLD"
 	hostIDEnv = "NCCL_HOSTID"
 	protoEnv  = "NCCL_PROTO"
 
@@ -48,6 +50,10 @@ const defaultStreams = 1
 
 // defaultMemory is the most shared memory that this process reserves, in bytes.
 const defaultMemory = 256 << 20
+
+// defaultHold is how long a virtual clock waits for a thread that runs outside of calls of
+// CUDA and NCCL.
+const defaultHold = 10 * time.Second
 
 // member is this process as a participant of its fabric.
 type member struct {
@@ -170,14 +176,22 @@ func (m *member) setClock() error {
 	if !m.file.Virtual() {
 		return nil
 	}
-	const real = "bring the fabric up with --clock real"
-	switch C.net_set_clock(shm.ClockCalls()) {
-	case C.NET_CLOCK_SET:
-		return nil
-	case C.NET_CLOCK_NOT_EXACT:
-		return fmt.Errorf("fabric %s has a virtual clock, which only the ranks of `ddlemu bench` can use so far: %s", m.file.Name(), real)
+	for _, name := range []string{"NCCL_SHM_USE_CUDA_MEMCPY", "NCCL_P2P_USE_CUDA_MEMCPY"} {
+		if isOn(getenv(name)) {
+			return fmt.Errorf("fabric %s has a virtual clock, which cannot tell what NCCL does with %s: unset it", m.file.Name(), name)
+		}
 	}
-	return fmt.Errorf("fabric %s has a virtual clock, which needs the software CUDA in each rank: %s", m.file.Name(), real)
+	hold := defaultHold
+	if text := getenv(holdEnv); text != "" {
+		var err error
+		if hold, err = time.ParseDuration(text); err != nil || hold <= 0 {
+			return fmt.Errorf("%s: %q is not a time above 0, such as 30s", holdEnv, text)
+		}
+	}
+	if C.net_set_clock(shm.ClockCalls(hold)) != 0 {
+		return fmt.Errorf("fabric %s has a virtual clock, which needs the software CUDA in each rank: bring the fabric up with --clock real", m.file.Name())
+	}
+	return nil
 }
 
 // newEndpoint makes the endpoint for the fabric's datapath.

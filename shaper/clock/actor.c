@@ -12,9 +12,9 @@
 // --- sleeping
 
 // The numbers are in memory that processes share, so the futexes are not private.
-static void sleep_while(struct ddlemu_number *n, uint32_t seen)
+void ddlemu_number_sleep(struct ddlemu_number *n, uint32_t seen, int64_t ns)
 {
-	struct timespec limit = { 0, DDLEMU_CLOCK_SLEEP };
+	struct timespec limit = { ns / 1000000000, ns % 1000000000 };
 	// Whoever raises the number changes it first and looks for sleepers then, this is the other way round: so
 	// either it sees the sleeper, or the sleeper sees the change.
 	__atomic_fetch_add(&n->sleepers, 1, __ATOMIC_SEQ_CST);
@@ -31,10 +31,9 @@ void ddlemu_number_raise(struct ddlemu_number *n)
 
 void ddlemu_node_raise(struct ddlemu_clock_view *v, uint32_t node, enum ddlemu_clock_number number)
 {
-	struct ddlemu_clock_node *n = &v->nodes[node];
-	ddlemu_number_raise(&n->number[number]);
+	ddlemu_number_raise(number_of(v, node, number));
 	if (number == DDLEMU_SIGNALS)
-		ddlemu_number_raise(&n->number[DDLEMU_ACTS]);
+		ddlemu_number_raise(number_of(v, node, DDLEMU_ACTS));
 }
 
 // --- participants
@@ -106,27 +105,26 @@ void ddlemu_actor_leave(struct ddlemu_clock_view *v, struct ddlemu_actor *a)
 	ddlemu_clock_run(v);
 }
 
-// wait_for claims that the actor is idle while n has the value seen, and sleeps.
-static void wait_for(
-	struct ddlemu_clock_view *v, struct ddlemu_actor *a, uint64_t number, struct ddlemu_number *n, uint32_t seen)
+void ddlemu_actor_claim(
+	struct ddlemu_clock_view *v, struct ddlemu_actor *a, enum ddlemu_clock_number number, uint32_t seen)
 {
-	__atomic_store_n(&a->claim, DDLEMU_CLAIM | number << 32 | seen, __ATOMIC_SEQ_CST);
-	if (number_read(n) == seen) {
+	__atomic_store_n(&a->claim, DDLEMU_CLAIM | (uint64_t)number << 32 | seen, __ATOMIC_SEQ_CST);
+	if (number_read(number_of(v, v->node, number)) == seen)
 		ddlemu_clock_run(v);
-		sleep_while(n, seen);
-	}
-	__atomic_store_n(&a->claim, 0, __ATOMIC_SEQ_CST);
 }
 
 void ddlemu_actor_idle(
 	struct ddlemu_clock_view *v, struct ddlemu_actor *a, enum ddlemu_clock_number number, uint32_t seen)
 {
-	wait_for(v, a, number, &v->nodes[v->node].number[number], seen);
+	struct ddlemu_number *n = number_of(v, v->node, number);
+	ddlemu_actor_claim(v, a, number, seen);
+	if (number_read(n) == seen)
+		ddlemu_number_sleep(n, seen, DDLEMU_CLOCK_SLEEP);
+	__atomic_store_n(&a->claim, 0, __ATOMIC_SEQ_CST);
 }
 
 void ddlemu_actor_settle(struct ddlemu_clock_view *v, struct ddlemu_actor *a)
 {
-	struct ddlemu_number *n = &v->clock->settled;
-	for (uint32_t seen = number_read(n); number_read(n) == seen;)
-		wait_for(v, a, DDLEMU_SETTLE, n, seen);
+	for (uint32_t seen = number_read(&v->clock->settled); number_read(&v->clock->settled) == seen;)
+		ddlemu_actor_idle(v, a, DDLEMU_SETTLE, seen);
 }

@@ -7,10 +7,15 @@
 // An actor is a thread that can act: copy, post, launch. It works until it says that it is idle. The clock moves only
 // while every actor of every rank is idle.
 //
-// Each emulated node has two numbers. Memory is shared only within a node, so they are enough:
+// Each emulated node has two numbers. Memory is shared only within a node, so they are enough for what passes ddlemu:
 //
 //	acts      raised after an effect that a polling thread may see: a step of a connection, bytes, a flag
 //	signals   raised after an effect that a waiting thread waits for: queued work, work that is done
+//
+// The fabric has one more:
+//
+//	handovers raised when a thread of an application begins to wait. Before that it may have woken other threads by
+//	          means that ddlemu does not see: a condition variable, a pipe, a socket
 //
 // A thread reads the number, looks whether there is something to do, and if there is nothing, says that it is idle with
 // the number that it has read. If the number has changed meanwhile, the thread does not sleep, and is not idle. Whoever
@@ -20,11 +25,13 @@
 
 #include <stdint.h>
 
-#define DDLEMU_CLOCK_CALLS_VERSION 1
+#define DDLEMU_CLOCK_CALLS_VERSION 2
 
 enum ddlemu_clock_number {
 	DDLEMU_ACTS, // for threads that poll
 	DDLEMU_SIGNALS, // for threads that wait
+	DDLEMU_NODE_NUMBERS,
+	DDLEMU_HANDOVERS = DDLEMU_NODE_NUMBERS, // of the fabric
 	DDLEMU_CLOCK_NUMBERS,
 };
 
@@ -32,6 +39,8 @@ struct ddlemu_actor;
 
 struct ddlemu_clock_calls {
 	uint32_t version; // DDLEMU_CLOCK_CALLS_VERSION
+	// ns of real time: the clock does not wait longer for a thread that runs outside of calls of CUDA and NCCL.
+	int64_t compute_hold;
 	// The virtual time in ns. It does not move while the calling thread is an actor that works.
 	int64_t (*now)(void);
 	// Makes a thread an actor that works. name is for display, at most 15 bytes are kept. NULL: too many actors.
@@ -40,13 +49,21 @@ struct ddlemu_clock_calls {
 	void (*leave)(struct ddlemu_actor *actor);
 	// The actor that stands for the application. It works, except while the application waits in a call.
 	struct ddlemu_actor *(*application)(void);
-	// The present value of a number of this node.
+	// The present value of a number of this node or of the fabric.
 	uint32_t (*read)(enum ddlemu_clock_number number);
 	// Raises a number, after an effect. DDLEMU_SIGNALS raises both: who polls may also see what was signaled.
 	void (*raise)(enum ddlemu_clock_number number);
 	// The actor is idle as long as the number has the value `seen`, and sleeps meanwhile: at most 100 ms of real
 	// time. It works again when this returns.
 	void (*idle)(struct ddlemu_actor *actor, enum ddlemu_clock_number number, uint32_t seen);
+	// Says for another thread, which sleeps, that its actor is idle as long as the number has the value `seen`.
+	void (*claim)(struct ddlemu_actor *actor, enum ddlemu_clock_number number, uint32_t seen);
+	// Withdraws such a claim: the actor works.
+	void (*work)(struct ddlemu_actor *actor);
+	// Sleeps as long as the number has the value `seen`, at most ns of real time. It is not about an actor.
+	void (*sleep)(enum ddlemu_clock_number number, uint32_t seen, int64_t ns);
+	// Says that the clock goes on although a thread of this process works: times are not exact any more.
+	void (*give_up)(void);
 	// The actor is idle until nothing is left to happen: every actor is idle, and no message is on its way. It
 	// returns at the same virtual time on all ranks that wait for this.
 	void (*settle)(struct ddlemu_actor *actor);

@@ -53,7 +53,7 @@ struct ddlemu_number {
 };
 
 struct ddlemu_clock_node {
-	struct ddlemu_number number[DDLEMU_CLOCK_NUMBERS];
+	struct ddlemu_number number[DDLEMU_NODE_NUMBERS];
 };
 
 struct ddlemu_clock {
@@ -62,6 +62,7 @@ struct ddlemu_clock {
 	uint32_t broken; // a participant died while it ran the clock
 	uint32_t nodes, participants; // places
 	struct ddlemu_number settled; // changes when nothing is left to happen
+	struct ddlemu_number handovers;
 	_Alignas(64) uint64_t rounds; // times that the clock ran
 	uint64_t steps; // of flows
 	uint64_t stuck; // rounds in which nothing was left to happen, and nobody waited for that
@@ -136,12 +137,25 @@ struct ddlemu_actor *ddlemu_actor_enter(struct ddlemu_clock_view *, const char *
 void ddlemu_actor_leave(struct ddlemu_clock_view *, struct ddlemu_actor *);
 void ddlemu_actor_idle(struct ddlemu_clock_view *, struct ddlemu_actor *, enum ddlemu_clock_number, uint32_t seen);
 void ddlemu_actor_settle(struct ddlemu_clock_view *, struct ddlemu_actor *);
+// Says for the actor of another thread that it is idle.
+void ddlemu_actor_claim(struct ddlemu_clock_view *, struct ddlemu_actor *, enum ddlemu_clock_number, uint32_t seen);
 
 static inline uint32_t number_read(const struct ddlemu_number *n)
 {
 	return __atomic_load_n(&n->value, __ATOMIC_SEQ_CST);
 }
 
+// A number by its place in a claim: DDLEMU_SETTLE is the clock's `settled`.
+#define DDLEMU_SETTLE DDLEMU_CLOCK_NUMBERS
+static inline struct ddlemu_number *number_of(struct ddlemu_clock_view *v, uint32_t node, uint32_t number)
+{
+	if (number < DDLEMU_NODE_NUMBERS)
+		return &v->nodes[node].number[number];
+	return number == DDLEMU_HANDOVERS ? &v->clock->handovers : &v->clock->settled;
+}
+
+// Sleeps as long as the number has the value seen, at most ns of real time.
+void ddlemu_number_sleep(struct ddlemu_number *, uint32_t seen, int64_t ns);
 // Raises a number, after an effect, and wakes who sleeps until it changes.
 void ddlemu_number_raise(struct ddlemu_number *);
 // Raises a number of a node, and wakes who sleeps until it changes.
@@ -150,8 +164,6 @@ void ddlemu_node_raise(struct ddlemu_clock_view *, uint32_t node, enum ddlemu_cl
 static inline int64_t clock_read(const struct ddlemu_clock *c) { return __atomic_load_n(&c->now, __ATOMIC_ACQUIRE); }
 
 // --- the conductor
-
-#define DDLEMU_SETTLE DDLEMU_CLOCK_NUMBERS // the number in a claim "idle until nothing is left to happen"
 
 // Runs the clock if every actor is idle and nobody runs it yet.
 void ddlemu_clock_run(struct ddlemu_clock_view *);
@@ -170,10 +182,12 @@ void ddlemu_flow_posted(struct ddlemu_clock_view *, struct ddlemu_clock_flow *);
 
 // --- this process
 
-// The calls of this process, once it has joined; NULL before.
-const struct ddlemu_clock_calls *ddlemu_clock_calls(void);
+// The calls of this process, once it has joined; NULL before. compute_hold is in ns, see calls.h.
+const struct ddlemu_clock_calls *ddlemu_clock_calls(int64_t compute_hold);
 // Joins: from now on this process's calls use this view, which it keeps. Once per process.
 struct ddlemu_clock_view *ddlemu_clock_join(const struct ddlemu_clock_view *);
+// Says whether the clock went on while a thread of this process worked.
+bool ddlemu_clock_gave_up(void);
 // Leaves: the clock does not wait for this process any more.
 void ddlemu_clock_leave(struct ddlemu_clock_view *);
 

@@ -10,9 +10,7 @@ static bool is_idle(struct ddlemu_clock_view *v, uint32_t node, struct ddlemu_ac
 {
 	if (claim == 0)
 		return __atomic_load_n(&a->used, __ATOMIC_SEQ_CST) == 0;
-	if (NUMBER(claim) == DDLEMU_SETTLE)
-		return number_read(&v->clock->settled) == VALUE(claim);
-	return number_read(&v->nodes[node].number[NUMBER(claim)]) == VALUE(claim);
+	return number_read(number_of(v, node, NUMBER(claim))) == VALUE(claim);
 }
 
 // What a scan of all actors has found.

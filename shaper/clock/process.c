@@ -8,6 +8,7 @@
 
 static struct ddlemu_clock_view view;
 static const struct ddlemu_clock_calls *published; // NULL: not joined
+static bool left, gave_up;
 
 static int64_t process_now(void) { return clock_read(view.clock); }
 
@@ -19,19 +20,41 @@ static struct ddlemu_actor *process_application(void) { return &view.participant
 
 static uint32_t process_read(enum ddlemu_clock_number number)
 {
-	return number_read(&view.nodes[view.node].number[number]);
+	return number_read(number_of(&view, view.node, number));
 }
 
 static void process_raise(enum ddlemu_clock_number number) { ddlemu_node_raise(&view, view.node, number); }
 
+// has_left says whether this process has left the clock: its place may be another's by now. Threads that are left over
+// while the process ends say nothing more.
+static bool has_left(void) { return __atomic_load_n(&left, __ATOMIC_ACQUIRE); }
+
 static void process_idle(struct ddlemu_actor *a, enum ddlemu_clock_number number, uint32_t seen)
 {
-	ddlemu_actor_idle(&view, a, number, seen);
+	if (has_left())
+		ddlemu_number_sleep(number_of(&view, view.node, number), seen, DDLEMU_CLOCK_SLEEP);
+	else
+		ddlemu_actor_idle(&view, a, number, seen);
 }
+
+static void process_claim(struct ddlemu_actor *a, enum ddlemu_clock_number number, uint32_t seen)
+{
+	if (!has_left())
+		ddlemu_actor_claim(&view, a, number, seen);
+}
+
+static void process_work(struct ddlemu_actor *a) { __atomic_store_n(&a->claim, 0, __ATOMIC_SEQ_CST); }
+
+static void process_sleep(enum ddlemu_clock_number number, uint32_t seen, int64_t ns)
+{
+	ddlemu_number_sleep(number_of(&view, view.node, number), seen, ns);
+}
+
+static void process_give_up(void) { __atomic_store_n(&gave_up, true, __ATOMIC_RELEASE); }
 
 static void process_settle(struct ddlemu_actor *a) { ddlemu_actor_settle(&view, a); }
 
-static const struct ddlemu_clock_calls calls = {
+static struct ddlemu_clock_calls calls = {
 	.version = DDLEMU_CLOCK_CALLS_VERSION,
 	.now = process_now,
 	.enter = process_enter,
@@ -40,10 +63,20 @@ static const struct ddlemu_clock_calls calls = {
 	.read = process_read,
 	.raise = process_raise,
 	.idle = process_idle,
+	.claim = process_claim,
+	.work = process_work,
+	.sleep = process_sleep,
+	.give_up = process_give_up,
 	.settle = process_settle,
 };
 
-const struct ddlemu_clock_calls *ddlemu_clock_calls(void) { return __atomic_load_n(&published, __ATOMIC_ACQUIRE); }
+const struct ddlemu_clock_calls *ddlemu_clock_calls(int64_t compute_hold)
+{
+	calls.compute_hold = compute_hold;
+	return __atomic_load_n(&published, __ATOMIC_ACQUIRE);
+}
+
+bool ddlemu_clock_gave_up(void) { return __atomic_load_n(&gave_up, __ATOMIC_ACQUIRE); }
 
 struct ddlemu_clock_view *ddlemu_clock_join(const struct ddlemu_clock_view *v)
 {
@@ -55,6 +88,7 @@ struct ddlemu_clock_view *ddlemu_clock_join(const struct ddlemu_clock_view *v)
 
 void ddlemu_clock_leave(struct ddlemu_clock_view *v)
 {
+	__atomic_store_n(&left, true, __ATOMIC_RELEASE);
 	__atomic_store_n(&v->participants[v->participant].on, 0, __ATOMIC_SEQ_CST);
 	// Another thread of this process may run the clock. It must finish before the process ends.
 	while (__atomic_load_n(&v->clock->baton, __ATOMIC_SEQ_CST) == v->participant + 1)

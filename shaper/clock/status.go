@@ -22,7 +22,7 @@ type Actor struct {
 	Participant int    `json:"participant"` // its place in the fabric's file
 	Name        string `json:"name"`        // application, soft-stream, ...
 	Thread      int    `json:"thread"`      // thread id; of the application the process id
-	State       string `json:"state"`       // Works, Polls, Waits or Settles; the last three are idle
+	State       string `json:"state"`       // Works, Polls, Waits, Sleeps or Settles; all but the first are idle
 }
 
 // What an actor does.
@@ -30,6 +30,7 @@ const (
 	Works   = "works"
 	Polls   = "polls"   // it polls for the effects of others
 	Waits   = "waits"   // it waits for a signal
+	Sleeps  = "sleeps"  // it sleeps outside of ddlemu's calls
 	Settles = "settles" // it waits until nothing is left to happen
 )
 
@@ -64,6 +65,8 @@ func stateOf(claim uint64) string {
 		return Polls
 	case claim>>32&0x7fffffff == C.DDLEMU_SIGNALS:
 		return Waits
+	case claim>>32&0x7fffffff == C.DDLEMU_HANDOVERS:
+		return Sleeps
 	}
 	return Settles
 }

@@ -27,6 +27,7 @@ const (
 	WireOverrun                      // the kernel datapath lost packets that the link model did not lose
 	BelowFloor                       // a link's latency is shorter than the shaper can emulate
 	NotShaped                        // the shaper could not put a change into force
+	NotWaitedFor                     // a thread worked for so long that the virtual clock went on without it
 )
 
 var reasonWords = []string{
@@ -41,6 +42,7 @@ var reasonWords = []string{
 	"this host lost packets that the link model did not lose: see the fabric's events",
 	"a link's latency is shorter than the shaper can emulate on this host: see `ddlemu doctor`",
 	"a change of the links could not be put into force: see the fabric's events",
+	"a thread ran for so long that the virtual clock went on without it, so times are not exact: raise DDLEMU_COMPUTE_HOLD",
 }
 
 // Words are the lines for the user, one for each reason.

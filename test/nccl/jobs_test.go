@@ -223,8 +223,14 @@ func csvTimes(t *testing.T, text string) []float64 {
 // program builds testdata/allreduce.cc as a user would.
 func program(t *testing.T) string {
 	t.Helper()
-	bin := filepath.Join(t.TempDir(), "allreduce")
-	cmd := exec.Command("g++", "testdata/allreduce.cc", "-I"+built.Path(t, "softcuda", "include"), "-L"+built.Path(t, "softcuda", "lib"), "-lnccl", "-lcudart", "-o", bin)
+	return compile(t, "allreduce")
+}
+
+// compile compiles a program of testdata against the software CUDA.
+func compile(t *testing.T, name string) string {
+	t.Helper()
+	bin := filepath.Join(t.TempDir(), name)
+	cmd := exec.Command("g++", "testdata/"+name+".cc", "-I"+built.Path(t, "softcuda", "include"), "-L"+built.Path(t, "softcuda", "lib"), "-lnccl", "-lcudart", "-o", bin)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v:\n%s", err, out)
 	}

@@ -6,6 +6,8 @@ import (
 	"context"
 	"os/exec"
 	"reflect"
+	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -52,15 +54,82 @@ func occupy(t *testing.T) {
 	}
 }
 
-// A program whose threads the software CUDA does not know cannot use a virtual clock: time
-// would never move, or move while it works. The plugin says so.
-func TestVirtualTimeIsRefusedToOtherPrograms(t *testing.T) {
-	dir := folder(t)
+// Programs that know nothing of the virtual clock run on it, whatever they do with their
+// threads, and their times are the same each time.
+func TestVirtualTimeOfAnyProgram(t *testing.T) {
+	bin := compile(t, "threads")
+	for _, version := range []string{"2.22", "2.29"} {
+		for _, name := range []string{"destroy", "group", "nonblocking", "query", "handover", "repeat", "storm"} {
+			t.Run(version+" "+name, func(t *testing.T) {
+				first := runVirtual(t, nil, version, bin, name)
+				if len(times(first)) != 2 || !strings.Contains(first, "verdict: VALID") {
+					t.Fatalf("output:\n%s", first)
+				}
+				occupy(t)
+				if second := runVirtual(t, nil, version, bin, name); !slices.Equal(times(first), times(second)) {
+					t.Errorf("with two busy loops beside it:\n%s\nwithout:\n%s", second, first)
+				}
+			})
+		}
+		t.Run(version+" abort", func(t *testing.T) {
+			if out := runVirtual(t, nil, version, bin, "abort"); strings.Count(out, ": aborted") != 2 {
+				t.Errorf("output:\n%s", out)
+			}
+		})
+	}
+}
+
+// A rank that waits for one that computes takes no time of a core, and the computation takes
+// no virtual time.
+func TestVirtualTimeStandsStillWhileARankComputes(t *testing.T) {
+	bin := compile(t, "threads")
+	out := runVirtual(t, nil, "2.22", bin, "compute")
+	if share := regexp.MustCompile(`rank 0: (\d+) % of a core`).FindStringSubmatch(out); share == nil || len(share[1]) > 1 {
+		t.Errorf("rank 0 is to take less than 10 %% of a core:\n%s", out)
+	}
+	for _, line := range times(out) {
+		if !regexp.MustCompile(`: \d{5} ns`).MatchString(line) {
+			t.Errorf("%s, want tens of microseconds", line)
+		}
+	}
+}
+
+// The clock does not wait for a thread for ever. If it goes on without one, the job is INVALID.
+func TestVirtualTimeGoesOnWithoutAThread(t *testing.T) {
+	out := runVirtual(t, []string{"DDLEMU_COMPUTE_HOLD=300ms"}, "2.22", compile(t, "threads"), "compute")
+	for _, want := range []string{"rank 0: ", "the virtual clock goes on without it", "verdict: INVALID", "raise DDLEMU_COMPUTE_HOLD"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+}
+
+// times are the lines of a program's output that tell its times.
+func times(out string) []string {
+	lines := regexp.MustCompile(`rank \d: \d+ ns`).FindAllString(out, -1)
+	slices.Sort(lines)
+	return lines
+}
+
+// runVirtual runs a program on a fabric with a virtual clock and returns its output.
+func runVirtual(t *testing.T, env []string, version string, command ...string) string {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	cmd := ddlemu(ctx, t, dir, nil, "run", "--profile", "ndr400", "--clock", "virtual", "--soft-cuda", "--", program(t))
-	out, _ := cmd.CombinedOutput()
-	if !strings.Contains(string(out), "only the ranks of `ddlemu bench` can use so far") {
-		t.Errorf("output:\n%s", out)
+	args := append([]string{"run", "--profile", "ndr400", "--clock", "virtual", "--soft-cuda", "--nccl", version, "--"}, command...)
+	out, err := ddlemu(ctx, t, folder(t), env, args...).CombinedOutput()
+	if err != nil {
+		t.Errorf("%v:\n%s", err, out)
+	}
+	return string(out)
+}
+
+// A setting with which NCCL's progress thread does what nobody can see is refused.
+func TestVirtualTimeRefusesHiddenCopies(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	cmd := ddlemu(ctx, t, folder(t), []string{"NCCL_SHM_USE_CUDA_MEMCPY=1"}, "run", "--profile", "ndr400", "--clock", "virtual", "--soft-cuda", "--", program(t))
+	if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "cannot tell what NCCL does with NCCL_SHM_USE_CUDA_MEMCPY: unset it") {
+		t.Errorf("%v:\n%s", err, out)
 	}
 }

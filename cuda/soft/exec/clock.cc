@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "clock.h"
 
+#include <unistd.h>
+
 #include <cstdio>
 #include <cstdlib>
+#include <mutex>
+#include <set>
 
 namespace softexec {
 
@@ -10,12 +14,36 @@ std::atomic<const ddlemu_clock_calls *> clock_table{ nullptr };
 
 namespace {
 
+// The threads that have an actor. It is never destroyed: threads may run until the process ends.
+struct ActorThreads {
+	std::mutex mu;
+	std::set<int> ids;
+};
+
+ActorThreads &actor_threads()
+{
+	static auto *threads = new ActorThreads;
+	return *threads;
+}
+
 struct ThreadActor {
 	ddlemu_actor *actor = nullptr;
+	void set(ddlemu_actor *a)
+	{
+		actor = a;
+		std::lock_guard<std::mutex> lock(actor_threads().mu);
+		actor_threads().ids.insert(gettid());
+	}
 	~ThreadActor()
 	{
-		if (actor)
-			virtual_clock()->leave(actor);
+		if (!actor)
+			return;
+		{
+			std::lock_guard<std::mutex> lock(actor_threads().mu);
+			actor_threads().ids.erase(gettid());
+		}
+		virtual_clock()->leave(actor);
+		actor = nullptr;
 	}
 };
 
@@ -37,10 +65,28 @@ ddlemu_actor *enter_actor(const char *name)
 ddlemu_actor *thread_actor(const char *name)
 {
 	if (!mine.actor)
-		mine.actor = enter_actor(name);
+		mine.set(enter_actor(name));
 	return mine.actor;
 }
 
-void adopt_actor(ddlemu_actor *actor) { mine.actor = actor; }
+ddlemu_actor *own_actor() { return mine.actor; }
+
+void adopt_actor(ddlemu_actor *actor)
+{
+	if (actor)
+		mine.set(actor);
+}
+
+void forget_clock()
+{
+	clock_table.store(nullptr);
+	mine.actor = nullptr;
+}
+
+bool is_actor_thread(int thread)
+{
+	std::lock_guard<std::mutex> lock(actor_threads().mu);
+	return actor_threads().ids.count(thread) != 0;
+}
 
 } // namespace softexec

@@ -23,8 +23,23 @@ ddlemu_actor *enter_actor(const char *name);
 // Returns this thread's actor. The first call makes one; it leaves when the thread ends. Only with a virtual clock.
 ddlemu_actor *thread_actor(const char *name);
 
-// Makes this thread use an actor that another thread has made for it.
+// Returns this thread's actor if it has one, else null.
+ddlemu_actor *own_actor();
+
+// Makes this thread use an actor that another thread has made for it. It leaves when the thread ends.
 void adopt_actor(ddlemu_actor *actor);
+
+// Forgets the clock, in a forked child: it is the parent's.
+void forget_clock();
+
+// Returns true for the kernel's id of a thread that has an actor.
+bool is_actor_thread(int thread);
+
+// Waits, as the thread of the actor, until the number is no longer `seen`. Only with a virtual clock.
+inline void virtual_idle(ddlemu_actor *actor, ddlemu_clock_number number, uint32_t seen)
+{
+	virtual_clock()->idle(actor, number, seen);
+}
 
 // Raises a number of the node after an effect, if there is a virtual clock.
 inline void raise_number(ddlemu_clock_number number)

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// How streams and the application's threads take part in the virtual clock of a fabric.
+// How streams, NCCL's threads and the application's threads take part in the virtual clock of a fabric.
 #pragma once
 
 #include <condition_variable>
 #include <mutex>
 
 #include "../exec/clock.h"
+#include "application.h"
 
 extern "C" {
 
@@ -17,36 +18,48 @@ int ddlemuSoftSetClock(const struct ddlemu_clock_calls *calls);
 // ddlemuSoftClock returns the calls, or null.
 const struct ddlemu_clock_calls *ddlemuSoftClock(void);
 
-// ddlemuSoftEnter makes an actor for a thread that is about to start. Only with a clock.
-struct ddlemu_actor *ddlemuSoftEnter(const char *name);
-
-// ddlemuSoftExact says that the calling thread is the only one of the application that calls CUDA and NCCL. Its waits
-// are then exact: the clock moves only while it waits. Returns -1 if another thread has said so.
-int ddlemuSoftExact(void);
-
-// ddlemuSoftHasExact returns 1 if a thread has called ddlemuSoftExact, else 0.
-int ddlemuSoftHasExact(void);
-
-// ddlemuSoftApplication returns the actor of the application if the calling thread is the exact one and there is a
-// clock, else null.
-struct ddlemu_actor *ddlemuSoftApplication(void);
-
 // ddlemuSoftNow returns the time in ns: the virtual clock's, or CLOCK_MONOTONIC.
 int64_t ddlemuSoftNow(void);
+
+// --- for a program that has one thread
+
+// ddlemuSoftExact says that the calling thread is the only one of the application that calls CUDA and NCCL, and that it
+// works whenever it is outside of such calls. Returns -1 if another thread has said so.
+int ddlemuSoftExact(void);
 
 // ddlemuSoftSettle waits until nothing is left to happen on any rank. All ranks that wait for this go on at the same
 // virtual time. Returns -1 without a clock, or if the calling thread is not the exact one.
 int ddlemuSoftSettle(void);
+
+// --- for NCCL's threads
+
+// ddlemuSoftEnter makes an actor for a thread that is about to start. Only with a clock.
+struct ddlemu_actor *ddlemuSoftEnter(const char *name);
+
+// ddlemuSoftAdopt makes the calling thread use that actor. It leaves when the thread ends.
+void ddlemuSoftAdopt(struct ddlemu_actor *actor);
+
+// ddlemuSoftHelper says that the calling thread acts only on behalf of threads that wait for it meanwhile, and are
+// taken as working. Only while it waits in a call that may need virtual time it has an actor: waits(actor) is called
+// when that begins, and waits(NULL) when it ends, while the actor works.
+void ddlemuSoftHelper(void (*waits)(struct ddlemu_actor *actor));
+
+// ddlemuSoftActor returns the actor of the calling thread, see soft::application_actor.
+struct ddlemu_actor *ddlemuSoftActor(void);
+
+// ddlemuSoftIdle and ddlemuSoftPolled are soft::application_idle and soft::application_polled.
+void ddlemuSoftIdle(struct ddlemu_actor *actor, enum ddlemu_clock_number number, uint32_t seen);
+void ddlemuSoftPolled(uint32_t seen);
 
 } // extern "C"
 
 namespace soft {
 
 // wait_until waits with the lock until done() is true. Whoever changes that notifies cv and raises DDLEMU_SIGNALS, in
-// this order or the other. With a virtual clock the actor, if not null, is idle meanwhile. actor() is asked each time,
-// because the clock may be set while a thread waits.
-template <class Actor, class Done>
-void wait_until(std::unique_lock<std::mutex> &lock, std::condition_variable &cv, Actor actor, Done done)
+// this order or the other. actor() returns this thread's actor, or null: it is asked each time, because the clock may
+// be set while a thread waits. idle(actor, number, seen) waits with an actor.
+template <class Actor, class Idle, class Done>
+void wait_until(std::unique_lock<std::mutex> &lock, std::condition_variable &cv, Actor actor, Idle idle, Done done)
 {
 	for (;;) {
 		const ddlemu_clock_calls *clock = softexec::virtual_clock();
@@ -60,9 +73,33 @@ void wait_until(std::unique_lock<std::mutex> &lock, std::condition_variable &cv,
 			continue;
 		}
 		lock.unlock();
-		clock->idle(a, DDLEMU_SIGNALS, seen);
+		idle(a, DDLEMU_SIGNALS, seen);
 		lock.lock();
 	}
+}
+
+// application_wait is wait_until for a thread of the application, and for one of NCCL that acts on its behalf.
+template <class Done>
+void application_wait(std::unique_lock<std::mutex> &lock, std::condition_variable &cv, Done done)
+{
+	if (done())
+		return;
+	HelperWait helper;
+	wait_until(
+		lock, cv, [&] { return helper.actor() ? helper.actor() : application_actor(); }, application_idle,
+		done);
+}
+
+// application_query asks whether something is done, for a thread of the application, see application_polled.
+template <class Done>
+bool application_query(Done done)
+{
+	const ddlemu_clock_calls *clock = softexec::virtual_clock();
+	const uint32_t seen = clock ? clock->read(DDLEMU_SIGNALS) : 0;
+	const bool is_done = done();
+	if (clock && !is_done)
+		application_polled(seen);
+	return is_done;
 }
 
 } // namespace soft

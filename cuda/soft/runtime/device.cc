@@ -9,6 +9,7 @@
 #include <cstring>
 #include <string>
 
+#include "application.h"
 #include "arena.h"
 #include "error.h"
 #include "gpus.h"
@@ -26,6 +27,7 @@ void after_fork_in_child()
 {
 	if (Devices *d = created.load())
 		d->failure = cudaErrorInitializationError;
+	forget_application();
 }
 
 int parse_gpu(const std::string &entry, int gpus)

@@ -123,7 +123,7 @@ SOFT_API cudaError_t cudaEventQuery(cudaEvent_t handle)
 	Event event;
 	if (cudaError_t err = enter_event(handle, &event))
 		return err;
-	if (event.fence && !event.fence->is_signaled())
+	if (event.fence && !event.fence->query())
 		return set_error(cudaErrorNotReady);
 	return enter();
 }

@@ -48,10 +48,15 @@ bool Fence::is_signaled() const
 	return signaled_;
 }
 
+bool Fence::query() const
+{
+	return application_query([this] { return is_signaled(); });
+}
+
 void Fence::wait()
 {
 	std::unique_lock<std::mutex> lock(mu_);
-	wait_until(lock, condition_, ddlemuSoftApplication, [this] { return signaled_; });
+	application_wait(lock, condition_, [this] { return signaled_; });
 }
 
 bool Fence::add_waiter(std::shared_ptr<Stream> stream)
@@ -141,14 +146,17 @@ void Stream::synchronize()
 	std::unique_lock<std::mutex> lock(mu_);
 	const uint64_t goal = submitted_;
 	waiters_++;
-	wait_until(lock, progress_, ddlemuSoftApplication, [&] { return finished_ >= goal; });
+	application_wait(lock, progress_, [&] { return finished_ >= goal; });
 	waiters_--;
 }
 
-bool Stream::idle()
+bool Stream::query()
 {
-	std::lock_guard<std::mutex> lock(mu_);
-	return submitted_ == finished_;
+	return application_query([this] {
+		std::lock_guard<std::mutex> lock(mu_);
+		queried_ = submitted_ != finished_;
+		return !queried_;
+	});
 }
 
 void Stream::retire()
@@ -176,10 +184,10 @@ void Stream::retire()
 void Stream::count_finished()
 {
 	finished_++;
-	if (waiters_ > 0) {
+	if (waiters_ > 0)
 		progress_.notify_all();
+	if (waiters_ > 0 || queried_)
 		softexec::raise_number(DDLEMU_SIGNALS);
-	}
 }
 
 void Stream::wake_worker()
@@ -313,7 +321,7 @@ void Stream::work_loop(bool outside)
 	};
 	std::unique_lock<std::mutex> lock(mu_);
 	while (true) {
-		wait_until(lock, worker_wake_, actor, [this] {
+		wait_until(lock, worker_wake_, actor, softexec::virtual_idle, [this] {
 			bool has_work = !busy_ && !queue_.empty() && queue_.front().kind == Kind::kWorker;
 			return has_work || (retired_ && submitted_ == finished_);
 		});

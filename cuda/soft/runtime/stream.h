@@ -30,6 +30,8 @@ public:
 	// signal resumes every queue that waits for this fence. now_ns is soft::now_ns().
 	void signal(int64_t now_ns);
 	bool is_signaled() const;
+	// query is is_signaled() for a thread of the application, as Stream::query.
+	bool query() const;
 	void wait();
 	// signaled_at returns the time of signal. Only for a signaled fence.
 	int64_t signaled_at() const { return signaled_at_; }
@@ -63,7 +65,8 @@ public:
 	// record does the same for events: if the stream is idle, the fence is signaled already.
 	std::shared_ptr<Fence> record();
 	void synchronize();
-	bool idle();
+	// query returns true if all work is done. In virtual time it waits if it is asked again and again.
+	bool query();
 	// retire ends the worker once the queued work is done. No push may follow.
 	void retire();
 
@@ -107,6 +110,7 @@ private:
 	std::deque<Item> queue_;
 	uint64_t submitted_ = 0, finished_ = 0;
 	int waiters_ = 0; // threads in synchronize
+	bool queried_ = false; // a query has found it busy
 	bool busy_ = false; // a thread runs the item that was at the front
 	bool waiting_ = false; // the front is a wait, and its fence will resume this queue
 	bool retired_ = false;

@@ -173,7 +173,7 @@ SOFT_API cudaError_t cudaStreamQuery(cudaStream_t handle)
 	if (cudaError_t err = enter_stream(handle, &stream))
 		return err;
 	order_before_push(stream);
-	return set_error(stream->idle() ? devices()->sticky(stream->device()) : cudaErrorNotReady);
+	return set_error(stream->query() ? devices()->sticky(stream->device()) : cudaErrorNotReady);
 }
 
 SOFT_API cudaError_t cudaStreamGetFlags(cudaStream_t handle, unsigned int *flags)

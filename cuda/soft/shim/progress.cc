@@ -2,6 +2,9 @@
 // Linked into NCCL: how its threads take part in a virtual clock (shaper/clock/calls.h). The linker's --wrap leads
 // NCCL's own calls of the functions below to here; calls of other libraries are not affected.
 //
+// NCCL has three kinds of threads. The progress thread and the threads of asynchronous jobs are actors. All others act
+// only on behalf of a thread that waits for them meanwhile, and which is taken as working.
+//
 // NCCL's progress thread is an actor. It polls: a pass over all operations, then, if the pass did nothing, sched_yield.
 // Some of what a pass does is not visible from outside: it stores counters that the executor polls. So the functions
 // that make progress on an operation are wrapped too, and say whether they did something (ncclProxyArgs.idle).
@@ -9,8 +12,12 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdint.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <condition_variable>
+#include <map>
+#include <memory>
 #include <mutex>
 #include <thread>
 
@@ -18,18 +25,22 @@
 
 extern "C" {
 int __real_sched_yield(void);
+int __real_pthread_mutex_trylock(pthread_mutex_t *);
 int __real_pthread_cond_wait(pthread_cond_t *, pthread_mutex_t *);
 int __real_pthread_cond_signal(pthread_cond_t *);
 int __real_pthread_cond_broadcast(pthread_cond_t *);
 int __real_pthread_create(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
 int __real_pthread_join(pthread_t, void **);
+int __real_usleep(useconds_t);
 
-// NCCL's transports, as data: the places of some pointers in them are all that is used.
-extern char netTransport[], shmTransport[], p2pTransport[], collNetTransport[];
+// One of NCCL's transports, as data: the places of some pointers in it are all that is used. The others have no
+// operations for the progress thread, except with settings that the plugin refuses with a virtual clock.
+extern char netTransport[];
 }
 
-// NCCL's progress thread.
+// NCCL's threads.
 void *ncclProxyProgress(void *state);
+void *ncclAsyncJobMain(void *job);
 
 namespace {
 
@@ -52,96 +63,37 @@ using Progress = int (*)(void *state, void *args);
 struct ProgressThread {
 	ddlemu_actor *actor;
 	bool fruitful = false; // since the last yield
+	bool has_locked = false; // the pool of posted operations, since the last yield
 	bool has_seen = false;
 	uint32_t seen = 0; // acts of the node before this pass
 };
 
 thread_local ProgressThread *progress_thread = nullptr;
 
-// The progress threads that have not ended, by their handles.
-std::mutex running_mu;
-struct Running {
-	pthread_t thread;
-	bool used, ended;
-} running[64];
-
-void set_running(pthread_t thread)
-{
-	std::lock_guard<std::mutex> lock(running_mu);
-	for (Running &r : running) {
-		if (r.used)
-			continue;
-		r = { thread, true, false };
-		return;
-	}
-}
-
-void set_ended()
-{
-	std::lock_guard<std::mutex> lock(running_mu);
-	for (Running &r : running)
-		if (r.used && pthread_equal(r.thread, pthread_self()))
-			r.ended = true;
-}
-
-// has_ended returns true for a progress thread that has ended, and for any other thread.
-bool has_ended(pthread_t thread)
-{
-	std::lock_guard<std::mutex> lock(running_mu);
-	for (Running &r : running)
-		if (r.used && pthread_equal(r.thread, thread))
-			return r.ended;
-	return true;
-}
-
-void forget(pthread_t thread)
-{
-	std::lock_guard<std::mutex> lock(running_mu);
-	for (Running &r : running)
-		if (r.used && pthread_equal(r.thread, thread))
-			r.used = false;
-}
-
-// run_as_actor runs the progress thread as an actor that its creator has entered.
-void run_as_actor(ddlemu_actor *actor, void (*run)(void *), void *arg)
-{
-	ProgressThread me{ actor };
-	progress_thread = &me;
-	run(arg);
-	progress_thread = nullptr;
-	// Somebody may wait for the end of this thread. It works before this one leaves, so the clock does not move.
-	set_ended();
-	const ddlemu_clock_calls *clock = ddlemuSoftClock();
-	clock->raise(DDLEMU_SIGNALS);
-	clock->leave(actor);
-}
-
-// enter_progress enters the actor of a progress thread that is about to start: there is no moment at which nobody
-// works. Null without a clock.
-ddlemu_actor *enter_progress() { return ddlemuSoftClock() ? ddlemuSoftEnter("nccl-progress") : nullptr; }
-
 // begin_pass reads the node's acts before the next pass.
 void begin_pass(ProgressThread *me)
 {
 	me->seen = ddlemuSoftClock()->read(DDLEMU_ACTS);
 	me->has_seen = true;
-	me->fruitful = false;
+	me->fruitful = me->has_locked = false;
 }
 
 void yield_progress(ProgressThread *me)
 {
-	if (me->has_seen && !me->fruitful)
+	if (me->has_locked)
+		ddlemuSoftClock()->raise(DDLEMU_ACTS); // it may have given back what a thread that posts waits for
+	else if (me->has_seen && !me->fruitful)
 		ddlemuSoftClock()->idle(me->actor, DDLEMU_ACTS, me->seen);
 	begin_pass(me);
 }
 
-// --- the application's thread
+// --- other actors
 
-// It yields while it waits for space in a queue of NCCL, which may need virtual time. It also yields now and then when
-// it does not wait, so only many yields without any act count.
+// A thread yields while it waits for space in a queue of NCCL, which may need virtual time. It also yields now and then
+// when it does not wait, so only many yields without any act count.
 constexpr unsigned kYields = 64;
 
-void yield_application(ddlemu_actor *application)
+void yield_actor(ddlemu_actor *actor)
 {
 	thread_local unsigned yields = 0;
 	thread_local uint32_t seen = 0;
@@ -154,12 +106,12 @@ void yield_application(ddlemu_actor *application)
 	if (++yields < kYields)
 		__real_sched_yield();
 	else
-		clock->idle(application, DDLEMU_ACTS, seen);
+		ddlemuSoftIdle(actor, DDLEMU_ACTS, seen);
 }
 
 // --- what makes progress
 
-Progress originals[8];
+Progress originals[2];
 
 template <int I>
 int wrapped_progress(void *state, void *args)
@@ -173,22 +125,14 @@ int wrapped_progress(void *state, void *args)
 }
 
 template <int I>
-void wrap(char *transport, size_t offset)
+void wrap(size_t offset)
 {
-	auto *place = reinterpret_cast<Progress *>(transport + offset);
-	if (!*place)
-		return;
+	auto *place = reinterpret_cast<Progress *>(netTransport + offset);
 	originals[I] = *place;
 	*place = wrapped_progress<I>;
 }
 
-__attribute__((constructor)) void wrap_transports()
-{
-	wrap<0>(netTransport, kSendProgress), wrap<1>(netTransport, kRecvProgress);
-	wrap<2>(shmTransport, kSendProgress), wrap<3>(shmTransport, kRecvProgress);
-	wrap<4>(p2pTransport, kSendProgress), wrap<5>(p2pTransport, kRecvProgress);
-	wrap<6>(collNetTransport, kSendProgress), wrap<7>(collNetTransport, kRecvProgress);
-}
+__attribute__((constructor)) void wrap_transport() { wrap<0>(kSendProgress), wrap<1>(kRecvProgress); }
 
 // --- waiting
 
@@ -202,7 +146,7 @@ void wait_as_progress(Unlock unlock, Lock lock)
 	unlock();
 	clock->idle(progress_thread->actor, DDLEMU_SIGNALS, seen);
 	lock();
-	progress_thread->fruitful = true; // the next pass may find new operations: no claim from before it counts
+	progress_thread->has_locked = true;
 }
 
 // signaled tells whoever waits or polls what NCCL has signaled.
@@ -212,57 +156,193 @@ void signaled()
 		clock->raise(DDLEMU_SIGNALS);
 }
 
-// join_progress waits, as the application, until `ended` says that a progress thread has ended: it may need virtual
-// time for its last operations.
-template <class Ended>
-void join_progress(Ended ended)
+// --- threads that NCCL starts
+
+enum class Kind { kProgress, kJob, kHelper };
+
+struct Thread {
+	Kind kind;
+	ddlemu_actor *actor; // null for a thread that was started before there was a clock, and for a helper that works
+	bool ended = false;
+	std::shared_ptr<Thread> joins; // the thread that it waits for the end of
+};
+
+struct Threads {
+	std::mutex mu; // of all that Thread has
+	std::condition_variable changed;
+	std::map<pthread_t, std::shared_ptr<Thread>> by_handle; // those that have not been joined
+};
+
+Threads &threads()
 {
-	ddlemu_actor *application = ddlemuSoftApplication();
-	const ddlemu_clock_calls *clock = ddlemuSoftClock();
-	while (application) {
-		const uint32_t seen = clock->read(DDLEMU_SIGNALS);
-		if (ended())
+	static auto *all = new Threads; // never destroyed: threads may run until the process ends
+	return *all;
+}
+
+thread_local std::shared_ptr<Thread> this_thread;
+
+// Jobs that run and are no actors. While there is one, nobody may take a wait for jobs as idle.
+std::atomic<int> jobs_without_actor{ 0 };
+
+Kind kind_of(void *function)
+{
+	if (function == reinterpret_cast<void *>(ncclProxyProgress))
+		return Kind::kProgress;
+	return function == reinterpret_cast<void *>(ncclAsyncJobMain) ? Kind::kJob : Kind::kHelper;
+}
+
+// prepare makes the description of a thread that is about to start. It enters its actor here: so there is no moment at
+// which nobody works.
+std::shared_ptr<Thread> prepare(Kind kind)
+{
+	ddlemu_actor *actor = nullptr;
+	if (kind != Kind::kHelper && ddlemuSoftClock())
+		actor = ddlemuSoftEnter(kind == Kind::kJob ? "nccl-job" : "nccl-progress");
+	if (kind == Kind::kJob && !actor)
+		jobs_without_actor++;
+	return std::make_shared<Thread>(Thread{ kind, actor });
+}
+
+// started stores the handle of a thread that has started.
+void started(pthread_t handle, std::shared_ptr<Thread> t)
+{
+	std::lock_guard<std::mutex> lock(threads().mu);
+	threads().by_handle[handle] = std::move(t);
+}
+
+// ends says that this thread ends. Somebody may wait for that. He works before this thread's actor leaves, which it
+// does when the thread is gone, so the clock does not move.
+void ends()
+{
+	{
+		std::lock_guard<std::mutex> lock(threads().mu);
+		this_thread->ended = true;
+	}
+	if (this_thread->kind == Kind::kJob && !this_thread->actor)
+		jobs_without_actor--;
+	threads().changed.notify_all();
+	signaled();
+}
+
+// set_actor stores the actor of this thread, a helper: whoever waits for its end looks again.
+void set_actor(ddlemu_actor *actor)
+{
+	{
+		std::lock_guard<std::mutex> lock(threads().mu);
+		this_thread->actor = actor;
+	}
+	threads().changed.notify_all();
+	signaled();
+}
+
+// run_thread runs what NCCL has started the thread for.
+template <class Run>
+void run_thread(std::shared_ptr<Thread> t, Run run)
+{
+	this_thread = std::move(t);
+	ddlemuSoftAdopt(this_thread->actor);
+	if (this_thread->kind == Kind::kHelper)
+		ddlemuSoftHelper(set_actor);
+	ProgressThread progress{ this_thread->actor };
+	if (this_thread->kind == Kind::kProgress && this_thread->actor)
+		progress_thread = &progress;
+	run();
+	progress_thread = nullptr;
+	ends();
+}
+
+// wait_as_actor waits for the end of a thread. It may need virtual time, for the last operations of the progress
+// thread. So this thread is idle while that one is an actor itself, or waits in its turn for the end of an actor. Else
+// that one works on behalf of this one.
+void wait_as_actor(ddlemu_actor *me, const std::shared_ptr<Thread> &t)
+{
+	for (;;) {
+		const uint32_t seen = ddlemuSoftClock()->read(DDLEMU_SIGNALS);
+		std::unique_lock<std::mutex> lock(threads().mu);
+		if (t->ended)
 			return;
-		clock->idle(application, DDLEMU_SIGNALS, seen);
+		std::shared_ptr<Thread> last = t;
+		while (last->kind == Kind::kHelper && last->joins)
+			last = last->joins;
+		if (last->actor && !last->ended) {
+			lock.unlock();
+			ddlemuSoftIdle(me, DDLEMU_SIGNALS, seen);
+		} else {
+			threads().changed.wait(lock);
+		}
 	}
 }
 
-struct Start {
-	ddlemu_actor *actor;
-	void *state;
-};
-
-void run_proxy(void *state) { ncclProxyProgress(state); }
-
-// NCCL 2.22: pthread_create(..., ncclProxyProgress, state)
-void *start_progress(void *arg)
+// set_joins says which thread this one, which is a helper, waits for.
+void set_joins(std::shared_ptr<Thread> t)
 {
-	Start start = *static_cast<Start *>(arg);
-	delete static_cast<Start *>(arg);
-	set_running(pthread_self());
-	run_as_actor(start.actor, run_proxy, start.state);
-	return nullptr;
+	{
+		std::lock_guard<std::mutex> lock(threads().mu);
+		this_thread->joins = std::move(t);
+	}
+	threads().changed.notify_all();
 }
 
-// NCCL 2.29: std::thread(ncclProxyProgress, state)
-struct ProgressState : std::thread::_State {
+// join joins a thread: real() does it.
+template <class Real>
+void join(pthread_t handle, Real real)
+{
+	std::shared_ptr<Thread> t;
+	{
+		std::lock_guard<std::mutex> lock(threads().mu);
+		auto it = threads().by_handle.find(handle);
+		if (it != threads().by_handle.end()) {
+			t = it->second;
+			threads().by_handle.erase(it);
+		}
+	}
+	ddlemu_actor *me = t ? ddlemuSoftActor() : nullptr;
+	if (me)
+		wait_as_actor(me, t);
+	const bool helps = t && this_thread && this_thread->kind == Kind::kHelper;
+	if (helps)
+		set_joins(t);
+	real();
+	if (helps)
+		set_joins(nullptr);
+}
+
+// NCCL 2.22: pthread_create(thread, attributes, function, argument)
+struct Start {
+	std::shared_ptr<Thread> thread;
+	void *(*function)(void *);
+	void *argument;
+};
+
+void *start_thread(void *arg)
+{
+	std::unique_ptr<Start> start(static_cast<Start *>(arg));
+	void *result = nullptr;
+	run_thread(start->thread, [&] { result = start->function(start->argument); });
+	return result;
+}
+
+// NCCL 2.29: std::thread(function, argument)
+struct StartState : std::thread::_State {
 	std::unique_ptr<std::thread::_State> inner;
-	ddlemu_actor *actor;
-	ProgressState(std::unique_ptr<std::thread::_State> s, ddlemu_actor *a) : inner(std::move(s)), actor(a) {}
+	std::shared_ptr<Thread> thread;
+	StartState(std::unique_ptr<std::thread::_State> s, std::shared_ptr<Thread> t)
+		: inner(std::move(s)), thread(std::move(t))
+	{
+	}
 	void _M_run() override
 	{
-		set_running(pthread_self());
-		run_as_actor(actor, [](void *s) { static_cast<std::thread::_State *>(s)->_M_run(); }, inner.get());
+		run_thread(thread, [this] { inner->_M_run(); });
 	}
 };
 
-// is_progress returns true if the state of a std::thread holds the function of the progress thread: behind the pointer
-// to the virtual functions it has the function and its argument, in any order.
-bool is_progress(const std::thread::_State *state)
+// kind_of_state returns what a std::thread is for: behind the pointer to the virtual functions its state has the
+// function and the argument, in any order.
+Kind kind_of_state(const std::thread::_State *state)
 {
 	void *const *words = reinterpret_cast<void *const *>(state);
-	void *want = reinterpret_cast<void *>(ncclProxyProgress);
-	return words[1] == want || words[2] == want;
+	const Kind first = kind_of(words[1]);
+	return first != Kind::kHelper ? first : kind_of(words[2]);
 }
 
 } // namespace
@@ -273,11 +353,40 @@ int __wrap_sched_yield(void)
 {
 	if (progress_thread)
 		yield_progress(progress_thread);
-	else if (ddlemu_actor *application = ddlemuSoftApplication())
-		yield_application(application);
+	else if (ddlemu_actor *actor = ddlemuSoftActor())
+		yield_actor(actor);
 	else
 		return __real_sched_yield();
 	return 0;
+}
+
+// NCCL looks at its jobs, and sleeps for 1 us if one is not done. The end of a job is signaled, so if nothing has been
+// since the last look, there is nothing to see.
+int __wrap_usleep(useconds_t us)
+{
+	thread_local bool looked = false;
+	thread_local uint32_t seen = 0;
+	ddlemu_actor *actor = us == 1 && jobs_without_actor == 0 ? ddlemuSoftActor() : nullptr;
+	if (actor && looked)
+		ddlemuSoftIdle(actor, DDLEMU_SIGNALS, seen);
+	else
+		__real_usleep(us);
+	looked = actor != nullptr;
+	if (looked)
+		seen = ddlemuSoftClock()->read(DDLEMU_SIGNALS);
+	return 0;
+}
+
+// The progress thread takes new operations only if nobody else has the mutex. Whoever has it has signaled already that
+// there are some, so a pass that could not look is not fruitless.
+int __wrap_pthread_mutex_trylock(pthread_mutex_t *mutex)
+{
+	const int result = __real_pthread_mutex_trylock(mutex);
+	if (progress_thread && result == 0)
+		progress_thread->has_locked = true;
+	else if (progress_thread)
+		progress_thread->fruitful = true;
+	return result;
 }
 
 int __wrap_pthread_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex)
@@ -302,19 +411,26 @@ int __wrap_pthread_cond_broadcast(pthread_cond_t *cond)
 	return result;
 }
 
-int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*start)(void *), void *arg)
+int __wrap_pthread_create(pthread_t *handle, const pthread_attr_t *attr, void *(*function)(void *), void *argument)
 {
-	ddlemu_actor *actor = start == ncclProxyProgress ? enter_progress() : nullptr;
-	if (!actor)
-		return __real_pthread_create(thread, attr, start, arg);
-	return __real_pthread_create(thread, attr, start_progress, new Start{ actor, arg });
+	std::shared_ptr<Thread> t = prepare(kind_of(reinterpret_cast<void *>(function)));
+	auto *start = new Start{ t, function, argument };
+	const int result = __real_pthread_create(handle, attr, start_thread, start);
+	if (result == 0) {
+		started(*handle, std::move(t));
+		return 0;
+	}
+	if (t->actor)
+		ddlemuSoftClock()->leave(t->actor);
+	delete start;
+	return result;
 }
 
-int __wrap_pthread_join(pthread_t thread, void **value)
+int __wrap_pthread_join(pthread_t handle, void **value)
 {
-	join_progress([=] { return has_ended(thread); });
-	forget(thread);
-	return __real_pthread_join(thread, value);
+	int result = 0;
+	join(handle, [&] { result = __real_pthread_join(handle, value); });
+	return result;
 }
 
 #define COND "_ZNSt18condition_variable"
@@ -358,18 +474,15 @@ void wrap_notify_all(std::condition_variable *cond)
 
 void wrap_start_thread(std::thread *thread, std::unique_ptr<std::thread::_State> *state, void (*depend)())
 {
-	if (is_progress(state->get()))
-		if (ddlemu_actor *actor = enter_progress())
-			state->reset(new ProgressState(std::unique_ptr<std::thread::_State>(state->release()), actor));
+	std::shared_ptr<Thread> t = prepare(kind_of_state(state->get()));
+	state->reset(new StartState(std::unique_ptr<std::thread::_State>(state->release()), t));
 	real_start_thread(thread, state, depend);
+	started(thread->native_handle(), std::move(t));
 }
 
 void wrap_join(std::thread *thread)
 {
-	const pthread_t handle = thread->native_handle();
-	join_progress([=] { return has_ended(handle); });
-	forget(handle);
-	real_join(thread);
+	join(thread->native_handle(), [=] { real_join(thread); });
 }
 
 } // extern "C"

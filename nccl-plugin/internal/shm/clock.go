@@ -40,6 +40,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"time"
 	"unsafe"
 
 	"github.com/ddlemu/ddlemu/nccl-plugin/internal/transport"
@@ -76,11 +77,16 @@ func joinClock(f *state.File, me *state.Participant, node int) (*virtualClock, e
 	return &virtualClock{C.ddlemu_clock_join(&v), flows}, nil
 }
 
-// leave ends this process's part in the clock: it no longer waits for this process.
-func (c *virtualClock) leave() {
-	if c != nil {
-		C.ddlemu_clock_leave(c.view)
+// leave ends this process's part in the clock: it no longer waits for this process. A job
+// whose threads it has not waited for is INVALID.
+func (c *virtualClock) leave(job state.Job) {
+	if c == nil {
+		return
 	}
+	if C.ddlemu_clock_gave_up() {
+		job.Invalidate(state.NotWaitedFor)
+	}
+	C.ddlemu_clock_leave(c.view)
 }
 
 // viewOf is the view for C, NULL for a real clock.
@@ -151,5 +157,8 @@ func (c *virtualClock) flow(number uint64, r *region) (*C.struct_ddlemu_clock_fl
 }
 
 // ClockCalls is the table of calls of this process's virtual clock, a struct
-// ddlemu_clock_calls; NULL if it has joined none.
-func ClockCalls() unsafe.Pointer { return unsafe.Pointer(C.ddlemu_clock_calls()) }
+// ddlemu_clock_calls; NULL if it has joined none. The clock waits for hold of real time, no
+// longer, for a thread that runs outside of calls of CUDA and NCCL.
+func ClockCalls(hold time.Duration) unsafe.Pointer {
+	return unsafe.Pointer(C.ddlemu_clock_calls(C.int64_t(hold)))
+}

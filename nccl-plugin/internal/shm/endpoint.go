@@ -79,7 +79,7 @@ func (e *Endpoint) Close() {
 			return os.Remove(filepath.Join(dir, state.SocketName(e.Fabric.Name(), e.Me.Slot())))
 		})
 	})
-	e.clock.leave()
+	e.clock.leave(e.Me.Job())
 }
 
 // Listen makes a listener on a NIC (a number in the fabric) for one or more connections

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "application.h"
+
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "clock.h"
+#include "error.h"
+#include "sampler.h"
+#include "stream.h"
+
+namespace soft {
+
+ApplicationThreads &application_threads()
+{
+	static auto *threads = new ApplicationThreads; // never destroyed: threads may run until the process ends
+	return *threads;
+}
+
+namespace {
+
+std::atomic<bool> has_exact{ false };
+thread_local bool is_exact = false;
+thread_local void (*helper_waits)(ddlemu_actor *) = nullptr; // of a helper
+
+// The destructors of this thread's variables have run: it calls us no more as a thread of the application, but from the
+// functions that end the process.
+thread_local bool has_ended = false;
+
+// Registered is this thread's place among those of the application, as long as it lives.
+struct Registered {
+	ApplicationThread *thread = nullptr;
+	~Registered()
+	{
+		if (!thread)
+			return;
+		ApplicationThreads &threads = application_threads();
+		std::lock_guard<std::mutex> lock(threads.mu);
+		threads.all.erase(std::find(threads.all.begin(), threads.all.end(), thread));
+		delete thread;
+		thread = nullptr;
+		has_ended = true;
+	}
+};
+
+thread_local Registered registered;
+
+// enter_application makes the calling thread one of the application.
+ddlemu_actor *enter_application()
+{
+	char name[16] = "";
+	prctl(PR_GET_NAME, name);
+	// The actor first: it leaves last, when this thread is registered no longer.
+	ddlemu_actor *actor = softexec::thread_actor(name);
+	auto *thread = new ApplicationThread;
+	thread->actor = actor;
+	thread->id = gettid();
+	thread->outside_since = real_ns();
+	registered.thread = thread;
+	{
+		std::lock_guard<std::mutex> lock(application_threads().mu);
+		application_threads().all.push_back(thread);
+	}
+	start_sampler();
+	return actor;
+}
+
+// set_waits says that the thread enters or leaves a call that waits. What the sampler knows of it is old then.
+void set_waits(ApplicationThread *t, bool waits)
+{
+	std::lock_guard<std::mutex> lock(t->mu);
+	t->waits = waits;
+	t->claimed = false;
+	t->sleeps_since = 0;
+	t->outside_since = real_ns();
+}
+
+// works withdraws what the sampler has said about a thread that has run since.
+void works(ApplicationThread *t)
+{
+	std::lock_guard<std::mutex> lock(t->mu);
+	if (!t->claimed)
+		return;
+	t->claimed = false;
+	t->sleeps_since = 0;
+	t->outside_since = real_ns();
+	softexec::virtual_clock()->work(t->actor);
+}
+
+} // namespace
+
+ddlemu_actor *application_actor()
+{
+	const ddlemu_clock_calls *clock = softexec::virtual_clock();
+	if (!clock || helper_waits || has_ended)
+		return nullptr;
+	if (is_exact)
+		return clock->application();
+	if (registered.thread)
+		works(registered.thread);
+	if (ddlemu_actor *own = softexec::own_actor())
+		return own;
+	return has_exact ? nullptr : enter_application();
+}
+
+void forget_application()
+{
+	registered.thread = nullptr;
+	softexec::forget_clock();
+}
+
+void application_idle(ddlemu_actor *actor, ddlemu_clock_number number, uint32_t seen)
+{
+	const ddlemu_clock_calls *clock = softexec::virtual_clock();
+	ApplicationThread *t = registered.thread;
+	if (t) {
+		set_waits(t, true);
+		clock->raise(DDLEMU_HANDOVERS);
+	}
+	clock->idle(actor, number, seen);
+	if (t)
+		set_waits(t, false);
+}
+
+HelperWait::HelperWait()
+{
+	if (!helper_waits || !softexec::virtual_clock())
+		return;
+	actor_ = softexec::enter_actor("nccl-helper");
+	helper_waits(actor_);
+}
+
+HelperWait::~HelperWait()
+{
+	if (!actor_)
+		return;
+	helper_waits(nullptr);
+	softexec::virtual_clock()->leave(actor_);
+}
+
+void application_polled(uint32_t seen)
+{
+	thread_local bool polls = false;
+	thread_local uint32_t last = 0;
+	ddlemu_actor *actor = application_actor();
+	if (actor && polls && last == seen)
+		application_idle(actor, DDLEMU_SIGNALS, seen);
+	polls = true;
+	last = seen;
+}
+
+} // namespace soft
+
+using namespace soft;
+
+SOFT_API int ddlemuSoftSetClock(const struct ddlemu_clock_calls *calls)
+{
+	const ddlemu_clock_calls *none = nullptr;
+	if (calls->version != DDLEMU_CLOCK_CALLS_VERSION || !softexec::clock_table.compare_exchange_strong(none, calls))
+		return -1;
+	Stream::workers_join_clock();
+	// The actor that stands for an exact application works until now. Else this thread, which is an actor from here
+	// on, takes its place: it makes a communicator.
+	if (!has_exact) {
+		application_actor();
+		calls->leave(calls->application());
+	}
+	return 0;
+}
+
+SOFT_API int ddlemuSoftExact(void)
+{
+	bool no = false;
+	if (!is_exact && !has_exact.compare_exchange_strong(no, true))
+		return -1;
+	is_exact = true;
+	return 0;
+}
+
+SOFT_API void ddlemuSoftHelper(void (*waits)(struct ddlemu_actor *)) { helper_waits = waits; }
+
+SOFT_API struct ddlemu_actor *ddlemuSoftActor(void) { return application_actor(); }
+
+SOFT_API void ddlemuSoftIdle(struct ddlemu_actor *actor, enum ddlemu_clock_number number, uint32_t seen)
+{
+	application_idle(actor, number, seen);
+}
+
+SOFT_API void ddlemuSoftPolled(uint32_t seen) { application_polled(seen); }
+
+SOFT_API int ddlemuSoftSettle(void)
+{
+	if (!softexec::virtual_clock() || !is_exact)
+		return -1;
+	softexec::virtual_clock()->settle(application_actor());
+	return 0;
+}

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// The application's threads in virtual time: those that call CUDA or NCCL, and are not NCCL's own.
+//
+// In a call that waits, such a thread is idle. Outside of our calls nobody tells what it does, so a sampler asks the
+// kernel: a thread that runs works, one that sleeps is idle (sampler.h). A program that has one such thread, which
+// never sleeps outside of our calls, says so (ddlemuSoftExact), and then there is no sampler.
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <vector>
+
+#include "../exec/clock.h"
+
+namespace soft {
+
+// application_actor returns the actor of the calling thread, which works from now on. A thread of the application gets
+// one at its first call. Null without a clock, and for a thread that does not take part.
+ddlemu_actor *application_actor();
+
+// application_idle waits, as the calling thread, until the number is no longer `seen`.
+void application_idle(ddlemu_actor *actor, ddlemu_clock_number number, uint32_t seen);
+
+// HelperWait is a wait of a thread that has called ddlemuSoftHelper, which has an actor as long. For other threads it
+// does nothing.
+class HelperWait {
+public:
+	HelperWait();
+	~HelperWait();
+	HelperWait(const HelperWait &) = delete;
+	HelperWait &operator=(const HelperWait &) = delete;
+	ddlemu_actor *actor() const { return actor_; }
+
+private:
+	ddlemu_actor *actor_ = nullptr;
+};
+
+// application_polled is called after a question was answered with "not ready"; `seen` is SIGNALS, read before the
+// question was looked at. If the thread's last question had the same answer and nothing has been signaled since, the
+// thread polls: it waits until something is.
+void application_polled(uint32_t seen);
+
+// forget_application forgets the clock and the threads, in a forked child: they are the parent's.
+void forget_application();
+
+// ApplicationThread is a thread that the sampler watches while it is outside of our calls.
+struct ApplicationThread {
+	ddlemu_actor *actor = nullptr;
+	int id = 0; // the kernel's
+	std::mutex mu; // of what follows
+	bool waits = false; // in application_idle
+	bool claimed = false; // the sampler has said that it is idle
+	uint64_t runs = 0; // how often it had run when the sampler looked last
+	int64_t sleeps_since = 0; // real time in ns; 0: it ran when the sampler looked last
+	int64_t outside_since = 0; // real time in ns
+};
+
+// for_each_application_thread calls f for every one of them. They do not end meanwhile.
+template <class F>
+void for_each_application_thread(F f);
+
+struct ApplicationThreads {
+	std::mutex mu;
+	std::vector<ApplicationThread *> all;
+};
+ApplicationThreads &application_threads();
+
+template <class F>
+void for_each_application_thread(F f)
+{
+	std::lock_guard<std::mutex> lock(application_threads().mu);
+	for (ApplicationThread *t : application_threads().all)
+		f(*t);
+}
+
+} // namespace soft

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sampler.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "application.h"
+#include "error.h"
+
+namespace soft {
+
+int64_t real_ns()
+{
+	timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000000000ll + t.tv_nsec;
+}
+
+namespace {
+
+constexpr int64_t kGrace = 4000000; // ns: a thread that sleeps for less is taken as working
+constexpr int64_t kLook = 1000000; // ns between two looks while a thread is outside of our calls and works
+constexpr int64_t kRest = 16000000; // ns between two looks while there is none
+
+std::string read_file(const std::string &path)
+{
+	char text[1024];
+	int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return "";
+	ssize_t n = read(fd, text, sizeof text);
+	close(fd);
+	return std::string(text, n > 0 ? n : 0);
+}
+
+std::string task(int process, const char *thread) { return "/proc/" + std::to_string(process) + "/task/" + thread; }
+
+// runs_now returns true for a thread that runs or could run. The state follows the name, which may have any character.
+bool runs_now(const std::string &task)
+{
+	const std::string stat = read_file(task + "/stat");
+	const size_t end = stat.rfind(')');
+	return end != std::string::npos && end + 2 < stat.size() && stat[end + 2] == 'R';
+}
+
+// runs_of returns how often a thread has run: the third number of schedstat.
+uint64_t runs_of(const std::string &task)
+{
+	unsigned long long runs = 0;
+	sscanf(read_file(task + "/schedstat").c_str(), "%*u %*u %llu", &runs);
+	return runs;
+}
+
+bool any_runs(int process);
+
+// child_runs returns true if a thread runs of a process that the task has started. Kernels without CONFIG_PROC_CHILDREN
+// do not tell.
+bool child_runs(const std::string &task)
+{
+	const std::string children = read_file(task + "/children");
+	const char *at = children.c_str();
+	for (char *next;; at = next) {
+		const long child = strtol(at, &next, 10);
+		if (next == at)
+			return false;
+		if (any_runs(static_cast<int>(child)))
+			return true;
+	}
+}
+
+// any_runs returns true if a thread of the process, or of one that it has started, runs. Of this process, the sampler
+// and the actors do not count.
+bool any_runs(int process)
+{
+	DIR *tasks = opendir(task(process, "").c_str());
+	if (!tasks)
+		return false; // it has ended
+	const bool mine = process == getpid();
+	bool runs = false;
+	while (const dirent *entry = runs ? nullptr : readdir(tasks)) {
+		const int thread = atoi(entry->d_name);
+		if (thread == 0)
+			continue;
+		const std::string path = task(process, entry->d_name);
+		const bool counts = !mine || (thread != gettid() && !softexec::is_actor_thread(thread));
+		runs = (counts && runs_now(path)) || child_runs(path);
+	}
+	closedir(tasks);
+	return runs;
+}
+
+// Look is one look at all threads of the application.
+class Look {
+public:
+	explicit Look(uint32_t handovers) : handovers_(handovers), now_(real_ns()) {}
+
+	void at(ApplicationThread &t)
+	{
+		std::lock_guard<std::mutex> lock(t.mu);
+		if (t.waits)
+			return;
+		if (sleeps(t)) {
+			claim(t);
+			return;
+		}
+		works_ = true;
+		if (t.claimed)
+			softexec::virtual_clock()->work(t.actor);
+		t.claimed = false;
+	}
+
+	// works returns true if a thread is outside of our calls and works.
+	bool works() const { return works_; }
+	bool claims() const { return claims_; }
+
+private:
+	// sleeps returns true if the thread has slept long enough, or holds the clock no more.
+	bool sleeps(ApplicationThread &t)
+	{
+		const std::string path = task(getpid(), std::to_string(t.id).c_str());
+		const uint64_t runs = runs_of(path);
+		const bool ran = runs != t.runs || runs_now(path);
+		t.runs = runs;
+		if (ran || others_run())
+			t.sleeps_since = 0;
+		else if (t.sleeps_since == 0)
+			t.sleeps_since = now_;
+		if (t.sleeps_since != 0 && (t.claimed || now_ - t.sleeps_since >= kGrace))
+			return true;
+		return now_ - t.outside_since > softexec::virtual_clock()->compute_hold && give_up(t);
+	}
+
+	// give_up says that the clock does not wait for a thread any more.
+	bool give_up(const ApplicationThread &t)
+	{
+		static bool said = false;
+		if (!said) {
+			print_error(
+				"thread %d has run for %.1f s without waiting for CUDA or NCCL: the virtual clock goes on "
+				"without it, so the times are not exact",
+				t.id, (now_ - t.outside_since) * 1e-9);
+			softexec::virtual_clock()->give_up();
+		}
+		return said = true;
+	}
+
+	void claim(ApplicationThread &t)
+	{
+		claims_ = t.claimed = true;
+		softexec::virtual_clock()->claim(t.actor, DDLEMU_HANDOVERS, handovers_);
+	}
+
+	// others_run returns true if a thread runs that is no actor, or a process that this one has started.
+	bool others_run()
+	{
+		if (!others_run_)
+			others_run_ = any_runs(getpid());
+		return *others_run_;
+	}
+
+	const uint32_t handovers_;
+	const int64_t now_;
+	bool works_ = false, claims_ = false;
+	std::optional<bool> others_run_;
+};
+
+void sample()
+{
+	pthread_setname_np(pthread_self(), "soft-sampler");
+	const ddlemu_clock_calls *clock = softexec::virtual_clock();
+	int64_t rest = kLook;
+	for (;;) {
+		const uint32_t handovers = clock->read(DDLEMU_HANDOVERS);
+		Look look(handovers);
+		for_each_application_thread([&](ApplicationThread &t) { look.at(t); });
+		rest = look.works() ? kLook : std::min(2 * rest, kRest);
+		if (look.claims())
+			clock->sleep(DDLEMU_HANDOVERS, handovers, rest);
+		else
+			usleep(static_cast<useconds_t>(rest / 1000));
+	}
+}
+
+} // namespace
+
+void start_sampler()
+{
+	static std::once_flag once;
+	std::call_once(once, [] {
+		// It handles no signals: they are for the threads of the program.
+		sigset_t all, before;
+		sigfillset(&all);
+		pthread_sigmask(SIG_SETMASK, &all, &before);
+		std::thread(sample).detach();
+		pthread_sigmask(SIG_SETMASK, &before, nullptr);
+	});
+}
+
+} // namespace soft

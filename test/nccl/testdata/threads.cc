@@ -1,0 +1,380 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Programs that use NCCL in the ways that real ones do, two ranks of one process each. The argument says which:
+//
+//	destroy      destroys the communicator while operations are still under way
+//	group        two communicators, destroyed in one group while operations are under way
+//	nonblocking  a communicator that is not blocking, polled until it is ready
+//	query        polls the stream, as nccl-tests does
+//	handover     a second thread calls NCCL, while the first one waits for it on a condition variable
+//	compute      rank 1 computes for 1 s between two collectives, rank 0 waits for it in the second
+//	repeat       300 collectives, each posted while the sends of the one before are not complete yet
+//	storm        groups of 300 sends and receives: NCCL's queues are full
+//	abort        rank 0 waits for a collective that rank 1 never begins, and aborts
+//	crossed      both ranks receive before they send: they never end
+//
+// It prints the time that CUDA events saw, in ns.
+
+#include <cuda_runtime_api.h>
+#include <nccl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#define CHECK(call) \
+	do { \
+		int check_result = (int)(call); \
+		if (check_result != 0) { \
+			fprintf(stderr, "rank %d: %s: %d\n", rank, #call, check_result); \
+			exit(1); \
+		} \
+	} while (0)
+
+constexpr size_t kCount = 1 << 20; // floats
+
+int rank;
+
+double real_seconds(clockid_t clock)
+{
+	timespec t;
+	clock_gettime(clock, &t);
+	return t.tv_sec + t.tv_nsec * 1e-9;
+}
+
+// Session is one rank with a stream and a buffer of rank + 1.
+struct Session {
+	ncclUniqueId ids[2];
+	ncclComm_t comm = nullptr;
+	cudaStream_t stream;
+	cudaEvent_t begin, end;
+	float *data;
+
+	Session()
+	{
+		CHECK(cudaSetDevice(rank));
+		CHECK(cudaStreamCreate(&stream));
+		CHECK(cudaEventCreate(&begin));
+		CHECK(cudaEventCreate(&end));
+		CHECK(cudaMalloc((void **)&data, kCount * sizeof(float)));
+		fill();
+		share_ids();
+	}
+
+	void fill()
+	{
+		std::vector<float> host(kCount, rank + 1.0f);
+		CHECK(cudaMemcpy(data, host.data(), kCount * sizeof(float), cudaMemcpyHostToDevice));
+	}
+
+	// Rank 0 passes the unique ids to rank 1 in a file.
+	void share_ids()
+	{
+		const std::string path = getenv("ID_FILE");
+		if (rank == 0) {
+			for (ncclUniqueId &id : ids)
+				CHECK(ncclGetUniqueId(&id));
+			FILE *f = fopen((path + ".new").c_str(), "w");
+			CHECK(fwrite(ids, sizeof ids, 1, f) != 1 || fclose(f));
+			CHECK(rename((path + ".new").c_str(), path.c_str()));
+			return;
+		}
+		FILE *f;
+		while ((f = fopen(path.c_str(), "r")) == NULL)
+			usleep(1000);
+		CHECK(fread(ids, sizeof ids, 1, f) != 1);
+		fclose(f);
+	}
+
+	void init() { CHECK(ncclCommInitRank(&comm, 2, ids[0], rank)); }
+
+	void all_reduce(size_t count = kCount)
+	{
+		CHECK(ncclAllReduce(data, data, count, ncclFloat, ncclSum, comm, stream));
+	}
+
+	// check holds all elements against what two ranks with 1 and 2 have after `times` AllReduces.
+	void check(int times)
+	{
+		std::vector<float> got(kCount);
+		CHECK(cudaMemcpy(got.data(), data, kCount * sizeof(float), cudaMemcpyDeviceToHost));
+		float want = 3;
+		for (int i = 1; i < times; i++)
+			want *= 2;
+		for (float v : got)
+			CHECK(v != want);
+	}
+
+	void print_elapsed()
+	{
+		float ms;
+		CHECK(cudaEventSynchronize(end));
+		CHECK(cudaEventElapsedTime(&ms, begin, end));
+		printf("rank %d: %.0f ns\n", rank, ms * 1e6);
+	}
+};
+
+void destroy(Session &s)
+{
+	s.init();
+	s.all_reduce();
+	CHECK(cudaStreamSynchronize(s.stream));
+	CHECK(cudaEventRecord(s.begin, s.stream));
+	s.all_reduce();
+	CHECK(cudaEventRecord(s.end, s.stream));
+	CHECK(ncclCommDestroy(s.comm));
+	s.print_elapsed();
+	s.check(2);
+}
+
+void group(Session &s)
+{
+	ncclComm_t both[2];
+	for (int i = 0; i < 2; i++)
+		CHECK(ncclCommInitRank(&both[i], 2, s.ids[i], rank));
+	s.comm = both[0];
+	s.all_reduce();
+	s.comm = both[1];
+	CHECK(cudaEventRecord(s.begin, s.stream));
+	s.all_reduce();
+	CHECK(cudaEventRecord(s.end, s.stream));
+	CHECK(ncclGroupStart());
+	for (ncclComm_t c : both)
+		CHECK(ncclCommDestroy(c));
+	CHECK(ncclGroupEnd());
+	s.print_elapsed();
+	s.check(2);
+}
+
+// settled polls until a call on a communicator that is not blocking has ended.
+void settled(ncclComm_t comm, ncclResult_t result)
+{
+	while (result == ncclInProgress)
+		CHECK(ncclCommGetAsyncError(comm, &result));
+	CHECK(result);
+}
+
+void nonblocking(Session &s)
+{
+	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+	config.blocking = 0;
+	settled(s.comm, ncclCommInitRankConfig(&s.comm, 2, s.ids[0], rank, &config));
+	for (int i = 0; i < 3; i++) {
+		CHECK(cudaEventRecord(s.begin, s.stream));
+		settled(s.comm, ncclAllReduce(s.data, s.data, kCount, ncclFloat, ncclSum, s.comm, s.stream));
+		CHECK(cudaEventRecord(s.end, s.stream));
+		CHECK(cudaStreamSynchronize(s.stream));
+	}
+	s.print_elapsed();
+	s.check(3);
+	settled(s.comm, ncclCommFinalize(s.comm));
+	CHECK(ncclCommDestroy(s.comm));
+}
+
+void query(Session &s)
+{
+	s.init();
+	for (int i = 0; i < 3; i++) {
+		CHECK(cudaEventRecord(s.begin, s.stream));
+		s.all_reduce();
+		CHECK(cudaEventRecord(s.end, s.stream));
+		cudaError_t state;
+		while ((state = cudaStreamQuery(s.stream)) == cudaErrorNotReady) {
+			ncclResult_t async;
+			CHECK(ncclCommGetAsyncError(s.comm, &async));
+			CHECK(async);
+		}
+		CHECK(state);
+	}
+	s.print_elapsed();
+	s.check(3);
+	CHECK(ncclCommDestroy(s.comm));
+}
+
+// Worker runs functions on a thread of its own, and the caller waits for each.
+class Worker {
+public:
+	Worker() : thread_([this] { loop(); }) {}
+	~Worker()
+	{
+		run(nullptr);
+		thread_.join();
+	}
+	void run(std::function<void()> f)
+	{
+		std::unique_lock<std::mutex> lock(mu_);
+		work_ = std::move(f);
+		has_work_ = true;
+		changed_.notify_all();
+		changed_.wait(lock, [this] { return !has_work_; });
+	}
+
+private:
+	void loop()
+	{
+		std::unique_lock<std::mutex> lock(mu_);
+		for (bool more = true; more;) {
+			changed_.wait(lock, [this] { return has_work_; });
+			more = work_ != nullptr;
+			if (more)
+				work_();
+			has_work_ = false;
+			changed_.notify_all();
+		}
+	}
+	std::mutex mu_;
+	std::condition_variable changed_;
+	std::function<void()> work_;
+	bool has_work_ = false;
+	std::thread thread_;
+};
+
+void handover(Session &s)
+{
+	Worker worker;
+	worker.run([&] { s.init(); });
+	for (int i = 0; i < 4; i++) {
+		CHECK(cudaEventRecord(s.begin, s.stream));
+		worker.run([&] {
+			s.all_reduce();
+			CHECK(cudaStreamSynchronize(s.stream));
+		});
+		CHECK(cudaEventRecord(s.end, s.stream));
+		CHECK(cudaStreamSynchronize(s.stream));
+	}
+	s.print_elapsed();
+	s.check(4);
+	worker.run([&] { CHECK(ncclCommDestroy(s.comm)); });
+}
+
+void compute(Session &s)
+{
+	s.init();
+	s.all_reduce();
+	CHECK(cudaStreamSynchronize(s.stream));
+	CHECK(cudaEventRecord(s.begin, s.stream));
+
+	const double from = real_seconds(CLOCK_MONOTONIC), cpu = real_seconds(CLOCK_PROCESS_CPUTIME_ID);
+	while (rank == 1 && real_seconds(CLOCK_MONOTONIC) < from + 1)
+		;
+	s.all_reduce();
+	CHECK(cudaEventRecord(s.end, s.stream));
+	s.print_elapsed();
+	fprintf(stderr, "rank %d: %.0f %% of a core\n", rank, (real_seconds(CLOCK_PROCESS_CPUTIME_ID) - cpu) * 100);
+	s.check(2);
+	CHECK(ncclCommDestroy(s.comm));
+}
+
+void repeat(Session &s)
+{
+	s.init();
+	CHECK(cudaEventRecord(s.begin, s.stream));
+	for (int i = 0; i < 300; i++) {
+		s.all_reduce(1000);
+		CHECK(cudaStreamSynchronize(s.stream));
+	}
+	CHECK(cudaEventRecord(s.end, s.stream));
+	s.print_elapsed();
+	CHECK(ncclCommDestroy(s.comm));
+}
+
+void storm(Session &s)
+{
+	s.init();
+	CHECK(cudaEventRecord(s.begin, s.stream));
+	for (int round = 0; round < 10; round++) {
+		CHECK(ncclGroupStart());
+		for (int i = 0; i < 300; i++) {
+			float *at = s.data + i * 1000;
+			CHECK(rank == 0 ? ncclSend(at, 500, ncclFloat, 1, s.comm, s.stream)
+					: ncclRecv(at, 500, ncclFloat, 0, s.comm, s.stream));
+			at += 500;
+			CHECK(rank == 1 ? ncclSend(at, 500, ncclFloat, 0, s.comm, s.stream)
+					: ncclRecv(at, 500, ncclFloat, 1, s.comm, s.stream));
+		}
+		CHECK(ncclGroupEnd());
+		for (int i = 0; i < 30; i++)
+			s.all_reduce(1);
+	}
+	CHECK(cudaEventRecord(s.end, s.stream));
+	s.print_elapsed();
+	CHECK(ncclCommDestroy(s.comm));
+}
+
+void abort_one(Session &s)
+{
+	s.init();
+	s.all_reduce();
+	CHECK(cudaStreamSynchronize(s.stream));
+	if (rank == 0) {
+		s.all_reduce();
+		usleep(100000);
+	}
+	CHECK(ncclCommAbort(s.comm));
+	printf("rank %d: aborted\n", rank);
+}
+
+void crossed(Session &s)
+{
+	s.init();
+	for (int first = 0; first < 2; first++) {
+		CHECK(first ? ncclSend(s.data, kCount, ncclFloat, 1 - rank, s.comm, s.stream)
+			    : ncclRecv(s.data, kCount, ncclFloat, 1 - rank, s.comm, s.stream));
+		CHECK(cudaStreamSynchronize(s.stream));
+	}
+}
+
+const std::map<std::string, void (*)(Session &)> programs = {
+	{ "destroy", destroy },
+	{ "group", group },
+	{ "nonblocking", nonblocking },
+	{ "query", query },
+	{ "handover", handover },
+	{ "compute", compute },
+	{ "repeat", repeat },
+	{ "storm", storm },
+	{ "abort", abort_one },
+	{ "crossed", crossed },
+};
+
+int main(int argc, char **argv)
+{
+	auto program = programs.find(argc == 2 ? argv[1] : "");
+	if (program == programs.end()) {
+		fprintf(stderr, "usage: threads PROGRAM\n");
+		return 2;
+	}
+	char folder[] = "/tmp/threads-XXXXXX";
+	CHECK(mkdtemp(folder) == NULL);
+	const std::string path = std::string(folder) + "/id";
+	for (rank = 0; rank < 2; rank++) {
+		if (fork() != 0)
+			continue;
+		setenv("RANK", std::to_string(rank).c_str(), 1);
+		setenv("WORLD_SIZE", "2", 1);
+		setenv("ID_FILE", path.c_str(), 1);
+		Session session;
+		program->second(session);
+		exit(0);
+	}
+	int failed = 0;
+	for (int r = 0; r < 2; r++) {
+		int status;
+		wait(&status);
+		failed |= status;
+	}
+	unlink(path.c_str());
+	rmdir(folder);
+	return failed != 0;
+}
