@@ -13,7 +13,6 @@
 
 #include <algorithm>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <thread>
 
@@ -166,15 +165,15 @@ private:
 	// others_run returns true if a thread runs that is no actor, or a process that this one has started.
 	bool others_run()
 	{
-		if (!others_run_)
+		if (others_run_ < 0)
 			others_run_ = any_runs(getpid());
-		return *others_run_;
+		return others_run_ != 0;
 	}
 
 	const uint32_t handovers_;
 	const int64_t now_;
 	bool works_ = false, claims_ = false;
-	std::optional<bool> others_run_;
+	int others_run_ = -1; // -1: not looked yet
 };
 
 void sample()
