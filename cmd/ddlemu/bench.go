@@ -85,14 +85,18 @@ fabric.
 Collectives: ` + strings.Join(nccl.Collectives(), ", ") + `.
 
 On a machine with NVIDIA GPUs it uses them, otherwise the software CUDA. Times are those
-of the emulated network: with a time scale of K, the fabric runs K times slower and times
-are divided by K. By default K is selected for this host.
+of the emulated network.
 
-If a run is INVALID because of this host, it is repeated, at most twice, with twice the
-time scale up to the maximum. Repeating is sound, because other work on the host only
-makes a run worse. The header of the next table has the number of the attempt and the
-reason for it. On a terminal all tables are shown, otherwise only the last. With
---time-scale there is one attempt.
+On the software CUDA the clock is virtual: times are exact, and the same on every host.
+With --clock real or --time-scale, on a GPU, and on datapath kernel it is real. There,
+with a time scale of K, the fabric runs K times slower and times are divided by K. By
+default K is selected for this host.
+
+If a run on the real clock is INVALID because of this host, it is repeated, at most
+twice, with twice the time scale up to the maximum. Repeating is sound, because other
+work on the host only makes a run worse. The header of the next table has the number of
+the attempt and the reason for it. On a terminal all tables are shown, otherwise only the
+last. With --time-scale there is one attempt.
 
 Notes below the table name what could not be checked: rows for which the model knows no
 expected time, and, if NCCL_DEBUG is set, everything from NCCL's log. With --strict these

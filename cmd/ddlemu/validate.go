@@ -45,11 +45,12 @@ The table is CSV with the columns bytes and time_us. Lines "# key: value" before
 have collective, ranks, nodes, env (NCCL_ALGO and other variables that NCCL decides by),
 source and system. See configs/tables/README.md.
 
-Rows with similar times run together for about a minute, at the largest time scale that
-fits into that time, or a larger one if this host needs it. Rows are left out, and
-listed, if their buffers would need more than half of the available memory, if three
-calls would take more than 5 minutes, or if this host cannot carry the fabric at any
-time scale. In the last case the verdict is INVALID.
+On the software CUDA the clock is virtual. On the real clock (--clock real, a GPU), rows
+with similar times run together for about a minute, at the largest time scale that fits
+into that time, or a larger one if this host needs it. Rows are left out, and listed, if
+their buffers would need more than half of the available memory; on the real clock also
+if three calls would take more than 5 minutes, or if this host cannot carry the fabric at
+any time scale. In the last case the verdict is INVALID.
 
 EXIT STATUS
 ===========

@@ -3,6 +3,7 @@
 package clock
 
 import (
+	"maps"
 	"os"
 	"slices"
 	"testing"
@@ -29,7 +30,14 @@ func open(t interface {
 	Fatal(...any)
 	Cleanup(func())
 }, nodes int, specs []link.Spec) *world {
-	w, err := newWorld(nodes, specs, rdma(), 7)
+	return openWith(t, nodes, specs, rdma())
+}
+
+func openWith(t interface {
+	Fatal(...any)
+	Cleanup(func())
+}, nodes int, specs []link.Spec, transport link.Transport) *world {
+	w, err := newWorld(nodes, specs, transport, 7)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,6 +143,9 @@ func TestClosedFlowsAreFreed(t *testing.T) {
 	}
 }
 
+// maxPosts is the most messages that a flow posts at one moment.
+const maxPosts = 3
+
 // reference plays the same posts on link.Network, with a plain search in place of the heap.
 type reference struct {
 	net   *link.Network
@@ -146,12 +157,18 @@ type reference struct {
 	sent  []int
 }
 
-// run makes the steps up to the first that an end must see.
-func (r *reference) run(posted []int) {
-	slices.SortFunc(posted, func(a, b int) int { return int(r.order[a]) - int(r.order[b]) })
+// run posts the messages of these sizes, of each flow in turn, and makes the steps up to the
+// first that an end must see.
+func (r *reference) run(sizes map[int][]uint64) {
+	posting := slices.SortedFunc(maps.Keys(sizes), func(a, b int) int { return int(r.order[a]) - int(r.order[b]) })
 	woke := false
-	for _, i := range posted {
-		woke = r.step(i) || woke
+	for turn := range maxPosts {
+		for _, i := range posting {
+			if turn < len(sizes[i]) {
+				r.flows[i].Post(sizes[i][turn], r.now)
+				woke = r.step(i) || woke
+			}
+		}
 	}
 	for {
 		first := -1
@@ -201,8 +218,9 @@ func TestPropertyStepsAreInOrder(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		w := open(t, nodes, specs)
 		tr := rdma()
+		tr.Host.PerMessage = rapid.SampledFrom([]int64{0, 700}).Draw(t, "per message")
+		w := openWith(t, nodes, specs, tr)
 		r := &reference{net: link.NewNetwork(params, &tr, nil, 7), now: start}
 		t.Cleanup(r.net.Close)
 		for i := range r.net.Hops {
@@ -223,20 +241,20 @@ func TestPropertyStepsAreInOrder(t *testing.T) {
 			r.next, r.due, r.sent = append(r.next, link.Never), append(r.due, 0), append(r.sent, 0)
 		}
 		for range rapid.IntRange(1, 60).Draw(t, "rounds") {
-			var posted []int
+			sizes := map[int][]uint64{}
 			for _, i := range rapid.Permutation(flows).Draw(t, "turn")[:rapid.IntRange(0, n).Draw(t, "posting")] {
-				size := rapid.Uint64Range(0, 300_000).Draw(t, "size")
-				w.receive(w.at(i))
-				w.post(w.at(i), size)
-				r.flows[i].Recv(r.now)
-				r.flows[i].Post(size, r.now)
-				posted = append(posted, i)
+				sizes[i] = rapid.SliceOfN(rapid.Uint64Range(0, 300_000), 1, maxPosts).Draw(t, "sizes")
+				for _, size := range sizes[i] {
+					w.receive(w.at(i))
+					w.post(w.at(i), size)
+					r.flows[i].Recv(r.now)
+				}
 			}
 			for i := range nodes {
 				w.idle(i)
 			}
 			w.run(rapid.IntRange(0, nodes-1).Draw(t, "conductor"))
-			r.run(posted)
+			r.run(sizes)
 			if w.now() != r.now {
 				t.Fatalf("the time is %d, want %d", w.now(), r.now)
 			}

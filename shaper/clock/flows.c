@@ -172,18 +172,19 @@ static void wake(struct woken *w, uint32_t node)
 	w->node[node & 0xffff] = 1;
 }
 
-// step makes the steps of one flow up to now.
-static void step(struct ddlemu_clock_view *v, struct ddlemu_clock_flow *x, int64_t now, struct woken *w)
+// step makes the steps of one flow up to now, with at most one more of its posts. It returns true if there are others.
+static bool step(struct ddlemu_clock_view *v, struct ddlemu_clock_flow *x, int64_t now, struct woken *w)
 {
 	v->clock->steps++;
 	if (free_closed(v->flows, x))
-		return;
+		return false;
 	struct ddlemu_engine e = v->engine;
 	e.flow = &x->flow;
 	e.path = x->flow.path;
+	e.posts_at_once = 1;
 	if (!has_path(v, &e.path)) {
 		__atomic_store_n(&x->flow.broken, DDLEMU_CORRUPT, __ATOMIC_RELEASE);
-		return;
+		return false;
 	}
 	flow_advance(&e, now);
 	bool broken = x->flow.broken != 0;
@@ -192,6 +193,19 @@ static void step(struct ddlemu_clock_view *v, struct ddlemu_clock_flow *x, int64
 	if (sender_sees(x, now) || broken)
 		wake(w, x->sender_node);
 	schedule(v->flows, x, broken ? DDLEMU_NEVER : next_of(x, now));
+	return !broken && x->flow.known < load64(&x->flow.posted);
+}
+
+// read_posts makes the flows read what was posted at time now. NCCL's progress thread posts one message of each
+// connection in turn, so the first messages of all flows come first, then the second ones.
+static void read_posts(struct ddlemu_clock_view *v, struct ddlemu_clock_flow **posted, int64_t now, struct woken *w)
+{
+	for (uint32_t n = take_posted(v, posted), left; n > 0; n = left) {
+		left = 0;
+		for (uint32_t i = 0; i < n; i++)
+			if (step(v, posted[i], now, w))
+				posted[left++] = posted[i];
+	}
 }
 
 enum ddlemu_clock_result ddlemu_flows_run(struct ddlemu_clock_view *v)
@@ -201,8 +215,7 @@ enum ddlemu_clock_result ddlemu_flows_run(struct ddlemu_clock_view *v)
 	static struct woken w;
 	struct ddlemu_clock *c = v->clock;
 	int64_t now = c->now;
-	for (uint32_t i = 0, n = take_posted(v, posted); i < n; i++)
-		step(v, posted[i], now, &w);
+	read_posts(v, posted, now, &w);
 	while (v->flows->heap_size > 0) {
 		struct ddlemu_heap_entry top = v->flows->heap[0];
 		if (w.any && top.next > now)

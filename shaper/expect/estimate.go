@@ -116,7 +116,7 @@ func (c *call) average(ctx context.Context, p *plan, f *Fabric, e *Estimate) err
 		}
 		slowest = append(slowest, slices.Max(t.ranks))
 		settled := !c.random && n >= minOrders && slices.Max(slowest)-slices.Min(slowest) <= sameWithin*slices.Max(slowest)
-		if settled || n == maxOrders && !c.random || n == maxDraws || c.played > maxSteps {
+		if settled || f.InOrder && !c.random || n == maxOrders && !c.random || n == maxDraws || c.played > maxSteps {
 			break
 		}
 		c.tieSeed = uint64(n)

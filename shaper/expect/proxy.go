@@ -2,7 +2,12 @@
 
 package expect
 
-import "github.com/ddlemu/ddlemu/shaper/link"
+import (
+	"cmp"
+	"slices"
+
+	"github.com/ddlemu/ddlemu/shaper/link"
+)
 
 // proxies lets both proxies of a connection do what they can at this instant.
 func (s *sim) proxies(i int) {
@@ -10,8 +15,36 @@ func (s *sim) proxies(i int) {
 	if c.flow == nil {
 		return
 	}
+	if s.turns != nil {
+		if !c.posting {
+			c.posting = true
+			s.posting = append(s.posting, i)
+		}
+		return
+	}
+	s.post(i, c.sendSlots)
+}
+
+// postInTurn lets the proxies post what they can at this instant, in the order of a virtual clock: the next message of
+// each connection, then the ones after these (read_posts in shaper/clock/flows.c).
+func (s *sim) postInTurn() {
+	posting := s.posting
+	s.posting = nil
+	for _, i := range posting {
+		s.conns[i].posting = false
+	}
+	slices.SortFunc(posting, func(a, b int) int { return s.turns[a] - s.turns[b] })
+	for len(posting) > 0 {
+		posting = slices.DeleteFunc(posting, func(i int) bool { return !s.post(i, 1) })
+	}
+}
+
+// post lets both proxies of a connection post what they can, at most the given number of messages. It reports whether
+// the sender has more.
+func (s *sim) post(i int, most uint64) bool {
+	c := &s.conns[i]
 	moved := false
-	for c.sent < c.written && c.sent < c.sendOps.allowed(c) {
+	for ; most > 0 && c.sent < c.written && c.sent < c.sendOps.allowed(c); most-- {
 		if _, ok := c.flow.Post(c.sizes[c.sent%c.sendSlots], s.now); !ok {
 			break // the flow is full: try again when messages are released
 		}
@@ -29,6 +62,25 @@ func (s *sim) proxies(i int) {
 	if moved {
 		s.advance(i)
 	}
+	return moved && c.sent < c.written && c.sent < c.sendOps.allowed(c)
+}
+
+// turns are the places of connections in the order of a virtual clock: by sender, receiver and number, which is that of
+// the channel.
+func turns(conns []connSpec) []int {
+	order := make([]int, len(conns))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		x, y := conns[a], conns[b]
+		return cmp.Or(cmp.Compare(x.src, y.src), cmp.Compare(x.dst, y.dst), cmp.Compare(x.channel, y.channel))
+	})
+	places := make([]int, len(conns))
+	for place, i := range order {
+		places[i] = place
+	}
+	return places
 }
 
 // received is the number of messages that are complete for the receiving proxy.
@@ -97,18 +149,19 @@ func (s *sim) nextOp(o *opQueue) {
 	}
 }
 
-// wakeHeap is a heap of connections by the next time at which their flow must advance. The order of equal times is
-// random, and new for each instant, so that no connection always comes first.
+// wakeHeap is a heap of connections by the next time at which their flow must advance. The order of equal times is that
+// of turns, or, if that is nil, random and new for each instant, so that no connection always comes first.
 type wakeHeap struct {
 	tieSeed uint64
+	turns   []int
 	at      []int64  // by connection
 	tie     []uint64 // draw of a connection for the time in at
 	place   []int    // position of a connection in order
 	order   []int
 }
 
-func (h *wakeHeap) init(n int, tieSeed uint64) {
-	h.tieSeed = tieSeed
+func (h *wakeHeap) init(n int, tieSeed uint64, turns []int) {
+	h.tieSeed, h.turns = tieSeed, turns
 	h.at, h.tie, h.place, h.order = make([]int64, n), make([]uint64, n), make([]int, n), make([]int, n)
 	for i := range n {
 		h.at[i], h.place[i], h.order[i] = link.Never, i, i
@@ -143,7 +196,10 @@ func (h *wakeHeap) less(a, b int) bool {
 // set changes a connection's time.
 func (h *wakeHeap) set(i int, t int64) {
 	h.at[i], h.tie[i] = t, 0
-	if t != link.Never {
+	switch {
+	case h.turns != nil:
+		h.tie[i] = uint64(h.turns[i])
+	case t != link.Never:
 		h.tie[i] = link.Draw(h.tieSeed, 0, 0, uint64(i), uint64(t))
 	}
 	k := h.place[i]

@@ -20,7 +20,9 @@ type sim struct {
 	ranks    []rankRun
 	heap     wakeHeap
 	runnable []int  // programs that may be able to continue
-	tieSeed  uint64 // determines the order of what is ready at the same instant
+	tieSeed  uint64 // determines the order of what is ready at the same instant, if it is random
+	turns    []int  // the place of each connection in the order, nil if it is random
+	posting  []int  // connections that may have something to post at this instant, if the order is not random
 	played   bool   // the first kernels are launched
 	calls    int    // number of calls; a rank may run ahead of others
 	steps    uint64
@@ -46,6 +48,7 @@ type conn struct {
 	sendOps    *opQueue
 	recvOps    *opQueue
 	sharesSend bool // p2p: the proxy only frees slots of the running operation
+	posting    bool // in sim.posting
 }
 
 // opQueue is the order in which a proxy runs the operations of connections that share a queue: operation o is batch o
@@ -108,7 +111,10 @@ func newSim(p *plan, f *Fabric, net *link.Network, ranks, calls int, tieSeed uin
 			return nil, err
 		}
 	}
-	s.heap.init(len(s.conns), s.tieSeed)
+	if f.InOrder {
+		s.turns = turns(p.conns)
+	}
+	s.heap.init(len(s.conns), s.tieSeed, s.turns)
 	s.addOps()
 	return s, nil
 }
@@ -228,12 +234,11 @@ func (s *sim) play(ctx context.Context, calls int) error {
 		if n%stepsPerCheck == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
-		t, i := s.heap.pop()
-		if t == link.Never {
+		s.postInTurn()
+		if s.heap.first() == link.Never {
 			return s.deadlock()
 		}
-		s.now = max(s.now, t)
-		s.advance(i)
+		s.now = max(s.now, s.heap.first())
 		for s.heap.first() <= s.now {
 			_, i := s.heap.pop()
 			s.advance(i)

@@ -40,6 +40,7 @@ struct ddlemu_engine {
 	struct ddlemu_hop *hops;
 	const struct ddlemu_block *blocks;
 	const int32_t *tables; // DDLEMU_JITTER_TABLES of DDLEMU_JITTER_TABLE entries
+	uint64_t posts_at_once; // messages that one call of flow_advance reads; 0: all
 	struct ddlemu_carried carried[DDLEMU_MAX_HOPS]; // by place in the path
 	bool any_carried;
 #ifdef DDLEMU_FAULTS

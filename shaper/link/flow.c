@@ -400,6 +400,8 @@ static void read_posts(const struct ddlemu_engine *e, int64_t now)
 		__atomic_store_n(&f->broken, DDLEMU_CORRUPT, __ATOMIC_RELEASE);
 		return;
 	}
+	if (e->posts_at_once > 0)
+		posted = umin64(posted, f->known + e->posts_at_once);
 	f->results.posts_seen = posted;
 	f->results.receives_seen = load64(&f->receives_posted);
 	for (; f->known < posted; f->known++) {

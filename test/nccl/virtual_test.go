@@ -4,6 +4,8 @@ package nccl
 
 import (
 	"context"
+	"fmt"
+	"math"
 	"os/exec"
 	"reflect"
 	"regexp"
@@ -14,8 +16,9 @@ import (
 	"time"
 )
 
-// With a virtual clock the times of real NCCL are the same to the last digit each time, also
-// while other programs use both cores, and VALID without a time scale.
+// The clock of the bench on the software CUDA is virtual: the times of real NCCL are the same to
+// the last digit each time, also while other programs use both cores, and VALID without a time
+// scale.
 func TestVirtualTimeIsTheSameEachTime(t *testing.T) {
 	for _, tc := range [][]string{
 		{"allreduce", "--ranks", "2", "--nccl", "2.22", "-e", "4M"},
@@ -25,7 +28,7 @@ func TestVirtualTimeIsTheSameEachTime(t *testing.T) {
 	} {
 		t.Run(strings.Join(tc, " "), func(t *testing.T) {
 			dir := folder(t)
-			args := append(tc, "--profile", "ndr400", "--clock", "virtual", "-b", "8", "-f", "16", "-n", "5", "-w", "1")
+			args := append(tc, "--profile", "ndr400", "-b", "8", "-f", "16", "-n", "5", "-w", "1")
 			first := bench(t, dir, nil, args...)
 			if first.Verdict != "VALID" || first.Header.Clock != "virtual" || first.Header.TimeScale != 1 {
 				t.Errorf("verdict %s %q, clock %s, time scale %v", first.Verdict, first.Reasons, first.Header.Clock, first.Header.TimeScale)
@@ -33,6 +36,48 @@ func TestVirtualTimeIsTheSameEachTime(t *testing.T) {
 			occupy(t)
 			if second := bench(t, dir, nil, args...); !reflect.DeepEqual(first.Rows, second.Rows) {
 				t.Errorf("with two busy loops beside it:\n%+v\nwithout:\n%+v", second.Rows, first.Rows)
+			}
+		})
+	}
+}
+
+// In virtual time real NCCL takes the time that the model computes from its decisions, whatever
+// it decides: algorithms, protocols, several GPUs per node, TCP, and hosts that cost time. Random
+// draws are left out, because the model's are others.
+func TestVirtualTimeIsThatOfTheModel(t *testing.T) {
+	for _, tc := range []struct {
+		collective, algo, proto, version string
+		args                             []string
+	}{
+		{"allreduce", "Ring", "Simple", "2.22", nil},
+		{"allreduce", "Ring", "LL128", "2.29", nil},
+		{"allreduce", "Tree", "LL", "2.29", nil},
+		{"allreduce", "Tree", "Simple", "2.22", []string{"--nodes", "2"}},
+		{"allreduce", "Ring", "Simple", "2.22", []string{"--profile", "t4-efa"}},
+		{"allgather", "PAT", "Simple", "2.29", nil},
+		{"reducescatter", "PAT", "Simple", "2.29", nil},
+		{"reducescatter", "Ring", "LL", "2.22", []string{"--profile", "eth10"}},
+		{"broadcast", "Ring", "Simple", "2.29", []string{"--profile", "eth10"}},
+		{"reduce", "Ring", "LL128", "2.22", nil},
+		{"alltoall", "", "", "2.29", []string{"--nodes", "2"}},
+		{"sendrecv", "", "", "2.22", []string{"--profile", "eth10"}},
+	} {
+		t.Run(fmt.Sprint(tc.collective, tc.algo, tc.proto, tc.version, tc.args), func(t *testing.T) {
+			var env []string
+			if tc.algo != "" {
+				env = []string{"NCCL_ALGO=" + tc.algo, "NCCL_PROTO=" + tc.proto}
+			}
+			args := append([]string{tc.collective, "--profile", "ndr400", "--jitter", "none", "--ranks", "4", "--nccl", tc.version,
+				"-b", "64", "-e", "1M", "-f", "16", "-n", "3", "-w", "1"}, tc.args...)
+			r := bench(t, folder(t), env, args...)
+			if r.Verdict != "VALID" || r.Header.Clock != "virtual" || len(r.Rows) == 0 {
+				t.Errorf("verdict %s %q, clock %s, %d rows", r.Verdict, r.Reasons, r.Header.Clock, len(r.Rows))
+			}
+			for _, row := range r.Rows {
+				// JSON has times to the ns.
+				if row.Size > 0 && math.Abs(row.TimeUS-row.ExpectedUS) > 0.002+5e-5*row.ExpectedUS {
+					t.Errorf("%d bytes took %.3f us, the model's time is %.3f us", row.Size, row.TimeUS, row.ExpectedUS)
+				}
 			}
 		})
 	}

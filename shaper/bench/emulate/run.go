@@ -69,6 +69,7 @@ type Outcome struct {
 // Run repeats the measurement until it is VALID, fails, or cannot become VALID.
 func Run(ctx context.Context, o Options) (Outcome, error) {
 	why := ""
+	o.ChooseClock()
 	if o.Scale == nil && o.Config.TimeScale == 0 && !o.Config.IsVirtual() {
 		o.Scale = o.measureHost
 	}
@@ -86,6 +87,16 @@ func Run(ctx context.Context, o Options) (Outcome, error) {
 		}
 	}
 	return o.attempts(ctx, why, o.attempt)
+}
+
+// ChooseClock makes the clock of a new fabric virtual if nothing is said about the clock or the time scale, and a virtual
+// one is possible. It reports whether the clock is virtual.
+func (o *Options) ChooseClock() bool {
+	c := &o.Config
+	if o.Shared == "" && c.Clock == "" && c.TimeScale == 0 && o.Scale == nil && o.Libraries.CUDA == locate.Soft && !c.OnKernel() {
+		c.Clock = configs.VirtualClock
+	}
+	return c.IsVirtual()
 }
 
 // attempts calls attempt until a run is VALID, fails, or cannot become VALID. Repeating is sound, because other work on

@@ -20,8 +20,8 @@ import (
 type Options struct {
 	// Emulate has the fabric and the libraries. Its sizes, iterations and time scale are set here.
 	Emulate emulate.Options
-	// Scale selects the smallest time scale for calls of size bytes or more. The error says that this host carries
-	// none. If it is nil, the fabric's time scale is used, or this host is measured if that is 0.
+	// Scale selects the smallest time scale for calls of size bytes or more on a real clock. The error says that this
+	// host carries none. If it is nil, the fabric's time scale is used, or this host is measured if that is 0.
 	Scale  func(ctx context.Context, size int64) (host.Selection, error)
 	Memory uint64 // bytes available for buffers, 0 if not known
 }
@@ -31,7 +31,7 @@ var ErrNoRow = errors.New("no row can be run here")
 
 // Run runs the table's rows with real NCCL. If it returns an error, there is no report.
 func (t *Table) Run(ctx context.Context, o Options) (*Report, error) {
-	if o.Scale == nil && o.Emulate.Config.TimeScale == 0 {
+	if !o.Emulate.ChooseClock() && o.Scale == nil && o.Emulate.Config.TimeScale == 0 {
 		o.Scale = func(ctx context.Context, size int64) (host.Selection, error) {
 			return t.measureHost(ctx, &o.Emulate.Config, size)
 		}
@@ -41,7 +41,7 @@ func (t *Table) Run(ctx context.Context, o Options) (*Report, error) {
 	r.LeftOut = out
 	r.Verdict = "VALID"
 	all := groups(rows)
-	fmt.Fprintf(o.Emulate.Log, "ddlemu: %s of rows with similar times, usually at most %v each\n", units.Count(len(all), "group"), groupTime)
+	fmt.Fprintf(o.Emulate.Log, "ddlemu: %s of rows with similar times\n", units.Count(len(all), "group"))
 	for _, group := range all {
 		if err := t.runGroup(ctx, o, group, r); err != nil {
 			return nil, err
@@ -64,23 +64,14 @@ func (t *Table) measureHost(ctx context.Context, c *configs.Fabric, size int64) 
 
 func (t *Table) runGroup(ctx context.Context, o Options, group []Row, r *Report) error {
 	e := o.Emulate
-	k := max(e.Config.TimeScale, 1)
-	if o.Scale != nil {
-		s, err := o.Scale(ctx, group[0].Size)
-		if err != nil {
-			return r.refused(ctx, group, err)
-		}
-		k = largestScale(group, s.Scale)
-		e.Scale = func(context.Context) (host.Selection, error) { return host.Selection{Scale: k, Reason: s.Reason}, nil }
+	iters, out, err := o.plan(ctx, &e, &group)
+	if err != nil {
+		return r.refused(ctx, group, err)
 	}
-	group, iters, out := shorten(group, k)
 	r.LeftOut = append(r.LeftOut, out...)
 	if len(group) == 0 {
 		return nil
 	}
-	about := (time.Duration(warmup+iters) * callTime(group, k)).Round(time.Second)
-	fmt.Fprintf(e.Log, "ddlemu: running %s at time scale %d, which takes about %v\n", span(group), k, about)
-	e.Config.TimeScale = k
 	t.configure(&e.Bench, group, iters)
 	e.Env = append(e.Env[:len(e.Env):len(e.Env)], t.Env...)
 	head := &header{}
@@ -100,7 +91,7 @@ func (t *Table) runGroup(ctx context.Context, o Options, group []Row, r *Report)
 		return errors.New("the bench has other rows than the table")
 	}
 	r.NCCL = head.NCCL
-	r.Notes = append(r.Notes, fmt.Sprintf("%s: time scale %d, %d iterations", span(group), res.Scale, iters))
+	r.Notes = append(r.Notes, fmt.Sprintf("%s: %s, %d iterations", span(group), clockOf(&e, res.Scale), iters))
 	r.Notes = append(r.Notes, res.Verdict.Notes...)
 	for i, row := range group {
 		m := res.Result.Rows[i].OutOfPlace
@@ -111,6 +102,37 @@ func (t *Table) runGroup(ctx context.Context, o Options, group []Row, r *Report)
 		r.Reasons = append(r.Reasons, res.Verdict.Reasons...)
 	}
 	return nil
+}
+
+// plan selects the time scale of a group and its iterations, and removes rows that take too long.
+func (o *Options) plan(ctx context.Context, e *emulate.Options, group *[]Row) (iters int, out []LeftOut, err error) {
+	if e.Config.IsVirtual() {
+		fmt.Fprintf(e.Log, "ddlemu: running %s on the virtual clock\n", span(*group))
+		return goodIters, nil, nil
+	}
+	k := max(e.Config.TimeScale, 1)
+	if o.Scale != nil {
+		s, err := o.Scale(ctx, (*group)[0].Size)
+		if err != nil {
+			return 0, nil, err
+		}
+		k = largestScale(*group, s.Scale)
+		e.Scale = func(context.Context) (host.Selection, error) { return host.Selection{Scale: k, Reason: s.Reason}, nil }
+	}
+	e.Config.TimeScale = k
+	if *group, iters, out = shorten(*group, k); len(*group) > 0 {
+		about := (time.Duration(warmup+iters) * callTime(*group, k)).Round(time.Second)
+		fmt.Fprintf(e.Log, "ddlemu: running %s at time scale %d, which takes about %v\n", span(*group), k, about)
+	}
+	return iters, out, nil
+}
+
+// clockOf names the clock of a run, for a note.
+func clockOf(e *emulate.Options, scale int) string {
+	if e.Config.IsVirtual() {
+		return "virtual clock"
+	}
+	return fmt.Sprintf("time scale %d", scale)
 }
 
 // span names the sizes of a group.

@@ -254,7 +254,7 @@ func (t *Times) fabricOf(nics map[nccllog.Pair]nccllog.NICs) (*expect.Fabric, er
 	}
 	transport := t.fabric.Transport()
 	return &expect.Fabric{
-		Params: params, Transport: &transport, Tables: t.fabric.JitterTables(), Seed: t.fabric.Config.Seed, Node: t.node,
+		Params: params, Transport: &transport, Tables: t.fabric.JitterTables(), Seed: t.fabric.Config.Seed, Node: t.node, InOrder: t.fabric.Config.IsVirtual(),
 		Path: func(c expect.Conn) (path []link.PathHop, reverse []int, err error) {
 			src, dst, err := t.ends(c, nics)
 			if err != nil {
