@@ -260,6 +260,9 @@ const (
 	queueHelp     = "write lossless:1M, taildrop:1M, fair:1M or, without limit, lossless or fair"
 )
 
+// OnKernel reports whether the kernel datapath has such a queue.
+func (q Queue) OnKernel() bool { return q.Policy == Lossless || q.Policy == TailDrop }
+
 // ParseQueue reads a queue from a file or flag: POLICY:SIZE, a SIZE alone for lossless,
 // or lossless or fair alone for a queue without limit.
 func ParseQueue(s string) (Queue, error) {

@@ -170,7 +170,7 @@ var linkParams = numbered([]LinkParam{
 		parse: pointer(ParseQueue),
 		check: func(l *Link) error { return l.Queue.validate(l.segment()) },
 		fits: func(f *Fabric, l *Link) error {
-			if f.OnKernel() && l.Queue.Policy == Fair {
+			if f.OnKernel() && !l.Queue.OnKernel() {
 				return fmt.Errorf("%v given for the datapath kernel: there a queue is lossless or taildrop", l.Queue)
 			}
 			return nil

@@ -106,7 +106,7 @@ func shapeDevice(g *global, d *tc.Device, name string, patch configs.LinkPatch) 
 	if err := l.Validate(); err != nil {
 		return err
 	}
-	if l.Queue.Policy == configs.Fair {
+	if !l.Queue.OnKernel() {
 		return badInput("--queue: %v is for fabrics: give lossless or taildrop", l.Queue)
 	}
 	kernel := &shapers.Kernel{}
