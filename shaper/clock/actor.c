@@ -43,7 +43,7 @@ void ddlemu_participant_join(struct ddlemu_clock_view *v, uint32_t node)
 	struct ddlemu_participant *p = &v->participants[v->participant];
 	memset(p, 0, sizeof *p);
 	p->node = v->node = node;
-	p->actors = p->actor[0].used = 1;
+	p->actors = p->actor[0].used = p->actor[0].application = 1;
 	memcpy(p->actor[0].name, "application", sizeof "application");
 	p->actor[0].thread = (uint32_t)getpid();
 	__atomic_store_n(&p->on, 1, __ATOMIC_SEQ_CST);
@@ -78,7 +78,7 @@ void ddlemu_participant_died(void *clock, uint32_t participant)
 
 // --- actors
 
-struct ddlemu_actor *ddlemu_actor_enter(struct ddlemu_clock_view *v, const char *name)
+struct ddlemu_actor *ddlemu_actor_enter(struct ddlemu_clock_view *v, const char *name, bool application)
 {
 	struct ddlemu_participant *p = &v->participants[v->participant];
 	for (uint32_t i = 1; i < DDLEMU_CLOCK_ACTORS; i++) {
@@ -87,6 +87,7 @@ struct ddlemu_actor *ddlemu_actor_enter(struct ddlemu_clock_view *v, const char 
 		if (!__atomic_compare_exchange_n(&a->used, &free, 1, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
 			continue;
 		strncpy(a->name, name, sizeof a->name - 1);
+		a->application = application;
 		a->thread = (uint32_t)syscall(SYS_gettid);
 		uint32_t n = __atomic_load_n(&p->actors, __ATOMIC_SEQ_CST);
 		while (n <= i &&

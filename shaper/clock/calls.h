@@ -25,7 +25,7 @@
 
 #include <stdint.h>
 
-#define DDLEMU_CLOCK_CALLS_VERSION 2
+#define DDLEMU_CLOCK_CALLS_VERSION 3
 
 enum ddlemu_clock_number {
 	DDLEMU_ACTS, // for threads that poll
@@ -43,8 +43,9 @@ struct ddlemu_clock_calls {
 	int64_t compute_hold;
 	// The virtual time in ns. It does not move while the calling thread is an actor that works.
 	int64_t (*now)(void);
-	// Makes a thread an actor that works. name is for display, at most 15 bytes are kept. NULL: too many actors.
-	struct ddlemu_actor *(*enter)(const char *name);
+	// Makes a thread an actor that works. name is for display, at most 15 bytes are kept. application: it is one of
+	// the application's threads. NULL: too many actors.
+	struct ddlemu_actor *(*enter)(const char *name, int application);
 	// The actor's thread ends.
 	void (*leave)(struct ddlemu_actor *actor);
 	// The actor that stands for the application. It works, except while the application waits in a call.
@@ -64,6 +65,8 @@ struct ddlemu_clock_calls {
 	void (*sleep)(enum ddlemu_clock_number number, uint32_t seen, int64_t ns);
 	// Says that the clock goes on although a thread of this process works: times are not exact any more.
 	void (*give_up)(void);
+	// Returns 1 if every rank waits and nothing is left to happen: whoever waits is to fail. Else 0.
+	int (*deadlocked)(void);
 	// The actor is idle until nothing is left to happen: every actor is idle, and no message is on its way. It
 	// returns at the same virtual time on all ranks that wait for this.
 	void (*settle)(struct ddlemu_actor *actor);

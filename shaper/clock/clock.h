@@ -11,6 +11,7 @@
 //	actor.c      actors, the numbers of the nodes, sleeping
 //	conductor.c  who runs the clock, and when
 //	flows.c      the flows, and the order of their steps
+//	deadlock.c   who waits for whom when nothing is left to happen
 //	memory.c     where things are
 //	process.c    this process's part, for calls.h
 #ifndef DDLEMU_CLOCK_H
@@ -26,6 +27,7 @@
 #define DDLEMU_CLOCK_ACTORS 62 // of one rank
 #define DDLEMU_CLOCK_START 1000000000 // ns: the virtual time of a new fabric; times of 0 mean "not yet" elsewhere
 #define DDLEMU_CLOCK_SLEEP 100000000 // ns of real time: the longest sleep of an actor
+#define DDLEMU_CLOCK_PATIENCE 1000000000 // ns of real time before a deadlock is taken as one
 
 // What an actor says. The claim is 0 while the actor works, else DDLEMU_CLAIM | number << 32 | value: "idle as long as
 // this number has this value".
@@ -33,6 +35,7 @@
 struct ddlemu_actor {
 	_Alignas(64) uint64_t claim;
 	uint32_t used; // 0: a free place
+	uint32_t application; // one of the application's threads
 	uint32_t thread; // for display
 	char name[16];
 };
@@ -66,6 +69,8 @@ struct ddlemu_clock {
 	_Alignas(64) uint64_t rounds; // times that the clock ran
 	uint64_t steps; // of flows
 	uint64_t stuck; // rounds in which nothing was left to happen, and nobody waited for that
+	int64_t stuck_since; // CLOCK_MONOTONIC; 0: something happened in the last round
+	uint32_t deadlocked;
 };
 
 // One flow, with what the conductor knows of it.
@@ -107,6 +112,7 @@ struct ddlemu_clock_view {
 	struct ddlemu_engine engine; // of any flow: flow and path are set for each step
 	uint32_t hops; // of the fabric
 	uint32_t participant, node; // this rank's
+	bool waits_on_deadlock; // a deadlock is no error: somebody may yet end it
 };
 
 // --- sizes and places
@@ -133,7 +139,7 @@ void ddlemu_participant_left(void *clock, uint32_t participant);
 // is unknown, and every connection fails.
 void ddlemu_participant_died(void *clock, uint32_t participant);
 
-struct ddlemu_actor *ddlemu_actor_enter(struct ddlemu_clock_view *, const char *name);
+struct ddlemu_actor *ddlemu_actor_enter(struct ddlemu_clock_view *, const char *name, bool application);
 void ddlemu_actor_leave(struct ddlemu_clock_view *, struct ddlemu_actor *);
 void ddlemu_actor_idle(struct ddlemu_clock_view *, struct ddlemu_actor *, enum ddlemu_clock_number, uint32_t seen);
 void ddlemu_actor_settle(struct ddlemu_clock_view *, struct ddlemu_actor *);
@@ -174,6 +180,9 @@ enum ddlemu_clock_result { DDLEMU_WOKE_NODES, DDLEMU_NOTHING_LEFT };
 // Makes the steps of the flows up to the first one that an end must see, sets the time and raises the acts of the
 // nodes concerned. Only for whoever has the baton.
 enum ddlemu_clock_result ddlemu_flows_run(struct ddlemu_clock_view *);
+
+// Says on stderr who waits for whom.
+void ddlemu_report_deadlock(struct ddlemu_clock_view *);
 
 // --- flows
 

@@ -2,6 +2,8 @@
 
 #include "clock.h"
 
+#include <time.h>
+
 #define VALUE(claim) ((uint32_t)(claim))
 #define NUMBER(claim) ((uint32_t)((claim) >> 32) & 0x7fffffff)
 
@@ -17,8 +19,20 @@ static bool is_idle(struct ddlemu_clock_view *v, uint32_t node, struct ddlemu_ac
 struct scan {
 	bool idle; // every actor was idle when the scan came to it
 	bool settling; // one of them waits until nothing is left to happen
+	bool waiting; // a thread of an application waits in a call
+	bool sleeping; // one sleeps outside of our calls
 	uint64_t claims; // a hash of what they claim
 };
+
+// see notes what an idle actor waits for.
+static void see(struct scan *s, const struct ddlemu_actor *a, uint64_t claim)
+{
+	if (claim == 0)
+		return;
+	s->settling |= NUMBER(claim) == DDLEMU_SETTLE;
+	s->sleeping |= NUMBER(claim) == DDLEMU_HANDOVERS;
+	s->waiting |= NUMBER(claim) < DDLEMU_NODE_NUMBERS && a->application != 0;
+}
 
 // scan looks at one actor after another, so one that it has found idle may work before it has come to the last one.
 // Only if two scans find the same claims, all actors were idle at the moment between the two: an actor that has had an
@@ -34,7 +48,7 @@ static struct scan scan(struct ddlemu_clock_view *v)
 			uint64_t claim = __atomic_load_n(&p->actor[k].claim, __ATOMIC_SEQ_CST);
 			if (!is_idle(v, p->node, &p->actor[k], claim))
 				return s;
-			s.settling |= claim != 0 && NUMBER(claim) == DDLEMU_SETTLE;
+			see(&s, &p->actor[k], claim);
 			s.claims = (s.claims ^ claim ^ (uint64_t)i << 40) * 1099511628211ull;
 		}
 	}
@@ -58,17 +72,45 @@ static bool take_baton(struct ddlemu_clock_view *v)
 	return false;
 }
 
+static int64_t real_now(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000000000ll + t.tv_nsec;
+}
+
+// stuck is called when nothing is left to happen and nobody waits for that. It is a deadlock if threads of applications
+// wait in calls, and none sleeps elsewhere: no thread that we know of can end it. A thread that we do not know may be
+// about to, for example when a process ends, so it is one only after a second of real time.
+static void stuck(struct ddlemu_clock_view *v, struct scan s)
+{
+	struct ddlemu_clock *c = v->clock;
+	c->stuck++;
+	if (!s.waiting || s.sleeping || v->waits_on_deadlock || c->deadlocked)
+		return;
+	if (c->stuck_since == 0)
+		c->stuck_since = real_now();
+	if (real_now() - c->stuck_since < DDLEMU_CLOCK_PATIENCE)
+		return;
+	ddlemu_report_deadlock(v);
+	__atomic_store_n(&c->deadlocked, 1, __ATOMIC_SEQ_CST);
+	for (uint32_t i = 0; i < c->nodes; i++)
+		ddlemu_node_raise(v, i, DDLEMU_SIGNALS);
+}
+
 // run runs the clock once, and says whether anything happened.
-static bool run(struct ddlemu_clock_view *v, bool settling)
+static bool run(struct ddlemu_clock_view *v, struct scan s)
 {
 	v->clock->rounds++;
-	if (ddlemu_flows_run(v) == DDLEMU_WOKE_NODES)
+	if (ddlemu_flows_run(v) == DDLEMU_WOKE_NODES) {
+		v->clock->stuck_since = 0;
 		return true;
-	if (settling)
+	}
+	if (s.settling)
 		ddlemu_number_raise(&v->clock->settled);
 	else
-		v->clock->stuck++;
-	return settling;
+		stuck(v, s);
+	return s.settling;
 }
 
 static bool has_posts(struct ddlemu_clock_view *v)
@@ -81,7 +123,7 @@ void ddlemu_clock_run(struct ddlemu_clock_view *v)
 	for (struct scan first = scan(v); first.idle && take_baton(v); first = scan(v)) {
 		struct scan second = scan(v);
 		bool idle = second.idle && second.claims == first.claims;
-		bool happened = idle && run(v, second.settling);
+		bool happened = idle && run(v, second);
 		release_baton(v);
 		// While this thread had the baton, the last one that worked may have become idle, and have found the
 		// baton taken. So this thread looks again, unless nothing at all is left to happen.

@@ -12,7 +12,10 @@ static bool left, gave_up;
 
 static int64_t process_now(void) { return clock_read(view.clock); }
 
-static struct ddlemu_actor *process_enter(const char *name) { return ddlemu_actor_enter(&view, name); }
+static struct ddlemu_actor *process_enter(const char *name, int application)
+{
+	return ddlemu_actor_enter(&view, name, application != 0);
+}
 
 static void process_leave(struct ddlemu_actor *a) { ddlemu_actor_leave(&view, a); }
 
@@ -52,6 +55,8 @@ static void process_sleep(enum ddlemu_clock_number number, uint32_t seen, int64_
 
 static void process_give_up(void) { __atomic_store_n(&gave_up, true, __ATOMIC_RELEASE); }
 
+static int process_deadlocked(void) { return __atomic_load_n(&view.clock->deadlocked, __ATOMIC_SEQ_CST) != 0; }
+
 static void process_settle(struct ddlemu_actor *a) { ddlemu_actor_settle(&view, a); }
 
 static struct ddlemu_clock_calls calls = {
@@ -67,6 +72,7 @@ static struct ddlemu_clock_calls calls = {
 	.work = process_work,
 	.sleep = process_sleep,
 	.give_up = process_give_up,
+	.deadlocked = process_deadlocked,
 	.settle = process_settle,
 };
 

@@ -28,6 +28,7 @@ const (
 	BelowFloor                       // a link's latency is shorter than the shaper can emulate
 	NotShaped                        // the shaper could not put a change into force
 	NotWaitedFor                     // a thread worked for so long that the virtual clock went on without it
+	Deadlocked                       // every rank waited, and nothing was left to happen
 )
 
 var reasonWords = []string{
@@ -43,6 +44,7 @@ var reasonWords = []string{
 	"a link's latency is shorter than the shaper can emulate on this host: see `ddlemu doctor`",
 	"a change of the links could not be put into force: see the fabric's events",
 	"a thread ran for so long that the virtual clock went on without it, so times are not exact: raise DDLEMU_COMPUTE_HOLD",
+	"the ranks waited for each other, and nothing was left to happen: see the lines on stderr that begin with `ddlemu: deadlock`",
 }
 
 // Words are the lines for the user, one for each reason.

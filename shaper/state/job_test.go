@@ -411,8 +411,8 @@ func TestLinkStatsOffset(t *testing.T) {
 }
 
 func TestReasonWords(t *testing.T) {
-	if len(reasonWords) != 12 || NotWaitedFor != 1<<(len(reasonWords)-1) {
-		t.Fatalf("%d words, the last reason is %#x", len(reasonWords), NotWaitedFor)
+	if len(reasonWords) != 13 || Deadlocked != 1<<(len(reasonWords)-1) {
+		t.Fatalf("%d words, the last reason is %#x", len(reasonWords), Deadlocked)
 	}
 	for i, w := range reasonWords {
 		if d := cmp.Diff([]string{w}, Reason(1<<i).Words()); d != "" {

@@ -51,9 +51,9 @@ thread_local ThreadActor mine;
 
 } // namespace
 
-ddlemu_actor *enter_actor(const char *name)
+ddlemu_actor *enter_actor(const char *name, bool application)
 {
-	ddlemu_actor *actor = virtual_clock()->enter(name);
+	ddlemu_actor *actor = virtual_clock()->enter(name, application);
 	if (!actor) {
 		// Without an actor the clock would move while the thread works: wrong times, and nobody would notice.
 		std::fprintf(stderr, "ddlemu: software CUDA: too many threads for a fabric with a virtual clock\n");
@@ -62,10 +62,10 @@ ddlemu_actor *enter_actor(const char *name)
 	return actor;
 }
 
-ddlemu_actor *thread_actor(const char *name)
+ddlemu_actor *thread_actor(const char *name, bool application)
 {
 	if (!mine.actor)
-		mine.set(enter_actor(name));
+		mine.set(enter_actor(name, application));
 	return mine.actor;
 }
 

@@ -16,12 +16,12 @@ extern std::atomic<const ddlemu_clock_calls *> clock_table;
 // Returns the calls of the virtual clock, or null: then time is CLOCK_MONOTONIC.
 inline const ddlemu_clock_calls *virtual_clock() { return clock_table.load(std::memory_order_acquire); }
 
-// Makes an actor for a thread that is about to start. Ends the process if there are too many. Only with a virtual
-// clock.
-ddlemu_actor *enter_actor(const char *name);
+// Makes an actor for a thread that is about to start. application: it is one of the application's. Ends the process if
+// there are too many. Only with a virtual clock.
+ddlemu_actor *enter_actor(const char *name, bool application = false);
 
 // Returns this thread's actor. The first call makes one; it leaves when the thread ends. Only with a virtual clock.
-ddlemu_actor *thread_actor(const char *name);
+ddlemu_actor *thread_actor(const char *name, bool application = false);
 
 // Returns this thread's actor if it has one, else null.
 ddlemu_actor *own_actor();
@@ -39,6 +39,13 @@ bool is_actor_thread(int thread);
 inline void virtual_idle(ddlemu_actor *actor, ddlemu_clock_number number, uint32_t seen)
 {
 	virtual_clock()->idle(actor, number, seen);
+}
+
+// Returns true if every rank waits and nothing is left to happen.
+inline bool is_deadlocked()
+{
+	const ddlemu_clock_calls *c = virtual_clock();
+	return c && c->deadlocked() != 0;
 }
 
 // Raises a number of the node after an effect, if there is a virtual clock.

@@ -42,7 +42,8 @@ int softexec_supports(int nccl_version);
 int softexec_select_version(int nccl_version);
 
 // Runs the whole grid. Returns when every block has finished: 0, or a cudaError_t value. Several threads may call it at
-// the same time, each with one grid. If the communicator is aborted, it returns 0 early, as a kernel on a GPU does.
+// the same time, each with one grid. If the communicator is aborted, it returns 0 early, as a kernel on a GPU does. In
+// virtual time a deadlock makes it return cudaErrorLaunchTimeout.
 int softexec_run(const struct softexec_launch *l);
 
 // Size in bytes of an element of an ncclDataType_t.

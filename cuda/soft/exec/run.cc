@@ -16,7 +16,12 @@
 namespace softexec {
 namespace {
 
-enum CudaError { kCudaSuccess = 0, kCudaErrorInvalidValue = 1, kCudaErrorNotSupported = 801 };
+enum CudaError {
+	kCudaSuccess = 0,
+	kCudaErrorInvalidValue = 1,
+	kCudaErrorLaunchTimeout = 702,
+	kCudaErrorNotSupported = 801
+};
 
 std::atomic<const Layout *> layout{ nullptr };
 
@@ -152,6 +157,7 @@ public:
 		helpers_--;
 	}
 
+	bool finished() const { return unfinished_.load(std::memory_order_acquire) == 0; }
 	bool aborted() const { return plan_.comm.abort && load_acquire(plan_.comm.abort) != 0; }
 
 private:
@@ -169,7 +175,7 @@ private:
 			if (progress) {
 				raise_number(DDLEMU_ACTS);
 				idle.end();
-			} else if (aborted()) {
+			} else if (aborted() || is_deadlocked()) {
 				break;
 			} else {
 				idle.wait();
@@ -276,6 +282,8 @@ int run(const Layout &l, const softexec_launch &launch)
 	for (size_t i = 1; i < threads; i++)
 		run_in_pool([=] { grid->help(i, threads); });
 	grid->run(threads);
+	if (!grid->finished() && is_deadlocked())
+		return kCudaErrorLaunchTimeout;
 	if (!grid->aborted())
 		counters.launches.fetch_add(1, std::memory_order_relaxed);
 	return kCudaSuccess;

@@ -53,7 +53,7 @@ ddlemu_actor *enter_application()
 	char name[16] = "";
 	prctl(PR_GET_NAME, name);
 	// The actor first: it leaves last, when this thread is registered no longer.
-	ddlemu_actor *actor = softexec::thread_actor(name);
+	ddlemu_actor *actor = softexec::thread_actor(name, true);
 	auto *thread = new ApplicationThread;
 	thread->actor = actor;
 	thread->id = gettid();

@@ -55,11 +55,28 @@ type virtualClock struct {
 	flows *state.Flows
 }
 
+const deadlockEnv = "DDLEMU_ON_DEADLOCK"
+
+// waitsOnDeadlock reads the variable: error, the default, or wait.
+func waitsOnDeadlock(text string) (bool, error) {
+	switch text {
+	case "", "error":
+		return false, nil
+	case "wait":
+		return true, nil
+	}
+	return false, fmt.Errorf("%s: %q is neither error nor wait", deadlockEnv, text)
+}
+
 // joinClock joins the fabric's virtual clock, if it has one. From then on the clock waits for
 // this process.
 func joinClock(f *state.File, me *state.Participant, node int) (*virtualClock, error) {
 	if !f.Virtual() {
 		return nil, nil
+	}
+	waits, err := waitsOnDeadlock(os.Getenv(deadlockEnv))
+	if err != nil {
+		return nil, err
 	}
 	d, err := state.OpenDir(f.Dir(), os.Getuid(), false)
 	if err != nil {
@@ -72,6 +89,7 @@ func joinClock(f *state.File, me *state.Participant, node int) (*virtualClock, e
 	}
 	v := C.struct_ddlemu_clock_view{
 		engine: C.ddlemu_engine_of(f.Base()), hops: C.uint32_t(len(f.Hops())), participant: C.uint32_t(me.Slot()), node: C.uint32_t(node),
+		waits_on_deadlock: C.bool(waits),
 	}
 	C.ddlemu_clock_place(&v, f.Clock(), flows.Base())
 	return &virtualClock{C.ddlemu_clock_join(&v), flows}, nil
@@ -85,6 +103,9 @@ func (c *virtualClock) leave(job state.Job) {
 	}
 	if C.ddlemu_clock_gave_up() {
 		job.Invalidate(state.NotWaitedFor)
+	}
+	if c.view.clock.deadlocked != 0 {
+		job.Invalidate(state.Deadlocked)
 	}
 	C.ddlemu_clock_leave(c.view)
 }

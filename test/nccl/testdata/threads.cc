@@ -328,11 +328,17 @@ void abort_one(Session &s)
 void crossed(Session &s)
 {
 	s.init();
-	for (int first = 0; first < 2; first++) {
-		CHECK(first ? ncclSend(s.data, kCount, ncclFloat, 1 - rank, s.comm, s.stream)
-			    : ncclRecv(s.data, kCount, ncclFloat, 1 - rank, s.comm, s.stream));
-		CHECK(cudaStreamSynchronize(s.stream));
-	}
+	auto send = [&] { CHECK(ncclSend(s.data, kCount, ncclFloat, 1 - rank, s.comm, s.stream)); };
+	auto receive = [&] { CHECK(ncclRecv(s.data, kCount, ncclFloat, 1 - rank, s.comm, s.stream)); };
+	// The first messages connect, which needs both ranks.
+	CHECK(ncclGroupStart());
+	send();
+	receive();
+	CHECK(ncclGroupEnd());
+	receive();
+	CHECK(cudaStreamSynchronize(s.stream));
+	send();
+	CHECK(cudaStreamSynchronize(s.stream));
 }
 
 const std::map<std::string, void (*)(Session &)> programs = {

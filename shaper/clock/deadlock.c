@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Who waits for whom when nothing is left to happen.
+
+#include "clock.h"
+
+#include <stdio.h>
+
+#define MOST_LINES 16
+
+// What a rank waits for on the flows to another one.
+enum wait { NOTHING, A_MESSAGE, A_RECEIVE };
+
+static enum wait wait_on(const struct ddlemu_flow *f)
+{
+	if (f->receives_posted > f->posted)
+		return A_MESSAGE;
+	return f->posted > f->receives_posted ? A_RECEIVE : NOTHING;
+}
+
+// A flow's order has its ranks, above its number (nccl-plugin/internal/shm/clock.go).
+static uint64_t ranks_of(const struct ddlemu_clock_flow *x) { return x->order >> 20; }
+
+// next_in_use returns the first flow in use from number *i on, and sets *i to the number behind it; NULL: there is
+// none.
+static const struct ddlemu_clock_flow *next_in_use(const struct ddlemu_clock_flows *f, uint32_t *i)
+{
+	while (*i < DDLEMU_CLOCK_FLOWS) {
+		uint32_t k = (*i)++;
+		if (__atomic_load_n(&f->in_use[k], __ATOMIC_ACQUIRE) != 0)
+			return &f->flow[k];
+	}
+	return NULL;
+}
+
+// is_first says whether no flow before this one has the same ranks and the same wait, which is said once.
+static bool is_first(const struct ddlemu_clock_flows *f, const struct ddlemu_clock_flow *x)
+{
+	uint32_t i = 0;
+	for (const struct ddlemu_clock_flow *y; (y = next_in_use(f, &i)) != x;)
+		if (ranks_of(y) == ranks_of(x) && wait_on(&y->flow) == wait_on(&x->flow))
+			return false;
+	return true;
+}
+
+static void say(const struct ddlemu_clock_flow *x)
+{
+	unsigned sender = (unsigned)(ranks_of(x) >> 22), receiver = (unsigned)ranks_of(x) & 0x3fffff;
+	if (wait_on(&x->flow) == A_MESSAGE)
+		fprintf(stderr, "ddlemu: rank %u waits for a message from rank %u\n", receiver, sender);
+	else
+		fprintf(stderr, "ddlemu: rank %u waits until rank %u receives its message\n", sender, receiver);
+}
+
+void ddlemu_report_deadlock(struct ddlemu_clock_view *v)
+{
+	uint32_t i = 0, lines = 0;
+	fprintf(stderr, "ddlemu: deadlock: every rank waits, and nothing is left to happen\n");
+	for (const struct ddlemu_clock_flow *x; lines < MOST_LINES && (x = next_in_use(v->flows, &i)) != NULL;) {
+		if (wait_on(&x->flow) == NOTHING || !is_first(v->flows, x))
+			continue;
+		say(x);
+		lines++;
+	}
+	if (lines == 0)
+		fprintf(stderr, "ddlemu: no message between nodes is missing: ranks of one node wait for each other\n");
+}
