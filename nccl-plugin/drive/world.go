@@ -4,6 +4,7 @@ package drive
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -47,9 +48,14 @@ type connection struct {
 	send, recv unsafe.Pointer
 }
 
+var errVirtual = errors.New("the fabric has a virtual clock: verify measures what this host does, so it needs one with --clock real")
+
 // Join makes a job on the fabric with a participant for each NIC. The caller closes it before the
 // file.
 func Join(file *state.File, fab *fabric.Fabric) (*World, error) {
+	if file.Virtual() {
+		return nil, errVirtual
+	}
 	w := &World{file: file, made: map[pair]uint64{}}
 	job, err := file.JoinJob(state.VerifyKey)
 	if err != nil {
