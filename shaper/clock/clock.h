@@ -69,7 +69,8 @@ struct ddlemu_clock {
 	_Alignas(64) uint64_t rounds; // times that the clock ran
 	uint64_t steps; // of flows
 	uint64_t stuck; // rounds in which nothing was left to happen, and nobody waited for that
-	int64_t stuck_since; // CLOCK_MONOTONIC; 0: something happened in the last round
+	int64_t stuck_since; // CLOCK_MONOTONIC: since then nothing has happened, and nobody has worked
+	uint64_t stuck_claims; // of all actors, at that time
 	uint32_t deadlocked;
 };
 

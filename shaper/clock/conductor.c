@@ -81,15 +81,17 @@ static int64_t real_now(void)
 
 // stuck is called when nothing is left to happen and nobody waits for that. It is a deadlock if threads of applications
 // wait in calls, and none sleeps elsewhere: no thread that we know of can end it. A thread that we do not know may be
-// about to, for example when a process ends, so it is one only after a second of real time.
+// about to, for example when a process ends, so it is one only if all claims stay the same for a second of real time.
 static void stuck(struct ddlemu_clock_view *v, struct scan s)
 {
 	struct ddlemu_clock *c = v->clock;
 	c->stuck++;
 	if (!s.waiting || s.sleeping || v->waits_on_deadlock || c->deadlocked)
 		return;
-	if (c->stuck_since == 0)
+	if (c->stuck_since == 0 || c->stuck_claims != s.claims) {
 		c->stuck_since = real_now();
+		c->stuck_claims = s.claims;
+	}
 	if (real_now() - c->stuck_since < DDLEMU_CLOCK_PATIENCE)
 		return;
 	ddlemu_report_deadlock(v);

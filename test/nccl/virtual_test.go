@@ -124,6 +124,20 @@ func TestVirtualTimeOfAnyProgram(t *testing.T) {
 	}
 }
 
+// Several communicators, one after another: a rank that makes the next one waits for others, by
+// sockets, which still need time to end the one before.
+func TestVirtualTimeOfSeveralCommunicators(t *testing.T) {
+	bin := program(t)
+	for _, version := range []string{"2.22", "2.29"} {
+		out := runVirtual(t, []string{"WORLD_SIZE=4", "ROUNDS=3"}, version, bin)
+		for _, want := range []string{"all right", "verdict: VALID"} {
+			if !strings.Contains(out, want) {
+				t.Errorf("NCCL %s: no %q in\n%s", version, want, out)
+			}
+		}
+	}
+}
+
 // A rank that waits for one that computes takes no time of a core, and the computation takes
 // no virtual time.
 func TestVirtualTimeStandsStillWhileARankComputes(t *testing.T) {

@@ -89,6 +89,15 @@ void works(ApplicationThread *t)
 	softexec::virtual_clock()->work(t->actor);
 }
 
+constexpr unsigned kSocketPolls = 2000; // about a millisecond
+constexpr useconds_t kSocketNap = 20; // us, between two further ones: the cores are for those that work
+
+void set_polls_socket(ApplicationThread *t, bool polls)
+{
+	std::lock_guard<std::mutex> lock(t->mu);
+	t->polls_socket = polls;
+}
+
 } // namespace
 
 ddlemu_actor *application_actor()
@@ -140,6 +149,28 @@ HelperWait::~HelperWait()
 	softexec::virtual_clock()->leave(actor_);
 }
 
+void application_asked_socket(bool answered)
+{
+	thread_local unsigned unanswered = 0;
+	ApplicationThread *t = registered.thread;
+	if (!t)
+		return;
+	if (answered) {
+		if (unanswered >= kSocketPolls) {
+			set_polls_socket(t, false);
+			works(t);
+		}
+		unanswered = 0;
+		return;
+	}
+	if (unanswered < kSocketPolls) {
+		if (++unanswered == kSocketPolls)
+			set_polls_socket(t, true);
+		return;
+	}
+	usleep(kSocketNap);
+}
+
 void application_polled(uint32_t seen)
 {
 	thread_local bool polls = false;
@@ -189,6 +220,8 @@ SOFT_API void ddlemuSoftIdle(struct ddlemu_actor *actor, enum ddlemu_clock_numbe
 }
 
 SOFT_API void ddlemuSoftPolled(uint32_t seen) { application_polled(seen); }
+
+SOFT_API void ddlemuSoftAskedSocket(int answered) { application_asked_socket(answered != 0); }
 
 SOFT_API int ddlemuSoftSettle(void)
 {

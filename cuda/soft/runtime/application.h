@@ -40,6 +40,10 @@ private:
 // thread polls: it waits until something is.
 void application_polled(uint32_t seen);
 
+// application_asked_socket is called when NCCL has asked a socket, as the calling thread. A thread that gets no answer
+// for kSocketPolls times in a row waits for another process, as one that sleeps does.
+void application_asked_socket(bool answered);
+
 // forget_application forgets the clock and the threads, in a forked child: they are the parent's.
 void forget_application();
 
@@ -50,6 +54,7 @@ struct ApplicationThread {
 	std::mutex mu; // of what follows
 	bool waits = false; // in application_idle
 	bool claimed = false; // the sampler has said that it is idle
+	bool polls_socket = false; // it runs, but only to ask a socket again and again
 	uint64_t runs = 0; // how often it had run when the sampler looked last
 	int64_t sleeps_since = 0; // real time in ns; 0: it ran when the sampler looked last
 	int64_t outside_since = 0; // real time in ns

@@ -51,6 +51,9 @@ struct ddlemu_actor *ddlemuSoftActor(void);
 void ddlemuSoftIdle(struct ddlemu_actor *actor, enum ddlemu_clock_number number, uint32_t seen);
 void ddlemuSoftPolled(uint32_t seen);
 
+// ddlemuSoftAskedSocket is soft::application_asked_socket.
+void ddlemuSoftAskedSocket(int answered);
+
 } // extern "C"
 
 namespace soft {

@@ -131,7 +131,7 @@ private:
 	{
 		const std::string path = task(getpid(), std::to_string(t.id).c_str());
 		const uint64_t runs = runs_of(path);
-		const bool ran = runs != t.runs || runs_now(path);
+		const bool ran = !t.polls_socket && (runs != t.runs || runs_now(path));
 		t.runs = runs;
 		if (ran || others_run())
 			t.sleeps_since = 0;

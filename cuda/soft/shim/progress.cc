@@ -8,10 +8,11 @@
 // NCCL's progress thread is an actor. It polls: a pass over all operations, then, if the pass did nothing, sched_yield.
 // Some of what a pass does is not visible from outside: it stores counters that the executor polls. So the functions
 // that make progress on an operation are wrapped too, and say whether they did something (ncclProxyArgs.idle).
-#include <dlfcn.h>
+#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdint.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -32,6 +33,8 @@ int __real_pthread_cond_broadcast(pthread_cond_t *);
 int __real_pthread_create(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
 int __real_pthread_join(pthread_t, void **);
 int __real_usleep(useconds_t);
+ssize_t __real_recv(int, void *, size_t, int);
+int __real_accept(int, struct sockaddr *, socklen_t *);
 
 // One of NCCL's transports, as data: the places of some pointers in it are all that is used. The others have no
 // operations for the progress thread, except with settings that the plugin refuses with a virtual clock.
@@ -409,6 +412,27 @@ int __wrap_pthread_cond_broadcast(pthread_cond_t *cond)
 	const int result = __real_pthread_cond_broadcast(cond);
 	signaled();
 	return result;
+}
+
+// NCCL waits for another process, while it sets up, by asking a socket again and again.
+ssize_t __wrap_recv(int fd, void *data, size_t size, int flags)
+{
+	const ssize_t n = __real_recv(fd, data, size, flags);
+	const int error = errno;
+	if (ddlemuSoftClock())
+		ddlemuSoftAskedSocket(n >= 0 || (error != EAGAIN && error != EWOULDBLOCK));
+	errno = error;
+	return n;
+}
+
+int __wrap_accept(int fd, struct sockaddr *address, socklen_t *size)
+{
+	const int connection = __real_accept(fd, address, size);
+	const int error = errno;
+	if (ddlemuSoftClock())
+		ddlemuSoftAskedSocket(connection >= 0 || (error != EAGAIN && error != EWOULDBLOCK));
+	errno = error;
+	return connection;
 }
 
 int __wrap_pthread_create(pthread_t *handle, const pthread_attr_t *attr, void *(*function)(void *), void *argument)
