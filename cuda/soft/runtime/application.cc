@@ -81,6 +81,7 @@ void set_waits(ApplicationThread *t, bool waits)
 void works(ApplicationThread *t)
 {
 	std::lock_guard<std::mutex> lock(t->mu);
+	t->asked_socket = 0;
 	if (!t->claimed)
 		return;
 	t->claimed = false;
@@ -91,12 +92,7 @@ void works(ApplicationThread *t)
 
 constexpr unsigned kSocketPolls = 2000; // about a millisecond
 constexpr useconds_t kSocketNap = 20; // us, between two further ones: the cores are for those that work
-
-void set_polls_socket(ApplicationThread *t, bool polls)
-{
-	std::lock_guard<std::mutex> lock(t->mu);
-	t->polls_socket = polls;
-}
+thread_local unsigned unanswered = 0; // asks of sockets, in a row
 
 } // namespace
 
@@ -107,6 +103,7 @@ ddlemu_actor *application_actor()
 		return nullptr;
 	if (is_exact)
 		return clock->application();
+	unanswered = 0;
 	if (registered.thread)
 		works(registered.thread);
 	if (ddlemu_actor *own = softexec::own_actor())
@@ -151,23 +148,18 @@ HelperWait::~HelperWait()
 
 void application_asked_socket(bool answered)
 {
-	thread_local unsigned unanswered = 0;
 	ApplicationThread *t = registered.thread;
 	if (!t)
 		return;
 	if (answered) {
-		if (unanswered >= kSocketPolls) {
-			set_polls_socket(t, false);
+		if (unanswered >= kSocketPolls)
 			works(t);
-		}
 		unanswered = 0;
 		return;
 	}
-	if (unanswered < kSocketPolls) {
-		if (++unanswered == kSocketPolls)
-			set_polls_socket(t, true);
+	if (++unanswered < kSocketPolls)
 		return;
-	}
+	t->asked_socket = real_ns();
 	usleep(kSocketNap);
 }
 

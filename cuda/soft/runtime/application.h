@@ -6,6 +6,7 @@
 // never sleeps outside of our calls, says so (ddlemuSoftExact), and then there is no sampler.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <mutex>
 #include <vector>
@@ -54,7 +55,7 @@ struct ApplicationThread {
 	std::mutex mu; // of what follows
 	bool waits = false; // in application_idle
 	bool claimed = false; // the sampler has said that it is idle
-	bool polls_socket = false; // it runs, but only to ask a socket again and again
+	std::atomic<int64_t> asked_socket{ 0 }; // real time in ns when it asked a socket the last of many times in vain
 	uint64_t runs = 0; // how often it had run when the sampler looked last
 	int64_t sleeps_since = 0; // real time in ns; 0: it ran when the sampler looked last
 	int64_t outside_since = 0; // real time in ns

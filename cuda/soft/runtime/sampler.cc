@@ -31,6 +31,7 @@ int64_t real_ns()
 namespace {
 
 constexpr int64_t kGrace = 4000000; // ns: a thread that sleeps for less is taken as working
+constexpr int64_t kAsked = 2000000; // ns: a thread that has asked a socket in vain since then still does
 constexpr int64_t kLook = 1000000; // ns between two looks while a thread is outside of our calls and works
 constexpr int64_t kRest = 16000000; // ns between two looks while there is none
 
@@ -131,7 +132,8 @@ private:
 	{
 		const std::string path = task(getpid(), std::to_string(t.id).c_str());
 		const uint64_t runs = runs_of(path);
-		const bool ran = !t.polls_socket && (runs != t.runs || runs_now(path));
+		const bool asks = now_ - t.asked_socket < kAsked;
+		const bool ran = !asks && (runs != t.runs || runs_now(path));
 		t.runs = runs;
 		if (ran || others_run())
 			t.sleeps_since = 0;
