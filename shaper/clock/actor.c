@@ -124,6 +124,20 @@ void ddlemu_actor_idle(
 	__atomic_store_n(&a->claim, 0, __ATOMIC_SEQ_CST);
 }
 
+void ddlemu_actor_sleep_until(struct ddlemu_clock_view *v, struct ddlemu_actor *a, int64_t t)
+{
+	struct ddlemu_number *n = number_of(v, v->node, DDLEMU_SIGNALS);
+	while (clock_read(v->clock) < t) {
+		uint32_t seen = number_read(n);
+		a->until = t;
+		__atomic_store_n(&a->claim, DDLEMU_CLAIM | (uint64_t)DDLEMU_TIMER << 32, __ATOMIC_SEQ_CST);
+		ddlemu_clock_run(v);
+		if (clock_read(v->clock) < t)
+			ddlemu_number_sleep(n, seen, DDLEMU_CLOCK_SLEEP);
+		__atomic_store_n(&a->claim, 0, __ATOMIC_SEQ_CST);
+	}
+}
+
 void ddlemu_actor_settle(struct ddlemu_clock_view *v, struct ddlemu_actor *a)
 {
 	for (uint32_t seen = number_read(&v->clock->settled); number_read(&v->clock->settled) == seen;)

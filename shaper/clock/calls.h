@@ -25,7 +25,7 @@
 
 #include <stdint.h>
 
-#define DDLEMU_CLOCK_CALLS_VERSION 3
+#define DDLEMU_CLOCK_CALLS_VERSION 4
 
 enum ddlemu_clock_number {
 	DDLEMU_ACTS, // for threads that poll
@@ -57,6 +57,8 @@ struct ddlemu_clock_calls {
 	// The actor is idle as long as the number has the value `seen`, and sleeps meanwhile: at most 100 ms of real
 	// time. It works again when this returns.
 	void (*idle)(struct ddlemu_actor *actor, enum ddlemu_clock_number number, uint32_t seen);
+	// The actor is idle until the virtual time t in ns.
+	void (*sleep_until)(struct ddlemu_actor *actor, int64_t t);
 	// Says for another thread, which sleeps, that its actor is idle as long as the number has the value `seen`.
 	void (*claim)(struct ddlemu_actor *actor, enum ddlemu_clock_number number, uint32_t seen);
 	// Withdraws such a claim: the actor works.

@@ -34,6 +34,7 @@
 #define DDLEMU_CLAIM (1ull << 63)
 struct ddlemu_actor {
 	_Alignas(64) uint64_t claim;
+	int64_t until; // virtual time, of a claim with DDLEMU_TIMER
 	uint32_t used; // 0: a free place
 	uint32_t application; // one of the application's threads
 	uint32_t thread; // for display
@@ -144,6 +145,7 @@ struct ddlemu_actor *ddlemu_actor_enter(struct ddlemu_clock_view *, const char *
 void ddlemu_actor_leave(struct ddlemu_clock_view *, struct ddlemu_actor *);
 void ddlemu_actor_idle(struct ddlemu_clock_view *, struct ddlemu_actor *, enum ddlemu_clock_number, uint32_t seen);
 void ddlemu_actor_settle(struct ddlemu_clock_view *, struct ddlemu_actor *);
+void ddlemu_actor_sleep_until(struct ddlemu_clock_view *, struct ddlemu_actor *, int64_t t);
 // Says for the actor of another thread that it is idle.
 void ddlemu_actor_claim(struct ddlemu_clock_view *, struct ddlemu_actor *, enum ddlemu_clock_number, uint32_t seen);
 
@@ -152,8 +154,12 @@ static inline uint32_t number_read(const struct ddlemu_number *n)
 	return __atomic_load_n(&n->value, __ATOMIC_SEQ_CST);
 }
 
-// A number by its place in a claim: DDLEMU_SETTLE is the clock's `settled`.
+// What else a claim may say in place of a number: idle until nothing is left to happen (the number is the clock's
+// `settled`), or until a virtual time (there is no number).
 #define DDLEMU_SETTLE DDLEMU_CLOCK_NUMBERS
+#define DDLEMU_TIMER (DDLEMU_CLOCK_NUMBERS + 1)
+
+// A number by its place in a claim.
 static inline struct ddlemu_number *number_of(struct ddlemu_clock_view *v, uint32_t node, uint32_t number)
 {
 	if (number < DDLEMU_NODE_NUMBERS)
@@ -178,9 +184,9 @@ void ddlemu_clock_run(struct ddlemu_clock_view *);
 // What running the flows came to.
 enum ddlemu_clock_result { DDLEMU_WOKE_NODES, DDLEMU_NOTHING_LEFT };
 
-// Makes the steps of the flows up to the first one that an end must see, sets the time and raises the acts of the
-// nodes concerned. Only for whoever has the baton.
-enum ddlemu_clock_result ddlemu_flows_run(struct ddlemu_clock_view *);
+// Makes the steps of the flows up to the first one that an end must see, at most up to `latest`, sets the time and
+// raises the acts of the nodes concerned. Only for whoever has the baton.
+enum ddlemu_clock_result ddlemu_flows_run(struct ddlemu_clock_view *, int64_t latest);
 
 // Says on stderr who waits for whom.
 void ddlemu_report_deadlock(struct ddlemu_clock_view *);

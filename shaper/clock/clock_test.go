@@ -109,6 +109,33 @@ func TestADeadRankKeepsNobodyWaiting(t *testing.T) {
 	}
 }
 
+// A rank that waits for a time: what happens before is seen first, then time stops there, and
+// does not go on before the rank waits again.
+func TestTimesThatRanksWaitFor(t *testing.T) {
+	w := open(t, 2, []link.Spec{gigabyte(5 * time.Microsecond)})
+	x := w.flow(0, 1, 1, []int{0})
+	w.receive(x)
+	w.post(x, 1000)
+	w.sleepUntil(0, start+50_000)
+	w.idle(1)
+	w.run(0)
+	if due, _ := w.times(x, 0); w.now() != due || due >= start+50_000 {
+		t.Fatalf("the time is %d, want that of the message, %d", w.now(), due)
+	}
+	w.idle(1)
+	w.run(1) // the acknowledgement
+	w.idle(1)
+	w.run(1)
+	if w.now() != start+50_000 || w.status().Actors[0].State != Computes {
+		t.Fatalf("the time is %d, want %d", w.now(), start+50_000)
+	}
+	w.idle(1)
+	w.run(1)
+	if w.now() != start+50_000 {
+		t.Errorf("the time is %d although rank 0 may work", w.now())
+	}
+}
+
 // A rank that leaves does not begin to run the clock, and does not break it.
 func TestARankThatHasLeftRunsNothing(t *testing.T) {
 	w := open(t, 2, []link.Spec{gigabyte(time.Microsecond)})

@@ -12,6 +12,8 @@ static bool is_idle(struct ddlemu_clock_view *v, uint32_t node, struct ddlemu_ac
 {
 	if (claim == 0)
 		return __atomic_load_n(&a->used, __ATOMIC_SEQ_CST) == 0;
+	if (NUMBER(claim) == DDLEMU_TIMER)
+		return clock_read(v->clock) < a->until;
 	return number_read(number_of(v, node, NUMBER(claim))) == VALUE(claim);
 }
 
@@ -21,6 +23,7 @@ struct scan {
 	bool settling; // one of them waits until nothing is left to happen
 	bool waiting; // a thread of an application waits in a call
 	bool sleeping; // one sleeps outside of our calls
+	int64_t timer; // when the first one that waits for a time goes on; DDLEMU_NEVER: there is none
 	uint64_t claims; // a hash of what they claim
 };
 
@@ -31,6 +34,8 @@ static void see(struct scan *s, const struct ddlemu_actor *a, uint64_t claim)
 		return;
 	s->settling |= NUMBER(claim) == DDLEMU_SETTLE;
 	s->sleeping |= NUMBER(claim) == DDLEMU_HANDOVERS;
+	if (NUMBER(claim) == DDLEMU_TIMER)
+		s->timer = min64(s->timer, a->until);
 	s->waiting |= NUMBER(claim) < DDLEMU_NODE_NUMBERS && a->application != 0;
 }
 
@@ -39,7 +44,7 @@ static void see(struct scan *s, const struct ddlemu_actor *a, uint64_t claim)
 // effect meanwhile, or has seen one, claims another value. test/clockmodel checks that.
 static struct scan scan(struct ddlemu_clock_view *v)
 {
-	struct scan s = { .claims = 14695981039346656037ull }; // FNV-1a, by words
+	struct scan s = { .timer = DDLEMU_NEVER, .claims = 14695981039346656037ull }; // FNV-1a, by words
 	for (uint32_t i = 0; i < v->clock->participants; i++) {
 		struct ddlemu_participant *p = &v->participants[i];
 		if (__atomic_load_n(&p->on, __ATOMIC_SEQ_CST) == 0)
@@ -100,11 +105,32 @@ static void stuck(struct ddlemu_clock_view *v, struct scan s)
 		ddlemu_node_raise(v, i, DDLEMU_SIGNALS);
 }
 
+// wake_timers sets the time to that of the first timer and wakes those that wait for it.
+static void wake_timers(struct ddlemu_clock_view *v, int64_t t)
+{
+	__atomic_store_n(&v->clock->now, t, __ATOMIC_SEQ_CST);
+	for (uint32_t i = 0; i < v->clock->participants; i++) {
+		struct ddlemu_participant *p = &v->participants[i];
+		bool due = false;
+		for (uint32_t k = 0; p->on != 0 && k < p->actors; k++) {
+			uint64_t claim = __atomic_load_n(&p->actor[k].claim, __ATOMIC_SEQ_CST);
+			due |= claim != 0 && NUMBER(claim) == DDLEMU_TIMER && p->actor[k].until <= t;
+		}
+		if (due)
+			ddlemu_node_raise(v, p->node, DDLEMU_SIGNALS);
+	}
+}
+
 // run runs the clock once, and says whether anything happened.
 static bool run(struct ddlemu_clock_view *v, struct scan s)
 {
 	v->clock->rounds++;
-	if (ddlemu_flows_run(v) == DDLEMU_WOKE_NODES) {
+	bool woke = ddlemu_flows_run(v, s.timer) == DDLEMU_WOKE_NODES;
+	if (s.timer != DDLEMU_NEVER && (!woke || clock_read(v->clock) >= s.timer)) {
+		wake_timers(v, s.timer);
+		woke = true;
+	}
+	if (woke) {
 		v->clock->stuck_since = 0;
 		return true;
 	}

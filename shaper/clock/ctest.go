@@ -28,6 +28,13 @@ static void work(struct ddlemu_clock_view *v)
 	__atomic_store_n(&v->participants[v->participant].actor[0].claim, 0, __ATOMIC_SEQ_CST);
 }
 
+static void claim_timer(struct ddlemu_clock_view *v, int64_t t)
+{
+	struct ddlemu_actor *a = &v->participants[v->participant].actor[0];
+	a->until = t;
+	__atomic_store_n(&a->claim, DDLEMU_CLAIM | (uint64_t)DDLEMU_TIMER << 32, __ATOMIC_SEQ_CST);
+}
+
 static uint32_t acts(struct ddlemu_clock_view *v, uint32_t node) { return number_read(&v->nodes[node].number[DDLEMU_ACTS]); }
 
 static struct ddlemu_clock_flow *make_flow(struct ddlemu_clock_view *v, uint32_t i)
@@ -148,6 +155,11 @@ func (w *world) isFree(x *C.struct_ddlemu_clock_flow) bool { return C.is_free(&w
 func (w *world) now() int64 { return int64(C.clock_read(w.views[0].clock)) }
 
 func (w *world) idle(node int) { C.claim(&w.views[node]) }
+
+// sleepUntil is the rank on a node that waits for a virtual time.
+func (w *world) sleepUntil(node int, t int64) {
+	C.claim_timer(&w.views[node], C.int64_t(t))
+}
 
 func (w *world) work(node int) { C.work(&w.views[node]) }
 

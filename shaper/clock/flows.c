@@ -208,7 +208,7 @@ static void read_posts(struct ddlemu_clock_view *v, struct ddlemu_clock_flow **p
 	}
 }
 
-enum ddlemu_clock_result ddlemu_flows_run(struct ddlemu_clock_view *v)
+enum ddlemu_clock_result ddlemu_flows_run(struct ddlemu_clock_view *v, int64_t latest)
 {
 	// Only one thread at a time has the baton, but processes have memory of their own.
 	static struct ddlemu_clock_flow *posted[DDLEMU_CLOCK_FLOWS];
@@ -218,7 +218,7 @@ enum ddlemu_clock_result ddlemu_flows_run(struct ddlemu_clock_view *v)
 	read_posts(v, posted, now, &w);
 	while (v->flows->heap_size > 0) {
 		struct ddlemu_heap_entry top = v->flows->heap[0];
-		if (w.any && top.next > now)
+		if (top.next > (w.any ? now : latest))
 			break;
 		now = max64(now, top.next);
 		// Before the step: an end that looks meanwhile, because it has slept for long, must not see the future.

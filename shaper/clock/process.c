@@ -40,6 +40,12 @@ static void process_idle(struct ddlemu_actor *a, enum ddlemu_clock_number number
 		ddlemu_actor_idle(&view, a, number, seen);
 }
 
+static void process_sleep_until(struct ddlemu_actor *a, int64_t t)
+{
+	if (!has_left())
+		ddlemu_actor_sleep_until(&view, a, t);
+}
+
 static void process_claim(struct ddlemu_actor *a, enum ddlemu_clock_number number, uint32_t seen)
 {
 	if (!has_left())
@@ -68,6 +74,7 @@ static struct ddlemu_clock_calls calls = {
 	.read = process_read,
 	.raise = process_raise,
 	.idle = process_idle,
+	.sleep_until = process_sleep_until,
 	.claim = process_claim,
 	.work = process_work,
 	.sleep = process_sleep,

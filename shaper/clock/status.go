@@ -24,16 +24,17 @@ type Actor struct {
 	Participant int    `json:"participant"` // its place in the fabric's file
 	Name        string `json:"name"`        // application, soft-stream, ...
 	Thread      int    `json:"thread"`      // thread id; of the application the process id
-	State       string `json:"state"`       // Works, Polls, Waits, Sleeps or Settles; all but the first are idle
+	State       string `json:"state"`       // Works, Polls, Waits, Sleeps, Computes or Settles; all but the first are idle
 }
 
 // What an actor does.
 const (
-	Works   = "works"
-	Polls   = "polls"   // it polls for the effects of others
-	Waits   = "waits"   // it waits for a signal
-	Sleeps  = "sleeps"  // it sleeps outside of ddlemu's calls
-	Settles = "settles" // it waits until nothing is left to happen
+	Works    = "works"
+	Polls    = "polls"    // it polls for the effects of others
+	Waits    = "waits"    // it waits for a signal
+	Sleeps   = "sleeps"   // it sleeps outside of ddlemu's calls
+	Computes = "computes" // it waits for a virtual time (ddlemu_compute)
+	Settles  = "settles"  // it waits until nothing is left to happen
 )
 
 // Start is the virtual time of a new fabric in ns.
@@ -69,6 +70,8 @@ func stateOf(claim uint64) string {
 		return Waits
 	case claim>>32&0x7fffffff == C.DDLEMU_HANDOVERS:
 		return Sleeps
+	case claim>>32&0x7fffffff == C.DDLEMU_TIMER:
+		return Computes
 	}
 	return Settles
 }

@@ -104,7 +104,7 @@ func occupy(t *testing.T) {
 func TestVirtualTimeOfAnyProgram(t *testing.T) {
 	bin := compile(t, "threads")
 	for _, version := range []string{"2.22", "2.29"} {
-		for _, name := range []string{"destroy", "group", "nonblocking", "query", "handover", "repeat", "storm"} {
+		for _, name := range []string{"destroy", "group", "nonblocking", "query", "handover", "virtual", "repeat", "storm"} {
 			t.Run(version+" "+name, func(t *testing.T) {
 				first := runVirtual(t, nil, version, bin, name)
 				if len(times(first)) != 2 || !strings.Contains(first, "verdict: VALID") {

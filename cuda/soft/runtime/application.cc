@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "application.h"
 
+#include <ddlemu.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -146,6 +147,19 @@ HelperWait::~HelperWait()
 	softexec::virtual_clock()->leave(actor_);
 }
 
+void application_compute(ddlemu_actor *actor, int64_t ns)
+{
+	const ddlemu_clock_calls *clock = softexec::virtual_clock();
+	ApplicationThread *t = registered.thread;
+	if (t) {
+		set_waits(t, true);
+		clock->raise(DDLEMU_HANDOVERS);
+	}
+	clock->sleep_until(actor, clock->now() + ns);
+	if (t)
+		set_waits(t, false);
+}
+
 void application_asked_socket(bool answered)
 {
 	ApplicationThread *t = registered.thread;
@@ -214,6 +228,15 @@ SOFT_API void ddlemuSoftIdle(struct ddlemu_actor *actor, enum ddlemu_clock_numbe
 SOFT_API void ddlemuSoftPolled(uint32_t seen) { application_polled(seen); }
 
 SOFT_API void ddlemuSoftAskedSocket(int answered) { application_asked_socket(answered != 0); }
+
+SOFT_API int ddlemu_compute(int64_t ns)
+{
+	ddlemu_actor *actor = application_actor();
+	if (!actor)
+		return -1;
+	application_compute(actor, ns);
+	return 0;
+}
 
 SOFT_API int ddlemuSoftSettle(void)
 {

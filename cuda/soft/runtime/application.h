@@ -36,6 +36,9 @@ private:
 	ddlemu_actor *actor_ = nullptr;
 };
 
+// application_compute waits, as the calling thread, for ns of virtual time.
+void application_compute(ddlemu_actor *actor, int64_t ns);
+
 // application_polled is called after a question was answered with "not ready"; `seen` is SIGNALS, read before the
 // question was looked at. If the thread's last question had the same answer and nothing has been signaled since, the
 // thread polls: it waits until something is.

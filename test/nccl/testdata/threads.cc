@@ -9,6 +9,7 @@
 //	handover     a second thread calls NCCL, while the first one waits for it on a condition variable
 //	compute      rank 1 computes for 1 s between two collectives, rank 0 waits for it in the second
 //	repeat       300 collectives, each posted while the sends of the one before are not complete yet
+//	virtual      rank 1 says that it computes for 1 ms between two collectives, and its stream for 2 ms
 //	storm        groups of 300 sends and receives: NCCL's queues are full
 //	abort        rank 0 waits for a collective that rank 1 never begins, and aborts
 //	crossed      both ranks receive before they send: they never end
@@ -16,6 +17,7 @@
 // It prints the time that CUDA events saw, in ns.
 
 #include <cuda_runtime_api.h>
+#include <ddlemu.h>
 #include <nccl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -276,6 +278,23 @@ void compute(Session &s)
 	CHECK(ncclCommDestroy(s.comm));
 }
 
+void virtual_compute(Session &s)
+{
+	s.init();
+	s.all_reduce();
+	CHECK(cudaStreamSynchronize(s.stream));
+	CHECK(cudaEventRecord(s.begin, s.stream));
+	if (rank == 1) {
+		CHECK(ddlemu_compute(1000000));
+		CHECK(cudaLaunchHostFunc(s.stream, [](void *) { CHECK(ddlemu_compute(2000000)); }, nullptr));
+	}
+	s.all_reduce();
+	CHECK(cudaEventRecord(s.end, s.stream));
+	s.print_elapsed();
+	s.check(2);
+	CHECK(ncclCommDestroy(s.comm));
+}
+
 void repeat(Session &s)
 {
 	s.init();
@@ -348,6 +367,7 @@ const std::map<std::string, void (*)(Session &)> programs = {
 	{ "query", query },
 	{ "handover", handover },
 	{ "compute", compute },
+	{ "virtual", virtual_compute },
 	{ "repeat", repeat },
 	{ "storm", storm },
 	{ "abort", abort_one },
