@@ -9,6 +9,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/bench"
 	"github.com/ddlemu/ddlemu/shaper/bench/internal/expected"
@@ -49,6 +50,7 @@ const DecideUpTo = 64 << 20
 // Expect runs real NCCL for its decision on each row of o.Bench, and returns the model's expectations. NCCL reads the
 // fabric's NICs with their present parameters. After that its own links are unlimited, so that the run is short.
 func Expect(ctx context.Context, o Options) ([]Forecast, bench.Info, error) {
+	o.ChooseClock() // as the run whose times are asked for would
 	asked, err := o.askedFabric()
 	if err != nil {
 		return nil, bench.Info{}, err
@@ -109,7 +111,7 @@ func (o *Options) askedFabric() (*fabric.Fabric, error) {
 // use them.
 func (o *Options) privateCopy(asked *fabric.Fabric) *fabric.Fabric {
 	f := *asked
-	f.Config.TimeScale = 1
+	f.Config.TimeScale, f.Config.Clock = 1, configs.RealClock
 	f.Config.GPUsPerNode = o.gpus(&f.Config)
 	return &f
 }

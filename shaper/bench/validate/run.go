@@ -163,8 +163,9 @@ func (r *Report) refused(ctx context.Context, group []Row, err error) error {
 func (t *Table) Expect(ctx context.Context, o Options) (*Report, error) {
 	r := t.report(&o.Emulate)
 	e := o.Emulate
+	e.ChooseClock()
 	e.Config.TimeScale = 1
-	t.configure(&e.Bench, t.Rows, mostIters)
+	t.configure(&e.Bench, t.Rows, goodIters)
 	e.Env = append(e.Env[:len(e.Env):len(e.Env)], t.Env...)
 	rows, info, err := emulate.Expect(ctx, e)
 	if err != nil {
