@@ -17,6 +17,12 @@ static bool is_idle(struct ddlemu_clock_view *v, uint32_t node, struct ddlemu_ac
 	return number_read(number_of(v, node, NUMBER(claim))) == VALUE(claim);
 }
 
+// until_of is the virtual time until which an actor is idle, 0 if its claim names none.
+static uint64_t until_of(const struct ddlemu_actor *a, uint64_t claim)
+{
+	return claim != 0 && NUMBER(claim) == DDLEMU_TIMER ? (uint64_t)a->until : 0;
+}
+
 // What a scan of all actors has found.
 struct scan {
 	bool idle; // every actor was idle when the scan came to it
@@ -54,7 +60,8 @@ static struct scan scan(struct ddlemu_clock_view *v)
 			if (!is_idle(v, p->node, &p->actor[k], claim))
 				return s;
 			see(&s, &p->actor[k], claim);
-			s.claims = (s.claims ^ claim ^ (uint64_t)i << 40) * 1099511628211ull;
+			s.claims = (s.claims ^ claim ^ until_of(&p->actor[k], claim) ^ (uint64_t)i << 40) *
+				1099511628211ull;
 		}
 	}
 	s.idle = true;

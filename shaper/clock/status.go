@@ -61,16 +61,17 @@ func StatusOf(memory unsafe.Pointer) Status {
 
 // stateOf is what a claim says.
 func stateOf(claim uint64) string {
-	switch {
-	case claim == 0:
+	if claim == 0 {
 		return Works
-	case claim>>32&0x7fffffff == C.DDLEMU_ACTS:
+	}
+	switch claim >> 32 & 0x7fffffff {
+	case C.DDLEMU_ACTS:
 		return Polls
-	case claim>>32&0x7fffffff == C.DDLEMU_SIGNALS:
+	case C.DDLEMU_SIGNALS:
 		return Waits
-	case claim>>32&0x7fffffff == C.DDLEMU_HANDOVERS:
+	case C.DDLEMU_HANDOVERS:
 		return Sleeps
-	case claim>>32&0x7fffffff == C.DDLEMU_TIMER:
+	case C.DDLEMU_TIMER:
 		return Computes
 	}
 	return Settles
