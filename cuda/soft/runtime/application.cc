@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <vector>
 
 #include "clock.h"
 #include "error.h"
@@ -14,13 +15,18 @@
 
 namespace soft {
 
+namespace {
+
+struct ApplicationThreads {
+	std::mutex mu;
+	std::vector<ApplicationThread *> all;
+};
+
 ApplicationThreads &application_threads()
 {
 	static auto *threads = new ApplicationThreads; // never destroyed: threads may run until the process ends
 	return *threads;
 }
-
-namespace {
 
 std::atomic<bool> has_exact{ false };
 thread_local bool is_exact = false;
@@ -68,14 +74,33 @@ ddlemu_actor *enter_application()
 	return actor;
 }
 
-// set_waits says that the thread enters or leaves a call that waits. What the sampler knows of it is old then.
+// forget_samples forgets what the sampler knows of a thread. With its mutex.
+void forget_samples(ApplicationThread *t)
+{
+	t->claimed = false;
+	t->sleeps_since = 0;
+	t->outside_since = real_ns();
+}
+
 void set_waits(ApplicationThread *t, bool waits)
 {
 	std::lock_guard<std::mutex> lock(t->mu);
 	t->waits = waits;
-	t->claimed = false;
-	t->sleeps_since = 0;
-	t->outside_since = real_ns();
+	forget_samples(t);
+}
+
+// in_call runs wait, in which the calling thread waits, between leaving the sampler's sight and coming back to it.
+template <class Wait>
+void in_call(Wait wait)
+{
+	ApplicationThread *t = registered.thread;
+	if (t) {
+		set_waits(t, true);
+		softexec::virtual_clock()->raise(DDLEMU_HANDOVERS);
+	}
+	wait();
+	if (t)
+		set_waits(t, false);
 }
 
 // works withdraws what the sampler has said about a thread that has run since.
@@ -85,9 +110,7 @@ void works(ApplicationThread *t)
 	t->asked_socket = 0;
 	if (!t->claimed)
 		return;
-	t->claimed = false;
-	t->sleeps_since = 0;
-	t->outside_since = real_ns();
+	forget_samples(t);
 	softexec::virtual_clock()->work(t->actor);
 }
 
@@ -118,17 +141,16 @@ void forget_application()
 	softexec::forget_clock();
 }
 
+void for_each_application_thread(const std::function<void(ApplicationThread &)> &f)
+{
+	std::lock_guard<std::mutex> lock(application_threads().mu);
+	for (ApplicationThread *t : application_threads().all)
+		f(*t);
+}
+
 void application_idle(ddlemu_actor *actor, ddlemu_clock_number number, uint32_t seen)
 {
-	const ddlemu_clock_calls *clock = softexec::virtual_clock();
-	ApplicationThread *t = registered.thread;
-	if (t) {
-		set_waits(t, true);
-		clock->raise(DDLEMU_HANDOVERS);
-	}
-	clock->idle(actor, number, seen);
-	if (t)
-		set_waits(t, false);
+	in_call([=] { softexec::virtual_clock()->idle(actor, number, seen); });
 }
 
 HelperWait::HelperWait()
@@ -150,14 +172,7 @@ HelperWait::~HelperWait()
 void application_compute(ddlemu_actor *actor, int64_t ns)
 {
 	const ddlemu_clock_calls *clock = softexec::virtual_clock();
-	ApplicationThread *t = registered.thread;
-	if (t) {
-		set_waits(t, true);
-		clock->raise(DDLEMU_HANDOVERS);
-	}
-	clock->sleep_until(actor, clock->now() + ns);
-	if (t)
-		set_waits(t, false);
+	in_call([=] { clock->sleep_until(actor, clock->now() + ns); });
 }
 
 void application_asked_socket(bool answered)

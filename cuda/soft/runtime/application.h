@@ -8,8 +8,8 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <mutex>
-#include <vector>
 
 #include "../exec/clock.h"
 
@@ -22,8 +22,8 @@ ddlemu_actor *application_actor();
 // application_idle waits, as the calling thread, until the number is no longer `seen`.
 void application_idle(ddlemu_actor *actor, ddlemu_clock_number number, uint32_t seen);
 
-// HelperWait is a wait of a thread that has called ddlemuSoftHelper, which has an actor as long. For other threads it
-// does nothing.
+// HelperWait is a wait of a thread that has called ddlemuSoftHelper. The thread has an actor as long as this lives. For
+// other threads it does nothing.
 class HelperWait {
 public:
 	HelperWait();
@@ -55,31 +55,16 @@ void forget_application();
 struct ApplicationThread {
 	ddlemu_actor *actor = nullptr;
 	int id = 0; // the kernel's
-	std::mutex mu; // of what follows
-	bool waits = false; // in application_idle
-	bool claimed = false; // the sampler has said that it is idle
 	std::atomic<int64_t> asked_socket{ 0 }; // real time in ns when it asked a socket the last of many times in vain
+	std::mutex mu; // of what follows
+	bool waits = false; // in a call
+	bool claimed = false; // the sampler has said that it is idle
 	uint64_t runs = 0; // how often it had run when the sampler looked last
 	int64_t sleeps_since = 0; // real time in ns; 0: it ran when the sampler looked last
 	int64_t outside_since = 0; // real time in ns
 };
 
 // for_each_application_thread calls f for every one of them. They do not end meanwhile.
-template <class F>
-void for_each_application_thread(F f);
-
-struct ApplicationThreads {
-	std::mutex mu;
-	std::vector<ApplicationThread *> all;
-};
-ApplicationThreads &application_threads();
-
-template <class F>
-void for_each_application_thread(F f)
-{
-	std::lock_guard<std::mutex> lock(application_threads().mu);
-	for (ApplicationThread *t : application_threads().all)
-		f(*t);
-}
+void for_each_application_thread(const std::function<void(ApplicationThread &)> &f);
 
 } // namespace soft

@@ -7,7 +7,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -56,12 +55,15 @@ bool runs_now(const std::string &task)
 	return end != std::string::npos && end + 2 < stat.size() && stat[end + 2] == 'R';
 }
 
-// runs_of returns how often a thread has run: the third number of schedstat.
-uint64_t runs_of(const std::string &task)
+// runs_of reads how often a thread has run: the third number of schedstat. It returns false if the kernel does not tell
+// (CONFIG_SCHED_INFO): then nothing says that a thread has slept.
+bool runs_of(const std::string &task, uint64_t *runs)
 {
-	unsigned long long runs = 0;
-	sscanf(read_file(task + "/schedstat").c_str(), "%*u %*u %llu", &runs);
-	return runs;
+	unsigned long long n;
+	if (sscanf(read_file(task + "/schedstat").c_str(), "%*u %*u %llu", &n) != 1)
+		return false;
+	*runs = n;
+	return true;
 }
 
 bool any_runs(int process);
@@ -131,9 +133,9 @@ private:
 	bool sleeps(ApplicationThread &t)
 	{
 		const std::string path = task(getpid(), std::to_string(t.id).c_str());
-		const uint64_t runs = runs_of(path);
 		const bool asks = now_ - t.asked_socket < kAsked;
-		const bool ran = !asks && (runs != t.runs || runs_now(path));
+		uint64_t runs = 0;
+		const bool ran = !asks && (!runs_of(path, &runs) || runs != t.runs || runs_now(path));
 		t.runs = runs;
 		if (ran || others_run())
 			t.sleeps_since = 0;

@@ -3,13 +3,13 @@
 
 #include <pthread.h>
 #include <signal.h>
-#include <time.h>
 
 #include <atomic>
 #include <set>
 #include <utility>
 
 #include "clock.h"
+#include "sampler.h"
 
 namespace soft {
 
@@ -17,9 +17,7 @@ int64_t now_ns()
 {
 	if (const ddlemu_clock_calls *clock = softexec::virtual_clock())
 		return clock->now();
-	timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000000000ll + t.tv_nsec;
+	return real_ns();
 }
 
 // --- Fence -----------------------------------------------------------------------------------------------------

@@ -213,8 +213,8 @@ void started(pthread_t handle, std::shared_ptr<Thread> t)
 	threads().by_handle[handle] = std::move(t);
 }
 
-// ends says that this thread ends. Somebody may wait for that. He works before this thread's actor leaves, which it
-// does when the thread is gone, so the clock does not move.
+// ends says that this thread ends. A thread that waits for that works from here on, and this thread's actor leaves
+// after that, so the clock does not move in between.
 void ends()
 {
 	{
@@ -348,6 +348,18 @@ Kind kind_of_state(const std::thread::_State *state)
 	return first != Kind::kHelper ? first : kind_of(words[2]);
 }
 
+// ask_socket asks a socket: while NCCL sets up, it waits for another process by asking again and again.
+template <class Ask>
+auto ask_socket(Ask ask)
+{
+	const auto result = ask();
+	const int error = errno;
+	if (ddlemuSoftClock())
+		ddlemuSoftAskedSocket(result >= 0 || (error != EAGAIN && error != EWOULDBLOCK));
+	errno = error;
+	return result;
+}
+
 } // namespace
 
 extern "C" {
@@ -414,25 +426,14 @@ int __wrap_pthread_cond_broadcast(pthread_cond_t *cond)
 	return result;
 }
 
-// NCCL waits for another process, while it sets up, by asking a socket again and again.
 ssize_t __wrap_recv(int fd, void *data, size_t size, int flags)
 {
-	const ssize_t n = __real_recv(fd, data, size, flags);
-	const int error = errno;
-	if (ddlemuSoftClock())
-		ddlemuSoftAskedSocket(n >= 0 || (error != EAGAIN && error != EWOULDBLOCK));
-	errno = error;
-	return n;
+	return ask_socket([=] { return __real_recv(fd, data, size, flags); });
 }
 
 int __wrap_accept(int fd, struct sockaddr *address, socklen_t *size)
 {
-	const int connection = __real_accept(fd, address, size);
-	const int error = errno;
-	if (ddlemuSoftClock())
-		ddlemuSoftAskedSocket(connection >= 0 || (error != EAGAIN && error != EWOULDBLOCK));
-	errno = error;
-	return connection;
+	return ask_socket([=] { return __real_accept(fd, address, size); });
 }
 
 int __wrap_pthread_create(pthread_t *handle, const pthread_attr_t *attr, void *(*function)(void *), void *argument)
