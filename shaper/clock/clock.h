@@ -198,8 +198,9 @@ void ddlemu_flow_posted(struct ddlemu_clock_view *, struct ddlemu_clock_flow *);
 
 // --- this process
 
-// The calls of this process, once it has joined; NULL before. compute_hold is in ns, see calls.h.
-const struct ddlemu_clock_calls *ddlemu_clock_calls(int64_t compute_hold);
+// The calls of this process, once it has joined; NULL before. compute_hold is in ns, see calls.h. waits_on_deadlock is
+// that of the view.
+const struct ddlemu_clock_calls *ddlemu_clock_calls(int64_t compute_hold, bool waits_on_deadlock);
 // Joins: from now on this process's calls use this view, which it keeps. Once per process.
 struct ddlemu_clock_view *ddlemu_clock_join(const struct ddlemu_clock_view *);
 // Says whether the clock went on while a thread of this process worked.

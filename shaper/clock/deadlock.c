@@ -37,7 +37,7 @@ static const struct ddlemu_clock_flow *next_in_use(const struct ddlemu_clock_flo
 static bool is_first(const struct ddlemu_clock_flows *f, const struct ddlemu_clock_flow *x)
 {
 	uint32_t i = 0;
-	for (const struct ddlemu_clock_flow *y; (y = next_in_use(f, &i)) != x;)
+	for (const struct ddlemu_clock_flow *y; (y = next_in_use(f, &i)) != x && y != NULL;)
 		if (ranks_of(y) == ranks_of(x) && wait_on(&y->flow) == wait_on(&x->flow))
 			return false;
 	return true;

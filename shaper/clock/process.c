@@ -83,9 +83,10 @@ static struct ddlemu_clock_calls calls = {
 	.settle = process_settle,
 };
 
-const struct ddlemu_clock_calls *ddlemu_clock_calls(int64_t compute_hold)
+const struct ddlemu_clock_calls *ddlemu_clock_calls(int64_t compute_hold, bool waits_on_deadlock)
 {
 	calls.compute_hold = compute_hold;
+	view.waits_on_deadlock = waits_on_deadlock;
 	return __atomic_load_n(&published, __ATOMIC_ACQUIRE);
 }
 

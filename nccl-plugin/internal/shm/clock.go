@@ -55,28 +55,11 @@ type virtualClock struct {
 	flows *state.Flows
 }
 
-const deadlockEnv = "DDLEMU_ON_DEADLOCK"
-
-// waitsOnDeadlock reads the variable: error, the default, or wait.
-func waitsOnDeadlock(text string) (bool, error) {
-	switch text {
-	case "", "error":
-		return false, nil
-	case "wait":
-		return true, nil
-	}
-	return false, fmt.Errorf("%s: %q is neither error nor wait", deadlockEnv, text)
-}
-
 // joinClock joins the fabric's virtual clock, if it has one. From then on the clock waits for
 // this process.
 func joinClock(f *state.File, me *state.Participant, node int) (*virtualClock, error) {
 	if !f.Virtual() {
 		return nil, nil
-	}
-	waits, err := waitsOnDeadlock(os.Getenv(deadlockEnv))
-	if err != nil {
-		return nil, err
 	}
 	d, err := state.OpenDir(f.Dir(), os.Getuid(), false)
 	if err != nil {
@@ -89,7 +72,6 @@ func joinClock(f *state.File, me *state.Participant, node int) (*virtualClock, e
 	}
 	v := C.struct_ddlemu_clock_view{
 		engine: C.ddlemu_engine_of(f.Base()), hops: C.uint32_t(len(f.Hops())), participant: C.uint32_t(me.Slot()), node: C.uint32_t(node),
-		waits_on_deadlock: C.bool(waits),
 	}
 	C.ddlemu_clock_place(&v, f.Clock(), flows.Base())
 	return &virtualClock{C.ddlemu_clock_join(&v), flows}, nil
@@ -179,7 +161,8 @@ func (c *virtualClock) flow(number uint64, r *region) (*C.struct_ddlemu_clock_fl
 
 // ClockCalls is the table of calls of this process's virtual clock, a struct
 // ddlemu_clock_calls; NULL if it has joined none. The clock waits for hold of real time, no
-// longer, for a thread that runs outside of calls of CUDA and NCCL.
-func ClockCalls(hold time.Duration) unsafe.Pointer {
-	return unsafe.Pointer(C.ddlemu_clock_calls(C.int64_t(hold)))
+// longer, for a thread that runs outside of calls of CUDA and NCCL. If waits is set, a
+// deadlock is no error.
+func ClockCalls(hold time.Duration, waits bool) unsafe.Pointer {
+	return unsafe.Pointer(C.ddlemu_clock_calls(C.int64_t(hold), C.bool(waits)))
 }
