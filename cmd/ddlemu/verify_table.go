@@ -14,7 +14,11 @@ import (
 
 // printVerify prints what was asked for and what was measured, the reasons, and the verdict in the last line.
 func printVerify(w io.Writer, r *verify.Report) {
-	fmt.Fprintf(w, "fabric %s (%s), time scale %d, seed %d, measured for %.1f s\n\n", r.Fabric, r.Profile, r.TimeScale, r.Seed, r.Seconds)
+	clock := fmt.Sprintf("time scale %d", r.TimeScale)
+	if r.Exact != nil {
+		clock = "virtual clock"
+	}
+	fmt.Fprintf(w, "fabric %s (%s), %s, seed %d, measured for %.1f s\n\n", r.Fabric, r.Profile, clock, r.Seed, r.Seconds)
 	t := newTable(w, "link", "model Gb/s ", "got ", "off % ", "asked us ", "p50 ", "off ", "late p99 ", "seen ", "lost packets", "")
 	for i := range r.Links {
 		l := &r.Links[i]
@@ -45,6 +49,9 @@ func printVerify(w io.Writer, r *verify.Report) {
 	printShared(w, "all to all", r.Together)
 	printShared(w, "incast", r.Incast)
 	fmt.Fprintln(w)
+	if e := r.Exact; e != nil {
+		fmt.Fprintf(w, "%d of %d messages were visible at the model's time, to the ns\n", e.Messages-e.Off, e.Messages)
+	}
 	for _, note := range r.Notes {
 		fmt.Fprintf(w, "note: %s\n", note)
 	}

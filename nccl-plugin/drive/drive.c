@@ -7,6 +7,9 @@
 
 #include "../internal/transport/call.h"
 
+// time_of is the time of the fabric's clock.
+static int64_t time_of(const struct drive *d) { return d->clock == NULL ? clock_now() : clock_read(d->clock->clock); }
+
 static int complete_sends(struct drive_flow *f)
 {
 	while (f->complete < f->sent) {
@@ -20,18 +23,18 @@ static int complete_sends(struct drive_flow *f)
 	return 0;
 }
 
-static int post(struct drive_flow *f, int64_t end)
+static int post(const struct drive *d, struct drive_flow *f)
 {
 	while (f->sent - f->complete < f->depth && f->sent < f->messages) {
-		int64_t now = clock_now();
-		if (now < f->next || now >= end)
+		int64_t now = time_of(d);
+		if (now < f->next || now >= d->end)
 			return 0;
 		struct ddlemu_request *r = NULL;
 		f->posted[f->sent] = now;
 		int bad = f->sender->ops->isend(f->sender, f->out, f->size, &r);
 		if (bad || r == NULL)
 			return bad;
-		f->returned[f->sent] = clock_now();
+		f->returned[f->sent] = time_of(d);
 		f->sends[f->sent % DRIVE_REQUESTS] = r;
 		f->next = now + f->spacing; // from the time of the post, so that two posts are never closer
 		__atomic_store_n(&f->sent, f->sent + 1, __ATOMIC_RELEASE);
@@ -47,12 +50,12 @@ static int send_round(struct drive *d, bool *finished)
 		struct drive_flow *f = &d->flow[i];
 		int bad = complete_sends(f);
 		if (!bad)
-			bad = post(f, d->end);
+			bad = post(d, f);
 		if (bad)
 			return bad;
 		pending = pending || f->complete < f->sent || f->sent < f->messages;
 	}
-	int64_t now = clock_now();
+	int64_t now = time_of(d);
 	if (!pending || now >= d->end)
 		__atomic_store_n(&d->all_posted, 1, __ATOMIC_RELEASE);
 	*finished = true;
@@ -62,7 +65,7 @@ static int send_round(struct drive *d, bool *finished)
 	return 0;
 }
 
-static int receive(struct drive_flow *f)
+static int receive(const struct drive *d, struct drive_flow *f)
 {
 	while (f->receives - f->received < DRIVE_REQUESTS && f->receives < f->messages) {
 		struct ddlemu_request *r = NULL;
@@ -73,7 +76,7 @@ static int receive(struct drive_flow *f)
 			break;
 		f->receiving[f->receives++ % DRIVE_REQUESTS] = r;
 	}
-	int64_t now = clock_now();
+	int64_t now = time_of(d);
 	while (f->received < f->receives) {
 		int done = 0;
 		int bad = f->receiver->ops->test(f->receiving[f->received % DRIVE_REQUESTS], &done, NULL);
@@ -81,8 +84,9 @@ static int receive(struct drive_flow *f)
 			return bad;
 		if (!done)
 			break;
-		f->missing[f->received] = f->looked;
-		f->visible[f->received++] = clock_now();
+		// A virtual clock stops at the moment at which the message becomes visible.
+		f->missing[f->received] = d->clock == NULL ? f->looked : now;
+		f->visible[f->received++] = time_of(d);
 	}
 	f->looked = now;
 	return 0;
@@ -95,12 +99,12 @@ static int receive_round(struct drive *d, bool *finished)
 	*finished = __atomic_load_n(&d->all_posted, __ATOMIC_ACQUIRE);
 	for (int i = 0; i < d->flows; i++) {
 		struct drive_flow *f = &d->flow[i];
-		int bad = receive(f);
+		int bad = receive(d, f);
 		if (bad)
 			return bad;
 		*finished = *finished && f->received == __atomic_load_n(&f->sent, __ATOMIC_ACQUIRE);
 	}
-	*finished = *finished || clock_now() >= d->give_up;
+	*finished = *finished || time_of(d) >= d->give_up;
 	return 0;
 }
 
@@ -139,6 +143,32 @@ static void sleep_round(const struct drive *d)
 		sleep_until(until);
 }
 
+// next_timer is when something happens that no message causes. It is called before `end` is reached or when all that
+// is left is to wait for messages.
+static int64_t next_timer(const struct drive *d, int64_t now)
+{
+	int64_t next = now < d->end ? d->end : d->give_up;
+	for (int i = 0; i < d->flows; i++) {
+		const struct drive_flow *f = &d->flow[i];
+		if (f->sent < f->messages && f->sent - f->complete < f->depth && f->next > now && f->next < next)
+			next = f->next;
+	}
+	return next;
+}
+
+// wait_virtual is idle until a message or a post is due. `seen` is the node's number of acts before the round that
+// found nothing.
+static void wait_virtual(const struct drive *d, uint32_t seen)
+{
+	struct ddlemu_clock_view *v = d->clock;
+	ddlemu_actor_idle(v, ddlemu_actor_application(v), DDLEMU_ACTS, seen, next_timer(d, time_of(d)));
+}
+
+static uint32_t acts_of(const struct drive *d)
+{
+	return d->clock == NULL ? 0 : number_read(number_of(d->clock, d->clock->node, DDLEMU_ACTS));
+}
+
 // completed counts the requests that are complete.
 static uint64_t completed(const struct drive *d)
 {
@@ -154,6 +184,7 @@ int drive_run(struct drive *d, int roles)
 	int bad = 0;
 	uint64_t before = 0;
 	while (!bad && !(sent && received) && !__atomic_load_n(&d->stop, __ATOMIC_RELAXED)) {
+		uint32_t acts = acts_of(d);
 		if (!sent)
 			bad = send_round(d, &sent);
 		if (!bad && !received)
@@ -161,8 +192,10 @@ int drive_run(struct drive *d, int roles)
 		if (!both)
 			continue;
 		uint64_t now = completed(d);
-		if (now == before)
+		if (now == before && d->clock == NULL)
 			sleep_round(d);
+		else if (now == before && !(sent && received))
+			wait_virtual(d, acts);
 		before = now;
 	}
 	if (bad)

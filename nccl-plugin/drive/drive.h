@@ -6,6 +6,7 @@
 
 #include <stdint.h>
 
+#include "../../shaper/clock/clock.h"
 #include "../internal/transport/transport.h"
 
 #define DRIVE_REQUESTS 32 // NCCL_NET_MAX_REQUESTS: the most outstanding requests of one end
@@ -22,8 +23,8 @@ struct drive_flow {
 	uint64_t messages; // to send at most: the length of the arrays
 	int64_t spacing; // the least ns between two posts
 	int64_t least; // the least ns from post to visible; 0 = not known
-	// Per message, ns of CLOCK_MONOTONIC: before and after the call that posted it, when it was seen, and when the
-	// receiver looked the last time before without seeing it.
+	// Per message, ns of the fabric's clock: before and after the call that posted it, when it was seen, and when
+	// the receiver looked the last time before without seeing it.
 	int64_t *posted, *returned, *visible, *missing;
 
 	uint64_t sent, complete;
@@ -36,6 +37,7 @@ struct drive_flow {
 };
 
 struct drive {
+	struct ddlemu_clock_view *clock; // NULL: the clock is real
 	struct drive_flow *flow;
 	int flows;
 	int64_t end; // nothing is posted at this time or later
@@ -49,7 +51,8 @@ struct drive {
 // give_up. It returns 0, or an error of the datapath, whose text is then this thread's last error.
 //
 // A thread that does both also sleeps when nothing can happen for long, if the least time of all flows is known. On a
-// busy host a thread that sleeps gets the processor in time more often than one that polls all the time.
+// busy host a thread that sleeps gets the processor in time more often than one that polls all the time. With a virtual
+// clock one thread does both: it stands for the application of this process.
 int drive_run(struct drive *d, int roles);
 void drive_stop(struct drive *d);
 

@@ -21,7 +21,6 @@ import (
 
 	"github.com/ddlemu/ddlemu/nccl-plugin/internal/transport"
 	"github.com/ddlemu/ddlemu/shaper/host"
-	"github.com/ddlemu/ddlemu/shaper/state"
 	"github.com/ddlemu/ddlemu/shaper/verify"
 )
 
@@ -73,14 +72,15 @@ func (w *World) Run(ctx context.Context, flows []verify.Flow, d, tail time.Durat
 	for _, f := range flows {
 		ready = max(ready, f.Ready)
 	}
-	start := state.Now() + int64(ready)
+	start := w.file.Now() + int64(ready)
 	for i := range all {
 		all[i].next = C.int64_t(start)
 	}
 	run.flow, run.flows, run.nap = list, C.int(len(flows)), C.int64_t(napOf(flows))
+	run.clock = (*C.struct_ddlemu_clock_view)(w.nics[0].end.Clock())
 	run.end = C.int64_t(start + int64(d))
 	run.give_up = C.int64_t(start + int64(d+tail+patience))
-	if err := play(ctx, run, run.nap > 0 || flows[0].Spacing > 0); err != nil {
+	if err := play(ctx, run, run.clock != nil || run.nap > 0 || flows[0].Spacing > 0); err != nil {
 		return nil, err
 	}
 	traces := make([]verify.Trace, len(flows))

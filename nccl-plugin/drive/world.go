@@ -4,7 +4,6 @@ package drive
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -48,14 +47,9 @@ type connection struct {
 	send, recv unsafe.Pointer
 }
 
-var errVirtual = errors.New("the fabric has a virtual clock: verify measures what this host does, so it needs one with --clock real")
-
 // Join makes a job on the fabric with a participant for each NIC. The caller closes it before the
 // file.
 func Join(file *state.File, fab *fabric.Fabric) (*World, error) {
-	if file.Virtual() {
-		return nil, errVirtual
-	}
 	w := &World{file: file, made: map[pair]uint64{}}
 	job, err := file.JoinJob(state.VerifyKey)
 	if err != nil {
@@ -70,7 +64,7 @@ func Join(file *state.File, fab *fabric.Fabric) (*World, error) {
 			return nil, err
 		}
 		job = p.Job()
-		end, err := shm.NewEndpoint(file, p, r)
+		end, err := w.endpoint(p, r)
 		if err != nil {
 			p.Leave()
 			w.Close()
@@ -82,9 +76,18 @@ func Join(file *state.File, fab *fabric.Fabric) (*World, error) {
 	return w, nil
 }
 
+// endpoint makes the endpoint of one more participant. The first one joins a virtual clock for
+// all.
+func (w *World) endpoint(p *state.Participant, r state.Rank) (*shm.Endpoint, error) {
+	if len(w.nics) == 0 {
+		return shm.NewEndpoint(w.file, p, r)
+	}
+	return w.nics[0].end.Another(p, r)
+}
+
 // Close ends all participants.
 func (w *World) Close() {
-	for _, m := range w.nics {
+	for _, m := range slices.Backward(w.nics) {
 		m.end.Close()
 	}
 	for _, m := range w.nics {

@@ -106,19 +106,27 @@ void ddlemu_actor_leave(struct ddlemu_clock_view *v, struct ddlemu_actor *a)
 	ddlemu_clock_run(v);
 }
 
-void ddlemu_actor_claim(
-	struct ddlemu_clock_view *v, struct ddlemu_actor *a, enum ddlemu_clock_number number, uint32_t seen)
+static void claim(struct ddlemu_clock_view *v, struct ddlemu_actor *a, enum ddlemu_clock_number number, uint32_t seen,
+	int64_t until)
 {
+	__atomic_store_n(&a->until, until, __ATOMIC_RELAXED); // the claim's store makes it visible
 	__atomic_store_n(&a->claim, DDLEMU_CLAIM | (uint64_t)number << 32 | seen, __ATOMIC_SEQ_CST);
 	if (number_read(number_of(v, v->node, number)) == seen)
 		ddlemu_clock_run(v);
 }
 
-void ddlemu_actor_idle(
+void ddlemu_actor_claim(
 	struct ddlemu_clock_view *v, struct ddlemu_actor *a, enum ddlemu_clock_number number, uint32_t seen)
 {
+	claim(v, a, number, seen, DDLEMU_NEVER);
+}
+
+void ddlemu_actor_idle(
+	struct ddlemu_clock_view *v, struct ddlemu_actor *a, enum ddlemu_clock_number number, uint32_t seen, int64_t t)
+{
 	struct ddlemu_number *n = number_of(v, v->node, number);
-	ddlemu_actor_claim(v, a, number, seen);
+	claim(v, a, number, seen, t);
+	// Whoever moves the clock to t raises the node's numbers after that.
 	if (number_read(n) == seen)
 		ddlemu_number_sleep(n, seen, DDLEMU_CLOCK_SLEEP);
 	__atomic_store_n(&a->claim, 0, __ATOMIC_SEQ_CST);
@@ -126,20 +134,16 @@ void ddlemu_actor_idle(
 
 void ddlemu_actor_sleep_until(struct ddlemu_clock_view *v, struct ddlemu_actor *a, int64_t t)
 {
-	struct ddlemu_number *n = number_of(v, v->node, DDLEMU_SIGNALS);
-	while (clock_read(v->clock) < t) {
-		uint32_t seen = number_read(n);
-		a->until = t;
-		__atomic_store_n(&a->claim, DDLEMU_CLAIM | (uint64_t)DDLEMU_TIMER << 32, __ATOMIC_SEQ_CST);
-		ddlemu_clock_run(v);
-		if (clock_read(v->clock) < t)
-			ddlemu_number_sleep(n, seen, DDLEMU_CLOCK_SLEEP);
-		__atomic_store_n(&a->claim, 0, __ATOMIC_SEQ_CST);
+	for (;;) {
+		uint32_t seen = number_read(number_of(v, v->node, DDLEMU_SIGNALS));
+		if (clock_read(v->clock) >= t)
+			return;
+		ddlemu_actor_idle(v, a, DDLEMU_SIGNALS, seen, t);
 	}
 }
 
 void ddlemu_actor_settle(struct ddlemu_clock_view *v, struct ddlemu_actor *a)
 {
 	for (uint32_t seen = number_read(&v->clock->settled); number_read(&v->clock->settled) == seen;)
-		ddlemu_actor_idle(v, a, DDLEMU_SETTLE, seen);
+		ddlemu_actor_idle(v, a, DDLEMU_SETTLE, seen, DDLEMU_NEVER);
 }

@@ -30,11 +30,11 @@
 #define DDLEMU_CLOCK_PATIENCE 1000000000 // ns of real time before a deadlock is taken as one
 
 // What an actor says. The claim is 0 while the actor works, else DDLEMU_CLAIM | number << 32 | value: "idle as long as
-// this number has this value".
+// this number has this value, and until this time".
 #define DDLEMU_CLAIM (1ull << 63)
 struct ddlemu_actor {
 	_Alignas(64) uint64_t claim;
-	int64_t until; // virtual time, of a claim with DDLEMU_TIMER
+	int64_t until; // virtual time: the claim also ends then; DDLEMU_NEVER: it does not
 	uint32_t used; // 0: a free place
 	uint32_t application; // one of the application's threads
 	uint32_t thread; // for display
@@ -143,21 +143,27 @@ void ddlemu_participant_died(void *clock, uint32_t participant);
 
 struct ddlemu_actor *ddlemu_actor_enter(struct ddlemu_clock_view *, const char *name, bool application);
 void ddlemu_actor_leave(struct ddlemu_clock_view *, struct ddlemu_actor *);
-void ddlemu_actor_idle(struct ddlemu_clock_view *, struct ddlemu_actor *, enum ddlemu_clock_number, uint32_t seen);
+// The actor is idle as long as the number has the value seen, at most until virtual time t, and sleeps meanwhile: at
+// most DDLEMU_CLOCK_SLEEP. It works again when this returns.
+void ddlemu_actor_idle(
+	struct ddlemu_clock_view *, struct ddlemu_actor *, enum ddlemu_clock_number, uint32_t seen, int64_t t);
 void ddlemu_actor_settle(struct ddlemu_clock_view *, struct ddlemu_actor *);
 void ddlemu_actor_sleep_until(struct ddlemu_clock_view *, struct ddlemu_actor *, int64_t t);
 // Says for the actor of another thread that it is idle.
 void ddlemu_actor_claim(struct ddlemu_clock_view *, struct ddlemu_actor *, enum ddlemu_clock_number, uint32_t seen);
+// The actor that stands for the application of this rank.
+static inline struct ddlemu_actor *ddlemu_actor_application(struct ddlemu_clock_view *v)
+{
+	return &v->participants[v->participant].actor[0];
+}
 
 static inline uint32_t number_read(const struct ddlemu_number *n)
 {
 	return __atomic_load_n(&n->value, __ATOMIC_SEQ_CST);
 }
 
-// What else a claim may say in place of a number: idle until nothing is left to happen (the number is the clock's
-// `settled`), or until a virtual time (there is no number).
+// One more number that a claim may name: idle until nothing is left to happen.
 #define DDLEMU_SETTLE DDLEMU_CLOCK_NUMBERS
-#define DDLEMU_TIMER (DDLEMU_CLOCK_NUMBERS + 1)
 
 // A number by its place in a claim.
 static inline struct ddlemu_number *number_of(struct ddlemu_clock_view *v, uint32_t node, uint32_t number)

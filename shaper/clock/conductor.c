@@ -7,20 +7,15 @@
 #define VALUE(claim) ((uint32_t)(claim))
 #define NUMBER(claim) ((uint32_t)((claim) >> 32) & 0x7fffffff)
 
+// until_of is the virtual time until which an actor that claims to be idle is so.
+static int64_t until_of(const struct ddlemu_actor *a) { return __atomic_load_n(&a->until, __ATOMIC_RELAXED); }
+
 // is_idle says whether what an actor claims still holds. A place without an actor is idle.
 static bool is_idle(struct ddlemu_clock_view *v, uint32_t node, struct ddlemu_actor *a, uint64_t claim)
 {
 	if (claim == 0)
 		return __atomic_load_n(&a->used, __ATOMIC_SEQ_CST) == 0;
-	if (NUMBER(claim) == DDLEMU_TIMER)
-		return clock_read(v->clock) < a->until;
-	return number_read(number_of(v, node, NUMBER(claim))) == VALUE(claim);
-}
-
-// until_of is the virtual time until which an actor is idle, 0 if its claim names none.
-static uint64_t until_of(const struct ddlemu_actor *a, uint64_t claim)
-{
-	return claim != 0 && NUMBER(claim) == DDLEMU_TIMER ? (uint64_t)a->until : 0;
+	return clock_read(v->clock) < until_of(a) && number_read(number_of(v, node, NUMBER(claim))) == VALUE(claim);
 }
 
 // What a scan of all actors has found.
@@ -40,8 +35,7 @@ static void see(struct scan *s, const struct ddlemu_actor *a, uint64_t claim)
 		return;
 	s->settling |= NUMBER(claim) == DDLEMU_SETTLE;
 	s->sleeping |= NUMBER(claim) == DDLEMU_HANDOVERS;
-	if (NUMBER(claim) == DDLEMU_TIMER)
-		s->timer = min64(s->timer, a->until);
+	s->timer = min64(s->timer, until_of(a));
 	s->waiting |= NUMBER(claim) < DDLEMU_NODE_NUMBERS && a->application != 0;
 }
 
@@ -60,8 +54,8 @@ static struct scan scan(struct ddlemu_clock_view *v)
 			if (!is_idle(v, p->node, &p->actor[k], claim))
 				return s;
 			see(&s, &p->actor[k], claim);
-			s.claims = (s.claims ^ claim ^ until_of(&p->actor[k], claim) ^ (uint64_t)i << 40) *
-				1099511628211ull;
+			uint64_t until = claim == 0 ? 0 : (uint64_t)until_of(&p->actor[k]);
+			s.claims = (s.claims ^ claim ^ until ^ (uint64_t)i << 40) * 1099511628211ull;
 		}
 	}
 	s.idle = true;
@@ -121,7 +115,7 @@ static void wake_timers(struct ddlemu_clock_view *v, int64_t t)
 		bool due = false;
 		for (uint32_t k = 0; p->on != 0 && k < p->actors; k++) {
 			uint64_t claim = __atomic_load_n(&p->actor[k].claim, __ATOMIC_SEQ_CST);
-			due |= claim != 0 && NUMBER(claim) == DDLEMU_TIMER && p->actor[k].until <= t;
+			due |= claim != 0 && until_of(&p->actor[k]) <= t;
 		}
 		if (due)
 			ddlemu_node_raise(v, p->node, DDLEMU_SIGNALS);

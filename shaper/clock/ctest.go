@@ -15,24 +15,22 @@ static void *zeros(size_t n)
 	return p;
 }
 
-// claim makes the application of the view's participant idle, without sleeping.
-static void claim(struct ddlemu_clock_view *v)
+// claim_until makes the application of the view's participant idle, without sleeping.
+static void claim_until(struct ddlemu_clock_view *v, enum ddlemu_clock_number number, int64_t t)
 {
-	uint32_t seen = number_read(&v->nodes[v->node].number[DDLEMU_ACTS]);
-	__atomic_store_n(&v->participants[v->participant].actor[0].claim, DDLEMU_CLAIM | (uint64_t)DDLEMU_ACTS << 32 | seen,
-		__ATOMIC_SEQ_CST);
+	struct ddlemu_actor *a = ddlemu_actor_application(v);
+	uint64_t seen = number_read(&v->nodes[v->node].number[number]);
+	a->until = t;
+	__atomic_store_n(&a->claim, DDLEMU_CLAIM | (uint64_t)number << 32 | seen, __ATOMIC_SEQ_CST);
 }
+
+static void claim(struct ddlemu_clock_view *v) { claim_until(v, DDLEMU_ACTS, DDLEMU_NEVER); }
+
+static void claim_timer(struct ddlemu_clock_view *v, int64_t t) { claim_until(v, DDLEMU_SIGNALS, t); }
 
 static void work(struct ddlemu_clock_view *v)
 {
-	__atomic_store_n(&v->participants[v->participant].actor[0].claim, 0, __ATOMIC_SEQ_CST);
-}
-
-static void claim_timer(struct ddlemu_clock_view *v, int64_t t)
-{
-	struct ddlemu_actor *a = &v->participants[v->participant].actor[0];
-	a->until = t;
-	__atomic_store_n(&a->claim, DDLEMU_CLAIM | (uint64_t)DDLEMU_TIMER << 32, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&ddlemu_actor_application(v)->claim, 0, __ATOMIC_SEQ_CST);
 }
 
 static uint32_t acts(struct ddlemu_clock_view *v, uint32_t node) { return number_read(&v->nodes[node].number[DDLEMU_ACTS]); }

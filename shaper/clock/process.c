@@ -19,7 +19,7 @@ static struct ddlemu_actor *process_enter(const char *name, int application)
 
 static void process_leave(struct ddlemu_actor *a) { ddlemu_actor_leave(&view, a); }
 
-static struct ddlemu_actor *process_application(void) { return &view.participants[view.participant].actor[0]; }
+static struct ddlemu_actor *process_application(void) { return ddlemu_actor_application(&view); }
 
 static uint32_t process_read(enum ddlemu_clock_number number)
 {
@@ -37,7 +37,7 @@ static void process_idle(struct ddlemu_actor *a, enum ddlemu_clock_number number
 	if (has_left())
 		ddlemu_number_sleep(number_of(&view, view.node, number), seen, DDLEMU_CLOCK_SLEEP);
 	else
-		ddlemu_actor_idle(&view, a, number, seen);
+		ddlemu_actor_idle(&view, a, number, seen, DDLEMU_NEVER);
 }
 
 static void process_sleep_until(struct ddlemu_actor *a, int64_t t)

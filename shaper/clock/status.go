@@ -52,27 +52,28 @@ func StatusOf(memory unsafe.Pointer) Status {
 		}
 		for k := range min(int(p.actors), len(p.actor)) {
 			if a := &p.actor[k]; a.used != 0 {
-				s.Actors = append(s.Actors, Actor{Participant: i, Name: C.GoString(&a.name[0]), Thread: int(a.thread), State: stateOf(uint64(a.claim))})
+				s.Actors = append(s.Actors, Actor{Participant: i, Name: C.GoString(&a.name[0]), Thread: int(a.thread), State: stateOf(a)})
 			}
 		}
 	}
 	return s
 }
 
-// stateOf is what a claim says.
-func stateOf(claim uint64) string {
-	if claim == 0 {
+// stateOf is what an actor claims.
+func stateOf(a *C.struct_ddlemu_actor) string {
+	switch {
+	case a.claim == 0:
 		return Works
+	case a.until != C.DDLEMU_NEVER:
+		return Computes
 	}
-	switch claim >> 32 & 0x7fffffff {
+	switch a.claim >> 32 & 0x7fffffff {
 	case C.DDLEMU_ACTS:
 		return Polls
 	case C.DDLEMU_SIGNALS:
 		return Waits
 	case C.DDLEMU_HANDOVERS:
 		return Sleeps
-	case C.DDLEMU_TIMER:
-		return Computes
 	}
 	return Settles
 }

@@ -37,6 +37,14 @@ func (f *File) ClockStatus() *clock.Status {
 	return &s
 }
 
+// Now is the time of the fabric's clock in ns.
+func (f *File) Now() int64 {
+	if !f.Virtual() {
+		return Now()
+	}
+	return clock.Now(f.clock())
+}
+
 // leftClock tells the clock, if there is one, that the participant in a slot has left.
 func (f *File) leftClock(slot int) {
 	if f.Virtual() {

@@ -29,6 +29,9 @@ func (x *messages) latencyOf(ctx context.Context, paths []pathSpec, d time.Durat
 	for i := range paths {
 		f := x.probes(&paths[i], maxProbes)
 		f.Messages = min(max(int(d/f.Spacing), minProbes), maxProbes)
+		if x.fab.Config.IsVirtual() {
+			f.Messages = maxProbes // a pause between messages costs nothing
+		}
 		flows = append(flows, f)
 		end = max(end, 2*f.Spacing*time.Duration(f.Messages))
 		tail = max(tail, time.Duration(2*paths[i].round+x.spread(&paths[i])))
@@ -38,7 +41,7 @@ func (x *messages) latencyOf(ctx context.Context, paths []pathSpec, d time.Durat
 	if err != nil {
 		return err
 	}
-	due := x.play(flows, ids(traces), postsOf(traces), forever)
+	due := x.dueOf(flows, traces)
 	for i := range paths {
 		l, f := x.link(&paths[i])
 		l.Latency, l.Jitter = x.latency(&paths[i], &traces[i], &due[i])

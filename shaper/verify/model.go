@@ -49,6 +49,11 @@ type player struct {
 
 	posted, complete, receives, received, released uint64
 	trace                                          Trace
+
+	// For takeTurns: when the flow makes its next step, when it or one of its ends goes on, and whether an end has
+	// just seen something.
+	step, next int64
+	acted      bool
 }
 
 // play simulates flows with the given ids on the idle fabric until a time, and returns when each message was visible.
@@ -75,6 +80,20 @@ func (m *Model) playOn(net *link.Network, flows []Flow, ids []uint64, posts [][]
 		}
 		next[i] = p.start()
 	}
+	if m.fab.Config.IsVirtual() {
+		takeTurns(players, next, until)
+	} else {
+		takeFirst(players, next, until)
+	}
+	traces := make([]Trace, len(flows))
+	for i := range players {
+		traces[i] = players[i].trace
+	}
+	return traces
+}
+
+// takeFirst plays the flow that goes on next, again and again: next says when each does.
+func takeFirst(players []player, next []int64, until int64) {
 	for {
 		first := 0
 		for i := range next {
@@ -84,15 +103,10 @@ func (m *Model) playOn(net *link.Network, flows []Flow, ids []uint64, posts [][]
 		}
 		now := next[first]
 		if now > until { // or Never
-			break
+			return
 		}
-		next[first] = max(players[first].step(now), now+1)
+		next[first] = max(players[first].play(now), now+1)
 	}
-	traces := make([]Trace, len(flows))
-	for i := range players {
-		traces[i] = players[i].trace
-	}
-	return traces
 }
 
 // long is the time before 0 at which the first receives were posted, so large that no message waits for them.
@@ -110,25 +124,31 @@ func (p *player) start() int64 {
 	return 0
 }
 
-// step does everything that is due by now and returns the time of the next step.
-func (p *player) step(now int64) int64 {
+// play does everything that is due by now and returns when the flow goes on.
+func (p *player) play(now int64) int64 {
 	for {
 		next := p.flow.Advance(now)
-		moved := p.receive(now, &next)
-		for p.complete < p.posted && p.due(p.flow.Message(p.complete).Sent, now, &next) {
-			p.complete++
-			moved = true
-		}
-		for ; p.released < min(p.complete, p.received); p.released++ {
-			p.flow.Take()
-		}
-		if p.post(now, &next) {
+		moved := p.take(now, &next)
+		for p.post(now, &next) {
 			moved = true
 		}
 		if !moved {
 			return next
 		}
 	}
+}
+
+// take lets both ends see what is due: messages that have arrived, and sends that are complete.
+func (p *player) take(now int64, next *int64) (moved bool) {
+	moved = p.receive(now, next)
+	for p.complete < p.posted && p.due(p.flow.Message(p.complete).Sent, now, next) {
+		p.complete++
+		moved = true
+	}
+	for ; p.released < min(p.complete, p.received); p.released++ {
+		p.flow.Take()
+	}
+	return moved
 }
 
 // due says whether the time t has come. If not, next due at most t.
@@ -154,26 +174,27 @@ func (p *player) receive(now int64, next *int64) (moved bool) {
 	return moved
 }
 
-func (p *player) post(now int64, next *int64) (moved bool) {
-	for p.posted < uint64(p.Messages) {
-		at := now
-		switch {
-		case p.posts != nil && p.posted == uint64(len(p.posts)):
-			return moved
-		case p.posts != nil:
-			at = p.posts[p.posted]
-		case now >= p.end || p.posted-p.complete == uint64(p.Depth):
-			return moved
-		}
-		if !p.due(at, now, next) {
-			return moved
-		}
-		if _, ok := p.flow.Post(uint64(p.Size), at); !ok {
-			return moved
-		}
-		p.trace.Posted, p.trace.Returned = append(p.trace.Posted, at), append(p.trace.Returned, at)
-		p.posted++
-		moved = true
+// post posts one message, if it is time for one.
+func (p *player) post(now int64, next *int64) bool {
+	if p.posted == uint64(p.Messages) {
+		return false
 	}
-	return moved
+	at := now
+	switch {
+	case p.posts != nil && p.posted == uint64(len(p.posts)):
+		return false
+	case p.posts != nil:
+		at = p.posts[p.posted]
+	case now >= p.end || p.posted-p.complete == uint64(p.Depth):
+		return false
+	}
+	if !p.due(at, now, next) {
+		return false
+	}
+	if _, ok := p.flow.Post(uint64(p.Size), at); !ok {
+		return false
+	}
+	p.trace.Posted, p.trace.Returned = append(p.trace.Posted, at), append(p.trace.Returned, at)
+	p.posted++
+	return true
 }

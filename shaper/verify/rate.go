@@ -120,7 +120,7 @@ func (m *Model) bps(rate float64) float64 { return rate * 8e9 * float64(m.scale)
 
 // rate evaluates the streams of a path; loss is nil if the path loses nothing.
 func (x *messages) rate(path *pathSpec, flows []Flow, traces []Trace, d time.Duration, loss *Loss) Rate {
-	due := x.play(flows, ids(traces), postsOf(traces), forever)
+	due := x.dueOf(flows, traces)
 	r := Rate{Limit: 100 * maxRateOff, Connections: len(flows), Message: flows[0].Size}
 	for _, t := range traces {
 		r.Messages += len(t.Visible)

@@ -7,11 +7,13 @@ package verify
 type Report struct {
 	Fabric    string   `json:"fabric"`
 	Profile   string   `json:"profile"`
+	Clock     string   `json:"clock"` // real or virtual
 	TimeScale int      `json:"time_scale"`
 	Seed      uint64   `json:"seed"`
 	Links     []Link   `json:"links"`
 	Together  *Shared  `json:"together,omitempty"`
 	Incast    *Shared  `json:"incast,omitempty"`
+	Exact     *Exact   `json:"exact,omitempty"` // only with a virtual clock
 	Notes     []string `json:"notes"`
 	Seconds   float64  `json:"seconds"`
 	Verdict   string   `json:"verdict"` // VALID or INVALID

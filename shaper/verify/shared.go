@@ -28,8 +28,8 @@ func (x *measurement) together(ctx context.Context, what string, flows []Flow, f
 	each, most := x.how.promised(flows)
 	var best *Shared
 	var found finder
-	for try := 1; try <= maxTries; try++ {
-		x.progress(ratePart + latencyPart + togetherPart*float64(try)/maxTries)
+	for try := 1; try <= x.tries; try++ {
+		x.progress(ratePart + latencyPart + togetherPart*float64(try)/float64(x.tries))
 		s, err := x.how.sharedOnce(ctx, flows, d)
 		if err != nil {
 			return nil, err
@@ -90,7 +90,7 @@ func (x *messages) sharedOnce(ctx context.Context, flows []Flow, d time.Duration
 	if err != nil {
 		return nil, err
 	}
-	due := x.play(flows, ids(traces), postsOf(traces), forever)
+	due := x.dueOf(flows, traces)
 	s, all, names := &Shared{}, pace{}, x.names(flows)
 	for i, f := range flows {
 		p := paceOf(flows[i:i+1], traces[i:i+1], due[i:i+1], nil)

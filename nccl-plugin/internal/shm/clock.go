@@ -127,7 +127,7 @@ func (c *virtualClock) newFlow(e *Endpoint, r *region, h transport.Handle, peer 
 	described := r.flow()
 	x.flow.id, x.flow.path = described.id, described.path
 	x.order = C.uint64_t(uint64(e.Rank.Rank)<<42 | uint64(h.Rank)<<20 | number)
-	x.sender_node, x.receiver_node = C.uint32_t(e.Rank.Node), C.uint32_t(e.Fabric.NodeOf(peer.Slot))
+	x.sender_node, x.receiver_node = c.view.node, C.uint32_t(e.Fabric.NodeOf(peer.Slot))
 	return x, nil
 }
 
@@ -156,6 +156,7 @@ func (c *virtualClock) flow(number uint64, r *region) (*C.struct_ddlemu_clock_fl
 	if x == nil || x.flow.id != described.id || x.flow.path != described.path {
 		return nil, errors.New("the flow that the peer names is not the one of this connection")
 	}
+	x.receiver_node = c.view.node
 	return x, nil
 }
 

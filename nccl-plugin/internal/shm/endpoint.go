@@ -26,8 +26,9 @@ const handleMagic = 0x316c646868656c64 // "dlehhdl1"
 // concurrent use.
 type Endpoint struct {
 	*transport.Endpoint
-	sock  *net.UnixListener
-	clock *virtualClock // nil if the fabric's clock is real
+	sock   *net.UnixListener
+	clock  *virtualClock // nil if the fabric's clock is real
+	joined bool          // this endpoint has joined it, and leaves it
 }
 
 // conn is one end of one connection.
@@ -39,15 +40,26 @@ type conn struct {
 	cost   int64 // bytes counted against the budget of this process
 }
 
-// NewEndpoint listens for peers in the fabric's folder, and watches them.
+// NewEndpoint listens for peers in the fabric's folder, and watches them. It joins the fabric's
+// virtual clock, which a process does once.
 func NewEndpoint(f *state.File, me *state.Participant, r state.Rank) (*Endpoint, error) {
-	e := &Endpoint{}
-	e.Endpoint = transport.New(f, me, r, handleMagic, e.dial)
-	var err error
-	if e.clock, err = joinClock(f, me, r.Node); err != nil {
+	clock, err := joinClock(f, me, r.Node)
+	if err != nil {
 		return nil, err
 	}
-	err = inDir(f.Dir(), func(dir string) (err error) {
+	return newEndpoint(f, me, r, clock, true)
+}
+
+// Another makes an endpoint of another participant of this process. The process remains one
+// part of the clock: the ends of both are its own. It is closed before e.
+func (e *Endpoint) Another(me *state.Participant, r state.Rank) (*Endpoint, error) {
+	return newEndpoint(e.Fabric, me, r, e.clock, false)
+}
+
+func newEndpoint(f *state.File, me *state.Participant, r state.Rank, clock *virtualClock, joined bool) (*Endpoint, error) {
+	e := &Endpoint{clock: clock, joined: joined}
+	e.Endpoint = transport.New(f, me, r, handleMagic, e.dial)
+	err := inDir(f.Dir(), func(dir string) (err error) {
 		path := filepath.Join(dir, state.SocketName(f.Name(), me.Slot()))
 		os.Remove(path)
 		if e.sock, err = net.ListenUnix("unixpacket", &net.UnixAddr{Net: "unixpacket", Name: path}); err != nil {
@@ -79,8 +91,14 @@ func (e *Endpoint) Close() {
 			return os.Remove(filepath.Join(dir, state.SocketName(e.Fabric.Name(), e.Me.Slot())))
 		})
 	})
-	e.clock.leave(e.Me.Job())
+	if e.joined {
+		e.clock.leave(e.Me.Job())
+	}
 }
+
+// Clock is this process's part in the virtual clock, a struct ddlemu_clock_view; nil if the
+// clock is real.
+func (e *Endpoint) Clock() unsafe.Pointer { return unsafe.Pointer(e.clock.viewOf()) }
 
 // Listen makes a listener on a NIC (a number in the fabric) for one or more connections
 // and writes the handle for the peers.
