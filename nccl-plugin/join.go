@@ -49,8 +49,11 @@ const (
 // More streams are not faster, see docs/performance.md.
 const defaultStreams = 1
 
-// defaultMemory is the most shared memory that this process reserves, in bytes.
-const defaultMemory = 256 << 20
+// The most shared memory for connections, in bytes: of this process, and of all ranks of a job.
+const (
+	defaultMemory = 256 << 20
+	jobMemory     = 4 << 30
+)
 
 // defaultHold is how long a virtual clock waits for a thread that runs outside of calls of
 // CUDA and NCCL.
@@ -138,7 +141,7 @@ func (m *member) enter(fab *fabric.Fabric, job state.Job) (err error) {
 	if err := m.checkHostID(); err != nil {
 		return err
 	}
-	budget := units.Size(defaultMemory)
+	budget := units.Size(min(defaultMemory, jobMemory/max(m.placement.World, 1)))
 	if text := getenv(memoryEnv); text != "" {
 		if budget, err = units.ParseSize(text); err != nil {
 			return fmt.Errorf("%s: %w", memoryEnv, err)

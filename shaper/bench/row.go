@@ -59,6 +59,8 @@ type Measurement struct {
 	Spread float64
 	// Off says that Diff exceeds [OffPercent] plus Spread in either direction.
 	Off bool
+
+	measured Case // with NCCL's decision
 }
 
 // bandwidths sets AlgBW and BusBW from the time, if that is above 0.

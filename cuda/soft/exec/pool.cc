@@ -10,7 +10,6 @@
 #include <mutex>
 #include <thread>
 
-#include "clock.h"
 #include "stats.h"
 
 namespace softexec {
@@ -84,8 +83,6 @@ size_t usable_cpus()
 
 size_t thread_count(size_t blocks, int nranks, size_t bytes)
 {
-	if (virtual_clock())
-		return 1; // helpers would only share the cores with other ranks, while time stands still
 	static const size_t cpus = usable_cpus();
 	size_t most = std::min(blocks, kMaxThreads);
 	if (const char *fixed = std::getenv("DDLEMU_SOFT_THREADS"))
@@ -97,24 +94,15 @@ size_t thread_count(size_t blocks, int nranks, size_t bytes)
 
 void run_in_pool(std::function<void()> task) { pool().submit(std::move(task)); }
 
-void Idle::look()
-{
-	if (const ddlemu_clock_calls *clock = virtual_clock())
-		seen_ = clock->read(DDLEMU_ACTS);
-}
-
 void Idle::wait()
 {
 	if (rounds_ == 0)
 		since_ = now_ns();
 	rounds_++;
-	if (const ddlemu_clock_calls *clock = virtual_clock()) {
-		clock->idle(thread_actor("soft-stream"), DDLEMU_ACTS, seen_);
-	} else if (rounds_ <= kSpins) {
+	if (rounds_ <= kSpins)
 		relax();
-	} else {
+	else
 		sched_yield();
-	}
 }
 
 void Idle::stop()

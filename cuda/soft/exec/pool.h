@@ -19,12 +19,8 @@ void run_in_pool(std::function<void()> task);
 
 // Waits for memory to change. The first calls of wait spin; later ones yield the CPU, because on a small host the
 // thread that changes the memory needs it. Counts the time from the first wait to end.
-//
-// With a virtual clock this thread is an actor: it sleeps until another thread of the node raises its acts.
 class Idle {
 public:
-	// look begins a pass over what this thread polls.
-	void look();
 	void wait();
 	void end()
 	{
@@ -36,7 +32,6 @@ private:
 	void stop();
 	unsigned rounds_ = 0;
 	uint64_t since_ = 0;
-	uint32_t seen_ = 0; // acts of the node before the pass
 };
 
 } // namespace softexec

@@ -10,6 +10,7 @@
 #include "algos.h"
 #include "clock.h"
 #include "conn.h"
+#include "polled.h"
 #include "pool.h"
 #include "stats.h"
 
@@ -124,7 +125,7 @@ private:
 };
 
 // A running grid. Several threads may poll its blocks; a block is polled by one thread at a time.
-class Grid {
+class Grid : public Polled {
 public:
 	explicit Grid(Plan plan)
 		: plan_(std::move(plan)),
@@ -135,6 +136,36 @@ public:
 		runners_.reserve(plan_.blocks.size());
 		for (Block &b : plan_.blocks)
 			runners_.emplace_back(plan_.comm, b);
+	}
+
+	// Runs the grid in virtual time, until it is done or aborted, or nothing is left to happen.
+	void run_virtual(const ddlemu_clock_calls *clock)
+	{
+		const uint64_t begin = now_ns();
+		uint64_t polled = 0;
+		add_polled(this);
+		while (!finished() && !aborted() && !is_deadlocked()) {
+			const bool others_poll = is_polled();
+			const ddlemu_clock_number number = others_poll ? DDLEMU_SIGNALS : DDLEMU_ACTS;
+			const uint32_t seen = clock->read(number);
+			if (others_poll != is_polled() || finished())
+				continue;
+			const uint64_t from = now_ns();
+			const bool progress = !others_poll && poll();
+			polled += now_ns() - from;
+			if (!progress)
+				clock->idle(thread_actor("soft-stream"), number, seen);
+		}
+		remove_polled(this);
+		counters.wait_ns.fetch_add(now_ns() - begin - polled, std::memory_order_relaxed);
+	}
+
+	bool poll() override
+	{
+		const bool progress = poll_some(0, 1);
+		if (progress)
+			raise_number(finished() ? DDLEMU_SIGNALS : DDLEMU_ACTS);
+		return progress;
 	}
 
 	// Runs the grid on this thread until it is done or aborted. After that no thread accesses the user's memory.
@@ -165,17 +196,10 @@ private:
 	void poll_until_done(size_t me, size_t threads)
 	{
 		Idle idle;
-		while (unfinished_.load(std::memory_order_acquire) != 0) {
-			bool progress = false;
-			idle.look();
-			for (size_t i = me; i < runners_.size(); i += threads)
-				progress |= poll(i);
-			for (size_t i = 0; !progress && threads > 1 && i < runners_.size(); i++)
-				progress |= poll(i);
-			if (progress) {
-				raise_number(DDLEMU_ACTS);
+		while (!finished()) {
+			if (poll_some(me, threads) || (threads > 1 && poll_some(0, 1))) {
 				idle.end();
-			} else if (aborted() || is_deadlocked()) {
+			} else if (aborted()) {
 				break;
 			} else {
 				idle.wait();
@@ -184,7 +208,16 @@ private:
 		idle.end();
 	}
 
-	bool poll(size_t i)
+	// Polls each block from first on that is a multiple of step away.
+	bool poll_some(size_t first, size_t step)
+	{
+		bool progress = false;
+		for (size_t i = first; i < runners_.size(); i += step)
+			progress |= poll_block(i);
+		return progress;
+	}
+
+	bool poll_block(size_t i)
 	{
 		if (busy_[i].exchange(true, std::memory_order_acquire))
 			return false;
@@ -277,11 +310,16 @@ int run(const Layout &l, const softexec_launch &launch)
 	if (!read_launch(l, launch, &plan, &why) || !check_connections(plan, &why))
 		return refuse(why);
 	return_fifo_credits(plan);
-	size_t threads = thread_count(plan.blocks.size(), plan.comm.nranks, estimate_bytes(plan));
+	// In virtual time helpers would only share the cores with other ranks, while time stands still.
+	const ddlemu_clock_calls *clock = virtual_clock();
+	const size_t threads = clock ? 1 : thread_count(plan.blocks.size(), plan.comm.nranks, estimate_bytes(plan));
 	auto grid = std::make_shared<Grid>(std::move(plan));
 	for (size_t i = 1; i < threads; i++)
 		run_in_pool([=] { grid->help(i, threads); });
-	grid->run(threads);
+	if (clock)
+		grid->run_virtual(clock);
+	else
+		grid->run(threads);
 	if (!grid->finished() && is_deadlocked())
 		return kCudaErrorLaunchTimeout;
 	if (!grid->aborted())

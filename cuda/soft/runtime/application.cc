@@ -2,6 +2,7 @@
 #include "application.h"
 
 #include <ddlemu.h>
+#include <poll.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -114,8 +115,8 @@ void works(ApplicationThread *t)
 	softexec::virtual_clock()->work(t->actor);
 }
 
-constexpr unsigned kSocketPolls = 2000; // about a millisecond
-constexpr useconds_t kSocketNap = 20; // us, between two further ones: the cores are for those that work
+constexpr unsigned kSocketPolls = 500; // about a quarter of a millisecond
+constexpr int kSocketWait = 2; // ms, for each further one
 thread_local unsigned unanswered = 0; // asks of sockets, in a row
 
 } // namespace
@@ -175,21 +176,21 @@ void application_compute(ddlemu_actor *actor, int64_t ns)
 	in_call([=] { clock->sleep_until(actor, clock->now() + ns); });
 }
 
-void application_asked_socket(bool answered)
+void application_asked_socket(int fd, bool answered)
 {
 	ApplicationThread *t = registered.thread;
-	if (!t)
-		return;
 	if (answered) {
-		if (unanswered >= kSocketPolls)
+		if (t && unanswered >= kSocketPolls)
 			works(t);
 		unanswered = 0;
 		return;
 	}
-	if (++unanswered < kSocketPolls)
+	if (!softexec::virtual_clock() || ++unanswered < kSocketPolls)
 		return;
-	t->asked_socket = real_ns();
-	usleep(kSocketNap);
+	if (t)
+		t->asked_socket = real_ns();
+	pollfd readable = { fd, POLLIN, 0 };
+	poll(&readable, 1, kSocketWait);
 }
 
 void application_polled(uint32_t seen)
@@ -242,7 +243,7 @@ SOFT_API void ddlemuSoftIdle(struct ddlemu_actor *actor, enum ddlemu_clock_numbe
 
 SOFT_API void ddlemuSoftPolled(uint32_t seen) { application_polled(seen); }
 
-SOFT_API void ddlemuSoftAskedSocket(int answered) { application_asked_socket(answered != 0); }
+SOFT_API void ddlemuSoftAskedSocket(int fd, int answered) { application_asked_socket(fd, answered != 0); }
 
 SOFT_API int ddlemu_compute(int64_t ns)
 {

@@ -45,8 +45,9 @@ void application_compute(ddlemu_actor *actor, int64_t ns);
 void application_polled(uint32_t seen);
 
 // application_asked_socket is called when NCCL has asked a socket, as the calling thread. A thread that gets no answer
-// for kSocketPolls times in a row waits for another process, as one that sleeps does.
-void application_asked_socket(bool answered);
+// for kSocketPolls times in a row waits for another process, as one that sleeps does. From then on each call waits for
+// the socket for a while: the cores are for those that work.
+void application_asked_socket(int fd, bool answered);
 
 // forget_application forgets the clock and the threads, in a forked child: they are the parent's.
 void forget_application();

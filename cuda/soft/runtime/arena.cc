@@ -126,6 +126,22 @@ void Arena::release(void *pointer, size_t size)
 	used_ -= size;
 }
 
+// Memory that nobody has written reads as zeros and takes none of the host's. NCCL clears all that it allocates, and
+// then uses little of it: so only what has pages is written.
+void Arena::clear(void *pointer, size_t size)
+{
+	const off_t begin = offset(pointer), end = begin + size;
+	for (off_t at = begin; at < end;) {
+		const off_t data = lseek(fd_, at, SEEK_DATA); // the first byte of a page, or `at`
+		if (data >= end || (data < 0 && errno == ENXIO))
+			return; // nothing but holes
+		const off_t hole = data < 0 ? end : lseek(fd_, data, SEEK_HOLE);
+		const off_t from = data < 0 ? at : data, to = hole < 0 ? end : std::min(hole, end);
+		memset(base_ + from, 0, to - from);
+		at = to;
+	}
+}
+
 size_t Arena::used() const
 {
 	std::lock_guard<std::mutex> lock(mu_);

@@ -29,6 +29,9 @@ public:
 	// release returns a range of allocate to the host at once.
 	void release(void *pointer, size_t size);
 
+	// clear writes zeros to a part of the arena.
+	void clear(void *pointer, size_t size);
+
 	size_t offset(const void *pointer) const { return static_cast<const char *>(pointer) - base_; }
 	int fd() const { return fd_; }
 	size_t used() const;

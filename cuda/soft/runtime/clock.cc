@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "clock.h"
 
+#include "../exec/polled.h"
 #include "error.h"
 #include "stream.h"
 
@@ -11,5 +12,11 @@ SOFT_API const struct ddlemu_clock_calls *ddlemuSoftClock(void) { return softexe
 SOFT_API struct ddlemu_actor *ddlemuSoftEnter(const char *name) { return softexec::enter_actor(name); }
 
 SOFT_API void ddlemuSoftAdopt(struct ddlemu_actor *actor) { softexec::adopt_actor(actor); }
+
+SOFT_API void ddlemuSoftBeginPolling(void) { softexec::begin_polling(); }
+
+SOFT_API int ddlemuSoftPoll(void) { return softexec::poll_grids(); }
+
+SOFT_API void ddlemuSoftEndPolling(void) { softexec::end_polling(); }
 
 SOFT_API int64_t ddlemuSoftNow(void) { return now_ns(); }

@@ -44,6 +44,12 @@ void ddlemuSoftAdopt(struct ddlemu_actor *actor);
 // when that begins, and waits(NULL) when it ends, while the actor works.
 void ddlemuSoftHelper(void (*waits)(struct ddlemu_actor *actor));
 
+// ddlemuSoftBeginPolling, ddlemuSoftPoll and ddlemuSoftEndPolling are softexec::begin_polling, poll_grids and
+// end_polling.
+void ddlemuSoftBeginPolling(void);
+int ddlemuSoftPoll(void);
+void ddlemuSoftEndPolling(void);
+
 // ddlemuSoftActor returns the actor of the calling thread, see soft::application_actor.
 struct ddlemu_actor *ddlemuSoftActor(void);
 
@@ -52,7 +58,7 @@ void ddlemuSoftIdle(struct ddlemu_actor *actor, enum ddlemu_clock_number number,
 void ddlemuSoftPolled(uint32_t seen);
 
 // ddlemuSoftAskedSocket is soft::application_asked_socket.
-void ddlemuSoftAskedSocket(int answered);
+void ddlemuSoftAskedSocket(int fd, int answered);
 
 } // extern "C"
 

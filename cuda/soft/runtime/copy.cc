@@ -5,6 +5,7 @@
 
 #include <memory>
 
+#include "arena.h"
 #include "device.h"
 #include "error.h"
 #include "regions.h"
@@ -88,6 +89,16 @@ cudaError_t copy(void *dst, const void *src, size_t size, cudaMemcpyKind kind, c
 	return wait ? enter() : cudaSuccess;
 }
 
+// set writes the value to memory that is known to CUDA.
+void set(void *dst, int value, size_t size)
+{
+	const Region region = find_region(dst);
+	if (value == 0 && region.on_device() && region.origin != Origin::kImported)
+		devices()->existing(region.device)->arena->clear(dst, size);
+	else
+		memset(dst, value, size);
+}
+
 // fill queues a fill; wait as for copy.
 cudaError_t fill(void *dst, int value, size_t size, cudaStream_t handle, bool wait)
 {
@@ -100,7 +111,7 @@ cudaError_t fill(void *dst, int value, size_t size, cudaStream_t handle, bool wa
 	if (to == MemoryKind::kOutOfRange || to == MemoryKind::kPageable)
 		return set_error(cudaErrorInvalidValue);
 	order_before_push(stream);
-	stream->push(wait ? Stream::Kind::kInline : work_kind(size), [=] { memset(dst, value, size); });
+	stream->push(wait ? Stream::Kind::kInline : work_kind(size), [=] { set(dst, value, size); });
 	if (wait)
 		stream->synchronize();
 	return wait ? enter() : cudaSuccess;

@@ -30,7 +30,7 @@ int64_t real_ns()
 namespace {
 
 constexpr int64_t kGrace = 4000000; // ns: a thread that sleeps for less is taken as working
-constexpr int64_t kAsked = 2000000; // ns: a thread that has asked a socket in vain since then still does
+constexpr int64_t kAsked = 4000000; // ns: a thread that has asked a socket in vain since then still does
 constexpr int64_t kLook = 1000000; // ns between two looks while a thread is outside of our calls and works
 constexpr int64_t kRest = 16000000; // ns between two looks while there is none
 

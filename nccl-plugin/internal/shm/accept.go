@@ -63,7 +63,7 @@ func (e *Endpoint) accept(c *net.UnixConn) error {
 	if err != nil {
 		return err
 	}
-	r, err := openRegion(fd, e.ringOffset(), e.Fabric.ID(), steps, reverse, link)
+	r, err := openRegion(fd, e.layout(), e.Fabric.ID(), steps, reverse, link)
 	if err != nil {
 		return err
 	}

@@ -100,13 +100,12 @@ func (c *virtualClock) viewOf() *C.struct_ddlemu_clock_view {
 	return c.view
 }
 
-// ringOffset is where the ring begins in the memory of a connection: a real clock's flow is
-// before it.
-func (e *Endpoint) ringOffset() uintptr {
+// layout is that of this endpoint's connections.
+func (e *Endpoint) layout() layout {
 	if e.clock == nil {
-		return ringOffset
+		return flowAndRing
 	}
-	return pageSize
+	return ringOnly
 }
 
 // newFlow makes the flow that region r describes, from this process to the peer; nil if the

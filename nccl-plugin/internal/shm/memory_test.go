@@ -72,7 +72,7 @@ func TestPeersMemoryIsRefused(t *testing.T) {
 		}, "it is not sealed"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := openRegion(tc.fd(t), ringOffset, 7, stepsThere, stepsBack, 4)
+			_, err := openRegion(tc.fd(t), flowAndRing, 7, stepsThere, stepsBack, 4)
 			if err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("%v, want %q", err, tc.want)
 			}
@@ -93,7 +93,7 @@ func TestHugePagesAreRefused(t *testing.T) {
 	if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, seals); err != nil {
 		t.Skipf("huge pages cannot be sealed here: %v", err)
 	}
-	if _, err := openRegion(fd, ringOffset, 7, stepsThere, stepsBack, 4); err == nil || !strings.Contains(err.Error(), "not plain memory") {
+	if _, err := openRegion(fd, flowAndRing, 7, stepsThere, stepsBack, 4); err == nil || !strings.Contains(err.Error(), "not plain memory") {
 		t.Errorf("%v, want a refusal", err)
 	}
 }
@@ -108,7 +108,7 @@ func TestAnotherUsersMemoryIsRefused(t *testing.T) {
 	if err := unix.Fchown(r.fd, 65534, -1); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := openRegion(r.fd, ringOffset, 7, stepsThere, stepsBack, 4); err == nil || !strings.Contains(err.Error(), "belongs to user 65534, not 0") {
+	if _, err := openRegion(r.fd, flowAndRing, 7, stepsThere, stepsBack, 4); err == nil || !strings.Contains(err.Error(), "belongs to user 65534, not 0") {
 		t.Errorf("%v, want a refusal", err)
 	}
 }
@@ -132,7 +132,7 @@ func TestPeersMemoryIsReserved(t *testing.T) {
 	if blocks() >= int64(len(r.mem)) {
 		t.Fatal("there is no hole to begin with")
 	}
-	if _, err := checkMemory(r.fd, ringOffset); err != nil {
+	if _, err := flowAndRing.checkMemory(r.fd); err != nil {
 		t.Fatal(err)
 	}
 	if got := blocks(); got < int64(len(r.mem)) {
@@ -144,16 +144,16 @@ func TestPeersMemoryIsReserved(t *testing.T) {
 func TestRegionOfAnotherConnectionIsRefused(t *testing.T) {
 	r := freshRegion(t)
 	defer r.close()
-	if _, err := openRegion(r.fd, ringOffset, 7, stepsThere, stepsBack, 4); err != nil {
+	if _, err := openRegion(r.fd, flowAndRing, 7, stepsThere, stepsBack, 4); err != nil {
 		t.Fatalf("a good region: %v", err)
 	}
-	if _, err := openRegion(r.fd, ringOffset, 8, stepsThere, stepsBack, 4); err == nil {
+	if _, err := openRegion(r.fd, flowAndRing, 8, stepsThere, stepsBack, 4); err == nil {
 		t.Error("a region of another fabric was accepted")
 	}
-	if _, err := openRegion(r.fd, ringOffset, 7, stepsBack, stepsThere, 4); err == nil {
+	if _, err := openRegion(r.fd, flowAndRing, 7, stepsBack, stepsThere, 4); err == nil {
 		t.Error("a region of another path was accepted")
 	}
-	if _, err := openRegion(r.fd, ringOffset, 7, stepsThere, stepsBack, 5); err == nil {
+	if _, err := openRegion(r.fd, flowAndRing, 7, stepsThere, stepsBack, 5); err == nil {
 		t.Error("a region of another link was accepted")
 	}
 }

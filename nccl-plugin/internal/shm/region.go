@@ -32,6 +32,20 @@ const (
 
 const ringOffset = (unsafe.Sizeof(C.struct_ddlemu_flow{}) + pageSize - 1) &^ (pageSize - 1)
 
+// layout is what a region holds.
+type layout struct {
+	offset  uintptr // of the ring
+	reserve bool    // the memory is reserved when the region is made, and no access faults later
+}
+
+var (
+	// A real clock: the flow and the ring. NCCL's calls must not wait for the kernel.
+	flowAndRing = layout{ringOffset, true}
+	// A virtual clock: a description of the flow, and the ring. It grows as it is used, because many ranks share a
+	// host's memory, and time stands still meanwhile.
+	ringOnly = layout{pageSize, false}
+)
+
 // region is the memory of one connection.
 type region struct {
 	fd  int
@@ -52,39 +66,56 @@ func ringSize(available uint64) uint64 {
 	return n
 }
 
-// newRegion reserves and maps a region for a connection over the given path. offset is where
-// its ring begins: ringOffset if the region holds the flow.
-func newRegion(offset uintptr, ring uint64, fabricID, flowID uint64, steps, reverse []link.PathHop, hop int) (*region, error) {
-	size := uint64(offset) + ring
+// newRegion makes and maps a region for a connection over the given path.
+func newRegion(l layout, ring uint64, fabricID, flowID uint64, steps, reverse []link.PathHop, hop int) (*region, error) {
+	size := uint64(l.offset) + ring
 	fd, err := unix.MemfdCreate("ddlemu-connection", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
 		return nil, fmt.Errorf("make shared memory: %w", err)
 	}
-	// If there is no memory, this fails. Without it, the first access would raise SIGBUS.
-	if err := unix.Fallocate(fd, 0, 0, int64(size)); err != nil {
+	// If there is no memory, this fails. A first access would end the process, or another one.
+	if err := l.allocate(fd, size); err != nil {
 		unix.Close(fd)
-		return nil, fmt.Errorf("reserve %d KiB of shared memory: %w", size>>10, err)
+		return nil, err
 	}
 	if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, seals); err != nil {
 		unix.Close(fd)
 		return nil, fmt.Errorf("seal shared memory: %w", err)
 	}
-	r, err := mapRegion(fd, size)
+	r, err := l.mapRegion(fd, size)
 	if err != nil {
 		unix.Close(fd)
 		return nil, err
 	}
 	f := r.flow()
 	f.magic, f.fabric_id, f.id = C.DDLEMU_FLOW_MAGIC, C.uint64_t(fabricID), C.uint64_t(flowID)
-	f.size, f.ring_off, f.ring_size = C.uint64_t(size), C.uint64_t(offset), C.uint64_t(ring)
+	f.size, f.ring_off, f.ring_size = C.uint64_t(size), C.uint64_t(l.offset), C.uint64_t(ring)
 	f.path = pathOf(steps, reverse, hop)
 	return r, nil
 }
 
 const seals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
 
-func mapRegion(fd int, size uint64) (*region, error) {
-	mem, err := unix.Mmap(fd, 0, int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_POPULATE)
+// allocate makes the file have this size, and the memory for it if that is reserved.
+func (l layout) allocate(fd int, size uint64) error {
+	if err := unix.Ftruncate(fd, int64(size)); err != nil {
+		return fmt.Errorf("set the size of shared memory: %w", err)
+	}
+	if !l.reserve {
+		return nil
+	}
+	if err := unix.Fallocate(fd, 0, 0, int64(size)); err != nil {
+		return fmt.Errorf("reserve %d KiB of shared memory: %w", size>>10, err)
+	}
+	return nil
+}
+
+func (l layout) mapRegion(fd int, size uint64) (*region, error) {
+	flags := unix.MAP_SHARED
+	if l.reserve {
+		flags |= unix.MAP_POPULATE
+	}
+	mem, err := unix.Mmap(fd, 0, int(size), unix.PROT_READ|unix.PROT_WRITE, flags)
 	if err != nil {
 		return nil, fmt.Errorf("map %d KiB of shared memory: %w", size>>10, err)
 	}
@@ -94,18 +125,18 @@ func mapRegion(fd int, size uint64) (*region, error) {
 	return &region{fd: fd, mem: mem}, nil
 }
 
-// openRegion maps the memory that a peer sent, whose ring begins at offset. It fails unless
-// accessing the memory is safe and the memory describes a new connection over the given path.
-func openRegion(fd int, offset uintptr, fabricID uint64, steps, reverse []link.PathHop, hop int) (*region, error) {
-	size, err := checkMemory(fd, offset)
+// openRegion maps the memory that a peer sent. It fails unless accessing the memory is safe and
+// the memory describes a new connection over the given path.
+func openRegion(fd int, l layout, fabricID uint64, steps, reverse []link.PathHop, hop int) (*region, error) {
+	size, err := l.checkMemory(fd)
 	if err != nil {
 		return nil, fmt.Errorf("map the peer's memory: %w", err)
 	}
-	r, err := mapRegion(fd, size)
+	r, err := l.mapRegion(fd, size)
 	if err != nil {
 		return nil, err
 	}
-	if !r.describes(offset, fabricID, pathOf(steps, reverse, hop)) {
+	if !r.describes(l.offset, fabricID, pathOf(steps, reverse, hop)) {
 		unix.Munmap(r.mem)
 		return nil, errors.New("the peer's memory does not describe this connection: another version of the plugin?")
 	}
@@ -114,7 +145,7 @@ func openRegion(fd int, offset uintptr, fabricID uint64, steps, reverse []link.P
 
 // checkMemory returns the size of a peer's memory. It fails if an access could raise SIGBUS: if
 // the memory can shrink, or is not plain memory. It reserves the pages that are missing.
-func checkMemory(fd int, offset uintptr) (uint64, error) {
+func (l layout) checkMemory(fd int) (uint64, error) {
 	got, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
 	if err != nil || got&seals != seals {
 		return 0, errors.New("it is not sealed")
@@ -133,14 +164,11 @@ func checkMemory(fd int, offset uintptr) (uint64, error) {
 		return 0, fmt.Errorf("its file system is of type %#x, not plain memory", fs.Type)
 	case int(st.Uid) != os.Getuid():
 		return 0, fmt.Errorf("it belongs to user %d, not %d", st.Uid, os.Getuid())
-	case size < uint64(offset)+pageSize || size > uint64(offset)+maxRing || size%pageSize != 0:
+	case size < uint64(l.offset)+pageSize || size > uint64(l.offset)+maxRing || size%pageSize != 0:
 		return 0, fmt.Errorf("%d bytes are not possible", size)
 	}
 	// The plugin reserves all of it, but another program may not have.
-	if err := unix.Fallocate(fd, 0, 0, int64(size)); err != nil {
-		return 0, fmt.Errorf("reserve %d KiB: %w", size>>10, err)
-	}
-	return size, nil
+	return size, l.allocate(fd, size)
 }
 
 // describes says whether the region is one that newRegion has just made for a

@@ -45,7 +45,7 @@ var stepsThere, stepsBack = []link.PathHop{{Hop: 0}, {Hop: 4, Private: true}, {H
 
 func freshRegion(t testing.TB) *region {
 	t.Helper()
-	r, err := newRegion(ringOffset, minRing, 7, 8, stepsThere, stepsBack, 4)
+	r, err := newRegion(flowAndRing, minRing, 7, 8, stepsThere, stepsBack, 4)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +75,7 @@ func FuzzRingHeader(f *testing.F) {
 		before := bytes.Clone(r.mem[:ringOffset])
 		scribble(r.mem[:ringOffset], changes)
 		id := unsafe.Offsetof(r.flow().id)
-		got, err := openRegion(r.fd, ringOffset, 7, stepsThere, stepsBack, 4)
+		got, err := openRegion(r.fd, flowAndRing, 7, stepsThere, stepsBack, 4)
 		copy(before[id:id+8], r.mem[id:id+8])
 		if same := bytes.Equal(before, r.mem[:ringOffset]); same != (err == nil) {
 			t.Fatalf("unchanged: %v, error %v", same, err)

@@ -73,7 +73,7 @@ func runThreads(t *testing.T, program string, wire link.Spec, tr link.Transport,
 	there, back := f.Path(0, 1), f.Path(1, 0)
 	var files []*os.File
 	for i := range 4 {
-		r, err := newRegion(ringOffset, minRing, f.ID(), uint64(i+1), there, back, 4)
+		r, err := newRegion(flowAndRing, minRing, f.ID(), uint64(i+1), there, back, 4)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -204,6 +204,26 @@ TEST(free_async_waits_for_its_turn)
 	CHECK(at.type == cudaMemoryTypeUnregistered);
 }
 
+TEST(zeros_take_memory_only_where_there_was_some)
+{
+	const size_t size = 64 << 20, page = 4096;
+	char *p;
+	OK(cudaMalloc(&p, size));
+	const size_t before = shared_bytes();
+	OK(cudaMemset(p, 0, size));
+	CHECK(shared_bytes() < before + (1 << 20));
+	// Parts of pages, before, between and behind holes.
+	const std::vector<size_t> written = { 0, 3 * page + 5, 4 * page, 9000 * page + 7, size - 1 };
+	for (size_t at : written)
+		p[at] = 'x';
+	OK(cudaMemset(p + 1, 0, size - 2));
+	OK(cudaDeviceSynchronize());
+	CHECK(p[0] == 'x' && p[size - 1] == 'x' && p[3 * page + 5] == 0 && p[4 * page] == 0 && p[9000 * page + 7] == 0);
+	OK(cudaMemset(p, 0, 1));
+	OK(cudaMemset(p + size - 1, 0, 1));
+	CHECK(p[0] == 0 && p[size - 1] == 0 && shared_bytes() < before + (1 << 20));
+}
+
 TEST(device_reset_frees_everything)
 {
 	char *p;
