@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"hash/fnv"
 	"os"
-	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -30,14 +29,12 @@ import (
 
 // Variables that the plugin reads, besides those that select and describe the fabric.
 const (
-	dirEnv      = "DDLEMU_DIR"
-	fabricEnv   = "DDLEMU_FABRIC"
-	jobEnv      = "DDLEMU_JOB"
-	memoryEnv   = "DDLEMU_MEMORY"
-	hostIDEnv   = "NCCL_HOSTID"
-	holdEnv     = "DDLEMU_COMPUTE_HOLD"
-	deadlockEnv = "DDLEMU_ON_DEADLOCK"
-	protoEnv    = "NCCL_PROTO"
+	dirEnv    = "DDLEMU_DIR"
+	fabricEnv = "DDLEMU_FABRIC"
+	jobEnv    = "DDLEMU_JOB"
+	memoryEnv = "DDLEMU_MEMORY"
+	hostIDEnv = "NCCL_HOSTID"
+	protoEnv  = "NCCL_PROTO"
 
 	// For the kernel datapath.
 	streamsEnv    = "DDLEMU_STREAMS"
@@ -54,10 +51,6 @@ const (
 	defaultMemory = 256 << 20
 	jobMemory     = 4 << 30
 )
-
-// defaultHold is how long a virtual clock waits for a thread that runs outside of calls of
-// CUDA and NCCL.
-const defaultHold = 10 * time.Second
 
 // member is this process as a participant of its fabric.
 type member struct {
@@ -185,33 +178,14 @@ func (m *member) setClock() error {
 			return fmt.Errorf("fabric %s has a virtual clock, which cannot tell what NCCL does with %s: unset it", m.file.Name(), name)
 		}
 	}
-	hold, waits, err := clockSettings()
+	settings, err := configs.ReadClockSettings(getenv)
 	if err != nil {
 		return err
 	}
-	if C.net_set_clock(shm.ClockCalls(hold, waits)) != 0 {
+	if C.net_set_clock(shm.ClockCalls(settings)) != 0 {
 		return fmt.Errorf("fabric %s has a virtual clock, which needs the software CUDA in each rank: bring the fabric up with --clock real", m.file.Name())
 	}
 	return nil
-}
-
-// clockSettings are how long a virtual clock waits for a thread that runs outside of calls of
-// CUDA and NCCL, and whether it waits on a deadlock, which is an error by default.
-func clockSettings() (hold time.Duration, waits bool, err error) {
-	hold = defaultHold
-	if text := getenv(holdEnv); text != "" {
-		if hold, err = time.ParseDuration(text); err != nil || hold <= 0 {
-			return 0, false, fmt.Errorf("%s: %q is not a time above 0, such as 30s", holdEnv, text)
-		}
-	}
-	switch text := getenv(deadlockEnv); text {
-	case "", "error":
-		return hold, false, nil
-	case "wait":
-		return hold, true, nil
-	default:
-		return 0, false, fmt.Errorf("%s: %q is neither error nor wait", deadlockEnv, text)
-	}
 }
 
 // newEndpoint makes the endpoint for the fabric's datapath.

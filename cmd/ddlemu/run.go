@@ -27,6 +27,7 @@ type runOptions struct {
 	NCCL          string
 	Soft, Strict  bool
 	PerNode       bool
+	clock         clockFlags
 	flags         *pflag.FlagSet
 }
 
@@ -40,6 +41,7 @@ func (o *runOptions) AddFlags(g *global, fs *pflag.FlagSet) {
 	fs.StringVar(&o.NCCL, "nccl", "", "`version` of NCCL for the software CUDA (2.22 or 2.29)")
 	fs.BoolVar(&o.PerNode, "per-node", false, "start the command once on every node of a kernel fabric")
 	fs.BoolVar(&o.Strict, "strict", false, "exit with status 3 if the command succeeds but the verdict is INVALID")
+	o.clock.AddFlags(fs)
 	flags.AddFabric(fs)
 }
 
@@ -57,6 +59,10 @@ arguments, {node}, {nodes}, {master} and {gpus} are replaced by the node's numbe
 number of nodes, the name of node 0, and the number of GPUs of each node, which are in
 CUDA_VISIBLE_DEVICES. Output lines begin with the node's name; input is /dev/null.
 Signals go to all nodes; the first node that fails stops the others.
+
+With --clock virtual time moves only while all ranks wait (docs/clock.md). What the
+program computes then takes no time, or with --compute cpu:FACTOR its CPU time times
+the factor; such a run is not repeatable.
 
 The time scale is 1 unless --time-scale is given. Another time scale does not slow the
 job's compute, so only the figures of links are meaningful.
@@ -92,6 +98,10 @@ func runRun(ctx context.Context, g *global, o *runOptions, args []string) error 
 	if _, err := exec.LookPath(args[0]); err != nil {
 		return badInput("%s: no such command", args[0])
 	}
+	settings, err := o.clock.settings(g.Getenv)
+	if err != nil {
+		return err
+	}
 	env, err := o.libraries(g)
 	if err != nil {
 		return err
@@ -100,13 +110,16 @@ func runRun(ctx context.Context, g *global, o *runOptions, args []string) error 
 	if err != nil {
 		return err
 	}
-	view, status, err := o.command(ctx, g, j, env, args)
+	view, status, err := o.command(ctx, g, j, append(env, o.clock.variables()...), args)
 	v := j.Verdict()
 	if err := errors.Join(err, j.Close()); err != nil {
 		return err
 	}
 	if len(v.Links) > 0 {
 		fmt.Fprintf(g.Stderr, "decisions: %s\n", g.decisions(&j.Fabric.Config, view, locate.HasGPU() && !o.Soft))
+		if j.Fabric.Config.IsVirtual() {
+			printClockNote(g.Stderr, settings)
+		}
 	}
 	printVerdict(g.Stderr, v)
 	switch {
@@ -120,6 +133,9 @@ func runRun(ctx context.Context, g *global, o *runOptions, args []string) error 
 
 // command runs args on the job's fabric. It returns the exit status, and the view by which NCCL decides.
 func (o *runOptions) command(ctx context.Context, g *global, j *job.Job, env, args []string) (view string, status int, err error) {
+	if err := o.clock.check(j.Fabric); err != nil {
+		return "", 0, err
+	}
 	var nodes *perNode
 	if o.PerNode {
 		if nodes, err = newPerNode(g, j, args); err != nil {

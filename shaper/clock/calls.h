@@ -25,7 +25,7 @@
 
 #include <stdint.h>
 
-#define DDLEMU_CLOCK_CALLS_VERSION 4
+#define DDLEMU_CLOCK_CALLS_VERSION 5
 
 enum ddlemu_clock_number {
 	DDLEMU_ACTS, // for threads that poll
@@ -39,6 +39,8 @@ struct ddlemu_actor;
 
 struct ddlemu_clock_calls {
 	uint32_t version; // DDLEMU_CLOCK_CALLS_VERSION
+	// The virtual time that a thread of the application takes per CPU time; 0: what it computes takes none.
+	double compute;
 	// ns of real time: the clock does not wait longer for a thread that runs outside of calls of CUDA and NCCL.
 	int64_t compute_hold;
 	// The virtual time in ns. It does not move while the calling thread is an actor that works.

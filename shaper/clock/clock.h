@@ -204,9 +204,14 @@ void ddlemu_flow_posted(struct ddlemu_clock_view *, struct ddlemu_clock_flow *);
 
 // --- this process
 
-// The calls of this process, once it has joined; NULL before. compute_hold is in ns, see calls.h. waits_on_deadlock is
-// that of the view.
-const struct ddlemu_clock_calls *ddlemu_clock_calls(int64_t compute_hold, bool waits_on_deadlock);
+struct ddlemu_clock_settings {
+	double compute; // see calls.h
+	int64_t compute_hold; // ns, see calls.h
+	bool waits_on_deadlock; // that of the view
+};
+
+// The calls of this process, once it has joined; NULL before.
+const struct ddlemu_clock_calls *ddlemu_clock_calls(struct ddlemu_clock_settings);
 // Joins: from now on this process's calls use this view, which it keeps. Once per process.
 struct ddlemu_clock_view *ddlemu_clock_join(const struct ddlemu_clock_view *);
 // Says whether the clock went on while a thread of this process worked.

@@ -83,10 +83,11 @@ static struct ddlemu_clock_calls calls = {
 	.settle = process_settle,
 };
 
-const struct ddlemu_clock_calls *ddlemu_clock_calls(int64_t compute_hold, bool waits_on_deadlock)
+const struct ddlemu_clock_calls *ddlemu_clock_calls(struct ddlemu_clock_settings s)
 {
-	calls.compute_hold = compute_hold;
-	view.waits_on_deadlock = waits_on_deadlock;
+	calls.compute = s.compute;
+	calls.compute_hold = s.compute_hold;
+	view.waits_on_deadlock = s.waits_on_deadlock;
 	return __atomic_load_n(&published, __ATOMIC_ACQUIRE);
 }
 

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"reflect"
 	"regexp"
+	"strconv"
 	"slices"
 	"strings"
 	"syscall"
@@ -150,6 +151,21 @@ func TestVirtualTimeStandsStillWhileARankComputes(t *testing.T) {
 		if !regexp.MustCompile(`: \d{5} ns`).MatchString(line) {
 			t.Errorf("%s, want tens of microseconds", line)
 		}
+	}
+}
+
+// CPU time takes virtual time if that is asked for. Rank 1 computes for a second: three of virtual
+// time, or less if the host gives it less than a core.
+func TestVirtualTimeOfCPUTime(t *testing.T) {
+	out := runVirtual(t, []string{"DDLEMU_COMPUTE=cpu:3"}, "2.29", compile(t, "threads"), "compute")
+	all := regexp.MustCompile(`rank \d: (\d+) ns`).FindAllStringSubmatch(out, -1)
+	for _, m := range all {
+		if ns, err := strconv.Atoi(m[1]); err != nil || ns < 1e9 || ns > 3.2e9 {
+			t.Errorf("%s, want up to 3 s", m[0])
+		}
+	}
+	if len(all) != 2 || !strings.Contains(out, "CPU time times 3 is added: not repeatable") || !strings.Contains(out, "verdict: VALID") {
+		t.Errorf("output:\n%s", out)
 	}
 }
 

@@ -4,6 +4,7 @@
 #include <ddlemu.h>
 #include <poll.h>
 #include <sys/prctl.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -149,8 +150,36 @@ void for_each_application_thread(const std::function<void(ApplicationThread &)> 
 		f(*t);
 }
 
+namespace {
+
+int64_t cpu_ns()
+{
+	timespec t;
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	return t.tv_sec * 1000000000ll + t.tv_nsec;
+}
+
+} // namespace
+
+void application_charge()
+{
+	thread_local int64_t charged = 0;
+	const ddlemu_clock_calls *clock = softexec::virtual_clock();
+	if (!clock || clock->compute <= 0)
+		return;
+	ddlemu_actor *actor = application_actor();
+	if (!actor || !registered.thread)
+		return;
+	const int64_t used = cpu_ns();
+	// What it had used before the clock was there is not charged.
+	if (charged != 0)
+		application_compute(actor, static_cast<int64_t>(static_cast<double>(used - charged) * clock->compute));
+	charged = cpu_ns();
+}
+
 void application_idle(ddlemu_actor *actor, ddlemu_clock_number number, uint32_t seen)
 {
+	application_charge();
 	in_call([=] { softexec::virtual_clock()->idle(actor, number, seen); });
 }
 

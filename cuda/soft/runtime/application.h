@@ -36,6 +36,11 @@ private:
 	ddlemu_actor *actor_ = nullptr;
 };
 
+// application_charge makes the CPU time that the calling thread has used since it was charged last take virtual time,
+// if that was asked for (ddlemu_clock_calls.compute). It is called before the thread waits, and before it launches a
+// kernel.
+void application_charge();
+
 // application_compute waits, as the calling thread, for ns of virtual time.
 void application_compute(ddlemu_actor *actor, int64_t ns);
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "../exec/exec.h"
+#include "application.h"
 #include "device.h"
 #include "error.h"
 #include "event.h"
@@ -64,6 +65,7 @@ cudaError_t launch(cudaFunction_t function, unsigned grid, unsigned block, const
 		return unsupported("launching a kernel of an NCCL that was not relinked");
 	if (!devices()->device(stream->device()))
 		return set_error(cudaErrorMemoryAllocation);
+	application_charge();
 	order_before_push(stream);
 	if (started && !record_event(started, stream->record()))
 		return set_error(cudaErrorInvalidResourceHandle);

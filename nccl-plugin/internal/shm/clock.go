@@ -40,9 +40,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"time"
 	"unsafe"
 
+	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/nccl-plugin/internal/transport"
 	"github.com/ddlemu/ddlemu/shaper/clock"
 	"github.com/ddlemu/ddlemu/shaper/state"
@@ -160,9 +160,9 @@ func (c *virtualClock) flow(number uint64, r *region) (*C.struct_ddlemu_clock_fl
 }
 
 // ClockCalls is the table of calls of this process's virtual clock, a struct
-// ddlemu_clock_calls; NULL if it has joined none. The clock waits for hold of real time, no
-// longer, for a thread that runs outside of calls of CUDA and NCCL. If waits is set, a
-// deadlock is no error.
-func ClockCalls(hold time.Duration, waits bool) unsafe.Pointer {
-	return unsafe.Pointer(C.ddlemu_clock_calls(C.int64_t(hold), C.bool(waits)))
+// ddlemu_clock_calls; NULL if it has joined none.
+func ClockCalls(s configs.ClockSettings) unsafe.Pointer {
+	return unsafe.Pointer(C.ddlemu_clock_calls(C.struct_ddlemu_clock_settings{
+		compute: C.double(s.Compute), compute_hold: C.int64_t(s.ComputeHold), waits_on_deadlock: s.OnDeadlock == configs.DeadlockWait,
+	}))
 }

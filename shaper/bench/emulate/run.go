@@ -167,13 +167,17 @@ func (o *Options) attempt(ctx context.Context, notes []string, printer bench.Pri
 	return Outcome{Verdict: v, Result: result, Scale: k}, printer.End(bench.NewSummary(result, v.Word, v.Reasons, v.Notes))
 }
 
+// maxSoftGPUs is the most GPUs of the software CUDA (cuda/soft/runtime/gpus.h). More ranks than that use them several times,
+// on different nodes.
+const maxSoftGPUs = 32
+
 // ranksOn is the bench's configuration for ranks on the fabric of j.
 func (o *Options) ranksOn(j *job.Job) bench.Config {
 	cfg := o.Bench
 	cfg.RankBinary, cfg.NCCLLibs, cfg.CudartLibs = o.Layout.Rank, o.Libraries.NCCL, o.Libraries.Cudart
 	env := append(locate.NetEnv(os.Getenv), o.Libraries.Env(o.Layout))
 	if o.Libraries.CUDA == locate.Soft && os.Getenv("DDLEMU_SOFT_GPUS") == "" {
-		env = append(env, fmt.Sprintf("DDLEMU_SOFT_GPUS=%d", max(o.Bench.Ranks, 8)))
+		env = append(env, fmt.Sprintf("DDLEMU_SOFT_GPUS=%d", min(max(o.Bench.Ranks, 8), maxSoftGPUs)))
 	}
 	cfg.Env = func(int) []string { return slices.Concat(j.Env(), env, o.Env) }
 	return cfg

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/spf13/pflag"
+
+	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/shaper/fabric"
+)
+
+// clockFlags are run's flags for a virtual clock. Their values are those of the variables.
+type clockFlags struct {
+	compute, hold, deadlock string
+}
+
+func (c *clockFlags) AddFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&c.compute, "compute", "", "virtual clock: `time` that the program's computation takes: none, or cpu:FACTOR for its CPU time times a factor (default \"none\")")
+	fs.StringVar(&c.hold, "compute-hold", "", "virtual clock: longest real `time` to wait for a thread that computes (default 10s)")
+	fs.StringVar(&c.deadlock, "on-deadlock", "", "virtual clock: `what` a deadlock is: error, or wait until somebody ends it (default \"error\")")
+}
+
+// variables are those that were given as flags.
+func (c *clockFlags) variables() (env []string) {
+	for _, v := range []struct{ name, value string }{{configs.ComputeEnv, c.compute}, {configs.ComputeHoldEnv, c.hold}, {configs.OnDeadlockEnv, c.deadlock}} {
+		if v.value != "" {
+			env = append(env, v.name+"="+v.value)
+		}
+	}
+	return env
+}
+
+// settings reads the flags, and the variables in place of those that were not given.
+func (c *clockFlags) settings(getenv func(string) string) (configs.ClockSettings, error) {
+	s, err := configs.ReadClockSettings(func(name string) string {
+		given := map[string]string{configs.ComputeEnv: c.compute, configs.ComputeHoldEnv: c.hold, configs.OnDeadlockEnv: c.deadlock}
+		if v := given[name]; v != "" {
+			return v
+		}
+		return getenv(name)
+	})
+	if err != nil && len(c.variables()) > 0 {
+		err = fmt.Errorf("%w (--compute, --compute-hold and --on-deadlock set these variables)", err)
+	}
+	if err != nil {
+		return s, &inputError{err}
+	}
+	return s, nil
+}
+
+// check refuses flags for a virtual clock on a fabric that has none.
+func (c *clockFlags) check(f *fabric.Fabric) error {
+	if len(c.variables()) > 0 && !f.Config.IsVirtual() {
+		return badInput("--compute, --compute-hold and --on-deadlock are for a virtual clock: add --clock virtual")
+	}
+	return nil
+}
+
+// printClockNote says when a job's times are the same in the next run.
+func printClockNote(w io.Writer, s configs.ClockSettings) {
+	if s.Compute > 0 {
+		fmt.Fprintf(w, "clock: virtual, and CPU time times %g is added: not repeatable\n", s.Compute)
+		return
+	}
+	fmt.Fprintln(w, "clock: virtual, repeatable if the program's threads wait only for each other, for NCCL and for CUDA")
+}
