@@ -67,3 +67,13 @@ func printClockNote(w io.Writer, s configs.ClockSettings) {
 	}
 	fmt.Fprintln(w, "clock: virtual, repeatable if the program's threads wait only for each other, for NCCL and for CUDA")
 }
+
+// yieldingMPI is the variable with which Open MPI gives its core away while it polls: by that the software CUDA knows
+// that a thread waits. A user's own setting stays.
+func yieldingMPI(getenv func(string) string) []string {
+	const name = "OMPI_MCA_mpi_yield_when_idle"
+	if getenv(name) != "" {
+		return nil
+	}
+	return []string{name + "=1"}
+}

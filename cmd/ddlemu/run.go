@@ -152,6 +152,9 @@ func (o *runOptions) command(ctx context.Context, g *global, j *job.Job, env, ar
 	if view, err = g.viewOf(&j.Fabric.Config, o.flags); err != nil {
 		return "", 0, err
 	}
+	if j.Fabric.Config.IsVirtual() {
+		env = append(env, yieldingMPI(g.Getenv)...)
+	}
 	env = append(append(env, viewVariable(view)), j.Env()...)
 	if nodes != nil {
 		status, err = nodes.run(ctx, g, env, args)

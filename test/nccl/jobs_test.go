@@ -226,11 +226,13 @@ func program(t *testing.T) string {
 	return compile(t, "allreduce")
 }
 
-// compile compiles a program of testdata against the software CUDA.
-func compile(t *testing.T, name string) string {
+// compile compiles a program of testdata against the software CUDA, with further arguments of the
+// compiler.
+func compile(t *testing.T, name string, more ...string) string {
 	t.Helper()
 	bin := filepath.Join(t.TempDir(), name)
-	cmd := exec.Command("g++", "testdata/"+name+".cc", "-I"+built.Path(t, "softcuda", "include"), "-L"+built.Path(t, "softcuda", "lib"), "-lnccl", "-lcudart", "-o", bin)
+	args := []string{"testdata/" + name + ".cc", "-I" + built.Path(t, "softcuda", "include"), "-L" + built.Path(t, "softcuda", "lib"), "-lnccl", "-lcudart", "-o", bin}
+	cmd := exec.Command("g++", append(args, more...)...)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v:\n%s", err, out)
 	}

@@ -169,6 +169,32 @@ func TestVirtualTimeOfCPUTime(t *testing.T) {
 	}
 }
 
+// The ranks of an MPI program wait for each other in MPI, which polls.
+func TestVirtualTimeOfAnMPIProgram(t *testing.T) {
+	var flags []string
+	for _, what := range []string{"compile", "link"} {
+		out, err := exec.Command("mpicc.openmpi", "--showme:"+what).Output()
+		if err != nil {
+			t.Fatalf("find Open MPI (Debian package libopenmpi-dev): %v", err)
+		}
+		flags = append(flags, strings.Fields(string(out))...)
+	}
+	bin := compile(t, "mpi", append(flags, "-DOMPI_SKIP_MPICXX")...)
+	var first []string
+	for _, version := range []string{"2.22", "2.22", "2.29"} {
+		out := runVirtual(t, nil, version, "mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "-np", "2", bin)
+		got := times(out)
+		if len(got) != 2 || !strings.Contains(out, "verdict: VALID") {
+			t.Errorf("NCCL %s:\n%s", version, out)
+		}
+		if first == nil {
+			first = got
+		} else if version == "2.22" && !slices.Equal(first, got) {
+			t.Errorf("NCCL %s: %q, then %q", version, first, got)
+		}
+	}
+}
+
 // The clock does not wait for a thread for ever. If it goes on without one, the job is INVALID.
 func TestVirtualTimeGoesOnWithoutAThread(t *testing.T) {
 	out := runVirtual(t, []string{"DDLEMU_COMPUTE_HOLD=300ms"}, "2.22", compile(t, "threads"), "compute")

@@ -3,7 +3,9 @@
 
 #include <ddlemu.h>
 #include <poll.h>
+#include <sched.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -110,6 +112,7 @@ void works(ApplicationThread *t)
 {
 	std::lock_guard<std::mutex> lock(t->mu);
 	t->asked_socket = 0;
+	t->yields_since = 0;
 	if (!t->claimed)
 		return;
 	forget_samples(t);
@@ -120,6 +123,13 @@ constexpr unsigned kSocketPolls = 500; // about a quarter of a millisecond
 constexpr int kSocketWait = 2; // ms, for each further one
 thread_local unsigned unanswered = 0; // asks of sockets, in a row
 
+// Whoever ends a thread's poll does so before it waits itself, and raises HANDOVERS then. A poll that goes on has found
+// nothing after so many yields since. An MPI may need several looks for one message.
+constexpr unsigned kYields = 200;
+constexpr useconds_t kYieldNap = 100; // us, for each further one: the cores are for those that work
+thread_local unsigned yields = 0; // in a row, since HANDOVERS had this value:
+thread_local uint32_t yields_handovers = 0;
+
 } // namespace
 
 ddlemu_actor *application_actor()
@@ -129,7 +139,7 @@ ddlemu_actor *application_actor()
 		return nullptr;
 	if (is_exact)
 		return clock->application();
-	unanswered = 0;
+	unanswered = yields = 0;
 	if (registered.thread)
 		works(registered.thread);
 	if (ddlemu_actor *own = softexec::own_actor())
@@ -222,6 +232,22 @@ void application_asked_socket(int fd, bool answered)
 	poll(&readable, 1, kSocketWait);
 }
 
+void application_yielded()
+{
+	ApplicationThread *t = registered.thread;
+	const ddlemu_clock_calls *clock = softexec::virtual_clock();
+	if (!t || !clock)
+		return;
+	const uint32_t handovers = clock->read(DDLEMU_HANDOVERS);
+	if (handovers != yields_handovers)
+		yields = 0;
+	yields_handovers = handovers;
+	if (++yields < kYields)
+		return;
+	t->yields_since = 1 + static_cast<uint64_t>(handovers);
+	usleep(kYieldNap);
+}
+
 void application_polled(uint32_t seen)
 {
 	thread_local bool polls = false;
@@ -273,6 +299,13 @@ SOFT_API void ddlemuSoftIdle(struct ddlemu_actor *actor, enum ddlemu_clock_numbe
 SOFT_API void ddlemuSoftPolled(uint32_t seen) { application_polled(seen); }
 
 SOFT_API void ddlemuSoftAskedSocket(int fd, int answered) { application_asked_socket(fd, answered != 0); }
+
+// In place of glibc's, for all libraries of the program that find it here first.
+SOFT_API int sched_yield(void)
+{
+	application_yielded();
+	return static_cast<int>(syscall(SYS_sched_yield));
+}
 
 SOFT_API int ddlemu_compute(int64_t ns)
 {

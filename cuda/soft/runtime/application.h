@@ -54,6 +54,10 @@ void application_polled(uint32_t seen);
 // the socket for a while: the cores are for those that work.
 void application_asked_socket(int fd, bool answered);
 
+// application_yielded is called when the calling thread has given its core away outside of our calls. A thread that does
+// so again and again, and calls nothing of ours meanwhile, polls for what another one does: an MPI, for example.
+void application_yielded();
+
 // forget_application forgets the clock and the threads, in a forked child: they are the parent's.
 void forget_application();
 
@@ -62,6 +66,8 @@ struct ApplicationThread {
 	ddlemu_actor *actor = nullptr;
 	int id = 0; // the kernel's
 	std::atomic<int64_t> asked_socket{ 0 }; // real time in ns when it asked a socket the last of many times in vain
+	// 1 + the value of HANDOVERS since which it has yielded again and again; 0: it has not.
+	std::atomic<uint64_t> yields_since{ 0 };
 	std::mutex mu; // of what follows
 	bool waits = false; // in a call
 	bool claimed = false; // the sampler has said that it is idle

@@ -133,6 +133,8 @@ private:
 	bool sleeps(ApplicationThread &t)
 	{
 		const std::string path = task(getpid(), std::to_string(t.id).c_str());
+		if (t.yields_since == 1 + static_cast<uint64_t>(handovers_) && !others_run())
+			return true;
 		const bool asks = now_ - t.asked_socket < kAsked;
 		uint64_t runs = 0;
 		const bool ran = !asks && (!runs_of(path, &runs) || runs != t.runs || runs_now(path));

@@ -11,12 +11,13 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdint.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <condition_variable>
 #include <mutex>
 
 extern "C" {
-int __real_sched_yield(void);
 int __real_pthread_mutex_trylock(pthread_mutex_t *);
 int __real_pthread_cond_wait(pthread_cond_t *, pthread_mutex_t *);
 int __real_pthread_cond_signal(pthread_cond_t *);
@@ -88,6 +89,9 @@ namespace {
 
 // --- other actors
 
+// give_core is sched_yield: the software CUDA's own is for what a program does outside of NCCL.
+int give_core() { return static_cast<int>(syscall(SYS_sched_yield)); }
+
 // A thread yields while it waits for space in a queue of NCCL, which may need virtual time. It also yields now and then
 // when it does not wait, so only many yields without any act count.
 constexpr unsigned kYields = 64;
@@ -103,7 +107,7 @@ void yield_actor(ddlemu_actor *actor)
 		seen = acts;
 	}
 	if (++yields < kYields)
-		__real_sched_yield();
+		give_core();
 	else
 		ddlemuSoftIdle(actor, DDLEMU_ACTS, seen);
 }
@@ -160,7 +164,7 @@ int __wrap_sched_yield(void)
 	else if (ddlemu_actor *actor = ddlemuSoftActor())
 		yield_actor(actor);
 	else
-		return __real_sched_yield();
+		return give_core();
 	return 0;
 }
 
