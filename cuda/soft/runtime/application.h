@@ -54,8 +54,8 @@ void application_polled(uint32_t seen);
 // the socket for a while: the cores are for those that work.
 void application_asked_socket(int fd, bool answered);
 
-// application_yielded is called when the calling thread has given its core away outside of our calls. A thread that does
-// so again and again, and calls nothing of ours meanwhile, polls for what another one does: an MPI, for example.
+// application_yielded is called when the calling thread has given its core away outside of our calls. A thread that
+// does so again and again, and calls nothing of ours meanwhile, polls for what another one does: an MPI, for example.
 void application_yielded();
 
 // forget_application forgets the clock and the threads, in a forked child: they are the parent's.
