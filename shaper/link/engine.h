@@ -43,9 +43,9 @@ struct ddlemu_engine {
 	uint64_t posts_at_once; // messages that one call of flow_advance reads; 0: all
 	struct ddlemu_carried carried[DDLEMU_MAX_HOPS]; // by place in the path
 	bool any_carried;
-#ifdef DDLEMU_FAULTS
-	int64_t (*rate_fault)(int64_t); // makes a serialization time wrong, for tests of the verdict; may be NULL
-#endif
+	// Makes a serialization time wrong, for tests of the verdict; may be NULL. Only a build with DDLEMU_FAULTS
+	// calls it.
+	int64_t (*rate_fault)(int64_t);
 };
 
 // flow_post describes a message of size bytes that the sender handed over at time t, not

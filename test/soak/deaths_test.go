@@ -13,42 +13,42 @@ import (
 
 // deaths are failures in which a rank dies or leaves.
 var deaths = []failure{
-	{"kill -9 of one of 2", func(t *testing.T, version string, _ uint64) { killed(t, version, 2) }, "2.22"},
-	{"kill -9 of one of 4", func(t *testing.T, version string, _ uint64) { killed(t, version, 4) }, ""},
-	{"kill -9 while it connects", func(t *testing.T, version string, _ uint64) {
-		connecting(t, version, "DIE=1", "a rank of the job died before it connected")
-	}, "2.29"},
-	{"exit while it connects", func(t *testing.T, version string, _ uint64) {
-		connecting(t, version, "EXIT=1", "a rank left the job before it connected")
-	}, "2.22"},
-	{"exit without destroy", exited, "2.29"},
-	{"its pid is given to another process", pidReused, "2.22"},
-	{"another rank joins in its place", placeReused, "2.29"},
-	{"DDLEMU_ABORT_ON_ERROR", aborts, "2.29"},
+	{"kill -9 of one of 2", func(t *testing.T, on system, _ uint64) { killed(t, on, 2) }, "2.22", ""},
+	{"kill -9 of one of 4", func(t *testing.T, on system, _ uint64) { killed(t, on, 4) }, "", ""},
+	{"kill -9 while it connects", func(t *testing.T, on system, _ uint64) {
+		connecting(t, on, "DIE=1", "a rank of the job died before it connected")
+	}, "2.29", ""},
+	{"exit while it connects", func(t *testing.T, on system, _ uint64) {
+		connecting(t, on, "EXIT=1", "a rank left the job before it connected")
+	}, "2.22", ""},
+	{"exit without destroy", exited, "2.29", ""},
+	{"its pid is given to another process", pidReused, "2.22", ""},
+	{"another rank joins in its place", placeReused, "2.29", "real"}, // the stopped rank would stop a virtual clock
+	{"DDLEMU_ABORT_ON_ERROR", aborts, "2.29", ""},
 }
 
-func killed(t *testing.T, version string, ranks int) {
+func killed(t *testing.T, on system, ranks int) {
 	checkPromise(t, func() time.Duration {
-		w := job(t, version, ranks)
+		w := job(t, on, ranks)
 		took := w.errors(w.kill(ranks-1), "the peer's process died", ranks-1)
-		w.runsNextJob(version)
+		w.runsNextJob(on)
 		return took
 	})
 }
 
 // runsNextJob runs another job on the same fabric: the failed job must not disturb it.
-func (w *world) runsNextJob(version string) {
+func (w *world) runsNextJob(on system) {
 	w.t.Helper()
-	next := start(w.t, setup{version: version, ranks: len(w.ranks), seed: 2, args: []string{"collectives", "allreduce", "100003", "1"}, dir: w.dir, env: []string{"DDLEMU_JOB=next"}})
+	next := start(w.t, setup{on: on, ranks: len(w.ranks), seed: 2, args: []string{"collectives", "allreduce", "100003", "1"}, dir: w.dir, env: []string{"DDLEMU_JOB=next"}})
 	next.allRight(time.Minute)
 }
 
 // connecting ends a rank while the plugin connects, by giving it no memory for connections.
 // The rank lingers until the other rank has made its connections. That one then waits for a
 // connection that is never made, and must get an error.
-func connecting(t *testing.T, version, how, why string) {
+func connecting(t *testing.T, on system, how, why string) {
 	checkPromise(t, func() time.Duration {
-		w := start(t, setup{version: version, profile: "eth10", ranks: 2, seed: 1, args: []string{"loop", "300", "65536"},
+		w := start(t, setup{on: on, profile: "eth10", ranks: 2, seed: 1, args: []string{"loop", "300", "65536"},
 			env: []string{"NCCL_DEBUG=WARN"}, last: []string{"DDLEMU_MEMORY=256K", "LINGER=1", how}})
 		w.finish(hang)
 		// It waits in accept or in connect.
@@ -61,9 +61,9 @@ func connecting(t *testing.T, version, how, why string) {
 	})
 }
 
-func exited(t *testing.T, version string, _ uint64) {
+func exited(t *testing.T, on system, _ uint64) {
 	checkPromise(t, func() time.Duration {
-		w := start(t, setup{version: version, profile: "eth10", ranks: 2, seed: 1, args: []string{"loop", "300", "65536", "1"}, env: []string{"NCCL_DEBUG=WARN"}})
+		w := start(t, setup{on: on, profile: "eth10", ranks: 2, seed: 1, args: []string{"loop", "300", "65536", "1"}, env: []string{"NCCL_DEBUG=WARN"}})
 		w.await("running")
 		w.finish(hang)
 		if s := w.ranks[1].status(); s != 0 {
@@ -75,17 +75,17 @@ func exited(t *testing.T, version string, _ uint64) {
 }
 
 // pidReused gives the pid of a dead rank to another process before the other rank checks it.
-func pidReused(t *testing.T, version string, _ uint64) {
+func pidReused(t *testing.T, on system, _ uint64) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root, to set a process's pid")
 	}
 	checkPromise(t, func() time.Duration {
-		w := job(t, version, 2)
+		w := job(t, on, 2)
 		w.ranks[0].signal(t, syscall.SIGSTOP)
 		w.kill(1)
 		pid := w.ranks[1].cmd.Process.Pid
 		other := exec.Command(program(t), "impostor", fmt.Sprint(pid))
-		other.Env = append(environment(w.dir), libraries(t, version), "ID_FILE=none")
+		other.Env = append(environment(w.dir), libraries(t, on.nccl), "ID_FILE=none")
 		in, err := other.StdinPipe()
 		if err != nil {
 			t.Fatal(err)
@@ -116,12 +116,12 @@ func pidReused(t *testing.T, version string, _ uint64) {
 
 // placeReused lets a rank of another job join in the dead rank's slot of the fabric before the
 // other rank checks it.
-func placeReused(t *testing.T, version string, _ uint64) {
+func placeReused(t *testing.T, on system, _ uint64) {
 	checkPromise(t, func() time.Duration {
-		w := job(t, version, 2)
+		w := job(t, on, 2)
 		w.ranks[0].signal(t, syscall.SIGSTOP)
 		w.kill(1)
-		next := start(t, setup{version: version, ranks: 2, seed: 2, args: []string{"loop", "6", "65536"}, dir: w.dir, env: []string{"DDLEMU_JOB=next"}})
+		next := start(t, setup{on: on, ranks: 2, seed: 2, args: []string{"loop", "6", "65536"}, dir: w.dir, env: []string{"DDLEMU_JOB=next"}})
 		next.await("running")
 		at := time.Now()
 		w.ranks[0].signal(t, syscall.SIGCONT)
@@ -133,9 +133,9 @@ func placeReused(t *testing.T, version string, _ uint64) {
 
 // aborts: with DDLEMU_ABORT_ON_ERROR the process ends, for NCCL versions that lose an error of
 // the net.
-func aborts(t *testing.T, version string, _ uint64) {
+func aborts(t *testing.T, on system, _ uint64) {
 	checkPromise(t, func() time.Duration {
-		w := job(t, version, 2, "DDLEMU_ABORT_ON_ERROR=1", "DEAF=1")
+		w := job(t, on, 2, "DDLEMU_ABORT_ON_ERROR=1", "DEAF=1")
 		at := w.kill(1)
 		w.finish(hang)
 		p := w.ranks[0]

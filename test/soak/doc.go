@@ -4,7 +4,7 @@
 // programs use NCCL, and failures of jobs. The ranks run the program in testdata, which compares
 // every element that it receives. The tests need `make build`.
 //
-// `go test` runs most scenarios and failures once, with one of the two NCCL versions, and where
+// `go test` runs most scenarios and failures once on each clock, with one NCCL version, and where
 // possible a shorter form. `make soak SECONDS=600` runs all of them with both versions, in random
 // order, until the time is over or one fails. SEED=N repeats the order and the random choices of
 // a run.

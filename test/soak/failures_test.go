@@ -11,8 +11,9 @@ import (
 // failure is something that goes wrong while a job runs: a line of docs/failures.md.
 type failure struct {
 	name  string
-	run   func(t *testing.T, version string, seed uint64)
+	run   func(t *testing.T, on system, seed uint64)
 	quick string // the NCCL version with which `go test` runs it; "": only `make soak` runs it
+	clock string // the clock that it is for; "": both
 }
 
 var failures = slices.Concat(deaths, pauses, limits, fabrics)
@@ -23,7 +24,11 @@ func TestFailures(t *testing.T) {
 			t.Logf("only in `make soak`: %s", f.name)
 			continue
 		}
-		t.Run(f.name, func(t *testing.T) { f.run(t, f.quick, 1) })
+		for _, clock := range clocks {
+			if f.clock == "" || f.clock == clock {
+				t.Run(f.name+"/"+clock, func(t *testing.T) { f.run(t, system{f.quick, clock}, 1) })
+			}
+		}
 	}
 }
 
@@ -35,9 +40,9 @@ const (
 )
 
 // job starts a job that would run for minutes, and waits until it has moved data.
-func job(t *testing.T, version string, ranks int, env ...string) *world {
+func job(t *testing.T, on system, ranks int, env ...string) *world {
 	t.Helper()
-	w := start(t, setup{version: version, profile: "eth10", ranks: ranks, seed: 1, args: []string{"loop", "300", "65536"}, env: append(env, "NCCL_DEBUG=WARN")})
+	w := start(t, setup{on: on, profile: "eth10", ranks: ranks, seed: 1, args: []string{"loop", "300", "65536"}, env: append(env, "NCCL_DEBUG=WARN")})
 	w.await("running")
 	return w
 }

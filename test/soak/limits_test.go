@@ -18,16 +18,16 @@ import (
 
 // limits are failures in which a job runs out of a resource.
 var limits = []failure{
-	{"no shared memory for rings", noMemory, "2.22"},
-	{"no file descriptor left", noDescriptors, "2.29"},
-	{"few file descriptors left", fewDescriptors, ""},
-	{"a full folder before the job", fullBefore, "2.29"},
-	{"a full folder under the job", fullUnder, "2.22"},
+	{"no shared memory for rings", noMemory, "2.22", ""},
+	{"no file descriptor left", noDescriptors, "2.29", ""},
+	{"few file descriptors left", fewDescriptors, "", ""},
+	{"a full folder before the job", fullBefore, "2.29", "real"},
+	{"a full folder under the job", fullUnder, "2.22", "real"},
 }
 
 // noMemory gives the ranks less memory than one ring needs.
-func noMemory(t *testing.T, version string, _ uint64) {
-	w := start(t, setup{version: version, profile: "eth10", ranks: 2, seed: 1, args: []string{"loop", "1", "65536"}, env: []string{"DDLEMU_MEMORY=256K", "NCCL_DEBUG=WARN"}})
+func noMemory(t *testing.T, on system, _ uint64) {
+	w := start(t, setup{on: on, profile: "eth10", ranks: 2, seed: 1, args: []string{"loop", "1", "65536"}, env: []string{"DDLEMU_MEMORY=256K", "NCCL_DEBUG=WARN"}})
 	w.finish(hang)
 	told := false
 	for i, p := range w.ranks {
@@ -44,32 +44,32 @@ func noMemory(t *testing.T, version string, _ uint64) {
 
 // withFree starts ranks that have only so many free descriptors: the program opens the others.
 // The limit itself stays high, because poll fails for more entries than the limit.
-func withFree(t *testing.T, version string, free int) *world {
+func withFree(t *testing.T, on system, free int) *world {
 	t.Helper()
-	return start(t, setup{version: version, profile: "eth10", ranks: 2, seed: 1, args: []string{"loop", "0", "65536"}, env: []string{fmt.Sprintf("FREE=%d", free), "NCCL_DEBUG=WARN"},
+	return start(t, setup{on: on, profile: "eth10", ranks: 2, seed: 1, args: []string{"loop", "0", "65536"}, env: []string{fmt.Sprintf("FREE=%d", free), "NCCL_DEBUG=WARN"},
 		wrap: []string{"sh", "-c", `ulimit -n 256 && exec "$0" "$@"`}})
 }
 
 // noDescriptors leaves too few free descriptors for the plugin to start.
-func noDescriptors(t *testing.T, version string, _ uint64) {
-	w := withFree(t, version, 8)
+func noDescriptors(t *testing.T, on system, _ uint64) {
+	w := withFree(t, on, 8)
 	w.finish(hang)
 	for i, p := range w.ranks {
 		if _, ok := p.printed("too many open files: raise the limit (ulimit -n)"); !ok || p.status() == 0 {
 			w.fatalf("rank %d ended with %d", i, p.status())
 		}
 	}
-	withFree(t, version, 100).allRight(time.Minute)
+	withFree(t, on, 100).allRight(time.Minute)
 }
 
 // fewDescriptors leaves fewer and fewer free descriptors. Each job is right, or a rank that has
 // too few says so. The other ranks may wait in NCCL's bootstrap, which does not check whether
 // the peer lives: they are killed, as a launcher would. So are jobs in which the service thread
 // of NCCL 2.29 finds no descriptor for a connection: it repeats its message for ever.
-func fewDescriptors(t *testing.T, version string, _ uint64) {
+func fewDescriptors(t *testing.T, on system, _ uint64) {
 	right, wrong := 0, 0
 	for free := 40; free >= 12; free -= 4 {
-		w := withFree(t, version, free)
+		w := withFree(t, on, free)
 		select {
 		case <-w.anyFailure():
 		case <-time.After(hang):
@@ -160,14 +160,14 @@ func inside(dir string, enter []string, words ...string) (string, error) {
 }
 
 // fullBefore has no space for a fabric: neither a command nor a rank can make one.
-func fullBefore(t *testing.T, version string, _ uint64) {
+func fullBefore(t *testing.T, on system, _ uint64) {
 	dir := folder(t)
 	enter := small(t, dir, "64k")
 	out, err := inside(dir, enter, built.Path(t, "bin", "ddlemu"), "up", "--profile", "eth10", "--no-measure")
 	if err == nil || !strings.Contains(out, "no space left on device") {
 		t.Errorf("ddlemu up: %v:\n%s", err, out)
 	}
-	w := start(t, setup{version: version, ranks: 2, seed: 1, args: []string{"loop", "1", "65536"}, dir: dir, wrap: enter, env: []string{"DDLEMU_FABRIC=", "DDLEMU_PROFILE=eth10"}})
+	w := start(t, setup{on: on, ranks: 2, seed: 1, args: []string{"loop", "1", "65536"}, dir: dir, wrap: enter, env: []string{"DDLEMU_FABRIC=", "DDLEMU_PROFILE=eth10"}})
 	w.finish(hang)
 	for i, p := range w.ranks {
 		if _, ok := p.printed("no space left on device"); !ok || p.status() == 0 {
@@ -178,19 +178,19 @@ func fullBefore(t *testing.T, version string, _ uint64) {
 
 // fullUnder fills the folder under a running job, which has all that it needs. A job
 // that starts then needs nothing of what is full either.
-func fullUnder(t *testing.T, version string, _ uint64) {
+func fullUnder(t *testing.T, on system, _ uint64) {
 	dir := folder(t)
 	enter := small(t, dir, "64m")
 	if out, err := inside(dir, enter, built.Path(t, "bin", "ddlemu"), "up", "--profile", "eth10", "--nodes", "2", "--no-measure", "--name", "soak"); err != nil {
 		t.Fatalf("%v:\n%s", err, out)
 	}
-	w := start(t, setup{version: version, ranks: 2, seed: 1, args: []string{"loop", "3", "65536"}, dir: dir, wrap: enter})
+	w := start(t, setup{on: on, ranks: 2, seed: 1, args: []string{"loop", "3", "65536"}, dir: dir, wrap: enter})
 	w.await("running")
 	out, err := inside(dir, enter, "dd", "if=/dev/zero", "of="+filepath.Join(dir, "filler"), "bs=64k")
 	if err == nil || !strings.Contains(out, "No space left on device") {
 		t.Fatalf("the folder is not full: %v:\n%s", err, out)
 	}
-	next := start(t, setup{version: version, ranks: 2, seed: 2, args: []string{"collectives", "allreduce", "100003", "1"}, dir: dir, wrap: enter, env: []string{"DDLEMU_JOB=next"}})
+	next := start(t, setup{on: on, ranks: 2, seed: 2, args: []string{"collectives", "allreduce", "100003", "1"}, dir: dir, wrap: enter, env: []string{"DDLEMU_JOB=next"}})
 	next.allRight(time.Minute)
 	w.allRight(time.Minute)
 	if out, err := inside(dir, enter, built.Path(t, "bin", "ddlemu"), "down", "soak"); err != nil {

@@ -14,11 +14,30 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/test/built"
 )
 
-// versions are the NCCL versions on the software CUDA.
-var versions = []string{"2.22", "2.29"}
+// system is an NCCL version on the software CUDA, on a fabric with one of the two clocks.
+type system struct{ nccl, clock string }
+
+func (s system) String() string { return s.nccl + "/" + s.clock }
+
+// The NCCL versions, and the clocks.
+var (
+	versions = []string{"2.22", "2.29"}
+	clocks   = []string{configs.RealClock, configs.VirtualClock}
+)
+
+// systems are all of them.
+func systems() (all []system) {
+	for _, version := range versions {
+		for _, clock := range clocks {
+			all = append(all, system{version, clock})
+		}
+	}
+	return all
+}
 
 // scratch is the folder of the ranks' compiled program.
 var scratch string

@@ -3,6 +3,7 @@
 package soak
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"testing"
@@ -14,13 +15,13 @@ import (
 // scenario is one use of NCCL.
 type scenario struct {
 	name    string
-	only    string // the version that has it, if not both
+	only    string // the NCCL version that has it, if not both
 	profile string // default loopback
 	ranks   int    // default 2
 	args    string
 	env     []string
 	says    string // what NCCL's log must say, so that the setting took effect
-	// What `go test` runs: the version, "" for nothing, and other arguments.
+	// What `go test` runs: the NCCL version, "" for nothing, and other arguments.
 	quick, quickArgs string
 	limit            time.Duration // default 2 minutes
 }
@@ -80,7 +81,7 @@ func scenarios() []scenario {
 
 // run runs a scenario and checks that every element was right, that the bytes crossed the
 // emulated links, and that nothing remains.
-func (s scenario) run(t *testing.T, version string, args string, seed uint64) {
+func (s scenario) run(t *testing.T, on system, args string, seed uint64) {
 	t.Helper()
 	if s.profile == "" {
 		s.profile = "loopback"
@@ -92,7 +93,7 @@ func (s scenario) run(t *testing.T, version string, args string, seed uint64) {
 	if s.says != "" {
 		env = append([]string{"NCCL_DEBUG=INFO"}, env...)
 	}
-	w := start(t, setup{version: version, profile: s.profile, ranks: max(s.ranks, 2), seed: seed, args: strings.Fields(args), env: env})
+	w := start(t, setup{on: on, profile: s.profile, ranks: max(s.ranks, 2), seed: seed, args: strings.Fields(args), env: env})
 	w.allRight(s.limit)
 	if w.carried() == 0 {
 		w.fatalf("no bytes crossed the links")
@@ -125,30 +126,29 @@ func TestScenarios(t *testing.T) {
 			continue
 		}
 		others--
-		t.Run(s.name, func(t *testing.T) {
-			args := s.quickArgs
-			if args == "" {
-				args = s.args
-			}
-			s.run(t, s.quick, args, 1)
-		})
+		for _, clock := range clocks {
+			t.Run(s.name+"/"+clock, func(t *testing.T) { s.run(t, system{s.quick, clock}, cmp.Or(s.quickArgs, s.args), 1) })
+		}
 	}
 	t.Logf("only in `make soak`: %d pairs of a scenario and a version, and the full length of those here", others)
 }
 
 // The checks of the scenarios find faults planted in the program and in the plugin.
 func TestScenariosCanFail(t *testing.T) {
-	for _, tc := range []struct{ name, args, env, says string }{
-		{"a flipped bit", "collectives allreduce 1027 1", "CORRUPT=1", "WRONG AllReduce"},
-		{"a flipped bit in a message", "groups 3 1", "CORRUPT=1", "WRONG Recv"},
-		{"a leaked descriptor", "cycle 2 1", "LEAK=1", "LEAK"},
-		{"the plugin flips a bit", "groups 20 1", "DDLEMU_FAULT=flip 3", "WRONG Recv"},
-		{"the plugin leaks a descriptor", "cycle 2 1", "DDLEMU_FAULT=leakfd 1", "LEAK"},
-		{"the plugin loses a message", "groups 20 1", "DDLEMU_FAULT=lose 7", ""},
+	for _, tc := range []struct{ name, clock, args, env, says string }{
+		{"a flipped bit", "real", "collectives allreduce 1027 1", "CORRUPT=1", "WRONG AllReduce"},
+		{"a flipped bit in a message", "real", "groups 3 1", "CORRUPT=1", "WRONG Recv"},
+		{"a leaked descriptor", "real", "cycle 2 1", "LEAK=1", "LEAK"},
+		{"the plugin flips a bit", "real", "groups 20 1", "DDLEMU_FAULT=flip 3", "WRONG Recv"},
+		{"the plugin leaks a descriptor", "real", "cycle 2 1", "DDLEMU_FAULT=leakfd 1", "LEAK"},
+		{"a flipped bit on a virtual clock", "virtual", "collectives allreduce 1027 1", "CORRUPT=1", "WRONG AllReduce"},
+		{"the plugin flips a bit on a virtual clock", "virtual", "groups 20 1", "DDLEMU_FAULT=flip 3", "WRONG Recv"},
+		{"the plugin loses a message", "real", "groups 20 1", "DDLEMU_FAULT=lose 7", ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			faulty := "LD_LIBRARY_PATH=" + built.Path(t, "faults") + ":" + strings.TrimPrefix(libraries(t, "2.22"), "LD_LIBRARY_PATH=")
-			w := start(t, setup{version: "2.22", profile: "loopback", ranks: 2, seed: 1, args: strings.Fields(tc.args), env: []string{tc.env, faulty}})
+			on := system{"2.22", tc.clock}
+			faulty := "LD_LIBRARY_PATH=" + built.Path(t, "faults") + ":" + strings.TrimPrefix(libraries(t, on.nccl), "LD_LIBRARY_PATH=")
+			w := start(t, setup{on: on, profile: "loopback", ranks: 2, seed: 1, args: strings.Fields(tc.args), env: []string{tc.env, faulty}})
 			w.fails(tc.says)
 		})
 	}

@@ -10,23 +10,26 @@ import (
 	"time"
 )
 
-// turn is one scenario or failure with one version.
+// turn is one scenario or failure on one system.
 type turn struct {
 	name string
 	run  func(t *testing.T, seed uint64)
 }
 
-// turns are all scenarios and failures, with all versions they are for.
+// turns are all scenarios and failures, on all systems they are for.
 func turns() []turn {
 	var all []turn
-	for _, version := range versions {
+	for _, on := range systems() {
 		for _, s := range scenarios() {
-			if s.only == "" || s.only == version {
-				all = append(all, turn{version + "/" + s.name, func(t *testing.T, seed uint64) { s.run(t, version, s.args, seed) }})
+			if s.only == "" || s.only == on.nccl {
+				all = append(all, turn{on.String() + "/" + s.name, func(t *testing.T, seed uint64) { s.run(t, on, s.args, seed) }})
 			}
 		}
 		for _, f := range failures {
-			all = append(all, turn{version + "/" + f.name, func(t *testing.T, seed uint64) { f.run(t, version, seed) }})
+			if f.clock != "" && f.clock != on.clock {
+				continue
+			}
+			all = append(all, turn{on.String() + "/" + f.name, func(t *testing.T, seed uint64) { f.run(t, on, seed) }})
 		}
 	}
 	return all

@@ -21,7 +21,7 @@ import (
 
 // setup is what the ranks run, and on which fabric.
 type setup struct {
-	version string // of NCCL
+	on      system
 	profile string // of the fabric
 	ranks   int
 	seed    uint64
@@ -63,7 +63,7 @@ func start(t *testing.T, s setup) *world {
 	w := &world{t: t, dir: s.dir, begin: time.Now()}
 	if w.dir == "" {
 		w.dir = folder(t)
-		ddlemu(t, w.dir, "up", "--profile", s.profile, "--nodes", fmt.Sprint(s.ranks), "--no-measure", "--name", "soak")
+		ddlemu(t, w.dir, "up", "--profile", s.profile, "--nodes", fmt.Sprint(s.ranks), "--no-measure", "--name", "soak", "--clock", s.on.clock)
 	}
 	t.Cleanup(w.end)
 	id := filepath.Join(t.TempDir(), "id")
@@ -78,7 +78,7 @@ func (w *world) run(s setup, id string, r int) *rank {
 	w.t.Helper()
 	words := append(append(append([]string{}, s.wrap...), program(w.t)), s.args...)
 	p := &rank{cmd: exec.Command(words[0], words[1:]...), read: make(chan struct{}), ended: make(chan struct{})}
-	p.cmd.Env = append(environment(w.dir), libraries(w.t, s.version),
+	p.cmd.Env = append(environment(w.dir), libraries(w.t, s.on.nccl),
 		"NCCL_NET_PLUGIN=goemu", "NCCL_NET=goemu", "NCCL_SOCKET_IFNAME=lo", "DDLEMU_JOB=soak", "DDLEMU_FABRIC=soak",
 		fmt.Sprintf("RANK=%d", r), fmt.Sprintf("WORLD_SIZE=%d", s.ranks), "ID_FILE="+id, fmt.Sprintf("SEED=%d", s.seed))
 	p.cmd.Env = append(p.cmd.Env, s.env...)
