@@ -2,6 +2,7 @@
 
 #define _GNU_SOURCE
 #include "clock.h"
+#include "delay.h"
 
 #include <linux/futex.h>
 #include <string.h>
@@ -18,13 +19,16 @@ void ddlemu_number_sleep(struct ddlemu_number *n, uint32_t seen, int64_t ns)
 	// Whoever raises the number changes it first and looks for sleepers then, this is the other way round: so
 	// either it sees the sleeper, or the sleeper sees the change.
 	__atomic_fetch_add(&n->sleepers, 1, __ATOMIC_SEQ_CST);
+	clock_delay();
 	syscall(SYS_futex, &n->value, FUTEX_WAIT, seen, &limit, NULL, 0);
 	__atomic_fetch_sub(&n->sleepers, 1, __ATOMIC_SEQ_CST);
 }
 
 void ddlemu_number_raise(struct ddlemu_number *n)
 {
+	clock_delay();
 	__atomic_fetch_add(&n->value, 1, __ATOMIC_SEQ_CST);
+	clock_delay();
 	if (__atomic_load_n(&n->sleepers, __ATOMIC_SEQ_CST) != 0)
 		syscall(SYS_futex, &n->value, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
 }
@@ -109,7 +113,9 @@ void ddlemu_actor_leave(struct ddlemu_clock_view *v, struct ddlemu_actor *a)
 static void claim(struct ddlemu_clock_view *v, struct ddlemu_actor *a, enum ddlemu_clock_number number, uint32_t seen,
 	int64_t until)
 {
+	clock_delay();
 	__atomic_store_n(&a->until, until, __ATOMIC_RELAXED); // the claim's store makes it visible
+	clock_delay();
 	__atomic_store_n(&a->claim, DDLEMU_CLAIM | (uint64_t)number << 32 | seen, __ATOMIC_SEQ_CST);
 	if (number_read(number_of(v, v->node, number)) == seen)
 		ddlemu_clock_run(v);
@@ -129,7 +135,9 @@ void ddlemu_actor_idle(
 	// Whoever moves the clock to t raises the node's numbers after that.
 	if (number_read(n) == seen)
 		ddlemu_number_sleep(n, seen, DDLEMU_CLOCK_SLEEP);
+	clock_delay();
 	__atomic_store_n(&a->claim, 0, __ATOMIC_SEQ_CST);
+	clock_delay();
 }
 
 void ddlemu_actor_sleep_until(struct ddlemu_clock_view *v, struct ddlemu_actor *a, int64_t t)

@@ -4,6 +4,8 @@
 
 #include <time.h>
 
+#include "delay.h"
+
 #define VALUE(claim) ((uint32_t)(claim))
 #define NUMBER(claim) ((uint32_t)((claim) >> 32) & 0x7fffffff)
 
@@ -53,6 +55,7 @@ static struct scan scan(struct ddlemu_clock_view *v)
 			uint64_t claim = __atomic_load_n(&p->actor[k].claim, __ATOMIC_SEQ_CST);
 			if (!is_idle(v, p->node, &p->actor[k], claim))
 				return s;
+			clock_delay();
 			see(&s, &p->actor[k], claim);
 			uint64_t until = claim == 0 ? 0 : (uint64_t)until_of(&p->actor[k]);
 			s.claims = (s.claims ^ claim ^ until ^ (uint64_t)i << 40) * 1099511628211ull;
@@ -152,8 +155,11 @@ void ddlemu_clock_run(struct ddlemu_clock_view *v)
 	for (struct scan first = scan(v); first.idle && take_baton(v); first = scan(v)) {
 		struct scan second = scan(v);
 		bool idle = second.idle && second.claims == first.claims;
+		clock_delay();
 		bool happened = idle && run(v, second);
+		clock_delay();
 		release_baton(v);
+		clock_delay();
 		// While this thread had the baton, the last one that worked may have become idle, and have found the
 		// baton taken. So this thread looks again, unless nothing at all is left to happen.
 		if (idle && !happened && !has_posts(v))

@@ -8,6 +8,8 @@
 
 #include <stdlib.h>
 
+#include "delay.h"
+
 // --- the heap: the flow with the earliest next step is at its top
 
 static bool is_before(struct ddlemu_clock_flows *f, struct ddlemu_heap_entry a, struct ddlemu_heap_entry b)
@@ -69,8 +71,10 @@ static void schedule(struct ddlemu_clock_flows *f, struct ddlemu_clock_flow *x, 
 
 void ddlemu_flow_posted(struct ddlemu_clock_view *v, struct ddlemu_clock_flow *x)
 {
+	clock_delay();
 	if (__atomic_exchange_n(&x->posted, 1, __ATOMIC_SEQ_CST) != 0)
 		return;
+	clock_delay();
 	uint32_t first = __atomic_load_n(&v->flows->first_posted, __ATOMIC_RELAXED);
 	do
 		x->next_posted = first;
@@ -93,6 +97,7 @@ static uint32_t take_posted(struct ddlemu_clock_view *v, struct ddlemu_clock_flo
 		struct ddlemu_clock_flow *x = &v->flows->flow[i - 1];
 		i = x->next_posted;
 		__atomic_store_n(&x->posted, 0, __ATOMIC_SEQ_CST); // before its posts are read
+		clock_delay();
 		out[n++] = x;
 	}
 	qsort(out, n, sizeof *out, compare_order);
@@ -223,6 +228,7 @@ enum ddlemu_clock_result ddlemu_flows_run(struct ddlemu_clock_view *v, int64_t l
 		now = max64(now, top.next);
 		// Before the step: an end that looks meanwhile, because it has slept for long, must not see the future.
 		__atomic_store_n(&c->now, now, __ATOMIC_RELEASE);
+		clock_delay();
 		step(v, &v->flows->flow[top.flow], now, &w);
 	}
 	if (!w.any)

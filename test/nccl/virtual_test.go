@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/ddlemu/ddlemu/test/built"
 )
 
 // The clock of the bench on the software CUDA is virtual: the times of real NCCL are the same to
@@ -150,6 +152,31 @@ func TestVirtualTimeStandsStillWhileARankComputes(t *testing.T) {
 	for _, line := range times(out) {
 		if !regexp.MustCompile(`: \d{5} ns`).MatchString(line) {
 			t.Errorf("%s, want tens of microseconds", line)
+		}
+	}
+}
+
+// All threads that take part in the clock are delayed at random, where their order matters. The
+// times stay the same.
+func TestVirtualTimeDoesNotDependOnDelays(t *testing.T) {
+	delayed := []string{"DDLEMU_PLUGIN_DIR=" + built.Path(t, "faults"), "DDLEMU_FAULT=clock 300 20"}
+	for _, collective := range []string{"allreduce", "alltoall"} {
+		rows := func(env []string) string {
+			out, err := ddlemu(t.Context(), t, folder(t), env, "bench", collective, "--profile", "ndr400", "--ranks", "4", "-b", "64", "-e", "64K", "-f", "32", "-n", "4", "--csv").Output()
+			if err != nil || !strings.Contains(string(out), "VALID") || strings.Contains(string(out), "INVALID") {
+				t.Errorf("%s with %q: %v\n%s", collective, env, err, out)
+			}
+			return regexp.MustCompile(`(?m)^#.*$`).ReplaceAllString(string(out), "")
+		}
+		if want, got := rows(nil), rows(delayed); got != want {
+			t.Errorf("%s:\n%s\nand with delays:\n%s", collective, want, got)
+		}
+	}
+	bin := compile(t, "threads")
+	for _, program := range []string{"repeat", "handover", "group"} {
+		want, got := times(runVirtual(t, nil, "2.29", bin, program)), times(runVirtual(t, delayed, "2.29", bin, program))
+		if len(got) == 0 || !slices.Equal(want, got) {
+			t.Errorf("%s: %q, and with delays %q", program, want, got)
 		}
 	}
 }

@@ -4,6 +4,7 @@ package soak
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"syscall"
@@ -15,6 +16,7 @@ import (
 var deaths = []failure{
 	{"kill -9 of one of 2", func(t *testing.T, on system, _ uint64) { killed(t, on, 2) }, "2.22", ""},
 	{"kill -9 of one of 4", func(t *testing.T, on system, _ uint64) { killed(t, on, 4) }, "", ""},
+	{"kill -9 at a random moment", killedAnyTime, "2.29", ""},
 	{"kill -9 while it connects", func(t *testing.T, on system, _ uint64) {
 		connecting(t, on, "DIE=1", "a rank of the job died before it connected")
 	}, "2.29", ""},
@@ -33,6 +35,18 @@ func killed(t *testing.T, on system, ranks int) {
 		took := w.errors(w.kill(ranks-1), "the peer's process died", ranks-1)
 		w.runsNextJob(on)
 		return took
+	})
+}
+
+// killedAnyTime kills a rank within a second after data has moved.
+func killedAnyTime(t *testing.T, on system, seed uint64) {
+	random := rand.New(rand.NewPCG(seed, 0))
+	ranks := 2 + random.IntN(3)
+	checkPromise(t, func() time.Duration {
+		w := job(t, on, ranks)
+		time.Sleep(time.Duration(random.IntN(1e9)))
+		victim := random.IntN(ranks)
+		return w.errors(w.kill(victim), "the peer's process died", victim)
 	})
 }
 

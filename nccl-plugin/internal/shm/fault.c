@@ -20,6 +20,7 @@
 //	early BYTES          BYTES bytes are copied before they are due
 //	lose N               one send in N is dropped
 //	leakfd N             each connection leaves N descriptors open
+//	clock US N           shaper/clock/delay.h
 static struct {
 	char kind[16];
 	long long a, b;

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Random delays of all threads that take part in a clock, at the places where their order matters. Only a build with
+// DDLEMU_FAULTS has them, for tests: times must not depend on them.
+#ifndef DDLEMU_CLOCK_DELAY_H
+#define DDLEMU_CLOCK_DELAY_H
+
+#ifdef DDLEMU_FAULTS
+// With DDLEMU_FAULT="clock US N", one call in N takes up to US microseconds.
+void clock_delay(void);
+#else
+static inline void clock_delay(void) {}
+#endif
+
+#endif
