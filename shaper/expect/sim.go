@@ -234,7 +234,7 @@ func (s *sim) play(ctx context.Context, calls int) error {
 		if n%stepsPerCheck == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
-		s.postInTurn()
+		s.finishInstant()
 		if s.heap.first() == link.Never {
 			return s.deadlock()
 		}
@@ -246,6 +246,15 @@ func (s *sim) play(ctx context.Context, calls int) error {
 		s.runPrograms()
 	}
 	return nil
+}
+
+// finishInstant lets all proxies and programs do what they can at this instant: with tcp, a send is complete when it is
+// posted, and its program goes on.
+func (s *sim) finishInstant() {
+	for len(s.posting) > 0 {
+		s.postInTurn()
+		s.runPrograms()
+	}
 }
 
 func (s *sim) ended(calls int) bool {
