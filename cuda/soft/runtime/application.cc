@@ -94,14 +94,15 @@ void set_waits(ApplicationThread *t, bool waits)
 }
 
 // in_call runs wait, in which the calling thread waits, between leaving the sampler's sight and coming back to it.
+// begins: the thread has been outside of our calls before.
 template <class Wait>
-void in_call(Wait wait)
+void in_call(bool begins, Wait wait)
 {
 	ApplicationThread *t = registered.thread;
-	if (t) {
+	if (t)
 		set_waits(t, true);
+	if (t && begins)
 		softexec::virtual_clock()->raise(DDLEMU_HANDOVERS);
-	}
 	wait();
 	if (t)
 		set_waits(t, false);
@@ -125,7 +126,7 @@ thread_local unsigned unanswered = 0; // asks of sockets, in a row
 
 // Whoever ends a thread's poll does so before it waits itself, and raises HANDOVERS then. A poll that goes on has found
 // nothing after so many yields since. An MPI may need several looks for one message.
-constexpr unsigned kYields = 200;
+constexpr unsigned kYields = 20;
 constexpr useconds_t kYieldNap = 100; // us, for each further one: the cores are for those that work
 thread_local unsigned yields = 0; // in a row, since HANDOVERS had this value:
 thread_local uint32_t yields_handovers = 0;
@@ -187,10 +188,10 @@ void application_charge()
 	charged = cpu_ns();
 }
 
-void application_idle(ddlemu_actor *actor, ddlemu_clock_number number, uint32_t seen)
+void application_idle(ddlemu_actor *actor, ddlemu_clock_number number, uint32_t seen, bool begins)
 {
 	application_charge();
-	in_call([=] { softexec::virtual_clock()->idle(actor, number, seen); });
+	in_call(begins, [=] { softexec::virtual_clock()->idle(actor, number, seen); });
 }
 
 HelperWait::HelperWait()
@@ -212,7 +213,7 @@ HelperWait::~HelperWait()
 void application_compute(ddlemu_actor *actor, int64_t ns)
 {
 	const ddlemu_clock_calls *clock = softexec::virtual_clock();
-	in_call([=] { clock->sleep_until(actor, clock->now() + ns); });
+	in_call(true, [=] { clock->sleep_until(actor, clock->now() + ns); });
 }
 
 void application_asked_socket(int fd, bool answered)
@@ -254,7 +255,7 @@ void application_polled(uint32_t seen)
 	thread_local uint32_t last = 0;
 	ddlemu_actor *actor = application_actor();
 	if (actor && polls && last == seen)
-		application_idle(actor, DDLEMU_SIGNALS, seen);
+		application_idle(actor, DDLEMU_SIGNALS, seen, true);
 	polls = true;
 	last = seen;
 }
@@ -293,7 +294,7 @@ SOFT_API struct ddlemu_actor *ddlemuSoftActor(void) { return application_actor()
 
 SOFT_API void ddlemuSoftIdle(struct ddlemu_actor *actor, enum ddlemu_clock_number number, uint32_t seen)
 {
-	application_idle(actor, number, seen);
+	application_idle(actor, number, seen, true);
 }
 
 SOFT_API void ddlemuSoftPolled(uint32_t seen) { application_polled(seen); }

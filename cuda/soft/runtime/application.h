@@ -19,8 +19,9 @@ namespace soft {
 // one at its first call. Null without a clock, and for a thread that does not take part.
 ddlemu_actor *application_actor();
 
-// application_idle waits, as the calling thread, until the number is no longer `seen`.
-void application_idle(ddlemu_actor *actor, ddlemu_clock_number number, uint32_t seen);
+// application_idle waits, as the calling thread, until the number is no longer `seen`. begins: it is the first wait
+// since the thread has been outside of our calls.
+void application_idle(ddlemu_actor *actor, ddlemu_clock_number number, uint32_t seen, bool begins);
 
 // HelperWait is a wait of a thread that has called ddlemuSoftHelper. The thread has an actor as long as this lives. For
 // other threads it does nothing.

@@ -94,9 +94,12 @@ void application_wait(std::unique_lock<std::mutex> &lock, std::condition_variabl
 	if (done())
 		return;
 	HelperWait helper;
-	wait_until(
-		lock, cv, [&] { return helper.actor() ? helper.actor() : application_actor(); }, application_idle,
-		done);
+	bool begins = true;
+	auto idle = [&begins](ddlemu_actor *actor, ddlemu_clock_number number, uint32_t seen) {
+		application_idle(actor, number, seen, begins);
+		begins = false;
+	};
+	wait_until(lock, cv, [&] { return helper.actor() ? helper.actor() : application_actor(); }, idle, done);
 }
 
 // application_query asks whether something is done, for a thread of the application, see application_polled.
