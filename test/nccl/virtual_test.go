@@ -144,6 +144,20 @@ func TestVirtualTimeOfSeveralCommunicators(t *testing.T) {
 	}
 }
 
+// Ranks that destroy their communicators and exit at once leave others whose sends, in virtual time,
+// are not complete yet.
+func TestVirtualTimeOfRanksThatLeave(t *testing.T) {
+	bin := program(t)
+	for _, version := range []string{"2.22", "2.29"} {
+		out := runVirtualOn(t, 16, []string{"WORLD_SIZE=16", "COUNT=64"}, version, bin)
+		for _, want := range []string{"all right", "verdict: VALID"} {
+			if !strings.Contains(out, want) {
+				t.Errorf("NCCL %s: no %q in\n%s", version, want, out)
+			}
+		}
+	}
+}
+
 // A rank that waits for one that computes takes no time of a core, and the computation takes
 // no virtual time.
 func TestVirtualTimeStandsStillWhileARankComputes(t *testing.T) {
@@ -261,13 +275,18 @@ func times(out string) []string {
 	return lines
 }
 
-// runVirtual runs a program on a fabric with a virtual clock and returns its output.
+// runVirtual runs a program on a fabric of two nodes with a virtual clock and returns its output.
 func runVirtual(t *testing.T, env []string, version string, command ...string) string {
+	t.Helper()
+	return runVirtualOn(t, 2, env, version, command...)
+}
+
+func runVirtualOn(t *testing.T, nodes int, env []string, version string, command ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	args := append([]string{"run", "--profile", "ndr400", "--clock", "virtual", "--soft-cuda", "--nccl", version, "--"}, command...)
-	out, err := ddlemu(ctx, t, folder(t), env, args...).CombinedOutput()
+	args := []string{"run", "--profile", "ndr400", "--nodes", strconv.Itoa(nodes), "--clock", "virtual", "--soft-cuda", "--nccl", version, "--"}
+	out, err := ddlemu(ctx, t, folder(t), env, append(args, command...)...).CombinedOutput()
 	if err != nil {
 		t.Errorf("%v:\n%s", err, out)
 	}

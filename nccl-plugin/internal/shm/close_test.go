@@ -85,3 +85,30 @@ func TestLinkStaysDownAfterTheSenderClosed(t *testing.T) {
 		t.Errorf("failed after %d ns, before the transport's timeout", took)
 	}
 }
+
+// A receiver has posted its receive, closes and leaves the job, while the message is on the way.
+// The message arrives all the same, so the send is complete, at the time that the model says.
+func TestSendIsCompleteAfterItsReceiverLeft(t *testing.T) {
+	far := unshaped
+	far.Latency = 300e6
+	p := newPair(t, far, rdma, 64<<20)
+	b := commtest.NewBuffer(64)
+	defer b.Free()
+	r, err := commtest.Irecv(p.recv, b, 64)
+	if err != nil || r == nil {
+		t.Fatal(r, err)
+	}
+	begin := state.Now()
+	s, err := commtest.Isend(p.send, b, 64)
+	if err != nil || s == nil {
+		t.Fatal(s, err)
+	}
+	p.ends[1].CloseComm(transport.ID(p.recv))
+	p.ends[1].Me.Leave()
+	if err := ends(t, "send", s); err != nil {
+		t.Fatalf("%v: %s", err, transport.TakeError())
+	}
+	if took := state.Now() - begin; took < 600e6 {
+		t.Errorf("complete after %d ns, want at least twice the latency", took)
+	}
+}

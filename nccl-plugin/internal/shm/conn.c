@@ -403,9 +403,15 @@ static int sender_test(struct ddlemu_request *request, int *done, size_t *size)
 		add64(&c->stats->held_sends, 1);
 	}
 	if (!sent || !copied) {
-		// A receiver that has closed consumes no more bytes and posts no more receives.
+		// A receiver that has closed consumes no more bytes and posts no more receives. But if it has posted
+		// this one and the bytes are in the ring, the model completes the send, also after its process has
+		// ended. `dead` is loaded first: whoever closes does so before it ends.
+		enum ddlemu_death dead = death(c);
 		bool closed = is_set(&f->receiver_closed);
-		return failure(c, death(c), closed && (!copied || load64(&f->receives_posted) <= r->msg));
+		bool completes = closed && copied && load64(&f->receives_posted) > r->msg;
+		if (completes && dead == DDLEMU_PEER_DIED)
+			dead = DDLEMU_ALIVE;
+		return failure(c, dead, closed && !completes);
 	}
 	return complete(r, &f->sends_done, done, size);
 }

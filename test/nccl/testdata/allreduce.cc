@@ -44,11 +44,16 @@ static void wait_for_parent(int rank)
 		usleep(1000);
 }
 
+static int number(const char *variable, int otherwise)
+{
+	return getenv(variable) != NULL ? atoi(getenv(variable)) : otherwise;
+}
+
 static int all_reduce(ncclUniqueId id, int rank, int ranks)
 {
 	ncclComm_t comm;
 	CHECK(ncclCommInitRank(&comm, ranks, id, rank));
-	const size_t n = 1 << 20;
+	const size_t n = number("COUNT", 1 << 20);
 	std::vector<float> host(n, rank + 1.0f), got(n);
 	float *device;
 	cudaStream_t stream;
@@ -92,16 +97,13 @@ static int rank_main(int rank, int ranks, int rounds, const std::string &path)
 	int version;
 	CHECK(ncclGetVersion(&version));
 	printf("rank %d of %d: NCCL %d.%d\n", rank, ranks, version / 10000, version / 100 % 100);
-	CHECK(cudaSetDevice(rank));
+	int devices;
+	CHECK(cudaGetDeviceCount(&devices));
+	CHECK(cudaSetDevice(rank % devices));
 	for (const ncclUniqueId &id : ids)
 		if (all_reduce(id, rank, ranks) != 0)
 			return 1;
 	return 0;
-}
-
-static int number(const char *variable, int otherwise)
-{
-	return getenv(variable) != NULL ? atoi(getenv(variable)) : otherwise;
 }
 
 int main()
