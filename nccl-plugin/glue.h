@@ -48,6 +48,10 @@ int net_gpu(char *text, size_t size, int soft);
 // none, or one that does not take them.
 int net_set_clock(const void *calls);
 
+// Where the memory of the software GPU that the calling thread uses is: a file that other processes may map, and its
+// mapping in this process. They stay as long as the process. Returns -1 if there is none.
+int net_gpu_memory(int *fd, void **base, size_t *size);
+
 // Whether NCCL may pass GPU memory: only that of software GPUs, which is host memory. Set before NCCL reads the
 // properties of the NICs.
 void net_set_direct(int);

@@ -33,15 +33,27 @@ int net_gpu(char *text, size_t size, int soft)
 		"libcudart.so.12", "cudaGetDevice", "cudaDeviceGetPCIBusId", "ddlemuSoftRegisterKernels", text, size);
 }
 
-int net_set_clock(const void *calls)
+// soft_function finds a function of the software CUDA, which stays loaded as long as NCCL is.
+static void *soft_function(const char *name)
 {
 	void *handle = dlopen("libcudart.so.12", RTLD_LAZY | RTLD_NOLOAD);
 	if (handle == NULL)
-		return -1;
-	int (*set)(const void *) = (int (*)(const void *))dlsym(handle, "ddlemuSoftSetClock");
-	int result = set == NULL ? -1 : set(calls);
+		return NULL;
+	void *function = dlsym(handle, name);
 	dlclose(handle);
-	return result;
+	return function;
+}
+
+int net_set_clock(const void *calls)
+{
+	int (*set)(const void *) = (int (*)(const void *))soft_function("ddlemuSoftSetClock");
+	return set == NULL ? -1 : set(calls);
+}
+
+int net_gpu_memory(int *fd, void **base, size_t *size)
+{
+	int (*memory)(int *, void **, size_t *) = (int (*)(int *, void **, size_t *))soft_function("ddlemuSoftMemory");
+	return memory == NULL ? -1 : memory(fd, base, size);
 }
 
 static int direct, without_ll128;

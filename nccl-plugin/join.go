@@ -185,6 +185,12 @@ func (m *member) setClock() error {
 	if C.net_set_clock(shm.ClockCalls(settings)) != 0 {
 		return fmt.Errorf("fabric %s has a virtual clock, which needs the software CUDA in each rank: bring the fabric up with --clock real", m.file.Name())
 	}
+	var fd C.int
+	var base unsafe.Pointer
+	var size C.size_t
+	if C.net_gpu_memory(&fd, &base, &size) == 0 {
+		m.endpoint.(*shm.Endpoint).ShareGPU(shm.Memory{FD: int(fd), Base: base, Size: uint64(size)})
+	}
 	return nil
 }
 

@@ -107,20 +107,36 @@ static int do_close_listen(void *listen)
 	return DDLEMU_SUCCESS;
 }
 
+// A registration of GPU memory with a comm that wants to know when it ends. All others are the comm itself.
+struct registration {
+	void *data;
+	size_t size;
+};
+
 static int do_reg_mr(void *comm, void *data, size_t size, int type, void **mhandle)
 {
-	(void)data, (void)size;
 	*mhandle = NULL;
 	if (type != NET_PTR_HOST && !(type == NET_PTR_CUDA && net_direct()))
 		return DDLEMU_INVALID_ARGUMENT;
 	*mhandle = comm; // NULL means failure to NCCL
+	if (type == NET_PTR_HOST || comm == NULL || ((struct ddlemu_comm *)comm)->ops->withdraw == NULL)
+		return DDLEMU_SUCCESS;
+	struct registration *r = malloc(sizeof *r);
+	if (r == NULL)
+		return DDLEMU_SYSTEM_ERROR;
+	*r = (struct registration){ data, size };
+	*mhandle = r;
 	return DDLEMU_SUCCESS;
 }
 
 static int do_dereg_mr(void *comm, void *mhandle)
 {
-	// Only NCCL's calls copy, so no copy can be in progress.
-	(void)comm, (void)mhandle;
+	// Only NCCL's calls copy, so no copy of this process can be in progress.
+	if (mhandle == comm || mhandle == NULL || net_forked())
+		return DDLEMU_SUCCESS;
+	struct registration *r = mhandle;
+	((struct ddlemu_comm *)comm)->ops->withdraw(comm, r->data, r->size);
+	free(r);
 	return DDLEMU_SUCCESS;
 }
 

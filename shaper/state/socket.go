@@ -40,17 +40,29 @@ func PeerUser(c *net.UnixConn) (uid int, err error) {
 // OneDescriptor returns the descriptor that came with a message, by its control data. It
 // fails unless there is exactly one; then no descriptor stays open.
 func OneDescriptor(oob []byte) (fd int, err error) {
+	fds, err := Descriptors(oob, 1)
+	if err != nil {
+		return -1, err
+	}
+	return fds[0], nil
+}
+
+// Descriptors returns the descriptors that came with a message, by its control data. It fails
+// unless there are 1 to most of them; then no descriptor stays open.
+func Descriptors(oob []byte, most int) ([]int, error) {
 	msgs, err := unix.ParseSocketControlMessage(oob)
 	if err != nil || len(msgs) != 1 {
-		return -1, errors.New("the message carries no descriptor")
+		return nil, errors.New("the message carries no descriptor")
 	}
 	fds, err := unix.ParseUnixRights(&msgs[0])
-	if err != nil || len(fds) != 1 {
+	if err != nil || len(fds) == 0 || len(fds) > most {
 		for _, fd := range fds {
 			unix.Close(fd)
 		}
-		return -1, errors.New("the message does not carry exactly one descriptor")
+		return nil, fmt.Errorf("the message carries %d descriptors, not 1 to %d", len(fds), most)
 	}
-	unix.CloseOnExec(fds[0])
-	return fds[0], nil
+	for _, fd := range fds {
+		unix.CloseOnExec(fd)
+	}
+	return fds, nil
 }

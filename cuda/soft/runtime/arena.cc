@@ -25,8 +25,10 @@ std::unique_ptr<Arena> Arena::make(int gpu, size_t capacity)
 	a->span_ = 3 * third;
 	char name[32];
 	snprintf(name, sizeof name, "ddlemu-soft-gpu%d", gpu);
-	a->fd_ = memfd_create(name, MFD_CLOEXEC);
-	if (a->fd_ < 0 || ftruncate(a->fd_, a->span_) != 0) {
+	a->fd_ = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	// It cannot shrink, so that another process that maps it may read it without a check.
+	if (a->fd_ < 0 || ftruncate(a->fd_, a->span_) != 0 ||
+		fcntl(a->fd_, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
 		print_error("create memory of GPU %d: %s", gpu, strerror(errno));
 		return nullptr;
 	}

@@ -34,6 +34,8 @@ public:
 
 	size_t offset(const void *pointer) const { return static_cast<const char *>(pointer) - base_; }
 	int fd() const { return fd_; }
+	char *base() const { return base_; }
+	size_t span() const { return span_; }
 	size_t used() const;
 	size_t capacity() const { return capacity_; }
 

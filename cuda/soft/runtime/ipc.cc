@@ -55,6 +55,19 @@ cudaError_t map_remote(const Handle &h, void **out)
 
 using namespace soft;
 
+// ddlemuSoftMemory tells the net plugin where the memory of the calling thread's current GPU is: a memfd, which cannot
+// shrink, and its mapping in this process. They stay as long as the process.
+SOFT_API int ddlemuSoftMemory(int *fd, void **base, size_t *size)
+{
+	const Device *d = devices()->failure == cudaSuccess ? devices()->device(current_device()) : nullptr;
+	if (!d)
+		return -1;
+	*fd = d->arena->fd();
+	*base = d->arena->base();
+	*size = d->arena->span();
+	return 0;
+}
+
 SOFT_API cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t *out, void *pointer)
 {
 	if (!out)

@@ -7,6 +7,7 @@ package commtest
 /*
 #cgo CFLAGS: -std=gnu11 -O2 -Wall -Wextra -Wno-unused-parameter -Werror
 #include <stdlib.h>
+#include "../../../shaper/clock/clock.h"
 #include "../transport/transport.h"
 
 static int call_isend(void *c, void *data, size_t n, void **r)
@@ -23,12 +24,23 @@ static int call_test(void *r, int *done, size_t *size)
 {
 	return ((struct ddlemu_request *)r)->comm->ops->test(r, done, size);
 }
+
+static void call_withdraw(void *c, const void *data, size_t n) { ((struct ddlemu_comm *)c)->ops->withdraw(c, data, n); }
+
+static uint32_t acts(struct ddlemu_clock_view *v) { return number_read(number_of(v, v->node, DDLEMU_ACTS)); }
+
+static void idle(struct ddlemu_clock_view *v, uint32_t seen)
+{
+	ddlemu_actor_idle(v, ddlemu_actor_application(v), DDLEMU_ACTS, seen, DDLEMU_NEVER);
+}
 */
 import "C"
 
 import (
 	"fmt"
 	"unsafe"
+
+	_ "github.com/ddlemu/ddlemu/shaper/clock" // its C code
 )
 
 // Buffer is memory that C may keep pointers to.
@@ -44,6 +56,9 @@ func NewBuffer(n int) *Buffer {
 	clear(b.Bytes())
 	return b
 }
+
+// Wrap makes a buffer of memory that Go does not manage. It is not freed.
+func Wrap(b []byte) *Buffer { return &Buffer{unsafe.Pointer(unsafe.SliceData(b)), len(b)} }
 
 // Bytes is the buffer's content.
 func (b *Buffer) Bytes() []byte { return unsafe.Slice((*byte)(b.p), b.n) }
@@ -96,3 +111,15 @@ func (r *Request) Test() (bool, int, error) {
 
 // Len is the buffer's size in bytes.
 func (b *Buffer) Len() int { return b.n }
+
+// Withdraw says that NCCL is about to use the memory, which it has sent from, for something else.
+func Withdraw(comm unsafe.Pointer, b *Buffer) { C.call_withdraw(comm, b.p, C.size_t(b.n)) }
+
+// Acts counts what has happened on this process's node of a virtual clock, a struct
+// ddlemu_clock_view.
+func Acts(clock unsafe.Pointer) uint32 { return uint32(C.acts((*C.struct_ddlemu_clock_view)(clock))) }
+
+// Idle says that all of this process waits, until something has happened since it counted seen acts.
+func Idle(clock unsafe.Pointer, seen uint32) {
+	C.idle((*C.struct_ddlemu_clock_view)(clock), C.uint32_t(seen))
+}

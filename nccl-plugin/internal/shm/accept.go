@@ -25,8 +25,8 @@ import (
 func (e *Endpoint) answer(c *net.UnixConn) {
 	defer c.Close()
 	c.SetDeadline(time.Now().Add(requestTimeout))
-	answer := "ok"
-	if err := e.accept(c); err != nil {
+	answer, err := e.accept(c)
+	if err != nil {
 		answer = err.Error()
 	}
 	c.Write([]byte(answer[:min(len(answer), answerSize)]))
@@ -41,57 +41,80 @@ func refuse(c *net.UnixConn) {
 	}
 }
 
-// accept maps the memory that a peer offers, and queues the connection for Accept.
-func (e *Endpoint) accept(c *net.UnixConn) error {
+// accept maps the memory that a peer offers, queues the connection for Accept, and returns what to
+// answer.
+func (e *Endpoint) accept(c *net.UnixConn) (answer string, err error) {
 	if err := checkUser(c); err != nil {
-		return err
+		return "", err
 	}
-	req, fd, err := readRequest(c)
+	req, fds, err := readRequest(c)
 	if err != nil {
-		return err
+		return "", err
 	}
-	defer unix.Close(fd) // the mapping is enough
+	defer closeAll(fds) // the mappings are enough
 	if req.Magic != requestMagic || req.Fabric != e.Fabric.ID() {
-		return errors.New("the request is not for this fabric")
+		return "", errors.New("the request is not for this fabric")
 	}
 	peer := transport.Peer{Slot: int(req.Slot), Generation: req.Generation}
 	l, err := e.Listener(req.Listen, req.Nonce, peer)
 	if err != nil {
-		return err
+		return "", err
 	}
 	steps, reverse, link, err := e.route(int(req.NIC), l.NIC)
 	if err != nil {
-		return err
+		return "", err
 	}
-	r, err := openRegion(fd, e.layout(), e.Fabric.ID(), steps, reverse, link)
+	r, err := openRegion(fds[0], e.layout(), e.Fabric.ID(), steps, reverse, link)
 	if err != nil {
-		return err
+		return "", err
 	}
 	r.fd = -1
 	clockFlow, err := e.clock.flow(req.Flow, r)
 	if err != nil {
 		r.close()
-		return err
+		return "", err
 	}
-	k, err := e.newConn(&C.ddlemu_shm_receiver, r, clockFlow, peer, 0)
+	gpu, answer := e.mapGPU(fds[1:])
+	k, err := e.newConn(&C.ddlemu_shm_receiver, r, clockFlow, peer, 0, memoryOf(gpu))
 	if err != nil {
-		return err
+		e.mapped.close(gpu)
+		return "", err
 	}
-	return e.Deliver(req.Listen, l, k)
+	k.gpu = gpu
+	return answer, e.Deliver(req.Listen, l, k)
 }
 
-// readRequest reads a request and the descriptor that comes with it.
-func readRequest(c *net.UnixConn) (req request, fd int, err error) {
-	b, oob := make([]byte, binary.Size(req)+1), make([]byte, unix.CmsgSpace(4))
+// mapGPU maps the GPU memory that a peer offers, if it does, and returns what to answer. A peer whose
+// memory cannot be mapped, perhaps because this process has no address space left, uses the ring.
+func (e *Endpoint) mapGPU(fds []int) (*mapping, string) {
+	if len(fds) == 0 || e.clock == nil {
+		return nil, answerOK
+	}
+	m, err := e.mapped.open(fds[0])
+	if err != nil {
+		return nil, answerOK
+	}
+	return m, answerMapped
+}
+
+func closeAll(fds []int) {
+	for _, fd := range fds {
+		unix.Close(fd)
+	}
+}
+
+// readRequest reads a request and the one or two descriptors that come with it.
+func readRequest(c *net.UnixConn) (req request, fds []int, err error) {
+	b, oob := make([]byte, binary.Size(req)+1), make([]byte, unix.CmsgSpace(3*4)) // one more than there may be
 	n, oobn, flags, _, err := c.ReadMsgUnix(b, oob)
 	if err != nil {
-		return req, -1, fmt.Errorf("read the peer's request: %w", err)
+		return req, nil, fmt.Errorf("read the peer's request: %w", err)
 	}
 	if flags&unix.MSG_CTRUNC != 0 && oobn == 0 {
-		return req, -1, transport.ErrNoDescriptor
+		return req, nil, transport.ErrNoDescriptor
 	}
-	if fd, err = state.OneDescriptor(oob[:oobn]); err != nil {
-		return req, -1, err
+	if fds, err = state.Descriptors(oob[:oobn], 2); err != nil {
+		return req, nil, err
 	}
 	if n != binary.Size(req) {
 		err = fmt.Errorf("the peer's request has %d bytes, not %d: another version of the plugin?", n, binary.Size(req))
@@ -99,7 +122,7 @@ func readRequest(c *net.UnixConn) (req request, fd int, err error) {
 		err = binary.Read(bytes.NewReader(b[:n]), binary.LittleEndian, &req)
 	}
 	if err != nil {
-		unix.Close(fd)
+		closeAll(fds)
 	}
-	return req, fd, err
+	return req, fds, err
 }

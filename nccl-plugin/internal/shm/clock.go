@@ -105,7 +105,7 @@ func (e *Endpoint) layout() layout {
 	if e.clock == nil {
 		return flowAndRing
 	}
-	return ringOnly
+	return placesAndRing
 }
 
 // newFlow makes the flow that region r describes, from this process to the peer; nil if the

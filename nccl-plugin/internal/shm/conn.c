@@ -3,7 +3,7 @@
 // The life of a message on the shm datapath:
 //
 //  1. isend posts the message in the flow and copies its first bytes into the ring (copy_in). irecv posts the
-//     receive.
+//     receive. With a virtual clock the bytes stay where they are if the receiver maps that memory (ddlemu_places).
 //  2. Every call on either end makes the steps of the link model whose time has come (advance). The sender's calls
 //     copy the message's other bytes into the ring.
 //  3. test of the receive copies the bytes that have arrived, in the model, out of the ring (copy_out). When the
@@ -240,6 +240,8 @@ static bool is_clock_broken(const struct ddlemu_conn *c)
 
 // --- failures
 
+#define CORRUPT_TEXT "the peer overwrote its fields of the connection with invalid values"
+
 // failure returns why a connection cannot go on, given what the caller has read of the peer's state.
 static int failure(struct ddlemu_conn *c, enum ddlemu_death dead, bool peer_closed)
 {
@@ -247,7 +249,7 @@ static int failure(struct ddlemu_conn *c, enum ddlemu_death dead, bool peer_clos
 	if (broken == DDLEMU_LINK_DOWN)
 		return FAIL(DDLEMU_REMOTE_ERROR, "the emulated link was down for longer than the transport allows");
 	if (broken)
-		return FAIL(DDLEMU_REMOTE_ERROR, "the peer overwrote its fields of the connection with invalid values");
+		return FAIL(DDLEMU_REMOTE_ERROR, CORRUPT_TEXT);
 	if (is_clock_broken(c))
 		return FAIL(DDLEMU_REMOTE_ERROR, "a rank died while its process ran the virtual clock");
 	if (dead == DDLEMU_FABRIC_DOWN)
@@ -310,7 +312,39 @@ static uint64_t copy_budget(struct ddlemu_conn *c, int64_t now)
 	return idle > DDLEMU_IDLE_LONG ? DDLEMU_COPY_AFTER_IDLE : DDLEMU_COPY_PER_CALL;
 }
 
+// --- the sender's memory
+
+// place_of is the entry of message i in ddlemu_places. On a real clock it is 0.
+static uint64_t place_of(const struct ddlemu_conn *c, uint64_t i)
+{
+	return c->places == NULL ? 0 : load64(&c->places[i % DDLEMU_MAX_MESSAGES]);
+}
+
+// set_place says where the bytes of message i are, which is not posted yet.
+static void set_place(struct ddlemu_conn *c, uint64_t i, const char *data, uint64_t size)
+{
+	if (c->places == NULL)
+		return;
+	uint64_t offset = (uint64_t)data - (uint64_t)c->memory.base;
+	bool mapped = offset < c->memory.size && size <= c->memory.size - offset;
+	store64(&c->places[i % DDLEMU_MAX_MESSAGES], mapped ? 1 + offset : 0);
+}
+
+// is_place_valid says whether a place that the sender wrote, with size bytes, is in its memory.
+static bool is_place_valid(const struct ddlemu_conn *c, uint64_t place, uint64_t size)
+{
+	return place - 1 < c->memory.size && size <= c->memory.size - (place - 1);
+}
+
 // --- the sender
+
+// ring_space is how many bytes are free in the ring. Bytes before `written` that are not in the ring count as used
+// until they are consumed, so they may be more than the ring has.
+static uint64_t ring_space(const struct ddlemu_conn *c, uint64_t written)
+{
+	uint64_t used = written - c->consumed;
+	return used < c->ring_size ? c->ring_size - used : 0;
+}
 
 // copy_in copies posted messages into the ring, as far as there is space and the budget reaches.
 static void copy_in(struct ddlemu_conn *c, int64_t now)
@@ -319,11 +353,16 @@ static void copy_in(struct ddlemu_conn *c, int64_t now)
 	uint64_t budget = copy_budget(c, now), written = f->written;
 	while (budget > 0 && c->copied_msgs < f->posted) {
 		struct ddlemu_conn_request *r = &c->req[c->copied_msgs % DDLEMU_MAX_REQUESTS];
+		if (place_of(c, c->copied_msgs) != 0) {
+			written += r->size;
+			c->copied_msgs++;
+			continue;
+		}
 		uint64_t at = written % c->ring_size;
 		uint64_t n = umin64(umin64(r->size - c->copied_off, budget), c->ring_size - at);
-		if (c->ring_size - (written - c->consumed) < n)
+		if (ring_space(c, written) < n)
 			c->consumed = load64(&f->consumed);
-		n = umin64(n, c->ring_size - (written - c->consumed));
+		n = umin64(n, ring_space(c, written));
 		if (n > 0)
 			stream_copy(c->ring + at, r->data + c->copied_off, n);
 		written += n;
@@ -373,11 +412,27 @@ static int sender_isend(struct ddlemu_comm *comm, const void *data, size_t size,
 		copy_in(c, now);
 		return DDLEMU_SUCCESS;
 	}
+	set_place(c, i, data, size);
 	flow_post(f, size, now);
 	copy_in(c, now);
 	after_post(c, now);
 	*request = &r->base;
 	return DDLEMU_SUCCESS;
+}
+
+// is_read says whether NCCL may use the memory of message i again, which is complete: the receiver does not copy out of
+// it, or has done so, or never will.
+static bool is_read(struct ddlemu_conn *c, uint64_t i)
+{
+	struct ddlemu_flow *f = c->f;
+	if (place_of(c, i) == 0)
+		return true;
+	uint64_t end = send_at(f, i)->end;
+	while (load64(&f->consumed) < end && !is_set(&f->receiver_closed))
+		if (!must_look_again(c))
+			return false;
+	stop_waiting(c);
+	return true;
 }
 
 static int sender_test(struct ddlemu_request *request, int *done, size_t *size)
@@ -394,11 +449,11 @@ static int sender_test(struct ddlemu_request *request, int *done, size_t *size)
 	if (error)
 		return fail_too_long(r->size, error - 1);
 	bool sent = load64(&f->published.complete_count) > r->msg && now >= times_at(f, r->msg)->complete;
-	bool copied = c->copied_msgs > r->msg;
+	bool copied = c->copied_msgs > r->msg && (!sent || is_read(c, r->msg));
 	// The receiver reports a message that is too long when it looks, which may be later than this.
 	if (sent && load64(&f->receives_posted) > r->msg && r->size > receive_at(f, r->msg)->capacity)
 		return fail_too_long(r->size, receive_at(f, r->msg)->capacity);
-	if (sent && !copied && !r->counted_held && f->written - load64(&f->consumed) == c->ring_size) {
+	if (sent && c->copied_msgs <= r->msg && !r->counted_held && f->written - load64(&f->consumed) >= c->ring_size) {
 		r->counted_held = 1;
 		add64(&c->stats->held_sends, 1);
 	}
@@ -414,6 +469,37 @@ static int sender_test(struct ddlemu_request *request, int *done, size_t *size)
 		return failure(c, dead, closed && !completes);
 	}
 	return complete(r, &f->sends_done, done, size);
+}
+
+// to_ring puts the bytes of a send, which are not in the ring, there. It says no if the ring is too small for all that
+// the receiver has not consumed.
+static bool to_ring(struct ddlemu_conn *c, const struct ddlemu_conn_request *r)
+{
+	struct ddlemu_flow *f = c->f;
+	const uint64_t consumed = load64(&f->consumed);
+	if (load64(&f->written) - consumed > c->ring_size)
+		return false;
+	const uint64_t begin = send_at(f, r->msg)->end - r->size;
+	for (uint64_t off = consumed > begin ? consumed - begin : 0, n; off < r->size; off += n) {
+		uint64_t in = (begin + off) % c->ring_size;
+		n = umin64(r->size - off, c->ring_size - in);
+		memcpy(c->ring + in, r->data + off, n);
+	}
+	return true;
+}
+
+// After this the receiver copies nothing out of this range of memory: NCCL uses it for something else. NCCL does so
+// while messages from it are under way only when it aborts. What does not fit into the ring is lost then.
+static void sender_withdraw(struct ddlemu_comm *comm, const void *data, size_t size)
+{
+	struct ddlemu_conn *c = (struct ddlemu_conn *)comm;
+	for (int i = 0; c->places != NULL && i < DDLEMU_MAX_REQUESTS; i++) {
+		const struct ddlemu_conn_request *r = &c->req[i];
+		if (!r->busy || place_of(c, r->msg) == 0 || (uint64_t)r->data - (uint64_t)data >= size)
+			continue;
+		store64(&c->places[r->msg % DDLEMU_MAX_MESSAGES], to_ring(c, r) ? 0 : DDLEMU_LOST);
+	}
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
 
 // --- the receiver
@@ -465,6 +551,11 @@ static int copy_out(struct ddlemu_conn *c, int64_t now)
 				&f->receive_error, (uint32_t)umin64(r->size, UINT32_MAX - 1) + 1, __ATOMIC_RELEASE);
 			return fail_too_long(x.size, r->size);
 		}
+		const uint64_t place = place_of(c, i);
+		if (place == DDLEMU_LOST)
+			return failure(c, death(c), true);
+		if (place != 0 && !is_place_valid(c, place, x.size))
+			return FAIL(DDLEMU_REMOTE_ERROR, CORRUPT_TEXT);
 		uint64_t begin = x.end - x.size, at = begin + c->copied_off;
 		uint64_t arrived = umin64(fault_arrived(f, i, now), x.end), written = load64(&f->written);
 		while (written < arrived && must_look_again(c))
@@ -475,11 +566,20 @@ static int copy_out(struct ddlemu_conn *c, int64_t now)
 			ready &= ~(uint64_t)(DDLEMU_LINE - 1); // whole lines only: NCCL may poll the bytes
 		while (c->copied_off < ready && budget > 0) {
 			uint64_t in = at % c->ring_size;
-			uint64_t n = umin64(umin64(ready - c->copied_off, c->ring_size - in), budget);
-			ordered_copy(r->data + c->copied_off, c->ring + in, n);
+			uint64_t n = umin64(ready - c->copied_off, budget);
+			if (place == 0)
+				n = umin64(n, c->ring_size - in);
+			const char *from = place == 0 ? c->ring + in : c->memory.base + (place - 1) + c->copied_off;
+			ordered_copy(r->data + c->copied_off, from, n);
 			c->copied_off += n;
 			at += n;
 			budget -= n;
+		}
+		// The sender may have withdrawn the memory meanwhile. Then the copied bytes may be others.
+		__atomic_thread_fence(__ATOMIC_ACQUIRE);
+		if (place_of(c, i) != place) {
+			c->copied_off -= at - f->consumed;
+			continue;
 		}
 		if (at != f->consumed) {
 			store64(&f->consumed, at);
@@ -507,9 +607,9 @@ static int copy_out(struct ddlemu_conn *c, int64_t now)
 	return DDLEMU_SUCCESS;
 }
 
-// will_arrive says whether message i arrives although its sender is gone: all of it is in the ring, and this end can
-// make the model's steps alone. It can unless a process that died has the lock. A process that lives, and another
-// thread of this process, release it.
+// will_arrive says whether message i arrives although its sender is gone: all of it is in the ring, or in the memory of
+// a sender that died and so has not used it for something else, and this end can make the model's steps alone. It can
+// unless a process that died has the lock. A process that lives, and another thread of this process, release it.
 static bool will_arrive(struct ddlemu_conn *c, uint64_t i, enum ddlemu_death dead)
 {
 	struct ddlemu_flow *f = c->f;
@@ -545,7 +645,9 @@ static int receiver_test(struct ddlemu_request *request, int *done, size_t *size
 	return complete(r, &f->receives_done, done, size);
 }
 
-const struct ddlemu_ops ddlemu_shm_sender = { .isend = sender_isend, .irecv = ddlemu_no_irecv, .test = sender_test };
+const struct ddlemu_ops ddlemu_shm_sender = {
+	.isend = sender_isend, .irecv = ddlemu_no_irecv, .test = sender_test, .withdraw = sender_withdraw
+};
 const struct ddlemu_ops ddlemu_shm_receiver = {
 	.isend = ddlemu_no_isend, .irecv = receiver_irecv, .test = receiver_test
 };
@@ -571,7 +673,8 @@ struct ddlemu_engine ddlemu_engine_of(void *state)
 }
 
 struct ddlemu_conn *ddlemu_conn_new(const struct ddlemu_ops *ops, unsigned long id, void *region, void *state,
-	uint64_t link_stats_off, struct ddlemu_clock_view *clock, struct ddlemu_clock_flow *clock_flow)
+	uint64_t link_stats_off, struct ddlemu_clock_view *clock, struct ddlemu_clock_flow *clock_flow,
+	struct ddlemu_gpu_memory memory)
 {
 	struct ddlemu_conn *c = calloc(1, sizeof *c);
 	if (c == NULL)
@@ -584,6 +687,9 @@ struct ddlemu_conn *ddlemu_conn_new(const struct ddlemu_ops *ops, unsigned long 
 	c->clock = clock;
 	c->clock_flow = clock_flow;
 	c->ring = (char *)region + described->ring_off;
+	if (clock != NULL)
+		c->places = (uint64_t *)(c->ring - sizeof(ddlemu_places));
+	c->memory = memory;
 	c->ring_size = described->ring_size;
 	c->scale = h->time_scale;
 	c->engine = ddlemu_engine_of(state);
@@ -633,6 +739,7 @@ void ddlemu_conn_close(struct ddlemu_conn *c)
 {
 	struct ddlemu_flow *f = c->f;
 	if (is_sender(c)) {
+		sender_withdraw(&c->base, NULL, SIZE_MAX);
 		close_flow(c, &f->sender_closed);
 		return;
 	}

@@ -17,6 +17,21 @@
 #define DDLEMU_COPY_AFTER_IDLE (1 << 20)
 #define DDLEMU_IDLE_LONG 100000 // ns
 
+// Where the bytes of each message are, with a virtual clock and the rdma transport: at entry n % DDLEMU_MAX_MESSAGES, 1
+// + the offset in the sender's GPU memory, which the receiver maps; 0: in the ring. The sender writes the entry before
+// it posts the message. It gives its memory back to NCCL only when the receiver has copied the bytes.
+//
+// Only with a virtual clock, because there the receiver copies at the time that the model says. On a real clock it may
+// be late, and the sender would have to wait for it.
+typedef uint64_t ddlemu_places[DDLEMU_MAX_MESSAGES];
+#define DDLEMU_LOST UINT64_MAX // a place: the sender has aborted
+
+// The sender's GPU memory, as mapped in this process. size 0: the receiver does not map it.
+struct ddlemu_gpu_memory {
+	char *base;
+	uint64_t size;
+};
+
 struct ddlemu_conn_request {
 	struct ddlemu_request base;
 	uint64_t msg; // the message's number in its connection
@@ -34,6 +49,8 @@ struct ddlemu_conn {
 	struct ddlemu_flow *f;
 	struct ddlemu_clock_view *clock; // of a fabric with a virtual clock, else NULL
 	struct ddlemu_clock_flow *clock_flow; // the flow there
+	uint64_t *places; // see ddlemu_places; NULL with a real clock
+	struct ddlemu_gpu_memory memory; // the sender's
 	char *ring;
 	uint64_t ring_size; // a private copy: the peer may overwrite the one in f
 	struct ddlemu_link_stats *stats; // where the job counts messages on this link
@@ -55,9 +72,10 @@ struct ddlemu_engine ddlemu_engine_of(void *state);
 
 // Makes one end. region is the connection's memory, which begins with the flow. state is the fabric's file,
 // link_stats_off the offset of the job's link statistics in it. With a virtual clock the flow is clock_flow, and the
-// region holds only the ring. Returns NULL when there is no memory.
+// region holds the places and the ring. Returns NULL when there is no memory.
 struct ddlemu_conn *ddlemu_conn_new(const struct ddlemu_ops *ops, unsigned long id, void *region, void *state,
-	uint64_t link_stats_off, struct ddlemu_clock_view *clock, struct ddlemu_clock_flow *clock_flow);
+	uint64_t link_stats_off, struct ddlemu_clock_view *clock, struct ddlemu_clock_flow *clock_flow,
+	struct ddlemu_gpu_memory memory);
 void ddlemu_conn_free(struct ddlemu_conn *);
 // Removes the connection from the list: other connections' calls do not advance it any more.
 void ddlemu_conn_unlink(struct ddlemu_conn *);

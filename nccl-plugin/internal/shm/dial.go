@@ -23,8 +23,9 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
-// request is what the sender writes to the unix socket, with the memfd. The listening side
-// answers "ok" or what is wrong.
+// request is what the sender writes to the unix socket, with the memfd and, if it shares it, that
+// of its GPU memory. The listening side answers "ok", "ok, mapped" if it maps the GPU memory, or
+// what is wrong.
 type request struct {
 	Magic, Fabric, Nonce uint64
 	Listen, NIC          uint32 // the listener; the sender's NIC
@@ -35,7 +36,10 @@ type request struct {
 }
 
 const (
-	requestMagic = 0x3372646d656c6464
+	answerOK     = "ok"
+	answerMapped = "ok, mapped"
+
+	requestMagic = 0x3472646d656c6464
 	// requestTimeout is how long whoever connects may take to send its request. The other
 	// waits of the handshake have no limit while the peer lives: it may be stopped.
 	requestTimeout = time.Minute
@@ -64,8 +68,9 @@ func (e *Endpoint) dial(nic int, h transport.Handle, number uint64) (transport.C
 		return nil, err
 	}
 	clockFlow, err := e.clock.newFlow(e, r, h, peer, number)
+	var mapped bool
 	if err == nil {
-		err = e.offer(r, nic, h, peer, e.clock.number(clockFlow))
+		mapped, err = e.offer(r, nic, h, peer, e.clock.number(clockFlow))
 	}
 	if err != nil {
 		e.clock.release(clockFlow)
@@ -76,7 +81,11 @@ func (e *Endpoint) dial(nic int, h transport.Handle, number uint64) (transport.C
 	// The peer has it: the descriptor is no longer needed.
 	unix.Close(r.fd)
 	r.fd = -1
-	return e.newConn(&C.ddlemu_shm_sender, r, clockFlow, peer, cost)
+	var memory C.struct_ddlemu_gpu_memory
+	if mapped {
+		memory = C.struct_ddlemu_gpu_memory{base: (*C.char)(e.gpu.Base), size: C.uint64_t(e.gpu.Size)}
+	}
+	return e.newConn(&C.ddlemu_shm_sender, r, clockFlow, peer, cost, memory)
 }
 
 // route finds the hops between two NICs, there and back, and the one that is the
@@ -92,32 +101,37 @@ func FlowID(src, dst int, number uint64) uint64 {
 	return link.Draw(uint64(uint32(src))<<32|uint64(uint32(dst)), 0, 0, number, 0)
 }
 
-// offer sends the region to the listener and waits for its answer.
-func (e *Endpoint) offer(r *region, nic int, h transport.Handle, peer transport.Peer, flow uint64) error {
+// offer sends the region to the listener and waits for its answer. It says whether the listener
+// has mapped this process's GPU memory.
+func (e *Endpoint) offer(r *region, nic int, h transport.Handle, peer transport.Peer, flow uint64) (mapped bool, err error) {
 	c, err := state.DialSocket(e.Fabric.Dir(), state.SocketName(e.Fabric.Name(), peer.Slot))
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer c.Close()
 	if err := checkUser(c); err != nil {
-		return err
+		return false, err
 	}
 	var b bytes.Buffer
 	req := request{requestMagic, e.Fabric.ID(), h.Nonce, h.Listen, uint32(nic), uint32(e.Me.Slot()), uint32(e.Me.Job().Index()), e.Me.Generation(), flow}
 	if err := binary.Write(&b, binary.LittleEndian, req); err != nil {
-		return err
+		return false, err
 	}
-	if _, _, err := c.WriteMsgUnix(b.Bytes(), unix.UnixRights(r.fd), nil); err != nil {
-		return err
+	fds := []int{r.fd}
+	if e.gpu.Size > 0 {
+		fds = append(fds, e.gpu.FD)
+	}
+	if _, _, err := c.WriteMsgUnix(b.Bytes(), unix.UnixRights(fds...), nil); err != nil {
+		return false, err
 	}
 	answer, err := e.await(c, peer)
 	if err != nil {
-		return fmt.Errorf("wait for its answer: %w", err)
+		return false, fmt.Errorf("wait for its answer: %w", err)
 	}
-	if answer != "ok" {
-		return errors.New(answer)
+	if answer != answerOK && answer != answerMapped {
+		return false, errors.New(answer)
 	}
-	return nil
+	return answer == answerMapped, nil
 }
 
 // await reads the peer's answer, for as long as the peer lives.

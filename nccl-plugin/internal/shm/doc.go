@@ -5,6 +5,9 @@
 // for every message are in C (conn.c); this package makes and ends connections and watches the
 // peers.
 //
+// With a virtual clock the region has no flow, which the clock needs (package clock), and the receiver
+// may copy out of the sender's GPU memory instead of the ring (ShareGPU).
+//
 // The sender makes a connection. It sends the memfd to the listener's process over a unix socket
 // in the folder of fabrics. The socket has a path instead of an abstract name, so that it can be
 // reached from every network namespace.

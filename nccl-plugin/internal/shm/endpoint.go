@@ -29,6 +29,8 @@ type Endpoint struct {
 	sock   *net.UnixListener
 	clock  *virtualClock // nil if the fabric's clock is real
 	joined bool          // this endpoint has joined it, and leaves it
+	gpu    Memory        // see ShareGPU; Size 0 if there is none
+	mapped mappedMemory
 }
 
 // conn is one end of one connection.
@@ -36,6 +38,7 @@ type conn struct {
 	c      *C.struct_ddlemu_conn
 	e      *Endpoint
 	region *region
+	gpu    *mapping // of the peer, if this end copies out of it; else nil
 	peer   transport.Peer
 	cost   int64 // bytes counted against the budget of this process
 }
@@ -107,14 +110,14 @@ func (e *Endpoint) Listen(nic int, out *[transport.HandleSize]byte) (id uint64, 
 }
 
 // newConn makes this end of a connection. clockFlow is its flow if the clock is virtual, else nil.
-func (e *Endpoint) newConn(ops *C.struct_ddlemu_ops, r *region, clockFlow *C.struct_ddlemu_clock_flow, peer transport.Peer, cost int64) (*conn, error) {
-	c := C.ddlemu_conn_new(ops, C.ulong(e.NewID()), unsafe.Pointer(&r.mem[0]), e.Fabric.Base(), C.uint64_t(e.Me.Job().LinkStatsOffset()), e.clock.viewOf(), clockFlow)
+func (e *Endpoint) newConn(ops *C.struct_ddlemu_ops, r *region, clockFlow *C.struct_ddlemu_clock_flow, peer transport.Peer, cost int64, memory C.struct_ddlemu_gpu_memory) (*conn, error) {
+	c := C.ddlemu_conn_new(ops, C.ulong(e.NewID()), unsafe.Pointer(&r.mem[0]), e.Fabric.Base(), C.uint64_t(e.Me.Job().LinkStatsOffset()), e.clock.viewOf(), clockFlow, memory)
 	if c == nil {
 		r.close()
 		e.Me.Reserve(-cost)
 		return nil, errors.New("no memory for a connection")
 	}
-	return &conn{c, e, r, peer, cost}, nil
+	return &conn{c: c, e: e, region: r, peer: peer, cost: cost}, nil
 }
 
 // Comm is NCCL's comm.
@@ -134,5 +137,6 @@ func (c *conn) Close() {
 	C.ddlemu_conn_close(c.c)
 	C.ddlemu_conn_free(c.c)
 	c.region.close()
+	c.e.mapped.close(c.gpu)
 	c.e.Me.Reserve(-c.cost)
 }

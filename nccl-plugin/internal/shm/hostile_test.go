@@ -188,8 +188,8 @@ func TestHostileRequests(t *testing.T) {
 		want string
 	}{
 		"no descriptor":     {same, nil, "carries no descriptor"},
-		"two descriptors":   {same, []int{r.fd, r.fd}, "does not carry exactly one descriptor"},
-		"many descriptors":  {same, []int{r.fd, r.fd, r.fd, r.fd, r.fd}, "does not carry exactly one descriptor"},
+		"three descriptors": {same, []int{r.fd, r.fd, r.fd}, "carries 3 descriptors, not 1 to 2"},
+		"many descriptors":  {same, []int{r.fd, r.fd, r.fd, r.fd, r.fd}, "descriptor"},
 		"short":             {same[:len(same)-1], []int{r.fd}, "another version of the plugin"},
 		"long":              {append(bytes.Clone(same), 0), []int{r.fd}, "another version of the plugin"},
 		"very long":         {append(bytes.Clone(same), make([]byte, 4096)...), []int{r.fd}, "another version of the plugin"},

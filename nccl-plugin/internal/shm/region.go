@@ -41,9 +41,9 @@ type layout struct {
 var (
 	// A real clock: the flow and the ring. NCCL's calls must not wait for the kernel.
 	flowAndRing = layout{ringOffset, true}
-	// A virtual clock: a description of the flow, and the ring. It grows as it is used, because many ranks share a
-	// host's memory, and time stands still meanwhile.
-	ringOnly = layout{pageSize, false}
+	// A virtual clock: a description of the flow, the places of the messages, and the ring. It grows as it is used,
+	// because many ranks share a host's memory, and time stands still meanwhile.
+	placesAndRing = layout{pageSize + unsafe.Sizeof(C.ddlemu_places{}), false}
 )
 
 // region is the memory of one connection.
@@ -146,29 +146,38 @@ func openRegion(fd int, l layout, fabricID uint64, steps, reverse []link.PathHop
 // checkMemory returns the size of a peer's memory. It fails if an access could raise SIGBUS: if
 // the memory can shrink, or is not plain memory. It reserves the pages that are missing.
 func (l layout) checkMemory(fd int) (uint64, error) {
-	got, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
-	if err != nil || got&seals != seals {
-		return 0, errors.New("it is not sealed")
-	}
-	var fs unix.Statfs_t
-	if err := unix.Fstatfs(fd, &fs); err != nil {
-		return 0, err
-	}
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
 		return 0, err
 	}
+	if err := checkPlain(fd, &st, seals); err != nil {
+		return 0, err
+	}
 	size := uint64(st.Size)
-	switch {
-	case fs.Type != unix.TMPFS_MAGIC: // there may be no huge page when one is accessed
-		return 0, fmt.Errorf("its file system is of type %#x, not plain memory", fs.Type)
-	case int(st.Uid) != os.Getuid():
-		return 0, fmt.Errorf("it belongs to user %d, not %d", st.Uid, os.Getuid())
-	case size < uint64(l.offset)+pageSize || size > uint64(l.offset)+maxRing || size%pageSize != 0:
+	if size < uint64(l.offset)+pageSize || size > uint64(l.offset)+maxRing || size%pageSize != 0 {
 		return 0, fmt.Errorf("%d bytes are not possible", size)
 	}
 	// The plugin reserves all of it, but another program may not have.
 	return size, l.allocate(fd, size)
+}
+
+// checkPlain fails unless a file is plain memory of this user with these seals.
+func checkPlain(fd int, st *unix.Stat_t, seals int) error {
+	got, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
+	if err != nil || got&seals != seals {
+		return errors.New("it is not sealed")
+	}
+	var fs unix.Statfs_t
+	if err := unix.Fstatfs(fd, &fs); err != nil {
+		return err
+	}
+	switch {
+	case fs.Type != unix.TMPFS_MAGIC: // there may be no huge page when one is accessed
+		return fmt.Errorf("its file system is of type %#x, not plain memory", fs.Type)
+	case int(st.Uid) != os.Getuid():
+		return fmt.Errorf("it belongs to user %d, not %d", st.Uid, os.Getuid())
+	}
+	return nil
 }
 
 // describes says whether the region is one that newRegion has just made for a

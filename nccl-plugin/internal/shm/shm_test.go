@@ -28,6 +28,10 @@ type pair struct {
 
 func newFabric(t testing.TB, wire link.Spec, tr link.Transport) *state.File {
 	t.Helper()
+	return statetest.Of(t, fabricSpec(wire, tr))
+}
+
+func fabricSpec(wire link.Spec, tr link.Transport) state.Spec {
 	port := wire
 	port.Latency = 0
 	port.Loss, port.Jitter = link.Loss{}, link.Jitter{}
@@ -40,7 +44,7 @@ func newFabric(t testing.TB, wire link.Spec, tr link.Transport) *state.File {
 		{Src: 0, Dst: 1, Hops: []link.PathHop{{Hop: 0}, {Hop: 4, Private: true}, {Hop: 3}}},
 		{Src: 1, Dst: 0, Hops: []link.PathHop{{Hop: 2}, {Hop: 5, Private: true}, {Hop: 1}}},
 	}
-	return statetest.Of(t, spec)
+	return spec
 }
 
 func newPair(t testing.TB, wire link.Spec, tr link.Transport, budget uint64) *pair {

@@ -31,6 +31,8 @@ struct ddlemu_ops {
 	int (*irecv)(struct ddlemu_comm *, void *data, size_t size, struct ddlemu_request **request);
 	// size may be NULL. After *done = 1 the request is no longer valid.
 	int (*test)(struct ddlemu_request *, int *done, size_t *size);
+	// NCCL is about to use this memory, which it has sent from, for something else. NULL if that does not matter.
+	void (*withdraw)(struct ddlemu_comm *, const void *data, size_t size);
 };
 
 // Why nothing comes from the peer any more.

@@ -138,11 +138,14 @@ static void *run_end(void *arg)
 	return NULL;
 }
 
+static const struct ddlemu_gpu_memory none;
+
 static void *run_control(void *arg)
 {
 	(void)arg;
 	while (!__atomic_load_n(&stop, __ATOMIC_ACQUIRE)) {
-		struct ddlemu_conn *c = ddlemu_conn_new(&ddlemu_shm_receiver, 99, spare, state, link_stats, NULL, NULL);
+		struct ddlemu_conn *c =
+			ddlemu_conn_new(&ddlemu_shm_receiver, 99, spare, state, link_stats, NULL, NULL, none);
 		if (c == NULL)
 			DIE("no memory");
 		usleep(500);
@@ -182,10 +185,10 @@ int main(int argc, char **argv)
 	depth = atoi(argv[5]);
 	for (int i = 0; i < conns; i++) {
 		void *region = map_guarded(3 + i, strtoull(argv[6 + i], NULL, 10));
-		sender[i] =
-			ddlemu_conn_new(&ddlemu_shm_sender, (unsigned long)i, region, state, link_stats, NULL, NULL);
-		receiver[i] =
-			ddlemu_conn_new(&ddlemu_shm_receiver, (unsigned long)i, region, state, link_stats, NULL, NULL);
+		sender[i] = ddlemu_conn_new(
+			&ddlemu_shm_sender, (unsigned long)i, region, state, link_stats, NULL, NULL, none);
+		receiver[i] = ddlemu_conn_new(
+			&ddlemu_shm_receiver, (unsigned long)i, region, state, link_stats, NULL, NULL, none);
 	}
 	spare = map_guarded(3 + conns, strtoull(argv[6 + conns], NULL, 10));
 
