@@ -29,10 +29,15 @@ var deaths = []failure{
 	{"DDLEMU_ABORT_ON_ERROR", aborts, "2.29", ""},
 }
 
+// died is in what the others say of a rank that is killed: "the peer's process died", or, if its
+// process ran the virtual clock at that moment, "a rank died while its process ran the virtual
+// clock".
+const died = " died"
+
 func killed(t *testing.T, on system, ranks int) {
 	checkPromise(t, func() time.Duration {
 		w := job(t, on, ranks)
-		took := w.errors(w.kill(ranks-1), "the peer's process died", ranks-1)
+		took := w.errors(w.kill(ranks-1), died, ranks-1)
 		w.runsNextJob(on)
 		return took
 	})
@@ -46,7 +51,7 @@ func killedAnyTime(t *testing.T, on system, seed uint64) {
 		w := job(t, on, ranks)
 		time.Sleep(time.Duration(random.IntN(1e9)))
 		victim := random.IntN(ranks)
-		return w.errors(w.kill(victim), "the peer's process died", victim)
+		return w.errors(w.kill(victim), died, victim)
 	})
 }
 
