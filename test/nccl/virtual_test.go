@@ -110,7 +110,7 @@ func occupy(t *testing.T) {
 func TestVirtualTimeOfAnyProgram(t *testing.T) {
 	bin := compile(t, "threads")
 	for _, version := range []string{"2.22", "2.29"} {
-		for _, name := range []string{"destroy", "group", "nonblocking", "query", "handover", "virtual", "repeat", "storm"} {
+		for _, name := range []string{"destroy", "group", "nonblocking", "query", "handover", "virtual", "repeat", "connect", "storm"} {
 			t.Run(version+" "+name, func(t *testing.T) {
 				first := runVirtual(t, nil, version, bin, name)
 				if len(times(first)) != 2 || !strings.Contains(first, "verdict: VALID") {

@@ -58,13 +58,10 @@ struct Registered {
 
 thread_local Registered registered;
 
-// enter_application makes the calling thread one of the application.
-ddlemu_actor *enter_application()
+// enter_sampled has the sampler look at the calling thread while it is outside of our calls. The thread has its actor
+// already: that leaves last, when this thread is registered no longer.
+void enter_sampled(ddlemu_actor *actor)
 {
-	char name[16] = "";
-	prctl(PR_GET_NAME, name);
-	// The actor first: it leaves last, when this thread is registered no longer.
-	ddlemu_actor *actor = softexec::thread_actor(name, true);
 	auto *thread = new ApplicationThread;
 	thread->actor = actor;
 	thread->id = gettid();
@@ -75,6 +72,15 @@ ddlemu_actor *enter_application()
 		application_threads().all.push_back(thread);
 	}
 	start_sampler();
+}
+
+// enter_application makes the calling thread one of the application.
+ddlemu_actor *enter_application()
+{
+	char name[16] = "";
+	prctl(PR_GET_NAME, name);
+	ddlemu_actor *actor = softexec::thread_actor(name, true);
+	enter_sampled(actor);
 	return actor;
 }
 
@@ -286,6 +292,13 @@ SOFT_API int ddlemuSoftExact(void)
 		return -1;
 	is_exact = true;
 	return 0;
+}
+
+SOFT_API void ddlemuSoftJob(struct ddlemu_actor *actor)
+{
+	softexec::adopt_actor(actor);
+	if (actor && !has_exact)
+		enter_sampled(actor);
 }
 
 SOFT_API void ddlemuSoftHelper(void (*waits)(struct ddlemu_actor *)) { helper_waits = waits; }

@@ -39,6 +39,9 @@ struct ddlemu_actor *ddlemuSoftEnter(const char *name);
 // ddlemuSoftAdopt makes the calling thread use that actor. It leaves when the thread ends.
 void ddlemuSoftAdopt(struct ddlemu_actor *actor);
 
+// ddlemuSoftJob is ddlemuSoftAdopt for a thread that may wait for other ranks by sockets: while it does, it is idle.
+void ddlemuSoftJob(struct ddlemu_actor *actor);
+
 // ddlemuSoftHelper says that the calling thread acts only on behalf of threads that wait for it meanwhile, and are
 // taken as working. Only while it waits in a call that may need virtual time it has an actor: waits(actor) is called
 // when that begins, and waits(NULL) when it ends, while the actor works.

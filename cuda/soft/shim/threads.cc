@@ -121,7 +121,11 @@ template <class Run>
 void run_thread(std::shared_ptr<Thread> t, Run run)
 {
 	this_thread = std::move(t);
-	ddlemuSoftAdopt(this_thread->actor);
+	// A job connects to other ranks, which may need virtual time to get there.
+	if (this_thread->kind == Kind::kJob)
+		ddlemuSoftJob(this_thread->actor);
+	else
+		ddlemuSoftAdopt(this_thread->actor);
 	if (this_thread->kind == Kind::kHelper)
 		ddlemuSoftHelper(set_actor);
 	std::optional<ProgressThread> progress;

@@ -10,6 +10,7 @@
 //	compute      rank 1 computes for 1 s between two collectives, rank 0 waits for it in the second
 //	repeat       300 collectives, each posted while the sends of the one before are not complete yet
 //	virtual      rank 1 says that it computes for 1 ms between two collectives, and its stream for 2 ms
+//	connect      connects by the first send, while the other rank still needs virtual time to get there
 //	storm        groups of 300 sends and receives: NCCL's queues are full
 //	abort        rank 0 waits for a collective that rank 1 never begins, and aborts
 //	crossed      both ranks receive before they send: they never end
@@ -308,6 +309,22 @@ void repeat(Session &s)
 	CHECK(ncclCommDestroy(s.comm));
 }
 
+void connect_late(Session &s)
+{
+	s.init();
+	CHECK(cudaEventRecord(s.begin, s.stream));
+	for (int i = 0; i < 4; i++)
+		s.all_reduce(1000);
+	CHECK(cudaStreamSynchronize(s.stream)); // the ranks get here at different times
+	CHECK(ncclGroupStart());
+	CHECK(ncclSend(s.data, 1000, ncclFloat, 1 - rank, s.comm, s.stream));
+	CHECK(ncclRecv(s.data + 1000, 1000, ncclFloat, 1 - rank, s.comm, s.stream));
+	CHECK(ncclGroupEnd());
+	CHECK(cudaEventRecord(s.end, s.stream));
+	s.print_elapsed();
+	CHECK(ncclCommDestroy(s.comm));
+}
+
 void storm(Session &s)
 {
 	s.init();
@@ -369,6 +386,7 @@ const std::map<std::string, void (*)(Session &)> programs = {
 	{ "compute", compute },
 	{ "virtual", virtual_compute },
 	{ "repeat", repeat },
+	{ "connect", connect_late },
 	{ "storm", storm },
 	{ "abort", abort_one },
 	{ "crossed", crossed },
