@@ -174,6 +174,9 @@ func (o *benchOptions) setup(g *global, b bench.Config) (e emulate.Options, err 
 	if err != nil {
 		return e, err
 	}
+	if cfg.IsVirtual() && g.Fabric == "" && o.flags.Changed("time-scale") && cfg.TimeScale == 0 {
+		return e, errNoScale
+	}
 	given := emulate.PlaceFlags{Ranks: o.flags.Changed("ranks"), Nodes: o.flags.Changed("nodes"), GPUs: o.flags.Changed("gpus-per-node")}
 	if b.Ranks, err = emulate.Place(cfg, o.Ranks, given, g.Fabric); err != nil {
 		return e, &inputError{err}

@@ -5,6 +5,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/pflag"
 
@@ -35,20 +36,25 @@ func (c *clockFlags) variables() (env []string) {
 
 // settings reads the flags, and the variables in place of those that were not given.
 func (c *clockFlags) settings(getenv func(string) string) (configs.ClockSettings, error) {
+	given := map[string]struct{ flag, value string }{
+		configs.ComputeEnv: {"--compute", c.compute}, configs.ComputeHoldEnv: {"--compute-hold", c.hold}, configs.OnDeadlockEnv: {"--on-deadlock", c.deadlock},
+	}
 	s, err := configs.ReadClockSettings(func(name string) string {
-		given := map[string]string{configs.ComputeEnv: c.compute, configs.ComputeHoldEnv: c.hold, configs.OnDeadlockEnv: c.deadlock}
-		if v := given[name]; v != "" {
+		if v := given[name].value; v != "" {
 			return v
 		}
 		return getenv(name)
 	})
-	if err != nil && len(c.variables()) > 0 {
-		err = fmt.Errorf("%w (--compute, --compute-hold and --on-deadlock set these variables)", err)
+	if err == nil {
+		return s, nil
 	}
-	if err != nil {
-		return s, &inputError{err}
+	// The error begins with the variable's name, but a flag may have been given.
+	for name, g := range given {
+		if rest, ok := strings.CutPrefix(err.Error(), name+":"); ok && g.value != "" {
+			return s, badInput("%s:%s", g.flag, rest)
+		}
 	}
-	return s, nil
+	return s, &inputError{err}
 }
 
 // check refuses flags for a virtual clock on a fabric that has none.

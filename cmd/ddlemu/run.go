@@ -205,6 +205,9 @@ func (g *global) settleScale(ctx context.Context, fs *pflag.FlagSet, fab *fabric
 	if !fs.Changed("time-scale") || fab.Config.TimeScale != 0 {
 		return false, nil
 	}
+	if fab.Config.IsVirtual() {
+		return false, errNoScale
+	}
 	s, err := host.SelectScale(ctx, host.WorkloadOf(fab))
 	if err != nil {
 		return false, err
@@ -213,6 +216,9 @@ func (g *global) settleScale(ctx context.Context, fs *pflag.FlagSet, fab *fabric
 	fmt.Fprintf(g.Stderr, "ddlemu: time scale %d, %s\n", s.Scale, s.Reason)
 	return true, nil
 }
+
+// errNoScale refuses a time scale that this host would choose.
+var errNoScale = badInput("--time-scale auto: a virtual clock has no time scale: leave out one of the two")
 
 // warnOneNode warns if fab has one node, and so no link.
 func (g *global) warnOneNode(fab *fabric.Fabric) {
