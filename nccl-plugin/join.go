@@ -22,6 +22,7 @@ import (
 	"github.com/ddlemu/ddlemu/nccl-plugin/internal/tcp"
 	"github.com/ddlemu/ddlemu/nccl-plugin/internal/transport"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
+	"github.com/ddlemu/ddlemu/shaper/ledger"
 	"github.com/ddlemu/ddlemu/shaper/live"
 	"github.com/ddlemu/ddlemu/shaper/state"
 	"github.com/ddlemu/ddlemu/shaper/verdict"
@@ -160,6 +161,11 @@ func (m *member) enter(fab *fabric.Fabric, job state.Job) (err error) {
 		m.participant.Leave()
 		return err
 	}
+	if err := m.openLedger(r); err != nil {
+		m.endpoint.Close()
+		m.participant.Leave()
+		return err
+	}
 	for i := range fab.Config.NICsPerNode {
 		n := fab.NIC(p.Node, i)
 		props := fab.Props(n)
@@ -191,6 +197,30 @@ func (m *member) setClock() error {
 	if C.net_gpu_memory(&fd, &base, &size) == 0 {
 		m.endpoint.(*shm.Endpoint).ShareGPU(shm.Memory{FD: int(fd), Base: base, Size: uint64(size)})
 	}
+	return nil
+}
+
+// ledgerRecords is how many records a ledger keeps: 64 MiB.
+const ledgerRecords = 1 << 20
+
+// openLedger makes the ledger of this process, if one is wanted.
+func (m *member) openLedger(r state.Rank) error {
+	dir := getenv(ledger.Env)
+	if dir == "" {
+		return nil
+	}
+	e, ok := m.endpoint.(*shm.Endpoint)
+	if !ok {
+		return fmt.Errorf("%s: the kernel datapath writes no ledger: unset it, or use datapath shm", ledger.Env)
+	}
+	l, err := ledger.Create(ledger.Path(dir, r.Rank, os.Getpid()), ledgerRecords, ledger.Info{
+		FabricID: m.file.ID(), Job: uint32(m.participant.Job().Index()), Rank: uint32(r.Rank), Node: uint32(r.Node), World: uint32(r.World),
+		PID: uint32(os.Getpid()), Virtual: m.file.Virtual(), TimeScale: int64(m.file.Fixed().TimeScale), Begun: m.file.Now(),
+	})
+	if err != nil {
+		return fmt.Errorf("%s: %w", ledger.Env, err)
+	}
+	e.SetLedger(l)
 	return nil
 }
 

@@ -32,7 +32,7 @@ type benchOptions struct {
 	NCCL             string
 	Soft             bool
 	Strict, CSV      bool
-	LogDir           string
+	LogDir, Trace    string
 	Cycles           int
 	flags            *pflag.FlagSet
 }
@@ -47,6 +47,7 @@ func (o *benchOptions) AddFlags(g *global, fs *pflag.FlagSet) {
 	fs.BoolVar(&o.Strict, "strict", false, "exit with status 3 if the verdict is INVALID; rows without expected time make it INVALID")
 	g.addJSONFlag(fs)
 	fs.BoolVar(&o.CSV, "csv", false, "print CSV")
+	fs.StringVar(&o.Trace, "trace", "", traceUsage)
 	fs.StringVar(&o.LogDir, "log-dir", "", "`folder` for NCCL's logs, which are then kept")
 }
 
@@ -132,6 +133,9 @@ func runBench(ctx context.Context, g *global, o *benchOptions, collective string
 		return err
 	}
 	defer e.Dir.Close()
+	if e.Trace, err = makeTrace(o.Trace, &e.Config); err != nil {
+		return err
+	}
 	e.Printer, e.LastOnly, e.Strict = o.printer(g), g.JSON || o.CSV || !isTerminal(g.Stdout), o.Strict
 	out, err := emulate.Run(ctx, e)
 	if err != nil {

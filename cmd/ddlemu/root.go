@@ -168,6 +168,7 @@ func commands(g *global) []*cobra.Command {
 		newExpectCommand(g),
 		newValidateCommand(g),
 		newVerifyCommand(g),
+		newMessagesCommand(g),
 		newExecCommand(g),
 		newSSHCommand(g),
 		newHostfileCommand(g),

@@ -19,6 +19,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/host"
 	"github.com/ddlemu/ddlemu/shaper/job"
+	"github.com/ddlemu/ddlemu/shaper/ledger"
 )
 
 // runOptions are the flags of run.
@@ -27,6 +28,7 @@ type runOptions struct {
 	NCCL          string
 	Soft, Strict  bool
 	PerNode       bool
+	Trace         string
 	clock         clockFlags
 	flags         *pflag.FlagSet
 }
@@ -41,6 +43,7 @@ func (o *runOptions) AddFlags(g *global, fs *pflag.FlagSet) {
 	fs.StringVar(&o.NCCL, "nccl", "", "`version` of NCCL for the software CUDA (2.22 or 2.29)")
 	fs.BoolVar(&o.PerNode, "per-node", false, "start the command once on every node of a kernel fabric")
 	fs.BoolVar(&o.Strict, "strict", false, "exit with status 3 if the command succeeds but the verdict is INVALID")
+	fs.StringVar(&o.Trace, "trace", "", traceUsage)
 	o.clock.AddFlags(fs)
 	flags.AddFabric(fs)
 }
@@ -135,6 +138,13 @@ func runRun(ctx context.Context, g *global, o *runOptions, args []string) error 
 func (o *runOptions) command(ctx context.Context, g *global, j *job.Job, env, args []string) (view string, status int, err error) {
 	if err := o.clock.check(j.Fabric); err != nil {
 		return "", 0, err
+	}
+	trace, err := makeTrace(o.Trace, &j.Fabric.Config)
+	if err != nil {
+		return "", 0, err
+	}
+	if trace != "" {
+		env = append(env, ledger.Env+"="+trace)
 	}
 	var nodes *perNode
 	if o.PerNode {

@@ -312,6 +312,49 @@ static uint64_t copy_budget(struct ddlemu_conn *c, int64_t now)
 	return idle > DDLEMU_IDLE_LONG ? DDLEMU_COPY_AFTER_IDLE : DDLEMU_COPY_PER_CALL;
 }
 
+// --- the ledger
+
+// note writes what has become of message r->msg, which test returns now.
+static void note(struct ddlemu_conn *c, const struct ddlemu_conn_request *r, struct ddlemu_record what)
+{
+	uint64_t number;
+	struct ddlemu_record *record = ledger_begin(&c->ledger, &number);
+	record->kind = what.kind;
+	record->late = what.late;
+	record->flow = c->f->id;
+	record->msg = r->msg;
+	record->size = r->size;
+	record->posted = what.posted;
+	record->modelled = what.modelled;
+	record->returned = what.returned;
+	ledger_end(record, number);
+}
+
+static void note_sent(struct ddlemu_conn *c, const struct ddlemu_conn_request *r, int64_t now)
+{
+	if (c->ledger.next == NULL)
+		return;
+	note(c, r,
+		(struct ddlemu_record){ .kind = DDLEMU_SENT,
+			.posted = send_at(c->f, r->msg)->posted,
+			.modelled = times_at(c->f, r->msg)->complete,
+			.returned = now });
+}
+
+static void note_received(struct ddlemu_conn *c, const struct ddlemu_conn_request *r, int64_t now)
+{
+	if (c->ledger.next == NULL)
+		return;
+	int64_t posted = receive_at(c->f, r->msg)->posted, due = times_at(c->f, r->msg)->due;
+	int64_t late = max64(0, r->visible - max64(due, posted));
+	note(c, r,
+		(struct ddlemu_record){ .kind = DDLEMU_RECEIVED,
+			.late = (uint32_t)min64(late, UINT32_MAX),
+			.posted = posted,
+			.modelled = due,
+			.returned = now });
+}
+
 // --- the sender's memory
 
 // place_of is the entry of message i in ddlemu_places. On a real clock it is 0.
@@ -468,6 +511,7 @@ static int sender_test(struct ddlemu_request *request, int *done, size_t *size)
 			dead = DDLEMU_ALIVE;
 		return failure(c, dead, closed && !completes);
 	}
+	note_sent(c, r, now);
 	return complete(r, &f->sends_done, done, size);
 }
 
@@ -591,15 +635,18 @@ static int copy_out(struct ddlemu_conn *c, int64_t now)
 			return DDLEMU_SUCCESS;
 		fault_flip(i, r->data, x.size);
 		const struct ddlemu_times *t = times_at(f, i);
+		const int64_t visible = x.size > 0 ? time_of(c) : now;
 		count_delivery(c->stats,
 			&(struct ddlemu_delivery){ .size = x.size,
 				.posted = x.posted,
 				.receive_posted = receive_at(f, i)->posted,
 				.due = t->due,
-				.visible = x.size > 0 ? time_of(c) : now,
+				.visible = visible,
 				.distortion = t->distortion },
 			c->scale);
 		r->size = x.size;
+		if (c->ledger.next != NULL)
+			r->visible = visible;
 		c->copied_msgs++;
 		c->copied_off = 0;
 		stop_waiting(c);
@@ -642,6 +689,7 @@ static int receiver_test(struct ddlemu_request *request, int *done, size_t *size
 			return DDLEMU_SUCCESS;
 		return failure(c, dead, closed);
 	}
+	note_received(c, r, now);
 	return complete(r, &f->receives_done, done, size);
 }
 

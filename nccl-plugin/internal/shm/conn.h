@@ -5,6 +5,7 @@
 #define DDLEMU_SHM_CONN_H
 
 #include "../../../shaper/clock/clock.h"
+#include "../../../shaper/ledger/ledger.h"
 #include "../../../shaper/link/engine.h"
 #include "../transport/transport.h"
 
@@ -39,6 +40,7 @@ struct ddlemu_conn_request {
 	uint64_t size; // bytes of the send; the capacity of the receive and, once it is received, the message's size
 	int busy; // posted, and not given back to NCCL
 	int counted_held; // counted in stats->held_sends
+	int64_t visible; // for the ledger: when the bytes of a receive were visible
 };
 
 // One process's view of a connection. Only this process reads or writes it; the shared memory is at f and ring.
@@ -54,6 +56,7 @@ struct ddlemu_conn {
 	char *ring;
 	uint64_t ring_size; // a private copy: the peer may overwrite the one in f
 	struct ddlemu_link_stats *stats; // where the job counts messages on this link
+	struct ddlemu_ledger_view ledger; // next is NULL if this process writes none
 	int64_t scale; // the time scale
 	int64_t last_call; // ns: when a call of this end last copied
 	uint64_t copied_msgs, copied_off; // messages that this end has copied, and the offset in the next one

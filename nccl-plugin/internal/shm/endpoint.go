@@ -17,6 +17,7 @@ import (
 	"unsafe"
 
 	"github.com/ddlemu/ddlemu/nccl-plugin/internal/transport"
+	"github.com/ddlemu/ddlemu/shaper/ledger"
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
@@ -31,6 +32,7 @@ type Endpoint struct {
 	joined bool          // this endpoint has joined it, and leaves it
 	gpu    Memory        // see ShareGPU; Size 0 if there is none
 	mapped mappedMemory
+	ledger *ledger.Ledger // nil if this process writes none
 }
 
 // conn is one end of one connection.
@@ -117,7 +119,28 @@ func (e *Endpoint) newConn(ops *C.struct_ddlemu_ops, r *region, clockFlow *C.str
 		e.Me.Reserve(-cost)
 		return nil, errors.New("no memory for a connection")
 	}
+	e.note(c)
 	return &conn{c: c, e: e, region: r, peer: peer, cost: cost}, nil
+}
+
+// SetLedger makes the connections made from now on write a ledger, which stays open until the
+// process ends.
+func (e *Endpoint) SetLedger(l *ledger.Ledger) { e.ledger = l }
+
+// note enters a new connection in the ledger, if there is one.
+func (e *Endpoint) note(c *C.struct_ddlemu_conn) {
+	if e.ledger == nil {
+		return
+	}
+	path := c.engine.path
+	first, last := e.Fabric.Entry(int(path.hop[0])), e.Fabric.Entry(int(path.hop[path.n-1]))
+	x := ledger.Connection{Flow: uint64(c.f.id), Link: uint32(path.link), Src: first.Src, Dst: last.Dst}
+	if c.base.ops == &C.ddlemu_shm_sender {
+		x.Sends = 1
+	}
+	e.ledger.Add(x)
+	next, records, mask := e.ledger.View()
+	c.ledger = C.struct_ddlemu_ledger_view{next: (*C.uint64_t)(next), records: (*C.struct_ddlemu_record)(records), mask: C.uint64_t(mask)}
 }
 
 // Comm is NCCL's comm.

@@ -21,6 +21,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/host"
 	"github.com/ddlemu/ddlemu/shaper/job"
+	"github.com/ddlemu/ddlemu/shaper/ledger"
 	"github.com/ddlemu/ddlemu/shaper/link"
 	"github.com/ddlemu/ddlemu/shaper/state"
 	"github.com/ddlemu/ddlemu/shaper/verdict"
@@ -50,6 +51,8 @@ type Options struct {
 	LastOnly bool
 	Log      io.Writer // for messages about the attempts
 	Env      []string  // added to the ranks' environment
+	// Trace is the folder for the ledgers of the ranks; "" for none. It keeps those of the last attempt.
+	Trace string
 	// DecideUpTo is the largest size in bytes that Expect makes NCCL run. Larger ones get the same decision. 0 for the
 	// constant DecideUpTo.
 	DecideUpTo int64
@@ -126,6 +129,11 @@ func (o *Options) attempts(ctx context.Context, why string, attempt func(ctx con
 
 // attempt makes one attempt with these notes in the header.
 func (o *Options) attempt(ctx context.Context, notes []string, printer bench.Printer) (out Outcome, err error) {
+	if o.Trace != "" {
+		if err := ledger.Clear(o.Trace); err != nil {
+			return Outcome{}, err
+		}
+	}
 	j, err := o.start(ctx)
 	if err != nil {
 		return Outcome{}, err
@@ -178,6 +186,9 @@ func (o *Options) ranksOn(j *job.Job) bench.Config {
 	env := append(locate.NetEnv(os.Getenv), o.Libraries.Env(o.Layout))
 	if o.Libraries.CUDA == locate.Soft && os.Getenv("DDLEMU_SOFT_GPUS") == "" {
 		env = append(env, fmt.Sprintf("DDLEMU_SOFT_GPUS=%d", min(max(o.Bench.Ranks, 8), maxSoftGPUs)))
+	}
+	if o.Trace != "" {
+		env = append(env, ledger.Env+"="+o.Trace)
 	}
 	cfg.Env = func(int) []string { return slices.Concat(j.Env(), env, o.Env) }
 	return cfg

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/spf13/cobra"
+
+	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/configs/units"
+	"github.com/ddlemu/ddlemu/intercept/messages"
+	"github.com/ddlemu/ddlemu/shaper/ledger"
+)
+
+const traceUsage = "`folder` for a ledger of each rank: what crossed the links, see `ddlemu messages`"
+
+// makeTrace makes the folder for the ledgers of a job on fabric c and returns its absolute path, "" if none is wanted.
+func makeTrace(dir string, c *configs.Fabric) (string, error) {
+	if dir == "" {
+		return "", nil
+	}
+	if c.OnKernel() {
+		return "", badInput("--trace: on the kernel datapath the ranks write no ledger: leave it out, or use datapath shm")
+	}
+	path, err := ledger.MakeFolder(dir)
+	if err != nil {
+		return "", badInput("--trace: %w", err)
+	}
+	return path, nil
+}
+
+func newMessagesCommand(g *global) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "messages FOLDER",
+		Short: "Print the messages that a traced job has sent",
+		Long: `Reads the ledgers that the ranks of a job wrote with --trace, and joins what the two ends
+of each message noted. Prints one line per pair of ranks; --json prints each message.
+
+Times are those of the emulated network. The transfer of a message begins when the
+sender posts it and ends when its last byte is at the receiver, in the model. A ledger
+keeps the newest million records; what is missing is said below the table.
+
+A ledger can be read while the job runs, and after a rank was killed.
+
+` + exitHelp,
+		Example: `  ddlemu bench alltoall --profile ndr400 --ranks 4 -b 1M -e 1M --trace t
+  ddlemu messages t
+  ddlemu messages t --json > messages.json`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return badInput("messages takes one folder: that of --trace")
+			}
+			return nil
+		},
+		RunE: func(_ *cobra.Command, args []string) error { return runMessages(g, args[0]) },
+	}
+	g.addJSONFlag(cmd.Flags())
+	return cmd
+}
+
+func runMessages(g *global, dir string) error {
+	t, err := messages.Load(dir)
+	if err != nil {
+		return badInput("%w", err)
+	}
+	if g.JSON {
+		return printMessagesJSON(g.Stdout, t)
+	}
+	printMessages(g.Stdout, t)
+	return nil
+}
+
+// printMessages prints a line per pair of ranks.
+func printMessages(w io.Writer, tr *messages.Trace) {
+	t := newTable(w, "from", "to", "messages ", "bytes ", "largest ", "transfer us p50 ", "max ", "receive after post us p50 ", "late us max ")
+	scale := 1000 * float64(tr.Ranks[0].TimeScale)
+	us := func(ns int64) string { return fmt.Sprintf("%.3f", float64(ns)/scale) }
+	for _, p := range tr.Pairs() {
+		transfer, longest, after := "-", "-", "-"
+		if p.Whole > 0 {
+			transfer, longest, after = us(p.Transfer), us(p.LongestTransfer), us(p.ReceiveAfter)
+		}
+		t.AppendRow(table.Row{rankName(p.Sender), rankName(p.Receiver), p.Messages, p.Bytes, p.Largest, transfer, longest, after, us(p.MostLate)})
+	}
+	t.Render()
+	fmt.Fprintf(w, "clock: %s, time scale %d\n", clockName(tr), tr.Ranks[0].TimeScale)
+	for _, note := range missing(tr) {
+		fmt.Fprintf(w, "note: %s\n", note)
+	}
+}
+
+func rankName(rank int) string {
+	if rank < 0 {
+		return "?"
+	}
+	return fmt.Sprintf("rank %d", rank)
+}
+
+func clockName(t *messages.Trace) string {
+	if t.Ranks[0].Virtual {
+		return configs.VirtualClock
+	}
+	return configs.RealClock
+}
+
+// missing says what the ledgers do not have.
+func missing(t *messages.Trace) []string {
+	notes := []string{}
+	if n := t.Overwritten; n > 0 {
+		notes = append(notes, fmt.Sprintf("%d older records were overwritten by newer ones", n))
+	}
+	if n := t.Unreadable; n > 0 {
+		notes = append(notes, fmt.Sprintf("%d records were not whole: a rank was writing them, or ended while it did", n))
+	}
+	if n := t.Unnoted; n > 0 {
+		notes = append(notes, fmt.Sprintf("%d ends of connections are unknown: a ledger had no place for them", n))
+	}
+	if n := len(t.Messages) - t.Whole(); n > 0 {
+		notes = append(notes, fmt.Sprintf("%s noted by one end only", units.Count(n, "message")))
+	}
+	if world, n := int(t.Ranks[0].World), len(t.Ranks); n != world {
+		notes = append(notes, fmt.Sprintf("%s of %s", units.Count(n, "ledger"), units.Count(world, "rank")))
+	}
+	for _, path := range t.Cut {
+		notes = append(notes, path+" ends too early")
+	}
+	return notes
+}
+
+// printMessagesJSON prints every message.
+func printMessagesJSON(w io.Writer, t *messages.Trace) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(struct {
+		Clock     string             `json:"clock"`
+		TimeScale int64              `json:"time_scale"`
+		Notes     []string           `json:"notes"`
+		Messages  []messages.Message `json:"messages"`
+	}{clockName(t), t.Ranks[0].TimeScale, missing(t), t.Messages})
+}

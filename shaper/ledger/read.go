@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ledger
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"unsafe"
+)
+
+// Content is what a ledger says.
+type Content struct {
+	Info
+	Connections []Connection
+	Unnoted     uint64   // connections for which the table had no place
+	Records     []Record // whole ones, in the order in which they were begun
+	Overwritten uint64   // older records whose place newer ones have taken
+	Unreadable  uint64   // records that were being written when the process ended or the file was read, or that are damaged
+	Cut         bool     // the file ends before its last record
+}
+
+// Read reads a ledger, which a process may be writing.
+func Read(path string) (*Content, error) {
+	first, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read a ledger: %w", err)
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read a ledger: %w", err)
+	}
+	dropChanged(b, first)
+	c, err := parse(b)
+	if err != nil {
+		return nil, fmt.Errorf("read the ledger %s: %w", path, err)
+	}
+	return c, nil
+}
+
+// dropChanged makes the records of b unreadable that changed while the file was read. If the writing
+// of a record, of which only a part was new at the first reading, has not gone on since, then b's
+// count of records, which was read later, says that the record before it is gone.
+func dropChanged(b, first []byte) {
+	for at := recordsAt; at+recordSize <= min(len(b), len(first)); at += recordSize {
+		if !bytes.Equal(b[at:at+recordSize], first[at:at+recordSize]) {
+			clear(b[at : at+recordSize])
+		}
+	}
+}
+
+func parse(b []byte) (*Content, error) {
+	var h header
+	if len(b) < int(unsafe.Sizeof(h)) {
+		return nil, errors.New("it is too short for a ledger")
+	}
+	h = *(*header)(unsafe.Pointer(&b[0]))
+	switch {
+	case h.Magic != magic:
+		return nil, errors.New("it is no ledger of ddlemu")
+	case h.Version != version || h.RecordSize != recordSize:
+		return nil, fmt.Errorf("it has version %d, this is version %d: use the ddlemu that wrote it", h.Version, version)
+	case h.Capacity == 0 || h.Capacity&(h.Capacity-1) != 0 || h.Capacity > 1<<40 || h.VirtualClock > 1:
+		return nil, errors.New("its header is damaged")
+	}
+	c := &Content{Info: Info{
+		FabricID: h.FabricID, Job: h.Job, Rank: h.Rank, Node: h.Node, World: h.World, PID: h.PID,
+		Virtual: h.VirtualClock == 1, TimeScale: h.TimeScale, Begun: h.Begun,
+	}}
+	c.Unnoted = h.LostConnections
+	for i := range min(h.Connections, maxConnections) {
+		if at := connectionsAt + i*uint64(unsafe.Sizeof(Connection{})); at+uint64(unsafe.Sizeof(Connection{})) <= uint64(len(b)) {
+			c.Connections = append(c.Connections, *(*Connection)(unsafe.Pointer(&b[at])))
+		}
+	}
+	stored := uint64(max(0, len(b)-recordsAt)) / recordSize
+	c.Cut = stored < h.Capacity
+	stored = min(stored, h.Capacity)
+	older := h.Next - min(h.Next, h.Capacity) // all records up to this number
+	for i := range stored {
+		r := *(*Record)(unsafe.Pointer(&b[recordsAt+i*recordSize]))
+		if r.Number > older && r.Number <= h.Next && (r.Number-1)&(h.Capacity-1) == i && (r.Kind == Sent || r.Kind == Received) {
+			c.Records = append(c.Records, r)
+		}
+	}
+	slices.SortFunc(c.Records, func(a, b Record) int { return cmp.Compare(a.Number, b.Number) })
+	c.Overwritten, c.Unreadable = older, h.Next-older-uint64(len(c.Records))
+	return c, nil
+}
