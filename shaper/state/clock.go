@@ -59,6 +59,15 @@ func (f *File) diedInClock(slot int) {
 	}
 }
 
+// deadlock is the reason [Deadlocked] if all ranks on the fabric waited for each other, else 0. A rank
+// that ends without a word after that cannot tell its job.
+func (f *File) deadlock() Reason {
+	if s := f.ClockStatus(); s != nil && s.Deadlocked {
+		return Deadlocked
+	}
+	return 0
+}
+
 // flowsName is the name of the file of the flows of a fabric with a virtual clock. The id
 // keeps the files of two fabrics of one name apart, of which one is just being removed.
 func flowsName(fabric string, id uint64) string {

@@ -272,7 +272,7 @@ func (f *File) reapSlot(e *participantEntry) {
 	job, rank, node := int(e.Job), e.Rank, e.Node
 	known := job < len(f.jobs())
 	if known {
-		f.jobs()[job].invalidate(PeerDied)
+		f.jobs()[job].invalidate(PeerDied | f.deadlock())
 	}
 	atomic.StoreUint32(&e.State, slotFree)
 	if known {
