@@ -135,8 +135,8 @@ func TestPropertyNeverBelowTheCut(t *testing.T) {
 	})
 }
 
-// A slower link or a longer path never makes a call faster, except by up to 5 % because flows that share a port may
-// take turns in another order.
+// A slower link or a longer path never makes a call faster, except because flows that share a port may take turns in
+// another order: by up to 10 %, where a call is short and a message of it takes a tenth of the time (5.3 % with 3 ranks).
 func TestPropertyMonotonic(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d, s := drawDecision(t, 512<<10), drawStar(t)
@@ -155,7 +155,7 @@ func TestPropertyMonotonic(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if b.Time < a.Time*0.95 {
+		if b.Time < a.Time*0.9 {
 			t.Fatalf("%.0f ns at %d bit/s and %v, %.0f at %d and %v", a.Time, s.bandwidth, s.latency, b.Time, worse.bandwidth, worse.latency)
 		}
 	})
