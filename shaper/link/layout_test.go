@@ -11,10 +11,8 @@ import (
 )
 
 func TestLayouts(t *testing.T) {
-	for _, twins := range layouts() {
-		if err := layout.Compare(twins[0], twins[1]); err != nil {
-			t.Error(err)
-		}
+	if err := layout.CompareAll(layouts()); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -619,9 +619,13 @@ static int copy_out(struct ddlemu_conn *c, int64_t now)
 			at += n;
 			budget -= n;
 		}
-		// The sender may have withdrawn the memory meanwhile. Then the copied bytes may be others.
+		// The sender may have withdrawn the memory meanwhile. Then the copied bytes may be others. It does so
+		// once, so this loop ends.
 		__atomic_thread_fence(__ATOMIC_ACQUIRE);
-		if (place_of(c, i) != place) {
+		const uint64_t place_now = place_of(c, i);
+		if (place_now != place) {
+			if (place_now != 0 && place_now != DDLEMU_LOST)
+				return FAIL(DDLEMU_REMOTE_ERROR, CORRUPT_TEXT);
 			c->copied_off -= at - f->consumed;
 			continue;
 		}

@@ -5,10 +5,19 @@
 package layout
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 	"strings"
 )
+
+// CompareAll is [Compare] for several structs in Go, each with its twin in C.
+func CompareAll(twins [][2]reflect.Type) (err error) {
+	for _, t := range twins {
+		err = errors.Join(err, Compare(t[0], t[1]))
+	}
+	return err
+}
 
 // Compare says where c, a C struct as cgo has it, differs from g: every field must have its
 // twin, of the same name but for case and underscores, at the same offset and of the same
