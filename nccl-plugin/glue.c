@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
+#define _GNU_SOURCE // dladdr
 #include "glue.h"
 
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/auxv.h>
@@ -21,6 +23,13 @@ void net_log(int level, const char *text)
 
 int net_secure(void) { return getauxval(AT_SECURE) != 0; }
 const char *net_getenv(const char *name) { return net_secure() ? NULL : getenv(name); }
+
+const char *net_path(void)
+{
+	Dl_info info;
+	return dladdr((void *)net_path, &info) != 0 ? info.dli_fname : NULL;
+}
+
 int net_setenv(const char *name, const char *value) { return setenv(name, value, 1); }
 
 static int exiting;

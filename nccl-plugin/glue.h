@@ -52,6 +52,18 @@ int net_set_clock(const void *calls);
 // mapping in this process. They stay as long as the process. Returns -1 if there is none.
 int net_gpu_memory(int *fd, void **base, size_t *size);
 
+// Gives the profiler the ledger (struct ddlemu_ledger_view) and the virtual clock (struct ddlemu_clock_view), NULL if
+// the clock is real.
+void net_set_ledger(void *next, void *records, uint64_t mask, const void *virtual_clock);
+
+// The calls with which the software CUDA tells that ledger what messages are for (struct ddlemu_ledger_calls), and
+// hands them over: -1 if this process has no software CUDA, or one that does not take them.
+const void *net_ledger_calls(void);
+int net_set_ledger_calls(const void *calls);
+
+// The path of this library.
+const char *net_path(void);
+
 // Whether NCCL may pass GPU memory: only that of software GPUs, which is host memory. Set before NCCL reads the
 // properties of the NICs.
 void net_set_direct(int);

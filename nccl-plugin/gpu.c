@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "glue.h"
+#include "internal/transport/slots.h"
 
 // bus_id writes the PCI bus ID of the GPU that the library's current context uses, by the functions of these names. If
 // `required` is not NULL, the library must have a symbol of that name.
@@ -48,6 +49,13 @@ int net_set_clock(const void *calls)
 {
 	int (*set)(const void *) = (int (*)(const void *))soft_function("ddlemuSoftSetClock");
 	return set == NULL ? -1 : set(calls);
+}
+
+int net_set_ledger_calls(const void *calls)
+{
+	int (*set)(const void *) = (int (*)(const void *))soft_function("ddlemuSoftSetLedger");
+	ddlemu_has_slots = set != NULL && set(calls) == 0;
+	return ddlemu_has_slots ? 0 : -1;
 }
 
 int net_gpu_memory(int *fd, void **base, size_t *size)

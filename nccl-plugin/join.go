@@ -37,6 +37,8 @@ const (
 	hostIDEnv = "NCCL_HOSTID"
 	protoEnv  = "NCCL_PROTO"
 
+	profilerEnv = "NCCL_PROFILER_PLUGIN"
+
 	// For the kernel datapath.
 	streamsEnv    = "DDLEMU_STREAMS"
 	ipv6Env       = "DDLEMU_IPV6"
@@ -221,7 +223,27 @@ func (m *member) openLedger(r state.Rank) error {
 		return fmt.Errorf("%s: %w", ledger.Env, err)
 	}
 	e.SetLedger(l)
+	next, records, mask := l.View()
+	C.net_set_ledger(next, records, C.uint64_t(mask), e.Clock())
+	m.offerProfiler()
+	C.net_set_ledger_calls(C.net_ledger_calls()) // a real GPU has no such kernels
 	return nil
+}
+
+// offerProfiler makes NCCL load this library as its profiler, which tells the ledger what messages
+// are for. NCCL does so by itself since 2.28.3; 2.22 has no profiler.
+func (m *member) offerProfiler() {
+	if user := getenv(profilerEnv); user != "" {
+		logLine(C.NET_LOG_INFO, fmt.Sprintf("%s is %s, so the ledger does not say what messages are for", profilerEnv, user))
+		return
+	}
+	path := C.net_path()
+	if path == nil {
+		return
+	}
+	name := C.CString(profilerEnv)
+	defer C.free(unsafe.Pointer(name))
+	C.net_setenv(name, path)
 }
 
 // newEndpoint makes the endpoint for the fabric's datapath.

@@ -120,7 +120,10 @@ func missing(t *messages.Trace) []string {
 		notes = append(notes, fmt.Sprintf("%d ends of connections are unknown: a ledger had no place for them", n))
 	}
 	if n := len(t.Messages) - t.Whole(); n > 0 {
-		notes = append(notes, fmt.Sprintf("%s noted by one end only", units.Count(n, "message")))
+		notes = append(notes, fmt.Sprintf("%s of %d not got back by both ends: see `ddlemu pending`", units.Count(n, "message"), len(t.Messages)))
+	}
+	if n := t.Unattributed(); n > 0 {
+		notes = append(notes, fmt.Sprintf("for %s of %d it is not known which collective they belong to", units.Count(n, "message"), len(t.Messages)))
 	}
 	if world, n := int(t.Ranks[0].World), len(t.Ranks); n != world {
 		notes = append(notes, fmt.Sprintf("%s of %s", units.Count(n, "ledger"), units.Count(world, "rank")))
@@ -131,14 +134,33 @@ func missing(t *messages.Trace) []string {
 	return notes
 }
 
+// messageJSON is a message with what it is for; Function is "" if that is not known.
+type messageJSON struct {
+	messages.Message
+	Function     string `json:"function"`
+	Sequence     int    `json:"sequence"` // of the calls of the function on the communicator, from 0
+	Communicator string `json:"communicator"`
+	Algorithm    string `json:"algorithm"`
+	Protocol     string `json:"protocol"`
+}
+
 // printMessagesJSON prints every message.
 func printMessagesJSON(w io.Writer, t *messages.Trace) error {
+	all := make([]messageJSON, len(t.Messages))
+	for i, m := range t.Messages {
+		all[i].Message = m
+		if c := t.CallOf(&m); c >= 0 {
+			call, task := &t.Calls[c], &t.Tasks[m.Task()]
+			all[i].Function, all[i].Sequence, all[i].Communicator = call.Name, call.Seq, fmt.Sprintf("%#x", call.Comm)
+			all[i].Algorithm, all[i].Protocol = task.Algo, task.Proto
+		}
+	}
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
 	return e.Encode(struct {
-		Clock     string             `json:"clock"`
-		TimeScale int64              `json:"time_scale"`
-		Notes     []string           `json:"notes"`
-		Messages  []messages.Message `json:"messages"`
-	}{clockName(t), t.Ranks[0].TimeScale, missing(t), t.Messages})
+		Clock     string        `json:"clock"`
+		TimeScale int64         `json:"time_scale"`
+		Notes     []string      `json:"notes"`
+		Messages  []messageJSON `json:"messages"`
+	}{clockName(t), t.Ranks[0].TimeScale, missing(t), all})
 }

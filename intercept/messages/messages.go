@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package messages joins the ledgers of a job's processes: each message with what its sender and
-// its receiver noted.
+// its receiver noted, and with the collective or the send of the program that it belongs to.
 package messages
 
 import (
@@ -13,7 +13,7 @@ import (
 )
 
 // Message is one message over a connection. Times are ns of the fabric's clock, already multiplied
-// by the time scale. What an end has not noted is 0: see HasSent and HasReceived.
+// by the time scale. What is not known is 0: see Sent and Received.
 type Message struct {
 	Flow     uint64 `json:"flow"` // the connection
 	Number   uint64 `json:"message"`
@@ -21,36 +21,48 @@ type Message struct {
 	Receiver int    `json:"receiver"`
 	Src      int    `json:"src_nic"` // NIC of the fabric
 	Dst      int    `json:"dst_nic"`
-	Size     uint64 `json:"bytes"`
+	Size     uint64 `json:"bytes"` // of a message that the sender has not noted, the receive's capacity
 
-	HasSent  bool  `json:"sent"`
+	// The sender's end.
+	HasSend  bool  `json:"send_posted"`
+	Sent     bool  `json:"sent"`             // test has returned the send
 	Posted   int64 `json:"posted_ns"`        // by the sender
+	Stalled  int64 `json:"stalled_ns"`       // the longest time before that for which NCCL did not call although it had requests
 	Complete int64 `json:"complete_ns"`      // the send, in the model
 	SendEnds int64 `json:"send_returned_ns"` // when test returned it
 
-	HasReceived   bool   `json:"received"`
-	ReceivePosted int64  `json:"receive_posted_ns"`
-	Due           int64  `json:"due_ns"`  // at the receiver, in the model
-	Late          uint32 `json:"late_ns"` // how much later its bytes were visible
-	ReceiveEnds   int64  `json:"receive_returned_ns"`
+	// The receiver's end.
+	HasReceive    bool  `json:"receive_posted"`
+	Received      bool  `json:"received"` // test has returned the receive
+	ReceivePosted int64 `json:"receive_posted_ns"`
+	Due           int64 `json:"due_ns"`  // at the receiver, in the model
+	Late          int64 `json:"late_ns"` // how much later its bytes were visible
+	ReceiveEnds   int64 `json:"receive_returned_ns"`
+
+	// What it is for: places in Trace.Tasks, -1 if unknown.
+	SendTask    int `json:"-"`
+	ReceiveTask int `json:"-"`
+	Channel     int `json:"channel"` // of NCCL, -1 if unknown
+	Step        int `json:"step"`    // of the messages of its task on its connection
+}
+
+// Task is the place of the message's task, the sender's if it is known; -1 if none is.
+func (m *Message) Task() int {
+	if m.SendTask >= 0 {
+		return m.SendTask
+	}
+	return m.ReceiveTask
 }
 
 // Trace is what the ledgers of a job say.
 type Trace struct {
 	Ranks    []ledger.Info // in the order of ranks
 	Messages []Message     // in the order of their first time
+	Tasks    []Task        // of all ranks
+	Calls    []Call        // in the order of their first time
 	// What is missing, summed over the ledgers.
 	Overwritten, Unreadable, Unnoted uint64
 	Cut                              []string // files that end too early
-}
-
-// key names a message.
-type key struct{ flow, msg uint64 }
-
-// ends are the ranks and NICs of a connection.
-type ends struct {
-	sender, receiver int
-	src, dst         uint32
 }
 
 // Load reads all ledgers in a folder. They must be of one job.
@@ -80,38 +92,56 @@ func Load(dir string) (*Trace, error) {
 			return nil, fmt.Errorf("%s and %s are of two jobs: keep the ledgers of each job in a folder of its own", paths[0], paths[i])
 		}
 	}
+	slices.SortFunc(all, func(a, b *ledger.Content) int { return cmp.Or(cmp.Compare(a.Rank, b.Rank), cmp.Compare(a.PID, b.PID)) })
 	t.join(all)
+	t.joinComms()
+	t.findCalls()
 	return t, nil
 }
 
-// join makes the messages.
+// key names a message.
+type key struct{ flow, msg uint64 }
+
+// join makes the tasks and the messages.
 func (t *Trace) join(all []*ledger.Content) {
 	flows := connections(all)
+	tasks := t.addTasks(all)
 	at := map[key]int{}
 	for _, c := range all {
 		t.Ranks = append(t.Ranks, c.Info)
 		t.Overwritten += c.Overwritten
 		t.Unreadable += c.Unreadable
 		t.Unnoted += c.Unnoted
+		ops := operationsOf(c)
 		for _, r := range c.Records {
-			k := key{r.Flow, r.Msg}
+			if int(r.Conn) >= len(c.Connections) {
+				continue // counted in Unnoted
+			}
+			flow := c.Connections[r.Conn].Flow
+			k := key{flow, r.Msg}
 			i, ok := at[k]
 			if !ok {
 				i = len(t.Messages)
 				at[k] = i
-				e, known := flows[r.Flow]
-				if !known {
-					e = &ends{sender: -1, receiver: -1}
-				}
-				t.Messages = append(t.Messages, Message{Flow: r.Flow, Number: r.Msg, Sender: e.sender, Receiver: e.receiver, Src: int(e.src), Dst: int(e.dst)})
+				e := flows[flow]
+				t.Messages = append(t.Messages, Message{
+					Flow: flow, Number: r.Msg, Sender: e.sender, Receiver: e.receiver, Src: int(e.src), Dst: int(e.dst),
+					SendTask: -1, ReceiveTask: -1, Channel: -1,
+				})
 			}
 			t.Messages[i].add(r)
+			t.Messages[i].addOperation(r, ops.of(r.Op), tasks)
 		}
 	}
-	slices.SortFunc(t.Ranks, func(a, b ledger.Info) int { return cmp.Compare(a.Rank, b.Rank) })
 	slices.SortFunc(t.Messages, func(a, b Message) int {
 		return cmp.Or(cmp.Compare(a.first(), b.first()), cmp.Compare(a.Flow, b.Flow), cmp.Compare(a.Number, b.Number))
 	})
+}
+
+// ends are the ranks and NICs of a connection.
+type ends struct {
+	sender, receiver int
+	src, dst         uint32
 }
 
 // connections finds the ends of each connection.
@@ -136,20 +166,27 @@ func connections(all []*ledger.Content) map[uint64]*ends {
 
 // add notes what one end says.
 func (m *Message) add(r ledger.Record) {
-	m.Size = r.Size
-	if r.Kind == ledger.Sent {
-		m.HasSent, m.Posted, m.Complete, m.SendEnds = true, r.Posted, r.Modelled, r.Returned
-	} else {
-		m.HasReceived, m.ReceivePosted, m.Due, m.Late, m.ReceiveEnds = true, r.Posted, r.Modelled, r.Late, r.Returned
+	if r.Kind == ledger.Send {
+		m.Size = r.Size
+		m.HasSend, m.Sent, m.Posted, m.Stalled, m.Complete, m.SendEnds = true, r.Returned != 0, r.Posted, int64(r.Late), r.Modelled, r.Returned
+		return
 	}
+	if !m.HasSend {
+		m.Size = r.Size
+	}
+	m.HasReceive, m.Received, m.ReceivePosted, m.ReceiveEnds = true, r.Returned != 0, r.Posted, r.Returned
+	m.Due, m.Late = r.Modelled, int64(r.Late)
 }
+
+// IsWhole says whether both ends have got the message back.
+func (m *Message) IsWhole() bool { return m.Sent && m.Received }
 
 // first is the earliest time that is known of a message.
 func (m *Message) first() int64 {
 	switch {
-	case !m.HasSent:
+	case !m.HasSend:
 		return m.ReceivePosted
-	case !m.HasReceived:
+	case !m.HasReceive:
 		return m.Posted
 	}
 	return min(m.Posted, m.ReceivePosted)

@@ -17,18 +17,18 @@ func of(rank uint32) ledger.Info {
 }
 
 // twoRanks is a job in which rank 0 sends messages 0 to 2 of flow 5 to rank 1. The last one has not
-// arrived, and rank 1 has received a message of a connection that nobody noted.
+// arrived, and rank 1 has posted a receive for a connection that rank 0 does not know.
 func twoRanks() [2]ledgertest.Ledger {
 	return [2]ledgertest.Ledger{
 		{Info: of(0), Connections: []ledger.Connection{{Flow: 5, Sends: 1, Src: 0, Dst: 1}}, Records: []ledger.Record{
-			{Kind: ledger.Sent, Flow: 5, Msg: 0, Size: 100, Posted: 10, Modelled: 40, Returned: 41},
-			{Kind: ledger.Sent, Flow: 5, Msg: 1, Size: 300, Posted: 20, Modelled: 60, Returned: 60},
-			{Kind: ledger.Sent, Flow: 5, Msg: 2, Size: 7, Posted: 30, Modelled: 70, Returned: 75},
+			{Kind: ledger.Send, Conn: 0, Msg: 0, Size: 100, Posted: 10, Modelled: 40, Returned: 41, Late: 6},
+			{Kind: ledger.Send, Conn: 0, Msg: 1, Size: 300, Posted: 20, Modelled: 60, Returned: 60},
+			{Kind: ledger.Send, Conn: 0, Msg: 2, Size: 7, Posted: 30},
 		}},
-		{Info: of(1), Connections: []ledger.Connection{{Flow: 5, Sends: 0, Src: 0, Dst: 1}}, Records: []ledger.Record{
-			{Kind: ledger.Received, Flow: 5, Msg: 0, Size: 100, Posted: 5, Modelled: 30, Returned: 33, Late: 3},
-			{Kind: ledger.Received, Flow: 5, Msg: 1, Size: 300, Posted: 25, Modelled: 50, Returned: 52, Late: 2},
-			{Kind: ledger.Received, Flow: 9, Msg: 4, Size: 1, Posted: 1, Modelled: 2, Returned: 3},
+		{Info: of(1), Connections: []ledger.Connection{{Flow: 9}, {Flow: 5, Sends: 0, Src: 0, Dst: 1}}, Records: []ledger.Record{
+			{Kind: ledger.Receive, Conn: 1, Msg: 0, Size: 100, Posted: 5, Modelled: 30, Returned: 33, Late: 3},
+			{Kind: ledger.Receive, Conn: 1, Msg: 1, Size: 300, Posted: 25, Modelled: 50, Returned: 52, Late: 2},
+			{Kind: ledger.Receive, Conn: 0, Msg: 4, Size: 1, Posted: 1},
 		}},
 	}
 }
@@ -55,14 +55,24 @@ func load(t *testing.T, dir string) *Trace {
 func TestMessages(t *testing.T) {
 	two := twoRanks()
 	tr := load(t, write(t, two[1], two[0]))
-	want := []Message{
-		{Flow: 9, Number: 4, Sender: -1, Receiver: -1, Size: 1, HasReceived: true, ReceivePosted: 1, Due: 2, ReceiveEnds: 3},
-		{Flow: 5, Number: 0, Sender: 0, Receiver: 1, Src: 0, Dst: 1, Size: 100, HasSent: true, Posted: 10, Complete: 40, SendEnds: 41,
-			HasReceived: true, ReceivePosted: 5, Due: 30, Late: 3, ReceiveEnds: 33},
-		{Flow: 5, Number: 1, Sender: 0, Receiver: 1, Src: 0, Dst: 1, Size: 300, HasSent: true, Posted: 20, Complete: 60, SendEnds: 60,
-			HasReceived: true, ReceivePosted: 25, Due: 50, Late: 2, ReceiveEnds: 52},
-		{Flow: 5, Number: 2, Sender: 0, Receiver: 1, Src: 0, Dst: 1, Size: 7, HasSent: true, Posted: 30, Complete: 70, SendEnds: 75},
+	unknown := Message{SendTask: -1, ReceiveTask: -1, Channel: -1}
+	want := []Message{unknown, unknown, unknown, unknown}
+	set := func(i int, change func(*Message)) { change(&want[i]) }
+	set(0, func(m *Message) {
+		m.Flow, m.Number, m.Sender, m.Receiver, m.Size, m.HasReceive, m.ReceivePosted = 9, 4, -1, 1, 1, true, 1
+	})
+	for i := 1; i < 4; i++ {
+		set(i, func(m *Message) { m.Flow, m.Number, m.Sender, m.Receiver, m.Src, m.Dst = 5, uint64(i-1), 0, 1, 0, 1 })
 	}
+	set(1, func(m *Message) {
+		m.Size, m.HasSend, m.Sent, m.Posted, m.Stalled, m.Complete, m.SendEnds = 100, true, true, 10, 6, 40, 41
+		m.HasReceive, m.Received, m.ReceivePosted, m.Due, m.Late, m.ReceiveEnds = true, true, 5, 30, 3, 33
+	})
+	set(2, func(m *Message) {
+		m.Size, m.HasSend, m.Sent, m.Posted, m.Complete, m.SendEnds = 300, true, true, 20, 60, 60
+		m.HasReceive, m.Received, m.ReceivePosted, m.Due, m.Late, m.ReceiveEnds = true, true, 25, 50, 2, 52
+	})
+	set(3, func(m *Message) { m.Size, m.HasSend, m.Posted = 7, true, 30 })
 	if !reflect.DeepEqual(tr.Messages, want) {
 		t.Errorf("%+v\nwant %+v", tr.Messages, want)
 	}
@@ -76,7 +86,7 @@ func TestPairs(t *testing.T) {
 	two := twoRanks()
 	got := load(t, write(t, two[:]...)).Pairs()
 	want := []Pair{
-		{Sender: -1, Receiver: -1, Messages: 1, Bytes: 1, Largest: 1},
+		{Sender: -1, Receiver: 1, Messages: 1, Bytes: 1, Largest: 1},
 		{Sender: 0, Receiver: 1, Messages: 3, Bytes: 407, Largest: 300, Whole: 2, Transfer: 30, LongestTransfer: 30, ReceiveAfter: 5, MostLate: 3},
 	}
 	if !reflect.DeepEqual(got, want) {

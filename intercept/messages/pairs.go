@@ -8,12 +8,12 @@ import (
 )
 
 // Pair sums the messages from one rank to another. Times are ns of the fabric's clock, already
-// multiplied by the time scale, of the messages that both ends have noted.
+// multiplied by the time scale, of the messages that both ends have got back.
 type Pair struct {
 	Sender, Receiver int // ranks, -1 if unknown
 	Messages         int
 	Bytes, Largest   uint64
-	Whole            int   // messages that both ends have noted
+	Whole            int   // messages that both ends have got back
 	Transfer         int64 // median time from the send's post to the last byte at the receiver, in the model
 	LongestTransfer  int64
 	ReceiveAfter     int64 // median time from the send's post to the receive's; negative if the receive was first
@@ -45,8 +45,8 @@ func pair(sender, receiver int, all []*Message) Pair {
 	for _, m := range all {
 		p.Bytes += m.Size
 		p.Largest = max(p.Largest, m.Size)
-		p.MostLate = max(p.MostLate, int64(m.Late))
-		if m.HasSent && m.HasReceived {
+		p.MostLate = max(p.MostLate, m.Late)
+		if m.IsWhole() {
 			transfers = append(transfers, m.Due-m.Posted)
 			after = append(after, m.ReceivePosted-m.Posted)
 		}
@@ -59,11 +59,11 @@ func pair(sender, receiver int, all []*Message) Pair {
 	return p
 }
 
-// Whole counts the messages that both ends have noted.
+// Whole counts the messages that both ends have got back.
 func (t *Trace) Whole() int {
 	n := 0
 	for i := range t.Messages {
-		if t.Messages[i].HasSent && t.Messages[i].HasReceived {
+		if t.Messages[i].IsWhole() {
 			n++
 		}
 	}

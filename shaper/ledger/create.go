@@ -72,18 +72,19 @@ func (l *Ledger) View() (next, records unsafe.Pointer, mask uint64) {
 	return unsafe.Pointer(&l.head().Next), unsafe.Pointer(&l.mem[recordsAt]), l.capacity - 1
 }
 
-// Add notes a connection, before its first record. A process that makes more than 16384 of them
-// loses the others, and counts them.
-func (l *Ledger) Add(c Connection) {
+// Add notes a connection, before its first record, and returns its place in the table. A process that
+// makes more than 16384 of them loses the others, and counts them: their records have no connection.
+func (l *Ledger) Add(c Connection) uint32 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n := l.head().Connections
 	if n == maxConnections {
 		atomic.AddUint64(&l.head().LostConnections, 1)
-		return
+		return maxConnections
 	}
 	*(*Connection)(unsafe.Pointer(&l.mem[connectionsAt+n*uint64(unsafe.Sizeof(c))])) = c
 	atomic.StoreUint64(&l.head().Connections, n+1)
+	return uint32(n)
 }
 
 func (l *Ledger) head() *header { return (*header)(unsafe.Pointer(&l.mem[0])) }

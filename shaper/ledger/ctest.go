@@ -12,9 +12,10 @@ static void write_some(void *mem, uint64_t capacity, uint64_t flow, uint64_t n)
 	for (uint64_t i = 0; i < n; i++) {
 		uint64_t number;
 		struct ddlemu_record *r = ledger_begin(&v, &number);
-		r->kind = DDLEMU_SENT;
+		r->kind = DDLEMU_SEND;
 		r->late = (uint32_t)i;
-		r->flow = flow;
+		r->conn = (uint32_t)flow;
+		r->op = 0;
 		r->msg = i;
 		r->size = flow ^ i;
 		r->posted = r->modelled = r->returned = (int64_t)(flow + i);
@@ -45,6 +46,8 @@ func layouts() [][2]reflect.Type {
 	return [][2]reflect.Type{
 		{reflect.TypeFor[header](), reflect.TypeFor[C.struct_ddlemu_ledger]()},
 		{reflect.TypeFor[Record](), reflect.TypeFor[C.struct_ddlemu_record]()},
+		{reflect.TypeFor[Task](), reflect.TypeFor[C.struct_ddlemu_task_record]()},
+		{reflect.TypeFor[Op](), reflect.TypeFor[C.struct_ddlemu_op_record]()},
 	}
 }
 
@@ -53,7 +56,9 @@ func constants() map[string][2]uint64 {
 	return map[string][2]uint64{
 		"magic": {magic, C.DDLEMU_LEDGER_MAGIC}, "version": {version, C.DDLEMU_LEDGER_VERSION}, "records": {recordsAt, C.DDLEMU_LEDGER_RECORDS},
 		"connections": {connectionsAt, C.DDLEMU_LEDGER_CONNECTIONS},
-		"sent":        {uint64(Sent), C.DDLEMU_SENT}, "received": {uint64(Received), C.DDLEMU_RECEIVED},
+		"send":        {uint64(Send), C.DDLEMU_SEND}, "receive": {uint64(Receive), C.DDLEMU_RECEIVE},
+		"task": {uint64(TaskKind), C.DDLEMU_TASK}, "op": {uint64(OpKind), C.DDLEMU_OP}, "kernel task": {uint64(KernelTask), C.DDLEMU_KERNEL_TASK},
+		"most connections": {maxConnections, C.DDLEMU_LEDGER_MAX_CONNECTIONS}, "unknown": {Unknown, C.DDLEMU_UNKNOWN},
 	}
 }
 

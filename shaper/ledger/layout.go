@@ -5,7 +5,7 @@ package ledger
 // The layout of the file, as in ledger.h.
 const (
 	magic      = 0x31676c756d656464
-	version    = 1
+	version    = 2
 	recordSize = 64
 
 	connectionsAt  = 4096 // where the table of connections begins
@@ -18,20 +18,61 @@ type Kind uint32
 
 // The kinds of records.
 const (
-	Sent     Kind = 1 // a send that test has returned
-	Received Kind = 2 // a receive that test has returned
+	Send     Kind = 1 // a message, noted by the sender
+	Receive  Kind = 2 // a message, noted by the receiver
+	TaskKind Kind = 3
+	OpKind   Kind = 4
+
+	KernelTask Kind = 5 // a task, as a kernel of the software CUDA knows it: its Comm is a number of this process
 )
 
-// Record is one entry. Times are ns of the fabric's clock, already multiplied by the time scale.
+// Unknown is a function, algorithm, protocol or type that has no number here.
+const Unknown = 0xff
+
+// Record is one end of a message. Times are ns of the fabric's clock, already multiplied by the
+// time scale.
 type Record struct {
-	Number    uint64 // 1 + the records before it
-	Kind      Kind
-	Late      uint32 // ns; received: how late the bytes were visible; at most the largest value
-	Flow, Msg uint64 // the connection, and the message's number in it: both ends have the same
-	Size      uint64 // bytes
-	Posted    int64  // by this end
-	Modelled  int64  // sent: when the model says that the send is complete; received: when the message is due
-	Returned  int64  // by NCCL's test
+	Number uint64 // 1 + the records before it
+	Kind   Kind
+	// Send: the longest time since the thread's post before, for which NCCL did not call although it had
+	// requests. Receive: how late the bytes were visible. Both on a real clock only; at most the largest
+	// value.
+	Late     uint32
+	Conn     uint32 // place in the table of connections; if there is none, it has no place
+	Op       uint32 // the lower half of the number of its operation's record; 0: not known
+	Msg      uint64 // number in its connection: both ends have the same
+	Size     uint64 // bytes; of a receive that has not returned, its capacity
+	Posted   int64  // by this end
+	Modelled int64  // send: when it is complete in the model; receive: when the message is due
+	Returned int64  // by NCCL's test; 0: it is not returned
+}
+
+// Task is a collective, or a send or receive of the program.
+type Task struct {
+	Number                      uint64
+	Kind                        Kind
+	Func, Algo, Proto, Datatype uint8  // NCCL's numbers, or Unknown
+	Comm                        uint64 // NCCL's hash of the communicator
+	Seq                         uint32 // of a collective: the calls of this function on this communicator before it
+	Group                       uint32 // tasks of this process with the same number were planned together; 0: not known
+	Count                       uint64 // elements
+	Peer                        int32  // rank in the communicator: of a send or receive the other end, of a collective the root
+	Ranks, Rank                 int32  // of the communicator; 0 and -1 if NCCL does not say
+	Channels                    uint32
+	Begun                       int64 // when NCCL had planned it
+}
+
+// Op is the part of a task that one connection carries.
+type Op struct {
+	Number         uint64
+	Kind           Kind
+	Task           uint32 // the lower half of the number of its task's record
+	PID            int32  // of the process that has that record
+	Rank, Peer     int32  // in the communicator
+	Channel, Sends uint16
+	Steps, Chunk   uint32 // messages; bytes of the largest
+	Begun, Ended   int64  // by NCCL's progress thread; 0: it has not ended
+	_              uint64
 }
 
 // header is the begin of the file.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The ledger of a process: what its ends of connections did, one record of 64 bytes for each thing, in a file that the
-// process maps. layout.go is the same in Go; a test compares the two.
+// The ledger of a process: what its ends of connections did, and what NCCL says that it was for. One record of 64 bytes
+// for each thing, in a file that the process maps. layout.go is the same in Go; a test compares the two.
 //
 // The records are a ring: a new one takes the place of the oldest. Any number of threads write, without a lock. What is
 // written stays if the process is killed. A reader, which may read at any time, knows by a record's number whether it
@@ -11,29 +11,16 @@
 #ifndef DDLEMU_LEDGER_H
 #define DDLEMU_LEDGER_H
 
-#include <stdint.h>
+#include <stdbool.h>
+
+#include "record.h"
 
 #define DDLEMU_LEDGER_MAGIC 0x31676c756d656464ull // "ddemulg1"
-#define DDLEMU_LEDGER_VERSION 1
+#define DDLEMU_LEDGER_VERSION 2
+#define DDLEMU_LEDGER_AHEAD 4 // records
 #define DDLEMU_LEDGER_CONNECTIONS 4096 // where the table of connections begins
-#define DDLEMU_LEDGER_RECORDS (DDLEMU_LEDGER_CONNECTIONS + 64 * 16384)
-
-// What a record is about.
-enum ddlemu_record_kind {
-	DDLEMU_SENT = 1, // a send, when test has returned it
-	DDLEMU_RECEIVED = 2, // a receive, when test has returned it
-};
-
-struct ddlemu_record {
-	uint64_t number; // 1 + the records before it; atomic, stored last
-	uint32_t kind;
-	uint32_t late; // ns; received: how late the bytes were visible; at most UINT32_MAX
-	uint64_t flow, msg; // the connection, and the message's number in it: both ends have the same
-	uint64_t size; // bytes
-	int64_t posted; // by this end
-	int64_t modelled; // sent: when the model says that the send is complete; received: when the message is due
-	int64_t returned; // by test
-};
+#define DDLEMU_LEDGER_MAX_CONNECTIONS 16384
+#define DDLEMU_LEDGER_RECORDS (DDLEMU_LEDGER_CONNECTIONS + 64 * DDLEMU_LEDGER_MAX_CONNECTIONS)
 
 // The begin of the file. A table of connections follows, which only Go writes, then the records.
 struct ddlemu_ledger {
@@ -56,14 +43,29 @@ struct ddlemu_ledger_view {
 	uint64_t mask;
 };
 
+// ledger_at is the record with a number. It may be another one by now.
+static inline struct ddlemu_record *ledger_at(const struct ddlemu_ledger_view *l, uint64_t number)
+{
+	return &l->records[(number - 1) & l->mask];
+}
+
+// ledger_has says whether the record with a number is still there. Nobody else writes to it, unless the other threads
+// fill the whole ledger before the caller has written.
+static inline bool ledger_has(const struct ddlemu_ledger_view *l, uint64_t number)
+{
+	return number != 0 && __atomic_load_n(&ledger_at(l, number)->number, __ATOMIC_RELAXED) == number;
+}
+
 // ledger_begin takes the place of the next record. The caller fills it and calls ledger_end with its number. Until then
 // the place has the number of the record before, and `next` says that this one is gone.
 static inline struct ddlemu_record *ledger_begin(const struct ddlemu_ledger_view *l, uint64_t *number)
 {
 	uint64_t i = __atomic_fetch_add(l->next, 1, __ATOMIC_RELAXED);
 	__atomic_thread_fence(__ATOMIC_RELEASE); // whoever sees a new field also sees `next`
+	// A place was last used long ago, so it is in no cache: fetch those of the next records.
+	__builtin_prefetch(&l->records[(i + DDLEMU_LEDGER_AHEAD) & l->mask], 1);
 	*number = i + 1;
-	return &l->records[i & l->mask];
+	return ledger_at(l, i + 1);
 }
 
 static inline void ledger_end(struct ddlemu_record *r, uint64_t number)

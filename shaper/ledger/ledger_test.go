@@ -63,7 +63,7 @@ func read(t *testing.T, path string) *Content {
 func check(t *testing.T, c *Content) {
 	t.Helper()
 	for i, r := range c.Records {
-		if r.Kind != Sent || r.Size != r.Flow^r.Msg || r.Late != uint32(r.Msg) || r.Posted != int64(r.Flow+r.Msg) || r.Modelled != r.Posted || r.Returned != r.Posted {
+		if r.Kind != Send || r.Size != uint64(r.Conn)^r.Msg || r.Late != uint32(r.Msg) || r.Posted != int64(uint64(r.Conn)+r.Msg) || r.Modelled != r.Posted || r.Returned != r.Posted {
 			t.Fatalf("record %d is mixed of several: %+v", i, r)
 		}
 		if i > 0 && r.Number <= c.Records[i-1].Number {
@@ -93,7 +93,9 @@ func TestRecords(t *testing.T) {
 func TestConnections(t *testing.T) {
 	l, path := create(t, 64)
 	for i := range uint64(maxConnections + 3) {
-		l.Add(Connection{Flow: i, Sends: uint32(i & 1), Link: 4, Src: 1, Dst: uint32(i)})
+		if place := l.Add(Connection{Flow: i, Sends: uint32(i & 1), Link: 4, Src: 1, Dst: uint32(i)}); uint64(place) != min(i, maxConnections) {
+			t.Fatalf("connection %d is at %d", i, place)
+		}
 		if i == 2 {
 			if c := read(t, path); len(c.Connections) != 3 || c.Unnoted != 0 {
 				t.Errorf("%d connections, %d not noted", len(c.Connections), c.Unnoted)
@@ -118,7 +120,7 @@ func TestConcurrentWriters(t *testing.T) {
 	l, path := create(t, capacity)
 	var all sync.WaitGroup
 	for w := range uint64(writers) {
-		all.Go(func() { writeSome(l, w<<32, each) })
+		all.Go(func() { writeSome(l, w<<28, each) })
 	}
 	done := make(chan struct{})
 	go func() { all.Wait(); close(done) }()
@@ -222,7 +224,7 @@ func TestForeignFiles(t *testing.T) {
 	for want, change := range map[string]func([]byte) []byte{
 		"too short":             func([]byte) []byte { return []byte("x") },
 		"no ledger of ddlemu":   func(b []byte) []byte { b[0]++; return b },
-		"it has version 2":      func(b []byte) []byte { b[8]++; return b },
+		"it has version 3":      func(b []byte) []byte { b[8]++; return b },
 		"its header is damaged": func(b []byte) []byte { b[16]++; return b },
 	} {
 		if _, err := parse(change(append([]byte(nil), good...))); err == nil || !strings.Contains(err.Error(), want) {

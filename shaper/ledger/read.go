@@ -17,10 +17,12 @@ type Content struct {
 	Info
 	Connections []Connection
 	Unnoted     uint64   // connections for which the table had no place
-	Records     []Record // whole ones, in the order in which they were begun
-	Overwritten uint64   // older records whose place newer ones have taken
-	Unreadable  uint64   // records that were being written when the process ended or the file was read, or that are damaged
-	Cut         bool     // the file ends before its last record
+	Records     []Record // of messages: whole ones, in the order in which they were begun
+	Tasks       []Task   // likewise
+	Ops         []Op
+	Overwritten uint64 // older records whose place newer ones have taken
+	Unreadable  uint64 // records that were being written when the process ended or the file was read, or that are damaged
+	Cut         bool   // the file ends before its last record
 }
 
 // Read reads a ledger, which a process may be writing.
@@ -81,12 +83,23 @@ func parse(b []byte) (*Content, error) {
 	stored = min(stored, h.Capacity)
 	older := h.Next - min(h.Next, h.Capacity) // all records up to this number
 	for i := range stored {
-		r := *(*Record)(unsafe.Pointer(&b[recordsAt+i*recordSize]))
-		if r.Number > older && r.Number <= h.Next && (r.Number-1)&(h.Capacity-1) == i && (r.Kind == Sent || r.Kind == Received) {
+		at := unsafe.Pointer(&b[recordsAt+i*recordSize])
+		r := *(*Record)(at)
+		if r.Number <= older || r.Number > h.Next || (r.Number-1)&(h.Capacity-1) != i {
+			continue
+		}
+		switch r.Kind {
+		case Send, Receive:
 			c.Records = append(c.Records, r)
+		case TaskKind, KernelTask:
+			c.Tasks = append(c.Tasks, *(*Task)(at))
+		case OpKind:
+			c.Ops = append(c.Ops, *(*Op)(at))
 		}
 	}
 	slices.SortFunc(c.Records, func(a, b Record) int { return cmp.Compare(a.Number, b.Number) })
-	c.Overwritten, c.Unreadable = older, h.Next-older-uint64(len(c.Records))
+	slices.SortFunc(c.Tasks, func(a, b Task) int { return cmp.Compare(a.Number, b.Number) })
+	slices.SortFunc(c.Ops, func(a, b Op) int { return cmp.Compare(a.Number, b.Number) })
+	c.Overwritten, c.Unreadable = older, h.Next-older-uint64(len(c.Records)+len(c.Tasks)+len(c.Ops))
 	return c, nil
 }

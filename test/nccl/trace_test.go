@@ -19,6 +19,11 @@ type traced struct {
 		Sender, Receiver int
 		Bytes            uint64
 		Sent, Received   bool
+		Function         string
+		Sequence         int
+		Algorithm        string
+		Communicator     string
+		Channel          int
 		Posted           int64 `json:"posted_ns"`
 		ReceivePosted    int64 `json:"receive_posted_ns"`
 		Due              int64 `json:"due_ns"`
@@ -39,12 +44,14 @@ func messagesOf(t *testing.T, dir string) (got traced) {
 	return got
 }
 
-// The ledgers of a job have every message, and the same bytes as the links' counters.
+// The ledgers of a job have every message, and the same bytes as the links' counters, and know what each
+// message is for: by NCCL's profiler, or by the software CUDA's kernels.
 func TestLedgersHaveEveryMessage(t *testing.T) {
 	bin := compile(t, "threads")
-	for _, program := range []string{"storm", "repeat"} {
+	for _, tc := range [][2]string{{"storm", "2.22"}, {"storm", "2.29"}, {"repeat", "2.22"}, {"repeat", "2.29"}} {
+		program := tc[0]
 		dir := filepath.Join(t.TempDir(), "t")
-		args := []string{"run", "--profile", "ndr400", "--clock", "virtual", "--soft-cuda", "--trace", dir, "--", bin, program}
+		args := []string{"run", "--profile", "ndr400", "--clock", "virtual", "--soft-cuda", "--nccl", tc[1], "--trace", dir, "--", bin, program}
 		out, err := ddlemu(t.Context(), t, folder(t), nil, args...).CombinedOutput()
 		if err != nil {
 			t.Fatalf("%v:\n%s", err, out)
@@ -59,6 +66,9 @@ func TestLedgersHaveEveryMessage(t *testing.T) {
 			if !m.Sent || !m.Received || m.Late != 0 || m.Due < m.Posted || m.Due < m.ReceivePosted || m.Complete < m.Due {
 				t.Fatalf("%s: %+v", program, m)
 			}
+			if m.Function == "" || m.Channel < 0 {
+				t.Fatalf("%s: it is not known what this is for: %+v", program, m)
+			}
 			link := "node" + strconv.Itoa(m.Sender) + ":node" + strconv.Itoa(m.Receiver)
 			ledgers[link] = sum{ledgers[link].messages + 1, ledgers[link].bytes + m.Bytes}
 		}
@@ -72,6 +82,49 @@ func TestLedgersHaveEveryMessage(t *testing.T) {
 				t.Errorf("%s, %s: %+v in the ledgers, %+v counted by the link:\n%s", program, link, ledgers[link], links[link], out)
 			}
 		}
+	}
+}
+
+// Each message of a benchmark is one of its collective, and all of its calls are there.
+func TestMessagesOfCollectives(t *testing.T) {
+	for _, tc := range []struct {
+		collective, function, algo, version string
+		calls                               int // iterations, warm-ups included, times sizes, times 2 if in place too
+	}{
+		{"allreduce", "AllReduce", "Ring", "2.22", 3 * 4 * 2},
+		{"allreduce", "AllReduce", "Ring", "2.29", 3 * 4 * 2},
+		{"allreduce", "AllReduce", "Tree", "2.29", 3 * 4 * 2},
+		{"allgather", "AllGather", "PAT", "2.29", 3 * 3 * 2}, // 8 bytes are too few for 4 ranks
+		{"reducescatter", "ReduceScatter", "Ring", "2.22", 3 * 3 * 2},
+		{"broadcast", "Broadcast", "Ring", "2.29", 3 * 4 * 2}, // NCCL's profiler does not know them
+		{"alltoall", "AllToAll", "", "2.22", 3 * 4},
+		{"alltoall", "AllToAll", "", "2.29", 3 * 4},
+	} {
+		t.Run(strings.Join([]string{tc.collective, tc.algo, tc.version}, " "), func(t *testing.T) {
+			var env []string
+			if tc.algo != "" {
+				env = []string{"NCCL_ALGO=" + tc.algo}
+			}
+			dir := filepath.Join(t.TempDir(), "t")
+			bench(t, folder(t), env, tc.collective, "--profile", "ndr400", "--ranks", "4", "--nccl", tc.version, "-b", "8", "-e", "1M", "-f", "50", "-n", "2", "-w", "1", "--trace", dir)
+			sequences, communicators := map[int]bool{}, map[string]bool{}
+			for _, m := range messagesOf(t, dir).Messages {
+				if m.Function == "" {
+					t.Fatalf("it is not known what this is for: %+v", m)
+				}
+				if m.Function != tc.function {
+					continue // the checks' own
+				}
+				sequences[m.Sequence] = true
+				communicators[m.Communicator] = true
+				if m.Algorithm != tc.algo {
+					t.Fatalf("%+v", m)
+				}
+			}
+			if len(sequences) < tc.calls || len(communicators) != 1 {
+				t.Errorf("%d calls on %d communicators, want %d at least, on 1", len(sequences), len(communicators), tc.calls)
+			}
+		})
 	}
 }
 

@@ -86,17 +86,25 @@ func (d *driver) rounds(ctx context.Context, n int, commands ...[]string) (sampl
 	s := samples{}
 	for range n {
 		for _, args := range commands {
-			figures, err := d.measure(ctx, nil, args...)
-			if err != nil {
+			if err := d.sample(ctx, s, nil, args...); err != nil {
 				return nil, err
-			}
-			for _, f := range figures {
-				key := fmt.Sprintf("%s %d", f.name, f.number)
-				s[key] = append(s[key], f.value)
 			}
 		}
 	}
 	return s, nil
+}
+
+// sample makes one measurement and adds its figures to s.
+func (d *driver) sample(ctx context.Context, s samples, env []string, args ...string) error {
+	figures, err := d.measure(ctx, env, args...)
+	if err != nil {
+		return err
+	}
+	for _, f := range figures {
+		key := fmt.Sprintf("%s %d", f.name, f.number)
+		s[key] = append(s[key], f.value)
+	}
+	return nil
 }
 
 // median is the median of the figures of key.

@@ -46,6 +46,7 @@ func run(ctx context.Context, build, page, only string) error {
 	}{
 		{"throughput", d.throughput},
 		{"latency", d.latency},
+		{"ledger", d.ledgerCost},
 		{"connections", d.connections},
 		{"flows", d.flows},
 		{"kernel", func(ctx context.Context) (*section, error) { return d.kernel(ctx, build) }},

@@ -66,10 +66,12 @@ std::vector<char *> children(const Comm &c, const Channel &ch, bool receives)
 	return conns;
 }
 
-RunnerSpec collective_spec(const Comm &c, const Func &f, const CollWork &w)
+RunnerSpec collective_spec(const Comm &c, const Channel &ch, const Func &f, const CollWork &w)
 {
 	RunnerSpec spec;
 	spec.comm = &c;
+	spec.task = w.task;
+	spec.channel = ch.id;
 	find_reduction(*c.layout, f.op, f.type, w.arg, &spec.red);
 	// The ring algorithms of these collectives have chunks of 4 steps in 2 slices; all others have 1 step.
 	bool four_steps = f.algo == Algo::kRing &&
@@ -88,7 +90,7 @@ void start_tree(const Comm &c, const Channel &ch, const Func &f, const CollWork 
 	const char *in = w.send + share.offset * elt;
 	char *result = w.recv + share.offset * elt;
 	auto add = [&](const Primitive &first, std::vector<char *> recv, std::vector<char *> send) {
-		RunnerSpec spec = collective_spec(c, f, w);
+		RunnerSpec spec = collective_spec(c, ch, f, w);
 		spec.schedule = std::make_unique<PerChunk>(share.size, share.chunk, elt, first);
 		spec.recv = std::move(recv), spec.send = std::move(send);
 		out->push_back(make_runner(f.proto, std::move(spec)));
@@ -148,7 +150,7 @@ void start_collective(const Comm &c, const Channel &ch, const Func &f, const Col
 		start_tree(c, ch, f, w, share, out);
 		return;
 	}
-	RunnerSpec spec = collective_spec(c, f, w);
+	RunnerSpec spec = collective_spec(c, ch, f, w);
 	if (f.algo == Algo::kPat) {
 		bool gather = f.coll == Coll::kAllGather;
 		PatPeers peers = pat_peers(c, ch, gather);
@@ -173,6 +175,8 @@ void start_p2p(const Comm &c, const Channel &ch, const P2pWork &w, Runners *out)
 		RunnerSpec spec;
 		spec.comm = &c;
 		spec.step_bytes = c.p2p_chunk;
+		spec.task = sending ? w.send_task : w.recv_task;
+		spec.channel = ch.id;
 		(sending ? spec.send : spec.recv) = { conn };
 		Primitive first = { !sending, sending, sending ? buf + begin : nullptr, sending ? nullptr : buf + begin,
 			0, false };
@@ -190,6 +194,8 @@ void start_broadcasts(const Comm &c, const Channel &ch, const Batch &b, Runners 
 {
 	RunnerSpec spec;
 	spec.comm = &c;
+	spec.task = b.bcast_task;
+	spec.channel = ch.id;
 	spec.schedule = gatherv_schedule(c, b);
 	spec.recv = { recv_conn(c, ch, ch.prev, 0) }, spec.send = { send_conn(c, ch, ch.next, 0) };
 	out->push_back(make_runner(b.func->proto, std::move(spec)));

@@ -8,6 +8,8 @@
 #include <sys/types.h>
 
 #include "device.h"
+#include "ledger.h"
+#include "prims.h"
 
 namespace softexec {
 
@@ -70,6 +72,26 @@ public:
 	void post_send(uint64_t n) { store_release(tail_, step += n); }
 	void post_recv(uint64_t n) { store_release(head_, step += n); }
 
+	// Sender: the current step, in this slot, has so many bytes. The proxy may send it once it is filled.
+	void announce(const char *slot, size_t bytes) const
+	{
+		if (op_ != 0)
+			ledger()->sends(slot, op_);
+		if (has_fifo())
+			fifo().set_size(static_cast<ssize_t>(bytes));
+	}
+	// Receiver: the current step, in this slot, is read.
+	void took(const char *slot) const
+	{
+		if (op_ != 0)
+			ledger()->receives(slot, op_);
+	}
+	// Names the task that the messages of this connection are for, if it is one between nodes.
+	void belongs_to(uint32_t task, int channel, bool sends)
+	{
+		op_ = task != 0 && has_fifo() ? ledger()->op(task, channel, sends) : 0;
+	}
+
 	// Rounds the step up to a multiple of n, as NCCL does when a collective starts. A receiver frees the steps that
 	// it skips.
 	void align_step(uint64_t n, bool receiver)
@@ -101,10 +123,22 @@ private:
 	int step_size_;
 	uint64_t limit_ = 0; // this end may go up to this step
 	bool limit_known_ = false;
+	uint32_t op_ = 0; // for the ledger; 0: none
 
 public:
 	uint64_t step; // next step to send or receive
 };
+
+// Makes the connections of a runner.
+inline std::vector<Conn> connect(const RunnerSpec &spec, const std::vector<char *> &conns, Proto proto, bool sends)
+{
+	std::vector<Conn> out;
+	for (char *c : conns) {
+		out.emplace_back(*spec.comm->layout, c, proto);
+		out.back().belongs_to(spec.task, spec.channel, sends);
+	}
+	return out;
+}
 
 } // namespace softexec
 

@@ -43,6 +43,7 @@ struct CollWork {
 	size_t grains_lo, grains_mid, grains_hi; // chunk sizes of the same channels, in grains
 	uint64_t arg; // the operator's argument; read_launch has replaced a pointer by its value
 	bool profiled;
+	uint32_t task = 0; // for the ledger, see name_tasks
 };
 
 struct P2pWork {
@@ -53,6 +54,7 @@ struct P2pWork {
 	size_t send_chunk, recv_chunk;
 	bool send_ll, recv_ll;
 	bool profiled;
+	uint32_t send_task = 0, recv_task = 0;
 };
 
 // One of the broadcasts of an AllGatherV.
@@ -69,6 +71,7 @@ struct Batch {
 	std::vector<CollWork> colls; // one after another
 	std::vector<P2pWork> p2ps; // all at the same time
 	std::vector<BcastWork> bcasts; // chunk by chunk in turn
+	uint32_t bcast_task = 0; // of all of them
 };
 
 // The work of one block of the grid: batches one after another, all on one channel.

@@ -57,6 +57,8 @@ struct RunnerSpec {
 	int slices_per_chunk = 1; // Simple only
 	int steps_per_slice = 1; // Simple only
 	int step_bytes = 0; // Simple only: data bytes of a step; 0: the communicator's
+	uint32_t task = 0; // for the ledger, see name_tasks
+	int channel = 0;
 };
 
 std::unique_ptr<Runner> make_simple(RunnerSpec spec);

@@ -22,11 +22,8 @@ class LineRunner : public Runner {
 public:
 	explicit LineRunner(RunnerSpec spec) : spec_(std::move(spec))
 	{
-		const Layout &l = *spec_.comm->layout;
-		for (char *c : spec_.recv)
-			recv_.emplace_back(l, c, Line::kProto);
-		for (char *c : spec_.send)
-			send_.emplace_back(l, c, Line::kProto);
+		recv_ = connect(spec_, spec_.recv, Line::kProto, false);
+		send_ = connect(spec_, spec_.send, Line::kProto, true);
 		step_bytes_ = static_cast<size_t>(spec_.comm->buff_size[Line::kProto] / kSteps);
 	}
 
@@ -80,11 +77,8 @@ private:
 			if (!c.can_send(1))
 				return false;
 		}
-		for (Conn &c : send_) {
-			if (c.has_fifo())
-				c.fifo().set_size(
-					static_cast<ssize_t>(Line::message_bytes(lines_, c.step, step_bytes_)));
-		}
+		for (Conn &c : send_)
+			c.announce(address(c, 0), Line::message_bytes(lines_, c.step, step_bytes_));
 		return true;
 	}
 
@@ -136,8 +130,10 @@ private:
 	void end_primitive()
 	{
 		if (prim_->recv) {
-			for (Conn &c : recv_)
+			for (Conn &c : recv_) {
+				c.took(address(c, 0));
 				c.post_recv(1);
+			}
 		}
 		if (prim_->send) {
 			for (Conn &c : send_)

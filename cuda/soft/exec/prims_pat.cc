@@ -16,11 +16,8 @@ public:
 	Pat(RunnerSpec spec, const CollWork &w, const Share &share, bool gather)
 		: spec_(std::move(spec)), input_(w.send), output_(w.recv), share_(share), gather_(gather)
 	{
-		const Layout &l = *spec_.comm->layout;
-		for (char *c : spec_.recv)
-			recv_.emplace_back(l, c, kSimple);
-		for (char *c : spec_.send)
-			send_.emplace_back(l, c, kSimple);
+		recv_ = connect(spec_, spec_.recv, kSimple, false);
+		send_ = connect(spec_, spec_.send, kSimple, true);
 		PatShape shape = pat_shape(spec_.comm->nranks, share.chunk * spec_.red.elt, share.size * spec_.red.elt);
 		steps_ = gather ? pat_all_gather(shape) : pat_reduce_scatter(shape);
 		written_.assign(static_cast<size_t>(spec_.comm->nranks), false);
@@ -106,12 +103,13 @@ private:
 		if (s.send_dim >= 0 && s.post_send) {
 			Conn &c = send(s);
 			size_t slots = static_cast<size_t>(s.send_slot) + 1;
-			if (c.has_fifo())
-				c.fifo().set_size(static_cast<ssize_t>(slots * count() * spec_.red.elt));
+			c.announce(c.slot_ahead(0), slots * count() * spec_.red.elt);
 			c.post_send(1);
 		}
-		if (s.recv_dim >= 0 && s.post_recv)
+		if (s.recv_dim >= 0 && s.post_recv) {
+			recv(s).took(recv(s).slot_ahead(0));
 			recv(s).post_recv(1);
+		}
 	}
 
 	RunnerSpec spec_;

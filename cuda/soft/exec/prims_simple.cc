@@ -15,12 +15,13 @@ class Simple : public Runner {
 public:
 	explicit Simple(RunnerSpec spec) : spec_(std::move(spec))
 	{
-		const Layout &l = *spec_.comm->layout;
 		uint64_t chunk_steps = static_cast<uint64_t>(spec_.slices_per_chunk * spec_.steps_per_slice);
-		for (char *c : spec_.recv)
-			recv_.emplace_back(l, c, kSimple).align_step(chunk_steps, true);
-		for (char *c : spec_.send)
-			send_.emplace_back(l, c, kSimple).align_step(chunk_steps, false);
+		recv_ = connect(spec_, spec_.recv, kSimple, false);
+		send_ = connect(spec_, spec_.send, kSimple, true);
+		for (Conn &c : recv_)
+			c.align_step(chunk_steps, true);
+		for (Conn &c : send_)
+			c.align_step(chunk_steps, false);
 		size_t step = static_cast<size_t>(
 			spec_.step_bytes ? spec_.step_bytes : spec_.comm->buff_size[kSimple] / kSteps);
 		max_slice_ = step / spec_.red.elt * steps();
@@ -93,8 +94,7 @@ private:
 		}
 		if (prim_->send) {
 			for (Conn &c : send_) {
-				if (c.has_fifo())
-					c.fifo().set_size(static_cast<ssize_t>(n * elt));
+				c.announce(c.slot(), n * elt);
 				s.dst[s.ndst++] = c.slot();
 			}
 		}
@@ -111,8 +111,10 @@ private:
 	void post()
 	{
 		if (prim_->recv) {
-			for (Conn &c : recv_)
+			for (Conn &c : recv_) {
+				c.took(c.slot());
 				c.post_recv(steps());
+			}
 		}
 		if (prim_->send) {
 			for (Conn &c : send_)

@@ -10,6 +10,7 @@
 #include "algos.h"
 #include "clock.h"
 #include "conn.h"
+#include "ledger.h"
 #include "polled.h"
 #include "pool.h"
 #include "stats.h"
@@ -310,6 +311,7 @@ int run(const Layout &l, const softexec_launch &launch)
 	if (!read_launch(l, launch, &plan, &why) || !check_connections(plan, &why))
 		return refuse(why);
 	return_fifo_credits(plan);
+	name_tasks(&plan);
 	// In virtual time helpers would only share the cores with other ranks, while time stands still.
 	const ddlemu_clock_calls *clock = virtual_clock();
 	const size_t threads = clock ? 1 : thread_count(plan.blocks.size(), plan.comm.nranks, estimate_bytes(plan));

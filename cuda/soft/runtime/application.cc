@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "../exec/ledger.h"
 #include "clock.h"
 #include "error.h"
 #include "sampler.h"
@@ -158,6 +159,7 @@ void forget_application()
 {
 	registered.thread = nullptr;
 	softexec::forget_clock();
+	softexec::ledger_table.store(nullptr); // it is the parent's
 }
 
 void for_each_application_thread(const std::function<void(ApplicationThread &)> &f)

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "../exec/ledger.h"
 #include "arena.h"
 #include "device.h"
 #include "error.h"
@@ -38,6 +39,7 @@ cudaError_t allocate(void **out, size_t size, Origin origin)
 
 void release(const Region &region)
 {
+	softexec::forget_comms(reinterpret_cast<void *>(region.base), region.size);
 	Device *d = devices()->existing(region.device);
 	if (d && region.origin != Origin::kImported)
 		d->arena->release(reinterpret_cast<void *>(region.base), region.size);

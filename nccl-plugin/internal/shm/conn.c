@@ -40,6 +40,7 @@
 #include "../../../shaper/state/lateness.h"
 #include "../transport/call.h"
 #include "../transport/copy.h"
+#include "../transport/slots.h"
 #include "fault.h"
 
 // --- advancing the link model
@@ -314,45 +315,65 @@ static uint64_t copy_budget(struct ddlemu_conn *c, int64_t now)
 
 // --- the ledger
 
-// note writes what has become of message r->msg, which test returns now.
-static void note(struct ddlemu_conn *c, const struct ddlemu_conn_request *r, struct ddlemu_record what)
+static bool has_ledger(const struct ddlemu_conn *c) { return c->ledger.next != NULL; }
+
+// What the ledger knows of this thread.
+static __thread struct {
+	int64_t outstanding; // requests that NCCL has not got back: while there are any, it calls all the time
+	int64_t last; // call
+	int64_t gap; // the longest time between two calls since the last post, while there were requests
+} calls;
+
+// note_call notes that NCCL has called.
+static void note_call(const struct ddlemu_conn *c, int64_t now)
 {
-	uint64_t number;
-	struct ddlemu_record *record = ledger_begin(&c->ledger, &number);
-	record->kind = what.kind;
-	record->late = what.late;
-	record->flow = c->f->id;
+	if (!has_ledger(c))
+		return;
+	if (calls.outstanding > 0)
+		calls.gap = max64(calls.gap, now - calls.last);
+	calls.last = now;
+}
+
+static uint32_t bounded(int64_t ns) { return (uint32_t)min64(max64(ns, 0), UINT32_MAX); }
+
+// note_post makes the record of a request, which has just been posted.
+static void note_post(struct ddlemu_conn *c, struct ddlemu_conn_request *r, int64_t now)
+{
+	if (!has_ledger(c))
+		return;
+	note_call(c, now);
+	struct ddlemu_record *record = ledger_begin(&c->ledger, &r->base.record);
+	record->kind = is_sender(c) ? DDLEMU_SEND : DDLEMU_RECEIVE;
+	record->late = is_sender(c) && c->clock == NULL ? bounded(calls.gap) : 0;
+	record->conn = c->ledger_conn;
+	record->op = is_sender(c) && ddlemu_has_slots ? ddlemu_slot_op(r->data) : 0;
 	record->msg = r->msg;
 	record->size = r->size;
-	record->posted = what.posted;
-	record->modelled = what.modelled;
-	record->returned = what.returned;
-	ledger_end(record, number);
+	record->posted = now;
+	record->modelled = record->returned = 0;
+	ledger_end(record, r->base.record);
+	if (!is_sender(c) && ddlemu_has_slots)
+		ddlemu_slot_receives(r->data, r->base.record);
+	ddlemu_last_request = &r->base;
+	calls.outstanding++;
+	calls.gap = 0;
 }
 
-static void note_sent(struct ddlemu_conn *c, const struct ddlemu_conn_request *r, int64_t now)
+// note_return completes the record of a request, which test returns now.
+static void note_return(struct ddlemu_conn *c, const struct ddlemu_conn_request *r, int64_t now)
 {
-	if (c->ledger.next == NULL)
+	if (!has_ledger(c))
 		return;
-	note(c, r,
-		(struct ddlemu_record){ .kind = DDLEMU_SENT,
-			.posted = send_at(c->f, r->msg)->posted,
-			.modelled = times_at(c->f, r->msg)->complete,
-			.returned = now });
-}
-
-static void note_received(struct ddlemu_conn *c, const struct ddlemu_conn_request *r, int64_t now)
-{
-	if (c->ledger.next == NULL)
+	calls.outstanding--;
+	if (!ledger_has(&c->ledger, r->base.record))
 		return;
-	int64_t posted = receive_at(c->f, r->msg)->posted, due = times_at(c->f, r->msg)->due;
-	int64_t late = max64(0, r->visible - max64(due, posted));
-	note(c, r,
-		(struct ddlemu_record){ .kind = DDLEMU_RECEIVED,
-			.late = (uint32_t)min64(late, UINT32_MAX),
-			.posted = posted,
-			.modelled = due,
-			.returned = now });
+	struct ddlemu_record *record = ledger_at(&c->ledger, r->base.record);
+	const struct ddlemu_times *t = times_at(c->f, r->msg);
+	if (!is_sender(c))
+		record->late = bounded(r->visible - max64(t->due, receive_at(c->f, r->msg)->posted));
+	record->size = r->size;
+	record->modelled = is_sender(c) ? t->complete : t->due;
+	__atomic_store_n(&record->returned, now, __ATOMIC_RELEASE);
 }
 
 // --- the sender's memory
@@ -457,6 +478,7 @@ static int sender_isend(struct ddlemu_comm *comm, const void *data, size_t size,
 	}
 	set_place(c, i, data, size);
 	flow_post(f, size, now);
+	note_post(c, r, now);
 	copy_in(c, now);
 	after_post(c, now);
 	*request = &r->base;
@@ -486,6 +508,7 @@ static int sender_test(struct ddlemu_request *request, int *done, size_t *size)
 	*done = 0;
 	int64_t now = time_of(c);
 	fault_stall(now);
+	note_call(c, now);
 	copy_in(c, now);
 	advance(c, now);
 	uint32_t error = __atomic_load_n(&f->receive_error, __ATOMIC_ACQUIRE);
@@ -511,7 +534,7 @@ static int sender_test(struct ddlemu_request *request, int *done, size_t *size)
 			dead = DDLEMU_ALIVE;
 		return failure(c, dead, closed && !completes);
 	}
-	note_sent(c, r, now);
+	note_return(c, r, now);
 	return complete(r, &f->sends_done, done, size);
 }
 
@@ -564,6 +587,7 @@ static int receiver_irecv(struct ddlemu_comm *comm, void *data, size_t size, str
 		r = new_request(c, i, data, size);
 	if (r != NULL) {
 		flow_receive(f, size, now);
+		note_post(c, r, now);
 		*request = &r->base;
 	} else if (i - c->reusable >= DDLEMU_MAX_MESSAGES) {
 		enum ddlemu_death dead = death(c);
@@ -649,7 +673,7 @@ static int copy_out(struct ddlemu_conn *c, int64_t now)
 				.distortion = t->distortion },
 			c->scale);
 		r->size = x.size;
-		if (c->ledger.next != NULL)
+		if (has_ledger(c))
 			r->visible = visible;
 		c->copied_msgs++;
 		c->copied_off = 0;
@@ -677,6 +701,7 @@ static int receiver_test(struct ddlemu_request *request, int *done, size_t *size
 	*done = 0;
 	int64_t now = time_of(c);
 	fault_stall(now);
+	note_call(c, now);
 	if (c->copied_msgs <= r->msg) {
 		advance(c, now);
 		int bad = copy_out(c, now);
@@ -693,7 +718,7 @@ static int receiver_test(struct ddlemu_request *request, int *done, size_t *size
 			return DDLEMU_SUCCESS;
 		return failure(c, dead, closed);
 	}
-	note_received(c, r, now);
+	note_return(c, r, now);
 	return complete(r, &f->receives_done, done, size);
 }
 

@@ -53,7 +53,7 @@ func compileThreads(t *testing.T, flags []string) string {
 	}
 	program := filepath.Join(t.TempDir(), "threads")
 	args := append([]string{"-std=gnu11", "-Wall", "-Wextra", "-Wno-unused-parameter", "-Werror"}, flags...)
-	args = append(append(args, "testdata/threads.c", "conn.c", "../transport/call.c"), append(engine, "-lpthread", "-o", program)...)
+	args = append(append(args, "testdata/threads.c", "conn.c", "../transport/call.c", "../transport/slots.c"), append(engine, "-lpthread", "-o", program)...)
 	if out, err := exec.Command("gcc", args...).CombinedOutput(); err != nil {
 		t.Fatalf("gcc: %v\n%s", err, out)
 	}

@@ -4,6 +4,7 @@
 
 __thread char ddlemu_error_text[160];
 __thread int ddlemu_error_set;
+__thread struct ddlemu_request *ddlemu_last_request;
 
 const char *ddlemu_take_error(void)
 {

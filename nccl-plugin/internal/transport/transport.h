@@ -7,6 +7,7 @@
 #define DDLEMU_TRANSPORT_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 // ncclResult_t, as far as a net plugin returns it.
 enum ddlemu_result {
@@ -51,7 +52,12 @@ static inline void ddlemu_set_dead(struct ddlemu_comm *c, enum ddlemu_death why)
 
 struct ddlemu_request {
 	struct ddlemu_comm *comm;
+	uint64_t record; // the number of its record in the ledger; 0: it has none
 };
+
+// The request that this thread has posted last, if the process writes a ledger. NCCL's profiler says what it is for
+// right after the post.
+extern __thread struct ddlemu_request *ddlemu_last_request;
 
 // The text of this thread's last failure, NULL if there was none since the last call.
 const char *ddlemu_take_error(void);

@@ -14,7 +14,9 @@ import (
 type Ledger struct {
 	Info        ledger.Info
 	Connections []ledger.Connection
-	Records     []ledger.Record // their numbers are set
+	Tasks       []ledger.Task // before the records; their numbers are set, from 1
+	Ops         []ledger.Op
+	Records     []ledger.Record
 }
 
 // Write makes the ledger in a folder, with space for the given number of records, and returns its
@@ -30,11 +32,41 @@ func Write(t testing.TB, dir string, capacity uint64, x Ledger) string {
 	for _, c := range x.Connections {
 		l.Add(c)
 	}
-	next, records, mask := l.View()
-	for i, r := range x.Records {
-		r.Number = uint64(i) + 1
-		*(*ledger.Record)(unsafe.Add(records, (uint64(i)&mask)*uint64(unsafe.Sizeof(r)))) = r
-		*(*uint64)(next) = r.Number
+	w := writer{l: l}
+	for _, r := range x.Tasks {
+		r.Number = w.number()
+		if r.Kind != ledger.KernelTask {
+			r.Kind = ledger.TaskKind
+		}
+		*(*ledger.Task)(w.place()) = r
+	}
+	for _, r := range x.Ops {
+		r.Number, r.Kind = w.number(), ledger.OpKind
+		*(*ledger.Op)(w.place()) = r
+	}
+	for _, r := range x.Records {
+		r.Number = w.number()
+		*(*ledger.Record)(w.place()) = r
 	}
 	return path
+}
+
+// writer writes one record after another.
+type writer struct {
+	l    *ledger.Ledger
+	last uint64
+}
+
+// number is that of the next record.
+func (w *writer) number() uint64 {
+	next, _, _ := w.l.View()
+	w.last++
+	*(*uint64)(next) = w.last
+	return w.last
+}
+
+// place is where the record with the last number belongs.
+func (w *writer) place() unsafe.Pointer {
+	_, records, mask := w.l.View()
+	return unsafe.Add(records, ((w.last-1)&mask)*uint64(unsafe.Sizeof(ledger.Record{})))
 }

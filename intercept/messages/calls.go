@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package messages
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Call is a collective as all of its ranks execute it, or sends and receives that belong together:
+// those that one rank has planned together, and those of other ranks that they exchange messages with.
+type Call struct {
+	Name     string // NCCL's name of a collective; AllToAll, Send or SendRecv
+	Comm     uint64
+	Seq      int   // of the calls with this name on this communicator, from 0
+	Tasks    []int // places in Trace.Tasks
+	Messages []int // places in Trace.Messages
+	Bytes    uint64
+	Begun    int64 // when the first rank had planned it; without that, the first post
+	Ended    int64 // when the last message was there; 0 if none was
+}
+
+// groupKey names what belongs together before messages are looked at.
+type groupKey struct {
+	comm   uint64
+	name   string // of a collective
+	number int    // of a collective: its number; else the group
+	ledger int    // of a group
+	task   int    // of a task without a group
+}
+
+func (t *Trace) keyOf(i int) groupKey {
+	x := &t.Tasks[i]
+	switch {
+	case !x.isP2P():
+		return groupKey{comm: x.Comm, name: x.Func, number: x.Seq}
+	case x.group == 0:
+		return groupKey{comm: x.Comm, task: 1 + i}
+	}
+	return groupKey{comm: x.Comm, number: int(x.group), ledger: x.fromGroup}
+}
+
+// findCalls makes the calls.
+func (t *Trace) findCalls() {
+	s := sets{}
+	first := map[groupKey]int{}
+	for i := range t.Tasks {
+		s.add()
+		if j, ok := first[t.keyOf(i)]; ok {
+			s.join(i, j)
+		} else {
+			first[t.keyOf(i)] = i
+		}
+	}
+	for i := range t.Messages {
+		if m := &t.Messages[i]; m.SendTask >= 0 && m.ReceiveTask >= 0 && t.Tasks[m.SendTask].isP2P() {
+			s.join(m.SendTask, m.ReceiveTask)
+		}
+	}
+	byRoot := map[int]*Call{}
+	var calls []*Call
+	for i := range t.Tasks {
+		c := byRoot[s.root(i)]
+		if c == nil {
+			c = &Call{Comm: t.Tasks[i].Comm, Seq: t.Tasks[i].Seq, Begun: t.Tasks[i].Begun}
+			byRoot[s.root(i)] = c
+			calls = append(calls, c)
+		}
+		c.Tasks = append(c.Tasks, i)
+		c.Begun = min(c.Begun, t.Tasks[i].Begun)
+	}
+	t.addMessages(byRoot, s)
+	slices.SortStableFunc(calls, func(a, b *Call) int { return cmp.Compare(a.Begun, b.Begun) })
+	t.nameCalls(calls)
+}
+
+// addMessages adds each message to its call.
+func (t *Trace) addMessages(byRoot map[int]*Call, s sets) {
+	for i := range t.Messages {
+		m := &t.Messages[i]
+		if m.Task() < 0 {
+			continue
+		}
+		c := byRoot[s.root(m.Task())]
+		c.Messages = append(c.Messages, i)
+		c.Bytes += m.Size
+		if m.Received {
+			c.Ended = max(c.Ended, m.Due+m.Late, m.ReceivePosted)
+		}
+	}
+}
+
+// nameCalls names the calls, which are in order, and numbers those of sends and receives.
+func (t *Trace) nameCalls(calls []*Call) {
+	type named struct {
+		comm uint64
+		name string
+	}
+	numbers := map[named]int{}
+	for i, c := range calls {
+		x := &t.Tasks[c.Tasks[0]]
+		c.Name = cmp.Or(x.Func, "?")
+		if x.isP2P() {
+			c.Name = t.nameOfSends(c)
+			c.Seq = numbers[named{c.Comm, c.Name}]
+			numbers[named{c.Comm, c.Name}]++
+		}
+		for _, task := range c.Tasks {
+			t.Tasks[task].Call = i
+		}
+		t.Calls = append(t.Calls, *c)
+	}
+}
+
+// nameOfSends is AllToAll if every rank sends to every other one.
+func (t *Trace) nameOfSends(c *Call) string {
+	type pair struct{ from, to int }
+	pairs := map[pair]bool{}
+	ranks := 0
+	for _, i := range c.Tasks {
+		x := &t.Tasks[i]
+		ranks = x.Ranks
+		switch from := cmp.Or(x.Rank+1, x.Owner+1) - 1; {
+		case x.Func == "Send" && from != x.Peer:
+			pairs[pair{from, x.Peer}] = true
+		case x.Func == "Recv" && from != x.Peer:
+			pairs[pair{x.Peer, from}] = true
+		}
+	}
+	switch {
+	case ranks > 1 && len(pairs) == ranks*(ranks-1) && len(pairs) > 1:
+		return "AllToAll"
+	case len(pairs) == 1:
+		return "Send"
+	}
+	return "SendRecv"
+}
+
+// CallOf is the place of a message's call, -1 if it is not known.
+func (t *Trace) CallOf(m *Message) int {
+	if m.Task() < 0 {
+		return -1
+	}
+	return t.Tasks[m.Task()].Call
+}
+
+// Unattributed counts the messages whose call is not known.
+func (t *Trace) Unattributed() int {
+	n := 0
+	for i := range t.Messages {
+		if t.Messages[i].Task() < 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// sets are disjoint sets of numbers, each with a root.
+type sets []int
+
+func (s *sets) add() { *s = append(*s, len(*s)) }
+
+func (s sets) root(i int) int {
+	for s[i] != i {
+		s[i] = s[s[i]]
+		i = s[i]
+	}
+	return i
+}
+
+func (s sets) join(i, j int) { s[s.root(i)] = s.root(j) }
