@@ -22,7 +22,6 @@ import (
 	"github.com/ddlemu/ddlemu/nccl-plugin/internal/tcp"
 	"github.com/ddlemu/ddlemu/nccl-plugin/internal/transport"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
-	"github.com/ddlemu/ddlemu/shaper/ledger"
 	"github.com/ddlemu/ddlemu/shaper/live"
 	"github.com/ddlemu/ddlemu/shaper/state"
 	"github.com/ddlemu/ddlemu/shaper/verdict"
@@ -36,8 +35,6 @@ const (
 	memoryEnv = "DDLEMU_MEMORY"
 	hostIDEnv = "NCCL_HOSTID"
 	protoEnv  = "NCCL_PROTO"
-
-	profilerEnv = "NCCL_PROFILER_PLUGIN"
 
 	// For the kernel datapath.
 	streamsEnv    = "DDLEMU_STREAMS"
@@ -65,6 +62,7 @@ type member struct {
 	nics        []nic
 	decidesBy   string // what NCCL decides by
 	adHoc       bool   // the fabric was made for this job alone
+	changes     *changeNotes
 	protocol    protocol
 }
 
@@ -202,50 +200,6 @@ func (m *member) setClock() error {
 	return nil
 }
 
-// ledgerRecords is how many records a ledger keeps: 64 MiB.
-const ledgerRecords = 1 << 20
-
-// openLedger makes the ledger of this process, if one is wanted.
-func (m *member) openLedger(r state.Rank) error {
-	dir := getenv(ledger.Env)
-	if dir == "" {
-		return nil
-	}
-	e, ok := m.endpoint.(*shm.Endpoint)
-	if !ok {
-		return fmt.Errorf("%s: the kernel datapath writes no ledger: unset it, or use datapath shm", ledger.Env)
-	}
-	l, err := ledger.Create(ledger.Path(dir, r.Rank, os.Getpid()), ledgerRecords, ledger.Info{
-		FabricID: m.file.ID(), Job: uint32(m.participant.Job().Index()), Rank: uint32(r.Rank), Node: uint32(r.Node), World: uint32(r.World),
-		PID: uint32(os.Getpid()), Virtual: m.file.Virtual(), TimeScale: int64(m.file.Fixed().TimeScale), Begun: m.file.Now(),
-	})
-	if err != nil {
-		return fmt.Errorf("%s: %w", ledger.Env, err)
-	}
-	e.SetLedger(l)
-	next, records, mask := l.View()
-	C.net_set_ledger(next, records, C.uint64_t(mask), e.Clock())
-	m.offerProfiler()
-	C.net_set_ledger_calls(C.net_ledger_calls()) // a real GPU has no such kernels
-	return nil
-}
-
-// offerProfiler makes NCCL load this library as its profiler, which tells the ledger what messages
-// are for. NCCL does so by itself since 2.28.3; 2.22 has no profiler.
-func (m *member) offerProfiler() {
-	if user := getenv(profilerEnv); user != "" {
-		logLine(C.NET_LOG_INFO, fmt.Sprintf("%s is %s, so the ledger does not say what messages are for", profilerEnv, user))
-		return
-	}
-	path := C.net_path()
-	if path == nil {
-		return
-	}
-	name := C.CString(profilerEnv)
-	defer C.free(unsafe.Pointer(name))
-	C.net_setenv(name, path)
-}
-
 // newEndpoint makes the endpoint for the fabric's datapath.
 func newEndpoint(fab *fabric.Fabric, f *state.File, me *state.Participant, r state.Rank) (endpoint, error) {
 	if !fab.Config.OnKernel() {
@@ -304,6 +258,7 @@ func (m *member) announce() {
 // a job prints the verdict, if no command does, and removes the job's ad-hoc fabric.
 func (m *member) leave() {
 	m.endpoint.Close()
+	m.changes.close()
 	m.settleProtocol()
 	last := m.participant.Leave()
 	if last && getenv(jobEnv) == "" {

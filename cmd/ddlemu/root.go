@@ -168,7 +168,7 @@ func commands(g *global) []*cobra.Command {
 		newExpectCommand(g),
 		newValidateCommand(g),
 		newVerifyCommand(g),
-		newMessagesCommand(g),
+		newMessagesCommand(g), newWhyCommand(g),
 		newExecCommand(g),
 		newSSHCommand(g),
 		newHostfileCommand(g),

@@ -7,6 +7,7 @@ package messages
 import (
 	"cmp"
 	"fmt"
+	"path/filepath"
 	"slices"
 
 	"github.com/ddlemu/ddlemu/shaper/ledger"
@@ -15,6 +16,7 @@ import (
 // Message is one message over a connection. Times are ns of the fabric's clock, already multiplied
 // by the time scale. What is not known is 0: see Sent and Received.
 type Message struct {
+	Job      int    `json:"-"`    // place in Trace.Jobs
 	Flow     uint64 `json:"flow"` // the connection
 	Number   uint64 `json:"message"`
 	Sender   int    `json:"sender"` // rank, -1 if unknown
@@ -56,17 +58,62 @@ func (m *Message) Task() int {
 
 // Trace is what the ledgers of a job say.
 type Trace struct {
-	Ranks    []ledger.Info // in the order of ranks
+	Jobs     []string      // names: the folders' own
+	Ranks    []ledger.Info // in the order of jobs and ranks
 	Messages []Message     // in the order of their first time
 	Tasks    []Task        // of all ranks
 	Calls    []Call        // in the order of their first time
+	// Connections, in the order in which they take turns at equal times.
+	Connections []Connection
 	// What is missing, summed over the ledgers.
 	Overwritten, Unreadable, Unnoted uint64
 	Cut                              []string // files that end too early
 }
 
-// Load reads all ledgers in a folder. They must be of one job.
-func Load(dir string) (*Trace, error) {
+// Connection is one connection between two ranks.
+type Connection struct {
+	Job              int
+	Flow             uint64
+	Sender, Receiver int // ranks, -1 if unknown
+	Src, Dst         int // NICs of the fabric
+	Order            uint64
+}
+
+// Load reads all ledgers in the folders. Each has those of one job, and all jobs are of one fabric.
+func Load(dirs ...string) (*Trace, error) {
+	t := &Trace{}
+	var all []recorded
+	for job, dir := range dirs {
+		ledgers, err := t.read(dir)
+		if err != nil {
+			return nil, err
+		}
+		for _, l := range ledgers {
+			all = append(all, recorded{l, job})
+			if l.FabricID != all[0].FabricID {
+				return nil, fmt.Errorf("%s and %s are of two fabrics", dirs[0], dir)
+			}
+		}
+		path, err := filepath.Abs(dir)
+		if err != nil {
+			return nil, fmt.Errorf("name the job of %s: %w", dir, err)
+		}
+		t.Jobs = append(t.Jobs, filepath.Base(path))
+	}
+	t.join(all)
+	t.joinComms()
+	t.findCalls()
+	return t, nil
+}
+
+// recorded is a ledger, and the place of its job in Trace.Jobs.
+type recorded struct {
+	*ledger.Content
+	job int
+}
+
+// read reads the ledgers of one job, in the order of ranks.
+func (t *Trace) read(dir string) ([]*ledger.Content, error) {
 	paths, err := ledger.Files(dir)
 	if err != nil {
 		return nil, err
@@ -75,8 +122,7 @@ func Load(dir string) (*Trace, error) {
 		return nil, fmt.Errorf("no ledger in %s: run a job with --trace %s", dir, dir)
 	}
 	var all []*ledger.Content
-	t := &Trace{}
-	for _, path := range paths {
+	for i, path := range paths {
 		c, err := ledger.Read(path)
 		if err != nil {
 			return nil, err
@@ -85,26 +131,20 @@ func Load(dir string) (*Trace, error) {
 			t.Cut = append(t.Cut, path)
 		}
 		all = append(all, c)
-	}
-	first := all[0].Info
-	for i, c := range all {
-		if c.FabricID != first.FabricID || c.Job != first.Job {
+		if c.FabricID != all[0].FabricID || c.Job != all[0].Job {
 			return nil, fmt.Errorf("%s and %s are of two jobs: keep the ledgers of each job in a folder of its own", paths[0], paths[i])
 		}
 	}
 	slices.SortFunc(all, func(a, b *ledger.Content) int { return cmp.Or(cmp.Compare(a.Rank, b.Rank), cmp.Compare(a.PID, b.PID)) })
-	t.join(all)
-	t.joinComms()
-	t.findCalls()
-	return t, nil
+	return all, nil
 }
 
 // key names a message.
 type key struct{ flow, msg uint64 }
 
 // join makes the tasks and the messages.
-func (t *Trace) join(all []*ledger.Content) {
-	flows := connections(all)
+func (t *Trace) join(all []recorded) {
+	flows := t.addConnections(all)
 	tasks := t.addTasks(all)
 	at := map[key]int{}
 	for _, c := range all {
@@ -112,7 +152,7 @@ func (t *Trace) join(all []*ledger.Content) {
 		t.Overwritten += c.Overwritten
 		t.Unreadable += c.Unreadable
 		t.Unnoted += c.Unnoted
-		ops := operationsOf(c)
+		ops := operationsOf(c.Content)
 		for _, r := range c.Records {
 			if int(r.Conn) >= len(c.Connections) {
 				continue // counted in Unnoted
@@ -125,7 +165,7 @@ func (t *Trace) join(all []*ledger.Content) {
 				at[k] = i
 				e := flows[flow]
 				t.Messages = append(t.Messages, Message{
-					Flow: flow, Number: r.Msg, Sender: e.sender, Receiver: e.receiver, Src: int(e.src), Dst: int(e.dst),
+					Job: c.job, Flow: flow, Number: r.Msg, Sender: e.Sender, Receiver: e.Receiver, Src: e.Src, Dst: e.Dst,
 					SendTask: -1, ReceiveTask: -1, Channel: -1,
 				})
 			}
@@ -138,28 +178,31 @@ func (t *Trace) join(all []*ledger.Content) {
 	})
 }
 
-// ends are the ranks and NICs of a connection.
-type ends struct {
-	sender, receiver int
-	src, dst         uint32
-}
-
-// connections finds the ends of each connection.
-func connections(all []*ledger.Content) map[uint64]*ends {
-	flows := map[uint64]*ends{}
+// addConnections adds the connections, and returns them by their flows.
+func (t *Trace) addConnections(all []recorded) map[uint64]*Connection {
+	flows := map[uint64]*Connection{}
 	for _, c := range all {
 		for _, x := range c.Connections {
 			e := flows[x.Flow]
 			if e == nil {
-				e = &ends{sender: -1, receiver: -1, src: x.Src, dst: x.Dst}
+				e = &Connection{Job: c.job, Flow: x.Flow, Sender: -1, Receiver: -1, Src: int(x.Src), Dst: int(x.Dst), Order: x.Order}
 				flows[x.Flow] = e
 			}
 			if x.Sends == 1 {
-				e.sender = int(c.Rank)
+				e.Sender = int(c.Rank)
 			} else {
-				e.receiver = int(c.Rank)
+				e.Receiver = int(c.Rank)
 			}
 		}
+	}
+	for _, e := range flows {
+		t.Connections = append(t.Connections, *e)
+	}
+	slices.SortFunc(t.Connections, func(a, b Connection) int {
+		return cmp.Or(cmp.Compare(a.Order, b.Order), cmp.Compare(a.Job, b.Job), cmp.Compare(a.Sender, b.Sender), cmp.Compare(a.Receiver, b.Receiver), cmp.Compare(a.Flow, b.Flow))
+	})
+	for i := range t.Connections {
+		t.Connections[i].Order = uint64(i)
 	}
 	return flows
 }
@@ -176,6 +219,15 @@ func (m *Message) add(r ledger.Record) {
 	}
 	m.HasReceive, m.Received, m.ReceivePosted, m.ReceiveEnds = true, r.Returned != 0, r.Posted, r.Returned
 	m.Due, m.Late = r.Modelled, int64(r.Late)
+}
+
+// VisibleAt is when the receiver could read the message. It must be received.
+func (m *Message) VisibleAt() int64 { return max(m.Due, m.ReceivePosted) + m.Late }
+
+// At is a time of a message, a place in Trace.Messages.
+type At struct {
+	Time    int64
+	Message int
 }
 
 // IsWhole says whether both ends have got the message back.

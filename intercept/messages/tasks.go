@@ -6,6 +6,7 @@ import "github.com/ddlemu/ddlemu/shaper/ledger"
 
 // Task is what one rank does for a collective, or one send or receive of its program.
 type Task struct {
+	Job       int    // place in Trace.Jobs
 	Owner     int    // rank
 	Comm      uint64 // the communicator: NCCL's hash, or a number if the software CUDA's kernels have told of the task
 	Func      string // as NCCL names it, "" if unknown
@@ -49,13 +50,13 @@ type taskKey struct {
 }
 
 // addTasks adds the tasks of all ledgers, and returns their places.
-func (t *Trace) addTasks(all []*ledger.Content) map[taskKey]int {
+func (t *Trace) addTasks(all []recorded) map[taskKey]int {
 	places := map[taskKey]int{}
 	for l, c := range all {
 		for _, r := range c.Tasks {
 			places[taskKey{int32(c.PID), uint32(r.Number)}] = len(t.Tasks)
 			t.Tasks = append(t.Tasks, Task{
-				Owner: int(c.Rank), Comm: r.Comm, Func: name(functions, r.Func), Algo: name(algorithms, r.Algo), Proto: name(protocols, r.Proto),
+				Job: c.job, Owner: int(c.Rank), Comm: r.Comm, Func: name(functions, r.Func), Algo: name(algorithms, r.Algo), Proto: name(protocols, r.Proto),
 				Datatype: name(datatypes, r.Datatype), Seq: int(r.Seq), Count: r.Count, Peer: int(r.Peer), Ranks: int(r.Ranks), Rank: int(r.Rank),
 				Begun: r.Begun, Call: -1, group: r.Group, fromGroup: l, local: r.Kind == ledger.KernelTask,
 			})

@@ -96,5 +96,6 @@ type Connection struct {
 	Sends    uint32 // 1: this process sends; 0: it receives
 	Link     uint32 // the hop that is the link between the NICs
 	Src, Dst uint32 // NICs of the fabric
-	_        [5]uint64
+	Order    uint64 // connections take turns by it at equal virtual times; 0 on a real clock
+	_        [4]uint64
 }

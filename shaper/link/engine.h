@@ -29,6 +29,27 @@ struct ddlemu_carried {
 	int64_t busy_ns;
 };
 
+// One segment on one hop, for who wants to know why a message took so long.
+struct ddlemu_pass {
+	uint32_t flow; // ddlemu_engine.number
+	uint32_t hop; // place in the path
+	uint64_t msg;
+	uint32_t segment; // of the flow, the lower half of its number
+	uint32_t bytes; // payload
+	uint32_t last; // 1: the last segment of its message
+	uint32_t retransmitted; // packets sent again with it
+	int64_t ready; // when it could have occupied the hop
+	int64_t start, dur; // when and for how long it did
+	int64_t next; // when its first byte is at the next hop
+	int64_t finish; // when its last byte is there, or at the receiver
+};
+
+// Passes that nobody has read yet. The reader sets n to 0.
+struct ddlemu_passes {
+	struct ddlemu_pass *at;
+	uint64_t n, capacity, lost;
+};
+
 // A flow as one process sees it.
 struct ddlemu_engine {
 	struct ddlemu_flow *flow;
@@ -43,6 +64,8 @@ struct ddlemu_engine {
 	uint64_t posts_at_once; // messages that one call of flow_advance reads; 0: all
 	struct ddlemu_carried carried[DDLEMU_MAX_HOPS]; // by place in the path
 	bool any_carried;
+	struct ddlemu_passes *passes; // where to note what segments do; may be NULL
+	uint32_t number; // of the flow, for that
 	// Makes a serialization time wrong, for tests of the verdict; may be NULL. Only a build with DDLEMU_FAULTS
 	// calls it.
 	int64_t (*rate_fault)(int64_t);

@@ -113,6 +113,30 @@ static void arrives_at(const struct ddlemu_engine *e, struct ddlemu_segment *s)
 	}
 }
 
+// note_pass notes what segment s did at hop i, for a reader.
+static void note_pass(struct ddlemu_passes *p, const struct ddlemu_engine *e, const struct ddlemu_segment *s,
+	uint32_t i, int64_t ready, int64_t start, int64_t dur)
+{
+	if (p->n == p->capacity) {
+		p->lost++;
+		return;
+	}
+	p->at[p->n++] = (struct ddlemu_pass){
+		.flow = e->number,
+		.hop = i,
+		.msg = s->msg,
+		.segment = (uint32_t)s->number,
+		.bytes = s->bytes,
+		.last = s->last,
+		.retransmitted = s->retransmitted,
+		.ready = ready,
+		.start = start,
+		.dur = dur,
+		.next = s->ready,
+		.finish = s->finish,
+	};
+}
+
 // pass notes that segment s has passed hop i: it occupied the hop from start on for dur ns,
 // and its last byte left the hop at finish.
 static void pass(
@@ -127,10 +151,13 @@ static void pass(
 		latency += jitter_of(&p->jitter, d, jitter_table(e->tables, p->jitter.kind));
 	}
 	latency = max64(0, latency);
+	int64_t ready = s->ready;
 	s->previous_dur = dur;
 	s->ready = max64(start + latency, f->last_ready[i]); // segments stay in order, whatever the jitter
 	f->last_ready[i] = s->ready;
 	s->finish = finish + latency;
+	if (e->passes != NULL)
+		note_pass(e->passes, e, s, i, ready, start, dur);
 	if (i == e->path.n - 1)
 		arrives_at(e, s);
 }
@@ -224,6 +251,7 @@ static void send(struct ddlemu_engine *e, uint32_t n, int64_t dur, int64_t ready
 		.recovered = recovered,
 		.flags = fate.flags,
 		.recovery = fate.recovery,
+		.ready = ready,
 		.due = DDLEMU_NEVER,
 	};
 	pass(e, s, 0, start, dur, start + dur);

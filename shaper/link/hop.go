@@ -79,6 +79,7 @@ type Block struct {
 	Params  Params
 	Stated  Spec
 	Retired int64 // ns; when the block was last in use, 0 = never
+	Since   int64 // ns of the fabric's clock; when the block was put in force, 0 = when the fabric was made
 }
 
 // NewBlock prepares s as NewParams does.

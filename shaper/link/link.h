@@ -70,6 +70,7 @@ struct ddlemu_block {
 	struct ddlemu_params params;
 	uint64_t stated[DDLEMU_STATED]; // link.Spec, for reading back: Go's alone
 	int64_t retired; // when the block was last in use; 0 = never
+	int64_t since; // when it was put in force, by the fabric's clock; 0 = when the fabric was made
 };
 
 // What a hop has carried. Each field is 64 bits wide and changed by atomic additions.

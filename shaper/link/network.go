@@ -33,6 +33,21 @@ import (
 	"unsafe"
 )
 
+// Pass is one segment on one hop: struct ddlemu_pass of engine.h. Times are in ns.
+type Pass struct {
+	Flow          uint32 // number of the flow in its network, from 0
+	Hop           uint32 // place in the flow's path
+	Msg           uint64
+	Segment       uint32 // of the flow, the lower half of its number
+	Bytes         uint32 // payload
+	Last          uint32 // 1: the last segment of its message
+	Retransmitted uint32 // packets sent again with it
+	Ready         int64  // when it could have occupied the hop
+	Start, Dur    int64  // when and for how long it did
+	Next          int64  // when its first byte is at the next hop
+	Finish        int64  // when its last byte is there, or at the receiver
+}
+
 // Never is a time that is not known yet, or does not come.
 const Never = math.MaxInt64
 
@@ -61,6 +76,8 @@ type Network struct {
 	tables    *C.int32_t
 	seed      uint64
 	memory    []unsafe.Pointer
+	passes    *C.struct_ddlemu_passes // nil: nobody wants to know
+	flows     uint32
 }
 
 // NewNetwork returns hops at rest, hop i with params[i]. tables may be nil if no hop has
@@ -96,6 +113,23 @@ func (n *Network) Close() {
 		C.free(p)
 	}
 	*n = Network{}
+}
+
+// KeepPasses makes the network note what each segment does, for Passes. Call it before NewFlow.
+func (n *Network) KeepPasses() {
+	const most = MaxSegments * MaxHops // of one call of Advance
+	n.passes = &allocate[C.struct_ddlemu_passes](n, 1)[0]
+	n.passes.at, n.passes.capacity = &allocate[C.struct_ddlemu_pass](n, most)[0], most
+}
+
+// Passes appends what segments did since the last call to out. Call it after each Advance.
+func (n *Network) Passes(out []Pass) []Pass {
+	if n.passes == nil || n.passes.n == 0 {
+		return out
+	}
+	out = append(out, unsafe.Slice((*Pass)(unsafe.Pointer(n.passes.at)), n.passes.n)...)
+	n.passes.n = 0
+	return out
 }
 
 // Params are the parameters in force on a hop. The caller may change them between two calls
@@ -151,6 +185,8 @@ func (n *Network) NewFlow(id uint64, path []PathHop, reverse []int) *Flow {
 		p.reverse[i] = C.uint32_t(h)
 	}
 	engine.flow, engine.seed, engine.tables = flow, C.uint64_t(n.seed), n.tables
+	engine.passes, engine.number = n.passes, C.uint32_t(n.flows)
+	n.flows++
 	engine.transport = (*C.struct_ddlemu_transport)(unsafe.Pointer(n.transport))
 	engine.hops = (*C.struct_ddlemu_hop)(unsafe.Pointer(unsafe.SliceData(n.Hops)))
 	engine.blocks = (*C.struct_ddlemu_block)(unsafe.Pointer(unsafe.SliceData(n.blocks)))

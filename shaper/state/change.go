@@ -45,6 +45,23 @@ func (f *File) Hops() []HopStatus {
 	return out
 }
 
+// SpecOf is the parameters in force on a hop, and since when, in ns of the fabric's clock; 0: since the
+// fabric was made. Changes counts the changes of the hop so far.
+func (f *File) SpecOf(hop int) (spec link.Spec, since int64, changes uint32) {
+	h := &f.hops()[hop]
+	for {
+		changes = atomic.LoadUint32(&h.Changes)
+		n := atomic.LoadUint32(&h.Block)
+		if n >= f.head().Blocks {
+			return spec, since, changes
+		}
+		spec, since = f.blocks()[n].Stated, f.blocks()[n].Since
+		if atomic.LoadUint32(&h.Block) == n && atomic.LoadUint32(&h.Changes) == changes {
+			return spec, since, changes
+		}
+	}
+}
+
 // inForce is a copy of the parameters of a hop, without the time of retirement, which may be
 // written at any time. ok is false if the hop's block number is out of range.
 func (f *File) inForce(h *link.Hop) (b link.Block, ok bool) {
@@ -101,6 +118,7 @@ func (f *File) change(specs map[int]link.Spec) error {
 		return err
 	}
 	for i, hop := range hops {
+		blocks[i].Since = f.Now()
 		f.blocks()[free[i]] = blocks[i]
 		f.publish(&f.hops()[hop], free[i])
 	}
@@ -111,7 +129,7 @@ func (f *File) change(specs map[int]link.Spec) error {
 func (f *File) publish(h *link.Hop, n uint32) {
 	old := &f.blocks()[min(atomic.LoadUint32(&h.Block), f.head().Blocks-1)]
 	if old.Params.Down && !f.blocks()[n].Params.Down {
-		raise(&h.NextFree, Now())
+		raise(&h.NextFree, f.Now())
 	}
 	// Set Retired before and after: if this process dies in between, the block must not
 	// look like one that was never used.

@@ -138,6 +138,9 @@ func (e *Endpoint) note(c *C.struct_ddlemu_conn) {
 	if c.base.ops == &C.ddlemu_shm_sender {
 		x.Sends = 1
 	}
+	if c.clock_flow != nil {
+		x.Order = uint64(c.clock_flow.order)
+	}
 	c.ledger_conn = C.uint32_t(e.ledger.Add(x))
 	next, records, mask := e.ledger.View()
 	c.ledger = C.struct_ddlemu_ledger_view{next: (*C.uint64_t)(next), records: (*C.struct_ddlemu_record)(records), mask: C.uint64_t(mask)}

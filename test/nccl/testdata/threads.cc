@@ -15,12 +15,15 @@
 //	abort        rank 0 waits for a collective that rank 1 never begins, and aborts
 //	crossed      both ranks receive before they send: they never end
 //	silent       the same, and ends without the functions that the end of a process calls
+//	late         rank 1 computes for 10 ms of virtual time before it receives what rank 0 sends
+//	stall        real clock: rank 1 is stopped for 200 ms while it takes part in collectives
 //
 // It prints the time that CUDA events saw, in ns.
 
 #include <cuda_runtime_api.h>
 #include <ddlemu.h>
 #include <nccl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -390,6 +393,38 @@ void silent(Session &s)
 	cross(s);
 }
 
+void late(Session &s)
+{
+	s.init();
+	for (int i = 0; i < 2; i++) { // the first messages connect
+		if (rank == 1) {
+			CHECK(i == 0 ? 0 : ddlemu_compute(10000000));
+			CHECK(ncclRecv(s.data, 1000, ncclFloat, 0, s.comm, s.stream));
+		} else {
+			CHECK(ncclSend(s.data, 1000, ncclFloat, 1, s.comm, s.stream));
+		}
+		CHECK(cudaStreamSynchronize(s.stream));
+	}
+}
+
+void stall(Session &s)
+{
+	s.init();
+	s.all_reduce();
+	CHECK(cudaStreamSynchronize(s.stream));
+	for (int i = 0; i < 40; i++)
+		s.all_reduce();
+	if (rank == 1 && fork() == 0) {
+		const pid_t parent = getppid();
+		usleep(20000);
+		kill(parent, SIGSTOP);
+		usleep(200000);
+		kill(parent, SIGCONT);
+		_exit(0);
+	}
+	CHECK(cudaStreamSynchronize(s.stream));
+}
+
 const std::map<std::string, void (*)(Session &)> programs = {
 	{ "destroy", destroy },
 	{ "group", group },
@@ -404,6 +439,8 @@ const std::map<std::string, void (*)(Session &)> programs = {
 	{ "abort", abort_one },
 	{ "crossed", crossed },
 	{ "silent", silent },
+	{ "late", late },
+	{ "stall", stall },
 };
 
 int main(int argc, char **argv)

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ddlemu/ddlemu/configs/units"
+	"github.com/ddlemu/ddlemu/intercept/messages"
+	"github.com/ddlemu/ddlemu/intercept/replay"
+	"github.com/ddlemu/ddlemu/intercept/why"
+)
+
+func newWhyCommand(g *global) *cobra.Command {
+	worst := 10
+	cmd := &cobra.Command{
+		Use:   "why FOLDER...",
+		Short: "Say where the time of each collective of a traced job went",
+		Long: `Plays the messages that a job has recorded with --trace again through the link model, and
+walks the critical path of each collective back from its last byte: which message was
+last, what it waited for, what released it, and so on until the call. Each nanosecond has
+one cause.
+
+The folders of several jobs on one fabric are explained together: a job may wait for the
+messages of another one.
+
+` + exitHelp,
+		Example: `  ddlemu bench alltoall --profile ndr400 --ranks 4 -b 1M -e 1M --trace t
+  ddlemu why t
+  ddlemu why jobA jobB --worst 3
+  ddlemu why t --json > why.json`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return badInput("why takes the folders of --trace: one for each job")
+			}
+			return nil
+		},
+		RunE: func(_ *cobra.Command, args []string) error { return runWhy(g, args, worst) },
+	}
+	g.addJSONFlag(cmd.Flags())
+	cmd.Flags().IntVar(&worst, "worst", worst, "print so many of the longest `calls`")
+	return cmd
+}
+
+func runWhy(g *global, dirs []string, worst int) error {
+	if worst < 0 {
+		return badInput("--worst %d: must be 0 or more", worst)
+	}
+	t, err := messages.Load(dirs...)
+	if err != nil {
+		return badInput("%w", err)
+	}
+	fab, err := replay.LoadFabric(dirs[0], t.Ranks[0].TimeScale)
+	if err != nil {
+		return badInput("%w", err)
+	}
+	r, err := why.Of(fab, t)
+	if err != nil {
+		return err
+	}
+	if g.JSON {
+		return printWhyJSON(g.Stdout, t, r)
+	}
+	p := whyPrinter{w: g.Stdout, scale: float64(t.Ranks[0].TimeScale)}
+	p.print(t, r, worst)
+	return nil
+}
+
+// mostParts is how many causes are printed of a call or function. The others are summed.
+const mostParts = 8
+
+// whyPrinter prints a report as text. Times are those of the emulated network.
+type whyPrinter struct {
+	w     io.Writer
+	scale float64
+}
+
+func (p *whyPrinter) print(t *messages.Trace, r *why.Report, worst int) {
+	for _, f := range r.Functions {
+		fmt.Fprintf(p.w, "%s: %s, %s together\n", f.Name, units.Count(f.Calls, "call"), p.time(f.Ns))
+		p.parts(f.Parts, f.Ns)
+	}
+	if all := r.Worst(worst); len(all) > 0 {
+		fmt.Fprintf(p.w, "\nThe longest of %s:\n", units.Count(len(r.Calls), "call"))
+		for _, c := range all {
+			fmt.Fprintf(p.w, "%s #%d: %s, last byte at %s, %s on its critical path\n", c.Name, c.Seq, p.time(c.Ns()), c.Rank, units.Count(len(c.Steps), "message"))
+			p.parts(why.Merged(c.Path), c.Ns())
+		}
+	}
+	fmt.Fprintf(p.w, "clock: %s, time scale %d\n", clockName(t), t.Ranks[0].TimeScale)
+	for _, note := range whyNotes(t, r) {
+		fmt.Fprintf(p.w, "note: %s\n", note)
+	}
+}
+
+// parts prints the causes of a time, the largest first.
+func (p *whyPrinter) parts(parts []why.Part, whole int64) {
+	line := func(ns int64, text string) {
+		fmt.Fprintf(p.w, "  %5.1f %%  %10s  %s\n", 100*float64(ns)/float64(max(whole, 1)), p.time(ns), text)
+	}
+	for _, part := range parts[:min(mostParts, len(parts))] {
+		line(part.Ns, part.String())
+	}
+	if len(parts) > mostParts {
+		line(why.Sum(parts[mostParts:]), units.Count(len(parts)-mostParts, "other cause"))
+	}
+}
+
+func (p *whyPrinter) time(ns int64) string { return fmt.Sprintf("%.3f us", float64(ns)/1000/p.scale) }
+
+// whyNotes say what the report does not rest on.
+func whyNotes(t *messages.Trace, r *why.Report) []string {
+	notes := missing(t)
+	if r.Skipped > 0 {
+		notes = append(notes, fmt.Sprintf("%s could not be played again, because an earlier one of their connection is missing", units.Count(r.Skipped, "message")))
+	}
+	if r.Different > 0 {
+		notes = append(notes, fmt.Sprintf("%d of %s came at another time than the model says for what is recorded, at most by %.3f us: the emulator was late, or other traffic has no ledger here",
+			r.Different, units.Count(r.Played, "message"), float64(r.Largest)/1000/float64(t.Ranks[0].TimeScale)))
+	}
+	off := 0
+	for i := range r.Calls {
+		c := &r.Calls[i]
+		if d := why.Sum(c.Path) - c.Ns(); 100*max(d, -d) > c.Ns() {
+			off++
+		}
+	}
+	if off > 0 {
+		notes = append(notes, fmt.Sprintf("the causes of %s do not sum to its time within 1 %%", units.Count(off, "call")))
+	}
+	return notes
+}
+
+// whyCall is a call in JSON. Times are ns of the emulated network, without the time scale.
+type whyCall struct {
+	Function     string     `json:"function"`
+	Sequence     int        `json:"sequence"`
+	Communicator string     `json:"communicator"`
+	Job          string     `json:"job"`
+	Start        int64      `json:"start_ns"` // of the fabric's clock, divided by the time scale
+	Time         int64      `json:"time_ns"`
+	LastRank     string     `json:"last_rank"`
+	Bytes        uint64     `json:"bytes"` // of its messages
+	Messages     int        `json:"messages"`
+	Critical     int        `json:"messages_on_critical_path"`
+	Causes       []why.Part `json:"causes"` // the largest first
+}
+
+func printWhyJSON(w io.Writer, t *messages.Trace, r *why.Report) error {
+	scale := t.Ranks[0].TimeScale
+	calls := make([]whyCall, len(r.Calls))
+	for i := range r.Calls {
+		c := &r.Calls[i]
+		causes := why.Merged(c.Path)
+		for k := range causes {
+			causes[k].Ns /= scale
+		}
+		calls[i] = whyCall{
+			Function: c.Name, Sequence: c.Seq, Communicator: fmt.Sprintf("%#x", c.Comm), Job: t.Jobs[t.Tasks[c.Tasks[0]].Job], Start: c.Start / scale, Time: c.Ns() / scale,
+			LastRank: c.Rank, Bytes: c.Bytes, Messages: len(c.Messages), Critical: len(c.Steps), Causes: causes,
+		}
+	}
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(struct {
+		Clock     string    `json:"clock"`
+		TimeScale int64     `json:"time_scale"`
+		Notes     []string  `json:"notes"`
+		Calls     []whyCall `json:"calls"`
+	}{clockName(t), scale, whyNotes(t, r), calls})
+}

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package replay
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/intercept/messages"
+	"github.com/ddlemu/ddlemu/shaper/fabric"
+	"github.com/ddlemu/ddlemu/shaper/ledger"
+	"github.com/ddlemu/ddlemu/shaper/link"
+)
+
+// LoadFabric reads the fabric that is described beside ledgers.
+func LoadFabric(dir string, timeScale int64) (*Fabric, error) {
+	text, path, err := ledger.ReadFabric(dir)
+	if err != nil {
+		return nil, err
+	}
+	config, err := configs.Decode(path, text)
+	if err != nil {
+		return nil, fmt.Errorf("read the fabric of the ledgers: %w", err)
+	}
+	fab, err := fabric.New(config)
+	if err != nil {
+		return nil, fmt.Errorf("read the fabric of the ledgers: %w", err)
+	}
+	changes, err := ledger.ReadChanges(dir)
+	if err != nil {
+		return nil, err
+	}
+	return &Fabric{Fabric: fab, TimeScale: int(timeScale), Changes: changes}, nil
+}
+
+// Recorded is recorded messages, as flows.
+type Recorded struct {
+	Flows    []Flow
+	Messages [][]int // of each flow, in their order: places in Trace.Messages
+	FlowOf   []int   // of each message, -1 if it is not played
+	At       []int   // of each message, its place in its flow
+	Skipped  int     // messages that are not played: their post is not known, or one before them is missing
+}
+
+// Prepare makes flows of the messages whose post is known. A message is played only if all that its
+// connection sent since its first known one are known too.
+func Prepare(t *messages.Trace) *Recorded {
+	r := &Recorded{FlowOf: make([]int, len(t.Messages)), At: make([]int, len(t.Messages))}
+	byFlow := map[uint64][]int{}
+	for i := range t.Messages {
+		r.FlowOf[i] = -1
+		byFlow[t.Messages[i].Flow] = append(byFlow[t.Messages[i].Flow], i)
+	}
+	for _, x := range t.Connections {
+		all := byFlow[x.Flow]
+		slices.SortFunc(all, func(a, b int) int { return cmp.Compare(t.Messages[a].Number, t.Messages[b].Number) })
+		var played []int
+		for _, i := range all {
+			m := &t.Messages[i]
+			if !m.HasSend || len(played) > 0 && m.Number != t.Messages[played[0]].Number+uint64(len(played)) {
+				break
+			}
+			r.FlowOf[i], r.At[i] = len(r.Flows), len(played)
+			played = append(played, i)
+		}
+		r.Skipped += len(all) - len(played)
+		r.Flows = append(r.Flows, Flow{ID: x.Flow, Src: x.Src, Dst: x.Dst, Order: x.Order})
+		r.Messages = append(r.Messages, played)
+	}
+	return r
+}
+
+// Result is what the model says.
+type Result struct {
+	Times  []Times     // of each message of the trace; link.Never if it was not played or has not happened
+	Passes []link.Pass // what each segment did, in the order of its steps
+}
+
+// AsPosted plays the messages as they were posted.
+func AsPosted(f *Fabric, t *messages.Trace, r *Recorded) (*Result, error) {
+	s, err := newSim(f, r.Flows, true)
+	if err != nil {
+		return nil, err
+	}
+	defer s.close()
+	d := newTimetable(t, r)
+	if err := s.run(d); err != nil {
+		return nil, fmt.Errorf("play the messages again: %w", err)
+	}
+	return &Result{Times: s.timesOf(t, r), Passes: s.passes}, nil
+}
+
+// timesOf are the times of each message of the trace.
+func (s *sim) timesOf(t *messages.Trace, r *Recorded) []Times {
+	out := make([]Times, len(t.Messages))
+	for i := range out {
+		out[i] = Times{Due: link.Never, Sent: link.Never}
+		if f := r.FlowOf[i]; f >= 0 && r.At[i] < len(s.flows[f].times) {
+			out[i] = s.flows[f].times[r.At[i]]
+		}
+	}
+	return out
+}
+
+// timetable is a driver that posts at recorded times.
+type timetable struct {
+	acts []act
+}
+
+// act is one post or receive.
+type act struct {
+	time    int64
+	flow    int
+	size    uint64
+	receive bool
+}
+
+func newTimetable(t *messages.Trace, r *Recorded) *timetable {
+	d := &timetable{}
+	for f, all := range r.Messages {
+		for _, i := range all {
+			m := &t.Messages[i]
+			d.acts = append(d.acts, act{time: m.Posted, flow: f, size: m.Size})
+		}
+		for _, i := range all {
+			if m := &t.Messages[i]; m.HasReceive {
+				d.acts = append(d.acts, act{time: m.ReceivePosted, flow: f, receive: true})
+			} else {
+				break
+			}
+		}
+	}
+	slices.SortStableFunc(d.acts, func(a, b act) int { return cmp.Compare(a.time, b.time) })
+	return d
+}
+
+func (d *timetable) next() int64 {
+	if len(d.acts) == 0 {
+		return link.Never
+	}
+	return d.acts[0].time
+}
+
+func (d *timetable) act(s *sim) error {
+	for ; len(d.acts) > 0 && d.acts[0].time <= s.now; d.acts = d.acts[1:] {
+		if a := d.acts[0]; a.receive {
+			s.receive(a.flow)
+		} else {
+			s.post(a.flow, a.size)
+		}
+	}
+	return nil
+}
+
+func (*timetable) due(*sim, int, int)  {}
+func (*timetable) sent(*sim, int, int) {}

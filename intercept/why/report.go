@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package why
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/ddlemu/ddlemu/intercept/messages"
+	"github.com/ddlemu/ddlemu/intercept/replay"
+	"github.com/ddlemu/ddlemu/shaper/link"
+)
+
+// Report is where the time of all recorded calls went.
+type Report struct {
+	Calls     []Call // in the order of their starts
+	Functions []Function
+	// How the model's times fit the recorded ones.
+	Played    int   // messages
+	Different int   // of these, those whose times differ
+	Largest   int64 // difference, ns
+	Skipped   int   // messages that could not be played, because an earlier one is missing
+}
+
+// Function is the calls with one name.
+type Function struct {
+	Name  string
+	Calls int
+	Ns    int64  // summed
+	Parts []Part // summed, the largest first
+}
+
+// Of explains all calls of a trace on a fabric.
+func Of(f *replay.Fabric, t *messages.Trace) (*Report, error) {
+	recorded := replay.Prepare(t)
+	result, err := replay.AsPosted(f, t, recorded)
+	if err != nil {
+		return nil, err
+	}
+	x := newIndex(f, t, recorded, result)
+	if x.params, err = f.Params(f.TimeScale); err != nil {
+		return nil, fmt.Errorf("prepare the fabric: %w", err)
+	}
+	x.transport = f.Transport().Scaled(int64(f.TimeScale))
+	r := &Report{Calls: x.calls(), Skipped: recorded.Skipped}
+	r.compare(t, result)
+	r.sum()
+	return r, nil
+}
+
+// compare holds the model's times against the recorded ones.
+func (r *Report) compare(t *messages.Trace, result *replay.Result) {
+	for i := range t.Messages {
+		m := &t.Messages[i]
+		if !m.Received || result.Times[i].Due == link.Never {
+			continue
+		}
+		r.Played++
+		if d := max(m.Due, m.ReceivePosted) - result.Times[i].Due; d != 0 {
+			r.Different++
+			r.Largest = max(r.Largest, d, -d)
+		}
+	}
+}
+
+// sum makes the sums of each function, the longest first.
+func (r *Report) sum() {
+	slices.SortStableFunc(r.Calls, func(a, b Call) int { return cmp.Compare(a.Start, b.Start) })
+	at := map[string]int{}
+	for i := range r.Calls {
+		c := &r.Calls[i]
+		k, ok := at[c.Name]
+		if !ok {
+			k = len(r.Functions)
+			at[c.Name] = k
+			r.Functions = append(r.Functions, Function{Name: c.Name})
+		}
+		f := &r.Functions[k]
+		f.Calls++
+		f.Ns += c.Ns()
+		f.Parts = append(f.Parts, c.Path...)
+	}
+	for i := range r.Functions {
+		r.Functions[i].Parts = Merged(r.Functions[i].Parts)
+	}
+	slices.SortStableFunc(r.Functions, func(a, b Function) int { return cmp.Compare(b.Ns, a.Ns) })
+}
+
+// Worst are the n longest calls.
+func (r *Report) Worst(n int) []*Call {
+	all := make([]*Call, len(r.Calls))
+	for i := range r.Calls {
+		all[i] = &r.Calls[i]
+	}
+	slices.SortStableFunc(all, func(a, b *Call) int { return cmp.Compare(b.Ns(), a.Ns()) })
+	return all[:min(n, len(all))]
+}
+
+// rankOf names a rank, with its job if there are several.
+func (x *index) rankOf(job, rank int) string {
+	name := "an unknown rank"
+	if rank >= 0 {
+		name = fmt.Sprintf("rank %d", rank)
+	}
+	if len(x.trace.Jobs) > 1 {
+		name += " of " + x.trace.Jobs[job]
+	}
+	return name
+}
+
+// behind names whose message another one waits for.
+func (x *index) behind(i, other int) string {
+	m, o := &x.trace.Messages[i], &x.trace.Messages[other]
+	call := x.trace.CallOf(o)
+	name := "messages of unknown purpose"
+	if call >= 0 {
+		name = x.trace.Calls[call].Name
+	}
+	switch {
+	case m.Job != o.Job:
+		return fmt.Sprintf("job %s's %s", x.trace.Jobs[o.Job], name)
+	case call >= 0 && call == x.trace.CallOf(m):
+		return "this call's other messages"
+	case call >= 0 && x.trace.CallOf(m) >= 0 && x.trace.Calls[call].Comm != x.trace.Calls[x.trace.CallOf(m)].Comm:
+		return fmt.Sprintf("another communicator's %s", name)
+	}
+	return "another " + name
+}

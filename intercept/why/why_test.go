@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package why
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/intercept/messages"
+	"github.com/ddlemu/ddlemu/intercept/replay"
+	"github.com/ddlemu/ddlemu/shaper/fabric"
+	"github.com/ddlemu/ddlemu/shaper/ledger"
+	"github.com/ddlemu/ddlemu/shaper/link"
+)
+
+// fabricOf is the fabric of a fabric file. 100 Gb/s without overheads: 64 KiB take 5.24 us.
+func fabricOf(t *testing.T, lines ...string) *replay.Fabric {
+	t.Helper()
+	text := "base: loopback\nnodes: 4\nlink:\n  bandwidth: 100Gbps\n  latency: 1us\n" + strings.Join(lines, "\n") + "\n"
+	c, err := configs.Decode("test", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := fabric.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &replay.Fabric{Fabric: f, TimeScale: 1}
+}
+
+// job is messages on a fabric, whose times the model says.
+type job struct {
+	messages.Trace
+	fabric *replay.Fabric
+	posted map[[2]int]uint64 // on each connection
+}
+
+func newJob(f *replay.Fabric) *job {
+	j := &job{fabric: f, posted: map[[2]int]uint64{}}
+	j.Jobs = []string{"A"}
+	for sender := range 4 {
+		j.Ranks = append(j.Ranks, ledger.Info{Rank: uint32(sender), Node: uint32(sender), World: 4, Virtual: true, TimeScale: 1})
+		for receiver := range 4 {
+			if sender != receiver {
+				flow := uint64(len(j.Connections))
+				j.Connections = append(j.Connections, messages.Connection{Flow: flow, Sender: sender, Receiver: receiver, Src: sender, Dst: receiver, Order: flow})
+			}
+		}
+	}
+	return j
+}
+
+// call adds a call of all ranks.
+func (j *job) call(name string, begun ...int64) int {
+	c := messages.Call{Name: name, Comm: 1, Seq: len(j.Calls), Begun: slices.Min(begun)}
+	for rank, t := range begun {
+		c.Tasks = append(c.Tasks, len(j.Tasks))
+		j.Tasks = append(j.Tasks, messages.Task{Owner: rank, Comm: 1, Func: name, Ranks: 4, Rank: rank, Begun: t, Call: len(j.Calls)})
+	}
+	j.Calls = append(j.Calls, c)
+	return len(j.Calls) - 1
+}
+
+// send adds a message of a call. Messages of a connection are added in their order.
+func (j *job) send(call, from, to int, size uint64, posted, received int64) {
+	key := [2]int{from, to}
+	m := messages.Message{Sender: from, Receiver: to, Src: from, Dst: to, Size: size, Number: j.posted[key], HasSend: true, Posted: posted, HasReceive: true, ReceivePosted: received, SendTask: j.Calls[call].Tasks[from], ReceiveTask: j.Calls[call].Tasks[to]}
+	for _, c := range j.Connections {
+		if c.Sender == from && c.Receiver == to {
+			m.Flow = c.Flow
+		}
+	}
+	j.posted[key]++
+	j.Calls[call].Messages = append(j.Calls[call].Messages, len(j.Messages))
+	j.Messages = append(j.Messages, m)
+}
+
+// play sets the times that the model says.
+func (j *job) play(t interface{ Fatal(...any) }) {
+	result, err := replay.AsPosted(j.fabric, &j.Trace, replay.Prepare(&j.Trace))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range j.Messages {
+		m, times := &j.Messages[i], result.Times[i]
+		if times.Due == link.Never || times.Sent == link.Never {
+			t.Fatal("a message has not arrived")
+		}
+		m.Sent, m.Received, m.Due, m.Complete, m.SendEnds, m.ReceiveEnds = true, true, times.Due, times.Sent, times.Sent, times.Due
+	}
+}
+
+// explain explains the only call.
+func (j *job) explain(t interface{ Fatal(...any) }) *Report {
+	r, err := Of(j.fabric, &j.Trace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+const chunk = 64 << 10
+
+// Each planted cause is found, and is the largest one.
+func TestPlantedCauses(t *testing.T) {
+	for name, tc := range map[string]struct {
+		lines []string
+		plant func(j *job)
+		want  string
+		share float64 // of the call, at least
+	}{
+		"late receive": {nil, func(j *job) {
+			j.send(j.call("Send", 0, 0, 0, 0), 0, 1, chunk, 0, 10_000_000)
+		}, "waiting until rank 1 posted its receive", 0.99},
+		"slow link": {[]string{"links:", "  - match: node0:node1", "    bandwidth: 1Gbps"}, func(j *job) {
+			c := j.call("AllReduce", 0, 0, 0, 0)
+			j.send(c, 2, 3, chunk, 0, 0)
+			j.send(c, 0, 1, chunk, 0, 0)
+		}, "serializing on node0:node1", 0.99},
+		"behind another call": {nil, func(j *job) {
+			other, c := j.call("AllToAll", 0, 0, 0, 0), j.call("AllReduce", 1000, 1000, 1000, 1000)
+			for range 20 {
+				j.send(other, 0, 1, chunk, 0, 0)
+			}
+			j.send(c, 2, 1, chunk, 1000, 0)
+		}, "queueing on node1 rx behind another AllToAll", 0.3},
+		"rank that is late": {nil, func(j *job) {
+			c := j.call("AllReduce", 0, 0, 50_000, 0)
+			j.send(c, 0, 1, chunk, 0, 0)
+			j.send(c, 2, 1, chunk, 50_000, 0)
+		}, "rank 2 began the call late", 0.8},
+		"rank that has nothing to send": {nil, func(j *job) {
+			c := j.call("AllReduce", 0, 0, 0, 0)
+			j.send(c, 0, 1, chunk, 0, 0)
+			j.send(c, 1, 2, chunk, 100_000, 0)
+		}, "rank 1 had nothing ready to send", 0.8},
+		"link that is down": {[]string{"transport:", "  kind: rdma", "  rto: 1s"}, func(j *job) {
+			hop := j.fabric.Link(0, 1)
+			up := j.fabric.Hops[hop].Spec
+			down := up
+			down.Down = true
+			j.fabric.Changes = []ledger.Change{{Time: 0, Hop: hop, Spec: down}, {Time: 20_000_000, Hop: hop, Spec: up}}
+			j.send(j.call("Send", 0, 0, 0, 0), 0, 1, chunk, 1000, 0)
+		}, "node0:node1 was down", 0.99},
+		"lossy link": {[]string{"transport:", "  rto: 4ms", "links:", "  - match: node0:node1", "    loss: 50%"}, func(j *job) {
+			c := j.call("AllReduce", 0, 0, 0, 0)
+			for range 10 {
+				j.send(c, 0, 1, chunk, 0, 0)
+				j.send(c, 2, 3, chunk, 0, 0)
+			}
+		}, "recovery of losses from node0:node1", 0.4},
+		"emulator": {nil, func(j *job) {
+			j.send(j.call("Send", 0, 0, 0, 0), 0, 1, chunk, 0, 0)
+			j.Messages[0].Late = 2_000_000
+		}, "the emulator was late at rank 1", 0.99},
+		"thread that did not run": {nil, func(j *job) {
+			c := j.call("AllReduce", 0, 0, 0, 0)
+			j.send(c, 0, 1, chunk, 0, 0)
+			j.send(c, 1, 2, chunk, 2_000_000, 0)
+			j.Messages[1].Stalled = 1_950_000
+		}, "rank 1's thread of NCCL did not run", 0.95},
+	} {
+		t.Run(name, func(t *testing.T) {
+			j := newJob(fabricOf(t, tc.lines...))
+			tc.plant(j)
+			j.play(t)
+			r := j.explain(t)
+			if r.Different != 0 || r.Skipped != 0 || len(r.Calls) != len(j.Calls) {
+				t.Fatalf("%+v", r)
+			}
+			c := r.Calls[len(r.Calls)-1]
+			first := Merged(c.Path)[0]
+			if share := float64(first.Ns) / float64(c.Ns()); first.String() != tc.want || share < tc.share {
+				t.Errorf("%.1f %% %s, want %q, at least %.0f %%\n%v", 100*share, first, tc.want, 100*tc.share, c.Path)
+			}
+			if Sum(c.Path) != c.Ns() {
+				t.Errorf("the causes sum to %d of %d ns", Sum(c.Path), c.Ns())
+			}
+		})
+	}
+}
+
+// Whatever is sent when, the causes of each call are positive and sum to its time.
+func TestPropertyCausesSumUp(t *testing.T) {
+	fabrics := []*replay.Fabric{
+		fabricOf(t), fabricOf(t, "transport:", "  kind: tcp", "  send_buffer: 128KiB", "  window: 128KiB"),
+		fabricOf(t, "links:", "  - match: node0:*", "    bandwidth: 3Gbps", "    loss: 1%"), fabricOf(t, "endpoint:", "  overhead: 700ns", "  gap: 2us"),
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		j := newJob(rapid.SampledFrom(fabrics).Draw(t, "fabric"))
+		now := int64(0)
+		for range rapid.IntRange(1, 5).Draw(t, "calls") {
+			c := j.call("AllReduce", now, now, now+rapid.Int64Range(0, 9000).Draw(t, "late"), now)
+			at := now
+			for range rapid.IntRange(1, 12).Draw(t, "messages") {
+				from := rapid.IntRange(0, 3).Draw(t, "from")
+				to := (from + rapid.IntRange(1, 3).Draw(t, "to")) % 4
+				at += rapid.Int64Range(0, 8000).Draw(t, "after")
+				j.send(c, from, to, uint64(rapid.IntRange(0, 200_000).Draw(t, "bytes")), at, at+rapid.Int64Range(-4000, 8000).Draw(t, "receive"))
+			}
+			now = at + rapid.Int64Range(0, 20_000).Draw(t, "pause")
+		}
+		orderReceives(j)
+		j.play(t)
+		for _, c := range j.explain(t).Calls {
+			if Sum(c.Path) != c.Ns() {
+				t.Fatalf("%s #%d: the causes sum to %d of %d ns", c.Name, c.Seq, Sum(c.Path), c.Ns())
+			}
+			for _, p := range c.Path {
+				if p.Ns <= 0 {
+					t.Fatalf("%s #%d: %+v", c.Name, c.Seq, p)
+				}
+			}
+		}
+	})
+}
+
+// orderReceives makes the receives of each connection come in its order, from time 0 on.
+func orderReceives(j *job) {
+	last := map[uint64]int64{}
+	for i := range j.Messages {
+		m := &j.Messages[i]
+		m.ReceivePosted = max(m.ReceivePosted, last[m.Flow], 0)
+		last[m.Flow] = m.ReceivePosted
+	}
+}
+
+// What another job sends is named with the job.
+func TestOtherJob(t *testing.T) {
+	j := newJob(fabricOf(t))
+	j.Jobs = []string{"A", "B"}
+	other := j.call("AllToAll", 0, 0, 0, 0)
+	for range 20 {
+		j.send(other, 0, 1, chunk, 0, 0)
+	}
+	for i := range j.Messages {
+		j.Messages[i].Job = 1
+	}
+	for i := range j.Tasks {
+		j.Tasks[i].Job = 1
+	}
+	j.Calls[other].Comm = 2
+	j.send(j.call("AllReduce", 0, 0, 0, 0), 2, 1, chunk, 1000, 0)
+	j.play(t)
+	for _, c := range j.explain(t).Calls {
+		if c.Name != "AllReduce" {
+			continue
+		}
+		if first := Merged(c.Path)[0]; first.String() != "queueing on node1 rx behind job B's AllToAll" || c.Rank != "rank 1 of A" {
+			t.Errorf("%s; the last byte was at %s", first, c.Rank)
+		}
+	}
+}
