@@ -139,6 +139,9 @@ func runBench(ctx context.Context, g *global, o *benchOptions, collective string
 	e.Printer, e.LastOnly, e.Strict = o.printer(g), g.JSON || o.CSV || !isTerminal(g.Stdout), o.Strict
 	out, err := emulate.Run(ctx, e)
 	if err != nil {
+		g.explainFailure(e.Trace)
+	}
+	if err != nil {
 		return err
 	}
 	if n := out.Result.Wrong(); n > 0 {

@@ -107,8 +107,20 @@ func clockName(t *messages.Trace) string {
 	return configs.RealClock
 }
 
-// missing says what the ledgers do not have.
+// missing says what is not known, and what has not happened.
 func missing(t *messages.Trace) []string {
+	notes := missingLedgers(t)
+	if n := len(t.Messages) - t.Whole(); n > 0 {
+		notes = append(notes, fmt.Sprintf("%s of %d not got back by both ends: see `ddlemu pending`", units.Count(n, "message"), len(t.Messages)))
+	}
+	if n := t.Unattributed(); n > 0 {
+		notes = append(notes, fmt.Sprintf("for %s of %d it is not known which collective they belong to", units.Count(n, "message"), len(t.Messages)))
+	}
+	return notes
+}
+
+// missingLedgers says what the ledgers do not have.
+func missingLedgers(t *messages.Trace) []string {
 	notes := []string{}
 	if n := t.Overwritten; n > 0 {
 		notes = append(notes, fmt.Sprintf("%d older records were overwritten by newer ones", n))
@@ -118,12 +130,6 @@ func missing(t *messages.Trace) []string {
 	}
 	if n := t.Unnoted; n > 0 {
 		notes = append(notes, fmt.Sprintf("%d ends of connections are unknown: a ledger had no place for them", n))
-	}
-	if n := len(t.Messages) - t.Whole(); n > 0 {
-		notes = append(notes, fmt.Sprintf("%s of %d not got back by both ends: see `ddlemu pending`", units.Count(n, "message"), len(t.Messages)))
-	}
-	if n := t.Unattributed(); n > 0 {
-		notes = append(notes, fmt.Sprintf("for %s of %d it is not known which collective they belong to", units.Count(n, "message"), len(t.Messages)))
 	}
 	if world, n := int(t.Ranks[0].World), len(t.Ranks); n != world {
 		notes = append(notes, fmt.Sprintf("%s of %s", units.Count(n, "ledger"), units.Count(world, "rank")))

@@ -125,6 +125,9 @@ func runRun(ctx context.Context, g *global, o *runOptions, args []string) error 
 		}
 	}
 	printVerdict(g.Stderr, v)
+	if status != 0 {
+		g.explainFailure(o.Trace)
+	}
 	switch {
 	case status != 0:
 		return &exitError{Code: status}

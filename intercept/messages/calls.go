@@ -18,6 +18,7 @@ type Call struct {
 	Bytes    uint64
 	Begun    int64 // when the first rank had planned it; without that, the first post
 	Ended    int64 // when the last message was there; 0 if none was
+	Everyone bool  // all ranks of the communicator take part: it is a collective
 }
 
 // groupKey names what belongs together before messages are looked at.
@@ -99,7 +100,7 @@ func (t *Trace) nameCalls(calls []*Call) {
 	numbers := map[named]int{}
 	for i, c := range calls {
 		x := &t.Tasks[c.Tasks[0]]
-		c.Name = cmp.Or(x.Func, "?")
+		c.Name, c.Everyone = cmp.Or(x.Func, "?"), x.Func != "" && !x.isP2P() && x.Ranks > 0
 		if x.isP2P() {
 			c.Name = t.nameOfSends(c)
 			c.Seq = numbers[named{c.Comm, c.Name}]

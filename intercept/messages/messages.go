@@ -139,14 +139,49 @@ func (t *Trace) read(dir string) ([]*ledger.Content, error) {
 	return all, nil
 }
 
-// key names a message.
-type key struct{ flow, msg uint64 }
+// places are those of a flow's messages in Trace.Messages, by their numbers.
+type places struct {
+	*Connection
+	first uint64  // number
+	at    []int32 // -1: no message with that number is known
+}
+
+// of is the place of a message; add makes one if there is none.
+func (p *places) of(msg uint64, add func() int) int {
+	const most = 1 << 24 // messages of a connection that are kept: far more than ledgers have
+	if p.at == nil {
+		p.first = msg
+	}
+	if msg < p.first { // the other end's ledger begins earlier
+		more := make([]int32, min(p.first-msg, most))
+		for i := range more {
+			more[i] = -1
+		}
+		p.first -= uint64(len(more))
+		p.at = append(more, p.at...)
+	}
+	k := msg - p.first
+	if k >= most {
+		return -1
+	}
+	for uint64(len(p.at)) <= k {
+		p.at = append(p.at, -1)
+	}
+	if p.at[k] < 0 {
+		p.at[k] = int32(add())
+	}
+	return int(p.at[k])
+}
 
 // join makes the tasks and the messages.
 func (t *Trace) join(all []recorded) {
 	flows := t.addConnections(all)
 	tasks := t.addTasks(all)
-	at := map[key]int{}
+	ends := 0
+	for _, c := range all {
+		ends += len(c.Records)
+	}
+	t.Messages = make([]Message, 0, ends/2+1) // most have two
 	for _, c := range all {
 		t.Ranks = append(t.Ranks, c.Info)
 		t.Overwritten += c.Overwritten
@@ -157,35 +192,57 @@ func (t *Trace) join(all []recorded) {
 			if int(r.Conn) >= len(c.Connections) {
 				continue // counted in Unnoted
 			}
-			flow := c.Connections[r.Conn].Flow
-			k := key{flow, r.Msg}
-			i, ok := at[k]
-			if !ok {
-				i = len(t.Messages)
-				at[k] = i
-				e := flows[flow]
+			e := flows[c.Connections[r.Conn].Flow]
+			i := e.of(r.Msg, func() int {
 				t.Messages = append(t.Messages, Message{
-					Job: c.job, Flow: flow, Number: r.Msg, Sender: e.Sender, Receiver: e.Receiver, Src: e.Src, Dst: e.Dst,
+					Job: c.job, Flow: e.Flow, Number: r.Msg, Sender: e.Sender, Receiver: e.Receiver, Src: e.Src, Dst: e.Dst,
 					SendTask: -1, ReceiveTask: -1, Channel: -1,
 				})
+				return len(t.Messages) - 1
+			})
+			if i < 0 {
+				t.Unreadable++
+				continue
 			}
 			t.Messages[i].add(r)
 			t.Messages[i].addOperation(r, ops.of(r.Op), tasks)
 		}
 	}
-	slices.SortFunc(t.Messages, func(a, b Message) int {
-		return cmp.Or(cmp.Compare(a.first(), b.first()), cmp.Compare(a.Flow, b.Flow), cmp.Compare(a.Number, b.Number))
+	t.sortMessages()
+}
+
+// sortMessages puts the messages in the order of their first time.
+func (t *Trace) sortMessages() {
+	type entry struct {
+		time  int64
+		place int
+	}
+	order := make([]entry, len(t.Messages))
+	for i := range t.Messages {
+		order[i] = entry{t.Messages[i].First(), i}
+	}
+	slices.SortFunc(order, func(x, y entry) int {
+		if x.time != y.time {
+			return cmp.Compare(x.time, y.time)
+		}
+		a, b := &t.Messages[x.place], &t.Messages[y.place]
+		return cmp.Or(cmp.Compare(a.Flow, b.Flow), cmp.Compare(a.Number, b.Number))
 	})
+	sorted := make([]Message, len(order))
+	for i, e := range order {
+		sorted[i] = t.Messages[e.place]
+	}
+	t.Messages = sorted
 }
 
 // addConnections adds the connections, and returns them by their flows.
-func (t *Trace) addConnections(all []recorded) map[uint64]*Connection {
-	flows := map[uint64]*Connection{}
+func (t *Trace) addConnections(all []recorded) map[uint64]*places {
+	flows := map[uint64]*places{}
 	for _, c := range all {
 		for _, x := range c.Connections {
 			e := flows[x.Flow]
 			if e == nil {
-				e = &Connection{Job: c.job, Flow: x.Flow, Sender: -1, Receiver: -1, Src: int(x.Src), Dst: int(x.Dst), Order: x.Order}
+				e = &places{Connection: &Connection{Job: c.job, Flow: x.Flow, Sender: -1, Receiver: -1, Src: int(x.Src), Dst: int(x.Dst), Order: x.Order}}
 				flows[x.Flow] = e
 			}
 			if x.Sends == 1 {
@@ -196,7 +253,7 @@ func (t *Trace) addConnections(all []recorded) map[uint64]*Connection {
 		}
 	}
 	for _, e := range flows {
-		t.Connections = append(t.Connections, *e)
+		t.Connections = append(t.Connections, *e.Connection)
 	}
 	slices.SortFunc(t.Connections, func(a, b Connection) int {
 		return cmp.Or(cmp.Compare(a.Order, b.Order), cmp.Compare(a.Job, b.Job), cmp.Compare(a.Sender, b.Sender), cmp.Compare(a.Receiver, b.Receiver), cmp.Compare(a.Flow, b.Flow))
@@ -233,8 +290,8 @@ type At struct {
 // IsWhole says whether both ends have got the message back.
 func (m *Message) IsWhole() bool { return m.Sent && m.Received }
 
-// first is the earliest time that is known of a message.
-func (m *Message) first() int64 {
+// First is the earliest time that is known of a message.
+func (m *Message) First() int64 {
 	switch {
 	case !m.HasSend:
 		return m.ReceivePosted

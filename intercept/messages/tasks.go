@@ -51,7 +51,12 @@ type taskKey struct {
 
 // addTasks adds the tasks of all ledgers, and returns their places.
 func (t *Trace) addTasks(all []recorded) map[taskKey]int {
-	places := map[taskKey]int{}
+	n := 0
+	for _, c := range all {
+		n += len(c.Tasks)
+	}
+	places := make(map[taskKey]int, n)
+	t.Tasks = make([]Task, 0, n)
 	for l, c := range all {
 		for _, r := range c.Tasks {
 			places[taskKey{int32(c.PID), uint32(r.Number)}] = len(t.Tasks)
@@ -75,9 +80,11 @@ type operation struct {
 type operations map[uint32]*operation
 
 func operationsOf(c *ledger.Content) operations {
-	ops := operations{}
-	for _, o := range c.Ops {
-		ops[uint32(o.Number)] = &operation{Op: o}
+	ops := make(operations, len(c.Ops))
+	all := make([]operation, len(c.Ops))
+	for i, o := range c.Ops {
+		all[i].Op = o
+		ops[uint32(o.Number)] = &all[i]
 	}
 	return ops
 }

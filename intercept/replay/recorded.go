@@ -85,11 +85,24 @@ func AsPosted(f *Fabric, t *messages.Trace, r *Recorded) (*Result, error) {
 		return nil, err
 	}
 	defer s.close()
+	s.passes = make([]link.Pass, 0, passesOf(f, t, r))
 	d := newTimetable(t, r)
 	if err := s.run(d); err != nil {
 		return nil, fmt.Errorf("play the messages again: %w", err)
 	}
 	return &Result{Times: s.timesOf(t, r), Passes: s.passes}, nil
+}
+
+// passesOf is about how many passes the messages make.
+func passesOf(f *Fabric, t *messages.Trace, r *Recorded) int {
+	n := 0
+	for i, all := range r.Messages {
+		hops := len(f.Path(r.Flows[i].Src, r.Flows[i].Dst))
+		for _, m := range all {
+			n += hops * (1 + int(min(t.Messages[m].Size, 1<<30)/link.MaxSegment))
+		}
+	}
+	return n
 }
 
 // timesOf are the times of each message of the trace.
@@ -115,10 +128,11 @@ type act struct {
 	flow    int
 	size    uint64
 	receive bool
+	number  int // acts at one time are made in this order
 }
 
 func newTimetable(t *messages.Trace, r *Recorded) *timetable {
-	d := &timetable{}
+	d := &timetable{acts: make([]act, 0, 2*len(t.Messages))}
 	for f, all := range r.Messages {
 		for _, i := range all {
 			m := &t.Messages[i]
@@ -132,7 +146,10 @@ func newTimetable(t *messages.Trace, r *Recorded) *timetable {
 			}
 		}
 	}
-	slices.SortStableFunc(d.acts, func(a, b act) int { return cmp.Compare(a.time, b.time) })
+	for i := range d.acts {
+		d.acts[i].number = i
+	}
+	slices.SortFunc(d.acts, func(a, b act) int { return cmp.Or(cmp.Compare(a.time, b.time), cmp.Compare(a.number, b.number)) })
 	return d
 }
 

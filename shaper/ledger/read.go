@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"unsafe"
@@ -27,20 +28,52 @@ type Content struct {
 
 // Read reads a ledger, which a process may be writing.
 func Read(path string) (*Content, error) {
-	first, err := os.ReadFile(path)
+	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("read a ledger: %w", err)
 	}
-	b, err := os.ReadFile(path)
+	defer f.Close()
+	first, _, err := readUsed(f)
+	if err != nil {
+		return nil, fmt.Errorf("read a ledger: %w", err)
+	}
+	b, size, err := readUsed(f)
 	if err != nil {
 		return nil, fmt.Errorf("read a ledger: %w", err)
 	}
 	dropChanged(b, first)
-	c, err := parse(b)
+	c, err := parse(b, size)
 	if err != nil {
 		return nil, fmt.Errorf("read the ledger %s: %w", path, err)
 	}
 	return c, nil
+}
+
+// readUsed reads the part of the file that has been written, and says how long the file is.
+func readUsed(f *os.File) (b []byte, size int64, err error) {
+	st, err := f.Stat()
+	if err != nil {
+		return nil, 0, fmt.Errorf("look at it: %w", err)
+	}
+	size = st.Size()
+	var h header
+	if size >= int64(unsafe.Sizeof(h)) {
+		b = make([]byte, unsafe.Sizeof(h))
+		if _, err := f.ReadAt(b, 0); err != nil {
+			return nil, 0, fmt.Errorf("read its header: %w", err)
+		}
+		h = *(*header)(unsafe.Pointer(&b[0]))
+	}
+	used := size
+	if h.Magic == magic && h.Next < uint64(size)/recordSize {
+		used = min(size, recordsAt+int64(h.Next)*recordSize)
+	}
+	b = make([]byte, used)
+	n, err := f.ReadAt(b, 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, 0, fmt.Errorf("read %d bytes of it: %w", used, err)
+	}
+	return b[:n], size, nil
 }
 
 // dropChanged makes the records of b unreadable that changed while the file was read. If the writing
@@ -54,7 +87,8 @@ func dropChanged(b, first []byte) {
 	}
 }
 
-func parse(b []byte) (*Content, error) {
+// parse reads the content of a file with so many bytes, of which b is the part that has been written.
+func parse(b []byte, size int64) (*Content, error) {
 	var h header
 	if len(b) < int(unsafe.Sizeof(h)) {
 		return nil, errors.New("it is too short for a ledger")
@@ -78,9 +112,8 @@ func parse(b []byte) (*Content, error) {
 			c.Connections = append(c.Connections, *(*Connection)(unsafe.Pointer(&b[at])))
 		}
 	}
-	stored := uint64(max(0, len(b)-recordsAt)) / recordSize
-	c.Cut = stored < h.Capacity
-	stored = min(stored, h.Capacity)
+	c.Cut = uint64(max(0, size-recordsAt))/recordSize < h.Capacity
+	stored := min(uint64(max(0, len(b)-recordsAt))/recordSize, h.Capacity)
 	older := h.Next - min(h.Next, h.Capacity) // all records up to this number
 	for i := range stored {
 		at := unsafe.Pointer(&b[recordsAt+i*recordSize])

@@ -8,7 +8,9 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 )
 
 // traced is what `ddlemu messages --json` prints.
@@ -140,6 +142,81 @@ func TestTraceFolder(t *testing.T) {
 	}
 	out, err := ddlemu(t.Context(), t, folder(t), nil, args...).CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "has files: name a folder that does not exist or is empty") {
+		t.Errorf("%v:\n%s", err, out)
+	}
+}
+
+// After kill -9 of a rank its ledger can be read, and what the ranks were waiting for is said.
+func TestPendingAfterKill(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "t")
+	cmd := ddlemu(t.Context(), t, folder(t), nil, "bench", "allreduce", "--profile", "eth10", "--clock", "real", "--time-scale", "16", "--ranks", "2", "-b", "16M", "-e", "16M", "-n", "500", "--trace", dir)
+	var out strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	pid := 0
+	for deadline := time.Now().Add(time.Minute); pid == 0 && time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
+		if paths, err := filepath.Glob(filepath.Join(dir, "rank1.*.ledger")); err == nil && len(paths) == 1 && len(messagesSoFar(t, dir)) > 20 {
+			pid, _ = strconv.Atoi(strings.Split(filepath.Base(paths[0]), ".")[1])
+		}
+	}
+	if pid == 0 {
+		t.Fatalf("no messages:\n%s", out.String())
+	}
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err == nil {
+		t.Errorf("the job succeeded:\n%s", out.String())
+	}
+	for _, want := range []string{"what the ranks were waiting for", "begun by rank 0", "rank 0  rank 1"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in:\n%s", want, out.String())
+		}
+	}
+	var got struct {
+		Calls       []struct{ Function string }
+		Connections []struct {
+			Sender, Receiver, Sends, Receives int
+			State                             string
+		}
+	}
+	text, err := ddlemu(t.Context(), t, folder(t), nil, "pending", dir, "--json").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(text, &got); err != nil {
+		t.Fatal(err)
+	}
+	if len(got.Calls) == 0 || got.Calls[0].Function != "AllReduce" || len(got.Connections) == 0 {
+		t.Errorf("%+v", got)
+	}
+}
+
+// messagesSoFar are the messages of a job that may have just begun.
+func messagesSoFar(t *testing.T, dir string) []json.RawMessage {
+	t.Helper()
+	var got struct{ Messages []json.RawMessage }
+	out, err := ddlemu(t.Context(), t, folder(t), nil, "messages", dir, "--json").Output()
+	if err == nil {
+		err = json.Unmarshal(out, &got)
+	}
+	if err != nil {
+		return nil // a ledger is being made
+	}
+	return got.Messages
+}
+
+// A rank that does not join a collective is named.
+func TestPendingNamesTheRank(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "t")
+	args := []string{"run", "--profile", "ndr400", "--clock", "virtual", "--soft-cuda", "--trace", dir, "--", compile(t, "threads"), "abort"}
+	if out, err := ddlemu(t.Context(), t, folder(t), nil, args...).CombinedOutput(); err != nil {
+		t.Fatalf("%v:\n%s", err, out)
+	}
+	out, err := ddlemu(t.Context(), t, folder(t), nil, "pending", dir).CombinedOutput()
+	if err != nil || !regexp.MustCompile(`AllReduce #1 on communicator 0x[0-9a-f]+: begun by rank 0; not begun by rank 1; \d+ messages posted`).Match(out) {
 		t.Errorf("%v:\n%s", err, out)
 	}
 }

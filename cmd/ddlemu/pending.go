@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/spf13/cobra"
+
+	"github.com/ddlemu/ddlemu/configs/units"
+	"github.com/ddlemu/ddlemu/intercept/messages"
+	"github.com/ddlemu/ddlemu/intercept/pending"
+	"github.com/ddlemu/ddlemu/shaper/ledger"
+)
+
+func newPendingCommand(g *global) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "pending FOLDER",
+		Short: "Say what a traced job waits for",
+		Long: `Reads the ledgers that the ranks of a job write with --trace, while the job runs or after
+it has ended or was killed. Says which collectives some ranks have begun and others have
+not, and which messages were posted and have not arrived.
+
+` + exitHelp,
+		Example: `  ddlemu run --profile ndr400 --trace t -- python train.py &
+  ddlemu pending t`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return badInput("pending takes one folder: that of --trace")
+			}
+			return nil
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			t, err := messages.Load(args[0])
+			if err != nil {
+				return badInput("%w", err)
+			}
+			if g.JSON {
+				return printPendingJSON(g.Stdout, t)
+			}
+			printPending(g.Stdout, t)
+			return nil
+		},
+	}
+	g.addJSONFlag(cmd.Flags())
+	return cmd
+}
+
+// explainFailure prints what the ranks of a job that has failed were waiting for, if they wrote ledgers in dir.
+func (g *global) explainFailure(dir string) {
+	if dir == "" {
+		return
+	}
+	if paths, err := ledger.Files(dir); err == nil && len(paths) == 0 {
+		return // no rank had joined
+	}
+	t, err := messages.Load(dir)
+	if err != nil {
+		g.warn("what the ranks were waiting for is not known: %v", err)
+		return
+	}
+	fmt.Fprintf(g.Stderr, "ddlemu: what the ranks were waiting for (ddlemu pending %s):\n", dir)
+	printPending(g.Stderr, t)
+}
+
+// printPending prints what a job waits for.
+func printPending(w io.Writer, t *messages.Trace) {
+	r := pending.Of(t)
+	us := func(ns int64) string { return fmt.Sprintf("%.3f", float64(ns)/1000/float64(t.Ranks[0].TimeScale)) }
+	if len(r.Calls)+len(r.Connections) == 0 {
+		fmt.Fprintf(w, "nothing: every call that was begun is finished (%s, %s)\n", units.Count(len(t.Calls), "call"), units.Count(len(t.Messages), "message"))
+	}
+	for _, s := range alike(r.Calls) {
+		number := fmt.Sprintf("#%d", s.first)
+		if s.last != s.first {
+			number = fmt.Sprintf("#%d to #%d", s.first, s.last)
+		}
+		fmt.Fprintf(w, "%s %s on communicator %#x: %s\n", s.name, number, s.comm, s.text)
+	}
+	if len(r.Connections) > 0 {
+		tb := newTable(w, "from", "to", "channel ", "call", "sends ", "bytes ", "receives ", "for us ", "last arrival us ago ", "state")
+		for _, c := range r.Connections {
+			call, ago, channel := "-", "-", "-"
+			if c.Channel >= 0 {
+				channel = strconv.Itoa(c.Channel)
+			}
+			if c.Call >= 0 {
+				call = fmt.Sprintf("%s #%d", t.Calls[c.Call].Name, t.Calls[c.Call].Seq)
+			}
+			if c.Arrived > 0 {
+				ago = us(r.Last - c.LastAt)
+			}
+			tb.AppendRow(table.Row{rankName(c.Sender), rankName(c.Receiver), channel, call, c.Sends, c.SendBytes, c.Receives, us(r.Last - c.Since), ago, c.State()})
+		}
+		tb.Render()
+	}
+	fmt.Fprintf(w, "clock: %s, time scale %d; times are up to the last one in the ledgers\n", clockName(t), t.Ranks[0].TimeScale)
+	for _, note := range missingLedgers(t) {
+		fmt.Fprintf(w, "note: %s\n", note)
+	}
+}
+
+// series is calls of one function, one after another, in the same state.
+type series struct {
+	name        string
+	comm        uint64
+	first, last int
+	text        string
+}
+
+func alike(calls []pending.Call) []series {
+	var all []series
+	for _, c := range calls {
+		text := strings.Join(callState(c), "; ")
+		if n := len(all) - 1; n >= 0 && all[n].name == c.Name && all[n].comm == c.Comm && all[n].last+1 == c.Seq && all[n].text == text {
+			all[n].last = c.Seq
+			continue
+		}
+		all = append(all, series{c.Name, c.Comm, c.Seq, c.Seq, text})
+	}
+	return all
+}
+
+// callState says who has begun a call and who has not.
+func callState(c pending.Call) []string {
+	state := []string{"begun by " + ranksText(c.Begun)}
+	if len(c.Missing) > 0 {
+		state = append(state, "not begun by "+ranksText(c.Missing))
+	}
+	if c.Waiting > 0 {
+		state = append(state, units.Count(c.Waiting, "message")+" posted that have not arrived")
+	}
+	return state
+}
+
+// mostRanks is how many ranks are listed by name.
+const mostRanks = 16
+
+func ranksText(ranks []int) string {
+	var names []string
+	for _, r := range ranks[:min(mostRanks, len(ranks))] {
+		if r < 0 {
+			names = append(names, fmt.Sprintf("rank %d of the communicator, which has no ledger", -1-r))
+		} else {
+			names = append(names, rankName(r))
+		}
+	}
+	if len(ranks) > mostRanks {
+		names = append(names, fmt.Sprintf("%d others", len(ranks)-mostRanks))
+	}
+	return strings.Join(names, ", ")
+}
+
+// pendingCall is a call that is not finished, in JSON.
+type pendingCall struct {
+	Function     string `json:"function"`
+	Sequence     int    `json:"sequence"`
+	Communicator string `json:"communicator"`
+	Begun        []int  `json:"begun"`
+	Missing      []int  `json:"not_begun"` // ranks; -1 - n for rank n of the communicator, which has no ledger
+	Waiting      int    `json:"messages_not_arrived"`
+}
+
+// pendingConnection is a connection with messages that are not finished, in JSON.
+type pendingConnection struct {
+	Sender   int    `json:"sender"`
+	Receiver int    `json:"receiver"`
+	Channel  int    `json:"channel"`
+	First    uint64 `json:"first_message"`
+	Sends    int    `json:"sends"`
+	Bytes    uint64 `json:"bytes"`
+	Receives int    `json:"receives"`
+	ForNs    int64  `json:"for_ns"`
+	Arrived  int    `json:"arrived"`
+	State    string `json:"state"`
+}
+
+func printPendingJSON(w io.Writer, t *messages.Trace) error {
+	r := pending.Of(t)
+	calls, connections := []pendingCall{}, []pendingConnection{}
+	for _, c := range r.Calls {
+		calls = append(calls, pendingCall{c.Name, c.Seq, fmt.Sprintf("%#x", c.Comm), c.Begun, append([]int{}, c.Missing...), c.Waiting})
+	}
+	for _, c := range r.Connections {
+		connections = append(connections, pendingConnection{c.Sender, c.Receiver, c.Channel, c.First, c.Sends, c.SendBytes, c.Receives, (r.Last - c.Since) / t.Ranks[0].TimeScale, c.Arrived, c.State()})
+	}
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(struct {
+		Clock       string              `json:"clock"`
+		Notes       []string            `json:"notes"`
+		Calls       []pendingCall       `json:"calls"`
+		Connections []pendingConnection `json:"connections"`
+	}{clockName(t), missingLedgers(t), calls, connections})
+}
