@@ -33,6 +33,11 @@ func AddShape(fs *pflag.FlagSet) {
 	addLinks(fs, func(configs.LinkParam) bool { return true })
 }
 
+// AddRest adds the flags that `ddlemu shape` has, except those that fs has already.
+func AddRest(fs *pflag.FlagSet) {
+	addLinks(fs, func(m configs.LinkParam) bool { return fs.Lookup(m.Flag) == nil })
+}
+
 func addLinks(fs *pflag.FlagSet, want func(configs.LinkParam) bool) {
 	for _, m := range configs.LinkParams() {
 		if m.Flag != "" && want(m) {

@@ -6,9 +6,11 @@ package messages
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
+	"sync"
 
 	"github.com/ddlemu/ddlemu/shaper/ledger"
 )
@@ -65,6 +67,7 @@ type Trace struct {
 	Calls    []Call        // in the order of their first time
 	// Connections, in the order in which they take turns at equal times.
 	Connections []Connection
+	Nodes       map[[2]int]int // by job and rank
 	// What is missing, summed over the ledgers.
 	Overwritten, Unreadable, Unnoted uint64
 	Cut                              []string // files that end too early
@@ -121,16 +124,20 @@ func (t *Trace) read(dir string) ([]*ledger.Content, error) {
 	if len(paths) == 0 {
 		return nil, fmt.Errorf("no ledger in %s: run a job with --trace %s", dir, dir)
 	}
-	var all []*ledger.Content
+	all, errs := make([]*ledger.Content, len(paths)), make([]error, len(paths))
+	var reads sync.WaitGroup
 	for i, path := range paths {
-		c, err := ledger.Read(path)
-		if err != nil {
-			return nil, err
-		}
+		reads.Go(func() { all[i], errs[i] = ledger.Read(path) })
+	}
+	reads.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	for i, path := range paths {
+		c := all[i]
 		if c.Cut {
 			t.Cut = append(t.Cut, path)
 		}
-		all = append(all, c)
 		if c.FabricID != all[0].FabricID || c.Job != all[0].Job {
 			return nil, fmt.Errorf("%s and %s are of two jobs: keep the ledgers of each job in a folder of its own", paths[0], paths[i])
 		}
@@ -182,7 +189,9 @@ func (t *Trace) join(all []recorded) {
 		ends += len(c.Records)
 	}
 	t.Messages = make([]Message, 0, ends/2+1) // most have two
+	t.Nodes = map[[2]int]int{}
 	for _, c := range all {
+		t.Nodes[[2]int{c.job, int(c.Rank)}] = int(c.Node)
 		t.Ranks = append(t.Ranks, c.Info)
 		t.Overwritten += c.Overwritten
 		t.Unreadable += c.Unreadable
@@ -285,6 +294,17 @@ func (m *Message) VisibleAt() int64 { return max(m.Due, m.ReceivePosted) + m.Lat
 type At struct {
 	Time    int64
 	Message int
+}
+
+// RanksOn counts the ranks of a job on a node.
+func (t *Trace) RanksOn(job, node int) int {
+	n := 0
+	for rank, on := range t.Nodes {
+		if rank[0] == job && on == node {
+			n++
+		}
+	}
+	return n
 }
 
 // IsWhole says whether both ends have got the message back.

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package replay
+
+import (
+	"container/heap"
+	"fmt"
+
+	"github.com/ddlemu/ddlemu/intercept/messages"
+	"github.com/ddlemu/ddlemu/shaper/link"
+)
+
+// CallTimes are when a call was begun by its first rank, and had ended for its last one.
+type CallTimes struct {
+	Begin, End int64
+}
+
+// Played is recorded calls, as they would have been.
+type Played struct {
+	Calls []CallTimes // of each call of the trace; both are link.Never if the call was not played
+	Never int         // posts that never came, because what they wait for never happened
+}
+
+// Calls plays recorded calls on a fabric.
+type Calls struct {
+	trace    *messages.Trace
+	recorded *Recorded
+	graph    *graph
+	first    []int32 // of each node, where its edges begin in waiting
+	waiting  []int32 // nodes that wait for it
+	waits    []int32 // of each node, how many it waits for
+	gap      []int64 // of each node: the time after the last one that it waits for
+}
+
+// NewCalls finds out what each post of the trace waits for.
+func NewCalls(t *messages.Trace) *Calls {
+	r := Prepare(t)
+	g := newGraph(t, r)
+	c := &Calls{trace: t, recorded: r, graph: g, first: make([]int32, len(g.at)+1), waiting: make([]int32, len(g.from)), waits: make([]int32, len(g.at)), gap: make([]int64, len(g.at))}
+	latest := make([]int64, len(g.at))
+	for e, from := range g.from {
+		c.first[from+1]++
+		to := g.to[e]
+		c.waits[to]++
+		latest[to] = max(latest[to], g.at[from])
+	}
+	for i := range g.at {
+		c.first[i+1] += c.first[i]
+		c.gap[i] = g.at[i] - latest[i]
+	}
+	at := append([]int32(nil), c.first...)
+	for e, from := range g.from {
+		c.waiting[at[from]] = g.to[e]
+		at[from]++
+	}
+	return c
+}
+
+// Odd counts the rules that do not hold in the recording, so that they were left out.
+func (c *Calls) Odd() int { return c.graph.late }
+
+// Computed counts the posts, and the beginnings of calls, that came later than all that they are known to
+// wait for, and sums by how much: ranks computed meanwhile, or waited for what is not known. The beginning
+// of the recording does not count.
+func (c *Calls) Computed() (posts int, ns int64) {
+	for i, gap := range c.gap {
+		n := int32(i)
+		isPost := i < 4*len(c.trace.Messages) && (n%4 == posted(0) || n%4 == received(0)) && c.recorded.FlowOf[i/4] >= 0
+		isBegin := i >= 4*len(c.trace.Messages) && (n-c.graph.begin(0))%2 == 0
+		if gap > 0 && c.graph.at[i] > gap && (isPost || isBegin) {
+			posts++
+			ns += gap
+		}
+	}
+	return posts, ns
+}
+
+// Rules counts the rules.
+func (c *Calls) Rules() int { return len(c.graph.from) + c.graph.late }
+
+// Skipped counts the messages that are not played.
+func (c *Calls) Skipped() int { return c.recorded.Skipped }
+
+// Play plays the calls on a fabric. Calls of the jobs in without are left out.
+func (c *Calls) Play(f *Fabric, without map[int]bool) (*Played, error) {
+	s, err := newSim(f, c.recorded.Flows, false)
+	if err != nil {
+		return nil, err
+	}
+	defer s.close()
+	d := &dependent{Calls: c, at: make([]int64, len(c.waits)), waits: append([]int32(nil), c.waits...), latest: make([]int64, len(c.waits)), without: without}
+	for i := range d.at {
+		d.at[i] = link.Never
+	}
+	d.start()
+	if err := s.run(d); err != nil {
+		return nil, fmt.Errorf("play the calls: %w", err)
+	}
+	return d.played(), nil
+}
+
+// dependent is a driver that posts when all that a post waits for has happened.
+type dependent struct {
+	*Calls
+	at      []int64 // when each node happened, link.Never if it has not
+	waits   []int32
+	latest  []int64 // of what it waits for
+	queue   moments
+	without map[int]bool
+}
+
+// isLeftOut says whether a job is left out.
+func (d *dependent) isLeftOut(job int) bool { return d.without[job] }
+
+// start queues what waits for nothing.
+func (d *dependent) start() {
+	for i := range d.trace.Messages {
+		m := &d.trace.Messages[i]
+		if d.recorded.FlowOf[i] < 0 || d.isLeftOut(m.Job) {
+			continue
+		}
+		if d.waits[posted(i)] == 0 {
+			d.queueAt(posted(i))
+		}
+		if m.HasReceive && d.waits[received(i)] == 0 {
+			d.queueAt(received(i))
+		}
+	}
+	for k := range d.graph.parts {
+		if d.isLeftOut(d.graph.parts[k].job) {
+			continue
+		}
+		for _, n := range []int32{d.graph.begin(k), d.graph.end(k)} {
+			if d.waits[n] == 0 {
+				d.queueAt(n)
+			}
+		}
+	}
+}
+
+// queueAt queues a node that waits for nothing any more.
+func (d *dependent) queueAt(n int32) {
+	heap.Push(&d.queue, moment{d.latest[n] + d.gap[n], n})
+}
+
+// happened notes that a node happened, and queues what waited for it.
+func (d *dependent) happened(n int32, t int64) {
+	d.at[n] = t
+	for _, w := range d.waiting[d.first[n]:d.first[n+1]] {
+		d.latest[w] = max(d.latest[w], t)
+		if d.waits[w]--; d.waits[w] == 0 {
+			d.queueAt(w)
+		}
+	}
+}
+
+func (d *dependent) next() int64 {
+	if len(d.queue) == 0 {
+		return link.Never
+	}
+	return d.queue[0].time
+}
+
+// act makes what is due.
+func (d *dependent) act(s *sim) error {
+	for len(d.queue) > 0 && d.queue[0].time <= s.now {
+		m, _ := heap.Pop(&d.queue).(moment)
+		i := int(m.node) / 4
+		switch {
+		case i >= len(d.trace.Messages):
+		case m.node == posted(i):
+			s.post(d.recorded.FlowOf[i], d.trace.Messages[i].Size)
+		case m.node == received(i):
+			s.receive(d.recorded.FlowOf[i])
+		}
+		d.happened(m.node, max(m.time, s.now))
+	}
+	return nil
+}
+
+func (d *dependent) due(s *sim, flow, msg int) {
+	d.happened(visible(d.recorded.Messages[flow][msg]), s.now)
+}
+
+func (d *dependent) sent(s *sim, flow, msg int) {
+	d.happened(complete(d.recorded.Messages[flow][msg]), s.now)
+}
+
+// played are the times of the calls.
+func (d *dependent) played() *Played {
+	p := &Played{Calls: make([]CallTimes, len(d.trace.Calls))}
+	for i := range p.Calls {
+		p.Calls[i] = CallTimes{link.Never, link.Never}
+	}
+	unfinished := map[int]bool{} // calls that a rank has not ended
+	for k := range d.graph.parts {
+		x := &d.graph.parts[k]
+		begin, end := d.at[d.graph.begin(k)], d.at[d.graph.end(k)]
+		c := &p.Calls[x.call]
+		switch {
+		case end == link.Never:
+			unfinished[x.call] = true
+		case c.End == link.Never || end > c.End:
+			c.End = end
+		}
+		c.Begin = min(c.Begin, begin)
+	}
+	for call := range unfinished {
+		p.Calls[call] = CallTimes{link.Never, link.Never}
+	}
+	for i := range d.trace.Messages {
+		if d.recorded.FlowOf[i] >= 0 && !d.isLeftOut(d.trace.Messages[i].Job) && d.at[posted(i)] == link.Never {
+			p.Never++
+		}
+	}
+	return p
+}
+
+// moment is a node that happens at a time.
+type moment struct {
+	time int64
+	node int32
+}
+
+// moments is a heap, the earliest first.
+type moments []moment
+
+func (q moments) Len() int { return len(q) }
+func (q moments) Less(a, b int) bool {
+	return q[a].time < q[b].time || q[a].time == q[b].time && q[a].node < q[b].node
+}
+func (q moments) Swap(a, b int) { q[a], q[b] = q[b], q[a] }
+func (q *moments) Push(x any) {
+	m, _ := x.(moment)
+	*q = append(*q, m)
+}
+func (q *moments) Pop() any {
+	m := (*q)[len(*q)-1]
+	*q = (*q)[:len(*q)-1]
+	return m
+}

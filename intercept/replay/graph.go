@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package replay
+
+import (
+	"github.com/ddlemu/ddlemu/intercept/messages"
+	"github.com/ddlemu/ddlemu/shaper/link"
+)
+
+// A graph says what each post waits for. Its nodes are moments:
+//
+//	the post of a message, and of its receive; when it is visible; when it is complete for the sender;
+//	when a rank begins a call, and when it has ended it
+//
+// The model says when a message is visible and complete. Every other moment is that of the last one it
+// waits for, and a time that stays as it was recorded: what the rank computed meanwhile.
+type graph struct {
+	trace    *messages.Trace
+	recorded *Recorded
+	at       []int64 // as recorded; by node
+	from, to []int32 // edges
+	late     int     // edges that were left out, because what is waited for was recorded after who waits
+	parts    []part  // of calls
+	partAt   map[rankKey]int
+
+	// Of the calls so far.
+	lastStage map[stageKey]lastStage
+	lastRead  map[int][]int32 // of each flow: see readAfter
+}
+
+// part is what one rank does in one call.
+type part struct {
+	call, job, rank int
+	sent            []int // places of messages
+	begin, end      int64 // as recorded
+	first           int64 // post of a message
+	begun           bool
+}
+
+// The nodes of message i.
+func posted(i int) int32   { return int32(4 * i) }
+func received(i int) int32 { return int32(4*i + 1) }
+func visible(i int) int32  { return int32(4*i + 2) }
+func complete(i int) int32 { return int32(4*i + 3) }
+
+// The nodes of part k.
+func (g *graph) begin(k int) int32 { return int32(4*len(g.trace.Messages) + 2*k) }
+func (g *graph) end(k int) int32   { return g.begin(k) + 1 }
+
+// after says that a moment waits for another one. It does not if that was recorded later: then the rule
+// that says so is not NCCL's here.
+func (g *graph) after(waits, other int32) {
+	if g.at[other] > g.at[waits] {
+		g.late++
+		return
+	}
+	g.from, g.to = append(g.from, other), append(g.to, waits)
+}
+
+// ifBefore is after for what may have been waited for.
+func (g *graph) ifBefore(waits, other int32) {
+	if g.at[other] <= g.at[waits] {
+		g.from, g.to = append(g.from, other), append(g.to, waits)
+	}
+}
+
+// rankKey is a rank of a job in one call.
+type rankKey struct{ call, job, rank int }
+
+// newGraph finds what waits for what. Only messages that are played have moments.
+func newGraph(t *messages.Trace, r *Recorded) *graph {
+	g := &graph{trace: t, recorded: r, lastStage: map[stageKey]lastStage{}, lastRead: map[int][]int32{}}
+	g.findParts()
+	g.at = make([]int64, 4*len(t.Messages)+2*len(g.parts))
+	for i := range t.Messages {
+		m := &t.Messages[i]
+		g.at[posted(i)], g.at[received(i)] = m.Posted, m.ReceivePosted
+		if m.Received {
+			g.at[visible(i)] = max(m.Due, m.ReceivePosted)
+		}
+		g.at[complete(i)] = max(m.Complete, m.Posted)
+	}
+	for k, p := range g.parts {
+		g.at[g.begin(k)], g.at[g.end(k)] = p.begin, p.end
+	}
+	g.orderParts()
+	for _, all := range r.Messages {
+		g.orderFlow(all)
+	}
+	for call := range t.Calls {
+		g.addRules(call)
+	}
+	return g
+}
+
+// findParts finds what each rank does in each call, and when it began and ended it.
+func (g *graph) findParts() {
+	t := g.trace
+	at := map[rankKey]int{}
+	g.partAt = at
+	of := func(call, job, rank int) *part {
+		key := rankKey{call, job, rank}
+		k, ok := at[key]
+		if !ok {
+			k = len(g.parts)
+			at[key] = k
+			g.parts = append(g.parts, part{call: call, job: job, rank: rank, first: link.Never})
+		}
+		return &g.parts[k]
+	}
+	for c := range t.Calls {
+		for _, i := range t.Calls[c].Tasks {
+			x := &t.Tasks[i]
+			of(c, x.Job, x.Owner).begins(x.Begun)
+		}
+		for _, i := range t.Calls[c].Messages {
+			m := &t.Messages[i]
+			if g.recorded.FlowOf[i] < 0 || !m.Received {
+				continue
+			}
+			s := of(c, m.Job, m.Sender)
+			s.first = min(s.first, m.Posted)
+			s.sent = append(s.sent, i)
+			if before := g.placeBefore(i); before >= 0 {
+				s.end = max(s.end, t.Messages[before].Complete)
+			}
+			r := of(c, m.Job, m.Receiver)
+			r.end = max(r.end, m.Due, m.ReceivePosted)
+		}
+	}
+	ended := map[rankKey]int64{} // by communicator: the call is its number
+	comms := map[uint64]int{}
+	for k := range g.parts {
+		p := &g.parts[k]
+		comm := t.Calls[p.call].Comm
+		if _, ok := comms[comm]; !ok {
+			comms[comm] = len(comms)
+		}
+		key := rankKey{comms[comm], p.job, p.rank}
+		p.begin = min(max(p.begin, ended[key]), p.first)
+		p.end = max(p.end, p.begin)
+		ended[key] = max(ended[key], p.end)
+	}
+}
+
+// placeBefore is the message whose place in the buffer message i takes: when that was complete, the kernel
+// could write it, and end.
+func (g *graph) placeBefore(i int) int {
+	task := g.trace.Messages[i].Task()
+	if task < 0 {
+		return -1
+	}
+	return g.placeFor(scheduleOf(&g.trace.Tasks[task]), i)
+}
+
+func (p *part) begins(t int64) {
+	if !p.begun || t < p.begin {
+		p.begin, p.begun = t, true
+	}
+}
+
+// orderParts makes each rank begin a call after the one that it had ended last.
+func (g *graph) orderParts() {
+	last := map[rankKey][]int{} // parts of each rank
+	earlier := make([]int, len(g.parts))
+	for k := range g.parts {
+		p := &g.parts[k]
+		key := rankKey{0, p.job, p.rank}
+		before := -1
+		for _, other := range last[key] {
+			if g.parts[other].end <= p.begin && (before < 0 || g.parts[other].end >= g.parts[before].end) {
+				before = other
+			}
+		}
+		if earlier[k] = before; before >= 0 {
+			g.after(g.begin(k), g.end(before))
+		}
+		const most = 64 // calls of a rank that may be under way at once
+		last[key] = append(last[key], k)
+		if n := len(last[key]); n > most {
+			last[key] = last[key][n-most:]
+		}
+		g.after(g.end(k), g.begin(k))
+	}
+	g.addBarriers(earlier)
+}
+
+// addBarriers finds calls that all ranks begin at the same moment, although they had not ended the one
+// before at the same moment: they have waited for each other, by means that the fabric does not see. Then
+// each begins when all had ended, and nothing was on its way.
+func (g *graph) addBarriers(earlier []int) {
+	byCall := make([][]int, len(g.trace.Calls))
+	for k := range g.parts {
+		byCall[g.parts[k].call] = append(byCall[g.parts[k].call], k)
+	}
+	for _, all := range byCall {
+		if len(all) < 2 || !g.isBarrier(all, earlier) {
+			continue
+		}
+		for _, k := range all {
+			for _, other := range all {
+				g.ifBefore(g.begin(k), g.end(earlier[other]))
+				for _, i := range g.parts[earlier[other]].sent {
+					g.ifBefore(g.begin(k), complete(i))
+				}
+			}
+		}
+	}
+}
+
+func (g *graph) isBarrier(all, earlier []int) bool {
+	begin := g.parts[all[0]].begin
+	first := true
+	for _, k := range all {
+		if earlier[k] < 0 || g.parts[k].begin != begin {
+			return false
+		}
+		first = first && g.parts[earlier[k]].end == begin
+	}
+	return !first // each has begun when it had ended: there is nothing to explain
+}
+
+// orderFlow makes the posts of a connection come in its order.
+func (g *graph) orderFlow(all []int) {
+	for k := 1; k < len(all); k++ {
+		g.after(posted(all[k]), posted(all[k-1]))
+		if g.trace.Messages[all[k]].HasReceive {
+			g.after(received(all[k]), received(all[k-1]))
+		}
+	}
+}

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package whatif says how long recorded calls would have taken with something changed.
+package whatif
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+
+	"github.com/ddlemu/ddlemu/intercept/messages"
+	"github.com/ddlemu/ddlemu/intercept/replay"
+	"github.com/ddlemu/ddlemu/intercept/why"
+	"github.com/ddlemu/ddlemu/shaper/link"
+)
+
+// Spec makes the parameters of a hop from what they are.
+type Spec func(hop int, s link.Spec) link.Spec
+
+// Change is what is different.
+type Change struct {
+	Name    string
+	Hops    []int          // that it is about
+	Spec    Spec           // of these; nil: they stay
+	Fabric  *replay.Fabric // another one instead; nil: the recorded one
+	Without map[int]bool   // jobs that are left out
+}
+
+// apply returns the fabric as it is with the change.
+func (c *Change) apply(f *replay.Fabric) *replay.Fabric {
+	if c.Fabric != nil {
+		return c.Fabric
+	}
+	if c.Spec == nil {
+		return f
+	}
+	changed := *f.Fabric
+	changed.Hops = slices.Clone(f.Hops)
+	out := &replay.Fabric{Fabric: &changed, TimeScale: f.TimeScale, Changes: slices.Clone(f.Changes)}
+	for _, h := range c.Hops {
+		out.Hops[h].Spec = c.Spec(h, out.Hops[h].Spec)
+	}
+	for i := range out.Changes {
+		if slices.Contains(c.Hops, out.Changes[i].Hop) {
+			out.Changes[i].Spec = c.Spec(out.Changes[i].Hop, out.Changes[i].Spec)
+		}
+	}
+	return out
+}
+
+// Faster multiplies the rate of links.
+func Faster(factor float64) Spec {
+	return func(_ int, s link.Spec) link.Spec {
+		s.Bandwidth = uint64(float64(s.Bandwidth) * factor)
+		return s
+	}
+}
+
+// Sum is the calls with one name, or all of them.
+type Sum struct {
+	Name  string
+	Calls int
+	Ns    int64 // of their times, summed; of all calls: from the first begin to the last end
+}
+
+// Sums are those of the functions, in the order of their names, and that of all calls, which comes first.
+type Sums []Sum
+
+// sumsOf sums the calls that have both a begin and an end.
+func sumsOf(t *messages.Trace, at func(call int) replay.CallTimes, without map[int]bool) Sums {
+	all := Sum{Name: "all"}
+	first, last := int64(link.Never), int64(0)
+	byName := map[string]*Sum{}
+	for i := range t.Calls {
+		c := &t.Calls[i]
+		x := at(i)
+		if x.End == link.Never || len(c.Messages) == 0 || without[t.Tasks[c.Tasks[0]].Job] {
+			continue
+		}
+		if byName[c.Name] == nil {
+			byName[c.Name] = &Sum{Name: c.Name}
+		}
+		s := byName[c.Name]
+		s.Calls++
+		s.Ns += x.End - x.Begin
+		all.Calls++
+		first, last = min(first, x.Begin), max(last, x.End)
+	}
+	if all.Calls > 0 {
+		all.Ns = last - first
+	}
+	var sums Sums
+	for _, s := range byName {
+		sums = append(sums, *s)
+	}
+	slices.SortFunc(sums, func(a, b Sum) int { return cmp.Compare(a.Name, b.Name) })
+	return append(Sums{all}, sums...)
+}
+
+// Study is recorded calls that can be played with changes.
+type Study struct {
+	trace  *messages.Trace
+	fabric *replay.Fabric
+	calls  *replay.Calls
+}
+
+// New finds out how the calls depend on each other.
+func New(f *replay.Fabric, t *messages.Trace) *Study {
+	return &Study{trace: t, fabric: f, calls: replay.NewCalls(t)}
+}
+
+// Calls says how the calls depend on each other.
+func (s *Study) Calls() *replay.Calls { return s.calls }
+
+// Result is what a change brings.
+type Result struct {
+	Before, After Sums // of the same calls
+	Never         int  // posts that never come
+}
+
+// Gain is by how much the time of all calls changes: -0.2 is a fifth less.
+func (r *Result) Gain() float64 { return gain(r.Before[0].Ns, r.After[0].Ns) }
+
+func gain(before, after int64) float64 {
+	if before == 0 {
+		return 0
+	}
+	return float64(after)/float64(before) - 1
+}
+
+// Of plays the calls with nothing changed, and with each change.
+func (s *Study) Of(changes []Change) ([]*Result, error) {
+	for i := range changes {
+		f := changes[i].apply(s.fabric)
+		if f.NICs() != s.fabric.NICs() || f.Config.NICsPerNode != s.fabric.Config.NICsPerNode {
+			return nil, fmt.Errorf("the other fabric has %d NICs, %d per node: the recorded one has %d, %d per node", f.NICs(), f.Config.NICsPerNode, s.fabric.NICs(), s.fabric.Config.NICsPerNode)
+		}
+	}
+	played, errs := make([]*replay.Played, 1+len(changes)), make([]error, 1+len(changes))
+	var plays sync.WaitGroup
+	free := make(chan struct{}, runtime.NumCPU())
+	for i := range played {
+		free <- struct{}{}
+		plays.Go(func() {
+			f, without := s.fabric, map[int]bool(nil)
+			if i > 0 {
+				f, without = changes[i-1].apply(s.fabric), changes[i-1].Without
+			}
+			played[i], errs[i] = s.calls.Play(f, without)
+			<-free
+		})
+	}
+	plays.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	results := make([]*Result, len(changes))
+	for i := range changes {
+		results[i] = s.result(played[0], played[1+i], changes[i].Without)
+	}
+	return results, nil
+}
+
+// result compares the calls that have happened both before and after a change.
+func (s *Study) result(before, after *replay.Played, without map[int]bool) *Result {
+	in := func(p *replay.Played) func(int) replay.CallTimes {
+		return func(call int) replay.CallTimes {
+			if before.Calls[call].End == link.Never || after.Calls[call].End == link.Never {
+				return replay.CallTimes{Begin: link.Never, End: link.Never}
+			}
+			return p.Calls[call]
+		}
+	}
+	return &Result{Before: sumsOf(s.trace, in(before), without), After: sumsOf(s.trace, in(after), without), Never: after.Never}
+}
+
+// Worth are changes that show what each link is worth: the links on which the critical paths of the calls
+// spend most time, each twice as fast, the first ones before the others; then all links, and all latencies.
+func Worth(f *replay.Fabric, r *why.Report, most int) []Change {
+	ns := map[string]int64{}
+	for i := range r.Functions {
+		for _, p := range r.Functions[i].Parts {
+			if p.Cause == why.Serialize || p.Cause == why.Queue {
+				ns[p.Link] += p.Ns
+			}
+		}
+	}
+	var hops []int
+	for h := range f.Hops {
+		if ns[f.HopName(h)] > 0 && f.Hops[h].Spec.Bandwidth > 0 {
+			hops = append(hops, h)
+		}
+	}
+	slices.SortStableFunc(hops, func(a, b int) int { return cmp.Compare(ns[f.HopName(b)], ns[f.HopName(a)]) })
+	var changes []Change
+	for _, h := range hops[:min(most, len(hops))] {
+		changes = append(changes, Change{Name: f.HopName(h) + " x2", Hops: []int{h}, Spec: Faster(2)})
+	}
+	all := make([]int, len(f.Hops))
+	for h := range all {
+		all[h] = h
+	}
+	return append(changes, Change{Name: "all links x2", Hops: all, Spec: Faster(2)}, Change{Name: "all latencies x0.5", Hops: all, Spec: func(_ int, s link.Spec) link.Spec {
+		s.Latency /= 2
+		return s
+	}})
+}

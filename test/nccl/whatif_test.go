@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nccl
+
+import (
+	"encoding/json"
+	"math"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// whatIf is what `ddlemu whatif --json` prints.
+type whatIf struct {
+	Notes   []string
+	Changes []struct {
+		Change    string
+		Gain      float64
+		Functions []struct {
+			Function string
+			Calls    int
+			Before   float64 `json:"before_ns"`
+			After    float64 `json:"after_ns"`
+		}
+	}
+}
+
+func whatIfOf(t *testing.T, args ...string) (got whatIf) {
+	t.Helper()
+	out, err := ddlemu(t.Context(), t, folder(t), nil, append([]string{"whatif", "--json"}, args...)...).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(out, &got); err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+// Real NCCL takes the time that whatif says, on the changed fabric as on the one before: from a run on
+// either, the other's is known. NCCL's choices are held.
+func TestWhatIfIsWhatIs(t *testing.T) {
+	const slower, faster = "100Gbps", "4x"
+	for _, tc := range []struct {
+		collective, algo, proto, nodes string
+		most                           float64 // difference
+	}{
+		{"allreduce", "Ring", "Simple", "4", 1e-4},
+		{"allreduce", "Ring", "LL128", "4", 1e-4},
+		{"allreduce", "Tree", "LL", "4", 1e-4},
+		{"allreduce", "Tree", "Simple", "2", 1e-4},
+		{"allgather", "Ring", "Simple", "4", 1e-4},
+		{"broadcast", "Ring", "Simple", "4", 1e-4},
+		{"alltoall", "Ring", "Simple", "4", 1e-4},
+		{"reducescatter", "Ring", "LL", "2", 1e-4},
+	} {
+		t.Run(strings.Join([]string{tc.collective, tc.algo, tc.proto, tc.nodes}, " "), func(t *testing.T) {
+			link := "node0:*" // NCCL does not see these, so its choices stay
+			env := []string{"NCCL_ALGO=" + tc.algo, "NCCL_PROTO=" + tc.proto, "NCCL_MIN_NCHANNELS=2", "NCCL_MAX_NCHANNELS=2"}
+			plain := []string{"base: ndr400", "nodes: " + tc.nodes, "link:", "  jitter: none"}
+			run := func(lines ...string) (dir string) {
+				dir = filepath.Join(t.TempDir(), "t")
+				bench(t, folder(t), env, tc.collective, "--file", writeFabric(t, lines...), "--ranks", "4", "--nccl", "2.29", "-b", "1M", "-e", "1M", "-n", "3", "-w", "1", "--trace", dir)
+				return dir
+			}
+			fast := run(plain...)
+			slow := run(append(plain, "links:", "  - match: \""+link+"\"", "    bandwidth: "+slower)...)
+			there, back := whatIfOf(t, fast, "--link", link, "--bw", slower), whatIfOf(t, slow, "--link", link, "--bw", faster)
+			if len(there.Notes)+len(back.Notes) > 0 {
+				t.Errorf("notes %q %q", there.Notes, back.Notes)
+			}
+			for i, f := range there.Changes[0].Functions {
+				b := back.Changes[0].Functions[i]
+				if off := math.Abs(f.After/b.Before - 1); off > tc.most || f.Calls == 0 {
+					t.Errorf("%s: %.0f ns if the link were slower, %.0f ns if it is: %.2f %%", f.Function, f.After, b.Before, 100*off)
+				}
+				if off := math.Abs(b.After/f.Before - 1); off > tc.most {
+					t.Errorf("%s: %.0f ns if the link were faster, %.0f ns if it is: %.2f %%", f.Function, b.After, f.Before, 100*off)
+				}
+			}
+			if gain := there.Changes[0].Gain; gain < 0.01 {
+				t.Errorf("the slower link changes nothing: %+v", there)
+			}
+		})
+	}
+}
+
+// The slow link is the one that is worth most, and bad input is refused.
+func TestWorthOfLinks(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "t")
+	slow := writeFabric(t, "base: ndr400", "nodes: 4", "links:", "  - match: node1:node2", "    bandwidth: 100Gbps")
+	bench(t, folder(t), nil, "allreduce", "--file", slow, "--ranks", "4", "--nccl", "2.22", "-b", "1M", "-e", "1M", "-n", "2", "-w", "1", "--trace", dir)
+	got := whatIfOf(t, dir)
+	if len(got.Changes) < 3 || got.Changes[0].Change != "node1:node2 x2" || got.Changes[0].Gain > -0.3 {
+		t.Fatalf("%+v", got)
+	}
+	for _, c := range got.Changes[1:] {
+		if c.Gain < got.Changes[0].Gain-0.01 {
+			t.Errorf("%s is worth more: %.2f", c.Change, c.Gain)
+		}
+	}
+	for want, args := range map[string][]string{
+		"is no factor":                {dir, "--bw", "-2x"},
+		"say what changes":            {dir, "--link", "node0:node1"},
+		"must be one of several jobs": {dir, "--without-job", "b"},
+		"names node 9":                {dir, "--link", "node0:node9", "--bw", "2x"},
+		"the other fabric has 2 NICs": {dir, "--on", writeFabric(t, "base: ndr400", "nodes: 2")},
+		"no ledger in":                {t.TempDir()},
+		"whatif takes the folders":    {},
+		"--on: give no other change":  {dir, "--on", slow, "--bw", "2x"},
+	} {
+		out, err := ddlemu(t.Context(), t, folder(t), nil, append([]string{"whatif"}, args...)...).CombinedOutput()
+		if err == nil || !strings.Contains(string(out), want) {
+			t.Errorf("whatif %q: %v, want %q:\n%s", args, err, want, out)
+		}
+	}
+}
