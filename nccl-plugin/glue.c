@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/auxv.h>
+#include <unistd.h>
 
 #include "_cgo_export.h"
 
@@ -23,6 +24,14 @@ void net_log(int level, const char *text)
 
 int net_secure(void) { return getauxval(AT_SECURE) != 0; }
 const char *net_getenv(const char *name) { return net_secure() ? NULL : getenv(name); }
+
+int net_pid(void)
+{
+	static int pid; // a fork's child makes no calls
+	if (pid == 0)
+		pid = getpid();
+	return pid;
+}
 
 const char *net_path(void)
 {

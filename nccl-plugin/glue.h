@@ -61,6 +61,10 @@ void net_set_ledger(void *next, void *records, uint64_t mask, const void *virtua
 const void *net_ledger_calls(void);
 int net_set_ledger_calls(const void *calls);
 
+// Loads the user's profiler, which gets NCCL's events too. Returns -1 if it cannot be loaded.
+int net_load_profiler(const char *name);
+int net_pid(void);
+
 // The path of this library.
 const char *net_path(void);
 

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 	"unsafe"
 
@@ -55,15 +56,20 @@ func (m *member) openLedger(r state.Rank) error {
 }
 
 // offerProfiler makes NCCL load this library as its profiler, which tells the ledger what messages
-// are for. NCCL does so by itself since 2.28.3; 2.22 has no profiler.
+// are for. NCCL does so by itself since 2.28.3; 2.22 has no profiler. A profiler of the user's gets
+// the events from this one.
 func (m *member) offerProfiler() {
-	if user := getenv(profilerEnv); user != "" {
-		logLine(C.NET_LOG_INFO, fmt.Sprintf("%s is %s, so the ledger does not say what messages are for", profilerEnv, user))
+	path := C.net_path()
+	user := getenv(profilerEnv)
+	if path == nil || user == C.GoString(path) || strings.EqualFold(user, "none") {
 		return
 	}
-	path := C.net_path()
-	if path == nil {
-		return
+	if user != "" {
+		name := C.CString(user)
+		defer C.free(unsafe.Pointer(name))
+		if C.net_load_profiler(name) != 0 {
+			logLine(C.NET_LOG_WARN, fmt.Sprintf("%s is %s, which cannot be loaded: NCCL runs without it", profilerEnv, user))
+		}
 	}
 	name := C.CString(profilerEnv)
 	defer C.free(unsafe.Pointer(name))

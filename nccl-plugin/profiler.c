@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the ledger says of each message's purpose: its collective or send, and the part of it that the message's
-// connection carries. NCCL says so to a profiler, which this is; the kernels of the software CUDA say the rest. It does
-// nothing if the process writes no ledger.
+// A profiler that tells the ledger what each message is for: its collective or send, and the part of it that the
+// message's connection carries. It does nothing if the process writes no ledger. forward.c exports it.
 //
 // NCCL's threads call it. No call waits, or allocates memory but for a new communicator. A handle is a number, of a
 // group or of a record in the ledger, and the kind of its event: NCCL only passes it back.
@@ -12,86 +11,10 @@
 #include <strings.h>
 #include <unistd.h>
 
-#include "../shaper/clock/clock.h"
-#include "../shaper/ledger/calls.h"
-#include "../shaper/ledger/ledger.h"
 #include "glue.h"
-#include "internal/transport/call.h"
-#include "internal/transport/slots.h"
-#include "profiler_abi.h"
-
-// The ledger of this process; records is NULL if it writes none. Set once.
-static struct ddlemu_ledger_view ledger;
-static const struct ddlemu_clock *clock_of_fabric; // NULL if the clock is real
-static int has_ledger;
-
-void net_set_ledger(void *next, void *records, uint64_t mask, const void *virtual_clock)
-{
-	ledger = (struct ddlemu_ledger_view){ next, records, mask };
-	clock_of_fabric = virtual_clock == NULL ? NULL : ((const struct ddlemu_clock_view *)virtual_clock)->clock;
-	__atomic_store_n(&has_ledger, 1, __ATOMIC_RELEASE);
-}
-
-// The number of a function that NCCL has given none.
-#define ALL_GATHER_V 11
-
-static int64_t now(void) { return clock_of_fabric == NULL ? clock_now() : clock_read(clock_of_fabric); }
-
-// --- what kernels of the software CUDA say
-
-// NCCL's profiler says the same as a kernel, except for broadcasts: these have no events.
-static int profiled;
-
-static uint32_t kernel_task(struct ddlemu_task_record t)
-{
-	const bool is_broadcast = t.func == 0 || t.func == ALL_GATHER_V;
-	if (__atomic_load_n(&profiled, __ATOMIC_ACQUIRE) && !is_broadcast)
-		return 0;
-	uint64_t number;
-	struct ddlemu_task_record *r = (struct ddlemu_task_record *)ledger_begin(&ledger, &number);
-	t.number = r->number; // ledger_end sets it
-	t.kind = DDLEMU_KERNEL_TASK;
-	t.begun = now();
-	*r = t;
-	ledger_end((struct ddlemu_record *)r, number);
-	return (uint32_t)number;
-}
-
-static uint32_t kernel_op(uint32_t task, int channel, int sends)
-{
-	uint64_t number;
-	struct ddlemu_op_record *r = (struct ddlemu_op_record *)ledger_begin(&ledger, &number);
-	*r = (struct ddlemu_op_record){ .number = r->number,
-		.kind = DDLEMU_OP,
-		.task = task,
-		.pid = getpid(),
-		.rank = -1,
-		.peer = -1,
-		.channel = (uint16_t)channel,
-		.sends = (uint16_t)sends,
-		.begun = now() };
-	ledger_end((struct ddlemu_record *)r, number);
-	return (uint32_t)number;
-}
-
-static void kernel_receives(const void *slot, uint32_t op)
-{
-	const uint64_t number = ddlemu_slot_record(slot);
-	if (ledger_has(&ledger, number))
-		ledger_at(&ledger, number)->op = op;
-}
-
-const void *net_ledger_calls(void)
-{
-	static const struct ddlemu_ledger_calls calls = {
-		.version = DDLEMU_LEDGER_CALLS_VERSION,
-		.task = kernel_task,
-		.op = kernel_op,
-		.sends = ddlemu_slot_sends,
-		.receives = kernel_receives,
-	};
-	return &calls;
-}
+#include "internal/transport/transport.h"
+#include "profiler.h"
+#include "purpose.h"
 
 // --- handles
 
@@ -140,7 +63,7 @@ static void *new_group(void)
 static void *note_task(const struct context *c, const void *group, struct ddlemu_task_record t)
 {
 	uint64_t number;
-	struct ddlemu_task_record *r = (struct ddlemu_task_record *)ledger_begin(&ledger, &number);
+	struct ddlemu_task_record *r = (struct ddlemu_task_record *)ledger_begin(&purposes, &number);
 	t.number = r->number; // ledger_end sets it
 	t.kind = DDLEMU_TASK;
 	t.group = (uint32_t)number_of_handle(group);
@@ -148,7 +71,7 @@ static void *note_task(const struct context *c, const void *group, struct ddlemu
 		t.comm = c->comm;
 	t.ranks = c->ranks;
 	t.rank = c->rank;
-	t.begun = now();
+	t.begun = purpose_now();
 	*r = t;
 	ledger_end((struct ddlemu_record *)r, number);
 	return handle_of(number, TASK);
@@ -158,7 +81,7 @@ static void *note_op(const struct prof_event *e)
 {
 	const struct prof_proxy_op *p = &e->proxy_op;
 	uint64_t number;
-	struct ddlemu_op_record *r = (struct ddlemu_op_record *)ledger_begin(&ledger, &number);
+	struct ddlemu_op_record *r = (struct ddlemu_op_record *)ledger_begin(&purposes, &number);
 	*r = (struct ddlemu_op_record){ .number = r->number,
 		.kind = DDLEMU_OP,
 		.task = (uint32_t)number_of_handle(e->parent),
@@ -169,7 +92,7 @@ static void *note_op(const struct prof_event *e)
 		.sends = p->sends != 0,
 		.steps = (uint32_t)p->steps,
 		.chunk = (uint32_t)p->chunk,
-		.begun = now() };
+		.begun = purpose_now() };
 	ledger_end((struct ddlemu_record *)r, number);
 	return handle_of(number, OP);
 }
@@ -251,40 +174,24 @@ static void *p2p_v5(const struct context *c, const struct prof_event *e)
 
 // --- the calls
 
-// init makes the context of a communicator. ranks and rank are 0 and -1 if NCCL does not say them.
-static int init(void **context, int *mask, uint64_t comm, int ranks, int rank)
+int ddlemu_profiler_init(void **context, int *mask, uint64_t comm, int ranks, int rank)
 {
 	*mask = 0;
 	*context = NULL;
-	if (!__atomic_load_n(&has_ledger, __ATOMIC_ACQUIRE) || net_forked())
+	if (!has_purposes() || net_forked())
 		return DDLEMU_SUCCESS;
 	struct context *c = malloc(sizeof *c);
 	if (c == NULL)
 		return DDLEMU_SYSTEM_ERROR;
 	*c = (struct context){ comm, ranks, rank };
 	*context = c;
-	__atomic_store_n(&profiled, 1, __ATOMIC_RELEASE);
+	__atomic_store_n(&is_profiled, 1, __ATOMIC_RELEASE);
 	*mask = PROF_GROUP | PROF_COLL | PROF_P2P | PROF_PROXY_OP | PROF_PROXY_STEP;
 	return DDLEMU_SUCCESS;
 }
 
-static int init_v1(void **context, int *mask) { return init(context, mask, 0, 0, -1); }
-
-static int init_v4(
-	void **context, int *mask, const char *comm_name, uint64_t comm, int nodes, int ranks, int rank, net_logger log)
-{
-	(void)comm_name, (void)nodes, (void)log;
-	return init(context, mask, comm, ranks, rank);
-}
-
-static int init_v5(
-	void **context, uint64_t comm, int *mask, const char *comm_name, int nodes, int ranks, int rank, net_logger log)
-{
-	return init_v4(context, mask, comm_name, comm, nodes, ranks, rank, log);
-}
-
 // start makes the handle of an event. NCCL uses memory again without clearing it, so *handle is always written.
-static int start(void *context, void **handle, const struct prof_event *e, task_noter coll, task_noter p2p)
+static int start(void *context, void **handle, struct prof_event *e, task_noter coll, task_noter p2p)
 {
 	*handle = NULL;
 	if (context == NULL || net_forked())
@@ -310,27 +217,27 @@ static int start(void *context, void **handle, const struct prof_event *e, task_
 	return DDLEMU_SUCCESS;
 }
 
-static int start_v1(void *context, void **handle, const struct prof_event *e)
+static int start_v1(void *context, void **handle, struct prof_event *e)
 {
 	return start(context, handle, e, coll_v1, p2p_v1);
 }
 
-static int start_v2(void *context, void **handle, const struct prof_event *e)
+static int start_v2(void *context, void **handle, struct prof_event *e)
 {
 	return start(context, handle, e, coll_v2, p2p_v2);
 }
 
-static int start_v3(void *context, void **handle, const struct prof_event *e)
+static int start_v3(void *context, void **handle, struct prof_event *e)
 {
 	return start(context, handle, e, coll_v3, p2p_v2);
 }
 
-static int start_v4(void *context, void **handle, const struct prof_event *e)
+static int start_v4(void *context, void **handle, struct prof_event *e)
 {
 	return start(context, handle, e, coll_v4, p2p_v4);
 }
 
-static int start_v5(void *context, void **handle, const struct prof_event *e)
+static int start_v5(void *context, void **handle, struct prof_event *e)
 {
 	*handle = NULL;
 	return e->type > UINT8_MAX ? DDLEMU_SUCCESS : start(context, handle, e, coll_v5, p2p_v5);
@@ -339,8 +246,8 @@ static int start_v5(void *context, void **handle, const struct prof_event *e)
 static int stop(void *handle)
 {
 	uint64_t number = number_of_handle(handle);
-	if (kind_of(handle) == OP && !net_forked() && ledger_has(&ledger, number))
-		((struct ddlemu_op_record *)ledger_at(&ledger, number))->ended = now();
+	if (kind_of(handle) == OP && !net_forked() && ledger_has(&purposes, number))
+		((struct ddlemu_op_record *)ledger_at(&purposes, number))->ended = purpose_now();
 	return DDLEMU_SUCCESS;
 }
 
@@ -352,8 +259,8 @@ static int record_state(void *handle, int state, void *args)
 		return DDLEMU_SUCCESS;
 	struct ddlemu_request *r = ddlemu_last_request;
 	ddlemu_last_request = NULL;
-	if (r != NULL && ledger_has(&ledger, r->record))
-		ledger_at(&ledger, r->record)->op = (uint32_t)number_of_handle(handle);
+	if (r != NULL && ledger_has(&purposes, r->record))
+		ledger_at(&purposes, r->record)->op = (uint32_t)number_of_handle(handle);
 	return DDLEMU_SUCCESS;
 }
 
@@ -364,12 +271,6 @@ static int finalize(void *context)
 }
 
 #define CALLS(version) \
-	.name = "goemu", .start_event = start_v##version, .stop_event = stop, .record_state = record_state, \
-	.finalize = finalize
+	{ .start_event = start_v##version, .stop_event = stop, .record_state = record_state, .finalize = finalize }
 
-const struct profiler_v1 ncclProfiler_v1 = { CALLS(1), .init = init_v1 };
-const struct profiler_v1 ncclProfiler_v2 = { CALLS(2), .init = init_v1 };
-const struct profiler_v1 ncclProfiler_v3 = { CALLS(3), .init = init_v1 };
-const struct profiler_v4 ncclProfiler_v4 = { CALLS(4), .init = init_v4 };
-const struct profiler_v5 ncclProfiler_v5 = { CALLS(5), .init = init_v5 };
-const struct profiler_v5 ncclProfiler_v6 = { CALLS(5), .init = init_v5 };
+const struct prof_calls ddlemu_profiler[] = { CALLS(1), CALLS(2), CALLS(3), CALLS(4), CALLS(5), CALLS(5) };

@@ -132,7 +132,7 @@ struct prof_event {
 };
 
 #define PROF_CALLS \
-	int (*start_event)(void *context, void **handle, const struct prof_event *); \
+	int (*start_event)(void *context, void **handle, struct prof_event *); \
 	int (*stop_event)(void *handle); \
 	int (*record_state)(void *handle, int state, void *args); \
 	int (*finalize)(void *context)

@@ -126,6 +126,30 @@ func TestChangeFromDownToUpRaisesNextFree(t *testing.T) {
 	}
 }
 
+// On a virtual clock a hop that comes up starts at the virtual time, which is not the host's. The time of a
+// change is by the same clock.
+func TestChangeOnAVirtualClock(t *testing.T) {
+	s := twoNodes("t")
+	s.Virtual = true
+	f := create(t, newDir(t), s)
+	down := family(1)
+	down.Down = true
+	for _, spec := range []link.Spec{down, family(1)} {
+		if err := f.Change(map[int]link.Spec{4: spec}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if next := atomic.LoadInt64(&f.hops()[4].NextFree); next != f.Now() {
+		t.Errorf("held until %d, the virtual time is %d, the host's %d", next, f.Now(), Now())
+	}
+	if spec, since, changes := f.SpecOf(4); spec != family(1) || since != f.Now() || changes != 2 {
+		t.Errorf("%+v since %d, %d changes", spec, since, changes)
+	}
+	if _, since, changes := f.SpecOf(5); since != 0 || changes != 0 {
+		t.Errorf("a hop that was not changed: since %d, %d changes", since, changes)
+	}
+}
+
 // A block is reused only after the grace period, the one that was retired first
 // before the others, so that a slow reader's block stays unchanged for long.
 func TestChangeReusesBlocksLate(t *testing.T) {

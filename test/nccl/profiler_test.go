@@ -73,3 +73,44 @@ func checkProfiled(t *testing.T, version int, c *ledger.Content) {
 		}
 	}
 }
+
+// A profiler of the user's gets NCCL's events, with its own handles, while the ledger does too.
+func TestUsersProfiler(t *testing.T) {
+	for _, version := range []string{"4", "6"} {
+		lib := filepath.Join(t.TempDir(), "libusers.so")
+		if out, err := exec.Command("gcc", "-std=gnu11", "-O1", "-Wall", "-Werror", "-shared", "-fPIC", "-DVERSION="+version, "testdata/users_profiler.c", "-o", lib).CombinedOutput(); err != nil {
+			t.Fatalf("%v:\n%s", err, out)
+		}
+		dir, counts := filepath.Join(t.TempDir(), "t"), filepath.Join(t.TempDir(), "counts")
+		env := []string{"NCCL_PROFILER_PLUGIN=" + lib, "PROFILER_COUNTS=" + counts}
+		bench(t, folder(t), env, "allreduce", "--profile", "ndr400", "--ranks", "2", "--nccl", "2.29", "-b", "1M", "-e", "1M", "-n", "3", "-w", "1", "--trace", dir)
+		got := messagesOf(t, dir)
+		for _, m := range got.Messages {
+			if m.Function != "AllReduce" {
+				t.Fatalf("version %s: %+v", version, m)
+			}
+		}
+		files, err := filepath.Glob(counts + ".*")
+		if err != nil || len(files) != 2 {
+			t.Fatalf("version %s: %q, %v", version, files, err)
+		}
+		waits := 0
+		for _, f := range files {
+			text, err := os.ReadFile(f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var group, coll, op, step, stops, w, wrong int
+			if _, err := fmt.Sscanf(string(text), "group %d coll %d op %d step %d stops %d waits %d wrong %d", &group, &coll, &op, &step, &stops, &w, &wrong); err != nil {
+				t.Fatalf("%q: %v", text, err)
+			}
+			if group == 0 || coll != 8 || op == 0 || step == 0 || wrong != 0 || stops != group+coll+op+step {
+				t.Errorf("version %s: %s", version, text)
+			}
+			waits += w
+		}
+		if waits != 2*len(got.Messages) {
+			t.Errorf("version %s: the user's profiler saw %d posts of %d messages", version, waits, len(got.Messages))
+		}
+	}
+}

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The ledger, as those see it who say what messages are for: NCCL's profiler interface (profiler.c), and the kernels of
+// the software CUDA (purpose.c).
+#ifndef DDLEMU_PURPOSE_H
+#define DDLEMU_PURPOSE_H
+
+#include "../shaper/clock/clock.h"
+#include "../shaper/ledger/ledger.h"
+#include "internal/transport/call.h"
+
+extern struct ddlemu_ledger_view purposes;
+extern const struct ddlemu_clock *purpose_clock; // NULL if the clock is real
+extern int has_purpose_ledger, is_profiled;
+
+// Whether this process writes a ledger.
+static inline int has_purposes(void) { return __atomic_load_n(&has_purpose_ledger, __ATOMIC_ACQUIRE); }
+
+static inline int64_t purpose_now(void) { return purpose_clock == NULL ? clock_now() : clock_read(purpose_clock); }
+
+#endif
