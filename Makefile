@@ -70,7 +70,7 @@ test: build plugin-faults test-fast ## run every test (build first)
 	$(MAKE) race
 
 race: ## test the Go packages with the race detector
-	$(GO) test -race -short -timeout 10m ./configs/... ./shaper/... ./cmd/...
+	$(GO) test -race -short -timeout 10m ./configs/... ./shaper/... ./intercept/... ./cmd/...
 
 conformance: packages plugin plugin-faults ## make NCCL's calls through every vtable of the plugin, without NCCL; prints a line per case (SEED=N repeats a run)
 	cd test/conformance && $(GO) test -count=1 -timeout 10m -args -all -lines $(if $(SEED),-seed $(SEED))

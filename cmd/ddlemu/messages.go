@@ -131,8 +131,10 @@ func missingLedgers(t *messages.Trace) []string {
 	if n := t.Unnoted; n > 0 {
 		notes = append(notes, fmt.Sprintf("%d ends of connections are unknown: a ledger had no place for them", n))
 	}
-	if world, n := int(t.Ranks[0].World), len(t.Ranks); n != world {
-		notes = append(notes, fmt.Sprintf("%s of %s", units.Count(n, "ledger"), units.Count(world, "rank")))
+	for job, dir := range t.Jobs {
+		if ledgers, ranks := t.Ledgers(job); ledgers != ranks {
+			notes = append(notes, fmt.Sprintf("%s: %s of %s", dir, units.Count(ledgers, "ledger"), units.Count(ranks, "rank")))
+		}
 	}
 	for _, path := range t.Cut {
 		notes = append(notes, path+" ends too early")

@@ -274,8 +274,8 @@ func whatIfNotes(t *messages.Trace, s *whatif.Study, results []*whatif.Result) [
 	if n := calls.Odd(); n > 0 {
 		notes = append(notes, fmt.Sprintf("%d of %d rules of NCCL's schedules do not hold in the recording and were left out", n, calls.Rules()))
 	}
-	if slices.ContainsFunc(t.Tasks, func(x messages.Task) bool { return x.Algo != "" && x.Algo != "Ring" && x.Algo != "Tree" }) {
-		notes = append(notes, "the schedules of algorithms other than Ring and Tree are not known here: a message waits for what its rank had got when it was recorded")
+	if n := calls.Guessed(); n > 0 {
+		notes = append(notes, fmt.Sprintf("%s of algorithms whose schedules are not known here: each waits for what its rank had got when it was recorded", units.Count(n, "message")))
 	}
 	if posts, ns := calls.Computed(); posts > 0 {
 		notes = append(notes, fmt.Sprintf("%d posts came later than all that they are known to wait for, by %.3f us together: that time stays as it was recorded", posts, float64(ns)/1000/float64(t.Ranks[0].TimeScale)))

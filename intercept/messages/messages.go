@@ -68,6 +68,7 @@ type Trace struct {
 	// Connections, in the order in which they take turns at equal times.
 	Connections []Connection
 	Nodes       map[[2]int]int // by job and rank
+	jobOf       []int          // of each of Ranks
 	// What is missing, summed over the ledgers.
 	Overwritten, Unreadable, Unnoted uint64
 	Cut                              []string // files that end too early
@@ -81,6 +82,18 @@ type Connection struct {
 	Src, Dst         int // NICs of the fabric
 	Order            uint64
 }
+
+// FlowKey names a connection: two jobs may have the same flows.
+type FlowKey struct {
+	Job  int
+	Flow uint64
+}
+
+// Key is the message's connection.
+func (m *Message) Key() FlowKey { return FlowKey{m.Job, m.Flow} }
+
+// Key is the connection's name.
+func (c *Connection) Key() FlowKey { return FlowKey{c.Job, c.Flow} }
 
 // Load reads all ledgers in the folders. Each has those of one job, and all jobs are of one fabric.
 func Load(dirs ...string) (*Trace, error) {
@@ -193,6 +206,7 @@ func (t *Trace) join(all []recorded) {
 	for _, c := range all {
 		t.Nodes[[2]int{c.job, int(c.Rank)}] = int(c.Node)
 		t.Ranks = append(t.Ranks, c.Info)
+		t.jobOf = append(t.jobOf, c.job)
 		t.Overwritten += c.Overwritten
 		t.Unreadable += c.Unreadable
 		t.Unnoted += c.Unnoted
@@ -201,7 +215,7 @@ func (t *Trace) join(all []recorded) {
 			if int(r.Conn) >= len(c.Connections) {
 				continue // counted in Unnoted
 			}
-			e := flows[c.Connections[r.Conn].Flow]
+			e := flows[FlowKey{c.job, c.Connections[r.Conn].Flow}]
 			i := e.of(r.Msg, func() int {
 				t.Messages = append(t.Messages, Message{
 					Job: c.job, Flow: e.Flow, Number: r.Msg, Sender: e.Sender, Receiver: e.Receiver, Src: e.Src, Dst: e.Dst,
@@ -235,7 +249,7 @@ func (t *Trace) sortMessages() {
 			return cmp.Compare(x.time, y.time)
 		}
 		a, b := &t.Messages[x.place], &t.Messages[y.place]
-		return cmp.Or(cmp.Compare(a.Flow, b.Flow), cmp.Compare(a.Number, b.Number))
+		return cmp.Or(cmp.Compare(a.Job, b.Job), cmp.Compare(a.Flow, b.Flow), cmp.Compare(a.Number, b.Number))
 	})
 	sorted := make([]Message, len(order))
 	for i, e := range order {
@@ -245,14 +259,15 @@ func (t *Trace) sortMessages() {
 }
 
 // addConnections adds the connections, and returns them by their flows.
-func (t *Trace) addConnections(all []recorded) map[uint64]*places {
-	flows := map[uint64]*places{}
+func (t *Trace) addConnections(all []recorded) map[FlowKey]*places {
+	flows := map[FlowKey]*places{}
 	for _, c := range all {
 		for _, x := range c.Connections {
-			e := flows[x.Flow]
+			key := FlowKey{c.job, x.Flow}
+			e := flows[key]
 			if e == nil {
 				e = &places{Connection: &Connection{Job: c.job, Flow: x.Flow, Sender: -1, Receiver: -1, Src: int(x.Src), Dst: int(x.Dst), Order: x.Order}}
-				flows[x.Flow] = e
+				flows[key] = e
 			}
 			if x.Sends == 1 {
 				e.Sender = int(c.Rank)
@@ -294,6 +309,17 @@ func (m *Message) VisibleAt() int64 { return max(m.Due, m.ReceivePosted) + m.Lat
 type At struct {
 	Time    int64
 	Message int
+}
+
+// Ledgers counts the ledgers of a job, and its ranks.
+func (t *Trace) Ledgers(job int) (ledgers, ranks int) {
+	for i, r := range t.Ranks {
+		if t.jobOf[i] == job {
+			ledgers++
+			ranks = max(ranks, int(r.World))
+		}
+	}
+	return ledgers, ranks
 }
 
 // RanksOn counts the ranks of a job on a node.

@@ -60,20 +60,20 @@ func (c *Connection) State() string {
 func Of(t *messages.Trace) *Report {
 	r := &Report{}
 	waiting := make([]int, len(t.Calls))
-	byFlow := map[uint64][]int{}
+	byFlow := map[messages.FlowKey][]int{}
 	for i := range t.Messages {
 		m := &t.Messages[i]
 		r.Last = max(r.Last, m.Posted, m.SendEnds, m.ReceivePosted, m.ReceiveEnds)
 		if m.Received {
 			r.Last = max(r.Last, m.VisibleAt())
 		}
-		byFlow[m.Flow] = append(byFlow[m.Flow], i)
+		byFlow[m.Key()] = append(byFlow[m.Key()], i)
 		if call := t.CallOf(m); call >= 0 && !m.Received {
 			waiting[call]++
 		}
 	}
 	for _, c := range t.Connections {
-		if x, any := connectionOf(t, c, byFlow[c.Flow]); any {
+		if x, any := connectionOf(t, c, byFlow[c.Key()]); any {
 			r.Connections = append(r.Connections, x)
 		}
 	}

@@ -78,6 +78,10 @@ func (c *Calls) Computed() (posts int, ns int64) {
 // Rules counts the rules.
 func (c *Calls) Rules() int { return len(c.graph.from) + c.graph.late }
 
+// Guessed counts the messages of algorithms whose schedules are not known here: each waits for what its
+// rank had got when it was recorded.
+func (c *Calls) Guessed() int { return c.graph.guessed }
+
 // Skipped counts the messages that are not played.
 func (c *Calls) Skipped() int { return c.recorded.Skipped }
 

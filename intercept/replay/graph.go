@@ -23,6 +23,10 @@ type graph struct {
 	parts    []part  // of calls
 	partAt   map[rankKey]int
 
+	guessed int // messages of algorithms whose schedules are not known
+
+	oddPAT bool // a call with PAT has other messages than the schedule that is known
+
 	// Of the calls so far.
 	lastStage map[stageKey]lastStage
 	lastRead  map[int][]int32 // of each flow: see readAfter

@@ -48,13 +48,14 @@ type Recorded struct {
 // connection sent since its first known one are known too.
 func Prepare(t *messages.Trace) *Recorded {
 	r := &Recorded{FlowOf: make([]int, len(t.Messages)), At: make([]int, len(t.Messages))}
-	byFlow := map[uint64][]int{}
+	byFlow := map[messages.FlowKey][]int{}
 	for i := range t.Messages {
 		r.FlowOf[i] = -1
-		byFlow[t.Messages[i].Flow] = append(byFlow[t.Messages[i].Flow], i)
+		key := t.Messages[i].Key()
+		byFlow[key] = append(byFlow[key], i)
 	}
 	for _, x := range t.Connections {
-		all := byFlow[x.Flow]
+		all := byFlow[x.Key()]
 		slices.SortFunc(all, func(a, b int) int { return cmp.Compare(t.Messages[a].Number, t.Messages[b].Number) })
 		var played []int
 		for _, i := range all {

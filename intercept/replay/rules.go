@@ -62,6 +62,10 @@ func (g *graph) addRules(call int) {
 	}
 	s := scheduleOf(&g.trace.Tasks[c.Tasks[0]])
 	stages, nodes := g.stagesOf(c)
+	var reads map[int][]int32
+	if s.task.Algo == "PAT" {
+		reads = g.patRules(c, s, stages)
+	}
 	for key, st := range stages {
 		part, known := g.partAt[rankKey{call, key.job, key.rank}]
 		for _, out := range st.out {
@@ -74,7 +78,7 @@ func (g *graph) addRules(call int) {
 			}
 		}
 		for _, in := range st.in {
-			g.receiveRules(s, key, st, in)
+			g.receiveRules(s, key, st, in, reads)
 			if known {
 				g.ifBefore(received(in.messages[0]), g.begin(part))
 				g.after(g.end(part), visible(in.messages[len(in.messages)-1]))
@@ -84,7 +88,7 @@ func (g *graph) addRules(call int) {
 	for key, st := range stages {
 		g.lastStage[key] = lastStage{call, *st}
 		for _, in := range st.in {
-			g.lastRead[g.recorded.FlowOf[in.messages[0]]] = g.readAfter(s, st, in, len(in.messages)-1)
+			g.lastRead[g.recorded.FlowOf[in.messages[0]]] = g.readAfter(s, st, in, len(in.messages)-1, reads)
 		}
 	}
 }
@@ -165,7 +169,9 @@ func (g *graph) sendRules(s schedule, key stageKey, st *stage, out stream, nodes
 		case s.task.Algo == "Tree":
 			g.afterMessage(i, g.feeds(st, out), j)
 			g.afterPlaces(s, i, j, st, out)
+		case s.task.Algo == "PAT" && !g.oddPAT: // patRules
 		default:
+			g.guessed++
 			g.afterSeen(i, in)
 		}
 	}
@@ -242,7 +248,7 @@ func (g *graph) parentOf(st *stage) int {
 
 // receiveRules says what the receives of one incoming stream wait for: a place in the buffer, which the
 // kernel gives back when it has read the message.
-func (g *graph) receiveRules(s schedule, key stageKey, st *stage, in stream) {
+func (g *graph) receiveRules(s schedule, key stageKey, st *stage, in stream, reads map[int][]int32) {
 	first := in.messages[0]
 	g.afterEarlierCall(in, received, visible)
 	for _, n := range g.lastRead[g.recorded.FlowOf[first]] {
@@ -253,7 +259,7 @@ func (g *graph) receiveRules(s schedule, key stageKey, st *stage, in stream) {
 	}
 	for j, i := range in.messages[min(s.slots, len(in.messages)):] {
 		g.after(received(i), visible(in.messages[j]))
-		for _, n := range g.readAfter(s, st, in, j) {
+		for _, n := range g.readAfter(s, st, in, j, reads) {
 			g.ifBefore(received(i), n)
 		}
 	}
@@ -261,10 +267,13 @@ func (g *graph) receiveRules(s schedule, key stageKey, st *stage, in stream) {
 
 // readAfter are the moments after which a rank's kernel reads message j of an incoming stream, once it is
 // there: it passes it on at once, so there must be a place for what it sends then, and what it combines it
-// with must be there.
-func (g *graph) readAfter(s schedule, st *stage, in stream, j int) (nodes []int32) {
+// with must be there. reads has them for PAT, by message.
+func (g *graph) readAfter(s schedule, st *stage, in stream, j int, reads map[int][]int32) (nodes []int32) {
 	if s.p2p {
 		return nil
+	}
+	if reads != nil {
+		return reads[in.messages[j]]
 	}
 	if s.loop > 0 {
 		j += s.slice

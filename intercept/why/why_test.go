@@ -240,6 +240,10 @@ func TestOtherJob(t *testing.T) {
 	for i := range j.Messages {
 		j.Messages[i].Job = 1
 	}
+	for _, c := range j.Connections {
+		c.Job, c.Order = 1, c.Order+100
+		j.Connections = append(j.Connections, c)
+	}
 	for i := range j.Tasks {
 		j.Tasks[i].Job = 1
 	}

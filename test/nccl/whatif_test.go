@@ -53,6 +53,8 @@ func TestWhatIfIsWhatIs(t *testing.T) {
 		{"broadcast", "Ring", "Simple", "4", 1e-4},
 		{"alltoall", "Ring", "Simple", "4", 1e-4},
 		{"reducescatter", "Ring", "LL", "2", 1e-4},
+		{"allgather", "PAT", "Simple", "4", 0.01},
+		{"reducescatter", "PAT", "Simple", "4", 0.01},
 	} {
 		t.Run(strings.Join([]string{tc.collective, tc.algo, tc.proto, tc.nodes}, " "), func(t *testing.T) {
 			link := "node0:*" // NCCL does not see these, so its choices stay

@@ -16,17 +16,20 @@
 //	crossed      both ranks receive before they send: they never end
 //	silent       the same, and ends without the functions that the end of a process calls
 //	late         rank 1 computes for 10 ms of virtual time before it receives what rank 0 sends
+//	job          60 collectives, begun when somebody opens the pipe that the rank has made in JOBS_DIR
 //	stall        real clock: rank 1 is stopped for 200 ms while it takes part in collectives
 //
 // It prints the time that CUDA events saw, in ns.
 
 #include <cuda_runtime_api.h>
 #include <ddlemu.h>
+#include <fcntl.h>
 #include <nccl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -407,6 +410,21 @@ void late(Session &s)
 	}
 }
 
+void job(Session &s)
+{
+	s.init();
+	s.all_reduce();
+	CHECK(cudaStreamSynchronize(s.stream));
+	const std::string path = std::string(getenv("JOBS_DIR")) + "/" + std::to_string(getpid());
+	CHECK(mkfifo(path.c_str(), 0600));
+	const int fd = open(path.c_str(), O_RDONLY); // waits until somebody opens it for writing
+	CHECK(fd < 0 || close(fd));
+	for (int i = 0; i < 60; i++)
+		s.all_reduce();
+	CHECK(cudaStreamSynchronize(s.stream));
+	CHECK(ncclCommDestroy(s.comm));
+}
+
 void stall(Session &s)
 {
 	s.init();
@@ -441,6 +459,7 @@ const std::map<std::string, void (*)(Session &)> programs = {
 	{ "silent", silent },
 	{ "late", late },
 	{ "stall", stall },
+	{ "job", job },
 };
 
 int main(int argc, char **argv)
