@@ -168,7 +168,7 @@ type places struct {
 
 // of is the place of a message; add makes one if there is none.
 func (p *places) of(msg uint64, add func() int) int {
-	const most = 1 << 24 // messages of a connection that are kept: far more than ledgers have
+	const most = 1 << 22 // messages of a connection that are kept: far more than ledgers have
 	if p.at == nil {
 		p.first = msg
 	}

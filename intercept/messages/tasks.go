@@ -40,6 +40,9 @@ func name(names []string, number uint8) string {
 	return ""
 }
 
+// mostRanks is how many ranks a communicator has at most: more are damage.
+const mostRanks = 1 << 20
+
 // isP2P says whether the task is a send or receive of the program.
 func (t *Task) isP2P() bool { return t.Func == "Send" || t.Func == "Recv" }
 
@@ -59,6 +62,9 @@ func (t *Trace) addTasks(all []recorded) map[taskKey]int {
 	t.Tasks = make([]Task, 0, n)
 	for l, c := range all {
 		for _, r := range c.Tasks {
+			if r.Ranks < 0 || r.Ranks > mostRanks || r.Rank < -1 || r.Rank >= max(r.Ranks, 1) {
+				r.Ranks, r.Rank = 0, -1 // damaged
+			}
 			places[taskKey{int32(c.PID), uint32(r.Number)}] = len(t.Tasks)
 			t.Tasks = append(t.Tasks, Task{
 				Job: c.job, Owner: int(c.Rank), Comm: r.Comm, Func: name(functions, r.Func), Algo: name(algorithms, r.Algo), Proto: name(protocols, r.Proto),

@@ -83,7 +83,8 @@ func (p *patStage) isDone() bool {
 
 // patHops finds the schedule that has these messages: as many, and of these sizes.
 func (g *graph) patHops(s schedule, p *patStage) []expect.PATHop {
-	for fit := 1; fit <= s.task.Ranks; fit *= 2 {
+	const most = 1 << 14 // ranks; PAT has far fewer
+	for fit := 1; fit <= s.task.Ranks && s.task.Ranks <= most; fit *= 2 {
 		hops := expect.PATHops(s.task.Ranks, fit, s.task.Func == "AllGather")
 		if g.fitsPAT(p, hops) {
 			return hops

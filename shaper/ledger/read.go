@@ -76,6 +76,22 @@ func readUsed(f *os.File) (b []byte, size int64, err error) {
 	return b[:n], size, nil
 }
 
+// Limits of a record. Beyond them it is damaged: NCCL cuts what it sends into far smaller messages, and a
+// clock of nanoseconds that has run for 73 years is none.
+const (
+	maxSize = 1 << 34
+	maxTime = 1 << 61
+)
+
+func (r *Record) isSane() bool {
+	for _, t := range []int64{r.Posted, r.Modelled, r.Returned} {
+		if t < 0 || t > maxTime {
+			return false
+		}
+	}
+	return r.Size <= maxSize
+}
+
 // dropChanged makes the records of b unreadable that changed while the file was read. If the writing
 // of a record, of which only a part was new at the first reading, has not gone on since, then b's
 // count of records, which was read later, says that the record before it is gone.
@@ -123,7 +139,9 @@ func parse(b []byte, size int64) (*Content, error) {
 		}
 		switch r.Kind {
 		case Send, Receive:
-			c.Records = append(c.Records, r)
+			if r.isSane() {
+				c.Records = append(c.Records, r)
+			}
 		case TaskKind, KernelTask:
 			c.Tasks = append(c.Tasks, *(*Task)(at))
 		case OpKind:
