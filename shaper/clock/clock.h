@@ -75,12 +75,21 @@ struct ddlemu_clock {
 	uint32_t deadlocked;
 };
 
+// The order of a flow: by job, sender, receiver and its number among their flows.
+static inline uint64_t flow_order(uint64_t job, uint64_t sender, uint64_t receiver, uint64_t number)
+{
+	return job << 56 | (sender & 0x7ffff) << 37 | (receiver & 0x7ffff) << 18 | (number & 0x3ffff);
+}
+static inline uint64_t job_and_ranks(uint64_t order) { return order >> 18; }
+static inline uint32_t sender_of(uint64_t order) { return (uint32_t)(order >> 37) & 0x7ffff; }
+static inline uint32_t receiver_of(uint64_t order) { return (uint32_t)(order >> 18) & 0x7ffff; }
+
 // One flow, with what the conductor knows of it.
 struct ddlemu_clock_flow {
 	_Alignas(128) uint32_t posted; // it is in the list of flows with posts
 	uint32_t next_posted; // 1 + the next one in the list
 	uint32_t place; // 1 + its place in the heap; 0: it has no next step
-	uint64_t order; // flows take turns by it at equal times
+	uint64_t order; // flow_order: flows take turns by it at equal times
 	uint32_t sender_node, receiver_node;
 	uint32_t sender_waits, receiver_waits; // an end waits for space: what makes space must raise its node's acts
 	uint64_t due_seen, complete_seen; // messages of whose times the ends know

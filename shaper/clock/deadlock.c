@@ -18,9 +18,6 @@ static enum wait wait_on(const struct ddlemu_flow *f)
 	return f->posted > f->receives_posted ? A_RECEIVE : NOTHING;
 }
 
-// A flow's order has its ranks, above its number (nccl-plugin/internal/shm/clock.go).
-static uint64_t ranks_of(const struct ddlemu_clock_flow *x) { return x->order >> 20; }
-
 // next_in_use returns the first flow in use from number *i on, and sets *i to the number behind it; NULL: there is
 // none.
 static const struct ddlemu_clock_flow *next_in_use(const struct ddlemu_clock_flows *f, uint32_t *i)
@@ -38,14 +35,14 @@ static bool is_first(const struct ddlemu_clock_flows *f, const struct ddlemu_clo
 {
 	uint32_t i = 0;
 	for (const struct ddlemu_clock_flow *y; (y = next_in_use(f, &i)) != x && y != NULL;)
-		if (ranks_of(y) == ranks_of(x) && wait_on(&y->flow) == wait_on(&x->flow))
+		if (job_and_ranks(y->order) == job_and_ranks(x->order) && wait_on(&y->flow) == wait_on(&x->flow))
 			return false;
 	return true;
 }
 
 static void say(const struct ddlemu_clock_flow *x)
 {
-	unsigned sender = (unsigned)(ranks_of(x) >> 22), receiver = (unsigned)ranks_of(x) & 0x3fffff;
+	unsigned sender = sender_of(x->order), receiver = receiver_of(x->order);
 	if (wait_on(&x->flow) == A_MESSAGE)
 		fprintf(stderr, "ddlemu: rank %u waits for a message from rank %u\n", receiver, sender);
 	else

@@ -125,15 +125,9 @@ func (c *virtualClock) newFlow(e *Endpoint, r *region, h transport.Handle, peer 
 	C.clear_flow(x)
 	described := r.flow()
 	x.flow.id, x.flow.path = described.id, described.path
-	x.order = C.uint64_t(orderOf(e.Me.Job().Index(), e.Rank.Rank, int(h.Rank), number))
+	x.order = C.flow_order(C.uint64_t(e.Me.Job().Index()), C.uint64_t(e.Rank.Rank), C.uint64_t(h.Rank), C.uint64_t(number))
 	x.sender_node, x.receiver_node = c.view.node, C.uint32_t(e.Fabric.NodeOf(peer.Slot))
 	return x, nil
-}
-
-// orderOf is the place of a connection among those that take turns at equal times: by job, sender,
-// receiver and number. Whatever does not fit only makes the order another one.
-func orderOf(job, sender, receiver int, number uint64) uint64 {
-	return uint64(job)<<56 | uint64(sender)<<37 | uint64(receiver)<<18 | number
 }
 
 // number is 1 + the number of a flow, 0 if the clock is real.
