@@ -3,7 +3,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 
@@ -68,7 +67,7 @@ func runMessages(g *global, dir string) error {
 		return badInput("%w", err)
 	}
 	if g.JSON {
-		return printMessagesJSON(g.Stdout, t)
+		return g.printJSON(messagesJSON(t))
 	}
 	printMessages(g.Stdout, t)
 	return nil
@@ -142,8 +141,8 @@ func missingLedgers(t *messages.Trace) []string {
 	return notes
 }
 
-// messageJSON is a message with what it is for; Function is "" if that is not known.
-type messageJSON struct {
+// tracedMessage is a message with what it is for; Function is "" if that is not known.
+type tracedMessage struct {
 	messages.Message
 	Function     string `json:"function"`
 	Sequence     int    `json:"sequence"` // of the calls of the function on the communicator, from 0
@@ -152,9 +151,9 @@ type messageJSON struct {
 	Protocol     string `json:"protocol"`
 }
 
-// printMessagesJSON prints every message.
-func printMessagesJSON(w io.Writer, t *messages.Trace) error {
-	all := make([]messageJSON, len(t.Messages))
+// messagesJSON is every message.
+func messagesJSON(t *messages.Trace) any {
+	all := make([]tracedMessage, len(t.Messages))
 	for i, m := range t.Messages {
 		all[i].Message = m
 		if c := t.CallOf(&m); c >= 0 {
@@ -163,12 +162,10 @@ func printMessagesJSON(w io.Writer, t *messages.Trace) error {
 			all[i].Algorithm, all[i].Protocol = task.Algo, task.Proto
 		}
 	}
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	return e.Encode(struct {
-		Clock     string        `json:"clock"`
-		TimeScale int64         `json:"time_scale"`
-		Notes     []string      `json:"notes"`
-		Messages  []messageJSON `json:"messages"`
-	}{clockName(t), t.Ranks[0].TimeScale, missing(t), all})
+	return struct {
+		Clock     string          `json:"clock"`
+		TimeScale int64           `json:"time_scale"`
+		Notes     []string        `json:"notes"`
+		Messages  []tracedMessage `json:"messages"`
+	}{clockName(t), t.Ranks[0].TimeScale, missing(t), all}
 }

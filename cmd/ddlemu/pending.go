@@ -3,7 +3,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"strconv"
@@ -41,7 +40,7 @@ not, and which messages were posted and have not arrived.
 				return badInput("%w", err)
 			}
 			if g.JSON {
-				return printPendingJSON(g.Stdout, t)
+				return g.printJSON(pendingJSON(t))
 			}
 			printPending(g.Stdout, t)
 			return nil
@@ -180,7 +179,7 @@ type pendingConnection struct {
 	State    string `json:"state"`
 }
 
-func printPendingJSON(w io.Writer, t *messages.Trace) error {
+func pendingJSON(t *messages.Trace) any {
 	r := pending.Of(t)
 	calls, connections := []pendingCall{}, []pendingConnection{}
 	for _, c := range r.Calls {
@@ -189,12 +188,10 @@ func printPendingJSON(w io.Writer, t *messages.Trace) error {
 	for _, c := range r.Connections {
 		connections = append(connections, pendingConnection{c.Sender, c.Receiver, c.Channel, c.First, c.Sends, c.SendBytes, c.Receives, (r.Last - c.Since) / t.Ranks[0].TimeScale, c.Arrived, c.State()})
 	}
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	return e.Encode(struct {
+	return struct {
 		Clock       string              `json:"clock"`
 		Notes       []string            `json:"notes"`
 		Calls       []pendingCall       `json:"calls"`
 		Connections []pendingConnection `json:"connections"`
-	}{clockName(t), missingLedgers(t), calls, connections})
+	}{clockName(t), missingLedgers(t), calls, connections}
 }

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -106,13 +105,9 @@ spent: each of them with twice the rate.
 }
 
 func runWhatIf(g *global, o *whatIfOptions, dirs []string) error {
-	t, err := messages.Load(dirs...)
+	t, fab, err := loadTraces(dirs)
 	if err != nil {
-		return badInput("%w", err)
-	}
-	fab, err := replay.LoadFabric(dirs[0], t.Ranks[0].TimeScale)
-	if err != nil {
-		return badInput("%w", err)
+		return err
 	}
 	change, err := o.change(fab, t)
 	if err != nil {
@@ -133,7 +128,7 @@ func runWhatIf(g *global, o *whatIfOptions, dirs []string) error {
 	}
 	notes := whatIfNotes(t, study, results)
 	if g.JSON {
-		return printWhatIfJSON(g.Stdout, t, changes, results, notes)
+		return g.printJSON(whatIfJSON(t, changes, results, notes))
 	}
 	printWhatIf(g.Stdout, t, changes, results, notes)
 	return nil
@@ -333,7 +328,7 @@ type whatIfChange struct {
 	Functions []whatIfFunction `json:"functions"`
 }
 
-func printWhatIfJSON(w io.Writer, t *messages.Trace, changes []whatif.Change, results []*whatif.Result, notes []string) error {
+func whatIfJSON(t *messages.Trace, changes []whatif.Change, results []*whatif.Result, notes []string) any {
 	scale := t.Ranks[0].TimeScale
 	var all []whatIfChange
 	for i, r := range results {
@@ -343,12 +338,10 @@ func printWhatIfJSON(w io.Writer, t *messages.Trace, changes []whatif.Change, re
 		}
 		all = append(all, c)
 	}
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	return e.Encode(struct {
+	return struct {
 		Clock     string         `json:"clock"`
 		TimeScale int64          `json:"time_scale"`
 		Notes     []string       `json:"notes"`
 		Changes   []whatIfChange `json:"changes"`
-	}{clockName(t), scale, notes, all})
+	}{clockName(t), scale, notes, all}
 }

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 
@@ -50,24 +49,33 @@ func runWhy(g *global, dirs []string, worst int) error {
 	if worst < 0 {
 		return badInput("--worst %d: must be 0 or more", worst)
 	}
-	t, err := messages.Load(dirs...)
+	t, fab, err := loadTraces(dirs)
 	if err != nil {
-		return badInput("%w", err)
-	}
-	fab, err := replay.LoadFabric(dirs[0], t.Ranks[0].TimeScale)
-	if err != nil {
-		return badInput("%w", err)
+		return err
 	}
 	r, err := why.Of(fab, t)
 	if err != nil {
 		return err
 	}
 	if g.JSON {
-		return printWhyJSON(g.Stdout, t, r)
+		return g.printJSON(whyJSON(t, r))
 	}
 	p := whyPrinter{w: g.Stdout, scale: float64(t.Ranks[0].TimeScale)}
 	p.print(t, r, worst)
 	return nil
+}
+
+// loadTraces reads what the jobs of these folders have recorded, and the fabric that they ran on.
+func loadTraces(dirs []string) (*messages.Trace, *replay.Fabric, error) {
+	t, err := messages.Load(dirs...)
+	if err != nil {
+		return nil, nil, badInput("%w", err)
+	}
+	fab, err := replay.LoadFabric(dirs[0], t.Ranks[0].TimeScale)
+	if err != nil {
+		return nil, nil, badInput("%w", err)
+	}
+	return t, fab, nil
 }
 
 // mostParts is how many causes are printed of a call or function. The others are summed.
@@ -150,7 +158,7 @@ type whyCall struct {
 	Causes       []why.Part `json:"causes"` // the largest first
 }
 
-func printWhyJSON(w io.Writer, t *messages.Trace, r *why.Report) error {
+func whyJSON(t *messages.Trace, r *why.Report) any {
 	scale := t.Ranks[0].TimeScale
 	calls := make([]whyCall, len(r.Calls))
 	for i := range r.Calls {
@@ -164,12 +172,10 @@ func printWhyJSON(w io.Writer, t *messages.Trace, r *why.Report) error {
 			LastRank: c.Rank, Bytes: c.Bytes, Messages: len(c.Messages), Critical: len(c.Steps), Causes: causes,
 		}
 	}
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	return e.Encode(struct {
+	return struct {
 		Clock     string    `json:"clock"`
 		TimeScale int64     `json:"time_scale"`
 		Notes     []string  `json:"notes"`
 		Calls     []whyCall `json:"calls"`
-	}{clockName(t), scale, whyNotes(t, r), calls})
+	}{clockName(t), scale, whyNotes(t, r), calls}
 }

@@ -113,14 +113,11 @@ type dependent struct {
 	without map[int]bool
 }
 
-// isLeftOut says whether a job is left out.
-func (d *dependent) isLeftOut(job int) bool { return d.without[job] }
-
 // start queues what waits for nothing.
 func (d *dependent) start() {
 	for i := range d.trace.Messages {
 		m := &d.trace.Messages[i]
-		if d.recorded.FlowOf[i] < 0 || d.isLeftOut(m.Job) {
+		if d.recorded.FlowOf[i] < 0 || d.without[m.Job] {
 			continue
 		}
 		if d.waits[posted(i)] == 0 {
@@ -131,7 +128,7 @@ func (d *dependent) start() {
 		}
 	}
 	for k := range d.graph.parts {
-		if d.isLeftOut(d.graph.parts[k].job) {
+		if d.without[d.graph.parts[k].job] {
 			continue
 		}
 		for _, n := range []int32{d.graph.begin(k), d.graph.end(k)} {
@@ -213,7 +210,7 @@ func (d *dependent) played() *Played {
 		p.Calls[call] = CallTimes{link.Never, link.Never}
 	}
 	for i := range d.trace.Messages {
-		if d.recorded.FlowOf[i] >= 0 && !d.isLeftOut(d.trace.Messages[i].Job) && d.at[posted(i)] == link.Never {
+		if d.recorded.FlowOf[i] >= 0 && !d.without[d.trace.Messages[i].Job] && d.at[posted(i)] == link.Never {
 			p.Never++
 		}
 	}
