@@ -101,7 +101,7 @@ static int is_foreign(const struct prof_event *e)
 	return (uint8_t)e->type == PROF_PROXY_OP && e->proxy_op.pid != net_pid();
 }
 
-// set_parents gives an event the handles of one of the two profilers. NCCL's own are put back with restore.
+// set_parents gives an event the handles of one of the two profilers. The caller puts NCCL's own back.
 static void set_parents(struct prof_event *e, const struct handles *parent, const struct handles *group, int for_users)
 {
 	if (!is_foreign(e))

@@ -25,11 +25,9 @@ type graph struct {
 
 	guessed int // messages of algorithms whose schedules are not known
 
-	oddPAT bool // a call with PAT has other messages than the schedule that is known
-
 	// Of the calls so far.
-	lastStage map[stageKey]lastStage
-	lastRead  map[int][]int32 // of each flow: see readAfter
+	lastStage map[stageKey]stage // of each rank on each channel
+	lastRead  map[int][]int32    // of each flow: see readAfter
 }
 
 // part is what one rank does in one call.
@@ -73,7 +71,7 @@ type rankKey struct{ call, job, rank int }
 
 // newGraph finds what waits for what. Only messages that are played have moments.
 func newGraph(t *messages.Trace, r *Recorded) *graph {
-	g := &graph{trace: t, recorded: r, lastStage: map[stageKey]lastStage{}, lastRead: map[int][]int32{}}
+	g := &graph{trace: t, recorded: r, lastStage: map[stageKey]stage{}, lastRead: map[int][]int32{}}
 	g.findParts()
 	g.at = make([]int64, 4*len(t.Messages)+2*len(g.parts))
 	for i := range t.Messages {

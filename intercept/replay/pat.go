@@ -25,15 +25,13 @@ func (g *graph) patRules(c *messages.Call, s schedule, stages map[stageKey]*stag
 		x := &g.trace.Tasks[i]
 		ranks[[2]int{x.Job, x.Owner}] = x.Rank
 	}
-	g.oddPAT = s.task.Ranks < 2 // damaged
-	if g.oddPAT {
+	if s.task.Ranks < 2 { // damaged
 		return nil
 	}
 	for key, st := range stages {
 		p := patOf(s, key, st, ranks)
 		hops := g.patHops(s, p)
 		if hops == nil {
-			g.oddPAT = true
 			return nil
 		}
 		for !p.isDone() {

@@ -69,7 +69,7 @@ func (g *graph) addRules(call int) {
 	for key, st := range stages {
 		part, known := g.partAt[rankKey{call, key.job, key.rank}]
 		for _, out := range st.out {
-			g.sendRules(s, key, st, out, nodes)
+			g.sendRules(s, key, st, out, nodes, reads)
 			if known {
 				g.after(posted(out.messages[0]), g.begin(part))
 				if before := g.placeFor(s, out.messages[len(out.messages)-1]); before >= 0 {
@@ -86,17 +86,11 @@ func (g *graph) addRules(call int) {
 		}
 	}
 	for key, st := range stages {
-		g.lastStage[key] = lastStage{call, *st}
+		g.lastStage[key] = *st
 		for _, in := range st.in {
 			g.lastRead[g.recorded.FlowOf[in.messages[0]]] = g.readAfter(s, st, in, len(in.messages)-1, reads)
 		}
 	}
-}
-
-// lastStage is the last call of a rank on a channel.
-type lastStage struct {
-	call int
-	stage
 }
 
 // stagesOf are the stages of a call, and those of its nodes: the streams that enter them.
@@ -144,17 +138,21 @@ func (g *graph) nodeOf(job, rank int) int {
 	return -1
 }
 
-// sendRules says what the messages of one outgoing stream wait for.
-func (g *graph) sendRules(s schedule, key stageKey, st *stage, out stream, nodes map[stageKey]*stage) {
+// sendRules says what the messages of one outgoing stream wait for. reads is not nil if patRules has said so.
+func (g *graph) sendRules(s schedule, key stageKey, st *stage, out stream, nodes map[stageKey]*stage, reads map[int][]int32) {
 	g.afterEarlierCall(out, posted, complete)
 	if first := out.messages[0]; s.p2p {
-		g.afterOthers(posted(first), first, append(g.lastStage[key].out, st.out...), posted, complete)
+		g.afterOthers(posted(first), first, slices.Concat(g.lastStage[key].out, st.out), posted, complete)
 	}
 	in, ranks := st.in, 1
 	if len(in) == 0 && !s.p2p { // what enters the node at another rank was passed on within it
 		if node := nodes[stageKey{key.job, g.nodeOf(key.job, key.rank), key.channel}]; node != nil {
 			in, ranks = node.in, g.trace.RanksOn(key.job, g.nodeOf(key.job, key.rank))
 		}
+	}
+	var feeds []stream
+	if s.task.Algo == "Tree" {
+		feeds = g.feeds(st, out)
 	}
 	for j, i := range out.messages {
 		if j >= s.slots {
@@ -167,9 +165,9 @@ func (g *graph) sendRules(s schedule, key stageKey, st *stage, out stream, nodes
 		case s.task.Algo == "Ring":
 			g.afterMessage(i, in, j)
 		case s.task.Algo == "Tree":
-			g.afterMessage(i, g.feeds(st, out), j)
+			g.afterMessage(i, feeds, j)
 			g.afterPlaces(s, i, j, st, out)
-		case s.task.Algo == "PAT" && !g.oddPAT: // patRules
+		case reads != nil:
 		default:
 			g.guessed++
 			g.afterSeen(i, in)
@@ -255,7 +253,7 @@ func (g *graph) receiveRules(s schedule, key stageKey, st *stage, in stream, rea
 		g.ifBefore(received(first), n)
 	}
 	if s.p2p {
-		g.afterOthers(received(first), first, append(g.lastStage[key].in, st.in...), received, visible)
+		g.afterOthers(received(first), first, slices.Concat(g.lastStage[key].in, st.in), received, visible)
 	}
 	for j, i := range in.messages[min(s.slots, len(in.messages)):] {
 		g.after(received(i), visible(in.messages[j]))

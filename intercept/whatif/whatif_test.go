@@ -6,27 +6,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/intercept/messages"
 	"github.com/ddlemu/ddlemu/intercept/replay"
-	"github.com/ddlemu/ddlemu/shaper/fabric"
+	"github.com/ddlemu/ddlemu/intercept/replay/replaytest"
 	"github.com/ddlemu/ddlemu/shaper/ledger"
 	"github.com/ddlemu/ddlemu/shaper/link"
 )
-
-// fabricOf has links of 100 Gb/s and 1 us.
-func fabricOf(t *testing.T, nodes string) *replay.Fabric {
-	t.Helper()
-	c, err := configs.Decode("test", []byte("base: loopback\nnodes: "+nodes+"\nlink:\n  bandwidth: 100Gbps\n  latency: 1us\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	f, err := fabric.New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &replay.Fabric{Fabric: f, TimeScale: 1}
-}
 
 const size = 1_250_000 // bytes: 100 us on a link
 
@@ -87,7 +72,7 @@ func near(ns int64, us float64) bool { return float64(ns) > 990*us && float64(ns
 // Both jobs share the receiving port, so each takes twice as long; alone it does not. The second post
 // moves with what it waits for, and what the rank computed before it stays.
 func TestChanges(t *testing.T) {
-	f := fabricOf(t, "3")
+	f := replaytest.Fabric(t, 3)
 	tr := twoJobs(t, f)
 	all := make([]int, len(f.Hops))
 	for h := range all {
@@ -102,21 +87,21 @@ func TestChanges(t *testing.T) {
 		"without B":   {Change{Without: map[int]bool{1: true}}, 200 + 30 + 100, 100 + 30 + 100, 2},
 		"twice":       {Change{Hops: all, Spec: Faster(2)}, 200 + 30 + 100, 100 + 30 + 50, 3},
 		"one port":    {Change{Hops: []int{3}, Spec: Faster(2)}, 200 + 30 + 100, 100 + 30 + 100, 3},
-		"other links": {Change{Fabric: fabricOf(t, "3")}, 200 + 30 + 100, 200 + 30 + 100, 3},
+		"other links": {Change{Fabric: replaytest.Fabric(t, 3)}, 200 + 30 + 100, 200 + 30 + 100, 3},
 	} {
 		r := of(t, f, tr, tc.change)
 		if !near(r.Before[0].Ns, tc.before) || !near(r.After[0].Ns, tc.after) || r.Before[0].Calls != tc.calls || r.Never != 0 {
 			t.Errorf("%s: %+v, want %.0f us before, %.0f us after, %d calls", name, r, tc.before, tc.after, tc.calls)
 		}
 	}
-	if _, err := New(f, tr).Of([]Change{{Fabric: fabricOf(t, "4")}}); err == nil || !strings.Contains(err.Error(), "has 4 NICs") {
+	if _, err := New(f, tr).Of([]Change{{Fabric: replaytest.Fabric(t, 4)}}); err == nil || !strings.Contains(err.Error(), "has 4 NICs") {
 		t.Errorf("a fabric with another number of nodes: %v", err)
 	}
 }
 
 // A change of a link while the job ran is changed too, and what never arrives is counted.
 func TestChangesWhileItRan(t *testing.T) {
-	f := fabricOf(t, "3")
+	f := replaytest.Fabric(t, 3)
 	tr := twoJobs(t, f)
 	hop := f.Link(0, 1)
 	slow := f.Hops[hop].Spec

@@ -4,33 +4,16 @@ package why
 
 import (
 	"slices"
-	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
 
-	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/intercept/messages"
 	"github.com/ddlemu/ddlemu/intercept/replay"
-	"github.com/ddlemu/ddlemu/shaper/fabric"
+	"github.com/ddlemu/ddlemu/intercept/replay/replaytest"
 	"github.com/ddlemu/ddlemu/shaper/ledger"
 	"github.com/ddlemu/ddlemu/shaper/link"
 )
-
-// fabricOf is the fabric of a fabric file. 100 Gb/s without overheads: 64 KiB take 5.24 us.
-func fabricOf(t *testing.T, lines ...string) *replay.Fabric {
-	t.Helper()
-	text := "base: loopback\nnodes: 4\nlink:\n  bandwidth: 100Gbps\n  latency: 1us\n" + strings.Join(lines, "\n") + "\n"
-	c, err := configs.Decode("test", []byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	f, err := fabric.New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &replay.Fabric{Fabric: f, TimeScale: 1}
-}
 
 // job is messages on a fabric, whose times the model says.
 type job struct {
@@ -165,7 +148,7 @@ func TestPlantedCauses(t *testing.T) {
 		}, "rank 1's thread of NCCL did not run", 0.95},
 	} {
 		t.Run(name, func(t *testing.T) {
-			j := newJob(fabricOf(t, tc.lines...))
+			j := newJob(replaytest.Fabric(t, 4, tc.lines...))
 			tc.plant(j)
 			j.play(t)
 			r := j.explain(t)
@@ -187,8 +170,8 @@ func TestPlantedCauses(t *testing.T) {
 // Whatever is sent when, the causes of each call are positive and sum to its time.
 func TestPropertyCausesSumUp(t *testing.T) {
 	fabrics := []*replay.Fabric{
-		fabricOf(t), fabricOf(t, "transport:", "  kind: tcp", "  send_buffer: 128KiB", "  window: 128KiB"),
-		fabricOf(t, "links:", "  - match: node0:*", "    bandwidth: 3Gbps", "    loss: 1%"), fabricOf(t, "endpoint:", "  overhead: 700ns", "  gap: 2us"),
+		replaytest.Fabric(t, 4), replaytest.Fabric(t, 4, "transport:", "  kind: tcp", "  send_buffer: 128KiB", "  window: 128KiB"),
+		replaytest.Fabric(t, 4, "links:", "  - match: node0:*", "    bandwidth: 3Gbps", "    loss: 1%"), replaytest.Fabric(t, 4, "endpoint:", "  overhead: 700ns", "  gap: 2us"),
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		j := newJob(rapid.SampledFrom(fabrics).Draw(t, "fabric"))
@@ -231,7 +214,7 @@ func orderReceives(j *job) {
 
 // What another job sends is named with the job.
 func TestOtherJob(t *testing.T) {
-	j := newJob(fabricOf(t))
+	j := newJob(replaytest.Fabric(t, 4))
 	j.Jobs = []string{"A", "B"}
 	other := j.call("AllToAll", 0, 0, 0, 0)
 	for range 20 {
