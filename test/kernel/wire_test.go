@@ -32,24 +32,26 @@ import (
 	"github.com/ddlemu/ddlemu/test/measure"
 )
 
-// attempts is how often a measurement may be repeated, because other load on the machine disturbs it.
-const attempts = 6
+// patience is how long a measurement may be repeated, because other load on the machine disturbs it.
+const patience = 40 * time.Second
 
-// within measures until a result is right, at most attempts times.
+// within measures until a result is right, or patience has passed.
 func within[T any](t *testing.T, what string, measure func() (T, error), right func(T) bool) {
 	t.Helper()
-	var got T
-	for try := range attempts {
-		var err error
-		if got, err = measure(); err != nil {
+	for start, n := time.Now(), 1; ; n++ {
+		got, err := measure()
+		if err != nil {
 			t.Fatal(err)
 		}
 		if right(got) {
-			t.Logf("%s: %v (measured %d times)", what, got, try+1)
+			t.Logf("%s: %v (measured %d times)", what, got, n)
+			return
+		}
+		if time.Since(start) > patience {
+			t.Errorf("%s: %v (measured %d times)", what, got, n)
 			return
 		}
 	}
-	t.Errorf("%s: %v", what, got)
 }
 
 // near returns a predicate: a value differs from want by at most a relative tolerance.
