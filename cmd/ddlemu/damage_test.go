@@ -14,7 +14,6 @@ import (
 	"github.com/ddlemu/ddlemu/intercept/messages"
 	"github.com/ddlemu/ddlemu/intercept/replay"
 	"github.com/ddlemu/ddlemu/intercept/whatif"
-	"github.com/ddlemu/ddlemu/intercept/why"
 	"github.com/ddlemu/ddlemu/shaper/ledger"
 	"github.com/ddlemu/ddlemu/shaper/ledger/ledgertest"
 )
@@ -96,7 +95,7 @@ func readAll(dir string) error {
 	if err != nil {
 		return err
 	}
-	r, err := why.Of(fab, t)
+	r, err := explain(fab, t)
 	if err != nil {
 		return err
 	}

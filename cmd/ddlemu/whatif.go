@@ -20,7 +20,6 @@ import (
 	"github.com/ddlemu/ddlemu/intercept/messages"
 	"github.com/ddlemu/ddlemu/intercept/replay"
 	"github.com/ddlemu/ddlemu/intercept/whatif"
-	"github.com/ddlemu/ddlemu/intercept/why"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/link"
 )
@@ -116,7 +115,7 @@ func runWhatIf(g *global, o *whatIfOptions, dirs []string) error {
 	study := whatif.New(fab, t)
 	changes := []whatif.Change{change}
 	if change.Name == "" {
-		report, err := why.Of(fab, t)
+		report, err := explain(fab, t)
 		if err != nil {
 			return err
 		}

@@ -53,7 +53,7 @@ func runWhy(g *global, dirs []string, worst int) error {
 	if err != nil {
 		return err
 	}
-	r, err := why.Of(fab, t)
+	r, err := explain(fab, t)
 	if err != nil {
 		return err
 	}
@@ -76,6 +76,15 @@ func loadTraces(dirs []string) (*messages.Trace, *replay.Fabric, error) {
 		return nil, nil, badInput("%w", err)
 	}
 	return t, fab, nil
+}
+
+// explain plays the messages again and says where the time of each call went.
+func explain(fab *replay.Fabric, t *messages.Trace) (*why.Report, error) {
+	played, err := replay.Play(fab, t)
+	if err != nil {
+		return nil, err
+	}
+	return why.Of(played)
 }
 
 // mostParts is how many causes are printed of a call or function. The others are summed.

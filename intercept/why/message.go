@@ -24,11 +24,11 @@ func (l *timeline) to(t int64, p Part) {
 // messageParts cuts the time of message i, from its post until its bytes were visible. The order of the
 // parts is that of time.
 func (x *index) messageParts(i int) []Part {
-	m := &x.trace.Messages[i]
+	m := &x.Trace.Messages[i]
 	l := &timeline{at: m.Posted}
 	visible := m.VisibleAt()
-	modelled := x.result.Times[i].Due
-	if modelled == link.Never || len(x.byMessage.of(i)) == 0 {
+	modelled := x.Times[i].Due
+	if modelled == link.Never || len(x.OfMessage(i)) == 0 {
 		l.to(visible, Part{Cause: Unexplained})
 		return l.parts
 	}
@@ -37,11 +37,11 @@ func (x *index) messageParts(i int) []Part {
 	for k, s := range segments {
 		if k > 0 {
 			before := segments[k-1][0]
-			hop := x.hopOf(before)
-			l.to(before.Start+before.Dur, Part{Cause: Serialize, Link: x.fabric.HopName(hop)})
+			hop := x.HopOf(before)
+			l.to(before.Start+before.Dur, Part{Cause: Serialize, Link: x.Fabric.HopName(hop)})
 			x.wait(l, i, hop, s[0].Ready)
 		}
-		x.wait(l, i, x.hopOf(s[0]), s[0].Start)
+		x.wait(l, i, x.HopOf(s[0]), s[0].Start)
 	}
 	x.lastSegment(l, i, segments[len(segments)-1], modelled)
 	if late := visible - max(m.Due, m.ReceivePosted); late > 0 {
@@ -64,8 +64,8 @@ func (x *index) emulator(l *timeline, recorded int64) {
 func (x *index) segments(i int) [][]*link.Pass {
 	var out [][]*link.Pass
 	at := map[uint32]int{}
-	for _, n := range x.byMessage.of(i) {
-		p := &x.result.Passes[n]
+	for _, n := range x.OfMessage(i) {
+		p := &x.Passes[n]
 		if p.Hop == 0 {
 			at[p.Segment] = len(out)
 			out = append(out, nil)
@@ -77,24 +77,24 @@ func (x *index) segments(i int) [][]*link.Pass {
 
 // beforeFirst cuts the time from the post until the first segment could be sent.
 func (x *index) beforeFirst(l *timeline, i int, first *link.Pass) {
-	m, transport := &x.trace.Messages[i], x.transport
+	m, transport := &x.Trace.Messages[i], x.transport
 	if transport.Kind == link.RDMA {
 		l.to(min(m.ReceivePosted, first.Ready), Part{Cause: Receive, Rank: x.rankOf(m.Job, m.Receiver)})
 		l.to(min(m.ReceivePosted+x.reverseLatency(i), first.Ready), Part{Cause: Propagation})
 	}
-	x.wait(l, i, x.hopOf(first), first.Ready-transport.Overhead)
+	x.wait(l, i, x.HopOf(first), first.Ready-transport.Overhead)
 	l.to(first.Ready, Part{Cause: Host})
 }
 
 // lastSegment cuts the time from the last segment's start on the first hop until the message is due.
 func (x *index) lastSegment(l *timeline, i int, s []*link.Pass, due int64) {
-	m := &x.trace.Messages[i]
+	m := &x.Trace.Messages[i]
 	slowest := s[0]
 	for k, p := range s {
-		hop := x.hopOf(p)
+		hop := x.HopOf(p)
 		if k > 0 {
 			if p.Ready > l.at { // a queue did not take it, and it was sent again
-				l.to(p.Ready, Part{Cause: Recovery, Link: x.fabric.HopName(hop)})
+				l.to(p.Ready, Part{Cause: Recovery, Link: x.Fabric.HopName(hop)})
 			}
 			x.wait(l, i, hop, p.Start)
 		}
@@ -104,7 +104,7 @@ func (x *index) lastSegment(l *timeline, i int, s []*link.Pass, due int64) {
 		}
 	}
 	last := s[len(s)-1]
-	l.to(last.Finish, Part{Cause: Serialize, Link: x.fabric.HopName(x.hopOf(slowest))})
+	l.to(last.Finish, Part{Cause: Serialize, Link: x.Fabric.HopName(x.HopOf(slowest))})
 	l.to(min(last.Finish+x.transport.Overhead, due), Part{Cause: Host})
 	if x.transport.Kind == link.TCP && m.ReceivePosted >= due {
 		x.recovered(l, i, min(due, x.due(i)))
@@ -125,16 +125,16 @@ func (x *index) recovered(l *timeline, i int, due int64) {
 
 // due is when the last byte of message i was at the receiver, whether or not the receive was posted.
 func (x *index) due(i int) int64 {
-	last := x.byMessage.of(i)
-	return x.result.Passes[last[len(last)-1]].Finish + x.transport.Overhead
+	last := x.OfMessage(i)
+	return x.Passes[last[len(last)-1]].Finish + x.transport.Overhead
 }
 
 // lossy is the hop on the path of message i that loses most, "" if none does.
 func (x *index) lossy(i int) string {
 	worst, name := uint64(0), ""
-	for _, step := range x.paths[x.recorded.FlowOf[i]] {
+	for _, step := range x.Path(i) {
 		if p := x.params[step.Hop]; p.Loss.P > worst || p.Loss.BadP > worst {
-			worst, name = max(p.Loss.P, p.Loss.BadP), x.fabric.HopName(step.Hop)
+			worst, name = max(p.Loss.P, p.Loss.BadP), x.Fabric.HopName(step.Hop)
 		}
 	}
 	return name
@@ -145,10 +145,10 @@ func (x *index) wait(l *timeline, i, hop int, t int64) {
 	if t <= l.at {
 		return
 	}
-	name := x.fabric.HopName(hop)
+	name := x.Fabric.HopName(hop)
 	x.occupied(hop, l.at, t, func(p *link.Pass, from, to int64) {
 		x.unoccupied(l, i, hop, from)
-		other := x.messageOf(p)
+		other := x.MessageOf(p)
 		if other == i {
 			l.to(to, Part{Cause: Serialize, Link: name})
 		} else {
@@ -163,28 +163,28 @@ func (x *index) unoccupied(l *timeline, i, hop int, t int64) {
 	if t <= l.at {
 		return
 	}
-	for _, step := range x.paths[x.recorded.FlowOf[i]] {
+	for _, step := range x.Path(i) {
 		if x.isDown(step.Hop, l.at) || x.isDown(step.Hop, t-1) {
-			l.to(t, Part{Cause: Down, Link: x.fabric.HopName(step.Hop)})
+			l.to(t, Part{Cause: Down, Link: x.Fabric.HopName(step.Hop)})
 			return
 		}
 	}
 	switch {
 	case x.transport.Kind == link.TCP:
 		l.to(t, Part{Cause: Window})
-	case x.transport.Gap > 0 && hop == x.paths[x.recorded.FlowOf[i]][0].Hop:
+	case x.transport.Gap > 0 && hop == x.Path(i)[0].Hop:
 		l.to(t, Part{Cause: Host}) // LogGP's gap
 	case x.lossy(i) != "":
 		l.to(t, Part{Cause: Recovery, Link: x.lossy(i)}) // go-back-N: the sender waits until it knows of a loss
 	default:
-		l.to(t, Part{Cause: Paused, Link: x.fabric.HopName(hop)})
+		l.to(t, Part{Cause: Paused, Link: x.Fabric.HopName(hop)})
 	}
 }
 
 // reverseLatency is how long an acknowledgement of message i takes.
 func (x *index) reverseLatency(i int) (ns int64) {
-	flow := x.recorded.Flows[x.recorded.FlowOf[i]]
-	for _, hop := range x.fabric.Reverse(flow.Src, flow.Dst) {
+	flow := x.Flows[x.FlowOf[i]]
+	for _, hop := range x.Fabric.Reverse(flow.Src, flow.Dst) {
 		ns += x.params[hop].Latency
 	}
 	return ns

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/ddlemu/ddlemu/intercept/messages"
 	"github.com/ddlemu/ddlemu/intercept/replay"
 	"github.com/ddlemu/ddlemu/shaper/link"
 )
@@ -31,33 +30,29 @@ type Function struct {
 	Parts []Part // summed, the largest first
 }
 
-// Of explains all calls of a trace on a fabric.
-func Of(f *replay.Fabric, t *messages.Trace) (*Report, error) {
-	recorded := replay.Prepare(t)
-	result, err := replay.AsPosted(f, t, recorded)
-	if err != nil {
-		return nil, err
-	}
-	x := newIndex(f, t, recorded, result)
-	if x.params, err = f.Params(f.TimeScale); err != nil {
+// Of explains all calls of a trace.
+func Of(p *replay.Replayed) (*Report, error) {
+	x := newIndex(p)
+	var err error
+	if x.params, err = p.Fabric.Params(p.Fabric.TimeScale); err != nil {
 		return nil, fmt.Errorf("prepare the fabric: %w", err)
 	}
-	x.transport = f.Transport().Scaled(int64(f.TimeScale))
-	r := &Report{Calls: x.calls(), Skipped: recorded.Skipped}
-	r.compare(t, result)
+	x.transport = p.Fabric.Transport().Scaled(int64(p.Fabric.TimeScale))
+	r := &Report{Calls: x.calls(), Skipped: p.Skipped}
+	r.compare(p)
 	r.sum()
 	return r, nil
 }
 
 // compare holds the model's times against the recorded ones.
-func (r *Report) compare(t *messages.Trace, result *replay.Result) {
-	for i := range t.Messages {
-		m := &t.Messages[i]
-		if !m.Received || result.Times[i].Due == link.Never {
+func (r *Report) compare(p *replay.Replayed) {
+	for i := range p.Trace.Messages {
+		m := &p.Trace.Messages[i]
+		if !m.Received || p.Times[i].Due == link.Never {
 			continue
 		}
 		r.Played++
-		if d := max(m.Due, m.ReceivePosted) - result.Times[i].Due; d != 0 {
+		if d := max(m.Due, m.ReceivePosted) - p.Times[i].Due; d != 0 {
 			r.Different++
 			r.Largest = max(r.Largest, d, -d)
 		}
@@ -103,26 +98,26 @@ func (x *index) rankOf(job, rank int) string {
 	if rank >= 0 {
 		name = fmt.Sprintf("rank %d", rank)
 	}
-	if len(x.trace.Jobs) > 1 {
-		name += " of " + x.trace.Jobs[job]
+	if len(x.Trace.Jobs) > 1 {
+		name += " of " + x.Trace.Jobs[job]
 	}
 	return name
 }
 
 // behind names whose message another one waits for.
 func (x *index) behind(i, other int) string {
-	m, o := &x.trace.Messages[i], &x.trace.Messages[other]
-	call := x.trace.CallOf(o)
+	m, o := &x.Trace.Messages[i], &x.Trace.Messages[other]
+	call := x.Trace.CallOf(o)
 	name := "messages of unknown purpose"
 	if call >= 0 {
-		name = x.trace.Calls[call].Name
+		name = x.Trace.Calls[call].Name
 	}
 	switch {
 	case m.Job != o.Job:
-		return fmt.Sprintf("job %s's %s", x.trace.Jobs[o.Job], name)
-	case call >= 0 && call == x.trace.CallOf(m):
+		return fmt.Sprintf("job %s's %s", x.Trace.Jobs[o.Job], name)
+	case call >= 0 && call == x.Trace.CallOf(m):
 		return "this call's other messages"
-	case call >= 0 && x.trace.CallOf(m) >= 0 && x.trace.Calls[call].Comm != x.trace.Calls[x.trace.CallOf(m)].Comm:
+	case call >= 0 && x.Trace.CallOf(m) >= 0 && x.Trace.Calls[call].Comm != x.Trace.Calls[x.Trace.CallOf(m)].Comm:
 		return fmt.Sprintf("another communicator's %s", name)
 	}
 	return "another " + name

@@ -31,8 +31,8 @@ type member struct {
 func (x *index) calls() []Call {
 	ended := map[member]int64{} // when the last call of a rank on a communicator had ended for it
 	var out []Call
-	for i := range x.trace.Calls {
-		c := &x.trace.Calls[i]
+	for i := range x.Trace.Calls {
+		c := &x.Trace.Calls[i]
 		if len(c.Messages) == 0 {
 			continue
 		}
@@ -62,7 +62,7 @@ type walk struct {
 func (x *index) newWalk(c *messages.Call, ended map[member]int64) *walk {
 	w := &walk{index: x, call: c, begun: map[member]int64{}, ends: map[member]int64{}, by: map[channel][]messages.At{}, near: map[channel][]messages.At{}, last: -1}
 	for _, i := range c.Tasks {
-		task := &x.trace.Tasks[i]
+		task := &x.Trace.Tasks[i]
 		rank := member{task.Job, task.Owner, c.Comm}
 		if t, ok := w.begun[rank]; !ok || task.Begun < t {
 			w.begun[rank] = task.Begun
@@ -84,7 +84,7 @@ func (x *index) newWalk(c *messages.Call, ended map[member]int64) *walk {
 
 // add notes one message of the call.
 func (w *walk) add(i int) {
-	m := &w.trace.Messages[i]
+	m := &w.Trace.Messages[i]
 	if m.HasSend {
 		sender := member{m.Job, m.Sender, w.call.Comm}
 		w.ends[sender] = max(w.ends[sender], m.Posted)
@@ -104,17 +104,17 @@ func (w *walk) add(i int) {
 	for _, number := range []int{m.Channel, -1} {
 		key := channel{m.Job, m.Receiver, number}
 		w.by[key] = append(w.by[key], messages.At{Time: t, Message: i})
-		key.rank = w.fabric.NodeOfNIC(m.Dst)
+		key.rank = w.Fabric.NodeOfNIC(m.Dst)
 		w.near[key] = append(w.near[key], messages.At{Time: t, Message: i})
 	}
-	if w.last < 0 || t > w.trace.Messages[w.last].VisibleAt() {
+	if w.last < 0 || t > w.Trace.Messages[w.last].VisibleAt() {
 		w.last = i
 	}
 }
 
 // walk goes back from the last byte to the call.
 func (w *walk) walk() Call {
-	c := Call{Call: w.call, End: w.trace.Messages[w.last].VisibleAt(), Rank: w.rankOf(w.trace.Messages[w.last].Job, w.trace.Messages[w.last].Receiver)}
+	c := Call{Call: w.call, End: w.Trace.Messages[w.last].VisibleAt(), Rank: w.rankOf(w.Trace.Messages[w.last].Job, w.Trace.Messages[w.last].Receiver)}
 	c.Start = c.End
 	for _, t := range w.begun {
 		c.Start = min(c.Start, t)
@@ -132,7 +132,7 @@ func (w *walk) walk() Call {
 		path = append(path, w.gap(i, at))
 		parts = w.messageParts(before)
 		if acked { // the sender waited until that message was acknowledged
-			l := &timeline{at: w.trace.Messages[before].VisibleAt(), parts: parts}
+			l := &timeline{at: w.Trace.Messages[before].VisibleAt(), parts: parts}
 			l.cut(at)
 			l.to(at, Part{Cause: Propagation})
 			parts = l.parts
@@ -151,7 +151,7 @@ func (w *walk) walk() Call {
 // got in this call on the same channel, or another rank of its node, or one that it had sent itself and
 // that was complete then. at is when. It is -1 if there is none: the call itself released the post.
 func (w *walk) release(i int) (before int, at int64, acked bool) {
-	m := &w.trace.Messages[i]
+	m := &w.Trace.Messages[i]
 	begun := w.begun[member{m.Job, m.Sender, w.call.Comm}]
 	before = -1
 	take := func(x messages.At, ack bool) {
@@ -162,7 +162,7 @@ func (w *walk) release(i int) (before int, at int64, acked bool) {
 	take(lastBefore(w.by[channel{m.Job, m.Sender, m.Channel}], m.Posted), false)
 	take(w.lastComplete(i, true), true)
 	// Within a node data takes no time of the fabric's: another rank of the node may have passed it on.
-	take(lastBefore(w.near[channel{m.Job, w.fabric.NodeOfNIC(m.Src), m.Channel}], m.Posted), false)
+	take(lastBefore(w.near[channel{m.Job, w.Fabric.NodeOfNIC(m.Src), m.Channel}], m.Posted), false)
 	if before < 0 {
 		take(lastBefore(w.by[channel{m.Job, m.Sender, -1}], m.Posted), false)
 	}
@@ -172,7 +172,7 @@ func (w *walk) release(i int) (before int, at int64, acked bool) {
 // isEarlier says whether message i was posted before message j. Messages may take no time, so the path goes
 // back only to earlier posts, or it would not end.
 func (w *walk) isEarlier(i, j int) bool {
-	a, b := w.trace.Messages[i].Posted, w.trace.Messages[j].Posted
+	a, b := w.Trace.Messages[i].Posted, w.Trace.Messages[j].Posted
 	return a < b || a == b && i < j
 }
 
@@ -190,12 +190,12 @@ func lastBefore(all []messages.At, t int64) messages.At {
 // in the buffer, or that the operation before is complete.
 func (w *walk) lastComplete(i int, sameCall bool) messages.At {
 	const most = 256 // messages to look at
-	m := &w.trace.Messages[i]
+	m := &w.Trace.Messages[i]
 	all := w.complete[channel{m.Job, m.Sender, m.Channel}]
 	n := sort.Search(len(all), func(k int) bool { return all[k].Time > m.Posted })
 	for k := n - 1; k >= max(0, n-most); k-- {
-		x := &w.trace.Messages[all[k].Message]
-		if w.isEarlier(all[k].Message, i) && (w.trace.CallOf(x) == w.trace.CallOf(m)) == sameCall {
+		x := &w.Trace.Messages[all[k].Message]
+		if w.isEarlier(all[k].Message, i) && (w.Trace.CallOf(x) == w.Trace.CallOf(m)) == sameCall {
 			return all[k]
 		}
 	}
@@ -204,12 +204,12 @@ func (w *walk) lastComplete(i int, sameCall bool) messages.At {
 
 // gap is the time from a release until the post of message i.
 func (w *walk) gap(i int, from int64) []Part {
-	m := &w.trace.Messages[i]
+	m := &w.Trace.Messages[i]
 	l := &timeline{at: from}
 	rank := w.rankOf(m.Job, m.Sender)
 	if last := w.lastComplete(i, false); last.Message >= 0 {
-		if call := w.trace.CallOf(&w.trace.Messages[last.Message]); call >= 0 {
-			l.to(last.Time, Part{Cause: Busy, Rank: rank, Behind: "an earlier " + w.trace.Calls[call].Name})
+		if call := w.Trace.CallOf(&w.Trace.Messages[last.Message]); call >= 0 {
+			l.to(last.Time, Part{Cause: Busy, Rank: rank, Behind: "an earlier " + w.Trace.Calls[call].Name})
 			from = l.at
 		}
 	}
@@ -221,7 +221,7 @@ func (w *walk) gap(i int, from int64) []Part {
 // beginning is the time from the start of the call until the first post on the critical path, that of
 // message i.
 func (w *walk) beginning(i int, start int64) []Part {
-	m := &w.trace.Messages[i]
+	m := &w.Trace.Messages[i]
 	rank := w.rankOf(m.Job, m.Sender)
 	l := &timeline{at: start}
 	l.to(min(w.begun[member{m.Job, m.Sender, w.call.Comm}], m.Posted), Part{Cause: LateCall, Rank: rank})

@@ -79,7 +79,11 @@ func (j *job) play(t interface{ Fatal(...any) }) {
 
 // explain explains the only call.
 func (j *job) explain(t interface{ Fatal(...any) }) *Report {
-	r, err := Of(j.fabric, &j.Trace)
+	played, err := replay.Play(j.fabric, &j.Trace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := Of(played)
 	if err != nil {
 		t.Fatal(err)
 	}
