@@ -39,7 +39,7 @@ func (m *member) openLedger(r state.Rank) error {
 	}
 	l, err := ledger.Create(ledger.Path(dir, r.Rank, os.Getpid()), ledgerRecords, ledger.Info{
 		FabricID: m.file.ID(), Job: uint32(m.participant.Job().Index()), Rank: uint32(r.Rank), Node: uint32(r.Node), World: uint32(r.World),
-		PID: uint32(os.Getpid()), Virtual: m.file.Virtual(), TimeScale: int64(m.file.Fixed().TimeScale), Begun: m.file.Now(),
+		PID: uint32(os.Getpid()), Virtual: m.file.Virtual(), TimeScale: int64(m.file.Fixed().TimeScale), Begun: m.file.Now(), BegunRealtime: time.Now().UnixNano(),
 	})
 	if err != nil {
 		return fmt.Errorf("%s: %w", ledger.Env, err)

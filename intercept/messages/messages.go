@@ -346,3 +346,22 @@ func (m *Message) First() int64 {
 	}
 	return min(m.Posted, m.ReceivePosted)
 }
+
+// Span is the first and the last time that is known, ns of the fabric's clock; both 0 if there is no
+// message.
+func (t *Trace) Span() (first, last int64) {
+	for i := range t.Messages {
+		m := &t.Messages[i]
+		if i == 0 {
+			first = m.First()
+		}
+		last = max(last, m.Posted, m.ReceivePosted)
+		if m.Sent {
+			last = max(last, m.Complete)
+		}
+		if m.Received {
+			last = max(last, m.VisibleAt())
+		}
+	}
+	return first, last
+}

@@ -21,6 +21,7 @@ type Info struct {
 	Virtual                bool  // the clock of the fabric
 	TimeScale              int64 // 1 on a virtual clock
 	Begun                  int64 // ns of the fabric's clock
+	BegunRealtime          int64 // CLOCK_REALTIME at that moment, ns since 1970
 }
 
 // Ledger is a ledger that this process writes, by C.
@@ -58,7 +59,7 @@ func Create(path string, capacity uint64, i Info) (l *Ledger, err error) {
 	h := (*header)(unsafe.Pointer(&mem[0]))
 	*h = header{
 		Version: version, RecordSize: recordSize, Capacity: capacity,
-		FabricID: i.FabricID, Job: i.Job, Rank: i.Rank, Node: i.Node, World: i.World, PID: i.PID, TimeScale: i.TimeScale, Begun: i.Begun,
+		FabricID: i.FabricID, Job: i.Job, Rank: i.Rank, Node: i.Node, World: i.World, PID: i.PID, TimeScale: i.TimeScale, Begun: i.Begun, BegunRealtime: i.BegunRealtime,
 	}
 	if i.Virtual {
 		h.VirtualClock = 1

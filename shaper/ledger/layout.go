@@ -85,7 +85,8 @@ type header struct {
 	PID, VirtualClock            uint32
 	TimeScale, Begun             int64
 	Connections, LostConnections uint64
-	_                            [5]uint64
+	BegunRealtime                int64
+	_                            [4]uint64
 	Next                         uint64 // records so far
 	_                            [15]uint64
 }

@@ -33,6 +33,7 @@ struct ddlemu_ledger {
 	int64_t time_scale, begun;
 	uint64_t connections; // in the table; atomic
 	uint64_t lost_connections; // that had no place there; atomic
+	int64_t begun_realtime; // CLOCK_REALTIME at begun, ns
 	_Alignas(128) uint64_t next; // records so far; atomic
 };
 

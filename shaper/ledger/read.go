@@ -120,7 +120,7 @@ func parse(b []byte, size int64) (*Content, error) {
 	}
 	c := &Content{Info: Info{
 		FabricID: h.FabricID, Job: h.Job, Rank: h.Rank, Node: h.Node, World: h.World, PID: h.PID,
-		Virtual: h.VirtualClock == 1, TimeScale: h.TimeScale, Begun: h.Begun,
+		Virtual: h.VirtualClock == 1, TimeScale: h.TimeScale, Begun: h.Begun, BegunRealtime: h.BegunRealtime,
 	}}
 	c.Unnoted = h.LostConnections
 	for i := range min(h.Connections, maxConnections) {

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+)
+
+// checkOutput refuses an output file that exists, before the work is done. Devices, pipes and links are
+// never replaced.
+func checkOutput(path string, force bool) error {
+	if path == "" {
+		return badInput("-o: name the file to write")
+	}
+	info, err := os.Lstat(path)
+	switch {
+	case err == nil && info.IsDir():
+		return badInput("-o %s: it is a folder: name a file", path)
+	case err == nil && !info.Mode().IsRegular():
+		return badInput("-o %s: it is no regular file: name another one", path)
+	case err == nil && !force:
+		return badInput("-o %s: it exists: give --force to replace it, or another name", path)
+	case err != nil && !errors.Is(err, os.ErrNotExist):
+		return badInput("-o: %w", err)
+	}
+	return nil
+}
+
+// writeOutput makes a file that is whole or not there: what write writes has its name only at the end.
+func writeOutput(path string, force bool, write func(w io.Writer) error) (err error) {
+	if err := checkOutput(path, force); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return badInput("-o %s: %w", path, err)
+	}
+	defer func() {
+		if err != nil {
+			f.Close()
+			os.Remove(f.Name())
+		}
+	}()
+	if err := write(f); err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	if err := f.Close(); err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	if err := os.Rename(f.Name(), path); err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return nil
+}

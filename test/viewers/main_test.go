@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package viewers
+
+import (
+	"encoding/json"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/ddlemu/ddlemu/test/built"
+)
+
+// try runs ddlemu in a folder of fabrics of its own.
+func try(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), built.Path(t, "bin", "ddlemu"), args...)
+	cmd.Env = append(built.Environ(), "DDLEMU_DIR="+filepath.Join(t.TempDir(), "fabrics"))
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+func ddlemu(t *testing.T, args ...string) string {
+	t.Helper()
+	out, err := try(t, args...)
+	if err != nil {
+		t.Fatalf("ddlemu %q: %v:\n%s", args, err, out)
+	}
+	return out
+}
+
+// record runs a benchmark, and returns the folder of its ledgers.
+func record(t *testing.T, args ...string) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "t")
+	ddlemu(t, append([]string{"bench"}, append(args, "--trace", dir)...)...)
+	return dir
+}
+
+// message is a message, as `ddlemu messages` has it.
+type message struct {
+	Sender, Receiver int
+	Bytes            uint64
+	Function         string
+}
+
+func messagesOf(t *testing.T, dir string) []message {
+	t.Helper()
+	var got struct{ Messages []message }
+	if err := json.Unmarshal([]byte(ddlemu(t, "messages", dir, "--json")), &got); err != nil {
+		t.Fatal(err)
+	}
+	return got.Messages
+}
