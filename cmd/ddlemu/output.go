@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 )
 
 // checkOutput refuses an output file that exists, before the work is done. Devices, pipes and links are
@@ -45,7 +46,8 @@ func writeOutput(path string, force bool, write func(w io.Writer) error) (err er
 			os.Remove(f.Name())
 		}
 	}()
-	if err := write(f); err != nil {
+	b := newBehind(f)
+	if err := errors.Join(write(b), b.close()); err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
 	if err := f.Close(); err != nil {
@@ -55,4 +57,37 @@ func writeOutput(path string, force bool, write func(w io.Writer) error) (err er
 		return fmt.Errorf("write %s: %w", path, err)
 	}
 	return nil
+}
+
+// behind writes while its user makes more.
+type behind struct {
+	chunks chan []byte
+	done   chan error
+}
+
+func newBehind(w io.Writer) *behind {
+	const ahead = 8 // chunks
+	b := &behind{chunks: make(chan []byte, ahead), done: make(chan error, 1)}
+	go func() {
+		var err error
+		for chunk := range b.chunks {
+			if err == nil {
+				_, err = w.Write(chunk)
+			}
+		}
+		b.done <- err
+	}()
+	return b
+}
+
+// Write takes over a copy. An error of the file is that of close.
+func (b *behind) Write(chunk []byte) (int, error) {
+	b.chunks <- slices.Clone(chunk)
+	return len(chunk), nil
+}
+
+// close waits until all is written, and returns the first error.
+func (b *behind) close() error {
+	close(b.chunks)
+	return <-b.done
 }

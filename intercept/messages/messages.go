@@ -159,15 +159,15 @@ func (t *Trace) read(dir string) ([]*ledger.Content, error) {
 	return all, nil
 }
 
-// places are those of a flow's messages in Trace.Messages, by their numbers.
-type places struct {
+// flowPlaces are those of a flow's messages in Trace.Messages, by their numbers.
+type flowPlaces struct {
 	*Connection
 	first uint64  // number
 	at    []int32 // -1: no message with that number is known
 }
 
 // of is the place of a message; add makes one if there is none.
-func (p *places) of(msg uint64, add func() int) int {
+func (p *flowPlaces) of(msg uint64, add func() int) int {
 	const most = 1 << 22 // messages of a connection that are kept: far more than ledgers have
 	if p.at == nil {
 		p.first = msg
@@ -228,7 +228,7 @@ func (t *Trace) join(all []recorded) {
 				continue
 			}
 			t.Messages[i].add(r)
-			t.Messages[i].addOperation(r, ops.of(r.Op), tasks)
+			t.Messages[i].addOperation(r, ops, tasks)
 		}
 	}
 	t.sortMessages()
@@ -259,14 +259,14 @@ func (t *Trace) sortMessages() {
 }
 
 // addConnections adds the connections, and returns them by their flows.
-func (t *Trace) addConnections(all []recorded) map[FlowKey]*places {
-	flows := map[FlowKey]*places{}
+func (t *Trace) addConnections(all []recorded) map[FlowKey]*flowPlaces {
+	flows := map[FlowKey]*flowPlaces{}
 	for _, c := range all {
 		for _, x := range c.Connections {
 			key := FlowKey{c.job, x.Flow}
 			e := flows[key]
 			if e == nil {
-				e = &places{Connection: &Connection{Job: c.job, Flow: x.Flow, Sender: -1, Receiver: -1, Src: int(x.Src), Dst: int(x.Dst), Order: x.Order}}
+				e = &flowPlaces{Connection: &Connection{Job: c.job, Flow: x.Flow, Sender: -1, Receiver: -1, Src: int(x.Src), Dst: int(x.Dst), Order: x.Order}}
 				flows[key] = e
 			}
 			if x.Sends == 1 {

@@ -2,7 +2,11 @@
 
 package messages
 
-import "github.com/ddlemu/ddlemu/shaper/ledger"
+import (
+	"slices"
+
+	"github.com/ddlemu/ddlemu/shaper/ledger"
+)
 
 // Task is what one rank does for a collective, or one send or receive of its program.
 type Task struct {
@@ -46,72 +50,94 @@ const mostRanks = 1 << 20
 // isP2P says whether the task is a send or receive of the program.
 func (t *Task) isP2P() bool { return t.Func == "Send" || t.Func == "Recv" }
 
-// taskKey names the record of a task: the process, and the lower half of the record's number.
-type taskKey struct {
-	pid    int32
-	number uint32
+// numbered finds records by the lower halves of their numbers, which grow from record to record.
+type numbered []uint64
+
+// find is the place of a record, -1 if there is none with that number.
+func (n numbered) find(lower uint32) int {
+	if len(n) == 0 {
+		return -1
+	}
+	number := n[0] + uint64(lower-uint32(n[0]))
+	if i, ok := slices.BinarySearch(n, number); ok {
+		return i
+	}
+	return -1
+}
+
+// places finds the tasks of all ledgers: of each process, the numbers of its tasks, and the place of the
+// first one in Trace.Tasks.
+type places map[int32]placesOf
+
+type placesOf struct {
+	numbered
+	first int
+}
+
+// of is the place of a task, -1 if it is not known.
+func (p places) of(pid int32, lower uint32) int {
+	x := p[pid]
+	if i := x.find(lower); i >= 0 {
+		return x.first + i
+	}
+	return -1
 }
 
 // addTasks adds the tasks of all ledgers, and returns their places.
-func (t *Trace) addTasks(all []recorded) map[taskKey]int {
+func (t *Trace) addTasks(all []recorded) places {
 	n := 0
 	for _, c := range all {
 		n += len(c.Tasks)
 	}
-	places := make(map[taskKey]int, n)
+	out := places{}
 	t.Tasks = make([]Task, 0, n)
 	for l, c := range all {
-		for _, r := range c.Tasks {
+		x := placesOf{make(numbered, len(c.Tasks)), len(t.Tasks)}
+		for i, r := range c.Tasks {
+			x.numbered[i] = r.Number
 			if r.Ranks < 0 || r.Ranks > mostRanks || r.Rank < -1 || r.Rank >= max(r.Ranks, 1) {
 				r.Ranks, r.Rank = 0, -1 // damaged
 			}
-			places[taskKey{int32(c.PID), uint32(r.Number)}] = len(t.Tasks)
 			t.Tasks = append(t.Tasks, Task{
 				Job: c.job, Owner: int(c.Rank), Comm: r.Comm, Func: name(functions, r.Func), Algo: name(algorithms, r.Algo), Proto: name(protocols, r.Proto),
 				Datatype: name(datatypes, r.Datatype), Seq: int(r.Seq), Count: r.Count, Peer: int(r.Peer), Ranks: int(r.Ranks), Rank: int(r.Rank),
 				Begun: r.Begun, Call: -1, group: r.Group, fromGroup: l, local: r.Kind == ledger.KernelTask,
 			})
 		}
+		out[int32(c.PID)] = x
 	}
-	return places
+	return out
 }
 
-// operation is a record of an operation, and how many of its messages were seen.
-type operation struct {
-	ledger.Op
-	messages int
+// operations are those of one ledger, and how many messages of each were seen.
+type operations struct {
+	numbered
+	all      []ledger.Op
+	messages []int
 }
 
-// operations are those of one ledger, by the lower half of their records' numbers.
-type operations map[uint32]*operation
-
-func operationsOf(c *ledger.Content) operations {
-	ops := make(operations, len(c.Ops))
-	all := make([]operation, len(c.Ops))
-	for i, o := range c.Ops {
-		all[i].Op = o
-		ops[uint32(o.Number)] = &all[i]
+func operationsOf(c *ledger.Content) *operations {
+	o := &operations{make(numbered, len(c.Ops)), c.Ops, make([]int, len(c.Ops))}
+	for i := range c.Ops {
+		o.numbered[i] = c.Ops[i].Number
 	}
-	return ops
-}
-
-// of is the operation of a message's record, nil if it is not known.
-func (o operations) of(number uint32) *operation {
-	if number == 0 {
-		return nil
-	}
-	return o[number]
+	return o
 }
 
 // addOperation notes what record r of message m is for. Records come in the order of their posts.
-func (m *Message) addOperation(r ledger.Record, o *operation, tasks map[taskKey]int) {
-	if o == nil {
+func (m *Message) addOperation(r ledger.Record, ops *operations, tasks places) {
+	if r.Op == 0 {
 		return
 	}
-	step := o.messages
-	o.messages++
-	task, ok := tasks[taskKey{o.PID, o.Task}]
-	if !ok {
+	i := ops.find(r.Op)
+	if i < 0 {
+		return
+	}
+	step := ops.messages[i]
+	ops.messages[i]++
+	o := &ops.all[i]
+	task := tasks.of(o.PID, o.Task)
+	if task < 0 {
 		return
 	}
 	m.Channel, m.Step = int(o.Channel), step
