@@ -52,17 +52,37 @@ func (c *capturer) rdma() {
 		if sent := c.Times[i].Sent; sent != link.Never {
 			c.events = append(c.events, event{at: sent, kind: acked, message: int32(i)})
 		}
-		for _, n := range passes {
-			if p := &c.Passes[n]; p.Hop == 0 && p.Retransmitted > 0 {
-				c.events = append(c.events, event{at: p.Start + p.Dur, kind: lost, message: int32(i), pass: n}, event{at: p.Start + p.Dur, kind: repeat, count: p.Retransmitted, message: int32(i), pass: n})
-			}
-		}
+		c.losses(int32(i), passes)
 	}
 	c.sortEvents()
 	psn := make([]uint32, len(c.Trace.Messages)) // of each message's last packet
 	for _, e := range c.events {
 		c.rdmaPacket(all[c.FlowOf[e.message]], e, psn)
 	}
+}
+
+// losses adds what is sent again of a message. With selective repeat the model sends it right behind the
+// segment, with go-back-N when the sender goes on.
+func (c *capturer) losses(message int32, passes []int32) {
+	at, count, pass := int64(-1), uint32(0), int32(0) // what is to be sent again
+	add := func() {
+		if count > 0 {
+			c.events = append(c.events, event{at: at, kind: lost, message: message, pass: pass}, event{at: at, kind: repeat, count: count, message: message, pass: pass})
+			count = 0
+		}
+	}
+	for _, n := range passes {
+		p := &c.Passes[n]
+		if p.Hop != 0 {
+			continue
+		}
+		if !c.transport.SelectiveRepeat && count > 0 {
+			at = p.Start
+		}
+		add()
+		at, count, pass = p.Start+p.Dur, p.Retransmitted, n
+	}
+	add()
 }
 
 // newQueues makes the queue pairs of a connection.
@@ -115,7 +135,7 @@ func (c *capturer) packetsOf(nic int, bytes uint64) uint32 {
 func put24(b []byte, v uint32) { b[0], b[1], b[2] = byte(v>>16), byte(v>>8), byte(v) }
 
 // rdmaPacket writes the packets of an event. A message's packet stands for all that its size needs: it
-// has the number of the first, and the length that it had on the wire.
+// has the number of the first, and the length that all had on the line.
 func (c *capturer) rdmaPacket(q *queues, e event, psn []uint32) {
 	m := &c.Trace.Messages[e.message]
 	at := c.at(e.at)
@@ -123,7 +143,7 @@ func (c *capturer) rdmaPacket(q *queues, e event, psn []uint32) {
 		c.sum.Packets++
 		c.w.Packet(q.src, at, b, length, direction, c.describe(m, what))
 	}
-	line := int(c.params[2*q.src].PerPacket - c.params[2*q.src].Framing) // of each packet
+	line := int(c.params[2*q.src].PerPacket) // bytes of each packet besides its payload
 	switch e.kind {
 	case setUp1, setUp2, setUp3:
 		step := int(e.kind - setUp1)

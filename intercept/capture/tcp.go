@@ -64,7 +64,7 @@ func (c *capturer) flowEvents(flow int, all []int, seq []uint32) {
 		}
 		for _, n := range passes {
 			p := &c.Passes[n]
-			if p.Hop != 0 {
+			if p.Hop != 0 || p.Bytes == 0 {
 				continue
 			}
 			seq[n] = next

@@ -137,6 +137,18 @@ static void note_pass(struct ddlemu_passes *p, const struct ddlemu_engine *e, co
 	};
 }
 
+// note_discarded notes, for a reader, that one packet occupied the first hop, which will be sent again.
+static void note_discarded(const struct ddlemu_engine *e, int64_t ready, int64_t start, int64_t dur)
+{
+	struct ddlemu_segment s = { .msg = e->flow->cur,
+		.number = e->flow->segments,
+		.retransmitted = 1,
+		.ready = start + dur,
+		.finish = start + dur };
+	if (e->passes != NULL)
+		note_pass(e->passes, e, &s, 0, ready, start, dur);
+}
+
 // pass notes that segment s has passed hop i: it occupied the hop from start on for dur ns,
 // and its last byte left the hop at finish.
 static void pass(
@@ -236,8 +248,10 @@ static void send(struct ddlemu_engine *e, uint32_t n, int64_t dur, int64_t ready
 		// knows.
 		f->sender_free += fate.recovery;
 		fate.recovery = 0;
-		if (fate.packets == 0)
+		if (fate.packets == 0) {
+			note_discarded(e, ready, start, dur);
 			return;
+		}
 	}
 	struct ddlemu_segment *s = segment_at(f, f->at[0]);
 	*s = (struct ddlemu_segment){

@@ -39,7 +39,7 @@ type Pass struct {
 	Hop           uint32 // place in the flow's path
 	Msg           uint64
 	Segment       uint32 // of the flow, the lower half of its number
-	Bytes         uint32 // payload
+	Bytes         uint32 // payload; 0: go-back-N sent one packet, and the receiver discarded it
 	Last          uint32 // 1: the last segment of its message
 	Retransmitted uint32 // packets sent again with it
 	Ready         int64  // when it could have occupied the hop

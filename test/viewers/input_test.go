@@ -36,6 +36,11 @@ func TestBadInput(t *testing.T) {
 		{"leave out --format json", []string{"trace", dir, "-o", out, "--format", "json", "--with", there}},
 		{"virtual time", []string{"trace", dir, "-o", out, "--with", there}},
 		{"no ledger", []string{"trace", work, "-o", out}},
+		{"give --force", []string{"capture", dir, "-o", there}},
+		{"name the file", []string{"capture", dir}},
+		{"takes the folders", []string{"capture", "-o", out}},
+		{"leave out the folders", []string{"capture", dir, "--dissector", "-o", out}},
+		{"no ledger", []string{"capture", work, "-o", out}},
 		{"no regular file", []string{"trace", dir, "-o", "/dev/null", "--force"}},
 	} {
 		got, err := try(t, tc.args...)
@@ -63,8 +68,8 @@ func TestFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = unix.Unmount(disk, 0) }()
-	for _, args := range [][]string{{}, {"--format", "json"}} {
-		got, err := try(t, append([]string{"trace", dir, "-o", filepath.Join(disk, "x")}, args...)...)
+	for _, args := range [][]string{{"trace"}, {"trace", "--format", "json"}, {"capture"}} {
+		got, err := try(t, append(args, dir, "-o", filepath.Join(disk, "x"))...)
 		if err == nil || !strings.Contains(got, "no space left on device") || strings.Count(got, "\n") != 1 {
 			t.Errorf("%q: %v: %s", args, err, got)
 		}
