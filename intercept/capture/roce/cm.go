@@ -43,7 +43,7 @@ func (c *Connection) CM(step int) (*Packet, []byte) {
 		binary.BigEndian.PutUint64(d[8:], Port) // service
 		put24(d[32:], c.FromQP)
 		d[43] = maxRetry << 3 // response timeout; a reliable connection
-		put24(d[44:], 0) // first PSN
+		put24(d[44:], 0)      // first PSN
 		d[47] = maxRetry
 		binary.BigEndian.PutUint16(d[48:], 0xffff) // partition
 		gid(d[56:], c.From)
