@@ -3,11 +3,9 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"os/exec"
-	"os/signal"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -40,8 +38,8 @@ exit status is its own.
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return runExec(cmd.Context(), g, args[0], commandOf(args))
+		RunE: func(_ *cobra.Command, args []string) error {
+			return runExec(g, args[0], commandOf(args))
 		},
 	}
 	g.addFabricFlag(cmd.Flags())
@@ -57,8 +55,10 @@ func commandOf(args []string) []string {
 	return args[min(1, len(args)):]
 }
 
-func runExec(ctx context.Context, g *global, node string, args []string) error {
-	endBySignals()
+func runExec(g *global, node string, args []string) error {
+	if err := launch.EndBySignals(); err != nil {
+		return err
+	}
 	path, err := exec.LookPath(args[0])
 	if err != nil {
 		return badInput("%s: no such command", args[0])
@@ -80,19 +80,7 @@ func runExec(ctx context.Context, g *global, node string, args []string) error {
 	if err != nil {
 		return err
 	}
-	return e.run(ctx, e.options(who), path, args, e.environment(os.Environ(), who))
-}
-
-// endBySignals restores the default action of signals: they end this process, as they will end the program that replaces
-// it. A handler would run too late for that, a moment after the signal.
-func endBySignals() { signal.Reset() }
-
-// run replaces this process by a program on the node.
-func (e *entry) run(ctx context.Context, o launch.ExecOptions, path string, args, env []string) error {
-	if err := ctx.Err(); err != nil { // a signal came before endBySignals
-		return err
-	}
-	return launch.Exec(o, path, args, env)
+	return launch.Exec(e.options(who), path, args, e.environment(os.Environ(), who))
 }
 
 // entry is what is needed to run a program on a node.

@@ -20,11 +20,8 @@ import (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	g := &global{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv}
-	status := run(ctx, g, arguments(os.Args))
-	stop()
-	os.Exit(status)
+	os.Exit(run(context.Background(), g, arguments(os.Args)))
 }
 
 // arguments returns the arguments of ddlemu. If the program is called ddlemu-ssh or ssh, by a link, they are those of
@@ -42,13 +39,20 @@ func run(ctx context.Context, g *global, args []string) int {
 	root := newRootCommand(g)
 	root.SetArgs(args)
 	out := &checkedWriter{to: g.Stdout}
+	stop := func() {}
 	root.PersistentPreRun = func(cmd *cobra.Command, _ []string) {
+		// What becomes another program leaves signals alone: one that is on its way through Go's runtime would be lost.
+		if cmd.Name() != "exec" && cmd.Name() != sshCommand {
+			ctx, stop = signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+			cmd.SetContext(ctx)
+		}
 		// A job writes to the output directly, because it may be a terminal.
 		if cmd.Name() != "run" {
 			g.Stdout = out
 		}
 	}
 	err := root.ExecuteContext(ctx)
+	defer stop()
 	switch {
 	case err != nil && ctx.Err() != nil:
 		err = interrupted(err)

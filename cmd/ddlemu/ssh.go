@@ -3,7 +3,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -57,7 +56,7 @@ That of the command, or 255 if it could not be run, as with ssh.
 				return cmd.Help()
 			}
 			if err == nil {
-				err = runSSH(cmd.Context(), g, args)
+				err = runSSH(g, args)
 			}
 			return &exitError{Code: exitSSH, Err: err}
 		},
@@ -88,8 +87,10 @@ func (g *global) ownFlags(args []string) (rest []string, help bool, err error) {
 }
 
 // runSSH returns only if it fails.
-func runSSH(ctx context.Context, g *global, args []string) error {
-	endBySignals()
+func runSSH(g *global, args []string) error {
+	if err := launch.EndBySignals(); err != nil {
+		return err
+	}
 	line, err := launch.ParseSSH(args)
 	if err != nil {
 		return err
@@ -118,7 +119,7 @@ func runSSH(ctx context.Context, g *global, args []string) error {
 	if len(line.Command) == 0 {
 		argv = []string{"-" + filepath.Base(who.Shell)}
 	}
-	return e.run(ctx, o, who.Shell, argv, e.environment(launch.LoginEnvironment(who, os.Environ(), job.JobEnv), who))
+	return launch.Exec(o, who.Shell, argv, e.environment(launch.LoginEnvironment(who, os.Environ(), job.JobEnv), who))
 }
 
 // accountOf returns the user called name or, if name is "", the user with number uid.
