@@ -39,12 +39,12 @@ writes, the comment becomes fields to filter by:
 ` + exitHelp,
 		Example: `  ddlemu capture t -o t.pcapng
   ddlemu capture --dissector -o ddlemu.lua`,
-		Args: func(_ *cobra.Command, args []string) error {
+		Args: func(cmd *cobra.Command, args []string) error {
 			switch {
-			case o.Dissector && len(args) > 0:
+			case !o.Dissector:
+				return traceFolders(cmd, args)
+			case len(args) > 0:
 				return badInput("--dissector writes only the dissector: leave out the folders")
-			case !o.Dissector && len(args) == 0:
-				return badInput("capture takes the folders of --trace: one for each job")
 			}
 			return nil
 		},
@@ -89,13 +89,10 @@ func runCapture(g *global, o *captureOptions, dirs []string) error {
 		return err
 	}
 	fmt.Fprintf(g.Stdout, "%s: %s of %s, %d sent again\n", o.Output, units.Count(sum.Packets, "packet"), units.Count(sum.Messages, "message"), sum.Repeated)
-	fmt.Fprintf(g.Stdout, "clock: %s, time scale %d\n", clockName(t), r.TimeScale)
 	notes := missing(t)
 	if sum.Skipped > 0 {
 		notes = append(notes, fmt.Sprintf("%s left out: their posts are not known", units.Count(sum.Skipped, "message")))
 	}
-	for _, note := range notes {
-		fmt.Fprintf(g.Stdout, "note: %s\n", note)
-	}
+	printBasis(g.Stdout, t, "", notes)
 	return nil
 }

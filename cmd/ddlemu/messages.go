@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ddlemu/ddlemu/configs"
-	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/intercept/messages"
 	"github.com/ddlemu/ddlemu/shaper/ledger"
 )
@@ -76,8 +75,7 @@ func runMessages(g *global, dir string) error {
 // printMessages prints a line per pair of ranks.
 func printMessages(w io.Writer, tr *messages.Trace) {
 	t := newTable(w, "from", "to", "messages ", "bytes ", "largest ", "transfer us p50 ", "max ", "receive after post us p50 ", "late us max ")
-	scale := 1000 * float64(tr.Ranks[0].TimeScale)
-	us := func(ns int64) string { return fmt.Sprintf("%.3f", float64(ns)/scale) }
+	us := microseconds(tr)
 	for _, p := range tr.Pairs() {
 		transfer, longest, after := "-", "-", "-"
 		if p.Whole > 0 {
@@ -86,59 +84,7 @@ func printMessages(w io.Writer, tr *messages.Trace) {
 		t.AppendRow(table.Row{rankName(p.Sender), rankName(p.Receiver), p.Messages, p.Bytes, p.Largest, transfer, longest, after, us(p.MostLate)})
 	}
 	t.Render()
-	fmt.Fprintf(w, "clock: %s, time scale %d\n", clockName(tr), tr.Ranks[0].TimeScale)
-	for _, note := range missing(tr) {
-		fmt.Fprintf(w, "note: %s\n", note)
-	}
-}
-
-func rankName(rank int) string {
-	if rank < 0 {
-		return "?"
-	}
-	return fmt.Sprintf("rank %d", rank)
-}
-
-func clockName(t *messages.Trace) string {
-	if t.Ranks[0].Virtual {
-		return configs.VirtualClock
-	}
-	return configs.RealClock
-}
-
-// missing says what is not known, and what has not happened.
-func missing(t *messages.Trace) []string {
-	notes := missingLedgers(t)
-	if n := len(t.Messages) - t.Whole(); n > 0 {
-		notes = append(notes, fmt.Sprintf("%s of %d not got back by both ends: see `ddlemu pending`", units.Count(n, "message"), len(t.Messages)))
-	}
-	if n := t.Unattributed(); n > 0 {
-		notes = append(notes, fmt.Sprintf("for %s of %d it is not known which collective they belong to", units.Count(n, "message"), len(t.Messages)))
-	}
-	return notes
-}
-
-// missingLedgers says what the ledgers do not have.
-func missingLedgers(t *messages.Trace) []string {
-	notes := []string{}
-	if n := t.Overwritten; n > 0 {
-		notes = append(notes, fmt.Sprintf("%d older records were overwritten by newer ones", n))
-	}
-	if n := t.Unreadable; n > 0 {
-		notes = append(notes, fmt.Sprintf("%d records were not whole: a rank was writing them, or ended while it did", n))
-	}
-	if n := t.Unnoted; n > 0 {
-		notes = append(notes, fmt.Sprintf("%d ends of connections are unknown: a ledger had no place for them", n))
-	}
-	for job, dir := range t.Jobs {
-		if ledgers, ranks := t.Ledgers(job); ledgers != ranks {
-			notes = append(notes, fmt.Sprintf("%s: %s of %s", dir, units.Count(ledgers, "ledger"), units.Count(ranks, "rank")))
-		}
-	}
-	for _, path := range t.Cut {
-		notes = append(notes, path+" ends too early")
-	}
-	return notes
+	printBasis(w, tr, "", missing(tr))
 }
 
 // tracedMessage is a message with what it is for; Function is "" if that is not known.

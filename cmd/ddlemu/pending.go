@@ -70,7 +70,7 @@ func (g *global) explainFailure(dir string) {
 // printPending prints what a job waits for.
 func printPending(w io.Writer, t *messages.Trace) {
 	r := pending.Of(t)
-	us := func(ns int64) string { return fmt.Sprintf("%.3f", float64(ns)/1000/float64(t.Ranks[0].TimeScale)) }
+	us := microseconds(t)
 	if len(r.Calls)+len(r.Connections) == 0 {
 		fmt.Fprintf(w, "nothing: every call that was begun is finished (%s, %s)\n", units.Count(len(t.Calls), "call"), units.Count(len(t.Messages), "message"))
 	}
@@ -98,10 +98,7 @@ func printPending(w io.Writer, t *messages.Trace) {
 		}
 		tb.Render()
 	}
-	fmt.Fprintf(w, "clock: %s, time scale %d; times are up to the last one in the ledgers\n", clockName(t), t.Ranks[0].TimeScale)
-	for _, note := range missingLedgers(t) {
-		fmt.Fprintf(w, "note: %s\n", note)
-	}
+	printBasis(w, t, "times are up to the last one in the ledgers", missingLedgers(t))
 }
 
 // series is calls of one function, one after another, in the same state.

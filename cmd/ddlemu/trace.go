@@ -53,12 +53,7 @@ one archive, on one time axis. That needs a job on the real clock.
 		Example: `  ddlemu trace t -o t.pftrace
   ddlemu trace t --format json -o t.json
   ddlemu trace t --with rank0.json --with rank1.json.gz -o t.zip`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return badInput("trace takes the folders of --trace: one for each job")
-			}
-			return nil
-		},
+		Args: traceFolders,
 		RunE: func(_ *cobra.Command, args []string) error { return runTrace(g, o, args) },
 	}
 	fs := cmd.Flags()
@@ -210,7 +205,6 @@ func (o *traceOptions) window(t *messages.Trace, clock timeline.Clock) int64 {
 func printTraced(w io.Writer, o *traceOptions, t *messages.Trace, r *why.Report, with []*archive.Trace, clock timeline.Clock) {
 	fmt.Fprintf(w, "%s: %s, %s, averages over %s; open it at https://ui.perfetto.dev\n",
 		o.Output, units.Count(len(t.Calls), "call"), units.Count(len(t.Messages), "message"), time.Duration(o.window(t, clock)))
-	fmt.Fprintf(w, "clock: %s, time scale %d\n", clockName(t), t.Ranks[0].TimeScale)
 	notes := whyNotes(t, r)
 	if scale := t.Ranks[0].TimeScale; len(with) > 0 && scale > 1 {
 		notes = append(notes, fmt.Sprintf("times are real ones, as PyTorch's are: those of the emulated network are %d times shorter", scale))
@@ -221,7 +215,5 @@ func printTraced(w io.Writer, o *traceOptions, t *messages.Trace, r *why.Report,
 			notes = append(notes, fmt.Sprintf("%s was recorded at another time than the job", x.Path))
 		}
 	}
-	for _, note := range notes {
-		fmt.Fprintf(w, "note: %s\n", note)
-	}
+	printBasis(w, t, "", notes)
 }

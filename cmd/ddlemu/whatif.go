@@ -79,12 +79,7 @@ spent: each of them with twice the rate.
   ddlemu whatif t --lat 3us
   ddlemu whatif jobA jobB --without-job jobB
   ddlemu whatif t --on other-fabric.yaml`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return badInput("whatif takes the folders of --trace: one for each job")
-			}
-			return nil
-		},
+		Args: traceFolders,
 		RunE: func(_ *cobra.Command, args []string) error { return runWhatIf(g, o, args) },
 	}
 	fs := cmd.Flags()
@@ -284,8 +279,7 @@ func whatIfNotes(t *messages.Trace, s *whatif.Study, results []*whatif.Result) [
 
 // printWhatIf prints a table of functions for one change, or a line for each of several.
 func printWhatIf(w io.Writer, t *messages.Trace, changes []whatif.Change, results []*whatif.Result, notes []string) {
-	scale := 1000 * float64(t.Ranks[0].TimeScale)
-	us := func(ns int64) string { return fmt.Sprintf("%.3f", float64(ns)/scale) }
+	us := microseconds(t)
 	percent := func(a, b int64) string {
 		if a == 0 {
 			return "-"
@@ -307,10 +301,7 @@ func printWhatIf(w io.Writer, t *messages.Trace, changes []whatif.Change, result
 		}
 		tb.Render()
 	}
-	fmt.Fprintf(w, "clock: %s, time scale %d; NCCL's choices are those of the recorded run\n", clockName(t), t.Ranks[0].TimeScale)
-	for _, note := range notes {
-		fmt.Fprintf(w, "note: %s\n", note)
-	}
+	printBasis(w, t, "NCCL's choices are those of the recorded run", notes)
 }
 
 // whatIfFunction is the calls of a function in JSON.

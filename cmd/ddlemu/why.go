@@ -10,7 +10,6 @@ import (
 
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/intercept/messages"
-	"github.com/ddlemu/ddlemu/intercept/replay"
 	"github.com/ddlemu/ddlemu/intercept/why"
 )
 
@@ -32,12 +31,7 @@ messages of another one.
   ddlemu why t
   ddlemu why jobA jobB --worst 3
   ddlemu why t --json > why.json`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return badInput("why takes the folders of --trace: one for each job")
-			}
-			return nil
-		},
+		Args: traceFolders,
 		RunE: func(_ *cobra.Command, args []string) error { return runWhy(g, args, worst) },
 	}
 	g.addJSONFlag(cmd.Flags())
@@ -65,28 +59,6 @@ func runWhy(g *global, dirs []string, worst int) error {
 	return nil
 }
 
-// loadTraces reads what the jobs of these folders have recorded, and the fabric that they ran on.
-func loadTraces(dirs []string) (*messages.Trace, *replay.Fabric, error) {
-	t, err := messages.Load(dirs...)
-	if err != nil {
-		return nil, nil, badInput("%w", err)
-	}
-	fab, err := replay.LoadFabric(dirs[0], t.Ranks[0].TimeScale)
-	if err != nil {
-		return nil, nil, badInput("%w", err)
-	}
-	return t, fab, nil
-}
-
-// explain plays the messages again and says where the time of each call went.
-func explain(fab *replay.Fabric, t *messages.Trace) (*why.Report, error) {
-	played, err := replay.Play(fab, t)
-	if err != nil {
-		return nil, err
-	}
-	return why.Of(played)
-}
-
 // mostParts is how many causes are printed of a call or function. The others are summed.
 const mostParts = 8
 
@@ -108,10 +80,7 @@ func (p *whyPrinter) print(t *messages.Trace, r *why.Report, worst int) {
 			p.parts(why.Merged(c.Path), c.Ns())
 		}
 	}
-	fmt.Fprintf(p.w, "clock: %s, time scale %d\n", clockName(t), t.Ranks[0].TimeScale)
-	for _, note := range whyNotes(t, r) {
-		fmt.Fprintf(p.w, "note: %s\n", note)
-	}
+	printBasis(p.w, t, "", whyNotes(t, r))
 }
 
 // parts prints the causes of a time, the largest first.

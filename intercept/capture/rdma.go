@@ -131,9 +131,6 @@ func (c *capturer) packetsOf(nic int, bytes uint64) uint32 {
 	return uint32(max(1, (bytes+payload-1)/payload))
 }
 
-// put24 writes a number of three bytes.
-func put24(b []byte, v uint32) { b[0], b[1], b[2] = byte(v>>16), byte(v>>8), byte(v) }
-
 // rdmaPacket writes the packets of an event. A message's packet stands for all that its size needs: it
 // has the number of the first, and the length that all had on the line.
 func (c *capturer) rdmaPacket(q *queues, e event, psn []uint32) {
@@ -158,27 +155,27 @@ func (c *capturer) rdmaPacket(q *queues, e event, psn []uint32) {
 		emit(b, len(b), direction, "setup")
 	case data:
 		n := c.packetsOf(q.src, m.Size)
-		put24(q.write[roceAt+psnAt+1:], q.psn)
+		roce.PutUint24(q.write[roceAt+psnAt+1:], q.psn)
 		binary.BigEndian.PutUint32(q.write[roceAt+lengthAt:], uint32(m.Size))
 		psn[e.message] = q.psn + n - 1
 		q.psn += n
 		emit(q.write, max(len(q.write), int(m.Size)+int(n)*line), pcapng.Outbound, "data")
 	case lost:
-		put24(q.ack[roceAt+psnAt+1:], psn[e.message])
+		roce.PutUint24(q.ack[roceAt+psnAt+1:], psn[e.message])
 		q.ack[roceAt+aethAt] = roce.NAK
-		put24(q.ack[roceAt+aethAt+1:], q.msn)
+		roce.PutUint24(q.ack[roceAt+aethAt+1:], q.msn)
 		emit(q.ack, len(q.ack), pcapng.Inbound, "nak")
 	case repeat:
 		for range e.count {
-			put24(q.middle[roceAt+psnAt+1:], psn[e.message])
+			roce.PutUint24(q.middle[roceAt+psnAt+1:], psn[e.message])
 			c.sum.Repeated++
 			emit(q.middle, max(len(q.middle), int(min(uint64(c.params[2*q.src].Payload), m.Size))+line), pcapng.Outbound, "repeat")
 		}
 	case acked:
 		q.msn++
-		put24(q.ack[roceAt+psnAt+1:], psn[e.message])
+		roce.PutUint24(q.ack[roceAt+psnAt+1:], psn[e.message])
 		q.ack[roceAt+aethAt] = roce.ACK
-		put24(q.ack[roceAt+aethAt+1:], q.msn)
+		roce.PutUint24(q.ack[roceAt+aethAt+1:], q.msn)
 		emit(q.ack, len(q.ack), pcapng.Inbound, "ack")
 	}
 }

@@ -16,7 +16,6 @@ type stream struct {
 	src, dst    int // NICs
 	port        uint16
 	there, back []byte // headers, which are changed in place
-	acked       uint32 // by the receiver, as the sender knows
 }
 
 const (
@@ -86,7 +85,7 @@ func (c *capturer) flowEvents(flow int, all []int, seq []uint32) {
 // newStream makes the headers of a connection.
 func (c *capturer) newStream(flow int) *stream {
 	f := c.Flows[flow]
-	s := &stream{src: f.Src, dst: f.Dst, port: uint16(0x8000 | flow&0x3fff), acked: 1}
+	s := &stream{src: f.Src, dst: f.Dst, port: uint16(0x8000 | flow&0x3fff)}
 	s.there = c.header(s, true, &layers.TCP{ACK: true, Seq: 1, Ack: 1, Window: window})[:tcpHeaders] // gopacket fills up Ethernet frames
 	s.back = c.header(s, false, &layers.TCP{ACK: true, Seq: 1, Ack: 1, Window: window})[:tcpHeaders]
 	return s
@@ -155,7 +154,6 @@ func (c *capturer) tcpPacket(s *stream, e event, seq []uint32) {
 		emit(s.there, bytes, pcapng.Outbound, what)
 	}
 	answer := func(ack uint32, what string) {
-		s.acked = ack
 		binary.BigEndian.PutUint32(s.back[tcpAt+8:], ack)
 		emit(s.back, 0, pcapng.Inbound, what)
 	}

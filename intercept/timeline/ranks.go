@@ -181,51 +181,65 @@ func (d *drawing) arrowOf(i int32) uint64 {
 	return 0
 }
 
-// sends draws the sender's end of a connection: each message from its post until it is complete.
-func (d *drawing) sends(group, order int, c *messages.Connection, all []int32) {
-	lanes := newLanes(d, group, d.endName("to", c.Receiver, all), order)
-	for _, i := range all {
-		m := &d.Trace.Messages[i]
-		if !m.HasSend {
-			continue
-		}
-		end := m.Posted
-		if m.Sent {
-			end = max(end, m.Complete)
-		}
-		lane := lanes.take(m.Posted, end)
-		d.Begin(Event{Track: lane, At: d.at(m.Posted), Name: d.nameOf(m), Args: d.describe(m)})
-		if arrow := d.arrowOf(i); arrow != 0 {
-			d.Instant(Event{Track: lane, At: d.at(m.Posted), Name: "posted", Arrow: arrow})
-		}
-		if !m.Sent {
-			d.Instant(Event{Track: lane, At: d.at(end), Name: "never complete"})
-		}
-		d.End(lane, d.at(end))
-	}
+// span is a message at one end of its connection.
+type span struct {
+	begin, end int64
+	done       bool
 }
 
-// receives draws the receiver's end: each message from the post of its receive until its bytes were
-// visible.
+// sent is a message at its sender: from its post until it is complete.
+func sent(m *messages.Message) (span, bool) {
+	x := span{begin: m.Posted, end: m.Posted, done: m.Sent}
+	if m.Sent {
+		x.end = max(x.end, m.Complete)
+	}
+	return x, m.HasSend
+}
+
+// received is a message at its receiver: from the post of its receive until its bytes were visible.
+func received(m *messages.Message) (span, bool) {
+	x := span{begin: m.ReceivePosted, end: m.ReceivePosted, done: m.Received}
+	if m.Received {
+		x.end = max(x.end, m.VisibleAt())
+	}
+	return x, m.HasReceive
+}
+
+// sends draws the sender's end of a connection.
+func (d *drawing) sends(group, order int, c *messages.Connection, all []int32) {
+	d.connectionEnd(newLanes(d, group, d.endName("to", c.Receiver, all), order), all, sent, func(lane int, x span, arrow uint64) {
+		if arrow != 0 {
+			d.Instant(Event{Track: lane, At: d.at(x.begin), Name: "posted", Arrow: arrow})
+		}
+		if !x.done {
+			d.Instant(Event{Track: lane, At: d.at(x.end), Name: "never complete"})
+		}
+	})
+}
+
+// receives draws the receiver's end.
 func (d *drawing) receives(group, order int, c *messages.Connection, all []int32) {
-	lanes := newLanes(d, group, d.endName("from", c.Sender, all), order)
+	d.connectionEnd(newLanes(d, group, d.endName("from", c.Sender, all), order), all, received, func(lane int, x span, arrow uint64) {
+		if arrow != 0 {
+			d.Instant(Event{Track: lane, At: d.at(x.end), Name: "arrived", Arrow: arrow, Last: true})
+		}
+		if !x.done {
+			d.Instant(Event{Track: lane, At: d.at(x.end), Name: "never arrived"})
+		}
+	})
+}
+
+// connectionEnd draws the messages of one end of a connection, those that of knows. mark draws the instants in a message.
+func (d *drawing) connectionEnd(lanes *lanes, all []int32, of func(*messages.Message) (span, bool), mark func(lane int, x span, arrow uint64)) {
 	for _, i := range all {
 		m := &d.Trace.Messages[i]
-		if !m.HasReceive {
+		x, known := of(m)
+		if !known {
 			continue
 		}
-		end := m.ReceivePosted
-		if m.Received {
-			end = max(end, m.VisibleAt())
-		}
-		lane := lanes.take(m.ReceivePosted, end)
-		d.Begin(Event{Track: lane, At: d.at(m.ReceivePosted), Name: d.nameOf(m), Args: d.describe(m)})
-		if arrow := d.arrowOf(i); arrow != 0 {
-			d.Instant(Event{Track: lane, At: d.at(end), Name: "arrived", Arrow: arrow, Last: true})
-		}
-		if !m.Received {
-			d.Instant(Event{Track: lane, At: d.at(end), Name: "never arrived"})
-		}
-		d.End(lane, d.at(end))
+		lane := lanes.take(x.begin, x.end)
+		d.Begin(Event{Track: lane, At: d.at(x.begin), Name: d.nameOf(m), Args: d.describe(m)})
+		mark(lane, x, d.arrowOf(i))
+		d.End(lane, d.at(x.end))
 	}
 }

@@ -41,9 +41,9 @@ func (c *Connection) CM(step int) (*Packet, []byte) {
 	case 0:
 		binary.BigEndian.PutUint32(d, local)
 		binary.BigEndian.PutUint64(d[8:], Port) // service
-		put24(d[32:], c.FromQP)
+		PutUint24(d[32:], c.FromQP)
 		d[43] = maxRetry << 3 // response timeout; a reliable connection
-		put24(d[44:], 0)      // first PSN
+		PutUint24(d[44:], 0)  // first PSN
 		d[47] = maxRetry
 		binary.BigEndian.PutUint16(d[48:], 0xffff) // partition
 		gid(d[56:], c.From)
@@ -52,7 +52,7 @@ func (c *Connection) CM(step int) (*Packet, []byte) {
 		attribute = reply
 		binary.BigEndian.PutUint32(d, remote)
 		binary.BigEndian.PutUint32(d[4:], local)
-		put24(d[12:], c.ToQP)
+		PutUint24(d[12:], c.ToQP)
 	default:
 		attribute = ready
 		binary.BigEndian.PutUint32(d, local)
@@ -62,7 +62,8 @@ func (c *Connection) CM(step int) (*Packet, []byte) {
 	return &Packet{Opcode: SendOnlyUD, DestQP: cmQP, PSN: uint32(step), QKey: cmQKey, SourceQP: cmQP}, m
 }
 
-func put24(b []byte, v uint32) { b[0], b[1], b[2] = byte(v>>16), byte(v>>8), byte(v) }
+// PutUint24 writes a number of three bytes.
+func PutUint24(b []byte, v uint32) { b[0], b[1], b[2] = byte(v>>16), byte(v>>8), byte(v) }
 
 // gid writes an IPv4 address as an InfiniBand GID.
 func gid(b []byte, a netip.Addr) {

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/configs/units"
+	"github.com/ddlemu/ddlemu/intercept/messages"
+	"github.com/ddlemu/ddlemu/intercept/replay"
+	"github.com/ddlemu/ddlemu/intercept/why"
+)
+
+// This file has what the commands share that read what --trace has recorded.
+
+// traceFolders are the arguments of a command that reads the folders of several jobs.
+func traceFolders(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return badInput("%s takes the folders of --trace: one for each job", cmd.Name())
+	}
+	return nil
+}
+
+// loadTraces reads what the jobs of these folders have recorded, and the fabric that they ran on.
+func loadTraces(dirs []string) (*messages.Trace, *replay.Fabric, error) {
+	t, err := messages.Load(dirs...)
+	if err != nil {
+		return nil, nil, badInput("%w", err)
+	}
+	fab, err := replay.LoadFabric(dirs[0], t.Ranks[0].TimeScale)
+	if err != nil {
+		return nil, nil, badInput("%w", err)
+	}
+	return t, fab, nil
+}
+
+// explain plays the messages again and says where the time of each call went.
+func explain(fab *replay.Fabric, t *messages.Trace) (*why.Report, error) {
+	played, err := replay.Play(fab, t)
+	if err != nil {
+		return nil, err
+	}
+	return why.Of(played)
+}
+
+// printBasis prints what a report of a trace rests on, behind its figures: the clock, and notes.
+func printBasis(w io.Writer, t *messages.Trace, also string, notes []string) {
+	if also != "" {
+		also = "; " + also
+	}
+	fmt.Fprintf(w, "clock: %s, time scale %d%s\n", clockName(t), t.Ranks[0].TimeScale, also)
+	for _, note := range notes {
+		fmt.Fprintf(w, "note: %s\n", note)
+	}
+}
+
+// microseconds prints recorded times, in ns of the fabric's clock, as us of the emulated network.
+func microseconds(t *messages.Trace) func(ns int64) string {
+	return func(ns int64) string { return fmt.Sprintf("%.3f", float64(ns)/1000/float64(t.Ranks[0].TimeScale)) }
+}
+
+func rankName(rank int) string {
+	if rank < 0 {
+		return "?"
+	}
+	return fmt.Sprintf("rank %d", rank)
+}
+
+func clockName(t *messages.Trace) string {
+	if t.Ranks[0].Virtual {
+		return configs.VirtualClock
+	}
+	return configs.RealClock
+}
+
+// missing says what is not known, and what has not happened.
+func missing(t *messages.Trace) []string {
+	notes := missingLedgers(t)
+	if n := len(t.Messages) - t.Whole(); n > 0 {
+		notes = append(notes, fmt.Sprintf("%s of %d not got back by both ends: see `ddlemu pending`", units.Count(n, "message"), len(t.Messages)))
+	}
+	if n := t.Unattributed(); n > 0 {
+		notes = append(notes, fmt.Sprintf("for %s of %d it is not known which collective they belong to", units.Count(n, "message"), len(t.Messages)))
+	}
+	return notes
+}
+
+// missingLedgers says what the ledgers do not have.
+func missingLedgers(t *messages.Trace) []string {
+	notes := []string{}
+	if n := t.Overwritten; n > 0 {
+		notes = append(notes, fmt.Sprintf("%d older records were overwritten by newer ones", n))
+	}
+	if n := t.Unreadable; n > 0 {
+		notes = append(notes, fmt.Sprintf("%d records were not whole: a rank was writing them, or ended while it did", n))
+	}
+	if n := t.Unnoted; n > 0 {
+		notes = append(notes, fmt.Sprintf("%d ends of connections are unknown: a ledger had no place for them", n))
+	}
+	for job, dir := range t.Jobs {
+		if ledgers, ranks := t.Ledgers(job); ledgers != ranks {
+			notes = append(notes, fmt.Sprintf("%s: %s of %s", dir, units.Count(ledgers, "ledger"), units.Count(ranks, "rank")))
+		}
+	}
+	for _, path := range t.Cut {
+		notes = append(notes, path+" ends too early")
+	}
+	return notes
+}
