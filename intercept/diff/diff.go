@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package diff compares two recorded runs: which calls took longer, and by which cause.
+package diff
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/ddlemu/ddlemu/configs/units"
+	"github.com/ddlemu/ddlemu/intercept/messages"
+	"github.com/ddlemu/ddlemu/intercept/why"
+)
+
+// Run is one recorded run.
+type Run struct {
+	Trace  *messages.Trace
+	Report *why.Report
+}
+
+// Times are the same thing in both runs, in ns of the emulated network.
+type Times struct {
+	A int64 `json:"a_ns"`
+	B int64 `json:"b_ns"`
+}
+
+// Delta is how much longer it took in the second run.
+func (t Times) Delta() int64 { return t.B - t.A }
+
+// Result is what differs. It compares the calls that both runs have: the first call of a function with the
+// first one, and so on.
+type Result struct {
+	All       Times
+	Functions []Function // those with the largest differences first
+	Causes    []Cause    // of all functions, those with the largest differences first
+	Choices   []Choice
+	Only      [2][]Unmatched // calls that only one run has
+}
+
+// Function is the calls of one function.
+type Function struct {
+	Name  string `json:"function"`
+	Calls int    `json:"calls"`
+	Times
+}
+
+// Cause is the time that one cause took.
+type Cause struct {
+	Text string `json:"cause"`
+	Times
+}
+
+// Choice is what NCCL chose for the calls of a function, in words, if it differs.
+type Choice struct {
+	Function string `json:"function"`
+	A        string `json:"a"`
+	B        string `json:"b"`
+}
+
+// Unmatched is calls that the other run does not have.
+type Unmatched struct {
+	Function string `json:"function"`
+	Calls    int    `json:"calls"`
+}
+
+// Of compares two runs.
+func Of(a, b *Run) *Result {
+	r := &Result{Functions: []Function{}, Causes: []Cause{}, Choices: []Choice{}}
+	calls := [2]map[string][]*why.Call{a.calls(), b.calls()}
+	causes := map[string]*Times{}
+	for _, name := range names(calls) {
+		of := [2][]*why.Call{calls[0][name], calls[1][name]}
+		n := min(len(of[0]), len(of[1]))
+		for side := range of {
+			if more := len(of[side]) - n; more > 0 {
+				r.Only[side] = append(r.Only[side], Unmatched{name, more})
+			}
+		}
+		if n == 0 {
+			continue
+		}
+		f := Function{Name: name, Calls: n}
+		f.A, f.B = a.sum(of[0][:n], causes, first), b.sum(of[1][:n], causes, second)
+		r.Functions = append(r.Functions, f)
+		r.All.A, r.All.B = r.All.A+f.A, r.All.B+f.B
+		if was, is := a.choices(of[0][:n]), b.choices(of[1][:n]); was != is {
+			r.Choices = append(r.Choices, Choice{name, was, is})
+		}
+	}
+	for text, t := range causes {
+		r.Causes = append(r.Causes, Cause{text, *t})
+	}
+	slices.SortFunc(r.Causes, func(x, y Cause) int {
+		return cmp.Or(cmp.Compare(abs(y.Delta()), abs(x.Delta())), cmp.Compare(x.Text, y.Text))
+	})
+	slices.SortStableFunc(r.Functions, func(x, y Function) int { return cmp.Compare(abs(y.Delta()), abs(x.Delta())) })
+	return r
+}
+
+func abs(n int64) int64 { return max(n, -n) }
+
+func first(t *Times) *int64  { return &t.A }
+func second(t *Times) *int64 { return &t.B }
+
+// calls are the calls of each function, in the order of their starts.
+func (r *Run) calls() map[string][]*why.Call {
+	all := map[string][]*why.Call{}
+	for i := range r.Report.Calls {
+		c := &r.Report.Calls[i]
+		all[c.Name] = append(all[c.Name], c)
+	}
+	return all
+}
+
+// names are the functions of both runs.
+func names(calls [2]map[string][]*why.Call) (all []string) {
+	for _, of := range calls {
+		for name := range of {
+			all = append(all, name)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// sum adds the parts of calls to causes, and returns their time.
+func (r *Run) sum(calls []*why.Call, causes map[string]*Times, side func(*Times) *int64) (ns int64) {
+	var parts []why.Part
+	for _, c := range calls {
+		ns += c.Ns()
+		parts = append(parts, c.Path...)
+	}
+	scale := r.Trace.Ranks[0].TimeScale
+	for _, p := range why.Merged(parts) {
+		text := p.String()
+		if causes[text] == nil {
+			causes[text] = &Times{}
+		}
+		*side(causes[text]) += p.Ns / scale
+	}
+	return ns / scale
+}
+
+// choices are the algorithms, protocols and channels of calls, and how much they sent.
+func (r *Run) choices(calls []*why.Call) string {
+	count := map[string]int{}
+	sent, bytes := 0, uint64(0)
+	for _, c := range calls {
+		sent, bytes = sent+len(c.Messages), bytes+c.Bytes
+		count[r.choice(c)]++
+	}
+	var all []string
+	for text := range count {
+		all = append(all, text)
+	}
+	slices.SortFunc(all, func(a, b string) int { return cmp.Or(cmp.Compare(count[b], count[a]), cmp.Compare(a, b)) })
+	for i, text := range all {
+		if len(all) > 1 {
+			all[i] = fmt.Sprintf("%s (%d of %d)", text, count[text], len(calls))
+		}
+	}
+	return fmt.Sprintf("%s; %s, %d bytes", strings.Join(all, ", "), units.Count(sent, "message"), bytes)
+}
+
+// choice is what NCCL chose for one call.
+func (r *Run) choice(c *why.Call) string {
+	channels := map[int]bool{}
+	for _, i := range c.Messages {
+		if ch := r.Trace.Messages[i].Channel; ch >= 0 {
+			channels[ch] = true
+		}
+	}
+	x := &r.Trace.Tasks[c.Tasks[0]]
+	text := strings.TrimSpace(x.Algo + " " + x.Proto)
+	if n := len(channels); n > 0 {
+		text = strings.TrimSpace(fmt.Sprintf("%s channels: %d", text, n))
+	}
+	return cmp.Or(text, "not known")
+}
