@@ -62,7 +62,7 @@ func runCapture(g *global, o *captureOptions, dirs []string) error {
 		return err
 	}
 	if o.Dissector {
-		return writeOutput(o.Output, o.Force, func(w io.Writer) error {
+		return writeOutput(o.Output, o.Force, 0o600, func(w io.Writer) error {
 			_, err := io.WriteString(w, capture.Dissector)
 			return err
 		})
@@ -77,7 +77,7 @@ func runCapture(g *global, o *captureOptions, dirs []string) error {
 	}
 	r := &t.Ranks[0]
 	var sum capture.Summary
-	err = writeOutput(o.Output, o.Force, func(w io.Writer) error {
+	err = writeOutput(o.Output, o.Force, 0o600, func(w io.Writer) error {
 		p := pcapng.NewWriter(w, "ddlemu "+version(), fmt.Sprintf("an emulated network, clock %s: packets made from the messages of a job", clockName(t)))
 		sum, err = capture.Write(p, played, r.BegunRealtime-r.Begun/r.TimeScale)
 		if err != nil {

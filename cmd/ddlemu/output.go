@@ -32,7 +32,7 @@ func checkOutput(path string, force bool) error {
 }
 
 // writeOutput makes a file that is whole or not there: what write writes has its name only at the end.
-func writeOutput(path string, force bool, write func(w io.Writer) error) (err error) {
+func writeOutput(path string, force bool, mode os.FileMode, write func(w io.Writer) error) (err error) {
 	if err := checkOutput(path, force); err != nil {
 		return err
 	}
@@ -47,7 +47,7 @@ func writeOutput(path string, force bool, write func(w io.Writer) error) (err er
 		}
 	}()
 	b := newBehind(f)
-	if err := errors.Join(write(b), b.close()); err != nil {
+	if err := errors.Join(f.Chmod(mode), write(b), b.close()); err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
 	if err := f.Close(); err != nil {

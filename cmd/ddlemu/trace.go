@@ -105,7 +105,7 @@ func runTrace(g *global, o *traceOptions, dirs []string) error {
 	}
 	line := timeline.New(played, clock, o.window(t, clock))
 	var report *why.Report
-	err = writeOutput(o.Output, o.Force, func(w io.Writer) error {
+	err = writeOutput(o.Output, o.Force, 0o600, func(w io.Writer) error {
 		switch {
 		case o.Format == jsonFormat:
 			report, err = writeChrome(w, line)

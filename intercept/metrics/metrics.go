@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package metrics writes the state of fabrics in Prometheus' text format.
+package metrics
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"time"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/ddlemu/ddlemu/shaper/link"
+)
+
+// Fabric is the state of a fabric that is up.
+type Fabric struct {
+	Name, Profile, Transport, Datapath, Clock string
+	Nodes, TimeScale                          int
+	Up                                        time.Duration // real time since it was brought up
+	Links, Ports                              []Hop
+	Jobs                                      []Job
+}
+
+// Hop is a link, or one direction of a NIC's port.
+type Hop struct {
+	Name          string        // as node0:node1, or node0
+	Direction     string        // of a port: tx or rx
+	Bandwidth     uint64        // bits per second, 0 if it is unlimited
+	Latency       time.Duration // of a link
+	Down          bool
+	link.Counters // times are those of the emulated network
+	Messages      uint64
+}
+
+// Job is a job that runs or has run on the fabric.
+type Job struct {
+	Number             int
+	Running            bool
+	Joined, Left, Died int
+	Messages, Bytes    uint64
+}
+
+// family is a metric in the making.
+type family struct{ *dto.MetricFamily }
+
+func newFamily(name, help string, kind dto.MetricType) family {
+	return family{&dto.MetricFamily{Name: proto.String(name), Help: proto.String(help), Type: kind.Enum()}}
+}
+
+// add adds a value. Labels are names and values in turn.
+func (f family) add(value float64, labels ...string) {
+	m := &dto.Metric{}
+	for i := 0; i < len(labels); i += 2 {
+		m.Label = append(m.Label, &dto.LabelPair{Name: proto.String(labels[i]), Value: proto.String(labels[i+1])})
+	}
+	if f.GetType() == dto.MetricType_COUNTER {
+		m.Counter = &dto.Counter{Value: proto.Float64(value)}
+	} else {
+		m.Gauge = &dto.Gauge{Value: proto.Float64(value)}
+	}
+	f.Metric = append(f.Metric, m)
+}
+
+// column is one metric of each hop.
+type column struct {
+	name, help string
+	counter    bool
+	linkOnly   bool
+	value      func(h *Hop) float64
+}
+
+func seconds(ns int64) float64 { return float64(ns) / 1e9 }
+
+// columns are the metrics of links; those of ports have "port" in place of "link".
+var columns = []column{
+	{"bandwidth_bits_per_second", "Rate of the line, 0 if it is unlimited.", false, false, func(h *Hop) float64 { return float64(h.Bandwidth) }},
+	{"latency_seconds", "Propagation latency.", false, true, func(h *Hop) float64 { return h.Latency.Seconds() }},
+	{"up", "1 if it is up, 0 if it is down.", false, true, func(h *Hop) float64 { return truth(!h.Down) }},
+	{"transmit_bytes_total", "Payload, each transmission counted.", true, false, func(h *Hop) float64 { return float64(h.Bytes) }},
+	{"wire_bytes_total", "Bytes on the line: payload, headers and framing.", true, false, func(h *Hop) float64 { return float64(h.LineBytes) }},
+	{"busy_seconds_total", "Time for which it was occupied.", true, false, func(h *Hop) float64 { return seconds(h.BusyNs) }},
+	{"drops_total", "Packets lost or dropped.", true, false, func(h *Hop) float64 { return float64(h.Drops) }},
+	{"ecn_marked_total", "Packets that found more than the ECN threshold ahead of them.", true, false, func(h *Hop) float64 { return float64(h.ECNMarks) }},
+	{"pauses_total", "Times that back-pressure delayed it.", true, false, func(h *Hop) float64 { return float64(h.Pauses) }},
+	{"paused_seconds_total", "Time by which back-pressure delayed it.", true, false, func(h *Hop) float64 { return seconds(h.PausedNs) }},
+}
+
+func truth(is bool) float64 {
+	if is {
+		return 1
+	}
+	return 0
+}
+
+// Write writes the metrics of fabrics. Times are those of the emulated network, except of ddlemu_fabric_up_seconds.
+func Write(w io.Writer, fabrics []Fabric) error {
+	for _, f := range families(fabrics) {
+		if len(f.Metric) == 0 {
+			continue
+		}
+		if _, err := expfmt.MetricFamilyToText(w, f.MetricFamily); err != nil {
+			return fmt.Errorf("write the metric %s: %w", f.GetName(), err)
+		}
+	}
+	return nil
+}
+
+func families(fabrics []Fabric) []family {
+	info := newFamily("ddlemu_fabric_info", "A fabric that is up.", dto.MetricType_GAUGE)
+	nodes := newFamily("ddlemu_fabric_nodes", "Emulated nodes.", dto.MetricType_GAUGE)
+	up := newFamily("ddlemu_fabric_up_seconds", "Real time since the fabric was brought up.", dto.MetricType_GAUGE)
+	ranks := newFamily("ddlemu_job_ranks", "Ranks of a job by state.", dto.MetricType_GAUGE)
+	running := newFamily("ddlemu_job_running", "1 while a job runs.", dto.MetricType_GAUGE)
+	messages := newFamily("ddlemu_job_messages_total", "Messages of a job that have arrived.", dto.MetricType_COUNTER)
+	bytes := newFamily("ddlemu_job_bytes_total", "Bytes of a job's messages that have arrived.", dto.MetricType_COUNTER)
+	all := []family{info, nodes, up, ranks, running, messages, bytes}
+	for i := range fabrics {
+		f := &fabrics[i]
+		info.add(1, "fabric", f.Name, "profile", f.Profile, "transport", f.Transport, "datapath", f.Datapath, "clock", f.Clock, "time_scale", strconv.Itoa(f.TimeScale))
+		nodes.add(float64(f.Nodes), "fabric", f.Name)
+		up.add(f.Up.Seconds(), "fabric", f.Name)
+		for _, j := range f.Jobs {
+			labels := []string{"fabric", f.Name, "job", strconv.Itoa(j.Number)}
+			running.add(truth(j.Running), labels...)
+			messages.add(float64(j.Messages), labels...)
+			bytes.add(float64(j.Bytes), labels...)
+			for _, s := range []struct {
+				state string
+				ranks int
+			}{{"joined", j.Joined}, {"left", j.Left}, {"died", j.Died}} {
+				ranks.add(float64(s.ranks), append(labels[:4:4], "state", s.state)...)
+			}
+		}
+	}
+	received := newFamily("ddlemu_link_messages_total", "Messages that have arrived over a link, of the jobs that are listed.", dto.MetricType_COUNTER)
+	for i := range fabrics {
+		for k := range fabrics[i].Links {
+			h := &fabrics[i].Links[k]
+			received.add(float64(h.Messages), "fabric", fabrics[i].Name, "link", h.Name)
+		}
+	}
+	all = append(all, received)
+	for _, c := range columns {
+		kind := dto.MetricType_GAUGE
+		if c.counter {
+			kind = dto.MetricType_COUNTER
+		}
+		links, ports := newFamily("ddlemu_link_"+c.name, c.help, kind), newFamily("ddlemu_port_"+c.name, c.help, kind)
+		for i := range fabrics {
+			for k := range fabrics[i].Links {
+				h := &fabrics[i].Links[k]
+				links.add(c.value(h), "fabric", fabrics[i].Name, "link", h.Name)
+			}
+			for k := range fabrics[i].Ports {
+				if c.linkOnly {
+					break
+				}
+				h := &fabrics[i].Ports[k]
+				ports.add(c.value(h), "fabric", fabrics[i].Name, "port", h.Name, "direction", h.Direction)
+			}
+		}
+		all = append(all, links, ports)
+	}
+	return all
+}
