@@ -16,7 +16,7 @@ LDFLAGS_PLUGIN = $(STRIP) -X runtime.godebugDefault=asyncpreemptoff=1 -extldflag
 # database of the C library.
 PLUGIN = $(GO) build -buildmode=c-shared -trimpath -ldflags='$(LDFLAGS_PLUGIN)'
 
-.PHONY: help build packages cli plugin plugin-faults rank softcuda demo test test-fast race test-asan test-tsan conformance bpf lint fmt bench decisions speed soak lab clean
+.PHONY: help build packages cli plugin plugin-faults rank softcuda demo test test-fast race test-asan test-tsan conformance bpf page lint fmt bench decisions speed soak lab clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -92,6 +92,11 @@ bpf: ## compile the eBPF programs again after a change of their C code
 	BPF_CLANG=clang-19 BPF_STRIP=llvm-strip-19 BPF_OUTPUT=. $(GO) generate ./shaper/kernel/internal/bpf
 
 C_FILES = $$(git ls-files '*.c' '*.h' '*.cc' '*.inc')
+
+# The pages are committed as they are bundled, so that the build needs no npm.
+page: ## bundle the code of the HTML pages again after a change
+	@.ci/packages npm:npm
+	cd intercept/report/page && npm ci --no-audit --no-fund --loglevel=error && npm run --silent check && npm run --silent build
 
 lint: ## check style and import directions: golangci-lint (.golangci.yml), clang-format, shellcheck
 	@.ci/packages shellcheck:shellcheck $(CLANG_FORMAT):$(CLANG_FORMAT)

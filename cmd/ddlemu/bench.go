@@ -3,7 +3,9 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -14,6 +16,7 @@ import (
 	"github.com/ddlemu/ddlemu/configs/flags"
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/cuda/locate"
+	"github.com/ddlemu/ddlemu/intercept/report"
 	"github.com/ddlemu/ddlemu/shaper/bench"
 	"github.com/ddlemu/ddlemu/shaper/bench/emulate"
 	"github.com/ddlemu/ddlemu/shaper/live"
@@ -136,13 +139,17 @@ func runBench(ctx context.Context, g *global, o *benchOptions, collective string
 	if e.Trace, err = makeTrace(o.Trace, &e.Config); err != nil {
 		return err
 	}
-	e.Printer, e.LastOnly, e.Strict = o.printer(g), g.JSON || o.CSV || !isTerminal(g.Stdout), o.Strict
+	var outcome bytes.Buffer
+	e.Printer, e.LastOnly, e.Strict = o.printer(g, &outcome), g.JSON || o.CSV || !isTerminal(g.Stdout), o.Strict
 	out, err := emulate.Run(ctx, e)
 	if err != nil {
 		g.explainFailure(e.Trace)
-	}
-	if err != nil {
 		return err
+	}
+	if e.Trace != "" {
+		if err := report.WriteOutcome(e.Trace, json.RawMessage(outcome.Bytes())); err != nil {
+			return err
+		}
 	}
 	if n := out.Result.Wrong(); n > 0 {
 		return fmt.Errorf("%d wrong elements", n)
@@ -252,15 +259,18 @@ func (o *benchOptions) bench(g *global, collective string) (b bench.Config, err 
 	return b, nil
 }
 
-// printer returns the printer of the requested format.
-func (o *benchOptions) printer(g *global) func() bench.Printer {
+// printer returns the printer of the requested format. The JSON document of the last attempt is written to
+// outcome too.
+func (o *benchOptions) printer(g *global, outcome *bytes.Buffer) func() bench.Printer {
 	return func() bench.Printer {
+		outcome.Reset()
+		also := bench.NewJSON(outcome)
 		switch {
 		case g.JSON:
-			return bench.NewJSON(g.Stdout)
+			return bench.NewBoth(bench.NewJSON(g.Stdout), also)
 		case o.CSV:
-			return bench.NewCSV(g.Stdout)
+			return bench.NewBoth(bench.NewCSV(g.Stdout), also)
 		}
-		return bench.NewText(g.Stdout)
+		return bench.NewBoth(bench.NewText(g.Stdout), also)
 	}
 }

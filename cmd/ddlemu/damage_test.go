@@ -13,6 +13,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/intercept/messages"
 	"github.com/ddlemu/ddlemu/intercept/replay"
+	"github.com/ddlemu/ddlemu/intercept/report/page"
 	"github.com/ddlemu/ddlemu/intercept/whatif"
 	"github.com/ddlemu/ddlemu/shaper/ledger"
 	"github.com/ddlemu/ddlemu/shaper/ledger/ledgertest"
@@ -100,6 +101,13 @@ func readAll(dir string) error {
 		return err
 	}
 	(&whyPrinter{w: io.Discard, scale: 1}).print(t, r, 10)
+	doc, err := reportOf(t, fab)
+	if err != nil {
+		return err
+	}
+	if err := page.Report(io.Discard, doc); err != nil {
+		return err
+	}
 	_, err = whatif.New(fab, t).Of(whatif.Worth(fab, r, 2))
 	return err
 }

@@ -102,8 +102,8 @@ func exitStatus(err error) int {
 	return exitFailure
 }
 
-// report writes err to stderr in one line with the cause and the next step, as JSON if the command has --json.
-func report(g *global, args []string, err error) {
+// printError writes err to stderr in one line with the cause and the next step, as JSON if the command has --json.
+func printError(g *global, args []string, err error) {
 	var exit *exitError
 	if err == nil || errors.As(err, &exit) && exit.Err == nil {
 		return

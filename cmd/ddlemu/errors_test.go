@@ -60,7 +60,7 @@ func TestReport(t *testing.T) {
 		{errors.New("no"), []string{"run", "--", "cmd", "--json"}, "ddlemu: no\n"},
 	} {
 		var b bytes.Buffer
-		report(&global{Stderr: &b}, c.args, c.err)
+		printError(&global{Stderr: &b}, c.args, c.err)
 		if b.String() != c.want {
 			t.Errorf("%v: got %q, want %q", c.err, b.String(), c.want)
 		}

@@ -60,7 +60,7 @@ func run(ctx context.Context, g *global, args []string) int {
 		// An incomplete output must be an error. It is not wrapped, because a full disk is not bad input here.
 		err = fmt.Errorf("write the output: %v", out.err) //nolint:errorlint // as above
 	}
-	report(g, args, err)
+	printError(g, args, err)
 	return exitStatus(err)
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/configs/flags"
 	"github.com/ddlemu/ddlemu/cuda/locate"
+	"github.com/ddlemu/ddlemu/intercept/report"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/host"
 	"github.com/ddlemu/ddlemu/shaper/job"
@@ -125,6 +126,11 @@ func runRun(ctx context.Context, g *global, o *runOptions, args []string) error 
 		}
 	}
 	printVerdict(g.Stderr, v)
+	if o.Trace != "" {
+		if err := report.WriteOutcome(o.Trace, v); err != nil {
+			return err
+		}
+	}
 	if status != 0 {
 		g.explainFailure(o.Trace)
 	}

@@ -2,7 +2,11 @@
 
 package bench
 
-import "github.com/ddlemu/ddlemu/configs"
+import (
+	"errors"
+
+	"github.com/ddlemu/ddlemu/configs"
+)
 
 // Header is the first part of a run's output.
 type Header struct {
@@ -63,3 +67,12 @@ type Printer interface {
 	Row(Row) error
 	End(Summary) error
 }
+
+// NewBoth returns a printer that prints with a, then with b.
+func NewBoth(a, b Printer) Printer { return both{a, b} }
+
+type both struct{ a, b Printer }
+
+func (p both) Begin(h Header) error { return errors.Join(p.a.Begin(h), p.b.Begin(h)) }
+func (p both) Row(r Row) error      { return errors.Join(p.a.Row(r), p.b.Row(r)) }
+func (p both) End(s Summary) error  { return errors.Join(p.a.End(s), p.b.End(s)) }

@@ -41,6 +41,11 @@ func TestBadInput(t *testing.T) {
 		{"takes the folders", []string{"capture", "-o", out}},
 		{"leave out the folders", []string{"capture", dir, "--dissector", "-o", out}},
 		{"no ledger", []string{"capture", work, "-o", out}},
+		{"give --force", []string{"report", dir, "-o", there}},
+		{"name the file", []string{"report", dir}},
+		{"takes the folders", []string{"report", "-o", out}},
+		{"give one", []string{"report", dir, "--json", "-o", out}},
+		{"no ledger", []string{"report", work, "-o", out}},
 		{"no regular file", []string{"trace", dir, "-o", "/dev/null", "--force"}},
 	} {
 		got, err := try(t, tc.args...)
@@ -68,7 +73,7 @@ func TestFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = unix.Unmount(disk, 0) }()
-	for _, args := range [][]string{{"trace"}, {"trace", "--format", "json"}, {"capture"}} {
+	for _, args := range [][]string{{"trace"}, {"trace", "--format", "json"}, {"capture"}, {"report"}} {
 		got, err := try(t, append(args, dir, "-o", filepath.Join(disk, "x"))...)
 		if err == nil || !strings.Contains(got, "no space left on device") || strings.Count(got, "\n") != 1 {
 			t.Errorf("%q: %v: %s", args, err, got)

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package report sums what a job has sent for a page that people look at: the fabric with the load of each
+// link over time, who sent to whom, and where the time of each call went.
+package report
+
+import "encoding/json"
+
+// Format is the name of the document. A change of what a field means changes the number.
+const Format = "ddlemu.report/1"
+
+// Data is the document that the page shows. Times are ns of the emulated network, without the time scale,
+// from the first thing that was recorded.
+type Data struct {
+	Format    string     `json:"format"`
+	Version   string     `json:"version"` // of ddlemu
+	Jobs      []string   `json:"jobs"`
+	Clock     string     `json:"clock"`
+	TimeScale int64      `json:"time_scale"`
+	Span      int64      `json:"span_ns"`
+	Notes     []string   `json:"notes"`
+	Outcomes  []Outcome  `json:"outcomes"` // of the jobs that have one
+	Fabric    Map        `json:"fabric"`
+	Ranks     []Rank     `json:"ranks"`
+	Functions []Function `json:"functions"` // the longest first
+	Causes    []Cause    `json:"causes"`
+	Calls     []Call     `json:"calls"` // in the order of their starts
+	AllCalls  int        `json:"all_calls"`
+	Load      Load       `json:"load"`
+	Messages  Messages   `json:"messages"`
+}
+
+// Outcome is what a job's command printed at its end: the verdict, and the rows of bench.
+type Outcome struct {
+	Job    int             `json:"job"`    // place in Jobs
+	Result json.RawMessage `json:"result"` // as `ddlemu bench --json` prints it; of `ddlemu run` without rows
+}
+
+// Map is the fabric as a graph with places.
+type Map struct {
+	Name     string   `json:"name"`
+	Width    float64  `json:"width"`
+	Height   float64  `json:"height"`
+	Vertices []Vertex `json:"vertices"`
+	Hops     []Hop    `json:"hops"` // all of the fabric on which something happened, and all ports and links between switches
+}
+
+// Vertex is a NIC or a switch.
+type Vertex struct {
+	Name   string  `json:"name"`
+	Switch bool    `json:"switch"`
+	Node   int     `json:"node"` // of a NIC
+	X      float64 `json:"x"`
+	Y      float64 `json:"y"`
+}
+
+// Hop is a port of a NIC, or a link. Its load is the entry of Load with the same place.
+type Hop struct {
+	Name      string  `json:"name"`
+	From      int     `json:"from"` // place in Vertices; -1: it is not drawn
+	To        int     `json:"to"`
+	Bandwidth float64 `json:"bandwidth_bps"`
+	Latency   int64   `json:"latency_ns"`
+	Loss      bool    `json:"loss"`
+	Down      bool    `json:"down"` // at the begin
+	Bytes     uint64  `json:"bytes"`
+	Busy      int64   `json:"busy_ns"`
+	Again     uint64  `json:"packets_sent_again"`
+}
+
+// Rank is a rank of a job.
+type Rank struct {
+	Job  int `json:"job"` // place in Jobs
+	Rank int `json:"rank"`
+	Node int `json:"node"`
+}
+
+// Function is the calls of one function.
+type Function struct {
+	Name     string  `json:"name"`
+	Calls    int     `json:"calls"`
+	Time     int64   `json:"time_ns"`
+	Messages int     `json:"messages"`
+	Bytes    uint64  `json:"bytes"`
+	Parts    []Part  `json:"parts"`   // the largest first
+	Traffic  []Pair  `json:"traffic"` // who sent how much to whom
+	Sizes    []Class `json:"sizes"`
+}
+
+// Pair is what one rank sent to another. Ranks are places in Data.Ranks.
+type Pair struct {
+	From     int    `json:"from"`
+	To       int    `json:"to"`
+	Messages int    `json:"messages"`
+	Bytes    uint64 `json:"bytes"`
+}
+
+// Class is the messages of more than half of Most bytes, up to Most.
+type Class struct {
+	Most     uint64 `json:"most"`
+	Messages int    `json:"messages"`
+	Bytes    uint64 `json:"bytes"`
+}
+
+// Cause is why time passed.
+type Cause struct {
+	Kind string `json:"kind"` // as of `ddlemu why --json`
+	Text string `json:"text"`
+}
+
+// Part is a time with one cause, a place in Data.Causes.
+type Part struct {
+	Cause int   `json:"cause"`
+	Time  int64 `json:"time_ns"`
+}
+
+// Call is where the time of a call went.
+type Call struct {
+	Function int    `json:"function"` // place in Functions
+	Sequence int    `json:"sequence"`
+	Job      int    `json:"job"`
+	Start    int64  `json:"start_ns"`
+	Time     int64  `json:"time_ns"`
+	Bytes    uint64 `json:"bytes"`
+	Messages int    `json:"messages"`
+	LastRank string `json:"last_rank"`
+	Parts    []Part `json:"parts"`          // the largest first
+	Path     []Part `json:"path,omitempty"` // of the longest calls: the same time in its order
+}
+
+// Load is what each hop of Map.Hops did in each window of time.
+type Load struct {
+	Window int64      `json:"window_ns"`
+	Hops   []HopLoads `json:"hops"`
+}
+
+// HopLoads are the windows of one hop; empty if nothing happened.
+type HopLoads struct {
+	Busy  []int    `json:"busy"`           // per mille of each window
+	Queue []int64  `json:"queue"`          // the most bytes that waited in each
+	Down  []Period `json:"down,omitempty"` // when it was down
+}
+
+// Period is a time from its begin to its end.
+type Period [2]int64
+
+// Messages is messages in columns, in the order of their posts.
+type Messages struct {
+	All      int      `json:"all"`
+	Arrived  int      `json:"arrived"` // of these, those with the longest transfers are here
+	Call     []int    `json:"call"`
+	From     []int    `json:"from"` // places in Data.Ranks
+	To       []int    `json:"to"`
+	Bytes    []uint64 `json:"bytes"`
+	Posted   []int64  `json:"posted_ns"`
+	Transfer []int64  `json:"transfer_ns"` // from the sender's post to the last byte
+	Waited   []int64  `json:"waited_ns"`   // its first segment, on all its hops
+	Again    []uint64 `json:"packets_sent_again"`
+}

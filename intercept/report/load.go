@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/ddlemu/ddlemu/configs/units"
+	"github.com/ddlemu/ddlemu/shaper/fabric"
+	"github.com/ddlemu/ddlemu/shaper/link"
+)
+
+// fabric draws the fabric: all ports and links between switches. Links between NICs are listed if something
+// happened there, and drawn if they are slower than the sender's port, or were down.
+func (m *maker) fabric() {
+	f := m.Fabric.Fabric
+	g := &m.data.Fabric
+	g.Name, g.Hops, m.data.Load.Hops = f.Config.Name, []Hop{}, []HopLoads{}
+	g.Vertices, g.Width, g.Height = places(f)
+	rate := map[int]uint64{} // of each NIC's port
+	for _, x := range f.Hops {
+		if x.Kind == fabric.TxPort {
+			rate[x.Src] = x.Spec.Bandwidth
+		}
+	}
+	for h, x := range f.Hops {
+		hop := Hop{
+			Name: f.HopName(h), From: -1, To: -1, Latency: x.Spec.Latency.Nanoseconds(), Loss: x.Spec.Loss != link.Loss{}, Down: x.Spec.Down,
+		}
+		if x.Spec.Bandwidth != uint64(units.Unlimited) {
+			hop.Bandwidth = float64(x.Spec.Bandwidth)
+		}
+		switch x.Kind {
+		case fabric.TxPort:
+			hop.From, hop.To = x.Src, f.NICs()+homeOf(f, x.Src)
+		case fabric.RxPort:
+			hop.From, hop.To = f.NICs()+homeOf(f, x.Src), x.Src
+		case fabric.Trunk:
+			hop.From, hop.To = f.NICs()+x.Src, f.NICs()+x.Dst
+		default:
+			slow := hop.Bandwidth > 0 && (rate[x.Src] == 0 || x.Spec.Bandwidth < rate[x.Src]) || len(m.down(h)) > 0
+			if len(m.OnHop(h)) == 0 && !slow {
+				continue
+			}
+			if slow {
+				hop.From, hop.To = x.Src, x.Dst
+			}
+		}
+		g.Hops, m.hops = append(g.Hops, hop), append(m.hops, h)
+	}
+}
+
+// How fine the load over time is: so many windows, fewer on a large fabric, so that a page stays small.
+const (
+	mostWindows  = 400
+	leastWindows = 40
+	mostPoints   = 400_000
+)
+
+// load sums what each hop did in each window.
+func (m *maker) load() {
+	windows := int64(max(leastWindows, min(mostWindows, mostPoints/max(len(m.hops), 1))))
+	window := max(m.scale, (m.last-m.first+windows)/windows)
+	m.data.Load.Window = m.ns(window)
+	for i, h := range m.hops {
+		hop := &m.data.Fabric.Hops[i]
+		busy, queue := make([]int64, windows), make([]int64, windows)
+		var waits []level
+		for _, n := range m.OnHop(h) {
+			p := &m.Passes[n]
+			hop.Bytes, hop.Busy = hop.Bytes+uint64(p.Bytes), hop.Busy+p.Dur
+			if p.Hop == 0 {
+				hop.Again += uint64(p.Retransmitted)
+			}
+			occupy(busy, window, p.Start-m.first, p.Start-m.first+p.Dur)
+			if p.Start > p.Ready && p.Bytes > 0 {
+				waits = append(waits, level{p.Ready - m.first, int64(p.Bytes)}, level{p.Start - m.first, -int64(p.Bytes)})
+			}
+		}
+		hop.Busy = m.ns(hop.Busy)
+		most(queue, window, waits)
+		loads := HopLoads{Busy: []int{}, Queue: []int64{}, Down: m.down(h)}
+		if len(m.OnHop(h)) > 0 {
+			for w := range busy {
+				loads.Busy = append(loads.Busy, int((1000*busy[w]+window/2)/window))
+			}
+			loads.Queue = queue
+		}
+		m.data.Load.Hops = append(m.data.Load.Hops, loads)
+	}
+}
+
+// occupy adds a time to the windows in which it is.
+func occupy(busy []int64, window, begin, end int64) {
+	for begin < end {
+		w := begin / window
+		if w < 0 || w >= int64(len(busy)) {
+			return
+		}
+		next := min(end, (w+1)*window)
+		busy[w] += next - begin
+		begin = next
+	}
+}
+
+// level is bytes that begin or cease to wait.
+type level struct{ time, bytes int64 }
+
+// most is the most bytes that waited in each window.
+func most(queue []int64, window int64, all []level) {
+	slices.SortFunc(all, func(a, b level) int { return cmp.Or(cmp.Compare(a.time, b.time), cmp.Compare(a.bytes, b.bytes)) })
+	now, at := int64(0), int64(0) // what waits before the next change, and the window that it is counted in
+	for i, l := range all {
+		last := min(max((l.time-1)/window, 0), int64(len(queue))-1) // the window just before the change
+		for at < last {
+			at++
+			queue[at] = max(queue[at], now)
+		}
+		now += l.bytes
+		if i+1 < len(all) && all[i+1].time == l.time {
+			continue
+		}
+		at = min(max(l.time/window, 0), int64(len(queue))-1)
+		queue[at] = max(queue[at], now)
+	}
+}
+
+// down are the times in which a hop was down.
+func (m *maker) down(h int) (all []Period) {
+	is, since := m.Fabric.Hops[h].Spec.Down, m.first
+	for _, c := range m.Fabric.Changes {
+		switch {
+		case c.Hop != h:
+		case c.Spec.Down && !is:
+			is, since = true, max(c.Time, m.first)
+		case !c.Spec.Down && is:
+			is = false
+			all = append(all, Period{m.time(since), m.time(max(c.Time, since))})
+		}
+	}
+	if is {
+		all = append(all, Period{m.time(since), m.time(m.last)})
+	}
+	return all
+}

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// The document that the page shows: package report in Go makes it and says what each field means.
+
+export interface Data {
+  format: string;
+  version: string;
+  jobs: string[];
+  clock: string;
+  time_scale: number;
+  span_ns: number;
+  notes: string[];
+  outcomes: Outcome[];
+  fabric: Fabric;
+  ranks: Rank[];
+  functions: Func[];
+  causes: Cause[];
+  calls: Call[];
+  all_calls: number;
+  load: Load;
+  messages: Messages;
+}
+
+export interface Outcome {
+  job: number;
+  result: Result;
+}
+
+// Result is what `ddlemu bench --json` prints. That of `ddlemu run` has no header and no rows.
+export interface Result {
+  header?: { collective: string; nccl: string; ranks: number; nodes: number; notes: string[] };
+  rows?: Row[];
+  verdict: string;
+  reasons: string[] | null;
+  notes?: string[] | null;
+}
+
+export interface Row {
+  size: number;
+  type: string;
+  redop: string;
+  inplace: boolean;
+  time_us: number;
+  expected_us: number | null;
+  diff_percent: number | null;
+  expected_spread_percent: number | null;
+  busbw_gbs: number;
+  algo: string | null;
+  proto: string | null;
+}
+
+export interface Fabric {
+  name: string;
+  width: number;
+  height: number;
+  vertices: Vertex[];
+  hops: Hop[];
+}
+
+export interface Vertex {
+  name: string;
+  switch: boolean;
+  node: number;
+  x: number;
+  y: number;
+}
+
+export interface Hop {
+  name: string;
+  from: number;
+  to: number;
+  bandwidth_bps: number;
+  latency_ns: number;
+  loss: boolean;
+  down: boolean;
+  bytes: number;
+  busy_ns: number;
+  packets_sent_again: number;
+}
+
+export interface Rank {
+  job: number;
+  rank: number;
+  node: number;
+}
+
+export interface Func {
+  name: string;
+  calls: number;
+  time_ns: number;
+  messages: number;
+  bytes: number;
+  parts: Part[];
+  traffic: Pair[];
+  sizes: SizeClass[];
+}
+
+export interface Pair {
+  from: number;
+  to: number;
+  messages: number;
+  bytes: number;
+}
+
+export interface SizeClass {
+  most: number;
+  messages: number;
+  bytes: number;
+}
+
+export interface Cause {
+  kind: string;
+  text: string;
+}
+
+export interface Part {
+  cause: number;
+  time_ns: number;
+}
+
+export interface Call {
+  function: number;
+  sequence: number;
+  job: number;
+  start_ns: number;
+  time_ns: number;
+  bytes: number;
+  messages: number;
+  last_rank: string;
+  parts: Part[];
+  path?: Part[];
+}
+
+export interface Load {
+  window_ns: number;
+  hops: HopLoads[];
+}
+
+export interface HopLoads {
+  busy: number[];
+  queue: number[];
+  down?: [number, number][];
+}
+
+export interface Messages {
+  all: number;
+  arrived: number;
+  call: number[];
+  from: number[];
+  to: number[];
+  bytes: number[];
+  posted_ns: number[];
+  transfer_ns: number[];
+  waited_ns: number[];
+  packets_sent_again: number[];
+}

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// How figures are written.
+
+function scaled(value: number, step: number, names: string[]): string {
+  let i = 0;
+  while (Math.abs(value) >= step && i < names.length - 1) {
+    value /= step;
+    i++;
+  }
+  const digits = i === 0 || Math.abs(value) >= 100 ? 0 : Math.abs(value) >= 10 ? 1 : 2;
+  return `${value.toFixed(Number.isInteger(value) ? 0 : digits)} ${names[i]}`;
+}
+
+export const time = (ns: number): string => scaled(ns, 1000, ["ns", "us", "ms", "s"]);
+export const bytes = (n: number): string => scaled(n, 1024, ["B", "KiB", "MiB", "GiB", "TiB"]);
+export const rate = (bps: number): string => (bps === 0 ? "unlimited" : scaled(bps, 1000, ["b/s", "kb/s", "Mb/s", "Gb/s", "Tb/s"]));
+export const count = (n: number, noun: string): string => `${n.toLocaleString("en")} ${noun}${n === 1 ? "" : "s"}`;
+export const percent = (share: number): string => `${(100 * share).toFixed(share !== 0 && Math.abs(share) < 0.1 ? 1 : 0)} %`;

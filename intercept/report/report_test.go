@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/ddlemu/ddlemu/intercept/replay"
+	"github.com/ddlemu/ddlemu/intercept/replay/replaytest"
+	"github.com/ddlemu/ddlemu/intercept/why"
+)
+
+// twoJobs is the document of replaytest.TwoJobs, on a fabric with what else the lines say.
+func twoJobs(t *testing.T, lines ...string) *Data {
+	t.Helper()
+	f := replaytest.Fabric(t, 3, lines...)
+	p, err := replay.Play(f, replaytest.TwoJobs(t, f))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := why.Of(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return New(p, r)
+}
+
+// Three messages of 1.25 MB on links of 100 Gb/s: each occupies its sender's port and the receiver's for 100 us. The
+// receiver's port is shared by both jobs.
+func TestTwoJobs(t *testing.T) {
+	d := twoJobs(t)
+	busy := map[string]int64{}
+	for i, h := range d.Fabric.Hops {
+		busy[h.Name] = h.Busy / 100 * 100 // each segment is rounded up to a ns
+		sum := int64(0)
+		for _, b := range d.Load.Hops[i].Busy {
+			sum += int64(b) * d.Load.Window / 1000
+		}
+		if off := sum - h.Busy; max(off, -off) > h.Busy/100 {
+			t.Errorf("%s: the windows sum to %d ns, all is %d", h.Name, sum, h.Busy)
+		}
+	}
+	ports := map[string]int64{}
+	for _, name := range []string{"node0 tx", "node2 tx", "node1 rx"} {
+		ports[name] = busy[name]
+	}
+	if diff := cmp.Diff(map[string]int64{"node0 tx": 200_000, "node2 tx": 100_000, "node1 rx": 300_000}, ports); diff != "" {
+		t.Error(diff)
+	}
+	want := []Pair{{From: 0, To: 1, Messages: 2, Bytes: 2_500_000}, {From: 2, To: 3, Messages: 1, Bytes: 1_250_000}}
+	if diff := cmp.Diff(want, d.Functions[0].Traffic); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]Class{{Most: 1 << 21, Messages: 3, Bytes: 3_750_000}}, d.Functions[0].Sizes); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]Rank{{0, 0, 0}, {0, 1, 1}, {1, 0, 2}, {1, 1, 1}}, d.Ranks); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// The parts of each call sum to its time, those of a function to that of its calls, and the path has the same parts.
+func TestPartsSum(t *testing.T) {
+	d := twoJobs(t)
+	if d.AllCalls != 3 || len(d.Calls) != 3 {
+		t.Fatalf("%d calls of %d", len(d.Calls), d.AllCalls)
+	}
+	sum := func(parts []Part) (ns int64) {
+		for _, p := range parts {
+			ns += p.Time
+			if p.Cause < 0 || p.Cause >= len(d.Causes) {
+				t.Errorf("there is no cause %d", p.Cause)
+			}
+		}
+		return ns
+	}
+	all := int64(0)
+	for _, c := range d.Calls {
+		if sum(c.Parts) != c.Time || sum(c.Path) != c.Time {
+			t.Errorf("call %d: parts %d, path %d, time %d", c.Sequence, sum(c.Parts), sum(c.Path), c.Time)
+		}
+		all += c.Time
+	}
+	if f := d.Functions[0]; f.Time != all || sum(f.Parts) != all || f.Calls != 3 {
+		t.Errorf("function: %+v, calls take %d", f, all)
+	}
+}
+
+// The second job's message waits at the receiver's port for the first one's.
+func TestMessages(t *testing.T) {
+	m := twoJobs(t).Messages
+	if m.All != 3 || m.Arrived != 3 || len(m.Posted) != 3 {
+		t.Fatalf("%+v", m)
+	}
+	for i := range m.Posted {
+		if m.Transfer[i] < 101_000 || m.Bytes[i] != 1_250_000 || m.Call[i] < 0 {
+			t.Errorf("message %d: %+v", i, m)
+		}
+	}
+	if m.Waited[0]+m.Waited[1] == 0 {
+		t.Error("two messages at one port, and none waited")
+	}
+}
+
+// With half the rate on one link, that link is drawn as an arc, because it takes time there.
+func TestLinksBetweenNICs(t *testing.T) {
+	d := twoJobs(t, "links:\n  - {match: \"node0:node1\", bandwidth: 50Gbps}")
+	for _, h := range d.Fabric.Hops {
+		if h.Name == "node0:node1" && (h.From != 0 || h.To != 1 || h.Bandwidth != 50e9 || h.Busy/100 != 4000) {
+			t.Errorf("%+v", h)
+		}
+	}
+}
+
+// All vertices are on the map, and no two are at one place.
+func TestPlaces(t *testing.T) {
+	for name, lines := range map[string]string{
+		"star":      "",
+		"leafspine": "topology: {kind: leaf-spine, leaves: 4, spines: 2, trunk: {latency: 1us}}",
+		"rails":     "gpus_per_node: 2\nnics_per_node: 2\ntopology: {kind: rail, spines: 2, trunk: {latency: 1us}}",
+		"torus":     "topology: {kind: torus, dims: [2, 2, 2], trunk: {latency: 1us}}",
+		"dragonfly": "topology: {kind: dragonfly, groups: 2, routers: 2, trunk: {latency: 1us}}",
+		"fat tree":  "topology: {kind: fat-tree, k: 4, trunk: {latency: 1us}}",
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := replaytest.Fabric(t, 8, lines)
+			vertices, width, height := places(f.Fabric)
+			seen := map[[2]float64]string{}
+			for _, v := range vertices {
+				at := [2]float64{v.X, v.Y}
+				if other, ok := seen[at]; ok {
+					t.Errorf("%s is where %s is", v.Name, other)
+				}
+				seen[at] = v.Name
+				if v.X < edge || v.Y < edge || v.X > width-edge || v.Y > height-edge {
+					t.Errorf("%s is outside of the map: %v", v.Name, at)
+				}
+			}
+		})
+	}
+}
+
+// What waits is the same with a sum over all of time, at every window's begin.
+func TestPropertyMost(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		const window, windows = 10, 20
+		var all []level
+		waiting := make([]int64, window*windows)
+		for range rapid.IntRange(0, 12).Draw(t, "waits") {
+			begin := rapid.Int64Range(0, window*windows-2).Draw(t, "begin")
+			end := rapid.Int64Range(begin+1, window*windows-1).Draw(t, "end")
+			bytes := rapid.Int64Range(1, 5).Draw(t, "bytes")
+			all = append(all, level{begin, bytes}, level{end, -bytes})
+			for at := begin; at < end; at++ {
+				waiting[at] += bytes
+			}
+		}
+		want, got := make([]int64, windows), make([]int64, windows)
+		for at, n := range waiting {
+			want[at/window] = max(want[at/window], n)
+		}
+		most(got, window, all)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Fatal(diff)
+		}
+	})
+}
+
+func TestOutcomes(t *testing.T) {
+	with, without, foreign := t.TempDir(), t.TempDir(), t.TempDir()
+	if err := WriteOutcome(with, map[string]string{"verdict": "VALID"}); err != nil {
+		t.Fatal(err)
+	}
+	got, err := Outcomes([]string{without, with})
+	if err != nil || len(got) != 1 || got[0].Job != 1 {
+		t.Fatalf("%v, %v", got, err)
+	}
+	var r struct{ Verdict string }
+	if err := json.Unmarshal(got[0].Result, &r); err != nil || r.Verdict != "VALID" {
+		t.Errorf("%s, %v", got[0].Result, err)
+	}
+	for _, text := range []string{"", "{", "[1]", `{"a": 1}`} {
+		if err := os.WriteFile(filepath.Join(foreign, outcomeFile), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Outcomes([]string{foreign}); err == nil {
+			t.Errorf("%q was taken", text)
+		}
+	}
+}
