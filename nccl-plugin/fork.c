@@ -17,7 +17,7 @@ __attribute__((constructor)) static void watch_forks(void) { pthread_atfork(NULL
 int net_refused(void)
 {
 	static const char why[] =
-		"ddlemu: NCCL was called in a process that was forked after NCCL had loaded libgoemu.so, which can't work: start such a process with spawn or exec\n";
+		"ddlemu: NCCL was called in a process that was forked after libgoemu.so was loaded, which can't work: start such a process with spawn or exec\n";
 	static int said;
 	if (!net_forked())
 		return 0;

@@ -4,6 +4,7 @@
 #include "glue.h"
 
 #include <dlfcn.h>
+#include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/auxv.h>
@@ -20,6 +21,26 @@ void net_log(int level, const char *text)
 	net_logger log = __atomic_load_n(&logger, __ATOMIC_ACQUIRE);
 	if (log != NULL)
 		log(level, level == NET_LOG_WARN ? ~0ul : NET_LOG_INIT_NET, "goemu", 0, "NET/goemu : %s", text);
+}
+
+// NCCL may be in any library, or in the program: it is in the one that has the logger.
+int net_nccl_version(void)
+{
+	Dl_info info;
+	net_logger log = __atomic_load_n(&logger, __ATOMIC_ACQUIRE);
+	struct link_map *map;
+	if (log == NULL || dladdr1((void *)(uintptr_t)log, &info, (void **)&map, RTLD_DL_LINKMAP) == 0)
+		return 0;
+	// The name of the program itself is "".
+	void *library = dlopen(map->l_name[0] == 0 ? NULL : map->l_name, RTLD_LAZY | RTLD_NOLOAD);
+	if (library == NULL)
+		return 0;
+	int (*get)(int *) = (int (*)(int *))(uintptr_t)dlsym(library, "ncclGetVersion");
+	int version = 0;
+	if (get != NULL && get(&version) != 0)
+		version = 0;
+	dlclose(library);
+	return version;
 }
 
 int net_secure(void) { return getauxval(AT_SECURE) != 0; }

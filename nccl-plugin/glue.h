@@ -56,6 +56,12 @@ int net_gpu_memory(int *fd, void **base, size_t *size);
 // the clock is real.
 void net_set_ledger(void *next, void *records, uint64_t mask, const void *virtual_clock);
 
+// Gives the ranges of the program (ranges.h) the place for their names in that ledger, and the count of lost ranges.
+void net_set_ranges(void *used, void *names, void *lost);
+
+// The version of the NCCL that has given the logger, as ncclGetVersion says it; 0 if it is not known.
+int net_nccl_version(void);
+
 // The calls with which the software CUDA tells that ledger what messages are for (struct ddlemu_ledger_calls), and
 // hands them over: -1 if this process has no software CUDA, or one that does not take them.
 const void *net_ledger_calls(void);

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 	"unsafe"
@@ -22,7 +23,10 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
-const profilerEnv = "NCCL_PROFILER_PLUGIN"
+const (
+	profilerEnv  = "NCCL_PROFILER_PLUGIN"
+	injectionEnv = "NVTX_INJECTION64_PATH"
+)
 
 // ledgerRecords is how many records a ledger keeps: 64 MiB.
 const ledgerRecords = 1 << 20
@@ -40,6 +44,7 @@ func (m *member) openLedger(r state.Rank) error {
 	l, err := ledger.Create(ledger.Path(dir, r.Rank, os.Getpid()), ledgerRecords, ledger.Info{
 		FabricID: m.file.ID(), Job: uint32(m.participant.Job().Index()), Rank: uint32(r.Rank), Node: uint32(r.Node), World: uint32(r.World),
 		PID: uint32(os.Getpid()), Virtual: m.file.Virtual(), TimeScale: int64(m.file.Fixed().TimeScale), Begun: m.file.Now(), BegunRealtime: time.Now().UnixNano(),
+		NCCL: int(C.net_nccl_version()),
 	})
 	if err != nil {
 		return fmt.Errorf("%s: %w", ledger.Env, err)
@@ -50,6 +55,9 @@ func (m *member) openLedger(r state.Rank) error {
 	e.SetLedger(l)
 	next, records, mask := l.View()
 	C.net_set_ledger(next, records, C.uint64_t(mask), e.Clock())
+	used, names, lost := l.Ranges()
+	C.net_set_ranges(used, names, lost)
+	checkInjection()
 	m.offerProfiler()
 	C.net_set_ledger_calls(C.net_ledger_calls()) // a real GPU has no such kernels
 	return nil
@@ -74,6 +82,22 @@ func (m *member) offerProfiler() {
 	name := C.CString(profilerEnv)
 	defer C.free(unsafe.Pointer(name))
 	C.net_setenv(name, path)
+}
+
+// checkInjection warns if NVTX gives the program's ranges to another copy of this library: it has no ledger.
+func checkInjection() {
+	path := getenv(injectionEnv)
+	if filepath.Base(path) != "libgoemu.so" {
+		return
+	}
+	own := C.GoString(C.net_path())
+	users, err := os.Stat(path)
+	if this, errThis := os.Stat(own); err != nil || errThis != nil || os.SameFile(users, this) {
+		return
+	}
+	text := fmt.Sprintf("the program's NVTX ranges are not recorded: %s is %s, but NCCL uses %s: set it to that one", injectionEnv, path, own)
+	fmt.Fprintf(os.Stderr, "ddlemu: %s\n", text)
+	logLine(C.NET_LOG_WARN, text)
 }
 
 // describeFabric notes, beside the ledger, what the fabric is, and from then on how it changes.

@@ -139,6 +139,9 @@ func runBench(ctx context.Context, g *global, o *benchOptions, collective string
 	if e.Trace, err = makeTrace(o.Trace, &e.Config); err != nil {
 		return err
 	}
+	if e.Trace != "" {
+		g.injection(e.Layout)
+	}
 	var outcome bytes.Buffer
 	e.Printer, e.LastOnly, e.Strict = o.printer(g, &outcome), g.JSON || o.CSV || !isTerminal(g.Stdout), o.Strict
 	out, err := emulate.Run(ctx, e)

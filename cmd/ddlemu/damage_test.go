@@ -38,6 +38,10 @@ func damagedJob(t *testing.T, dir string) (paths []string) {
 				ledger.Record{Kind: ledger.Send, Conn: rank, Op: 2, Msg: i, Size: 5000, Posted: at, Modelled: at + 3000, Returned: at + 3000},
 				ledger.Record{Kind: ledger.Receive, Conn: 1 - rank, Op: 3, Msg: i, Size: 5000, Posted: 1000, Modelled: at + 1500, Returned: at + 1500})
 		}
+		l.Ranges = []ledger.Range{
+			{Thread: 100 + rank, Name: "step", Begun: 900, Ended: 9900}, {Thread: 100 + rank, Name: "forward", Depth: 1, Order: 1, Begun: 950, Ended: 1000},
+			{Thread: 7, Style: ledger.Started, Order: 2, Begun: 980}, {Style: ledger.Mark, Order: 3, Begun: 980, Ended: 980},
+		}
 		paths = append(paths, ledgertest.Write(t, dir, 64, l))
 	}
 	return paths
@@ -55,14 +59,14 @@ func TestPropertyDamagedLedgers(t *testing.T) {
 		}
 		good = append(good, b)
 	}
-	const connections, records, record = 4096, 4096 + 64*16384, 64
+	const connections, records, record = 4096, 4096 + 64*16384 + 1<<20, 64
 	rapid.Check(t, func(t *rapid.T) {
 		which := rapid.IntRange(0, len(paths)-1).Draw(t, "ledger")
 		b := bytes.Clone(good[which])
 		for range rapid.IntRange(1, 6).Draw(t, "places") {
 			at := connections + 8*rapid.IntRange(0, 15).Draw(t, "word")
 			if rapid.Bool().Draw(t, "record") {
-				at = records + 8*rapid.IntRange(0, 19*record/8-1).Draw(t, "word")
+				at = records + 8*rapid.IntRange(0, 23*record/8-1).Draw(t, "word")
 			}
 			value := rapid.OneOf(rapid.Uint64(), rapid.Uint64Range(0, 70), rapid.Just(uint64(1)<<63-1)).Draw(t, "value")
 			if at%64 >= 8 || at < records {

@@ -22,7 +22,7 @@ func newDiffCommand(g *global) *cobra.Command {
 		Short: "Say why one traced job took longer than another",
 		Long: `Compares two jobs that were recorded with --trace: on other fabrics, with another version
 of NCCL, or before and after a change of a program. It prints what differs in the
-fabrics and in NCCL's choices, the time of each function in both, and by which causes the
+fabrics, the version of NCCL and in NCCL's choices, the time of each function in both, and by which causes the
 times differ, those that contribute most first. The causes are those of ddlemu why; their
 differences sum to that of the whole.
 
@@ -90,7 +90,8 @@ func runDiff(g *global, dirs []string, most int) error {
 	}
 	printDiff(g.Stdout, dirs, r, settings, most)
 	for i, dir := range dirs {
-		fmt.Fprintf(g.Stdout, "clock of %s: %s, time scale %d\n", dir, clockName(runs[i].Trace), runs[i].Trace.Ranks[0].TimeScale)
+		t := runs[i].Trace
+		fmt.Fprintf(g.Stdout, "%s: NCCL %s; clock: %s, time scale %d\n", dir, ncclName(t), clockName(t), t.Ranks[0].TimeScale)
 	}
 	for _, note := range notes {
 		fmt.Fprintf(g.Stdout, "note: %s\n", note)
@@ -163,10 +164,13 @@ func orDash(text string) string {
 
 func diffJSON(runs [2]*diff.Run, r *diff.Result, settings []diff.Setting, notes []string) any {
 	type side struct {
+		NCCL      string `json:"nccl"`
 		Clock     string `json:"clock"`
 		TimeScale int64  `json:"time_scale"`
 	}
-	sideOf := func(run *diff.Run) side { return side{clockName(run.Trace), run.Trace.Ranks[0].TimeScale} }
+	sideOf := func(run *diff.Run) side {
+		return side{ncclName(run.Trace), clockName(run.Trace), run.Trace.Ranks[0].TimeScale}
+	}
 	return struct {
 		A         side            `json:"a"`
 		B         side            `json:"b"`

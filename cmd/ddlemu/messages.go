@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/cuda/locate"
 	"github.com/ddlemu/ddlemu/intercept/messages"
 	"github.com/ddlemu/ddlemu/shaper/ledger"
 )
@@ -29,6 +30,15 @@ func makeTrace(dir string, c *configs.Fabric) (string, error) {
 		return "", badInput("--trace: %w", err)
 	}
 	return path, nil
+}
+
+// injection is the variable by which the plugin gets the ranges of a program, by NVTX. It says if the user's is kept.
+func (g *global) injection(layout locate.Layout) []string {
+	env, users := layout.Injection(g.Getenv)
+	if users != "" {
+		g.warn("%s=%s is kept, so the program's NVTX ranges are not recorded: unset it to record them", locate.InjectionEnv, users)
+	}
+	return env
 }
 
 func newMessagesCommand(g *global) *cobra.Command {

@@ -294,5 +294,9 @@ func (o *runOptions) libraries(g *global) ([]string, error) {
 	} else if o.NCCL != "" {
 		return nil, badInput("--nccl %s chooses a version for the software CUDA: add --soft-cuda", o.NCCL)
 	}
-	return append(locate.NetEnv(g.Getenv), libs.Env(layout)), nil
+	env := append(locate.NetEnv(g.Getenv), libs.Env(layout))
+	if o.Trace != "" {
+		env = append(env, g.injection(layout)...)
+	}
+	return env, nil
 }

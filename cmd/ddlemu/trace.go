@@ -44,7 +44,8 @@ func newTraceCommand(g *global) *cobra.Command {
 		Long: `Writes a timeline of what a job has recorded with --trace, for https://ui.perfetto.dev:
 where the time of each call went, the calls of each rank, each message at its sender, at
 its receiver and on each port and link that it occupied, with arrows between them, and
-the rate and the queue of each port and link.
+the rate and the queue of each port and link. If the program marks its phases by NVTX,
+they are above the calls of its rank.
 
 With --with, PyTorch's own traces (torch.profiler's export_chrome_trace) are beside it in
 one archive, on one time axis. That needs a job on the real clock.
@@ -204,8 +205,8 @@ func (o *traceOptions) window(t *messages.Trace, clock timeline.Clock) int64 {
 
 func printTraced(w io.Writer, o *traceOptions, t *messages.Trace, r *why.Report, with []*archive.Trace, clock timeline.Clock) {
 	fmt.Fprintf(w, "%s: %s, %s, averages over %s; open it at https://ui.perfetto.dev\n",
-		o.Output, units.Count(len(t.Calls), "call"), units.Count(len(t.Messages), "message"), time.Duration(o.window(t, clock)))
-	notes := whyNotes(t, r)
+		o.Output, counted(t), units.Count(len(t.Messages), "message"), time.Duration(o.window(t, clock)))
+	notes := append(whyNotes(t, r), rangeNotes(t)...)
 	if scale := t.Ranks[0].TimeScale; len(with) > 0 && scale > 1 {
 		notes = append(notes, fmt.Sprintf("times are real ones, as PyTorch's are: those of the emulated network are %d times shorter", scale))
 	}
@@ -216,4 +217,30 @@ func printTraced(w io.Writer, o *traceOptions, t *messages.Trace, r *why.Report,
 		}
 	}
 	printBasis(w, t, "", notes)
+}
+
+// counted is how many calls and ranges there are.
+func counted(t *messages.Trace) string {
+	calls := units.Count(len(t.Calls), "call")
+	if len(t.Ranges) == 0 {
+		return calls
+	}
+	return calls + ", " + units.Count(len(t.Ranges), "range")
+}
+
+// rangeNotes say what is missing of the programs' ranges.
+func rangeNotes(t *messages.Trace) (notes []string) {
+	open := 0
+	for i := range t.Ranges {
+		if t.Ranges[i].Ended == 0 {
+			open++
+		}
+	}
+	if open > 0 {
+		notes = append(notes, fmt.Sprintf("%s had not ended: drawn to the end of the trace, with a mark \"not ended\"", units.Count(open, "range")))
+	}
+	if n := t.LostRanges; n > 0 {
+		notes = append(notes, fmt.Sprintf("%s lost, or their names: a rank had no place for more", units.Count(int(n), "range")))
+	}
+	return notes
 }

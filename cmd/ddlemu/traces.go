@@ -5,6 +5,8 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -110,4 +112,22 @@ func missingLedgers(t *messages.Trace) []string {
 		notes = append(notes, path+" ends too early")
 	}
 	return notes
+}
+
+// ncclName is the version of NCCL that the ranks have used, or the versions if they differ.
+func ncclName(t *messages.Trace) string {
+	var all []string
+	for _, r := range t.Ranks {
+		all = append(all, versionOfNCCL(r.NCCL))
+	}
+	slices.Sort(all)
+	return strings.Join(slices.Compact(all), " and ")
+}
+
+// versionOfNCCL is the text for NCCL's number of a version: 2 * 10000 + 29 * 100 + 7 for 2.29.7.
+func versionOfNCCL(number int) string {
+	if number == 0 {
+		return "unknown"
+	}
+	return fmt.Sprintf("%d.%d.%d", number/10000, number/100%100, number%100)
 }

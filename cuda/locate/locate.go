@@ -158,3 +158,24 @@ func NetEnv(getenv func(string) string) []string {
 	}
 	return env
 }
+
+// InjectionEnv names the library that NVTX loads in each process that uses it.
+const InjectionEnv = "NVTX_INJECTION64_PATH"
+
+// Injection is the variable that makes NVTX load the plugin, which records the program's ranges. If the user has named
+// another library, there is none, and users is that library.
+func (l Layout) Injection(getenv func(string) string) (env []string, users string) {
+	path := filepath.Join(l.Plugin, "libgoemu.so")
+	users = getenv(InjectionEnv)
+	if users == "" {
+		return []string{InjectionEnv + "=" + path}, ""
+	}
+	own, err := os.Stat(path)
+	if err != nil {
+		return nil, users
+	}
+	if its, err := os.Stat(users); err == nil && os.SameFile(own, its) {
+		return nil, ""
+	}
+	return nil, users
+}

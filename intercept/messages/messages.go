@@ -65,12 +65,14 @@ type Trace struct {
 	Messages []Message     // in the order of their first time
 	Tasks    []Task        // of all ranks
 	Calls    []Call        // in the order of their first time
+	Ranges   []Range       // of the programs, in the order of ranks and begins
 	// Connections, in the order in which they take turns at equal times.
 	Connections []Connection
 	Nodes       map[[2]int]int // by job and rank
 	jobOf       []int          // of each of Ranks
 	// What is missing, summed over the ledgers.
 	Overwritten, Unreadable, Unnoted uint64
+	LostRanges                       uint64   // or without their name
 	Cut                              []string // files that end too early
 }
 
@@ -210,6 +212,7 @@ func (t *Trace) join(all []recorded) {
 		t.Overwritten += c.Overwritten
 		t.Unreadable += c.Unreadable
 		t.Unnoted += c.Unnoted
+		t.addRanges(c)
 		ops := operationsOf(c.Content)
 		for _, r := range c.Records {
 			if int(r.Conn) >= len(c.Connections) {

@@ -100,7 +100,7 @@ func TestMissing(t *testing.T) {
 	dir := t.TempDir()
 	ledgertest.Write(t, dir, 2, two[0])
 	path := ledgertest.Write(t, dir, 64, two[1])
-	if err := os.Truncate(path, 2<<20); err != nil {
+	if err := os.Truncate(path, 3<<20); err != nil {
 		t.Fatal(err)
 	}
 	st, err := os.Stat(path)

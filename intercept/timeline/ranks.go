@@ -18,6 +18,7 @@ func (t *Timeline) Ranks(s Sink) {
 	d := &drawing{Sink: s, Timeline: t}
 	flows := d.messagesOfFlows()
 	calls := d.callsOfRanks()
+	phases := d.phasesOfRanks()
 	for _, key := range d.allRanks() {
 		name := fmt.Sprintf("rank %d", key.rank)
 		if len(d.Trace.Jobs) > 1 {
@@ -28,6 +29,7 @@ func (t *Timeline) Ranks(s Sink) {
 			parent = t.nodes[node]
 		}
 		group := d.track(parent, name, tracksOfHop*len(t.Fabric.Hops)+key.job<<20+key.rank)
+		d.phases(group, phases[key])
 		d.calls(group, calls[key])
 		order := 1
 		for i := range d.Trace.Connections {

@@ -63,6 +63,7 @@ type Timeline struct {
 	clock  Clock
 	window int64    // ns of the fabric's clock
 	end    int64    // when the last segment was at its end
+	last   int64    // the last time that is known
 	names  []string // of calls
 	nodes  []int    // the group of each node, 0: no rank is there, and no NIC of it is used
 	links  int      // the group of links
@@ -74,6 +75,11 @@ func New(p *replay.Replayed, clock Clock, window int64) *Timeline {
 	t := &Timeline{Replayed: p, clock: clock, window: window * clock.Scale, names: make([]string, len(p.Trace.Calls)), nodes: make([]int, p.Fabric.Config.Nodes)}
 	for i := range p.Passes {
 		t.end = max(t.end, p.Passes[i].Finish)
+	}
+	_, t.last = p.Trace.Span()
+	t.last = max(t.last, t.end)
+	for i := range p.Trace.Ranges {
+		t.last = max(t.last, p.Trace.Ranges[i].Begun, p.Trace.Ranges[i].Ended)
 	}
 	for i := range p.Trace.Calls {
 		t.names[i] = fmt.Sprintf("%s #%d", p.Trace.Calls[i].Name, p.Trace.Calls[i].Seq)

@@ -19,13 +19,14 @@ import (
 
 // drawn keeps a timeline.
 type drawn struct {
-	t      interface{ Fatalf(string, ...any) }
-	tracks map[int]Track
-	open   map[int][]Event // slices that have not ended
-	ends   map[int]int64   // the last time of each track
-	slices []slice
-	arrows map[uint64][]Event
-	counts map[int][]count
+	t        interface{ Fatalf(string, ...any) }
+	tracks   map[int]Track
+	open     map[int][]Event // slices that have not ended
+	ends     map[int]int64   // the last time of each track
+	slices   []slice
+	instants []Event
+	arrows   map[uint64][]Event
+	counts   map[int][]count
 }
 
 type slice struct {
@@ -77,7 +78,11 @@ func (d *drawn) End(track int, at int64) {
 	d.open[track] = open[:len(open)-1]
 }
 
-func (d *drawn) Instant(e Event) { d.time(e.Track, e.At); d.arrow(e) }
+func (d *drawn) Instant(e Event) {
+	d.time(e.Track, e.At)
+	d.instants = append(d.instants, e)
+	d.arrow(e)
+}
 
 func (d *drawn) arrow(e Event) {
 	if e.Arrow != 0 {

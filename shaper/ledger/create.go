@@ -22,6 +22,7 @@ type Info struct {
 	TimeScale              int64 // 1 on a virtual clock
 	Begun                  int64 // ns of the fabric's clock
 	BegunRealtime          int64 // CLOCK_REALTIME at that moment, ns since 1970
+	NCCL                   int   // version as ncclGetVersion says it, for example 22907; 0: not known
 }
 
 // Ledger is a ledger that this process writes, by C.
@@ -60,10 +61,12 @@ func Create(path string, capacity uint64, i Info) (l *Ledger, err error) {
 	*h = header{
 		Version: version, RecordSize: recordSize, Capacity: capacity,
 		FabricID: i.FabricID, Job: i.Job, Rank: i.Rank, Node: i.Node, World: i.World, PID: i.PID, TimeScale: i.TimeScale, Begun: i.Begun, BegunRealtime: i.BegunRealtime,
+		NCCL: uint32(i.NCCL),
 	}
 	if i.Virtual {
 		h.VirtualClock = 1
 	}
+	h.Names = 1 // the empty name
 	h.Magic = magic
 	return &Ledger{mem: mem, capacity: capacity}, nil
 }
@@ -71,6 +74,11 @@ func Create(path string, capacity uint64, i Info) (l *Ledger, err error) {
 // View is what the writer in C needs, as in struct ddlemu_ledger_view.
 func (l *Ledger) View() (next, records unsafe.Pointer, mask uint64) {
 	return unsafe.Pointer(&l.head().Next), unsafe.Pointer(&l.mem[recordsAt]), l.capacity - 1
+}
+
+// Ranges is where C writes the names of ranges, and counts the ranges that it loses.
+func (l *Ledger) Ranges() (used, names, lost unsafe.Pointer) {
+	return unsafe.Pointer(&l.head().Names), unsafe.Pointer(&l.mem[namesAt]), unsafe.Pointer(&l.head().LostRanges)
 }
 
 // Add notes a connection, before its first record, and returns its place in the table. A process that

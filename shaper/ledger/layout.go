@@ -5,12 +5,14 @@ package ledger
 // The layout of the file, as in ledger.h.
 const (
 	magic      = 0x31676c756d656464
-	version    = 2
+	version    = 3
 	recordSize = 64
 
 	connectionsAt  = 4096 // where the table of connections begins
 	maxConnections = 16384
-	recordsAt      = connectionsAt + maxConnections*64 // where the records begin
+	namesAt        = connectionsAt + maxConnections*64 // where the names begin
+	namesSize      = 1 << 20
+	recordsAt      = namesAt + namesSize // where the records begin
 )
 
 // Kind is what a record is about.
@@ -24,6 +26,7 @@ const (
 	OpKind   Kind = 4
 
 	KernelTask Kind = 5 // a task, as a kernel of the software CUDA knows it: its Comm is a number of this process
+	RangeKind  Kind = 6
 )
 
 // Unknown is a function, algorithm, protocol or type that has no number here.
@@ -75,6 +78,40 @@ type Op struct {
 	_              uint64
 }
 
+// RangeStyle is how a range was begun.
+type RangeStyle uint32
+
+// The styles of ranges.
+const (
+	Pushed  RangeStyle = iota // ranges of one thread and domain nest
+	Started                   // they need not nest, and another thread may end it
+	Mark                      // it takes no time
+)
+
+// RangeRecord is a range of the program, by NVTX, as it is in the file.
+type RangeRecord struct {
+	Number       uint64
+	Kind         Kind
+	Thread       uint32
+	Name, Domain uint32 // where the names are among the names; 0: it has none
+	Style        RangeStyle
+	Depth        uint32
+	Order        uint64
+	Begun, Ended int64
+	_            uint64
+}
+
+// Range is a range of the program, by NVTX.
+type Range struct {
+	Number       uint64
+	Thread       uint32 // the kernel's number of the thread that began it
+	Name, Domain string // "" if it has none
+	Style        RangeStyle
+	Depth        int    // open ranges of its thread and domain around it
+	Order        uint64 // ranges of the process that were begun before it
+	Begun, Ended int64  // 0: it has not ended
+}
+
 // header is the begin of the file.
 type header struct {
 	Magic                        uint64
@@ -86,7 +123,10 @@ type header struct {
 	TimeScale, Begun             int64
 	Connections, LostConnections uint64
 	BegunRealtime                int64
-	_                            [4]uint64
+	NCCL                         uint32 // version, 0: not known
+	_                            uint32
+	Names, LostRanges            uint64
+	_                            uint64
 	Next                         uint64 // records so far
 	_                            [15]uint64
 }

@@ -16,13 +16,16 @@
 #include "record.h"
 
 #define DDLEMU_LEDGER_MAGIC 0x31676c756d656464ull // "ddemulg1"
-#define DDLEMU_LEDGER_VERSION 2
+#define DDLEMU_LEDGER_VERSION 3
 #define DDLEMU_LEDGER_AHEAD 4 // records
 #define DDLEMU_LEDGER_CONNECTIONS 4096 // where the table of connections begins
 #define DDLEMU_LEDGER_MAX_CONNECTIONS 16384
-#define DDLEMU_LEDGER_RECORDS (DDLEMU_LEDGER_CONNECTIONS + 64 * DDLEMU_LEDGER_MAX_CONNECTIONS)
+#define DDLEMU_LEDGER_NAMES (DDLEMU_LEDGER_CONNECTIONS + 64 * DDLEMU_LEDGER_MAX_CONNECTIONS)
+#define DDLEMU_LEDGER_NAMES_SIZE (1 << 20) // bytes
+#define DDLEMU_LEDGER_RECORDS (DDLEMU_LEDGER_NAMES + DDLEMU_LEDGER_NAMES_SIZE)
 
-// The begin of the file. A table of connections follows, which only Go writes, then the records.
+// The begin of the file. A table of connections follows, which only Go writes, then the names of ranges, each with a 0
+// behind it, then the records.
 struct ddlemu_ledger {
 	uint64_t magic;
 	uint32_t version, record_size;
@@ -34,6 +37,10 @@ struct ddlemu_ledger {
 	uint64_t connections; // in the table; atomic
 	uint64_t lost_connections; // that had no place there; atomic
 	int64_t begun_realtime; // CLOCK_REALTIME at begun, ns
+	uint32_t nccl; // version of NCCL as ncclGetVersion says it, for example 22907; 0: not known
+	uint32_t unused;
+	uint64_t names; // bytes of names; atomic. The first one is a 0, so that no name has the number 0
+	uint64_t lost_ranges; // that were not noted, or lost their name, because there was no place; atomic
 	_Alignas(128) uint64_t next; // records so far; atomic
 };
 

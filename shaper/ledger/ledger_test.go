@@ -32,7 +32,7 @@ func TestLayoutInC(t *testing.T) {
 	if n := unsafe.Sizeof(header{}); n > connectionsAt {
 		t.Errorf("the header has %d bytes", n)
 	}
-	if n := unsafe.Sizeof(Connection{}); n*maxConnections != recordsAt-connectionsAt {
+	if n := unsafe.Sizeof(Connection{}); n*maxConnections != namesAt-connectionsAt {
 		t.Errorf("a connection has %d bytes", n)
 	}
 }
@@ -222,9 +222,10 @@ func TestForeignFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, change := range map[string]func([]byte) []byte{
-		"too short":             func([]byte) []byte { return []byte("x") },
-		"no ledger of ddlemu":   func(b []byte) []byte { b[0]++; return b },
-		"it has version 3":      func(b []byte) []byte { b[8]++; return b },
+		"too short":           func([]byte) []byte { return []byte("x") },
+		"no ledger of ddlemu": func(b []byte) []byte { b[0]++; return b },
+		"it has version 2, this is version 3: use the ddlemu that wrote it": func(b []byte) []byte { b[8]--; return b },
+		"it has version 4":      func(b []byte) []byte { b[8]++; return b },
 		"its header is damaged": func(b []byte) []byte { b[16]++; return b },
 	} {
 		if _, err := parseAll(change(append([]byte(nil), good...))); err == nil || !strings.Contains(err.Error(), want) {

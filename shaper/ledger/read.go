@@ -21,9 +21,11 @@ type Content struct {
 	Records     []Record // of messages: whole ones, in the order in which they were begun
 	Tasks       []Task   // likewise
 	Ops         []Op
-	Overwritten uint64 // older records whose place newer ones have taken
-	Unreadable  uint64 // records that were being written when the process ended or the file was read, or that are damaged
-	Cut         bool   // the file ends before its last record
+	Ranges      []Range // likewise
+	LostRanges  uint64  // that had no place, or lost their name
+	Overwritten uint64  // older records whose place newer ones have taken
+	Unreadable  uint64  // records that were being written when the process ended or the file was read, or that are damaged
+	Cut         bool    // the file ends before its last record
 }
 
 // Read reads a ledger, which a process may be writing.
@@ -121,8 +123,10 @@ func parse(b []byte, size int64) (*Content, error) {
 	c := &Content{Info: Info{
 		FabricID: h.FabricID, Job: h.Job, Rank: h.Rank, Node: h.Node, World: h.World, PID: h.PID,
 		Virtual: h.VirtualClock == 1, TimeScale: h.TimeScale, Begun: h.Begun, BegunRealtime: h.BegunRealtime,
+		NCCL: int(h.NCCL),
 	}}
-	c.Unnoted = h.LostConnections
+	c.Unnoted, c.LostRanges = h.LostConnections, h.LostRanges
+	names := namesOf(b, h.Names)
 	for i := range min(h.Connections, maxConnections) {
 		if at := connectionsAt + i*uint64(unsafe.Sizeof(Connection{})); at+uint64(unsafe.Sizeof(Connection{})) <= uint64(len(b)) {
 			c.Connections = append(c.Connections, *(*Connection)(unsafe.Pointer(&b[at])))
@@ -133,24 +137,33 @@ func parse(b []byte, size int64) (*Content, error) {
 	older := h.Next - min(h.Next, h.Capacity) // all records up to this number
 	for i := range stored {
 		at := unsafe.Pointer(&b[recordsAt+i*recordSize])
-		r := *(*Record)(at)
-		if r.Number <= older || r.Number > h.Next || (r.Number-1)&(h.Capacity-1) != i {
+		if n := (*Record)(at).Number; n <= older || n > h.Next || (n-1)&(h.Capacity-1) != i {
 			continue
 		}
-		switch r.Kind {
-		case Send, Receive:
-			if r.isSane() {
-				c.Records = append(c.Records, r)
-			}
-		case TaskKind, KernelTask:
-			c.Tasks = append(c.Tasks, *(*Task)(at))
-		case OpKind:
-			c.Ops = append(c.Ops, *(*Op)(at))
-		}
+		c.add(at, names)
 	}
 	slices.SortFunc(c.Records, func(a, b Record) int { return cmp.Compare(a.Number, b.Number) })
 	slices.SortFunc(c.Tasks, func(a, b Task) int { return cmp.Compare(a.Number, b.Number) })
+	slices.SortFunc(c.Ranges, func(a, b Range) int { return cmp.Compare(a.Order, b.Order) })
 	slices.SortFunc(c.Ops, func(a, b Op) int { return cmp.Compare(a.Number, b.Number) })
-	c.Overwritten, c.Unreadable = older, h.Next-older-uint64(len(c.Records)+len(c.Tasks)+len(c.Ops))
+	c.Overwritten, c.Unreadable = older, h.Next-older-uint64(len(c.Records)+len(c.Tasks)+len(c.Ops)+len(c.Ranges))
 	return c, nil
+}
+
+// add adds the record at a place, unless it is damaged.
+func (c *Content) add(at unsafe.Pointer, names []byte) {
+	switch (*Record)(at).Kind {
+	case Send, Receive:
+		if r := (*Record)(at); r.isSane() {
+			c.Records = append(c.Records, *r)
+		}
+	case TaskKind, KernelTask:
+		c.Tasks = append(c.Tasks, *(*Task)(at))
+	case OpKind:
+		c.Ops = append(c.Ops, *(*Op)(at))
+	case RangeKind:
+		if r := (*RangeRecord)(at); r.isSane() {
+			c.Ranges = append(c.Ranges, r.read(names))
+		}
+	}
 }

@@ -16,6 +16,7 @@ enum ddlemu_record_kind {
 	DDLEMU_OP = 4, // the part of a task that one connection carries
 	DDLEMU_KERNEL_TASK =
 		5, // a task, as a kernel of the software CUDA knows it: its comm is a number of this process
+	DDLEMU_RANGE = 6, // a range of the program, by NVTX
 };
 
 // One end of a message.
@@ -57,6 +58,25 @@ struct ddlemu_op_record {
 	uint16_t channel, sends;
 	uint32_t steps, chunk; // messages; bytes of the largest
 	int64_t begun, ended; // by NCCL's progress thread; 0: it has not ended
+	uint64_t unused;
+};
+
+// How a range was begun.
+enum ddlemu_range_style {
+	DDLEMU_PUSHED, // ranges of one thread and domain nest
+	DDLEMU_STARTED, // they need not nest, and another thread may end it
+	DDLEMU_MARK, // it takes no time
+};
+
+struct ddlemu_range_record {
+	uint64_t number;
+	uint32_t kind;
+	uint32_t thread; // the kernel's number of the thread that began it
+	uint32_t name, domain; // where the names are among the names of the ledger; 0: it has none
+	uint32_t style;
+	uint32_t depth; // open ranges of its thread and domain around it
+	uint64_t order; // ranges of the process that were begun before it
+	int64_t begun, ended; // 0: it has not ended
 	uint64_t unused;
 };
 

@@ -17,6 +17,7 @@ type diffTimes struct {
 
 // compared is what `ddlemu diff --json` prints.
 type compared struct {
+	A, B     struct{ NCCL string }
 	All      diffTimes
 	Settings []struct{ Setting, A, B string } `json:"fabric"`
 	Choices  []struct{ Function, A, B string }
@@ -74,6 +75,22 @@ func TestDiffNamesTheChange(t *testing.T) {
 		if !strings.HasPrefix(got.Causes[0].Cause, tc.cause) || all <= 0 || sum != all || named < all/2 {
 			t.Errorf("%s: %d of %d ns (in all causes %d) are because of %s; first is %+v", tc.run, named, all, sum, tc.cause, got.Causes[0])
 		}
+	}
+}
+
+// Both versions of NCCL are named.
+func TestDiffNamesNCCL(t *testing.T) {
+	var dirs []string
+	for _, version := range []string{"2.22", "2.29"} {
+		dirs = append(dirs, filepath.Join(t.TempDir(), "t"))
+		bench(t, folder(t), nil, "broadcast", "--profile", "ndr400", "--ranks", "2", "-b", "8", "-e", "8", "-n", "1", "-w", "0", "--nccl", version, "--trace", dirs[len(dirs)-1])
+	}
+	if got := diffOf(t, dirs[0], dirs[1]); got.A.NCCL != "2.22.3" || got.B.NCCL != "2.29.7" {
+		t.Errorf("NCCL %q and %q", got.A.NCCL, got.B.NCCL)
+	}
+	out, err := ddlemu(t.Context(), t, folder(t), nil, "diff", dirs[0], dirs[1]).CombinedOutput()
+	if err != nil || !strings.Contains(string(out), dirs[0]+": NCCL 2.22.3; clock: virtual") {
+		t.Errorf("%v:\n%s", err, out)
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 )
 
 // forkWords begins the message to a forked child that uses NCCL.
-const forkWords = "ddlemu: NCCL was called in a process that was forked after NCCL had loaded libgoemu.so"
+const forkWords = "ddlemu: NCCL was called in a process that was forked after libgoemu.so was loaded"
 
 // A process with connections forks. Whatever the child does, the parent's connections work, the
 // parent stays in the job, and the job's verdict is printed once, by the parent.

@@ -24,6 +24,14 @@ type seen struct {
 	First, Last                          int64
 	Clock                                int
 	Clocks                               map[string]int64
+	Slices                               []drawnSlice // of ranks' own rows, in the order of begins
+}
+
+// drawnSlice is a slice on a row of a rank.
+type drawnSlice struct {
+	Rank, Track, Name string
+	Depth             int
+	Begin, End        int64
 }
 
 // perfetto reads a trace with Perfetto's classes.

@@ -188,7 +188,8 @@ func (o *Options) ranksOn(j *job.Job) bench.Config {
 		env = append(env, fmt.Sprintf("DDLEMU_SOFT_GPUS=%d", min(max(o.Bench.Ranks, 8), maxSoftGPUs)))
 	}
 	if o.Trace != "" {
-		env = append(env, ledger.Env+"="+o.Trace)
+		injection, _ := o.Layout.Injection(os.Getenv)
+		env = append(append(env, ledger.Env+"="+o.Trace), injection...)
 	}
 	cfg.Env = func(int) []string { return slices.Concat(j.Env(), env, o.Env) }
 	return cfg

@@ -17,6 +17,8 @@ type Ledger struct {
 	Tasks       []ledger.Task // before the records; their numbers are set, from 1
 	Ops         []ledger.Op
 	Records     []ledger.Record
+	Ranges      []ledger.Range
+	LostRanges  uint64
 }
 
 // Write makes the ledger in a folder, with space for the given number of records, and returns its
@@ -48,6 +50,15 @@ func Write(t testing.TB, dir string, capacity uint64, x Ledger) string {
 		r.Number = w.number()
 		*(*ledger.Record)(w.place()) = r
 	}
+	for _, r := range x.Ranges {
+		r.Number = w.number()
+		*(*ledger.RangeRecord)(w.place()) = ledger.RangeRecord{
+			Number: r.Number, Kind: ledger.RangeKind, Thread: r.Thread, Name: w.name(r.Name), Domain: w.name(r.Domain), Style: r.Style,
+			Depth: uint32(r.Depth), Order: r.Order, Begun: r.Begun, Ended: r.Ended,
+		}
+	}
+	_, _, lost := l.Ranges()
+	*(*uint64)(lost) = x.LostRanges
 	return path
 }
 
@@ -69,4 +80,16 @@ func (w *writer) number() uint64 {
 func (w *writer) place() unsafe.Pointer {
 	_, records, mask := w.l.View()
 	return unsafe.Add(records, ((w.last-1)&mask)*uint64(unsafe.Sizeof(ledger.Record{})))
+}
+
+// name adds a name behind the others, and returns its place.
+func (w *writer) name(text string) uint32 {
+	if text == "" {
+		return 0
+	}
+	used, names, _ := w.l.Ranges()
+	at := *(*uint64)(used)
+	copy(unsafe.Slice((*byte)(unsafe.Add(names, at)), len(text)), text)
+	*(*uint64)(used) = at + uint64(len(text)) + 1
+	return uint32(at)
 }

@@ -38,15 +38,21 @@ def main():
             assert p.track_event.track_uuid in tracks, p
             events.append((p, names.get((p.trusted_packet_sequence_id, p.track_event.name_iid))))
     events.sort(key=lambda e: e[0].timestamp)  # as Perfetto: in the order of the file at equal times
-    depth, arrows, counters, unmatched = {}, {}, 0, 0
+    depth, arrows, counters, unmatched, slices = {}, {}, 0, 0, []
     for p, name in events:
         e = p.track_event
         kind = e.type
         if kind == pb.TrackEvent.TYPE_SLICE_BEGIN:
-            depth.setdefault(e.track_uuid, []).append(name)
+            track = tracks[e.track_uuid]
+            around = depth.setdefault(e.track_uuid, [])
+            slices.append({
+                "rank": tracks[track.parent_uuid].name if track.parent_uuid else "", "track": track.name, "name": name,
+                "depth": len(around), "begin": p.timestamp,
+            })
+            around.append(slices[-1])
         elif kind == pb.TrackEvent.TYPE_SLICE_END:
             if depth.get(e.track_uuid):
-                depth[e.track_uuid].pop()
+                depth[e.track_uuid].pop()["end"] = p.timestamp
             else:
                 unmatched += 1
         elif kind == pb.TrackEvent.TYPE_COUNTER:
@@ -65,6 +71,7 @@ def main():
         "roots": sorted({d.name for d in tracks.values() if not d.parent_uuid}),
         "tracks": sorted({d.name for d in tracks.values()}),
         "names": sorted({name for _, name in events if name}),
+        "slices": [s for s in slices if s["track"] == "calls" or s["track"].startswith("phases")],
         "first": events[0][0].timestamp, "last": events[-1][0].timestamp,
         "clock": events[0][0].timestamp_clock_id, "clocks": clocks,
     }, sys.stdout)
