@@ -168,7 +168,7 @@ func commands(g *global) []*cobra.Command {
 		newExpectCommand(g),
 		newValidateCommand(g),
 		newVerifyCommand(g),
-		newMessagesCommand(g), newWhyCommand(g), newDiffCommand(g), newWhatIfCommand(g), newPendingCommand(g), newTraceCommand(g), newCaptureCommand(g), newReportCommand(g), newMetricsCommand(g),
+		newMessagesCommand(g), newWhyCommand(g), newDiffCommand(g), newWhatIfCommand(g), newPendingCommand(g), newTraceCommand(g), newCaptureCommand(g), newReportCommand(g), newServeCommand(g), newMetricsCommand(g),
 		newExecCommand(g),
 		newSSHCommand(g),
 		newHostfileCommand(g),

@@ -5,50 +5,12 @@ package report
 import (
 	"cmp"
 	"slices"
-
-	"github.com/ddlemu/ddlemu/configs/units"
-	"github.com/ddlemu/ddlemu/shaper/fabric"
-	"github.com/ddlemu/ddlemu/shaper/link"
 )
 
-// fabric draws the fabric: all ports and links between switches. Links between NICs are listed if something
-// happened there, and drawn if they are slower than the sender's port, or were down.
+// fabric draws the fabric. Links between NICs are listed if something happened there, and drawn if they were down.
 func (m *maker) fabric() {
-	f := m.Fabric.Fabric
-	g := &m.data.Fabric
-	g.Name, g.Hops, m.data.Load.Hops = f.Config.Name, []Hop{}, []HopLoads{}
-	g.Vertices, g.Width, g.Height = places(f)
-	rate := map[int]uint64{} // of each NIC's port
-	for _, x := range f.Hops {
-		if x.Kind == fabric.TxPort {
-			rate[x.Src] = x.Spec.Bandwidth
-		}
-	}
-	for h, x := range f.Hops {
-		hop := Hop{
-			Name: f.HopName(h), From: -1, To: -1, Latency: x.Spec.Latency.Nanoseconds(), Loss: x.Spec.Loss != link.Loss{}, Down: x.Spec.Down,
-		}
-		if x.Spec.Bandwidth != uint64(units.Unlimited) {
-			hop.Bandwidth = float64(x.Spec.Bandwidth)
-		}
-		switch x.Kind {
-		case fabric.TxPort:
-			hop.From, hop.To = x.Src, f.NICs()+homeOf(f, x.Src)
-		case fabric.RxPort:
-			hop.From, hop.To = f.NICs()+homeOf(f, x.Src), x.Src
-		case fabric.Trunk:
-			hop.From, hop.To = f.NICs()+x.Src, f.NICs()+x.Dst
-		default:
-			slow := hop.Bandwidth > 0 && (rate[x.Src] == 0 || x.Spec.Bandwidth < rate[x.Src]) || len(m.down(h)) > 0
-			if len(m.OnHop(h)) == 0 && !slow {
-				continue
-			}
-			if slow {
-				hop.From, hop.To = x.Src, x.Dst
-			}
-		}
-		g.Hops, m.hops = append(g.Hops, hop), append(m.hops, h)
-	}
+	m.data.Fabric, m.hops = Draw(m.Fabric.Fabric, func(h int) bool { return len(m.OnHop(h)) > 0 }, func(h int) bool { return len(m.down(h)) > 0 })
+	m.data.Load.Hops = []HopLoads{}
 }
 
 // How fine the load over time is: so many windows, fewer on a large fabric, so that a page stays small.

@@ -14,6 +14,7 @@ function scaled(value: number, step: number, names: string[]): string {
 
 export const time = (ns: number): string => scaled(ns, 1000, ["ns", "us", "ms", "s"]);
 export const bytes = (n: number): string => scaled(n, 1024, ["B", "KiB", "MiB", "GiB", "TiB"]);
-export const rate = (bps: number): string => (bps === 0 ? "unlimited" : scaled(bps, 1000, ["b/s", "kb/s", "Mb/s", "Gb/s", "Tb/s"]));
+// rate writes a rate; none is what stands for 0.
+export const rate = (bps: number, none = "unlimited"): string => (bps === 0 ? none : scaled(bps, 1000, ["b/s", "kb/s", "Mb/s", "Gb/s", "Tb/s"]));
 export const count = (n: number, noun: string): string => `${n.toLocaleString("en")} ${noun}${n === 1 ? "" : "s"}`;
 export const percent = (share: number): string => `${(100 * share).toFixed(share !== 0 && Math.abs(share) < 0.1 ? 1 : 0)} %`;

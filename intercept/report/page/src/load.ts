@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import uPlot from "uplot";
+import { axisColor, gridColor } from "./chart";
 import type { Data } from "./data";
 import { el, section, table } from "./dom";
 import * as format from "./format";
@@ -114,7 +115,3 @@ function drawLoad(data: Data, h: number, place: HTMLElement): void {
   };
   new uPlot(options, [times, busy.map((b) => b / 10), queue], place);
 }
-
-const style = (name: string) => getComputedStyle(document.documentElement).getPropertyValue(name);
-export const axisColor = (): string => style("--text");
-export const gridColor = (): string => style("--line");

@@ -5,7 +5,7 @@ import * as colors from "./colors";
 import type { Data } from "./data";
 import { el, section, select, table } from "./dom";
 import * as format from "./format";
-import { axisColor, gridColor } from "./load";
+import { axisColor, gridColor } from "./chart";
 import { callName, rankName } from "./names";
 
 const page = 50; // messages in the table

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"os"
+	"slices"
+	"strconv"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/intercept/metrics"
+	"github.com/ddlemu/ddlemu/intercept/serve"
+)
+
+const defaultListen = "127.0.0.1:8470"
+
+func newServeCommand(g *global) *cobra.Command {
+	listen := ""
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Show a fabric that is up in a browser, live",
+		Long: `Serves a page that shows a fabric while jobs run on it: the load of each link, the jobs,
+the events, and a form that changes links as "ddlemu shape" does. /metrics has the counters
+for Prometheus, /api/state what the page shows as JSON. It ends with Ctrl-C.
+
+On a loopback address, processes of the fabric's user and of root may use it. Everybody
+else needs the token that is printed. The connection is not encrypted: on a network that
+you do not trust, leave the default and forward the port with ssh.
+
+` + exitHelp,
+		Example: `  ddlemu up --profile ndr400 --nodes 4
+  ddlemu serve
+  ddlemu serve --listen 127.0.0.1:0      # a free port`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return runServe(cmd.Context(), g, listen) },
+	}
+	cmd.Flags().StringVar(&listen, "listen", defaultListen, "`address` and port")
+	g.addFabricFlag(cmd.Flags())
+	return cmd
+}
+
+func runServe(ctx context.Context, g *global, listen string) error {
+	if _, _, err := net.SplitHostPort(listen); err != nil {
+		return badInput("--listen: %w: give an address and a port, such as %s", err, defaultListen)
+	}
+	up, err := g.open()
+	if err != nil {
+		return err
+	}
+	named := *g
+	named.Fabric = up.File.Name() // also if others are brought up
+	up.Close()
+	uid, err := g.uid()
+	if err != nil {
+		return err
+	}
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", listen)
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return badInput("--listen: %s is in use: give another port, or 127.0.0.1:0 for a free one", listen)
+	case err != nil:
+		return badInput("--listen: %w: give an address of this host and a port, such as %s", err, defaultListen)
+	}
+	auth := serve.NewAuth(uid)
+	fmt.Fprintf(g.Stdout, "fabric %s: %s\n", named.Fabric, pageURL(l.Addr().(*net.TCPAddr), auth.Token))
+	return serve.Serve(ctx, l, serve.New(&served{&named}, auth, version()))
+}
+
+// pageURL is the address of the page. The user's processes on this host need no token.
+func pageURL(a *net.TCPAddr, token string) string {
+	u := url.URL{Scheme: "http", Host: a.String(), Path: "/"}
+	if name, err := os.Hostname(); a.IP.IsUnspecified() && err == nil {
+		u.Host = net.JoinHostPort(name, strconv.Itoa(a.Port))
+	}
+	if !a.IP.IsLoopback() {
+		u.RawQuery = "token=" + token
+	}
+	return u.String()
+}
+
+// served is the fabric that a server shows. It is opened for each request, because it may be taken down and brought
+// up again.
+type served struct{ g *global }
+
+func (s *served) State() (*serve.State, error) {
+	up, err := s.g.open()
+	if err != nil {
+		return nil, err
+	}
+	defer up.Close()
+	return serve.Read(up.File)
+}
+
+func (s *served) Metrics(w io.Writer) error {
+	dir, err := s.g.openDir(false)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	all, err := s.g.allMetrics(dir)
+	if err != nil {
+		return err
+	}
+	return metrics.Write(w, all)
+}
+
+// Shape does what `ddlemu shape` does, but brings no fabric up.
+func (s *served) Shape(ctx context.Context, c serve.Change) (string, error) {
+	o, err := shapeOf(c)
+	if err != nil {
+		return "", err
+	}
+	patch, err := o.patch()
+	if err != nil {
+		return "", err
+	}
+	pattern, err := o.pattern()
+	if err != nil {
+		return "", err
+	}
+	if patch.Empty() {
+		return "", badInput("nothing to change is given")
+	}
+	up, err := s.g.open()
+	if err != nil {
+		return "", err
+	}
+	defer up.Close()
+	said := &bytes.Buffer{}
+	g := *s.g
+	g.Stdout, g.Stderr = said, said
+	err = g.shapeExisting(ctx, up.File, pattern, patch)
+	if err != nil && exitStatus(err) != exitInput {
+		err = fmt.Errorf("%w: %w", serve.ErrInternal, err)
+	}
+	return said.String(), err
+}
+
+// shapeOf are the flags of shape that a change stands for.
+func shapeOf(c serve.Change) (*shapeOptions, error) {
+	o := &shapeOptions{}
+	o.AddFlags(pflag.NewFlagSet("shape", pflag.ContinueOnError))
+	for name, value := range c.Set {
+		if !slices.ContainsFunc(configs.LinkParams(), func(m configs.LinkParam) bool { return m.Flag == name && name != "" }) {
+			return nil, badInput("%q is not a parameter of links", name)
+		}
+		if err := o.flags.Set(name, value); err != nil {
+			return nil, badInput("--%s: %w", name, cmp.Or(errors.Unwrap(err), err))
+		}
+	}
+	o.Link = c.Link
+	switch c.State {
+	case "up":
+		o.Up = true
+	case "down":
+		o.Down = true
+	case "":
+	default:
+		return nil, badInput("state %q is neither up nor down", c.State)
+	}
+	return o, nil
+}

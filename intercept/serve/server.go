@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package serve
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/ddlemu/ddlemu/intercept/report/page"
+)
+
+// Source is the fabric that a server shows.
+type Source interface {
+	// State reads the fabric; the error says why it cannot, for example because it is down.
+	State() (*State, error)
+	// Shape changes links and returns what has changed, in words. The error is one of the input unless it wraps
+	// ErrInternal.
+	Shape(ctx context.Context, c Change) (string, error)
+	// Metrics writes the counters for Prometheus.
+	Metrics(w io.Writer) error
+}
+
+// ErrInternal is wrapped by errors that are not the fault of who asked.
+var ErrInternal = errors.New("internal error")
+
+// Change is a change of links, as `ddlemu shape` takes it.
+type Change struct {
+	Link  string            `json:"link"`  // pattern; all links between nodes if it is empty
+	Set   map[string]string `json:"set"`   // values by the names of flags
+	State string            `json:"state"` // up, down, or empty: it stays
+}
+
+// New makes the handler of a server. Who may use it is said by auth.
+func New(s Source, auth *Auth, version string) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		_ = page.Live(w, map[string]any{"version": version, "params": Params()}) // the browser has gone
+	})
+	mux.HandleFunc("GET /api/state", func(w http.ResponseWriter, _ *http.Request) {
+		st, err := s.State()
+		answer(w, st, err, http.StatusServiceUnavailable)
+	})
+	mux.HandleFunc("POST /api/shape", func(w http.ResponseWriter, r *http.Request) {
+		var c Change
+		in := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<16))
+		in.DisallowUnknownFields()
+		if err := in.Decode(&c); err != nil {
+			answer(w, nil, fmt.Errorf("read the change: %w", err), http.StatusBadRequest)
+			return
+		}
+		text, err := s.Shape(r.Context(), c)
+		status := http.StatusBadRequest
+		if errors.Is(err, ErrInternal) {
+			status = http.StatusInternalServerError
+		}
+		answer(w, map[string]string{"text": text}, err, status)
+	})
+	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) {
+		text := &bytes.Buffer{}
+		if err := s.Metrics(text); err != nil {
+			http.Error(w, "ddlemu: "+err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+		_, _ = text.WriteTo(w) // the reader has gone
+	})
+	return headers(http.NewCrossOriginProtection().Handler(auth.protect(mux)))
+}
+
+// Serve serves until ctx ends.
+func Serve(ctx context.Context, l net.Listener, h http.Handler) error {
+	s := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute}
+	stop := context.AfterFunc(ctx, func() { _ = s.Close() })
+	defer stop()
+	if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve: %w", err)
+	}
+	return nil
+}
+
+// headers forbids that another page shows this one, and that a browser keeps it.
+func headers(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("X-Frame-Options", "DENY")
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Cache-Control", "no-store")
+		next.ServeHTTP(w, r)
+	})
+}
+
+// answer writes v, or an error as JSON with this status.
+func answer(w http.ResponseWriter, v any, err error, status int) {
+	w.Header().Set("Content-Type", "application/json")
+	if err != nil {
+		w.WriteHeader(status)
+		v = map[string]string{"error": err.Error()}
+	}
+	_ = json.NewEncoder(w).Encode(v) // the browser has gone
+}

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package serve shows a fabric that is up in a browser, while jobs run on it.
+package serve
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/intercept/report"
+	"github.com/ddlemu/ddlemu/shaper/fabric"
+	"github.com/ddlemu/ddlemu/shaper/live"
+	"github.com/ddlemu/ddlemu/shaper/state"
+)
+
+// Format is the name of the document State.
+const Format = "ddlemu.live/1"
+
+// State is a fabric at one moment. Counters count from when it was brought up; the page shows how they grow.
+type State struct {
+	Format    string     `json:"format"`
+	ID        string     `json:"id"` // another one if the fabric was brought up again
+	Name      string     `json:"name"`
+	Fabric    report.Map `json:"fabric"`
+	Clock     string     `json:"clock"`
+	TimeScale int        `json:"time_scale"`
+	Now       int64      `json:"now_ns"` // of the emulated network
+	Hops      []Hop      `json:"hops"`   // of Fabric.Hops, in their order
+	Jobs      []Job      `json:"jobs"`
+	Events    []Event    `json:"events"` // the newest last
+}
+
+// Hop is the counters of a port or link, and how it is set. Times are those of the emulated network.
+type Hop struct {
+	Link    string   `json:"link"` // what names this direction of a link for `ddlemu shape`; empty for ports
+	Set     []string `json:"set"`  // the values of Params, in their order
+	Bytes   uint64   `json:"bytes"`
+	Busy    int64    `json:"busy_ns"`
+	Drops   uint64   `json:"drops"`
+	ECN     uint64   `json:"ecn_marked"`
+	Paused  int64    `json:"paused_ns"`
+	Changed bool     `json:"changed"` // since the fabric was brought up
+}
+
+// Job is a job that runs or has run.
+type Job struct {
+	Number   int      `json:"number"`
+	Running  bool     `json:"running"`
+	Joined   int      `json:"joined"`
+	Left     int      `json:"left"`
+	Died     int      `json:"died"`
+	Messages uint64   `json:"messages"`
+	Bytes    uint64   `json:"bytes"`
+	Reasons  []string `json:"reasons"`
+}
+
+// Event is a line of the fabric's log.
+type Event struct {
+	At   int64  `json:"at_ns"` // real time since the fabric was brought up
+	Text string `json:"text"`
+}
+
+// Read reads the state of a fabric.
+func Read(file *state.File) (*State, error) {
+	fab, err := live.Fabric(file)
+	if err != nil {
+		return nil, fmt.Errorf("read fabric %s: %w", file.Name(), err)
+	}
+	fixed, hops := file.Fixed(), file.Hops()
+	for i := range hops {
+		fab.Hops[i].Spec = hops[i].Spec
+	}
+	s := &State{
+		Format: Format, ID: fmt.Sprint(fixed.Created), Name: file.Name(), Clock: fab.Config.ClockName(), TimeScale: fixed.TimeScale,
+		Now: now(file), Hops: []Hop{}, Jobs: []Job{}, Events: []Event{},
+	}
+	var places []int
+	s.Fabric, places = report.Draw(fab, func(h int) bool { return hops[h].Counters.Bytes > 0 || hops[h].Changed }, func(h int) bool { return hops[h].Spec.Down })
+	for _, h := range places {
+		s.Hops = append(s.Hops, hopOf(fab, hops[h], fixed.TimeScale))
+	}
+	for _, j := range file.Jobs() {
+		s.Jobs = append(s.Jobs, jobOf(j))
+	}
+	for _, e := range file.Events() {
+		s.Events = append(s.Events, Event{At: int64(e.Time / time.Nanosecond), Text: e.Text})
+	}
+	return s, nil
+}
+
+// now is the time of the emulated network.
+func now(file *state.File) int64 {
+	scale := int64(file.Fixed().TimeScale)
+	if c := file.ClockStatus(); c != nil {
+		return c.Now / scale
+	}
+	return (state.Now() - file.Fixed().Created) / scale
+}
+
+func hopOf(fab *fabric.Fabric, h state.HopStatus, scale int) Hop {
+	c, l := h.Counters.Stated(scale), fabric.LinkOf(h.Spec)
+	hop := Hop{Set: []string{}, Bytes: c.Bytes, Busy: c.BusyNs, Drops: c.Drops, ECN: c.ECNMarks, Paused: c.PausedNs, Changed: h.Changed}
+	for _, m := range params() {
+		hop.Set = append(hop.Set, m.Text(&l))
+	}
+	if h.Kind == state.Link || h.Kind == state.Trunk {
+		from, to := fab.EndNames(fabric.Kind(h.Kind), h.Src, h.Dst)
+		hop.Link = from + ">" + to
+	}
+	return hop
+}
+
+// Param is a parameter of links that the form of the page has.
+type Param struct {
+	Flag  string `json:"flag"` // of `ddlemu shape`
+	Label string `json:"label"`
+	Usage string `json:"usage"`
+}
+
+// Params are the parameters that the form has.
+func Params() []Param {
+	all := []Param{}
+	for _, m := range params() {
+		all = append(all, Param{Flag: m.Flag, Label: m.Label, Usage: strings.ReplaceAll(m.Usage, "`", "")})
+	}
+	return all
+}
+
+func params() (all []configs.LinkParam) {
+	for _, m := range configs.LinkParams() {
+		if m.Flag != "" {
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
+func jobOf(j state.Job) Job {
+	st := j.Status()
+	out := Job{Number: j.Index(), Running: st.Running, Joined: st.Joined, Left: st.Left, Died: st.Died, Reasons: append([]string{}, st.Reasons.Words()...)}
+	for hop := range st.LinkStats {
+		for _, c := range st.LinkStats[hop].Size {
+			out.Messages, out.Bytes = out.Messages+c.Messages, out.Bytes+c.Bytes
+		}
+	}
+	return out
+}
