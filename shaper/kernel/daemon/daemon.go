@@ -22,6 +22,8 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/kernel/nodes"
 	"github.com/ddlemu/ddlemu/shaper/kernel/shapers"
 	"github.com/ddlemu/ddlemu/shaper/kernel/sockets"
+	"github.com/ddlemu/ddlemu/shaper/kernel/tap"
+	"github.com/ddlemu/ddlemu/shaper/kernel/tap/ports"
 	"github.com/ddlemu/ddlemu/shaper/link"
 	"github.com/ddlemu/ddlemu/shaper/live"
 	"github.com/ddlemu/ddlemu/shaper/state"
@@ -74,7 +76,8 @@ func Run(ctx context.Context, dir *state.Dir, file *state.File, ready func()) (e
 	if err := nodes.Create(ctx, p, nodeOptions(fab)); err != nil {
 		return err
 	}
-	s, kind, err := shapers.Start(fab.Config.Shaper, nodes.Network{File: file, Fabric: fab, Plan: p})
+	w := nodes.Network{File: file, Fabric: fab, Plan: p}
+	s, kind, err := shapers.Start(fab.Config.Shaper, w)
 	if err != nil {
 		return err
 	}
@@ -82,13 +85,27 @@ func Run(ctx context.Context, dir *state.Dir, file *state.File, ready func()) (e
 	file.Event("shaper " + kind)
 	file.SetFollowed(0, true)
 	t := file.Fixed().Transport
-	server, err := sockets.Serve(dir.DaemonPath(file.Name()), sockets.Options{Plan: p, Owner: dir.UID(), SendBuffer: int(t.SendBuffer), Window: int(t.Window)})
+	hub := tap.NewHub(tapOf(s, w))
+	server, err := sockets.Serve(dir.DaemonPath(file.Name()), sockets.Options{
+		Plan: p, Owner: dir.UID(), SendBuffer: int(t.SendBuffer), Window: int(t.Window), Other: hub.Serve,
+	})
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, server.Close()) }()
+	defer func() {
+		hub.Close()
+		err = errors.Join(err, server.Close())
+	}()
 	ready()
 	return serve(ctx, file, s)
+}
+
+// tapOf returns where captures read packets: the shaper's eBPF programs, or a packet socket if it has none.
+func tapOf(s shapers.Shaper, w nodes.Network) tap.Source {
+	if t := s.Tap(); t != nil {
+		return t
+	}
+	return ports.NewSource(w)
 }
 
 // Remove removes all of the fabric of p except its file: namespaces, hosts file and socket of the daemon. It works for

@@ -12,6 +12,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
+	"github.com/ddlemu/ddlemu/shaper/kernel/tap"
 	"github.com/ddlemu/ddlemu/shaper/live"
 	"github.com/ddlemu/ddlemu/shaper/state"
 	"github.com/ddlemu/ddlemu/shaper/state/statetest"
@@ -27,8 +28,9 @@ func (s *failingShaper) Follow() error {
 	}
 	return nil
 }
-func (*failingShaper) Count() error { return nil }
-func (*failingShaper) Close() error { return nil }
+func (*failingShaper) Tap() tap.Source { return nil }
+func (*failingShaper) Count() error    { return nil }
+func (*failingShaper) Close() error    { return nil }
 
 // If a change cannot be applied, the fabric stays up, the daemon tries again, and no job is VALID meanwhile.
 func TestFailingFollow(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/kernel/nodes"
+	"github.com/ddlemu/ddlemu/shaper/kernel/tap"
 	"github.com/ddlemu/ddlemu/shaper/kernel/tc"
 	"github.com/ddlemu/ddlemu/shaper/kernel/wire"
 	"github.com/ddlemu/ddlemu/shaper/link"
@@ -24,6 +25,9 @@ type Shaper interface {
 	Follow() error
 	// Count updates the counters in the fabric's file.
 	Count() error
+	// Tap is where packets are read for `ddlemu capture`; nil if the shaper has no eBPF programs that see them. It is
+	// closed before the shaper. It may be used by another goroutine.
+	Tap() tap.Source
 	// Close stops the shaper. What it created in the fabric's namespaces may remain: it is deleted with them.
 	Close() error
 }

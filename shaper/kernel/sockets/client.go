@@ -5,6 +5,7 @@ package sockets
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"time"
 
@@ -25,6 +26,24 @@ func Open(dir, name string, r Request) (fd int, addr netip.Addr, err error) {
 		return -1, netip.Addr{}, fmt.Errorf("get a socket on NIC %d from the daemon of fabric %s: %w", r.NIC, name, err)
 	}
 	return fd, addr, nil
+}
+
+// Ask sends a request of another kind than for a socket to a daemon, see Options.Other. It returns nil if the daemon has
+// accepted it.
+func Ask(c *net.UnixConn, request []byte) error {
+	if _, err := c.Write(request); err != nil {
+		return err
+	}
+	b := make([]byte, answerHeader+maxRefusal)
+	n, err := c.Read(b)
+	if err != nil {
+		return err
+	}
+	a, err := parseAnswer(b[:n])
+	if err == nil && a.refusal != "" {
+		err = errors.New(a.refusal)
+	}
+	return err
 }
 
 func open(dir, name string, r Request) (int, netip.Addr, error) {

@@ -28,6 +28,9 @@ type Options struct {
 	// RequestTimeout is how long the server waits for the request of a client that has connected, 0 for 30 s. It bounds
 	// how long clients that send nothing delay the others. On a busy host, a client may need seconds.
 	RequestTimeout time.Duration
+	// Other is called with requests of other kinds than for sockets. It returns nil if the kind is unknown. Otherwise the
+	// client is told that the request is accepted, and the function serves it until it returns.
+	Other func(c *net.UnixConn, request []byte) (serve func(), err error)
 }
 
 const (
@@ -152,7 +155,21 @@ func (s *Server) serve() {
 
 // answer answers the request of one client. Errors of writing are ignored: the client has gone away.
 func (s *Server) answer(c *net.UnixConn) {
-	fd, addr, err := s.handle(c)
+	b, err := s.read(c)
+	var serve func()
+	if err == nil && s.o.Other != nil {
+		serve, err = s.o.Other(c, b)
+	}
+	if err != nil {
+		_, _ = c.Write(answer{refusal: err.Error()}.marshal())
+		return
+	}
+	if serve != nil {
+		_, _ = c.Write(answer{}.marshal())
+		serve()
+		return
+	}
+	fd, addr, err := s.handle(b)
 	if err != nil {
 		_, _ = c.Write(answer{refusal: err.Error()}.marshal())
 		return
@@ -161,22 +178,27 @@ func (s *Server) answer(c *net.UnixConn) {
 	_, _, _ = c.WriteMsgUnix(answer{addr: addr}.marshal(), unix.UnixRights(fd), nil)
 }
 
-// handle reads a client's request and makes the socket.
-func (s *Server) handle(c *net.UnixConn) (int, netip.Addr, error) {
+// read reads a client's request, and checks that the client may make one.
+func (s *Server) read(c *net.UnixConn) ([]byte, error) {
 	// Read the request before refusing it: closing a socket with unread data discards the reply.
 	b := make([]byte, requestSize+1)
 	n, err := c.Read(b) // the kernel closes descriptors that a client sends along
 	if err != nil {
-		return -1, netip.Addr{}, fmt.Errorf("read the request: %w", err)
+		return nil, fmt.Errorf("read the request: %w", err)
 	}
 	uid, err := state.PeerUser(c)
 	if err != nil {
-		return -1, netip.Addr{}, err
+		return nil, err
 	}
 	if uid != s.o.Owner && uid != 0 {
-		return -1, netip.Addr{}, fmt.Errorf("the fabric belongs to user %d, not %d", s.o.Owner, uid)
+		return nil, fmt.Errorf("the fabric belongs to user %d, not %d", s.o.Owner, uid)
 	}
-	r, err := parseRequest(b[:n])
+	return b[:n], nil
+}
+
+// handle makes the socket that a request is for.
+func (s *Server) handle(request []byte) (int, netip.Addr, error) {
+	r, err := parseRequest(request)
 	if err != nil {
 		return -1, netip.Addr{}, err
 	}

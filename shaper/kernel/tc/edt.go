@@ -14,6 +14,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/kernel/internal/bpf"
 	"github.com/ddlemu/ddlemu/shaper/kernel/netns"
 	"github.com/ddlemu/ddlemu/shaper/kernel/nodes"
+	"github.com/ddlemu/ddlemu/shaper/kernel/tap"
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
@@ -117,6 +118,9 @@ func (e *EDT) Count() error {
 	}
 	return e.programs.RecordLateness(e.participant.Job().LinkStats())
 }
+
+// Tap is the tap in the programs.
+func (e *EDT) Tap() tap.Source { return e.programs.Tap() }
 
 // Close detaches the programs. The qdiscs are deleted with the namespaces.
 func (e *EDT) Close() error {

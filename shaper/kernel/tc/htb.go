@@ -8,6 +8,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/shaper/kernel/internal/bpf"
 	"github.com/ddlemu/ddlemu/shaper/kernel/nodes"
+	"github.com/ddlemu/ddlemu/shaper/kernel/tap"
 	"github.com/ddlemu/ddlemu/shaper/link"
 )
 
@@ -111,6 +112,14 @@ func counters(s link.Spec, timeScale int, bytes, packets, drops uint64) link.Cou
 		c.BusyNs = int64(float64(c.LineBytes)*float64(p.NsNum)/float64(p.NsDen)) + int64(packets)
 	}
 	return c
+}
+
+// Tap is the tap in the programs; nil for netem, which has none.
+func (s *Shaper) Tap() tap.Source {
+	if s.programs == nil {
+		return nil
+	}
+	return s.programs.Tap()
 }
 
 // Close detaches the programs. The qdiscs are deleted with the namespaces.

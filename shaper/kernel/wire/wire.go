@@ -13,6 +13,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/kernel/netns"
+	"github.com/ddlemu/ddlemu/shaper/kernel/tap"
 	"github.com/ddlemu/ddlemu/shaper/kernel/tc"
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
@@ -169,6 +170,9 @@ func (w *Wire) reportDrops() {
 	}
 	w.file.Event(fmt.Sprintf("wire: drops: socket full %d, no memory %d, NIC down %d, malformed or VLAN-tagged %d", overrun, noMemory, refused, malformed))
 }
+
+// Tap is nil: the shaper has no eBPF programs.
+func (*Wire) Tap() tap.Source { return nil }
 
 // Close stops the shaper. Packets in flight are lost.
 func (w *Wire) Close() error {

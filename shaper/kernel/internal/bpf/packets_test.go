@@ -33,11 +33,11 @@ const (
 // bench has the programs of a fabric of two nodes. The tests run them on generated packets. That needs no interface
 // and no fq, so it works on kernels that cannot use the programs.
 type bench struct {
-	*testing.T
+	testing.TB
 	*ebpf.Collection
 }
 
-func newBench(t *testing.T, spec link.Spec, timeScale int) bench {
+func newBench(t testing.TB, spec link.Spec, timeScale int) bench {
 	t.Helper()
 	if os.Getuid() != 0 {
 		t.Skip("not root: BPF programs cannot be loaded")
@@ -47,7 +47,7 @@ func newBench(t *testing.T, spec link.Spec, timeScale int) bench {
 		t.Fatal(err)
 	}
 	for name, n := range map[string]uint32{
-		shapeMapAllParams: 2 * hopCount, shapeMapHops: hopCount, shapeMapSlots: hopCount, shapeMapPortNics: 2, shapeMapNicPorts: 2, shapeMapLate: hopCount,
+		shapeMapAllParams: 2 * hopCount, shapeMapHops: hopCount, shapeMapSlots: hopCount, shapeMapPortNics: 2, shapeMapNicPorts: 2, shapeMapLate: hopCount, shapeMapTapMissed: hopCount,
 	} {
 		s.Maps[name].MaxEntries = n
 	}
@@ -112,7 +112,7 @@ func (b bench) run(program string, packet []byte) (uint32, []byte, uint64) {
 }
 
 // packet returns a TCP packet from one node to another.
-func packet(t *testing.T, from, to byte, ecn byte, tcp layers.TCP, payload []byte) []byte {
+func packet(t testing.TB, from, to byte, ecn byte, tcp layers.TCP, payload []byte) []byte {
 	t.Helper()
 	mac := func(nic byte) net.HardwareAddr { return net.HardwareAddr{0x02, 0xdd, 0x1e, 0, 0, nic} }
 	ip := layers.IPv4{Version: 4, TTL: 64, TOS: ecn, Protocol: layers.IPProtocolTCP, SrcIP: net.IP{10, 0, 0, from + 1}, DstIP: net.IP{10, 0, 0, to + 1}}
@@ -128,7 +128,7 @@ func packet(t *testing.T, from, to byte, ecn byte, tcp layers.TCP, payload []byt
 	return b.Bytes()[:14+int(ip.Length)] // veth does not pad
 }
 
-func monotonic(t *testing.T) uint64 {
+func monotonic(t testing.TB) uint64 {
 	t.Helper()
 	var ts unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {

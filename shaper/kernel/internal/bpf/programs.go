@@ -22,6 +22,7 @@ type Programs struct {
 	params   []link.Params // in force, by hop
 	slots    []uint32      // which of a hop's two entries of the map of parameters is in force
 	counted  []shapeHop    // counters at the last Count, by hop
+	tap      *Tap
 }
 
 // maxLatenessHops is the most hops for which lateness is recorded. A hop takes 2 KiB.
@@ -85,7 +86,7 @@ func (p *Programs) setSizes(spec *ebpf.CollectionSpec) error {
 	p.params, p.slots, p.counted = make([]link.Params, hops), make([]uint32, hops), make([]shapeHop, hops)
 	for name, n := range map[string]int{
 		shapeMapAllParams: 2 * hops, shapeMapHops: hops, shapeMapSlots: hops,
-		shapeMapPortNics: nics, shapeMapNicPorts: nics, shapeMapLate: 1,
+		shapeMapPortNics: nics, shapeMapNicPorts: nics, shapeMapLate: 1, shapeMapTapMissed: hops,
 	} {
 		spec.Maps[name].MaxEntries = uint32(n)
 	}
@@ -109,14 +110,17 @@ func (p *Programs) keepObjects(c *ebpf.Collection) {
 	m := c.Maps
 	p.objects.shapeMaps = shapeMaps{
 		AllParams: m[shapeMapAllParams], Flows: m[shapeMapFlows], Hops: m[shapeMapHops], Late: m[shapeMapLate],
-		NicPorts: m[shapeMapNicPorts], PortNics: m[shapeMapPortNics], Slots: m[shapeMapSlots], Tables: m[shapeMapTables], Vectors: m[shapeMapVectors],
+		NicPorts: m[shapeMapNicPorts], PortNics: m[shapeMapPortNics], Slots: m[shapeMapSlots], Tables: m[shapeMapTables],
+		TapMissed: m[shapeMapTapMissed], TapRing: m[shapeMapTapRing], Vectors: m[shapeMapVectors],
 	}
+	p.tap = &Tap{ring: m[shapeMapTapRing], missed: m[shapeMapTapMissed], snap: c.Variables[shapeVarTapSnap]}
 	// The programs keep references to the rest of the collection, such as the constants.
 	for name := range c.Programs {
 		c.DetachProgram(name)
 	}
 	for _, name := range []string{
-		shapeMapAllParams, shapeMapFlows, shapeMapHops, shapeMapLate, shapeMapNicPorts, shapeMapPortNics, shapeMapSlots, shapeMapTables, shapeMapVectors,
+		shapeMapAllParams, shapeMapFlows, shapeMapHops, shapeMapLate, shapeMapNicPorts, shapeMapPortNics, shapeMapSlots, shapeMapTables, shapeMapTapMissed, shapeMapTapRing,
+		shapeMapVectors,
 	} {
 		c.DetachMap(name)
 	}

@@ -5,10 +5,11 @@
 //   tx       egress of a node's NIC: counts; with edt, the rate of the send port
 //   forward  ingress of a switch's port: redirects a packet to the port of its destination
 //   rx       egress of a switch's port: counts and loses packets; with edt, the latency of the
-//            link and the rate of the receive port
+//            link and the rate of the receive port; records packets for a tap
 //   arrive   ingress of a node's NIC: measures the lateness of a packet
 // With edt, tx and rx compute when a packet departs, and fq sends it then.
 #include "packet.h"
+#include "tap.h"
 
 #include <linux/pkt_cls.h>
 
@@ -113,11 +114,7 @@ INLINE void count(struct hop *h, const struct packet *p, u64 line, u64 dur)
 		__sync_fetch_and_add(&h->classes[OTHER_FLOW], p->payload);
 }
 
-INLINE int drop(struct hop *h, const struct packet *p)
-{
-	__sync_fetch_and_add(&h->drops, p->packets);
-	return TC_ACT_SHOT;
-}
+INLINE void drop(struct hop *h, const struct packet *p) { __sync_fetch_and_add(&h->drops, p->packets); }
 
 INLINE int is_full(const struct ddlemu_params *p, u64 wait)
 {
@@ -196,6 +193,61 @@ INLINE s64 draw_delay(const struct hop_ref *link)
 	return delay < 0 ? 0 : delay;
 }
 
+// cross takes a packet over a link and through the receive port: it draws the packet's fate, counts it and, with edt,
+// sets when it departs. It returns what happened to the packet, and the departure time in departs.
+INLINE int cross(struct __sk_buff *skb, const struct packet *p, const struct hop_ref *tx, const struct hop_ref *link,
+	const struct hop_ref *port, u64 arrived, u64 *departs)
+{
+	if (link->p->down || tx->p->down || port->p->down) {
+		drop(link->h, p);
+		return DOWN;
+	}
+	if (can_lose(&link->p->loss)) {
+		u64 k = __sync_fetch_and_add(&link->h->drawn, 1) + 1;
+		if (draw_loss(&link->p->loss, link->h, link->n, k)) {
+			drop(link->h, p);
+			return LOST;
+		}
+	}
+	u64 line = line_bytes_on(p, link->p), dur = occupancy(link->p, line);
+	u64 port_line = line_bytes_on(p, port->p), port_dur = occupancy(port->p, port_line);
+	if (!edt) {
+		count(link->h, p, line, dur);
+		count(port->h, p, port_line, port_dur);
+		return SENT;
+	}
+
+	u64 ready = arrived, tx_dur = occupancy(tx->p, line_bytes_on(p, tx->p));
+	u64 finish = ready + tx_dur;
+	u64 start = later(ready, *(volatile u64 *)&link->h->next_free);
+	if (is_full(link->p, start - ready)) {
+		drop(link->h, p);
+		return LINK_FULL;
+	}
+	// On a link that is at least as fast as the send port, packets never wait.
+	if (dur > tx_dur)
+		start = reserve(link->h, ready, dur);
+	count(link->h, p, line, dur);
+	s64 delay = draw_delay(link);
+	finish = later(finish, start + dur) + delay;
+	ready = in_order(&link->h->last_ready, start + delay);
+
+	start = later(ready, *(volatile u64 *)&port->h->next_free);
+	if (is_full(port->p, start - ready)) {
+		drop(port->h, p);
+		return PORT_FULL;
+	}
+	// ECN mark (RFC 3168) from half of the limit on, if the packet is ECN-capable.
+	int marked = 0;
+	if (port->p->queue.limit_ns && start - ready > (u64)port->p->queue.limit_ns / 2)
+		marked = bpf_skb_ecn_set_ce(skb) == 1;
+	start = reserve(port->h, ready, port_dur);
+	count(port->h, p, port_line, port_dur);
+	*departs = later(finish, start + port_dur);
+	set_departure(skb, *departs);
+	return marked ? MARKED : SENT;
+}
+
 SEC("tc")
 int rx(struct __sk_buff *skb)
 {
@@ -208,45 +260,11 @@ int rx(struct __sk_buff *skb)
 	int n = link_of(p.src, *nic);
 	if (n < 0 || find_hop(&tx, 2 * p.src) < 0 || find_hop(&link, n) < 0 || find_hop(&port, 2 * *nic + 1) < 0)
 		return TC_ACT_UNSPEC;
-
-	if (link.p->down || tx.p->down || port.p->down)
-		return drop(link.h, &p);
-	if (can_lose(&link.p->loss)) {
-		u64 k = __sync_fetch_and_add(&link.h->drawn, 1) + 1;
-		if (draw_loss(&link.p->loss, link.h, n, k))
-			return drop(link.h, &p);
-	}
-	u64 line = line_bytes_on(&p, link.p), dur = occupancy(link.p, line);
-	u64 port_line = line_bytes_on(&p, port.p), port_dur = occupancy(port.p, port_line);
-	if (!edt) {
-		count(link.h, &p, line, dur);
-		count(port.h, &p, port_line, port_dur);
-		return TC_ACT_UNSPEC;
-	}
-
-	u64 ready = departure_of(skb), tx_dur = occupancy(tx.p, line_bytes_on(&p, tx.p));
-	u64 finish = ready + tx_dur;
-	u64 start = later(ready, *(volatile u64 *)&link.h->next_free);
-	if (is_full(link.p, start - ready))
-		return drop(link.h, &p);
-	// On a link that is at least as fast as the send port, packets never wait.
-	if (dur > tx_dur)
-		start = reserve(link.h, ready, dur);
-	count(link.h, &p, line, dur);
-	s64 delay = draw_delay(&link);
-	finish = later(finish, start + dur) + delay;
-	ready = in_order(&link.h->last_ready, start + delay);
-
-	start = later(ready, *(volatile u64 *)&port.h->next_free);
-	if (is_full(port.p, start - ready))
-		return drop(port.h, &p);
-	// ECN mark (RFC 3168) from half of the limit on, if the packet is ECN-capable.
-	if (port.p->queue.limit_ns && start - ready > (u64)port.p->queue.limit_ns / 2)
-		bpf_skb_ecn_set_ce(skb);
-	start = reserve(port.h, ready, port_dur);
-	count(port.h, &p, port_line, port_dur);
-	set_departure(skb, later(finish, start + port_dur));
-	return TC_ACT_UNSPEC;
+	u64 departs = 0, arrived = edt ? departure_of(skb) : 0;
+	int what = cross(skb, &p, &tx, &link, &port, arrived, &departs);
+	if (tap_snap)
+		record(skb, n, what, arrived, departs);
+	return what == SENT || what == MARKED ? TC_ACT_UNSPEC : TC_ACT_SHOT;
 }
 
 #include "late.h"

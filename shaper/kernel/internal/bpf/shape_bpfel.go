@@ -149,6 +149,8 @@ const (
 	shapeMapPortNics    = "port_nics"
 	shapeMapSlots       = "slots"
 	shapeMapTables      = "tables"
+	shapeMapTapMissed   = "tap_missed"
+	shapeMapTapRing     = "tap_ring"
 	shapeMapVectors     = "vectors"
 	shapeProgArrive     = "arrive"
 	shapeProgForward    = "forward"
@@ -159,6 +161,7 @@ const (
 	shapeVarNics        = "nics"
 	shapeVarNicsPerNode = "nics_per_node"
 	shapeVarSeed        = "seed"
+	shapeVarTapSnap     = "tap_snap"
 	shapeVarTimeScale   = "time_scale"
 )
 
@@ -223,6 +226,8 @@ type shapeMapSpecs struct {
 	PortNics  *ebpf.MapSpec `ebpf:"port_nics"`
 	Slots     *ebpf.MapSpec `ebpf:"slots"`
 	Tables    *ebpf.MapSpec `ebpf:"tables"`
+	TapMissed *ebpf.MapSpec `ebpf:"tap_missed"`
+	TapRing   *ebpf.MapSpec `ebpf:"tap_ring"`
 	Vectors   *ebpf.MapSpec `ebpf:"vectors"`
 }
 
@@ -234,6 +239,7 @@ type shapeVariableSpecs struct {
 	Nics        *ebpf.VariableSpec `ebpf:"nics"`
 	NicsPerNode *ebpf.VariableSpec `ebpf:"nics_per_node"`
 	Seed        *ebpf.VariableSpec `ebpf:"seed"`
+	TapSnap     *ebpf.VariableSpec `ebpf:"tap_snap"`
 	TimeScale   *ebpf.VariableSpec `ebpf:"time_scale"`
 }
 
@@ -265,6 +271,8 @@ type shapeMaps struct {
 	PortNics  *ebpf.Map `ebpf:"port_nics"`
 	Slots     *ebpf.Map `ebpf:"slots"`
 	Tables    *ebpf.Map `ebpf:"tables"`
+	TapMissed *ebpf.Map `ebpf:"tap_missed"`
+	TapRing   *ebpf.Map `ebpf:"tap_ring"`
 	Vectors   *ebpf.Map `ebpf:"vectors"`
 }
 
@@ -278,6 +286,8 @@ func (m *shapeMaps) Close() error {
 		m.PortNics,
 		m.Slots,
 		m.Tables,
+		m.TapMissed,
+		m.TapRing,
 		m.Vectors,
 	)
 }
@@ -290,6 +300,7 @@ type shapeVariables struct {
 	Nics        *ebpf.Variable `ebpf:"nics"`
 	NicsPerNode *ebpf.Variable `ebpf:"nics_per_node"`
 	Seed        *ebpf.Variable `ebpf:"seed"`
+	TapSnap     *ebpf.Variable `ebpf:"tap_snap"`
 	TimeScale   *ebpf.Variable `ebpf:"time_scale"`
 }
 
