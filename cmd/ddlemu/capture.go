@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/ddlemu/ddlemu/intercept/capture"
 	"github.com/ddlemu/ddlemu/intercept/capture/pcapng"
 	"github.com/ddlemu/ddlemu/intercept/replay"
+	"github.com/ddlemu/ddlemu/shaper/kernel/tap"
 )
 
 // captureOptions are the flags of capture.
@@ -19,14 +21,48 @@ type captureOptions struct {
 	Output    string
 	Force     bool
 	Dissector bool
+	Live      liveOptions
+}
+
+// write writes to the file, or to standard output if that is named.
+func (o *captureOptions) write(g *global, write func(w io.Writer) error) error {
+	if o.Output == standardOutput {
+		return write(g.Stdout)
+	}
+	return writeOutput(o.Output, o.Force, 0o600, write)
+}
+
+// standardOutput is the name of standard output instead of a file.
+const standardOutput = "-"
+
+// name is that of the file, for messages.
+func (o *captureOptions) name() string {
+	if o.Output == standardOutput {
+		return "standard output"
+	}
+	return o.Output
+}
+
+// messages is where messages are printed that are not the capture.
+func (o *captureOptions) messages(g *global) io.Writer {
+	if o.Output == standardOutput {
+		return g.Stderr
+	}
+	return g.Stdout
 }
 
 func newCaptureCommand(g *global) *cobra.Command {
 	o := &captureOptions{}
 	cmd := &cobra.Command{
-		Use:   "capture FOLDER... -o FILE",
-		Short: "Write what a traced job has sent as packets for Wireshark",
-		Long: `Writes the messages that a job has recorded with --trace as a capture file (pcapng) for
+		Use:   "capture [FOLDER...] -o FILE",
+		Short: "Write packets for Wireshark: of a traced job, or of a fabric that is up",
+		Long: `Without folders: captures the packets on the links of a fabric of the kernel datapath that
+is up, until --duration or --count, Ctrl-C, or until the fabric is taken down. Where the
+shaper has eBPF programs, each packet has a comment that says what happened to it, and
+dropped packets are in the file too. Only the first --snaplen bytes of each packet are
+written. To look at packets as they come: ddlemu capture -o - | wireshark -k -i -
+
+With folders: writes the messages that a job has recorded with --trace as a capture file (pcapng) for
 Wireshark and tshark: RoCEv2 for transport rdma, TCP for transport tcp, as a capture at
 the NIC of each sender would have them, with acknowledgements and with what was sent
 again after losses. The packets have headers only; a ledger holds no data of the job.
@@ -38,34 +74,50 @@ writes, the comment becomes fields to filter by:
 
 ` + exitHelp,
 		Example: `  ddlemu capture t -o t.pcapng
+  ddlemu capture --fabric lab --link node0:node1 --duration 10s -o lab.pcapng
   ddlemu capture --dissector -o ddlemu.lua`,
 		Args: func(cmd *cobra.Command, args []string) error {
-			switch {
-			case !o.Dissector:
-				return traceFolders(cmd, args)
-			case len(args) > 0:
+			if o.Dissector && len(args) > 0 {
 				return badInput("--dissector writes only the dissector: leave out the folders")
+			}
+			for _, name := range []string{"fabric", "link", "duration", "count", "snaplen"} {
+				if (o.Dissector || len(args) > 0) && cmd.Flags().Changed(name) {
+					return badInput("--%s is for a capture of a fabric that is up: leave it out, or the folders", name)
+				}
 			}
 			return nil
 		},
-		RunE: func(_ *cobra.Command, args []string) error { return runCapture(g, o, args) },
+		RunE: func(cmd *cobra.Command, args []string) error { return runCapture(cmd.Context(), g, o, args) },
 	}
 	fs := cmd.Flags()
-	fs.StringVarP(&o.Output, "output", "o", "", "write this `file`")
+	fs.StringVarP(&o.Output, "output", "o", "", "write this `file`; - is standard output")
 	fs.BoolVar(&o.Force, "force", false, "replace the file if it exists")
 	fs.BoolVar(&o.Dissector, "dissector", false, "write Wireshark's dissector for the comments instead (Lua)")
+	fs.StringVar(&o.Live.Link, "link", "", "capture only these `links`, named as for shape (default: all)")
+	fs.DurationVar(&o.Live.Duration, "duration", 0, "end after this time (default: Ctrl-C ends it)")
+	fs.IntVar(&o.Live.Count, "count", 0, "end after `N` packets")
+	fs.IntVar(&o.Live.SnapLen, "snaplen", defaultSnapLen, fmt.Sprintf("write the first `N` bytes of each packet, at most %d", tap.MaxSnap))
+	g.addFabricFlag(fs)
 	return cmd
 }
 
-func runCapture(g *global, o *captureOptions, dirs []string) error {
-	if err := checkOutput(o.Output, o.Force); err != nil {
-		return err
+// defaultSnapLen has room for the headers of TCP over IPv6 with all options, and the begin of the data.
+const defaultSnapLen = 128
+
+func runCapture(ctx context.Context, g *global, o *captureOptions, dirs []string) error {
+	if o.Output != standardOutput {
+		if err := checkOutput(o.Output, o.Force); err != nil {
+			return err
+		}
 	}
-	if o.Dissector {
-		return writeOutput(o.Output, o.Force, 0o600, func(w io.Writer) error {
+	switch {
+	case o.Dissector:
+		return o.write(g, func(w io.Writer) error {
 			_, err := io.WriteString(w, capture.Dissector)
 			return err
 		})
+	case len(dirs) == 0:
+		return runLiveCapture(ctx, g, o)
 	}
 	t, fab, err := loadTraces(dirs)
 	if err != nil {
@@ -77,7 +129,7 @@ func runCapture(g *global, o *captureOptions, dirs []string) error {
 	}
 	r := &t.Ranks[0]
 	var sum capture.Summary
-	err = writeOutput(o.Output, o.Force, 0o600, func(w io.Writer) error {
+	err = o.write(g, func(w io.Writer) error {
 		p := pcapng.NewWriter(w, "ddlemu "+version(), fmt.Sprintf("an emulated network, clock %s: packets made from the messages of a job", clockName(t)))
 		sum, err = capture.Write(p, played, r.BegunRealtime-r.Begun/r.TimeScale)
 		if err != nil {
@@ -88,11 +140,11 @@ func runCapture(g *global, o *captureOptions, dirs []string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(g.Stdout, "%s: %s of %s, %d sent again\n", o.Output, units.Count(sum.Packets, "packet"), units.Count(sum.Messages, "message"), sum.Repeated)
+	fmt.Fprintf(o.messages(g), "%s: %s of %s, %d sent again\n", o.name(), units.Count(sum.Packets, "packet"), units.Count(sum.Messages, "message"), sum.Repeated)
 	notes := missing(t)
 	if sum.Skipped > 0 {
 		notes = append(notes, fmt.Sprintf("%s left out: their posts are not known", units.Count(sum.Skipped, "message")))
 	}
-	printBasis(g.Stdout, t, "", notes)
+	printBasis(o.messages(g), t, "", notes)
 	return nil
 }

@@ -99,7 +99,7 @@ func (c *capturer) addInterfaces() {
 	names := map[netip.Addr]string{}
 	for n := range c.Fabric.NICs() {
 		name := c.Fabric.NICName(n)
-		c.w.Interface(name, "NIC of an emulated node, at its sending port", c.Fabric.Hops[2*n].Spec.Bandwidth)
+		c.w.Interface(name, "NIC of an emulated node, at its sending port", c.Fabric.Hops[2*n].Spec.Bandwidth, 0)
 		names[address(n)] = strings.ReplaceAll(name, " ", "-")
 	}
 	c.w.Names(names)

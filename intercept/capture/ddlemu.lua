@@ -11,6 +11,7 @@ local texts = {
 	{ "algo", "Algorithm" },
 	{ "proto", "Protocol" },
 	{ "kind", "Kind" }, -- data, ack, nak, repeat, setup
+	{ "fate", "What happened to the packet" }, -- sent, marked, lost, down, link-full, port-full
 }
 local numbers = {
 	{ "seq", "Sequence number of the collective" },
@@ -21,6 +22,8 @@ local numbers = {
 	{ "message", "Message of the connection" },
 	{ "bytes", "Bytes of the message" },
 	{ "job", "Job" },
+	{ "delay", "Time on the link and the receive port (ns)" },
+	{ "packets", "Packets that it is on the link" },
 }
 local fields, values, all = {}, {}, {}
 for _, f in ipairs(texts) do

@@ -138,7 +138,7 @@ func (c *capturer) rdmaPacket(q *queues, e event, psn []uint32) {
 	at := c.at(e.at)
 	emit := func(b []byte, length int, direction uint32, what string) {
 		c.sum.Packets++
-		c.w.Packet(q.src, at, b, length, direction, c.describe(m, what))
+		c.w.Packet(q.src, at, b, length, pcapng.PacketInfo{Direction: direction, Comment: c.describe(m, what)})
 	}
 	line := int(c.params[2*q.src].PerPacket) // bytes of each packet besides its payload
 	switch e.kind {

@@ -146,7 +146,7 @@ func (c *capturer) tcpPacket(s *stream, e event, seq []uint32) {
 	mss := max(1, int(c.params[2*s.src].Payload))
 	emit := func(b []byte, payload int, direction uint32, what string) {
 		c.sum.Packets++
-		c.w.Packet(s.src, at, b, len(b)+payload, direction, c.describe(m, what))
+		c.w.Packet(s.src, at, b, len(b)+payload, pcapng.PacketInfo{Direction: direction, Comment: c.describe(m, what)})
 	}
 	send := func(from uint32, bytes int, what string) {
 		binary.BigEndian.PutUint32(s.there[tcpAt+4:], from)
