@@ -193,45 +193,60 @@ func (g *global) shapeNew(pattern string, patch configs.LinkPatch) error {
 	return nil
 }
 
-// shapeExisting changes a fabric that is up.
-func (g *global) shapeExisting(ctx context.Context, file *state.File, pattern string, patch configs.LinkPatch) error {
+// shaped is what a change of a fabric has done.
+type shaped struct {
+	fab           *fabric.Fabric // as it is now
+	before, after []state.HopStatus
+	changed       []int // hops
+}
+
+// applyShape changes a fabric that is up, and returns when the change is in force.
+func (g *global) applyShape(ctx context.Context, file *state.File, pattern string, patch configs.LinkPatch) (*shaped, error) {
 	fab, err := live.Fabric(file)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if fab.Config.OnKernel() && !file.Served() {
-		return daemonGone(file.Name())
+		return nil, daemonGone(file.Name())
 	}
-	before := file.Hops()
-	changed, err := live.ShapeIf(file, pattern, patch, canShape(file, fab))
-	if err != nil {
-		return err
+	s := &shaped{fab: fab, before: file.Hops()}
+	if s.changed, err = live.ShapeIf(file, pattern, patch, canShape(file, fab)); err != nil {
+		return nil, err
 	}
-	after := file.Hops()
-	var changes []change
-	for _, hop := range changed {
-		if k := after[hop].Kind; k == state.Link || k == state.Trunk {
-			from, to := fab.EndNames(fab.Hops[hop].Kind, after[hop].Src, after[hop].Dst)
-			changes = append(changes, change{
-				from: from, to: to,
-				what: difference(fabric.LinkOf(before[hop].Spec), fabric.LinkOf(after[hop].Spec)),
-			})
-		}
-	}
-	if len(changed) > 0 {
+	s.after = file.Hops()
+	if len(s.changed) > 0 {
 		file.Event(eventOf(pattern, &patch))
 	}
 	if fab.Config.OnKernel() {
 		if err := waitInForce(ctx, file); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	for i := range after {
-		fab.Hops[i].Spec = after[i].Spec
+	for i := range s.after {
+		fab.Hops[i].Spec = s.after[i].Spec
 	}
-	g.warnShaped(fab, changed)
+	return s, nil
+}
+
+// shapeExisting changes a fabric that is up, and prints the changes.
+func (g *global) shapeExisting(ctx context.Context, file *state.File, pattern string, patch configs.LinkPatch) error {
+	s, err := g.applyShape(ctx, file, pattern, patch)
+	if err != nil {
+		return err
+	}
+	g.warnShaped(s.fab, s.changed)
 	if g.JSON {
 		return g.printStatus(file)
+	}
+	var changes []change
+	for _, hop := range s.changed {
+		if k := s.after[hop].Kind; k == state.Link || k == state.Trunk {
+			from, to := s.fab.EndNames(s.fab.Hops[hop].Kind, s.after[hop].Src, s.after[hop].Dst)
+			changes = append(changes, change{
+				from: from, to: to,
+				what: difference(fabric.LinkOf(s.before[hop].Spec), fabric.LinkOf(s.after[hop].Spec)),
+			})
+		}
 	}
 	printChanges(g.Stdout, changes)
 	return nil
