@@ -169,6 +169,17 @@ func TestToolbar(t *testing.T) {
 	b.expect(lossControl, extcap.Set, "1%")
 }
 
+// A capture ends when nobody reads its packets any more, even if there are no packets.
+func TestExtcapEndsWithItsReader(t *testing.T) {
+	w := newWorld(t)
+	w.up("--profile", "eth1", "--nodes", "2", "--lat", "0s", "--shaper", "htb", "--name", "lab")
+	for _, node := range []string{"node0", "node1"} {
+		// Otherwise the nodes look for routers and neighbours at any time.
+		w.run("exec", node, "--", "sh", "-c", "echo 1 > /proc/sys/net/ipv6/conf/all/disable_ipv6")
+	}
+	w.startExtcap("ddlemu:lab:node0:node1") // the end of the test checks it
+}
+
 // startExtcap runs `ddlemu extcap --capture` as Wireshark does. At the end of the test nobody reads its packets any
 // more, so it ends.
 func (w *world) startExtcap(iface string) *toolbar {
