@@ -96,13 +96,13 @@ func (t *Writer) Add(r *tap.Record) bool {
 	c.came += r.Missed
 	c.missed += r.Missed
 	t.sum.Missed += r.Missed
-	if r.Verdict == tap.Notice {
+	if r.Fate == tap.Notice {
 		return false
 	}
 	c.came++
 	t.count(r)
 	t.w.Packet(i, t.at(r.Enqueued), r.Data, int(r.Length), pcapng.PacketInfo{
-		Direction: pcapng.Outbound, Comment: t.describe(r), Dropped: r.Verdict.Dropped(), Missed: r.Missed,
+		Direction: pcapng.Outbound, Comment: t.describe(r), Dropped: r.Fate.Dropped(), Missed: r.Missed,
 	})
 	return true
 }
@@ -112,7 +112,7 @@ func (t *Writer) count(r *tap.Record) {
 	n := uint64(r.Packets)
 	t.sum.Records++
 	t.sum.Packets += n
-	switch r.Verdict {
+	switch r.Fate {
 	case tap.Lost:
 		t.sum.Lost += n
 	case tap.Down:
@@ -125,18 +125,18 @@ func (t *Writer) count(r *tap.Record) {
 }
 
 // fates are the words for what happened to a packet. Package capture's dissector makes a field of them.
-var fates = map[tap.Verdict]string{
+var fates = map[tap.Fate]string{
 	tap.Sent: "sent", tap.Marked: "marked", tap.Lost: "lost", tap.Down: "down", tap.LinkFull: "link-full", tap.PortFull: "port-full",
 }
 
 // describe makes the comment of a packet: what happened to it, how long it takes, and how many packets it is on the
 // link. There is none if the tap does not know.
 func (t *Writer) describe(r *tap.Record) []byte {
-	if r.Verdict == tap.Seen {
+	if r.Fate == tap.Seen {
 		return nil
 	}
 	b := append(t.comment[:0], "ddlemu fate="...)
-	b = append(b, fates[r.Verdict]...)
+	b = append(b, fates[r.Fate]...)
 	if r.Departs != 0 {
 		b = strconv.AppendInt(append(b, " delay="...), (r.Departs-r.Enqueued)/t.scale, 10)
 	}

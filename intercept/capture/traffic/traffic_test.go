@@ -38,10 +38,10 @@ func TestWriter(t *testing.T) {
 	for _, r := range []tap.Record{
 		{Enqueued: at(1000), Departs: at(3000), Hop: uint32(links[0]), Length: 60, Packets: 1, Data: packet},
 		{Enqueued: at(1500), Hop: uint32(fab.Link(0, 2)), Length: 60, Packets: 1, Data: packet},
-		{Enqueued: at(2000), Hop: uint32(links[1]), Length: 3000, Packets: 2, Data: packet, Verdict: tap.Lost, Missed: 5},
-		{Enqueued: at(3000), Hop: uint32(links[1]), Length: 60, Packets: 1, Data: packet, Verdict: tap.PortFull},
-		{Hop: uint32(links[0]), Missed: 3, Verdict: tap.Notice},
-		{Hop: tap.NoHop, Missed: 1, Verdict: tap.Notice},
+		{Enqueued: at(2000), Hop: uint32(links[1]), Length: 3000, Packets: 2, Data: packet, Fate: tap.Lost, Missed: 5},
+		{Enqueued: at(3000), Hop: uint32(links[1]), Length: 60, Packets: 1, Data: packet, Fate: tap.PortFull},
+		{Hop: uint32(links[0]), Missed: 3, Fate: tap.Notice},
+		{Hop: tap.NoHop, Missed: 1, Fate: tap.Notice},
 	} {
 		w.Add(&r)
 	}

@@ -242,7 +242,7 @@ func (c *client) addNotices(totals map[uint32]uint64) {
 		}
 	}
 	for hop, n := range c.left {
-		r := Record{Hop: hop, Missed: n, Verdict: Notice}
+		r := Record{Hop: hop, Missed: n, Fate: Notice}
 		c.buffer = r.Append(c.buffer)
 	}
 }

@@ -14,35 +14,35 @@ const MaxSnap = 256
 // NoHop is the hop of a notice about packets whose link is not known.
 const NoHop = ^uint32(0)
 
-// Verdict says what happened to a packet. The eBPF programs have the same numbers (tap.h).
-type Verdict uint8
+// Fate says what happened to a packet. The eBPF programs have the same numbers (tap.h).
+type Fate uint8
 
-// Verdicts.
+// Fates.
 const (
-	Sent     Verdict = iota
-	Marked           // sent with an ECN mark
-	Lost             // dropped by the loss of the link
-	Down             // dropped because the link or a port is down
-	LinkFull         // dropped by the queue of the link
-	PortFull         // dropped by the queue of the receive port
-	Seen             // it came to the switch; what happened to it is not known
-	Notice           // there is no packet: the record only tells how many are missing
+	Sent     Fate = iota
+	Marked        // sent with an ECN mark
+	Lost          // dropped by the loss of the link
+	Down          // dropped because the link or a port is down
+	LinkFull      // dropped by the queue of the link
+	PortFull      // dropped by the queue of the receive port
+	Seen          // it came to the switch; what happened to it is not known
+	Notice        // there is no packet: the record only tells how many are missing
 )
 
 // Dropped reports whether the packet was dropped.
-func (v Verdict) Dropped() bool { return v == Lost || v == Down || v == LinkFull || v == PortFull }
+func (f Fate) Dropped() bool { return f == Lost || f == Down || f == LinkFull || f == PortFull }
 
 // Record is a packet on a link, or what segmentation offload (GSO) has not yet divided into packets. Times are
 // CLOCK_MONOTONIC in ns, not scaled.
 type Record struct {
-	Enqueued int64   // when the packet came to the link
-	Departs  int64   // when the link model lets it arrive; 0 if the shaper's queues decide, or if it was dropped
-	Missed   uint64  // how many records of this link were left out since the one before
-	Hop      uint32  // of the link, see fabric.Fabric.Hops
-	Length   uint32  // bytes of the packet with its Ethernet header
-	Packets  uint16  // how many packets it is on the link; 0 if that is not known
-	Verdict  Verdict //
-	Data     []byte  // the first bytes of the packet, at most MaxSnap
+	Enqueued int64  // when the packet came to the link
+	Departs  int64  // when the link model lets it arrive; 0 if the shaper's queues decide, or if it was dropped
+	Missed   uint64 // how many records of this link were left out since the one before
+	Hop      uint32 // of the link, see fabric.Fabric.Hops
+	Length   uint32 // bytes of the packet with its Ethernet header
+	Packets  uint16 // how many packets it is on the link; 0 if that is not known
+	Fate     Fate   //
+	Data     []byte // the first bytes of the packet, at most MaxSnap
 }
 
 // headerSize is the length of a record without its data: struct tap_record in tap.h up to its data.
@@ -60,7 +60,7 @@ func (r *Record) Append(b []byte) []byte {
 	b = binary.LittleEndian.AppendUint32(b, r.Length)
 	b = binary.LittleEndian.AppendUint16(b, r.Packets)
 	b = binary.LittleEndian.AppendUint16(b, uint16(len(r.Data)))
-	b = append(b, byte(r.Verdict), 0, 0, 0)
+	b = append(b, byte(r.Fate), 0, 0, 0)
 	return append(b, r.Data...)
 }
 
@@ -72,9 +72,9 @@ func Parse(b []byte) (r Record, rest []byte, err error) {
 	n := int(binary.LittleEndian.Uint16(b[34:]))
 	r = Record{
 		Enqueued: int64(binary.LittleEndian.Uint64(b)), Departs: int64(binary.LittleEndian.Uint64(b[8:])), Missed: binary.LittleEndian.Uint64(b[16:]),
-		Hop: binary.LittleEndian.Uint32(b[24:]), Length: binary.LittleEndian.Uint32(b[28:]), Packets: binary.LittleEndian.Uint16(b[32:]), Verdict: Verdict(b[36]),
+		Hop: binary.LittleEndian.Uint32(b[24:]), Length: binary.LittleEndian.Uint32(b[28:]), Packets: binary.LittleEndian.Uint16(b[32:]), Fate: Fate(b[36]),
 	}
-	if n > MaxSnap || len(b) < headerSize+n || r.Verdict > Notice || uint32(n) > r.Length {
+	if n > MaxSnap || len(b) < headerSize+n || r.Fate > Notice || uint32(n) > r.Length {
 		return Record{}, nil, errRecord
 	}
 	r.Data = b[headerSize : headerSize+n]

@@ -115,7 +115,7 @@ func TestHub(t *testing.T) {
 	defer h.Close()
 	long, short := connect(t, h, 100), connect(t, h, 3)
 	data := bytes.Repeat([]byte{1}, 80)
-	source.give(Record{Enqueued: 1, Hop: 4, Length: 80, Packets: 1, Missed: 8, Data: data}, Record{Enqueued: 2, Hop: 4, Length: 80, Packets: 1, Missed: 10, Data: data, Verdict: Lost})
+	source.give(Record{Enqueued: 1, Hop: 4, Length: 80, Packets: 1, Missed: 8, Data: data}, Record{Enqueued: 2, Hop: 4, Length: 80, Packets: 1, Missed: 10, Data: data, Fate: Lost})
 	source.mu.Lock()
 	source.missed = map[uint32]uint64{4: 10, 5: 3}
 	source.mu.Unlock()
@@ -126,8 +126,8 @@ func TestHub(t *testing.T) {
 	}
 	got := all(t, long)
 	want := []Record{
-		{Enqueued: 1, Hop: 4, Length: 80, Packets: 1, Missed: 8, Data: data}, {Enqueued: 2, Hop: 4, Length: 80, Packets: 1, Missed: 2, Data: data, Verdict: Lost},
-		{Hop: 5, Missed: 3, Verdict: Notice, Data: []byte{}},
+		{Enqueued: 1, Hop: 4, Length: 80, Packets: 1, Missed: 8, Data: data}, {Enqueued: 2, Hop: 4, Length: 80, Packets: 1, Missed: 2, Data: data, Fate: Lost},
+		{Hop: 5, Missed: 3, Fate: Notice, Data: []byte{}},
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("the first client got\n%+v\nwant\n%+v", got, want)
@@ -175,7 +175,7 @@ func TestSlowClient(t *testing.T) {
 	}
 	got, missed := 0, uint64(0)
 	for _, r := range all(t, slow) {
-		if missed += r.Missed; r.Verdict != Notice {
+		if missed += r.Missed; r.Fate != Notice {
 			got++
 		}
 	}
@@ -219,7 +219,7 @@ func TestRequests(t *testing.T) {
 
 // A record that is accepted is written again as it was, but for its unused bytes.
 func FuzzRecord(f *testing.F) {
-	r := Record{Enqueued: 1, Departs: 2, Missed: 3, Hop: 4, Length: 60, Packets: 1, Verdict: Marked, Data: []byte("abc")}
+	r := Record{Enqueued: 1, Departs: 2, Missed: 3, Hop: 4, Length: 60, Packets: 1, Fate: Marked, Data: []byte("abc")}
 	f.Add(r.Append(nil))
 	f.Add([]byte{})
 	f.Add(bytes.Repeat([]byte{0xff}, 300))

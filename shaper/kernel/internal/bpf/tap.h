@@ -7,7 +7,7 @@
 #define TAP_BYTES (8 << 20) // of the ring buffer, a power of two: 27,000 records
 #define TAP_SNAP 256 // the most bytes of a packet that a record has
 
-// What happened to a packet, see tap.Verdict in Go.
+// What happened to a packet, see tap.Fate in Go.
 enum { SENT, MARKED, LOST, DOWN, LINK_FULL, PORT_FULL };
 
 // A record, see tap.Record in Go. Times are CLOCK_MONOTONIC in ns.
@@ -19,7 +19,7 @@ struct tap_record {
 	u32 length; // bytes of the packet, with its Ethernet header
 	u16 packets; // how many packets a GSO packet is on the link; otherwise 1
 	u16 captured; // bytes of data
-	u8 verdict;
+	u8 fate;
 	u8 unused[3];
 	u8 data[TAP_SNAP];
 };
@@ -41,7 +41,7 @@ volatile u32 tap_snap;
 
 // record writes a record. arrived is 0 for now. The reader polls, so that records wake nobody. The function is not
 // inlined, so that a packet costs one load and one branch while no tap is open.
-static __noinline int record(struct __sk_buff *skb, u32 hop, u32 verdict, u64 arrived, u64 departs)
+static __noinline int record(struct __sk_buff *skb, u32 hop, u32 fate, u64 arrived, u64 departs)
 {
 	u32 snap = tap_snap;
 	u64 *missed = bpf_map_lookup_elem(&tap_missed, &hop);
@@ -58,7 +58,7 @@ static __noinline int record(struct __sk_buff *skb, u32 hop, u32 verdict, u64 ar
 	to->hop = hop;
 	to->length = skb->len;
 	to->packets = skb->gso_segs ? skb->gso_segs : 1;
-	to->verdict = verdict;
+	to->fate = fate;
 	u32 n = skb->len < snap ? skb->len : snap;
 	if (n > TAP_SNAP)
 		n = TAP_SNAP;

@@ -62,7 +62,7 @@ func TestTap(t *testing.T) {
 		spec link.Spec
 		hop  uint32
 		wait time.Duration // until the hop is free
-		want tap.Verdict
+		want tap.Fate
 	}{
 		{"sent", base, receivePort, 0, tap.Sent},
 		{"marked", base, receivePort, 6 * time.Second, tap.Marked},
@@ -84,16 +84,16 @@ func TestTap(t *testing.T) {
 				t.Fatalf("%d records: %+v", len(all), all)
 			}
 			got := all[0]
-			if got.Verdict != tc.want || got.Hop != linkHop || got.Length != uint32(len(sent)) || got.Packets != 1 || got.Missed != 0 {
+			if got.Fate != tc.want || got.Hop != linkHop || got.Length != uint32(len(sent)) || got.Packets != 1 || got.Missed != 0 {
 				t.Errorf("%+v", got)
 			}
-			if got.Verdict.Dropped() != (verdict == actShot) {
-				t.Errorf("verdict %d of the tap, %d of the program", got.Verdict, int32(verdict))
+			if got.Fate.Dropped() != (verdict == actShot) {
+				t.Errorf("fate %d, verdict %d of the program", got.Fate, int32(verdict))
 			}
 			if now := monotonic(t); uint64(got.Enqueued) < before || uint64(got.Enqueued) > now {
 				t.Errorf("it came at %d, not between %d and %d", got.Enqueued, before, now)
 			}
-			if want := leaves; got.Verdict.Dropped() && got.Departs != 0 || !got.Verdict.Dropped() && uint64(got.Departs) != want {
+			if want := leaves; got.Fate.Dropped() && got.Departs != 0 || !got.Fate.Dropped() && uint64(got.Departs) != want {
 				t.Errorf("it arrives at %d, want %d", got.Departs, want)
 			}
 			want := bytes.Clone(sent[:100])

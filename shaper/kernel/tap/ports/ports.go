@@ -158,7 +158,7 @@ func (r *reader) describe(to *tap.Record, length int, from unix.Sockaddr, oob []
 	if dst < 0 || dst >= r.fabric.NICs() || r.fabric.NodeOfNIC(dst) == r.fabric.NodeOfNIC(src) {
 		return false
 	}
-	*to = tap.Record{Enqueued: r.arrival(oob), Hop: uint32(r.fabric.Link(src, dst)), Length: uint32(length), Verdict: tap.Seen, Data: r.buffer[:min(length, int(r.snap.Load()))]}
+	*to = tap.Record{Enqueued: r.arrival(oob), Hop: uint32(r.fabric.Link(src, dst)), Length: uint32(length), Fate: tap.Seen, Data: r.buffer[:min(length, int(r.snap.Load()))]}
 	return true
 }
 
