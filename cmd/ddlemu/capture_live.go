@@ -47,6 +47,7 @@ type liveCapture struct {
 	links  []int
 	stream *tap.Stream
 	o      liveOptions
+	cut    bool // the daemon has ended the capture
 }
 
 // openLive begins to capture. The caller closes what it returns.
@@ -146,6 +147,7 @@ func (c *liveCapture) write(ctx context.Context, w io.Writer) (sum traffic.Summa
 	for n := 0; c.o.Count == 0 || n < c.o.Count; {
 		r, err := c.stream.Read()
 		if errors.Is(err, io.EOF) {
+			c.cut = ctx.Err() == nil
 			break
 		}
 		if err != nil {
@@ -187,11 +189,19 @@ func runLiveCapture(ctx context.Context, g *global, o *captureOptions) error {
 		return err
 	}
 	text := describeTraffic(sum, c.stream.Kind(), len(c.links))
-	if c.File.Down() {
+	if c.cut && c.File.Down() {
 		text += "; the fabric was taken down"
 	}
 	fmt.Fprintf(o.messages(g), "%s: %s\n", o.name(), text)
-	return nil
+	return c.whyCut()
+}
+
+// whyCut is an error if the daemon has ended the capture and the fabric is still up.
+func (c *liveCapture) whyCut() error {
+	if !c.cut || c.File.Down() {
+		return nil
+	}
+	return fmt.Errorf("the daemon of fabric %s has ended the capture: see the events of `ddlemu status --fabric %[1]s`", c.File.Name())
 }
 
 // describeTraffic says how many packets were captured, and what happened to them.

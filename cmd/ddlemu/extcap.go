@@ -194,7 +194,7 @@ func extcapCapture(ctx context.Context, g *global, o *extcapOptions) error {
 	if _, err = c.write(ctx, fifo); errors.Is(err, syscall.EPIPE) {
 		return nil // Wireshark has ended the capture
 	}
-	return err
+	return errors.Join(err, c.whyCut())
 }
 
 // waitForReader returns when nobody reads from the pipe any more. Without that, a capture without packets would not end.

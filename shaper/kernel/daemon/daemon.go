@@ -85,7 +85,7 @@ func Run(ctx context.Context, dir *state.Dir, file *state.File, ready func()) (e
 	file.Event("shaper " + kind)
 	file.SetFollowed(0, true)
 	t := file.Fixed().Transport
-	hub := tap.NewHub(tapOf(s, w))
+	hub := tap.NewHub(tapOf(s, w), func(err error) { file.Event(fmt.Sprintf("capture: %v", err)) })
 	server, err := sockets.Serve(dir.DaemonPath(file.Name()), sockets.Options{
 		Plan: p, Owner: dir.UID(), SendBuffer: int(t.SendBuffer), Window: int(t.Window), Other: hub.Serve,
 	})

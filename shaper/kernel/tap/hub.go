@@ -43,6 +43,7 @@ const (
 // concurrent use.
 type Hub struct {
 	source Source
+	report func(error)
 	mu     sync.Mutex
 	// The fields below are protected by mu.
 	clients map[*client]bool
@@ -53,8 +54,10 @@ type Hub struct {
 	running sync.WaitGroup
 }
 
-// NewHub returns a hub that reads from s.
-func NewHub(s Source) *Hub { return &Hub{source: s, clients: map[*client]bool{}} }
+// NewHub returns a hub that reads from s. It calls report with errors of s, after which it ends all clients.
+func NewHub(s Source, report func(error)) *Hub {
+	return &Hub{source: s, report: report, clients: map[*client]bool{}}
+}
 
 // Serve answers a request on c, if it is one for a tap. It returns nil without an error if it is not. Otherwise the
 // function sends packets to the client until the client closes its side or the hub is closed.
@@ -165,7 +168,7 @@ func (h *Hub) read() {
 		}
 		h.mu.Unlock()
 		if err != nil && !errors.Is(err, ErrNone) {
-			h.fail()
+			h.fail(err)
 			time.Sleep(10 * time.Millisecond)
 		}
 	}
@@ -181,11 +184,16 @@ func (h *Hub) finishDrains() {
 }
 
 // fail ends all clients after an error of the source.
-func (h *Hub) fail() {
+func (h *Hub) fail(err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	running := false
 	for c := range h.clients {
+		running = running || !c.isEnded()
 		c.end()
+	}
+	if running {
+		h.report(err)
 	}
 }
 
@@ -208,6 +216,15 @@ func newClient(snap int) *client {
 
 // end makes send return.
 func (c *client) end() { c.once.Do(func() { close(c.ended) }) }
+
+func (c *client) isEnded() bool {
+	select {
+	case <-c.ended:
+		return true
+	default:
+		return false
+	}
+}
 
 // add adds a record to the buffer, or counts it as missing.
 func (c *client) add(r Record) {

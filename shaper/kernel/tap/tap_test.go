@@ -21,6 +21,7 @@ type fakeSource struct {
 	records []Record
 	missed  map[uint32]uint64
 	snap    int // 0 while it is closed
+	err     error
 }
 
 func (*fakeSource) Kind() Kind { return Programs }
@@ -42,6 +43,9 @@ func (s *fakeSource) Missed() (map[uint32]uint64, error) {
 func (s *fakeSource) Read(r *Record) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.err != nil {
+		return s.err
+	}
 	if len(s.records) == 0 {
 		time.Sleep(time.Millisecond)
 		return ErrNone
@@ -53,6 +57,11 @@ func (s *fakeSource) give(all ...Record) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.records = append(s.records, all...)
+}
+
+// unexpected is a report that fails the test.
+func unexpected(t *testing.T) func(error) {
+	return func(err error) { t.Error(err) }
 }
 
 // connect connects a client to a hub, which asks for snap bytes.
@@ -111,7 +120,7 @@ func all(t *testing.T, s *Stream) (records []Record) {
 // the record before; the source is closed behind the last client.
 func TestHub(t *testing.T) {
 	source := &fakeSource{missed: map[uint32]uint64{4: 7, 5: 2}}
-	h := NewHub(source)
+	h := NewHub(source, unexpected(t))
 	defer h.Close()
 	long, short := connect(t, h, 100), connect(t, h, 3)
 	data := bytes.Repeat([]byte{1}, 80)
@@ -153,7 +162,7 @@ func TestHub(t *testing.T) {
 // A client that does not read loses records, not the others; it is told how many. The hub can be closed meanwhile.
 func TestSlowClient(t *testing.T) {
 	source := &fakeSource{}
-	h := NewHub(source)
+	h := NewHub(source, unexpected(t))
 	defer h.Close()
 	slow := connect(t, h, MaxSnap)
 	const sent = 40_000
@@ -184,9 +193,24 @@ func TestSlowClient(t *testing.T) {
 	}
 }
 
+// An error of the source is reported once, and ends the streams.
+func TestSourceFails(t *testing.T) {
+	source := &fakeSource{err: errors.New("broken")}
+	reports := make(chan error, 100)
+	h := NewHub(source, func(err error) { reports <- err })
+	s := connect(t, h, 1)
+	if r := all(t, s); len(r) != 0 {
+		t.Errorf("%+v", r)
+	}
+	h.Close()
+	if err := <-reports; !errors.Is(err, source.err) || len(reports) != 0 {
+		t.Errorf("reported %v, and %d more", err, len(reports))
+	}
+}
+
 // Closing the hub ends the streams.
 func TestClose(t *testing.T) {
-	h := NewHub(&fakeSource{})
+	h := NewHub(&fakeSource{}, unexpected(t))
 	s := connect(t, h, 1)
 	h.Close()
 	if r := all(t, s); len(r) != 0 {
