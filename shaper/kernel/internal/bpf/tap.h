@@ -62,7 +62,10 @@ static __noinline int record(struct __sk_buff *skb, u32 hop, u32 fate, u64 arriv
 	u32 n = skb->len < snap ? skb->len : snap;
 	if (n > TAP_SNAP)
 		n = TAP_SNAP;
-	to->captured = n > 0 && bpf_skb_load_bytes(skb, 0, to->data, n) == 0 ? n : 0;
+	// n is 1 to TAP_SNAP. The verifier of Linux 6.1 sees that only by a mask, which the compiler must not remove.
+	asm volatile("" : "+r"(n));
+	n = ((n - 1) & (TAP_SNAP - 1)) + 1;
+	to->captured = bpf_skb_load_bytes(skb, 0, to->data, n) == 0 ? n : 0;
 	bpf_ringbuf_submit(to, BPF_RB_NO_WAKEUP);
 	return 0;
 }
