@@ -38,7 +38,7 @@ func TestBadInput(t *testing.T) {
 		{"no ledger", []string{"trace", work, "-o", out}},
 		{"give --force", []string{"capture", dir, "-o", there}},
 		{"name the file", []string{"capture", dir}},
-		{"takes the folders", []string{"capture", "-o", out}},
+		{"no fabric is up", []string{"capture", "-o", out}},
 		{"leave out the folders", []string{"capture", dir, "--dissector", "-o", out}},
 		{"no ledger", []string{"capture", work, "-o", out}},
 		{"give --force", []string{"report", dir, "-o", there}},
