@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -36,6 +37,7 @@ type benchOptions struct {
 	Soft             bool
 	Strict, CSV      bool
 	LogDir, Trace    string
+	Stall            time.Duration
 	Cycles           int
 	flags            *pflag.FlagSet
 }
@@ -51,6 +53,7 @@ func (o *benchOptions) AddFlags(g *global, fs *pflag.FlagSet) {
 	g.addJSONFlag(fs)
 	fs.BoolVar(&o.CSV, "csv", false, "print CSV")
 	fs.StringVar(&o.Trace, "trace", "", traceUsage)
+	addStallFlag(fs, &o.Stall)
 	fs.StringVar(&o.LogDir, "log-dir", "", "`folder` for NCCL's logs, which are then kept")
 }
 
@@ -127,6 +130,9 @@ a rank failed or a result was wrong, 2 for bad input, 130 if interrupted.
 }
 
 func runBench(ctx context.Context, g *global, o *benchOptions, collective string) error {
+	if err := checkStall(o.flags, o.Trace, o.Stall); err != nil {
+		return err
+	}
 	b, err := o.bench(g, collective)
 	if err != nil {
 		return &inputError{err}
@@ -144,7 +150,9 @@ func runBench(ctx context.Context, g *global, o *benchOptions, collective string
 	}
 	var outcome bytes.Buffer
 	e.Printer, e.LastOnly, e.Strict = o.printer(g, &outcome), g.JSON || o.CSV || !isTerminal(g.Stdout), o.Strict
+	stop := g.watchStalls(e.Trace, o.Stall)
 	out, err := emulate.Run(ctx, e)
+	stop()
 	if err != nil {
 		g.explainFailure(e.Trace)
 		return err

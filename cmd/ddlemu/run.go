@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -30,6 +31,7 @@ type runOptions struct {
 	Soft, Strict  bool
 	PerNode       bool
 	Trace         string
+	Stall         time.Duration
 	clock         clockFlags
 	flags         *pflag.FlagSet
 }
@@ -45,6 +47,7 @@ func (o *runOptions) AddFlags(g *global, fs *pflag.FlagSet) {
 	fs.BoolVar(&o.PerNode, "per-node", false, "start the command once on every node of a kernel fabric")
 	fs.BoolVar(&o.Strict, "strict", false, "exit with status 3 if the command succeeds but the verdict is INVALID")
 	fs.StringVar(&o.Trace, "trace", "", traceUsage)
+	addStallFlag(fs, &o.Stall)
 	o.clock.AddFlags(fs)
 	flags.AddFabric(fs)
 }
@@ -97,6 +100,9 @@ input, also if there is no such command, 130 if interrupted.
 
 func runRun(ctx context.Context, g *global, o *runOptions, args []string) error {
 	if err := onlyFabric(g.Fabric, o.flags); err != nil {
+		return err
+	}
+	if err := checkStall(o.flags, o.Trace, o.Stall); err != nil {
 		return err
 	}
 	if _, err := exec.LookPath(args[0]); err != nil {
@@ -155,6 +161,7 @@ func (o *runOptions) command(ctx context.Context, g *global, j *job.Job, env, ar
 	if trace != "" {
 		env = append(env, ledger.Env+"="+trace)
 	}
+	defer g.watchStalls(trace, o.Stall)()
 	var nodes *perNode
 	if o.PerNode {
 		if nodes, err = newPerNode(g, j, args); err != nil {

@@ -4,6 +4,7 @@ package ledger
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -86,6 +87,28 @@ func TestRecords(t *testing.T) {
 		if n > 0 && c.Records[len(c.Records)-1].Msg != n-1 {
 			t.Errorf("%d records: the last one is %+v", n, c.Records[len(c.Records)-1])
 		}
+	}
+}
+
+// What is no ledger yet does not count as progress.
+func TestProgress(t *testing.T) {
+	dir := t.TempDir()
+	for i, n := range []uint64{3, 100} {
+		l, err := Create(Path(dir, i, 1), 64, info)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		writeSome(l, 0, n)
+	}
+	if err := errors.Join(os.WriteFile(Path(dir, 2, 1), nil, 0o600), os.WriteFile(Path(dir, 3, 1), make([]byte, 4096), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if n := Progress(dir); n != 103 {
+		t.Errorf("%d records", n)
+	}
+	if n := Progress(filepath.Join(dir, "none")); n != 0 {
+		t.Errorf("%d records in a folder that is not there", n)
 	}
 }
 
