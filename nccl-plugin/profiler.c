@@ -257,8 +257,9 @@ static int record_state(void *handle, int state, void *args)
 	(void)args;
 	if (kind_of(handle) != STEP || (state != PROF_SEND_WAIT && state != PROF_RECV_WAIT) || net_forked())
 		return DDLEMU_SUCCESS;
-	struct ddlemu_request *r = ddlemu_last_request;
-	ddlemu_last_request = NULL;
+	struct ddlemu_calls *calls = ddlemu_calls();
+	struct ddlemu_request *r = calls->posted;
+	calls->posted = NULL;
 	if (r != NULL && ledger_has(&purposes, r->record))
 		ledger_at(&purposes, r->record)->op = (uint32_t)number_of_handle(handle);
 	return DDLEMU_SUCCESS;

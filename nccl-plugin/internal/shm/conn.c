@@ -317,34 +317,36 @@ static uint64_t copy_budget(struct ddlemu_conn *c, int64_t now)
 
 static bool has_ledger(const struct ddlemu_conn *c) { return c->ledger.next != NULL; }
 
-// What the ledger knows of this thread.
-static __thread struct {
-	int64_t outstanding; // requests that NCCL has not got back: while there are any, it calls all the time
-	int64_t last; // call
-	int64_t gap; // the longest time between two calls since the last post, while there were requests
-} calls;
-
-// note_call notes that NCCL has called.
-static void note_call(const struct ddlemu_conn *c, int64_t now)
-{
-	if (!has_ledger(c))
-		return;
-	if (calls.outstanding > 0)
-		calls.gap = max64(calls.gap, now - calls.last);
-	calls.last = now;
-}
-
 static uint32_t bounded(int64_t ns) { return (uint32_t)min64(max64(ns, 0), UINT32_MAX); }
 
-// note_post makes the record of a request, which has just been posted.
-static void note_post(struct ddlemu_conn *c, struct ddlemu_conn_request *r, int64_t now)
+// Without a ledger, a call costs one comparison for it: what writes the ledger is compiled to another section than the
+// rest of the path.
+#define LEDGER __attribute__((noinline, cold))
+
+// write_call notes that NCCL has called.
+LEDGER static void write_call(int64_t now)
 {
-	if (!has_ledger(c))
-		return;
-	note_call(c, now);
+	struct ddlemu_calls *calls = ddlemu_calls();
+	if (calls->outstanding > 0)
+		calls->gap = max64(calls->gap, now - calls->last);
+	calls->last = now;
+}
+
+static inline void note_call(const struct ddlemu_conn *c, int64_t now)
+{
+	if (has_ledger(c))
+		write_call(now);
+}
+
+// write_post makes the record of a request, which has just been posted.
+LEDGER static void write_post(struct ddlemu_conn *c, struct ddlemu_conn_request *r, int64_t now)
+{
+	struct ddlemu_calls *calls = ddlemu_calls();
+	if (calls->outstanding > 0)
+		calls->gap = max64(calls->gap, now - calls->last);
 	struct ddlemu_record *record = ledger_begin(&c->ledger, &r->base.record);
 	record->kind = is_sender(c) ? DDLEMU_SEND : DDLEMU_RECEIVE;
-	record->late = is_sender(c) && c->clock == NULL ? bounded(calls.gap) : 0;
+	record->late = is_sender(c) && c->clock == NULL ? bounded(calls->gap) : 0;
 	record->conn = c->ledger_conn;
 	record->op = is_sender(c) && ddlemu_has_slots ? ddlemu_slot_op(r->data) : 0;
 	record->msg = r->msg;
@@ -354,17 +356,28 @@ static void note_post(struct ddlemu_conn *c, struct ddlemu_conn_request *r, int6
 	ledger_end(record, r->base.record);
 	if (!is_sender(c) && ddlemu_has_slots)
 		ddlemu_slot_receives(r->data, r->base.record);
-	ddlemu_last_request = &r->base;
-	calls.outstanding++;
-	calls.gap = 0;
+	*calls = (struct ddlemu_calls){ .posted = &r->base, .outstanding = calls->outstanding + 1, .last = now };
 }
 
-// note_return completes the record of a request, which test returns now.
-static void note_return(struct ddlemu_conn *c, const struct ddlemu_conn_request *r, int64_t now)
+static inline void note_post(struct ddlemu_conn *c, struct ddlemu_conn_request *r, int64_t now)
 {
-	if (!has_ledger(c))
-		return;
-	calls.outstanding--;
+	if (has_ledger(c))
+		write_post(c, r, now);
+}
+
+// write_visible notes when the bytes of a receive were visible.
+LEDGER static void write_visible(struct ddlemu_conn_request *r, int64_t visible) { r->visible = visible; }
+
+static inline void note_visible(const struct ddlemu_conn *c, struct ddlemu_conn_request *r, int64_t visible)
+{
+	if (has_ledger(c))
+		write_visible(r, visible);
+}
+
+// write_return completes the record of a request, which test returns now.
+LEDGER static void write_return(struct ddlemu_conn *c, const struct ddlemu_conn_request *r, int64_t now)
+{
+	ddlemu_calls()->outstanding--;
 	if (!ledger_has(&c->ledger, r->base.record))
 		return;
 	struct ddlemu_record *record = ledger_at(&c->ledger, r->base.record);
@@ -374,6 +387,12 @@ static void note_return(struct ddlemu_conn *c, const struct ddlemu_conn_request 
 	record->size = r->size;
 	record->modelled = is_sender(c) ? t->complete : t->due;
 	__atomic_store_n(&record->returned, now, __ATOMIC_RELEASE);
+}
+
+static inline void note_return(struct ddlemu_conn *c, const struct ddlemu_conn_request *r, int64_t now)
+{
+	if (has_ledger(c))
+		write_return(c, r, now);
 }
 
 // --- the sender's memory
@@ -673,8 +692,7 @@ static int copy_out(struct ddlemu_conn *c, int64_t now)
 				.distortion = t->distortion },
 			c->scale);
 		r->size = x.size;
-		if (has_ledger(c))
-			r->visible = visible;
+		note_visible(c, r, visible);
 		c->copied_msgs++;
 		c->copied_off = 0;
 		stop_waiting(c);

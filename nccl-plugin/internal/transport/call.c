@@ -4,7 +4,11 @@
 
 __thread char ddlemu_error_text[160];
 __thread int ddlemu_error_set;
-__thread struct ddlemu_request *ddlemu_last_request;
+struct ddlemu_calls *ddlemu_calls(void)
+{
+	static __thread struct ddlemu_calls calls;
+	return &calls;
+}
 
 const char *ddlemu_take_error(void)
 {

@@ -55,9 +55,17 @@ struct ddlemu_request {
 	uint64_t record; // the number of its record in the ledger; 0: it has none
 };
 
-// The request that this thread has posted last, if the process writes a ledger. NCCL's profiler says what it is for
-// right after the post.
-extern __thread struct ddlemu_request *ddlemu_last_request;
+// What a thread has called, for the ledger. Only kept if the process writes one.
+struct ddlemu_calls {
+	struct ddlemu_request *posted; // last. NCCL's profiler says what it is for right after the post
+	int64_t outstanding; // requests that NCCL has not got back: while there are any, it calls all the time
+	int64_t last; // call
+	int64_t gap; // the longest time between two calls since the last post, while there were requests
+};
+
+// Those of this thread. In a shared library the address of a thread's variable costs a call; the attribute lets the
+// compiler make it once in a function.
+struct ddlemu_calls *ddlemu_calls(void) __attribute__((const));
 
 // The text of this thread's last failure, NULL if there was none since the last call.
 const char *ddlemu_take_error(void);
