@@ -18,6 +18,7 @@ static void *library;
 // The user's profiler, since NCCL's first init; NULL if there is none, or none of a version that fits.
 static const struct prof_calls *users;
 static int users_version, version_in_use;
+static int users_last_mask; // what it last wanted of any communicator
 
 int net_load_profiler(const char *name)
 {
@@ -64,13 +65,14 @@ struct contexts {
 
 struct handles {
 	void *ours, *users;
+	struct contexts *of; // NULL: a communicator of another process
 };
 
 // Handles are used again in turn. An event's handle is needed until its children have ended; far fewer are under way
 // at once.
 #define HANDLES (1 << 20)
 
-static struct handles *new_handles(void *ours, void *theirs)
+static struct handles *new_handles(void *ours, void *theirs, struct contexts *of)
 {
 	static struct handles *all;
 	static uint64_t next;
@@ -87,7 +89,7 @@ static struct handles *new_handles(void *ours, void *theirs)
 			free(made);
 	}
 	h += __atomic_fetch_add(&next, 1, __ATOMIC_RELAXED) % HANDLES;
-	*h = (struct handles){ ours, theirs };
+	*h = (struct handles){ ours, theirs, of };
 	return h;
 }
 
@@ -95,17 +97,28 @@ static struct handles *new_handles(void *ours, void *theirs)
 
 static const struct prof_calls *ours(void) { return &ddlemu_profiler[version_in_use - 1]; }
 
-// is_foreign says whether an event's parent is of another process: its handle means nothing here.
-static int is_foreign(const struct prof_event *e)
+// NCCL may send for a communicator of another process of the node, whose GPU is beside another NIC (PXN). The events of
+// such an operation have the other process's context, which means nothing here, and so has what belongs to them.
+
+// is_foreign says whether an operation is of another process: its parent means nothing here either.
+static int is_foreign(uint64_t type, const struct prof_event *e)
 {
-	return (uint8_t)e->type == PROF_PROXY_OP && e->proxy_op.pid != net_pid();
+	return type == PROF_PROXY_OP && e->proxy_op.pid != net_pid();
+}
+
+// contexts_of finds the contexts of an event with a context and a parent from NCCL. NULL: those of another process.
+static struct contexts *contexts_of(uint64_t type, void *context, const struct prof_event *e)
+{
+	if (type != PROF_PROXY_STEP)
+		return is_foreign(type, e) ? NULL : context;
+	const struct handles *parent = e->parent;
+	return parent == NULL ? NULL : parent->of;
 }
 
 // set_parents gives an event the handles of one of the two profilers. The caller puts NCCL's own back.
 static void set_parents(struct prof_event *e, const struct handles *parent, const struct handles *group, int for_users)
 {
-	if (!is_foreign(e))
-		e->parent = parent == NULL ? NULL : for_users ? parent->users : parent->ours;
+	e->parent = parent == NULL ? NULL : for_users ? parent->users : parent->ours;
 	if (group == NULL)
 		return;
 	void *of = for_users ? group->users : group->ours;
@@ -115,32 +128,44 @@ static void set_parents(struct prof_event *e, const struct handles *parent, cons
 		e->parent = of; // before version 5 the parent is the group
 }
 
-static int start(void *context, void **handle, struct prof_event *e)
+// start_both starts an event for the user's profiler and the own one.
+static int start_both(uint64_t type, struct contexts *c, void **handle, struct prof_event *e)
 {
-	struct contexts *c = context;
-	if (users == NULL || c == NULL)
-		return ours()->start_event(c == NULL ? NULL : c->ours, handle, e);
-	const uint64_t type = version_in_use < 5 ? (uint8_t)e->type : e->type;
 	const int grouped = version_in_use >= 5 && (type == PROF_COLL || type == PROF_P2P);
 	void *parent = e->parent, *group = NULL, *ours_handle = NULL, *users_handle = NULL;
+	const struct handles *known = is_foreign(type, e) ? NULL : parent;
 	if (grouped)
 		group = type == PROF_COLL ? e->coll_v4.group : e->p2p_v4.group;
 	int result = DDLEMU_SUCCESS;
-	if (type & (uint64_t)c->ours_mask) {
-		set_parents(e, parent, group, 0);
-		result = ours()->start_event(c->ours, &ours_handle, e);
+	if (type & DDLEMU_PROFILER_MASK) {
+		set_parents(e, known, group, 0);
+		result = ours()->start_event(c == NULL ? NULL : c->ours, &ours_handle, e);
 	}
 	e->parent = parent;
-	if ((type & (uint64_t)c->users_mask) && (users_version >= 5 || type <= UINT8_MAX)) {
-		set_parents(e, parent, group, 1);
-		result = users->start_event(c->users, &users_handle, e);
+	int wanted = c == NULL ? __atomic_load_n(&users_last_mask, __ATOMIC_RELAXED) : c->users_mask;
+	if ((type & (uint64_t)wanted) && (users_version >= 5 || type <= UINT8_MAX)) {
+		set_parents(e, known, group, 1);
+		result = users->start_event(c == NULL ? NULL : c->users, &users_handle, e);
 	}
 	e->parent = parent;
 	if (grouped)
 		*(type == PROF_COLL ? &e->coll_v4.group : &e->p2p_v4.group) = group;
-	__atomic_store_n(c->mask, c->ours_mask | c->users_mask, __ATOMIC_RELAXED);
-	*handle = new_handles(ours_handle, users_handle);
+	if (c != NULL) {
+		__atomic_store_n(c->mask, c->ours_mask | c->users_mask, __ATOMIC_RELAXED);
+		__atomic_store_n(&users_last_mask, c->users_mask, __ATOMIC_RELAXED);
+	}
+	*handle = new_handles(ours_handle, users_handle, c);
 	return result;
+}
+
+static int start(void *context, void **handle, struct prof_event *e)
+{
+	const uint64_t type = version_in_use < 5 ? (uint8_t)e->type : e->type;
+	if (users != NULL)
+		return start_both(type, contexts_of(type, context, e), handle, e);
+	// Of the own profiler's events only collectives and sends need the context.
+	struct contexts *c = type == PROF_COLL || type == PROF_P2P ? context : NULL;
+	return ours()->start_event(c == NULL ? NULL : c->ours, handle, e);
 }
 
 static int stop(void *handle)

@@ -186,25 +186,28 @@ int ddlemu_profiler_init(void **context, int *mask, uint64_t comm, int ranks, in
 	*c = (struct context){ comm, ranks, rank };
 	*context = c;
 	__atomic_store_n(&is_profiled, 1, __ATOMIC_RELEASE);
-	*mask = PROF_GROUP | PROF_COLL | PROF_P2P | PROF_PROXY_OP | PROF_PROXY_STEP;
+	*mask = DDLEMU_PROFILER_MASK;
 	return DDLEMU_SUCCESS;
 }
 
-// start makes the handle of an event. NCCL uses memory again without clearing it, so *handle is always written.
+// start makes the handle of an event. NCCL uses memory again without clearing it, so *handle is always written. The
+// context is NULL if the event does not need it.
 static int start(void *context, void **handle, struct prof_event *e, task_noter coll, task_noter p2p)
 {
 	*handle = NULL;
-	if (context == NULL || net_forked())
+	if (!has_purposes() || net_forked())
 		return DDLEMU_SUCCESS;
 	switch ((uint8_t)e->type) {
 	case PROF_GROUP:
 		*handle = new_group();
 		break;
 	case PROF_COLL:
-		*handle = coll(context, e);
+		if (context != NULL)
+			*handle = coll(context, e);
 		break;
 	case PROF_P2P:
-		*handle = p2p(context, e);
+		if (context != NULL)
+			*handle = p2p(context, e);
 		break;
 	case PROF_PROXY_OP:
 		*handle = note_op(e);

@@ -21,7 +21,8 @@ type Message struct {
 	Job      int    `json:"-"`    // place in Trace.Jobs
 	Flow     uint64 `json:"flow"` // the connection
 	Number   uint64 `json:"message"`
-	Sender   int    `json:"sender"` // rank, -1 if unknown
+	Sender   int    `json:"sender"`  // rank whose call sends it, -1 if unknown
+	SentBy   int    `json:"sent_by"` // rank whose process sends it: by PXN, NCCL may use another one of the node
 	Receiver int    `json:"receiver"`
 	Src      int    `json:"src_nic"` // NIC of the fabric
 	Dst      int    `json:"dst_nic"`
@@ -80,7 +81,7 @@ type Trace struct {
 type Connection struct {
 	Job              int
 	Flow             uint64
-	Sender, Receiver int // ranks, -1 if unknown
+	Sender, Receiver int // ranks whose calls use it, -1 if unknown
 	Src, Dst         int // NICs of the fabric
 	Order            uint64
 }
@@ -221,7 +222,7 @@ func (t *Trace) join(all []recorded) {
 			e := flows[FlowKey{c.job, c.Connections[r.Conn].Flow}]
 			i := e.of(r.Msg, func() int {
 				t.Messages = append(t.Messages, Message{
-					Job: c.job, Flow: e.Flow, Number: r.Msg, Sender: e.Sender, Receiver: e.Receiver, Src: e.Src, Dst: e.Dst,
+					Job: c.job, Flow: e.Flow, Number: r.Msg, Sender: e.Sender, SentBy: e.Sender, Receiver: e.Receiver, Src: e.Src, Dst: e.Dst,
 					SendTask: -1, ReceiveTask: -1, Channel: -1,
 				})
 				return len(t.Messages) - 1
@@ -234,7 +235,30 @@ func (t *Trace) join(all []recorded) {
 			t.Messages[i].addOperation(r, ops, tasks)
 		}
 	}
+	t.findSenders()
 	t.sortMessages()
+}
+
+// findSenders finds the ranks whose calls send the messages, where these are not the ranks whose processes do.
+func (t *Trace) findSenders() {
+	senders := map[FlowKey]int{} // -1: several
+	for i := range t.Messages {
+		m := &t.Messages[i]
+		if m.SendTask < 0 {
+			continue
+		}
+		m.Sender = t.Tasks[m.SendTask].Owner
+		if sender, ok := senders[m.Key()]; ok && sender != m.Sender {
+			senders[m.Key()] = -1
+		} else {
+			senders[m.Key()] = m.Sender
+		}
+	}
+	for i := range t.Connections {
+		if sender, ok := senders[t.Connections[i].Key()]; ok && sender >= 0 {
+			t.Connections[i].Sender = sender
+		}
+	}
 }
 
 // sortMessages puts the messages in the order of their first time.

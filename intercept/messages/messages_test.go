@@ -59,7 +59,7 @@ func TestMessages(t *testing.T) {
 	want := []Message{unknown, unknown, unknown, unknown}
 	set := func(i int, change func(*Message)) { change(&want[i]) }
 	set(0, func(m *Message) {
-		m.Flow, m.Number, m.Sender, m.Receiver, m.Size, m.HasReceive, m.ReceivePosted = 9, 4, -1, 1, 1, true, 1
+		m.Flow, m.Number, m.Sender, m.SentBy, m.Receiver, m.Size, m.HasReceive, m.ReceivePosted = 9, 4, -1, -1, 1, 1, true, 1
 	})
 	for i := 1; i < 4; i++ {
 		set(i, func(m *Message) { m.Flow, m.Number, m.Sender, m.Receiver, m.Src, m.Dst = 5, uint64(i-1), 0, 1, 0, 1 })

@@ -214,7 +214,7 @@ func (w *walk) gap(i int, from int64) []Part {
 		}
 	}
 	l.to(m.Posted-min(m.Stalled, m.Posted-from), Part{Cause: NotReady, Rank: rank})
-	l.to(m.Posted, Part{Cause: Stall, Rank: rank})
+	l.to(m.Posted, Part{Cause: Stall, Rank: w.rankOf(m.Job, m.SentBy)})
 	return l.parts
 }
 

@@ -51,7 +51,7 @@ func (j *job) call(name string, begun ...int64) int {
 // send adds a message of a call. Messages of a connection are added in their order.
 func (j *job) send(call, from, to int, size uint64, posted, received int64) {
 	key := [2]int{from, to}
-	m := messages.Message{Sender: from, Receiver: to, Src: from, Dst: to, Size: size, Number: j.posted[key], HasSend: true, Posted: posted, HasReceive: true, ReceivePosted: received, SendTask: j.Calls[call].Tasks[from], ReceiveTask: j.Calls[call].Tasks[to]}
+	m := messages.Message{Sender: from, SentBy: from, Receiver: to, Src: from, Dst: to, Size: size, Number: j.posted[key], HasSend: true, Posted: posted, HasReceive: true, ReceivePosted: received, SendTask: j.Calls[call].Tasks[from], ReceiveTask: j.Calls[call].Tasks[to]}
 	for _, c := range j.Connections {
 		if c.Sender == from && c.Receiver == to {
 			m.Flow = c.Flow

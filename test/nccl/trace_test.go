@@ -19,6 +19,7 @@ type traced struct {
 	Notes    []string
 	Messages []struct {
 		Sender, Receiver int
+		SentBy           int `json:"sent_by"`
 		Bytes            uint64
 		Sent, Received   bool
 		Function         string
