@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/intercept/metrics"
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
@@ -108,8 +109,13 @@ func metricsOf(s *fabricStatus) metrics.Fabric {
 	for _, p := range s.Ports {
 		f.Ports = append(f.Ports, metrics.Hop{Name: p.NIC, Direction: p.Direction, Bandwidth: p.BandwidthBps, Counters: p.Counters})
 	}
-	for _, j := range s.Jobs {
-		f.Jobs = append(f.Jobs, metrics.Job{Number: j.Job, Running: j.Running, Joined: j.Joined, Left: j.Left, Died: j.Died, Messages: j.Messages, Bytes: j.Bytes})
+	for i := range s.Jobs {
+		j := &s.Jobs[i]
+		m := metrics.Job{Number: j.Job, Running: j.Running, Joined: j.Joined, Left: j.Left, Died: j.Died, Messages: j.Messages, Bytes: j.Bytes}
+		if s.Datapath != configs.Kernel { // there the plugin does not know when a message is due
+			m.Late = &j.late
+		}
+		f.Jobs = append(f.Jobs, m)
 	}
 	return f
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/intercept/metrics"
 	"github.com/ddlemu/ddlemu/shaper/clock"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/job"
@@ -85,6 +86,8 @@ type jobStatus struct {
 	Reasons  []string `json:"reasons"` // why it is INVALID, apart from its measured figures
 	Messages uint64   `json:"messages"`
 	Bytes    uint64   `json:"bytes"`
+
+	late metrics.Lateness // of the messages; on the datapath shm
 }
 
 // participantStatus is one participant.
@@ -171,7 +174,9 @@ func jobStatusOf(j state.Job, messages map[int]uint64) jobStatus {
 		Job: j.Index(), Running: st.Running, Traffic: j.Traffic(), Joined: st.Joined, Left: st.Left, Died: st.Died, Reasons: append([]string{}, st.Reasons.Words()...),
 	}
 	for hop := range st.LinkStats {
-		for _, c := range st.LinkStats[hop].Size {
+		for i := range st.LinkStats[hop].Size {
+			c := &st.LinkStats[hop].Size[i]
+			job.late.Add(c)
 			if messages != nil {
 				messages[hop] += c.Messages
 			}

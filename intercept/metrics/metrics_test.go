@@ -70,11 +70,11 @@ func TestWrite(t *testing.T) {
 		"ddlemu_link_paused_seconds_total" + link:                                     0.5,
 		"ddlemu_link_messages_total" + link:                                           7,
 		`ddlemu_port_transmit_bytes_total fabric=my "fabric" port=node0 direction=tx`: 9,
-		`ddlemu_job_running fabric=my "fabric" job=3`:                                 1,
-		`ddlemu_job_ranks fabric=my "fabric" job=3 state=joined`:                      2,
-		`ddlemu_job_ranks fabric=my "fabric" job=3 state=died`:                        1,
-		`ddlemu_job_messages_total fabric=my "fabric" job=3`:                          7,
-		`ddlemu_job_bytes_total fabric=my "fabric" job=3`:                             70,
+		`ddlemu_job_running fabric=my "fabric" job_number=3`:                          1,
+		`ddlemu_job_ranks fabric=my "fabric" job_number=3 state=joined`:               2,
+		`ddlemu_job_ranks fabric=my "fabric" job_number=3 state=died`:                 1,
+		`ddlemu_job_messages_total fabric=my "fabric" job_number=3`:                   7,
+		`ddlemu_job_bytes_total fabric=my "fabric" job_number=3`:                      70,
 	} {
 		if got, ok := values[key]; !ok || got != want {
 			t.Errorf("%s is %g (there: %t), want %g", key, got, ok, want)
