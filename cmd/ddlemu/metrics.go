@@ -153,7 +153,8 @@ func (g *global) allMetrics(dir *state.Dir) (all []metrics.Fabric, err error) {
 
 func metricsOf(s *fabricStatus) metrics.Fabric {
 	f := metrics.Fabric{
-		Name: s.Fabric, Profile: s.Profile, Transport: s.Transport, Datapath: s.Datapath, Clock: s.Clock, Nodes: s.Nodes, TimeScale: s.TimeScale, Up: time.Duration(s.UpNs),
+		Name: s.Fabric, Profile: s.Profile, Transport: s.Transport, Datapath: s.Datapath, Clock: s.Clock, Nodes: s.Nodes, TimeScale: s.TimeScale,
+		Up: time.Duration(s.UpNs), Time: time.Duration(s.clockNs() / int64(s.TimeScale)),
 	}
 	for _, l := range s.Links {
 		f.Links = append(f.Links, metrics.Hop{
@@ -172,4 +173,12 @@ func metricsOf(s *fabricStatus) metrics.Fabric {
 		f.Jobs = append(f.Jobs, m)
 	}
 	return f
+}
+
+// clockNs is the time of the fabric's clock in ns, with the time scale.
+func (s *fabricStatus) clockNs() int64 {
+	if s.VirtualClock != nil {
+		return s.VirtualClock.Now
+	}
+	return s.UpNs
 }

@@ -19,6 +19,7 @@ type Fabric struct {
 	Name, Profile, Transport, Datapath, Clock string
 	Nodes, TimeScale                          int
 	Up                                        time.Duration // real time since it was brought up
+	Time                                      time.Duration // of the emulated network, by the fabric's clock
 	Links, Ports                              []Hop
 	Jobs                                      []Job
 }
@@ -86,13 +87,15 @@ func fabricFamilies(fabrics []Fabric) []family {
 	info := newFamily("ddlemu_fabric_info", "A fabric that is up.", dto.MetricType_GAUGE)
 	nodes := newFamily("ddlemu_fabric_nodes", "Emulated nodes.", dto.MetricType_GAUGE)
 	up := newFamily("ddlemu_fabric_up_seconds", "Real time since the fabric was brought up.", dto.MetricType_GAUGE)
+	clock := newFamily("ddlemu_fabric_clock_seconds_total", "Time of the emulated network, by the fabric's clock.", dto.MetricType_COUNTER)
 	for i := range fabrics {
 		f := &fabrics[i]
 		info.add(1, "fabric", f.Name, "profile", f.Profile, "transport", f.Transport, "datapath", f.Datapath, "clock", f.Clock, "time_scale", strconv.Itoa(f.TimeScale))
 		nodes.add(float64(f.Nodes), "fabric", f.Name)
 		up.add(f.Up.Seconds(), "fabric", f.Name)
+		clock.add(f.Time.Seconds(), "fabric", f.Name)
 	}
-	return []family{info, nodes, up}
+	return []family{info, nodes, up, clock}
 }
 
 // jobFamilies are the metrics of jobs. Their label is not "job": Prometheus gives each target a label of that name.
