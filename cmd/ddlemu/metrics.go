@@ -168,7 +168,7 @@ func metricsOf(s *fabricStatus) metrics.Fabric {
 		j := &s.Jobs[i]
 		m := metrics.Job{Number: j.Job, Running: j.Running, Joined: j.Joined, Left: j.Left, Died: j.Died, Messages: j.Messages, Bytes: j.Bytes}
 		if s.Datapath != configs.Kernel { // there the plugin does not know when a message is due
-			m.Late = &j.late
+			m.Late = &s.late[i]
 		}
 		f.Jobs = append(f.Jobs, m)
 	}

@@ -43,6 +43,7 @@ type fabricStatus struct {
 	VirtualClock *clock.Status `json:"virtual_clock,omitempty"` // its time and its actors
 
 	summary string
+	late    []metrics.Lateness // of the messages of each of Jobs; on the datapath shm
 }
 
 // linkStatus has the parameters and the counters of a link. Bytes are of payload,
@@ -86,8 +87,6 @@ type jobStatus struct {
 	Reasons  []string `json:"reasons"` // why it is INVALID, apart from its measured figures
 	Messages uint64   `json:"messages"`
 	Bytes    uint64   `json:"bytes"`
-
-	late metrics.Lateness // of the messages; on the datapath shm
 }
 
 // participantStatus is one participant.
@@ -148,7 +147,9 @@ func statusOf(file *state.File) (*fabricStatus, error) {
 func (s *fabricStatus) addJobs(file *state.File) map[int]uint64 {
 	messages := map[int]uint64{}
 	for _, j := range file.Jobs() {
-		s.Jobs = append(s.Jobs, jobStatusOf(j, messages))
+		st := j.Status()
+		s.Jobs = append(s.Jobs, jobStatusOf(j, &st, messages))
+		s.late = append(s.late, latenessOf(&st))
 	}
 	return messages
 }
@@ -167,16 +168,23 @@ func addTrunks(fab *fabric.Fabric, messages map[int]uint64) {
 	}
 }
 
-// jobStatusOf reads a job and adds its messages by hop to messages, if not nil.
-func jobStatusOf(j state.Job, messages map[int]uint64) jobStatus {
-	st := j.Status()
+// latenessOf is how late the messages of a job were on all links.
+func latenessOf(st *state.JobStatus) (late metrics.Lateness) {
+	for hop := range st.LinkStats {
+		for i := range st.LinkStats[hop].Size {
+			late.Add(&st.LinkStats[hop].Size[i])
+		}
+	}
+	return late
+}
+
+// jobStatusOf describes job j, whose status is st, and adds its messages by hop to messages, if not nil.
+func jobStatusOf(j state.Job, st *state.JobStatus, messages map[int]uint64) jobStatus {
 	job := jobStatus{
 		Job: j.Index(), Running: st.Running, Traffic: j.Traffic(), Joined: st.Joined, Left: st.Left, Died: st.Died, Reasons: append([]string{}, st.Reasons.Words()...),
 	}
 	for hop := range st.LinkStats {
-		for i := range st.LinkStats[hop].Size {
-			c := &st.LinkStats[hop].Size[i]
-			job.late.Add(c)
+		for _, c := range st.LinkStats[hop].Size {
 			if messages != nil {
 				messages[hop] += c.Messages
 			}

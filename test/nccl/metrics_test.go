@@ -40,10 +40,26 @@ func (s samples) with(name, label, value string) []*dto.Metric {
 	return found
 }
 
+// statusJSON is what `ddlemu status --json` prints.
+type statusJSON struct {
+	Links []struct {
+		From, To        string
+		Bytes, Messages uint64
+	}
+	Jobs         []struct{ Messages uint64 }
+	UpNs         int64 `json:"up_ns"`
+	VirtualClock struct {
+		Now int64 `json:"now_ns"`
+	} `json:"virtual_clock"`
+}
+
 // After a job, the metrics of each link are the counters that status shows, and each message has its lateness.
 func TestMetricsAfterAJob(t *testing.T) {
-	for _, clock := range []string{"virtual", "real"} {
-		t.Run(clock, func(t *testing.T) {
+	for _, tc := range []struct {
+		clock, timeScale string
+		scale            float64
+	}{{"virtual", "1", 1}, {"real", "2", 2}} {
+		t.Run(tc.clock, func(t *testing.T) {
 			dir := folder(t)
 			run := func(args ...string) string {
 				t.Helper()
@@ -55,36 +71,52 @@ func TestMetricsAfterAJob(t *testing.T) {
 				}
 				return string(out)
 			}
-			run("up", "--profile", "ndr400", "--nodes", "2", "--clock", clock, "--name", "f", "--no-measure")
+			status := func() (s statusJSON) {
+				t.Helper()
+				if err := json.Unmarshal([]byte(run("status", "--json")), &s); err != nil {
+					t.Fatal(err)
+				}
+				return s
+			}
+			run("up", "--profile", "ndr400", "--nodes", "2", "--clock", tc.clock, "--time-scale", tc.timeScale, "--name", "f", "--no-measure")
 			defer run("down", "f")
 			run("bench", "allreduce", "--fabric", "f", "--ranks", "2", "-b", "1M", "-e", "1M", "-n", "2", "-w", "1")
-			var status struct {
-				Links []struct {
-					From, To        string
-					Bytes, Messages uint64
-				}
-				Jobs []struct{ Messages uint64 }
-			}
-			if err := json.Unmarshal([]byte(run("status", "--json")), &status); err != nil {
-				t.Fatal(err)
-			}
+			before := status()
 			all := samplesOf(t, run("metrics"))
-			for _, l := range status.Links {
-				if l.Bytes == 0 || l.Messages == 0 {
-					t.Errorf("%s:%s carried nothing: %+v", l.From, l.To, l)
-				}
-				for name, value := range map[string]uint64{"ddlemu_link_transmit_bytes_total": l.Bytes, "ddlemu_link_messages_total": l.Messages} {
-					got := all.with(name, "link", l.From+":"+l.To)
-					if len(got) != 1 || got[0].GetCounter().GetValue() != float64(value) {
-						t.Errorf("%s of %s:%s is %v, status says %d", name, l.From, l.To, got, value)
-					}
-				}
+			after := status()
+			if len(before.Links) != 2 || len(before.Jobs) != 1 {
+				t.Fatalf("%d links, %d jobs", len(before.Links), len(before.Jobs))
 			}
-			if len(status.Links) != 2 || len(status.Jobs) != 1 {
-				t.Fatalf("%d links, %d jobs", len(status.Links), len(status.Jobs))
+			all.checkLinks(t, &before)
+			all.checkLateness(t, before.Jobs[0].Messages, tc.clock == "virtual")
+			from, to := float64(before.UpNs), float64(after.UpNs)
+			if tc.clock == "virtual" {
+				from, to = float64(before.VirtualClock.Now), float64(after.VirtualClock.Now)
 			}
-			all.checkLateness(t, status.Jobs[0].Messages, clock == "virtual")
+			clock := all.with("ddlemu_fabric_clock_seconds_total", "fabric", "f")
+			if len(clock) != 1 {
+				t.Fatalf("the clock is at %v", clock)
+			}
+			if ns := clock[0].GetCounter().GetValue() * 1e9 * tc.scale; ns < from-1000 || ns > to+1000 {
+				t.Errorf("the clock is at %v ns, status says %v to %v", ns, from, to)
+			}
 		})
+	}
+}
+
+// checkLinks compares the counters of links with those that status shows.
+func (s samples) checkLinks(t *testing.T, status *statusJSON) {
+	t.Helper()
+	for _, l := range status.Links {
+		if l.Bytes == 0 || l.Messages == 0 {
+			t.Errorf("%s:%s carried nothing: %+v", l.From, l.To, l)
+		}
+		for name, value := range map[string]uint64{"ddlemu_link_transmit_bytes_total": l.Bytes, "ddlemu_link_messages_total": l.Messages} {
+			got := s.with(name, "link", l.From+":"+l.To)
+			if len(got) != 1 || got[0].GetCounter().GetValue() != float64(value) {
+				t.Errorf("%s of %s:%s is %v, status says %d", name, l.From, l.To, got, value)
+			}
+		}
 	}
 }
 
