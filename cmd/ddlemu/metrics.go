@@ -6,10 +6,12 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/intercept/metrics"
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
@@ -23,19 +25,32 @@ type metricsOptions struct {
 func newMetricsCommand(g *global) *cobra.Command {
 	o := &metricsOptions{}
 	cmd := &cobra.Command{
-		Use:   "metrics",
-		Short: "Print the counters of the fabrics that are up for Prometheus",
-		Long: `Prints the parameters and counters of links and ports, and the jobs, of all fabrics that
-are up, in Prometheus' text format. With -o they are in a file, for the textfile collector
-of node_exporter. The file is replaced as a whole, so a reader never sees a part of it.
+		Use:   "metrics [FOLDER...]",
+		Short: "Print counters for Prometheus: of the fabrics that are up, or of traced jobs",
+		Long: `Without folders: prints the parameters and counters of links and ports, and the jobs, of
+all fabrics that are up, in Prometheus' text format.
+
+With folders: prints how long the collectives took that jobs have recorded with --trace, one
+folder for each job. The times are those of "ddlemu why". They also have the names that
+NVIDIA's NCCL Inspector gives them, so dashboards made for it can show them.
+
+With -o the metrics are in a file, for the textfile collector of node_exporter. The file is
+replaced as a whole, so a reader never sees a part of it. A dashboard for Grafana is in
+configs/grafana/ddlemu.json.
 
 Times and rates are those of the emulated network.
 
 ` + exitHelp,
 		Example: `  ddlemu metrics
-  ddlemu metrics --force -o /var/lib/node_exporter/ddlemu.prom`,
-		Args: noArgs,
-		RunE: func(_ *cobra.Command, _ []string) error { return runMetrics(g, o) },
+  ddlemu metrics --force -o /var/lib/node_exporter/ddlemu.prom
+  ddlemu metrics t --force -o /var/lib/node_exporter/ddlemu-t.prom`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 && g.Fabric != "" {
+				return badInput("--fabric is for a fabric that is up: leave it out, or the folders of --trace")
+			}
+			return nil
+		},
+		RunE: func(_ *cobra.Command, args []string) error { return runMetrics(g, o, args) },
 	}
 	g.addFabricFlag(cmd.Flags())
 	cmd.Flags().StringVarP(&o.Output, "output", "o", "", "write this `file`")
@@ -43,29 +58,69 @@ Times and rates are those of the emulated network.
 	return cmd
 }
 
-func runMetrics(g *global, o *metricsOptions) error {
+func runMetrics(g *global, o *metricsOptions, dirs []string) error {
 	if o.Output != "" {
 		if err := checkOutput(o.Output, o.Force); err != nil {
 			return err
 		}
 	}
-	dir, err := g.openDir(false)
-	if errors.Is(err, fs.ErrNotExist) {
-		return g.noFabric(g.named())
+	read := g.liveMetrics
+	if len(dirs) > 0 {
+		read = func() (metricsWriter, error) { return g.recordedMetrics(dirs) }
 	}
-	if err != nil {
-		return err
-	}
-	defer dir.Close()
-	all, err := g.allMetrics(dir)
+	write, err := read()
 	if err != nil {
 		return err
 	}
 	if o.Output == "" {
-		return metrics.Write(g.Stdout, all)
+		return write(g.Stdout)
 	}
 	// Its reader is another user: node_exporter.
-	return writeOutput(o.Output, o.Force, 0o644, func(w io.Writer) error { return metrics.Write(w, all) })
+	return writeOutput(o.Output, o.Force, 0o644, write)
+}
+
+// metricsWriter writes metrics that have been read.
+type metricsWriter = func(w io.Writer) error
+
+// liveMetrics reads the fabrics that are up.
+func (g *global) liveMetrics() (metricsWriter, error) {
+	dir, err := g.openDir(false)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, g.noFabric(g.named())
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	all, err := g.allMetrics(dir)
+	if err != nil {
+		return nil, err
+	}
+	return func(w io.Writer) error { return metrics.Write(w, all) }, nil
+}
+
+// recordedMetrics reads what jobs have recorded. What is missing is a warning each.
+func (g *global) recordedMetrics(dirs []string) (metricsWriter, error) {
+	t, fab, err := loadTraces(dirs)
+	if err != nil {
+		return nil, err
+	}
+	for i, name := range t.Jobs {
+		if k := slices.Index(t.Jobs, name); k != i {
+			return nil, badInput("%s and %s are both named %s, which is the label of their metrics: rename one, or call ddlemu metrics for each", dirs[k], dirs[i], name)
+		}
+	}
+	r, err := explain(fab, t)
+	if err != nil {
+		return nil, err
+	}
+	if len(r.Calls) == 0 {
+		g.warn("no collective with messages between nodes is recorded: there are no metrics")
+	}
+	for _, note := range whyNotes(t, r) {
+		g.warn("%s", note)
+	}
+	return func(w io.Writer) error { return metrics.WriteRecorded(w, t, r, fab.Config.Name) }, nil
 }
 
 // allMetrics reads one fabric or all. For one that cannot be used it prints a warning.
@@ -98,7 +153,8 @@ func (g *global) allMetrics(dir *state.Dir) (all []metrics.Fabric, err error) {
 
 func metricsOf(s *fabricStatus) metrics.Fabric {
 	f := metrics.Fabric{
-		Name: s.Fabric, Profile: s.Profile, Transport: s.Transport, Datapath: s.Datapath, Clock: s.Clock, Nodes: s.Nodes, TimeScale: s.TimeScale, Up: time.Duration(s.UpNs),
+		Name: s.Fabric, Profile: s.Profile, Transport: s.Transport, Datapath: s.Datapath, Clock: s.Clock, Nodes: s.Nodes, TimeScale: s.TimeScale,
+		Up: time.Duration(s.UpNs), Time: time.Duration(s.clockNs() / int64(s.TimeScale)),
 	}
 	for _, l := range s.Links {
 		f.Links = append(f.Links, metrics.Hop{
@@ -108,8 +164,21 @@ func metricsOf(s *fabricStatus) metrics.Fabric {
 	for _, p := range s.Ports {
 		f.Ports = append(f.Ports, metrics.Hop{Name: p.NIC, Direction: p.Direction, Bandwidth: p.BandwidthBps, Counters: p.Counters})
 	}
-	for _, j := range s.Jobs {
-		f.Jobs = append(f.Jobs, metrics.Job{Number: j.Job, Running: j.Running, Joined: j.Joined, Left: j.Left, Died: j.Died, Messages: j.Messages, Bytes: j.Bytes})
+	for i := range s.Jobs {
+		j := &s.Jobs[i]
+		m := metrics.Job{Number: j.Job, Running: j.Running, Joined: j.Joined, Left: j.Left, Died: j.Died, Messages: j.Messages, Bytes: j.Bytes}
+		if s.Datapath != configs.Kernel { // there the plugin does not know when a message is due
+			m.Late = &s.late[i]
+		}
+		f.Jobs = append(f.Jobs, m)
 	}
 	return f
+}
+
+// clockNs is the time of the fabric's clock in ns, with the time scale.
+func (s *fabricStatus) clockNs() int64 {
+	if s.VirtualClock != nil {
+		return s.VirtualClock.Now
+	}
+	return s.UpNs
 }

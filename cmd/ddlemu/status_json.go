@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/intercept/metrics"
 	"github.com/ddlemu/ddlemu/shaper/clock"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/job"
@@ -42,6 +43,7 @@ type fabricStatus struct {
 	VirtualClock *clock.Status `json:"virtual_clock,omitempty"` // its time and its actors
 
 	summary string
+	late    []metrics.Lateness // of the messages of each of Jobs; on the datapath shm
 }
 
 // linkStatus has the parameters and the counters of a link. Bytes are of payload,
@@ -145,7 +147,9 @@ func statusOf(file *state.File) (*fabricStatus, error) {
 func (s *fabricStatus) addJobs(file *state.File) map[int]uint64 {
 	messages := map[int]uint64{}
 	for _, j := range file.Jobs() {
-		s.Jobs = append(s.Jobs, jobStatusOf(j, messages))
+		st := j.Status()
+		s.Jobs = append(s.Jobs, jobStatusOf(j, &st, messages))
+		s.late = append(s.late, latenessOf(&st))
 	}
 	return messages
 }
@@ -164,9 +168,18 @@ func addTrunks(fab *fabric.Fabric, messages map[int]uint64) {
 	}
 }
 
-// jobStatusOf reads a job and adds its messages by hop to messages, if not nil.
-func jobStatusOf(j state.Job, messages map[int]uint64) jobStatus {
-	st := j.Status()
+// latenessOf is how late the messages of a job were on all links.
+func latenessOf(st *state.JobStatus) (late metrics.Lateness) {
+	for hop := range st.LinkStats {
+		for i := range st.LinkStats[hop].Size {
+			late.Add(&st.LinkStats[hop].Size[i])
+		}
+	}
+	return late
+}
+
+// jobStatusOf describes job j, whose status is st, and adds its messages by hop to messages, if not nil.
+func jobStatusOf(j state.Job, st *state.JobStatus, messages map[int]uint64) jobStatus {
 	job := jobStatus{
 		Job: j.Index(), Running: st.Running, Traffic: j.Traffic(), Joined: st.Joined, Left: st.Left, Died: st.Died, Reasons: append([]string{}, st.Reasons.Words()...),
 	}

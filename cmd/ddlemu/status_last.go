@@ -72,7 +72,7 @@ func (g *global) printJob(file *state.File, job state.Job) error {
 	s := job.Status()
 	v := verdict.Of(file, fab, job)
 	if g.JSON {
-		return g.printJSON(lastStatus{file.Name(), jobStatusOf(job, nil), v})
+		return g.printJSON(lastStatus{file.Name(), jobStatusOf(job, &s, nil), v})
 	}
 	when := "has run for"
 	if !s.Running {

@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package metrics writes the state of fabrics in Prometheus' text format.
+// Package metrics writes the state of fabrics, and what jobs have recorded, in Prometheus' text format.
 package metrics
 
 import (
-	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"time"
 
 	dto "github.com/prometheus/client_model/go"
-	"github.com/prometheus/common/expfmt"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/ddlemu/ddlemu/shaper/link"
 )
@@ -21,6 +19,7 @@ type Fabric struct {
 	Name, Profile, Transport, Datapath, Clock string
 	Nodes, TimeScale                          int
 	Up                                        time.Duration // real time since it was brought up
+	Time                                      time.Duration // of the emulated network, by the fabric's clock
 	Links, Ports                              []Hop
 	Jobs                                      []Job
 }
@@ -42,27 +41,7 @@ type Job struct {
 	Running            bool
 	Joined, Left, Died int
 	Messages, Bytes    uint64
-}
-
-// family is a metric in the making.
-type family struct{ *dto.MetricFamily }
-
-func newFamily(name, help string, kind dto.MetricType) family {
-	return family{&dto.MetricFamily{Name: proto.String(name), Help: proto.String(help), Type: kind.Enum()}}
-}
-
-// add adds a value. Labels are names and values in turn.
-func (f family) add(value float64, labels ...string) {
-	m := &dto.Metric{}
-	for i := 0; i < len(labels); i += 2 {
-		m.Label = append(m.Label, &dto.LabelPair{Name: proto.String(labels[i]), Value: proto.String(labels[i+1])})
-	}
-	if f.GetType() == dto.MetricType_COUNTER {
-		m.Counter = &dto.Counter{Value: proto.Float64(value)}
-	} else {
-		m.Gauge = &dto.Gauge{Value: proto.Float64(value)}
-	}
-	f.Metric = append(f.Metric, m)
+	Late               *Lateness // nil: it is not known when the messages were due
 }
 
 // column is one metric of each hop.
@@ -97,37 +76,45 @@ func truth(is bool) float64 {
 }
 
 // Write writes the metrics of fabrics. Times are those of the emulated network, except of ddlemu_fabric_up_seconds.
-func Write(w io.Writer, fabrics []Fabric) error {
-	for _, f := range families(fabrics) {
-		if len(f.Metric) == 0 {
-			continue
-		}
-		if _, err := expfmt.MetricFamilyToText(w, f.MetricFamily); err != nil {
-			return fmt.Errorf("write the metric %s: %w", f.GetName(), err)
-		}
-	}
-	return nil
+func Write(w io.Writer, fabrics []Fabric) error { return writeFamilies(w, families(fabrics)) }
+
+// families are all metrics of fabrics.
+func families(fabrics []Fabric) []family {
+	return slices.Concat(fabricFamilies(fabrics), jobFamilies(fabrics), hopFamilies(fabrics))
 }
 
-func families(fabrics []Fabric) []family {
+func fabricFamilies(fabrics []Fabric) []family {
 	info := newFamily("ddlemu_fabric_info", "A fabric that is up.", dto.MetricType_GAUGE)
 	nodes := newFamily("ddlemu_fabric_nodes", "Emulated nodes.", dto.MetricType_GAUGE)
 	up := newFamily("ddlemu_fabric_up_seconds", "Real time since the fabric was brought up.", dto.MetricType_GAUGE)
-	ranks := newFamily("ddlemu_job_ranks", "Ranks of a job by state.", dto.MetricType_GAUGE)
-	running := newFamily("ddlemu_job_running", "1 while a job runs.", dto.MetricType_GAUGE)
-	messages := newFamily("ddlemu_job_messages_total", "Messages of a job that have arrived.", dto.MetricType_COUNTER)
-	bytes := newFamily("ddlemu_job_bytes_total", "Bytes of a job's messages that have arrived.", dto.MetricType_COUNTER)
-	all := []family{info, nodes, up, ranks, running, messages, bytes}
+	clock := newFamily("ddlemu_fabric_clock_seconds_total", "Time of the emulated network, by the fabric's clock.", dto.MetricType_COUNTER)
 	for i := range fabrics {
 		f := &fabrics[i]
 		info.add(1, "fabric", f.Name, "profile", f.Profile, "transport", f.Transport, "datapath", f.Datapath, "clock", f.Clock, "time_scale", strconv.Itoa(f.TimeScale))
 		nodes.add(float64(f.Nodes), "fabric", f.Name)
 		up.add(f.Up.Seconds(), "fabric", f.Name)
+		clock.add(f.Time.Seconds(), "fabric", f.Name)
+	}
+	return []family{info, nodes, up, clock}
+}
+
+// jobFamilies are the metrics of jobs. Their label is not "job": Prometheus gives each target a label of that name.
+func jobFamilies(fabrics []Fabric) []family {
+	ranks := newFamily("ddlemu_job_ranks", "Ranks of a job by state.", dto.MetricType_GAUGE)
+	running := newFamily("ddlemu_job_running", "1 while a job runs.", dto.MetricType_GAUGE)
+	messages := newFamily("ddlemu_job_messages_total", "Messages of a job that have arrived.", dto.MetricType_COUNTER)
+	bytes := newFamily("ddlemu_job_bytes_total", "Bytes of a job's messages that have arrived.", dto.MetricType_COUNTER)
+	late := newFamily("ddlemu_message_late_seconds", "How much later than in the model a job's messages were there.", dto.MetricType_HISTOGRAM)
+	for i := range fabrics {
+		f := &fabrics[i]
 		for _, j := range f.Jobs {
-			labels := []string{"fabric", f.Name, "job", strconv.Itoa(j.Number)}
+			labels := []string{"fabric", f.Name, "job_number", strconv.Itoa(j.Number)}
 			running.add(truth(j.Running), labels...)
 			messages.add(float64(j.Messages), labels...)
 			bytes.add(float64(j.Bytes), labels...)
+			if j.Late != nil {
+				late.addHistogram(j.Late.histogram(f.TimeScale), labels...)
+			}
 			for _, s := range []struct {
 				state string
 				ranks int
@@ -136,6 +123,10 @@ func families(fabrics []Fabric) []family {
 			}
 		}
 	}
+	return []family{ranks, running, messages, bytes, late}
+}
+
+func hopFamilies(fabrics []Fabric) []family {
 	received := newFamily("ddlemu_link_messages_total", "Messages that have arrived over a link, of the jobs that are listed.", dto.MetricType_COUNTER)
 	for i := range fabrics {
 		for k := range fabrics[i].Links {
@@ -143,7 +134,7 @@ func families(fabrics []Fabric) []family {
 			received.add(float64(h.Messages), "fabric", fabrics[i].Name, "link", h.Name)
 		}
 	}
-	all = append(all, received)
+	all := []family{received}
 	for _, c := range columns {
 		kind := dto.MetricType_GAUGE
 		if c.counter {

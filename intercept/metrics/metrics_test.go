@@ -39,7 +39,7 @@ func parse(t *testing.T, text string) (map[string]float64, map[string]*dto.Metri
 
 func TestWrite(t *testing.T) {
 	f := Fabric{
-		Name: `my "fabric"`, Profile: "ndr400", Transport: "rdma", Datapath: "shm", Clock: "real", Nodes: 2, TimeScale: 4, Up: 1500 * time.Millisecond,
+		Name: `my "fabric"`, Profile: "ndr400", Transport: "rdma", Datapath: "shm", Clock: "real", Nodes: 2, TimeScale: 4, Up: 1500 * time.Millisecond, Time: 375 * time.Millisecond,
 		Links: []Hop{{
 			Name: "node0:node1", Bandwidth: 4e11, Latency: 1200, Messages: 7,
 			Counters: link.Counters{Bytes: 1 << 60, LineBytes: 2, Drops: 3, BusyNs: 4e9, ECNMarks: 5, Pauses: 6, PausedNs: 5e8},
@@ -57,6 +57,7 @@ func TestWrite(t *testing.T) {
 		`ddlemu_fabric_info fabric=my "fabric" profile=ndr400 transport=rdma datapath=shm clock=real time_scale=4`: 1,
 		`ddlemu_fabric_nodes fabric=my "fabric"`:                                      2,
 		`ddlemu_fabric_up_seconds fabric=my "fabric"`:                                 1.5,
+		`ddlemu_fabric_clock_seconds_total fabric=my "fabric"`:                        0.375,
 		"ddlemu_link_bandwidth_bits_per_second" + link:                                4e11,
 		"ddlemu_link_latency_seconds" + link:                                          1.2e-6,
 		"ddlemu_link_up" + link:                                                       1,
@@ -70,11 +71,11 @@ func TestWrite(t *testing.T) {
 		"ddlemu_link_paused_seconds_total" + link:                                     0.5,
 		"ddlemu_link_messages_total" + link:                                           7,
 		`ddlemu_port_transmit_bytes_total fabric=my "fabric" port=node0 direction=tx`: 9,
-		`ddlemu_job_running fabric=my "fabric" job=3`:                                 1,
-		`ddlemu_job_ranks fabric=my "fabric" job=3 state=joined`:                      2,
-		`ddlemu_job_ranks fabric=my "fabric" job=3 state=died`:                        1,
-		`ddlemu_job_messages_total fabric=my "fabric" job=3`:                          7,
-		`ddlemu_job_bytes_total fabric=my "fabric" job=3`:                             70,
+		`ddlemu_job_running fabric=my "fabric" job_number=3`:                          1,
+		`ddlemu_job_ranks fabric=my "fabric" job_number=3 state=joined`:               2,
+		`ddlemu_job_ranks fabric=my "fabric" job_number=3 state=died`:                 1,
+		`ddlemu_job_messages_total fabric=my "fabric" job_number=3`:                   7,
+		`ddlemu_job_bytes_total fabric=my "fabric" job_number=3`:                      70,
 	} {
 		if got, ok := values[key]; !ok || got != want {
 			t.Errorf("%s is %g (there: %t), want %g", key, got, ok, want)
