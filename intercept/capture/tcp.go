@@ -195,7 +195,10 @@ func (c *capturer) tcpPacket(s *stream, e *event) {
 		b := c.handshake(s, e.kind, min(mss, 0xffff))
 		c.emit(e, b, len(b), "setup")
 	case data:
-		most := max(1, largest/mss*mss)
+		most := largest
+		if mss < largest {
+			most = largest / mss * mss
+		}
 		for left := int(c.Passes[e.pass].Bytes); left > 0; {
 			n := min(left, most)
 			c.send(s, e, n, "data")
