@@ -107,6 +107,7 @@ func Write(w *pcapng.Writer, p *replay.Replayed, o Options) (Summary, error) {
 	c.marked = slices.ContainsFunc(p.Passes, func(p link.Pass) bool { return p.Marked > 0 })
 	c.describeCalls()
 	c.addInterfaces()
+	c.events = make([]event, 0, c.expectedEvents())
 	c.setUps()
 	write := c.rdma
 	if c.transport.Kind == link.TCP {
@@ -207,6 +208,24 @@ func (c *capturer) setUps() {
 			}
 		}
 	}
+}
+
+// expectedEvents is about how many events there will be: the passes that are seen, and as many acknowledgements.
+func (c *capturer) expectedEvents() int {
+	n := 0
+	for _, hop := range c.Links {
+		n += len(c.OnHop(hop))
+	}
+	switch {
+	case len(c.Links) > 0:
+		return n + len(c.Trace.Messages)
+	case c.transport.Kind == link.RDMA:
+		return 2*len(c.Trace.Messages) + 3*len(c.Flows)
+	}
+	for nic := range c.Fabric.NICs() {
+		n += len(c.OnHop(2 * nic))
+	}
+	return 2*n + 3*len(c.Flows)
 }
 
 // reverseLatency is how long an acknowledgement takes.
