@@ -15,6 +15,7 @@ import (
 	"github.com/ddlemu/ddlemu/intercept/messages"
 	"github.com/ddlemu/ddlemu/intercept/replay"
 	"github.com/ddlemu/ddlemu/shaper/kernel/tap"
+	"github.com/ddlemu/ddlemu/shaper/ledger"
 )
 
 // captureOptions are the flags of capture.
@@ -129,7 +130,7 @@ func runCapture(ctx context.Context, g *global, o *captureOptions, dirs []string
 	if err != nil {
 		return err
 	}
-	links, err := tracedLinks(fab, o.Live.Link)
+	links, err := tracedLinks(fab, o.Live.Link, dirs[0])
 	if err != nil {
 		return err
 	}
@@ -169,8 +170,9 @@ func writeTraced(g *global, o *captureOptions, t *messages.Trace, played *replay
 	return nil
 }
 
-// tracedLinks are the hops that a pattern names in the fabric of a traced job, none if it is empty.
-func tracedLinks(fab *replay.Fabric, pattern string) ([]int, error) {
+// tracedLinks are the hops that a pattern names in the fabric of a traced job, none if it is empty. dir is one of the
+// job's folders.
+func tracedLinks(fab *replay.Fabric, pattern, dir string) ([]int, error) {
 	switch pattern {
 	case "":
 		return nil, nil
@@ -178,8 +180,12 @@ func tracedLinks(fab *replay.Fabric, pattern string) ([]int, error) {
 		return fab.All(), nil
 	}
 	hops, err := fab.Select(pattern)
-	if err != nil {
-		return nil, badInput("--link: %w", err)
+	if err == nil {
+		return hops, nil
 	}
-	return hops, nil
+	_, file, errRead := ledger.ReadFabric(dir)
+	if errRead != nil {
+		return nil, badInput("%w", errRead)
+	}
+	return nil, badInput("--link: %w (`ddlemu fabric show -f %s` shows the links)", err, file)
 }

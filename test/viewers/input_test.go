@@ -43,6 +43,7 @@ func TestBadInput(t *testing.T) {
 		{"no ledger", []string{"capture", work, "-o", out}},
 		{"the fabric has node 0 to 1", []string{"capture", dir, "-o", out, "--link", "node0:node7"}},
 		{"name links as node0:node1", []string{"capture", dir, "-o", out, "--link", "leaf0>spine1"}},
+		{"fabric.yaml` shows the links", []string{"capture", dir, "-o", out, "--link", "node0:node7"}},
 		{"leave out --link", []string{"capture", "--dissector", "-o", out, "--link", "node0:node1"}},
 		{"give --force", []string{"report", dir, "-o", there}},
 		{"name the file", []string{"report", dir}},
