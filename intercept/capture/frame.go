@@ -20,8 +20,8 @@ const (
 
 // The two ECN bits of the IP header (RFC 3168, section 5).
 const (
-	ecnCapable = 2 // ECT(0)
-	ecnMarked  = 3 // CE
+	ecnCapable = 2 // the transport understands marks
+	ecnMarked  = 3 // congestion experienced
 )
 
 // frame is what RoCEv2 packets are carried in.
