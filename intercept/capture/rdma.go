@@ -35,9 +35,7 @@ func (c *capturer) rdma() {
 		all[f] = c.newQueues(f)
 		c.rdmaEvents(f, sent)
 	}
-	c.sortEvents()
-	for i := range c.events {
-		e := &c.events[i]
+	for e := range c.inOrder {
 		c.rdmaPacket(all[c.FlowOf[e.message]], e)
 	}
 }

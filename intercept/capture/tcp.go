@@ -42,9 +42,7 @@ func (c *capturer) tcp() {
 		all[f] = c.newStream(f)
 		c.flowEvents(f, sent)
 	}
-	c.sortEvents()
-	for i := range c.events {
-		e := &c.events[i]
+	for e := range c.inOrder {
 		c.tcpPacket(all[c.FlowOf[e.message]], e)
 	}
 }
