@@ -109,53 +109,58 @@ type onHop struct {
 	ce      int     // of these, with an ECN mark
 }
 
+// modelled is what the model has on each of the hops, how many ECN marks they gave, and how many packets were sent again.
+func modelled(played *replay.Replayed, hops []int) (all map[int]*onHop, marks uint64, again int) {
+	all = map[int]*onHop{}
+	for _, h := range hops {
+		for _, n := range played.OnHop(h) {
+			if all[h] == nil {
+				all[h] = &onHop{}
+			}
+			p, x := &played.Passes[n], all[h]
+			k := int(p.Retransmitted)
+			if !isDiscarded(p) {
+				x.first = append(x.first, p.Start)
+				k += len(piecesOf(played, p))
+			}
+			if x.packets += k; p.Flags&link.CarriesMark != 0 {
+				x.ce += k
+			}
+			marks += uint64(p.Marked)
+			again += int(p.Retransmitted)
+		}
+	}
+	return all, marks, again
+}
+
+// captured is what a file has on each interface. first is of all packets.
+func captured(packets []packet) map[int]*onHop {
+	all := map[int]*onHop{}
+	for _, p := range packets {
+		if !p.isData() {
+			continue
+		}
+		if all[p.iface] == nil {
+			all[p.iface] = &onHop{}
+		}
+		x := all[p.iface]
+		x.first = append(x.first, p.at)
+		if x.packets++; p.ip.TOS&3 == ecnMarked {
+			x.ce++
+		}
+	}
+	return all
+}
+
 // Each hop has the segments that the model has there, when it has them there, with the marks that they carry, and what is
-// sent again up to the hop that loses it. The payload of a segment is at most one packet of TCP here.
+// sent again up to the hop that loses it.
 func TestLinksHaveWhatTheModelHas(t *testing.T) {
+	hops := []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11} // the ports and links of three nodes
 	for name, transport := range transports {
 		for _, loss := range []string{"0%", "0.5%"} {
-			all := make([]int, 3*2+3*2)
-			for i := range all {
-				all[i] = i
-			}
-			played, sum, packets := write(t, all, packetFormat, "  loss: "+loss, "  ecn: 100K", transport)
-			want, marks, again := map[int]*onHop{}, uint64(0), 0
-			for h := range all {
-				for _, n := range played.OnHop(h) {
-					p := &played.Passes[n]
-					x := want[h]
-					if x == nil {
-						x = &onHop{}
-						want[h] = x
-					}
-					k := int(p.Retransmitted)
-					if !isDiscarded(p) {
-						x.first = append(x.first, p.Start)
-						k += len(piecesOf(played, p))
-					}
-					if x.packets += k; p.Flags&link.CarriesMark != 0 {
-						x.ce += k
-					}
-					marks += uint64(p.Marked)
-					again += int(p.Retransmitted)
-				}
-			}
-			got := map[int]*onHop{}
-			for _, p := range packets {
-				if !p.isData() {
-					continue
-				}
-				x := got[p.iface]
-				if x == nil {
-					x = &onHop{}
-					got[p.iface] = x
-				}
-				x.packets++
-				if p.ip.TOS&3 == ecnMarked {
-					x.ce++
-				}
-				x.first = append(x.first, p.at)
-			}
+			played, sum, packets := write(t, hops, packetFormat, "  loss: "+loss, "  ecn: 100K", transport)
+			want, marks, again := modelled(played, hops)
+			got := captured(packets)
 			if sum.Marks != marks || marks == 0 || sum.Repeated != again || (again > 0) != (loss != "0%") || sum.Messages != 3 {
 				t.Errorf("%s, loss %s: %+v, want %d marks and %d packets again", name, loss, sum, marks, again)
 			}
