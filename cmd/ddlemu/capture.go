@@ -12,8 +12,10 @@ import (
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/intercept/capture"
 	"github.com/ddlemu/ddlemu/intercept/capture/pcapng"
+	"github.com/ddlemu/ddlemu/intercept/messages"
 	"github.com/ddlemu/ddlemu/intercept/replay"
 	"github.com/ddlemu/ddlemu/shaper/kernel/tap"
+	"github.com/ddlemu/ddlemu/shaper/ledger"
 )
 
 // captureOptions are the flags of capture.
@@ -65,7 +67,8 @@ written. To look at packets as they come: ddlemu capture -o - | wireshark -k -i 
 With folders: writes the messages that a job has recorded with --trace as a capture file (pcapng) for
 Wireshark and tshark: RoCEv2 for transport rdma, TCP for transport tcp, as a capture at
 the NIC of each sender would have them, with acknowledgements and with what was sent
-again after losses. The packets have headers only; a ledger holds no data of the job.
+again after losses. With --link: as captures at these links would have them, with the ECN
+marks of the links. The packets have headers only; a ledger holds no data of the job.
 
 Each packet has a comment that says what it is for. With the dissector that --dissector
 writes, the comment becomes fields to filter by:
@@ -74,13 +77,17 @@ writes, the comment becomes fields to filter by:
 
 ` + exitHelp,
 		Example: `  ddlemu capture t -o t.pcapng
+  ddlemu capture t --link 'leaf0>spine1' -o trunk.pcapng
   ddlemu capture --fabric lab --link node0:node1 --duration 10s -o lab.pcapng
   ddlemu capture --dissector -o ddlemu.lua`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if o.Dissector && len(args) > 0 {
 				return badInput("--dissector writes only the dissector: leave out the folders")
 			}
-			for _, name := range []string{"fabric", "link", "duration", "count", "snaplen"} {
+			if o.Dissector && cmd.Flags().Changed("link") {
+				return badInput("--dissector writes only the dissector: leave out --link")
+			}
+			for _, name := range []string{"fabric", "duration", "count", "snaplen"} {
 				if (o.Dissector || len(args) > 0) && cmd.Flags().Changed(name) {
 					return badInput("--%s is for a capture of a fabric that is up: leave it out, or the folders", name)
 				}
@@ -93,7 +100,7 @@ writes, the comment becomes fields to filter by:
 	fs.StringVarP(&o.Output, "output", "o", "", "write this `file`; - is standard output")
 	fs.BoolVar(&o.Force, "force", false, "replace the file if it exists")
 	fs.BoolVar(&o.Dissector, "dissector", false, "write Wireshark's dissector for the comments instead (Lua)")
-	fs.StringVar(&o.Live.Link, "link", "", "capture only these `links`, named as for shape (default: all)")
+	fs.StringVar(&o.Live.Link, "link", "", "capture at these `links`, named as for shape (default: all of a fabric that is up; the NICs of a traced job)")
 	fs.DurationVar(&o.Live.Duration, "duration", 0, "end after this time (default: Ctrl-C ends it)")
 	fs.IntVar(&o.Live.Count, "count", 0, "end after `N` packets")
 	fs.IntVar(&o.Live.SnapLen, "snaplen", defaultSnapLen, fmt.Sprintf("write the first `N` bytes of each packet, at most %d", tap.MaxSnap))
@@ -123,15 +130,25 @@ func runCapture(ctx context.Context, g *global, o *captureOptions, dirs []string
 	if err != nil {
 		return err
 	}
+	links, err := tracedLinks(fab, o.Live.Link, dirs[0])
+	if err != nil {
+		return err
+	}
 	played, err := replay.Play(fab, t)
 	if err != nil {
 		return err
 	}
+	return writeTraced(g, o, t, played, links)
+}
+
+// writeTraced writes the packets of a traced job at links, or at its NICs if there are none.
+func writeTraced(g *global, o *captureOptions, t *messages.Trace, played *replay.Replayed, links []int) error {
 	r := &t.Ranks[0]
 	var sum capture.Summary
-	err = o.write(g, func(w io.Writer) error {
+	err := o.write(g, func(w io.Writer) error {
 		p := pcapng.NewWriter(w, "ddlemu "+version(), fmt.Sprintf("an emulated network, clock %s: packets made from the messages of a job", clockName(t)))
-		sum, err = capture.Write(p, played, r.BegunRealtime-r.Begun/r.TimeScale)
+		var err error
+		sum, err = capture.Write(p, played, capture.Options{Offset: r.BegunRealtime - r.Begun/r.TimeScale, Links: links})
 		if err != nil {
 			return err
 		}
@@ -140,11 +157,35 @@ func runCapture(ctx context.Context, g *global, o *captureOptions, dirs []string
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(o.messages(g), "%s: %s of %s, %d sent again\n", o.name(), units.Count(sum.Packets, "packet"), units.Count(sum.Messages, "message"), sum.Repeated)
+	text := fmt.Sprintf("%s of %s, %d sent again", units.Count(sum.Packets, "packet"), units.Count(sum.Messages, "message"), sum.Repeated)
+	if sum.Marks > 0 {
+		text += ", " + units.Count(int(sum.Marks), "ECN mark")
+	}
+	fmt.Fprintf(o.messages(g), "%s: %s\n", o.name(), text)
 	notes := missing(t)
 	if sum.Skipped > 0 {
 		notes = append(notes, fmt.Sprintf("%s left out: their posts are not known", units.Count(sum.Skipped, "message")))
 	}
 	printBasis(o.messages(g), t, "", notes)
 	return nil
+}
+
+// tracedLinks are the hops that a pattern names in the fabric of a traced job, none if it is empty. dir is one of the
+// job's folders.
+func tracedLinks(fab *replay.Fabric, pattern, dir string) ([]int, error) {
+	switch pattern {
+	case "":
+		return nil, nil
+	case "all":
+		return fab.All(), nil
+	}
+	hops, err := fab.Select(pattern)
+	if err == nil {
+		return hops, nil
+	}
+	_, file, errRead := ledger.ReadFabric(dir)
+	if errRead != nil {
+		return nil, badInput("%w", errRead)
+	}
+	return nil, badInput("--link: %w (`ddlemu fabric show -f %s` shows the links)", err, file)
 }

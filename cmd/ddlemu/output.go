@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 )
 
 // checkOutput refuses an output file that exists, before the work is done. Devices, pipes and links are
@@ -62,18 +61,20 @@ func writeOutput(path string, force bool, mode os.FileMode, write func(w io.Writ
 // behind writes while its user makes more.
 type behind struct {
 	chunks chan []byte
+	free   chan []byte // chunks that are written, to be used again
 	done   chan error
 }
 
 func newBehind(w io.Writer) *behind {
 	const ahead = 8 // chunks
-	b := &behind{chunks: make(chan []byte, ahead), done: make(chan error, 1)}
+	b := &behind{chunks: make(chan []byte, ahead), free: make(chan []byte, ahead+2), done: make(chan error, 1)}
 	go func() {
 		var err error
 		for chunk := range b.chunks {
 			if err == nil {
 				_, err = w.Write(chunk)
 			}
+			b.free <- chunk[:0]
 		}
 		b.done <- err
 	}()
@@ -82,7 +83,12 @@ func newBehind(w io.Writer) *behind {
 
 // Write takes over a copy. An error of the file is that of close.
 func (b *behind) Write(chunk []byte) (int, error) {
-	b.chunks <- slices.Clone(chunk)
+	var own []byte
+	select {
+	case own = <-b.free:
+	default:
+	}
+	b.chunks <- append(own, chunk...)
 	return len(chunk), nil
 }
 

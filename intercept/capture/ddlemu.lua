@@ -10,7 +10,7 @@ local texts = {
 	{ "comm", "Communicator" },
 	{ "algo", "Algorithm" },
 	{ "proto", "Protocol" },
-	{ "kind", "Kind" }, -- data, ack, nak, repeat, setup
+	{ "kind", "Kind" }, -- data, ack, nak, repeat, lost, setup
 	{ "fate", "What happened to the packet" }, -- sent, marked, lost, down, link-full, port-full
 }
 local numbers = {
@@ -24,6 +24,9 @@ local numbers = {
 	{ "job", "Job" },
 	{ "delay", "Time on the link and the receive port (ns)" },
 	{ "packets", "Packets that it is on the link" },
+	{ "hop", "Place of the link on the path" },
+	{ "wait", "Time waited for the link (ns)" },
+	{ "marked", "ECN marks" },
 }
 local fields, values, all = {}, {}, {}
 for _, f in ipairs(texts) do

@@ -7,7 +7,6 @@ import (
 
 	"github.com/google/gopacket/layers"
 
-	"github.com/ddlemu/ddlemu/intercept/capture/pcapng"
 	"github.com/ddlemu/ddlemu/shaper/link"
 )
 
@@ -23,63 +22,124 @@ const (
 	window      = 0xffff
 	windowScale = 14 // more than any window, so that none looks full
 	duplicates  = 3  // acknowledgements that tell of a loss
-	tcpAt       = 14 + 20
 	tcpHeaders  = tcpAt + 20
 	largest     = 65535 - 40 // payload of an IPv4 packet
 )
 
+// Flags of the TCP header.
+const (
+	flagsAt = 13
+	flagACK = 0x10
+	flagECE = 0x40
+	flagCWR = 0x80
+)
+
 // tcp writes what each segment of the model puts on the line, in packets as large as segmentation offload
-// makes them, and the acknowledgements as the sender gets them.
+// makes them, and the acknowledgements.
 func (c *capturer) tcp() {
 	all := make([]*stream, len(c.Flows))
-	seq := make([]uint32, len(c.Passes)) // of each segment's first byte
-	for f := range c.Flows {
+	for f, sent := range c.Messages {
 		all[f] = c.newStream(f)
+		c.flowEvents(f, sent)
 	}
-	c.setUps()
-	for f, flow := range c.Messages {
-		c.flowEvents(f, flow, seq)
+	for e := range c.inOrder {
+		c.tcpPacket(all[c.FlowOf[e.message]], e)
 	}
-	c.sortEvents()
-	for _, e := range c.events {
-		c.tcpPacket(all[c.FlowOf[e.message]], e, seq)
-	}
+}
+
+// echoes says whether the transport reacts to ECN marks: the receiver echoes them, until the sender says that it has
+// reduced its window (RFC 3168, section 6.1).
+func (c *capturer) echoes() bool { return c.transport.Congestion != link.NoCongestion }
+
+// sending is how far a connection of tcp is.
+type sending struct {
+	flow   int
+	number uint32 // of the next byte
+	back   int64  // when the last acknowledgement is at the sender
+	marks  marks  // of acknowledgements
 }
 
 // flowEvents adds what happens on one connection: segments go out one after the other, and acknowledgements
 // come back in order. After a loss they stop until what was lost is sent again.
-func (c *capturer) flowEvents(flow int, all []int, seq []uint32) {
-	reverse, next, back := c.reverseLatency(flow), uint32(1), int64(0)
-	for _, i := range all {
+func (c *capturer) flowEvents(flow int, sent []int) {
+	x := &sending{flow: flow, number: 1}
+	for _, i := range sent {
 		passes := c.OfMessage(i)
 		if len(passes) == 0 {
 			continue
 		}
-		c.sum.Messages++
-		arrivals := map[uint32]int64{} // of each segment
+		c.played++
+		c.segmentsOf(passes)
+		seen := c.Trace.Messages[i].Size == 0 && c.views[flow].crosses() // no packet: its connection is seen
 		for _, n := range passes {
 			p := &c.Passes[n]
-			arrivals[p.Segment] = max(arrivals[p.Segment], p.Finish)
-		}
-		for _, n := range passes {
-			p := &c.Passes[n]
-			if p.Hop != 0 || p.Bytes == 0 {
+			if p.Bytes == 0 {
 				continue
 			}
-			seq[n] = next
-			next += p.Bytes
-			c.events = append(c.events, event{at: p.Start, kind: data, message: int32(i), pass: n})
-			known := arrivals[p.Segment] + c.transport.Overhead + reverse
-			back = max(back, known)
-			if p.Retransmitted > 0 {
-				c.events = append(c.events, event{at: back, kind: repeat, count: p.Retransmitted, message: int32(i), pass: n})
-				back = max(back, known+known-p.Start) // another round trip
+			s := c.segmentOf(passes, p)
+			if p.Hop == 0 {
+				c.acknowledge(x, int32(i), n, s)
 			}
-			if c.Times[i].Due != link.Never {
-				c.events = append(c.events, event{at: back, kind: acked, message: int32(i), pass: n})
+			if p.Flags&link.Dropped == 0 && c.segmentEvents(x, int32(i), n, s) {
+				seen = true
 			}
 		}
+		if seen {
+			c.sum.Messages++
+		}
 	}
+}
+
+// acknowledge adds what the sender gets back for a segment, which is the next one of its connection.
+func (c *capturer) acknowledge(x *sending, message, pass int32, s *segment) {
+	p := &c.Passes[pass]
+	s.number = x.number
+	x.number += p.Bytes
+	if s.reduced {
+		x.marks = 0
+	}
+	if c.echoes() && s.marked {
+		x.marks = echo
+	}
+	known := s.arrives + c.transport.Overhead + c.reverseLatency(x.flow)
+	x.back = max(x.back, known)
+	e := event{at: x.back, kind: lost, message: message, pass: pass, marks: x.marks}
+	s.again = x.back
+	for e.count = range p.Retransmitted {
+		e.number = c.packetOf(x.flow, s, e.count)
+		c.addBack(x.flow, e)
+	}
+	if p.Retransmitted > 0 {
+		x.back = max(x.back, known+known-p.Start) // another round trip
+	}
+	if c.Times[message].Due != link.Never {
+		c.addBack(x.flow, event{at: x.back, kind: acked, message: message, pass: pass, number: x.number, marks: x.marks})
+	}
+}
+
+// segmentEvents adds a segment at one hop. What is sent again takes as long to the hop as the segment did. It reports
+// whether the hop is captured.
+func (c *capturer) segmentEvents(x *sending, message, pass int32, s *segment) bool {
+	p := &c.Passes[pass]
+	e := event{at: p.Start, kind: data, message: message, pass: pass, iface: c.views[x.flow].forward[p.Hop], number: s.number}
+	if p.Flags&link.CarriesMark != 0 {
+		e.marks = congestion
+	}
+	again := e
+	if s.reduced {
+		e.marks |= reduced
+	}
+	again.at, again.kind = s.again+p.Start-s.start, repeat
+	for again.count = range p.Retransmitted {
+		again.number = c.packetOf(x.flow, s, again.count)
+		c.add(again)
+	}
+	return c.add(e)
+}
+
+// packetOf is the sequence number of a packet of a segment, at most that of its last byte.
+func (c *capturer) packetOf(flow int, s *segment, packet uint32) uint32 {
+	return s.number + min(packet*uint32(c.payload(flow)), s.bytes-1)
 }
 
 // newStream makes the headers of a connection.
@@ -109,6 +169,7 @@ func (c *capturer) header(s *stream, forward bool, t *layers.TCP) []byte {
 // handshake makes a packet of the handshake.
 func (c *capturer) handshake(s *stream, step kind, mss int) []byte {
 	t := &layers.TCP{SYN: step != setUp3, ACK: step != setUp1, Window: window}
+	t.ECE, t.CWR = c.echoes() && step != setUp3, c.echoes() && step == setUp1 // RFC 3168, section 6.1.1
 	if step != setUp3 {
 		t.Options = []layers.TCPOption{
 			{OptionType: layers.TCPOptionKindMSS, OptionLength: 4, OptionData: binary.BigEndian.AppendUint16(nil, uint16(mss))},
@@ -124,65 +185,55 @@ func (c *capturer) handshake(s *stream, step kind, mss int) []byte {
 	return c.header(s, step != setUp2, t)
 }
 
-// setLength writes the length of an IPv4 packet with so many bytes of payload, and its checksum.
-func setLength(b []byte, payload int) {
-	ip := b[14:tcpAt]
-	binary.BigEndian.PutUint16(ip[2:], uint16(tcpHeaders-14+payload))
-	ip[10], ip[11] = 0, 0
-	sum := uint32(0)
-	for i := 0; i < len(ip); i += 2 {
-		sum += uint32(binary.BigEndian.Uint16(ip[i:]))
-	}
-	for sum>>16 != 0 {
-		sum = sum&0xffff + sum>>16
-	}
-	binary.BigEndian.PutUint16(ip[10:], ^uint16(sum))
-}
-
 // tcpPacket writes the packets of an event.
-func (c *capturer) tcpPacket(s *stream, e event, seq []uint32) {
-	m := &c.Trace.Messages[e.message]
-	at := c.at(e.at)
-	mss := max(1, int(c.params[2*s.src].Payload))
-	emit := func(b []byte, payload int, direction uint32, what string) {
-		c.sum.Packets++
-		c.w.Packet(s.src, at, b, len(b)+payload, pcapng.PacketInfo{Direction: direction, Comment: c.describe(m, what)})
-	}
-	send := func(from uint32, bytes int, what string) {
-		binary.BigEndian.PutUint32(s.there[tcpAt+4:], from)
-		setLength(s.there, bytes)
-		emit(s.there, bytes, pcapng.Outbound, what)
-	}
-	answer := func(ack uint32, what string) {
-		binary.BigEndian.PutUint32(s.back[tcpAt+8:], ack)
-		emit(s.back, 0, pcapng.Inbound, what)
-	}
+func (c *capturer) tcpPacket(s *stream, e *event) {
+	mss := int(c.payload(c.FlowOf[e.message]))
 	switch e.kind {
 	case setUp1, setUp2, setUp3:
-		direction := uint32(pcapng.Outbound)
-		if e.kind == setUp2 {
-			direction = pcapng.Inbound
-		}
-		emit(c.handshake(s, e.kind, min(mss, 0xffff)), 0, direction, "setup")
+		b := c.handshake(s, e.kind, min(mss, 0xffff))
+		c.emit(e, b, len(b), "setup")
 	case data:
-		left := int(c.Passes[e.pass].Bytes)
-		for from, most := seq[e.pass], max(1, largest/mss*mss); left > 0; {
+		most := largest
+		if mss < largest {
+			most = largest / mss * mss
+		}
+		for left := int(c.Passes[e.pass].Bytes); left > 0; {
 			n := min(left, most)
-			send(from, n, "data")
-			from += uint32(n)
+			c.send(s, e, n, "data")
+			e.number, e.count, e.marks = e.number+uint32(n), e.count+1, e.marks&^reduced
 			left -= n
 		}
 	case repeat:
-		p := &c.Passes[e.pass]
-		for k := range e.count {
-			from := seq[e.pass] + min(k*uint32(mss), p.Bytes-1)
-			for range duplicates + 1 {
-				answer(from, "ack")
-			}
-			c.sum.Repeated++
-			send(from, min(mss, int(seq[e.pass]+p.Bytes-from)), "repeat")
+		c.sum.Repeated++
+		bytes := int(c.Passes[e.pass].Bytes)
+		c.send(s, e, min(mss, bytes-min(int(e.count)*mss, bytes-1)), "repeat")
+	case lost:
+		for range duplicates + 1 {
+			c.reply(s, e)
 		}
 	case acked:
-		answer(seq[e.pass]+c.Passes[e.pass].Bytes, "ack")
+		c.reply(s, e)
 	}
+}
+
+// send writes a packet with so many bytes.
+func (c *capturer) send(s *stream, e *event, bytes int, what string) {
+	b := s.there
+	binary.BigEndian.PutUint16(b[ipAt+2:], uint16(tcpHeaders-ipAt+bytes))
+	binary.BigEndian.PutUint32(b[tcpAt+4:], e.number)
+	if b[tcpAt+flagsAt] = flagACK; e.marks&reduced != 0 {
+		b[tcpAt+flagsAt] |= flagCWR
+	}
+	setECN(b, e.marks)
+	c.emit(e, b, len(b)+bytes, what)
+}
+
+// reply writes an acknowledgement.
+func (c *capturer) reply(s *stream, e *event) {
+	b := s.back
+	binary.BigEndian.PutUint32(b[tcpAt+8:], e.number)
+	if b[tcpAt+flagsAt] = flagACK; e.marks&echo != 0 {
+		b[tcpAt+flagsAt] |= flagECE
+	}
+	c.emit(e, b, len(b), "ack")
 }

@@ -247,7 +247,9 @@ func (m *maker) waited(i int) (ns int64, again uint64) {
 		if k == 0 || p.Segment == m.Passes[m.OfMessage(i)[0]].Segment {
 			ns += max(0, p.Start-p.Ready)
 		}
-		again += uint64(p.Retransmitted)
+		if p.Hop == 0 {
+			again += uint64(p.Retransmitted)
+		}
 	}
 	return ns, again
 }

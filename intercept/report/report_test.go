@@ -194,3 +194,18 @@ func TestOutcomes(t *testing.T) {
 		}
 	}
 }
+
+// A packet that is sent again counts once, for its message and at its sender's port.
+func TestSentAgain(t *testing.T) {
+	d := twoJobs(t, "  loss: 1%", "  mtu: 1500", "  header: 40")
+	hops, sent := uint64(0), uint64(0)
+	for _, h := range d.Fabric.Hops {
+		hops += h.Again
+	}
+	for _, n := range d.Messages.Again {
+		sent += n
+	}
+	if hops != sent || hops == 0 {
+		t.Errorf("%d packets of messages are sent again, %d by ports", sent, hops)
+	}
+}

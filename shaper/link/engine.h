@@ -29,6 +29,13 @@ struct ddlemu_carried {
 	int64_t busy_ns;
 };
 
+// What else is known of a pass.
+enum {
+	DDLEMU_PASS_CE = 1, // the segment carries an ECN mark, of this hop or of one before it
+	DDLEMU_PASS_DROPPED = 2, // a queue has dropped the segment, here or before: it occupied nothing
+	DDLEMU_PASS_REDUCED = 4, // the first segment behind a reduction of the congestion window; at hop 0
+};
+
 // One segment on one hop, for who wants to know why a message took so long.
 struct ddlemu_pass {
 	uint32_t flow; // ddlemu_engine.number
@@ -37,7 +44,9 @@ struct ddlemu_pass {
 	uint32_t segment; // of the flow, the lower half of its number
 	uint32_t bytes; // payload
 	uint32_t last; // 1: the last segment of its message
-	uint32_t retransmitted; // packets sent again with it
+	uint32_t retransmitted; // packets sent again with it, which occupied this hop too
+	uint32_t marked; // packets that this hop gave an ECN mark
+	uint32_t flags; // DDLEMU_PASS_...
 	int64_t ready; // when it could have occupied the hop
 	int64_t start, dur; // when and for how long it did
 	int64_t next; // when its first byte is at the next hop

@@ -113,9 +113,18 @@ static void arrives_at(const struct ddlemu_engine *e, struct ddlemu_segment *s)
 	}
 }
 
-// note_pass notes what segment s did at hop i, for a reader.
+// pass_flags is what a reader is told of segment s at hop i.
+static uint32_t pass_flags(const struct ddlemu_engine *e, const struct ddlemu_segment *s, uint32_t i)
+{
+	uint64_t offset = s->end - s->bytes;
+	bool reduced = i == 0 && has_window(e) && offset > 0 && e->flow->window.recover == offset;
+	return (s->flags & SEGMENT_MARKED ? DDLEMU_PASS_CE : 0) |
+		(s->flags & SEGMENT_DROPPED ? DDLEMU_PASS_DROPPED : 0) | (reduced ? DDLEMU_PASS_REDUCED : 0);
+}
+
+// note_pass notes what segment s did at hop i, which has marked so many packets, for a reader.
 static void note_pass(struct ddlemu_passes *p, const struct ddlemu_engine *e, const struct ddlemu_segment *s,
-	uint32_t i, int64_t ready, int64_t start, int64_t dur)
+	uint32_t i, int64_t ready, int64_t start, int64_t dur, uint32_t marked)
 {
 	if (p->n == p->capacity) {
 		p->lost++;
@@ -128,7 +137,9 @@ static void note_pass(struct ddlemu_passes *p, const struct ddlemu_engine *e, co
 		.segment = (uint32_t)s->number,
 		.bytes = s->bytes,
 		.last = s->last,
-		.retransmitted = s->retransmitted,
+		.retransmitted = i <= s->retransmit_hops ? s->retransmitted : 0,
+		.marked = marked,
+		.flags = pass_flags(e, s, i),
 		.ready = ready,
 		.start = start,
 		.dur = dur,
@@ -146,13 +157,13 @@ static void note_discarded(const struct ddlemu_engine *e, int64_t ready, int64_t
 		.ready = start + dur,
 		.finish = start + dur };
 	if (e->passes != NULL)
-		note_pass(e->passes, e, &s, 0, ready, start, dur);
+		note_pass(e->passes, e, &s, 0, ready, start, dur, 0);
 }
 
 // pass notes that segment s has passed hop i: it occupied the hop from start on for dur ns,
-// and its last byte left the hop at finish.
-static void pass(
-	const struct ddlemu_engine *e, struct ddlemu_segment *s, uint32_t i, int64_t start, int64_t dur, int64_t finish)
+// and its last byte left the hop at finish. The hop gave an ECN mark to so many of its packets.
+static void pass(const struct ddlemu_engine *e, struct ddlemu_segment *s, uint32_t i, int64_t start, int64_t dur,
+	int64_t finish, uint32_t marked)
 {
 	struct ddlemu_flow *f = e->flow;
 	struct ddlemu_hop *h = hop_at(e, i);
@@ -169,7 +180,7 @@ static void pass(
 	f->last_ready[i] = s->ready;
 	s->finish = finish + latency;
 	if (e->passes != NULL)
-		note_pass(e->passes, e, s, i, ready, start, dur);
+		note_pass(e->passes, e, s, i, ready, start, dur, marked);
 	if (i == e->path.n - 1)
 		arrives_at(e, s);
 }
@@ -268,7 +279,7 @@ static void send(struct ddlemu_engine *e, uint32_t n, int64_t dur, int64_t ready
 		.ready = ready,
 		.due = DDLEMU_NEVER,
 	};
-	pass(e, s, 0, start, dur, start + dur);
+	pass(e, s, 0, start, dur, start + dur, 0);
 	cut_segment(e, s, fate.packets);
 }
 
@@ -380,7 +391,7 @@ static bool forward(struct ddlemu_engine *e, uint32_t i, int64_t now, int64_t *n
 	if (too_early(now, queue_decided(e, p, ready, dur), next))
 		return false;
 	if (s->flags & SEGMENT_DROPPED) {
-		pass(e, s, i, s->ready, 0, s->finish);
+		pass(e, s, i, s->ready, 0, s->finish, 0);
 		f->at[i]++;
 		return true;
 	}
@@ -396,15 +407,17 @@ static bool forward(struct ddlemu_engine *e, uint32_t i, int64_t now, int64_t *n
 	}
 	if (queue_full(e, i, s->bytes))
 		f->queue_free[i - 1] = start;
+	uint32_t marked = 0;
 	if (queue_marks(p, wait)) {
-		add64(&h->counters.ecn_marks, packets_of(p, s->bytes) + again);
+		marked = packets_of(p, s->bytes) + again;
+		add64(&h->counters.ecn_marks, marked);
 		s->flags |= SEGMENT_MARKED;
 	}
 	if (reserves)
 		start = reserve(f, h, grant, dur, s->msg, ready, now);
 	f->served[i] = start + dur;
 	count(e, i, p, s->bytes, again, dur);
-	pass(e, s, i, start, dur, max64(s->finish, start + dur));
+	pass(e, s, i, start, dur, max64(s->finish, start + dur), marked);
 	f->at[i]++;
 	return true;
 }

@@ -41,12 +41,24 @@ type Pass struct {
 	Segment       uint32 // of the flow, the lower half of its number
 	Bytes         uint32 // payload; 0: go-back-N sent one packet, and the receiver discarded it
 	Last          uint32 // 1: the last segment of its message
-	Retransmitted uint32 // packets sent again with it
-	Ready         int64  // when it could have occupied the hop
-	Start, Dur    int64  // when and for how long it did
-	Next          int64  // when its first byte is at the next hop
-	Finish        int64  // when its last byte is there, or at the receiver
+	Retransmitted uint32 // packets sent again with it, which occupied this hop too
+	Marked        uint32 // packets that this hop gave an ECN mark
+	Flags         PassFlags
+	Ready         int64 // when it could have occupied the hop
+	Start, Dur    int64 // when and for how long it did
+	Next          int64 // when its first byte is at the next hop
+	Finish        int64 // when its last byte is there, or at the receiver
 }
+
+// PassFlags are what else is known of a pass.
+type PassFlags uint32
+
+// Flags of a pass.
+const (
+	CarriesMark   PassFlags = C.DDLEMU_PASS_CE      // an ECN mark, of this hop or of one before it
+	Dropped       PassFlags = C.DDLEMU_PASS_DROPPED // by a queue, here or before: the segment occupied nothing
+	WindowReduced PassFlags = C.DDLEMU_PASS_REDUCED // the first segment behind a reduction of the congestion window; at hop 0
+)
 
 // Never is a time that is not known yet, or does not come.
 const Never = math.MaxInt64

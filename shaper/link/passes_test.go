@@ -2,10 +2,13 @@
 
 package link
 
-import "testing"
+import (
+	"testing"
+	"time"
+)
 
-// What was sent again is in the passes of the first hop, packet by packet, and its time too: with every
-// transport, for messages of one packet and of many.
+// What was sent again is in the passes of the first hop, packet by packet, and its time too, but not in those behind the
+// link that loses it: with every transport, for messages of one packet and of many.
 func TestPassesHaveEveryLoss(t *testing.T) {
 	selective := rdma()
 	selective.SelectiveRepeat = true
@@ -28,8 +31,11 @@ func TestPassesHaveEveryLoss(t *testing.T) {
 				fl.Advance(now)
 				fl.Take()
 			}
-			again, busy, bytes := uint64(0), int64(0), uint64(0)
+			again, busy, bytes, behind := uint64(0), int64(0), uint64(0), uint32(0)
 			for _, p := range passes {
+				if p.Hop == 2 {
+					behind += p.Retransmitted
+				}
 				if p.Hop == 0 {
 					again += uint64(p.Retransmitted)
 					busy += p.Dur
@@ -37,12 +43,94 @@ func TestPassesHaveEveryLoss(t *testing.T) {
 				}
 			}
 			drops := f.links[[2]int{0, 1}].Counters.Drops
-			if again != drops || drops == 0 {
-				t.Errorf("%s, %d bytes: %d packets sent again, %d lost", name, size, again, drops)
+			if again != drops || drops == 0 || behind != 0 {
+				t.Errorf("%s, %d bytes: %d packets sent again, %d of them behind the link; %d lost", name, size, again, behind, drops)
 			}
 			if c := f.tx[0].Counters; busy != c.BusyNs || bytes != 500*size {
 				t.Errorf("%s, %d bytes: busy for %d ns with %d bytes, the port counts %d ns", name, size, busy, bytes, c.BusyNs)
 			}
 		}
 	}
+}
+
+// The marks of each hop are in its passes, and behind a hop that marks a segment its passes say that it carries a mark.
+// A congestion window is reduced once for all marks of a window, after the sender knows of the first one.
+func TestPassesHaveEveryMark(t *testing.T) {
+	reno, cubic := tcp(), tcp()
+	reno.Congestion, reno.Second = Reno, 1e9
+	cubic.Congestion, cubic.Second = Cubic, 1e9
+	for name, tr := range map[string]*Transport{"rdma": rdma(), "tcp": tcp(), "reno": reno, "cubic": cubic} {
+		port, wire := gigabit(time.Millisecond)
+		port.ECN = 32 << 10
+		f := newFabric(t, 3, port, wire, 1, tr)
+		f.net.KeepPasses()
+		flows := []*Flow{f.flow(1, 0), f.flow(2, 0)}
+		for _, fl := range flows {
+			fl.Recv(0)
+			fl.Post(40_000_000, 0)
+		}
+		var passes []Pass
+		for now := int64(0); now != Never; {
+			next := int64(Never)
+			for _, fl := range flows {
+				next = min(next, fl.Advance(now))
+				passes = f.net.Passes(passes)
+			}
+			now = next
+		}
+		marks, again := [3]uint64{}, uint64(0)
+		for flow := range flows {
+			m, a := checkMarks(t, name, passesOf(passes, flow), tr.Congestion != NoCongestion)
+			for hop := range marks {
+				marks[hop] += m[hop]
+			}
+			again += a
+		}
+		if c := f.rx[0].Counters; marks != [3]uint64{2: c.ECNMarks} || c.ECNMarks == 0 || again != 0 {
+			t.Errorf("%s: %v marks, the port counts %d; %d packets again", name, marks, c.ECNMarks, again)
+		}
+	}
+}
+
+// passesOf are the passes of one flow.
+func passesOf(all []Pass, flow int) (out []Pass) {
+	for _, p := range all {
+		if p.Flow == uint32(flow) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// checkMarks checks the flags of a flow's passes over three hops with latencies of 1 ms there and back. It returns how many packets
+// each hop has marked, and how many were sent again.
+func checkMarks(t *testing.T, name string, passes []Pass, window bool) (marks [3]uint64, again uint64) {
+	t.Helper()
+	carries := map[uint32]bool{}
+	known := int64(Never) // when the sender knows of the first mark behind the last reduction
+	reduced, reductions := uint32(0), 0
+	for _, p := range passes {
+		marks[p.Hop] += uint64(p.Marked)
+		again += uint64(p.Retransmitted)
+		carries[p.Segment] = carries[p.Segment] || p.Marked > 0
+		if (p.Flags&CarriesMark != 0) != carries[p.Segment] || p.Flags&Dropped != 0 {
+			t.Fatalf("%s: %+v, marked: %t", name, p, carries[p.Segment])
+		}
+		if p.Hop == 2 && p.Marked > 0 && p.Segment >= reduced {
+			known = min(known, p.Finish+int64(time.Millisecond))
+		}
+		if p.Flags&WindowReduced != 0 {
+			if p.Start < known {
+				t.Fatalf("%s: reduced at %d, the first mark is known at %d", name, p.Start, known)
+			}
+			known, reduced = Never, p.Segment
+			reductions++
+		} else if window && p.Hop == 0 && p.Start-int64(time.Millisecond) > known {
+			t.Fatalf("%s: not reduced at %d, a mark is known since %d", name, p.Start, known)
+		}
+	}
+	if (reductions > 1) != window || !window && reductions != 0 {
+		t.Errorf("%s: %d reductions", name, reductions)
+	}
+	return marks, again
 }

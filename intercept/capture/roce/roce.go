@@ -20,7 +20,9 @@ type Opcode uint8
 
 // Opcodes of reliable connections, and of unreliable datagrams.
 const (
+	WriteFirst         Opcode = 0x06
 	WriteMiddle        Opcode = 0x07
+	WriteLastImmediate Opcode = 0x09
 	WriteOnlyImmediate Opcode = 0x0b
 	Acknowledge        Opcode = 0x11
 	SendOnlyUD         Opcode = 0x64
@@ -54,7 +56,7 @@ type Packet struct {
 	PSN    uint32
 	AckReq bool
 
-	// RETH and immediate data, of writes.
+	// RETH, of the first packet of a write, and immediate data, of the last one.
 	Address   uint64
 	Key       uint32
 	Length    uint32
@@ -83,6 +85,10 @@ func (o Opcode) headers() int {
 	switch o {
 	case WriteMiddle:
 		return bthSize
+	case WriteFirst:
+		return bthSize + rethSize
+	case WriteLastImmediate:
+		return bthSize + immediateSize
 	case WriteOnlyImmediate:
 		return bthSize + rethSize + immediateSize
 	case Acknowledge:
@@ -112,11 +118,15 @@ func (p *Packet) SerializeTo(b gopacket.SerializeBuffer, _ gopacket.SerializeOpt
 	binary.BigEndian.PutUint32(h[4:], p.DestQP&0xffffff)
 	p.PutPSN(h)
 	switch rest := h[bthSize:]; p.Opcode {
-	case WriteOnlyImmediate:
+	case WriteFirst, WriteOnlyImmediate:
 		binary.BigEndian.PutUint64(rest, p.Address)
 		binary.BigEndian.PutUint32(rest[8:], p.Key)
 		binary.BigEndian.PutUint32(rest[12:], p.Length)
-		binary.BigEndian.PutUint32(rest[16:], p.Immediate)
+		if p.Opcode == WriteOnlyImmediate {
+			binary.BigEndian.PutUint32(rest[16:], p.Immediate)
+		}
+	case WriteLastImmediate:
+		binary.BigEndian.PutUint32(rest, p.Immediate)
 	case Acknowledge:
 		binary.BigEndian.PutUint32(rest, uint32(p.Syndrome)<<24|p.MSN&0xffffff)
 	case SendOnlyUD:
@@ -147,9 +157,13 @@ func (p *Packet) DecodeFromBytes(b []byte, df gopacket.DecodeFeedback) error {
 	seq := binary.BigEndian.Uint32(b[8:])
 	*p = Packet{Opcode: Opcode(b[0]), DestQP: binary.BigEndian.Uint32(b[4:]) & 0xffffff, PSN: seq & 0xffffff, AckReq: seq>>31 == 1, contents: b[:n], payload: b[n : len(b)-icrcSize]}
 	switch rest := b[bthSize:]; p.Opcode {
-	case WriteOnlyImmediate:
+	case WriteFirst, WriteOnlyImmediate:
 		p.Address, p.Key, p.Length = binary.BigEndian.Uint64(rest), binary.BigEndian.Uint32(rest[8:]), binary.BigEndian.Uint32(rest[12:])
-		p.Immediate = binary.BigEndian.Uint32(rest[16:])
+		if p.Opcode == WriteOnlyImmediate {
+			p.Immediate = binary.BigEndian.Uint32(rest[16:])
+		}
+	case WriteLastImmediate:
+		p.Immediate = binary.BigEndian.Uint32(rest)
 	case Acknowledge:
 		p.Syndrome, p.MSN = rest[0], binary.BigEndian.Uint32(rest)&0xffffff
 	case SendOnlyUD:
