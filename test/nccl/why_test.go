@@ -150,7 +150,7 @@ func TestWhyBlamesTheRightOne(t *testing.T) {
 	t.Run("stopped process", func(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "t")
 		args := []string{"run", "--profile", "eth10", "--clock", "real", "--time-scale", "4", "--soft-cuda", "--nccl", "2.29", "--trace", dir, "--", bin, "stall"}
-		if out, err := ddlemu(t.Context(), t, folder(t), nil, args...).CombinedOutput(); err != nil {
+		if out, err := ddlemu(t.Context(), t, folder(t), []string{"STALL_US=200000"}, args...).CombinedOutput(); err != nil {
 			t.Fatalf("%v:\n%s", err, out)
 		}
 		longest := whyOf(t, dir)

@@ -17,7 +17,7 @@
 //	silent       the same, and ends without the functions that the end of a process calls
 //	late         rank 1 computes for 10 ms of virtual time before it receives what rank 0 sends
 //	job          60 collectives, begun when somebody opens the pipe that the rank has made in JOBS_DIR
-//	stall        real clock: rank 1 is stopped for 200 ms while it takes part in collectives
+//	stall        real clock: rank 1 is stopped for STALL_US while it takes part in collectives
 //
 // It prints the time that CUDA events saw, in ns.
 
@@ -436,7 +436,7 @@ void stall(Session &s)
 		const pid_t parent = getppid();
 		usleep(20000);
 		kill(parent, SIGSTOP);
-		usleep(200000);
+		usleep((useconds_t)atoi(getenv("STALL_US")));
 		kill(parent, SIGCONT);
 		_exit(0);
 	}
