@@ -132,8 +132,11 @@ func fileToken(path, token string) (string, error) {
 // readToken reads a token from a file that not everybody can read or write.
 func readToken(path string) (string, error) {
 	info, err := os.Stat(path)
-	if err == nil && info.Mode().Perm()&0o007 != 0 {
-		return "", badInput("--token-file: %s is for everybody: `chmod o= %s`, and take another token", path, quote(path))
+	switch {
+	case err == nil && !info.Mode().IsRegular():
+		return "", badInput("--token-file: %s is not a file: give the path of one", path)
+	case err == nil && info.Mode().Perm()&0o007 != 0:
+		return "", badInput("--token-file: all users of this host have access to %s: remove it to have another made", path)
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -141,7 +144,7 @@ func readToken(path string) (string, error) {
 	}
 	token := strings.TrimSpace(string(text))
 	if len(token) < shortestToken {
-		return "", badInput("--token-file: the token in %s has %d characters: write %d or more, or remove the file to have it made", path, len(token), shortestToken)
+		return "", badInput("--token-file: the token in %s has %d characters: write %d or more, or remove the file to have one made", path, len(token), shortestToken)
 	}
 	return token, nil
 }

@@ -33,7 +33,7 @@ class View {
     this.hops = new HopsView(page.params, (hop) => this.choose(hop));
     this.main.append(
       this.figures, this.hops.element, this.form.element,
-      section("about-jobs", "Jobs", "Those that run, and the last ones that have ended. Messages and bytes are those that have arrived.", this.jobs),
+      section("about-jobs", "Jobs", "Those that run, and the last ones that have ended. Messages and bytes are those that have arrived. The command of a job says at its end whether it was VALID.", this.jobs),
       section("about-events", "Events", "What happened to the fabric, the newest first, in real time since it was brought up.", this.events),
     );
     document.body.append(el("header", {}, this.title, this.about, this.trouble), this.main);
@@ -116,7 +116,7 @@ class View {
     const rows = s.jobs.map((j) => [
       String(j.number), j.running ? "runs" : "has ended", String(j.joined), String(j.left), String(j.died), j.messages.toLocaleString("en"), format.bytes(j.bytes), j.reasons.join("; "),
     ]);
-    const heads = ["job", "state", "ranks ", "left ", "died ", "messages ", "bytes ", "why it is INVALID"];
+    const heads = ["job", "state", "joined ", "left ", "died ", "messages ", "bytes ", "reasons for INVALID so far"];
     this.jobs.replaceChildren(rows.length > 0 ? table(heads, rows.reverse()) : el("p", {}, "No job has run."));
   }
 }
@@ -135,7 +135,7 @@ function figures(s: State, history: History): HTMLElement[] {
   const busiest = latest.reduce((a, r, i) => (r.busy > latest[a].busy ? i : a), 0);
   const down = s.hops.filter((h) => h.down).length;
   return [
-    card(format.time(s.now_ns), "of the emulated network"), card(String(run.length), run.length === 1 ? `job runs, ${format.count(ranks, "rank")}` : `jobs run, ${format.count(ranks, "rank")}`),
+    card(format.time(s.now_ns), "time of the network"), card(String(run.length), run.length === 1 ? `job runs, ${format.count(ranks, "rank")}` : `jobs run, ${format.count(ranks, "rank")}`),
     card(format.rate(sent, "0"), "sent by all NICs now"), card(format.percent(latest[busiest].busy), latest[busiest].busy > 0 ? `busy now: ${s.hops[busiest].name}` : "busy now"),
     card(String(down), down === 1 ? "link is down" : "links are down"),
   ];
