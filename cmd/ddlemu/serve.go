@@ -9,11 +9,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/url"
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -26,8 +28,17 @@ import (
 
 const defaultListen = "127.0.0.1:8470"
 
+// shortestToken is the least length of a token, in characters: nobody guesses that many.
+const shortestToken = 16
+
+// serveOptions are the flags of serve.
+type serveOptions struct {
+	Listen    string
+	TokenFile string
+}
+
 func newServeCommand(g *global) *cobra.Command {
-	listen := ""
+	o := &serveOptions{}
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Show a fabric that is up in a browser, live",
@@ -36,23 +47,26 @@ the events, and a form that changes links as "ddlemu shape" does. /metrics has t
 for Prometheus, /api/state what the page shows as JSON. It ends with Ctrl-C.
 
 On a loopback address, processes of the fabric's user and of root may use it. Everybody
-else needs the token that is printed. The connection is not encrypted: on a network that
-you do not trust, leave the default and forward the port with ssh.
+else needs the token that is printed. With --token-file it is in a file, and stays the
+same. The connection is not encrypted: on a network that you do not trust, leave the
+default and forward the port with ssh.
 
 ` + exitHelp,
 		Example: `  ddlemu up --profile ndr400 --nodes 4
   ddlemu serve
-  ddlemu serve --listen 127.0.0.1:0      # a free port`,
+  ddlemu serve --listen 127.0.0.1:0      # a free port
+  ddlemu serve --token-file token        # for Prometheus, which runs as another user`,
 		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return runServe(cmd.Context(), g, listen) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return runServe(cmd.Context(), g, o) },
 	}
-	cmd.Flags().StringVar(&listen, "listen", defaultListen, "`address` and port")
+	cmd.Flags().StringVar(&o.Listen, "listen", defaultListen, "`address` and port")
+	cmd.Flags().StringVar(&o.TokenFile, "token-file", "", "take the token from this `file`; it is made if there is none")
 	g.addFabricFlag(cmd.Flags())
 	return cmd
 }
 
-func runServe(ctx context.Context, g *global, listen string) error {
-	if _, _, err := net.SplitHostPort(listen); err != nil {
+func runServe(ctx context.Context, g *global, o *serveOptions) error {
+	if _, _, err := net.SplitHostPort(o.Listen); err != nil {
 		return badInput("--listen: %w: give an address and a port, such as %s", err, defaultListen)
 	}
 	up, err := g.open()
@@ -66,16 +80,73 @@ func runServe(ctx context.Context, g *global, listen string) error {
 	if err != nil {
 		return err
 	}
-	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", listen)
+	auth := serve.NewAuth(uid)
+	if o.TokenFile != "" {
+		if auth.Token, err = fileToken(o.TokenFile, auth.Token); err != nil {
+			return err
+		}
+	}
+	l, err := listen(ctx, o.Listen)
+	if err != nil {
+		return err
+	}
+	address := l.Addr().(*net.TCPAddr)
+	fmt.Fprintf(g.Stdout, "fabric %s: %s\n", named.Fabric, pageURL(address, auth.Token))
+	if address.IP.IsLoopback() {
+		token := auth.Token
+		if o.TokenFile != "" {
+			token = "in " + o.TokenFile
+		}
+		fmt.Fprintf(g.Stdout, "other users of this host need the token %s\n", token)
+	}
+	return serve.Serve(ctx, l, serve.New(&served{&named}, auth, version()))
+}
+
+func listen(ctx context.Context, address string) (net.Listener, error) {
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		return badInput("--listen: %s is in use: give another port, or 127.0.0.1:0 for a free one", listen)
+		return nil, badInput("--listen: %s is in use: give another port, or 127.0.0.1:0 for a free one", address)
 	case err != nil:
-		return badInput("--listen: %w: give an address of this host and a port, such as %s", err, defaultListen)
+		return nil, badInput("--listen: %w: give an address of this host and a port, such as %s", err, defaultListen)
 	}
-	auth := serve.NewAuth(uid)
-	fmt.Fprintf(g.Stdout, "fabric %s: %s\n", named.Fabric, pageURL(l.Addr().(*net.TCPAddr), auth.Token))
-	return serve.Serve(ctx, l, serve.New(&served{&named}, auth, version()))
+	return l, nil
+}
+
+// fileToken reads the token in a file. If there is no file, it makes one that only the user can read, with this token.
+func fileToken(path, token string) (string, error) {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return readToken(path)
+	}
+	if err != nil {
+		return "", badInput("--token-file: %w: give a file that you can write", err)
+	}
+	_, err = f.WriteString(token + "\n")
+	if err = cmp.Or(err, f.Close()); err != nil {
+		return "", badInput("--token-file: %w: give a file on another file system", err)
+	}
+	return token, nil
+}
+
+// readToken reads a token from a file that not everybody can read or write.
+func readToken(path string) (string, error) {
+	info, err := os.Stat(path)
+	switch {
+	case err == nil && !info.Mode().IsRegular():
+		return "", badInput("--token-file: %s is not a file: give the path of one", path)
+	case err == nil && info.Mode().Perm()&0o007 != 0:
+		return "", badInput("--token-file: all users of this host have access to %s: remove it to have another made", path)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return "", badInput("--token-file: %w: give a file that you can read", err)
+	}
+	token := strings.TrimSpace(string(text))
+	if len(token) < shortestToken {
+		return "", badInput("--token-file: the token in %s has %d characters: write %d or more, or remove the file to have one made", path, len(token), shortestToken)
+	}
+	return token, nil
 }
 
 // pageURL is the address of the page. The user's processes on this host need no token.

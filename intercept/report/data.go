@@ -38,11 +38,16 @@ type Outcome struct {
 
 // Map is the fabric as a graph with places.
 type Map struct {
+	Drawing
+	Hops []Hop `json:"hops"` // all of the fabric on which something happened, and all ports and links between switches
+}
+
+// Drawing is the NICs and switches of a fabric with their places. The unit is a pixel.
+type Drawing struct {
 	Name     string   `json:"name"`
 	Width    float64  `json:"width"`
 	Height   float64  `json:"height"`
 	Vertices []Vertex `json:"vertices"`
-	Hops     []Hop    `json:"hops"` // all of the fabric on which something happened, and all ports and links between switches
 }
 
 // Vertex is a NIC or a switch.
@@ -54,18 +59,23 @@ type Vertex struct {
 	Y      float64 `json:"y"`
 }
 
-// Hop is a port of a NIC, or a link. Its load is the entry of Load with the same place.
+// Hop is a port of a NIC, or a link, and what it carried. Its load is the entry of Load with the same place.
 type Hop struct {
+	Line
+	Bytes uint64 `json:"bytes"`
+	Busy  int64  `json:"busy_ns"`
+	Again uint64 `json:"packets_sent_again"`
+}
+
+// Line is how a port or link is drawn, and how it is set: at the begin of a report, or now.
+type Line struct {
 	Name      string  `json:"name"`
 	From      int     `json:"from"` // place in Vertices; -1: it is not drawn
 	To        int     `json:"to"`
-	Bandwidth float64 `json:"bandwidth_bps"`
+	Bandwidth float64 `json:"bandwidth_bps"` // 0 is unlimited
 	Latency   int64   `json:"latency_ns"`
 	Loss      bool    `json:"loss"`
-	Down      bool    `json:"down"` // at the begin
-	Bytes     uint64  `json:"bytes"`
-	Busy      int64   `json:"busy_ns"`
-	Again     uint64  `json:"packets_sent_again"`
+	Down      bool    `json:"down"`
 }
 
 // Rank is a rank of a job.

@@ -8,11 +8,11 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/link"
 )
 
-// Draw makes the map of a fabric, and says which hop of the fabric each of Map.Hops is. It has all ports and links
-// between switches. A link between NICs is in it if listed says so; it has a line if drawn says so, or if it is slower
-// than its sender's port.
-func Draw(f *fabric.Fabric, listed, drawn func(hop int) bool) (g Map, hops []int) {
-	g.Name, g.Hops = f.Config.Name, []Hop{}
+// Draw draws a fabric: its NICs and switches, and lines for all ports and links between switches. hops says which hop
+// of the fabric each line is. A link between NICs has a line if listed says so; the line has ends if drawn says so, or
+// if the link is slower than its sender's port.
+func Draw(f *fabric.Fabric, listed, drawn func(hop int) bool) (g Drawing, lines []Line, hops []int) {
+	g.Name = f.Config.Name
 	g.Vertices, g.Width, g.Height = places(f)
 	rate := map[int]uint64{} // of each NIC's port; 0 is unlimited
 	for _, x := range f.Hops {
@@ -21,29 +21,29 @@ func Draw(f *fabric.Fabric, listed, drawn func(hop int) bool) (g Map, hops []int
 		}
 	}
 	for h, x := range f.Hops {
-		hop := Hop{
+		l := Line{
 			Name: f.HopName(h), From: -1, To: -1, Latency: x.Spec.Latency.Nanoseconds(), Loss: x.Spec.Loss != link.Loss{}, Down: x.Spec.Down,
 		}
 		if x.Spec.Bandwidth != uint64(units.Unlimited) {
-			hop.Bandwidth = float64(x.Spec.Bandwidth)
+			l.Bandwidth = float64(x.Spec.Bandwidth)
 		}
 		switch x.Kind {
 		case fabric.TxPort:
-			hop.From, hop.To = x.Src, f.NICs()+homeOf(f, x.Src)
+			l.From, l.To = x.Src, f.NICs()+homeOf(f, x.Src)
 		case fabric.RxPort:
-			hop.From, hop.To = f.NICs()+homeOf(f, x.Src), x.Src
+			l.From, l.To = f.NICs()+homeOf(f, x.Src), x.Src
 		case fabric.Trunk:
-			hop.From, hop.To = f.NICs()+x.Src, f.NICs()+x.Dst
+			l.From, l.To = f.NICs()+x.Src, f.NICs()+x.Dst
 		default:
-			slow := hop.Bandwidth > 0 && (rate[x.Src] == 0 || x.Spec.Bandwidth < rate[x.Src]) || drawn(h)
+			slow := l.Bandwidth > 0 && (rate[x.Src] == 0 || x.Spec.Bandwidth < rate[x.Src]) || drawn(h)
 			if !slow && !listed(h) {
 				continue
 			}
 			if slow {
-				hop.From, hop.To = x.Src, x.Dst
+				l.From, l.To = x.Src, x.Dst
 			}
 		}
-		g.Hops, hops = append(g.Hops, hop), append(hops, h)
+		lines, hops = append(lines, l), append(hops, h)
 	}
-	return g, hops
+	return g, lines, hops
 }

@@ -9,7 +9,12 @@ import (
 
 // fabric draws the fabric. Links between NICs are listed if something happened there, and drawn if they were down.
 func (m *maker) fabric() {
-	m.data.Fabric, m.hops = Draw(m.Fabric.Fabric, func(h int) bool { return len(m.OnHop(h)) > 0 }, func(h int) bool { return len(m.down(h)) > 0 })
+	var lines []Line
+	m.data.Fabric.Drawing, lines, m.hops = Draw(m.Fabric.Fabric, func(h int) bool { return len(m.OnHop(h)) > 0 }, func(h int) bool { return len(m.down(h)) > 0 })
+	m.data.Fabric.Hops = []Hop{}
+	for _, l := range lines {
+		m.data.Fabric.Hops = append(m.data.Fabric.Hops, Hop{Line: l})
+	}
 	m.data.Load.Hops = []HopLoads{}
 }
 

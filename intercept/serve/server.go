@@ -105,5 +105,7 @@ func answer(w http.ResponseWriter, v any, err error, status int) {
 		w.WriteHeader(status)
 		v = map[string]string{"error": err.Error()}
 	}
-	_ = json.NewEncoder(w).Encode(v) // the browser has gone
+	out := json.NewEncoder(w)
+	out.SetEscapeHTML(false) // no browser reads it as HTML
+	_ = out.Encode(v)        // the browser has gone
 }

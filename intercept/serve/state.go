@@ -10,6 +10,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/intercept/report"
+	"github.com/ddlemu/ddlemu/shaper/clock"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/live"
 	"github.com/ddlemu/ddlemu/shaper/state"
@@ -18,43 +19,50 @@ import (
 // Format is the name of the document State.
 const Format = "ddlemu.live/1"
 
-// State is a fabric at one moment. Counters count from when it was brought up; the page shows how they grow.
+// State is a fabric at one moment. Counters count from when it was brought up; the page shows how they grow. Times are
+// those of the emulated network, in ns.
 type State struct {
-	Format    string     `json:"format"`
-	ID        string     `json:"id"` // another one if the fabric was brought up again
-	Name      string     `json:"name"`
-	Fabric    report.Map `json:"fabric"`
-	Clock     string     `json:"clock"`
-	TimeScale int        `json:"time_scale"`
-	Now       int64      `json:"now_ns"` // of the emulated network
-	Hops      []Hop      `json:"hops"`   // of Fabric.Hops, in their order
-	Jobs      []Job      `json:"jobs"`
-	Events    []Event    `json:"events"` // the newest last
+	Format    string         `json:"format"`
+	ID        string         `json:"id"` // another one if the fabric was brought up again
+	Name      string         `json:"name"`
+	Clock     string         `json:"clock"` // real or virtual
+	TimeScale int            `json:"time_scale"`
+	Now       int64          `json:"now_ns"` // since the fabric was brought up
+	Fabric    report.Drawing `json:"fabric"`
+	// Hops are all ports and trunks. Of links they are all on a small fabric, else those that have carried bytes, are
+	// slower than their port, or were changed.
+	Hops   []Hop   `json:"hops"`
+	Jobs   []Job   `json:"jobs"`   // those that run, and the last ones that have ended
+	Events []Event `json:"events"` // the newest last
 }
 
-// Hop is the counters of a port or link, and how it is set. Times are those of the emulated network.
+// Hop is a port, link or trunk: how it is drawn and set, and its counters.
 type Hop struct {
-	Link    string   `json:"link"` // what names this direction of a link for `ddlemu shape`; empty for ports
-	Set     []string `json:"set"`  // the values of Params, in their order
-	Bytes   uint64   `json:"bytes"`
-	Busy    int64    `json:"busy_ns"`
-	Drops   uint64   `json:"drops"`
-	ECN     uint64   `json:"ecn_marked"`
-	Paused  int64    `json:"paused_ns"`
+	report.Line
+	Link    string   `json:"link"`    // what names this direction of a link for `ddlemu shape`; empty for ports
+	Set     []string `json:"set"`     // the values of Params, in their order
 	Changed bool     `json:"changed"` // since the fabric was brought up
+	Bytes   uint64   `json:"bytes"`   // of payload, each transmission counted
+	Busy    int64    `json:"busy_ns"`
+	Drops   uint64   `json:"drops"`      // packets
+	ECN     uint64   `json:"ecn_marked"` // packets
+	Paused  int64    `json:"paused_ns"`
 }
 
 // Job is a job that runs or has run.
 type Job struct {
 	Number   int      `json:"number"`
 	Running  bool     `json:"running"`
-	Joined   int      `json:"joined"`
+	Joined   int      `json:"joined"` // ranks
 	Left     int      `json:"left"`
 	Died     int      `json:"died"`
-	Messages uint64   `json:"messages"`
-	Bytes    uint64   `json:"bytes"`
-	Reasons  []string `json:"reasons"`
+	Messages uint64   `json:"messages"` // that have arrived
+	Bytes    uint64   `json:"bytes"`    // of these messages
+	Reasons  []string `json:"reasons"`  // why the job is INVALID
 }
+
+// smallFabric is the most NICs of a fabric whose idle links are in State too: 240 links, about 60 KB.
+const smallFabric = 16
 
 // Event is a line of the fabric's log.
 type Event struct {
@@ -68,18 +76,20 @@ func Read(file *state.File) (*State, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read fabric %s: %w", file.Name(), err)
 	}
+	file.Reap() // a job whose ranks were killed has ended
 	fixed, hops := file.Fixed(), file.Hops()
 	for i := range hops {
-		fab.Hops[i].Spec = hops[i].Spec
+		fab.Hops[i].Spec = hops[i].Spec // those of the same moment as the counters
 	}
 	s := &State{
 		Format: Format, ID: fmt.Sprint(fixed.Created), Name: file.Name(), Clock: fab.Config.ClockName(), TimeScale: fixed.TimeScale,
 		Now: now(file), Hops: []Hop{}, Jobs: []Job{}, Events: []Event{},
 	}
-	var places []int
-	s.Fabric, places = report.Draw(fab, func(h int) bool { return hops[h].Counters.Bytes > 0 || hops[h].Changed }, func(h int) bool { return hops[h].Spec.Down })
-	for _, h := range places {
-		s.Hops = append(s.Hops, hopOf(fab, hops[h], fixed.TimeScale))
+	listed := func(h int) bool { return fab.NICs() <= smallFabric || hops[h].Counters.Bytes > 0 || hops[h].Changed }
+	drawing, lines, places := report.Draw(fab, listed, func(h int) bool { return hops[h].Spec.Down })
+	s.Fabric = drawing
+	for i, h := range places {
+		s.Hops = append(s.Hops, hopOf(fab, lines[i], hops[h], fixed.TimeScale))
 	}
 	for _, j := range file.Jobs() {
 		s.Jobs = append(s.Jobs, jobOf(j))
@@ -90,18 +100,18 @@ func Read(file *state.File) (*State, error) {
 	return s, nil
 }
 
-// now is the time of the emulated network.
+// now is the time of the emulated network since the fabric was brought up.
 func now(file *state.File) int64 {
 	scale := int64(file.Fixed().TimeScale)
 	if c := file.ClockStatus(); c != nil {
-		return c.Now / scale
+		return (c.Now - clock.Start) / scale
 	}
 	return (state.Now() - file.Fixed().Created) / scale
 }
 
-func hopOf(fab *fabric.Fabric, h state.HopStatus, scale int) Hop {
+func hopOf(fab *fabric.Fabric, line report.Line, h state.HopStatus, scale int) Hop {
 	c, l := h.Counters.Stated(scale), fabric.LinkOf(h.Spec)
-	hop := Hop{Set: []string{}, Bytes: c.Bytes, Busy: c.BusyNs, Drops: c.Drops, ECN: c.ECNMarks, Paused: c.PausedNs, Changed: h.Changed}
+	hop := Hop{Line: line, Set: []string{}, Bytes: c.Bytes, Busy: c.BusyNs, Drops: c.Drops, ECN: c.ECNMarks, Paused: c.PausedNs, Changed: h.Changed}
 	for _, m := range params() {
 		hop.Set = append(hop.Set, m.Text(&l))
 	}

@@ -49,11 +49,14 @@ export interface Row {
   proto: string | null;
 }
 
-export interface Fabric {
+export interface Drawing {
   name: string;
   width: number;
   height: number;
   vertices: Vertex[];
+}
+
+export interface Fabric extends Drawing {
   hops: Hop[];
 }
 
@@ -65,7 +68,7 @@ export interface Vertex {
   y: number;
 }
 
-export interface Hop {
+export interface Line {
   name: string;
   from: number;
   to: number;
@@ -73,6 +76,9 @@ export interface Hop {
   latency_ns: number;
   loss: boolean;
   down: boolean;
+}
+
+export interface Hop extends Line {
   bytes: number;
   busy_ns: number;
   packets_sent_again: number;

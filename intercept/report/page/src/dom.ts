@@ -51,6 +51,9 @@ export function table(heads: string[], rows: Child[][], click?: (row: number) =>
   );
 }
 
+// card is a figure with its name.
+export const card = (figure: string, name: string): HTMLElement => el("div", { class: "card" }, el("b", {}, figure), el("span", {}, name));
+
 // select makes a choice. values and names have the same length.
 export function select(id: string, label: string, names: string[], change: (place: number) => void): HTMLElement {
   const choice = el("select", { id, change: () => change(choice.selectedIndex) }, ...names.map((n) => el("option", {}, n)));

@@ -13,6 +13,15 @@ function scaled(value: number, step: number, names: string[]): string {
 }
 
 export const time = (ns: number): string => scaled(ns, 1000, ["ns", "us", "ms", "s"]);
+// since writes how long ago something was, from tenths of a second to days.
+export function since(ns: number): string {
+  const s = ns / 1e9;
+  const [minutes, hours] = [Math.floor(s / 60), Math.floor(s / 3600)];
+  if (s < 60) {
+    return `${s.toFixed(1)} s`;
+  }
+  return hours < 1 ? `${minutes} min ${Math.floor(s % 60)} s` : hours < 48 ? `${hours} h ${minutes % 60} min` : `${Math.floor(hours / 24)} days ${hours % 24} h`;
+}
 export const bytes = (n: number): string => scaled(n, 1024, ["B", "KiB", "MiB", "GiB", "TiB"]);
 // rate writes a rate; none is what stands for 0.
 export const rate = (bps: number, none = "unlimited"): string => (bps === 0 ? none : scaled(bps, 1000, ["b/s", "kb/s", "Mb/s", "Gb/s", "Tb/s"]));

@@ -26,6 +26,13 @@ export class History {
     this.looks.splice(0, this.looks.length - kept);
   }
 
+  // regroup takes the places of hops in a new list: places has where each was in the old one, -1 for one that was not
+  // there. A hop is not listed only as long as it has carried nothing.
+  regroup(places: number[]): void {
+    const move = (counters: number[]) => places.map((p) => (p < 0 ? 0 : counters[p]));
+    this.looks = this.looks.map((l) => ({ ...l, busy: move(l.busy), bytes: move(l.bytes) }));
+  }
+
   // latest is what a hop did between the last two looks.
   latest(hop: number): Rates {
     return this.between(this.looks.length - 1, hop);
@@ -46,6 +53,7 @@ export class History {
     if (time <= 0) {
       return { busy: 0, bps: 0 };
     }
-    return { busy: (b.busy[hop] - a.busy[hop]) / time, bps: (8e9 * (b.bytes[hop] - a.bytes[hop])) / time };
+    // The time for which a segment occupies a hop is counted when it is reserved, which may be before this look.
+    return { busy: Math.min(1, (b.busy[hop] - a.busy[hop]) / time), bps: (8e9 * (b.bytes[hop] - a.bytes[hop])) / time };
   }
 }

@@ -2,7 +2,7 @@
 
 // The documents of package serve in Go, which says what each field means.
 
-import type { Fabric } from "./data";
+import type { Drawing, Line } from "./data";
 
 export interface Page {
   version: string;
@@ -19,24 +19,24 @@ export interface State {
   format: string;
   id: string;
   name: string;
-  fabric: Fabric;
   clock: string;
   time_scale: number;
   now_ns: number;
+  fabric: Drawing;
   hops: Hop[];
   jobs: Job[];
   events: { at_ns: number; text: string }[];
 }
 
-export interface Hop {
+export interface Hop extends Line {
   link: string;
   set: string[];
+  changed: boolean;
   bytes: number;
   busy_ns: number;
   drops: number;
   ecn_marked: number;
   paused_ns: number;
-  changed: boolean;
 }
 
 export interface Job {
@@ -56,15 +56,26 @@ export interface Change {
   state: string;
 }
 
+const patience = 10_000; // ms
+
 // ask gets a document from the server. An error has the server's words.
 export async function ask<T>(path: string, body?: Change): Promise<T> {
-  const init = body && { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) };
-  const answer = await fetch(path, init).catch(() => {
+  const post = body && { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) };
+  const [answer, text] = await get(path, { ...post, signal: AbortSignal.timeout(patience) }).catch(() => {
     throw new Error("the server does not answer: is `ddlemu serve` still running?");
   });
-  const text = await answer.text();
   if (!answer.ok) {
     throw new Error(answer.headers.get("Content-Type") === "application/json" ? (JSON.parse(text) as { error: string }).error : text);
   }
   return JSON.parse(text) as T;
+}
+
+async function get(path: string, init: RequestInit): Promise<[Response, string]> {
+  const answer = await fetch(path, init);
+  return [answer, await answer.text()];
+}
+
+// isTrunk reports whether a hop is a link between switches.
+export function isTrunk(s: State, hop: Hop): boolean {
+  return hop.from >= 0 && s.fabric.vertices[hop.from].switch && s.fabric.vertices[hop.to].switch;
 }

@@ -2,13 +2,14 @@
 
 import "uplot/dist/uPlot.min.css";
 import "./page.css";
-import { el, section, table } from "./dom";
+import { card, el, section, table } from "./dom";
 import { ShapeForm } from "./form";
 import * as format from "./format";
 import { History } from "./history";
-import { HopsView } from "./live-hops";
 import { ask, type Page, type State } from "./live-data";
+import { HopsView } from "./live-hops";
 
+const documentFormat = "ddlemu.live/1";
 const pause = 1000; // ms between two looks
 const shownEvents = 50;
 
@@ -17,21 +18,25 @@ class View {
   private readonly title = el("h1", {}, "ddlemu");
   private readonly about = el("p", {});
   private readonly trouble = el("p", { id: "trouble", class: "note off", role: "alert", hidden: true });
-  private readonly hops = el("div", {});
+  private readonly main = el("main", { hidden: true });
+  private readonly figures = el("div", { class: "cards" });
   private readonly jobs = el("div", { id: "jobs" });
   private readonly events = el("ol", { id: "events" });
   private readonly form: ShapeForm;
+  private readonly hops: HopsView;
   private state?: State;
-  private view?: HopsView;
   private history = new History();
+  private chosen = 0; // hop
 
   constructor(private readonly page: Page) {
     this.form = new ShapeForm(page.params, () => void this.look());
-    document.body.append(
-      el("header", {}, this.title, this.about, this.trouble), this.hops, this.form.element,
-      section("about-jobs", "Jobs", "Messages and bytes that have arrived.", this.jobs),
-      section("about-events", "Events", "What has happened to the fabric, the newest first. Times are real ones since it was brought up.", this.events),
+    this.hops = new HopsView(page.params, (hop) => this.choose(hop));
+    this.main.append(
+      this.figures, this.hops.element, this.form.element,
+      section("about-jobs", "Jobs", "Those that run, and the last ones that have ended. Messages and bytes are those that have arrived. The command of a job says at its end whether it was VALID.", this.jobs),
+      section("about-events", "Events", "What happened to the fabric, the newest first, in real time since it was brought up.", this.events),
     );
+    document.body.append(el("header", {}, this.title, this.about, this.trouble), this.main);
   }
 
   async run(): Promise<void> {
@@ -41,49 +46,99 @@ class View {
 
   private async look(): Promise<void> {
     try {
-      this.show(await ask<State>("api/state"));
-      this.trouble.hidden = true;
+      const s = await ask<State>("api/state");
+      if (s.format !== documentFormat) {
+        throw new Error("the server is of another version of ddlemu: reload this page");
+      }
+      this.show(s);
+      this.say("");
     } catch (e) {
-      this.trouble.hidden = false;
-      this.trouble.textContent = (e as Error).message;
+      this.say((e as Error).message);
     }
+    document.body.dataset.drawn = "yes"; // for tests
+  }
+
+  // say shows why the page has no news. What it shows then is old.
+  private say(trouble: string): void {
+    this.trouble.hidden = trouble === "";
+    this.trouble.textContent = `${trouble}. The page asks again every second.`;
+    this.main.classList.toggle("old", trouble !== "");
+    document.title = (trouble === "" ? "" : "(no news) ") + (this.state?.name ?? "ddlemu");
   }
 
   private show(s: State): void {
     const old = this.state;
     this.state = s;
-    if (!old || old.id !== s.id || old.hops.length !== s.hops.length) {
-      this.begin(s, old?.id === s.id ? old.fabric.hops[this.view!.chosen].name : "");
+    if (old?.id !== s.id) {
+      this.begin(s);
+    } else if (!hasSameLines(old, s)) {
+      this.regroup(old, s);
     }
     this.history.add(s, performance.now() / 1000);
-    this.view!.show(s, this.history);
-    this.form.show(s, this.view!.chosen);
+    this.draw(s);
+    this.figures.replaceChildren(...figures(s, this.history));
     this.showJobs(s);
-    this.events.replaceChildren(...s.events.slice(-shownEvents).reverse().map((e) => el("li", {}, `${format.time(e.at_ns)}: ${e.text}`)));
-    document.body.dataset.drawn = "yes"; // for tests
+    this.events.replaceChildren(...s.events.slice(-shownEvents).reverse().map((e) => el("li", {}, `${format.since(e.at_ns)}: ${e.text}`)));
   }
 
-  // begin shows another fabric, or one with other hops. If it has a hop of this name, that one stays chosen.
-  private begin(s: State, chosen: string): void {
-    this.title.textContent = document.title = s.name;
-    this.about.textContent = `ddlemu ${this.page.version}; ${s.clock} clock, time scale ${s.time_scale}; all rates are those of the emulated network`;
+  private draw(s: State): void {
+    this.hops.show(s, this.history, this.chosen);
+    this.form.show(s);
+  }
+
+  // begin shows another fabric.
+  private begin(s: State): void {
+    this.title.textContent = s.name;
+    this.about.textContent = `ddlemu ${this.page.version}; ${s.clock} clock, time scale ${s.time_scale}; rates are those of the emulated network`;
     this.history = new History();
-    this.view = new HopsView(s, this.page.params, (hop) => {
-      this.view!.choose(hop);
-      this.form.choose(this.state!, hop);
-      this.view!.show(this.state!, this.history);
-    });
-    this.hops.replaceChildren(this.view.element);
+    this.chosen = 0;
+    this.main.hidden = false; // the chart needs a width
+    this.hops.begin(s);
     this.form.fabric(s);
-    this.view.choose(Math.max(0, s.fabric.hops.findIndex((h) => h.name === chosen)));
+  }
+
+  // regroup shows the same fabric with other hops, or with other lines for them.
+  private regroup(old: State, s: State): void {
+    const places = new Map(old.hops.map((h, i) => [h.name, i]));
+    this.history.regroup(s.hops.map((h) => places.get(h.name) ?? -1));
+    this.chosen = Math.max(0, s.hops.findIndex((h) => h.name === old.hops[this.chosen].name));
+    this.hops.fabric(s);
+    this.form.fabric(s);
+  }
+
+  private choose(hop: number): void {
+    this.chosen = hop;
+    this.form.choose(this.state!, hop);
+    this.draw(this.state!);
   }
 
   private showJobs(s: State): void {
     const rows = s.jobs.map((j) => [
-      String(j.number), j.running ? "runs" : "ended", String(j.joined), String(j.died), j.messages.toLocaleString("en"), format.bytes(j.bytes), j.reasons.join("; "),
+      String(j.number), j.running ? "runs" : "has ended", String(j.joined), String(j.left), String(j.died), j.messages.toLocaleString("en"), format.bytes(j.bytes), j.reasons.join("; "),
     ]);
-    this.jobs.replaceChildren(rows.length > 0 ? table(["job", "state", "ranks ", "died ", "messages ", "bytes ", "why it is INVALID"], rows) : el("p", {}, "No job has run."));
+    const heads = ["job", "state", "joined ", "left ", "died ", "messages ", "bytes ", "reasons for INVALID so far"];
+    this.jobs.replaceChildren(rows.length > 0 ? table(heads, rows.reverse()) : el("p", {}, "No job has run."));
   }
+}
+
+// hasSameLines reports whether two states have the same hops, which are drawn in the same way.
+function hasSameLines(a: State, b: State): boolean {
+  return a.hops.length === b.hops.length && a.hops.every((h, i) => h.name === b.hops[i].name && h.from === b.hops[i].from);
+}
+
+// figures are the most important ones.
+function figures(s: State, history: History): HTMLElement[] {
+  const run = s.jobs.filter((j) => j.running);
+  const ranks = run.reduce((sum, j) => sum + j.joined - j.left - j.died, 0);
+  const latest = s.hops.map((_, h) => history.latest(h));
+  const sent = s.hops.reduce((sum, h, i) => sum + (h.link === "" && !s.fabric.vertices[h.from].switch ? latest[i].bps : 0), 0);
+  const busiest = latest.reduce((a, r, i) => (r.busy > latest[a].busy ? i : a), 0);
+  const down = s.hops.filter((h) => h.down).length;
+  return [
+    card(format.time(s.now_ns), "time of the network"), card(String(run.length), run.length === 1 ? `job runs, ${format.count(ranks, "rank")}` : `jobs run, ${format.count(ranks, "rank")}`),
+    card(format.rate(sent, "0"), "sent by all NICs now"), card(format.percent(latest[busiest].busy), latest[busiest].busy > 0 ? `busy now: ${s.hops[busiest].name}` : "busy now"),
+    card(String(down), down === 1 ? "link is down" : "links are down"),
+  ];
 }
 
 void new View(JSON.parse(document.getElementById("data")!.textContent!) as Page).run();

@@ -20,7 +20,7 @@ export function loadSection(data: Data): HTMLElement {
     const at = (window + 0.5) * data.load.window_ns;
     return window < 0 ? hops[h].down : (data.load.hops[h].down ?? []).some(([begin, end]) => begin <= at && at < end);
   };
-  const map = new FabricMap(data.fabric, (h) => choose(h));
+  const map = new FabricMap(data.fabric, hops, (h) => choose(h));
   const now = el("output", { id: "now" });
   const show = () => {
     now.textContent = window < 0 ? `average of ${format.time(data.span_ns)}` : `at ${format.time(window * data.load.window_ns)}`;
@@ -45,7 +45,7 @@ export function loadSection(data: Data): HTMLElement {
   const out = section(
     "fabric", "Load of the fabric",
     `Each direction of a port or link is a line: grey is idle, red is busy all the time. The slider goes through the time. Click a line to see its load below.${more}`,
-    el("div", { class: "controls" }, play, slider, now), el("div", { class: "scroll" }, map.element), chart,
+    el("div", { class: "controls" }, play, slider, now), map.element, chart,
     table(["port or link", "rate ", "bytes ", "busy ", "most waiting ", "sent again "], rows, (r) => choose(order[r])),
   );
   show();

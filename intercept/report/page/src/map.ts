@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import * as colors from "./colors";
-import type { Fabric, Hop, Vertex } from "./data";
-import { svg } from "./dom";
+import type { Drawing, Line, Vertex } from "./data";
+import { el, svg } from "./dom";
 
 const beside = 3.5; // how far a direction of a link is from its middle
 const mostArcs = 200; // links between NICs that are drawn
+const wide = 1180; // px; a wider fabric is drawn smaller, unless the reader wants all of it
 
 // FabricMap draws a fabric. Each direction of a port or link has its own line.
 export class FabricMap {
-  readonly element: SVGSVGElement;
+  readonly element: HTMLElement;
   private lines = new Map<number, SVGPathElement>();
 
-  constructor(fabric: Fabric, choose: (hop: number) => void) {
-    const bend = fabric.hops.some((h) => isArc(fabric, h)) ? 60 : 0;
-    this.element = svg("svg", {
+  constructor(fabric: Drawing, hops: Line[], choose: (hop: number) => void) {
+    const bend = hops.some((h) => isArc(fabric, h)) ? 60 : 0;
+    const picture = svg("svg", {
       class: "map",
       viewBox: `0 0 ${fabric.width} ${fabric.height + bend}`,
       style: `max-width:${Math.max(fabric.width, 320)}px`,
@@ -22,15 +23,16 @@ export class FabricMap {
       "aria-label": `fabric ${fabric.name}`,
     });
     let arcs = 0;
-    fabric.hops.forEach((hop, i) => {
+    hops.forEach((hop, i) => {
       if (hop.from < 0 || (isArc(fabric, hop) && ++arcs > mostArcs)) {
         return;
       }
       const line = svg("path", { d: path(fabric, hop), class: "hop", "data-hop": hop.name, click: () => choose(i) }, svg("title", {}, hop.name));
       this.lines.set(i, line);
-      this.element.append(line);
+      picture.append(line);
     });
-    fabric.vertices.forEach((v) => this.element.append(draw(v)));
+    fabric.vertices.forEach((v) => picture.append(draw(v)));
+    this.element = el("div", {}, ...(fabric.width > wide ? [fullSize(picture, fabric.width)] : []), el("div", { class: "scroll" }, picture));
   }
 
   // show colours each line by its load, from 0 to 1. A hop that is down is dashed.
@@ -51,12 +53,18 @@ export class FabricMap {
   }
 }
 
-function isArc(fabric: Fabric, hop: Hop): boolean {
+// fullSize is a switch between all of a wide picture and a part of it in its own size.
+function fullSize(picture: SVGSVGElement, width: number): HTMLElement {
+  const box = el("input", { type: "checkbox", id: "full-size", change: () => (picture.style.minWidth = box.checked ? `${width}px` : "") });
+  return el("label", {}, box, " full size");
+}
+
+function isArc(fabric: Drawing, hop: Line): boolean {
   return hop.from >= 0 && !fabric.vertices[hop.from].switch && !fabric.vertices[hop.to].switch;
 }
 
 // path is a straight line beside the middle, or an arc below two NICs.
-function path(fabric: Fabric, hop: Hop): string {
+function path(fabric: Drawing, hop: Line): string {
   const a = fabric.vertices[hop.from];
   const b = fabric.vertices[hop.to];
   const dx = b.x - a.x;

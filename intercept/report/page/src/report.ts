@@ -3,7 +3,7 @@
 import "uplot/dist/uPlot.min.css";
 import "./page.css";
 import type { Data } from "./data";
-import { el, select } from "./dom";
+import { card, el, select } from "./dom";
 import * as format from "./format";
 import { loadSection } from "./load";
 import { messagesSection } from "./messages";
@@ -41,8 +41,6 @@ function largestCause(data: Data): [string, string] {
   const [cause, time] = [...sums].reduce((a, b) => (b[1] > a[1] ? b : a), [-1, 0]);
   return cause < 0 ? ["none", "cause"] : [format.percent(time / all), `of all calls: ${data.causes[cause].text}`];
 }
-
-const card = (figure: string, name: string): HTMLElement => el("div", { class: "card" }, el("b", {}, figure), el("span", {}, name));
 
 function start(): void {
   const data = JSON.parse(document.getElementById("data")!.textContent!) as Data;
