@@ -38,6 +38,7 @@ type Job struct {
 	id      string
 	private bool
 	daemon  int             // process id of the daemon, 0 if there is none
+	changes uint64          // of links before the job began
 	before  state.JobStatus // counters of all traffic on the kernel datapath when the job began
 }
 
@@ -98,7 +99,7 @@ func Share(dir *state.Dir, name string) (*Job, error) {
 		file.Close()
 		return nil, err
 	}
-	j := &Job{Fabric: f, dir: dir, file: file, name: name, id: randomText()}
+	j := &Job{Fabric: f, dir: dir, file: file, name: name, id: randomText(), changes: file.Changes()}
 	if p := verdict.PacketsOf(file, f); p != nil {
 		j.before = p.Traffic
 	}
@@ -116,6 +117,9 @@ func (j *Job) Name() string { return j.name }
 
 // Private says whether the fabric belongs to this job alone and is removed with it.
 func (j *Job) Private() bool { return j.private }
+
+// LinksChanged says whether links were changed, by `ddlemu shape` or else, since the job began.
+func (j *Job) LinksChanged() bool { return j.file.Changes() != j.changes }
 
 // Env returns the variables by which the job's processes find the fabric.
 func (j *Job) Env() []string {

@@ -5,6 +5,7 @@ package emulate
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -14,33 +15,57 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/verdict"
 )
 
-// judgeRows adds reasons for rows with wrong values, or with times that the model excludes. If other jobs ran beside
-// this one, a row may take longer than in the model, which does not include them.
-func judgeRows(v *verdict.Verdict, result bench.Result, beside int) {
-	longer := 0.0
+// circumstances are what the expected times do not include.
+type circumstances struct {
+	beside  int  // other jobs that ran beside this one
+	changed bool // links were changed while it ran
+}
+
+// judgeRows adds reasons for rows with wrong values, or with times that the model excludes. It returns a text about
+// times that cannot be judged, "" if there are none.
+func judgeRows(v *verdict.Verdict, result bench.Result, c circumstances) (unjudged string) {
+	longer, off := 0.0, 0
 	for _, r := range result.Rows {
 		for _, m := range r.Measurements() {
-			place := "out of place"
-			if m.InPlace {
-				place = "in place"
-			}
 			switch {
 			case m.Checked && m.Wrong > 0:
-				v.Add(false, fmt.Sprintf("%d bytes %s: %d wrong elements: %s", r.Size, place, m.Wrong, m.Mismatch))
-			case m.Off && m.Diff > 0 && beside > 0:
+				v.Add(false, fmt.Sprintf("%d bytes %s: %d wrong elements: %s", r.Size, placeOf(m), m.Wrong, m.Mismatch))
+			case m.Off && c.changed:
+				off++
+			case m.Off && m.Diff > 0 && c.beside > 0:
 				longer = max(longer, m.Diff)
-			case m.Off && m.Diff > 0 && result.Virtual:
-				v.Add(false, fmt.Sprintf("%d bytes %s took %v, %.1f %% more than the model's %v: the host cannot cause that with a virtual clock, so the model plays another schedule than NCCL", r.Size, place, m.Time.Round(10*time.Nanosecond), m.Diff, m.Expected.Round(10*time.Nanosecond)))
-			case m.Off && m.Diff > 0:
-				v.Add(true, fmt.Sprintf("%d bytes %s took %v, %.1f %% more than the model's %v: limited by this host", r.Size, place, m.Time.Round(10*time.Nanosecond), m.Diff, m.Expected.Round(10*time.Nanosecond)))
 			case m.Off:
-				v.Add(false, fmt.Sprintf("%d bytes %s took %v, %.1f %% less than the model's %v: some traffic went around the emulated links, or the model is wrong", r.Size, place, m.Time.Round(10*time.Nanosecond), -m.Diff, m.Expected.Round(10*time.Nanosecond)))
+				v.Add(m.Diff > 0 && !result.Virtual, offText(r.Size, m, result.Virtual))
 			}
 		}
 	}
 	if longer > 0 {
-		v.Notes = append(v.Notes, fmt.Sprintf("rows took up to %.1f %% more than expected: the expected time is for this job alone, and %s used the fabric at the same time", longer, units.Count(beside, "other job")))
+		v.Notes = append(v.Notes, fmt.Sprintf("rows took up to %.1f %% more than expected: the expected time is for this job alone, and %s used the fabric at the same time", longer, units.Count(c.beside, "other job")))
 	}
+	if off > 0 {
+		return fmt.Sprintf("links were changed while the job ran: %s not as expected from the links at its begin, and judged by the messages alone", units.Count(off, "time"))
+	}
+	return ""
+}
+
+func placeOf(m bench.Measurement) string {
+	if m.InPlace {
+		return "in place"
+	}
+	return "out of place"
+}
+
+// offText says what a time means that is not the expected one.
+func offText(size int64, m bench.Measurement, virtual bool) string {
+	than, why := "more", "limited by this host"
+	switch {
+	case m.Diff <= 0:
+		than, why = "less", "some traffic went around the emulated links, or the model is wrong"
+	case virtual:
+		why = "the host cannot cause that with a virtual clock, so the model plays another schedule than NCCL"
+	}
+	const unit = 10 * time.Nanosecond
+	return fmt.Sprintf("%d bytes %s took %v, %.1f %% %s than the model's %v: %s", size, placeOf(m), m.Time.Round(unit), math.Abs(m.Diff), than, m.Expected.Round(unit), why)
 }
 
 // unchecked adds what could not be checked; "" adds nothing.

@@ -167,7 +167,7 @@ func (o *Options) attempt(ctx context.Context, notes []string, printer bench.Pri
 		return Outcome{Result: result, Scale: k}, err
 	}
 	v := j.Verdict()
-	judgeRows(&v, result, j.Concurrent())
+	o.unchecked(&v, judgeRows(&v, result, circumstances{j.Concurrent(), j.LinksChanged()}))
 	o.unchecked(&v, withoutExpected(result, times.Problems))
 	o.unchecked(&v, withoutLog(result.Info))
 	judgeConnections(&v, result, o.nodes(j.Fabric))

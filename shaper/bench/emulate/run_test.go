@@ -158,25 +158,30 @@ func TestJudgeRows(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		result bench.Result
-		beside int
-		reason string
-		host   bool
-		note   string
+		circumstances
+		reason   string
+		host     bool
+		note     string
+		unjudged string
 	}{
 		{name: "as expected", result: row(bench.Measurement{Known: true, Diff: 4.9, Checked: true})},
 		{name: "slow", result: row(bench.Measurement{Known: true, Diff: 5.1, Off: true}), reason: "limited by this host", host: true},
 		{name: "slow in virtual time", result: virtual(row(bench.Measurement{Known: true, Diff: 5.1, Off: true})), reason: "plays another schedule than NCCL"},
-		{name: "slow beside another", result: row(bench.Measurement{Known: true, Diff: 97.3, Off: true}), beside: 1, note: "up to 97.3 % more than expected: the expected time is for this job alone, and 1 other job"},
+		{name: "slow beside another", result: row(bench.Measurement{Known: true, Diff: 97.3, Off: true}), circumstances: circumstances{beside: 1}, note: "up to 97.3 % more than expected: the expected time is for this job alone, and 1 other job"},
 		{name: "fast", result: row(bench.Measurement{Known: true, Diff: -5.1, Off: true}), reason: "around the emulated links"},
-		{name: "fast beside another", result: row(bench.Measurement{Known: true, Diff: -5.1, Off: true}), beside: 1, reason: "around the emulated links"},
+		{name: "fast beside another", result: row(bench.Measurement{Known: true, Diff: -5.1, Off: true}), circumstances: circumstances{beside: 1}, reason: "around the emulated links"},
 		{name: "wrong", result: row(bench.Measurement{Checked: true, Wrong: 3}), reason: "3 wrong elements"},
 		{name: "not known", result: row(bench.Measurement{Diff: 50})},
+		{name: "slow after a change", result: row(bench.Measurement{Known: true, Diff: 50, Off: true}), circumstances: circumstances{changed: true}, unjudged: "links were changed while the job ran: 1 time not as expected"},
+		{name: "as expected after a change", result: row(bench.Measurement{Known: true, Diff: 1}), circumstances: circumstances{changed: true}},
+		{name: "wrong after a change", result: row(bench.Measurement{Checked: true, Wrong: 3}), circumstances: circumstances{changed: true}, reason: "3 wrong elements"},
 	} {
 		v := verdict.Verdict{Valid: true, Word: "VALID"}
-		judgeRows(&v, tc.result, tc.beside)
+		unjudged := judgeRows(&v, tc.result, tc.circumstances)
 		got, notes := strings.Join(v.Reasons, ";"), strings.Join(v.Notes, ";")
-		if v.Valid != (tc.reason == "") || !strings.Contains(got, tc.reason) || v.SlowHost != tc.host || !strings.Contains(notes, tc.note) || (tc.note == "") != (notes == "") {
-			t.Errorf("%s: %+v", tc.name, v)
+		if v.Valid != (tc.reason == "") || !strings.Contains(got, tc.reason) || v.SlowHost != tc.host || !strings.Contains(notes, tc.note) || (tc.note == "") != (notes == "") ||
+			!strings.Contains(unjudged, tc.unjudged) || (tc.unjudged == "") != (unjudged == "") {
+			t.Errorf("%s: %+v, %q", tc.name, v, unjudged)
 		}
 	}
 }
