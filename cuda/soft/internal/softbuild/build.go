@@ -45,11 +45,14 @@ type builder struct {
 	ctx context.Context
 	con *console
 	cc  *compiler
+	// Objects of the runtime with the executor, and of NVML.
+	runtime, nvml []string
 }
 
 func (b *builder) src(path string) string     { return filepath.Join(b.Source, path) }
 func (b *builder) soft() string               { return filepath.Join(b.Build, "softcuda") }
 func (b *builder) lib(name string) string     { return filepath.Join(b.soft(), "lib", name) }
+func (b *builder) guest(name string) string   { return filepath.Join(b.soft(), "lib", "guest", name) }
 func (b *builder) include(name string) string { return filepath.Join(b.soft(), "include", name) }
 func (b *builder) cache() string              { return filepath.Join(b.Build, "cache") }
 func (b *builder) unpacked(v Version) string {
