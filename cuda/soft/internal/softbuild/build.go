@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package softbuild builds build/softcuda: the software CUDA runtime with the executor of NCCL's kernels, the NVML
-// library, and NCCL itself, which it downloads from Debian and relinks against them. A step is skipped if its inputs
-// have not changed. An interrupted step leaves the old product or none.
+// library, and NCCL itself, which it downloads from Debian and relinks: against these libraries, and with their objects
+// into one library for guests. A step is skipped if its inputs have not changed. An interrupted step leaves the old
+// product or none.
 package softbuild
 
 import (
