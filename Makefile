@@ -102,7 +102,7 @@ lint: ## check style and import directions: golangci-lint (.golangci.yml), clang
 	@.ci/packages shellcheck:shellcheck $(CLANG_FORMAT):$(CLANG_FORMAT)
 	$(LINTER) run --allow-parallel-runners ./...
 	$(CLANG_FORMAT) --dry-run -Werror $(C_FILES)
-	shellcheck .ci/run .ci/packages .ci/oneccl .ci/perfetto .ci/nvtx $$(git ls-files '*.sh')
+	shellcheck .ci/run .ci/packages .ci/oneccl .ci/perfetto .ci/nvtx .ci/cudart $$(git ls-files '*.sh')
 
 fmt: ## format all Go, C, C++ and eBPF code
 	@.ci/packages $(CLANG_FORMAT):$(CLANG_FORMAT)

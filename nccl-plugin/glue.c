@@ -24,15 +24,20 @@ void net_log(int level, const char *text)
 }
 
 // NCCL may be in any library, or in the program: it is in the one that has the logger.
-int net_nccl_version(void)
+void *net_open_nccl(void)
 {
 	Dl_info info;
 	net_logger log = __atomic_load_n(&logger, __ATOMIC_ACQUIRE);
 	struct link_map *map;
 	if (log == NULL || dladdr1((void *)(uintptr_t)log, &info, (void **)&map, RTLD_DL_LINKMAP) == 0)
-		return 0;
+		return NULL;
 	// The name of the program itself is "".
-	void *library = dlopen(map->l_name[0] == 0 ? NULL : map->l_name, RTLD_LAZY | RTLD_NOLOAD);
+	return dlopen(map->l_name[0] == 0 ? NULL : map->l_name, RTLD_LAZY | RTLD_NOLOAD);
+}
+
+int net_nccl_version(void)
+{
+	void *library = net_open_nccl();
 	if (library == NULL)
 		return 0;
 	int (*get)(int *) = (int (*)(int *))(uintptr_t)dlsym(library, "ncclGetVersion");

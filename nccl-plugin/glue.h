@@ -41,7 +41,7 @@ const char *net_getenv(const char *name);
 int net_setenv(const char *name, const char *value);
 
 // Writes the PCI bus ID of the GPU of the calling thread's CUDA context: of a software GPU if `soft`, else of a real
-// one. Returns 0 if there is none.
+// one. Returns 0 if there is none, or if this NCCL uses GPUs of the other kind.
 int net_gpu(char *text, size_t size, int soft);
 
 // Gives the calls of the virtual clock (shaper/clock/calls.h) to the software CUDA. Returns -1 if this process has
@@ -58,6 +58,10 @@ void net_set_ledger(void *next, void *records, uint64_t mask, const void *virtua
 
 // Gives the ranges of the program (ranges.h) the place for their names in that ledger, and the count of lost ranges.
 void net_set_ranges(void *used, void *names, void *lost);
+
+// The library with the NCCL that has given the logger, to be closed by dlclose; NULL if it is not known. dlsym finds
+// what that library and those that it is linked with have.
+void *net_open_nccl(void);
 
 // The version of the NCCL that has given the logger, as ncclGetVersion says it; 0 if it is not known.
 int net_nccl_version(void);

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which GPU this process uses, by the CUDA library that NCCL has loaded. The plugin itself needs no CUDA.
+// Which GPU this process uses, by the CUDA library that NCCL uses. The plugin itself needs no CUDA.
+//
+// A process can have more than one CUDA: PyTorch brings NVIDIA's, and another NCCL brings the software CUDA. Both have
+// functions of the same names. So those of the software CUDA are looked up in the library of the NCCL that has called,
+// and in those that it is linked with.
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -8,41 +12,37 @@
 #include "glue.h"
 #include "internal/transport/slots.h"
 
-// bus_id writes the PCI bus ID of the GPU that the library's current context uses, by the functions of these names. If
-// `required` is not NULL, the library must have a symbol of that name.
-static int bus_id(const char *library, const char *get_device, const char *get_bus_id, const char *required, char *text,
-	size_t size)
+// soft_function finds a function of the software CUDA that NCCL uses, which stays loaded as long as NCCL is.
+static void *soft_function(const char *name)
 {
-	void *handle = dlopen(library, RTLD_LAZY | RTLD_NOLOAD);
-	if (handle == NULL)
-		return 0;
-	int (*device_of)(int *) = (int (*)(int *))dlsym(handle, get_device);
-	int (*bus_id_of)(char *, int, int) = (int (*)(char *, int, int))dlsym(handle, get_bus_id);
-	int device, ok = required == NULL || dlsym(handle, required) != NULL;
-	ok = ok && device_of != NULL && bus_id_of != NULL && device_of(&device) == 0 &&
-		bus_id_of(text, (int)size, device) == 0;
-	dlclose(handle);
-	return ok;
+	void *nccl = net_open_nccl();
+	if (nccl == NULL)
+		return NULL;
+	// NVIDIA's runtime does not have this one.
+	void *function = dlsym(nccl, "ddlemuSoftRegisterKernels") == NULL ? NULL : dlsym(nccl, name);
+	dlclose(nccl);
+	return function;
+}
+
+// bus_id writes the PCI bus ID of the GPU that a CUDA's current context uses, by its two functions.
+static int bus_id(void *device_of, void *bus_id_of, char *text, size_t size)
+{
+	int device;
+	return device_of != NULL && bus_id_of != NULL && ((int (*)(int *))device_of)(&device) == 0 &&
+		((int (*)(char *, int, int))bus_id_of)(text, (int)size, device) == 0;
 }
 
 int net_gpu(char *text, size_t size, int soft)
 {
-	if (!soft)
-		return bus_id("libcuda.so.1", "cuCtxGetDevice", "cuDeviceGetPCIBusId", NULL, text, size);
-	// NVIDIA's runtime has the same file name and functions, but not the last symbol.
-	return bus_id(
-		"libcudart.so.12", "cudaGetDevice", "cudaDeviceGetPCIBusId", "ddlemuSoftRegisterKernels", text, size);
-}
-
-// soft_function finds a function of the software CUDA, which stays loaded as long as NCCL is.
-static void *soft_function(const char *name)
-{
-	void *handle = dlopen("libcudart.so.12", RTLD_LAZY | RTLD_NOLOAD);
-	if (handle == NULL)
-		return NULL;
-	void *function = dlsym(handle, name);
-	dlclose(handle);
-	return function;
+	void *soft_device = soft_function("cudaGetDevice");
+	if (soft)
+		return bus_id(soft_device, soft_function("cudaDeviceGetPCIBusId"), text, size);
+	void *driver = soft_device == NULL ? dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD) : NULL;
+	if (driver == NULL)
+		return 0;
+	int ok = bus_id(dlsym(driver, "cuCtxGetDevice"), dlsym(driver, "cuDeviceGetPCIBusId"), text, size);
+	dlclose(driver);
+	return ok;
 }
 
 int net_set_clock(const void *calls)

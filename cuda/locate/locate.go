@@ -80,12 +80,12 @@ func (l Layout) Soft(version string) (Libraries, error) {
 		version = DefaultSoftVersion
 	}
 	lib := filepath.Join(l.SoftCUDA, "lib")
-	nccl := filepath.Join(lib, "nccl-"+version, "libnccl.so.2")
+	nccl := l.relinked(version)
 	if _, err := os.Stat(filepath.Join(lib, "libcudart.so")); err != nil {
 		return Libraries{}, fmt.Errorf("the software CUDA is not in %s: run `make build`", l.SoftCUDA)
 	}
 	if _, err := os.Stat(nccl); err != nil {
-		return Libraries{}, fmt.Errorf("NCCL %s for the software CUDA is not in %s: it has %s; run `make build`", version, lib, strings.Join(l.softVersions(), ", "))
+		return Libraries{}, fmt.Errorf("NCCL %s for the software CUDA is not in %s: it has %s; run `make build`", version, lib, list(built(l.relinked)))
 	}
 	return Libraries{
 		CUDA: Soft, NCCL: []string{nccl}, Cudart: []string{filepath.Join(lib, "libcudart.so")},
@@ -93,18 +93,49 @@ func (l Layout) Soft(version string) (Libraries, error) {
 	}, nil
 }
 
-// softVersions lists the release lines that are built, for messages.
-func (l Layout) softVersions() []string {
-	found := []string{}
+// Guest returns the path of a library with a release line of NCCL ("" for the default) and the whole software CUDA, for
+// processes that have a CUDA and an NCCL of their own: they open it by this path, with RTLD_LOCAL.
+func (l Layout) Guest(version string) (string, error) {
+	if version == "" {
+		version = DefaultSoftVersion
+	}
+	path := l.guest(version)
+	if _, err := os.Stat(filepath.Dir(path)); err != nil {
+		return "", fmt.Errorf("the NCCL for guests is not in %s: run `make build`", l.SoftCUDA)
+	}
+	if _, err := os.Stat(path); err != nil {
+		return "", fmt.Errorf("NCCL %s for guests is not in %s: it has %s; run `make build`", version, filepath.Dir(path), list(built(l.guest)))
+	}
+	return path, nil
+}
+
+// guest returns the path of the NCCL for guests of a release line.
+func (l Layout) guest(version string) string {
+	return filepath.Join(l.SoftCUDA, "lib", "guest", "libddlemu-nccl-"+version+".so")
+}
+
+// relinked returns the path of the relinked NCCL of a release line.
+func (l Layout) relinked(version string) string {
+	return filepath.Join(l.SoftCUDA, "lib", "nccl-"+version, "libnccl.so.2")
+}
+
+// built returns the release lines whose file exists.
+func built(path func(version string) string) []string {
+	var found []string
 	for _, v := range SoftVersions {
-		if _, err := os.Stat(filepath.Join(l.SoftCUDA, "lib", "nccl-"+v, "libnccl.so.2")); err == nil {
+		if _, err := os.Stat(path(v)); err == nil {
 			found = append(found, v)
 		}
 	}
-	if len(found) == 0 {
-		return []string{"none"}
-	}
 	return found
+}
+
+// list writes release lines for a message.
+func list(versions []string) string {
+	if len(versions) == 0 {
+		return "none"
+	}
+	return strings.Join(versions, ", ")
 }
 
 // GPU returns this machine's CUDA and NCCL. If nccl is not empty, it is NCCL's path.

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -36,5 +37,32 @@ func TestInjection(t *testing.T) {
 		if !slices.Equal(env, want.env) || users != want.users {
 			t.Errorf("%q: %q, user's %q", set, env, users)
 		}
+	}
+}
+
+// A guest's NCCL is found by its release line, and an error says which ones there are.
+func TestGuest(t *testing.T) {
+	l := Layout{SoftCUDA: t.TempDir()}
+	if _, err := l.Guest(""); err == nil || !strings.Contains(err.Error(), "the NCCL for guests is not in "+l.SoftCUDA+": run `make build`") {
+		t.Errorf("without a build: %v", err)
+	}
+	dir := filepath.Join(l.SoftCUDA, "lib", "guest")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Guest("2.22"); err == nil || !strings.Contains(err.Error(), "it has none") {
+		t.Errorf("in an empty folder: %v", err)
+	}
+	path := filepath.Join(dir, "libddlemu-nccl-2.22.so")
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, version := range []string{"", "2.22"} {
+		if got, err := l.Guest(version); got != path || err != nil {
+			t.Errorf("%q: %q, %v", version, got, err)
+		}
+	}
+	if _, err := l.Guest("2.29"); err == nil || !strings.Contains(err.Error(), "NCCL 2.29 for guests is not in "+dir+": it has 2.22; run `make build`") {
+		t.Errorf("2.29: %v", err)
 	}
 }

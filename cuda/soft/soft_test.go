@@ -113,6 +113,21 @@ func TestRuntimeSanitized(t *testing.T) {
 	}
 }
 
+// The runtime in the NCCL for guests.
+func TestGuestRuntime(t *testing.T) {
+	dir := built(t)
+	libraries, err := filepath.Glob(filepath.Join(dir, "lib", "guest", "*.so"))
+	if err != nil || len(libraries) == 0 {
+		t.Fatalf("no libraries in %s/lib/guest; run `make build` first", dir)
+	}
+	for _, library := range libraries {
+		t.Run(filepath.Base(library), func(t *testing.T) {
+			args := append(unitFlags(dir), sources(t, "testdata/unit/main.cc", "testdata/guest/*.cc")...)
+			runUnits(t, compile(t, "unit", append(args, library, "-lpthread", "-Wl,-rpath,"+filepath.Dir(library))...))
+		})
+	}
+}
+
 func TestVisibleDevices(t *testing.T) {
 	dir := built(t)
 	args := append(unitFlags(dir), sources(t, "testdata/unit/*.cc")...)

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a program can tell the software CUDA about itself.
+// What the software CUDA has beyond CUDA.
 #ifndef DDLEMU_H
 #define DDLEMU_H
 
+#include <cuda_runtime_api.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
@@ -13,6 +14,11 @@ extern "C" {
 // passed. In a function of cudaLaunchHostFunc, it is the stream that computes. Without a virtual clock it returns -1 at
 // once, else 0. Before the first communicator there is no virtual clock yet.
 int ddlemu_compute(int64_t ns);
+
+// ddlemuSoftEventWait is cudaEventSynchronize with a limit: it returns cudaErrorNotReady if the event is not complete
+// after ns of real time. On a virtual clock the calling thread is idle as in cudaEventSynchronize, so virtual time goes
+// on, and the limit has a tolerance of 100 ms. With a limit of 0 or less it is cudaEventQuery.
+cudaError_t ddlemuSoftEventWait(cudaEvent_t event, int64_t ns);
 
 #ifdef __cplusplus
 }

@@ -9,6 +9,7 @@
 #include "device.h"
 #include "error.h"
 #include "gpus.h"
+#include "regions.h"
 
 namespace soft {
 namespace {
@@ -65,6 +66,8 @@ int attribute(cudaDeviceAttr attr, int gpu)
 	case cudaDevAttrHostRegisterSupported:
 	case cudaDevAttrMemoryPoolsSupported:
 		return 1;
+	case cudaDevAttrPageableMemoryAccess:
+		return pageable_access;
 	// A GPU's memory is host memory, so every NIC can access it.
 	case cudaDevAttrGPUDirectRDMASupported:
 		return 1;
@@ -156,6 +159,7 @@ SOFT_API cudaError_t cudaGetDeviceProperties_v2(struct cudaDeviceProp *p, int de
 	p->canMapHostMemory = p->concurrentKernels = p->unifiedAddressing = p->managedMemory = 1;
 	p->hostNativeAtomicSupported = p->concurrentManagedAccess = p->canUseHostPointerForRegisteredMem = 1;
 	p->hostRegisterSupported = p->memoryPoolsSupported = 1;
+	p->pageableMemoryAccess = pageable_access;
 	return cudaSuccess;
 }
 

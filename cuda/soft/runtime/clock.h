@@ -2,11 +2,14 @@
 // How streams, NCCL's threads and the application's threads take part in the virtual clock of a fabric.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
+#include <cstdint>
 #include <mutex>
 
 #include "../exec/clock.h"
 #include "application.h"
+#include "sampler.h"
 
 extern "C" {
 
@@ -67,21 +70,33 @@ void ddlemuSoftAskedSocket(int fd, int answered);
 
 namespace soft {
 
+constexpr int64_t kNever = INT64_MAX; // a deadline
+
 // wait_until waits with the lock until done() is true. Whoever changes that notifies cv and raises DDLEMU_SIGNALS, in
 // this order or the other. actor() returns this thread's actor, or null: it is asked each time, because the clock may
-// be set while a thread waits. idle(actor, number, seen) waits with an actor.
+// be set while a thread waits. idle(actor, number, seen) waits with an actor. Returns false if the deadline, in ns of
+// real_ns(), has passed. An actor looks at it every 100 ms, because it is idle for that long at most.
 template <class Actor, class Idle, class Done>
-void wait_until(std::unique_lock<std::mutex> &lock, std::condition_variable &cv, Actor actor, Idle idle, Done done)
+bool wait_until(std::unique_lock<std::mutex> &lock, std::condition_variable &cv, Actor actor, Idle idle, Done done,
+	int64_t deadline = kNever)
 {
-	for (;;) {
+	// It waits once at least: on a virtual clock, a thread that asks again and again with a short limit is idle.
+	for (bool waited = false;; waited = true) {
 		const ddlemu_clock_calls *clock = softexec::virtual_clock();
 		ddlemu_actor *a = clock ? actor() : nullptr;
 		// The number is read before the look: a change after that does not let the actor sleep.
 		const uint32_t seen = a ? clock->read(DDLEMU_SIGNALS) : 0;
 		if (done())
-			return;
-		if (!a) {
+			return true;
+		const int64_t left = deadline == kNever ? kNever : deadline - real_ns();
+		if (waited && left <= 0)
+			return false;
+		if (!a && left == kNever) {
 			cv.wait(lock);
+			continue;
+		}
+		if (!a) {
+			cv.wait_for(lock, std::chrono::nanoseconds(left));
 			continue;
 		}
 		lock.unlock();
@@ -92,17 +107,19 @@ void wait_until(std::unique_lock<std::mutex> &lock, std::condition_variable &cv,
 
 // application_wait is wait_until for a thread of the application, and for one of NCCL that acts on its behalf.
 template <class Done>
-void application_wait(std::unique_lock<std::mutex> &lock, std::condition_variable &cv, Done done)
+bool application_wait(
+	std::unique_lock<std::mutex> &lock, std::condition_variable &cv, Done done, int64_t deadline = kNever)
 {
 	if (done())
-		return;
+		return true;
 	HelperWait helper;
 	bool begins = true;
 	auto idle = [&begins](ddlemu_actor *actor, ddlemu_clock_number number, uint32_t seen) {
 		application_idle(actor, number, seen, begins);
 		begins = false;
 	};
-	wait_until(lock, cv, [&] { return helper.actor() ? helper.actor() : application_actor(); }, idle, done);
+	auto actor = [&helper] { return helper.actor() ? helper.actor() : application_actor(); };
+	return wait_until(lock, cv, actor, idle, done, deadline);
 }
 
 // application_query asks whether something is done, for a thread of the application, see application_polled.

@@ -51,6 +51,9 @@ bool direction_fits(MemoryKind dst, MemoryKind src, cudaMemcpyKind kind)
 	return false;
 }
 
+// reached returns the kind that memory has for a GPU that can access pageable memory.
+MemoryKind reached(MemoryKind kind) { return kind == MemoryKind::kPageable ? MemoryKind::kPinned : kind; }
+
 Stream::Kind work_kind(size_t size) { return size <= kInlineBytes ? Stream::Kind::kInline : Stream::Kind::kWorker; }
 
 // copy queues a copy. With wait, the copy is done when it returns.
@@ -64,6 +67,8 @@ cudaError_t copy(void *dst, const void *src, size_t size, cudaMemcpyKind kind, c
 	if (!dst || !src)
 		return set_error(cudaErrorInvalidValue);
 	MemoryKind to = kind_of(dst, size), from = kind_of(src, size);
+	if (pageable_access && kind == cudaMemcpyDeviceToDevice)
+		to = reached(to), from = reached(from);
 	if (to == MemoryKind::kOutOfRange || from == MemoryKind::kOutOfRange)
 		return set_error(cudaErrorInvalidValue);
 	if (!direction_fits(to, from, kind))

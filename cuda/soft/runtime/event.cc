@@ -3,6 +3,8 @@
 // again or destroying it has no effect on the waiter.
 #include "event.h"
 
+#include <ddlemu.h>
+
 #include <mutex>
 #include <unordered_map>
 #include <utility>
@@ -135,6 +137,18 @@ SOFT_API cudaError_t cudaEventSynchronize(cudaEvent_t handle)
 		return err;
 	if (event.fence)
 		event.fence->wait();
+	return enter();
+}
+
+SOFT_API cudaError_t ddlemuSoftEventWait(cudaEvent_t handle, int64_t ns)
+{
+	if (ns <= 0)
+		return cudaEventQuery(handle);
+	Event event;
+	if (cudaError_t err = enter_event(handle, &event))
+		return err;
+	if (event.fence && !event.fence->wait_for(ns))
+		return set_error(cudaErrorNotReady);
 	return enter();
 }
 

@@ -236,8 +236,8 @@ SOFT_API cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *attr
 	Region region = find_region(pointer);
 	void *p = const_cast<void *>(pointer);
 	if (region.size == 0) {
-		// Memory that is unknown to CUDA has no device and only a host pointer.
-		*attributes = { cudaMemoryTypeUnregistered, -2, nullptr, p };
+		// Memory that is unknown to CUDA has no device.
+		*attributes = { cudaMemoryTypeUnregistered, -2, pageable_access ? p : nullptr, p };
 		return cudaSuccess;
 	}
 	bool managed = region.origin == Origin::kManaged;

@@ -7,6 +7,9 @@
 #include <shared_mutex>
 
 namespace soft {
+
+bool pageable_access = false;
+
 namespace {
 
 struct Table {

@@ -34,6 +34,10 @@ struct Region {
 	}
 };
 
+// pageable_access: the GPUs can access all memory of the process, also what is unknown to CUDA (pageable memory). Then
+// that has a device pointer, and a copy within a device may be of it. Set before the first call, else false.
+extern bool pageable_access;
+
 // add_region fails if the range overlaps a known one.
 bool add_region(const Region &region);
 // find_region returns the region that contains an address, or one with size 0.

@@ -57,6 +57,13 @@ void Fence::wait()
 	application_wait(lock, condition_, [this] { return signaled_; });
 }
 
+bool Fence::wait_for(int64_t ns)
+{
+	const int64_t now = real_ns();
+	std::unique_lock<std::mutex> lock(mu_);
+	return application_wait(lock, condition_, [this] { return signaled_; }, ns < kNever - now ? now + ns : kNever);
+}
+
 bool Fence::add_waiter(std::shared_ptr<Stream> stream)
 {
 	std::lock_guard<std::mutex> lock(mu_);

@@ -33,6 +33,8 @@ public:
 	// query is is_signaled() for a thread of the application, as Stream::query.
 	bool query() const;
 	void wait();
+	// wait_for is wait for at most ns of real time. Returns false if the fence is not signaled by then.
+	bool wait_for(int64_t ns);
 	// signaled_at returns the time of signal. Only for a signaled fence.
 	int64_t signaled_at() const { return signaled_at_; }
 	// add_waiter registers a queue that signal resumes. Returns false if the fence is signaled already.

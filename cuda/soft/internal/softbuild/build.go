@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package softbuild builds build/softcuda: the software CUDA runtime with the executor of NCCL's kernels, the NVML
-// library, and NCCL itself, which it downloads from Debian and relinks against them. A step is skipped if its inputs
-// have not changed. An interrupted step leaves the old product or none.
+// library, and NCCL itself, which it downloads from Debian and relinks: against these libraries, and with their objects
+// into one library for guests. A step is skipped if its inputs have not changed. An interrupted step leaves the old
+// product or none.
 package softbuild
 
 import (
@@ -45,11 +46,14 @@ type builder struct {
 	ctx context.Context
 	con *console
 	cc  *compiler
+	// Objects of the runtime with the executor, and of NVML.
+	runtime, nvml []string
 }
 
 func (b *builder) src(path string) string     { return filepath.Join(b.Source, path) }
 func (b *builder) soft() string               { return filepath.Join(b.Build, "softcuda") }
 func (b *builder) lib(name string) string     { return filepath.Join(b.soft(), "lib", name) }
+func (b *builder) guest(name string) string   { return filepath.Join(b.soft(), "lib", "guest", name) }
 func (b *builder) include(name string) string { return filepath.Join(b.soft(), "include", name) }
 func (b *builder) cache() string              { return filepath.Join(b.Build, "cache") }
 func (b *builder) unpacked(v Version) string {

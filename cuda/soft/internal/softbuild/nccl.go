@@ -71,7 +71,30 @@ func moveDir(from, to string) error {
 	return nil
 }
 
-// relink links NCCL's host objects against the software runtime.
+// parts are what an NCCL is linked from, besides the software CUDA.
+type parts struct {
+	objects []string // NCCL's, with host code
+	shims   []string
+	hash    string // of all of them
+}
+
+// partsOf compiles the functions added to an NCCL and finds its objects.
+func (b *builder) partsOf(v Version, number int) (parts, error) {
+	shims, err := b.shims(v, number)
+	if err != nil {
+		return parts{}, err
+	}
+	objects, err := filepath.Glob(filepath.Join(b.unpacked(v), "objects", "*"))
+	if err != nil || len(objects) == 0 {
+		return parts{shims: shims}, errors.Join(fmt.Errorf("find the objects of NCCL %s in the cache", v), err)
+	}
+	// The objects of a package version never change, so the version stands for them.
+	hash, err := fingerprint(shims, b.cc.version, string(v), strconv.Itoa(len(objects)), stubAssembly(nil))
+	return parts{objects, shims, hash}, err
+}
+
+// relink links NCCL's host objects against the software runtime, and with it for guests. It returns the objects that it
+// has compiled.
 func (b *builder) relink(v Version, source string) (Package, []string, error) {
 	number, err := v.NCCL()
 	if err != nil {
@@ -81,30 +104,34 @@ func (b *builder) relink(v Version, source string) (Package, []string, error) {
 		NCCL:    fmt.Sprintf("%d.%d.%d", number/10000, number/100%100, number%100),
 		Package: string(v), Source: source, Dir: "lib/nccl-" + v.Line(),
 	}
-	shims, err := b.shims(v, number)
+	parts, err := b.partsOf(v, number)
 	if err != nil {
-		return p, nil, err
+		return p, parts.shims, err
 	}
-	objects, err := filepath.Glob(filepath.Join(b.unpacked(v), "objects", "*"))
-	if err != nil || len(objects) == 0 {
-		return p, shims, errors.Join(fmt.Errorf("find the objects of NCCL %s in the cache", v), err)
+	if err := b.linkNCCL(p, parts); err != nil {
+		return p, parts.shims, err
 	}
+	added, err := b.linkGuest(v.Line(), parts)
+	return p, append(parts.shims, added...), err
+}
+
+// linkNCCL links an NCCL that finds the runtime beside it.
+func (b *builder) linkNCCL(p Package, parts parts) error {
 	product := filepath.Join(b.soft(), p.Dir, ncclLibrary)
 	// binutils 2.40 relaxes GOT loads in Debian's newest objects to wrong code.
 	flags := slices.Concat(soname(ncclLibrary), wraps(), []string{"-Wl,--no-relax", "-Wl,-rpath,$ORIGIN:$ORIGIN/..", "-Wl,--enable-new-dtags"})
-	// The objects of a package version never change, so the version stands for them.
-	hash, err := fingerprint(shims, b.cc.version, string(v), strconv.Itoa(len(objects)), strings.Join(flags, " "), stubAssembly(nil))
+	hash, err := fingerprint(nil, parts.hash, strings.Join(flags, " "))
 	if err != nil {
-		return p, shims, err
+		return err
 	}
-	return p, shims, produce(product, hash, func(temporary string) error {
+	return produce(product, hash, func(temporary string) error {
 		b.con.print("relinking NCCL %s against the software CUDA", p.NCCL)
-		stubs, err := b.stubs(objects, temporary)
+		stubs, err := b.stubs(parts.objects, temporary)
 		if err != nil {
 			return err
 		}
 		defer os.Remove(stubs)
-		args := slices.Concat([]string{"-o", temporary}, objects, shims, []string{stubs, b.lib(runtimeLibrary)}, flags)
+		args := slices.Concat([]string{"-o", temporary}, parts.objects, parts.shims, []string{stubs, b.lib(runtimeLibrary)}, flags)
 		return b.cc.run("g++", append(args, "-lpthread", "-ldl", "-lrt")...)
 	})
 }

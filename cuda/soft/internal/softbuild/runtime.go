@@ -40,20 +40,24 @@ func soname(name string) []string {
 	return []string{"-shared", "-Wl,-z,defs", "-Wl,-soname," + name}
 }
 
+// compileRuntime compiles the runtime with the executor, and NVML.
+func (b *builder) compileRuntime(folders []string) error {
+	files, err := sources([]string{".cc"}, b.src("runtime"), b.src("exec"))
+	if err != nil {
+		return err
+	}
+	if b.runtime, err = b.cc.compile("the software CUDA runtime and the executor", units(files, folders, nil)); err != nil {
+		return err
+	}
+	b.nvml, err = b.cc.compile("the NVML library", units([]string{b.src("nvml/nvml.c")}, nil, nil))
+	return err
+}
+
 // buildRuntime builds the CUDA runtime with the executor, the NVML library, and the program that checks which versions
 // of NCCL are supported. It returns all objects.
 func (b *builder) buildRuntime() ([]string, error) {
 	folders := []string{b.src("include")}
-	files, err := sources([]string{".cc"}, b.src("runtime"), b.src("exec"))
-	if err != nil {
-		return nil, err
-	}
-	runtime, err := b.cc.compile("the software CUDA runtime and the executor", units(files, folders, nil))
-	if err != nil {
-		return nil, err
-	}
-	nvml, err := b.cc.compile("the NVML library", units([]string{b.src("nvml/nvml.c")}, nil, nil))
-	if err != nil {
+	if err := b.compileRuntime(folders); err != nil {
 		return nil, err
 	}
 	check, err := b.cc.compile("the version check", units([]string{b.src("supports/main.cc")}, folders, nil))
@@ -62,15 +66,15 @@ func (b *builder) buildRuntime() ([]string, error) {
 	}
 	exports := b.src("runtime/exports.map")
 	flags := append(soname(runtimeLibrary), "-Wl,--version-script="+exports, "-pthread", "-ldl")
-	if err := b.cc.link(b.lib(runtimeLibrary), runtime, flags, []string{exports}); err != nil {
+	if err := b.cc.link(b.lib(runtimeLibrary), b.runtime, flags, []string{exports}); err != nil {
 		return nil, err
 	}
-	if err := b.cc.link(b.lib(nvmlLibrary), nvml, soname(nvmlLibrary), nil); err != nil {
+	if err := b.cc.link(b.lib(nvmlLibrary), b.nvml, soname(nvmlLibrary), nil); err != nil {
 		return nil, err
 	}
 	flags = []string{b.lib(runtimeLibrary), "-Wl,-rpath,$ORIGIN/../lib"}
 	if err := b.cc.link(b.supportsProgram(), check, flags, nil); err != nil {
 		return nil, err
 	}
-	return slices.Concat(runtime, nvml, check), symlink(runtimeLibrary, b.lib("libcudart.so"))
+	return slices.Concat(b.runtime, b.nvml, check), symlink(runtimeLibrary, b.lib("libcudart.so"))
 }

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <ddlemu.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <thread>
 #include <vector>
 
@@ -107,6 +109,32 @@ TEST(event_unrecorded_is_done)
 	OK(cudaEventDestroy(e));
 	CHECK_IS(cudaEventDestroy(e), cudaErrorInvalidResourceHandle);
 	CHECK_IS(cudaEventRecord(e, s), cudaErrorInvalidResourceHandle);
+}
+
+TEST(event_wait_has_a_limit)
+{
+	constexpr int64_t kMs = 1000000;
+	Latch latch;
+	cudaEvent_t e;
+	OK(cudaEventCreate(&e));
+	OK(ddlemuSoftEventWait(e, kMs)); // it was never recorded
+	cudaStream_t s = stream();
+	latch.block(s);
+	OK(cudaEventRecord(e, s));
+	CHECK_IS(ddlemuSoftEventWait(e, 0), cudaErrorNotReady);
+	CHECK_IS(ddlemuSoftEventWait(e, INT64_MIN), cudaErrorNotReady);
+	const auto begin = std::chrono::steady_clock::now();
+	CHECK_IS(ddlemuSoftEventWait(e, 20 * kMs), cudaErrorNotReady);
+	CHECK(std::chrono::steady_clock::now() - begin >= std::chrono::milliseconds(20));
+	std::thread other([&] {
+		usleep(20000);
+		latch.release();
+	});
+	OK(ddlemuSoftEventWait(e, INT64_MAX)); // the limit does not overflow
+	other.join();
+	OK(ddlemuSoftEventWait(e, 0));
+	OK(cudaEventDestroy(e));
+	CHECK_IS(ddlemuSoftEventWait(e, kMs), cudaErrorInvalidResourceHandle);
 }
 
 TEST(event_measures_the_stream)
