@@ -120,11 +120,12 @@ func runWhatIf(g *global, o *whatIfOptions, dirs []string) error {
 	if err != nil {
 		return badInput("%w", err)
 	}
-	notes := whatIfNotes(t, study, results)
+	notes := append(whatIfNotes(t, study, results), portNotes(study, changes)...)
+	random := isRandom(study, changes)
 	if g.JSON {
-		return g.printJSON(whatIfJSON(t, changes, results, notes))
+		return g.printJSON(whatIfJSON(t, changes, results, notes, random))
 	}
-	printWhatIf(g.Stdout, t, changes, results, notes)
+	printWhatIf(g.Stdout, t, changes, results, notes, random)
 	return nil
 }
 
@@ -199,15 +200,18 @@ func (o *whatIfOptions) given() (text string) {
 
 // patchSpecs makes the change of the links that a pattern names.
 func patchSpecs(c *whatif.Change, f *replay.Fabric, pattern string, patch configs.LinkPatch, factors map[string]float64) error {
-	hops, err := f.Select(pattern)
-	if err != nil {
-		return badInput("--link: %w", err)
-	}
-	c.Hops = hops
-	changed := *f.Fabric
-	changed.Hops = slices.Clone(f.Hops)
-	if _, err := changed.Shape(pattern, patch); err != nil {
-		return badInput("%w", err)
+	if h := portNamed(f, pattern); h >= 0 {
+		c.Hops = []int{h}
+	} else {
+		var err error
+		if c.Hops, err = f.Select(pattern); err != nil {
+			return badInput("--link: %w", err)
+		}
+		changed := *f.Fabric
+		changed.Hops = slices.Clone(f.Hops)
+		if _, err := changed.Shape(pattern, patch); err != nil {
+			return badInput("%w", err)
+		}
 	}
 	c.Spec = func(hop int, s link.Spec) link.Spec {
 		s = patched(f.Hops[hop].Kind, s, patch)
@@ -219,12 +223,22 @@ func patchSpecs(c *whatif.Change, f *replay.Fabric, pattern string, patch config
 		}
 		return s
 	}
-	for _, h := range hops {
+	for _, h := range c.Hops {
 		if _, err := link.NewParams(c.Spec(h, f.Hops[h].Spec), f.TimeScale); err != nil {
 			return badInput("%s: %w", f.HopName(h), err)
 		}
 	}
 	return nil
+}
+
+// portNamed is the port of a NIC with this name, as node2 tx; -1 if there is none.
+func portNamed(f *replay.Fabric, name string) int {
+	for h, x := range f.Hops {
+		if (x.Kind == fabric.TxPort || x.Kind == fabric.RxPort) && f.HopName(h) == name {
+			return h
+		}
+	}
+	return -1
 }
 
 // patched is a hop's parameters after a change.
@@ -267,7 +281,7 @@ func whatIfNotes(t *messages.Trace, s *whatif.Study, results []*whatif.Result) [
 		notes = append(notes, fmt.Sprintf("%s of algorithms whose schedules are not known here: each waits for what its rank had got when it was recorded", units.Count(n, "message")))
 	}
 	if posts, ns := calls.Computed(); posts > 0 {
-		notes = append(notes, fmt.Sprintf("%d posts came later than all that they are known to wait for, by %.3f us together: that time stays as it was recorded", posts, float64(ns)/1000/float64(t.Ranks[0].TimeScale)))
+		notes = append(notes, fmt.Sprintf("posts and calls came later %d times than all that NCCL's schedules say, by %.3f us together, as if the ranks had computed meanwhile: that time stays as it was recorded", posts, float64(ns)/1000/float64(t.Ranks[0].TimeScale)))
 	}
 	for _, r := range results {
 		if r.Never > 0 {
@@ -277,8 +291,40 @@ func whatIfNotes(t *messages.Trace, s *whatif.Study, results []*whatif.Result) [
 	return notes
 }
 
+// isRandom says whether a fabric, before or after a change, draws something at random.
+func isRandom(s *whatif.Study, changes []whatif.Change) bool {
+	return slices.ContainsFunc(changes, func(c whatif.Change) bool {
+		both := s.Fabrics(&c)
+		return whatif.IsRandom(both[0]) || whatif.IsRandom(both[1])
+	})
+}
+
+// portNotes say why a link makes no difference.
+func portNotes(s *whatif.Study, changes []whatif.Change) []string {
+	if c := &changes[0]; len(changes) > 1 || c.Spec == nil || !behindPorts(s.Fabrics(c), c.Hops) {
+		return nil
+	}
+	return []string{"the ports of the NICs, which stay as they are, have no higher rate than the links that change: name a port as \"node0 tx\", or leave out --link to change the ports too"}
+}
+
+// behindPorts says whether only rates of links between NICs change, and none of them is below that of a port on its way.
+func behindPorts(fabrics [2]*replay.Fabric, hops []int) bool {
+	rate := func(h fabric.Hop) uint64 { return h.Spec.Bandwidth - 1 } // 0 is no limit: the highest
+	for _, h := range hops {
+		before, after := fabrics[0].Hops[h], fabrics[1].Hops[h]
+		if before.Kind != fabric.Link || before.Spec.Bandwidth == after.Spec.Bandwidth {
+			return false
+		}
+		port := min(rate(fabrics[0].Hops[2*before.Src]), rate(fabrics[0].Hops[2*before.Dst+1]))
+		if min(rate(before), rate(after)) < port {
+			return false
+		}
+	}
+	return true
+}
+
 // printWhatIf prints a table of functions for one change, or a line for each of several.
-func printWhatIf(w io.Writer, t *messages.Trace, changes []whatif.Change, results []*whatif.Result, notes []string) {
+func printWhatIf(w io.Writer, t *messages.Trace, changes []whatif.Change, results []*whatif.Result, notes []string, random bool) {
 	us := microseconds(t)
 	percent := func(a, b int64) string {
 		if a == 0 {
@@ -301,7 +347,11 @@ func printWhatIf(w io.Writer, t *messages.Trace, changes []whatif.Change, result
 		}
 		tb.Render()
 	}
-	printBasis(w, t, "NCCL's choices are those of the recorded run", notes)
+	basis := "NCCL's choices are those of the recorded run"
+	if random {
+		basis += ", and so are the draws of jitter and losses"
+	}
+	printBasis(w, t, basis, notes)
 }
 
 // whatIfFunction is the calls of a function in JSON.
@@ -318,7 +368,7 @@ type whatIfChange struct {
 	Functions []whatIfFunction `json:"functions"`
 }
 
-func whatIfJSON(t *messages.Trace, changes []whatif.Change, results []*whatif.Result, notes []string) any {
+func whatIfJSON(t *messages.Trace, changes []whatif.Change, results []*whatif.Result, notes []string, random bool) any {
 	scale := t.Ranks[0].TimeScale
 	var all []whatIfChange
 	for i, r := range results {
@@ -331,7 +381,8 @@ func whatIfJSON(t *messages.Trace, changes []whatif.Change, results []*whatif.Re
 	return struct {
 		Clock     string         `json:"clock"`
 		TimeScale int64          `json:"time_scale"`
+		Random    bool           `json:"random"` // links draw jitter or losses: another run draws others
 		Notes     []string       `json:"notes"`
 		Changes   []whatIfChange `json:"changes"`
-	}{clockName(t), scale, notes, all}
+	}{clockName(t), scale, random, notes, all}
 }

@@ -23,6 +23,7 @@ type graph struct {
 	parts    []part  // of calls
 	partAt   map[rankKey]int
 
+	shares  shares
 	guessed int // messages of algorithms whose schedules are not known
 
 	// Of the calls so far.
@@ -72,8 +73,7 @@ type rankKey struct{ call, job, rank int }
 // newGraph finds what waits for what. Only messages that are played have moments.
 func newGraph(t *messages.Trace, r *Recorded) *graph {
 	g := &graph{trace: t, recorded: r, lastStage: map[stageKey]stage{}, lastRead: map[int][]int32{}}
-	g.findParts()
-	g.at = make([]int64, 4*len(t.Messages)+2*len(g.parts))
+	g.at = make([]int64, 4*len(t.Messages))
 	for i := range t.Messages {
 		m := &t.Messages[i]
 		g.at[posted(i)], g.at[received(i)] = m.Posted, m.ReceivePosted
@@ -82,8 +82,10 @@ func newGraph(t *messages.Trace, r *Recorded) *graph {
 		}
 		g.at[complete(i)] = max(m.Complete, m.Posted)
 	}
-	for k, p := range g.parts {
-		g.at[g.begin(k)], g.at[g.end(k)] = p.begin, p.end
+	g.findShares()
+	g.findParts()
+	for _, p := range g.parts {
+		g.at = append(g.at, p.begin, p.end)
 	}
 	g.orderParts()
 	for _, all := range r.Messages {

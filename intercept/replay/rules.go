@@ -34,7 +34,7 @@ type stageKey struct{ job, rank, channel int }
 type schedule struct {
 	task  *messages.Task
 	p2p   bool
-	slots int // messages in a connection's buffer
+	slots int // messages in a connection's buffer, if it is not shared
 	slice int // messages of a chunk
 	loop  int // messages of a connection in a loop of the algorithm, 0: unknown
 }
@@ -81,6 +81,9 @@ func (g *graph) addRules(call int) {
 			g.receiveRules(s, key, st, in, reads)
 			if known {
 				g.ifBefore(received(in.messages[0]), g.begin(part))
+				for _, i := range in.messages[min(g.receiveSlots(s, in.messages[0]), len(in.messages)):] {
+					g.ifBefore(received(i), g.begin(part)) // before, the kernel reads nothing
+				}
 				g.after(g.end(part), visible(in.messages[len(in.messages)-1]))
 			}
 		}
@@ -88,7 +91,11 @@ func (g *graph) addRules(call int) {
 	for key, st := range stages {
 		g.lastStage[key] = *st
 		for _, in := range st.in {
-			g.lastRead[g.recorded.FlowOf[in.messages[0]]] = g.readAfter(s, st, in, len(in.messages)-1, reads)
+			last := g.readAfter(s, st, in, len(in.messages)-1, reads)
+			if part, known := g.partAt[rankKey{call, key.job, key.rank}]; known {
+				last = append(last[:len(last):len(last)], g.begin(part))
+			}
+			g.lastRead[g.recorded.FlowOf[in.messages[0]]] = last
 		}
 	}
 }
@@ -154,9 +161,10 @@ func (g *graph) sendRules(s schedule, key stageKey, st *stage, out stream, nodes
 	if s.task.Algo == "Tree" {
 		feeds = g.feeds(st, out)
 	}
+	slots := g.sendSlots(s, out.messages[0])
 	for j, i := range out.messages {
-		if j >= s.slots {
-			g.after(posted(i), complete(out.messages[j-s.slots]))
+		if j >= slots {
+			g.after(posted(i), complete(out.messages[j-slots]))
 		}
 		switch {
 		case s.p2p:
@@ -255,7 +263,7 @@ func (g *graph) receiveRules(s schedule, key stageKey, st *stage, in stream, rea
 	if s.p2p {
 		g.afterOthers(received(first), first, slices.Concat(g.lastStage[key].in, st.in), received, visible)
 	}
-	for j, i := range in.messages[min(s.slots, len(in.messages)):] {
+	for j, i := range in.messages[min(g.receiveSlots(s, first), len(in.messages)):] {
 		g.after(received(i), visible(in.messages[j]))
 		for _, n := range g.readAfter(s, st, in, j, reads) {
 			g.ifBefore(received(i), n)
@@ -305,9 +313,13 @@ func (g *graph) afterOthers(waits int32, first int, others []stream, post, done 
 	}
 }
 
-// placeFor is the message whose place in the buffer a message takes, -1 if the place was free.
+// placeFor is the message whose place in the buffer a message takes, -1 if the place was free. A send of the program
+// gets no place before the proxy has finished the one before on the connection.
 func (g *graph) placeFor(s schedule, i int) int {
-	k := g.recorded.At[i] - s.slots
+	k := g.recorded.At[i] - g.sendSlots(s, i)
+	if s.p2p {
+		k = max(k, g.recorded.At[i]-g.trace.Messages[i].Step-1)
+	}
 	if k < 0 {
 		return -1
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/ddlemu/ddlemu/intercept/messages"
 	"github.com/ddlemu/ddlemu/intercept/replay"
 	"github.com/ddlemu/ddlemu/intercept/why"
+	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/link"
 )
 
@@ -49,6 +50,18 @@ func (c *Change) apply(f *replay.Fabric) *replay.Fabric {
 		}
 	}
 	return out
+}
+
+// Fabrics are the recorded fabric and the one with the change.
+func (s *Study) Fabrics(c *Change) [2]*replay.Fabric {
+	return [2]*replay.Fabric{s.fabric, c.apply(s.fabric)}
+}
+
+// IsRandom says whether a fabric draws jitter, losses or another order of packets at random.
+func IsRandom(f *replay.Fabric) bool {
+	return slices.ContainsFunc(f.Hops, func(h fabric.Hop) bool {
+		return h.Spec.Jitter != (link.Jitter{}) || h.Spec.Loss != (link.Loss{}) || h.Spec.Reorder != (link.Reorder{})
+	})
 }
 
 // Faster multiplies the rate of links.
@@ -178,7 +191,8 @@ func (s *Study) result(before, after *replay.Played, without map[int]bool) *Resu
 }
 
 // Worth are changes that show what each link is worth: the links on which the critical paths of the calls
-// spend most time, each twice as fast, the first ones before the others; then all links, and all latencies.
+// spend most time, each twice as fast, the first ones before the others; then no losses if there are any, all links, and
+// all latencies.
 func Worth(f *replay.Fabric, r *why.Report, most int) []Change {
 	ns := map[string]int64{}
 	for i := range r.Functions {
@@ -199,9 +213,18 @@ func Worth(f *replay.Fabric, r *why.Report, most int) []Change {
 	for _, h := range hops[:min(most, len(hops))] {
 		changes = append(changes, Change{Name: f.HopName(h) + " x2", Hops: []int{h}, Spec: Faster(2)})
 	}
-	all := make([]int, len(f.Hops))
+	all, lossy := make([]int, len(f.Hops)), []int(nil)
 	for h := range all {
 		all[h] = h
+		if f.Hops[h].Spec.Loss != (link.Loss{}) {
+			lossy = append(lossy, h)
+		}
+	}
+	if len(lossy) > 0 {
+		changes = append(changes, Change{Name: "no losses", Hops: lossy, Spec: func(_ int, s link.Spec) link.Spec {
+			s.Loss = link.Loss{}
+			return s
+		}})
 	}
 	return append(changes, Change{Name: "all links x2", Hops: all, Spec: Faster(2)}, Change{Name: "all latencies x0.5", Hops: all, Spec: func(_ int, s link.Spec) link.Spec {
 		s.Latency /= 2

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"math"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -84,6 +85,50 @@ func TestWhatIfIsWhatIs(t *testing.T) {
 				t.Errorf("the slower link changes nothing: %+v", there)
 			}
 		})
+	}
+}
+
+// Sends and receives of a program wait for each other as NCCL's proxy and kernels make them: on an oversubscribed fabric,
+// and behind one slow link, the predicted time is the real one. Messages that are posted at one moment may take turns in
+// another order on the other fabric: that is the difference which is allowed for alltoall on one switch.
+func TestWhatIfOfSends(t *testing.T) {
+	leafSpine := []string{"base: roce100", "nodes: 8", "link:", "  jitter: none", "topology:", "  kind: leaf-spine", "  leaves: 2", "  spines: 2", "  oversubscription: 4:1", "  trunk:", "    latency: 1us"}
+	star := []string{"base: ndr400", "nodes: 4", "link:", "  jitter: none"}
+	for _, tc := range []struct {
+		collective, ranks, size string
+		lines                   []string
+		link, slow, fast        string
+		most                    float64
+	}{
+		{"alltoall", "8", "1M", leafSpine, "leaf1:spine1", "25Gbps", "50Gbps", 1e-4},
+		{"alltoall", "8", "4M", leafSpine, "leaf1:spine1", "25Gbps", "50Gbps", 1e-4},
+		{"sendrecv", "8", "4M", leafSpine, "leaf1:spine1", "25Gbps", "50Gbps", 1e-4},
+		{"sendrecv", "4", "64K", star, "node1>node2", "100Gbps", "200Gbps", 1e-4},
+		{"sendrecv", "4", "1M", star, "node1>node2", "100Gbps", "200Gbps", 1e-4},
+		{"sendrecv", "4", "8M", star, "node1>node2", "100Gbps", "200Gbps", 1e-4},
+		{"alltoall", "4", "1M", star, "node1>node2", "100Gbps", "200Gbps", 0.1},
+	} {
+		for _, version := range []string{"2.22", "2.29"} {
+			t.Run(strings.Join([]string{tc.collective, tc.ranks, tc.size, version}, " "), func(t *testing.T) {
+				run := func(rate string) (dir string) {
+					dir = filepath.Join(t.TempDir(), "t")
+					lines := append(slices.Clone(tc.lines), "links:", "  - match: \""+tc.link+"\"", "    bandwidth: "+rate)
+					bench(t, folder(t), nil, tc.collective, "--file", writeFabric(t, lines...), "--ranks", tc.ranks, "--nccl", version, "-b", tc.size, "-e", tc.size, "-n", "4", "-w", "1", "--trace", dir)
+					return dir
+				}
+				slow, fast := run(tc.slow), run(tc.fast)
+				there, back := whatIfOf(t, slow, "--link", tc.link, "--bw", "2x"), whatIfOf(t, fast, "--link", tc.link, "--bw", "0.5x")
+				if len(there.Notes)+len(back.Notes) > 0 {
+					t.Errorf("notes %q %q", there.Notes, back.Notes)
+				}
+				for i, f := range there.Changes[0].Functions {
+					b := back.Changes[0].Functions[i]
+					if to, from := math.Abs(f.After/b.Before-1), math.Abs(b.After/f.Before-1); to > tc.most || from > tc.most || f.Before < 1.05*b.Before {
+						t.Errorf("%s: %.0f ns, with the faster link %.0f ns: predicted %.0f ns; and back %.0f ns", f.Function, f.Before, b.Before, f.After, b.After)
+					}
+				}
+			})
+		}
 	}
 }
 

@@ -138,15 +138,22 @@ func TestWhyBlamesTheRightOne(t *testing.T) {
 		check(t, got, 0.99, func(cause, link, _ string) bool { return cause != "recovery" || link == "node1:node2" })
 	})
 	bin := compile(t, "threads")
-	t.Run("late receive", func(t *testing.T) {
-		dir := filepath.Join(t.TempDir(), "t")
-		args := []string{"run", "--profile", "ndr400", "--clock", "virtual", "--soft-cuda", "--nccl", "2.29", "--trace", dir, "--", bin, "late"}
-		if out, err := ddlemu(t.Context(), t, folder(t), nil, args...).CombinedOutput(); err != nil {
-			t.Fatalf("%v:\n%s", err, out)
-		}
-		got := whyOf(t, dir)
-		check(t, got, 0.99, func(cause, _, rank string) bool { return cause == "receive" && rank == "rank 1" })
-	})
+	for _, version := range []string{"2.22", "2.29"} {
+		t.Run("late receive, NCCL "+version, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "t")
+			args := []string{"run", "--profile", "ndr400", "--clock", "virtual", "--soft-cuda", "--nccl", version, "--trace", dir, "--", bin, "late"}
+			if out, err := ddlemu(t.Context(), t, folder(t), nil, args...).CombinedOutput(); err != nil {
+				t.Fatalf("%v:\n%s", err, out)
+			}
+			got := whyOf(t, dir)
+			check(t, got, 0.99, func(cause, _, rank string) bool { return cause == "receive" && rank == "rank 1" })
+			for _, c := range got.Calls {
+				if c.Function != "Send" {
+					t.Errorf("one rank sends, one receives: %s", c.Function)
+				}
+			}
+		})
+	}
 	t.Run("stopped process", func(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "t")
 		args := []string{"run", "--profile", "eth10", "--clock", "real", "--time-scale", "4", "--soft-cuda", "--nccl", "2.29", "--trace", dir, "--", bin, "stall"}

@@ -84,8 +84,10 @@ public:
 		for (P2pWork &w : b->p2ps) {
 			if (w.send_rank == comm_.rank)
 				continue; // a copy within the rank
-			w.send_task = p2p(kNcclSend, w.send_rank, w.send, w.send_bytes, w.send_channels);
-			w.recv_task = p2p(kNcclRecv, w.recv_rank, w.recv, w.recv_bytes, w.recv_channels);
+			if (w.send_channels > 0) // else the work has no send
+				w.send_task = p2p(kNcclSend, w.send_rank, w.send, w.send_bytes, w.send_channels);
+			if (w.recv_channels > 0)
+				w.recv_task = p2p(kNcclRecv, w.recv_rank, w.recv, w.recv_bytes, w.recv_channels);
 		}
 		if (!b->bcasts.empty())
 			b->bcast_task = broadcasts(*b);
