@@ -24,7 +24,6 @@ class Channel:
         self._lock = threading.Lock()
         self._waiting: Deque[Tuple[Work, Callable[[Any, Any], None]]] = deque()
         self._ready = False
-        self.communicator.connecting = True
         threading.Thread(target=self._run, name="ddlemu-connect", daemon=True).start()
 
     def start(self, work: Work, call: Callable[[Any, Any], None]) -> None:

@@ -16,7 +16,7 @@ from collections import deque
 from ctypes import c_int, c_void_p
 from typing import Any, Callable, Deque, Dict, List, NamedTuple, Optional
 
-from ._errors import DdlemuError
+from ._errors import DdlemuError, Late
 from ._exchange import Exchange
 from ._library import IN_PROGRESS, SUCCESS, Library, UniqueId
 from ._peers import Identity, Peer, Process
@@ -48,7 +48,7 @@ class Communicator:
         self.own_rank = members[rank].global_rank
         self.works: Deque[Work] = deque()
         self.launches = 0
-        self.connecting = False
+        self.busy = False  # it is being made, or NCCL is being called
         self.failing = False
         self.lost = ""  # set by the watchdog, such as "rank 1 died"
         self.peers: Dict[int, Peer] = {}  # by global rank, without this process
@@ -71,16 +71,15 @@ class Communicator:
 
     def connect(self, exchange: Exchange, name: str, device: int, deadline: float) -> None:
         """Make the communicator together with the other members, who call this with the same name."""
-        self.connecting = True
         try:
             self._initialise(self._meet(exchange, name, deadline), device, deadline)
         except DdlemuError as error:
-            self.fail(str(error))
+            self.fail(str(error), look_for_death=not isinstance(error, Late))
             self.await_stop()
             raise DdlemuError(f"ddlemu: make the communicator of {self.title}, on rank {self.own_rank}: "
                               f"{self.cause()}") from None
         finally:
-            self.connecting = False
+            self.busy = False
 
     def _meet(self, exchange: Exchange, name: str, deadline: float) -> UniqueId:
         """Learn who the other members are. Return the unique id, which the first member makes."""
@@ -102,11 +101,10 @@ class Communicator:
 
     def _raise_if_hopeless(self, missing: List[int], deadline: float) -> None:
         """Raise if members that have not come need not be waited for any longer."""
-        if self.failing:
-            raise DdlemuError(self.cause())
+        self._raise_if_failing()
         if time.monotonic() > deadline:
             absent = ", ".join(f"rank {rank}" for rank in missing)
-            raise DdlemuError(f"timeout: {absent} did not come")
+            raise Late(f"timeout: {absent} did not come")
 
     def _initialise(self, unique_id: UniqueId, device: int, deadline: float) -> None:
         lib = self.library
@@ -127,10 +125,9 @@ class Communicator:
                 return
             if state.value != IN_PROGRESS:
                 raise DdlemuError(self.library.nccl_error(state.value, self._handle))
-            if self.failing:
-                raise DdlemuError(self.cause())
+            self._raise_if_failing()
             if time.monotonic() > deadline:
-                raise DdlemuError("timeout: NCCL could not connect the ranks" + self._who(self.launches + 1))
+                raise Late("timeout: NCCL could not connect the ranks" + self._who(self.launches + 1))
             time.sleep(0 if look < _YIELDS else _POLL)
 
     # Using it.
@@ -143,8 +140,8 @@ class Communicator:
         self._make_room()
         try:
             with self._lock:
-                if self.failing or self.lost:
-                    raise DdlemuError(self.lost or self.cause())
+                self._raise_if_failing()
+                self.busy = True
                 event = self._events.pop() if self._events else self.library.new_event()
                 if counted:
                     self.launches += 1
@@ -159,9 +156,15 @@ class Communicator:
                 self.works.append(work)
                 work.launched(event)
         except DdlemuError as error:
-            self.fail(str(error))
+            self.fail(str(error), look_for_death=not isinstance(error, Late))
             self.await_stop()
             raise work.error() from None
+        finally:
+            self.busy = False
+
+    def _raise_if_failing(self) -> None:
+        if self.failing or self.lost:
+            raise DdlemuError(self.lost or self.cause())
 
     def rank_of(self, group_rank: int) -> int:
         """Return the rank in this communicator of a rank of the group."""
@@ -227,7 +230,7 @@ class Communicator:
 
     def fail_late(self, work: Work) -> None:
         """Abort the communicator because a work is not complete in time."""
-        self.fail(f"timeout: it is not complete after {work.limit:.3g} s{self._who(work.sequence)}")
+        self.fail(f"timeout: it is not complete after {work.limit:.3g} s{self._who(work.sequence)}", look_for_death=False)
 
     def cause(self) -> str:
         """Return why the communicator has failed."""
@@ -244,7 +247,7 @@ class Communicator:
             if work.ended_before_failure():
                 work.finish()
         dead = self._find_dead(_DEATH if look_for_death else 0)
-        self._cause = f"{dead} ({cause})" if dead else cause
+        self._cause = f"{dead} ({cause})" if dead and dead != cause else cause
         self._diagnosed.set()
         locked = self._lock.acquire(timeout=_STOP)  # a call of NCCL that does not return is ended by the abort
         handle, self._handle = self._handle, None
@@ -257,19 +260,27 @@ class Communicator:
         self._stopped.set()
 
     def _find_dead(self, limit: float) -> str:
-        """Return which members have died, such as "rank 1 died", or an empty string if none dies within the limit."""
+        """Return which members are gone, such as "rank 1 died", or an empty string if none goes within the limit."""
         end = time.monotonic() + limit
         while True:
-            dead = [f"rank {rank} died" for rank, peer in sorted(self.peers.items()) if peer.state() == "died"]
-            if dead or time.monotonic() > end:
-                return ", ".join(dead)
+            gone = [f"rank {rank} {state}" for rank, peer in sorted(self.peers.items())
+                    for state in [self._state_of(rank, peer)] if state in ("died", "has left the group")]
+            if gone or time.monotonic() > end:
+                return ", ".join(gone)
             time.sleep(0.01)
+
+    def _state_of(self, rank: int, peer: Peer) -> str:
+        """Say what a member does: "lives", "is stopped", "has left the group" or "died"."""
+        state = peer.state()
+        progress = peer.progress(self._slots[rank]) if rank in self._slots else None
+        return "has left the group" if state == "lives" and progress and progress.closed else state
 
     def _who(self, sequence: int) -> str:
         """Say what keeps an operation from being complete, for each member of which something is known."""
         reasons = []
         for rank, peer in sorted(self.peers.items()):
-            state, progress = peer.state(), peer.progress(self._slots.get(rank, 0)) if rank in self._slots else None
+            state = self._state_of(rank, peer)
+            progress = peer.progress(self._slots[rank]) if rank in self._slots else None
             if state != "lives":
                 reasons.append(f"rank {rank} {state}")
             elif progress and progress.launched < sequence:

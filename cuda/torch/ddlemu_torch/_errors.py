@@ -13,6 +13,10 @@ class DdlemuError(_Base):  # type: ignore[misc, valid-type]
     """An operation failed. The message names the operation, the group, the sequence number and the cause."""
 
 
+class Late(DdlemuError):
+    """A time limit is over."""
+
+
 class Refused(ValueError):
     """An argument that this backend or NCCL does not support. The message says what to change."""
 

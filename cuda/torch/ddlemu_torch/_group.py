@@ -158,6 +158,7 @@ class Group:
         rank = next(i for i, m in enumerate(members) if m.group_rank == self.rank)
         current = runtime()  # raises in a forked child
         communicator = Communicator(current.library, current.process, title, members, rank)
+        communicator.busy = len(members) > 1  # it will be connected
         current.watchdog.add(communicator)
         return communicator
 

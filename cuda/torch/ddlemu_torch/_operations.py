@@ -16,7 +16,7 @@ from ._buffers import Actions, copy, join, readable, split, updatable, writable
 from ._errors import refuse
 from ._calls import Call
 from ._group import Group, Operation
-from ._types import ElementType, Reduction, element_type, reduction, same_type
+from ._types import ElementType, Reduction, element_type, reduction, reduction_name, same_type
 from ._work import Work
 
 Tensors = Sequence[torch.Tensor]
@@ -50,7 +50,7 @@ class Operations:
                 _scale(tensor, tensor, op)
                 continue
             calls.append(_calls.all_reduce(updatable(tensor, actions), kind, op))
-        signature = (name, str(opts.reduceOp), [(t.dtype, t.shape) for t in tensors])
+        signature = (name, reduction_name(opts.reduceOp), [(t.dtype, t.shape) for t in tensors])
         return self._start(name, calls, tensors, actions, opts, signature)
 
     def reduce(self, tensors: Tensors, opts: Any) -> Optional[Work]:
@@ -65,7 +65,7 @@ class Operations:
         else:
             buffer = updatable(tensor, actions) if root == self.group.rank else readable(tensor)
             calls = [_calls.reduce(buffer, buffer, kind, op, root)]
-        signature = ("reduce", op.nccl, tensor.dtype, tensor.shape, root)
+        signature = ("reduce", op.name, tensor.dtype, tensor.shape, root)
         return self._start("reduce", calls, tensors, actions, opts, signature)
 
     def reduce_scatter(self, outputs: Tensors, inputs: Sequence[Tensors], opts: Any) -> Optional[Work]:
@@ -87,7 +87,7 @@ class Operations:
         else:
             buffer = writable(output, actions)
             calls = [_calls.reduce(readable(p), buffer, kind, op, root) for root, p in enumerate(parts)]
-        return self._start(name, calls, outputs, actions, opts, (name, op.nccl, output.dtype, sizes))
+        return self._start(name, calls, outputs, actions, opts, (name, op.name, output.dtype, sizes))
 
     def reduce_scatter_single(self, output: torch.Tensor, tensor: torch.Tensor, opts: Any) -> Optional[Work]:
         """Reduce a tensor with a part for each rank. Each rank gets its own part."""
@@ -105,7 +105,7 @@ class Operations:
                 _scale(output, tensor.reshape(output.shape), op)
                 continue
             calls.append(_calls.reduce_scatter(readable(tensor), writable(output, actions), kind, op))
-        signature = (name, str(opts.reduceOp), [(t.dtype, t.numel()) for t in outputs])
+        signature = (name, reduction_name(opts.reduceOp), [(t.dtype, t.numel()) for t in outputs])
         return self._start(name, calls, outputs, actions, opts, signature)
 
     # Operations that move data.

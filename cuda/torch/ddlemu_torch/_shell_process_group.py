@@ -80,4 +80,11 @@ class DdlemuProcessGroup(Operations, dist.ProcessGroup):
     reduce_scatter_tensor_coalesced = Operations.reduce_scatter_single_coalesced
     alltoall_base = Operations.all_to_all_single
     _start_coalescing = Operations.start_coalescing
-    _end_coalescing = Operations.end_coalescing
+
+    def _end_coalescing(self, *arguments: Any) -> Optional[Work]:
+        """Start the collected operations. torch 1.13 passes the list that gets the work."""
+        work = self.end_coalescing()
+        for argument in arguments:
+            if isinstance(argument, list):
+                argument.append(work)
+        return work

@@ -19,6 +19,7 @@ class ElementType(NamedTuple):
 class Reduction(NamedTuple):
     """How NCCL reduces."""
 
+    name: str  # of c10d, such as "SUM"
     nccl: int  # ncclRedOp_t, if factor is None
     factor: Optional[torch.Tensor]  # of PREMUL_SUM, one element of the tensor's type
 
@@ -85,9 +86,9 @@ def same_type(operation: str, tensors: Sequence[torch.Tensor]) -> ElementType:
 def reduction(operation: str, op: Any, tensor: torch.Tensor) -> Reduction:
     """Return NCCL's form of a ReduceOp for tensors like this one, or refuse it."""
     kind = getattr(op, "op", op)  # an operator, or its kind
-    name = str(kind).rsplit(".", 1)[-1]
+    name = reduction_name(op)
     if kind == ReduceOp.RedOpType.PREMUL_SUM:
-        return Reduction(_SUM, _factor(operation, op, tensor))
+        return Reduction(name, _SUM, _factor(operation, op, tensor))
     code = _REDUCTIONS.get(kind)
     if code is None:
         raise refuse(operation, f"NCCL has no reduction {name}: it has SUM, PRODUCT, MIN, MAX, AVG and PREMUL_SUM")
@@ -97,7 +98,12 @@ def reduction(operation: str, op: Any, tensor: torch.Tensor) -> Reduction:
         code = _BOOL_REDUCTIONS[code]
     if tensor.is_complex() and code not in (_SUM, _AVG):
         raise refuse(operation, f"NCCL has no reduction {name} of {tensor.dtype}")
-    return Reduction(code, None)
+    return Reduction(name, code, None)
+
+
+def reduction_name(op: Any) -> str:
+    """Return the name of a ReduceOp, such as "SUM"."""
+    return str(getattr(op, "op", op)).rsplit(".", 1)[-1]
 
 
 def _factor(operation: str, op: Any, tensor: torch.Tensor) -> torch.Tensor:

@@ -50,7 +50,7 @@ class Watchdog:
     def _run(self) -> None:
         while True:
             self._asleep = True
-            busy = any(c.works or c.connecting for c in self._snapshot())
+            busy = any(c.works or c.busy for c in self._snapshot())
             if busy:
                 self._asleep = False
             self._sleep(_TICK if busy else None)
@@ -85,9 +85,9 @@ class Watchdog:
         if dead:
             since = min(self._deaths.setdefault(peer.identity.pid, now) for peer in dead)
             communicator.lost = ", ".join(f"rank {peer.rank} died" for peer in sorted(dead, key=lambda p: p.rank))
-            if communicator.connecting or now - since >= _GRACE:
+            if communicator.busy or now - since >= _GRACE:
                 communicator.purge()
-                if communicator.works or communicator.connecting:
+                if communicator.works or communicator.busy:
                     communicator.fail(communicator.lost)
             return
         if communicator.works and communicator.works[0].started < now - _TICK:

@@ -133,18 +133,25 @@ class Work(C10dWork):
         """Return a future with the output tensors. Its callbacks run in a thread of this package."""
         with self._lock:
             if self._future is None:
-                self._future = torch.futures.Future()
-                _completer.submit(self._settle)
+                ended: torch.futures.Future = torch.futures.Future()
+                # An error that set_exception sets is seen only from Python. That of a callback is seen from C++ too.
+                self._future = ended.then(self._outcome)
+                _completer.submit(lambda: self._settle(ended))
             return self._future
 
-    def _settle(self) -> None:
+    def _settle(self, ended: torch.futures.Future) -> None:
         """Wait, and complete the future."""
         try:
             self.wait()
-        except Exception as error:  # the future carries it
-            self._future.set_exception(error)
-        else:
-            self._future.set_result(self._outputs)
+        except DdlemuError as error:
+            self._error = error
+        ended.set_result(None)
+
+    def _outcome(self, _: torch.futures.Future) -> Sequence[Any]:
+        """Return the outputs of an operation that has ended, or raise its error."""
+        if self._error:
+            raise self._error
+        return self._outputs
 
     def _look(self, nanoseconds: int) -> bool:
         """Wait for the event at most this long. Return whether the operation is complete."""
