@@ -122,6 +122,9 @@ class Communicator:
         for look in itertools.count():
             self.library.check_nccl(self.library.ncclCommGetAsyncError(self._handle, ctypes.byref(state)))
             if state.value == SUCCESS:
+                # NCCL 2.22 keeps the job of a group in memory of the thread that called it, and looks at it at the next
+                # call, when this thread may have ended. Any call ends the job now.
+                self.library.check_nccl(self.library.ncclCommCount(self._handle, ctypes.byref(state)))
                 return
             if state.value != IN_PROGRESS:
                 raise DdlemuError(self.library.nccl_error(state.value, self._handle))

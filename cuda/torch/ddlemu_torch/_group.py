@@ -128,6 +128,7 @@ class Group:
 
     def communicator(self) -> Communicator:
         """Return the communicator of all ranks. The first call makes it, together with the other ranks."""
+        runtime()  # raises in a forked child
         if self._main is not None:
             return self._main
         with self._lock:
@@ -139,6 +140,7 @@ class Group:
             return self._main
 
     def _channel(self, source: int, target: int) -> Channel:
+        runtime()  # raises in a forked child
         with self._lock:
             channel = self._channels.get((source, target))
             if channel is None:
@@ -156,10 +158,9 @@ class Group:
         if self.closed:
             raise DdlemuError(f"ddlemu: group {self.name} was destroyed")
         rank = next(i for i, m in enumerate(members) if m.group_rank == self.rank)
-        current = runtime()  # raises in a forked child
-        communicator = Communicator(current.library, current.process, title, members, rank)
+        communicator = Communicator(self._runtime.library, self._runtime.process, title, members, rank)
         communicator.busy = len(members) > 1  # it will be connected
-        current.watchdog.add(communicator)
+        self._runtime.watchdog.add(communicator)
         return communicator
 
     def _communicators(self) -> List[Communicator]:

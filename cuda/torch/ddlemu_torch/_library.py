@@ -58,6 +58,7 @@ _FUNCTIONS: Dict[str, List[type]] = {
     "ncclCommInitRankConfig": [POINTER(c_void_p), c_int, UniqueId, c_int, POINTER(_Config)],
     "ncclCommDestroy": [c_void_p],
     "ncclCommAbort": [c_void_p],
+    "ncclCommCount": [c_void_p, POINTER(c_int)],
     "ncclCommGetAsyncError": [c_void_p, POINTER(c_int)],
     "ncclRedOpCreatePreMulSum": [POINTER(c_int), c_void_p, c_int, c_int, c_void_p],
     "ncclRedOpDestroy": [c_int, c_void_p],

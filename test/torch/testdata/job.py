@@ -4,6 +4,7 @@
 import datetime
 import faulthandler
 import os
+import signal
 import sys
 
 import torch
@@ -16,7 +17,8 @@ def version():
 
 
 # A program that hangs prints where, and ends.
-faulthandler.dump_traceback_later(float(os.environ.get("HANG", 80)), exit=True)
+faulthandler.register(signal.SIGALRM, chain=True)
+signal.alarm(int(os.environ.get("HANG", 80)))
 
 if version() < (2, 5):  # it does not look for backends
     import ddlemu_torch  # noqa: F401
