@@ -185,7 +185,8 @@ def workers():
     child = os.fork()
     if child == 0:
         sys.exit(0)  # with the handlers of exit
-    check(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0, "the forked child did not exit")
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    check(status == 0, "the forked child ended with", status)
     dist.barrier()
     dist.destroy_process_group()
 
