@@ -27,6 +27,7 @@ _PURGE = 16  # look for complete operations if there are more than this
 _DEATH = 0.5  # seconds in which the death of a peer is found after NCCL has noticed an error
 _STOP = 2.0  # seconds within which an aborted communicator usually stops
 _POLL = 0.0001  # seconds
+_LONGEST_PAUSE = 0.01  # seconds. A virtual clock goes on while a thread sleeps for more than 4 ms.
 _YIELDS = 20  # looks before the first pause
 
 
@@ -302,12 +303,13 @@ class Communicator:
             return
         end = time.monotonic() + limit
         for work in list(self.works):
-            while not work.query() and not self.failing and time.monotonic() < end:
-                time.sleep(_POLL)
+            work.look(max(0, int(1e9 * (end - time.monotonic()))))
         self._closed = True
         self._note()
+        pause = _POLL
         while not self.failing and time.monotonic() < end and not self._peers_are_done():
-            time.sleep(_POLL)
+            time.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
         if self.failing:
             return
         unfinished = any(not work.query() for work in self.works)

@@ -66,7 +66,7 @@ class Work(C10dWork):
             return True
         if not self._launched.is_set() or self.communicator.failing:
             return False
-        return self._look(0)
+        return self.look(0)
 
     def finish(self) -> None:
         """Note that the operation is complete."""
@@ -153,7 +153,7 @@ class Work(C10dWork):
             raise self._error
         return self._outputs
 
-    def _look(self, nanoseconds: int) -> bool:
+    def look(self, nanoseconds: int) -> bool:
         """Wait for the event at most this long. Return whether the operation is complete."""
         event = self._event
         if event is None:
@@ -184,4 +184,4 @@ class Work(C10dWork):
             elif not self._launched.is_set():
                 self._launched.wait(min(_SLICE, max(remaining, 0)) * 1e-9)
             else:
-                self._look(max(min(_SLICE, remaining), 0))
+                self.look(max(min(_SLICE, remaining), 0))

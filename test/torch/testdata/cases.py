@@ -149,6 +149,8 @@ def again():
         dist.destroy_process_group()
         del group
         gc.collect()
+        if version() < (2, 0):  # a rank that is faster would connect to the store that is about to end
+            time.sleep(1)
         counts.append((len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task"))))
     say("descriptors and threads", counts)
     check(counts[5][0] <= counts[1][0] + 2 and counts[5][1] <= counts[1][1] + 2, "a leak:", counts)
@@ -182,11 +184,12 @@ def workers():
             os._exit(0 if "was forked" in str(error) else 2)
         os._exit(3)
     check(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0, "the forked child did not get the error")
-    child = os.fork()
-    if child == 0:
-        sys.exit(0)  # with the handlers of exit
-    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    check(status == 0, "the forked child ended with", status)
+    if version() >= (2, 0):  # in 1.13 the child's exit waits for the store's thread, or crashes, with gloo too
+        child = os.fork()
+        if child == 0:
+            sys.exit(0)  # with the handlers of exit
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        check(status == 0, "the forked child ended with", status)
     dist.barrier()
     dist.destroy_process_group()
 
@@ -211,16 +214,16 @@ def threads():
 
 
 def alias():
-    """Scripts that name nccl or gloo get this backend."""
-    for name in ("nccl", "gloo"):
-        rank, size = start(name)
-        tensor = torch.ones(10)
-        dist.all_reduce(tensor, dist.ReduceOp.AVG)
-        same(tensor, torch.ones(10), name)
-        group = dist.group.WORLD
-        backend = group if version() < (2, 14) else group._get_backend(torch.device("cpu"))
-        check(type(backend).__module__.startswith("ddlemu_torch"), name, "is", type(backend))
-        dist.destroy_process_group()
+    """A script that names nccl or gloo gets this backend."""
+    name = sys.argv[2]
+    start(name)
+    tensor = torch.ones(10)
+    dist.all_reduce(tensor, dist.ReduceOp.AVG)
+    same(tensor, torch.ones(10), name)
+    group = dist.group.WORLD
+    backend = group if version() < (2, 14) else group._get_backend(torch.device("cpu"))
+    check(type(backend).__module__.startswith("ddlemu_torch"), name, "is", type(backend))
+    dist.destroy_process_group()
 
 
 if __name__ == "__main__":
