@@ -60,10 +60,7 @@ func (j job) run(t *testing.T, program string, args ...string) outcome {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
-	flags := append([]string{"run", "--nodes", "2"}, j.flags...)
-	if !slices.Contains(flags, "--profile") {
-		flags = append(flags, "--profile", "loopback")
-	}
+	flags := append([]string{"run", "--profile", "loopback", "--nodes", "2"}, j.flags...)
 	command := []string{"--", j.python, absolute(t, "launch.py"), strconv.Itoa(max(2, j.ranks)), absolute(t, program)}
 	cmd := exec.CommandContext(ctx, built.Path(t, "bin", "ddlemu"), append(append(flags, command...), args...)...)
 	cmd.Dir = t.TempDir()

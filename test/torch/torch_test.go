@@ -88,7 +88,9 @@ func TestCases(t *testing.T) {
 		for _, name := range []string{"alone", "opposite", "refusals", "leave", "again", "workers", "threads"} {
 			t.Run(name, func(t *testing.T) { job{python: python}.good(t, "cases.py", name) })
 		}
-		t.Run("ring", func(t *testing.T) { job{python: python, ranks: 3}.good(t, "cases.py", "opposite") })
+		t.Run("ring", func(t *testing.T) {
+			job{python: python, ranks: 3, flags: []string{"--nodes", "3"}}.good(t, "cases.py", "opposite")
+		})
 		for _, name := range []string{"nccl", "gloo"} {
 			t.Run("alias "+name, func(t *testing.T) {
 				job{python: python, env: []string{"DDLEMU_TORCH_ALIAS=nccl,gloo"}}.good(t, "cases.py", "alias", name)

@@ -15,7 +15,8 @@ def main():
     ranks = []
     for rank in range(count):
         variables = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": count, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
-        environment = {**os.environ, **{name: str(value) for name, value in variables.items()}}
+        # Debian's torch 2.6 and 2.14 have no libuv, and their store asks for it.
+        environment = {"USE_LIBUV": "0", **os.environ, **{name: str(value) for name, value in variables.items()}}
         ranks.append(subprocess.Popen([sys.executable, *sys.argv[2:]], env=environment))
     statuses = [rank.wait() for rank in ranks]
     sys.exit(next((s if s > 0 else 128 - s for s in statuses if s), 0))
