@@ -84,6 +84,9 @@ func (j job) good(t *testing.T, program string, args ...string) outcome {
 	if o.exit != 0 {
 		t.Fatalf("exit status %d\n%s%s", o.exit, o.stdout, o.stderr)
 	}
+	if strings.Contains(o.stderr, "Traceback") || strings.Contains(o.stderr, "Exception ignored") {
+		t.Errorf("an error was printed:\n%s", o.stderr)
+	}
 	return o
 }
 

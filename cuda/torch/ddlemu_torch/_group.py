@@ -186,7 +186,7 @@ class Group:
         end = time.monotonic() + limit
         with self._lock:
             communicators = self._communicators()
-            self._main = self._main if self.size == 1 else None
+            self._main = None
             self._channels.clear()
         for communicator in communicators:
             communicator.close(max(0.0, end - time.monotonic()))
