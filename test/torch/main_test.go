@@ -105,8 +105,26 @@ func environment(t *testing.T) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	readPrograms(t, pkg, "testdata")
 	return append(env, "DDLEMU_DIR="+filepath.Join(t.TempDir(), "fabrics"), "DDLEMU_TORCH_NCCL="+guest, "PYTHONPATH="+pkg, "OMP_NUM_THREADS=1",
 		"PYTHONDONTWRITEBYTECODE=1")
+}
+
+// readPrograms reads all files of the folders. Go then knows that the test depends on them, and does not take an earlier
+// result from its cache when one has changed.
+func readPrograms(t *testing.T, folders ...string) {
+	t.Helper()
+	for _, folder := range folders {
+		err := filepath.WalkDir(folder, func(path string, entry os.DirEntry, err error) error {
+			if err == nil && !entry.IsDir() {
+				_, err = os.ReadFile(path)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 func absolute(t *testing.T, name string) string {
