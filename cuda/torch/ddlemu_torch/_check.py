@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A debug mode: before each collective the ranks compare their calls through the store.
+
+NCCL does not notice that ranks call different operations, or with different sizes: they wait for ever, or get wrong data.
+DDLEMU_TORCH_CHECK=1 or TORCH_DISTRIBUTED_DEBUG=DETAIL switches the comparison on. Each collective then takes some
+milliseconds longer.
+"""
+
+import os
+import time
+from typing import TYPE_CHECKING, Any, List, Optional
+
+from ._communicator import Communicator
+from ._errors import DdlemuError
+
+if TYPE_CHECKING:
+    from ._group import Group, Operation
+
+_VARIABLE = "DDLEMU_TORCH_CHECK"
+
+
+def make(group: "Group") -> "Optional[Checker]":
+    """Return a checker for a group if the debug mode is on."""
+    wanted = os.environ.get(_VARIABLE, "") not in ("", "0") or os.environ.get("TORCH_DISTRIBUTED_DEBUG") == "DETAIL"
+    return Checker(group) if wanted and group.size > 1 else None
+
+
+class Checker:
+    """Compares the calls of the ranks of a group."""
+
+    def __init__(self, group: "Group") -> None:
+        self._group = group
+        self._number = 0
+
+    def compare(self, operation: "Operation", communicator: Communicator) -> None:
+        """Raise DdlemuError if this operation is not the same on all ranks."""
+        if not operation.signature:
+            return
+        self._number += 1
+        group, own = self._group, _describe(operation.signature)
+        deadline = time.monotonic() + group.seconds(operation.timeout)
+
+        def poll(missing: List[int]) -> None:
+            if time.monotonic() > deadline or communicator.failing or communicator.lost:
+                absent = ", ".join(f"rank {group.members[m].global_rank}" for m in missing)
+                self._raise(communicator, operation, f"{absent} did not call it: {communicator.lost or 'timeout'}")
+
+        group.exchange.post(f"check/{self._number}", own)
+        others = [m.group_rank for m in group.members if m.group_rank != group.rank]
+        calls = group.exchange.collect(f"check/{self._number}", others, poll)
+        if self._number > 1:  # all ranks have read those of the number before
+            group.exchange.remove(f"check/{self._number - 1}")
+        different = [f"rank {group.members[m].global_rank} called {text}" for m, text in sorted(calls.items())
+                     if text != own]
+        if different:
+            self._raise(communicator, operation, f"this rank called {own}, but {', '.join(different)}")
+
+    def _raise(self, communicator: Communicator, operation: "Operation", reason: str) -> None:
+        communicator.fail(reason, look_for_death=False)
+        raise DdlemuError(f"ddlemu: {operation.name} number {self._number} of {communicator.title}, on rank "
+                          f"{communicator.own_rank}: {reason}")
+
+
+def _describe(signature: Any) -> str:
+    """Write a signature on one line."""
+    if isinstance(signature, (tuple, list)) and not hasattr(signature, "numel"):
+        return "(" + ", ".join(_describe(item) for item in signature) + ")"
+    return str(signature)

@@ -1,0 +1,349 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A communicator of NCCL with its stream, and what happens when it fails.
+
+A communicator is made with blocking = 0: a call that would wait for a peer returns ncclInProgress. So no thread is ever
+inside a call of NCCL for long, and the communicator can be aborted.
+
+When it fails, `failing` is set first. A thread then looks for the cause, notes which operations were complete, and
+aborts. An operation whose event is signaled after that has not ended well.
+"""
+
+import ctypes
+import itertools
+import threading
+import time
+from collections import deque
+from ctypes import c_int, c_void_p
+from typing import Any, Callable, Deque, Dict, List, NamedTuple, Optional
+
+from ._errors import DdlemuError, Late
+from ._exchange import Exchange
+from ._library import IN_PROGRESS, SUCCESS, Library, UniqueId
+from ._peers import Identity, Peer, Process
+from ._work import Work
+
+_MOST_WORKS = 256  # operations that are queued. NCCL's own queue has room for more.
+_PURGE = 16  # look for complete operations if there are more than this
+_DEATH = 0.5  # seconds in which the death of a peer is found after NCCL has noticed an error
+_STOP = 2.0  # seconds within which an aborted communicator usually stops
+_POLL = 0.0001  # seconds
+_LONGEST_PAUSE = 0.01  # seconds. A virtual clock goes on while a thread sleeps for more than 4 ms.
+_YIELDS = 20  # looks before the first pause
+
+
+class Member(NamedTuple):
+    """A rank of a communicator."""
+
+    group_rank: int
+    global_rank: int
+
+
+class Communicator:
+    """A communicator of some ranks of a group. Safe for concurrent use."""
+
+    def __init__(self, library: Library, process: Process, title: str, members: List[Member], rank: int) -> None:
+        self.library = library
+        self.title = title  # such as "group 0" or "the pair 0 to 1 of group 0", for messages
+        self.members = members  # by their rank in the communicator
+        self.rank = rank
+        self.own_rank = members[rank].global_rank
+        self.works: Deque[Work] = deque()
+        self.launches = 0
+        self.busy = False  # it is being made, or NCCL is being called
+        self.failing = False
+        self.lost = ""  # set by the watchdog, such as "rank 1 died"
+        self.peers: Dict[int, Peer] = {}  # by global rank, without this process
+        self._slots: Dict[int, int] = {}  # the peers' slots, by global rank
+        self._process = process
+        self._slot = process.board.take()
+        self._completions = 0
+        self._uncounted = False  # there were operations that are not counted
+        self._handle: Optional[c_void_p] = None
+        self._stream: Optional[c_void_p] = None
+        self._events: List[c_void_p] = []
+        self._lock = threading.Lock()  # held while NCCL is called
+        self._state = threading.Lock()  # of failing and of the counters
+        self._cause = ""
+        self._diagnosed = threading.Event()
+        self._stopped = threading.Event()
+        self._closed = False
+
+    # Making it.
+
+    def connect(self, exchange: Exchange, name: str, device: int, deadline: float) -> None:
+        """Make the communicator together with the other members, who call this with the same name."""
+        try:
+            self._initialise(self._meet(exchange, name, deadline), device, deadline)
+        except DdlemuError as error:
+            self.fail(str(error), look_for_death=not isinstance(error, Late))
+            self.await_stop()
+            raise DdlemuError(f"ddlemu: make the communicator of {self.title}, on rank {self.own_rank}: "
+                              f"{self.cause()}") from None
+        finally:
+            self.busy = False
+
+    def _meet(self, exchange: Exchange, name: str, deadline: float) -> UniqueId:
+        """Learn who the other members are. Return the unique id, which the first member makes."""
+
+        def collect(key: str) -> Dict[int, str]:
+            found = exchange.collect(key, [m.group_rank for m in others], poll)
+            return {m.global_rank: found[m.group_rank] for m in others}
+
+        def poll(missing: List[int]) -> None:
+            self._raise_if_hopeless([m.global_rank for m in others if m.group_rank in missing], deadline)
+
+        others = [m for i, m in enumerate(self.members) if i != self.rank]
+        self.peers = {rank: self._process.peer(Identity.from_json(text)) for rank, text in collect("process").items()}
+        own = self.library.unique_id().to_bytes().hex() if self.rank == 0 else ""
+        exchange.post(name, f"{self._slot} {own}")
+        values = {rank: text.split(" ") for rank, text in collect(name).items()}
+        self._slots = {rank: int(slot) for rank, (slot, _) in values.items()}
+        return UniqueId.from_buffer_copy(bytes.fromhex(own or values[self.members[0].global_rank][1]))
+
+    def _raise_if_hopeless(self, missing: List[int], deadline: float) -> None:
+        """Raise if members that have not come need not be waited for any longer."""
+        self._raise_if_failing()
+        if time.monotonic() > deadline:
+            absent = ", ".join(f"rank {rank}" for rank in missing)
+            raise Late(f"timeout: {absent} did not come")
+
+    def _initialise(self, unique_id: UniqueId, device: int, deadline: float) -> None:
+        lib = self.library
+        with self._lock:
+            lib.check_cuda(lib.cudaSetDevice(device))
+            self._handle = c_void_p()
+            self.call(lib.ncclCommInitRankConfig, ctypes.byref(self._handle), len(self.members), unique_id, self.rank,
+                      ctypes.byref(lib.non_blocking_config()))
+            self._settle(deadline)
+            self._stream = lib.new_stream()
+
+    def _settle(self, deadline: float) -> None:
+        """Wait while NCCL is in progress. The caller holds the lock."""
+        state = c_int()
+        for look in itertools.count():
+            self.library.check_nccl(self.library.ncclCommGetAsyncError(self._handle, ctypes.byref(state)))
+            if state.value == SUCCESS:
+                # NCCL 2.22 keeps the job of a group in memory of the thread that called it, and looks at it at the next
+                # call, when this thread may have ended. Any call ends the job now.
+                self.library.check_nccl(self.library.ncclCommCount(self._handle, ctypes.byref(state)))
+                return
+            if state.value != IN_PROGRESS:
+                raise DdlemuError(self.library.nccl_error(state.value, self._handle))
+            self._raise_if_failing()
+            if time.monotonic() > deadline:
+                raise Late("timeout: NCCL could not connect the ranks" + self._who(self.launches + 1))
+            time.sleep(0 if look < _YIELDS else _POLL)
+
+    # Using it.
+
+    def launch(self, work: Work, call: Callable[[c_void_p, c_void_p], Any], counted: bool = True) -> None:
+        """Let call start an operation; it gets NCCL's handle and the stream. Raise DdlemuError if that fails.
+
+        An operation in which not all members take part is not counted.
+        """
+        self._make_room()
+        try:
+            with self._lock:
+                self._raise_if_failing()
+                self.busy = True
+                event = self._events.pop() if self._events else self.library.new_event()
+                if counted:
+                    self.launches += 1
+                    work.sequence = self.launches
+                    self._note()
+                else:
+                    self._uncounted = True
+                call(self._handle, self._stream)
+                # NCCL connects to a peer at the first send or receive. It may return ncclSuccess before it has.
+                self._settle(work.started + work.limit)
+                self.library.check_cuda(self.library.cudaEventRecord(event, self._stream))
+                self.works.append(work)
+                work.launched(event)
+        except DdlemuError as error:
+            self.fail(str(error), look_for_death=not isinstance(error, Late))
+            self.await_stop()
+            raise work.error() from None
+        finally:
+            self.busy = False
+
+    def _raise_if_failing(self) -> None:
+        if self.failing or self.lost:
+            raise DdlemuError(self.lost or self.cause())
+
+    def rank_of(self, group_rank: int) -> int:
+        """Return the rank in this communicator of a rank of the group."""
+        return next(i for i, member in enumerate(self.members) if member.group_rank == group_rank)
+
+    def call(self, function: Callable[..., int], *arguments: Any) -> None:
+        """Call a function of NCCL and raise DdlemuError if it fails."""
+        code = function(*arguments)
+        if code not in (SUCCESS, IN_PROGRESS):
+            raise DdlemuError(self.library.nccl_error(code, self._handle))
+
+    def _make_room(self) -> None:
+        if len(self.works) <= _PURGE:
+            return
+        self.purge()
+        while len(self.works) >= _MOST_WORKS and not self.failing:
+            self.works[0].wait()
+
+    def purge(self) -> None:
+        """Complete the works that have ended, in their order."""
+        for work in list(self.works):
+            if not work.query():
+                return
+
+    def completed(self, sequence: int, event: c_void_p) -> None:
+        """Note that an operation is complete. Its event can be used again."""
+        with self._state:
+            self._completions = max(self._completions, sequence)
+            self._events.append(event)
+            while self.works and self.works[0].complete:
+                self.works.popleft()
+        self._note()
+
+    def check(self) -> None:
+        """Fail if NCCL has noticed an error since the last call, or if an operation is not complete in time."""
+        if self._lock.acquire(blocking=False):  # else a thread calls NCCL, and will notice
+            try:
+                state = c_int()
+                if self._handle and not self.failing:
+                    self.library.ncclCommGetAsyncError(self._handle, ctypes.byref(state))
+                error = self.library.nccl_error(state.value, self._handle) if state.value not in (SUCCESS, IN_PROGRESS) else ""
+            finally:
+                self._lock.release()
+            if error:
+                self.fail(error)
+        for work in list(self.works):
+            if work.overdue() and not work.query():
+                self.fail_late(work)
+                return
+
+    def _note(self) -> None:
+        self._process.board.write(self._slot, self.launches, self._completions, self._closed)
+
+    # When it fails.
+
+    def fail(self, cause: str, look_for_death: bool = True) -> None:
+        """Abort the communicator. With look_for_death, the death of a member is the cause if one has died."""
+        with self._state:
+            if self.failing:
+                return
+            self.failing = True
+        threading.Thread(target=self._abort, args=(cause, look_for_death), name="ddlemu-abort", daemon=True).start()
+
+    def fail_late(self, work: Work) -> None:
+        """Abort the communicator because a work is not complete in time."""
+        self.fail(f"timeout: it is not complete after {work.limit:.3g} s{self._who(work.sequence)}", look_for_death=False)
+
+    def cause(self) -> str:
+        """Return why the communicator has failed."""
+        self._diagnosed.wait()
+        return self._cause
+
+    def await_stop(self) -> None:
+        """Wait until no operation of a failed communicator touches memory any more. Usually this takes milliseconds."""
+        self._diagnosed.wait()
+        self._stopped.wait(_STOP)
+
+    def _abort(self, cause: str, look_for_death: bool) -> None:
+        for work in list(self.works):
+            if work.ended_before_failure():
+                work.finish()
+        dead = self._find_dead(_DEATH if look_for_death else 0)
+        self._cause = f"{dead} ({cause})" if dead and dead != cause else cause
+        self._diagnosed.set()
+        locked = self._lock.acquire(timeout=_STOP)  # a call of NCCL that does not return is ended by the abort
+        handle, self._handle = self._handle, None
+        if locked:
+            self._lock.release()
+        if handle:
+            self.library.ncclCommAbort(handle)
+        self.works.clear()
+        self._release()
+        self._stopped.set()
+
+    def _find_dead(self, limit: float) -> str:
+        """Return which members are gone, such as "rank 1 died", or an empty string if none goes within the limit."""
+        end = time.monotonic() + limit
+        while True:
+            gone = [f"rank {rank} {state}" for rank, peer in sorted(self.peers.items())
+                    for state in [self._state_of(rank, peer)] if state in ("died", "has left the group")]
+            if gone or time.monotonic() > end:
+                return ", ".join(gone)
+            time.sleep(0.01)
+
+    def _state_of(self, rank: int, peer: Peer) -> str:
+        """Say what a member does: "lives", "is stopped", "has left the group" or "died"."""
+        state = peer.state()
+        progress = peer.progress(self._slots[rank]) if rank in self._slots else None
+        return "has left the group" if state == "lives" and progress and progress.closed else state
+
+    def _who(self, sequence: int) -> str:
+        """Say what keeps an operation from being complete, for each member of which something is known."""
+        reasons = []
+        for rank, peer in sorted(self.peers.items()):
+            state = self._state_of(rank, peer)
+            progress = peer.progress(self._slots[rank]) if rank in self._slots else None
+            if state != "lives":
+                reasons.append(f"rank {rank} {state}")
+            elif progress and progress.launched < sequence:
+                last = f"its last call is number {progress.launched}" if progress.launched else "it has made no call"
+                reasons.append(f"rank {rank} has not called it ({last})")
+        if not reasons and self._slots:
+            reasons.append("all ranks have called it")
+        return "".join(f"; {reason}" for reason in reasons)
+
+    # Its end.
+
+    def close(self, limit: float) -> None:
+        """Destroy the communicator. Wait at most limit seconds until the peers have what this process has sent."""
+        if self.failing:
+            self.await_stop()
+            return
+        end = time.monotonic() + limit
+        for work in list(self.works):
+            work.look(max(0, int(1e9 * (end - time.monotonic()))))
+        self._closed = True
+        self._note()
+        pause = _POLL
+        while not self.failing and time.monotonic() < end and not self._peers_are_done():
+            time.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+        if self.failing:
+            return
+        unfinished = any(not work.query() for work in self.works)
+        with self._state:
+            if self.failing:
+                return
+            self.failing, self._cause = True, "the process group was destroyed"
+        self._diagnosed.set()
+        dead = any(peer.state() == "died" for peer in self.peers.values())
+        with self._lock:
+            handle, self._handle = self._handle, None
+            if handle:
+                (self.library.ncclCommAbort if dead or unfinished else self.library.ncclCommDestroy)(handle)
+            self._release()
+        self._stopped.set()
+
+    def _peers_are_done(self) -> bool:
+        """Return whether no peer needs anything from this process any more."""
+        for rank, slot in self._slots.items():
+            peer = self.peers[rank]
+            progress = peer.progress(slot)
+            done = progress is None or progress.closed or (progress.completed >= self.launches and not self._uncounted)
+            if not done and peer.state() != "died":
+                return False
+        return True
+
+    def _release(self) -> None:
+        """Free what belongs to the communicator, which NCCL no longer uses."""
+        for event in self._events:
+            self.library.cudaEventDestroy(event)
+        self._events.clear()
+        if self._stream:
+            self.library.cudaStreamDestroy(self._stream)
+            self._stream = None
+        self._closed = True
+        self._note()
+        self._process.board.give_back(self._slot)

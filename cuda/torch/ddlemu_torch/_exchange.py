@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the ranks of a group tell each other through the store of the group.
+
+A rank never blocks in the store: it asks again and again, so that it notices its time limit and the death of a peer.
+"""
+
+import time
+from typing import Any, Callable, Dict, List
+
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.0005, 0.01  # seconds
+
+
+class Exchange:
+    """Values by name and rank. The names are those of one generation of a group."""
+
+    def __init__(self, store: Any, prefix: str, rank: int) -> None:
+        self._store = store
+        self._prefix = prefix
+        self._rank = rank
+
+    def post(self, name: str, value: str) -> None:
+        """Set this rank's value of a name."""
+        key = self._key(name, self._rank)
+        self._store.set(key, value)
+        self._store.add(f"{key}/posted", 1)
+
+    def posted(self, name: str, rank: int) -> bool:
+        """Return whether a rank has set its value. Every kind of store of every torch can add without blocking."""
+        return self._store.add(f"{self._key(name, rank)}/posted", 0) > 0
+
+    def get(self, name: str, rank: int) -> str:
+        """Return the value that a rank has set."""
+        return bytes(self._store.get(self._key(name, rank))).decode()
+
+    def remove(self, name: str) -> None:
+        """Remove this rank's value."""
+        key = self._key(name, self._rank)
+        self._store.delete_key(key)
+        self._store.delete_key(f"{key}/posted")
+
+    def collect(self, name: str, ranks: List[int], poll: Callable[[List[int]], None]) -> Dict[int, str]:
+        """Return the values of the ranks. While some are missing, poll is called with these; it may raise."""
+        values: Dict[int, str] = {}
+        pause = _FIRST_PAUSE
+        missing = list(ranks)
+        while True:
+            for rank in list(missing):
+                if self.posted(name, rank):
+                    values[rank] = self.get(name, rank)
+                    missing.remove(rank)
+            if not missing:
+                return values
+            poll(missing)
+            time.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+    def _key(self, name: str, rank: int) -> str:
+        return f"ddlemu/{self._prefix}/{name}/{rank}"

@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A process group: its communicators, and how an operation is started on them."""
+
+import threading
+import time
+from collections import Counter
+from ctypes import c_void_p
+from datetime import timedelta
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
+
+from . import _check
+from ._calls import Call
+from ._channel import Channel
+from ._communicator import Communicator, Member
+from ._errors import DdlemuError, refuse
+from ._exchange import Exchange
+from ._runtime import announce, check_gpu, runtime, was_forked
+from ._work import Work
+
+_DESTROY_LIMIT = 10.0  # seconds that destroy_process_group waits until peers have what was sent to them
+
+# How often this process has made a group with this name. The ranks of a group make it equally often, so they can use one
+# store for all of these groups.
+_generations: "Counter[str]" = Counter()
+
+
+class Operation(NamedTuple):
+    """An operation that is to be started."""
+
+    name: str
+    calls: Sequence[Call]  # if there are several, they are one group of NCCL
+    outputs: Sequence[Any]  # the value of the work's future
+    actions: Sequence[Callable[[], None]] = ()  # are called once when it is complete
+    timeout: Optional[timedelta] = None
+    signature: Tuple[Any, ...] = ()  # is the same on all ranks; empty if not all ranks take part
+
+
+class Group:
+    """The communicators of a process group, which are made when they are first used. Safe for concurrent use."""
+
+    def __init__(self, store: Any, rank: int, size: int, timeout: timedelta, name: str, global_ranks: Sequence[int],
+                 own_rank: int) -> None:
+        self.rank, self.size, self.name = rank, size, name
+        self.timeout = timeout.total_seconds()
+        self.members = [Member(i, r) for i, r in enumerate(global_ranks)]
+        self.closed = False
+        if not global_ranks:
+            self.members = [Member(i, i) for i in range(size)]
+            announce(rank, size)
+        self._runtime = runtime()
+        self._lock = threading.RLock()
+        self._main: Optional[Communicator] = None
+        self._channels: Dict[Tuple[int, int], Channel] = {}
+        self._batch: Optional[Batch] = None
+        self._store = store
+        generation = _generations[name]
+        _generations[name] += 1
+        self.exchange = Exchange(store, f"{name}/{generation}", rank)
+        self.check = _check.make(self)
+        if size > 1:
+            check_gpu(own_rank)
+            self.exchange.post("process", self._runtime.process.identity(own_rank).to_json())
+        self._gpu = own_rank
+        self._runtime.groups.add(self)
+
+    # Starting operations.
+
+    def start(self, operation: Operation) -> Optional[Work]:
+        """Start an operation of all ranks of the group. In a batch there is no work yet."""
+        if self._batch:
+            return self._batch.add(operation)
+        communicator = self.communicator()
+        work = self._work(communicator, operation)
+        if self.check:
+            self.check.compare(operation, communicator)
+        communicator.launch(work, lambda handle, stream: run(operation.calls, communicator, handle, stream),
+                            counted=bool(operation.signature))
+        self._runtime.watchdog.wake()
+        return work
+
+    def start_pair(self, operation: Operation, source: int, target: int) -> Optional[Work]:
+        """Start an operation between two ranks of the group, of which this is one."""
+        if self._batch:
+            return self._batch.add(operation)
+        channel = self._channel(source, target)
+        communicator = channel.communicator
+        work = self._work(communicator, operation)
+        channel.start(work, lambda handle, stream: run(operation.calls, communicator, handle, stream))
+        self._runtime.watchdog.wake()
+        return work
+
+    def finish_alone(self, operation: str, outputs: Sequence[Any]) -> Work:
+        """Return the work of an operation that is complete, as those of a group of one rank are."""
+        work = Work(self.communicator(), operation, outputs, self.timeout)
+        work.launched(None)
+        return work
+
+    def start_batch(self) -> None:
+        """From now on, collect operations instead of starting them."""
+        if self._batch:
+            raise refuse("start_coalescing", "the operations of another block are not started yet: end it first")
+        self._batch = Batch()
+
+    def end_batch(self) -> Work:
+        """Start the operations that were collected, as one group of NCCL."""
+        batch, self._batch = self._batch, None
+        if batch is None or not batch.operations:
+            return self.finish_alone("end_coalescing", [])
+        return self.start(batch.operation())
+
+    def _work(self, communicator: Communicator, operation: Operation) -> Work:
+        work = Work(communicator, operation.name, operation.outputs, self.seconds(operation.timeout))
+        work.keep(operation.calls)
+        for action in operation.actions:
+            work.when_complete(action)
+        return work
+
+    def sequence(self) -> int:
+        """Return how many collectives this rank has started."""
+        return self._main.launches if self._main else 0
+
+    def seconds(self, timeout: Optional[timedelta]) -> float:
+        """Return a timeout of an operation's options, or the group's if that is not set."""
+        seconds = timeout.total_seconds() if timeout is not None else 0
+        return seconds if seconds > 0 else self.timeout
+
+    # Communicators.
+
+    def communicator(self) -> Communicator:
+        """Return the communicator of all ranks. The first call makes it, together with the other ranks."""
+        runtime()  # raises in a forked child
+        if self._main is not None:
+            return self._main
+        with self._lock:
+            if self._main is None:
+                communicator = self._new(f"group {self.name}", self.members)
+                if self.size > 1:
+                    communicator.connect(self.exchange, "all", self._gpu, time.monotonic() + self.timeout)
+                self._main = communicator
+            return self._main
+
+    def _channel(self, source: int, target: int) -> Channel:
+        runtime()  # raises in a forked child
+        with self._lock:
+            channel = self._channels.get((source, target))
+            if channel is None:
+                name = f"pair/{source}/{target}"
+                communicator = self._new(f"the pair {self.members[source].global_rank} to "
+                                         f"{self.members[target].global_rank} of group {self.name}",
+                                         [self.members[source], self.members[target]])
+                deadline = time.monotonic() + self.timeout
+                channel = Channel(communicator,
+                                  lambda: communicator.connect(self.exchange, name, self._gpu, deadline))
+                self._channels[source, target] = channel
+            return channel
+
+    def _new(self, title: str, members: List[Member]) -> Communicator:
+        if self.closed:
+            raise DdlemuError(f"ddlemu: group {self.name} was destroyed")
+        rank = next(i for i, m in enumerate(members) if m.group_rank == self.rank)
+        communicator = Communicator(self._runtime.library, self._runtime.process, title, members, rank)
+        communicator.busy = len(members) > 1  # it will be connected
+        self._runtime.watchdog.add(communicator)
+        return communicator
+
+    def _communicators(self) -> List[Communicator]:
+        main = [self._main] if self._main else []
+        return main + [channel.communicator for channel in list(self._channels.values())]
+
+    # The end.
+
+    def abort(self) -> None:
+        """Abort all operations that are in flight. The group cannot be used any more."""
+        self.closed = True
+        if was_forked():
+            return
+        for communicator in self._communicators():
+            communicator.fail("the process group was aborted", look_for_death=False)
+        self.close(0)
+
+    def close(self, limit: float = _DESTROY_LIMIT) -> None:
+        """Destroy the communicators. Wait at most limit seconds until peers have what this rank has sent."""
+        if was_forked():
+            return
+        self.closed = True
+        end = time.monotonic() + limit
+        with self._lock:
+            communicators = self._communicators()
+            self._main = None
+            self._channels.clear()
+        for communicator in communicators:
+            communicator.close(max(0.0, end - time.monotonic()))
+            self._runtime.watchdog.remove(communicator)
+
+
+class Batch:
+    """Operations that are started together."""
+
+    def __init__(self) -> None:
+        self.operations: List[Operation] = []
+
+    def add(self, operation: Operation) -> None:
+        """Add an operation. It has no work of its own."""
+        self.operations.append(operation)
+
+    def operation(self) -> Operation:
+        """Return all as one operation."""
+        ops = self.operations
+        timeouts = [op.timeout for op in ops if op.timeout is not None]
+        return Operation(
+            name="coalesced " + ", ".join(sorted({op.name for op in ops})),
+            calls=[call for op in ops for call in op.calls],
+            outputs=[output for op in ops for output in op.outputs],
+            actions=[action for op in ops for action in op.actions],
+            timeout=max(timeouts) if timeouts else None,
+            signature=tuple(op.signature for op in ops if op.signature),
+        )
+
+
+def run(calls: Sequence[Call], communicator: Communicator, handle: c_void_p, stream: c_void_p) -> None:
+    """Make the calls, as one group of NCCL if there are several."""
+    if len(calls) <= 1:
+        for call in calls:
+            call(communicator, handle, stream)
+        return
+    library = communicator.library
+    communicator.call(library.ncclGroupStart)
+    try:
+        for call in calls:
+            call(communicator, handle, stream)
+    finally:
+        communicator.call(library.ncclGroupEnd)

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Makes the backend known to torch.distributed."""
+
+import os
+from typing import Any, Tuple
+
+import torch
+
+BACKEND = "ddlemu"
+_OLDEST = (1, 13)
+_FIRST_WITH_BACKENDS = (2, 14)
+_registered = False
+
+
+def version() -> Tuple[int, int]:
+    """Return the version of torch, such as (2, 6)."""
+    major, minor = torch.__version__.split(".")[:2]
+    return int(major), int(minor)
+
+
+def register() -> None:
+    """Register the backend, once per process. torch calls it when it is imported (entry point torch.backends)."""
+    global _registered
+    if _registered:
+        return
+    if version() < _OLDEST:
+        raise RuntimeError(f"ddlemu: torch {torch.__version__} is too old: the backend needs torch 1.13 or later")
+    if not torch.distributed.is_available():
+        raise RuntimeError("ddlemu: this torch was built without torch.distributed: install one that has it")
+    _registered = True
+    from . import _alias
+
+    register_name(BACKEND)
+    _alias.apply(os.environ.get(_alias.VARIABLE, ""))
+
+
+def register_name(name: str) -> None:
+    """Register the backend under a name."""
+    from torch.distributed import Backend
+
+    if version() >= (2, 0):
+        Backend.register_backend(name, create, extended_api=True, devices=["cpu"])
+    else:
+        Backend.register_backend(name, create, extended_api=True)
+
+
+def create(options: Any, backend_options: Any) -> Any:
+    """Make the backend of a group. torch.distributed calls it."""
+    import torch.distributed as dist
+
+    from ._group import Group
+
+    ranks = list(options.global_ranks_in_group)
+    own = dist.get_rank() if ranks else options.group_rank
+    group = Group(options.store, options.group_rank, options.group_size, options.timeout, options.group_id, ranks, own)
+    if version() >= _FIRST_WITH_BACKENDS:
+        from ._shell_backend import DdlemuBackend
+
+        return DdlemuBackend(group)
+    from ._shell_process_group import DdlemuProcessGroup
+
+    return DdlemuProcessGroup(group)

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What all groups of a process share, and what happens to it at fork and at exit."""
+
+import atexit
+import os
+import threading
+import weakref
+from typing import TYPE_CHECKING, Optional
+
+from . import _completer
+from ._errors import DdlemuError
+from ._library import Library, library
+from ._peers import Process
+from ._watchdog import Watchdog
+
+if TYPE_CHECKING:
+    from ._group import Group
+
+_GPUS_VARIABLE = "DDLEMU_SOFT_GPUS"
+_DEFAULT_GPUS = 8
+_EXIT_LIMIT = 5.0  # seconds that the end of the process waits until peers have what was sent to them
+
+
+class Runtime:
+    """NCCL, this process and its watchdog."""
+
+    def __init__(self) -> None:
+        self.library: Library = library()
+        self.process = Process()
+        self.watchdog = Watchdog(self.process)
+        self.groups: "weakref.WeakSet[Group]" = weakref.WeakSet()
+
+
+_lock = threading.Lock()
+_runtime: Optional[Runtime] = None
+_forked = False
+
+
+def runtime() -> Runtime:
+    """Return the runtime, which the first call makes."""
+    global _runtime
+    if _forked:
+        raise DdlemuError("ddlemu: this process was forked after torch.distributed was initialised, and cannot use it: "
+                          "start the process by spawn or exec")
+    with _lock:
+        if _runtime is None:
+            _runtime = Runtime()
+            atexit.register(_close_all)
+        return _runtime
+
+
+def was_forked() -> bool:
+    """Return whether this process is a forked child of one that had a runtime."""
+    return _forked
+
+
+def announce(rank: int, size: int) -> None:
+    """Set what the plugin and the software CUDA read when the first communicator is made, unless it is set."""
+    os.environ.setdefault("RANK", str(rank))
+    os.environ.setdefault("WORLD_SIZE", str(size))
+    if size > _DEFAULT_GPUS:
+        os.environ.setdefault(_GPUS_VARIABLE, str(size))
+
+
+def check_gpu(rank: int) -> None:
+    """Raise if there is no software GPU for a global rank."""
+    count = runtime().library.device_count()
+    if rank >= count:
+        raise DdlemuError(f"ddlemu: rank {rank} needs the software GPU {rank}, but there are {count}: set "
+                          f"{_GPUS_VARIABLE} to the number of ranks, at most 32, and leave CUDA_VISIBLE_DEVICES unset")
+
+
+def _close_all() -> None:
+    if _runtime is not None:
+        for group in list(_runtime.groups):
+            group.close(_EXIT_LIMIT)
+
+
+def _after_fork() -> None:
+    global _runtime, _forked, _lock
+    _lock = threading.Lock()
+    if _runtime is not None:
+        atexit.unregister(_close_all)
+        _forked = True
+    _completer.forget()
+
+
+os.register_at_fork(after_in_child=_after_fork)

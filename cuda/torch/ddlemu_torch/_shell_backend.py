@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The backend for torch 2.14 and later."""
+
+from datetime import timedelta
+from typing import Any, List, Optional
+
+from torch._C._distributed_c10d import Backend
+
+from ._group import Group
+from ._operations import Operations
+
+
+class DdlemuBackend(Operations, Backend):
+    """A backend over NCCL on the software CUDA. c10d's process group in C++ calls its methods by their names."""
+
+    def __init__(self, group: Group) -> None:
+        Backend.__init__(self, group.rank, group.size)
+        self.group = group
+        self._options = Backend.Options("ddlemu", timedelta(seconds=group.timeout))
+
+    def getBackendName(self) -> str:
+        """Return "ddlemu"."""
+        return "ddlemu"
+
+    @property
+    def options(self) -> Any:
+        """The options with which the group was made."""
+        return self._options
+
+    @property
+    def supports_coalescing(self) -> bool:
+        """Say that operations can be started as one group of NCCL."""
+        return True
+
+    @property
+    def supports_splitting(self) -> bool:
+        """Say that split_group works."""
+        return True
+
+    def split(self, store: Any, ranks: List[int], opts: Any) -> Optional["DdlemuBackend"]:
+        """Return the backend of a new group of some ranks of this one, or None if this rank is not in it."""
+        if self.group.rank not in ranks:
+            return None
+        members = [self.group.members[r].global_rank for r in ranks]
+        name = getattr(opts, "group_name", "") or f"{self.group.name}/{'-'.join(map(str, members))}"
+        timeout = getattr(opts, "_timeout", timedelta(seconds=self.group.timeout))
+        return DdlemuBackend(Group(store, ranks.index(self.group.rank), len(ranks), timeout, name, members,
+                                   self.group.members[self.group.rank].global_rank))
+
+    def perform_nocolor_split(self, device: Any) -> None:
+        """Do nothing: a new group needs only its own ranks."""
+
+    def eager_connect_single_device(self, device: Any) -> None:
+        """Make the communicator now."""
+        self.group.communicator()
+
+    def set_timeout(self, timeout: timedelta) -> None:
+        """Set the time limit of the operations that follow."""
+        self.group.timeout = timeout.total_seconds()
+
+    def abort(self) -> None:
+        """Abort all operations that are in flight."""
+        self.group.abort()
+
+    def shutdown(self) -> None:
+        """Destroy the communicators."""
+        self.group.close()
+
+    def _get_sequence_number_for_group(self) -> int:
+        return self.group.sequence()
+
+    def _set_sequence_number_for_group(self) -> None:
+        """Do nothing: all ranks begin with 0."""

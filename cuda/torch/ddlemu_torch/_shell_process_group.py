@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The backend for torch below 2.14, where a backend in Python has to be a whole process group."""
+
+from collections import deque
+from datetime import timedelta
+from typing import Any, Deque, Optional
+
+import torch.distributed as dist
+
+from ._group import Group
+from ._operations import Operations
+from ._work import Work
+
+_KEPT_WORKS = 4096
+
+
+class DdlemuProcessGroup(Operations, dist.ProcessGroup):
+    """A process group over NCCL on the software CUDA. torch.distributed finds its methods by their names."""
+
+    def __init__(self, group: Group) -> None:
+        dist.ProcessGroup.__init__(self, group.rank, group.size)
+        self.group = group
+        self._name, self._description = group.name, "undefined"
+        # Callers in C++ keep only the C++ half of a work. Its Python half must outlive their wait.
+        self._works: Deque[Work] = deque(maxlen=_KEPT_WORKS)
+
+    def _start(self, *arguments: Any) -> Optional[Work]:
+        work = super()._start(*arguments)
+        if work is not None:
+            self._works.append(work)
+        return work
+
+    def getBackendName(self) -> str:
+        """Return "ddlemu"."""
+        return "ddlemu"
+
+    def _set_group_name(self, name: str) -> None:
+        self._name = name
+
+    def _set_group_desc(self, description: str) -> None:
+        self._description = description
+
+    @property
+    def group_name(self) -> str:
+        """The name that torch.distributed has given to the group."""
+        return self._name
+
+    @property
+    def group_desc(self) -> str:
+        """The description that the program has given to the group."""
+        return self._description
+
+    def set_timeout(self, timeout: timedelta) -> None:
+        """Set the time limit of the operations that follow."""
+        self.group.timeout = timeout.total_seconds()
+
+    def abort(self) -> None:
+        """Abort all operations that are in flight."""
+        self.group.abort()
+
+    def shutdown(self) -> None:
+        """Destroy the communicators."""
+        self.group.close()
+
+    def __del__(self) -> None:
+        group = getattr(self, "group", None)
+        if group is not None:
+            group.close()
+
+    def _get_sequence_number_for_group(self) -> int:
+        return self.group.sequence()
+
+    def _set_sequence_number_for_group(self) -> None:
+        """Do nothing: all ranks begin with 0."""
+
+    # Older names.
+    _allgather_base = Operations.all_gather_single
+    allgather_into_tensor_coalesced = Operations.all_gather_single_coalesced
+    _reduce_scatter_base = Operations.reduce_scatter_single
+    reduce_scatter_tensor_coalesced = Operations.reduce_scatter_single_coalesced
+    alltoall_base = Operations.all_to_all_single
+    _start_coalescing = Operations.start_coalescing
+
+    def _end_coalescing(self, *arguments: Any) -> Optional[Work]:
+        """Start the collected operations. torch 1.13 passes the list that gets the work."""
+        work = self.end_coalescing()
+        for argument in arguments:
+            if isinstance(argument, list):
+                argument.append(work)
+        return work

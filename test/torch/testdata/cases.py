@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Cases that need a job of their own. The argument names one."""
+
+import gc
+import os
+import sys
+import threading
+import time
+
+import torch
+import torch.distributed as dist
+from job import check, same, say, start, version
+
+
+kept = []
+
+
+def alone():
+    """A group of one rank, of which the backend does all itself."""
+    rank, _ = start()
+    group = [dist.new_group([r]) for r in range(dist.get_world_size())][rank]
+    data = torch.arange(12.0).reshape(4, 3)
+    for op in (dist.ReduceOp.SUM, dist.ReduceOp.AVG, dist.ReduceOp.MAX):
+        tensor = data.clone()
+        dist.all_reduce(tensor, op, group=group)
+        same(tensor, data, "all_reduce")
+    outputs = [torch.empty(4, 3)]
+    dist.all_gather(outputs, data, group=group)
+    same(outputs[0], data, "all_gather")
+    output = torch.empty(4, 3)
+    dist.reduce_scatter(output, [data], group=group)
+    same(output, data, "reduce_scatter")
+    dist.all_to_all_single(output.zero_(), data, group=group)
+    same(output, data, "all_to_all_single")
+    dist.all_to_all([output.zero_()], [data], group=group)
+    same(output, data, "all_to_all")
+    dist.scatter(output.zero_(), [data], rank, group=group)
+    same(output, data, "scatter")
+    outputs = [torch.zeros(3, 4).t()]
+    dist.gather(data, outputs, rank, group=group)
+    same(outputs[0].contiguous(), data, "gather")
+    if version() >= (2, 0):
+        dist.all_reduce(tensor := data.clone(), dist._make_nccl_premul_sum(0.5), group=group)
+        same(tensor, data * 0.5, "PREMUL_SUM")
+    same(dist.all_reduce(data.clone(), group=group, async_op=True).get_future().wait()[0], data, "future")
+    objects = [None]
+    dist.all_gather_object(objects, "x", group=group)
+    check(objects == ["x"], "all_gather_object", objects)
+    dist.barrier(group)
+    dist.barrier()
+    dist.destroy_process_group()
+    kept.append(group)  # lives until the handlers of exit run
+
+
+def opposite():
+    """Both ranks send 32 MB to each other, without a batch, and three ranks or more in a ring."""
+    rank, size = start()
+    count = 8 << 20
+    for _ in range(2):
+        received = torch.empty(count)
+        works = [dist.isend(torch.full((count,), float(rank)), (rank + 1) % size), dist.irecv(received, (rank - 1) % size)]
+        for work in works:
+            work.wait()
+        same(received, torch.full((count,), float((rank - 1) % size)), "opposite sends")
+    # Several sends before the receiver's first receive.
+    works = [dist.isend(torch.full((1000,), float(i)), (rank + 1) % size) for i in range(20)]
+    time.sleep(0.2)
+    for i in range(20):
+        tensor = torch.empty(1000)
+        dist.recv(tensor, (rank - 1) % size)
+        same(tensor, torch.full((1000,), float(i)), "order of sends")
+    for work in works:
+        work.wait()
+    dist.destroy_process_group()
+
+
+def large():
+    """A tensor of more than 2 GiB."""
+    rank, _ = start(timeout=300)
+    count = (1 << 31) + 4099
+    tensor = torch.full((count,), 0 if rank else 7, dtype=torch.uint8)
+    tensor[-5:] = 9 if rank == 0 else 0
+    dist.broadcast(tensor, 0)
+    check(int(tensor[:1000].sum()) == 7000 and tensor[-6:].tolist() == [7, 9, 9, 9, 9, 9], "the ends")
+    sevens = sum(int(part.eq(7).count_nonzero()) for part in tensor.split(1 << 24))  # in parts, to save memory
+    check(sevens == count - 5, "the middle")
+    dist.destroy_process_group()
+
+
+def refusals():
+    """What is refused, with one line that says what to do. No rank hangs, and the group works afterwards."""
+    rank, size = start()
+    peer = 1 - rank
+
+    def refused(operation, *words):
+        try:
+            operation()
+        except (RuntimeError, ValueError, NotImplementedError) as error:
+            first = str(error).splitlines()[0]
+            check(first.startswith("ddlemu: ") and all(w in first for w in words), "the error is", error)
+            return say("refused:", first)
+        return check(False, "it was not refused:", *words)
+
+    four = torch.zeros(4)
+    refused(lambda: dist.all_reduce(torch.zeros(3, dtype=torch.int16)), "all_reduce", "torch.int16")
+    refused(lambda: dist.broadcast(torch.zeros(3, dtype=torch.int16), 0), "broadcast", "torch.int16")
+    if hasattr(torch, "float8_e4m3fn"):
+        refused(lambda: dist.all_reduce(torch.zeros(3).to(torch.float8_e4m3fn)), "float8_e4m3fn")
+    for op in ("BAND", "BOR", "BXOR"):
+        refused(lambda op=op: dist.all_reduce(torch.zeros(3, dtype=torch.int32), getattr(dist.ReduceOp, op)), op, "SUM")
+    refused(lambda: dist.all_reduce(torch.zeros(3, dtype=torch.bool), dist.ReduceOp.AVG), "AVG", "torch.bool")
+    refused(lambda: dist.send(four, peer, tag=3), "send", "tag")
+    refused(lambda: dist.recv(four, peer, tag=3), "recv", "tag")
+    refused(lambda: dist.recv(four), "recv", "any source")
+    refused(lambda: dist.all_reduce(torch.eye(3).to_sparse()), "sparse")
+    refused(lambda: dist.all_to_all([four], [four]), "all_to_all", "1 tensors", "2 ranks")
+    refused(lambda: dist.reduce_scatter(four, [four] * 3), "reduce_scatter", "3 tensors")
+    if version() < (2, 6):  # later torch refuses a tensor on another device itself
+        refused(lambda: dist.all_reduce(torch.zeros(3, device="meta")), "meta", "cpu")
+    dist.all_reduce(four)
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+def leave():
+    """The program ends without destroy_process_group, with groups, channels and a thread that waits."""
+    rank, size = start()
+    tensor = torch.full((100_000,), float(rank))
+    dist.broadcast(tensor, 0)
+    same(tensor, torch.zeros(100_000), "broadcast")
+    group = dist.new_group(list(range(size)))
+    dist.all_reduce(tensor, group=group)
+    if rank == 0:
+        dist.send(tensor, 1)
+    if rank == 1:
+        dist.recv(tensor, 0)
+    dist.all_reduce(tensor, async_op=True)
+    say("left")
+
+
+def again():
+    """Initialise, destroy, and initialise again in one process, and with groups."""
+    counts = []
+    for i in range(6):
+        rank, size = start()
+        tensor = torch.ones(10)
+        dist.all_reduce(tensor)
+        same(tensor, torch.full((10,), float(size)), "round", i)
+        group = dist.new_group([0, 1])
+        if rank < 2:
+            dist.all_reduce(tensor, group=group)
+            dist.destroy_process_group(group)
+        dist.barrier()
+        dist.destroy_process_group()
+        del group
+        gc.collect()
+        if version() < (2, 0):  # a rank that is faster would connect to the store that is about to end
+            time.sleep(1)
+        counts.append((len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task"))))
+    say("descriptors and threads", counts)
+    # A communicator has 9 descriptors and 4 threads. The plugin's Go runtime may start some threads.
+    check(counts[5][0] <= counts[1][0] + 2 and counts[5][1] <= counts[1][1] + 6, "a leak:", counts)
+
+
+class Numbers(torch.utils.data.Dataset):
+    """Numbers, made by the workers of a data loader."""
+
+    def __len__(self):
+        return 64
+
+    def __getitem__(self, index):
+        return torch.full((8,), float(index))
+
+
+def workers():
+    """DataLoader workers by fork and by spawn, while the group is in use."""
+    rank, size = start()
+    total = torch.zeros(8)
+    for context in ("fork", "spawn"):
+        for batch in torch.utils.data.DataLoader(Numbers(), batch_size=8, num_workers=2, multiprocessing_context=context):
+            part = batch.sum(0)
+            dist.all_reduce(part)
+            total += part
+    same(total, torch.full((8,), 2.0 * size * sum(range(64))), "sum")
+    child = os.fork()
+    if child == 0:
+        try:
+            dist.all_reduce(torch.ones(3))
+        except RuntimeError as error:
+            os._exit(0 if "was forked" in str(error) else 2)
+        os._exit(3)
+    check(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0, "the forked child did not get the error")
+    if version() >= (2, 0):  # in 1.13 the child's exit waits for the store's thread, or crashes, with gloo too
+        child = os.fork()
+        if child == 0:
+            sys.exit(0)  # with the handlers of exit
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        check(status == 0, "the forked child ended with", status)
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+def threads():
+    """Several threads use one group, each with operations of a group of its own."""
+    rank, size = start()
+    groups = [dist.new_group(list(range(size))) for _ in range(3)]
+
+    def run(group, n):
+        for i in range(30):
+            tensor = torch.full((100,), float(i * n + rank))
+            dist.all_reduce(tensor, group=group)
+            same(tensor, torch.full((100,), float(sum(i * n + r for r in range(size)))), "thread", n, i)
+
+    running = [threading.Thread(target=run, args=(group, n)) for n, group in enumerate(groups)]
+    for thread in running:
+        thread.start()
+    for thread in running:
+        thread.join()
+    dist.destroy_process_group()
+
+
+def alias():
+    """A script that names nccl or gloo gets this backend."""
+    name = sys.argv[2]
+    start(name)
+    tensor = torch.ones(10)
+    dist.all_reduce(tensor, dist.ReduceOp.AVG)
+    same(tensor, torch.ones(10), name)
+    group = dist.group.WORLD
+    backend = group if version() < (2, 14) else group._get_backend(torch.device("cpu"))
+    check(type(backend).__module__.startswith("ddlemu_torch"), name, "is", type(backend))
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1]]()
+    say("ok")

@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One rank fails in the way that the argument names. The others must raise, in time and with the cause."""
+
+import datetime
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import torch
+import torch.distributed as dist
+from job import check, say, start
+
+LIMIT = 3.0  # seconds of the group's timeout, where it matters
+
+
+def expect(operation, longest, *words):
+    """Run an operation, which must raise an error that has the words, within longest seconds."""
+    began = time.monotonic()
+    try:
+        operation()
+    except RuntimeError as error:
+        took, text = time.monotonic() - began, str(error)
+        check("\n" not in text.splitlines()[0] and all(w in text for w in words), "the error is:", text)
+        check(took <= longest, f"it took {took:.2f} s: {text}")
+        say(f"raised after {took:.2f} s: {text.splitlines()[0]}")
+        return
+    check(False, "no error")
+
+
+def repeat(operation):
+    """Repeat an operation until it raises."""
+    while True:
+        operation()
+
+
+def killed(rank, size, victim, operation):
+    dist.barrier()
+    if rank == victim:
+        time.sleep(0.7)
+        os.kill(os.getpid(), signal.SIGKILL)
+    time.sleep(0.6)
+    expect(lambda: repeat(operation), 2.1, f"rank {victim} died", "group 0", f"on rank {rank}")
+    # The group stays unusable, and says why.
+    expect(operation, 0.5, f"rank {victim} died")
+
+
+def kill(rank, size):
+    tensor = torch.ones(1000)
+    killed(rank, size, size - 1, lambda: dist.all_reduce(tensor))
+
+
+def kill_alltoall(rank, size):
+    parts = [torch.ones(100_000) for _ in range(size)]
+    killed(rank, size, 0, lambda: dist.all_to_all([torch.empty(100_000) for _ in range(size)], parts))
+
+
+def kill_before_first(rank, size):
+    """A rank dies before it makes its first communicator."""
+    if rank == size - 1:
+        time.sleep(0.5)
+        os.kill(os.getpid(), signal.SIGKILL)
+    expect(lambda: dist.barrier(), 2.7, f"rank {size - 1} died", "communicator")
+
+
+def kill_pair(rank, size):
+    """Rank 0 dies while rank 1 receives from it."""
+    if rank == 0:
+        dist.send(torch.ones(3), 1)
+        time.sleep(0.5)
+        os.kill(os.getpid(), signal.SIGKILL)
+    if rank == 1:
+        tensor = torch.empty(3)
+        dist.recv(tensor, 0)
+        expect(lambda: dist.recv(tensor, 0), 2.6, "rank 0 died", "recv from rank 0", "pair 0 to 1", "on rank 1")
+
+
+def exception(rank, size):
+    """A rank ends with an exception of its own."""
+    dist.barrier()
+    if rank == 0:
+        raise SystemExit(0)
+    expect(lambda: dist.all_reduce(torch.ones(3)), 5, "rank 0 ")
+
+
+def stop(rank, size):
+    """A rank is stopped for longer than the timeout."""
+    dist.barrier()
+    time.sleep(0.5)
+    if rank == 0:
+        subprocess.Popen(["sh", "-c", f"sleep 6; kill -CONT {os.getpid()}"])
+        os.kill(os.getpid(), signal.SIGSTOP)
+    else:
+        expect(lambda: repeat(lambda: dist.all_reduce(torch.ones(3))), LIMIT + 1.5, "timeout", "rank 0 is stopped")
+    os._exit(0)
+
+
+def absent(rank, size):
+    """A rank does not call the operation."""
+    dist.barrier()
+    if rank == 0:
+        time.sleep(LIMIT + 2)
+    else:
+        expect(lambda: dist.all_reduce(torch.ones(3)), LIMIT + 1, "all_reduce number 2", "timeout",
+               "rank 0 has not called it", "its last call is number 1")
+    os._exit(0)
+
+
+def not_coming(rank, size):
+    """A rank does not come to the first operation."""
+    if rank == 0:
+        time.sleep(LIMIT + 2)
+    else:
+        expect(lambda: dist.all_reduce(torch.ones(3)), LIMIT + 1, "timeout", "rank 0 did not come")
+    os._exit(0)
+
+
+def unanswered(rank, size):
+    """Nobody sends what a rank receives, and what it sends nobody receives."""
+    if rank == 1:
+        expect(lambda: dist.recv(torch.empty(3), 0), LIMIT + 1, "recv from rank 0", "timeout")
+        began = time.monotonic()
+        work = dist.isend(torch.ones(3), 0)
+        check(time.monotonic() - began < 0.5, "isend waits for the receiver")
+        expect(work.wait, LIMIT + 1, "send to rank 0", "timeout")
+    else:
+        time.sleep(2 * LIMIT + 2)
+    os._exit(0)
+
+
+def short(rank, size):
+    """The timeout of one wait."""
+    dist.barrier()
+    if rank == 1:
+        work = dist.all_reduce(torch.ones(3), async_op=True)
+        expect(lambda: work.wait(datetime.timedelta(seconds=1)), 2, "timeout", "rank 0 has not called it")
+    else:
+        time.sleep(3)
+    os._exit(0)
+
+
+def future(rank, size):
+    """The future of an operation that fails."""
+    dist.barrier()
+    if rank == 1:
+        result = dist.all_reduce(torch.ones(3), async_op=True).get_future()
+        expect(result.wait, LIMIT + 1.0, "timeout")
+    else:
+        time.sleep(LIMIT + 2)
+    os._exit(0)
+
+
+def abort(rank, size):
+    """A rank aborts its own group, from another thread."""
+    import threading
+
+    dist.barrier()
+    if rank == 1:
+        group = dist.group.WORLD
+        backend = group if hasattr(group, "group") else group._get_backend(torch.device("cpu"))
+        threading.Timer(1.0, backend.abort).start()
+        expect(lambda: dist.all_reduce(torch.ones(3)), 2.0, "aborted")
+    else:
+        time.sleep(3)
+    os._exit(0)
+
+
+def monitored(rank, size):
+    """monitored_barrier names the rank that does not come."""
+    group = dist.group.WORLD
+    backend = group if hasattr(group, "group") else group._get_backend(torch.device("cpu"))
+    limit = datetime.timedelta(seconds=1)
+    backend.monitored_barrier(datetime.timedelta(seconds=10), False)
+    if rank == 0:
+        expect(lambda: backend.monitored_barrier(limit, True), 1.5, "monitored_barrier", "rank 1 did not come")
+    time.sleep(2)
+    os._exit(0)
+
+
+def compared(rank, size):
+    """The debug mode names the ranks whose calls differ."""
+    dist.all_reduce(torch.ones(3))
+    if rank == 0:
+        expect(lambda: dist.all_reduce(torch.ones(3)), 2, "all_reduce number 2", "rank 1 called (all_reduce, SUM, ((torch.float32, torch.Size([4])))")
+    else:
+        expect(lambda: dist.all_reduce(torch.ones(4)), 2, "all_reduce number 2", "rank 0 called (all_reduce, SUM, ((torch.float32, torch.Size([3])))")
+    os._exit(0)
+
+
+def link(rank, size):
+    """A link goes down for longer than the transport allows."""
+    dist.barrier()
+    if rank == 0:
+        open("barrier-done", "w").close()
+    expect(lambda: repeat(lambda: dist.all_reduce(torch.ones(1000))), 60, "all_reduce", "NCCL")
+
+
+def main():
+    name = sys.argv[1]
+    rank, size = start(timeout=60 if name == "link" or name.startswith("kill") else LIMIT)
+    globals()[name](rank, size)
+    say("ok")
+
+
+main()

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package torch
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// Every operation with every type, on 2 ranks, and on 4 ranks of 2 nodes.
+func TestOperations(t *testing.T) {
+	each(t, func(t *testing.T, python string) {
+		for _, ranks := range []int{2, 4} {
+			job{python: python, ranks: ranks, env: []string{"HANG=170"}}.good(t, "operations.py")
+		}
+	})
+}
+
+var weightsLine = regexp.MustCompile(`(?m)^rank \d weights ([0-9a-f]{64})$`)
+
+// DDP gives the weights that it gives with gloo, to the bit, and on a virtual clock the job is VALID.
+func TestTraining(t *testing.T) {
+	each(t, func(t *testing.T, python string) {
+		train := func(backend string, flags ...string) string {
+			o := job{python: python, flags: flags}.good(t, "ddp.py", backend)
+			found := weightsLine.FindAllStringSubmatch(o.stdout, -1)
+			if len(found) != 2 || found[0][1] != found[1][1] {
+				t.Fatalf("the weights of %s: %s", backend, o.stdout)
+			}
+			if backend == "ddlemu" && !strings.Contains(o.stderr, "verdict: VALID") {
+				t.Errorf("the job is not VALID: %s", o.stderr)
+			}
+			return found[0][1]
+		}
+		want := train("gloo")
+		if got := train("ddlemu", "--profile", "eth10", "--clock", "virtual"); got != want {
+			t.Errorf("weights %s, with gloo %s", got, want)
+		}
+	})
+}
+
+// A rank fails. Every other rank that is in the operation raises in time, and names the cause.
+func TestFailures(t *testing.T) {
+	cases := []struct {
+		name  string
+		ranks int
+		who   []string // ranks that raise
+		env   []string
+	}{
+		{name: "kill", ranks: 2, who: []string{"0"}},
+		{name: "kill", ranks: 4, who: []string{"0", "1", "2"}},
+		{name: "kill_alltoall", ranks: 2, who: []string{"1"}},
+		{name: "kill_before_first", ranks: 2, who: []string{"0"}},
+		{name: "kill_pair", ranks: 2, who: []string{"1"}},
+		{name: "exception", ranks: 2, who: []string{"1"}},
+		{name: "stop", ranks: 2, who: []string{"1"}},
+		{name: "absent", ranks: 2, who: []string{"1"}},
+		{name: "not_coming", ranks: 2, who: []string{"1"}},
+		{name: "unanswered", ranks: 2, who: []string{"1", "1"}},
+		{name: "short", ranks: 2, who: []string{"1"}},
+		{name: "future", ranks: 2, who: []string{"1"}},
+		{name: "abort", ranks: 2, who: []string{"1"}},
+		{name: "monitored", ranks: 2, who: []string{"0"}},
+		{name: "compared", ranks: 2, who: []string{"0", "1"}, env: []string{"DDLEMU_TORCH_CHECK=1"}},
+	}
+	each(t, func(t *testing.T, python string) {
+		for _, c := range cases {
+			t.Run(c.name, func(t *testing.T) {
+				o := job{python: python, ranks: c.ranks, env: c.env}.run(t, "failures.py", c.name)
+				for _, rank := range c.who {
+					if !strings.Contains(o.stdout, "rank "+rank+" raised after ") {
+						t.Errorf("rank %s did not raise", rank)
+					}
+				}
+				if strings.Contains(o.stdout, "WRONG") || t.Failed() {
+					t.Errorf("it printed\n%s%s", o.stdout, o.stderr)
+				}
+			})
+		}
+	})
+}
+
+// Cases that need a job of their own.
+func TestCases(t *testing.T) {
+	each(t, func(t *testing.T, python string) {
+		for _, name := range []string{"alone", "opposite", "refusals", "leave", "again", "workers", "threads"} {
+			t.Run(name, func(t *testing.T) { job{python: python}.good(t, "cases.py", name) })
+		}
+		t.Run("ring", func(t *testing.T) {
+			job{python: python, ranks: 3, flags: []string{"--nodes", "3"}}.good(t, "cases.py", "opposite")
+		})
+		for _, name := range []string{"nccl", "gloo"} {
+			t.Run("alias "+name, func(t *testing.T) {
+				job{python: python, env: []string{"DDLEMU_TORCH_ALIAS=nccl,gloo"}}.good(t, "cases.py", "alias", name)
+			})
+		}
+	})
+}
+
+// A tensor of more than 2 GiB.
+func TestLarge(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes 5 GB of memory")
+	}
+	job{python: pythons(t)[0], env: []string{"HANG=170"}}.good(t, "cases.py", "large")
+}
+
+// Random calls give what they give with gloo.
+func TestRandomCalls(t *testing.T) {
+	each(t, func(t *testing.T, python string) {
+		for _, seed := range []string{"1", "2"} {
+			job{python: python}.good(t, "random_calls.py", seed, "100")
+		}
+		job{python: python, ranks: 4}.good(t, "random_calls.py", "3", "60")
+	})
+}
+
+// Without the library one line says what to do.
+func TestNoLibrary(t *testing.T) {
+	each(t, func(t *testing.T, python string) {
+		for value, want := range map[string]string{
+			"":            "ddlemu: DDLEMU_TORCH_NCCL is not set: start the program with `ddlemu run --soft-cuda -- COMMAND`, which sets it",
+			"/nowhere.so": "ddlemu: load NCCL (DDLEMU_TORCH_NCCL=/nowhere.so): /nowhere.so: cannot open shared object file",
+			"libm.so.6":   "ddlemu: libm.so.6 has no function nccl",
+		} {
+			o := job{python: python, env: []string{"DDLEMU_TORCH_NCCL=" + value}}.run(t, "cases.py", "alone")
+			if o.exit == 0 || !slices.ContainsFunc(strings.Split(o.stderr, "\n"), func(line string) bool { return strings.Contains(line, want) }) {
+				t.Errorf("%q: exit status %d\n%s", value, o.exit, o.stderr)
+			}
+		}
+	})
+}
