@@ -16,13 +16,13 @@ LDFLAGS_PLUGIN = $(STRIP) -X runtime.godebugDefault=asyncpreemptoff=1 -extldflag
 # database of the C library.
 PLUGIN = $(GO) build -buildmode=c-shared -trimpath -ldflags='$(LDFLAGS_PLUGIN)'
 
-.PHONY: help build packages cli plugin plugin-faults rank softcuda demo test test-fast race test-asan test-tsan conformance bpf page lint fmt bench decisions speed soak lab clean
+.PHONY: help build packages cli plugin plugin-faults rank softcuda torch demo test test-fast race test-asan test-tsan conformance bpf page lint fmt bench decisions speed soak lab clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-build: packages cli plugin rank softcuda ## build everything: build/bin, build/lib, build/softcuda
+build: packages cli plugin rank softcuda torch ## build everything: build/bin, build/lib, build/softcuda, build/torch
 
 # The programs that the build needs besides Go and make.
 packages:
@@ -52,6 +52,12 @@ rank:
 
 softcuda:
 	$(GO) run ./cuda/soft/setup --build $(BUILD)
+
+# The backend for PyTorch is Python: it only has to be where `ddlemu run` looks for it.
+torch:
+	@rm -rf $(BUILD)/torch
+	@mkdir -p $(BUILD)/torch
+	cp -R cuda/torch/ddlemu_torch cuda/torch/ddlemu_torch-0.dist-info $(BUILD)/torch/
 
 demo: build ## run unmodified NCCL's AllReduce between 2 emulated nodes over an NDR-400 link
 	$(BUILD)/bin/ddlemu bench allreduce --profile ndr400 --ranks 2 -b 1M -e 16M -f 4 -n 10

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -28,6 +30,7 @@ import (
 type runOptions struct {
 	Profile, File string
 	NCCL          string
+	TorchAlias    string
 	Soft, Strict  bool
 	PerNode       bool
 	Trace         string
@@ -43,7 +46,8 @@ func (o *runOptions) AddFlags(g *global, fs *pflag.FlagSet) {
 	fs.StringVarP(&o.File, "file", "f", "", "`file` that describes the fabric")
 	fs.StringVar(&g.Fabric, "fabric", "", "`name` of a fabric that is up, to run on it instead of on a new one")
 	fs.BoolVar(&o.Soft, "soft-cuda", false, "put the software CUDA and its NCCL at the beginning of LD_LIBRARY_PATH")
-	fs.StringVar(&o.NCCL, "nccl", "", "`version` of NCCL for the software CUDA (2.22 or 2.29)")
+	fs.StringVar(&o.NCCL, "nccl", "", "`version` of NCCL for the software CUDA and for PyTorch's backend ddlemu (2.22 or 2.29)")
+	fs.StringVar(&o.TorchAlias, "torch-alias", "", "PyTorch backends, of nccl and gloo, whose `names` stand for the backend ddlemu, on CPU tensors")
 	fs.BoolVar(&o.PerNode, "per-node", false, "start the command once on every node of a kernel fabric")
 	fs.BoolVar(&o.Strict, "strict", false, "exit with status 3 if the command succeeds but the verdict is INVALID")
 	fs.StringVar(&o.Trace, "trace", "", traceUsage)
@@ -284,7 +288,8 @@ func onlyFabric(name string, fs *pflag.FlagSet) error {
 	return nil
 }
 
-// libraries returns the environment by which NCCL finds the plugin, and the software CUDA with --soft-cuda.
+// libraries returns the environment by which NCCL finds the plugin, and the software CUDA with --soft-cuda; and PyTorch
+// its backend ddlemu, unless there is a GPU.
 func (o *runOptions) libraries(g *global) ([]string, error) {
 	layout, err := locate.Find()
 	if err == nil {
@@ -293,17 +298,51 @@ func (o *runOptions) libraries(g *global) ([]string, error) {
 	if err != nil {
 		return nil, &inputError{err}
 	}
+	gpu := locate.HasGPU() && !o.Soft
+	switch {
+	case gpu && o.NCCL != "":
+		return nil, badInput("--nccl %s chooses a version for the software CUDA: add --soft-cuda", o.NCCL)
+	case o.NCCL != "" && !slices.Contains(locate.SoftVersions, o.NCCL):
+		return nil, badInput("--nccl %s: there are %s", o.NCCL, strings.Join(locate.SoftVersions, " and "))
+	}
 	var libs locate.Libraries
 	if o.Soft {
 		if libs, err = layout.Soft(o.NCCL); err != nil {
 			return nil, &inputError{err}
 		}
-	} else if o.NCCL != "" {
-		return nil, badInput("--nccl %s chooses a version for the software CUDA: add --soft-cuda", o.NCCL)
 	}
-	env := append(locate.NetEnv(g.Getenv), libs.Env(layout))
+	torch, err := o.torch(g, layout, gpu)
+	if err != nil {
+		return nil, err
+	}
+	env := append(append(locate.NetEnv(g.Getenv), libs.Env(layout)), torch...)
 	if o.Trace != "" {
 		env = append(env, g.injection(layout)...)
 	}
 	return env, nil
+}
+
+// torch returns the environment by which PyTorch finds the backend ddlemu. With a GPU it needs none.
+func (o *runOptions) torch(g *global, layout locate.Layout, gpu bool) ([]string, error) {
+	for _, name := range strings.FieldsFunc(o.TorchAlias, func(r rune) bool { return r == ',' }) {
+		if name != "nccl" && name != "gloo" {
+			return nil, badInput("--torch-alias %s: %q is not nccl or gloo", o.TorchAlias, name)
+		}
+	}
+	if gpu && o.TorchAlias != "" {
+		return nil, badInput("--torch-alias is for CPU tensors on the software CUDA: add --soft-cuda, or leave it out to use PyTorch's own backends on the GPU")
+	}
+	if gpu {
+		return nil, nil
+	}
+	env, err := layout.TorchEnv(o.NCCL, g.Getenv)
+	switch {
+	case err != nil:
+		return nil, &inputError{err}
+	case o.TorchAlias == "":
+		return env, nil
+	case env == nil:
+		return nil, badInput("--torch-alias: the backend for PyTorch is not in %s: run `make build`", layout.Torch)
+	}
+	return append(env, "DDLEMU_TORCH_ALIAS="+o.TorchAlias), nil
 }

@@ -16,6 +16,7 @@ type Layout struct {
 	Rank     string // the program ddlemu-rank
 	Plugin   string // folder of libgoemu.so
 	SoftCUDA string // folder of the software CUDA, which may not exist
+	Torch    string // folder of the Python package ddlemu_torch, which may not exist
 }
 
 // Find returns the files relative to the running program: ../lib for the plugin, ../softcuda for the software CUDA. The
@@ -30,7 +31,7 @@ func Find() (Layout, error) {
 	}
 	base := filepath.Dir(filepath.Dir(exe))
 	l := Layout{
-		Rank: filepath.Join(base, "bin", "ddlemu-rank"), Plugin: filepath.Join(base, "lib"), SoftCUDA: filepath.Join(base, "softcuda"),
+		Rank: filepath.Join(base, "bin", "ddlemu-rank"), Plugin: filepath.Join(base, "lib"), SoftCUDA: filepath.Join(base, "softcuda"), Torch: filepath.Join(base, "torch"),
 	}
 	if dir := os.Getenv("DDLEMU_PLUGIN_DIR"); dir != "" {
 		l.Plugin = dir
@@ -107,6 +108,23 @@ func (l Layout) Guest(version string) (string, error) {
 		return "", fmt.Errorf("NCCL %s for guests is not in %s: it has %s; run `make build`", version, filepath.Dir(path), list(built(l.guest)))
 	}
 	return path, nil
+}
+
+// TorchEnv makes PyTorch find the backend "ddlemu" (cuda/torch), and the backend an NCCL for guests with a release line
+// ("" for the default). It is empty if the backend is not built.
+func (l Layout) TorchEnv(version string, getenv func(string) string) ([]string, error) {
+	if _, err := os.Stat(l.Torch); err != nil {
+		return nil, nil
+	}
+	guest, err := l.Guest(version)
+	if err != nil {
+		return nil, err
+	}
+	path := l.Torch
+	if old := getenv("PYTHONPATH"); old != "" {
+		path += ":" + old
+	}
+	return []string{"PYTHONPATH=" + path, "DDLEMU_TORCH_NCCL=" + guest}, nil
 }
 
 // guest returns the path of the NCCL for guests of a release line.

@@ -3,6 +3,7 @@
 package locate
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -64,5 +65,30 @@ func TestGuest(t *testing.T) {
 	}
 	if _, err := l.Guest("2.29"); err == nil || !strings.Contains(err.Error(), "NCCL 2.29 for guests is not in "+dir+": it has 2.22; run `make build`") {
 		t.Errorf("2.29: %v", err)
+	}
+}
+
+// PyTorch gets the folder of the backend before those that the user has named.
+func TestTorchEnv(t *testing.T) {
+	none := func(string) string { return "" }
+	l := Layout{SoftCUDA: t.TempDir(), Torch: filepath.Join(t.TempDir(), "torch")}
+	if env, err := l.TorchEnv("", none); env != nil || err != nil {
+		t.Errorf("without the backend: %q, %v", env, err)
+	}
+	guest := filepath.Join(l.SoftCUDA, "lib", "guest", "libddlemu-nccl-2.22.so")
+	if err := errors.Join(os.Mkdir(l.Torch, 0o700), os.MkdirAll(filepath.Dir(guest), 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	if env, err := l.TorchEnv("", none); err == nil {
+		t.Errorf("without an NCCL: %q", env)
+	}
+	if err := os.WriteFile(guest, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for users, path := range map[string]string{"": l.Torch, "/a:/b": l.Torch + ":/a:/b"} {
+		env, err := l.TorchEnv("2.22", func(name string) string { return map[string]string{"PYTHONPATH": users}[name] })
+		if want := []string{"PYTHONPATH=" + path, "DDLEMU_TORCH_NCCL=" + guest}; !slices.Equal(env, want) || err != nil {
+			t.Errorf("%q, %v, want %q", env, err, want)
+		}
 	}
 }
