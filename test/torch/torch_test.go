@@ -121,7 +121,7 @@ func TestRandomCalls(t *testing.T) {
 func TestNoLibrary(t *testing.T) {
 	each(t, func(t *testing.T, python string) {
 		for value, want := range map[string]string{
-			"":            "ddlemu: DDLEMU_TORCH_NCCL is not set: start the program with `ddlemu run --soft-cuda -- COMMAND`, which sets it",
+			"":            "ddlemu: DDLEMU_TORCH_NCCL is not set: start the program with `ddlemu run -- COMMAND`, which sets it",
 			"/nowhere.so": "ddlemu: load NCCL (DDLEMU_TORCH_NCCL=/nowhere.so): /nowhere.so: cannot open shared object file",
 			"libm.so.6":   "ddlemu: libm.so.6 has no function nccl",
 		} {

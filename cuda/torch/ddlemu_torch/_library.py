@@ -173,6 +173,6 @@ def library() -> Library:
             path = os.environ.get(PATH_VARIABLE)
             if not path:
                 raise DdlemuError(f"ddlemu: {PATH_VARIABLE} is not set: start the program with "
-                                  "`ddlemu run --soft-cuda -- COMMAND`, which sets it")
+                                  "`ddlemu run -- COMMAND`, which sets it (with a GPU: use the backend nccl, or add --soft-cuda)")
             _library = Library(path)
         return _library
