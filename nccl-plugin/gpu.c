@@ -8,6 +8,8 @@
 
 #include <dlfcn.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "glue.h"
 #include "internal/transport/slots.h"
@@ -32,12 +34,24 @@ static int bus_id(void *device_of, void *bus_id_of, char *text, size_t size)
 		((int (*)(char *, int, int))bus_id_of)(text, (int)size, device) == 0;
 }
 
+#ifdef DDLEMU_FAULTS
+// is_faked says whether the software CUDA stands for a real GPU, whose driver is in the process (internal/shm/fault.c).
+static int is_faked(void)
+{
+	const char *fault = getenv("DDLEMU_FAULT");
+	return fault != NULL && strncmp(fault, "gpu ", 4) == 0;
+}
+#else
+static int is_faked(void) { return 0; }
+#endif
+
 int net_gpu(char *text, size_t size, int soft)
 {
 	void *soft_device = soft_function("cudaGetDevice");
 	if (soft)
 		return bus_id(soft_device, soft_function("cudaDeviceGetPCIBusId"), text, size);
-	void *driver = soft_device == NULL ? dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD) : NULL;
+	const int real = soft_device == NULL || is_faked();
+	void *driver = real ? dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD) : NULL;
 	if (driver == NULL)
 		return 0;
 	int ok = bus_id(dlsym(driver, "cuCtxGetDevice"), dlsym(driver, "cuDeviceGetPCIBusId"), text, size);

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/ddlemu/ddlemu/shaper/bench/nccllog"
+	"github.com/ddlemu/ddlemu/test/built"
 )
 
 // decided returns NCCL's decisions for AllReduce of the sizes from begin to end by factors of 8, on 2 nodes, as "size
@@ -164,7 +165,7 @@ func TestNoLL128OnAGPU(t *testing.T) {
 	} {
 		name := strings.Join([]string{tc.nccl, tc.env, filepath.Base(tc.tuner)}, " ")
 		t.Run(name, func(t *testing.T) {
-			env := append(strings.Fields(tc.env), gpu)
+			env := append(strings.Fields(tc.env), gpu, "DDLEMU_FAULT=gpu 1", "DDLEMU_PLUGIN_DIR="+built.Path(t, "faults"))
 			if tc.tuner != "" {
 				env = append(env, tc.tuner)
 			}

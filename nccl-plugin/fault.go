@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build ddlemu_faults
+
+package main
+
+// #cgo CFLAGS: -DDDLEMU_FAULTS
+import "C"
