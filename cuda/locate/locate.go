@@ -110,21 +110,26 @@ func (l Layout) Guest(version string) (string, error) {
 	return path, nil
 }
 
-// TorchEnv makes PyTorch find the backend "ddlemu" (cuda/torch), and the backend an NCCL for guests with a release line
-// ("" for the default). It is empty if the backend is not built.
+// TorchEnv makes PyTorch find the backend "ddlemu" (cuda/torch), and the backend an NCCL for guests with a release line.
+// Without one ("") the user's choice is kept if there is one, else it is the default. It is empty if the backend is not
+// built.
 func (l Layout) TorchEnv(version string, getenv func(string) string) ([]string, error) {
 	if _, err := os.Stat(l.Torch); err != nil {
 		return nil, nil
-	}
-	guest, err := l.Guest(version)
-	if err != nil {
-		return nil, err
 	}
 	path := l.Torch
 	if old := getenv("PYTHONPATH"); old != "" {
 		path += ":" + old
 	}
-	return []string{"PYTHONPATH=" + path, "DDLEMU_TORCH_NCCL=" + guest}, nil
+	env := []string{"PYTHONPATH=" + path}
+	if version == "" && getenv("DDLEMU_TORCH_NCCL") != "" {
+		return env, nil
+	}
+	guest, err := l.Guest(version)
+	if err != nil {
+		return nil, err
+	}
+	return append(env, "DDLEMU_TORCH_NCCL="+guest), nil
 }
 
 // guest returns the path of the NCCL for guests of a release line.

@@ -91,4 +91,10 @@ func TestTorchEnv(t *testing.T) {
 			t.Errorf("%q, %v, want %q", env, err, want)
 		}
 	}
+	users := func(name string) string { return map[string]string{"DDLEMU_TORCH_NCCL": "/mine.so"}[name] }
+	for version, want := range map[string][]string{"": {"PYTHONPATH=" + l.Torch}, "2.22": {"PYTHONPATH=" + l.Torch, "DDLEMU_TORCH_NCCL=" + guest}} {
+		if env, err := l.TorchEnv(version, users); !slices.Equal(env, want) || err != nil {
+			t.Errorf("version %q: %q, %v, want %q", version, env, err, want)
+		}
+	}
 }

@@ -47,6 +47,7 @@ type job struct {
 	ranks  int
 	flags  []string // of ddlemu run
 	env    []string
+	unset  string // variable that the ranks do not get
 }
 
 // outcome is what a job printed and how it ended.
@@ -61,8 +62,11 @@ func (j job) run(t *testing.T, program string, args ...string) outcome {
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	flags := append([]string{"run", "--profile", "loopback", "--nodes", "2"}, j.flags...)
-	command := []string{"--", j.python, absolute(t, "launch.py"), strconv.Itoa(max(2, j.ranks)), absolute(t, program)}
-	cmd := exec.CommandContext(ctx, built.Path(t, "bin", "ddlemu"), append(append(flags, command...), args...)...)
+	command := []string{j.python, absolute(t, "launch.py"), strconv.Itoa(max(2, j.ranks)), absolute(t, program)}
+	if j.unset != "" {
+		command = append([]string{"env", "--unset=" + j.unset}, command...)
+	}
+	cmd := exec.CommandContext(ctx, built.Path(t, "bin", "ddlemu"), slices.Concat(flags, []string{"--"}, command, args)...)
 	cmd.Dir = t.TempDir()
 	cmd.Env = append(environment(t), j.env...)
 	var stdout, stderr bytes.Buffer

@@ -125,7 +125,11 @@ func TestNoLibrary(t *testing.T) {
 			"/nowhere.so": "ddlemu: load NCCL (DDLEMU_TORCH_NCCL=/nowhere.so): /nowhere.so: cannot open shared object file",
 			"libm.so.6":   "ddlemu: libm.so.6 has no function nccl",
 		} {
-			o := job{python: python, env: []string{"DDLEMU_TORCH_NCCL=" + value}}.run(t, "cases.py", "alone")
+			j := job{python: python, env: []string{"DDLEMU_TORCH_NCCL=" + value}}
+			if value == "" {
+				j.unset = "DDLEMU_TORCH_NCCL"
+			}
+			o := j.run(t, "cases.py", "alone")
 			if o.exit == 0 || !slices.ContainsFunc(strings.Split(o.stderr, "\n"), func(line string) bool { return strings.Contains(line, want) }) {
 				t.Errorf("%q: exit status %d\n%s", value, o.exit, o.stderr)
 			}
