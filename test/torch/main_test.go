@@ -15,7 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ddlemu/ddlemu/cuda/locate"
 	"github.com/ddlemu/ddlemu/test/built"
 )
 
@@ -48,6 +47,8 @@ type job struct {
 	flags  []string // of ddlemu run
 	env    []string
 	unset  string // variable that the ranks do not get
+	// The job has a library of its own in env.
+	ownLibrary bool
 }
 
 // outcome is what a job printed and how it ended.
@@ -62,6 +63,9 @@ func (j job) run(t *testing.T, program string, args ...string) outcome {
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	flags := append([]string{"run", "--profile", "loopback", "--nodes", "2"}, j.flags...)
+	if version := os.Getenv("DDLEMU_TEST_NCCL"); version != "" && !j.ownLibrary {
+		flags = append(flags, "--nccl", version)
+	}
 	command := []string{j.python, absolute(t, "launch.py"), strconv.Itoa(max(2, j.ranks)), absolute(t, program)}
 	if j.unset != "" {
 		command = append([]string{"env", "--unset=" + j.unset}, command...)
@@ -94,24 +98,14 @@ func (j job) good(t *testing.T, program string, args ...string) outcome {
 	return o
 }
 
-// environment is that of the machine without ddlemu's variables, and with the package.
+// environment is that of the machine without ddlemu's variables. `ddlemu run` adds the package and the library.
 func environment(t *testing.T) []string {
 	t.Helper()
-	layout := locate.Layout{SoftCUDA: built.Path(t, "softcuda")}
-	guest, err := layout.Guest(os.Getenv("DDLEMU_TEST_NCCL"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	env := slices.DeleteFunc(os.Environ(), func(v string) bool {
 		return strings.HasPrefix(v, "DDLEMU_") || strings.HasPrefix(v, "RANK=") || strings.HasPrefix(v, "WORLD_SIZE=")
 	})
-	pkg, err := filepath.Abs(filepath.Join("..", "..", "cuda", "torch"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	readPrograms(t, pkg, "testdata")
-	return append(env, "DDLEMU_DIR="+filepath.Join(t.TempDir(), "fabrics"), "DDLEMU_TORCH_NCCL="+guest, "PYTHONPATH="+pkg, "OMP_NUM_THREADS=1",
-		"PYTHONDONTWRITEBYTECODE=1")
+	readPrograms(t, built.Path(t, "torch"), "testdata")
+	return append(env, "DDLEMU_DIR="+filepath.Join(t.TempDir(), "fabrics"), "OMP_NUM_THREADS=1", "PYTHONDONTWRITEBYTECODE=1")
 }
 
 // readPrograms reads all files of the folders. Go then knows that the test depends on them, and does not take an earlier

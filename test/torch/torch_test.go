@@ -125,7 +125,7 @@ func TestNoLibrary(t *testing.T) {
 			"/nowhere.so": "ddlemu: load NCCL (DDLEMU_TORCH_NCCL=/nowhere.so): /nowhere.so: cannot open shared object file",
 			"libm.so.6":   "ddlemu: libm.so.6 has no function nccl",
 		} {
-			j := job{python: python, env: []string{"DDLEMU_TORCH_NCCL=" + value}}
+			j := job{python: python, env: []string{"DDLEMU_TORCH_NCCL=" + value}, ownLibrary: true}
 			if value == "" {
 				j.unset = "DDLEMU_TORCH_NCCL"
 			}

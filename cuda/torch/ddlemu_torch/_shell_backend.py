@@ -7,20 +7,16 @@ from typing import Any, List, Optional
 from torch._C._distributed_c10d import Backend
 
 from ._group import Group
-from ._operations import Operations
+from ._shell import Shell
 
 
-class DdlemuBackend(Operations, Backend):
+class DdlemuBackend(Shell, Backend):
     """A backend over NCCL on the software CUDA. c10d's process group in C++ calls its methods by their names."""
 
     def __init__(self, group: Group) -> None:
         Backend.__init__(self, group.rank, group.size)
         self.group = group
         self._options = Backend.Options("ddlemu", timedelta(seconds=group.timeout))
-
-    def getBackendName(self) -> str:
-        """Return "ddlemu"."""
-        return "ddlemu"
 
     @property
     def options(self) -> Any:
@@ -53,21 +49,3 @@ class DdlemuBackend(Operations, Backend):
     def eager_connect_single_device(self, device: Any) -> None:
         """Make the communicator now."""
         self.group.communicator()
-
-    def set_timeout(self, timeout: timedelta) -> None:
-        """Set the time limit of the operations that follow."""
-        self.group.timeout = timeout.total_seconds()
-
-    def abort(self) -> None:
-        """Abort all operations that are in flight."""
-        self.group.abort()
-
-    def shutdown(self) -> None:
-        """Destroy the communicators."""
-        self.group.close()
-
-    def _get_sequence_number_for_group(self) -> int:
-        return self.group.sequence()
-
-    def _set_sequence_number_for_group(self) -> None:
-        """Do nothing: all ranks begin with 0."""

@@ -2,19 +2,19 @@
 """The backend for torch below 2.14, where a backend in Python has to be a whole process group."""
 
 from collections import deque
-from datetime import timedelta
 from typing import Any, Deque, Optional
 
 import torch.distributed as dist
 
 from ._group import Group
 from ._operations import Operations
+from ._shell import Shell
 from ._work import Work
 
 _KEPT_WORKS = 4096
 
 
-class DdlemuProcessGroup(Operations, dist.ProcessGroup):
+class DdlemuProcessGroup(Shell, dist.ProcessGroup):
     """A process group over NCCL on the software CUDA. torch.distributed finds its methods by their names."""
 
     def __init__(self, group: Group) -> None:
@@ -29,10 +29,6 @@ class DdlemuProcessGroup(Operations, dist.ProcessGroup):
         if work is not None:
             self._works.append(work)
         return work
-
-    def getBackendName(self) -> str:
-        """Return "ddlemu"."""
-        return "ddlemu"
 
     def _set_group_name(self, name: str) -> None:
         self._name = name
@@ -50,28 +46,10 @@ class DdlemuProcessGroup(Operations, dist.ProcessGroup):
         """The description that the program has given to the group."""
         return self._description
 
-    def set_timeout(self, timeout: timedelta) -> None:
-        """Set the time limit of the operations that follow."""
-        self.group.timeout = timeout.total_seconds()
-
-    def abort(self) -> None:
-        """Abort all operations that are in flight."""
-        self.group.abort()
-
-    def shutdown(self) -> None:
-        """Destroy the communicators."""
-        self.group.close()
-
     def __del__(self) -> None:
         group = getattr(self, "group", None)
         if group is not None:
             group.close()
-
-    def _get_sequence_number_for_group(self) -> int:
-        return self.group.sequence()
-
-    def _set_sequence_number_for_group(self) -> None:
-        """Do nothing: all ranks begin with 0."""
 
     # Older names.
     _allgather_base = Operations.all_gather_single
