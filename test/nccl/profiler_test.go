@@ -90,27 +90,43 @@ func TestUsersProfiler(t *testing.T) {
 				t.Fatalf("version %s: %+v", version, m)
 			}
 		}
-		files, err := filepath.Glob(counts + ".*")
-		if err != nil || len(files) != 2 {
-			t.Fatalf("version %s: %q, %v", version, files, err)
+		all := profiledBy(t, counts)
+		if len(all) != 2 {
+			t.Fatalf("version %s: %+v", version, all)
 		}
 		waits := 0
-		for _, f := range files {
-			text, err := os.ReadFile(f)
-			if err != nil {
-				t.Fatal(err)
+		for _, p := range all {
+			if p.group == 0 || p.coll != 8 || p.op == 0 || p.step == 0 || p.wrong != 0 || p.stops != p.group+p.coll+p.op+p.step {
+				t.Errorf("version %s: %+v", version, p)
 			}
-			var group, coll, op, step, stops, w, wrong int
-			if _, err := fmt.Sscanf(string(text), "group %d coll %d op %d step %d stops %d waits %d wrong %d", &group, &coll, &op, &step, &stops, &w, &wrong); err != nil {
-				t.Fatalf("%q: %v", text, err)
-			}
-			if group == 0 || coll != 8 || op == 0 || step == 0 || wrong != 0 || stops != group+coll+op+step {
-				t.Errorf("version %s: %s", version, text)
-			}
-			waits += w
+			waits += p.waits
 		}
 		if waits != 2*len(got.Messages) {
 			t.Errorf("version %s: the user's profiler saw %d posts of %d messages", version, waits, len(got.Messages))
 		}
 	}
+}
+
+// profiled is what the user's profiler of a process has counted.
+type profiled struct{ group, coll, op, step, stops, waits, wrong int }
+
+// profiledBy reads what the profilers have written into the files that begin with counts.
+func profiledBy(t *testing.T, counts string) (all []profiled) {
+	t.Helper()
+	files, err := filepath.Glob(counts + ".*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		text, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var p profiled
+		if _, err := fmt.Sscanf(string(text), "group %d coll %d op %d step %d stops %d waits %d wrong %d", &p.group, &p.coll, &p.op, &p.step, &p.stops, &p.waits, &p.wrong); err != nil {
+			t.Fatalf("%q: %v", text, err)
+		}
+		all = append(all, p)
+	}
+	return all
 }

@@ -16,7 +16,8 @@ func TestMessagesThroughAnotherRank(t *testing.T) {
 	if out, err := exec.Command("gcc", "-std=gnu11", "-O1", "-Wall", "-Werror", "-shared", "-fPIC", "-DVERSION=6", "testdata/users_profiler.c", "-o", lib).CombinedOutput(); err != nil {
 		t.Fatalf("%v:\n%s", err, out)
 	}
-	users := []string{"NCCL_PROFILER_PLUGIN=" + lib, "PROFILER_COUNTS=" + filepath.Join(t.TempDir(), "counts")}
+	counts := filepath.Join(t.TempDir(), "counts")
+	users := []string{"NCCL_PROFILER_PLUGIN=" + lib, "PROFILER_COUNTS=" + counts}
 	run := func(t *testing.T, version, rate string, env []string) (dir string) {
 		dir = filepath.Join(t.TempDir(), "t")
 		bench(t, folder(t), append(env, "NCCL_P2P_PXN_LEVEL=2"), "allreduce", "--profile", "efa-p4d", "--jitter", "none", "--bw", rate, "--nodes", "2", "--ranks", "4", "--nics-per-node", "2",
@@ -66,6 +67,15 @@ func TestMessagesThroughAnotherRank(t *testing.T) {
 	t.Run("a profiler of the user's", func(t *testing.T) {
 		if got := messagesOf(t, run(t, "2.29", "100Gbps", users)); len(got.Messages) == 0 {
 			t.Error("no messages")
+		}
+		all := profiledBy(t, counts)
+		for _, p := range all {
+			if p.op == 0 || p.step == 0 || p.wrong != 0 || p.stops != p.group+p.coll+p.op+p.step {
+				t.Errorf("%+v", p)
+			}
+		}
+		if len(all) != 4 {
+			t.Errorf("%d processes", len(all))
 		}
 	})
 }
