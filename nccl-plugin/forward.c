@@ -60,7 +60,6 @@ static const void *choose(int version)
 struct contexts {
 	void *ours, *users;
 	int users_mask, *mask; // what the user's profiler wants, which it may change; and NCCL's
-	int ours_mask;
 };
 
 struct handles {
@@ -151,7 +150,7 @@ static int start_both(uint64_t type, struct contexts *c, void **handle, struct p
 	if (grouped)
 		*(type == PROF_COLL ? &e->coll_v4.group : &e->p2p_v4.group) = group;
 	if (c != NULL) {
-		__atomic_store_n(c->mask, c->ours_mask | c->users_mask, __ATOMIC_RELAXED);
+		__atomic_store_n(c->mask, DDLEMU_PROFILER_MASK | c->users_mask, __ATOMIC_RELAXED);
 		__atomic_store_n(&users_last_mask, c->users_mask, __ATOMIC_RELAXED);
 	}
 	*handle = new_handles(ours_handle, users_handle, c);
@@ -210,13 +209,13 @@ static struct contexts *begin(int version, void **context, int *mask, uint64_t c
 	if (c == NULL)
 		return NULL;
 	version_in_use = version;
-	ddlemu_profiler_init(&c->ours, &c->ours_mask, comm, ranks, rank);
+	ddlemu_profiler_init(&c->ours, comm, ranks, rank);
 	if (c->ours == NULL) {
 		free(c);
 		return NULL;
 	}
 	c->mask = mask;
-	*mask = c->ours_mask;
+	*mask = DDLEMU_PROFILER_MASK;
 	*context = c;
 	return c;
 }
@@ -243,7 +242,7 @@ static const void *users_table(int version)
 static int join_users(struct contexts *c, int result)
 {
 	if (result == DDLEMU_SUCCESS)
-		*c->mask = c->ours_mask | c->users_mask;
+		*c->mask = DDLEMU_PROFILER_MASK | c->users_mask;
 	else
 		c->users_mask = 0; // NCCL too goes on without a profiler whose init fails
 	return DDLEMU_SUCCESS;

@@ -174,9 +174,8 @@ static void *p2p_v5(const struct context *c, const struct prof_event *e)
 
 // --- the calls
 
-int ddlemu_profiler_init(void **context, int *mask, uint64_t comm, int ranks, int rank)
+int ddlemu_profiler_init(void **context, uint64_t comm, int ranks, int rank)
 {
-	*mask = 0;
 	*context = NULL;
 	if (!has_purposes() || net_forked())
 		return DDLEMU_SUCCESS;
@@ -186,7 +185,6 @@ int ddlemu_profiler_init(void **context, int *mask, uint64_t comm, int ranks, in
 	*c = (struct context){ comm, ranks, rank };
 	*context = c;
 	__atomic_store_n(&is_profiled, 1, __ATOMIC_RELEASE);
-	*mask = DDLEMU_PROFILER_MASK;
 	return DDLEMU_SUCCESS;
 }
 

@@ -19,8 +19,8 @@ extern const struct prof_calls ddlemu_profiler[PROF_VERSIONS];
 // The events that it wants.
 #define DDLEMU_PROFILER_MASK (PROF_GROUP | PROF_COLL | PROF_P2P | PROF_PROXY_OP | PROF_PROXY_STEP)
 
-// Makes the context of a communicator, and says which events the profiler wants. ranks and rank are 0 and -1 if NCCL
-// does not say them.
-int ddlemu_profiler_init(void **context, int *mask, uint64_t comm, int ranks, int rank);
+// Makes the context of a communicator, NULL if the process writes no ledger. ranks and rank are 0 and -1 if NCCL does
+// not say them.
+int ddlemu_profiler_init(void **context, uint64_t comm, int ranks, int rank);
 
 #endif

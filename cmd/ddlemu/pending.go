@@ -58,13 +58,20 @@ func (g *global) explainFailure(dir string) {
 	if paths, err := ledger.Files(dir); err == nil && len(paths) == 0 {
 		return // no rank had joined
 	}
+	g.tellPending(dir, "what the ranks were waiting for", true)
+}
+
+// tellPending prints what the ranks wait for, below a title. If that is nothing, it prints that only with always.
+func (g *global) tellPending(dir, title string, always bool) {
 	t, err := messages.Load(dir)
 	if err != nil {
-		g.warn("what the ranks were waiting for is not known: %v", err)
+		g.warn("%s is not known: %v", title, err)
 		return
 	}
-	fmt.Fprintf(g.Stderr, "ddlemu: what the ranks were waiting for (ddlemu pending %s):\n", dir)
-	printPending(g.Stderr, t)
+	if r := pending.Of(t); always || len(r.Calls)+len(r.Connections) > 0 {
+		fmt.Fprintf(g.Stderr, "ddlemu: %s (ddlemu pending %s):\n", title, dir)
+		printPending(g.Stderr, t)
+	}
 }
 
 // printPending prints what a job waits for.

@@ -8,8 +8,6 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/ddlemu/ddlemu/intercept/messages"
-	"github.com/ddlemu/ddlemu/intercept/pending"
 	"github.com/ddlemu/ddlemu/shaper/ledger"
 )
 
@@ -70,7 +68,8 @@ func (g *global) watchStalls(dir string, after time.Duration) (stop func()) {
 				return
 			case now := <-tick.C:
 				if w.look(ledger.Progress(dir), now) {
-					g.tellStall(dir, after)
+					// A job that only computes waits for nothing.
+					g.tellPending(dir, fmt.Sprintf("no rank has posted anything for %s; what the ranks wait for", after), false)
 				}
 			}
 		}
@@ -78,18 +77,5 @@ func (g *global) watchStalls(dir string, after time.Duration) (stop func()) {
 	return func() {
 		close(done)
 		<-ended
-	}
-}
-
-// tellStall prints what the ranks wait for. A job that only computes waits for nothing.
-func (g *global) tellStall(dir string, after time.Duration) {
-	t, err := messages.Load(dir)
-	if err != nil {
-		g.warn("no rank has posted anything for %s; what the ranks wait for is not known: %v", after, err)
-		return
-	}
-	if r := pending.Of(t); len(r.Calls)+len(r.Connections) > 0 {
-		fmt.Fprintf(g.Stderr, "ddlemu: no rank has posted anything for %s; what the ranks wait for (ddlemu pending %s):\n", after, dir)
-		printPending(g.Stderr, t)
 	}
 }

@@ -73,9 +73,13 @@ func readHeader(path string) (h header, err error) {
 		return h, fmt.Errorf("read the header of a ledger: %w", err)
 	}
 	defer f.Close()
+	return headerOf(f)
+}
+
+func headerOf(f *os.File) (h header, err error) {
 	b := make([]byte, unsafe.Sizeof(h))
-	if _, err := io.ReadFull(f, b); err != nil {
-		return h, fmt.Errorf("read the header of a ledger: %w", err)
+	if _, err := f.ReadAt(b, 0); err != nil {
+		return h, fmt.Errorf("read its header: %w", err)
 	}
 	return *(*header)(unsafe.Pointer(&b[0])), nil
 }
@@ -89,11 +93,9 @@ func readUsed(f *os.File) (b []byte, size int64, err error) {
 	size = st.Size()
 	var h header
 	if size >= int64(unsafe.Sizeof(h)) {
-		b = make([]byte, unsafe.Sizeof(h))
-		if _, err := f.ReadAt(b, 0); err != nil {
-			return nil, 0, fmt.Errorf("read its header: %w", err)
+		if h, err = headerOf(f); err != nil {
+			return nil, 0, err
 		}
-		h = *(*header)(unsafe.Pointer(&b[0]))
 	}
 	used := size
 	if h.Magic == magic && h.Next < uint64(size)/recordSize {

@@ -323,14 +323,15 @@ static uint32_t bounded(int64_t ns) { return (uint32_t)min64(max64(ns, 0), UINT3
 // rest of the path.
 #define LEDGER __attribute__((noinline, cold))
 
-// write_call notes that NCCL has called.
-LEDGER static void write_call(int64_t now)
+// note_time notes that NCCL has called, in the calls of this thread.
+static inline void note_time(struct ddlemu_calls *calls, int64_t now)
 {
-	struct ddlemu_calls *calls = ddlemu_calls();
 	if (calls->outstanding > 0)
 		calls->gap = max64(calls->gap, now - calls->last);
 	calls->last = now;
 }
+
+LEDGER static void write_call(int64_t now) { note_time(ddlemu_calls(), now); }
 
 static inline void note_call(const struct ddlemu_conn *c, int64_t now)
 {
@@ -342,8 +343,7 @@ static inline void note_call(const struct ddlemu_conn *c, int64_t now)
 LEDGER static void write_post(struct ddlemu_conn *c, struct ddlemu_conn_request *r, int64_t now)
 {
 	struct ddlemu_calls *calls = ddlemu_calls();
-	if (calls->outstanding > 0)
-		calls->gap = max64(calls->gap, now - calls->last);
+	note_time(calls, now);
 	struct ddlemu_record *record = ledger_begin(&c->ledger, &r->base.record);
 	record->kind = is_sender(c) ? DDLEMU_SEND : DDLEMU_RECEIVE;
 	record->late = is_sender(c) && c->clock == NULL ? bounded(calls->gap) : 0;
@@ -356,7 +356,9 @@ LEDGER static void write_post(struct ddlemu_conn *c, struct ddlemu_conn_request 
 	ledger_end(record, r->base.record);
 	if (!is_sender(c) && ddlemu_has_slots)
 		ddlemu_slot_receives(r->data, r->base.record);
-	*calls = (struct ddlemu_calls){ .posted = &r->base, .outstanding = calls->outstanding + 1, .last = now };
+	calls->posted = &r->base;
+	calls->outstanding++;
+	calls->gap = 0;
 }
 
 static inline void note_post(struct ddlemu_conn *c, struct ddlemu_conn_request *r, int64_t now)
