@@ -40,10 +40,10 @@ func symbols(t *testing.T, nccl string) []string {
 // The library needs nothing but the C library, and shows only what a guest calls: nothing of the C library's, which the
 // rest of the process would find in it.
 func TestLibrary(t *testing.T) {
-	shown := regexp.MustCompile(`^(p?nccl[A-Z]|cuda[A-Z]|nvml[A-Z]|ddlemuSoft[A-Z]|ddlemu_compute$)`)
+	shown := regexp.MustCompile(`^(p?nccl[A-Z]|cuda[A-Z]|nvml[A-Z]|ddlemuSoft[A-Z]|ddlemu_(compute|computed|now)$)`)
 	for _, nccl := range locate.SoftVersions {
 		names := symbols(t, nccl)
-		for _, name := range []string{"ncclAllReduce", "cudaStreamSynchronize", "ddlemuSoftEventWait", "ddlemuSoftSetLedger", "ddlemu_compute"} {
+		for _, name := range []string{"ncclAllReduce", "cudaStreamSynchronize", "ddlemuSoftEventWait", "ddlemuSoftSetLedger", "ddlemu_compute", "ddlemu_now", "ddlemu_computed"} {
 			if !slices.Contains(names, name) {
 				t.Errorf("%s does not show %s", nccl, name)
 			}

@@ -199,7 +199,7 @@ func TestVirtualTimeDoesNotDependOnDelays(t *testing.T) {
 }
 
 // CPU time takes virtual time if that is asked for. Rank 1 computes for a second: three of virtual
-// time, or less if the host gives it less than a core.
+// time, or less if the host gives it less than a core. Rank 0 waits meanwhile, which is no computation.
 func TestVirtualTimeOfCPUTime(t *testing.T) {
 	out := runVirtual(t, []string{"DDLEMU_COMPUTE=cpu:3"}, "2.29", compile(t, "threads"), "compute")
 	all := regexp.MustCompile(`rank \d: (\d+) ns`).FindAllStringSubmatch(out, -1)
@@ -207,6 +207,13 @@ func TestVirtualTimeOfCPUTime(t *testing.T) {
 		if ns, err := strconv.Atoi(m[1]); err != nil || ns < 1e9 || ns > 3.2e9 {
 			t.Errorf("%s, want up to 3 s", m[0])
 		}
+	}
+	computed := map[string]int{}
+	for _, m := range regexp.MustCompile(`rank (\d): computed for (\d+) ns`).FindAllStringSubmatch(out, -1) {
+		computed[m[1]], _ = strconv.Atoi(m[2])
+	}
+	if computed["0"] > 1e8 || computed["1"] < 1e9 || computed["1"] > 3.2e9 {
+		t.Errorf("the ranks computed for %v ns, want nearly nothing and up to 3 s", computed)
 	}
 	if len(all) != 2 || !strings.Contains(out, "CPU time times 3 is added: not repeatable") || !strings.Contains(out, "verdict: VALID") {
 		t.Errorf("output:\n%s", out)

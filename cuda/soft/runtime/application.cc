@@ -171,6 +171,13 @@ void for_each_application_thread(const std::function<void(ApplicationThread &)> 
 
 namespace {
 
+// Less CPU time than this is not charged yet. A charge wakes the threads of this node, and so those that wait in a loop of
+// looks: with a charge for each look they would never be idle.
+constexpr int64_t kSmallestCharge = 20000; // ns; a look takes 1 to 2 us
+
+thread_local int64_t charged = 0; // CPU time of this thread in ns until which it was charged; 0: not yet
+thread_local int64_t computed = 0; // ns of virtual time
+
 int64_t cpu_ns()
 {
 	timespec t;
@@ -182,7 +189,6 @@ int64_t cpu_ns()
 
 void application_charge()
 {
-	thread_local int64_t charged = 0;
 	const ddlemu_clock_calls *clock = softexec::virtual_clock();
 	if (!clock || clock->compute <= 0)
 		return;
@@ -191,6 +197,8 @@ void application_charge()
 		return;
 	const int64_t used = cpu_ns();
 	// What it had used before the clock was there is not charged.
+	if (charged != 0 && used - charged < kSmallestCharge)
+		return;
 	if (charged != 0)
 		application_compute(actor, static_cast<int64_t>(static_cast<double>(used - charged) * clock->compute));
 	charged = cpu_ns();
@@ -198,8 +206,12 @@ void application_charge()
 
 void application_idle(ddlemu_actor *actor, ddlemu_clock_number number, uint32_t seen, bool begins)
 {
-	application_charge();
+	if (begins)
+		application_charge();
+	const int64_t before = charged != 0 ? cpu_ns() : 0;
 	in_call(begins, [=] { softexec::virtual_clock()->idle(actor, number, seen); });
+	if (charged != 0)
+		charged += cpu_ns() - before; // waiting is no computation
 }
 
 HelperWait::HelperWait()
@@ -221,6 +233,7 @@ HelperWait::~HelperWait()
 void application_compute(ddlemu_actor *actor, int64_t ns)
 {
 	const ddlemu_clock_calls *clock = softexec::virtual_clock();
+	computed += ns;
 	in_call(true, [=] { clock->sleep_until(actor, clock->now() + ns); });
 }
 
@@ -331,6 +344,16 @@ SOFT_API int ddlemu_compute(int64_t ns)
 	application_compute(actor, ns);
 	return 0;
 }
+
+SOFT_API int64_t ddlemu_now(void)
+{
+	if (!application_actor())
+		return -1;
+	application_charge();
+	return softexec::virtual_clock()->now();
+}
+
+SOFT_API int64_t ddlemu_computed(void) { return computed; }
 
 SOFT_API int ddlemuSoftSettle(void)
 {

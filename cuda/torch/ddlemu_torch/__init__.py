@@ -9,7 +9,8 @@ torch below 2.5 does not look for backends: there the program has to `import ddl
 """
 
 from ._register import register
+from ._step_timer import Step, StepTimer
 
-__all__ = ["register"]
+__all__ = ["Step", "StepTimer", "register"]
 
 register()

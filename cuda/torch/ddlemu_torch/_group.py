@@ -139,6 +139,10 @@ class Group:
                 self._main = communicator
             return self._main
 
+    def has_communicator(self) -> bool:
+        """Return whether the group has made its first communicator."""
+        return bool(self._communicators())
+
     def _channel(self, source: int, target: int) -> Channel:
         runtime()  # raises in a forked child
         with self._lock:

@@ -51,7 +51,7 @@ class _Config(ctypes.Structure):
     ]
 
 
-# Each function returns an int: ncclResult_t or cudaError_t.
+# Each function returns an int, which is an ncclResult_t or a cudaError_t, unless it is one of _TIMES.
 _FUNCTIONS: Dict[str, List[type]] = {
     "ncclGetVersion": [POINTER(c_int)],
     "ncclGetUniqueId": [POINTER(UniqueId)],
@@ -80,7 +80,10 @@ _FUNCTIONS: Dict[str, List[type]] = {
     "cudaEventRecord": [c_void_p, c_void_p],
     "cudaEventQuery": [c_void_p],
     "ddlemuSoftEventWait": [c_void_p, c_int64],
+    "ddlemu_now": [],
+    "ddlemu_computed": [],
 }
+_TIMES = ("ddlemu_now", "ddlemu_computed")  # return ns
 
 
 class Library:
@@ -98,7 +101,7 @@ class Library:
             except AttributeError:
                 raise DdlemuError(f"ddlemu: {path} has no function {name}: {PATH_VARIABLE} must name the NCCL that "
                                   "comes with this version of ddlemu; run `make build`") from None
-            function.argtypes, function.restype = arguments, c_int
+            function.argtypes, function.restype = arguments, c_int64 if name in _TIMES else c_int
             setattr(self, name, function)
         self._error_string = {"nccl": handle.ncclGetErrorString, "cuda": handle.cudaGetErrorString}
         for function in self._error_string.values():

@@ -24,6 +24,7 @@
 #include <cuda_runtime_api.h>
 #include <ddlemu.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <nccl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -281,6 +282,7 @@ void compute(Session &s)
 	s.all_reduce();
 	CHECK(cudaEventRecord(s.end, s.stream));
 	s.print_elapsed();
+	fprintf(stderr, "rank %d: computed for %" PRId64 " ns\n", rank, ddlemu_computed());
 	fprintf(stderr, "rank %d: %.0f %% of a core\n", rank, (real_seconds(CLOCK_PROCESS_CPUTIME_ID) - cpu) * 100);
 	s.check(2);
 	CHECK(ncclCommDestroy(s.comm));
@@ -293,7 +295,9 @@ void virtual_compute(Session &s)
 	CHECK(cudaStreamSynchronize(s.stream));
 	CHECK(cudaEventRecord(s.begin, s.stream));
 	if (rank == 1) {
+		const int64_t before = ddlemu_now();
 		CHECK(ddlemu_compute(1000000));
+		CHECK(ddlemu_now() - before == 1000000 && ddlemu_computed() == 1000000 ? 0 : -1);
 		CHECK(cudaLaunchHostFunc(s.stream, [](void *) { CHECK(ddlemu_compute(2000000)); }, nullptr));
 	}
 	s.all_reduce();

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package torch
+
+import (
+	"encoding/json"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/ddlemu/ddlemu/test/built"
+)
+
+const steps = 4
+
+// stepEnd is when a step of a rank ended, in ns of the fabric's clock, and what of it was computation.
+type stepEnd struct{ end, compute int64 }
+
+var stepLine = regexp.MustCompile(`(?m)^rank (\d) step (\d) (\d+) (\d+)$`)
+
+// trainSteps runs a DDP job on a virtual clock. The keys are rank and step.
+func trainSteps(t *testing.T, python string, flags ...string) map[[2]int]stepEnd {
+	t.Helper()
+	o := job{python: python, flags: append([]string{"--profile", "eth10", "--clock", "virtual"}, flags...)}.good(t, "steps.py", strconv.Itoa(steps))
+	if !strings.Contains(o.stderr, "verdict: VALID") {
+		t.Errorf("the job is not VALID: %s", o.stderr)
+	}
+	ends := map[[2]int]stepEnd{}
+	for _, m := range stepLine.FindAllStringSubmatch(o.stdout, -1) {
+		var n [4]int64
+		for i := range n {
+			n[i], _ = strconv.ParseInt(m[i+1], 10, 64)
+		}
+		ends[[2]int{int(n[0]), int(n[1])}] = stepEnd{n[2], n[3]}
+	}
+	if len(ends) != 2*steps {
+		t.Fatalf("it printed\n%s", o.stdout)
+	}
+	return ends
+}
+
+// A step ends when `ddlemu why` says that the last byte of its AllReduce came, with any latency: a longer latency makes
+// each step longer by exactly that. The next run has the same times.
+func TestStepsEndAsWhySays(t *testing.T) {
+	each(t, func(t *testing.T, python string) {
+		for _, latency := range []string{"5us", "5ms"} {
+			trace := filepath.Join(t.TempDir(), "trace")
+			ends := trainSteps(t, python, "--lat", latency, "--trace", trace)
+			again := trainSteps(t, python, "--lat", latency)
+			for key, e := range ends {
+				if e != again[key] {
+					t.Errorf("--lat %s: rank %d, step %d: %v, and in the next run %v", latency, key[0], key[1], e, again[key])
+				}
+			}
+			for step, call := range lastReduces(t, trace) {
+				rank, _ := strconv.Atoi(strings.TrimPrefix(call.LastRank, "rank "))
+				if got, want := ends[[2]int{rank, step}].end, call.Start+call.Time; got != want {
+					t.Errorf("--lat %s: step %d of rank %d ends at %d ns, and its last byte came at %d ns", latency, step, rank, got, want)
+				}
+			}
+		}
+	})
+}
+
+type call struct {
+	Function string
+	Sequence int
+	Start    int64  `json:"start_ns"`
+	Time     int64  `json:"time_ns"`
+	LastRank string `json:"last_rank"`
+}
+
+// lastReduces returns the AllReduce of each step. The barrier before the steps is one too.
+func lastReduces(t *testing.T, trace string) (calls [steps]call) {
+	t.Helper()
+	out, err := exec.Command(built.Path(t, "bin", "ddlemu"), "why", trace, "--json", "--worst", "100").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var why struct{ Calls []call }
+	if err := json.Unmarshal(out, &why); err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for _, c := range why.Calls {
+		if c.Function == "AllReduce" && c.Sequence > 0 && c.Sequence <= steps {
+			calls[c.Sequence-1] = c
+			found++
+		}
+	}
+	if found != steps {
+		t.Fatalf("why names %d AllReduces of the steps: %s", found, out)
+	}
+	return calls
+}
+
+// With --compute a step has the CPU time of its computation, times the factor.
+func TestStepsWithComputation(t *testing.T) {
+	each(t, func(t *testing.T, python string) {
+		compute := func(factor string) (sum int64) {
+			for _, e := range trainSteps(t, python, "--compute", "cpu:"+factor) {
+				if e.compute <= 0 {
+					t.Errorf("factor %s: a step has no computation", factor)
+				}
+				sum += e.compute
+			}
+			return sum
+		}
+		if one, thousand := compute("1"), compute("1000"); thousand < 50*one {
+			t.Errorf("computation of %d ns, and with factor 1000 of %d ns", one, thousand)
+		}
+	})
+}
