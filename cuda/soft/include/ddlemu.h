@@ -19,8 +19,8 @@ int ddlemu_compute(int64_t ns);
 // time takes virtual time (DDLEMU_COMPUTE). Without a virtual clock it returns -1.
 int64_t ddlemu_now(void);
 
-// ddlemu_computed returns for how many ns of virtual time the calling thread has computed: by ddlemu_compute, and by its
-// CPU time if that takes virtual time.
+// ddlemu_computed returns for how many ns of virtual time the calling thread has computed: by ddlemu_compute, and by
+// its CPU time if that takes virtual time.
 int64_t ddlemu_computed(void);
 
 // ddlemuSoftEventWait is cudaEventSynchronize with a limit: it returns cudaErrorNotReady if the event is not complete

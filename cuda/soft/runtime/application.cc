@@ -171,8 +171,8 @@ void for_each_application_thread(const std::function<void(ApplicationThread &)> 
 
 namespace {
 
-// Less CPU time than this is not charged yet. A charge wakes the threads of this node, and so those that wait in a loop of
-// looks: with a charge for each look they would never be idle.
+// Less CPU time than this is not charged yet. A charge wakes the threads of this node, and so those that wait in a loop
+// of looks: with a charge for each look they would never be idle.
 constexpr int64_t kSmallestCharge = 20000; // ns; a look takes 1 to 2 us
 
 thread_local int64_t charged = 0; // CPU time of this thread in ns until which it was charged; 0: not yet
