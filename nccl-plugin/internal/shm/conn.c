@@ -49,6 +49,7 @@
 static struct {
 	uint32_t lock; // for the list, and for advancing several connections in the order of their steps
 	struct ddlemu_conn *first;
+	uint64_t rounds; // calls of catch_up
 } list;
 
 static bool try_lock_list(void)
@@ -137,23 +138,27 @@ static bool advance_to(struct ddlemu_conn *c, int64_t t)
 #define CATCH_UP_STEPS 256 // so that one call stays short
 
 // catch_up makes the steps of all connections of this process in the order of their times, as if each had been polled
-// in time. Otherwise the connection that is polled first would make all its steps before the others.
+// in time. Otherwise the connection that is polled first would make all its steps before the others. A connection whose
+// other end has the lock is left out: that end makes its steps, and may be stopped.
 static void catch_up(int64_t now)
 {
 	if (!try_lock_list())
 		return;
+	list.rounds++;
 	for (int i = 0; i < CATCH_UP_STEPS; i++) {
 		struct ddlemu_conn *first = NULL;
 		int64_t earliest = now;
 		for (struct ddlemu_conn *c = list.first; c != NULL; c = c->next) {
-			int64_t next = next_step(c->f);
+			int64_t next = c->left_out == list.rounds ? now : next_step(c->f);
 			if (next < earliest) {
 				earliest = next;
 				first = c;
 			}
 		}
-		if (first == NULL || !advance_to(first, earliest))
+		if (first == NULL)
 			break;
+		if (!advance_to(first, earliest))
+			first->left_out = list.rounds;
 	}
 	unlock_list();
 }

@@ -47,6 +47,7 @@ struct ddlemu_conn_request {
 struct ddlemu_conn {
 	struct ddlemu_comm base;
 	struct ddlemu_conn *next; // in the list of this process's connections
+	uint64_t left_out; // the call of catch_up, by its number, that leaves this connection out
 	struct ddlemu_engine engine;
 	struct ddlemu_flow *f;
 	struct ddlemu_clock_view *clock; // of a fabric with a virtual clock, else NULL

@@ -137,6 +137,23 @@ func TestSenderDiedWithTheLockAndTheTableIsFull(t *testing.T) {
 	wantRemoteError(t, "irecv", err)
 }
 
+// A sender that was stopped while it advanced the link model of one connection keeps that lock. The receiver's other
+// connections go on, although they are late.
+func TestSenderStoppedWithTheLock(t *testing.T) {
+	p := newPair(t, link.Spec{Latency: time.Millisecond, MTU: 1500}, tcp, 64<<20)
+	first := p.inFlight(t)
+	connOf(p.recv).c.f.lock = lockedBySender
+	p.send, p.recv = p.connect(t)
+	second := p.inFlight(t)
+	time.Sleep(20 * time.Millisecond)
+	if err := ends(t, "receive on another connection", second); err != nil {
+		t.Error(err)
+	}
+	if done, _, err := first.Test(); done || err != nil {
+		t.Errorf("receive on the locked connection: %t, %v", done, err)
+	}
+}
+
 // Another thread of the receiver's own process gives the lock back: the receiver waits
 // for it, although the sender is dead.
 func TestReceiverWaitsForItsOwnLock(t *testing.T) {
