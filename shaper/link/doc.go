@@ -12,6 +12,8 @@
 // The engine knows no clock. The caller's time only decides when a step is made: a segment
 // reserves a hop no earlier than one serialization time before it is ready there. A step
 // that is made late yields the same times as one that is made in time, unless another flow
-// reserved the hop meanwhile; Message.Distortion bounds what that can have cost. The one
-// exception is the buffer of a lossless queue with a limit, see queue.h.
+// reserved the hop meanwhile; Message.Distortion bounds what that can have cost. There are two
+// exceptions: the buffer of a lossless queue with a limit, see queue.h; and parameters that
+// change. A step uses those that are in force when it is made, and a path that is down then
+// lets it wait. The down timeout counts from the time at which the hop went down.
 package link

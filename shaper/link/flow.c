@@ -81,12 +81,16 @@ static uint32_t segment_bytes(const struct ddlemu_engine *e)
 	return (uint32_t)n;
 }
 
-static bool is_down(const struct ddlemu_engine *e)
+// down_since is the time since which the path is down: that of the hop that went down first. DDLEMU_NEVER if it is up.
+static int64_t down_since(const struct ddlemu_engine *e)
 {
-	for (uint32_t i = 0; i < e->path.n; i++)
-		if (params_at(e, i)->down)
-			return true;
-	return false;
+	int64_t since = DDLEMU_NEVER;
+	for (uint32_t i = 0; i < e->path.n; i++) {
+		const struct ddlemu_block *b = block_of(e, hop_at(e, i));
+		if (b->params.down)
+			since = min64(since, b->down_since);
+	}
+	return since;
 }
 
 // arrives_at notes when segment s, which has passed the last hop, is at the receiver.
@@ -292,13 +296,14 @@ static bool too_early(int64_t now, int64_t at, int64_t *next)
 	return true;
 }
 
-// stop_while_down says whether the path is down. A path that is down for longer than the
-// transport waits breaks the flow.
+// stop_while_down says whether the path is down. The flow breaks if the path has been down for longer than the
+// transport waits, and the flow has had something to send for as long.
 static bool stop_while_down(const struct ddlemu_engine *e, int64_t ready, int64_t now, int64_t *next)
 {
-	if (!is_down(e))
+	int64_t since = down_since(e);
+	if (since == DDLEMU_NEVER)
 		return false;
-	if (now - ready > e->transport->down_timeout)
+	if (now - max64(ready, since) > e->transport->down_timeout)
 		__atomic_store_n(&e->flow->broken, DDLEMU_LINK_DOWN, __ATOMIC_RELEASE);
 	*next = min64(*next, now + DOWN_POLL);
 	return true;

@@ -80,6 +80,8 @@ type Block struct {
 	Stated  Spec
 	Retired int64 // ns; when the block was last in use, 0 = never
 	Since   int64 // ns of the fabric's clock; when the block was put in force, 0 = when the fabric was made
+	// DownSince is the Since of the first of the blocks in a row that have the hop down; 0 if the hop is up.
+	DownSince int64
 }
 
 // NewBlock prepares s as NewParams does.

@@ -71,6 +71,7 @@ struct ddlemu_block {
 	uint64_t stated[DDLEMU_STATED]; // link.Spec, for reading back: Go's alone
 	int64_t retired; // when the block was last in use; 0 = never
 	int64_t since; // when it was put in force, by the fabric's clock; 0 = when the fabric was made
+	int64_t down_since; // the same of the first of the blocks in a row that have the hop down; 0 if the hop is up
 };
 
 // What a hop has carried. Each field is 64 bits wide and changed by atomic additions.

@@ -590,6 +590,25 @@ func TestDownBreaksAfterTimeout(t *testing.T) {
 	}
 }
 
+// A sender that was stopped for longer than the timeout meets a link that has just gone down: it waits for the timeout.
+func TestDownTimeoutBeginsWhenTheLinkGoesDown(t *testing.T) {
+	port, wire := gigabit(time.Millisecond)
+	f := newFabric(t, 2, port, wire, 1, rdma())
+	fl := f.flow(0, 1)
+	h := f.links[[2]int{0, 1}]
+	fl.Post(8, 0)
+	fl.Recv(0)
+	h.Params.Down, f.net.blocks[h.number].DownSince = true, 10e9
+	fl.Advance(10.4e9)
+	if fl.Broken() {
+		t.Error("broken 400 ms after the link went down, timeout 500 ms")
+	}
+	fl.Advance(10.6e9)
+	if !fl.Broken() {
+		t.Error("not broken 600 ms after the link went down, timeout 500 ms")
+	}
+}
+
 // Small messages fill the table of messages before they fill the buffers. A round trip later
 // the table has free entries again, and the flow's next step is at that time.
 func TestManySmallMessagesWithinARoundTrip(t *testing.T) {

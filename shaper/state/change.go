@@ -119,15 +119,31 @@ func (f *File) change(specs map[int]link.Spec) error {
 	}
 	for i, hop := range hops {
 		blocks[i].Since = f.Now()
+		if specs[hop].Down {
+			blocks[i].DownSince = f.downSince(hop, blocks[i].Since)
+		}
 		f.blocks()[free[i]] = blocks[i]
 		f.publish(&f.hops()[hop], free[i])
 	}
 	return nil
 }
 
+// downSince is the time since which a hop is down that goes down now, or stays down.
+func (f *File) downSince(hop int, now int64) int64 {
+	if old := f.blockOf(&f.hops()[hop]); old.Params.Down {
+		return old.DownSince
+	}
+	return now
+}
+
+// blockOf is the block in force on h. Only for who has the lock for changes.
+func (f *File) blockOf(h *link.Hop) *link.Block {
+	return &f.blocks()[min(atomic.LoadUint32(&h.Block), f.head().Blocks-1)]
+}
+
 // publish puts block n in force on h.
 func (f *File) publish(h *link.Hop, n uint32) {
-	old := &f.blocks()[min(atomic.LoadUint32(&h.Block), f.head().Blocks-1)]
+	old := f.blockOf(h)
 	if old.Params.Down && !f.blocks()[n].Params.Down {
 		raise(&h.NextFree, f.Now())
 	}

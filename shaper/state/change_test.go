@@ -126,6 +126,34 @@ func TestChangeFromDownToUpRaisesNextFree(t *testing.T) {
 	}
 }
 
+// A hop is down since it went down, also if it is changed meanwhile.
+func TestDownSince(t *testing.T) {
+	f := newFile(t)
+	down, slower := family(1), family(2)
+	down.Down, slower.Down = true, true
+	since := func(s link.Spec) int64 {
+		t.Helper()
+		if err := f.Change(map[int]link.Spec{4: s}); err != nil {
+			t.Fatal(err)
+		}
+		return f.blocks()[atomic.LoadUint32(&f.hops()[4].Block)].DownSince
+	}
+	before := Now()
+	first := since(down)
+	if first < before || first > Now() {
+		t.Errorf("down since %d, want between %d and %d", first, before, Now())
+	}
+	if got := since(slower); got != first {
+		t.Errorf("changed while it is down: down since %d, want %d", got, first)
+	}
+	if got := since(family(1)); got != 0 {
+		t.Errorf("up, but down since %d", got)
+	}
+	if got := since(down); got <= first {
+		t.Errorf("down again since %d, and before since %d", got, first)
+	}
+}
+
 // On a virtual clock a hop that comes up starts at the virtual time, which is not the host's. The time of a
 // change is by the same clock.
 func TestChangeOnAVirtualClock(t *testing.T) {
