@@ -21,6 +21,17 @@ static int report(int result)
 	return result;
 }
 
+// report_call is report for a call on a connection. NCCL repeats a call that fails until the program aborts the
+// communicator, so the same text is written once per connection.
+static int report_call(struct ddlemu_comm *c, int result)
+{
+	return result == DDLEMU_SUCCESS || ddlemu_error_is_new(c) ? report(result) : result;
+}
+
+// An address of a process has 47 bits, so no message is longer. Before version 9 of the net API a size is an int: -1 is
+// too long, too.
+#define SIZE_BITS 47
+
 #define NOT_IN_CHILD \
 	do { \
 		if (net_forked() && net_refused()) \
@@ -31,7 +42,11 @@ static int do_isend(void *comm, void *data, size_t size, void **request)
 {
 	struct ddlemu_comm *c = comm;
 	NOT_IN_CHILD;
-	return report(c->ops->isend(c, data, size, (struct ddlemu_request **)request));
+	if (size >> SIZE_BITS) {
+		*request = NULL;
+		return report_call(c, ddlemu_refuse_size(size));
+	}
+	return report_call(c, c->ops->isend(c, data, size, (struct ddlemu_request **)request));
 }
 
 static int do_irecv(void *comm, int n, void *data, size_t size, void **request)
@@ -42,7 +57,11 @@ static int do_irecv(void *comm, int n, void *data, size_t size, void **request)
 		*request = NULL;
 		return DDLEMU_INVALID_ARGUMENT; // maxRecvs is 1
 	}
-	return report(c->ops->irecv(c, data, size, (struct ddlemu_request **)request));
+	if (size >> SIZE_BITS) {
+		*request = NULL;
+		return report_call(c, ddlemu_refuse_size(size));
+	}
+	return report_call(c, c->ops->irecv(c, data, size, (struct ddlemu_request **)request));
 }
 
 static int do_test(void *request, int *done, int *sizes)
@@ -53,7 +72,7 @@ static int do_test(void *request, int *done, int *sizes)
 	int result = r->comm->ops->test(r, done, &size);
 	if (result == DDLEMU_SUCCESS && *done && sizes != NULL)
 		*sizes = (int)size;
-	return report(result);
+	return report_call(r->comm, result);
 }
 
 static int do_iflush(void *comm, int n, void **data, int *sizes, void **mhandles, void **request)

@@ -255,7 +255,7 @@ static int sender_isend(struct ddlemu_comm *comm, const void *data, size_t size,
 	if (bad)
 		return bad;
 	if (size >> (DDLEMU_TCP_SIZE_BITS - 1))
-		return FAIL(DDLEMU_INVALID_USAGE, "a message of %zu bytes is too long", size);
+		return ddlemu_refuse_size(size);
 	int64_t now = clock_now();
 	if ((bad = read_notice(c, now)) || (bad = check_peer(c, now)))
 		return bad;

@@ -18,6 +18,26 @@ const char *ddlemu_take_error(void)
 	return ddlemu_error_text;
 }
 
+// FNV-1a
+static uint32_t hash(const char *text)
+{
+	uint32_t h = 2166136261u;
+	for (; *text != 0; text++)
+		h = (h ^ (unsigned char)*text) * 16777619u;
+	return h;
+}
+
+bool ddlemu_error_is_new(struct ddlemu_comm *comm)
+{
+	uint32_t text = ddlemu_error_set ? hash(ddlemu_error_text) : hash("");
+	bool is_new = text != comm->reported;
+	comm->reported = text;
+	ddlemu_error_set &= is_new;
+	return is_new;
+}
+
+int ddlemu_refuse_size(size_t size) { return FAIL(DDLEMU_INVALID_USAGE, "a message of %zu bytes is too long", size); }
+
 int ddlemu_no_isend(struct ddlemu_comm *comm, const void *data, size_t size, struct ddlemu_request **request)
 {
 	*request = NULL;

@@ -6,6 +6,7 @@
 #ifndef DDLEMU_TRANSPORT_H
 #define DDLEMU_TRANSPORT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -43,6 +44,7 @@ struct ddlemu_comm {
 	const struct ddlemu_ops *ops;
 	unsigned long id; // the Go side's number for this connection
 	enum ddlemu_death dead; // atomic; written by the thread that watches the peers
+	uint32_t reported; // the hash of the failure's text that was written last
 };
 
 static inline void ddlemu_set_dead(struct ddlemu_comm *c, enum ddlemu_death why)
@@ -69,5 +71,12 @@ struct ddlemu_calls *ddlemu_calls(void) __attribute__((const));
 
 // The text of this thread's last failure, NULL if there was none since the last call.
 const char *ddlemu_take_error(void);
+
+// Whether the text of this thread's last failure differs from that of the connection's last failure. If it does not, it
+// is taken.
+bool ddlemu_error_is_new(struct ddlemu_comm *);
+
+// Refuses a message of that size, and keeps the text for it.
+int ddlemu_refuse_size(size_t size);
 
 #endif

@@ -17,6 +17,7 @@ void case_sizes(struct end *);
 void case_gibibyte(struct end *);
 void case_receive_larger(struct end *);
 void case_send_larger(struct end *);
+void case_size_refused(struct end *);
 void case_order(struct end *);
 void case_nothing_early(struct end *);
 void case_flush(struct end *);

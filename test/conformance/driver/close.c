@@ -115,6 +115,10 @@ void case_peer_closes(struct end *e)
 				result, done, REMOTE);
 		if (strstr(net_log(), "closed") == NULL)
 			fail("a receive from a peer that closed: the log does not name the reason: %s", net_log());
+		for (int i = 0; i < 10 && net_test(&e->net, request[DEEP], &done, &size) == REMOTE; i++)
+			;
+		if (strstr(strstr(net_log(), "closed") + 1, "closed") != NULL)
+			fail("a receive from a peer that closed: the log repeats the reason: %s", net_log());
 	}
 	for (int i = 0; i <= DEEP; i++)
 		buffer_free(e, comm, &b[i]);

@@ -30,6 +30,7 @@ static const struct test_case cases[] = {
 		.mebibytes = 3072 },
 	{ .name = "receive-larger", .run = case_receive_larger, .together = 1 },
 	{ .name = "send-larger", .run = case_send_larger, .together = 1 },
+	{ .name = "size-refused", .run = case_size_refused, .together = 1 },
 	{ .name = "32-outstanding", .run = case_outstanding, .together = 1 },
 	{ .name = "requests-written", .run = case_requests_written, .together = 1 },
 	{ .name = "test-without-sizes", .run = case_test_without_sizes, .together = 1 },

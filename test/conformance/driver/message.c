@@ -99,6 +99,25 @@ void case_send_larger(struct end *e)
 	hang_up(e, comm, ONE_WAY);
 }
 
+// A message of -1 bytes is refused. Until version 8 of the net API a size is an int. The connection goes on.
+void case_size_refused(struct end *e)
+{
+	begin(e);
+	void *comm = link_up(e, 0, ONE_WAY), *request = NULL;
+	struct buffer b = buffer_new(e, comm, 2000);
+	doing("refuse a message of -1 bytes");
+	int result = e->rank == 0 ? net_isend(&e->net, comm, b.p, (size_t)-1, b.mhandle, &request)
+				  : net_irecv(&e->net, comm, b.p, (size_t)-1, b.mhandle, &request);
+	if (result != INVALID_USAGE || request != NULL)
+		fail("a message of -1 bytes: result %d, want %d (ncclInvalidUsage); request %p", result, INVALID_USAGE,
+			request);
+	if (strstr(net_log(), "too long") == NULL)
+		fail("a message of -1 bytes: the log does not say that it is too long: %s", net_log());
+	finish(e, e->rank == 0 ? start_send(e, comm, &b, 2000) : start_recv(e, comm, &b, 2000), 2000);
+	buffer_free(e, comm, &b);
+	hang_up(e, comm, ONE_WAY);
+}
+
 // Many messages in flight arrive in the order of the sends, each in the receive with the same number.
 void case_order(struct end *e)
 {
