@@ -7,14 +7,27 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
+	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
+	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/bench"
 	"github.com/ddlemu/ddlemu/shaper/job"
 )
 
+type gcOptions struct {
+	ncclFiles bool
+}
+
+func (o *gcOptions) AddFlags(fs *pflag.FlagSet) {
+	fs.BoolVar(&o.ncclFiles, "nccl-files", false, "also remove files of NCCL in /dev/shm that no process uses")
+}
+
 func newGCCommand(g *global) *cobra.Command {
+	o := &gcOptions{}
 	cmd := &cobra.Command{
 		Use:   "gc",
 		Short: "Remove what killed jobs left behind",
@@ -23,16 +36,24 @@ itself and whose processes have all ended, and files that are damaged or from an
 boot or version. Remove what remains of fabrics of the kernel datapath whose daemon has
 ended, and the logs of killed benches. Fabrics that a user brought up are kept.
 
+A rank that is killed while it starts leaves files of NCCL in /dev/shm. With
+--nccl-files those are removed too that belong to the user, that no process uses, and
+that have not been changed for a minute. They may be of jobs without ddlemu.
+
+What cannot be removed is named, and the rest is removed.
+
 ` + exitHelp,
-		Example: `  ddlemu gc`,
-		Args:    noArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return runGC(cmd.Context(), g) },
+		Example: `  ddlemu gc
+  ddlemu gc --nccl-files`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return runGC(cmd.Context(), g, o) },
 	}
+	o.AddFlags(cmd.Flags())
 	return cmd
 }
 
 // runGC removes what nobody uses any more.
-func runGC(_ context.Context, g *global) error {
+func runGC(_ context.Context, g *global, o *gcOptions) error {
 	uid, err := g.uid()
 	if err != nil {
 		return err
@@ -42,24 +63,56 @@ func runGC(_ context.Context, g *global) error {
 		fmt.Fprintf(g.Stdout, "removed %s: %s\n", what, why)
 		count++
 	}
-	dir, err := g.openDir(false)
-	if err == nil {
-		err = errors.Join(job.RemoveAbandoned(dir, removed), dir.Close())
-	} else if errors.Is(err, fs.ErrNotExist) {
-		err = nil
-	}
-	if err != nil {
-		return err
-	}
-	if err := job.RemoveNamespaces(g.dirPath(uid), func(name string) { removed("network namespace "+name, "its fabric is gone") }); err != nil {
-		return err
-	}
-	logs, err := bench.RemoveLeftLogs()
-	for _, path := range logs {
-		removed(path, "its run was killed")
-	}
+	err = errors.Join(g.removeFabrics(removed),
+		job.RemoveNamespaces(g.dirPath(uid), func(name string) { removed("network namespace "+name, "its fabric is gone") }),
+		removeLogs(removed), g.removeNCCLFiles(o, uid, removed))
 	if err == nil && count == 0 {
 		fmt.Fprintln(g.Stdout, "nothing to remove")
 	}
 	return err
+}
+
+func (g *global) removeFabrics(removed func(what, why string)) error {
+	dir, err := g.openDir(false)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(job.RemoveAbandoned(dir, removed), dir.Close())
+}
+
+func removeLogs(removed func(what, why string)) error {
+	logs, err := bench.RemoveLeftLogs()
+	for _, path := range logs {
+		removed(path, "its run was killed")
+	}
+	return err
+}
+
+// removeNCCLFiles removes files of NCCL that no process uses if the user has asked for it. Else it says what there is.
+func (g *global) removeNCCLFiles(o *gcOptions, uid int, removed func(what, why string)) error {
+	files, err := job.OrphanedNCCLFiles(job.NCCLFolder, uint32(uid), time.Now().Add(-job.NCCLFileAge))
+	if err != nil {
+		return err
+	}
+	var errs []error
+	bytes := int64(0)
+	for _, file := range files {
+		bytes += file.Bytes
+		if !o.ncclFiles {
+			continue
+		}
+		if err := os.Remove(file.Path); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		removed(file.Path, "no process uses it")
+	}
+	if len(files) > 0 && !o.ncclFiles {
+		fmt.Fprintf(g.Stderr, "%d files of NCCL in %s, %s together, are used by no process: `ddlemu gc --nccl-files` removes them\n",
+			len(files), job.NCCLFolder, units.Size(bytes))
+	}
+	return errors.Join(errs...)
 }

@@ -22,26 +22,26 @@ import (
 // joinTime is longer than a job needs from making its fabric to joining it.
 const joinTime = 10 * time.Second
 
-// RemoveAbandoned removes the fabrics in dir that nobody can use any more and calls removed for each.
+// RemoveAbandoned removes the fabrics in dir that nobody can use any more and calls removed for each. A fabric that
+// cannot be removed does not keep it from removing the others.
 func RemoveAbandoned(dir *state.Dir, removed func(name, why string)) error {
 	names, err := dir.Names()
 	if err != nil {
 		return err
 	}
+	var errs []error
 	for _, name := range names {
 		why, err := takeDownAbandoned(dir, name)
+		if err == nil && why != "" {
+			err = dir.Remove(name)
+		}
 		if err != nil {
-			return err
+			errs = append(errs, err)
+		} else if why != "" {
+			removed(name, why)
 		}
-		if why == "" {
-			continue
-		}
-		if err := dir.Remove(name); err != nil {
-			return err
-		}
-		removed(name, why)
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // takeDownAbandoned takes the fabric called name down if nobody can use it, so that its file can be removed, and says
@@ -129,6 +129,7 @@ func RemoveNamespaces(dir string, removed func(namespace string)) error {
 	if err != nil {
 		return err
 	}
+	var errs []error
 	for _, name := range all {
 		fabric, ok := netns.FabricOf(abs, name)
 		if !ok {
@@ -138,9 +139,10 @@ func RemoveNamespaces(dir string, removed func(namespace string)) error {
 			continue
 		}
 		if err := nodes.RemoveNamespace(name); err != nil {
-			return err
+			errs = append(errs, err)
+			continue
 		}
 		removed(name)
 	}
-	return nil
+	return errors.Join(errs...)
 }

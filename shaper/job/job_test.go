@@ -660,3 +660,24 @@ func TestKey(t *testing.T) {
 		t.Errorf("%#x, want %#x", got, h)
 	}
 }
+
+// What cannot be removed does not keep gc from removing the rest.
+func TestRemoveAbandonedGoesOn(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "fabrics")
+	if err := os.MkdirAll(filepath.Join(path, "a"+state.Suffix), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(path, "b"+state.Suffix), []byte("damaged"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d, err := state.OpenDir(path, os.Getuid(), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	var removed []string
+	err = RemoveAbandoned(d, func(name, _ string) { removed = append(removed, name) })
+	if !slices.Equal(removed, []string{"b"}) || err == nil || !strings.Contains(err.Error(), "fabric a") {
+		t.Errorf("removed %q, error %v", removed, err)
+	}
+}
