@@ -345,15 +345,6 @@ func ParseCongestion(s string) (string, error) {
 	return "", fmt.Errorf("%q is not one of %s, %s, %s", s, NoCongestion, Reno, Cubic)
 }
 
-// ParseDuration reads a Go duration, 0 or more.
-func ParseDuration(s string) (time.Duration, error) {
-	d, err := time.ParseDuration(s)
-	if err != nil || d < 0 || strings.HasPrefix(s, "-") || strings.HasPrefix(s, "+") {
-		return 0, fmt.Errorf("%q is not a duration: write 5us, 1.2ms or 3s", s)
-	}
-	return d, nil
-}
-
 // assign sets dst to what parse makes of text; on an error dst keeps its value.
 func assign[T any](dst *T, parse func(string) (T, error), text string) error {
 	v, err := parse(text)

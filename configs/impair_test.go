@@ -122,17 +122,6 @@ func TestParseQueue(t *testing.T) {
 	}
 }
 
-func TestParseDuration(t *testing.T) {
-	if d, err := ParseDuration("1.2ms"); err != nil || d != 1200*time.Microsecond {
-		t.Errorf("got %v, %v; want 1.2ms", d, err)
-	}
-	for _, text := range []string{"", "5", "-5us", "+5us", "-0s", "fast", "1e3us"} {
-		if d, err := ParseDuration(text); err == nil {
-			t.Errorf("ParseDuration(%q) = %v; want an error", text, d)
-		}
-	}
-}
-
 func drawJitter(t *rapid.T) Jitter {
 	kind := rapid.SampledFrom([]string{NoJitter, UniformJitter, NormalJitter, ParetoJitter}).Draw(t, "jitter")
 	if kind == NoJitter {
