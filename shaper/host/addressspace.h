@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// When Go's runtime starts, it reserves a GiB of address space. If there is too little, it ends the process with a trace
-// before any code of ours runs. A constructor runs earlier and can say why.
+// When Go's runtime starts, it reserves a GiB of address space. If there is too little, it ends the process with a
+// trace before any code of ours runs. A constructor runs earlier and can say why.
 #ifndef DDLEMU_ADDRESS_SPACE_H
 #define DDLEMU_ADDRESS_SPACE_H
 
