@@ -14,6 +14,7 @@ import (
 	"io/fs"
 	"math"
 
+	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/kernel/daemon"
 	"github.com/ddlemu/ddlemu/shaper/link"
@@ -124,6 +125,17 @@ func (j *Job) LinksChanged() bool { return j.file.Changes() != j.changes }
 // Env returns the variables by which the job's processes find the fabric.
 func (j *Job) Env() []string {
 	return []string{DirEnv + "=" + j.dir.Path, FabricEnv + "=" + j.name, JobEnv + "=" + j.id}
+}
+
+// RemoveLimits removes all limits of all hops of the fabric. It includes trunks, which no pattern for all links names.
+func (j *Job) RemoveLimits() error {
+	specs := map[int]link.Spec{}
+	for _, h := range j.file.Hops() {
+		s := h.Spec
+		s.Bandwidth, s.Latency, s.Jitter, s.Loss, s.Down = uint64(units.Unlimited), 0, link.Jitter{}, link.Loss{}, false
+		specs[h.Index] = s
+	}
+	return j.file.Change(specs)
 }
 
 // Verdict judges all programs that the job ran. It first notices processes that died. A job on the kernel datapath that

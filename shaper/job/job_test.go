@@ -52,6 +52,10 @@ func ownerMain(path string) error {
 	if err != nil {
 		return err
 	}
+	// The fabric stays claimed: closing another descriptor of its file would end that.
+	if err := j.RemoveLimits(); err != nil {
+		return err
+	}
 	fmt.Println(j.Name())
 	io.Copy(io.Discard, os.Stdin)
 	return j.Close()

@@ -10,14 +10,11 @@ import (
 	"time"
 
 	"github.com/ddlemu/ddlemu/configs"
-	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/bench"
 	"github.com/ddlemu/ddlemu/shaper/bench/internal/expected"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/job"
-	"github.com/ddlemu/ddlemu/shaper/link"
 	"github.com/ddlemu/ddlemu/shaper/live"
-	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
 // Forecast is the expectation for one row.
@@ -65,7 +62,7 @@ func Expect(ctx context.Context, o Options) ([]Forecast, bench.Info, error) {
 	cfg := o.ranksOn(j)
 	// By then NCCL has read the speed and latency of the NICs, by which it decides.
 	cfg.OnStart = func(bench.Info) {
-		if err := removeLimits(o.Dir, j.Name()); err != nil {
+		if err := j.RemoveLimits(); err != nil {
 			stop(err)
 		}
 	}
@@ -114,22 +111,6 @@ func (o *Options) privateCopy(asked *fabric.Fabric) *fabric.Fabric {
 	f.Config.TimeScale, f.Config.Clock = 1, configs.RealClock
 	f.Config.GPUsPerNode = o.gpus(&f.Config)
 	return &f
-}
-
-// removeLimits removes all limits of all hops of a fabric. It includes trunks, which no pattern for all links names.
-func removeLimits(dir *state.Dir, name string) error {
-	f, err := dir.Open(name)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	specs := map[int]link.Spec{}
-	for _, h := range f.Hops() {
-		s := h.Spec
-		s.Bandwidth, s.Latency, s.Jitter, s.Loss, s.Down = uint64(units.Unlimited), 0, link.Jitter{}, link.Loss{}, false
-		specs[h.Index] = s
-	}
-	return f.Change(specs)
 }
 
 // forecasts calculates each row from NCCL's decision on its call, or on the largest call of the same type and operator

@@ -156,7 +156,7 @@ func TestPrivateFabricIsUnlimited(t *testing.T) {
 	if d := cmp.Diff(asked.Hops, seen.Hops); d != "" {
 		t.Error(d)
 	}
-	if err := removeLimits(dir, j.Name()); err != nil {
+	if err := j.RemoveLimits(); err != nil {
 		t.Fatal(err)
 	}
 	for _, h := range own.Hops() {

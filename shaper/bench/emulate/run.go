@@ -143,6 +143,15 @@ func (o *Options) attempt(ctx context.Context, notes []string, printer bench.Pri
 			err = cerr
 		}
 	}()
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	var unprinted error // ends the run
+	printed := func(err error) {
+		if err != nil && unprinted == nil {
+			unprinted = fmt.Errorf("print the result: %w", err)
+			stop()
+		}
+	}
 	k := j.Fabric.TimeScale()
 	times := expected.New(j.Fabric, o.node(j.Fabric), os.Getenv)
 	cfg := o.ranksOn(j)
@@ -152,18 +161,12 @@ func (o *Options) attempt(ctx context.Context, notes []string, printer bench.Pri
 		h := bench.NewHeader(cfg, info)
 		h.TimeScale, h.CUDA, h.Profile, h.Datapath, h.Nodes = float64(k), o.Libraries.CUDA, j.Fabric.Config.Name, j.Fabric.Config.DatapathName(), o.nodes(j.Fabric)
 		h.Notes = notes
-		err = printer.Begin(h)
+		printed(printer.Begin(h))
 	}
-	result, err := bench.Run(ctx, cfg, func(r bench.Row) {
-		if perr := printer.Row(r); perr != nil && err == nil {
-			err = perr
-		}
-	})
+	result, err := bench.Run(ctx, cfg, func(r bench.Row) { printed(printer.Row(r)) })
 	result.Virtual = cfg.Virtual
-	if err == nil {
-		err = ctx.Err() // may have ended the calculation of the last expected time
-	}
-	if err != nil {
+	// The end of the context may have ended the calculation of the last expected time.
+	if err = cmp.Or(unprinted, err, ctx.Err()); err != nil {
 		return Outcome{Result: result, Scale: k}, err
 	}
 	v := j.Verdict()
