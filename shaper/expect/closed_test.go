@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/link"
 	"github.com/ddlemu/ddlemu/shaper/nccl"
 )
@@ -170,6 +171,19 @@ func TestPATCountsLatencies(t *testing.T) {
 			want := s.payload(float64(ranks-1) * float64(lighter(16<<20)))
 			if e := simulate(t, d, s); e.Time < want || e.Time > want*1.05 {
 				t.Errorf("%v on %d ranks: %.2f ms, want %.2f to 5 %% more", coll, ranks, e.Time/1e6, want/1e6)
+			}
+		}
+	}
+}
+
+// On links without limits nothing takes time.
+func TestNoTime(t *testing.T) {
+	for _, tr := range []link.Transport{tcp(), rdma()} {
+		for _, collective := range []nccl.Collective{nccl.AllReduce, nccl.SendRecv, nccl.AllToAll} {
+			s := eth1(tr)
+			s.latency, s.bandwidth = 0, uint64(units.Unlimited)
+			if e := simulate(t, decide(collective, Ring, LL, 2, 1, 1024), s); e.First != 0 || e.Time != 0 {
+				t.Errorf("%v: %+v", collective, e)
 			}
 		}
 	}

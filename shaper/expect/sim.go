@@ -235,6 +235,9 @@ func (s *sim) play(ctx context.Context, calls int) error {
 			return ctx.Err()
 		}
 		s.finishInstant()
+		if s.ended(calls) {
+			break // no message took any time
+		}
 		if s.heap.first() == link.Never {
 			return s.deadlock()
 		}
