@@ -179,7 +179,7 @@ func TestPATCountsLatencies(t *testing.T) {
 // On links without limits nothing takes time.
 func TestNoTime(t *testing.T) {
 	for _, tr := range []link.Transport{tcp(), rdma()} {
-		for _, collective := range []nccl.Collective{nccl.AllReduce, nccl.SendRecv, nccl.AllToAll} {
+		for _, collective := range []nccl.Collective{nccl.AllReduce, nccl.AllGather, nccl.ReduceScatter} {
 			s := eth1(tr)
 			s.latency, s.bandwidth = 0, uint64(units.Unlimited)
 			if e := simulate(t, decide(collective, Ring, LL, 2, 1, 1024), s); e.First != 0 || e.Time != 0 {
