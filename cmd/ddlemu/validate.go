@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"path/filepath"
+	"strconv"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -43,7 +44,7 @@ the error. The limit of the error is 5 % from 16 MiB on and 15 % below.
 
 The table is CSV with the columns bytes and time_us. Lines "# key: value" before it
 have collective, ranks, nodes, env (NCCL_ALGO and other variables that NCCL decides by),
-source and system. See configs/tables/README.md.
+source and system. See configs/tables/README.md. Ranks and nodes are the table's.
 
 On the software CUDA the clock is virtual. On the real clock (--clock real, a GPU), rows
 with similar times run together for about a minute, at the largest time scale that fits
@@ -137,10 +138,26 @@ func (o *validateOptions) table(path string) (*validate.Table, error) {
 	return t, t.Between(low, high)
 }
 
+// place sets the flags for ranks and nodes that were not given to those of the table. A fabric that is up has its own.
+func (o *validateOptions) place(g *global, t *validate.Table) error {
+	if g.Fabric != "" {
+		return nil
+	}
+	for flag, value := range map[string]int{"ranks": t.Ranks, "nodes": t.Nodes} {
+		if o.flags.Changed(flag) {
+			continue
+		}
+		if err := o.flags.Set(flag, strconv.Itoa(value)); err != nil {
+			return fmt.Errorf("the table's %s: %w", flag, err)
+		}
+	}
+	return nil
+}
+
 // options collects what the run needs. The caller closes the folder.
 func (o *validateOptions) options(g *global, t *validate.Table) (v validate.Options, err error) {
-	if o.Ranks == 0 {
-		o.Ranks = t.Ranks
+	if err := o.place(g, t); err != nil {
+		return v, err
 	}
 	v.Emulate, err = o.setup(g, bench.Config{Stderr: g.Stderr})
 	if err != nil {

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/pflag"
+
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/ddlemu/ddlemu/shaper/bench/validate"
@@ -41,5 +43,33 @@ verdict: INVALID
 `
 	if diff := cmp.Diff(want, got.String()); diff != "" {
 		t.Errorf("report (-want +got):\n%s", diff)
+	}
+}
+
+// Ranks and nodes are the table's, unless a flag says something else.
+func TestValidateTakesRanksAndNodesFromTheTable(t *testing.T) {
+	for _, tc := range []struct {
+		fabric       string
+		args         []string
+		ranks, nodes string
+	}{
+		{"", nil, "16", "2"},
+		{"", []string{"--nodes", "4"}, "16", "4"},
+		{"up", nil, "0", ""},
+	} {
+		var o validateOptions
+		g := &global{}
+		flags := pflag.NewFlagSet("validate", pflag.ContinueOnError)
+		o.AddFlags(g, flags)
+		if err := flags.Parse(tc.args); err != nil {
+			t.Fatal(err)
+		}
+		g.Fabric = tc.fabric
+		if err := o.place(g, &validate.Table{Ranks: 16, Nodes: 2}); err != nil {
+			t.Fatal(err)
+		}
+		if got := [2]string{flags.Lookup("ranks").Value.String(), flags.Lookup("nodes").Value.String()}; got != [2]string{tc.ranks, tc.nodes} {
+			t.Errorf("fabric %q, %q: ranks and nodes %q", tc.fabric, tc.args, got)
+		}
 	}
 }
