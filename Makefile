@@ -6,6 +6,7 @@ GO     := go
 CC     := gcc
 # What `ddlemu version` prints: the tag, or the last tag, the commits since and the last commit.
 VERSION := $(shell git describe --tags --match 'v[0-9]*' --always --abbrev=12 --dirty 2>/dev/null)
+COMMIT := $(shell git rev-parse HEAD 2>/dev/null)
 LINTER := $(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 CLANG_FORMAT := clang-format-19
 # `make plugin STRIP=` keeps the symbols, for gdb.
@@ -16,7 +17,7 @@ LDFLAGS_PLUGIN = $(STRIP) -X runtime.godebugDefault=asyncpreemptoff=1 -extldflag
 # database of the C library.
 PLUGIN = $(GO) build -buildmode=c-shared -trimpath -ldflags='$(LDFLAGS_PLUGIN)'
 
-.PHONY: help build packages cli plugin plugin-faults rank softcuda torch demo test test-fast race test-asan test-tsan conformance bpf page lint fmt bench decisions speed soak lab clean
+.PHONY: help build packages cli plugin plugin-faults rank softcuda torch install dist demo test test-fast race test-asan test-tsan conformance bpf page lint fmt bench decisions speed soak lab clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -29,7 +30,7 @@ packages:
 	@.ci/packages gcc:gcc g++:g++ ar:binutils dpkg-deb:dpkg xz:xz-utils
 
 cli:
-	$(GO) build -trimpath -ldflags='-X main.release=$(VERSION)' -o $(BUILD)/bin/ddlemu ./cmd/ddlemu
+	$(GO) build -trimpath -ldflags='-X main.release=$(VERSION) -X main.revision=$(COMMIT)' -o $(BUILD)/bin/ddlemu ./cmd/ddlemu
 	@ln -sf ddlemu $(BUILD)/bin/ddlemu-ssh
 
 plugin:
@@ -59,6 +60,17 @@ torch:
 	@mkdir -p $(BUILD)/torch
 	cp -R cuda/torch/ddlemu_torch cuda/torch/ddlemu_torch-0.dist-info $(BUILD)/torch/
 
+# Where `make install` copies the files: DESTDIR/PREFIX.
+PREFIX ?= /usr/local
+DESTDIR ?=
+
+install: ## install what `make build` has made, below PREFIX (default /usr/local) and DESTDIR
+	.ci/install $(BUILD) "$(DESTDIR)" "$(PREFIX)" all
+
+dist: packages cli plugin rank ## pack the command and the plugin, as a tarball and a Debian package, in build/dist
+	@.ci/packages objdump:binutils dpkg-deb:dpkg
+	.ci/dist $(BUILD) "$(VERSION)"
+
 demo: build ## run unmodified NCCL's AllReduce between 2 emulated nodes over an NDR-400 link
 	$(BUILD)/bin/ddlemu bench allreduce --profile ndr400 --ranks 2 -b 1M -e 16M -f 4 -n 10
 
@@ -70,7 +82,7 @@ COMPILED := /cuda/soft$$|/cuda/soft/exec
 test-fast: ## run the unit and model tests, under 3 minutes: they need neither root nor build/ nor a quiet machine
 	$(GO) test -timeout 20m $$($(GO) list ./... | grep -vE '$(TIMED)|$(COMPILED)') ./test/oracle
 
-test: build plugin-faults test-fast ## run every test (build first)
+test: build dist plugin-faults test-fast ## run every test (build first)
 	$(GO) test -timeout 20m $$($(GO) list ./... | grep -E '$(COMPILED)')
 	$(GO) test -timeout 40m -p 1 $$($(GO) list ./... | grep -E '$(TIMED)' | grep -v '/test/oracle$$')
 	$(MAKE) race
@@ -108,7 +120,7 @@ lint: ## check style and import directions: golangci-lint (.golangci.yml), clang
 	@.ci/packages shellcheck:shellcheck $(CLANG_FORMAT):$(CLANG_FORMAT)
 	$(LINTER) run --allow-parallel-runners ./...
 	$(CLANG_FORMAT) --dry-run -Werror $(C_FILES)
-	shellcheck .ci/run .ci/packages .ci/oneccl .ci/perfetto .ci/nvtx .ci/cudart $$(git ls-files '*.sh')
+	shellcheck .ci/run .ci/packages .ci/install .ci/dist .ci/notices .ci/oneccl .ci/perfetto .ci/nvtx .ci/cudart $$(git ls-files '*.sh')
 
 fmt: ## format all Go, C, C++ and eBPF code
 	@.ci/packages $(CLANG_FORMAT):$(CLANG_FORMAT)

@@ -144,7 +144,6 @@ durations (5us, 1.2ms), and sizes are as in nccl-tests (8, 64K, 1G).
 	root.SetIn(g.Stdin)
 	root.SetOut(g.Stdout)
 	root.SetErr(g.Stderr)
-	root.CompletionOptions.HiddenDefaultCmd = true
 	fs := root.PersistentFlags()
 	fs.StringVar(&g.Dir, "dir", "", "`folder` of the fabrics (default: $"+dirEnv+", else /dev/shm/ddlemu-UID)")
 	fs.StringVar(&g.Owner, "owner", "", "`user` who owns the fabrics; only for root (default: under sudo, the user who called it)")
@@ -176,6 +175,7 @@ func commands(g *global) []*cobra.Command {
 		newDevCommand(g),
 		newDaemonCommand(g),
 		newVersionCommand(g),
+		newManCommand(),
 	}
 }
 

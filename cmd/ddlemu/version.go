@@ -6,18 +6,30 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
+	"strings"
+	"text/tabwriter"
 
 	"github.com/spf13/cobra"
+
+	"github.com/ddlemu/ddlemu/cuda/locate"
+	"github.com/ddlemu/ddlemu/shaper/expect"
 )
 
-// release is set by make's -ldflags to what `git describe` says.
-var release string
+// make's -ldflags set release to what `git describe` says, and revision to the commit.
+var release, revision string
 
 // versionJSON is what version prints with --json.
 type versionJSON struct {
-	Version string `json:"version"`
-	Go      string `json:"go"`
+	Version string   `json:"version"`
+	Commit  string   `json:"commit,omitempty"` // empty if the program was not built in a git repository
+	NetAPI  string   `json:"net_api"`
+	NCCL    string   `json:"nccl"`      // versions whose schedules the model knows
+	Soft    []string `json:"soft_cuda"` // release lines of NCCL for the software CUDA
+	Go      string   `json:"go"`
 }
+
+// netAPI are the versions of NCCL's net API that the plugin has (nccl-plugin/vtable.c).
+const netAPI = "v6 to v12"
 
 func newVersionCommand(g *global) *cobra.Command {
 	cmd := &cobra.Command{
@@ -25,7 +37,8 @@ func newVersionCommand(g *global) *cobra.Command {
 		Short: "Print the version",
 		Long: `Print the version: the tag, as v0.1.0. A build of a later commit also names the
 number of commits since the tag and the commit, as v0.1.0-12-g0123456789ab. A build
-of changed files ends in -dirty. Without a tag, it is the commit.
+of changed files ends in -dirty. Without a tag, it is the commit. Also print the commit,
+and which versions of NCCL this one works with.
 
 ` + exitHelp,
 		Example: `  ddlemu version
@@ -38,11 +51,35 @@ of changed files ends in -dirty. Without a tag, it is the commit.
 }
 
 func runVersion(g *global) error {
+	v := versionJSON{version(), commit(), netAPI, expect.Versions, locate.SoftVersions, runtime.Version()}
 	if g.JSON {
-		return g.printJSON(versionJSON{version(), runtime.Version()})
+		return g.printJSON(v)
 	}
-	fmt.Fprintln(g.Stdout, "ddlemu", version())
-	return nil
+	fmt.Fprintln(g.Stdout, "ddlemu", v.Version)
+	w := tabwriter.NewWriter(g.Stdout, 0, 0, 2, ' ', 0)
+	if v.Commit != "" {
+		fmt.Fprintf(w, "commit:\t%s\n", v.Commit)
+	}
+	fmt.Fprintf(w, "NCCL net API:\t%s\n", v.NetAPI)
+	fmt.Fprintf(w, "expected times:\tNCCL %s\n", v.NCCL)
+	fmt.Fprintf(w, "software CUDA:\tNCCL %s\n", strings.Join(v.Soft, " and "))
+	fmt.Fprintf(w, "built with:\t%s\n", v.Go)
+	return w.Flush()
+}
+
+// commit is what make has set, else the commit that Go recorded.
+func commit() string {
+	if revision != "" {
+		return revision
+	}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range info.Settings {
+			if s.Key == "vcs.revision" {
+				return s.Value
+			}
+		}
+	}
+	return ""
 }
 
 // version is what make has set, else the module's version that `go install` or

@@ -19,8 +19,8 @@ type Layout struct {
 	Torch    string // folder of the Python package ddlemu_torch, which may not exist
 }
 
-// Find returns the files relative to the running program: ../lib for the plugin, ../softcuda for the software CUDA. The
-// environment variable DDLEMU_PLUGIN_DIR overrides the plugin's folder.
+// Find returns the files relative to the running program: ../lib for the plugin, ../softcuda for the software CUDA after
+// `make build`, and ../lib/ddlemu/softcuda after `make install`. The environment variable DDLEMU_PLUGIN_DIR overrides the plugin's folder.
 func Find() (Layout, error) {
 	exe, err := os.Executable()
 	if err != nil {
@@ -30,13 +30,22 @@ func Find() (Layout, error) {
 		exe = real
 	}
 	base := filepath.Dir(filepath.Dir(exe))
+	parts := filepath.Join(base, "lib", "ddlemu")
+	if isFolder(filepath.Join(base, "softcuda")) {
+		parts = base
+	}
 	l := Layout{
-		Rank: filepath.Join(base, "bin", "ddlemu-rank"), Plugin: filepath.Join(base, "lib"), SoftCUDA: filepath.Join(base, "softcuda"), Torch: filepath.Join(base, "torch"),
+		Rank: filepath.Join(base, "bin", "ddlemu-rank"), Plugin: filepath.Join(base, "lib"), SoftCUDA: filepath.Join(parts, "softcuda"), Torch: filepath.Join(parts, "torch"),
 	}
 	if dir := os.Getenv("DDLEMU_PLUGIN_DIR"); dir != "" {
 		l.Plugin = dir
 	}
 	return l, nil
+}
+
+func isFolder(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
 }
 
 // CheckPlugin returns an error if the plugin does not exist.

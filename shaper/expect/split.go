@@ -33,6 +33,9 @@ type rules struct {
 	rounded    bool   // the traffic per channel is rounded to 16 bytes and has no minimum
 }
 
+// Versions are the versions of NCCL whose schedules the model knows.
+const Versions = "2.22.3 to 2.30"
+
 // rulesOf returns the rules of a version in ncclGetVersion's numbering. They are from the source of v2.22.3 to v2.30.7.
 // Older versions divide calls differently.
 func rulesOf(version int) (rules, error) {
@@ -46,7 +49,7 @@ func rulesOf(version int) (rules, error) {
 	case version >= 22900 && version < 23100:
 		return rules{minTraffic: 32 << 10, coarse: true, llFourfold: true, rounded: true}, nil
 	}
-	return rules{}, fmt.Errorf("NCCL version %s: the model knows 2.22.3 to 2.30", versionString(version))
+	return rules{}, fmt.Errorf("NCCL version %s: the model knows %s", versionString(version), Versions)
 }
 
 // call is a Decision with the nodes of its ranks.

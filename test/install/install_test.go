@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package install
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/ddlemu/ddlemu/test/built"
+)
+
+// The package is installed, used and removed in a new root of this machine's Debian.
+func TestPackageInACleanRoot(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("SKIPPED: only root can make a root folder and mount in it")
+	}
+	packages, err := filepath.Glob(filepath.Join(built.Path(t, "dist"), "*.deb"))
+	if err != nil || len(packages) != 1 {
+		t.Fatalf("packages %q, %v: run `make dist`", packages, err)
+	}
+	root := newRoot(t)
+	script, err := filepath.Abs("testdata/clean.sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command("unshare", "--mount", "--propagation", "private", "bash", script, root, packages[0]).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, words := range []string{
+		"NCCL net API: *v6 to v12", "(ok|warn) +cores: ", "fabric eth10 is up", "node0:node1", "the plugin has ncclNetPlugin_v12", "nothing is left",
+	} {
+		if !regexp.MustCompile(words).Match(out) {
+			t.Errorf("it does not print %q", words)
+		}
+	}
+	if t.Failed() {
+		t.Logf("%s", out)
+	}
+}
+
+// newRoot makes a root folder with a Debian of this machine's release, from this machine's sources of packages.
+func newRoot(t *testing.T) string {
+	t.Helper()
+	release, err := os.ReadFile("/etc/os-release")
+	if err != nil {
+		t.Fatal(err)
+	}
+	codename := regexp.MustCompile(`(?m)^VERSION_CODENAME=(\w+)$`).FindSubmatch(release)
+	if codename == nil || !strings.Contains(string(release), "ID=debian") {
+		t.Skip("SKIPPED: this machine has no Debian whose packages the root could have")
+	}
+	var sources []string
+	for _, pattern := range []string{"/etc/apt/sources.list", "/etc/apt/sources.list.d/*.list", "/etc/apt/sources.list.d/debian.sources"} {
+		found, _ := filepath.Glob(pattern) // the only error is a malformed pattern
+		sources = append(sources, found...)
+	}
+	root := filepath.Join(t.TempDir(), "root")
+	args := append([]string{"--variant=minbase", "--include=python3", string(codename[1]), root}, sources...)
+	if out, err := exec.Command("mmdebstrap", args...).CombinedOutput(); err != nil {
+		t.Fatalf("mmdebstrap %q: %v\n%s", args, err, out)
+	}
+	return root
+}

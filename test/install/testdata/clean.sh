@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Installs, uses and removes a package in a root folder: clean.sh ROOT PACKAGE. Its mounts are in a namespace of its own.
+set -euo pipefail
+root=$1 package=$2
+mount -t proc proc "$root/proc"
+mount --rbind /sys "$root/sys"
+mount --rbind /dev "$root/dev"
+mount -t tmpfs shm "$root/dev/shm"
+
+in_root() { chroot "$root" env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root "$@"; }
+
+# files lists the root's files, but not what dpkg and ldconfig write themselves, nor the folder of named network
+# namespaces, which doctor makes as `ip netns` does.
+files() {
+	in_root find / -xdev -not -path '/var/lib/dpkg/*' -not -path '/var/log/*' -not -path '/var/cache/ldconfig/*' \
+		-not -name ld.so.cache -not -name '*.pyc' -not -name __pycache__ -not -path /package.deb -not -path /run/netns | sort
+}
+
+! in_root sh -c 'command -v go || command -v cc || command -v gcc' || { echo "the root has a compiler" >&2; exit 1; }
+files >"$root.before"
+cp "$package" "$root/package.deb"
+in_root dpkg -i /package.deb
+in_root ddlemu version
+in_root ddlemu doctor --measure 0s
+in_root ddlemu up --profile eth10 --nodes 2
+in_root ddlemu status
+in_root python3 -c '
+import ctypes
+plugin = ctypes.CDLL("libnccl-net-goemu.so")
+ctypes.c_char.in_dll(plugin, "ncclNetPlugin_v12")
+print("the plugin has ncclNetPlugin_v12")'
+in_root ddlemu down
+for file in man/man1/ddlemu-up.1.gz bash-completion/completions/ddlemu doc/ddlemu/copyright doc/ddlemu/NOTICES; do
+	test -s "$root/usr/share/$file"
+done
+in_root dpkg --purge ddlemu
+files >"$root.after"
+diff "$root.before" "$root.after"
+test -z "$(ls -A "$root/dev/shm")"
+echo "nothing is left"
