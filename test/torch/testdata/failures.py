@@ -51,6 +51,57 @@ def kill(rank, size):
     killed(rank, size, size - 1, lambda: dist.all_reduce(tensor))
 
 
+def survive(rank, size):
+    """A rank dies. The others make another group and go on, also with operations between ranks of one node."""
+    tensor = torch.ones(1000)
+    killed(rank, size, size - 1, lambda: dist.all_reduce(tensor))
+    dist.destroy_process_group()
+    store = dist.FileStore("survivors", size - 1)
+    dist.init_process_group("ddlemu", store=store, rank=rank, world_size=size - 1)
+    node = dist.new_group([0, 1])
+    for _ in range(20):
+        time.sleep(0.1)
+        tensor = torch.ones(1000)
+        dist.all_reduce(tensor)
+        check(torch.equal(tensor, torch.full((1000,), float(size - 1))), "all_reduce of the survivors", tensor)
+        if rank < 2:
+            dist.all_reduce(tensor, group=node)
+    dist.destroy_process_group()
+    say("survived")
+
+
+def elsewhere(rank, size):
+    """A rank dies that is not in the group, whose other rank does not come. All ranks of the job fail together."""
+    node = dist.new_group([0, 1])
+    dist.barrier()
+    if rank < 2:
+        dist.barrier(group=node)
+    dist.barrier()
+    if rank == size - 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    if rank == 0:
+        expect(lambda: dist.all_reduce(torch.ones(3), group=node), 2.1, f"rank {size - 1} died", "all_reduce number 2")
+    else:
+        time.sleep(3)
+    os._exit(0)
+
+
+def restarted(rank, size):
+    """torchrun starts the ranks again, and gives them the store of the ranks before, with its values."""
+    from ddlemu_torch import _group
+
+    dist.barrier()
+    store = dist.FileStore("store", size)
+    for attempt in range(3):
+        os.environ["TORCHELASTIC_RESTART_COUNT"] = str(attempt)
+        _group._generations.clear()  # as in a new process
+        again = _group.Group(store, rank, size, datetime.timedelta(seconds=20), "again", [0, 1], rank)
+        again.communicator()
+        again.close()
+        dist.barrier()
+    say("started again")
+
+
 def kill_alltoall(rank, size):
     parts = [torch.ones(100_000) for _ in range(size)]
     killed(rank, size, 0, lambda: dist.all_to_all([torch.empty(100_000) for _ in range(size)], parts))
