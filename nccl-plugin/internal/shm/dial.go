@@ -61,7 +61,7 @@ func (e *Endpoint) dial(nic int, h transport.Handle, number uint64) (transport.C
 		e.Me.Job().Invalidate(state.RingTooSmall)
 		return nil, fmt.Errorf("no shared memory left for a connection: %d KiB of the budget remain; raise DDLEMU_MEMORY", e.Me.Available()>>10)
 	}
-	r, err := newRegion(e.layout(), ring, e.Fabric.ID(), FlowID(e.Rank.Rank, int(h.Rank), number), steps, reverse, hop)
+	r, err := newRegion(e.layout(steps), ring, e.Fabric.ID(), FlowID(e.Rank.Rank, int(h.Rank), number), steps, reverse, hop)
 	if err != nil {
 		e.Me.Reserve(-cost)
 		e.Me.Job().Invalidate(state.RingTooSmall)

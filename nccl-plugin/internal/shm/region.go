@@ -41,6 +41,8 @@ type layout struct {
 var (
 	// A real clock: the flow and the ring. NCCL's calls must not wait for the kernel.
 	flowAndRing = layout{ringOffset, true}
+	// A real clock, and links without a bandwidth or latency that could be missed: the same, and it grows as it is used.
+	unshapedFlowAndRing = layout{ringOffset, false}
 	// A virtual clock: a description of the flow, the places of the messages, and the ring. It grows as it is used,
 	// because many ranks share a host's memory, and time stands still meanwhile.
 	placesAndRing = layout{pageSize + unsafe.Sizeof(C.ddlemu_places{}), false}
