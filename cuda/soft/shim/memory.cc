@@ -3,6 +3,7 @@
 // the host only where something is written.
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -11,11 +12,15 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <cstdlib>
 
 #include "../runtime/memory.h"
 
 extern "C" {
 int __real_fallocate(int, int, off_t, off_t);
+void *__real_calloc(size_t, size_t);
+void __real_free(void *);
 void *__real_memset(void *, int, size_t);
 void *__real_mmap(void *, size_t, int, int, int, off_t);
 }
@@ -23,7 +28,8 @@ void *__real_mmap(void *, size_t, int, int, int, off_t);
 namespace {
 
 constexpr size_t kLarge = 64 << 10; // what is smaller is written
-constexpr size_t kTail = 4096; // NCCL clears the file but for less than this at its end
+constexpr size_t kPage = 4096;
+constexpr size_t kTail = kPage; // NCCL clears the file but for less than this at its end
 
 // The file of shared memory that this thread has just made, and where it is mapped. NCCL maps and clears it at once.
 struct NewFile {
@@ -54,9 +60,64 @@ void clear_file(const NewFile &file, const void *pointer, size_t n)
 	}
 }
 
+// The whole pages of a range of memory.
+struct Pages {
+	uintptr_t first, last;
+
+	Pages(const void *pointer, size_t n)
+		: first((reinterpret_cast<uintptr_t>(pointer) + kPage - 1) / kPage * kPage),
+		  last((reinterpret_cast<uintptr_t>(pointer) + n) / kPage * kPage)
+	{
+	}
+	// give_back makes private memory read as zeros, and returns its pages to the host.
+	bool give_back() const
+	{
+		return madvise(reinterpret_cast<void *>(first), last - first, MADV_DONTNEED) == 0;
+	}
+};
+
+// clear_anonymous makes private memory of this process read as zeros. The byte that is written first shows whether it
+// worked: an allocator may have taken the memory from elsewhere.
+void clear_anonymous(char *p, size_t n)
+{
+	const Pages pages(p, n);
+	volatile char *mark = reinterpret_cast<char *>(pages.first);
+	*mark = 1;
+	if (!pages.give_back() || *mark != 0) {
+		__real_memset(p, 0, n);
+		return;
+	}
+	const uintptr_t begin = reinterpret_cast<uintptr_t>(p);
+	__real_memset(p, 0, pages.first - begin);
+	__real_memset(reinterpret_cast<void *>(pages.last), 0, begin + n - pages.last);
+}
+
 } // namespace
 
 extern "C" {
+
+// The C library writes zeros into memory that it has used before.
+void *__wrap_calloc(size_t count, size_t size)
+{
+	size_t n;
+	if (__builtin_mul_overflow(count, size, &n) || n < kLarge)
+		return __real_calloc(count, size);
+	char *p = static_cast<char *>(malloc(n));
+	if (p)
+		clear_anonymous(p, n);
+	return p;
+}
+
+// NCCL's description of the hosts takes megabytes while a communicator is made. The C library would keep them.
+void __wrap_free(void *pointer)
+{
+	const int error = errno;
+	const size_t n = pointer ? malloc_usable_size(pointer) : 0;
+	if (n >= kLarge)
+		Pages(pointer, n).give_back();
+	errno = error;
+	__real_free(pointer);
+}
 
 // NCCL reserves the memory that it shares, a file in /dev/shm. Here its pages come when they are written. As with the
 // real call there must be space for all of it, because a write ends the process if there is none.
