@@ -70,10 +70,7 @@ struct Pages {
 	{
 	}
 	// give_back makes private memory read as zeros, and returns its pages to the host.
-	bool give_back() const
-	{
-		return madvise(reinterpret_cast<void *>(first), last - first, MADV_DONTNEED) == 0;
-	}
+	bool give_back() const { return madvise(reinterpret_cast<void *>(first), last - first, MADV_DONTNEED) == 0; }
 };
 
 // clear_anonymous makes private memory of this process read as zeros. The byte that is written first shows whether it
