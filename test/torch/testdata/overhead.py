@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a blocking all_reduce takes with this backend, with gloo, and in C on the same communicator: overhead.py LOOP.SO
 
-The three take turns, in one process per rank. Rank 0 prints a line per size: the number of floats, and the median of the
-microseconds of each.
+The three take turns, in one process per rank. Rank 0 prints a line per size: the number of floats, and the medians in
+microseconds.
 """
 
 import ctypes
@@ -24,8 +24,8 @@ def in_c(path, group):
     library = communicator.library
     cuda = ctypes.CDLL(library.path).cudaStreamSynchronize
     loop = ctypes.CDLL(path).all_reduces
-    loop.restype, loop.argtypes = ctypes.c_double, [ctypes.c_void_p] * 5 + [ctypes.c_size_t, ctypes.c_int]
-    functions = [ctypes.cast(f, ctypes.c_void_p) for f in (library.ncclAllReduce, cuda)]
+    loop.restype, loop.argtypes = ctypes.c_double, [ctypes.c_void_p] * 6 + [ctypes.c_size_t, ctypes.c_int]
+    functions = [ctypes.cast(f, ctypes.c_void_p) for f in (library.ncclAllReduce, library.ncclCommGetAsyncError, cuda)]
 
     def run(tensor):
         seconds = loop(*functions, communicator._handle, communicator._stream, tensor.data_ptr(), tensor.numel(), CALLS)
