@@ -71,8 +71,13 @@ func (j job) run(t *testing.T, program string, args ...string) outcome {
 		command = append([]string{"env", "--unset=" + j.unset}, command...)
 	}
 	cmd := exec.CommandContext(ctx, built.Path(t, "bin", "ddlemu"), slices.Concat(flags, []string{"--"}, command, args)...)
-	cmd.Dir = t.TempDir()
-	cmd.Env = append(environment(t), j.env...)
+	return finish(t, cmd, append(environment(t), j.env...))
+}
+
+// finish runs a command in a folder of its own, and ends what it leaves.
+func finish(t *testing.T, cmd *exec.Cmd, env []string) outcome {
+	t.Helper()
+	cmd.Dir, cmd.Env = t.TempDir(), env
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	cmd.WaitDelay = 5 * time.Second
