@@ -3,11 +3,8 @@
 package torch
 
 import (
-	"bytes"
-	"context"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -29,23 +26,22 @@ func TestWheel(t *testing.T) {
 		site := v.sitePackages(t)
 
 		// `python -m ddlemu` finds all parts in the wheel.
-		o := v.start(t, v.python, "-m", "ddlemu", "run", "--profile", "eth10", "--nodes", "2", "--clock", "virtual", "--",
-			v.python, absolute(t, "launch.py"), "2", absolute(t, "installed.py"))
+		job := append(launcher(t, v.python, 2), absolute(t, "installed.py"))
+		o := start(t, append([]string{v.python, "-m", "ddlemu", "run", "--profile", "eth10", "--nodes", "2", "--clock", "virtual", "--"}, job...))
 		from := "backend " + site + "/ddlemu/torch/ddlemu_torch plugin " + site + "/ddlemu/lib/libgoemu.so\n"
 		if o.exit != 0 || strings.Count(o.stdout, from) != 2 || !strings.Contains(o.stderr, "verdict: VALID") {
 			t.Errorf("python -m ddlemu run: exit status %d\n%s%s", o.exit, o.stdout, o.stderr)
 		}
 
 		// Another ddlemu comes first. The backend is registered once.
-		o = v.start(t, built.Path(t, "bin", "ddlemu"), "run", "--profile", "loopback", "--nodes", "2", "--",
-			v.python, absolute(t, "launch.py"), "2", absolute(t, "installed.py"))
+		o = start(t, append([]string{built.Path(t, "bin", "ddlemu"), "run", "--profile", "loopback", "--nodes", "2", "--"}, job...))
 		from = "backend " + built.Path(t, "torch", "ddlemu_torch") + " plugin " + built.Path(t, "lib", "libgoemu.so") + "\n"
 		if o.exit != 0 || strings.Count(o.stdout, from) != 2 {
 			t.Errorf("ddlemu run: exit status %d\n%s%s", o.exit, o.stdout, o.stderr)
 		}
 
 		// Without `ddlemu run` one line says what to do.
-		o = v.start(t, v.python, absolute(t, "launch.py"), "1", absolute(t, "installed.py"))
+		o = start(t, append(launcher(t, v.python, 1), absolute(t, "installed.py")))
 		const next = "ddlemu: DDLEMU_TORCH_NCCL is not set: start the program with `python -m ddlemu run -- COMMAND`, which sets it"
 		if o.exit == 0 || !strings.Contains(o.stderr, next) {
 			t.Errorf("without ddlemu run: exit status %d\n%s%s", o.exit, o.stdout, o.stderr)
@@ -108,26 +104,4 @@ func (v venv) pip(t *testing.T, args ...string) {
 func (v venv) install(t *testing.T, wheel string) {
 	t.Helper()
 	v.pip(t, "install", "--no-index", "--no-deps", wheel)
-}
-
-// start runs a program with the environment of the tests.
-func (v venv) start(t *testing.T, program string, args ...string) outcome {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), limit)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, program, args...)
-	return finish(t, cmd, environment(t))
-}
-
-// output runs a program, which must succeed, and returns what it printed.
-func output(t *testing.T, program string, args ...string) string {
-	t.Helper()
-	cmd := exec.CommandContext(t.Context(), program, args...)
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("%s %q: %v\n%s%s", program, args, err, out, stderr.String())
-	}
-	return string(out)
 }
