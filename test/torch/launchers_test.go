@@ -172,3 +172,17 @@ func freePort(t *testing.T) int {
 	defer listener.Close()
 	return listener.Addr().(*net.TCPAddr).Port
 }
+
+// `ddlemu up` prints the variables that a job needs, those of PyTorch too.
+func TestUp(t *testing.T) {
+	each(t, func(t *testing.T, python string) {
+		const script = `set -e; eval "$("$0" up --profile loopback --nodes 2 --no-measure | grep ^export)"; "$@"; "$0" down`
+		command := slices.Concat([]string{"sh", "-c", script, built.Path(t, "bin", "ddlemu")}, launcher(t, python, 2))
+		o := start(t, append(command, absolute(t, "installed.py")))
+		for _, want := range []string{"rank 0 sum 3.0\n", "rank 1 sum 3.0\n"} {
+			if o.exit != 0 || !strings.Contains(o.stdout, want) {
+				t.Errorf("exit status %d\n%s%s", o.exit, o.stdout, o.stderr)
+			}
+		}
+	})
+}

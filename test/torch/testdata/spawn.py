@@ -5,6 +5,7 @@ import os
 import socket
 import sys
 
+import ddlemu_torch  # noqa: F401  before torch, which then looks for backends while this is imported
 import job
 import torch
 import torch.distributed as dist
