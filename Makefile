@@ -17,7 +17,7 @@ LDFLAGS_PLUGIN = $(STRIP) -X runtime.godebugDefault=asyncpreemptoff=1 -extldflag
 # database of the C library.
 PLUGIN = $(GO) build -buildmode=c-shared -trimpath -ldflags='$(LDFLAGS_PLUGIN)'
 
-.PHONY: help build packages cli plugin plugin-faults rank softcuda torch install dist demo test test-fast race test-asan test-tsan conformance bpf page lint fmt bench decisions speed soak lab clean
+.PHONY: help build packages cli plugin plugin-faults rank softcuda torch wheel install dist demo test test-fast race test-asan test-tsan conformance bpf page lint fmt bench decisions speed soak lab clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -70,6 +70,9 @@ install: ## install what `make build` has made, below PREFIX (default /usr/local
 dist: packages cli plugin rank ## pack the command and the plugin, as a tarball and a Debian package, in build/dist
 	@.ci/packages objdump:binutils dpkg-deb:dpkg
 	.ci/dist $(BUILD) "$(VERSION)"
+
+wheel: build ## build build/wheel/ddlemu-VERSION-py3-none-linux_x86_64.whl for pip: the command, NCCL, the PyTorch backend
+	@cuda/torch/wheel/build.sh $(BUILD) "$(VERSION)"
 
 demo: build ## run unmodified NCCL's AllReduce between 2 emulated nodes over an NDR-400 link
 	$(BUILD)/bin/ddlemu bench allreduce --profile ndr400 --ranks 2 -b 1M -e 16M -f 4 -n 10

@@ -196,7 +196,7 @@ func (g *global) create(fab *fabric.Fabric, name string) (*opened, error) {
 }
 
 // environment returns the variables of a job on a fabric as NAME=value: the fabric, its folder if that is not the
-// default, and the plugin if it is in its usual place.
+// default, the plugin if it is in its usual place, and PyTorch's backend.
 func (g *global) environment(o *opened) []string {
 	var env []string
 	if uid, err := g.uid(); err == nil && o.Dir.Path != state.DefaultDir(uid) {
@@ -217,7 +217,17 @@ func (g *global) environment(o *opened) []string {
 		}
 		env = append(env, libraryEnv+"="+lib)
 	}
-	return env
+	torch, _ := g.torchEnvironment() // printEnvironment prints the error
+	return append(env, torch...)
+}
+
+// torchEnvironment returns the variables by which PyTorch finds the backend ddlemu, as `ddlemu run` sets them.
+func (g *global) torchEnvironment() ([]string, error) {
+	layout, err := locate.Find()
+	if err != nil || locate.HasGPU() {
+		return nil, err
+	}
+	return layout.TorchEnv("", g.Getenv)
 }
 
 // pluginDir is the folder of libgoemu.so, "" if it is not in its usual place.
@@ -231,13 +241,18 @@ func pluginDir() string {
 
 // printEnvironment prints the environment as lines for a shell.
 func (g *global) printEnvironment(o *opened) {
+	layout, _ := locate.Find() // without it the environment has no list of folders
+	added := map[string]string{libraryEnv: layout.Plugin, locate.PythonPathEnv: layout.Torch}
 	for _, v := range g.environment(o) {
 		name, value, _ := strings.Cut(v, "=")
-		if name == libraryEnv {
-			fmt.Fprintf(g.Stdout, "export %s=%s${%[1]s:+:$%[1]s}\n", name, quote(pluginDir()))
+		if folder, isList := added[name]; isList {
+			fmt.Fprintf(g.Stdout, "export %s=%s${%[1]s:+:$%[1]s}\n", name, quote(folder))
 			continue
 		}
 		fmt.Fprintf(g.Stdout, "export %s=%s\n", name, quote(value))
+	}
+	if _, err := g.torchEnvironment(); err != nil {
+		fmt.Fprintf(g.Stdout, "# PyTorch has no backend ddlemu: %v\n", err)
 	}
 	if pluginDir() == "" {
 		fmt.Fprintf(g.Stdout, "# libgoemu.so is not beside ddlemu: put its folder into %s\n", libraryEnv)

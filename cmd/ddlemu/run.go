@@ -143,6 +143,9 @@ func runRun(ctx context.Context, g *global, o *runOptions, args []string) error 
 	}
 	if status != 0 {
 		g.explainFailure(o.Trace)
+		if len(v.Links) == 0 { // no rank took part
+			g.explainTorchrun(ctx, args)
+		}
 	}
 	switch {
 	case status != 0:

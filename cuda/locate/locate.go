@@ -119,6 +119,9 @@ func (l Layout) Guest(version string) (string, error) {
 	return path, nil
 }
 
+// PythonPathEnv lists folders in which Python looks for packages.
+const PythonPathEnv = "PYTHONPATH"
+
 // TorchEnv makes PyTorch find the backend "ddlemu" (cuda/torch), and the backend an NCCL for guests with a release line.
 // Without one ("") the user's choice is kept if there is one, else it is the default. It is empty if the backend is not
 // built.
@@ -127,10 +130,13 @@ func (l Layout) TorchEnv(version string, getenv func(string) string) ([]string, 
 		return nil, nil
 	}
 	path := l.Torch
-	if old := getenv("PYTHONPATH"); old != "" {
+	switch old := getenv(PythonPathEnv); {
+	case slices.Contains(filepath.SplitList(old), path): // this program was started with it
+		path = old
+	case old != "":
 		path += ":" + old
 	}
-	env := []string{"PYTHONPATH=" + path}
+	env := []string{PythonPathEnv + "=" + path}
 	if version == "" && getenv("DDLEMU_TORCH_NCCL") != "" {
 		return env, nil
 	}

@@ -85,7 +85,7 @@ func TestTorchEnv(t *testing.T) {
 	if err := os.WriteFile(guest, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for users, path := range map[string]string{"": l.Torch, "/a:/b": l.Torch + ":/a:/b"} {
+	for users, path := range map[string]string{"": l.Torch, "/a:/b": l.Torch + ":/a:/b", "/a:" + l.Torch: "/a:" + l.Torch} {
 		env, err := l.TorchEnv("2.22", func(name string) string { return map[string]string{"PYTHONPATH": users}[name] })
 		if want := []string{"PYTHONPATH=" + path, "DDLEMU_TORCH_NCCL=" + guest}; !slices.Equal(env, want) || err != nil {
 			t.Errorf("%q, %v, want %q", env, err, want)

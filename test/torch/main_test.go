@@ -4,6 +4,7 @@ package torch
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"os"
 	"os/exec"
@@ -43,7 +44,7 @@ func pythons(t *testing.T) []string {
 // job is a job on an emulated fabric of two nodes.
 type job struct {
 	python string
-	ranks  int
+	ranks  int      // 2 if it is not set
 	flags  []string // of ddlemu run
 	env    []string
 	unset  string // variable that the ranks do not get
@@ -66,13 +67,24 @@ func (j job) run(t *testing.T, program string, args ...string) outcome {
 	if version := os.Getenv("DDLEMU_TEST_NCCL"); version != "" && !j.ownLibrary {
 		flags = append(flags, "--nccl", version)
 	}
-	command := []string{j.python, absolute(t, "launch.py"), strconv.Itoa(max(2, j.ranks)), absolute(t, program)}
+	command := append(launcher(t, j.python, cmp.Or(j.ranks, 2)), absolute(t, program))
 	if j.unset != "" {
 		command = append([]string{"env", "--unset=" + j.unset}, command...)
 	}
 	cmd := exec.CommandContext(ctx, built.Path(t, "bin", "ddlemu"), slices.Concat(flags, []string{"--"}, command, args)...)
-	cmd.Dir = t.TempDir()
-	cmd.Env = append(environment(t), j.env...)
+	return finish(t, cmd, append(environment(t), j.env...))
+}
+
+// launcher starts a program on each rank. It is run as a file, so that it does not import torch.
+func launcher(t *testing.T, python string, ranks int) []string {
+	t.Helper()
+	return []string{python, built.Path(t, "torch", "ddlemu_torch", "launch.py"), "--nproc-per-node", strconv.Itoa(ranks)}
+}
+
+// finish runs a command in a folder of its own, and ends what it leaves.
+func finish(t *testing.T, cmd *exec.Cmd, env []string) outcome {
+	t.Helper()
+	cmd.Dir, cmd.Env = t.TempDir(), env
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	cmd.WaitDelay = 5 * time.Second
@@ -96,6 +108,27 @@ func (j job) good(t *testing.T, program string, args ...string) outcome {
 		t.Errorf("an error was printed:\n%s", o.stderr)
 	}
 	return o
+}
+
+// start runs a command with the environment of the tests.
+func start(t *testing.T, command []string) outcome {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	return finish(t, exec.CommandContext(ctx, command[0], command[1:]...), environment(t))
+}
+
+// output runs a program, which must succeed, and returns what it printed.
+func output(t *testing.T, program string, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), program, args...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%s %q: %v\n%s%s", program, args, err, out, stderr.String())
+	}
+	return string(out)
 }
 
 // environment is that of the machine without ddlemu's variables. `ddlemu run` adds the package and the library.

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/ddlemu/ddlemu/test/built"
 )
 
 // Every operation with every type, on 2 ranks, and on 4 ranks of 2 nodes.
@@ -98,6 +100,29 @@ func TestCases(t *testing.T) {
 			t.Run("alias "+name, func(t *testing.T) {
 				job{python: python, env: []string{"DDLEMU_TORCH_ALIAS=nccl,gloo"}}.good(t, "cases.py", "alias", name)
 			})
+		}
+	})
+}
+
+// torch's own debug mode puts a process group of its own around the backend.
+func TestDebugDetail(t *testing.T) {
+	each(t, func(t *testing.T, python string) {
+		job{python: python, env: []string{"TORCH_DISTRIBUTED_DEBUG=DETAIL"}}.good(t, "ddp.py", "ddlemu")
+	})
+}
+
+// A torch that was built for CUDA sees no GPU, and its CUDA runtime and another one in the process do no harm.
+func TestCUDABuild(t *testing.T) {
+	each(t, func(t *testing.T, python string) {
+		if strings.TrimSpace(output(t, python, "-c", "import torch; print(torch.version.cuda)")) == "None" {
+			t.Skipf("SKIPPED: the torch of %s is not built for CUDA (pip install torch, and set %s)", python, pythonEnv)
+		}
+		runtime := built.Path(t, "cudart", "nvidia", "cuda_runtime", "lib", "libcudart.so.12") // by .ci/cudart
+		for _, libraries := range [][]string{nil, {runtime}} {
+			o := job{python: python}.good(t, "cuda_build.py", libraries...)
+			if n := strings.Count(o.stdout, " is beside ddlemu's\n"); n != 2 {
+				t.Errorf("%d ranks: %s", n, o.stdout)
+			}
 		}
 	})
 }

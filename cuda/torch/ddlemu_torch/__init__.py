@@ -8,9 +8,19 @@
 torch below 2.5 does not look for backends: there the program has to `import ddlemu_torch` first.
 """
 
-from ._register import register
-from ._step_timer import Step, StepTimer
-
 __all__ = ["Step", "StepTimer", "register"]
+
+
+def register() -> None:
+    """Register the backend, once per process. torch calls it when it is imported (entry point torch.backends)."""
+    from ._register import register as implementation
+
+    implementation()
+
+
+# A program that imports this package first makes torch call register during the import of torch.
+import torch  # noqa: E402, F401
+
+from ._step_timer import Step, StepTimer  # noqa: E402
 
 register()

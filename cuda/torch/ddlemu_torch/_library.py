@@ -6,6 +6,7 @@ symbols of other libraries from it: a CUDA build of torch has another CUDA runti
 """
 
 import ctypes
+import importlib.util
 import os
 import threading
 from ctypes import POINTER, c_char, c_char_p, c_int, c_int64, c_size_t, c_uint, c_void_p
@@ -187,7 +188,13 @@ def library() -> Library:
         if _library is None:
             path = os.environ.get(PATH_VARIABLE)
             if not path:
-                raise DdlemuError(f"ddlemu: {PATH_VARIABLE} is not set: start the program with "
-                                  "`ddlemu run -- COMMAND`, which sets it (with a GPU: use the backend nccl, or add --soft-cuda)")
+                raise DdlemuError(f"ddlemu: {PATH_VARIABLE} is not set: start the program with `{_command()} run -- "
+                                  "COMMAND`, which sets it (with a GPU: use the backend nccl, or add --soft-cuda)")
             _library = Library(path)
         return _library
+
+
+def _command() -> str:
+    """Return how this user starts ddlemu."""
+    wheel = importlib.util.find_spec("ddlemu")
+    return "python -m ddlemu" if wheel is not None and wheel.origin else "ddlemu"

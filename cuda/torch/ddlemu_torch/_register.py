@@ -19,7 +19,7 @@ def version() -> Tuple[int, int]:
 
 
 def register() -> None:
-    """Register the backend, once per process. torch calls it when it is imported (entry point torch.backends)."""
+    """Register the backend, once per process."""
     global _registered
     if _registered:
         return
@@ -28,8 +28,11 @@ def register() -> None:
     if not torch.distributed.is_available():
         raise RuntimeError("ddlemu: this torch was built without torch.distributed: install one that has it")
     _registered = True
-    from . import _alias
+    from . import _alias, _hints, _library, _store
 
+    if os.environ.get(_library.PATH_VARIABLE):  # this process belongs to a job of `ddlemu run`
+        _store.use_without_libuv()
+        _hints.install()
     register_name(BACKEND)
     _alias.apply(os.environ.get(_alias.VARIABLE, ""))
 

@@ -2,10 +2,14 @@
 """What all groups of a process share, and what happens to it at fork and at exit."""
 
 import atexit
+import functools
 import os
+import sys
 import threading
 import weakref
 from typing import TYPE_CHECKING, Optional
+
+import torch
 
 from . import _completer
 from ._errors import DdlemuError
@@ -18,6 +22,7 @@ if TYPE_CHECKING:
 
 _GPUS_VARIABLE = "DDLEMU_SOFT_GPUS"
 _DEFAULT_GPUS = 8
+_MOST_GPUS = 32
 _EXIT_LIMIT = 5.0  # seconds that the end of the process waits until peers have what was sent to them
 
 
@@ -56,10 +61,23 @@ def was_forked() -> bool:
 
 def announce(rank: int, size: int) -> None:
     """Set what the plugin and the software CUDA read when the first communicator is made, unless it is set."""
+    if size > _MOST_GPUS:
+        raise DdlemuError(f"ddlemu: {size} ranks are too many: each needs a software GPU, of which there are at most "
+                          f"{_MOST_GPUS}: start fewer ranks")
+    if rank == 0:
+        _mention_gpu()
     os.environ.setdefault("RANK", str(rank))
     os.environ.setdefault("WORLD_SIZE", str(size))
     if size > _DEFAULT_GPUS:
         os.environ.setdefault(_GPUS_VARIABLE, str(size))
+
+
+@functools.lru_cache(maxsize=None)
+def _mention_gpu() -> None:
+    """Say once that this machine's GPU is left alone."""
+    if torch.cuda.is_available():
+        print("ddlemu: the backend ddlemu does not need the GPU of this machine and does not use it: it takes CPU tensors. "
+              "For tensors on the GPU use the backend nccl", file=sys.stderr, flush=True)
 
 
 def check_gpu(rank: int) -> None:
@@ -67,7 +85,7 @@ def check_gpu(rank: int) -> None:
     count = runtime().library.device_count()
     if rank >= count:
         raise DdlemuError(f"ddlemu: rank {rank} needs the software GPU {rank}, but there are {count}: set "
-                          f"{_GPUS_VARIABLE} to the number of ranks, at most 32, and leave CUDA_VISIBLE_DEVICES unset")
+                          f"{_GPUS_VARIABLE} to the number of ranks, at most {_MOST_GPUS}, and leave CUDA_VISIBLE_DEVICES unset")
 
 
 def _close_all() -> None:

@@ -2,12 +2,17 @@
 """The backend for torch 2.14 and later."""
 
 from datetime import timedelta
-from typing import Any, List, Optional
+from typing import Any, List, Optional, Set
 
 from torch._C._distributed_c10d import Backend
 
 from ._group import Group
 from ._shell import Shell
+
+
+# The wrapper that TORCH_DISTRIBUTED_DEBUG=DETAIL puts around a backend keeps only its C++ half. So the Python half is kept
+# here until torch shuts the backend down.
+_in_use: "Set[DdlemuBackend]" = set()
 
 
 class DdlemuBackend(Shell, Backend):
@@ -17,6 +22,17 @@ class DdlemuBackend(Shell, Backend):
         Backend.__init__(self, group.rank, group.size)
         self.group = group
         self._options = Backend.Options("ddlemu", timedelta(seconds=group.timeout))
+        _in_use.add(self)
+
+    def abort(self) -> None:
+        """Abort all operations that are in flight."""
+        super().abort()
+        _in_use.discard(self)
+
+    def shutdown(self) -> None:
+        """Destroy the communicators."""
+        super().shutdown()
+        _in_use.discard(self)
 
     @property
     def options(self) -> Any:

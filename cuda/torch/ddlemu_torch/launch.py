@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A plain launcher, for a torch whose torchrun does not start.
+
+    python -m ddlemu_torch.launch --nproc-per-node 2 train.py ARGUMENTS
+
+starts a program once for each rank, with the variables that torch.distributed reads. When a rank fails, the others have
+some seconds to say why they cannot go on, then they are ended. The exit status is that of the rank that failed first.
+It needs no torch itself, so this file can also be run.
+"""
+
+import argparse
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from typing import Any, List
+
+_PORT = 29500  # with several nodes, where all have to know it
+_POLL = 0.02  # seconds
+_PATIENCE = 5.0  # seconds that the others have after a rank has failed
+_GRACE = 5.0  # seconds that they then have to end, before they are killed
+
+
+def main() -> int:
+    """Launch what the command line says. Return the exit status."""
+    options = _arguments()
+    port = options.master_port or (_free_port() if options.nnodes == 1 else _PORT)
+    ranks: List[subprocess.Popen] = []
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda number, _: _send(ranks, number))
+    signal.signal(signal.SIGINT, lambda *_: None)  # the terminal sends it to the ranks too
+    for local in range(options.nproc_per_node):
+        ranks.append(_start(options, local, port))
+    return _wait(ranks)
+
+
+def _start(options: argparse.Namespace, local: int, port: int) -> subprocess.Popen:
+    count = options.nproc_per_node
+    variables = {"RANK": options.node_rank * count + local, "WORLD_SIZE": options.nnodes * count,
+                 "LOCAL_RANK": local, "LOCAL_WORLD_SIZE": count, "MASTER_ADDR": options.master_addr, "MASTER_PORT": port}
+    environment = {**os.environ, **{name: str(value) for name, value in variables.items()}}
+    if count > 1:
+        environment.setdefault("OMP_NUM_THREADS", "1")  # as torchrun does, so that ranks do not share a core
+    return subprocess.Popen([sys.executable, *(["-m"] if options.module else []), options.program, *options.arguments],
+                            env=environment)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m ddlemu_torch.launch", description="Start a program on each rank.")
+    parser.add_argument("--nproc-per-node", type=int, default=1, metavar="N", help="number of ranks of a node")
+    parser.add_argument("--nnodes", type=int, default=1, metavar="M", help="number of nodes, each with a launcher")
+    parser.add_argument("--node-rank", type=int, default=0, metavar="I", help="this node: 0 to M-1")
+    parser.add_argument("--master-addr", default="127.0.0.1", metavar="NAME", help="address of node 0")
+    parser.add_argument("--master-port", type=int, default=0, metavar="PORT",
+                        help=f"default: one that is free; with several nodes {_PORT}")
+    parser.add_argument("-m", "--module", action="store_true", help="PROGRAM is a module")
+    parser.add_argument("program", metavar="PROGRAM", help="the file of the program")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGUMENTS")
+    options = parser.parse_args()
+    if options.nproc_per_node < 1:
+        parser.error(f"--nproc-per-node {options.nproc_per_node}: at least 1")
+    if not 0 <= options.node_rank < options.nnodes:
+        parser.error(f"--node-rank {options.node_rank}: must be 0 to {options.nnodes - 1}, because --nnodes is {options.nnodes}")
+    return options
+
+
+def _free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+def _wait(ranks: List[subprocess.Popen]) -> int:
+    """Wait for all ranks. Return 0, or the status of the rank that failed first, as a shell would tell it."""
+    failed, since = 0, 0.0
+    while any([rank.poll() is None for rank in ranks]):
+        if not failed:
+            failed, since = _failure(ranks), time.monotonic()
+        elif time.monotonic() > since + _PATIENCE + _GRACE:
+            _send(ranks, signal.SIGKILL)
+        elif time.monotonic() > since + _PATIENCE:
+            _send(ranks, signal.SIGTERM)
+        time.sleep(_POLL)
+    failed = failed or _failure(ranks)
+    return failed if failed >= 0 else 128 - failed
+
+
+def _failure(ranks: List[subprocess.Popen]) -> int:
+    """Return the status of a rank that has failed, or 0."""
+    return next((rank.returncode for rank in ranks if rank.returncode), 0)
+
+
+def _send(ranks: List[subprocess.Popen], number: int) -> None:
+    for rank in ranks:
+        if rank.poll() is None:
+            rank.send_signal(number)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

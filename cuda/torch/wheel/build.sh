@@ -1,0 +1,66 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Builds the wheel from what `make build` has made: build.sh BUILD VERSION [FOLDER]. VERSION is what `git describe` says;
+# FOLDER is where the wheel goes, BUILD/wheel by default. Prints the wheel's path.
+set -euo pipefail
+build=$(realpath "$1") version=$2
+output=${3:-$build/wheel}
+root=$(realpath "$(dirname "$0")/../../..")
+here=$root/cuda/torch/wheel
+tree=$output/tree
+cd "$root"
+
+.ci/packages hatchling:python3-hatchling gcc:gcc >&2
+rm -rf "$tree" "$output"/ddlemu-*.whl
+mkdir -p "$tree"
+
+# A wheel has no symbolic links. Another name of a library is a small library that needs it, so that a process which
+# loads both has it once.
+other_name() { # NAME LIBRARY
+	gcc -shared -nostdlib -o "$(dirname "$2")/$1" -Wl,--no-as-needed -Wl,--enable-new-dtags "-Wl,-rpath,\$ORIGIN" "$2"
+}
+
+# The Python packages. `ddlemu run` also gives the backend to interpreters that do not have the wheel, from a folder that
+# has nothing else.
+cp -R "$here"/{ddlemu,pyproject.toml,hatch_build.py,README.md} "$build/torch/ddlemu_torch" "$tree/"
+cp -R "$build/torch" "$tree/ddlemu/torch"
+find "$tree" -name __pycache__ -prune -exec rm -rf {} +
+
+# The programs and libraries, where the command looks for them.
+mkdir "$tree"/ddlemu/{bin,lib}
+cp "$build"/bin/{ddlemu,ddlemu-rank} "$tree/ddlemu/bin/"
+cp "$build/lib/libgoemu.so" "$tree/ddlemu/lib/"
+other_name libnccl-net-goemu.so "$tree/ddlemu/lib/libgoemu.so"
+other_name libnccl-net.so "$tree/ddlemu/lib/libgoemu.so"
+soft=$tree/ddlemu/softcuda/lib
+mkdir -p "$soft"
+cp -R "$build"/softcuda/lib/{libcudart.so.12,libnvidia-ml.so.1,guest,nccl-*} "$soft/"
+other_name libcudart.so "$soft/libcudart.so.12"
+find "$soft" -name '.*.stamp' -delete
+
+# The licences: of ddlemu, of NCCL, of Go and of the Go modules in the programs.
+cp LICENSE "$tree/LICENSE"
+sed -n 's/.*"package": "\(.*\)".*/\1/p' "$build/softcuda/softcuda.json" | while read -r package; do
+	cp "$build/cache/nccl/$package/copyright" "$tree/LICENSE.nccl-$package"
+done
+cp "$(go env GOROOT)/LICENSE" "$tree/LICENSE.go"
+go list -deps -f '{{with .Module}}{{if not .Main}}{{.Path}} {{.Dir}}{{end}}{{end}}' ./cmd/ddlemu ./nccl-plugin | sort -u |
+	while read -r module folder; do
+		texts=$(find "$folder" -maxdepth 1 \( -iname 'licen[cs]e*' -o -iname 'copying*' -o -iname 'notice*' \) | sort)
+		[ -n "$texts" ] || { echo "build.sh: $module has no licence" >&2; exit 1; }
+		xargs cat <<<"$texts" >"$tree/LICENSE.${module//\//_}"
+	done
+chmod -R u+w "$tree"
+
+# v0.1.0 is 0.1.0; v0.1.0-12-g0123456789ab is 0.1.0.post12+g0123456789ab; a commit without a tag is 0+g0123456789ab.
+version=${version#v}
+case $version in
+*-*-g*) version=$(sed -E 's/^(.*)-([0-9]+)-(g[0-9a-f]+)(-dirty)?$/\1.post\2+\3\4/' <<<"$version") ;;
+*.*) version=${version/-dirty/+dirty} ;;
+*) version=0${version:++g$version} ;; # empty without git
+esac
+echo "__version__ = \"${version/-dirty/.dirty}\"" >"$tree/version.py"
+
+(cd "$tree" && hatchling build --target wheel --directory "$output") >&2
+rm -rf "$tree"
+ls "$output"/ddlemu-*.whl

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package torch
+
+import (
+	"strings"
+	"testing"
+)
+
+// What a user does wrong ends in one line that says what to change.
+func TestHints(t *testing.T) {
+	each(t, func(t *testing.T, python string) {
+		o := job{python: python, ranks: 1}.run(t, "hints.py")
+		if o.exit != 1 || o.stdout != "" || strings.Count(o.stderr, "ddlemu: there is no GPU in this job, and it needs none: ") != 1 {
+			t.Errorf("exit status %d\n%s%s", o.exit, o.stdout, o.stderr)
+		}
+	})
+}
+
+// A fabric that has fewer places than the job has ranks is refused with a line that says so.
+func TestMoreRanksThanPlaces(t *testing.T) {
+	each(t, func(t *testing.T, python string) {
+		o := job{python: python, ranks: 3, flags: []string{"--gpus-per-node", "1"}}.run(t, "installed.py")
+		for _, want := range []string{
+			"WORLD_SIZE: 3 ranks are more than the fabric's 2 nodes x 1 GPUs",
+			"ddlemu: the fabric has no place for this rank, as the line with 'will NOT be emulated' says: start another number of ranks",
+		} {
+			if o.exit == 0 || !strings.Contains(o.stderr, want) {
+				t.Errorf("exit status %d, no %q in\n%s", o.exit, want, o.stderr)
+			}
+		}
+	})
+}

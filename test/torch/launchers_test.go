@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package torch
+
+import (
+	"bufio"
+	"bytes"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/ddlemu/ddlemu/test/built"
+)
+
+// goodSum starts two ranks under `ddlemu run` and checks their sum and that traffic crossed a link.
+func goodSum(t *testing.T, flags []string, command ...string) {
+	t.Helper()
+	base := []string{built.Path(t, "bin", "ddlemu"), "run", "--profile", "eth10", "--nodes", "2"}
+	o := start(t, slices.Concat(base, flags, []string{"--"}, command))
+	for _, want := range []string{"rank 0 sum 3.0\n", "rank 1 sum 3.0\n"} {
+		if !strings.Contains(o.stdout, want) {
+			t.Errorf("no %q", want)
+		}
+	}
+	if o.exit != 0 || !strings.Contains(o.stderr, "\nnode0:node1 ") || t.Failed() {
+		t.Errorf("exit status %d\n%s%s", o.exit, o.stdout, o.stderr)
+	}
+}
+
+var virtual = []string{"--clock", "virtual"}
+
+// torchrun starts the ranks. That of Debian 12 cannot, and `ddlemu run` says what to use.
+func TestTorchrun(t *testing.T) {
+	each(t, func(t *testing.T, python string) {
+		torchrun := besides(t, python, "torchrun")
+		command := []string{torchrun, "--nproc_per_node", "2", absolute(t, "installed.py")}
+		broken := output(t, python, "-c", "import sys, torch; print(sys.version_info >= (3, 11) and torch.__version__[:2] == '1.')")
+		if strings.TrimSpace(broken) == "False" {
+			goodSum(t, virtual, command...)
+			goodSum(t, virtual, slices.Insert(command, 1, "--standalone")...)
+			return
+		}
+		o := start(t, slices.Concat([]string{built.Path(t, "bin", "ddlemu"), "run", "--profile", "eth10", "--nodes", "2", "--"}, command))
+		if o.exit == 0 || !strings.Contains(o.stderr, " -m ddlemu_torch.launch --nproc-per-node N PROGRAM`\n") {
+			t.Errorf("exit status %d\n%s%s", o.exit, o.stdout, o.stderr)
+		}
+	})
+}
+
+// The package's own launcher starts the ranks.
+func TestLaunch(t *testing.T) {
+	each(t, func(t *testing.T, python string) {
+		goodSum(t, virtual, python, "-m", "ddlemu_torch.launch", "--nproc-per-node", "2", absolute(t, "installed.py"))
+	})
+}
+
+// When a rank fails, the launcher ends the others, and its status is that of the rank.
+func TestLaunchFailure(t *testing.T) {
+	o := start(t, append(launcher(t, "python3", 2), absolute(t, "launched.py"), "fail"))
+	lines := strings.Split(o.stdout, "\n")
+	slices.Sort(lines)
+	if want := []string{"", "rank 0 got SIGTERM", "rank 0 ready", "rank 1 ready"}; o.exit != 7 || !slices.Equal(lines, want) {
+		t.Errorf("exit status %d\n%s%s", o.exit, o.stdout, o.stderr)
+	}
+}
+
+// The launcher passes a signal on to all ranks.
+func TestLaunchSignal(t *testing.T) {
+	command := append(launcher(t, "python3", 2), absolute(t, "launched.py"), "sleep")
+	cmd := exec.CommandContext(t.Context(), command[0], command[1:]...)
+	var stderr bytes.Buffer
+	cmd.Stderr, cmd.WaitDelay = &stderr, 5*time.Second
+	stdout, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lines []string
+	for scanner := bufio.NewScanner(stdout); scanner.Scan(); {
+		lines = append(lines, scanner.Text())
+		if len(lines) == 2 { // both are ready
+			_ = cmd.Process.Signal(syscall.SIGTERM)
+		}
+	}
+	_ = cmd.Wait()
+	slices.Sort(lines)
+	want := []string{"rank 0 got SIGTERM", "rank 0 ready", "rank 1 got SIGTERM", "rank 1 ready"}
+	if !slices.Equal(lines, want) || cmd.ProcessState.ExitCode() != 5 {
+		t.Errorf("exit status %d, %q\n%s", cmd.ProcessState.ExitCode(), lines, stderr.String())
+	}
+}
+
+// Bad arguments of the launcher.
+func TestLaunchArguments(t *testing.T) {
+	for args, want := range map[string]string{
+		"--nproc-per-node 0 x.py":         "--nproc-per-node 0: at least 1",
+		"--nnodes 2 --node-rank 2 x.py":   "--node-rank 2: must be 0 to 1, because --nnodes is 2",
+		"--nproc-per-node 2":              "the following arguments are required: PROGRAM",
+		"--nproc-per-node two program.py": "invalid int value: 'two'",
+	} {
+		command := append(launcher(t, "python3", 1)[:2], strings.Fields(args)...)
+		if o := start(t, command); o.exit != 2 || !strings.Contains(o.stderr, want) {
+			t.Errorf("%s: exit status %d, %s", args, o.exit, o.stderr)
+		}
+	}
+}
+
+// Without a launcher: processes that the program starts itself, which meet by a file or by TCP.
+func TestSpawn(t *testing.T) {
+	each(t, func(t *testing.T, python string) {
+		for _, how := range []string{"file", "tcp"} {
+			t.Run(how, func(t *testing.T) { goodSum(t, virtual, python, absolute(t, "spawn.py"), how) })
+		}
+	})
+}
+
+// Open MPI's launcher.
+func TestMPI(t *testing.T) {
+	mpirun, err := exec.LookPath("mpirun.openmpi")
+	if err != nil {
+		t.Skipf("SKIPPED: %v (apt-get install openmpi-bin)", err)
+	}
+	each(t, func(t *testing.T, python string) {
+		command := []string{mpirun, "--oversubscribe", "-n", "2", python, absolute(t, "spawn.py"), "mpi", strconv.Itoa(freePort(t))}
+		if os.Geteuid() == 0 {
+			command = slices.Insert(command, 1, "--allow-run-as-root")
+		}
+		goodSum(t, virtual, command...)
+	})
+}
+
+// A launcher on each node of a kernel fabric.
+func TestPerNode(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("SKIPPED: a fabric of the kernel datapath needs root")
+	}
+	each(t, func(t *testing.T, python string) {
+		goodSum(t, []string{"--datapath", "kernel", "--per-node"}, python, "-m", "ddlemu_torch.launch", "--nnodes", "{nodes}",
+			"--node-rank", "{node}", "--master-addr", "{master}", absolute(t, "installed.py"))
+	})
+}
+
+// besides returns a program of an interpreter's environment.
+func besides(t *testing.T, python, name string) string {
+	t.Helper()
+	path, err := exec.LookPath(python)
+	if err == nil {
+		path = filepath.Join(filepath.Dir(path), name)
+		_, err = os.Stat(path)
+	}
+	if err != nil {
+		t.Skipf("SKIPPED: no %s beside %s: %v", name, python, err)
+	}
+	return path
+}
+
+func freePort(t *testing.T) int {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	return listener.Addr().(*net.TCPAddr).Port
+}
+
+// `ddlemu up` prints the variables that a job needs, those of PyTorch too.
+func TestUp(t *testing.T) {
+	each(t, func(t *testing.T, python string) {
+		const script = `set -e; eval "$("$0" up --profile loopback --nodes 2 --no-measure | grep ^export)"; "$@"; "$0" down`
+		command := slices.Concat([]string{"sh", "-c", script, built.Path(t, "bin", "ddlemu")}, launcher(t, python, 2))
+		o := start(t, append(command, absolute(t, "installed.py")))
+		for _, want := range []string{"rank 0 sum 3.0\n", "rank 1 sum 3.0\n"} {
+			if o.exit != 0 || !strings.Contains(o.stdout, want) {
+				t.Errorf("exit status %d\n%s%s", o.exit, o.stdout, o.stderr)
+			}
+		}
+	})
+}

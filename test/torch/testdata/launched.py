@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a launcher has to handle, without torch: launched.py fail lets rank 1 fail; sleep waits for a signal."""
+
+import os
+import signal
+import sys
+import time
+
+
+def say(*words):
+    sys.stdout.write(" ".join(["rank", os.environ["RANK"], *words]) + "\n")
+    sys.stdout.flush()
+
+
+def end(number, _):
+    say("got", signal.Signals(number).name)
+    os._exit(5)
+
+
+signal.signal(signal.SIGTERM, end)
+say("ready")
+if sys.argv[1] == "fail" and os.environ["RANK"] == "1":
+    sys.exit(7)
+time.sleep(60)
