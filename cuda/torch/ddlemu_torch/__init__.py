@@ -6,10 +6,14 @@
     dist.init_process_group("ddlemu")
 
 torch below 2.5 does not look for backends: there the program has to `import ddlemu_torch` first.
+
+A program of another backend, such as "ccl", runs with this one if a stub of that backend's module calls
+
+    ddlemu_torch.register("ccl")
 """
 
-from ._register import register
+from ._register import create_group, register
 
-__all__ = ["register"]
+__all__ = ["create_group", "register"]
 
 register()
