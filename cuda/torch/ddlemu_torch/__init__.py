@@ -6,21 +6,26 @@
     dist.init_process_group("ddlemu")
 
 torch below 2.5 does not look for backends: there the program has to `import ddlemu_torch` first.
+
+A program of another backend, such as "ccl", runs with this one if a stub of that backend's module calls
+
+    ddlemu_torch.register("ccl")
 """
 
-__all__ = ["Step", "StepTimer", "register"]
+__all__ = ["Step", "StepTimer", "create_group", "register"]
 
 
-def register() -> None:
-    """Register the backend, once per process. torch calls it when it is imported (entry point torch.backends)."""
+def register(name: str = "ddlemu") -> None:
+    """Register the backend under a name. torch calls it when it is imported (entry point torch.backends)."""
     from ._register import register as implementation
 
-    implementation()
+    implementation(name)
 
 
 # A program that imports this package first makes torch call register during the import of torch.
 import torch  # noqa: E402, F401
 
+from ._register import create_group  # noqa: E402
 from ._step_timer import Step, StepTimer  # noqa: E402
 
 register()

@@ -6,8 +6,11 @@ from typing import Any, List, Optional, Set
 
 from torch._C._distributed_c10d import Backend
 
+from . import _holder
 from ._group import Group
 from ._shell import Shell
+
+_holder.mend()
 
 
 # The wrapper that TORCH_DISTRIBUTED_DEBUG=DETAIL puts around a backend keeps only its C++ half. So the Python half is kept

@@ -2,12 +2,12 @@
 """The backend for torch below 2.14, where a backend in Python has to be a whole process group."""
 
 from collections import deque
-from typing import Any, Deque, Optional
+from typing import Any, Deque, List, Optional
 
+import torch
 import torch.distributed as dist
 
 from ._group import Group
-from ._operations import Operations
 from ._shell import Shell
 from ._work import Work
 
@@ -46,18 +46,15 @@ class DdlemuProcessGroup(Shell, dist.ProcessGroup):
         """The description that the program has given to the group."""
         return self._description
 
+    @property
+    def _device_types(self) -> List[torch.device]:
+        """The devices of the group's tensors. torch asks for it in async_save."""
+        return [torch.device("cpu")]
+
     def __del__(self) -> None:
         group = getattr(self, "group", None)
         if group is not None:
             group.close()
-
-    # Older names.
-    _allgather_base = Operations.all_gather_single
-    allgather_into_tensor_coalesced = Operations.all_gather_single_coalesced
-    _reduce_scatter_base = Operations.reduce_scatter_single
-    reduce_scatter_tensor_coalesced = Operations.reduce_scatter_single_coalesced
-    alltoall_base = Operations.all_to_all_single
-    _start_coalescing = Operations.start_coalescing
 
     def _end_coalescing(self, *arguments: Any) -> Optional[Work]:
         """Start the collected operations. torch 1.13 passes the list that gets the work."""
