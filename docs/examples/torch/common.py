@@ -41,17 +41,51 @@ def need(oldest, what):
 def run(train, parser):
     """Join the process group, call train with the arguments, and print the hash of the weights that it returns."""
     args = parser.parse_args()
-    if args.backend == "ddlemu" and version() < (2, 5):  # older versions do not look for backends
-        import ddlemu_torch  # noqa: F401
-    dist.init_process_group(args.backend)
+    join(args.backend)
     torch.manual_seed(args.seed)
-    finish(train(args))
+    print_hashes(train(args))
+    leave()
+
+
+def join(backend):
+    """Join the process group of all ranks."""
+    if backend == "ddlemu" and version() < (2, 5):  # older versions do not look for backends
+        import ddlemu_torch  # noqa: F401
+    dist.init_process_group(backend)
+
+
+def leave():
+    """Leave the process group."""
+    dist.barrier()
+    last = dist.get_rank() == 0 and version() < (2, 0)
+    gc.collect()  # a model of DDP that still exists makes gloo of torch 1.13 hang in destroy_process_group
+    dist.destroy_process_group()
+    if last:  # rank 0 has the store. When it ends, threads of torch 1.13 in the other ranks spin, so they end first
+        time.sleep(1)
 
 
 def say(*words):
     """Print a line, on rank 0 only."""
     if dist.get_rank() == 0:
         print(*words, flush=True)
+
+
+def progress(items, title):
+    """Return the items. On a terminal show how many are done: with tqdm if it is installed, else in a line."""
+    if os.environ.get("RANK", "0") != "0" or not sys.stderr.isatty():
+        return items
+    try:
+        from tqdm import tqdm
+    except ImportError:
+        return _counted(items, title)
+    return tqdm(items, desc=title, leave=False)
+
+
+def _counted(items, title):
+    for number, item in enumerate(items):
+        print(f"\r{title}: {number} of {len(items)} ", end="", file=sys.stderr, flush=True)
+        yield item
+    print("\r\033[K", end="", file=sys.stderr, flush=True)
 
 
 def exact(gradient):
@@ -77,17 +111,11 @@ def mean(value):
     return gathered(value).mean().item()
 
 
-def finish(weights):
-    """Print the SHA-256 of the weights of each rank, and leave the process group."""
+def print_hashes(weights):
+    """Print the SHA-256 of the weights of each rank."""
     data = b"".join(w.detach().contiguous().numpy().tobytes() for w in weights)
     digest = torch.tensor(list(hashlib.sha256(data).digest()), dtype=torch.uint8)
     digests = [torch.zeros_like(digest) for _ in range(dist.get_world_size())]
     dist.all_gather(digests, digest)
     for rank, found in enumerate(digests):
         say(f"weights of rank {rank}: {bytes(found.tolist()).hex()}")
-    dist.barrier()
-    last = dist.get_rank() == 0 and version() < (2, 0)
-    gc.collect()  # a model of DDP that still exists makes gloo of torch 1.13 hang in destroy_process_group
-    dist.destroy_process_group()
-    if last:  # rank 0 has the store. When it ends, threads of torch 1.13 in the other ranks spin, so they end first
-        time.sleep(1)
