@@ -39,7 +39,7 @@ func TestExamples(t *testing.T) {
 	}{
 		{"ddp", "cnn_ddp.py", 2, []string{"--steps", "40", "--no-exact"}, [2]int{}},
 		{"ddp of 4 ranks", "cnn_ddp.py", 4, []string{"--steps", "20"}, [2]int{}},
-		{"fsdp1", "gpt_fsdp.py", 2, []string{"--steps", "6"}, [2]int{2, 6}},
+		{"fsdp1", "gpt_fsdp.py", 2, []string{"--steps", "6"}, [2]int{2, 2}},
 		{"fsdp2 of 4 ranks", "gpt_fsdp.py", 4, []string{"--steps", "6", "--fsdp", "2"}, [2]int{2, 14}},
 		{"tensor and pipeline", "tensor_pipeline.py", 4, []string{"--steps", "11"}, [2]int{}},
 		{"moe", "moe_all_to_all.py", 4, []string{"--steps", "20"}, [2]int{}},

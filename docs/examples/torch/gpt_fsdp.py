@@ -130,5 +130,5 @@ def local(parameter):
 if __name__ == "__main__":
     parser = arguments(__doc__, steps=20)
     parser.add_argument("--fsdp", type=int, choices=[1, 2], default=1, help="FullyShardedDataParallel or fully_shard")
-    need((2, 14) if parser.parse_args().fsdp == 2 else (2, 6), "FSDP on the CPU")
+    need((2, 14) if parser.parse_args().fsdp == 2 else (2, 2), "FSDP on the CPU")
     run(train, parser)

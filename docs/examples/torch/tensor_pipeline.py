@@ -84,6 +84,6 @@ def train(args):
 
 if __name__ == "__main__":
     parser = arguments(__doc__, steps=30)
-    parser.add_argument("--schedule", choices=["1f1b", "gpipe"], default="1f1b", help="of the pipeline")
+    parser.add_argument("--schedule", choices=["gpipe", "1f1b"], default="gpipe", help="of the pipeline")
     parser.add_argument("--by-hand", action="store_true", help="without torch's own packages; the schedule is GPipe's")
     run(train, parser)
