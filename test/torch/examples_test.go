@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package torch
+
+import (
+	"bytes"
+	"context"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/ddlemu/ddlemu/test/built"
+)
+
+// examples is the folder of the examples, from testdata.
+const examples = "../../../docs/examples/torch"
+
+var (
+	hashLine  = regexp.MustCompile(`(?m)^weights of rank \d: [0-9a-f]{64}$`)
+	lossLine  = regexp.MustCompile(`(?m)^step +\d+  loss ([0-9.]+)`)
+	needsLine = regexp.MustCompile(`(?m)^.* needs torch (\d+\.\d+) or later, and this is torch (\d+)\.(\d+).*$`)
+)
+
+// Each training example gives the weights that it gives with gloo, to the bit. Its loss falls, and on a virtual clock it
+// is VALID.
+func TestExamples(t *testing.T) {
+	cases := []struct {
+		name    string
+		program string
+		ranks   int
+		args    []string
+		oldest  [2]int // version of torch
+	}{
+		{"ddp", "cnn_ddp.py", 2, []string{"--steps", "40", "--no-exact"}, [2]int{}},
+		{"ddp of 4 ranks", "cnn_ddp.py", 4, []string{"--steps", "20"}, [2]int{}},
+		{"fsdp1", "gpt_fsdp.py", 2, []string{"--steps", "6"}, [2]int{2, 2}},
+		{"fsdp2 of 4 ranks", "gpt_fsdp.py", 4, []string{"--steps", "6", "--fsdp", "2"}, [2]int{2, 14}},
+		{"tensor and pipeline", "tensor_pipeline.py", 4, []string{"--steps", "11"}, [2]int{}},
+		{"moe", "moe_all_to_all.py", 4, []string{"--steps", "20"}, [2]int{}},
+		{"dlrm", "dlrm.py", 2, []string{"--steps", "30"}, [2]int{}},
+	}
+	each(t, func(t *testing.T, python string) {
+		readPrograms(t, filepath.Join("testdata", examples))
+		for _, c := range cases {
+			t.Run(c.name, func(t *testing.T) {
+				j := job{python: python, ranks: c.ranks, flags: onVirtualClock("ndr400")}
+				got := j.run(t, examples+"/"+c.program, c.args...)
+				skipIfTooOld(t, got, c.oldest)
+				if got.exit != 0 || !strings.Contains(got.stderr, "verdict: VALID") {
+					t.Fatalf("exit status %d, or it is not VALID\n%s%s", got.exit, got.stdout, got.stderr)
+				}
+				gloo := j.good(t, examples+"/"+c.program, append(c.args, "--backend", "gloo")...)
+				compareTraining(t, got.stdout, gloo.stdout, c.ranks)
+			})
+		}
+	})
+}
+
+// onVirtualClock returns the flags of ddlemu run. A busy host may take long until a rank computes.
+func onVirtualClock(profile string) []string {
+	return []string{"--profile", profile, "--clock", "virtual", "--compute-hold", "1m"}
+}
+
+// skipIfTooOld skips the test if the program has said, in one line, that torch is too old, and if it is.
+func skipIfTooOld(t *testing.T, o outcome, oldest [2]int) {
+	t.Helper()
+	line := needsLine.FindStringSubmatch(o.stderr)
+	if line == nil {
+		return
+	}
+	major, _ := strconv.Atoi(line[2])
+	minor, _ := strconv.Atoi(line[3])
+	if o.exit == 0 || slices.Compare([]int{major, minor}, oldest[:]) >= 0 {
+		t.Fatalf("exit status %d: %s", o.exit, line[0])
+	}
+	t.Skip("SKIPPED: " + line[0])
+}
+
+// compareTraining compares what a program has printed with ddlemu and with gloo.
+func compareTraining(t *testing.T, got, gloo string, ranks int) {
+	t.Helper()
+	weights, want := hashLine.FindAllString(got, -1), hashLine.FindAllString(gloo, -1)
+	if len(weights) != ranks || !slices.Equal(weights, want) {
+		t.Errorf("the weights are\n%s\nand with gloo\n%s", got, gloo)
+	}
+	losses := lossLine.FindAllStringSubmatch(got, -1)
+	if len(losses) < 2 {
+		t.Fatalf("there are no two losses:\n%s", got)
+	}
+	first, _ := strconv.ParseFloat(losses[0][1], 64)
+	last, _ := strconv.ParseFloat(losses[len(losses)-1][1], 64)
+	if last >= first {
+		t.Errorf("the loss does not fall: it is %v, then %v", first, last)
+	}
+}
+
+// A rank is killed, and torchrun starts both again. The weights are those of a run without interruption.
+func TestElasticExample(t *testing.T) {
+	each(t, func(t *testing.T, python string) {
+		args := []string{"--steps", "12"}
+		want := job{python: python}.good(t, examples+"/elastic.py", args...)
+		// This torchrun also works in Debian 12.
+		torchrun, err := filepath.Abs("../programs/testdata/bin/torchrun")
+		if err != nil {
+			t.Fatal(err)
+		}
+		line := []string{"run", "--profile", "loopback", "--nodes", "2", "--", python, torchrun, "--nproc-per-node", "2",
+			"--max_restarts", "1", absolute(t, examples+"/elastic.py"), "--kill", "7"}
+		got := start(t, built.Path(t, "bin", "ddlemu"), append(line, args...)...)
+		if strings.Contains(got.stderr, "libuv") {
+			t.Skip("SKIPPED: this torchrun needs libuv, which its torch does not have")
+		}
+		for _, line := range []string{"start at step 0\n", "rank 1 kills itself at step 7\n", "start at step 5\n"} {
+			if !strings.Contains(got.stdout, line) {
+				t.Errorf("no line %q", line)
+			}
+		}
+		hashes := hashLine.FindAllString(got.stdout, -1)
+		if len(hashes) != 2 || !slices.Equal(hashes, hashLine.FindAllString(want.stdout, -1)) || t.Failed() {
+			t.Errorf("exit status %d\n%s%s\nwithout interruption\n%s", got.exit, got.stdout, got.stderr, want.stdout)
+		}
+	})
+}
+
+// start runs a command that starts ranks itself.
+func start(t *testing.T, name string, args ...string) outcome {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir, cmd.Env = t.TempDir(), environment(t)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	cmd.WaitDelay = 5 * time.Second
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	err := cmd.Run()
+	if cmd.ProcessState == nil {
+		t.Fatal(err)
+	}
+	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // what a failed job left
+	return outcome{stdout.String(), stderr.String(), cmd.ProcessState.ExitCode()}
+}
+
+var tableRow = regexp.MustCompile(`(?m)^(ddp|fsdp|tp) +eth10 +(\d+) +(\d+) +([0-9.]+) +([0-9.]+) +VALID$`)
+
+// The table has the bytes that each way must send, and all ways train equally.
+func TestParallelismTable(t *testing.T) {
+	const (
+		steps      = 3
+		parameters = 144*64 + 64 + 4*(2*64+2*64*256+256+64) + 64*10 + 10
+		activation = 64 * 64
+	)
+	each(t, func(t *testing.T, python string) {
+		o := start(t, python, absolute(t, examples+"/parallelism_table.py"), "--steps", strconv.Itoa(steps),
+			"--profiles", "eth10", "--ddlemu", built.Path(t, "bin", "ddlemu"),
+			"--launcher", python+" "+absolute(t, "launch.py")+" 2")
+		rows := map[string][]string{}
+		for _, row := range tableRow.FindAllStringSubmatch(o.stdout, -1) {
+			rows[row[1]] = row
+		}
+		if rows["ddp"] == nil || rows["tp"] == nil || o.exit != 0 {
+			t.Fatalf("exit status %d\n%s%s", o.exit, o.stdout, o.stderr)
+		}
+		skipped := strings.Contains(o.stdout, "skipped: FSDP on the CPU needs torch ")
+		if skipped == (rows["fsdp"] != nil) {
+			t.Errorf("FSDP is neither there nor skipped, or both:\n%s", o.stdout)
+		}
+		// Of all-reduces between two ranks each sends as many bytes as they have, or twice as many with NCCL's flags (LL).
+		// FSDP has twice an all-gather and a reduce-scatter, of half as many each.
+		for way, least := range map[string]int{"ddp": parameters * 4 * steps, "tp": 8 * activation * 4 * steps, "fsdp": 3 * parameters / 2 * 4 * steps} {
+			if rows[way] == nil {
+				continue
+			}
+			if sent, _ := strconv.Atoi(rows[way][3]); sent < least || sent > 21*least/10 {
+				t.Errorf("%s sent %d bytes from node 1, and not %d to twice that\n%s", way, sent, least, o.stdout)
+			}
+			if rows[way][5] != rows["ddp"][5] {
+				t.Errorf("the last loss of %s differs\n%s", way, o.stdout)
+			}
+		}
+		if skipped {
+			t.Log("SKIPPED: FSDP: this torch is too old")
+		}
+	})
+}
+
+// test_generic checks all operations with all types.
+func TestGenericExample(t *testing.T) {
+	each(t, func(t *testing.T, python string) {
+		o := job{python: python}.good(t, examples+"/test_generic.py", "--sizes", "16", "1000", "8192", "--repeats", "1")
+		if !strings.Contains(o.stdout, "\n288 combinations of operation, type and size on 2 ranks with ddlemu: 0 wrong elements\n") {
+			t.Errorf("it printed\n%s%s", o.stdout, o.stderr)
+		}
+		o = job{python: python}.good(t, examples+"/test_generic.py", "--backend", "gloo", "--op", "all_reduce", "--dtype", "int32")
+		if !strings.Contains(o.stdout, "\n14 combinations of operation, type and size on 2 ranks with gloo: 0 wrong elements\n") {
+			t.Errorf("it printed\n%s%s", o.stdout, o.stderr)
+		}
+	})
+}
