@@ -67,7 +67,7 @@ func (d *driver) runTorch(ctx context.Context, build, version, python, loop stri
 	ctx, cancel := context.WithTimeout(ctx, torchLimit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, filepath.Join(build, "bin", "ddlemu"), "run", "--profile", "loopback", "--nodes", "2", "--nccl", version, "--",
-		python, filepath.Join(torchPrograms, "launch.py"), "2", filepath.Join(torchPrograms, "overhead.py"), loop)
+		python, filepath.Join(build, "torch", "ddlemu_torch", "launch.py"), "--nproc-per-node", "2", filepath.Join(torchPrograms, "overhead.py"), loop)
 	cmd.Env = append(os.Environ(), "DDLEMU_DIR="+d.dir, "OMP_NUM_THREADS=1")
 	out, err := cmd.Output()
 	var exit *exec.ExitError

@@ -3,17 +3,12 @@
 package torch
 
 import (
-	"bytes"
-	"context"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
-	"time"
 
 	"github.com/ddlemu/ddlemu/test/built"
 )
@@ -112,7 +107,7 @@ func TestElasticExample(t *testing.T) {
 		}
 		line := []string{"run", "--profile", "loopback", "--nodes", "2", "--", python, torchrun, "--nproc-per-node", "2",
 			"--max_restarts", "1", absolute(t, examples+"/elastic.py"), "--kill", "7"}
-		got := start(t, built.Path(t, "bin", "ddlemu"), append(line, args...)...)
+		got := start(t, slices.Concat([]string{built.Path(t, "bin", "ddlemu")}, line, args))
 		if strings.Contains(got.stderr, "libuv") {
 			t.Skip("SKIPPED: this torchrun needs libuv, which its torch does not have")
 		}
@@ -128,25 +123,6 @@ func TestElasticExample(t *testing.T) {
 	})
 }
 
-// start runs a command that starts ranks itself.
-func start(t *testing.T, name string, args ...string) outcome {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), limit)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, name, args...)
-	cmd.Dir, cmd.Env = t.TempDir(), environment(t)
-	var stdout, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	cmd.WaitDelay = 5 * time.Second
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	err := cmd.Run()
-	if cmd.ProcessState == nil {
-		t.Fatal(err)
-	}
-	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // what a failed job left
-	return outcome{stdout.String(), stderr.String(), cmd.ProcessState.ExitCode()}
-}
-
 var tableRow = regexp.MustCompile(`(?m)^(ddp|fsdp|tp) +eth10 +(\d+) +(\d+) +([0-9.]+) +([0-9.]+) +VALID$`)
 
 // The table has the bytes that each way must send, and all ways train equally.
@@ -157,9 +133,8 @@ func TestParallelismTable(t *testing.T) {
 		activation = 64 * 64
 	)
 	each(t, func(t *testing.T, python string) {
-		o := start(t, python, absolute(t, examples+"/parallelism_table.py"), "--steps", strconv.Itoa(steps),
-			"--profiles", "eth10", "--ddlemu", built.Path(t, "bin", "ddlemu"),
-			"--launcher", python+" "+absolute(t, "launch.py")+" 2")
+		o := start(t, []string{python, absolute(t, examples+"/parallelism_table.py"), "--steps", strconv.Itoa(steps),
+			"--profiles", "eth10", "--ddlemu", built.Path(t, "bin", "ddlemu"), "--launcher", strings.Join(launcher(t, python, 2), " ")})
 		rows := map[string][]string{}
 		for _, row := range tableRow.FindAllStringSubmatch(o.stdout, -1) {
 			rows[row[1]] = row
