@@ -6,11 +6,15 @@
     dist.init_process_group("ddlemu")
 
 torch below 2.5 does not look for backends: there the program has to `import ddlemu_torch` first.
+
+A program of another backend, such as "ccl", runs with this one if a stub of that backend's module calls
+
+    ddlemu_torch.register("ccl")
 """
 
-from ._register import register
+from ._register import create_group, register
 from ._step_timer import Step, StepTimer
 
-__all__ = ["Step", "StepTimer", "register"]
+__all__ = ["Step", "StepTimer", "create_group", "register"]
 
 register()

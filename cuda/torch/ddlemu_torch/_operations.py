@@ -9,7 +9,7 @@ receives. What a rank sends to itself is copied here.
 from typing import Any, List, Optional, Sequence, Tuple
 
 import torch
-from torch._C._distributed_c10d import AllreduceOptions, BarrierOptions, ReduceOp
+from torch._C._distributed_c10d import AllreduceOptions, BarrierOptions, ReduceOp, ReduceScatterOptions
 
 from . import _calls, _monitored_barrier
 from ._buffers import Actions, copy, join, readable, split, updatable, writable
@@ -57,7 +57,7 @@ class Operations:
         """Reduce a tensor over all ranks. Only the root gets the result."""
         tensor = _only("reduce", tensors)
         kind, op = element_type("reduce", tensor), reduction("reduce", opts.reduceOp, tensor)
-        root = self._root(opts)
+        root = self._root("reduce", opts)
         actions: Actions = []
         calls: List[Call] = []
         if self.group.size == 1:
@@ -89,13 +89,14 @@ class Operations:
             calls = [_calls.reduce(readable(p), buffer, kind, op, root) for root, p in enumerate(parts)]
         return self._start(name, calls, outputs, actions, opts, (name, op.name, output.dtype, sizes))
 
-    def reduce_scatter_single(self, output: torch.Tensor, tensor: torch.Tensor, opts: Any) -> Optional[Work]:
+    def reduce_scatter_single(self, output: torch.Tensor, tensor: torch.Tensor, opts: Any = None) -> Optional[Work]:
         """Reduce a tensor with a part for each rank. Each rank gets its own part."""
         return self.reduce_scatter_single_coalesced([output], [tensor], opts, "reduce_scatter_tensor")
 
-    def reduce_scatter_single_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any,
+    def reduce_scatter_single_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any = None,
                                         name: str = "reduce_scatter_tensor_coalesced") -> Optional[Work]:
         """As reduce_scatter_single, for several tensors."""
+        opts = opts or ReduceScatterOptions()
         actions: Actions = []
         calls: List[Call] = []
         for output, tensor in zip(outputs, inputs):
@@ -112,7 +113,7 @@ class Operations:
 
     def broadcast(self, tensors: Tensors, opts: Any) -> Optional[Work]:
         """Copy the root's tensors to all ranks."""
-        name, root, actions, calls = "broadcast", self._root(opts), [], []  # type: ignore[var-annotated]
+        name, root, actions, calls = "broadcast", self._root("broadcast", opts), [], []  # type: ignore[var-annotated]
         same_type(name, tensors)
         for tensor in tensors:
             kind = element_type(name, tensor)
@@ -177,7 +178,7 @@ class Operations:
 
     def gather(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any) -> Optional[Work]:
         """Give the root the tensors of all ranks."""
-        name, root, rank = "gather", self._root(opts), self.group.rank
+        name, root, rank = "gather", self._root("gather", opts), self.group.rank
         tensor = _only(name, inputs)
         kind = element_type(name, tensor)
         actions: Actions = []
@@ -193,7 +194,7 @@ class Operations:
 
     def scatter(self, outputs: Tensors, inputs: Sequence[Tensors], opts: Any) -> Optional[Work]:
         """Give each rank one of the root's tensors."""
-        name, root, rank = "scatter", self._root(opts), self.group.rank
+        name, root, rank = "scatter", self._root("scatter", opts), self.group.rank
         output = _only(name, outputs)
         kind = element_type(name, output)
         actions: Actions = []
@@ -309,8 +310,11 @@ class Operations:
             return self.group.finish_alone(name, outputs)
         return self.group.start(Operation(name, calls, outputs, actions, getattr(opts, "timeout", None), signature))
 
-    def _root(self, opts: Any) -> int:
-        return int(opts.rootRank)
+    def _root(self, name: str, opts: Any) -> int:
+        root = int(opts.rootRank)
+        if not 0 <= root < self.group.size:
+            raise refuse(name, f"the root is rank {root} of a group of {self.group.size}")
+        return root
 
     def _global(self, group_rank: int) -> int:
         return self.group.members[group_rank].global_rank
@@ -326,11 +330,11 @@ class Operations:
 
     def _split_sizes(self, name: str, tensor: torch.Tensor, sizes: Sequence[int]) -> List[int]:
         rows = tensor.size(0) if tensor.dim() else 1
-        if sizes:
+        if len(sizes):  # an array of numpy is neither true nor false
             self._count(name, "split", sizes)
             if sum(sizes) != rows:
                 raise refuse(name, f"the split sizes {list(sizes)} do not add up to {rows}, the first dimension")
-            return list(sizes)
+            return [int(size) for size in sizes]
         if rows % self.group.size:
             raise refuse(name, f"the first dimension {rows} is not divisible by the {self.group.size} ranks")
         return [rows // self.group.size] * self.group.size

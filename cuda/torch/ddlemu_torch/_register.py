@@ -2,14 +2,14 @@
 """Makes the backend known to torch.distributed."""
 
 import os
-from typing import Any, Tuple
+from typing import Any, Set, Tuple
 
 import torch
 
 BACKEND = "ddlemu"
 _OLDEST = (1, 13)
 _FIRST_WITH_BACKENDS = (2, 14)
-_registered = False
+_names: Set[str] = set()  # under which the backend is registered
 
 
 def version() -> Tuple[int, int]:
@@ -18,41 +18,57 @@ def version() -> Tuple[int, int]:
     return int(major), int(minor)
 
 
-def register() -> None:
-    """Register the backend, once per process. torch calls it when it is imported (entry point torch.backends)."""
-    global _registered
-    if _registered:
-        return
+def register(name: str = BACKEND) -> None:
+    """Register the backend under a name. torch calls it when it is imported (entry point torch.backends).
+
+    A program that names another backend, such as "ccl", runs with this one if a stub of that backend's module calls
+    register("ccl").
+    """
     if version() < _OLDEST:
         raise RuntimeError(f"ddlemu: torch {torch.__version__} is too old: the backend needs torch 1.13 or later")
     if not torch.distributed.is_available():
         raise RuntimeError("ddlemu: this torch was built without torch.distributed: install one that has it")
-    _registered = True
-    from . import _alias
+    if not _names:
+        from . import _alias
 
-    register_name(BACKEND)
-    _alias.apply(os.environ.get(_alias.VARIABLE, ""))
+        register_name(BACKEND)
+        _alias.apply(os.environ.get(_alias.VARIABLE, ""))
+    register_name(name)
 
 
 def register_name(name: str) -> None:
-    """Register the backend under a name."""
+    """Register the backend under a name, once per process. Capital letters are the same as small ones."""
     from torch.distributed import Backend
 
+    if name.lower() in _names:
+        return
+    _names.add(name.lower())
     if version() >= (2, 0):
         Backend.register_backend(name, create, extended_api=True, devices=["cpu"])
     else:
         Backend.register_backend(name, create, extended_api=True)
 
 
-def create(options: Any, backend_options: Any) -> Any:
+def create(options: Any, _: Any) -> Any:
     """Make the backend of a group. torch.distributed calls it."""
     import torch.distributed as dist
 
-    from ._group import Group
-
     ranks = list(options.global_ranks_in_group)
     own = dist.get_rank() if ranks else options.group_rank
-    group = Group(options.store, options.group_rank, options.group_size, options.timeout, options.group_id, ranks, own)
+    return _create(options.store, options.group_rank, options.group_size, options.timeout, options.group_id, ranks, own)
+
+
+def create_group(store: Any, rank: int, size: int, timeout: Any = None) -> Any:
+    """Make a group of all ranks without torch.distributed, as c10d.ProcessGroupGloo(store, rank, size, timeout) does."""
+    from torch.distributed.constants import default_pg_timeout
+
+    return _create(store, rank, size, timeout or default_pg_timeout, "direct", [], rank)
+
+
+def _create(*arguments: Any) -> Any:
+    from ._group import Group
+
+    group = Group(*arguments)
     if version() >= _FIRST_WITH_BACKENDS:
         from ._shell_backend import DdlemuBackend
 

@@ -3,10 +3,10 @@
 
 from datetime import timedelta
 
-from ._operations import Operations
+from ._overloads import Overloads
 
 
-class Shell(Operations):
+class Shell(Overloads):
     """The operations, and what torch.distributed asks of a backend besides."""
 
     def getBackendName(self) -> str:
@@ -30,3 +30,11 @@ class Shell(Operations):
 
     def _set_sequence_number_for_group(self) -> None:
         """Do nothing: all ranks begin with 0."""
+
+    # Older names. Before torch 2.14 torch.distributed calls these.
+    _allgather_base = Overloads.all_gather_single
+    allgather_into_tensor_coalesced = Overloads.all_gather_single_coalesced
+    _reduce_scatter_base = Overloads.reduce_scatter_single
+    reduce_scatter_tensor_coalesced = Overloads.reduce_scatter_single_coalesced
+    alltoall_base = Overloads.all_to_all_single
+    _start_coalescing = Overloads.start_coalescing

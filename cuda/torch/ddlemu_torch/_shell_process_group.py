@@ -7,7 +7,6 @@ from typing import Any, Deque, Optional
 import torch.distributed as dist
 
 from ._group import Group
-from ._operations import Operations
 from ._shell import Shell
 from ._work import Work
 
@@ -50,14 +49,6 @@ class DdlemuProcessGroup(Shell, dist.ProcessGroup):
         group = getattr(self, "group", None)
         if group is not None:
             group.close()
-
-    # Older names.
-    _allgather_base = Operations.all_gather_single
-    allgather_into_tensor_coalesced = Operations.all_gather_single_coalesced
-    _reduce_scatter_base = Operations.reduce_scatter_single
-    reduce_scatter_tensor_coalesced = Operations.reduce_scatter_single_coalesced
-    alltoall_base = Operations.all_to_all_single
-    _start_coalescing = Operations.start_coalescing
 
     def _end_coalescing(self, *arguments: Any) -> Optional[Work]:
         """Start the collected operations. torch 1.13 passes the list that gets the work."""

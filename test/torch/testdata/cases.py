@@ -87,6 +87,13 @@ def large():
     dist.destroy_process_group()
 
 
+def options(kind, root):
+    """Return options with a root."""
+    made = kind()
+    made.rootRank = root
+    return made
+
+
 def refusals():
     """What is refused, with one line that says what to do. No rank hangs, and the group works afterwards."""
     rank, size = start()
@@ -115,6 +122,8 @@ def refusals():
     refused(lambda: dist.all_reduce(torch.eye(3).to_sparse()), "sparse")
     refused(lambda: dist.all_to_all([four], [four]), "all_to_all", "1 tensors", "2 ranks")
     refused(lambda: dist.reduce_scatter(four, [four] * 3), "reduce_scatter", "3 tensors")
+    refused(lambda: dist.group.WORLD.broadcast([four], options(dist.BroadcastOptions, size)).wait(), "broadcast", "rank 2")
+    refused(lambda: dist.group.WORLD.reduce([four], options(dist.ReduceOptions, -1)).wait(), "reduce", "rank -1")
     if version() < (2, 6):  # later torch refuses a tensor on another device itself
         refused(lambda: dist.all_reduce(torch.zeros(3, device="meta")), "meta", "cpu")
     dist.all_reduce(four)
@@ -229,6 +238,67 @@ def alias():
     group = dist.group.WORLD
     backend = group if version() < (2, 14) else group._get_backend(torch.device("cpu"))
     check(type(backend).__module__.startswith("ddlemu_torch"), name, "is", type(backend))
+    dist.destroy_process_group()
+
+
+def stub():
+    """A program of another backend runs with this one, by the name of that backend. Capital letters do not matter."""
+    import ddlemu_torch
+
+    ddlemu_torch.register("OtherCCL")
+    ddlemu_torch.register("otherccl")  # a second import of the stub
+    rank, size = start("OtherCCL")
+    check(dist.get_backend().lower() == "otherccl", "the backend is", dist.get_backend())
+    tensor = torch.full((5,), float(rank))
+    dist.all_reduce(tensor, group=dist.new_group([0, 1], backend="otherccl"))
+    same(tensor, torch.ones(5), "all_reduce")
+    dist.destroy_process_group()
+
+
+def forms():
+    """The methods of a group, with one tensor instead of a list, and with values instead of options."""
+    import ddlemu_torch
+
+    rank, size = start()
+    store = dist.distributed_c10d._get_default_store()
+    groups = [dist.group.WORLD, ddlemu_torch.create_group(dist.PrefixStore("direct", store), rank, size)]
+    for group in groups if version() < (2, 14) else groups[1:]:
+        every = [torch.full((3,), float(r)) for r in range(size)]
+        for root, call in enumerate([lambda t: group.broadcast(t, root=0), lambda t: group.broadcast(t, 1)]):
+            tensor = every[rank].clone()
+            call(tensor).wait()
+            same(tensor, every[root], "broadcast from", root)
+        for arguments, options, want in [((), {}, 1.0), ((dist.ReduceOp.MAX,), {}, 1.0), ((), {"op": dist.ReduceOp.MIN}, 0.0)]:
+            tensor = every[rank].clone()
+            group.allreduce(tensor, *arguments, **options).wait()
+            same(tensor, torch.full((3,), want), "allreduce", arguments, options)
+            tensor = every[rank].clone()
+            group.allreduce([tensor], *arguments, **options).wait()
+            same(tensor, torch.full((3,), want), "allreduce of a list", arguments, options)
+        tensor = every[rank].clone()
+        group.reduce(tensor, 1, dist.ReduceOp.SUM).wait()
+        same(tensor, torch.ones(3) * rank, "reduce")
+        outputs = [torch.empty(3) for _ in range(size)]
+        group.allgather(outputs, every[rank]).wait()
+        same(torch.stack(outputs), torch.stack(every), "allgather")
+        outputs = [torch.empty(3) for _ in range(size)] if rank == 1 else []
+        group.gather(outputs, every[rank], root=1).wait()
+        check(rank == 0 or torch.equal(torch.stack(outputs), torch.stack(every)), "gather")
+        tensor = torch.empty(3)
+        group.scatter(tensor, every if rank == 0 else [], root=0).wait()
+        same(tensor, every[rank], "scatter")
+        group.reduce_scatter(tensor, every).wait()
+        same(tensor, every[rank] * size, "reduce_scatter")
+        flat, whole = torch.empty(1), torch.arange(float(size))
+        group._reduce_scatter_base(flat, whole).wait()
+        same(flat, torch.tensor([float(rank * size)]), "_reduce_scatter_base")
+        group._allgather_base(whole, flat).wait()
+        same(whole, torch.arange(0.0, size * size, size), "_allgather_base")
+        output = torch.empty(size)
+        for sizes in ([], torch.ones(size, dtype=torch.int64)):  # as an array of numpy, it is neither true nor false
+            group.alltoall_base(output.zero_(), torch.full((size,), float(rank)), sizes, sizes).wait()
+            same(output, torch.arange(float(size)), "alltoall_base")
+        group.barrier().wait()
     dist.destroy_process_group()
 
 
