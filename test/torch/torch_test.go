@@ -85,7 +85,7 @@ func TestFailures(t *testing.T) {
 // Cases that need a job of their own.
 func TestCases(t *testing.T) {
 	each(t, func(t *testing.T, python string) {
-		for _, name := range []string{"alone", "opposite", "refusals", "leave", "again", "workers", "threads", "stub",
+		for _, name := range []string{"alone", "opposite", "refusals", "leave", "again", "workers", "threads", "stub", "polling",
 			"forms"} {
 			t.Run(name, func(t *testing.T) { job{python: python}.good(t, "cases.py", name) })
 		}

@@ -6,8 +6,11 @@ from typing import Any, List, Optional
 
 from torch._C._distributed_c10d import Backend
 
+from . import _holder
 from ._group import Group
 from ._shell import Shell
+
+_holder.mend()
 
 
 class DdlemuBackend(Shell, Backend):

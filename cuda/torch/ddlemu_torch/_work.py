@@ -130,13 +130,19 @@ class Work(C10dWork):
         return list(self._outputs)
 
     def get_future(self) -> torch.futures.Future:
-        """Return a future with the output tensors. Its callbacks run in a thread of this package."""
+        """Return a future with the output tensors. It is done if the operation is complete now; else a thread of this
+        package completes it, in which its callbacks run.
+        """
+        complete = self.query()
         with self._lock:
             if self._future is None:
                 ended: torch.futures.Future = torch.futures.Future()
                 # An error that set_exception sets is seen only from Python. That of a callback is seen from C++ too.
                 self._future = ended.then(self._outcome)
-                _completer.submit(lambda: self._settle(ended))
+                if complete:
+                    ended.set_result(None)
+                else:
+                    _completer.submit(lambda: self._settle(ended))
             return self._future
 
     def _settle(self, ended: torch.futures.Future) -> None:

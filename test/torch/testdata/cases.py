@@ -241,6 +241,25 @@ def alias():
     dist.destroy_process_group()
 
 
+def polling():
+    """A program asks whether an operation is complete, and for its result, and does not wait."""
+    rank, size = start()
+    work = dist.all_reduce(torch.full((7,), float(rank)), async_op=True)
+    while not work.is_completed():  # the limit of the program ends it
+        time.sleep(0.001)
+    same(work.result()[0], torch.full((7,), float(sum(range(size)))), "result")
+    work = dist.all_reduce(torch.ones(2), async_op=True)
+    work.wait()
+    check(work.is_completed(), "is_completed after wait")
+    same(work.result()[0], torch.full((2,), float(size)), "result after wait")
+    tensor = torch.zeros(3)
+    work = dist.isend(torch.ones(3), 1 - rank) if rank == 0 else dist.irecv(tensor, 1 - rank)
+    while not work.is_completed():
+        time.sleep(0.001)
+    same(tensor, torch.full((3,), float(rank)), "irecv")
+    dist.destroy_process_group()
+
+
 def stub():
     """A program of another backend runs with this one, by the name of that backend. Capital letters do not matter."""
     import ddlemu_torch
