@@ -17,7 +17,7 @@ LDFLAGS_PLUGIN = $(STRIP) -X runtime.godebugDefault=asyncpreemptoff=1 -extldflag
 # database of the C library.
 PLUGIN = $(GO) build -buildmode=c-shared -trimpath -ldflags='$(LDFLAGS_PLUGIN)'
 
-.PHONY: help build packages cli plugin plugin-faults rank softcuda torch install dist demo test test-fast race test-asan test-tsan conformance bpf page lint fmt bench decisions speed soak lab clean
+.PHONY: help build packages cli plugin plugin-faults rank softcuda torch install dist demo test test-fast race test-asan test-tsan conformance bpf page lint fmt bench decisions speed soak lab torch-matrix clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -143,6 +143,10 @@ soak: build ## run real NCCL and jobs that fail, in random order, for SECONDS=60
 lab: ## test the shapers on kernels of Debian that have fq and netem, under qemu (downloads them once)
 	@.ci/packages qemu-system-x86_64:qemu-system-x86 dpkg-deb:dpkg xz:xz-utils
 	$(GO) run ./test/lab -build $(BUILD)
+
+torch-matrix: build ## test the backend for PyTorch with several versions of PyTorch, and with PyTorch's own tests (downloads 4 GB once; root)
+	@.ci/packages unshare:util-linux mmdebstrap:mmdebstrap tar:tar xz:xz-utils
+	unshare --mount --propagation private $(GO) run ./test/torch/matrix -build $(BUILD) $(if $(ONLY),-only '$(ONLY)')
 
 clean: ## remove what was built; the downloads in build/cache stay
 	find $(BUILD) -mindepth 1 -maxdepth 1 ! -name cache -exec rm -rf {} +
