@@ -2,8 +2,9 @@
 """The backend for torch below 2.14, where a backend in Python has to be a whole process group."""
 
 from collections import deque
-from typing import Any, Deque, Optional
+from typing import Any, Deque, List, Optional
 
+import torch
 import torch.distributed as dist
 
 from ._group import Group
@@ -44,6 +45,11 @@ class DdlemuProcessGroup(Shell, dist.ProcessGroup):
     def group_desc(self) -> str:
         """The description that the program has given to the group."""
         return self._description
+
+    @property
+    def _device_types(self) -> List[torch.device]:
+        """The devices of the group's tensors. torch asks for it in async_save."""
+        return [torch.device("cpu")]
 
     def __del__(self) -> None:
         group = getattr(self, "group", None)

@@ -280,6 +280,8 @@ def forms():
 
     rank, size = start()
     store = dist.distributed_c10d._get_default_store()
+    if version() >= (2, 4):  # async_save asks for it
+        check(torch.device("cpu") in dist.group.WORLD._device_types, "devices", dist.group.WORLD._device_types)
     groups = [dist.group.WORLD, ddlemu_torch.create_group(dist.PrefixStore("direct", store), rank, size)]
     for group in groups if version() < (2, 14) else groups[1:]:
         every = [torch.full((3,), float(r)) for r in range(size)]
