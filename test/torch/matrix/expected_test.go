@@ -38,9 +38,14 @@ func TestExpectedFiles(t *testing.T) {
 	}
 	for _, entry := range entries {
 		name := strings.TrimSuffix(entry.Name(), ".txt")
-		want, err := expected(name)
+		want, err := expected(name, "sid")
 		if err != nil || len(want) == 0 {
 			t.Errorf("%s: %d tests, %v", entry.Name(), len(want), err)
+		}
+		for test, text := range want {
+			if strings.ContainsAny(test, "[] ") || text == "" {
+				t.Errorf("%s: %q: %q", entry.Name(), test, text)
+			}
 		}
 		if !slices.ContainsFunc(suites, func(s suite) bool { return s.name == name }) {
 			t.Errorf("%s: there is no such suite", entry.Name())

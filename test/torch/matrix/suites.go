@@ -49,7 +49,7 @@ func (s suite) run(ctx context.Context, l *lane, line line) outcome {
 	ctx, cancel := context.WithTimeout(ctx, lineLimit)
 	defer cancel()
 	start := time.Now()
-	want, err := expected(s.name)
+	want, err := expected(s.name, line.environment.name)
 	if err != nil {
 		return outcome{err: err}
 	}
