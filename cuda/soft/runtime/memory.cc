@@ -3,11 +3,13 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "../exec/ledger.h"
 #include "arena.h"
 #include "device.h"
 #include "error.h"
+#include "memory.h"
 #include "regions.h"
 #include "stream_table.h"
 
@@ -170,6 +172,22 @@ SOFT_API cudaError_t cudaFreeHost(void *pointer)
 	synchronize_device(region.device);
 	munmap(pointer, region.mapped);
 	return set_error(err);
+}
+
+SOFT_API bool ddlemuSoftClearHost(void *pointer, size_t size)
+{
+	const uintptr_t begin = reinterpret_cast<uintptr_t>(pointer), end = begin + size;
+	const Region region = find_region(pointer);
+	if (region.origin != Origin::kHost || !region.contains(begin, size))
+		return false;
+	const uintptr_t first = round_up(begin, Arena::kPage), last = end / Arena::kPage * Arena::kPage;
+	if (first >= last || madvise(reinterpret_cast<void *>(first), last - first, MADV_DONTNEED) != 0) {
+		memset(pointer, 0, size);
+		return true;
+	}
+	memset(pointer, 0, first - begin);
+	memset(reinterpret_cast<void *>(last), 0, end - last);
+	return true;
 }
 
 SOFT_API cudaError_t cudaHostRegister(void *pointer, size_t size, unsigned int flags)

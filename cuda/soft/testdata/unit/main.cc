@@ -47,6 +47,7 @@ void Latch::release()
 int count_threads() { return count_entries("/proc/self/task"); }
 int count_files() { return count_entries("/proc/self/fd"); }
 size_t shared_bytes() { return status_kib("RssShmem:") << 10; }
+size_t private_bytes() { return status_kib("RssAnon:") << 10; }
 
 static int print_devices()
 {

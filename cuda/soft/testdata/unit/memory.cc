@@ -6,6 +6,7 @@
 #include <thread>
 #include <vector>
 
+#include "../../runtime/memory.h"
 #include "unit.h"
 
 TEST(allocations_are_aligned_and_separate)
@@ -222,6 +223,28 @@ TEST(zeros_take_memory_only_where_there_was_some)
 	OK(cudaMemset(p, 0, 1));
 	OK(cudaMemset(p + size - 1, 0, 1));
 	CHECK(p[0] == 0 && p[size - 1] == 0 && shared_bytes() < before + (1 << 20));
+}
+
+TEST(cleared_host_memory_takes_no_pages)
+{
+	const size_t size = 64 << 20, page = 4096;
+	char *p;
+	OK(cudaHostAlloc(reinterpret_cast<void **>(&p), size, cudaHostAllocMapped));
+	const size_t before = private_bytes();
+	CHECK(ddlemuSoftClearHost(p, size) && private_bytes() < before + (1 << 20));
+	memset(p, 'x', size);
+	CHECK(private_bytes() > before + size / 2);
+	// Parts of pages at both ends.
+	CHECK(ddlemuSoftClearHost(p + 5, size - page - 12));
+	CHECK(private_bytes() < before + (1 << 20));
+	CHECK(p[4] == 'x' && p[5] == 0 && p[page] == 0 && p[size - page - 8] == 0 && p[size - page - 7] == 'x');
+	// Less than a page.
+	CHECK(ddlemuSoftClearHost(p + size - 10, 4) && p[size - 11] == 'x' && p[size - 10] == 0 && p[size - 6] == 'x');
+	// Other memory is left alone.
+	CHECK(!ddlemuSoftClearHost(p + size - 10, 11) && p[size - 1] == 'x');
+	char other[2 * page];
+	CHECK(!ddlemuSoftClearHost(other, sizeof other));
+	OK(cudaFreeHost(p));
 }
 
 TEST(device_reset_frees_everything)

@@ -52,7 +52,8 @@ private:
 	State *state_;
 };
 
-// The threads and file descriptors of this process, and the bytes of memfd pages that it uses.
+// The threads and file descriptors of this process, and the bytes of memfd pages and of its own pages that it uses.
 int count_threads();
 int count_files();
 size_t shared_bytes();
+size_t private_bytes();
