@@ -24,7 +24,7 @@
 #include "../link/engine.h"
 #include "calls.h"
 
-#define DDLEMU_CLOCK_ACTORS 62 // of one rank
+#define DDLEMU_CLOCK_ACTORS 254 // of one rank
 #define DDLEMU_CLOCK_START 1000000000 // ns: the virtual time of a new fabric; times of 0 mean "not yet" elsewhere
 #define DDLEMU_CLOCK_SLEEP 100000000 // ns of real time: the longest sleep of an actor
 #define DDLEMU_CLOCK_PATIENCE 1000000000 // ns of real time before a deadlock is taken as one

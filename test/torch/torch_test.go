@@ -117,6 +117,20 @@ func TestRandomCalls(t *testing.T) {
 	})
 }
 
+// A group takes little memory, and what a destroyed group had is given back.
+func TestMemory(t *testing.T) {
+	each(t, func(t *testing.T, python string) {
+		eth := job{python: python, ranks: 4, flags: []string{"--profile", "eth10", "--clock", "virtual"}}
+		for _, o := range []outcome{
+			eth.good(t, "memory.py", "groups", "6", "16"),
+			job{python: python, ranks: 4}.good(t, "memory.py", "groups", "3", "20"),
+			job{python: python}.good(t, "memory.py", "again", "6", "1"),
+		} {
+			t.Log(o.stdout)
+		}
+	})
+}
+
 // Without the library one line says what to do.
 func TestNoLibrary(t *testing.T) {
 	each(t, func(t *testing.T, python string) {

@@ -64,7 +64,7 @@ func (e *Endpoint) accept(c *net.UnixConn) (answer string, err error) {
 	if err != nil {
 		return "", err
 	}
-	r, err := openRegion(fds[0], e.layout(), e.Fabric.ID(), steps, reverse, link)
+	r, err := openRegion(fds[0], e.layout(steps), e.Fabric.ID(), steps, reverse, link)
 	if err != nil {
 		return "", err
 	}

@@ -40,11 +40,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"unsafe"
 
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/nccl-plugin/internal/transport"
 	"github.com/ddlemu/ddlemu/shaper/clock"
+	"github.com/ddlemu/ddlemu/shaper/link"
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
@@ -100,12 +102,24 @@ func (c *virtualClock) viewOf() *C.struct_ddlemu_clock_view {
 	return c.view
 }
 
-// layout is that of this endpoint's connections.
-func (e *Endpoint) layout() layout {
-	if e.clock == nil {
+// layout is that of a connection over a path.
+func (e *Endpoint) layout(path []link.PathHop) layout {
+	switch {
+	case e.clock != nil:
+		return placesAndRing
+	case e.isUnshaped(path):
+		return unshapedFlowAndRing
+	default:
 		return flowAndRing
 	}
-	return placesAndRing
+}
+
+// isUnshaped says whether no hop of a path takes time now.
+func (e *Endpoint) isUnshaped(path []link.PathHop) bool {
+	return !slices.ContainsFunc(path, func(h link.PathHop) bool {
+		p := e.Fabric.InForce(h.Hop)
+		return p.NsDen != 0 || p.Latency != 0
+	})
 }
 
 // newFlow makes the flow that region r describes, from this process to the peer; nil if the

@@ -55,13 +55,14 @@ func (e *Endpoint) dial(nic int, h transport.Handle, number uint64) (transport.C
 	}
 	// The process that made the handle is the one that answers, so it has its slot now.
 	peer := transport.Peer{Slot: int(h.Slot), Generation: e.Fabric.Generation(int(h.Slot))}
-	ring := ringSize(e.Me.Available())
-	cost := int64(ring) + int64(ringOffset) // with a virtual clock the flow is elsewhere, but as large
+	l := e.layout(steps)
+	ring := ringSize(e.Me.Available() * l.part())
+	cost := int64((ring + uint64(ringOffset)) / l.part()) // with a virtual clock the flow is elsewhere, but as large
 	if ring == 0 || !e.Me.Reserve(cost) {
 		e.Me.Job().Invalidate(state.RingTooSmall)
 		return nil, fmt.Errorf("no shared memory left for a connection: %d KiB of the budget remain; raise DDLEMU_MEMORY", e.Me.Available()>>10)
 	}
-	r, err := newRegion(e.layout(), ring, e.Fabric.ID(), FlowID(e.Rank.Rank, int(h.Rank), number), steps, reverse, hop)
+	r, err := newRegion(l, ring, e.Fabric.ID(), FlowID(e.Rank.Rank, int(h.Rank), number), steps, reverse, hop)
 	if err != nil {
 		e.Me.Reserve(-cost)
 		e.Me.Job().Invalidate(state.RingTooSmall)

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/ddlemu/ddlemu/shaper/link"
 )
 
 // memory makes a memfd of size bytes with the given flags and seals.
@@ -137,6 +139,36 @@ func TestPeersMemoryIsReserved(t *testing.T) {
 	}
 	if got := blocks(); got < int64(len(r.mem)) {
 		t.Errorf("%d of %d bytes are reserved", got, len(r.mem))
+	}
+}
+
+// The memory of a connection is reserved if the path takes time. Else it grows as it is used.
+func TestMemoryOfUnshapedConnectionGrows(t *testing.T) {
+	slow, far := unshaped, unshaped
+	slow.Bandwidth, far.Latency = 1e9, 1000
+	for name, tc := range map[string]struct {
+		wire     link.Spec
+		reserved bool
+	}{"unshaped": {unshaped, false}, "slow": {slow, true}, "far": {far, true}} {
+		t.Run(name, func(t *testing.T) {
+			e := newPair(t, tc.wire, tcp, 64<<20).ends[0]
+			steps, reverse, hop, err := e.route(0, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r, err := newRegion(e.layout(steps), minRing, 7, 8, steps, reverse, hop)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer r.close()
+			var st unix.Stat_t
+			if err := unix.Fstat(r.fd, &st); err != nil {
+				t.Fatal(err)
+			}
+			if got := st.Blocks*512 >= int64(len(r.mem)); got != tc.reserved {
+				t.Errorf("%d of %d bytes have memory", st.Blocks*512, len(r.mem))
+			}
+		})
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -28,6 +29,9 @@ const (
 	// A connection gets at most one ringShare-th of the remaining budget, so that the
 	// hundredth connection still gets a ring.
 	ringShare = 32
+	// Memory that is not reserved grows as it is used, which is usually less than this part of it. So this part is
+	// counted against the budget.
+	unreservedPart = 8
 )
 
 const ringOffset = (unsafe.Sizeof(C.struct_ddlemu_flow{}) + pageSize - 1) &^ (pageSize - 1)
@@ -41,10 +45,20 @@ type layout struct {
 var (
 	// A real clock: the flow and the ring. NCCL's calls must not wait for the kernel.
 	flowAndRing = layout{ringOffset, true}
+	// A real clock, and links without a bandwidth or latency that could be missed: the same, and it grows as it is used.
+	unshapedFlowAndRing = layout{ringOffset, false}
 	// A virtual clock: a description of the flow, the places of the messages, and the ring. It grows as it is used,
 	// because many ranks share a host's memory, and time stands still meanwhile.
 	placesAndRing = layout{pageSize + unsafe.Sizeof(C.ddlemu_places{}), false}
 )
+
+// part is the part of a connection's memory that is counted against the budget: 1/part.
+func (l layout) part() uint64 {
+	if l.reserve {
+		return 1
+	}
+	return unreservedPart
+}
 
 // region is the memory of one connection.
 type region struct {
@@ -186,14 +200,19 @@ func (r *region) describes(offset uintptr, fabricID uint64, path C.struct_ddlemu
 	f := r.flow()
 	return f.magic == C.DDLEMU_FLOW_MAGIC && uint64(f.fabric_id) == fabricID && uint64(f.size) == uint64(len(r.mem)) &&
 		uint64(f.ring_off) == uint64(offset) && uint64(f.ring_size) == uint64(len(r.mem))-uint64(offset) && f.path == path &&
-		allZero(r.mem[unsafe.Offsetof(f.posted):offset])
+		r.allZero(unsafe.Offsetof(f.posted), offset)
 }
 
-func allZero(b []byte) bool {
-	for _, v := range b {
-		if v != 0 {
+// allZero says whether these bytes of the region are zero. It does not read them by the mapping: that would give memory
+// to pages that have none yet.
+func (r *region) allZero(from, to uintptr) bool {
+	var chunk [4 * pageSize]byte
+	for from < to {
+		n, err := unix.Pread(r.fd, chunk[:min(uintptr(len(chunk)), to-from)], int64(from))
+		if err != nil || n == 0 || slices.ContainsFunc(chunk[:n], func(v byte) bool { return v != 0 }) {
 			return false
 		}
+		from += uintptr(n)
 	}
 	return true
 }

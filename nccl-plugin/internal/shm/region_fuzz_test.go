@@ -5,6 +5,7 @@ package shm
 import (
 	"bytes"
 	"encoding/binary"
+	"slices"
 	"testing"
 	"time"
 	"unsafe"
@@ -139,3 +140,5 @@ func FuzzRingInUse(f *testing.F) {
 		p.ends[1].CloseComm(transport.ID(recv))
 	})
 }
+
+func allZero(b []byte) bool { return !slices.ContainsFunc(b, func(v byte) bool { return v != 0 }) }
