@@ -59,9 +59,8 @@ func netInit(commID C.uint64_t) (result C.int) {
 	if C.net_secure() != 0 {
 		return notEmulated(errSecure)
 	}
-	// Making connections needs few threads and little garbage collection.
+	// Making connections needs few threads.
 	runtime.GOMAXPROCS(2)
-	debug.SetGCPercent(400)
 	m, err := join()
 	if err != nil {
 		return notEmulated(err)
