@@ -101,9 +101,15 @@ def reduction(operation: str, op: Any, tensor: torch.Tensor) -> Reduction:
     return Reduction(name, code, None)
 
 
+_reduction_names: Dict[Any, str] = {}  # torch takes microseconds to tell one
+
+
 def reduction_name(op: Any) -> str:
     """Return the name of a ReduceOp, such as "SUM"."""
-    return str(getattr(op, "op", op)).rsplit(".", 1)[-1]
+    kind = getattr(op, "op", op)
+    if kind not in _reduction_names:
+        _reduction_names[kind] = str(kind).rsplit(".", 1)[-1]
+    return _reduction_names[kind]
 
 
 def _factor(operation: str, op: Any, tensor: torch.Tensor) -> torch.Tensor:

@@ -32,7 +32,8 @@ class Work(C10dWork):
         self.started = time.monotonic()
         self.limit = limit  # seconds
         self._event: Optional[c_void_p] = None
-        self._launched = threading.Event()
+        self._is_launched = False
+        self._launch: Optional[threading.Event] = None  # made by a thread that waits for the launch
         self._lock = threading.RLock()
         self.complete = False
         self._error: Optional[DdlemuError] = None
@@ -56,7 +57,18 @@ class Work(C10dWork):
         self._event = event
         if event is None:
             self.finish()
-        self._launched.set()
+        with self._lock:
+            self._is_launched = True
+            if self._launch:
+                self._launch.set()
+
+    def _await_launch(self, seconds: float) -> None:
+        """Wait at most this long until NCCL has the operation."""
+        with self._lock:
+            if self._is_launched:
+                return
+            self._launch = self._launch or threading.Event()
+        self._launch.wait(seconds)
 
     # What communicators and the watchdog use.
 
@@ -64,7 +76,7 @@ class Work(C10dWork):
         """Return whether the operation is complete, without waiting."""
         if self.complete:
             return True
-        if not self._launched.is_set() or self.communicator.failing:
+        if not self._is_launched or self.communicator.failing:
             return False
         return self.look(0)
 
@@ -73,9 +85,10 @@ class Work(C10dWork):
         with self._lock:
             if self.complete:
                 return
-            with torch.no_grad():
-                for function in self._actions:
-                    function()
+            if self._actions:
+                with torch.no_grad():
+                    for function in self._actions:
+                        function()
             self.complete = True
             event, self._event = self._event, None
             self._inputs, self._actions = [], []
@@ -181,7 +194,7 @@ class Work(C10dWork):
             remaining = int(1e9 * (self.started + self.limit - time.monotonic()))
             if remaining <= 0 and not self.query():
                 self.communicator.fail_late(self)
-            elif not self._launched.is_set():
-                self._launched.wait(min(_SLICE, max(remaining, 0)) * 1e-9)
+            elif not self._is_launched:
+                self._await_launch(min(_SLICE, max(remaining, 0)) * 1e-9)
             else:
                 self.look(max(min(_SLICE, remaining), 0))
