@@ -52,6 +52,7 @@ func run(ctx context.Context, build, page, only string) error {
 		{"kernel", func(ctx context.Context) (*section, error) { return d.kernel(ctx, build) }},
 		{"allreduce2", func(ctx context.Context) (*section, error) { return d.allReduce(ctx, build, 2) }},
 		{"allreduce4", func(ctx context.Context) (*section, error) { return d.allReduce(ctx, build, 4) }},
+		{"torch", func(ctx context.Context) (*section, error) { return d.torchCalls(ctx, build) }},
 		{linksPart, func(ctx context.Context) (*section, error) { return d.links(ctx, build) }},
 	}
 	var names []string
