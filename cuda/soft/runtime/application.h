@@ -38,8 +38,8 @@ private:
 };
 
 // application_charge makes the CPU time that the calling thread has used since it was charged last take virtual time,
-// if that was asked for (ddlemu_clock_calls.compute). Its CPU time in calls that wait is not charged. It is called before
-// the thread waits, and before it launches a kernel.
+// if that was asked for (ddlemu_clock_calls.compute). Its CPU time in calls that wait is not charged. It is called
+// before the thread waits, and before it launches a kernel.
 void application_charge();
 
 // application_compute waits, as the calling thread, for ns of virtual time.
