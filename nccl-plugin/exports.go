@@ -189,9 +189,8 @@ func netReportError() {
 		text = "the call failed"
 	}
 	logLine(C.NET_LOG_WARN, text)
-	if isOn(getenv("DDLEMU_ABORT_ON_ERROR")) {
-		fmt.Fprintf(os.Stderr, "ddlemu: %s: ending the process (DDLEMU_ABORT_ON_ERROR)\n", text)
-		C.abort()
+	if isOn(getenv(abortEnv)) {
+		abort(text)
 	}
 }
 
@@ -200,10 +199,20 @@ func netNodes(ranks, nodes C.size_t, costs C.int) {
 	var ignored C.int
 	defer guard(&ignored)
 	if m := current(); m != nil {
+		m.communicatorMade()
 		m.checkNodes(int(ranks), int(nodes))
 		if costs != 0 {
 			m.protocol.tuned.Store(true)
 		}
+	}
+}
+
+//export netCommunicatorEnded
+func netCommunicatorEnded() {
+	var ignored C.int
+	defer guard(&ignored)
+	if m := current(); m != nil {
+		m.participant.RemoveCommunicator()
 	}
 }
 

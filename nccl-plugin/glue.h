@@ -48,6 +48,10 @@ int net_gpu(char *text, size_t size, int soft);
 // none, or one that does not take them.
 int net_set_clock(const void *calls);
 
+// Tells the software CUDA, if this process has it, that a rank of the job died: kernels that wait fail. -1: those of
+// communicators that are made from now on have nothing to do with that.
+void net_rank_died(int rank);
+
 // Where the memory of the software GPU that the calling thread uses is: a file that other processes may map, and its
 // mapping in this process. They stay as long as the process. Returns -1 if there is none.
 int net_gpu_memory(int *fd, void **base, size_t *size);

@@ -72,6 +72,13 @@ int net_set_ledger_calls(const void *calls)
 	return ddlemu_has_slots ? 0 : -1;
 }
 
+void net_rank_died(int rank)
+{
+	void (*died)(int) = (void (*)(int))soft_function("ddlemuSoftRankDied");
+	if (died != NULL)
+		died(rank);
+}
+
 int net_gpu_memory(int *fd, void **base, size_t *size)
 {
 	int (*memory)(int *, void **, size_t *) = (int (*)(int *, void **, size_t *))soft_function("ddlemuSoftMemory");

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"os"
+	"sync/atomic"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -64,6 +65,7 @@ type member struct {
 	adHoc       bool   // the fabric was made for this job alone
 	changes     *changeNotes
 	protocol    protocol
+	failed      atomic.Bool // a rank of the job died, and no communicator was made since
 }
 
 // endpoint is this process's end of all its connections, on either datapath. Its
@@ -74,6 +76,7 @@ type endpoint interface {
 	Accept(id uint64) (comm unsafe.Pointer, err error)
 	Connect(nic int, handle *[transport.HandleSize]byte) (comm unsafe.Pointer, err error)
 	CloseComm(id uint64)
+	FailTogether(rankDied func(rank int))
 	Close()
 }
 
@@ -141,6 +144,10 @@ func (m *member) enter(fab *fabric.Fabric, job state.Job) (err error) {
 			return fmt.Errorf("%s: %w", memoryEnv, err)
 		}
 	}
+	together, err := wantsTogether()
+	if err != nil {
+		return err
+	}
 	p := m.placement
 	r := state.Rank{Rank: p.Rank, Node: p.Node, World: p.World, Budget: uint64(budget), GPU: busID(false), HostID: hashOf(getenv(hostIDEnv))}
 	if m.participant, err = m.file.Join(job, r); err != nil {
@@ -165,6 +172,9 @@ func (m *member) enter(fab *fabric.Fabric, job state.Job) (err error) {
 		m.endpoint.Close()
 		m.participant.Leave()
 		return err
+	}
+	if together {
+		m.endpoint.FailTogether(m.rankDied)
 	}
 	for i := range fab.Config.NICsPerNode {
 		n := fab.NIC(p.Node, i)

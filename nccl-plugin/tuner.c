@@ -2,8 +2,8 @@
 //
 // A tuner that does two things.
 //
-// NCCL tells it how many nodes NCCL counted. That is how traffic around the emulated links is noticed: a net plugin
-// sees neither P2P nor SHM.
+// NCCL tells it which communicators there are, and how many nodes NCCL counted. That is how traffic around the emulated
+// links is noticed: a net plugin sees neither P2P nor SHM.
 //
 // On a real GPU it removes LL128 from the choices between nodes. LL128 needs 128 bytes to arrive at once, which a copy
 // through host memory does not promise. If NCCL has no other choice, the job becomes INVALID.
@@ -132,6 +132,8 @@ static int get_coll_info_v3(
 
 static int destroy(void *context)
 {
+	if (!net_forked() && !net_exiting())
+		netCommunicatorEnded();
 	free(context);
 	return DDLEMU_SUCCESS;
 }

@@ -42,8 +42,19 @@ void ddlemu_node_raise(struct ddlemu_clock_view *v, uint32_t node, enum ddlemu_c
 
 // --- participants
 
+// is_empty says whether no participant is on.
+static bool is_empty(const struct ddlemu_clock_view *v)
+{
+	for (uint32_t i = 0; i < v->clock->participants; i++)
+		if (__atomic_load_n(&v->participants[i].on, __ATOMIC_SEQ_CST) != 0)
+			return false;
+	return true;
+}
+
 void ddlemu_participant_join(struct ddlemu_clock_view *v, uint32_t node)
 {
+	if (is_empty(v)) // those who waited for each other are gone
+		__atomic_store_n(&v->clock->deadlocked, 0, __ATOMIC_SEQ_CST);
 	struct ddlemu_participant *p = &v->participants[v->participant];
 	memset(p, 0, sizeof *p);
 	p->node = v->node = node;

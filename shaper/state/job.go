@@ -152,7 +152,7 @@ func (f *File) makeJob(i int, key uint64, number uint32) Job {
 	e := &f.jobs()[i]
 	atomic.StoreUint32(&e.State, jobMaking)
 	clear(f.jobLinkStats(i))
-	for _, p := range []*uint32{&e.Ranks, &e.Left, &e.Died, &e.Nodes, &e.World, &e.Printed, &e.Snapshots} {
+	for _, p := range []*uint32{&e.Ranks, &e.Left, &e.Died, &e.Nodes, &e.World, &e.Printed, &e.Snapshots, &e.Lost} {
 		atomic.StoreUint32(p, 0)
 	}
 	for k := range e.NodeSet {
@@ -376,6 +376,22 @@ func (f *File) jobLinkStats(i int) []LinkStats {
 // Gone returns how many ranks have died, and how many have left.
 func (j Job) Gone() (died, left int) {
 	return int(atomic.LoadUint32(&j.entry().Died)), int(atomic.LoadUint32(&j.entry().Left))
+}
+
+// lose notes that a rank died while it took part, under the lock.
+func (e *jobEntry) lose(rank int32) {
+	n := atomic.LoadUint32(&e.Lost)
+	atomic.StoreInt32(&e.LostRanks[n%uint32(len(e.LostRanks))], rank)
+	atomic.StoreUint32(&e.Lost, n+1)
+}
+
+// Lost is how many ranks have died while they took part.
+func (j Job) Lost() int { return int(atomic.LoadUint32(&j.entry().Lost)) }
+
+// LostRank is the rank of lost rank number n, from 0. Only the last six are known: for an earlier one it is one of those.
+func (j Job) LostRank(n int) int {
+	e := j.entry()
+	return int(atomic.LoadInt32(&e.LostRanks[n%len(e.LostRanks)]))
 }
 
 // LinkStatsOffset is the offset of the job's link statistics in the file, for the engine in C.

@@ -124,8 +124,8 @@ type jobEntry struct {
 	Number    uint32    // of the jobs with this key, from 1
 	NodeSet   [4]uint64 // emulated nodes of the ranks that joined
 	Snapshots uint32    // which of its snapshots there are
-	_         uint32
-	_         [3]uint64
+	Lost      uint32    // ranks that died while they took part, see reapSlot
+	LostRanks [6]int32  // their ranks: that of number n is at n % 6
 }
 
 // participantEntry is the slot of one participant. Its process has a record lock on the
@@ -142,7 +142,9 @@ type participantEntry struct {
 	Budget uint64
 	HostID uint64   // hash of NCCL's id of this process's host
 	GPU    [40]byte // PCI bus id, to find ranks that share a GPU
-	_      [32]byte
+	// Communicators of NCCL: those that the process has, and whether it ever had one.
+	Communicators, HadOne uint32
+	_                     [24]byte
 }
 
 // eventEntry is one line of the event ring.

@@ -25,6 +25,7 @@ type Participant struct {
 	f       *File
 	slot    int
 	job     Job
+	lost    int // ranks that the job had lost when this one joined
 	hasLeft atomic.Bool
 }
 
@@ -66,7 +67,7 @@ func (f *File) Join(j Job, r Rank) (*Participant, error) {
 		ourSlots.Store(ourSlot{f.ID(), i}, true)
 		f.takeStartSnapshot(j)
 		e.enter(j, r)
-		return &Participant{f: f, slot: i, job: j}, nil
+		return &Participant{f: f, slot: i, job: j, lost: j.Lost()}, nil
 	}
 	return nil, fmt.Errorf("join fabric %s: all %d places are in use: use another fabric", f.Name(), maxParticipants)
 }
@@ -78,6 +79,8 @@ func (e *participantEntry) enter(j Job, r Rank) {
 	atomic.StoreInt64(&e.Joined, Now())
 	e.Budget, e.HostID, e.GPU = r.Budget, r.HostID, [len(e.GPU)]byte{}
 	atomic.StoreUint64(&e.Rings, 0)
+	atomic.StoreUint32(&e.Communicators, 0)
+	atomic.StoreUint32(&e.HadOne, 0)
 	copy(e.GPU[:len(e.GPU)-1], r.GPU)
 	if r.Node >= 0 && r.Node < 256 {
 		atomic.OrUint64(&j.entry().NodeSet[r.Node/64], 1<<(r.Node%64))
@@ -91,6 +94,26 @@ func (p *Participant) Slot() int { return p.slot }
 
 // Job is the participant's job.
 func (p *Participant) Job() Job { return p.job }
+
+// LostBefore is how many ranks the job had lost when this one joined.
+func (p *Participant) LostBefore() int { return p.lost }
+
+// AddCommunicator notes that the process has made a communicator of NCCL.
+func (p *Participant) AddCommunicator() {
+	e := &p.f.participants()[p.slot]
+	atomic.AddUint32(&e.Communicators, 1)
+	atomic.StoreUint32(&e.HadOne, 1)
+}
+
+// RemoveCommunicator notes that the process has destroyed a communicator of NCCL.
+func (p *Participant) RemoveCommunicator() {
+	atomic.AddUint32(&p.f.participants()[p.slot].Communicators, ^uint32(0))
+}
+
+// Communicators is how many communicators of NCCL the process has.
+func (p *Participant) Communicators() int {
+	return int(atomic.LoadUint32(&p.f.participants()[p.slot].Communicators))
+}
 
 // Reserve counts n bytes (may be negative) of shared memory against the budget
 // and reports whether they fit.
@@ -266,6 +289,21 @@ func (f *File) reap() []int {
 	return dead
 }
 
+// isMissed reports whether a process that died took part until then: not if it has destroyed its communicators and then
+// ended without leaving (by _exit), and not if another process has its rank by now, as after an elastic restart.
+func (f *File) isMissed(e *participantEntry) bool {
+	if atomic.LoadUint32(&e.Communicators) == 0 && atomic.LoadUint32(&e.HadOne) != 0 {
+		return false
+	}
+	for i := range f.participants() {
+		o := &f.participants()[i]
+		if atomic.LoadUint32(&o.State) != slotFree && o.Job == e.Job && o.Rank == e.Rank && atomic.LoadInt64(&o.Joined) > atomic.LoadInt64(&e.Joined) {
+			return false
+		}
+	}
+	return true
+}
+
 // reapSlot frees the slot of a process that died. If this process dies in between, the
 // job is INVALID already, and the death is not counted rather than counted twice.
 func (f *File) reapSlot(e *participantEntry) {
@@ -273,6 +311,9 @@ func (f *File) reapSlot(e *participantEntry) {
 	known := job < len(f.jobs())
 	if known {
 		f.jobs()[job].invalidate(PeerDied | f.deadlock())
+		if f.isMissed(e) {
+			f.jobs()[job].lose(rank)
+		}
 	}
 	atomic.StoreUint32(&e.State, slotFree)
 	if known {

@@ -16,7 +16,7 @@ type failure struct {
 	clock string // the clock that it is for; "": both
 }
 
-var failures = slices.Concat(deaths, pauses, limits, fabrics)
+var failures = slices.Concat(deaths, together, pauses, limits, fabrics)
 
 func TestFailures(t *testing.T) {
 	for _, f := range failures {

@@ -24,6 +24,7 @@ type setup struct {
 	on      system
 	profile string // of the fabric
 	ranks   int
+	nodes   int // 0: one for each rank
 	seed    uint64
 	args    []string // scenario and its arguments
 	env     []string
@@ -62,8 +63,12 @@ func start(t *testing.T, s setup) *world {
 	t.Helper()
 	w := &world{t: t, dir: s.dir, begin: time.Now()}
 	if w.dir == "" {
+		nodes := s.nodes
+		if nodes == 0 {
+			nodes = s.ranks
+		}
 		w.dir = folder(t)
-		ddlemu(t, w.dir, "up", "--profile", s.profile, "--nodes", fmt.Sprint(s.ranks), "--no-measure", "--name", "soak", "--clock", s.on.clock)
+		ddlemu(t, w.dir, "up", "--profile", s.profile, "--nodes", fmt.Sprint(nodes), "--gpus-per-node", fmt.Sprint(s.ranks/nodes), "--no-measure", "--name", "soak", "--clock", s.on.clock)
 	}
 	t.Cleanup(w.end)
 	id := filepath.Join(t.TempDir(), "id")

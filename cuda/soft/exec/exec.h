@@ -42,9 +42,12 @@ int softexec_supports(int nccl_version);
 int softexec_select_version(int nccl_version);
 
 // Runs the whole grid. Returns when every block has finished: 0, or a cudaError_t value. Several threads may call it at
-// the same time, each with one grid. If the communicator is aborted, it returns 0 early, as a kernel on a GPU does. In
-// virtual time a deadlock makes it return cudaErrorLaunchTimeout.
+// the same time, each with one grid. If the communicator is aborted, it returns 0 early, as a kernel on a GPU does. It
+// returns cudaErrorLaunchTimeout after a deadlock in virtual time, and if it waits after softexec_rank_died.
 int softexec_run(const struct softexec_launch *l);
+
+// Says that a rank of the job died. From then on a grid that can do nothing for a second fails. -1: no longer.
+void softexec_rank_died(int rank);
 
 // Size in bytes of an element of an ncclDataType_t.
 size_t softexec_type_size(int nccl_type);

@@ -11,6 +11,7 @@
 #include "clock.h"
 #include "conn.h"
 #include "ledger.h"
+#include "patience.h"
 #include "polled.h"
 #include "pool.h"
 #include "stats.h"
@@ -144,8 +145,9 @@ public:
 	{
 		const uint64_t begin = now_ns();
 		uint64_t polled = 0;
+		Patience patience;
 		add_polled(this);
-		while (!finished() && !aborted() && !is_deadlocked()) {
+		while (!finished() && !aborted() && !is_deadlocked() && !failed()) {
 			const bool others_poll = is_polled();
 			const ddlemu_clock_number number = others_poll ? DDLEMU_SIGNALS : DDLEMU_ACTS;
 			const uint32_t seen = clock->read(number);
@@ -154,7 +156,11 @@ public:
 			const uint64_t from = now_ns();
 			const bool progress = !others_poll && poll();
 			polled += now_ns() - from;
-			if (!progress)
+			if (progress || progressed_.exchange(false, std::memory_order_relaxed))
+				patience.renew();
+			else if (patience.is_over())
+				failed_ = !aborted();
+			else
 				clock->idle(thread_actor("soft-stream"), number, seen);
 		}
 		remove_polled(this);
@@ -164,6 +170,8 @@ public:
 	bool poll() override
 	{
 		const bool progress = poll_some(0, 1);
+		if (progress)
+			progressed_.store(true, std::memory_order_relaxed);
 		if (progress)
 			raise_number(finished() ? DDLEMU_SIGNALS : DDLEMU_ACTS);
 		return progress;
@@ -190,6 +198,7 @@ public:
 	}
 
 	bool finished() const { return unfinished_.load(std::memory_order_acquire) == 0; }
+	bool failed() const { return failed_.load(std::memory_order_acquire); }
 	bool aborted() const { return plan_.comm.abort && load_acquire(plan_.comm.abort) != 0; }
 
 private:
@@ -197,10 +206,13 @@ private:
 	void poll_until_done(size_t me, size_t threads)
 	{
 		Idle idle;
-		while (!finished()) {
+		Patience patience;
+		while (!finished() && !failed()) {
 			if (poll_some(me, threads) || (threads > 1 && poll_some(0, 1))) {
 				idle.end();
-			} else if (aborted()) {
+				patience.renew();
+			} else if (aborted() || patience.is_over()) {
+				failed_ = !aborted();
 				break;
 			} else {
 				idle.wait();
@@ -237,6 +249,8 @@ private:
 	std::vector<char> done_; // an entry is only accessed by the thread that has set its busy_
 	std::atomic<size_t> unfinished_;
 	std::atomic<bool> closed_{ false };
+	std::atomic<bool> failed_{ false }; // it has waited for too long after a rank died
+	std::atomic<bool> progressed_{ false }; // in virtual time, since the thread that runs it looked last
 	std::atomic<int> helpers_{ 0 };
 };
 
@@ -272,6 +286,13 @@ int refuse(const std::string &why)
 	counters.refused.fetch_add(1, std::memory_order_relaxed);
 	std::fprintf(stderr, "ddlemu: software CUDA cannot run NCCL's kernel: %s\n", why.c_str());
 	return kCudaErrorNotSupported;
+}
+
+int fail_waiting()
+{
+	if (const int rank = lost_rank.load(); rank >= 0)
+		std::fprintf(stderr, "ddlemu: rank %d of the job died: a kernel of NCCL that waits is ended\n", rank);
+	return kCudaErrorLaunchTimeout;
 }
 
 // Tells NCCL's host code that the works in the FIFO have been read.
@@ -322,8 +343,8 @@ int run(const Layout &l, const softexec_launch &launch)
 		grid->run_virtual(clock);
 	else
 		grid->run(threads);
-	if (!grid->finished() && is_deadlocked())
-		return kCudaErrorLaunchTimeout;
+	if (!grid->finished() && (grid->failed() || is_deadlocked()))
+		return fail_waiting();
 	if (!grid->aborted())
 		counters.launches.fetch_add(1, std::memory_order_relaxed);
 	return kCudaSuccess;
@@ -340,6 +361,8 @@ extern "C" int softexec_select_version(int nccl_version)
 	softexec::layout.store(l);
 	return l ? 0 : -1;
 }
+
+extern "C" void softexec_rank_died(int rank) { softexec::lost_rank.store(rank); }
 
 extern "C" int softexec_run(const struct softexec_launch *l)
 {

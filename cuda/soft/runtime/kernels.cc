@@ -82,6 +82,8 @@ using namespace soft;
 
 SOFT_API int ddlemuSoftSupportsNccl(int nccl_version) { return softexec_supports(nccl_version); }
 
+SOFT_API void ddlemuSoftRankDied(int rank) { softexec_rank_died(rank); }
+
 SOFT_API void ddlemuSoftRegisterKernels(int nccl_version, const ddlemuSoftKernel *kernels, size_t count)
 {
 	Registry &r = registry();

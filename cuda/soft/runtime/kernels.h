@@ -18,6 +18,9 @@ struct ddlemuSoftKernel {
 // cudaErrorNotSupported.
 void ddlemuSoftRegisterKernels(int nccl_version, const struct ddlemuSoftKernel *kernels, size_t count);
 
+// ddlemuSoftRankDied is called by the net plugin, see softexec_rank_died.
+void ddlemuSoftRankDied(int rank);
+
 // ddlemuSoftSupportsNccl returns 1 if the executor supports an NCCL version, else 0.
 int ddlemuSoftSupportsNccl(int nccl_version);
 

@@ -256,6 +256,8 @@ static int failure(struct ddlemu_conn *c, enum ddlemu_death dead, bool peer_clos
 		return FAIL(DDLEMU_REMOTE_ERROR, "the emulated link was down for longer than the transport allows");
 	if (broken)
 		return FAIL(DDLEMU_REMOTE_ERROR, CORRUPT_TEXT);
+	if (dead == DDLEMU_RANK_DIED)
+		return FAIL(DDLEMU_REMOTE_ERROR, RANK_DIED_TEXT, c->base.lost_rank);
 	if (is_clock_broken(c))
 		return FAIL(DDLEMU_REMOTE_ERROR, "a rank died while its process ran the virtual clock");
 	if (dead == DDLEMU_FABRIC_DOWN)
@@ -556,7 +558,7 @@ static int sender_test(struct ddlemu_request *request, int *done, size_t *size)
 		enum ddlemu_death dead = death(c);
 		bool closed = is_set(&f->receiver_closed);
 		bool completes = closed && copied && load64(&f->receives_posted) > r->msg;
-		if (completes && dead == DDLEMU_PEER_DIED)
+		if (completes && dead != DDLEMU_FABRIC_DOWN)
 			dead = DDLEMU_ALIVE;
 		return failure(c, dead, closed && !completes);
 	}

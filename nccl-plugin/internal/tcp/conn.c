@@ -67,6 +67,13 @@ static int check_failed(struct ddlemu_tcp_conn *c)
 	return DDLEMU_SUCCESS;
 }
 
+static int fail_rank_died(struct ddlemu_tcp_conn *c)
+{
+	char why[sizeof c->why];
+	snprintf(why, sizeof why, RANK_DIED_TEXT, c->base.lost_rank);
+	return fail_all(c, DDLEMU_REMOTE_ERROR, why);
+}
+
 // stream_end returns why one of the streams has ended, 0 if all work.
 static int stream_end(struct ddlemu_tcp_conn *c)
 {
@@ -87,6 +94,8 @@ static int check_peer(struct ddlemu_tcp_conn *c, int64_t now)
 	bool sender = c->base.ops == &ddlemu_tcp_sender;
 	if (dead == DDLEMU_FABRIC_DOWN)
 		return fail_all(c, DDLEMU_REMOTE_ERROR, "the fabric was taken down");
+	if (dead == DDLEMU_RANK_DIED)
+		return fail_rank_died(c);
 	if (dead && c->dead_since == 0)
 		c->dead_since = now;
 	int64_t quiet_since = c->last_received > c->dead_since ? c->last_received : c->dead_since;

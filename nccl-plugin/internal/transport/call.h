@@ -26,6 +26,8 @@ static inline int64_t clock_now(void)
 	return t.tv_sec * 1000000000ll + t.tv_nsec;
 }
 
+#define RANK_DIED_TEXT "rank %d of the job died"
+
 // The isend of a receive connection and the irecv of a send connection.
 int ddlemu_no_isend(struct ddlemu_comm *, const void *data, size_t size, struct ddlemu_request **request);
 int ddlemu_no_irecv(struct ddlemu_comm *, void *data, size_t size, struct ddlemu_request **request);

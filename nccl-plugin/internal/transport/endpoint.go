@@ -58,6 +58,8 @@ type Endpoint struct {
 	dial  func(nic int, h Handle, number uint64) (Conn, error)
 
 	mu        sync.Mutex
+	rankDied  func(rank int) // see FailTogether; nil: it is not wanted
+	lost      int            // ranks of the job that it had lost when this process looked last
 	lastID    uint64
 	listeners map[uint32]*Listener
 	attempts  map[uint64]*attempt
@@ -79,9 +81,17 @@ type attempt struct {
 // in the handle; it runs in a goroutine of its own and may take as long as the peer lives.
 func New(f *state.File, me *state.Participant, r state.Rank, magic uint64, dial func(nic int, h Handle, number uint64) (Conn, error)) *Endpoint {
 	return &Endpoint{
-		Fabric: f, Me: me, Rank: r, Done: make(chan struct{}), magic: magic, dial: dial,
+		Fabric: f, Me: me, Rank: r, Done: make(chan struct{}), magic: magic, dial: dial, lost: me.LostBefore(),
 		listeners: map[uint32]*Listener{}, attempts: map[uint64]*attempt{}, conns: map[uint64]Conn{}, dialled: map[int32]uint64{},
 	}
+}
+
+// FailTogether makes the death of any rank of the job fail all connections that are open by then, also those between
+// ranks that live. Then it calls rankDied, in the thread that watches the peers.
+func (e *Endpoint) FailTogether(rankDied func(rank int)) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.rankDied = rankDied
 }
 
 // Watch calls check every Period until Close, and frees the slots of participants that
@@ -96,10 +106,32 @@ func (e *Endpoint) Watch(check func()) {
 				return
 			case <-tick.C:
 			}
-			check()
 			e.Fabric.Reap()
+			e.checkJob()
+			check()
 		}
 	})
+}
+
+// checkJob fails all connections if the job has lost a rank since the last call.
+func (e *Endpoint) checkJob() {
+	lost := e.Me.Job().Lost()
+	if lost == e.lost {
+		return
+	}
+	rank := e.Me.Job().LostRank(e.lost)
+	e.lost = lost
+	e.mu.Lock()
+	rankDied := e.rankDied
+	if rankDied != nil {
+		for _, c := range e.conns {
+			C.ddlemu_set_rank_died((*C.struct_ddlemu_comm)(c.Comm()), C.int(rank))
+		}
+	}
+	e.mu.Unlock()
+	if rankDied != nil {
+		rankDied(rank)
+	}
 }
 
 // CheckPeers tells the connections whose peer died or whose fabric was taken down, and

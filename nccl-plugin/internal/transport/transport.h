@@ -37,19 +37,30 @@ struct ddlemu_ops {
 	void (*withdraw)(struct ddlemu_comm *, const void *data, size_t size);
 };
 
-// Why nothing comes from the peer any more.
-enum ddlemu_death { DDLEMU_ALIVE, DDLEMU_PEER_DIED, DDLEMU_FABRIC_DOWN };
+// Why nothing comes from the peer any more. DDLEMU_RANK_DIED: some rank of the job died, and all are to fail together.
+enum ddlemu_death { DDLEMU_ALIVE, DDLEMU_PEER_DIED, DDLEMU_RANK_DIED, DDLEMU_FABRIC_DOWN };
 
 struct ddlemu_comm {
 	const struct ddlemu_ops *ops;
 	unsigned long id; // the Go side's number for this connection
 	enum ddlemu_death dead; // atomic; written by the thread that watches the peers
 	uint32_t reported; // the hash of the failure's text that was written last
+	int lost_rank; // with DDLEMU_RANK_DIED: the rank; written before dead
 };
 
+// Only the thread that watches the peers calls these two. The first rank that died stays the reason.
 static inline void ddlemu_set_dead(struct ddlemu_comm *c, enum ddlemu_death why)
 {
-	__atomic_store_n(&c->dead, why, __ATOMIC_RELEASE);
+	if (c->dead != DDLEMU_RANK_DIED)
+		__atomic_store_n(&c->dead, why, __ATOMIC_RELEASE);
+}
+
+static inline void ddlemu_set_rank_died(struct ddlemu_comm *c, int rank)
+{
+	if (c->dead == DDLEMU_RANK_DIED || c->dead == DDLEMU_FABRIC_DOWN)
+		return;
+	c->lost_rank = rank;
+	__atomic_store_n(&c->dead, DDLEMU_RANK_DIED, __ATOMIC_RELEASE);
 }
 
 struct ddlemu_request {

@@ -21,6 +21,7 @@ int main(int argc, char **argv)
 		{ "cycle", cycle },
 		{ "abort", abort_in },
 		{ "loop", loop },
+		{ "early", early },
 		{ "impostor", impostor },
 	};
 	rank = number("RANK", 0);

@@ -139,4 +139,5 @@ int split(const Args &);
 int cycle(const Args &);
 int abort_in(const Args &);
 int loop(const Args &);
+int early(const Args &);
 int impostor(const Args &);

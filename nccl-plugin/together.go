@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+/*
+#include <stdlib.h>
+#include "glue.h"
+*/
+import "C"
+
+import (
+	"fmt"
+	"os"
+	"time"
+)
+
+// Ranks of one node reach each other by NCCL's SHM and P2P, of which a net plugin learns nothing. If one of them dies,
+// ranks that wait only for it wait for ever, as on a real cluster. With DDLEMU_FAIL_TOGETHER the death of a rank fails
+// all ranks of its job: every connection that they have fails, and on the software CUDA so does every kernel that waits.
+
+const (
+	togetherEnv = "DDLEMU_FAIL_TOGETHER"
+	abortEnv    = "DDLEMU_ABORT_ON_ERROR"
+)
+
+// abortDelay is how long NCCL has to end a process by itself, after a rank has died.
+const abortDelay = time.Second
+
+// wantsTogether reads DDLEMU_FAIL_TOGETHER.
+func wantsTogether() (bool, error) {
+	switch text := getenv(togetherEnv); text {
+	case "", "0":
+		return false, nil
+	case "1":
+		return true, nil
+	default:
+		return false, fmt.Errorf("%s: %q is neither 0 nor 1", togetherEnv, text)
+	}
+}
+
+// rankDied fails what this process has in flight, because a rank of its job died. The thread that watches the peers
+// calls it.
+func (m *member) rankDied(rank int) {
+	if C.net_exiting() != 0 {
+		return
+	}
+	why := fmt.Sprintf("rank %d of the job died", rank)
+	logLine(C.NET_LOG_WARN, why)
+	m.failed.Store(true)
+	C.net_rank_died(C.int(rank))
+	if !isOn(getenv(abortEnv)) {
+		return
+	}
+	time.AfterFunc(abortDelay, func() {
+		if m.failed.Load() && m.participant.Communicators() > 0 && C.net_exiting() == 0 {
+			abort(why)
+		}
+	})
+}
+
+// communicatorMade notes a new communicator. It has nothing to do with a rank that died before.
+func (m *member) communicatorMade() {
+	m.participant.AddCommunicator()
+	if m.failed.Swap(false) {
+		C.net_rank_died(-1)
+	}
+}
+
+// abort ends the process, as DDLEMU_ABORT_ON_ERROR asks for.
+func abort(why string) {
+	fmt.Fprintf(os.Stderr, "ddlemu: %s: ending the process (%s)\n", why, abortEnv)
+	C.abort()
+}
