@@ -13,6 +13,7 @@ import (
 	"hash/fnv"
 	"io/fs"
 	"math"
+	"os"
 
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
@@ -29,6 +30,9 @@ const (
 	FabricEnv = "DDLEMU_FABRIC"
 	JobEnv    = "DDLEMU_JOB"
 )
+
+// TogetherEnv is 1 if the death of a rank is to fail all ranks of its job, see docs/failures.md.
+const TogetherEnv = "DDLEMU_FAIL_TOGETHER"
 
 // Job is a run on a fabric. It is not safe for concurrent use.
 type Job struct {
@@ -122,9 +126,14 @@ func (j *Job) Private() bool { return j.private }
 // LinksChanged says whether links were changed, by `ddlemu shape` or else, since the job began.
 func (j *Job) LinksChanged() bool { return j.file.Changes() != j.changes }
 
-// Env returns the variables by which the job's processes find the fabric.
+// Env returns the variables by which the job's processes find the fabric. The processes fail together, unless the
+// environment says something else.
 func (j *Job) Env() []string {
-	return []string{DirEnv + "=" + j.dir.Path, FabricEnv + "=" + j.name, JobEnv + "=" + j.id}
+	env := []string{DirEnv + "=" + j.dir.Path, FabricEnv + "=" + j.name, JobEnv + "=" + j.id}
+	if _, given := os.LookupEnv(TogetherEnv); given {
+		return env
+	}
+	return append(env, TogetherEnv+"=1")
 }
 
 // RemoveLimits removes all limits of all hops of the fabric. It includes trunks, which no pattern for all links names.

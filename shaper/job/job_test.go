@@ -434,9 +434,13 @@ func TestEnv(t *testing.T) {
 	d := folder(t)
 	j := begin(t, d)
 	defer j.Close()
-	want := []string{DirEnv + "=" + d.Path, FabricEnv + "=" + j.Name(), JobEnv + "=" + j.id}
-	if diff := cmp.Diff(want, j.Env()); diff != "" {
+	find := []string{DirEnv + "=" + d.Path, FabricEnv + "=" + j.Name(), JobEnv + "=" + j.id}
+	if diff := cmp.Diff(append(slices.Clone(find), "DDLEMU_FAIL_TOGETHER=1"), j.Env()); diff != "" {
 		t.Error(diff)
+	}
+	t.Setenv("DDLEMU_FAIL_TOGETHER", "0")
+	if diff := cmp.Diff(find, j.Env()); diff != "" {
+		t.Errorf("with a variable of the user: %s", diff)
 	}
 	if !strings.HasPrefix(j.Name(), state.JobPrefix+"run-") || len(j.id) != 16 || !filepath.IsAbs(d.Path) {
 		t.Errorf("name %s, id %s, folder %s", j.Name(), j.id, d.Path)

@@ -144,6 +144,51 @@ func TestDeath(t *testing.T) {
 	}
 }
 
+// A rank that died is missed if it had a communicator, or had not had one yet, and if no other process has its rank. A
+// rank that joins after a death does not miss it.
+func TestLostRanks(t *testing.T) {
+	f := newFile(t)
+	j, me := joined(t, f, 1)
+	die := func(prepare func(*participantEntry)) {
+		t.Helper()
+		p, slot := member(t, f, 1)
+		prepare(&f.participants()[slot])
+		p.kill()
+		f.Reap()
+	}
+	die(func(e *participantEntry) { e.Communicators, e.HadOne = 0, 1 })
+	if n := j.Lost(); n != 0 {
+		t.Errorf("a rank without communicators is missed: %d", n)
+	}
+	old, _ := member(t, f, 1)
+	next, _ := member(t, f, 1) // the same rank, 7
+	old.kill()
+	f.Reap()
+	if n := j.Lost(); n != 0 {
+		t.Errorf("a rank that another process has by now is missed: %d", n)
+	}
+	next.kill()
+	f.Reap()
+	die(func(e *participantEntry) { e.Communicators, e.HadOne, e.Rank = 1, 1, 5 })
+	if n := j.Lost(); n != 2 || j.LostRank(0) != 7 || j.LostRank(1) != 5 {
+		t.Errorf("%d lost ranks, %d and %d; want 7 and 5", n, j.LostRank(0), j.LostRank(1))
+	}
+	later, err := f.Join(j, Rank{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer later.Leave()
+	if me.LostBefore() != 0 || later.LostBefore() != 2 {
+		t.Errorf("lost before they joined: %d and %d", me.LostBefore(), later.LostBefore())
+	}
+	later.AddCommunicator()
+	later.AddCommunicator()
+	later.RemoveCommunicator()
+	if n := later.Communicators(); n != 1 {
+		t.Errorf("%d communicators", n)
+	}
+}
+
 // If all others have died, the one that leaves is the last, whether or not their deaths
 // have been noticed.
 func TestLastAfterDeaths(t *testing.T) {

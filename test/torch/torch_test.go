@@ -51,6 +51,7 @@ func TestFailures(t *testing.T) {
 	}{
 		{name: "kill", ranks: 2, who: []string{"0"}},
 		{name: "kill", ranks: 4, who: []string{"0", "1", "2"}},
+		{name: "survive", ranks: 4, who: []string{"0", "1", "2"}},
 		{name: "kill_alltoall", ranks: 2, who: []string{"1"}},
 		{name: "kill_before_first", ranks: 2, who: []string{"0"}},
 		{name: "kill_pair", ranks: 2, who: []string{"1"}},

@@ -245,6 +245,36 @@ void abort_test()
 	}
 }
 
+// A rank of the job has died: a grid that can do nothing fails after a second. Until then, and once the death is said
+// to be over, it waits.
+void death_test()
+{
+	softexec_select_version(22203);
+	World w({ 22203, 2, 2, Transport::kNet, 0 });
+	Buffers b;
+	Launch l = w.launch(1,
+		{ w.collective("AllReduce_Sum_f32_RING_LL", 2, b.in.data(), b.out.data(), 1000, 480, 1, 0, 0, false) },
+		0);
+	std::thread killer([] {
+		timespec t = { 0, 300 * 1000 * 1000 };
+		softexec_rank_died(3);
+		nanosleep(&t, nullptr);
+		softexec_rank_died(-1);
+		nanosleep(&t, nullptr);
+		softexec_rank_died(3);
+	});
+	timespec t0, t1;
+	clock_gettime(CLOCK_MONOTONIC, &t0);
+	const int said = w.run({ l }, "a grid whose peer died").front();
+	clock_gettime(CLOCK_MONOTONIC, &t1);
+	killer.join();
+	softexec_rank_died(-1);
+	const double s =
+		static_cast<double>(t1.tv_sec - t0.tv_sec) + static_cast<double>(t1.tv_nsec - t0.tv_nsec) / 1e9;
+	CHECK(said == 702, "a grid that waits after a death returned %d", said);
+	CHECK(s > 1.55, "it ended after %g s", s);
+}
+
 } // namespace
 
 void launch_tests()
@@ -253,6 +283,7 @@ void launch_tests()
 	direct_with_lines();
 	chain_and_profiler();
 	abort_test();
+	death_test();
 }
 
 } // namespace test

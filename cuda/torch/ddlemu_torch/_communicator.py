@@ -267,10 +267,14 @@ class Communicator:
         """Return which members are gone, such as "rank 1 died", or an empty string if none goes within the limit."""
         end = time.monotonic() + limit
         while True:
-            gone = [f"rank {rank} {state}" for rank, peer in sorted(self.peers.items())
-                    for state in [self._state_of(rank, peer)] if state in ("died", "has left the group")]
-            if gone or time.monotonic() > end:
-                return ", ".join(gone)
+            states = [(rank, self._state_of(rank, peer)) for rank, peer in sorted(self.peers.items())]
+            # Members may have left because another one died.
+            for reason in ("died", "has left the group"):
+                gone = [f"rank {rank} {reason}" for rank, state in states if state == reason]
+                if gone:
+                    return ", ".join(gone)
+            if time.monotonic() > end:
+                return ""
             time.sleep(0.01)
 
     def _state_of(self, rank: int, peer: Peer) -> str:

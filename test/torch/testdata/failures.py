@@ -51,6 +51,25 @@ def kill(rank, size):
     killed(rank, size, size - 1, lambda: dist.all_reduce(tensor))
 
 
+def survive(rank, size):
+    """A rank dies. The others make another group and go on, also with operations between ranks of one node."""
+    tensor = torch.ones(1000)
+    killed(rank, size, size - 1, lambda: dist.all_reduce(tensor))
+    dist.destroy_process_group()
+    store = dist.FileStore("survivors", size - 1)
+    dist.init_process_group("ddlemu", store=store, rank=rank, world_size=size - 1)
+    node = dist.new_group([0, 1])
+    for _ in range(20):
+        time.sleep(0.1)
+        tensor = torch.ones(1000)
+        dist.all_reduce(tensor)
+        check(torch.equal(tensor, torch.full((1000,), float(size - 1))), "all_reduce of the survivors", tensor)
+        if rank < 2:
+            dist.all_reduce(tensor, group=node)
+    dist.destroy_process_group()
+    say("survived")
+
+
 def kill_alltoall(rank, size):
     parts = [torch.ones(100_000) for _ in range(size)]
     killed(rank, size, 0, lambda: dist.all_to_all([torch.empty(100_000) for _ in range(size)], parts))
