@@ -52,6 +52,7 @@ func TestFailures(t *testing.T) {
 		{name: "kill", ranks: 2, who: []string{"0"}},
 		{name: "kill", ranks: 4, who: []string{"0", "1", "2"}},
 		{name: "survive", ranks: 4, who: []string{"0", "1", "2"}},
+		{name: "elsewhere", ranks: 4, who: []string{"0"}},
 		{name: "kill_alltoall", ranks: 2, who: []string{"1"}},
 		{name: "kill_before_first", ranks: 2, who: []string{"0"}},
 		{name: "kill_pair", ranks: 2, who: []string{"1"}},
@@ -89,6 +90,7 @@ func TestCases(t *testing.T) {
 		for _, name := range []string{"alone", "opposite", "refusals", "leave", "again", "workers", "threads"} {
 			t.Run(name, func(t *testing.T) { job{python: python}.good(t, "cases.py", name) })
 		}
+		t.Run("restarted", func(t *testing.T) { job{python: python}.good(t, "failures.py", "restarted") })
 		t.Run("ring", func(t *testing.T) {
 			job{python: python, ranks: 3, flags: []string{"--nodes", "3"}}.good(t, "cases.py", "opposite")
 		})

@@ -18,7 +18,7 @@ from typing import Any, Callable, Deque, Dict, List, NamedTuple, Optional
 
 from ._errors import DdlemuError, Late
 from ._exchange import Exchange
-from ._library import IN_PROGRESS, SUCCESS, Library, UniqueId
+from ._library import IN_PROGRESS, NOT_READY, SUCCESS, Library, UniqueId
 from ._peers import Identity, Peer, Process
 from ._work import Work
 
@@ -26,6 +26,7 @@ _MOST_WORKS = 256  # operations that are queued. NCCL's own queue has room for m
 _PURGE = 16  # look for complete operations if there are more than this
 _DEATH = 0.5  # seconds in which the death of a peer is found after NCCL has noticed an error
 _STOP = 2.0  # seconds within which an aborted communicator usually stops
+_KERNEL_STOP = 0.2  # the same after an error of a kernel: then CUDA does not say any more what is complete
 _POLL = 0.0001  # seconds
 _LONGEST_PAUSE = 0.01  # seconds. A virtual clock goes on while a thread sleeps for more than 4 ms.
 _YIELDS = 20  # looks before the first pause
@@ -66,6 +67,8 @@ class Communicator:
         self._cause = ""
         self._diagnosed = threading.Event()
         self._stopped = threading.Event()
+        self._kernel_failed = False
+        self._drained: Optional[c_void_p] = None  # an event after all operations of a failed communicator
         self._closed = False
 
     # Making it.
@@ -242,15 +245,25 @@ class Communicator:
         return self._cause
 
     def await_stop(self) -> None:
-        """Wait until no operation of a failed communicator touches memory any more. Usually this takes milliseconds."""
+        """Wait until no operation of a failed communicator touches memory any more. Usually this takes milliseconds.
+
+        NCCL's abort takes longer: it ends when the ranks of the same node have aborted too. Only kernels touch the memory
+        of tensors, and they end at once.
+        """
         self._diagnosed.wait()
-        self._stopped.wait(_STOP)
+        end = time.monotonic() + (_KERNEL_STOP if self._kernel_failed else _STOP)
+        while not self._stopped.wait(_LONGEST_PAUSE) and time.monotonic() < end:
+            if self._drained and self.library.cudaEventQuery(self._drained) != NOT_READY:
+                return
 
     def _abort(self, cause: str, look_for_death: bool) -> None:
         for work in list(self.works):
             if work.ended_before_failure():
                 work.finish()
-        dead = self._find_dead(_DEATH if look_for_death else 0)
+        timed_out = self._kernel_failed = self.library.is_launch_timeout(cause)
+        dead = self.lost or self._find_dead(_DEATH if look_for_death and not timed_out else 0)
+        if timed_out and not dead:
+            dead = self._find_dead_elsewhere()
         self._cause = f"{dead} ({cause})" if dead and dead != cause else cause
         self._diagnosed.set()
         locked = self._lock.acquire(timeout=_STOP)  # a call of NCCL that does not return is ended by the abort
@@ -258,6 +271,7 @@ class Communicator:
         if locked:
             self._lock.release()
         if handle:
+            self._drained = self.library.record_end(self._stream) if self._stream else None
             self.library.ncclCommAbort(handle)
         self.works.clear()
         self._release()
@@ -276,6 +290,10 @@ class Communicator:
             if time.monotonic() > end:
                 return ""
             time.sleep(0.01)
+
+    def _find_dead_elsewhere(self) -> str:
+        """Return which ranks that are not members died: all ranks of a job fail together (DDLEMU_FAIL_TOGETHER)."""
+        return ", ".join(f"rank {rank} died" for rank in sorted({p.rank for p in self._process.peers() if p.state() == "died"}))
 
     def _state_of(self, rank: int, peer: Peer) -> str:
         """Say what a member does: "lives", "is stopped", "has left the group" or "died"."""

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A process group: its communicators, and how an operation is started on them."""
 
+import os
 import threading
 import time
 from collections import Counter
@@ -22,6 +23,15 @@ _DESTROY_LIMIT = 10.0  # seconds that destroy_process_group waits until peers ha
 # How often this process has made a group with this name. The ranks of a group make it equally often, so they can use one
 # store for all of these groups.
 _generations: "Counter[str]" = Counter()
+
+
+def _attempt() -> str:
+    """Return how often torchrun has started the ranks again: it may give them the store of those before, with its values.
+
+    The number is that of an agent. Several agents may differ, and then it cannot be used.
+    """
+    alone = os.environ.get("GROUP_WORLD_SIZE", "1") == "1"
+    return os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") if alone else "0"
 
 
 class Operation(NamedTuple):
@@ -55,7 +65,7 @@ class Group:
         self._store = store
         generation = _generations[name]
         _generations[name] += 1
-        self.exchange = Exchange(store, f"{name}/{generation}", rank)
+        self.exchange = Exchange(store, f"{_attempt()}/{name}/{generation}", rank)
         self.check = _check.make(self)
         if size > 1:
             check_gpu(own_rank)

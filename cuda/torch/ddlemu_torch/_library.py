@@ -18,6 +18,7 @@ PATH_VARIABLE = "DDLEMU_TORCH_NCCL"
 SUCCESS = 0
 IN_PROGRESS = 7  # ncclInProgress
 NOT_READY = 600  # cudaErrorNotReady
+_LAUNCH_TIMEOUT = 702  # cudaErrorLaunchTimeout
 
 _UNDEFINED = -(2**31)  # NCCL_CONFIG_UNDEF_INT
 _NON_BLOCKING_STREAM = 1  # cudaStreamNonBlocking
@@ -119,6 +120,10 @@ class Library:
         """Describe a cudaError_t."""
         return f"CUDA: {self._error_string['cuda'](code).decode()}"
 
+    def is_launch_timeout(self, error: str) -> bool:
+        """Return whether an error is that of a kernel which waited for too long after a rank of the job had died."""
+        return error == self.cuda_error(_LAUNCH_TIMEOUT)
+
     def check_nccl(self, code: int) -> None:
         """Raise DdlemuError unless code is ncclSuccess or ncclInProgress."""
         if code not in (SUCCESS, IN_PROGRESS):
@@ -156,6 +161,13 @@ class Library:
         stream = c_void_p()
         self.check_cuda(self.cudaStreamCreateWithFlags(ctypes.byref(stream), _NON_BLOCKING_STREAM))
         return stream
+
+    def record_end(self, stream: c_void_p) -> Optional[c_void_p]:
+        """Return an event after all that is in a stream, or None if CUDA fails: a kernel has failed."""
+        event = c_void_p()
+        if self.cudaEventCreateWithFlags(ctypes.byref(event), _EVENT_FLAGS) != SUCCESS:
+            return None
+        return event if self.cudaEventRecord(event, stream) == SUCCESS else None
 
     def new_event(self) -> c_void_p:
         """Create an event without timing."""

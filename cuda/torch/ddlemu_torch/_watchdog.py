@@ -84,7 +84,8 @@ class Watchdog:
         dead = [peer for peer in list(communicator.peers.values()) if peer.dead]
         if dead:
             since = min(self._deaths.setdefault(peer.identity.pid, now) for peer in dead)
-            communicator.lost = ", ".join(f"rank {peer.rank} died" for peer in sorted(dead, key=lambda p: p.rank))
+            if not communicator.lost:  # members that die later may do so because of this
+                communicator.lost = ", ".join(f"rank {peer.rank} died" for peer in sorted(dead, key=lambda p: p.rank))
             if communicator.busy or now - since >= _GRACE:
                 communicator.purge()
                 if communicator.works or communicator.busy:

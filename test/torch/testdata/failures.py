@@ -70,6 +70,38 @@ def survive(rank, size):
     say("survived")
 
 
+def elsewhere(rank, size):
+    """A rank dies that is not in the group, whose other rank does not come. All ranks of the job fail together."""
+    node = dist.new_group([0, 1])
+    dist.barrier()
+    if rank < 2:
+        dist.barrier(group=node)
+    dist.barrier()
+    if rank == size - 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    if rank == 0:
+        expect(lambda: dist.all_reduce(torch.ones(3), group=node), 2.1, f"rank {size - 1} died", "all_reduce number 2")
+    else:
+        time.sleep(3)
+    os._exit(0)
+
+
+def restarted(rank, size):
+    """torchrun starts the ranks again, and gives them the store of the ranks before, with its values."""
+    from ddlemu_torch import _group
+
+    dist.barrier()
+    store = dist.FileStore("store", size)
+    for attempt in range(3):
+        os.environ["TORCHELASTIC_RESTART_COUNT"] = str(attempt)
+        _group._generations.clear()  # as in a new process
+        again = _group.Group(store, rank, size, datetime.timedelta(seconds=20), "again", [0, 1], rank)
+        again.communicator()
+        again.close()
+        dist.barrier()
+    say("started again")
+
+
 def kill_alltoall(rank, size):
     parts = [torch.ones(100_000) for _ in range(size)]
     killed(rank, size, 0, lambda: dist.all_to_all([torch.empty(100_000) for _ in range(size)], parts))
