@@ -1,67 +1,167 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A page of memory in which a process tells its peers how far it is.
+"""Shared memory in which a process tells its peers how far it is, and what it has called.
 
-Each communicator of the process has a slot. It is written at each launch and at each completion, without a system
-call. Peers read it when they look for the cause of a failure, and when they close the communicator.
+Each communicator of the process has a slot. It is written without a system call: at each launch, at each completion, and
+when the communicator fails. Peers read it when they complete an operation, when they look for the cause of a failure, and
+when they close the communicator. A word is written and read at once. A word that says that others are there is written
+after them.
+
+    words of a slot   content
+    0                 sequence number of the last operation that was launched
+    1                 sequence number of the last operation that is known to be complete
+    2                 flags
+    3                 length of the cause of its failure in bytes, 0 if there is none
+    4 to 63           the cause
+    64 to 575         marks of the last calls, that of number n at n % 512, see mark
+    576 to 4671       the last calls themselves, 64 words each, that of number n at n % 64
 """
 
 import mmap
 import os
-import struct
 import threading
-from typing import List, NamedTuple, Optional
+from typing import List, NamedTuple, Optional, Sequence
 
-_FORMAT = struct.Struct("<QQQ")
+_CLOSED = 1
+_CAUSE, _CAUSE_BYTES = 4, 480
+_MARKS, _MARK_COUNT = 64, 512  # more than the operations that a communicator queues
+_CALLS, _CALL_COUNT, _CALL_WORDS = 576, 64, 64
+# Words of a call: its number, the elements that it sends to each rank, and its text with the length before it.
+_SIZES, _MOST_SIZES = 1, 32
+_TEXT, _TEXT_BYTES = 34, 240
+_SLOT_WORDS = _CALLS + _CALL_COUNT * _CALL_WORDS
 _SLOTS = 8192
 
 
 class Progress(NamedTuple):
-    """The contents of a slot."""
+    """How far a process is with a communicator."""
 
-    launched: int  # sequence number of the last operation that was launched
-    completed: int  # sequence number of the last operation that is known to be complete
+    launched: int
+    completed: int
     closed: bool  # the process no longer uses the communicator
+
+
+def mark(number: int, signature: int) -> int:
+    """Return the mark of a call: its sequence number and the 32-bit signature, which is the same on all ranks."""
+    return (number & 0xFFFFFFFF) << 32 | signature
+
+
+class Slot:
+    """The part of a communicator in the memory of a process."""
+
+    def __init__(self, words: memoryview, number: int) -> None:
+        self._words = words[number * _SLOT_WORDS:(number + 1) * _SLOT_WORDS]
+        self._bytes = self._words.cast("B")
+        self.number = number
+
+    # Writing, in the own process.
+
+    def clear(self) -> None:
+        """Forget what another communicator has written."""
+        self._words[:_CAUSE] = memoryview(bytes(8 * _CAUSE)).cast("Q")
+        self._words[_MARKS:_CALLS] = memoryview(bytes(8 * _MARK_COUNT)).cast("Q")
+
+    def write(self, launched: int, completed: int, closed: bool) -> None:
+        """Say how far the process is."""
+        words = self._words
+        words[0] = launched
+        words[1] = completed
+        words[2] = closed
+
+    def write_call(self, number: int, signature: int, text: bytes, sends: Sequence[int]) -> None:
+        """Say what the process is about to call. text has at most TEXT_BYTES bytes."""
+        words, at = self._words, _CALLS + number % _CALL_COUNT * _CALL_WORDS
+        for i, count in enumerate(sends):
+            words[at + _SIZES + i] = count
+        words[at + _TEXT - 1] = len(text)
+        begin = 8 * (at + _TEXT)
+        self._bytes[begin:begin + len(text)] = text
+        words[at] = number
+        words[_MARKS + number % _MARK_COUNT] = mark(number, signature)
+
+    def write_cause(self, cause: str) -> None:
+        """Say why the communicator has failed."""
+        text = cause.encode()[:_CAUSE_BYTES]
+        self._bytes[8 * _CAUSE:8 * _CAUSE + len(text)] = text
+        self._words[_CAUSE - 1] = len(text)
+
+    # Reading, in another process.
+
+    def progress(self) -> Progress:
+        """Return how far the process is."""
+        return Progress(self._words[0], self._words[1], bool(self._words[2] & _CLOSED))
+
+    def cause(self) -> str:
+        """Return why the communicator has failed, or an empty string."""
+        length = self._words[_CAUSE - 1]
+        return bytes(self._bytes[8 * _CAUSE:8 * _CAUSE + length]).decode(errors="replace") if length else ""
+
+    def mark(self, number: int) -> int:
+        """Return the mark of a call, or that of another one if the process has not made it, or long ago."""
+        return self._words[_MARKS + number % _MARK_COUNT]
+
+    def text(self, number: int) -> str:
+        """Return the text of a call, or an empty string if it is not there any more."""
+        at = _CALLS + number % _CALL_COUNT * _CALL_WORDS
+        begin = 8 * (at + _TEXT)
+        text = bytes(self._bytes[begin:begin + self._words[at + _TEXT - 1]])
+        return text.decode(errors="replace") if self._words[at] == number else ""
+
+    def sent(self, number: int, rank: int) -> Optional[int]:
+        """Return how many elements a call sends to a rank, or None if that is not known."""
+        at = _CALLS + number % _CALL_COUNT * _CALL_WORDS
+        count = self._words[at + _SIZES + rank] if rank < _MOST_SIZES else None
+        return count if self._words[at] == number else None
+
+
+TEXT_BYTES, MOST_SIZES = _TEXT_BYTES, _MOST_SIZES
 
 
 class Board:
     """The slots of this process."""
 
     def __init__(self) -> None:
+        size = 8 * _SLOTS * _SLOT_WORDS  # only what is written takes memory
         self.descriptor = os.memfd_create("ddlemu-torch-board", os.MFD_CLOEXEC)
-        os.ftruncate(self.descriptor, _SLOTS * _FORMAT.size)
-        self._memory = mmap.mmap(self.descriptor, _SLOTS * _FORMAT.size)
+        os.ftruncate(self.descriptor, size)
+        self._words = memoryview(mmap.mmap(self.descriptor, size)).cast("Q")
         self._lock = threading.Lock()
         self._free: List[int] = list(range(_SLOTS - 1, -1, -1))
 
-    def take(self) -> int:
-        """Return the number of a slot that is not in use."""
+    def take(self) -> Slot:
+        """Return a slot that is not in use."""
         with self._lock:
             if not self._free:
                 raise RuntimeError(f"ddlemu: this process has {_SLOTS} communicators, which is the most that it can "
                                    "have: destroy process groups that you no longer use")
-            slot = self._free.pop()
-        self.write(slot, 0, 0, False)
+            number = self._free.pop()
+        slot = Slot(self._words, number)
+        slot.clear()
         return slot
 
-    def give_back(self, slot: int) -> None:
+    def give_back(self, slot: Slot) -> None:
         """Let another communicator use the slot. Until then it says that its communicator is closed."""
         with self._lock:
-            self._free.insert(0, slot)
-
-    def write(self, slot: int, launched: int, completed: int, closed: bool) -> None:
-        """Replace the contents of a slot."""
-        _FORMAT.pack_into(self._memory, slot * _FORMAT.size, launched, completed, closed)
+            self._free.insert(0, slot.number)
 
 
-def open_board(pid: int, descriptor: int) -> Optional[int]:
-    """Open the board of another process of the same user, or return None. The result stays readable when it dies."""
+class PeerBoard:
+    """The slots of another process. They stay readable when it dies."""
+
+    def __init__(self, descriptor: int) -> None:
+        try:
+            memory = mmap.mmap(descriptor, 0, prot=mmap.PROT_READ)
+        finally:
+            os.close(descriptor)
+        self._words = memoryview(memory).cast("Q")
+
+    def slot(self, number: int) -> Slot:
+        """Return a slot, to read it."""
+        return Slot(self._words, number)
+
+
+def open_board(pid: int, descriptor: int) -> Optional[PeerBoard]:
+    """Open the board of another process of the same user, or return None."""
     try:
-        return os.open(f"/proc/{pid}/fd/{descriptor}", os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
+        return PeerBoard(os.open(f"/proc/{pid}/fd/{descriptor}", os.O_RDONLY | os.O_CLOEXEC))
+    except (OSError, ValueError):
         return None
-
-
-def read(board: int, slot: int) -> Progress:
-    """Read a slot of another process."""
-    launched, completed, closed = _FORMAT.unpack(os.pread(board, _FORMAT.size, slot * _FORMAT.size))
-    return Progress(launched, completed, bool(closed))

@@ -16,6 +16,7 @@ from collections import deque
 from ctypes import c_int, c_void_p
 from typing import Any, Callable, Deque, Dict, List, NamedTuple, Optional
 
+from ._board import Slot, mark
 from ._errors import DdlemuError, Late
 from ._exchange import Exchange
 from ._library import IN_PROGRESS, NOT_READY, SUCCESS, Library, UniqueId
@@ -27,6 +28,7 @@ _PURGE = 16  # look for complete operations if there are more than this
 _DEATH = 0.5  # seconds in which the death of a peer is found after NCCL has noticed an error
 _STOP = 2.0  # seconds within which an aborted communicator usually stops
 _KERNEL_STOP = 0.2  # the same after an error of a kernel: then CUDA does not say any more what is complete
+_FAILED = " failed: "
 _POLL = 0.0001  # seconds
 _LONGEST_PAUSE = 0.01  # seconds. A virtual clock goes on while a thread sleeps for more than 4 ms.
 _YIELDS = 20  # looks before the first pause
@@ -50,13 +52,15 @@ class Communicator:
         self.own_rank = members[rank].global_rank
         self.works: Deque[Work] = deque()
         self.launches = 0
+        self._launching: List[Work] = []  # the one that NCCL is being called for
         self.busy = False  # it is being made, or NCCL is being called
         self.failing = False
         self.lost = ""  # set by the watchdog, such as "rank 1 died"
         self.peers: Dict[int, Peer] = {}  # by global rank, without this process
-        self._slots: Dict[int, int] = {}  # the peers' slots, by global rank
+        self._slots: Dict[int, Slot] = {}  # the peers' slots, by global rank, as far as they can be read
         self._process = process
         self._slot = process.board.take()
+        self._index = {member.global_rank: i for i, member in enumerate(members)}
         self._completions = 0
         self._uncounted = False  # there were operations that are not counted
         self._handle: Optional[c_void_p] = None
@@ -98,9 +102,10 @@ class Communicator:
         others = [m for i, m in enumerate(self.members) if i != self.rank]
         self.peers = {rank: self._process.peer(Identity.from_json(text)) for rank, text in collect("process").items()}
         own = self.library.unique_id().to_bytes().hex() if self.rank == 0 else ""
-        exchange.post(name, f"{self._slot} {own}")
+        exchange.post(name, f"{self._slot.number} {own}")
         values = {rank: text.split(" ") for rank, text in collect(name).items()}
-        self._slots = {rank: int(slot) for rank, (slot, _) in values.items()}
+        slots = {rank: self.peers[rank].slot(int(number)) for rank, (number, _) in values.items()}
+        self._slots = {rank: slot for rank, slot in slots.items() if slot is not None}
         return UniqueId.from_buffer_copy(bytes.fromhex(own or values[self.members[0].global_rank][1]))
 
     def _raise_if_hopeless(self, missing: List[int], deadline: float) -> None:
@@ -139,20 +144,22 @@ class Communicator:
 
     # Using it.
 
-    def launch(self, work: Work, call: Callable[[c_void_p, c_void_p], Any], counted: bool = True) -> None:
+    def launch(self, work: Work, call: Callable[[c_void_p, c_void_p], Any]) -> None:
         """Let call start an operation; it gets NCCL's handle and the stream. Raise DdlemuError if that fails.
 
-        An operation in which not all members take part is not counted.
+        An operation without a signature, in which not all members take part, is not counted.
         """
         self._make_room()
         try:
             with self._lock:
                 self._raise_if_failing()
                 self.busy = True
+                self._launching = [work]
                 event = self._events.pop() if self._events else self.library.new_event()
-                if counted:
+                if work.signature:
                     self.launches += 1
                     work.sequence = self.launches
+                    self._slot.write_call(work.sequence, work.signature.number, work.signature.text, work.sends)
                     self._note()
                 else:
                     self._uncounted = True
@@ -161,6 +168,7 @@ class Communicator:
                 self._settle(work.started + work.limit)
                 self.library.check_cuda(self.library.cudaEventRecord(event, self._stream))
                 self.works.append(work)
+                self._launching = []
                 work.launched(event)
         except DdlemuError as error:
             self.fail(str(error), look_for_death=not isinstance(error, Late))
@@ -218,12 +226,48 @@ class Communicator:
             if error:
                 self.fail(error)
         for work in list(self.works):
+            difference = self.difference(work)
+            if difference:
+                self.fail(difference, look_for_death=False)
+                return
             if work.overdue() and not work.query():
                 self.fail_late(work)
                 return
+        self.check_members()
+
+    def check_members(self) -> None:
+        """Fail if another member has failed, or has left the group without the operations that this one has started."""
+        for rank, slot in list(self._slots.items()):
+            cause = slot.cause()
+            if cause:
+                self.fail(cause if _FAILED in cause else f"rank {rank}{_FAILED}{cause}", look_for_death=False)
+                return
+            progress = slot.progress()
+            if progress.closed and self.works and progress.launched < self.works[0].sequence:
+                self.fail(f"rank {rank} has left the group", look_for_death=False)
+                return
+
+    def difference(self, work: Work) -> str:
+        """Say how another member's call differs from this one, or return an empty string. A call not made yet is equal."""
+        if work.signature is None:
+            return ""
+        number, signature = work.sequence, work.signature
+        own = mark(number, signature.number)
+        for rank, slot in self._slots.items():
+            other = slot.mark(number)
+            if other == own:
+                if work.receives:
+                    sent, expected = slot.sent(number, self.rank), work.receives[self._index[rank]]
+                    if sent is not None and sent != expected:
+                        return (f"in call number {number} rank {rank} sends {sent} elements to this rank, which expects "
+                                f"{expected}")
+            elif other >> 32 == number & 0xFFFFFFFF:
+                text = slot.text(number) or "something else"
+                return f"in call number {number} this rank called {signature.text.decode()}, but rank {rank} called {text}"
+        return ""
 
     def _note(self) -> None:
-        self._process.board.write(self._slot, self.launches, self._completions, self._closed)
+        self._slot.write(self.launches, self._completions, self._closed)
 
     # When it fails.
 
@@ -257,14 +301,20 @@ class Communicator:
                 return
 
     def _abort(self, cause: str, look_for_death: bool) -> None:
-        for work in list(self.works):
+        difference = ""
+        for work in [*self.works, *self._launching]:
+            difference = self.difference(work)
+            if difference:
+                cause = difference if cause == difference else f"{difference} ({cause})"
+                break
             if work.ended_before_failure():
                 work.finish()
         timed_out = self._kernel_failed = self.library.is_launch_timeout(cause)
-        dead = self.lost or self._find_dead(_DEATH if look_for_death and not timed_out else 0)
+        dead = self.lost or ("" if difference else self._find_dead(_DEATH if look_for_death and not timed_out else 0))
         if timed_out and not dead:
             dead = self._find_dead_elsewhere()
         self._cause = f"{dead} ({cause})" if dead and dead != cause else cause
+        self._slot.write_cause(self._cause)
         self._diagnosed.set()
         locked = self._lock.acquire(timeout=_STOP)  # a call of NCCL that does not return is ended by the abort
         handle, self._handle = self._handle, None
@@ -298,7 +348,7 @@ class Communicator:
     def _state_of(self, rank: int, peer: Peer) -> str:
         """Say what a member does: "lives", "is stopped", "has left the group" or "died"."""
         state = peer.state()
-        progress = peer.progress(self._slots[rank]) if rank in self._slots else None
+        progress = self._slots[rank].progress() if rank in self._slots else None
         return "has left the group" if state == "lives" and progress and progress.closed else state
 
     def _who(self, sequence: int) -> str:
@@ -306,7 +356,7 @@ class Communicator:
         reasons = []
         for rank, peer in sorted(self.peers.items()):
             state = self._state_of(rank, peer)
-            progress = peer.progress(self._slots[rank]) if rank in self._slots else None
+            progress = self._slots[rank].progress() if rank in self._slots else None
             if state != "lives":
                 reasons.append(f"rank {rank} {state}")
             elif progress and progress.launched < sequence:
@@ -351,10 +401,9 @@ class Communicator:
     def _peers_are_done(self) -> bool:
         """Return whether no peer needs anything from this process any more."""
         for rank, slot in self._slots.items():
-            peer = self.peers[rank]
-            progress = peer.progress(slot)
-            done = progress is None or progress.closed or (progress.completed >= self.launches and not self._uncounted)
-            if not done and peer.state() != "died":
+            progress = slot.progress()
+            done = progress.closed or slot.cause() or (progress.completed >= self.launches and not self._uncounted)
+            if not done and self.peers[rank].state() != "died":
                 return False
         return True
 

@@ -10,12 +10,14 @@ from datetime import timedelta
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from . import _check
+from ._board import MOST_SIZES
 from ._calls import Call
 from ._channel import Channel
 from ._communicator import Communicator, Member
 from ._errors import DdlemuError, refuse
 from ._exchange import Exchange
 from ._runtime import announce, check_gpu, runtime, was_forked
+from ._signature import signature_of
 from ._work import Work
 
 _DESTROY_LIMIT = 10.0  # seconds that destroy_process_group waits until peers have what was sent to them
@@ -43,6 +45,9 @@ class Operation(NamedTuple):
     actions: Sequence[Callable[[], None]] = ()  # are called once when it is complete
     timeout: Optional[timedelta] = None
     signature: Tuple[Any, ...] = ()  # is the same on all ranks; empty if not all ranks take part
+    # How many elements this rank sends to each rank and receives from each, if ranks differ in that.
+    sends: Sequence[int] = ()
+    receives: Sequence[int] = ()
 
 
 class Group:
@@ -83,18 +88,18 @@ class Group:
         work = self._work(communicator, operation)
         if self.check:
             self.check.compare(operation, communicator)
-        communicator.launch(work, lambda handle, stream: run(operation.calls, communicator, handle, stream),
-                            counted=bool(operation.signature))
+        communicator.launch(work, lambda handle, stream: run(operation.calls, communicator, handle, stream))
         self._runtime.watchdog.wake()
         return work
 
-    def start_pair(self, operation: Operation, source: int, target: int) -> Optional[Work]:
-        """Start an operation between two ranks of the group, of which this is one."""
+    def start_pair(self, operation: Operation, source: int, target: int, message: Tuple[Any, ...]) -> Optional[Work]:
+        """Start an operation between two ranks of the group, of which this is one. message is its signature."""
         if self._batch:
             return self._batch.add(operation)
         channel = self._channel(source, target)
         communicator = channel.communicator
         work = self._work(communicator, operation)
+        work.signature = signature_of(message)
         channel.start(work, lambda handle, stream: run(operation.calls, communicator, handle, stream))
         self._runtime.watchdog.wake()
         return work
@@ -123,6 +128,10 @@ class Group:
         work.keep(operation.calls)
         for action in operation.actions:
             work.when_complete(action)
+        if operation.signature:
+            work.signature = signature_of(operation.signature)
+            if self.size <= MOST_SIZES:
+                work.sends, work.receives = operation.sends, operation.receives
         return work
 
     def sequence(self) -> int:

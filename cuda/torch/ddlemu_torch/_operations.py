@@ -50,7 +50,7 @@ class Operations:
                 _scale(tensor, tensor, op)
                 continue
             calls.append(_calls.all_reduce(updatable(tensor, actions), kind, op))
-        signature = (name, reduction_name(opts.reduceOp), [(t.dtype, t.shape) for t in tensors])
+        signature = (name, reduction_name(opts.reduceOp), tuple((t.dtype, t.shape) for t in tensors))
         return self._start(name, calls, tensors, actions, opts, signature)
 
     def reduce(self, tensors: Tensors, opts: Any) -> Optional[Work]:
@@ -87,7 +87,7 @@ class Operations:
         else:
             buffer = writable(output, actions)
             calls = [_calls.reduce(readable(p), buffer, kind, op, root) for root, p in enumerate(parts)]
-        return self._start(name, calls, outputs, actions, opts, (name, op.name, output.dtype, sizes))
+        return self._start(name, calls, outputs, actions, opts, (name, op.name, output.dtype, tuple(sizes)))
 
     def reduce_scatter_single(self, output: torch.Tensor, tensor: torch.Tensor, opts: Any) -> Optional[Work]:
         """Reduce a tensor with a part for each rank. Each rank gets its own part."""
@@ -105,7 +105,7 @@ class Operations:
                 _scale(output, tensor.reshape(output.shape), op)
                 continue
             calls.append(_calls.reduce_scatter(readable(tensor), writable(output, actions), kind, op))
-        signature = (name, reduction_name(opts.reduceOp), [(t.dtype, t.numel()) for t in outputs])
+        signature = (name, reduction_name(opts.reduceOp), tuple((t.dtype, t.numel()) for t in outputs))
         return self._start(name, calls, outputs, actions, opts, signature)
 
     # Operations that move data.
@@ -118,7 +118,7 @@ class Operations:
             kind = element_type(name, tensor)
             buffer = readable(tensor) if root == self.group.rank else writable(tensor, actions)
             calls.append(_calls.broadcast(buffer, buffer, kind, root))
-        signature = (name, [(t.dtype, t.numel()) for t in tensors], root)
+        signature = (name, tuple((t.dtype, t.numel()) for t in tensors), root)
         return self._start(name, calls, tensors, actions, opts, signature)
 
     def allgather(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any = None) -> Optional[Work]:
@@ -153,7 +153,7 @@ class Operations:
                 buffers = [writable(p, actions) for p in parts]
                 calls += [_calls.broadcast(source if r == self.group.rank else b, b, kind, r)
                           for r, b in enumerate(buffers)]
-        signature = (name, [[(p.dtype, p.numel()) for p in parts] for parts in lists])
+        signature = (name, tuple(tuple((p.dtype, p.numel()) for p in parts) for parts in lists))
         return self._start(name, calls, outputs, actions, opts, signature)
 
     def all_gather_single(self, output: torch.Tensor, tensor: torch.Tensor, opts: Any = None) -> Optional[Work]:
@@ -172,7 +172,7 @@ class Operations:
                 copy(output, tensor.reshape(output.shape))
                 continue
             calls.append(_calls.all_gather(readable(tensor), writable(output, actions), kind))
-        signature = (name, [(t.dtype, t.numel()) for t in inputs])
+        signature = (name, tuple((t.dtype, t.numel()) for t in inputs))
         return self._start(name, calls, outputs, actions, opts, signature)
 
     def gather(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any) -> Optional[Work]:
@@ -181,15 +181,18 @@ class Operations:
         tensor = _only(name, inputs)
         kind = element_type(name, tensor)
         actions: Actions = []
+        sends, receives = [0] * self.group.size, [0] * self.group.size
         if rank == root:
             parts = _only(name, outputs)
             self._count(name, "output", parts)
             same_type(name, [tensor, *parts])
             copy(parts[rank], tensor.reshape(parts[rank].shape))
             calls = [_calls.recv(writable(p, actions), kind, r) for r, p in enumerate(parts) if r != rank]
+            receives = [p.numel() for p in parts]
         else:
             calls = [_calls.send(readable(tensor), kind, root)]
-        return self._start(name, calls, outputs, actions, opts, (name, tensor.dtype, root))
+            sends[root] = tensor.numel()
+        return self._start(name, calls, outputs, actions, opts, (name, tensor.dtype, root), sends, receives)
 
     def scatter(self, outputs: Tensors, inputs: Sequence[Tensors], opts: Any) -> Optional[Work]:
         """Give each rank one of the root's tensors."""
@@ -197,15 +200,18 @@ class Operations:
         output = _only(name, outputs)
         kind = element_type(name, output)
         actions: Actions = []
+        sends, receives = [0] * self.group.size, [0] * self.group.size
         if rank == root:
             parts = _only(name, inputs)
             self._count(name, "input", parts)
             same_type(name, [output, *parts])
             copy(output, parts[rank].reshape(output.shape))
             calls = [_calls.send(readable(p), kind, r) for r, p in enumerate(parts) if r != rank]
+            sends = [p.numel() for p in parts]
         else:
             calls = [_calls.recv(writable(output, actions), kind, root)]
-        return self._start(name, calls, outputs, actions, opts, (name, output.dtype, root))
+            receives[root] = output.numel()
+        return self._start(name, calls, outputs, actions, opts, (name, output.dtype, root), sends, receives)
 
     def alltoall(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> Optional[Work]:
         """Exchange a tensor between each two ranks."""
@@ -218,7 +224,8 @@ class Operations:
         sources = [readable(t) for t in inputs]
         copy(buffers[rank], sources[rank].reshape(buffers[rank].shape))
         calls = self._exchange_calls(buffers, sources, kind)
-        return self._start(name, calls, outputs, actions, opts, (name, outputs[0].dtype))
+        return self._start(name, calls, outputs, actions, opts, (name, outputs[0].dtype),
+                           [t.numel() for t in inputs], [t.numel() for t in outputs])
 
     def all_to_all_single(self, output: torch.Tensor, tensor: torch.Tensor, output_sizes: Sequence[int],
                           input_sizes: Sequence[int], opts: Any = None) -> Optional[Work]:
@@ -234,7 +241,8 @@ class Operations:
                                f"{targets[rank].numel()}")
         copy(targets[rank], parts[rank].reshape(targets[rank].shape))
         calls = self._exchange_calls(targets, parts, kind)
-        return self._start(name, calls, [output], actions, opts, (name, output.dtype))
+        return self._start(name, calls, [output], actions, opts, (name, output.dtype),
+                           [t.numel() for t in parts], [t.numel() for t in targets])
 
     def _exchange_calls(self, outputs: Tensors, inputs: Tensors, kind: ElementType) -> List[Call]:
         """Return the sends and receives of an all-to-all. Empty parts are left out at both ends."""
@@ -253,7 +261,7 @@ class Operations:
         tensor = self._pair("send", tensors, target, tag)
         call = _calls.send(readable(tensor), element_type("send", tensor), target)
         operation = Operation(f"send to rank {self._global(target)}", [call], tensors)
-        return self.group.start_pair(operation, self.group.rank, target)
+        return self.group.start_pair(operation, self.group.rank, target, _message(tensor))
 
     def recv(self, tensors: Tensors, source: int, tag: int) -> Optional[Work]:
         """Receive a tensor from a rank of the group."""
@@ -262,7 +270,7 @@ class Operations:
         kind = element_type("recv", tensor)
         call = _calls.recv(writable(tensor, actions), kind, source)
         operation = Operation(f"recv from rank {self._global(source)}", [call], tensors, actions)
-        return self.group.start_pair(operation, source, self.group.rank)
+        return self.group.start_pair(operation, source, self.group.rank, _message(tensor))
 
     def recv_anysource(self, tensors: Tensors, tag: int) -> Optional[Work]:
         """Refuse: NCCL has no such operation."""
@@ -301,13 +309,14 @@ class Operations:
     # Helpers.
 
     def _start(self, name: str, calls: Sequence[Call], outputs: Any, actions: Actions, opts: Any,
-               signature: Tuple[Any, ...]) -> Optional[Work]:
+               signature: Tuple[Any, ...], sends: Sequence[int] = (), receives: Sequence[int] = ()) -> Optional[Work]:
         """Start the calls. For one rank the outputs are written already."""
         if self.group.size == 1:
             for action in actions:
                 action()
             return self.group.finish_alone(name, outputs)
-        return self.group.start(Operation(name, calls, outputs, actions, getattr(opts, "timeout", None), signature))
+        return self.group.start(Operation(name, calls, outputs, actions, getattr(opts, "timeout", None), signature, sends,
+                                          receives))
 
     def _root(self, opts: Any) -> int:
         return int(opts.rootRank)
@@ -340,6 +349,11 @@ def _only(name: str, items: Sequence[Any]) -> Any:
     if len(items) != 1:
         raise refuse(name, f"there are {len(items)} tensors or lists per rank, and not one")
     return items[0]
+
+
+def _message(tensor: torch.Tensor) -> Tuple[Any, ...]:
+    """Return what must be the same in a send and its receive."""
+    return ("message", tensor.dtype, tensor.numel())
 
 
 def _scale(target: torch.Tensor, source: torch.Tensor, op: Reduction) -> None:

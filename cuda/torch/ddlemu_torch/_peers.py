@@ -43,7 +43,7 @@ class Peer:
         # In another pid namespace (another container) the pid means nothing here.
         self.watched = identity.namespace == _namespace()
         self.descriptor = self._open() if self.watched else -1
-        self._board: Optional[int] = None
+        self._board: Optional[_board.PeerBoard] = None
         if self.watched and not self.dead:
             self._board = _board.open_board(identity.pid, identity.board)
 
@@ -72,16 +72,9 @@ class Peer:
             return "died"
         return "is stopped" if state in "Tt" else "lives"
 
-    def progress(self, slot: int) -> Optional[_board.Progress]:
-        """Return how far the process is with the communicator of a slot, or None if that is not known."""
-        return None if self._board is None else _board.read(self._board, slot)
-
-    def close(self) -> None:
-        """Close the file descriptors."""
-        for descriptor in (self.descriptor, self._board):
-            if descriptor is not None and descriptor >= 0:
-                os.close(descriptor)
-        self.descriptor, self._board = -1, None
+    def slot(self, number: int) -> Optional[_board.Slot]:
+        """Return the process's slot with a number, or None if it cannot be read."""
+        return None if self._board is None else self._board.slot(number)
 
 
 def _stat(pid: int) -> Tuple[str, int]:

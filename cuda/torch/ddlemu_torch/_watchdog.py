@@ -95,3 +95,5 @@ class Watchdog:
             communicator.purge()
             if communicator.works:
                 communicator.check()
+        elif communicator.busy:
+            communicator.check_members()

@@ -13,6 +13,7 @@ from torch._C._distributed_c10d import Work as C10dWork
 from . import _completer
 from ._errors import DdlemuError
 from ._library import NOT_READY, SUCCESS
+from ._signature import Signature
 
 if TYPE_CHECKING:
     from ._communicator import Communicator
@@ -28,6 +29,10 @@ class Work(C10dWork):
         super().__init__()
         self.communicator = communicator
         self.operation = operation
+        self.signature: Optional[Signature] = None
+        # How many elements it sends to each member and receives from each, if members differ in that. Else empty.
+        self.sends: Sequence[int] = ()
+        self.receives: Sequence[int] = ()
         self.sequence = 0  # among the counted operations of the communicator; set when it is launched
         self.started = time.monotonic()
         self.limit = limit  # seconds
@@ -167,6 +172,10 @@ class Work(C10dWork):
             self.communicator.fail(self.communicator.library.cuda_error(code))
             return False
         if self.communicator.failing:  # aborting the communicator ended the operation
+            return False
+        difference = self.communicator.difference(self)
+        if difference:
+            self.communicator.fail(difference, look_for_death=False)
             return False
         self.finish()
         return True
