@@ -105,7 +105,8 @@ func environment(t *testing.T) []string {
 		return strings.HasPrefix(v, "DDLEMU_") || strings.HasPrefix(v, "RANK=") || strings.HasPrefix(v, "WORLD_SIZE=")
 	})
 	readPrograms(t, built.Path(t, "torch"), "testdata")
-	return append(env, "DDLEMU_DIR="+filepath.Join(t.TempDir(), "fabrics"), "OMP_NUM_THREADS=1", "PYTHONDONTWRITEBYTECODE=1")
+	return append(env, "DDLEMU_DIR="+filepath.Join(t.TempDir(), "fabrics"), "DDLEMU="+built.Path(t, "bin", "ddlemu"),
+		"OMP_NUM_THREADS=1", "PYTHONDONTWRITEBYTECODE=1")
 }
 
 // readPrograms reads all files of the folders. Go then knows that the test depends on them, and does not take an earlier

@@ -48,6 +48,7 @@ func TestFailures(t *testing.T) {
 		ranks int
 		who   []string // ranks that raise
 		env   []string
+		flags []string
 	}{
 		{name: "kill", ranks: 2, who: []string{"0"}},
 		{name: "kill", ranks: 4, who: []string{"0", "1", "2"}},
@@ -58,6 +59,11 @@ func TestFailures(t *testing.T) {
 		{name: "kill_pair", ranks: 2, who: []string{"1"}},
 		{name: "exception", ranks: 2, who: []string{"1"}},
 		{name: "stop", ranks: 2, who: []string{"1"}},
+		{name: "stop", ranks: 4, who: []string{"1", "2", "3"}},
+		{name: "mismatch", ranks: 2, who: []string{"0", "1"}},
+		{name: "mismatch", ranks: 4, who: []string{"0", "1", "2", "3"}},
+		{name: "link", ranks: 2, who: []string{"0", "1"}, flags: []string{"--transport", "rdma"}},
+		{name: "link", ranks: 4, who: []string{"0", "1", "2", "3"}, flags: []string{"--transport", "rdma"}},
 		{name: "absent", ranks: 2, who: []string{"1"}},
 		{name: "not_coming", ranks: 2, who: []string{"1"}},
 		{name: "unanswered", ranks: 2, who: []string{"1", "1"}},
@@ -70,7 +76,7 @@ func TestFailures(t *testing.T) {
 	each(t, func(t *testing.T, python string) {
 		for _, c := range cases {
 			t.Run(c.name, func(t *testing.T) {
-				o := job{python: python, ranks: c.ranks, env: c.env}.run(t, "failures.py", c.name)
+				o := job{python: python, ranks: c.ranks, env: c.env, flags: c.flags}.run(t, "failures.py", c.name)
 				for _, rank := range c.who {
 					if !strings.Contains(o.stdout, "rank "+rank+" raised after ") {
 						t.Errorf("rank %s did not raise", rank)
@@ -90,6 +96,9 @@ func TestCases(t *testing.T) {
 		for _, name := range []string{"alone", "opposite", "refusals", "leave", "again", "workers", "threads"} {
 			t.Run(name, func(t *testing.T) { job{python: python}.good(t, "cases.py", name) })
 		}
+		t.Run("link_back", func(t *testing.T) {
+			job{python: python, ranks: 4, flags: []string{"--transport", "tcp"}}.good(t, "failures.py", "link_back")
+		})
 		t.Run("restarted", func(t *testing.T) { job{python: python}.good(t, "failures.py", "restarted") })
 		t.Run("ring", func(t *testing.T) {
 			job{python: python, ranks: 3, flags: []string{"--nodes", "3"}}.good(t, "cases.py", "opposite")

@@ -4,6 +4,7 @@ package shm
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -81,6 +82,9 @@ func TestLinkStaysDownAfterTheSenderClosed(t *testing.T) {
 	p.ends[0].CloseComm(transport.ID(p.send))
 	begin := state.Now()
 	wantRemoteError(t, "receive", ends(t, "receive", r))
+	if text := transport.TakeError(); !strings.Contains(text, "the emulated link node0:node1 was down") {
+		t.Errorf("the error is %q", text)
+	}
 	if took := state.Now() - begin; took < 10e6 {
 		t.Errorf("failed after %d ns, before the transport's timeout", took)
 	}

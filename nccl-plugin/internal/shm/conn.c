@@ -253,7 +253,9 @@ static int failure(struct ddlemu_conn *c, enum ddlemu_death dead, bool peer_clos
 {
 	uint32_t broken = __atomic_load_n(&c->f->broken, __ATOMIC_ACQUIRE);
 	if (broken == DDLEMU_LINK_DOWN)
-		return FAIL(DDLEMU_REMOTE_ERROR, "the emulated link was down for longer than the transport allows");
+		return FAIL(DDLEMU_REMOTE_ERROR,
+			"the emulated link node%d:node%d was down for longer than the transport allows", c->src_node,
+			c->dst_node);
 	if (broken)
 		return FAIL(DDLEMU_REMOTE_ERROR, CORRUPT_TEXT);
 	if (dead == DDLEMU_RANK_DIED)

@@ -60,6 +60,7 @@ struct ddlemu_conn {
 	struct ddlemu_ledger_view ledger; // next is NULL if this process writes none
 	uint32_t ledger_conn; // this connection's place in the ledger's table
 	int64_t scale; // the time scale
+	int src_node, dst_node; // for messages
 	int64_t last_call; // ns: when a call of this end last copied
 	uint64_t copied_msgs, copied_off; // messages that this end has copied, and the offset in the next one
 	// What the other end had published when this end last looked. Looking again moves a cache line between the

@@ -119,6 +119,9 @@ func (e *Endpoint) newConn(ops *C.struct_ddlemu_ops, r *region, clockFlow *C.str
 		e.Me.Reserve(-cost)
 		return nil, errors.New("no memory for a connection")
 	}
+	src, dst := e.ends(c)
+	nics := e.Fabric.Fixed().NICsPerNode
+	c.src_node, c.dst_node = C.int(src/nics), C.int(dst/nics)
 	e.note(c)
 	return &conn{c: c, e: e, region: r, peer: peer, cost: cost}, nil
 }
@@ -127,14 +130,19 @@ func (e *Endpoint) newConn(ops *C.struct_ddlemu_ops, r *region, clockFlow *C.str
 // process ends.
 func (e *Endpoint) SetLedger(l *ledger.Ledger) { e.ledger = l }
 
+// ends are the NICs at the ends of a connection's path.
+func (e *Endpoint) ends(c *C.struct_ddlemu_conn) (src, dst int) {
+	path := c.engine.path
+	return int(e.Fabric.Entry(int(path.hop[0])).Src), int(e.Fabric.Entry(int(path.hop[path.n-1])).Dst)
+}
+
 // note enters a new connection in the ledger, if there is one.
 func (e *Endpoint) note(c *C.struct_ddlemu_conn) {
 	if e.ledger == nil {
 		return
 	}
-	path := c.engine.path
-	first, last := e.Fabric.Entry(int(path.hop[0])), e.Fabric.Entry(int(path.hop[path.n-1]))
-	x := ledger.Connection{Flow: uint64(c.f.id), Link: uint32(path.link), Src: first.Src, Dst: last.Dst}
+	src, dst := e.ends(c)
+	x := ledger.Connection{Flow: uint64(c.f.id), Link: uint32(c.engine.path.link), Src: uint32(src), Dst: uint32(dst)}
 	if c.base.ops == &C.ddlemu_shm_sender {
 		x.Sends = 1
 	}

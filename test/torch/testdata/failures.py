@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import torch
@@ -204,8 +205,6 @@ def future(rank, size):
 
 def abort(rank, size):
     """A rank aborts its own group, from another thread."""
-    import threading
-
     dist.barrier()
     if rank == 1:
         group = dist.group.WORLD
@@ -239,17 +238,83 @@ def compared(rank, size):
     os._exit(0)
 
 
+def mismatch(rank, size):
+    """The last rank calls something else than the others. NCCL would wait for ever, or give wrong data."""
+    last = rank == size - 1
+    floats, doubles = torch.ones(10), torch.ones(10, dtype=torch.float64)
+
+    def sizes(group):
+        dist.all_reduce(torch.ones(4 if last else 3), group=group)
+
+    def types(group):
+        dist.all_reduce(doubles if last else floats, group=group)
+
+    def reductions(group):
+        dist.all_reduce(floats, op=dist.ReduceOp.MAX if last else dist.ReduceOp.SUM, group=group)
+
+    def order(group):
+        if last:
+            dist.broadcast(floats, 0, group=group)
+        else:
+            dist.all_reduce(floats, group=group)
+
+    def lists(group):
+        count = 5 if last else 3
+        dist.all_gather([torch.ones(count) for _ in range(size)], torch.ones(count), group=group)
+
+    def parts(group):
+        count = 3 if last else 5
+        dist.all_to_all([torch.empty(count) for _ in range(size)], [torch.ones(count)] * size, group=group)
+
+    for operation, words in ((sizes, ["3)", "4)"]), (types, ["torch.float32, 10", "torch.float64, 10"]),
+                             (reductions, ["SUM", "MAX"]), (order, ["all_reduce", "broadcast"]),
+                             (lists, ["float32, 3)", "float32, 5)"]), (parts, ["3", "5", "elements"])):
+        group = dist.new_group()
+        dist.barrier(group=group)
+        dist.barrier()
+        expect(lambda: operation(group), 2, "number 2", *words)
+        dist.barrier()
+    if rank < 2:
+        pair = torch.ones(5 - 2 * rank)
+        expect((lambda: dist.recv(pair, 0)) if rank == 1 else lambda: repeat(lambda: dist.send(pair, 1)), 2,
+               "number 1", "float32, 3)", "float32, 5)")
+    os._exit(0)
+
+
+def shape(*arguments):
+    """Change the links."""
+    subprocess.run([os.environ["DDLEMU"], "shape", *arguments], check=True, stdout=subprocess.DEVNULL)
+
+
 def link(rank, size):
     """A link goes down for longer than the transport allows."""
     dist.barrier()
     if rank == 0:
-        open("barrier-done", "w").close()
-    expect(lambda: repeat(lambda: dist.all_reduce(torch.ones(1000))), 60, "all_reduce", "NCCL")
+        shape("--down", "--link", "node0:node1")
+    expect(lambda: repeat(lambda: dist.all_reduce(torch.ones(1000))), 10, "all_reduce", "group 0", f"on rank {rank}",
+           "the emulated link node", "was down for longer than the transport allows")
+    os._exit(0)
+
+
+def link_back(rank, size):
+    """A link goes down for a while that the transport allows. The job continues."""
+    dist.barrier()
+    if rank == 0:
+        shape("--down", "--link", "node0:node1")
+        threading.Timer(1.5, shape, ("--up", "--link", "node0:node1")).start()
+    end, over = time.monotonic() + 4, False
+    while not over:
+        tensor = torch.ones(1000)
+        tensor[0] = float(time.monotonic() > end)
+        dist.all_reduce(tensor)
+        over = tensor[0] > 0
+        check(torch.equal(tensor[1:], torch.full((999,), float(size))), "all_reduce", tensor)
+    say("continued")
 
 
 def main():
     name = sys.argv[1]
-    rank, size = start(timeout=60 if name == "link" or name.startswith("kill") else LIMIT)
+    rank, size = start(timeout=60 if name.startswith(("link", "kill", "survive", "elsewhere")) else LIMIT)
     globals()[name](rank, size)
     say("ok")
 
