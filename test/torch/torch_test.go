@@ -58,6 +58,7 @@ func TestFailures(t *testing.T) {
 		{name: "elsewhere", ranks: 4, who: []string{"0"}},
 		{name: "kill_alltoall", ranks: 2, who: []string{"1"}},
 		{name: "kill_before_first", ranks: 2, who: []string{"0"}},
+		{name: "kill_host", ranks: 2, who: []string{"1"}},
 		{name: "kill_pair", ranks: 2, who: []string{"1"}},
 		{name: "exception", ranks: 2, who: []string{"1"}},
 		{name: "stop", ranks: 2, who: []string{"1"}},

@@ -11,7 +11,7 @@ import time
 from typing import TYPE_CHECKING, List, Optional
 
 from ._communicator import Communicator
-from ._errors import DdlemuError
+from ._errors import DdlemuError, StoreError
 from ._signature import describe
 
 if TYPE_CHECKING:
@@ -46,11 +46,14 @@ class Checker:
                 absent = ", ".join(f"rank {group.members[m].global_rank}" for m in missing)
                 self._raise(communicator, operation, f"{absent} did not call it: {communicator.lost or 'timeout'}")
 
-        group.exchange.post(f"check/{self._number}", own)
         others = [m.group_rank for m in group.members if m.group_rank != group.rank]
-        calls = group.exchange.collect(f"check/{self._number}", others, poll)
-        if self._number > 1:  # all ranks have read those of the number before
-            group.exchange.remove(f"check/{self._number - 1}")
+        try:
+            group.exchange.post(f"check/{self._number}", own)
+            calls = group.exchange.collect(f"check/{self._number}", others, poll)
+            if self._number > 1:  # all ranks have read those of the number before
+                group.exchange.remove(f"check/{self._number - 1}")
+        except StoreError as error:
+            self._raise(communicator, operation, communicator.lost or str(error))
         different = [f"rank {group.members[m].global_rank} called {text}" for m, text in sorted(calls.items())
                      if text != own]
         if different:

@@ -17,6 +17,10 @@ class Late(DdlemuError):
     """A time limit is over."""
 
 
+class StoreError(DdlemuError):
+    """The store through which the ranks find each other does not answer."""
+
+
 class Refused(ValueError):
     """An argument that this backend or NCCL does not support. The message says what to change."""
 

@@ -7,6 +7,8 @@ A rank never blocks in the store: it asks again and again, so that it notices it
 import time
 from typing import Any, Callable, Dict, List
 
+from ._errors import StoreError
+
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.0005, 0.01  # seconds
 
 
@@ -21,22 +23,22 @@ class Exchange:
     def post(self, name: str, value: str) -> None:
         """Set this rank's value of a name."""
         key = self._key(name, self._rank)
-        self._store.set(key, value)
-        self._store.add(f"{key}/posted", 1)
+        self._ask(self._store.set, key, value)
+        self._ask(self._store.add, f"{key}/posted", 1)
 
     def posted(self, name: str, rank: int) -> bool:
         """Return whether a rank has set its value. Every kind of store of every torch can add without blocking."""
-        return self._store.add(f"{self._key(name, rank)}/posted", 0) > 0
+        return bool(self._ask(self._store.add, f"{self._key(name, rank)}/posted", 0) > 0)
 
     def get(self, name: str, rank: int) -> str:
         """Return the value that a rank has set."""
-        return bytes(self._store.get(self._key(name, rank))).decode()
+        return bytes(self._ask(self._store.get, self._key(name, rank))).decode()
 
     def remove(self, name: str) -> None:
         """Remove this rank's value."""
         key = self._key(name, self._rank)
-        self._store.delete_key(key)
-        self._store.delete_key(f"{key}/posted")
+        self._ask(self._store.delete_key, key)
+        self._ask(self._store.delete_key, f"{key}/posted")
 
     def collect(self, name: str, ranks: List[int], poll: Callable[[List[int]], None]) -> Dict[int, str]:
         """Return the values of the ranks. While some are missing, poll is called with these; it may raise."""
@@ -53,6 +55,14 @@ class Exchange:
             poll(missing)
             time.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
+
+    def _ask(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Call a function of the store."""
+        try:
+            return function(*arguments)
+        except RuntimeError as error:
+            raise StoreError(f"torch's store does not answer ({str(error).splitlines()[0]}): the process that hosts it, "
+                             "usually rank 0, may have ended") from None
 
     def _key(self, name: str, rank: int) -> str:
         return f"ddlemu/{self._prefix}/{name}/{rank}"

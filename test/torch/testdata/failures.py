@@ -116,6 +116,14 @@ def kill_before_first(rank, size):
     expect(lambda: dist.barrier(), 2.7, f"rank {size - 1} died", "communicator")
 
 
+def kill_host(rank, size):
+    """The rank that hosts the store dies before the first communicator is made."""
+    if rank == 0:
+        time.sleep(0.5)
+        os.kill(os.getpid(), signal.SIGKILL)
+    expect(lambda: dist.barrier(), 2.7, "rank 0", "communicator", "on rank 1")
+
+
 def kill_pair(rank, size):
     """Rank 0 dies while rank 1 receives from it."""
     if rank == 0:
@@ -235,6 +243,7 @@ def compared(rank, size):
         expect(lambda: dist.all_reduce(torch.ones(3)), 2, "all_reduce number 2", "rank 1 called (all_reduce, SUM, ((torch.float32, torch.Size([4])))")
     else:
         expect(lambda: dist.all_reduce(torch.ones(4)), 2, "all_reduce number 2", "rank 0 called (all_reduce, SUM, ((torch.float32, torch.Size([3])))")
+    time.sleep(2)  # rank 0 hosts the store
     os._exit(0)
 
 
