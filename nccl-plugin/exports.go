@@ -188,6 +188,9 @@ func netReportError() {
 		text = "the call failed"
 	}
 	logLine(C.NET_LOG_WARN, text)
+	if m := current(); m != nil {
+		m.endpoint.CheckJob() // the peer may have gone because another rank died
+	}
 	if isOn(getenv(abortEnv)) {
 		abort(text)
 	}

@@ -77,6 +77,7 @@ type endpoint interface {
 	Connect(nic int, handle *[transport.HandleSize]byte) (comm unsafe.Pointer, err error)
 	CloseComm(id uint64)
 	FailTogether(rankDied func(rank int))
+	CheckJob()
 	Close()
 }
 

@@ -38,8 +38,7 @@ func wantsTogether() (bool, error) {
 	}
 }
 
-// rankDied fails what this process has in flight, because a rank of its job died. The thread that watches the peers
-// calls it.
+// rankDied fails what this process has in flight, because a rank of its job died.
 func (m *member) rankDied(rank int) {
 	if C.net_exiting() != 0 {
 		return

@@ -124,7 +124,7 @@ type jobEntry struct {
 	Number    uint32    // of the jobs with this key, from 1
 	NodeSet   [4]uint64 // emulated nodes of the ranks that joined
 	Snapshots uint32    // which of its snapshots there are
-	Lost      uint32    // ranks that died while they took part, see reapSlot
+	Lost      uint32    // ranks that died while they took part, see File.miss
 	LostRanks [6]int32  // their ranks: that of number n is at n % 6
 }
 

@@ -280,6 +280,7 @@ func (f *File) reap() []int {
 		if atomic.LoadUint32(&e.State) == slotFree || f.isOurs(i) || f.lockSlot(i, unix.F_WRLCK) != nil {
 			continue
 		}
+		f.miss(e) // first: whose connection fails because of the death looks who it was
 		f.diedInClock(i)
 		f.reapSlot(e)
 		dead = append(dead, i)
@@ -287,6 +288,13 @@ func (f *File) reap() []int {
 	}
 	f.endJobs()
 	return dead
+}
+
+// miss notes in the job of a process that died that it has lost this rank, if the rank is missed.
+func (f *File) miss(e *participantEntry) {
+	if job := int(e.Job); job < len(f.jobs()) && f.isMissed(e) {
+		f.jobs()[job].lose(e.Rank)
+	}
 }
 
 // isMissed reports whether a process that died took part until then: not if it has destroyed its communicators and then
@@ -311,9 +319,6 @@ func (f *File) reapSlot(e *participantEntry) {
 	known := job < len(f.jobs())
 	if known {
 		f.jobs()[job].invalidate(PeerDied | f.deadlock())
-		if f.isMissed(e) {
-			f.jobs()[job].lose(rank)
-		}
 	}
 	atomic.StoreUint32(&e.State, slotFree)
 	if known {

@@ -158,7 +158,7 @@ func aborts(t *testing.T, on system, _ uint64) {
 		at := w.kill(1)
 		w.finish(hang)
 		p := w.ranks[0]
-		if _, ok := p.printed("the peer's process died: ending the process (DDLEMU_ABORT_ON_ERROR)"); !ok || p.status() != 128+int(syscall.SIGABRT) {
+		if _, ok := p.printed(": ending the process (DDLEMU_ABORT_ON_ERROR)"); !ok || p.status() != 128+int(syscall.SIGABRT) {
 			w.fatalf("rank 0 ended with %d, want SIGABRT and the reason", p.status())
 		}
 		return p.endsAt.Sub(at)

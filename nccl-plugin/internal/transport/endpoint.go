@@ -87,7 +87,7 @@ func New(f *state.File, me *state.Participant, r state.Rank, magic uint64, dial 
 }
 
 // FailTogether makes the death of any rank of the job fail all connections that are open by then, also those between
-// ranks that live. Then it calls rankDied, in the thread that watches the peers.
+// ranks that live. Then it calls rankDied.
 func (e *Endpoint) FailTogether(rankDied func(rank int)) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -107,31 +107,33 @@ func (e *Endpoint) Watch(check func()) {
 			case <-tick.C:
 			}
 			e.Fabric.Reap()
-			e.checkJob()
+			e.CheckJob()
 			check()
 		}
 	})
 }
 
-// checkJob fails all connections if the job has lost a rank since the last call.
-func (e *Endpoint) checkJob() {
-	lost := e.Me.Job().Lost()
-	if lost == e.lost {
-		return
-	}
-	rank := e.Me.Job().LostRank(e.lost)
-	e.lost = lost
-	e.mu.Lock()
-	rankDied := e.rankDied
-	if rankDied != nil {
-		for _, c := range e.conns {
-			C.ddlemu_set_rank_died((*C.struct_ddlemu_comm)(c.Comm()), C.int(rank))
-		}
-	}
-	e.mu.Unlock()
-	if rankDied != nil {
+// CheckJob fails all connections if the job has lost a rank since the last call, and all are to fail together.
+func (e *Endpoint) CheckJob() {
+	if rank, rankDied := e.loseConns(); rankDied != nil {
 		rankDied(rank)
 	}
+}
+
+// loseConns is CheckJob under the lock. It returns the rank and whom to tell, nil if there is nothing to tell.
+func (e *Endpoint) loseConns() (rank int, tell func(rank int)) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	lost := e.Me.Job().Lost()
+	if lost == e.lost || e.rankDied == nil {
+		return 0, nil
+	}
+	rank = e.Me.Job().LostRank(e.lost)
+	e.lost = lost
+	for _, c := range e.conns {
+		C.ddlemu_set_rank_died((*C.struct_ddlemu_comm)(c.Comm()), C.int(rank))
+	}
+	return rank, e.rankDied
 }
 
 // CheckPeers tells the connections whose peer died or whose fabric was taken down, and

@@ -43,12 +43,12 @@ enum ddlemu_death { DDLEMU_ALIVE, DDLEMU_PEER_DIED, DDLEMU_RANK_DIED, DDLEMU_FAB
 struct ddlemu_comm {
 	const struct ddlemu_ops *ops;
 	unsigned long id; // the Go side's number for this connection
-	enum ddlemu_death dead; // atomic; written by the thread that watches the peers
+	enum ddlemu_death dead; // atomic; written by who watches the peers
 	uint32_t reported; // the hash of the failure's text that was written last
 	int lost_rank; // with DDLEMU_RANK_DIED: the rank; written before dead
 };
 
-// Only the thread that watches the peers calls these two. The first rank that died stays the reason.
+// These two are called under the endpoint's lock. The first rank that died stays the reason.
 static inline void ddlemu_set_dead(struct ddlemu_comm *c, enum ddlemu_death why)
 {
 	if (c->dead != DDLEMU_RANK_DIED)
