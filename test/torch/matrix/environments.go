@@ -27,7 +27,7 @@ type environment struct {
 var debianPackages = []string{"python3-torch", "python3-pytest", "python3-setuptools", "python3-numpy", "python3-scipy"}
 
 // pypiPackages are those of the environment with PyPI's newest versions.
-var pypiPackages = []string{"torch", "pytest", "setuptools", "numpy", "accelerate"}
+var pypiPackages = []string{"torch", "pytest", "setuptools", "numpy", "expecttest", "accelerate"}
 
 func (*lane) environments() []*environment {
 	return []*environment{
