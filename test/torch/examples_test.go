@@ -134,7 +134,7 @@ func TestParallelismTable(t *testing.T) {
 	)
 	each(t, func(t *testing.T, python string) {
 		o := start(t, []string{python, absolute(t, examples+"/parallelism_table.py"), "--steps", strconv.Itoa(steps),
-			"--profiles", "eth10", "--ddlemu", built.Path(t, "bin", "ddlemu"), "--launcher", strings.Join(launcher(t, python, 2), " ")})
+			"--profiles", "eth10", "--ddlemu", built.Path(t, "bin", "ddlemu")})
 		rows := map[string][]string{}
 		for _, row := range tableRow.FindAllStringSubmatch(o.stdout, -1) {
 			rows[row[1]] = row
@@ -148,7 +148,9 @@ func TestParallelismTable(t *testing.T) {
 		}
 		// Of all-reduces between two ranks each sends as many bytes as they have, or twice as many with NCCL's flags (LL).
 		// FSDP has twice an all-gather and a reduce-scatter, of half as many each.
-		for way, least := range map[string]int{"ddp": parameters * 4 * steps, "tp": 8 * activation * 4 * steps, "fsdp": 3 * parameters / 2 * 4 * steps} {
+		perStep := map[string]int{"ddp": 4 * parameters, "tp": 4 * 8 * activation, "fsdp": 4 * 3 * parameters / 2}
+		for way, payload := range perStep {
+			least := steps * payload
 			if rows[way] == nil {
 				continue
 			}

@@ -76,8 +76,8 @@ def measure(args, way, profile):
     """Run a job. Return a line of the table, and whether it is valid."""
     with tempfile.TemporaryDirectory() as folder:
         job = [args.ddlemu, "run", "--profile", profile, "--nodes", "2", "--clock", "virtual", "--compute-hold", "1m",
-               "--trace", folder, "--", *shlex.split(args.launcher), os.path.abspath(__file__), "--way", way,
-               "--steps", str(args.steps)]
+               "--trace", folder, "--", sys.executable, "-m", "ddlemu_torch.launch", "--nproc-per-node", "2",
+               os.path.abspath(__file__), "--way", way, "--steps", str(args.steps)]
         ran = subprocess.run(job, capture_output=True, text=True)
         if ran.returncode:
             sys.exit(f"{shlex.join(job)}: exit status {ran.returncode}\n{ran.stdout}{ran.stderr}")
@@ -96,8 +96,6 @@ def main():
     parser.add_argument("--profiles", nargs="+", default=PROFILES, help="fabrics (default: %(default)s)")
     parser.add_argument("--ways", nargs="+", choices=WAYS, default=WAYS, help="(default: %(default)s)")
     parser.add_argument("--ddlemu", default="ddlemu", metavar="FILE", help="the program ddlemu (default: on PATH)")
-    parser.add_argument("--launcher", metavar="COMMAND", help="starts 2 ranks (default: torchrun of this Python)",
-                        default=f"{shlex.quote(sys.executable)} -m torch.distributed.run --nproc-per-node 2")
     parser.add_argument("--way", choices=WAYS, help=argparse.SUPPRESS)  # of a rank
     args = parser.parse_args()
     if args.way:
