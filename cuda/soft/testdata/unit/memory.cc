@@ -236,7 +236,9 @@ TEST(cleared_host_memory_takes_no_pages)
 	CHECK(private_bytes() > before + size / 2);
 	// Parts of pages at both ends.
 	CHECK(ddlemuSoftClearHost(p + 5, size - page - 12));
+#ifndef __SANITIZE_THREAD__ // its own memory for what was written stays
 	CHECK(private_bytes() < before + (1 << 20));
+#endif
 	CHECK(p[4] == 'x' && p[5] == 0 && p[page] == 0 && p[size - page - 8] == 0 && p[size - page - 7] == 'x');
 	// Less than a page.
 	CHECK(ddlemuSoftClearHost(p + size - 10, 4) && p[size - 11] == 'x' && p[size - 10] == 0 && p[size - 6] == 'x');
