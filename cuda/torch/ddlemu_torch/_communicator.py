@@ -241,15 +241,26 @@ class Communicator:
 
     def check_members(self) -> None:
         """Fail if another member has failed, or has left the group without the operations that this one has started."""
+        failure = self.failure_of_members()
+        if failure:
+            self.fail(failure, look_for_death=False)
+            return
         for rank, slot in list(self._slots.items()):
-            cause = slot.cause()
-            if cause:
-                self.fail(cause if _FAILED in cause else f"rank {rank}{_FAILED}{cause}", look_for_death=False)
-                return
             progress = slot.progress()
             if progress.closed and self.works and progress.launched < self.works[0].sequence:
                 self.fail(f"rank {rank} has left the group", look_for_death=False)
                 return
+
+    def failure_of_members(self) -> str:
+        """Say which other member has failed and why, as "rank 1 failed: ...", or return an empty string.
+
+        A member that failed may have ended since. Its board stays readable.
+        """
+        for rank, slot in list(self._slots.items()):
+            cause = slot.cause()
+            if cause:
+                return cause if _FAILED in cause else f"rank {rank}{_FAILED}{cause}"
+        return ""
 
     def difference(self, work: Work) -> str:
         """Say how another member's call differs from this one, or return an empty string. A call not made yet is equal."""
@@ -313,11 +324,8 @@ class Communicator:
                 break
             if work.ended_before_failure():
                 work.finish()
-        timed_out = self._kernel_failed = self.library.is_launch_timeout(cause)
-        dead = self.lost or ("" if difference else self._find_dead(_DEATH if look_for_death and not timed_out else 0))
-        if timed_out and not dead:
-            dead = self._find_dead_elsewhere()
-        self._cause = f"{dead} ({cause})" if dead and dead != cause else cause
+        reason = "" if difference else self._reason(cause, look_for_death)
+        self._cause = f"{reason} ({cause})" if reason and reason != cause else cause
         self._slot.write_cause(self._cause)
         self._diagnosed.set()
         locked = self._lock.acquire(timeout=_STOP)  # a call of NCCL that does not return is ended by the abort
@@ -330,6 +338,17 @@ class Communicator:
         self.works.clear()
         self._release()
         self._stopped.set()
+
+    def _reason(self, cause: str, look_for_death: bool) -> str:
+        """Return which other rank is the reason of a failure, or an empty string."""
+        if self.lost:
+            return self.lost
+        self._kernel_failed = self.library.is_launch_timeout(cause)
+        if self._kernel_failed:
+            return self._find_dead(0) or self._find_dead_elsewhere()
+        if look_for_death:
+            return self.failure_of_members() or self._find_dead(_DEATH)
+        return self._find_dead(0)
 
     def _find_dead(self, limit: float) -> str:
         """Return which members are gone, such as "rank 1 died", or an empty string if none goes within the limit."""

@@ -85,7 +85,8 @@ class Watchdog:
         if dead:
             since = min(self._deaths.setdefault(peer.identity.pid, now) for peer in dead)
             if not communicator.lost:  # members that die later may do so because of this
-                communicator.lost = ", ".join(f"rank {peer.rank} died" for peer in sorted(dead, key=lambda p: p.rank))
+                names = ", ".join(f"rank {peer.rank} died" for peer in sorted(dead, key=lambda p: p.rank))
+                communicator.lost = communicator.failure_of_members() or names
             if communicator.busy or now - since >= _GRACE:
                 communicator.purge()
                 if communicator.works or communicator.busy:
