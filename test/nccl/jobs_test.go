@@ -113,7 +113,7 @@ func TestKilledRankIsAnErrorForTheOthers(t *testing.T) {
 			if took > 2*time.Second {
 				t.Errorf("the other rank took %v to end, want 2 s at most", took)
 			}
-			if err == nil || !strings.Contains(stderr.String(), "the peer's process died") {
+			if err == nil || !strings.Contains(stderr.String(), "rank 1 of the job died") {
 				t.Errorf("bench ended with %v and said:\n%s", err, stderr.String())
 			}
 		})
@@ -332,7 +332,7 @@ func TestKilledCommandIsCleanedUp(t *testing.T) {
 	}
 	gc := func() string {
 		t.Helper()
-		text, err := ddlemu(t.Context(), t, dir, nil, "gc").CombinedOutput()
+		text, err := ddlemu(t.Context(), t, dir, nil, "gc").Output() // stderr may say that NCCL has left files
 		if err != nil {
 			t.Fatalf("%v: %s", err, text)
 		}
