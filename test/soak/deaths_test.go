@@ -68,7 +68,7 @@ func (w *world) runsNextJob(on system) {
 func connecting(t *testing.T, on system, how, why string) {
 	checkPromise(t, func() time.Duration {
 		w := start(t, setup{on: on, profile: "eth10", ranks: 2, seed: 1, args: []string{"loop", "300", "65536"},
-			env: []string{"NCCL_DEBUG=WARN"}, last: []string{"DDLEMU_MEMORY=256K", "LINGER=1", how}})
+			env: []string{"NCCL_DEBUG=WARN"}, last: []string{"DDLEMU_MEMORY=16K", "LINGER=1", how}})
 		w.finish(hang)
 		// It waits in accept or in connect.
 		_, waits := w.ranks[0].printed(why)

@@ -27,7 +27,7 @@ var limits = []failure{
 
 // noMemory gives the ranks less memory than one ring needs.
 func noMemory(t *testing.T, on system, _ uint64) {
-	w := start(t, setup{on: on, profile: "eth10", ranks: 2, seed: 1, args: []string{"loop", "1", "65536"}, env: []string{"DDLEMU_MEMORY=256K", "NCCL_DEBUG=WARN"}})
+	w := start(t, setup{on: on, profile: "eth10", ranks: 2, seed: 1, args: []string{"loop", "1", "65536"}, env: []string{"DDLEMU_MEMORY=16K", "NCCL_DEBUG=WARN"}})
 	w.finish(hang)
 	told := false
 	for i, p := range w.ranks {
