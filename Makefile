@@ -147,7 +147,7 @@ lab: ## test the shapers on kernels of Debian that have fq and netem, under qemu
 	@.ci/packages qemu-system-x86_64:qemu-system-x86 dpkg-deb:dpkg xz:xz-utils
 	$(GO) run ./test/lab -build $(BUILD)
 
-torch-matrix: build ## test the backend for PyTorch with several versions of PyTorch, and with PyTorch's own tests (downloads 4 GB once; root)
+torch-matrix: build ## test the backend for PyTorch with several versions of PyTorch, and with PyTorch's own tests (root; the first time it downloads them)
 	@.ci/packages unshare:util-linux mmdebstrap:mmdebstrap tar:tar xz:xz-utils
 	unshare --mount --propagation private $(GO) run ./test/torch/matrix -build $(BUILD) $(if $(ONLY),-only '$(ONLY)')
 

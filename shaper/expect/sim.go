@@ -235,10 +235,10 @@ func (s *sim) play(ctx context.Context, calls int) error {
 			return ctx.Err()
 		}
 		s.finishInstant()
-		if s.ended(calls) {
-			break // no message took any time
-		}
 		if s.heap.first() == link.Never {
+			if s.ended(calls) {
+				break // in this instant
+			}
 			return s.deadlock()
 		}
 		s.now = max(s.now, s.heap.first())

@@ -170,10 +170,10 @@ public:
 	bool poll() override
 	{
 		const bool progress = poll_some(0, 1);
-		if (progress)
+		if (progress) {
 			progressed_.store(true, std::memory_order_relaxed);
-		if (progress)
 			raise_number(finished() ? DDLEMU_SIGNALS : DDLEMU_ACTS);
+		}
 		return progress;
 	}
 

@@ -195,12 +195,14 @@ void application_charge()
 	ddlemu_actor *actor = application_actor();
 	if (!actor || !registered.thread)
 		return;
-	const int64_t used = cpu_ns();
-	// What it had used before the clock was there is not charged.
-	if (charged != 0 && used - charged < kSmallestCharge)
+	if (charged == 0) { // what it had used before the clock was there is not charged
+		charged = cpu_ns();
 		return;
-	if (charged != 0)
-		application_compute(actor, static_cast<int64_t>(static_cast<double>(used - charged) * clock->compute));
+	}
+	const int64_t used = cpu_ns() - charged;
+	if (used < kSmallestCharge)
+		return;
+	application_compute(actor, static_cast<int64_t>(static_cast<double>(used) * clock->compute));
 	charged = cpu_ns();
 }
 

@@ -43,13 +43,7 @@ cp LICENSE "$tree/LICENSE"
 sed -n 's/.*"package": "\(.*\)".*/\1/p' "$build/softcuda/softcuda.json" | while read -r package; do
 	cp "$build/cache/nccl/$package/copyright" "$tree/LICENSE.nccl-$package"
 done
-cp "$(go env GOROOT)/LICENSE" "$tree/LICENSE.go"
-go list -deps -f '{{with .Module}}{{if not .Main}}{{.Path}} {{.Dir}}{{end}}{{end}}' ./cmd/ddlemu ./nccl-plugin | sort -u |
-	while read -r module folder; do
-		texts=$(find "$folder" -maxdepth 1 \( -iname 'licen[cs]e*' -o -iname 'copying*' -o -iname 'notice*' \) | sort)
-		[ -n "$texts" ] || { echo "build.sh: $module has no licence" >&2; exit 1; }
-		xargs cat <<<"$texts" >"$tree/LICENSE.${module//\//_}"
-	done
+.ci/notices >"$tree/LICENSE.go-and-modules"
 chmod -R u+w "$tree"
 
 # v0.1.0 is 0.1.0; v0.1.0-12-g0123456789ab is 0.1.0.post12+g0123456789ab; a commit without a tag is 0+g0123456789ab.
