@@ -391,8 +391,11 @@ class Communicator:
 
     # Its end.
 
-    def close(self, limit: float) -> None:
-        """Destroy the communicator. Wait at most limit seconds until the peers have what this process has sent."""
+    def close(self, limit: float, last: bool = False) -> None:
+        """Destroy the communicator. Wait at most limit seconds until the peers have what this process has sent.
+
+        last: wait also until they close theirs.
+        """
         if self.failing:
             self.await_stop()
             return
@@ -402,7 +405,7 @@ class Communicator:
         self._closed = True
         self._note()
         pause = _POLL
-        while not self.failing and time.monotonic() < end and not self._peers_are_done():
+        while not self.failing and time.monotonic() < end and not self._peers_are_done(last):
             time.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
         if self.failing:
@@ -421,11 +424,12 @@ class Communicator:
             self._release()
         self._stopped.set()
 
-    def _peers_are_done(self) -> bool:
-        """Return whether no peer needs anything from this process any more."""
+    def _peers_are_done(self, last: bool) -> bool:
+        """Return whether no peer needs anything from this process any more. last: and all close the communicator."""
         for rank, slot in self._slots.items():
             progress = slot.progress()
-            done = progress.closed or slot.cause() or (progress.completed >= self.launches and not self._uncounted)
+            has_all = progress.completed >= self.launches and not self._uncounted
+            done = progress.closed or slot.cause() or (has_all and not last)
             if not done and self.peers[rank].state() != "died":
                 return False
         return True

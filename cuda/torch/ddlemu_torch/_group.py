@@ -16,6 +16,7 @@ from ._channel import Channel
 from ._communicator import Communicator, Member
 from ._errors import DdlemuError, refuse
 from ._exchange import Exchange
+from ._register import version
 from ._runtime import announce, check_gpu, runtime, was_forked
 from ._signature import signature_of
 from ._work import Work
@@ -71,6 +72,9 @@ class Group:
         generation = _generations[name]
         _generations[name] += 1
         self.exchange = Exchange(store, f"{_attempt()}/{name}/{generation}", rank)
+        # Rank 0 may host the store. When that ends before another process, a thread of its store spins in torch below 2.1.
+        # A thread that runs keeps the virtual clock from going on.
+        self._leaves_last = rank == 0 and not global_ranks and version() < (2, 1)
         self.check = _check.make(self)
         if size > 1:
             check_gpu(own_rank)
@@ -209,10 +213,11 @@ class Group:
         end = time.monotonic() + limit
         with self._lock:
             communicators = self._communicators()
-            self._main = None
+            main, self._main = self._main, None
             self._channels.clear()
         for communicator in communicators:
-            communicator.close(max(0.0, end - time.monotonic()))
+            last = communicator is main and self._leaves_last
+            communicator.close(max(0.0, end - time.monotonic()), last)
             self._runtime.watchdog.remove(communicator)
 
 
