@@ -60,14 +60,10 @@ func (m *member) checkOthers(r state.Rank) {
 }
 
 // checkNodes compares the ranks and nodes that NCCL counted in a communicator with the
-// processes of the job and their nodes. All ranks have joined by then.
+// processes of the job and their nodes. All ranks have joined by then, and some may have gone.
 func (m *member) checkNodes(ranks, nodes int) {
-	job, processes := m.participant.Job(), 0
-	for _, p := range m.file.Participants() {
-		if p.Job == job.Index() {
-			processes++
-		}
-	}
+	job := m.participant.Job()
+	processes := job.Joined()
 	if ranks > processes {
 		job.Invalidate(state.SeveralRanks)
 		logLine(C.NET_LOG_WARN, fmt.Sprintf("NCCL counts %d ranks in %d processes: traffic between ranks of one process is not emulated; give each rank a process", ranks, processes))
@@ -80,7 +76,7 @@ func (m *member) checkNodes(ranks, nodes int) {
 }
 
 // isWholeJob says whether a communicator of this many ranks has all ranks of the job, which
-// has this many processes now. If no variable says how many ranks the job has, its
+// this many processes have joined. If no variable says how many ranks the job has, its
 // processes are all ranks as long as none has gone.
 func (m *member) isWholeJob(ranks, processes int) bool {
 	if m.placement.World > 0 {

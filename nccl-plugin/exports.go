@@ -66,6 +66,7 @@ func netInit(commID C.uint64_t) (result C.int) {
 		return notEmulated(err)
 	}
 	if C.net_at_exit() != 0 {
+		m.leave()
 		return fail(C.DDLEMU_SYSTEM_ERROR, fmt.Errorf("register a function for the end of the process"))
 	}
 	joined = m
@@ -190,9 +191,9 @@ func netReportError() {
 	logLine(C.NET_LOG_WARN, text)
 	if m := current(); m != nil {
 		m.endpoint.CheckJob() // the peer may have gone because another rank died
-	}
-	if isOn(getenv(abortEnv)) {
-		abort(text)
+		if m.settings.abort {
+			abort(text)
+		}
 	}
 }
 

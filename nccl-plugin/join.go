@@ -18,7 +18,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ddlemu/ddlemu/configs"
-	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/nccl-plugin/internal/shm"
 	"github.com/ddlemu/ddlemu/nccl-plugin/internal/tcp"
 	"github.com/ddlemu/ddlemu/nccl-plugin/internal/transport"
@@ -28,31 +27,6 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/verdict"
 )
 
-// Variables that the plugin reads, besides those that select and describe the fabric.
-const (
-	dirEnv    = "DDLEMU_DIR"
-	fabricEnv = "DDLEMU_FABRIC"
-	jobEnv    = "DDLEMU_JOB"
-	memoryEnv = "DDLEMU_MEMORY"
-	hostIDEnv = "NCCL_HOSTID"
-	protoEnv  = "NCCL_PROTO"
-
-	// For the kernel datapath.
-	streamsEnv    = "DDLEMU_STREAMS"
-	ipv6Env       = "DDLEMU_IPV6"
-	completionEnv = "NCCL_NET_OPTIONAL_RECV_COMPLETION"
-)
-
-// defaultStreams is the number of TCP streams of a connection on the kernel datapath.
-// More streams are not faster, see docs/performance.md.
-const defaultStreams = 1
-
-// The most shared memory for connections, in bytes: of this process, and of all ranks of a job.
-const (
-	defaultMemory = 256 << 20
-	jobMemory     = 4 << 30
-)
-
 // member is this process as a participant of its fabric.
 type member struct {
 	file        *state.File
@@ -60,6 +34,7 @@ type member struct {
 	participant *state.Participant
 	endpoint    endpoint
 	placement   fabric.Placement
+	settings    settings
 	nics        []nic
 	decidesBy   string // what NCCL decides by
 	adHoc       bool   // the fabric was made for this job alone
@@ -97,23 +72,44 @@ func join() (*member, error) {
 	}
 	m := &member{}
 	key := jobKey()
-	if err := m.open(key); err != nil {
+	err := m.open(key)
+	if err == nil {
+		err = m.joinJob(key)
+	}
+	if err != nil {
+		m.closeFiles()
 		return nil, err
 	}
+	return m, nil
+}
+
+// joinJob makes this process a participant of its job in the open fabric.
+func (m *member) joinJob(key uint64) error {
 	fab, err := live.Fabric(m.file)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	job, err := m.file.JoinJob(key)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if err := m.enter(fab, job); err != nil {
 		job.Invalidate(state.NotEmulated)
 		m.removeUnused()
-		return nil, err
+		return err
 	}
-	return m, nil
+	return nil
+}
+
+// closeFiles closes the fabric and its folder, after a failure. The file stays open if this process was a participant:
+// threads may still read it.
+func (m *member) closeFiles() {
+	if m.file != nil && m.participant == nil {
+		_ = m.file.Close() // the caller reports the failure that came before
+	}
+	if m.dir != nil {
+		_ = m.dir.Close()
+	}
 }
 
 // checkDescriptors makes sure that some file descriptors are free. Without one, Go's
@@ -139,48 +135,45 @@ func (m *member) enter(fab *fabric.Fabric, job state.Job) (err error) {
 	if err := m.checkHostID(); err != nil {
 		return err
 	}
-	budget := units.Size(min(defaultMemory, jobMemory/max(m.placement.World, 1)))
-	if text := getenv(memoryEnv); text != "" {
-		if budget, err = units.ParseSize(text); err != nil {
-			return fmt.Errorf("%s: %w", memoryEnv, err)
-		}
-	}
-	together, err := wantsTogether()
-	if err != nil {
+	p := m.placement
+	if m.settings, err = readSettings(getenv, p.World); err != nil {
 		return err
 	}
-	p := m.placement
-	r := state.Rank{Rank: p.Rank, Node: p.Node, World: p.World, Budget: uint64(budget), GPU: busID(false), HostID: hashOf(getenv(hostIDEnv))}
+	r := state.Rank{Rank: p.Rank, Node: p.Node, World: p.World, Budget: uint64(m.settings.memory), GPU: busID(false), HostID: hashOf(getenv(hostIDEnv))}
 	if m.participant, err = m.file.Join(job, r); err != nil {
 		return err
 	}
-	if err := m.setView(fab, r.GPU); err != nil {
+	if err := m.takePart(fab, r); err != nil {
 		m.participant.Leave()
 		return err
-	}
-	m.checkOthers(r)
-	m.checkProtocol(r.GPU)
-	if m.endpoint, err = newEndpoint(fab, m.file, m.participant, r); err != nil {
-		m.participant.Leave()
-		return err
-	}
-	if err := m.setClock(); err != nil {
-		m.endpoint.Close()
-		m.participant.Leave()
-		return err
-	}
-	if err := m.openLedger(r); err != nil {
-		m.endpoint.Close()
-		m.participant.Leave()
-		return err
-	}
-	if together {
-		m.endpoint.FailTogether(m.rankDied)
 	}
 	for i := range fab.Config.NICsPerNode {
 		n := fab.NIC(p.Node, i)
 		props := fab.Props(n)
 		m.nics = append(m.nics, nic{number: n, name: C.CString(props.Name), guid: props.GUID, speed: props.SpeedMbps, latency: props.LatencyUs})
+	}
+	return nil
+}
+
+// takePart makes what a participant needs.
+func (m *member) takePart(fab *fabric.Fabric, r state.Rank) (err error) {
+	if err := m.setView(fab, r.GPU); err != nil {
+		return err
+	}
+	m.checkOthers(r)
+	m.checkProtocol(r.GPU)
+	if m.endpoint, err = m.newEndpoint(fab, r); err != nil {
+		return err
+	}
+	if err = m.setClock(); err == nil {
+		err = m.openLedger(r)
+	}
+	if err != nil {
+		m.endpoint.Close()
+		return err
+	}
+	if m.settings.together {
+		m.endpoint.FailTogether(m.rankDied)
 	}
 	return nil
 }
@@ -212,19 +205,18 @@ func (m *member) setClock() error {
 }
 
 // newEndpoint makes the endpoint for the fabric's datapath.
-func newEndpoint(fab *fabric.Fabric, f *state.File, me *state.Participant, r state.Rank) (endpoint, error) {
-	if !fab.Config.OnKernel() {
-		return shm.NewEndpoint(f, me, r)
+func (m *member) newEndpoint(fab *fabric.Fabric, r state.Rank) (endpoint, error) {
+	if fab.Config.OnKernel() {
+		// NCCL marks the receives of LL and LL128, unless this is off.
+		polled := getenv(completionEnv) == "0"
+		return tcp.NewEndpoint(m.file, m.participant, r, tcp.Options{Streams: m.settings.streams, IPv6: m.settings.ipv6, Polled: polled})
 	}
-	// NCCL marks the receives of LL and LL128, unless this is off.
-	o := tcp.Options{Streams: defaultStreams, IPv6: isOn(getenv(ipv6Env)), Polled: getenv(completionEnv) == "0"}
-	if text := getenv(streamsEnv); text != "" {
-		var err error
-		if o.Streams, err = configs.ParseInt(text); err != nil || o.Streams < 1 || o.Streams > tcp.MaxStreams {
-			return nil, fmt.Errorf("%s: %q is not a number of streams: must be 1 to %d", streamsEnv, text, tcp.MaxStreams)
+	for _, name := range []string{streamsEnv, ipv6Env} {
+		if getenv(name) != "" {
+			logLine(C.NET_LOG_WARN, fmt.Sprintf("%s has no effect: the datapath of fabric %s is not kernel", name, m.file.Name()))
 		}
 	}
-	return tcp.NewEndpoint(f, me, r, o)
+	return shm.NewEndpoint(m.file, m.participant, r)
 }
 
 func isOn(text string) bool { return text != "" && text != "0" }

@@ -18,25 +18,8 @@ import (
 // ranks that wait only for it wait for ever, as on a real cluster. With DDLEMU_FAIL_TOGETHER the death of a rank fails
 // all ranks of its job: every connection that they have fails, and on the software CUDA so does every kernel that waits.
 
-const (
-	togetherEnv = "DDLEMU_FAIL_TOGETHER"
-	abortEnv    = "DDLEMU_ABORT_ON_ERROR"
-)
-
 // abortDelay is how long NCCL has to end a process by itself, after a rank has died.
 const abortDelay = time.Second
-
-// wantsTogether reads DDLEMU_FAIL_TOGETHER.
-func wantsTogether() (bool, error) {
-	switch text := getenv(togetherEnv); text {
-	case "", "0":
-		return false, nil
-	case "1":
-		return true, nil
-	default:
-		return false, fmt.Errorf("%s: %q is neither 0 nor 1", togetherEnv, text)
-	}
-}
 
 // rankDied fails what this process has in flight, because a rank of its job died.
 func (m *member) rankDied(rank int) {
@@ -47,7 +30,7 @@ func (m *member) rankDied(rank int) {
 	logLine(C.NET_LOG_WARN, why)
 	m.failed.Store(true)
 	C.net_rank_died(C.int(rank))
-	if !isOn(getenv(abortEnv)) {
+	if !m.settings.abort {
 		return
 	}
 	time.AfterFunc(abortDelay, func() {

@@ -255,6 +255,9 @@ func (j Job) Invalidate(r Reason) {
 // invalidate adds reasons for INVALID.
 func (e *jobEntry) invalidate(r Reason) { atomic.OrUint64(&e.Flags, uint64(r)) }
 
+// ReasonsWord is where the job's reasons for INVALID are, for C. It is the job's as long as one of its ranks takes part.
+func (j Job) ReasonsWord() *uint64 { return &j.entry().Flags }
+
 // Nodes is the number of emulated nodes on which the job has, or had, ranks.
 func (j Job) Nodes() int {
 	n := 0
@@ -377,6 +380,9 @@ func (f *File) jobLinkStats(i int) []LinkStats {
 func (j Job) Gone() (died, left int) {
 	return int(atomic.LoadUint32(&j.entry().Died)), int(atomic.LoadUint32(&j.entry().Left))
 }
+
+// Joined returns how many processes have taken part in the job until now.
+func (j Job) Joined() int { return int(atomic.LoadUint32(&j.entry().Ranks)) }
 
 // lose notes that a rank died while it took part, under the lock.
 func (e *jobEntry) lose(rank int32) {
