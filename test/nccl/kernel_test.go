@@ -9,6 +9,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -90,6 +92,80 @@ func TestRunOnKernel(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, out)
 		}
 	}
+}
+
+// A daemon that was killed takes the links with it. The ranks get an error that names it, as docs/failures.md promises.
+func TestKernelDaemonIsKilled(t *testing.T) {
+	needRoot(t)
+	const promise = 2 * time.Second
+	dir := folder(t)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	logs := t.TempDir()
+	cmd := ddlemu(ctx, t, dir, []string{"NCCL_DEBUG=WARN", "NCCL_DEBUG_FILE=" + filepath.Join(logs, "%p")}, "bench", "allreduce", "--datapath", "kernel", "--profile", "eth1", "--ranks", "2", "-b", "512K", "-e", "512K", "-n", "1000000", "--time-scale", "1")
+	out := &strings.Builder{}
+	cmd.Stdout, cmd.Stderr = out, out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for !strings.Contains(statusOf(ctx, t, dir), " 2 joined") {
+		time.Sleep(100 * time.Millisecond)
+	}
+	time.Sleep(time.Second) // NCCL connects
+	killed := time.Now()
+	for _, pid := range daemonsOf(t, dir) {
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err := cmd.Wait()
+	const allowance = 2 * time.Second // for what bench does then
+	if took := time.Since(killed); err == nil || took > promise+allowance {
+		t.Errorf("%v after %v, want an error within %v", err, took, promise+allowance)
+	}
+	paths, err := filepath.Glob(filepath.Join(logs, "*"))
+	if err != nil || len(paths) != 2 {
+		t.Fatalf("logs of 2 ranks: %q, %v, and\n%s", paths, err, out)
+	}
+	for _, path := range paths {
+		if text, err := os.ReadFile(path); err != nil || !strings.Contains(string(text), "the fabric's daemon died: see `ddlemu status`") {
+			t.Errorf("no error that names the daemon: %v\n%s", err, text)
+		}
+	}
+	if out, err := ddlemu(ctx, t, dir, nil, "gc").CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
+// statusOf returns what `ddlemu status` prints, also while there is no fabric.
+func statusOf(ctx context.Context, t *testing.T, dir string) string {
+	t.Helper()
+	if err := ctx.Err(); err != nil {
+		t.Fatal(err)
+	}
+	out, _ := ddlemu(ctx, t, dir, nil, "status").CombinedOutput()
+	return string(out)
+}
+
+// daemonsOf returns the process IDs of the daemons of the fabrics in the folder. There is one at least.
+func daemonsOf(t *testing.T, dir string) (pids []int) {
+	t.Helper()
+	lines, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range lines {
+		text, _ := os.ReadFile(path) // the process may have ended
+		args := strings.Split(string(text), "\x00")
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+		if err == nil && slices.Contains(args, dir) && slices.Contains(args, "daemon") {
+			pids = append(pids, pid)
+		}
+	}
+	if len(pids) == 0 {
+		t.Fatalf("no daemon of the fabrics in %s", dir)
+	}
+	return pids
 }
 
 // Inside the nodes, both NCCL's sockets and the plugin use the same fabric.

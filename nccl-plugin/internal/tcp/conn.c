@@ -94,6 +94,8 @@ static int check_peer(struct ddlemu_tcp_conn *c, int64_t now)
 	bool sender = c->base.ops == &ddlemu_tcp_sender;
 	if (dead == DDLEMU_FABRIC_DOWN)
 		return fail_all(c, DDLEMU_REMOTE_ERROR, "the fabric was taken down");
+	if (dead == DDLEMU_DAEMON_DIED)
+		return fail_all(c, DDLEMU_REMOTE_ERROR, "the fabric's daemon died: see `ddlemu status`");
 	if (dead == DDLEMU_RANK_DIED)
 		return fail_rank_died(c);
 	if (dead && c->dead_since == 0)

@@ -62,6 +62,7 @@ func NewEndpoint(f *state.File, me *state.Participant, r state.Rank, o Options) 
 	}
 	e.Watch(func() {
 		e.CheckPeers()
+		e.CheckDaemon()
 		e.checkArrivals()
 	})
 	return e, nil

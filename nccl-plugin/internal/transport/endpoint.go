@@ -16,6 +16,7 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unsafe"
 
@@ -56,6 +57,8 @@ type Endpoint struct {
 
 	magic uint64
 	dial  func(nic int, h Handle, number uint64) (Conn, error)
+
+	daemonDied atomic.Bool // see CheckDaemon
 
 	mu        sync.Mutex
 	rankDied  func(rank int) // see FailTogether; nil: it is not wanted
@@ -155,6 +158,25 @@ func (e *Endpoint) CheckPeers() {
 	}
 }
 
+var errDaemonDied = errors.New("the fabric's daemon died: see `ddlemu status`")
+
+// CheckDaemon tells all connections and listeners if the fabric's daemon, which their packets need, has ended without
+// `ddlemu down`.
+func (e *Endpoint) CheckDaemon() {
+	if e.Fabric.Served() || e.Fabric.Down() { // in this order: `ddlemu down` says so before the daemon ends
+		return
+	}
+	e.daemonDied.Store(true)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, c := range e.conns {
+		C.ddlemu_set_dead((*C.struct_ddlemu_comm)(c.Comm()), C.DDLEMU_DAEMON_DIED)
+	}
+	for _, l := range e.listeners {
+		l.unwanted = errDaemonDied
+	}
+}
+
 // Liveness returns a function that says whether a peer lives. It asks the kernel once per
 // peer.
 func (e *Endpoint) Liveness() func(Peer) bool {
@@ -177,6 +199,8 @@ func (e *Endpoint) CheckHandshake(p Peer) error {
 		return errors.New("the process is ending")
 	case e.Fabric.Down():
 		return fmt.Errorf("fabric %s was taken down", e.Fabric.Name())
+	case e.daemonDied.Load():
+		return errDaemonDied
 	case !e.Fabric.Lives(p.Slot, p.Generation):
 		return errors.New("the peer's process died")
 	}

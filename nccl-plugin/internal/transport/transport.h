@@ -38,7 +38,8 @@ struct ddlemu_ops {
 };
 
 // Why nothing comes from the peer any more. DDLEMU_RANK_DIED: some rank of the job died, and all are to fail together.
-enum ddlemu_death { DDLEMU_ALIVE, DDLEMU_PEER_DIED, DDLEMU_RANK_DIED, DDLEMU_FABRIC_DOWN };
+// DDLEMU_DAEMON_DIED: the daemon of the fabric, which the packets need, has ended without `ddlemu down`.
+enum ddlemu_death { DDLEMU_ALIVE, DDLEMU_PEER_DIED, DDLEMU_RANK_DIED, DDLEMU_FABRIC_DOWN, DDLEMU_DAEMON_DIED };
 
 struct ddlemu_comm {
 	const struct ddlemu_ops *ops;
@@ -57,7 +58,7 @@ static inline void ddlemu_set_dead(struct ddlemu_comm *c, enum ddlemu_death why)
 
 static inline void ddlemu_set_rank_died(struct ddlemu_comm *c, int rank)
 {
-	if (c->dead == DDLEMU_RANK_DIED || c->dead == DDLEMU_FABRIC_DOWN)
+	if (c->dead == DDLEMU_RANK_DIED || c->dead == DDLEMU_FABRIC_DOWN || c->dead == DDLEMU_DAEMON_DIED)
 		return;
 	c->lost_rank = rank;
 	__atomic_store_n(&c->dead, DDLEMU_RANK_DIED, __ATOMIC_RELEASE);
