@@ -25,7 +25,7 @@
 
 #include <stdint.h>
 
-#define DDLEMU_CLOCK_CALLS_VERSION 5
+#define DDLEMU_CLOCK_CALLS_VERSION 6
 
 enum ddlemu_clock_number {
 	DDLEMU_ACTS, // for threads that poll
@@ -67,8 +67,9 @@ struct ddlemu_clock_calls {
 	void (*work)(struct ddlemu_actor *actor);
 	// Sleeps as long as the number has the value `seen`, at most ns of real time. It is not about an actor.
 	void (*sleep)(enum ddlemu_clock_number number, uint32_t seen, int64_t ns);
-	// Says that the clock goes on although a thread of this process works: times are not exact any more.
-	void (*give_up)(void);
+	// Says that the clock goes on although a thread of this process works: times are not exact any more. Returns 0
+	// if the clock does not wait for this process anyway, because it has left. Else 1.
+	int (*give_up)(void);
 	// Returns 1 if every rank waits and nothing is left to happen: whoever waits is to fail. Else 0.
 	int (*deadlocked)(void);
 	// The actor is idle until nothing is left to happen: every actor is idle, and no message is on its way. It

@@ -124,6 +124,8 @@ struct ddlemu_clock_view {
 	uint32_t hops; // of the fabric
 	uint32_t participant, node; // this rank's
 	bool waits_on_deadlock; // a deadlock is no error: somebody may yet end it
+	uint64_t *reasons; // why the job of this process is INVALID: a set of bits
+	uint64_t not_waited_for; // the bit for: the clock went on while a thread of this process worked
 };
 
 // --- sizes and places
@@ -223,8 +225,6 @@ struct ddlemu_clock_settings {
 const struct ddlemu_clock_calls *ddlemu_clock_calls(struct ddlemu_clock_settings);
 // Joins: from now on this process's calls use this view, which it keeps. Once per process.
 struct ddlemu_clock_view *ddlemu_clock_join(const struct ddlemu_clock_view *);
-// Says whether the clock went on while a thread of this process worked.
-bool ddlemu_clock_gave_up(void);
 // Leaves: the clock does not wait for this process any more.
 void ddlemu_clock_leave(struct ddlemu_clock_view *);
 

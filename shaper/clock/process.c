@@ -8,7 +8,7 @@
 
 static struct ddlemu_clock_view view;
 static const struct ddlemu_clock_calls *published; // NULL: not joined
-static bool left, gave_up;
+static bool left;
 
 static int64_t process_now(void) { return clock_read(view.clock); }
 
@@ -59,7 +59,14 @@ static void process_sleep(enum ddlemu_clock_number number, uint32_t seen, int64_
 	ddlemu_number_sleep(number_of(&view, view.node, number), seen, ns);
 }
 
-static void process_give_up(void) { __atomic_store_n(&gave_up, true, __ATOMIC_RELEASE); }
+// The job learns it now: a process that is killed or calls _exit later does not leave.
+static int process_give_up(void)
+{
+	if (has_left())
+		return 0;
+	__atomic_or_fetch(view.reasons, view.not_waited_for, __ATOMIC_SEQ_CST);
+	return 1;
+}
 
 static int process_deadlocked(void) { return __atomic_load_n(&view.clock->deadlocked, __ATOMIC_SEQ_CST) != 0; }
 
@@ -90,8 +97,6 @@ const struct ddlemu_clock_calls *ddlemu_clock_calls(struct ddlemu_clock_settings
 	view.waits_on_deadlock = s.waits_on_deadlock;
 	return __atomic_load_n(&published, __ATOMIC_ACQUIRE);
 }
-
-bool ddlemu_clock_gave_up(void) { return __atomic_load_n(&gave_up, __ATOMIC_ACQUIRE); }
 
 struct ddlemu_clock_view *ddlemu_clock_join(const struct ddlemu_clock_view *v)
 {

@@ -248,10 +248,13 @@ func TestVirtualTimeOfAnMPIProgram(t *testing.T) {
 
 // The clock does not wait for a thread for ever. If it goes on without one, the job is INVALID.
 func TestVirtualTimeGoesOnWithoutAThread(t *testing.T) {
-	out := runVirtual(t, []string{"DDLEMU_COMPUTE_HOLD=300ms"}, "2.22", compile(t, "threads"), "compute")
-	for _, want := range []string{"rank 0: ", "the virtual clock goes on without it", "verdict: INVALID", "raise DDLEMU_COMPUTE_HOLD"} {
-		if !strings.Contains(out, want) {
-			t.Errorf("no %q in\n%s", want, out)
+	bin := compile(t, "threads")
+	for _, program := range []string{"compute", "lost"} {
+		out := runVirtual(t, []string{"DDLEMU_COMPUTE_HOLD=300ms"}, "2.22", bin, program)
+		for _, want := range []string{"rank 0: ", "the virtual clock goes on without it", "verdict: INVALID", "raise DDLEMU_COMPUTE_HOLD"} {
+			if !strings.Contains(out, want) {
+				t.Errorf("%s: no %q in\n%s", program, want, out)
+			}
 		}
 	}
 }

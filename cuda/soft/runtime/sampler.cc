@@ -152,13 +152,11 @@ private:
 	bool give_up(const ApplicationThread &t)
 	{
 		static bool said = false;
-		if (!said) {
+		if (!said && softexec::virtual_clock()->give_up())
 			print_error(
 				"thread %d has run for %.1f s without waiting for CUDA or NCCL: the virtual clock goes on "
 				"without it, so the times are not exact",
 				t.id, (now_ - t.outside_since) * 1e-9);
-			softexec::virtual_clock()->give_up();
-		}
 		return said = true;
 	}
 

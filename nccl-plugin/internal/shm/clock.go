@@ -74,19 +74,16 @@ func joinClock(f *state.File, me *state.Participant, node int) (*virtualClock, e
 	}
 	v := C.struct_ddlemu_clock_view{
 		engine: C.ddlemu_engine_of(f.Base()), hops: C.uint32_t(len(f.Hops())), participant: C.uint32_t(me.Slot()), node: C.uint32_t(node),
+		reasons: (*C.uint64_t)(me.Job().ReasonsWord()), not_waited_for: C.uint64_t(state.NotWaitedFor),
 	}
 	C.ddlemu_clock_place(&v, f.Clock(), flows.Base())
 	return &virtualClock{C.ddlemu_clock_join(&v), flows}, nil
 }
 
-// leave ends this process's part in the clock: it no longer waits for this process. A job
-// whose threads it has not waited for is INVALID.
+// leave ends this process's part in the clock: it no longer waits for this process.
 func (c *virtualClock) leave(job state.Job) {
 	if c == nil {
 		return
-	}
-	if C.ddlemu_clock_gave_up() {
-		job.Invalidate(state.NotWaitedFor)
 	}
 	if c.view.clock.deadlocked != 0 {
 		job.Invalidate(state.Deadlocked)

@@ -8,6 +8,7 @@
 //	query        polls the stream, as nccl-tests does
 //	handover     a second thread calls NCCL, while the first one waits for it on a condition variable
 //	compute      rank 1 computes for 1 s between two collectives, rank 0 waits for it in the second
+//	lost         the same, and ends without the functions that the end of a process calls
 //	repeat       300 collectives, each posted while the sends of the one before are not complete yet
 //	virtual      rank 1 says that it computes for 1 ms between two collectives, and its stream for 2 ms
 //	connect      connects by the first send, while the other rank still needs virtual time to get there
@@ -288,6 +289,12 @@ void compute(Session &s)
 	CHECK(ncclCommDestroy(s.comm));
 }
 
+void lost(Session &s)
+{
+	on_exit([](int status, void *) { _exit(status); }, nullptr); // called before those registered so far
+	compute(s);
+}
+
 void virtual_compute(Session &s)
 {
 	s.init();
@@ -461,6 +468,7 @@ const std::map<std::string, void (*)(Session &)> programs = {
 	{ "abort", abort_one },
 	{ "crossed", crossed },
 	{ "silent", silent },
+	{ "lost", lost },
 	{ "late", late },
 	{ "stall", stall },
 	{ "job", job },
