@@ -91,7 +91,7 @@ func (p *perNode) run(ctx context.Context, g *global, env, args []string) (int, 
 	status, err := programs.Run()
 	// Processes that remain on nodes of a stopped job or of a fabric that goes down are of no use.
 	if programs.Stopped() || p.job.Private() {
-		job.EndOrphans(p.job.Daemon())
+		p.job.EndOrphans()
 	}
 	for _, s := range streams {
 		if cerr := s.Close(); err == nil {

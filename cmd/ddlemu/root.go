@@ -174,6 +174,7 @@ func commands(g *global) []*cobra.Command {
 		newHostfileCommand(g),
 		newDevCommand(g),
 		newDaemonCommand(g),
+		newGuardCommand(g),
 		newVersionCommand(g),
 		newManCommand(),
 	}

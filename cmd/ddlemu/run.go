@@ -189,6 +189,11 @@ func (o *runOptions) command(ctx context.Context, g *global, j *job.Job, env, ar
 		env = append(env, yieldingMPI(g.Getenv)...)
 	}
 	env = append(append(env, viewVariable(view)), j.Env()...)
+	stopGuard, err := j.StartGuard()
+	if err != nil {
+		return "", 0, err
+	}
+	defer stopGuard()
 	if nodes != nil {
 		status, err = nodes.run(ctx, g, env, args)
 		return view, status, err

@@ -43,6 +43,7 @@ type Job struct {
 	id      string
 	private bool
 	daemon  int             // process id of the daemon, 0 if there is none
+	guard   int             // process id of the guard, 0 if there is none
 	changes uint64          // of links before the job began
 	before  state.JobStatus // counters of all traffic on the kernel datapath when the job began
 }
@@ -86,9 +87,6 @@ func start(ctx context.Context, dir *state.Dir, f *fabric.Fabric, prefix string,
 	}
 	return j, nil
 }
-
-// Daemon is the process id of the daemon of the job's private fabric, 0 if it has none.
-func (j *Job) Daemon() int { return j.daemon }
 
 // Share runs a job on a fabric that is up already, with separate counters and a separate verdict.
 func Share(dir *state.Dir, name string) (*Job, error) {

@@ -20,12 +20,12 @@ const orphanGrace = 2 * time.Second
 // becomes their parent.
 func AdoptOrphans() { _ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }
 
-// EndOrphans ends all child processes except keep (0 for no exception), first by SIGTERM, then by SIGKILL. Use it after
+// EndOrphans ends all child processes except those to keep, first by SIGTERM, then by SIGKILL. Use it after
 // a launcher was ended by a signal: the ranks that it did not end would poll for ever on a fabric that is gone.
-func EndOrphans(keep int) {
+func EndOrphans(keep ...int) {
 	deadline := time.Now().Add(orphanGrace)
 	for signal := unix.SIGTERM; ; time.Sleep(20 * time.Millisecond) {
-		others := slices.DeleteFunc(children(), func(pid int) bool { return pid == keep })
+		others := slices.DeleteFunc(children(), func(pid int) bool { return slices.Contains(keep, pid) })
 		if len(others) == 0 {
 			return
 		}

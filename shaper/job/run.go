@@ -24,7 +24,7 @@ func Signals() chan os.Signal {
 }
 
 // Run runs cmd, passes signals on to it, and returns its exit status as a shell gives it: 128 + N for signal N. If cmd
-// got a signal, the processes that it did not end are ended, except the daemon of the job's fabric.
+// got a signal, the processes that it did not end are ended.
 func (j *Job) Run(ctx context.Context, cmd *exec.Cmd) (int, error) {
 	signals := Signals()
 	defer signal.Stop(signals)
@@ -47,7 +47,7 @@ func (j *Job) Run(ctx context.Context, cmd *exec.Cmd) (int, error) {
 			_ = cmd.Process.Signal(last) // an error means that it has ended already
 		case err := <-done:
 			if last != nil {
-				EndOrphans(j.daemon)
+				j.EndOrphans()
 			}
 			return launch.ExitStatus(err)
 		}

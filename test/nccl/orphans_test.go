@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -20,14 +21,7 @@ func TestRunEndsWhatALauncherLeft(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	pid := 0
-	for begin := time.Now(); pid == 0; time.Sleep(10 * time.Millisecond) {
-		text, _ := os.ReadFile(file)
-		pid, _ = strconv.Atoi(strings.TrimSpace(string(text)))
-		if time.Since(begin) > 20*time.Second {
-			t.Fatal("the launcher did not start")
-		}
-	}
+	pid := readPid(t, file)
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
@@ -38,6 +32,83 @@ func TestRunEndsWhatALauncherLeft(t *testing.T) {
 		t.Errorf("what the launcher had started is there: %v", err)
 		_ = syscall.Kill(pid, syscall.SIGKILL)
 	}
+}
+
+// If run itself is killed, its programs end too: also those that ignore SIGTERM or have a session of their own, and those
+// on the nodes.
+func TestRunIsKilled(t *testing.T) {
+	for _, tc := range []struct {
+		name     string
+		flags    []string
+		program  string // starts a process and writes its process id to $FILE
+		needRoot bool
+	}{
+		{"a launcher", nil, "sleep 1000 & echo $! > $FILE; wait", false},
+		{"a process that ignores SIGTERM", nil, "trap '' TERM; sleep 1000 & echo $! > $FILE; wait", false},
+		{"a process with its own session", nil, "setsid sh -c 'echo $$ > $FILE; exec sleep 1000' & sleep 1000", false},
+		{"on the nodes", []string{"--datapath", "kernel", "--per-node"}, "[ {node} = 1 ] && echo $$ > $FILE; exec sleep 1000", true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			if tc.needRoot {
+				needRoot(t)
+			}
+			t.Parallel() // most of the time is that for which gc leaves a fabric that a rank may be about to join
+			dir, file := folder(t), filepath.Join(t.TempDir(), "pid")
+			args := slices.Concat([]string{"run", "--profile", "eth1"}, tc.flags, []string{"--", "sh", "-c", tc.program})
+			cmd := ddlemu(t.Context(), t, dir, []string{"FILE=" + file}, args...)
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			pid := readPid(t, file)
+			if err := cmd.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			killed := time.Now()
+			for lives(pid) {
+				if time.Since(killed) > 5*time.Second {
+					_ = syscall.Kill(pid, syscall.SIGKILL)
+					t.Fatal("what run had started lives 5 s after run was killed")
+				}
+				time.Sleep(20 * time.Millisecond)
+			}
+			_ = cmd.Wait() // it was killed
+			for len(fabricsIn(t, dir)) > 0 {
+				if out, err := ddlemu(t.Context(), t, dir, nil, "gc").CombinedOutput(); err != nil || time.Since(killed) > 20*time.Second {
+					t.Fatalf("gc, %v after run was killed: %v: %s", time.Since(killed), err, out)
+				}
+				time.Sleep(500 * time.Millisecond)
+			}
+		})
+	}
+}
+
+// fabricsIn returns the files of fabrics in a folder.
+func fabricsIn(t *testing.T, dir string) []string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*.fabric"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+// readPid returns the process id that a program writes to a file.
+func readPid(t *testing.T, file string) (pid int) {
+	t.Helper()
+	for begin := time.Now(); pid == 0; time.Sleep(10 * time.Millisecond) {
+		text, _ := os.ReadFile(file)
+		pid, _ = strconv.Atoi(strings.TrimSpace(string(text)))
+		if time.Since(begin) > 20*time.Second {
+			t.Fatal("the launcher did not start")
+		}
+	}
+	return pid
+}
+
+// lives says whether a process runs. One that has ended, and that nobody has waited for, has no environment.
+func lives(pid int) bool {
+	environment, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "environ"))
+	return err == nil && len(environment) > 0
 }
 
 // run accepts --time-scale auto.
