@@ -75,6 +75,21 @@ func (m *member) checkNodes(ranks, nodes int) {
 	}
 }
 
+const algoEnv = "NCCL_ALGO"
+
+// checkAlone warns of a communicator in which some ranks are alone on their node and others are not. Such a rank rates
+// Tree lower (NCCL's graph/tuning.cc: the pattern of its tree is another one), so ranks may choose different algorithms
+// for one call. NCCL 2.22 then returns wrong sums, or fails.
+func (m *member) checkAlone(ranks, nodes int) {
+	if !someAlone(ranks, nodes) || getenv(algoEnv) != "" || !m.warnedAlone.CompareAndSwap(false, true) {
+		return
+	}
+	logLine(C.NET_LOG_WARN, fmt.Sprintf("NCCL counts %d ranks on %d nodes: a rank that is alone on its node may choose another algorithm than the others, and then sums are wrong; use as many ranks on each node, or set %s=Ring", ranks, nodes, algoEnv))
+}
+
+// someAlone says whether, of so many ranks on so many nodes, some must be alone on their node and some cannot be.
+func someAlone(ranks, nodes int) bool { return nodes < ranks && ranks < 2*nodes }
+
 // isWholeJob says whether a communicator of this many ranks has all ranks of the job, which
 // this many processes have joined. If no variable says how many ranks the job has, its
 // processes are all ranks as long as none has gone.

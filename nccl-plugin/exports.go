@@ -204,6 +204,7 @@ func netNodes(ranks, nodes C.size_t, costs C.int) {
 	if m := current(); m != nil {
 		m.communicatorMade()
 		m.checkNodes(int(ranks), int(nodes))
+		m.checkAlone(int(ranks), int(nodes))
 		if costs != 0 {
 			m.protocol.tuned.Store(true)
 		}

@@ -41,6 +41,7 @@ type member struct {
 	changes     *changeNotes
 	protocol    protocol
 	failed      atomic.Bool // a rank of the job died, and no communicator was made since
+	warnedAlone atomic.Bool // see checkAlone
 }
 
 // endpoint is this process's end of all its connections, on either datapath. Its

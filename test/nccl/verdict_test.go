@@ -76,6 +76,26 @@ func verdictOf(t *testing.T, dir string, env []string, args ...string) (text, wo
 	return text, strings.TrimSpace(word)
 }
 
+// Ranks may choose different algorithms if some are alone on their node, and the plugin warns of it.
+func TestRanksThatAreAloneOnTheirNode(t *testing.T) {
+	const warning = "a rank that is alone on its node may choose another algorithm"
+	bin := program(t)
+	for _, tc := range []struct {
+		ranks string
+		env   string
+		warns bool
+	}{{"2", "", false}, {"3", "", true}, {"3", "NCCL_ALGO=Ring", false}, {"4", "", false}} {
+		env := []string{"WORLD_SIZE=" + tc.ranks, "COUNT=1000", "NCCL_DEBUG=WARN"}
+		if tc.env != "" {
+			env = append(env, tc.env)
+		}
+		out, err := ddlemu(t.Context(), t, folder(t), env, "run", "--profile", "eth10", "--clock", "virtual", "--nodes", "2", "--gpus-per-node", "2", "--soft-cuda", "--", bin).CombinedOutput()
+		if err != nil || strings.Contains(string(out), warning) != tc.warns {
+			t.Errorf("%s ranks, %s: %v, and not warned as wanted (%v):\n%s", tc.ranks, tc.env, err, tc.warns, out)
+		}
+	}
+}
+
 func TestRanksOnSharedMemoryAreInvalid(t *testing.T) {
 	bin := program(t)
 	text, word := verdictOf(t, folder(t), []string{"NCCL_HOSTID=somebody-elses"}, "--", bin)
