@@ -145,7 +145,7 @@ func TestChromeFormat(t *testing.T) {
 // PyTorch's trace is on the same time axis: what it did while the job ran lies within the job.
 func TestWithTraceOfPyTorch(t *testing.T) {
 	begin := time.Now()
-	dir := record(t, "allreduce", "--profile", "eth10", "--clock", "real", "--ranks", "2", "-b", "64K", "-e", "64K", "-n", "3")
+	dir := record(t, "allreduce", "--profile", "eth10", "--clock", "real", "--time-scale", "16", "--ranks", "2", "-b", "64K", "-e", "64K", "-n", "3")
 	end := time.Now()
 	const base = 1_700_000_000_000_000_000
 	kineto := filepath.Join(t.TempDir(), "rank0.json")
