@@ -59,8 +59,11 @@ func readSettings(getenv func(string) string, ranks int) (s settings, err error)
 			return s, fmt.Errorf("%s: %q is not a number of streams: must be 1 to %d", streamsEnv, text, tcp.MaxStreams)
 		}
 	}
-	for name, set := range map[string]*bool{togetherEnv: &s.together, abortEnv: &s.abort, ipv6Env: &s.ipv6} {
-		if *set, err = readSwitch(name, getenv(name)); err != nil {
+	for _, v := range []struct {
+		name string
+		set  *bool
+	}{{togetherEnv, &s.together}, {abortEnv, &s.abort}, {ipv6Env, &s.ipv6}} {
+		if *v.set, err = readSwitch(v.name, getenv(v.name)); err != nil {
 			return s, err
 		}
 	}

@@ -4,7 +4,6 @@ package main
 
 import (
 	"fmt"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -20,7 +19,7 @@ func newGuardCommand(g *global) *cobra.Command {
 		Hidden: true,
 		Args:   cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			ended, err := job.Guard(os.Stdin, args[0])
+			ended, err := job.Guard(g.Stdin, args[0])
 			if ended > 0 {
 				fmt.Fprintf(g.Stderr, "ddlemu: run was killed: ended %s that it had started; `ddlemu gc` removes the fabric\n", units.Count(ended, "program"))
 			}

@@ -216,7 +216,11 @@ func (g *global) applyShape(ctx context.Context, file *state.File, pattern strin
 	}
 	s.after = file.Hops()
 	if len(s.changed) > 0 {
-		file.Event(s.event(file, pattern, &patch))
+		text := eventOf(pattern, &patch)
+		if limit := s.downTimeout(file); limit != "" {
+			text += "; jobs that need it fail after " + limit
+		}
+		file.Event(text)
 	}
 	if fab.Config.OnKernel() {
 		if err := waitInForce(ctx, file); err != nil {
@@ -250,24 +254,20 @@ func (g *global) shapeExisting(ctx context.Context, file *state.File, pattern st
 		}
 	}
 	printChanges(g.Stdout, changes)
-	if text := patience(file, s.fab); text != "" && s.goesDown() {
-		fmt.Fprintf(g.Stdout, "a job that needs a link that is down fails after %s\n", text)
+	if limit := s.downTimeout(file); limit != "" {
+		fmt.Fprintf(g.Stdout, "a job that needs a link that is down fails after %s\n", limit)
 	}
 	return nil
 }
 
-// goesDown says whether this change has taken links down.
-func (s *shaped) goesDown() bool {
-	return slices.ContainsFunc(s.changed, func(hop int) bool { return s.after[hop].Spec.Down && !s.before[hop].Spec.Down })
-}
-
-// patience is how long a job waits for a link that is down, in real time or, if the fabric has one, of the virtual
-// clock. The text is empty on the kernel datapath, where that is up to the kernel's TCP.
-func patience(file *state.File, fab *fabric.Fabric) string {
-	if fab.Config.OnKernel() {
+// downTimeout is how long a job waits for links that this change has taken down, in real time or of the virtual clock. The
+// text is empty if there are none, and on the kernel datapath, where that is up to the kernel's TCP.
+func (s *shaped) downTimeout(file *state.File) string {
+	goesDown := func(hop int) bool { return s.after[hop].Spec.Down && !s.before[hop].Spec.Down }
+	if s.fab.Config.OnKernel() || !slices.ContainsFunc(s.changed, goesDown) {
 		return ""
 	}
-	limit := time.Duration(fab.Transport().DownTimeout)
+	limit := time.Duration(s.fab.Transport().DownTimeout)
 	text := (limit * time.Duration(file.Fixed().TimeScale)).Round(time.Millisecond).String()
 	if file.Virtual() {
 		text += " of the virtual clock"
@@ -327,15 +327,6 @@ func (g *global) warnClipped(fab *fabric.Fabric, hops []int) {
 	for _, text := range fab.Clipped(hops) {
 		g.warn("%s", text)
 	}
-}
-
-// event is the line about the change in the fabric's log.
-func (s *shaped) event(file *state.File, pattern string, p *configs.LinkPatch) string {
-	text := eventOf(pattern, p)
-	if limit := patience(file, s.fab); limit != "" && s.goesDown() {
-		text += "; jobs that need it fail after " + limit
-	}
-	return text
 }
 
 // eventOf is the line about a change in the fabric's log.

@@ -24,6 +24,7 @@ const GuardCommand = "guard"
 // else would: they poll on a fabric that is gone. The guard ends when stop is called.
 func (j *Job) StartGuard() (stop func(), err error) {
 	cmd := exec.Command("/proc/self/exe", GuardCommand, j.id)
+	cmd.Args[0] = "ddlemu" // what ps shows
 	cmd.Stderr = os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // a signal for the terminal, or for our group, is not for it
 	life, err := cmd.StdinPipe()
@@ -42,7 +43,7 @@ func (j *Job) StartGuard() (stop func(), err error) {
 	}, nil
 }
 
-// EndOrphans ends all child processes except those that the job needs, see EndOrphans.
+// EndOrphans is the function EndOrphans, and keeps the daemon of the fabric and the guard.
 func (j *Job) EndOrphans() { EndOrphans(j.daemon, j.guard) }
 
 // Guard waits until life ends. If nothing was written to it before, its writer was killed: Guard ends all processes that
