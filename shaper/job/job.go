@@ -192,7 +192,7 @@ func trafficVerdict(in verdict.Input) (v verdict.Verdict, ok bool) {
 
 // counters is the sum of the counters of all programs of the job; Number is that of the last program.
 func (j *Job) counters() state.JobStatus {
-	sum := state.JobStatus{LinkStats: make([]state.LinkStats, len(j.Fabric.Hops))}
+	sum := state.JobStatus{LinkStats: make([]state.LinkStats, len(j.Fabric.Hops)), Pauses: make([]state.Pauses, len(j.Fabric.Hops))}
 	for _, e := range j.file.JobsOf(Key(j.id)) {
 		s := e.Status()
 		sum.Number = max(sum.Number, s.Number)

@@ -152,6 +152,7 @@ func (f *File) makeJob(i int, key uint64, number uint32) Job {
 	e := &f.jobs()[i]
 	atomic.StoreUint32(&e.State, jobMaking)
 	clear(f.jobLinkStats(i))
+	f.notePauses(i, (*LinkStats).start)
 	for _, p := range []*uint32{&e.Ranks, &e.Left, &e.Died, &e.Nodes, &e.World, &e.Printed, &e.Snapshots, &e.Lost} {
 		atomic.StoreUint32(p, 0)
 	}
@@ -192,6 +193,7 @@ func (f *File) endJobs() uint32 {
 	abandoned := f.jobsWithoutRanks()
 	for i := range f.jobs() {
 		if abandoned>>i&1 == 1 {
+			f.notePauses(i, (*LinkStats).end)
 			atomic.StoreInt64(&f.jobs()[i].Ended, Now())
 			atomic.StoreUint32(&f.jobs()[i].State, jobOver)
 		}
@@ -277,18 +279,21 @@ type JobStatus struct {
 	Reasons        Reason
 	Started, Ended int64
 	LinkStats      []LinkStats // by hop
+	Pauses         []Pauses    // by hop, while the job ran; other jobs may have had a part in them
 }
 
 // Status reads the job's data, which change while the job is running.
 func (j Job) Status() JobStatus {
 	e := j.entry()
-	return JobStatus{
+	s := JobStatus{
 		Key: atomic.LoadUint64(&e.Key), Running: atomic.LoadUint32(&e.State) == jobOn,
 		Joined: int(atomic.LoadUint32(&e.Ranks)), Left: int(atomic.LoadUint32(&e.Left)), Died: int(atomic.LoadUint32(&e.Died)),
 		Number: int(atomic.LoadUint32(&e.Number)), Reasons: Reason(atomic.LoadUint64(&e.Flags)),
 		Started: atomic.LoadInt64(&e.Started), Ended: atomic.LoadInt64(&e.Ended),
 		LinkStats: slices.Clone(j.f.jobLinkStats(j.index)),
 	}
+	s.Pauses = j.f.pausesDuring(&s)
+	return s
 }
 
 // Add adds the counters of another job to s.
@@ -299,6 +304,7 @@ func (s *JobStatus) Add(o *JobStatus) {
 	s.Started, s.Ended = earlier(s.Started, o.Started), max(s.Ended, o.Ended)
 	for i := range s.LinkStats {
 		s.LinkStats[i].add(&o.LinkStats[i])
+		s.Pauses[i] = Pauses{s.Pauses[i].Times + o.Pauses[i].Times, s.Pauses[i].Ns + o.Pauses[i].Ns}
 	}
 }
 
@@ -307,6 +313,7 @@ func (s *JobStatus) Add(o *JobStatus) {
 func (s *JobStatus) Subtract(o *JobStatus) {
 	for i := range o.LinkStats {
 		s.LinkStats[i].subtract(&o.LinkStats[i])
+		s.Pauses[i] = s.Pauses[i].since(o.Pauses[i])
 	}
 }
 

@@ -36,7 +36,7 @@ func TestJobLife(t *testing.T) {
 	j.Invalidate(SharedGPU)
 	again.Invalidate(NodesDiffer)
 	s := j.Status()
-	want := JobStatus{Key: 42, Running: true, Joined: 2, Number: 1, Reasons: SharedGPU | NodesDiffer, Started: s.Started, LinkStats: make([]LinkStats, 6)}
+	want := JobStatus{Key: 42, Running: true, Joined: 2, Number: 1, Reasons: SharedGPU | NodesDiffer, Started: s.Started, LinkStats: make([]LinkStats, 6), Pauses: make([]Pauses, 6)}
 	if d := cmp.Diff(want, s, cmp.Comparer(func(a, b LinkStats) bool { return a == b })); d != "" {
 		t.Error(d)
 	}
@@ -430,7 +430,7 @@ func TestReasonWords(t *testing.T) {
 // Add gives the same, in whatever order and grouping jobs are added.
 func TestPropertyAdd(t *testing.T) {
 	draw := func(t *rapid.T) JobStatus {
-		s := JobStatus{LinkStats: make([]LinkStats, 2)}
+		s := JobStatus{LinkStats: make([]LinkStats, 2), Pauses: make([]Pauses, 2)}
 		n := func() int64 { return rapid.Int64Range(0, 1000).Draw(t, "n") }
 		s.Joined, s.Left, s.Died, s.Started, s.Ended = int(n()), int(n()), int(n()), n(), n()
 		s.Reasons, s.Running = Reason(n()), n()%2 == 0
@@ -441,10 +441,11 @@ func TestPropertyAdd(t *testing.T) {
 		k.Late[n()%LateBuckets] = uint32(n())
 		c.ModelBusy, c.WallBusy, c.ModelUntil, c.WallUntil, c.FirstPosted, c.LastVisible, c.Distortion = n(), n(), n(), n(), n(), n(), n()
 		c.Stalls, c.Aborted, c.HeldSends = uint64(n()), uint64(n()), uint64(n())
+		s.Pauses[n()%2] = Pauses{uint64(n()), n()}
 		return s
 	}
 	sum := func(all ...JobStatus) JobStatus {
-		out := JobStatus{LinkStats: make([]LinkStats, 2)}
+		out := JobStatus{LinkStats: make([]LinkStats, 2), Pauses: make([]Pauses, 2)}
 		for i := range all {
 			out.Add(&all[i])
 		}
@@ -463,6 +464,36 @@ func TestPropertyAdd(t *testing.T) {
 			t.Errorf("%+v", got)
 		}
 	})
+}
+
+// A job's pauses are those while it ran: not earlier ones, and not those after its end.
+func TestPausesOfAJob(t *testing.T) {
+	f := create(t, newDir(t), twoNodes("t"))
+	hold := func(ns int64) { f.hops()[1].Counters.Add(link.Counters{Pauses: 1, PausedNs: ns}) }
+	hold(100)
+	j, p := joined(t, f, 1)
+	hold(20)
+	check := func(when string, want Pauses) {
+		t.Helper()
+		if s := j.Status(); s.Pauses[1] != want || s.Pauses[0] != (Pauses{}) {
+			t.Errorf("%s: %v, want %v for hop 1", when, s.Pauses, want)
+		}
+	}
+	check("while it ran", Pauses{1, 20})
+	before := j.Status()
+	hold(3)
+	check("later", Pauses{2, 23})
+	p.Leave()
+	hold(4000)
+	check("after its end", Pauses{2, 23})
+	after := j.Status()
+	after.Subtract(&before)
+	if want := (Pauses{1, 3}); after.Pauses[1] != want {
+		t.Errorf("since an earlier status: %v, want %v", after.Pauses[1], want)
+	}
+	j, p = joined(t, f, 1)
+	defer p.Leave()
+	check("the next job", Pauses{})
 }
 
 // With so many links that there is space for few jobs, the header has the number of

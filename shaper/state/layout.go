@@ -12,7 +12,7 @@ import (
 // A fabric does not outlive a boot, so older files are refused, not converted.
 const (
 	Magic   = 0x31756d656c6464ff // "\xffddlemu1"
-	Version = 13
+	Version = 14
 )
 
 // Kinds of hops.
@@ -64,6 +64,13 @@ type LinkStats struct {
 	FirstPosted, LastVisible   int64
 	Distortion                 int64
 	Stalls, Aborted, HeldSends uint64
+	Start, End                 Pauses // of the hop: when the job was made, and when its last rank had left
+}
+
+// Pauses are the times that a full queue behind a hop held it back, and for how long in sum.
+type Pauses struct {
+	Times uint64
+	Ns    int64
 }
 
 // Snapshot is the counters of all traffic on one link at one moment: packets

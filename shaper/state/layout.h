@@ -10,7 +10,7 @@
 #include "../link/link.h"
 #include "limits.h"
 
-#define DDLEMU_STATE_VERSION 13
+#define DDLEMU_STATE_VERSION 14
 
 // The counters of one job in one size class of one link.
 struct ddlemu_class {
@@ -19,6 +19,12 @@ struct ddlemu_class {
 	int64_t sum_late, sum_time;
 	int64_t max_late;
 	uint32_t late[DDLEMU_LATE_BUCKETS]; // see state.Bucket
+};
+
+// The times that a full queue behind a hop held it back, and for how long in sum.
+struct ddlemu_pauses {
+	uint64_t times;
+	int64_t ns;
 };
 
 // The counters of one job on one link. All fields are atomic.
@@ -31,6 +37,7 @@ struct ddlemu_link_stats {
 	uint64_t stalls;
 	uint64_t aborted; // messages in flight when a connection ended
 	uint64_t held_sends; // sends that were complete in the model while the ring had no space for their bytes
+	struct ddlemu_pauses start, end; // of the hop, used by Go only: when the job was made, when its last rank had left
 };
 
 struct ddlemu_header {

@@ -16,7 +16,7 @@ func onKernel(late func(i int) int64) Input {
 	c := &in.Job.LinkStats[0]
 	c.Size[2] = state.Class{Messages: 20, Bytes: 20 << 20} // the plugin counts no more
 	c.ModelBusy, c.WallBusy = 0, 0
-	p := &Packets{Shaper: "wire", Seen: true, Traffic: state.JobStatus{LinkStats: make([]state.LinkStats, 1)}}
+	p := &Packets{Shaper: "wire", Seen: true, Traffic: state.JobStatus{LinkStats: make([]state.LinkStats, 1), Pauses: make([]state.Pauses, 1)}}
 	stats := &p.Traffic.LinkStats[0]
 	stats.FirstPosted = 1
 	for i := range 1000 {
@@ -64,7 +64,7 @@ func TestJudgePackets(t *testing.T) {
 // Packets from before a job are not counted.
 func TestSince(t *testing.T) {
 	in := onKernel(func(i int) int64 { return int64(b2i(i < 500)) * 1_000_000 })
-	before := state.JobStatus{LinkStats: []state.LinkStats{{}}}
+	before := state.JobStatus{LinkStats: []state.LinkStats{{}}, Pauses: make([]state.Pauses, 1)}
 	for i := range 500 {
 		before.LinkStats[0].CountDelivery(12_000, int64(i)*100_000, int64(i+1)*100_000, int64(i+1)*100_000+1_000_000, 1)
 	}

@@ -208,24 +208,26 @@ func (j *judge) link(h *state.HopStatus, c *state.LinkStats) {
 	j.v.Links = append(j.v.Links, l)
 }
 
-// noteFullQueues adds a note if full queues paused trunks. That is the least exact part of the model.
+// noteFullQueues adds a note if full queues paused trunks that the job used, while it ran. That is the least exact part
+// of the model.
 func (j *judge) noteFullQueues() {
-	worst, pauses := -1, uint64(0)
+	used := j.bytesByHop()
+	worst, sum := -1, state.Pauses{}
 	for i := range j.in.Hops {
-		h := &j.in.Hops[i]
-		if h.Kind != state.Trunk || h.Counters.Pauses == 0 {
+		paused := j.in.Job.Pauses[i]
+		if j.in.Hops[i].Kind != state.Trunk || used[i] == 0 || paused.Times == 0 {
 			continue
 		}
-		pauses += h.Counters.Pauses
-		if worst < 0 || h.Counters.PausedNs > j.in.Hops[worst].Counters.PausedNs {
+		sum.Times += paused.Times
+		if worst < 0 || paused.Ns > j.in.Job.Pauses[worst].Ns {
 			worst = i
 		}
 	}
 	if worst < 0 {
 		return
 	}
-	j.v.Notes = append(j.v.Notes, fmt.Sprintf("full queues paused links between switches %d times, %s for %v: the rate of all flows together is right, the shares of single flows may be inexact (docs/model.md)",
-		pauses, j.in.Name(worst), j.unscaled(j.in.Hops[worst].Counters.PausedNs).Round(time.Microsecond)))
+	j.v.Notes = append(j.v.Notes, fmt.Sprintf("full queues paused links between switches %d times while this job ran, %s for %v: the rate of all flows together is right, the shares of single flows may be inexact (docs/model.md)",
+		sum.Times, j.in.Name(worst), j.unscaled(j.in.Job.Pauses[worst].Ns).Round(time.Microsecond)))
 }
 
 // unshaped says whether the path over a link takes no time and never did, so that no message can be late.
@@ -244,6 +246,16 @@ func (j *judge) unshaped(l *state.HopStatus) bool {
 
 // sumTrunks sums the job's bytes on each trunk.
 func (j *judge) sumTrunks() {
+	bytes := j.bytesByHop()
+	for i := range j.in.Hops {
+		if j.in.Hops[i].Kind == state.Trunk && bytes[i] > 0 {
+			j.v.Trunks = append(j.v.Trunks, Trunk{j.in.Name(i), bytes[i]})
+		}
+	}
+}
+
+// bytesByHop are the job's bytes over each hop, by hop, counted at the links.
+func (j *judge) bytesByHop() []uint64 {
 	bytes := make([]uint64, len(j.in.Hops))
 	for i := range j.in.Hops {
 		h := &j.in.Hops[i]
@@ -256,11 +268,7 @@ func (j *judge) sumTrunks() {
 			}
 		}
 	}
-	for i := range j.in.Hops {
-		if j.in.Hops[i].Kind == state.Trunk && bytes[i] > 0 {
-			j.v.Trunks = append(j.v.Trunks, Trunk{j.in.Name(i), bytes[i]})
-		}
-	}
+	return bytes
 }
 
 func (j *judge) class(i int, k *state.Class) Class {

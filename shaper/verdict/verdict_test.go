@@ -19,7 +19,7 @@ func run(n int, late func(i int) int64) Input {
 		panic(err)
 	}
 	const size, segment = 1 << 20, 64240
-	in := Input{TimeScale: 1, Name: func(int) string { return "node0:node1" }, Path: func(int, int) []link.PathHop { return []link.PathHop{{Hop: 0}} }, Job: state.JobStatus{Joined: 2, Left: 2, LinkStats: make([]state.LinkStats, 1)}}
+	in := Input{TimeScale: 1, Name: func(int) string { return "node0:node1" }, Path: func(int, int) []link.PathHop { return []link.PathHop{{Hop: 0}} }, Job: state.JobStatus{Joined: 2, Left: 2, LinkStats: make([]state.LinkStats, 1), Pauses: make([]state.Pauses, 1)}}
 	h := state.HopStatus{Kind: state.Link, Spec: spec}
 	c := &in.Job.LinkStats[0]
 	c.FirstPosted = 1
@@ -117,6 +117,7 @@ func TestUnshaped(t *testing.T) {
 		in.Hops = append(in.Hops, state.HopStatus{Index: 4, Kind: state.Trunk}, state.HopStatus{Index: 5, Kind: state.Trunk, Src: 1})
 		in.Path = func(int, int) []link.PathHop { return []link.PathHop{{Hop: 1}, {Hop: 0}, {Hop: 4}, {Hop: 2}} }
 		in.Job.LinkStats = append(in.Job.LinkStats, make([]state.LinkStats, 5)...)
+		in.Job.Pauses = make([]state.Pauses, len(in.Job.LinkStats))
 		tc.change(&in)
 		v := Judge(in)
 		if v.Valid != tc.valid || v.Links[0].Unshaped != tc.valid {
@@ -167,18 +168,23 @@ func TestAddKeepsHost(t *testing.T) {
 func TestFullQueuesAreNoted(t *testing.T) {
 	in := run(10, func(int) int64 { return 0 })
 	in.TimeScale = 4
-	in.Hops = append(in.Hops, state.HopStatus{Index: 1, Kind: state.Trunk}, state.HopStatus{Index: 2, Kind: state.Trunk}, state.HopStatus{Index: 3, Kind: state.TxPort})
+	for i, kind := range []uint32{state.Trunk, state.Trunk, state.Trunk, state.TxPort} {
+		in.Hops = append(in.Hops, state.HopStatus{Index: 1 + i, Kind: kind, Counters: link.Counters{Pauses: 99, PausedNs: 9e9}}) // of all jobs
+	}
 	in.Hops[0].Changed = true // the counters are at time scale 1
-	in.Hops[3].Counters = link.Counters{Pauses: 9, PausedNs: 1e9}
-	in.Job.LinkStats = append(in.Job.LinkStats, make([]state.LinkStats, 3)...)
-	in.Name = func(i int) string { return []string{"link", "trunk a", "trunk b", "port"}[i] }
+	in.Job.LinkStats = append(in.Job.LinkStats, make([]state.LinkStats, 4)...)
+	in.Job.Pauses = []state.Pauses{3: {Times: 7, Ns: 1e9}, 4: {Times: 9, Ns: 1e9}}
+	in.Path = func(int, int) []link.PathHop { return []link.PathHop{{Hop: 4}, {Hop: 1}, {Hop: 0}, {Hop: 2}} }
+	in.Name = func(i int) string {
+		return []string{"link", "trunk a", "trunk b", "trunk that the job does not use", "port"}[i]
+	}
 	if v := Judge(in); !v.Valid || len(v.Notes) != 0 {
 		t.Errorf("no queue was full: %q, %q", v.Reasons, v.Notes)
 	}
-	in.Hops[1].Counters = link.Counters{Pauses: 3, PausedNs: 8_000_000}
-	in.Hops[2].Counters = link.Counters{Pauses: 2, PausedNs: 10_000_000}
+	in.Job.Pauses[1] = state.Pauses{Times: 3, Ns: 8_000_000}
+	in.Job.Pauses[2] = state.Pauses{Times: 2, Ns: 10_000_000}
 	v := Judge(in)
-	if want := "full queues paused links between switches 5 times, trunk b for 2.5ms: "; !v.Valid || len(v.Notes) != 1 || !strings.HasPrefix(v.Notes[0], want) {
+	if want := "full queues paused links between switches 5 times while this job ran, trunk b for 2.5ms: "; !v.Valid || len(v.Notes) != 1 || !strings.HasPrefix(v.Notes[0], want) {
 		t.Errorf("%s: %q, want one that begins %q", v.Word, v.Notes, want)
 	}
 }
