@@ -37,7 +37,8 @@ struct ddlemu_link_stats {
 	uint64_t stalls;
 	uint64_t aborted; // messages in flight when a connection ended
 	uint64_t held_sends; // sends that were complete in the model while the ring had no space for their bytes
-	struct ddlemu_pauses start, end; // of the hop, used by Go only: when the job was made, when its last rank had left
+	// Of the hop, used by Go only: when the job was made, and when its last rank had left.
+	struct ddlemu_pauses start, end;
 };
 
 struct ddlemu_header {

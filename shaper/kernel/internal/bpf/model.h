@@ -73,4 +73,21 @@ INLINE u64 in_order(u64 *last, u64 ready)
 	return old > ready ? old : ready;
 }
 
+// draw_loss draws whether hop n loses packet k, and advances the hop's Gilbert-Elliott chain. Two CPUs that draw at
+// once both advance it. Only if others were faster TRIES times is the chain not advanced.
+INLINE bool draw_loss(const struct ddlemu_loss *l, u64 seed, struct hop *h, u32 n, u64 k)
+{
+	u32 old = *(volatile u32 *)&h->bad;
+	bool lose = 0;
+	for (int i = 0; i < TRIES; i++) {
+		bool bad = old;
+		lose = loses(l, seed, n, 0, k, &bad);
+		u32 seen = bad == (bool)old ? old : __sync_val_compare_and_swap(&h->bad, old, (u32)bad);
+		if (seen == old)
+			break;
+		old = seen;
+	}
+	return lose;
+}
+
 #define later(a, b) ((a) > (b) ? (a) : (b))

@@ -68,6 +68,7 @@ func loadSpec(edt bool) (*ebpf.CollectionSpec, error) {
 		return nil, err
 	}
 	delete(spec.Programs, shapeProgVector)
+	delete(spec.Programs, shapeProgChain)
 	if !edt {
 		// These need a newer kernel.
 		delete(spec.Programs, shapeProgForward)

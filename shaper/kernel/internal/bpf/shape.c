@@ -121,14 +121,6 @@ INLINE int is_full(const struct ddlemu_params *p, u64 wait)
 	return p->queue.policy == DDLEMU_TAIL_DROP && p->queue.limit_ns && wait > (u64)p->queue.limit_ns;
 }
 
-// draw_loss draws whether hop n loses packet k, and advances the hop's Gilbert-Elliott chain.
-INLINE int draw_loss(const struct ddlemu_loss *l, struct hop *h, u32 n, u64 k)
-{
-	bool bad = h->bad, lose = loses(l, seed, n, 0, k, &bad);
-	h->bad = bad;
-	return lose;
-}
-
 // set_departure writes the departure time into a packet.
 INLINE void set_departure(struct __sk_buff *skb, u64 t)
 {
@@ -204,7 +196,7 @@ INLINE int cross(struct __sk_buff *skb, const struct packet *p, const struct hop
 	}
 	if (can_lose(&link->p->loss)) {
 		u64 k = __sync_fetch_and_add(&link->h->drawn, 1) + 1;
-		if (draw_loss(&link->p->loss, link->h, link->n, k)) {
+		if (draw_loss(&link->p->loss, seed, link->h, link->n, k)) {
 			drop(link->h, p);
 			return LOST;
 		}

@@ -153,6 +153,7 @@ const (
 	shapeMapTapRing     = "tap_ring"
 	shapeMapVectors     = "vectors"
 	shapeProgArrive     = "arrive"
+	shapeProgChain      = "chain"
 	shapeProgForward    = "forward"
 	shapeProgRx         = "rx"
 	shapeProgTx         = "tx"
@@ -208,6 +209,7 @@ type shapeSpecs struct {
 // It can be passed ebpf.CollectionSpec.Assign.
 type shapeProgramSpecs struct {
 	Arrive  *ebpf.ProgramSpec `ebpf:"arrive"`
+	Chain   *ebpf.ProgramSpec `ebpf:"chain"`
 	Forward *ebpf.ProgramSpec `ebpf:"forward"`
 	Rx      *ebpf.ProgramSpec `ebpf:"rx"`
 	Tx      *ebpf.ProgramSpec `ebpf:"tx"`
@@ -309,6 +311,7 @@ type shapeVariables struct {
 // It can be passed to loadShapeObjects or ebpf.CollectionSpec.LoadAndAssign.
 type shapePrograms struct {
 	Arrive  *ebpf.Program `ebpf:"arrive"`
+	Chain   *ebpf.Program `ebpf:"chain"`
 	Forward *ebpf.Program `ebpf:"forward"`
 	Rx      *ebpf.Program `ebpf:"rx"`
 	Tx      *ebpf.Program `ebpf:"tx"`
@@ -318,6 +321,7 @@ type shapePrograms struct {
 func (p *shapePrograms) Close() error {
 	return _ShapeClose(
 		p.Arrive,
+		p.Chain,
 		p.Forward,
 		p.Rx,
 		p.Tx,

@@ -6,9 +6,12 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"math"
 	"math/rand/v2"
 	"os"
 	"reflect"
+	"runtime"
+	"sync"
 	"testing"
 	"time"
 	"unsafe"
@@ -26,6 +29,18 @@ const drawJitter = 1
 // arithmetic loads the program that does the model's arithmetic by itself.
 func arithmetic(t testing.TB, tables *link.JitterTables) *ebpf.Program {
 	t.Helper()
+	c := load(t, shapeProgVector)
+	for i, table := range tables {
+		if err := c.Maps[shapeMapTables].Put(uint32(i), table[:]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return c.Programs[shapeProgVector]
+}
+
+// load loads one of the programs for tests, and its maps.
+func load(t testing.TB, program string) *ebpf.Collection {
+	t.Helper()
 	if os.Getuid() != 0 {
 		t.Skip("not root: BPF programs cannot be loaded")
 	}
@@ -34,7 +49,7 @@ func arithmetic(t testing.TB, tables *link.JitterTables) *ebpf.Program {
 		t.Fatal(err)
 	}
 	for name := range spec.Programs {
-		if name != shapeProgVector {
+		if name != program {
 			delete(spec.Programs, name)
 		}
 	}
@@ -46,12 +61,7 @@ func arithmetic(t testing.TB, tables *link.JitterTables) *ebpf.Program {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Close)
-	for i, table := range tables {
-		if err := c.Maps[shapeMapTables].Put(uint32(i), table[:]); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return c.Programs[shapeProgVector]
+	return c
 }
 
 // run calls the arithmetic in the kernel.
@@ -130,6 +140,38 @@ func TestVectors(t *testing.T) {
 			t.Fatalf("seed %d: lost %d, bad %d, want %t, %t for %+v", seed, v.OutLost, v.H.Bad, lost, bad, v)
 		case v.OutBucket != uint64(late):
 			t.Fatalf("seed %d: bucket %d, want %d of %d", seed, v.OutBucket, late, v.Late)
+		}
+	}
+}
+
+// TestChainOnSeveralCPUs lets CPUs draw losses on one hop at once. Each draw changes the state of the Gilbert-Elliott
+// chain, so an even number of draws must leave it as it was: no draw is lost.
+func TestChainOnSeveralCPUs(t *testing.T) {
+	if runtime.NumCPU() < 2 {
+		t.Skip("SKIPPED: one CPU")
+	}
+	c := load(t, shapeProgChain)
+	const cpus, draws, rounds = 2, 200_000, 30
+	for round := range rounds {
+		v := shapeVector{Seed: uint64(round)}
+		v.P.Loss.GoodToBad, v.P.Loss.BadToGood = math.MaxUint64, math.MaxUint64
+		if err := c.Maps[shapeMapVectors].Put(uint32(0), &v); err != nil {
+			t.Fatal(err)
+		}
+		var all sync.WaitGroup
+		for range cpus {
+			all.Go(func() {
+				if _, err := c.Programs[shapeProgChain].Run(&ebpf.RunOptions{Data: make([]byte, 14), Repeat: draws}); err != nil {
+					t.Errorf("run it: %v", err)
+				}
+			})
+		}
+		all.Wait()
+		if err := c.Maps[shapeMapVectors].Lookup(uint32(0), &v); err != nil {
+			t.Fatal(err)
+		}
+		if v.H.Drawn != cpus*draws || v.H.Bad != 0 {
+			t.Errorf("round %d: after %d draws the state is %d, want 0", round, v.H.Drawn, v.H.Bad)
 		}
 	}
 }
