@@ -12,7 +12,7 @@ import (
 func Count(n int, noun string) string {
 	switch {
 	case n == 1:
-	case strings.HasSuffix(noun, "ch"):
+	case strings.HasSuffix(noun, "ch"), strings.HasSuffix(noun, "s"):
 		noun += "es"
 	default:
 		noun += "s"

@@ -5,7 +5,6 @@ package host
 import (
 	"fmt"
 	"strconv"
-	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -67,22 +66,6 @@ func (m Machine) sharedMemory() Check {
 		k.Next = "make it larger: docker run --shm-size 1g, or mount -o remount,size=1g /dev/shm"
 	}
 	return k
-}
-
-// AvailableMemory is the memory in bytes that is available without swapping, 0 if not known.
-func (m Machine) AvailableMemory() uint64 {
-	m = m.complete()
-	available := uint64(0)
-	for _, line := range strings.Split(m.read("/proc/meminfo"), "\n") {
-		fields := strings.Fields(line)
-		if len(fields) >= 2 && fields[0] == "MemAvailable:" {
-			kib, err := strconv.ParseUint(fields[1], 10, 54)
-			if err == nil {
-				available = kib << 10
-			}
-		}
-	}
-	return available
 }
 
 func (m Machine) memory() Check {

@@ -42,6 +42,7 @@ type Options struct {
 	Bench     bench.Config   // what to measure; libraries, environment and expected times are set here
 	Libraries locate.Libraries
 	Layout    locate.Layout
+	Host      host.Machine // the zero value is this machine
 	// Scale selects the time scale. If it is nil, Config's is used, or this host is measured if that is 0.
 	Scale   func(ctx context.Context) (host.Selection, error)
 	Printer func() bench.Printer // one for each attempt
@@ -69,8 +70,18 @@ type Outcome struct {
 	Scale   int
 }
 
-// Run repeats the measurement until it is VALID, fails, or cannot become VALID.
+// Run repeats the measurement until it is VALID, fails, or cannot become VALID. It is refused if this machine has too
+// little memory for it.
 func Run(ctx context.Context, o Options) (Outcome, error) {
+	if err := o.checkMemory(o.Host.AvailableMemory()); err != nil {
+		return Outcome{}, err
+	}
+	before := o.Host.OOMKills()
+	out, err := o.run(ctx)
+	return out, explainKill(err, before, o.Host.OOMKills())
+}
+
+func (o *Options) run(ctx context.Context) (Outcome, error) {
 	why := ""
 	o.ChooseClock()
 	if o.Scale == nil && o.Config.TimeScale == 0 && !o.Config.IsVirtual() {
