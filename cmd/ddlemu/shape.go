@@ -260,19 +260,14 @@ func (g *global) shapeExisting(ctx context.Context, file *state.File, pattern st
 	return nil
 }
 
-// downTimeout is how long a job waits for links that this change has taken down, in real time or of the virtual clock. The
-// text is empty if there are none, and on the kernel datapath, where that is up to the kernel's TCP.
+// downTimeout is how long a job waits for links that this change has taken down; empty if there are none, see
+// [live.DownLimit].
 func (s *shaped) downTimeout(file *state.File) string {
 	goesDown := func(hop int) bool { return s.after[hop].Spec.Down && !s.before[hop].Spec.Down }
-	if s.fab.Config.OnKernel() || !slices.ContainsFunc(s.changed, goesDown) {
+	if !slices.ContainsFunc(s.changed, goesDown) {
 		return ""
 	}
-	limit := time.Duration(s.fab.Transport().DownTimeout)
-	text := (limit * time.Duration(file.Fixed().TimeScale)).Round(time.Millisecond).String()
-	if file.Virtual() {
-		text += " of the virtual clock"
-	}
-	return text
+	return live.DownLimit(file, s.fab)
 }
 
 // followTimeout is how long a daemon may need to put a change into force.

@@ -7,6 +7,7 @@ package live
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
@@ -96,4 +97,18 @@ func ShapeIf(file *state.File, pattern string, p configs.LinkPatch, check func(l
 		return nil, err
 	}
 	return changed, nil
+}
+
+// DownLimit is how long a job waits for a link that is down before its calls fail, in words: in real time, or of the
+// virtual clock. It is empty on the kernel datapath, where that is up to the kernel's TCP.
+func DownLimit(file *state.File, fab *fabric.Fabric) string {
+	if fab.Config.OnKernel() {
+		return ""
+	}
+	limit := time.Duration(fab.Transport().DownTimeout)
+	text := (limit * time.Duration(file.Fixed().TimeScale)).Round(time.Millisecond).String()
+	if file.Virtual() {
+		text += " of the virtual clock"
+	}
+	return text
 }

@@ -62,6 +62,7 @@ type Endpoint struct {
 
 	mu        sync.Mutex
 	rankDied  func(rank int) // see FailTogether; nil: it is not wanted
+	look      func()         // see Look; nil for none
 	lost      int            // ranks of the job that it had lost when this process looked last
 	lastID    uint64
 	listeners map[uint32]*Listener
@@ -97,6 +98,23 @@ func (e *Endpoint) FailTogether(rankDied func(rank int)) {
 	e.rankDied = rankDied
 }
 
+// Look makes the endpoint call look every Period from now on. One call at a time.
+func (e *Endpoint) Look(look func()) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.look = look
+}
+
+// callLook calls what Look was given.
+func (e *Endpoint) callLook() {
+	e.mu.Lock()
+	look := e.look
+	e.mu.Unlock()
+	if look != nil {
+		look()
+	}
+}
+
 // Watch calls check every Period until Close, and frees the slots of participants that
 // died.
 func (e *Endpoint) Watch(check func()) {
@@ -112,6 +130,7 @@ func (e *Endpoint) Watch(check func()) {
 			e.Fabric.Reap()
 			e.CheckJob()
 			check()
+			e.callLook()
 		}
 	})
 }
