@@ -289,8 +289,12 @@ func (m *member) printVerdict() {
 		return
 	}
 	v := verdict.Of(m.file, fab, m.participant.Job())
-	for _, r := range v.Reasons {
-		fmt.Fprintf(os.Stderr, "ddlemu: %s\n", r)
+	more := "`ddlemu status --last --verbose`"
+	if m.adHoc { // its fabric is about to go, and nobody can ask later
+		more = ""
+	}
+	for _, line := range v.Lines(more) {
+		fmt.Fprintf(os.Stderr, "ddlemu: %s\n", line)
 	}
 	fmt.Fprintf(os.Stderr, "ddlemu: verdict on fabric %s: %s\n", m.file.Name(), v.Word)
 }

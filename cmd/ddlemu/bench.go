@@ -51,6 +51,7 @@ func (o *benchOptions) AddFlags(g *global, fs *pflag.FlagSet) {
 	fs.IntVarP(&o.Cycles, "run_cycles", "N", 1, "number of times to measure all rows")
 	fs.BoolVar(&o.Strict, "strict", false, "exit with status 3 if the verdict is INVALID; rows without expected time make it INVALID")
 	g.addJSONFlag(fs)
+	g.addVerboseFlag(fs)
 	fs.BoolVar(&o.CSV, "csv", false, "print CSV")
 	fs.StringVar(&o.Trace, "trace", "", traceUsage)
 	addStallFlag(fs, &o.Stall)
@@ -150,6 +151,7 @@ func runBench(ctx context.Context, g *global, o *benchOptions, collective string
 	}
 	var outcome bytes.Buffer
 	e.Printer, e.LastOnly, e.Strict = o.printer(g, &outcome), g.JSON || o.CSV || !isTerminal(g.Stdout), o.Strict
+	e.More = g.more()
 	stop := g.watchStalls(e.Trace, o.Stall)
 	out, err := emulate.Run(ctx, e)
 	stop()
@@ -166,7 +168,7 @@ func runBench(ctx context.Context, g *global, o *benchOptions, collective string
 		return fmt.Errorf("%d wrong elements", n)
 	}
 	if o.Strict && !out.Verdict.Valid {
-		return &invalidError{out.Verdict.Reasons}
+		return &invalidError{out.Verdict.Summary}
 	}
 	return nil
 }

@@ -63,10 +63,10 @@ func (e *exitError) Error() string {
 func (e *exitError) Unwrap() error { return e.Err }
 
 // invalidError is a verdict of INVALID with --strict: exit status 3.
-type invalidError struct{ Reasons []string }
+type invalidError struct{ Summary string }
 
 func (e *invalidError) Error() string {
-	return "the verdict is INVALID: " + strings.Join(e.Reasons, "; ")
+	return "the verdict is INVALID: " + e.Summary
 }
 
 // interrupted is the error of a command whose context was cancelled.

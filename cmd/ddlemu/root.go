@@ -34,6 +34,8 @@ type global struct {
 	Owner  string // the user who owns the fabrics; empty for SUDO_UID or the caller
 	Fabric string // the fabric's name; empty for DDLEMU_FABRIC or the only one
 	JSON   bool
+	// Verbose prints all reasons for INVALID, not only the worst ones.
+	Verbose bool
 
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
@@ -48,6 +50,22 @@ func (g *global) addFabricFlag(fs *pflag.FlagSet) {
 // addJSONFlag adds --json to a command that prints data.
 func (g *global) addJSONFlag(fs *pflag.FlagSet) {
 	fs.BoolVar(&g.JSON, "json", false, "print JSON, errors included")
+}
+
+// verboseFlag shows all reasons for INVALID.
+const verboseFlag = "--verbose"
+
+// addVerboseFlag adds --verbose to a command that prints reasons for INVALID.
+func (g *global) addVerboseFlag(fs *pflag.FlagSet) {
+	fs.BoolVar(&g.Verbose, strings.TrimPrefix(verboseFlag, "--"), false, "print all reasons for INVALID, not only the worst three links or rows")
+}
+
+// more is the option that shows reasons which are not printed; "" if all are.
+func (g *global) more() string {
+	if g.Verbose {
+		return ""
+	}
+	return verboseFlag
 }
 
 // printJSON writes v to standard output as JSON.

@@ -52,6 +52,7 @@ func (o *runOptions) AddFlags(g *global, fs *pflag.FlagSet) {
 	fs.BoolVar(&o.Strict, "strict", false, "exit with status 3 if the command succeeds but the verdict is INVALID")
 	fs.StringVar(&o.Trace, "trace", "", traceUsage)
 	addStallFlag(fs, &o.Stall)
+	g.addVerboseFlag(fs)
 	o.clock.AddFlags(fs)
 	flags.AddFabric(fs)
 }
@@ -135,7 +136,7 @@ func runRun(ctx context.Context, g *global, o *runOptions, args []string) error 
 			printClockNote(g.Stderr, settings)
 		}
 	}
-	printVerdict(g.Stderr, v)
+	printVerdict(g.Stderr, v, g.more())
 	if o.Trace != "" {
 		if err := report.WriteOutcome(o.Trace, v); err != nil {
 			return err

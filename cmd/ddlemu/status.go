@@ -42,6 +42,7 @@ With --last, show the last job of all fabrics and its verdict.
 	o.AddFlags(cmd.Flags())
 	g.addFabricFlag(cmd.Flags())
 	g.addJSONFlag(cmd.Flags())
+	g.addVerboseFlag(cmd.Flags())
 	return cmd
 }
 

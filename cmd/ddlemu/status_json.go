@@ -13,6 +13,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/link"
 	"github.com/ddlemu/ddlemu/shaper/live"
 	"github.com/ddlemu/ddlemu/shaper/state"
+	"github.com/ddlemu/ddlemu/shaper/verdict"
 )
 
 // fabricStatus is the state of a fabric, as --json prints it. Fields may be added,
@@ -78,15 +79,17 @@ type portStatus struct {
 
 // jobStatus is one job that runs or has run on the fabric.
 type jobStatus struct {
-	Job      int      `json:"job"`
-	Running  bool     `json:"running"`
-	Traffic  bool     `json:"traffic,omitempty"` // it stands for all traffic of the kernel datapath
-	Joined   int      `json:"joined"`
-	Left     int      `json:"left"`
-	Died     int      `json:"died"`
-	Reasons  []string `json:"reasons"` // why it is INVALID, apart from its measured figures
-	Messages uint64   `json:"messages"`
-	Bytes    uint64   `json:"bytes"`
+	Job     int      `json:"job"`
+	Running bool     `json:"running"`
+	Traffic bool     `json:"traffic,omitempty"` // it stands for all traffic of the kernel datapath
+	Joined  int      `json:"joined"`
+	Left    int      `json:"left"`
+	Died    int      `json:"died"`
+	Reasons []string `json:"reasons"` // why it is INVALID, apart from its measured figures
+	// Findings are the reasons with their causes.
+	Findings []verdict.Finding `json:"findings"`
+	Messages uint64            `json:"messages"`
+	Bytes    uint64            `json:"bytes"`
 }
 
 // participantStatus is one participant.
@@ -181,7 +184,8 @@ func latenessOf(st *state.JobStatus) (late metrics.Lateness) {
 // jobStatusOf describes job j, whose status is st, and adds its messages by hop to messages, if not nil.
 func jobStatusOf(j state.Job, st *state.JobStatus, messages map[int]uint64) jobStatus {
 	job := jobStatus{
-		Job: j.Index(), Running: st.Running, Traffic: j.Traffic(), Joined: st.Joined, Left: st.Left, Died: st.Died, Reasons: append([]string{}, st.Reasons.Words()...),
+		Job: j.Index(), Running: st.Running, Traffic: j.Traffic(), Joined: st.Joined, Left: st.Left, Died: st.Died,
+		Reasons: append([]string{}, st.Reasons.Words()...), Findings: append([]verdict.Finding{}, verdict.FromReasons(st.Reasons)...),
 	}
 	for hop := range st.LinkStats {
 		for _, c := range st.LinkStats[hop].Size {

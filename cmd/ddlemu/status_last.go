@@ -79,6 +79,6 @@ func (g *global) printJob(file *state.File, job state.Job) error {
 		when = "ran for"
 	}
 	fmt.Fprintf(g.Stdout, "job %d on fabric %s %s %s: %s joined, %d left, %d died\n", job.Index(), file.Name(), when, span(s), units.Count(s.Joined, "rank"), s.Left, s.Died)
-	printVerdict(g.Stdout, v)
+	printVerdict(g.Stdout, v, g.more())
 	return nil
 }

@@ -9,10 +9,12 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/shaper/link"
 	"github.com/ddlemu/ddlemu/shaper/state"
+	"github.com/ddlemu/ddlemu/shaper/verdict"
 )
 
 // The fields that scripts rely on, as the documentation has them.
@@ -167,8 +169,8 @@ func TestStatusOfAJob(t *testing.T) {
 	if diff := cmp.Diff(want, s.Participants); diff != "" {
 		t.Error(diff)
 	}
-	wantJobs := []jobStatus{{Job: job.Index(), Running: true, Joined: 1, Reasons: state.SharedGPU.Words()}}
-	if diff := cmp.Diff(wantJobs, s.Jobs); diff != "" {
+	wantJobs := []jobStatus{{Job: job.Index(), Running: true, Joined: 1, Reasons: state.SharedGPU.Words(), Findings: verdict.FromReasons(state.SharedGPU)}}
+	if diff := cmp.Diff(wantJobs, s.Jobs, cmpopts.IgnoreUnexported(verdict.Finding{})); diff != "" {
 		t.Error(diff)
 	}
 }

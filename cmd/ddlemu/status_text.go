@@ -203,8 +203,8 @@ func (s *fabricStatus) printJobs(w io.Writer) {
 			state = "running"
 		}
 		fmt.Fprintf(w, "\njob %d: %s, %d joined, %d left, %d died; %s in %d messages\n", j.Job, state, j.Joined, j.Left, j.Died, volume(j.Bytes), j.Messages)
-		for _, r := range j.Reasons {
-			fmt.Fprintf(w, "  INVALID: %s\n", r)
+		for _, f := range j.Findings {
+			fmt.Fprintf(w, "  INVALID (%s): %s\n", f.Cause, f.Text)
 		}
 	}
 	if len(s.Participants) == 0 {

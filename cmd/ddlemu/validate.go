@@ -31,6 +31,7 @@ func (o *validateOptions) AddFlags(g *global, fs *pflag.FlagSet) {
 	fs.StringVarP(&o.End, "maxbytes", "e", "", "largest `size` of the table's rows to run")
 	fs.BoolVar(&o.Model, "model", false, "only calculate expected times with the link model, which takes seconds")
 	g.addJSONFlag(fs)
+	g.addVerboseFlag(fs)
 }
 
 func newValidateCommand(g *global) *cobra.Command {
@@ -99,13 +100,13 @@ func runValidate(ctx context.Context, g *global, o *validateOptions, path string
 	if g.JSON {
 		err = g.printJSON(r)
 	} else {
-		err = printValidation(g.Stdout, r)
+		err = printValidation(g.Stdout, r, g.more())
 	}
 	switch {
 	case err != nil:
 		return err
 	case len(r.Reasons) > 0:
-		return &invalidError{r.Reasons}
+		return &invalidError{r.Summary}
 	case len(r.Outside()) > 0:
 		return fmt.Errorf("%d of %d rows exceed their limits", len(r.Outside()), len(r.Lines))
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/bench/validate"
 )
 
-// printValidation prints r as text.
-func printValidation(w io.Writer, r *validate.Report) error {
+// printValidation prints r as text. more is the option that shows all reasons for INVALID.
+func printValidation(w io.Writer, r *validate.Report, more string) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# %s\n", strings.TrimSuffix(r.Name+": "+r.System, ": "))
 	if r.Source != "" {
@@ -36,10 +36,10 @@ func printValidation(w io.Writer, r *validate.Report) error {
 	b.WriteString("\n")
 	printLeftOut(&b, r.LeftOut)
 	fmt.Fprintf(&b, "# %d of %d rows are within their limits\n", len(r.Lines)-len(r.Outside()), len(r.Lines))
-	for _, reason := range r.Reasons {
-		fmt.Fprintf(&b, "# %s\n", reason)
-	}
 	if r.Verdict != "" {
+		for _, line := range r.Conclusion.Lines(more) {
+			fmt.Fprintf(&b, "# %s\n", line)
+		}
 		fmt.Fprintf(&b, "verdict: %s\n", r.Verdict)
 	}
 	_, err := io.WriteString(w, b.String())

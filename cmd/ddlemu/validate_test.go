@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/ddlemu/ddlemu/shaper/bench/validate"
+	"github.com/ddlemu/ddlemu/shaper/verdict"
 )
 
 func TestPrintValidation(t *testing.T) {
@@ -21,10 +22,11 @@ func TestPrintValidation(t *testing.T) {
 			{Size: 16 << 20, Published: 5966.3, Expected: 6500, Error: 8.94, Limit: 5},
 		},
 		LeftOut: []validate.LeftOut{{Size: 8, Reason: "a"}, {Size: 16, Reason: "a"}, {Size: 32, Reason: "b"}},
-		Verdict: "INVALID", Reasons: []string{"late"},
+		Verdict: "INVALID", Conclusion: verdict.New(nil),
 	}
+	r.Conclusion.Add(verdict.Finding{Cause: verdict.CauseHost, Text: "late"})
 	var got strings.Builder
-	if err := printValidation(&got, r); err != nil {
+	if err := printValidation(&got, r, "-v"); err != nil {
 		t.Fatal(err)
 	}
 	const want = `# x.csv: two boxes
@@ -38,7 +40,7 @@ func TestPrintValidation(t *testing.T) {
 # 8 to 16 bytes left out: a
 # 32 bytes left out: b
 # 1 of 2 rows are within their limits
-# late
+# host: late
 verdict: INVALID
 `
 	if diff := cmp.Diff(want, got.String()); diff != "" {

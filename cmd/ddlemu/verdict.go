@@ -12,8 +12,9 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/verdict"
 )
 
-// printVerdict prints what each link carried and its lateness, notes, reasons, and the verdict in the last line.
-func printVerdict(w io.Writer, v verdict.Verdict) {
+// printVerdict prints what each link carried and its lateness, notes, reasons, and the verdict in the last line. more is
+// the option that shows all reasons, see [verdict.Verdict.Lines].
+func printVerdict(w io.Writer, v verdict.Verdict, more string) {
 	if len(v.Links) > 0 {
 		t := newTable(w, "link", "messages ", "bytes ", "model Gb/s ", "measured Gb/s ", "busy ", "idle ", "late p50 ", "late p99 ", "late max ", "late % ")
 		for _, l := range v.Links {
@@ -30,8 +31,8 @@ func printVerdict(w io.Writer, v verdict.Verdict) {
 	for _, n := range v.Notes {
 		fmt.Fprintf(w, "note: %s\n", n)
 	}
-	for _, r := range v.Reasons {
-		fmt.Fprintf(w, "ddlemu: %s\n", r)
+	for _, line := range v.Lines(more) {
+		fmt.Fprintf(w, "ddlemu: %s\n", line)
 	}
 	fmt.Fprintf(w, "verdict: %s\n", v.Word)
 }

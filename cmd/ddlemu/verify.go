@@ -16,6 +16,7 @@ import (
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/nccl-plugin/drive"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
+	"github.com/ddlemu/ddlemu/shaper/host"
 	"github.com/ddlemu/ddlemu/shaper/kernel/daemon"
 	"github.com/ddlemu/ddlemu/shaper/kernel/datagrams"
 	"github.com/ddlemu/ddlemu/shaper/live"
@@ -83,6 +84,7 @@ failure, 2 if there is no such fabric or it is in use, 130 if interrupted.
 	o.AddFlags(cmd.Flags())
 	g.addFabricFlag(cmd.Flags())
 	g.addJSONFlag(cmd.Flags())
+	g.addVerboseFlag(cmd.Flags())
 	return cmd
 }
 
@@ -130,7 +132,9 @@ func runVerify(ctx context.Context, g *global, o *verifyOptions) error {
 	}
 	show, done := verifyProgress(g.Stderr)
 	slow := func(least time.Duration) { fmt.Fprintln(g.Stderr, slowVerify(least, fab.TimeScale())) }
-	report, err := measure(ctx, up, fab, model, verify.Options{Time: o.Time, Progress: show, Slow: slow})
+	load := host.WatchLoad()
+	defer load.Stop()
+	report, err := measure(ctx, up, fab, model, verify.Options{Time: o.Time, Progress: show, Slow: slow, Load: load.Load})
 	done()
 	var input *inputError
 	if errors.As(err, &input) {
@@ -143,7 +147,7 @@ func runVerify(ctx context.Context, g *global, o *verifyOptions) error {
 	if g.JSON {
 		err = g.printJSON(report)
 	} else {
-		printVerify(g.Stdout, report)
+		printVerify(g.Stdout, report, g.more())
 	}
 	if err == nil && report.Verdict != "VALID" {
 		err = &exitError{Code: exitInvalid}

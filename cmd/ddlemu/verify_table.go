@@ -12,8 +12,9 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/verify"
 )
 
-// printVerify prints what was asked for and what was measured, the reasons, and the verdict in the last line.
-func printVerify(w io.Writer, r *verify.Report) {
+// printVerify prints what was asked for and what was measured, the reasons, and the verdict in the last line. more is the
+// option that shows all reasons, see [verdict.Verdict.Lines].
+func printVerify(w io.Writer, r *verify.Report, more string) {
 	clock := fmt.Sprintf("time scale %d", r.TimeScale)
 	if r.Exact != nil {
 		clock = "virtual clock"
@@ -55,8 +56,8 @@ func printVerify(w io.Writer, r *verify.Report) {
 	for _, note := range r.Notes {
 		fmt.Fprintf(w, "note: %s\n", note)
 	}
-	for _, reason := range r.Reasons {
-		fmt.Fprintf(w, "ddlemu: %s\n", reason)
+	for _, line := range r.Conclusion.Lines(more) {
+		fmt.Fprintf(w, "ddlemu: %s\n", line)
 	}
 	if r.Needed > 0 {
 		fmt.Fprintf(w, "ddlemu: if this host is too slow, take the fabric down with `ddlemu down %s`, and repeat your `ddlemu up` with --time-scale %d\n", r.Fabric, r.Needed)

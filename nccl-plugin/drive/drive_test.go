@@ -141,8 +141,8 @@ func TestStreams(t *testing.T) {
 			}
 		}
 	}
-	if len(w.Words()) > 0 || w.Others() != 0 {
-		t.Errorf("%q, %d others", w.Words(), w.Others())
+	if len(w.Findings()) > 0 || w.Others() != 0 {
+		t.Errorf("%v, %d others", w.Findings(), w.Others())
 	}
 	for _, m := range w.nics {
 		if n := m.end.Open(); n != 0 {

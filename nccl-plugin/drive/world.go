@@ -13,6 +13,7 @@ import (
 	"github.com/ddlemu/ddlemu/nccl-plugin/internal/transport"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/state"
+	"github.com/ddlemu/ddlemu/shaper/verdict"
 	"github.com/ddlemu/ddlemu/shaper/verify"
 )
 
@@ -96,8 +97,8 @@ func (w *World) Close() {
 	w.nics = nil
 }
 
-// Words returns the engine's reasons why its results are not valid.
-func (w *World) Words() []string { return w.job.Status().Reasons.Words() }
+// Findings returns the engine's reasons why its results are not valid.
+func (w *World) Findings() []verdict.Finding { return verdict.FromReasons(w.job.Status().Reasons) }
 
 // Others returns the number of ranks of other jobs on the fabric.
 func (w *World) Others() int {

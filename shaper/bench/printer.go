@@ -6,6 +6,7 @@ import (
 	"errors"
 
 	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/shaper/verdict"
 )
 
 // Header is the first part of a run's output.
@@ -47,18 +48,18 @@ func NewHeader(cfg Config, info Info) Header {
 	return h
 }
 
-// NewSummary makes a summary.
-func NewSummary(r Result, verdict string, reasons, notes []string) Summary {
-	return Summary{Wrong: r.Wrong(), AvgBusBW: r.AvgBusBW(), Verdict: verdict, Reasons: reasons, Notes: notes}
+// NewSummary makes a summary of a run with this verdict. more is the option that shows all reasons for INVALID, see
+// [verdict.Verdict.Lines].
+func NewSummary(r Result, v verdict.Verdict, more string) Summary {
+	return Summary{Wrong: r.Wrong(), AvgBusBW: r.AvgBusBW(), Verdict: v, Lines: v.Lines(more)}
 }
 
 // Summary is the last part of a run's output.
 type Summary struct {
 	Wrong    int64   // wrong elements of all rows
 	AvgBusBW float64 // GB/s
-	Verdict  string  // VALID or INVALID
-	Reasons  []string
-	Notes    []string // remarks on the figures
+	Verdict  verdict.Verdict
+	Lines    []string // of the reasons for INVALID, as tables have them
 }
 
 // Printer writes a run's output: Begin once, Row after each row, End once. Each method returns the writer's error.

@@ -17,6 +17,7 @@ import (
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/shaper/bench/nccllog"
 	"github.com/ddlemu/ddlemu/shaper/nccl"
+	"github.com/ddlemu/ddlemu/shaper/verdict"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -50,7 +51,11 @@ func sample() (Header, []Row, Summary) {
 		{Size: 1 << 30, Count: 1 << 30, Type: nccl.Int8, Op: "none", Root: -1, OutOfPlace: unchecked},
 	}
 	rows[0].OutOfPlace.Channels = 2
-	return header, rows, Summary{Wrong: 3, AvgBusBW: 0.118, Verdict: "INVALID", Reasons: []string{"3 elements are wrong"}, Notes: []string{"queues were full"}}
+	v := verdict.New(&verdict.Load{Runnable: 5, Cores: 2})
+	v.Notes = []string{"queues were full"}
+	v.Add(verdict.Finding{Cause: verdict.CauseJob, Row: "8 bytes out of place", Text: "3 elements are wrong"})
+	v.Add(verdict.Finding{Cause: verdict.CauseHost, Link: "node0:node1", Over: 2, Text: "messages were late", Figure: "lateness p99 9 us, wanted 5 us"})
+	return header, rows, Summary{Wrong: 3, AvgBusBW: 0.118, Verdict: v, Lines: v.Lines("")}
 }
 
 func printed(t *testing.T, make func(w *strings.Builder) Printer) string {
@@ -135,7 +140,7 @@ func TestJSONNames(t *testing.T) {
 func TestJSONWithoutRows(t *testing.T) {
 	var b strings.Builder
 	p := NewJSON(&b)
-	if err := errors.Join(p.Begin(Header{}), p.End(Summary{Verdict: "INVALID"})); err != nil {
+	if err := errors.Join(p.Begin(Header{}), p.End(Summary{})); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{`"rows": []`, `"reasons": []`, `"notes": []`} {

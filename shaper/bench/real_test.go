@@ -14,6 +14,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/shaper/bench/nccllog"
 	"github.com/ddlemu/ddlemu/shaper/nccl"
+	"github.com/ddlemu/ddlemu/shaper/verdict"
 )
 
 // softCUDA returns the folder of the software CUDA and its NCCL. It fails if they are missing, because a skipped test
@@ -209,7 +210,7 @@ func TestRealTwoByTwo(t *testing.T) {
 	if n := result.Transports; n["NET/Socket"] == 0 || n["P2P/IPC"] == 0 || len(n) != 2 {
 		t.Errorf("transports %v", n)
 	}
-	header, summary := NewHeader(cfg, result.Info), NewSummary(result, "VALID", nil, nil)
+	header, summary := NewHeader(cfg, result.Info), NewSummary(result, verdict.New(nil), "")
 	if header.Nodes != 2 || header.NCCL != "2.29.7" || header.TimeScale != 1 || summary.Wrong != 0 || summary.AvgBusBW <= 0 {
 		t.Errorf("header %+v, summary %+v", header, summary)
 	}

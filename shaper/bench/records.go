@@ -11,6 +11,7 @@ import (
 	"strconv"
 
 	"github.com/ddlemu/ddlemu/configs/units"
+	"github.com/ddlemu/ddlemu/shaper/verdict"
 )
 
 // rounded removes digits beyond the sixth decimal, which have no meaning.
@@ -87,12 +88,16 @@ type jsonHeader struct {
 type jsonPrinter struct {
 	w        io.Writer
 	document struct {
-		Header  jsonHeader `json:"header"`
-		Rows    []record   `json:"rows"`
-		Verdict string     `json:"verdict"`
-		Reasons []string   `json:"reasons"`
-		Wrong   int64      `json:"wrong"`
-		AvgBusB float64    `json:"avg_busbw_gbs"`
+		Header   jsonHeader        `json:"header"`
+		Rows     []record          `json:"rows"`
+		Verdict  string            `json:"verdict"`
+		Cause    verdict.Cause     `json:"cause,omitempty"`
+		Summary  string            `json:"summary,omitempty"`
+		Reasons  []string          `json:"reasons"`
+		Findings []verdict.Finding `json:"findings"` // the reasons with their causes
+		Load     *verdict.Load     `json:"load,omitempty"`
+		Wrong    int64             `json:"wrong"`
+		AvgBusB  float64           `json:"avg_busbw_gbs"`
 	}
 }
 
@@ -119,8 +124,10 @@ func (p *jsonPrinter) Row(r Row) error {
 
 // End writes the document.
 func (p *jsonPrinter) End(s Summary) error {
-	p.document.Verdict, p.document.Reasons = s.Verdict, append([]string{}, s.Reasons...)
-	p.document.Header.Notes = append(p.document.Header.Notes, s.Notes...)
+	v := &s.Verdict
+	p.document.Verdict, p.document.Cause, p.document.Summary, p.document.Load = v.Word, v.Cause, v.Summary, v.Load
+	p.document.Reasons, p.document.Findings = append([]string{}, v.Reasons...), append([]verdict.Finding{}, v.Findings...)
+	p.document.Header.Notes = append(p.document.Header.Notes, v.Notes...)
 	p.document.Wrong, p.document.AvgBusB = s.Wrong, rounded(s.AvgBusBW)
 	encoder := json.NewEncoder(p.w)
 	encoder.SetIndent("", "  ")
@@ -194,16 +201,16 @@ func (p *csvPrinter) Row(r Row) error {
 
 // End writes notes and the verdict.
 func (p *csvPrinter) End(s Summary) error {
-	for _, note := range s.Notes {
+	for _, note := range s.Verdict.Notes {
 		if _, err := fmt.Fprintf(p.w, "# note: %s\n", note); err != nil {
 			return err
 		}
 	}
-	for _, reason := range s.Reasons {
-		if _, err := fmt.Fprintf(p.w, "# %s\n", reason); err != nil {
+	for _, line := range s.Lines {
+		if _, err := fmt.Fprintf(p.w, "# %s\n", line); err != nil {
 			return err
 		}
 	}
-	_, err := fmt.Fprintf(p.w, "# verdict: %s\n", s.Verdict)
+	_, err := fmt.Fprintf(p.w, "# verdict: %s\n", s.Verdict.Word)
 	return err
 }

@@ -111,13 +111,13 @@ func (p *textPrinter) End(s Summary) error {
 	}
 	fmt.Fprintf(&b, "# Out of bounds values : %d %s\n", s.Wrong, state)
 	fmt.Fprintf(&b, "# Avg bus bandwidth    : %g\n#\n", rounded(s.AvgBusBW))
-	for _, note := range s.Notes {
+	for _, note := range s.Verdict.Notes {
 		fmt.Fprintf(&b, "# note: %s\n", note)
 	}
-	for _, reason := range s.Reasons {
-		fmt.Fprintf(&b, "# %s\n", reason)
+	for _, line := range s.Lines {
+		fmt.Fprintf(&b, "# %s\n", line)
 	}
-	fmt.Fprintf(&b, "verdict: %s\n", s.Verdict)
+	fmt.Fprintf(&b, "verdict: %s\n", s.Verdict.Word)
 	_, err := io.WriteString(p.w, b.String())
 	return err
 }

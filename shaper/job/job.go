@@ -17,6 +17,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
+	"github.com/ddlemu/ddlemu/shaper/host"
 	"github.com/ddlemu/ddlemu/shaper/kernel/daemon"
 	"github.com/ddlemu/ddlemu/shaper/link"
 	"github.com/ddlemu/ddlemu/shaper/live"
@@ -46,6 +47,7 @@ type Job struct {
 	guard   int             // process id of the guard, 0 if there is none
 	changes uint64          // of links before the job began
 	before  state.JobStatus // counters of all traffic on the kernel datapath when the job began
+	load    *host.LoadWatch // of this host since the job began
 }
 
 // Start brings up f as a fabric for this job alone, whose name begins with prefix. On the kernel datapath, the calling
@@ -77,6 +79,7 @@ func start(ctx context.Context, dir *state.Dir, f *fabric.Fabric, prefix string,
 	if j.file, err = dir.Create(spec); err != nil {
 		return nil, err
 	}
+	j.load = host.WatchLoad()
 	if err := j.file.Claim(); err != nil {
 		return nil, errors.Join(err, j.Close())
 	}
@@ -102,7 +105,7 @@ func Share(dir *state.Dir, name string) (*Job, error) {
 		file.Close()
 		return nil, err
 	}
-	j := &Job{Fabric: f, dir: dir, file: file, name: name, id: randomText(), changes: file.Changes()}
+	j := &Job{Fabric: f, dir: dir, file: file, name: name, id: randomText(), changes: file.Changes(), load: host.WatchLoad()}
 	if p := verdict.PacketsOf(file, f); p != nil {
 		j.before = p.Traffic
 	}
@@ -153,12 +156,13 @@ func (j *Job) Verdict() verdict.Verdict {
 		e.WaitCounted()
 	}
 	in := verdict.NewInput(j.file, j.Fabric, j.counters())
+	in.Load = j.load.Load()
 	if in.Packets != nil {
 		in.Packets.Traffic.Subtract(&j.before)
 	}
 	v := j.judge(in)
 	if j.file.Down() {
-		v.Add(false, "fabric "+j.name+" was taken down while the job ran")
+		v.Add(verdict.Finding{Cause: verdict.CauseFabric, Text: "fabric " + j.name + " was taken down while the job ran"})
 	}
 	return v
 }
@@ -168,13 +172,13 @@ func (j *Job) judge(in verdict.Input) verdict.Verdict {
 	if in.Packets != nil && in.Job.Joined == 0 {
 		v, ok := trafficVerdict(in)
 		if !ok {
-			v.Add(false, fmt.Sprintf("no rank loaded the plugin, and the shaper %s does not record whether other traffic was on time", j.file.Shaper()))
+			v.Add(verdict.Finding{Cause: verdict.CauseJob, Text: fmt.Sprintf("no rank loaded the plugin, and the shaper %s does not record whether other traffic was on time", j.file.Shaper())})
 		}
 		return v
 	}
 	v := verdict.Judge(in)
 	if gone := in.Job.Number - len(j.file.JobsOf(Key(j.id))); gone > 0 {
-		v.Add(false, fmt.Sprintf("the counters of %d programs of this run were reused for others: these programs are not judged", gone))
+		v.Add(verdict.Finding{Cause: verdict.CauseFabric, Text: fmt.Sprintf("the counters of %d programs of this run were reused for others: these programs are not judged", gone)})
 	}
 	return v
 }
@@ -183,7 +187,7 @@ func (j *Job) judge(in verdict.Input) verdict.Verdict {
 // records it.
 func trafficVerdict(in verdict.Input) (v verdict.Verdict, ok bool) {
 	if !in.Packets.Seen {
-		return verdict.Verdict{Reasons: []string{}, Notes: []string{}, Links: []verdict.Link{}}, false
+		return verdict.New(in.Load), false
 	}
 	in.Job, in.Packets = in.Packets.Traffic, nil
 	in.Job.Left = in.Job.Joined // the daemon goes on, so it counts as left
@@ -250,6 +254,7 @@ func span(stats []state.LinkStats) (from, to int64) {
 
 // Close takes the fabric down and removes it if it belongs to this job alone.
 func (j *Job) Close() error {
+	j.load.Stop()
 	if !j.private {
 		return j.file.Close()
 	}

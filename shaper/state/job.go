@@ -58,6 +58,17 @@ func (r Reason) Words() []string {
 	return out
 }
 
+// Split returns each of the reasons alone.
+func (r Reason) Split() []Reason {
+	var out []Reason
+	for i := range reasonWords {
+		if one := Reason(1) << i; r&one != 0 {
+			out = append(out, one)
+		}
+	}
+	return out
+}
+
 // States of a place for a job. They change under the lock joining, so whoever has that
 // lock and finds jobMaking knows that the process that was making the job has died.
 const (

@@ -37,10 +37,10 @@ func PacketsOf(f *state.File, fab *fabric.Fabric) *Packets {
 // packets judges what the shaper recorded of all packets.
 func (j *judge) packets(p *Packets) {
 	if !p.Seen {
-		j.invalid(false, "the shaper %s does not record whether packets are on time: the lateness of messages is not verified", p.Shaper)
+		j.invalid(CauseFabric, "the shaper %s does not record whether packets are on time: the lateness of messages is not verified", p.Shaper)
 	}
-	for _, words := range p.Traffic.Reasons.Words() {
-		j.invalid(true, "%s", words)
+	for _, f := range fromTraffic(p.Traffic.Reasons) {
+		j.v.Add(f)
 	}
 }
 
@@ -55,7 +55,7 @@ func (j *judge) byPackets(h *state.HopStatus, c state.LinkStats, packets *state.
 		}
 	}
 	if all.Messages == 0 {
-		j.invalid(false, "%s: messages were sent, but no packet crossed it: they went around the emulated links", j.in.Name(h.Index))
+		j.invalid(CauseBypass, "%s: messages were sent, but no packet crossed it: they went around the emulated links", j.in.Name(h.Index))
 		return c
 	}
 	c.ModelBusy, c.WallBusy = packets.ModelBusy, packets.WallBusy

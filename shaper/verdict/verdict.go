@@ -43,6 +43,7 @@ type Input struct {
 	Path      func(src, dst int) []link.PathHop // between NICs
 	Endpoint  bool                              // the endpoints add time to a message
 	Packets   *Packets                          // nil except on the kernel datapath for a job of ranks
+	Load      *Load                             // nil if not known
 }
 
 // Class is one size class of one link. Times are those of the emulated network.
@@ -56,6 +57,7 @@ type Class struct {
 	LateMax          float64       `json:"late_max_us"`
 	LatePercent      float64       `json:"late_percent"` // of the messages' time
 	OverP50, OverP99 uint64        `json:"-"`
+	meanTime         time.Duration // of a message in the model
 }
 
 // Link is one direction of a link. Rates are payload bits per second of the emulated network.
@@ -78,15 +80,49 @@ type Trunk struct {
 	Bytes uint64 `json:"bytes"`
 }
 
-// Verdict is the judgement of one job.
+// Verdict is the judgement of one job. Make it with New, and add to it with Add.
 type Verdict struct {
-	Valid    bool     `json:"-"`
-	Word     string   `json:"verdict"` // VALID or INVALID
-	Reasons  []string `json:"reasons"`
-	Notes    []string `json:"notes"` // remarks on the figures, VALID or not
-	SlowHost bool     `json:"-"`     // this host is too slow, and nothing else is wrong: a larger time scale may help
-	Links    []Link   `json:"links"`
-	Trunks   []Trunk  `json:"trunks,omitempty"`
+	Valid    bool      `json:"-"`
+	Word     string    `json:"verdict"`           // VALID or INVALID
+	Cause    Cause     `json:"cause,omitempty"`   // of INVALID: that of the finding which explains the others
+	Summary  string    `json:"summary,omitempty"` // that finding in a line
+	Reasons  []string  `json:"reasons"`           // the texts of Findings
+	Findings []Finding `json:"findings"`
+	Notes    []string  `json:"notes"` // remarks on the figures, VALID or not
+	SlowHost bool      `json:"-"`     // this host is too slow, and nothing else is wrong: a larger time scale may help
+	Load     *Load     `json:"load,omitempty"`
+	Links    []Link    `json:"links"`
+	Trunks   []Trunk   `json:"trunks,omitempty"`
+
+	first int // the index of the finding that Summary is about
+}
+
+// New returns a verdict that is VALID. load may be nil.
+func New(load *Load) Verdict {
+	return Verdict{Valid: true, Word: "VALID", Reasons: []string{}, Findings: []Finding{}, Notes: []string{}, Links: []Link{}, Load: load}
+}
+
+// Add adds a reason for INVALID.
+func (v *Verdict) Add(f Finding) {
+	v.SlowHost = f.Slow && (v.Valid || v.SlowHost)
+	v.Valid, v.Word = false, "INVALID"
+	v.Reasons, v.Findings = append(v.Reasons, f.Text), append(v.Findings, f)
+	if len(v.Findings) == 1 || f.explains(&v.Findings[v.first]) {
+		v.first, v.Cause, v.Summary = len(v.Findings)-1, f.Cause, f.summary(v.Load)
+	}
+}
+
+// Join adds the findings of another run, and its load if this host was busier then.
+func (v *Verdict) Join(o Verdict) {
+	if o.Load != nil && (v.Load == nil || o.Load.Runnable > v.Load.Runnable) {
+		v.Load = o.Load
+	}
+	for _, f := range o.Findings {
+		v.Add(f)
+	}
+	if !v.Valid {
+		v.Summary = v.Findings[v.first].summary(v.Load)
+	}
 }
 
 // Of judges job j on the fabric of file f. On the kernel datapath it waits until all packets of a job that just ended
@@ -102,7 +138,7 @@ func Of(f *state.File, fab *fabric.Fabric, j state.Job) Verdict {
 	}
 	v := Judge(in)
 	if !owned {
-		v.Add(false, "the job's counters were reused for a later job: ask for a verdict before other jobs start, or use a fabric per job")
+		v.Add(Finding{Cause: CauseFabric, Text: "the job's counters were reused for a later job: ask for a verdict before other jobs start, or use a fabric per job"})
 	}
 	return v
 }
@@ -120,12 +156,12 @@ func NewInput(f *state.File, fab *fabric.Fabric, job state.JobStatus) Input {
 
 // Judge judges a job.
 func Judge(in Input) Verdict {
-	j := judge{in: in, v: Verdict{Reasons: []string{}, Notes: []string{}, Links: []Link{}}}
-	for _, words := range in.Job.Reasons.Words() {
-		j.invalid(false, "%s", words)
+	j := judge{in: in, v: New(in.Load)}
+	for _, f := range FromReasons(in.Job.Reasons) {
+		j.v.Add(f)
 	}
 	if in.Job.Joined == 0 {
-		j.invalid(false, "no rank took part: nothing was emulated")
+		j.invalid(CauseJob, "no rank took part: nothing was emulated")
 	}
 	if in.Packets != nil && in.Job.Joined > 0 {
 		j.packets(in.Packets)
@@ -143,34 +179,24 @@ func Judge(in Input) Verdict {
 	j.sumTrunks()
 	j.noteFullQueues()
 	if ended := in.Job.Left+in.Job.Died >= in.Job.Joined; in.Job.Joined > 0 && ended && len(j.v.Links) == 0 {
-		j.invalid(false, "no message crossed an emulated link: nothing was emulated; see with NCCL_DEBUG=INFO which net NCCL uses, and whether the ranks are on several nodes")
-	}
-	j.v.Valid = len(j.v.Reasons) == 0
-	j.v.SlowHost = !j.v.Valid && !j.otherReason
-	j.v.Word = "VALID"
-	if !j.v.Valid {
-		j.v.Word = "INVALID"
+		j.invalid(CauseBypass, "no message crossed an emulated link: nothing was emulated; see with NCCL_DEBUG=INFO which net NCCL uses, and whether the ranks are on several nodes")
 	}
 	return j.v
 }
 
 type judge struct {
-	in          Input
-	v           Verdict
-	otherReason bool // a reason is not the speed of this host
+	in Input
+	v  Verdict
 }
 
-// invalid adds a reason for INVALID. slowHost says whether it is the speed of this host.
-func (j *judge) invalid(slowHost bool, format string, args ...any) {
-	j.otherReason = j.otherReason || !slowHost
-	j.v.Reasons = append(j.v.Reasons, fmt.Sprintf(format, args...))
+// invalid adds a reason that is not about a figure of this host.
+func (j *judge) invalid(cause Cause, format string, args ...any) {
+	j.v.Add(Finding{Cause: cause, Text: fmt.Sprintf(format, args...)})
 }
 
-// Add adds a reason for INVALID. slowHost says whether it is the speed of this host.
-func (v *Verdict) Add(slowHost bool, reason string) {
-	v.SlowHost = slowHost && (v.Valid || v.SlowHost)
-	v.Valid, v.Word = false, "INVALID"
-	v.Reasons = append(v.Reasons, reason)
+// late adds a reason that is this host's: figure, in a few words, is over times its limit on a link.
+func (j *judge) late(link string, over float64, figure, text string) {
+	j.v.Add(Finding{Cause: CauseHost, Text: text, Link: link, Over: over, Figure: figure, Slow: true})
 }
 
 func (j *judge) unscaled(ns int64) time.Duration {
@@ -197,13 +223,14 @@ func (j *judge) link(h *state.HopStatus, c *state.LinkStats) {
 		}
 	}
 	if slow := float64(c.WallBusy)/max(float64(c.ModelBusy), 1) - 1; slow > maxSlow && !l.Unshaped {
-		j.invalid(true, "%s: while messages were in flight, bytes took %.1f %% longer than in the model (limit %.0f %%)", l.Name, 100*slow, 100*maxSlow)
+		j.late(l.Name, slow/maxSlow, fmt.Sprintf("bytes took %.1f %% longer than in the model on %s, wanted %.0f %%", 100*slow, l.Name, 100*maxSlow),
+			fmt.Sprintf("%s: while messages were in flight, bytes took %.1f %% longer than in the model (limit %.0f %%)", l.Name, 100*slow, 100*maxSlow))
 	}
 	if c.Stalls > 0 {
-		j.invalid(false, "%s: a flow had more segments in flight than the model keeps: use a larger mtu or a shorter path", l.Name)
+		j.invalid(CauseModel, "%s: a flow had more segments in flight than the model keeps: use a larger mtu or a shorter path", l.Name)
 	}
 	if float64(c.HeldSends) > maxHeldSends*float64(l.Messages) {
-		j.invalid(false, "%s: %d of %d sends had to wait for shared memory: raise DDLEMU_MEMORY", l.Name, c.HeldSends, l.Messages)
+		j.invalid(CauseHost, "%s: %d of %d sends had to wait for shared memory: raise DDLEMU_MEMORY", l.Name, c.HeldSends, l.Messages)
 	}
 	j.v.Links = append(j.v.Links, l)
 }
@@ -276,7 +303,7 @@ func (j *judge) class(i int, k *state.Class) Class {
 	c := Class{
 		Name: ClassNames[i], Messages: k.Messages, Bytes: k.Bytes, OverP50: k.OverP50, OverP99: k.OverP99,
 		P50: j.unscaled(p50), P99: j.unscaled(p99), Max: j.unscaled(k.MaxLate),
-		LatePercent: 100 * float64(k.SumLate) / max(float64(k.SumTime), 1),
+		LatePercent: 100 * float64(k.SumLate) / max(float64(k.SumTime), 1), meanTime: j.unscaled(k.SumTime / int64(k.Messages)),
 	}
 	c.LateP50, c.LateP99, c.LateMax = units.Microseconds(c.P50), units.Microseconds(c.P99), units.Microseconds(c.Max)
 	return c
@@ -286,14 +313,31 @@ func (j *judge) class(i int, k *state.Class) Class {
 func (j *judge) judgeLateness(name string, c *Class) {
 	// Nearest rank: up to half of the messages, and up to one in a hundred, may be later than the limits.
 	if c.OverP50 > c.Messages/2 {
-		j.invalid(true, "%s, messages %s: %d of %d were later than %s, at most half may be; the median lateness is %v", name, c.Name, c.OverP50, c.Messages, limit(state.P50FloorNs, state.P50Part), c.P50)
+		j.lateness(name, "p50", c.P50, wanted(c.meanTime, state.P50FloorNs, state.P50Part),
+			fmt.Sprintf("%s, messages %s: %d of %d were later than %s, at most half may be; the median lateness is %v", name, c.Name, c.OverP50, c.Messages, limit(state.P50FloorNs, state.P50Part), c.P50))
 	}
 	if c.OverP99 > c.Messages/100 {
-		j.invalid(true, "%s, messages %s: %d of %d were later than %s, at most 1 in 100 may be; the largest lateness is %v", name, c.Name, c.OverP99, c.Messages, limit(state.P99FloorNs, state.P99Part), c.Max)
+		j.lateness(name, "p99", c.P99, wanted(c.meanTime, state.P99FloorNs, state.P99Part),
+			fmt.Sprintf("%s, messages %s: %d of %d were later than %s, at most 1 in 100 may be; the largest lateness is %v", name, c.Name, c.OverP99, c.Messages, limit(state.P99FloorNs, state.P99Part), c.Max))
 	}
 	if c.LatePercent > 100*maxLate {
-		j.invalid(true, "%s, messages %s: together %.1f %% of their time late (limit %.0f %%)", name, c.Name, c.LatePercent, 100*maxLate)
+		j.late(name, c.LatePercent/(100*maxLate), fmt.Sprintf("messages were %.1f %% of their time late on %s, wanted %.0f %%", c.LatePercent, name, 100*maxLate),
+			fmt.Sprintf("%s, messages %s: together %.1f %% of their time late (limit %.0f %%)", name, c.Name, c.LatePercent, 100*maxLate))
 	}
+}
+
+// lateness adds that a quantile of the lateness on a link is over its limit, which depends on the time of each message:
+// most is that of a message of mean time.
+func (j *judge) lateness(name, quantile string, late, most time.Duration, text string) {
+	j.v.Add(Finding{
+		Cause: CauseHost, Text: text, Link: name, Over: max(float64(late)/float64(most), 1), Slow: true, p99: quantile == "p99",
+		Figure: fmt.Sprintf("lateness %s %s on %s, wanted %s", quantile, short(late), name, short(most)),
+	})
+}
+
+// wanted is the largest lateness that a message of this time may have.
+func wanted(took time.Duration, floorNs, part int) time.Duration {
+	return max(time.Duration(floorNs), took/time.Duration(part))
 }
 
 // limit is a limit on lateness in words.
@@ -309,7 +353,7 @@ func (j *judge) checkRate(h *state.HopStatus) {
 	}
 	p, err := link.NewParams(h.Spec, j.in.TimeScale)
 	if err != nil {
-		j.invalid(false, "%s: %v", j.in.Name(h.Index), err)
+		j.invalid(CauseModel, "%s: %v", j.in.Name(h.Index), err)
 		return
 	}
 	want := float64(c.LineBytes) * float64(p.NsNum) / float64(p.NsDen)
@@ -317,7 +361,7 @@ func (j *judge) checkRate(h *state.HopStatus) {
 	// than the message's bytes.
 	most, least := float64(c.BusyNs), float64(c.BusyNs)-float64(c.Segments)
 	if most < want*(1-maxRateOff) || (h.Kind != state.TxPort && h.Kind != state.RxPort && least > want*(1+maxRateOff)) {
-		j.invalid(false, "%s: %d line bytes occupied it for %v, which is %v at its rate: this is an error of ddlemu", j.in.Name(h.Index), c.LineBytes, j.unscaled(c.BusyNs), j.unscaled(int64(want)))
+		j.invalid(CauseModel, "%s: %d line bytes occupied it for %v, which is %v at its rate: this is an error of ddlemu", j.in.Name(h.Index), c.LineBytes, j.unscaled(c.BusyNs), j.unscaled(int64(want)))
 	}
 }
 

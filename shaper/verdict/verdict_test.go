@@ -151,15 +151,15 @@ func TestScaledTimes(t *testing.T) {
 
 func TestAddKeepsHost(t *testing.T) {
 	v := Judge(run(10, func(int) int64 { return 0 }))
-	v.Add(true, "row")
+	v.Add(Finding{Cause: CauseHost, Text: "row", Slow: true})
 	if v.Valid || !v.SlowHost {
 		t.Errorf("a host's reason on a valid run: %+v", v)
 	}
-	v.Add(false, "other")
+	v.Add(Finding{Cause: CauseJob, Text: "other"})
 	if v.SlowHost {
 		t.Error("another reason is not the host's")
 	}
-	v.Add(true, "row")
+	v.Add(Finding{Cause: CauseHost, Text: "row", Slow: true})
 	if v.SlowHost {
 		t.Error("a host's reason after another one made it the host's alone")
 	}

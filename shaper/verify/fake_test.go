@@ -13,6 +13,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/link"
 	"github.com/ddlemu/ddlemu/shaper/state"
 	"github.com/ddlemu/ddlemu/shaper/state/statetest"
+	"github.com/ddlemu/ddlemu/shaper/verdict"
 )
 
 // fake is a fabric in virtual time that may differ from the one asked for.
@@ -32,8 +33,15 @@ type fake struct {
 func (f *fake) Hops() []state.HopStatus {
 	return append([]state.HopStatus(nil), f.hops...)
 }
-func (f *fake) Words() []string { return f.words }
-func (f *fake) Others() int     { return f.others }
+func (f *fake) Findings() []verdict.Finding { return jobFindings(f.words) }
+func (f *fake) Others() int                 { return f.others }
+
+func jobFindings(words []string) (found []verdict.Finding) {
+	for _, w := range words {
+		found = append(found, verdict.Finding{Cause: verdict.CauseJob, Text: w})
+	}
+	return found
+}
 
 func (f *fake) Run(_ context.Context, flows []Flow, d, tail time.Duration) ([]Trace, error) {
 	f.now += 1e9

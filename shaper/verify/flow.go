@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ddlemu/ddlemu/shaper/state"
+	"github.com/ddlemu/ddlemu/shaper/verdict"
 )
 
 // MaxDepth is the maximum number of outstanding sends of a connection.
@@ -46,8 +47,8 @@ type Runner interface {
 type Watch interface {
 	// Hops returns the parameters and counters of all hops.
 	Hops() []state.HopStatus
-	// Words returns the engine's reasons why its results are not valid.
-	Words() []string
+	// Findings returns the engine's reasons why its results are not valid.
+	Findings() []verdict.Finding
 	// Others returns the number of ranks of other jobs on the fabric.
 	Others() int
 }

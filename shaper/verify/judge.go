@@ -10,6 +10,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/shaper/link"
 	"github.com/ddlemu/ddlemu/shaper/state"
+	"github.com/ddlemu/ddlemu/shaper/verdict"
 )
 
 // Limits of the verdict. The limits of latencies are those of package verdict.
@@ -41,23 +42,28 @@ func limit(us float64, floorNs, part int) float64 {
 	return max(float64(floorNs)/1e3, us/float64(part))
 }
 
-// finding is a problem. slow is the factor by which the host was too slow; 1 if the host is not the cause.
+// finding is a problem. slowdown is the factor by which the host was too slow; 1 if the host is not the cause.
 type finding struct {
-	text     string
+	verdict.Finding
 	slowdown float64
 }
 
 // finder collects problems.
 type finder struct{ found []finding }
 
+// add adds a problem of this host if slow is above 1, otherwise of the model: what was measured is not what it says.
 func (f *finder) add(slow float64, format string, args ...any) {
-	f.found = append(f.found, finding{fmt.Sprintf(format, args...), slow})
+	x := verdict.Finding{Cause: verdict.CauseModel, Text: fmt.Sprintf(format, args...), Over: slow}
+	if slow > 1 {
+		x.Cause = verdict.CauseHost
+	}
+	f.found = append(f.found, finding{x, slow})
 }
 
 func (f *finder) words() []string {
 	words := []string{}
 	for _, x := range f.found {
-		words = append(words, x.text)
+		words = append(words, x.Text)
 	}
 	return words
 }

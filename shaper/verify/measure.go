@@ -12,6 +12,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/state"
+	"github.com/ddlemu/ddlemu/shaper/verdict"
 )
 
 // Options say how to measure.
@@ -22,6 +23,8 @@ type Options struct {
 	// Slow is called before anything is sent if the slowest link makes the measurement take much more real time than
 	// Time: with the minimum. It may be nil.
 	Slow func(least time.Duration)
+	// Load returns how busy this host has been while it was measured. It may be nil.
+	Load func() *verdict.Load
 }
 
 // Fractions of the time, and limits of the measurements.
@@ -109,7 +112,7 @@ func (x *measurement) measure(ctx context.Context) (*Report, error) {
 	x.start = time.Now()
 	r := &x.report
 	r.Profile, r.Clock, r.TimeScale, r.Seed = x.fab.Config.Name, x.fab.Config.ClockName(), x.scale, x.seed
-	r.Notes, r.Reasons = []string{}, []string{}
+	r.Notes = []string{}
 	before := x.run.Hops()
 	if err := x.measureAll(ctx); err != nil {
 		return nil, err
@@ -289,7 +292,10 @@ func (x *measurement) conclude(before []state.HopStatus) {
 	var found []finding
 	for i := range x.links {
 		x.links[i].Problems = x.findings[i].words()
-		found = append(found, x.findings[i].found...)
+		for _, f := range x.findings[i].found {
+			f.Link = x.links[i].Name
+			found = append(found, f)
+		}
 	}
 	found = append(found, x.shared.found...)
 	x.noteDescheduled()
@@ -297,28 +303,42 @@ func (x *measurement) conclude(before []state.HopStatus) {
 		x.note("on some links the transport, the hosts or losses allow less than the link's rate: see asked_bps and model_bps of --json")
 	}
 	var rest finder
-	for _, words := range x.run.Words() {
-		rest.add(1, "%s", words)
-	}
-	if n := x.run.Others(); n > 0 {
-		rest.add(1, "%s of another job on the fabric: it was not measured alone", units.Count(n, "rank"))
-	}
-	for i, h := range x.run.Hops() {
-		if h.Spec != before[i].Spec {
-			rest.add(1, "%s was changed while it was measured", x.fab.HopName(i))
-			break
-		}
-	}
 	rest.exact(r.Exact)
 	found = append(found, rest.found...)
+	v := x.verdict()
 	for _, f := range found {
-		r.Reasons = append(r.Reasons, f.text)
+		v.Add(f.Finding)
+	}
+	for _, f := range x.circumstances(before) {
+		v.Add(f)
 	}
 	r.Links = x.links
 	r.Seconds = time.Since(x.start).Seconds()
-	r.Verdict = "VALID"
-	if len(found) > 0 {
-		r.Verdict, r.Needed = "INVALID", needed(x.scale, found)
+	r.Conclusion, r.Verdict, r.Cause, r.Summary, r.Reasons, r.Findings = v, v.Word, v.Cause, v.Summary, v.Reasons, v.Findings
+	if !v.Valid {
+		r.Needed = needed(x.scale, found)
 	}
 	x.progress(1)
+}
+
+// verdict is one without findings.
+func (x *measurement) verdict() verdict.Verdict {
+	if x.Load == nil {
+		return verdict.New(nil)
+	}
+	return verdict.New(x.Load())
+}
+
+// circumstances are findings that are not about a figure.
+func (x *measurement) circumstances(before []state.HopStatus) []verdict.Finding {
+	found := x.run.Findings()
+	if n := x.run.Others(); n > 0 {
+		found = append(found, verdict.Finding{Cause: verdict.CauseFabric, Text: units.Count(n, "rank") + " of another job on the fabric: it was not measured alone"})
+	}
+	for i, h := range x.run.Hops() {
+		if h.Spec != before[i].Spec {
+			return append(found, verdict.Finding{Cause: verdict.CauseFabric, Text: x.fab.HopName(i) + " was changed while it was measured"})
+		}
+	}
+	return found
 }

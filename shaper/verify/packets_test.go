@@ -12,6 +12,7 @@ import (
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/state"
+	"github.com/ddlemu/ddlemu/shaper/verdict"
 )
 
 // network is a fabric on the kernel datapath in virtual time that may differ from the one asked for. Packets arrive one
@@ -37,9 +38,9 @@ func (f *network) Hops() []state.HopStatus {
 	}
 	return all
 }
-func (f *network) Words() []string { return f.words }
-func (f *network) Others() int     { return 0 }
-func (f *network) Late() string    { return f.shaper }
+func (f *network) Findings() []verdict.Finding { return jobFindings(f.words) }
+func (f *network) Others() int                 { return 0 }
+func (f *network) Late() string                { return f.shaper }
 
 func (f *network) Send(_ context.Context, streams []Stream, d, _ time.Duration) ([]Packets, error) {
 	f.now += 1e9

@@ -2,6 +2,8 @@
 
 package verify
 
+import "github.com/ddlemu/ddlemu/shaper/verdict"
+
 // Report compares the measurements with what was asked for. Rates are payload bits per second and times us, both of the
 // emulated network (real values corrected for the time scale).
 type Report struct {
@@ -17,7 +19,12 @@ type Report struct {
 	Notes     []string `json:"notes"`
 	Seconds   float64  `json:"seconds"`
 	Verdict   string   `json:"verdict"` // VALID or INVALID
-	Reasons   []string `json:"reasons"`
+	// Cause and Summary are those of INVALID, Reasons the texts of Findings. Conclusion is all of it.
+	Cause      verdict.Cause     `json:"cause,omitempty"`
+	Summary    string            `json:"summary,omitempty"`
+	Reasons    []string          `json:"reasons"`
+	Findings   []verdict.Finding `json:"findings"`
+	Conclusion verdict.Verdict   `json:"-"`
 	// Needed is the time scale at which this host would likely carry the fabric; 0 if the host is not the cause.
 	Needed int `json:"time_scale_needed,omitempty"`
 }

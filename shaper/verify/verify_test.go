@@ -12,6 +12,7 @@ import (
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/configs/topology"
 	"github.com/ddlemu/ddlemu/configs/units"
+	"github.com/ddlemu/ddlemu/shaper/verdict"
 )
 
 // star is n nodes of 10 Gb/s and 5 us.
@@ -155,6 +156,35 @@ func TestFaults(t *testing.T) {
 	}
 }
 
+// The verdict names the link and the cause: this host if what was measured is too slow, otherwise the model or another
+// job.
+func TestCauses(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change  func(*configs.Fabric)
+		spoil   func(*fake)
+		cause   verdict.Cause
+		summary string
+		link    string
+	}{
+		"late":        {nil, func(f *fake) { f.late = func(n int) int64 { return int64((n+1)%50/49) * 24_000 } }, verdict.CauseHost, "host busy: 9 runnable on 2 cores; node", "node"},
+		"too fast":    {func(c *configs.Fabric) { c.Link.Bandwidth = 10150 * units.Mbps }, nil, verdict.CauseModel, "model: node", "node"},
+		"another job": {nil, func(f *fake) { f.others = 2 }, verdict.CauseFabric, "fabric: 2 ranks of another job", ""},
+		"died":        {nil, func(f *fake) { f.words = []string{"a rank died"}; f.late = func(int) int64 { return 1e6 } }, verdict.CauseJob, "job: a rank died", "node"},
+	} {
+		f := newFake(t, star(3), tc.change)
+		if tc.spoil != nil {
+			tc.spoil(f)
+		}
+		r, err := Measure(t.Context(), f.asked, f, Options{Time: time.Second, Load: func() *verdict.Load { return &verdict.Load{Runnable: 9, Cores: 2} }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Verdict != "INVALID" || r.Cause != tc.cause || !strings.HasPrefix(r.Summary, tc.summary) || len(r.Findings) != len(r.Reasons) || !strings.HasPrefix(r.Findings[0].Link, tc.link) || (tc.link == "") != (r.Findings[0].Link == "") {
+			t.Errorf("%s: %s, cause %s: %s; %+v", name, r.Verdict, r.Cause, r.Summary, r.Findings)
+		}
+	}
+}
+
 // A process that is descheduled for a quarter of the time measures the fabric correctly, and notes it.
 func TestDescheduled(t *testing.T) {
 	f := newFake(t, star(3), nil)
@@ -224,7 +254,7 @@ func TestShares(t *testing.T) {
 	s := &Shared{Model: 9e9, Got: 9e9, Flows: []SharedFlow{{Name: "a", Error: 2.9}, {Name: "b", Error: -3.1}}}
 	for each, want := range map[bool]int{true: 1, false: 0} {
 		var f finder
-		if f.shared("incast", s, each, maxTotalOff); len(f.found) != want || want == 1 && !strings.Contains(f.found[0].text, "incast, b:") {
+		if f.shared("incast", s, each, maxTotalOff); len(f.found) != want || want == 1 && !strings.Contains(f.found[0].Text, "incast, b:") {
 			t.Errorf("shares promised %t: %q", each, f.words())
 		}
 	}

@@ -29,13 +29,13 @@ func judgeRows(v *verdict.Verdict, result bench.Result, c circumstances) (unjudg
 		for _, m := range r.Measurements() {
 			switch {
 			case m.Checked && m.Wrong > 0:
-				v.Add(false, fmt.Sprintf("%d bytes %s: %d wrong elements: %s", r.Size, placeOf(m), m.Wrong, m.Mismatch))
+				v.Add(verdict.Finding{Cause: verdict.CauseJob, Row: rowOf(r, m), Text: fmt.Sprintf("%s: %d wrong elements: %s", rowOf(r, m), m.Wrong, m.Mismatch)})
 			case m.Off && c.changed:
 				off++
 			case m.Off && m.Diff > 0 && c.beside > 0:
 				longer = max(longer, m.Diff)
 			case m.Off:
-				v.Add(m.Diff > 0 && !result.Virtual, offText(r.Size, m, result.Virtual))
+				v.Add(offFinding(rowOf(r, m), m, result.Virtual))
 			}
 		}
 	}
@@ -48,32 +48,38 @@ func judgeRows(v *verdict.Verdict, result bench.Result, c circumstances) (unjudg
 	return ""
 }
 
-func placeOf(m bench.Measurement) string {
+// rowOf names a half of a row.
+func rowOf(r bench.Row, m bench.Measurement) string {
 	if m.InPlace {
-		return "in place"
+		return fmt.Sprintf("%d bytes in place", r.Size)
 	}
-	return "out of place"
+	return fmt.Sprintf("%d bytes out of place", r.Size)
 }
 
-// offText says what a time means that is not the expected one.
-func offText(size int64, m bench.Measurement, virtual bool) string {
+// offFinding says what a time means that is not the expected one.
+func offFinding(row string, m bench.Measurement, virtual bool) verdict.Finding {
+	f := verdict.Finding{Cause: verdict.CauseHost, Row: row, Over: math.Abs(m.Diff) / (bench.OffPercent + m.Spread), Slow: true}
 	than, why := "more", "limited by this host"
 	switch {
 	case m.Diff <= 0:
+		f.Cause, f.Slow = verdict.CauseModel, false
 		than, why = "less", "some traffic went around the emulated links, or the model is wrong"
 	case virtual:
+		f.Cause, f.Slow = verdict.CauseModel, false
 		why = "the host cannot cause that with a virtual clock, so the model plays another schedule than NCCL"
 	}
 	const unit = 10 * time.Nanosecond
-	return fmt.Sprintf("%d bytes %s took %v, %.1f %% %s than the model's %v: %s", size, placeOf(m), m.Time.Round(unit), math.Abs(m.Diff), than, m.Expected.Round(unit), why)
+	f.Figure = fmt.Sprintf("%s took %.1f %% %s time than expected, wanted at most %.3g %%", row, math.Abs(m.Diff), than, bench.OffPercent+m.Spread)
+	f.Text = fmt.Sprintf("%s took %v, %.1f %% %s than the model's %v: %s", row, m.Time.Round(unit), math.Abs(m.Diff), than, m.Expected.Round(unit), why)
+	return f
 }
 
-// unchecked adds what could not be checked; "" adds nothing.
-func (o *Options) unchecked(v *verdict.Verdict, what string) {
+// unchecked adds what could not be checked, because of cause; "" adds nothing.
+func (o *Options) unchecked(v *verdict.Verdict, cause verdict.Cause, what string) {
 	switch {
 	case what == "":
 	case o.Strict:
-		v.Add(false, what)
+		v.Add(verdict.Finding{Cause: cause, Text: what})
 	default:
 		v.Notes = append(v.Notes, what)
 	}
@@ -106,11 +112,11 @@ func withoutLog(info bench.Info) string {
 // judgeConnections checks that NCCL counted the emulated nodes, and used the plugin between them.
 func judgeConnections(v *verdict.Verdict, result bench.Result, nodes int) {
 	if t := result.Info.Topology; t != nil && t.Nodes != nodes {
-		v.Add(false, fmt.Sprintf("NCCL counted %d nodes, the ranks are on %d: some traffic went around the emulated links", t.Nodes, nodes))
+		bypass(v, "NCCL counted %d nodes, the ranks are on %d: some traffic went around the emulated links", t.Nodes, nodes)
 	}
 	for transport, n := range result.Transports {
 		if strings.HasPrefix(transport, "NET/") && transport != "NET/goemu" {
-			v.Add(false, fmt.Sprintf("%d connections went over %s, not over the plugin", n, transport))
+			bypass(v, "%d connections went over %s, not over the plugin", n, transport)
 		}
 	}
 }
@@ -121,7 +127,12 @@ func judgeTraffic(v *verdict.Verdict, least map[int]job.Traffic, got []job.Traff
 	for node, g := range got {
 		l := least[node]
 		if g.Out < l.Out || g.In < l.In {
-			v.Add(false, fmt.Sprintf("node%d sent %d bytes and received %d, the collectives need %d and %d at least: some traffic went around the emulated links", node, g.Out, g.In, l.Out, l.In))
+			bypass(v, "node%d sent %d bytes and received %d, the collectives need %d and %d at least: some traffic went around the emulated links", node, g.Out, g.In, l.Out, l.In)
 		}
 	}
+}
+
+// bypass adds that traffic went around the emulated links.
+func bypass(v *verdict.Verdict, format string, args ...any) {
+	v.Add(verdict.Finding{Cause: verdict.CauseBypass, Text: fmt.Sprintf(format, args...)})
 }

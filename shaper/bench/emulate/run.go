@@ -48,6 +48,8 @@ type Options struct {
 	Printer func() bench.Printer // one for each attempt
 	// Strict makes a run INVALID if something could not be checked. Otherwise that is a note.
 	Strict bool
+	// More is the option that shows all reasons for INVALID where only the worst are printed; "" prints all.
+	More string
 	// LastOnly prints only the last attempt, for output that no person reads while it is written.
 	LastOnly bool
 	Log      io.Writer // for messages about the attempts
@@ -134,7 +136,7 @@ func (o *Options) attempts(ctx context.Context, why string, attempt func(ctx con
 			why = fmt.Sprintf("chosen for this host, because %d was too small", out.Scale)
 		}
 		retry = retryNote(n, out)
-		fmt.Fprintf(o.Log, "ddlemu: INVALID at time scale %d: %s\nddlemu: once more at time scale %d\n", out.Scale, out.Verdict.Reasons[0], o.Config.TimeScale)
+		fmt.Fprintf(o.Log, "ddlemu: INVALID at time scale %d: %s\nddlemu: once more at time scale %d\n", out.Scale, out.Verdict.Summary, o.Config.TimeScale)
 	}
 }
 
@@ -181,12 +183,12 @@ func (o *Options) attempt(ctx context.Context, notes []string, printer bench.Pri
 		return Outcome{Result: result, Scale: k}, err
 	}
 	v := j.Verdict()
-	o.unchecked(&v, judgeRows(&v, result, circumstances{j.Concurrent(), j.LinksChanged()}))
-	o.unchecked(&v, withoutExpected(result, times.Problems))
-	o.unchecked(&v, withoutLog(result.Info))
+	o.unchecked(&v, verdict.CauseFabric, judgeRows(&v, result, circumstances{j.Concurrent(), j.LinksChanged()}))
+	o.unchecked(&v, verdict.CauseModel, withoutExpected(result, times.Problems))
+	o.unchecked(&v, verdict.CauseJob, withoutLog(result.Info))
 	judgeConnections(&v, result, o.nodes(j.Fabric))
 	judgeTraffic(&v, times.Least(), j.Traffic())
-	return Outcome{Verdict: v, Result: result, Scale: k}, printer.End(bench.NewSummary(result, v.Word, v.Reasons, v.Notes))
+	return Outcome{Verdict: v, Result: result, Scale: k}, printer.End(bench.NewSummary(result, v, o.More))
 }
 
 // maxSoftGPUs is the most GPUs of the software CUDA (cuda/soft/runtime/gpus.h). More ranks than that use them several times,

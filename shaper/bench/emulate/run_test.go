@@ -53,11 +53,11 @@ func TestTooLongIsRefused(t *testing.T) {
 // Runs that are INVALID because of the host are repeated, also at the largest time scale, and the header says so.
 func TestAttempts(t *testing.T) {
 	invalid := func(host bool) verdict.Verdict {
-		v := verdict.Verdict{Valid: true, Word: "VALID"}
-		v.Add(host, "8 bytes were late")
+		v := verdict.New(nil)
+		v.Add(verdict.Finding{Cause: verdict.CauseHost, Text: "8 bytes were late", Slow: host})
 		return v
 	}
-	valid := verdict.Verdict{Valid: true, Word: "VALID"}
+	valid := verdict.New(nil)
 	const (
 		head  = "# collective= nccl= cuda= profile= datapath= clock= time_scale=0 ranks=0 nodes=0 warmup=0 iters=0\n"
 		names = "size,count,type,redop,root,inplace,time_us,algbw_gbs,busbw_gbs,wrong,expected_us,diff_percent,time_min_us,time_max_us,algo,proto,channels\n"
@@ -88,15 +88,15 @@ func TestAttempts(t *testing.T) {
 		got, err := o.attempts(t.Context(), "chosen for this host", func(_ context.Context, n []string, p bench.Printer) (Outcome, error) {
 			v := tc.verdicts[made]
 			notes, made = append(notes, strings.Join(n, "; ")), made+1
-			return Outcome{Verdict: v, Scale: o.Config.TimeScale}, errors.Join(p.Begin(bench.Header{}), p.End(bench.Summary{Verdict: v.Word}))
+			return Outcome{Verdict: v, Scale: o.Config.TimeScale}, errors.Join(p.Begin(bench.Header{}), p.End(bench.Summary{Verdict: v}))
 		})
 		if err != nil || made != len(tc.verdicts) || got.Verdict.Word != tc.verdicts[made-1].Word || out.String() != tc.printed {
 			t.Errorf("%s: %d attempts, %+v, %v: %s", tc.name, made, got, err, out.String())
 		}
 		for i, want := range []string{
 			"time scale 512 chosen for this host; decisions: fabric view",
-			"time scale 1024 chosen for this host, because 512 was too small; attempt 2 of 3 at most: attempt 1, at time scale 512, was INVALID because of this host: 8 bytes were late; decisions: fabric view",
-			"time scale 1024 chosen for this host, because 512 was too small; attempt 3 of 3 at most: attempt 2, at time scale 1024, was INVALID because of this host: 8 bytes were late; decisions: fabric view",
+			"time scale 1024 chosen for this host, because 512 was too small; attempt 2 of 3 at most: attempt 1, at time scale 512, was INVALID: host: 8 bytes were late; decisions: fabric view",
+			"time scale 1024 chosen for this host, because 512 was too small; attempt 3 of 3 at most: attempt 2, at time scale 1024, was INVALID: host: 8 bytes were late; decisions: fabric view",
 		}[:made] {
 			if notes[i] != want {
 				t.Errorf("%s: attempt %d says %q, want %q", tc.name, i+1, notes[i], want)
@@ -176,12 +176,42 @@ func TestJudgeRows(t *testing.T) {
 		{name: "as expected after a change", result: row(bench.Measurement{Known: true, Diff: 1}), circumstances: circumstances{changed: true}},
 		{name: "wrong after a change", result: row(bench.Measurement{Checked: true, Wrong: 3}), circumstances: circumstances{changed: true}, reason: "3 wrong elements"},
 	} {
-		v := verdict.Verdict{Valid: true, Word: "VALID"}
+		v := verdict.New(nil)
 		unjudged := judgeRows(&v, tc.result, tc.circumstances)
 		got, notes := strings.Join(v.Reasons, ";"), strings.Join(v.Notes, ";")
 		if v.Valid != (tc.reason == "") || !strings.Contains(got, tc.reason) || v.SlowHost != tc.host || !strings.Contains(notes, tc.note) || (tc.note == "") != (notes == "") ||
 			!strings.Contains(unjudged, tc.unjudged) || (tc.unjudged == "") != (unjudged == "") {
 			t.Errorf("%s: %+v, %q", tc.name, v, unjudged)
+		}
+	}
+}
+
+// A row that is off has a cause, its place, and the ratio to the limit of 5 % and the spread.
+func TestRowFindings(t *testing.T) {
+	for _, tc := range []struct {
+		diff    float64
+		virtual bool
+		cause   verdict.Cause
+		figure  string
+	}{
+		{60, false, verdict.CauseHost, "8 bytes in place took 60.0 % more time than expected, wanted at most 6 %"},
+		{60, true, verdict.CauseModel, "8 bytes in place took 60.0 % more time than expected, wanted at most 6 %"},
+		{-60, false, verdict.CauseModel, "8 bytes in place took 60.0 % less time than expected, wanted at most 6 %"},
+	} {
+		m := bench.Measurement{InPlace: true, Known: true, Diff: tc.diff, Spread: 1, Off: true}
+		f := offFinding(rowOf(bench.Row{Size: 8}, m), m, tc.virtual)
+		if f.Cause != tc.cause || f.Slow != (tc.cause == verdict.CauseHost) || f.Row != "8 bytes in place" || f.Over != 10 || f.Figure != tc.figure {
+			t.Errorf("%+v: %+v", tc, f)
+		}
+	}
+	v := verdict.New(nil)
+	if bypass(&v, "%d connections", 3); v.Cause != verdict.CauseBypass || v.Reasons[0] != "3 connections" {
+		t.Errorf("%+v", v)
+	}
+	for _, strict := range []bool{false, true} {
+		v := verdict.New(nil)
+		if (&Options{Strict: strict}).unchecked(&v, verdict.CauseFabric, "changed"); (v.Cause == verdict.CauseFabric) != strict {
+			t.Errorf("strict %v: %+v", strict, v)
 		}
 	}
 }
@@ -195,7 +225,7 @@ func TestJudgeConnections(t *testing.T) {
 		{bench.Result{Info: bench.Info{Topology: &nccllog.Topology{Nodes: 1}}}, false},
 		{bench.Result{Transports: map[string]int{"NET/Socket": 1}}, false},
 	} {
-		v := verdict.Verdict{Valid: true}
+		v := verdict.New(nil)
 		judgeConnections(&v, tc.result, 2)
 		if v.Valid != tc.valid {
 			t.Errorf("%+v: %+v", tc.result, v)
@@ -220,9 +250,9 @@ func TestUnchecked(t *testing.T) {
 			t.Errorf("%q, want %q", tc.what, tc.want)
 		}
 		for _, strict := range []bool{false, true} {
-			v := verdict.Verdict{Valid: true, Word: "VALID"}
+			v := verdict.New(nil)
 			o := Options{Strict: strict}
-			o.unchecked(&v, tc.what)
+			o.unchecked(&v, verdict.CauseModel, tc.what)
 			said, other := v.Notes, v.Reasons
 			if strict {
 				said, other = other, said
@@ -245,7 +275,7 @@ func TestJudgeTraffic(t *testing.T) {
 		{[]job.Traffic{{Out: 99, In: 50}, {Out: 50, In: 100}}, false},
 		{[]job.Traffic{{Out: 100, In: 50}, {Out: 50, In: 99}}, false},
 	} {
-		v := verdict.Verdict{Valid: true}
+		v := verdict.New(nil)
 		judgeTraffic(&v, least, tc.got)
 		if v.Valid != tc.valid {
 			t.Errorf("%+v: %+v", tc.got, v)
@@ -272,7 +302,7 @@ func TestDeferredPrintsInOrder(t *testing.T) {
 	var now, later strings.Builder
 	d := &deferred{to: bench.NewCSV(&later)}
 	for _, p := range []bench.Printer{bench.NewCSV(&now), d} {
-		if err := errors.Join(p.Begin(bench.Header{Ranks: 2}), p.Row(bench.Row{Size: 8}), p.End(bench.Summary{Verdict: "VALID"})); err != nil {
+		if err := errors.Join(p.Begin(bench.Header{Ranks: 2}), p.Row(bench.Row{Size: 8}), p.End(bench.Summary{Verdict: verdict.New(nil)})); err != nil {
 			t.Fatal(err)
 		}
 	}

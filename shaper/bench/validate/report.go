@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ddlemu/ddlemu/configs/units"
+	"github.com/ddlemu/ddlemu/shaper/verdict"
 )
 
 // Limits of the error in percent. They are smaller for large sizes, whose time does not depend on the hosts.
@@ -60,10 +61,20 @@ type Report struct {
 	Lines   []Line    `json:"rows"`
 	LeftOut []LeftOut `json:"left_out,omitempty"`
 	Notes   []string  `json:"notes,omitempty"`
-	// Verdict is VALID if this host carried the fabric for every row, else INVALID; "" if nothing was run. Reasons say
-	// why.
-	Verdict string   `json:"verdict,omitempty"`
-	Reasons []string `json:"reasons,omitempty"`
+	// Verdict is VALID if this host carried the fabric for every row, else INVALID; "" if nothing was run. Cause and
+	// Summary are those of INVALID, Reasons the texts of Findings. Conclusion is all of it.
+	Verdict    string            `json:"verdict,omitempty"`
+	Cause      verdict.Cause     `json:"cause,omitempty"`
+	Summary    string            `json:"summary,omitempty"`
+	Reasons    []string          `json:"reasons,omitempty"`
+	Findings   []verdict.Finding `json:"findings,omitempty"`
+	Conclusion verdict.Verdict   `json:"-"`
+}
+
+// conclude copies the conclusion to the fields of JSON.
+func (r *Report) conclude() {
+	v := &r.Conclusion
+	r.Verdict, r.Cause, r.Summary, r.Reasons, r.Findings = v.Word, v.Cause, v.Summary, v.Reasons, v.Findings
 }
 
 // Outside returns the rows that exceed their limits.

@@ -12,6 +12,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/bench/emulate"
 	"github.com/ddlemu/ddlemu/shaper/host"
 	"github.com/ddlemu/ddlemu/shaper/nccl"
+	"github.com/ddlemu/ddlemu/shaper/verdict"
 )
 
 func TestLimits(t *testing.T) {
@@ -49,11 +50,12 @@ func TestRefusedRows(t *testing.T) {
 	if !errors.Is(err, ErrNoRow) || err.Error() != "no row can be run here: 4 bytes: too few cores" {
 		t.Errorf("all refused: %v", err)
 	}
-	r := Report{Verdict: "VALID"}
+	r := Report{Conclusion: verdict.New(nil)}
 	if err := r.refused(t.Context(), table.Rows, errors.New("too few cores")); err != nil {
 		t.Fatal(err)
 	}
-	if len(r.LeftOut) != 2 || r.Verdict != "INVALID" || len(r.Reasons) != 1 || r.Reasons[0] != "4 to 8 bytes could not be run: too few cores" {
+	r.conclude()
+	if len(r.LeftOut) != 2 || r.Cause != verdict.CauseHost || r.Verdict != "INVALID" || len(r.Reasons) != 1 || r.Reasons[0] != "4 to 8 bytes could not be run: too few cores" {
 		t.Errorf("%+v", r)
 	}
 	stopped, stop := context.WithCancel(t.Context())

@@ -14,6 +14,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/bench/emulate"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/host"
+	"github.com/ddlemu/ddlemu/shaper/verdict"
 )
 
 // Options describe how to run a table.
@@ -39,7 +40,7 @@ func (t *Table) Run(ctx context.Context, o Options) (*Report, error) {
 	r := t.report(&o.Emulate)
 	rows, out := fit(t.Rows, t.Ranks, o.Memory)
 	r.LeftOut = out
-	r.Verdict = "VALID"
+	r.Conclusion = verdict.New(nil)
 	all := groups(rows)
 	fmt.Fprintf(o.Emulate.Log, "ddlemu: %s of rows with similar times\n", units.Count(len(all), "group"))
 	for _, group := range all {
@@ -50,6 +51,7 @@ func (t *Table) Run(ctx context.Context, o Options) (*Report, error) {
 	if len(r.Lines) == 0 {
 		return nil, fmt.Errorf("%w: %d bytes: %s", ErrNoRow, r.LeftOut[0].Size, r.LeftOut[0].Reason)
 	}
+	r.conclude()
 	return r, nil
 }
 
@@ -97,10 +99,7 @@ func (t *Table) runGroup(ctx context.Context, o Options, group []Row, r *Report)
 		m := res.Result.Rows[i].OutOfPlace
 		r.Lines = append(r.Lines, newLine(row, m.Expected, m.Time, res.Scale))
 	}
-	if !res.Verdict.Valid {
-		r.Verdict = res.Verdict.Word
-		r.Reasons = append(r.Reasons, res.Verdict.Reasons...)
-	}
+	r.Conclusion.Join(res.Verdict)
 	return nil
 }
 
@@ -153,8 +152,7 @@ func (r *Report) refused(ctx context.Context, group []Row, err error) error {
 	for _, row := range group {
 		r.LeftOut = append(r.LeftOut, LeftOut{row.Size, err.Error()})
 	}
-	r.Verdict = "INVALID"
-	r.Reasons = append(r.Reasons, fmt.Sprintf("%s could not be run: %v", span(group), err))
+	r.Conclusion.Add(verdict.Finding{Cause: verdict.CauseHost, Text: fmt.Sprintf("%s could not be run: %v", span(group), err)})
 	return nil
 }
 

@@ -93,12 +93,12 @@ func (r *Runner) reasons() state.Reason {
 	return all
 }
 
-// Words returns why the measurement is not valid: the shaper's reasons, and links with packets of other programs.
-func (r *Runner) Words() []string {
+// Findings returns why the measurement is not valid: the shaper's reasons, and links with packets of other programs.
+func (r *Runner) Findings() []verdict.Finding {
 	now := r.reasons()
-	words := (now&^r.reasonsBefore | now&state.BelowFloor).Words()
+	found := verdict.FromReasons(now&^r.reasonsBefore | now&state.BelowFloor)
 	if _, ok := r.file.Followed(); !ok {
-		words = append(words, "a change of the links could not be put into force: see the fabric's events")
+		found = append(found, verdict.Finding{Cause: verdict.CauseFabric, Text: "a change of the links could not be put into force: see the fabric's events"})
 	}
 	time.Sleep(countDelay)
 	var links []string
@@ -109,9 +109,9 @@ func (r *Runner) Words() []string {
 		}
 	}
 	if len(links) > 0 {
-		words = append(words, "other programs sent on the fabric while it was measured: "+strings.Join(links, ", "))
+		found = append(found, verdict.Finding{Cause: verdict.CauseFabric, Text: "other programs sent on the fabric while it was measured: " + strings.Join(links, ", ")})
 	}
-	return words
+	return found
 }
 
 // Late returns why the shaper's verdict on the packets of the last Send is INVALID, or "". The verdict is that of a job
@@ -120,7 +120,7 @@ func (r *Runner) Late() string {
 	for _, j := range r.file.JobsOf(state.TrafficKey) {
 		s := j.Status()
 		s.Subtract(&r.traffic)
-		s.Reasons = 0 // Words has them
+		s.Reasons = 0 // Findings has them
 		if v := verdict.Judge(verdict.NewInput(r.file, r.fabric, s)); len(v.Reasons) > 0 {
 			return v.Reasons[0]
 		}
