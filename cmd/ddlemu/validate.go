@@ -30,6 +30,7 @@ func (o *validateOptions) AddFlags(g *global, fs *pflag.FlagSet) {
 	fs.StringVarP(&o.Begin, "minbytes", "b", "", "smallest `size` of the table's rows to run")
 	fs.StringVarP(&o.End, "maxbytes", "e", "", "largest `size` of the table's rows to run")
 	fs.BoolVar(&o.Model, "model", false, "only calculate expected times with the link model, which takes seconds")
+	o.junit.AddFlag(fs, "row")
 	g.addJSONFlag(fs)
 	g.addVerboseFlag(fs)
 }
@@ -80,6 +81,9 @@ func runValidate(ctx context.Context, g *global, o *validateOptions, path string
 	if err != nil {
 		return &inputError{fmt.Errorf("%s: %w", path, err)}
 	}
+	if err := o.junit.begin(); err != nil {
+		return err
+	}
 	v, err := o.options(g, t)
 	if err != nil {
 		return err
@@ -90,6 +94,9 @@ func runValidate(ctx context.Context, g *global, o *validateOptions, path string
 		play = t.Expect
 	}
 	r, err := play(ctx, v)
+	if o.junit.path != "" {
+		err = errors.Join(err, o.junit.write(validateSuite(filepath.Base(path), r, err)))
+	}
 	if errors.Is(err, validate.ErrNoRow) {
 		return &inputError{err}
 	}

@@ -32,11 +32,13 @@ const (
 )
 
 type verifyOptions struct {
-	Time time.Duration
+	Time  time.Duration
+	junit junitFile
 }
 
 func (o *verifyOptions) AddFlags(fs *pflag.FlagSet) {
 	fs.DurationVar(&o.Time, "time", 0, "approximate `duration` of the measurement, by the fabric's clock (default 10s; 20ms on a virtual clock)")
+	o.junit.AddFlag(fs, "link")
 }
 
 func newVerifyCommand(g *global) *cobra.Command {
@@ -105,6 +107,9 @@ func (o *verifyOptions) check(virtual bool) error {
 
 // runVerify measures the fabric and prints the report.
 func runVerify(ctx context.Context, g *global, o *verifyOptions) error {
+	if err := o.junit.begin(); err != nil {
+		return err
+	}
 	up, err := g.open()
 	if err != nil {
 		return err
@@ -136,6 +141,12 @@ func runVerify(ctx context.Context, g *global, o *verifyOptions) error {
 	defer load.Stop()
 	report, err := measure(ctx, up, fab, model, verify.Options{Time: o.Time, Progress: show, Slow: slow, Load: load.Load})
 	done()
+	if err == nil {
+		report.Fabric = name
+	}
+	if o.junit.path != "" {
+		err = errors.Join(err, o.junit.write(verifySuite(name, report, err)))
+	}
 	var input *inputError
 	if errors.As(err, &input) {
 		return err
@@ -143,7 +154,6 @@ func runVerify(ctx context.Context, g *global, o *verifyOptions) error {
 	if err != nil {
 		return fmt.Errorf("verify fabric %s: %w", name, err)
 	}
-	report.Fabric = name
 	if g.JSON {
 		err = g.printJSON(report)
 	} else {

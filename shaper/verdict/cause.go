@@ -125,10 +125,10 @@ const shownFigures = 3
 
 // Lines are the reasons as a person reads them: the summary, each reason that is not about a figure, and the worst three
 // links, then rows. The last line says how many more reasons there are, and that the option more shows them; if more is
-// "", Lines has all of them. A VALID verdict has no lines.
+// "", Lines has all of them. A VALID verdict has no lines, and reasons without findings are all there.
 func (v *Verdict) Lines(more string) []string {
 	if len(v.Findings) == 0 {
-		return nil
+		return v.Reasons
 	}
 	lines := []string{v.Summary}
 	rest := make([]Finding, 0, len(v.Findings))

@@ -108,9 +108,14 @@ func TestSummary(t *testing.T) {
 // Of a link only the worst reason is shown, links come before rows, and what is not about a figure is always shown.
 func TestLinesChoose(t *testing.T) {
 	v := New(nil)
-	if v.Lines("-v") != nil {
+	if len(v.Lines("-v")) > 0 {
 		t.Error("VALID, with lines")
 	}
+	v.Word, v.Reasons = "incomplete", []string{"interrupted"}
+	if got := v.Lines("-v"); !slices.Equal(got, v.Reasons) {
+		t.Errorf("without findings: %q", got)
+	}
+	v = New(nil)
 	for _, f := range []Finding{
 		{Cause: CauseHost, Text: "row a", Row: "a", Over: 900},
 		{Cause: CauseHost, Text: "row b", Row: "b", Over: 901},

@@ -143,8 +143,8 @@ func (f *finder) loss(name string, l *Loss, cluster float64) {
 // shared judges flows that share hops: each flow if each is set, and the rate of all flows together, which may be off
 // by the fraction most.
 func (f *finder) shared(what string, s *Shared, each bool, most float64) {
+	slow := 1.0
 	if math.Abs(s.Error) > 100*most {
-		slow := 1.0
 		if s.Error < 0 {
 			slow = 100 / max(100+s.Error, 0.1)
 		}
@@ -162,8 +162,8 @@ func (f *finder) shared(what string, s *Shared, each bool, most float64) {
 	for i := range s.Flows {
 		x := &s.Flows[i]
 		if math.Abs(x.Error) > 100*maxShareOff {
-			// A flow below its share is not slowed by this host: another flow has what it lacks.
-			f.add(1, "%s, %s: %.4g Gb/s, the model's share %.4g: %+.1f %% (limit %.0f %%)", what, x.Name, x.Got/1e9, x.Model/1e9, x.Error, 100*maxShareOff)
+			// A flow below its share is not slowed by this host, unless all together are: another flow has what it lacks.
+			f.add(slow, "%s, %s: %.4g Gb/s, the model's share %.4g: %+.1f %% (limit %.0f %%)", what, x.Name, x.Got/1e9, x.Model/1e9, x.Error, 100*maxShareOff)
 			return // one flow is enough
 		}
 	}

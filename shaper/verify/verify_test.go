@@ -258,6 +258,15 @@ func TestShares(t *testing.T) {
 			t.Errorf("shares promised %t: %q", each, f.words())
 		}
 	}
+	// If all together are too slow, the host is the cause of both.
+	for together, want := range map[float64]verdict.Cause{0: verdict.CauseModel, -2.1: verdict.CauseHost, 2.1: verdict.CauseModel} {
+		s.Error = together
+		var f finder
+		f.shared("incast", s, true, maxTotalOff)
+		if share := f.found[len(f.found)-1]; !strings.Contains(share.Text, "incast, b:") || share.Cause != want {
+			t.Errorf("together %g %%: cause %s: %s", together, share.Cause, share.Text)
+		}
+	}
 	s.Error = -2.1
 	var f finder
 	if f.shared("incast", s, false, maxTotalOff); len(f.found) != 1 {

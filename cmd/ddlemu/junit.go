@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/junit"
+	"github.com/ddlemu/ddlemu/shaper/verdict"
+)
+
+// junitPackage is the package of all suites.
+const junitPackage = "ddlemu"
+
+// junitFile is the file of --junit.
+type junitFile struct {
+	path    string
+	started time.Time
+}
+
+// AddFlag adds the flag to fs.
+func (j *junitFile) AddFlag(fs *pflag.FlagSet, row string) {
+	fs.StringVar(&j.path, "junit", "", "`file` for the results as JUnit XML, with a test case for each "+row+"; it is replaced")
+}
+
+// begin refuses, before the work is done, a file that cannot be written.
+func (j *junitFile) begin() error {
+	j.started = time.Now()
+	if j.path == "" {
+		return nil
+	}
+	if info, err := os.Lstat(j.path); err == nil && !info.Mode().IsRegular() {
+		return badInput("--junit %s: it is no regular file: name another one", j.path)
+	}
+	f, err := os.CreateTemp(filepath.Dir(j.path), "."+filepath.Base(j.path)+".*")
+	if err != nil {
+		return badInput("--junit %s: %w", j.path, err)
+	}
+	return errors.Join(f.Close(), os.Remove(f.Name()))
+}
+
+// write replaces the file by s, as a whole or not at all.
+func (j *junitFile) write(s junit.Suite) error {
+	s.Package, s.Started, s.Took = junitPackage, j.started, time.Since(j.started)
+	s.Properties = append(s.Properties, junit.Property{Name: "ddlemu", Value: version()})
+	if err := replaceFile(j.path, func(w io.Writer) error { return junit.Write(w, s) }); err != nil {
+		return fmt.Errorf("--junit %s: %w", j.path, err)
+	}
+	return nil
+}
+
+// replaceFile makes or replaces a file. At each moment the name has the old content or all of the new one.
+func replaceFile(path string, write func(w io.Writer) error) (err error) {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			os.Remove(f.Name())
+		}
+	}()
+	const mode = 0o644 // readable for the CI's runner, which may be another user
+	if err := errors.Join(f.Chmod(mode), write(f), f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}
+
+// invalidProblem is the error of a row of a run that is INVALID.
+func invalidProblem(cause verdict.Cause, summary string, reasons []string) *junit.Problem {
+	return &junit.Problem{Type: string(cause), Message: "INVALID: " + summary, Text: strings.Join(reasons, "\n")}
+}
+
+// failedCase is a test case for a run that failed or was interrupted, so that no report of it is without an error.
+func failedCase(class string, err error) junit.Case {
+	text := strings.ReplaceAll(strings.Join(strings.Fields(err.Error()), " "), "context canceled", "interrupted")
+	return junit.Case{Class: class, Name: "run", Error: &junit.Problem{Type: "run", Message: text}}
+}
+
+// properties makes properties of pairs of a name and a value; those without a value are left out.
+func properties(pairs ...string) (out []junit.Property) {
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if pairs[i+1] != "" {
+			out = append(out, junit.Property{Name: pairs[i], Value: pairs[i+1]})
+		}
+	}
+	return out
+}
