@@ -4,10 +4,12 @@ package nccl
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -58,5 +60,43 @@ func TestLimits(t *testing.T) {
 				t.Errorf("%v, no %s in\n%s", err, tc.junit, report)
 			}
 		})
+	}
+}
+
+// No host carries 800 Gb/s per NIC at time scale 1. The verdict says that it is this host, how busy it was and how late
+// messages were, then the worst three links; --verbose and JSON have all reasons.
+func TestBusyHostIsOneCause(t *testing.T) {
+	args := []string{"bench", "allreduce", "--profile", "xdr800", "--ranks", "4", "-b", "64K", "-e", "64K", "-n", "5", "-w", "1", "--time-scale", "1"}
+	reasons := func(more ...string) (lines []string) {
+		t.Helper()
+		out, err := ddlemu(t.Context(), t, folder(t), nil, append(args, more...)...).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, rest, _ := strings.Cut(string(out), "# Avg bus bandwidth")
+		for _, line := range strings.Split(rest, "\n")[2:] {
+			if text, ok := strings.CutPrefix(line, "# "); ok {
+				lines = append(lines, text)
+			}
+		}
+		return lines
+	}
+	summary := regexp.MustCompile(`^host (busy|too slow): [0-9]+ runnable on [0-9.]+ cores; lateness p99 [0-9.]+ [mun]?s on node[0-3]:node[0-3], wanted [0-9.]+ us$`)
+	few := reasons()
+	if len(few) != 5 || !summary.MatchString(few[0]) || !regexp.MustCompile(`^and [0-9]+ more: --verbose$`).MatchString(few[4]) {
+		t.Errorf("%q", few)
+	}
+	all := reasons("--verbose")
+	if len(all) < 6 || !summary.MatchString(all[0]) || strings.Contains(strings.Join(all, "\n"), "more: ") {
+		t.Errorf("with --verbose: %q", all)
+	}
+	out, err := ddlemu(t.Context(), t, folder(t), nil, append(args, "--json")...).Output()
+	var r struct {
+		Cause, Summary string
+		Reasons        []string
+		Findings       []struct{ Cause, Text string }
+	}
+	if err := errors.Join(err, json.Unmarshal(out, &r)); err != nil || r.Cause != "host" || !summary.MatchString(r.Summary) || len(r.Reasons) < 5 || len(r.Findings) != len(r.Reasons) {
+		t.Errorf("%v: %s", err, out)
 	}
 }
