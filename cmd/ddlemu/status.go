@@ -15,29 +15,56 @@ import (
 )
 
 type statusOptions struct {
-	Last bool
+	Last  bool
+	Watch string // the interval, empty to print the state once
 }
 
 func (o *statusOptions) AddFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&o.Last, "last", false, "show the last job, also after its processes were killed, with its verdict")
+	fs.StringVar(&o.Watch, "watch", "", "print what the fabric does, every `interval` (default 1s)")
+	fs.Lookup("watch").NoOptDefVal = defaultInterval.String()
 }
 
 func newStatusCommand(g *global) *cobra.Command {
 	o := &statusOptions{}
 	cmd := &cobra.Command{
-		Use:   "status",
+		Use:   "status [--watch [INTERVAL]]",
 		Short: "Show the fabrics that are up, and their traffic",
 		Long: `Show the fabric that is up, or all of them if there are several and none is named:
 the parameters and counters of each link, and the jobs.
 
 With --last, show the last job of all fabrics and its verdict.
 
+With --watch, print a heading every interval, a line for each link that was active since
+the last one, and a line for each job with its verdict so far; with --json an object in one
+line. Rates are per second of the fabric's clock. The heading has the time of that clock,
+and how many of its seconds pass in a real one. It ends with Ctrl-C, or when the fabric is
+taken down, both with exit status 0.
+
 ` + exitHelp,
 		Example: `  ddlemu status
   ddlemu status --json | jq '.links[], .ports[] | select(.drops > 0)'
-  ddlemu status --last`,
-		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return runStatus(cmd.Context(), g, o) },
+  ddlemu status --last
+  ddlemu status --watch 5s | grep 'link node0:'`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if o.Watch == "" {
+				return noArgs(cmd, args)
+			}
+			return atMostOneArg(cmd, args)
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if o.Watch == "" {
+				return runStatus(cmd.Context(), g, o)
+			}
+			if o.Last {
+				return badInput("--last and --watch cannot both be given")
+			}
+			interval, err := o.interval(args)
+			if err != nil {
+				return err
+			}
+			return runWatch(cmd.Context(), g, interval)
+		},
 	}
 	o.AddFlags(cmd.Flags())
 	g.addFabricFlag(cmd.Flags())

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"fmt"
 	"io"
 	"strings"
 	"time"
@@ -43,21 +42,11 @@ func rate(bytesPerSecond float64) string {
 	if bytesPerSecond == 0 {
 		return units.Unlimited.String()
 	}
-	return prefixed(bytesPerSecond) + "B/s"
+	return units.SI(bytesPerSecond) + "B/s"
 }
 
 // volume formats bytes with SI prefixes, as rates have them.
-func volume(bytes uint64) string { return prefixed(float64(bytes)) + "B" }
-
-func prefixed(x float64) string {
-	prefixes := []string{"", "k", "M", "G", "T", "P", "E"}
-	i := 0
-	for x >= 999.5 && i < len(prefixes)-1 {
-		x /= 1000
-		i++
-	}
-	return fmt.Sprintf("%.3g %s", x, prefixes[i])
-}
+func volume(bytes uint64) string { return units.Volume(bytes) }
 
 // ago formats a duration with few digits.
 func ago(d time.Duration) string {

@@ -10,7 +10,6 @@ import (
 
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/intercept/report"
-	"github.com/ddlemu/ddlemu/shaper/clock"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/live"
 	"github.com/ddlemu/ddlemu/shaper/state"
@@ -83,7 +82,7 @@ func Read(file *state.File) (*State, error) {
 	}
 	s := &State{
 		Format: Format, ID: fmt.Sprint(fixed.Created), Name: file.Name(), Clock: fab.Config.ClockName(), TimeScale: fixed.TimeScale,
-		Now: now(file), Hops: []Hop{}, Jobs: []Job{}, Events: []Event{},
+		Now: int64(live.Time(file)), Hops: []Hop{}, Jobs: []Job{}, Events: []Event{},
 	}
 	listed := func(h int) bool { return fab.NICs() <= smallFabric || hops[h].Counters.Bytes > 0 || hops[h].Changed }
 	drawing, lines, places := report.Draw(fab, listed, func(h int) bool { return hops[h].Spec.Down })
@@ -98,15 +97,6 @@ func Read(file *state.File) (*State, error) {
 		s.Events = append(s.Events, Event{At: int64(e.Time / time.Nanosecond), Text: e.Text})
 	}
 	return s, nil
-}
-
-// now is the time of the emulated network since the fabric was brought up.
-func now(file *state.File) int64 {
-	scale := int64(file.Fixed().TimeScale)
-	if c := file.ClockStatus(); c != nil {
-		return (c.Now - clock.Start) / scale
-	}
-	return (state.Now() - file.Fixed().Created) / scale
 }
 
 func hopOf(fab *fabric.Fabric, line report.Line, h state.HopStatus, scale int) Hop {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/shaper/clock"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/link"
 	"github.com/ddlemu/ddlemu/shaper/state"
@@ -62,6 +63,15 @@ func Fabric(file *state.File) (*fabric.Fabric, error) {
 		fab.Hops[i].Spec = h.Spec
 	}
 	return fab, nil
+}
+
+// Time is the time of the emulated network since the fabric of file was brought up, by the fabric's clock.
+func Time(file *state.File) time.Duration {
+	began := file.Fixed().Created
+	if file.Virtual() {
+		began = clock.Start
+	}
+	return time.Duration((file.Now() - began) / int64(file.Fixed().TimeScale))
 }
 
 // Shape changes the hops of file that pattern names (see configs.Pattern) and

@@ -258,6 +258,9 @@ func (j Job) entry() *jobEntry { return &j.f.jobs()[j.index] }
 // Index is the job's number in the file.
 func (j Job) Index() int { return j.index }
 
+// Started is when the job was made, in ns of CLOCK_MONOTONIC: it tells the job from others that have had its number.
+func (j Job) Started() int64 { return j.started }
+
 // Invalidate adds reasons for INVALID, unless another job has the place by now.
 func (j Job) Invalidate(r Reason) {
 	if e := j.entry(); atomic.LoadInt64(&e.Started) == j.started {

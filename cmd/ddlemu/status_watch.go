@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/ddlemu/ddlemu/intercept/watch"
+)
+
+// Intervals between two looks at a fabric.
+const (
+	defaultInterval  = time.Second
+	shortestInterval = 100 * time.Millisecond // a look costs this host time beside the ranks
+)
+
+// parseInterval reads an interval that the user gave.
+func parseInterval(name, text string) (time.Duration, error) {
+	d, err := time.ParseDuration(text)
+	switch {
+	case err != nil:
+		return 0, badInput("%s: %q is not a time with its unit, such as 2s", name, text)
+	case d < shortestInterval:
+		return 0, badInput("%s: %v is too short: give %v or longer", name, d, shortestInterval)
+	}
+	return d, nil
+}
+
+// interval is that of --watch. Its value may also be the argument of the command, because pflag takes a value that may
+// be left out only after an equals sign.
+func (o *statusOptions) interval(args []string) (time.Duration, error) {
+	text := o.Watch
+	if len(args) > 0 {
+		text = args[0]
+	}
+	return parseInterval("--watch", text)
+}
+
+// runWatch prints what a fabric does, every interval.
+func runWatch(ctx context.Context, g *global, interval time.Duration) error {
+	up, err := g.open()
+	if err != nil {
+		return err
+	}
+	defer up.Close()
+	r, err := watch.NewReader(up.File)
+	if err != nil {
+		return err
+	}
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	err = watch.Each(ctx, r.Look, tick.C, &r.Fabric, g.printView)
+	if errors.Is(err, watch.ErrGone) {
+		return g.sayGone(err)
+	}
+	return err
+}
+
+// printView prints what a fabric did, at once, so that a pipe shows it. An error ends the command: nobody reads on.
+func (g *global) printView(v *watch.View) error {
+	if g.JSON {
+		v.Trim()
+		line, err := json.Marshal(v)
+		if err != nil {
+			return fmt.Errorf("write JSON: %w", err)
+		}
+		return g.printLine(string(line))
+	}
+	for _, line := range v.Lines() {
+		if err := g.printLine(line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (g *global) printLine(line string) error {
+	_, err := fmt.Fprintln(g.Stdout, line)
+	return err
+}
+
+// sayGone says that the fabric was taken down, which ends a command that watches it.
+func (g *global) sayGone(err error) error {
+	_, err = fmt.Fprintf(g.Stderr, "ddlemu: %v\n", err)
+	return err
+}

@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package watch
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/shaper/fabric"
+	"github.com/ddlemu/ddlemu/shaper/link"
+	"github.com/ddlemu/ddlemu/shaper/state"
+	"github.com/ddlemu/ddlemu/shaper/state/statetest"
+)
+
+// The variable makes a process of this test a rank that waits to be killed, or one that has the lock of joining ranks.
+const childEnv = "DDLEMU_TEST_WATCH_CHILD"
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(childEnv); dir != "" {
+		if err := child(dir); err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+	}
+	os.Exit(m.Run())
+}
+
+// child joins the fabric in dir, or with "lock " before it locks bytes of its header, until its input ends.
+func child(dir string) error {
+	dir, locks := strings.CutPrefix(dir, "lock ")
+	if locks {
+		f, err := os.OpenFile(dir+"/up"+state.Suffix, os.O_RDWR, 0)
+		if err != nil {
+			return err
+		}
+		if err := unix.FcntlFlock(f.Fd(), unix.F_SETLK, &unix.Flock_t{Type: unix.F_WRLCK, Len: 4}); err != nil {
+			return err
+		}
+	} else if err := join(dir); err != nil {
+		return err
+	}
+	fmt.Println("ready")
+	_, err := io.Copy(io.Discard, os.Stdin)
+	return err
+}
+
+func join(path string) error {
+	dir, err := state.OpenDir(path, os.Getuid(), false)
+	if err != nil {
+		return err
+	}
+	file, err := dir.Open("up")
+	if err != nil {
+		return err
+	}
+	j, err := file.JoinJob(7)
+	if err != nil {
+		return err
+	}
+	_, err = file.Join(j, state.Rank{Rank: 1, Node: 1, World: 2})
+	return err
+}
+
+// start starts a child and waits until it is ready.
+func start(t *testing.T, what string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), childEnv+"="+what)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _, _ = cmd.Process.Kill(), cmd.Wait() }) // it may be dead
+	if line, _ := bufio.NewReader(out).ReadString('\n'); line != "ready\n" {
+		t.Fatalf("the child says %q", line)
+	}
+	return cmd
+}
+
+// up is a fabric of two nodes that is up, at time scale 4.
+func up(t *testing.T) *state.File {
+	t.Helper()
+	c, err := configs.Load(configs.Source{Profile: "eth1", Getenv: func(string) string { return "" }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Nodes, c.TimeScale = 2, 4
+	fab, err := fabric.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return statetest.New(t, fab, "up")
+}
+
+func reader(t *testing.T, file *state.File) *Reader {
+	t.Helper()
+	r, err := NewReader(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func (r *Reader) mustLook(t *testing.T) *Look {
+	t.Helper()
+	l, err := r.Look()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// named is the place of a hop in the fabric.
+func (r *Reader) named(t *testing.T, name string) int {
+	t.Helper()
+	for i := range r.Fabric.Hops {
+		if r.Fabric.Hops[i].Name == name {
+			return i
+		}
+	}
+	t.Fatalf("no %s in %+v", name, r.Fabric.Hops)
+	return 0
+}
+
+func TestLookReadsTheFile(t *testing.T) {
+	file := up(t)
+	r := reader(t, file)
+	hop := r.named(t, "node0:node1")
+	j, err := file.JoinJob(7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := file.Join(j, state.Rank{Rank: 0, World: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := r.mustLook(t)
+	if len(a.Jobs) != 1 || !a.Jobs[0].Running || a.Jobs[0].Joined != 1 || a.Jobs[0].Verdict != "" {
+		t.Errorf("got %+v", a.Jobs)
+	}
+	file.Count(hop, link.Counters{Bytes: 1000, LineBytes: 1100, Drops: 2, Pauses: 1, PausedNs: 400})
+	file.Entry(hop).NextFree = state.Now() + int64(time.Hour)
+	j.LinkStats()[hop].FirstPosted = 1
+	j.LinkStats()[hop].CountDelivery(1000, 1, 1_000_000_001, 1_000_001_001, 4)
+	b := r.mustLook(t)
+	h := b.Hops[hop]
+	if h.Bandwidth != 1e9 || h.Counters.Bytes != 1000 || h.Counters.PausedNs != 100 || h.Reserved < 14*time.Minute || h.Reserved > 15*time.Minute {
+		t.Errorf("got %+v", h)
+	}
+	if b.Up <= a.Up || b.Clock <= a.Clock || b.Clock > b.Up/4+time.Millisecond {
+		t.Errorf("times %v, %v after %v, %v", b.Up, b.Clock, a.Up, a.Clock)
+	}
+	job := b.Jobs[0]
+	if job.Messages != 1 || job.Bytes != 1000 || job.Arrived[hop] != 1 || job.Late[hop].Late != 1000 || job.Verdict != "VALID" {
+		t.Errorf("got %+v", job)
+	}
+	p.Leave()
+	if job := r.mustLook(t).Jobs[0]; job.Running || job.Left != 1 || job.Messages != 1 {
+		t.Errorf("got %+v", job)
+	}
+	// A job that is over is not read again.
+	j.LinkStats()[hop].CountDelivery(1000, 1, 2, 2, 4)
+	if job := r.mustLook(t).Jobs[0]; job.Messages != 1 {
+		t.Errorf("got %+v", job)
+	}
+}
+
+func TestLinkPaths(t *testing.T) {
+	r := reader(t, up(t))
+	var names []string
+	for _, hop := range r.Fabric.Hops[r.named(t, "node1:node0")].Path {
+		names = append(names, r.Fabric.Hops[hop].Name)
+	}
+	if got := strings.Join(names, ", "); got != "node1 tx, node1:node0, node0 rx" {
+		t.Errorf("got %s", got)
+	}
+}
+
+// Looks neither wait for locks nor note deaths, which needs one: ranks would wait for it.
+func TestLookAcquiresNoLock(t *testing.T) {
+	file := up(t)
+	rank := start(t, file.Dir())
+	if err := rank.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = rank.Wait() // it was killed
+	start(t, "lock "+file.Dir())
+	r := reader(t, file)
+	began := time.Now()
+	l := r.mustLook(t)
+	if took := time.Since(began); took > 80*time.Millisecond {
+		t.Errorf("the look took %v while another process had the locks", took)
+	}
+	j := l.Jobs[0]
+	if j.Running || j.Joined != 1 || j.Died != 1 || j.Verdict != "INVALID" || strings.Join(j.Reasons, "") != state.PeerDied.Words()[0] {
+		t.Errorf("got %+v", j)
+	}
+	if died := file.Jobs()[0].Status().Died; died != 0 {
+		t.Errorf("the look noted %d deaths in the file", died)
+	}
+}
+
+func TestLookAtAFabricThatIsGone(t *testing.T) {
+	for name, end := range map[string]func(*state.File) error{
+		"taken down": func(f *state.File) error { f.TakeDown(); return nil },
+		"removed":    func(f *state.File) error { return os.Remove(f.Dir() + "/up" + state.Suffix) },
+	} {
+		file := up(t)
+		r := reader(t, file)
+		r.mustLook(t)
+		if err := end(file); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := r.Look(); !errors.Is(err, ErrGone) || err.Error() != "fabric up was taken down" {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestEach(t *testing.T) {
+	ticks := make(chan time.Time, 3)
+	for range 3 {
+		ticks <- time.Time{}
+	}
+	gone := fmt.Errorf("fabric up %w", ErrGone)
+	looks := []*Look{at(1e9, 1e9, link.Counters{}), at(2e9, 2e9, link.Counters{Bytes: 125, LineBytes: 125}), at(3e9, 3e9, link.Counters{Bytes: 375, LineBytes: 375})}
+	look := func() (*Look, error) {
+		if len(looks) == 0 {
+			return nil, gone
+		}
+		l := looks[0]
+		looks = looks[1:]
+		return l, nil
+	}
+	var rates []float64
+	err := Each(t.Context(), look, ticks, pair(), func(v *View) error {
+		rates = append(rates, v.Links[0].RateBps)
+		return nil
+	})
+	if !errors.Is(err, ErrGone) || len(rates) != 2 || rates[0] != 1000 || rates[1] != 2000 {
+		t.Errorf("%v, rates %v", err, rates)
+	}
+	if err := Each(t.Context(), look, ticks, pair(), nil); !errors.Is(err, ErrGone) {
+		t.Errorf("the first look: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	empty := func() (*Look, error) { return at(1e9, 1e9, link.Counters{}), nil }
+	if err := Each(ctx, empty, nil, pair(), nil); err != nil {
+		t.Errorf("after Ctrl-C: %v", err)
+	}
+	full := errors.New("no space")
+	ticks <- time.Time{}
+	if err := Each(t.Context(), empty, ticks, pair(), func(*View) error { return full }); !errors.Is(err, full) {
+		t.Errorf("an output that fails: %v", err)
+	}
+}

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package watch
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/ddlemu/ddlemu/configs/units"
+)
+
+// unknown stands for a figure that is not known.
+const unknown = "-"
+
+// RateText is the rate: "38.2 Gbps".
+func (h *Hop) RateText() string { return bps(h.RateBps) }
+
+func bps(rate float64) string {
+	if rate < 1 { // less is the rounding of what waits
+		return "0"
+	}
+	return units.SI(rate) + "bps"
+}
+
+// MayCarryText is what the link may carry: "400Gbps", "unlimited", or "down".
+func (h *Hop) MayCarryText() string {
+	if !h.Up {
+		return "down"
+	}
+	return units.Bandwidth(h.MayCarryBps).String()
+}
+
+// LoadText is the load: "12 %".
+func (h *Hop) LoadText() string {
+	if h.MayCarryBps == 0 {
+		return unknown
+	}
+	return percent(100 * h.Load)
+}
+
+// percent has two digits: "0.05 %", "1.5 %", "97 %".
+func percent(x float64) string {
+	switch {
+	case x < 0.005:
+		return "0 %"
+	case x < 0.95:
+		return fmt.Sprintf("%.2f %%", x)
+	case x < 9.95:
+		return fmt.Sprintf("%.1f %%", x)
+	}
+	return fmt.Sprintf("%.0f %%", x)
+}
+
+// QueueText is how long a packet waits now.
+func (h *Hop) QueueText() string {
+	if h.QueueNs == nil {
+		return unknown
+	}
+	return short(time.Duration(*h.QueueNs))
+}
+
+// short is a duration with three digits.
+func short(d time.Duration) string {
+	if d == 0 {
+		return "0"
+	}
+	unit := time.Duration(1)
+	for d/unit >= 1000 {
+		unit *= 10
+	}
+	return strings.Replace(d.Round(unit).String(), "µ", "u", 1)
+}
+
+// DropsText is all losses, and in brackets those between the looks: "120 (+3)".
+func (h *Hop) DropsText() string {
+	if h.NewDrops == 0 {
+		return fmt.Sprint(h.Drops)
+	}
+	return fmt.Sprintf("%d (+%d)", h.Drops, h.NewDrops)
+}
+
+// LateText is how late the messages between the looks were, of their time together, and 99 in 100 of them at most:
+// "0.1 %, p99 1.2us".
+func (h *Hop) LateText() string {
+	if h.LateP99Us == nil {
+		return unknown
+	}
+	p99 := "p99 " + short(time.Duration(*h.LateP99Us*1e3))
+	if h.LatePercent == nil {
+		return p99
+	}
+	return percent(*h.LatePercent) + ", " + p99
+}
+
+// Line is the link as a line of text.
+func (h *Hop) Line() string {
+	kind := "link"
+	if h.NIC != "" {
+		kind = "port"
+	}
+	return fmt.Sprintf("%s %s: rate %s of %s, load %s, queue %s, drops %s, late %s",
+		kind, h.Name, h.RateText(), h.MayCarryText(), h.LoadText(), h.QueueText(), h.DropsText(), h.LateText())
+}
+
+// State is running or over.
+func (j *Job) State() string {
+	if j.Running {
+		return "running"
+	}
+	return "over"
+}
+
+// VerdictText is the verdict so far, without the reasons.
+func (j *Job) VerdictText() string {
+	switch {
+	case j.Traffic:
+		return "all traffic"
+	case j.Verdict == "":
+		return "no verdict yet"
+	case j.Running:
+		return j.Verdict + " so far"
+	}
+	return j.Verdict
+}
+
+// RateText is the rate: "38.2 Gbps".
+func (j *Job) RateText() string { return bps(j.RateBps) }
+
+// Line is the job as a line of text.
+func (j *Job) Line() string {
+	return fmt.Sprintf("job %d: %s, %d joined, %d left, %d died; %s in %d messages, rate %s; %s",
+		j.Job, j.State(), j.Joined, j.Left, j.Died, units.Volume(j.Bytes), j.Messages, j.RateText(), j.VerdictWithReason())
+}
+
+// VerdictWithReason is the verdict so far, the first reason, and how many others there are.
+func (j *Job) VerdictWithReason() string {
+	text := j.VerdictText()
+	if len(j.Reasons) > 0 {
+		text += ": " + j.Reasons[0]
+	}
+	if more := len(j.Reasons) - 1; more > 0 {
+		text += fmt.Sprintf("; and %d more", more)
+	}
+	return text
+}
+
+// ClockText says what the fabric's clock shows, and how fast it runs.
+func (v *View) ClockText() string {
+	text := fmt.Sprintf("clock %s at %s, ", v.Clock, short(time.Duration(v.ClockNs)))
+	if v.Ns <= 0 {
+		return text + "stands still"
+	}
+	return text + fmt.Sprintf("%s s per real second", ratio(v.Ratio))
+}
+
+// ratio has three digits, without an exponent.
+func ratio(x float64) string {
+	if x < 0.0001 {
+		return fmt.Sprintf("%.2g", x)
+	}
+	return fmt.Sprintf("%.3g", x)
+}
+
+// ActivityText says how many links are active, and how many jobs run.
+func (v *View) ActivityText() string {
+	active, running := 0, 0
+	for i := range v.Links {
+		if v.Links[i].Active() {
+			active++
+		}
+	}
+	for i := range v.Jobs {
+		if v.Jobs[i].Running && !v.Jobs[i].Traffic {
+			running++
+		}
+	}
+	return fmt.Sprintf("%d of %s active, %s running", active, units.Count(len(v.Links), "link"), units.Count(running, "job"))
+}
+
+// Lines are v as lines of text: a heading, the links that are active, the ports that dropped packets, the jobs.
+func (v *View) Lines() []string {
+	at := "+" + time.Duration(v.UpNs).Round(100*time.Millisecond).String() + " "
+	lines := []string{at + "fabric " + v.Fabric + ": " + v.ClockText() + "; " + v.ActivityText()}
+	if v.Problem != "" {
+		lines = append(lines, at+"fabric "+v.Fabric+": "+v.Problem)
+	}
+	hops := v.Shown("", false)
+	for i := range hops {
+		if hops[i].Active() {
+			lines = append(lines, at+hops[i].Line())
+		}
+	}
+	for i := range v.Jobs {
+		lines = append(lines, at+v.Jobs[i].Line())
+	}
+	return lines
+}
+
+// Trim leaves in v only the links and ports that are active, as Lines has them.
+func (v *View) Trim() {
+	v.Links, v.Ports = active(v.Links), active(v.Ports)
+}
+
+func active(hops []Hop) []Hop {
+	out := []Hop{}
+	for i := range hops {
+		if hops[i].Active() {
+			out = append(out, hops[i])
+		}
+	}
+	return out
+}

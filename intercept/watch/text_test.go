@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package watch
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func ptr[T any](v T) *T { return &v }
+
+func someLinks() []Hop {
+	return []Hop{
+		{Name: "a", RateBps: 5, Load: 0.1, QueueNs: ptr(int64(3)), Drops: 9},
+		{Name: "b", RateBps: 5, Load: 0.9, QueueNs: ptr(int64(1)), Bytes: 1, NewDrops: 1, LatePercent: ptr(0.5), LateP99Us: ptr(2.0)},
+		{Name: "c", RateBps: 7, Load: 0.2, LateP99Us: ptr(3.0)},
+	}
+}
+
+func TestSort(t *testing.T) {
+	for by, want := range map[Order]string{ByRate: "cba", ByLoad: "bca", ByQueue: "abc", ByDrops: "bac", ByLate: "bca", ByName: "abc"} {
+		for _, reverse := range []bool{false, true} {
+			hops, got := someLinks(), ""
+			Sort(hops, by, reverse)
+			for _, h := range hops {
+				if reverse {
+					got = h.Name + got
+				} else {
+					got += h.Name
+				}
+			}
+			if got != want {
+				t.Errorf("by %v, reverse %v: %s, want %s", by, reverse, got, want)
+			}
+		}
+	}
+}
+
+func TestNextOrder(t *testing.T) {
+	if ByRate.Next(-1) != ByName || ByName.Next(1) != ByRate || ByRate.Next(1) != ByLoad {
+		t.Error("orders do not follow each other in a circle")
+	}
+}
+
+func TestShown(t *testing.T) {
+	v := &View{
+		Links: []Hop{{Name: "node0:node1"}, {Name: "node1:node0"}, {Name: "leaf0:spine0"}},
+		Ports: []Hop{{Name: "node0 tx", NIC: "node0"}, {Name: "node1 rx", NIC: "node1", NewDrops: 2}},
+	}
+	for _, tc := range []struct {
+		text  string
+		ports bool
+		want  string
+	}{
+		{"", false, "node0:node1, node1:node0, leaf0:spine0, node1 rx"},
+		{"", true, "node0:node1, node1:node0, leaf0:spine0, node0 tx, node1 rx"},
+		{"node0", true, "node0:node1, node1:node0, node0 tx"},
+		{"spine", false, "leaf0:spine0"},
+		{"nothing", true, ""},
+	} {
+		var got []string
+		for _, h := range v.Shown(tc.text, tc.ports) {
+			got = append(got, h.Name)
+		}
+		if all := strings.Join(got, ", "); all != tc.want {
+			t.Errorf("%q, ports %v: %s", tc.text, tc.ports, all)
+		}
+	}
+}
+
+func TestLines(t *testing.T) {
+	v := &View{
+		Fabric: "eth1", Clock: "virtual", UpNs: 12_340_000_000, ClockNs: 1_204_000, RealNs: 1e9, Ns: 1_200_000, Ratio: 0.0012,
+		Links: []Hop{
+			{Name: "node0:node1", Up: true, RateBps: 812e6, MayCarryBps: 1e9, Load: 0.8731, QueueNs: ptr(int64(1234)), Drops: 120, NewDrops: 3, LatePercent: ptr(0.1), LateP99Us: ptr(1.5)},
+			{Name: "node1:node0", Up: true},
+			{Name: "node2:node0", NewDrops: 1, Drops: 1},
+		},
+		Ports: []Hop{{Name: "node0 rx", NIC: "node0", Up: true, RateBps: 1e9, MayCarryBps: 1e9, Load: 1}},
+		Jobs: []Job{
+			{Job: 1, Running: true, Joined: 4, Messages: 1000, Bytes: 12e8, RateBps: 812e6, Verdict: "VALID"},
+			{Job: 0, Joined: 2, Left: 1, Died: 1, Verdict: "INVALID", Reasons: []string{"a rank died", "late", "slow"}},
+			{Job: 2, Running: true, Joined: 1},
+			{Job: 3, Running: true, Traffic: true, Joined: 1, Verdict: ""},
+		},
+	}
+	want := []string{
+		"+12.3s fabric eth1: clock virtual at 1.2ms, 0.0012 s per real second; 2 of 3 links active, 2 jobs running",
+		"+12.3s link node0:node1: rate 812 Mbps of 1Gbps, load 87 %, queue 1.23us, drops 120 (+3), late 0.10 %, p99 1.5us",
+		"+12.3s link node2:node0: rate 0 of down, load -, queue -, drops 1 (+1), late -",
+		"+12.3s job 1: running, 4 joined, 0 left, 0 died; 1.2 GB in 1000 messages, rate 812 Mbps; VALID so far",
+		"+12.3s job 0: over, 2 joined, 1 left, 1 died; 0 B in 0 messages, rate 0; INVALID: a rank died; and 2 more",
+		"+12.3s job 2: running, 1 joined, 0 left, 0 died; 0 B in 0 messages, rate 0; no verdict yet",
+		"+12.3s job 3: running, 1 joined, 0 left, 0 died; 0 B in 0 messages, rate 0; all traffic",
+	}
+	if diff := cmp.Diff(want, v.Lines()); diff != "" {
+		t.Error(diff)
+	}
+	v.Problem, v.Ns = "its daemon is gone", 0
+	if got := v.Lines(); !strings.Contains(got[0], "clock virtual at 1.2ms, stands still; ") || got[1] != "+12.3s fabric eth1: its daemon is gone" {
+		t.Errorf("got %q", got[:2])
+	}
+	v.Trim()
+	if len(v.Links) != 2 || len(v.Ports) != 1 {
+		t.Errorf("%d links and %d ports are active", len(v.Links), len(v.Ports))
+	}
+}
+
+func TestShort(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		0: "0", 7: "7ns", 999: "999ns", 1234: "1.23us", 12345: "12.3us", 123456: "123us", 1234567: "1.23ms", 59_999 * time.Millisecond: "1m0s", 9_690 * time.Millisecond: "9.69s",
+	} {
+		if got := short(d); got != want {
+			t.Errorf("%d: %s, want %s", d, got, want)
+		}
+	}
+}
+
+func TestPercent(t *testing.T) {
+	for x, want := range map[float64]string{0: "0 %", 0.004: "0 %", 0.05: "0.05 %", 0.94: "0.94 %", 1.26: "1.3 %", 9.94: "9.9 %", 9.96: "10 %", 100: "100 %"} {
+		if got := percent(x); got != want {
+			t.Errorf("%v: %s, want %s", x, got, want)
+		}
+	}
+}

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package watch
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/ddlemu/ddlemu/shaper/link"
+	"github.com/ddlemu/ddlemu/shaper/state"
+)
+
+// pair is a link of 10 Gb/s from a port of 40 to one of 5, and a trunk without limit.
+func pair() *Fabric {
+	return &Fabric{Name: "pair", Clock: "virtual", TimeScale: 4, Hops: []Place{
+		{Kind: Port, Name: "node0 tx", From: "node0", To: "tx", Path: []int{0}},
+		{Kind: Port, Name: "node1 rx", From: "node1", To: "rx", Path: []int{1}},
+		{Kind: Link, Name: "node0:node1", From: "node0", To: "node1", Path: []int{0, 2, 3, 1}},
+		{Kind: Trunk, Name: "leaf0:spine0", From: "leaf0", To: "spine0", Path: []int{3}},
+	}}
+}
+
+// at is a look at pair at this real time and this time of its clock, when the link has carried so much.
+func at(up, clock time.Duration, c link.Counters) *Look {
+	return &Look{Up: up, Clock: clock, Hops: []Counted{{Bandwidth: 40e9}, {Bandwidth: 5e9}, {Bandwidth: 10e9, Counters: c}, {}}}
+}
+
+func TestRatesArePerSecondOfTheFabricsClock(t *testing.T) {
+	a := at(10*time.Second, time.Second, link.Counters{Bytes: 1000, LineBytes: 1100})
+	b := at(12*time.Second, time.Second+5*time.Millisecond, link.Counters{Bytes: 1_251_000, LineBytes: 1_501_100})
+	v := Compare(pair(), a, b)
+	if v.RealNs != 2e9 || v.Ns != 5e6 || v.Ratio != 0.0025 || v.UpNs != 12e9 || v.ClockNs != 1_005_000_000 {
+		t.Errorf("got %+v", v)
+	}
+	l := v.Links[0]
+	// 1.25 MB in 5 ms, of the 5 Gb/s of the slowest hop of the path; 1.5 MB on the line.
+	if l.RateBps != 2e9 || l.MayCarryBps != 5e9 || math.Abs(l.Load-0.48) > 1e-9 || l.Bytes != 1_251_000 || !l.Active() {
+		t.Errorf("got %+v", l)
+	}
+	if trunk := v.Links[1]; trunk.RateBps != 0 || trunk.MayCarryBps != 0 || trunk.Load != 0 || trunk.Active() || !trunk.Trunk {
+		t.Errorf("got %+v", trunk)
+	}
+	if p := v.Ports[1]; p.NIC != "node1" || p.Direction != "rx" || p.MayCarryBps != 5e9 || p.From != "" {
+		t.Errorf("got %+v", p)
+	}
+}
+
+func TestRatesWhileTheClockStandsStill(t *testing.T) {
+	v := Compare(pair(), at(1e9, 1e9, link.Counters{}), at(2e9, 1e9, link.Counters{Bytes: 5000, LineBytes: 5000}))
+	if l := v.Links[0]; l.RateBps != 0 || l.Load != 0 || v.Ratio != 0 {
+		t.Errorf("got %+v", l)
+	}
+}
+
+// Bytes are counted when they reserve the hop. What has not passed it yet is no rate, or a link would carry more than it can.
+func TestRatesLeaveOutWhatWaits(t *testing.T) {
+	full := at(2e9, 1e6, link.Counters{Bytes: 5_000_000, LineBytes: 5_000_000})
+	full.Hops[2].Reserved = 3 * time.Millisecond // 3.75 MB at 10 Gb/s
+	drained := at(3e9, 4e6, full.Hops[2].Counters)
+	for _, tc := range []struct {
+		name string
+		a, b *Look
+		want float64
+	}{
+		{"while it fills", at(1e9, 0, link.Counters{}), full, 10e9},
+		{"while it drains", full, drained, 10e9},
+	} {
+		if got := Compare(pair(), tc.a, tc.b).Links[0].RateBps; math.Abs(got/tc.want-1) > 1e-9 {
+			t.Errorf("%s: %v, want %v", tc.name, got, tc.want)
+		}
+	}
+}
+
+func TestQueueIsTheLongestWaitOfThePath(t *testing.T) {
+	b := at(2e9, 1e6, link.Counters{})
+	b.Hops[0].Reserved, b.Hops[1].Reserved = time.Microsecond, 7*time.Microsecond
+	f := pair()
+	v := Compare(f, at(1e9, 0, link.Counters{}), b)
+	if got := *v.Links[0].QueueNs; got != 7000 {
+		t.Errorf("%d ns wait", got)
+	}
+	if got := *v.Ports[0].QueueNs; got != 1000 {
+		t.Errorf("%d ns wait at the port", got)
+	}
+	if !v.Links[0].Active() {
+		t.Error("a link at which something waits is not active")
+	}
+	f.Kernel = true
+	if Compare(f, at(1e9, 0, link.Counters{}), b).Links[0].QueueNs != nil {
+		t.Error("the kernel datapath does not say what waits")
+	}
+}
+
+func TestLosses(t *testing.T) {
+	a, b := at(1e9, 0, link.Counters{Drops: 7, Pauses: 1, ECNMarks: 1}), at(2e9, 1e6, link.Counters{Drops: 10, Pauses: 2, ECNMarks: 4})
+	if l := Compare(pair(), a, b).Links[0]; l.Drops != 10 || l.NewDrops != 3 || l.NewPauses != 1 || l.NewMarks != 3 || !l.Active() {
+		t.Errorf("got %+v", l)
+	}
+	// A reader on another core may see a counter smaller than before: that is no rate of 2^64.
+	if l := Compare(pair(), b, a).Links[0]; l.NewDrops != 0 || l.RateBps != 0 {
+		t.Errorf("got %+v", l)
+	}
+}
+
+// lateness is of messages that took so long, of which these were late, in ns.
+func lateness(took int64, late ...int64) *Lateness {
+	l := &Lateness{Took: took}
+	for _, ns := range late {
+		l.Late, l.Most = l.Late+ns, max(l.Most, ns)
+		l.Buckets[state.Bucket(ns)]++
+	}
+	return l
+}
+
+func TestLateIsThatOfTheMessagesBetweenTheLooks(t *testing.T) {
+	job := func(started int64, messages uint64, l *Lateness) JobLook {
+		return JobLook{Number: 3, Started: started, Running: true, Messages: messages, Bytes: 1000 * messages, Late: map[int]*Lateness{2: l}, Arrived: map[int]uint64{2: messages}}
+	}
+	before := job(5, 2, lateness(1000, 0, 900_000))
+	after := job(5, 4, lateness(201_000, 0, 900_000, 0, 8000))
+	for _, tc := range []struct {
+		name     string
+		a, b     []JobLook
+		messages uint64
+		percent  float64
+		p99Us    float64 // up to a bucket's width more; times are divided by the time scale of 4
+		rate     float64
+	}{
+		{"the same job", []JobLook{before}, []JobLook{after}, 2, 4, 2, 16e6},
+		{"a job that began between them", nil, []JobLook{before}, 2, 90000, 225, 16e6},
+		{"another job with its number", []JobLook{job(4, 100, lateness(1, 1))}, []JobLook{before}, 2, 90000, 225, 16e6},
+	} {
+		a, b := at(1e9, 0, link.Counters{}), at(2e9, 1e6, link.Counters{})
+		a.Jobs, b.Jobs = tc.a, tc.b
+		v := Compare(pair(), a, b)
+		l := v.Links[0]
+		if l.NewMessages != tc.messages || l.LatePercent == nil || math.Abs(*l.LatePercent-tc.percent) > 1e-6 {
+			t.Errorf("%s: %d messages, %v %%", tc.name, l.NewMessages, l.LatePercent)
+		}
+		if l.LateP99Us == nil || *l.LateP99Us < tc.p99Us*0.99 || *l.LateP99Us > tc.p99Us*1.25 {
+			t.Errorf("%s: p99 %v us, want %v", tc.name, *l.LateP99Us, tc.p99Us)
+		}
+		if got := v.Jobs[0].RateBps; math.Abs(got-tc.rate) > 1 {
+			t.Errorf("%s: rate %v", tc.name, got)
+		}
+	}
+	idle, again := at(1e9, 0, link.Counters{}), at(2e9, 1e6, link.Counters{})
+	idle.Jobs, again.Jobs = []JobLook{after}, []JobLook{after}
+	if l := Compare(pair(), idle, again).Links[0]; l.LatePercent != nil || l.LateP99Us != nil || l.Active() {
+		t.Errorf("no message came: %+v", l)
+	}
+}
+
+func TestP99(t *testing.T) {
+	l := lateness(1)
+	l.Buckets[0], l.Most = 99, 5
+	if late, ok := l.p99(); !ok || late != 0 {
+		t.Errorf("got %d, %v", late, ok)
+	}
+	l.Buckets[5] = 2
+	if late, ok := l.p99(); !ok || late != 5 {
+		t.Errorf("got %d, %v", late, ok)
+	}
+	l.Buckets[state.LateBuckets-1], l.Most = 100, 1<<40
+	if late, _ := l.p99(); late != 1<<40 {
+		t.Errorf("got %d", late)
+	}
+}
+
+func TestDownLink(t *testing.T) {
+	b := at(2e9, 1e6, link.Counters{})
+	b.Hops[2].Down = true
+	if l := Compare(pair(), at(1e9, 0, link.Counters{}), b).Links[0]; l.Up || l.MayCarryText() != "down" {
+		t.Errorf("got %+v", l)
+	}
+}
