@@ -46,8 +46,8 @@ func run(ctx context.Context, g *global, args []string) int {
 			ctx, stop = signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 			cmd.SetContext(ctx)
 		}
-		// A job writes to the output directly, because it may be a terminal.
-		if cmd.Name() != "run" {
+		// A job and top write to the output directly, because it may be a terminal.
+		if cmd.Name() != "run" && cmd.Name() != "top" {
 			g.Stdout = out
 		}
 	}

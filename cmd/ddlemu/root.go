@@ -178,6 +178,7 @@ func commands(g *global) []*cobra.Command {
 		newShapeCommand(g),
 		newFabricCommand(g),
 		newStatusCommand(g),
+		newTopCommand(g),
 		newGCCommand(g),
 		newDoctorCommand(g),
 		newRunCommand(g),

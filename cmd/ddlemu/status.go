@@ -39,7 +39,7 @@ With --watch, print a heading every interval, a line for each link that was acti
 the last one, and a line for each job with its verdict so far; with --json an object in one
 line. Rates are per second of the fabric's clock. The heading has the time of that clock,
 and how many of its seconds pass in a real one. It ends with Ctrl-C, or when the fabric is
-taken down, both with exit status 0.
+taken down, both with exit status 0. "ddlemu top" shows the same live in a terminal.
 
 ` + exitHelp,
 		Example: `  ddlemu status

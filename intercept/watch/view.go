@@ -38,7 +38,8 @@ type Hop struct {
 	MayCarryBps uint64   `json:"may_carry_bps"` // the rate of the slowest hop of a link's path, 0 = unlimited
 	Load        float64  `json:"load"`          // bytes on the line, headers and framing included, as a share of MayCarryBps
 	QueueNs     *int64   `json:"queue_ns"`      // how long a packet waits now, at the hop of the path where it waits longest; null if it is not known
-	NewDrops    uint64   `json:"new_drops"`     // between the looks, as what follows
+	NewBytes    uint64   `json:"new_bytes"`     // counted between the looks, as what follows
+	NewDrops    uint64   `json:"new_drops"`
 	NewPauses   uint64   `json:"new_pauses"`
 	NewMarks    uint64   `json:"new_ecn_marked"`
 	NewMessages uint64   `json:"new_messages"` // that have arrived
@@ -46,9 +47,9 @@ type Hop struct {
 	LateP99Us   *float64 `json:"late_p99_us"`
 }
 
-// Active reports whether the hop carried, lost or delayed anything between the looks, or something waits there.
+// Active reports whether the hop carried, lost, marked or delayed anything between the looks.
 func (h *Hop) Active() bool {
-	return h.RateBps > 0 || h.NewDrops > 0 || h.NewPauses > 0 || h.NewMarks > 0 || h.NewMessages > 0 || h.QueueNs != nil && *h.QueueNs > 0
+	return h.NewBytes > 0 || h.RateBps > 0 || h.NewMessages > 0 || h.NewDrops > 0 || h.NewPauses > 0 || h.NewMarks > 0
 }
 
 // Job is a job that runs or has run.
@@ -131,7 +132,7 @@ func (v *View) hop(f *Fabric, i int, a, b *Look) Hop {
 	p, then, now := &f.Hops[i], &a.Hops[i], &b.Hops[i]
 	h := Hop{
 		Name: p.Name, Trunk: p.Kind == Trunk, Up: !now.Down, Bytes: now.Counters.Bytes, Drops: now.Counters.Drops, MayCarryBps: mayCarry(p, b),
-		NewDrops: since(now.Counters.Drops, then.Counters.Drops), NewPauses: since(now.Counters.Pauses, then.Counters.Pauses),
+		NewBytes: since(now.Counters.Bytes, then.Counters.Bytes), NewDrops: since(now.Counters.Drops, then.Counters.Drops), NewPauses: since(now.Counters.Pauses, then.Counters.Pauses),
 		NewMarks: since(now.Counters.ECNMarks, then.Counters.ECNMarks),
 	}
 	if p.Kind == Port {

@@ -48,7 +48,7 @@ func TestRatesArePerSecondOfTheFabricsClock(t *testing.T) {
 
 func TestRatesWhileTheClockStandsStill(t *testing.T) {
 	v := Compare(pair(), at(1e9, 1e9, link.Counters{}), at(2e9, 1e9, link.Counters{Bytes: 5000, LineBytes: 5000}))
-	if l := v.Links[0]; l.RateBps != 0 || l.Load != 0 || v.Ratio != 0 {
+	if l := v.Links[0]; l.RateBps != 0 || l.Load != 0 || v.Ratio != 0 || l.NewBytes != 5000 || !l.Active() {
 		t.Errorf("got %+v", l)
 	}
 }
@@ -83,8 +83,8 @@ func TestQueueIsTheLongestWaitOfThePath(t *testing.T) {
 	if got := *v.Ports[0].QueueNs; got != 1000 {
 		t.Errorf("%d ns wait at the port", got)
 	}
-	if !v.Links[0].Active() {
-		t.Error("a link at which something waits is not active")
+	if v.Links[0].Active() {
+		t.Error("a link is active because something waits at a port that it shares")
 	}
 	f.Kernel = true
 	if Compare(f, at(1e9, 0, link.Counters{}), b).Links[0].QueueNs != nil {

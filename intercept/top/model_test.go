@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package top
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/ansi"
+
+	"github.com/ddlemu/ddlemu/intercept/watch"
+	"github.com/ddlemu/ddlemu/shaper/link"
+)
+
+// manyLinks is a fabric of n links; link i has i+1 times the traffic of link 0 between two looks.
+func manyLinks(n int) *watch.Fabric {
+	f := &watch.Fabric{Name: "many", Clock: "virtual", TimeScale: 1}
+	for i := range n {
+		f.Hops = append(f.Hops, watch.Place{Kind: watch.Link, Name: fmt.Sprintf("node%d:node%d", i, i+1), Path: []int{i}})
+	}
+	f.Hops = append(f.Hops, watch.Place{Kind: watch.Port, Name: "node0 tx", From: "node0", To: "tx", Path: []int{n}})
+	return f
+}
+
+// lookAt is look number n, one second after the one before.
+func lookAt(f *watch.Fabric, n int, jobs ...watch.JobLook) *watch.Look {
+	l := &watch.Look{Up: time.Duration(n) * time.Second, Clock: time.Duration(n) * time.Millisecond, Jobs: jobs}
+	for i := range f.Hops {
+		bytes := uint64(n) * uint64(i+1) * 125_000
+		l.Hops = append(l.Hops, watch.Counted{Bandwidth: 100e9, Counters: link.Counters{Bytes: bytes, LineBytes: bytes}})
+	}
+	return l
+}
+
+var someJobs = []watch.JobLook{
+	{Number: 0, Started: 5, Joined: 4, Left: 3, Died: 1, Verdict: "INVALID", Reasons: []string{"a rank died", "node0:node1: " + strings.Repeat("so much was late ", 12)}},
+	{Number: 1, Started: 9, Running: true, Joined: 4, Messages: 1000, Bytes: 1e9, Verdict: "VALID"},
+	{Number: 2, Started: 7, Running: true, Joined: 1},
+}
+
+// shown is a model of n links that has looked twice, in a terminal of this size.
+func shown(t *testing.T, n, width, height int) Model {
+	t.Helper()
+	f := manyLinks(n)
+	m := New(f, nil, time.Second)
+	m = send(m, tea.WindowSizeMsg{Width: width, Height: height})
+	m = send(m, lookMsg{look: lookAt(f, 1)})
+	return send(m, lookMsg{look: lookAt(f, 2, someJobs...)})
+}
+
+func send(m Model, msgs ...tea.Msg) Model {
+	for _, msg := range msgs {
+		next, _ := m.Update(msg)
+		m = next.(Model)
+	}
+	return m
+}
+
+// press presses keys: single characters, or names such as pgdown.
+func press(m Model, keys ...string) Model {
+	for _, k := range keys {
+		m = send(m, key(k))
+	}
+	return m
+}
+
+var codes = map[string]rune{
+	"enter": tea.KeyEnter, "esc": tea.KeyEscape, "backspace": tea.KeyBackspace, "up": tea.KeyUp, "down": tea.KeyDown, "left": tea.KeyLeft, "right": tea.KeyRight,
+	"pgup": tea.KeyPgUp, "pgdown": tea.KeyPgDown, "home": tea.KeyHome, "end": tea.KeyEnd, "space": tea.KeySpace, "tab": tea.KeyTab,
+}
+
+func key(name string) tea.KeyPressMsg {
+	if code, ok := codes[name]; ok {
+		return tea.KeyPressMsg{Code: code}
+	}
+	if letter, ok := strings.CutPrefix(name, "ctrl+"); ok {
+		return tea.KeyPressMsg{Code: rune(letter[0]), Mod: tea.ModCtrl}
+	}
+	return tea.KeyPressMsg{Code: []rune(strings.ToLower(name))[0], Text: name}
+}
+
+// screen is what the terminal shows.
+func screen(m Model) string { return ansi.Strip(m.View().Content) }
+
+var linkRow = regexp.MustCompile(`(?m)^(node\d+(?::node\d+| tx)) `)
+
+// links are the names of the links that are shown.
+func links(m Model) string {
+	var names []string
+	for _, row := range linkRow.FindAllStringSubmatch(screen(m), -1) {
+		names = append(names, row[1])
+	}
+	return strings.Join(names, " ")
+}
+
+func TestScreen(t *testing.T) {
+	got := strings.Split(screen(shown(t, 3, 100, 14)), "\n")
+	want := []string{
+		"fabric many: 3 of 3 links active, 2 jobs running",
+		"clock virtual at 2ms, 0.001 s per real second",
+		"job (2 of 3)  state    joined  left  died    bytes  messages       rate  verdict",
+		"1             running       4     0     0     1 GB      1000     8 Tbps  VALID so far",
+		"2             running       1     0     0      0 B         0          0  no verdict yet",
+		"link 1-3 of 3       rate↓         of    load    queue    drops              late",
+		"node2:node3        3 Gbps    100Gbps   3.0 %        0        0                 -",
+		"node1:node2        2 Gbps    100Gbps   2.0 %        0        0                 -",
+		"node0:node1        1 Gbps    100Gbps   1.0 %        0        0                 -",
+		"", "", "", "",
+		"q quit  s sort  / filter  p ports  v verdicts  r reverse",
+	}
+	for i := range got {
+		got[i] = strings.TrimRight(got[i], " ")
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+func TestFirstLook(t *testing.T) {
+	f := manyLinks(2)
+	m := New(f, nil, time.Millisecond)
+	if m.View().Content != "" {
+		t.Error("it draws before it knows the size")
+	}
+	m = send(m, tea.WindowSizeMsg{Width: 80, Height: 24})
+	next, cmd := m.Update(lookMsg{look: lookAt(f, 1)})
+	if got := screen(next.(Model)); got != "fabric many" {
+		t.Errorf("after the first look: %q", got)
+	}
+	if msg := cmd(); msg != (tickMsg{}) {
+		t.Errorf("after a look comes %v", msg)
+	}
+	if !m.View().AltScreen {
+		t.Error("the user's screen is overwritten")
+	}
+}
+
+// After each interval comes a look, and after each look an interval.
+func TestLooksFollowTicks(t *testing.T) {
+	f, n := manyLinks(1), 0
+	m := New(f, func() (*watch.Look, error) { n++; return lookAt(f, n), nil }, time.Millisecond)
+	msg := m.Init()()
+	for range 3 {
+		next, cmd := m.Update(msg)
+		m, msg = next.(Model), cmd()
+	}
+	if n != 2 || msg != (tickMsg{}) || m.view == nil || m.view.RealNs != 1e9 {
+		t.Errorf("%d looks, then %v, and %+v", n, msg, m.view)
+	}
+}
+
+func TestSortKeys(t *testing.T) {
+	m := shown(t, 3, 100, 20)
+	for _, tc := range []struct{ keys, want, head string }{
+		{"", "node2:node3 node1:node2 node0:node1", "rate↓"},
+		{"r", "node0:node1 node1:node2 node2:node3", "rate↑"},
+		{"r s", "node0:node1 node1:node2 node2:node3", "load↑"},
+		{"S", "node0:node1 node1:node2 node2:node3", "link↑"},
+		{"left right", "node2:node3 node1:node2 node0:node1", "rate↓"},
+		{"s s", "node2:node3 node1:node2 node0:node1", "queue↓"},
+	} {
+		after := press(m, strings.Fields(tc.keys)...)
+		if got := links(after); got != tc.want || !strings.Contains(screen(after), tc.head) {
+			t.Errorf("%q: %s in\n%s", tc.keys, got, screen(after))
+		}
+	}
+}
+
+func TestFilter(t *testing.T) {
+	m := shown(t, 12, 100, 30)
+	for _, tc := range []struct{ keys, want, foot string }{
+		{"/ n o d e 1 0", "node10:node11 node9:node10", "part of a name: node10_"},
+		{"/ 1 0 : enter", "node10:node11", "names with 10: (esc: all)  q quit"},
+		{"/ q s r x backspace backspace backspace backspace 9 :", "node9:node10", "part of a name: 9:_"},
+		{"/ x x ctrl+u 8 : enter", "node8:node9", "names with 8: "},
+		{"/ n o t h i n g", "", "part of a name: nothing_"},
+		{"/ 8 : enter / backspace backspace 3 : enter esc / 3 : enter", "node3:node4", "names with 3: "},
+	} {
+		after := press(m, strings.Fields(tc.keys)...)
+		if got := links(after); got != tc.want || !strings.Contains(screen(after), tc.foot) {
+			t.Errorf("%q: %s in\n%s", tc.keys, got, screen(after))
+		}
+	}
+	for _, keys := range []string{"/ 8 : esc", "/ 8 : enter esc"} {
+		if got := links(press(m, strings.Fields(keys)...)); got != links(m) {
+			t.Errorf("%q: %s", keys, got)
+		}
+	}
+}
+
+func TestScroll(t *testing.T) {
+	m := shown(t, 100, 80, 13) // 2 jobs with heads, the heads of links, and 6 links
+	for _, tc := range []struct{ keys, want string }{
+		{"", "1-6 of 100"},
+		{"down j", "3-8 of 100"},
+		{"down up up up", "1-6 of 100"},
+		{"pgdown space pgup", "7-12 of 100"},
+		{"end", "95-100 of 100"},
+		{"end down pgdown G", "95-100 of 100"},
+		{"end home", "1-6 of 100"},
+		{"end / 9 9 :", "1-1 of 1"}, // node99:node100
+		{"end p", "95-100 of 101"},
+	} {
+		after := press(m, strings.Fields(tc.keys)...)
+		if !strings.Contains(screen(after), " "+tc.want+" ") {
+			t.Errorf("%q: not %s in\n%s", tc.keys, tc.want, screen(after))
+		}
+	}
+	if got := screen(send(press(m, "end"), tea.WindowSizeMsg{Width: 80, Height: 33})); !strings.Contains(got, " 76-100 of 100 ") {
+		t.Errorf("after the terminal has grown:\n%s", got)
+	}
+}
+
+func TestPorts(t *testing.T) {
+	m := shown(t, 2, 80, 20)
+	if got := links(press(m, "p")); got != "node0 tx node1:node2 node0:node1" {
+		t.Errorf("with ports: %s", got)
+	}
+	if got := links(press(m, "p", "p")); got != links(m) {
+		t.Errorf("without: %s", got)
+	}
+}
+
+func TestVerdicts(t *testing.T) {
+	m := press(shown(t, 2, 60, 20), "v")
+	got := screen(m)
+	for _, want := range []string{
+		"\njob 1: running, 4 joined,", "\njob 2: running", "\njob 0: over", "\n  - a rank died", "\n  - node0:node1: so much was late so", "\n    so much was late",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in\n%s", want, got)
+		}
+	}
+	if strings.Contains(got, "rate↓") {
+		t.Errorf("links are there too:\n%s", got)
+	}
+	if links(press(m, "tab")) == "" || links(press(m, "esc")) == "" {
+		t.Error("there is no way back to the links")
+	}
+	none := send(press(New(manyLinks(1), nil, time.Second), "v"), tea.WindowSizeMsg{Width: 60, Height: 9}, lookMsg{look: lookAt(manyLinks(1), 1)}, lookMsg{look: lookAt(manyLinks(1), 2)})
+	if !strings.Contains(screen(none), "no job has run on this fabric") {
+		t.Errorf("got\n%s", screen(none))
+	}
+}
+
+func TestQuit(t *testing.T) {
+	for keys, quits := range map[string]bool{"q": true, "ctrl+c": true, "/ q": false, "/ ctrl+c": true, "v q": true, "x": false} {
+		m, list := shown(t, 2, 80, 20), strings.Fields(keys)
+		m = press(m, list[:len(list)-1]...)
+		_, cmd := m.Update(key(list[len(list)-1]))
+		quit := false
+		if cmd != nil {
+			_, quit = cmd().(tea.QuitMsg)
+		}
+		if quit != quits {
+			t.Errorf("%s: quits %v", keys, quit)
+		}
+	}
+}
+
+func TestFabricThatIsGone(t *testing.T) {
+	gone := fmt.Errorf("fabric many %w", watch.ErrGone)
+	next, cmd := shown(t, 2, 80, 20).Update(lookMsg{err: gone})
+	if _, ok := cmd().(tea.QuitMsg); !ok || !errors.Is(next.(Model).Err(), watch.ErrGone) {
+		t.Errorf("got %v", next.(Model).Err())
+	}
+}
+
+func TestProblem(t *testing.T) {
+	m := shown(t, 2, 80, 20)
+	l := lookAt(m.fabric, 3)
+	l.Problem = "its daemon is gone"
+	if got := screen(send(m, lookMsg{look: l})); !strings.Contains(got, "fabric many: its daemon is gone\n") {
+		t.Errorf("got\n%s", got)
+	}
+}
+
+// Nothing is wider or higher than the terminal, whatever its size.
+func TestEverySizeFits(t *testing.T) {
+	for width := 1; width <= 130; width += 3 {
+		for height := 1; height <= 40; height++ {
+			for _, keys := range []string{"", "end p", "v end", "/ n o d e"} {
+				m := press(shown(t, 50, width, height), strings.Fields(keys)...)
+				lines := strings.Split(m.View().Content, "\n")
+				if len(lines) != height {
+					t.Fatalf("%d x %d, %q: %d lines", width, height, keys, len(lines))
+				}
+				for _, l := range lines {
+					if ansi.StringWidth(l) > width {
+						t.Fatalf("%d x %d, %q: %d wide: %q", width, height, keys, ansi.StringWidth(l), l)
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestSmallTerminal(t *testing.T) {
+	got := screen(shown(t, 300, 40, 10))
+	for _, want := range []string{"many: 300 of 300 links active", "clock virtual at 2ms, 0.001 s per", "VALID so far", "node299:node300", "300 Gbps", "q quit"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in\n%s", want, got)
+		}
+	}
+}
