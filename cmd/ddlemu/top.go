@@ -18,7 +18,7 @@ import (
 )
 
 // framesPerSecond is how often the screen may be drawn: a user sees no difference to more, and it costs less.
-const framesPerSecond = 20
+const framesPerSecond = 10
 
 // topOptions are the flags of top.
 type topOptions struct{ Interval string }

@@ -33,6 +33,8 @@ type Model struct {
 	filter   string
 	typing   bool // of the filter
 	scroll   int  // rows that are above the first one shown
+
+	hops []watch.Hop // the links that the filter leaves, in order
 }
 
 // New makes the model of a fabric at which look looks, once per interval. look is called by one goroutine at a time,
@@ -73,12 +75,14 @@ func (m Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		return m, m.read
 	case lookMsg:
 		m, cmd = m.looked(msg)
+		m.list()
 	case tea.KeyPressMsg:
 		if m.typing {
 			m, cmd = m.typed(msg)
 		} else {
 			m, cmd = m.pressed(msg)
 		}
+		m.list()
 	}
 	m.scroll = max(min(m.scroll, m.rows()-m.page()), 0)
 	return m, cmd
@@ -155,12 +159,11 @@ func (m Model) typed(msg tea.KeyPressMsg) (Model, tea.Cmd) {
 	return m, nil
 }
 
-// hops are the links that are shown, in order.
-func (m Model) hops() []watch.Hop {
+// list lists the links anew.
+func (m *Model) list() {
 	if m.view == nil {
-		return nil
+		return
 	}
-	hops := m.view.Shown(m.filter, m.ports)
-	watch.Sort(hops, m.by, m.reverse)
-	return hops
+	m.hops = m.view.Shown(m.filter, m.ports)
+	watch.Sort(m.hops, m.by, m.reverse)
 }

@@ -103,11 +103,11 @@ func (m Model) rows() int {
 	if m.verdicts {
 		return len(m.verdictLines())
 	}
-	return len(m.hops())
+	return len(m.hops)
 }
 
 func (m Model) linkLines() []string {
-	hops := m.hops()
+	hops := m.hops
 	shown := hops[min(m.scroll, len(hops)):min(m.scroll+m.page(), len(hops))]
 	columns := slices.Clone(linkColumns)
 	arrow := "↓"

@@ -146,22 +146,25 @@ func (r *Reader) jobs() []JobLook {
 
 // job reads a job. So many of its processes are dead, and no process has noticed that yet: to note it needs a lock.
 func (r *Reader) job(j state.Job, dead int, alive bool) JobLook {
-	st := j.Status()
+	st, stats := j.Summary(), j.LinkStats()
 	l := JobLook{
 		Number: j.Index(), Started: st.Started, Running: st.Running && (alive || dead == 0), Traffic: j.Traffic(), Joined: st.Joined, Left: st.Left, Died: st.Died + dead,
 		Late: map[int]*Lateness{}, Arrived: map[int]uint64{},
 	}
-	for hop := range st.LinkStats {
-		if st.LinkStats[hop].FirstPosted == 0 {
+	for hop := range stats {
+		if stats[hop].FirstPosted == 0 {
 			continue
 		}
 		late, messages := &Lateness{}, uint64(0)
-		for i := range st.LinkStats[hop].Size {
-			c := &st.LinkStats[hop].Size[i]
+		for i := range stats[hop].Size {
+			c := &stats[hop].Size[i]
 			late.add(c)
 			messages, l.Bytes = messages+c.Messages, l.Bytes+c.Bytes
 		}
 		l.Messages += messages
+		if r.Fabric.Kernel {
+			late.Took = 0 // of packets: the verdict's limits are for the time of messages
+		}
 		if r.Fabric.Kernel == l.Traffic { // the plugin does not know there when a message is due
 			l.Late[hop] = late
 		}

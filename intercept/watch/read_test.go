@@ -95,13 +95,15 @@ func start(t *testing.T, what string) *exec.Cmd {
 }
 
 // up is a fabric of two nodes that is up, at time scale 4.
-func up(t *testing.T) *state.File {
+func up(t *testing.T) *state.File { return upOn(t, configs.Shm) }
+
+func upOn(t *testing.T, datapath string) *state.File {
 	t.Helper()
 	c, err := configs.Load(configs.Source{Profile: "eth1", Getenv: func(string) string { return "" }})
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.Nodes, c.TimeScale = 2, 4
+	c.Nodes, c.TimeScale, c.Datapath = 2, 4, datapath
 	fab, err := fabric.New(c)
 	if err != nil {
 		t.Fatal(err)
@@ -270,5 +272,78 @@ func TestEach(t *testing.T) {
 	ticks <- time.Time{}
 	if err := Each(t.Context(), empty, ticks, pair(), func(*View) error { return full }); !errors.Is(err, full) {
 		t.Errorf("an output that fails: %v", err)
+	}
+}
+
+// On the kernel datapath the daemon knows how late packets are, and nobody what waits.
+func TestLookAtTheKernelDatapath(t *testing.T) {
+	file := upOn(t, configs.Kernel)
+	j, err := file.JoinJob(state.TrafficKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := file.Join(j, state.Rank{Rank: state.DaemonRank, Node: state.DaemonRank})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Leave()
+	r := reader(t, file)
+	hop := r.named(t, "node0:node1")
+	a := r.mustLook(t)
+	j.LinkStats()[hop].CountDelivery(1500, 1, 1_000_001, 1_040_001, 4)
+	v := Compare(&r.Fabric, a, r.mustLook(t))
+	l := v.Links[0]
+	if l.Name != "node0:node1" || l.LatePercent != nil || l.LateP99Us == nil || *l.LateP99Us < 9.9 || *l.LateP99Us > 12.5 || l.QueueNs != nil || l.NewMessages != 0 {
+		t.Errorf("got %+v", l)
+	}
+	if !v.Jobs[0].Traffic || v.Jobs[0].Verdict != "" || v.Jobs[0].Messages != 1 {
+		t.Errorf("got %+v", v.Jobs[0])
+	}
+	if v.Problem != "its daemon is gone: remove it with `ddlemu gc`" { // this process does not serve the fabric
+		t.Errorf("problem %q", v.Problem)
+	}
+}
+
+// BenchmarkLook looks at a fabric of 2048 links on which a job runs that has used all of them.
+func BenchmarkLook(b *testing.B) {
+	c, err := configs.Load(configs.Source{Profile: "efa-p5", Getenv: func(string) string { return "" }})
+	if err != nil {
+		b.Fatal(err)
+	}
+	c.Nodes = 2
+	fab, err := fabric.New(c)
+	if err != nil {
+		b.Fatal(err)
+	}
+	file := statetest.New(b, fab, "up")
+	j, err := file.JoinJob(7)
+	if err != nil {
+		b.Fatal(err)
+	}
+	p, err := file.Join(j, state.Rank{World: 1})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer p.Leave()
+	for i, h := range file.Hops() {
+		if h.Kind == state.Link {
+			j.LinkStats()[i].FirstPosted = 1
+			j.LinkStats()[i].CountDelivery(1000, 1, 2, 3, 1)
+		}
+	}
+	r, err := NewReader(file)
+	if err != nil {
+		b.Fatal(err)
+	}
+	var before *Look
+	for b.Loop() {
+		l, err := r.Look()
+		if err != nil {
+			b.Fatal(err)
+		}
+		if before != nil {
+			Compare(&r.Fabric, before, l)
+		}
+		before = l
 	}
 }

@@ -129,8 +129,12 @@ func (j *Job) RateText() string { return bps(j.RateBps) }
 
 // Line is the job as a line of text.
 func (j *Job) Line() string {
-	return fmt.Sprintf("job %d: %s, %d joined, %d left, %d died; %s in %d messages, rate %s; %s",
-		j.Job, j.State(), j.Joined, j.Left, j.Died, units.Volume(j.Bytes), j.Messages, j.RateText(), j.VerdictWithReason())
+	what := "messages"
+	if j.Traffic {
+		what = "packets"
+	}
+	return fmt.Sprintf("job %d: %s, %d joined, %d left, %d died; %s in %d %s, rate %s; %s",
+		j.Job, j.State(), j.Joined, j.Left, j.Died, units.Volume(j.Bytes), j.Messages, what, j.RateText(), j.VerdictWithReason())
 }
 
 // VerdictWithReason is the verdict so far, the first reason, and how many others there are.

@@ -94,7 +94,7 @@ func TestLines(t *testing.T) {
 		"+12.3s job 1: running, 4 joined, 0 left, 0 died; 1.2 GB in 1000 messages, rate 812 Mbps; VALID so far",
 		"+12.3s job 0: over, 2 joined, 1 left, 1 died; 0 B in 0 messages, rate 0; INVALID: a rank died; and 2 more",
 		"+12.3s job 2: running, 1 joined, 0 left, 0 died; 0 B in 0 messages, rate 0; no verdict yet",
-		"+12.3s job 3: running, 1 joined, 0 left, 0 died; 0 B in 0 messages, rate 0; all traffic",
+		"+12.3s job 3: running, 1 joined, 0 left, 0 died; 0 B in 0 packets, rate 0; all traffic",
 	}
 	if diff := cmp.Diff(want, v.Lines()); diff != "" {
 		t.Error(diff)

@@ -44,7 +44,7 @@ type Hop struct {
 	NewMarks    uint64   `json:"new_ecn_marked"`
 	NewMessages uint64   `json:"new_messages"` // that have arrived
 	LatePercent *float64 `json:"late_percent"` // how late these were, of their time together; null if there are none
-	LateP99Us   *float64 `json:"late_p99_us"`
+	LateP99Us   *float64 `json:"late_p99_us"`  // 99 in 100 of them at most; on the kernel datapath, of packets
 }
 
 // Active reports whether the hop carried, lost, marked or delayed anything between the looks.

@@ -298,16 +298,21 @@ type JobStatus struct {
 
 // Status reads the job's data, which change while the job is running.
 func (j Job) Status() JobStatus {
+	s := j.Summary()
+	s.LinkStats = slices.Clone(j.f.jobLinkStats(j.index))
+	s.Pauses = j.f.pausesDuring(&s)
+	return s
+}
+
+// Summary is Status without LinkStats and Pauses, of which a large fabric has megabytes.
+func (j Job) Summary() JobStatus {
 	e := j.entry()
-	s := JobStatus{
+	return JobStatus{
 		Key: atomic.LoadUint64(&e.Key), Running: atomic.LoadUint32(&e.State) == jobOn,
 		Joined: int(atomic.LoadUint32(&e.Ranks)), Left: int(atomic.LoadUint32(&e.Left)), Died: int(atomic.LoadUint32(&e.Died)),
 		Number: int(atomic.LoadUint32(&e.Number)), Reasons: Reason(atomic.LoadUint64(&e.Flags)),
 		Started: atomic.LoadInt64(&e.Started), Ended: atomic.LoadInt64(&e.Ended),
-		LinkStats: slices.Clone(j.f.jobLinkStats(j.index)),
 	}
-	s.Pauses = j.f.pausesDuring(&s)
-	return s
 }
 
 // Add adds the counters of another job to s.
