@@ -178,6 +178,7 @@ func TestFilter(t *testing.T) {
 		{"/ n o d e 1 0", "node10:node11 node9:node10", "part of a name: node10_"},
 		{"/ 1 0 : enter", "node10:node11", "names with 10: (esc: all)  q quit"},
 		{"/ q s r x backspace backspace backspace backspace 9 :", "node9:node10", "part of a name: 9:_"},
+		{"/ 1 1 backspace 0 : enter", "node10:node11", "names with 10: "},
 		{"/ x x ctrl+u 8 : enter", "node8:node9", "names with 8: "},
 		{"/ n o t h i n g", "", "part of a name: nothing_"},
 		{"/ 8 : enter / backspace backspace 3 : enter esc / 3 : enter", "node3:node4", "names with 3: "},

@@ -176,3 +176,20 @@ func TestShapesAtOnce(t *testing.T) {
 		}
 	}
 }
+
+// The time of a fabric begins with it, whatever its clock shows, and is that of the emulated network.
+func TestTime(t *testing.T) {
+	fab := testFabric(t, "eth1")
+	fab.Config.Clock = configs.VirtualClock
+	virtual := statetest.New(t, fab, "virtual")
+	if got := live.Time(virtual); got != 0 {
+		t.Errorf("a virtual clock that has not run shows %v", got)
+	}
+	slow := testFabric(t, "") // at time scale 4
+	real := statetest.New(t, slow, "real")
+	time.Sleep(8 * time.Millisecond)
+	got := live.Time(real)
+	if up := time.Duration(state.Now() - real.Fixed().Created); got < 2*time.Millisecond || got > up/4 {
+		t.Errorf("after %v: %v", up, got)
+	}
+}
