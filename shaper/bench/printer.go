@@ -56,9 +56,18 @@ func NewSummary(r Result, verdict string, reasons, notes []string) Summary {
 type Summary struct {
 	Wrong    int64   // wrong elements of all rows
 	AvgBusBW float64 // GB/s
-	Verdict  string  // VALID or INVALID
+	Verdict  string  // VALID, INVALID or incomplete
 	Reasons  []string
 	Notes    []string // remarks on the figures
+	// Budget is nil if the run had none.
+	Budget *BudgetSummary
+}
+
+// BudgetSummary says what a budget has cost. The names are those of JSON.
+type BudgetSummary struct {
+	Seconds float64 `json:"seconds"`
+	Text    string  `json:"text"`    // what was dropped; empty if nothing was
+	Dropped []int64 `json:"dropped"` // sizes of rows that were not measured, in bytes
 }
 
 // Printer writes a run's output: Begin once, Row after each row, End once. Each method returns the writer's error.

@@ -30,7 +30,7 @@ func sample() (Header, []Row, Summary) {
 	half := func(inPlace bool, d, expected time.Duration, wrong int64) Measurement {
 		m := Measurement{
 			InPlace: inPlace, Time: d, TimeMin: d - 100, TimeMax: d + 100, Wall: d, Device: d - 50, Checked: true, Wrong: wrong,
-			Decision: decision,
+			Decision: decision, measured: Case{Iters: 3, Launches: 4},
 		}
 		m.bandwidths(Case{Collective: nccl.AllReduce, Type: nccl.Float, Ranks: 2, Count: 262144})
 		if expected > 0 {
@@ -50,7 +50,8 @@ func sample() (Header, []Row, Summary) {
 		{Size: 1 << 30, Count: 1 << 30, Type: nccl.Int8, Op: "none", Root: -1, OutOfPlace: unchecked},
 	}
 	rows[0].OutOfPlace.Channels = 2
-	return header, rows, Summary{Wrong: 3, AvgBusBW: 0.118, Verdict: "INVALID", Reasons: []string{"3 elements are wrong"}, Notes: []string{"queues were full"}}
+	return header, rows, Summary{Wrong: 3, AvgBusBW: 0.118, Verdict: "INVALID", Reasons: []string{"3 elements are wrong"}, Notes: []string{"queues were full"},
+		Budget: &BudgetSummary{Seconds: 120, Text: "budget 2m: rows above 1G dropped", Dropped: []int64{2 << 30}}}
 }
 
 func printed(t *testing.T, make func(w *strings.Builder) Printer) string {

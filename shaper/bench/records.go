@@ -39,6 +39,8 @@ type record struct {
 	Proto       *string  `json:"proto"`
 	Channels    *int     `json:"channels"` // that the call used; null if not known
 	Mismatch    string   `json:"mismatch,omitempty"`
+	Warmup      int      `json:"warmup"`
+	Iters       int      `json:"iters"`
 }
 
 func records(r Row) []record {
@@ -49,6 +51,7 @@ func records(r Row) []record {
 			TimeUS: units.Microseconds(m.Time), AlgBW: rounded(m.AlgBW), BusBW: rounded(m.BusBW),
 			TimeMinUS: units.Microseconds(m.TimeMin), TimeMaxUS: units.Microseconds(m.TimeMax),
 			WallUS: units.Microseconds(m.Wall), DeviceUS: units.Microseconds(m.Device), Mismatch: m.Mismatch,
+			Warmup: m.measured.Launches - m.measured.Iters, Iters: m.measured.Iters,
 		}
 		if m.Checked {
 			rec.Wrong = &m.Wrong
@@ -87,12 +90,13 @@ type jsonHeader struct {
 type jsonPrinter struct {
 	w        io.Writer
 	document struct {
-		Header  jsonHeader `json:"header"`
-		Rows    []record   `json:"rows"`
-		Verdict string     `json:"verdict"`
-		Reasons []string   `json:"reasons"`
-		Wrong   int64      `json:"wrong"`
-		AvgBusB float64    `json:"avg_busbw_gbs"`
+		Header  jsonHeader     `json:"header"`
+		Rows    []record       `json:"rows"`
+		Verdict string         `json:"verdict"`
+		Reasons []string       `json:"reasons"`
+		Wrong   int64          `json:"wrong"`
+		AvgBusB float64        `json:"avg_busbw_gbs"`
+		Budget  *BudgetSummary `json:"budget,omitempty"`
 	}
 }
 
@@ -121,7 +125,7 @@ func (p *jsonPrinter) Row(r Row) error {
 func (p *jsonPrinter) End(s Summary) error {
 	p.document.Verdict, p.document.Reasons = s.Verdict, append([]string{}, s.Reasons...)
 	p.document.Header.Notes = append(p.document.Header.Notes, s.Notes...)
-	p.document.Wrong, p.document.AvgBusB = s.Wrong, rounded(s.AvgBusBW)
+	p.document.Wrong, p.document.AvgBusB, p.document.Budget = s.Wrong, rounded(s.AvgBusBW), s.Budget
 	encoder := json.NewEncoder(p.w)
 	encoder.SetIndent("", "  ")
 	return encoder.Encode(p.document)
