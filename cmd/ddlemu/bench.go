@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -39,6 +40,7 @@ type benchOptions struct {
 	LogDir, Trace    string
 	Stall            time.Duration
 	Cycles           int
+	Budget           time.Duration
 	flags            *pflag.FlagSet
 }
 
@@ -54,6 +56,8 @@ func (o *benchOptions) AddFlags(g *global, fs *pflag.FlagSet) {
 	fs.BoolVar(&o.CSV, "csv", false, "print CSV")
 	fs.StringVar(&o.Trace, "trace", "", traceUsage)
 	addStallFlag(fs, &o.Stall)
+	addBudgetFlag(fs, &o.Budget)
+	g.addQuietFlag(fs)
 	fs.StringVar(&o.LogDir, "log-dir", "", "`folder` for NCCL's logs, which are then kept")
 }
 
@@ -133,6 +137,12 @@ func runBench(ctx context.Context, g *global, o *benchOptions, collective string
 	if err := checkStall(o.flags, o.Trace, o.Stall); err != nil {
 		return err
 	}
+	within, err := budget(o.flags, o.Budget)
+	if err != nil {
+		return err
+	}
+	show, stopProgress := g.showProgress("bench")
+	defer stopProgress()
 	b, err := o.bench(g, collective)
 	if err != nil {
 		return &inputError{err}
@@ -142,6 +152,7 @@ func runBench(ctx context.Context, g *global, o *benchOptions, collective string
 		return err
 	}
 	defer e.Dir.Close()
+	e.Budget, e.Progress = within, show.Set
 	if e.Trace, err = makeTrace(o.Trace, &e.Config); err != nil {
 		return err
 	}
@@ -153,14 +164,12 @@ func runBench(ctx context.Context, g *global, o *benchOptions, collective string
 	stop := g.watchStalls(e.Trace, o.Stall)
 	out, err := emulate.Run(ctx, e)
 	stop()
+	if e.Trace != "" && outcome.Len() > 0 {
+		err = errors.Join(err, report.WriteOutcome(e.Trace, json.RawMessage(outcome.Bytes())))
+	}
 	if err != nil {
 		g.explainFailure(e.Trace)
 		return err
-	}
-	if e.Trace != "" {
-		if err := report.WriteOutcome(e.Trace, json.RawMessage(outcome.Bytes())); err != nil {
-			return err
-		}
 	}
 	if n := out.Result.Wrong(); n > 0 {
 		return fmt.Errorf("%d wrong elements", n)

@@ -34,6 +34,7 @@ type global struct {
 	Owner  string // the user who owns the fabrics; empty for SUDO_UID or the caller
 	Fabric string // the fabric's name; empty for DDLEMU_FABRIC or the only one
 	JSON   bool
+	Quiet  bool // no progress
 
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
