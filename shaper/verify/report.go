@@ -16,7 +16,7 @@ type Report struct {
 	Exact     *Exact   `json:"exact,omitempty"` // only with a virtual clock
 	Notes     []string `json:"notes"`
 	Seconds   float64  `json:"seconds"`
-	Verdict   string   `json:"verdict"` // VALID or INVALID
+	Verdict   string   `json:"verdict"` // VALID, INVALID or incomplete
 	Reasons   []string `json:"reasons"`
 	// Needed is the time scale at which this host would likely carry the fabric; 0 if the host is not the cause.
 	Needed int `json:"time_scale_needed,omitempty"`
