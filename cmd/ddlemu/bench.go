@@ -109,6 +109,14 @@ work on the host only makes a run worse. The header of the next table has the nu
 the attempt and the reason for it. On a terminal all tables are shown, otherwise only the
 last. With --time-scale there is one attempt.
 
+With --budget 2m the run takes at most 2 minutes of real time, its start included. It is
+planned by what calls were measured to take so far: long rows have fewer iterations, and
+the rows of the largest sizes are dropped. What was dropped is in a line on standard
+error, in a note below the table, and in JSON, where each row has its iterations. A row
+that runs over is stopped, and the verdict is incomplete. The budget does not make the
+time scale smaller than this host needs; a run that is INVALID is repeated only if there
+is time for it.
+
 Notes below the table name what could not be checked: rows for which the model knows no
 expected time, and, if NCCL_DEBUG is set, everything from NCCL's log. With --strict these
 make the run INVALID.
@@ -116,8 +124,10 @@ make the run INVALID.
 EXIT STATUS
 ===========
 
-0 on success, also when the verdict is INVALID; 3 for INVALID with --strict; 1 when
-a rank failed or a result was wrong, 2 for bad input, 130 if interrupted.
+0 on success, also when the verdict is INVALID, or incomplete because a row was stopped;
+3 for these with --strict; 1 when a rank failed or a result was wrong, 2 for bad input or
+a budget in which no row could be measured, 130 if interrupted: then the output has the
+rows so far, and the verdict is incomplete.
 `,
 		Example: `  ddlemu bench allreduce --profile ndr400 --ranks 2 -b 8 -e 16M -f 4
   ddlemu bench alltoall --profile eth10 --ranks 4 --nodes 2 --lat 50us --json`,
@@ -173,6 +183,9 @@ func runBench(ctx context.Context, g *global, o *benchOptions, collective string
 	}
 	if n := out.Result.Wrong(); n > 0 {
 		return fmt.Errorf("%d wrong elements", n)
+	}
+	if o.Strict && out.Verdict.Word == emulate.Incomplete {
+		return incomplete(out.Verdict.Reasons)
 	}
 	if o.Strict && !out.Verdict.Valid {
 		return &invalidError{out.Verdict.Reasons}

@@ -3,8 +3,10 @@
 package main
 
 import (
+	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -79,4 +81,9 @@ func budget(fs *pflag.FlagSet, total time.Duration) (emulate.Budget, error) {
 		return emulate.Budget{}, badInput("--budget %v: must be at least %v", total, leastBudget)
 	}
 	return emulate.Budget{Total: total, End: time.Now().Add(total)}, nil
+}
+
+// incomplete is the error of a run whose budget was spent before all rows were measured that were planned.
+func incomplete(reasons []string) error {
+	return &exitError{Code: exitInvalid, Err: fmt.Errorf("the verdict is incomplete: %s", strings.Join(reasons, "; "))}
 }

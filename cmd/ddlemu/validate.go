@@ -9,11 +9,13 @@ import (
 	"math"
 	"path/filepath"
 	"strconv"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/ddlemu/ddlemu/shaper/bench"
+	"github.com/ddlemu/ddlemu/shaper/bench/emulate"
 	"github.com/ddlemu/ddlemu/shaper/bench/validate"
 	"github.com/ddlemu/ddlemu/shaper/host"
 )
@@ -22,6 +24,8 @@ import (
 type validateOptions struct {
 	benchOptions
 	Model bool
+
+	Budget time.Duration
 }
 
 // AddFlags adds the flags to fs.
@@ -30,6 +34,8 @@ func (o *validateOptions) AddFlags(g *global, fs *pflag.FlagSet) {
 	fs.StringVarP(&o.Begin, "minbytes", "b", "", "smallest `size` of the table's rows to run")
 	fs.StringVarP(&o.End, "maxbytes", "e", "", "largest `size` of the table's rows to run")
 	fs.BoolVar(&o.Model, "model", false, "only calculate expected times with the link model, which takes seconds")
+	addBudgetFlag(fs, &o.Budget)
+	g.addQuietFlag(fs)
 	g.addJSONFlag(fs)
 }
 
@@ -53,12 +59,16 @@ their buffers would need more than half of the available memory; on the real clo
 if three calls would take more than 5 minutes, or if this host cannot carry the fabric at
 any time scale. In the last case the verdict is INVALID.
 
+With --budget 5m each group gets an equal share of the time that is left: it has fewer
+iterations, and its longest rows are left out, to fit. A row that runs over is stopped.
+
 EXIT STATUS
 ===========
 
 0 if every row that was run is within its limit, 1 if one is not or a rank failed, 2
-for bad input or if no row can be run on this host, 3 if the verdict is INVALID, 130 if
-interrupted.
+for bad input or if no row can be run on this host, 3 if the verdict is INVALID, or
+incomplete because a row was stopped, 130 if interrupted: then the report has the rows so
+far, and the verdict is incomplete.
 `,
 		Example: `  ddlemu validate configs/tables/t4_1gpu_2node_efa.csv --profile t4-efa
   ddlemu validate configs/tables/t4_1gpu_2node_efa.csv --profile t4-efa --model`,
@@ -75,6 +85,15 @@ interrupted.
 }
 
 func runValidate(ctx context.Context, g *global, o *validateOptions, path string) error {
+	within, err := budget(o.flags, o.Budget)
+	if err != nil {
+		return err
+	}
+	if o.Model && within.Total > 0 {
+		return badInput("--budget: with --model nothing is run: leave it out")
+	}
+	show, stop := g.showProgress("validate")
+	defer stop()
 	t, err := o.table(path)
 	if err != nil {
 		return &inputError{fmt.Errorf("%s: %w", path, err)}
@@ -84,6 +103,7 @@ func runValidate(ctx context.Context, g *global, o *validateOptions, path string
 		return err
 	}
 	defer v.Emulate.Dir.Close()
+	v.Emulate.Budget, v.Emulate.Progress = within, show.Set
 	play := t.Run
 	if o.Model {
 		play = t.Expect
@@ -92,18 +112,20 @@ func runValidate(ctx context.Context, g *global, o *validateOptions, path string
 	if errors.Is(err, validate.ErrNoRow) {
 		return &inputError{err}
 	}
-	if err != nil {
+	if r == nil {
 		return err
 	}
 	r.Name = filepath.Base(path)
 	if g.JSON {
-		err = g.printJSON(r)
+		err = errors.Join(err, g.printJSON(r))
 	} else {
-		err = printValidation(g.Stdout, r)
+		err = errors.Join(err, printValidation(g.Stdout, r))
 	}
 	switch {
 	case err != nil:
 		return err
+	case r.Verdict == emulate.Incomplete:
+		return incomplete(r.Reasons)
 	case len(r.Reasons) > 0:
 		return &invalidError{r.Reasons}
 	case len(r.Outside()) > 0:

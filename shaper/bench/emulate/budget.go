@@ -37,8 +37,8 @@ func (b Budget) limit(ctx context.Context) (context.Context, context.CancelFunc)
 	return context.WithDeadlineCause(ctx, b.End, errSpent)
 }
 
-// allows reports whether there is time for something that takes this long.
-func (b Budget) allows(took time.Duration) bool {
+// Allows reports whether there is time for something that takes this long.
+func (b Budget) Allows(took time.Duration) bool {
 	return b.Total == 0 || time.Until(b.End) > took
 }
 
@@ -68,7 +68,7 @@ func (o *Options) refuse() error {
 	smallest.Types, smallest.Ops, smallest.Cycles = nil, nil, 1
 	p := *o
 	p.Bench = smallest
-	if t := p.predict(&o.Config); !o.Budget.allows(t) {
+	if t := p.predict(&o.Config); !o.Budget.Allows(t) {
 		return configs.Errorf("", "%w", &BudgetError{o.Budget, fmt.Sprintf(
 			"at time scale %d, which this host needs, %s alone take %v with one iteration: give a larger budget, or ask for smaller sizes",
 			o.Config.TimeScale, plan.Size(smallest.Sizes[0]), t.Round(time.Second))})
@@ -157,8 +157,8 @@ func (p *pacer) whySpent() string {
 		return "the ranks were still starting when it was spent: give a larger budget, or fewer --ranks"
 	}
 	took := p.now().Sub(p.began) - p.started
-	return fmt.Sprintf("the ranks took %v to start, and %s was stopped after %v: give a larger budget, smaller sizes, or fewer --ranks",
-		p.started.Round(100*time.Millisecond), plan.Size(p.left[0].Size), took.Round(100*time.Millisecond))
+	return fmt.Sprintf("the ranks took %v to start, and the row of %s was stopped after %v: give a larger budget, smaller sizes, or fewer --ranks",
+		p.started.Round(10*time.Millisecond), plan.Size(p.left[0].Size), took.Round(10*time.Millisecond))
 }
 
 // tellBudget writes what the budget has cost to the log and returns it.

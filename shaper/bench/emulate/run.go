@@ -147,7 +147,7 @@ func (o *Options) attempts(ctx context.Context, why string, attempt func(ctx con
 			return out, errors.Join(err, later.play())
 		}
 		next := min(max(2*out.Scale, needed(out)), link.MaxTimeScale)
-		if took := time.Since(began) * time.Duration(next) / time.Duration(max(out.Scale, 1)); !o.Budget.allows(took) {
+		if took := time.Since(began) * time.Duration(next) / time.Duration(max(out.Scale, 1)); !o.Budget.Allows(took) {
 			fmt.Fprintf(o.Log, "ddlemu: %s: INVALID at time scale %d, and not repeated at %d, which would take about %v\n", o.Budget.Text(), out.Scale, next, took.Round(time.Second))
 			return out, later.play()
 		}

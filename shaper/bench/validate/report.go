@@ -60,8 +60,8 @@ type Report struct {
 	Lines   []Line    `json:"rows"`
 	LeftOut []LeftOut `json:"left_out,omitempty"`
 	Notes   []string  `json:"notes,omitempty"`
-	// Verdict is VALID if this host carried the fabric for every row, else INVALID; "" if nothing was run. Reasons say
-	// why.
+	// Verdict is VALID if this host carried the fabric for every row, else INVALID; incomplete if the run was interrupted
+	// or stopped by its budget; "" if nothing was run. Reasons say why.
 	Verdict string   `json:"verdict,omitempty"`
 	Reasons []string `json:"reasons,omitempty"`
 }
