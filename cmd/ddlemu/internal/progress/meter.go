@@ -12,24 +12,28 @@ type meter struct {
 	start time.Time
 	lined time.Time // of the last line, or the start
 	what  string
+	since time.Time     // when it began
 	left  time.Duration // at set; Unknown if not known
 	at    time.Time     // when left was set
 }
 
 func newMeter(now time.Time) meter {
-	return meter{start: now, lined: now, at: now, left: Unknown, what: "starts"}
+	return meter{start: now, lined: now, since: now, at: now, left: Unknown, what: "starts"}
 }
 
 func (m *meter) set(what string, left time.Duration, now time.Time) {
+	if what != m.what {
+		m.since = now
+	}
 	m.what, m.left, m.at = what, left, now
 }
 
-// leftOf is the time left when this part of the whole is done.
+// leftOf is the time left when this part of what is done now is done.
 func (m *meter) leftOf(part float64, now time.Time) time.Duration {
-	if !(part > 0 && part <= 1) {
+	if so := now.Sub(m.since); so <= 0 || !(part > 0 && part <= 1) {
 		return Unknown
 	}
-	return time.Duration(float64(now.Sub(m.start)) * (1 - part) / part)
+	return time.Duration(float64(now.Sub(m.since)) * (1 - part) / part)
 }
 
 // remaining is the time left now. What takes longer than it was said to has no time left.

@@ -83,11 +83,17 @@ func (d *Display) set(what string, left time.Duration, now time.Time) {
 	d.meter.set(what, left, now)
 }
 
-// Part says what is done now, and which part of the whole is done, 0 to 1. The rest is taken to need as long for each
-// part as what is done.
-func (d *Display) Part(what string, part float64) {
-	now := time.Now()
-	d.set(what, d.meter.leftOf(part, now), now)
+// Part says what is done now, and which part of it is done, 0 to 1. The rest is taken to need as long for each part as
+// what was done since Part was first called for it.
+func (d *Display) Part(what string, part float64) { d.part(what, part, time.Now()) }
+
+func (d *Display) part(what string, part float64, now time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if what != d.meter.what {
+		d.meter.set(what, Unknown, now)
+	}
+	d.meter.set(what, d.meter.leftOf(part, now), now)
 }
 
 // look draws the bar or writes a line, if it is time for that.

@@ -95,12 +95,18 @@ func TestQuiet(t *testing.T) {
 	}
 }
 
-func TestLeftOfAPart(t *testing.T) {
+// The time left is that of the present work, which began later than the command.
+func TestParts(t *testing.T) {
 	start := time.Unix(1000, 0)
-	m := newMeter(start)
+	d := newDisplay(Options{Name: "trace"}, start)
+	d.part("messages are played again", 0.1, at(start, 5))
+	if d.meter.left != Unknown {
+		t.Errorf("at the begin %v left", d.meter.left)
+	}
 	for part, want := range map[float64]time.Duration{0: Unknown, 0.25: 30 * time.Second, 1: 0, 2: Unknown} {
-		if got := m.leftOf(part, at(start, 10)); got != want {
-			t.Errorf("after 10 s, %g is done: %v left, want %v", part, got, want)
+		d.part("messages are played again", part, at(start, 15))
+		if d.meter.left != want {
+			t.Errorf("after 10 s, %g is done: %v left, want %v", part, d.meter.left, want)
 		}
 	}
 }
