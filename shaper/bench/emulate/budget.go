@@ -55,9 +55,9 @@ func (e *BudgetError) Error() string {
 	return fmt.Sprintf("%s: no row was measured: %s", e.Budget.Text(), e.Why)
 }
 
-// refuse refuses a run whose smallest row alone exceeds the budget at the time scale that this host needs.
+// refuse refuses a run on the real clock whose smallest row alone exceeds the budget at the time scale.
 func (o *Options) refuse() error {
-	if o.Budget.Total == 0 {
+	if o.Budget.Total == 0 || o.Config.IsVirtual() {
 		return nil
 	}
 	smallest := o.Bench
@@ -70,7 +70,7 @@ func (o *Options) refuse() error {
 	p.Bench = smallest
 	if t := p.predict(&o.Config); !o.Budget.Allows(t) {
 		return configs.Errorf("", "%w", &BudgetError{o.Budget, fmt.Sprintf(
-			"at time scale %d, which this host needs, %s alone take %v with one iteration: give a larger budget, or ask for smaller sizes",
+			"at time scale %d the row of %s alone takes %v with one iteration: give a larger budget, or ask for smaller sizes",
 			o.Config.TimeScale, plan.Size(smallest.Sizes[0]), t.Round(time.Second))})
 	}
 	return nil
@@ -146,9 +146,9 @@ func (o *Options) notStarted(ctx context.Context, err error) (Outcome, error) {
 // ofRows is a number of rows in a sentence.
 func ofRows(measured, all int) string {
 	if all == 0 {
-		return "no row was"
+		return "no row"
 	}
-	return fmt.Sprintf("%d of %s were", measured, units.Count(all, "row"))
+	return fmt.Sprintf("%d of %s", measured, units.Count(all, "row"))
 }
 
 // whySpent says what took the time before a row was measured.

@@ -3,11 +3,15 @@
 package emulate
 
 import (
+	"cmp"
+	"errors"
+	"fmt"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 
+	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/shaper/bench"
 	"github.com/ddlemu/ddlemu/shaper/bench/internal/plan"
 	"github.com/ddlemu/ddlemu/shaper/nccl"
@@ -134,7 +138,7 @@ func TestRowsThatWereNotBegun(t *testing.T) {
 		{Size: 8, Asked: 20, Iters: 20}, {Size: 1 << 20, Asked: 20, Over: true},
 		{Size: 16 << 20, Asked: 20, Dropped: true}, {Size: 64 << 20, Asked: 20, Dropped: true}, {Size: 256 << 20, Asked: 20, Dropped: true},
 	}
-	if diff := cmp.Diff(want, p.dropped()); diff != "" {
+	if diff := gocmp.Diff(want, p.dropped()); diff != "" {
 		t.Errorf("in the second row (-want +got):\n%s", diff)
 	}
 }
@@ -146,7 +150,7 @@ func TestProgressOfRows(t *testing.T) {
 	p.Step("2 ranks connect")
 	h.play(p, &fiveSizes)
 	want := []string{"2 ranks connect", "row 1 of 5: 8 bytes", "row 3 of 5: 16M", "row 3 of 5: 16M in place", "row 4 of 5: 64M", "row 4 of 5: 64M in place", "row 5 of 5: 256M", "row 5 of 5: 256M in place"}
-	if diff := cmp.Diff(want, h.said); diff != "" {
+	if diff := gocmp.Diff(want, h.said); diff != "" {
 		t.Errorf("told (-want +got):\n%s", diff)
 	}
 	if h.lefts[0] >= 0 || h.lefts[1] >= 0 {
@@ -158,5 +162,35 @@ func TestProgressOfRows(t *testing.T) {
 	}
 	if got, want := h.lefts[last], 25*h.call(256<<20); got < want*99/100 || got > want*101/100 {
 		t.Errorf("before its second half: %v left, want %v", got, want)
+	}
+}
+
+// A run on the real clock whose smallest row takes longer than the budget is refused before the start, with the figure.
+func TestBudgetRefusesBeforeTheStart(t *testing.T) {
+	c, err := configs.Profile("eth1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.TimeScale = 64
+	o := Options{Config: *c, Bench: fiveSizes}
+	o.Bench.Sizes = []int64{1 << 30, 64 << 20} // a call of 64 MiB takes 0.57 s, of which there are four
+	for total, want := range map[time.Duration]string{
+		time.Minute:     "budget 1m: no row was measured: at time scale 64 the row of 64M alone takes 2m25s with one iteration: give a larger budget, or ask for smaller sizes",
+		3 * time.Minute: "",
+	} {
+		o.Budget = Budget{Total: total, End: time.Now().Add(total)}
+		err := o.refuse()
+		if text := fmt.Sprint(err); text != cmp.Or(want, "<nil>") {
+			t.Errorf("%v: %v, want %q", total, err, want)
+		}
+		var refused *BudgetError
+		if err != nil && (!errors.As(err, &refused) || !configs.IsUserError(err)) {
+			t.Errorf("%T is no error of the user", err)
+		}
+	}
+	o.Config.TimeScale, o.Config.Clock = 0, configs.VirtualClock
+	o.Budget = Budget{Total: time.Second, End: time.Now().Add(time.Second)}
+	if err := o.refuse(); err != nil {
+		t.Errorf("on a virtual clock: %v", err)
 	}
 }

@@ -103,7 +103,7 @@ func (o *Options) selectScale(ctx context.Context) (why string, err error) {
 		o.Scale = o.measureHost
 	}
 	if o.Scale == nil || o.Shared != "" {
-		return "", nil
+		return "", o.refuse()
 	}
 	s, err := o.Scale(ctx)
 	if err != nil {

@@ -53,6 +53,9 @@ func Tell(budget time.Duration, rows []Got) string {
 		if high > low {
 			iters = fmt.Sprintf("%d to %d", low, high)
 		}
+		if text == allRows && len(measured) < len(rows) {
+			text = "the other rows"
+		}
 		parts = append(parts, fmt.Sprintf("%s of %d iterations for %s", iters, asked, text))
 	}
 	for _, r := range rows {
@@ -69,45 +72,34 @@ func Tell(budget time.Duration, rows []Got) string {
 	return "budget " + Duration(budget) + ": " + strings.Join(parts, "; ")
 }
 
+const allRows = "all rows"
+
 // which names rows by their sizes: "rows above 64M" if all larger ones are meant and no others, else each size.
 func which(rows []Got, meant func(Got) bool) string {
-	var sizes []int64                               // that are meant
-	least, below, others := int64(-1), int64(-1), 0 // below: the largest other size that is smaller than least
+	var sizes, others []int64
 	for _, r := range rows {
 		if meant(r) {
 			sizes = append(sizes, r.Size)
 		} else {
-			others++
+			others = append(others, r.Size)
 		}
-	}
-	if len(sizes) == 0 {
-		return ""
 	}
 	n := len(sizes)
 	slices.Sort(sizes)
 	sizes = slices.Compact(sizes)
-	least = sizes[0]
-	last := true // all others are smaller
 	some := ""
-	for _, r := range rows {
-		if meant(r) {
-			continue
-		}
-		last = last && r.Size < least
-		if r.Size < least {
-			below = max(below, r.Size)
-		}
-		if slices.Contains(sizes, r.Size) {
-			some = "some "
-		}
+	if slices.ContainsFunc(others, func(size int64) bool { return slices.Contains(sizes, size) }) {
+		some = "some "
 	}
 	switch {
+	case n == 0:
+		return ""
 	case n == 1 && some == "":
-		return "the row of " + Size(least)
-	case others == 0:
-		return "all rows"
-	case last && len(sizes) > 1:
-		return "rows above " + Size(below)
+		return "the row of " + Size(sizes[0])
+	case len(others) == 0:
+		return allRows
+	case len(sizes) > 1 && slices.Max(others) < sizes[0]:
+		return "rows above " + Size(slices.Max(others))
 	}
 	return some + "rows of " + list(sizes)
 }
