@@ -146,13 +146,17 @@ func (p *pacer) add(to func(*plan.Costs)) {
 
 // share is what the plan says of the present row.
 func (p *pacer) share() plan.Share {
-	if p.at++; p.at < len(p.shares) && p.now().Sub(p.planned) < replan {
-		return p.shares[p.at]
+	if p.at++; p.at >= len(p.shares) || p.now().Sub(p.planned) >= replan {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.plan()
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	return p.shares[p.at]
+}
+
+// plan plans the rows from the present one on. The caller holds mu.
+func (p *pacer) plan() {
 	p.shares, p.at, p.planned = plan.Fit(p.toDo(), &p.costs, p.available()), 0, p.now()
-	return p.shares[0]
 }
 
 // toDo are the rows from the present one on.
@@ -195,17 +199,19 @@ func (p *pacer) predict(c bench.Case) time.Duration {
 	if !p.costs.Any() && rows[0].Least == 0 {
 		return -1
 	}
-	total := time.Duration(0)
-	for i, r := range rows {
+	if p.budget.Total > 0 && p.shares == nil {
+		p.plan()
+	}
+	total := p.costs.Of(rows[0], plan.Share{Warmup: c.Warmup, Iters: c.Iters})
+	if c.InPlace {
+		total /= 2
+	}
+	for i, r := range rows[1:] {
 		share := plan.Share{Warmup: r.Warmup, Iters: r.Iters}
-		if p.budget.Total > 0 && p.at+i < len(p.shares) {
-			share = p.shares[p.at+i]
+		if p.budget.Total > 0 {
+			share = p.shares[p.at+1+i]
 		}
-		took := p.costs.Of(r, share)
-		if i == 0 && c.InPlace {
-			took /= 2
-		}
-		total += took
+		total += p.costs.Of(r, share)
 	}
 	return total
 }

@@ -24,6 +24,7 @@ type played struct {
 	connect time.Duration // in the first call of all
 	said    []string
 	lefts   []time.Duration
+	beyond  time.Duration // by how much a time left exceeded that of the budget
 }
 
 func (h *played) pass(d time.Duration) { h.now = h.now.Add(d) }
@@ -63,6 +64,7 @@ func (h *played) pacer(b bench.Config, total time.Duration) *pacer {
 	o := Options{Bench: b, Budget: Budget{Total: total, End: h.now.Add(total)}}
 	o.Progress = func(what string, left time.Duration) {
 		h.said, h.lefts = append(h.said, what), append(h.lefts, left)
+		h.beyond = max(h.beyond, left-o.Budget.End.Sub(h.now))
 	}
 	p := o.newPacer(0)
 	p.now, p.began = func() time.Time { return h.now }, h.now
@@ -100,6 +102,9 @@ func TestBudgetIsKept(t *testing.T) {
 		}
 		if h.now.After(p.budget.End) {
 			t.Errorf("%v: it took %v more", tc.total, h.now.Sub(p.budget.End))
+		}
+		if h.beyond > 0 {
+			t.Errorf("%v: the time left that was told exceeds it by %v", tc.total, h.beyond)
 		}
 	}
 }

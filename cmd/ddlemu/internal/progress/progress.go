@@ -118,7 +118,9 @@ func (d *Display) draw(now time.Time) {
 			progressbar.OptionSetWriter(d.To), progressbar.OptionSetWidth(width), progressbar.OptionUseANSICodes(true),
 			progressbar.OptionSetElapsedTime(false), progressbar.OptionSetPredictTime(false))
 	}
-	_ = d.bar.Set(min(int(steps*d.meter.part(now)), steps-1)) // at steps it would be finished, and never drawn again
+	if part := d.meter.part(now); part > 0 {
+		_ = d.bar.Set(min(int(steps*part), steps-1)) // at steps it would be finished, and never drawn again
+	}
 	d.bar.Describe(cut(d.Name+": "+d.meter.line(now), d.Width()-width-around))
 	d.drawn = true
 }
