@@ -24,13 +24,13 @@ type pacer struct {
 	least  func(size int64) time.Duration // real time of a call, by the model
 
 	began   time.Time
-	started time.Duration // from began to the first row
-	rows    int           // in all; 0 before the first one
-	left    []bench.Case  // from the present row on
-	got     []plan.Got    // of each row so far
-	shares  []plan.Share  // the latest plan, for the rows from that on which it was made for
+	started time.Duration     // from began to the first row
+	rows    int               // in all; 0 before the first one
+	left    []bench.Case      // from the present row on
+	got     []plan.Got        // of each row so far
+	given   []plan.Iterations // the latest plan, for the row at which it was made and those after it
 	planned time.Time
-	at      int // of the present row in shares
+	at      int // of the present row in given
 	shown   time.Time
 
 	mu    sync.Mutex // expected times are calculated beside the ranks
@@ -85,15 +85,15 @@ func (p *pacer) Next(left []bench.Case) (bench.Case, bool) {
 	p.left = left
 	c := left[0]
 	if p.budget.Total > 0 {
-		share := p.share()
-		if share.Iters == 0 && len(p.got) == 0 {
-			share = plan.Share{Warmup: 1, Iters: 1} // before anything was measured, the plan may be wrong
+		given := p.ofPresent()
+		if given.Iters == 0 && len(p.got) == 0 {
+			given = plan.Iterations{Warmup: 1, Iters: 1} // before anything was measured, the plan may be wrong
 		}
-		p.got = append(p.got, plan.Got{Size: c.Size, Asked: c.Iters, Dropped: share.Iters == 0, Over: share.Iters > 0})
-		if share.Iters == 0 {
+		p.got = append(p.got, plan.Got{Size: c.Size, Asked: c.Iters, Dropped: given.Iters == 0, Over: given.Iters > 0})
+		if given.Iters == 0 {
 			return c, false
 		}
-		c.Warmup, c.Iters, c.Try = share.Warmup, share.Iters, true
+		c.Warmup, c.Iters, c.Try = given.Warmup, given.Iters, true
 	}
 	p.tell(c)
 	return c, true
@@ -103,9 +103,9 @@ func (p *pacer) Next(left []bench.Case) (bench.Case, bool) {
 // unless it leaves everything there is a second one.
 func (p *pacer) Tried(c bench.Case, done int, took time.Duration) bench.Case {
 	p.add(func(costs *plan.Costs) { costs.Call(c.Size, took) })
-	p.shares = nil
-	share, asked := p.share(), p.left[0]
-	c.Warmup, c.Iters = min(max(share.Warmup, 1), asked.Warmup), max(share.Iters, 1)
+	p.given = nil
+	given, asked := p.ofPresent(), p.left[0]
+	c.Warmup, c.Iters = min(max(given.Warmup, 1), asked.Warmup), max(given.Iters, 1)
 	const least = 4 // calls of a row with both halves
 	c.Try = done == 1 && c.Iters < asked.Iters && least*took < p.available()
 	return c
@@ -116,7 +116,7 @@ func (p *pacer) Measured(c bench.Case, pace bench.Pace) {
 	p.add(func(costs *plan.Costs) {
 		call, known := pace.Timed/time.Duration(max(c.Iters, 1)), costs.OfCall(plan.Row{Size: c.Size})
 		if off := call - known; off.Abs() > known/4 {
-			p.shares = nil // they were made by what is now known to be wrong
+			p.given = nil // it was made with what is now known to be wrong
 		}
 		costs.Call(c.Size, call)
 		costs.Rest(c.Size, max(pace.Half-pace.Timed-pace.Untimed, 0))
@@ -144,19 +144,19 @@ func (p *pacer) add(to func(*plan.Costs)) {
 	to(&p.costs)
 }
 
-// share is what the plan says of the present row.
-func (p *pacer) share() plan.Share {
-	if p.at++; p.at >= len(p.shares) || p.now().Sub(p.planned) >= replan {
+// ofPresent is what the plan says of the present row.
+func (p *pacer) ofPresent() plan.Iterations {
+	if p.at++; p.at >= len(p.given) || p.now().Sub(p.planned) >= replan {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		p.plan()
 	}
-	return p.shares[p.at]
+	return p.given[p.at]
 }
 
 // plan plans the rows from the present one on. The caller holds mu.
 func (p *pacer) plan() {
-	p.shares, p.at, p.planned = plan.Fit(p.toDo(), &p.costs, p.available()), 0, p.now()
+	p.given, p.at, p.planned = plan.Fit(p.toDo(), &p.costs, p.available()), 0, p.now()
 }
 
 // toDo are the rows from the present one on.
@@ -199,19 +199,19 @@ func (p *pacer) predict(c bench.Case) time.Duration {
 	if !p.costs.Any() && rows[0].Least == 0 {
 		return -1
 	}
-	if p.budget.Total > 0 && p.shares == nil {
+	if p.budget.Total > 0 && p.given == nil {
 		p.plan()
 	}
-	total := p.costs.Of(rows[0], plan.Share{Warmup: c.Warmup, Iters: c.Iters})
+	total := p.costs.Of(rows[0], plan.Iterations{Warmup: c.Warmup, Iters: c.Iters})
 	if c.InPlace {
 		total /= 2
 	}
 	for i, r := range rows[1:] {
-		share := plan.Share{Warmup: r.Warmup, Iters: r.Iters}
+		given := plan.Iterations{Warmup: r.Warmup, Iters: r.Iters}
 		if p.budget.Total > 0 {
-			share = p.shares[p.at+1+i]
+			given = p.given[p.at+1+i]
 		}
-		total += p.costs.Of(r, share)
+		total += p.costs.Of(r, given)
 	}
 	return total
 }

@@ -17,10 +17,10 @@ type Row struct {
 }
 
 // calls is how many calls the row makes with these iterations.
-func (r *Row) calls(s Share) int { return r.Halves * (s.Warmup + s.Iters) }
+func (r *Row) calls(s Iterations) int { return r.Halves * (s.Warmup + s.Iters) }
 
-// Share is what a row gets. Without iterations it is left out.
-type Share struct{ Warmup, Iters int }
+// Iterations is what a row gets. Without iterations it is left out.
+type Iterations struct{ Warmup, Iters int }
 
 // Costs estimates how long calls take on this host, from those that were measured.
 type Costs struct {
@@ -64,7 +64,7 @@ func (c *Costs) OfCall(r Row) time.Duration {
 }
 
 // Of is about how long a row takes with these iterations.
-func (c *Costs) Of(r Row, s Share) time.Duration {
+func (c *Costs) Of(r Row, s Iterations) time.Duration {
 	if s.Iters == 0 {
 		return 0
 	}

@@ -10,9 +10,9 @@ import (
 
 // Fit divides the available time among rows. Each row takes at most as long as a common limit allows, so rows with short
 // calls keep their iterations, and rows with long calls lose some, but not the last. The rows of the largest sizes are
-// left out if the others could otherwise not have half of an equal share each.
-func Fit(rows []Row, c *Costs, available time.Duration) []Share {
-	shares := make([]Share, len(rows))
+// left out if the others could otherwise not have half of an equal part each.
+func Fit(rows []Row, c *Costs, available time.Duration) []Iterations {
+	given := make([]Iterations, len(rows))
 	most := largestThatFits(rows, c, available)
 	limit, full := limits(rows, c, most)
 	if full > available {
@@ -20,10 +20,10 @@ func Fit(rows []Row, c *Costs, available time.Duration) []Share {
 	}
 	for i, r := range rows {
 		if r.Size <= most {
-			shares[i] = within(r, c, limit)
+			given[i] = within(r, c, limit)
 		}
 	}
-	return shares
+	return given
 }
 
 // commonLimit is the largest limit, at most high, with which the rows fit into the time. Their sum grows with the limit.
@@ -42,7 +42,7 @@ func commonLimit(rows []Row, c *Costs, most int64, high, available time.Duration
 }
 
 // largestThatFits is the largest size so that all rows up to it can be measured in the time, each within half of an equal
-// share or with the fewest iterations; -1 if there is none.
+// part or with the fewest iterations; -1 if there is none.
 func largestThatFits(rows []Row, c *Costs, available time.Duration) int64 {
 	sorted := slices.Clone(rows)
 	slices.SortStableFunc(sorted, func(a, b Row) int { return cmp.Compare(a.Size, b.Size) })
@@ -63,7 +63,7 @@ func largestThatFits(rows []Row, c *Costs, available time.Duration) int64 {
 func limits(rows []Row, c *Costs, most int64) (longest, full time.Duration) {
 	for _, r := range rows {
 		if r.Size <= most {
-			all := c.Of(r, Share{r.Warmup, r.Iters})
+			all := c.Of(r, Iterations{r.Warmup, r.Iters})
 			longest, full = max(longest, all), full+all
 		}
 	}
@@ -80,13 +80,13 @@ func sum(rows []Row, c *Costs, most int64, limit time.Duration) (total time.Dura
 }
 
 // fewest is the least that a row can be measured with.
-func fewest(r Row) Share { return Share{Warmup: min(r.Warmup, 1), Iters: 1} }
+func fewest(r Row) Iterations { return Iterations{Warmup: min(r.Warmup, 1), Iters: 1} }
 
 // within is what a row can have within the limit, and at least the fewest. With fewer iterations than asked for it has
 // one for warm-up.
-func within(r Row, c *Costs, limit time.Duration) Share {
-	if c.Of(r, Share{r.Warmup, r.Iters}) <= limit {
-		return Share{r.Warmup, r.Iters}
+func within(r Row, c *Costs, limit time.Duration) Iterations {
+	if c.Of(r, Iterations{r.Warmup, r.Iters}) <= limit {
+		return Iterations{r.Warmup, r.Iters}
 	}
 	s := fewest(r)
 	if one := time.Duration(r.Halves) * c.OfCall(r); one > 0 {

@@ -68,15 +68,15 @@ func TestFit(t *testing.T) {
 	rows := rowsOf(8, mib, 16*mib, 64*mib, 256*mib) // calls of 1 ms, 11 ms, 169 ms, 672 ms, 2.7 s
 	for _, tc := range []struct {
 		time time.Duration
-		want []Share
+		want []Iterations
 	}{
-		{10 * time.Minute, []Share{{5, 20}, {5, 20}, {5, 20}, {5, 20}, {5, 20}}},
-		{time.Minute, []Share{{5, 20}, {5, 20}, {5, 20}, {1, 18}, {1, 3}}},
-		{20 * time.Second, []Share{{5, 20}, {5, 20}, {1, 12}, {1, 2}, {1, 1}}},
-		{6 * time.Second, []Share{{5, 20}, {5, 20}, {1, 6}, {1, 1}, {}}},
-		{2 * time.Second, []Share{{5, 20}, {5, 20}, {1, 3}, {}, {}}},
-		{30 * time.Millisecond, []Share{{1, 13}, {}, {}, {}, {}}},
-		{time.Millisecond, make([]Share, 5)},
+		{10 * time.Minute, []Iterations{{5, 20}, {5, 20}, {5, 20}, {5, 20}, {5, 20}}},
+		{time.Minute, []Iterations{{5, 20}, {5, 20}, {5, 20}, {1, 18}, {1, 3}}},
+		{20 * time.Second, []Iterations{{5, 20}, {5, 20}, {1, 12}, {1, 2}, {1, 1}}},
+		{6 * time.Second, []Iterations{{5, 20}, {5, 20}, {1, 6}, {1, 1}, {}}},
+		{2 * time.Second, []Iterations{{5, 20}, {5, 20}, {1, 3}, {}, {}}},
+		{30 * time.Millisecond, []Iterations{{1, 13}, {}, {}, {}, {}}},
+		{time.Millisecond, make([]Iterations, 5)},
 	} {
 		got := Fit(rows, c, tc.time)
 		if diff := cmp.Diff(tc.want, got); diff != "" {
@@ -95,7 +95,7 @@ func TestFit(t *testing.T) {
 // A row that takes almost everything is left out rather than that it takes the iterations of the others.
 func TestFitDoesNotStarveShortRows(t *testing.T) {
 	c := affine(time.Millisecond, 10, 8, mib, 256*mib)
-	if got := Fit(rowsOf(8, 256*mib), c, 10770*time.Millisecond); got[0] != (Share{5, 20}) || got[1] != (Share{}) {
+	if got := Fit(rowsOf(8, 256*mib), c, 10770*time.Millisecond); got[0] != (Iterations{5, 20}) || got[1] != (Iterations{}) {
 		t.Errorf("50 ms and 10.74 s at least in 10.77 s: %v", got)
 	}
 }
@@ -109,7 +109,7 @@ func TestFitCountsDataAndModel(t *testing.T) {
 	if got := Fit(rows, c, 3900*time.Millisecond); got[0].Iters != 0 {
 		t.Errorf("4 s of data and model in 3.9 s: %v", got)
 	}
-	if got := Fit(rows, c, 4010*time.Millisecond); got[0] != (Share{1, 4}) {
+	if got := Fit(rows, c, 4010*time.Millisecond); got[0] != (Iterations{1, 4}) {
 		t.Errorf("in 4.01 s: %v", got)
 	}
 }
