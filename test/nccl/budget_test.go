@@ -8,7 +8,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -69,6 +72,69 @@ func TestInterruptedBench(t *testing.T) {
 	if most == 0 {
 		t.Errorf("no row was measured before any of the interrupts")
 	}
+}
+
+// A second interrupt ends a bench at once, and its ranks with it.
+func TestSecondInterrupt(t *testing.T) {
+	dir := folder(t)
+	t.Cleanup(func() { _ = ddlemu(context.Background(), t, dir, nil, "down", "--all").Run() })
+	cmd := ddlemu(t.Context(), t, dir, []string{"TMPDIR=" + t.TempDir()}, rows...) // it leaves NCCL's logs there
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var ranks []int
+	for begin := time.Now(); len(ranks) < 2; time.Sleep(20 * time.Millisecond) {
+		if ranks = childrenOf(t, cmd.Process.Pid); time.Since(begin) > time.Minute {
+			t.Fatal("no ranks after a minute")
+		}
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = cmd.Wait()
+	}()
+	for running := true; running; {
+		_ = cmd.Process.Signal(os.Interrupt) // it may have ended
+		select {
+		case <-ended:
+			running = false
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+	if s, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); !ok || !s.Signaled() || s.Signal() != syscall.SIGINT {
+		t.Errorf("it ended with %v, not by the second signal", cmd.ProcessState)
+	}
+	for _, pid := range ranks {
+		for begin := time.Now(); lives(pid); time.Sleep(20 * time.Millisecond) {
+			if time.Since(begin) > 5*time.Second {
+				_ = syscall.Kill(pid, syscall.SIGKILL)
+				t.Fatalf("rank process %d is left after 5 s", pid)
+			}
+		}
+	}
+}
+
+// childrenOf are the child processes of a process.
+func childrenOf(t *testing.T, pid int) (children []int) {
+	t.Helper()
+	paths, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			continue // the thread has ended
+		}
+		for _, word := range strings.Fields(string(text)) {
+			child, err := strconv.Atoi(word)
+			if err != nil {
+				t.Fatal(err)
+			}
+			children = append(children, child)
+		}
+	}
+	return children
 }
 
 // A run keeps to its budget, and says what it dropped.

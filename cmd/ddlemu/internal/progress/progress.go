@@ -46,9 +46,6 @@ type Display struct {
 // Start shows progress until Stop is called.
 func Start(o Options) *Display {
 	d := newDisplay(o, time.Now())
-	if o.Quiet {
-		return d
-	}
 	end, ended := make(chan struct{}), make(chan struct{})
 	d.stop = sync.OnceFunc(func() {
 		close(end)
@@ -101,6 +98,7 @@ func (d *Display) look(now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	switch {
+	case d.Quiet:
 	case !d.Terminal:
 		if d.meter.lineDue(now) {
 			_, _ = io.WriteString(d.To, "ddlemu: "+d.Name+": "+d.meter.line(now)+"\n")

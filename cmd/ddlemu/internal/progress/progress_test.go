@@ -86,12 +86,15 @@ func TestBarFits(t *testing.T) {
 }
 
 func TestQuiet(t *testing.T) {
-	var out strings.Builder
-	d := Start(Options{Name: "bench", To: &out, Terminal: true, Quiet: true})
-	d.Part("half", 0.5)
-	d.Stop()
-	if out.String() != "" {
-		t.Errorf("quiet, but %q", out.String())
+	for _, terminal := range []bool{false, true} {
+		var out strings.Builder
+		start := time.Unix(1000, 0)
+		d := newDisplay(Options{Name: "bench", To: &out, Terminal: terminal, Quiet: true}, start)
+		d.look(at(start, 40))
+		d.Stop()
+		if out.String() != "" {
+			t.Errorf("quiet, but %q", out.String())
+		}
 	}
 }
 
