@@ -46,6 +46,28 @@ func TestBarOnATerminal(t *testing.T) {
 	}
 }
 
+// A terminal is known as one behind the writers of a command.
+func TestIsTerminal(t *testing.T) {
+	screen, tty, err := pty.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer screen.Close()
+	defer tty.Close()
+	if err := pty.Setsize(screen, &pty.Winsize{Rows: 24, Cols: 133}); err != nil {
+		t.Fatal(err)
+	}
+	g := &global{Stdout: &checkedWriter{to: tty}, Stderr: tty}
+	_, stop := g.showProgress("test")
+	defer stop()
+	if !isTerminal(g.Stdout) || !isTerminal(g.Stderr) || columns(g.Stdout) != 133 {
+		t.Errorf("terminals: %v %v, of %d columns", isTerminal(g.Stdout), isTerminal(g.Stderr), columns(g.Stdout))
+	}
+	if isTerminal(&checkedWriter{to: &bytes.Buffer{}}) {
+		t.Error("a buffer is a terminal")
+	}
+}
+
 // readUntil reads what is written to a terminal until it has a text, or to the end if that is empty.
 func readUntil(t *testing.T, screen *os.File, text string) string {
 	t.Helper()

@@ -193,7 +193,7 @@ func TestBudgetRefusesBeforeTheStart(t *testing.T) {
 			t.Errorf("%T is no error of the user", err)
 		}
 	}
-	o.Config.TimeScale, o.Config.Clock = 0, configs.VirtualClock
+	o.Config.TimeScale, o.Config.Clock = 64, configs.VirtualClock // the time scale means nothing there
 	o.Budget = Budget{Total: time.Second, End: time.Now().Add(time.Second)}
 	if err := o.refuse(); err != nil {
 		t.Errorf("on a virtual clock: %v", err)

@@ -127,6 +127,7 @@ func TestTell(t *testing.T) {
 		{[]Got{got(mib, 20), got(64*mib, 7), got(128*mib, 3)}, "budget 2m: 3 to 7 of 20 iterations for rows above 1M"},
 		{[]Got{got(8, 3)}, "budget 2m: 3 of 20 iterations for the row of 8 bytes"},
 		{[]Got{got(8, 3), got(16, 3), dropped(32)}, "budget 2m: 3 of 20 iterations for the other rows; the row of 32 bytes dropped"},
+		{[]Got{got(8, 3), got(64, 3), got(mib, 20)}, "budget 2m: 3 of 20 iterations for rows of 8 bytes, 64 bytes"},
 		{[]Got{got(8, 3), got(16, 3)}, "budget 2m: 3 of 20 iterations for all rows"},
 		{[]Got{got(8, 20), {Size: mib, Asked: 20, Over: true}, dropped(2 * mib)},
 			"budget 2m: row of 1M stopped because it ran over; the row of 2M dropped"},
