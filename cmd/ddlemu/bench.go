@@ -43,6 +43,7 @@ type benchOptions struct {
 	limits           thresholds
 	junit            junitFile
 	rows             junitRows
+	Budget           time.Duration
 	flags            *pflag.FlagSet
 }
 
@@ -61,6 +62,8 @@ func (o *benchOptions) AddFlags(g *global, fs *pflag.FlagSet) {
 	fs.BoolVar(&o.CSV, "csv", false, "print CSV")
 	fs.StringVar(&o.Trace, "trace", "", traceUsage)
 	addStallFlag(fs, &o.Stall)
+	addBudgetFlag(fs, &o.Budget)
+	g.addQuietFlag(fs)
 	fs.StringVar(&o.LogDir, "log-dir", "", "`folder` for NCCL's logs, which are then kept")
 }
 
@@ -112,6 +115,14 @@ work on the host only makes a run worse. The header of the next table has the nu
 the attempt and the reason for it. On a terminal all tables are shown, otherwise only the
 last. With --time-scale there is one attempt.
 
+With --budget 2m the run takes at most 2 minutes of real time, its start included. It is
+planned by what calls were measured to take so far: long rows have fewer iterations, and
+the rows of the largest sizes are dropped. What was dropped is in a line on standard
+error, in a note below the table, and in JSON, where each row has its iterations. A row
+that runs over is stopped, and the verdict is incomplete. The budget does not make the
+time scale smaller than this host needs; a run that is INVALID is repeated only if there
+is time for it.
+
 Notes below the table name what could not be checked: rows for which the model knows no
 expected time, and, if NCCL_DEBUG is set, everything from NCCL's log. With --strict these
 make the run INVALID.
@@ -122,9 +133,11 @@ in place. All figures are those of the table. docs/ci.md has examples.
 EXIT STATUS
 ===========
 
-0 on success, also when the verdict is INVALID; 3 for INVALID with --strict, --tolerance,
---min-busbw or --max-time; 1 when a row is not as asked for by one of the last three, a
-rank failed or a result was wrong; 2 for bad input, 130 if interrupted.
+0 on success, also when the verdict is INVALID, or incomplete because a row was stopped;
+3 for these with --strict, --tolerance, --min-busbw or --max-time; 1 when a row is not as
+asked for by one of the last three, a rank failed or a result was wrong; 2 for bad input
+or a budget in which no row could be measured; 130 if interrupted: then the output has
+the rows so far, and the verdict is incomplete.
 `,
 		Example: `  ddlemu bench allreduce --profile ndr400 --ranks 2 -b 8 -e 16M -f 4
   ddlemu bench alltoall --profile eth10 --ranks 4 --nodes 2 --lat 50us --json
@@ -145,6 +158,12 @@ func runBench(ctx context.Context, g *global, o *benchOptions, collective string
 	if err := errors.Join(checkStall(o.flags, o.Trace, o.Stall), o.limits.check(), o.junit.begin()); err != nil {
 		return err
 	}
+	within, err := budget(o.flags, o.Budget)
+	if err != nil {
+		return err
+	}
+	show, stopProgress := g.showProgress("bench")
+	defer stopProgress()
 	b, err := o.bench(g, collective)
 	if err != nil {
 		return &inputError{err}
@@ -154,6 +173,7 @@ func runBench(ctx context.Context, g *global, o *benchOptions, collective string
 		return err
 	}
 	defer e.Dir.Close()
+	e.Budget, e.Progress = within, show.Set
 	if e.Trace, err = makeTrace(o.Trace, &e.Config); err != nil {
 		return err
 	}
@@ -166,6 +186,9 @@ func runBench(ctx context.Context, g *global, o *benchOptions, collective string
 	stop := g.watchStalls(e.Trace, o.Stall)
 	out, err := emulate.Run(ctx, e)
 	stop()
+	if e.Trace != "" && outcome.Len() > 0 {
+		err = errors.Join(err, report.WriteOutcome(e.Trace, json.RawMessage(outcome.Bytes())))
+	}
 	if o.junit.path != "" {
 		err = errors.Join(err, o.junit.write(benchSuite(e.Bench, &o.rows, out.Verdict, &o.limits, err)))
 	}
@@ -173,17 +196,12 @@ func runBench(ctx context.Context, g *global, o *benchOptions, collective string
 		g.explainFailure(e.Trace)
 		return err
 	}
-	if e.Trace != "" {
-		if err := report.WriteOutcome(e.Trace, json.RawMessage(outcome.Bytes())); err != nil {
-			return err
-		}
-	}
 	if n := out.Result.Wrong(); n > 0 {
 		return fmt.Errorf("%d wrong elements", n)
 	}
 	// What is asked of the rows cannot be judged by times that say nothing.
 	if (o.Strict || o.limits.any()) && !out.Verdict.Valid {
-		return &invalidError{out.Verdict.Summary}
+		return &invalidError{out.Verdict.Word, out.Verdict.Summary}
 	}
 	return o.limits.judge(out.Result.Rows)
 }

@@ -105,6 +105,7 @@ writes, the comment becomes fields to filter by:
 	fs.IntVar(&o.Live.Count, "count", 0, "end after `N` packets")
 	fs.IntVar(&o.Live.SnapLen, "snaplen", defaultSnapLen, fmt.Sprintf("write the first `N` bytes of each packet, at most %d", tap.MaxSnap))
 	g.addFabricFlag(fs)
+	g.addQuietFlag(fs)
 	return cmd
 }
 
@@ -126,7 +127,9 @@ func runCapture(ctx context.Context, g *global, o *captureOptions, dirs []string
 	case len(dirs) == 0:
 		return runLiveCapture(ctx, g, o)
 	}
-	t, fab, err := loadTraces(dirs)
+	show, stop := g.showReplay(ctx, "capture")
+	defer stop()
+	t, fab, err := show.load(dirs)
 	if err != nil {
 		return err
 	}
@@ -138,14 +141,15 @@ func runCapture(ctx context.Context, g *global, o *captureOptions, dirs []string
 	if err != nil {
 		return err
 	}
-	return writeTraced(g, o, t, played, links)
+	return writeTraced(g, show, o, t, played, links)
 }
 
 // writeTraced writes the packets of a traced job at links, or at its NICs if there are none.
-func writeTraced(g *global, o *captureOptions, t *messages.Trace, played *replay.Replayed, links []int) error {
+func writeTraced(g *global, show *replaying, o *captureOptions, t *messages.Trace, played *replay.Replayed, links []int) error {
 	r := &t.Ranks[0]
 	var sum capture.Summary
 	err := o.write(g, func(w io.Writer) error {
+		w = show.writer(w, o.Output)
 		p := pcapng.NewWriter(w, "ddlemu "+version(), fmt.Sprintf("an emulated network, clock %s: packets made from the messages of a job", clockName(t)))
 		var err error
 		sum, err = capture.Write(p, played, capture.Options{Offset: r.BegunRealtime - r.Begun/r.TimeScale, Links: links})

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"slices"
@@ -38,22 +39,25 @@ The first call of a function is compared with the first one, and so on.
 			}
 			return nil
 		},
-		RunE: func(_ *cobra.Command, args []string) error { return runDiff(g, args, most) },
+		RunE: func(cmd *cobra.Command, args []string) error { return runDiff(cmd.Context(), g, args, most) },
 	}
 	g.addJSONFlag(cmd.Flags())
+	g.addQuietFlag(cmd.Flags())
 	cmd.Flags().IntVar(&most, "causes", most, "print so many `causes`")
 	return cmd
 }
 
-func runDiff(g *global, dirs []string, most int) error {
+func runDiff(ctx context.Context, g *global, dirs []string, most int) error {
 	if most < 0 {
 		return badInput("--causes %d: must be 0 or more", most)
 	}
+	show, stop := g.showReplay(ctx, "diff")
+	defer stop()
 	var runs [2]*diff.Run
 	var fabrics [2][]byte
 	notes := []string{}
 	for i, dir := range dirs {
-		t, fab, err := loadTraces([]string{dir})
+		t, fab, err := show.load([]string{dir})
 		if err != nil {
 			return err
 		}

@@ -71,7 +71,10 @@ func runDoctor(ctx context.Context, g *global, o *doctorOptions) error {
 		printChecks(g.Stdout, report.Checks)
 	}
 	if o.Time > 0 {
-		for _, ranks := range doctorRanks {
+		show, stop := g.showProgress("doctor")
+		defer stop()
+		for i, ranks := range doctorRanks {
+			show.Part("this host is measured", float64(i)/float64(len(doctorRanks)))
 			c, err := host.MeasureCapacity(ctx, ranks, o.Time)
 			if err != nil {
 				return err

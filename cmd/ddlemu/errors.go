@@ -62,11 +62,11 @@ func (e *exitError) Error() string {
 
 func (e *exitError) Unwrap() error { return e.Err }
 
-// invalidError is a verdict of INVALID with --strict: exit status 3.
-type invalidError struct{ Summary string }
+// invalidError is a verdict of INVALID or incomplete where figures are wanted that can be trusted: exit status 3.
+type invalidError struct{ Word, Summary string }
 
 func (e *invalidError) Error() string {
-	return "the verdict is INVALID: " + e.Summary
+	return "the verdict is " + e.Word + ": " + e.Summary
 }
 
 // interrupted is the error of a command whose context was cancelled.

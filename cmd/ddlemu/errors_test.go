@@ -34,7 +34,7 @@ func TestExitStatus(t *testing.T) {
 		{wrap(fs.ErrExist), 2},
 		{wrap(syscall.ENOSPC), 2},
 		{badInput("no"), 2},
-		{wrap(&invalidError{"late"}), 3},
+		{wrap(&invalidError{"INVALID", "late"}), 3},
 		{context.Canceled, 130},
 		{interrupted(errors.New("anything")), 130},
 		{interrupted(&exitError{Code: 5}), 5},

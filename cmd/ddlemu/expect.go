@@ -33,6 +33,7 @@ func (o *expectOptions) AddFlags(g *global, fs *pflag.FlagSet) {
 	fs.BoolVar(&o.Strict, "strict", false, "with --log: exit with status 3 unless every time is as expected or faster")
 	fs.StringVar(&o.DecideUpTo, "decide-up-to", "64M", "largest `size` that NCCL runs for its decision; larger ones get the same decision")
 	g.addJSONFlag(fs)
+	g.addQuietFlag(fs)
 }
 
 func newExpectCommand(g *global) *cobra.Command {
@@ -112,7 +113,9 @@ func runExpect(ctx context.Context, g *global, o *expectOptions, collective stri
 		return err
 	}
 	defer e.Dir.Close()
-	e.Config.TimeScale, e.DecideUpTo = 1, most
+	show, stop := g.showProgress("expect")
+	defer stop()
+	e.Config.TimeScale, e.DecideUpTo, e.Progress = 1, most, show.Set
 	rows, info, err := emulate.Expect(ctx, e)
 	if err != nil {
 		return err

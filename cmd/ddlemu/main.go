@@ -44,6 +44,7 @@ func run(ctx context.Context, g *global, args []string) int {
 		// What becomes another program leaves signals alone: one that is on its way through Go's runtime would be lost.
 		if cmd.Name() != "exec" && cmd.Name() != sshCommand {
 			ctx, stop = signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+			context.AfterFunc(ctx, stop) // a second signal ends this process at once
 			cmd.SetContext(ctx)
 		}
 		// A job and top write to the output directly, because it may be a terminal.
@@ -69,6 +70,9 @@ type checkedWriter struct {
 	to  io.Writer
 	err error
 }
+
+// Unwrap returns the writer below.
+func (w *checkedWriter) Unwrap() io.Writer { return w.to }
 
 func (w *checkedWriter) Write(p []byte) (int, error) {
 	n, err := w.to.Write(p)

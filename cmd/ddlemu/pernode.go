@@ -14,8 +14,6 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/term"
-
 	"github.com/ddlemu/ddlemu/shaper/job"
 	"github.com/ddlemu/ddlemu/shaper/kernel/launch"
 )
@@ -121,9 +119,4 @@ func (p *perNode) prefix(g *global, w io.Writer, n int) string {
 		text = fmt.Sprintf("\x1b[%dm%s\x1b[0m", nodeColours[n%len(nodeColours)], text)
 	}
 	return text + " "
-}
-
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
 }

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 
@@ -36,16 +37,17 @@ With --json it prints the figures of the page instead.
   ddlemu report t -o t.html
   ddlemu report jobA jobB -o both.html`,
 		Args: traceFolders,
-		RunE: func(_ *cobra.Command, args []string) error { return runReport(g, output, force, args) },
+		RunE: func(cmd *cobra.Command, args []string) error { return runReport(cmd.Context(), g, output, force, args) },
 	}
 	fs := cmd.Flags()
 	fs.StringVarP(&output, "output", "o", "", "write this `file`")
 	fs.BoolVar(&force, "force", false, "replace the file if it exists")
 	g.addJSONFlag(fs)
+	g.addQuietFlag(fs)
 	return cmd
 }
 
-func runReport(g *global, output string, force bool, dirs []string) error {
+func runReport(ctx context.Context, g *global, output string, force bool, dirs []string) error {
 	switch {
 	case g.JSON && output != "":
 		return badInput("--json and -o: give one")
@@ -54,7 +56,9 @@ func runReport(g *global, output string, force bool, dirs []string) error {
 			return err
 		}
 	}
-	t, fab, err := loadTraces(dirs)
+	show, stop := g.showReplay(ctx, "report")
+	defer stop()
+	t, fab, err := show.load(dirs)
 	if err != nil {
 		return err
 	}
@@ -68,7 +72,7 @@ func runReport(g *global, output string, force bool, dirs []string) error {
 	if g.JSON {
 		return g.printJSON(doc)
 	}
-	if err := writeOutput(output, force, 0o600, func(w io.Writer) error { return page.Report(w, doc) }); err != nil {
+	if err := writeOutput(output, force, 0o600, func(w io.Writer) error { return page.Report(show.writer(w, output), doc) }); err != nil {
 		return err
 	}
 	fmt.Fprintf(g.Stdout, "%s: %s, %s; open it in a browser\n", output, units.Count(doc.AllCalls, "call"), units.Count(doc.Messages.All, "message"))

@@ -36,6 +36,7 @@ type global struct {
 	JSON   bool
 	// Verbose prints all reasons for INVALID, not only the worst ones.
 	Verbose bool
+	Quiet   bool // no progress
 
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer

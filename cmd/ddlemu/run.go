@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/progress"
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/configs/flags"
 	"github.com/ddlemu/ddlemu/cuda/locate"
@@ -247,6 +248,9 @@ func (g *global) settleScale(ctx context.Context, fs *pflag.FlagSet, fab *fabric
 	if fab.Config.IsVirtual() {
 		return false, errNoScale
 	}
+	show, stop := g.showProgress("time scale")
+	defer stop()
+	show.Set("this host is measured", progress.Unknown)
 	s, err := host.SelectScale(ctx, host.WorkloadOf(fab))
 	if err != nil {
 		return false, err

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -55,9 +56,10 @@ one archive, on one time axis. That needs a job on the real clock.
   ddlemu trace t --format json -o t.json
   ddlemu trace t --with rank0.json --with rank1.json.gz -o t.zip`,
 		Args: traceFolders,
-		RunE: func(_ *cobra.Command, args []string) error { return runTrace(g, o, args) },
+		RunE: func(cmd *cobra.Command, args []string) error { return runTrace(cmd.Context(), g, o, args) },
 	}
 	fs := cmd.Flags()
+	g.addQuietFlag(fs)
 	fs.StringVarP(&o.Output, "output", "o", "", "write this `file`")
 	fs.BoolVar(&o.Force, "force", false, "replace the file if it exists")
 	fs.StringVar(&o.Format, "format", o.Format, "perfetto, or json: Chrome's trace event format, for other viewers (`name`)")
@@ -78,11 +80,13 @@ func (o *traceOptions) check() error {
 	return checkOutput(o.Output, o.Force)
 }
 
-func runTrace(g *global, o *traceOptions, dirs []string) error {
+func runTrace(ctx context.Context, g *global, o *traceOptions, dirs []string) error {
 	if err := o.check(); err != nil {
 		return err
 	}
-	t, fab, err := loadTraces(dirs)
+	show, stop := g.showReplay(ctx, "trace")
+	defer stop()
+	t, fab, err := show.load(dirs)
 	if err != nil {
 		return err
 	}
@@ -107,6 +111,7 @@ func runTrace(g *global, o *traceOptions, dirs []string) error {
 	line := timeline.New(played, clock, o.window(t, clock))
 	var report *why.Report
 	err = writeOutput(o.Output, o.Force, 0o600, func(w io.Writer) error {
+		w = show.writer(w, o.Output)
 		switch {
 		case o.Format == jsonFormat:
 			report, err = writeChrome(w, line)

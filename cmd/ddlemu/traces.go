@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"slices"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/progress"
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/intercept/messages"
@@ -38,6 +40,54 @@ func loadTraces(dirs []string) (*messages.Trace, *replay.Fabric, error) {
 		return nil, nil, badInput("%w", err)
 	}
 	return t, fab, nil
+}
+
+// replaying shows the progress of a command that plays recorded messages again, and ends it when ctx does.
+type replaying struct {
+	*progress.Display
+	ctx context.Context
+}
+
+// showReplay shows progress until stop is called.
+func (g *global) showReplay(ctx context.Context, name string) (r *replaying, stop func()) {
+	d, stop := g.showProgress(name)
+	return &replaying{d, ctx}, stop
+}
+
+// load is loadTraces.
+func (r *replaying) load(dirs []string) (*messages.Trace, *replay.Fabric, error) {
+	r.Set("ledgers are read", progress.Unknown)
+	t, fab, err := loadTraces(dirs)
+	if err != nil {
+		return nil, nil, err
+	}
+	what := units.Count(len(t.Messages), "message") + " of " + strings.Join(t.Jobs, ", ") + " are played again"
+	fab.Watch = func(part float64) error {
+		r.Part(what, part)
+		return r.ctx.Err()
+	}
+	return t, fab, nil
+}
+
+// writer returns a writer to w, the file of this name, that ends when the context does.
+func (r *replaying) writer(w io.Writer, name string) io.Writer {
+	if name == standardOutput {
+		name = "the output"
+	}
+	r.Set(name+" is written", progress.Unknown)
+	return &stoppable{r.ctx, w}
+}
+
+type stoppable struct {
+	ctx context.Context
+	w   io.Writer
+}
+
+func (s *stoppable) Write(text []byte) (int, error) {
+	if err := s.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return s.w.Write(text)
 }
 
 // explain plays the messages again and says where the time of each call went.

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/progress"
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/configs/flags"
 	"github.com/ddlemu/ddlemu/configs/units"
@@ -107,7 +108,11 @@ func runUp(ctx context.Context, g *global, o *upOptions) error {
 	}
 	defer up.Close()
 	if fab.Config.OnKernel() {
-		if err := startKernel(ctx, up); err != nil {
+		show, stop := g.showProgress("up")
+		show.Set(units.Count(fab.Config.Nodes, "node")+" are made", progress.Unknown)
+		err := startKernel(ctx, up)
+		stop()
+		if err != nil {
 			return err
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"math"
 	"path/filepath"
 	"strconv"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -22,6 +23,8 @@ import (
 type validateOptions struct {
 	benchOptions
 	Model bool
+
+	Budget time.Duration
 }
 
 // AddFlags adds the flags to fs.
@@ -31,6 +34,8 @@ func (o *validateOptions) AddFlags(g *global, fs *pflag.FlagSet) {
 	fs.StringVarP(&o.End, "maxbytes", "e", "", "largest `size` of the table's rows to run")
 	fs.BoolVar(&o.Model, "model", false, "only calculate expected times with the link model, which takes seconds")
 	o.junit.AddFlag(fs, "row")
+	addBudgetFlag(fs, &o.Budget)
+	g.addQuietFlag(fs)
 	g.addJSONFlag(fs)
 	g.addVerboseFlag(fs)
 }
@@ -55,12 +60,16 @@ their buffers would need more than half of the available memory; on the real clo
 if three calls would take more than 5 minutes, or if this host cannot carry the fabric at
 any time scale. In the last case the verdict is INVALID.
 
+With --budget 5m each group gets an equal share of the time that is left: it has fewer
+iterations, and its longest rows are left out, to fit. A row that runs over is stopped.
+
 EXIT STATUS
 ===========
 
 0 if every row that was run is within its limit, 1 if one is not or a rank failed, 2
-for bad input or if no row can be run on this host, 3 if the verdict is INVALID, 130 if
-interrupted.
+for bad input or if no row can be run on this host, 3 if the verdict is INVALID, or
+incomplete because a row was stopped, 130 if interrupted: then the report has the rows so
+far, and the verdict is incomplete.
 `,
 		Example: `  ddlemu validate configs/tables/t4_1gpu_2node_efa.csv --profile t4-efa
   ddlemu validate configs/tables/t4_1gpu_2node_efa.csv --profile t4-efa --model`,
@@ -77,6 +86,15 @@ interrupted.
 }
 
 func runValidate(ctx context.Context, g *global, o *validateOptions, path string) error {
+	within, err := budget(o.flags, o.Budget)
+	if err != nil {
+		return err
+	}
+	if o.Model && within.Total > 0 {
+		return badInput("--budget: with --model nothing is run: leave it out")
+	}
+	show, stop := g.showProgress("validate")
+	defer stop()
 	t, err := o.table(path)
 	if err != nil {
 		return &inputError{fmt.Errorf("%s: %w", path, err)}
@@ -89,6 +107,7 @@ func runValidate(ctx context.Context, g *global, o *validateOptions, path string
 		return err
 	}
 	defer v.Emulate.Dir.Close()
+	v.Emulate.Budget, v.Emulate.Progress = within, show.Set
 	play := t.Run
 	if o.Model {
 		play = t.Expect
@@ -100,20 +119,20 @@ func runValidate(ctx context.Context, g *global, o *validateOptions, path string
 	if errors.Is(err, validate.ErrNoRow) {
 		return &inputError{err}
 	}
-	if err != nil {
+	if r == nil {
 		return err
 	}
 	r.Name = filepath.Base(path)
 	if g.JSON {
-		err = g.printJSON(r)
+		err = errors.Join(err, g.printJSON(r))
 	} else {
-		err = printValidation(g.Stdout, r, g.more())
+		err = errors.Join(err, printValidation(g.Stdout, r, g.more()))
 	}
 	switch {
 	case err != nil:
 		return err
 	case len(r.Reasons) > 0:
-		return &invalidError{r.Summary}
+		return &invalidError{r.Verdict, r.Summary}
 	case len(r.Outside()) > 0:
 		return fmt.Errorf("%d of %d rows exceed their limits", len(r.Outside()), len(r.Lines))
 	}

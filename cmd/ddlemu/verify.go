@@ -6,10 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
-	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -75,7 +73,8 @@ EXIT STATUS
 ===========
 
 0 if the fabric is what was asked for (VALID), 3 if it is not (INVALID), 1 on
-failure, 2 if there is no such fabric or it is in use, 130 if interrupted.
+failure, 2 if there is no such fabric or it is in use, 130 if interrupted: then the
+report has what was measured until then, and the verdict is incomplete.
 `,
 		Example: `  ddlemu up --profile eth10 --nodes 4 --time-scale auto
   ddlemu verify
@@ -87,6 +86,7 @@ failure, 2 if there is no such fabric or it is in use, 130 if interrupted.
 	g.addFabricFlag(cmd.Flags())
 	g.addJSONFlag(cmd.Flags())
 	g.addVerboseFlag(cmd.Flags())
+	g.addQuietFlag(cmd.Flags())
 	return cmd
 }
 
@@ -135,13 +135,14 @@ func runVerify(ctx context.Context, g *global, o *verifyOptions) error {
 	if fab.Config.OnKernel() {
 		measure = g.measurePackets
 	}
-	show, done := verifyProgress(g.Stderr)
+	display, done := g.showProgress("verify")
+	defer done()
+	show := func(part float64) { display.Part("links and flows are measured", part) }
 	slow := func(least time.Duration) { fmt.Fprintln(g.Stderr, slowVerify(least, fab.TimeScale())) }
 	load := host.WatchLoad()
 	defer load.Stop()
 	report, err := measure(ctx, up, fab, model, verify.Options{Time: o.Time, Progress: show, Slow: slow, Load: load.Load})
-	done()
-	if err == nil {
+	if report != nil {
 		report.Fabric = name
 	}
 	if o.junit.path != "" {
@@ -152,10 +153,13 @@ func runVerify(ctx context.Context, g *global, o *verifyOptions) error {
 		return err
 	}
 	if err != nil {
-		return fmt.Errorf("verify fabric %s: %w", name, err)
+		err = fmt.Errorf("verify fabric %s: %w", name, err)
+	}
+	if report == nil {
+		return err
 	}
 	if g.JSON {
-		err = g.printJSON(report)
+		err = errors.Join(err, g.printJSON(report))
 	} else {
 		printVerify(g.Stdout, report, g.more())
 	}
@@ -208,16 +212,4 @@ func (g *global) measurePackets(ctx context.Context, up *opened, fab *fabric.Fab
 		return nil, badInput("fabric %s is in use: %w", up.File.Name(), err)
 	}
 	return verify.MeasurePackets(ctx, model, world, o)
-}
-
-// verifyProgress returns functions that show the progress and remove it, if w is a terminal.
-func verifyProgress(w io.Writer) (show func(part float64), done func()) {
-	if !isTerminal(w) {
-		return nil, func() {}
-	}
-	const steps = 1000
-	bar := progressbar.NewOptions(steps,
-		progressbar.OptionSetWriter(w), progressbar.OptionSetDescription("verify"),
-		progressbar.OptionClearOnFinish(), progressbar.OptionSetWidth(30), progressbar.OptionSetElapsedTime(false), progressbar.OptionSetPredictTime(false))
-	return func(part float64) { _ = bar.Set(int(part * steps)) }, func() { _ = bar.Finish() }
 }

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"slices"
@@ -80,7 +81,7 @@ spent: each of them with twice the rate.
   ddlemu whatif jobA jobB --without-job jobB
   ddlemu whatif t --on other-fabric.yaml`,
 		Args: traceFolders,
-		RunE: func(_ *cobra.Command, args []string) error { return runWhatIf(g, o, args) },
+		RunE: func(cmd *cobra.Command, args []string) error { return runWhatIf(cmd.Context(), g, o, args) },
 	}
 	fs := cmd.Flags()
 	for _, p := range configs.LinkParams() {
@@ -95,11 +96,14 @@ spent: each of them with twice the rate.
 	fs.IntVar(&o.Top, "top", o.Top, "with nothing changed: try so many `links`")
 	o.flags = fs
 	g.addJSONFlag(fs)
+	g.addQuietFlag(fs)
 	return cmd
 }
 
-func runWhatIf(g *global, o *whatIfOptions, dirs []string) error {
-	t, fab, err := loadTraces(dirs)
+func runWhatIf(ctx context.Context, g *global, o *whatIfOptions, dirs []string) error {
+	show, stop := g.showReplay(ctx, "whatif")
+	defer stop()
+	t, fab, err := show.load(dirs)
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 
@@ -32,18 +33,21 @@ messages of another one.
   ddlemu why jobA jobB --worst 3
   ddlemu why t --json > why.json`,
 		Args: traceFolders,
-		RunE: func(_ *cobra.Command, args []string) error { return runWhy(g, args, worst) },
+		RunE: func(cmd *cobra.Command, args []string) error { return runWhy(cmd.Context(), g, args, worst) },
 	}
 	g.addJSONFlag(cmd.Flags())
+	g.addQuietFlag(cmd.Flags())
 	cmd.Flags().IntVar(&worst, "worst", worst, "print so many of the longest `calls`")
 	return cmd
 }
 
-func runWhy(g *global, dirs []string, worst int) error {
+func runWhy(ctx context.Context, g *global, dirs []string, worst int) error {
 	if worst < 0 {
 		return badInput("--worst %d: must be 0 or more", worst)
 	}
-	t, fab, err := loadTraces(dirs)
+	show, stop := g.showReplay(ctx, "why")
+	defer stop()
+	t, fab, err := show.load(dirs)
 	if err != nil {
 		return err
 	}

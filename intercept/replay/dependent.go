@@ -96,6 +96,7 @@ func (c *Calls) Play(f *Fabric, without map[int]bool) (*Played, error) {
 	for i := range d.at {
 		d.at[i] = link.Never
 	}
+	s.allActs = 2 * len(c.trace.Messages)
 	d.start()
 	if err := s.run(d); err != nil {
 		return nil, fmt.Errorf("play the calls: %w", err)

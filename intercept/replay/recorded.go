@@ -88,6 +88,7 @@ func AsPosted(f *Fabric, t *messages.Trace, r *Recorded) (*Result, error) {
 	defer s.close()
 	s.passes = make([]link.Pass, 0, passesOf(f, t, r))
 	d := newTimetable(t, r)
+	s.allActs = len(d.acts)
 	if err := s.run(d); err != nil {
 		return nil, fmt.Errorf("play the messages again: %w", err)
 	}

@@ -3,6 +3,8 @@
 package replay
 
 import (
+	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -62,6 +64,36 @@ func TestAsPosted(t *testing.T) {
 	}
 	if bytes != 250_000 {
 		t.Errorf("the segments have %d bytes", bytes)
+	}
+}
+
+// The part that is done is told, and an error of the watch ends the play.
+func TestWatch(t *testing.T) {
+	var all []messages.Message
+	for i := range int64(20_000) {
+		all = append(all, message(uint64(i), 20_000*i, 20_000*i))
+	}
+	f, tr := twoNodes(t), traceOf(all...)
+	var parts []float64
+	f.Watch = func(part float64) error {
+		parts = append(parts, part)
+		return nil
+	}
+	if _, err := AsPosted(f, tr, Prepare(tr)); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(parts); n < 5 || parts[0] != 0 || !slices.IsSorted(parts) || parts[n-1] < 0.8 || parts[n-1] > 1 {
+		t.Errorf("it told %v", parts)
+	}
+	stop := errors.New("stop")
+	f.Watch = func(part float64) error {
+		if part > 0.5 {
+			return stop
+		}
+		return nil
+	}
+	if _, err := AsPosted(f, tr, Prepare(tr)); !errors.Is(err, stop) {
+		t.Errorf("stopped by the watch: %v", err)
 	}
 }
 

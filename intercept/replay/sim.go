@@ -22,6 +22,9 @@ type Fabric struct {
 	*fabric.Fabric
 	TimeScale int
 	Changes   []ledger.Change // of its hops, in the order of their times
+	// Watch, if not nil, is called now and then while messages are played, with the part that is done, 0 to 1. An error
+	// ends it.
+	Watch func(part float64) error
 }
 
 // Flow is one connection.
@@ -57,6 +60,9 @@ type sim struct {
 	active  []int            // flows that post or receive at this instant
 	passes  []link.Pass
 	keeps   bool
+	watch   func(part float64) error // nil, or Fabric.Watch
+	acts    int                      // posts and receives so far
+	allActs int                      // that there will be
 }
 
 // flow is a flow and how far it is.
@@ -89,7 +95,7 @@ func newSim(f *Fabric, flows []Flow, keeps bool) (*sim, error) {
 		return nil, fmt.Errorf("prepare the fabric: %w", err)
 	}
 	transport := f.Transport().Scaled(int64(f.TimeScale))
-	s := &sim{net: link.NewNetwork(params, &transport, f.JitterTables(), f.Config.Seed), changes: f.Changes, scale: f.TimeScale, posts: map[int][]uint64{}, keeps: keeps}
+	s := &sim{net: link.NewNetwork(params, &transport, f.JitterTables(), f.Config.Seed), changes: f.Changes, scale: f.TimeScale, posts: map[int][]uint64{}, keeps: keeps, watch: f.Watch}
 	if keeps {
 		s.net.KeepPasses()
 	}
@@ -108,12 +114,14 @@ func (s *sim) close() { s.net.Close() }
 
 // post posts a message at s.now. It is for driver.act.
 func (s *sim) post(flow int, size uint64) {
+	s.acts++
 	s.posts[flow] = append(s.posts[flow], size)
 	s.activate(flow)
 }
 
 // receive posts a receive at s.now. It is for driver.act.
 func (s *sim) receive(flow int) {
+	s.acts++
 	s.flows[flow].receivesPending++
 	s.activate(flow)
 }
@@ -125,10 +133,18 @@ func (s *sim) activate(i int) {
 	}
 }
 
+// watchEvery is the number of instants between two calls of Watch: some ms.
+const watchEvery = 4096
+
 // run plays until nothing is left to happen.
 func (s *sim) run(d driver) error {
 	s.driver = d
-	for {
+	for turn := 0; ; turn++ {
+		if turn%watchEvery == 0 && s.watch != nil {
+			if err := s.watch(float64(s.acts) / float64(max(s.allActs, s.acts, 1))); err != nil {
+				return err
+			}
+		}
 		t := min(s.queue.first(s), d.next(), s.nextChange())
 		if t == link.Never {
 			return nil

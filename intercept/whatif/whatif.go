@@ -155,6 +155,7 @@ func (s *Study) Of(changes []Change) ([]*Result, error) {
 	played, errs := make([]*replay.Played, 1+len(changes)), make([]error, 1+len(changes))
 	var plays sync.WaitGroup
 	free := make(chan struct{}, runtime.NumCPU())
+	watch := together(s.fabric.Watch, len(played))
 	for i := range played {
 		free <- struct{}{}
 		plays.Go(func() {
@@ -162,7 +163,9 @@ func (s *Study) Of(changes []Change) ([]*Result, error) {
 			if i > 0 {
 				f, without = changes[i-1].apply(s.fabric), changes[i-1].Without
 			}
-			played[i], errs[i] = s.calls.Play(f, without)
+			own := *f
+			own.Watch = watch(i)
+			played[i], errs[i] = s.calls.Play(&own, without)
 			<-free
 		})
 	}
@@ -175,6 +178,27 @@ func (s *Study) Of(changes []Change) ([]*Result, error) {
 		results[i] = s.result(played[0], played[1+i], changes[i].Without)
 	}
 	return results, nil
+}
+
+// together returns the watch of each of n plays that are made at once: it passes on the part that is done of all.
+func together(watch func(part float64) error, n int) func(i int) func(part float64) error {
+	var mu sync.Mutex
+	parts := make([]float64, n)
+	return func(i int) func(part float64) error {
+		if watch == nil {
+			return nil
+		}
+		return func(part float64) error {
+			mu.Lock()
+			defer mu.Unlock()
+			parts[i] = part
+			sum := 0.0
+			for _, p := range parts {
+				sum += p
+			}
+			return watch(sum / float64(n))
+		}
+	}
 }
 
 // result compares the calls that have happened both before and after a change.

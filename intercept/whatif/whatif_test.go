@@ -3,6 +3,7 @@
 package whatif
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -70,5 +71,28 @@ func TestChangesWhileItRan(t *testing.T) {
 	r = of(t, f, tr, Change{Hops: []int{hop}, Spec: func(_ int, s link.Spec) link.Spec { s.Down = true; return s }})
 	if r.Never != 1 || r.After[0].Calls != 1 {
 		t.Errorf("%+v", r)
+	}
+}
+
+// The plays that are made at once are one work.
+func TestPartsTogether(t *testing.T) {
+	var told []float64
+	watch := together(func(part float64) error {
+		told = append(told, part)
+		return nil
+	}, 2)
+	for _, step := range []struct {
+		play int
+		part float64
+	}{{0, 0.5}, {1, 0.5}, {0, 1}, {1, 1}} {
+		if err := watch(step.play)(step.part); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want := []float64{0.25, 0.5, 0.75, 1}; !slices.Equal(told, want) {
+		t.Errorf("it told %v, want %v", told, want)
+	}
+	if together(nil, 2)(0) != nil {
+		t.Error("there is a watch that tells nobody")
 	}
 }

@@ -64,6 +64,8 @@ type Config struct {
 	// StepTimeout is the maximum time of a rank for one step (all iterations of a measurement); 0 for no limit.
 	StepTimeout time.Duration
 
+	// Planner, if not nil, follows the run and decides how many iterations each row has.
+	Planner Planner
 	// OnStart, if not nil, is called when the communicator exists, before the first row.
 	OnStart func(Info)
 	// Expected returns the expected stated time of one iteration on the fabric, false if there is none; nil if there
@@ -107,8 +109,10 @@ type Case struct {
 	Size       int64 // bytes, the table's size column
 	Count      int64 // elements, the table's count column
 	InPlace    bool
-	Iters      int // timed iterations, back to back
-	Launches   int // all iterations, including untimed ones
+	Warmup     int  // untimed iterations before them
+	Iters      int  // timed iterations, back to back
+	Launches   int  // all iterations, including untimed ones
+	Try        bool // ask the planner after each untimed iteration
 	NCCL       string
 	// Decision is NCCL's; nil if its log does not have it, and for send and receive.
 	Decision *nccllog.Decision

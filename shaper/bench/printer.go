@@ -60,6 +60,15 @@ type Summary struct {
 	AvgBusBW float64 // GB/s
 	Verdict  verdict.Verdict
 	Lines    []string // of the reasons for INVALID, as tables have them
+	// Budget is nil if the run had none.
+	Budget *BudgetSummary
+}
+
+// BudgetSummary says what a budget has cost. The names are those of JSON.
+type BudgetSummary struct {
+	Seconds float64 `json:"seconds"`
+	Text    string  `json:"text"`    // what was dropped; empty if nothing was
+	Dropped []int64 `json:"dropped"` // sizes of rows that were not measured, in bytes
 }
 
 // Printer writes a run's output: Begin once, Row after each row, End once. Each method returns the writer's error.

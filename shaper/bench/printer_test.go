@@ -31,7 +31,7 @@ func sample() (Header, []Row, Summary) {
 	half := func(inPlace bool, d, expected time.Duration, wrong int64) Measurement {
 		m := Measurement{
 			InPlace: inPlace, Time: d, TimeMin: d - 100, TimeMax: d + 100, Wall: d, Device: d - 50, Checked: true, Wrong: wrong,
-			Decision: decision,
+			Decision: decision, measured: Case{Iters: 3, Launches: 4},
 		}
 		m.bandwidths(Case{Collective: nccl.AllReduce, Type: nccl.Float, Ranks: 2, Count: 262144})
 		if expected > 0 {
@@ -55,7 +55,10 @@ func sample() (Header, []Row, Summary) {
 	v.Notes = []string{"queues were full"}
 	v.Add(verdict.Finding{Cause: verdict.CauseJob, Row: "8 bytes out of place", Text: "3 elements are wrong"})
 	v.Add(verdict.Finding{Cause: verdict.CauseHost, Link: "node0:node1", Over: 2, Text: "messages were late", Figure: "lateness p99 9 us, wanted 5 us"})
-	return header, rows, Summary{Wrong: 3, AvgBusBW: 0.118, Verdict: v, Lines: v.Lines("")}
+	return header, rows, Summary{
+		Wrong: 3, AvgBusBW: 0.118, Verdict: v, Lines: v.Lines(""),
+		Budget: &BudgetSummary{Seconds: 120, Text: "budget 2m: rows above 1G dropped", Dropped: []int64{2 << 30}},
+	}
 }
 
 func printed(t *testing.T, make func(w *strings.Builder) Printer) string {

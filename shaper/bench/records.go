@@ -40,6 +40,8 @@ type record struct {
 	Proto       *string  `json:"proto"`
 	Channels    *int     `json:"channels"` // that the call used; null if not known
 	Mismatch    string   `json:"mismatch,omitempty"`
+	Warmup      int      `json:"warmup"`
+	Iters       int      `json:"iters"`
 }
 
 func records(r Row) []record {
@@ -50,6 +52,7 @@ func records(r Row) []record {
 			TimeUS: units.Microseconds(m.Time), AlgBW: rounded(m.AlgBW), BusBW: rounded(m.BusBW),
 			TimeMinUS: units.Microseconds(m.TimeMin), TimeMaxUS: units.Microseconds(m.TimeMax),
 			WallUS: units.Microseconds(m.Wall), DeviceUS: units.Microseconds(m.Device), Mismatch: m.Mismatch,
+			Warmup: m.measured.Launches - m.measured.Iters, Iters: m.measured.Iters,
 		}
 		if m.Checked {
 			rec.Wrong = &m.Wrong
@@ -98,6 +101,7 @@ type jsonPrinter struct {
 		Load     *verdict.Load     `json:"load,omitempty"`
 		Wrong    int64             `json:"wrong"`
 		AvgBusB  float64           `json:"avg_busbw_gbs"`
+		Budget   *BudgetSummary    `json:"budget,omitempty"`
 	}
 }
 
@@ -128,7 +132,7 @@ func (p *jsonPrinter) End(s Summary) error {
 	p.document.Verdict, p.document.Cause, p.document.Summary, p.document.Load = v.Word, v.Cause, v.Summary, v.Load
 	p.document.Reasons, p.document.Findings = append([]string{}, v.Reasons...), append([]verdict.Finding{}, v.Findings...)
 	p.document.Header.Notes = append(p.document.Header.Notes, v.Notes...)
-	p.document.Wrong, p.document.AvgBusB = s.Wrong, rounded(s.AvgBusBW)
+	p.document.Wrong, p.document.AvgBusB, p.document.Budget = s.Wrong, rounded(s.AvgBusBW), s.Budget
 	encoder := json.NewEncoder(p.w)
 	encoder.SetIndent("", "  ")
 	return encoder.Encode(p.document)

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/bench/nccllog"
 	"github.com/ddlemu/ddlemu/shaper/nccl"
 )
@@ -61,6 +62,7 @@ func (r Result) AvgBusBW() float64 {
 // cancelled, it is the cause. All ranks have ended when Run returns.
 func Run(ctx context.Context, cfg Config, onRow func(Row)) (Result, error) {
 	var result Result
+	cfg.planner().Step(units.Count(cfg.Ranks, "rank") + " start")
 	ranks, err := StartRanks(ctx, cfg)
 	if err != nil {
 		return result, err
@@ -73,6 +75,7 @@ func Run(ctx context.Context, cfg Config, onRow func(Row)) (Result, error) {
 }
 
 func (r *Ranks) measureAll(ctx context.Context, result *Result, onRow func(Row)) error {
+	r.cfg.planner().Step(units.Count(r.cfg.Ranks, "rank") + " connect (ncclCommInitRank)")
 	if err := r.Init(ctx); err != nil {
 		return err
 	}
@@ -88,13 +91,18 @@ func (r *Ranks) measureAll(ctx context.Context, result *Result, onRow func(Row))
 		return err
 	}
 	result.Transports = r.Transports()
+	r.cfg.planner().Step(units.Count(r.cfg.Ranks, "rank") + " end")
 	return r.Destroy(ctx)
 }
 
 func (r *Ranks) measureRows(ctx context.Context, cases []Case, result *Result, onRow func(Row)) error {
 	rows := newFinisher(&r.cfg, result, onRow)
 	defer rows.wait()
-	for i, c := range cases {
+	for i := range cases {
+		c, ok := r.cfg.planner().Next(cases[i:])
+		if !ok {
+			continue
+		}
 		c.NCCL, c.Topology = result.Info.NCCL, result.Info.Topology
 		row, err := r.row(ctx, c, int64(i))
 		if err != nil {
@@ -121,7 +129,7 @@ func (c *Config) Cases() []Case {
 			for _, size := range c.Sizes {
 				counts := c.Collective.Counts(size, t, c.Ranks)
 				rows = append(rows, Case{
-					Collective: c.Collective, Type: t, Op: op, Root: c.Root, Ranks: c.Ranks, Iters: c.Iters,
+					Collective: c.Collective, Type: t, Op: op, Root: c.Root, Ranks: c.Ranks, Warmup: max(c.Warmup, 1), Iters: c.Iters,
 					Size: counts.Bytes(t), Count: counts.Param,
 				})
 			}
@@ -158,7 +166,7 @@ func (r *Ranks) row(ctx context.Context, c Case, seed int64) (Row, error) {
 	if !c.Collective.HasInPlace() || r.cfg.OutOfPlace {
 		return row, nil
 	}
-	c.InPlace = true
+	c.InPlace, c.Try, c.Warmup, c.Iters = true, false, half.measured.Warmup, half.measured.Iters
 	half, err = r.Measure(ctx, c, 4*seed+2)
 	row.InPlace = &half
 	return row, err
@@ -171,41 +179,49 @@ func (r *Ranks) row(ctx context.Context, c Case, seed int64) (Row, error) {
 // their result. An in-place reduction uses its output as input, so there the first untimed iteration is checked.
 func (r *Ranks) Measure(ctx context.Context, c Case, seed int64) (Measurement, error) {
 	half := Measurement{InPlace: c.InPlace, Checked: r.cfg.Check}
+	begin := time.Now()
 	once := c.InPlace && c.Collective.Reduces()
 	err := r.do(ctx, "prepare", fmt.Sprintf("prepare coll=%v type=%v op=%v root=%d count=%d inplace=%d",
 		c.Collective, c.Type, c.Op, c.Root, c.Count, map[bool]int{true: 1}[c.InPlace]))
 	if err != nil {
 		return half, err
 	}
-	warmup := max(r.cfg.Warmup, 1)
+	done, pace := 0, Pace{}
 	if err := r.fill(ctx, seed); err != nil {
 		return half, err
 	}
 	if once && r.cfg.Check {
-		warmup--
+		first := time.Now()
 		if err := r.do(ctx, "run", "run iters=1 start=0"); err != nil {
 			return half, err
 		}
+		done, pace.Untimed = 1, time.Since(first)
 		if err := r.check(ctx, &half); err != nil {
 			return half, err
 		}
 	}
-	if warmup > 0 {
-		if err := r.do(ctx, "run", fmt.Sprintf("run iters=%d start=0", warmup)); err != nil {
-			return half, err
-		}
+	untimed := time.Now()
+	if c, err = r.warmUp(ctx, c, done); err != nil {
+		return half, err
 	}
+	pace.Untimed += time.Since(untimed)
 	if !once && r.cfg.Check {
 		if err := r.fill(ctx, seed+1); err != nil {
 			return half, err
 		}
 	}
+	timed := time.Now()
 	if err := r.timed(ctx, c, &half); err != nil {
 		return half, err
 	}
+	pace.Timed = time.Since(timed)
 	if !once && r.cfg.Check {
-		return half, r.check(ctx, &half)
+		if err := r.check(ctx, &half); err != nil {
+			return half, err
+		}
 	}
+	pace.Half = time.Since(begin)
+	r.cfg.planner().Measured(half.measured, pace)
 	return half, nil
 }
 
@@ -237,7 +253,7 @@ func (r *Ranks) timed(ctx context.Context, c Case, half *Measurement) error {
 		return err
 	}
 	half.decided(mostFrequent(r.logs[0].TakeDecisions()))
-	c.Decision, c.Launches, c.NICs = half.Decision, max(r.cfg.Warmup, 1)+c.Iters, nccllog.NICsOf(r.comms())
+	c.Decision, c.NICs = half.Decision, nccllog.NICsOf(r.comms())
 	half.measured = c
 	return nil
 }

@@ -27,7 +27,11 @@ func NewText(w io.Writer) Printer { return &textPrinter{w: w} }
 // Begin prints what is measured and the column names.
 func (p *textPrinter) Begin(h Header) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# ddlemu bench %s: NCCL %s (%s), CUDA %s\n", h.Collective, h.NCCL, h.NCCLLib, h.CUDA)
+	library := fmt.Sprintf("NCCL %s (%s)", h.NCCL, h.NCCLLib)
+	if h.NCCL == "" {
+		library = "NCCL had not started"
+	}
+	fmt.Fprintf(&b, "# ddlemu bench %s: %s, CUDA %s\n", h.Collective, library, h.CUDA)
 	clock := h.Clock
 	if clock == configs.RealClock {
 		clock += "  time scale " + strconv.FormatFloat(h.TimeScale, 'g', -1, 64)

@@ -133,7 +133,7 @@ func (v *Verdict) Lines(more string) []string {
 	lines := []string{v.Summary}
 	rest := make([]Finding, 0, len(v.Findings))
 	for i, f := range v.Findings {
-		if i != v.first || f.Figure != "" { // otherwise the summary has it
+		if i != v.first || f.Figure != "" || v.Word == Incomplete { // otherwise the summary has it
 			rest = append(rest, f)
 		}
 	}

@@ -221,3 +221,26 @@ func TestShort(t *testing.T) {
 		}
 	}
 }
+
+// A run that was stopped is incomplete, whatever was found before or is found after, and so is what it is joined to.
+func TestStop(t *testing.T) {
+	late := Finding{Cause: CauseHost, Text: "late", Over: 2, Slow: true}
+	stopped := New(nil)
+	stopped.Add(Finding{Cause: CauseJob, Text: "3 wrong elements"})
+	stopped.Stop("interrupted: 1 of 2 rows measured")
+	stopped.Add(late)
+	all := New(nil)
+	all.Join(stopped)
+	all.Join(New(nil))
+	for name, v := range map[string]Verdict{"stopped": stopped, "joined": all} {
+		if v.Valid || v.SlowHost || v.Word != Incomplete || v.Summary != "interrupted: 1 of 2 rows measured" {
+			t.Errorf("%s: %+v", name, v)
+		}
+		if got, want := strings.Join(v.Lines("--verbose"), "; "), "interrupted: 1 of 2 rows measured; 3 wrong elements; late"; got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+		if v.Reasons[0] != v.Summary || len(v.Reasons) != 3 {
+			t.Errorf("%s: %q", name, v.Reasons)
+		}
+	}
+}

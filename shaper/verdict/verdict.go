@@ -83,7 +83,7 @@ type Trunk struct {
 // Verdict is the judgement of one job. Make it with New, and add to it with Add.
 type Verdict struct {
 	Valid    bool      `json:"-"`
-	Word     string    `json:"verdict"`           // VALID or INVALID
+	Word     string    `json:"verdict"`           // VALID, INVALID or incomplete
 	Cause    Cause     `json:"cause,omitempty"`   // of INVALID: that of the finding which explains the others
 	Summary  string    `json:"summary,omitempty"` // that finding in a line
 	Reasons  []string  `json:"reasons"`           // the texts of Findings
@@ -105,14 +105,27 @@ func New(load *Load) Verdict {
 // Add adds a reason for INVALID.
 func (v *Verdict) Add(f Finding) {
 	v.SlowHost = f.Slow && (v.Valid || v.SlowHost)
-	v.Valid, v.Word = false, "INVALID"
+	v.Valid = false
 	v.Reasons, v.Findings = append(v.Reasons, f.Text), append(v.Findings, f)
 	if len(v.Findings) == 1 || f.explains(&v.Findings[v.first]) {
-		v.first, v.Cause, v.Summary = len(v.Findings)-1, f.Cause, f.summary(v.Load)
+		v.first, v.Cause = len(v.Findings)-1, f.Cause
+	}
+	if v.Word != Incomplete {
+		v.Word, v.Summary = "INVALID", v.Findings[v.first].summary(v.Load)
 	}
 }
 
-// Join adds the findings of another run, and its load if this host was busier then.
+// Incomplete is the word of a verdict if not all was measured that was planned.
+const Incomplete = "incomplete"
+
+// Stop makes the verdict incomplete, because the run was interrupted or its budget was spent, as reason says. What was
+// found until then stays.
+func (v *Verdict) Stop(reason string) {
+	v.Valid, v.SlowHost, v.Word, v.Summary = false, false, Incomplete, reason
+	v.Reasons = append([]string{reason}, v.Reasons...)
+}
+
+// Join adds the findings of another run, and its load if this host was busier then. If that run is incomplete, so is v.
 func (v *Verdict) Join(o Verdict) {
 	if o.Load != nil && (v.Load == nil || o.Load.Runnable > v.Load.Runnable) {
 		v.Load = o.Load
@@ -120,7 +133,10 @@ func (v *Verdict) Join(o Verdict) {
 	for _, f := range o.Findings {
 		v.Add(f)
 	}
-	if !v.Valid {
+	switch {
+	case o.Word == Incomplete:
+		v.Stop(o.Summary)
+	case v.Word == "INVALID":
 		v.Summary = v.Findings[v.first].summary(v.Load)
 	}
 }

@@ -18,6 +18,9 @@ func (x *measurement) latencies(ctx context.Context) error {
 		if err := x.how.latencyOf(ctx, g.paths, each); err != nil {
 			return err
 		}
+		for k := range g.paths {
+			x.whole[x.index(&g.paths[k])] = true
+		}
 	}
 	return nil
 }

@@ -62,7 +62,8 @@ type measurement struct {
 	findings  []finder // of each link
 	report    Report
 	shared    finder
-	belowRate int // measurements in which the model's rate is below 99 % of the link's
+	whole     []bool // of each path: its rate and its latency were measured
+	belowRate int    // measurements in which the model's rate is below 99 % of the link's
 }
 
 // traffic is a way to load the fabric: messages or packets.
@@ -96,7 +97,8 @@ const (
 	minVirtualStream = time.Millisecond // on a virtual clock
 )
 
-// Measure measures the fabric that m describes. run sends the messages.
+// Measure measures the fabric that m describes. run sends the messages. If ctx is cancelled, it returns, beside the error,
+// a report of what was measured until then, with the verdict incomplete.
 func Measure(ctx context.Context, m *Model, run Runner, o Options) (*Report, error) {
 	x := &measurement{Model: m, Options: o, run: run, least: minStream, parallelRate: groupRate, tries: maxTries}
 	if m.fab.Config.IsVirtual() {
@@ -115,10 +117,29 @@ func (x *measurement) measure(ctx context.Context) (*Report, error) {
 	r.Notes = []string{}
 	before := x.run.Hops()
 	if err := x.measureAll(ctx); err != nil {
-		return nil, err
+		if ctx.Err() == nil {
+			return nil, err
+		}
+		x.interrupted()
+		return r, err
 	}
 	x.conclude(before)
 	return &x.report, nil
+}
+
+// interrupted reports the links that were measured, without a judgement of the whole.
+func (x *measurement) interrupted() {
+	r := &x.report
+	r.Links = []Link{}
+	for i, l := range x.links {
+		if x.whole[i] {
+			l.Tries, l.Problems = max(l.Tries, 1), x.findings[i].words()
+			r.Links = append(r.Links, l)
+		}
+	}
+	v := verdict.New(nil)
+	v.Stop(fmt.Sprintf("interrupted: %d of %s measured", len(r.Links), units.Count(len(x.paths), "link")))
+	r.finish(v, time.Since(x.start))
 }
 
 func (x *measurement) progress(part float64) {
@@ -138,7 +159,7 @@ func (x *measurement) measureAll(ctx context.Context) error {
 		return errors.New("no link of the fabric is up: there is nothing to measure")
 	}
 	x.warn()
-	x.links, x.findings = make([]Link, len(x.paths)), make([]finder, len(x.paths))
+	x.links, x.findings, x.whole = make([]Link, len(x.paths)), make([]finder, len(x.paths)), make([]bool, len(x.paths))
 	if err := x.rates(ctx); err != nil {
 		return err
 	}
@@ -239,10 +260,12 @@ func (x *measurement) remeasure(ctx context.Context) error {
 			before, tries := x.findings[i], x.links[i].Tries
 			old := x.links[i]
 			x.findings[i] = finder{}
-			if err := x.how.rateOf(ctx, path, x.least<<tries); err != nil {
-				return err
+			err := x.how.rateOf(ctx, path, x.least<<tries)
+			if err == nil {
+				err = x.how.latencyOf(ctx, path, 0)
 			}
-			if err := x.how.latencyOf(ctx, path, 0); err != nil {
+			if err != nil {
+				x.links[i], x.findings[i] = old, before // they are whole
 				return err
 			}
 			if worse(&x.findings[i], &before) {
@@ -313,8 +336,7 @@ func (x *measurement) conclude(before []state.HopStatus) {
 		v.Add(f)
 	}
 	r.Links = x.links
-	r.Seconds = time.Since(x.start).Seconds()
-	r.Conclusion, r.Verdict, r.Cause, r.Summary, r.Reasons, r.Findings = v, v.Word, v.Cause, v.Summary, v.Reasons, v.Findings
+	r.finish(v, time.Since(x.start))
 	if !v.Valid {
 		r.Needed = needed(x.scale, found)
 	}

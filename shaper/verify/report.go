@@ -2,7 +2,11 @@
 
 package verify
 
-import "github.com/ddlemu/ddlemu/shaper/verdict"
+import (
+	"time"
+
+	"github.com/ddlemu/ddlemu/shaper/verdict"
+)
 
 // Report compares the measurements with what was asked for. Rates are payload bits per second and times us, both of the
 // emulated network (real values corrected for the time scale).
@@ -18,7 +22,7 @@ type Report struct {
 	Exact     *Exact   `json:"exact,omitempty"` // only with a virtual clock
 	Notes     []string `json:"notes"`
 	Seconds   float64  `json:"seconds"`
-	Verdict   string   `json:"verdict"` // VALID or INVALID
+	Verdict   string   `json:"verdict"` // VALID, INVALID or incomplete
 	// Cause and Summary are those of INVALID, Reasons the texts of Findings. Conclusion is all of it.
 	Cause      verdict.Cause     `json:"cause,omitempty"`
 	Summary    string            `json:"summary,omitempty"`
@@ -27,6 +31,12 @@ type Report struct {
 	Conclusion verdict.Verdict   `json:"-"`
 	// Needed is the time scale at which this host would likely carry the fabric; 0 if the host is not the cause.
 	Needed int `json:"time_scale_needed,omitempty"`
+}
+
+// finish copies the conclusion to the fields of JSON. took is what the measurement took.
+func (r *Report) finish(v verdict.Verdict, took time.Duration) {
+	r.Seconds = took.Seconds()
+	r.Conclusion, r.Verdict, r.Cause, r.Summary, r.Reasons, r.Findings = v, v.Word, v.Cause, v.Summary, v.Reasons, v.Findings
 }
 
 // Link is the result for the path from one NIC to another.

@@ -74,6 +74,7 @@ func Expect(ctx context.Context, o Options) ([]Forecast, bench.Info, error) {
 			cfg.Sizes = append(cfg.Sizes, size)
 		}
 	}
+	cfg.Planner = (&Options{Bench: cfg, Progress: o.within("NCCL decides")}).newPacer(0)
 	var decided []bench.Case
 	cfg.Expected = func(c bench.Case) (bench.Expectation, bool) {
 		if !c.InPlace {
@@ -120,7 +121,9 @@ func (o *Options) forecasts(ctx context.Context, f *fabric.Fabric, decided []ben
 	rows := o.Bench
 	rows.Cycles = 1
 	var all []Forecast
-	for _, c := range rows.Cases() {
+	cases := rows.Cases()
+	for i, c := range cases {
+		o.progress(fmt.Sprintf("row %d of %d is calculated", i+1, len(cases)))
 		d, err := decisionOn(decided, c, o.decideUpTo())
 		if err != nil {
 			return nil, err

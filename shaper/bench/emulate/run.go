@@ -53,7 +53,9 @@ type Options struct {
 	// LastOnly prints only the last attempt, for output that no person reads while it is written.
 	LastOnly bool
 	Log      io.Writer // for messages about the attempts
-	Env      []string  // added to the ranks' environment
+	Progress Progress  // nil to tell none
+	Budget   Budget
+	Env      []string // added to the ranks' environment
 	// Trace is the folder for the ledgers of the ranks; "" for none. It keeps those of the last attempt.
 	Trace string
 	// DecideUpTo is the largest size in bytes that Expect makes NCCL run. Larger ones get the same decision. 0 for the
@@ -74,6 +76,9 @@ type Outcome struct {
 
 // Run repeats the measurement until it is VALID, fails, or cannot become VALID. It is refused if this machine has too
 // little memory for it.
+//
+// If ctx is cancelled or the budget is spent, the output has the rows so far, and the verdict is incomplete. A budget
+// that is spent is an error only if there is no row.
 func Run(ctx context.Context, o Options) (Outcome, error) {
 	if err := o.checkMemory(o.Host.AvailableMemory()); err != nil {
 		return Outcome{}, err
@@ -84,25 +89,36 @@ func Run(ctx context.Context, o Options) (Outcome, error) {
 }
 
 func (o *Options) run(ctx context.Context) (Outcome, error) {
-	why := ""
+	ctx, stop := o.Budget.limit(ctx)
+	defer stop()
+	why, err := o.selectScale(ctx)
+	if err != nil {
+		return o.notStarted(ctx, err)
+	}
+	return o.attempts(ctx, why, o.attempt)
+}
+
+// selectScale selects the clock and the time scale, and says why.
+func (o *Options) selectScale(ctx context.Context) (why string, err error) {
 	o.ChooseClock()
 	if o.Scale == nil && o.Config.TimeScale == 0 && !o.Config.IsVirtual() {
 		o.Scale = o.measureHost
 	}
-	if o.Scale != nil && o.Shared == "" {
-		s, err := o.Scale(ctx)
-		if err != nil {
-			return Outcome{}, err
-		}
-		o.Config.TimeScale, why = s.Scale, s.Reason
-		if err := o.probe(ctx, &why); err != nil {
-			return Outcome{}, err
-		}
-		if t := o.predict(&o.Config); t > LongestRun {
-			return Outcome{}, o.tooLong(t, s)
-		}
+	if o.Scale == nil || o.Shared != "" {
+		return "", o.refuse()
 	}
-	return o.attempts(ctx, why, o.attempt)
+	s, err := o.Scale(ctx)
+	if err != nil {
+		return "", err
+	}
+	o.Config.TimeScale, why = s.Scale, s.Reason
+	if err := o.probe(ctx, &why); err != nil {
+		return "", err
+	}
+	if t := o.predict(&o.Config); t > LongestRun && o.Budget.Total == 0 {
+		return "", o.tooLong(t, s)
+	}
+	return why, o.refuse()
 }
 
 // ChooseClock makes the clock of a new fabric virtual if nothing is said about the clock or the time scale, and a virtual
@@ -127,11 +143,17 @@ func (o *Options) attempts(ctx context.Context, why string, attempt func(ctx con
 			later = &deferred{to: printer}
 			printer = later
 		}
+		began := time.Now()
 		out, err := attempt(ctx, o.notes(why, retry), printer)
 		if again := err == nil && out.Verdict.SlowHost && more; !again {
 			return out, errors.Join(err, later.play())
 		}
-		o.Config.TimeScale = min(max(2*out.Scale, needed(out)), link.MaxTimeScale)
+		next := min(max(2*out.Scale, needed(out)), link.MaxTimeScale)
+		if took := time.Since(began) * time.Duration(next) / time.Duration(max(out.Scale, 1)); !o.Budget.Allows(took) {
+			fmt.Fprintf(o.Log, "ddlemu: %s: INVALID at time scale %d, and not repeated at %d, which would take about %v\n", o.Budget.Text(), out.Scale, next, took.Round(time.Second))
+			return out, later.play()
+		}
+		o.Config.TimeScale = next
 		if o.Config.TimeScale != out.Scale {
 			why = fmt.Sprintf("chosen for this host, because %d was too small", out.Scale)
 		}
@@ -169,18 +191,33 @@ func (o *Options) attempt(ctx context.Context, notes []string, printer bench.Pri
 	times := expected.New(j.Fabric, o.node(j.Fabric), os.Getenv)
 	cfg := o.ranksOn(j)
 	cfg.TimeScale, cfg.Virtual = float64(k), j.Fabric.Config.IsVirtual()
-	cfg.Expected = func(c bench.Case) (bench.Expectation, bool) { return times.Of(ctx, c) }
-	cfg.OnStart = func(info bench.Info) {
-		h := bench.NewHeader(cfg, info)
-		h.TimeScale, h.CUDA, h.Profile, h.Datapath, h.Nodes = float64(k), o.Libraries.CUDA, j.Fabric.Config.Name, j.Fabric.Config.DatapathName(), o.nodes(j.Fabric)
-		h.Notes = notes
-		printed(printer.Begin(h))
+	pace := o.newPacer(realScale(j.Fabric))
+	cfg.Planner = pace
+	cfg.Expected = func(c bench.Case) (bench.Expectation, bool) {
+		defer func(start time.Time) { pace.expected(c, time.Since(start)) }(time.Now())
+		return times.Of(ctx, c)
 	}
+	begun := false
+	begin := func(info bench.Info) error {
+		h := o.header(cfg, info, j.Fabric, notes)
+		begun = true
+		return printer.Begin(h)
+	}
+	cfg.OnStart = func(info bench.Info) { printed(begin(info)) }
 	result, err := bench.Run(ctx, cfg, func(r bench.Row) { printed(printer.Row(r)) })
 	result.Virtual = cfg.Virtual
 	// The end of the context may have ended the calculation of the last expected time.
 	if err = cmp.Or(unprinted, err, ctx.Err()); err != nil {
-		return Outcome{Result: result, Scale: k}, err
+		out := Outcome{Result: result, Scale: k}
+		if unprinted == nil {
+			out.Verdict, err = o.incomplete(ctx, ended{pace, printer, result, func() error {
+				if begun {
+					return nil
+				}
+				return begin(bench.Info{})
+			}}, err)
+		}
+		return out, err
 	}
 	v := j.Verdict()
 	o.unchecked(&v, verdict.CauseFabric, judgeRows(&v, result, circumstances{j.Concurrent(), j.LinksChanged()}))
@@ -188,7 +225,25 @@ func (o *Options) attempt(ctx context.Context, notes []string, printer bench.Pri
 	o.unchecked(&v, verdict.CauseJob, withoutLog(result.Info))
 	judgeConnections(&v, result, o.nodes(j.Fabric))
 	judgeTraffic(&v, times.Least(), j.Traffic())
-	return Outcome{Verdict: v, Result: result, Scale: k}, printer.End(bench.NewSummary(result, v, o.More))
+	if text := o.tellBudget(pace); text != "" {
+		v.Notes = append(v.Notes, text)
+	}
+	return Outcome{Verdict: v, Result: result, Scale: k}, printer.End(o.summary(pace, result, v))
+}
+
+// header is the first part of the output of a run on f.
+func (o *Options) header(cfg bench.Config, info bench.Info, f *fabric.Fabric, notes []string) bench.Header {
+	h := bench.NewHeader(cfg, info)
+	h.CUDA, h.Profile, h.Datapath, h.Nodes, h.Notes = o.Libraries.CUDA, f.Config.Name, f.Config.DatapathName(), o.nodes(f), notes
+	return h
+}
+
+// realScale is how many times slower than stated time the real time of f passes at least; 0 if it is not real.
+func realScale(f *fabric.Fabric) int {
+	if f.Config.IsVirtual() {
+		return 0
+	}
+	return f.TimeScale()
 }
 
 // maxSoftGPUs is the most GPUs of the software CUDA (cuda/soft/runtime/gpus.h). More ranks than that use them several times,

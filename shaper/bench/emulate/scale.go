@@ -30,23 +30,31 @@ func (e *TooLongError) Error() string {
 
 // predict returns the least real time that the run takes on c.
 func (o *Options) predict(c *configs.Fabric) time.Duration {
-	b, l := &o.Bench, &c.Link
+	b := &o.Bench
 	runs := float64(b.Warmup+b.Iters) * float64(max(b.Cycles, 1)*max(len(b.Types), 1)*max(len(b.Ops), 1))
 	if b.Collective.HasInPlace() && !b.OutOfPlace {
 		runs *= 2
 	}
 	once := 0.0
 	for _, size := range b.Sizes {
-		once += 2 * l.Latency.Seconds()
-		if rate := l.PayloadRate() * float64(c.NICsPerNode); rate > 0 {
-			once += float64(size) * b.Collective.BusFactor(b.Ranks) / rate
-		}
+		once += o.callTime(c, size).Seconds()
 	}
 	return time.Duration(once * runs * float64(c.TimeScale) * float64(time.Second))
 }
 
+// callTime is the least stated time of one call of size bytes on c.
+func (o *Options) callTime(c *configs.Fabric, size int64) time.Duration {
+	b, l := &o.Bench, &c.Link
+	once := 2 * l.Latency.Seconds()
+	if rate := l.PayloadRate() * float64(c.NICsPerNode); rate > 0 {
+		once += float64(size) * b.Collective.BusFactor(b.Ranks) / rate
+	}
+	return time.Duration(once * float64(time.Second))
+}
+
 // measureHost selects the time scale by a measurement of this host.
 func (o *Options) measureHost(ctx context.Context) (host.Selection, error) {
+	o.progress("this host is measured")
 	w, err := o.workload()
 	if err != nil {
 		return host.Selection{}, err
@@ -90,6 +98,8 @@ func (o *Options) probe(ctx context.Context, why *string) error {
 	if p.predict(&p.Config) > LongestRun/10 {
 		return nil // so long that the cost of an operation does not matter
 	}
+	p.Budget.Total = 0 // the context keeps to it
+	p.Progress = o.within("choose the time scale")
 	out, err := p.attempt(ctx, nil, bench.NewCSV(io.Discard))
 	if err != nil {
 		return err

@@ -19,7 +19,7 @@ import (
 // each row has as many timed iterations as there is time for.
 const (
 	spread      = 8
-	groupTime   = time.Minute     // intended time of a group
+	groupTime   = time.Minute     // intended time of a group, if no budget says less
 	longestTime = 5 * time.Minute // maximum time of a group with leastIters
 	leastIters  = 2
 	goodIters   = 4
@@ -70,20 +70,32 @@ func callTime(rows []Row, k int) time.Duration {
 	return sum
 }
 
+// times are the intended and the maximum time of a group.
+type times struct{ group, longest time.Duration }
+
+// times are what a budget allows. A part of it is for starting and ending the ranks.
+func (o *Options) times() times {
+	if o.Emulate.Budget.Total == 0 {
+		return times{groupTime, longestTime}
+	}
+	share := max(time.Until(o.Emulate.Budget.End), 0)
+	return times{min(groupTime, share*2/3), min(longestTime, share)}
+}
+
 // largestScale is the largest power of two, at least k and at most MaxTimeScale, at which the group has time for
 // goodIters; k if there is none.
-func largestScale(group []Row, k int) int {
+func largestScale(group []Row, k int, time time.Duration) int {
 	best := k
-	for c := 1; c <= link.MaxTimeScale && (warmup+goodIters)*callTime(group, c) <= groupTime; c *= 2 {
+	for c := 1; c <= link.MaxTimeScale && (warmup+goodIters)*callTime(group, c) <= time; c *= 2 {
 		best = max(best, c)
 	}
 	return best
 }
 
-// shorten removes the group's last rows until it takes at most longestTime at time scale k, and returns the iterations
+// shorten removes the group's last rows until it takes at most the longest time at time scale k, and returns the iterations
 // that the rest has time for.
-func shorten(group []Row, k int) (kept []Row, iters int, out []LeftOut) {
-	for len(group) > 0 && (warmup+leastIters)*callTime(group, k) > longestTime {
+func shorten(group []Row, k int, t times) (kept []Row, iters int, out []LeftOut) {
+	for len(group) > 0 && (warmup+leastIters)*callTime(group, k) > t.longest {
 		last := group[len(group)-1]
 		out = append(out, LeftOut{last.Size, fmt.Sprintf("at time scale %d one call takes %v", k, (last.Time * time.Duration(k)).Round(time.Second))})
 		group = group[:len(group)-1]
@@ -91,7 +103,7 @@ func shorten(group []Row, k int) (kept []Row, iters int, out []LeftOut) {
 	if len(group) == 0 {
 		return nil, 0, out
 	}
-	iters = int(groupTime/callTime(group, k)) - warmup
+	iters = int(t.group/callTime(group, k)) - warmup
 	return group, min(max(iters, leastIters), mostIters), out
 }
 

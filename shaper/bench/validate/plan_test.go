@@ -53,7 +53,7 @@ func TestGroupsHaveTimeForTheirIterations(t *testing.T) {
 		{100, rowsOf(300*time.Millisecond, 800*time.Millisecond), 1, leastIters}, // three iterations of 110 s are too long
 		{1000, rowsOf(time.Second), 0, 0},
 	} {
-		kept, iters, out := shorten(tc.rows, tc.k)
+		kept, iters, out := shorten(tc.rows, tc.k, times{groupTime, longestTime})
 		if len(kept) != tc.kept || iters != tc.iters || len(kept)+len(out) != len(tc.rows) {
 			t.Errorf("%v at %d: kept %v with %d iterations, left out %v", tc.rows, tc.k, kept, iters, out)
 		}
@@ -71,7 +71,7 @@ func TestLargestScale(t *testing.T) {
 		{rowsOf(time.Microsecond), 1, 1024},
 		{rowsOf(20 * time.Second), 3, 3},
 	} {
-		if got := largestScale(tc.rows, tc.k); got != tc.want {
+		if got := largestScale(tc.rows, tc.k, groupTime); got != tc.want {
 			t.Errorf("%v, %d at least: %d, want %d", tc.rows, tc.k, got, tc.want)
 		}
 	}

@@ -61,8 +61,9 @@ type Report struct {
 	Lines   []Line    `json:"rows"`
 	LeftOut []LeftOut `json:"left_out,omitempty"`
 	Notes   []string  `json:"notes,omitempty"`
-	// Verdict is VALID if this host carried the fabric for every row, else INVALID; "" if nothing was run. Cause and
-	// Summary are those of INVALID, Reasons the texts of Findings. Conclusion is all of it.
+	// Verdict is VALID if this host carried the fabric for every row, else INVALID; incomplete if the run was interrupted
+	// or stopped by its budget; "" if nothing was run. Cause and Summary are those of INVALID, Reasons has the texts of
+	// Findings. Conclusion is all of it.
 	Verdict    string            `json:"verdict,omitempty"`
 	Cause      verdict.Cause     `json:"cause,omitempty"`
 	Summary    string            `json:"summary,omitempty"`

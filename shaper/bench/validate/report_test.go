@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ddlemu/ddlemu/shaper/bench"
 	"github.com/ddlemu/ddlemu/shaper/bench/emulate"
 	"github.com/ddlemu/ddlemu/shaper/host"
 	"github.com/ddlemu/ddlemu/shaper/nccl"
@@ -62,5 +63,38 @@ func TestRefusedRows(t *testing.T) {
 	stop()
 	if err := r.refused(stopped, table.Rows, context.Canceled); !errors.Is(err, context.Canceled) {
 		t.Errorf("interrupted: %v", err)
+	}
+}
+
+// Each group has an equal share of what is left of the budget.
+func TestGroupsShareTheBudget(t *testing.T) {
+	var o Options
+	if got := o.share(0, 3); got.Emulate.Budget != (emulate.Budget{}) || o.times() != (times{groupTime, longestTime}) {
+		t.Errorf("without a budget: %+v, %v", got.Emulate.Budget, o.times())
+	}
+	o.Emulate.Budget = emulate.Budget{Total: time.Hour, End: time.Now().Add(90 * time.Second)}
+	for i, want := range []time.Duration{30 * time.Second, 45 * time.Second, 90 * time.Second} {
+		got := o.share(i, 3)
+		if left := time.Until(got.Emulate.Budget.End); left > want || left < want-time.Second || got.Emulate.Budget.Total != time.Hour {
+			t.Errorf("group %d has %v, want %v", i, left, want)
+		}
+		if tm := got.times(); tm.group > want*2/3 || tm.group < want*2/3-time.Second || tm.longest > want {
+			t.Errorf("group %d: %v", i, tm)
+		}
+	}
+}
+
+// Rows that were not measured are left out for a reason.
+func TestMeasuredRowsOfAGroup(t *testing.T) {
+	var r Report
+	out := emulate.Outcome{Scale: 4, Result: bench.Result{Rows: []bench.Row{{Size: 8, OutOfPlace: bench.Measurement{Time: 5, Expected: 6}}}}}
+	if n := r.addLines([]Row{{Size: 4, Time: 1}, {Size: 8, Time: 2}}, out, "budget 1m"); n != 1 {
+		t.Errorf("%d lines", n)
+	}
+	if len(r.Lines) != 1 || r.Lines[0].Size != 8 || r.Lines[0].Emulated != 0.005 || r.Lines[0].TimeScale != 4 {
+		t.Errorf("%+v", r.Lines)
+	}
+	if len(r.LeftOut) != 1 || r.LeftOut[0] != (LeftOut{4, "budget 1m"}) {
+		t.Errorf("%+v", r.LeftOut)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/ddlemu/ddlemu/configs"
@@ -30,7 +31,8 @@ type Options struct {
 // ErrNoRow means that every row is left out.
 var ErrNoRow = errors.New("no row can be run here")
 
-// Run runs the table's rows with real NCCL. If it returns an error, there is no report.
+// Run runs the table's rows with real NCCL. If it is interrupted, it returns, beside the error, a report of the rows so
+// far, with the verdict incomplete. Beside any other error there is no report.
 func (t *Table) Run(ctx context.Context, o Options) (*Report, error) {
 	if !o.Emulate.ChooseClock() && o.Scale == nil && o.Emulate.Config.TimeScale == 0 {
 		o.Scale = func(ctx context.Context, size int64) (host.Selection, error) {
@@ -43,8 +45,21 @@ func (t *Table) Run(ctx context.Context, o Options) (*Report, error) {
 	r.Conclusion = verdict.New(nil)
 	all := groups(rows)
 	fmt.Fprintf(o.Emulate.Log, "ddlemu: %s of rows with similar times\n", units.Count(len(all), "group"))
-	for _, group := range all {
-		if err := t.runGroup(ctx, o, group, r); err != nil {
+	for i, group := range all {
+		if !o.Emulate.Budget.Allows(0) {
+			r.leaveOut(group, o.Emulate.Budget.Text()+": spent by the rows before")
+			continue
+		}
+		err := t.runGroup(ctx, o.share(i, len(all)), group, r)
+		if err != nil && ctx.Err() != nil {
+			for _, rest := range all[i+1:] {
+				r.leaveOut(rest, "interrupted")
+			}
+			r.Conclusion.Stop(fmt.Sprintf("interrupted: %d of %s run", len(r.Lines), units.Count(len(t.Rows), "row")))
+			r.conclude()
+			return r, err
+		}
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -80,27 +95,61 @@ func (t *Table) runGroup(ctx context.Context, o Options, group []Row, r *Report)
 	e.LastOnly, e.Printer = true, func() bench.Printer { return head }
 	res, err := emulate.Run(ctx, e)
 	var tooLong *emulate.TooLongError
-	if errors.As(err, &tooLong) {
+	var spent *emulate.BudgetError
+	switch {
+	case errors.As(err, &tooLong):
 		return r.refused(ctx, group, err)
-	}
-	if err != nil {
+	case errors.As(err, &spent):
+		r.leaveOut(group, err.Error())
+		return nil
+	case err != nil && ctx.Err() == nil:
 		return err
 	}
 	if n := res.Result.Wrong(); n > 0 {
 		return fmt.Errorf("%d wrong elements", n)
 	}
-	if len(res.Result.Rows) != len(group) {
+	why := e.Budget.Text()
+	if ctx.Err() != nil {
+		why = "interrupted"
+	}
+	if head.NCCL != "" {
+		r.NCCL = head.NCCL
+	}
+	if kept := r.addLines(group, res, why); kept < len(group) && err == nil && e.Budget.Total == 0 {
 		return errors.New("the bench has other rows than the table")
 	}
-	r.NCCL = head.NCCL
 	r.Notes = append(r.Notes, fmt.Sprintf("%s: %s, %d iterations", span(group), clockOf(&e, res.Scale), iters))
 	r.Notes = append(r.Notes, res.Verdict.Notes...)
-	for i, row := range group {
-		m := res.Result.Rows[i].OutOfPlace
-		r.Lines = append(r.Lines, newLine(row, m.Expected, m.Time, res.Scale))
+	if err == nil {
+		r.Conclusion.Join(res.Verdict)
 	}
-	r.Conclusion.Join(res.Verdict)
-	return nil
+	return err
+}
+
+// addLines adds the rows of a group that were measured, and leaves out the others for this reason. It returns how many
+// were measured.
+func (r *Report) addLines(group []Row, out emulate.Outcome, why string) int {
+	n := 0
+	for _, row := range group {
+		i := slices.IndexFunc(out.Result.Rows, func(m bench.Row) bool { return m.Size == row.Size })
+		if i < 0 {
+			r.leaveOut([]Row{row}, why)
+			continue
+		}
+		m := out.Result.Rows[i].OutOfPlace
+		r.Lines = append(r.Lines, newLine(row, m.Expected, m.Time, out.Scale))
+		n++
+	}
+	return n
+}
+
+// share is what group i of n may take: an equal share of what is left of the budget. What it does not take is for the
+// groups after it, whose calls take longer.
+func (o Options) share(i, n int) Options {
+	if b := &o.Emulate.Budget; b.Total > 0 {
+		b.End = time.Now().Add(time.Until(b.End) / time.Duration(n-i))
+	}
+	return o
 }
 
 // plan selects the time scale of a group and its iterations, and removes rows that take too long.
@@ -115,11 +164,11 @@ func (o *Options) plan(ctx context.Context, e *emulate.Options, group *[]Row) (i
 		if err != nil {
 			return 0, nil, err
 		}
-		k = largestScale(*group, s.Scale)
+		k = largestScale(*group, s.Scale, o.times().group)
 		e.Scale = func(context.Context) (host.Selection, error) { return host.Selection{Scale: k, Reason: s.Reason}, nil }
 	}
 	e.Config.TimeScale = k
-	if *group, iters, out = shorten(*group, k); len(*group) > 0 {
+	if *group, iters, out = shorten(*group, k, o.times()); len(*group) > 0 {
 		about := (time.Duration(warmup+iters) * callTime(*group, k)).Round(time.Second)
 		fmt.Fprintf(e.Log, "ddlemu: running %s at time scale %d, which takes about %v\n", span(*group), k, about)
 	}
@@ -143,15 +192,19 @@ func span(group []Row) string {
 	return fmt.Sprintf("%d to %d bytes", first, last)
 }
 
+func (r *Report) leaveOut(rows []Row, why string) {
+	for _, row := range rows {
+		r.LeftOut = append(r.LeftOut, LeftOut{row.Size, why})
+	}
+}
+
 // refused leaves out a group that this host cannot carry, which makes the report INVALID. If the user interrupted it,
 // it returns err.
 func (r *Report) refused(ctx context.Context, group []Row, err error) error {
 	if ctx.Err() != nil {
 		return err
 	}
-	for _, row := range group {
-		r.LeftOut = append(r.LeftOut, LeftOut{row.Size, err.Error()})
-	}
+	r.leaveOut(group, err.Error())
 	r.Conclusion.Add(verdict.Finding{Cause: verdict.CauseHost, Text: fmt.Sprintf("%s could not be run: %v", span(group), err)})
 	return nil
 }

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package progress shows how far a command is that takes long, and how long it still takes: a bar on a terminal, and
+// elsewhere a line now and then.
+package progress
+
+import (
+	"io"
+	"sync"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+)
+
+// A command that is done by then shows nothing.
+const patience = 3 * time.Second
+
+// How often the bar is drawn, and how often a line is written where there is no terminal.
+const (
+	drawEvery = 200 * time.Millisecond
+	lineEvery = 30 * time.Second
+)
+
+// Unknown is the time left if nothing is known about it.
+const Unknown = time.Duration(-1)
+
+// Options say how and where to show progress.
+type Options struct {
+	Name     string     // of the command
+	To       io.Writer  // standard error
+	Terminal bool       // To is one
+	Width    func() int // of the terminal, in columns
+	Quiet    bool       // show nothing
+}
+
+// Display shows the progress of one command. It is safe for concurrent use.
+type Display struct {
+	Options
+	mu    sync.Mutex
+	meter meter
+	bar   *progressbar.ProgressBar // nil until it is first drawn
+	drawn bool                     // the bar is on the screen
+	stop  func()
+}
+
+// Start shows progress until Stop is called.
+func Start(o Options) *Display {
+	d := newDisplay(o, time.Now())
+	end, ended := make(chan struct{}), make(chan struct{})
+	d.stop = sync.OnceFunc(func() {
+		close(end)
+		<-ended
+	})
+	go func() {
+		defer close(ended)
+		tick := time.NewTicker(drawEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-end:
+				return
+			case now := <-tick.C:
+				d.look(now)
+			}
+		}
+	}()
+	return d
+}
+
+func newDisplay(o Options, now time.Time) *Display {
+	return &Display{Options: o, meter: newMeter(now), stop: func() {}}
+}
+
+// Set says what is done now, and how long it takes until all is done, or Unknown.
+func (d *Display) Set(what string, left time.Duration) { d.set(what, left, time.Now()) }
+
+func (d *Display) set(what string, left time.Duration, now time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.meter.set(what, left, now)
+}
+
+// Part says what is done now, and which part of it is done, 0 to 1. The rest is taken to need as long for each part as
+// what was done since Part was first called for it.
+func (d *Display) Part(what string, part float64) { d.part(what, part, time.Now()) }
+
+func (d *Display) part(what string, part float64, now time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if what != d.meter.what {
+		d.meter.set(what, Unknown, now)
+	}
+	d.meter.set(what, d.meter.leftOf(part, now), now)
+}
+
+// look draws the bar or writes a line, if it is time for that.
+func (d *Display) look(now time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch {
+	case d.Quiet:
+	case !d.Terminal:
+		if d.meter.lineDue(now) {
+			_, _ = io.WriteString(d.To, "ddlemu: "+d.Name+": "+d.meter.line(now)+"\n")
+		}
+	case now.Sub(d.meter.start) >= patience:
+		d.draw(now)
+	}
+}
+
+// draw shows the bar as it is now. An error of the terminal has no consequence but for the bar.
+func (d *Display) draw(now time.Time) {
+	const steps, width, around = 1000, 20, 12 // around: percent, brackets and spaces beside the bar
+	if d.bar == nil {
+		d.bar = progressbar.NewOptions(steps,
+			progressbar.OptionSetWriter(d.To), progressbar.OptionSetWidth(width), progressbar.OptionUseANSICodes(true),
+			progressbar.OptionSetElapsedTime(false), progressbar.OptionSetPredictTime(false))
+	}
+	if part := d.meter.part(now); part > 0 {
+		_ = d.bar.Set(min(int(steps*part), steps-1)) // at steps it would be finished, and never drawn again
+	}
+	d.bar.Describe(cut(d.Name+": "+d.meter.line(now), d.Width()-width-around))
+	d.drawn = true
+}
+
+// Over returns a writer to w that removes the bar before it writes. The bar is drawn again later.
+func (d *Display) Over(w io.Writer) io.Writer { return &over{d, w} }
+
+type over struct {
+	d *Display
+	w io.Writer
+}
+
+// Unwrap returns the writer below.
+func (o *over) Unwrap() io.Writer { return o.w }
+
+func (o *over) Write(text []byte) (int, error) {
+	o.d.mu.Lock()
+	defer o.d.mu.Unlock()
+	o.d.clear()
+	return o.w.Write(text)
+}
+
+// clear removes the bar.
+func (d *Display) clear() {
+	if d.drawn {
+		_ = d.bar.Clear()
+		d.drawn = false
+	}
+}
+
+// Stop removes the bar. After that nothing is shown.
+func (d *Display) Stop() {
+	d.stop()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.clear()
+}
