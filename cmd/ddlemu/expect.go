@@ -31,7 +31,7 @@ func (o *expectOptions) AddFlags(g *global, fs *pflag.FlagSet) {
 	o.addRowFlags(fs)
 	fs.StringVar(&o.Log, "log", "", "`file` with a table of nccl-tests or ddlemu bench to judge; - for standard input")
 	fs.BoolVar(&o.Strict, "strict", false, "with --log: exit with status 3 unless every time is as expected or faster")
-	fs.StringVar(&o.DecideUpTo, "decide-up-to", "64M", "largest `size` that NCCL runs for its decision; larger ones get the same decision")
+	fs.StringVar(&o.DecideUpTo, "decide-up-to", "64M", "on a real GPU: largest `size` that NCCL runs for its decision; larger ones get the same decision")
 	g.addJSONFlag(fs)
 }
 
@@ -40,9 +40,10 @@ func newExpectCommand(g *global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "expect COLLECTIVE",
 		Short: "Calculate expected times on a fabric, and judge a table of nccl-tests",
-		Long: `Runs real NCCL to find its decision on the fabric for each size (algorithm, protocol,
-channels), and calculates with the link model how long that takes. NCCL runs each size
-once, up to --decide-up-to, over unlimited links, so this takes seconds on any fabric.
+		Long: `Asks real NCCL for its decision on the fabric for each size (algorithm, protocol,
+channels), and calculates with the link model how long that takes. On the software CUDA
+NCCL only decides and connects: no call is run, so no buffer takes memory. On a real GPU
+it runs each size once, up to --decide-up-to, over unlimited links.
 
 expected is what nccl-tests prints: the mean over the ranks of -n calls back to back.
 last rank is the time until the last rank is done. It is more than the mean if ranks

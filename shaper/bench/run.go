@@ -172,8 +172,7 @@ func (r *Ranks) row(ctx context.Context, c Case, seed int64) (Row, error) {
 func (r *Ranks) Measure(ctx context.Context, c Case, seed int64) (Measurement, error) {
 	half := Measurement{InPlace: c.InPlace, Checked: r.cfg.Check}
 	once := c.InPlace && c.Collective.Reduces()
-	err := r.do(ctx, "prepare", fmt.Sprintf("prepare coll=%v type=%v op=%v root=%d count=%d inplace=%d",
-		c.Collective, c.Type, c.Op, c.Root, c.Count, map[bool]int{true: 1}[c.InPlace]))
+	err := r.do(ctx, "prepare", "prepare "+c.words())
 	if err != nil {
 		return half, err
 	}
@@ -207,6 +206,11 @@ func (r *Ranks) Measure(ctx context.Context, c Case, seed int64) (Measurement, e
 		return half, r.check(ctx, &half)
 	}
 	return half, nil
+}
+
+// words are the call in the protocol with a rank.
+func (c *Case) words() string {
+	return fmt.Sprintf("coll=%v type=%v op=%v root=%d count=%d inplace=%d", c.Collective, c.Type, c.Op, c.Root, c.Count, map[bool]int{true: 1}[c.InPlace])
 }
 
 // do is a step whose answers are not used.
