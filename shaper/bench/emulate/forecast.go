@@ -6,6 +6,9 @@ import (
 	"cmp"
 	"context"
 	"os"
+	"runtime"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ddlemu/ddlemu/configs"
@@ -96,20 +99,29 @@ func (o *Options) privateCopy(asked *fabric.Fabric) *fabric.Fabric {
 	return &f
 }
 
-// forecasts calculates each call from NCCL's decision on it.
+// forecasts calculates each call from NCCL's decision on it, several calls at once.
 func (o *Options) forecasts(ctx context.Context, f *fabric.Fabric, decided []bench.Case) ([]Forecast, error) {
-	times := expected.New(f, o.node(f), os.Getenv)
-	var all []Forecast
-	for _, c := range decided {
-		c.Iters = o.Bench.Iters
-		row := Forecast{Case: c, Bound: times.Bound(c), Waiting: times.Waiting(c)}
-		if row.Expectation, row.Known = times.Of(ctx, c); !row.Known {
-			row.Problem = times.Problem
-		}
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		all = append(all, row)
+	all := make([]Forecast, len(decided))
+	var next atomic.Int64
+	var workers sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), len(decided)) {
+		workers.Go(func() {
+			times := expected.New(f, o.node(f), os.Getenv)
+			// The largest calls, which are the last, take longest. They come first, so that no worker is left with one.
+			for i := len(decided) - int(next.Add(1)); i >= 0 && ctx.Err() == nil; i = len(decided) - int(next.Add(1)) {
+				all[i] = o.forecast(ctx, times, decided[i])
+			}
+		})
 	}
-	return all, nil
+	workers.Wait()
+	return all, ctx.Err()
+}
+
+func (o *Options) forecast(ctx context.Context, times *expected.Times, c bench.Case) Forecast {
+	c.Iters = o.Bench.Iters
+	row := Forecast{Case: c, Bound: times.Bound(c), Waiting: times.Waiting(c)}
+	if row.Expectation, row.Known = times.Of(ctx, c); !row.Known {
+		row.Problem = times.Problem
+	}
+	return row
 }

@@ -219,6 +219,25 @@ func TestSlowLink(t *testing.T) {
 	}
 }
 
+// What is impossible is no neighbour, and has no part in the fixed cost.
+func TestImpossibleRowsCountForNothing(t *testing.T) {
+	rows := rows16(t)
+	times := modelTimes(rows, 32, 0, rand.New(rand.NewPCG(1, 1)))
+	n := len(rows)
+	times[n-2][0] /= 4
+	if b := bad(judge(t, rows, times)); len(b) != 1 || b[0] != "4294967296 out of place: impossible" {
+		t.Errorf("%v", b)
+	}
+	rows = rows[n-6:] // the impossible times alone would look flat
+	times = modelTimes(rows, 0, 0, rand.New(rand.NewPCG(1, 1)))
+	for i := range times {
+		times[i] = [2]float64{400, 400}
+	}
+	if r := judge(t, rows, times); r.Fixed != nil || !strings.Contains(r.Summary[0], "not known") {
+		t.Errorf("%+v: %s", r.Fixed, r.Summary[0])
+	}
+}
+
 // Calls in place may take longer than calls out of place. They are not each other's neighbours.
 func TestPlacesAreSeparate(t *testing.T) {
 	rows := rows16(t)
@@ -242,7 +261,7 @@ func TestSummary(t *testing.T) {
 	want := []string{
 		"fixed cost: 28 us per call beyond the network: launch and proxies, and latency that the profile does not have (25 times up to 32768 bytes)",
 		"bandwidth: 476.7 GB/s busbw at 8589934592 bytes, 127 % of what Ring Simple gives on this fabric: NVLS or a tree",
-		"rows: of 62 times 48 as expected, 13 faster: probably NVLS/tree, 1 dip; look at line 28 (1073741824 bytes in place, dip)",
+		"rows: of 62 times 48 as expected, 13 faster: probably NVLS/tree, 1 dip; look at line 28 (1073741824 bytes in place, dip); measure again with more iterations: a dip that stays is often a change of algorithm or protocol",
 	}
 	if !slices.Equal(r.Summary, want) {
 		t.Errorf("%s", strings.Join(r.Summary, "\n"))

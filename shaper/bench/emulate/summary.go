@@ -87,7 +87,22 @@ func (r *Report) rowsText() string {
 	if more := len(bad) - named; more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}
-	return text
+	return text + advice(count)
+}
+
+// advice says what to try next about the times that were counted.
+func advice(count map[testslog.Word]int) string {
+	switch {
+	case count[testslog.Wrong]+count[testslog.Contradictory] > 0:
+		return "; measure again before anything else: wrong or edited rows prove nothing"
+	case count[testslog.Impossible] > 0:
+		return "; give the profile and the nodes of the cluster that was measured"
+	case count[testslog.Slower] > 0:
+		return "; try NCCL_ALGO=Ring, which shows the network alone, and then each pair of nodes"
+	case count[testslog.Dip] > 0:
+		return "; measure again with more iterations: a dip that stays is often a change of algorithm or protocol"
+	}
+	return ""
 }
 
 // Place says which half of the row the time is.

@@ -31,7 +31,7 @@ func TestCombine(t *testing.T) {
 	}
 	want := &Topology{
 		LatencyUS: comms[0].LatencyUS,
-		Ranks: 4, Nodes: 2, Network: "goemu", CollChannels: 1, Rings: [][]int{{0, 1, 2, 3}},
+		Ranks:     4, Nodes: 2, Network: "goemu", CollChannels: 1, Rings: [][]int{{0, 1, 2, 3}},
 		Trees: [][]TreeNode{{{Up: -1, Down: []int{1, 2}}, {Up: 0}, {Up: 0, Down: []int{3}}, {Up: 2}}},
 	}
 	if diff := cmp.Diff(want, topology); diff != "" {

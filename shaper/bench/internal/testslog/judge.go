@@ -101,7 +101,7 @@ func cause(got, last time.Duration, g Given) string {
 // Against turns the finding of a time into that of a dip, if it is one. At an end of the log, what is slower stays slower.
 func (f Finding) Against(c Comparison) Finding {
 	switch {
-	case c.DipTo == 0 || f.Word == Impossible || c.End && f.Word == Slower:
+	case c.DipTo == 0 || c.End && f.Word == Slower:
 		return f
 	case c.End:
 		return Finding{Dip, fmt.Sprintf("%.0f %% of the bandwidth that the sizes before or after it let expect: measure beyond it to see whether it is alone", 100*c.DipTo)}

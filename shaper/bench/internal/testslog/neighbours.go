@@ -12,6 +12,10 @@ import (
 // bandwidth. Where NCCL changes its algorithm, times of real clusters exceed it by up to 18 %.
 const dipOff = 0.25
 
+// bothOff is by how much the ratio of a dip to the model must exceed that of either neighbour. Before a step, at which a
+// faster schedule begins, the ratio is that of the smaller neighbour.
+const bothOff = 0.05
+
 // Comparison is how a time compares with those of the next smaller and the next larger size.
 type Comparison struct {
 	DipTo float64 // the fraction of the bandwidth that the neighbours let expect; 0 if the time is no dip
@@ -25,7 +29,7 @@ type Comparison struct {
 // A time is a dip if it is too long in two ways: against its neighbours' times, and in how far it exceeds the model with
 // the fixed cost against how far theirs do. The first alone would name the sizes at which a longer schedule begins, the
 // second those at which the model changes its schedule and the cluster does not. Between neighbours both are
-// interpolated in logarithms. At the ends, the smallest size may take as long as the next one, and the largest must
+// interpolated in logarithms, and the ratio must be above that of either. At the ends, the smallest size may take as long as the next one, and the largest must
 // follow its two neighbours, within what its size allows.
 func Neighbours(samples []Sample, fixed time.Duration) []Comparison {
 	points := pointsOf(samples, fixed)
@@ -101,6 +105,9 @@ func excess(points []point, at int, own point) float64 {
 		return min(own.logTime-grown, own.logRatio-b.logRatio)
 	}
 	a, b := points[at-1], points[at+1]
+	if own.logRatio-max(a.logRatio, b.logRatio) < math.Log(1+bothOff) {
+		return 0
+	}
 	return min(own.logTime-line(a.logSize, a.logTime, b.logSize, b.logTime, own.logSize),
 		own.logRatio-line(a.logSize, a.logRatio, b.logSize, b.logRatio, own.logSize))
 }
