@@ -259,9 +259,9 @@ func TestSummary(t *testing.T) {
 	times[i][1] /= 0.7
 	r := judge(t, rows, times)
 	want := []string{
-		"fixed cost: 28 us per call beyond the network: launch and proxies, and latency that the profile does not have (25 times up to 32768 bytes)",
+		"fixed cost: 28 us per call beyond the network: launch, proxies, latency not in the profile (25 times up to 32768 bytes)",
 		"bandwidth: 476.7 GB/s busbw at 8589934592 bytes, 127 % of what Ring Simple gives on this fabric: NVLS or a tree",
-		"rows: of 62 times 48 as expected, 13 faster: probably NVLS/tree, 1 dip; look at line 28 (1073741824 bytes in place, dip); measure again with more iterations: a dip that stays is often a change of algorithm or protocol",
+		"rows: 62 times: 48 as expected, 13 faster: probably NVLS/tree, 1 dip; look at line 28 (1073741824 bytes in place, dip); measure it again: a dip that stays is often a change of algorithm",
 	}
 	if !slices.Equal(r.Summary, want) {
 		t.Errorf("%s", strings.Join(r.Summary, "\n"))

@@ -26,7 +26,7 @@ func (r *Report) fixedText() string {
 	case f.US < 0.5:
 		return "none: the network explains the small calls"
 	default:
-		return fmt.Sprintf("%.0f us per call beyond the network: launch and proxies, and latency that the profile does not have (%s up to %d bytes)",
+		return fmt.Sprintf("%.0f us per call beyond the network: launch, proxies, latency not in the profile (%s up to %d bytes)",
 			f.US, units.Count(f.Times, "time"), f.UpTo)
 	}
 }
@@ -75,7 +75,7 @@ func (r *Report) rowsText() string {
 			parts = append(parts, fmt.Sprintf("%d %s", n, w))
 		}
 	}
-	text := fmt.Sprintf("of %s %s", units.Count(len(r.Log), "time"), strings.Join(parts, ", "))
+	text := fmt.Sprintf("%s: %s", units.Count(len(r.Log), "time"), strings.Join(parts, ", "))
 	if len(bad) == 0 {
 		return text + "; nothing to look at"
 	}
@@ -100,7 +100,7 @@ func advice(count map[testslog.Word]int) string {
 	case count[testslog.Slower] > 0:
 		return "; try NCCL_ALGO=Ring, which shows the network alone, and then each pair of nodes"
 	case count[testslog.Dip] > 0:
-		return "; measure again with more iterations: a dip that stays is often a change of algorithm or protocol"
+		return "; measure it again: a dip that stays is often a change of algorithm"
 	}
 	return ""
 }

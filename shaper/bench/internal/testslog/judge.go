@@ -75,7 +75,7 @@ func Judge(got time.Duration, g Given) Finding {
 	case float64(got) > (1+off)*float64(last+g.Fixed+g.Steps):
 		return Finding{Slower, cause(got, last, g)}
 	case float64(got) < (1-off)*float64(g.Expected) && g.Ring:
-		return Finding{FasterTree, fmt.Sprintf("rings take %v on these links; a tree or NVLS sends fewer bytes between nodes", round(g.Expected))}
+		return Finding{FasterTree, fmt.Sprintf("rings take %v here; a tree or NVLS sends fewer bytes between nodes", round(g.Expected))}
 	case float64(got) < (1-off)*float64(g.Expected):
 		return Finding{Faster, "possible on these links, but not with the algorithm, protocol, channels and buffers that NCCL takes here: another version or setting, or a lower latency"}
 	}
@@ -104,9 +104,9 @@ func (f Finding) Against(c Comparison) Finding {
 	case c.DipTo == 0 || c.End && f.Word == Slower:
 		return f
 	case c.End:
-		return Finding{Dip, fmt.Sprintf("%.0f %% of the bandwidth that the sizes before or after it let expect: measure beyond it to see whether it is alone", 100*c.DipTo)}
+		return Finding{Dip, fmt.Sprintf("%.0f %% of the bandwidth that its neighbours let expect: measure beyond it too, to see whether it is alone", 100*c.DipTo)}
 	}
-	return Finding{Dip, fmt.Sprintf("%.0f %% of the bandwidth of its neighbours, the next smaller and larger sizes: measure this size again with more iterations", 100*c.DipTo)}
+	return Finding{Dip, fmt.Sprintf("%.0f %% of the bandwidth of its neighbours: measure this size again, with more iterations", 100*c.DipTo)}
 }
 
 // Check checks h for wrong elements, and for bandwidths that do not fit size bytes, with a bus factor of factor. The
