@@ -31,7 +31,7 @@ func (o *expectOptions) AddFlags(g *global, fs *pflag.FlagSet) {
 	o.addRowFlags(fs)
 	fs.StringVar(&o.Log, "log", "", "`file` with a table of nccl-tests or ddlemu bench to judge; - for standard input")
 	fs.BoolVar(&o.Strict, "strict", false, "with --log: exit with status 3 unless every time is as expected or faster")
-	fs.StringVar(&o.DecideUpTo, "decide-up-to", "64M", "largest `size` that NCCL runs for its decision; larger ones get the same decision")
+	fs.StringVar(&o.DecideUpTo, "decide-up-to", "64M", "on a real GPU: largest `size` that NCCL runs for its decision; larger ones get the same decision")
 	g.addJSONFlag(fs)
 	g.addQuietFlag(fs)
 }
@@ -41,9 +41,10 @@ func newExpectCommand(g *global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "expect COLLECTIVE",
 		Short: "Calculate expected times on a fabric, and judge a table of nccl-tests",
-		Long: `Runs real NCCL to find its decision on the fabric for each size (algorithm, protocol,
-channels), and calculates with the link model how long that takes. NCCL runs each size
-once, up to --decide-up-to, over unlimited links, so this takes seconds on any fabric.
+		Long: `Asks real NCCL for its decision on the fabric for each size (algorithm, protocol,
+channels), and calculates with the link model how long that takes. On the software CUDA
+NCCL only decides and connects: no call is run, so no buffer takes memory. On a real GPU
+it runs each size once, up to --decide-up-to, over unlimited links.
 
 expected is what nccl-tests prints: the mean over the ranks of -n calls back to back.
 last rank is the time until the last rank is done. It is more than the mean if ranks
@@ -52,20 +53,26 @@ on the path. busiest hop is the time for which NCCL's messages occupy the busies
 bound is a lower bound of last rank for any schedule: the time of the bytes that must
 cross between a node and the others.
 
-With --log it reads a table that nccl-tests or ddlemu bench printed elsewhere. For each
-time it says whether it is as expected (within 10 %), slower, faster, or impossible on
-this fabric, with the likely cause, and whether the row has wrong elements or
-contradicts itself. A time is slower if it exceeds that of the last rank in the model,
-because the log does not tell how far ranks ran ahead of the last one. Sizes, type and
-operations are those of the log; without a log there is one type and one operation.
+With --log it reads a table that nccl-tests or ddlemu bench printed elsewhere. From the
+small calls it fits one fixed cost per call beyond the network (launch and proxies). For
+each time it says whether it is as expected (within 10 %), slower, a dip (below 80 % of
+the bandwidth of the next smaller and larger sizes), faster, or impossible on this
+fabric, with the likely cause, and whether the row has wrong elements or contradicts
+itself. An AllReduce that is faster than rings is "faster: probably NVLS/tree".
+Algorithm, protocol and channels are those of NCCL here, because the log does not have
+them. A time is slower if it exceeds that of the last rank in the model, the fixed cost
+and what NCCL reckons its longest schedule to take more, because the log does not tell
+how far ranks ran ahead of the last one. Three lines sum up: the fixed cost, the
+bandwidth of the largest call, and which rows to look at. Sizes, type and operations are
+those of the log; without a log there is one type and one operation.
 Rows whose end is missing are listed. Prefixes of launchers (mpirun --tag-output,
 mpiexec -l, srun --label) are ignored.
 
 EXIT STATUS
 ===========
 
-0 on success, whatever the log says; with --strict 3 if a time of the log is slower,
-impossible, wrong, contradictory or not judged, or if the end of a row is missing; 1 on
+0 on success, whatever the log says; with --strict 3 if a time of the log is slower, a
+dip, impossible, wrong, contradictory or not judged, or if the end of a row is missing; 1 on
 failure, 2 for bad input, no such fabric or something that this host lacks, 130 if
 interrupted.
 `,

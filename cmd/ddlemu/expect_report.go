@@ -5,6 +5,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
@@ -26,20 +27,27 @@ func printForecast(w io.Writer, r *emulate.Report) {
 	for _, note := range r.Notes {
 		fmt.Fprintf(w, "\nnote: %s\n", note)
 	}
+	if len(r.Summary) > 0 {
+		fmt.Fprintf(w, "\n%s\n", strings.Join(r.Summary, "\n"))
+	}
 }
 
 func printForecastRows(w io.Writer, r *emulate.Report) {
 	t := newTable(w, "size ", "count ", "algo", "proto", "channels ", "expected us ", "busbw GB/s ", "last rank us ", "busiest hop us ", "bound us ", "")
 	for _, row := range r.Rows {
-		channels := "-"
-		if row.ExpectedUS != nil {
-			channels = fmt.Sprint(row.Channels)
-		}
 		t.AppendRow(table.Row{
-			row.Size, row.Count, row.Algo, row.Proto, channels, us(value(row.ExpectedUS)), known(row.BusBW), us(value(row.LastUS)), us(value(row.BusiestUS)), us(row.BoundUS), row.Problem,
+			row.Size, row.Count, row.Algo, row.Proto, channelsText(row.Channels), us(value(row.ExpectedUS)), known(row.BusBW), us(value(row.LastUS)), us(value(row.BusiestUS)), us(row.BoundUS), row.Problem,
 		})
 	}
 	t.Render()
+}
+
+// channelsText is "-" if the number is not known.
+func channelsText(channels int) string {
+	if channels == 0 {
+		return "-"
+	}
+	return fmt.Sprint(channels)
 }
 
 // known formats a number with two decimals, "-" for nil.
@@ -58,13 +66,17 @@ func value(v *float64) float64 {
 }
 
 func printJudgements(w io.Writer, r *emulate.Report) {
-	t := newTable(w, "line ", "size ", "", "time us ", "expected us ", "last rank us ", "bound us ", "judgement", "likely cause")
+	header := []string{"line ", "size ", "", "algo", "proto", "channels ", "time us ", "network us "}
+	if r.Ahead {
+		header = append(header, "last rank us ")
+	}
+	t := newTable(w, append(header, "with fixed us ", "bound us ", "judgement", "likely cause")...)
 	for _, l := range r.Log {
-		place := "out of place"
-		if l.InPlace {
-			place = "in place"
+		row := table.Row{l.Line, l.Size, l.Place(), l.Algo, l.Proto, channelsText(l.Channels), fmt.Sprintf("%.2f", l.TimeUS), us(l.ExpectedUS)}
+		if r.Ahead {
+			row = append(row, us(l.LastUS))
 		}
-		t.AppendRow(table.Row{l.Line, l.Size, place, fmt.Sprintf("%.2f", l.TimeUS), us(l.ExpectedUS), us(l.LastUS), us(l.BoundUS), l.Word, l.Cause})
+		t.AppendRow(append(row, us(l.WithFixed), us(l.BoundUS), l.Word, l.Cause))
 	}
 	t.Render()
 	if len(r.Cut) == 0 {

@@ -33,6 +33,7 @@ static const struct symbol cuda_symbols[] = {
 	{ "ddlemuSoftExact", offsetof(struct api, ddlemuSoftExact), 1 },
 	{ "ddlemuSoftNow", offsetof(struct api, ddlemuSoftNow), 1 },
 	{ "ddlemuSoftSettle", offsetof(struct api, ddlemuSoftSettle), 1 },
+	{ "ddlemuSoftRefuseKernels", offsetof(struct api, ddlemuSoftRefuseKernels), 1 },
 };
 
 static const struct symbol nccl_symbols[] = {

@@ -18,7 +18,7 @@ typedef void *nccl_comm; // ncclComm_t
 
 enum { CUDA_STREAM_NON_BLOCKING = 1 };
 enum { CUDA_COPY_HOST_TO_DEVICE = 1, CUDA_COPY_DEVICE_TO_HOST = 2 };
-enum { NCCL_SUCCESS = 0, NCCL_IN_PROGRESS = 7 };
+enum { NCCL_SUCCESS = 0, NCCL_UNHANDLED_CUDA_ERROR = 1, NCCL_IN_PROGRESS = 7 };
 enum { NCCL_UNIQUE_ID_BYTES = 128 };
 
 // It is passed by value to ncclCommInitRank, so its size is part of the ABI.
@@ -40,10 +40,11 @@ struct api {
 	cuda_result (*cudaEventElapsedTime)(float *ms, cuda_event start, cuda_event stop);
 	cuda_result (*cudaEventDestroy)(cuda_event event);
 	const char *(*cudaGetErrorString)(cuda_result result);
-	// Of the software CUDA, for a fabric with a virtual clock; else NULL.
+	// Of the software CUDA; else NULL. The first three are for a fabric with a virtual clock.
 	int (*ddlemuSoftExact)(void); // this thread is the only one that calls CUDA and NCCL
 	int64_t (*ddlemuSoftNow)(void); // ns of the virtual clock, or of CLOCK_MONOTONIC
 	int (*ddlemuSoftSettle)(void); // waits until nothing is left to happen; not 0: the clock is real
+	int (*ddlemuSoftRefuseKernels)(int refuse); // returns how many launches were refused so far
 
 	nccl_result (*ncclGetVersion)(int *version);
 	nccl_result (*ncclGetUniqueId)(nccl_unique_id *id);

@@ -4,13 +4,14 @@
 // value has no spaces (paths have %20 instead), except for msg, which is last and extends to the end of the line.
 //
 //   command of the parent                          reply of this process
-//   (start)                                        hello protocol= pid= cudart= nccl= version= devices=
+//   (start)                                        hello protocol= pid= cudart= nccl= version= devices= decides=
 //   uniqueid                                       ok id=HEX
 //   init rank= ranks= device= id=HEX               ok ns=
 //   reserve bytes=                                 ok                  (device buffers of at least that size)
 //   prepare coll= type= op= root= count= inplace=  ok bytes=
 //   fill seed=                                     ok
 //   run iters= start=                              ok wall_ns= device_ns= late_ns=
+//   decide coll= type= op= root= count= inplace=   ok                  (only if hello has decides=1)
 //   check                                          ok checked= wrong= first= got= want=
 //   destroy | abort                                ok
 //   quit                                           ok, then exit status 0
@@ -18,6 +19,9 @@
 // start is the CLOCK_MONOTONIC time in nanoseconds of the first call; 0 means at once. wall_ns and device_ns are the
 // times of all iterations together: wall_ns from the first call until cudaStreamSynchronize returns, device_ns between
 // two events on the stream. late_ns is the time from start to the first call.
+//
+// decide makes NCCL decide on a collective and log that, without a kernel and without proxies: no data moves, and the
+// buffers may be smaller than the collective. It is no reserve, prepare or run, and needs none of them.
 //
 // Every error ends the process. At any time it can write "error cmd= name= msg=", where cmd is the current command, and
 // exit with status 1. The exit status for wrong flags is 2. At end of file on its input the process ends.

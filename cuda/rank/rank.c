@@ -106,7 +106,7 @@ static void do_init(const struct command *c, struct operation *operation)
 	protocol_reply("ok ns=%" PRId64, now_ns() - begin);
 }
 
-static void do_prepare(const struct command *c, struct operation *operation)
+static void read_operation(const struct command *c, struct operation *operation)
 {
 	char why[128];
 	memset(operation, 0, sizeof(*operation));
@@ -119,7 +119,12 @@ static void do_prepare(const struct command *c, struct operation *operation)
 	operation->rank = session.rank;
 	operation->ranks = session.ranks;
 	if (operation_check(operation, why, sizeof(why)) != 0)
-		session_fail("usage", "prepare: %s", why);
+		session_fail("usage", "%s: %s", c->verb, why);
+}
+
+static void do_prepare(const struct command *c, struct operation *operation)
+{
+	read_operation(c, operation);
 	session_reserve(operation_bytes(operation));
 	protocol_reply("ok bytes=%zu", operation_bytes(operation));
 }
@@ -154,6 +159,25 @@ static void do_run(const struct command *c, struct operation *operation)
 	float device_ms;
 	session_check_cuda(api.cudaEventElapsedTime(&device_ms, session.start, session.stop), "cudaEventElapsedTime");
 	protocol_reply("ok wall_ns=%" PRId64 " device_ns=%.0f late_ns=%" PRId64, wall, (double)device_ms * 1e6, late);
+}
+
+// NCCL returns from a collective whose kernel is refused with an error of CUDA, and the communicator stays usable.
+static void do_decide(const struct command *c, struct operation *unused)
+{
+	(void)unused;
+	if (api.ddlemuSoftRefuseKernels == NULL)
+		session_fail("usage", "decide needs the software CUDA");
+	struct operation operation;
+	read_operation(c, &operation);
+	session_reserve(1); // some address on the device
+	int refused = -api.ddlemuSoftRefuseKernels(1);
+	session_enter_nccl();
+	nccl_result result = operation_launch(&operation, &session.buffers, session.comm, session.stream);
+	session_leave_nccl();
+	refused += api.ddlemuSoftRefuseKernels(0);
+	if (refused == 0 || result != NCCL_UNHANDLED_CUDA_ERROR) // it may have launched nothing
+		session_check_nccl(result, "decide on the collective");
+	protocol_reply("ok");
 }
 
 static void do_check(const struct command *c, struct operation *operation)
@@ -220,6 +244,7 @@ static const struct handler {
 	{ "prepare", do_prepare, 1, 0 },
 	{ "fill", do_fill, 1, 1 },
 	{ "run", do_run, 1, 1 },
+	{ "decide", do_decide, 1, 0 },
 	{ "check", do_check, 1, 1 },
 	{ "destroy", do_destroy, 0, 0 },
 	{ "abort", do_abort, 0, 0 },
@@ -271,8 +296,8 @@ static void send_hello(void)
 	escape_path(api.nccl_path, nccl, sizeof(nccl));
 	session_check_nccl(api.ncclGetVersion(&version), "ncclGetVersion");
 	session_check_cuda(api.cudaGetDeviceCount(&devices), "cudaGetDeviceCount");
-	protocol_reply("hello protocol=%d pid=%d version=%d devices=%d cudart=%s nccl=%s", PROTOCOL_VERSION,
-		(int)getpid(), version, devices, cudart, nccl);
+	protocol_reply("hello protocol=%d pid=%d version=%d devices=%d decides=%d cudart=%s nccl=%s", PROTOCOL_VERSION,
+		(int)getpid(), version, devices, api.ddlemuSoftRefuseKernels != NULL, cudart, nccl);
 }
 
 int main(int argc, char **argv)

@@ -181,8 +181,7 @@ func (r *Ranks) Measure(ctx context.Context, c Case, seed int64) (Measurement, e
 	half := Measurement{InPlace: c.InPlace, Checked: r.cfg.Check}
 	begin := time.Now()
 	once := c.InPlace && c.Collective.Reduces()
-	err := r.do(ctx, "prepare", fmt.Sprintf("prepare coll=%v type=%v op=%v root=%d count=%d inplace=%d",
-		c.Collective, c.Type, c.Op, c.Root, c.Count, map[bool]int{true: 1}[c.InPlace]))
+	err := r.do(ctx, "prepare", "prepare "+c.words())
 	if err != nil {
 		return half, err
 	}
@@ -223,6 +222,11 @@ func (r *Ranks) Measure(ctx context.Context, c Case, seed int64) (Measurement, e
 	pace.Half = time.Since(begin)
 	r.cfg.planner().Measured(half.measured, pace)
 	return half, nil
+}
+
+// words are the call in the protocol with a rank.
+func (c *Case) words() string {
+	return fmt.Sprintf("coll=%v type=%v op=%v root=%d count=%d inplace=%d", c.Collective, c.Type, c.Op, c.Root, c.Count, map[bool]int{true: 1}[c.InPlace])
 }
 
 // do is a step whose answers are not used.

@@ -3,6 +3,7 @@
 package nccl
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -182,4 +183,64 @@ func TestExpectWaitsForNothing(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A log of 2 nodes with 8 GPUs each is read within the memory of a small machine, because no rank's buffers are used. Its
+// one dip is named, and nothing else. testdata/h100-2x8-dip.txt says how its times were made.
+func TestExpectReadsALogOf16Ranks(t *testing.T) {
+	cmd := ddlemu(t.Context(), t, folder(t), nil, "expect", "allreduce", "--profile", "ndr400", "--ranks", "16", "--nodes", "2",
+		"--gpus-per-node", "8", "--nics-per-node", "8", "--nvlinks-per-gpu", "18", "--log", "testdata/h100-2x8-dip.txt", "--json")
+	var out bytes.Buffer
+	cmd.Stdout = &out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error)
+	go func() { done <- cmd.Wait() }()
+	var err error
+	most := 0
+	for running := true; running; {
+		select {
+		case err = <-done:
+			running = false
+		case <-time.After(500 * time.Millisecond):
+			most = max(most, familyMemory(cmd.Process.Pid))
+		}
+	}
+	var e expectation
+	if err != nil || json.Unmarshal(out.Bytes(), &e) != nil || len(e.Log) != 62 {
+		t.Fatalf("%v: %s", err, out.Bytes())
+	}
+	for _, l := range e.Log {
+		dip := l.Size == 1<<30 && l.InPlace
+		if dip != (l.Judgement == "dip") || !dip && l.Judgement != "as expected" && l.Judgement != "faster: probably NVLS/tree" {
+			t.Errorf("%+v", l)
+		}
+	}
+	if mib := most >> 10; mib < 100 || mib > 4<<10 {
+		t.Errorf("%d MiB were used, want at most 4 GiB", mib)
+	}
+}
+
+// familyMemory is the memory of a process and its children in KiB; what several of them map counts once.
+func familyMemory(pid int) int {
+	pids := []string{fmt.Sprint(pid)}
+	all, _ := filepath.Glob("/proc/[0-9]*/stat")
+	for _, file := range all {
+		text, _ := os.ReadFile(file)
+		_, rest, _ := strings.Cut(string(text), ") ") // pid (name) state ppid
+		if fields := strings.Fields(rest); len(fields) > 1 && fields[1] == pids[0] {
+			pids = append(pids, filepath.Base(filepath.Dir(file)))
+		}
+	}
+	sum := 0
+	for _, p := range pids {
+		text, _ := os.ReadFile(filepath.Join("/proc", p, "smaps_rollup"))
+		if _, rest, found := strings.Cut(string(text), "\nPss:"); found {
+			var kib int
+			_, _ = fmt.Sscan(rest, &kib)
+			sum += kib
+		}
+	}
+	return sum
 }

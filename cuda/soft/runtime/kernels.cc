@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels.h"
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -29,6 +30,9 @@ Registry &registry()
 	return *r;
 }
 
+std::atomic<bool> refuse_kernels{ false };
+std::atomic<int> refused_kernels{ 0 };
+
 // find returns the name of a kernel's address, or nullptr.
 const std::string *find(const void *address)
 {
@@ -55,6 +59,10 @@ void run(const std::string &name, std::vector<char> &args, unsigned grid, unsign
 cudaError_t launch(cudaFunction_t function, unsigned grid, unsigned block, const void *args, size_t args_size,
 	cudaStream_t handle, cudaEvent_t started)
 {
+	if (refuse_kernels) {
+		refused_kernels++;
+		return cudaErrorNotPermitted; // not set_error: what is meant to fail leaves no last error
+	}
 	std::shared_ptr<Stream> stream;
 	if (cudaError_t err = enter_stream(handle, &stream))
 		return err;
@@ -83,6 +91,12 @@ using namespace soft;
 SOFT_API int ddlemuSoftSupportsNccl(int nccl_version) { return softexec_supports(nccl_version); }
 
 SOFT_API void ddlemuSoftRankDied(int rank) { softexec_rank_died(rank); }
+
+SOFT_API int ddlemuSoftRefuseKernels(int refuse)
+{
+	refuse_kernels = refuse != 0;
+	return refused_kernels;
+}
 
 SOFT_API void ddlemuSoftRegisterKernels(int nccl_version, const ddlemuSoftKernel *kernels, size_t count)
 {

@@ -21,6 +21,11 @@ void ddlemuSoftRegisterKernels(int nccl_version, const struct ddlemuSoftKernel *
 // ddlemuSoftRankDied is called by the net plugin, see softexec_rank_died.
 void ddlemuSoftRankDied(int rank);
 
+// ddlemuSoftRefuseKernels makes every launch of this process fail with cudaErrorNotPermitted until it is called with 0.
+// NCCL decides on a collective, and logs the decision, before it launches the kernel and starts its proxies. So a
+// refused collective is decided, and moves nothing. Returns the number of launches that were refused so far.
+int ddlemuSoftRefuseKernels(int refuse);
+
 // ddlemuSoftSupportsNccl returns 1 if the executor supports an NCCL version, else 0.
 int ddlemuSoftSupportsNccl(int nccl_version);
 

@@ -7,6 +7,9 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"runtime"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ddlemu/ddlemu/configs"
@@ -44,8 +47,9 @@ func (f *Forecast) Least() time.Duration {
 // DecideUpTo is the default of Options.DecideUpTo in bytes.
 const DecideUpTo = 64 << 20
 
-// Expect runs real NCCL for its decision on each row of o.Bench, and returns the model's expectations. NCCL reads the
-// fabric's NICs with their present parameters. After that its own links are unlimited, so that the run is short.
+// Expect asks real NCCL for its decision on each row of o.Bench, see [bench.Decide], and returns the model's
+// expectations. NCCL reads the fabric's NICs with their present parameters. After that its own links are unlimited, so
+// that calls which must be run are short.
 func Expect(ctx context.Context, o Options) ([]Forecast, bench.Info, error) {
 	o.ChooseClock() // as the run whose times are asked for would
 	asked, err := o.askedFabric()
@@ -66,31 +70,14 @@ func Expect(ctx context.Context, o Options) ([]Forecast, bench.Info, error) {
 			stop(err)
 		}
 	}
-	cfg.Iters, cfg.Warmup, cfg.Check, cfg.Cycles = 1, 1, false, 1
-	cfg.Sizes = nil
-	most := o.decideUpTo()
-	for _, size := range o.Bench.Sizes {
-		if size = min(size, most); len(cfg.Sizes) == 0 || size != cfg.Sizes[len(cfg.Sizes)-1] {
-			cfg.Sizes = append(cfg.Sizes, size)
-		}
-	}
-	cfg.Planner = (&Options{Bench: cfg, Progress: o.within("NCCL decides")}).newPacer(0)
-	var decided []bench.Case
-	cfg.Expected = func(c bench.Case) (bench.Expectation, bool) {
-		if !c.InPlace {
-			decided = append(decided, c)
-		}
-		return bench.Expectation{}, false
-	}
-	result, err := bench.Run(ctx, cfg, nil)
+	o.progress("NCCL decides")
+	decided, info, err := bench.Decide(ctx, cfg, cmp.Or(o.DecideUpTo, DecideUpTo))
 	if err != nil {
 		return nil, bench.Info{}, err
 	}
 	all, err := o.forecasts(ctx, asked, decided)
-	return all, result.Info, err
+	return all, info, err
 }
-
-func (o *Options) decideUpTo() int64 { return cmp.Or(o.DecideUpTo, DecideUpTo) }
 
 // askedFabric returns the fabric of the forecast: the shared one with its present parameters, or a new one.
 func (o *Options) askedFabric() (*fabric.Fabric, error) {
@@ -114,40 +101,30 @@ func (o *Options) privateCopy(asked *fabric.Fabric) *fabric.Fabric {
 	return &f
 }
 
-// forecasts calculates each row from NCCL's decision on its call, or on the largest call of the same type and operator
-// that NCCL ran.
+// forecasts calculates each call from NCCL's decision on it, several calls at once.
 func (o *Options) forecasts(ctx context.Context, f *fabric.Fabric, decided []bench.Case) ([]Forecast, error) {
-	times := expected.New(f, o.node(f), os.Getenv)
-	rows := o.Bench
-	rows.Cycles = 1
-	var all []Forecast
-	cases := rows.Cases()
-	for i, c := range cases {
-		o.progress(fmt.Sprintf("row %d of %d is calculated", i+1, len(cases)))
-		d, err := decisionOn(decided, c, o.decideUpTo())
-		if err != nil {
-			return nil, err
-		}
-		c.NCCL, c.Decision, c.Topology, c.NICs = d.NCCL, d.Decision, d.Topology, d.NICs
-		row := Forecast{Case: c, Bound: times.Bound(c), Waiting: times.Waiting(c)}
-		if row.Expectation, row.Known = times.Of(ctx, c); !row.Known {
-			row.Problem = times.Problem
-		}
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		all = append(all, row)
+	all := make([]Forecast, len(decided))
+	var next, done atomic.Int64
+	var workers sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), len(decided)) {
+		workers.Go(func() {
+			times := expected.New(f, o.node(f), os.Getenv)
+			// The largest calls, which are the last, take longest. They come first, so that no worker is left with one.
+			for i := len(decided) - int(next.Add(1)); i >= 0 && ctx.Err() == nil; i = len(decided) - int(next.Add(1)) {
+				all[i] = o.forecast(ctx, times, decided[i])
+				o.progress(fmt.Sprintf("%d of %d rows calculated", done.Add(1), len(decided)))
+			}
+		})
 	}
-	return all, nil
+	workers.Wait()
+	return all, ctx.Err()
 }
 
-// decisionOn returns the call that NCCL ran for its decision on c, with at most most bytes.
-func decisionOn(decided []bench.Case, c bench.Case, most int64) (bench.Case, error) {
-	size := c.Collective.Counts(min(c.Size, most), c.Type, c.Ranks).Bytes(c.Type)
-	for _, d := range decided {
-		if d.Collective == c.Collective && d.Type == c.Type && d.Op == c.Op && d.Root == c.Root && d.Size == size {
-			return d, nil
-		}
+func (o *Options) forecast(ctx context.Context, times *expected.Times, c bench.Case) Forecast {
+	c.Iters = o.Bench.Iters
+	row := Forecast{Case: c, Bound: times.Bound(c), Waiting: times.Waiting(c)}
+	if row.Expectation, row.Known = times.Of(ctx, c); !row.Known {
+		row.Problem = times.Problem
 	}
-	return bench.Case{}, fmt.Errorf("NCCL decided nothing for %v of %d bytes, %v, %v: it ran other calls than those asked for", c.Collective, size, c.Type, c.Op)
+	return row
 }

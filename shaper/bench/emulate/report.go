@@ -18,10 +18,19 @@ type Report struct {
 	Ranks   int               `json:"ranks"`
 	Rows    []ReportRow       `json:"rows"`
 	Log     []JudgedTime      `json:"log,omitempty"`
+	Fixed   *FixedCost        `json:"fixed_cost,omitempty"` // null without a log, and if the log shows none
+	Summary []string          `json:"summary,omitempty"`    // of the log: its fixed cost, its bandwidth, what to look at
 	Cut     []testslog.CutRow `json:"left_out,omitempty"`
 	Notes   []string          `json:"notes,omitempty"`
 	HasLog  bool              `json:"-"`
 	Ahead   bool              `json:"-"` // the mean of some row is below its bound
+}
+
+// FixedCost is what each call of the log takes beyond the network.
+type FixedCost struct {
+	US    float64 `json:"us"`
+	Times int     `json:"times"` // of the log, from which it was taken
+	UpTo  int64   `json:"up_to"` // largest of their sizes in bytes
 }
 
 // ReportRow is the forecast of one row.
@@ -46,9 +55,14 @@ type JudgedTime struct {
 	Line       int           `json:"line"`
 	Size       int64         `json:"size"`
 	InPlace    bool          `json:"inplace"`
+	Algo       string        `json:"algo"` // of NCCL here, as in ReportRow; the log does not have it
+	Proto      string        `json:"proto"`
+	Channels   int           `json:"channels"` // 0 if not known
 	TimeUS     float64       `json:"time_us"`
-	ExpectedUS float64       `json:"expected_us"`  // this and the next are 0 if not known
-	LastUS     float64       `json:"last_rank_us"` // in the model
+	BusBW      float64       `json:"busbw_gbs"`   // of the log
+	ExpectedUS float64       `json:"expected_us"` // of the network's model; this and the next are 0 if not known
+	LastUS     float64       `json:"last_rank_us"`
+	WithFixed  float64       `json:"with_fixed_us"` // ExpectedUS with the fixed cost
 	BoundUS    float64       `json:"bound_us"`
 	Word       testslog.Word `json:"judgement"`
 	Cause      string        `json:"cause,omitempty"`
@@ -67,17 +81,9 @@ func NewReport(rows []Forecast, ranks int, log *Log) *Report {
 	if log == nil {
 		return r
 	}
-	for _, l := range log.table.Rows {
-		var f *Forecast
-		if op, err := l.RedOp(); err == nil { // Configure refuses other operators
-			f = byCall[loggedCall{l.Size, op}]
-		}
-		r.judge(l, f, &l.OutOfPlace, false)
-		if l.InPlace != nil {
-			r.judge(l, f, l.InPlace, true)
-		}
-	}
+	r.judgeLog(log, rows, byCall)
 	r.Cut = log.table.Cut
+	r.Summary = r.summary()
 	return r
 }
 
@@ -104,27 +110,6 @@ func (f *Forecast) row() ReportRow {
 		}
 	}
 	return row
-}
-
-// judge adds the judgement of one half of a row. f is nil if no forecast has the row's size and operator.
-func (r *Report) judge(l testslog.Row, f *Forecast, half *testslog.Half, inPlace bool) {
-	j := JudgedTime{Line: l.Line, Size: l.Size, InPlace: inPlace, TimeUS: units.Microseconds(half.Time)}
-	switch {
-	case f == nil:
-		j.Word, j.Cause = testslog.NotJudged, fmt.Sprintf("no call of %d ranks has this size", r.Ranks)
-	case !f.Known:
-		j.Word, j.Cause, j.BoundUS = testslog.NotJudged, f.Problem, units.Microseconds(f.Bound)
-	default:
-		j.ExpectedUS, j.LastUS, j.BoundUS = units.Microseconds(f.Time), units.Microseconds(f.LastRank), units.Microseconds(f.Bound)
-		found := half.Check(l.Size, f.Case.Collective.BusFactor(f.Case.Ranks))
-		if found.Word == testslog.AsExpected {
-			found = testslog.Judge(half.Time, testslog.Given{
-				Expected: f.Time, LastRank: f.LastRank, Spread: f.Spread, BusiestHop: f.BusiestHop, Bound: f.Bound, Least: f.Least(),
-			})
-		}
-		j.Word, j.Cause = found.Word, found.Cause
-	}
-	r.Log = append(r.Log, j)
 }
 
 // Failure says how much of the log is not as expected or cut, "" if nothing is.

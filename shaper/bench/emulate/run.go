@@ -58,8 +58,8 @@ type Options struct {
 	Env      []string // added to the ranks' environment
 	// Trace is the folder for the ledgers of the ranks; "" for none. It keeps those of the last attempt.
 	Trace string
-	// DecideUpTo is the largest size in bytes that Expect makes NCCL run. Larger ones get the same decision. 0 for the
-	// constant DecideUpTo.
+	// DecideUpTo is the largest size in bytes that Expect makes NCCL run on a real GPU. Larger ones get the same decision.
+	// 0 for the constant DecideUpTo. On the software CUDA nothing is run.
 	DecideUpTo int64
 	// Decisions names the basis of NCCL's decisions, for the header.
 	Decisions string

@@ -7,6 +7,8 @@
 // the subsystems INIT, GRAPH, TUNING and NET. It skips other lines. A value that was not printed is zero or [Unknown].
 package nccllog
 
+import "github.com/ddlemu/ddlemu/shaper/nccl"
+
 // Unknown is the value of a number that the log does not have.
 const Unknown = -1
 
@@ -34,7 +36,10 @@ type Comm struct {
 	// Trees are this rank's positions in each channel's tree.
 	Trees []TreeNode
 	// Threads is the maximum number of threads of a channel's kernel. Only rank 0 prints it.
-	Threads     map[Kernel]int
+	Threads map[Kernel]int
+	// LatencyUS is what NCCL reckons a call of a collective to take without its bytes, in microseconds. Only rank 0
+	// prints it.
+	LatencyUS   map[nccl.Collective]map[Kernel]float64
 	Connections []Connection
 	// Decisions are in order of first use, with counts of repetitions. Only rank 0 prints them.
 	Decisions []Decision

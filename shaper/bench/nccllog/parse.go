@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/ddlemu/ddlemu/shaper/nccl"
 )
 
 // Limits that keep a malformed log from using too much memory. NCCL prints at most 1 KiB per line, and has at most 64
@@ -98,6 +100,7 @@ var lines = []struct {
 	{regexp.MustCompile(`^(\d+) coll channels, .*?(\d+) p2p channels, (\d+) p2p channels per peer`), (*Parser).readChannels},
 	{regexp.MustCompile(`^ *Algorithm +\|((?: *\w+ *\|)+)$`), (*Parser).readColumns},
 	{regexp.MustCompile(`^ *Max NThreads +\|((?: *\d+ *\|)+)$`), (*Parser).readThreads},
+	{regexp.MustCompile(`^ *(\w+) +\|((?: *[0-9.]+/ *[0-9.]+ *\|)+)$`), (*Parser).readLatencies},
 	{regexp.MustCompile(`^Using network (.+)$`), (*Parser).readNetwork},
 	{regexp.MustCompile(`^NCCL version ([0-9.]+)[^+]*(?:\+cuda([0-9.]+))?`), (*Parser).readVersion},
 	{regexp.MustCompile(`ncclCommInit\w* comm 0x.* Init START`), (*Parser).readStart},
@@ -173,6 +176,28 @@ func (p *Parser) readThreads(m []string) {
 	for i, n := range numbers {
 		if algo := spelled(algoNames, p.columns[i/len(protoNames)]); slices.Contains(algoNames, algo) {
 			c.Threads[Kernel{algo, protoNames[i%len(protoNames)]}] = number(n)
+		}
+	}
+}
+
+// readLatencies reads the row of a collective, with a latency and a bandwidth per protocol under each algorithm.
+func (p *Parser) readLatencies(m []string) {
+	numbers := strings.Fields(strings.NewReplacer("|", " ", "/", " ").Replace(m[2]))
+	coll, err := nccl.ParseCollective(m[1])
+	if err != nil || len(numbers) != 2*len(p.columns)*len(protoNames) {
+		return
+	}
+	c := p.comm()
+	if c.LatencyUS == nil {
+		c.LatencyUS = map[nccl.Collective]map[Kernel]float64{}
+	}
+	if c.LatencyUS[coll] == nil {
+		c.LatencyUS[coll] = map[Kernel]float64{}
+	}
+	for i := 0; i < len(numbers); i += 2 {
+		latency, err := strconv.ParseFloat(numbers[i], 64)
+		if algo := spelled(algoNames, p.columns[i/2/len(protoNames)]); err == nil && slices.Contains(algoNames, algo) {
+			c.LatencyUS[coll][Kernel{algo, protoNames[i/2%len(protoNames)]}] = latency
 		}
 	}
 }

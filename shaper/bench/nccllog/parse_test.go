@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/ddlemu/ddlemu/shaper/nccl"
 )
 
 // parse reads a log with these messages.
@@ -257,5 +259,36 @@ h:1:1 [0] NCCL INFO  Max NThreads |              7 |              8 |
 	}
 	if diff := cmp.Diff(want, p.Comm().Threads); diff != "" {
 		t.Errorf("threads (-want +got):\n%s", diff)
+	}
+}
+
+// The tuning table has the latency of each collective with each algorithm and protocol.
+func TestLatencies(t *testing.T) {
+	const log = `h:1:1 [0] NCCL INFO   Algorithm   |                            Tree                  |                            Ring                  |
+h:1:1 [0] NCCL INFO   Protocol    |             LL |          LL128 |         Simple |             LL |          LL128 |         Simple |
+h:1:1 [0] NCCL INFO     AllGather |     0.0/   0.0 |     0.0/   0.0 |     0.0/   0.0 |    12.5/  52.0 |    23.0/   0.0 |    31.6/ 128.0 |
+h:1:1 [0] NCCL INFO     AllReduce |    20.4/  12.4 |    35.9/   0.0 |   116.8/  47.2 |    24.2/  26.0 |    38.6/   0.0 |    80.8/  64.0 |
+h:1:1 [0] NCCL INFO       Whatnot |    20.4/  12.4 |    35.9/   0.0 |   116.8/  47.2 |    24.2/  26.0 |    38.6/   0.0 |    80.8/  64.0 |
+h:1:1 [0] NCCL INFO   Algorithm   |                             PAT                  |
+h:1:1 [0] NCCL INFO     AllGather |     1.0/   0.0 |     2.0/   0.0 |    14.5/   9.0 |
+h:1:1 [0] NCCL INFO        Reduce |     1.0/   0.0 |     2.0/   0.0 |
+`
+	var p Parser
+	if _, err := p.Write([]byte(log)); err != nil {
+		t.Fatal(err)
+	}
+	want := map[nccl.Collective]map[Kernel]float64{
+		nccl.AllGather: {
+			{AlgoTree, ProtoLL}: 0, {AlgoTree, ProtoLL128}: 0, {AlgoTree, ProtoSimple}: 0,
+			{AlgoRing, ProtoLL}: 12.5, {AlgoRing, ProtoLL128}: 23, {AlgoRing, ProtoSimple}: 31.6,
+			{AlgoPAT, ProtoLL}: 1, {AlgoPAT, ProtoLL128}: 2, {AlgoPAT, ProtoSimple}: 14.5,
+		},
+		nccl.AllReduce: {
+			{AlgoTree, ProtoLL}: 20.4, {AlgoTree, ProtoLL128}: 35.9, {AlgoTree, ProtoSimple}: 116.8,
+			{AlgoRing, ProtoLL}: 24.2, {AlgoRing, ProtoLL128}: 38.6, {AlgoRing, ProtoSimple}: 80.8,
+		},
+	}
+	if diff := cmp.Diff(want, p.Comm().LatencyUS); diff != "" {
+		t.Errorf("latencies (-want +got):\n%s", diff)
 	}
 }

@@ -5,6 +5,8 @@ package nccllog
 import (
 	"fmt"
 	"strings"
+
+	"github.com/ddlemu/ddlemu/shaper/nccl"
 )
 
 // Topology is a communicator, combined from the logs of all its ranks.
@@ -18,6 +20,8 @@ type Topology struct {
 	Trees [][]TreeNode
 	// Threads is the maximum of a channel's kernel; nil if the log does not have it.
 	Threads map[Kernel]int
+	// LatencyUS is that of [Comm]; nil if the log does not have it.
+	LatencyUS map[nccl.Collective]map[Kernel]float64
 }
 
 // Combine combines the ranks' views of one communicator; comms[i] is rank i's. It fails if one is missing or they
@@ -39,7 +43,7 @@ func Combine(comms []*Comm) (*Topology, error) {
 	t := &Topology{
 		Ranks: first.Ranks, Nodes: first.Nodes, Network: first.Network, CollChannels: first.CollChannels,
 		P2PChannels: first.P2PChannels, P2PChannelsPerPeer: first.P2PChannelsPerPeer,
-		Threads: first.Threads,
+		Threads: first.Threads, LatencyUS: first.LatencyUS,
 	}
 	t.Rings = rings(comms)
 	t.Trees = trees(comms)

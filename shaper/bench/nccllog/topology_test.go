@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/ddlemu/ddlemu/shaper/nccl"
 )
 
 func twoByTwo() []*Comm {
@@ -22,12 +24,14 @@ func twoByTwo() []*Comm {
 
 func TestCombine(t *testing.T) {
 	comms := twoByTwo()
+	comms[0].LatencyUS = map[nccl.Collective]map[Kernel]float64{nccl.AllReduce: {{AlgoRing, ProtoLL}: 24.2}}
 	topology, err := Combine(comms)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := &Topology{
-		Ranks: 4, Nodes: 2, Network: "goemu", CollChannels: 1, Rings: [][]int{{0, 1, 2, 3}},
+		LatencyUS: comms[0].LatencyUS,
+		Ranks:     4, Nodes: 2, Network: "goemu", CollChannels: 1, Rings: [][]int{{0, 1, 2, 3}},
 		Trees: [][]TreeNode{{{Up: -1, Down: []int{1, 2}}, {Up: 0}, {Up: 0, Down: []int{3}}, {Up: 2}}},
 	}
 	if diff := cmp.Diff(want, topology); diff != "" {

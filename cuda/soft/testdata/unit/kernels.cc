@@ -61,6 +61,20 @@ static int launch_unknown(cudaStream_t stream)
 	return launch(f, 1, 1, 1, 32, 1, 1, 0, stream, nullptr, extra);
 }
 
+// A refused launch changes nothing: the next one starts.
+TEST(refused_kernels)
+{
+	cudaStream_t s;
+	OK(cudaStreamCreate(&s));
+	CHECK(ddlemuSoftRefuseKernels(1) == 0);
+	CHECK(launch_unknown(s) == cudaErrorNotPermitted && launch_unknown(s) == cudaErrorNotPermitted);
+	CHECK(ddlemuSoftRefuseKernels(0) == 2);
+	OK(cudaGetLastError());
+	OK(cudaStreamSynchronize(s));
+	CHECK(launch_unknown(s) == 0 && ddlemuSoftRefuseKernels(0) == 2);
+	CHECK_IS(cudaStreamSynchronize(s), cudaErrorNotSupported);
+}
+
 TEST(failed_kernel_makes_a_sticky_error)
 {
 	cudaStream_t s;

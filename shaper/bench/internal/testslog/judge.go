@@ -15,15 +15,22 @@ type Word string
 const (
 	AsExpected    Word = "as expected"
 	Slower        Word = "slower"
-	Faster        Word = "faster"        // than the model of NCCL's schedule, but possible on the fabric
+	Dip           Word = "dip"    // slower than the sizes around it, which are in line with each other
+	Faster        Word = "faster" // than the model of NCCL's schedule, but possible on the fabric
+	FasterTree    Word = "faster: probably NVLS/tree"
 	Impossible    Word = "impossible"    // no schedule is that fast on this fabric
 	Wrong         Word = "wrong"         // elements of the result are wrong
 	Contradictory Word = "contradictory" // the row's bandwidths do not fit its size and time
 	NotJudged     Word = "not judged"    // nothing is expected of the row
 )
 
+// Words returns all judgements, from good to bad.
+func Words() []Word {
+	return []Word{AsExpected, Faster, FasterTree, Slower, Dip, Impossible, Wrong, Contradictory, NotJudged}
+}
+
 // Good says whether w confirms the fabric: nothing is wrong, and nothing is slower than it must be.
-func (w Word) Good() bool { return w == AsExpected || w == Faster }
+func (w Word) Good() bool { return w == AsExpected || w == Faster || w == FasterTree }
 
 // Tolerances. boundOff covers clocks and the rounding in the table; rateOff also covers rates with two digits.
 const (
@@ -34,7 +41,7 @@ const (
 	timeUnit = 10e-9 // seconds, the table's last digit
 )
 
-// Given is the expectation for a row.
+// Given is the expectation for a row. Its times are those of the network's model, without Fixed.
 type Given struct {
 	Expected   time.Duration // mean over the ranks, as in the table
 	LastRank   time.Duration // until the last rank is done
@@ -42,6 +49,12 @@ type Given struct {
 	BusiestHop time.Duration // time for which NCCL's messages occupy it; 0 without rates
 	Bound      time.Duration // lower bound for the last rank; 0 if there is none
 	Least      time.Duration // lower bound for the mean
+	Fixed      time.Duration // what each call takes beyond the network, see [FixedCost]
+	// Steps is by how much a call may exceed Fixed on a healthy cluster: what the steps of the algorithm within nodes take
+	// more than those of the smallest calls. The model of the network has none of them.
+	Steps time.Duration
+	// Ring says that the model plays an AllReduce by rings, for which real machines may take a tree or NVLS.
+	Ring bool
 }
 
 // Finding is the judgement of one time.
@@ -51,15 +64,18 @@ type Finding struct {
 }
 
 // Judge compares a time with the expectation. How far ranks run ahead of the last one depends on buffers, which a log
-// does not show. So only a time longer than that of the last rank is slower.
+// does not show. So only a time longer than that of the last rank is slower. It is faster only if it is below the
+// network's own time.
 func Judge(got time.Duration, g Given) Finding {
 	off := slowOff + g.Spread
 	last := max(g.LastRank, g.Expected)
 	switch {
 	case float64(got) < (1-boundOff)*float64(g.Least):
 		return Finding{Impossible, impossible(g)}
-	case float64(got) > (1+off)*float64(last):
+	case float64(got) > (1+off)*float64(last+g.Fixed+g.Steps):
 		return Finding{Slower, cause(got, last, g)}
+	case float64(got) < (1-off)*float64(g.Expected) && g.Ring:
+		return Finding{FasterTree, fmt.Sprintf("rings take %v here; a tree or NVLS sends fewer bytes between nodes", round(g.Expected))}
 	case float64(got) < (1-off)*float64(g.Expected):
 		return Finding{Faster, "possible on these links, but not with the algorithm, protocol, channels and buffers that NCCL takes here: another version or setting, or a lower latency"}
 	}
@@ -76,10 +92,21 @@ func impossible(g Given) string {
 
 // cause distinguishes a row that is limited by the links' rate from one that is limited by latency.
 func cause(got, last time.Duration, g Given) string {
-	if 2*max(g.BusiestHop, g.Bound) >= last {
-		return fmt.Sprintf("the links carried %.0f %% of what they can: a shared or slower link, fewer NICs in use, or packets lost", 100*float64(last)/float64(got))
+	if beyond := g.Fixed + g.Steps; 2*max(g.BusiestHop, g.Bound) >= last && last > beyond {
+		return fmt.Sprintf("the links carried %.0f %% of what they can: a shared or slower link, fewer NICs in use, or packets lost", 100*float64(last)/float64(got-g.Fixed))
 	}
-	return fmt.Sprintf("%v more than the network needs: launch or progress on the host, or a higher latency", round(got-last))
+	return fmt.Sprintf("%v more than the network and the fixed cost: launch or progress on the host, or a higher latency", round(got-last-g.Fixed))
+}
+
+// Against turns the finding of a time into that of a dip, if it is one. At an end of the log, what is slower stays slower.
+func (f Finding) Against(c Comparison) Finding {
+	switch {
+	case c.DipTo == 0 || c.End && f.Word == Slower:
+		return f
+	case c.End:
+		return Finding{Dip, fmt.Sprintf("%.0f %% of the bandwidth that its neighbours let expect: measure beyond it too, to see whether it is alone", 100*c.DipTo)}
+	}
+	return Finding{Dip, fmt.Sprintf("%.0f %% of the bandwidth of its neighbours: measure this size again, with more iterations", 100*c.DipTo)}
 }
 
 // Check checks h for wrong elements, and for bandwidths that do not fit size bytes, with a bus factor of factor. The
@@ -90,16 +117,16 @@ func (h *Half) Check(size int64, factor float64) Finding {
 	switch {
 	case h.Wrong > 0:
 		return Finding{Wrong, fmt.Sprintf("%d wrong elements: whatever took this time was not the collective", h.Wrong)}
-	case !agree(h.AlgBW, algbw, rateOff+timeUnit/took.Seconds()):
+	case !agree(h.AlgBW, algbw, rateOff+timeUnit/took.Seconds(), rateUnit):
 		return Finding{Contradictory, fmt.Sprintf("algbw %.2f, but %d bytes in %v are %.2f GB/s: size, time or algbw was changed or cut", h.AlgBW, size, h.Time, algbw)}
-	case !agree(h.BusBW, h.AlgBW*factor, rateOff):
+	case !agree(h.BusBW, h.AlgBW*factor, rateOff, rateUnit*(1+factor)/2): // both are rounded
 		return Finding{Contradictory, fmt.Sprintf("busbw %.2f, but %.2f times algbw is %.2f GB/s: another collective, or another number of ranks", h.BusBW, factor, h.AlgBW*factor)}
 	}
 	return Finding{Word: AsExpected}
 }
 
 // agree says whether a and b differ by at most the fraction off, plus rounding.
-func agree(a, b, off float64) bool { return math.Abs(a-b) <= off*max(a, b)+rateUnit }
+func agree(a, b, off, rounding float64) bool { return math.Abs(a-b) <= off*max(a, b)+rounding }
 
 func round(d time.Duration) time.Duration {
 	switch {

@@ -143,6 +143,14 @@ func TestJudge(t *testing.T) {
 	}
 }
 
+// With many ranks the bus bandwidth has almost twice the rounding error of the algorithm bandwidth.
+func TestCheckRounding(t *testing.T) {
+	h := Half{Time: 7335 * time.Nanosecond, AlgBW: 0.03, BusBW: 0.07} // 0.0349 and 0.0654
+	if f := h.Check(256, 1.875); f.Word != AsExpected {
+		t.Errorf("%+v", f)
+	}
+}
+
 // 1 MiB in 890 us is 1.18 GB/s; among four ranks AllReduce's busbw is 1.5 times that.
 func TestCheck(t *testing.T) {
 	for _, tc := range []struct {

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package emulate
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/ddlemu/ddlemu/configs/units"
+	"github.com/ddlemu/ddlemu/shaper/bench/internal/testslog"
+	"github.com/ddlemu/ddlemu/shaper/bench/nccllog"
+	"github.com/ddlemu/ddlemu/shaper/nccl"
+)
+
+// loggedTime is one time of the log while it is judged.
+type loggedTime struct {
+	line     int
+	call     loggedCall
+	inPlace  bool
+	half     *testslog.Half
+	forecast *Forecast // nil if there is none for the call
+	found    testslog.Finding
+}
+
+// modelled says whether the time can be compared with the model.
+func (t *loggedTime) modelled() bool {
+	return t.forecast != nil && t.forecast.Known && t.found.Word == testslog.AsExpected
+}
+
+func (t *loggedTime) sample() testslog.Sample {
+	return testslog.Sample{Size: t.call.size, Time: t.half.Time, Network: t.forecast.Time, Spread: t.forecast.Spread}
+}
+
+// judgeLog judges each time of the log: first alone, then with the fixed cost of all, then against its neighbours.
+func (r *Report) judgeLog(log *Log, rows []Forecast, byCall map[loggedCall]*Forecast) {
+	times := log.times(byCall)
+	var samples []testslog.Sample
+	for i := range times {
+		times[i].check(r.Ranks)
+		if times[i].modelled() {
+			samples = append(samples, times[i].sample())
+		}
+	}
+	fixed := testslog.FixedCost(samples)
+	if fixed.Times > 0 {
+		r.Fixed = &FixedCost{units.Microseconds(fixed.Cost), fixed.Times, fixed.UpTo}
+	}
+	steps := stepCost(rows)
+	comparisons := compareNeighbours(times, fixed.Cost)
+	for i := range times {
+		t := &times[i]
+		if t.modelled() {
+			t.found = testslog.Judge(t.half.Time, t.forecast.given(fixed.Cost, steps)).Against(comparisons[i])
+		}
+		r.Log = append(r.Log, t.judged(fixed.Cost))
+	}
+}
+
+// times lists the times of the log in its order.
+func (l *Log) times(byCall map[loggedCall]*Forecast) []loggedTime {
+	var times []loggedTime
+	for _, row := range l.table.Rows {
+		op, err := row.RedOp()
+		call := loggedCall{row.Size, op}
+		t := loggedTime{line: row.Line, call: call, half: &row.OutOfPlace}
+		if err == nil { // Configure refuses other operators
+			t.forecast = byCall[call]
+		}
+		times = append(times, t)
+		if row.InPlace != nil {
+			t.half, t.inPlace = row.InPlace, true
+			times = append(times, t)
+		}
+	}
+	return times
+}
+
+// check finds what is wrong with a time whatever the model says.
+func (t *loggedTime) check(ranks int) {
+	switch f := t.forecast; {
+	case f == nil:
+		t.found = testslog.Finding{Word: testslog.NotJudged, Cause: fmt.Sprintf("no call of %d ranks has this size", ranks)}
+	case !f.Known:
+		t.found = testslog.Finding{Word: testslog.NotJudged, Cause: f.Problem}
+	default:
+		t.found = t.half.Check(t.call.size, f.Case.Collective.BusFactor(f.Case.Ranks))
+		if alone := testslog.Judge(t.half.Time, f.given(0, 0)); alone.Word == testslog.Impossible && t.found.Word == testslog.AsExpected {
+			t.found = alone
+		}
+	}
+}
+
+// compareNeighbours compares the times of each operator, in place and out of place separately.
+func compareNeighbours(times []loggedTime, fixed time.Duration) []testslog.Comparison {
+	type series struct {
+		op      nccl.RedOp
+		inPlace bool
+	}
+	members := map[series][]int{}
+	for i := range times {
+		if t := &times[i]; t.modelled() {
+			s := series{t.call.op, t.inPlace}
+			members[s] = append(members[s], i)
+		}
+	}
+	all := make([]testslog.Comparison, len(times))
+	for _, indices := range members {
+		var samples []testslog.Sample
+		for _, i := range indices {
+			samples = append(samples, times[i].sample())
+		}
+		for k, c := range testslog.Neighbours(samples, fixed) {
+			all[indices[k]] = c
+		}
+	}
+	return all
+}
+
+// stepCost is by how much calls may exceed the fixed cost, which the smallest ones show: by how much longer NCCL reckons
+// a call to take, without its bytes, with the costliest algorithm and protocol of the rows than with those of the
+// smallest row. Most of that are steps within nodes, of which a ring has two per rank. They take time on real GPUs and
+// none in the model. NCCL counts the network's latency twice for Simple, so one call's latency is taken off. 0 if the
+// log of NCCL does not have its latencies.
+func stepCost(rows []Forecast) time.Duration {
+	var smallest *Forecast
+	most := 0.0
+	for i := range rows {
+		f := &rows[i]
+		if latency := f.latencyUS(); latency > 0 && f.Known {
+			most = max(most, latency)
+			if smallest == nil || f.Case.Size < smallest.Case.Size {
+				smallest = f
+			}
+		}
+	}
+	if smallest == nil {
+		return 0
+	}
+	network := smallest.Time - smallest.BusiestHop
+	return max(time.Duration((most-smallest.latencyUS())*float64(time.Microsecond))-network, 0)
+}
+
+// latencyUS is NCCL's own latency of the row's algorithm and protocol; 0 if not known.
+func (f *Forecast) latencyUS() float64 {
+	if f.Case.Decision == nil || f.Case.Topology == nil {
+		return 0
+	}
+	return f.Case.Topology.LatencyUS[f.Case.Collective][nccllog.Kernel{Algo: f.Case.Decision.Algo, Proto: f.Case.Decision.Proto}]
+}
+
+func (f *Forecast) given(fixed, steps time.Duration) testslog.Given {
+	return testslog.Given{
+		Expected: f.Time, LastRank: f.LastRank, Spread: f.Spread, BusiestHop: f.BusiestHop, Bound: f.Bound, Least: f.Least(),
+		Fixed: fixed, Steps: steps,
+		Ring: f.Case.Collective == nccl.AllReduce && f.Case.Decision != nil && f.Case.Decision.Algo == nccllog.AlgoRing,
+	}
+}
+
+func (t *loggedTime) judged(fixed time.Duration) JudgedTime {
+	j := JudgedTime{
+		Line: t.line, Size: t.call.size, InPlace: t.inPlace, TimeUS: units.Microseconds(t.half.Time), BusBW: t.half.BusBW,
+		Word: t.found.Word, Cause: t.found.Cause,
+	}
+	if t.forecast == nil {
+		return j
+	}
+	row := t.forecast.row()
+	j.Algo, j.Proto, j.Channels, j.BoundUS = row.Algo, row.Proto, row.Channels, row.BoundUS
+	if t.forecast.Known {
+		j.ExpectedUS, j.LastUS = *row.ExpectedUS, *row.LastUS
+		j.WithFixed = units.Microseconds(t.forecast.Time + fixed)
+	}
+	return j
+}

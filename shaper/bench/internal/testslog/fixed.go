@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package testslog
+
+import (
+	"slices"
+	"time"
+)
+
+// Sample is one time of a log, with what the network's model expects of it.
+type Sample struct {
+	Size    int64         // bytes
+	Time    time.Duration // in the log
+	Network time.Duration // in the model
+	Spread  float64       // possible deviation of Network, as a fraction
+}
+
+// Fixed is what each call of a log takes beyond the network: the launch and the end of its kernel, the work of NCCL's
+// proxies, and any latency that the model does not have.
+type Fixed struct {
+	Cost time.Duration // 0 also if it is not known
+	// Times is the number of times that show the cost, and UpTo the largest size among them in bytes. They are 0 if the
+	// log shows none.
+	Times int
+	UpTo  int64
+}
+
+// The flat part of a log: its times differ from the base by less than flatOff in either direction, and its sizes span at
+// least flatSpan. A time that is proportional to the size spans at most flatOff squared there, which is less.
+const (
+	flatOff   = 1.5
+	flatSpan  = 4
+	flatTimes = 3
+	baseSizes = 5 // the base is the median of the times of so many of the smallest sizes
+)
+
+// FixedCost fits one fixed cost to the flat part of a log, in which the time hardly depends on the size: the median of
+// what the times there exceed the model by, and at least 0. A lower bandwidth lengthens a call in proportion to its size,
+// so it has no part in the cost: without a flat part there is no cost. A higher latency does have a part.
+func FixedCost(samples []Sample) Fixed {
+	base := baseTime(samples)
+	var beyond []time.Duration
+	var least, most int64
+	for _, s := range samples {
+		if t := float64(s.Time); t > flatOff*base || t*flatOff < base || s.Size < 1 {
+			continue
+		}
+		if len(beyond) == 0 {
+			least, most = s.Size, s.Size
+		}
+		least, most = min(least, s.Size), max(most, s.Size)
+		beyond = append(beyond, s.Time-s.Network)
+	}
+	if len(beyond) < flatTimes || most < flatSpan*least {
+		return Fixed{}
+	}
+	return Fixed{Cost: max(median(beyond), 0), Times: len(beyond), UpTo: most}
+}
+
+// baseTime is the median of the times of the smallest sizes in nanoseconds.
+func baseTime(samples []Sample) float64 {
+	sorted := slices.Clone(samples)
+	slices.SortStableFunc(sorted, func(a, b Sample) int { return int(min(max(a.Size-b.Size, -1), 1)) })
+	var times []time.Duration
+	sizes, last := 0, int64(-1)
+	for _, s := range sorted {
+		if s.Size != last {
+			sizes, last = sizes+1, s.Size
+		}
+		if sizes > baseSizes {
+			break
+		}
+		times = append(times, s.Time)
+	}
+	return float64(median(times))
+}
+
+// median of no numbers is 0.
+func median(of []time.Duration) time.Duration {
+	if len(of) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(of))
+	n := len(sorted)
+	return (sorted[(n-1)/2] + sorted[n/2]) / 2
+}
