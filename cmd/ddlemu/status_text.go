@@ -49,9 +49,6 @@ func (s *fabricStatus) printClock(w io.Writer) {
 	real := time.Duration(s.UpNs)
 	fmt.Fprintf(w, "clock virtual: %v in %v of real time, %s of flows, %.0f per second\n",
 		time.Duration(c.Now-clock.Start), real.Round(time.Millisecond), units.Count(int(c.Steps), "step"), float64(c.Steps)/max(real.Seconds(), 1e-3))
-	if c.Broken {
-		fmt.Fprintln(w, "the clock is broken: a rank died while it ran it; bring the fabric up again")
-	}
 	if c.Deadlocked {
 		fmt.Fprintln(w, "deadlocked: every rank waited, and nothing was left to happen")
 	}

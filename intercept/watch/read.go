@@ -105,12 +105,7 @@ func (r *Reader) problem() string {
 	if r.Fabric.Kernel && !r.file.Served() && !r.file.Claimed() {
 		return "its daemon is gone: remove it with `ddlemu gc`"
 	}
-	c := r.file.ClockStatus()
-	switch {
-	case c == nil:
-	case c.Broken:
-		return "the clock is broken: a rank died while it ran it; bring the fabric up again"
-	case c.Deadlocked:
+	if c := r.file.ClockStatus(); c != nil && c.Deadlocked {
 		return "deadlocked: every rank waited, and nothing was left to happen"
 	}
 	return ""

@@ -42,19 +42,8 @@ void ddlemu_node_raise(struct ddlemu_clock_view *v, uint32_t node, enum ddlemu_c
 
 // --- participants
 
-// is_empty says whether no participant is on.
-static bool is_empty(const struct ddlemu_clock_view *v)
-{
-	for (uint32_t i = 0; i < v->clock->participants; i++)
-		if (__atomic_load_n(&v->participants[i].on, __ATOMIC_SEQ_CST) != 0)
-			return false;
-	return true;
-}
-
 void ddlemu_participant_join(struct ddlemu_clock_view *v, uint32_t node)
 {
-	if (is_empty(v)) // those who waited for each other are gone
-		__atomic_store_n(&v->clock->deadlocked, 0, __ATOMIC_SEQ_CST);
 	struct ddlemu_participant *p = &v->participants[v->participant];
 	memset(p, 0, sizeof *p);
 	p->node = v->node = node;
@@ -72,20 +61,28 @@ static struct ddlemu_clock_view place_clock(void *clock)
 	return v;
 }
 
+static void raise_all(struct ddlemu_clock_view *v)
+{
+	for (uint32_t i = 0; i < v->clock->nodes; i++)
+		ddlemu_node_raise(v, i, DDLEMU_SIGNALS);
+}
+
 void ddlemu_participant_left(void *clock, uint32_t participant)
 {
 	struct ddlemu_clock_view v = place_clock(clock);
 	__atomic_store_n(&v.participants[participant].on, 0, __ATOMIC_SEQ_CST);
 	// Perhaps only this participant kept the clock from moving: all others look again, and the last one runs it.
-	for (uint32_t i = 0; i < v.clock->nodes; i++)
-		ddlemu_node_raise(&v, i, DDLEMU_SIGNALS);
+	raise_all(&v);
 }
 
 void ddlemu_participant_died(void *clock, uint32_t participant)
 {
 	struct ddlemu_clock_view v = place_clock(clock);
 	if (__atomic_load_n(&v.clock->baton, __ATOMIC_SEQ_CST) == participant + 1) {
-		__atomic_store_n(&v.clock->broken, 1, __ATOMIC_SEQ_CST);
+		__atomic_store_n(&v.clock->interrupted, 1, __ATOMIC_SEQ_CST);
+		// It may have had effects and not have raised the numbers of those who must see them. No claim of
+		// before holds when somebody else takes the baton.
+		raise_all(&v);
 		__atomic_store_n(&v.clock->baton, 0, __ATOMIC_SEQ_CST);
 	}
 	ddlemu_participant_left(clock, participant);

@@ -40,6 +40,12 @@ func Init(memory unsafe.Pointer, nodes, participants int) {
 	C.ddlemu_clock_init(memory, C.uint32_t(nodes), C.uint32_t(participants))
 }
 
+// Reset removes what participants that died have left in a clock and its flows, and sets the
+// time to now (ns) unless it is later. Only while nobody takes part.
+func Reset(memory, flows unsafe.Pointer, now int64) {
+	C.ddlemu_clock_reset(memory, flows, C.int64_t(now))
+}
+
 // Now is the virtual time of a clock in ns.
 func Now(memory unsafe.Pointer) int64 {
 	return int64(C.clock_read((*C.struct_ddlemu_clock)(memory)))
@@ -50,8 +56,8 @@ func Left(memory unsafe.Pointer, participant int) {
 	C.ddlemu_participant_left(memory, C.uint32_t(participant))
 }
 
-// Died says that a participant's process has died. If it ran the clock at that moment, all
-// connections of the fabric fail.
+// Died says that a participant's process has died. If it ran the clock at that moment, the
+// connection whose steps it was making fails.
 func Died(memory unsafe.Pointer, participant int) {
 	C.ddlemu_participant_died(memory, C.uint32_t(participant))
 }

@@ -63,12 +63,14 @@ struct ddlemu_clock_node {
 struct ddlemu_clock {
 	_Alignas(64) int64_t now; // ns
 	_Alignas(64) uint32_t baton; // 1 + the participant that runs the clock; 0: nobody does
-	uint32_t broken; // a participant died while it ran the clock
+	uint32_t interrupted; // a participant died while it ran the clock, and nobody has put it in order yet
+	uint32_t stepping; // 1 + the flow whose steps are being made; 0: none
 	uint32_t nodes, participants; // places
 	struct ddlemu_number settled; // changes when nothing is left to happen
 	struct ddlemu_number handovers;
 	_Alignas(64) uint64_t rounds; // times that the clock ran
 	uint64_t steps; // of flows
+	uint64_t repairs; // times that it was put in order after a death
 	uint64_t stuck; // rounds in which nothing was left to happen, and nobody waited for that
 	int64_t stuck_since; // CLOCK_MONOTONIC: since then nothing has happened, and nobody has worked
 	uint64_t stuck_claims; // of all actors, at that time
@@ -104,12 +106,15 @@ struct ddlemu_heap_entry {
 
 #define DDLEMU_CLOCK_FLOWS 16384 // at most, in one fabric
 
+// What the place of a flow is. The memory of one that is taken may not be reserved yet.
+enum ddlemu_flow_place { DDLEMU_FLOW_FREE, DDLEMU_FLOW_TAKEN, DDLEMU_FLOW_MADE };
+
 // The flows of a fabric, in a file of their own. A new file is all zeros. Its memory is reserved up to `flow`, and for
 // each flow when it is made: most are never touched.
 struct ddlemu_clock_flows {
 	uint32_t heap_size;
 	_Alignas(64) uint32_t first_posted; // 1 + the first flow of the list
-	_Alignas(64) uint32_t in_use[DDLEMU_CLOCK_FLOWS]; // 1: the place is taken
+	_Alignas(64) uint32_t in_use[DDLEMU_CLOCK_FLOWS]; // enum ddlemu_flow_place
 	struct ddlemu_heap_entry heap[DDLEMU_CLOCK_FLOWS];
 	_Alignas(4096) struct ddlemu_clock_flow flow[];
 };
@@ -134,6 +139,9 @@ struct ddlemu_clock_view {
 size_t ddlemu_clock_size(uint32_t nodes, uint32_t participants);
 // Makes a clock in memory of zeros.
 void ddlemu_clock_init(void *memory, uint32_t nodes, uint32_t participants);
+// Removes what participants that died have left, and sets the time to `now` unless it is later. Only while nobody takes
+// part.
+void ddlemu_clock_reset(void *clock, void *flows, int64_t now);
 // Says where things are in the memory. The caller sets the other fields of the view.
 void ddlemu_clock_place(struct ddlemu_clock_view *, void *clock, void *flows);
 
@@ -142,14 +150,19 @@ static inline uint32_t clock_flow_number(const struct ddlemu_clock_flows *f, con
 	return (uint32_t)(x - f->flow);
 }
 
+static inline bool clock_flow_is_made(const struct ddlemu_clock_flows *f, uint32_t i)
+{
+	return __atomic_load_n(&f->in_use[i], __ATOMIC_ACQUIRE) == DDLEMU_FLOW_MADE;
+}
+
 // --- participants and actors
 
 // The participant takes part from now on, with an application that works.
 void ddlemu_participant_join(struct ddlemu_clock_view *, uint32_t node);
 // The participant has left: the clock does not wait for it any more.
 void ddlemu_participant_left(void *clock, uint32_t participant);
-// The participant's process has died. If it died while it ran the clock, the clock is broken: what it left unfinished
-// is unknown, and every connection fails.
+// The participant's process has died. If it died while it ran the clock, whoever runs it next puts it in order, and the
+// flow whose steps it was making is broken.
 void ddlemu_participant_died(void *clock, uint32_t participant);
 
 struct ddlemu_actor *ddlemu_actor_enter(struct ddlemu_clock_view *, const char *name, bool application);

@@ -39,7 +39,7 @@ static struct ddlemu_clock_flow *make_flow(struct ddlemu_clock_view *v, uint32_t
 {
 	struct ddlemu_clock_flow *x = &v->flows->flow[i];
 	memset(x, 0, offsetof(struct ddlemu_clock_flow, flow.sends));
-	v->flows->in_use[i] = 1;
+	v->flows->in_use[i] = DDLEMU_FLOW_MADE;
 	return x;
 }
 
@@ -47,7 +47,7 @@ static struct ddlemu_clock_flow *flow_at(struct ddlemu_clock_view *v, uint32_t i
 
 static int is_free(struct ddlemu_clock_view *v, struct ddlemu_clock_flow *x)
 {
-	return v->flows->in_use[clock_flow_number(v->flows, x)] == 0;
+	return v->flows->in_use[clock_flow_number(v->flows, x)] == DDLEMU_FLOW_FREE;
 }
 */
 import "C"
@@ -168,6 +168,31 @@ func (w *world) run(node int) { C.ddlemu_clock_run(&w.views[node]) }
 
 // leave is the orderly end of the rank on a node.
 func (w *world) leave(node int) { Left(unsafe.Pointer(w.views[0].clock), node) }
+
+type flow = C.struct_ddlemu_clock_flow
+
+// interrupt is the rank on a node that runs the clock, up to the middle of a flow's steps. It
+// has begun to change the heap.
+func (w *world) interrupt(node int, x *flow) {
+	f := w.views[0].flows
+	w.views[0].clock.baton = C.uint32_t(node + 1)
+	w.views[0].clock.stepping = C.clock_flow_number(f, x) + 1
+	f.first_posted = 0
+	f.heap_size = 5
+}
+
+func (w *world) isBroken(x *flow) bool { return x.flow.broken == C.DDLEMU_INTERRUPTED }
+
+// read is how many messages of a flow the model has read.
+func (w *world) read(x *flow) int { return int(x.flow.known) }
+
+// reset is what the first rank of the next job does.
+func (w *world) reset(now int64) {
+	Reset(unsafe.Pointer(w.views[0].clock), unsafe.Pointer(w.views[0].flows), now)
+}
+
+// join is a new rank on a node.
+func (w *world) join(node int) { C.ddlemu_participant_join(&w.views[node], C.uint32_t(node)) }
 
 // die is the end of the rank on a node, which has the baton if holding says so.
 func (w *world) die(node int, holding bool) {

@@ -18,13 +18,12 @@ static enum wait wait_on(const struct ddlemu_flow *f)
 	return f->posted > f->receives_posted ? A_RECEIVE : NOTHING;
 }
 
-// next_in_use returns the first flow in use from number *i on, and sets *i to the number behind it; NULL: there is
-// none.
-static const struct ddlemu_clock_flow *next_in_use(const struct ddlemu_clock_flows *f, uint32_t *i)
+// next_made returns the first flow from number *i on, and sets *i to the number behind it; NULL: there is none.
+static const struct ddlemu_clock_flow *next_made(const struct ddlemu_clock_flows *f, uint32_t *i)
 {
 	while (*i < DDLEMU_CLOCK_FLOWS) {
 		uint32_t k = (*i)++;
-		if (__atomic_load_n(&f->in_use[k], __ATOMIC_ACQUIRE) != 0)
+		if (clock_flow_is_made(f, k))
 			return &f->flow[k];
 	}
 	return NULL;
@@ -34,7 +33,7 @@ static const struct ddlemu_clock_flow *next_in_use(const struct ddlemu_clock_flo
 static bool is_first(const struct ddlemu_clock_flows *f, const struct ddlemu_clock_flow *x)
 {
 	uint32_t i = 0;
-	for (const struct ddlemu_clock_flow *y; (y = next_in_use(f, &i)) != x && y != NULL;)
+	for (const struct ddlemu_clock_flow *y; (y = next_made(f, &i)) != x && y != NULL;)
 		if (job_and_ranks(y->order) == job_and_ranks(x->order) && wait_on(&y->flow) == wait_on(&x->flow))
 			return false;
 	return true;
@@ -53,7 +52,7 @@ void ddlemu_report_deadlock(struct ddlemu_clock_view *v)
 {
 	uint32_t i = 0, lines = 0;
 	fprintf(stderr, "ddlemu: deadlock: every rank waits, and nothing is left to happen\n");
-	for (const struct ddlemu_clock_flow *x; lines < MOST_LINES && (x = next_in_use(v->flows, &i)) != NULL;) {
+	for (const struct ddlemu_clock_flow *x; lines < MOST_LINES && (x = next_made(v->flows, &i)) != NULL;) {
 		if (wait_on(&x->flow) == NOTHING || !is_first(v->flows, x))
 			continue;
 		say(x);

@@ -104,6 +104,29 @@ static uint32_t take_posted(struct ddlemu_clock_view *v, struct ddlemu_clock_flo
 	return n;
 }
 
+// take_all returns all flows, in their order, and removes them from the list and from the heap: whoever died while it
+// ran the clock may have left both half changed. The flow whose steps it was making is broken. Every other one is
+// whole, but what it has posted may be in no list any more. No actor works now, so nobody is about to enter a flow.
+static uint32_t take_all(struct ddlemu_clock_view *v, struct ddlemu_clock_flow **out)
+{
+	struct ddlemu_clock_flows *f = v->flows;
+	uint32_t stepping = v->clock->stepping, n = 0;
+	if (stepping != 0 && stepping <= DDLEMU_CLOCK_FLOWS)
+		__atomic_store_n(&f->flow[stepping - 1].flow.broken, DDLEMU_INTERRUPTED, __ATOMIC_RELEASE);
+	__atomic_store_n(&v->clock->stepping, 0, __ATOMIC_RELEASE);
+	__atomic_store_n(&f->first_posted, 0, __ATOMIC_SEQ_CST);
+	f->heap_size = 0;
+	for (uint32_t i = 0; i < DDLEMU_CLOCK_FLOWS; i++) {
+		if (!clock_flow_is_made(f, i))
+			continue;
+		f->flow[i].place = 0;
+		__atomic_store_n(&f->flow[i].posted, 0, __ATOMIC_SEQ_CST);
+		out[n++] = &f->flow[i];
+	}
+	qsort(out, n, sizeof *out, compare_order);
+	return n;
+}
+
 // --- steps
 
 // free_closed frees a flow that both ends have closed: nothing of it is left to see.
@@ -113,7 +136,7 @@ static bool free_closed(struct ddlemu_clock_flows *f, struct ddlemu_clock_flow *
 		__atomic_load_n(&x->flow.receiver_closed, __ATOMIC_ACQUIRE) == 0)
 		return false;
 	unschedule(f, x);
-	__atomic_store_n(&f->in_use[clock_flow_number(f, x)], 0, __ATOMIC_RELEASE);
+	__atomic_store_n(&f->in_use[clock_flow_number(f, x)], DDLEMU_FLOW_FREE, __ATOMIC_RELEASE);
 	return true;
 }
 
@@ -177,12 +200,27 @@ static void wake(struct woken *w, uint32_t node)
 	w->node[node & 0xffff] = 1;
 }
 
+// advance makes the steps of a flow. If this process dies meanwhile, take_all finds which flow it was.
+static void advance(
+	struct ddlemu_clock_view *v, struct ddlemu_engine *e, const struct ddlemu_clock_flow *x, int64_t now)
+{
+	__atomic_store_n(&v->clock->stepping, clock_flow_number(v->flows, x) + 1, __ATOMIC_RELEASE);
+	flow_advance(e, now);
+	clock_death();
+	__atomic_store_n(&v->clock->stepping, 0, __ATOMIC_RELEASE);
+}
+
 // step makes the steps of one flow up to now, with at most one more of its posts. It returns true if there are others.
 static bool step(struct ddlemu_clock_view *v, struct ddlemu_clock_flow *x, int64_t now, struct woken *w)
 {
 	v->clock->steps++;
 	if (free_closed(v->flows, x))
 		return false;
+	if (x->flow.broken == DDLEMU_INTERRUPTED) { // its state is that of the middle of a step
+		wake(w, x->receiver_node);
+		wake(w, x->sender_node);
+		return false;
+	}
 	struct ddlemu_engine e = v->engine;
 	e.flow = &x->flow;
 	e.path = x->flow.path;
@@ -191,7 +229,7 @@ static bool step(struct ddlemu_clock_view *v, struct ddlemu_clock_flow *x, int64
 		__atomic_store_n(&x->flow.broken, DDLEMU_CORRUPT, __ATOMIC_RELEASE);
 		return false;
 	}
-	flow_advance(&e, now);
+	advance(v, &e, x, now);
 	bool broken = x->flow.broken != 0;
 	if (receiver_sees(x, now) || broken)
 		wake(w, x->receiver_node);
@@ -201,11 +239,12 @@ static bool step(struct ddlemu_clock_view *v, struct ddlemu_clock_flow *x, int64
 	return !broken && x->flow.known < load64(&x->flow.posted);
 }
 
-// read_posts makes the flows read what was posted at time now. NCCL's progress thread posts one message of each
+// read_posts makes n flows read what was posted at time now. NCCL's progress thread posts one message of each
 // connection in turn, so the first messages of all flows come first, then the second ones.
-static void read_posts(struct ddlemu_clock_view *v, struct ddlemu_clock_flow **posted, int64_t now, struct woken *w)
+static void read_posts(
+	struct ddlemu_clock_view *v, struct ddlemu_clock_flow **posted, uint32_t n, int64_t now, struct woken *w)
 {
-	for (uint32_t n = take_posted(v, posted), left; n > 0; n = left) {
+	for (uint32_t left; n > 0; n = left) {
 		left = 0;
 		for (uint32_t i = 0; i < n; i++)
 			if (step(v, posted[i], now, w))
@@ -220,7 +259,12 @@ enum ddlemu_clock_result ddlemu_flows_run(struct ddlemu_clock_view *v, int64_t l
 	static struct woken w;
 	struct ddlemu_clock *c = v->clock;
 	int64_t now = c->now;
-	read_posts(v, posted, now, &w);
+	if (c->interrupted) {
+		read_posts(v, posted, take_all(v, posted), now, &w);
+		c->repairs++;
+		__atomic_store_n(&c->interrupted, 0, __ATOMIC_SEQ_CST);
+	} else
+		read_posts(v, posted, take_posted(v, posted), now, &w);
 	while (v->flows->heap_size > 0) {
 		struct ddlemu_heap_entry top = v->flows->heap[0];
 		if (top.next > (w.any ? now : latest))

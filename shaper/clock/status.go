@@ -13,7 +13,8 @@ type Status struct {
 	Rounds uint64 `json:"rounds"` // times that all ranks waited and the clock ran
 	Steps  uint64 `json:"steps"`  // of flows
 	Stuck  uint64 `json:"stuck"`  // rounds in which nothing was left to happen, although nobody waited for that
-	Broken bool   `json:"broken"` // a rank died while its process ran the clock
+	// Repairs counts ranks that died while their process ran the clock.
+	Repairs uint64 `json:"repairs"`
 	// Deadlocked says that every rank waited and nothing was left to happen.
 	Deadlocked bool    `json:"deadlocked"`
 	Actors     []Actor `json:"actors"`
@@ -45,7 +46,7 @@ func StatusOf(memory unsafe.Pointer) Status {
 	c := (*C.struct_ddlemu_clock)(memory)
 	var v C.struct_ddlemu_clock_view
 	C.ddlemu_clock_place(&v, memory, nil)
-	s := Status{Now: Now(memory), Rounds: uint64(c.rounds), Steps: uint64(c.steps), Stuck: uint64(c.stuck), Broken: c.broken != 0, Deadlocked: c.deadlocked != 0, Actors: []Actor{}}
+	s := Status{Now: Now(memory), Rounds: uint64(c.rounds), Steps: uint64(c.steps), Stuck: uint64(c.stuck), Repairs: uint64(c.repairs), Deadlocked: c.deadlocked != 0, Actors: []Actor{}}
 	for i, p := range unsafe.Slice(v.participants, int(c.participants)) {
 		if p.on == 0 {
 			continue

@@ -159,7 +159,8 @@ struct ddlemu_flow {
 };
 
 enum ddlemu_end { DDLEMU_SENDER = 1, DDLEMU_RECEIVER };
-enum ddlemu_broken { DDLEMU_LINK_DOWN = 1, DDLEMU_CORRUPT };
+// DDLEMU_INTERRUPTED: a rank died while its process ran the virtual clock and made the flow's steps.
+enum ddlemu_broken { DDLEMU_LINK_DOWN = 1, DDLEMU_CORRUPT, DDLEMU_INTERRUPTED };
 
 static inline uint64_t load64(const uint64_t *p) { return __atomic_load_n(p, __ATOMIC_ACQUIRE); }
 static inline void store64(uint64_t *p, uint64_t v) { __atomic_store_n(p, v, __ATOMIC_RELEASE); }

@@ -5,8 +5,10 @@ package state
 import (
 	"errors"
 	"fmt"
+	"os"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -57,6 +59,41 @@ func (f *File) diedInClock(slot int) {
 	if f.Virtual() {
 		clock.Died(f.clock(), slot)
 	}
+}
+
+// resetClock puts the virtual clock in order, if there is one and no process takes part, under
+// the lock joining. Ranks that died may have left messages under way, and parts of links that
+// these have reserved: the next job begins when every link is idle.
+func (f *File) resetClock() error {
+	if !f.Virtual() || !f.isEmpty() {
+		return nil
+	}
+	d, err := OpenDir(f.Dir(), os.Getuid(), false)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	flows, err := d.OpenFlows(f)
+	if err != nil {
+		return err
+	}
+	idle := int64(0)
+	for i := range f.hops() {
+		h := &f.hops()[i]
+		idle = max(idle, atomic.LoadInt64(&h.NextFree), atomic.LoadInt64(&h.HostFree), atomic.LoadInt64(&h.BufferFree))
+	}
+	clock.Reset(f.clock(), flows.Base(), idle)
+	return flows.Close()
+}
+
+// isEmpty reports whether all slots are free.
+func (f *File) isEmpty() bool {
+	for i := range f.participants() {
+		if atomic.LoadUint32(&f.participants()[i].State) != slotFree {
+			return false
+		}
+	}
+	return true
 }
 
 // deadlock is the reason [Deadlocked] if all ranks on the fabric waited for each other, else 0. A rank

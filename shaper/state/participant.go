@@ -51,6 +51,9 @@ func (f *File) Join(j Job, r Rank) (*Participant, error) {
 	}
 	defer unlock()
 	f.reap()
+	if err = f.resetClock(); err != nil {
+		return nil, fmt.Errorf("join fabric %s: %w", f.Name(), err)
+	}
 	if j, err = f.resume(j); err != nil {
 		return nil, fmt.Errorf("join fabric %s: %w", f.Name(), err)
 	}

@@ -22,7 +22,7 @@ func TestProtocol(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, tc := range []struct{ without, finds string }{
+	for _, tc := range []struct{ macros, finds string }{
 		{"", "errors: 0"},
 		{"NO_SEEN", "assertion violated"},
 		{"RAISE_FIRST", "assertion violated"},
@@ -31,9 +31,12 @@ func TestProtocol(t *testing.T) {
 		{"NO_LOOK_AFTER_RUN", "invalid end state"},
 		{"NO_LOOK_AFTER_FAILURE", "invalid end state"},
 		{"YIELD_IS_IDLE", "assertion violated"},
+		{"DEATH", "errors: 0"},
+		{"DEATH RELEASE_FIRST", "assertion violated"},
+		{"DEATH NO_RAISE_AFTER_DEATH", "invalid end state"},
 	} {
-		t.Run("without "+tc.without, func(t *testing.T) {
-			out := verify(t, model, tc.without)
+		t.Run("with "+tc.macros, func(t *testing.T) {
+			out := verify(t, model, tc.macros)
 			if !strings.Contains(out, tc.finds) || strings.Contains(out, "MEMLIM") || strings.Contains(out, "search depth too small") {
 				t.Errorf("want %q in\n%s", tc.finds, out)
 			}
@@ -41,8 +44,8 @@ func TestProtocol(t *testing.T) {
 	}
 }
 
-// verify makes the checker of the model without one of its rules, and returns what it prints.
-func verify(t *testing.T, model, without string) string {
+// verify makes the checker of the model with macros, and returns what it prints.
+func verify(t *testing.T, model, macros string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
@@ -56,11 +59,11 @@ func verify(t *testing.T, model, without string) string {
 		}
 		return string(out)
 	}
-	args := []string{"-a", model}
-	if without != "" {
-		args = []string{"-a", "-D" + without, model}
+	args := []string{"-a"}
+	for macro := range strings.FieldsSeq(macros) {
+		args = append(args, "-D"+macro)
 	}
-	do("spin", args...)
+	do("spin", append(args, model)...)
 	do("gcc", "-O2", "-DSAFETY", "-DCOLLAPSE", "-DMEMLIM=2000", "-o", "pan", "pan.c")
 	return do("./pan", "-m100000")
 }

@@ -7,9 +7,13 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/test/built"
 )
 
 // deaths are failures in which a rank dies or leaves.
@@ -17,6 +21,7 @@ var deaths = []failure{
 	{"kill -9 of one of 2", func(t *testing.T, on system, _ uint64) { killed(t, on, 2) }, "2.22", ""},
 	{"kill -9 of one of 4", func(t *testing.T, on system, _ uint64) { killed(t, on, 4) }, "", ""},
 	{"kill -9 at a random moment", killedAnyTime, "2.29", ""},
+	{"kill -9 while it runs the clock", diesRunningClock, "2.29", "virtual"},
 	{"kill -9 while it connects", func(t *testing.T, on system, _ uint64) {
 		connecting(t, on, "DIE=1", "a rank of the job died before it connected")
 	}, "2.29", ""},
@@ -29,9 +34,9 @@ var deaths = []failure{
 	{"DDLEMU_ABORT_ON_ERROR", aborts, "2.29", ""},
 }
 
-// died is in what the others say of a rank that is killed: "the peer's process died", or, if its
-// process ran the virtual clock at that moment, "a rank died while its process ran the virtual
-// clock".
+// died is in what the others say of a rank that is killed: "the peer's process died", or, of the
+// connection whose steps its process was making on a virtual clock, "a rank died while its process
+// ran the virtual clock".
 const died = " died"
 
 func killed(t *testing.T, on system, ranks int) {
@@ -51,7 +56,26 @@ func killedAnyTime(t *testing.T, on system, seed uint64) {
 		w := job(t, on, ranks)
 		time.Sleep(time.Duration(random.IntN(1e9)))
 		victim := random.IntN(ranks)
-		return w.errors(w.kill(victim), died, victim)
+		took := w.errors(w.kill(victim), died, victim)
+		w.runsNextJob(on)
+		return took
+	})
+}
+
+// diesRunningClock kills a rank in the middle of a step of the link model. The others get the error, and the next job on
+// the fabric finds nothing of it.
+func diesRunningClock(t *testing.T, on system, _ uint64) {
+	faulty := "LD_LIBRARY_PATH=" + built.Path(t, "faults") + ":" + strings.TrimPrefix(libraries(t, on.nccl), "LD_LIBRARY_PATH=")
+	checkPromise(t, func() time.Duration {
+		w := start(t, setup{on: on, profile: "eth10", ranks: 3, seed: 1, args: []string{"loop", "300", "65536"},
+			env: []string{"NCCL_DEBUG=WARN", faulty}, last: []string{"DDLEMU_FAULT=conductor 3000"}})
+		w.finish(hang)
+		if status := w.ranks[2].status(); status != 128+int(syscall.SIGKILL) {
+			w.fatalf("the rank that was to die ended with %d", status)
+		}
+		took := w.errors(w.ranks[2].endsAt, died, 2)
+		w.runsNextJob(on)
+		return took
 	})
 }
 
@@ -60,6 +84,11 @@ func (w *world) runsNextJob(on system) {
 	w.t.Helper()
 	next := start(w.t, setup{on: on, ranks: len(w.ranks), seed: 2, args: []string{"collectives", "allreduce", "100003", "1"}, dir: w.dir, env: []string{"DDLEMU_JOB=next"}})
 	next.allRight(time.Minute)
+	if on.clock == configs.VirtualClock {
+		if out := ddlemu(w.t, w.dir, "status", "--last"); !strings.Contains(out, "VALID") || strings.Contains(out, "INVALID") {
+			w.fatalf("the next job is not VALID:\n%s", out)
+		}
+	}
 }
 
 // connecting ends a rank while the plugin connects, by giving it no memory for connections.

@@ -6,8 +6,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/ddlemu/ddlemu/configs"
 )
 
 // together are failures of jobs with two ranks per node, which reach each other by NCCL's SHM, with
@@ -53,9 +51,7 @@ func killedTogether(t *testing.T, on system, victim int) {
 	checkPromise(t, func() time.Duration {
 		w := nodes4(t, on, failTogether)
 		took := w.failed(w.kill(victim), "rank "+string(rune('0'+victim))+" of the job died", victim)
-		if on.clock == configs.RealClock { // a rank that dies while it runs a virtual clock breaks the fabric
-			w.runsNextJob(on)
-		}
+		w.runsNextJob(on)
 		return took
 	})
 }

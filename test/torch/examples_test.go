@@ -25,6 +25,7 @@ var (
 // Each training example gives the weights that it gives with gloo, to the bit. Its loss falls, and on a virtual clock it
 // is VALID.
 func TestExamples(t *testing.T) {
+	t.Parallel()
 	cases := []struct {
 		name    string
 		program string
@@ -32,13 +33,13 @@ func TestExamples(t *testing.T) {
 		args    []string
 		oldest  [2]int // version of torch
 	}{
-		{"ddp", "cnn_ddp.py", 2, []string{"--steps", "40", "--no-exact"}, [2]int{}},
-		{"ddp of 4 ranks", "cnn_ddp.py", 4, []string{"--steps", "20"}, [2]int{}},
+		{"ddp", "cnn_ddp.py", 2, []string{"--steps", "20", "--no-exact"}, [2]int{}},
+		{"ddp of 4 ranks", "cnn_ddp.py", 4, []string{"--steps", "11"}, [2]int{}},
 		{"fsdp1", "gpt_fsdp.py", 2, []string{"--steps", "6"}, [2]int{2, 2}},
 		{"fsdp2 of 4 ranks", "gpt_fsdp.py", 4, []string{"--steps", "6", "--fsdp", "2"}, [2]int{2, 14}},
 		{"tensor and pipeline", "tensor_pipeline.py", 4, []string{"--steps", "11"}, [2]int{}},
-		{"moe", "moe_all_to_all.py", 4, []string{"--steps", "20"}, [2]int{}},
-		{"dlrm", "dlrm.py", 2, []string{"--steps", "30"}, [2]int{}},
+		{"moe", "moe_all_to_all.py", 4, []string{"--steps", "11"}, [2]int{}},
+		{"dlrm", "dlrm.py", 2, []string{"--steps", "11"}, [2]int{}},
 	}
 	each(t, func(t *testing.T, python string) {
 		readPrograms(t, filepath.Join("testdata", examples))
@@ -97,6 +98,7 @@ func compareTraining(t *testing.T, got, gloo string, ranks int) {
 
 // A rank is killed, and torchrun starts both again. The weights are those of a run without interruption.
 func TestElasticExample(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, python string) {
 		args := []string{"--steps", "12"}
 		want := job{python: python}.good(t, examples+"/elastic.py", args...)
@@ -127,6 +129,7 @@ var tableRow = regexp.MustCompile(`(?m)^(ddp|fsdp|tp) +eth10 +(\d+) +(\d+) +([0-
 
 // The table has the bytes that each way must send, and all ways train equally.
 func TestParallelismTable(t *testing.T) {
+	t.Parallel()
 	const (
 		steps      = 3
 		parameters = 144*64 + 64 + 4*(2*64+2*64*256+256+64) + 64*10 + 10
@@ -169,6 +172,7 @@ func TestParallelismTable(t *testing.T) {
 
 // test_generic checks all operations with all types.
 func TestGenericExample(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, python string) {
 		o := job{python: python}.good(t, examples+"/test_generic.py", "--sizes", "16", "1000", "8192", "--repeats", "1")
 		if !strings.Contains(o.stdout, "\n288 combinations of operation, type and size on 2 ranks with ddlemu: 0 wrong elements\n") {

@@ -9,6 +9,7 @@ import (
 
 // What a user does wrong ends in one line that says what to change.
 func TestHints(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, python string) {
 		o := job{python: python, ranks: 1}.run(t, "hints.py")
 		if o.exit != 1 || o.stdout != "" || strings.Count(o.stderr, "ddlemu: there is no GPU in this job, and it needs none: ") != 1 {
@@ -19,6 +20,7 @@ func TestHints(t *testing.T) {
 
 // A fabric that has fewer places than the job has ranks is refused with a line that says so.
 func TestMoreRanksThanPlaces(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, python string) {
 		o := job{python: python, ranks: 3, flags: []string{"--gpus-per-node", "1"}}.run(t, "installed.py")
 		for _, want := range []string{

@@ -25,6 +25,7 @@ func TestRandomKills(t *testing.T) {
 		for seed := first; seed < first+count; seed++ {
 			ranks := 2 + 2*(seed/8%2) // each of the 8 operations with 2 ranks, then with 4
 			t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
+				t.Parallel()
 				o := job{python: python, ranks: ranks}.run(t, "random_kills.py", strconv.Itoa(seed))
 				lines := raisedLine.FindAllString(o.stdout, -1)
 				if len(lines) != ranks-1 {

@@ -38,6 +38,7 @@ var virtual = []string{"--clock", "virtual"}
 
 // torchrun starts the ranks. That of Debian 12 cannot, and `ddlemu run` says what to use.
 func TestTorchrun(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, python string) {
 		torchrun := besides(t, python, "torchrun")
 		command := []string{torchrun, "--nproc_per_node", "2", absolute(t, "installed.py")}
@@ -56,6 +57,7 @@ func TestTorchrun(t *testing.T) {
 
 // The package's own launcher starts the ranks.
 func TestLaunch(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, python string) {
 		goodSum(t, virtual, python, "-m", "ddlemu_torch.launch", "--nproc-per-node", "2", absolute(t, "installed.py"))
 	})
@@ -116,6 +118,7 @@ func TestLaunchArguments(t *testing.T) {
 
 // Without a launcher: processes that the program starts itself, which meet by a file or by TCP.
 func TestSpawn(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, python string) {
 		for _, how := range []string{"file", "tcp"} {
 			t.Run(how, func(t *testing.T) { goodSum(t, virtual, python, absolute(t, "spawn.py"), how) })
@@ -125,6 +128,7 @@ func TestSpawn(t *testing.T) {
 
 // Open MPI's launcher.
 func TestMPI(t *testing.T) {
+	t.Parallel()
 	mpirun, err := exec.LookPath("mpirun.openmpi")
 	if err != nil {
 		t.Skipf("SKIPPED: %v (apt-get install openmpi-bin)", err)
@@ -175,6 +179,7 @@ func freePort(t *testing.T) int {
 
 // `ddlemu up` prints the variables that a job needs, those of PyTorch too.
 func TestUp(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, python string) {
 		const script = `set -e; eval "$("$0" up --profile loopback --nodes 2 --no-measure | grep ^export)"; "$@"; "$0" down`
 		command := slices.Concat([]string{"sh", "-c", script, built.Path(t, "bin", "ddlemu")}, launcher(t, python, 2))

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -26,9 +27,8 @@ const limit = 3 * time.Minute
 // /usr/bin/python3 that has it.
 const pythonEnv = "DDLEMU_TEST_TORCH_PYTHON"
 
-// pythons returns the interpreters to test with. The test is skipped if there is none.
-func pythons(t *testing.T) []string {
-	t.Helper()
+// findPythons looks for the interpreters to test with once: importing PyTorch takes a second.
+var findPythons = sync.OnceValue(func() []string {
 	if list := os.Getenv(pythonEnv); list != "" {
 		return strings.Split(list, ":")
 	}
@@ -37,8 +37,16 @@ func pythons(t *testing.T) []string {
 			return []string{python}
 		}
 	}
-	t.Skipf("SKIPPED: no PyTorch (apt-get install python3-torch, or set %s)", pythonEnv)
 	return nil
+})
+
+// pythons returns the interpreters to test with. The test is skipped if there is none.
+func pythons(t *testing.T) []string {
+	t.Helper()
+	if findPythons() == nil {
+		t.Skipf("SKIPPED: no PyTorch (apt-get install python3-torch, or set %s)", pythonEnv)
+	}
+	return findPythons()
 }
 
 // job is a job on an emulated fabric of two nodes.

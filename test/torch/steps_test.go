@@ -46,6 +46,7 @@ func trainSteps(t *testing.T, python string, flags ...string) map[[2]int]stepEnd
 // A step ends when `ddlemu why` says that the last byte of its AllReduce came, with any latency: a longer latency makes
 // each step longer by exactly that.
 func TestStepsEndAsWhySays(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, python string) {
 		for _, latency := range []string{"5us", "5ms"} {
 			trace := filepath.Join(t.TempDir(), "trace")
@@ -94,6 +95,7 @@ func lastReduces(t *testing.T, trace string) (calls [steps]call) {
 
 // Without computation the next run has the same times.
 func TestStepsRepeat(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, python string) {
 		if first, second := trainSteps(t, python), trainSteps(t, python); !maps.Equal(first, second) {
 			t.Errorf("the steps end at %v, and in the next run at %v", first, second)
@@ -103,6 +105,7 @@ func TestStepsRepeat(t *testing.T) {
 
 // With --compute a step has the CPU time of its computation, times the factor.
 func TestStepsWithComputation(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, python string) {
 		compute := func(factor string) (sum int64) {
 			for _, e := range trainSteps(t, python, "--compute", "cpu:"+factor) {

@@ -5,6 +5,7 @@ package torch
 import (
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -13,6 +14,7 @@ import (
 
 // Every operation with every type, on 2 ranks, and on 4 ranks of 2 nodes.
 func TestOperations(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, python string) {
 		for _, ranks := range []int{2, 4} {
 			job{python: python, ranks: ranks, env: []string{"HANG=170"}}.good(t, "operations.py")
@@ -24,6 +26,7 @@ var weightsLine = regexp.MustCompile(`(?m)^rank \d weights ([0-9a-f]{64})$`)
 
 // DDP gives the weights that it gives with gloo, to the bit, and on a virtual clock the job is VALID.
 func TestTraining(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, python string) {
 		train := func(backend string, flags ...string) string {
 			o := job{python: python, flags: flags}.good(t, "ddp.py", backend)
@@ -79,6 +82,7 @@ func TestFailures(t *testing.T) {
 	each(t, func(t *testing.T, python string) {
 		for _, c := range cases {
 			t.Run(c.name, func(t *testing.T) {
+				t.Parallel()
 				o := job{python: python, ranks: c.ranks, env: c.env, flags: c.flags}.run(t, "failures.py", c.name)
 				for _, rank := range c.who {
 					if !strings.Contains(o.stdout, "rank "+rank+" raised after ") {
@@ -95,6 +99,7 @@ func TestFailures(t *testing.T) {
 
 // Cases that need a job of their own.
 func TestCases(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, python string) {
 		for _, name := range []string{"alone", "opposite", "refusals", "leave", "again", "workers", "threads", "stub", "polling",
 			"forms"} {
@@ -117,6 +122,7 @@ func TestCases(t *testing.T) {
 
 // torch's own debug mode puts a process group of its own around the backend.
 func TestDebugDetail(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, python string) {
 		job{python: python, env: []string{"TORCH_DISTRIBUTED_DEBUG=DETAIL"}}.good(t, "ddp.py", "ddlemu")
 	})
@@ -146,18 +152,30 @@ func TestLarge(t *testing.T) {
 	job{python: pythons(t)[0], env: []string{"HANG=170"}}.good(t, "cases.py", "large")
 }
 
-// Random calls give what they give with gloo.
+// seedsEnv is with how many seeds TestRandomCalls runs, callsEnv is how many calls it makes with each.
+const (
+	seedsEnv = "DDLEMU_TEST_SEEDS"
+	callsEnv = "DDLEMU_TEST_CALLS"
+)
+
+// Random calls give what they give with gloo. Every third seed is with 4 ranks.
 func TestRandomCalls(t *testing.T) {
+	t.Parallel()
+	seeds, calls := variable(t, seedsEnv, 3), variable(t, callsEnv, 80)
 	each(t, func(t *testing.T, python string) {
-		for _, seed := range []string{"1", "2"} {
-			job{python: python}.good(t, "random_calls.py", seed, "100")
+		for seed := 1; seed <= seeds; seed++ {
+			j := job{python: python, env: []string{"HANG=170"}}
+			if seed%3 == 0 {
+				j.ranks = 4
+			}
+			j.good(t, "random_calls.py", strconv.Itoa(seed), strconv.Itoa(calls))
 		}
-		job{python: python, ranks: 4}.good(t, "random_calls.py", "3", "60")
 	})
 }
 
 // A group takes little memory, and what a destroyed group had is given back.
 func TestMemory(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, python string) {
 		eth := job{python: python, ranks: 4, flags: []string{"--profile", "eth10", "--clock", "virtual"}}
 		for _, o := range []outcome{
@@ -172,6 +190,7 @@ func TestMemory(t *testing.T) {
 
 // Without the library one line says what to do.
 func TestNoLibrary(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, python string) {
 		for value, want := range map[string]string{
 			"":            "ddlemu: DDLEMU_TORCH_NCCL is not set: start the program with `ddlemu run -- COMMAND`, which sets it",

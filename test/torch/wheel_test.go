@@ -14,6 +14,7 @@ import (
 
 // The wheel is all that a job needs. pip removes all of it again.
 func TestWheel(t *testing.T) {
+	t.Parallel()
 	wheel := buildWheel(t)
 	for _, want := range []string{"ddlemu/bin/ddlemu", "ddlemu_torch/__init__.py", ".dist-info/licenses/LICENSE", ".dist-info/licenses/LICENSE.nccl-"} {
 		if names := output(t, "python3", "-m", "zipfile", "--list", wheel); !strings.Contains(names, want) {

@@ -11,8 +11,8 @@ package shm
 static struct ddlemu_clock_flow *free_flow(struct ddlemu_clock_flows *f)
 {
 	for (uint32_t i = 0; i < DDLEMU_CLOCK_FLOWS; i++) {
-		uint32_t free = 0;
-		if (__atomic_compare_exchange_n(&f->in_use[i], &free, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+		uint32_t free = DDLEMU_FLOW_FREE;
+		if (__atomic_compare_exchange_n(&f->in_use[i], &free, DDLEMU_FLOW_TAKEN, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
 			return &f->flow[i];
 	}
 	return NULL;
@@ -21,15 +21,15 @@ static struct ddlemu_clock_flow *free_flow(struct ddlemu_clock_flows *f)
 // clear_flow removes what an earlier connection left. The entries of the tables are written before they are read.
 static void clear_flow(struct ddlemu_clock_flow *x) { memset(x, 0, offsetof(struct ddlemu_clock_flow, flow.sends)); }
 
-static void release_flow(struct ddlemu_clock_flows *f, struct ddlemu_clock_flow *x)
+static void set_place(struct ddlemu_clock_flows *f, struct ddlemu_clock_flow *x, enum ddlemu_flow_place place)
 {
-	__atomic_store_n(&f->in_use[clock_flow_number(f, x)], 0, __ATOMIC_RELEASE);
+	__atomic_store_n(&f->in_use[clock_flow_number(f, x)], place, __ATOMIC_RELEASE);
 }
 
-// flow_of is the flow with a number from 0, NULL if there is none in use.
+// flow_of is the flow with a number from 0, NULL if there is none.
 static struct ddlemu_clock_flow *flow_of(struct ddlemu_clock_flows *f, uint64_t number)
 {
-	if (number >= DDLEMU_CLOCK_FLOWS || __atomic_load_n(&f->in_use[number], __ATOMIC_ACQUIRE) == 0)
+	if (number >= DDLEMU_CLOCK_FLOWS || !clock_flow_is_made(f, (uint32_t)number))
 		return NULL;
 	return &f->flow[number];
 }
@@ -130,7 +130,7 @@ func (c *virtualClock) newFlow(e *Endpoint, r *region, h transport.Handle, peer 
 		return nil, fmt.Errorf("a fabric with a virtual clock has at most %d connections, and all are in use", clock.MaxFlows)
 	}
 	if err := c.flows.Reserve(uint64(uintptr(unsafe.Pointer(x))-uintptr(c.flows.Base())), clock.FlowSize); err != nil {
-		C.release_flow(c.view.flows, x)
+		C.set_place(c.view.flows, x, C.DDLEMU_FLOW_FREE)
 		return nil, fmt.Errorf("reserve %d KiB for a connection in %s (is it full? see df): %w", clock.FlowSize>>10, e.Fabric.Dir(), err)
 	}
 	C.clear_flow(x)
@@ -138,6 +138,7 @@ func (c *virtualClock) newFlow(e *Endpoint, r *region, h transport.Handle, peer 
 	x.flow.id, x.flow.path = described.id, described.path
 	x.order = C.flow_order(C.uint64_t(e.Me.Job().Index()), C.uint64_t(e.Rank.Rank), C.uint64_t(h.Rank), C.uint64_t(number))
 	x.sender_node, x.receiver_node = c.view.node, C.uint32_t(e.Fabric.NodeOf(peer.Slot))
+	C.set_place(c.view.flows, x, C.DDLEMU_FLOW_MADE)
 	return x, nil
 }
 
@@ -152,7 +153,7 @@ func (c *virtualClock) number(x *C.struct_ddlemu_clock_flow) uint64 {
 // release gives a flow back that no peer knows.
 func (c *virtualClock) release(x *C.struct_ddlemu_clock_flow) {
 	if c != nil && x != nil {
-		C.release_flow(c.view.flows, x)
+		C.set_place(c.view.flows, x, C.DDLEMU_FLOW_FREE)
 	}
 }
 

@@ -239,11 +239,6 @@ static void raise_acts(struct ddlemu_conn *c)
 		ddlemu_node_raise(c->clock, c->clock->node, DDLEMU_ACTS);
 }
 
-static bool is_clock_broken(const struct ddlemu_conn *c)
-{
-	return c->clock != NULL && __atomic_load_n(&c->clock->clock->broken, __ATOMIC_ACQUIRE) != 0;
-}
-
 // --- failures
 
 #define CORRUPT_TEXT "the peer overwrote its fields of the connection with invalid values"
@@ -256,11 +251,11 @@ static int failure(struct ddlemu_conn *c, enum ddlemu_death dead, bool peer_clos
 		return FAIL(DDLEMU_REMOTE_ERROR,
 			"the emulated link node%d:node%d was down for longer than the transport allows", c->src_node,
 			c->dst_node);
-	if (broken)
+	if (broken == DDLEMU_CORRUPT)
 		return FAIL(DDLEMU_REMOTE_ERROR, CORRUPT_TEXT);
 	if (dead == DDLEMU_RANK_DIED)
 		return FAIL(DDLEMU_REMOTE_ERROR, RANK_DIED_TEXT, c->base.lost_rank);
-	if (is_clock_broken(c))
+	if (broken)
 		return FAIL(DDLEMU_REMOTE_ERROR, "a rank died while its process ran the virtual clock");
 	if (dead == DDLEMU_FABRIC_DOWN)
 		return FAIL(DDLEMU_REMOTE_ERROR, "the fabric was taken down");

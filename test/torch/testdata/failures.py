@@ -321,8 +321,17 @@ def link_back(rank, size):
     say("continued")
 
 
+def meet():
+    """Wait until all ranks have imported torch: the group's timeout is also that of the rendezvous."""
+    with open(f"rank{os.environ['RANK']}.here", "x", encoding="utf-8"):
+        pass
+    while not all(os.path.exists(f"rank{rank}.here") for rank in range(int(os.environ["WORLD_SIZE"]))):
+        time.sleep(0.01)
+
+
 def main():
     name = sys.argv[1]
+    meet()
     rank, size = start(timeout=60 if name.startswith(("link", "kill", "survive", "elsewhere")) else LIMIT)
     globals()[name](rank, size)
     say("ok")

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random calls, from a seed, on this backend and on gloo with the same inputs. The results must be equal."""
+"""random_calls.py SEED COUNT: random calls on this backend and on gloo with the same inputs. The results must be equal.
+
+Operation, type, size, group, and in which order a rank waits are random. Most calls do not wait for those before them.
+"""
 
 import random
 import sys
@@ -10,6 +13,11 @@ from job import same, say, start
 
 TYPES = [torch.int8, torch.uint8, torch.int32, torch.int64, torch.float16, torch.float32, torch.float64]
 OPS = ["SUM", "PRODUCT", "MIN", "MAX"]
+
+
+def as_list(works):
+    """Return the works of a call, which returns one, a list or None."""
+    return works if isinstance(works, list) else [] if works is None else [works]
 
 
 class Calls:
@@ -32,33 +40,34 @@ class Calls:
         """Make one call on both backends."""
         r, self.number = self.common, self.number + 1
         name = r.choice(["all_reduce", "broadcast", "reduce", "all_gather", "gather", "scatter", "all_to_all_single",
-                         "pair", "reduce_scatter", "barrier"])
+                         "pair", "batch", "reduce_scatter", "barrier"])
         size = r.choice([1, 2, 3, 17, 1000, 4099, 70_001])
         shape = r.choice([(size,), (size, 3), (2, size)])
         dtype, op, wait = r.choice(TYPES), r.choice(OPS), r.random() < 0.5
         strided, root, (members, ours, gloo) = r.random() < 0.2, r.random(), r.choice(self.groups)
         root = members[int(root * len(members))]
         order = r.sample(members, 2) if len(members) > 1 else members
+        batch = [r.sample(members, 2) for _ in range(r.randrange(1, 6))]
         if self.rank not in members:
             return
         arguments = dict(shape=shape, dtype=dtype, op=getattr(dist.ReduceOp, op), strided=strided, root=root,
-                         members=members, order=order)
+                         members=members, order=order, batch=batch)
         self.reference = False
-        got, work = getattr(self, name)(group=ours, **arguments)
+        got, works = getattr(self, name)(group=ours, **arguments)
         self.reference = True  # gloo takes no strides
-        want, reference = getattr(self, name)(group=gloo, **arguments)
-        if reference is not None:
+        want, references = getattr(self, name)(group=gloo, **arguments)
+        for reference in as_list(references):
             reference.wait()
         words = (name, shape, dtype, op, members)
-        self.pending.append((got, work, want, words))
+        self.pending.append((got, as_list(works), want, words))
         if wait:
             self.check()
 
     def check(self):
         """Wait for all works in a random order, and compare."""
         random.Random(self.number + self.rank).shuffle(self.pending)
-        for got, work, want, words in self.pending:
-            if work is not None:
+        for got, works, want, words in self.pending:
+            for work in works:
                 work.wait()
             for a, b in zip(got, want):
                 same(a.contiguous(), b.contiguous(), *words, "seed", self.seed, "number", self.number)
@@ -113,6 +122,18 @@ class Calls:
         if len(order) == 2 and self.rank == order[1]:
             return [tensor], dist.irecv(tensor, order[0], group=group)
         return [], None
+
+    def batch(self, shape, dtype, strided, group, batch, **_):
+        """Sends and receives of several pairs at once. Between two ranks there may be several, in both directions."""
+        received, operations = [], []
+        for i, (sender, receiver) in enumerate(batch):
+            if self.rank == sender:
+                tensor = self.tensor(shape, dtype, strided) + i
+                operations.append(dist.P2POp(dist.isend, tensor.contiguous(), receiver, group))
+            if self.rank == receiver:
+                received.append(self.tensor(shape, dtype, strided))
+                operations.append(dist.P2POp(dist.irecv, received[-1], sender, group))
+        return received, dist.batch_isend_irecv(operations) if operations else None
 
     def barrier(self, group, **_):
         return [], dist.barrier(group=group, async_op=True)
