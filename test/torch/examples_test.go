@@ -3,6 +3,8 @@
 package torch
 
 import (
+	"fmt"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -22,39 +24,70 @@ var (
 	needsLine = regexp.MustCompile(`(?m)^.* needs torch (\d+\.\d+) or later, and this is torch (\d+)\.(\d+).*$`)
 )
 
+// ranksEnv lists numbers of ranks, such as "2 4". With it each training example runs with all of them, and not only with
+// one. `make torch-matrix` sets it.
+const ranksEnv = "DDLEMU_TEST_TORCH_RANKS"
+
+// training is a training example.
+type training struct {
+	name    string
+	program string
+	ranks   int
+	args    []string
+	oldest  [2]int // version of torch
+}
+
+var trainings = []training{
+	{"ddp", "cnn_ddp.py", 2, []string{"--steps", "40", "--no-exact"}, [2]int{}},
+	{"ddp exact", "cnn_ddp.py", 4, []string{"--steps", "20"}, [2]int{}},
+	{"fsdp1", "gpt_fsdp.py", 2, []string{"--steps", "6"}, [2]int{2, 2}},
+	{"fsdp2", "gpt_fsdp.py", 4, []string{"--steps", "6", "--fsdp", "2"}, [2]int{2, 14}},
+	{"tensor and pipeline", "tensor_pipeline.py", 4, []string{"--steps", "11"}, [2]int{}},
+	{"moe", "moe_all_to_all.py", 4, []string{"--steps", "20"}, [2]int{}},
+	{"dlrm", "dlrm.py", 2, []string{"--steps", "30"}, [2]int{}},
+}
+
+// withRanks returns the numbers of ranks to train with. Without exact sums two ranks alone give gloo's weights.
+func (c training) withRanks(t *testing.T) []int {
+	t.Helper()
+	if os.Getenv(ranksEnv) == "" || slices.Contains(c.args, "--no-exact") {
+		return []int{c.ranks}
+	}
+	var ranks []int
+	for _, field := range strings.Fields(os.Getenv(ranksEnv)) {
+		n, err := strconv.Atoi(field)
+		if err != nil {
+			t.Fatalf("%s: %v", ranksEnv, err)
+		}
+		ranks = append(ranks, n)
+	}
+	return ranks
+}
+
 // Each training example gives the weights that it gives with gloo, to the bit. Its loss falls, and on a virtual clock it
 // is VALID.
 func TestExamples(t *testing.T) {
-	cases := []struct {
-		name    string
-		program string
-		ranks   int
-		args    []string
-		oldest  [2]int // version of torch
-	}{
-		{"ddp", "cnn_ddp.py", 2, []string{"--steps", "40", "--no-exact"}, [2]int{}},
-		{"ddp of 4 ranks", "cnn_ddp.py", 4, []string{"--steps", "20"}, [2]int{}},
-		{"fsdp1", "gpt_fsdp.py", 2, []string{"--steps", "6"}, [2]int{2, 2}},
-		{"fsdp2 of 4 ranks", "gpt_fsdp.py", 4, []string{"--steps", "6", "--fsdp", "2"}, [2]int{2, 14}},
-		{"tensor and pipeline", "tensor_pipeline.py", 4, []string{"--steps", "11"}, [2]int{}},
-		{"moe", "moe_all_to_all.py", 4, []string{"--steps", "20"}, [2]int{}},
-		{"dlrm", "dlrm.py", 2, []string{"--steps", "30"}, [2]int{}},
-	}
 	each(t, func(t *testing.T, python string) {
 		readPrograms(t, filepath.Join("testdata", examples))
-		for _, c := range cases {
-			t.Run(c.name, func(t *testing.T) {
-				j := job{python: python, ranks: c.ranks, flags: onVirtualClock("ndr400")}
-				got := j.run(t, examples+"/"+c.program, c.args...)
-				skipIfTooOld(t, got, c.oldest)
-				if got.exit != 0 || !strings.Contains(got.stderr, "verdict: VALID") {
-					t.Fatalf("exit status %d, or it is not VALID\n%s%s", got.exit, got.stdout, got.stderr)
-				}
-				gloo := j.good(t, examples+"/"+c.program, append(c.args, "--backend", "gloo")...)
-				compareTraining(t, got.stdout, gloo.stdout, c.ranks)
-			})
+		for _, c := range trainings {
+			for _, ranks := range c.withRanks(t) {
+				t.Run(fmt.Sprintf("%s of %d ranks", c.name, ranks), func(t *testing.T) { c.compare(t, python, ranks) })
+			}
 		}
 	})
+}
+
+// compare trains with ddlemu and with gloo.
+func (c training) compare(t *testing.T, python string, ranks int) {
+	t.Helper()
+	j := job{python: python, ranks: ranks, flags: onVirtualClock("ndr400")}
+	got := j.run(t, examples+"/"+c.program, c.args...)
+	skipIfTooOld(t, got, c.oldest)
+	if got.exit != 0 || !strings.Contains(got.stderr, "verdict: VALID") {
+		t.Fatalf("exit status %d, or it is not VALID\n%s%s", got.exit, got.stdout, got.stderr)
+	}
+	gloo := j.good(t, examples+"/"+c.program, append(slices.Clone(c.args), "--backend", "gloo")...)
+	compareTraining(t, got.stdout, gloo.stdout, ranks)
 }
 
 // onVirtualClock returns the flags of ddlemu run. A busy host may take long until a rank computes.
@@ -105,9 +138,10 @@ func TestElasticExample(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		line := []string{"run", "--profile", "loopback", "--nodes", "2", "--", python, torchrun, "--nproc-per-node", "2",
-			"--max_restarts", "1", absolute(t, examples+"/elastic.py"), "--kill", "7"}
-		got := start(t, slices.Concat([]string{built.Path(t, "bin", "ddlemu")}, line, args))
+		run := append([]string{built.Path(t, "bin", "ddlemu"), "run", "--profile", "loopback", "--nodes", "2"}, ncclFlag()...)
+		line := []string{"--", python, torchrun, "--nproc-per-node", "2", "--max_restarts", "1",
+			absolute(t, examples+"/elastic.py"), "--kill", "7"}
+		got := start(t, slices.Concat(run, line, args))
 		if strings.Contains(got.stderr, "libuv") {
 			t.Skip("SKIPPED: this torchrun needs libuv, which its torch does not have")
 		}
@@ -133,8 +167,8 @@ func TestParallelismTable(t *testing.T) {
 		activation = 64 * 64
 	)
 	each(t, func(t *testing.T, python string) {
-		o := start(t, []string{python, absolute(t, examples+"/parallelism_table.py"), "--steps", strconv.Itoa(steps),
-			"--profiles", "eth10", "--ddlemu", built.Path(t, "bin", "ddlemu")})
+		o := start(t, append([]string{python, absolute(t, examples+"/parallelism_table.py"), "--steps", strconv.Itoa(steps),
+			"--profiles", "eth10", "--ddlemu", built.Path(t, "bin", "ddlemu")}, ncclFlag()...))
 		rows := map[string][]string{}
 		for _, row := range tableRow.FindAllStringSubmatch(o.stdout, -1) {
 			rows[row[1]] = row

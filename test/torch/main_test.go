@@ -64,8 +64,8 @@ func (j job) run(t *testing.T, program string, args ...string) outcome {
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	flags := append([]string{"run", "--profile", "loopback", "--nodes", "2"}, j.flags...)
-	if version := os.Getenv("DDLEMU_TEST_NCCL"); version != "" && !j.ownLibrary {
-		flags = append(flags, "--nccl", version)
+	if !j.ownLibrary {
+		flags = append(flags, ncclFlag()...)
 	}
 	command := append(launcher(t, j.python, cmp.Or(j.ranks, 2)), absolute(t, program))
 	if j.unset != "" {
@@ -73,6 +73,14 @@ func (j job) run(t *testing.T, program string, args ...string) outcome {
 	}
 	cmd := exec.CommandContext(ctx, built.Path(t, "bin", "ddlemu"), slices.Concat(flags, []string{"--"}, command, args)...)
 	return finish(t, cmd, append(environment(t), j.env...))
+}
+
+// ncclFlag returns the flag of `ddlemu run` for the version of NCCL that the variable DDLEMU_TEST_NCCL names, if it does.
+func ncclFlag() []string {
+	if version := os.Getenv("DDLEMU_TEST_NCCL"); version != "" {
+		return []string{"--nccl", version}
+	}
+	return nil
 }
 
 // launcher starts a program on each rank. It is run as a file, so that it does not import torch.
