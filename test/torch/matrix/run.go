@@ -113,20 +113,21 @@ func (c command) pytest(ctx context.Context, dir string, env []string, launch fu
 	if err := os.RemoveAll(file); err != nil {
 		return nil, err
 	}
-	if err := writeDriver(c.fabrics, "results_plugin.py"); err != nil {
+	if err := errors.Join(writeDriver(c.fabrics, "results_plugin.py"), writeDriver(c.fabrics, "forked_ranks_plugin.py")); err != nil {
 		return nil, err
 	}
 	env = append(env, "RESULTS="+file, "PYTHONPATH="+c.fabrics)
-	out, err := c.run(ctx, dir, env, launch(append([]string{"-m", "pytest", "-p", "no:cacheprovider", "-p", "results_plugin", "-v"}, args...)...))
+	out, err := c.run(ctx, dir, env, launch(append([]string{"-m", "pytest", "-p", "no:cacheprovider", "-p", "results_plugin",
+		"-p", "forked_ranks_plugin", "-v"}, args...)...))
 	content, readErr := os.ReadFile(file)
-	switch err := ignoreExit(err); {
-	case readErr == nil:
-		return readPytest(content)
-	case err != nil:
-		return nil, err
-	default:
-		return nil, fmt.Errorf("pytest wrote no results (%w):\n%s", readErr, tail(out))
+	if readErr != nil {
+		return nil, fmt.Errorf("pytest wrote no results (%w):\n%s", errors.Join(readErr, ignoreExit(err)), tail(out))
 	}
+	results, readErr := readPytest(content)
+	if err := ignoreExit(err); err != nil && readErr == nil {
+		results["pytest"] = result{"failed", err.Error()} // such as that the time is over
+	}
+	return results, readErr
 }
 
 // ignoreExit returns nil for the error that a program ended with an exit status, as it does when a test fails.
