@@ -50,6 +50,7 @@ type job struct {
 	unset  string // variable that the ranks do not get
 	// The job has a library of its own in env.
 	ownLibrary bool
+	limit      time.Duration // the constant limit if it is not set
 }
 
 // outcome is what a job printed and how it ended.
@@ -61,7 +62,8 @@ type outcome struct {
 // run runs a program of testdata on each rank.
 func (j job) run(t *testing.T, program string, args ...string) outcome {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	longest := cmp.Or(j.limit, limit)
+	ctx, cancel := context.WithTimeout(t.Context(), longest)
 	defer cancel()
 	flags := append([]string{"run", "--profile", "loopback", "--nodes", "2"}, j.flags...)
 	if !j.ownLibrary {
@@ -72,7 +74,11 @@ func (j job) run(t *testing.T, program string, args ...string) outcome {
 		command = append([]string{"env", "--unset=" + j.unset}, command...)
 	}
 	cmd := exec.CommandContext(ctx, built.Path(t, "bin", "ddlemu"), slices.Concat(flags, []string{"--"}, command, args)...)
-	return finish(t, cmd, append(environment(t), j.env...))
+	o := finish(t, cmd, append(environment(t), j.env...))
+	if ctx.Err() != nil {
+		t.Fatalf("the job did not end within %v\n%s%s", longest, o.stdout, o.stderr)
+	}
+	return o
 }
 
 // ncclFlag returns the flag of `ddlemu run` for the version of NCCL that the variable DDLEMU_TEST_NCCL names, if it does.
