@@ -18,7 +18,7 @@ import (
 var drivers embed.FS
 
 // examples are the tests of test/torch that run docs/examples/torch.
-const examples = "Example|Parallelism"
+const examples = "Example|Parallelism|TooOld"
 
 // goTests returns a function that runs tests of test/torch, which the arguments of `go test` choose. The examples train
 // with both numbers of ranks.
