@@ -29,8 +29,8 @@ var (
 // one. `make torch-matrix` sets it.
 const ranksEnv = "DDLEMU_TEST_TORCH_RANKS"
 
-// trainingLimit is the longest time of a training. Most take 10 to 20 s; 4 ranks on a busy host took more than 3 minutes.
-const trainingLimit = 15 * time.Minute
+// exampleLimit is the longest time of an example. Most take 10 to 20 s; on a busy host some took more than 3 minutes.
+const exampleLimit = 15 * time.Minute
 
 // training is a training example.
 type training struct {
@@ -84,7 +84,7 @@ func TestExamples(t *testing.T) {
 // compare trains with ddlemu and with gloo.
 func (c training) compare(t *testing.T, python string, ranks int) {
 	t.Helper()
-	j := job{python: python, ranks: ranks, flags: onVirtualClock("ndr400"), limit: trainingLimit}
+	j := job{python: python, ranks: ranks, flags: onVirtualClock("ndr400"), limit: exampleLimit}
 	got := j.run(t, examples+"/"+c.program, c.args...)
 	skipIfTooOld(t, got, c.oldest)
 	if got.exit != 0 || !strings.Contains(got.stderr, "verdict: VALID") {
@@ -148,7 +148,7 @@ func compareTraining(t *testing.T, got, gloo string, ranks int) {
 func TestElasticExample(t *testing.T) {
 	each(t, func(t *testing.T, python string) {
 		args := []string{"--steps", "12"}
-		want := job{python: python}.good(t, examples+"/elastic.py", args...)
+		want := job{python: python, limit: exampleLimit}.good(t, examples+"/elastic.py", args...)
 		// This torchrun also works in Debian 12.
 		torchrun, err := filepath.Abs("../programs/testdata/bin/torchrun")
 		if err != nil {
@@ -157,7 +157,7 @@ func TestElasticExample(t *testing.T) {
 		run := append([]string{built.Path(t, "bin", "ddlemu"), "run", "--profile", "loopback", "--nodes", "2"}, ncclFlag()...)
 		line := []string{"--", python, torchrun, "--nproc-per-node", "2", "--max_restarts", "1",
 			absolute(t, examples+"/elastic.py"), "--kill", "7"}
-		got := start(t, slices.Concat(run, line, args))
+		got := startWithin(t, exampleLimit, slices.Concat(run, line, args))
 		for _, line := range []string{"start at step 0\n", "rank 1 kills itself at step 7\n", "start at step 5\n"} {
 			if !strings.Contains(got.stdout, line) {
 				t.Errorf("no line %q", line)
@@ -180,7 +180,7 @@ func TestParallelismTable(t *testing.T) {
 		activation = 64 * 64
 	)
 	each(t, func(t *testing.T, python string) {
-		o := start(t, append([]string{python, absolute(t, examples+"/parallelism_table.py"), "--steps", strconv.Itoa(steps),
+		o := startWithin(t, exampleLimit, append([]string{python, absolute(t, examples+"/parallelism_table.py"), "--steps", strconv.Itoa(steps),
 			"--profiles", "eth10", "--ddlemu", built.Path(t, "bin", "ddlemu")}, ncclFlag()...))
 		rows := map[string][]string{}
 		for _, row := range tableRow.FindAllStringSubmatch(o.stdout, -1) {
@@ -217,7 +217,7 @@ func TestParallelismTable(t *testing.T) {
 // test_generic checks all operations with all types.
 func TestGenericExample(t *testing.T) {
 	each(t, func(t *testing.T, python string) {
-		o := job{python: python}.good(t, examples+"/test_generic.py", "--sizes", "16", "1000", "8192", "--repeats", "1")
+		o := job{python: python, limit: exampleLimit}.good(t, examples+"/test_generic.py", "--sizes", "16", "1000", "8192", "--repeats", "1")
 		if !strings.Contains(o.stdout, "\n288 combinations of operation, type and size on 2 ranks with ddlemu: 0 wrong elements\n") {
 			t.Errorf("it printed\n%s%s", o.stdout, o.stderr)
 		}

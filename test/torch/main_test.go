@@ -75,9 +75,7 @@ func (j job) run(t *testing.T, program string, args ...string) outcome {
 	}
 	cmd := exec.CommandContext(ctx, built.Path(t, "bin", "ddlemu"), slices.Concat(flags, []string{"--"}, command, args)...)
 	o := finish(t, cmd, append(environment(t), j.env...))
-	if ctx.Err() != nil {
-		t.Fatalf("the job did not end within %v\n%s%s", longest, o.stdout, o.stderr)
-	}
+	failIfOver(ctx, t, longest, o)
 	return o
 }
 
@@ -127,9 +125,25 @@ func (j job) good(t *testing.T, program string, args ...string) outcome {
 // start runs a command with the environment of the tests.
 func start(t *testing.T, command []string) outcome {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	return startWithin(t, limit, command)
+}
+
+// startWithin is start with a longest time of the command.
+func startWithin(t *testing.T, longest time.Duration, command []string) outcome {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), longest)
 	defer cancel()
-	return finish(t, exec.CommandContext(ctx, command[0], command[1:]...), environment(t))
+	o := finish(t, exec.CommandContext(ctx, command[0], command[1:]...), environment(t))
+	failIfOver(ctx, t, longest, o)
+	return o
+}
+
+// failIfOver ends the test if the program was killed because its time was over.
+func failIfOver(ctx context.Context, t *testing.T, longest time.Duration, o outcome) {
+	t.Helper()
+	if ctx.Err() != nil {
+		t.Fatalf("it did not end within %v\n%s%s", longest, o.stdout, o.stderr)
+	}
 }
 
 // output runs a program, which must succeed, and returns what it printed.
