@@ -77,8 +77,20 @@ func debianRoot(suite string, options ...string) func(context.Context, *lane) (s
 		if err := mount(ctx, root, "/proc", "/dev", os.TempDir(), l.repo, l.build, l.cache); err != nil {
 			return "", err
 		}
+		if err := nameHost(root); err != nil {
+			return "", err
+		}
 		return wrappers(l.cache, suite, root)
 	}
+}
+
+// nameHost lets a root find this machine by its name: torchrun of torch 2.14 meets its ranks there.
+func nameHost(root string) error {
+	name, err := os.Hostname()
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(root, "etc", "hosts"), fmt.Appendf(nil, "127.0.0.1 localhost %s\n", name), 0o644)
 }
 
 // mount shows folders of the machine in a root, under the same names.
