@@ -23,7 +23,7 @@ import (
 func goodSum(t *testing.T, flags []string, command ...string) {
 	t.Helper()
 	base := []string{built.Path(t, "bin", "ddlemu"), "run", "--profile", "eth10", "--nodes", "2"}
-	o := start(t, slices.Concat(base, flags, []string{"--"}, command))
+	o := start(t, slices.Concat(base, ncclFlag(), flags, []string{"--"}, command))
 	for _, want := range []string{"rank 0 sum 3.0\n", "rank 1 sum 3.0\n"} {
 		if !strings.Contains(o.stdout, want) {
 			t.Errorf("no %q", want)

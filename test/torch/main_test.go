@@ -58,6 +58,7 @@ type job struct {
 	unset  string // variable that the ranks do not get
 	// The job has a library of its own in env.
 	ownLibrary bool
+	limit      time.Duration // the constant limit if it is not set
 }
 
 // outcome is what a job printed and how it ended.
@@ -69,18 +70,29 @@ type outcome struct {
 // run runs a program of testdata on each rank.
 func (j job) run(t *testing.T, program string, args ...string) outcome {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	longest := cmp.Or(j.limit, limit)
+	ctx, cancel := context.WithTimeout(t.Context(), longest)
 	defer cancel()
 	flags := append([]string{"run", "--profile", "loopback", "--nodes", "2"}, j.flags...)
-	if version := os.Getenv("DDLEMU_TEST_NCCL"); version != "" && !j.ownLibrary {
-		flags = append(flags, "--nccl", version)
+	if !j.ownLibrary {
+		flags = append(flags, ncclFlag()...)
 	}
 	command := append(launcher(t, j.python, cmp.Or(j.ranks, 2)), absolute(t, program))
 	if j.unset != "" {
 		command = append([]string{"env", "--unset=" + j.unset}, command...)
 	}
 	cmd := exec.CommandContext(ctx, built.Path(t, "bin", "ddlemu"), slices.Concat(flags, []string{"--"}, command, args)...)
-	return finish(t, cmd, append(environment(t), j.env...))
+	o := finish(t, cmd, append(environment(t), j.env...))
+	failIfOver(ctx, t, longest, o)
+	return o
+}
+
+// ncclFlag returns the flag of `ddlemu run` for the version of NCCL that the variable DDLEMU_TEST_NCCL names, if it does.
+func ncclFlag() []string {
+	if version := os.Getenv("DDLEMU_TEST_NCCL"); version != "" {
+		return []string{"--nccl", version}
+	}
+	return nil
 }
 
 // launcher starts a program on each rank. It is run as a file, so that it does not import torch.
@@ -121,9 +133,25 @@ func (j job) good(t *testing.T, program string, args ...string) outcome {
 // start runs a command with the environment of the tests.
 func start(t *testing.T, command []string) outcome {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	return startWithin(t, limit, command)
+}
+
+// startWithin is start with a longest time of the command.
+func startWithin(t *testing.T, longest time.Duration, command []string) outcome {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), longest)
 	defer cancel()
-	return finish(t, exec.CommandContext(ctx, command[0], command[1:]...), environment(t))
+	o := finish(t, exec.CommandContext(ctx, command[0], command[1:]...), environment(t))
+	failIfOver(ctx, t, longest, o)
+	return o
+}
+
+// failIfOver ends the test if the program was killed because its time was over.
+func failIfOver(ctx context.Context, t *testing.T, longest time.Duration, o outcome) {
+	t.Helper()
+	if ctx.Err() != nil {
+		t.Fatalf("it did not end within %v\n%s%s", longest, o.stdout, o.stderr)
+	}
 }
 
 // output runs a program, which must succeed, and returns what it printed.

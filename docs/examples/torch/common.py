@@ -32,10 +32,12 @@ def arguments(description, steps):
 
 
 def need(oldest, what):
-    """End the program, with one line of rank 0, if torch is older than a version such as (2, 6)."""
+    """End the program, with one line, if torch is older than a version such as (2, 6).
+
+    Each rank prints it: when one ends, the launcher may end the others before they come here.
+    """
     if version() < oldest:
-        line = f"{what} needs torch {oldest[0]}.{oldest[1]} or later, and this is torch {torch.__version__}"
-        sys.exit(line if os.environ.get("RANK", "0") == "0" else 1)
+        sys.exit(f"{what} needs torch {oldest[0]}.{oldest[1]} or later, and this is torch {torch.__version__}")
 
 
 def run(train, parser):

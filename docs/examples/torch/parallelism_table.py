@@ -76,7 +76,8 @@ def measure(args, way, profile):
     """Run a job. Return a line of the table, and whether it is valid."""
     with tempfile.TemporaryDirectory() as folder:
         job = [args.ddlemu, "run", "--profile", profile, "--nodes", "2", "--clock", "virtual", "--compute-hold", "1m",
-               "--trace", folder, "--", sys.executable, "-m", "ddlemu_torch.launch", "--nproc-per-node", "2",
+               "--trace", folder, *(["--nccl", args.nccl] if args.nccl else []), "--",
+               sys.executable, "-m", "ddlemu_torch.launch", "--nproc-per-node", "2",
                os.path.abspath(__file__), "--way", way, "--steps", str(args.steps)]
         ran = subprocess.run(job, capture_output=True, text=True)
         if ran.returncode:
@@ -95,6 +96,7 @@ def main():
     parser.add_argument("--steps", type=int, default=10, help="training steps (default: %(default)s)")
     parser.add_argument("--profiles", nargs="+", default=PROFILES, help="fabrics (default: %(default)s)")
     parser.add_argument("--ways", nargs="+", choices=WAYS, default=WAYS, help="(default: %(default)s)")
+    parser.add_argument("--nccl", metavar="VERSION", help="of NCCL, 2.22 or 2.29 (default: that of ddlemu run)")
     parser.add_argument("--ddlemu", default="ddlemu", metavar="FILE", help="the program ddlemu (default: on PATH)")
     parser.add_argument("--way", choices=WAYS, help=argparse.SUPPRESS)  # of a rank
     args = parser.parse_args()

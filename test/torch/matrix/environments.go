@@ -77,8 +77,20 @@ func debianRoot(suite string, options ...string) func(context.Context, *lane) (s
 		if err := mount(ctx, root, "/proc", "/dev", os.TempDir(), l.repo, l.build, l.cache); err != nil {
 			return "", err
 		}
-		return wrapper(l.cache, suite, root)
+		if err := nameHost(root); err != nil {
+			return "", err
+		}
+		return wrappers(l.cache, suite, root)
 	}
+}
+
+// nameHost lets a root find this machine by its name: torchrun of torch 2.14 meets its ranks there.
+func nameHost(root string) error {
+	name, err := os.Hostname()
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(root, "etc", "hosts"), fmt.Appendf(nil, "127.0.0.1 localhost %s\n", name), 0o644)
 }
 
 // mount shows folders of the machine in a root, under the same names.
@@ -95,11 +107,19 @@ func mount(ctx context.Context, root string, folders ...string) error {
 	return nil
 }
 
-// wrapper writes a program that runs the Python of a root in the current folder.
-func wrapper(cache, suite, root string) (string, error) {
-	path := filepath.Join(cache, "python-"+suite)
-	script := fmt.Sprintf("#!/bin/sh\nexec chroot '%s' env -C \"$PWD\" /usr/bin/python3 \"$@\"\n", root)
-	return path, os.WriteFile(path, []byte(script), 0o755)
+// wrappers writes programs that run those of a root in the current folder, and returns the path of Python.
+func wrappers(cache, suite, root string) (string, error) {
+	folder := filepath.Join(cache, suite+".bin")
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return "", err
+	}
+	for _, name := range []string{"torchrun", "python3"} {
+		script := fmt.Sprintf("#!/bin/sh\nexec chroot '%s' env -C \"$PWD\" /usr/bin/%s \"$@\"\n", root, name)
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(script), 0o755); err != nil {
+			return "", err
+		}
+	}
+	return filepath.Join(folder, "python3"), nil
 }
 
 // debianMirror returns the address of the mirror that apt uses on this machine.

@@ -53,20 +53,29 @@ func TestExpectedFiles(t *testing.T) {
 	}
 }
 
-func TestReadJUnit(t *testing.T) {
-	got, err := readJUnit([]byte(`<testsuites><testsuite>
-		<testcase classname="driver.T" name="test_a"/>
-		<testcase classname="driver.T" name="test_b"><failure message="m">long</failure></testcase>
-		<testcase classname="driver.T" name="test_c"><skipped message="no GPU"/></testcase>
-		<testcase classname="driver.T" name="test_d"><error message="m">setup</error></testcase>
-	</testsuite></testsuites>`))
+func TestReadPytest(t *testing.T) {
+	got, err := readPytest([]byte(`{"name": "T.test_a", "state": "started", "text": ""}
+{"name": "T.test_a", "state": "passed", "text": ""}
+{"name": "T.test_b", "state": "started", "text": ""}
+{"name": "T.test_b", "state": "failed", "text": "m\nlong"}
+{"name": "T.test_b", "state": "failed", "text": "teardown"}
+{"name": "T.test_c", "state": "started", "text": ""}
+{"name": "T.test_c", "state": "skipped", "text": "no GPU"}
+{"name": "T.test_d", "state": "started", "text": ""}
+{"name": "T.test_d", "state": "passed", "text": ""}
+{"name": "T.test_d", "state": "failed", "text": "teardown"}
+{"name": "T.test_e", "state": "started", "text": ""}
+`))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]result{"T.test_a": {"passed", ""}, "T.test_b": {"failed", "m\nlong"}, "T.test_c": {"skipped", "no GPU"},
-		"T.test_d": {"failed", "m\nsetup"}} {
+		"T.test_d": {"failed", "teardown"}, "T.test_e": {"failed", neverEnded}} {
 		if got[name] != want {
 			t.Errorf("%s: got %q, want %q", name, got[name], want)
 		}
+	}
+	if _, err := readPytest([]byte(`{"name": "T.te`)); err == nil {
+		t.Error("half a line is no error")
 	}
 }

@@ -4,40 +4,30 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
-	"encoding/xml"
+	"fmt"
 	"strings"
 )
 
-// readJUnit returns the results of pytest's JUnit file, by "Class.test".
-func readJUnit(content []byte) (map[string]result, error) {
-	type problem struct {
-		Message string `xml:"message,attr"`
-		Text    string `xml:",chardata"`
-	}
-	var file struct {
-		Cases []struct {
-			Class   string    `xml:"classname,attr"`
-			Name    string    `xml:"name,attr"`
-			Failed  []problem `xml:"failure"`
-			Errors  []problem `xml:"error"`
-			Skipped []problem `xml:"skipped"`
-		} `xml:"testsuite>testcase"`
-	}
-	if err := xml.Unmarshal(content, &file); err != nil {
-		return nil, err
-	}
+// neverEnded is what is said of a test that began and did not end.
+const neverEnded = "it began and did not end"
+
+// readPytest returns the results that results_plugin.py has written, by "Class.test". A test that failed stays so,
+// whatever its teardown says.
+func readPytest(content []byte) (map[string]result, error) {
 	results := map[string]result{}
-	for _, c := range file.Cases {
-		name := c.Class[strings.LastIndex(c.Class, ".")+1:] + "." + c.Name
-		switch problems := append(c.Failed, c.Errors...); {
-		case len(problems) > 0:
-			results[name] = result{"failed", problems[0].Message + "\n" + problems[0].Text}
-		case len(c.Skipped) > 0:
-			results[name] = result{"skipped", c.Skipped[0].Message}
-		default:
-			results[name] = result{"passed", ""}
+	for _, line := range bytes.Split(bytes.TrimSpace(content), []byte("\n")) {
+		var r struct{ Name, State, Text string }
+		if err := json.Unmarshal(line, &r); err != nil {
+			return nil, fmt.Errorf("read the results of pytest: %w: %q", err, line)
 		}
+		if r.State == "started" {
+			r.State, r.Text = "failed", neverEnded
+		} else if before, found := results[r.Name]; found && before.state == "failed" && before.text != neverEnded {
+			continue
+		}
+		results[r.Name] = result{r.State, r.Text}
 	}
 	return results, nil
 }

@@ -7,19 +7,29 @@ import (
 	"embed"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"time"
 )
 
 //go:embed drivers
 var drivers embed.FS
 
-// goTests runs test/torch.
-func goTests(ctx context.Context, l *lane, line line, c command) (got, _ map[string]result, err error) {
-	env := []string{"DDLEMU_TEST_TORCH_PYTHON=" + line.environment.python, "DDLEMU_TEST_NCCL=" + line.nccl}
-	out, err := c.run(ctx, l.repo, env, []string{"go", "test", "-count=1", "-json", "-timeout", "60m", "./test/torch"})
-	return readGoTest(out), nil, ignoreExit(err)
+// examples are the tests of test/torch that run docs/examples/torch.
+const examples = "Example|Parallelism|TooOld"
+
+// goTests returns a function that runs tests of test/torch, which the arguments of `go test` choose. The examples train
+// with both numbers of ranks.
+func goTests(args ...string) func(context.Context, *lane, line, command) (got, gloo map[string]result, err error) {
+	return func(ctx context.Context, l *lane, line line, c command) (got, _ map[string]result, err error) {
+		env := []string{"DDLEMU_TEST_TORCH_PYTHON=" + line.environment.python, "DDLEMU_TEST_NCCL=" + line.nccl,
+			"DDLEMU_TEST_TORCH_RANKS=2 4"}
+		command := append([]string{"go", "test", "-count=1", "-json", "-timeout", "60m"}, args...)
+		out, err := c.run(ctx, l.repo, env, append(command, "./test/torch"))
+		return readGoTest(out), nil, ignoreExit(err)
+	}
 }
 
 // distributedTest runs the tests that PyTorch itself brings for backends, on 2 ranks.
@@ -43,6 +53,9 @@ func distributedTest(ctx context.Context, _ *lane, _ line, c command) (got, _ ma
 	return got, nil, err
 }
 
+// fileLimit is the longest time of a file of PyTorch's tests.
+const fileLimit = 30 * time.Minute
+
 // pytorchFiles are tests that come with the source of PyTorch 2.6.
 var pytorchFiles = []string{"test_device_mesh.py", "tensor/parallel/test_tp_style.py", "checkpoint/test_dtensor_checkpoint.py",
 	"test_c10d_object_collectives.py"}
@@ -54,12 +67,20 @@ func pytorchTests(ctx context.Context, l *lane, line line, c command) (got, gloo
 		return nil, nil, err
 	}
 	plain := func(args ...string) []string { return append([]string{line.environment.python}, args...) }
-	if gloo, err = c.pytest(ctx, dir, nil, plain, pytorchFiles...); err != nil {
-		return nil, nil, fmt.Errorf("with gloo: %w", err)
-	}
 	emulated := func(args ...string) []string { return c.emulated(4, "gloo,nccl", args...) }
-	got, err = c.pytest(ctx, dir, nil, emulated, pytorchFiles...)
-	return got, gloo, err
+	got, gloo = map[string]result{}, map[string]result{}
+	for _, file := range pytorchFiles { // each in a process of its own: a file that hangs leaves time to the others
+		for results, launch := range map[*map[string]result]func(args ...string) []string{&gloo: plain, &got: emulated} {
+			ctx, cancel := context.WithTimeout(ctx, fileLimit)
+			ended, err := c.pytest(ctx, dir, nil, launch, file)
+			cancel()
+			if err != nil {
+				return nil, nil, fmt.Errorf("%s: %w", file, err)
+			}
+			maps.Copy(*results, ended)
+		}
+	}
+	return got, gloo, nil
 }
 
 // accelerateScripts runs the test scripts of accelerate's wheel, with gloo and with this backend in its place.
@@ -84,22 +105,29 @@ func accelerateScripts(ctx context.Context, l *lane, line line, c command) (got,
 	return got, gloo, nil
 }
 
-// pytest runs pytest, and returns the results of its tests. launch returns how Python is started with arguments.
+// pytest runs the tests of a file of pytest, and returns their results. launch returns how Python is started with
+// arguments. If the time is over, the tests that have ended have results, and the one that has not is a failure.
 func (c command) pytest(ctx context.Context, dir string, env []string, launch func(args ...string) []string,
 	args ...string) (map[string]result, error) {
-	file := filepath.Join(c.fabrics, "junit.xml")
+	file := filepath.Join(c.fabrics, "results.json")
 	if err := os.RemoveAll(file); err != nil {
 		return nil, err
 	}
-	out, err := c.run(ctx, dir, env, launch(append([]string{"-m", "pytest", "-p", "no:cacheprovider", "-q", "--junitxml=" + file}, args...)...))
-	if err := ignoreExit(err); err != nil {
+	if err := errors.Join(writeDriver(c.fabrics, "results_plugin.py"), writeDriver(c.fabrics, "forked_ranks_plugin.py")); err != nil {
 		return nil, err
 	}
+	env = append(env, "RESULTS="+file, "PYTHONPATH="+c.fabrics)
+	out, err := c.run(ctx, dir, env, launch(append([]string{"-m", "pytest", "-p", "no:cacheprovider", "-p", "results_plugin",
+		"-p", "forked_ranks_plugin", "-v"}, args...)...))
 	content, readErr := os.ReadFile(file)
 	if readErr != nil {
-		return nil, fmt.Errorf("pytest wrote no results (%w):\n%s", err, tail(out))
+		return nil, fmt.Errorf("pytest wrote no results (%w):\n%s", errors.Join(readErr, ignoreExit(err)), tail(out))
 	}
-	return readJUnit(content)
+	results, readErr := readPytest(content)
+	if err := ignoreExit(err); err != nil && readErr == nil {
+		results["pytest"] = result{"failed", err.Error()} // such as that the time is over
+	}
+	return results, readErr
 }
 
 // ignoreExit returns nil for the error that a program ended with an exit status, as it does when a test fails.

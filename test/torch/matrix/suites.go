@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -30,7 +31,8 @@ type suite struct {
 }
 
 var suites = []suite{
-	{name: "test-torch", environments: regexp.MustCompile("."), everyNCCL: true, tests: goTests},
+	{name: "examples", environments: regexp.MustCompile("."), everyNCCL: true, tests: goTests("-run", examples)},
+	{name: "test-torch", environments: regexp.MustCompile("."), everyNCCL: true, tests: goTests("-skip", examples)},
 	{name: "distributed_test", environments: regexp.MustCompile("."), secondNCCL: "sid", tests: distributedTest},
 	{name: "pytorch-2.6", environments: regexp.MustCompile("^trixie$"), tests: pytorchTests},
 	{name: "accelerate", environments: regexp.MustCompile("^pypi$"), tests: accelerateScripts},
@@ -110,7 +112,8 @@ func (c command) emulated(nodes int, alias string, args ...string) []string {
 func (c command) run(ctx context.Context, dir string, env []string, args []string) (string, error) {
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "DDLEMU_DIR="+c.fabrics, "OMP_NUM_THREADS=1", "PYTHONDONTWRITEBYTECODE=1")
+	// gloo asks a name server for this host's address, which may take 5 s for each group, unless it has the interface.
+	cmd.Env = append(os.Environ(), "DDLEMU_DIR="+c.fabrics, "OMP_NUM_THREADS=1", "PYTHONDONTWRITEBYTECODE=1", "GLOO_SOCKET_IFNAME=lo")
 	cmd.Env = append(cmd.Env, env...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
@@ -119,12 +122,15 @@ func (c command) run(ctx context.Context, dir string, env []string, args []strin
 		return "", err
 	}
 	defer log.Close()
+	if _, err := fmt.Fprintf(log, "$ %s\n", strings.Join(args, " ")); err != nil {
+		return "", err
+	}
 	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &out
+	both := io.MultiWriter(log, &out) // the log shows how far a long line has come
+	cmd.Stdout, cmd.Stderr = both, both
 	err = cmd.Run()
-	_, writeErr := fmt.Fprintf(log, "$ %s\n%s\n", strings.Join(args, " "), out.String())
 	if ctx.Err() != nil {
 		return out.String(), ctx.Err()
 	}
-	return out.String(), errors.Join(err, writeErr)
+	return out.String(), err
 }
