@@ -86,6 +86,18 @@ func failedCase(class string, err error) junit.Case {
 	return junit.Case{Class: class, Name: "run", Error: &junit.Problem{Type: "run", Message: text}}
 }
 
+// ending is the test case of a run that did not end well: it failed or was interrupted (err), or its budget was spent
+// before all was measured. Nobody knows then whether the rows would have been VALID.
+func ending(class, word, summary string, err error) []junit.Case {
+	switch {
+	case err != nil:
+		return []junit.Case{failedCase(class, err)}
+	case word == verdict.Incomplete:
+		return []junit.Case{{Class: class, Name: "run", Error: &junit.Problem{Type: verdict.Incomplete, Message: summary}}}
+	}
+	return nil
+}
+
 // properties makes properties of pairs of a name and a value; those without a value are left out.
 func properties(pairs ...string) (out []junit.Property) {
 	for i := 0; i+1 < len(pairs); i += 2 {

@@ -56,9 +56,7 @@ func benchSuite(b bench.Config, j *junitRows, v verdict.Verdict, t *thresholds, 
 		}
 		s.Cases = append(s.Cases, c)
 	}
-	if err != nil {
-		s.Cases = append(s.Cases, failedCase(class, err))
-	}
+	s.Cases = append(s.Cases, ending(class, v.Word, v.Summary, err)...)
 	s.Out = strings.Join(v.Notes, "\n")
 	return s
 }

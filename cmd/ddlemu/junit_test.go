@@ -104,6 +104,13 @@ func TestBenchSuite(t *testing.T) {
 	if s.Properties["cause"] != "host" || s.Properties["summary"] != v.Summary {
 		t.Errorf("%v", s.Properties)
 	}
+
+	// A budget was spent: what was measured is there, and the run is not green.
+	rows.rows = rows.rows[:1]
+	spent := verdict.New(nil)
+	spent.Stop("the budget of 2s was spent: 1 of 2 rows measured")
+	expectCases(t, written(t, benchSuite(b, rows, spent, limits, nil)), "all_reduce 8 bytes float sum:", "all_reduce 16 bytes float sum: skipped",
+		"run: error incomplete the budget of 2s was spent")
 }
 
 // A report of a run that failed before its first row is not green.
@@ -131,6 +138,9 @@ func TestVerifySuite(t *testing.T) {
 	}
 	r.Reasons, r.Links, r.Incast = nil, r.Links[:1], nil
 	expectCases(t, written(t, verifySuite("eth1", r, nil)), "node0:node1:", "all to all:", "fabric:")
+
+	r.Together, r.Verdict, r.Reasons = nil, verdict.Incomplete, []string{"interrupted: 1 of 2 links measured"}
+	expectCases(t, written(t, verifySuite("eth1", r, context.Canceled)), "node0:node1:", "run: error run interrupted")
 }
 
 func TestValidateSuite(t *testing.T) {
@@ -149,6 +159,10 @@ func TestValidateSuite(t *testing.T) {
 	r.Conclusion.Add(verdict.Finding{Cause: verdict.CauseHost, Text: "late"})
 	r.Verdict, r.Cause, r.Summary = "INVALID", r.Conclusion.Cause, r.Conclusion.Summary
 	expectCases(t, written(t, validateSuite("t.csv", r, nil)), "4 bytes: error host INVALID: host: late", "8 bytes: error host", "16 bytes: skipped")
+
+	r.Verdict, r.Summary, r.Lines = verdict.Incomplete, "interrupted: 1 of 3 rows run", r.Lines[:1]
+	expectCases(t, written(t, validateSuite("t.csv", r, context.Canceled)), "4 bytes:", "16 bytes: skipped", "run: error run interrupted")
+	expectCases(t, written(t, validateSuite("t.csv", r, nil)), "4 bytes:", "16 bytes: skipped", "run: error incomplete interrupted: 1 of 3")
 }
 
 // The file is refused before the work, and what stood there stays until all of the new one is written.

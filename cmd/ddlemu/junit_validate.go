@@ -10,13 +10,13 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/bench/validate"
 )
 
-// validateSuite makes a test case of each row of the table, named by its size. r is nil if err is why there is no
-// report.
+// validateSuite makes a test case of each row of the table, named by its size. err is why the run ended early, if it did;
+// r is nil if there is no report.
 func validateSuite(name string, r *validate.Report, err error) junit.Suite {
 	class := "validate." + name
 	s := junit.Suite{Name: "validate " + name}
-	if err != nil {
-		s.Cases = []junit.Case{failedCase(class, err)}
+	if r == nil {
+		s.Cases = ending(class, "", "", err)
 		return s
 	}
 	s.Properties = properties("profile", r.Profile, "nccl", r.NCCL, "cuda", r.CUDA, "system", r.System, "source", r.Source,
@@ -39,5 +39,6 @@ func validateSuite(name string, r *validate.Report, err error) junit.Suite {
 	for _, l := range r.LeftOut {
 		s.Cases = append(s.Cases, junit.Case{Class: class, Name: bytes(l.Size), Skipped: l.Reason})
 	}
+	s.Cases = append(s.Cases, ending(class, r.Verdict, r.Summary, err)...)
 	return s
 }

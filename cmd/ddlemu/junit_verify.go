@@ -12,12 +12,12 @@ import (
 )
 
 // verifySuite makes a test case of each link that was measured, of all links together, of the incast, and of the fabric
-// for all that is none of these. r is nil if err is why there is no report.
+// for all that is none of these. err is why the run ended early, if it did; r is nil if there is no report.
 func verifySuite(fabric string, r *verify.Report, err error) junit.Suite {
 	const class = "verify"
 	s := junit.Suite{Name: class + " " + fabric}
-	if err != nil {
-		s.Cases = []junit.Case{failedCase(class, err)}
+	if r == nil {
+		s.Cases = ending(class, "", "", err)
 		return s
 	}
 	s.Properties = properties("fabric", r.Fabric, "profile", r.Profile, "clock", r.Clock, "time_scale", strconv.Itoa(r.TimeScale),
@@ -44,6 +44,10 @@ func verifySuite(fabric string, r *verify.Report, err error) junit.Suite {
 		if shared.of != nil {
 			add(shared.name, shared.of.Problems)
 		}
+	}
+	if early := ending(class, r.Verdict, r.Summary, err); early != nil {
+		s.Cases = append(s.Cases, early...)
+		return s
 	}
 	var rest []string
 	for _, reason := range r.Reasons {
