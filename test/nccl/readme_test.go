@@ -63,7 +63,7 @@ func TestReadmeJobOnAFabricThatIsUp(t *testing.T) {
 	}
 
 	lines := readmeBlock(t, "Or bring a fabric up and start jobs as you always do:")
-	for i, want := range []string{"ddlemu up ", "NCCL_NET_PLUGIN=libgoemu.so torchrun --nproc-per-node 2 train.py", "ddlemu shape --bw 100Gbps --lat 5us", "ddlemu status", "ddlemu down"} {
+	for i, want := range []string{"ddlemu up ", "NCCL_NET_PLUGIN=libgoemu.so torchrun --nproc-per-node 2 train.py", "ddlemu shape --bw 100Gbps --lat 5us", "ddlemu status", "ddlemu top", "ddlemu down"} {
 		if i >= len(lines) || !strings.HasPrefix(strings.TrimSpace(lines[i]), want) {
 			t.Fatalf("README.md has %q, want %q in line %d", lines, want, i+1)
 		}
@@ -93,5 +93,8 @@ func TestReadmeJobOnAFabricThatIsUp(t *testing.T) {
 		}
 	}
 	run(lines[3], "100Gbps")
-	run(lines[4], "")
+	if cmd, out := shell(lines[4]); cmd.Run() == nil || !strings.Contains(out.String(), "status --watch") { // this is no terminal
+		t.Errorf("%s: %v\n%s", lines[4], cmd.ProcessState, out)
+	}
+	run(lines[5], "")
 }

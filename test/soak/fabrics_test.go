@@ -33,7 +33,7 @@ func broughtUpAgain(t *testing.T, on system, _ uint64) {
 		}
 		at := time.Now()
 		ddlemu(t, w.dir, "down", "soak")
-		ddlemu(t, w.dir, "up", "--profile", "eth1", "--nodes", "2", "--no-measure", "--name", "soak")
+		ddlemu(t, w.dir, "up", "--profile", "eth1", "--nodes", "2", "--no-measure", "--name", "soak", "--clock", on.clock)
 		took := w.errors(at, "the fabric was taken down")
 		if n := w.carried(); n != 0 {
 			t.Errorf("the new fabric carried %d bytes of the old job", n)
