@@ -14,6 +14,8 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/ddlemu/ddlemu/configs"
@@ -33,6 +35,7 @@ import (
 const (
 	followEvery = 20 * time.Millisecond  // it checks whether the fabric has changed or is down
 	countEvery  = 100 * time.Millisecond // it updates the counters in the fabric's file
+	orphanEvery = time.Second            // it looks whether anybody is left who can use the fabric
 )
 
 // Plan returns the plan of the fabric called name in the folder dir.
@@ -152,12 +155,37 @@ func invalidateJobs(file *state.File, err error, isNew bool) {
 	}
 }
 
-// serve applies changes of the fabric's file and updates its counters until the fabric is taken down or ctx is done.
+// isOrphaned reports whether the command that made the fabric for its own job was killed, and no rank of it is left.
+// Fabrics that a user brought up are kept.
+func isOrphaned(file *state.File) bool {
+	return strings.HasPrefix(file.Name(), state.JobPrefix) && !file.Claimed() &&
+		!slices.ContainsFunc(file.Ranks(), func(p state.ParticipantStatus) bool { return p.Alive })
+}
+
+// orphanWatch finds out whether a fabric is orphaned.
+type orphanWatch struct {
+	looked   time.Time
+	orphaned bool
+}
+
+// found looks every orphanEvery, and reports whether the fabric was orphaned twice: a rank may have been about to join.
+func (w *orphanWatch) found(file *state.File) bool {
+	if time.Since(w.looked) < orphanEvery {
+		return false
+	}
+	was := w.orphaned
+	w.looked, w.orphaned = time.Now(), isOrphaned(file)
+	return was && w.orphaned
+}
+
+// serve applies changes of the fabric's file and updates its counters until the fabric is taken down, it is orphaned or
+// ctx is done.
 func serve(ctx context.Context, file *state.File, s shapers.Shaper) error {
 	tick := time.NewTicker(followEvery)
 	defer tick.Stop()
 	// A change may have come while the shaper started, so Follow is called at least once.
 	changes, counted, again, failed := file.Changes(), time.Now(), true, false
+	orphan := orphanWatch{looked: time.Now()}
 	for !file.Down() {
 		select {
 		case <-ctx.Done():
@@ -176,6 +204,9 @@ func serve(ctx context.Context, file *state.File, s shapers.Shaper) error {
 			if err != nil || !again {
 				file.SetFollowed(changes, err == nil)
 			}
+		}
+		if orphan.found(file) {
+			return nil
 		}
 		if time.Since(counted) >= countEvery {
 			counted = time.Now()

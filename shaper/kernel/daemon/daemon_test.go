@@ -139,3 +139,53 @@ func TestTrafficEndsWithJob(t *testing.T) {
 		t.Errorf("the job has %d packets, want 1 of %d", n, s.counted.Load())
 	}
 }
+
+// The daemon of a job's own fabric ends when the command that made it was killed and no rank is left. That of a fabric
+// which a user brought up goes on.
+func TestOrphanedFabric(t *testing.T) {
+	c, err := configs.Load(configs.Source{Profile: "eth1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	fab, err := fabric.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, ends := range map[string]bool{state.JobPrefix + "bench-1": true, "mine": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			file := statetest.New(t, fab, name)
+			job, err := file.JoinJob(7)
+			if err != nil {
+				t.Fatal(err)
+			}
+			rank, err := file.Join(job, state.Rank{World: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan error, 1)
+			go func() { ended <- serve(ctx, file, &failingShaper{}) }()
+			select {
+			case err := <-ended:
+				t.Fatalf("it ended with a rank: %v", err)
+			case <-time.After(3 * orphanEvery):
+			}
+			rank.Leave()
+			select {
+			case err := <-ended:
+				if !ends || err != nil {
+					t.Errorf("it ended: %v", err)
+				}
+			case <-time.After(3 * orphanEvery):
+				if ends {
+					t.Error("it goes on without anybody who can use the fabric")
+				}
+			}
+			cancel()
+			if !ends {
+				<-ended
+			}
+		})
+	}
+}
