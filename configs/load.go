@@ -12,6 +12,9 @@ import (
 	"strings"
 )
 
+// ErrUnnamed is in the error of Load if neither a profile nor a file is given.
+var ErrUnnamed = errors.New("no fabric is named")
+
 // Variables that name the fabric if no flag does.
 const (
 	ProfileEnv = "DDLEMU_PROFILE"
@@ -88,7 +91,7 @@ func (src *Source) read() (*Fabric, origins, error) {
 		profile = src.Default
 	}
 	if profile == "" && file == "" {
-		return nil, nil, &Error{Err: fmt.Errorf("no fabric is named: give --profile with one of %s, or a file", strings.Join(ProfileNames(), ", "))}
+		return nil, nil, &Error{Err: fmt.Errorf("%w: give --profile with one of %s, or a file", ErrUnnamed, strings.Join(ProfileNames(), ", "))}
 	}
 	if ext := filepath.Ext(profile); strings.Contains(profile, "/") || ext == ".yaml" || ext == ".yml" {
 		file = profile

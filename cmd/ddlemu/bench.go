@@ -209,7 +209,11 @@ func runBench(ctx context.Context, g *global, o *benchOptions, collective string
 // fabric returns the configuration of the fabric: a new one for this run, or that of the shared one.
 func (o *benchOptions) fabric(g *global) (*configs.Fabric, error) {
 	if g.Fabric == "" {
-		return flags.Load(configs.Source{Profile: o.Profile, File: o.File, Getenv: g.Getenv}, o.flags)
+		cfg, err := flags.Load(configs.Source{Profile: o.Profile, File: o.File, Getenv: g.Getenv}, o.flags)
+		if errors.Is(err, configs.ErrUnnamed) {
+			err = g.orShared(err)
+		}
+		return cfg, err
 	}
 	if err := onlyFabric(g.Fabric, o.flags); err != nil {
 		return nil, err
@@ -226,6 +230,20 @@ func (o *benchOptions) fabric(g *global) (*configs.Fabric, error) {
 	c := fab.Config
 	c.TimeScale = fab.TimeScale()
 	return &c, nil
+}
+
+// orShared adds to an error that no fabric is named the one that is up.
+func (g *global) orShared(err error) error {
+	dir, e := g.openDir(false)
+	if e != nil {
+		return err
+	}
+	defer dir.Close()
+	name, e := dir.Shared()
+	if e != nil || name == "" {
+		return err
+	}
+	return badInput("%w; or --fabric %s, to run on the fabric that is up", err, name)
 }
 
 // setup determines the fabric, the ranks on it, and the libraries for b. The caller closes the folder.

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/test/built"
 )
 
@@ -92,6 +93,10 @@ func (s scenario) run(t *testing.T, on system, args string, seed uint64) {
 	env := s.env
 	if s.says != "" {
 		env = append([]string{"NCCL_DEBUG=INFO"}, env...)
+	}
+	if on.clock == configs.VirtualClock {
+		// Either rank may copy a message from the other one's GPU memory, and one may do so for the first time late: 2 MiB.
+		env = append([]string{"SHARED_KIB=4096"}, env...)
 	}
 	w := start(t, setup{on: on, profile: s.profile, ranks: max(s.ranks, 2), seed: seed, args: strings.Fields(args), env: env})
 	w.allRight(s.limit)
