@@ -53,7 +53,7 @@ type endpoint interface {
 	Connect(nic int, handle *[transport.HandleSize]byte) (comm unsafe.Pointer, err error)
 	CloseComm(id uint64)
 	FailTogether(rankDied func(rank int))
-	Look(look func())
+	EachPeriod(do func())
 	CheckJob()
 	Close()
 }
@@ -179,7 +179,7 @@ func (m *member) takePart(fab *fabric.Fabric, r state.Rank) (err error) {
 	}
 	if limit := live.DownLimit(m.file, fab); limit != "" {
 		w := &downWatch{file: m.file, fab: fab, node: r.Node, limit: limit, warn: func(text string) { logLine(C.NET_LOG_WARN, text) }}
-		m.endpoint.Look(w.look)
+		m.endpoint.EachPeriod(w.look)
 	}
 	return nil
 }

@@ -328,8 +328,7 @@ func (o *benchOptions) bench(g *global, collective string) (b bench.Config, err 
 func (o *benchOptions) printer(g *global, outcome *bytes.Buffer) func() bench.Printer {
 	return func() bench.Printer {
 		outcome.Reset()
-		also := bench.NewJSON(outcome)
-		also = bench.NewBoth(also, &o.rows)
+		also := bench.NewBoth(bench.NewJSON(outcome), &o.rows)
 		switch {
 		case g.JSON:
 			return bench.NewBoth(bench.NewJSON(g.Stdout), also)

@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/ddlemu/ddlemu/shaper/job"
 	"github.com/ddlemu/ddlemu/shaper/kernel/daemon"
 	"github.com/ddlemu/ddlemu/shaper/live"
 	"github.com/ddlemu/ddlemu/shaper/state"
@@ -116,7 +115,7 @@ func (g *global) takeDown(dir *state.Dir, name string) error {
 	was := "it was not usable any more"
 	file, err := dir.Open(name)
 	if err == nil {
-		if n := job.LiveRanks(file); n == 1 {
+		if n := file.LiveRanks(); n == 1 {
 			was = "1 rank was using it"
 		} else {
 			was = fmt.Sprintf("%d ranks were using it", n)

@@ -10,6 +10,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 
 	"github.com/ddlemu/ddlemu/configs/units"
+	"github.com/ddlemu/ddlemu/shaper/bench"
 	"github.com/ddlemu/ddlemu/shaper/bench/emulate"
 )
 
@@ -72,7 +73,7 @@ func printJudgements(w io.Writer, r *emulate.Report) {
 	}
 	t := newTable(w, append(header, "with fixed us ", "bound us ", "judgement", "likely cause")...)
 	for _, l := range r.Log {
-		row := table.Row{l.Line, l.Size, l.Place(), l.Algo, l.Proto, channelsText(l.Channels), fmt.Sprintf("%.2f", l.TimeUS), us(l.ExpectedUS)}
+		row := table.Row{l.Line, l.Size, bench.Place(l.InPlace), l.Algo, l.Proto, channelsText(l.Channels), fmt.Sprintf("%.2f", l.TimeUS), us(l.ExpectedUS)}
 		if r.Ahead {
 			row = append(row, us(l.LastUS))
 		}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -40,7 +39,7 @@ func (j *junitFile) begin() error {
 	if info, err := os.Lstat(j.path); err == nil && !info.Mode().IsRegular() {
 		return badInput("--junit %s: it is no regular file: name another one", j.path)
 	}
-	f, err := os.CreateTemp(filepath.Dir(j.path), "."+filepath.Base(j.path)+".*")
+	f, err := createBeside(j.path)
 	if err != nil {
 		return badInput("--junit %s: %w", j.path, err)
 	}
@@ -51,28 +50,15 @@ func (j *junitFile) begin() error {
 func (j *junitFile) write(s junit.Suite) error {
 	s.Package, s.Started, s.Took = junitPackage, j.started, time.Since(j.started)
 	s.Properties = append(s.Properties, junit.Property{Name: "ddlemu", Value: version()})
-	if err := replaceFile(j.path, func(w io.Writer) error { return junit.Write(w, s) }); err != nil {
+	const mode = 0o644 // readable for the CI's runner, which may be another user
+	f, err := createBeside(j.path)
+	if err == nil {
+		err = finish(f, j.path, mode, func(w io.Writer) error { return junit.Write(w, s) })
+	}
+	if err != nil {
 		return fmt.Errorf("--junit %s: %w", j.path, err)
 	}
 	return nil
-}
-
-// replaceFile makes or replaces a file. At each moment the name has the old content or all of the new one.
-func replaceFile(path string, write func(w io.Writer) error) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			os.Remove(f.Name())
-		}
-	}()
-	const mode = 0o644 // readable for the CI's runner, which may be another user
-	if err := errors.Join(f.Chmod(mode), write(f), f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
 }
 
 // invalidProblem is the error of a row of a run that is INVALID.

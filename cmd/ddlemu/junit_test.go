@@ -183,7 +183,11 @@ func TestJUnitFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	broken := errors.New("no space")
-	if err := replaceFile(path, func(w io.Writer) error {
+	f, err := createBeside(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := finish(f, path, 0o600, func(w io.Writer) error {
 		w.Write([]byte("half of it"))
 		return broken
 	}); !errors.Is(err, broken) {

@@ -31,31 +31,40 @@ func checkOutput(path string, force bool) error {
 }
 
 // writeOutput makes a file that is whole or not there: what write writes has its name only at the end.
-func writeOutput(path string, force bool, mode os.FileMode, write func(w io.Writer) error) (err error) {
+func writeOutput(path string, force bool, mode os.FileMode, write func(w io.Writer) error) error {
 	if err := checkOutput(path, force); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	f, err := createBeside(path)
 	if err != nil {
 		return badInput("-o %s: %w", path, err)
 	}
-	defer func() {
-		if err != nil {
-			f.Close()
-			os.Remove(f.Name())
-		}
-	}()
-	b := newBehind(f)
-	if err := errors.Join(f.Chmod(mode), write(b), b.close()); err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	if err := f.Close(); err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	if err := os.Rename(f.Name(), path); err != nil {
+	err = finish(f, path, mode, func(w io.Writer) error {
+		b := newBehind(w)
+		return errors.Join(write(b), b.close())
+	})
+	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
 	return nil
+}
+
+// createBeside makes a new file in the folder of path.
+func createBeside(path string) (*os.File, error) {
+	return os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+}
+
+// finish lets write write f, closes it, and gives it the name path. At each moment that name has the old content or all of
+// the new one. After an error f is removed.
+func finish(f *os.File, path string, mode os.FileMode, write func(w io.Writer) error) error {
+	err := errors.Join(f.Chmod(mode), write(f), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		os.Remove(f.Name())
+	}
+	return err
 }
 
 // behind writes while its user makes more.

@@ -52,11 +52,7 @@ func (t *thresholds) missed(r bench.Row) []miss {
 	var out []miss
 	for _, m := range r.Measurements() {
 		add := func(flag, format string, args ...any) {
-			place := "out of place"
-			if m.InPlace {
-				place = "in place"
-			}
-			out = append(out, miss{flag, fmt.Sprintf("%d bytes %s: ", r.Size, place) + fmt.Sprintf(format, args...)})
+			out = append(out, miss{flag, fmt.Sprintf("%d bytes %s: ", r.Size, bench.Place(m.InPlace)) + fmt.Sprintf(format, args...)})
 		}
 		switch {
 		case !t.tolerance.set || r.Size == 0:

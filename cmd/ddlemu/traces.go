@@ -54,7 +54,7 @@ func (g *global) showReplay(ctx context.Context, name string) (r *replaying, sto
 	return &replaying{d, ctx}, stop
 }
 
-// load is loadTraces.
+// load is loadTraces, with progress while the ledgers are read and, later, while they are played again.
 func (r *replaying) load(dirs []string) (*messages.Trace, *replay.Fabric, error) {
 	r.Set("ledgers are read", progress.Unknown)
 	t, fab, err := loadTraces(dirs)

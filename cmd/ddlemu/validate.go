@@ -9,7 +9,6 @@ import (
 	"math"
 	"path/filepath"
 	"strconv"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -23,8 +22,6 @@ import (
 type validateOptions struct {
 	benchOptions
 	Model bool
-
-	Budget time.Duration
 }
 
 // AddFlags adds the flags to fs.

@@ -32,6 +32,14 @@ func (r Row) Measurements() []Measurement {
 	return []Measurement{r.OutOfPlace, *r.InPlace}
 }
 
+// Place names a half of a row.
+func Place(inPlace bool) string {
+	if inPlace {
+		return "in place"
+	}
+	return "out of place"
+}
+
 // Measurement is a row's out-of-place or in-place half. Times are those of one iteration, divided by the time scale.
 type Measurement struct {
 	InPlace bool

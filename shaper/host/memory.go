@@ -5,7 +5,6 @@ package host
 import (
 	"io/fs"
 	"path"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -34,21 +33,14 @@ func groupMemory(root fs.FS, membership string) (left uint64, limited bool) {
 			left, limited = n, true
 		}
 	}
-	for _, line := range strings.Split(membership, "\n") {
-		fields := strings.SplitN(line, ":", 3)
-		if len(fields) != 3 {
-			continue
+	visitGroups(membership, "memory", func(dir string, v2 bool) {
+		if v2 {
+			take(dir, "memory.max", "memory.current", "inactive_file")
+			take(path.Join("unified", dir), "memory.max", "memory.current", "inactive_file")
+			return
 		}
-		for _, dir := range parents(fields[2]) {
-			switch {
-			case fields[1] == "": // version 2
-				take(dir, "memory.max", "memory.current", "inactive_file")
-				take(path.Join("unified", dir), "memory.max", "memory.current", "inactive_file")
-			case slices.Contains(strings.Split(fields[1], ","), "memory"):
-				take(path.Join("memory", dir), "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
-			}
-		}
-	}
+		take(path.Join("memory", dir), "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+	})
 	return left, limited
 }
 

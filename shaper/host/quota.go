@@ -20,24 +20,34 @@ func quota(root fs.FS, membership string) float64 {
 			least = cores
 		}
 	}
+	visitGroups(membership, "cpu", func(dir string, v2 bool) {
+		if v2 {
+			take(quotaV2(root, dir))
+			take(quotaV2(root, path.Join("unified", dir)))
+			return
+		}
+		take(quotaV1(root, path.Join("cpu", dir)))
+		take(quotaV1(root, path.Join("cpu,cpuacct", dir)))
+	})
+	return least
+}
+
+// visitGroups calls visit with the folder of each control group that a process is in and that may limit what controller
+// is for: those of version 2, and those of version 1 with this controller. The groups above each of them come too.
+func visitGroups(membership, controller string, visit func(dir string, v2 bool)) {
 	for _, line := range strings.Split(membership, "\n") {
 		fields := strings.SplitN(line, ":", 3)
 		if len(fields) != 3 {
 			continue
 		}
-		controllers, group := strings.Split(fields[1], ","), fields[2]
-		for _, dir := range parents(group) {
-			switch {
-			case fields[1] == "": // version 2
-				take(quotaV2(root, dir))
-				take(quotaV2(root, path.Join("unified", dir)))
-			case slices.Contains(controllers, "cpu"):
-				take(quotaV1(root, path.Join("cpu", dir)))
-				take(quotaV1(root, path.Join("cpu,cpuacct", dir)))
-			}
+		v2 := fields[1] == ""
+		if !v2 && !slices.Contains(strings.Split(fields[1], ","), controller) {
+			continue
+		}
+		for _, dir := range parents(fields[2]) {
+			visit(dir, v2)
 		}
 	}
-	return least
 }
 
 // quotaV2 reads cpu.max: quota or max, and period, in us.

@@ -90,7 +90,7 @@ func Abandoned(file *state.File, fab *fabric.Fabric) string {
 // unused says whether no process uses a fabric that a job made for itself, or is about to.
 func unused(file *state.File) bool {
 	file.Reap()
-	if LiveRanks(file) > 0 {
+	if file.LiveRanks() > 0 {
 		return false
 	}
 	joined := false
@@ -105,17 +105,6 @@ func unused(file *state.File) bool {
 		joined = joined || s.Joined > 0
 	}
 	return joined || time.Duration(state.Now()-file.Fixed().Created) > joinTime
-}
-
-// LiveRanks is the number of living processes that have the fabric's file mapped.
-func LiveRanks(file *state.File) int {
-	n := 0
-	for _, p := range file.Ranks() {
-		if p.Alive {
-			n++
-		}
-	}
-	return n
 }
 
 // RemoveNamespaces removes the network namespaces of fabrics in the folder dir whose files are gone, and calls removed

@@ -25,6 +25,17 @@ func (f *File) Ranks() []ParticipantStatus {
 	return slices.DeleteFunc(f.Participants(), func(p ParticipantStatus) bool { return p.Rank == DaemonRank })
 }
 
+// LiveRanks is the number of ranks whose processes live.
+func (f *File) LiveRanks() int {
+	n := 0
+	for _, p := range f.Ranks() {
+		if p.Alive {
+			n++
+		}
+	}
+	return n
+}
+
 // Traffic reports whether the job stands for all traffic, see TrafficKey.
 func (j Job) Traffic() bool { return j.key == TrafficKey }
 

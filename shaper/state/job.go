@@ -323,7 +323,7 @@ func (s *JobStatus) Add(o *JobStatus) {
 	s.Started, s.Ended = earlier(s.Started, o.Started), max(s.Ended, o.Ended)
 	for i := range s.LinkStats {
 		s.LinkStats[i].add(&o.LinkStats[i])
-		s.Pauses[i] = Pauses{s.Pauses[i].Times + o.Pauses[i].Times, s.Pauses[i].Ns + o.Pauses[i].Ns}
+		s.Pauses[i] = s.Pauses[i].plus(o.Pauses[i])
 	}
 }
 

@@ -39,5 +39,8 @@ func (f *File) pausesDuring(s *JobStatus) []Pauses {
 	return out
 }
 
+// plus is the sum of two counts.
+func (p Pauses) plus(o Pauses) Pauses { return Pauses{p.Times + o.Times, p.Ns + o.Ns} }
+
 // since is what was counted after o, an earlier count.
 func (p Pauses) since(o Pauses) Pauses { return Pauses{p.Times - o.Times, p.Ns - o.Ns} }

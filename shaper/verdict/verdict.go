@@ -192,8 +192,9 @@ func Judge(in Input) Verdict {
 		}
 		j.checkRate(&in.Hops[i])
 	}
-	j.sumTrunks()
-	j.noteFullQueues()
+	bytes := j.bytesByHop()
+	j.sumTrunks(bytes)
+	j.noteFullQueues(bytes)
 	if ended := in.Job.Left+in.Job.Died >= in.Job.Joined; in.Job.Joined > 0 && ended && len(j.v.Links) == 0 {
 		j.invalid(CauseBypass, "no message crossed an emulated link: nothing was emulated; see with NCCL_DEBUG=INFO which net NCCL uses, and whether the ranks are on several nodes")
 	}
@@ -253,12 +254,11 @@ func (j *judge) link(h *state.HopStatus, c *state.LinkStats) {
 
 // noteFullQueues adds a note if full queues paused trunks that the job used, while it ran. That is the least exact part
 // of the model.
-func (j *judge) noteFullQueues() {
-	used := j.bytesByHop()
+func (j *judge) noteFullQueues(bytes []uint64) {
 	worst, sum := -1, state.Pauses{}
 	for i := range j.in.Hops {
 		paused := j.in.Job.Pauses[i]
-		if j.in.Hops[i].Kind != state.Trunk || used[i] == 0 || paused.Times == 0 {
+		if j.in.Hops[i].Kind != state.Trunk || bytes[i] == 0 || paused.Times == 0 {
 			continue
 		}
 		sum.Times += paused.Times
@@ -287,9 +287,8 @@ func (j *judge) unshaped(l *state.HopStatus) bool {
 	return true
 }
 
-// sumTrunks sums the job's bytes on each trunk.
-func (j *judge) sumTrunks() {
-	bytes := j.bytesByHop()
+// sumTrunks lists the job's bytes on each trunk.
+func (j *judge) sumTrunks(bytes []uint64) {
 	for i := range j.in.Hops {
 		if j.in.Hops[i].Kind == state.Trunk && bytes[i] > 0 {
 			j.v.Trunks = append(j.v.Trunks, Trunk{j.in.Name(i), bytes[i]})

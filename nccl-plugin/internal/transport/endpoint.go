@@ -62,7 +62,7 @@ type Endpoint struct {
 
 	mu        sync.Mutex
 	rankDied  func(rank int) // see FailTogether; nil: it is not wanted
-	look      func()         // see Look; nil for none
+	also      func()         // see EachPeriod; nil for none
 	lost      int            // ranks of the job that it had lost when this process looked last
 	lastID    uint64
 	listeners map[uint32]*Listener
@@ -98,20 +98,20 @@ func (e *Endpoint) FailTogether(rankDied func(rank int)) {
 	e.rankDied = rankDied
 }
 
-// Look makes the endpoint call look every Period from now on. One call at a time.
-func (e *Endpoint) Look(look func()) {
+// EachPeriod makes the endpoint call do every Period from now on, besides its own checks. One call at a time.
+func (e *Endpoint) EachPeriod(do func()) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.look = look
+	e.also = do
 }
 
-// callLook calls what Look was given.
-func (e *Endpoint) callLook() {
+// callAlso calls what EachPeriod was given.
+func (e *Endpoint) callAlso() {
 	e.mu.Lock()
-	look := e.look
+	do := e.also
 	e.mu.Unlock()
-	if look != nil {
-		look()
+	if do != nil {
+		do()
 	}
 }
 
@@ -130,7 +130,7 @@ func (e *Endpoint) Watch(check func()) {
 			e.Fabric.Reap()
 			e.CheckJob()
 			check()
-			e.callLook()
+			e.callAlso()
 		}
 	})
 }

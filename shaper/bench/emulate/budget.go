@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/ddlemu/ddlemu/configs"
@@ -57,10 +58,7 @@ func (o *Options) refuse() error {
 		return nil
 	}
 	smallest := o.Bench
-	smallest.Sizes, smallest.Iters, smallest.Warmup = smallest.Sizes[:1], 1, 1
-	for _, size := range o.Bench.Sizes {
-		smallest.Sizes = []int64{min(size, smallest.Sizes[0])}
-	}
+	smallest.Sizes, smallest.Iters, smallest.Warmup = []int64{slices.Min(o.Bench.Sizes)}, 1, 1
 	smallest.Types, smallest.Ops, smallest.Cycles = nil, nil, 1
 	p := *o
 	p.Bench = smallest

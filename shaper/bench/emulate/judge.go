@@ -50,10 +50,7 @@ func judgeRows(v *verdict.Verdict, result bench.Result, c circumstances) (unjudg
 
 // rowOf names a half of a row.
 func rowOf(r bench.Row, m bench.Measurement) string {
-	if m.InPlace {
-		return fmt.Sprintf("%d bytes in place", r.Size)
-	}
-	return fmt.Sprintf("%d bytes out of place", r.Size)
+	return fmt.Sprintf("%d bytes %s", r.Size, bench.Place(m.InPlace))
 }
 
 // offFinding says what a time means that is not the expected one.

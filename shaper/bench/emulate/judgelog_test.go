@@ -131,7 +131,7 @@ func bad(r *Report) []string {
 	var all []string
 	for _, j := range r.Log {
 		if !j.Word.Good() {
-			all = append(all, fmt.Sprintf("%d %s: %s", j.Size, j.Place(), j.Word))
+			all = append(all, fmt.Sprintf("%d %s: %s", j.Size, bench.Place(j.InPlace), j.Word))
 		}
 	}
 	return all

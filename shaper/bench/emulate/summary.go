@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/ddlemu/ddlemu/configs/units"
+	"github.com/ddlemu/ddlemu/shaper/bench"
 	"github.com/ddlemu/ddlemu/shaper/bench/internal/testslog"
 )
 
@@ -81,7 +82,7 @@ func (r *Report) rowsText() string {
 	}
 	var lines []string
 	for _, j := range bad[:min(len(bad), named)] {
-		lines = append(lines, fmt.Sprintf("line %d (%d bytes %s, %s)", j.Line, j.Size, j.Place(), j.Word))
+		lines = append(lines, fmt.Sprintf("line %d (%d bytes %s, %s)", j.Line, j.Size, bench.Place(j.InPlace), j.Word))
 	}
 	text += "; look at " + strings.Join(lines, ", ")
 	if more := len(bad) - named; more > 0 {
@@ -103,12 +104,4 @@ func advice(count map[testslog.Word]int) string {
 		return "; measure it again: a dip that stays is often a change of algorithm"
 	}
 	return ""
-}
-
-// Place says which half of the row the time is.
-func (j *JudgedTime) Place() string {
-	if j.InPlace {
-		return "in place"
-	}
-	return "out of place"
 }

@@ -84,9 +84,9 @@ func (o *Options) times() times {
 
 // largestScale is the largest power of two, at least k and at most MaxTimeScale, at which the group has time for
 // goodIters; k if there is none.
-func largestScale(group []Row, k int, time time.Duration) int {
+func largestScale(group []Row, k int, most time.Duration) int {
 	best := k
-	for c := 1; c <= link.MaxTimeScale && (warmup+goodIters)*callTime(group, c) <= time; c *= 2 {
+	for c := 1; c <= link.MaxTimeScale && (warmup+goodIters)*callTime(group, c) <= most; c *= 2 {
 		best = max(best, c)
 	}
 	return best

@@ -14,7 +14,6 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -158,8 +157,7 @@ func invalidateJobs(file *state.File, err error, isNew bool) {
 // isOrphaned reports whether the command that made the fabric for its own job was killed, and no rank of it is left.
 // Fabrics that a user brought up are kept.
 func isOrphaned(file *state.File) bool {
-	return strings.HasPrefix(file.Name(), state.JobPrefix) && !file.Claimed() &&
-		!slices.ContainsFunc(file.Ranks(), func(p state.ParticipantStatus) bool { return p.Alive })
+	return strings.HasPrefix(file.Name(), state.JobPrefix) && !file.Claimed() && file.LiveRanks() == 0
 }
 
 // orphanWatch finds out whether a fabric is orphaned.

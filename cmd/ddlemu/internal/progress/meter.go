@@ -30,10 +30,11 @@ func (m *meter) set(what string, left time.Duration, now time.Time) {
 
 // leftOf is the time left when this part of what is done now is done.
 func (m *meter) leftOf(part float64, now time.Time) time.Duration {
-	if so := now.Sub(m.since); so <= 0 || !(part > 0 && part <= 1) {
+	so := now.Sub(m.since)
+	if so <= 0 || !(part > 0 && part <= 1) {
 		return Unknown
 	}
-	return time.Duration(float64(now.Sub(m.since)) * (1 - part) / part)
+	return time.Duration(float64(so) * (1 - part) / part)
 }
 
 // remaining is the time left now. What takes longer than it was said to has no time left.

@@ -4,6 +4,7 @@
 package plan
 
 import (
+	"cmp"
 	"slices"
 	"time"
 )
@@ -50,12 +51,17 @@ func (c *Costs) Any() bool { return len(c.calls) > 0 }
 
 // add keeps the points in the order of their sizes. What was measured again replaces what was known.
 func add(points []point, size int64, took time.Duration) []point {
-	at, found := slices.BinarySearchFunc(points, size, func(p point, size int64) int { return int(min(max(p.size-size, -1), 1)) })
+	at, found := find(points, size)
 	if found {
 		points[at].ns = float64(took)
 		return points
 	}
 	return slices.Insert(points, at, point{size, float64(took)})
+}
+
+// find returns where a size is, or belongs.
+func find(points []point, size int64) (at int, found bool) {
+	return slices.BinarySearchFunc(points, size, func(p point, size int64) int { return cmp.Compare(p.size, size) })
 }
 
 // OfCall is about how long a call of the row takes.
@@ -68,8 +74,7 @@ func (c *Costs) Of(r Row, s Iterations) time.Duration {
 	if s.Iters == 0 {
 		return 0
 	}
-	ns := float64(r.Halves)*of(c.rest, r.Size, 0) + of(c.expect, r.Size, 0)
-	return time.Duration(r.calls(s))*c.OfCall(r) + time.Duration(ns)
+	return time.Duration(r.calls(s))*c.OfCall(r) + c.OfRest(r)
 }
 
 // OfRest is the part of Of that does not depend on the iterations.
@@ -86,7 +91,7 @@ func of(points []point, size int64, perByte float64) float64 {
 	if len(points) == 0 {
 		return perByte * float64(size)
 	}
-	at, found := slices.BinarySearchFunc(points, size, func(p point, size int64) int { return int(min(max(p.size-size, -1), 1)) })
+	at, found := find(points, size)
 	switch {
 	case found || at == 0:
 		return points[min(at, len(points)-1)].ns

@@ -3,6 +3,7 @@
 package testslog
 
 import (
+	"cmp"
 	"slices"
 	"time"
 )
@@ -60,7 +61,7 @@ func FixedCost(samples []Sample) Fixed {
 // baseTime is the median of the times of the smallest sizes in nanoseconds.
 func baseTime(samples []Sample) float64 {
 	sorted := slices.Clone(samples)
-	slices.SortStableFunc(sorted, func(a, b Sample) int { return int(min(max(a.Size-b.Size, -1), 1)) })
+	slices.SortStableFunc(sorted, func(a, b Sample) int { return cmp.Compare(a.Size, b.Size) })
 	var times []time.Duration
 	sizes, last := 0, int64(-1)
 	for _, s := range sorted {

@@ -3,6 +3,7 @@
 package testslog
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"time"
@@ -23,20 +24,20 @@ type Comparison struct {
 	End bool
 }
 
-// Neighbours compares each time with those of its neighbours in size, whose median counts if a size has several times. samples
-// are calls of one kind, which differ in size alone.
+// Neighbours compares each time with those of its neighbours in size, whose median counts if a size has several times.
+// samples are calls of one kind, which differ in size alone.
 //
 // A time is a dip if it is too long in two ways: against its neighbours' times, and in how far it exceeds the model with
 // the fixed cost against how far theirs do. The first alone would name the sizes at which a longer schedule begins, the
 // second those at which the model changes its schedule and the cluster does not. Between neighbours both are
-// interpolated in logarithms, and the ratio must be above that of either. At the ends, the smallest size may take as long as the next one, and the largest must
-// follow its two neighbours, within what its size allows.
+// interpolated in logarithms, and the ratio must be above that of either. At the ends, the smallest size may take as long
+// as the next one, and the largest must follow its two neighbours, within what its size allows.
 func Neighbours(samples []Sample, fixed time.Duration) []Comparison {
 	points := pointsOf(samples, fixed)
 	all := make([]Comparison, len(samples))
 	for i, s := range samples {
 		own := point{logSize: math.Log(float64(s.Size)), logTime: math.Log(float64(s.Time)), logRatio: logRatio(s, fixed)}
-		at, found := slices.BinarySearchFunc(points, own, func(a, b point) int { return compare(a.logSize, b.logSize) })
+		at, found := slices.BinarySearchFunc(points, own, func(a, b point) int { return cmp.Compare(a.logSize, b.logSize) })
 		if !found || !own.finite() || len(points) < 3 {
 			continue
 		}
@@ -77,18 +78,8 @@ func pointsOf(samples []Sample, fixed time.Duration) []point {
 			points = append(points, p)
 		}
 	}
-	slices.SortFunc(points, func(a, b point) int { return compare(a.logSize, b.logSize) })
+	slices.SortFunc(points, func(a, b point) int { return cmp.Compare(a.logSize, b.logSize) })
 	return points
-}
-
-func compare(a, b float64) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
 }
 
 // excess is the logarithm of the factor by which own, at points[at], is too long.
