@@ -73,21 +73,21 @@ INLINE u64 in_order(u64 *last, u64 ready)
 	return old > ready ? old : ready;
 }
 
-// draw_loss draws whether hop n loses packet k, and advances the hop's Gilbert-Elliott chain. Two CPUs that draw at
-// once both advance it. Only if others were faster TRIES times is the chain not advanced.
+// draw_loss draws whether hop n loses packet k, and advances the hop's Gilbert-Elliott chain. A draw does one of four
+// things to the state, each of which is one atomic operation: so CPUs that draw at once all advance the chain.
 INLINE bool draw_loss(const struct ddlemu_loss *l, u64 seed, struct hop *h, u32 n, u64 k)
 {
-	u32 old = *(volatile u32 *)&h->bad;
-	bool lose = 0;
-	for (int i = 0; i < TRIES; i++) {
-		bool bad = old;
-		lose = loses(l, seed, n, 0, k, &bad);
-		u32 seen = bad == (bool)old ? old : __sync_val_compare_and_swap(&h->bad, old, (u32)bad);
-		if (seen == old)
-			break;
-		old = seen;
-	}
-	return lose;
+	bool from_good = 0, from_bad = 1; // the state after this draw
+	bool lost_if_good = loses(l, seed, n, 0, k, &from_good);
+	bool lost_if_bad = loses(l, seed, n, 0, k, &from_bad);
+	u32 old;
+	if (from_good == from_bad)
+		old = __sync_lock_test_and_set(&h->bad, (u32)from_good);
+	else if (from_good)
+		old = __sync_fetch_and_xor(&h->bad, 1);
+	else
+		old = *(volatile u32 *)&h->bad;
+	return old ? lost_if_bad : lost_if_good;
 }
 
 #define later(a, b) ((a) > (b) ? (a) : (b))

@@ -145,7 +145,7 @@ func TestVectors(t *testing.T) {
 }
 
 // TestChainOnSeveralCPUs lets CPUs draw losses on one hop at once. Each draw changes the state of the Gilbert-Elliott
-// chain, so an even number of draws must leave it as it was: no draw is lost.
+// chain, so the number of draws says which state it must be in: no draw is lost.
 func TestChainOnSeveralCPUs(t *testing.T) {
 	if runtime.NumCPU() < 2 {
 		t.Skip("SKIPPED: one CPU")
@@ -170,8 +170,9 @@ func TestChainOnSeveralCPUs(t *testing.T) {
 		if err := c.Maps[shapeMapVectors].Lookup(uint32(0), &v); err != nil {
 			t.Fatal(err)
 		}
-		if v.H.Drawn != cpus*draws || v.H.Bad != 0 {
-			t.Errorf("round %d: after %d draws the state is %d, want 0", round, v.H.Drawn, v.H.Bad)
+		// A signal of Go's runtime ends a run early, and the library repeats it: then there are more draws.
+		if want := v.H.Drawn % 2; v.H.Drawn < cpus*draws || uint64(v.H.Bad) != want {
+			t.Errorf("round %d: after %d draws of at least %d the state is %d, want %d", round, v.H.Drawn, cpus*draws, v.H.Bad, want)
 		}
 	}
 }
