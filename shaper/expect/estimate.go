@@ -234,7 +234,7 @@ func (c *call) play(ctx context.Context, p *plan, f *Fabric, calls int, e *Estim
 	if enqueued == 0 {
 		enqueued = maxCalls
 	}
-	s, err := newSim(p, f, net, c.Ranks, enqueued, c.tieSeed)
+	s, err := c.newSim(p, f, net, enqueued)
 	if err != nil {
 		return timing{}, 0, err
 	}
@@ -242,7 +242,7 @@ func (c *call) play(ctx context.Context, p *plan, f *Fabric, calls int, e *Estim
 	n := 0
 	for {
 		n++
-		if err := s.play(ctx, n); err != nil {
+		if err := s.play(ctx, func() bool { return s.haveEnded(n) }); err != nil {
 			return timing{}, 0, err
 		}
 		if calls > 0 && n < calls {
@@ -254,12 +254,50 @@ func (c *call) play(ctx context.Context, p *plan, f *Fabric, calls int, e *Estim
 	}
 	c.played += s.steps
 	if n := s.stalls(); n > 0 {
-		return timing{}, 0, fmt.Errorf("a path holds more segments than the link model keeps (%d stalls): use a larger mtu or a shorter path", n)
+		return timing{}, 0, errStalls(n)
 	}
 	if n < c.Iterations {
 		e.Extrapolated = true
 	}
 	return s.timing(n, c.Iterations), n, nil
+}
+
+// newSim simulates a number of calls back to back.
+func (c *call) newSim(p *plan, f *Fabric, net *link.Network, calls int) (*sim, error) {
+	table := newConnTable(f, net)
+	conns, err := table.bind(p, 0, func(r int) int { return r }, f.Path)
+	if err != nil {
+		return nil, err
+	}
+	ranks := make([]rankRun, c.Ranks)
+	kernels := p.kernels(conns, c.Ranks)
+	it := &item{call: sameKernels(kernels)}
+	for r, k := range kernels {
+		if k != nil {
+			ranks[r] = rankRun{count: calls, item: func(int) *item { return it }}
+		}
+	}
+	return newSim(table.conns, ranks, f.InOrder, c.tieSeed), nil
+}
+
+func errStalls(n uint64) error {
+	return fmt.Errorf("a path holds more segments than the link model keeps (%d stalls): use a larger mtu or a shorter path", n)
+}
+
+// sameKernels are the kernels of a call that is repeated, by rank.
+type sameKernels []*kernel
+
+func (k sameKernels) take(rank int) *kernel { return k[rank] }
+func (k sameKernels) drop(int)              {}
+
+// haveEnded says whether every rank with work has ended the given number of calls.
+func (s *sim) haveEnded(calls int) bool {
+	for r := range s.ranks {
+		if s.ranks[r].count > 0 && s.ranks[r].ended < calls {
+			return false
+		}
+	}
+	return true
 }
 
 // stalls counts how often a flow had too many segments in flight to send another one.
@@ -283,12 +321,12 @@ func (s *sim) steady(n int) bool {
 	}
 	pace := int64(-1)
 	for r := range s.ranks {
-		ends := s.ranks[r].ends
-		if len(ends) < n {
+		if s.ranks[r].ended < n {
 			continue // the rank has no work
 		}
+		spans := s.ranks[r].spans
 		for k := n - steadyCalls; k < n; k++ {
-			took := ends[k] - ends[k-1]
+			took := spans[k].End - spans[k-1].End
 			if pace < 0 {
 				pace = took
 			}
@@ -312,18 +350,18 @@ func (s *sim) timing(n, wanted int) timing {
 		last = steadyCalls
 	}
 	for r := range s.ranks {
-		ends := s.ranks[r].ends
-		if len(ends) < n {
+		if s.ranks[r].ended < n {
 			continue
 		}
-		t.first = max(t.first, float64(ends[0]))
-		pace := float64(ends[n-1])
+		end := func(call int) int64 { return s.ranks[r].spans[call].End }
+		t.first = max(t.first, float64(end(0)))
+		pace := float64(end(n - 1))
 		if n > 1 {
-			pace = float64(ends[n-1]-ends[n-last-1]) / float64(last)
+			pace = float64(end(n-1)-end(n-last-1)) / float64(last)
 		}
 		t.ranks[r] = pace
 		if wanted > 0 {
-			t.ranks[r] = (float64(ends[n-1]) + pace*float64(wanted-n)) / float64(wanted)
+			t.ranks[r] = (float64(end(n-1)) + pace*float64(wanted-n)) / float64(wanted)
 		}
 	}
 	return t

@@ -24,6 +24,7 @@ type work struct {
 	round, rank, channel int
 	send, recv           int // peers, -1 for none
 	sendBytes, recvBytes uint64
+	sendTotal, recvTotal uint64 // of all parts
 	batch                int
 }
 
@@ -40,6 +41,9 @@ func (d *Decision) validateP2P() error {
 
 // wants is the number of bytes that rank sends to peer, -1 for no message.
 func (c *call) wants(rank, peer int) int64 {
+	if c.messages != nil {
+		return c.messages(rank, peer)
+	}
 	if c.Coll == nccl.SendRecv && peer != (rank+1)%c.Ranks {
 		return -1
 	}
@@ -234,10 +238,19 @@ func (c *call) p2pPlan() (*plan, error) {
 	if hi, lo := bits.Mul64(c.Count, c.ElemSize); hi != 0 || lo > 1<<50 {
 		return nil, fmt.Errorf("count %d: too large", c.Count)
 	}
+	ranks := make([]int, c.Ranks)
+	for r := range ranks {
+		ranks[r] = r
+	}
+	return c.p2pPlanOf(ranks), nil
+}
+
+// p2pPlanOf has the blocks of the given ranks.
+func (c *call) p2pPlanOf(ranks []int) *plan {
 	p := newPlan()
 	sends := map[[3]int][]int{} // by rank, channel and batch: connections
 	recvs := map[[3]int][]int{}
-	for rank := range c.Ranks {
+	for _, rank := range ranks {
 		works := c.works(rank)
 		for channel := range c.P2PChannels {
 			c.p2pBlock(p, works[channel], sends, recvs)
@@ -252,7 +265,7 @@ func (c *call) p2pPlan() (*plan, error) {
 	}
 	setSlots(sends, func(i int, slots uint64) { p.conns[i].sendSlots = slots })
 	setSlots(recvs, func(i int, slots uint64) { p.conns[i].recvSlots = slots })
-	return p, nil
+	return p
 }
 
 // works returns, by channel, the work of a rank in the order of its schedule.
@@ -273,10 +286,10 @@ func (c *call) works(rank int) [][]work {
 		for part := range max(sendParts, recvParts) {
 			w := work{round: k, rank: rank, channel: c.p2pChannel(k, part), send: -1, recv: -1}
 			if part < sendParts {
-				w.send, w.sendBytes = r.send, partBytes(uint64(send), sendParts, part)
+				w.send, w.sendBytes, w.sendTotal = r.send, partBytes(uint64(send), sendParts, part), uint64(send)
 			}
 			if part < recvParts {
-				w.recv, w.recvBytes = r.recv, partBytes(uint64(recv), recvParts, part)
+				w.recv, w.recvBytes, w.recvTotal = r.recv, partBytes(uint64(recv), recvParts, part), uint64(recv)
 			}
 			out[w.channel] = append(out[w.channel], w)
 		}
@@ -318,7 +331,7 @@ func (c *call) p2pBlock(p *plan, works []work, sends, recvs map[[3]int][]int) {
 		for len(b.batches) <= w.batch {
 			b.batches = append(b.batches, nil)
 		}
-		add := func(peer, src, dst int, bytes uint64, lists map[[3]int][]int) {
+		add := func(peer, src, dst int, bytes, total uint64, lists map[[3]int][]int) {
 			if peer < 0 || peer == w.rank {
 				return
 			}
@@ -326,11 +339,9 @@ func (c *call) p2pBlock(p *plan, works []work, sends, recvs map[[3]int][]int) {
 			p.conns[i].p2p = true
 			var prog program
 			if src == w.rank {
-				p.conns[i].sendBatch = w.batch
-				prog = c.messageLoops(bytes, nil, []int{i})
+				prog = c.messageLoops(bytes, total, nil, []int{i})
 			} else {
-				p.conns[i].recvBatch = w.batch
-				prog = c.messageLoops(bytes, []int{i}, nil)
+				prog = c.messageLoops(bytes, total, []int{i}, nil)
 			}
 			b.batches[w.batch] = append(b.batches[w.batch], prog)
 			if c.nodeOf[src] != c.nodeOf[dst] {
@@ -338,8 +349,8 @@ func (c *call) p2pBlock(p *plan, works []work, sends, recvs map[[3]int][]int) {
 				lists[key] = append(lists[key], i)
 			}
 		}
-		add(w.send, w.rank, w.send, w.sendBytes, sends)
-		add(w.recv, w.recv, w.rank, w.recvBytes, recvs)
+		add(w.send, w.rank, w.send, w.sendBytes, w.sendTotal, sends)
+		add(w.recv, w.recv, w.rank, w.recvBytes, w.recvTotal, recvs)
 	}
 	var full [][]program
 	for _, batch := range b.batches {
@@ -352,9 +363,9 @@ func (c *call) p2pBlock(p *plan, works []work, sends, recvs map[[3]int][]int) {
 	}
 }
 
-// messageLoops is the program that moves bytes in messages of one chunk.
-func (c *call) messageLoops(bytes uint64, recv, send []int) program {
-	chunk := c.p2pChunk(c.Count * c.ElemSize)
+// messageLoops is the program that moves bytes, a part of total, in messages of one chunk.
+func (c *call) messageLoops(bytes, total uint64, recv, send []int) program {
+	chunk := c.p2pChunk(total)
 	one := func(n uint64, times int) loop {
 		return loop{actions: []action{{recv: recv, send: send, slice: slice{bytes: n}}}, repeat: times}
 	}

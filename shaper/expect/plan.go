@@ -21,8 +21,6 @@ type connSpec struct {
 	p2p               bool
 	sendSlots         uint64 // messages in flight between kernel and network
 	recvSlots         uint64 // irecvs posted ahead
-	sendBatch         int    // p2p: the channel's batch that uses it, at the sender
-	recvBatch         int
 }
 
 // block is the work of one rank's kernel on one channel: batches one after another, the programs of a batch

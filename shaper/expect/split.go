@@ -61,6 +61,8 @@ type call struct {
 	tieSeed uint64  // for sim.tieSeed
 	played  uint64  // steps simulated so far
 	random  bool    // jitter or loss is random
+	// messages are the bytes of sends that are no SendRecv or AllToAll, see wants.
+	messages func(rank, peer int) int64
 }
 
 func newCall(d *Decision, f *Fabric) *call {

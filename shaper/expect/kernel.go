@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package expect
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/ddlemu/ddlemu/shaper/link"
+)
+
+// kernel is one rank's part of a call, with what its proxies do for it.
+type kernel struct {
+	conns  []int // of the simulation, by the plan's number
+	blocks []kernelBlock
+}
+
+type kernelBlock struct {
+	p2p     bool
+	batches [][]kernelProgram
+}
+
+type kernelProgram struct {
+	program
+	sends, recvs []use
+}
+
+// use is what a program does with a connection.
+type use struct {
+	conn            int // the plan's number
+	slots, messages uint64
+}
+
+// newKernel makes the kernel of a block's rank from the blocks of one plan.
+func newKernel(p *plan, conns []int, blocks []*block) *kernel {
+	k := &kernel{conns: conns}
+	for _, b := range blocks {
+		var kb kernelBlock
+		for _, batch := range b.batches {
+			var programs []kernelProgram
+			for _, prog := range batch {
+				kp := newKernelProgram(p, prog)
+				for _, e := range kp.sends {
+					kb.p2p = kb.p2p || p.conns[e.conn].p2p
+				}
+				for _, e := range kp.recvs {
+					kb.p2p = kb.p2p || p.conns[e.conn].p2p
+				}
+				programs = append(programs, kp)
+			}
+			kb.batches = append(kb.batches, programs)
+		}
+		k.blocks = append(k.blocks, kb)
+	}
+	return k
+}
+
+func newKernelProgram(p *plan, prog program) kernelProgram {
+	out := kernelProgram{program: prog}
+	sends, recvs := map[int]int{}, map[int]int{} // places in out
+	count := func(uses *[]use, places map[int]int, i int, slots, messages uint64) {
+		at, ok := places[i]
+		if !ok {
+			at = len(*uses)
+			places[i] = at
+			*uses = append(*uses, use{conn: i, slots: slots})
+		}
+		(*uses)[at].messages += messages
+	}
+	for _, l := range prog {
+		for _, a := range l.actions {
+			for _, i := range a.send {
+				count(&out.sends, sends, i, p.conns[i].sendSlots, unless(a.keepSend, l.repeat))
+			}
+			for _, i := range a.recv {
+				count(&out.recvs, recvs, i, p.conns[i].recvSlots, unless(a.keepRecv, l.repeat))
+			}
+		}
+	}
+	return out
+}
+
+func unless(kept bool, times int) uint64 {
+	if kept {
+		return 0
+	}
+	return uint64(times)
+}
+
+// enqueue gives the proxies the operations of a kernel that a rank launches.
+func (s *sim) enqueue(k *kernel) {
+	for i := range k.blocks {
+		b := &k.blocks[i]
+		for _, batch := range b.batches {
+			s.enqueueBatch(k, b.p2p, batch, false)
+			s.enqueueBatch(k, b.p2p, batch, true)
+		}
+	}
+}
+
+// enqueueBatch adds the operations of one direction: one for all connections of a batch of sends and receives, else one
+// for each connection.
+func (s *sim) enqueueBatch(k *kernel, p2p bool, batch []kernelProgram, recv bool) {
+	var op proxyOp
+	var queue *opQueue
+	for _, prog := range batch {
+		uses := prog.sends
+		if recv {
+			uses = prog.recvs
+		}
+		for _, u := range uses {
+			c := &s.conns[k.conns[u.conn]]
+			if c.flow == nil || u.messages == 0 {
+				continue
+			}
+			e := opEnd{conn: k.conns[u.conn], slots: u.slots}
+			if recv {
+				c.recvQueued += u.messages
+				queue, e.upTo = c.recvOps, c.recvQueued
+			} else {
+				c.sendQueued += u.messages
+				queue, e.upTo = c.sendOps, c.sendQueued
+			}
+			if op = append(op, e); !p2p {
+				s.addOp(queue, op)
+				op = nil
+			}
+		}
+	}
+	if len(op) > 0 {
+		slices.SortFunc(op, func(x, y opEnd) int { return cmp.Compare(x.conn, y.conn) })
+		s.addOp(queue, op)
+	}
+}
+
+// connTable has the connections of a job.
+type connTable struct {
+	fabric *Fabric
+	net    *link.Network
+	conns  []conn
+	number map[endpoints]int
+	queues map[queueOf]*opQueue
+}
+
+// queueOf identifies a queue of a proxy. For p2p, peer is 0: the connections of a channel share it.
+type queueOf struct {
+	comm, rank, peer, channel int
+	p2p, recv                 bool
+}
+
+func newConnTable(f *Fabric, net *link.Network) *connTable {
+	return &connTable{fabric: f, net: net, number: map[endpoints]int{}, queues: map[queueOf]*opQueue{}}
+}
+
+// pathOf returns the path of a connection between two ranks of a communicator.
+type pathOf func(c Conn) (path []link.PathHop, reverse []int, err error)
+
+// bind makes the connections of a plan that are not there yet. rank(r) is the job's number of the communicator's rank r.
+func (t *connTable) bind(p *plan, comm int, rank func(int) int, path pathOf) ([]int, error) {
+	out := make([]int, len(p.conns))
+	used := p.used()
+	for i, spec := range p.conns {
+		id := endpoints{comm: comm, src: rank(spec.src), dst: rank(spec.dst), channel: spec.channel, p2p: spec.p2p}
+		n, ok := t.number[id]
+		if !ok {
+			n = len(t.conns)
+			t.number[id] = n
+			t.conns = append(t.conns, conn{endpoints: id})
+		}
+		out[i] = n
+		if c := &t.conns[n]; c.flow == nil && used[i] && t.fabric.Node(id.src) != t.fabric.Node(id.dst) {
+			if err := t.connect(c, spec, path); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return out, nil
+}
+
+// connect makes the flow and the queues of a connection between nodes.
+func (t *connTable) connect(c *conn, spec connSpec, path pathOf) error {
+	there, back, err := path(Conn{Src: spec.src, Dst: spec.dst, Channel: spec.channel, P2P: spec.p2p})
+	if err != nil {
+		return fmt.Errorf("path of rank %d to rank %d on channel %d: %w", c.src, c.dst, c.channel, err)
+	}
+	id := uint64(c.src)<<40 | uint64(c.dst)<<16 | uint64(c.channel)
+	if err := c.connect(id^uint64(c.comm)<<7, there, back, t.net, t.fabric.Params); err != nil {
+		return err
+	}
+	c.sendOps, c.recvOps = t.queue(c, false), t.queue(c, true)
+	return nil
+}
+
+func (t *connTable) queue(c *conn, recv bool) *opQueue {
+	id := queueOf{comm: c.comm, rank: c.src, peer: c.dst, channel: c.channel, p2p: c.p2p, recv: recv}
+	if recv {
+		id.rank, id.peer = c.dst, c.src
+	}
+	if c.p2p {
+		id.peer = 0
+	}
+	if t.queues[id] == nil {
+		t.queues[id] = &opQueue{recv: recv}
+	}
+	return t.queues[id]
+}
+
+// used says which connections of a plan carry messages.
+func (p *plan) used() []bool {
+	out := make([]bool, len(p.conns))
+	for i := range p.blocks {
+		p.blocks[i].each(func(a *action, _ int) {
+			for _, c := range a.send {
+				out[c] = true
+			}
+		})
+	}
+	return out
+}
+
+// kernels are the kernels of a plan, by rank of its communicator; nil for a rank without work.
+func (p *plan) kernels(conns []int, ranks int) []*kernel {
+	blocks := make([][]*block, ranks)
+	for i := range p.blocks {
+		b := &p.blocks[i]
+		blocks[b.rank] = append(blocks[b.rank], b)
+	}
+	out := make([]*kernel, ranks)
+	for r := range out {
+		if len(blocks[r]) > 0 {
+			out[r] = newKernel(p, conns, blocks[r])
+		}
+	}
+	return out
+}

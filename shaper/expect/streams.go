@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package expect
+
+import (
+	"container/heap"
+	"fmt"
+
+	"github.com/ddlemu/ddlemu/shaper/link"
+)
+
+// item is something that a rank launches on a stream, or that its host thread waits for.
+type item struct {
+	stream int
+	after  []int  // earlier items of the rank that must have ended
+	nanos  int64  // of computation
+	call   source // the call that the rank takes part in, nil for computation
+	comm   int    // of the call
+	host   bool   // the host thread waits for after; there is nothing on a stream
+}
+
+// source makes the kernels of a call.
+type source interface {
+	// take returns the kernel of a rank of the job, nil if it has no work. drop says that it has ended.
+	take(rank int) *kernel
+	drop(rank int)
+}
+
+// launchLimit is the number of items that a stream holds. A CUDA stream has about as many places.
+const launchLimit = 1024
+
+// rankRun is a rank with its host thread and streams.
+type rankRun struct {
+	id       int
+	count    int // items
+	item     func(i int) *item
+	spans    []Span // of the items that are launched
+	ended    int    // items
+	kernels  int    // that have started
+	streams  []streamRun
+	comms    map[int]*commRun
+	resuming bool
+}
+
+// Span is when an item was at the head of its stream with everything that it waits for ended, and when it ended. Times
+// are ns since the start of the job; End is -1 as long as it has not ended.
+type Span struct{ Start, End int64 }
+
+type streamRun struct {
+	queue []int // items that are launched and have not ended
+	busy  bool  // the first has started
+}
+
+// commRun is a rank of a communicator: NCCL runs the calls of a communicator one after another.
+type commRun struct {
+	calls   []int     // items that are launched and have not ended
+	kernels []*kernel // of the first of them, at most queuedCalls
+}
+
+// queuedCalls is the number of calls of a communicator whose operations the proxies know: that of the kernel that runs,
+// and the next one, whose receives they post. They begin none after these.
+const queuedCalls = 2
+
+// isEnded says whether an item has ended.
+func (r *rankRun) isEnded(i int) bool { return i < len(r.spans) && r.spans[i].End >= 0 }
+
+func (r *rankRun) allEnded(items []int) bool {
+	for _, i := range items {
+		if !r.isEnded(i) {
+			return false
+		}
+	}
+	return true
+}
+
+// resume launches and starts what can be launched and started on a rank.
+func (s *sim) resume(id int) {
+	r := &s.ranks[id]
+	if r.resuming {
+		return // the loop below goes on
+	}
+	r.resuming = true
+	for more := true; more; {
+		more = s.launch(r)
+		for n := range r.streams {
+			if st := &r.streams[n]; !st.busy && len(st.queue) > 0 && r.canStart(st.queue[0]) {
+				st.busy = true
+				s.start(r, st.queue[0])
+				more = true
+			}
+		}
+	}
+	r.resuming = false
+}
+
+// launch lets the host thread go on. It reports whether something was launched.
+func (s *sim) launch(r *rankRun) (launched bool) {
+	for i := len(r.spans); i < r.count; i++ {
+		it := r.item(i)
+		if it.host {
+			if !r.allEnded(it.after) {
+				return launched
+			}
+			r.spans = append(r.spans, Span{s.now, s.now})
+			r.ended++
+			continue
+		}
+		for len(r.streams) <= it.stream {
+			r.streams = append(r.streams, streamRun{})
+		}
+		st := &r.streams[it.stream]
+		if len(st.queue) >= launchLimit {
+			return launched
+		}
+		st.queue = append(st.queue, i)
+		r.spans = append(r.spans, Span{-1, -1})
+		if launched = true; it.call != nil {
+			s.launchCall(r, it.comm, i)
+		}
+	}
+	return launched
+}
+
+// canStart says whether everything that the first item of a stream waits for has ended.
+func (r *rankRun) canStart(i int) bool {
+	it := r.item(i)
+	return r.allEnded(it.after) && (it.call == nil || r.comms[it.comm].calls[0] == i)
+}
+
+func (s *sim) launchCall(r *rankRun, comm, i int) {
+	if r.comms == nil {
+		r.comms = map[int]*commRun{}
+	}
+	c := r.comms[comm]
+	if c == nil {
+		c = &commRun{}
+		r.comms[comm] = c
+	}
+	c.calls = append(c.calls, i)
+	s.enqueueCalls(r, c)
+}
+
+// enqueueCalls gives the proxies the operations of the next calls.
+func (s *sim) enqueueCalls(r *rankRun, c *commRun) {
+	for n := len(c.kernels); n < min(len(c.calls), queuedCalls); n++ {
+		k := r.item(c.calls[n]).call.take(r.id)
+		if c.kernels = append(c.kernels, k); k != nil {
+			s.enqueue(k)
+		}
+	}
+}
+
+// start begins the first item of a stream.
+func (s *sim) start(r *rankRun, i int) {
+	it := r.item(i)
+	r.spans[i].Start = s.now
+	switch {
+	case it.call != nil && r.comms[it.comm].kernels[0] != nil:
+		s.startKernel(r.id, i, r.comms[it.comm].kernels[0])
+	case it.nanos > 0:
+		s.timers.push(timer{at: s.now + it.nanos, rank: r.id, item: i})
+	default:
+		s.itemEnded(r.id, i)
+	}
+}
+
+// itemEnded goes on with what waits for an item.
+func (s *sim) itemEnded(id, i int) {
+	r := &s.ranks[id]
+	r.spans[i].End = s.now
+	r.ended++
+	it := r.item(i)
+	st := &r.streams[it.stream]
+	st.queue, st.busy = st.queue[1:], false
+	if it.call != nil {
+		it.call.drop(id)
+		c := r.comms[it.comm]
+		c.calls, c.kernels = c.calls[1:], c.kernels[1:]
+		s.enqueueCalls(r, c)
+	}
+	s.resume(id)
+}
+
+// waiting says what a rank waits for, "" if it is done.
+func (r *rankRun) waiting() string {
+	for n := range r.streams {
+		if st := &r.streams[n]; st.busy {
+			return fmt.Sprintf("is in item %d", st.queue[0])
+		}
+	}
+	if r.ended < r.count {
+		return fmt.Sprintf("waits before item %d", len(r.spans))
+	}
+	return ""
+}
+
+// timer is the end of a computation.
+type timer struct {
+	at         int64
+	rank, item int
+}
+
+// timerHeap has the earliest timer first; at equal times that of the lowest rank.
+type timerHeap struct{ timers timers }
+
+type timers []timer
+
+func (t timers) Len() int { return len(t) }
+func (t timers) Less(a, b int) bool {
+	if t[a].at != t[b].at {
+		return t[a].at < t[b].at
+	}
+	return t[a].rank < t[b].rank || t[a].rank == t[b].rank && t[a].item < t[b].item
+}
+func (t timers) Swap(a, b int) { t[a], t[b] = t[b], t[a] }
+func (t *timers) Push(x any)   { *t = append(*t, x.(timer)) }
+func (t *timers) Pop() any {
+	last := len(*t) - 1
+	x := (*t)[last]
+	*t = (*t)[:last]
+	return x
+}
+
+func (h *timerHeap) push(t timer) { heap.Push(&h.timers, t) }
+func (h *timerHeap) pop() timer   { return heap.Pop(&h.timers).(timer) }
+
+func (h *timerHeap) first() int64 {
+	if len(h.timers) == 0 {
+		return link.Never
+	}
+	return h.timers[0].at
+}
