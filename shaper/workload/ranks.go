@@ -22,16 +22,25 @@ func ParseRanks(text string) (Ranks, error) {
 	for _, part := range strings.Split(text, ",") {
 		first, last, stride, err := parseRange(part)
 		if err != nil {
-			return nil, fmt.Errorf("ranks %q: %w", text, err)
+			return nil, fmt.Errorf("ranks %s: %w", quoted(text), err)
 		}
 		for r := first; r <= last; r += stride {
 			out = append(out, r)
 		}
 		if len(out) > MaxRanks {
-			return nil, fmt.Errorf("ranks %q: more than %d", text, MaxRanks)
+			return nil, fmt.Errorf("ranks %s: more than %d", quoted(text), MaxRanks)
 		}
 	}
 	return out, nil
+}
+
+// quoted is a text for a message, the beginning of a long one.
+func quoted(text string) string {
+	const most = 60
+	if len(text) > most {
+		return fmt.Sprintf("%q...", text[:most])
+	}
+	return strconv.Quote(text)
 }
 
 // parseRange reads 3, 0-7 or 0-28:4.
@@ -41,7 +50,7 @@ func parseRange(text string) (first, last, stride int, err error) {
 	number := func(s string) int {
 		n, e := strconv.Atoi(s)
 		if e != nil || n < 0 || n >= MaxRanks {
-			err = fmt.Errorf("%q is no rank from 0 to %d", s, MaxRanks-1)
+			err = fmt.Errorf("%s is no rank from 0 to %d", quoted(s), MaxRanks-1)
 		}
 		return n
 	}
@@ -52,7 +61,7 @@ func parseRange(text string) (first, last, stride int, err error) {
 	}
 	if strided {
 		if stride, _ = strconv.Atoi(every); stride < 1 || !ranged {
-			return 0, 0, 0, fmt.Errorf("%q is no stride, as in 0-28:4", every)
+			return 0, 0, 0, fmt.Errorf("%s is no stride, as in 0-28:4", quoted(every))
 		}
 	}
 	if err == nil && last < first {

@@ -27,6 +27,9 @@ type Head struct {
 const World = "world"
 
 // Comm is a communicator. The rank in the communicator is the position in Ranks.
+//
+// Several communicators may have one name if no rank is in two of them, as the tensor-parallel groups of a job. An
+// operation names all of them at once: each of its ranks calls the one that it is in ([Index.Place]).
 type Comm struct {
 	Name  string `json:"name"`
 	Ranks Ranks  `json:"ranks"`

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/ddlemu/ddlemu/configs"
+)
+
+// funcs are the collectives, in the order in which tables show them.
+var funcs = []Func{AllReduce, AllGather, ReduceScatter, Broadcast, Reduce, AllToAll, Gather, Scatter}
+
+// Funcs returns all collectives.
+func Funcs() []Func { return slices.Clone(funcs) }
+
+// ParseFunc reads the name of a collective in any of the usual spellings: AllReduce, allreduce, all_reduce.
+func ParseFunc(name string) (Func, error) {
+	plain := func(s string) string { return strings.NewReplacer("_", "", "-", "").Replace(strings.ToLower(s)) }
+	var names []string
+	for _, f := range funcs {
+		if plain(name) == plain(string(f)) {
+			return f, nil
+		}
+		names = append(names, string(f))
+	}
+	return "", fmt.Errorf("%q is no collective: there are %s", name, strings.Join(names, ", "))
+}
+
+// Known says whether f is one of the collectives.
+func (f Func) Known() bool { return slices.Contains(funcs, f) }
+
+// Reduces says whether f has a reduction operator.
+func (f Func) Reduces() bool { return f == AllReduce || f == ReduceScatter || f == Reduce }
+
+// Rooted says whether f has a root.
+func (f Func) Rooted() bool { return f == Broadcast || f == Reduce || f == Gather || f == Scatter }
+
+// Shares is by how much Count is multiplied to get nccl-tests' size, the larger of one rank's input and output: the
+// number of ranks for the functions whose count is a share.
+func (f Func) Shares(ranks int) int64 {
+	switch f {
+	case AllGather, ReduceScatter, AllToAll, Gather, Scatter:
+		return int64(ranks)
+	}
+	return 1
+}
+
+// typeSizes are the bytes of an element of NCCL's types.
+var typeSizes = map[string]int64{
+	"int8": 1, "uint8": 1, "int32": 4, "uint32": 4, "int64": 8, "uint64": 8, "float16": 2, "float32": 4, "float64": 8,
+	"bfloat16": 2, "float8e4m3": 1, "float8e5m2": 1,
+}
+
+// TypeSize returns the bytes of an element of a type.
+func TypeSize(name string) (int64, error) {
+	if size, ok := typeSizes[name]; ok {
+		return size, nil
+	}
+	return 0, unknown("type", name, slices.Sorted(maps.Keys(typeSizes)))
+}
+
+// redOps are NCCL's reduction operators.
+var redOps = []string{"sum", "prod", "max", "min", "avg"}
+
+// unknown is the error of a name that is none of those that exist.
+func unknown(what, name string, names []string) error {
+	if near := configs.Nearest(name, names); len(near) > 0 {
+		return fmt.Errorf("%q is no %s: did you mean %s?", name, what, strings.Join(near, " or "))
+	}
+	return fmt.Errorf("%q is no %s: there are %s", name, what, strings.Join(names, ", "))
+}
+
+// Bytes is nccl-tests' size of a call of a communicator of so many ranks, the larger of one rank's input and output; of
+// a send or receive its message. It is 0 for other operations: ask the parts of a group.
+func (o *Op) Bytes(ranks int) int64 {
+	switch o.Kind {
+	case Coll:
+		return o.Count * typeSizes[o.Type] * o.Func.Shares(ranks)
+	case Send, Recv:
+		return o.Count * typeSizes[o.Type]
+	}
+	return 0
+}
+
+// PeerOf is the rank in the communicator that the caller at a place in a communicator of so many ranks sends to or
+// receives from.
+func (o *Op) PeerOf(at, ranks int) int {
+	if !o.Relative {
+		return o.Peer
+	}
+	return ((at+o.Peer)%ranks + ranks) % ranks
+}
+
+// StreamName is the stream of o, which has a name even if o gives none.
+func (o *Op) StreamName() string {
+	if o.Stream == "" {
+		return "0"
+	}
+	return o.Stream
+}
+
+// HasStream says whether operations of kind k execute on a stream.
+func (k Kind) HasStream() bool { return k != Wait && k != Step }
+
+// Parts are the calls of NCCL that o makes: those of a group, or o if it is a collective, send or receive.
+func (o *Op) Parts() iter.Seq[*Op] {
+	return func(yield func(*Op) bool) {
+		switch o.Kind {
+		case Group:
+			for i := range o.Ops {
+				if !yield(&o.Ops[i]) {
+					return
+				}
+			}
+		case Coll, Send, Recv:
+			yield(o)
+		}
+	}
+}
