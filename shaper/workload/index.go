@@ -117,6 +117,7 @@ type builder struct {
 	all     *rankList
 	lists   []*rankList
 	listed  int // the sum of the lengths of lists
+	placed  int // the sum of the sizes of the communicators
 	byText  map[string]*rankList
 	byPlace map[placeKey]*rankList
 	seen    []int32 // by rank: the last list that had it, from 1
@@ -159,6 +160,9 @@ func (b *builder) head() error {
 func (b *builder) comm(i int, c Comm) error {
 	if _, err := b.list(c.Ranks); err != nil {
 		return err
+	}
+	if b.placed += len(c.Ranks); b.placed > MaxListed {
+		return fmt.Errorf("the communicators have more than %d ranks together", MaxListed)
 	}
 	f := b.ix.names[c.Name]
 	if f == nil {

@@ -138,7 +138,9 @@ func (e *endless) Read(p []byte) (int, error) {
 func TestReadHostile(t *testing.T) {
 	const big = `{"format":"ddlemu.workload/1","ranks":1048576}` + "\n"
 	var lists, comms strings.Builder
+	var same strings.Builder
 	for i := range 100_000 {
+		fmt.Fprintf(&same, `,{"name":"c%d","ranks":"0-1048575"}`, i)
 		fmt.Fprintf(&lists, `{"op":"calc","rank":"%d-1048575"}`+"\n", i)
 		fmt.Fprintf(&comms, `,{"name":"c%d","ranks":"%d-1048575"}`, i, i)
 	}
@@ -150,6 +152,7 @@ func TestReadHostile(t *testing.T) {
 		"a long operation":  {io.MultiReader(strings.NewReader(big), &endless{"x"}), "f:2: the line is longer"},
 		"lists of ranks":    {io.MultiReader(strings.NewReader(big), strings.NewReader(lists.String())), "the different lists of ranks have more than"},
 		"communicators":     {strings.NewReader(`{"format":"ddlemu.workload/1","ranks":1048576,"comms":[` + comms.String()[1:] + `]}`), "f:1: communicator c16: the different lists"},
+		"equal lists":       {strings.NewReader(`{"format":"ddlemu.workload/1","ranks":1048576,"comms":[` + same.String()[1:] + `]}`), "f:1: communicator c16: the communicators have more than"},
 		"list in a group":   {strings.NewReader(big + `{"op":"group","ops":[` + strings.Repeat(`{"op":"send","rank":"0-1048575"},`, 100_000) + `{}]}`), "f:2: operation 1 of the group"},
 		"nested groups":     {strings.NewReader(big + strings.Repeat(`{"op":"group","ops":[`, 9000) + strings.Repeat("]}", 9000)), "f:2: invalid character '{' exceeded max depth"},
 		"ranks of no end":   {strings.NewReader(big + `{"op":"calc","rank":"` + strings.Repeat("0-1048575,", 1000) + `0"}`), "more than 1048576"},
