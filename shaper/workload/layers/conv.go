@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package layers
+
+import "fmt"
+
+// block collects tensors. Positions is the number of places to which a convolution is applied.
+func (b *Block) conv(name string, in, out, kernel, positions int64, bias bool) {
+	weights := in * out * kernel * kernel
+	b.Tensors = append(b.Tensors, Tensor{name + ".weight", weights, weights * positions})
+	if bias {
+		b.Tensors = append(b.Tensors, Tensor{name + ".bias", out, 0})
+	}
+}
+
+func (b *Block) linear(name string, in, out int64) { b.conv(name, in, out, 1, 1, true) }
+
+// norm is a normalization, with a weight and a bias.
+func (b *Block) norm(name string, channels int64) {
+	b.Tensors = append(b.Tensors, Tensor{name + ".weight", channels, 0}, Tensor{name + ".bias", channels, 0})
+}
+
+// residual adds the layers of one residual block of ResNet to b, for an image of side² places, and returns how many
+// channels it has at its end. Stride halves the side.
+type residual func(n *Network, b *Block, in, width, side, stride int64) (out int64)
+
+// basic is the block of ResNet-18 and 34.
+func basic(n *Network, b *Block, in, width, side, stride int64) int64 {
+	after := side / stride
+	b.conv("conv1", in, width, 3, after*after, false)
+	n.batchNorm(b, "bn1", width)
+	b.conv("conv2", width, width, 3, after*after, false)
+	n.batchNorm(b, "bn2", width)
+	n.shortcut(b, in, width, after, stride)
+	return width
+}
+
+// bottleneck is the block of ResNet-50, 101 and 152, with the stride in its 3x3 convolution as torchvision has it.
+func bottleneck(n *Network, b *Block, in, width, side, stride int64) int64 {
+	after := side / stride
+	b.conv("conv1", in, width, 1, side*side, false)
+	n.batchNorm(b, "bn1", width)
+	b.conv("conv2", width, width, 3, after*after, false)
+	n.batchNorm(b, "bn2", width)
+	b.conv("conv3", width, 4*width, 1, after*after, false)
+	n.batchNorm(b, "bn3", 4*width)
+	n.shortcut(b, in, 4*width, after, stride)
+	return 4 * width
+}
+
+// shortcut is the convolution beside a block that changes the shape.
+func (n *Network) shortcut(b *Block, in, out, side, stride int64) {
+	if in != out || stride != 1 {
+		b.conv("downsample.0", in, out, 1, side*side, false)
+		n.batchNorm(b, "downsample.1", out)
+	}
+}
+
+// batchNorm has a mean and a variance for each channel, and a counter, besides its parameters.
+func (n *Network) batchNorm(b *Block, name string, channels int64) {
+	b.norm(name, channels)
+	n.Buffers += 2 * channels
+	n.BufferCounters++
+}
+
+// resnet is a ResNet for images of 224x224 and 1000 classes.
+func resnet(name string, add residual, depths ...int) *Network {
+	n := &Network{Name: name, Source: "He et al. 2015, arXiv:1512.03385; parameters as in torchvision"}
+	stem := Block{Name: "stem"}
+	stem.conv("conv1", 3, 64, 7, 112*112, false)
+	n.batchNorm(&stem, "bn1", 64)
+	n.Blocks = append(n.Blocks, stem)
+	channels, side := int64(64), int64(56)
+	for stage, depth := range depths {
+		for i := range depth {
+			stride := int64(1)
+			if stage > 0 && i == 0 {
+				stride = 2
+			}
+			b := Block{Name: fmt.Sprintf("layer%d.%d", stage+1, i)}
+			channels = add(n, &b, channels, 64<<stage, side, stride)
+			side /= stride
+			n.Blocks = append(n.Blocks, b)
+		}
+	}
+	head := Block{Name: "head"}
+	head.linear("fc", channels, 1000)
+	n.Blocks = append(n.Blocks, head)
+	return n
+}
+
+// vgg is a VGG without batch normalization, for images of 224x224 and 1000 classes.
+func vgg(name string, depths ...int) *Network {
+	n := &Network{Name: name, Source: "Simonyan and Zisserman 2014, arXiv:1409.1556; parameters as in torchvision"}
+	channels, side, layer := int64(3), int64(224), 0
+	for stage, depth := range depths {
+		out := min(int64(64)<<stage, 512)
+		b := Block{Name: fmt.Sprintf("stage%d", stage+1)}
+		for range depth {
+			b.conv(fmt.Sprintf("conv%d", layer), channels, out, 3, side*side, true)
+			channels, layer = out, layer+1
+		}
+		side /= 2
+		n.Blocks = append(n.Blocks, b)
+	}
+	for i, size := range []struct{ in, out int64 }{{channels * side * side, 4096}, {4096, 4096}, {4096, 1000}} {
+		b := Block{Name: fmt.Sprintf("classifier%d", i)}
+		b.linear("fc", size.in, size.out)
+		n.Blocks = append(n.Blocks, b)
+	}
+	return n
+}
+
+// mnist is the convolutional network of PyTorch's example for MNIST.
+func mnist() *Network {
+	n := &Network{Name: "mnist", Source: "the example mnist of PyTorch: two convolutions, two linear layers"}
+	var convs, fcs Block
+	convs.Name, fcs.Name = "convolutions", "linear"
+	convs.conv("conv1", 1, 32, 3, 26*26, true)
+	convs.conv("conv2", 32, 64, 3, 24*24, true)
+	fcs.linear("fc1", 9216, 128)
+	fcs.linear("fc2", 128, 10)
+	n.Blocks = []Block{convs, fcs}
+	return n
+}

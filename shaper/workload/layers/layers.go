@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package layers has the parameters of published neural networks, layer by layer, as PyTorch's modules have them.
+package layers
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/ddlemu/ddlemu/configs"
+)
+
+// Tensor is a parameter.
+type Tensor struct {
+	Name     string
+	Elements int64
+	// Work is proportional to the time of its layer: the multiplications of one sample, 0 for biases and
+	// normalizations.
+	Work int64
+}
+
+// Block is the part of a network that is sharded as a unit, such as a block of a transformer.
+type Block struct {
+	Name    string
+	Tensors []Tensor
+}
+
+// Network is the parameters of a network in the order in which it uses them.
+type Network struct {
+	Name   string
+	Blocks []Block
+	// Buffers are the elements of float32 that are no parameters, and BufferCounters those of int64: the statistics of
+	// batch normalizations, which DistributedDataParallel broadcasts at each forward pass.
+	Buffers, BufferCounters int64
+	// Source is the publication, and whose sizes these are.
+	Source string
+	// Tokens is the number of tokens of a sample, for networks whose samples are sequences.
+	Tokens int64
+}
+
+// Tensors are the parameters of all blocks.
+func (n *Network) Tensors() (all []Tensor) {
+	for _, b := range n.Blocks {
+		all = append(all, b.Tensors...)
+	}
+	return all
+}
+
+// Elements is the number of parameters.
+func (n *Network) Elements() (sum int64) {
+	for _, t := range n.Tensors() {
+		sum += t.Elements
+	}
+	return sum
+}
+
+// Elements is the number of parameters of a block.
+func (b *Block) Elements() (sum int64) {
+	for _, t := range b.Tensors {
+		sum += t.Elements
+	}
+	return sum
+}
+
+// Work is the work of a block.
+func (b *Block) Work() (sum int64) {
+	for _, t := range b.Tensors {
+		sum += t.Work
+	}
+	return sum
+}
+
+// networks are the networks by name, in the order of help.
+var networks = []struct {
+	name string
+	make func() *Network
+}{
+	{"resnet18", func() *Network { return resnet("resnet18", basic, 2, 2, 2, 2) }},
+	{"resnet34", func() *Network { return resnet("resnet34", basic, 3, 4, 6, 3) }},
+	{"resnet50", func() *Network { return resnet("resnet50", bottleneck, 3, 4, 6, 3) }},
+	{"resnet101", func() *Network { return resnet("resnet101", bottleneck, 3, 4, 23, 3) }},
+	{"resnet152", func() *Network { return resnet("resnet152", bottleneck, 3, 8, 36, 3) }},
+	{"vgg16", func() *Network { return vgg("vgg16", 2, 2, 3, 3, 3) }},
+	{"vgg19", func() *Network { return vgg("vgg19", 2, 2, 4, 4, 4) }},
+	{"mnist", mnist},
+	{"bert-base", func() *Network { return bert("bert-base", 12, 768) }},
+	{"bert-large", func() *Network { return bert("bert-large", 24, 1024) }},
+	{"gpt2", func() *Network { return gpt2("gpt2", 12, 768) }},
+	{"gpt2-medium", func() *Network { return gpt2("gpt2-medium", 24, 1024) }},
+	{"gpt2-large", func() *Network { return gpt2("gpt2-large", 36, 1280) }},
+	{"gpt2-xl", func() *Network { return gpt2("gpt2-xl", 48, 1600) }},
+}
+
+// Names are the names of the networks.
+func Names() (names []string) {
+	for _, n := range networks {
+		names = append(names, n.name)
+	}
+	return names
+}
+
+// Named returns a network.
+func Named(name string) (*Network, error) {
+	for _, n := range networks {
+		if n.name == name {
+			return n.make(), nil
+		}
+	}
+	if near := configs.Nearest(name, Names()); len(near) > 0 {
+		return nil, fmt.Errorf("%q is not a known model: did you mean %s?", name, strings.Join(near, " or "))
+	}
+	return nil, fmt.Errorf("%q is not a known model: there are %s", name, strings.Join(Names(), ", "))
+}
+
+// Uniform is a network of so many parameters in equal blocks, of which nothing else is known.
+func Uniform(parameters int64, blocks int) *Network {
+	n := &Network{Name: fmt.Sprintf("%d parameters", parameters), Source: "the number of parameters that was given, in equal parts"}
+	for i := range int64(blocks) {
+		share := parameters*(i+1)/int64(blocks) - parameters*i/int64(blocks)
+		n.Blocks = append(n.Blocks, Block{fmt.Sprintf("block%d", i), []Tensor{{"weight", share, share}}})
+	}
+	return n
+}
+
+// Reversed are the tensors of all blocks from the last to the first, as their gradients become ready.
+func (n *Network) Reversed() []Tensor {
+	all := n.Tensors()
+	slices.Reverse(all)
+	return all
+}

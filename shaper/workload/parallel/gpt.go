@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package parallel
+
+import (
+	"fmt"
+
+	"github.com/ddlemu/ddlemu/shaper/workload"
+)
+
+// GPT is the training of a GPT with tensor, pipeline, data and expert parallelism, as Megatron-LM does it.
+//
+// Ranks are in Megatron's order: those of a tensor parallel group are neighbours, then come the data parallel groups (in
+// them the expert parallel ones), then the stages of the pipeline.
+type GPT struct {
+	Layers, Hidden, Heads, Seq, Vocab int64
+	TP, PP, DP                        int
+	// Experts is the number of experts of each layer, 0 for a dense network, EP the ranks that share them, and TopK how
+	// many experts see each token.
+	Experts, EP, TopK int
+	// Batch is the sequences of a step, in all data parallel groups together, and MicroBatch those of a micro-batch.
+	Batch, MicroBatch int
+	Steps             int
+	Compute           Compute
+	Type              string // of activations
+	GradType          string // of gradients
+}
+
+// Ranks is the number of ranks.
+func (g *GPT) Ranks() int { return g.TP * g.PP * g.DP }
+
+// microBatches is how many of them a rank computes in a step.
+func (g *GPT) microBatches() int { return g.Batch / (g.DP * g.MicroBatch) }
+
+func (g *GPT) validate() error {
+	for _, size := range []struct {
+		name string
+		n    int64
+	}{
+		{"layers", g.Layers},
+		{"hidden", g.Hidden},
+		{"heads", g.Heads},
+		{"seq", g.Seq},
+		{"vocab", g.Vocab},
+		{"tp", int64(g.TP)},
+		{"pp", int64(g.PP)},
+		{"dp", int64(g.DP)},
+		{"batch", int64(g.Batch)},
+		{"micro-batch", int64(g.MicroBatch)},
+	} {
+		if size.n < 1 || size.n > 1<<24 {
+			return fmt.Errorf("%s %d: must be 1 to %d", size.name, size.n, 1<<24)
+		}
+	}
+	if int64(g.TP)*int64(g.PP)*int64(g.DP) > workload.MaxRanks {
+		return fmt.Errorf("tp %d, pp %d and dp %d are more than %d ranks", g.TP, g.PP, g.DP, workload.MaxRanks)
+	}
+	if err := checkSteps(g.Ranks(), g.Steps); err != nil {
+		return err
+	}
+	for _, name := range []string{g.Type, g.GradType} {
+		if _, err := workload.TypeSize(name); err != nil {
+			return err
+		}
+	}
+	return g.validateShares()
+}
+
+// validateShares refuses sizes that cannot be shared equally.
+func (g *GPT) validateShares() error {
+	for _, share := range []struct {
+		what string
+		n    int64
+		by   string
+		d    int64
+	}{
+		{"layers", g.Layers, "pp", int64(g.PP)},
+		{"hidden", g.Hidden, "heads", g.Heads},
+		{"heads", g.Heads, "tp", int64(g.TP)},
+		{"batch", int64(g.Batch), "dp * micro-batch", int64(g.DP) * int64(g.MicroBatch)},
+	} {
+		if share.n%share.d != 0 {
+			return fmt.Errorf("%s %d: must be a multiple of %s, %d", share.what, share.n, share.by, share.d)
+		}
+	}
+	if g.Experts == 0 {
+		if g.EP > 1 {
+			return fmt.Errorf("ep %d: give the number of experts", g.EP)
+		}
+		return nil
+	}
+	if g.EP < 1 || g.DP%g.EP != 0 || g.Experts%g.EP != 0 {
+		return fmt.Errorf("ep %d: dp, %d, and experts, %d, must be multiples of it", g.EP, g.DP, g.Experts)
+	}
+	if g.TopK < 1 || g.TopK > g.Experts {
+		return fmt.Errorf("top-k %d: must be 1 to the number of experts, %d", g.TopK, g.Experts)
+	}
+	return nil
+}
+
+// parameters are those of a rank of a stage: the ones that all data parallel ranks have, and its experts.
+func (g *GPT) parameters(stage int) (dense, experts int64) {
+	h, tp, layers := g.Hidden, int64(g.TP), g.Layers/int64(g.PP)
+	attention := divide(3*h*h+3*h, tp) + divide(h*h, tp) + h
+	mlp := divide(4*h*h+4*h, tp) + divide(4*h*h, tp) + h
+	norms := 4 * h
+	dense = layers * (attention + norms)
+	if g.Experts > 0 {
+		dense += layers * h * int64(g.Experts) // the router
+		experts = layers * mlp * int64(g.Experts/g.EP)
+	} else {
+		dense += layers * mlp
+	}
+	words := divide(g.Vocab, tp) * h
+	if stage == 0 {
+		dense += words + g.Seq*h
+	}
+	if stage == g.PP-1 {
+		dense += 2 * h
+		if g.PP > 1 {
+			dense += words // a copy of the word embeddings, for the output
+		}
+	}
+	return dense, experts
+}
+
+// multiplications are those of a rank for the forward pass of a micro-batch: of attention and MLP of a layer, and of the
+// output.
+func (g *GPT) multiplications() (attention, mlp, output float64) {
+	tokens := float64(g.MicroBatch) * float64(g.Seq) / float64(g.TP)
+	h := float64(g.Hidden)
+	attention = 4 * h * h * tokens
+	mlp = 8 * h * h * tokens
+	if g.Experts > 0 {
+		mlp *= float64(g.TopK)
+	}
+	return attention, mlp, h * float64(g.Vocab) * tokens
+}
+
+// Workload makes the workload.
+func (g *GPT) Workload() (*workload.Workload, error) {
+	if err := g.validate(); err != nil {
+		return nil, err
+	}
+	if err := g.Compute.validate(); err != nil {
+		return nil, err
+	}
+	perLayer := 8
+	if g.Experts > 0 {
+		perLayer = 12
+	}
+	perMicroBatch := perLayer*int(g.Layers) + 16*g.PP
+	if int64(g.microBatches())*int64(perMicroBatch) > workload.MaxOps {
+		return nil, checkOps(workload.MaxOps, 2)
+	}
+	if err := checkOps(g.microBatches()*perMicroBatch+5*g.PP, g.Steps); err != nil {
+		return nil, err
+	}
+	attention, mlp, output := g.multiplications()
+	busiest := (float64(g.Layers/int64(g.PP))*(attention+mlp) + output) * float64(g.microBatches())
+	c := g.Compute.clock(busiest)
+	j := newJob(g.name(), g.Ranks(), c.note,
+		fmt.Sprintf("pipeline: 1F1B, %d micro-batches of %d sequences in each of %d data parallel groups", g.microBatches(), g.MicroBatch, g.DP),
+		"left out: the attention's own multiplications (they grow with the square of the sequence), recomputation, and the small all-reduces of the loss and of the gradients' norm")
+	if g.Experts > 0 {
+		j.w.Head.Source.Notes = append(j.w.Head.Source.Notes, "experts: each gets as many tokens as any other")
+	}
+	j.w.Head.Comms = g.comms()
+	for range g.Steps {
+		for stage := range g.PP {
+			s := newStage(g, j, c, stage)
+			s.schedule()
+			s.finish()
+		}
+	}
+	return j.w, nil
+}
+
+func (g *GPT) name() string {
+	text := fmt.Sprintf("gpt of %d layers, hidden %d, tp %d, pp %d, dp %d", g.Layers, g.Hidden, g.TP, g.PP, g.DP)
+	if g.Experts > 0 {
+		text += fmt.Sprintf(", %d experts, ep %d", g.Experts, g.EP)
+	}
+	return text
+}
+
+// comms are the communicators. Those of one kind have one name.
+func (g *GPT) comms() (comms []workload.Comm) {
+	group := func(name string, first, stride, n int) {
+		if n < 2 {
+			return
+		}
+		c := workload.Comm{Name: name}
+		for i := range n {
+			c.Ranks = append(c.Ranks, first+i*stride)
+		}
+		comms = append(comms, c)
+	}
+	inStage := g.TP * g.DP
+	for first := 0; first < g.Ranks(); first += g.TP {
+		group("tp", first, 1, g.TP)
+	}
+	for stage := range g.PP {
+		for t := range g.TP {
+			first := stage*inStage + t
+			group("dp", first, g.TP, g.DP)
+			if g.Experts == 0 {
+				continue
+			}
+			for d := 0; d < g.DP; d += g.EP {
+				group("ep", first+d*g.TP, g.TP, g.EP)
+			}
+			for e := range g.EP {
+				group("expert-dp", first+e*g.TP, g.TP*g.EP, g.DP/g.EP)
+			}
+		}
+	}
+	for rank := range inStage {
+		group("pp", rank, inStage, g.PP)
+		if g.PP > 1 {
+			group("embedding", rank, (g.PP-1)*inStage, 2)
+		}
+	}
+	return comms
+}
