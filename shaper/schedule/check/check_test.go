@@ -1,0 +1,363 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package check_test
+
+import (
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/ddlemu/ddlemu/shaper/schedule"
+	"github.com/ddlemu/ddlemu/shaper/schedule/check"
+	mk "github.com/ddlemu/ddlemu/shaper/schedule/make"
+)
+
+var makers = map[string]func(mk.Options) (*schedule.Schedule, error){
+	"ring": mk.Ring, "allpairs": mk.AllPairs, "tree": mk.BinaryTree, "chain": mk.Chain, "double-binary": mk.DoubleBinary,
+}
+
+var makerNames = []string{"ring", "allpairs", "tree", "chain", "double-binary"}
+
+// random makes a random schedule.
+func random(t *testing.T, rng *rand.Rand) *schedule.Schedule {
+	t.Helper()
+	colls := []schedule.Collective{schedule.AllGather, schedule.ReduceScatter, schedule.AllReduce}
+	o := mk.Options{
+		Coll: colls[rng.IntN(3)], GPUs: 2 + rng.IntN(7), K: 1 + rng.IntN(3), OutOfPlace: rng.IntN(2) == 1,
+		Proto: []schedule.Protocol{schedule.Simple, schedule.LL, schedule.LL128}[rng.IntN(3)],
+	}
+	s, err := makers[makerNames[rng.IntN(len(makerNames))]](o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func mustCheck(t *testing.T, s *schedule.Schedule) *check.Report {
+	t.Helper()
+	r, err := check.Check(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// wrong is what the second opinion says of a schedule, in several orders; "" if it is good in all of them.
+func wrong(s *schedule.Schedule, rng *rand.Rand, orders int) string {
+	for range orders {
+		for _, inPlace := range s.Variants() {
+			if text := interpret(s, inPlace, rng); text != "" {
+				return text
+			}
+		}
+	}
+	return ""
+}
+
+// Everything that package make makes is good, also in the second opinion.
+func TestMadeIsGood(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for range 300 {
+		s := random(t, rng)
+		if r := mustCheck(t, s); !r.Good() {
+			t.Fatalf("%s on %d GPUs: %+v", s.Name, len(s.GPUs), r.Findings)
+		}
+		if text := wrong(s, rng, 3); text != "" {
+			t.Fatalf("%s on %d GPUs: %s", s.Name, len(s.GPUs), text)
+		}
+	}
+}
+
+// at is a step of a schedule.
+type at struct{ gpu, block, step int }
+
+func (a at) in(s *schedule.Schedule) *schedule.Step {
+	return &s.GPUs[a.gpu].Blocks[a.block].Steps[a.step]
+}
+
+// pick is a random step for which ok holds.
+func pick(s *schedule.Schedule, rng *rand.Rand, ok func(a at, st *schedule.Step) bool) (at, bool) {
+	var all []at
+	for g := range s.GPUs {
+		for b := range s.GPUs[g].Blocks {
+			for k := range s.GPUs[g].Blocks[b].Steps {
+				if a := (at{g, b, k}); ok(a, a.in(s)) {
+					all = append(all, a)
+				}
+			}
+		}
+	}
+	if len(all) == 0 {
+		return at{}, false
+	}
+	return all[rng.IntN(len(all))], true
+}
+
+// mutations plant a mistake. They report false if the schedule has no place for it.
+var mutations = map[string]func(s *schedule.Schedule, rng *rand.Rand) bool{
+	"wrong offset": func(s *schedule.Schedule, rng *rand.Rand) bool {
+		a, ok := pick(s, rng, func(_ at, st *schedule.Step) bool { return st.Kind.WritesTarget() || st.Kind.ReadsSource() })
+		if !ok {
+			return false
+		}
+		st := a.in(s)
+		ref := &st.Dst
+		if !st.Kind.WritesTarget() || st.Kind.ReadsSource() && rng.IntN(2) == 0 {
+			ref = &st.Src
+		}
+		if ref.Offset++; rng.IntN(2) == 0 && ref.Offset > 1 {
+			ref.Offset -= 2
+		}
+		return true
+	},
+	"missing dependency": func(s *schedule.Schedule, rng *rand.Rand) bool {
+		a, ok := pick(s, rng, func(_ at, st *schedule.Step) bool { return st.DepBlock >= 0 })
+		if ok {
+			a.in(s).DepBlock, a.in(s).DepStep = schedule.None, schedule.None
+		}
+		return ok
+	},
+	"crossed waits": func(s *schedule.Schedule, rng *rand.Rand) bool {
+		a, ok := pick(s, rng, func(a at, _ *schedule.Step) bool { return a.step == 0 && len(s.GPUs[a.gpu].Blocks) > 1 })
+		if !ok {
+			return false
+		}
+		blocks := s.GPUs[a.gpu].Blocks
+		b := (a.block + 1) % len(blocks)
+		one, two := &blocks[a.block], &blocks[b]
+		one.Steps[0].DepBlock, one.Steps[0].DepStep = b, len(two.Steps)-1
+		two.Steps[0].DepBlock, two.Steps[0].DepStep = a.block, len(one.Steps)-1
+		one.Steps[len(one.Steps)-1].HasDep, two.Steps[len(two.Steps)-1].HasDep = true, true
+		return true
+	},
+	"count off by one": func(s *schedule.Schedule, rng *rand.Rand) bool {
+		a, ok := pick(s, rng, func(_ at, st *schedule.Step) bool { return st.Kind.Sends() != st.Kind.Receives() })
+		if ok {
+			a.in(s).Count++
+		}
+		return ok
+	},
+	"swapped steps": func(s *schedule.Schedule, rng *rand.Rand) bool {
+		a, ok := pick(s, rng, func(a at, _ *schedule.Step) bool { return a.step > 0 })
+		if ok {
+			steps := s.GPUs[a.gpu].Blocks[a.block].Steps
+			steps[a.step], steps[a.step-1] = steps[a.step-1], steps[a.step]
+		}
+		return ok
+	},
+	"no flag": func(s *schedule.Schedule, rng *rand.Rand) bool {
+		a, ok := pick(s, rng, func(_ at, st *schedule.Step) bool { return st.HasDep })
+		if ok {
+			a.in(s).HasDep = false
+		}
+		return ok
+	},
+}
+
+// A planted mistake is found, or the second opinion finds the schedule good in many orders: then the mistake is harmless.
+// The other way round, what is called a wrong result or a deadlock is one in the second opinion too.
+func TestPlantedMistakes(t *testing.T) {
+	for name, plant := range mutations {
+		t.Run(name, func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(3, uint64(len(name))))
+			found, harmless := 0, 0
+			for range 400 {
+				s := random(t, rng)
+				if !plant(s, rng) {
+					continue
+				}
+				r := mustCheck(t, s)
+				if r.Good() {
+					harmless++
+					if text := wrong(s, rng, 40); text != "" {
+						t.Fatalf("%s on %d GPUs: called good, but %s", s.Name, len(s.GPUs), text)
+					}
+					continue
+				}
+				found++
+				if f := r.Findings[0]; f.Kind != check.Unordered && f.Kind != check.Dependency && wrong(s, rng, 5) == "" {
+					t.Fatalf("%s on %d GPUs: called bad, but it works: %+v", s.Name, len(s.GPUs), f)
+				}
+			}
+			t.Logf("%d found, %d harmless", found, harmless)
+			// Harmless are: a wait for what messages order anyway, steps on different chunks that are swapped, an offset
+			// of a chunk that is already what it should be. Crossed waits and counts never are.
+			if found == 0 || harmless > 0 && (name == "crossed waits" || name == "count off by one") {
+				t.Errorf("%d found, %d harmless", found, harmless)
+			}
+		})
+	}
+}
+
+// one is a schedule of GPUs with the given blocks.
+func one(coll schedule.Collective, chunks int, gpus ...[]schedule.Block) *schedule.Schedule {
+	s := &schedule.Schedule{Coll: coll, Proto: schedule.Simple, Channels: 1, LoopChunks: chunks, OutOfPlace: true}
+	for _, blocks := range gpus {
+		s.GPUs = append(s.GPUs, schedule.GPU{Chunks: [schedule.Buffers]int{chunks, chunks, 2}, Blocks: blocks})
+	}
+	return s
+}
+
+func st(kind schedule.Kind, src, dst schedule.Ref) schedule.Step {
+	return schedule.Step{Kind: kind, Src: src, Dst: dst, Count: 1, DepBlock: schedule.None, DepStep: schedule.None}
+}
+
+func in(k int) schedule.Ref  { return schedule.Ref{Buffer: schedule.Input, Offset: k} }
+func out(k int) schedule.Ref { return schedule.Ref{Buffer: schedule.Output, Offset: k} }
+
+// Each collective has a good schedule, and one that is wrong.
+func TestCollectives(t *testing.T) {
+	send, recv, cp := schedule.SendStep, schedule.RecvStep, schedule.CopyStep
+	block := func(peer int, steps ...schedule.Step) schedule.Block {
+		return schedule.Block{Send: peer, Recv: peer, Steps: steps}
+	}
+	for _, tc := range []struct {
+		name   string
+		s      *schedule.Schedule
+		root   int
+		broken schedule.Ref // of the last step of GPU 1
+	}{
+		{"alltoall", one(schedule.AllToAll, 2,
+			[]schedule.Block{block(1, st(cp, in(0), out(0)), st(send, in(1), in(1)), st(recv, out(1), out(1)))},
+			[]schedule.Block{block(0, st(cp, in(1), out(1)), st(send, in(0), in(0)), st(recv, out(0), out(0)))}), -1, out(1)},
+		{"broadcast of 1", one(schedule.Broadcast, 1,
+			[]schedule.Block{block(1, st(recv, out(0), out(0)))},
+			[]schedule.Block{block(0, st(send, in(0), in(0)), st(cp, in(0), out(0)))}), 1, in(0)},
+		{"reduce to 1", one(schedule.Reduce, 1,
+			[]schedule.Block{block(1, st(send, in(0), in(0)))},
+			[]schedule.Block{block(0, st(schedule.RecvReduceCopy, in(0), out(0)))}), 1, in(0)},
+		{"gather to 1", one(schedule.Gather, 1,
+			[]schedule.Block{block(1, st(send, in(0), in(0)))},
+			[]schedule.Block{block(0, st(cp, in(0), out(1)), st(recv, out(0), out(0)))}), 1, out(1)},
+		{"scatter from 0", one(schedule.Scatter, 1,
+			[]schedule.Block{block(1, st(cp, in(0), out(0)), st(send, in(1), in(1)))},
+			[]schedule.Block{block(0, st(recv, out(0), out(0)))}), 0, schedule.Ref{Buffer: schedule.Scratch}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := mustCheck(t, tc.s)
+			if !r.Good() || r.Root != tc.root {
+				t.Fatalf("root %d, want %d: %+v", r.Root, tc.root, r.Findings)
+			}
+			steps := tc.s.GPUs[1].Blocks[0].Steps
+			steps[len(steps)-1].Dst = tc.broken
+			r = mustCheck(t, tc.s)
+			if r.Good() || r.Findings[0].Kind != check.WrongResult || r.Root != schedule.None {
+				t.Errorf("%+v", r)
+			}
+		})
+	}
+	custom := one(schedule.Custom, 1, []schedule.Block{block(1, st(send, in(0), in(0)))}, []schedule.Block{block(0, st(recv, out(0), out(0)))})
+	if r := mustCheck(t, custom); !r.Good() {
+		t.Errorf("custom: %+v", r)
+	}
+}
+
+// The texts name the chunk, what it has and what it must have; the cycle; both ends; both steps.
+func TestTexts(t *testing.T) {
+	ring := func() *schedule.Schedule {
+		s, err := mk.Ring(mk.Options{Coll: schedule.AllReduce, GPUs: 3, K: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	pairs := func() *schedule.Schedule {
+		s, err := mk.AllPairs(mk.Options{Coll: schedule.ReduceScatter, GPUs: 3, K: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	for name, tc := range map[string]struct {
+		s      *schedule.Schedule
+		change func(s *schedule.Schedule)
+		kind   check.Kind
+		want   string
+	}{
+		"result": {ring(), func(s *schedule.Schedule) { s.GPUs[0].Blocks[0].Steps[1].Kind = schedule.RecvCopySend }, check.WrongResult,
+			"out of place: output chunk 2 of GPU 0 has the sum of chunk 2 of ranks 1, 2, must have the sum of chunk 2 of ranks 0, 1, 2"},
+		"cycle": {ring(), func(s *schedule.Schedule) {
+			for g := range 3 {
+				steps := s.GPUs[g].Blocks[0].Steps
+				s.GPUs[g].Blocks[0].Steps = append(steps[1:], steps[0])
+			}
+		}, check.Deadlock, "GPU 0 block 0 step 0 waits for a message of GPU 2 on channel 0; GPU 2 block 0 step 0 waits for a message of GPU 1 on channel 0; GPU 1"},
+		"counts": {ring(), func(s *schedule.Schedule) { s.GPUs[1].Blocks[1].Steps[0].Count = 2 }, check.Mismatch,
+			"GPU 1 to GPU 2 on channel 1: message 0 has 2 chunks at its sender, GPU 1 block 1 step 0, and 1 at its receiver, GPU 2 block 1 step 1"},
+		"messages": {ring(), func(s *schedule.Schedule) {
+			b := &s.GPUs[1].Blocks[1]
+			b.Steps = b.Steps[:len(b.Steps)-1]
+		}, check.Mismatch, "GPU 0 to GPU 1 on channel 1: block 1 sends 4 messages, block 1 receives 3"},
+		"unordered": {pairs(), func(s *schedule.Schedule) { s.GPUs[2].Blocks[1].Steps[1].DepBlock = schedule.None }, check.Unordered,
+			"GPU 2 is written by GPU 2 block"},
+		"bounds": {ring(), func(s *schedule.Schedule) { s.GPUs[2].Blocks[0].Steps[4].Dst.Offset = 6 }, check.Bounds,
+			"GPU 2 block 0 step 4 writes 1 chunk from o[6], but the buffer has 6"},
+		"two senders": {ring(), func(s *schedule.Schedule) { s.GPUs[2].Blocks[1].Channel = 0 }, check.Connection,
+			"GPU 2 blocks 0 and 1 both have the connection that sends to GPU 0 on channel 0"},
+		"nobody": {pairs(), func(s *schedule.Schedule) { s.GPUs[2].Blocks = s.GPUs[2].Blocks[:1] }, check.Connection, "but nobody"},
+		"no such step": {pairs(), func(s *schedule.Schedule) {
+			s.GPUs[0].Blocks[0].Steps[0].DepBlock, s.GPUs[0].Blocks[0].Steps[0].DepStep = 9, 0
+		}, check.Dependency, "waits for step 0 of block 9, which does not exist"},
+		"no flag": {pairs(), func(s *schedule.Schedule) { s.GPUs[0].Blocks[0].Steps[1].HasDep = false }, check.Deadlock, `has hasdep="1"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tc.change(tc.s)
+			r := mustCheck(t, tc.s)
+			for _, f := range r.Findings {
+				if f.Kind == tc.kind && strings.Contains(f.Text, tc.want) {
+					return
+				}
+			}
+			t.Errorf("%+v, want %s: %s", r.Findings, tc.kind, tc.want)
+		})
+	}
+}
+
+// What a connection cannot hold stops the schedule: always, or only for large sizes.
+func TestSlots(t *testing.T) {
+	// Both send n messages of count chunks before they receive.
+	exchange := func(n, count int) *schedule.Schedule {
+		gpu := func(peer int) []schedule.Block {
+			var steps []schedule.Step
+			for _, k := range []schedule.Kind{schedule.SendStep, schedule.RecvStep} {
+				for i := range n {
+					s := st(k, in(i*count), out(i*count))
+					s.Count = count
+					steps = append(steps, s)
+				}
+			}
+			return []schedule.Block{{Send: peer, Recv: peer, Steps: steps}}
+		}
+		return one(schedule.Custom, n*count, gpu(1), gpu(0))
+	}
+	for _, tc := range []struct {
+		n, count int
+		finding  bool
+		warning  string
+	}{
+		{2, 1, false, ""},
+		{3, 1, false, "over NVLink, it is too small"},
+		{4, 1, false, "over NVLink"},
+		{5, 1, true, ""},
+		{1, 5, false, "the chunks of a step are too large for one operation, the buffers of a connection are too small"},
+		{1, 3, false, "over NVLink, and the chunks of a step"},
+	} {
+		r := mustCheck(t, exchange(tc.n, tc.count))
+		if r.Good() == tc.finding || !strings.Contains(strings.Join(r.Warnings, "\n"), tc.warning) || (tc.warning == "") != (len(r.Warnings) == 0) {
+			t.Errorf("%d messages of %d: %+v, want a finding %v and a warning %q", tc.n, tc.count, r, tc.finding, tc.warning)
+		}
+	}
+}
+
+// Limits of MSCCL's executor are warnings.
+func TestLimits(t *testing.T) {
+	s, err := mk.DoubleBinary(mk.Options{Coll: schedule.AllReduce, GPUs: 8, K: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Channels = 40
+	r := mustCheck(t, s)
+	if text := strings.Join(r.Warnings, "\n"); !r.Good() || !strings.Contains(text, "blocks on one GPU: RCCL's executor takes at most 64") || !strings.Contains(text, "40 channels") {
+		t.Errorf("%+v", r)
+	}
+}

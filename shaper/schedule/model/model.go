@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package model calculates how long a schedule takes on a fabric if the host costs nothing: copies and sums take no time,
+// messages take what the link model says. It plays the same programs as the execution with real bytes
+// (nccl-plugin/drive), on the engine of shaper/link, in virtual time. Connections behave as NCCL's over a network: a
+// message occupies a slot of the sender until it is acknowledged, and a slot of the receiver until the receiver has taken
+// it. Messages between ranks of one node take no time.
+package model
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/ddlemu/ddlemu/shaper/expect"
+	"github.com/ddlemu/ddlemu/shaper/link"
+	"github.com/ddlemu/ddlemu/shaper/schedule"
+)
+
+// Result is what Play found.
+type Result struct {
+	Times []int64 // of each call in ns, from its start on all ranks until the last rank is done
+	Loads []Load  // of one call, by hop, the longest first
+	// Bytes and Messages are the payload between nodes of one call.
+	Bytes, Messages uint64
+}
+
+// Load is the load of one call on one hop.
+type Load struct {
+	Hop    int
+	Bytes  uint64  // payload of the link: with LL and LL128 with their flags
+	BusyNs float64 // for which the hop is occupied
+}
+
+// Play plays calls one after another: each starts when the last rank has ended the one before. A schedule must be good
+// (see package check). If it cannot go on, the error says who waits.
+func Play(ctx context.Context, s *schedule.Schedule, c *schedule.Cut, f *expect.Fabric, calls int) (*Result, error) {
+	net := link.NewNetwork(f.Params, f.Transport, f.Tables, f.Seed)
+	defer net.Close()
+	p, err := newPlayer(s, c, f, net)
+	if err != nil {
+		return nil, err
+	}
+	r := p.result(f)
+	for range calls {
+		start := p.now
+		if err := p.call(ctx); err != nil {
+			return nil, err
+		}
+		r.Times = append(r.Times, p.now-start)
+	}
+	return r, nil
+}
+
+// conn is a connection. All counts are of messages since the start.
+type conn struct {
+	src, dst, channel int
+	flow              *link.Flow // nil within a node
+	path              []link.PathHop
+	sender, receiver  int // blocks
+	perCall           uint64
+
+	written, sent, acked             uint64
+	posted, arrived, consumed, freed uint64
+	sizes                            []uint64 // of the messages written, by number modulo slots
+	posting                          bool
+	next                             int64 // when its flow must advance
+}
+
+type blockRun struct {
+	gpu     int
+	b       *schedule.Block
+	program *schedule.Program
+	in, out int // connections, -1 for none
+	flag    schedule.Flag
+	waiting []int // blocks that wait for the flag
+	queued  bool
+	ended   bool
+}
+
+type player struct {
+	cut      *schedule.Cut
+	now      int64
+	calls    uint64 // begun
+	slots    uint64
+	conns    []conn
+	blocks   []blockRun
+	first    []int // block of each GPU
+	runnable []int
+	posting  []int
+	heap     timeHeap
+	running  int // blocks that have not ended
+}
+
+func newPlayer(s *schedule.Schedule, c *schedule.Cut, f *expect.Fabric, net *link.Network) (*player, error) {
+	p := &player{cut: c, slots: uint64(c.Slots)}
+	sh, err := s.Shape()
+	if err != nil {
+		return nil, err
+	}
+	byEnds := map[[3]int]int{}
+	for gpu := range s.GPUs {
+		p.first = append(p.first, len(p.blocks))
+		layout := s.Layout(gpu, false, 0, sh)
+		for id := range s.GPUs[gpu].Blocks {
+			b := &s.GPUs[gpu].Blocks[id]
+			run := blockRun{gpu: gpu, b: b, program: schedule.NewProgram(b, c, &layout), in: -1, out: -1}
+			out, in := c.Messages(b)
+			if out > 0 {
+				run.out = p.connect(byEnds, gpu, b.Send, b.Channel)
+				p.conns[run.out].sender, p.conns[run.out].perCall = len(p.blocks), out
+			}
+			if in > 0 {
+				run.in = p.connect(byEnds, b.Recv, gpu, b.Channel)
+				p.conns[run.in].receiver = len(p.blocks)
+			}
+			p.blocks = append(p.blocks, run)
+		}
+	}
+	// As a virtual clock orders what happens at one instant: by sender, receiver and channel.
+	order := make([]int, len(p.conns))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int {
+		x, y := &p.conns[a], &p.conns[b]
+		return slices.Compare([]int{x.src, x.dst, x.channel}, []int{y.src, y.dst, y.channel})
+	})
+	p.heap.init(order)
+	for i := range p.conns {
+		if err := p.conns[i].open(f, net, p.slots); err != nil {
+			return nil, err
+		}
+	}
+	return p, nil
+}
+
+func (p *player) connect(byEnds map[[3]int]int, src, dst, channel int) int {
+	key := [3]int{src, dst, channel}
+	i, ok := byEnds[key]
+	if !ok {
+		i = len(p.conns)
+		byEnds[key] = i
+		p.conns = append(p.conns, conn{src: src, dst: dst, channel: channel, sender: -1, receiver: -1})
+	}
+	return i
+}
+
+// open makes the flow of a connection between nodes.
+func (c *conn) open(f *expect.Fabric, net *link.Network, slots uint64) error {
+	if c.sender < 0 || c.receiver < 0 {
+		return fmt.Errorf("GPU %d to GPU %d on channel %d has only one end", c.src, c.dst, c.channel)
+	}
+	c.sizes = make([]uint64, slots)
+	if f.Node(c.src) == f.Node(c.dst) {
+		return nil
+	}
+	path, reverse, err := f.Path(expect.Conn{Src: c.src, Dst: c.dst, Channel: c.channel})
+	if err != nil {
+		return fmt.Errorf("path of GPU %d to GPU %d on channel %d: %w", c.src, c.dst, c.channel, err)
+	}
+	if len(path) == 0 || len(path) > link.MaxHops {
+		return fmt.Errorf("path of GPU %d to GPU %d: %d hops, want 1 to %d", c.src, c.dst, len(path), link.MaxHops)
+	}
+	c.path = path
+	c.flow = net.NewFlow(uint64(c.src)<<40|uint64(c.dst)<<16|uint64(c.channel), path, reverse)
+	return nil
+}
+
+// stepsPerCheck is the number of steps between two checks of the context, a few milliseconds.
+const stepsPerCheck = 4096
+
+// call plays one call.
+func (p *player) call(ctx context.Context) error {
+	p.calls++
+	p.running = len(p.blocks)
+	for i := range p.blocks {
+		b := &p.blocks[i]
+		b.program.Reset()
+		b.flag, b.waiting, b.ended = schedule.NoFlag, nil, false
+		p.wake(i)
+	}
+	for i := range p.conns {
+		p.proxies(i)
+	}
+	p.settle()
+	for n := 0; p.running > 0; n++ {
+		if n%stepsPerCheck == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		at := p.heap.first()
+		if at == link.Never {
+			return p.stuck()
+		}
+		p.now = max(p.now, at)
+		for p.heap.first() <= p.now {
+			p.advance(p.heap.pop())
+		}
+		p.settle()
+	}
+	return nil
+}
+
+// settle lets blocks and connections do what they can at this instant.
+func (p *player) settle() {
+	for len(p.runnable) > 0 || len(p.posting) > 0 {
+		for k := 0; k < len(p.runnable); k++ {
+			i := p.runnable[k]
+			p.blocks[i].queued = false
+			for p.runBlock(i) {
+			}
+		}
+		p.runnable = p.runnable[:0]
+		p.postInTurn()
+	}
+}
+
+func (p *player) wake(i int) {
+	if b := &p.blocks[i]; !b.queued && !b.ended {
+		b.queued = true
+		p.runnable = append(p.runnable, i)
+	}
+}
+
+// runBlock does the next action of a block, if it is ready.
+func (p *player) runBlock(i int) bool {
+	b := &p.blocks[i]
+	if b.ended {
+		return false
+	}
+	if b.program.Done() {
+		b.ended = true
+		p.running--
+		return false
+	}
+	var a schedule.Action
+	b.program.Current(&a)
+	if !p.ready(i, &a) {
+		return false
+	}
+	if a.Receives() {
+		c := &p.conns[b.in]
+		c.consumed++
+		if c.flow == nil {
+			p.wake(c.sender)
+		} else {
+			p.proxies(b.in)
+		}
+	}
+	if a.Sends() {
+		c := &p.conns[b.out]
+		c.sizes[c.written%p.slots] = a.Wire
+		c.written++
+		if c.flow == nil {
+			c.arrived++
+			p.wake(c.receiver)
+		} else {
+			p.proxies(b.out)
+		}
+	}
+	b.program.Next()
+	if a.Ends && a.Step.HasDep && a.Step.Kind != schedule.NopStep {
+		b.flag = schedule.Flag{Loop: a.Loop, Step: a.Number}
+		for _, w := range b.waiting {
+			p.wake(w)
+		}
+		b.waiting = b.waiting[:0]
+	}
+	return true
+}
+
+// ready says whether a block need not wait.
+func (p *player) ready(i int, a *schedule.Action) bool {
+	b := &p.blocks[i]
+	if a.Waits && a.Step.DepBlock >= 0 {
+		o := &p.blocks[p.first[b.gpu]+a.Step.DepBlock]
+		if !o.flag.Reached(a.Loop, a.Step.DepStep) {
+			o.waiting = append(o.waiting, i)
+			return false
+		}
+	}
+	if a.Receives() {
+		if c := &p.conns[b.in]; c.arrived == c.consumed {
+			return false
+		}
+	}
+	if a.Sends() {
+		c := &p.conns[b.out]
+		if done := c.acked; c.flow != nil && c.written >= done+p.slots {
+			return false
+		}
+		if c.flow == nil && c.written >= c.consumed+p.slots {
+			return false
+		}
+	}
+	return true
+}
+
+// stuck says who waits for what.
+func (p *player) stuck() error {
+	for i := range p.conns {
+		if c := &p.conns[i]; c.flow != nil && c.flow.Broken() {
+			return fmt.Errorf("GPU %d to GPU %d: the link is down for longer than the transport waits", c.src, c.dst)
+		}
+	}
+	for i := range p.blocks {
+		b := &p.blocks[i]
+		if b.ended || b.program.Done() {
+			continue
+		}
+		var a schedule.Action
+		b.program.Current(&a)
+		return fmt.Errorf("deadlock at this size: GPU %d block %d waits for ever at step %d (%v) of loop %d: check the schedule", b.gpu, i-p.first[b.gpu], a.Number, a.Step.Kind, a.Loop)
+	}
+	return errors.New("nothing is left to do, but a block has not ended: the model is wrong")
+}

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package schedule
+
+import "fmt"
+
+// NCCL's constants, as in MSCCL: the slots of a connection's buffer, the default buffers in bytes, and the lines of LL
+// and LL128.
+const (
+	ncclSteps   = 8
+	chunkSteps  = ncclSteps / 2 // MSCCL_CHUNKSTEPS, with Simple
+	sliceSteps  = ncclSteps / 4 // MSCCL_SLICESTEPS
+	simpleBytes = 4 << 20
+	llBytes     = 512 << 10
+	ll128Bytes  = 4915200
+
+	llLine       = 16 // bytes, half of them data
+	ll128Slice   = 2048
+	ll128Payload = 1920
+)
+
+// Cut is how a call of a given size is divided.
+type Cut struct {
+	Proto  Protocol
+	Elem   uint64 // bytes of an element
+	Bytes  uint64 // of the larger buffer
+	Chunk  uint64 // bytes of a chunk
+	Piece  uint64 // bytes of a chunk in one loop, at most
+	Loops  int    // until a chunk is done
+	Group  int    // chunks that one operation moves at once
+	Slices int    // messages of an operation
+	Slots  int    // messages in flight on a connection
+	least  uint64 // bytes of a slice, at least
+}
+
+// MaxBytes is the largest size of a call.
+const MaxBytes = 1 << 44
+
+// Cut divides a call of about size bytes of the larger buffer, in elements of elem bytes. The size is rounded down so
+// that every chunk has the same number of elements, as MSCCL demands. An error says that it is too small or too large.
+func (s *Schedule) Cut(size, elem uint64) (Cut, error) {
+	sh, err := s.Shape()
+	if err != nil {
+		return Cut{}, err
+	}
+	c := Cut{Proto: s.Proto, Elem: elem, Slices: 1, Slots: ncclSteps}
+	unit := uint64(sh.Larger) * elem
+	if size < unit {
+		return Cut{}, fmt.Errorf("%d bytes are too few for %d chunks of at least %d bytes: give %d or more", size, sh.Larger, elem, unit)
+	}
+	if size > MaxBytes {
+		return Cut{}, fmt.Errorf("%d bytes: must be at most %d", size, uint64(MaxBytes))
+	}
+	c.Chunk = size / unit * elem
+	c.Bytes = c.Chunk * uint64(sh.Larger)
+	switch s.Proto {
+	case LL:
+		c.Piece = llBytes / ncclSteps / 2
+	case LL128:
+		c.Piece = ll128Bytes / ncclSteps / ll128Slice * ll128Payload
+	default:
+		c.Piece = simpleBytes / ncclSteps * chunkSteps
+		c.Slices, c.Slots = chunkSteps/sliceSteps, ncclSteps/sliceSteps
+		c.least = simpleBytes / ncclSteps * sliceSteps / 32
+	}
+	if s.Grain > 0 {
+		c.Piece = uint64(s.Grain) * uint64(c.Slices)
+		c.least = min(c.least, uint64(s.Grain)/32/elem*elem)
+	}
+	c.Piece = max(c.Piece/elem*elem, elem)
+	c.Loops = int((c.Chunk + c.Piece - 1) / c.Piece)
+	c.Group = int(max(c.Piece/c.Chunk, 1))
+	return c, nil
+}
+
+// Message is the payload of slice i of an operation on n bytes, and what it is on the wire.
+func (c *Cut) Message(n uint64, i int) (payload, wire uint64) {
+	switch c.Proto {
+	case LL:
+		return n, (n + llLine/2 - 1) / (llLine / 2) * llLine
+	case LL128:
+		return n, (n + ll128Payload - 1) / ll128Payload * ll128Slice
+	}
+	size := c.sliceBytes(n)
+	from := min(size*uint64(i), n)
+	payload = min(size, n-from)
+	return payload, payload
+}
+
+// sliceBytes is the size of all slices but the last: half of the operation in units of 16 elements.
+func (c *Cut) sliceBytes(n uint64) uint64 {
+	elems, per := n/c.Elem, uint64(c.Slices)
+	return max((elems+16*per-1)/(16*per)*16*c.Elem, c.least)
+}
+
+// LargestMessage is the most bytes of payload of a message, and of the message on the wire.
+func (c *Cut) LargestMessage() (payload, wire uint64) {
+	return c.Message(min(c.Piece, c.Chunk)*uint64(c.Group), 0)
+}
+
+// Action is one message's share of a step: wait, receive, add, store, send.
+type Action struct {
+	Step    *Step
+	Number  int // of the step in its block
+	Loop    int
+	Payload uint64
+	Wire    uint64
+	Src     uint64 // offset in the GPU's memory in bytes, if the step reads its source
+	Dst     uint64 // the same for the destination
+	Waits   bool   // before this action the block waits for the step's dependency
+	Ends    bool   // with this action the step of this loop is done
+}
+
+// Program is what one block does in a call. It is not safe for concurrent use.
+type Program struct {
+	cut    *Cut
+	layout *Layout
+	steps  []Step
+
+	loop, step, from, slice int // from: chunks of the step that are done
+	fresh                   bool
+}
+
+// NewProgram is the program of block b of a GPU whose memory is l. Every step's chunks must be in the buffers: see
+// [Layout.At].
+func NewProgram(b *Block, c *Cut, l *Layout) *Program {
+	return &Program{cut: c, layout: l, steps: b.Steps, fresh: true}
+}
+
+// Reset starts the program from the beginning.
+func (p *Program) Reset() { p.loop, p.step, p.from, p.slice, p.fresh = 0, 0, 0, 0, true }
+
+// Done says whether nothing remains.
+func (p *Program) Done() bool { return p.loop >= p.cut.Loops || len(p.steps) == 0 }
+
+// Current is the next action. There must be one.
+func (p *Program) Current(a *Action) {
+	s := &p.steps[p.step]
+	c := p.cut
+	done := uint64(p.loop) * c.Piece // bytes of each chunk in the loops before
+	n := min(c.Piece, c.Chunk-done)
+	chunks := min(c.Group, s.Count-p.from)
+	slices := p.slicesOf(s)
+	*a = Action{Step: s, Number: p.step, Loop: p.loop, Waits: p.fresh}
+	a.Ends = s.Count == 0 || p.from+chunks >= s.Count && p.slice+1 == slices
+	if chunks <= 0 || s.Kind == NopStep {
+		return
+	}
+	total := n * uint64(chunks)
+	offset := uint64(0)
+	if s.Kind.Sends() || s.Kind.Receives() {
+		a.Payload, a.Wire = c.Message(total, p.slice)
+		if c.Slices > 1 {
+			offset = min(c.sliceBytes(total)*uint64(p.slice), total)
+		}
+	} else {
+		a.Payload = total
+	}
+	src, _ := p.layout.At(s.Src, 0)
+	dst, _ := p.layout.At(s.Dst, 0)
+	a.Src = uint64(max(src+p.from, 0))*c.Chunk + done + offset
+	a.Dst = uint64(max(dst+p.from, 0))*c.Chunk + done + offset
+}
+
+func (p *Program) slicesOf(s *Step) int {
+	if s.Kind.Sends() || s.Kind.Receives() {
+		return p.cut.Slices
+	}
+	return 1
+}
+
+// Next goes on to the next action.
+func (p *Program) Next() {
+	s := &p.steps[p.step]
+	p.fresh = false
+	if s.Kind != NopStep && s.Count > 0 {
+		if p.slice++; p.slice < p.slicesOf(s) {
+			return
+		}
+		p.slice = 0
+		if p.from += p.cut.Group; p.from < s.Count {
+			return
+		}
+	}
+	p.from, p.fresh = 0, true
+	if p.step++; p.step == len(p.steps) {
+		p.step = 0
+		p.loop++
+	}
+}
+
+// Flag is how far a block has said it is: the loop and the step that it has done last, among the steps with HasDep.
+type Flag struct{ Loop, Step int }
+
+// NoFlag is the flag of a block that has said nothing.
+var NoFlag = Flag{-1, -1}
+
+// Reached says whether the flag is at a step of a loop or behind it.
+func (f Flag) Reached(loop, step int) bool { return f.Loop > loop || f.Loop == loop && f.Step >= step }

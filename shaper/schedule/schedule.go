@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package schedule describes a collective as data, as MSCCL's XML does: for each GPU a list of thread blocks, each
+// with steps that send, receive, reduce and copy chunks of three buffers.
+//
+// A thread block executes its steps in order. It receives from at most one GPU and sends to at most one, over the
+// connection of its channel: there is one connection, which keeps the order of its messages, for each source,
+// destination and channel. A step may wait for a step of another block of the same GPU.
+//
+// The meaning of each step is that of MSCCL's kernel (mscclRunInterpreter in RCCL's device/msccl_kernel_impl.h). A
+// Program is what one block does for a given size: the loop over pieces of a chunk that fit into the connections'
+// buffers, and the messages of each step.
+package schedule
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Collective is what a schedule computes.
+type Collective string
+
+// The collectives that MSCCL knows. The result of the last four is not defined by the name: it is not checked.
+const (
+	AllReduce     Collective = "allreduce"
+	AllGather     Collective = "allgather"
+	ReduceScatter Collective = "reducescatter"
+	AllToAll      Collective = "alltoall"
+	Broadcast     Collective = "broadcast"
+	Reduce        Collective = "reduce"
+	Gather        Collective = "gather"
+	Scatter       Collective = "scatter"
+	AllToAllV     Collective = "alltoallv"
+	Send          Collective = "send"
+	Recv          Collective = "recv"
+	Custom        Collective = "custom"
+)
+
+// Collectives are all collectives.
+var Collectives = []Collective{
+	AllReduce, AllGather, ReduceScatter, AllToAll, Broadcast, Reduce, Gather, Scatter, AllToAllV, Send, Recv, Custom,
+}
+
+// ParseCollective reads a collective's name: underscores, hyphens and case do not matter, so reduce_scatter is reducescatter.
+func ParseCollective(text string) (Collective, error) {
+	name := Collective(strings.ToLower(strings.NewReplacer("_", "", "-", "").Replace(text)))
+	for _, c := range Collectives {
+		if c == name {
+			return c, nil
+		}
+	}
+	names := make([]string, len(Collectives))
+	for i, c := range Collectives {
+		names[i] = string(c)
+	}
+	return "", fmt.Errorf("collective %q is not known: there are %s", text, strings.Join(names, ", "))
+}
+
+// HasResult says whether the name of the collective defines its result.
+func (c Collective) HasResult() bool {
+	switch c {
+	case AllToAllV, Send, Recv, Custom:
+		return false
+	}
+	return true
+}
+
+// Rooted says whether the collective has a root. MSCCL's XML does not say which rank it is.
+func (c Collective) Rooted() bool {
+	return c == Broadcast || c == Reduce || c == Gather || c == Scatter
+}
+
+// PerRank says whether a rank's share is one of as many parts of the larger buffer as there are ranks.
+func (c Collective) PerRank() bool {
+	switch c {
+	case AllGather, ReduceScatter, AllToAll, Gather, Scatter:
+		return true
+	}
+	return false
+}
+
+// Protocol is NCCL's protocol of the connections.
+type Protocol string
+
+// The protocols.
+const (
+	Simple Protocol = "Simple"
+	LL     Protocol = "LL"
+	LL128  Protocol = "LL128"
+)
+
+// Buffer is one of the three buffers of a GPU.
+type Buffer uint8
+
+// The buffers, in MSCCL's letters i, o and s.
+const (
+	Input Buffer = iota
+	Output
+	Scratch
+	Buffers = 3
+)
+
+func (b Buffer) String() string { return [...]string{"i", "o", "s"}[b] }
+
+// Kind is the kind of a step.
+type Kind uint8
+
+// The kinds of steps, in MSCCL's words s, r, rcs, rrs, rrc, rrcs, cpy, re and nop.
+const (
+	SendStep           Kind = iota // send the source
+	RecvStep                       // receive into the destination
+	RecvCopySend                   // receive into the destination, and send it on
+	RecvReduceSend                 // receive, add the source, send it on; nothing is stored
+	RecvReduceCopy                 // receive, add the source, store it in the destination
+	RecvReduceCopySend             // the same, and send it on
+	CopyStep                       // copy the source to the destination
+	ReduceStep                     // add the source to the destination
+	NopStep                        // only wait
+	kinds
+)
+
+var kindNames = [kinds]string{"s", "r", "rcs", "rrs", "rrc", "rrcs", "cpy", "re", "nop"}
+
+func (k Kind) String() string { return kindNames[k] }
+
+// ParseKind reads MSCCL's word for a kind.
+func ParseKind(text string) (Kind, bool) {
+	for k, name := range kindNames {
+		if name == text {
+			return Kind(k), true
+		}
+	}
+	return 0, false
+}
+
+// Sends says whether the step sends.
+func (k Kind) Sends() bool {
+	return k == SendStep || k == RecvCopySend || k == RecvReduceSend || k == RecvReduceCopySend
+}
+
+// Receives says whether the step receives.
+func (k Kind) Receives() bool { return k >= RecvStep && k <= RecvReduceCopySend }
+
+// ReadsSource says whether the step reads its source.
+func (k Kind) ReadsSource() bool {
+	switch k {
+	case SendStep, RecvReduceSend, RecvReduceCopy, RecvReduceCopySend, CopyStep, ReduceStep:
+		return true
+	}
+	return false
+}
+
+// WritesTarget says whether the step writes its destination.
+func (k Kind) WritesTarget() bool {
+	switch k {
+	case RecvStep, RecvCopySend, RecvReduceCopy, RecvReduceCopySend, CopyStep, ReduceStep:
+		return true
+	}
+	return false
+}
+
+// Reduces says whether the step adds.
+func (k Kind) Reduces() bool {
+	return k == RecvReduceSend || k == RecvReduceCopy || k == RecvReduceCopySend || k == ReduceStep
+}
+
+// Ref is a chunk of a buffer.
+type Ref struct {
+	Buffer Buffer
+	Offset int // in chunks
+}
+
+func (r Ref) String() string { return fmt.Sprintf("%v[%d]", r.Buffer, r.Offset) }
+
+// None stands for no block, no rank.
+const None = -1
+
+// Step is one step of a block.
+type Step struct {
+	Kind     Kind
+	Src, Dst Ref
+	Count    int // consecutive chunks
+	// DepBlock and DepStep name the step of another block of this GPU that must be done before; DepBlock None: no wait.
+	DepBlock, DepStep int
+	HasDep            bool // the block says when this step is done; without it others that wait for it wait longer
+	Line              int  // in the file it is from; 0: none
+}
+
+// Block is a thread block.
+type Block struct {
+	Send, Recv int // ranks, or None
+	Channel    int
+	Steps      []Step
+	Line       int
+}
+
+// Copy is a chunk of the input that is in the output before the first step (TE-CCL's <copy>).
+type Copy struct {
+	From, To int // offsets in input and output
+}
+
+// GPU is one rank's part.
+type GPU struct {
+	Chunks [Buffers]int // the sizes of its buffers, as the schedule states them
+	Copies []Copy
+	Blocks []Block
+}
+
+// Schedule is a collective for a number of GPUs.
+type Schedule struct {
+	Name     string
+	Coll     Collective
+	Proto    Protocol
+	Channels int
+	// LoopChunks is the number of chunks into which the larger of a rank's two buffers is divided. For gather and scatter
+	// it is that of one rank's share.
+	LoopChunks          int
+	InPlace, OutOfPlace bool  // for which of the two it is made
+	MinBytes, MaxBytes  int64 // of the larger buffer; MaxBytes 0: no limit
+	Grain               int64 // largest payload of a message in bytes; 0: that of NCCL's default buffers
+	GPUs                []GPU
+	Warnings            []string // what a reader noticed
+}
+
+// Steps is the number of steps of all blocks.
+func (s *Schedule) Steps() int {
+	n := 0
+	for _, g := range s.GPUs {
+		for _, b := range g.Blocks {
+			n += len(b.Steps)
+		}
+	}
+	return n
+}
+
+// MostBlocks is the number of blocks of the GPU that has the most.
+func (s *Schedule) MostBlocks() int {
+	n := 0
+	for _, g := range s.GPUs {
+		n = max(n, len(g.Blocks))
+	}
+	return n
+}
+
+// Variants are the places for which the schedule is made: false for out of place, true for in place.
+func (s *Schedule) Variants() []bool {
+	var out []bool
+	if s.OutOfPlace {
+		out = append(out, false)
+	}
+	if s.InPlace {
+		out = append(out, true)
+	}
+	return out
+}
