@@ -147,8 +147,9 @@ static nccl_result launch_alltoall(
 	return result != NCCL_SUCCESS ? result : end;
 }
 
-nccl_result operation_launch(struct operation *operation, const struct buffers *b, nccl_comm comm, cuda_stream stream)
+nccl_result operation_launch(struct operation *operation, const struct buffers *b, cuda_stream stream)
 {
+	nccl_comm comm = operation->comm;
 	const char *send = input_of(operation, b);
 	char *recv = output_of(operation, b);
 	operation->launches++;

@@ -32,6 +32,7 @@ struct operation {
 	size_t send_elements, recv_elements; // of this rank
 	uint64_t seed; // of the input
 	int filled; // the input has been written
+	nccl_comm comm; // on which it is called
 	uint64_t launches; // since the input was written
 };
 
@@ -50,8 +51,7 @@ int operation_repeatable(const struct operation *operation);
 cuda_result operation_fill(struct operation *operation, const struct buffers *buffers, uint64_t seed);
 
 // Queues the collective once on stream. Increments operation->launches.
-nccl_result operation_launch(
-	struct operation *operation, const struct buffers *buffers, nccl_comm comm, cuda_stream stream);
+nccl_result operation_launch(struct operation *operation, const struct buffers *buffers, cuda_stream stream);
 
 // Compares every element of this rank's output with the correct value. Sets *checked to their number: 0 if the
 // collective has no output on this rank. Returns the CUDA runtime's result.

@@ -6,15 +6,20 @@
 //   command of the parent                          reply of this process
 //   (start)                                        hello protocol= pid= cudart= nccl= version= devices= decides=
 //   uniqueid                                       ok id=HEX
-//   init rank= ranks= device= id=HEX               ok ns=
+//   init comm= rank= ranks= device= id=HEX         ok ns=
 //   reserve bytes=                                 ok                  (device buffers of at least that size)
-//   prepare coll= type= op= root= count= inplace=  ok bytes=
+//   prepare comm= coll= type= op= root= count= inplace=
+//                                                  ok bytes=
 //   fill seed=                                     ok
 //   run iters= start=                              ok wall_ns= device_ns= late_ns=
-//   decide coll= type= op= root= count= inplace=   ok                  (only if hello has decides=1)
+//   decide comm= coll= type= op= root= count= inplace=
+//                                                  ok                  (only if hello has decides=1)
 //   check                                          ok checked= wrong= first= got= want=
 //   destroy | abort                                ok
 //   quit                                           ok, then exit status 0
+//
+// comm is the name of a communicator, at most 63 bytes; without it that is "". A process can have several, each with
+// ranks of its own. destroy and abort end all of them.
 //
 // start is the CLOCK_MONOTONIC time in nanoseconds of the first call; 0 means at once. wall_ns and device_ns are the
 // times of all iterations together: wall_ns from the first call until cudaStreamSynchronize returns, device_ns between

@@ -93,6 +93,13 @@ static void read_id(const struct command *c, nccl_unique_id *id)
 	}
 }
 
+// The name of the communicator that a command is for: "" if it says none.
+static const char *comm_name(const struct command *c)
+{
+	const char *name = protocol_value(c, "comm");
+	return name != NULL ? name : "";
+}
+
 static void do_init(const struct command *c, struct operation *operation)
 {
 	(void)operation;
@@ -102,13 +109,16 @@ static void do_init(const struct command *c, struct operation *operation)
 	int rank = (int)number(c, "rank", 0, ranks - 1);
 	int device = (int)number(c, "device", 0, 1 << 20);
 	int64_t begin = now_ns();
-	session_init(device, ranks, rank, &id);
+	session_init(comm_name(c), device, ranks, rank, &id);
 	protocol_reply("ok ns=%" PRId64, now_ns() - begin);
 }
 
 static void read_operation(const struct command *c, struct operation *operation)
 {
 	char why[128];
+	const struct communicator *comm = session_comm(comm_name(c));
+	if (comm == NULL)
+		session_fail("usage", "%s: there is no communicator %s: init first", c->verb, comm_name(c));
 	memset(operation, 0, sizeof(*operation));
 	operation->coll = (enum collective)named(c, "coll", coll_by_name);
 	operation->type = (enum data_type)named(c, "type", type_by_name);
@@ -116,8 +126,9 @@ static void read_operation(const struct command *c, struct operation *operation)
 	operation->root = (int)number(c, "root", 0, 1 << 20);
 	operation->count = (size_t)number(c, "count", 0, (int64_t)1 << 48);
 	operation->in_place = (int)number(c, "inplace", 0, 1);
-	operation->rank = session.rank;
-	operation->ranks = session.ranks;
+	operation->rank = comm->rank;
+	operation->ranks = comm->ranks;
+	operation->comm = comm->comm;
 	if (operation_check(operation, why, sizeof(why)) != 0)
 		session_fail("usage", "%s: %s", c->verb, why);
 }
@@ -148,8 +159,8 @@ static void do_run(const struct command *c, struct operation *operation)
 	session_check_cuda(api.cudaEventRecord(session.start, session.stream), "cudaEventRecord");
 	session_enter_nccl();
 	for (int64_t i = 0; i < iters; i++)
-		session_check_nccl(operation_launch(operation, &session.buffers, session.comm, session.stream),
-			"start the collective");
+		session_check_nccl(
+			operation_launch(operation, &session.buffers, session.stream), "start the collective");
 	session_leave_nccl();
 	session_check_cuda(api.cudaEventRecord(session.stop, session.stream), "cudaEventRecord");
 	session_check_cuda(api.cudaStreamSynchronize(session.stream), "cudaStreamSynchronize");
@@ -172,7 +183,7 @@ static void do_decide(const struct command *c, struct operation *unused)
 	session_reserve(1); // some address on the device
 	int refused = -api.ddlemuSoftRefuseKernels(1);
 	session_enter_nccl();
-	nccl_result result = operation_launch(&operation, &session.buffers, session.comm, session.stream);
+	nccl_result result = operation_launch(&operation, &session.buffers, session.stream);
 	session_leave_nccl();
 	refused += api.ddlemuSoftRefuseKernels(0);
 	if (refused == 0 || result != NCCL_UNHANDLED_CUDA_ERROR) // it may have launched nothing
@@ -257,7 +268,7 @@ static void serve(const struct command *c, struct operation *operation)
 		if (strcmp(c->verb, handlers[i].verb) != 0)
 			continue;
 		session_set_command(handlers[i].verb);
-		if (handlers[i].needs_comm && session.comm == NULL)
+		if (handlers[i].needs_comm && session.comm_count == 0)
 			session_fail("usage", "%s needs a communicator: init first", c->verb);
 		if (handlers[i].needs_operation && operation->ranks == 0)
 			session_fail("usage", "%s needs prepare before it", c->verb);

@@ -18,7 +18,7 @@ struct session session;
 
 enum { WATCH_EVERY_MS = 100, ABORT_MS = 1000, LEAVE_NCCL_MS = 300 };
 
-static pthread_mutex_t comm_lock = PTHREAD_MUTEX_INITIALIZER; // protects session.comm
+static pthread_mutex_t comm_lock = PTHREAD_MUTEX_INITIALIZER; // protects session.comms and comm_count
 static pthread_t main_thread;
 static atomic_int in_nccl;
 static atomic_flag ending = ATOMIC_FLAG_INIT;
@@ -59,8 +59,8 @@ __attribute__((noreturn)) static void abort_and_exit(void)
 			_exit(1); // the main thread does not return from NCCL; an abort is not safe then
 		sleep_ms(1);
 	}
-	if (session.comm != NULL)
-		api.ncclCommAbort(session.comm);
+	for (int i = 0; i < session.comm_count; i++)
+		api.ncclCommAbort(session.comms[i].comm);
 	_exit(1);
 }
 
@@ -93,7 +93,7 @@ void session_check_nccl(nccl_result result, const char *what)
 {
 	if (result == NCCL_SUCCESS)
 		return;
-	const char *last = api.ncclGetLastError != NULL ? api.ncclGetLastError(session.comm) : NULL;
+	const char *last = api.ncclGetLastError != NULL ? api.ncclGetLastError(NULL) : NULL;
 	if (last != NULL && *last != '\0')
 		session_fail(nccl_result_name(result), "%s: %s: %s", what, api.ncclGetErrorString(result), last);
 	session_fail(nccl_result_name(result), "%s: %s", what, api.ncclGetErrorString(result));
@@ -101,15 +101,17 @@ void session_check_nccl(nccl_result result, const char *what)
 
 void session_check_async(void)
 {
-	nccl_result error = NCCL_SUCCESS, result = NCCL_SUCCESS;
+	nccl_result first = NCCL_SUCCESS;
 	pthread_mutex_lock(&comm_lock);
-	if (session.comm != NULL)
-		result = api.ncclCommGetAsyncError(session.comm, &error);
+	for (int i = 0; i < session.comm_count && first == NCCL_SUCCESS; i++) {
+		nccl_result error = NCCL_SUCCESS, result = api.ncclCommGetAsyncError(session.comms[i].comm, &error);
+		if (result != NCCL_SUCCESS)
+			error = result;
+		if (error != NCCL_IN_PROGRESS)
+			first = error;
+	}
 	pthread_mutex_unlock(&comm_lock);
-	if (result != NCCL_SUCCESS)
-		error = result;
-	if (error != NCCL_IN_PROGRESS)
-		session_check_nccl(error, "NCCL reports an asynchronous error");
+	session_check_nccl(first, "NCCL reports an asynchronous error");
 }
 
 void session_closing(void) { atomic_flag_test_and_set(&ending); }
@@ -133,39 +135,56 @@ void session_watch(void)
 	pthread_detach(thread);
 }
 
-void session_init(int device, int ranks, int rank, const nccl_unique_id *id)
+struct communicator *session_comm(const char *name)
 {
-	if (session.comm != NULL)
-		session_fail("usage", "there is a communicator already");
-	session_check_cuda(api.cudaSetDevice(device), "cudaSetDevice");
-	nccl_comm comm = NULL;
-	session_enter_nccl();
-	nccl_result result = api.ncclCommInitRank(&comm, ranks, *id, rank);
-	session_leave_nccl();
-	session_check_nccl(result, "ncclCommInitRank");
+	for (int i = 0; i < session.comm_count; i++)
+		if (strcmp(session.comms[i].name, name) == 0)
+			return &session.comms[i];
+	return NULL;
+}
+
+static void make_stream(void)
+{
 	session_check_cuda(
 		api.cudaStreamCreateWithFlags(&session.stream, CUDA_STREAM_NON_BLOCKING), "cudaStreamCreateWithFlags");
 	session_check_cuda(api.cudaEventCreate(&session.start), "cudaEventCreate");
 	session_check_cuda(api.cudaEventCreate(&session.stop), "cudaEventCreate");
-	session.rank = rank;
-	session.ranks = ranks;
+}
+
+void session_init(const char *name, int device, int ranks, int rank, const nccl_unique_id *id)
+{
+	if (session_comm(name) != NULL)
+		session_fail("usage", "there is a communicator%s%s already", *name != '\0' ? " " : "", name);
+	if (session.comm_count == COMMS_MAX || strlen(name) >= COMM_NAME_MAX)
+		session_fail("usage", "more than %d communicators, or a name of more than %d bytes", COMMS_MAX,
+			COMM_NAME_MAX - 1);
+	session_check_cuda(api.cudaSetDevice(device), "cudaSetDevice");
+	struct communicator made = { .rank = rank, .ranks = ranks };
+	strcpy(made.name, name);
+	session_enter_nccl();
+	nccl_result result = api.ncclCommInitRank(&made.comm, ranks, *id, rank);
+	session_leave_nccl();
+	session_check_nccl(result, "ncclCommInitRank");
+	if (session.comm_count == 0)
+		make_stream();
 	pthread_mutex_lock(&comm_lock);
-	session.comm = comm;
+	session.comms[session.comm_count++] = made;
 	pthread_mutex_unlock(&comm_lock);
 }
 
 void session_close(int abort)
 {
-	pthread_mutex_lock(&comm_lock);
-	nccl_comm comm = session.comm;
-	session.comm = NULL;
-	pthread_mutex_unlock(&comm_lock);
-	if (comm == NULL)
+	if (session.comm_count == 0)
 		return;
-	session_enter_nccl();
-	nccl_result result = abort ? api.ncclCommAbort(comm) : api.ncclCommDestroy(comm);
-	session_leave_nccl();
-	session_check_nccl(result, abort ? "ncclCommAbort" : "ncclCommDestroy");
+	while (session.comm_count > 0) {
+		pthread_mutex_lock(&comm_lock);
+		nccl_comm comm = session.comms[--session.comm_count].comm;
+		pthread_mutex_unlock(&comm_lock);
+		session_enter_nccl();
+		nccl_result result = abort ? api.ncclCommAbort(comm) : api.ncclCommDestroy(comm);
+		session_leave_nccl();
+		session_check_nccl(result, abort ? "ncclCommAbort" : "ncclCommDestroy");
+	}
 	session_check_cuda(api.cudaEventDestroy(session.start), "cudaEventDestroy");
 	session_check_cuda(api.cudaEventDestroy(session.stop), "cudaEventDestroy");
 	session_check_cuda(api.cudaStreamDestroy(session.stream), "cudaStreamDestroy");

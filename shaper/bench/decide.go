@@ -38,7 +38,7 @@ func (r *Ranks) decideAll(ctx context.Context, runUpTo int64) ([]Case, Info, err
 	known := map[string]*nccllog.Decision{} // by the call that NCCL got
 	for i := range cases {
 		asked := cases[i]
-		if !r.decidesOnly() {
+		if !r.DecidesOnly() {
 			asked = asked.atMost(runUpTo)
 		}
 		decision, done := known[asked.words()]
@@ -58,8 +58,8 @@ func (r *Ranks) decideAll(ctx context.Context, runUpTo int64) ([]Case, Info, err
 	return cases, info, r.Destroy(ctx)
 }
 
-// decidesOnly says whether the ranks can make NCCL decide without running the call.
-func (r *Ranks) decidesOnly() bool { return r.hello[0].fields["decides"] == "1" }
+// DecidesOnly says whether the ranks can make NCCL decide without running the call.
+func (r *Ranks) DecidesOnly() bool { return r.hello[0].fields["decides"] == "1" }
 
 // atMost is the call with at most limit bytes.
 func (c Case) atMost(limit int64) Case {
@@ -70,19 +70,9 @@ func (c Case) atMost(limit int64) Case {
 
 // decide returns NCCL's decision on a call; nil if there is none, as for send and receive.
 func (r *Ranks) decide(ctx context.Context, c Case) (*nccllog.Decision, error) {
-	if !r.decidesOnly() {
+	if !r.DecidesOnly() {
 		half, err := r.Measure(ctx, c, 0)
 		return half.Decision, err
 	}
-	if err := r.pollLogs(); err != nil {
-		return nil, err
-	}
-	r.logs[0].TakeDecisions()
-	if err := r.do(ctx, "decide", "decide "+c.words()); err != nil {
-		return nil, err
-	}
-	if err := r.pollLogs(); err != nil {
-		return nil, err
-	}
-	return mostFrequent(r.logs[0].TakeDecisions()), nil
+	return r.decideOn(ctx, r.made[""], c)
 }

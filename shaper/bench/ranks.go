@@ -33,6 +33,7 @@ type Ranks struct {
 	processes []*process
 	events    chan event
 	logs      []*logFile
+	made      map[string]*madeComm // communicators by name
 	logDir    string
 	logLock   *os.File // marks a temporary folder as in use, see makeLogDir
 	keepLogs  bool
@@ -218,18 +219,26 @@ func (r *Ranks) await(ctx context.Context, name string) ([]message, error) {
 	return nil, r.failed
 }
 
+// errNoLog says why a communicator is not known.
+var errNoLog = errors.New("NCCL_DEBUG is set, so NCCL's log is not read; unset it to get algorithms and expected times")
+
+// version is that of NCCL, such as 2.22.3.
+func (r *Ranks) version() string {
+	code, _ := r.hello[0].number("version")
+	return ncclVersion(code)
+}
+
 // Info describes the ranks. Before Init it has no topology.
 func (r *Ranks) Info() Info {
-	code, _ := r.hello[0].number("version")
 	info := Info{
-		NCCL: ncclVersion(code), NCCLLib: r.hello[0].path("nccl"), CudartLib: r.hello[0].path("cudart"),
+		NCCL: r.version(), NCCLLib: r.hello[0].path("nccl"), CudartLib: r.hello[0].path("cudart"),
 		Devices: r.devices, PIDs: r.PIDs(),
 	}
 	for rank := range r.processes {
 		info.DeviceOf = append(info.DeviceOf, r.device(rank))
 	}
 	if r.logs[0].path == "" {
-		info.LogProblem = "NCCL_DEBUG is set, so NCCL's log is not read; unset it to get algorithms and expected times"
+		info.LogProblem = errNoLog.Error()
 		return info
 	}
 	topology, err := nccllog.Combine(r.comms())
@@ -269,46 +278,18 @@ func (r *Ranks) pollLogs() error {
 }
 
 // Init makes a communicator of all ranks.
-func (r *Ranks) Init(ctx context.Context) error {
-	if r.failed != nil {
-		return r.failed
-	}
-	id, err := r.uniqueID(ctx)
-	if err != nil {
-		return err
-	}
-	_, err = r.step(ctx, "init", func(rank int) string {
-		return fmt.Sprintf("init rank=%d ranks=%d device=%d id=%s", rank, r.cfg.Ranks, r.device(rank), id)
-	})
-	if err != nil {
-		return err
-	}
-	return r.pollLogs()
-}
+func (r *Ranks) Init(ctx context.Context) error { return r.InitComm(ctx, r.world()) }
 
-// uniqueID asks rank 0 for NCCL's unique id. The other ranks get a command that does nothing, because every rank must
-// answer in a step.
-func (r *Ranks) uniqueID(ctx context.Context) (string, error) {
-	answers, err := r.step(ctx, "uniqueid", func(rank int) string {
-		if rank == 0 {
-			return "uniqueid"
-		}
-		return "reserve bytes=0"
-	})
-	if err != nil {
-		return "", err
-	}
-	return answers[0].fields["id"], nil
-}
-
-// Destroy destroys the communicator (ncclCommDestroy). Init may follow.
+// Destroy destroys all communicators (ncclCommDestroy). Init may follow.
 func (r *Ranks) Destroy(ctx context.Context) error {
+	r.made = nil
 	_, err := r.step(ctx, "destroy", all("destroy"))
 	return err
 }
 
-// Abort aborts the communicator (ncclCommAbort). Init may follow.
+// Abort aborts all communicators (ncclCommAbort). Init may follow.
 func (r *Ranks) Abort(ctx context.Context) error {
+	r.made = nil
 	_, err := r.step(ctx, "abort", all("abort"))
 	return err
 }

@@ -23,6 +23,10 @@ type Log struct {
 
 // Comm is one communicator as one of its ranks sees it.
 type Comm struct {
+	// Address is NCCL's pointer in the process, and ID a number that is the same on all ranks, both as printed; "" if
+	// the start of the communicator was not logged.
+	Address, ID string
+
 	Rank, Ranks, Nodes, LocalRanks, LocalRank int // Ranks is 0 until NCCL has printed them
 	Network                                   string
 	// CollChannels are used by collectives, P2PChannels by send and receive, P2PChannelsPerPeer of them per pair of

@@ -29,6 +29,7 @@ type Parser struct {
 	network string // printed before the communicator that uses it
 	recent  []Decision
 	columns []string // algorithms of the current tuning table
+	chosen  *Comm    // of lines that name none; nil for the newest
 }
 
 // Log returns what was read so far. Later writes extend it.
@@ -41,6 +42,10 @@ func (p *Parser) Comm() *Comm {
 	}
 	return p.log.Comms[len(p.log.Comms)-1]
 }
+
+// Select makes lines that name no communicator belong to c, until a new one is made. NCCL logs a connection or a decision
+// without the communicator, so the caller must know which one is in use. Until Select is called it is the newest.
+func (p *Parser) Select(c *Comm) { p.chosen = c }
 
 // TakeDecisions returns the decisions since the last call, with counts of repetitions.
 func (p *Parser) TakeDecisions() []Decision {
@@ -96,14 +101,14 @@ var lines = []struct {
 	{regexp.MustCompile(`^Channel (\d+)/(\d+) :((?: +\d+)+)(\.\.\.)?`), (*Parser).readRing},
 	{regexp.MustCompile(`^Ring (\d+) : (\d+) -> (\d+) -> (\d+)`), (*Parser).readNeighbours},
 	{regexp.MustCompile(`^Trees((?: \[\d+\] -?\d+/-?\d+/-?\d+->\d+->-?\d+)+)`), (*Parser).readTrees},
-	{regexp.MustCompile(`^comm 0x[0-9a-f]+ rank (\d+) nRanks (\d+) nNodes (\d+) localRanks (\d+) localRank (\d+)`), (*Parser).readShape},
+	{regexp.MustCompile(`^comm (0x[0-9a-f]+) rank (\d+) nRanks (\d+) nNodes (\d+) localRanks (\d+) localRank (\d+)`), (*Parser).readShape},
 	{regexp.MustCompile(`^(\d+) coll channels, .*?(\d+) p2p channels, (\d+) p2p channels per peer`), (*Parser).readChannels},
 	{regexp.MustCompile(`^ *Algorithm +\|((?: *\w+ *\|)+)$`), (*Parser).readColumns},
 	{regexp.MustCompile(`^ *Max NThreads +\|((?: *\d+ *\|)+)$`), (*Parser).readThreads},
 	{regexp.MustCompile(`^ *(\w+) +\|((?: *[0-9.]+/ *[0-9.]+ *\|)+)$`), (*Parser).readLatencies},
 	{regexp.MustCompile(`^Using network (.+)$`), (*Parser).readNetwork},
 	{regexp.MustCompile(`^NCCL version ([0-9.]+)[^+]*(?:\+cuda([0-9.]+))?`), (*Parser).readVersion},
-	{regexp.MustCompile(`ncclCommInit\w* comm 0x.* Init START`), (*Parser).readStart},
+	{regexp.MustCompile(`ncclCommInit\w* comm (0x[0-9a-f]+) (?:.* commId (0x[0-9a-f]+) )?.*Init START`), (*Parser).readStart},
 }
 
 // number converts digits that a pattern has matched; a number above 2^31 is Unknown.
@@ -123,23 +128,38 @@ func (p *Parser) newComm() *Comm {
 	return c
 }
 
-// comm returns the communicator of a line: the newest one.
+// comm returns the communicator of a line that names none.
 func (p *Parser) comm() *Comm {
+	if p.chosen != nil {
+		return p.chosen
+	}
 	if c := p.Comm(); c != nil {
 		return c
 	}
 	return p.newComm()
 }
 
-func (p *Parser) readStart([]string) { p.newComm() }
+func (p *Parser) readStart(m []string) {
+	p.chosen = nil
+	c := p.newComm()
+	c.Address, c.ID = m[1], m[2]
+}
 
+// readShape reads the line of a communicator, which has the address of its start if that was logged. An address may
+// have been used before, by one that was destroyed.
 func (p *Parser) readShape(m []string) {
-	c := p.comm()
-	if c.Ranks != 0 { // a new one, whose start was not logged
+	c := p.Comm()
+	for _, made := range slices.Backward(p.log.Comms) {
+		if made.Address == m[1] {
+			c = made
+			break
+		}
+	}
+	if c == nil || c.Ranks != 0 { // a new one, whose start was not logged
 		c = p.newComm()
 	}
-	c.Rank, c.Ranks, c.Nodes = number(m[1]), number(m[2]), number(m[3])
-	c.LocalRanks, c.LocalRank = number(m[4]), number(m[5])
+	c.Rank, c.Ranks, c.Nodes = number(m[2]), number(m[3]), number(m[4])
+	c.LocalRanks, c.LocalRank = number(m[5]), number(m[6])
 }
 
 func (p *Parser) readNetwork(m []string) {

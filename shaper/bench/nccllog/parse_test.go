@@ -124,6 +124,40 @@ func TestSeveralCommunicators(t *testing.T) {
 	}
 }
 
+// Lines that name no communicator belong to the selected one, those with an address to the communicator there.
+func TestSelect(t *testing.T) {
+	start := func(address string) string {
+		return "[Rank 0] ncclCommInitRank comm " + address + " rank 0 nranks 2 cudaDev 0 nvmlDev 0 busId 10 commId 0x7" + address[2:] + " - Init START"
+	}
+	shape := func(address string, ranks int) string {
+		return fmt.Sprintf("comm %s rank 0 nRanks %d nNodes 2 localRanks 1 localRank 0 MNNVL 0", address, ranks)
+	}
+	decision := "AllReduce: 8 Bytes -> Algo TREE proto LL channel{Lo..Hi}={0..3}"
+	p := parse(start("0xa"), start("0xb"), shape("0xa", 4), shape("0xb", 2))
+	comms := p.Log().Comms
+	if len(comms) != 2 || comms[0].Ranks != 4 || comms[1].Ranks != 2 || comms[0].Address != "0xa" || comms[1].ID != "0x7b" {
+		t.Fatalf("%+v", p.Log())
+	}
+	p.Select(comms[0])
+	write := func(messages ...string) {
+		for _, m := range messages {
+			_, _ = p.Write([]byte("x NCCL INFO " + m + "\n"))
+		}
+	}
+	write(decision, "Channel 00/0 : 0[0] -> 1[1] [send] via NET/goemu/0")
+	if len(comms[0].Decisions) != 1 || len(comms[0].Connections) != 1 || len(comms[1].Decisions) != 0 {
+		t.Errorf("%+v, %+v", comms[0], comms[1])
+	}
+	write(start("0xa"), decision) // the address is used again
+	if comms = p.Log().Comms; len(comms) != 3 || len(comms[2].Decisions) != 1 || len(comms[0].Decisions) != 1 {
+		t.Fatalf("%+v", p.Log())
+	}
+	write(shape("0xa", 8))
+	if comms[0].Ranks != 4 || comms[2].Ranks != 8 {
+		t.Errorf("%+v, %+v", comms[0], comms[2])
+	}
+}
+
 func TestTakeDecisions(t *testing.T) {
 	line := func(bytes, proto int) string {
 		return fmt.Sprintf("%d Bytes -> Algo 1 proto %d time 1.0", bytes, proto)
