@@ -25,7 +25,11 @@ static const struct symbol cuda_symbols[] = {
 	SYMBOL(cudaStreamCreateWithFlags),
 	SYMBOL(cudaStreamDestroy),
 	SYMBOL(cudaStreamSynchronize),
+	SYMBOL(cudaStreamWaitEvent),
+	SYMBOL(cudaLaunchHostFunc),
 	SYMBOL(cudaEventCreate),
+	SYMBOL(cudaEventCreateWithFlags),
+	SYMBOL(cudaEventSynchronize),
 	SYMBOL(cudaEventRecord),
 	SYMBOL(cudaEventElapsedTime),
 	SYMBOL(cudaEventDestroy),
@@ -34,6 +38,7 @@ static const struct symbol cuda_symbols[] = {
 	{ "ddlemuSoftNow", offsetof(struct api, ddlemuSoftNow), 1 },
 	{ "ddlemuSoftSettle", offsetof(struct api, ddlemuSoftSettle), 1 },
 	{ "ddlemuSoftRefuseKernels", offsetof(struct api, ddlemuSoftRefuseKernels), 1 },
+	{ "ddlemu_compute", offsetof(struct api, ddlemu_compute), 1 },
 };
 
 static const struct symbol nccl_symbols[] = {

@@ -17,6 +17,7 @@ typedef int nccl_result; // ncclResult_t: 0 is success
 typedef void *nccl_comm; // ncclComm_t
 
 enum { CUDA_STREAM_NON_BLOCKING = 1 };
+enum { CUDA_EVENT_DISABLE_TIMING = 2 };
 enum { CUDA_COPY_HOST_TO_DEVICE = 1, CUDA_COPY_DEVICE_TO_HOST = 2 };
 enum { NCCL_SUCCESS = 0, NCCL_UNHANDLED_CUDA_ERROR = 1, NCCL_IN_PROGRESS = 7 };
 enum { NCCL_UNIQUE_ID_BYTES = 128 };
@@ -35,7 +36,11 @@ struct api {
 	cuda_result (*cudaStreamCreateWithFlags)(cuda_stream *stream, unsigned flags);
 	cuda_result (*cudaStreamDestroy)(cuda_stream stream);
 	cuda_result (*cudaStreamSynchronize)(cuda_stream stream);
+	cuda_result (*cudaStreamWaitEvent)(cuda_stream stream, cuda_event event, unsigned flags);
+	cuda_result (*cudaLaunchHostFunc)(cuda_stream stream, void (*function)(void *), void *data);
 	cuda_result (*cudaEventCreate)(cuda_event *event);
+	cuda_result (*cudaEventCreateWithFlags)(cuda_event *event, unsigned flags);
+	cuda_result (*cudaEventSynchronize)(cuda_event event);
 	cuda_result (*cudaEventRecord)(cuda_event event, cuda_stream stream);
 	cuda_result (*cudaEventElapsedTime)(float *ms, cuda_event start, cuda_event stop);
 	cuda_result (*cudaEventDestroy)(cuda_event event);
@@ -45,6 +50,7 @@ struct api {
 	int64_t (*ddlemuSoftNow)(void); // ns of the virtual clock, or of CLOCK_MONOTONIC
 	int (*ddlemuSoftSettle)(void); // waits until nothing is left to happen; not 0: the clock is real
 	int (*ddlemuSoftRefuseKernels)(int refuse); // returns how many launches were refused so far
+	int (*ddlemu_compute)(int64_t ns); // not 0: the clock is real
 
 	nccl_result (*ncclGetVersion)(int *version);
 	nccl_result (*ncclGetUniqueId)(nccl_unique_id *id);

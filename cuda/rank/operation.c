@@ -28,6 +28,18 @@ int operation_check(struct operation *operation, char *err, size_t err_size)
 	case COLL_ALLTOALL:
 		operation->send_elements = operation->recv_elements = operation->count * ranks;
 		break;
+	case COLL_GATHER:
+		operation->recv_elements = operation->rank == operation->root ? operation->count * ranks : 0;
+		break;
+	case COLL_SCATTER:
+		operation->send_elements = operation->rank == operation->root ? operation->count * ranks : 0;
+		break;
+	case COLL_SEND:
+		operation->recv_elements = 0;
+		break;
+	case COLL_RECV:
+		operation->send_elements = 0;
+		break;
 	default:
 		break;
 	}
@@ -35,7 +47,7 @@ int operation_check(struct operation *operation, char *err, size_t err_size)
 		snprintf(err, err_size, "root %d is not a rank (there are %d)", operation->root, operation->ranks);
 		return -1;
 	}
-	if (operation->in_place && (operation->coll == COLL_SENDRECV || operation->coll == COLL_ALLTOALL)) {
+	if (operation->in_place && operation->coll >= COLL_SENDRECV) {
 		snprintf(err, err_size, "this collective has no in-place form");
 		return -1;
 	}
@@ -73,12 +85,20 @@ static struct pattern pattern_of(const struct operation *operation)
 	return p;
 }
 
-static cuda_result mark_unwritten(char *dst, size_t bytes, void *stage)
+static cuda_result copy(const struct buffers *b, void *dst, const void *src, size_t bytes, int kind)
 {
-	memset(stage, UNWRITTEN, bytes < STAGE_BYTES ? bytes : STAGE_BYTES);
+	if (!b->direct)
+		return api.cudaMemcpy(dst, src, bytes, kind);
+	memcpy(dst, src, bytes);
+	return 0;
+}
+
+static cuda_result mark_unwritten(const struct buffers *b, size_t bytes)
+{
+	memset(b->stage, UNWRITTEN, bytes < STAGE_BYTES ? bytes : STAGE_BYTES);
 	for (size_t done = 0; done < bytes; done += STAGE_BYTES) {
 		size_t some = bytes - done < STAGE_BYTES ? bytes - done : STAGE_BYTES;
-		cuda_result result = api.cudaMemcpy(dst + done, stage, some, CUDA_COPY_HOST_TO_DEVICE);
+		cuda_result result = copy(b, b->recv + done, b->stage, some, CUDA_COPY_HOST_TO_DEVICE);
 		if (result != 0)
 			return result;
 	}
@@ -95,8 +115,7 @@ static cuda_result write_input(const struct operation *operation, const struct b
 	for (size_t done = 0; done < operation->send_elements; done += per_stage) {
 		size_t some = operation->send_elements - done < per_stage ? operation->send_elements - done : per_stage;
 		pattern_input(&p, operation->rank, done, some, b->stage);
-		cuda_result result =
-			api.cudaMemcpy(input + done * size, b->stage, some * size, CUDA_COPY_HOST_TO_DEVICE);
+		cuda_result result = copy(b, input + done * size, b->stage, some * size, CUDA_COPY_HOST_TO_DEVICE);
 		if (result != 0)
 			return result;
 	}
@@ -108,12 +127,12 @@ cuda_result operation_fill(struct operation *operation, const struct buffers *b,
 	operation->seed = seed;
 	operation->filled = 1;
 	operation->launches = 0;
-	cuda_result result = mark_unwritten(b->recv, operation_bytes(operation), b->stage);
+	cuda_result result = mark_unwritten(b, operation_bytes(operation));
 	if (result == 0)
 		result = write_input(operation, b);
 	// A copy from pageable memory can return before the data is on the device, and the collective's stream does not
 	// wait for the default stream.
-	if (result == 0)
+	if (result == 0 && !b->direct)
 		result = api.cudaStreamSynchronize(NULL);
 	return result;
 }
@@ -132,16 +151,38 @@ static nccl_result launch_sendrecv(
 	return result != NCCL_SUCCESS ? result : end;
 }
 
-static nccl_result launch_alltoall(
+// The ranks exchange count elements with the peers for which sends or receives is not 0.
+struct exchange {
+	int sends, receives;
+};
+
+static struct exchange exchange_with(const struct operation *operation, int peer)
+{
+	int is_root = operation->rank == operation->root, with_root = peer == operation->root;
+	switch (operation->coll) {
+	case COLL_GATHER:
+		return (struct exchange){ with_root, is_root };
+	case COLL_SCATTER:
+		return (struct exchange){ is_root, with_root };
+	default:
+		return (struct exchange){ 1, 1 };
+	}
+}
+
+static nccl_result launch_exchanges(
 	const struct operation *operation, const char *send, char *recv, nccl_comm comm, cuda_stream stream)
 {
 	size_t share = operation->count * type_size(operation->type);
+	size_t to = operation->coll == COLL_GATHER ? 0 : share, from = operation->coll == COLL_SCATTER ? 0 : share;
 	nccl_result result = api.ncclGroupStart();
 	for (int r = 0; r < operation->ranks && result == NCCL_SUCCESS; r++) {
-		result = api.ncclSend(send + share * (size_t)r, operation->count, operation->type, r, comm, stream);
-		if (result == NCCL_SUCCESS)
+		struct exchange with = exchange_with(operation, r);
+		if (with.sends)
+			result =
+				api.ncclSend(send + to * (size_t)r, operation->count, operation->type, r, comm, stream);
+		if (with.receives && result == NCCL_SUCCESS)
 			result = api.ncclRecv(
-				recv + share * (size_t)r, operation->count, operation->type, r, comm, stream);
+				recv + from * (size_t)r, operation->count, operation->type, r, comm, stream);
 	}
 	nccl_result end = api.ncclGroupEnd();
 	return result != NCCL_SUCCESS ? result : end;
@@ -169,7 +210,13 @@ nccl_result operation_launch(struct operation *operation, const struct buffers *
 	case COLL_SENDRECV:
 		return launch_sendrecv(operation, send, recv, comm, stream);
 	case COLL_ALLTOALL:
-		return launch_alltoall(operation, send, recv, comm, stream);
+	case COLL_GATHER:
+	case COLL_SCATTER:
+		return launch_exchanges(operation, send, recv, comm, stream);
+	case COLL_SEND:
+		return api.ncclSend(send, operation->count, operation->type, operation->root, comm, stream);
+	case COLL_RECV:
+		return api.ncclRecv(recv, operation->count, operation->type, operation->root, comm, stream);
 	}
 	return NCCL_SUCCESS;
 }
@@ -188,10 +235,17 @@ static void verify_block(const struct operation *operation, size_t at, size_t n,
 		pattern_check_reduced(&p, rank * operation->count + at, n, got, at, m);
 		break;
 	case COLL_ALL_GATHER:
+	case COLL_GATHER:
 		pattern_check_moved(&p, (int)(at / operation->count), at % operation->count, n, got, at, m);
 		break;
 	case COLL_BROADCAST:
+	case COLL_RECV:
 		pattern_check_moved(&p, operation->root, at, n, got, at, m);
+		break;
+	case COLL_SCATTER:
+		pattern_check_moved(&p, operation->root, rank * operation->count + at, n, got, at, m);
+		break;
+	case COLL_SEND:
 		break;
 	case COLL_SENDRECV:
 		pattern_check_moved(&p, (int)((rank + ranks - 1) % ranks), at, n, got, at, m);
@@ -211,14 +265,14 @@ cuda_result operation_verify(
 	*checked = 0;
 	if (operation->coll == COLL_REDUCE && operation->rank != operation->root)
 		return 0; // only the root has an output
-	int per_rank = operation->coll == COLL_ALL_GATHER || operation->coll == COLL_ALLTOALL;
+	int per_rank = operation->coll == COLL_ALL_GATHER || operation->coll == COLL_ALLTOALL ||
+		operation->coll == COLL_GATHER;
 	const char *output = output_of(operation, b);
 	for (size_t at = 0; at < operation->recv_elements;) {
 		size_t some = operation->recv_elements - at < per_stage ? operation->recv_elements - at : per_stage;
 		if (per_rank && some > operation->count - at % operation->count)
 			some = operation->count - at % operation->count;
-		cuda_result result =
-			api.cudaMemcpy(b->stage, output + at * size, some * size, CUDA_COPY_DEVICE_TO_HOST);
+		cuda_result result = copy(b, b->stage, output + at * size, some * size, CUDA_COPY_DEVICE_TO_HOST);
 		if (result != 0)
 			return result;
 		verify_block(operation, at, some, b->stage, found);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // One collective operation of a benchmark: its buffers, input, launch and check. `count` is the count argument of the
-// NCCL call, as in nccl-tests: per rank for all_gather and reduce_scatter, per pair of ranks for alltoall.
+// NCCL call, as in nccl-tests: per rank for all_gather and reduce_scatter, per pair of ranks for alltoall, gather and
+// scatter.
 
 #ifndef DDLEMU_RANK_OPERATION_H
 #define DDLEMU_RANK_OPERATION_H
@@ -19,6 +20,7 @@ struct buffers {
 	char *send, *recv;
 	size_t bytes; // of each
 	void *stage; // host memory for copies, STAGE_BYTES bytes
+	int direct; // the device's memory is the host's: it is filled and checked without calls of CUDA
 };
 
 enum { STAGE_BYTES = 1 << 20 };
@@ -27,7 +29,8 @@ struct operation {
 	enum collective coll;
 	enum data_type type;
 	enum red_op op;
-	int root, rank, ranks, in_place;
+	int root; // for send and recv the peer
+	int rank, ranks, in_place;
 	size_t count;
 	size_t send_elements, recv_elements; // of this rank
 	uint64_t seed; // of the input

@@ -62,7 +62,7 @@ int protocol_open(void (*on_end)(void))
 	return 0;
 }
 
-static void split(struct command *c)
+void protocol_split(struct command *c)
 {
 	char *rest = c->line;
 	c->words = 0;
@@ -84,7 +84,7 @@ void protocol_next(struct command *c)
 	has_next = 0;
 	pthread_cond_broadcast(&changed);
 	pthread_mutex_unlock(&lock);
-	split(c);
+	protocol_split(c);
 }
 
 const char *protocol_value(const struct command *c, const char *key)

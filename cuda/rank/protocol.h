@@ -15,6 +15,8 @@
 //   decide comm= coll= type= op= root= count= inplace=
 //                                                  ok                  (only if hello has decides=1)
 //   check                                          ok checked= wrong= first= got= want=
+//   load program=PATH                              ok
+//   play times=PATH scale= start=                  ok begin= end= checked= wrong= op= first= got= want=
 //   destroy | abort                                ok
 //   quit                                           ok, then exit status 0
 //
@@ -24,6 +26,11 @@
 // start is the CLOCK_MONOTONIC time in nanoseconds of the first call; 0 means at once. wall_ns and device_ns are the
 // times of all iterations together: wall_ns from the first call until cudaStreamSynchronize returns, device_ns between
 // two events on the stream. late_ns is the time from start to the first call.
+//
+// load reads the operations of a file, play runs them once and writes to another file when each of them ran. program.h
+// specifies both files. begin and end are the times of the clock at the first launch and after the last operation.
+// checked and wrong count elements; the other values are of the first operation with wrong ones. While it runs, lines
+// "progress done=" can come before the reply, with the number of operations that have ended.
 //
 // decide makes NCCL decide on a collective and log that, without a kernel and without proxies: no data moves, and the
 // buffers may be smaller than the collective. It is no reserve, prepare or run, and needs none of them.
@@ -54,6 +61,9 @@ int protocol_open(void (*on_end)(void));
 
 // Waits for the next command. Only one thread may call it.
 void protocol_next(struct command *command);
+
+// Splits line, which it changes, into the verb and words.
+void protocol_split(struct command *command);
 
 // Returns the value of a key, or NULL.
 const char *protocol_value(const struct command *command, const char *key);

@@ -17,21 +17,14 @@
 #include <unistd.h>
 
 #include "api.h"
+#include "clock.h"
 #include "operation.h"
-#include "session.h"
+#include "play.h"
+#include "program.h"
 #include "protocol.h"
+#include "session.h"
 
 enum { LIBRARIES_MAX = 8 };
-
-static int64_t now_ns(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
-// The time of the fabric: a virtual clock's, if there is one.
-static int64_t fabric_now(void) { return api.ddlemuSoftNow != NULL ? api.ddlemuSoftNow() : now_ns(); }
 
 // Waits until nothing is left to happen on all ranks, if the clock is virtual: then all ranks begin the next command at
 // the same virtual time, and nothing is on its way. Until the next command this rank keeps the clock from moving.
@@ -39,14 +32,6 @@ static void settle(void)
 {
 	if (api.ddlemuSoftSettle != NULL)
 		api.ddlemuSoftSettle(); // fails if the clock is real, which needs no settling
-}
-
-// Spins, because a sleeping thread can get its core back a time slice late. It yields, because another rank may need
-// this core to start in time.
-static void wait_until(int64_t when)
-{
-	while (now_ns() < when)
-		sched_yield();
 }
 
 static int64_t number(const struct command *c, const char *key, int64_t low, int64_t high)
@@ -108,9 +93,9 @@ static void do_init(const struct command *c, struct operation *operation)
 	int ranks = (int)number(c, "ranks", 1, 1 << 20);
 	int rank = (int)number(c, "rank", 0, ranks - 1);
 	int device = (int)number(c, "device", 0, 1 << 20);
-	int64_t begin = now_ns();
+	int64_t begin = monotonic_ns();
 	session_init(comm_name(c), device, ranks, rank, &id);
-	protocol_reply("ok ns=%" PRId64, now_ns() - begin);
+	protocol_reply("ok ns=%" PRId64, monotonic_ns() - begin);
 }
 
 static void read_operation(const struct command *c, struct operation *operation)
@@ -150,11 +135,7 @@ static void do_fill(const struct command *c, struct operation *operation)
 static void do_run(const struct command *c, struct operation *operation)
 {
 	int64_t iters = number(c, "iters", 1, 1 << 30), start = number(c, "start", 0, INT64_MAX);
-	int64_t late = 0;
-	if (start != 0) {
-		wait_until(start);
-		late = now_ns() - start;
-	}
+	int64_t late = wait_for_start(start);
 	int64_t begin = fabric_now();
 	session_check_cuda(api.cudaEventRecord(session.start, session.stream), "cudaEventRecord");
 	session_enter_nccl();
@@ -210,6 +191,54 @@ static void do_check(const struct command *c, struct operation *operation)
 			found.wrong, found.first, found.got, found.want);
 }
 
+// Returns a path, in which %20 stands for a space and %25 for a percent sign.
+static const char *path_of(const struct command *c, const char *key)
+{
+	static char path[PROTOCOL_LINE_MAX];
+	const char *text = protocol_value(c, key);
+	size_t n = 0;
+	if (text == NULL)
+		session_fail("usage", "%s needs %s", c->verb, key);
+	while (*text != '\0') {
+		int escaped = strncmp(text, "%20", 3) == 0 || strncmp(text, "%25", 3) == 0;
+		path[n++] = escaped ? (text[2] == '0' ? ' ' : '%') : *text;
+		text += escaped ? 3 : 1;
+	}
+	path[n] = '\0';
+	return path;
+}
+
+static struct program program; // of load
+
+static void do_load(const struct command *c, struct operation *operation)
+{
+	(void)operation;
+	program_free(&program);
+	program_read(&program, path_of(c, "program"));
+	play_prepare(&program);
+	protocol_reply("ok");
+}
+
+static void do_play(const struct command *c, struct operation *operation)
+{
+	(void)operation;
+	const char *text = protocol_value(c, "scale");
+	double scale = text != NULL ? strtod(text, NULL) : 0;
+	int64_t start = number(c, "start", 0, INT64_MAX);
+	if (scale <= 0)
+		session_fail("usage", "play needs a scale above 0");
+	struct played played;
+	play(&program, scale, start, &played);
+	session_check_async(); // after an error NCCL ends its kernels, so the streams are done too
+	settle();
+	program_write_times(&program, path_of(c, "times"));
+	program_free(&program);
+	protocol_reply("ok begin=%" PRId64 " end=%" PRId64 " checked=%" PRIu64 " wrong=%" PRIu64 " op=%d first=%" PRIu64
+		       " got=%s want=%s",
+		played.begin, played.end, played.checked, played.wrong, played.wrong_op, played.mismatch.first,
+		played.mismatch.got, played.mismatch.want);
+}
+
 static void do_reserve(const struct command *c, struct operation *operation)
 {
 	(void)operation;
@@ -220,6 +249,8 @@ static void do_reserve(const struct command *c, struct operation *operation)
 static void close_session(struct operation *operation, int abort)
 {
 	memset(operation, 0, sizeof(*operation));
+	if (!abort)
+		play_close();
 	session_close(abort);
 	protocol_reply("ok");
 }
@@ -257,6 +288,8 @@ static const struct handler {
 	{ "run", do_run, 1, 1 },
 	{ "decide", do_decide, 1, 0 },
 	{ "check", do_check, 1, 1 },
+	{ "load", do_load, 1, 0 },
+	{ "play", do_play, 1, 0 },
 	{ "destroy", do_destroy, 0, 0 },
 	{ "abort", do_abort, 0, 0 },
 	{ "quit", do_quit, 0, 0 },

@@ -58,6 +58,10 @@ int coll_by_name(const char *name)
 		{ "reduce", COLL_REDUCE },
 		{ "sendrecv", COLL_SENDRECV },
 		{ "alltoall", COLL_ALLTOALL },
+		{ "gather", COLL_GATHER },
+		{ "scatter", COLL_SCATTER },
+		{ "send", COLL_SEND },
+		{ "recv", COLL_RECV },
 	};
 	return find(names, sizeof(names) / sizeof(names[0]), name);
 }

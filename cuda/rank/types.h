@@ -24,7 +24,8 @@ enum data_type {
 // The values of ncclRedOp_t.
 enum red_op { OP_SUM = 0, OP_PROD = 1, OP_MAX = 2, OP_MIN = 3, OP_AVG = 4 };
 
-// These numbers are not NCCL's. Each collective is one NCCL call or one group of calls.
+// These numbers are not NCCL's. Each is one NCCL call or one group of calls. Gather, scatter and alltoall are groups of
+// sends and receives, which NCCL 2.28's functions of these names make too. The last two are not collectives.
 enum collective {
 	COLL_ALL_REDUCE,
 	COLL_ALL_GATHER,
@@ -33,6 +34,10 @@ enum collective {
 	COLL_REDUCE,
 	COLL_SENDRECV,
 	COLL_ALLTOALL,
+	COLL_GATHER,
+	COLL_SCATTER,
+	COLL_SEND,
+	COLL_RECV,
 };
 
 // Return the enumerator, or -1 for an unknown name.

@@ -49,7 +49,7 @@ func RemoveLeftLogs() ([]string, error) {
 	return removed, nil
 }
 
-// abandoned says whether dir is a folder of this user that no run uses and that has nothing but the logs of ranks.
+// abandoned says whether dir is a folder of this user that no run uses and that has nothing but the files of ranks.
 func abandoned(dir string) bool {
 	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -62,7 +62,7 @@ func abandoned(dir string) bool {
 	}
 	entries, err := os.ReadDir(dir)
 	return err == nil && !slices.ContainsFunc(entries, func(e os.DirEntry) bool {
-		isLog, _ := filepath.Match("rank*.log", e.Name())
-		return !isLog || !e.Type().IsRegular()
+		isOurs, _ := filepath.Match("rank*.*", e.Name())
+		return !isOurs || !e.Type().IsRegular()
 	})
 }

@@ -36,10 +36,10 @@ func parseMessage(line string) (message, error) {
 		m.fields[key] = value
 	}
 	switch verb {
-	case "hello", "ok", "error":
+	case "hello", "ok", "error", "progress":
 		return m, nil
 	}
-	return message{}, fmt.Errorf("the line %q is none of hello, ok and error", line)
+	return message{}, fmt.Errorf("the line %q is none of hello, ok, progress and error", line)
 }
 
 // number returns a field as a whole number.

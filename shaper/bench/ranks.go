@@ -34,14 +34,16 @@ type Ranks struct {
 	events    chan event
 	logs      []*logFile
 	made      map[string]*madeComm // communicators by name
-	logDir    string
-	logLock   *os.File // marks a temporary folder as in use, see makeLogDir
-	keepLogs  bool
-	hello     []message
-	devices   int
-	failed    error
-	closed    bool
-	exited    []bool
+	// onProgress is told how many operations of a program have ended; nil for none.
+	onProgress func(rank, done int)
+	logDir     string
+	logLock    *os.File // marks a temporary folder as in use, see makeLogDir
+	keepLogs   bool
+	hello      []message
+	devices    int
+	failed     error
+	closed     bool
+	exited     []bool
 }
 
 // lockedWriter is a writer that the goroutines of several ranks share.

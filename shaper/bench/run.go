@@ -5,11 +5,8 @@ package bench
 import (
 	"context"
 	"fmt"
-	"runtime"
 	"slices"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/bench/nccllog"
@@ -262,18 +259,13 @@ func (r *Ranks) timed(ctx context.Context, c Case, half *Measurement) error {
 	return nil
 }
 
-// runTogether runs the timed iterations from a common start. It collects garbage first, so that this process does not
-// use the cores of the ranks during the run.
+// runTogether runs the timed iterations from a common start.
 func (r *Ranks) runTogether(ctx context.Context, iters int) ([]message, error) {
-	if r.cfg.Virtual {
-		return r.step(ctx, "run", all(fmt.Sprintf("run iters=%d start=0", iters)))
+	start, err := r.commonStart()
+	if err != nil {
+		return nil, err
 	}
-	runtime.GC()
-	var now unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
-		return nil, fmt.Errorf("read the clock: %w", err)
-	}
-	return r.step(ctx, "run", all(fmt.Sprintf("run iters=%d start=%d", iters, now.Nano()+startLead.Nanoseconds())))
+	return r.step(ctx, "run", all(fmt.Sprintf("run iters=%d start=%d", iters, start)))
 }
 
 // times averages the ranks' times as nccl-tests does.

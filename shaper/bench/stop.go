@@ -71,6 +71,10 @@ func (r *Ranks) handle(w *waiting, e event) {
 		w.fail(e.rank, "protocol", err.Error())
 	case m.verb == "error":
 		w.fail(e.rank, m.fields["name"], m.fields["msg"])
+	case m.verb == "progress":
+		if done, err := m.number("done"); err == nil && r.onProgress != nil {
+			r.onProgress(e.rank, int(done))
+		}
 	case w.answered[e.rank]:
 		w.fail(e.rank, "protocol", fmt.Sprintf("a second answer: %q", e.line))
 	default:

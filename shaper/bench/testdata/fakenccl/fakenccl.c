@@ -71,6 +71,16 @@ int cudaStreamSynchronize(void *stream)
 		sleep_us(1000);
 	return 0;
 }
+int cudaStreamWaitEvent(void *stream, void *event, unsigned flags) { return (void)stream, (void)event, (void)flags, 0; }
+int cudaLaunchHostFunc(void *stream, void (*function)(void *), void *data)
+{
+	(void)stream;
+	function(data);
+	return 0;
+}
+int cudaEventCreate(void **event);
+int cudaEventCreateWithFlags(void **event, unsigned flags) { return (void)flags, cudaEventCreate(event); }
+int cudaEventSynchronize(void *event) { return (void)event, 0; }
 int cudaEventCreate(void **event) { return (*event = calloc(1, sizeof(struct timespec))) == NULL ? 2 : 0; }
 int cudaEventDestroy(void *event) { return free(event), 0; }
 int cudaEventRecord(void *event, void *stream) { return (void)stream, clock_gettime(CLOCK_MONOTONIC, event); }

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a rank plays of a job (the commands load and play): a file of lines, each a verb and words key=value as in the
+// protocol, in the order in which the host thread launches:
+//
+//   calc stream= ns= after=
+//   call stream= after= comm= coll= type= op= root= count= check=
+//   group stream= after=
+//     call comm= coll= type= op= root= count= check=      of the group: one ncclGroupStart ... ncclGroupEnd
+//   end
+//   wait after=
+//
+// calc computes for ns: of virtual time, or of real time times the scale of the command. call is a collective of
+// types.h, or coll=send or coll=recv, whose root is the peer. Ranks are those of the communicator. wait makes the host
+// thread wait.
+//
+// stream is a number below STREAMS_MAX. The operations on a stream run in their order. after lists operations that must
+// have ended too, such as after=3,17: all lines are numbered from 0, but end and the calls of a group. Without after,
+// wait waits for all operations before it. check is a seed: the call gets an input made from it, and all elements of
+// the output are compared; without check its buffers have any values.
+//
+// The file of times has a line "READY END" for each operation, in their order, in ns of the clock: when its stream, and
+// the operations of after, had come to it, and when it ended. For wait that is when the host thread came to it and went
+// on.
+
+#ifndef DDLEMU_RANK_PROGRAM_H
+#define DDLEMU_RANK_PROGRAM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "api.h"
+#include "operation.h"
+
+enum { STREAMS_MAX = 256 };
+
+enum op_kind { OP_CALC, OP_CALL, OP_WAIT };
+
+// A call of NCCL within an operation.
+struct part {
+	struct operation operation;
+	size_t offset; // of its buffers in those of the stream
+	int check;
+	int64_t seed;
+};
+
+struct program;
+
+struct op {
+	enum op_kind kind;
+	int stream;
+	int64_t ns; // of OP_CALC
+	int first_part, parts; // of OP_CALL
+	int grouped;
+	int first_after, afters;
+	int named; // another operation waits for it
+	cuda_event event; // recorded after it, if it is named
+	int64_t ready, end;
+	struct program *program;
+};
+
+struct program {
+	struct op *ops;
+	struct part *parts;
+	int *afters;
+	int op_count, part_count, after_count;
+	int streams; // one more than the largest number
+	size_t stream_bytes[STREAMS_MAX]; // of the buffers
+};
+
+// Reads a program. Ends the process with session_fail if it cannot be read.
+void program_read(struct program *program, const char *path);
+
+// Writes the file of times.
+void program_write_times(const struct program *program, const char *path);
+
+void program_free(struct program *program);
+
+#endif

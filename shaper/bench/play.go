@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bench
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Span is when an operation of a program ran, in ns of real or virtual time since the program began. The ranks begin
+// together.
+type Span struct {
+	// Ready is when the operation's stream had come to it, and the operations before it had ended.
+	Ready int64
+	End   int64
+}
+
+// Program is what a rank plays.
+type Program struct {
+	// Write writes the operations of a rank in the format of cuda/rank/program.h.
+	Write func(rank int, out io.Writer) error
+	// Ops are the operations of a rank, without those in groups.
+	Ops func(rank int) int
+	// Progress, if not nil, is told now and then how many operations of a rank have ended.
+	Progress func(rank, done int)
+}
+
+// Played is what a rank played.
+type Played struct {
+	Spans []Span
+	// Begin is the time of the rank's clock at which its program began, and End is when all of it had ended, since then.
+	Begin, End int64
+	// Checked and Wrong are numbers of elements. Mismatch describes the first wrong one, of operation WrongOp.
+	Checked, Wrong int64
+	WrongOp        int
+	Mismatch       string
+}
+
+// Play makes the ranks play a program on the communicators that exist. On the real clock computation takes the
+// configured time scale times as long as the program says.
+func (r *Ranks) Play(ctx context.Context, p Program) ([]Played, error) {
+	for rank := range r.processes {
+		if err := r.writeProgram(rank, p); err != nil {
+			return nil, err
+		}
+	}
+	_, err := r.step(ctx, "load", func(rank int) string { return "load program=" + escapePath(r.file(rank, "program")) })
+	if err != nil {
+		return nil, err
+	}
+	start, err := r.commonStart()
+	if err != nil {
+		return nil, err
+	}
+	scale := r.cfg.TimeScale
+	if scale == 0 {
+		scale = 1
+	}
+	r.onProgress = p.Progress
+	answers, err := r.step(ctx, "play", func(rank int) string {
+		return fmt.Sprintf("play times=%s scale=%g start=%d", escapePath(r.file(rank, "times")), scale, start)
+	})
+	r.onProgress = nil
+	if err != nil {
+		return nil, err
+	}
+	all := make([]Played, len(answers))
+	for rank, m := range answers {
+		if all[rank], err = r.played(rank, m, p.Ops(rank), start); err != nil {
+			return nil, err
+		}
+	}
+	return all, r.pollLogs()
+}
+
+// file is the path of a rank's file, beside its log.
+func (r *Ranks) file(rank int, kind string) string {
+	return filepath.Join(r.logDir, fmt.Sprintf("rank%d.%s", rank, kind))
+}
+
+// escapePath writes a path as a value of the protocol.
+func escapePath(path string) string {
+	return strings.NewReplacer("%", "%25", " ", "%20").Replace(path)
+}
+
+func (r *Ranks) writeProgram(rank int, p Program) (err error) {
+	f, err := os.Create(r.file(rank, "program"))
+	if err != nil {
+		return fmt.Errorf("write the program of rank %d: %w", rank, err)
+	}
+	defer func() {
+		if cerr := f.Close(); err == nil && cerr != nil {
+			err = fmt.Errorf("write the program of rank %d: %w", rank, cerr)
+		}
+	}()
+	out := bufio.NewWriter(f)
+	if err := p.Write(rank, out); err != nil {
+		return fmt.Errorf("write the program of rank %d: %w", rank, err)
+	}
+	if err := out.Flush(); err != nil {
+		return fmt.Errorf("write the program of rank %d: %w", rank, err)
+	}
+	return nil
+}
+
+// commonStart is the time at which the ranks begin, soon; 0 on a virtual clock, which stands still until all have begun.
+// It collects garbage, so that this process does not use the cores of the ranks during the run.
+func (r *Ranks) commonStart() (int64, error) {
+	if r.cfg.Virtual {
+		return 0, nil
+	}
+	runtime.GC()
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
+		return 0, fmt.Errorf("read the clock: %w", err)
+	}
+	return now.Nano() + startLead.Nanoseconds(), nil
+}
+
+// played reads what a rank played. The spans begin at start, or if that is 0 at the rank's own begin.
+func (r *Ranks) played(rank int, m message, ops int, start int64) (Played, error) {
+	var p Played
+	var op int64
+	for key, to := range map[string]*int64{"begin": &p.Begin, "end": &p.End, "checked": &p.Checked, "wrong": &p.Wrong, "op": &op} {
+		var err error
+		if *to, err = m.number(key); err != nil {
+			return p, err
+		}
+	}
+	p.WrongOp = int(op)
+	if p.Wrong > 0 {
+		p.Mismatch = fmt.Sprintf("%s at element %s where %s must be", m.fields["got"], m.fields["first"], m.fields["want"])
+	}
+	origin := start
+	if origin == 0 {
+		origin = p.Begin
+	}
+	p.End -= origin
+	var err error
+	p.Spans, err = readTimes(r.file(rank, "times"), origin)
+	if err == nil && len(p.Spans) != ops {
+		err = fmt.Errorf("%d times of %d operations", len(p.Spans), ops)
+	}
+	if err != nil {
+		return p, fmt.Errorf("read the times of rank %d: %w", rank, err)
+	}
+	return p, nil
+}
+
+// readTimes reads a file of times, relative to origin.
+func readTimes(path string, origin int64) ([]Span, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	var spans []Span
+	for lines := bufio.NewScanner(f); ; {
+		if !lines.Scan() {
+			return spans, lines.Err()
+		}
+		var s Span
+		if _, err := fmt.Sscanf(lines.Text(), "%d %d", &s.Ready, &s.End); err != nil {
+			return nil, fmt.Errorf("the line %q: %w", lines.Text(), err)
+		}
+		spans = append(spans, Span{s.Ready - origin, s.End - origin})
+	}
+}
