@@ -42,8 +42,8 @@ type rankRun struct {
 	resuming bool
 }
 
-// Span is when an item was at the head of its stream with everything that it waits for ended, and when it ended. Times
-// are ns since the start of the job; End is -1 as long as it has not ended.
+// Span is when an item was the first of its stream with all of its After ended, and when it ended. A call may then still
+// wait for the call before it on its communicator. Times are ns since the start of the job; -1 if that has not happened.
 type Span struct{ Start, End int64 }
 
 type streamRun struct {
@@ -83,9 +83,17 @@ func (s *sim) resume(id int) {
 	for more := true; more; {
 		more = s.launch(r)
 		for n := range r.streams {
-			if st := &r.streams[n]; !st.busy && len(st.queue) > 0 && r.canStart(st.queue[0]) {
+			st := &r.streams[n]
+			if st.busy || len(st.queue) == 0 || !r.allEnded(r.item(st.queue[0]).after) {
+				continue
+			}
+			i := st.queue[0]
+			if r.spans[i].Start < 0 {
+				r.spans[i].Start = s.now
+			}
+			if r.isNextOfComm(i) {
 				st.busy = true
-				s.start(r, st.queue[0])
+				s.start(r, i)
 				more = true
 			}
 		}
@@ -121,10 +129,10 @@ func (s *sim) launch(r *rankRun) (launched bool) {
 	return launched
 }
 
-// canStart says whether everything that the first item of a stream waits for has ended.
-func (r *rankRun) canStart(i int) bool {
+// isNextOfComm says whether the calls before an item on its communicator have ended.
+func (r *rankRun) isNextOfComm(i int) bool {
 	it := r.item(i)
-	return r.allEnded(it.after) && (it.call == nil || r.comms[it.comm].calls[0] == i)
+	return it.call == nil || r.comms[it.comm].calls[0] == i
 }
 
 func (s *sim) launchCall(r *rankRun, comm, i int) {
@@ -153,7 +161,6 @@ func (s *sim) enqueueCalls(r *rankRun, c *commRun) {
 // start begins the first item of a stream.
 func (s *sim) start(r *rankRun, i int) {
 	it := r.item(i)
-	r.spans[i].Start = s.now
 	switch {
 	case it.call != nil && r.comms[it.comm].kernels[0] != nil:
 		s.startKernel(r.id, i, r.comms[it.comm].kernels[0])
