@@ -19,6 +19,7 @@ type Index struct {
 	// Programs are what the ranks do, one for all ranks that take the same lines.
 	Programs []Program
 
+	all       Ranks
 	names     map[string]*family
 	programOf []int32 // by rank
 }
@@ -64,6 +65,19 @@ func (f *family) place(rank int) (Place, bool) {
 		return Place{}, false
 	}
 	return f.places[i], true
+}
+
+// RanksOf are the ranks that call an operation.
+func (ix *Index) RanksOf(o *Op) Ranks {
+	if len(o.Ranks) > 0 {
+		return o.Ranks
+	}
+	if o.Kind == Coll || o.Kind == Send || o.Kind == Recv {
+		if f, err := ix.family(o.Comm); err == nil {
+			return f.list.ranks
+		}
+	}
+	return ix.all
 }
 
 // NameOf is the position in Names of the name of a communicator that an operation gives.
@@ -144,7 +158,7 @@ func (b *builder) head() error {
 	if b.all, err = b.list(all); err != nil {
 		return err
 	}
-	b.ix = &Index{Workload: b.w, Comms: h.Comms, names: map[string]*family{}}
+	b.ix = &Index{Workload: b.w, Comms: h.Comms, all: all, names: map[string]*family{}}
 	if len(h.Comms) == 0 {
 		b.ix.Comms = []Comm{{World, all}}
 	}

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package rewrite changes the calls of a workload by simple rules: what if gradients were compressed, an all-reduce were
+// done in two calls, or buckets had another size?
+package rewrite
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/ddlemu/ddlemu/configs/units"
+	"github.com/ddlemu/ddlemu/shaper/workload"
+)
+
+// Scale multiplies the counts of a function.
+type Scale struct {
+	Func   workload.Func
+	Factor float64
+}
+
+// ParseScale reads a rule such as allreduce=0.01.
+func ParseScale(text string) (s Scale, err error) {
+	name, factor, ok := strings.Cut(text, "=")
+	if !ok {
+		return s, fmt.Errorf("%q is no rule: write allreduce=0.01", text)
+	}
+	if s.Func, err = workload.ParseFunc(name); err != nil {
+		return s, err
+	}
+	s.Factor, err = strconv.ParseFloat(factor, 64)
+	if err != nil || !(s.Factor > 0 && s.Factor <= 1e6) {
+		return s, fmt.Errorf("%q is no factor above 0", factor)
+	}
+	return s, nil
+}
+
+// Replacement replaces calls of a function by two others that compute the same.
+type Replacement struct {
+	From  workload.Func
+	First workload.Func
+	Then  workload.Func
+}
+
+// replacements are those that exist.
+var replacements = []Replacement{
+	{workload.AllReduce, workload.ReduceScatter, workload.AllGather},
+	{workload.AllReduce, workload.Reduce, workload.Broadcast},
+}
+
+func (p Replacement) String() string { return fmt.Sprintf("%s=%s+%s", p.From, p.First, p.Then) }
+
+// ParseReplacement reads a rule such as allreduce=reduce_scatter+all_gather.
+func ParseReplacement(text string) (Replacement, error) {
+	plain := func(s string) string { return strings.NewReplacer("_", "", "-", "").Replace(strings.ToLower(s)) }
+	var all []string
+	for _, r := range replacements {
+		if plain(text) == plain(r.String()) {
+			return r, nil
+		}
+		all = append(all, r.String())
+	}
+	return Replacement{}, fmt.Errorf("%q is no rule: there are %s", text, strings.Join(all, " and "))
+}
+
+// Rules are applied in this order: buckets, scales, replacements.
+type Rules struct {
+	// BucketCap puts all-reduces that follow each other together until they have so many bytes or more; 0 for none.
+	BucketCap    int64
+	Scales       []Scale
+	Replacements []Replacement
+}
+
+// Empty says whether there is no rule.
+func (r *Rules) Empty() bool {
+	return r.BucketCap == 0 && len(r.Scales) == 0 && len(r.Replacements) == 0
+}
+
+// Apply returns a workload with the changes, which its notes name. An error is that of a line of w.
+func (r *Rules) Apply(w *workload.Workload) (*workload.Workload, error) {
+	out := *w
+	if r.BucketCap > 0 {
+		ix, err := out.Index()
+		if err != nil {
+			return nil, err
+		}
+		if out.Ops, err = bucket(ix, r.BucketCap); err != nil {
+			return nil, err
+		}
+	}
+	out.Head.Source.Notes = append([]string(nil), w.Head.Source.Notes...)
+	for _, s := range r.Scales {
+		out.Ops = s.apply(out.Ops)
+	}
+	for _, p := range r.Replacements {
+		ix, err := out.Index()
+		if err != nil {
+			return nil, err
+		}
+		if out.Ops, err = p.apply(ix); err != nil {
+			return nil, err
+		}
+	}
+	out.Head.Source.Notes = append(out.Head.Source.Notes, r.notes()...)
+	if err := out.Validate(); err != nil {
+		return nil, fmt.Errorf("rewritten workload: %w", err)
+	}
+	return &out, nil
+}
+
+// notes are the rules in words.
+func (r *Rules) notes() (notes []string) {
+	if r.BucketCap > 0 {
+		notes = append(notes, fmt.Sprintf("rewritten: all-reduces that follow each other are one, up to %s or more", units.Volume(uint64(r.BucketCap))))
+	}
+	for _, s := range r.Scales {
+		notes = append(notes, fmt.Sprintf("rewritten: the count of each %s times %g, rounded, at least 1", s.Func, s.Factor))
+	}
+	for _, p := range r.Replacements {
+		notes = append(notes, fmt.Sprintf("rewritten: each %s is a %s and a %s", p.From, p.First, p.Then))
+	}
+	return notes
+}
+
+// apply returns the operations with other counts.
+func (s Scale) apply(ops []workload.Op) []workload.Op {
+	out := make([]workload.Op, len(ops))
+	for i, o := range ops {
+		switch {
+		case o.Kind == workload.Group:
+			o.Ops = s.apply(o.Ops)
+		case o.Func == s.Func && o.Count > 0:
+			o.Count = max(1, int64(math.Round(float64(o.Count)*s.Factor)))
+		}
+		out[i] = o
+	}
+	return out
+}
+
+// apply returns the operations with each call of From replaced.
+func (p Replacement) apply(ix *workload.Index) ([]workload.Op, error) {
+	var out []workload.Op
+	for i := range ix.Workload.Ops {
+		o := ix.Workload.Ops[i]
+		if o.Kind == workload.Group {
+			for _, part := range o.Ops {
+				if part.Func == p.From {
+					return nil, &workload.LineError{Line: workload.Line(i), Err: fmt.Errorf(
+						"this %s is in a group, whose calls have no order: it cannot be replaced by two", p.From)}
+				}
+			}
+		}
+		if o.Func != p.From {
+			out = append(out, o)
+			continue
+		}
+		count := o.Count
+		if p.First == workload.ReduceScatter {
+			ranks, err := sizeOf(ix, &o)
+			if err != nil {
+				return nil, &workload.LineError{Line: workload.Line(i), Err: err}
+			}
+			count = (count + ranks - 1) / ranks
+		}
+		// On one stream the second call comes after the first one.
+		first, then := o, o
+		first.Func, first.Count, first.ID = p.First, count, 0
+		then.Func, then.Count, then.RedOp, then.After = p.Then, count, "", nil
+		out = append(out, first, then)
+	}
+	return out, nil
+}
+
+// sizeOf is the number of ranks of the communicator of a call, which must be the same for all ranks that call it.
+func sizeOf(ix *workload.Index, o *workload.Op) (int64, error) {
+	size := 0
+	for _, rank := range ix.RanksOf(o) {
+		place, _ := ix.Place(o.Comm, rank)
+		n := len(ix.Comms[place.Comm].Ranks)
+		if size != 0 && size != n {
+			return 0, fmt.Errorf("the communicators with the name %s have %d and %d ranks: write a line for each size", o.Comm, size, n)
+		}
+		size = n
+	}
+	return int64(size), nil
+}

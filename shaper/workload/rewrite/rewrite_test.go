@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rewrite
+
+import (
+	"bytes"
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/ddlemu/ddlemu/shaper/workload"
+	"github.com/ddlemu/ddlemu/shaper/workload/check"
+	"github.com/ddlemu/ddlemu/shaper/workload/layers"
+	"github.com/ddlemu/ddlemu/shaper/workload/parallel"
+)
+
+// job is four ranks with two communicators.
+const job = `{"format":"ddlemu.workload/1","ranks":4,"comms":[{"name":"a","ranks":"0-1"},{"name":"a","ranks":"2-3"},{"name":"b","ranks":"0-3"}]}
+{"id":1,"op":"calc","stream":"c","ns":10}
+{"id":2,"op":"coll","stream":"n","after":[1],"comm":"b","func":"AllReduce","count":10,"type":"float32","redop":"avg"}
+{"id":3,"op":"calc","stream":"c","ns":10}
+{"id":4,"op":"coll","stream":"n","after":[3],"comm":"b","func":"AllReduce","count":5,"type":"float32","redop":"avg"}
+{"id":5,"op":"coll","stream":"n","after":[3],"comm":"b","func":"AllReduce","count":7,"type":"float32","redop":"avg"}
+{"id":6,"op":"coll","stream":"n","comm":"a","func":"AllReduce","count":3,"type":"float32"}
+{"id":7,"op":"calc","stream":"c","after":[2,4,5,6]}
+{"op":"step"}
+`
+
+func apply(t *testing.T, text string, r Rules) string {
+	t.Helper()
+	w, err := workload.Read("f", strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := r.Apply(w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	if err := out.Write(&b); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func scale(t *testing.T, text string) []Scale {
+	t.Helper()
+	s, err := ParseScale(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return []Scale{s}
+}
+
+func replace(t *testing.T, text string) []Replacement {
+	t.Helper()
+	r, err := ParseReplacement(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return []Replacement{r}
+}
+
+func contains(t *testing.T, got string, want ...string) {
+	t.Helper()
+	for _, line := range want {
+		if !strings.Contains(got, line+"\n") {
+			t.Errorf("there is no line\n%s\nin\n%s", line, got)
+		}
+	}
+}
+
+func TestScale(t *testing.T) {
+	got := apply(t, job, Rules{Scales: scale(t, "allreduce=0.25")})
+	contains(t, got,
+		`{"id":2,"op":"coll","stream":"n","after":[1],"comm":"b","func":"AllReduce","count":3,"type":"float32","redop":"avg"}`,
+		`{"id":6,"op":"coll","stream":"n","comm":"a","func":"AllReduce","count":1,"type":"float32"}`)
+	if !strings.Contains(got, `"notes":["rewritten: the count of each AllReduce times 0.25, rounded, at least 1"]`) {
+		t.Error(got)
+	}
+}
+
+func TestReplace(t *testing.T) {
+	got := apply(t, job, Rules{Replacements: replace(t, "all_reduce=reduce_scatter+all_gather")})
+	contains(t, got,
+		`{"op":"coll","stream":"n","after":[1],"comm":"b","func":"ReduceScatter","count":3,"type":"float32","redop":"avg"}`+"\n"+
+			`{"id":2,"op":"coll","stream":"n","comm":"b","func":"AllGather","count":3,"type":"float32"}`,
+		`{"op":"coll","stream":"n","comm":"a","func":"ReduceScatter","count":2,"type":"float32"}`)
+}
+
+func TestBucket(t *testing.T) {
+	// The first two are one bucket of 60 bytes; the third one begins another one, which the next communicator ends.
+	got := apply(t, job, Rules{BucketCap: 60})
+	contains(t, got,
+		`{"id":3,"op":"calc","stream":"c","ns":10}`+"\n"+
+			`{"id":4,"op":"coll","stream":"n","after":[1,3],"comm":"b","func":"AllReduce","count":15,"type":"float32","redop":"avg"}`+"\n"+
+			`{"id":5,"op":"coll","stream":"n","after":[3],"comm":"b","func":"AllReduce","count":7,"type":"float32","redop":"avg"}`,
+		`{"id":7,"op":"calc","stream":"c","after":[4,5,6]}`)
+	if n := strings.Count(got, "\n"); n != 8 {
+		t.Errorf("%d lines:\n%s", n, got)
+	}
+}
+
+// What waits for an all-reduce ends its bucket.
+func TestBucketEnds(t *testing.T) {
+	const head = `{"format":"ddlemu.workload/1","ranks":2}` + "\n" + `{"id":1,"op":"coll","stream":"n","func":"AllReduce","count":1,"type":"int8"}` + "\n"
+	const again = `{"id":3,"op":"coll","stream":"n","func":"AllReduce","count":1,"type":"int8"}` + "\n"
+	for _, between := range []string{
+		`{"op":"calc","stream":"c","after":[1]}`,
+		`{"op":"wait"}`,
+		`{"op":"step","rank":1}`,
+		`{"op":"calc","stream":"n"}`,
+		`{"op":"coll","stream":"m","func":"AllGather","count":1,"type":"int8"}`,
+		`{"op":"group","stream":"m","ops":[{"op":"send","peer":1,"relative":true,"count":1,"type":"int8"},{"op":"recv","peer":1,"relative":true,"count":1,"type":"int8"}]}`,
+	} {
+		got := apply(t, head+between+"\n"+again, Rules{BucketCap: 100})
+		if n := strings.Count(got, "AllReduce\""); n != 2 {
+			t.Errorf("%s: %d all-reduces\n%s", between, n, got)
+		}
+	}
+	if got := apply(t, head+`{"op":"calc","stream":"c"}`+"\n"+again, Rules{BucketCap: 100}); strings.Count(got, "AllReduce\"") != 1 {
+		t.Errorf("a calc on another stream: %s", got)
+	}
+}
+
+func TestReplaceRefused(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"op":"group","ops":[{"op":"coll","comm":"b","func":"AllReduce","count":1,"type":"int8"}]}`: "line 2: this AllReduce is in a group",
+		`{"op":"coll","comm":"a","func":"AllReduce","count":1,"type":"int8"}`:                        "line 2: the communicators with the name a have 2 and 1 ranks",
+	} {
+		w, err := workload.Read("f", strings.NewReader(`{"format":"ddlemu.workload/1","ranks":3,"comms":[{"name":"a","ranks":"0-1"},{"name":"a","ranks":"2"},{"name":"b","ranks":"0-2"}]}`+"\n"+text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := Rules{Replacements: replace(t, "allreduce=reduce_scatter+all_gather")}
+		if _, err := r.Apply(w); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+}
+
+func TestParse(t *testing.T) {
+	for _, text := range []string{"allreduce", "allreduce=0", "allreduce=-1", "allreduce=x", "allreduce=NaN", "allreduce=1e9", "foo=1"} {
+		if s, err := ParseScale(text); err == nil {
+			t.Errorf("%s is read as %+v", text, s)
+		}
+	}
+	for _, text := range []string{"allreduce", "allreduce=all_gather", "allreduce=all_gather+reduce_scatter"} {
+		if r, err := ParseReplacement(text); err == nil {
+			t.Errorf("%s is read as %+v", text, r)
+		}
+	}
+}
+
+// Whatever the rules are, a job of real sizes stays one whose calls match, and all of its gradients are still reduced.
+func TestRewrittenJobs(t *testing.T) {
+	n, err := layers.Named("resnet50")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		d := parallel.DDP{
+			Network: n, Ranks: 4, Steps: 2, Batch: 8, Compute: parallel.Compute{Step: time.Second}, Type: "float32",
+			FirstBucket: 1, BucketCap: rapid.Int64Range(1, 1<<24).Draw(t, "from"), Overlap: rapid.Bool().Draw(t, "overlap"), Buffers: rapid.Bool().Draw(t, "buffers"),
+		}
+		w, err := d.Workload()
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := Rules{BucketCap: rapid.Int64Range(0, 1<<26).Draw(t, "to")}
+		if rapid.Bool().Draw(t, "replace") {
+			r.Replacements = []Replacement{rapid.SampledFrom(replacements).Draw(t, "by")}
+		}
+		out, err := r.Apply(w)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ix, err := out.Index()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if found, err := check.Run(context.Background(), ix); err != nil || len(found) > 0 {
+			t.Fatal(found, err)
+		}
+		sum, calls := int64(0), int64(0)
+		for _, o := range out.Ops {
+			switch o.Func {
+			case workload.AllReduce, workload.Reduce:
+				sum += o.Count
+			case workload.ReduceScatter:
+				sum += 4 * o.Count
+				calls++
+			}
+		}
+		if want := 2 * n.Elements(); sum < want || sum > want+3*calls {
+			t.Fatalf("%d elements are reduced, want %d", sum, want)
+		}
+	})
+}
