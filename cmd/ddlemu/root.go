@@ -185,6 +185,7 @@ func commands(g *global) []*cobra.Command {
 		newRunCommand(g),
 		newBenchCommand(g),
 		newExpectCommand(g),
+		newWorkloadCommand(g),
 		newValidateCommand(g),
 		newVerifyCommand(g),
 		newMessagesCommand(g), newWhyCommand(g), newDiffCommand(g), newWhatIfCommand(g), newPendingCommand(g),

@@ -118,7 +118,7 @@ func (r *Rules) notes() (notes []string) {
 		notes = append(notes, fmt.Sprintf("rewritten: the count of each %s times %g, rounded, at least 1", s.Func, s.Factor))
 	}
 	for _, p := range r.Replacements {
-		notes = append(notes, fmt.Sprintf("rewritten: each %s is a %s and a %s", p.From, p.First, p.Then))
+		notes = append(notes, fmt.Sprintf("rewritten: each %s is done by %s, then %s", p.From, p.First, p.Then))
 	}
 	return notes
 }

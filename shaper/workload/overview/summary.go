@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package summary says in numbers and in a picture what a workload does.
-package summary
+// Package overview says in numbers and in a picture what a workload does.
+package overview
 
 import (
 	"cmp"
