@@ -69,11 +69,16 @@ func (o *benchOptions) AddFlags(g *global, fs *pflag.FlagSet) {
 
 // addFabricFlags adds the flags for the fabric and the ranks on it.
 func (o *benchOptions) addFabricFlags(g *global, fs *pflag.FlagSet) {
-	o.flags = fs
-	fs.StringVar(&o.Profile, "profile", "", "`name` of a profile (see `ddlemu profiles`)")
-	fs.StringVarP(&o.File, "file", "F", "", "`file` that describes the fabric")
+	o.addOnFlags(fs, "F")
 	fs.StringVar(&g.Fabric, "fabric", "", "`name` of a fabric that is up, instead of a new one")
 	fs.IntVar(&o.Ranks, "ranks", 0, "number of ranks (default: nodes x GPUs per node, else 2)")
+}
+
+// addOnFlags adds the flags for a new fabric and the NCCL on it. file is the letter of --file.
+func (o *benchOptions) addOnFlags(fs *pflag.FlagSet, file string) {
+	o.flags = fs
+	fs.StringVar(&o.Profile, "profile", "", "`name` of a profile (see `ddlemu profiles`)")
+	fs.StringVarP(&o.File, "file", file, "", "`file` that describes the fabric")
 	fs.StringVar(&o.NCCL, "nccl", "", "`version` (2.22 or 2.29) for the software CUDA, or path of libnccl.so.2")
 	fs.BoolVar(&o.Soft, "soft-cuda", false, "use the software CUDA even if there is a GPU")
 	flags.AddFabric(fs)

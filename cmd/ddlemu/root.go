@@ -184,6 +184,7 @@ func commands(g *global) []*cobra.Command {
 		newDoctorCommand(g),
 		newRunCommand(g),
 		newBenchCommand(g),
+		newReplayCommand(g),
 		newExpectCommand(g),
 		newWorkloadCommand(g),
 		newValidateCommand(g),

@@ -130,6 +130,27 @@ func (r *Ranks) DecideOn(ctx context.Context, name string, calls []Case) ([]Case
 	return out, nil
 }
 
+// Connections counts the connections of all communicators so far, see [nccllog.Transports].
+func (r *Ranks) Connections() map[string]int {
+	var all []*nccllog.Comm
+	for _, l := range r.logs {
+		all = append(all, l.Log().Comms...)
+		all = append(all, l.unnamed)
+	}
+	return nccllog.Transports(all)
+}
+
+// Forget says that from now on several communicators are in use at once: what NCCL logs without their names belongs to
+// none of them.
+func (r *Ranks) Forget() {
+	for _, l := range r.logs {
+		if l.unnamed == nil {
+			l.unnamed = &nccllog.Comm{}
+		}
+		l.Select(l.unnamed)
+	}
+}
+
 // decideOn makes NCCL decide on a call. nil is no decision, as for send and receive.
 func (r *Ranks) decideOn(ctx context.Context, made *madeComm, c Case) (*nccllog.Decision, error) {
 	first := r.logs[made.Ranks[0]] // only rank 0 prints decisions

@@ -17,6 +17,8 @@ import (
 type logFile struct {
 	path   string // empty if NCCL does not log to a file of ours
 	offset int64
+	// unnamed has what was logged while several communicators were in use at once; nil if that was never.
+	unnamed *nccllog.Comm
 	nccllog.Parser
 }
 

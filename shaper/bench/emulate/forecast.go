@@ -63,7 +63,7 @@ func Expect(ctx context.Context, o Options) ([]Forecast, bench.Info, error) {
 	defer func() { _ = j.Close() }() // if this fails, gc removes the fabric
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	cfg := o.ranksOn(j)
+	cfg := o.RanksOn(j)
 	// By then NCCL has read the speed and latency of the NICs, by which it decides.
 	cfg.OnStart = func(bench.Info) {
 		if err := j.RemoveLimits(); err != nil {
@@ -108,7 +108,7 @@ func (o *Options) forecasts(ctx context.Context, f *fabric.Fabric, decided []ben
 	var workers sync.WaitGroup
 	for range min(runtime.GOMAXPROCS(0), len(decided)) {
 		workers.Go(func() {
-			times := expected.New(f, o.node(f), os.Getenv)
+			times := expected.New(f, o.Node(f), os.Getenv)
 			// The largest calls, which are the last, take longest. They come first, so that no worker is left with one.
 			for i := len(decided) - int(next.Add(1)); i >= 0 && ctx.Err() == nil; i = len(decided) - int(next.Add(1)) {
 				all[i] = o.forecast(ctx, times, decided[i])

@@ -11,6 +11,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/bench"
+	"github.com/ddlemu/ddlemu/shaper/bench/nccllog"
 	"github.com/ddlemu/ddlemu/shaper/job"
 	"github.com/ddlemu/ddlemu/shaper/verdict"
 )
@@ -106,21 +107,22 @@ func withoutLog(info bench.Info) string {
 	return fmt.Sprintf("the nodes that NCCL counted and its connections are not checked: %s", cmp.Or(info.LogProblem, "NCCL's log does not tell: unset NCCL_DEBUG"))
 }
 
-// judgeConnections checks that NCCL counted the emulated nodes, and used the plugin between them.
-func judgeConnections(v *verdict.Verdict, result bench.Result, nodes int) {
-	if t := result.Info.Topology; t != nil && t.Nodes != nodes {
+// JudgeConnections checks that NCCL counted the emulated nodes of a communicator, and used the plugin between them. t is
+// nil if its log does not tell.
+func JudgeConnections(v *verdict.Verdict, t *nccllog.Topology, transports map[string]int, nodes int) {
+	if t != nil && t.Nodes != nodes {
 		bypass(v, "NCCL counted %d nodes, the ranks are on %d: some traffic went around the emulated links", t.Nodes, nodes)
 	}
-	for transport, n := range result.Transports {
+	for transport, n := range transports {
 		if strings.HasPrefix(transport, "NET/") && transport != "NET/goemu" {
 			bypass(v, "%d connections went over %s, not over the plugin", n, transport)
 		}
 	}
 }
 
-// judgeTraffic checks that the NICs of each node carried at least the bytes that the collectives must move between the
+// JudgeTraffic checks that the NICs of each node carried at least the bytes that the collectives must move between the
 // node and the others, for any schedule.
-func judgeTraffic(v *verdict.Verdict, least map[int]job.Traffic, got []job.Traffic) {
+func JudgeTraffic(v *verdict.Verdict, least map[int]job.Traffic, got []job.Traffic) {
 	for node, g := range got {
 		l := least[node]
 		if g.Out < l.Out || g.In < l.In {

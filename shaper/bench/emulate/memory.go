@@ -38,16 +38,28 @@ func buffers(b *bench.Config) (most, size int64) {
 // checkMemory refuses a run on the software CUDA whose ranks write to more memory than is available: the kernel would
 // kill them. On GPUs the buffers are in their memory.
 func (o *Options) checkMemory(available uint64) error {
-	if o.Libraries.CUDA != locate.Soft || available == 0 {
-		return nil
-	}
 	most, size := buffers(&o.Bench)
 	need := uint64(o.Bench.Ranks) * uint64(most+rankMemory)
-	if need <= available {
+	if o.fits(need, available) {
 		return nil
 	}
 	return configs.Errorf("", "%s need %s of memory for sizes up to %s, and %s are available: ask for smaller sizes (-e), fewer --ranks, or use a machine with more memory",
 		units.Count(o.Bench.Ranks, "rank"), gibibytes(need), gibibytes(uint64(size)), gibibytes(available))
+}
+
+// fits says whether ranks that write to need bytes are not killed.
+func (o *Options) fits(need, available uint64) bool {
+	return o.Libraries.CUDA != locate.Soft || available == 0 || need <= available
+}
+
+// CheckBuffers refuses a job whose ranks have so many bytes of buffers together, if the software CUDA has not the memory.
+func (o *Options) CheckBuffers(bytes uint64) error {
+	need, available := bytes+uint64(o.Bench.Ranks)*rankMemory, o.Host.AvailableMemory()
+	if o.fits(need, available) {
+		return nil
+	}
+	return configs.Errorf("", "%s need %s of memory for their buffers, and %s are available: use a machine with more memory, or a workload with smaller messages",
+		units.Count(o.Bench.Ranks, "rank"), gibibytes(need), gibibytes(available))
 }
 
 func gibibytes(n uint64) string { return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30)) }

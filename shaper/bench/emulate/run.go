@@ -102,7 +102,7 @@ func (o *Options) run(ctx context.Context) (Outcome, error) {
 func (o *Options) selectScale(ctx context.Context) (why string, err error) {
 	o.ChooseClock()
 	if o.Scale == nil && o.Config.TimeScale == 0 && !o.Config.IsVirtual() {
-		o.Scale = o.measureHost
+		o.Scale = o.MeasureHost
 	}
 	if o.Scale == nil || o.Shared != "" {
 		return "", o.refuse()
@@ -169,7 +169,7 @@ func (o *Options) attempt(ctx context.Context, notes []string, printer bench.Pri
 			return Outcome{}, err
 		}
 	}
-	j, err := o.start(ctx)
+	j, err := o.Start(ctx)
 	if err != nil {
 		return Outcome{}, err
 	}
@@ -188,8 +188,8 @@ func (o *Options) attempt(ctx context.Context, notes []string, printer bench.Pri
 		}
 	}
 	k := j.Fabric.TimeScale()
-	times := expected.New(j.Fabric, o.node(j.Fabric), os.Getenv)
-	cfg := o.ranksOn(j)
+	times := expected.New(j.Fabric, o.Node(j.Fabric), os.Getenv)
+	cfg := o.RanksOn(j)
 	cfg.TimeScale, cfg.Virtual = float64(k), j.Fabric.Config.IsVirtual()
 	pace := o.newPacer(realScale(j.Fabric))
 	cfg.Planner = pace
@@ -223,8 +223,8 @@ func (o *Options) attempt(ctx context.Context, notes []string, printer bench.Pri
 	o.unchecked(&v, verdict.CauseFabric, judgeRows(&v, result, circumstances{j.Concurrent(), j.LinksChanged()}))
 	o.unchecked(&v, verdict.CauseModel, withoutExpected(result, times.Problems))
 	o.unchecked(&v, verdict.CauseJob, withoutLog(result.Info))
-	judgeConnections(&v, result, o.nodes(j.Fabric))
-	judgeTraffic(&v, times.Least(), j.Traffic())
+	JudgeConnections(&v, result.Info.Topology, result.Transports, o.Nodes(j.Fabric))
+	JudgeTraffic(&v, times.Least(), j.Traffic())
 	if text := o.tellBudget(pace); text != "" {
 		v.Notes = append(v.Notes, text)
 	}
@@ -234,7 +234,7 @@ func (o *Options) attempt(ctx context.Context, notes []string, printer bench.Pri
 // header is the first part of the output of a run on f.
 func (o *Options) header(cfg bench.Config, info bench.Info, f *fabric.Fabric, notes []string) bench.Header {
 	h := bench.NewHeader(cfg, info)
-	h.CUDA, h.Profile, h.Datapath, h.Nodes, h.Notes = o.Libraries.CUDA, f.Config.Name, f.Config.DatapathName(), o.nodes(f), notes
+	h.CUDA, h.Profile, h.Datapath, h.Nodes, h.Notes = o.Libraries.CUDA, f.Config.Name, f.Config.DatapathName(), o.Nodes(f), notes
 	return h
 }
 
@@ -250,8 +250,8 @@ func realScale(f *fabric.Fabric) int {
 // on different nodes.
 const maxSoftGPUs = 32
 
-// ranksOn is the bench's configuration for ranks on the fabric of j.
-func (o *Options) ranksOn(j *job.Job) bench.Config {
+// RanksOn is the bench's configuration for ranks on the fabric of j.
+func (o *Options) RanksOn(j *job.Job) bench.Config {
 	cfg := o.Bench
 	cfg.RankBinary, cfg.NCCLLibs, cfg.CudartLibs = o.Layout.Rank, o.Libraries.NCCL, o.Libraries.Cudart
 	env := append(locate.NetEnv(os.Getenv), o.Libraries.Env(o.Layout))
@@ -266,7 +266,8 @@ func (o *Options) ranksOn(j *job.Job) bench.Config {
 	return cfg
 }
 
-func (o *Options) start(ctx context.Context) (*job.Job, error) {
+// Start brings the fabric of the run up, or shares the one that is up.
+func (o *Options) Start(ctx context.Context) (*job.Job, error) {
 	if o.Shared != "" {
 		return job.Share(o.Dir, o.Shared)
 	}
@@ -282,10 +283,11 @@ func (o *Options) gpus(c *configs.Fabric) int {
 	return cmp.Or(c.GPUsPerNode, max(o.Bench.Ranks/max(c.Nodes, 1), 1))
 }
 
-func (o *Options) node(f *fabric.Fabric) func(rank int) int {
+// Node returns the node of a rank on f.
+func (o *Options) Node(f *fabric.Fabric) func(rank int) int {
 	gpus := o.gpus(&f.Config)
 	return func(rank int) int { return rank / gpus }
 }
 
-// nodes is the number of nodes of f that the ranks use. A shared fabric may have more.
-func (o *Options) nodes(f *fabric.Fabric) int { return o.node(f)(o.Bench.Ranks-1) + 1 }
+// Nodes is the number of nodes of f that the ranks use. A shared fabric may have more.
+func (o *Options) Nodes(f *fabric.Fabric) int { return o.Node(f)(o.Bench.Ranks-1) + 1 }

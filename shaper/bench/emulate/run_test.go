@@ -112,7 +112,7 @@ func TestNodesOfTheJob(t *testing.T) {
 	} {
 		f := &fabric.Fabric{Config: configs.Fabric{Nodes: tc.nodes, GPUsPerNode: tc.gpus}}
 		o := Options{Bench: bench.Config{Ranks: tc.ranks}}
-		if got := o.nodes(f); got != tc.want {
+		if got := o.Nodes(f); got != tc.want {
 			t.Errorf("%+v: on %d nodes", tc, got)
 		}
 	}
@@ -226,7 +226,7 @@ func TestJudgeConnections(t *testing.T) {
 		{bench.Result{Transports: map[string]int{"NET/Socket": 1}}, false},
 	} {
 		v := verdict.New(nil)
-		judgeConnections(&v, tc.result, 2)
+		JudgeConnections(&v, tc.result.Info.Topology, tc.result.Transports, 2)
 		if v.Valid != tc.valid {
 			t.Errorf("%+v: %+v", tc.result, v)
 		}
@@ -276,7 +276,7 @@ func TestJudgeTraffic(t *testing.T) {
 		{[]job.Traffic{{Out: 100, In: 50}, {Out: 50, In: 99}}, false},
 	} {
 		v := verdict.New(nil)
-		judgeTraffic(&v, least, tc.got)
+		JudgeTraffic(&v, least, tc.got)
 		if v.Valid != tc.valid {
 			t.Errorf("%+v: %+v", tc.got, v)
 		}

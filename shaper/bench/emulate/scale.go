@@ -52,8 +52,8 @@ func (o *Options) callTime(c *configs.Fabric, size int64) time.Duration {
 	return time.Duration(once * float64(time.Second))
 }
 
-// measureHost selects the time scale by a measurement of this host.
-func (o *Options) measureHost(ctx context.Context) (host.Selection, error) {
+// MeasureHost selects the time scale by a measurement of this host.
+func (o *Options) MeasureHost(ctx context.Context) (host.Selection, error) {
 	o.progress("this host is measured")
 	w, err := o.workload()
 	if err != nil {

@@ -58,6 +58,9 @@ func (t *Times) Of(ctx context.Context, c bench.Case) (bench.Expectation, bool) 
 // iterations together.
 func (t *Times) Least() map[int]job.Traffic { return t.least }
 
+// Move adds the bytes that the calls of c must move to those of Least.
+func (t *Times) Move(c bench.Case) { t.addCuts(c) }
+
 func (t *Times) addCuts(c bench.Case) {
 	d := withoutSchedule(c)
 	for _, cut := range d.Cuts(t.node) {

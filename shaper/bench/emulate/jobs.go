@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package emulate
+
+import (
+	"context"
+	"os"
+
+	"github.com/ddlemu/ddlemu/shaper/bench"
+	"github.com/ddlemu/ddlemu/shaper/bench/internal/expected"
+	"github.com/ddlemu/ddlemu/shaper/fabric"
+	"github.com/ddlemu/ddlemu/shaper/job"
+	"github.com/ddlemu/ddlemu/shaper/verdict"
+)
+
+// AddLeast adds to least the minimum of bytes that calls of a communicator move between each node and the others.
+// node returns the node of a rank of the communicator. Launches of a case is how often it was called.
+func AddLeast(least map[int]job.Traffic, f *fabric.Fabric, node func(rank int) int, calls []bench.Case) {
+	times := expected.New(f, node, os.Getenv)
+	for _, c := range calls {
+		times.Move(c)
+	}
+	for n, t := range times.Least() {
+		sum := least[n]
+		sum.Out += t.Out
+		sum.In += t.In
+		least[n] = sum
+	}
+}
+
+// Unchecked adds what could not be checked, because of cause; "" adds nothing. It is a reason for INVALID if the run is
+// strict, else a note.
+func (o *Options) Unchecked(v *verdict.Verdict, cause verdict.Cause, what string) {
+	o.unchecked(v, cause, what)
+}
+
+// Limit returns a context that ends when the budget is spent.
+func (b Budget) Limit(ctx context.Context) (context.Context, context.CancelFunc) { return b.limit(ctx) }

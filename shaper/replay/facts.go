@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package replay
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/ddlemu/ddlemu/configs/units"
+	"github.com/ddlemu/ddlemu/shaper/bench"
+	"github.com/ddlemu/ddlemu/shaper/bench/nccllog"
+	"github.com/ddlemu/ddlemu/shaper/fabric"
+	"github.com/ddlemu/ddlemu/shaper/nccl"
+	"github.com/ddlemu/ddlemu/shaper/workload"
+)
+
+// Facts are what is known of a job before it is played: where its ranks are, and what NCCL decides.
+type Facts struct {
+	Workload *workload.Index
+	Steps    int
+	Fabric   *fabric.Fabric
+	Node     func(rank int) int
+	NCCL     string // version
+	NCCLLib  string
+	CUDA     string // soft or gpu
+	// Topologies are by position in Workload.Comms, those of communicators that are called and whose log is known.
+	Topologies map[int32]*nccllog.Topology
+	// Decided has NCCL's decision on each collective, with the topology and the NICs of its communicator. Gather and Scatter
+	// are not there: NCCL decides nothing for them.
+	Decided map[Call]bench.Case
+
+	plans      []*plan
+	wrong      []string // values, in words
+	logProblem string
+	counts     map[Call]int // how often each call was made, the warm-up included
+}
+
+// used are the communicators that operations name, in order.
+func used(ix *workload.Index) []int32 {
+	called := make([]bool, len(ix.Comms))
+	for i := range ix.Programs {
+		p := &ix.Programs[i]
+		for n := range p.Calls {
+			for part := range ix.Workload.Ops[p.Calls[n].Op].Parts() {
+				for _, rank := range p.Ranks {
+					if place, ok := ix.Place(part.Comm, rank); ok {
+						called[place.Comm] = true
+					}
+				}
+			}
+		}
+	}
+	var out []int32
+	for i, is := range called {
+		if is {
+			out = append(out, int32(i))
+		}
+	}
+	return out
+}
+
+// connect makes the communicators.
+func (a *attempt) connect(ctx context.Context) error {
+	ix, info := a.o.Workload, a.ranks.Info()
+	a.facts = Facts{
+		Workload: ix, Steps: a.o.Steps, Fabric: a.fabric, Node: a.o.On.Node(a.fabric), NCCL: info.NCCL, NCCLLib: info.NCCLLib,
+		CUDA: a.o.On.Libraries.CUDA, Topologies: map[int32]*nccllog.Topology{}, Decided: map[Call]bench.Case{},
+	}
+	comms := used(ix)
+	for n, c := range comms {
+		a.o.say(fmt.Sprintf("communicator %d of %d: %s connect", n+1, len(comms), units.Count(len(ix.Comms[c].Ranks), "rank")), -1)
+		if err := a.ranks.InitComm(ctx, bench.Comm{Name: commName(c), Ranks: ix.Comms[c].Ranks}); err != nil {
+			return fmt.Errorf("communicator %s of ranks %v: %w", ix.Comms[c].Name, ix.Comms[c].Ranks, err)
+		}
+		topology, err := a.ranks.Topology(commName(c))
+		if err != nil {
+			a.facts.logProblem = err.Error()
+			continue
+		}
+		a.facts.Topologies[c] = topology
+	}
+	return nil
+}
+
+// decide asks NCCL for its decision on each collective.
+func (a *attempt) decide(ctx context.Context) error {
+	plans, err := (&planner{ix: a.o.Workload, steps: a.o.Steps}).plans()
+	if err != nil {
+		return err
+	}
+	calls := a.count(plans)
+	if !a.ranks.DecidesOnly() {
+		a.facts.logProblem = "on a GPU NCCL is not asked for its decisions before the calls"
+		return nil
+	}
+	a.o.say("NCCL decides", -1)
+	for c := range a.facts.Topologies {
+		var cases []bench.Case
+		of := calls[c]
+		for _, call := range of {
+			cases = append(cases, a.caseOf(call))
+		}
+		decided, err := a.ranks.DecideOn(ctx, commName(c), cases)
+		if err != nil {
+			return err
+		}
+		for i, call := range of {
+			a.facts.Decided[call] = decided[i]
+		}
+	}
+	if len(a.facts.Topologies) > 1 {
+		a.ranks.Forget()
+	}
+	return nil
+}
+
+// count counts the calls of one rank of each communicator, and returns the collectives on which NCCL decides.
+func (a *attempt) count(plans []*plan) map[int32][]Call {
+	calls, first := map[int32][]Call{}, map[int32]int{}
+	a.facts.counts = map[Call]int{}
+	for _, c := range used(a.o.Workload) {
+		first[c] = a.o.Workload.Comms[c].Ranks[0]
+	}
+	for _, p := range plans {
+		for i := range p.items {
+			for _, c := range p.items[i].calls {
+				what := c.what
+				switch what.Kind {
+				case workload.Send:
+					a.facts.counts[what]++
+				case workload.Coll:
+					if first[what.Comm] != p.rank {
+						continue
+					}
+					_, decides := what.Func.Collective()
+					if a.facts.counts[what] == 0 && decides {
+						calls[what.Comm] = append(calls[what.Comm], what)
+					}
+					a.facts.counts[what]++
+				}
+			}
+		}
+	}
+	return calls
+}
+
+// caseOf is a collective as the bench measures it.
+func (a *attempt) caseOf(c Call) bench.Case {
+	coll, _ := c.Func.Collective()
+	types, _ := nccl.ParseDataTypes(rankTypes[c.Type])
+	op := nccl.Sum
+	if c.RedOp != "" {
+		if ops, err := nccl.ParseRedOps(c.RedOp); err == nil {
+			op = ops[0]
+		}
+	}
+	ranks := len(a.o.Workload.Comms[c.Comm].Ranks)
+	one := workload.Op{Kind: c.Kind, Func: c.Func, Count: c.Count, Type: c.Type}
+	return bench.Case{
+		Collective: coll, Type: types[0], Op: op, Root: c.Root, Ranks: ranks, Size: one.Bytes(ranks), Count: c.Count,
+		Warmup: 1, Iters: 1, Launches: a.facts.counts[c],
+	}
+}
+
+// describe names an operation for a person.
+func (f *Facts) describe(it *item) string {
+	if it.op.Name != "" {
+		return it.op.Name
+	}
+	if len(it.calls) == 0 {
+		return string(it.op.Kind)
+	}
+	c := it.calls[0].what
+	name := string(c.Func)
+	if name == "" {
+		name = string(c.Kind)
+	}
+	return fmt.Sprintf("%s of %d %s on %s", name, c.Count, c.Type, f.Workload.Comms[c.Comm].Name)
+}
+
+// choice sets NCCL's choice for calls. Equal calls of different communicators of a name have the same one, unless these
+// are placed differently: then the first is shown.
+func (f *Facts) choice(c *Calls) {
+	best := Call{Comm: -1}
+	for call, decided := range f.Decided {
+		if string(call.Func) != c.Func || decided.Decision == nil || decided.Size != c.Size || decided.Ranks != c.Ranks ||
+			f.Workload.Comms[call.Comm].Name != c.Comm || best.Comm >= 0 && best.Comm <= call.Comm {
+			continue
+		}
+		best = call
+	}
+	if best.Comm < 0 {
+		return
+	}
+	d := f.Decided[best].Decision
+	c.Algo, c.Proto = d.Algo, d.Proto
+	if d.ChannelLo >= 0 && d.ChannelHi >= d.ChannelLo {
+		c.Channels = d.ChannelHi - d.ChannelLo + 1
+	}
+}
+
+// nodesOf is the number of nodes of the ranks of a communicator.
+func (f *Facts) nodesOf(comm int32) int {
+	var nodes []int
+	for _, rank := range f.Workload.Comms[comm].Ranks {
+		nodes = append(nodes, f.Node(rank))
+	}
+	slices.Sort(nodes)
+	return len(slices.Compact(nodes))
+}

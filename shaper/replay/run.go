@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package replay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/configs/units"
+	"github.com/ddlemu/ddlemu/shaper/bench"
+	"github.com/ddlemu/ddlemu/shaper/bench/emulate"
+	"github.com/ddlemu/ddlemu/shaper/fabric"
+	"github.com/ddlemu/ddlemu/shaper/host"
+	"github.com/ddlemu/ddlemu/shaper/job"
+	"github.com/ddlemu/ddlemu/shaper/ledger"
+	"github.com/ddlemu/ddlemu/shaper/link"
+	"github.com/ddlemu/ddlemu/shaper/verdict"
+	"github.com/ddlemu/ddlemu/shaper/workload"
+)
+
+// Options describe a replay.
+type Options struct {
+	// On has the fabric, the libraries, and in Bench the number of ranks, their user and output. What Bench says of
+	// measurements is not used.
+	On       emulate.Options
+	Workload *workload.Index
+	Steps    int  // to play: the file from its beginning, again and again; 0 for those of the file
+	NoCheck  bool // do not compare values
+	// Model computes what the job should take; nil for no model.
+	Model Model
+}
+
+// Model returns when each operation of each rank should begin and end, as the replay measures it. Stated times.
+type Model func(ctx context.Context, f Facts) ([][]bench.Span, error)
+
+// Result is the outcome of a replay. All times are stated times.
+type Result struct {
+	Facts   Facts
+	Verdict verdict.Verdict
+	Scale   int
+	Time    time.Duration // of all steps
+	Steps   []Step
+	Calls   []Calls
+	// Checked and Wrong are the elements that were compared, and those of them that were wrong.
+	Checked, Wrong int64
+	// Model has the same of the model, if there is one. Problem says why there is none.
+	Model   []Step
+	Problem string
+	Notes   []string
+}
+
+// Run plays a workload. A rank that fails is a [*bench.RanksError].
+func Run(ctx context.Context, o Options) (*Result, error) {
+	if err := o.prepare(); err != nil {
+		return nil, err
+	}
+	ctx, stop := o.On.Budget.Limit(ctx)
+	defer stop()
+	why, err := o.selectScale(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for n := 1; ; n++ {
+		r, err := o.attempt(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if why != "" {
+			r.Notes = append(r.Notes, fmt.Sprintf("time scale %d %s", r.Scale, why))
+		}
+		if !r.Verdict.SlowHost || o.On.Scale == nil || o.On.Shared != "" || n > emulate.Doublings {
+			return r, nil
+		}
+		o.On.Config.TimeScale = min(2*r.Scale, link.MaxTimeScale)
+		why = fmt.Sprintf("chosen for this host, because %d was too small", r.Scale)
+		fmt.Fprintf(o.On.Log, "ddlemu: INVALID at time scale %d: %s\nddlemu: once more at time scale %d\n", r.Scale, r.Verdict.Summary, o.On.Config.TimeScale)
+	}
+}
+
+// prepare refuses what cannot be played, before anything is started.
+func (o *Options) prepare() error {
+	if ranks := o.Workload.Workload.Head.Ranks; ranks != o.On.Bench.Ranks {
+		return configs.Errorf("", "the workload has %s, not %d", units.Count(ranks, "rank"), o.On.Bench.Ranks)
+	}
+	steps, err := StepsOf(o.Workload)
+	if err != nil {
+		return err
+	}
+	if o.Steps == 0 {
+		o.Steps = steps
+	}
+	o.On.Bench.Sizes, o.On.Bench.Iters = []int64{smallest(o.Workload)}, 1
+	return o.On.CheckBuffers(o.bufferBytes())
+}
+
+// smallest is the size of the smallest call that moves something; 1 if there is none.
+func smallest(ix *workload.Index) int64 {
+	least := int64(0)
+	for i := range ix.Workload.Ops {
+		for part := range ix.Workload.Ops[i].Parts() {
+			if n := part.Bytes(1); n > 0 && (least == 0 || n < least) {
+				least = n
+			}
+		}
+	}
+	return max(least, 1)
+}
+
+// bufferBytes are the bytes of the buffers of all ranks: on each stream as many as its largest operation needs, for the
+// input and for the output.
+func (o *Options) bufferBytes() uint64 {
+	sum := uint64(0)
+	for i := range o.Workload.Programs {
+		p := &o.Workload.Programs[i]
+		largest := map[int32]int64{}
+		for n := range p.Calls {
+			c := &p.Calls[n]
+			op, bytes := &o.Workload.Workload.Ops[c.Op], int64(0)
+			for part := range op.Parts() {
+				place, _ := o.Workload.Place(part.Comm, p.Ranks[0])
+				bytes += part.Bytes(len(o.Workload.Comms[place.Comm].Ranks))
+			}
+			if c.Stream >= 0 {
+				largest[c.Stream] = max(largest[c.Stream], bytes)
+			}
+		}
+		for _, bytes := range largest {
+			sum += 2 * uint64(bytes) * uint64(len(p.Ranks))
+		}
+	}
+	return sum
+}
+
+// selectScale selects the clock, and on a real one the time scale, and says why.
+func (o *Options) selectScale(ctx context.Context) (why string, err error) {
+	o.On.ChooseClock()
+	if o.On.Scale == nil && o.On.Config.TimeScale == 0 && !o.On.Config.IsVirtual() {
+		o.On.Scale = o.On.MeasureHost
+	}
+	if o.On.Scale == nil || o.On.Shared != "" {
+		return "", nil
+	}
+	var s host.Selection
+	if s, err = o.On.Scale(ctx); err != nil {
+		return "", err
+	}
+	o.On.Config.TimeScale = s.Scale
+	return s.Reason, nil
+}
+
+// attempt brings the fabric up, plays, and judges.
+func (o *Options) attempt(ctx context.Context) (r *Result, err error) {
+	if o.On.Trace != "" {
+		if err := ledger.Clear(o.On.Trace); err != nil {
+			return nil, err
+		}
+	}
+	j, err := o.On.Start(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if cerr := j.Close(); err == nil {
+			err = cerr
+		}
+	}()
+	cfg := o.On.RanksOn(j)
+	cfg.TimeScale, cfg.Virtual = float64(j.Fabric.TimeScale()), j.Fabric.Config.IsVirtual()
+	o.say(units.Count(cfg.Ranks, "rank")+" start", -1)
+	ranks, err := bench.StartRanks(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	a := &attempt{o: o, ranks: ranks, fabric: j.Fabric, cfg: cfg}
+	r, err = a.run(ctx)
+	if cerr := ranks.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		return nil, err
+	}
+	r.Scale = j.Fabric.TimeScale()
+	a.judge(j, r)
+	return r, nil
+}
+
+// say tells the progress.
+func (o *Options) say(what string, left time.Duration) {
+	if o.On.Progress != nil {
+		o.On.Progress(what, left)
+	}
+}
+
+// attempt is one run of the ranks.
+type attempt struct {
+	o      *Options
+	ranks  *bench.Ranks
+	fabric *fabric.Fabric
+	cfg    bench.Config
+	facts  Facts
+}
+
+func (a *attempt) run(ctx context.Context) (*Result, error) {
+	if err := a.connect(ctx); err != nil {
+		return nil, err
+	}
+	if err := a.decide(ctx); err != nil {
+		return nil, err
+	}
+	var r Result
+	if err := a.warmUp(ctx, &r); err != nil {
+		return nil, err
+	}
+	plans, err := a.planner(a.o.Steps, false).plans()
+	if err != nil {
+		return nil, err
+	}
+	played, err := a.play(ctx, plans, "plays")
+	if err != nil {
+		return nil, err
+	}
+	a.values(&r, plans, played)
+	a.facts.plans = plans
+	r.Facts = a.facts
+	a.measure(&r, plans, played)
+	a.model(ctx, &r)
+	return &r, a.ranks.Destroy(ctx)
+}
+
+// planner plays steps. On a virtual clock a comparison of values takes no time, so the last calls of the replay are
+// compared; on the real one those of the warm-up.
+func (a *attempt) planner(steps int, warmUp bool) *planner {
+	p := &planner{ix: a.o.Workload, steps: steps, once: warmUp}
+	if !a.o.NoCheck && warmUp != a.cfg.Virtual && a.ranks.DecidesOnly() {
+		p.check = checkLast
+	}
+	return p
+}
+
+// warmUp plays each call once, so that the ranks are connected.
+func (a *attempt) warmUp(ctx context.Context, r *Result) error {
+	steps, err := StepsOf(a.o.Workload)
+	if err != nil {
+		return err
+	}
+	plans, err := a.planner(min(steps, a.o.Steps), true).plans()
+	if err != nil {
+		return err
+	}
+	played, err := a.play(ctx, plans, "warms up")
+	if err == nil {
+		a.values(r, plans, played)
+	}
+	return err
+}
+
+// play makes the ranks play.
+func (a *attempt) play(ctx context.Context, plans []*plan, what string) ([]bench.Played, error) {
+	began, total := time.Now(), 0
+	done := make([]int, len(plans))
+	for _, p := range plans {
+		total += len(p.items)
+	}
+	progress := func(rank, n int) {
+		done[rank] = n
+		sum := 0
+		for _, d := range done {
+			sum += d
+		}
+		left := time.Duration(-1)
+		if sum > 0 {
+			left = time.Duration(float64(time.Since(began)) * float64(total-sum) / float64(sum))
+		}
+		a.o.say(fmt.Sprintf("%s: %d of %d operations", what, sum, total), left)
+	}
+	a.o.say(what, -1)
+	return a.ranks.Play(ctx, bench.Program{
+		Write:    func(rank int, out io.Writer) error { return plans[rank].write(out) },
+		Ops:      func(rank int) int { return len(plans[rank].items) },
+		Progress: progress,
+	})
+}
+
+// values adds what was compared.
+func (a *attempt) values(r *Result, plans []*plan, played []bench.Played) {
+	for rank, p := range played {
+		r.Checked += p.Checked
+		r.Wrong += p.Wrong
+		if p.Wrong == 0 || p.WrongOp < 0 || p.WrongOp >= len(plans[rank].items) {
+			continue
+		}
+		name := a.facts.describe(&plans[rank].items[p.WrongOp])
+		a.facts.wrong = append(a.facts.wrong, fmt.Sprintf("%s: rank %d has %s, and %d elements are wrong", name, rank, p.Mismatch, p.Wrong))
+	}
+}
+
+func (a *attempt) measure(r *Result, plans []*plan, played []bench.Played) {
+	spans := make([][]bench.Span, len(played))
+	for i := range played {
+		spans[i] = played[i].Spans
+	}
+	scale := a.cfg.TimeScale
+	r.Steps = measureSteps(plans, spans, scale)
+	for _, s := range r.Steps {
+		r.Time += s.Time
+	}
+	r.Calls = measureCalls(meet(a.o.Workload, plans, spans), scale)
+	for i := range r.Calls {
+		a.facts.choice(&r.Calls[i])
+	}
+}
+
+// errNoModel says why there are no expected times.
+var errNoModel = errors.New("there is no model of whole jobs yet")
+
+// model compares with the model.
+func (a *attempt) model(ctx context.Context, r *Result) {
+	err := errNoModel
+	var spans [][]bench.Span
+	if a.o.Model != nil {
+		spans, err = a.o.Model(ctx, a.facts)
+	}
+	if err != nil {
+		r.Problem = err.Error()
+		return
+	}
+	r.Model = measureSteps(a.facts.plans, spans, 1)
+	for _, c := range measureCalls(meet(a.o.Workload, a.facts.plans, spans), 1) {
+		i := slices.IndexFunc(r.Calls, func(got Calls) bool {
+			return got.Func == c.Func && got.Comm == c.Comm && got.Ranks == c.Ranks && got.Size == c.Size
+		})
+		if i >= 0 {
+			r.Calls[i].Known, r.Calls[i].Expected = true, c.Mean
+		}
+	}
+}

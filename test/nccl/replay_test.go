@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nccl
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// replayed is the output of replay --json.
+type replayed struct {
+	NCCL  string  `json:"nccl"`
+	Clock string  `json:"clock"`
+	Nodes int     `json:"nodes"`
+	Time  float64 `json:"time_us"`
+	Steps []struct {
+		Time    float64 `json:"time_us"`
+		Compute float64 `json:"compute_us"`
+		Exposed float64 `json:"exposed_us"`
+		Hidden  float64 `json:"hidden_us"`
+		Idle    float64 `json:"idle_us"`
+	} `json:"steps"`
+	Calls []struct {
+		Func  string  `json:"func"`
+		Comm  string  `json:"comm"`
+		Ranks int     `json:"ranks"`
+		Size  int64   `json:"size"`
+		Count int     `json:"calls"`
+		Mean  float64 `json:"mean_us"`
+		Max   float64 `json:"max_us"`
+		Algo  string  `json:"algo"`
+	} `json:"calls"`
+	Checked int64    `json:"checked"`
+	Wrong   int64    `json:"wrong"`
+	Verdict string   `json:"verdict"`
+	Reasons []string `json:"reasons"`
+}
+
+// workloadFile writes a workload of so many ranks.
+func workloadFile(t *testing.T, head string, ops ...string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "workload.jsonl")
+	text := fmt.Sprintf(`{"format":"ddlemu.workload/1",%s}`, head) + "\n" + strings.Join(ops, "\n") + "\n"
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// replay runs `ddlemu replay args --json`, and checks that all values are right and the verdict is VALID.
+func replay(t *testing.T, args ...string) replayed {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	cmd := ddlemu(ctx, t, folder(t), nil, append(append([]string{"replay"}, args...), "--json")...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("ddlemu replay %s: %v\n%s%s", strings.Join(args, " "), err, out, stderr.String())
+	}
+	var r replayed
+	if err := json.Unmarshal(out, &r); err != nil {
+		t.Fatalf("%v in the output of ddlemu replay:\n%s", err, out)
+	}
+	if r.Verdict != "VALID" || r.Wrong != 0 {
+		t.Fatalf("%s %v, %d wrong elements", r.Verdict, r.Reasons, r.Wrong)
+	}
+	return r
+}
+
+// near checks a time on the virtual clock, to 2 ns.
+func near(t *testing.T, what string, got, want float64) {
+	t.Helper()
+	if math.Abs(got-want) > 0.002 {
+		t.Errorf("%s: %.3f us, want %.3f us", what, got, want)
+	}
+}
+
+var replayVersions = []string{"2.22", "2.29"}
+
+// Computation and then an all-reduce take the sum of both, and the all-reduce the time that the bench measures.
+func TestReplaySum(t *testing.T) {
+	path := workloadFile(t, `"ranks":2`,
+		`{"op":"calc","ns":10000000}`, `{"op":"coll","func":"AllReduce","count":1048576,"type":"float32"}`, `{"op":"step"}`)
+	for _, version := range replayVersions {
+		want := bench(t, folder(t), nil, "allreduce", "--profile", "eth10", "--ranks", "2", "-b", "4M", "-e", "4M", "-n", "1", "-w", "1", "--nccl", version).Rows[0].TimeUS
+		r := replay(t, path, "--profile", "eth10", "--nccl", version, "--steps", "3")
+		if !strings.HasPrefix(r.NCCL, version) || r.Clock != "virtual" || len(r.Steps) != 3 || r.Checked != 2<<20 {
+			t.Errorf("%+v", r)
+		}
+		for _, s := range r.Steps {
+			near(t, "step", s.Time, 10000+want)
+			near(t, "computation", s.Compute, 10000)
+			near(t, "exposed", s.Exposed, want)
+			near(t, "hidden", s.Hidden, 0)
+		}
+		if c := r.Calls[0]; len(r.Calls) != 1 || c.Count != 3 || c.Size != 4<<20 || c.Algo == "" {
+			t.Errorf("%+v", r.Calls)
+		} else {
+			near(t, "all-reduce", c.Mean, want)
+			near(t, "the longest all-reduce", c.Max, want)
+		}
+	}
+}
+
+// On two streams, computation and communication take the longer of both.
+func TestReplayOverlap(t *testing.T) {
+	const coll = `{"op":"coll","func":"AllReduce","count":1048576,"type":"float32","stream":"n"}`
+	alone := replay(t, workloadFile(t, `"ranks":2`, coll), "--profile", "eth10").Time
+	for _, compute := range []float64{1000, 20000} {
+		path := workloadFile(t, `"ranks":2`, fmt.Sprintf(`{"op":"calc","ns":%.0f,"stream":"c"}`, 1000*compute), coll)
+		s := replay(t, path, "--profile", "eth10").Steps[0]
+		near(t, "step", s.Time, max(compute, alone))
+		near(t, "hidden", s.Hidden, min(compute, alone))
+		near(t, "exposed", s.Exposed, max(compute, alone)-compute)
+	}
+}
+
+// A dependency between streams, and the wait of the host, put operations one after another.
+func TestReplayDependencies(t *testing.T) {
+	path := workloadFile(t, `"ranks":2`,
+		`{"op":"calc","ns":1000000,"stream":"c","id":1}`,
+		`{"op":"coll","func":"AllReduce","count":1048576,"type":"float32","stream":"n","after":[1],"id":2}`,
+		`{"op":"calc","ns":2000000,"stream":"c","after":[2],"id":3}`,
+		`{"op":"calc","ns":3000000,"stream":"d"}`,
+		`{"op":"wait","after":[3]}`,
+		`{"op":"calc","ns":4000000,"stream":"e"}`)
+	r := replay(t, path, "--profile", "eth10")
+	near(t, "step", r.Time, 7000+r.Calls[0].Mean)
+	near(t, "computation", r.Steps[0].Compute, 3000+2000+4000)
+}
+
+// Tensor and data groups of 2 x 2 ranks: each communicator has its ranks, its values and its nodes.
+func TestReplayGroups(t *testing.T) {
+	path := workloadFile(t, `"ranks":4,"comms":[{"name":"tp","ranks":"0-1"},{"name":"tp","ranks":"2-3"},{"name":"dp","ranks":"2,0"},{"name":"dp","ranks":"1,3"}]`,
+		`{"op":"coll","comm":"tp","func":"AllReduce","count":1000,"type":"float16","stream":"t","id":1}`,
+		`{"op":"coll","comm":"dp","func":"ReduceScatter","count":50000,"type":"bfloat16","redop":"avg","stream":"d","after":[1]}`,
+		`{"op":"coll","comm":"dp","func":"Broadcast","count":3000,"type":"int64","root":1,"stream":"d"}`,
+		`{"op":"coll","comm":"tp","func":"AllGather","count":2000,"type":"uint8","stream":"t"}`,
+		`{"op":"step"}`)
+	for _, version := range replayVersions {
+		r := replay(t, path, "--profile", "eth10", "--nodes", "2", "--nccl", version, "--steps", "2")
+		if r.Nodes != 2 || len(r.Calls) != 4 {
+			t.Fatalf("%+v", r)
+		}
+		for _, c := range r.Calls {
+			if c.Count != 4 || c.Ranks != 2 || c.Algo == "" || (c.Comm == "dp") != (c.Max > 20) {
+				t.Errorf("%s: %+v", version, c)
+			}
+		}
+		// An all-reduce has 1000 elements on 4 ranks, and so on.
+		if want := int64(4*1000 + 4*50000 + 4*3000 + 4*2*2000); r.Checked != want {
+			t.Errorf("%d elements were checked, want %d", r.Checked, want)
+		}
+	}
+}
+
+// Sends and receives along a pipeline, and everything that is made of them.
+func TestReplayMessages(t *testing.T) {
+	path := workloadFile(t, `"ranks":4`,
+		`{"rank":"0-2","op":"send","count":1000,"type":"float32","peer":1,"relative":true,"stream":"p"}`,
+		`{"rank":"1-3","op":"recv","count":1000,"type":"float32","peer":-1,"relative":true,"stream":"p"}`,
+		`{"op":"coll","func":"AllToAll","count":1000,"type":"float64"}`,
+		`{"op":"coll","func":"Gather","root":2,"count":20000,"type":"float32"}`,
+		`{"op":"coll","func":"Scatter","root":1,"count":30000,"type":"float64"}`,
+		`{"op":"coll","func":"Reduce","root":3,"count":100,"type":"uint8","redop":"max"}`,
+		`{"op":"group","ops":[{"op":"send","count":500,"type":"int8","peer":1,"relative":true},{"op":"recv","count":500,"type":"int8","peer":-1,"relative":true},`+
+			`{"op":"send","count":70,"type":"int32","peer":-1,"relative":true},{"op":"recv","count":70,"type":"int32","peer":1,"relative":true}]}`)
+	for _, version := range replayVersions {
+		r := replay(t, path, "--profile", "eth10", "--nodes", "2", "--nccl", version)
+		if want := int64(3*1000 + 4*4*1000 + 4*20000 + 4*30000 + 100 + 4*500 + 4*70); r.Checked != want {
+			t.Errorf("%d elements were checked, want %d", r.Checked, want)
+		}
+		counts := map[string]int{}
+		for _, c := range r.Calls {
+			counts[fmt.Sprintf("%s %d", c.Func, c.Size)] = c.Count
+		}
+		for name, want := range map[string]int{"SendRecv 4000": 3, "SendRecv 500": 4, "SendRecv 280": 4, "AllToAll 32000": 1, "Gather 320000": 1, "Scatter 960000": 1} {
+			if counts[name] != want {
+				t.Errorf("%s: %d calls, want %d; %v", name, counts[name], want, counts)
+			}
+		}
+	}
+}
+
+// A pipeline of messages: each stage computes when its input is there, and sends on.
+func TestReplayPipeline(t *testing.T) {
+	path := workloadFile(t, `"ranks":2`,
+		`{"rank":0,"op":"calc","ns":1000000,"stream":"c","id":1}`,
+		`{"rank":0,"op":"send","count":1000000,"type":"float32","peer":1,"stream":"p","after":[1]}`,
+		`{"rank":1,"op":"recv","count":1000000,"type":"float32","peer":0,"stream":"p","id":2}`,
+		`{"rank":1,"op":"calc","ns":2000000,"stream":"c","after":[2]}`)
+	r := replay(t, path, "--profile", "eth10")
+	near(t, "step", r.Time, 3000+r.Calls[0].Mean)
+	// 4 MB at 1.19 GB/s
+	if took := r.Calls[0].Mean; took < 3300 || took > 3700 {
+		t.Errorf("the message took %.1f us", took)
+	}
+}
+
+// The same replay takes the same times.
+func TestReplayRepeats(t *testing.T) {
+	path := workloadFile(t, `"ranks":4`,
+		`{"op":"calc","ns":100000,"stream":"c"}`,
+		`{"op":"coll","func":"AllReduce","count":100000,"type":"float32","stream":"n"}`,
+		`{"op":"coll","func":"AllToAll","count":1000,"type":"float64","stream":"m"}`)
+	first := replay(t, path, "--profile", "ndr400", "--nodes", "2", "--steps", "3")
+	for range 2 {
+		again := replay(t, path, "--profile", "ndr400", "--nodes", "2", "--steps", "3")
+		for i := range first.Steps {
+			near(t, "step", again.Steps[i].Time, first.Steps[i].Time)
+		}
+	}
+}
+
+// A job whose calls do not match is refused before anything starts.
+func TestReplayMismatch(t *testing.T) {
+	path := workloadFile(t, `"ranks":2`,
+		`{"rank":0,"op":"coll","func":"AllReduce","count":100,"type":"float32"}`,
+		`{"rank":1,"op":"coll","func":"AllReduce","count":101,"type":"float32"}`)
+	out, err := ddlemu(t.Context(), t, folder(t), nil, "replay", path, "--profile", "eth10").CombinedOutput()
+	var status *exec.ExitError
+	if !errors.As(err, &status) || status.ExitCode() != 2 || !strings.Contains(string(out), "does not match") || strings.Count(string(out), "\n") != 1 {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// If a rank is killed, the job ends with an error that names it.
+func TestReplayRankKilled(t *testing.T) {
+	path := workloadFile(t, `"ranks":2`, `{"op":"coll","func":"AllReduce","count":1000000,"type":"float32"}`, `{"op":"step"}`)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	dir := folder(t)
+	cmd := ddlemu(ctx, t, dir, nil, "replay", path, "--profile", "eth10", "--steps", "100000")
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	rank := 0
+	for rank == 0 && ctx.Err() == nil {
+		if ranks := childrenOf(t, cmd.Process.Pid); len(ranks) == 2 {
+			rank = max(ranks[0], ranks[1]) // it was started last
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	time.Sleep(time.Second) // so that it plays
+	killed := time.Now()
+	if err := syscall.Kill(rank, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	err := cmd.Wait()
+	if took := time.Since(killed); err == nil || took > 20*time.Second || !strings.Contains(out.String(), "rank 1 ") || !strings.Contains(out.String(), "killed") {
+		t.Errorf("after %v: %v\n%s", took, err, out.String())
+	}
+}
