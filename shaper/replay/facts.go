@@ -18,7 +18,7 @@ import (
 // Facts are what is known of a job before it is played: where its ranks are, and what NCCL decides.
 type Facts struct {
 	Workload *workload.Index
-	Steps    int
+	Steps    int // that are played
 	Fabric   *fabric.Fabric
 	Node     func(rank int) int
 	NCCL     string // version
@@ -33,7 +33,7 @@ type Facts struct {
 	plans      []*plan
 	wrong      []string // values, in words
 	logProblem string
-	counts     map[Call]int // how often each call was made, the warm-up included
+	counts     map[Call]int // how often each call is made by the plans
 }
 
 // used are the communicators that operations name, in order.
@@ -85,7 +85,11 @@ func (a *attempt) connect(ctx context.Context) error {
 
 // decide asks NCCL for its decision on each collective.
 func (a *attempt) decide(ctx context.Context) error {
-	plans, err := (&planner{ix: a.o.Workload, steps: a.o.Steps}).plans()
+	steps, err := StepsOf(a.o.Workload)
+	if err != nil {
+		return err
+	}
+	plans, err := (&planner{ix: a.o.Workload, steps: min(steps, a.o.Steps)}).plans()
 	if err != nil {
 		return err
 	}

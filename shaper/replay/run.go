@@ -16,7 +16,6 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/bench/emulate"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/host"
-	"github.com/ddlemu/ddlemu/shaper/job"
 	"github.com/ddlemu/ddlemu/shaper/ledger"
 	"github.com/ddlemu/ddlemu/shaper/link"
 	"github.com/ddlemu/ddlemu/shaper/verdict"
@@ -67,6 +66,9 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	}
 	for n := 1; ; n++ {
 		r, err := o.attempt(ctx)
+		if err != nil && emulate.Spent(ctx) {
+			return nil, configs.Errorf("", "%s: it was spent before a step was played: give a larger budget, or a workload with smaller steps", o.On.Budget.Text())
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -216,7 +218,11 @@ func (a *attempt) run(ctx context.Context) (*Result, error) {
 	if err := a.warmUp(ctx, &r); err != nil {
 		return nil, err
 	}
-	plans, err := a.planner(a.o.Steps, false).plans()
+	steps, err := a.affordable(ctx, &r)
+	if err != nil {
+		return nil, err
+	}
+	plans, err := a.planner(steps, false).plans()
 	if err != nil {
 		return nil, err
 	}
@@ -225,7 +231,8 @@ func (a *attempt) run(ctx context.Context) (*Result, error) {
 		return nil, err
 	}
 	a.values(&r, plans, played)
-	a.facts.plans = plans
+	a.count(plans)
+	a.facts.plans, a.facts.Steps = plans, steps
 	r.Facts = a.facts
 	a.measure(&r, plans, played)
 	a.model(ctx, &r)
@@ -240,6 +247,30 @@ func (a *attempt) planner(steps int, warmUp bool) *planner {
 		p.check = checkLast
 	}
 	return p
+}
+
+// affordable is the number of steps for which there is time. With a budget one step is played to know what it takes.
+func (a *attempt) affordable(ctx context.Context, r *Result) (int, error) {
+	steps, b := a.o.Steps, &a.o.On.Budget
+	if b.Total == 0 || steps == 1 {
+		return steps, nil
+	}
+	plans, err := (&planner{ix: a.o.Workload, steps: 1}).plans()
+	if err != nil {
+		return 0, err
+	}
+	began := time.Now()
+	if _, err := a.play(ctx, plans, "plays a step to plan the budget"); err != nil {
+		return 0, err
+	}
+	const reserve = 1.25 // a step can take longer than the first one
+	fit := int(float64(b.Left()) / float64(time.Since(began)) / reserve)
+	if fit >= steps {
+		return steps, nil
+	}
+	fit = max(fit, 1)
+	r.Notes = append(r.Notes, fmt.Sprintf("%s: %d of %d steps", b.Text(), fit, steps))
+	return fit, nil
 }
 
 // warmUp plays each call once, so that the ranks are connected.

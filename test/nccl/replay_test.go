@@ -43,6 +43,7 @@ type replayed struct {
 	} `json:"calls"`
 	Checked int64    `json:"checked"`
 	Wrong   int64    `json:"wrong"`
+	Notes   []string `json:"notes"`
 	Verdict string   `json:"verdict"`
 	Reasons []string `json:"reasons"`
 }
@@ -264,5 +265,14 @@ func TestReplayRankKilled(t *testing.T) {
 	err := cmd.Wait()
 	if took := time.Since(killed); err == nil || took > 20*time.Second || !strings.Contains(out.String(), "rank 1 ") || !strings.Contains(out.String(), "killed") {
 		t.Errorf("after %v: %v\n%s", took, err, out.String())
+	}
+}
+
+// A budget makes a replay play fewer steps, and it says so.
+func TestReplayBudget(t *testing.T) {
+	path := workloadFile(t, `"ranks":2`, `{"op":"coll","func":"AllReduce","count":1000000,"type":"float32"}`, `{"op":"step"}`)
+	r := replay(t, path, "--profile", "eth10", "--steps", "1000000", "--budget", "20s")
+	if n := len(r.Steps); n < 1 || n >= 1000000 || len(r.Notes) == 0 || r.Notes[0] != fmt.Sprintf("budget 20s: %d of 1000000 steps", n) {
+		t.Errorf("%d steps, notes %v", n, r.Notes)
 	}
 }

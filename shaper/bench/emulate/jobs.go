@@ -5,6 +5,7 @@ package emulate
 import (
 	"context"
 	"os"
+	"time"
 
 	"github.com/ddlemu/ddlemu/shaper/bench"
 	"github.com/ddlemu/ddlemu/shaper/bench/internal/expected"
@@ -34,5 +35,17 @@ func (o *Options) Unchecked(v *verdict.Verdict, cause verdict.Cause, what string
 	o.unchecked(v, cause, what)
 }
 
-// Limit returns a context that ends when the budget is spent.
+// Limit returns a context that ends when the budget is spent. Then Spent is true of it.
 func (b Budget) Limit(ctx context.Context) (context.Context, context.CancelFunc) { return b.limit(ctx) }
+
+// Spent says that a context of Limit has ended because the budget is spent.
+func Spent(ctx context.Context) bool {
+	_, spent := whyStopped(ctx)
+	return spent
+}
+
+// Left is the real time until the budget is spent, without the time that ranks need to end.
+func (b Budget) Left() time.Duration { return time.Until(b.End) - endGrace }
+
+// endGrace is the time in which ranks end.
+const endGrace = time.Second
