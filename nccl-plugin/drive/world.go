@@ -51,6 +51,11 @@ type connection struct {
 // Join makes a job on the fabric with a participant for each NIC. The caller closes it before the
 // file.
 func Join(file *state.File, fab *fabric.Fabric) (*World, error) {
+	return join(file, fab, min(maxMemory, allMemory/fab.NICs()))
+}
+
+// join is Join with the memory of each participant in bytes.
+func join(file *state.File, fab *fabric.Fabric, memory int) (*World, error) {
 	w := &World{file: file, made: map[pair]uint64{}}
 	job, err := file.JoinJob(state.VerifyKey)
 	if err != nil {
@@ -58,7 +63,7 @@ func Join(file *state.File, fab *fabric.Fabric) (*World, error) {
 	}
 	nics := fab.NICs()
 	for n := range nics {
-		r := state.Rank{Rank: n, Node: fab.NodeOfNIC(n), World: nics, Budget: uint64(min(maxMemory, allMemory/nics))}
+		r := state.Rank{Rank: n, Node: fab.NodeOfNIC(n), World: nics, Budget: uint64(memory)}
 		p, err := file.Join(job, r)
 		if err != nil {
 			w.Close()

@@ -17,6 +17,8 @@ const (
 	llLine       = 16 // bytes, half of them data
 	ll128Slice   = 2048
 	ll128Payload = 1920
+
+	mostSlots = 32 // NCCL_NET_MAX_REQUESTS: messages that one end of a connection may have open
 )
 
 // Cut is how a call of a given size is divided.
@@ -65,6 +67,7 @@ func (s *Schedule) Cut(size, elem uint64) (Cut, error) {
 	}
 	if s.Grain > 0 {
 		c.Piece = uint64(s.Grain) * uint64(c.Slices)
+		c.Slots = min(max(simpleBytes/int(min(s.Grain, simpleBytes)), c.Slots), mostSlots)
 		c.least = min(c.least, uint64(s.Grain)/32/elem*elem)
 	}
 	c.Piece = max(c.Piece/elem*elem, elem)

@@ -217,7 +217,7 @@ type Schedule struct {
 	LoopChunks          int
 	InPlace, OutOfPlace bool  // for which of the two it is made
 	MinBytes, MaxBytes  int64 // of the larger buffer; MaxBytes 0: no limit
-	Grain               int64 // largest payload of a message in bytes; 0: that of NCCL's default buffers
+	Grain               int64 // largest payload of a message in bytes, of as many as fit into 4 MiB; 0: as NCCL's default buffers
 	GPUs                []GPU
 	Warnings            []string // what a reader noticed
 }

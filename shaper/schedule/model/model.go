@@ -56,6 +56,7 @@ func Play(ctx context.Context, s *schedule.Schedule, c *schedule.Cut, f *expect.
 // conn is a connection. All counts are of messages since the start.
 type conn struct {
 	src, dst, channel int
+	id                uint64     // of the flow: it selects the random draws
 	flow              *link.Flow // nil within a node
 	path              []link.PathHop
 	sender, receiver  int // blocks
@@ -128,8 +129,10 @@ func newPlayer(s *schedule.Schedule, c *schedule.Cut, f *expect.Fabric, net *lin
 		return slices.Compare([]int{x.src, x.dst, x.channel}, []int{y.src, y.dst, y.channel})
 	})
 	p.heap.init(order)
-	for i := range p.conns {
-		if err := p.conns[i].open(f, net, p.slots); err != nil {
+	// The plugin numbers the connections between two NICs (shm.FlowID), in this order.
+	made := map[uint64]uint64{}
+	for _, i := range order {
+		if err := p.conns[i].open(f, net, p.slots, made); err != nil {
 			return nil, err
 		}
 	}
@@ -148,7 +151,7 @@ func (p *player) connect(byEnds map[[3]int]int, src, dst, channel int) int {
 }
 
 // open makes the flow of a connection between nodes.
-func (c *conn) open(f *expect.Fabric, net *link.Network, slots uint64) error {
+func (c *conn) open(f *expect.Fabric, net *link.Network, slots uint64, made map[uint64]uint64) error {
 	if c.sender < 0 || c.receiver < 0 {
 		return fmt.Errorf("GPU %d to GPU %d on channel %d has only one end", c.src, c.dst, c.channel)
 	}
@@ -164,7 +167,10 @@ func (c *conn) open(f *expect.Fabric, net *link.Network, slots uint64) error {
 		return fmt.Errorf("path of GPU %d to GPU %d: %d hops, want 1 to %d", c.src, c.dst, len(path), link.MaxHops)
 	}
 	c.path = path
-	c.flow = net.NewFlow(uint64(c.src)<<40|uint64(c.dst)<<16|uint64(c.channel), path, reverse)
+	ends := uint64(path[0].Hop/2)<<32 | uint64(path[len(path)-1].Hop/2) // hops 2n and 2n+1 are the ports of NIC n
+	c.id = link.Draw(ends, 0, 0, made[ends], 0)
+	made[ends]++
+	c.flow = net.NewFlow(c.id, path, reverse)
 	return nil
 }
 

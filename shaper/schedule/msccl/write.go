@@ -13,7 +13,7 @@ import (
 )
 
 // Write writes a schedule as MSCCL and RCCL read it. If it has a Grain, that is one more attribute of <algo>, which they
-// ignore: there a buffer of 4 times as many bytes (NCCL_BUFFSIZE) has the same effect with Simple.
+// ignore: their messages are a quarter of NCCL_BUFFSIZE with Simple.
 func Write(out io.Writer, s *schedule.Schedule) error {
 	w := bufio.NewWriter(out)
 	grain := ""

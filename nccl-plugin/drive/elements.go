@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package drive
+
+// #include "exchange.h"
+import "C"
+
+import (
+	"github.com/ddlemu/ddlemu/shaper/schedule"
+)
+
+// setSize notes the size of the message that is written next.
+func setSize(x *C.struct_exchange, bytes uint64) { x.size[x.written%x.slots] = C.uint64_t(bytes) }
+
+// element is element i of a rank's input.
+func element(rank int, i uint64) int32 {
+	x := uint32(i)*2654435761 + uint32(i>>32)*97 + uint32(rank)*0x9e3779b9
+	x ^= x >> 15
+	x *= 0x85ebca6b
+	return int32(x ^ x>>13)
+}
+
+// fill writes the inputs, and into the rest of the memories what no result has.
+func (s *stage) fill() {
+	per := s.Cut.Chunk / 4
+	for gpu, memory := range s.memory {
+		l := &s.layouts[gpu]
+		for i := range memory {
+			memory[i] = -0x5a5a5a5a
+		}
+		has := s.shape.In
+		if s.Schedule.Coll == schedule.Scatter && s.InPlace && gpu != s.Root {
+			has = s.shape.Share
+		}
+		input := memory[uint64(l.Base[schedule.Input])*per:][:uint64(has)*per]
+		for i := range input {
+			input[i] = element(gpu, uint64(i))
+		}
+		for _, c := range s.Schedule.GPUs[gpu].Copies {
+			from, _ := l.At(schedule.Ref{Buffer: schedule.Input, Offset: c.From}, 1)
+			to, _ := l.At(schedule.Ref{Buffer: schedule.Output, Offset: c.To}, 1)
+			copy(memory[uint64(to)*per:][:per], memory[uint64(from)*per:][:per])
+		}
+	}
+}
+
+// wrong counts the elements of the outputs that are not what the collective must give.
+func (s *stage) wrong() (wrong uint64) {
+	if !s.Schedule.Coll.HasResult() {
+		return 0
+	}
+	per := s.Cut.Chunk / 4
+	n := uint64(s.shape.Out) * per
+	share := uint64(s.shape.Share) * per
+	for gpu, memory := range s.memory {
+		coll := s.Schedule.Coll
+		if (coll == schedule.Reduce || coll == schedule.Gather) && gpu != s.Root {
+			continue
+		}
+		output := memory[uint64(s.layouts[gpu].Base[schedule.Output])*per:][:n]
+		for i, got := range output {
+			if got != s.wanted(coll, gpu, uint64(i), share) {
+				wrong++
+			}
+		}
+	}
+	return wrong
+}
+
+// wanted is element i of a GPU's output. share is the elements of a rank's share.
+func (s *stage) wanted(coll schedule.Collective, gpu int, i, share uint64) int32 {
+	switch coll {
+	case schedule.AllReduce, schedule.Reduce:
+		return s.sum(i)
+	case schedule.ReduceScatter:
+		return s.sum(uint64(gpu)*share + i)
+	case schedule.AllGather, schedule.Gather:
+		return element(int(i/share), i%share)
+	case schedule.AllToAll:
+		return element(int(i/share), uint64(gpu)*share+i%share)
+	case schedule.Scatter:
+		return element(s.Root, uint64(gpu)*share+i)
+	}
+	return element(s.Root, i) // broadcast
+}
+
+func (s *stage) sum(i uint64) (sum int32) {
+	for rank := range s.memory {
+		sum += element(rank, i)
+	}
+	return sum
+}
