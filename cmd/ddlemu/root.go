@@ -189,6 +189,7 @@ func commands(g *global) []*cobra.Command {
 		newWorkloadCommand(g),
 		newValidateCommand(g),
 		newVerifyCommand(g),
+		newScheduleCommand(g),
 		newMessagesCommand(g), newWhyCommand(g), newDiffCommand(g), newWhatIfCommand(g), newPendingCommand(g),
 		newTraceCommand(g), newCaptureCommand(g), newExtcapCommand(g), newReportCommand(g), newServeCommand(g), newMetricsCommand(g),
 		newExecCommand(g),

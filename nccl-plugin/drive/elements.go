@@ -90,3 +90,24 @@ func (s *stage) sum(i uint64) (sum int32) {
 	}
 	return sum
 }
+
+// Memory is the memory in bytes that a performance needs for the buffers of the GPUs and of the connections.
+func Memory(s *schedule.Schedule, c *schedule.Cut, inPlace bool, root int) (bytes uint64) {
+	sh, err := s.Shape()
+	if err != nil {
+		return 0
+	}
+	_, largest := c.LargestMessage()
+	const ring = 8 << 20 // of a connection, at most
+	for gpu := range s.GPUs {
+		l := s.Layout(gpu, inPlace, root, sh)
+		bytes += uint64(l.Total) * c.Chunk
+		for i := range s.GPUs[gpu].Blocks {
+			if out, _ := c.Messages(&s.GPUs[gpu].Blocks[i]); out > 0 {
+				buffers := uint64(c.Slots) * largest
+				bytes += 2*buffers + min(buffers, ring)
+			}
+		}
+	}
+	return bytes
+}

@@ -25,9 +25,9 @@ import (
 // performanceMemory is the shared memory for connections that a NIC may use in a performance. It grows as it is used.
 const performanceMemory = 1 << 30
 
-// JoinToPerform is [Join] for [World.Perform], which makes many connections.
-func JoinToPerform(file *state.File, fab *fabric.Fabric) (*World, error) {
-	return join(file, fab, performanceMemory)
+// JoinToPerform is [Join] for [World.Perform], which makes many connections. key is that of the job.
+func JoinToPerform(file *state.File, fab *fabric.Fabric, key uint64) (*World, error) {
+	return join(file, fab, key, performanceMemory)
 }
 
 // Performance is a schedule with a size and a place.

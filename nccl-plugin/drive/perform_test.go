@@ -39,7 +39,7 @@ func perform(t *testing.T, profile string, nodes int, change func(*configs.Fabri
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, err := JoinToPerform(file, fab)
+	w, err := JoinToPerform(file, fab, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,7 +183,7 @@ func TestPerformWrong(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, err := JoinToPerform(file, fab)
+	w, err := JoinToPerform(file, fab, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

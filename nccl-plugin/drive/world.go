@@ -51,13 +51,13 @@ type connection struct {
 // Join makes a job on the fabric with a participant for each NIC. The caller closes it before the
 // file.
 func Join(file *state.File, fab *fabric.Fabric) (*World, error) {
-	return join(file, fab, min(maxMemory, allMemory/fab.NICs()))
+	return join(file, fab, state.VerifyKey, min(maxMemory, allMemory/fab.NICs()))
 }
 
-// join is Join with the memory of each participant in bytes.
-func join(file *state.File, fab *fabric.Fabric, memory int) (*World, error) {
+// join is Join with the key of the job, and the memory of each participant in bytes.
+func join(file *state.File, fab *fabric.Fabric, key uint64, memory int) (*World, error) {
 	w := &World{file: file, made: map[pair]uint64{}}
-	job, err := file.JoinJob(state.VerifyKey)
+	job, err := file.JoinJob(key)
 	if err != nil {
 		return nil, err
 	}

@@ -121,6 +121,9 @@ func randomText() string {
 // Name is the fabric's name.
 func (j *Job) Name() string { return j.name }
 
+// Key is the key of the job's counters in the fabric's file.
+func (j *Job) Key() uint64 { return Key(j.id) }
+
 // Private says whether the fabric belongs to this job alone and is removed with it.
 func (j *Job) Private() bool { return j.private }
 

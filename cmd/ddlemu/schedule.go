@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/configs/flags"
+	"github.com/ddlemu/ddlemu/shaper/bench"
+	"github.com/ddlemu/ddlemu/shaper/fabric"
+	"github.com/ddlemu/ddlemu/shaper/schedule"
+	"github.com/ddlemu/ddlemu/shaper/schedule/convert"
+	mk "github.com/ddlemu/ddlemu/shaper/schedule/make"
+	"github.com/ddlemu/ddlemu/shaper/schedule/model"
+)
+
+func newScheduleCommand(g *global) *cobra.Command {
+	run := newScheduleRunCommand(g)
+	cmd := &cobra.Command{
+		Use:   "schedule FILE.xml",
+		Short: "Run, check and make schedules of collectives (MSCCL XML)",
+		Long: `Run, check, make and compare schedules: which thread block sends, receives, adds up
+and copies which chunk, in which order. A schedule is a file of MSCCL's XML, or one that
+ddlemu makes. ` + "`ddlemu schedule FILE.xml`" + ` is ` + "`ddlemu schedule run FILE.xml`" + `.
+
+` + exitHelp,
+		Example: `  ddlemu schedule algo.xml --profile ndr400 -b 1K -e 1M -f 4
+  ddlemu schedule check algo.xml`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 && !isSource(args[0]) {
+				return knownCommand(cmd, args)
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return cmd.Help()
+			}
+			if err := run.Args(run, args); err != nil {
+				return err
+			}
+			return run.RunE(cmd, args)
+		},
+	}
+	cmd.Flags().AddFlagSet(run.Flags())
+	cmd.AddCommand(run, newScheduleCheckCommand(g), newScheduleMakeCommand(g), newScheduleExportCommand(g), newScheduleCompareCommand(g))
+	return cmd
+}
+
+// isSource says whether an argument names a schedule rather than a command: a file, or a kind that is made.
+func isSource(arg string) bool {
+	name, _, _ := strings.Cut(arg, ":")
+	return slices.Contains(makeKinds, name) || strings.ContainsAny(arg, "./") || arg == "-"
+}
+
+// makers make schedules, by the name of the kind.
+var (
+	makers = map[string]func(mk.Options) (*schedule.Schedule, error){
+		"ring": mk.Ring, "allpairs": mk.AllPairs, "tree": mk.BinaryTree, "chain": mk.Chain, "double-binary": mk.DoubleBinary,
+	}
+	makeKinds = []string{"ring", "allpairs", "tree", "chain", "double-binary"}
+)
+
+// makeOptions are the flags that say what to make.
+type makeOptions struct {
+	Coll, Grain, Proto string
+	GPUs, K            int
+	OutOfPlace         bool
+	flags              *pflag.FlagSet
+}
+
+func (o *makeOptions) AddFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&o.Coll, "coll", "all_gather", "`collective` of a schedule that is made: all_gather, reduce_scatter or all_reduce")
+	fs.IntVar(&o.K, "k", 1, "rings, blocks per pair or trees per root of a schedule that is made")
+	fs.StringVar(&o.Grain, "grain", "", "largest payload of a message, a `size` (default: that of NCCL's buffers, 1M with Simple)")
+	fs.IntVar(&o.GPUs, "gpus", 8, "`number` of GPUs of a schedule that is made")
+	fs.StringVar(&o.Proto, "proto", "Simple", "`protocol` of a schedule that is made: Simple, LL or LL128")
+	fs.BoolVar(&o.OutOfPlace, "out-of-place", false, "make an all-gather for calls out of place")
+	o.flags = fs
+}
+
+func (o *makeOptions) options() (mk.Options, error) {
+	coll, err := schedule.ParseCollective(o.Coll)
+	if err != nil {
+		return mk.Options{}, badInput("--coll: %w", err)
+	}
+	grain, err := parseGrain(o.Grain)
+	if err != nil {
+		return mk.Options{}, err
+	}
+	switch p := schedule.Protocol(o.Proto); p {
+	case schedule.Simple, schedule.LL, schedule.LL128:
+		return mk.Options{Coll: coll, GPUs: o.GPUs, K: o.K, Grain: grain, Proto: p, OutOfPlace: o.OutOfPlace}, nil
+	}
+	return mk.Options{}, badInput("--proto %s: must be Simple, LL or LL128", o.Proto)
+}
+
+func parseGrain(text string) (int64, error) {
+	if text == "" {
+		return 0, nil
+	}
+	n, err := bench.ParseSize(text)
+	if err == nil && (n < 256 || n > 1<<30 || n%4 != 0) {
+		err = errors.New("must be 256 bytes to 1G, a multiple of 4")
+	}
+	if err != nil {
+		return 0, badInput("--grain %s: %w", text, err)
+	}
+	return n, nil
+}
+
+// make makes a schedule from text such as ring or ring:k=8,grain=256K, of which the flags are the defaults.
+func (o *makeOptions) make(text string) (*schedule.Schedule, error) {
+	kind, settings, _ := strings.Cut(text, ":")
+	m, err := o.options()
+	if err != nil {
+		return nil, err
+	}
+	for _, setting := range strings.FieldsFunc(settings, func(r rune) bool { return r == ',' }) {
+		key, value, _ := strings.Cut(setting, "=")
+		switch key {
+		case "k":
+			m.K, err = strconv.Atoi(value)
+		case "grain":
+			m.Grain, err = parseGrain(value)
+		default:
+			err = errors.New("must be k=NUMBER or grain=SIZE")
+		}
+		if err != nil {
+			return nil, badInput("%s: %s: %w", text, setting, err)
+		}
+	}
+	s, err := makers[kind](m)
+	if err != nil {
+		return nil, badInput("%s: %w", text, err)
+	}
+	return s, nil
+}
+
+// read reads the schedule that an argument names, or makes it.
+func (o *makeOptions) read(g *global, arg string) (*schedule.Schedule, error) {
+	if kind, _, _ := strings.Cut(arg, ":"); slices.Contains(makeKinds, kind) {
+		return o.make(arg)
+	}
+	for _, flag := range []string{"k", "gpus"} {
+		if o.flags.Changed(flag) {
+			return nil, badInput("--%s is for a schedule that is made (%s): %s has its own", flag, strings.Join(makeKinds, ", "), arg)
+		}
+	}
+	in := g.Stdin
+	if arg != "-" {
+		f, err := os.Open(arg)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, badInput("%s: there is no such file: give MSCCL XML, or one of %s", arg, strings.Join(makeKinds, ", "))
+		}
+		if err != nil {
+			return nil, &inputError{err}
+		}
+		defer f.Close()
+		in = f
+	}
+	m, err := o.options()
+	if err != nil {
+		return nil, err
+	}
+	s, err := convert.Read(in, arg, m)
+	if err != nil {
+		return nil, &inputError{err}
+	}
+	if m.Grain > 0 {
+		s.Grain = m.Grain
+	}
+	return s, nil
+}
+
+// nameOf is the name of a schedule for tables.
+func nameOf(arg string) string { return strings.TrimSuffix(filepath.Base(arg), ".xml") }
+
+// scheduleFabric are the flags of the fabric that a schedule runs on.
+type scheduleFabric struct {
+	sourceOptions
+}
+
+// AddFlags adds the flags. -f is a factor, as in nccl-tests, so the file is -F.
+func (o *scheduleFabric) AddFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&o.Profile, "profile", "", "`name` of a built-in profile (default: $"+configs.ProfileEnv+")")
+	fs.StringVarP(&o.File, "file", "F", "", "fabric `file` (default: $"+configs.FileEnv+")")
+	flags.AddFabric(fs)
+	o.flags = fs
+}
+
+// place is the fabric with the GPUs on it. Unless a flag says otherwise, the clock is virtual. On a profile, unless --nodes is
+// given, each GPU is a node of its own.
+func (o *scheduleFabric) place(g *global, gpus int) (*model.Place, error) {
+	c, err := flags.Load(configs.Source{Profile: o.Profile, File: o.File, Getenv: g.Getenv}, o.flags)
+	if err != nil {
+		return nil, err
+	}
+	if c.OnKernel() {
+		return nil, badInput("a schedule runs on the datapath shm: leave out --datapath kernel")
+	}
+	if !o.flags.Changed("clock") && !o.flags.Changed("time-scale") {
+		c.Clock = configs.VirtualClock
+	}
+	if !o.flags.Changed("nodes") && o.File == "" {
+		c.Nodes = gpus
+	}
+	fab, err := fabric.New(c)
+	if err != nil {
+		return nil, err
+	}
+	p, err := model.NewPlace(fab, gpus)
+	if err != nil {
+		return nil, &inputError{err}
+	}
+	return p, nil
+}
+
+// sizeOptions are the sizes of a table, with nccl-tests' flags.
+type sizeOptions struct {
+	Begin, End string
+	Factor     int64
+}
+
+func (o *sizeOptions) AddFlags(fs *pflag.FlagSet, begin, end string) {
+	fs.StringVarP(&o.Begin, "minbytes", "b", begin, "smallest `size`")
+	fs.StringVarP(&o.End, "maxbytes", "e", end, "largest `size`")
+	fs.Int64VarP(&o.Factor, "stepfactor", "f", 4, "factor from one row to the next")
+}
+
+func (o *sizeOptions) sizes() ([]int64, error) {
+	r := bench.Range{Factor: o.Factor}
+	for _, s := range []struct {
+		flag, text string
+		to         *int64
+	}{{"-b", o.Begin, &r.Begin}, {"-e", o.End, &r.End}} {
+		var err error
+		if *s.to, err = bench.ParseSize(s.text); err != nil {
+			return nil, badInput("%s %s: %w", s.flag, s.text, err)
+		}
+	}
+	if o.Factor < 2 {
+		return nil, badInput("-f %d: must be at least 2", o.Factor)
+	}
+	sizes, err := r.Sizes()
+	if err != nil {
+		return nil, &inputError{err}
+	}
+	return sizes, nil
+}
+
+// oneSource refuses anything but one argument.
+func oneSource(cmd *cobra.Command, args []string) error {
+	if len(args) != 1 {
+		return badInput("%s takes one schedule: a file, or %s", cmd.CommandPath(), strings.Join(makeKinds, ", "))
+	}
+	return nil
+}
+
+// describeSchedule is a schedule in a few words.
+func describeSchedule(s *schedule.Schedule) string {
+	var places []string
+	for _, inPlace := range s.Variants() {
+		places = append(places, placeName(inPlace))
+	}
+	return fmt.Sprintf("%s on %d GPUs, %s, %s, %d chunks, at most %d blocks, %d channels, %d steps", s.Coll, len(s.GPUs), s.Proto, strings.Join(places, " and "), s.LoopChunks, s.MostBlocks(), s.Channels, s.Steps())
+}
+
+func placeName(inPlace bool) string {
+	if inPlace {
+		return "in place"
+	}
+	return "out of place"
+}

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ddlemu/ddlemu/configs/units"
+	"github.com/ddlemu/ddlemu/shaper/schedule"
+	"github.com/ddlemu/ddlemu/shaper/schedule/check"
+	"github.com/ddlemu/ddlemu/shaper/schedule/msccl"
+)
+
+func newScheduleCheckCommand(g *global) *cobra.Command {
+	o := &makeOptions{}
+	cmd := &cobra.Command{
+		Use:   "check FILE...",
+		Short: "Say what is wrong with schedules",
+		Long: `Execute schedules symbolically and say what is wrong with them: results that are not
+the collective's, deadlocks with their cycle, messages of which sender and receiver do not
+count the same chunks, accesses to one chunk of which one writes and that nothing orders,
+chunks outside of buffers. What exceeds the limits of MSCCL's executor is a warning.
+
+A schedule is checked for calls in place, out of place, or both, as it says itself.
+
+EXIT STATUS
+===========
+
+0 if all are good, 3 if one is not, 1 on failure, 2 for bad input, 130 if interrupted.
+`,
+		Example: `  ddlemu schedule check algo.xml
+  ddlemu schedule check ring --coll all_reduce --gpus 4`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return badInput("check takes at least one schedule: a file of MSCCL XML")
+			}
+			return nil
+		},
+		RunE: func(_ *cobra.Command, args []string) error { return runScheduleCheck(g, o, args) },
+	}
+	o.AddFlags(cmd.Flags())
+	g.addJSONFlag(cmd.Flags())
+	return cmd
+}
+
+// checkedSchedule is the result for one file, for --json.
+type checkedSchedule struct {
+	File string `json:"file"`
+	Good bool   `json:"good"`
+	check.Report
+}
+
+func runScheduleCheck(g *global, o *makeOptions, args []string) error {
+	var all []checkedSchedule
+	bad := 0
+	for _, arg := range args {
+		s, err := o.read(g, arg)
+		if err != nil {
+			return err
+		}
+		r, err := check.Check(s)
+		if err != nil {
+			return &inputError{fmt.Errorf("%s: %w", arg, err)}
+		}
+		if !r.Good() {
+			bad++
+		}
+		if g.JSON {
+			all = append(all, checkedSchedule{arg, r.Good(), *r})
+		} else {
+			printCheck(g.Stdout, arg, s, r)
+		}
+	}
+	if g.JSON {
+		if err := g.printJSON(all); err != nil {
+			return err
+		}
+	}
+	if bad > 0 {
+		return &exitError{Code: exitInvalid}
+	}
+	return nil
+}
+
+func printCheck(w io.Writer, arg string, s *schedule.Schedule, r *check.Report) {
+	fmt.Fprintf(w, "%s: %s\n", arg, describeSchedule(s))
+	for _, text := range r.Warnings {
+		fmt.Fprintf(w, "  warning: %s\n", text)
+	}
+	for _, f := range r.Findings {
+		fmt.Fprintf(w, "  %s: %s\n", f.Kind, f.Text)
+	}
+	if r.More > 0 {
+		fmt.Fprintf(w, "  and %d more\n", r.More)
+	}
+	if !r.Good() {
+		fmt.Fprintf(w, "  BAD: %s\n", units.Count(len(r.Findings)+r.More, "mistake"))
+		return
+	}
+	if r.Root >= 0 {
+		fmt.Fprintf(w, "  the root is GPU %d\n", r.Root)
+	}
+	if s.Coll.HasResult() {
+		fmt.Fprintln(w, "  good")
+		return
+	}
+	fmt.Fprintf(w, "  good as far as can be told: the name %s does not define a result\n", s.Coll)
+}
+
+type makeFileOptions struct {
+	makeOptions
+	Output string
+}
+
+func newScheduleMakeCommand(g *global) *cobra.Command {
+	o := &makeFileOptions{}
+	cmd := &cobra.Command{
+		Use:   "make ring|allpairs|tree|chain|double-binary",
+		Short: "Make a schedule, as MSCCL XML",
+		Long: `Make a schedule and write it as MSCCL XML.
+
+  ring           --k rings in the order of the ranks, on a channel each
+  allpairs       every GPU exchanges with every other, in --k blocks per peer
+  tree           --k binary trees for each root
+  chain          --k chains for each root
+  double-binary  --k pairs of binary trees for each root: inner ranks of one are mostly
+                 leaves of the other
+
+A root is the rank to whose share a chunk belongs. An all-reduce adds up towards the
+roots and then sends from them.
+
+` + exitHelp,
+		Example: `  ddlemu schedule make allpairs --coll all_gather --k 4 --gpus 8 -o allpairs.xml
+  ddlemu schedule make ring --coll all_reduce --k 4 --grain 256K --gpus 8 -o ring.xml`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 || makers[args[0]] == nil {
+				return badInput("make takes one kind of schedule: ring, allpairs, tree, chain or double-binary")
+			}
+			return nil
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			s, err := o.make(args[0])
+			if err != nil {
+				return err
+			}
+			return o.write(g, s)
+		},
+	}
+	o.AddFlags(cmd.Flags())
+	addOutputFlag(cmd, &o.Output)
+	return cmd
+}
+
+func addOutputFlag(cmd *cobra.Command, output *string) {
+	cmd.Flags().StringVarP(output, "output", "o", "", "`file` to write (default: standard output)")
+}
+
+func newScheduleExportCommand(g *global) *cobra.Command {
+	o := &makeFileOptions{}
+	cmd := &cobra.Command{
+		Use:   "export FILE",
+		Short: "Write a schedule of another format or dialect as MSCCL XML",
+		Long: `Read a schedule of any format that ddlemu reads (docs/schedules.md) and write it as
+the MSCCL XML that RCCL reads. A file of trees (ForestColl) does not say for which
+collective it is: give --coll.
+
+` + exitHelp,
+		Example: `  ddlemu schedule export old.xml -o new.xml
+  ddlemu schedule export trees.xml --coll all_reduce -o allreduce.xml`,
+		Args: oneSource,
+		RunE: func(_ *cobra.Command, args []string) error {
+			s, err := o.read(g, args[0])
+			if err != nil {
+				return err
+			}
+			return o.write(g, s)
+		},
+	}
+	o.AddFlags(cmd.Flags())
+	addOutputFlag(cmd, &o.Output)
+	return cmd
+}
+
+// write writes a schedule to the file of --output, or to standard output. A file that could not be written is removed.
+func (o *makeFileOptions) write(g *global, s *schedule.Schedule) error {
+	if o.Output == "" {
+		return msccl.Write(g.Stdout, s)
+	}
+	f, err := os.Create(o.Output)
+	if err != nil {
+		return &inputError{err}
+	}
+	if err := errors.Join(msccl.Write(f, s), f.Close()); err != nil {
+		return errors.Join(err, os.Remove(o.Output))
+	}
+	return nil
+}

@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/ddlemu/ddlemu/configs/units"
+	"github.com/ddlemu/ddlemu/nccl-plugin/drive"
+	"github.com/ddlemu/ddlemu/shaper/expect"
+	"github.com/ddlemu/ddlemu/shaper/host"
+	"github.com/ddlemu/ddlemu/shaper/job"
+	"github.com/ddlemu/ddlemu/shaper/schedule"
+	"github.com/ddlemu/ddlemu/shaper/schedule/check"
+	"github.com/ddlemu/ddlemu/shaper/schedule/model"
+	"github.com/ddlemu/ddlemu/shaper/state"
+	"github.com/ddlemu/ddlemu/shaper/verdict"
+)
+
+type scheduleRunOptions struct {
+	makeOptions
+	scheduleFabric
+	sizeOptions
+	Iters int
+	Model bool
+	Force bool
+}
+
+func (o *scheduleRunOptions) AddFlags(g *global, fs *pflag.FlagSet) {
+	o.makeOptions.AddFlags(fs)
+	o.scheduleFabric.AddFlags(fs)
+	o.sizeOptions.AddFlags(fs, "1K", "1M")
+	fs.IntVarP(&o.Iters, "iters", "n", 3, "timed calls of a row")
+	fs.BoolVar(&o.Model, "model", false, "only calculate expected times: no byte is sent, and nothing is checked")
+	fs.BoolVar(&o.Force, "force", false, "run a schedule that is not good")
+	g.addJSONFlag(fs)
+	g.addQuietFlag(fs)
+}
+
+func newScheduleRunCommand(g *global) *cobra.Command {
+	o := &scheduleRunOptions{}
+	cmd := &cobra.Command{
+		Use:   "run FILE.xml",
+		Short: "Run a schedule with real bytes on an emulated fabric",
+		Long: `Execute a schedule with real bytes over the emulated links, as MSCCL's kernel does:
+each block runs its steps on one piece of a chunk after another, waits for flags of other
+blocks, and moves messages through the step buffers of its connections. Connections are
+those of the plugin, one for each source, destination and channel. Elements are int32, the
+operation is sum. Every element of the first call of a row is checked.
+
+expected is the time of the link model for the same messages. Copies and sums take no time
+on a virtual clock, which is the default. avg_time and min_time are of -n calls, each of
+which starts when all GPUs have ended the one before; algbw is size / time, in GiB/s (which
+tools of pipelined schedules print as GB/s) and in GB/s, busbw as in nccl-tests. bound is a lower bound for any
+schedule of the collective on this fabric.
+
+Instead of a file give ring, allpairs, tree, chain or double-binary to make one, with --coll,
+--k, --grain and --gpus. On a profile each GPU is a node of its own, unless --nodes
+is given. A size is rounded down so that all chunks are equal. A size whose buffers do not
+fit into half of this host's free memory is only calculated: #wrong is then N/A.
+
+EXIT STATUS
+===========
+
+0 on success, also if the verdict is INVALID; 3 if the schedule is not good (see
+` + "`ddlemu schedule check`" + `), 1 on failure or if an element is wrong, 2 for bad input, 130 if
+interrupted.
+`,
+		Example: `  ddlemu schedule run algo.xml --profile ndr400 -b 1K -e 1M -f 4
+  ddlemu schedule run allpairs --k 4 --grain 1M --gpus 8 --profile dgx-a100-nvlink -b 1G -e 1G --model`,
+		Args: oneSource,
+		RunE: func(cmd *cobra.Command, args []string) error { return runSchedule(cmd.Context(), g, o, args[0]) },
+	}
+	o.AddFlags(g, cmd.Flags())
+	return cmd
+}
+
+// scheduleRow is one row of the table.
+type scheduleRow struct {
+	Size     uint64   `json:"size"`
+	Count    uint64   `json:"count"`
+	Place    string   `json:"place"`
+	Avg      float64  `json:"avg_us"`
+	Min      float64  `json:"min_us"`
+	Expected float64  `json:"expected_us"`
+	Diff     *float64 `json:"diff_percent"` // nil: only calculated
+	Bound    float64  `json:"bound_us,omitempty"`
+	Wrong    *uint64  `json:"wrong"` // nil: not checked
+	Busbw    float64  `json:"busbw_gbps"`
+	loads    []model.Load
+}
+
+// algbw is bytes per second at a time in us.
+func (r *scheduleRow) algbw(us float64) float64 { return float64(r.Size) / us * 1e6 }
+
+func runSchedule(ctx context.Context, g *global, o *scheduleRunOptions, arg string) error {
+	if o.Iters < 1 {
+		return badInput("-n %d: must be at least 1", o.Iters)
+	}
+	sizes, err := o.sizes()
+	if err != nil {
+		return err
+	}
+	s, err := o.read(g, arg)
+	if err != nil {
+		return err
+	}
+	root, err := o.checkBefore(g, arg, s)
+	if err != nil {
+		return err
+	}
+	place, err := o.place(g, len(s.GPUs))
+	if err != nil {
+		return err
+	}
+	r := &scheduleRun{g: g, o: o, s: s, root: root, place: place}
+	if r.expect, err = place.Expect(); err != nil {
+		return err
+	}
+	show, stop := g.showProgress("schedule")
+	defer stop()
+	r.progress = func(part float64) { show.Part("calls are made", part) }
+	defer r.close()
+	if err := r.start(ctx); err != nil {
+		return err
+	}
+	rows, notes, err := r.rows(ctx, sizes)
+	if err != nil {
+		return err
+	}
+	return r.print(arg, rows, notes)
+}
+
+// checkBefore refuses a schedule that is not good, unless --force is given, and returns the root of a rooted collective.
+func (o *scheduleRunOptions) checkBefore(g *global, arg string, s *schedule.Schedule) (root int, err error) {
+	r, err := check.Check(s)
+	if err != nil {
+		return 0, &inputError{fmt.Errorf("%s: %w", arg, err)}
+	}
+	for _, text := range r.Warnings {
+		g.warn("%s: %s", arg, text)
+	}
+	if r.Good() {
+		return max(r.Root, 0), nil
+	}
+	f := r.Findings[0]
+	text := fmt.Sprintf("%s: %s: %s", arg, f.Kind, f.Text)
+	switch {
+	case !o.Force:
+		return 0, &exitError{Code: exitInvalid, Err: fmt.Errorf("%s: see all with `ddlemu schedule check`, or run it with --force", text)}
+	case f.Kind != check.WrongResult && f.Kind != check.Unordered && f.Kind != check.Deadlock:
+		return 0, badInput("--force: %s: it cannot be run", text)
+	}
+	g.warn("%s", text)
+	return max(r.Root, 0), nil
+}
+
+// scheduleRun is a run of a schedule.
+type scheduleRun struct {
+	g        *global
+	o        *scheduleRunOptions
+	s        *schedule.Schedule
+	root     int
+	place    *model.Place
+	expect   *expect.Fabric
+	progress func(part float64)
+
+	job  *job.Job // nil with --model
+	dir  *state.Dir
+	file *state.File
+}
+
+// start brings up the fabric for real bytes.
+func (r *scheduleRun) start(ctx context.Context) (err error) {
+	if r.o.Model {
+		return nil
+	}
+	if _, err := r.g.settleScale(ctx, r.o.scheduleFabric.flags, r.place.Fabric); err != nil {
+		return err
+	}
+	if err := r.g.warnTooMuch(ctx, r.place.Fabric); err != nil {
+		return err
+	}
+	if r.dir, err = r.g.openDir(true); err != nil {
+		return err
+	}
+	if r.job, err = job.Start(ctx, r.dir, r.place.Fabric, "schedule"); err != nil {
+		return err
+	}
+	r.file, err = r.dir.Open(r.job.Name())
+	return err
+}
+
+func (r *scheduleRun) close() {
+	// The fabric is removed; errors of closing what was only read have no consequence.
+	if r.file != nil {
+		_ = r.file.Close()
+	}
+	if r.job != nil {
+		_ = r.job.Close()
+	}
+	if r.dir != nil {
+		_ = r.dir.Close()
+	}
+}
+
+// rows measures all sizes, and notes what could not be.
+func (r *scheduleRun) rows(ctx context.Context, sizes []int64) (rows []scheduleRow, notes []string, err error) {
+	var done []uint64
+	for _, size := range sizes {
+		cut, err := r.s.Cut(uint64(size), 4)
+		if err != nil {
+			notes = append(notes, err.Error())
+			continue
+		}
+		if slices.Contains(done, cut.Bytes) {
+			continue
+		}
+		done = append(done, cut.Bytes)
+		if r.s.MinBytes > int64(cut.Bytes) || r.s.MaxBytes > 0 && r.s.MaxBytes < int64(cut.Bytes) {
+			notes = append(notes, fmt.Sprintf("MSCCL would not use the schedule for %d bytes: it is for %d to %d", cut.Bytes, r.s.MinBytes, r.s.MaxBytes))
+		}
+		for _, inPlace := range r.s.Variants() {
+			row, note, err := r.row(ctx, &cut, inPlace)
+			if err != nil {
+				return nil, nil, fmt.Errorf("%d bytes %s: %w", cut.Bytes, placeName(inPlace), err)
+			}
+			if note != "" {
+				notes = append(notes, note)
+			}
+			rows = append(rows, row)
+		}
+	}
+	if len(rows) == 0 {
+		return nil, nil, &inputError{errors.New(notes[0])}
+	}
+	return rows, notes, nil
+}
+
+func (r *scheduleRun) row(ctx context.Context, cut *schedule.Cut, inPlace bool) (row scheduleRow, note string, err error) {
+	expected, err := model.Play(ctx, r.s, cut, r.expect, r.o.Iters+1)
+	if err != nil {
+		return row, "", err
+	}
+	// The calls behind the first one, as they are timed.
+	row = scheduleRow{Size: cut.Bytes, Count: cut.Bytes / 4, Place: placeName(inPlace), Bound: units.Microseconds(r.place.Bound(r.s, cut)), loads: expected.Loads}
+	if r.s.Coll.PerRank() {
+		row.Count /= uint64(len(r.s.GPUs))
+	}
+	var times []time.Duration
+	for _, t := range expected.Times[1:] {
+		times = append(times, time.Duration(t))
+	}
+	row.Avg, row.Min = meanAndLeast(times)
+	row.Expected = row.Avg
+	if r.job != nil {
+		note, err = r.measure(ctx, cut, inPlace, &row)
+	}
+	row.Busbw = row.algbw(row.Avg) * busFactor(r.s) / 1e9
+	return row, note, err
+}
+
+// measure fills in what only real bytes tell.
+func (r *scheduleRun) measure(ctx context.Context, cut *schedule.Cut, inPlace bool, row *scheduleRow) (note string, err error) {
+	need := drive.Memory(r.s, cut, inPlace, r.root)
+	if free := (host.Machine{Getenv: r.g.Getenv}).AvailableMemory(); free > 0 && need > free/2 {
+		return fmt.Sprintf("%d bytes are only calculated: they need %s, and half of the free memory is %s", cut.Bytes, volume(need), volume(free/2)), nil
+	}
+	w, err := drive.JoinToPerform(r.file, r.place.Fabric, r.job.Key())
+	if err != nil {
+		return "", err
+	}
+	defer w.Close()
+	out, err := w.Perform(ctx, drive.Performance{Schedule: r.s, Cut: *cut, Place: r.place, InPlace: inPlace, Root: r.root, Calls: r.o.Iters, Progress: r.progress})
+	if err != nil {
+		return "", err
+	}
+	scale := float64(r.place.Fabric.TimeScale())
+	row.Avg, row.Min = meanAndLeast(out.Times)
+	row.Avg, row.Min = row.Avg/scale, row.Min/scale
+	diff := 100 * (row.Avg/row.Expected - 1)
+	row.Diff = &diff
+	if r.s.Coll.HasResult() {
+		row.Wrong = &out.Wrong
+	}
+	return "", nil
+}
+
+// verdict is the verdict on what the links carried; nil if no byte was sent.
+func (r *scheduleRun) verdict() *verdict.Verdict {
+	if r.job == nil {
+		return nil
+	}
+	v := r.job.Verdict()
+	return &v
+}
+
+func meanAndLeast(times []time.Duration) (mean, least float64) {
+	for _, t := range times {
+		mean += units.Microseconds(t) / float64(len(times))
+	}
+	return mean, units.Microseconds(slices.Min(times))
+}
+
+// busFactor is nccl-tests' factor from algbw to busbw.
+func busFactor(s *schedule.Schedule) float64 {
+	n := float64(len(s.GPUs))
+	switch {
+	case s.Coll == schedule.AllReduce:
+		return 2 * (n - 1) / n
+	case s.Coll.PerRank():
+		return (n - 1) / n
+	}
+	return 1
+}

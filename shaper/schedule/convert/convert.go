@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package convert reads schedules of any format: MSCCL's XML, trees of ForestColl, algorithms of SCCL and TACCL, flows of
+// TE-CCL. It knows by the content what a file is.
+package convert
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/ddlemu/ddlemu/shaper/schedule"
+	mk "github.com/ddlemu/ddlemu/shaper/schedule/make"
+	"github.com/ddlemu/ddlemu/shaper/schedule/msccl"
+)
+
+// maxFile is the largest file other than MSCCL's XML in bytes.
+const maxFile = 64 << 20
+
+// Read reads a schedule. name is the file's, for messages. o says for which collective trees are, and where its result is:
+// a file of trees does not say it. Other formats use of o only OutOfPlace.
+func Read(in io.Reader, name string, o mk.Options) (*schedule.Schedule, error) {
+	r := bufio.NewReaderSize(in, 4096)
+	head, err := r.Peek(2048)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	start := bytes.TrimLeft(head, "\ufeff \t\r\n")
+	read := readTrees
+	switch {
+	case len(start) > 0 && start[0] == '{':
+		read = readJSON
+	case len(start) > 0 && start[0] == 0x80:
+		return nil, fmt.Errorf("%s: a Python pickle: it can run code, so it is not read: write the trees as XML (spanning_trees_to_xml of ForestColl)", name)
+	case !bytes.Contains(start, []byte("<Algo")):
+		return msccl.Read(r, name)
+	}
+	data, err := io.ReadAll(io.LimitReader(r, maxFile+1))
+	if err == nil && len(data) > maxFile {
+		err = fmt.Errorf("larger than %d bytes", maxFile)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	s, err := read(data, o)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return s, nil
+}
