@@ -72,15 +72,15 @@ var (
 	makeKinds = []string{"ring", "allpairs", "tree", "chain", "double-binary"}
 )
 
-// makeOptions are the flags that say what to make.
-type makeOptions struct {
+// scheduleMakeOptions are the flags that say what to make.
+type scheduleMakeOptions struct {
 	Coll, Grain, Proto string
 	GPUs, K            int
 	OutOfPlace         bool
 	flags              *pflag.FlagSet
 }
 
-func (o *makeOptions) AddFlags(fs *pflag.FlagSet) {
+func (o *scheduleMakeOptions) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.Coll, "coll", "all_gather", "`collective` of a schedule that is made: all_gather, reduce_scatter or all_reduce")
 	fs.IntVar(&o.K, "k", 1, "rings, blocks per pair or trees per root of a schedule that is made")
 	fs.StringVar(&o.Grain, "grain", "", "largest payload of a message, a `size` (default: that of NCCL's buffers, 1M with Simple)")
@@ -90,7 +90,7 @@ func (o *makeOptions) AddFlags(fs *pflag.FlagSet) {
 	o.flags = fs
 }
 
-func (o *makeOptions) options() (mk.Options, error) {
+func (o *scheduleMakeOptions) options() (mk.Options, error) {
 	coll, err := schedule.ParseCollective(o.Coll)
 	if err != nil {
 		return mk.Options{}, badInput("--coll: %w", err)
@@ -121,7 +121,7 @@ func parseGrain(text string) (int64, error) {
 }
 
 // make makes a schedule from text such as ring or ring:k=8,grain=256K, of which the flags are the defaults.
-func (o *makeOptions) make(text string) (*schedule.Schedule, error) {
+func (o *scheduleMakeOptions) make(text string) (*schedule.Schedule, error) {
 	kind, settings, _ := strings.Cut(text, ":")
 	m, err := o.options()
 	if err != nil {
@@ -149,7 +149,7 @@ func (o *makeOptions) make(text string) (*schedule.Schedule, error) {
 }
 
 // read reads the schedule that an argument names, or makes it.
-func (o *makeOptions) read(g *global, arg string) (*schedule.Schedule, error) {
+func (o *scheduleMakeOptions) read(g *global, arg string) (*schedule.Schedule, error) {
 	if kind, _, _ := strings.Cut(arg, ":"); slices.Contains(makeKinds, kind) {
 		return o.make(arg)
 	}

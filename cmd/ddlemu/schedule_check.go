@@ -17,7 +17,7 @@ import (
 )
 
 func newScheduleCheckCommand(g *global) *cobra.Command {
-	o := &makeOptions{}
+	o := &scheduleMakeOptions{}
 	cmd := &cobra.Command{
 		Use:   "check FILE...",
 		Short: "Say what is wrong with schedules",
@@ -55,7 +55,7 @@ type checkedSchedule struct {
 	check.Report
 }
 
-func runScheduleCheck(g *global, o *makeOptions, args []string) error {
+func runScheduleCheck(g *global, o *scheduleMakeOptions, args []string) error {
 	var all []checkedSchedule
 	bad := 0
 	for _, arg := range args {
@@ -113,7 +113,7 @@ func printCheck(w io.Writer, arg string, s *schedule.Schedule, r *check.Report) 
 }
 
 type makeFileOptions struct {
-	makeOptions
+	scheduleMakeOptions
 	Output string
 }
 

@@ -20,13 +20,13 @@ import (
 )
 
 type scheduleCompareOptions struct {
-	makeOptions
+	scheduleMakeOptions
 	scheduleFabric
 	sizeOptions
 }
 
 func (o *scheduleCompareOptions) AddFlags(g *global, fs *pflag.FlagSet) {
-	o.makeOptions.AddFlags(fs)
+	o.scheduleMakeOptions.AddFlags(fs)
 	o.scheduleFabric.AddFlags(fs)
 	o.sizeOptions.AddFlags(fs, "1K", "1G")
 	g.addJSONFlag(fs)

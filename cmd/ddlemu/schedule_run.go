@@ -25,7 +25,7 @@ import (
 )
 
 type scheduleRunOptions struct {
-	makeOptions
+	scheduleMakeOptions
 	scheduleFabric
 	sizeOptions
 	Iters int
@@ -34,7 +34,7 @@ type scheduleRunOptions struct {
 }
 
 func (o *scheduleRunOptions) AddFlags(g *global, fs *pflag.FlagSet) {
-	o.makeOptions.AddFlags(fs)
+	o.scheduleMakeOptions.AddFlags(fs)
 	o.scheduleFabric.AddFlags(fs)
 	o.sizeOptions.AddFlags(fs, "1K", "1M")
 	fs.IntVarP(&o.Iters, "iters", "n", 3, "timed calls of a row")
