@@ -3,16 +3,23 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
+	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/configs/flags"
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/intercept/report"
 	"github.com/ddlemu/ddlemu/shaper/bench"
+	"github.com/ddlemu/ddlemu/shaper/bench/emulate"
 	"github.com/ddlemu/ddlemu/shaper/replay"
 	"github.com/ddlemu/ddlemu/shaper/workload"
 	"github.com/ddlemu/ddlemu/shaper/workload/check"
@@ -23,12 +30,21 @@ type replayOptions struct {
 	benchOptions
 	Steps   int
 	NoCheck bool
+	Fabrics []string // one that is up, or two to compare
+	Sweep   string
+	Plot    string
+	Times   string
+	Force   bool
 }
 
 // AddFlags adds the flags to fs.
 func (o *replayOptions) AddFlags(g *global, fs *pflag.FlagSet) {
 	o.addOnFlags(fs, "f")
-	fs.StringVar(&g.Fabric, "fabric", "", "`name` of a fabric that is up, instead of a new one")
+	fs.StringArrayVar(&o.Fabrics, "fabric", nil, "`name` of a fabric that is up, instead of a new one; given twice: two fabrics to compare, also profiles or files")
+	fs.StringVar(&o.Sweep, "sweep", "", "play for several values of a parameter of all links, such as `bw=10G..800G`, lat=1us,10us")
+	fs.StringVar(&o.Plot, "plot", "", "with --sweep: `file` for a plot, as SVG")
+	fs.StringVar(&o.Times, "times", "", "`file` for the times of all operations of all ranks, as CSV")
+	fs.BoolVar(&o.Force, "force", false, "replace the files of --plot and --times")
 	fs.IntVar(&o.Steps, "steps", 0, "`number` of steps to play: the file from its beginning, again and again (default: those of the file)")
 	fs.BoolVar(&o.NoCheck, "no-check", false, "do not compare the values that calls of NCCL give")
 	fs.BoolVar(&o.Strict, "strict", false, "exit with status 3 if the verdict is INVALID, also because something could not be checked")
@@ -68,6 +84,16 @@ another call on the same links is. A message counts from when both ends were rea
 On the software CUDA the clock is virtual: times are exact, and the same on every host.
 With --clock real or --time-scale K computation sleeps, K times as long.
 
+With --fabric A --fabric B the workload is played on both: A is the original, B what is
+compared with it. Each is a profile, a file, or a fabric that is up. Flags that describe
+links, such as --lat, change B only, so that --fabric eth10 --fabric eth10 --lat 1ms shows
+what the latency costs.
+
+--sweep bw=10G..800G plays it for the usual rates in this range, --sweep lat=1us..1ms for
+1, 3, 10 and so on, and a list with commas for these values. It says where the network
+stops to matter: the slowest one on which, and on all faster ones, a step takes at most
+5 % longer than on the fastest.
+
 EXIT STATUS
 ===========
 
@@ -76,7 +102,9 @@ failed or a value was wrong; 2 for bad input, such as a workload whose calls do 
 130 if interrupted.
 `,
 		Example: `  ddlemu replay step.jsonl --profile eth10 --nodes 2
-  ddlemu replay step.jsonl --profile ndr400 --bw 100Gbps --steps 5 --json`,
+  ddlemu replay step.jsonl --profile ndr400 --bw 100Gbps --steps 5 --json
+  ddlemu replay step.jsonl --fabric ndr400 --fabric eth10
+  ddlemu replay step.jsonl --profile ndr400 --sweep bw=10G..800G --plot sweep.svg`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return badInput("replay takes one workload: see `ddlemu replay --help`")
@@ -90,8 +118,8 @@ failed or a value was wrong; 2 for bad input, such as a workload whose calls do 
 }
 
 func runReplay(ctx context.Context, g *global, o *replayOptions, path string) error {
-	if o.flags.Changed("steps") && o.Steps < 1 {
-		return badInput("--steps %d: must be at least 1", o.Steps)
+	if err := o.check(); err != nil {
+		return err
 	}
 	within, err := budget(o.flags, o.Budget)
 	if err != nil {
@@ -103,31 +131,74 @@ func runReplay(ctx context.Context, g *global, o *replayOptions, path string) er
 	if err != nil {
 		return err
 	}
-	e, err := o.replay(g, ix)
+	player := &replayer{g: g, o: o, ix: ix, budget: within, show: show.Set}
+	switch {
+	case o.Sweep != "":
+		return player.sweep(ctx)
+	case len(o.Fabrics) == 2:
+		return player.compare(ctx)
+	}
+	if len(o.Fabrics) == 1 {
+		g.Fabric = o.Fabrics[0]
+	}
+	result, err := player.play(ctx, g, o.flags, "")
 	if err != nil {
 		return err
 	}
-	defer e.On.Dir.Close()
-	e.On.Budget, e.On.Progress, e.On.Strict = within, show.Set, o.Strict
-	if e.On.Trace, err = makeTrace(o.Trace, &e.On.Config); err != nil {
-		return err
+	if o.Times != "" {
+		if err := writeOutput(o.Times, o.Force, 0o644, result.WriteTimes); err != nil {
+			return err
+		}
 	}
-	if e.On.Trace != "" {
-		g.injection(e.On.Layout)
+	if g.JSON {
+		err = g.printJSON(result.Report())
+	} else {
+		err = result.WriteText(g.Stdout, g.more())
 	}
-	result, err := replay.Run(ctx, e)
-	if err != nil {
-		g.explainFailure(e.On.Trace)
-		return err
+	return cmp.Or(err, o.judge(result))
+}
+
+// check refuses flags that do not go together, before anything is done.
+func (o *replayOptions) check() error {
+	if o.flags.Changed("steps") && o.Steps < 1 {
+		return badInput("--steps %d: must be at least 1", o.Steps)
 	}
-	if err := o.print(g, e.On.Trace, result); err != nil {
-		return err
+	several := o.Sweep != "" || len(o.Fabrics) > 1
+	switch {
+	case len(o.Fabrics) > 2:
+		return badInput("--fabric: give one, or two to compare")
+	case len(o.Fabrics) == 2 && (o.Profile != "" || o.File != ""):
+		return badInput("--fabric %s --fabric %s are the two fabrics: leave out --profile and --file", o.Fabrics[0], o.Fabrics[1])
+	case o.Sweep != "" && len(o.Fabrics) > 0:
+		return badInput("--sweep needs fabrics of its own: leave out --fabric, and give --profile or --file")
+	case o.Plot != "" && o.Sweep == "":
+		return badInput("--plot draws a sweep: add --sweep, such as --sweep bw=10G..800G")
+	case several && (o.Trace != "" || o.Times != ""):
+		return badInput("--trace and --times are of one replay: leave out --sweep and the second --fabric")
 	}
-	if result.Wrong > 0 {
-		return fmt.Errorf("%d wrong elements", result.Wrong)
+	for _, path := range []string{o.Plot, o.Times} {
+		if path != "" {
+			if err := checkOutput(path, o.Force); err != nil {
+				return err
+			}
+		}
 	}
-	if o.Strict && !result.Verdict.Valid {
-		return &invalidError{result.Verdict.Word, result.Verdict.Summary}
+	return nil
+}
+
+// judge is the error of results that are wrong, or INVALID with --strict.
+func (o *replayOptions) judge(results ...*replay.Result) error {
+	wrong := int64(0)
+	for _, r := range results {
+		wrong += r.Wrong
+	}
+	if wrong > 0 {
+		return fmt.Errorf("%d wrong elements", wrong)
+	}
+	for _, r := range results {
+		if o.Strict && !r.Verdict.Valid {
+			return &invalidError{r.Verdict.Word, r.Verdict.Summary}
+		}
 	}
 	return nil
 }
@@ -159,27 +230,135 @@ func moreFindings(n int) string {
 	return fmt.Sprintf(" (and %s)", units.Count(n, "more finding"))
 }
 
-// replay determines the fabric, the ranks on it, and the libraries.
-func (o *replayOptions) replay(g *global, ix *workload.Index) (replay.Options, error) {
-	o.Ranks = ix.Workload.Head.Ranks
-	e, err := o.setup(g, bench.Config{Ranks: o.Ranks, LogDir: o.LogDir, Stderr: g.Stderr})
-	return replay.Options{On: e, Workload: ix, Steps: o.Steps, NoCheck: o.NoCheck}, err
+// replayer plays one workload, on one fabric after the other.
+type replayer struct {
+	g      *global
+	o      *replayOptions
+	ix     *workload.Index
+	budget emulate.Budget
+	show   emulate.Progress
 }
 
-// print prints the result, and puts it beside the ledgers.
-func (o *replayOptions) print(g *global, trace string, r *replay.Result) error {
-	doc := r.Report()
-	if trace != "" {
-		data, err := json.Marshal(doc)
-		if err != nil {
-			return fmt.Errorf("write JSON: %w", err)
+// play plays on the fabric that the flags describe. which names it in the progress, "" if there is only one.
+func (p *replayer) play(ctx context.Context, g *global, fs *pflag.FlagSet, which string) (*replay.Result, error) {
+	o := *p.o
+	o.flags, o.Ranks = fs, p.ix.Workload.Head.Ranks
+	if name := fs.Lookup("profile"); name != nil {
+		o.Profile, o.File = name.Value.String(), fs.Lookup("file").Value.String()
+	}
+	e, err := o.setup(g, bench.Config{Ranks: o.Ranks, LogDir: o.LogDir, Stderr: g.Stderr})
+	if err != nil {
+		return nil, err
+	}
+	defer e.Dir.Close()
+	e.Budget, e.Strict, e.Progress = p.budget, o.Strict, p.show
+	if which != "" {
+		e.Progress = func(what string, left time.Duration) { p.show(which+": "+what, -1) }
+	}
+	if e.Trace, err = makeTrace(o.Trace, &e.Config); err != nil {
+		return nil, err
+	}
+	if e.Trace != "" {
+		g.injection(e.Layout)
+	}
+	result, err := replay.Run(ctx, replay.Options{On: e, Workload: p.ix, Steps: o.Steps, NoCheck: o.NoCheck})
+	if err != nil {
+		g.explainFailure(e.Trace)
+		return nil, err
+	}
+	if e.Trace == "" {
+		return result, nil
+	}
+	data, err := json.Marshal(result.Report())
+	if err != nil {
+		return nil, fmt.Errorf("write JSON: %w", err)
+	}
+	return result, report.WriteOutcome(e.Trace, data)
+}
+
+// with is a copy of the flags that the user gave, without those for which leave is true.
+func with(given *pflag.FlagSet, leave func(name string) bool) (*pflag.FlagSet, error) {
+	fs := pflag.NewFlagSet("replay", pflag.ContinueOnError)
+	fs.String("profile", "", "")
+	fs.String("file", "", "")
+	flags.AddFabric(fs)
+	var failed error
+	given.Visit(func(f *pflag.Flag) {
+		if fs.Lookup(f.Name) != nil && !leave(f.Name) {
+			failed = cmp.Or(failed, fs.Set(f.Name, f.Value.String()))
 		}
-		if err := report.WriteOutcome(trace, data); err != nil {
+	})
+	return fs, failed
+}
+
+// compare plays on two fabrics.
+func (p *replayer) compare(ctx context.Context) error {
+	var results []*replay.Result
+	for i, name := range p.o.Fabrics {
+		g := *p.g
+		fs, err := with(p.o.flags, func(flag string) bool { return i == 0 && ofLinks(flag) })
+		if err != nil {
+			return err
+		}
+		switch _, err := os.Stat(name); {
+		case slices.Contains(configs.ProfileNames(), name):
+			err = fs.Set("profile", name)
+		case err == nil:
+			err = fs.Set("file", name)
+		default:
+			g.Fabric = name
+		}
+		r, err := p.play(ctx, &g, fs, fmt.Sprintf("fabric %d of 2, %s", i+1, name))
+		if err != nil {
+			return fmt.Errorf("--fabric %s: %w", name, err)
+		}
+		results = append(results, r)
+	}
+	c := &replay.Comparison{Original: results[0], Emulated: results[1]}
+	var err error
+	if p.g.JSON {
+		err = p.g.printJSON(c.Report())
+	} else {
+		err = c.WriteText(p.g.Stdout, p.g.more())
+	}
+	return cmp.Or(err, p.o.judge(results...))
+}
+
+// ofLinks says whether a flag describes links.
+func ofLinks(flag string) bool {
+	return slices.ContainsFunc(configs.LinkParams(), func(p configs.LinkParam) bool { return p.Flag == flag })
+}
+
+// sweep plays for each value of a parameter.
+func (p *replayer) sweep(ctx context.Context) error {
+	s, err := replay.ParseSweep(p.o.Sweep)
+	if err != nil {
+		return badInput("--sweep %s: %w", p.o.Sweep, err)
+	}
+	var results []*replay.Result
+	for i := range s.Points {
+		point := &s.Points[i]
+		fs, err := with(p.o.flags, func(flag string) bool { return flag == s.Param })
+		if err == nil {
+			err = fs.Set(s.Param, point.Text)
+		}
+		if err != nil {
+			return err
+		}
+		if point.Result, err = p.play(ctx, p.g, fs, fmt.Sprintf("%s %s, %d of %d", s.Param, point.Text, i+1, len(s.Points))); err != nil {
+			return fmt.Errorf("--sweep %s at %s: %w", p.o.Sweep, point.Text, err)
+		}
+		results = append(results, point.Result)
+	}
+	if p.o.Plot != "" {
+		if err := writeOutput(p.o.Plot, p.o.Force, 0o644, s.WriteSVG); err != nil {
 			return err
 		}
 	}
-	if g.JSON {
-		return g.printJSON(doc)
+	if p.g.JSON {
+		err = p.g.printJSON(s.Report())
+	} else {
+		err = s.WriteText(p.g.Stdout)
 	}
-	return r.WriteText(g.Stdout, g.more())
+	return cmp.Or(err, p.o.judge(results...))
 }

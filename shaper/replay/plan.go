@@ -21,6 +21,7 @@ type plan struct {
 // item is an operation of a plan: all but marks of steps.
 type item struct {
 	op     *workload.Op
+	line   int   // of the workload
 	stream int32 // -1 for a wait
 	after  []int // items, those of its own stream left out
 	calls  []call
@@ -182,7 +183,7 @@ func (b *planBuilder) endStep() { b.plan.marks = append(b.plan.marks, len(b.plan
 
 // add adds an operation unless it is to be left out.
 func (b *planBuilder) add(c *workload.ProgramCall, op *workload.Op) (bool, error) {
-	it := item{op: op, stream: c.Stream, after: b.after(c)}
+	it := item{op: op, line: workload.Line(int(c.Op)), stream: c.Stream, after: b.after(c)}
 	switch op.Kind {
 	case workload.Calc:
 		if b.once {

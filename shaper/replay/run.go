@@ -51,6 +51,8 @@ type Result struct {
 	Model   []Step
 	Problem string
 	Notes   []string
+
+	spans [][]bench.Span // by rank, not divided by Scale
 }
 
 // Run plays a workload. A rank that fails is a [*bench.RanksError].
@@ -335,6 +337,7 @@ func (a *attempt) measure(r *Result, plans []*plan, played []bench.Played) {
 	for i := range played {
 		spans[i] = played[i].Spans
 	}
+	r.spans = spans
 	scale := a.cfg.TimeScale
 	r.Steps = measureSteps(plans, spans, scale)
 	for _, s := range r.Steps {

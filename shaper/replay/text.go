@@ -3,6 +3,7 @@
 package replay
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strconv"
@@ -45,11 +46,7 @@ func (t *text) header() {
 	if !c.IsVirtual() {
 		clock = fmt.Sprintf("%s  time scale %d", configs.RealClock, t.Scale)
 	}
-	name := head.Name
-	if name == "" {
-		name = "workload"
-	}
-	t.line("# ddlemu replay %s: NCCL %s (%s), CUDA %s", name, f.NCCL, f.NCCLLib, f.CUDA)
+	t.line("# ddlemu replay %s: NCCL %s (%s), CUDA %s", cmp.Or(head.Name, "workload"), f.NCCL, f.NCCLLib, f.CUDA)
 	t.line("# profile %s  datapath %s  clock %s  ranks %d  nodes %d  steps %d", c.Name, c.DatapathName(), clock, head.Ranks, t.nodes(), len(t.Steps))
 	if s := &head.Source; s.Kind != "" {
 		t.line("# workload from %s", strings.Join(nonEmpty(s.Kind, s.File, s.Hardware), ", "))
