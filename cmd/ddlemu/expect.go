@@ -23,6 +23,8 @@ type expectOptions struct {
 	benchOptions
 	Log        string // path of the log to judge
 	DecideUpTo string
+	Workload   string // path
+	Steps      int    // of the workload
 }
 
 // AddFlags adds the flags to fs.
@@ -32,6 +34,8 @@ func (o *expectOptions) AddFlags(g *global, fs *pflag.FlagSet) {
 	fs.StringVar(&o.Log, "log", "", "`file` with a table of nccl-tests or ddlemu bench to judge; - for standard input")
 	fs.BoolVar(&o.Strict, "strict", false, "with --log: exit with status 3 unless every time is as expected or faster")
 	fs.StringVar(&o.DecideUpTo, "decide-up-to", "64M", "on a real GPU: largest `size` that NCCL runs for its decision; larger ones get the same decision")
+	fs.StringVar(&o.Workload, "workload", "", "`file` with a workload, instead of a collective: how long do its steps take?")
+	fs.IntVar(&o.Steps, "steps", 0, "with --workload: `number` of steps, the file from its beginning, again and again (default: those of the file)")
 	g.addJSONFlag(fs)
 	g.addQuietFlag(fs)
 }
@@ -39,7 +43,7 @@ func (o *expectOptions) AddFlags(g *global, fs *pflag.FlagSet) {
 func newExpectCommand(g *global) *cobra.Command {
 	var o expectOptions
 	cmd := &cobra.Command{
-		Use:   "expect COLLECTIVE",
+		Use:   "expect COLLECTIVE | --workload FILE",
 		Short: "Calculate expected times on a fabric, and judge a table of nccl-tests",
 		Long: `Asks real NCCL for its decision on the fabric for each size (algorithm, protocol,
 channels), and calculates with the link model how long that takes. On the software CUDA
@@ -65,6 +69,10 @@ and what NCCL reckons its longest schedule to take more, because the log does no
 how far ranks ran ahead of the last one. Three lines sum up: the fixed cost, the
 bandwidth of the largest call, and which rows to look at. Sizes, type and operations are
 those of the log; without a log there is one type and one operation.
+With --workload it calculates how long the steps of a job take (docs/workloads.md), as
+` + "`ddlemu replay`" + ` measures them, without running a call: all computations, collectives, sends
+and receives, on the streams and in the order of the workload.
+
 Rows whose end is missing are listed. Prefixes of launchers (mpirun --tag-output,
 mpiexec -l, srun --label) are ignored.
 
@@ -77,14 +85,23 @@ failure, 2 for bad input, no such fabric or something that this host lacks, 130 
 interrupted.
 `,
 		Example: `  ddlemu expect allreduce --profile ndr400 --ranks 2 -b 8 -e 1G -f 8
-  ddlemu expect allreduce --profile eth10 --ranks 4 --nodes 2 --log nccl-tests.txt --strict`,
+  ddlemu expect allreduce --profile eth10 --ranks 4 --nodes 2 --log nccl-tests.txt --strict
+  ddlemu expect --workload step.jsonl --profile eth10 --nodes 2`,
 		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) != 1 {
+			if len(args) == 0 && o.Workload != "" {
+				return nil
+			}
+			if len(args) != 1 || o.Workload != "" {
 				return badInput("expect takes one collective (%s): see `ddlemu expect --help`", strings.Join(nccl.Collectives(), ", "))
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, args []string) error { return runExpect(cmd.Context(), g, &o, args[0]) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if o.Workload != "" {
+				return runExpectWorkload(cmd.Context(), g, &o)
+			}
+			return runExpect(cmd.Context(), g, &o, args[0])
+		},
 	}
 	o.AddFlags(g, cmd.Flags())
 	return cmd

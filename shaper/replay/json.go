@@ -21,7 +21,8 @@ type Report struct {
 	TimeScale int               `json:"time_scale"`
 	Ranks     int               `json:"ranks"`
 	Nodes     int               `json:"nodes"`
-	TimeUS    float64           `json:"time_us"` // of all steps
+	Forecast  bool              `json:"forecast"` // nothing was played: the times are those of the model, and there is no verdict
+	TimeUS    float64           `json:"time_us"`  // of all steps
 	MeanUS    float64           `json:"mean_step_us"`
 	Steps     []StepReport      `json:"steps"`
 	Calls     []CallsReport     `json:"calls"`
@@ -68,7 +69,7 @@ func (r *Result) Report() *Report {
 	head := &f.Workload.Workload.Head
 	out := &Report{
 		Workload: head.Name, NCCL: f.NCCL, CUDA: f.CUDA, Profile: c.Name, Datapath: c.DatapathName(), Clock: configs.RealClock, TimeScale: r.Scale,
-		Ranks: head.Ranks, Nodes: r.nodes(), TimeUS: units.Microseconds(r.Time), MeanUS: units.Microseconds(Mean(r.Steps).Time),
+		Ranks: head.Ranks, Nodes: r.nodes(), Forecast: r.Forecast, TimeUS: units.Microseconds(r.Time), MeanUS: units.Microseconds(Mean(r.Steps).Time),
 		Steps: []StepReport{}, Calls: []CallsReport{}, Checked: r.Checked, Wrong: r.Wrong, Verdict: r.Verdict.Word, Reasons: r.Verdict.Reasons,
 		Findings: r.Verdict.Findings, Notes: append(append([]string{}, r.Notes...), r.Verdict.Notes...),
 	}

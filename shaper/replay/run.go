@@ -4,7 +4,6 @@ package replay
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -30,12 +29,7 @@ type Options struct {
 	Workload *workload.Index
 	Steps    int  // to play: the file from its beginning, again and again; 0 for those of the file
 	NoCheck  bool // do not compare values
-	// Model computes what the job should take; nil for no model.
-	Model Model
 }
-
-// Model returns when each operation of each rank should begin and end, as the replay measures it. Stated times.
-type Model func(ctx context.Context, f Facts) ([][]bench.Span, error)
 
 // Result is the outcome of a replay. All times are stated times.
 type Result struct {
@@ -47,7 +41,9 @@ type Result struct {
 	Calls   []Calls
 	// Checked and Wrong are the elements that were compared, and those of them that were wrong.
 	Checked, Wrong int64
-	// Model has the same of the model, if there is one. Problem says why there is none.
+	// Forecast says that nothing was played: Steps and Calls are those of the model, and there is no verdict.
+	Forecast bool
+	// Model has the steps of the model, if there is one. Problem says why there is none.
 	Model   []Step
 	Problem string
 	Notes   []string
@@ -67,7 +63,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 		return nil, err
 	}
 	for n := 1; ; n++ {
-		r, err := o.attempt(ctx)
+		r, err := o.attempt(ctx, (*attempt).run)
 		if err != nil && emulate.Spent(ctx) {
 			return nil, configs.Errorf("", "%s: it was spent before a step was played: give a larger budget, or a workload with smaller steps", o.On.Budget.Text())
 		}
@@ -88,6 +84,14 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 
 // prepare refuses what cannot be played, before anything is started.
 func (o *Options) prepare() error {
+	if err := o.count(); err != nil {
+		return err
+	}
+	return o.On.CheckBuffers(o.bufferBytes())
+}
+
+// count checks the ranks, and counts the steps.
+func (o *Options) count() error {
 	if ranks := o.Workload.Workload.Head.Ranks; ranks != o.On.Bench.Ranks {
 		return configs.Errorf("", "the workload has %s, not %d", units.Count(ranks, "rank"), o.On.Bench.Ranks)
 	}
@@ -99,7 +103,7 @@ func (o *Options) prepare() error {
 		o.Steps = steps
 	}
 	o.On.Bench.Sizes, o.On.Bench.Iters = []int64{smallest(o.Workload)}, 1
-	return o.On.CheckBuffers(o.bufferBytes())
+	return nil
 }
 
 // smallest is the size of the smallest call that moves something; 1 if there is none.
@@ -157,8 +161,8 @@ func (o *Options) selectScale(ctx context.Context) (why string, err error) {
 	return s.Reason, nil
 }
 
-// attempt brings the fabric up, plays, and judges.
-func (o *Options) attempt(ctx context.Context) (r *Result, err error) {
+// attempt brings the fabric up, starts the ranks, and lets run use them.
+func (o *Options) attempt(ctx context.Context, run func(*attempt, context.Context) (*Result, error)) (r *Result, err error) {
 	if o.On.Trace != "" {
 		if err := ledger.Clear(o.On.Trace); err != nil {
 			return nil, err
@@ -181,7 +185,7 @@ func (o *Options) attempt(ctx context.Context) (r *Result, err error) {
 		return nil, err
 	}
 	a := &attempt{o: o, ranks: ranks, fabric: j.Fabric, cfg: cfg}
-	r, err = a.run(ctx)
+	r, err = run(a, ctx)
 	if cerr := ranks.Close(); err == nil {
 		err = cerr
 	}
@@ -189,7 +193,9 @@ func (o *Options) attempt(ctx context.Context) (r *Result, err error) {
 		return nil, err
 	}
 	r.Scale = j.Fabric.TimeScale()
-	a.judge(j, r)
+	if !r.Forecast {
+		a.judge(j, r)
+	}
 	return r, nil
 }
 
@@ -349,16 +355,9 @@ func (a *attempt) measure(r *Result, plans []*plan, played []bench.Played) {
 	}
 }
 
-// errNoModel says why there are no expected times.
-var errNoModel = errors.New("there is no model of whole jobs yet")
-
 // model compares with the model.
 func (a *attempt) model(ctx context.Context, r *Result) {
-	err := errNoModel
-	var spans [][]bench.Span
-	if a.o.Model != nil {
-		spans, err = a.o.Model(ctx, a.facts)
-	}
+	spans, err := a.facts.expected(ctx)
 	if err != nil {
 		r.Problem = err.Error()
 		return

@@ -197,9 +197,15 @@ func (t *text) end(more string) {
 	case t.Checked == 0:
 		state = "not compared"
 	}
-	t.line("# Out of bounds values : %d %s", t.Wrong, state)
+	if !t.Forecast {
+		t.line("# Out of bounds values : %d %s", t.Wrong, state)
+	}
 	t.line("# Time of all steps    : %s ms", milliseconds(t.Time))
 	t.line("#")
+	if t.Forecast {
+		t.line("# the times are those of the model: no call was run")
+		return
+	}
 	if t.Problem != "" {
 		t.line("# note: no expected times: %s", t.Problem)
 	}

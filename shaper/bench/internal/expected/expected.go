@@ -155,7 +155,7 @@ func withoutSchedule(c bench.Case) expect.Decision {
 }
 
 func (t *Times) of(ctx context.Context, c bench.Case) (bench.Expectation, error) {
-	d, err := t.decision(c)
+	d, err := t.Decision(c)
 	if err != nil {
 		return bench.Expectation{}, err
 	}
@@ -164,7 +164,7 @@ func (t *Times) of(ctx context.Context, c bench.Case) (bench.Expectation, error)
 	if e, ok := t.known[key]; ok {
 		return e, nil
 	}
-	f, err := t.fabricOf(c.NICs)
+	f, err := t.Fabric(c.NICs)
 	if err != nil {
 		return bench.Expectation{}, err
 	}
@@ -182,7 +182,8 @@ func (t *Times) of(ctx context.Context, c bench.Case) (bench.Expectation, error)
 	return t.known[key], nil
 }
 
-func (t *Times) decision(c bench.Case) (expect.Decision, error) {
+// Decision is NCCL's decision on c, from its log.
+func (t *Times) Decision(c bench.Case) (expect.Decision, error) {
 	if c.Topology == nil {
 		return expect.Decision{}, fmt.Errorf("NCCL's log does not tell the rings: unset NCCL_DEBUG")
 	}
@@ -249,8 +250,8 @@ func versionNumber(text string) (int, error) {
 	return major*10000 + minor*100 + patch, nil
 }
 
-// fabricOf is the fabric at time scale 1. nics are those that NCCL uses.
-func (t *Times) fabricOf(nics map[nccllog.Pair]nccllog.NICs) (*expect.Fabric, error) {
+// Fabric is the fabric at time scale 1. nics are those that NCCL uses.
+func (t *Times) Fabric(nics map[nccllog.Pair]nccllog.NICs) (*expect.Fabric, error) {
 	params, err := t.fabric.Params(1)
 	if err != nil {
 		return nil, err

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+
+	"github.com/ddlemu/ddlemu/shaper/bench"
+	"github.com/ddlemu/ddlemu/shaper/replay"
+)
+
+// ofCollective are the flags of expect that are for a collective.
+var ofCollective = []string{"minbytes", "maxbytes", "stepfactor", "stepbytes", "datatype", "op", "root", "iters", "log", "strict", "decide-up-to", "ranks"}
+
+// runExpectWorkload calculates the times of a workload.
+func runExpectWorkload(ctx context.Context, g *global, o *expectOptions) error {
+	for _, name := range ofCollective {
+		if o.flags.Changed(name) {
+			return badInput("--%s: is not for --workload, which has the ranks and the calls", name)
+		}
+	}
+	if o.flags.Changed("steps") && o.Steps < 1 {
+		return badInput("--steps %d: must be at least 1", o.Steps)
+	}
+	ix, err := loadWorkload(ctx, o.Workload)
+	if err != nil {
+		return err
+	}
+	o.Ranks = ix.Workload.Head.Ranks
+	e, err := o.setup(g, bench.Config{Ranks: o.Ranks, LogDir: o.LogDir, Stderr: g.Stderr})
+	if err != nil {
+		return err
+	}
+	defer e.Dir.Close()
+	show, stop := g.showProgress("expect")
+	defer stop()
+	e.Progress = show.Set
+	r, err := replay.Forecast(ctx, replay.Options{On: e, Workload: ix, Steps: o.Steps})
+	if err != nil {
+		return err
+	}
+	if g.JSON {
+		return g.printJSON(r.Report())
+	}
+	return r.WriteText(g.Stdout, "")
+}

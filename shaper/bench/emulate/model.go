@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package emulate
+
+import (
+	"os"
+
+	"github.com/ddlemu/ddlemu/shaper/bench"
+	"github.com/ddlemu/ddlemu/shaper/bench/internal/expected"
+	"github.com/ddlemu/ddlemu/shaper/bench/nccllog"
+	"github.com/ddlemu/ddlemu/shaper/expect"
+	"github.com/ddlemu/ddlemu/shaper/fabric"
+)
+
+// Communicator is a communicator on a fabric, for [expect].
+type Communicator struct{ times *expected.Times }
+
+// NewCommunicator makes a communicator whose rank r is on node(r) of f.
+func NewCommunicator(f *fabric.Fabric, node func(rank int) int) Communicator {
+	return Communicator{expected.New(f, node, os.Getenv)}
+}
+
+// Decision is NCCL's decision on a call, from its log.
+func (c Communicator) Decision(call bench.Case) (expect.Decision, error) {
+	return c.times.Decision(call)
+}
+
+// Fabric is the fabric at time scale 1. nics are those that NCCL uses.
+func (c Communicator) Fabric(nics map[nccllog.Pair]nccllog.NICs) (*expect.Fabric, error) {
+	return c.times.Fabric(nics)
+}

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package replay
+
+import "context"
+
+// Forecast asks NCCL for its decisions, and calculates with the model alone how long the job takes. No call is run, so
+// no buffer takes memory.
+func Forecast(ctx context.Context, o Options) (*Result, error) {
+	if err := o.count(); err != nil {
+		return nil, err
+	}
+	ctx, stop := o.On.Budget.Limit(ctx)
+	defer stop()
+	o.On.ChooseClock()
+	if !o.On.Config.IsVirtual() && o.On.Config.TimeScale == 0 {
+		o.On.Config.TimeScale = 1
+	}
+	return o.attempt(ctx, (*attempt).forecast)
+}
+
+// forecast is the outcome of the model.
+func (a *attempt) forecast(ctx context.Context) (*Result, error) {
+	if err := a.connect(ctx); err != nil {
+		return nil, err
+	}
+	if err := a.decide(ctx); err != nil {
+		return nil, err
+	}
+	plans, err := (&planner{ix: a.o.Workload, steps: a.o.Steps}).plans()
+	if err != nil {
+		return nil, err
+	}
+	a.facts.plans = plans
+	a.o.say("the model plays", -1)
+	spans, err := a.facts.expected(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r := &Result{Facts: a.facts, Forecast: true, Steps: measureSteps(plans, spans, 1)}
+	for _, s := range r.Steps {
+		r.Time += s.Time
+	}
+	r.Calls = measureCalls(meet(a.o.Workload, plans, spans), 1)
+	for i := range r.Calls {
+		a.facts.choice(&r.Calls[i])
+	}
+	return r, a.ranks.Destroy(ctx)
+}
