@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/cuda/locate"
 	"github.com/ddlemu/ddlemu/shaper/bench"
 	"github.com/ddlemu/ddlemu/shaper/bench/internal/expected"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
@@ -93,10 +94,13 @@ func (o *Options) askedFabric() (*fabric.Fabric, error) {
 }
 
 // privateCopy is a copy of the asked fabric for this run alone. Leave the links of the asked fabric alone: other jobs
-// use them.
+// use them. Its clock is virtual where that is possible: there a rank that waits for others takes no time of a core.
 func (o *Options) privateCopy(asked *fabric.Fabric) *fabric.Fabric {
 	f := *asked
 	f.Config.TimeScale, f.Config.Clock = 1, configs.RealClock
+	if o.Libraries.CUDA == locate.Soft && !f.Config.OnKernel() {
+		f.Config.Clock = configs.VirtualClock
+	}
 	f.Config.GPUsPerNode = o.gpus(&f.Config)
 	return &f
 }
