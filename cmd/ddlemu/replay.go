@@ -141,7 +141,7 @@ func runReplay(ctx context.Context, g *global, o *replayOptions, path string) er
 	if len(o.Fabrics) == 1 {
 		g.Fabric = o.Fabrics[0]
 	}
-	result, err := player.play(ctx, g, o.flags, "")
+	result, err := player.one(ctx)
 	if err != nil {
 		return err
 	}
@@ -213,6 +213,9 @@ func loadWorkload(ctx context.Context, path string) (*workload.Index, error) {
 	if err != nil {
 		return nil, &inputError{fmt.Errorf("%s: %w", path, err)}
 	}
+	if _, err := replay.StepsOf(ix); err != nil {
+		return nil, &inputError{fmt.Errorf("%s: %w", path, err)}
+	}
 	found, err := check.Run(ctx, ix)
 	if err != nil {
 		return nil, fmt.Errorf("check %s: %w", path, err)
@@ -239,41 +242,73 @@ type replayer struct {
 	show   emulate.Progress
 }
 
-// play plays on the fabric that the flags describe. which names it in the progress, "" if there is only one.
-func (p *replayer) play(ctx context.Context, g *global, fs *pflag.FlagSet, which string) (*replay.Result, error) {
+// prepare determines the fabric that the flags describe, and what to play on it. which names it in the progress, "" if
+// there is only one. The caller closes the folder.
+func (p *replayer) prepare(g *global, fs *pflag.FlagSet, which string) (replay.Options, error) {
 	o := *p.o
 	o.flags, o.Ranks = fs, p.ix.Workload.Head.Ranks
-	if name := fs.Lookup("profile"); name != nil {
-		o.Profile, o.File = name.Value.String(), fs.Lookup("file").Value.String()
-	}
+	o.Profile, o.File = fs.Lookup("profile").Value.String(), fs.Lookup("file").Value.String()
 	e, err := o.setup(g, bench.Config{Ranks: o.Ranks, LogDir: o.LogDir, Stderr: g.Stderr})
 	if err != nil {
-		return nil, err
+		return replay.Options{}, err
 	}
-	defer e.Dir.Close()
 	e.Budget, e.Strict, e.Progress = p.budget, o.Strict, p.show
 	if which != "" {
-		e.Progress = func(what string, left time.Duration) { p.show(which+": "+what, -1) }
+		e.Progress = func(what string, _ time.Duration) { p.show(which+": "+what, -1) }
 	}
-	if e.Trace, err = makeTrace(o.Trace, &e.Config); err != nil {
-		return nil, err
-	}
-	if e.Trace != "" {
-		g.injection(e.Layout)
-	}
-	result, err := replay.Run(ctx, replay.Options{On: e, Workload: p.ix, Steps: o.Steps, NoCheck: o.NoCheck})
+	return replay.Options{On: e, Workload: p.ix, Steps: o.Steps, NoCheck: o.NoCheck}, nil
+}
+
+// one plays on one fabric, with a trace if one is wanted.
+func (p *replayer) one(ctx context.Context) (*replay.Result, error) {
+	e, err := p.prepare(p.g, p.o.flags, "")
 	if err != nil {
-		g.explainFailure(e.Trace)
 		return nil, err
 	}
-	if e.Trace == "" {
+	defer e.On.Dir.Close()
+	if e.On.Trace, err = makeTrace(p.o.Trace, &e.On.Config); err != nil {
+		return nil, err
+	}
+	if e.On.Trace != "" {
+		p.g.injection(e.On.Layout)
+	}
+	result, err := replay.Run(ctx, e)
+	if err != nil {
+		p.g.explainFailure(e.On.Trace)
+		return nil, err
+	}
+	if e.On.Trace == "" {
 		return result, nil
 	}
 	data, err := json.Marshal(result.Report())
 	if err != nil {
 		return nil, fmt.Errorf("write JSON: %w", err)
 	}
-	return result, report.WriteOutcome(e.Trace, data)
+	return result, report.WriteOutcome(e.On.Trace, data)
+}
+
+// named is a replay with what the user called it.
+type named struct {
+	name string
+	replay.Options
+}
+
+// all plays one after the other.
+func all(ctx context.Context, replays []named) (results []*replay.Result, err error) {
+	for i := range replays {
+		r, err := replay.Run(ctx, replays[i].Options)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", replays[i].name, err)
+		}
+		results = append(results, r)
+	}
+	return results, nil
+}
+
+func closeAll(replays []named) {
+	for i := range replays {
+		replays[i].On.Dir.Close()
+	}
 }
 
 // with is a copy of the flags that the user gave, without those for which leave is true.
@@ -293,29 +328,36 @@ func with(given *pflag.FlagSet, leave func(name string) bool) (*pflag.FlagSet, e
 
 // compare plays on two fabrics.
 func (p *replayer) compare(ctx context.Context) error {
-	var results []*replay.Result
-	for i, name := range p.o.Fabrics {
+	var replays []named
+	defer func() { closeAll(replays) }()
+	for i, name := range p.o.Fabrics { // both are known to exist before the first one is played
 		g := *p.g
 		fs, err := with(p.o.flags, func(flag string) bool { return i == 0 && ofLinks(flag) })
 		if err != nil {
 			return err
 		}
-		switch _, err := os.Stat(name); {
+		switch _, missing := os.Stat(name); {
 		case slices.Contains(configs.ProfileNames(), name):
 			err = fs.Set("profile", name)
-		case err == nil:
+		case missing == nil:
 			err = fs.Set("file", name)
 		default:
 			g.Fabric = name
 		}
-		r, err := p.play(ctx, &g, fs, fmt.Sprintf("fabric %d of 2, %s", i+1, name))
+		if err != nil {
+			return err
+		}
+		e, err := p.prepare(&g, fs, fmt.Sprintf("fabric %d of 2, %s", i+1, name))
 		if err != nil {
 			return fmt.Errorf("--fabric %s: %w", name, err)
 		}
-		results = append(results, r)
+		replays = append(replays, named{"--fabric " + name, e})
+	}
+	results, err := all(ctx, replays)
+	if err != nil {
+		return err
 	}
 	c := &replay.Comparison{Original: results[0], Emulated: results[1]}
-	var err error
 	if p.g.JSON {
 		err = p.g.printJSON(c.Report())
 	} else {
@@ -335,20 +377,29 @@ func (p *replayer) sweep(ctx context.Context) error {
 	if err != nil {
 		return badInput("--sweep %s: %w", p.o.Sweep, err)
 	}
-	var results []*replay.Result
+	var replays []named
+	defer func() { closeAll(replays) }()
 	for i := range s.Points {
-		point := &s.Points[i]
+		text := s.Points[i].Text
 		fs, err := with(p.o.flags, func(flag string) bool { return flag == s.Param })
 		if err == nil {
-			err = fs.Set(s.Param, point.Text)
+			err = fs.Set(s.Param, text)
 		}
 		if err != nil {
-			return err
+			return badInput("--sweep %s: %w", p.o.Sweep, err)
 		}
-		if point.Result, err = p.play(ctx, p.g, fs, fmt.Sprintf("%s %s, %d of %d", s.Param, point.Text, i+1, len(s.Points))); err != nil {
-			return fmt.Errorf("--sweep %s at %s: %w", p.o.Sweep, point.Text, err)
+		e, err := p.prepare(p.g, fs, fmt.Sprintf("%s %s, %d of %d", s.Param, text, i+1, len(s.Points)))
+		if err != nil {
+			return fmt.Errorf("--sweep %s at %s: %w", p.o.Sweep, text, err)
 		}
-		results = append(results, point.Result)
+		replays = append(replays, named{fmt.Sprintf("--sweep %s at %s", p.o.Sweep, text), e})
+	}
+	results, err := all(ctx, replays)
+	if err != nil {
+		return err
+	}
+	for i, r := range results {
+		s.Points[i].Result = r
 	}
 	if p.o.Plot != "" {
 		if err := writeOutput(p.o.Plot, p.o.Force, 0o644, s.WriteSVG); err != nil {

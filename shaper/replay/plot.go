@@ -35,7 +35,7 @@ func (s *Sweep) WriteSVG(w io.Writer) error {
 		of     func(Step) float64
 	}{
 		{"step", stepColour, func(m Step) float64 { return m.Time.Seconds() * 1000 }},
-		{"of it computation", computeColour, func(m Step) float64 { return m.Compute.Seconds() * 1000 }},
+		{"computation", computeColour, func(m Step) float64 { return m.Compute.Seconds() * 1000 }},
 	} {
 		var points plotter.XYs
 		for i := range s.Points {

@@ -276,3 +276,62 @@ func TestReplayBudget(t *testing.T) {
 		t.Errorf("%d steps, notes %v", n, r.Notes)
 	}
 }
+
+// Two fabrics: the first one is as it is, flags of links change the second. A sweep says where the network stops to
+// matter.
+func TestReplayCompareAndSweep(t *testing.T) {
+	path := workloadFile(t, `"ranks":2`, `{"op":"calc","ns":10000000}`, `{"op":"coll","func":"AllReduce","count":1048576,"type":"float32"}`)
+	alone := replay(t, path, "--profile", "eth10").Time
+	run := func(to any, args ...string) {
+		t.Helper()
+		cmd := ddlemu(t.Context(), t, folder(t), nil, append([]string{"replay", path, "--json"}, args...)...)
+		out, err := cmd.Output()
+		if err == nil {
+			err = json.Unmarshal(out, to)
+		}
+		if err != nil {
+			t.Fatalf("%v: %v\n%s", args, err, out)
+		}
+	}
+	var compared struct {
+		Whole struct {
+			Original float64 `json:"ori_us"`
+			Emulated float64 `json:"emu_us"`
+			Percent  float64 `json:"diff_percent"`
+		} `json:"whole"`
+		Verdict string `json:"verdict"`
+	}
+	run(&compared, "--fabric", "eth10", "--fabric", "eth10", "--lat", "1ms")
+	w := compared.Whole
+	near(t, "the original", w.Original, alone)
+	// An all-reduce takes a latency at least, which is 25 us on eth10.
+	if compared.Verdict != "VALID" || w.Emulated < alone+1000-25 || math.Abs(w.Percent-100*(w.Emulated/w.Original-1)) > 0.001 {
+		t.Errorf("%+v", compared)
+	}
+	var swept struct {
+		Points []struct {
+			Value  string   `json:"value"`
+			Result replayed `json:"result"`
+		} `json:"points"`
+		Enough  string `json:"enough"`
+		Verdict string `json:"verdict"`
+	}
+	plot := filepath.Join(t.TempDir(), "sweep.svg")
+	run(&swept, "--profile", "ndr400", "--sweep", "bw=1G..800G", "--plot", plot)
+	if len(swept.Points) != 9 || swept.Verdict != "VALID" || swept.Points[1].Value != "10Gbps" || swept.Enough == "1Gbps" || swept.Enough == "800Gbps" {
+		t.Fatalf("%+v", swept)
+	}
+	near(t, "10Gbps", swept.Points[1].Result.Time, replay(t, path, "--profile", "ndr400", "--bw", "10Gbps").Time)
+	for i, p := range swept.Points[1:] {
+		if p.Result.Time >= swept.Points[i].Result.Time {
+			t.Errorf("%s takes %.1f us, %s %.1f us", p.Value, p.Result.Time, swept.Points[i].Value, swept.Points[i].Result.Time)
+		}
+	}
+	out, err := ddlemu(t.Context(), t, folder(t), nil, "replay", path, "--fabric", "eth10", "--fabric", "nofabric").CombinedOutput()
+	if err == nil || !strings.HasPrefix(string(out), "ddlemu: --fabric nofabric: ") {
+		t.Errorf("%v: %s", err, out)
+	}
+	if svg, err := os.ReadFile(plot); err != nil || !bytes.Contains(svg, []byte("</svg>")) {
+		t.Errorf("%v", err)
+	}
+}
