@@ -251,7 +251,7 @@ func (g *global) settleScale(ctx context.Context, fs *pflag.FlagSet, fab *fabric
 	show, stop := g.showProgress("time scale")
 	defer stop()
 	show.Set("this host is measured", progress.Unknown)
-	s, err := host.SelectScale(ctx, host.WorkloadOf(fab))
+	s, err := host.SelectScale(ctx, host.JobSizeOf(fab))
 	if err != nil {
 		return false, err
 	}
@@ -275,7 +275,7 @@ func (g *global) warnTooMuch(ctx context.Context, fab *fabric.Fabric) error {
 	if fab.Config.IsVirtual() {
 		return nil // nothing is too much: time waits
 	}
-	text, err := host.Warning(ctx, host.WorkloadOf(fab))
+	text, err := host.Warning(ctx, host.JobSizeOf(fab))
 	if text != "" {
 		g.warn("%s", text)
 	}

@@ -55,16 +55,16 @@ func (o *Options) callTime(c *configs.Fabric, size int64) time.Duration {
 // MeasureHost selects the time scale by a measurement of this host.
 func (o *Options) MeasureHost(ctx context.Context) (host.Selection, error) {
 	o.progress("this host is measured")
-	w, err := o.workload()
+	size, err := o.jobSize()
 	if err != nil {
 		return host.Selection{}, err
 	}
-	return host.SelectScale(ctx, w)
+	return host.SelectScale(ctx, size)
 }
 
-func (o *Options) workload() (host.Workload, error) {
+func (o *Options) jobSize() (host.JobSize, error) {
 	f, err := fabric.New(&o.Config)
-	return host.Workload{Fabric: f, Ranks: o.Bench.Ranks, Message: host.MessageSize(slices.Min(o.Bench.Sizes), o.Bench.Ranks)}, err
+	return host.JobSize{Fabric: f, Ranks: o.Bench.Ranks, Message: host.MessageSize(slices.Min(o.Bench.Sizes), o.Bench.Ranks)}, err
 }
 
 // tooLong refuses a run that would take t, in a *configs.Error. If this host was measured, the error names the
@@ -72,11 +72,11 @@ func (o *Options) workload() (host.Workload, error) {
 func (o *Options) tooLong(t time.Duration, s host.Selection) error {
 	e := &TooLongError{Time: t.Round(time.Second), Scale: o.Config.TimeScale}
 	if s.Host.Threads > 0 {
-		w, err := o.workload()
+		size, err := o.jobSize()
 		if err != nil {
 			return err
 		}
-		e.Hint = "; " + w.Nearest(s.Host, func(c *configs.Fabric) bool { return o.predict(c) <= LongestRun })
+		e.Hint = "; " + size.Nearest(s.Host, func(c *configs.Fabric) bool { return o.predict(c) <= LongestRun })
 	}
 	return configs.Errorf("", "%w", e)
 }

@@ -76,7 +76,7 @@ func (t *Table) measureHost(ctx context.Context, c *configs.Fabric, size int64) 
 	if err != nil {
 		return host.Selection{}, err
 	}
-	return host.SelectScale(ctx, host.Workload{Fabric: f, Ranks: t.Ranks, Message: max(t.Message(size), host.MessageSize(size, t.Ranks))})
+	return host.SelectScale(ctx, host.JobSize{Fabric: f, Ranks: t.Ranks, Message: max(t.Message(size), host.MessageSize(size, t.Ranks))})
 }
 
 func (t *Table) runGroup(ctx context.Context, o Options, group []Row, r *Report) error {

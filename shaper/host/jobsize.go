@@ -22,17 +22,17 @@ const (
 	warnTime     = 160 * time.Millisecond
 )
 
-// Workload is what a run puts on this host.
-type Workload struct {
+// JobSize is what a run puts on this host.
+type JobSize struct {
 	Fabric  *fabric.Fabric
 	Ranks   int
 	Message uint32 // bytes of the smallest message, see MessageSize
 }
 
-// WorkloadOf is the workload of as many ranks as f has GPUs, one per node if f does not say, with messages of any
+// JobSizeOf is the size of a job of as many ranks as f has GPUs, one per node if f does not say, with messages of any
 // size.
-func WorkloadOf(f *fabric.Fabric) Workload {
-	return Workload{Fabric: f, Ranks: f.Config.Nodes * max(f.Config.GPUsPerNode, 1), Message: 1}
+func JobSizeOf(f *fabric.Fabric) JobSize {
+	return JobSize{Fabric: f, Ranks: f.Config.Nodes * max(f.Config.GPUsPerNode, 1), Message: 1}
 }
 
 // MessageSize is the size in bytes of the smallest message of a collective of size bytes: a rank's share of it, but no
@@ -51,14 +51,14 @@ func BusyThreads(ranks int) int {
 	return 2 * ranks
 }
 
-// Demand is what w asks of a host. A rank moves at most what the NICs of its node carry, divided by the ranks of the
+// Demand is what j asks of a host. A rank moves at most what the NICs of its node carry, divided by the ranks of the
 // node, and at least the rate of one NIC, because NCCL gives each channel to one rank.
-func (w Workload) Demand() Demand {
-	c := &w.Fabric.Config
+func (j JobSize) Demand() Demand {
+	c := &j.Fabric.Config
 	d := Demand{T: math.MaxInt64}
-	tr := w.Fabric.Transport()
-	ends := 2 * time.Duration(tr.Overhead+tr.Host.Time(uint64(w.Message)))
-	for _, h := range w.Fabric.Hops {
+	tr := j.Fabric.Transport()
+	ends := 2 * time.Duration(tr.Overhead+tr.Host.Time(uint64(j.Message)))
+	for _, h := range j.Fabric.Hops {
 		if h.Kind != fabric.Link {
 			continue
 		}
@@ -68,12 +68,12 @@ func (w Workload) Demand() Demand {
 		if err != nil {
 			continue // a valid fabric has no such link
 		}
-		d.T = min(d.T, w.Fabric.Latency(h.Src, h.Dst)+time.Duration(p.Serialization(w.Message))+ends)
+		d.T = min(d.T, j.Fabric.Latency(h.Src, h.Dst)+time.Duration(p.Serialization(j.Message))+ends)
 	}
 	if d.T == math.MaxInt64 {
 		d.T = 0
 	}
-	perNode := max((w.Ranks+c.Nodes-1)/c.Nodes, 1)
+	perNode := max((j.Ranks+c.Nodes-1)/c.Nodes, 1)
 	d.Rate *= math.Max(1, float64(c.NICsPerNode)/float64(perNode))
 	return d
 }
@@ -87,18 +87,18 @@ type Selection struct {
 	Host   Host
 }
 
-// SelectScale measures this host with as many busy threads as w has and returns the smallest time scale at which it
-// carries w. If there is none, the error is a *configs.Error.
-func SelectScale(ctx context.Context, w Workload) (Selection, error) {
-	d := w.Demand()
+// SelectScale measures this host with as many busy threads as j has and returns the smallest time scale at which it
+// carries j. If there is none, the error is a *configs.Error.
+func SelectScale(ctx context.Context, j JobSize) (Selection, error) {
+	d := j.Demand()
 	if d.none() {
 		return Selection{Scale: 1, Reason: "enough: nothing is shaped"}, nil
 	}
-	if w.Fabric.Config.OnKernel() {
-		latency := Workload{w.Fabric, w.Ranks, 1}.Demand().T
+	if j.Fabric.Config.OnKernel() {
+		latency := JobSize{j.Fabric, j.Ranks, 1}.Demand().T
 		k, reason, err := KernelScale(d, latency, VerdictLimits())
 		if err != nil {
-			return Selection{}, configs.Errorf("", "%w: give --time-scale to run it all the same", err)
+			return Selection{}, configs.Errorf("", "%j: give --time-scale to run it all the same", err)
 		}
 		return Selection{Scale: k, Reason: "chosen for the kernel datapath: " + reason}, nil
 	}
@@ -107,7 +107,7 @@ func SelectScale(ctx context.Context, w Workload) (Selection, error) {
 	var h Host
 	for range measureTries {
 		var err error
-		if h, err = Measure(ctx, BusyThreads(w.Ranks), MeasureTime); err != nil {
+		if h, err = Measure(ctx, BusyThreads(j.Ranks), MeasureTime); err != nil {
 			return Selection{}, err
 		}
 		var s Selection
@@ -116,23 +116,23 @@ func SelectScale(ctx context.Context, w Workload) (Selection, error) {
 			return s, nil
 		}
 	}
-	return Selection{}, configs.Errorf("", "%w: %s; or use fewer ranks, or give --time-scale to run it all the same", slow, w.Nearest(h, nil))
+	return Selection{}, configs.Errorf("", "%j: %s; or use fewer ranks, or give --time-scale to run it all the same", slow, j.Nearest(h, nil))
 }
 
-// Nearest names in words the profile that h can carry and whose rate is nearest to that of w. accept, if not nil,
+// Nearest names in words the profile that h can carry and whose rate is nearest to that of j. accept, if not nil,
 // must hold for the profile at the time scale that it would have.
-func (w Workload) Nearest(h Host, accept func(c *configs.Fabric) bool) string {
+func (j JobSize) Nearest(h Host, accept func(c *configs.Fabric) bool) string {
 	all, err := configs.Profiles()
 	if err != nil {
 		return "no profile fits"
 	}
-	rate, best, text := w.Demand().Rate, math.Inf(1), "no profile fits"
+	rate, best, text := j.Demand().Rate, math.Inf(1), "no profile fits"
 	for _, c := range all {
 		f, err := fabric.New(c)
-		if err != nil || c.Link.Bandwidth == 0 || c.Name == w.Fabric.Config.Name {
+		if err != nil || c.Link.Bandwidth == 0 || c.Name == j.Fabric.Config.Name {
 			continue
 		}
-		d := Workload{f, w.Ranks, w.Message}.Demand()
+		d := JobSize{f, j.Ranks, j.Message}.Demand()
 		if c.TimeScale, _, err = Scale(h, d, VerdictLimits()); err != nil || (accept != nil && !accept(c)) {
 			continue
 		}
@@ -143,18 +143,18 @@ func (w Workload) Nearest(h Host, accept func(c *configs.Fabric) bool) string {
 	return text
 }
 
-// Warning measures this host briefly and returns a warning if it cannot carry w at the fabric's time scale, else "".
+// Warning measures this host briefly and returns a warning if it cannot carry j at the fabric's time scale, else "".
 // It returns "" for the kernel datapath too, where the kernel carries the traffic and not the ranks' threads.
-func Warning(ctx context.Context, w Workload) (string, error) {
-	d, c := w.Demand(), &w.Fabric.Config
+func Warning(ctx context.Context, j JobSize) (string, error) {
+	d, c := j.Demand(), &j.Fabric.Config
 	if d.none() || c.OnKernel() {
 		return "", nil
 	}
-	h, err := Measure(ctx, BusyThreads(w.Ranks), warnTime)
+	h, err := Measure(ctx, BusyThreads(j.Ranks), warnTime)
 	if err != nil {
 		return "", err
 	}
-	scale := w.Fabric.TimeScale()
+	scale := j.Fabric.TimeScale()
 	slow, late := h.lacks(scale, d, VerdictLimits())
 	reason := cmp.Or(slow, late)
 	if reason == "" {

@@ -39,7 +39,7 @@ func TestDemandOf(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d := Workload{fab, c.ranks, 1}.Demand()
+		d := JobSize{fab, c.ranks, 1}.Demand()
 		if want := c.rate * cfg.Link.PayloadRate(); math.Abs(d.Rate-want) > 1 {
 			t.Errorf("%s, %d ranks: %g B/s each, want %g", c.profile, c.ranks, d.Rate, want)
 		}
@@ -61,7 +61,7 @@ func TestDemandOfTheMostDemandingLink(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := (Workload{fab, 2, 1}).Demand(); d.T < near || d.T > near+time.Microsecond {
+	if d := (JobSize{fab, 2, 1}).Demand(); d.T < near || d.T > near+time.Microsecond {
 		t.Errorf("messages of %v, want a little over %v", d.T, near)
 	}
 }
