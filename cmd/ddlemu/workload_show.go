@@ -15,6 +15,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/workload"
+	"github.com/ddlemu/ddlemu/shaper/workload/check"
 	"github.com/ddlemu/ddlemu/shaper/workload/overview"
 )
 
@@ -42,10 +43,11 @@ func newWorkloadShowCommand(g *global) *cobra.Command {
 long the ranks compute and what they call: calls and bytes of a rank, and nccl-tests'
 size of a call (the larger of input and output). Steps that do the same are one row.
 
-The picture is for ranks that do the same: a column for each stream, in each row what may
-execute at the same time. An operation comes after those above it in its column, and
-after the lines behind "<-". Without --rank it shows the first step, of at most 4
-different ranks.
+The picture has a column for each stream of the ranks that do the same, and in each row what
+may execute at the same time: calls that wait for each other are in one row. An operation
+comes after those above it in its column, and after the lines behind "<-". Without --rank
+it shows the first step, of at most 4 different ranks. If these have many streams, or
+if their calls do not match, each has a picture of its own.
 
 ` + exitHelp,
 		Example: `  ddlemu workload show job.jsonl
@@ -59,7 +61,7 @@ different ranks.
 	return cmd
 }
 
-func runWorkloadShow(_ context.Context, g *global, o *workloadShowOptions, path string) error {
+func runWorkloadShow(ctx context.Context, g *global, o *workloadShowOptions, path string) error {
 	ix, err := g.readWorkload(path)
 	if err != nil {
 		return err
@@ -77,7 +79,10 @@ func runWorkloadShow(_ context.Context, g *global, o *workloadShowOptions, path 
 		listOps(g.Stdout, ix, o.Rank)
 		return nil
 	}
-	pictures, more := o.draw(ix)
+	pictures, more, err := o.draw(ctx, ix)
+	if err != nil {
+		return fmt.Errorf("draw %s: %w", path, err)
+	}
 	s := overview.Of(ix)
 	if g.JSON {
 		return g.printJSON(struct {
@@ -99,17 +104,28 @@ func runWorkloadShow(_ context.Context, g *global, o *workloadShowOptions, path 
 }
 
 // draw draws the programs that are asked for, and says how many are left out.
-func (o *workloadShowOptions) draw(ix *workload.Index) (pictures []*overview.Picture, more int) {
+func (o *workloadShowOptions) draw(ctx context.Context, ix *workload.Index) (pictures []*overview.Picture, more int, err error) {
 	if o.Rank >= 0 {
 		p := *ix.Program(o.Rank)
 		p.Ranks = workload.Ranks{o.Rank}
-		return []*overview.Picture{overview.Draw(ix, &p, o.Rows, false)}, 0
+		return []*overview.Picture{overview.Draw(ix, &p, o.Rows, false)}, 0, nil
+	}
+	if n := len(ix.Programs); n > 1 && n <= fewPrograms {
+		levels, err := check.Levels(ctx, ix)
+		if err != nil {
+			return nil, 0, err
+		}
+		if levels != nil {
+			if p := overview.DrawTogether(ix, levels, o.Rows); p != nil {
+				return []*overview.Picture{p}, 0, nil
+			}
+		}
 	}
 	few := min(len(ix.Programs), fewPrograms)
 	for i := range ix.Programs[:few] {
 		pictures = append(pictures, overview.Draw(ix, &ix.Programs[i], o.Rows, true))
 	}
-	return pictures, len(ix.Programs) - few
+	return pictures, len(ix.Programs) - few, nil
 }
 
 // printHead prints what the head says.
@@ -181,9 +197,9 @@ func rangeOf(r overview.Range, text func(int64) string) string {
 
 // printPicture prints a picture. A row that ends a step or waits goes through all columns.
 func printPicture(w io.Writer, p *overview.Picture) {
-	width := make([]int, len(p.Streams))
-	for s, name := range p.Streams {
-		width[s] = len("stream ") + len([]rune(name))
+	width := make([]int, len(p.Columns))
+	for s, name := range p.Columns {
+		width[s] = len([]rune(name))
 		for _, row := range p.Rows {
 			if row.Mark == "" {
 				width[s] = max(width[s], len([]rune(row.Cells[s])))
@@ -197,16 +213,8 @@ func printPicture(w io.Writer, p *overview.Picture) {
 		}
 		fmt.Fprintln(w, strings.TrimRight(b.String(), " "))
 	}
-	what := "rank"
-	if len(p.Ranks) > 1 {
-		what = "ranks"
-	}
-	fmt.Fprintf(w, "\n%s %s\n", what, p.Ranks)
-	var heads []string
-	for _, name := range p.Streams {
-		heads = append(heads, "stream "+name)
-	}
-	print(heads)
+	fmt.Fprintln(w)
+	print(p.Columns)
 	for _, row := range p.Rows {
 		if row.Mark != "" {
 			fmt.Fprintf(w, "  -- %s\n", row.Mark)

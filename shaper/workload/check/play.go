@@ -69,6 +69,7 @@ type run struct {
 	broken      map[int32]bool
 	brokenPairs map[pairKey]bool
 	findings    []Finding
+	levels      *levels // nil if nobody asks for them
 }
 
 func newRun(ix *workload.Index) (*run, error) {
@@ -129,7 +130,7 @@ func (r *run) play(ctx context.Context) error {
 		at := r.queue[len(r.queue)-1]
 		r.queue = r.queue[:len(r.queue)-1]
 		r.ranks[at].queued = false
-		for r.ranks[at].takeCalls() || r.startAll(at) {
+		for r.takeCalls(at) || r.startAll(at) {
 			continue
 		}
 	}
@@ -137,9 +138,13 @@ func (r *run) play(ctx context.Context) error {
 }
 
 // takeCalls lets the host thread go on. It says whether it did.
-func (k *rank) takeCalls() bool {
+func (r *run) takeCalls(at int32) bool {
+	k := &r.ranks[at]
 	before := k.host
 	for int(k.host) < len(k.Calls) && k.hostGoesOn() {
+		if r.levels != nil {
+			r.levels.take(at, k)
+		}
 		k.host++
 	}
 	return k.host != before
@@ -205,6 +210,9 @@ func (k *rank) canStart(call int32) bool {
 // start executes a call. What needs no partner ends at once.
 func (r *run) start(at, stream, call int32) {
 	k := &r.ranks[at]
+	if r.levels != nil {
+		r.levels.start(at, k, stream, call)
+	}
 	k.waiting[stream] = int32(len(k.parts[call]))
 	if k.waiting[stream] == 0 {
 		k.ended[stream]++
@@ -236,6 +244,9 @@ func (r *run) meet(key collKey, me caller) {
 	}
 	delete(r.meetings, key)
 	r.compare(key, m.callers)
+	if r.levels != nil {
+		r.levels.join(m.callers)
+	}
 	for _, c := range m.callers {
 		r.partDone(c)
 	}
@@ -267,6 +278,9 @@ func (r *run) pair(place workload.Place, me caller) {
 		delete(r.pairs, key)
 	}
 	r.compareSizes(key, me, you)
+	if r.levels != nil {
+		r.levels.join([]caller{me, you})
+	}
 	r.partDone(you)
 	r.partDone(me)
 }

@@ -12,11 +12,12 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/workload"
 )
 
-// Picture is who waits for whom in a program: its streams are columns, and what may execute at the same time is in one
-// row.
+// Picture is who waits for whom in a program, or in several: streams are columns, and what may execute at the same time
+// is in one row.
 type Picture struct {
+	// Ranks are those of the program; of several ones, the first rank of each.
 	Ranks   workload.Ranks `json:"ranks"`
-	Streams []string       `json:"streams"`
+	Columns []string       `json:"columns"`
 	Rows    []Row          `json:"rows"`
 	// More is how many rows were left out at the end.
 	More int `json:"more_rows"`
@@ -31,7 +32,10 @@ type Row struct {
 
 // Draw draws a program of a workload, at most so many rows of it, and if toStep of its first step only.
 func Draw(ix *workload.Index, p *workload.Program, rows int, toStep bool) *Picture {
-	d := &drawer{ix: ix, p: p, picture: &Picture{Ranks: p.Ranks, Streams: p.Streams}, level: make([]int, len(p.Calls))}
+	d := &drawer{ix: ix, p: p, picture: &Picture{Ranks: p.Ranks}, level: make([]int, len(p.Calls))}
+	for _, name := range p.Streams {
+		d.picture.Columns = append(d.picture.Columns, columnName(p.Ranks, name))
+	}
 	for i := range p.Calls {
 		c := &p.Calls[i]
 		if o := &ix.Workload.Ops[c.Op]; c.Stream < 0 {
@@ -47,6 +51,14 @@ func Draw(ix *workload.Index, p *workload.Program, rows int, toStep bool) *Pictu
 		d.picture.Rows, d.picture.More = d.picture.Rows[:rows], n-rows
 	}
 	return d.picture
+}
+
+// columnName names a stream of ranks that do the same.
+func columnName(ranks workload.Ranks, stream string) string {
+	if len(ranks) == 1 {
+		return fmt.Sprintf("rank %d, %s", ranks[0], stream)
+	}
+	return fmt.Sprintf("ranks %s, %s", ranks, stream)
 }
 
 // drawer places the operations of a program.

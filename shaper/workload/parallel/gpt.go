@@ -5,6 +5,7 @@ package parallel
 import (
 	"fmt"
 
+	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/workload"
 )
 
@@ -160,7 +161,8 @@ func (g *GPT) Workload() (*workload.Workload, error) {
 	busiest := (float64(g.Layers/int64(g.PP))*(attention+mlp) + output) * float64(g.microBatches())
 	c := g.Compute.clock(busiest)
 	j := newJob(g.name(), g.Ranks(), c.note,
-		fmt.Sprintf("pipeline: 1F1B, %d micro-batches of %d sequences in each of %d data parallel groups", g.microBatches(), g.MicroBatch, g.DP),
+		fmt.Sprintf("pipeline: 1F1B, %s of %s for each data parallel rank",
+			units.Count(g.microBatches(), "micro-batch"), units.Count(g.MicroBatch, "sequence")),
 		"left out: the attention's own multiplications (they grow with the square of the sequence), recomputation, and the small all-reduces of the loss and of the gradients' norm")
 	if g.Experts > 0 {
 		j.w.Head.Source.Notes = append(j.w.Head.Source.Notes, "experts: each gets as many tokens as any other")

@@ -3,12 +3,14 @@
 package overview
 
 import (
+	"context"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/ddlemu/ddlemu/shaper/workload"
+	"github.com/ddlemu/ddlemu/shaper/workload/check"
 )
 
 const text = `{"format":"ddlemu.workload/1","ranks":4,"comms":[{"name":"a","ranks":"0-1"},{"name":"a","ranks":"2-3"},{"name":"b","ranks":"0-3"}]}
@@ -61,7 +63,7 @@ func TestDraw(t *testing.T) {
 	ix := index(t)
 	got := Draw(ix, ix.Program(0), 100, false)
 	want := &Picture{
-		Ranks: workload.Ranks{0}, Streams: []string{"c", "n", "0"},
+		Ranks: workload.Ranks{0}, Columns: []string{"rank 0, c", "rank 0, n", "rank 0, 0"},
 		Rows: []Row{
 			{Cells: []string{"2 calc 10µs", "", ""}},
 			{Cells: []string{"4 calc 5ns to 7ns", "3 AllGather 160 B b <- 2", ""}},
@@ -80,5 +82,43 @@ func TestDraw(t *testing.T) {
 	}
 	if got := Draw(ix, ix.Program(1), 2, true); len(got.Rows) != 2 || got.More != 3 {
 		t.Errorf("%+v", got)
+	}
+}
+
+func TestDrawTogether(t *testing.T) {
+	const text = `{"format":"ddlemu.workload/1","ranks":3}
+{"rank":"0-1","op":"calc","ns":10}
+{"rank":"0-1","op":"calc","ns":10}
+{"rank":2,"op":"coll","func":"AllReduce","count":1,"type":"int8"}
+{"rank":"0-1","op":"coll","func":"AllReduce","count":1,"type":"int8"}
+{"rank":2,"op":"wait"}
+{"op":"calc","ns":30}
+{"op":"step"}
+{"op":"calc","ns":40}
+`
+	w, err := workload.Read("f", strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ix, err := w.Index()
+	if err != nil {
+		t.Fatal(err)
+	}
+	levels, err := check.Levels(context.Background(), ix)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &Picture{
+		Ranks: workload.Ranks{0, 2}, Columns: []string{"ranks 0-1, 0", "rank 2, host", "rank 2, 0"},
+		Rows: []Row{
+			{Cells: []string{"2 calc 10ns", "", ""}},
+			{Cells: []string{"3 calc 10ns", "", ""}},
+			{Cells: []string{"5 AllReduce 1 B world", "", "4 AllReduce 1 B world"}},
+			{Cells: []string{"7 calc 30ns", "6 wait for all", ""}},
+		},
+		More: 1,
+	}
+	if d := cmp.Diff(want, DrawTogether(ix, levels, 4)); d != "" {
+		t.Error(d)
 	}
 }
