@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -141,7 +142,7 @@ func printHead(w io.Writer, path string, h *workload.Head, s *overview.Summary) 
 		if c.Least != c.Most {
 			size = fmt.Sprintf("%d to %s", c.Least, size)
 		}
-		fmt.Fprintf(w, "%s %s, of %s\n", units.Count(c.Count, "communicator"), c.Name, size)
+		fmt.Fprintf(w, "%s, of %s\n", strings.TrimSpace(units.Count(c.Count, "communicator")+" "+c.Name), size)
 	}
 	for _, line := range []struct{ what, text string }{
 		{"source", strings.TrimSpace(h.Source.Kind + " " + h.Source.File)}, {"recorded on", h.Source.Hardware},
@@ -175,7 +176,7 @@ func printSteps(w io.Writer, steps []overview.Steps) {
 		}
 		t.AppendRow(table.Row{name, "calc", "", "", rangeOf(overview.Range{Least: s.Calc.Least, Most: s.MaxCalc.Most}, milliseconds), "", "", ""})
 		for _, c := range s.Calls {
-			t.AppendRow(table.Row{"", c.Func, c.Comm, c.Ranks, "", rangeOf(c.Calls, whole), rangeOf(c.Bytes, bytesText), rangeOf(c.Size, bytesText)})
+			t.AppendRow(table.Row{"", c.Func, cmp.Or(c.Comm, "all"), c.Ranks, "", rangeOf(c.Calls, whole), rangeOf(c.Bytes, bytesText), rangeOf(c.Size, bytesText)})
 		}
 	}
 	t.Render()

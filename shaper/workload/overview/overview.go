@@ -16,9 +16,12 @@ type Summary struct {
 	// Operations are the lines, and Programs how many different lists of operations the ranks have.
 	Operations int     `json:"operations"`
 	Programs   int     `json:"programs"`
-	Comms      []Comms `json:"comms"`
+	Comms      []Comms `json:"comms"` // if there are more than 16 names, one for all of them, without a name
 	Steps      []Steps `json:"steps"`
 }
+
+// maxNames is how many names of communicators are told apart.
+const maxNames = 16
 
 // Comms are the communicators with one name.
 type Comms struct {
@@ -57,7 +60,7 @@ func (r *Range) add(x int64, first bool) {
 type Call struct {
 	// Func is the name of the collective, send or recv.
 	Func string `json:"func"`
-	Comm string `json:"comm"`
+	Comm string `json:"comm"` // "" for those of all names, if there are more than 16
 	// Calls are the calls of a rank that makes any, and Bytes their sizes together: nccl-tests' size, the larger of
 	// input and output.
 	Calls Range `json:"calls"`
@@ -121,11 +124,17 @@ func Of(ix *workload.Index) *Summary {
 // comms counts the communicators of each name.
 func comms(ix *workload.Index) []Comms {
 	all := make([]Comms, len(ix.Names))
+	if len(all) > maxNames {
+		all = all[:1]
+	}
 	for _, c := range ix.Comms {
-		sum := &all[ix.NameOf(c.Name)]
+		sum, name := &all[0], ""
+		if len(ix.Names) <= maxNames {
+			sum, name = &all[ix.NameOf(c.Name)], c.Name
+		}
 		n := len(c.Ranks)
 		if sum.Count == 0 {
-			*sum = Comms{Name: c.Name, Least: n, Most: n}
+			*sum = Comms{Name: name, Least: n, Most: n}
 		}
 		sum.Count++
 		sum.Least, sum.Most = min(sum.Least, n), max(sum.Most, n)
@@ -157,7 +166,10 @@ func sumProgram(ix *workload.Index, p *workload.Program) (steps []*stepSum, rest
 		step.calc += o.Nanos
 		step.maxCalc += max(o.Nanos, o.MaxNanos)
 		for part := range o.Parts() {
-			key := callKey{nameOf(part), ix.Names[ix.NameOf(part.Comm)]}
+			key := callKey{fn: nameOf(part)}
+			if len(ix.Names) <= maxNames {
+				key.comm = ix.Names[ix.NameOf(part.Comm)]
+			}
 			sum := step.calls[key]
 			if sum == nil {
 				sum = &callSum{}

@@ -122,3 +122,25 @@ func TestDrawTogether(t *testing.T) {
 		t.Error(d)
 	}
 }
+
+// A file with a communicator for each pair of ranks is not a page of rows.
+func TestManyNames(t *testing.T) {
+	w := &workload.Workload{Head: workload.Head{Format: workload.Format, Ranks: 30}}
+	for r := 1; r < 30; r++ {
+		name := "pair" + strings.Repeat("x", r)
+		w.Head.Comms = append(w.Head.Comms, workload.Comm{Name: name, Ranks: workload.Ranks{0, r}})
+		w.Ops = append(w.Ops, workload.Op{Kind: workload.Coll, Comm: name, Func: workload.AllReduce, Count: 4, Type: "int8"})
+	}
+	ix, err := w.Index()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := Of(ix)
+	if d := cmp.Diff([]Comms{{"", 29, 2, 2}}, s.Comms); d != "" {
+		t.Error(d)
+	}
+	want := []Call{{"AllReduce", "", Range{1, 29}, Range{4, 4 * 29}, Range{4, 4}, 30}}
+	if d := cmp.Diff(want, s.Steps[0].Calls); d != "" {
+		t.Error(d)
+	}
+}

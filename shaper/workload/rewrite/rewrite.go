@@ -16,18 +16,23 @@ import (
 
 // Scale multiplies the counts of a function.
 type Scale struct {
-	Func   workload.Func
+	Func   workload.Func // SendRecv for sends and receives
 	Factor float64
 }
 
-// ParseScale reads a rule such as allreduce=0.01.
+// SendRecv stands for sends and receives in a [Scale]: their two ends keep one size.
+const SendRecv workload.Func = "send and recv"
+
+// ParseScale reads a rule such as allreduce=0.01 or sendrecv=0.5.
 func ParseScale(text string) (s Scale, err error) {
 	name, factor, ok := strings.Cut(text, "=")
 	if !ok {
 		return s, fmt.Errorf("%q is no rule: write allreduce=0.01", text)
 	}
-	if s.Func, err = workload.ParseFunc(name); err != nil {
-		return s, err
+	if name == "sendrecv" {
+		s.Func = SendRecv
+	} else if s.Func, err = workload.ParseFunc(name); err != nil {
+		return s, fmt.Errorf("%w, and sendrecv", err)
 	}
 	s.Factor, err = strconv.ParseFloat(factor, 64)
 	if err != nil || !(s.Factor > 0 && s.Factor <= 1e6) {
@@ -123,6 +128,14 @@ func (r *Rules) notes() (notes []string) {
 	return notes
 }
 
+// applies says whether the counts of o change.
+func (s Scale) applies(o *workload.Op) bool {
+	if s.Func == SendRecv {
+		return o.Kind == workload.Send || o.Kind == workload.Recv
+	}
+	return o.Func == s.Func
+}
+
 // apply returns the operations with other counts.
 func (s Scale) apply(ops []workload.Op) []workload.Op {
 	out := make([]workload.Op, len(ops))
@@ -130,7 +143,7 @@ func (s Scale) apply(ops []workload.Op) []workload.Op {
 		switch {
 		case o.Kind == workload.Group:
 			o.Ops = s.apply(o.Ops)
-		case o.Func == s.Func && o.Count > 0:
+		case s.applies(&o) && o.Count > 0:
 			o.Count = max(1, int64(math.Round(float64(o.Count)*s.Factor)))
 		}
 		out[i] = o

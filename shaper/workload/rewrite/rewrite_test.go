@@ -83,6 +83,15 @@ func TestScale(t *testing.T) {
 	}
 }
 
+// Both ends of a message change.
+func TestScaleMessages(t *testing.T) {
+	got := apply(t, `{"format":"ddlemu.workload/1","ranks":2}
+{"rank":0,"op":"send","peer":1,"count":9,"type":"int8"}
+{"rank":1,"op":"group","ops":[{"op":"recv","count":9,"type":"int8"}]}
+`, Rules{Scales: scale(t, "sendrecv=0.5")})
+	contains(t, got, `{"rank":0,"op":"send","count":5,"type":"int8","peer":1}`, `{"rank":1,"op":"group","ops":[{"op":"recv","count":5,"type":"int8"}]}`)
+}
+
 func TestReplace(t *testing.T) {
 	got := apply(t, job, Rules{Replacements: replace(t, "all_reduce=reduce_scatter+all_gather")})
 	contains(t, got,
