@@ -100,6 +100,13 @@ func TestFindings(t *testing.T) {
 				"  rank 1 line 4: AllReduce of 0 int8 comes after line 3 on stream 0\n" +
 				"  rank 1 line 3: AllReduce of 0 int8 waits for line 3 of rank 0\n" +
 				"  rank 0 line 3: AllReduce of 0 int8 comes after line 2 on stream 0\n"},
+		"one communicator, two streams": {head2 + message("send", 0, 1, 4, `,"stream":"a"`) + coll("AllReduce", `,"rank":0,"stream":"b"`) +
+			coll("AllReduce", `,"rank":1`) + message("recv", 1, 0, 4, ""),
+			"2 cycle ranks 0-1: these operations wait for each other\n" +
+				"  rank 0 line 2: send of 4 int8 to 1 waits for line 5 of rank 1\n" +
+				"  rank 1 line 5: recv of 4 int8 from 0 comes after line 4 on stream 0\n" +
+				"  rank 1 line 4: AllReduce of 0 int8 waits for line 3 of rank 0\n" +
+				"  rank 0 line 3: AllReduce of 0 int8 comes after line 2 on communicator world\n"},
 		"after, on a communicator of two streams": {head2 + message("send", 0, 1, 4, `,"id":1,"stream":"a"`) + message("send", 0, 1, 4, `,"stream":"b"`) + message("recv", 1, 0, 4, ``) +
 			`{"op":"calc","rank":0,"id":2,"after":[1]}` + "\n" + `{"op":"calc","rank":0,"stream":"a","after":[2]}` + "\n" + message("recv", 1, 0, 4, ``), ""},
 	} {

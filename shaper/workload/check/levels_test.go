@@ -42,6 +42,14 @@ func TestLevels(t *testing.T) {
 	if want := [][]int32{{0, 1, 2, 3}, {0, 3, 1, 4, 5}}; !slices.EqualFunc(l, want, slices.Equal) {
 		t.Errorf("got %v, want %v", l, want)
 	}
+	// Calls on one communicator are one after the other, whatever their streams are.
+	coll := func(stream string) workload.Op {
+		return workload.Op{Kind: workload.Coll, Stream: stream, Func: workload.AllReduce, Type: "int8"}
+	}
+	calls := &workload.Workload{Head: w.Head, Ops: []workload.Op{coll("a"), coll("b"), coll("c")}}
+	if l, _ := levelsOf(t, calls); !slices.Equal(l[0], []int32{0, 1, 2}) {
+		t.Errorf("calls on one communicator have the levels %v", l[0])
+	}
 	w.Ops = w.Ops[:4]
 	if l, _ := levelsOf(t, w); l != nil {
 		t.Errorf("a send without a receive has levels: %v", l)

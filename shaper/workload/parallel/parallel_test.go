@@ -193,16 +193,20 @@ func TestGPT(t *testing.T) {
 	if len(ix.Programs) != g.PP {
 		t.Errorf("%d programs", len(ix.Programs))
 	}
-	sends := 0
+	// Rank 40 is of stage 2: after 5 forward passes, 11 groups with the next stage and 10 with the one before.
+	sends, groups := 0, 0
 	for _, o := range ix.OfRank(40) {
+		if o.Kind == workload.Group {
+			groups++
+		}
 		for part := range o.Parts() {
 			if part.Kind == workload.Send {
 				sends++
 			}
 		}
 	}
-	if sends != 2*16 {
-		t.Errorf("rank 40 sends %d messages, want 32", sends)
+	if sends != 2*16 || groups != 11+10 {
+		t.Errorf("rank 40 sends %d messages, want 32, and has %d groups, want 21", sends, groups)
 	}
 	// 8 sequences of 2048 tokens and 6 operations per parameter and token, with those of the output.
 	want := 6 * 32 * 2048 * (12*12*12288*12288 + 12288*51200) / 8 / (312e12 * 0.4)
