@@ -64,7 +64,11 @@ func runWorkloadCheck(ctx context.Context, g *global, path string) error {
 		return nil
 	}
 	for _, f := range found {
-		fmt.Fprintf(g.Stdout, "%s:%d: %s of rank %s: %s\n", path, f.Line, f.Kind, f.Ranks, f.Text)
+		ranks := "rank"
+		if len(f.Ranks) > 1 {
+			ranks = "ranks"
+		}
+		fmt.Fprintf(g.Stdout, "%s:%d: %s of %s %s: %s\n", path, f.Line, f.Kind, ranks, f.Ranks, f.Text)
 		for _, w := range f.Chain {
 			fmt.Fprintf(g.Stdout, "  line %d, rank %d: %s\n", w.Line, w.Rank, w.Text)
 		}
