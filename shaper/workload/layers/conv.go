@@ -103,12 +103,64 @@ func vgg(name string, depths ...int) *Network {
 		side /= 2
 		n.Blocks = append(n.Blocks, b)
 	}
-	for i, size := range []struct{ in, out int64 }{{channels * side * side, 4096}, {4096, 4096}, {4096, 1000}} {
+	n.classifier(channels * side * side)
+	return n
+}
+
+// densenet is a DenseNet with a growth of 32 channels, for images of 224x224 and 1000 classes.
+func densenet(name string, depths ...int) *Network {
+	const growth, bottleneck = 32, 4 * 32
+	n := &Network{Name: name, Source: "Huang et al. 2016, arXiv:1608.06993; parameters as in torchvision"}
+	stem := Block{Name: "stem"}
+	stem.conv("conv0", 3, 64, 7, 112*112, false)
+	n.batchNorm(&stem, "norm0", 64)
+	n.Blocks = append(n.Blocks, stem)
+	channels, side := int64(64), int64(56)
+	for stage, depth := range depths {
+		for i := range depth {
+			b := Block{Name: fmt.Sprintf("denseblock%d.%d", stage+1, i)}
+			n.batchNorm(&b, "norm1", channels)
+			b.conv("conv1", channels, bottleneck, 1, side*side, false)
+			n.batchNorm(&b, "norm2", bottleneck)
+			b.conv("conv2", bottleneck, growth, 3, side*side, false)
+			channels += growth
+			n.Blocks = append(n.Blocks, b)
+		}
+		if stage == len(depths)-1 {
+			break
+		}
+		b := Block{Name: fmt.Sprintf("transition%d", stage+1)}
+		n.batchNorm(&b, "norm", channels)
+		b.conv("conv", channels, channels/2, 1, side*side, false)
+		channels, side = channels/2, side/2
+		n.Blocks = append(n.Blocks, b)
+	}
+	head := Block{Name: "head"}
+	n.batchNorm(&head, "norm5", channels)
+	head.linear("classifier", channels, 1000)
+	n.Blocks = append(n.Blocks, head)
+	return n
+}
+
+// alexnet is AlexNet on one GPU, for images of 224x224 and 1000 classes.
+func alexnet() *Network {
+	n := &Network{Name: "alexnet", Source: "Krizhevsky 2014, arXiv:1404.5997; parameters as in torchvision"}
+	for i, c := range []struct{ in, out, kernel, side int64 }{{3, 64, 11, 55}, {64, 192, 5, 27}, {192, 384, 3, 13}, {384, 256, 3, 13}, {256, 256, 3, 13}} {
+		b := Block{Name: fmt.Sprintf("features%d", i)}
+		b.conv("conv", c.in, c.out, c.kernel, c.side*c.side, true)
+		n.Blocks = append(n.Blocks, b)
+	}
+	n.classifier(9216)
+	return n
+}
+
+// classifier adds the three linear layers of VGG and AlexNet.
+func (n *Network) classifier(in int64) {
+	for i, size := range []struct{ in, out int64 }{{in, 4096}, {4096, 4096}, {4096, 1000}} {
 		b := Block{Name: fmt.Sprintf("classifier%d", i)}
 		b.linear("fc", size.in, size.out)
 		n.Blocks = append(n.Blocks, b)
 	}
-	return n
 }
 
 // mnist is the convolutional network of PyTorch's example for MNIST.

@@ -83,6 +83,9 @@ var networks = []struct {
 	{"resnet152", func() *Network { return resnet("resnet152", bottleneck, 3, 8, 36, 3) }},
 	{"vgg16", func() *Network { return vgg("vgg16", 2, 2, 3, 3, 3) }},
 	{"vgg19", func() *Network { return vgg("vgg19", 2, 2, 4, 4, 4) }},
+	{"densenet121", func() *Network { return densenet("densenet121", 6, 12, 24, 16) }},
+	{"densenet201", func() *Network { return densenet("densenet201", 6, 12, 48, 32) }},
+	{"alexnet", alexnet},
 	{"mnist", mnist},
 	{"bert-base", func() *Network { return bert("bert-base", 12, 768) }},
 	{"bert-large", func() *Network { return bert("bert-large", 24, 1024) }},
@@ -90,6 +93,10 @@ var networks = []struct {
 	{"gpt2-medium", func() *Network { return gpt2("gpt2-medium", 24, 1024) }},
 	{"gpt2-large", func() *Network { return gpt2("gpt2-large", 36, 1280) }},
 	{"gpt2-xl", func() *Network { return gpt2("gpt2-xl", 48, 1600) }},
+	{"llama2-7b", func() *Network { return llama(llamaSizes{"llama2-7b", 32, 4096, 11008, 4096, 32000, 4096}) }},
+	{"llama2-13b", func() *Network { return llama(llamaSizes{"llama2-13b", 40, 5120, 13824, 5120, 32000, 4096}) }},
+	{"llama2-70b", func() *Network { return llama(llamaSizes{"llama2-70b", 80, 8192, 28672, 1024, 32000, 4096}) }},
+	{"llama3-8b", func() *Network { return llama(llamaSizes{"llama3-8b", 32, 4096, 14336, 1024, 128256, 8192}) }},
 }
 
 // Names are the names of the networks.

@@ -63,3 +63,43 @@ func gpt2(name string, depth int, hidden int64) *Network {
 	n.Blocks = append(n.Blocks, head)
 	return n
 }
+
+// llamaSizes are the sizes of a Llama. keyValue is the width of keys and values, less than hidden if heads share them.
+type llamaSizes struct {
+	name                                          string
+	depth                                         int
+	hidden, intermediate, keyValue, words, tokens int64
+}
+
+// llama is a Llama 2 or 3: its MLP has a gate, and its output a weight of its own.
+func llama(l llamaSizes) *Network {
+	n := &Network{
+		Name: l.name, Tokens: l.tokens,
+		Source: "Touvron et al. 2023, arXiv:2307.09288, and Llama 3, arXiv:2407.21783; parameters as in transformers' LlamaForCausalLM",
+	}
+	e := Block{Name: "embeddings"}
+	e.embedding("embed_tokens", l.words, l.hidden)
+	n.Blocks = append(n.Blocks, e)
+	scale := func(b *Block, name string) { b.Tensors = append(b.Tensors, Tensor{name + ".weight", l.hidden, 0}) }
+	for i := range l.depth {
+		b := Block{Name: fmt.Sprintf("layer%d", i)}
+		b.matrix("q_proj", l.hidden, l.hidden)
+		b.matrix("k_proj", l.hidden, l.keyValue)
+		b.matrix("v_proj", l.hidden, l.keyValue)
+		b.matrix("o_proj", l.hidden, l.hidden)
+		b.matrix("gate_proj", l.hidden, l.intermediate)
+		b.matrix("up_proj", l.hidden, l.intermediate)
+		b.matrix("down_proj", l.intermediate, l.hidden)
+		scale(&b, "input_layernorm")
+		scale(&b, "post_attention_layernorm")
+		n.Blocks = append(n.Blocks, b)
+	}
+	head := Block{Name: "head"}
+	scale(&head, "norm")
+	head.matrix("lm_head", l.hidden, l.words)
+	n.Blocks = append(n.Blocks, head)
+	return n
+}
+
+// matrix is a linear layer without a bias. Its work is that of one token.
+func (b *Block) matrix(name string, in, out int64) { b.conv(name, in, out, 1, 1, false) }
