@@ -88,7 +88,8 @@ type Op struct {
 	// Func is the function of Coll.
 	Func Func `json:"func,omitempty"`
 	// Count is the count argument of NCCL's call, in elements: for AllGather sent per rank, for ReduceScatter received
-	// per rank, for AllToAll, Gather and Scatter per pair of ranks.
+	// per rank, for AllToAll, Gather and Scatter per pair of ranks. NCCL discards a collective of 0 elements: it waits for
+	// no other rank.
 	Count int64 `json:"count,omitempty"`
 	// Type is the type of the elements: NCCL's name without the prefix, such as float32.
 	Type string `json:"type,omitempty"`

@@ -53,6 +53,9 @@ func text(f []Finding) string {
 
 func TestFindings(t *testing.T) {
 	coll := func(fn string, more string) string {
+		if !strings.Contains(more, "count") {
+			more += `,"count":1`
+		}
 		return `{"op":"coll","func":"` + fn + `","type":"int8"` + more + "}\n"
 	}
 	message := func(kind string, rank, peer, count int, more string) string {
@@ -62,9 +65,10 @@ func TestFindings(t *testing.T) {
 		"nothing": {head2, ""},
 		"all is well": {head2 + coll("AllReduce", `,"count":4`) + message("send", 0, 1, 4, "") + message("recv", 1, 0, 4, "") +
 			`{"op":"wait"}` + "\n" + `{"op":"step"}`, ""},
+		"nothing to reduce":  {head2 + coll("AllReduce", `,"rank":0,"count":0`), ""},
 		"sum is the default": {head2 + coll("AllReduce", `,"rank":0`) + coll("AllReduce", `,"rank":1,"redop":"sum"`), ""},
 		"another function":   {head2 + coll("AllReduce", `,"rank":0,"count":4`) + coll("AllGather", `,"rank":1,"count":4`), "3 mismatch ranks 1: collective 1 of communicator world is AllGather of 4 int8 here, and AllReduce of 4 int8 for rank 0 in line 2\n"},
-		"another root":       {head2 + coll("Broadcast", `,"rank":0`) + coll("Broadcast", `,"rank":1,"root":1`), "3 mismatch ranks 1: collective 1 of communicator world is Broadcast of 0 int8, root 1 here, and Broadcast of 0 int8, root 0 for rank 0 in line 2\n"},
+		"another root":       {head2 + coll("Broadcast", `,"rank":0`) + coll("Broadcast", `,"rank":1,"root":1`), "3 mismatch ranks 1: collective 1 of communicator world is Broadcast of 1 int8, root 1 here, and Broadcast of 1 int8, root 0 for rank 0 in line 2\n"},
 		"most are right": {`{"format":"ddlemu.workload/1","ranks":4}` + "\n" + coll("AllReduce", `,"rank":0,"count":4`) + coll("AllReduce", `,"rank":"1-3","count":5`),
 			"2 mismatch ranks 0: collective 1 of communicator world is AllReduce of 4 int8 here, and AllReduce of 5 int8 for ranks 1-3 in line 3\n"},
 		"never called": {head2 + coll("AllReduce", ``) + coll("AllReduce", `,"rank":0,"count":4`),
@@ -96,17 +100,17 @@ func TestFindings(t *testing.T) {
 		"two communicators in two orders": {`{"format":"ddlemu.workload/1","ranks":2,"comms":[{"name":"a","ranks":"0-1"},{"name":"b","ranks":"0-1"}]}` + "\n" +
 			coll("AllReduce", `,"comm":"a","rank":0`) + coll("AllReduce", `,"comm":"b"`) + coll("AllReduce", `,"comm":"a","rank":1`),
 			"2 cycle ranks 0-1: these operations wait for each other\n" +
-				"  rank 0 line 2: AllReduce of 0 int8 waits for line 4 of rank 1\n" +
-				"  rank 1 line 4: AllReduce of 0 int8 comes after line 3 on stream 0\n" +
-				"  rank 1 line 3: AllReduce of 0 int8 waits for line 3 of rank 0\n" +
-				"  rank 0 line 3: AllReduce of 0 int8 comes after line 2 on stream 0\n"},
+				"  rank 0 line 2: AllReduce of 1 int8 waits for line 4 of rank 1\n" +
+				"  rank 1 line 4: AllReduce of 1 int8 comes after line 3 on stream 0\n" +
+				"  rank 1 line 3: AllReduce of 1 int8 waits for line 3 of rank 0\n" +
+				"  rank 0 line 3: AllReduce of 1 int8 comes after line 2 on stream 0\n"},
 		"one communicator, two streams": {head2 + message("send", 0, 1, 4, `,"stream":"a"`) + coll("AllReduce", `,"rank":0,"stream":"b"`) +
 			coll("AllReduce", `,"rank":1`) + message("recv", 1, 0, 4, ""),
 			"2 cycle ranks 0-1: these operations wait for each other\n" +
 				"  rank 0 line 2: send of 4 int8 to 1 waits for line 5 of rank 1\n" +
 				"  rank 1 line 5: recv of 4 int8 from 0 comes after line 4 on stream 0\n" +
-				"  rank 1 line 4: AllReduce of 0 int8 waits for line 3 of rank 0\n" +
-				"  rank 0 line 3: AllReduce of 0 int8 comes after line 2 on communicator world\n"},
+				"  rank 1 line 4: AllReduce of 1 int8 waits for line 3 of rank 0\n" +
+				"  rank 0 line 3: AllReduce of 1 int8 comes after line 2 on communicator world\n"},
 		"after, on a communicator of two streams": {head2 + message("send", 0, 1, 4, `,"id":1,"stream":"a"`) + message("send", 0, 1, 4, `,"stream":"b"`) + message("recv", 1, 0, 4, ``) +
 			`{"op":"calc","rank":0,"id":2,"after":[1]}` + "\n" + `{"op":"calc","rank":0,"stream":"a","after":[2]}` + "\n" + message("recv", 1, 0, 4, ``), ""},
 	} {

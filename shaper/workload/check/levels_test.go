@@ -44,7 +44,7 @@ func TestLevels(t *testing.T) {
 	}
 	// Calls on one communicator are one after the other, whatever their streams are.
 	coll := func(stream string) workload.Op {
-		return workload.Op{Kind: workload.Coll, Stream: stream, Func: workload.AllReduce, Type: "int8"}
+		return workload.Op{Kind: workload.Coll, Stream: stream, Func: workload.AllReduce, Count: 1, Type: "int8"}
 	}
 	calls := &workload.Workload{Head: w.Head, Ops: []workload.Op{coll("a"), coll("b"), coll("c")}}
 	if l, _ := levelsOf(t, calls); !slices.Equal(l[0], []int32{0, 1, 2}) {

@@ -104,6 +104,9 @@ func compile(ix *workload.Index, p *workload.Program) *program {
 	number := map[int]int32{}
 	for i := range p.Calls {
 		for o := range ix.Workload.Ops[p.Calls[i].Op].Parts() {
+			if o.Kind == workload.Coll && o.Count == 0 {
+				continue // NCCL discards it before it looks for others
+			}
 			name := ix.NameOf(o.Comm)
 			n, ok := number[name]
 			if !ok {
