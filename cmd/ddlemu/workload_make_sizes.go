@@ -45,6 +45,7 @@ the stages of a pipeline are farthest apart. Expert parallel ranks are data para
 	fs.IntVar(&o.Batch, "batch", 0, "`sequences` of a step, of all ranks together")
 	fs.IntVar(&o.MicroBatch, "micro-batch", o.MicroBatch, "`sequences` of a micro-batch")
 	fs.IntVar(&o.TP, "tp", o.TP, "tensor parallel `ranks`")
+	fs.BoolVar(&o.SequenceParallel, "sequence-parallel", false, "share the activations between layers among the tensor parallel ranks: reduce-scatters and all-gathers instead of all-reduces")
 	fs.IntVar(&o.PP, "pp", o.PP, "`stages` of the pipeline")
 	fs.IntVar(&o.DP, "dp", o.DP, "data parallel `ranks`")
 	fs.IntVar(&o.Experts, "experts", o.Experts, "`number` of experts of each layer (default: a dense network)")

@@ -16,6 +16,10 @@ import (
 type GPT struct {
 	Layers, Hidden, Heads, Seq, Vocab int64
 	TP, PP, DP                        int
+	// SequenceParallel shares the activations between layers among the tensor parallel ranks (Korthikanti et al. 2022,
+	// arXiv:2205.05198): an all-reduce becomes a reduce-scatter and an all-gather, and the backward pass gathers the input
+	// of each part once more.
+	SequenceParallel bool
 	// Experts is the number of experts of each layer, 0 for a dense network, EP the ranks that share them, and TopK how
 	// many experts see each token.
 	Experts, EP, TopK int
@@ -69,6 +73,10 @@ func (g *GPT) validate() error {
 
 // validateShares refuses sizes that cannot be shared equally.
 func (g *GPT) validateShares() error {
+	sequenceShares := int64(1)
+	if g.SequenceParallel {
+		sequenceShares = int64(g.TP)
+	}
 	for _, share := range []struct {
 		what string
 		n    int64
@@ -79,6 +87,7 @@ func (g *GPT) validateShares() error {
 		{"hidden", g.Hidden, "heads", g.Heads},
 		{"heads", g.Heads, "tp", int64(g.TP)},
 		{"batch", int64(g.Batch), "dp * micro-batch", int64(g.DP) * int64(g.MicroBatch)},
+		{"seq", g.Seq, "tp, with sequence parallelism", sequenceShares},
 	} {
 		if share.n%share.d != 0 {
 			return fmt.Errorf("%s %d: must be a multiple of %s, %d", share.what, share.n, share.by, share.d)
@@ -148,7 +157,10 @@ func (g *GPT) Workload() (*workload.Workload, error) {
 	}
 	perLayer := 8
 	if g.Experts > 0 {
-		perLayer = 12
+		perLayer += 4
+	}
+	if g.SequenceParallel {
+		perLayer += 6
 	}
 	perMicroBatch := perLayer*int(g.Layers) + 16*g.PP
 	if int64(g.microBatches())*int64(perMicroBatch) > workload.MaxOps {

@@ -218,6 +218,27 @@ func TestGPT(t *testing.T) {
 	}
 }
 
+// With sequence parallelism a layer has 2 all-gathers and 2 reduce-scatters forward, and 4 and 2 backward.
+func TestSequenceParallel(t *testing.T) {
+	g := gpt()
+	g.SequenceParallel = true
+	_, ix := checked(t, g)
+	share := int64(2 * 2048 * 12288 / 8)
+	for fn, want := range map[workload.Func]int{workload.AllGather: 16 * (12*6 + 2), workload.ReduceScatter: 16 * (12*4 + 1)} {
+		got := counts(ix, 127, fn)
+		if len(got) != want || got[0] != share {
+			t.Errorf("%d %s of %d, want %d of %d", len(got), fn, got[0], want, share)
+		}
+	}
+	for _, o := range ix.OfRank(40) {
+		for part := range o.Parts() {
+			if part.Kind == workload.Send && part.Count != share {
+				t.Fatalf("sends %d, want %d", part.Count, share)
+			}
+		}
+	}
+}
+
 func TestMoE(t *testing.T) {
 	g := gpt()
 	g.Layers, g.Hidden, g.Heads, g.PP, g.DP, g.EP, g.Experts, g.TopK = 8, 1024, 16, 2, 8, 4, 8, 2
@@ -243,6 +264,7 @@ func TestAnyGPT(t *testing.T) {
 		draw := func(name string, from, to int) int { return rapid.IntRange(from, to).Draw(t, name) }
 		g := gpt()
 		g.Hidden, g.Heads, g.Seq, g.Vocab = 64, 4, 16, 100
+		g.SequenceParallel = rapid.Bool().Draw(t, "sequence parallel")
 		g.TP, g.PP, g.MicroBatch, g.Steps = 1<<draw("tp", 0, 2), draw("pp", 1, 5), draw("micro-batch", 1, 2), draw("steps", 1, 2)
 		g.Layers = int64(g.PP * draw("layers", 1, 2))
 		g.DP = 1
@@ -289,6 +311,7 @@ func TestRefused(t *testing.T) {
 		"layers 96: must be a multiple of pp, 7":         func() *GPT { g := gpt(); g.PP = 7; return g }(),
 		"heads 96: must be a multiple of tp, 5":          func() *GPT { g := gpt(); g.TP = 5; return g }(),
 		"batch 64: must be a multiple of dp":             func() *GPT { g := gpt(); g.DP = 3; return g }(),
+		"seq 2047: must be a multiple of tp, with":       func() *GPT { g := gpt(); g.SequenceParallel, g.Seq = true, 2047; return g }(),
 		"give the number of experts":                     func() *GPT { g := gpt(); g.EP = 2; return g }(),
 		"ep 4: dp, 2, and experts, 8":                    func() *GPT { g := gpt(); g.EP, g.Experts, g.TopK = 4, 8, 1; return g }(),
 		"top-k 9: must be 1 to":                          func() *GPT { g := gpt(); g.EP, g.Experts, g.TopK = 2, 8, 9; return g }(),

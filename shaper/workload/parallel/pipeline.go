@@ -17,10 +17,15 @@ type stage struct {
 	n                      int // the stage's number
 	attention, mlp, output float64
 	activations            int64 // of a micro-batch, in elements
+	local                  int64 // those that a rank has between layers
 }
 
 func newStage(g *GPT, j *job, c clock, n int) *stage {
 	s := &stage{GPT: g, job: j, clock: c, n: n, activations: int64(g.MicroBatch) * g.Seq * g.Hidden}
+	s.local = s.activations
+	if g.SequenceParallel {
+		s.local /= int64(g.TP)
+	}
 	s.attention, s.mlp, s.output = g.multiplications()
 	j.ranks = nil
 	for rank := range g.TP * g.DP {
@@ -70,7 +75,7 @@ func (s *stage) part(kind workload.Kind, side int) []workload.Op {
 	if s.n+side < 0 || s.n+side >= s.PP {
 		return nil
 	}
-	return []workload.Op{{Kind: kind, Comm: "pp", Peer: s.n + side, Count: s.activations, Type: s.Type}}
+	return []workload.Op{{Kind: kind, Comm: "pp", Peer: s.n + side, Count: s.local, Type: s.Type}}
 }
 
 // message adds a message, or several as a group.
@@ -91,13 +96,29 @@ func (s *stage) coll(comm string, fn workload.Func, size int, count int64, kind 
 	}
 }
 
-// allReduce adds the partial results of a tensor parallel layer.
-func (s *stage) allReduce() { s.coll("tp", workload.AllReduce, s.TP, s.activations, s.Type) }
+// enter brings a rank what it needs to compute a tensor parallel part: with sequence parallelism the activations of all
+// others, in so many calls. Backward these are the gradients, and once more the input.
+func (s *stage) enter(calls int) {
+	for range calls {
+		if s.SequenceParallel {
+			s.coll("tp", workload.AllGather, s.TP, s.local, s.Type)
+		}
+	}
+}
+
+// leave adds the partial results of a tensor parallel part.
+func (s *stage) leave() {
+	if s.SequenceParallel {
+		s.coll("tp", workload.ReduceScatter, s.TP, s.local, s.Type)
+		return
+	}
+	s.coll("tp", workload.AllReduce, s.TP, s.activations, s.Type)
+}
 
 // allToAll sends tokens to their experts, or back.
 func (s *stage) allToAll() {
 	if s.Experts > 0 {
-		s.coll("ep", workload.AllToAll, s.EP, divide(s.activations*int64(s.TopK), int64(s.EP)), s.Type)
+		s.coll("ep", workload.AllToAll, s.EP, divide(s.local*int64(s.TopK), int64(s.EP)), s.Type)
 	}
 }
 
@@ -106,35 +127,41 @@ func (s *stage) layers() int { return int(s.Layers) / s.PP }
 
 func (s *stage) forward() {
 	if s.first() {
-		s.allReduce() // of the word embeddings, each of which one rank has
+		s.leave() // the word embeddings, each of which one rank has
 	}
 	for i := range s.layers() {
 		name := func(part string) string { return fmt.Sprintf("forward %d %s", s.n*s.layers()+i, part) }
+		s.enter(1)
 		s.job.calc(name("attention"), s.clock.forward(s.attention))
-		s.allReduce()
+		s.leave()
 		s.allToAll()
+		s.enter(1)
 		s.job.calc(name("mlp"), s.clock.forward(s.mlp))
+		s.leave()
 		s.allToAll()
-		s.allReduce()
 	}
 	if s.last() {
+		s.enter(1)
 		s.job.calc("forward output", s.clock.forward(s.output))
 	}
 }
 
 func (s *stage) backward() {
 	if s.last() {
+		s.enter(1) // its gradients are there
 		s.job.calc("backward output", s.clock.backward(s.output))
-		s.allReduce()
+		s.leave()
 	}
 	for i := s.layers() - 1; i >= 0; i-- {
 		name := func(part string) string { return fmt.Sprintf("backward %d %s", s.n*s.layers()+i, part) }
 		s.allToAll()
+		s.enter(2)
 		s.job.calc(name("mlp"), s.clock.backward(s.mlp))
+		s.leave()
 		s.allToAll()
-		s.allReduce()
+		s.enter(2)
 		s.job.calc(name("attention"), s.clock.backward(s.attention))
-		s.allReduce()
+		s.leave()
 	}
 }
 
