@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package input opens the files of other workload formats: it unpacks gzip, limits what is read, and says where in a file
+// an error is.
+package input
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+)
+
+// MaxOps is the maximum number of operations of one file that are kept in memory.
+const MaxOps = 10_000_000
+
+// maxLine is the maximum length of a line of a text format.
+const maxLine = 1 << 20
+
+// Options say what the files do not.
+type Options struct {
+	// Ranks is the number of ranks. 0: what the files say.
+	Ranks int
+	// OneForAll lets the file of one rank stand for all ranks of its job.
+	OneForAll bool
+	// Type is the type of the elements where the source says only bytes or a number of elements. "": float32.
+	Type string
+}
+
+// ElementType is the type for elements of which the source does not say the type.
+func (o Options) ElementType() string {
+	if o.Type == "" {
+		return "float32"
+	}
+	return o.Type
+}
+
+// File is a file that has not been opened yet.
+type File struct {
+	Name string
+	open func() (io.ReadCloser, error)
+}
+
+// Path is the file at a path.
+func Path(name string) File {
+	return File{Name: name, open: func() (io.ReadCloser, error) { return os.Open(name) }}
+}
+
+// Bytes is a file with a content in memory.
+func Bytes(name string, data []byte) File {
+	return File{Name: name, open: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(data)), nil }}
+}
+
+// Paths are the files at paths.
+func Paths(names []string) []File {
+	var files []File
+	for _, name := range names {
+		files = append(files, Path(name))
+	}
+	return files
+}
+
+// Reader reads the unpacked content of a file.
+type Reader struct {
+	*bufio.Reader
+	name   string
+	closer io.Closer
+}
+
+// Open opens the file. If its content is packed by gzip, the reader unpacks it.
+func (f File) Open() (*Reader, error) {
+	raw, err := f.open()
+	if err != nil {
+		return nil, err
+	}
+	r := &Reader{Reader: bufio.NewReaderSize(raw, 1<<16), name: f.Name, closer: raw}
+	if magic, _ := r.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
+		unpacked, err := gzip.NewReader(r.Reader)
+		if err != nil {
+			raw.Close()
+			return nil, fmt.Errorf("%s: unpack gzip: %w", f.Name, err)
+		}
+		r.Reader = bufio.NewReaderSize(unpacked, 1<<16)
+	}
+	return r, nil
+}
+
+// Close closes the file.
+func (r *Reader) Close() error { return r.closer.Close() }
+
+// Lines are the lines of a text file.
+type Lines struct {
+	name    string
+	scanner *bufio.Scanner
+	number  int
+}
+
+// Lines returns the lines of the file. A line has at most 1 MiB.
+func (r *Reader) Lines() *Lines {
+	s := bufio.NewScanner(r)
+	s.Buffer(make([]byte, 0, 1<<16), maxLine)
+	return &Lines{name: r.name, scanner: s}
+}
+
+// Next goes to the next line. It returns false at the end, and at an error, which Err returns.
+func (l *Lines) Next() bool {
+	l.number++
+	return l.scanner.Scan()
+}
+
+// Text is the line.
+func (l *Lines) Text() string { return l.scanner.Text() }
+
+// Number is the number of the line, from 1.
+func (l *Lines) Number() int { return l.number }
+
+// Err is why Next returned false, nil at the end of the file.
+func (l *Lines) Err() error {
+	err := l.scanner.Err()
+	if errors.Is(err, bufio.ErrTooLong) {
+		err = fmt.Errorf("the line is longer than %d bytes", maxLine)
+	}
+	if err == nil {
+		return nil
+	}
+	return l.Errorf("%w", err)
+}
+
+// Errorf is an error with the file and the line before it.
+func (l *Lines) Errorf(format string, args ...any) error {
+	return fmt.Errorf("%s:%d: %w", l.name, l.number, fmt.Errorf(format, args...))
+}

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package input
+
+import (
+	"bytes"
+	"compress/gzip"
+	"io"
+	"strings"
+	"testing"
+)
+
+func packed(t *testing.T, text string) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	if _, err := io.WriteString(z, text); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func TestLines(t *testing.T) {
+	for name, data := range map[string][]byte{"plain": []byte("a\nb\n"), "gzip": packed(t, "a\nb")} {
+		r, err := Bytes(name, data).Open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := r.Lines()
+		var got string
+		for l.Next() {
+			got += l.Text()
+		}
+		if got != "ab" || l.Err() != nil {
+			t.Errorf("%s: %q, %v", name, got, l.Err())
+		}
+	}
+}
+
+func TestCutAndLong(t *testing.T) {
+	whole := packed(t, strings.Repeat("abc\n", 100_000))
+	for name, test := range map[string]struct {
+		data []byte
+		want string
+	}{
+		"cut gzip": {whole[:len(whole)-20], "x:"},
+		"a line":   {bytes.Repeat([]byte("x"), maxLine+2), "x:1: the line is longer than 1048576 bytes"},
+	} {
+		r, err := Bytes("x", test.data).Open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := r.Lines()
+		for l.Next() {
+			continue
+		}
+		if err := l.Err(); err == nil || !strings.HasPrefix(err.Error(), test.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// endless is a text that never ends.
+type endless struct{ start io.Reader }
+
+func (e *endless) Read(p []byte) (int, error) {
+	if n, _ := e.start.Read(p); n > 0 {
+		return n, nil
+	}
+	for i := range p {
+		p[i] = 'x'
+	}
+	return len(p), nil
+}
+
+// A record without end is refused, in bounded memory, whether it is read or skipped.
+func TestJSONRecordIsTooLong(t *testing.T) {
+	for _, skip := range []bool{true, false} {
+		f := File{Name: "x", open: func() (io.ReadCloser, error) { return io.NopCloser(&endless{strings.NewReader(`{"a":"`)}), nil }}
+		r, err := f.Open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		j := r.JSON()
+		err = j.Object(func(string) error {
+			if skip {
+				return j.Skip()
+			}
+			var s string
+			return j.Decode(&s)
+		})
+		if err == nil || !strings.Contains(err.Error(), "a record is longer than 16 MiB") {
+			t.Errorf("skip %v: %v", skip, err)
+		}
+	}
+}
+
+func TestJSON(t *testing.T) {
+	r, err := Bytes("x", []byte(`{"skip":{"a":[1,{"b":"]"}]},"n":[1,2],"s":3}`)).Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	j := r.JSON()
+	var sum int
+	err = j.Object(func(key string) error {
+		if key != "n" {
+			return j.Skip()
+		}
+		return j.Array(func() error {
+			var n int
+			err := j.Decode(&n)
+			sum += n
+			return err
+		})
+	})
+	if err != nil || sum != 3 {
+		t.Errorf("%d, %v", sum, err)
+	}
+	for text, want := range map[string]string{`{"a":[1,`: "it was cut", `{"a":}`: "byte", `[1]`: "{", `{"a":{"b":1}`: "it was cut"} {
+		r, _ := Bytes("x", []byte(text)).Open()
+		j := r.JSON()
+		err := j.Object(func(string) error { return j.Skip() })
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "x: byte ") {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+func TestElements(t *testing.T) {
+	for _, test := range []struct {
+		o     Options
+		bytes int64
+		parts int
+		count int64
+		typ   string
+	}{
+		{Options{}, 4096, 4, 256, "float32"},
+		{Options{}, 4098, 1, 2049, "float16"},
+		{Options{}, 7, 1, 7, "int8"},
+		{Options{}, 7, 2, 4, "int8"},
+		{Options{Type: "bfloat16"}, 10, 2, 3, "bfloat16"},
+	} {
+		if count, typ := test.o.Elements(test.bytes, test.parts); count != test.count || typ != test.typ {
+			t.Errorf("%+v: %d %s", test, count, typ)
+		}
+	}
+}

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package input
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// maxRecord is the maximum number of bytes of one record of a JSON file, since the decoder keeps a record in memory.
+const maxRecord = 16 << 20
+
+// JSON reads a JSON file piece by piece.
+type JSON struct {
+	*json.Decoder
+	name string
+	read *countingReader
+}
+
+// countingReader counts what the decoder has read, and ends when one record becomes too long.
+type countingReader struct {
+	r        io.Reader
+	total    int64
+	consumed func() int64
+}
+
+func (c *countingReader) Read(p []byte) (int, error) {
+	if c.total-c.consumed() > maxRecord {
+		return 0, fmt.Errorf("a record is longer than %d MiB", maxRecord>>20)
+	}
+	n, err := c.r.Read(p)
+	c.total += int64(n)
+	return n, err
+}
+
+// JSON returns a decoder of the file.
+func (r *Reader) JSON() *JSON {
+	j := &JSON{name: r.name, read: &countingReader{r: r}}
+	j.Decoder = json.NewDecoder(j.read)
+	j.read.consumed = j.InputOffset
+	return j
+}
+
+// Object calls field with each key of the object that comes next. field must read the value.
+func (j *JSON) Object(field func(key string) error) error {
+	if err := j.open('{'); err != nil {
+		return err
+	}
+	for j.More() {
+		key, err := j.Token()
+		if err != nil {
+			return j.Wrap(err)
+		}
+		name, _ := key.(string)
+		if err := field(name); err != nil {
+			return j.Wrap(err)
+		}
+	}
+	return j.end()
+}
+
+// Array calls element before each element of the array that comes next. element must read it.
+func (j *JSON) Array(element func() error) error {
+	if err := j.open('['); err != nil {
+		return err
+	}
+	for j.More() {
+		if err := element(); err != nil {
+			return j.Wrap(err)
+		}
+	}
+	return j.end()
+}
+
+func (j *JSON) open(delim json.Delim) error {
+	token, err := j.Token()
+	if err != nil {
+		return j.Wrap(err)
+	}
+	if token != delim {
+		return j.Wrap(fmt.Errorf("%v where %q is expected", token, delim.String()))
+	}
+	return nil
+}
+
+func (j *JSON) end() error {
+	_, err := j.Token()
+	return j.Wrap(err)
+}
+
+// Skip passes over the value that comes next without keeping it.
+func (j *JSON) Skip() error {
+	for depth := 0; ; {
+		token, err := j.Token()
+		if err != nil {
+			return j.Wrap(err)
+		}
+		switch token {
+		case json.Delim('{'), json.Delim('['):
+			depth++
+		case json.Delim('}'), json.Delim(']'):
+			depth--
+		}
+		if depth == 0 {
+			return nil
+		}
+	}
+}
+
+// placed is an error that already says its place.
+type placed struct{ error }
+
+func (p placed) Unwrap() error { return p.error }
+
+// Wrap adds the file and the byte offset to an error.
+func (j *JSON) Wrap(err error) error {
+	if err == nil || errors.As(err, new(placed)) {
+		return err
+	}
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		err = errors.New("the file ends in the middle: it was cut")
+	}
+	return placed{fmt.Errorf("%s: byte %d: %w", j.name, j.InputOffset(), err)}
+}

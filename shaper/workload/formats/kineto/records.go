@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kineto
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/ddlemu/ddlemu/shaper/workload/formats/input"
+	"github.com/ddlemu/ddlemu/shaper/workload/formats/pytorch"
+)
+
+// Times are in ns.
+
+// record is a call of a process group on the host.
+type record struct {
+	start, end int64
+	thread     loose
+	external   loose
+	function   int64 // the id of the record function, as in an execution trace; -1 if there is none
+	annotation bool  // an annotation such as nccl:all_reduce, not record_param_comms
+	call       pytorch.Call
+}
+
+// kernel is a kernel of NCCL on the GPU.
+type kernel struct {
+	start, end  int64
+	stream      loose
+	external    loose
+	correlation int64
+	name        string
+	call        pytorch.Call // without a name if the kernel does not say
+}
+
+// launch is a call of the CUDA runtime that launches a kernel or waits for an event.
+type launch struct {
+	start       int64
+	correlation int64
+	thread      loose
+}
+
+// step is a ProfilerStep#number.
+type step struct {
+	number     int
+	start, end int64
+}
+
+// sync is what a wait for an event waits for, on newer versions of PyTorch.
+type sync struct {
+	stream loose
+	record int64 // the correlation of the call that recorded the event
+}
+
+// rank is what is kept of the trace of one rank.
+type rank struct {
+	file        string
+	number      int // -1 if the trace does not say
+	world       int // 0 if the trace does not say
+	hardware    string
+	ncclVersion string
+	groups      map[string]pytorch.Group
+
+	first, last    int64 // of all events
+	records        []record
+	kernels        []kernel
+	launches       []launch // of kernels
+	waits          []launch
+	syncs          map[int64]sync // by correlation of the wait
+	computes       []launch       // starts of kernels that are not NCCL's
+	steps          []step
+	unreadable     int // events that were not understood
+	unknownKernels int // of which nothing says what they moved
+}
+
+// readRank reads the trace of one rank.
+func readRank(f input.File) (*rank, error) {
+	in, err := f.Open()
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	r := &rank{file: f.Name, number: -1, groups: map[string]pytorch.Group{}, syncs: map[int64]sync{},
+		first: math.MaxInt64, last: math.MinInt64}
+	j := in.JSON()
+	events := func() error { return j.Array(func() error { return r.readEvent(j) }) }
+	if start, err := in.Peek(1); err == nil && start[0] == '[' {
+		return r, events()
+	}
+	found := false
+	err = j.Object(func(key string) error {
+		switch key {
+		case "traceEvents":
+			found = true
+			return events()
+		case "distributedInfo":
+			return r.readInfo(j)
+		case "deviceProperties":
+			return r.readDevices(j)
+		}
+		return j.Skip()
+	})
+	if err == nil && !found {
+		err = fmt.Errorf("%s: no traceEvents: this is no trace of Kineto", f.Name)
+	}
+	return r, err
+}
+
+// readInfo reads distributedInfo.
+func (r *rank) readInfo(j *input.JSON) error {
+	var info struct {
+		Rank    loose `json:"rank"`
+		World   loose `json:"world_size"`
+		Version loose `json:"nccl_version"`
+		Groups  []struct {
+			Name  loose           `json:"pg_name"`
+			Desc  loose           `json:"pg_desc"`
+			Size  loose           `json:"pg_size"`
+			Ranks json.RawMessage `json:"ranks"`
+		} `json:"pg_config"`
+	}
+	if err := j.Decode(&info); err != nil {
+		return err
+	}
+	r.number, r.world = int(info.Rank.number(-1)), int(info.World.number(0))
+	r.ncclVersion = string(info.Version)
+	for _, g := range info.Groups {
+		r.groups[string(g.Name)] = pytorch.Group{
+			Name:  groupName(string(g.Name), string(g.Desc)),
+			Size:  int(g.Size.number(0)),
+			Ranks: pytorch.ParseRanks(strings.Trim(string(g.Ranks), `"`), -1, 0, 0),
+		}
+	}
+	return nil
+}
+
+// groupName is the name of a group for people: the description, if it says more than the number.
+func groupName(name, desc string) string {
+	if desc == "" || desc == "undefined" || desc == name {
+		return name
+	}
+	if desc == "default_pg" {
+		return desc
+	}
+	return desc + "." + name
+}
+
+func (r *rank) readDevices(j *input.JSON) error {
+	return j.Array(func() error {
+		var device struct {
+			Name loose `json:"name"`
+		}
+		if err := j.Decode(&device); err != nil {
+			return err
+		}
+		r.hardware = string(device.Name)
+		return nil
+	})
+}
+
+// readEvent reads one element of traceEvents. An event with a field of another type than expected is counted, not kept.
+func (r *rank) readEvent(j *input.JSON) error {
+	var e event
+	err := j.Decode(&e)
+	wrongType := new(json.UnmarshalTypeError)
+	switch {
+	case errors.As(err, &wrongType), err == nil && e.Phase == "X" && e.Start == noTime:
+		r.unreadable++
+		return nil
+	case err != nil:
+		return err
+	case len(r.records)+len(r.kernels)+len(r.waits) > input.MaxOps:
+		return fmt.Errorf("more than %d calls and kernels of NCCL", input.MaxOps)
+	case e.Phase == "X":
+		r.keep(&e)
+	}
+	return nil
+}
+
+// keep keeps what is needed of the event.
+func (r *rank) keep(e *event) {
+	start, end := int64(e.Start), int64(e.Start)+max(int64(e.Dur), 0)
+	cat := strings.ToLower(e.Cat)
+	if strings.HasPrefix(cat, "trace") {
+		return // the whole window of the profiler, and signposts
+	}
+	r.first, r.last = min(r.first, start), max(r.last, end)
+	switch {
+	case cat == "kernel":
+		r.keepKernel(e, start, end)
+	case cat == "cuda_sync" && strings.HasPrefix(e.Name, "Stream Wait"):
+		a := e.args(r)
+		r.syncs[a.Correlation.number(-1)] = sync{stream: a.SyncStream, record: a.SyncRecord.number(-1)}
+	case strings.HasSuffix(e.Name, "StreamWaitEvent"):
+		r.waits = append(r.waits, launch{start, e.args(r).Correlation.number(-1), e.TID})
+	case strings.HasPrefix(cat, "cuda_") && strings.Contains(e.Name, "Launch"):
+		r.launches = append(r.launches, launch{start, e.args(r).Correlation.number(-1), e.TID})
+	case e.Name == "record_param_comms", strings.HasPrefix(e.Name, "nccl:") && !strings.HasPrefix(cat, "gpu"):
+		r.keepRecord(e, start, end)
+	case strings.HasPrefix(e.Name, "ProfilerStep#") && !strings.HasPrefix(cat, "gpu"):
+		var s = step{start: start, end: end}
+		if _, err := fmt.Sscanf(e.Name, "ProfilerStep#%d", &s.number); err == nil {
+			r.steps = append(r.steps, s)
+		}
+	}
+}
+
+// args reads the event's arguments. What is not understood is counted.
+func (e *event) args(r *rank) (a args) {
+	if len(e.Args) > 0 && json.Unmarshal(e.Args, &a) != nil {
+		r.unreadable++
+	}
+	return a
+}
+
+// isNCCL tells whether the kernel is NCCL's or RCCL's.
+func isNCCL(name string) bool {
+	return strings.HasPrefix(name, "ncclKernel") || strings.HasPrefix(name, "ncclDevKernel") || strings.HasPrefix(name, "ncclSymk")
+}
+
+func (r *rank) keepKernel(e *event, start, end int64) {
+	a := e.args(r)
+	if !isNCCL(e.Name) {
+		r.computes = append(r.computes, launch{start, a.Correlation.number(-1), a.Stream})
+		return
+	}
+	k := kernel{start: start, end: end, stream: a.Stream, external: a.External, correlation: a.Correlation.number(-1), name: e.Name}
+	if a.Collective != "" {
+		k.call = r.call(&a)
+	}
+	r.kernels = append(r.kernels, k)
+}
+
+func (r *rank) keepRecord(e *event, start, end int64) {
+	a := e.args(r)
+	rec := record{start: start, end: end, thread: e.TID, external: a.External, function: a.Function.number(-1)}
+	if rec.annotation = e.Name != "record_param_comms"; rec.annotation {
+		n, dtype := a.dims()
+		rec.call = pytorch.Call{Name: e.Name, DType: dtype, In: n, Out: n, Peer: peerOf(e.Name)}
+	} else {
+		rec.call = r.call(&a)
+	}
+	r.records = append(r.records, rec)
+}
+
+// peerOf reads the peer of an annotation such as nccl:send 0->1 or nccl:recv 1<-0.
+func peerOf(name string) int {
+	for _, arrow := range []string{"->", "<-"} {
+		if _, peer, found := strings.Cut(name, arrow); found {
+			return int(loose(strings.TrimSpace(peer)).number(-1))
+		}
+	}
+	return -1
+}
+
+// call is the call that the arguments describe.
+func (r *rank) call(a *args) pytorch.Call {
+	c := pytorch.Call{
+		Name: string(a.Collective), DType: string(a.DType), In: max(0, a.In.number(0)), Out: max(0, a.Out.number(0)),
+		InSplit: pytorch.ParseList(string(a.InSplit)), OutSplit: pytorch.ParseList(string(a.OutSplit)),
+		Peer: int(a.Dst.number(a.Src.number(-1))),
+	}
+	name := a.GroupName
+	if name == "" {
+		name = a.GroupID
+	}
+	c.Group = pytorch.Group{
+		Name: groupName(string(name), string(a.GroupDesc)), Size: int(a.GroupSize.number(0)),
+		Ranks: pytorch.ParseRanks(string(a.GroupRanks), a.RankStart.number(-1), a.RankStride.number(0), a.GroupSize.number(0)),
+	}
+	if known, ok := r.groups[string(name)]; ok && c.Group.Ranks == nil {
+		c.Group = known
+	}
+	return c
+}

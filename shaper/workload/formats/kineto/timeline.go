@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kineto
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"sort"
+
+	"github.com/ddlemu/ddlemu/shaper/workload"
+)
+
+// idle is the gap in ns after which a stream counts as idle: back-to-back kernels follow within it.
+const idle = 3000
+
+// anchor is a point of the timeline of a rank.
+type anchor struct {
+	at    int64
+	order int // of anchors at the same time
+	coll  int // index of a collective that is ready; -1: none
+	joins []int
+	step  bool
+	from  int64 // when the host waited for the joins
+}
+
+// ready is when the data of each collective was ready: between lo and hi.
+func ready(all []activity) (lo, hi []int64) {
+	lo, hi = make([]int64, len(all)), make([]int64, len(all))
+	type previous struct{ end, lo int64 }
+	streams := map[loose]previous{}
+	for i, a := range all {
+		lo[i], hi[i] = a.start, a.start
+		before, ok := streams[a.stream]
+		if ok && a.start-before.end < idle {
+			lo[i] = max(before.lo, min(a.start, a.called))
+		}
+		streams[a.stream] = previous{max(before.end, a.end), lo[i]}
+	}
+	return lo, hi
+}
+
+// waitPoints are the anchors at which the computation waits for collectives.
+func (r *rank) waitPoints(all []activity, calls, waitRecords []record) []anchor {
+	points := r.streamWaits(calls)
+	if len(points) == 0 {
+		for _, w := range waitRecords {
+			points = append(points, launch{w.start, -1, w.thread})
+		}
+	}
+	slices.SortFunc(points, func(a, b launch) int { return cmp.Compare(a.start, b.start) })
+	slices.SortFunc(r.computes, func(a, b launch) int { return cmp.Compare(a.correlation, b.correlation) })
+	joined := make([]bool, len(all))
+	var out []anchor
+	for _, w := range points {
+		p := anchor{at: w.start, from: w.start, coll: -1}
+		for _, i := range r.waitedFor(all, joined, w) {
+			joined[i] = true
+			p.joins = append(p.joins, i)
+			p.at = max(p.at, all[i].end)
+		}
+		if len(p.joins) > 0 {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// streamWaits are the waits for events outside the calls of process groups: within one, NCCL's stream waits for the data.
+func (r *rank) streamWaits(calls []record) []launch {
+	var out []launch
+	for _, w := range r.waits {
+		at := sort.Search(len(calls), func(i int) bool { return calls[i].start > w.start })
+		inside := false
+		for i := at - 1; i >= 0 && i >= at-8; i-- {
+			inside = inside || calls[i].thread == w.thread && w.start <= calls[i].end
+		}
+		if !inside {
+			out = append(out, w)
+		}
+	}
+	return out
+}
+
+// waitedFor are the collectives that a wait may wait for. If the trace says it, these are the ones on the stream up to the
+// event. Otherwise they are all that were called before, but those that still ran when the next kernel started.
+func (r *rank) waitedFor(all []activity, joined []bool, w launch) []int {
+	exact, known := r.syncs[w.correlation]
+	next := int64(math.MaxInt64)
+	if w.correlation >= 0 {
+		at := sort.Search(len(r.computes), func(i int) bool { return r.computes[i].correlation > w.correlation })
+		if at < len(r.computes) {
+			next = r.computes[at].start
+		}
+	}
+	var out []int
+	for i, a := range all {
+		called := a.called
+		if called == math.MinInt64 {
+			called = a.start
+		}
+		if joined[i] || called > w.start || known && (exact.stream != a.stream || exact.record < a.correlation) || !known && next < a.end {
+			continue
+		}
+		out = append(out, i)
+	}
+	return out
+}
+
+// window is the part of the trace that is used: whole steps, as start times of each and the end of the last.
+func (r *rank) window(numbers []int) []int64 {
+	if len(numbers) == 0 {
+		return []int64{r.first, r.last}
+	}
+	var bounds []int64
+	for _, s := range r.steps {
+		if slices.Contains(numbers, s.number) {
+			bounds = append(bounds, s.start)
+		}
+	}
+	last := slices.IndexFunc(r.steps, func(s step) bool { return s.number == numbers[len(numbers)-1] })
+	return append(bounds, r.steps[last].end)
+}
+
+// builder writes the operations of one rank.
+type builder struct {
+	ops     []workload.Op
+	lastID  int
+	now     int64 // the last anchor
+	calc    int   // id of the last computation, 0 if there is none
+	pending []int // ids of the collectives that the next computation waits for
+	streams map[loose]string
+}
+
+func (b *builder) add(o workload.Op) int {
+	b.lastID++
+	o.ID = b.lastID
+	b.ops = append(b.ops, o)
+	return b.lastID
+}
+
+// compute adds the computation from the last anchor to t.
+func (b *builder) compute(t int64) {
+	if t <= b.now {
+		return
+	}
+	b.calc = b.add(workload.Op{Kind: workload.Calc, Stream: computeStream, Nanos: t - b.now, After: b.pending})
+	b.pending, b.now = nil, t
+}
+
+// computeStream is the stream of computation; readyStream has only what is uncertain about when a collective was ready.
+const (
+	computeStream = "compute"
+	readyStream   = "ready"
+)
+
+// collective adds a collective that is ready between the present anchor and uncertain ns later.
+func (b *builder) collective(op workload.Op, stream loose, uncertain int64) int {
+	after := slices.Clone(b.pending)
+	if b.calc != 0 {
+		after = append([]int{b.calc}, after...)
+	}
+	if uncertain > 0 {
+		after = []int{b.add(workload.Op{Kind: workload.Calc, Stream: readyStream, MaxNanos: uncertain, After: after})}
+	}
+	name, ok := b.streams[stream]
+	if !ok {
+		name = fmt.Sprintf("nccl%d", len(b.streams))
+		b.streams[stream] = name
+	}
+	op.Stream, op.After = name, after
+	return b.add(op)
+}
+
+// anchors are all anchors of the window, in order.
+func anchors(lo []int64, bounds []int64, points []anchor, forced bool) []anchor {
+	out := slices.Clone(points)
+	first, last := bounds[0], bounds[len(bounds)-1]
+	for i, t := range lo {
+		out = append(out, anchor{at: t, coll: i, order: 1})
+	}
+	for _, t := range bounds[1:] {
+		s := anchor{at: t, coll: -1, step: true, order: 2}
+		if forced {
+			for i := range lo {
+				s.joins = append(s.joins, i)
+			}
+		}
+		out = append(out, s)
+	}
+	slices.SortStableFunc(out, func(a, b anchor) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.order, b.order)) })
+	return slices.DeleteFunc(out, func(a anchor) bool { return a.at < first || a.at > last || a.at == last && a.coll >= 0 })
+}
+
+// timeline turns anchors into operations. skew is by how much the rank starts later than the first one; negative if there is
+// only one. op gives the operations of each call, none if it is left out.
+func timeline(list []anchor, lo, hi []int64, all []activity, start, skew int64, op func(i int) []workload.Op) []workload.Op {
+	b := &builder{now: start, streams: map[loose]string{}}
+	if skew >= 0 {
+		b.calc = b.add(workload.Op{Kind: workload.Calc, Name: "starts later", Stream: computeStream, Nanos: skew})
+	}
+	ids := map[int][]int{}
+	join := func(indices []int) {
+		for _, i := range indices {
+			b.pending = append(b.pending, ids[i]...)
+			delete(ids, i)
+		}
+	}
+	for _, a := range list {
+		switch {
+		case a.step:
+			b.compute(a.at)
+			join(a.joins)
+			b.ops = append(b.ops, workload.Op{Kind: workload.Step})
+		case a.coll >= 0:
+			b.compute(a.at)
+			for _, o := range op(a.coll) {
+				ids[a.coll] = append(ids[a.coll], b.collective(o, all[a.coll].stream, hi[a.coll]-lo[a.coll]))
+			}
+		case slices.ContainsFunc(a.joins, func(i int) bool { return ids[i] != nil }):
+			b.compute(a.from)
+			join(a.joins)
+			b.now = max(b.now, a.at)
+		}
+	}
+	return b.ops
+}

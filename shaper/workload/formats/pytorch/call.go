@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package pytorch knows how PyTorch names the calls of its process groups in traces.
+package pytorch
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/ddlemu/ddlemu/shaper/workload"
+)
+
+// Call is a call of a process group, as PyTorch records it under record_param_comms.
+type Call struct {
+	Name              string // such as allreduce, _allgather_base, or wait
+	DType             string // such as Float
+	In, Out           int64  // elements that go in and come out on this rank
+	InSplit, OutSplit []int64
+	Group             Group
+	Peer              int // in the group, for send and recv; -1 if not recorded
+}
+
+// Group is a process group.
+type Group struct {
+	Name  string
+	Ranks workload.Ranks // nil if not recorded
+	Size  int            // 0 if not recorded
+}
+
+// Empty tells whether the call moves nothing between ranks: it waits, or starts a group of calls.
+func (c *Call) Empty() bool {
+	f, p2p := c.function()
+	return f == "" && p2p == "" || c.In == 0 && c.Out == 0 && !c.barrier()
+}
+
+// IsWait tells whether the call waits for others.
+func (c *Call) IsWait() bool { return c.Name == "wait" }
+
+func (c *Call) barrier() bool { return strings.Contains(c.Name, "barrier") }
+
+// function is the collective, or the kind of a message between two ranks.
+func (c *Call) function() (workload.Func, workload.Kind) {
+	name := strings.TrimPrefix(strings.TrimPrefix(c.Name, "nccl:"), "gloo:")
+	name = strings.ReplaceAll(strings.ToLower(name), "_", "")
+	for _, f := range []struct {
+		prefix string
+		f      workload.Func
+		k      workload.Kind
+	}{
+		{"allreduce", workload.AllReduce, ""},
+		{"barrier", workload.AllReduce, ""},
+		{"allgather", workload.AllGather, ""},
+		{"reducescatter", workload.ReduceScatter, ""},
+		{"alltoall", workload.AllToAll, ""},
+		{"broadcast", workload.Broadcast, ""},
+		{"reduce", workload.Reduce, ""},
+		{"gather", workload.Gather, ""},
+		{"scatter", workload.Scatter, ""},
+		{"send", "", workload.Send},
+		{"recv", "", workload.Recv},
+	} {
+		if strings.HasPrefix(name, f.prefix) {
+			return f.f, f.k
+		}
+	}
+	return "", ""
+}
+
+// Rooted tells whether the call has a root, which PyTorch does not record.
+func (c *Call) Rooted() bool {
+	switch f, _ := c.function(); f {
+	case workload.Broadcast, workload.Reduce, workload.Gather, workload.Scatter:
+		return true
+	}
+	return false
+}
+
+// dtypes are NCCL's names of PyTorch's types, by c10's name and by that of C.
+var dtypes = map[string]string{
+	"float": "float32", "double": "float64", "half": "float16", "c10::half": "float16", "bfloat16": "bfloat16",
+	"c10::bfloat16": "bfloat16", "int": "int32", "long": "int64", "long int": "int64", "byte": "uint8", "char": "int8",
+	"unsigned char": "uint8", "signed char": "int8", "bool": "uint8", "float8_e4m3fn": "float8e4m3",
+	"float8_e5m2": "float8e5m2", "float8_e4m3fnuz": "float8e4m3", "float8_e5m2fnuz": "float8e5m2",
+	"c10::float8_e4m3fn": "float8e4m3", "c10::float8_e5m2": "float8e5m2",
+}
+
+// twice are types of which NCCL moves two elements of another type for each.
+var twice = map[string]string{
+	"complexfloat": "float32", "c10::complex<float>": "float32", "complexdouble": "float64", "c10::complex<double>": "float64",
+	"short": "uint8", "uint16": "uint8", "complexhalf": "float16",
+}
+
+// Op is the operation of the call, with the type and the count of NCCL's call, for a group of n ranks. unequal says that the
+// parts of an all-to-all differ, or are not recorded, and that the mean stands for them.
+func (c *Call) Op(n int) (op workload.Op, unequal bool, err error) {
+	f, kind := c.function()
+	if f == "" && kind == "" {
+		return op, false, fmt.Errorf("%q is no collective", c.Name)
+	}
+	elements := int64(1)
+	typ, known := dtypes[strings.ToLower(c.DType)]
+	if double, ok := twice[strings.ToLower(c.DType)]; ok {
+		typ, known, elements = double, true, 2
+	}
+	if !known {
+		return op, false, fmt.Errorf("%s of type %q: no such type is known", c.Name, c.DType)
+	}
+	op = workload.Op{Kind: workload.Coll, Func: f, Type: typ, Count: elements * c.count(f, kind)}
+	if kind != "" {
+		op.Kind, op.Peer = kind, c.Peer
+	}
+	switch {
+	case c.barrier():
+		op.Count = 1
+	case f == workload.AllToAll:
+		op.Count = (elements*max(c.In, c.Out) + int64(n) - 1) / int64(n)
+		unequal = op.Count*int64(n) != elements*c.In || !uniform(c.InSplit) || !uniform(c.OutSplit)
+	}
+	return op, unequal, nil
+}
+
+func uniform(parts []int64) bool {
+	for _, p := range parts {
+		if p != parts[0] {
+			return false
+		}
+	}
+	return true
+}
+
+// count is NCCL's count in elements, but for AllToAll.
+func (c *Call) count(f workload.Func, kind workload.Kind) int64 {
+	switch {
+	case f == workload.ReduceScatter || f == workload.Scatter || kind == workload.Recv:
+		return c.Out
+	}
+	return c.In
+}
+
+// Exchange is an all-to-all with parts of different sizes, as a group of sends and receives; nil if the parts are not known.
+func (c *Call) Exchange(op workload.Op) *workload.Op {
+	in, out := total(c.InSplit), total(c.OutSplit)
+	if in == 0 && out == 0 || in > 0 && c.In%in != 0 || out > 0 && c.Out%out != 0 {
+		return nil
+	}
+	group := &workload.Op{Kind: workload.Group, Name: "all-to-all"}
+	part := func(kind workload.Kind, peer int, count int64) {
+		if count > 0 {
+			group.Ops = append(group.Ops, workload.Op{Kind: kind, Comm: op.Comm, Type: op.Type, Peer: peer, Count: count})
+		}
+	}
+	for peer, n := range c.InSplit {
+		part(workload.Send, peer, n*(c.In/max(in, 1)))
+	}
+	for peer, n := range c.OutSplit {
+		part(workload.Recv, peer, n*(c.Out/max(out, 1)))
+	}
+	return group
+}
+
+func total(parts []int64) (sum int64) {
+	for _, p := range parts {
+		sum += max(p, 0)
+	}
+	return sum
+}
+
+// ParseList reads a list of numbers such as "[0, 1]". It returns nil for an empty list, and for one of which PyTorch has left
+// out the middle.
+func ParseList(text string) []int64 {
+	text = strings.Trim(strings.TrimSpace(text), "[]")
+	if text == "" {
+		return nil
+	}
+	var out []int64
+	for _, part := range strings.Split(text, ",") {
+		n, err := strconv.ParseInt(strings.TrimSpace(part), 10, 64)
+		if err != nil {
+			return nil
+		}
+		out = append(out, n)
+	}
+	return out
+}
+
+// ParseRanks reads the ranks of a group: the list if it is whole, else n ranks from start on, stride apart. Without either it
+// returns nil.
+func ParseRanks(list string, start, stride, n int64) workload.Ranks {
+	var out workload.Ranks
+	for _, r := range ParseList(list) {
+		if r < 0 || r >= workload.MaxRanks {
+			return nil
+		}
+		out = append(out, int(r))
+	}
+	if out != nil || start < 0 || stride < 1 || n < 1 || n > workload.MaxRanks || start+stride*n > workload.MaxRanks {
+		return out
+	}
+	for i := range n {
+		out = append(out, int(start+stride*i))
+	}
+	return out
+}
