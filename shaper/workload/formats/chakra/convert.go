@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package chakra
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/ddlemu/ddlemu/configs/units"
+	"github.com/ddlemu/ddlemu/shaper/workload"
+	"github.com/ddlemu/ddlemu/shaper/workload/formats/input"
+	"github.com/ddlemu/ddlemu/shaper/workload/formats/perrank"
+)
+
+// The streams of a rank: one computation at a time on the CPU and on the GPU, and one collective.
+const (
+	streamCPU    = "cpu"
+	streamGPU    = "compute"
+	streamMemory = "memory"
+	streamComm   = "nccl0"
+)
+
+// job converts the traces of other tools.
+type job struct {
+	options input.Options
+	ranks   int
+	comms   perrank.Registry
+	all     workload.Ranks
+	groups  map[string]workload.Ranks // ranks by pg_name
+	left    struct{ dims, sizeless, untimed, memory, missing, types int }
+	timed   bool
+}
+
+func newJob(traces []*trace, o input.Options) (*job, error) {
+	j := &job{options: o, ranks: len(traces), groups: map[string]workload.Ranks{}}
+	if len(traces) == 1 && (o.Ranks > 1 || hasComm(traces[0])) {
+		switch {
+		case !o.OneForAll:
+			return nil, fmt.Errorf("%s: the trace is of one rank: give those of all", traces[0].file)
+		case o.Ranks == 0:
+			return nil, fmt.Errorf("%s does not say how many ranks the job had: give the traces of all, or add --ranks N", traces[0].file)
+		}
+		j.ranks = o.Ranks
+	} else {
+		for i, t := range traces {
+			if t.number != i {
+				return nil, fmt.Errorf("%d traces and none of rank %d, by their names such as NAME.%d.et: give those of all ranks", len(traces), i, i)
+			}
+		}
+	}
+	for _, t := range traces {
+		j.readGroups(t)
+	}
+	if len(traces) > 1 {
+		j.usedGroups(traces)
+	}
+	return j, nil
+}
+
+func hasComm(t *trace) bool {
+	return slices.ContainsFunc(t.nodes, func(n *node) bool {
+		_, ok := n.ints["comm_type"]
+		return ok || n.kind == sendNode || n.kind == receiveNode
+	})
+}
+
+// readGroups reads the node in which PyTorch lists its process groups.
+func (j *job) readGroups(t *trace) {
+	for _, n := range t.nodes {
+		first, last := strings.Index(n.values, "[{"), strings.LastIndex(n.values, "}]")
+		if !strings.Contains(n.name, "process_group:init") || first < 0 || last < first {
+			continue
+		}
+		var groups []struct {
+			Name  string `json:"pg_name"`
+			Ranks []int  `json:"ranks"`
+		}
+		text := strings.ReplaceAll(n.values[first:last+2], `\"`, `"`)
+		if json.Unmarshal([]byte(text), &groups) != nil {
+			continue
+		}
+		for _, g := range groups {
+			if len(g.Ranks) > 0 {
+				j.groups[g.Name] = g.Ranks
+			}
+		}
+	}
+}
+
+// usedGroups takes the ranks that use a group, if nothing lists its ranks.
+func (j *job) usedGroups(traces []*trace) {
+	listed := map[string]bool{}
+	for name := range j.groups {
+		listed[name] = true
+	}
+	for r, t := range traces {
+		for _, n := range t.nodes {
+			if name := n.texts["pg_name"]; name != "" && !listed[name] && !slices.Contains(j.groups[name], r) {
+				j.groups[name] = append(j.groups[name], r)
+			}
+		}
+	}
+}
+
+// rank makes the operations of a trace. Nodes that take no time vanish: what depends on them depends on what they depend on.
+func (j *job) rank(t *trace) ([]workload.Op, error) {
+	order, err := sorted(t.nodes)
+	if err != nil {
+		return nil, err
+	}
+	var ops []workload.Op
+	after := make(map[uint64][]int, len(order)) // ids that must have ended, for what depends on a node
+	for _, n := range order {
+		var need []int
+		for _, d := range n.after {
+			ids, ok := after[d]
+			if !ok {
+				j.left.missing++
+			}
+			need = append(need, ids...)
+		}
+		slices.Sort(need)
+		need = slices.Compact(need)
+		op, err := j.op(t, n)
+		if err != nil {
+			return nil, fmt.Errorf("node %d, %q: %w", n.id, n.name, err)
+		}
+		if op == nil {
+			if after[n.id] = need; len(need) > 1000 {
+				return nil, fmt.Errorf("node %d, %q: it stands for more than 1000 dependencies", n.id, n.name)
+			}
+			continue
+		}
+		op.ID, op.After = len(ops)+1, need
+		after[n.id] = []int{op.ID}
+		ops = append(ops, *op)
+	}
+	return ops, nil
+}
+
+// op is the operation of a node, nil if it takes no time.
+func (j *job) op(t *trace, n *node) (*workload.Op, error) {
+	name := n.name
+	if len(name) > 80 {
+		name = name[:80]
+	}
+	calc := &workload.Op{Kind: workload.Calc, Name: strings.ToValidUTF8(name, "?"), Stream: streamGPU, Nanos: int64(min(n.micros, 1<<45) * 1000)}
+	j.timed = j.timed || n.micros > 0
+	if n.ints["is_cpu_op"] != 0 {
+		calc.Stream = streamCPU
+	}
+	_, typed := n.ints["comm_type"]
+	switch n.kind {
+	case sendNode, receiveNode:
+		return j.message(t, n)
+	case collectiveNode:
+		if typed {
+			return j.collective(t, n)
+		}
+		if n.micros == 0 {
+			return nil, nil
+		}
+		return calc, nil
+	case computeNode:
+		if n.micros == 0 {
+			if n.ints["num_ops"] > 0 {
+				j.left.untimed++
+			}
+			return nil, nil
+		}
+		return calc, nil
+	case loadNode, storeNode:
+		j.left.memory++
+		if calc.Stream = streamMemory; n.micros > 0 {
+			return calc, nil
+		}
+	}
+	return nil, nil
+}
+
+// functions are the numbers of CollectiveCommType. 9, a barrier, is an all-reduce of one element.
+var functions = []workload.Func{workload.AllReduce, workload.Reduce, workload.AllGather, workload.Gather, workload.Scatter,
+	workload.Broadcast, workload.AllToAll, workload.ReduceScatter, workload.ReduceScatter, workload.AllReduce}
+
+const barrier = 9
+
+// collective is the operation of a collective. Its comm_size is the size of the input of a rank, as ASTRA-sim takes it.
+func (j *job) collective(t *trace, n *node) (*workload.Op, error) {
+	number, size := n.ints["comm_type"], n.ints["comm_size"]
+	if number < 0 || number >= int64(len(functions)) {
+		return nil, fmt.Errorf("comm_type %d is not known", number)
+	}
+	if size < 0 {
+		return nil, fmt.Errorf("comm_size %d", size)
+	}
+	if n.partial {
+		j.left.dims++
+	}
+	comm, members, err := j.comm(t, n.texts["pg_name"])
+	if err != nil {
+		return nil, err
+	}
+	if members == 1 {
+		return nil, nil
+	}
+	op := &workload.Op{Kind: workload.Coll, Func: functions[number], Comm: comm, Stream: streamComm}
+	parts := 1
+	if f := op.Func; f == workload.ReduceScatter || f == workload.AllToAll || f == workload.Scatter {
+		parts = members
+	}
+	op.Count, op.Type = j.options.Elements(size, parts)
+	if number == barrier {
+		op.Count, op.Type = 1, "float32"
+	} else if size == 0 {
+		j.left.sizeless++
+	}
+	return op, nil
+}
+
+// comm is the communicator of a process group, all ranks if it has no name.
+func (j *job) comm(t *trace, name string) (comm string, members int, err error) {
+	ranks := j.groups[name]
+	if ranks == nil {
+		if j.all == nil {
+			j.all = perrank.All(j.ranks)
+		}
+		ranks, name = j.all, workload.World
+	}
+	for _, r := range ranks {
+		if r < 0 || r >= j.ranks {
+			return "", 0, fmt.Errorf("process group %s has rank %d of a job of %d ranks", name, r, j.ranks)
+		}
+	}
+	if !slices.Contains(ranks, t.number) {
+		return "", 0, fmt.Errorf("rank %d calls process group %s, of ranks %s", t.number, name, ranks)
+	}
+	if j.ranks == 1 {
+		return "", 1, nil
+	}
+	return j.comms.Add(name, ranks), len(ranks), nil
+}
+
+// message is the operation of a send or receive: on a communicator and a stream of its own for each pair of ranks and
+// direction, so that messages of other pairs do not wait for it.
+func (j *job) message(t *trace, n *node) (*workload.Op, error) {
+	op := &workload.Op{Kind: workload.Send, Peer: 1}
+	from, to := int64(t.number), n.ints["comm_dst"]
+	if n.kind == receiveNode {
+		op.Kind, op.Peer = workload.Recv, 0
+		from, to = n.ints["comm_src"], int64(t.number)
+	}
+	if from < 0 || from >= int64(j.ranks) || to < 0 || to >= int64(j.ranks) || from == to {
+		return nil, fmt.Errorf("a message from rank %d to rank %d of a job of %d ranks", from, to, j.ranks)
+	}
+	if n.ints["comm_size"] < 0 {
+		return nil, fmt.Errorf("comm_size %d", n.ints["comm_size"])
+	}
+	op.Comm = j.comms.Add(fmt.Sprintf("%d>%d", from, to), workload.Ranks{int(from), int(to)})
+	op.Stream = op.Comm
+	op.Count, op.Type = j.options.Elements(n.ints["comm_size"], 1)
+	return op, nil
+}
+
+// source says what the traces do not.
+func (j *job) source(traces []*trace) workload.Source {
+	s := workload.Source{Kind: "chakra", File: filepath.Base(traces[0].file), Missing: []string{"the type of the elements", "roots and reduction operators"}}
+	if n := len(traces) - 1; n > 0 {
+		s.File += fmt.Sprintf(" and %d more", n)
+	}
+	missing := func(when bool, text string) {
+		if when {
+			s.Missing = append(s.Missing, text)
+		}
+	}
+	missing(j.timed, "time that no node takes, such as that of the host between two operations")
+	missing(!j.timed, "no computation is known")
+	missing(len(traces) == 1 && j.ranks > 1, fmt.Sprintf("only one rank was recorded: all %d ranks are taken to do the same", j.ranks))
+	note := func(n int, what, why string) {
+		if n > 0 {
+			s.Notes = append(s.Notes, units.Count(n, what)+": "+why)
+		}
+	}
+	note(j.left.untimed, "computation", "left out, the trace has operations (num_ops) and no time")
+	note(j.left.memory, "memory access", "only its duration was taken")
+	note(j.left.dims, "collective", "involved_dim names some dimensions of a network that is not in the trace; all ranks were taken")
+	note(j.left.sizeless, "collective", "of no bytes")
+	return s
+}
