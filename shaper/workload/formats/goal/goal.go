@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package goal reads and writes GOAL, the text format of LogGOPSim and ATLAHS: sends, receives and computations of each
+// rank, and which requires which. Its times are in ns. Collectives are already sends and receives there.
+//
+// A computation on cpu K is on the stream cpuK. The messages from rank A to rank B are on the communicator A>B of these two
+// ranks and, at each of them, on a stream of that name, so that messages of different pairs do not wait for each other.
+package goal
+
+import (
+	"cmp"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/ddlemu/ddlemu/configs/units"
+	"github.com/ddlemu/ddlemu/shaper/workload"
+	"github.com/ddlemu/ddlemu/shaper/workload/formats/input"
+	"github.com/ddlemu/ddlemu/shaper/workload/formats/perrank"
+)
+
+// Read reads a file.
+func Read(f input.File, o input.Options) (*workload.Workload, error) {
+	p, err := parse(f)
+	if err != nil {
+		return nil, err
+	}
+	p.orderReceives()
+	c := &converter{program: p, options: o, known: map[string]bool{}, sent: map[[2]int][]string{}, taken: map[[2]int][]string{}}
+	lists := make([][]workload.Op, len(p.ranks))
+	for r := range p.ranks {
+		if lists[r], err = c.rank(r); err != nil {
+			return nil, fmt.Errorf("%s: rank %d: %w", f.Name, r, err)
+		}
+	}
+	source := workload.Source{Kind: "goal", File: filepath.Base(f.Name), Missing: []string{
+		"collectives: they are sends and receives already",
+		"the type of the elements",
+	}}
+	if !p.computes {
+		source.Missing = append(source.Missing, "no computation between the messages is known")
+	}
+	if n := c.misordered(); n > 0 {
+		source.Notes = append(source.Notes, units.Count(n, "pair")+" of ranks: messages are received in another order than they are sent in. "+
+			"NCCL has no tags, so sends and receives of other sizes may meet")
+	}
+	slices.SortFunc(c.comms, func(a, b workload.Comm) int { return slices.Compare(a.Ranks, b.Ranks) })
+	return &workload.Workload{
+		Head: workload.Head{Format: workload.Format, Ranks: len(p.ranks), Comms: c.comms, Source: source},
+		Ops:  perrank.Join(lists, c.comms),
+	}, nil
+}
+
+// converter makes operations of tasks.
+type converter struct {
+	program *program
+	options input.Options
+	comms   []workload.Comm
+	known   map[string]bool
+	sent    map[[2]int][]string // tags of the messages of each pair, as they are sent, and received
+	taken   map[[2]int][]string
+}
+
+// maxRequirements is the maximum number of tasks that a task requires, itself or through those that it starts with.
+const maxRequirements = 10_000
+
+// rank makes the operations of a rank, in an order in which each comes after those that it requires.
+func (c *converter) rank(r int) ([]workload.Op, error) {
+	tasks := c.program.ranks[r]
+	after := make([][]int, len(tasks))
+	for i := range tasks {
+		if after[i] = requirements(tasks, i); len(after[i]) > maxRequirements {
+			return nil, fmt.Errorf("%s requires more than %d tasks", tasks[i].label, maxRequirements)
+		}
+	}
+	order, err := sorted(tasks, after)
+	if err != nil {
+		return nil, err
+	}
+	ids := make([]int, len(tasks))
+	for n, i := range order {
+		ids[i] = n + 1
+	}
+	ops := make([]workload.Op, 0, len(tasks))
+	for _, i := range order {
+		op := c.op(r, &tasks[i])
+		op.ID = ids[i]
+		for _, d := range after[i] {
+			op.After = append(op.After, ids[d])
+		}
+		slices.Sort(op.After)
+		ops = append(ops, op)
+	}
+	return ops, nil
+}
+
+// op is the operation of a task.
+func (c *converter) op(r int, t *task) workload.Op {
+	if t.kind == workload.Calc {
+		return workload.Op{Kind: workload.Calc, Stream: fmt.Sprintf("cpu%d", t.cpu), Nanos: t.amount}
+	}
+	from, to := r, t.peer
+	if t.kind == workload.Recv {
+		from, to = to, from
+	}
+	name := pairName(from, to)
+	if !c.known[name] {
+		c.known[name] = true
+		c.comms = append(c.comms, workload.Comm{Name: name, Ranks: workload.Ranks{from, to}})
+	}
+	pair, op := [2]int{from, to}, workload.Op{Kind: t.kind, Comm: name, Stream: name}
+	op.Count, op.Type = c.options.Elements(t.amount, 1)
+	if t.kind == workload.Send {
+		op.Peer = 1
+		c.sent[pair] = append(c.sent[pair], t.tag)
+	} else {
+		c.taken[pair] = append(c.taken[pair], t.tag)
+	}
+	return op
+}
+
+// pairName is the name of the communicator of the messages from a rank to another.
+func pairName(from, to int) string { return fmt.Sprintf("%d>%d", from, to) }
+
+// misordered is the number of pairs whose messages are received in another order than they are sent in.
+func (c *converter) misordered() (n int) {
+	for pair, tags := range c.sent {
+		if !slices.Equal(tags, c.taken[pair]) {
+			n++
+		}
+	}
+	return n
+}
+
+// requirements are the tasks that must have ended before task i starts. One that must only have started (irequires) has
+// started when those that it requires itself have ended.
+func requirements(tasks []task, i int) []int {
+	out := slices.Clone(tasks[i].requires)
+	seen := map[int]bool{i: true}
+	for next := slices.Clone(tasks[i].starts); len(next) > 0; {
+		s := next[0]
+		next = next[1:]
+		if !seen[s] {
+			seen[s] = true
+			out, next = append(out, tasks[s].requires...), append(next, tasks[s].starts...)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// sorted orders tasks such that each comes after those that it requires, by priority where that leaves a choice.
+func sorted(tasks []task, after [][]int) ([]int, error) {
+	waits := make([]int, len(tasks))
+	followers := make([][]int, len(tasks))
+	ready := &queue{less: func(a, b int) bool {
+		return cmp.Or(cmp.Compare(tasks[a].priority, tasks[b].priority), cmp.Compare(a, b)) < 0
+	}}
+	for i, all := range after {
+		for _, d := range all {
+			followers[d] = append(followers[d], i)
+		}
+		if waits[i] = len(all); len(all) == 0 {
+			ready.push(i)
+		}
+	}
+	var order []int
+	for len(ready.items) > 0 {
+		i := ready.pop()
+		order = append(order, i)
+		for _, f := range followers[i] {
+			if waits[f]--; waits[f] == 0 {
+				ready.push(f)
+			}
+		}
+	}
+	if len(order) < len(tasks) {
+		var cycle []string
+		for i, n := range waits {
+			if n > 0 && len(cycle) < 5 {
+				cycle = append(cycle, tasks[i].label)
+			}
+		}
+		return nil, fmt.Errorf("tasks require each other, some of %s", strings.Join(cycle, ", "))
+	}
+	return order, nil
+}

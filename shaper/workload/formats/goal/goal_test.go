@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package goal
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/ddlemu/ddlemu/shaper/workload"
+	"github.com/ddlemu/ddlemu/shaper/workload/formats/input"
+)
+
+func read(text string) (*workload.Workload, error) {
+	return Read(input.Bytes("x.goal", []byte(text)), input.Options{})
+}
+
+const ring = `// a ring of two
+num_ranks 2
+
+rank 0 { /* the first
+one */ l1: calc 1000 cpu 2
+l2: send 4096b to 1 tag 7 cpu 0 nic 0; l3: recv 8 from 1 tag 8
+l2 requires l1
+l3 irequires l2 # starts with l2
+}
+rank 1 {
+a : recv 4096b from 0 tag 7
+b : send 8b to 0 tag 8
+b requires a }
+`
+
+func TestRead(t *testing.T) {
+	w, err := read(ring)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	want := []workload.Op{
+		{Ranks: workload.Ranks{0}, ID: 1, Kind: workload.Calc, Stream: "cpu2", Nanos: 1000},
+		{Ranks: workload.Ranks{1}, ID: 1, Kind: workload.Recv, Stream: "0>1", Comm: "0>1", Count: 1024, Type: "float32"},
+		{Ranks: workload.Ranks{0}, ID: 2, Kind: workload.Send, Stream: "0>1", Comm: "0>1", Count: 1024, Type: "float32", Peer: 1, After: []int{1}},
+		{Ranks: workload.Ranks{1}, ID: 2, Kind: workload.Send, Stream: "1>0", Comm: "1>0", Count: 2, Type: "float32", Peer: 1, After: []int{1}},
+		{Ranks: workload.Ranks{0}, ID: 3, Kind: workload.Recv, Stream: "1>0", Comm: "1>0", Count: 2, Type: "float32", After: []int{1}},
+	}
+	if d := cmp.Diff(want, w.Ops); d != "" {
+		t.Error(d)
+	}
+}
+
+// NCCL matches in order, so receives are put into the order of the sends.
+func TestReceivesAreOrderedByTags(t *testing.T) {
+	w, err := read(`num_ranks 2
+rank 0 {
+a: send 4b to 1 tag 1
+b: send 8b to 1 tag 2
+}
+rank 1 {
+a: recv 8b from 0 tag 2
+b: recv 4b from 0 tag 1
+}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var counts []int64
+	for _, o := range w.Ops {
+		if o.Kind == workload.Recv {
+			counts = append(counts, o.Count)
+		}
+	}
+	if !slices.Equal(counts, []int64{1, 2}) || len(w.Head.Source.Notes) != 0 {
+		t.Errorf("received: %v; notes %q", counts, w.Head.Source.Notes)
+	}
+	// Here the receiver itself requires the other order.
+	w, err = read("num_ranks 2\nrank 0 {\na: send 4b to 1 tag 1\nb: send 8b to 1 tag 2\n}\nrank 1 {\na: recv 8b from 0 tag 2\nb: recv 4b from 0 tag 1\nb requires a\n}")
+	if err != nil || len(w.Head.Source.Notes) != 1 || !strings.HasPrefix(w.Head.Source.Notes[0], "1 pair of ranks") {
+		t.Errorf("%v; notes %q", err, w.Head.Source.Notes)
+	}
+}
+
+// What was read and written is read again, equal.
+func TestWriteRead(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(1, 4).Draw(t, "ranks")
+		blocks := make([]strings.Builder, n)
+		count := make([]int, n)
+		task := func(r int, text string) {
+			count[r]++
+			fmt.Fprintf(&blocks[r], "l%d: %s cpu %d\n", count[r], text, rapid.IntRange(0, 1).Draw(t, "cpu"))
+			for range rapid.IntRange(0, 2).Draw(t, "requirements") {
+				if count[r] > 1 {
+					fmt.Fprintf(&blocks[r], "l%d requires l%d\n", count[r], rapid.IntRange(1, count[r]-1).Draw(t, "of"))
+				}
+			}
+		}
+		for range rapid.IntRange(0, 20).Draw(t, "tasks") {
+			from, to := rapid.IntRange(0, n-1).Draw(t, "from"), rapid.IntRange(0, n-1).Draw(t, "to")
+			amount := rapid.Int64Range(0, 1<<40).Draw(t, "amount")
+			if from == to {
+				task(from, fmt.Sprintf("calc %d", amount))
+				continue
+			}
+			task(from, fmt.Sprintf("send %db to %d tag 0", amount, to))
+			task(to, fmt.Sprintf("recv %db from %d tag 0", amount, from))
+		}
+		text := fmt.Sprintf("num_ranks %d\n", n)
+		for r := range blocks {
+			text += fmt.Sprintf("rank %d {\n%s}\n", r, blocks[r].String())
+		}
+		first, err := read(text)
+		if err != nil {
+			t.Fatalf("%v\n%s", err, text)
+		}
+		if err := first.Validate(); err != nil {
+			t.Fatal(err)
+		}
+		var out bytes.Buffer
+		if err := Write(&out, first); err != nil {
+			t.Fatal(err)
+		}
+		again, err := read(out.String())
+		if err != nil || cmp.Diff(first, again) != "" {
+			t.Fatalf("%v %s\n%s\n%s", err, cmp.Diff(first, again), text, out.String())
+		}
+	})
+}
+
+// Streams, waits and groups become requirements.
+func TestWrite(t *testing.T) {
+	w := &workload.Workload{Head: workload.Head{Format: workload.Format, Ranks: 2}, Ops: []workload.Op{
+		{ID: 1, Kind: workload.Calc, Stream: "c", Nanos: 5, Ranks: workload.Ranks{0}},
+		{Kind: workload.Calc, Stream: "c", Nanos: 6, Ranks: workload.Ranks{0}},
+		{Kind: workload.Group, Stream: "n", Ops: []workload.Op{
+			{Kind: workload.Send, Peer: 1, Relative: true, Count: 3, Type: "float32"},
+			{Kind: workload.Recv, Peer: 1, Relative: true, Count: 3, Type: "float32"},
+		}},
+		{Kind: workload.Wait, Ranks: workload.Ranks{0}},
+		{Kind: workload.Calc, Stream: "d", Nanos: 7, Ranks: workload.Ranks{0}},
+		{Kind: workload.Step},
+	}}
+	var out bytes.Buffer
+	if err := Write(&out, w); err != nil {
+		t.Fatal(err)
+	}
+	rank0, _, _ := strings.Cut(out.String(), "rank 1")
+	lines := strings.Split(strings.TrimSpace(rank0), "\n")
+	for _, want := range []string{"l1: calc 5 cpu 100", "l2 requires l1", "l3: send 12b to 1 tag 0 cpu 0 nic 0", "l4: recv 12b from 1 tag 0 cpu 0 nic 0",
+		"l5: calc 7 cpu 101", "l5 requires l2", "l5 requires l3", "l5 requires l4"} {
+		if !slices.Contains(lines, want) {
+			t.Errorf("no %q in\n%s", want, rank0)
+		}
+	}
+	w.Ops = []workload.Op{{Kind: workload.Coll, Func: workload.AllReduce, Count: 1, Type: "int8"}}
+	if err := Write(&out, w); err == nil || !strings.Contains(err.Error(), "coll AllReduce: GOAL has only computations") {
+		t.Errorf("a collective: %v", err)
+	}
+}
+
+func TestRefused(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                                                                           "no num_ranks",
+		"rank 0 {\n}":                                                                "x.goal:1: \"rank 0 {\": num_ranks N is expected first",
+		"num_ranks 0":                                                                "a number from 1 to",
+		"num_ranks 99999999999":                                                      "a number from 1 to",
+		"num_ranks 1\nrank 0 {\nl1: calc 5":                                          "the file ends within rank 0: it was cut",
+		"num_ranks 2\nrank 0 {\n}":                                                   "there is no rank 1",
+		"num_ranks 1\nrank 1 {\n}":                                                   "x.goal:2: rank 1: num_ranks is 1",
+		"num_ranks 1\nrank 0 {\n}\nrank 0 {\n}":                                      "rank 0 is there twice",
+		"num_ranks 1\nrank 0 {\nl1: calc x\n}":                                       `x.goal:3: l1: "x" is no amount`,
+		"num_ranks 1\nrank 0 {\nl1: jump 5\n}":                                       `"jump" is no task`,
+		"num_ranks 1\nrank 0 {\nl1: calc 5\nl1: calc 5\n}":                           "x.goal:4: the label l1 is there twice",
+		"num_ranks 1\nrank 0 {\nl1: calc 5\nl1 requires l2\n}":                       "there is no label l2",
+		"num_ranks 1\nrank 0 {\nl1: calc 5\nl1 requires l1\n}":                       "l1 requires itself",
+		"num_ranks 2\nrank 0 {\nl1: send 5b to 2\n}\nrank 1 {\n}":                    "rank 2: another rank from 0 to 1",
+		"num_ranks 2\nrank 0 {\nl1: send 5b to 0\n}\nrank 1 {\n}":                    "another rank",
+		"num_ranks 2\nrank 0 {\nl1: send 5b tag 3\n}\nrank 1 {\n}":                   "the other rank is missing",
+		"num_ranks 2\nrank 0 {\nl1: send 5b to 1 tag\n}\nrank 1 {\n}":                "tag has no value",
+		"num_ranks 2\nrank 0 {\nl1: send 5b to 1 color 3\n}\nrank 1 {\n}":            `"color" is not known`,
+		"num_ranks 1\nrank 0 {\na: calc 1\nb: calc 2\na requires b\nb requires a\n}": "rank 0: tasks require each other, some of a, b",
+		"num_ranks 1\n}":                                                             "} without rank",
+	} {
+		if _, err := read(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+}
+
+func FuzzRead(f *testing.F) {
+	f.Add(ring)
+	f.Add("num_ranks 1\nrank 0 {\na: calc 1\nb: calc 2\na irequires b\nb irequires a\n}")
+	f.Fuzz(func(t *testing.T, text string) {
+		w, err := read(text)
+		if err != nil {
+			return
+		}
+		if err := w.Validate(); err != nil && !strings.Contains(err.Error(), "must be 0 to") {
+			t.Fatalf("not valid: %v", err)
+		}
+	})
+}

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package goal
+
+import (
+	"slices"
+
+	"github.com/ddlemu/ddlemu/shaper/workload"
+)
+
+// message is what a send and its receive have in common.
+type message struct {
+	from, to int
+	tag      string
+}
+
+// orderReceives lets each rank receive from another in the order in which that one sends, as far as requirements allow:
+// NCCL has no tags and matches in order. The priorities of the receives are exchanged.
+func (p *program) orderReceives() {
+	sent := map[message][]int{} // positions among the sends of the pair
+	count := map[[2]int]int{}
+	for r, tasks := range p.ranks {
+		for _, t := range tasks {
+			if t.kind == workload.Send {
+				pair, key := [2]int{r, t.peer}, message{r, t.peer, t.tag}
+				sent[key] = append(sent[key], count[pair])
+				count[pair]++
+			}
+		}
+	}
+	for r, tasks := range p.ranks {
+		bySender := map[int][]int{}
+		for i, t := range tasks {
+			if t.kind == workload.Recv {
+				bySender[t.peer] = append(bySender[t.peer], i)
+			}
+		}
+		for from, receives := range bySender {
+			last := count[[2]int{from, r}] // a receive without a send comes after the others
+			positions := make(map[int]int, len(receives))
+			for _, i := range receives {
+				key := message{from, r, tasks[i].tag}
+				positions[i] = last
+				if all := sent[key]; len(all) > 0 {
+					positions[i], sent[key] = all[0], all[1:]
+				}
+			}
+			ordered := slices.Clone(receives)
+			slices.SortStableFunc(ordered, func(a, b int) int { return positions[a] - positions[b] })
+			for k, i := range ordered {
+				tasks[i].priority = receives[k]
+			}
+		}
+	}
+}
