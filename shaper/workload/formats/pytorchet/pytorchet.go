@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package pytorchet reads the execution traces of PyTorch (ExecutionTraceObserver), one file per rank. They say what was
+// called in which order, and no times. Together with the traces of the profiler of the same run, they complete what these
+// say about calls.
+package pytorchet
+
+import (
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+
+	"github.com/ddlemu/ddlemu/configs/units"
+	"github.com/ddlemu/ddlemu/shaper/workload"
+	"github.com/ddlemu/ddlemu/shaper/workload/formats/input"
+	"github.com/ddlemu/ddlemu/shaper/workload/formats/kineto"
+	"github.com/ddlemu/ddlemu/shaper/workload/formats/perrank"
+	"github.com/ddlemu/ddlemu/shaper/workload/formats/pytorch"
+)
+
+// Read reads execution traces. timed are the traces of the profiler of the same ranks, or none.
+func Read(files, timed []input.File, o input.Options) (*workload.Workload, error) {
+	var traces []*trace
+	for i, f := range files {
+		t, err := readTrace(f)
+		if err != nil {
+			return nil, err
+		}
+		t.number = rankOf(f.Name, i)
+		traces = append(traces, t)
+	}
+	slices.SortStableFunc(traces, func(a, b *trace) int { return a.number - b.number })
+	if len(timed) > 0 {
+		return join(traces, timed, o)
+	}
+	j := &job{traces: traces, ranks: max(len(traces), o.Ranks)}
+	if err := j.countRanks(o); err != nil {
+		return nil, err
+	}
+	lists := make([][]workload.Op, len(traces))
+	for i, t := range traces {
+		var err error
+		if lists[i], err = j.operations(i, t); err != nil {
+			return nil, fmt.Errorf("%s: %w", t.file, err)
+		}
+	}
+	w := &workload.Workload{Head: workload.Head{Format: workload.Format, Ranks: j.ranks, Comms: j.comms.Comms, Source: j.source()}}
+	if w.Ops = lists[0]; len(lists) > 1 {
+		w.Ops = perrank.Join(lists, j.comms.Comms)
+	}
+	return w, nil
+}
+
+// lastNumber finds the rank in a file's name, such as dlrm_eg_3.json.
+var lastNumber = regexp.MustCompile(`(\d+)\.json(\.gz)?$`)
+
+// rankOf is the rank in the name of a file, else the place of the file among the others.
+func rankOf(name string, place int) int {
+	if m := lastNumber.FindStringSubmatch(filepath.Base(name)); m != nil {
+		if n, err := strconv.Atoi(m[1]); err == nil {
+			return n
+		}
+	}
+	return place
+}
+
+// join reads the traces of the profiler, and completes their calls by the execution traces.
+func join(traces []*trace, timed []input.File, o input.Options) (*workload.Workload, error) {
+	if len(timed) != len(traces) {
+		return nil, fmt.Errorf("%s and %s: give one of each per rank", units.Count(len(traces), "execution trace"), units.Count(len(timed), "trace"))
+	}
+	next := 0 // kineto.Read takes ranks in order
+	w, err := kineto.Read(timed, o, func(_ int, calls []kineto.Recorded) error {
+		t := traces[next]
+		next++
+		return t.complete(calls)
+	})
+	if err != nil {
+		return nil, err
+	}
+	w.Head.Source.Kind = "pytorchet"
+	w.Head.Source.File = filepath.Base(traces[0].file) + ", " + w.Head.Source.File
+	return w, nil
+}
+
+// complete puts what the execution trace knows into the calls of the profiler: those of the same record function, or, in
+// older versions, those at the same place.
+func (t *trace) complete(calls []kineto.Recorded) error {
+	byFunction := map[int64]*record{}
+	for i := range t.records {
+		byFunction[t.records[i].function] = &t.records[i]
+	}
+	matched := 0
+	for i := range calls {
+		if r := byFunction[calls[i].Function]; r != nil && calls[i].Function >= 0 {
+			matched++
+			merge(calls[i].Call, &r.call)
+		}
+	}
+	if matched > 0 {
+		return nil
+	}
+	if len(calls) != len(t.records) {
+		return fmt.Errorf("%s has %d calls of process groups and the profiler's trace %d: they are not of the same run",
+			t.file, len(t.records), len(calls))
+	}
+	for i := range calls {
+		merge(calls[i].Call, &t.records[i].call)
+	}
+	return nil
+}
+
+// merge replaces what the profiler said of a call by what the execution trace does, which has all in every version, but for
+// the group and the peer.
+func merge(to, from *pytorch.Call) {
+	if from.Empty() && !from.IsWait() {
+		return
+	}
+	group, peer := to.Group, to.Peer
+	*to = *from
+	if group.Ranks != nil || from.Group.Size == 0 {
+		to.Group = group
+	}
+	if to.Peer < 0 {
+		to.Peer = peer
+	}
+}
+
+// job is execution traces alone.
+type job struct {
+	traces  []*trace
+	ranks   int
+	comms   perrank.Registry
+	all     workload.Ranks
+	foreign []string
+	singles int
+	unequal int
+	noPeers int
+	steps   bool
+}
+
+// countRanks finds the number of ranks.
+func (j *job) countRanks(o input.Options) error {
+	known := o.Ranks > 0 || len(j.traces) > 1
+	for _, t := range j.traces {
+		for _, r := range t.records {
+			size := max(r.call.Group.Size, len(r.call.InSplit))
+			for _, rank := range r.call.Group.Ranks {
+				size = max(size, rank+1)
+			}
+			known = known || size > 0 && !r.call.IsWait()
+			j.ranks = max(j.ranks, size)
+		}
+	}
+	first := j.traces[0].file
+	switch {
+	case j.ranks > workload.MaxRanks:
+		return fmt.Errorf("%s: a job of %d ranks; at most %d are possible", first, j.ranks, workload.MaxRanks)
+	case !slices.ContainsFunc(j.traces, func(t *trace) bool { return len(t.records) > 0 }):
+		return fmt.Errorf("%s: no call of a process group: record a distributed job", first)
+	case !known:
+		return fmt.Errorf("%s does not say how many ranks the job had: add --ranks N", first)
+	case len(j.traces) == 1 && (o.OneForAll || j.ranks == 1), len(j.traces) == j.ranks:
+		return nil
+	}
+	return fmt.Errorf("the job had %d ranks and %d files are given: give those of all ranks, or that of one alone", j.ranks, len(j.traces))
+}
+
+// operations are the calls of a rank, one after the other.
+func (j *job) operations(rank int, t *trace) (ops []workload.Op, err error) {
+	step := 0
+	for _, r := range t.records {
+		for ; step < len(t.steps) && t.steps[step] < r.id; step++ {
+			if len(ops) > 0 {
+				ops = append(ops, workload.Op{Kind: workload.Step})
+				j.steps = true
+			}
+		}
+		if r.call.Empty() {
+			continue
+		}
+		comm, n, err := j.comm(rank, &r.call)
+		if err != nil {
+			return nil, err
+		}
+		if n == 1 {
+			j.singles++
+			continue
+		}
+		op, unequal, err := r.call.Op(n)
+		if err != nil {
+			j.foreign = append(j.foreign, err.Error())
+			continue
+		}
+		op.Comm = comm
+		if unequal {
+			if group := r.call.Exchange(op); group != nil && len(j.traces) > 1 {
+				op = *group
+			} else {
+				j.unequal++
+			}
+		}
+		if op.Kind == workload.Send || op.Kind == workload.Recv {
+			if len(j.traces) == 1 {
+				return nil, fmt.Errorf("the ranks of a job with sends and receives do not do the same: give the traces of all ranks")
+			}
+			if op.Peer < 0 || op.Peer >= n {
+				j.noPeers++
+				continue
+			}
+		}
+		op.Stream = "nccl0"
+		ops = append(ops, op)
+	}
+	return append(ops, workload.Op{Kind: workload.Step}), nil
+}
+
+// comm is the communicator of a call, and the number of its ranks.
+func (j *job) comm(rank int, c *pytorch.Call) (string, int, error) {
+	ranks := c.Group.Ranks
+	if ranks == nil && (c.Group.Size == 0 || c.Group.Size == j.ranks) {
+		if j.all == nil {
+			j.all = perrank.All(j.ranks)
+		}
+		ranks = j.all
+	}
+	name := c.Group.Name
+	if name == "" {
+		name = workload.World
+	}
+	switch {
+	case ranks == nil && c.Group.Size == 1, len(ranks) == 1:
+		return "", 1, nil
+	case ranks == nil:
+		return "", 0, fmt.Errorf("the trace does not say which ranks are in process group %q, of %d ranks", name, c.Group.Size)
+	case len(j.traces) > 1:
+		if !slices.Contains(ranks, rank) {
+			return "", 0, fmt.Errorf("rank %d calls process group %q, of ranks %s", rank, name, ranks)
+		}
+		return j.comms.Add(name, ranks), len(ranks), nil
+	}
+	name, err := j.comms.AddAlike(name, ranks, j.ranks)
+	return name, len(ranks), err
+}
+
+// source says what the traces do not.
+func (j *job) source() workload.Source {
+	s := workload.Source{Kind: "pytorchet", File: filepath.Base(j.traces[0].file), Missing: []string{
+		"no computation between the calls is known: they follow each other; give the profiler's traces of the same run too",
+		"roots and reduction operators",
+	}}
+	if n := len(j.traces) - 1; n > 0 {
+		s.File += fmt.Sprintf(" and %d more", n)
+	} else if j.ranks > 1 {
+		s.Missing = append(s.Missing, fmt.Sprintf("only one rank was recorded: all %d ranks are taken to do the same", j.ranks))
+	}
+	if !j.steps {
+		s.Missing = append(s.Missing, "steps: the whole trace is one")
+	}
+	note := func(n int, what, why string) {
+		if n > 0 {
+			s.Notes = append(s.Notes, units.Count(n, what)+": "+why)
+		}
+	}
+	note(j.singles, "call", "left out, in a group of one rank")
+	note(j.unequal, "all-to-all", "the parts differ; the mean was taken")
+	note(j.noPeers, "message", "left out, the peer is not recorded")
+	if len(j.foreign) > 0 {
+		note(len(j.foreign), "call", "left out, such as "+j.foreign[0])
+	}
+	return s
+}

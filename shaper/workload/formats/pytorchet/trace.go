@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package pytorchet
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/ddlemu/ddlemu/shaper/workload"
+	"github.com/ddlemu/ddlemu/shaper/workload/formats/input"
+	"github.com/ddlemu/ddlemu/shaper/workload/formats/pytorch"
+)
+
+// trace is the execution trace of one rank.
+type trace struct {
+	file    string
+	number  int
+	records []record // in the order of the calls
+	steps   []int64  // ids of the ProfilerStep nodes
+	groups  map[string]pytorch.Group
+}
+
+// record is a record_param_comms node.
+type record struct {
+	id, function int64
+	call         pytorch.Call
+}
+
+// node is an element of nodes. Schema 1.0.1 has values, shapes and types beside each other, later ones in objects, and what
+// is not of the graph in attrs.
+type node struct {
+	Name     string          `json:"name"`
+	ID       int64           `json:"id"`
+	Function int64           `json:"rf_id"`
+	Inputs   json.RawMessage `json:"inputs"`
+	Types    []string        `json:"input_types"`
+	Outputs  json.RawMessage `json:"outputs"`
+	Attrs    []attribute     `json:"attrs"`
+}
+
+type attribute struct {
+	Name  string          `json:"name"`
+	Value json.RawMessage `json:"value"`
+}
+
+func readTrace(f input.File) (*trace, error) {
+	in, err := f.Open()
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	t := &trace{file: f.Name, groups: map[string]pytorch.Group{}}
+	j := in.JSON()
+	found := false
+	err = j.Object(func(key string) error {
+		if key != "nodes" {
+			return j.Skip()
+		}
+		found = true
+		return j.Array(func() error { return t.readNode(j) })
+	})
+	if err == nil && !found {
+		err = fmt.Errorf("%s: no nodes: this is no execution trace", f.Name)
+	}
+	slices.SortFunc(t.records, func(a, b record) int { return cmp.Compare(a.id, b.id) })
+	slices.Sort(t.steps)
+	for i := range t.records {
+		g := &t.records[i].call.Group
+		if known, ok := t.groups[g.Name]; ok && g.Ranks == nil {
+			*g = known
+		}
+	}
+	return t, err
+}
+
+// readNode reads an element of nodes.
+func (t *trace) readNode(j *input.JSON) error {
+	var n node
+	wrongType := new(json.UnmarshalTypeError)
+	if err := j.Decode(&n); err != nil && !errors.As(err, &wrongType) {
+		return err
+	}
+	switch {
+	case n.Name == "record_param_comms":
+		if len(t.records) >= input.MaxOps {
+			return fmt.Errorf("more than %d calls", input.MaxOps)
+		}
+		r := record{id: n.ID, function: n.Function, call: n.call()}
+		for _, a := range n.Attrs {
+			if a.Name == "rf_id" {
+				_ = json.Unmarshal(a.Value, &r.function)
+			}
+		}
+		t.records = append(t.records, r)
+	case strings.Contains(n.Name, "process_group:init"):
+		t.readGroups(&n)
+	case strings.HasPrefix(n.Name, "ProfilerStep#"):
+		t.steps = append(t.steps, n.ID)
+	}
+	return nil
+}
+
+// values are those of inputs or outputs, and their types.
+func values(data json.RawMessage) (list []json.RawMessage, types []string) {
+	var nested struct {
+		Values []json.RawMessage `json:"values"`
+		Types  []string          `json:"types"`
+	}
+	if json.Unmarshal(data, &nested) == nil {
+		return nested.Values, nested.Types
+	}
+	_ = json.Unmarshal(data, &list)
+	return list, nil
+}
+
+// readGroups reads the list of process groups.
+func (t *trace) readGroups(n *node) {
+	list, _ := values(n.Inputs)
+	if len(list) == 0 {
+		return
+	}
+	var text string
+	var groups []struct {
+		Name  string `json:"pg_name"`
+		Desc  string `json:"pg_desc"`
+		Ranks []int  `json:"ranks"`
+		Size  int    `json:"group_size"`
+	}
+	if json.Unmarshal(list[0], &text) != nil || json.Unmarshal([]byte(text), &groups) != nil {
+		return
+	}
+	for _, g := range groups {
+		one := pytorch.Group{Name: groupName(g.Name, g.Desc), Size: g.Size}
+		if len(g.Ranks) > 0 && slices.Min(g.Ranks) >= 0 && slices.Max(g.Ranks) < workload.MaxRanks {
+			one.Ranks = g.Ranks
+		}
+		t.groups[one.Name] = one
+	}
+}
+
+// groupName is the name of a group, as the reader of the profiler's traces gives it.
+func groupName(name, desc string) string {
+	switch desc {
+	case "", "undefined", name:
+		return name
+	case "default_pg":
+		return desc
+	}
+	return desc + "." + name
+}
+
+// call is the call that a node describes: by its attributes, else by its inputs.
+func (n *node) call() pytorch.Call {
+	c := n.inputs()
+	named := map[string]json.RawMessage{}
+	for _, a := range n.Attrs {
+		named[a.Name] = a.Value
+	}
+	text := func(name string) (s string) { _ = json.Unmarshal(named[name], &s); return s }
+	number := func(name string, missing int64) int64 {
+		v := missing
+		if json.Unmarshal(named[name], &v) != nil {
+			return missing
+		}
+		return v
+	}
+	if text("collective_name") == "" {
+		return c
+	}
+	c.Name, c.DType = text("collective_name"), text("dtype")
+	c.In, c.Out = max(0, number("in_msg_nelems", 0)), max(0, number("out_msg_nelems", 0))
+	c.InSplit, c.OutSplit = pytorch.ParseList(text("in_split_size")), pytorch.ParseList(text("out_split_size"))
+	c.Group = pytorch.Group{Name: groupName(text("pg_name"), text("pg_desc")), Size: int(number("pg_size", 0))}
+	c.Group.Ranks = pytorch.ParseRanks("", number("global_rank_start", -1), number("global_rank_stride", 0), number("pg_size", 0))
+	c.Peer = int(number("dst_rank", number("src_rank", -1)))
+	return c
+}
+
+// inputs reads a call from the inputs of its node: the tensors, a number, the process group (a number, or its name and
+// description), a number, the name of the call, and the parts that go in and come out. Since schema 1.0.3, the first rank of
+// the group, the distance of its ranks and its size follow. Calls such as wait have no tensors.
+func (n *node) inputs() pytorch.Call {
+	c := pytorch.Call{Peer: -1}
+	list, types := values(n.Inputs)
+	if types == nil {
+		types = n.Types
+	}
+	at := slices.IndexFunc(list, func(v json.RawMessage) bool { return len(v) > 0 && v[0] == '"' })
+	if at < 0 || json.Unmarshal(list[at], &c.Name) != nil {
+		return c
+	}
+	for _, v := range list[:at] {
+		var group []string
+		if json.Unmarshal(v, &group) == nil && len(group) == 2 {
+			c.Group.Name = groupName(group[0], group[1])
+		}
+	}
+	if len(types) > 0 {
+		_, dtype, _ := strings.Cut(types[0], "Tensor(")
+		c.DType, _, _ = strings.Cut(dtype, ")")
+	}
+	if at > 0 {
+		c.In = elements(list[0])
+	}
+	if outputs, _ := values(n.Outputs); len(outputs) > 0 {
+		c.Out = elements(outputs[0])
+	}
+	rest := list[at+1:]
+	if len(rest) >= 2 {
+		c.InSplit, c.OutSplit = pytorch.ParseList(string(rest[0])), pytorch.ParseList(string(rest[1]))
+	}
+	if len(rest) >= 5 {
+		var place [3]int64
+		for i := range place {
+			if json.Unmarshal(rest[2+i], &place[i]) != nil {
+				return c
+			}
+		}
+		c.Group.Size = int(place[2])
+		c.Group.Ranks = pytorch.ParseRanks("", place[0], place[1], place[2])
+	}
+	return c
+}
+
+// elements is the number of elements of a tensor or of a list of them. A tensor is its id, its storage's id, an offset, the
+// number of elements, the bytes of one, and the device.
+func elements(v json.RawMessage) (sum int64) {
+	var list []json.RawMessage
+	if json.Unmarshal(v, &list) != nil || len(list) == 0 {
+		return 0
+	}
+	if list[0][0] != '[' {
+		return ofTensor(list)
+	}
+	for _, one := range list {
+		var tensor []json.RawMessage
+		if json.Unmarshal(one, &tensor) == nil {
+			sum += ofTensor(tensor)
+		}
+	}
+	return sum
+}
+
+func ofTensor(tensor []json.RawMessage) (n int64) {
+	if len(tensor) < 5 || json.Unmarshal(tensor[3], &n) != nil || n < 0 || n > workload.MaxMessage {
+		return 0
+	}
+	return n
+}
