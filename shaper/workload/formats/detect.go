@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package formats
+
+import (
+	"bytes"
+	"regexp"
+
+	"github.com/ddlemu/ddlemu/shaper/workload"
+	"github.com/ddlemu/ddlemu/shaper/workload/formats/chakra"
+)
+
+// Signs of text formats in the first bytes of a file. The first line of SimAI and ASTRA-sim names a parallelism, the
+// second is a number of layers.
+var (
+	signNative  = regexp.MustCompile(`"format"\s*:\s*"` + regexp.QuoteMeta(workload.Format))
+	signET      = regexp.MustCompile(`"schema"\s*:\s*"[0-9]`)
+	signKineto  = regexp.MustCompile(`"(traceEvents|schemaVersion|deviceProperties|distributedInfo|ph)"\s*:`)
+	signGOAL    = regexp.MustCompile(`(?m)^\s*num_ranks\s+\d+`)
+	signSimAI   = regexp.MustCompile(`\A\s*[A-Z][A-Z_]+\b[^\r\n]*\r?\n\s*\d+\s*\r?\n`)
+	signAICB    = regexp.MustCompile(`(?m)^comm_type,comm_group\b`)
+	signOpCSV   = regexp.MustCompile(`(?mi)\A(\s*#[^\n]*\n)*\s*(op\s*,\s*count\s*,\s*root|[a-z_]+\s*,\s*\d+\s*,\s*-?\d+)\s*$`)
+	signNCCLLog = regexp.MustCompile(`(?m)NCCL INFO .*opCount [0-9a-f]+ .*count \d+ datatype \d+`)
+)
+
+// detect finds the format by the first bytes of a file, "" if it is none.
+func detect(head []byte) Kind {
+	text := bytes.TrimSpace(head)
+	switch {
+	case len(text) == 0:
+		return ""
+	case text[0] == '{' || text[0] == '[':
+		switch {
+		case signNative.Match(text):
+			return Native
+		case signKineto.Match(text):
+			return Kineto
+		case signET.Match(text):
+			return PyTorchET
+		}
+		return ""
+	case signGOAL.Match(text):
+		return GOAL
+	case signSimAI.Match(head), signAICB.Match(head):
+		return SimAI
+	case signOpCSV.Match(head):
+		return OpCSV
+	case signNCCLLog.Match(head):
+		return NCCLLog
+	case chakra.Like(head):
+		return Chakra
+	case bytes.Contains(head, []byte(" NCCL INFO ")):
+		return NCCLLog
+	}
+	return ""
+}

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package formats reads and writes workloads in the formats of other tools. Each format is a package below.
+package formats
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/ddlemu/ddlemu/shaper/workload/formats/input"
+)
+
+// Kind is a format.
+type Kind string
+
+// The formats that can be read.
+const (
+	Kineto    Kind = "kineto"    // traces of PyTorch's profiler
+	PyTorchET Kind = "pytorchet" // execution traces of PyTorch
+	Chakra    Kind = "chakra"
+	GOAL      Kind = "goal"
+	SimAI     Kind = "simai" // text of SimAI, AICB and ASTRA-sim 1
+	OpCSV     Kind = "opcsv" // op,count,root
+	NCCLLog   Kind = "nccllog"
+)
+
+// Kinds are all formats that can be read.
+func Kinds() []Kind { return []Kind{Kineto, PyTorchET, Chakra, GOAL, SimAI, OpCSV, NCCLLog} }
+
+// Native is the format of ddlemu itself.
+const Native Kind = "ddlemu"
+
+// ErrUnknown is the error of Detect for a content that is of no known format.
+var ErrUnknown = errors.New("the format is not known")
+
+// sniffed is the number of bytes that Detect looks at.
+const sniffed = 1 << 14
+
+// Detect finds the format of a file by its content. It is Native for the format of ddlemu.
+func Detect(f input.File) (Kind, error) {
+	in, err := f.Open()
+	if err != nil {
+		return "", err
+	}
+	defer in.Close()
+	head := make([]byte, sniffed)
+	n, err := io.ReadFull(in, head)
+	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
+		return "", fmt.Errorf("%s: %w", f.Name, err)
+	}
+	if k := detect(head[:n]); k != "" {
+		return k, nil
+	}
+	what := "it is none of " + list()
+	if n == 0 {
+		what = "it is empty"
+	} else if n > 262 && string(head[257:262]) == "ustar" {
+		what = "it is a tar archive: unpack it first"
+	}
+	return "", fmt.Errorf("%s: %w: %s", f.Name, ErrUnknown, what)
+}
+
+func list() string {
+	var names []string
+	for _, k := range Kinds() {
+		names = append(names, string(k))
+	}
+	return strings.Join(names, ", ")
+}

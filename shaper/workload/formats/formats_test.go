@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package formats
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/ddlemu/ddlemu/shaper/workload"
+	"github.com/ddlemu/ddlemu/shaper/workload/formats/input"
+	"github.com/ddlemu/ddlemu/shaper/workload/formats/perrank"
+)
+
+// samples are the files of testdata, with what they are read with.
+var samples = []struct {
+	file string
+	kind Kind
+	o    input.Options
+	ops  int
+}{
+	{"ddp.pt.trace.json", Kineto, input.Options{OneForAll: true}, 14},
+	{"ring.goal", GOAL, input.Options{}, 5},
+	{"gpt.txt", SimAI, input.Options{}, 14},
+	{"ops.csv", OpCSV, input.Options{Ranks: 2}, 4},
+	{"nccl.log", NCCLLog, input.Options{}, 5},
+}
+
+func TestSamples(t *testing.T) {
+	for _, s := range samples {
+		f := input.Path(filepath.Join("testdata", s.file))
+		if kind, err := Detect(f); kind != s.kind || err != nil {
+			t.Errorf("%s is %s, %v, want %s", s.file, kind, err, s.kind)
+		}
+		w, err := Read([]input.File{f}, "", s.o)
+		if err != nil {
+			t.Errorf("%s: %v", s.file, err)
+			continue
+		}
+		if len(w.Ops) != s.ops || w.Head.Source.Kind != string(s.kind) || w.Head.Source.File != s.file || len(w.Head.Source.Missing) == 0 {
+			t.Errorf("%s: %d operations, want %d; source %+v", s.file, len(w.Ops), s.ops, w.Head.Source)
+		}
+		var native bytes.Buffer
+		if err := Write(w, Native, func(string) (io.WriteCloser, error) { return nopCloser{&native}, nil }); err != nil {
+			t.Fatal(err)
+		}
+		again, err := Read([]input.File{input.Bytes("w", native.Bytes())}, "", input.Options{})
+		if err != nil || cmp.Diff(w, again) != "" {
+			t.Errorf("%s: written and read again: %v %s", s.file, err, cmp.Diff(w, again))
+		}
+	}
+}
+
+type nopCloser struct{ io.Writer }
+
+func (nopCloser) Close() error { return nil }
+
+// All samples go through Chakra unchanged.
+func TestThroughChakra(t *testing.T) {
+	for _, s := range samples {
+		w, err := Read([]input.File{input.Path(filepath.Join("testdata", s.file))}, s.kind, s.o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		dir := t.TempDir()
+		if err := Write(w, Chakra, func(part string) (io.WriteCloser, error) { return os.Create(filepath.Join(dir, "x"+part)) }); err != nil {
+			t.Fatal(err)
+		}
+		names, _ := filepath.Glob(filepath.Join(dir, "x.*.et"))
+		got, err := Read(input.Paths(names), "", input.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, _ := perrank.Split(w)
+		have, _ := perrank.Split(got)
+		if d := cmp.Diff(want, have) + cmp.Diff(w.Head, got.Head); d != "" {
+			t.Errorf("%s: %s", s.file, d)
+		}
+	}
+}
+
+func TestDetect(t *testing.T) {
+	for text, want := range map[string]Kind{
+		`{"format":"ddlemu.workload/1","ranks":2}`:                   Native,
+		`[{"ph":"X","name":"a"}]`:                                    Kineto,
+		`{"schema":"1.1.0-chakra.0.0.4","pid":1,"nodes":[{"id":1}]}`: PyTorchET,
+		"// a comment\nnum_ranks 2\n":                                GOAL,
+		"MICRO\n19\nmicro_test":                                      SimAI,
+		"allreduce,1,-1\n":                                           OpCSV,
+		"\x07\n\x050.0.4J\x08\x01":                                   Chakra,
+		"h:1:2 [0] NCCL INFO Bootstrap: Using eth0\n":                NCCLLog,
+	} {
+		if got, err := Detect(input.Bytes("x", []byte(text))); got != want || err != nil {
+			t.Errorf("%q is %s, %v, want %s", text, got, err, want)
+		}
+	}
+	archive := make([]byte, 600)
+	copy(archive, "name")
+	copy(archive[257:], "ustar")
+	for text, want := range map[string]string{"": "it is empty", "hello, world\n": "it is none of kineto", string(archive): "unpack it first"} {
+		_, err := Detect(input.Bytes("x", []byte(text)))
+		if !errors.Is(err, ErrUnknown) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.20q: %v, want %q", text, err, want)
+		}
+	}
+}
+
+func TestRefused(t *testing.T) {
+	sample := func(name string) input.File { return input.Path(filepath.Join("testdata", name)) }
+	for name, test := range map[string]struct {
+		files []input.File
+		kind  Kind
+		want  string
+	}{
+		"none":    {nil, "", "no file"},
+		"mixed":   {[]input.File{sample("ops.csv"), sample("ring.goal")}, "", "give the files of one job"},
+		"two":     {[]input.File{sample("ops.csv"), sample("ops.csv")}, "", "is one file"},
+		"absent":  {[]input.File{sample("no")}, "", "no such file"},
+		"kind":    {[]input.File{sample("ops.csv")}, "excel", `"excel" is no format`},
+		"too big": {[]input.File{input.Bytes("x", []byte("allreduce,99999999999999,-1"))}, "", "what is recorded makes no workload: count"},
+	} {
+		_, err := Read(test.files, test.kind, input.Options{Ranks: 2})
+		if err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: %v, want %q", name, err, test.want)
+		}
+	}
+	if err := Write(&workload.Workload{}, Kineto, nil); err == nil || !strings.Contains(err.Error(), "cannot be written") {
+		t.Errorf("write kineto: %v", err)
+	}
+}
+
+func FuzzDetectAndRead(f *testing.F) {
+	for _, s := range samples {
+		data, err := os.ReadFile(filepath.Join("testdata", s.file))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		w, err := Read([]input.File{input.Bytes("x", data)}, "", input.Options{Ranks: 2, OneForAll: true})
+		if err == nil && w.Head.Ranks < 1<<12 {
+			if err := w.Validate(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package formats
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/ddlemu/ddlemu/shaper/workload"
+	"github.com/ddlemu/ddlemu/shaper/workload/formats/chakra"
+	"github.com/ddlemu/ddlemu/shaper/workload/formats/goal"
+	"github.com/ddlemu/ddlemu/shaper/workload/formats/input"
+	"github.com/ddlemu/ddlemu/shaper/workload/formats/kineto"
+	"github.com/ddlemu/ddlemu/shaper/workload/formats/nccllog"
+	"github.com/ddlemu/ddlemu/shaper/workload/formats/opcsv"
+	"github.com/ddlemu/ddlemu/shaper/workload/formats/pytorchet"
+	"github.com/ddlemu/ddlemu/shaper/workload/formats/simai"
+)
+
+// Read reads a job from files of one format, or the first of the names if kind is "". Traces of Kineto may be among
+// execution traces of PyTorch. A workload without an error is valid.
+func Read(files []input.File, kind Kind, o input.Options) (*workload.Workload, error) {
+	if len(files) == 0 {
+		return nil, errors.New("no file")
+	}
+	groups := map[Kind][]input.File{}
+	first := kind
+	for _, f := range files {
+		k := kind
+		if kind == "" || kind == PyTorchET {
+			var err error
+			if k, err = Detect(f); err != nil {
+				return nil, err
+			}
+		}
+		if first == "" {
+			first = k
+		}
+		groups[k] = append(groups[k], f)
+	}
+	w, err := read(groups, first, o)
+	if err != nil {
+		return nil, err
+	}
+	if err := w.Validate(); err != nil {
+		var line *workload.LineError
+		if errors.As(err, &line) {
+			err = line.Err
+		}
+		return nil, fmt.Errorf("%s: what is recorded makes no workload: %w", files[0].Name, err)
+	}
+	return w, nil
+}
+
+func read(groups map[Kind][]input.File, kind Kind, o input.Options) (*workload.Workload, error) {
+	if traces := groups[PyTorchET]; len(traces) > 0 {
+		delete(groups, PyTorchET)
+		timed := groups[Kineto]
+		delete(groups, Kineto)
+		kind = PyTorchET
+		if err := alone(groups, kind); err != nil {
+			return nil, err
+		}
+		return pytorchet.Read(traces, timed, o)
+	}
+	files := groups[kind]
+	delete(groups, kind)
+	if err := alone(groups, kind); err != nil {
+		return nil, err
+	}
+	switch kind {
+	case Kineto:
+		return kineto.Read(files, o, nil)
+	case Chakra:
+		return chakra.Read(files, o)
+	case NCCLLog:
+		return nccllog.Read(files, o)
+	}
+	if len(files) > 1 {
+		return nil, fmt.Errorf("%s and %s: a job in the format %s is one file", files[0].Name, files[1].Name, kind)
+	}
+	switch kind {
+	case GOAL:
+		return goal.Read(files[0], o)
+	case SimAI:
+		return simai.Read(files[0], o)
+	case OpCSV:
+		return opcsv.Read(files[0], o)
+	case Native:
+		return native(files[0])
+	}
+	return nil, fmt.Errorf("%q is no format: there are %s", kind, list())
+}
+
+func native(f input.File) (*workload.Workload, error) {
+	in, err := f.Open()
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	return workload.Read(f.Name, in)
+}
+
+// alone refuses files of other formats than that of the job.
+func alone(others map[Kind][]input.File, kind Kind) error {
+	for k, files := range others {
+		return fmt.Errorf("%s is of the format %s and others are of %s: give the files of one job", files[0].Name, k, kind)
+	}
+	return nil
+}
+
+// Write writes a workload in a format that has writers: ddlemu, chakra or goal. It calls create for each file with what
+// its name has before the ending: "" for a format of one file, else such as ".3" for rank 3.
+func Write(w *workload.Workload, kind Kind, create func(part string) (io.WriteCloser, error)) error {
+	if kind == Chakra {
+		return chakra.Write(w, create)
+	}
+	var write func(io.Writer) error
+	switch kind {
+	case Native:
+		write = w.Write
+	case GOAL:
+		write = func(out io.Writer) error { return goal.Write(out, w) }
+	default:
+		return fmt.Errorf("the format %s cannot be written: there are %s", kind, strings.Join([]string{string(Native), string(Chakra), string(GOAL)}, ", "))
+	}
+	out, err := create("")
+	if err != nil {
+		return err
+	}
+	return errors.Join(write(out), out.Close())
+}
