@@ -16,25 +16,28 @@ import (
 
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/workload"
+	"github.com/ddlemu/ddlemu/shaper/workload/formats"
+	"github.com/ddlemu/ddlemu/shaper/workload/formats/input"
 )
 
 func newWorkloadCommand(g *global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "workload",
-		Short: "Describe a job by what its ranks compute and call: make, check, show, rewrite",
+		Short: "Describe a job by what its ranks compute and call: make, convert, check, show, rewrite",
 		Long: `A workload is a file that says what each rank of a job does: for how long it computes, which
 collectives, sends and receives it calls, and what waits for what. Its format,
 ddlemu.workload/1, is JSON lines (docs/workloads.md).
 
 ` + exitHelp,
 		Example: `  ddlemu workload make ddp --model resnet50 --ranks 8 --compute 252.9ms -o resnet50.jsonl
+  ddlemu workload convert rank0.pt.trace.json.gz -o job.jsonl
   ddlemu workload show resnet50.jsonl
   ddlemu workload check resnet50.jsonl
   ddlemu workload rewrite resnet50.jsonl --scale-bytes allreduce=0.01 -o compressed.jsonl`,
 		Args: knownCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newWorkloadShowCommand(g), newWorkloadCheckCommand(g), newWorkloadMakeCommand(g), newWorkloadRewriteCommand(g))
+	cmd.AddCommand(newWorkloadShowCommand(g), newWorkloadCheckCommand(g), newWorkloadMakeCommand(g), newWorkloadRewriteCommand(g), newWorkloadConvertCommand(g))
 	return cmd
 }
 
@@ -56,6 +59,9 @@ func (g *global) readWorkload(path string) (*workload.Index, error) {
 		w, err = workload.ReadFile(path)
 	}
 	if err != nil {
+		if kind, unknown := formats.Detect(input.Path(path)); path != "-" && unknown == nil && kind != formats.Native {
+			return nil, badInput("%s looks like a file in the format %s: `ddlemu workload convert` makes a workload of it", path, kind)
+		}
 		return nil, badInput("%w", err)
 	}
 	ix, err := w.Index()

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/ddlemu/ddlemu/configs/units"
+	"github.com/ddlemu/ddlemu/shaper/workload"
+	"github.com/ddlemu/ddlemu/shaper/workload/formats"
+	"github.com/ddlemu/ddlemu/shaper/workload/formats/input"
+)
+
+type workloadConvertOptions struct {
+	outputOptions
+	From, To string
+	Ranks    int
+	SPMD     bool
+	Type     string
+}
+
+func (o *workloadConvertOptions) AddFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&o.From, "from", "", "the `format` of the files; by default what they look like")
+	fs.StringVar(&o.To, "to", string(formats.Native), "the `format` to write: ddlemu, chakra or goal")
+	fs.StringVarP(&o.Output, "output", "o", "", "`file` to write, for chakra what the names of the ranks' files begin with (default: standard output)")
+	fs.IntVar(&o.Ranks, "ranks", 0, "the `number` of ranks, if the files do not say it")
+	fs.BoolVar(&o.SPMD, "spmd", true, "let the file of one rank stand for all ranks")
+	fs.StringVar(&o.Type, "type", "", "the `type` of the elements, such as bfloat16, if the files do not say it")
+	fs.BoolVar(&o.Force, "force", false, "replace files that exist")
+}
+
+func newWorkloadConvertCommand(g *global) *cobra.Command {
+	o := &workloadConvertOptions{}
+	cmd := &cobra.Command{
+		Use:   "convert FILE...",
+		Short: "Make a workload of traces and files of other tools, or the reverse",
+		Long: `Reads what was recorded or written by other tools, and writes a workload of ddlemu.
+The files are those of one job: traces of PyTorch's profiler (kineto) and execution
+traces of PyTorch (pytorchet), one per rank or one for all, also both of the same run;
+Chakra traces (chakra), one per rank; GOAL (goal); text workloads of SimAI, AICB and
+ASTRA-sim (simai); lists op,count,root (opcsv); the log of NCCL_DEBUG=INFO (nccllog).
+They may be packed by gzip.
+
+What a source does not say is printed, and noted in the workload. Workloads can be
+written as Chakra, one file OUT.RANK.et per rank, and as GOAL, if they have no collectives.
+
+` + exitHelp,
+		Example: `  ddlemu workload convert rank0.pt.trace.json.gz -o job.jsonl
+  ddlemu workload convert ops.csv --ranks 8 --type bfloat16 -o ops.jsonl
+  ddlemu workload convert job.jsonl --to chakra -o job`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return badInput("convert takes the files of a job: see `ddlemu workload convert --help`")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return runWorkloadConvert(cmd.Context(), g, o, args) },
+	}
+	o.AddFlags(cmd.Flags())
+	return cmd
+}
+
+func runWorkloadConvert(ctx context.Context, g *global, o *workloadConvertOptions, files []string) error {
+	if err := o.checkFlags(); err != nil {
+		return err
+	}
+	w, err := formats.Read(input.Paths(files), formats.Kind(o.From), input.Options{Ranks: o.Ranks, OneForAll: o.SPMD, Type: o.Type})
+	if err != nil {
+		return badInput("%w", err)
+	}
+	ix, err := w.Index()
+	if err != nil {
+		return badInput("%s: %w", files[0], err)
+	}
+	if err := matches(ctx, cmp.Or(o.Output, "the workload"), ix); err != nil {
+		if ctx.Err() != nil {
+			return err
+		}
+		w.Head.Source.Notes = append(w.Head.Source.Notes, "the calls do not match: "+err.Error())
+	}
+	report := g.Stdout
+	if o.Output == "" {
+		report = g.Stderr
+	}
+	out := &outputs{stdout: g.Stdout, path: o.Output, force: o.Force}
+	if err := formats.Write(w, formats.Kind(o.To), out.create); err != nil {
+		out.discard()
+		return badInput("write %s as %s: %w", files[0], o.To, err)
+	}
+	if err := out.finish(); err != nil {
+		return err
+	}
+	printConverted(report, o.Output, w)
+	return nil
+}
+
+// checkFlags refuses flags that cannot work before anything is read.
+func (o *workloadConvertOptions) checkFlags() error {
+	from, to := formats.Kind(o.From), formats.Kind(o.To)
+	if o.From != "" && from != formats.Native && !slices.Contains(formats.Kinds(), from) {
+		return badInput("--from %s: there are ddlemu, %s", o.From, kindNames())
+	}
+	if to != formats.Native && to != formats.Chakra && to != formats.GOAL {
+		return badInput("--to %s: there are ddlemu, chakra and goal", o.To)
+	}
+	if o.Ranks < 0 || o.Ranks > workload.MaxRanks {
+		return badInput("--ranks %d: must be 1 to %d", o.Ranks, workload.MaxRanks)
+	}
+	if o.Type != "" {
+		if _, err := workload.TypeSize(o.Type); err != nil {
+			return badInput("--type: %w", err)
+		}
+	}
+	if to == formats.Chakra {
+		if o.Output == "" {
+			return badInput("--to chakra writes a file per rank: name what their names begin with by -o")
+		}
+		return nil // the names of the files are not known yet
+	}
+	return o.check()
+}
+
+func kindNames() string {
+	var names []string
+	for _, k := range formats.Kinds() {
+		names = append(names, string(k))
+	}
+	return strings.Join(names, ", ")
+}
+
+// printConverted says what was made, and what the source did not say.
+func printConverted(out io.Writer, path string, w *workload.Workload) {
+	calls := 0
+	for i := range w.Ops {
+		for range w.Ops[i].Parts() {
+			calls++
+		}
+	}
+	s := w.Head.Source
+	if path == "" {
+		path = "standard output"
+	}
+	fmt.Fprintf(out, "%s: %s of %s, %s\n", path, units.Count(len(w.Ops), "operation"), units.Count(w.Head.Ranks, "rank"), units.Count(calls, "call"))
+	fmt.Fprintf(out, "from %s: %s\n", s.Kind, strings.TrimSuffix(s.File+", "+s.Hardware, ", "))
+	for _, m := range s.Missing {
+		fmt.Fprintf(out, "not said by the source: %s\n", m)
+	}
+	for _, n := range s.Notes {
+		fmt.Fprintf(out, "note: %s\n", n)
+	}
+}
+
+// outputs are files that get their names only when all of them are whole.
+type outputs struct {
+	stdout io.Writer
+	path   string // "" for standard output
+	force  bool
+	files  []*os.File
+	names  []string
+}
+
+// keptOpen is a writer that stays open.
+type keptOpen struct{ io.Writer }
+
+func (keptOpen) Close() error { return nil }
+
+// create makes a file whose name is the path and the ending.
+func (o *outputs) create(ending string) (io.WriteCloser, error) {
+	if o.path == "" {
+		return keptOpen{o.stdout}, nil
+	}
+	name := o.path + ending
+	if err := checkOutput(name, o.force); err != nil {
+		return nil, err
+	}
+	f, err := createBeside(name)
+	if err != nil {
+		return nil, err
+	}
+	o.files, o.names = append(o.files, f), append(o.names, name)
+	return f, nil
+}
+
+// finish gives the files their names.
+func (o *outputs) finish() error {
+	for i, f := range o.files {
+		if err := errors.Join(os.Chmod(f.Name(), 0o644), os.Rename(f.Name(), o.names[i])); err != nil {
+			o.discard()
+			return fmt.Errorf("write %s: %w", o.names[i], err)
+		}
+	}
+	return nil
+}
+
+// discard removes what has no name yet.
+func (o *outputs) discard() {
+	for _, f := range o.files {
+		os.Remove(f.Name())
+	}
+}
