@@ -29,7 +29,7 @@ func detect(head []byte) Kind {
 	switch {
 	case len(text) == 0:
 		return ""
-	case text[0] == '{' || text[0] == '[':
+	case text[0] == '{' || text[0] == '[' && signKineto.Match(text): // a line of a log may begin with [ too
 		switch {
 		case signNative.Match(text):
 			return Native

@@ -94,7 +94,8 @@ func TestDetect(t *testing.T) {
 		"MICRO\n19\nmicro_test":                                      SimAI,
 		"allreduce,1,-1\n":                                           OpCSV,
 		"\x07\n\x050.0.4J\x08\x01":                                   Chakra,
-		"h:1:2 [0] NCCL INFO Bootstrap: Using eth0\n":                NCCLLog,
+		"[2026-11-25 16:46:28.5] vm:1:1 [0] NCCL INFO AllReduce: opCount 0 count 1 datatype 7": NCCLLog,
+		"h:1:2 [0] NCCL INFO Bootstrap: Using eth0\n":                                          NCCLLog,
 	} {
 		if got, err := Detect(input.Bytes("x", []byte(text))); got != want || err != nil {
 			t.Errorf("%q is %s, %v, want %s", text, got, err, want)

@@ -4,7 +4,6 @@ package chakra
 
 import (
 	"bytes"
-	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -320,7 +319,7 @@ func FuzzRead(f *testing.F) {
 			t.Errorf("%d operations of %d bytes", len(w.Ops), len(data))
 		}
 		if err != nil && strings.Contains(err.Error(), "\n") {
-			t.Error(fmt.Sprintf("%q", err))
+			t.Errorf("%q", err)
 		}
 	})
 }

@@ -26,13 +26,14 @@ func (j *job) source(steps int, forced bool, w waiting) workload.Source {
 			s.Notes = append(s.Notes, fmt.Sprintf("%s: %s", units.Count(n, one), format))
 		}
 	}
-	missing(len(j.rows) == 1 && j.world > 1, "only rank %d was recorded: all %d ranks are taken to do the same at the same times. "+
-		"How long its collectives waited for slower ranks is not known, so their durations were not used", j.ranks[0].number, j.world)
-	missing(len(j.comms.Comms) > 0, "whether the GPU or the host was busy between two collectives: the time between is a computation")
-	missing(j.left.roots > 0, "the roots of broadcasts and reductions: rank 0 of the group is taken")
+	one, calls := len(j.rows) == 1 && j.world > 1, len(j.comms.Comms) > 0
 	exact := slices.ContainsFunc(j.ranks, func(r *rank) bool { return len(r.syncs) > 0 })
-	missing(forced && len(j.comms.Comms) > 0, "what waits for a collective: the computation of the next step is taken to wait")
-	missing(!forced && !exact && len(j.comms.Comms) > 0, "which collectives a wait is for: it is taken to be for all called before that had ended when the next kernel started")
+	missing(one, "what other ranks do: all %d are taken to do what rank %d did, at the same times", j.world, j.ranks[0].number)
+	missing(one && calls, "how long calls waited for slower ranks: their durations were not used")
+	missing(calls, "whether the GPU or the host was busy between calls: that time is a computation")
+	missing(j.left.roots > 0, "the roots of broadcasts and reductions: rank 0 of the group is taken")
+	missing(forced && calls, "what waits for a call: the computation of the next step is taken to wait")
+	missing(!forced && !exact && calls, "which calls a wait is for: all called before that had ended when the next kernel started")
 	missing(len(j.comms.Comms) == 0, "collectives: there are none between ranks, and the computation of each step is its whole time")
 	missing(steps == 0, "steps: the whole trace is one")
 
