@@ -24,21 +24,22 @@ func TestProfiles(t *testing.T) {
 		nics      int
 	}
 	want := map[string]facts{
-		"loopback":      {0, 0, 0, RDMA, 1},
-		"eth1":          {units.Gbps, 0.949 / 8, 25 * time.Microsecond, TCP, 1},
-		"eth10":         {10 * units.Gbps, 9.49 / 8, 25 * time.Microsecond, TCP, 1},
-		"eth25-tcp":     {25 * units.Gbps, 2.9, 25 * time.Microsecond, TCP, 1},
-		"roce100":       {100 * units.Gbps, 12.2, 2 * time.Microsecond, RDMA, 1},
-		"hdr200":        {200 * units.Gbps, 24.4, 1200 * time.Nanosecond, RDMA, 1},
-		"ss11-200":      {200 * units.Gbps, 24.0, 3700 * time.Nanosecond, RDMA, 1},
-		"ndr400":        {400 * units.Gbps, 47, 1200 * time.Nanosecond, RDMA, 1},
-		"xdr800":        {800 * units.Gbps, 94, 1200 * time.Nanosecond, RDMA, 1},
-		"efa-p4d":       {100 * units.Gbps, 11.7, 15 * time.Microsecond, RDMA, 4},
-		"efa-p5":        {100 * units.Gbps, 12, 12 * time.Microsecond, RDMA, 32},
-		"t4-efa":        {25700 * units.Mbps, 25.7 / 8, 12 * time.Microsecond, RDMA, 1},
-		"wan-metro":     {10 * units.Gbps, 9.5 / 8, 500 * time.Microsecond, TCP, 1},
-		"wan-region":    {10 * units.Gbps, 9.5 / 8, 5 * time.Millisecond, TCP, 1},
-		"wan-continent": {10 * units.Gbps, 9.5 / 8, 28 * time.Millisecond, TCP, 1},
+		"loopback":        {0, 0, 0, RDMA, 1},
+		"eth1":            {units.Gbps, 0.949 / 8, 25 * time.Microsecond, TCP, 1},
+		"eth10":           {10 * units.Gbps, 9.49 / 8, 25 * time.Microsecond, TCP, 1},
+		"eth25-tcp":       {25 * units.Gbps, 2.9, 25 * time.Microsecond, TCP, 1},
+		"roce100":         {100 * units.Gbps, 12.2, 2 * time.Microsecond, RDMA, 1},
+		"hdr200":          {200 * units.Gbps, 24.4, 1200 * time.Nanosecond, RDMA, 1},
+		"ss11-200":        {200 * units.Gbps, 24.0, 3700 * time.Nanosecond, RDMA, 1},
+		"ndr400":          {400 * units.Gbps, 47, 1200 * time.Nanosecond, RDMA, 1},
+		"xdr800":          {800 * units.Gbps, 94, 1200 * time.Nanosecond, RDMA, 1},
+		"dgx-a100-nvlink": {1879200 * units.Mbps, 234.9, time.Microsecond, RDMA, 1},
+		"efa-p4d":         {100 * units.Gbps, 11.7, 15 * time.Microsecond, RDMA, 4},
+		"efa-p5":          {100 * units.Gbps, 12, 12 * time.Microsecond, RDMA, 32},
+		"t4-efa":          {25700 * units.Mbps, 25.7 / 8, 12 * time.Microsecond, RDMA, 1},
+		"wan-metro":       {10 * units.Gbps, 9.5 / 8, 500 * time.Microsecond, TCP, 1},
+		"wan-region":      {10 * units.Gbps, 9.5 / 8, 5 * time.Millisecond, TCP, 1},
+		"wan-continent":   {10 * units.Gbps, 9.5 / 8, 28 * time.Millisecond, TCP, 1},
 	}
 	all, err := Profiles()
 	if err != nil {

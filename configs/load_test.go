@@ -57,11 +57,11 @@ func TestLoadRefuses(t *testing.T) {
 		src  Source
 		want string
 	}{
-		{"nothing", Source{}, "no fabric is named: give --profile with one of efa-p4d, "},
+		{"nothing", Source{}, "no fabric is named: give --profile with one of dgx-a100-nvlink, efa-p4d, "},
 		{"both", Source{Profile: "eth1", File: small}, "both the profile eth1 and the file"},
 		{"wrong name", Source{Profile: "ndr40"}, `"ndr40" is not a profile: did you mean ndr400`},
 		{"part of a name", Source{Profile: "wan"}, `"wan" is not a profile: did you mean wan-continent, wan-metro or wan-region?`},
-		{"far off", Source{Profile: "myrinet-2000-custom"}, `"myrinet-2000-custom" is not a profile: there are efa-p4d, efa-p5`},
+		{"far off", Source{Profile: "myrinet-2000-custom"}, `"myrinet-2000-custom" is not a profile: there are dgx-a100-nvlink, efa-p4d, efa-p5`},
 		{"no file", Source{File: "/nonexistent/f.yaml"}, "fabric file /nonexistent/f.yaml does not exist: name a file, or"},
 		{"folder", Source{File: "testdata"}, "fabric file testdata is a folder: name a file in it"},
 		{"big file", Source{File: big}, "fabric file " + big + " is larger than 1048576 bytes"},

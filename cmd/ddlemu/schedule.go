@@ -148,15 +148,21 @@ func (o *scheduleMakeOptions) make(text string) (*schedule.Schedule, error) {
 	return s, nil
 }
 
+// readOne is read of the only schedule of a command: flags that have no effect on a file are refused.
+func (o *scheduleMakeOptions) readOne(g *global, arg string) (*schedule.Schedule, error) {
+	kind, _, _ := strings.Cut(arg, ":")
+	for _, flag := range []string{"k", "gpus"} {
+		if o.flags.Changed(flag) && makers[kind] == nil {
+			return nil, badInput("--%s is for a schedule that is made (%s): %s has its own", flag, strings.Join(makeKinds, ", "), arg)
+		}
+	}
+	return o.read(g, arg)
+}
+
 // read reads the schedule that an argument names, or makes it.
 func (o *scheduleMakeOptions) read(g *global, arg string) (*schedule.Schedule, error) {
 	if kind, _, _ := strings.Cut(arg, ":"); slices.Contains(makeKinds, kind) {
 		return o.make(arg)
-	}
-	for _, flag := range []string{"k", "gpus"} {
-		if o.flags.Changed(flag) {
-			return nil, badInput("--%s is for a schedule that is made (%s): %s has its own", flag, strings.Join(makeKinds, ", "), arg)
-		}
 	}
 	in := g.Stdin
 	if arg != "-" {

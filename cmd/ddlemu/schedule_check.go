@@ -174,7 +174,7 @@ collective it is: give --coll.
   ddlemu schedule export trees.xml --coll all_reduce -o allreduce.xml`,
 		Args: oneSource,
 		RunE: func(_ *cobra.Command, args []string) error {
-			s, err := o.read(g, args[0])
+			s, err := o.readOne(g, args[0])
 			if err != nil {
 				return err
 			}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -108,7 +109,7 @@ func runSchedule(ctx context.Context, g *global, o *scheduleRunOptions, arg stri
 	if err != nil {
 		return err
 	}
-	s, err := o.read(g, arg)
+	s, err := o.readOne(g, arg)
 	if err != nil {
 		return err
 	}
@@ -214,6 +215,7 @@ func (r *scheduleRun) close() {
 // rows measures all sizes, and notes what could not be.
 func (r *scheduleRun) rows(ctx context.Context, sizes []int64) (rows []scheduleRow, notes []string, err error) {
 	var done []uint64
+	var outside []string // sizes for which the schedule is not made
 	for _, size := range sizes {
 		cut, err := r.s.Cut(uint64(size), 4)
 		if err != nil {
@@ -225,7 +227,7 @@ func (r *scheduleRun) rows(ctx context.Context, sizes []int64) (rows []scheduleR
 		}
 		done = append(done, cut.Bytes)
 		if r.s.MinBytes > int64(cut.Bytes) || r.s.MaxBytes > 0 && r.s.MaxBytes < int64(cut.Bytes) {
-			notes = append(notes, fmt.Sprintf("MSCCL would not use the schedule for %d bytes: it is for %d to %d", cut.Bytes, r.s.MinBytes, r.s.MaxBytes))
+			outside = append(outside, fmt.Sprint(cut.Bytes))
 		}
 		for _, inPlace := range r.s.Variants() {
 			row, note, err := r.row(ctx, &cut, inPlace)
@@ -240,6 +242,9 @@ func (r *scheduleRun) rows(ctx context.Context, sizes []int64) (rows []scheduleR
 	}
 	if len(rows) == 0 {
 		return nil, nil, &inputError{errors.New(notes[0])}
+	}
+	if len(outside) > 0 {
+		notes = append(notes, fmt.Sprintf("MSCCL would not use the schedule for %s bytes: it is for %d to %d", strings.Join(outside, ", "), r.s.MinBytes, r.s.MaxBytes))
 	}
 	return rows, notes, nil
 }

@@ -28,14 +28,17 @@ const (
 
 // Read reads a schedule. name is the file's, for messages: each error names it and the line. What is likely not meant,
 // or what MSCCL ignores, is in the schedule's Warnings.
-func Read(in io.Reader, name string) (*schedule.Schedule, error) {
-	limited := &io.LimitedReader{R: in, N: MaxFile + 1}
+func Read(in io.Reader, name string) (*schedule.Schedule, error) { return readUpTo(in, name, MaxFile) }
+
+// readUpTo is Read of a file of at most so many bytes.
+func readUpTo(in io.Reader, name string, most int64) (*schedule.Schedule, error) {
+	limited := &io.LimitedReader{R: in, N: most + 1}
 	r := &reader{name: name, in: limited, line: 1, dec: xml.NewDecoder(limited)}
 	r.dec.Entity = map[string]string{} // none are known, so none can grow
 	s, err := r.read()
 	if err != nil {
 		if limited.N <= 0 {
-			err = fmt.Errorf("the file is larger than %d bytes", MaxFile)
+			err = fmt.Errorf("the file is larger than %d bytes", most)
 		}
 		return nil, fmt.Errorf("%s:%d: %w", name, r.line, err)
 	}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package convert_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/ddlemu/ddlemu/shaper/schedule"
+	"github.com/ddlemu/ddlemu/shaper/schedule/check"
+	"github.com/ddlemu/ddlemu/shaper/schedule/convert"
+	mk "github.com/ddlemu/ddlemu/shaper/schedule/make"
+	"github.com/ddlemu/ddlemu/shaper/schedule/msccl"
+)
+
+// Three roots numbered 10, 11 and 12, two chunks each: one tree of two chunks, or two trees of one.
+const trees = `<?xml version="1.0"?>
+<Algo nchunkspernode="2">
+  <tree root="10" index="0" nchunks="2" height="1"><send src="10" dst="11" path="10,99,11"/><send src="10" dst="12" path="10,12"/></tree>
+  <tree root="11" index="0" nchunks="1" height="2"><send src="11" dst="12"/><send src="12" dst="10"/></tree>
+  <tree root="11" index="1" nchunks="1" height="2"><send src="11" dst="10"/><send src="10" dst="12"/></tree>
+  <tree root="12" index="0" nchunks="2" height="1"><send src="12" dst="10"/><send src="12" dst="11"/></tree>
+</Algo>`
+
+const flows = `{"3-Epochs_Required": 2, "7-Flows": [
+ "Chunk 0 from 3 traveled over 1->2 in epoch 1 via switches 0", "Chunk 0 from 3 traveled over 3->1 in epoch 0",
+ "Chunk 0 from 1 traveled over 1->2 in epoch 0", "Chunk 0 from 1 traveled over 1->3 in epoch 1",
+ "Chunk 0 from 2 traveled over 2->1 in epoch 0", "Chunk 0 from 2 traveled over 2->3 in epoch 0", "Chunk 0 from 2 traveled over 1->3 in epoch 1"]}`
+
+const sccl = `{"msccl_type": "algorithm", "name": "x", "input_map": {}, "output_map": {},
+ "collective": {"msccl_type": "collective", "name": "Allgather(n=2)", "nodes": 2, "runtime_name": "allgather",
+  "chunks": [{"pre": [0], "post": [0, 1], "addr": 0}, {"pre": [1], "post": [0, 1], "addr": 1}], "triggers": {}},
+ "steps": [{"msccl_type": "step", "rounds": 1, "sends": [[0, 0, 1], [1, 1, 0]]}]}`
+
+func read(text string, o mk.Options) (*schedule.Schedule, error) {
+	return convert.Read(strings.NewReader(text), "x", o)
+}
+
+func TestFormats(t *testing.T) {
+	colls := []schedule.Collective{schedule.AllGather, schedule.ReduceScatter, schedule.AllReduce}
+	for _, coll := range colls {
+		for _, outOfPlace := range []bool{false, true} {
+			o := mk.Options{Coll: coll, OutOfPlace: outOfPlace}
+			mustBeGood(t, trees, o, 3, coll)
+			mustBeGood(t, flows, o, 3, schedule.AllGather)
+			mustBeGood(t, sccl, o, 2, schedule.AllGather)
+		}
+	}
+	ring, err := mk.Ring(mk.Options{Coll: schedule.AllReduce, GPUs: 3, K: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var xml bytes.Buffer
+	if err := msccl.Write(&xml, ring); err != nil {
+		t.Fatal(err)
+	}
+	mustBeGood(t, xml.String(), mk.Options{}, 3, schedule.AllReduce)
+}
+
+func mustBeGood(t *testing.T, text string, o mk.Options, gpus int, coll schedule.Collective) {
+	t.Helper()
+	s, err := read(text, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(s.GPUs) != gpus || s.Coll != coll {
+		t.Errorf("%s on %d GPUs, want %s on %d", s.Coll, len(s.GPUs), coll, gpus)
+	}
+	if r, err := check.Check(s); err != nil || !r.Good() {
+		t.Errorf("%s %v: %v, %+v", coll, o, err, r)
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	ag := mk.Options{Coll: schedule.AllGather}
+	for name, tc := range map[string]struct{ text, want string }{
+		"pickle":            {"\x80\x04\x95", "a Python pickle"},
+		"other JSON":        {`{"a": 1}`, "not a schedule"},
+		"broken JSON":       {`{"7-Flows": [`, "unexpected end"},
+		"MSCCL++":           {`{"gpus": [{"channels": [{"type": "port"}], "threadblocks": [{"ops": [{"name": "put"}, {"name": "wait"}]}]}]}`, "channels of type port and operations put, wait: "},
+		"parts of chunks":   {`{"7-Flows": ["Chunk 5 from 11 traveled over 11->6 with volume 0.025 in epoch 0"]}`, "parts of chunks (with volume)"},
+		"another flow":      {`{"7-Flows": ["hello"]}`, `flow "hello": must be like`},
+		"no all-gather":     {strings.Replace(flows, `, "Chunk 0 from 2 traveled over 2->3 in epoch 0", "Chunk 0 from 2 traveled over 1->3 in epoch 1"`, "", 1), "never comes to rank 2"},
+		"before it has it":  {strings.Replace(flows, "over 3->1 in epoch 0", "over 3->1 in epoch 9", 1), "before it has it"},
+		"all-reduce":        {strings.Replace(sccl, `"runtime_name": "allgather"`, `"runtime_name": "allreduce"`, 1), "for allreduce: only those for allgather"},
+		"address":           {strings.Replace(sccl, "[0, 0, 1]", "[7, 0, 1]", 1), "address 7"},
+		"rank":              {strings.Replace(sccl, "[0, 0, 1]", "[0, 0, 9]", 1), "rank 9"},
+		"short send":        {strings.Replace(sccl, "[0, 0, 1]", "[0, 0]", 1), "a send of 2 numbers"},
+		"type":              {`{"msccl_type": "topology"}`, "must be algorithm"},
+		"missing tree":      {strings.Replace(trees, `nchunks="2" height="1"><send src="12"`, `nchunks="1" height="1"><send src="12"`, 1), "5 trees: must be 2 for each of 3 roots"},
+		"loop":              {strings.Replace(trees, `<send src="10" dst="12" path="10,12"/>`, `<send src="12" dst="12"/>`, 1), "not connected"},
+		"foreign rank":      {strings.Replace(trees, `dst="12" path`, `dst="77" path`, 1), "77"},
+		"huge":              {strings.Replace(trees, `nchunkspernode="2"`, `nchunkspernode="2000000000"`, 1), "nchunkspernode=2000000000"},
+		"huge tree":         {strings.Replace(trees, `nchunks="2"`, `nchunks="2000000000"`, 1), "nchunks=2000000000"},
+		"trees cut":         {trees[:len(trees)/2], "x: "},
+		"nothing of either": {"hello", "x:1: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, err := read(tc.text, ag)
+			if err == nil {
+				t.Fatalf("read as %+v", s)
+			}
+			if !strings.Contains(err.Error(), tc.want) || !strings.HasPrefix(err.Error(), "x") {
+				t.Errorf("%q, want %q", err, tc.want)
+			}
+		})
+	}
+	if _, err := convert.Read(broken{}, "x", ag); err == nil || !strings.Contains(err.Error(), "no luck") {
+		t.Error(err)
+	}
+}
+
+type broken struct{}
+
+func (broken) Read([]byte) (int, error) { return 0, errors.New("no luck") }
+
+func FuzzRead(f *testing.F) {
+	for _, seed := range []string{trees, flows, sccl} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		s, err := read(text, mk.Options{Coll: schedule.AllReduce})
+		if err != nil || s.LoopChunks*len(s.GPUs) > 1<<14 || strings.Contains(text, "<algo") {
+			return
+		}
+		// What is made of trees and transfers is always good.
+		if r, err := check.Check(s); err != nil || !r.Good() {
+			t.Error(fmt.Sprint(err, r))
+		}
+	})
+}
