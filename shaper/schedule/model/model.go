@@ -66,7 +66,6 @@ type conn struct {
 	posted, arrived, consumed, freed uint64
 	sizes                            []uint64 // of the messages written, by number modulo slots
 	posting                          bool
-	next                             int64 // when its flow must advance
 }
 
 type blockRun struct {
