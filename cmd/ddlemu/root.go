@@ -184,6 +184,7 @@ func commands(g *global) []*cobra.Command {
 		newDoctorCommand(g),
 		newRunCommand(g),
 		newBenchCommand(g),
+		newRecordCommand(g),
 		newReplayCommand(g),
 		newExpectCommand(g),
 		newWorkloadCommand(g),

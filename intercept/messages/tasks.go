@@ -50,6 +50,15 @@ const mostRanks = 1 << 20
 // isP2P says whether the task is a send or receive of the program.
 func (t *Task) isP2P() bool { return t.Func == "Send" || t.Func == "Recv" }
 
+// HasLocalComm says that Comm is not NCCL's hash: the task is one that a kernel of the software CUDA has told of.
+func (t *Task) HasLocalComm() bool { return t.local }
+
+// SameGroup says whether two tasks of one process were planned together, as those of a group of NCCL are.
+func (t *Trace) SameGroup(a, b int) bool {
+	x, y := &t.Tasks[a], &t.Tasks[b]
+	return x.group != 0 && x.group == y.group && x.fromGroup == y.fromGroup && x.local == y.local // NCCL and kernels count apart
+}
+
 // numbered finds records by the lower halves of their numbers, which grow from record to record.
 type numbered []uint64
 

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/ddlemu/ddlemu/intercept/messages"
+	"github.com/ddlemu/ddlemu/intercept/record"
+)
+
+// recordOptions are the flags of record: those of run, and how the workload is made.
+type recordOptions struct {
+	runOptions
+	outputOptions
+	From string
+	read record.Options
+}
+
+// AddFlags adds the flags to fs.
+func (o *recordOptions) AddFlags(g *global, fs *pflag.FlagSet) {
+	o.runOptions.AddFlags(g, fs)
+	o.outputOptions.AddFlags(fs)
+	fs.StringVar(&o.From, "from", "", "`folder` of a job that was run with --trace, instead of a command")
+	fs.BoolVar(&o.read.NoWaits, "no-waits", false, "no rank waits for a call to end before it makes the next one")
+	fs.StringVar(&o.read.Step, "step", "", "`name` of the NVTX ranges that are the steps (default: one step)")
+}
+
+func newRecordCommand(g *global) *cobra.Command {
+	var o recordOptions
+	cmd := &cobra.Command{
+		Use:   "record [flags] -- COMMAND [ARG...]",
+		Short: "Run a job and write what it did as a workload",
+		Long: `Runs a command as ` + "`ddlemu run`" + ` does, and writes the calls of NCCL that its ranks made, and
+the time between them, as a workload (docs/workloads.md). With --from it reads the ledgers of
+a job that has run with --trace.
+
+The time between two calls of a rank is computation. A ledger does not say whether the rank
+waited for a call before it went on. So if a call had ended before the rank made the next
+one, the workload says that it waited for it, and the computation has max_ns, the time if it
+did not. With --no-waits it is the reverse. Both give the recorded times on the recorded
+fabric. How often that matters is in the head of the file, and printed.
+
+EXIT STATUS
+===========
+
+That of the command; 0 on success, 1 if it cannot be started or the ledgers are not whole, 2
+for bad input, 130 if interrupted.
+`,
+		Example: `  ddlemu record -o job.jsonl --profile ndr400 --clock virtual -- torchrun --nproc-per-node 2 train.py
+  ddlemu record -o job.jsonl --from trace`,
+		Args: func(_ *cobra.Command, args []string) error {
+			switch {
+			case o.Output == "":
+				return badInput("record needs -o FILE: what the command prints goes to standard output")
+			case o.From != "" && len(args) > 0:
+				return badInput("--from %s: give it or a command, not both", o.From)
+			case o.From == "" && len(args) == 0:
+				return badInput("record needs a command: ddlemu record -o job.jsonl --profile eth10 -- COMMAND")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return runRecord(cmd.Context(), g, &o, args) },
+	}
+	o.AddFlags(g, cmd.Flags())
+	cmd.Flags().SetInterspersed(false)
+	return cmd
+}
+
+func runRecord(ctx context.Context, g *global, o *recordOptions, args []string) error {
+	if err := o.check(); err != nil {
+		return err
+	}
+	folder := o.From
+	if folder == "" {
+		if o.Trace == "" {
+			temporary, err := os.MkdirTemp("", "ddlemu-record")
+			if err != nil {
+				return fmt.Errorf("make a folder for the ledgers: %w", err)
+			}
+			defer os.RemoveAll(temporary)
+			o.Trace = temporary
+		}
+		folder = o.Trace
+		if err := runRun(ctx, g, &o.runOptions, args); err != nil {
+			return err
+		}
+	}
+	return o.convert(g, folder)
+}
+
+// convert writes the workload of the ledgers in a folder.
+func (o *recordOptions) convert(g *global, folder string) error {
+	trace, err := messages.Load(folder)
+	if errors.Is(err, os.ErrNotExist) {
+		return badInput("--from %s: there is no such folder", folder)
+	}
+	if err != nil {
+		return fmt.Errorf("read the ledgers in %s: %w", folder, err)
+	}
+	w, err := record.Workload(trace, o.read)
+	if err != nil {
+		return fmt.Errorf("make a workload of the ledgers in %s: %w", folder, err)
+	}
+	if _, err := w.Index(); err != nil {
+		return fmt.Errorf("make a workload of the ledgers in %s: %w", folder, err)
+	}
+	for _, text := range w.Head.Source.Missing {
+		fmt.Fprintf(g.Stderr, "ddlemu: the ledgers do not say: %s\n", text)
+	}
+	return o.write(g, w)
+}

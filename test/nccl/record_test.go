@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nccl
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"math"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/ddlemu/ddlemu/intercept/messages"
+)
+
+// modelled is the expected part of the output of replay and expect --workload.
+type modelled struct {
+	Forecast bool `json:"forecast"`
+	Steps    []struct {
+		Time     float64 `json:"time_us"`
+		Expected float64 `json:"expected_us"`
+	} `json:"steps"`
+	Calls []struct {
+		Func     string  `json:"func"`
+		Comm     string  `json:"comm"`
+		Size     int64   `json:"size"`
+		Count    int     `json:"calls"`
+		Mean     float64 `json:"mean_us"`
+		Expected float64 `json:"expected_us"`
+	} `json:"calls"`
+}
+
+// output runs ddlemu and reads its JSON.
+func output(t *testing.T, args ...string) modelled {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	out, err := ddlemu(ctx, t, folder(t), nil, append(args, "--json")...).Output()
+	if err != nil {
+		failed, _ := err.(*exec.ExitError)
+		t.Fatalf("ddlemu %v: %v\n%s%s", args, err, out, failed.Stderr)
+	}
+	var m modelled
+	if err := json.Unmarshal(out, &m); err != nil {
+		t.Fatalf("%v in the output of ddlemu %v:\n%s", err, args, out)
+	}
+	return m
+}
+
+// jobs are workloads of 4 ranks on 2 nodes.
+func jobs(t *testing.T) map[string]string {
+	return map[string]string{
+		"two by two": workloadFile(t, `"ranks":4,"comms":[{"name":"tp","ranks":"0-1"},{"name":"tp","ranks":"2-3"},{"name":"dp","ranks":"0,2"},{"name":"dp","ranks":"1,3"}]`,
+			`{"id":1,"op":"calc","ns":2000000,"stream":"c"}`,
+			`{"id":2,"op":"coll","comm":"tp","func":"AllReduce","count":1048576,"type":"float16","stream":"t","after":[1]}`,
+			`{"id":3,"op":"calc","ns":3000000,"stream":"c","after":[2]}`,
+			`{"op":"coll","comm":"dp","func":"AllReduce","count":2097152,"type":"float32","stream":"d","after":[2]}`,
+			`{"op":"coll","comm":"dp","func":"ReduceScatter","count":1048576,"type":"float32","stream":"d","after":[3]}`,
+			`{"op":"step"}`),
+		"pipeline": workloadFile(t, `"ranks":4`,
+			`{"rank":"1-3","op":"recv","count":1000000,"type":"float32","peer":-1,"relative":true}`,
+			`{"op":"calc","ns":1000000}`,
+			`{"rank":"0-2","op":"send","count":1000000,"type":"float32","peer":1,"relative":true}`,
+			`{"op":"step"}`),
+		"large and small": workloadFile(t, `"ranks":4`,
+			`{"op":"coll","func":"AllReduce","count":2000000,"type":"float32"}`,
+			`{"op":"coll","func":"AllReduce","count":100,"type":"float32"}`,
+			`{"op":"coll","func":"AllGather","count":300000,"type":"int8"}`,
+			`{"op":"coll","func":"AllToAll","count":200000,"type":"int8"}`,
+			`{"op":"step"}`),
+	}
+}
+
+// The model gives each step the time that real NCCL takes, played or alone.
+func TestReplayIsAsExpected(t *testing.T) {
+	for name, path := range jobs(t) {
+		for _, version := range replayVersions {
+			on := []string{"--profile", "eth10", "--nodes", "2", "--nccl", version}
+			got := output(t, append([]string{"replay", path}, on...)...)
+			alone := output(t, append([]string{"expect", "--workload", path}, on...)...)
+			if !alone.Forecast || got.Forecast || len(alone.Steps) != 1 || len(got.Steps) != 1 {
+				t.Fatalf("%s, %s: %+v %+v", name, version, got, alone)
+			}
+			s := got.Steps[0]
+			if math.Abs(s.Time-s.Expected) > 0.001*s.Time || alone.Steps[0].Time != s.Expected {
+				t.Errorf("%s, %s: took %v us, expected %v, by the model alone %v", name, version, s.Time, s.Expected, alone.Steps[0].Time)
+			}
+		}
+	}
+}
+
+// A job that is recorded and played again on the same fabric takes the same times. NCCL 2.29 tells when a call was
+// launched, and not when its kernel began, so the host waits here before each computation. Each rank has a node of its
+// own: within a node there are no messages that tell when a rank was done.
+func TestRecordAndReplay(t *testing.T) {
+	path := workloadFile(t, `"ranks":4`,
+		`{"id":1,"op":"calc","ns":3000000,"stream":"c"}`, `{"op":"wait"}`,
+		`{"op":"coll","func":"AllReduce","count":500000,"type":"float32","stream":"n"}`, `{"op":"wait"}`,
+		`{"rank":"1-2","op":"calc","ns":2000000,"stream":"c"}`, `{"op":"wait"}`,
+		`{"op":"coll","func":"AllReduce","count":300000,"type":"float32","stream":"n"}`, `{"op":"wait"}`,
+		`{"op":"coll","func":"Broadcast","root":3,"count":100000,"type":"float32","stream":"n"}`)
+	for _, version := range replayVersions {
+		on := []string{"--profile", "eth10", "--nodes", "4", "--nccl", version}
+		dir := t.TempDir()
+		trace, again, recorded := filepath.Join(dir, "trace"), filepath.Join(dir, "again"), filepath.Join(dir, "recorded.jsonl")
+		output(t, append([]string{"replay", path, "--trace", trace}, on...)...)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if out, err := ddlemu(ctx, t, folder(t), nil, "record", "-o", recorded, "--from", trace).CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		output(t, append([]string{"replay", recorded, "--trace", again}, on...)...)
+		want, got := lastCalls(t, trace, 3), lastCalls(t, again, 3)
+		for i := range want {
+			if got[i].Name != want[i].Name || i > 0 && math.Abs(float64(got[i].Ended-got[i-1].Ended)/float64(want[i].Ended-want[i-1].Ended)-1) > 0.001 {
+				t.Errorf("%s: call %d is %s and ends at %d, recorded %s, %d", version, i, got[i].Name, got[i].Ended-got[0].Ended, want[i].Name, want[i].Ended-want[0].Ended)
+			}
+		}
+	}
+}
+
+// lastCalls are the n calls of the ledgers in a folder that ended last: those before are warm-up.
+func lastCalls(t *testing.T, folder string, n int) []messages.Call {
+	t.Helper()
+	trace, err := messages.Load(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(trace.Calls) < n {
+		t.Fatalf("%s has %d calls", folder, len(trace.Calls))
+	}
+	calls := slices.SortedFunc(slices.Values(trace.Calls), func(a, b messages.Call) int { return cmp.Compare(a.Ended, b.Ended) })
+	return calls[len(calls)-n:]
+}
