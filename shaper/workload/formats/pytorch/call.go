@@ -194,7 +194,7 @@ func ParseRanks(list string, start, stride, n int64) workload.Ranks {
 		}
 		out = append(out, int(r))
 	}
-	if out != nil || start < 0 || stride < 1 || n < 1 || n > workload.MaxRanks || start+stride*n > workload.MaxRanks {
+	if out != nil || start < 0 || stride < 1 || n < 1 || max(start, stride, n) > workload.MaxRanks || start+stride*(n-1) >= workload.MaxRanks {
 		return out
 	}
 	for i := range n {
