@@ -284,7 +284,7 @@ func TestRefused(t *testing.T) {
 	}{
 		"cut":          {good[:len(good)-3], one, "message 2, byte 8: the file ends within a message"},
 		"not chakra":   {[]byte(strings.Repeat("hello world ", 40)), one, "message 1"},
-		"huge message": {protowire.AppendVarint(nil, 1<<40), one, "a message of 1099511627776 bytes"},
+		"huge message": {protowire.AppendVarint(nil, 1<<40), one, "a message of 1099511627776 bytes: at most 67108864 are possible"},
 		"empty":        {nil, one, "the file is empty"},
 		"circle":       {file(message(1, 4, 5, []uint64{2}), message(2, 4, 5, []uint64{1})), one, "circle"},
 		"same id":      {file(message(1, 4, 5, nil), message(1, 4, 5, nil)), one, "two nodes have the id 1"},

@@ -138,6 +138,9 @@ func TestOldTrace(t *testing.T) {
 	if o := w.Ops[1]; o.Func != workload.AllToAll || o.Count != 12 || o.Type != "int64" || o.Comm != workload.World {
 		t.Errorf("%+v", o)
 	}
+	if calc := w.Ops[0]; calc.Nanos != 1_000_000 {
+		t.Errorf("the first computation is %+v, want 1 ms, until the kernel", calc)
+	}
 	if last := w.Ops[len(w.Ops)-2]; !slices.Equal(last.After, []int{2}) {
 		t.Errorf("the computation after the wait: %+v", last)
 	}
@@ -157,6 +160,20 @@ func TestExactWait(t *testing.T) {
 	last := w.Ops[len(w.Ops)-2]
 	if !slices.Equal(last.After, []int{2}) {
 		t.Errorf("the computation after the wait waits for %v, want the first call, 2", last.After)
+	}
+}
+
+// A kernel that starts while a call is running has not waited for it.
+func TestKernelRefutesWait(t *testing.T) {
+	f := &fake{world: 2}
+	f.step(1, 0, 10000)
+	f.coll("allreduce", 100, 900, 1000, 1100, nil)
+	f.coll("allreduce", 200, 1900, 2000, 5000, nil)
+	f.wait(2500, 2600)
+	w := read(t, oneForAll, f)
+	last := w.Ops[len(w.Ops)-2]
+	if !slices.Equal(last.After, []int{2}) || last.Nanos != 7_500_000 {
+		t.Errorf("the computation after the wait is %+v, want 7.5 ms after the first call, 2", last)
 	}
 }
 

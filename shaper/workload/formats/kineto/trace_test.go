@@ -29,7 +29,7 @@ func (f *fake) add(cat, name string, tid any, start, dur float64, args map[strin
 // step adds a ProfilerStep.
 func (f *fake) step(number int, start, end float64) {
 	f.add("user_annotation", fmt.Sprintf("ProfilerStep#%d", number), 1, start, end-start, map[string]any{})
-	f.add("gpu_user_annotation", fmt.Sprintf("ProfilerStep#%d", number), 7, start+50, end-start, map[string]any{})
+	f.add("gpu_user_annotation", fmt.Sprintf("ProfilerStep#%d", number), 7, start-50, end-start, map[string]any{})
 }
 
 // coll adds a call of a group at called, whose kernel runs from start to end.

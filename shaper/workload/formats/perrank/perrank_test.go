@@ -16,13 +16,15 @@ func TestJoinAndSplit(t *testing.T) {
 	coll := workload.Op{ID: 2, Kind: workload.Coll, Comm: "tp", Func: workload.AllReduce, Count: 4, Type: "int8", After: []int{1}}
 	group := workload.Op{Kind: workload.Group, Ops: []workload.Op{{Kind: workload.Send, Comm: "tp", Peer: 1, Count: 1, Type: "int8"}}}
 	calc := func(ns int64) workload.Op { return workload.Op{ID: 1, Kind: workload.Calc, Nanos: ns} }
-	lists := [][]workload.Op{{calc(1), coll, group}, {calc(2), coll}, {calc(1), coll}, {calc(1), coll}}
+	free := coll
+	free.After = nil
+	lists := [][]workload.Op{{calc(1), coll, group}, {calc(2), coll}, {calc(1), coll, coll}, {calc(1), coll, free}}
 	ops := Join(lists, comms)
 	var got []string
 	for _, o := range ops {
 		got = append(got, string(o.Kind)+" "+o.Ranks.String())
 	}
-	if text := strings.Join(got, ","); text != "calc 0,2-3,calc 1,coll ,group 0" {
+	if text := strings.Join(got, ","); text != "calc 0,2-3,calc 1,coll ,group 0,coll 2,coll 3" {
 		t.Errorf("joined: %s", text)
 	}
 	again, err := Split(&workload.Workload{Head: workload.Head{Ranks: 4, Comms: comms}, Ops: ops})
@@ -56,6 +58,7 @@ func TestAlike(t *testing.T) {
 		{"0-3", 4, "0-3"},
 		{"4,6", 8, "0,2 1,3 4,6 5,7"},
 		{"0,1,3", 6, "evenly"},
+		{"1", 2, "0 1"},
 		{"0-2", 4, "do not divide"},
 		{"1-2", 4, "do not divide"},
 	} {
