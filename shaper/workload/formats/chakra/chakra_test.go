@@ -4,6 +4,7 @@ package chakra
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -270,6 +271,36 @@ func TestForeign(t *testing.T) {
 		t.Error(d)
 	}
 	if len(w.Head.Source.Notes) != 1 || !strings.Contains(w.Head.Source.Notes[0], "num_ops") {
+		t.Errorf("notes: %q", w.Head.Source.Notes)
+	}
+}
+
+// In ASTRA-sim a send ends before it is received, so that a ring may send and only then receive. With NCCL all would wait.
+func TestReceiveAfterSend(t *testing.T) {
+	var files []input.File
+	for r := range uint64(2) {
+		files = append(files, input.Bytes(fmt.Sprintf("x.%d.et", r), file(
+			message(1, 4, 3, nil),
+			message(2, 5, 0, []uint64{1}, attr("comm_dst", 7, 1-r, ""), attr("comm_size", 9, 4, "")),
+			message(3, 6, 0, []uint64{2}, attr("comm_src", 7, 1-r, ""), attr("comm_size", 9, 4, "")),
+			message(4, 4, 3, []uint64{2, 3}),
+		)))
+	}
+	w, err := Read(files, input.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	lists, err := perrank.Split(w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o := lists[0][2]; o.Kind != workload.Recv || !slices.Equal(o.After, []int{1}) {
+		t.Errorf("the receive is %+v, want after the computation, 1", o)
+	}
+	if o := lists[0][3]; !slices.Equal(o.After, []int{2, 3}) {
+		t.Errorf("the computation after both is %+v", o)
+	}
+	if len(w.Head.Source.Notes) != 1 || !strings.HasPrefix(w.Head.Source.Notes[0], "2 receives: each depends on a send") {
 		t.Errorf("notes: %q", w.Head.Source.Notes)
 	}
 }

@@ -30,7 +30,7 @@ type job struct {
 	comms   perrank.Registry
 	all     workload.Ranks
 	groups  map[string]workload.Ranks // ranks by pg_name
-	left    struct{ dims, sizeless, untimed, memory, missing, types int }
+	left    struct{ dims, sizeless, untimed, memory, eager int }
 	timed   bool
 }
 
@@ -106,6 +106,7 @@ func (j *job) usedGroups(traces []*trace) {
 }
 
 // rank makes the operations of a trace. Nodes that take no time vanish: what depends on them depends on what they depend on.
+// A receive that depends on a send starts with it: a send of NCCL ends only when it is received, those of ASTRA-sim before.
 func (j *job) rank(t *trace) ([]workload.Op, error) {
 	order, err := sorted(t.nodes)
 	if err != nil {
@@ -113,14 +114,21 @@ func (j *job) rank(t *trace) ([]workload.Op, error) {
 	}
 	var ops []workload.Op
 	after := make(map[uint64][]int, len(order)) // ids that must have ended, for what depends on a node
+	started := map[uint64][]int{}               // the same for a receive, of sends: those that a send depends on
 	for _, n := range order {
-		var need []int
+		var need, early []int
+		sends := false
 		for _, d := range n.after {
-			ids, ok := after[d]
-			if !ok {
-				j.left.missing++
+			need = append(need, after[d]...)
+			if ids, ok := started[d]; ok {
+				sends, early = true, append(early, ids...)
+			} else {
+				early = append(early, after[d]...)
 			}
-			need = append(need, ids...)
+		}
+		if n.kind == receiveNode && sends {
+			j.left.eager++
+			need = early
 		}
 		slices.Sort(need)
 		need = slices.Compact(need)
@@ -136,6 +144,10 @@ func (j *job) rank(t *trace) ([]workload.Op, error) {
 		}
 		op.ID, op.After = len(ops)+1, need
 		after[n.id] = []int{op.ID}
+		if n.kind == sendNode {
+			slices.Sort(early)
+			started[n.id] = slices.Compact(early)
+		}
 		ops = append(ops, *op)
 	}
 	return ops, nil
@@ -286,6 +298,7 @@ func (j *job) source(traces []*trace) workload.Source {
 	note(j.left.untimed, "computation", "left out, the trace has operations (num_ops) and no time")
 	note(j.left.memory, "memory access", "only its duration was taken")
 	note(j.left.dims, "collective", "involved_dim names some dimensions of a network that is not in the trace; all ranks were taken")
+	note(j.left.eager, "receive", "each depends on a send and starts with it, since a send of NCCL ends only when it is received")
 	note(j.left.sizeless, "collective", "of no bytes")
 	return s
 }

@@ -41,6 +41,10 @@ func Read(f input.File, o input.Options) (*workload.Workload, error) {
 	if !p.computes {
 		source.Missing = append(source.Missing, "no computation between the messages is known")
 	}
+	if c.early > 0 {
+		source.Notes = append(source.Notes, units.Count(c.early, "receive")+
+			": each requires a send and starts with it, since a send of NCCL ends only when it is received")
+	}
 	if n := c.misordered(); n > 0 {
 		source.Notes = append(source.Notes, units.Count(n, "pair")+" of ranks: messages are received in another order than they are sent in. "+
 			"NCCL has no tags, so sends and receives of other sizes may meet")
@@ -58,6 +62,7 @@ type converter struct {
 	options input.Options
 	comms   []workload.Comm
 	known   map[string]bool
+	early   int                 // receives that require a send, and start with it
 	sent    map[[2]int][]string // tags of the messages of each pair, as they are sent, and received
 	taken   map[[2]int][]string
 }
@@ -70,7 +75,11 @@ func (c *converter) rank(r int) ([]workload.Op, error) {
 	tasks := c.program.ranks[r]
 	after := make([][]int, len(tasks))
 	for i := range tasks {
-		if after[i] = requirements(tasks, i); len(after[i]) > maxRequirements {
+		var early bool
+		if after[i], early = requirements(tasks, i); early {
+			c.early++
+		}
+		if len(after[i]) > maxRequirements {
 			return nil, fmt.Errorf("%s requires more than %d tasks", tasks[i].label, maxRequirements)
 		}
 	}
@@ -134,20 +143,32 @@ func (c *converter) misordered() (n int) {
 }
 
 // requirements are the tasks that must have ended before task i starts. One that must only have started (irequires) has
-// started when those that it requires itself have ended.
-func requirements(tasks []task, i int) []int {
-	out := slices.Clone(tasks[i].requires)
+// started when those that it requires itself have ended. A send that a receive requires must only have started too (early):
+// a send of NCCL ends when it is received, those of GOAL before, so that all ranks could wait for ever.
+func requirements(tasks []task, i int) (out []int, early bool) {
 	seen := map[int]bool{i: true}
-	for next := slices.Clone(tasks[i].starts); len(next) > 0; {
+	next := slices.Clone(tasks[i].starts)
+	add := func(required []int) {
+		for _, d := range required {
+			if tasks[i].kind == workload.Recv && tasks[d].kind == workload.Send {
+				early, next = true, append(next, d)
+			} else {
+				out = append(out, d)
+			}
+		}
+	}
+	add(tasks[i].requires)
+	for len(next) > 0 {
 		s := next[0]
 		next = next[1:]
 		if !seen[s] {
 			seen[s] = true
-			out, next = append(out, tasks[s].requires...), append(next, tasks[s].starts...)
+			next = append(next, tasks[s].starts...)
+			add(tasks[s].requires)
 		}
 	}
 	slices.Sort(out)
-	return slices.Compact(out)
+	return slices.Compact(out), early
 }
 
 // sorted orders tasks such that each comes after those that it requires, by priority where that leaves a choice.
