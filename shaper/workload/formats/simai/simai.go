@@ -74,6 +74,9 @@ func readHead(lines *input.Lines, o input.Options) (*head, error) {
 	if err := lines.Err(); err != nil {
 		return nil, err
 	}
+	if strings.HasPrefix(lines.Text(), "comm_type,") {
+		return nil, lines.Errorf("this is AICB's list of calls, which is not read: give its text workload, of workload/simAI")
+	}
 	h := &head{tp: 1, ep: 1, pp: 1, checkpoints: map[int]bool{}, initiates: map[int]bool{}}
 	for _, p := range policies {
 		if len(words) > 0 && words[0] == p {
