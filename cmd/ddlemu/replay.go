@@ -213,15 +213,15 @@ func loadWorkload(ctx context.Context, path string) (*workload.Index, error) {
 	if err != nil {
 		return nil, &inputError{fmt.Errorf("%s: %w", path, err)}
 	}
-	if _, err := replay.StepsOf(ix); err != nil {
-		return nil, &inputError{fmt.Errorf("%s: %w", path, err)}
-	}
 	found, err := check.Run(ctx, ix)
 	if err != nil {
 		return nil, fmt.Errorf("check %s: %w", path, err)
 	}
 	if len(found) > 0 {
 		return nil, badInput("%s does not match, so its ranks would fail or wait for ever: %s%s", path, found[0].Text, moreFindings(len(found)-1))
+	}
+	if _, err := replay.StepsOf(ix); err != nil {
+		return nil, &inputError{fmt.Errorf("%s: %w", path, err)}
 	}
 	return ix, nil
 }

@@ -68,6 +68,9 @@ func (a *attempt) connect(ctx context.Context) error {
 		CUDA: a.o.On.Libraries.CUDA, Topologies: map[int32]*nccllog.Topology{}, Decided: map[Call]bench.Case{},
 	}
 	comms := used(ix)
+	if err := a.connectAll(ctx, comms); err != nil {
+		return err
+	}
 	for n, c := range comms {
 		a.o.say(fmt.Sprintf("communicator %d of %d: %s connect", n+1, len(comms), units.Count(len(ix.Comms[c].Ranks), "rank")), -1)
 		if err := a.ranks.InitComm(ctx, bench.Comm{Name: commName(c), Ranks: ix.Comms[c].Ranks}); err != nil {
@@ -79,6 +82,32 @@ func (a *attempt) connect(ctx context.Context) error {
 			continue
 		}
 		a.facts.Topologies[c] = topology
+	}
+	return nil
+}
+
+// connectAll makes a communicator of all ranks if some rank is in none of comms: with its first communicator a process
+// joins the job and its clock.
+func (a *attempt) connectAll(ctx context.Context, comms []int32) error {
+	all := make([]int, a.o.Workload.Workload.Head.Ranks)
+	missing := len(all)
+	in := make([]bool, len(all))
+	for i := range all {
+		all[i] = i
+	}
+	for _, c := range comms {
+		for _, rank := range a.o.Workload.Comms[c].Ranks {
+			if !in[rank] {
+				in[rank] = true
+				missing--
+			}
+		}
+	}
+	if missing == 0 {
+		return nil
+	}
+	if err := a.ranks.InitComm(ctx, bench.Comm{Name: "all", Ranks: all}); err != nil {
+		return fmt.Errorf("communicator of all ranks: %w", err)
 	}
 	return nil
 }

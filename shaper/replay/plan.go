@@ -3,9 +3,11 @@
 package replay
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
+	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/workload"
 )
 
@@ -89,17 +91,21 @@ func stepsOf(ix *workload.Index, rank int) int {
 }
 
 // StepsOf is the number of steps of a workload, each of which ends at a mark; operations after the last mark are one
-// more. All ranks must have as many.
+// more. All ranks must have as many, but for those that do nothing.
 func StepsOf(ix *workload.Index) (int, error) {
-	n := stepsOf(ix, 0)
-	for _, p := range ix.Programs {
-		rank := p.Ranks[0]
-		if m := stepsOf(ix, rank); m != n {
-			return 0, fmt.Errorf("rank 0 has %d steps, rank %d has %d: give all ranks the same steps", n, rank, m)
+	n, first := 0, 0
+	for i := range ix.Programs {
+		rank := ix.Programs[i].Ranks[0]
+		switch m := stepsOf(ix, rank); {
+		case m == 0 || m == n:
+		case n == 0:
+			n, first = m, rank
+		default:
+			return 0, fmt.Errorf("rank %d has %s, rank %d has %d: give all ranks the same steps", first, units.Count(n, "step"), rank, m)
 		}
 	}
 	if n == 0 {
-		return 0, fmt.Errorf("the workload has no operations")
+		return 0, errors.New("the workload has no operations")
 	}
 	return n, nil
 }

@@ -119,8 +119,15 @@ func TestStepsOf(t *testing.T) {
 		t.Errorf("%d, %v", n, err)
 	}
 	uneven := index(t, `{"format":"ddlemu.workload/1","ranks":2}`, `{"op":"calc","ns":1}`, `{"op":"step"}`, `{"op":"calc","ns":1,"rank":1}`)
-	if _, err := StepsOf(uneven); err == nil || !strings.Contains(err.Error(), "rank 0 has 1 steps, rank 1 has 2") {
+	if _, err := StepsOf(uneven); err == nil || !strings.Contains(err.Error(), "rank 0 has 1 step, rank 1 has 2") {
 		t.Errorf("%v", err)
+	}
+	idle := index(t, `{"format":"ddlemu.workload/1","ranks":3}`, `{"op":"calc","ns":1,"rank":"1-2"}`)
+	if n, err := StepsOf(idle); n != 1 || err != nil {
+		t.Errorf("%d, %v", n, err)
+	}
+	if got, marks := program(t, planner{ix: idle, steps: 2}, 0); len(got)+len(marks) != 0 {
+		t.Errorf("rank 0 plays %v", got)
 	}
 	if _, err := StepsOf(index(t, `{"format":"ddlemu.workload/1","ranks":2}`)); err == nil {
 		t.Error("a workload without operations has steps")

@@ -268,6 +268,13 @@ func TestReplayRankKilled(t *testing.T) {
 	}
 }
 
+// A rank that calls nothing computes on the same clock, and one that does nothing is no hindrance.
+func TestReplayWithoutCalls(t *testing.T) {
+	path := workloadFile(t, `"ranks":4,"comms":[{"name":"a","ranks":"2-3"}]`,
+		`{"rank":1,"op":"calc","ns":5000000000}`, `{"op":"coll","func":"AllReduce","count":1000,"type":"float32"}`)
+	near(t, "the rank without calls", replay(t, path, "--profile", "eth10").Time, 5e6)
+}
+
 // A budget makes a replay play fewer steps, and it says so.
 func TestReplayBudget(t *testing.T) {
 	path := workloadFile(t, `"ranks":2`, `{"op":"coll","func":"AllReduce","count":1000000,"type":"float32"}`, `{"op":"step"}`)
