@@ -105,7 +105,11 @@ func printCheck(w io.Writer, arg string, s *schedule.Schedule, r *check.Report) 
 	if r.Root >= 0 {
 		fmt.Fprintf(w, "  the root is GPU %d\n", r.Root)
 	}
-	if s.Coll.HasResult() {
+	switch {
+	case r.NeedsBuffers:
+		fmt.Fprintln(w, "  good only if connections hold more messages than NCCL's: see the deadlock above")
+		return
+	case s.Coll.HasResult():
 		fmt.Fprintln(w, "  good")
 		return
 	}

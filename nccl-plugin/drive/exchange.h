@@ -11,7 +11,8 @@
 
 #define EXCHANGE_SLOTS 32 // NCCL_NET_MAX_REQUESTS: the most outstanding requests of one end
 
-// All counts are of messages since the start. The caller raises written, consumed and expected; exchange_poll the others.
+// All counts are of messages since the start. The caller raises written, consumed and expected; exchange_poll the
+// others.
 struct exchange {
 	struct ddlemu_comm *sender, *receiver;
 	char *out, *in; // step buffers, slots of slot_bytes each
@@ -28,8 +29,8 @@ struct exchange {
 	struct ddlemu_request *sends[EXCHANGE_SLOTS], *receives[EXCHANGE_SLOTS];
 };
 
-// exchange_poll completes and posts what it can on all connections. *moved says whether anything was. It returns 0, or an
-// error of the datapath, whose text is then this thread's last error.
+// exchange_poll completes and posts what it can on all connections. *moved says whether anything was. It returns 0, or
+// an error of the datapath, whose text is then this thread's last error.
 int exchange_poll(struct exchange *, int n, int *moved);
 
 // The fabric's time in ns. view is NULL if the clock is real.
@@ -38,8 +39,8 @@ int64_t exchange_now(const struct ddlemu_clock_view *view);
 // How often something has happened for this process, for exchange_wait; 0 on a real clock.
 uint32_t exchange_acts(struct ddlemu_clock_view *view);
 
-// Waits on a virtual clock until something happens after `seen` was read, at most until time t. On a real clock it gives
-// the processor to others for a moment.
+// Waits on a virtual clock until something happens after `seen` was read, at most until time t. On a real clock it
+// gives the processor to others for a moment.
 void exchange_wait(struct ddlemu_clock_view *view, uint32_t seen, int64_t t);
 
 #endif

@@ -46,6 +46,8 @@ type Report struct {
 	More     int       `json:"more,omitempty"` // findings that are left out
 	Warnings []string  `json:"warnings,omitempty"`
 	Root     int       `json:"root"` // of a rooted collective; -1: none, or none fits
+	// NeedsBuffers says that the schedule is good, but cannot run with NCCL's buffers: a warning has the cycle.
+	NeedsBuffers bool `json:"needs_buffers,omitempty"`
 }
 
 // Good says whether nothing is wrong.

@@ -154,6 +154,10 @@ func (d *data) execute(m *machine, i, step int) error {
 	}
 	src, _ := d.layouts[b.gpu].At(st.Src, st.Count)
 	dst, _ := d.layouts[b.gpu].At(st.Dst, st.Count)
+	if st.Kind == schedule.CopyStep && src == dst {
+		d.noteDone(i, step, b) // in place a chunk may be where it is to be copied to
+		return nil
+	}
 	for c := range st.Count {
 		v, err := d.chunk(m, i, step, c, src+c, dst+c, in)
 		if err != nil {
@@ -167,10 +171,15 @@ func (d *data) execute(m *machine, i, step int) error {
 		c := &m.conns[b.out]
 		c.messages = append(c.messages, message{out, d.snapshot(i, step)})
 	}
+	d.noteDone(i, step, b)
+	return nil
+}
+
+// noteDone keeps what the block knows for those that wait for its step.
+func (d *data) noteDone(i, step int, b *blockInfo) {
 	if b.waiters[step] > 0 {
 		d.flags[[2]int{i, step}] = d.snapshot(i, step)
 	}
-	return nil
 }
 
 // chunk does chunk c of a step, and returns the value that it stores or sends.

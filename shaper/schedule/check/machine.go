@@ -234,13 +234,14 @@ func (m *machine) waitText(i int) string {
 
 // checkSlots looks for deadlocks because connections hold few messages. Over a network a connection has the sender's and
 // the receiver's buffer, within a node often only one. An operation moves whole steps at small sizes, single chunks at
-// large ones. What cannot run even at small sizes with both buffers is a finding, the rest are warnings.
+// large ones. These are warnings: another executor may have larger buffers. What cannot run even at small sizes with both
+// buffers sets NeedsBuffers.
 func (g *graph) checkSlots(r *Report) {
-	for _, try := range []struct {
+	for k, try := range []struct {
 		buffers, group int
 		when           string
 	}{
-		{2, math.MaxInt, ""},
+		{2, math.MaxInt, "with NCCL's buffers, at any size: "},
 		{2, g.leastGroup(), "if the chunks of a step are too large for one operation, the buffers of a connection are too small: "},
 		{1, math.MaxInt, "where a connection has one buffer, as over NVLink, it is too small: "},
 		{1, g.leastGroup(), "where a connection has one buffer, as over NVLink, and the chunks of a step are too large for one operation, it is too small: "},
@@ -253,12 +254,8 @@ func (g *graph) checkSlots(r *Report) {
 		if one.Good() {
 			continue
 		}
-		f := one.Findings[0]
-		if try.when == "" {
-			r.add(f.Kind, f.Line, "%s", f.Text)
-		} else {
-			r.Warnings = append(r.Warnings, "deadlock "+try.when+f.Text)
-		}
+		r.NeedsBuffers = k == 0
+		r.Warnings = append(r.Warnings, "deadlock "+try.when+one.Findings[0].Text)
 		return
 	}
 }

@@ -54,6 +54,8 @@ func TestDialects(t *testing.T) {
 		"XML declaration":       {`<?xml version="1.0"?>` + pair(sizes, ""), ""},
 		"TE-CCL":                {pair(sizes+` redop="nop"`, `<copy i_off="0" o_off="0"/>`), ""},
 		"too few channels":      {strings.Replace(pair(sizes, ""), `chan="0"`, `chan="3"`, 1), "nchannels is 1"},
+		"msccl-tools' own":      {strings.Replace(pair(sizes, ""), `coll="allreduce"`, `coll="alltonext"`, 1), "taken for custom"},
+		"a block of copies":     {strings.Replace(pair(sizes, ""), "</tb></gpu>", `</tb><tb id="1" send="-1" recv="-1" chan="-1"></tb></gpu>`, 1), ""},
 		"alias of a collective": {strings.Replace(pair(sizes, ""), "allreduce", "all_reduce", 1), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -64,7 +66,7 @@ func TestDialects(t *testing.T) {
 			if name != "too few channels" {
 				mustBeGood(t, s)
 			}
-			if s.Coll != schedule.AllReduce || !s.InPlace || s.OutOfPlace || s.Steps() != 6 {
+			if s.Coll != schedule.AllReduce && name != "msccl-tools' own" || !s.InPlace || s.OutOfPlace || s.Steps() != 6 {
 				t.Errorf("%+v", s)
 			}
 		})
@@ -99,6 +101,7 @@ func TestRefusals(t *testing.T) {
 		"huge number":       {with(`cnt="1"`, `cnt="99999999999999999999"`), "must be a number from 0 to"},
 		"huge GPUs":         {with(`ngpus="2"`, `ngpus="2000000000"`), "ngpus"},
 		"peer":              {with(`send="1"`, `send="7"`), "send"},
+		"no channel":        {with(`chan="0"`, `chan="-1"`), "has peers, but no channel"},
 		"own peer":          {with(`send="1"`, `send="0"`), "its own GPU as a peer"},
 		"buffer":            {with(`srcbuf="i"`, `srcbuf="q"`), "must be i, o or s"},
 		"order":             {with(` s="1"`, ` s="2"`), "numbered from 0"},

@@ -199,6 +199,10 @@ func (r *reader) algo(e xml.StartElement) error {
 		r.note("<algo> has no %s: MSCCL's executor does not use such a file, it runs plain NCCL without saying so", strings.Join(missing, ", "))
 	}
 	var err error
+	if coll == "alltonext" {
+		r.note("coll alltonext is one of msccl-tools alone: it is taken for custom, so its result is not checked")
+		coll = string(schedule.Custom)
+	}
 	if s.Coll, err = schedule.ParseCollective(coll); err != nil {
 		return err
 	}
@@ -298,9 +302,15 @@ func (r *reader) block(e xml.StartElement, gpu int, byID map[int]schedule.Block)
 	b := schedule.Block{Line: r.line}
 	last := len(r.s.GPUs) - 1
 	b.Send, b.Recv = a.number("send", -1, -1, last), a.number("recv", -1, -1, last)
-	b.Channel = a.number("chan", -1, 0, 1<<16)
+	b.Channel = a.number("chan", -1, -1, 1<<16)
 	if err := a.finish(); err != nil {
 		return err
+	}
+	if b.Channel < 0 {
+		if b.Send >= 0 || b.Recv >= 0 {
+			return fmt.Errorf("block %d of GPU %d has peers, but no channel", id, gpu)
+		}
+		b.Channel = 0 // a block that only copies
 	}
 	if _, ok := byID[id]; ok {
 		return fmt.Errorf("GPU %d has two blocks with id %d", gpu, id)
