@@ -206,8 +206,8 @@ func (o *scheduleFabric) AddFlags(fs *pflag.FlagSet) {
 	o.flags = fs
 }
 
-// place is the fabric with the GPUs on it. Unless a flag says otherwise, the clock is virtual. On a profile, unless --nodes is
-// given, each GPU is a node of its own.
+// place is the fabric with the GPUs on it. Unless a flag says otherwise, the clock is virtual. On a profile, unless
+// --nodes is given, each GPU is a node of its own.
 func (o *scheduleFabric) place(g *global, gpus int) (*model.Place, error) {
 	c, err := flags.Load(configs.Source{Profile: o.Profile, File: o.File, Getenv: g.Getenv}, o.flags)
 	if err != nil {

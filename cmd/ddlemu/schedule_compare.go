@@ -7,12 +7,14 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/progress"
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/schedule"
 	"github.com/ddlemu/ddlemu/shaper/schedule/check"
@@ -42,10 +44,12 @@ func newScheduleCompareCommand(g *global) *cobra.Command {
 sizes from 1K to 1G. A table has the times, the fastest schedule of each size and the lower
 bound for any schedule; a second one has what the busiest link of each schedule carries at
 the largest size. A schedule is a file of MSCCL XML or one that is made: ring, or
-ring:k=8,grain=256K.
+ring:k=8,grain=256K. With nccl among them, real NCCL on the software CUDA or a GPU decides what
+it would do at each size, and the model says how long that takes.
 
 ` + exitHelp,
 		Example: `  ddlemu schedule compare ring:k=4 allpairs tree --coll all_reduce --gpus 8 --profile ndr400
+  ddlemu schedule compare ring allpairs nccl --coll all_reduce --gpus 4 --profile ndr400 -e 16M
   ddlemu schedule compare a.xml b.xml --profile dgx-a100-nvlink -b 1M -e 1G -f 4`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) < 2 {
@@ -66,6 +70,7 @@ type comparison struct {
 	Schedules []string        `json:"schedules"`
 	Rows      []comparisonRow `json:"rows"`
 	Loads     []busiestLink   `json:"busiest_links"`
+	Notes     []string        `json:"notes,omitempty"`
 }
 
 type comparisonRow struct {
@@ -91,6 +96,11 @@ func runScheduleCompare(ctx context.Context, g *global, o *scheduleCompareOption
 	if err != nil {
 		return err
 	}
+	withNCCL := slices.Contains(args, ncclColumn)
+	args = slices.DeleteFunc(slices.Clone(args), func(arg string) bool { return arg == ncclColumn })
+	if len(args) == 0 {
+		return badInput("compare takes at least one schedule beside nccl")
+	}
 	all, err := o.readAll(g, args)
 	if err != nil {
 		return err
@@ -110,6 +120,12 @@ func runScheduleCompare(ctx context.Context, g *global, o *scheduleCompareOption
 			return err
 		}
 		show.Part("times are calculated", float64(i+1)/float64(len(sizes)))
+	}
+	if withNCCL {
+		show.Set("NCCL decides", progress.Unknown)
+		if err := c.addNCCL(ctx, g, o, place, all[0]); err != nil {
+			return err
+		}
 	}
 	if g.JSON {
 		return g.printJSON(c)
@@ -144,7 +160,6 @@ func (o *scheduleCompareOptions) readAll(g *global, args []string) (all []*sched
 func (c *comparison) add(ctx context.Context, place *model.Place, all []*schedule.Schedule, size int64) error {
 	row := comparisonRow{Size: size, Best: -1}
 	var loads []busiestLink
-	least := math.Inf(1)
 	f, err := place.Expect()
 	if err != nil {
 		return err
@@ -152,7 +167,7 @@ func (c *comparison) add(ctx context.Context, place *model.Place, all []*schedul
 	for i, s := range all {
 		cut, err := s.Cut(uint64(size), 4)
 		if err != nil {
-			row.Times = append(row.Times, nil)
+			row.addTime(i, nil)
 			continue
 		}
 		r, err := model.Play(ctx, s, &cut, f, 1)
@@ -161,10 +176,7 @@ func (c *comparison) add(ctx context.Context, place *model.Place, all []*schedul
 		}
 		// A size that is not a multiple of the chunks is rounded down: take the time per byte.
 		t := units.Microseconds(time.Duration(r.Times[0])) * float64(size) / float64(cut.Bytes)
-		row.Times = append(row.Times, &t)
-		if t < least {
-			least, row.Best = t, i
-		}
+		row.addTime(i, &t)
 		row.Bound = max(row.Bound, units.Microseconds(place.Bound(s, &cut)))
 		b := busiestLink{Schedule: c.Schedules[i], Time: t, Total: r.Bytes, Messages: r.Messages}
 		if len(r.Loads) > 0 {
@@ -210,6 +222,17 @@ func (c *comparison) print(w io.Writer) {
 		t.AppendRow(table.Row{l.Schedule, l.Link, volume(l.Bytes), twoDigits(l.Busy), twoDigits(l.Time), volume(l.Total), l.Messages})
 	}
 	t.Render()
+	for _, n := range c.Notes {
+		fmt.Fprintf(w, "note: %s\n", n)
+	}
+}
+
+// addTime adds the time of the schedule with the next number; nil if it is not known.
+func (r *comparisonRow) addTime(number int, t *float64) {
+	r.Times = append(r.Times, t)
+	if t != nil && (r.Best < 0 || *t < *r.Times[r.Best]) {
+		r.Best = number
+	}
 }
 
 // second is the time of the second fastest, 0 if there is none.

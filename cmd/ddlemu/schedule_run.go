@@ -139,7 +139,8 @@ func runSchedule(ctx context.Context, g *global, o *scheduleRunOptions, arg stri
 	return r.print(arg, rows, notes)
 }
 
-// checkBefore refuses a schedule that is not good, unless --force is given, and returns the root of a rooted collective.
+// checkBefore refuses a schedule that is not good, unless --force is given, and returns the root of a rooted
+// collective.
 func (o *scheduleRunOptions) checkBefore(g *global, arg string, s *schedule.Schedule) (root int, err error) {
 	r, err := check.Check(s)
 	if err != nil {

@@ -48,10 +48,10 @@ type Outcome struct {
 	Wrong uint64          // elements of the checked call
 }
 
-// Perform executes a schedule with real bytes over the emulated links, with the loop of MSCCL's kernel: each block runs its
-// steps piece by piece, waits for flags, and moves messages between the GPUs' memories and the step buffers of its
-// connections. There is one connection between nodes for each source, destination and channel. Sums are of int32, on the
-// CPU.
+// Perform executes a schedule with real bytes over the emulated links, with the loop of MSCCL's kernel: each block runs
+// its steps piece by piece, waits for flags, and moves messages between the GPUs' memories and the step buffers of its
+// connections. There is one connection between nodes for each source, destination and channel. Sums are of int32, on
+// the CPU.
 func (w *World) Perform(ctx context.Context, p Performance) (*Outcome, error) {
 	runtime.LockOSThread() // the text of an error belongs to the thread
 	defer runtime.UnlockOSThread()

@@ -47,8 +47,8 @@ func slot(buffer unsafe.Pointer, n, slots, bytes, payload uint64) []int32 {
 	return unsafe.Slice((*int32)(unsafe.Add(buffer, n%slots*bytes)), payload/4)
 }
 
-// move moves the bytes of an action: from a step buffer or the memory, with a sum or not, to the memory, a step buffer or
-// both.
+// move moves the bytes of an action: from a step buffer or the memory, with a sum or not, to the memory, a step buffer
+// or both.
 func (s *stage) move(b *player, a *schedule.Action) {
 	if a.Step.Count == 0 || a.Step.Kind == schedule.NopStep {
 		return

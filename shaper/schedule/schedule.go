@@ -41,7 +41,8 @@ var Collectives = []Collective{
 	AllReduce, AllGather, ReduceScatter, AllToAll, Broadcast, Reduce, Gather, Scatter, AllToAllV, Send, Recv, Custom,
 }
 
-// ParseCollective reads a collective's name: underscores, hyphens and case do not matter, so reduce_scatter is reducescatter.
+// ParseCollective reads a collective's name: underscores, hyphens and case do not matter, so reduce_scatter is
+// reducescatter.
 func ParseCollective(text string) (Collective, error) {
 	name := Collective(strings.ToLower(strings.NewReplacer("_", "", "-", "").Replace(text)))
 	for _, c := range Collectives {
@@ -212,8 +213,8 @@ type Schedule struct {
 	Coll     Collective
 	Proto    Protocol
 	Channels int
-	// LoopChunks is the number of chunks into which the larger of a rank's two buffers is divided. For gather and scatter
-	// it is that of one rank's share.
+	// LoopChunks is the number of chunks into which the larger of a rank's two buffers is divided. For gather and
+	// scatter it is that of one rank's share.
 	LoopChunks          int
 	InPlace, OutOfPlace bool  // for which of the two it is made
 	MinBytes, MaxBytes  int64 // of the larger buffer; MaxBytes 0: no limit

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package check executes a schedule symbolically and says what is wrong with it. A chunk's value is the multiset of what
-// was added to it, each a chunk of the input of a rank. Connections keep the order of their messages and hold as many
-// as NCCL's buffers do.
+// Package check executes a schedule symbolically and says what is wrong with it. A chunk's value is the multiset of
+// what was added to it, each a chunk of the input of a rank. Connections keep the order of their messages and hold as
+// many as NCCL's buffers do.
 //
 // It finds wrong results, deadlocks with their cycle, messages whose counts differ at both ends, accesses to one chunk
 // that nothing orders and one of which writes, and chunks outside of buffers. It warns of what exceeds the limits of
 // MSCCL's executor.
 //
-// The order of two steps is known if they are in one block, or if one waits for the other, by dependencies and messages.
-// A free slot in a connection's buffer orders nothing: how many there are depends on the protocol.
+// The order of two steps is known if they are in one block, or if one waits for the other, by dependencies and
+// messages. A free slot in a connection's buffer orders nothing: how many there are depends on the protocol.
 package check
 
 import (

@@ -154,8 +154,8 @@ var mutations = map[string]func(s *schedule.Schedule, rng *rand.Rand) bool{
 	},
 }
 
-// A planted mistake is found, or the second opinion finds the schedule good in many orders: then the mistake is harmless.
-// The other way round, what is called a wrong result or a deadlock is one in the second opinion too.
+// A planted mistake is found, or the second opinion finds the schedule good in many orders: then the mistake is
+// harmless. The other way round, what is called a wrong result or a deadlock is one in the second opinion too.
 func TestPlantedMistakes(t *testing.T) {
 	for name, plant := range mutations {
 		t.Run(name, func(t *testing.T) {
@@ -180,8 +180,8 @@ func TestPlantedMistakes(t *testing.T) {
 				}
 			}
 			t.Logf("%d found, %d harmless", found, harmless)
-			// Harmless are: a wait for what messages order anyway, steps on different chunks that are swapped, an offset
-			// of a chunk that is already what it should be. Crossed waits and counts never are.
+			// Harmless are: a wait for what messages order anyway, steps on different chunks that are swapped, an
+			// offset of a chunk that is already what it should be. Crossed waits and counts never are.
 			if found == 0 || harmless > 0 && (name == "crossed waits" || name == "count off by one") {
 				t.Errorf("%d found, %d harmless", found, harmless)
 			}

@@ -138,8 +138,8 @@ func steps(b *schedule.Block, is func(schedule.Kind) bool) (out []int) {
 	return out
 }
 
-// findWaits finds for each wait the step that ends it: the first at or behind the named one that says when it is done. A
-// nop says nothing.
+// findWaits finds for each wait the step that ends it: the first at or behind the named one that says when it is done.
+// A nop says nothing.
 func (g *graph) findWaits(r *Report) {
 	for n := range g.blocks {
 		i := &g.blocks[n]

@@ -9,8 +9,8 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/schedule"
 )
 
-// interpreter executes a schedule on numbers, in a random order of the blocks. It shares no code with the check: a second
-// opinion.
+// interpreter executes a schedule on numbers, in a random order of the blocks. It shares no code with the check: a
+// second opinion.
 type interpreter struct {
 	s       *schedule.Schedule
 	layouts []schedule.Layout

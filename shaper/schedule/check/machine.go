@@ -232,10 +232,10 @@ func (m *machine) waitText(i int) string {
 	return fmt.Sprintf("%s waits until GPU %d takes one of the %d messages in the buffer of channel %d", name, b.b.Send, m.slots, b.b.Channel)
 }
 
-// checkSlots looks for deadlocks because connections hold few messages. Over a network a connection has the sender's and
-// the receiver's buffer, within a node often only one. An operation moves whole steps at small sizes, single chunks at
-// large ones. These are warnings: another executor may have larger buffers. What cannot run even at small sizes with both
-// buffers sets NeedsBuffers.
+// checkSlots looks for deadlocks because connections hold few messages. Over a network a connection has the sender's
+// and the receiver's buffer, within a node often only one. An operation moves whole steps at small sizes, single chunks
+// at large ones. These are warnings: another executor may have larger buffers. What cannot run even at small sizes with
+// both buffers sets NeedsBuffers.
 func (g *graph) checkSlots(r *Report) {
 	for k, try := range []struct {
 		buffers, group int

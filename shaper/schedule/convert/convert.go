@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package convert reads schedules of any format: MSCCL's XML, trees of ForestColl, algorithms of SCCL and TACCL, flows of
-// TE-CCL. It knows by the content what a file is.
+// Package convert reads schedules of any format: MSCCL's XML, trees of ForestColl, algorithms of SCCL and TACCL, flows
+// of TE-CCL. It knows by the content what a file is.
 package convert
 
 import (
@@ -19,8 +19,8 @@ import (
 // maxFile is the largest file other than MSCCL's XML in bytes.
 const maxFile = 64 << 20
 
-// Read reads a schedule. name is the file's, for messages. o says for which collective trees are, and where its result is:
-// a file of trees does not say it. Other formats use of o only OutOfPlace.
+// Read reads a schedule. name is the file's, for messages. o says for which collective trees are, and where its result
+// is: a file of trees does not say it. Other formats use of o only OutOfPlace.
 func Read(in io.Reader, name string, o mk.Options) (*schedule.Schedule, error) {
 	r := bufio.NewReaderSize(in, 4096)
 	head, err := r.Peek(2048)

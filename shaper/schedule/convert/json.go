@@ -143,8 +143,8 @@ func mostOf(m map[int]int) (most int) {
 	return most
 }
 
-// readFlows reads TE-CCL's flows, "Chunk 0 from 13 traveled over 13->12 in epoch 0 via switches 0". Ranks are the GPUs in
-// the order of their numbers: switches have numbers among them.
+// readFlows reads TE-CCL's flows, "Chunk 0 from 13 traveled over 13->12 in epoch 0 via switches 0". Ranks are the GPUs
+// in the order of their numbers: switches have numbers among them.
 func readFlows(d *document, o mk.Options) (*schedule.Schedule, error) {
 	type flow struct {
 		hop   mk.Hop

@@ -26,8 +26,8 @@ type forest struct {
 	} `xml:"tree"`
 }
 
-// readTrees reads ForestColl's trees. A tree of several chunks is as many trees. The ranks are the roots, in order of their
-// numbers; switches on the paths are left to the fabric.
+// readTrees reads ForestColl's trees. A tree of several chunks is as many trees. The ranks are the roots, in order of
+// their numbers; switches on the paths are left to the fabric.
 func readTrees(data []byte, o mk.Options) (*schedule.Schedule, error) {
 	var f forest
 	if err := xml.Unmarshal(data, &f); err != nil {

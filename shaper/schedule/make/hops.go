@@ -11,8 +11,8 @@ import (
 // Hop is the transfer of a chunk from one rank to another.
 type Hop struct{ Root, Index, Src, Dst int }
 
-// FromHops makes an all-gather of transfers, in their order. A transfer of a chunk to a rank that has it already is left
-// out. Each rank has a block for each other that it sends to, and one for each that it receives from.
+// FromHops makes an all-gather of transfers, in their order. A transfer of a chunk to a rank that has it already is
+// left out. Each rank has a block for each other that it sends to, and one for each that it receives from.
 func FromHops(name string, o Options, hops []Hop) (*schedule.Schedule, error) {
 	if o.Coll != schedule.AllGather {
 		return nil, fmt.Errorf("%s of transfers: only an all-gather can be made", o.Coll)

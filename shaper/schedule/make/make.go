@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package make makes schedules: rings, all pairs, and trees of any shape, for all-gather, reduce-scatter and all-reduce.
+// Package make makes schedules: rings, all pairs, and trees of any shape, for all-gather, reduce-scatter and
+// all-reduce.
 //
 // A chunk has a root, the rank whose share it belongs to, and an index below K. An all-gather sends it from its root to
 // all, a reduce-scatter adds it up towards its root, and an all-reduce does one after the other. K is the number of

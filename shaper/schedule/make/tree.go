@@ -60,8 +60,8 @@ func FromTrees(name string, o Options, trees []Tree) (*schedule.Schedule, error)
 	return b.s, nil
 }
 
-// shape is a tree with the children of each rank, and the channel of the edge to its parent. A rank's first child has the
-// channel of its own edge, so that one block can pass on what it receives.
+// shape is a tree with the children of each rank, and the channel of the edge to its parent. A rank's first child has
+// the channel of its own edge, so that one block can pass on what it receives.
 type shape struct {
 	*Tree
 	children [][]int
@@ -130,8 +130,8 @@ func (b *builder) tree(t *Tree, used map[[3]int]bool) {
 	}
 }
 
-// up adds the blocks by which rank r adds up its subtree and sends the sum to its parent. At the root it returns the block
-// with the result.
+// up adds the blocks by which rank r adds up its subtree and sends the sum to its parent. At the root it returns the
+// block with the result.
 func (b *builder) up(s *shape, r int) int {
 	root := r == s.Root
 	from, children := b.input(r, s.Root, s.Index), s.children[r]

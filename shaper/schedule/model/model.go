@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package model calculates how long a schedule takes on a fabric if the host costs nothing: copies and sums take no time,
-// messages take what the link model says. It plays the same programs as the execution with real bytes
+// Package model calculates how long a schedule takes on a fabric if the host costs nothing: copies and sums take no
+// time, messages take what the link model says. It plays the same programs as the execution with real bytes
 // (nccl-plugin/drive), on the engine of shaper/link, in virtual time. Connections behave as NCCL's over a network: a
-// message occupies a slot of the sender until it is acknowledged, and a slot of the receiver until the receiver has taken
-// it. Messages between ranks of one node take no time.
+// message occupies a slot of the sender until it is acknowledged, and a slot of the receiver until the receiver has
+// taken it. Messages between ranks of one node take no time.
 package model
 
 import (

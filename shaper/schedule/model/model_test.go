@@ -66,8 +66,8 @@ func ring(t *testing.T, coll schedule.Collective, gpus, k int) *schedule.Schedul
 	return s
 }
 
-// A ring takes n-1 times latency and serialization of a message, if each chunk is one message: the second slice of so small
-// an operation is empty. Before that, a sender must hear of the first receive, which takes one more latency.
+// A ring takes n-1 times latency and serialization of a message, if each chunk is one message: the second slice of so
+// small an operation is empty. Before that, a sender must hear of the first receive, which takes one more latency.
 func TestRing(t *testing.T) {
 	s := ring(t, schedule.AllGather, 4, 1)
 	r, c := play(t, place(t, 4, 4, nil), s, 4*32<<10, 2)

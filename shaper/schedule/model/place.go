@@ -32,8 +32,8 @@ func NewPlace(f *fabric.Fabric, gpus int) (*Place, error) {
 // Node is the node of a GPU.
 func (p *Place) Node(gpu int) int { return gpu / p.PerNode }
 
-// NIC is the NIC, counted over the fabric, that a GPU uses on a channel. If a node has more NICs than GPUs, the channels of
-// a GPU take turns among its NICs.
+// NIC is the NIC, counted over the fabric, that a GPU uses on a channel. If a node has more NICs than GPUs, the
+// channels of a GPU take turns among its NICs.
 func (p *Place) NIC(gpu, channel int) int {
 	node, local := p.Node(gpu), gpu%p.PerNode
 	first := p.Fabric.NearestNIC(local, p.PerNode)
@@ -57,9 +57,9 @@ func (p *Place) Expect() (*expect.Fabric, error) {
 	}, nil
 }
 
-// Bound is a lower bound of the time of any schedule of this collective: the bytes that must leave or enter a node, at the
-// rate of its ports; for an all-reduce also that each byte leaves twice for all nodes but one, which holds if no switch
-// adds. It is 0 if a port has no rate, or for a collective of which it is not known.
+// Bound is a lower bound of the time of any schedule of this collective: the bytes that must leave or enter a node, at
+// the rate of its ports; for an all-reduce also that each byte leaves twice for all nodes but one, which holds if no
+// switch adds. It is 0 if a port has no rate, or for a collective of which it is not known.
 func (p *Place) Bound(s *schedule.Schedule, c *schedule.Cut) time.Duration {
 	coll, ok := map[schedule.Collective]nccl.Collective{
 		schedule.AllReduce: nccl.AllReduce, schedule.AllGather: nccl.AllGather, schedule.ReduceScatter: nccl.ReduceScatter,

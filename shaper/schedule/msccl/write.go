@@ -12,8 +12,8 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/schedule"
 )
 
-// Write writes a schedule as MSCCL and RCCL read it. If it has a Grain, that is one more attribute of <algo>, which they
-// ignore: their messages are a quarter of NCCL_BUFFSIZE with Simple.
+// Write writes a schedule as MSCCL and RCCL read it. If it has a Grain, that is one more attribute of <algo>, which
+// they ignore: their messages are a quarter of NCCL_BUFFSIZE with Simple.
 func Write(out io.Writer, s *schedule.Schedule) error {
 	w := bufio.NewWriter(out)
 	grain := ""

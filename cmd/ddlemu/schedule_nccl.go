@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/ddlemu/ddlemu/cuda/locate"
+	"github.com/ddlemu/ddlemu/shaper/bench/emulate"
+	"github.com/ddlemu/ddlemu/shaper/schedule"
+	"github.com/ddlemu/ddlemu/shaper/schedule/model"
+)
+
+// ncclColumn is the argument of compare that stands for NCCL's own algorithms.
+const ncclColumn = "nccl"
+
+// addNCCL adds a column of what real NCCL would choose for each size, and how long that takes in the model until the
+// last rank is done: "last rank" of `ddlemu expect`.
+func (c *comparison) addNCCL(ctx context.Context, g *global, o *scheduleCompareOptions, place *model.Place, s *schedule.Schedule) error {
+	bo := benchOptions{
+		Begin: o.Begin, End: o.End, Step: "1M", Factor: o.Factor, Iters: 20, Warmup: 1, Cycles: 1, Type: "int32", Op: "sum", flags: o.scheduleFabric.flags,
+	}
+	b, err := bo.bench(g, string(s.Coll))
+	if err != nil {
+		return badInput("nccl: %w", err)
+	}
+	layout, libs, err := locate.Select("", false)
+	if err != nil {
+		return &inputError{fmt.Errorf("nccl: %w", err)}
+	}
+	if b.User, err = g.credential(); err != nil {
+		return err
+	}
+	cfg := place.Fabric.Config
+	cfg.GPUsPerNode = place.PerNode
+	view, err := g.viewOf(&cfg, o.scheduleFabric.flags)
+	if err != nil {
+		return err
+	}
+	dir, err := g.openDir(true)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	b.Ranks = place.GPUs
+	rows, info, err := emulate.Expect(ctx, emulate.Options{
+		Dir: dir, Config: cfg, Bench: b, Libraries: libs, Layout: layout, Log: g.Stderr, Env: []string{viewVariable(view)},
+		Decisions: g.decisions(&cfg, view, libs.CUDA == "gpu"), View: g.ownView(view),
+	})
+	if err != nil {
+		return fmt.Errorf("nccl: %w", err)
+	}
+	c.Schedules = append(c.Schedules, ncclColumn)
+	c.Notes = append(c.Notes, fmt.Sprintf("nccl is NCCL %s with its own decisions, 20 calls back to back; the others are single calls", info.NCCL))
+	for i := range c.Rows {
+		c.Rows[i].addTime(len(c.Schedules)-1, forecastOf(rows, c.Rows[i].Size))
+	}
+	return nil
+}
+
+// forecastOf is the expected time in us of the row nearest to a size, nil if it is not known.
+func forecastOf(rows []emulate.Forecast, size int64) *float64 {
+	var best *emulate.Forecast
+	for i := range rows {
+		r := &rows[i]
+		if best == nil || math.Abs(float64(r.Case.Size-size)) < math.Abs(float64(best.Case.Size-size)) {
+			best = r
+		}
+	}
+	if best == nil || !best.Known {
+		return nil
+	}
+	t := float64(best.LastRank) / 1e3
+	return &t
+}
