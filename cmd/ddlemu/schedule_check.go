@@ -31,7 +31,8 @@ A schedule is checked for calls in place, out of place, or both, as it says itse
 EXIT STATUS
 ===========
 
-0 if all are good, 3 if one is not, 1 on failure, 2 for bad input, 130 if interrupted.
+0 if all are good, 3 if one is not, 1 on failure, 2 if a file could not be read (the others
+are checked) or for other bad input, 130 if interrupted.
 `,
 		Example: `  ddlemu schedule check algo.xml
   ddlemu schedule check ring --coll all_reduce --gpus 4`,
@@ -50,29 +51,28 @@ EXIT STATUS
 
 // checkedSchedule is the result for one file, for --json.
 type checkedSchedule struct {
-	File string `json:"file"`
-	Good bool   `json:"good"`
+	File  string `json:"file"`
+	Good  bool   `json:"good"`
+	Error string `json:"error,omitempty"` // the file could not be read
 	check.Report
 }
 
 func runScheduleCheck(g *global, o *scheduleMakeOptions, args []string) error {
-	var all []checkedSchedule
+	all := make([]checkedSchedule, 0, len(args))
 	bad := 0
+	var unread []error
 	for _, arg := range args {
-		s, err := o.read(g, arg)
+		s, r, err := o.check(g, arg)
 		if err != nil {
-			return err
-		}
-		r, err := check.Check(s)
-		if err != nil {
-			return &inputError{fmt.Errorf("%s: %w", arg, err)}
+			unread = append(unread, err)
+			all = append(all, checkedSchedule{File: arg, Error: err.Error()})
+			continue
 		}
 		if !r.Good() {
 			bad++
 		}
-		if g.JSON {
-			all = append(all, checkedSchedule{arg, r.Good(), *r})
-		} else {
+		all = append(all, checkedSchedule{File: arg, Good: r.Good(), Report: *r})
+		if !g.JSON {
 			printCheck(g.Stdout, arg, s, r)
 		}
 	}
@@ -81,10 +81,29 @@ func runScheduleCheck(g *global, o *scheduleMakeOptions, args []string) error {
 			return err
 		}
 	}
+	if len(unread) > 0 {
+		for _, err := range unread[1:] {
+			g.warn("%v", err)
+		}
+		return unread[0]
+	}
 	if bad > 0 {
 		return &exitError{Code: exitInvalid}
 	}
 	return nil
+}
+
+// check reads and checks one schedule.
+func (o *scheduleMakeOptions) check(g *global, arg string) (*schedule.Schedule, *check.Report, error) {
+	s, err := o.read(g, arg)
+	if err != nil {
+		return nil, nil, err
+	}
+	r, err := check.Check(s)
+	if err != nil {
+		return nil, nil, &inputError{fmt.Errorf("%s: %w", arg, err)}
+	}
+	return s, r, nil
 }
 
 func printCheck(w io.Writer, arg string, s *schedule.Schedule, r *check.Report) {
