@@ -255,6 +255,14 @@ func TestCollectives(t *testing.T) {
 	if r := mustCheck(t, both); !r.Good() {
 		t.Errorf("in place: %+v", r)
 	}
+	// Two blocks that hear of nobody copy to one chunk.
+	alone := func(from int) schedule.Block {
+		return schedule.Block{Send: -1, Recv: -1, Steps: []schedule.Step{st(cp, in(from), out(0))}}
+	}
+	r := mustCheck(t, one(schedule.Custom, 2, []schedule.Block{alone(0), alone(1)}))
+	if r.Good() || r.Findings[0].Kind != check.Unordered {
+		t.Errorf("two writers: %+v", r)
+	}
 	custom := one(schedule.Custom, 1, []schedule.Block{block(1, st(send, in(0), in(0)))}, []schedule.Block{block(0, st(recv, out(0), out(0)))})
 	if r := mustCheck(t, custom); !r.Good() {
 		t.Errorf("custom: %+v", r)
