@@ -263,11 +263,7 @@ func (s *sim) change() error {
 		if err != nil {
 			return fmt.Errorf("a change of hop %d: %w", c.Hop, err)
 		}
-		old := s.net.Params(c.Hop)
-		if h := &s.net.Hops[c.Hop]; old.Down && !p.Down {
-			h.NextFree = max(h.NextFree, s.now) // as shaper/state does
-		}
-		*old = p
+		s.net.Change(c.Hop, p, s.now)
 	}
 	return nil
 }

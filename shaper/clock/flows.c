@@ -221,15 +221,15 @@ static bool step(struct ddlemu_clock_view *v, struct ddlemu_clock_flow *x, int64
 		wake(w, x->sender_node);
 		return false;
 	}
-	struct ddlemu_engine e = v->engine;
-	e.flow = &x->flow;
-	e.path = x->flow.path;
-	e.posts_at_once = 1;
-	if (!has_path(v, &e.path)) {
+	struct ddlemu_engine *e = &v->engine;
+	e->flow = &x->flow;
+	e->path = x->flow.path;
+	e->posts_at_once = 1;
+	if (!has_path(v, &e->path)) {
 		__atomic_store_n(&x->flow.broken, DDLEMU_CORRUPT, __ATOMIC_RELEASE);
 		return false;
 	}
-	advance(v, &e, x, now);
+	advance(v, e, x, now);
 	bool broken = x->flow.broken != 0;
 	if (receiver_sees(x, now) || broken)
 		wake(w, x->receiver_node);

@@ -86,7 +86,7 @@ func TestOneMessageTakesLogGPsTime(t *testing.T) {
 		}
 		hops := []hop{f.tx[0], f.links[[2]int{0, 1}], f.rx[1]}
 		p.Latency = hops[slow].Params.Latency
-		*hops[slow].Params = p
+		f.net.Change(hops[slow].number, p, 0)
 		fl := f.flow(0, 1)
 		fl.Recv(0)
 		fl.Post(size, 0)

@@ -59,6 +59,14 @@ struct ddlemu_passes {
 	uint64_t n, capacity, lost;
 };
 
+// A copy of what is in force on a hop: of one block as a whole, see take_in_force.
+struct ddlemu_in_force {
+	uint32_t hop; // 1 + its number; 0: nothing is copied
+	uint32_t block, changes; // of the hop, when it was copied
+	int64_t down_since;
+	struct ddlemu_params params;
+};
+
 // A flow as one process sees it.
 struct ddlemu_engine {
 	struct ddlemu_flow *flow;
@@ -68,7 +76,9 @@ struct ddlemu_engine {
 	const struct ddlemu_transport *transport;
 	uint64_t seed;
 	struct ddlemu_hop *hops;
-	const struct ddlemu_block *blocks;
+	const struct ddlemu_block *blocks; // only take_in_force reads them
+	// What is in force on the hops of the path, and on those of its reverse, during one call of flow_advance.
+	struct ddlemu_in_force forward[DDLEMU_MAX_HOPS], backward[DDLEMU_MAX_HOPS];
 	const int32_t *tables; // DDLEMU_JITTER_TABLES of DDLEMU_JITTER_TABLE entries
 	uint64_t posts_at_once; // messages that one call of flow_advance reads; 0: all
 	struct ddlemu_carried carried[DDLEMU_MAX_HOPS]; // by place in the path

@@ -58,6 +58,48 @@ static void publish_counters(struct ddlemu_engine *e)
 	}
 }
 
+// --- parameters
+
+// copy_block copies the block of parameters of a hop. The words are read one by one: they may be written meanwhile.
+static void copy_block(struct ddlemu_in_force *to, const struct ddlemu_block *from)
+{
+	_Static_assert(sizeof to->params % sizeof(uint64_t) == 0, "params are words");
+	uint64_t *words = (uint64_t *)&to->params;
+	const uint64_t *shared = (const uint64_t *)&from->params;
+	for (size_t i = 0; i < sizeof to->params / sizeof *words; i++)
+		words[i] = __atomic_load_n(&shared[i], __ATOMIC_RELAXED);
+	to->down_since = __atomic_load_n(&from->down_since, __ATOMIC_RELAXED);
+}
+
+// take_in_force copies what is in force on hop number n, unless the copy is of that already. A block is written again
+// only when its hop has got another one. So all words that were read are of one change if the hop has the same block
+// afterwards, and has counted no change: without the count it could have had another block in between.
+static void take_in_force(const struct ddlemu_engine *e, struct ddlemu_in_force *copy, uint32_t n)
+{
+	const struct ddlemu_hop *h = &e->hops[n];
+	for (;;) {
+		uint32_t changes = __atomic_load_n(&h->changes, __ATOMIC_ACQUIRE);
+		uint32_t block = __atomic_load_n(&h->block, __ATOMIC_ACQUIRE);
+		if (copy->hop == n + 1 && copy->block == block && copy->changes == changes)
+			return;
+		copy->hop = n + 1;
+		copy->block = block;
+		copy->changes = changes;
+		copy_block(copy, &e->blocks[block]);
+		__atomic_thread_fence(__ATOMIC_ACQUIRE); // all words are read before number and count are read again
+	}
+}
+
+// take_parameters copies what is in force on the path's hops. All steps of one call are made with that, however long
+// this thread is stopped meanwhile.
+static void take_parameters(struct ddlemu_engine *e)
+{
+	for (uint32_t i = 0; i < e->path.n; i++)
+		take_in_force(e, &e->forward[i], e->path.hop[i]);
+	for (uint32_t i = 0; i < e->path.reverse_n; i++)
+		take_in_force(e, &e->backward[i], e->path.reverse[i]);
+}
+
 // --- segments
 
 // segment_bytes is the size of the next segment: the smallest on the path. With tcp it is at
@@ -86,9 +128,8 @@ static int64_t down_since(const struct ddlemu_engine *e)
 {
 	int64_t since = DDLEMU_NEVER;
 	for (uint32_t i = 0; i < e->path.n; i++) {
-		const struct ddlemu_block *b = block_of(e, hop_at(e, i));
-		if (b->params.down)
-			since = min64(since, b->down_since);
+		if (params_at(e, i)->down)
+			since = min64(since, e->forward[i].down_since);
 	}
 	return since;
 }
@@ -171,7 +212,7 @@ static void pass(const struct ddlemu_engine *e, struct ddlemu_segment *s, uint32
 {
 	struct ddlemu_flow *f = e->flow;
 	struct ddlemu_hop *h = hop_at(e, i);
-	const struct ddlemu_params *p = params_of(e, h);
+	const struct ddlemu_params *p = params_at(e, i);
 	int64_t latency = p->latency;
 	if (p->jitter.kind != DDLEMU_NO_JITTER) {
 		uint64_t d = draw(e->seed, h->id, DRAW_JITTER, f->id, s->number);
@@ -235,7 +276,7 @@ static void send(struct ddlemu_engine *e, uint32_t n, int64_t dur, int64_t ready
 	struct ddlemu_flow *f = e->flow;
 	struct ddlemu_send *m = send_at(f, f->cur);
 	struct ddlemu_hop *h = hop_at(e, 0);
-	const struct ddlemu_params *p = params_of(e, h);
+	const struct ddlemu_params *p = params_at(e, 0);
 	uint64_t offset = m->end - m->size + f->off;
 	bool last = f->off + n == m->size;
 	struct fate fate = fate_of(e, n, last, ready);
@@ -385,7 +426,7 @@ static bool forward(struct ddlemu_engine *e, uint32_t i, int64_t now, int64_t *n
 		return false;
 	struct ddlemu_segment *s = segment_at(f, f->at[i]);
 	struct ddlemu_hop *h = hop_at(e, i);
-	const struct ddlemu_params *p = params_of(e, h);
+	const struct ddlemu_params *p = params_at(e, i);
 	uint32_t again = i <= s->retransmit_hops ? s->retransmitted : 0;
 	int64_t dur = serialization(e, p, s->bytes);
 	if (again > 0)
@@ -496,6 +537,7 @@ static void publish(struct ddlemu_flow *f)
 void flow_advance(struct ddlemu_engine *e, int64_t now)
 {
 	struct ddlemu_flow *f = e->flow;
+	take_parameters(e);
 	read_posts(e, now);
 	// With a congestion window, the first pass leaves out inject: the other steps must first
 	// find all acknowledgements up to now.

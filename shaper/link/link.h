@@ -64,8 +64,10 @@ struct ddlemu_params {
 
 #ifndef __bpf__
 
-// An immutable block of parameters. A change writes a free block and publishes its number
-// in ddlemu_hop.block.
+// A block of parameters, which does not change while a hop has it in force. A change writes a free block, counts
+// itself in ddlemu_hop.changes, then publishes the block's number in ddlemu_hop.block. The block that was in force is
+// free a while later. So a reader that was stopped meanwhile may have read two changes' words: it copies the block,
+// then looks whether number and count are still the same.
 struct ddlemu_block {
 	struct ddlemu_params params;
 	uint64_t stated[DDLEMU_STATED]; // link.Spec, for reading back: Go's alone

@@ -24,8 +24,19 @@ type fabric struct {
 type hop struct {
 	*Hop
 	number int
-	Params *Params
+	Params Params // of the start
+	net    *Network
 }
+
+// change changes what is in force on the hop at time now.
+func (h hop) change(now int64, change func(*Params)) {
+	p := h.net.Params(h.number)
+	change(&p)
+	h.net.Change(h.number, p, now)
+}
+
+// setDown lets the hop go down, or come up, at time now.
+func (h hop) setDown(now int64, down bool) { h.change(now, func(p *Params) { p.Down = down }) }
 
 var tables = NewJitterTables(NormalTable())
 
@@ -58,7 +69,7 @@ func newFabricWith(t tester, nodes int, port, wire Spec, k int, tr *Transport, t
 	t.Cleanup(f.net.Close)
 	n := 0
 	next := func() hop {
-		h := hop{&f.net.Hops[n], n, f.net.Params(n)}
+		h := hop{&f.net.Hops[n], n, f.net.Params(n), f.net}
 		n++
 		h.ID = uint32(n)
 		return h
@@ -482,7 +493,7 @@ func TestLaterArrivalDelaysNobody(t *testing.T) {
 		far := wire
 		far.Latency = 5 * time.Millisecond
 		p, _ := NewParams(far, 1)
-		*f.links[[2]int{2, 0}].Params = p
+		f.net.Change(f.links[[2]int{2, 0}].number, p, 0)
 		a, b := f.flow(1, 0), f.flow(2, 0)
 		flows := []*Flow{a}
 		if second {
@@ -567,22 +578,21 @@ func TestDownBreaksAfterTimeout(t *testing.T) {
 	f := newFabric(t, 2, port, wire, 1, rdma())
 	fl := f.flow(0, 1)
 	h := f.links[[2]int{0, 1}]
-	h.Params.Down = true
+	h.setDown(0, true)
 	fl.Post(8, 0)
 	fl.Recv(0)
 	fl.Advance(400e6)
 	if fl.Broken() {
 		t.Fatal("broken after 400 ms, timeout 500 ms")
 	}
-	h.Params.Down = false
-	h.NextFree, f.tx[0].NextFree = 450e6, 450e6
+	h.setDown(450e6, false)
 	run(450e6, fl)
 	if m := fl.Message(0); m.Due < 451e6 || m.Due > 452e6 {
 		t.Errorf("due at %d, want 1 ms after the link came up at 450 ms", m.Due)
 	}
 	fl.Post(8, 500e6)
 	fl.Recv(500e6)
-	h.Params.Down = true
+	h.setDown(500e6, true)
 	fl.Advance(600e6)
 	fl.Advance(2e9)
 	if !fl.Broken() {
@@ -598,7 +608,7 @@ func TestDownTimeoutBeginsWhenTheLinkGoesDown(t *testing.T) {
 	h := f.links[[2]int{0, 1}]
 	fl.Post(8, 0)
 	fl.Recv(0)
-	h.Params.Down, f.net.blocks[h.number].DownSince = true, 10e9
+	h.setDown(10e9, true)
 	fl.Advance(10.4e9)
 	if fl.Broken() {
 		t.Error("broken 400 ms after the link went down, timeout 500 ms")

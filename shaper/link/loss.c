@@ -26,7 +26,7 @@ static bool loses_at(const struct ddlemu_engine *e, uint32_t i, uint64_t counter
 {
 	struct ddlemu_flow *f = e->flow;
 	struct ddlemu_hop *h = hop_at(e, i);
-	bool bad = f->bad >> i & 1, lost = loses(&params_of(e, h)->loss, e->seed, h->id, f->id, counter, &bad);
+	bool bad = f->bad >> i & 1, lost = loses(&params_at(e, i)->loss, e->seed, h->id, f->id, counter, &bad);
 	f->bad = (f->bad & ~(1u << i)) | (uint32_t)bad << i;
 	return lost;
 }
@@ -48,7 +48,7 @@ static bool is_lost(const struct ddlemu_engine *e, uint64_t k, uint32_t attempt,
 static bool draws_early(const struct ddlemu_engine *e, uint32_t i, uint64_t k, uint32_t attempt)
 {
 	const struct ddlemu_hop *h = hop_at(e, i);
-	return overtakes(&params_of(e, h)->reorder, e->seed, h->id, e->flow->id, packet_counter(e, k, attempt));
+	return overtakes(&params_at(e, i)->reorder, e->seed, h->id, e->flow->id, packet_counter(e, k, attempt));
 }
 
 // is_early draws whether packet k of the next segment, which may start at ready, overtakes

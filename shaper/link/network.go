@@ -144,9 +144,25 @@ func (n *Network) Passes(out []Pass) []Pass {
 	return out
 }
 
-// Params are the parameters in force on a hop. The caller may change them between two calls
-// of the network's flows.
-func (n *Network) Params(hop int) *Params { return &n.blocks[hop].Params }
+// Params are the parameters in force on a hop.
+func (n *Network) Params(hop int) Params { return n.blocks[hop].Params }
+
+// Change puts parameters in force on a hop at time now, between two calls of the network's flows. As in a fabric's file
+// (shaper/state), a hop that comes up was not free before, and one that stays down is down since it went down.
+func (n *Network) Change(hop int, p Params, now int64) {
+	h, b := &n.Hops[hop], &n.blocks[hop]
+	switch {
+	case !p.Down:
+		if b.Params.Down {
+			h.NextFree = max(h.NextFree, now)
+		}
+		b.DownSince = 0
+	case !b.Params.Down:
+		b.DownSince = now
+	}
+	b.Params = p
+	h.Changes++
+}
 
 // PathHop is a hop as seen from one path.
 type PathHop struct {

@@ -71,15 +71,15 @@ static inline bool queue_marks(const struct ddlemu_params *p, int64_t wait)
 //
 // This is the one place where the current time enters the arithmetic: w is the wait now.
 
-// buffer_time is how long n bytes that are sent to hop h now reserve the buffer in which
+// buffer_time is how long n bytes that are sent to hop i now reserve the buffer in which
 // they wait; 0 if the hop delays nobody.
-static inline int64_t buffer_time(const struct ddlemu_engine *e, struct ddlemu_hop *h, uint32_t n, int64_t now)
+static inline int64_t buffer_time(const struct ddlemu_engine *e, uint32_t i, uint32_t n, int64_t now)
 {
-	const struct ddlemu_params *p = params_of(e, h);
+	const struct ddlemu_params *p = params_at(e, i);
 	if (p->queue.policy != DDLEMU_LOSSLESS || p->queue.limit_ns == 0)
 		return 0;
 	int64_t dur = serialization(e, p, n), limit = max64(p->queue.limit_ns, dur);
-	int64_t wait = __atomic_load_n(&h->next_free, __ATOMIC_RELAXED) - now;
+	int64_t wait = __atomic_load_n(&hop_at(e, i)->next_free, __ATOMIC_RELAXED) - now;
 	return wait <= limit ? 0 : (int64_t)((unsigned __int128)wait * (uint64_t)dur / (uint64_t)limit);
 }
 
@@ -124,8 +124,8 @@ static inline struct buffer_grant queue_earliest(
 	uint32_t j = next_queue(e, i, n, dur);
 	if (j == e->path.n)
 		return grant;
-	struct ddlemu_hop *h = hop_at(e, i), *next = hop_at(e, j);
-	const struct ddlemu_params *p = params_of(e, next);
+	struct ddlemu_hop *h = hop_at(e, i);
+	const struct ddlemu_params *p = params_at(e, j);
 	if (p->queue.policy != DDLEMU_LOSSLESS || p->queue.limit_ns == 0)
 		return grant;
 	int64_t limit = max64(p->queue.limit_ns, serialization(e, p, n)); // space for one segment at least
@@ -136,13 +136,13 @@ static inline struct buffer_grant queue_earliest(
 		add64(&h->counters.pauses, 1);
 		add64((uint64_t *)&h->counters.paused_ns, (uint64_t)(space_at - free_at));
 	}
-	grant.reserve = buffer_time(e, next, n, now);
+	grant.reserve = buffer_time(e, j, n, now);
 	// If the next hop is itself delayed by back-pressure, its wait is stale when this segment
 	// gets there. Several such hops would send too much and too little in turn. So the
 	// reservation is the geometric mean of two: for the wait at the next hop, and for the
 	// wait at the hop after it.
 	if (grant.reserve > 0 && j + 1 < e->path.n) {
-		int64_t behind = buffer_time(e, hop_at(e, j + 1), n, now);
+		int64_t behind = buffer_time(e, j + 1, n, now);
 		if (behind > 0)
 			grant.reserve = geometric_mean(grant.reserve, behind);
 	}

@@ -12,19 +12,9 @@
 
 static inline struct ddlemu_hop *hop_at(const struct ddlemu_engine *e, uint32_t i) { return &e->hops[e->path.hop[i]]; }
 
-static inline const struct ddlemu_block *block_of(const struct ddlemu_engine *e, const struct ddlemu_hop *h)
-{
-	return &e->blocks[__atomic_load_n(&h->block, __ATOMIC_ACQUIRE)];
-}
-
-static inline const struct ddlemu_params *params_of(const struct ddlemu_engine *e, const struct ddlemu_hop *h)
-{
-	return &block_of(e, h)->params;
-}
-
 static inline const struct ddlemu_params *params_at(const struct ddlemu_engine *e, uint32_t i)
 {
-	return params_of(e, hop_at(e, i));
+	return &e->forward[i].params;
 }
 
 // serialization is the time for which n payload bytes occupy a hop.

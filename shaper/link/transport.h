@@ -18,7 +18,7 @@ static inline int64_t reverse_latency(const struct ddlemu_engine *e)
 {
 	int64_t t = 0;
 	for (uint32_t i = 0; i < e->path.reverse_n; i++)
-		t += params_of(e, &e->hops[e->path.reverse[i]])->latency;
+		t += e->backward[i].params.latency;
 	return t;
 }
 

@@ -33,9 +33,9 @@ func (f *File) Hops() []HopStatus {
 	out := make([]HopStatus, len(f.hops()))
 	for i := range out {
 		h := &f.hops()[i]
-		b, _ := f.inForce(h)
+		b, changes, _ := f.inForce(h)
 		out[i] = HopStatus{
-			Index: i, Kind: h.Kind, Src: int(h.Src), Dst: int(h.Dst), Spec: b.Stated, Changed: atomic.LoadUint32(&h.Changes) != 0,
+			Index: i, Kind: h.Kind, Src: int(h.Src), Dst: int(h.Dst), Spec: b.Stated, Changed: changes != 0,
 			Counters: h.Counters.Load(),
 		}
 		for c := range out[i].Classes {
@@ -48,32 +48,24 @@ func (f *File) Hops() []HopStatus {
 // SpecOf is the parameters in force on a hop, and since when, in ns of the fabric's clock; 0: since the
 // fabric was made. Changes counts the changes of the hop so far.
 func (f *File) SpecOf(hop int) (spec link.Spec, since int64, changes uint32) {
-	h := &f.hops()[hop]
+	b, changes, _ := f.inForce(&f.hops()[hop])
+	return b.Stated, b.Since, changes
+}
+
+// inForce is a copy of the parameters of a hop, without the time of retirement, which may be
+// written at any time, and how often they have changed. ok is false if the hop's block number is out of range.
+func (f *File) inForce(h *link.Hop) (b link.Block, changes uint32, ok bool) {
 	for {
 		changes = atomic.LoadUint32(&h.Changes)
 		n := atomic.LoadUint32(&h.Block)
 		if n >= f.head().Blocks {
-			return spec, since, changes
+			return link.Block{}, changes, false
 		}
-		spec, since = f.blocks()[n].Stated, f.blocks()[n].Since
+		// Read, then check: a block that was retired meanwhile may have been written again, and be in force again.
+		from := &f.blocks()[n]
+		b.Params, b.Stated, b.Since, b.DownSince = from.Params, from.Stated, from.Since, from.DownSince
 		if atomic.LoadUint32(&h.Block) == n && atomic.LoadUint32(&h.Changes) == changes {
-			return spec, since, changes
-		}
-	}
-}
-
-// inForce is a copy of the parameters of a hop, without the time of retirement, which may be
-// written at any time. ok is false if the hop's block number is out of range.
-func (f *File) inForce(h *link.Hop) (b link.Block, ok bool) {
-	for {
-		n := atomic.LoadUint32(&h.Block)
-		if n >= f.head().Blocks {
-			return b, false
-		}
-		// Read, then check: a block that was retired meanwhile may have been reused.
-		b.Params, b.Stated = f.blocks()[n].Params, f.blocks()[n].Stated
-		if atomic.LoadUint32(&h.Block) == n {
-			return b, true
+			return b, changes, true
 		}
 	}
 }

@@ -87,9 +87,9 @@ func (f *File) checkContent() error {
 		if hop.ID != uint32(i) || !endsExist(hop.Kind, hop.Src, hop.Dst, h.nics()) {
 			return fmt.Errorf("%w: corrupt: hop %d", ErrNotUsable, i)
 		}
-		b, ok := f.inForce(hop)
+		b, _, ok := f.inForce(hop)
 		want, err := link.NewBlock(b.Stated, int(h.TimeScale))
-		if !ok || err != nil || b != want {
+		if !ok || err != nil || b.Params != want.Params {
 			return fmt.Errorf("%w: corrupt: parameters of hop %d", ErrNotUsable, i)
 		}
 	}

@@ -80,6 +80,6 @@ func (f *File) Tables() *link.JitterTables { return (*link.JitterTables)(f.table
 
 // InForce are the parameters in force on hop i.
 func (f *File) InForce(i int) link.Params {
-	b, _ := f.inForce(&f.hops()[i])
+	b, _, _ := f.inForce(&f.hops()[i])
 	return b.Params
 }
