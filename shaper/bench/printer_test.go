@@ -51,6 +51,7 @@ func sample() (Header, []Row, Summary) {
 		{Size: 1 << 30, Count: 1 << 30, Type: nccl.Int8, Op: "none", Root: -1, OutOfPlace: unchecked},
 	}
 	rows[0].OutOfPlace.Channels = 2
+	rows[1].OutOfPlace.Spread, rows[1].OutOfPlace.Extrapolated = 12.34, true
 	v := verdict.New(&verdict.Load{Runnable: 5, Cores: 2})
 	v.Notes = []string{"queues were full"}
 	v.Add(verdict.Finding{Cause: verdict.CauseJob, Row: "8 bytes out of place", Text: "3 elements are wrong"})

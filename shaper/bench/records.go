@@ -32,16 +32,18 @@ type record struct {
 	ExpectedUS  *float64 `json:"expected_us"`  // null if nothing is expected
 	DiffPercent *float64 `json:"diff_percent"` // null if nothing is expected
 	Spread      *float64 `json:"expected_spread_percent"`
-	TimeMinUS   float64  `json:"time_min_us"` // over the ranks
-	TimeMaxUS   float64  `json:"time_max_us"`
-	WallUS      float64  `json:"wall_us"`   // by the processor's clock, whatever the clock of time_us
-	DeviceUS    float64  `json:"device_us"` // between CUDA events
-	Algo        *string  `json:"algo"`      // null if not known
-	Proto       *string  `json:"proto"`
-	Channels    *int     `json:"channels"` // that the call used; null if not known
-	Mismatch    string   `json:"mismatch,omitempty"`
-	Warmup      int      `json:"warmup"`
-	Iters       int      `json:"iters"`
+	// only some of the loops or iterations were simulated
+	Extrapolated bool    `json:"expected_extrapolated,omitempty"`
+	TimeMinUS    float64 `json:"time_min_us"` // over the ranks
+	TimeMaxUS    float64 `json:"time_max_us"`
+	WallUS       float64 `json:"wall_us"`   // by the processor's clock, whatever the clock of time_us
+	DeviceUS     float64 `json:"device_us"` // between CUDA events
+	Algo         *string `json:"algo"`      // null if not known
+	Proto        *string `json:"proto"`
+	Channels     *int    `json:"channels"` // that the call used; null if not known
+	Mismatch     string  `json:"mismatch,omitempty"`
+	Warmup       int     `json:"warmup"`
+	Iters        int     `json:"iters"`
 }
 
 func records(r Row) []record {
@@ -59,7 +61,7 @@ func records(r Row) []record {
 		}
 		if m.Known {
 			us, diff, spread := units.Microseconds(m.Expected), rounded(m.Diff), rounded(m.Spread)
-			rec.ExpectedUS, rec.DiffPercent, rec.Spread = &us, &diff, &spread
+			rec.ExpectedUS, rec.DiffPercent, rec.Spread, rec.Extrapolated = &us, &diff, &spread, m.Extrapolated
 		}
 		if m.Decision != nil {
 			rec.Algo, rec.Proto = &m.Decision.Algo, &m.Decision.Proto

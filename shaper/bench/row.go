@@ -65,6 +65,8 @@ type Measurement struct {
 	Diff     float64
 	// Spread is the possible deviation of Expected in either direction in percent, see [Expectation].
 	Spread float64
+	// Extrapolated is that of [Expectation].
+	Extrapolated bool
 	// Off says that Diff exceeds [OffPercent] plus Spread in either direction.
 	Off bool
 
@@ -101,7 +103,7 @@ func (m *Measurement) decided(c *nccllog.Decision) {
 // compare sets Expected, Diff and Off, and Channels if the log did not have them.
 func (m *Measurement) compare(e Expectation) {
 	m.Channels = cmp.Or(m.Channels, e.Channels)
-	m.Known, m.Expected, m.Spread = true, e.Time, 100*e.Spread
+	m.Known, m.Expected, m.Spread, m.Extrapolated = true, e.Time, 100*e.Spread, e.Extrapolated
 	if e.Time <= 0 {
 		return
 	}

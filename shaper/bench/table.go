@@ -17,6 +17,40 @@ import (
 type textPrinter struct {
 	w      io.Writer
 	chosen decisions
+	doubts doubts
+}
+
+// doubts are what the reader must know of the expected times.
+type doubts struct {
+	spread       float64 // the largest of a row, in percent
+	spreadSize   int64   // the row's
+	extrapolated []string
+}
+
+// spreadToTell is the spread, in percent, from which on a reader must know of it.
+const spreadToTell = 1
+
+func (d *doubts) add(r Row) {
+	extrapolated := false
+	for _, m := range r.Measurements() {
+		if m.Spread > d.spread {
+			d.spread, d.spreadSize = m.Spread, r.Size
+		}
+		extrapolated = extrapolated || m.Extrapolated
+	}
+	if extrapolated {
+		d.extrapolated = append(d.extrapolated, strconv.FormatInt(r.Size, 10))
+	}
+}
+
+func (d *doubts) lines() (out []string) {
+	if d.spread > spreadToTell {
+		out = append(out, fmt.Sprintf("a run may be up to %.1f %% off the expected time, which is a mean over random jitter, losses and orders of flows: %d bytes", d.spread, d.spreadSize))
+	}
+	if len(d.extrapolated) > 0 {
+		out = append(out, fmt.Sprintf("the expected time is extrapolated, because only some iterations were simulated: %s bytes", strings.Join(d.extrapolated, ", ")))
+	}
+	return out
 }
 
 // NewText returns a printer of nccl-tests' table for a terminal. Columns to the right have the expected time and the
@@ -59,6 +93,7 @@ func (p *textPrinter) Begin(h Header) error {
 // Row prints one row.
 func (p *textPrinter) Row(r Row) error {
 	p.chosen.add(r)
+	p.doubts.add(r)
 	var b strings.Builder
 	fmt.Fprintf(&b, "%12d  %12d  %8s  %6s  %6d", r.Size, r.Count, r.Type, r.Op, r.Root)
 	measured(&b, &r.OutOfPlace)
@@ -108,6 +143,9 @@ func (p *textPrinter) End(s Summary) error {
 	var b strings.Builder
 	for _, line := range p.chosen.lines() {
 		fmt.Fprintf(&b, "# NCCL chose: %s\n", line)
+	}
+	for _, line := range p.doubts.lines() {
+		fmt.Fprintf(&b, "# expected: %s\n", line)
 	}
 	state := "OK"
 	if s.Wrong != 0 {

@@ -32,8 +32,8 @@ type Estimate struct {
 
 	// Spread is the possible deviation of Time in either direction, as a fraction. It covers all tested orders of flows
 	// that are ready at the same instant, and, with random jitter or loss, spreadSigma standard deviations. Time is the
-	// mean of these simulations. If a simulation takes long, there is only one, and Spread is 0. Events that occur in
-	// none of them, such as a rare loss, are not covered.
+	// mean of these simulations. If a simulation takes long, there are only two. Events that occur in none of them, such
+	// as a rare loss, are not covered.
 	Spread float64
 
 	// Extrapolated says that the calls were long or many, so only some of them were simulated.
@@ -49,13 +49,15 @@ type Estimate struct {
 const (
 	stepsPerPiece = 4
 	maxSteps      = 2_000_000
-	sameWithin    = 1e-4 // calls whose times differ by less are equal
-	minCalls      = 4    // to find a steady state
-	maxCalls      = 100  // if Iterations is 0
-	minLoops      = 8    // of a shortened call
-	maxOrders     = 8    // orders of flows that are ready at the same instant
-	maxDraws      = 64   // the same with random jitter or loss
-	minOrders     = 3    // if the orders make no difference
+	maxExactSteps = 20_000_000 // in the order of a virtual clock, without random numbers: there the result is exact
+	sameWithin    = 1e-4       // calls whose times differ by less are equal
+	minCalls      = 4          // to find a steady state
+	maxCalls      = 100        // if Iterations is 0
+	minLoops      = 8          // of a shortened call
+	maxOrders     = 8          // orders of flows that are ready at the same instant
+	maxDraws      = 64         // the same with random jitter or loss
+	minDraws      = 2          // so that Spread is known
+	minOrders     = 3          // if the orders make no difference
 )
 
 // spreadSigma is the deviation, in standard deviations, that one of 2000 means exceeds if means are normally
@@ -106,7 +108,7 @@ func estimate(ctx context.Context, d *Decision, f *Fabric) (*Estimate, error) {
 func (c *call) average(ctx context.Context, p *plan, f *Fabric, e *Estimate) error {
 	var slowest []float64
 	for n := 1; ; n++ {
-		t, err := c.times(ctx, p, f, e, maxSteps)
+		t, err := c.times(ctx, p, f, e, f.limit())
 		if err != nil {
 			return err
 		}
@@ -116,7 +118,8 @@ func (c *call) average(ctx context.Context, p *plan, f *Fabric, e *Estimate) err
 		}
 		slowest = append(slowest, slices.Max(t.ranks))
 		settled := !c.random && n >= minOrders && slices.Max(slowest)-slices.Min(slowest) <= sameWithin*slices.Max(slowest)
-		if settled || f.InOrder && !c.random || n == maxOrders && !c.random || n == maxDraws || c.played > maxSteps {
+		if settled || f.InOrder && !c.random || n == maxOrders && !c.random || n == maxDraws ||
+			c.played > maxSteps && n >= minDraws {
 			break
 		}
 		c.tieSeed = uint64(n)
@@ -248,7 +251,7 @@ func (c *call) play(ctx context.Context, p *plan, f *Fabric, calls int, e *Estim
 		if calls > 0 && n < calls {
 			continue
 		}
-		if n == calls || n == enqueued || !f.InOrder && s.steady(n) || s.steps > maxSteps && n >= minCalls {
+		if n == calls || n == enqueued || !f.InOrder && s.steady(n) || float64(s.steps) > f.limit() && n >= minCalls {
 			break
 		}
 	}
@@ -298,6 +301,14 @@ func (s *sim) haveEnded(calls int) bool {
 		}
 	}
 	return true
+}
+
+// limit is the number of steps that a simulation may take.
+func (f *Fabric) limit() float64 {
+	if f.InOrder && !slices.ContainsFunc(f.Params, func(p link.Params) bool { return p.Draws() }) {
+		return maxExactSteps
+	}
+	return maxSteps
 }
 
 // stalls counts how often a flow had too many segments in flight to send another one.

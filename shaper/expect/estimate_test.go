@@ -379,3 +379,25 @@ func TestSchedulesAreSymmetric(t *testing.T) {
 		}
 	}
 }
+
+// In the order of a virtual clock a call is simulated in full where another one is continued: there the result is
+// exact. With random numbers it is not, and of two simulations at least the spread is known.
+func TestLongCallsInOrder(t *testing.T) {
+	s := star{bandwidth: 10e9, latency: 25 * time.Microsecond, tr: rdma()}
+	d := decide(nccl.AllToAll, Ring, Simple, 4, 2, 8<<20)
+	d.P2PChannels, d.P2PChannelsPerPeer, d.Iterations = 2, 2, 200
+	for _, jitter := range []time.Duration{0, 5 * time.Microsecond} {
+		if s.jitter = (link.Jitter{}); jitter > 0 {
+			s.jitter = link.Jitter{Kind: link.Uniform, Value: jitter}
+		}
+		f := s.build()
+		f.InOrder = true
+		e, err := Simulate(context.Background(), d, f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if random := jitter > 0; e.Extrapolated != random || (e.Spread > 0) != random {
+			t.Errorf("jitter %v: extrapolated %v, spread %g", jitter, e.Extrapolated, e.Spread)
+		}
+	}
+}
