@@ -102,19 +102,25 @@ func printChecks(w io.Writer, checks []host.Check) {
 	}
 }
 
-// printNext says what to do next.
+// printNext says what to do next: on a machine without a GPU and without the software CUDA, something that needs neither.
 func printNext(w io.Writer, checks []host.Check) {
 	var names []string
+	runsNCCL := false
 	for _, c := range checks {
 		if c.Grade != host.OK {
 			names = append(names, c.Name)
 		}
+		runsNCCL = runsNCCL || c.Grade == host.OK && (c.Name == host.GPUs || c.Name == host.SoftCUDA)
 	}
 	text := "all checks are ok"
 	if len(names) > 0 {
 		text = "not ok: " + strings.Join(names, ", ") + "; above is what each limits, and how to get it"
 	}
-	fmt.Fprintf(w, "\n%s. To start: ddlemu bench all_reduce --profile eth10 --ranks 2 -b 1M -e 16M -f 4\n", text)
+	start := "To start: ddlemu bench all_reduce --profile eth10 --ranks 2 -b 1M -e 16M -f 4"
+	if !runsNCCL {
+		start = "No NCCL runs here, so there is no bench; to see a fabric: ddlemu up --profile eth10 --nodes 2 --clock virtual, then ddlemu verify"
+	}
+	fmt.Fprintf(w, "\n%s. %s\n", text, start)
 }
 
 func printCarries(w io.Writer, all []host.Capacity) {

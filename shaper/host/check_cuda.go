@@ -9,6 +9,12 @@ import (
 	"strings"
 )
 
+// Names of the checks of which one must be OK so that NCCL runs here.
+const (
+	GPUs     = "GPUs"
+	SoftCUDA = "software CUDA"
+)
+
 // gpuDir has a folder for each GPU, named by its PCI bus id.
 const gpuDir = "proc/driver/nvidia/gpus"
 
@@ -29,7 +35,7 @@ func (m Machine) gpus() Check {
 	for _, id := range m.gpuIDs() {
 		found = append(found, id+m.model(path.Join(gpuDir, id, "information")))
 	}
-	k := Check{Name: "GPUs", Grade: OK, Found: strings.Join(found, ", "), Means: fmt.Sprintf("%d ranks, one per GPU, on real CUDA", len(found))}
+	k := Check{Name: GPUs, Grade: OK, Found: strings.Join(found, ", "), Means: fmt.Sprintf("%d ranks, one per GPU, on real CUDA", len(found))}
 	switch {
 	case len(found) == 0 && m.exists("/dev/nvidiactl"):
 		k.Grade, k.Found = Warn, "a driver, no GPU"
@@ -75,7 +81,7 @@ func (m Machine) mps() Check {
 
 // softCUDA checks for the software CUDA beside ddlemu.
 func (m Machine) softCUDA() Check {
-	k := Check{Name: "software CUDA", Grade: OK, Means: "NCCL runs without a GPU"}
+	k := Check{Name: SoftCUDA, Grade: OK, Means: "NCCL runs without a GPU"}
 	found := []string{}
 	for _, lib := range m.glob(path.Join(m.SoftCUDA, "lib/nccl-*/libnccl.so.2")) {
 		if v := m.ncclVersion(lib); v != "" {
@@ -85,7 +91,7 @@ func (m Machine) softCUDA() Check {
 	switch {
 	case m.SoftCUDA == "" || !m.exists(path.Join(m.SoftCUDA, "lib/libcudart.so")):
 		k.Grade, k.Found = Missing, "not in "+orNowhere(m.SoftCUDA)
-		k.Means, k.Next = "without a GPU nothing runs", "make build"
+		k.Means, k.Next = "without a GPU nothing runs", "make build, in ddlemu's source"
 	case len(found) == 0:
 		k.Grade, k.Found = Missing, "the runtime alone, in "+m.SoftCUDA
 		k.Means, k.Next = "there is no NCCL for it, so without a GPU nothing runs", "make build, with a network that Debian's packages come over"

@@ -32,7 +32,7 @@ func TestPackageInACleanRoot(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	for _, words := range []string{
-		"NCCL net API: *v6 to v12", "(ok|warn) +cores: ", "fabric eth10 is up", "node0 +node1 +10Gbps", "the plugin has ncclNetPlugin_v12", "nothing is left",
+		"NCCL net API: *v6 to v12", "(ok|warn) +cores: ", "No NCCL runs here", "fabric leaf-spine is up", "fabric eth10 is up", "node0 +node1 +10Gbps", "the plugin has ncclNetPlugin_v12", "nothing is left",
 	} {
 		if !regexp.MustCompile(words).Match(out) {
 			t.Errorf("it does not print %q", words)
