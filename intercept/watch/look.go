@@ -95,18 +95,4 @@ func (l *Lateness) addSince(b, a *Lateness) {
 }
 
 // p99 is an upper bound of the lateness of 99 in 100 messages. ok is false if there is no message.
-func (l *Lateness) p99() (late int64, ok bool) {
-	all, seen := uint64(0), uint64(0)
-	for _, n := range l.Buckets {
-		all += uint64(n)
-	}
-	for b, n := range l.Buckets {
-		if seen += uint64(n); n > 0 && seen*100 >= all*99 {
-			if b == state.LateBuckets-1 {
-				return l.Most, true // the last bucket has no upper edge
-			}
-			return min(state.BucketFloor(b+1)-1, l.Most), true
-		}
-	}
-	return 0, false
-}
+func (l *Lateness) p99() (late int64, ok bool) { return state.Quantile(&l.Buckets, 0.99, l.Most) }

@@ -362,7 +362,7 @@ func (k *Class) subtract(o *Class) {
 	for b := range k.Late {
 		k.Late[b] -= o.Late[b]
 	}
-	k.MaxLate = largestLateness(&k.Late, k.MaxLate)
+	k.MaxLate, _ = Quantile(&k.Late, 1, k.MaxLate)
 }
 
 // add adds the counters of o to c.

@@ -164,19 +164,5 @@ func (s *Snapshot) subtract(o *Snapshot) {
 	for b := range s.Late {
 		s.Late[b] -= o.Late[b]
 	}
-	s.MaxLate = largestLateness(&s.Late, s.MaxLate)
-}
-
-// largestLateness is an upper bound of the lateness in a histogram, at most most.
-func largestLateness(late *[LateBuckets]uint32, most int64) int64 {
-	for b := LateBuckets - 1; b >= 0; b-- {
-		if late[b] == 0 {
-			continue
-		}
-		if b == LateBuckets-1 {
-			return most // the last bucket has no upper edge
-		}
-		return min(most, BucketFloor(b+1)-1)
-	}
-	return 0
+	s.MaxLate, _ = Quantile(&s.Late, 1, s.MaxLate)
 }

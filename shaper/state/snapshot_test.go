@@ -147,19 +147,30 @@ func TestSettle(t *testing.T) {
 	}
 }
 
-func TestLatest(t *testing.T) {
+func TestQuantile(t *testing.T) {
+	top := func(late int64) int64 { return BucketFloor(Bucket(late)+1) - 1 }
 	for _, tc := range []struct {
-		late, most, want int64
+		late       []int64
+		part       float64
+		most, want int64
 	}{
-		{1000, 1000, 1000}, {1000, 1 << 40, BucketFloor(Bucket(1000)+1) - 1}, {0, 5000, 0}, {1 << 50, 1 << 50, 1 << 50},
+		{[]int64{1000}, 1, 1000, 1000},
+		{[]int64{1000}, 1, 1 << 40, top(1000)},
+		{[]int64{0}, 1, 5000, 0},
+		{[]int64{1 << 50}, 1, 1 << 50, 1 << 50},
+		{[]int64{10, 1000, 1 << 20}, 0.5, 1 << 20, top(1000)},
+		{[]int64{10, 1000, 1 << 20, 1 << 21}, 0.5, 1 << 21, top(1000)},
+		{[]int64{10, 1000, 1 << 20}, 0.99, 1 << 20, 1 << 20},
 	} {
 		var h [LateBuckets]uint32
-		h[Bucket(tc.late)] = 1
-		if got := largestLateness(&h, tc.most); got != tc.want {
-			t.Errorf("of %d, at most %d: %d, want %d", tc.late, tc.most, got, tc.want)
+		for _, late := range tc.late {
+			h[Bucket(late)]++
+		}
+		if got, ok := Quantile(&h, tc.part, tc.most); got != tc.want || !ok {
+			t.Errorf("%g of %d, at most %d: %d, %v, want %d", tc.part, tc.late, tc.most, got, ok, tc.want)
 		}
 	}
-	if got := largestLateness(&[LateBuckets]uint32{}, 1000); got != 0 {
-		t.Errorf("of none: %d", got)
+	if got, ok := Quantile(&[LateBuckets]uint32{}, 1, 1000); got != 0 || ok {
+		t.Errorf("of none: %d, %v", got, ok)
 	}
 }

@@ -102,12 +102,9 @@ func later(all *state.Class, limit int64) float64 {
 // share is the given fraction of n messages.
 func share(n uint64, part float64) uint64 { return uint64(math.Round(part * float64(n))) }
 
-// quantiles are p50 and p99 of a class's lateness. Its histogram may count packets, which are more than its messages.
+// quantiles are p50 and p99 of a class's lateness; 0 if it has no messages.
 func quantiles(k *state.Class) (p50, p99 int64) {
-	h := *k
-	h.Messages = 0
-	for _, n := range k.Late {
-		h.Messages += uint64(n)
-	}
-	return quantile(&h, 0.5), quantile(&h, 0.99)
+	p50, _ = state.Quantile(&k.Late, 0.5, k.MaxLate)
+	p99, _ = state.Quantile(&k.Late, 0.99, k.MaxLate)
+	return p50, p99
 }

@@ -380,17 +380,6 @@ func (j *judge) checkRate(h *state.HopStatus) {
 	}
 }
 
-// quantile is the upper bound of the bucket that contains quantile q, at most the maximum.
-func quantile(k *state.Class, q float64) int64 {
-	rank, seen := uint64(q*float64(k.Messages)), uint64(0)
-	for b, n := range k.Late {
-		if seen += uint64(n); seen > rank {
-			return min(state.BucketFloor(b+1), k.MaxLate)
-		}
-	}
-	return k.MaxLate
-}
-
 func rate(bytes uint64, d time.Duration) float64 {
 	if d <= 0 {
 		return 0
