@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -195,7 +196,11 @@ func describe(fab *fabric.Fabric) string {
 // summary is one line about what cannot change in a fabric.
 func summary(fab *fabric.Fabric) string {
 	c := &fab.Config
-	s := fmt.Sprintf("profile %s, %s, %s each", c.Name, units.Count(c.Nodes, "node"), units.Count(c.NICsPerNode, "NIC"))
+	origin := "file"
+	if slices.Contains(configs.ProfileNames(), c.Name) {
+		origin = "profile"
+	}
+	s := fmt.Sprintf("%s %s, %s, %s each", origin, c.Name, units.Count(c.Nodes, "node"), units.Count(c.NICsPerNode, "NIC"))
 	if fab.Net != nil {
 		s += fmt.Sprintf(", %s of %s", c.Topology.Kind, units.Count(len(fab.Net.Switches), "switch"))
 	}
