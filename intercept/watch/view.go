@@ -131,7 +131,7 @@ func (v *View) addJobs(a, b *Look) (late map[int]*Lateness, arrived map[int]uint
 func (v *View) hop(f *Fabric, i int, a, b *Look) Hop {
 	p, then, now := &f.Hops[i], &a.Hops[i], &b.Hops[i]
 	h := Hop{
-		Name: p.Name, Trunk: p.Kind == Trunk, Up: !now.Down, Bytes: now.Counters.Bytes, Drops: now.Counters.Drops, MayCarryBps: mayCarry(p, b),
+		Name: p.Name, Trunk: p.Kind == Trunk, Up: !now.Down, Bytes: now.Counters.Bytes, Drops: now.Counters.Drops, MayCarryBps: mayCarry(p, a, b),
 		NewBytes: since(now.Counters.Bytes, then.Counters.Bytes), NewDrops: since(now.Counters.Drops, then.Counters.Drops), NewPauses: since(now.Counters.Pauses, then.Counters.Pauses),
 		NewMarks: since(now.Counters.ECNMarks, then.Counters.ECNMarks),
 	}
@@ -145,6 +145,10 @@ func (v *View) hop(f *Fabric, i int, a, b *Look) Hop {
 	h.RateBps = v.perSecond(8 * (bytes - bytesThen))
 	if h.MayCarryBps > 0 {
 		h.Load = v.perSecond(8*(line-lineThen)) / float64(h.MayCarryBps)
+		if mayCarry(p, a, a) != mayCarry(p, b, b) {
+			// How much waits is known by the present rate alone.
+			h.RateBps, h.Load = min(h.RateBps, float64(h.MayCarryBps)), min(h.Load, 1)
+		}
 	}
 	if !f.Kernel {
 		wait := int64(0)
@@ -174,14 +178,24 @@ func (h *Hop) judge(l *Lateness, timeScale int) {
 // since is how much a counter has grown, 0 if the reader of another process saw it smaller.
 func since(now, then uint64) uint64 { return max(now, then) - then }
 
-// mayCarry is the rate of the slowest hop of a path in bits per second, 0 if none has a limit.
-func mayCarry(p *Place, l *Look) (bps uint64) {
-	for _, hop := range p.Path {
-		if b := l.Hops[hop].Bandwidth; b > 0 && (bps == 0 || b < bps) {
-			bps = b
+// mayCarry is the rate of the slowest hop of a path in bits per second, 0 if none has a limit. If the rate was changed
+// between two looks, it is the higher one.
+func mayCarry(p *Place, looks ...*Look) (most uint64) {
+	for i, l := range looks {
+		bps := uint64(0)
+		for _, hop := range p.Path {
+			if b := l.Hops[hop].Bandwidth; b > 0 && (bps == 0 || b < bps) {
+				bps = b
+			}
+		}
+		if bps == 0 {
+			return 0
+		}
+		if i == 0 || bps > most {
+			most = bps
 		}
 	}
-	return bps
+	return most
 }
 
 // carried is the payload and the bytes on the line that have passed the hop: those counted without those that only have

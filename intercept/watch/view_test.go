@@ -72,6 +72,21 @@ func TestRatesLeaveOutWhatWaits(t *testing.T) {
 	}
 }
 
+// A link is made ten times slower while a queue waits for it. Its rate is no higher than that of the faster one.
+func TestRatesWhileTheLinkIsChanged(t *testing.T) {
+	fast, slow := at(1e9, 0, link.Counters{}), at(2e9, 5e6, link.Counters{Bytes: 5_000_000, LineBytes: 5_000_000})
+	slow.Hops[2].Bandwidth, slow.Hops[2].Reserved = 1e9, 3*time.Millisecond // at the old rate: 3.75 MB
+	for _, tc := range []struct {
+		a, b *Look
+		want uint64
+	}{{fast, slow, 5e9}, {slow, at(3e9, 5.1e6, link.Counters{Bytes: 5_000_000, LineBytes: 5_000_000}), 5e9}} {
+		l := Compare(pair(), tc.a, tc.b).Links[0]
+		if l.MayCarryBps != tc.want || l.RateBps > float64(tc.want) || l.Load > 1 {
+			t.Errorf("rate %g, load %g, may carry %d, want at most %d", l.RateBps, l.Load, l.MayCarryBps, tc.want)
+		}
+	}
+}
+
 func TestQueueIsTheLongestWaitOfThePath(t *testing.T) {
 	b := at(2e9, 1e6, link.Counters{})
 	b.Hops[0].Reserved, b.Hops[1].Reserved = time.Microsecond, 7*time.Microsecond
