@@ -60,6 +60,7 @@ type JobLook struct {
 	Number             int
 	Started            int64 // with Number, tells a job from all others
 	Running            bool
+	Verify             bool // the probes of `ddlemu verify`, which has a verdict of its own
 	Traffic            bool // it stands for all traffic of the kernel datapath
 	Joined, Left, Died int
 	Messages, Bytes    uint64

@@ -143,7 +143,7 @@ func (r *Reader) jobs() []JobLook {
 func (r *Reader) job(j state.Job, dead int, alive bool) JobLook {
 	st, stats := j.Summary(), j.LinkStats()
 	l := JobLook{
-		Number: j.Index(), Started: st.Started, Running: st.Running && (alive || dead == 0), Traffic: j.Traffic(), Joined: st.Joined, Left: st.Left, Died: st.Died + dead,
+		Number: j.Index(), Started: st.Started, Running: st.Running && (alive || dead == 0), Traffic: j.Traffic(), Verify: j.Verify(), Joined: st.Joined, Left: st.Left, Died: st.Died + dead,
 		Late: map[int]*Lateness{}, Arrived: map[int]uint64{},
 	}
 	for hop := range stats {
@@ -167,7 +167,7 @@ func (r *Reader) job(j state.Job, dead int, alive bool) JobLook {
 			l.Arrived[hop] = messages
 		}
 	}
-	if l.Traffic || j.Verify() {
+	if l.Traffic || l.Verify {
 		return l
 	}
 	v := verdict.Of(r.file, r.fab, j)

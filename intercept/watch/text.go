@@ -116,6 +116,8 @@ func (j *Job) VerdictText() string {
 	switch {
 	case j.Traffic:
 		return "all traffic"
+	case j.Verify:
+		return "probes of verify"
 	case j.Verdict == "":
 		return "no verdict yet"
 	case j.Running:
@@ -182,7 +184,8 @@ func (v *View) ActivityText() string {
 	return fmt.Sprintf("%d of %s active, %s running", active, units.Count(len(v.Links), "link"), units.Count(running, "job"))
 }
 
-// Lines are v as lines of text: a heading, the links that are active, the ports that dropped packets, the jobs.
+// Lines are v as lines of text: a heading, the links that are active, the ports that dropped packets, the jobs
+// that run or have just ended.
 func (v *View) Lines() []string {
 	at := "+" + time.Duration(v.UpNs).Round(100*time.Millisecond).String() + " "
 	lines := []string{at + "fabric " + v.Fabric + ": " + v.ClockText() + "; " + v.ActivityText()}
@@ -196,7 +199,9 @@ func (v *View) Lines() []string {
 		}
 	}
 	for i := range v.Jobs {
-		lines = append(lines, at+v.Jobs[i].Line())
+		if !v.Jobs[i].over {
+			lines = append(lines, at+v.Jobs[i].Line())
+		}
 	}
 	return lines
 }

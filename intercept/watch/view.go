@@ -58,6 +58,7 @@ type Job struct {
 	Running  bool     `json:"running"`
 	Started  int64    `json:"-"`                 // tells it from others that have had its number
 	Traffic  bool     `json:"traffic,omitempty"` // it stands for all traffic of the kernel datapath
+	Verify   bool     `json:"verify,omitempty"`  // the probes of `ddlemu verify`, which has a verdict of its own
 	Joined   int      `json:"joined"`            // ranks
 	Left     int      `json:"left"`
 	Died     int      `json:"died"`
@@ -66,6 +67,7 @@ type Job struct {
 	RateBps  float64  `json:"rate_bps"`          // of what arrived between the looks, of all ranks together
 	Verdict  string   `json:"verdict,omitempty"` // VALID or INVALID so far; empty if there is nothing to judge yet
 	Reasons  []string `json:"reasons"`           // why it is INVALID so far
+	over     bool     // at both looks
 }
 
 // Compare says what a fabric did from look a to the later look b.
@@ -104,15 +106,15 @@ func (v *View) perSecond(amount float64) float64 {
 func (v *View) addJobs(a, b *Look) (late map[int]*Lateness, arrived map[int]uint64) {
 	late, arrived = map[int]*Lateness{}, map[int]uint64{}
 	for i := range b.Jobs {
-		j, before := &b.Jobs[i], &JobLook{}
+		j, before, over := &b.Jobs[i], &JobLook{}, false
 		for k := range a.Jobs {
 			if a.Jobs[k].Number == j.Number && a.Jobs[k].Started == j.Started {
-				before = &a.Jobs[k]
+				before, over = &a.Jobs[k], !j.Running && !a.Jobs[k].Running
 			}
 		}
 		v.Jobs = append(v.Jobs, Job{
-			Job: j.Number, Started: j.Started, Running: j.Running, Traffic: j.Traffic, Joined: j.Joined, Left: j.Left, Died: j.Died, Messages: j.Messages, Bytes: j.Bytes,
-			RateBps: v.perSecond(8 * (float64(j.Bytes) - float64(before.Bytes))), Verdict: j.Verdict, Reasons: append([]string{}, j.Reasons...),
+			Job: j.Number, Started: j.Started, Running: j.Running, Traffic: j.Traffic, Verify: j.Verify, Joined: j.Joined, Left: j.Left, Died: j.Died, Messages: j.Messages, Bytes: j.Bytes,
+			RateBps: v.perSecond(8 * (float64(j.Bytes) - float64(before.Bytes))), Verdict: j.Verdict, Reasons: append([]string{}, j.Reasons...), over: over,
 		})
 		for hop, l := range j.Late {
 			if late[hop] == nil {

@@ -4,6 +4,7 @@ package watch
 
 import (
 	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -188,5 +189,36 @@ func TestDownLink(t *testing.T) {
 	b.Hops[2].Down = true
 	if l := Compare(pair(), at(1e9, 0, link.Counters{}), b).Links[0]; l.Up || l.MayCarryText() != "down" {
 		t.Errorf("got %+v", l)
+	}
+}
+
+// A job that is over is in one more line, not in one of each interval. The probes of verify have no verdict here.
+func TestLinesOfJobsThatAreOver(t *testing.T) {
+	look := func(up time.Duration, running bool) *Look {
+		l := at(up, up, link.Counters{})
+		l.Jobs = []JobLook{{Number: 3, Started: 7, Running: running, Verify: true}}
+		return l
+	}
+	lines := func(a, b *Look) (jobs int) {
+		for _, line := range Compare(pair(), a, b).Lines() {
+			if strings.Contains(line, "job 3") {
+				jobs++
+				if !strings.Contains(line, "probes of verify") {
+					t.Error(line)
+				}
+			}
+		}
+		return jobs
+	}
+	for _, tc := range []struct {
+		before, now bool
+		want        int
+	}{{true, true, 1}, {true, false, 1}, {false, false, 0}} {
+		if got := lines(look(1e9, tc.before), look(2e9, tc.now)); got != tc.want {
+			t.Errorf("running %v, then %v: %d lines, want %d", tc.before, tc.now, got, tc.want)
+		}
+	}
+	if got := lines(at(1e9, 1e9, link.Counters{}), look(2e9, false)); got != 1 {
+		t.Errorf("a job that came and ended between the looks: %d lines", got)
 	}
 }
