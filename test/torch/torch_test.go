@@ -3,11 +3,13 @@
 package torch
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/ddlemu/ddlemu/test/built"
 )
@@ -158,17 +160,24 @@ const (
 	callsEnv = "DDLEMU_TEST_CALLS"
 )
 
+// longestCall is how long a random call may take at most, on the mean, on a busy host.
+const longestCall = 500 * time.Millisecond
+
 // Random calls give what they give with gloo. Every third seed is with 4 ranks.
 func TestRandomCalls(t *testing.T) {
 	t.Parallel()
 	seeds, calls := variable(t, seedsEnv, 3), variable(t, callsEnv, 80)
+	longest := limit + time.Duration(calls)*longestCall
+	hang := fmt.Sprintf("HANG=%.0f", (longest - 10*time.Second).Seconds())
 	each(t, func(t *testing.T, python string) {
 		for seed := 1; seed <= seeds; seed++ {
-			j := job{python: python, env: []string{"HANG=170"}}
+			j := job{python: python, env: []string{hang}, limit: longest}
 			if seed%3 == 0 {
 				j.ranks = 4
 			}
+			began := time.Now()
 			j.good(t, "random_calls.py", strconv.Itoa(seed), strconv.Itoa(calls))
+			t.Logf("seed %d: %d calls in %.0f s", seed, calls, time.Since(began).Seconds())
 		}
 	})
 }
