@@ -110,7 +110,7 @@ func occupy(t *testing.T) {
 func TestVirtualTimeOfAnyProgram(t *testing.T) {
 	bin := compile(t, "threads")
 	for _, version := range []string{"2.22", "2.29"} {
-		for _, name := range []string{"destroy", "group", "nonblocking", "query", "handover", "virtual", "repeat", "connect", "storm"} {
+		for _, name := range []string{"destroy", "group", "nonblocking", "query", "handover", "virtual", "repeat", "connect", "storm", "full"} {
 			t.Run(version+" "+name, func(t *testing.T) {
 				first := runVirtual(t, nil, version, bin, name)
 				if len(times(first)) != 2 || !strings.Contains(first, "verdict: VALID") {
@@ -125,6 +125,24 @@ func TestVirtualTimeOfAnyProgram(t *testing.T) {
 		t.Run(version+" abort", func(t *testing.T) {
 			if out := runVirtual(t, nil, version, bin, "abort"); strings.Count(out, ": aborted") != 2 {
 				t.Errorf("output:\n%s", out)
+			}
+		})
+	}
+}
+
+// A launch waits while a stream's queue is full, as on a GPU. So the memory of the ranks does not grow with the number of
+// iterations, of which each took 10 KB.
+func TestMemoryDoesNotGrowWithIterations(t *testing.T) {
+	for _, version := range []string{"2.22", "2.29"} {
+		t.Run(version, func(t *testing.T) {
+			cmd := ddlemu(t.Context(), t, folder(t), nil, "bench", "allreduce", "--profile", "ndr400", "--nccl", version, "--ranks", "2",
+				"-b", "8", "-e", "8", "-w", "1", "-n", "20000")
+			if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "verdict: VALID") {
+				t.Fatalf("%v:\n%s", err, out)
+			}
+			const limit = 100 << 10 // KB; 220 << 10 without the limit of the queue
+			if largest := cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss; largest > limit {
+				t.Errorf("the largest process took %d KB, more than %d", largest, limit)
 			}
 		})
 	}

@@ -73,7 +73,7 @@ cudaError_t copy(void *dst, const void *src, size_t size, cudaMemcpyKind kind, c
 		return set_error(cudaErrorInvalidValue);
 	if (!direction_fits(to, from, kind))
 		return set_error(cudaErrorInvalidMemcpyDirection);
-	order_before_push(stream);
+	before_push(stream);
 	wait = wait || to == MemoryKind::kPageable;
 	if (from == MemoryKind::kPageable && !wait) {
 		if (size <= kInlineBytes && stream->run_if_idle([=] { memcpy(dst, src, size); }))
@@ -115,7 +115,7 @@ cudaError_t fill(void *dst, int value, size_t size, cudaStream_t handle, bool wa
 	MemoryKind to = kind_of(dst, size);
 	if (to == MemoryKind::kOutOfRange || to == MemoryKind::kPageable)
 		return set_error(cudaErrorInvalidValue);
-	order_before_push(stream);
+	before_push(stream);
 	stream->push(wait ? Stream::Kind::kInline : work_kind(size), [=] { set(dst, value, size); });
 	if (wait)
 		stream->synchronize();

@@ -72,7 +72,7 @@ cudaError_t record(cudaEvent_t handle, cudaStream_t stream_handle)
 		return err;
 	if (cudaError_t err = enter_event(handle, &event))
 		return err;
-	order_before_push(stream);
+	before_push(stream);
 	record_event(handle, stream->record());
 	return cudaSuccess;
 }
@@ -181,7 +181,7 @@ SOFT_API cudaError_t cudaStreamWaitEvent(cudaStream_t stream_handle, cudaEvent_t
 		return err;
 	if (!event.fence || event.fence->is_signaled())
 		return cudaSuccess;
-	order_before_push(stream);
+	before_push(stream);
 	stream->push_wait(event.fence);
 	return cudaSuccess;
 }

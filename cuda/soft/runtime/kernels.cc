@@ -74,7 +74,7 @@ cudaError_t launch(cudaFunction_t function, unsigned grid, unsigned block, const
 	if (!devices()->device(stream->device()))
 		return set_error(cudaErrorMemoryAllocation);
 	application_charge();
-	order_before_push(stream);
+	before_push(stream);
 	if (started && !record_event(started, stream->record()))
 		return set_error(cudaErrorInvalidResourceHandle);
 	auto bytes = static_cast<const char *>(args);
@@ -132,7 +132,7 @@ SOFT_API cudaError_t ddlemuSoftOneRank(void *dst, const void *src, size_t count,
 	std::shared_ptr<Stream> stream;
 	if (cudaError_t err = enter_stream(handle, &stream))
 		return err;
-	order_before_push(stream);
+	before_push(stream);
 	stream->push(
 		Stream::Kind::kWorker, [=] { softexec_scale(nccl_type, dst, src, count, factor, factor_is_pointer); });
 	return cudaSuccess;
@@ -181,7 +181,7 @@ SOFT_API cudaError_t cudaLaunchHostFunc(cudaStream_t handle, cudaHostFn_t functi
 	std::shared_ptr<Stream> stream;
 	if (cudaError_t err = enter_stream(handle, &stream))
 		return err;
-	order_before_push(stream);
+	before_push(stream);
 	stream->push(Stream::Kind::kWorker, [=] { function(data); });
 	return cudaSuccess;
 }

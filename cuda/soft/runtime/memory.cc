@@ -103,7 +103,7 @@ SOFT_API cudaError_t cudaFreeAsync(void *pointer, cudaStream_t handle)
 	Region region = find_region(pointer);
 	if (region.origin != Origin::kDevice || region.base != reinterpret_cast<uintptr_t>(pointer) || region.size == 0)
 		return set_error(cudaErrorInvalidValue);
-	order_before_push(stream);
+	before_push(stream);
 	stream->push(Stream::Kind::kInline, [pointer] {
 		Region r = remove_region(pointer, Origin::kDevice, Origin::kDevice);
 		if (r.size)

@@ -155,6 +155,16 @@ void Stream::synchronize()
 	waiters_--;
 }
 
+void Stream::await_room()
+{
+	std::unique_lock<std::mutex> lock(mu_);
+	if (submitted_ - finished_ < kMostQueued)
+		return;
+	room_waiters_++;
+	application_wait(lock, progress_, [&] { return has_room(); });
+	room_waiters_--;
+}
+
 bool Stream::query()
 {
 	return application_query([this] {
@@ -189,9 +199,10 @@ void Stream::retire()
 void Stream::count_finished()
 {
 	finished_++;
-	if (waiters_ > 0)
+	const bool waited_for = waiters_ > 0 || (room_waiters_ > 0 && has_room());
+	if (waited_for)
 		progress_.notify_all();
-	if (waiters_ > 0 || queried_)
+	if (waited_for || queried_)
 		softexec::raise_number(DDLEMU_SIGNALS);
 }
 

@@ -53,6 +53,8 @@ public:
 	enum class Kind { kInline, kWorker, kWait };
 	using Work = std::function<void()>;
 
+	static constexpr uint64_t kMostQueued = 1024;
+
 	// flags as for cudaStreamCreateWithFlags.
 	static std::shared_ptr<Stream> make(int device, unsigned flags, int priority);
 
@@ -67,6 +69,10 @@ public:
 	// record does the same for events: if the stream is idle, the fence is signaled already.
 	std::shared_ptr<Fence> record();
 	void synchronize();
+	// await_room waits, as a thread of the application, if kMostQueued items are queued: as on a GPU, whose launch
+	// queue has so many entries, and so that a program that launches faster than its kernels end does not fill the
+	// memory.
+	void await_room();
 	// query returns true if all work is done. In virtual time it waits if it is asked again and again.
 	bool query();
 	// retire ends the worker once the queued work is done. No push may follow.
@@ -96,6 +102,8 @@ private:
 	bool check_wait(const std::shared_ptr<Fence> &fence);
 	void resume();
 	void run_front(std::unique_lock<std::mutex> &lock);
+	// has_room returns true if half of the queue is free: then a thread that has waited can queue many items.
+	bool has_room() const { return submitted_ - finished_ <= kMostQueued / 2; }
 	void count_finished();
 	void start_worker();
 	void wake_worker();
@@ -112,6 +120,7 @@ private:
 	std::deque<Item> queue_;
 	uint64_t submitted_ = 0, finished_ = 0;
 	int waiters_ = 0; // threads in synchronize
+	int room_waiters_ = 0; // threads in await_room
 	bool queried_ = false; // a query has found it busy
 	bool busy_ = false; // a thread runs the item that was at the front
 	bool waiting_ = false; // the front is a wait, and its fence will resume this queue

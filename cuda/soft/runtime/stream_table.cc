@@ -93,6 +93,12 @@ void order_before_push(const std::shared_ptr<Stream> &stream)
 	}
 }
 
+void before_push(const std::shared_ptr<Stream> &stream)
+{
+	stream->await_room();
+	order_before_push(stream);
+}
+
 void synchronize_device(int device)
 {
 	Device *d = devices()->existing(device);

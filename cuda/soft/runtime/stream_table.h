@@ -15,8 +15,12 @@ namespace soft {
 cudaError_t enter_stream(cudaStream_t handle, std::shared_ptr<Stream> *stream);
 
 // order_before_push makes the default stream wait for the device's blocking streams, and those for the default stream.
-// It is called before work is queued. Streams with cudaStreamNonBlocking are not affected.
+// Streams with cudaStreamNonBlocking are not affected.
 void order_before_push(const std::shared_ptr<Stream> &stream);
+
+// before_push is called before a thread of the application queues work: it waits while the queue is full, and orders
+// the default stream.
+void before_push(const std::shared_ptr<Stream> &stream);
 
 // synchronize_device waits for all work of a device.
 void synchronize_device(int device);

@@ -13,6 +13,7 @@
 //	virtual      rank 1 says that it computes for 1 ms between two collectives, and its stream for 2 ms
 //	connect      connects by the first send, while the other rank still needs virtual time to get there
 //	storm        groups of 300 sends and receives: NCCL's queues are full
+//	full         groups of two communicators on two streams: the queues of both streams are full
 //	abort        rank 0 waits for a collective that rank 1 never begins, and aborts
 //	crossed      both ranks receive before they send: they never end
 //	silent       the same, and ends without the functions that the end of a process calls
@@ -366,6 +367,27 @@ void storm(Session &s)
 	CHECK(ncclCommDestroy(s.comm));
 }
 
+void full(Session &s)
+{
+	ncclComm_t both[2];
+	cudaStream_t streams[2] = { s.stream };
+	CHECK(cudaStreamCreateWithFlags(&streams[1], cudaStreamNonBlocking));
+	for (int i = 0; i < 2; i++)
+		CHECK(ncclCommInitRank(&both[i], 2, s.ids[i], rank));
+	CHECK(cudaEventRecord(s.begin, s.stream));
+	for (int round = 0; round < 3000; round++) {
+		CHECK(ncclGroupStart());
+		for (int i = 0; i < 2; i++)
+			CHECK(ncclAllReduce(s.data + i, s.data + i, 1, ncclFloat, ncclMax, both[i], streams[i]));
+		CHECK(ncclGroupEnd());
+	}
+	CHECK(cudaStreamSynchronize(streams[1]));
+	CHECK(cudaEventRecord(s.end, s.stream));
+	s.print_elapsed();
+	for (ncclComm_t comm : both)
+		CHECK(ncclCommDestroy(comm));
+}
+
 void abort_one(Session &s)
 {
 	s.init();
@@ -465,6 +487,7 @@ const std::map<std::string, void (*)(Session &)> programs = {
 	{ "repeat", repeat },
 	{ "connect", connect_late },
 	{ "storm", storm },
+	{ "full", full },
 	{ "abort", abort_one },
 	{ "crossed", crossed },
 	{ "silent", silent },

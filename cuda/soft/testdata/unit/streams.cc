@@ -55,6 +55,38 @@ TEST(stream_keeps_order)
 	OK(cudaStreamDestroy(s));
 }
 
+// A launch waits while 1024 entries are queued, and other streams are not affected.
+TEST(stream_queue_is_limited)
+{
+	constexpr int kMost = 1024, kLaunches = 3 * kMost;
+	std::atomic<int> clock{ 0 }, launched{ 0 };
+	Latch latch;
+	std::vector<Mark> marks(kLaunches, Mark{ &clock });
+	Mark other{ &clock };
+	cudaStream_t a = stream(), b = stream();
+	latch.block(a);
+	std::thread launcher([&] {
+		for (Mark &m : marks) {
+			stamp(a, &m);
+			launched++;
+		}
+	});
+	while (launched < kMost - 1)
+		usleep(1000);
+	usleep(50000); // enough time to launch all others, which must not happen
+	CHECK(launched == kMost - 1); // the latch is one more
+	OK(cudaStreamQuery(b));
+	stamp(b, &other);
+	OK(cudaStreamSynchronize(b));
+	CHECK(other.seen == 0);
+	CHECK_IS(cudaStreamQuery(a), cudaErrorNotReady);
+	latch.release();
+	launcher.join();
+	OK(cudaStreamSynchronize(a));
+	for (int i = 0; i < kLaunches; i++)
+		CHECK(marks[i].seen == i + 1);
+}
+
 TEST(streams_run_independently)
 {
 	std::atomic<int> clock{ 0 };
