@@ -77,20 +77,21 @@ func debianRoot(suite string, options ...string) func(context.Context, *lane) (s
 		if err := mount(ctx, root, "/proc", "/dev", os.TempDir(), l.repo, l.build, l.cache); err != nil {
 			return "", err
 		}
-		if err := nameHost(root); err != nil {
+		machine, err := nameHost(root)
+		if err != nil {
 			return "", err
 		}
-		return wrappers(l.cache, suite, root)
+		return wrappers(l.cache, suite, root, machine)
 	}
 }
 
-// nameHost lets a root find this machine by its name: torchrun of torch 2.14 meets its ranks there.
-func nameHost(root string) error {
+// nameHost lets a root find this machine by its name, which it returns: torchrun of torch 2.14 meets its ranks there.
+func nameHost(root string) (string, error) {
 	name, err := os.Hostname()
 	if err != nil {
-		return err
+		return "", err
 	}
-	return os.WriteFile(filepath.Join(root, "etc", "hosts"), fmt.Appendf(nil, "127.0.0.1 localhost %s\n", name), 0o644)
+	return name, os.WriteFile(filepath.Join(root, "etc", "hosts"), fmt.Appendf(nil, "127.0.0.1 localhost %s\n", name), 0o644)
 }
 
 // mount shows folders of the machine in a root, under the same names.
@@ -107,14 +108,23 @@ func mount(ctx context.Context, root string, folders ...string) error {
 	return nil
 }
 
-// wrappers writes programs that run those of a root in the current folder, and returns the path of Python.
-func wrappers(cache, suite, root string) (string, error) {
+// wrapper runs a program of a root. On an emulated node, which has a name of its own, the root has the node's /etc/hosts.
+const wrapper = `#!/bin/sh
+if [ "$(uname -n)" = '%[2]s' ]; then
+	exec chroot '%[1]s' env -C "$PWD" /usr/bin/%[3]s "$@"
+fi
+exec unshare --mount sh -c 'mount --bind /etc/hosts "$0/etc/hosts" && exec chroot "$0" env -C "$PWD" "$@"' '%[1]s' /usr/bin/%[3]s "$@"
+`
+
+// wrappers writes programs that run those of a root in the current folder, and returns the path of Python. machine is the
+// name of this machine.
+func wrappers(cache, suite, root, machine string) (string, error) {
 	folder := filepath.Join(cache, suite+".bin")
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return "", err
 	}
 	for _, name := range []string{"torchrun", "python3"} {
-		script := fmt.Sprintf("#!/bin/sh\nexec chroot '%s' env -C \"$PWD\" /usr/bin/%s \"$@\"\n", root, name)
+		script := fmt.Sprintf(wrapper, root, machine, name)
 		if err := os.WriteFile(filepath.Join(folder, name), []byte(script), 0o755); err != nil {
 			return "", err
 		}

@@ -274,6 +274,9 @@ def coalesced(rank, size):
     manager.wait()
     for n, output in zip((2, 3), outputs):
         same(output, torch.arange(float(size)).repeat_interleave(n), "coalesced all_gather_into_tensor")
+    if version() < (2, 15):  # its split_group needs an accelerator
+        done(2)
+        return
     half = dist.split_group(split_ranks=[list(range(size // 2)), list(range(size // 2, size))])
     tensor = torch.ones(2)
     dist.all_reduce(tensor, group=half)
