@@ -188,8 +188,8 @@ func TestMemory(t *testing.T) {
 	each(t, func(t *testing.T, python string) {
 		eth := job{python: python, ranks: 4, flags: []string{"--profile", "eth10", "--clock", "virtual"}}
 		for _, o := range []outcome{
-			eth.good(t, "memory.py", "groups", "6", "16"),
-			job{python: python, ranks: 4}.good(t, "memory.py", "groups", "3", "20"),
+			eth.good(t, "memory.py", "groups", "6", "6"),
+			job{python: python, ranks: 4}.good(t, "memory.py", "groups", "3", "7"),
 			job{python: python}.good(t, "memory.py", "again", "6", "1"),
 		} {
 			t.Log(o.stdout)

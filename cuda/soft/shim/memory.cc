@@ -16,6 +16,8 @@
 #include <cstdlib>
 
 #include "../runtime/memory.h"
+#include "pages.h"
+#include "pool.h"
 
 extern "C" {
 int __real_fallocate(int, int, off_t, off_t);
@@ -28,8 +30,7 @@ void *__real_mmap(void *, size_t, int, int, int, off_t);
 namespace {
 
 constexpr size_t kLarge = 64 << 10; // what is smaller is written
-constexpr size_t kPage = 4096;
-constexpr size_t kTail = kPage; // NCCL clears the file but for less than this at its end
+constexpr size_t kTail = shim::kPage; // NCCL clears the file but for less than this at its end
 
 // The file of shared memory that this thread has just made, and where it is mapped. NCCL maps and clears it at once.
 struct NewFile {
@@ -60,24 +61,11 @@ void clear_file(const NewFile &file, const void *pointer, size_t n)
 	}
 }
 
-// The whole pages of a range of memory.
-struct Pages {
-	uintptr_t first, last;
-
-	Pages(const void *pointer, size_t n)
-		: first((reinterpret_cast<uintptr_t>(pointer) + kPage - 1) / kPage * kPage),
-		  last((reinterpret_cast<uintptr_t>(pointer) + n) / kPage * kPage)
-	{
-	}
-	// give_back makes private memory read as zeros, and returns its pages to the host.
-	bool give_back() const { return madvise(reinterpret_cast<void *>(first), last - first, MADV_DONTNEED) == 0; }
-};
-
 // clear_anonymous makes private memory of this process read as zeros. The byte that is written first shows whether it
 // worked: an allocator may have taken the memory from elsewhere.
 void clear_anonymous(char *p, size_t n)
 {
-	const Pages pages(p, n);
+	const shim::Pages pages(p, n);
 	volatile char *mark = reinterpret_cast<char *>(pages.first);
 	*mark = 1;
 	if (!pages.give_back() || *mark != 0) {
@@ -100,8 +88,10 @@ void *__wrap_calloc(size_t count, size_t size)
 	if (__builtin_mul_overflow(count, size, &n) || n < kLarge)
 		return __real_calloc(count, size);
 	char *p = static_cast<char *>(malloc(n));
-	if (p)
+	if (p) {
 		clear_anonymous(p, n);
+		shim::note_pool(p, n);
+	}
 	return p;
 }
 
@@ -111,7 +101,7 @@ void __wrap_free(void *pointer)
 	const int error = errno;
 	const size_t n = pointer ? malloc_usable_size(pointer) : 0;
 	if (n >= kLarge)
-		Pages(pointer, n).give_back();
+		shim::Pages(pointer, n).give_back();
 	errno = error;
 	__real_free(pointer);
 }

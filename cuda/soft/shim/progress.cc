@@ -17,6 +17,9 @@
 #include <condition_variable>
 #include <mutex>
 
+#include "args.h"
+#include "pool.h"
+
 extern "C" {
 int __real_pthread_mutex_trylock(pthread_mutex_t *);
 int __real_pthread_cond_wait(pthread_cond_t *, pthread_mutex_t *);
@@ -31,17 +34,9 @@ extern char netTransport[];
 namespace shim {
 namespace {
 
-// Offsets in NCCL's structures, from the disassembly of Debian's objects: ncclProxyProgress calls op->progress and then
-// reads op->idle. ncclTransport is a name of 8 bytes, canConnect, and two tables of 10 functions (send, recv), of which
-// proxyProgress is the eighth.
+// ncclTransport is a name of 8 bytes, canConnect, and two tables of 10 functions (send, recv), of which proxyProgress
+// is the eighth.
 constexpr size_t kSendProgress = 16 + 7 * 8, kRecvProgress = 16 + 10 * 8 + 7 * 8;
-#if DDLEMU_NCCL_VERSION == 22203
-constexpr size_t kIdle = 0x2bb8;
-#elif DDLEMU_NCCL_VERSION == 22907
-constexpr size_t kIdle = 0x80c8;
-#else
-#error "the offset of ncclProxyArgs.idle in this version of NCCL is not known"
-#endif
 
 using Progress = int (*)(void *state, void *args);
 
@@ -119,6 +114,7 @@ Progress originals[2];
 template <int I>
 int wrapped_progress(void *state, void *args)
 {
+	trim_pool();
 	const int result = originals[I](state, args);
 	if (progress_thread && *reinterpret_cast<int *>(static_cast<char *>(args) + kIdle) == 0) {
 		progress_thread->did_something();
