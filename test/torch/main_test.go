@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,6 +23,9 @@ import (
 
 // limit is the longest time of a job. Each program ends itself before that, and prints where it hangs.
 const limit = 3 * time.Minute
+
+// hangsBefore is how long before its limit a program of a job says that it hangs.
+const hangsBefore = 10 * time.Second
 
 // pythonEnv lists interpreters that have PyTorch, separated by colons. By default it is the first of python3 on PATH and
 // /usr/bin/python3 that has it.
@@ -82,7 +86,8 @@ func (j job) run(t *testing.T, program string, args ...string) outcome {
 		command = append([]string{"env", "--unset=" + j.unset}, command...)
 	}
 	cmd := exec.CommandContext(ctx, built.Path(t, "bin", "ddlemu"), slices.Concat(flags, []string{"--"}, command, args)...)
-	o := finish(t, cmd, append(environment(t), j.env...))
+	hang := fmt.Sprintf("HANG=%.0f", (longest - hangsBefore).Seconds())
+	o := finish(t, cmd, append(append(environment(t), hang), j.env...))
 	failIfOver(ctx, t, longest, o)
 	return o
 }
