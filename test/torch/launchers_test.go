@@ -34,8 +34,6 @@ func goodSum(t *testing.T, flags []string, command ...string) {
 	}
 }
 
-var virtual = []string{"--clock", "virtual"}
-
 // torchrun starts the ranks. That of Debian 12 cannot, and `ddlemu run` says what to use.
 func TestTorchrun(t *testing.T) {
 	t.Parallel()

@@ -24,6 +24,9 @@ import (
 // limit is the longest time of a job. Each program ends itself before that, and prints where it hangs.
 const limit = 3 * time.Minute
 
+// virtual are the flags of a virtual clock that waits for a thread which gets no core for long.
+var virtual = []string{"--clock", "virtual", "--compute-hold", "1m"}
+
 // hangsBefore is how long before its limit a program of a job says that it hangs.
 const hangsBefore = 10 * time.Second
 

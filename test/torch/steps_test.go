@@ -27,7 +27,7 @@ var stepLine = regexp.MustCompile(`(?m)^rank (\d) step (\d) (\d+) (\d+)$`)
 // trainSteps runs a DDP job on a virtual clock. The keys are rank and step.
 func trainSteps(t *testing.T, python string, flags ...string) map[[2]int]stepEnd {
 	t.Helper()
-	o := job{python: python, flags: append([]string{"--profile", "eth10", "--clock", "virtual"}, flags...)}.good(t, "steps.py", strconv.Itoa(steps))
+	o := job{python: python, flags: slices.Concat(virtual, []string{"--profile", "eth10"}, flags)}.good(t, "steps.py", strconv.Itoa(steps))
 	if !strings.Contains(o.stderr, "verdict: VALID") {
 		t.Errorf("the job is not VALID: %s", o.stderr)
 	}

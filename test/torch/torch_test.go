@@ -41,7 +41,7 @@ func TestTraining(t *testing.T) {
 			return found[0][1]
 		}
 		want := train("gloo")
-		if got := train("ddlemu", "--profile", "eth10", "--clock", "virtual"); got != want {
+		if got := train("ddlemu", append(virtual, "--profile", "eth10")...); got != want {
 			t.Errorf("weights %s, with gloo %s", got, want)
 		}
 	})
@@ -184,7 +184,7 @@ func TestRandomCalls(t *testing.T) {
 func TestMemory(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, python string) {
-		eth := job{python: python, ranks: 4, flags: []string{"--profile", "eth10", "--clock", "virtual"}}
+		eth := job{python: python, ranks: 4, flags: append(virtual, "--profile", "eth10")}
 		for _, o := range []outcome{
 			eth.good(t, "memory.py", "groups", "6", "6"),
 			job{python: python, ranks: 4}.good(t, "memory.py", "groups", "3", "7"),
