@@ -3,11 +3,11 @@
 package nccl
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
 	"math"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -38,10 +38,12 @@ func output(t *testing.T, args ...string) modelled {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
-	out, err := ddlemu(ctx, t, folder(t), nil, append(args, "--json")...).Output()
+	cmd := ddlemu(ctx, t, folder(t), nil, append(args, "--json")...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
 	if err != nil {
-		failed, _ := err.(*exec.ExitError)
-		t.Fatalf("ddlemu %v: %v\n%s%s", args, err, out, failed.Stderr)
+		t.Fatalf("ddlemu %v: %v\n%s%s", args, err, out, stderr.String())
 	}
 	var m modelled
 	if err := json.Unmarshal(out, &m); err != nil {
