@@ -5,6 +5,7 @@ package replay
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/ddlemu/ddlemu/configs/units"
@@ -30,6 +31,11 @@ type Facts struct {
 	// are not there: NCCL decides nothing for them.
 	Decided map[Call]bench.Case
 
+	// NICs are those of the connections of communicators, by position in Workload.Comms. With several NICs per node, NCCL
+	// is made to connect all ranks of a communicator with sends and receives, because its log tells their NICs then.
+	NICs map[int32]map[nccllog.Pair]nccllog.NICs
+
+	messages   map[int32]bool // communicators with sends and receives
 	plans      []*plan
 	wrong      []string // values, in words
 	logProblem string
@@ -65,7 +71,8 @@ func (a *attempt) connect(ctx context.Context) error {
 	ix, info := a.o.Workload, a.ranks.Info()
 	a.facts = Facts{
 		Workload: ix, Steps: a.o.Steps, Fabric: a.fabric, Node: a.o.On.Node(a.fabric), NCCL: info.NCCL, NCCLLib: info.NCCLLib,
-		CUDA: a.o.On.Libraries.CUDA, Topologies: map[int32]*nccllog.Topology{}, Decided: map[Call]bench.Case{},
+		CUDA: a.o.On.Libraries.CUDA, Topologies: map[int32]*nccllog.Topology{},
+		Decided: map[Call]bench.Case{}, NICs: map[int32]map[nccllog.Pair]nccllog.NICs{},
 	}
 	comms := used(ix)
 	if err := a.connectAll(ctx, comms); err != nil {
@@ -128,11 +135,14 @@ func (a *attempt) decide(ctx context.Context) error {
 		return nil
 	}
 	a.o.say("NCCL decides", -1)
-	for c := range a.facts.Topologies {
+	for _, c := range slices.Sorted(maps.Keys(a.facts.Topologies)) {
 		var cases []bench.Case
 		of := calls[c]
 		for _, call := range of {
 			cases = append(cases, a.caseOf(call))
+		}
+		if a.facts.messages[c] && a.fabric.Config.NICsPerNode > 1 {
+			cases = append(cases, a.caseOf(Call{Comm: c, Kind: workload.Coll, Func: workload.AllToAll, Count: 1, Type: "int8"}))
 		}
 		decided, err := a.ranks.DecideOn(ctx, commName(c), cases)
 		if err != nil {
@@ -140,6 +150,9 @@ func (a *attempt) decide(ctx context.Context) error {
 		}
 		for i, call := range of {
 			a.facts.Decided[call] = decided[i]
+		}
+		if len(decided) > 0 {
+			a.facts.NICs[c] = decided[0].NICs
 		}
 	}
 	if len(a.facts.Topologies) > 1 {
@@ -151,7 +164,7 @@ func (a *attempt) decide(ctx context.Context) error {
 // count counts the calls of one rank of each communicator, and returns the collectives on which NCCL decides.
 func (a *attempt) count(plans []*plan) map[int32][]Call {
 	calls, first := map[int32][]Call{}, map[int32]int{}
-	a.facts.counts = map[Call]int{}
+	a.facts.counts, a.facts.messages = map[Call]int{}, map[int32]bool{}
 	for _, c := range used(a.o.Workload) {
 		first[c] = a.o.Workload.Comms[c].Ranks[0]
 	}
@@ -161,12 +174,14 @@ func (a *attempt) count(plans []*plan) map[int32][]Call {
 				what := c.what
 				switch what.Kind {
 				case workload.Send:
+					a.facts.messages[what.Comm] = true
 					a.facts.counts[what]++
 				case workload.Coll:
 					if first[what.Comm] != p.rank {
 						continue
 					}
 					_, decides := what.Func.Collective()
+					a.facts.messages[what.Comm] = a.facts.messages[what.Comm] || !decides
 					if a.facts.counts[what] == 0 && decides {
 						calls[what.Comm] = append(calls[what.Comm], what)
 					}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/ddlemu/ddlemu/shaper/bench"
 	"github.com/ddlemu/ddlemu/shaper/bench/emulate"
-	"github.com/ddlemu/ddlemu/shaper/bench/nccllog"
 	"github.com/ddlemu/ddlemu/shaper/expect"
 	"github.com/ddlemu/ddlemu/shaper/nccl"
 	"github.com/ddlemu/ddlemu/shaper/workload"
@@ -64,7 +63,6 @@ func (m *modeller) addComms() error {
 		comm := emulate.NewCommunicator(m.facts.Fabric, func(r int) int { return m.facts.Node(ranks[r]) })
 		jc := &m.job.Comms[c]
 		jc.Ranks = ranks
-		nics := map[nccllog.Pair]nccllog.NICs{}
 		for call, decided := range m.facts.Decided {
 			if call.Comm != c || decided.Count == 0 {
 				continue
@@ -75,13 +73,12 @@ func (m *modeller) addComms() error {
 			}
 			m.numbers[call] = len(jc.Calls)
 			jc.Calls = append(jc.Calls, d)
-			nics = decided.NICs
 		}
 		var err error
 		if jc.P2P, err = comm.Decision(bench.Case{Collective: nccl.SendRecv, Ranks: len(ranks), NCCL: m.facts.NCCL, Topology: topology}); err != nil {
 			return fmt.Errorf("sends and receives on %s: %w", ix.Comms[c].Name, err)
 		}
-		f, err := comm.Fabric(nics)
+		f, err := comm.Fabric(m.facts.NICs[c])
 		if err != nil {
 			return err
 		}

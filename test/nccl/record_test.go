@@ -76,11 +76,12 @@ func jobs(t *testing.T) map[string]string {
 	}
 }
 
-// The model gives each step the time that real NCCL takes, played or alone.
+// The model gives each step the time that real NCCL takes, played or alone. Each version plays on one of the fabrics.
 func TestReplayIsAsExpected(t *testing.T) {
+	fabrics := map[string][]string{"2.22": {"--profile", "eth10"}, "2.29": {"--profile", "hdr200", "--jitter", "none", "--nics-per-node", "2"}}
 	for name, path := range jobs(t) {
 		for _, version := range replayVersions {
-			on := []string{"--profile", "eth10", "--nodes", "2", "--nccl", version}
+			on := append([]string{"--nodes", "2", "--nccl", version}, fabrics[version]...)
 			got := output(t, append([]string{"replay", path}, on...)...)
 			alone := output(t, append([]string{"expect", "--workload", path}, on...)...)
 			if !alone.Forecast || got.Forecast || len(alone.Steps) != 1 || len(got.Steps) != 1 {
