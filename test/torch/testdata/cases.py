@@ -182,15 +182,9 @@ class Numbers(torch.utils.data.Dataset):
 
 
 def workers():
-    """DataLoader workers by fork and by spawn, while the group is in use."""
+    """Forked children, and DataLoader workers by fork and by spawn, while the group is in use."""
     rank, size = start()
-    total = torch.zeros(8)
-    for context in ("fork", "spawn"):
-        for batch in torch.utils.data.DataLoader(Numbers(), batch_size=8, num_workers=2, multiprocessing_context=context):
-            part = batch.sum(0)
-            dist.all_reduce(part)
-            total += part
-    same(total, torch.full((8,), 2.0 * size * sum(range(64))), "sum")
+    dist.barrier()
     child = os.fork()
     if child == 0:
         try:
@@ -205,6 +199,13 @@ def workers():
             sys.exit(0)  # with the handlers of exit
         status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         check(status == 0, "the forked child ended with", status)
+    total = torch.zeros(8)
+    for context in ("fork", "spawn"):
+        for batch in torch.utils.data.DataLoader(Numbers(), batch_size=8, num_workers=2, multiprocessing_context=context):
+            part = batch.sum(0)
+            dist.all_reduce(part)
+            total += part
+    same(total, torch.full((8,), 2.0 * size * sum(range(64))), "sum")
     dist.barrier()
     dist.destroy_process_group()
 
