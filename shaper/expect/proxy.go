@@ -5,8 +5,6 @@ package expect
 import (
 	"cmp"
 	"slices"
-
-	"github.com/ddlemu/ddlemu/shaper/link"
 )
 
 // proxies lets both proxies of a connection do what they can at this instant.
@@ -110,7 +108,7 @@ func (s *sim) advance(i int) {
 		c.flow.Take()
 		c.released++
 	}
-	s.heap.set(i, next)
+	s.heap.Set(i, next)
 	if c.arrived > arrived {
 		s.wake(c.receiver)
 	}
@@ -199,84 +197,4 @@ func compareBools(a, b bool) int {
 		return -1
 	}
 	return 1
-}
-
-// wakeHeap is a heap of connections by the next time at which their flow must advance. The order of equal times is that
-// of turns, or, if that is nil, random and new for each instant, so that no connection always comes first.
-type wakeHeap struct {
-	tieSeed uint64
-	turns   []int
-	at      []int64  // by connection
-	tie     []uint64 // draw of a connection for the time in at
-	place   []int    // position of a connection in order
-	order   []int
-}
-
-func (h *wakeHeap) init(n int, tieSeed uint64, turns []int) {
-	h.tieSeed, h.turns = tieSeed, turns
-	h.at, h.tie, h.place, h.order = make([]int64, n), make([]uint64, n), make([]int, n), make([]int, n)
-	for i := range n {
-		h.at[i], h.place[i], h.order[i] = link.Never, i, i
-	}
-}
-
-func (h *wakeHeap) first() int64 {
-	if len(h.order) == 0 {
-		return link.Never
-	}
-	return h.at[h.order[0]]
-}
-
-// pop returns the earliest connection and sets its time to Never.
-func (h *wakeHeap) pop() (int64, int) {
-	t := h.first()
-	if t == link.Never {
-		return t, -1
-	}
-	i := h.order[0]
-	h.set(i, link.Never)
-	return t, i
-}
-
-func (h *wakeHeap) less(a, b int) bool {
-	if h.at[a] != h.at[b] {
-		return h.at[a] < h.at[b]
-	}
-	return h.tie[a] < h.tie[b] || h.tie[a] == h.tie[b] && a < b
-}
-
-// set changes a connection's time.
-func (h *wakeHeap) set(i int, t int64) {
-	h.at[i], h.tie[i] = t, 0
-	switch {
-	case h.turns != nil:
-		h.tie[i] = uint64(h.turns[i])
-	case t != link.Never:
-		h.tie[i] = link.Draw(h.tieSeed, 0, 0, uint64(i), uint64(t))
-	}
-	k := h.place[i]
-	for k > 0 && h.less(i, h.order[(k-1)/2]) {
-		k = h.swap(k, (k-1)/2)
-	}
-	for {
-		child := 2*k + 1
-		if child >= len(h.order) {
-			return
-		}
-		if child+1 < len(h.order) && h.less(h.order[child+1], h.order[child]) {
-			child++
-		}
-		if !h.less(h.order[child], i) {
-			return
-		}
-		k = h.swap(k, child)
-	}
-}
-
-// swap exchanges two positions and returns the second.
-func (h *wakeHeap) swap(a, b int) int {
-	x, y := h.order[a], h.order[b]
-	h.order[a], h.order[b] = y, x
-	h.place[x], h.place[y] = b, a
-	return b
 }

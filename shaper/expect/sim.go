@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/ddlemu/ddlemu/shaper/internal/wakes"
 	"github.com/ddlemu/ddlemu/shaper/link"
 )
 
@@ -15,7 +16,7 @@ type sim struct {
 	now      int64
 	conns    []conn
 	ranks    []rankRun
-	heap     wakeHeap
+	heap     *wakes.Heap
 	timers   timerHeap
 	runnable []*programRun // programs that may be able to continue
 	tieSeed  uint64        // determines the order of what is ready at the same instant, if it is random
@@ -55,11 +56,25 @@ func newSim(conns []conn, ranks []rankRun, inOrder bool, tieSeed uint64) *sim {
 	if inOrder {
 		s.turns = turns(conns)
 	}
-	s.heap.init(len(s.conns), s.tieSeed, s.turns)
+	s.heap = wakes.New(len(s.conns), s.tie(tieSeed))
 	for r := range s.ranks {
 		s.ranks[r].id = r
 	}
 	return s
+}
+
+// tie is the order of connections that are ready at the same instant: that of turns, or, if that is nil, random and new
+// for each instant, so that no connection always comes first.
+func (s *sim) tie(seed uint64) func(i int, at int64) uint64 {
+	return func(i int, at int64) uint64 {
+		switch {
+		case s.turns != nil:
+			return uint64(s.turns[i])
+		case at != link.Never:
+			return link.Draw(seed, 0, 0, uint64(i), uint64(at))
+		}
+		return 0
+	}
 }
 
 // draws says whether a hop on the path of a connection has random jitter or loss.
@@ -89,7 +104,7 @@ func (s *sim) play(ctx context.Context, done func() bool) error {
 			return ctx.Err()
 		}
 		s.finishInstant()
-		next := min(s.heap.first(), s.timers.first())
+		next := min(s.heap.First(), s.timers.first())
 		if next == link.Never {
 			if done() {
 				break // in this instant
@@ -101,9 +116,8 @@ func (s *sim) play(ctx context.Context, done func() bool) error {
 			t := s.timers.pop()
 			s.itemEnded(t.rank, t.item)
 		}
-		for s.heap.first() <= s.now {
-			_, i := s.heap.pop()
-			s.advance(i)
+		for s.heap.First() <= s.now {
+			s.advance(s.heap.Pop())
 		}
 		s.runPrograms()
 	}

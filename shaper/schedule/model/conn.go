@@ -25,7 +25,7 @@ func (p *player) postInTurn() {
 	for _, i := range posting {
 		p.conns[i].posting = false
 	}
-	slices.SortFunc(posting, func(a, b int) int { return p.heap.turn[a] - p.heap.turn[b] })
+	slices.SortFunc(posting, func(a, b int) int { return p.turn[a] - p.turn[b] })
 	for len(posting) > 0 {
 		posting = slices.DeleteFunc(posting, func(i int) bool { return !p.post(i) })
 	}
@@ -79,7 +79,7 @@ func (p *player) advance(i int) {
 		c.flow.Take()
 		c.freed++
 	}
-	p.heap.set(i, next)
+	p.heap.Set(i, next)
 	if c.arrived > arrived {
 		p.wake(c.receiver)
 	}
@@ -129,72 +129,4 @@ func (l *Load) add(p *link.Params, bytes, times uint64) {
 	if p.NsDen != 0 {
 		l.BusyNs += float64(times*(bytes+packets*uint64(p.PerPacket))) * float64(p.NsNum) / float64(p.NsDen)
 	}
-}
-
-// timeHeap is a heap of connections by the next time at which their flow must advance. Equal times are in the order of
-// turn.
-type timeHeap struct {
-	at    []int64
-	turn  []int
-	place []int // position in order, by connection
-	order []int
-}
-
-func (h *timeHeap) init(order []int) {
-	n := len(order)
-	h.at, h.turn, h.place, h.order = make([]int64, n), make([]int, n), make([]int, n), make([]int, n)
-	for t, i := range order {
-		h.turn[i] = t
-	}
-	for i := range n {
-		h.at[i], h.place[i], h.order[i] = link.Never, i, i
-	}
-}
-
-func (h *timeHeap) first() int64 {
-	if len(h.order) == 0 {
-		return link.Never
-	}
-	return h.at[h.order[0]]
-}
-
-// pop returns the earliest connection and sets its time to Never.
-func (h *timeHeap) pop() int {
-	i := h.order[0]
-	h.set(i, link.Never)
-	return i
-}
-
-func (h *timeHeap) less(a, b int) bool {
-	return h.at[a] < h.at[b] || h.at[a] == h.at[b] && h.turn[a] < h.turn[b]
-}
-
-// set changes a connection's time.
-func (h *timeHeap) set(i int, t int64) {
-	h.at[i] = t
-	k := h.place[i]
-	for k > 0 && h.less(i, h.order[(k-1)/2]) {
-		k = h.swap(k, (k-1)/2)
-	}
-	for {
-		child := 2*k + 1
-		if child >= len(h.order) {
-			return
-		}
-		if child+1 < len(h.order) && h.less(h.order[child+1], h.order[child]) {
-			child++
-		}
-		if !h.less(h.order[child], i) {
-			return
-		}
-		k = h.swap(k, child)
-	}
-}
-
-// swap exchanges two positions and returns the second.
-func (h *timeHeap) swap(a, b int) int {
-	x, y := h.order[a], h.order[b]
-	h.order[a], h.order[b] = y, x
-	h.place[x], h.place[y] = b, a
-	return b
 }

@@ -14,6 +14,7 @@ import (
 	"slices"
 
 	"github.com/ddlemu/ddlemu/shaper/expect"
+	"github.com/ddlemu/ddlemu/shaper/internal/wakes"
 	"github.com/ddlemu/ddlemu/shaper/link"
 	"github.com/ddlemu/ddlemu/shaper/schedule"
 )
@@ -89,8 +90,9 @@ type player struct {
 	first    []int // block of each GPU
 	runnable []int
 	posting  []int
-	heap     timeHeap
-	running  int // blocks that have not ended
+	heap     *wakes.Heap
+	turn     []int // the place of each connection in the order of equal times
+	running  int   // blocks that have not ended
 }
 
 func newPlayer(s *schedule.Schedule, c *schedule.Cut, f *expect.Fabric, net *link.Network) (*player, error) {
@@ -127,7 +129,11 @@ func newPlayer(s *schedule.Schedule, c *schedule.Cut, f *expect.Fabric, net *lin
 		x, y := &p.conns[a], &p.conns[b]
 		return slices.Compare([]int{x.src, x.dst, x.channel}, []int{y.src, y.dst, y.channel})
 	})
-	p.heap.init(order)
+	p.turn = make([]int, len(order))
+	for place, i := range order {
+		p.turn[i] = place
+	}
+	p.heap = wakes.New(len(order), func(i int, _ int64) uint64 { return uint64(p.turn[i]) })
 	// The plugin numbers the connections between two NICs (shm.FlowID), in this order.
 	made := map[uint64]uint64{}
 	for _, i := range order {
@@ -194,13 +200,13 @@ func (p *player) call(ctx context.Context) error {
 		if n%stepsPerCheck == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
-		at := p.heap.first()
+		at := p.heap.First()
 		if at == link.Never {
 			return p.stuck()
 		}
 		p.now = max(p.now, at)
-		for p.heap.first() <= p.now {
-			p.advance(p.heap.pop())
+		for p.heap.First() <= p.now {
+			p.advance(p.heap.Pop())
 		}
 		p.settle()
 	}
