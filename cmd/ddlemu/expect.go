@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/bench"
 	"github.com/ddlemu/ddlemu/shaper/bench/emulate"
 	"github.com/ddlemu/ddlemu/shaper/nccl"
+	"github.com/ddlemu/ddlemu/shaper/verdict"
 )
 
 // expectOptions are the flags of expect.
@@ -82,7 +84,7 @@ EXIT STATUS
 0 on success, whatever the log says; with --strict 3 if a time of the log is slower, a
 dip, impossible, wrong, contradictory or not judged, or if the end of a row is missing; 1 on
 failure, 2 for bad input, no such fabric or something that this host lacks, 130 if
-interrupted.
+interrupted: then the output has the rows so far, and the verdict is incomplete.
 `,
 		Example: `  ddlemu expect allreduce --profile ndr400 --ranks 2 -b 8 -e 1G -f 8
   ddlemu expect allreduce --profile eth10 --ranks 4 --nodes 2 --log nccl-tests.txt --strict
@@ -140,16 +142,25 @@ func runExpect(ctx context.Context, g *global, o *expectOptions, collective stri
 	show, stop := g.showProgress("expect")
 	defer stop()
 	e.Config.TimeScale, e.DecideUpTo, e.Progress = 1, most, show.Set
-	rows, info, err := emulate.Expect(ctx, e)
-	if err != nil {
-		return err
+	rows, info, failed := emulate.Expect(ctx, e)
+	if failed != nil && (ctx.Err() == nil || len(rows) == 0) {
+		return failed
+	}
+	if failed != nil {
+		log = nil // it needs all rows
 	}
 	report := emulate.NewReport(rows, e.Bench.Ranks, log)
 	report.NCCL, report.Profile, report.Notes = info.NCCL, e.Config.Name, e.Caveats()
+	if failed != nil {
+		report.Verdict = verdict.Incomplete
+	}
 	if g.JSON {
 		err = g.printJSON(report)
 	} else {
 		printForecast(g.Stdout, report)
+	}
+	if failed != nil {
+		return cmp.Or(err, failed)
 	}
 	if failure := report.Failure(); err == nil && o.Strict && failure != "" {
 		err = &exitError{Code: exitInvalid, Err: fmt.Errorf("--log %s: %s", o.Log, failure)}

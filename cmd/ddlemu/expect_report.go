@@ -31,6 +31,9 @@ func printForecast(w io.Writer, r *emulate.Report) {
 	if len(r.Summary) > 0 {
 		fmt.Fprintf(w, "\n%s\n", strings.Join(r.Summary, "\n"))
 	}
+	if r.Verdict != "" {
+		fmt.Fprintf(w, "\nverdict: %s: it was interrupted, and has the rows so far\n", r.Verdict)
+	}
 }
 
 func printForecastRows(w io.Writer, r *emulate.Report) {

@@ -105,9 +105,10 @@ func (o *Options) privateCopy(asked *fabric.Fabric) *fabric.Fabric {
 	return &f
 }
 
-// forecasts calculates each call from NCCL's decision on it, several calls at once.
+// forecasts calculates each call from NCCL's decision on it, several calls at once. If ctx ends, it returns those that
+// are done.
 func (o *Options) forecasts(ctx context.Context, f *fabric.Fabric, decided []bench.Case) ([]Forecast, error) {
-	all := make([]Forecast, len(decided))
+	all := make([]*Forecast, len(decided))
 	var next, done atomic.Int64
 	var workers sync.WaitGroup
 	for range min(runtime.GOMAXPROCS(0), len(decided)) {
@@ -115,13 +116,23 @@ func (o *Options) forecasts(ctx context.Context, f *fabric.Fabric, decided []ben
 			times := expected.New(f, o.Node(f), os.Getenv)
 			// The largest calls, which are the last, take longest. They come first, so that no worker is left with one.
 			for i := len(decided) - int(next.Add(1)); i >= 0 && ctx.Err() == nil; i = len(decided) - int(next.Add(1)) {
-				all[i] = o.forecast(ctx, times, decided[i])
+				row := o.forecast(ctx, times, decided[i])
+				if ctx.Err() != nil {
+					return
+				}
+				all[i] = &row
 				o.progress(fmt.Sprintf("%d of %d rows calculated", done.Add(1), len(decided)))
 			}
 		})
 	}
 	workers.Wait()
-	return all, ctx.Err()
+	var rows []Forecast
+	for _, row := range all {
+		if row != nil {
+			rows = append(rows, *row)
+		}
+	}
+	return rows, ctx.Err()
 }
 
 func (o *Options) forecast(ctx context.Context, times *expected.Times, c bench.Case) Forecast {

@@ -4,6 +4,7 @@ package emulate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -23,6 +24,30 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/nccl"
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
+
+// A forecast that is interrupted has the calls that are done, in their order, and the error.
+func TestForecastsAreInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	o := Options{Config: *profile(t, "eth1"), Bench: bench.Config{Iters: 20}, Progress: func(string, time.Duration) { cancel() }}
+	f, err := fabric.New(&o.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := bench.Config{Collective: nccl.AllReduce, Ranks: 2, Iters: 1, Ops: []nccl.RedOp{nccl.Sum}}
+	for size := int64(8); size < 8<<40; size *= 2 {
+		asked.Sizes = append(asked.Sizes, size)
+	}
+	decided := asked.Cases()
+	rows, err := o.forecasts(ctx, f, decided)
+	if !errors.Is(err, context.Canceled) || len(rows) == 0 || len(rows) == len(decided) {
+		t.Fatalf("%d of %d rows, %v", len(rows), len(decided), err)
+	}
+	for i := 1; i < len(rows); i++ {
+		if rows[i].Case.Size <= rows[i-1].Case.Size {
+			t.Errorf("row %d has size %d after %d", i, rows[i].Case.Size, rows[i-1].Case.Size)
+		}
+	}
+}
 
 func profile(t *testing.T, name string) *configs.Fabric {
 	t.Helper()

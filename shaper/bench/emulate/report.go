@@ -22,6 +22,7 @@ type Report struct {
 	Summary []string          `json:"summary,omitempty"`    // of the log: its fixed cost, its bandwidth, what to look at
 	Cut     []testslog.CutRow `json:"left_out,omitempty"`
 	Notes   []string          `json:"notes,omitempty"`
+	Verdict string            `json:"verdict,omitempty"` // incomplete if the calculation was interrupted
 	HasLog  bool              `json:"-"`
 	Ahead   bool              `json:"-"` // the mean of some row is below its bound
 }
