@@ -38,6 +38,7 @@ func (a *attempt) forecast(ctx context.Context) (*Result, error) {
 		return nil, err
 	}
 	r := &Result{Facts: a.facts, Forecast: true, Steps: measureSteps(plans, spans, 1)}
+	r.Composition = compose(plans, spans, r.Steps, 1)
 	for _, s := range r.Steps {
 		r.Time += s.Time
 	}

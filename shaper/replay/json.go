@@ -26,12 +26,19 @@ type Report struct {
 	MeanUS    float64           `json:"mean_step_us"`
 	Steps     []StepReport      `json:"steps"`
 	Calls     []CallsReport     `json:"calls"`
+	Parts     []ShareReport     `json:"composition"`
 	Checked   int64             `json:"checked"`
 	Wrong     int64             `json:"wrong"`
 	Verdict   string            `json:"verdict"`
 	Reasons   []string          `json:"reasons"`
 	Findings  []verdict.Finding `json:"findings"`
 	Notes     []string          `json:"notes"`
+}
+
+// ShareReport is a [Share].
+type ShareReport struct {
+	What   string  `json:"what"`
+	TimeUS float64 `json:"time_us"` // of all steps
 }
 
 // StepReport is a [Step].
@@ -70,7 +77,7 @@ func (r *Result) Report() *Report {
 	out := &Report{
 		Workload: head.Name, NCCL: f.NCCL, CUDA: f.CUDA, Profile: c.Name, Datapath: c.DatapathName(), Clock: configs.RealClock, TimeScale: r.Scale,
 		Ranks: head.Ranks, Nodes: r.nodes(), Forecast: r.Forecast, TimeUS: units.Microseconds(r.Time), MeanUS: units.Microseconds(Mean(r.Steps).Time),
-		Steps: []StepReport{}, Calls: []CallsReport{}, Checked: r.Checked, Wrong: r.Wrong, Verdict: r.Verdict.Word, Reasons: r.Verdict.Reasons,
+		Steps: []StepReport{}, Calls: []CallsReport{}, Parts: []ShareReport{}, Checked: r.Checked, Wrong: r.Wrong, Verdict: r.Verdict.Word, Reasons: r.Verdict.Reasons,
 		Findings: r.Verdict.Findings, Notes: append(append([]string{}, r.Notes...), r.Verdict.Notes...),
 	}
 	if c.IsVirtual() {
@@ -84,6 +91,9 @@ func (r *Result) Report() *Report {
 			TimeUS: units.Microseconds(s.Time), ComputeUS: units.Microseconds(s.Compute), ExposedUS: units.Microseconds(s.Exposed),
 			HiddenUS: units.Microseconds(s.Hidden), IdleUS: units.Microseconds(s.Idle), Slowest: s.Slowest, ExpectedUS: inMicroseconds(r.expected(i)),
 		})
+	}
+	for _, s := range r.Composition {
+		out.Parts = append(out.Parts, ShareReport{s.What, units.Microseconds(s.Time)})
 	}
 	for i := range r.Calls {
 		out.Calls = append(out.Calls, r.Calls[i].report())

@@ -49,16 +49,42 @@ func TestMeasureSteps(t *testing.T) {
 	if d := cmp.Diff(want, measureSteps(plansOf(t, ix), spans, 1)); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
+	// Rank 0 computes for 180 of 280 ns, reduces alone for 90, and does nothing for 10.
+	parts := []Share{{computation, 180}, {"AllReduce", 90}, {idle, 10}}
+	if d := cmp.Diff(parts, compose(plansOf(t, ix), spans, want, 1)); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
 	for i := range want {
 		want[i] = Step{Time: want[i].Time / 2, Compute: want[i].Compute / 2, Exposed: want[i].Exposed / 2, Hidden: want[i].Hidden / 2, Idle: want[i].Idle / 2}
 	}
 	if d := cmp.Diff(want, measureSteps(plansOf(t, ix), spans, 2)); d != "" {
 		t.Errorf("at time scale 2 (-want +got):\n%s", d)
 	}
+	for i := range parts {
+		parts[i].Time /= 2
+	}
+	if d := cmp.Diff(parts, compose(plansOf(t, ix), spans, want, 2)); d != "" {
+		t.Errorf("at time scale 2 (-want +got):\n%s", d)
+	}
 	calls := measureCalls(meet(ix, plansOf(t, ix), spans), 1)
 	// From 120, when rank 1 is ready, until 240, when rank 0 has ended. 100 bytes in 120 ns, and 2 (n-1)/n is 1.
 	wantCalls := []Calls{{Func: "AllReduce", Comm: "world", Ranks: 2, Size: 100, Count: 1, Mean: 120, Min: 120, Max: 120, BusBW: 100. / 120}}
 	if d := cmp.Diff(wantCalls, calls); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+}
+
+// Two calls at once share the time.
+func TestComposeCallsAtOnce(t *testing.T) {
+	ix := index(t,
+		`{"format":"ddlemu.workload/1","ranks":2}`,
+		`{"op":"coll","func":"AllReduce","count":1,"type":"int8","stream":"a"}`,
+		`{"op":"coll","func":"AllGather","count":1,"type":"int8","stream":"b"}`,
+		`{"op":"group","ops":[{"op":"send","count":1,"type":"int8","peer":1,"relative":true},{"op":"recv","count":1,"type":"int8","peer":-1,"relative":true}],"stream":"c"}`,
+	)
+	spans := [][]bench.Span{{{Ready: 0, End: 60}, {Ready: 20, End: 60}, {Ready: 60, End: 100}}, {{}, {}, {}}}
+	want := []Share{{"AllGather", 20}, {"AllReduce", 40}, {sendRecv, 40}}
+	if d := cmp.Diff(want, compose(plansOf(t, ix), spans, []Step{{Time: 100}}, 1)); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
 }

@@ -39,6 +39,8 @@ type Result struct {
 	Time    time.Duration // of all steps
 	Steps   []Step
 	Calls   []Calls
+	// Composition are the parts of the time of all steps. Together they are Time.
+	Composition []Share
 	// Checked and Wrong are the elements that were compared, and those of them that were wrong.
 	Checked, Wrong int64
 	// Forecast says that nothing was played: Steps and Calls are those of the model, and there is no verdict.
@@ -346,6 +348,7 @@ func (a *attempt) measure(r *Result, plans []*plan, played []bench.Played) {
 	r.spans = spans
 	scale := a.cfg.TimeScale
 	r.Steps = measureSteps(plans, spans, scale)
+	r.Composition = compose(plans, spans, r.Steps, scale)
 	for _, s := range r.Steps {
 		r.Time += s.Time
 	}

@@ -24,6 +24,7 @@ func (r *Result) WriteText(w io.Writer, more string) error {
 	t.header()
 	t.steps()
 	t.calls()
+	t.composition()
 	t.end(more)
 	_, err := io.WriteString(w, t.b.String())
 	return err
@@ -168,6 +169,19 @@ func (t *text) calls() {
 		}
 		t.line("  %-13s  %-*s"+rest, c.Func, width, c.Comm, strconv.Itoa(c.Ranks), strconv.FormatInt(c.Size, 10), strconv.Itoa(c.Count), microseconds(c.Mean),
 			microseconds(c.Max), strconv.FormatFloat(c.BusBW, 'f', 2, 64), c.choice(), want, diff)
+	}
+	t.line("#")
+}
+
+// composition writes the parts of the steps.
+func (t *text) composition() {
+	if t.Time <= 0 {
+		return
+	}
+	t.line("# %-13s  %10s  %8s", "part of steps", "time", "share")
+	t.line("# %-13s  %10s  %8s", "", "(ms)", "(%)")
+	for _, s := range t.Composition {
+		t.line("  %-13s  %10s  %8.1f", s.What, milliseconds(s.Time), 100*float64(s.Time)/float64(t.Time))
 	}
 	t.line("#")
 }
