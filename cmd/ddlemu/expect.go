@@ -90,10 +90,16 @@ interrupted: then the output has the rows so far, and the verdict is incomplete.
   ddlemu expect allreduce --profile eth10 --ranks 4 --nodes 2 --log nccl-tests.txt --strict
   ddlemu expect --workload step.jsonl --profile eth10 --nodes 2`,
 		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 && o.Workload != "" {
+			if o.Workload != "" {
+				if len(args) > 0 {
+					return badInput("--workload %s: give it or a collective, not both", o.Workload)
+				}
 				return nil
 			}
-			if len(args) != 1 || o.Workload != "" {
+			if o.flags.Changed("steps") {
+				return badInput("--steps: is for --workload")
+			}
+			if len(args) != 1 {
 				return badInput("expect takes one collective (%s): see `ddlemu expect --help`", strings.Join(nccl.Collectives(), ", "))
 			}
 			return nil

@@ -98,6 +98,9 @@ func runRecord(ctx context.Context, g *global, o *recordOptions, args []string) 
 // convert writes the workload of the ledgers in a folder.
 func (o *recordOptions) convert(g *global, folder string) error {
 	trace, err := messages.Load(folder)
+	if errors.Is(err, messages.ErrNoLedger) && o.From == "" {
+		return errors.New("no rank took part, so there is nothing to record")
+	}
 	if errors.Is(err, os.ErrNotExist) {
 		return badInput("--from %s: there is no such folder", folder)
 	}

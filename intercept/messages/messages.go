@@ -98,6 +98,9 @@ func (m *Message) Key() FlowKey { return FlowKey{m.Job, m.Flow} }
 // Key is the connection's name.
 func (c *Connection) Key() FlowKey { return FlowKey{c.Job, c.Flow} }
 
+// ErrNoLedger says that a folder has no ledger.
+var ErrNoLedger = errors.New("no ledger")
+
 // Load reads all ledgers in the folders. Each has those of one job, and all jobs are of one fabric.
 func Load(dirs ...string) (*Trace, error) {
 	t := &Trace{}
@@ -138,7 +141,7 @@ func (t *Trace) read(dir string) ([]*ledger.Content, error) {
 		return nil, err
 	}
 	if len(paths) == 0 {
-		return nil, fmt.Errorf("no ledger in %s: run a job with --trace %s", dir, dir)
+		return nil, fmt.Errorf("%w in %s: run a job with --trace %s", ErrNoLedger, dir, dir)
 	}
 	all, errs := make([]*ledger.Content, len(paths)), make([]error, len(paths))
 	var reads sync.WaitGroup
