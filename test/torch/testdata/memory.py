@@ -14,9 +14,13 @@ from job import check, say, start, version
 
 
 def megabytes():
-    """Return the memory of this process; of memory that it shares, its part."""
+    """Return the memory of this process, without that of files such as libraries; of memory that it shares, its part.
+
+    The part of libraries depends on how many other processes have loaded them.
+    """
     with open("/proc/self/smaps_rollup", encoding="ascii") as file:
-        return int(re.search(r"^Pss:\s+(\d+) kB", file.read(), re.MULTILINE)[1]) / 1024
+        text = file.read()
+    return sum(int(re.search(rf"^Pss_{kind}:\s+(\d+) kB", text, re.MULTILINE)[1]) for kind in ("Anon", "Shmem")) / 1024
 
 
 def total(value):
