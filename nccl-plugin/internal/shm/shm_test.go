@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"errors"
 	"math/rand/v2"
+	"runtime"
 	"strconv"
 	"testing"
 	"time"
@@ -49,6 +50,9 @@ func fabricSpec(wire link.Spec, tr link.Transport) state.Spec {
 
 func newPair(t testing.TB, wire link.Spec, tr link.Transport, budget uint64) *pair {
 	t.Helper()
+	// The text of an error belongs to the thread that made the call.
+	runtime.LockOSThread()
+	t.Cleanup(runtime.UnlockOSThread)
 	p := &pair{file: newFabric(t, wire, tr)}
 	job, err := p.file.JoinJob(1)
 	if err != nil {

@@ -113,10 +113,13 @@ def late(lib, comm, rank):
 
 
 def killed(lib, comm, rank):
-    """Rank 1 dies, and rank 0 gets an error."""
+    """Rank 1 dies when rank 0 has its sum, and rank 0 gets an error."""
     check_sum(comm, rank, 1000)
     if rank == 1:
+        pipe["incoming"].read(1)
         os.kill(os.getpid(), signal.SIGKILL)
+    pipe["outgoing"].write(b"1")
+    pipe["outgoing"].flush()
     target = memory(ramp(1000, rank))
     begin = time.monotonic()
     comm.all_reduce(target, target, 1000)
@@ -129,7 +132,12 @@ def killed(lib, comm, rank):
     os._exit(0)
 
 
+# From rank 0 to rank 1.
+pipe = {}
+
+
 def run_rank(case, rank, incoming, outgoing):
+    pipe.update(incoming=incoming, outgoing=outgoing)
     for path in filter(None, os.environ.get("PRELOAD", "").split(":")):
         ctypes.CDLL(path, mode=os.RTLD_NOW | os.RTLD_GLOBAL)
     lib = nccl.Library(os.environ["GUEST"])
@@ -137,7 +145,7 @@ def run_rank(case, rank, incoming, outgoing):
     if rank == 0:
         lib.ncclGetUniqueId(ctypes.byref(identity))
         outgoing.write(bytes(identity))
-        outgoing.close()
+        outgoing.flush()
     else:
         identity = nccl.UniqueId.from_buffer_copy(incoming.read(ctypes.sizeof(identity)))
     lib.cudaSetDevice(rank)
