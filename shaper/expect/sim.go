@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/ddlemu/ddlemu/shaper/internal/queue"
 	"github.com/ddlemu/ddlemu/shaper/internal/wakes"
 	"github.com/ddlemu/ddlemu/shaper/link"
 )
@@ -17,7 +18,7 @@ type sim struct {
 	conns    []conn
 	ranks    []rankRun
 	heap     *wakes.Heap
-	timers   timerHeap
+	timers   *queue.Queue[timer]
 	runnable []*programRun // programs that may be able to continue
 	tieSeed  uint64        // determines the order of what is ready at the same instant, if it is random
 	turns    []int         // the place of each connection in the order, nil if it is random
@@ -52,7 +53,7 @@ type kernelRun struct {
 
 // newSim makes a simulation with the given connections, on hops that are idle.
 func newSim(conns []conn, ranks []rankRun, inOrder bool, tieSeed uint64) *sim {
-	s := &sim{conns: conns, ranks: ranks, tieSeed: tieSeed}
+	s := &sim{conns: conns, ranks: ranks, tieSeed: tieSeed, timers: newTimers()}
 	if inOrder {
 		s.turns = turns(conns)
 	}
@@ -104,7 +105,7 @@ func (s *sim) play(ctx context.Context, done func() bool) error {
 			return ctx.Err()
 		}
 		s.finishInstant()
-		next := min(s.heap.First(), s.timers.first())
+		next := min(s.heap.First(), s.nextTimer())
 		if next == link.Never {
 			if done() {
 				break // in this instant
@@ -112,8 +113,8 @@ func (s *sim) play(ctx context.Context, done func() bool) error {
 			return s.deadlock()
 		}
 		s.now = max(s.now, next)
-		for s.timers.first() <= s.now {
-			t := s.timers.pop()
+		for s.nextTimer() <= s.now {
+			t := s.timers.Pop()
 			s.itemEnded(t.rank, t.item)
 		}
 		for s.heap.First() <= s.now {

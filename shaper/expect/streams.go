@@ -3,9 +3,10 @@
 package expect
 
 import (
-	"container/heap"
+	"cmp"
 	"fmt"
 
+	"github.com/ddlemu/ddlemu/shaper/internal/queue"
 	"github.com/ddlemu/ddlemu/shaper/link"
 )
 
@@ -165,7 +166,7 @@ func (s *sim) start(r *rankRun, i int) {
 	case it.call != nil && r.comms[it.comm].kernels[0] != nil:
 		s.startKernel(r.id, i, r.comms[it.comm].kernels[0])
 	case it.nanos > 0:
-		s.timers.push(timer{at: s.now + it.nanos, rank: r.id, item: i})
+		s.timers.Push(timer{at: s.now + it.nanos, rank: r.id, item: i})
 	default:
 		s.itemEnded(r.id, i)
 	}
@@ -207,33 +208,17 @@ type timer struct {
 	rank, item int
 }
 
-// timerHeap has the earliest timer first; at equal times that of the lowest rank.
-type timerHeap struct{ timers timers }
-
-type timers []timer
-
-func (t timers) Len() int { return len(t) }
-func (t timers) Less(a, b int) bool {
-	if t[a].at != t[b].at {
-		return t[a].at < t[b].at
-	}
-	return t[a].rank < t[b].rank || t[a].rank == t[b].rank && t[a].item < t[b].item
-}
-func (t timers) Swap(a, b int) { t[a], t[b] = t[b], t[a] }
-func (t *timers) Push(x any)   { *t = append(*t, x.(timer)) }
-func (t *timers) Pop() any {
-	last := len(*t) - 1
-	x := (*t)[last]
-	*t = (*t)[:last]
-	return x
+// newTimers makes a queue with the earliest timer first; at equal times that of the lowest rank.
+func newTimers() *queue.Queue[timer] {
+	return queue.New(func(a, b timer) bool {
+		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.rank, b.rank), cmp.Compare(a.item, b.item)) < 0
+	})
 }
 
-func (h *timerHeap) push(t timer) { heap.Push(&h.timers, t) }
-func (h *timerHeap) pop() timer   { return heap.Pop(&h.timers).(timer) }
-
-func (h *timerHeap) first() int64 {
-	if len(h.timers) == 0 {
+// nextTimer is the time of the first timer, [link.Never] if there is none.
+func (s *sim) nextTimer() int64 {
+	if s.timers.Len() == 0 {
 		return link.Never
 	}
-	return h.timers[0].at
+	return s.timers.First().at
 }

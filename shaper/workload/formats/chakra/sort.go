@@ -3,10 +3,10 @@
 package chakra
 
 import (
-	"cmp"
-	"container/heap"
 	"fmt"
 	"slices"
+
+	"github.com/ddlemu/ddlemu/shaper/internal/queue"
 )
 
 // sorted orders nodes such that each comes after those that it depends on, by id where that leaves a choice. Dependencies on
@@ -19,57 +19,24 @@ func sorted(nodes []*node) ([]*node, error) {
 		}
 		byID[n.id] = i
 	}
-	waits := make([]int, len(nodes))
-	followers := make([][]int, len(nodes))
-	ready := &byNodeID{nodes: nodes}
+	after := make([][]int, len(nodes))
 	for i, n := range nodes {
 		slices.Sort(n.after)
 		n.after = slices.Compact(n.after)
 		for _, d := range n.after {
 			if at, ok := byID[d]; ok {
-				waits[i]++
-				followers[at] = append(followers[at], i)
-			}
-		}
-		if waits[i] == 0 {
-			heap.Push(ready, i)
-		}
-	}
-	var order []*node
-	for ready.Len() > 0 {
-		i := heap.Pop(ready).(int)
-		order = append(order, nodes[i])
-		for _, f := range followers[i] {
-			if waits[f]--; waits[f] == 0 {
-				heap.Push(ready, f)
+				after[i] = append(after[i], at)
 			}
 		}
 	}
-	if len(order) < len(nodes) {
-		at := slices.IndexFunc(waits, func(n int) bool { return n > 0 })
-		return nil, fmt.Errorf("nodes depend on each other in a circle, among or before node %d, %q", nodes[at].id, nodes[at].name)
+	order, stuck := queue.Order(after, func(a, b int) bool { return nodes[a].id < nodes[b].id })
+	if len(stuck) > 0 {
+		at := nodes[stuck[0]]
+		return nil, fmt.Errorf("nodes depend on each other in a circle, among or before node %d, %q", at.id, at.name)
 	}
-	return order, nil
-}
-
-// byNodeID is a heap of positions of nodes, by id.
-type byNodeID struct {
-	nodes []*node
-	items []int
-}
-
-func (h *byNodeID) Len() int { return len(h.items) }
-func (h *byNodeID) Less(i, j int) bool {
-	return cmp.Less(h.nodes[h.items[i]].id, h.nodes[h.items[j]].id)
-}
-func (h *byNodeID) Swap(i, j int) { h.items[i], h.items[j] = h.items[j], h.items[i] }
-
-// Push is for container/heap.
-func (h *byNodeID) Push(x any) { h.items = append(h.items, x.(int)) }
-
-// Pop is for container/heap.
-func (h *byNodeID) Pop() any {
-	last := h.items[len(h.items)-1]
-	h.items = h.items[:len(h.items)-1]
-	return last
+	out := make([]*node, len(order))
+	for i, n := range order {
+		out[i] = nodes[n]
+	}
+	return out, nil
 }

@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/ddlemu/ddlemu/configs/units"
+	"github.com/ddlemu/ddlemu/shaper/internal/queue"
 	"github.com/ddlemu/ddlemu/shaper/workload"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/input"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/perrank"
@@ -173,35 +174,13 @@ func requirements(tasks []task, i int) (out []int, early bool) {
 
 // sorted orders tasks such that each comes after those that it requires, by priority where that leaves a choice.
 func sorted(tasks []task, after [][]int) ([]int, error) {
-	waits := make([]int, len(tasks))
-	followers := make([][]int, len(tasks))
-	ready := &queue{less: func(a, b int) bool {
+	order, stuck := queue.Order(after, func(a, b int) bool {
 		return cmp.Or(cmp.Compare(tasks[a].priority, tasks[b].priority), cmp.Compare(a, b)) < 0
-	}}
-	for i, all := range after {
-		for _, d := range all {
-			followers[d] = append(followers[d], i)
-		}
-		if waits[i] = len(all); len(all) == 0 {
-			ready.push(i)
-		}
-	}
-	var order []int
-	for len(ready.items) > 0 {
-		i := ready.pop()
-		order = append(order, i)
-		for _, f := range followers[i] {
-			if waits[f]--; waits[f] == 0 {
-				ready.push(f)
-			}
-		}
-	}
-	if len(order) < len(tasks) {
+	})
+	if len(stuck) > 0 {
 		var cycle []string
-		for i, n := range waits {
-			if n > 0 && len(cycle) < 5 {
-				cycle = append(cycle, tasks[i].label)
-			}
+		for _, i := range stuck[:min(len(stuck), 5)] {
+			cycle = append(cycle, tasks[i].label)
 		}
 		return nil, fmt.Errorf("tasks require each other, some of %s", strings.Join(cycle, ", "))
 	}
