@@ -95,7 +95,7 @@ type scheduleRow struct {
 	Bound    float64  `json:"bound_us,omitempty"`
 	Wrong    *uint64  `json:"wrong"` // nil: not checked
 	Busbw    float64  `json:"busbw_gbps"`
-	loads    []model.Load
+	loads    []expect.Load
 }
 
 // algbw is bytes per second at a time in us.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/ddlemu/ddlemu/shaper/internal/ends"
 	"github.com/ddlemu/ddlemu/shaper/link"
 )
 
@@ -18,16 +19,11 @@ type endpoints struct {
 // conn is a connection with the state of both kernels and both proxies. All counts are of messages since the start.
 type conn struct {
 	endpoints
-	flow  *link.Flow // nil within a node
-	draws bool       // a hop of its path draws random numbers
+	ends.Ends      // of the proxies; within a node Arrived counts what the receiving kernel sees
+	draws     bool // a hop of its path draws random numbers
 
 	written  uint64 // by the sending kernel
-	sent     uint64 // isend posted by the sending proxy
-	acked    uint64 // completed for the sending proxy
-	posted   uint64 // irecv posted by the receiving proxy
-	arrived  uint64 // visible to the receiving kernel
 	consumed uint64 // by the receiving kernel
-	released uint64 // no longer used, so the flow may forget them
 
 	sendQueued, recvQueued   uint64 // in the operations that the proxies were given
 	sendAllowed, recvAllowed uint64 // messages that the proxy may have begun, with its current operation
@@ -42,7 +38,6 @@ type conn struct {
 
 	sender, receiver *programRun
 	sendOps, recvOps *opQueue
-	posting          bool // in sim.posting
 }
 
 // window is how a kernel uses the buffer of a connection, in steps: size for all messages in flight, each for one.
@@ -60,10 +55,9 @@ func windowOf(slots uint64) window {
 
 // connect makes the flow of a connection between nodes.
 func (c *conn) connect(id uint64, path []link.PathHop, reverse []int, net *link.Network, params []link.Params) error {
-	if len(path) == 0 || len(path) > link.MaxHops {
-		return fmt.Errorf("path of rank %d to rank %d: %d hops, want 1 to %d", c.src, c.dst, len(path), link.MaxHops)
+	if err := c.Connect(id, path, reverse, net); err != nil {
+		return fmt.Errorf("rank %d to rank %d: %w", c.src, c.dst, err)
 	}
-	c.flow = net.NewFlow(id, path, reverse)
 	c.draws = slices.ContainsFunc(path, func(h link.PathHop) bool { return params[h.Hop].Draws() })
 	return nil
 }
@@ -71,7 +65,7 @@ func (c *conn) connect(id uint64, path []link.PathHop, reverse []int, net *link.
 // slotFree says whether the kernel may write the message that is ahead messages after the connection's next one.
 func (c *conn) slotFree(ahead uint64) bool {
 	// A kernel of sends shares the slots of its channel: its proxy frees those of the running operation only.
-	if c.flow != nil && c.p2p && c.written+ahead >= c.sendAllowed {
+	if c.Flow != nil && c.p2p && c.written+ahead >= c.sendAllowed {
 		return false
 	}
 	return c.occupied+int64((ahead+1)*c.window.each) <= int64(c.window.size)
@@ -84,11 +78,14 @@ func (c *conn) put(bytes uint64) {
 	c.written++
 }
 
-// ack completes the oldest message that is not acked.
-func (c *conn) ack() {
-	c.occupied -= int64(c.messages[c.acked%ncclSteps].steps)
-	c.acked++
+// advance executes the steps of the flow that are due, as [ends.Ends.Advance] does.
+func (c *conn) advance(now int64) (arrived, acked uint64, next int64) {
+	arrived, acked, next = c.Advance(now)
+	for n := c.Acked - acked; n < c.Acked; n++ {
+		c.occupied -= int64(c.messages[n%ncclSteps].steps)
+	}
+	return arrived, acked, next
 }
 
 // received is the number of messages that are complete for the receiving proxy.
-func (c *conn) received() uint64 { return min(c.arrived, c.consumed) }
+func (c *conn) received() uint64 { return min(c.Arrived, c.consumed) }

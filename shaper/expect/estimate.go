@@ -314,8 +314,8 @@ func (f *Fabric) limit() float64 {
 // stalls counts how often a flow had too many segments in flight to send another one.
 func (s *sim) stalls() (n uint64) {
 	for i := range s.conns {
-		if c := &s.conns[i]; c.flow != nil {
-			n += c.flow.Stalls()
+		if c := &s.conns[i]; c.Flow != nil {
+			n += c.Flow.Stalls()
 		}
 	}
 	return n

@@ -84,7 +84,7 @@ func (p *plan) traffic(f *Fabric, e *Estimate) error {
 						loads[h.Hop] = l
 						order = append(order, h.Hop)
 					}
-					l.add(params, a.bytes, n)
+					l.Add(params, a.bytes, n)
 					if k == 0 {
 						e.pieces += n * (1 + a.bytes/uint64(params.Segment))
 					}
@@ -103,8 +103,8 @@ func (p *plan) traffic(f *Fabric, e *Estimate) error {
 	return nil
 }
 
-// add adds n messages of so many bytes to the load.
-func (l *Load) add(p *link.Params, bytes, n uint64) {
+// Add adds n messages of so many bytes to the load of a hop with these parameters.
+func (l *Load) Add(p *link.Params, bytes, n uint64) {
 	packets := max(divUp(bytes, uint64(p.Payload)), 1)
 	line := n * (bytes + packets*uint64(p.PerPacket))
 	l.Messages += n

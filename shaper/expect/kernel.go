@@ -111,7 +111,7 @@ func (s *sim) enqueueBatch(k *kernel, p2p bool, batch []kernelProgram, recv bool
 		}
 		for _, u := range uses {
 			c := &s.conns[k.conns[u.conn]]
-			if c.flow == nil || u.messages == 0 {
+			if c.Flow == nil || u.messages == 0 {
 				continue
 			}
 			e := opEnd{conn: k.conns[u.conn], slots: u.slots}
@@ -169,7 +169,7 @@ func (t *connTable) bind(p *plan, comm int, rank func(int) int, path pathOf) ([]
 			t.conns = append(t.conns, conn{endpoints: id})
 		}
 		out[i] = n
-		if c := &t.conns[n]; c.flow == nil && used[i] && t.fabric.Node(id.src) != t.fabric.Node(id.dst) {
+		if c := &t.conns[n]; c.Flow == nil && used[i] && t.fabric.Node(id.src) != t.fabric.Node(id.dst) {
 			if err := t.connect(c, spec, path); err != nil {
 				return nil, err
 			}

@@ -4,36 +4,18 @@ package expect
 
 import (
 	"cmp"
-	"slices"
+
+	"github.com/ddlemu/ddlemu/shaper/internal/wakes"
 )
 
 // proxies lets both proxies of a connection do what they can at this instant.
 func (s *sim) proxies(i int) {
-	c := &s.conns[i]
-	if c.flow == nil {
-		return
-	}
-	if s.turns != nil {
-		if !c.posting {
-			c.posting = true
-			s.posting = append(s.posting, i)
-		}
-		return
-	}
-	s.post(i, ncclSteps)
-}
-
-// postInTurn lets the proxies post what they can at this instant, in the order of a virtual clock: the next message of
-// each connection, then the ones after these (read_posts in shaper/clock/flows.c).
-func (s *sim) postInTurn() {
-	posting := s.posting
-	s.posting = nil
-	for _, i := range posting {
-		s.conns[i].posting = false
-	}
-	slices.SortFunc(posting, func(a, b int) int { return s.turns[a] - s.turns[b] })
-	for len(posting) > 0 {
-		posting = slices.DeleteFunc(posting, func(i int) bool { return !s.post(i, 1) })
+	switch {
+	case s.conns[i].Flow == nil:
+	case s.turns != nil:
+		s.turns.Add(i)
+	default:
+		s.post(i, ncclSteps)
 	}
 }
 
@@ -42,80 +24,45 @@ func (s *sim) postInTurn() {
 func (s *sim) post(i int, most uint64) bool {
 	c := &s.conns[i]
 	moved := false
-	for ; most > 0 && c.sent < c.written && c.sent < c.sendAllowed; most-- {
-		if _, ok := c.flow.Post(c.messages[c.sent%ncclSteps].bytes, s.now); !ok {
-			break // the flow is full: try again when messages are released
+	for ; most > 0 && c.Sent < c.written && c.Sent < c.sendAllowed; most-- {
+		if !c.Send(c.messages[c.Sent%ncclSteps].bytes, s.now) {
+			break
 		}
-		c.sent++
 		moved = true
 	}
 	// LL and LL128 kernels may consume an empty message before it arrives.
-	for c.posted < c.received()+c.recvSlots && c.posted < c.recvAllowed {
-		if !c.flow.Recv(s.now) {
-			break
-		}
-		c.posted++
+	for c.Posted < c.received()+c.recvSlots && c.Posted < c.recvAllowed && c.Receive(s.now) {
 		moved = true
 	}
 	if moved {
 		s.advance(i)
 	}
-	return moved && c.sent < c.written && c.sent < c.sendAllowed
+	return moved && c.Sent < c.written && c.Sent < c.sendAllowed
 }
 
 // turns are the places of connections in the order of a virtual clock: by sender, receiver and number, which is that of
 // the channel. Those of a communicator come before those of the next one, and those of collectives first.
-func turns(conns []conn) []int {
-	order := make([]int, len(conns))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(a, b int) int {
+func turns(conns []conn) *wakes.Turns {
+	return wakes.NewTurns(len(conns), func(a, b int) int {
 		x, y := &conns[a], &conns[b]
 		return cmp.Or(cmp.Compare(x.src, y.src), cmp.Compare(x.dst, y.dst), cmp.Compare(x.comm, y.comm),
 			compareBools(x.p2p, y.p2p), cmp.Compare(x.channel, y.channel))
 	})
-	places := make([]int, len(conns))
-	for place, i := range order {
-		places[i] = place
-	}
-	return places
 }
 
 // advance executes the flow's steps that are due and wakes both ends.
 func (s *sim) advance(i int) {
 	s.steps++
 	c := &s.conns[i]
-	next := c.flow.Advance(s.now)
-	arrived, acked := c.arrived, c.acked
-	for c.arrived < min(c.sent, c.posted) {
-		m := c.flow.Message(c.arrived)
-		if t := max(m.Due, m.Recv); t > s.now {
-			next = min(next, t)
-			break
-		}
-		c.arrived++
-	}
-	for c.acked < c.sent {
-		m := c.flow.Message(c.acked)
-		if m.Sent > s.now {
-			next = min(next, m.Sent)
-			break
-		}
-		c.ack()
-	}
-	for c.released < min(c.arrived, c.acked) {
-		c.flow.Take()
-		c.released++
-	}
+	arrived, acked, next := c.advance(s.now)
 	s.heap.Set(i, next)
-	if c.arrived > arrived {
+	if arrived > 0 {
 		s.wake(c.receiver)
 	}
-	if c.acked > acked {
+	if acked > 0 {
 		s.wake(c.sender)
 	}
-	if c.arrived > arrived || c.acked > acked {
+	if arrived > 0 || acked > 0 {
 		s.nextOp(c.sendOps)
 		s.nextOp(c.recvOps)
 		s.proxies(i)
@@ -169,7 +116,7 @@ func (s *sim) begin(o *opQueue) {
 func (s *sim) isComplete(o *opQueue) bool {
 	for _, e := range o.ops[0] {
 		c := &s.conns[e.conn]
-		done := c.acked
+		done := c.Acked
 		if o.recv {
 			done = c.received()
 		}

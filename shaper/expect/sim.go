@@ -21,8 +21,7 @@ type sim struct {
 	timers   *queue.Queue[timer]
 	runnable []*programRun // programs that may be able to continue
 	tieSeed  uint64        // determines the order of what is ready at the same instant, if it is random
-	turns    []int         // the place of each connection in the order, nil if it is random
-	posting  []int         // connections that may have something to post at this instant, if the order is not random
+	turns    *wakes.Turns  // nil if the order is random
 	played   bool          // the ranks have begun
 	steps    uint64
 }
@@ -70,7 +69,7 @@ func (s *sim) tie(seed uint64) func(i int, at int64) uint64 {
 	return func(i int, at int64) uint64 {
 		switch {
 		case s.turns != nil:
-			return uint64(s.turns[i])
+			return uint64(s.turns.Place(i))
 		case at != link.Never:
 			return link.Draw(seed, 0, 0, uint64(i), uint64(at))
 		}
@@ -128,15 +127,15 @@ func (s *sim) play(ctx context.Context, done func() bool) error {
 // finishInstant lets all proxies and programs do what they can at this instant: with tcp, a send is complete when it is
 // posted, and its program goes on.
 func (s *sim) finishInstant() {
-	for len(s.posting) > 0 {
-		s.postInTurn()
+	for s.turns != nil && s.turns.Any() {
+		s.turns.Post(func(i int) bool { return s.post(i, 1) })
 		s.runPrograms()
 	}
 }
 
 func (s *sim) deadlock() error {
 	for i := range s.conns {
-		if c := &s.conns[i]; c.flow != nil && c.flow.Broken() {
+		if c := &s.conns[i]; c.Flow != nil && c.Flow.Broken() {
 			return fmt.Errorf("rank %d to rank %d: the link is down for longer than the transport waits", c.src, c.dst)
 		}
 	}
@@ -230,7 +229,7 @@ func (s *sim) advanceProgram(p *programRun) {
 // ready says whether action a need not wait.
 func (s *sim) ready(p *programRun, a *action) bool {
 	for _, i := range a.recv {
-		if c := &s.conns[p.conns[i]]; !a.empty && c.arrived <= c.consumed+a.recvAhead {
+		if c := &s.conns[p.conns[i]]; !a.empty && c.Arrived <= c.consumed+a.recvAhead {
 			return false
 		}
 	}
@@ -254,15 +253,15 @@ func (s *sim) act(p *programRun, a *action) {
 	for _, i := range send {
 		c := &s.conns[p.conns[i]]
 		c.put(a.bytes)
-		if c.flow == nil {
-			c.arrived++
+		if c.Flow == nil {
+			c.Arrived++
 			s.wake(c.receiver)
 		}
 	}
 	for _, i := range recv {
 		c := &s.conns[p.conns[i]]
 		c.consumed++
-		if c.flow == nil {
+		if c.Flow == nil {
 			c.occupied -= int64(c.reads)
 			s.wake(c.sender)
 		}
@@ -271,7 +270,7 @@ func (s *sim) act(p *programRun, a *action) {
 		s.proxies(p.conns[i])
 	}
 	for _, i := range recv {
-		if c := &s.conns[p.conns[i]]; c.flow != nil {
+		if c := &s.conns[p.conns[i]]; c.Flow != nil {
 			s.nextOp(c.recvOps)
 			s.proxies(p.conns[i])
 		}

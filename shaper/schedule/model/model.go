@@ -14,6 +14,7 @@ import (
 	"slices"
 
 	"github.com/ddlemu/ddlemu/shaper/expect"
+	"github.com/ddlemu/ddlemu/shaper/internal/ends"
 	"github.com/ddlemu/ddlemu/shaper/internal/wakes"
 	"github.com/ddlemu/ddlemu/shaper/link"
 	"github.com/ddlemu/ddlemu/shaper/schedule"
@@ -21,17 +22,10 @@ import (
 
 // Result is what Play found.
 type Result struct {
-	Times []int64 // of each call in ns, from its start on all ranks until the last rank is done
-	Loads []Load  // of one call, by hop, the longest first
+	Times []int64       // of each call in ns, from its start on all ranks until the last rank is done
+	Loads []expect.Load // of one call, by hop, the longest first; the payload of LL and LL128 includes their flags
 	// Bytes and Messages are the payload between nodes of one call.
 	Bytes, Messages uint64
-}
-
-// Load is the load of one call on one hop.
-type Load struct {
-	Hop    int
-	Bytes  uint64  // payload of the link: with LL and LL128 with their flags
-	BusyNs float64 // for which the hop is occupied
 }
 
 // Play plays calls one after another: each starts when the last rank has ended the one before. A schedule must be good
@@ -56,17 +50,15 @@ func Play(ctx context.Context, s *schedule.Schedule, c *schedule.Cut, f *expect.
 
 // conn is a connection. All counts are of messages since the start.
 type conn struct {
+	ends.Ends         // within a node Arrived counts what the receiving block sees
 	src, dst, channel int
-	id                uint64     // of the flow: it selects the random draws
-	flow              *link.Flow // nil within a node
+	id                uint64 // of the flow: it selects the random draws
 	path              []link.PathHop
 	sender, receiver  int // blocks
 	perCall           uint64
 
-	written, sent, acked             uint64
-	posted, arrived, consumed, freed uint64
-	sizes                            []uint64 // of the messages written, by number modulo slots
-	posting                          bool
+	written, consumed uint64
+	sizes             []uint64 // of the messages written, by number modulo slots
 }
 
 type blockRun struct {
@@ -89,10 +81,9 @@ type player struct {
 	blocks   []blockRun
 	first    []int // block of each GPU
 	runnable []int
-	posting  []int
 	heap     *wakes.Heap
-	turn     []int // the place of each connection in the order of equal times
-	running  int   // blocks that have not ended
+	turns    *wakes.Turns
+	running  int // blocks that have not ended
 }
 
 func newPlayer(s *schedule.Schedule, c *schedule.Cut, f *expect.Fabric, net *link.Network) (*player, error) {
@@ -121,22 +112,14 @@ func newPlayer(s *schedule.Schedule, c *schedule.Cut, f *expect.Fabric, net *lin
 		}
 	}
 	// As a virtual clock orders what happens at one instant: by sender, receiver and channel.
-	order := make([]int, len(p.conns))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortFunc(order, func(a, b int) int {
+	p.turns = wakes.NewTurns(len(p.conns), func(a, b int) int {
 		x, y := &p.conns[a], &p.conns[b]
 		return slices.Compare([]int{x.src, x.dst, x.channel}, []int{y.src, y.dst, y.channel})
 	})
-	p.turn = make([]int, len(order))
-	for place, i := range order {
-		p.turn[i] = place
-	}
-	p.heap = wakes.New(len(order), func(i int, _ int64) uint64 { return uint64(p.turn[i]) })
+	p.heap = wakes.New(len(p.conns), func(i int, _ int64) uint64 { return uint64(p.turns.Place(i)) })
 	// The plugin numbers the connections between two NICs (shm.FlowID), in this order.
 	made := map[uint64]uint64{}
-	for _, i := range order {
+	for _, i := range p.turns.Order() {
 		if err := p.conns[i].open(f, net, p.slots, made); err != nil {
 			return nil, err
 		}
@@ -168,14 +151,13 @@ func (c *conn) open(f *expect.Fabric, net *link.Network, slots uint64, made map[
 	if err != nil {
 		return fmt.Errorf("path of GPU %d to GPU %d on channel %d: %w", c.src, c.dst, c.channel, err)
 	}
-	if len(path) == 0 || len(path) > link.MaxHops {
-		return fmt.Errorf("path of GPU %d to GPU %d: %d hops, want 1 to %d", c.src, c.dst, len(path), link.MaxHops)
-	}
 	c.path = path
 	ends := uint64(path[0].Hop/2)<<32 | uint64(path[len(path)-1].Hop/2) // hops 2n and 2n+1 are the ports of NIC n
 	c.id = link.Draw(ends, 0, 0, made[ends], 0)
 	made[ends]++
-	c.flow = net.NewFlow(c.id, path, reverse)
+	if err := c.Connect(c.id, path, reverse, net); err != nil {
+		return fmt.Errorf("GPU %d to GPU %d: %w", c.src, c.dst, err)
+	}
 	return nil
 }
 
@@ -215,7 +197,7 @@ func (p *player) call(ctx context.Context) error {
 
 // settle lets blocks and connections do what they can at this instant.
 func (p *player) settle() {
-	for len(p.runnable) > 0 || len(p.posting) > 0 {
+	for len(p.runnable) > 0 || p.turns.Any() {
 		for k := 0; k < len(p.runnable); k++ {
 			i := p.runnable[k]
 			p.blocks[i].queued = false
@@ -223,7 +205,7 @@ func (p *player) settle() {
 			}
 		}
 		p.runnable = p.runnable[:0]
-		p.postInTurn()
+		p.turns.Post(p.post)
 	}
 }
 
@@ -253,7 +235,7 @@ func (p *player) runBlock(i int) bool {
 	if a.Receives() {
 		c := &p.conns[b.in]
 		c.consumed++
-		if c.flow == nil {
+		if c.Flow == nil {
 			p.wake(c.sender)
 		} else {
 			p.proxies(b.in)
@@ -263,8 +245,8 @@ func (p *player) runBlock(i int) bool {
 		c := &p.conns[b.out]
 		c.sizes[c.written%p.slots] = a.Wire
 		c.written++
-		if c.flow == nil {
-			c.arrived++
+		if c.Flow == nil {
+			c.Arrived++
 			p.wake(c.receiver)
 		} else {
 			p.proxies(b.out)
@@ -292,16 +274,16 @@ func (p *player) ready(i int, a *schedule.Action) bool {
 		}
 	}
 	if a.Receives() {
-		if c := &p.conns[b.in]; c.arrived == c.consumed {
+		if c := &p.conns[b.in]; c.Arrived == c.consumed {
 			return false
 		}
 	}
 	if a.Sends() {
 		c := &p.conns[b.out]
-		if done := c.acked; c.flow != nil && c.written >= done+p.slots {
+		if done := c.Acked; c.Flow != nil && c.written >= done+p.slots {
 			return false
 		}
-		if c.flow == nil && c.written >= c.consumed+p.slots {
+		if c.Flow == nil && c.written >= c.consumed+p.slots {
 			return false
 		}
 	}
@@ -311,7 +293,7 @@ func (p *player) ready(i int, a *schedule.Action) bool {
 // stuck says who waits for what.
 func (p *player) stuck() error {
 	for i := range p.conns {
-		if c := &p.conns[i]; c.flow != nil && c.flow.Broken() {
+		if c := &p.conns[i]; c.Flow != nil && c.Flow.Broken() {
 			return fmt.Errorf("GPU %d to GPU %d: the link is down for longer than the transport waits", c.src, c.dst)
 		}
 	}
