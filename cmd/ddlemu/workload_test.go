@@ -5,6 +5,7 @@ package main
 import (
 	"bytes"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -17,8 +18,8 @@ type docsPage struct {
 
 type docsCommand struct{ line, output string }
 
-// readPage finds blocks of code. One after "in `NAME`:" is a file; one after indented commands is what the last of them
-// prints.
+// readPage finds blocks of code. One after "in `NAME`:" is a file; one without a language after indented commands is what
+// the last of them prints.
 func readPage(t *testing.T, path string) docsPage {
 	t.Helper()
 	data, err := os.ReadFile(path)
@@ -26,17 +27,17 @@ func readPage(t *testing.T, path string) docsPage {
 		t.Fatal(err)
 	}
 	p := docsPage{files: map[string]string{}}
-	file, block, inBlock := "", "", false
+	file, block, inBlock, language := "", "", false, ""
 	for _, line := range strings.SplitAfter(string(data), "\n") {
 		switch text := strings.TrimSuffix(line, "\n"); {
 		case strings.HasPrefix(text, "```") && inBlock:
 			if inBlock = false; file != "" {
 				p.files[file], file = block, ""
-			} else if n := len(p.commands); n > 0 && p.commands[n-1].output == "" {
+			} else if n := len(p.commands); language == "" && n > 0 && p.commands[n-1].output == "" {
 				p.commands[n-1].output = block
 			}
 		case strings.HasPrefix(text, "```"):
-			block, inBlock = "", true
+			block, inBlock, language = "", true, text[3:]
 		case inBlock:
 			block += line
 		case strings.HasPrefix(text, "    ddlemu "):
@@ -47,6 +48,23 @@ func readPage(t *testing.T, path string) docsPage {
 		}
 	}
 	return p
+}
+
+// check runs a command of a page, and compares what it prints with what the page says, if it says something.
+func (c docsCommand) check(t *testing.T) {
+	t.Helper()
+	var out bytes.Buffer
+	g := &global{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &out, Getenv: func(string) string { return "" }}
+	root := newRootCommand(g)
+	args := strings.Fields(c.line)[1:]
+	root.SetArgs(args)
+	printError(g, args, root.Execute())
+	if c.output != "" && out.String() != c.output {
+		t.Errorf("%s\nprints\n%s\nthe page has\n%s", c.line, out.String(), c.output)
+	}
+	if c.output == "" && strings.Contains(out.String(), "ddlemu: ") {
+		t.Errorf("%s\n%s", c.line, out.String())
+	}
 }
 
 // The commands of docs/workloads.md print what the page says.
@@ -62,17 +80,29 @@ func TestWorkloadsPage(t *testing.T) {
 		}
 	}
 	for _, c := range p.commands {
-		var out bytes.Buffer
-		g := &global{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &out, Getenv: func(string) string { return "" }}
-		root := newRootCommand(g)
-		args := strings.Fields(c.line)[1:]
-		root.SetArgs(args)
-		printError(g, args, root.Execute())
-		if c.output != "" && out.String() != c.output {
-			t.Errorf("%s\nprints\n%s\nthe page has\n%s", c.line, out.String(), c.output)
+		c.check(t)
+	}
+}
+
+// The commands of docs/formats.md that name files of this repository print what the page says.
+func TestFormatsPage(t *testing.T) {
+	p := readPage(t, "../../docs/formats.md")
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(t.TempDir())
+	if err := os.Symlink(filepath.Join(root, "shaper"), "shaper"); err != nil {
+		t.Fatal(err)
+	}
+	checked := 0
+	for _, c := range p.commands {
+		if c.output != "" {
+			c.check(t)
+			checked++
 		}
-		if c.output == "" && strings.Contains(out.String(), "ddlemu: ") {
-			t.Errorf("%s\n%s", c.line, out.String())
-		}
+	}
+	if checked < 7 {
+		t.Fatalf("found only %d commands with what they print", checked)
 	}
 }
