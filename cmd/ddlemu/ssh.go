@@ -13,7 +13,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ddlemu/ddlemu/shaper/job"
 	"github.com/ddlemu/ddlemu/shaper/kernel/launch"
 )
 
@@ -35,7 +34,7 @@ Those of the connection itself have no effect, and those that would run somethin
 are refused. Flags of ddlemu (--fabric, --dir, --owner) come first.
 
 The environment is a new one, as with ssh, but keeps PATH, LD_LIBRARY_PATH, LANG, LC_*,
-TERM and TZ of the caller. Launchers pass other variables, as between real nodes.
+TERM, TZ and DDLEMU_* of the caller. Launchers pass other variables, as between real nodes.
 DDLEMU_NODE, CUDA_VISIBLE_DEVICES and the variables that identify the fabric are set.
 
 The link ddlemu-ssh beside ddlemu is the same command, for launchers that need a single
@@ -119,7 +118,7 @@ func runSSH(g *global, args []string) error {
 	if len(line.Command) == 0 {
 		argv = []string{"-" + filepath.Base(who.Shell)}
 	}
-	return launch.Exec(o, who.Shell, argv, e.environment(launch.LoginEnvironment(who, os.Environ(), job.JobEnv), who))
+	return launch.Exec(o, who.Shell, argv, e.environment(launch.LoginEnvironment(who, os.Environ()), who))
 }
 
 // accountOf returns the user called name or, if name is "", the user with number uid.

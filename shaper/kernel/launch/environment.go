@@ -60,12 +60,14 @@ func namesNodeInterfaces(list string) bool {
 }
 
 // LoginEnvironment returns the environment of a login of user a: the user's variables, and those variables of base with
-// which the same programs are found and the terminal works. It also keeps the variables in keep.
-func LoginEnvironment(a Account, base []string, keep ...string) []string {
+// which the same programs are found and the terminal works, and those of ddlemu: what a job was started with holds for
+// all of its nodes.
+func LoginEnvironment(a Account, base []string) []string {
 	env := []string{"HOME=" + a.Home, "USER=" + a.Name, "LOGNAME=" + a.Name, "SHELL=" + a.Shell}
-	keep = append(keep, "PATH", "LD_LIBRARY_PATH", "LANG", "TERM", "TZ")
+	keep := []string{"PATH", "LD_LIBRARY_PATH", "LANG", "TERM", "TZ"}
 	for _, v := range base {
-		if name, _, _ := strings.Cut(v, "="); strings.HasPrefix(name, "LC_") || slices.Contains(keep, name) {
+		name, _, _ := strings.Cut(v, "=")
+		if strings.HasPrefix(name, "LC_") || strings.HasPrefix(name, "DDLEMU_") || slices.Contains(keep, name) {
 			env = append(env, v)
 		}
 	}
