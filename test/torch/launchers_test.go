@@ -189,3 +189,11 @@ func TestUp(t *testing.T) {
 		}
 	})
 }
+
+// A launcher that names the GPUs of each node does not hide the ranks' software GPUs.
+func TestVisibleDevices(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, python string) {
+		job{python: python, env: []string{"CUDA_VISIBLE_DEVICES=0"}}.good(t, "installed.py")
+	})
+}

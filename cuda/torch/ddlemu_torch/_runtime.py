@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ._group import Group
 
 _GPUS_VARIABLE = "DDLEMU_SOFT_GPUS"
+_VISIBLE_VARIABLE = "CUDA_VISIBLE_DEVICES"
 _DEFAULT_GPUS = 8
 _MOST_GPUS = 32
 _EXIT_LIMIT = 5.0  # seconds that the end of the process waits until peers have what was sent to them
@@ -82,10 +83,16 @@ def _mention_gpu() -> None:
 
 def check_gpu(rank: int) -> None:
     """Raise if there is no software GPU for a global rank."""
-    count = runtime().library.device_count()
+    # Launchers such as DeepSpeed's name the GPUs of a node by it. A rank takes the software GPU of its global number.
+    visible = os.environ.pop(_VISIBLE_VARIABLE, None)
+    try:
+        count = runtime().library.device_count()  # the first call reads the environment
+    finally:
+        if visible is not None:
+            os.environ[_VISIBLE_VARIABLE] = visible
     if rank >= count:
         raise DdlemuError(f"ddlemu: rank {rank} needs the software GPU {rank}, but there are {count}: set "
-                          f"{_GPUS_VARIABLE} to the number of ranks, at most {_MOST_GPUS}, and leave CUDA_VISIBLE_DEVICES unset")
+                          f"{_GPUS_VARIABLE} to the number of ranks, at most {_MOST_GPUS}")
 
 
 def _close_all() -> None:
