@@ -56,7 +56,9 @@ struct context {
 static void *new_group(void)
 {
 	static uint64_t groups;
-	return handle_of(__atomic_add_fetch(&groups, 1, __ATOMIC_RELAXED), GROUP);
+	uint64_t group = __atomic_add_fetch(&groups, 1, __ATOMIC_RELAXED);
+	purpose_group((uint32_t)group);
+	return handle_of(group, GROUP);
 }
 
 // note_task makes the record of a task, which is planned with its group, and returns its handle.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the kernels of the software CUDA say of each message's purpose (shaper/ledger/calls.h).
+// What the software CUDA says of each message's purpose, and of its kernels (shaper/ledger/calls.h).
 
 #include "purpose.h"
 
@@ -22,6 +22,61 @@ void net_set_ledger(void *next, void *records, uint64_t mask, const void *virtua
 	__atomic_store_n(&has_purpose_ledger, 1, __ATOMIC_RELEASE);
 }
 
+// --- kernels of the software CUDA
+
+static __thread uint64_t launched_kernel, running_kernel; // by this thread; 0: none
+
+static struct ddlemu_kernel_record *kernel_at(uint64_t number)
+{
+	return (struct ddlemu_kernel_record *)ledger_at(&purposes, number);
+}
+
+static uint64_t note_kernel(struct ddlemu_kernel_record k)
+{
+	uint64_t number;
+	struct ddlemu_kernel_record *r = (struct ddlemu_kernel_record *)ledger_begin(&purposes, &number);
+	k.number = r->number; // ledger_end sets it
+	k.kind = DDLEMU_KERNEL;
+	*r = k;
+	ledger_end((struct ddlemu_record *)r, number);
+	return number;
+}
+
+static uint64_t launch_kernel(uint64_t stream)
+{
+	launched_kernel =
+		note_kernel((struct ddlemu_kernel_record){ .stream = (uint32_t)stream, .launched = purpose_now() });
+	return launched_kernel;
+}
+
+void purpose_group(uint32_t group)
+{
+	if (ledger_has(&purposes, launched_kernel))
+		kernel_at(launched_kernel)->group = group;
+	launched_kernel = 0;
+}
+
+static void begin_kernel(uint64_t kernel)
+{
+	running_kernel = kernel;
+	if (ledger_has(&purposes, kernel))
+		kernel_at(kernel)->begun = purpose_now();
+}
+
+static void end_kernel(uint64_t kernel)
+{
+	running_kernel = 0;
+	if (ledger_has(&purposes, kernel))
+		kernel_at(kernel)->ended = purpose_now();
+}
+
+static void stream_computed(uint64_t stream, int64_t begun, int64_t ended)
+{
+	note_kernel((struct ddlemu_kernel_record){ .stream = (uint32_t)stream, .begun = begun, .ended = ended });
+}
+
+// --- tasks and their parts
+
 // The number of a function that NCCL has given none.
 #define ALL_GATHER_V 11
 
@@ -38,6 +93,8 @@ static uint32_t kernel_task(struct ddlemu_task_record t)
 	t.begun = purpose_now();
 	*r = t;
 	ledger_end((struct ddlemu_record *)r, number);
+	if (ledger_has(&purposes, running_kernel))
+		kernel_at(running_kernel)->kernel_group = t.group;
 	return (uint32_t)number;
 }
 
@@ -73,6 +130,10 @@ const void *net_ledger_calls(void)
 		.op = kernel_op,
 		.sends = ddlemu_slot_sends,
 		.receives = kernel_receives,
+		.launch = launch_kernel,
+		.begin = begin_kernel,
+		.end = end_kernel,
+		.computed = stream_computed,
 	};
 	return &calls;
 }

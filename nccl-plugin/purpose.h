@@ -16,6 +16,10 @@ extern int has_purpose_ledger, is_profiled;
 // Whether this process writes a ledger.
 static inline int has_purposes(void) { return __atomic_load_n(&has_purpose_ledger, __ATOMIC_ACQUIRE); }
 
+// NCCL has planned a group of tasks. If this thread has launched a kernel since the group before, it is theirs: NCCL
+// tells of the group as soon as it has launched the kernel.
+void purpose_group(uint32_t group);
+
 static inline int64_t purpose_now(void) { return purpose_clock == NULL ? clock_now() : clock_read(purpose_clock); }
 
 #endif

@@ -67,6 +67,7 @@ type Trace struct {
 	Tasks    []Task        // of all ranks
 	Calls    []Call        // in the order of their first time
 	Ranges   []Range       // of the programs, in the order of ranks and begins
+	Kernels  []Kernel      // of all ranks, each in the order of launches
 	// Connections, in the order in which they take turns at equal times.
 	Connections []Connection
 	Nodes       map[[2]int]int // by job and rank
@@ -74,6 +75,7 @@ type Trace struct {
 	// What is missing, summed over the ledgers.
 	Overwritten, Unreadable, Unnoted uint64
 	LostRanges                       uint64   // or without their name
+	Supposed                         int      // communicators within a node whose ranks are supposed to be in the order of the job
 	Cut                              []string // files that end too early
 }
 
@@ -203,6 +205,7 @@ func (p *flowPlaces) of(msg uint64, add func() int) int {
 func (t *Trace) join(all []recorded) {
 	flows := t.addConnections(all)
 	tasks := t.addTasks(all)
+	t.addKernels(all)
 	ends := 0
 	for _, c := range all {
 		ends += len(c.Records)

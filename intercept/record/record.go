@@ -42,8 +42,10 @@ type recorder struct {
 	start int64
 	// unsure are the computations that a rank may have begun before the call before it had ended, or only then.
 	unsure, total int
-	untyped       int // calls whose type is not known
-	early         int // calls that were planned before the call before on their communicator had ended
+	untyped       int  // calls whose type is not known
+	early         int  // calls that were planned before the call before on their communicator had ended
+	unknown       int  // calls and computations of which it is not known what they waited for on their streams
+	isTimed       bool // it is known when each call began and ended on its stream
 }
 
 // Workload makes a workload of a trace of one job.
@@ -73,27 +75,49 @@ func Workload(t *messages.Trace, o Options) (*workload.Workload, error) {
 	if err := r.findComms(); err != nil {
 		return nil, err
 	}
-	calls, err := r.launches()
-	if err != nil {
+	if err := r.addPrograms(); err != nil {
 		return nil, err
 	}
-	r.write(calls)
 	r.out.Head.Format, r.out.Head.Ranks = workload.Format, ranks
 	r.out.Head.Source = workload.Source{Kind: "ledger", Missing: r.missing()}
 	return &r.out, nil
 }
 
+// addPrograms adds the operations of all ranks.
+func (r *recorder) addPrograms() error {
+	if r.isTimed = r.hasKernels(); r.isTimed {
+		r.write(r.timedPrograms())
+		return nil
+	}
+	calls, err := r.launches()
+	if err != nil {
+		return err
+	}
+	programs := make([][]workload.Op, r.ranks)
+	for rank := range calls {
+		programs[rank] = r.program(calls[rank])
+	}
+	r.write(programs)
+	return nil
+}
+
 // missing are the things that a ledger does not say.
 func (r *recorder) missing() []string {
 	out := []string{"the reduction operators: they are sum"}
-	if r.sharesNode() {
+	if r.sharesNode() && !r.isTimed {
 		out = append(out, "when a rank was done with a call, if it gets the last data from a rank on its node: it is done with its last message over the network, and waiting after that counts as computation")
+	}
+	if n := r.trace.Supposed; n > 0 {
+		out = append(out, fmt.Sprintf("which ranks of a node are in which of %s of the same size: they are in the order of ranks", units.Count(n, "communicator")))
 	}
 	if r.untyped > 0 {
 		out = append(out, fmt.Sprintf("the types of %s: they are bytes", units.Count(r.untyped, "call")))
 	}
 	if r.early > 0 {
 		out = append(out, fmt.Sprintf("what ran on the stream before %s, which were launched ahead: there is no computation before them", units.Count(r.early, "call")))
+	}
+	if r.unknown > 0 {
+		out = append(out, fmt.Sprintf("what %s waited for on their streams: the streams compute until then", units.Count(r.unknown, "operation")))
 	}
 	if r.unsure > 0 {
 		what := "they wait for it"

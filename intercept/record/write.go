@@ -15,12 +15,10 @@ const host = "host"
 
 // write adds the operations of all ranks: of each rank the first ones, then the second ones. Equal ones of several ranks
 // are one line.
-func (r *recorder) write(calls [][]launched) {
-	programs := make([][]workload.Op, r.ranks)
+func (r *recorder) write(programs [][]workload.Op) {
 	longest := 0
-	for rank := range calls {
-		programs[rank] = r.program(calls[rank])
-		longest = max(longest, len(programs[rank]))
+	for _, ops := range programs {
+		longest = max(longest, len(ops))
 	}
 	for i := range longest {
 		first := len(r.out.Ops)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How the software CUDA's kernels tell the ledger what messages are for. The net plugin fills this table when the
+// How the software CUDA tells the ledger what messages are for, and when kernels ran. The net plugin fills this table when the
 // process writes a ledger, and hands it over (ddlemuSoftSetLedger). It is for what NCCL's profiler does not say: NCCL
 // 2.22 has none, and later ones leave out some collectives.
 //
@@ -11,7 +11,7 @@
 
 #include "record.h"
 
-#define DDLEMU_LEDGER_CALLS_VERSION 1
+#define DDLEMU_LEDGER_CALLS_VERSION 2
 
 struct ddlemu_ledger_calls {
 	uint32_t version; // DDLEMU_LEDGER_CALLS_VERSION
@@ -24,6 +24,13 @@ struct ddlemu_ledger_calls {
 	void (*sends)(const void *slot, uint32_t op);
 	// The last receive into this slot belongs to an operation. Its bytes are read.
 	void (*receives)(const void *slot, uint32_t op);
+	// This thread launches a kernel. Returns the number of its record.
+	uint64_t (*launch)(uint64_t stream);
+	// The kernel begins on this thread, which tells its tasks until it ends.
+	void (*begin)(uint64_t kernel);
+	void (*end)(uint64_t kernel);
+	// A host function of a stream ran from one time to another.
+	void (*computed)(uint64_t stream, int64_t begun, int64_t ended);
 };
 
 #endif

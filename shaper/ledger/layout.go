@@ -5,7 +5,7 @@ package ledger
 // The layout of the file, as in ledger.h.
 const (
 	magic      = 0x31676c756d656464
-	version    = 3
+	version    = 4
 	recordSize = 64
 
 	connectionsAt  = 4096 // where the table of connections begins
@@ -27,6 +27,7 @@ const (
 
 	KernelTask Kind = 5 // a task, as a kernel of the software CUDA knows it: its Comm is a number of this process
 	RangeKind  Kind = 6
+	KernelKind Kind = 7
 )
 
 // Unknown is a function, algorithm, protocol or type that has no number here.
@@ -110,6 +111,28 @@ type Range struct {
 	Depth        int    // open ranges of its thread and domain around it
 	Order        uint64 // ranges of the process that were begun before it
 	Begun, Ended int64  // 0: it has not ended
+}
+
+// Kernel is a kernel of NCCL that a stream of the software CUDA ran, or a host function that took time.
+type Kernel struct {
+	Number uint64
+	Kind   Kind
+	Stream uint32 // number of the process
+	// The groups of its tasks: of those that NCCL's profiler told of, and of those that the kernel told of. 0: none.
+	// A host function has neither.
+	Group, KernelGroup uint32
+	Launched           int64 // by the program; 0: a host function, of which that is not known
+	Begun, Ended       int64 // 0: not yet
+	_                  [2]uint64
+}
+
+func (k *Kernel) isSane() bool {
+	for _, t := range []int64{k.Launched, k.Begun, k.Ended} {
+		if t < 0 || t > maxTime {
+			return false
+		}
+	}
+	return k.Begun >= k.Launched || k.Begun == 0
 }
 
 // header is the begin of the file.

@@ -16,7 +16,7 @@
 #include "record.h"
 
 #define DDLEMU_LEDGER_MAGIC 0x31676c756d656464ull // "ddemulg1"
-#define DDLEMU_LEDGER_VERSION 3
+#define DDLEMU_LEDGER_VERSION 4
 #define DDLEMU_LEDGER_AHEAD 4 // records
 #define DDLEMU_LEDGER_CONNECTIONS 4096 // where the table of connections begins
 #define DDLEMU_LEDGER_MAX_CONNECTIONS 16384

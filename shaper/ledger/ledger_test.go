@@ -247,8 +247,8 @@ func TestForeignFiles(t *testing.T) {
 	for want, change := range map[string]func([]byte) []byte{
 		"too short":           func([]byte) []byte { return []byte("x") },
 		"no ledger of ddlemu": func(b []byte) []byte { b[0]++; return b },
-		"it has version 2, this is version 3: use the ddlemu that wrote it": func(b []byte) []byte { b[8]--; return b },
-		"it has version 4":      func(b []byte) []byte { b[8]++; return b },
+		"it has version 3, this is version 4: use the ddlemu that wrote it": func(b []byte) []byte { b[8]--; return b },
+		"it has version 5":      func(b []byte) []byte { b[8]++; return b },
 		"its header is damaged": func(b []byte) []byte { b[16]++; return b },
 	} {
 		if _, err := parseAll(change(append([]byte(nil), good...))); err == nil || !strings.Contains(err.Error(), want) {

@@ -17,6 +17,7 @@ enum ddlemu_record_kind {
 	DDLEMU_KERNEL_TASK =
 		5, // a task, as a kernel of the software CUDA knows it: its comm is a number of this process
 	DDLEMU_RANGE = 6, // a range of the program, by NVTX
+	DDLEMU_KERNEL = 7, // a kernel of NCCL that a stream of the software CUDA ran, or a host function that took time
 };
 
 // One end of a message.
@@ -78,6 +79,18 @@ struct ddlemu_range_record {
 	uint64_t order; // ranges of the process that were begun before it
 	int64_t begun, ended; // 0: it has not ended
 	uint64_t unused;
+};
+
+struct ddlemu_kernel_record {
+	uint64_t number;
+	uint32_t kind;
+	uint32_t stream; // number of this process
+	// The groups of its tasks: of those that NCCL's profiler told of, and of those that the kernel told of. 0: none.
+	// A host function has neither.
+	uint32_t group, kernel_group;
+	int64_t launched; // by the program; 0: a host function, of which that is not known
+	int64_t begun, ended; // 0: not yet
+	uint64_t unused[2];
 };
 
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The ledger of the net plugin, if this process writes one: kernels say what their messages are for
+// The ledger of the net plugin, if this process writes one: kernels say what their messages are for, and when they run
 // (shaper/ledger/calls.h).
 #ifndef DDLEMU_SOFT_EXEC_LEDGER_H
 #define DDLEMU_SOFT_EXEC_LEDGER_H

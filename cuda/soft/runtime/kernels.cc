@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "../exec/exec.h"
+#include "../exec/ledger.h"
 #include "application.h"
 #include "device.h"
 #include "error.h"
@@ -54,6 +55,18 @@ void run(const std::string &name, std::vector<char> &args, unsigned grid, unsign
 	}
 }
 
+// run_host_function runs a function of cudaLaunchHostFunc. If it takes time, its stream computes.
+void run_host_function(cudaHostFn_t function, void *data, uint64_t stream)
+{
+	const ddlemu_ledger_calls *ledger = softexec::ledger();
+	if (!ledger)
+		return function(data);
+	const int64_t begun = now_ns();
+	function(data);
+	if (const int64_t ended = now_ns(); ended > begun)
+		ledger->computed(stream, begun, ended);
+}
+
 } // namespace
 
 cudaError_t launch(cudaFunction_t function, unsigned grid, unsigned block, const void *args, size_t args_size,
@@ -80,7 +93,15 @@ cudaError_t launch(cudaFunction_t function, unsigned grid, unsigned block, const
 	auto bytes = static_cast<const char *>(args);
 	auto copy = std::make_shared<std::vector<char>>(bytes, bytes + args_size);
 	const int device = stream->device();
-	stream->push(Stream::Kind::kWorker, [=] { run(*name, *copy, grid, block, device); });
+	const ddlemu_ledger_calls *ledger = softexec::ledger();
+	const uint64_t number = ledger ? ledger->launch(stream->id()) : 0;
+	stream->push(Stream::Kind::kWorker, [=] {
+		if (ledger)
+			ledger->begin(number);
+		run(*name, *copy, grid, block, device);
+		if (ledger)
+			ledger->end(number);
+	});
 	return cudaSuccess;
 }
 
@@ -182,6 +203,6 @@ SOFT_API cudaError_t cudaLaunchHostFunc(cudaStream_t handle, cudaHostFn_t functi
 	if (cudaError_t err = enter_stream(handle, &stream))
 		return err;
 	before_push(stream);
-	stream->push(Stream::Kind::kWorker, [=] { function(data); });
+	stream->push(Stream::Kind::kWorker, [=, id = stream->id()] { run_host_function(function, data, id); });
 	return cudaSuccess;
 }

@@ -17,6 +17,7 @@ type Ledger struct {
 	Tasks       []ledger.Task // before the records; their numbers are set, from 1
 	Ops         []ledger.Op
 	Records     []ledger.Record
+	Kernels     []ledger.Kernel
 	Ranges      []ledger.Range
 	LostRanges  uint64
 }
@@ -49,6 +50,10 @@ func Write(t testing.TB, dir string, capacity uint64, x Ledger) string {
 	for _, r := range x.Records {
 		r.Number = w.number()
 		*(*ledger.Record)(w.place()) = r
+	}
+	for _, r := range x.Kernels {
+		r.Number, r.Kind = w.number(), ledger.KernelKind
+		*(*ledger.Kernel)(w.place()) = r
 	}
 	for _, r := range x.Ranges {
 		r.Number = w.number()
