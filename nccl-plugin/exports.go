@@ -59,6 +59,9 @@ func netInit(commID C.uint64_t) (result C.int) {
 	if C.net_secure() != 0 {
 		return notEmulated(errSecure)
 	}
+	if C.net_records() != 0 {
+		return notEmulated(errRecords)
+	}
 	// Making connections needs few threads.
 	runtime.GOMAXPROCS(2)
 	m, err := join()
@@ -75,6 +78,8 @@ func netInit(commID C.uint64_t) (result C.int) {
 }
 
 var errSecure = fmt.Errorf("this program has more privileges than its user (setuid, setgid or file capabilities), so the user's environment and fabrics are ignored: run it without them")
+
+var errRecords = fmt.Errorf("DDLEMU_RECORD is set, which only records what a job calls on its own network: unset it, or NCCL_NET_PLUGIN")
 
 // notEmulated says on stderr that the traffic is not emulated: NCCL goes on with its own
 // nets, and only its log says so.

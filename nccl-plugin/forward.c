@@ -136,7 +136,7 @@ static int start_both(uint64_t type, struct contexts *c, void **handle, struct p
 	if (grouped)
 		group = type == PROF_COLL ? e->coll_v4.group : e->p2p_v4.group;
 	int result = DDLEMU_SUCCESS;
-	if (type & DDLEMU_PROFILER_MASK) {
+	if (type & (uint64_t)ddlemu_profiler_mask()) {
 		set_parents(e, known, group, 0);
 		result = ours()->start_event(c == NULL ? NULL : c->ours, &ours_handle, e);
 	}
@@ -150,7 +150,7 @@ static int start_both(uint64_t type, struct contexts *c, void **handle, struct p
 	if (grouped)
 		*(type == PROF_COLL ? &e->coll_v4.group : &e->p2p_v4.group) = group;
 	if (c != NULL) {
-		__atomic_store_n(c->mask, DDLEMU_PROFILER_MASK | c->users_mask, __ATOMIC_RELAXED);
+		__atomic_store_n(c->mask, ddlemu_profiler_mask() | c->users_mask, __ATOMIC_RELAXED);
 		__atomic_store_n(&users_last_mask, c->users_mask, __ATOMIC_RELAXED);
 	}
 	*handle = new_handles(ours_handle, users_handle, c);
@@ -215,7 +215,7 @@ static struct contexts *begin(int version, void **context, int *mask, uint64_t c
 		return NULL;
 	}
 	c->mask = mask;
-	*mask = DDLEMU_PROFILER_MASK;
+	*mask = ddlemu_profiler_mask();
 	*context = c;
 	return c;
 }
@@ -242,7 +242,7 @@ static const void *users_table(int version)
 static int join_users(struct contexts *c, int result)
 {
 	if (result == DDLEMU_SUCCESS)
-		*c->mask = DDLEMU_PROFILER_MASK | c->users_mask;
+		*c->mask = ddlemu_profiler_mask() | c->users_mask;
 	else
 		c->users_mask = 0; // NCCL too goes on without a profiler whose init fails
 	return DDLEMU_SUCCESS;
@@ -262,6 +262,8 @@ static int init_v3(void **context, int *mask) { return init_old(3, context, mask
 static int init_new(int version, void **context, int *mask, const char *name, uint64_t comm, int nodes, int ranks,
 	int rank, net_logger log)
 {
+	if (net_records())
+		net_set_logger(log); // there is no net of ours, which would have done so
 	struct contexts *c = begin(version, context, mask, comm, ranks, rank);
 	const void *p = c == NULL ? NULL : users_table(version);
 	if (p == NULL)

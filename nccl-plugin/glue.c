@@ -51,6 +51,12 @@ int net_nccl_version(void)
 int net_secure(void) { return getauxval(AT_SECURE) != 0; }
 const char *net_getenv(const char *name) { return net_secure() ? NULL : getenv(name); }
 
+int net_records(void)
+{
+	const char *folder = net_getenv("DDLEMU_RECORD");
+	return folder != NULL && folder[0] != 0;
+}
+
 int net_pid(void)
 {
 	static int pid; // a fork's child makes no calls

@@ -79,6 +79,9 @@ int net_set_ledger_calls(const void *calls);
 int net_load_profiler(const char *name);
 int net_pid(void);
 
+// Whether this process only records what it calls (DDLEMU_RECORD): the network is not ours, and nothing is emulated.
+int net_records(void);
+
 // The path of this library.
 const char *net_path(void);
 

@@ -6,6 +6,7 @@
 // NCCL's threads call it. No call waits, or allocates memory but for a new communicator. A handle is a number, of a
 // group or of a record in the ledger, and the kind of its event: NCCL only passes it back.
 
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -16,13 +17,15 @@
 #include "profiler.h"
 #include "purpose.h"
 
+#include "_cgo_export.h"
+
 // --- handles
 
-enum handle_kind { GROUP, TASK, OP, STEP };
+enum handle_kind { GROUP, TASK, OP, STEP, CHANNEL };
 
-static void *handle_of(uint64_t number, enum handle_kind kind) { return (void *)(uintptr_t)(number << 2 | kind); }
-static uint64_t number_of_handle(const void *handle) { return (uintptr_t)handle >> 2; }
-static enum handle_kind kind_of(const void *handle) { return (uintptr_t)handle & 3; }
+static void *handle_of(uint64_t number, enum handle_kind kind) { return (void *)(uintptr_t)(number << 3 | kind); }
+static uint64_t number_of_handle(const void *handle) { return (uintptr_t)handle >> 3; }
+static enum handle_kind kind_of(const void *handle) { return (uintptr_t)handle & 7; }
 
 // --- names
 
@@ -97,6 +100,20 @@ static void *note_op(const struct prof_event *e)
 		.begun = purpose_now() };
 	ledger_end((struct ddlemu_record *)r, number);
 	return handle_of(number, OP);
+}
+
+static void *note_channel(const struct prof_event *e, bool has_gpu_time)
+{
+	uint64_t number;
+	struct ddlemu_channel_record *r = (struct ddlemu_channel_record *)ledger_begin(&purposes, &number);
+	*r = (struct ddlemu_channel_record){ .number = r->number,
+		.kind = DDLEMU_CHANNEL,
+		.task = (uint32_t)number_of_handle(e->parent),
+		.channel = e->kernel_channel.channel,
+		.begun = purpose_now(),
+		.gpu_begun = has_gpu_time ? e->kernel_channel.begun : 0 };
+	ledger_end((struct ddlemu_record *)r, number);
+	return handle_of(number, CHANNEL);
 }
 
 // --- what differs between the versions
@@ -179,6 +196,8 @@ static void *p2p_v5(const struct context *c, const struct prof_event *e)
 int ddlemu_profiler_init(void **context, uint64_t comm, int ranks, int rank)
 {
 	*context = NULL;
+	if (net_records() && !net_forked())
+		netRecord(ranks, rank);
 	if (!has_purposes() || net_forked())
 		return DDLEMU_SUCCESS;
 	struct context *c = malloc(sizeof *c);
@@ -190,9 +209,15 @@ int ddlemu_profiler_init(void **context, uint64_t comm, int ranks, int rank)
 	return DDLEMU_SUCCESS;
 }
 
+int ddlemu_profiler_mask(void)
+{
+	return PROF_GROUP | PROF_COLL | PROF_P2P | PROF_PROXY_OP |
+		(net_records() ? PROF_KERNEL_CHANNEL : PROF_PROXY_STEP);
+}
+
 // start makes the handle of an event. NCCL uses memory again without clearing it, so *handle is always written. The
 // context is NULL if the event does not need it.
-static int start(void *context, void **handle, struct prof_event *e, task_noter coll, task_noter p2p)
+static int start(void *context, void **handle, struct prof_event *e, task_noter coll, task_noter p2p, bool has_gpu_time)
 {
 	*handle = NULL;
 	if (!has_purposes() || net_forked())
@@ -212,6 +237,10 @@ static int start(void *context, void **handle, struct prof_event *e, task_noter 
 	case PROF_PROXY_OP:
 		*handle = note_op(e);
 		break;
+	case PROF_KERNEL_CHANNEL:
+		if (kind_of(e->parent) == TASK)
+			*handle = note_channel(e, has_gpu_time);
+		break;
 	case PROF_PROXY_STEP:
 		if (e->parent != NULL)
 			*handle = handle_of(number_of_handle(e->parent), STEP);
@@ -222,42 +251,53 @@ static int start(void *context, void **handle, struct prof_event *e, task_noter 
 
 static int start_v1(void *context, void **handle, struct prof_event *e)
 {
-	return start(context, handle, e, coll_v1, p2p_v1);
+	return start(context, handle, e, coll_v1, p2p_v1, false);
 }
 
 static int start_v2(void *context, void **handle, struct prof_event *e)
 {
-	return start(context, handle, e, coll_v2, p2p_v2);
+	return start(context, handle, e, coll_v2, p2p_v2, false);
 }
 
 static int start_v3(void *context, void **handle, struct prof_event *e)
 {
-	return start(context, handle, e, coll_v3, p2p_v2);
+	return start(context, handle, e, coll_v3, p2p_v2, false);
 }
 
 static int start_v4(void *context, void **handle, struct prof_event *e)
 {
-	return start(context, handle, e, coll_v4, p2p_v4);
+	return start(context, handle, e, coll_v4, p2p_v4, true);
 }
 
 static int start_v5(void *context, void **handle, struct prof_event *e)
 {
 	*handle = NULL;
-	return e->type > UINT8_MAX ? DDLEMU_SUCCESS : start(context, handle, e, coll_v5, p2p_v5);
+	return e->type > UINT8_MAX ? DDLEMU_SUCCESS : start(context, handle, e, coll_v5, p2p_v5, true);
 }
 
 static int stop(void *handle)
 {
-	uint64_t number = number_of_handle(handle);
-	if (kind_of(handle) == OP && !net_forked() && ledger_has(&purposes, number))
+	const uint64_t number = number_of_handle(handle);
+	if (net_forked() || !ledger_has(&purposes, number))
+		return DDLEMU_SUCCESS;
+	if (kind_of(handle) == OP)
 		((struct ddlemu_op_record *)ledger_at(&purposes, number))->ended = purpose_now();
+	else if (kind_of(handle) == CHANNEL)
+		((struct ddlemu_channel_record *)ledger_at(&purposes, number))->ended = purpose_now();
 	return DDLEMU_SUCCESS;
+}
+
+static void end_on_gpu(uint64_t channel, const struct prof_kernel_ended *at)
+{
+	if (at != NULL && !net_forked() && ledger_has(&purposes, channel))
+		((struct ddlemu_channel_record *)ledger_at(&purposes, channel))->gpu_ended = at->ended;
 }
 
 // record_state says what the request is for that this thread has just posted.
 static int record_state(void *handle, int state, void *args)
 {
-	(void)args;
+	if (kind_of(handle) == CHANNEL && state == PROF_KERNEL_ENDED)
+		end_on_gpu(number_of_handle(handle), args);
 	if (kind_of(handle) != STEP || (state != PROF_SEND_WAIT && state != PROF_RECV_WAIT) || net_forked())
 		return DDLEMU_SUCCESS;
 	struct ddlemu_calls *calls = ddlemu_calls();

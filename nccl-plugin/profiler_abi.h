@@ -18,12 +18,14 @@ enum {
 	PROF_P2P = 1 << 2,
 	PROF_PROXY_OP = 1 << 3,
 	PROF_PROXY_STEP = 1 << 4,
+	PROF_KERNEL_CHANNEL = 1 << 6, // since version 3
 };
 
-// States of a step.
+// States of a step, and of a channel.
 enum {
 	PROF_SEND_WAIT = 9, // isend has given a request
 	PROF_RECV_WAIT = 10, // irecv has given a request
+	PROF_KERNEL_ENDED = 22, // since version 4, with struct prof_kernel_ended
 };
 
 // Collectives and sends: numbers in version 1, names later.
@@ -114,6 +116,15 @@ struct prof_proxy_op {
 	int peer, steps, chunk, sends;
 };
 
+struct prof_kernel_channel {
+	uint8_t channel;
+	uint64_t begun; // since version 4: by the GPU's clock, ns
+};
+
+struct prof_kernel_ended {
+	uint64_t ended; // by the GPU's clock, ns
+};
+
 // What an event is about. NCCL's type has 8 bits before version 5, and 64 bits since.
 struct prof_event {
 	uint64_t type;
@@ -128,6 +139,7 @@ struct prof_event {
 		struct prof_p2p_v2 p2p_v2;
 		struct prof_p2p_v4 p2p_v4;
 		struct prof_proxy_op proxy_op;
+		struct prof_kernel_channel kernel_channel;
 	};
 };
 
@@ -188,5 +200,6 @@ PROF_AT(prof_p2p_v4, group, 40);
 PROF_AT(prof_proxy_op, channel, 4);
 PROF_AT(prof_proxy_op, peer, 8);
 PROF_AT(prof_proxy_op, sends, 20);
+PROF_AT(prof_kernel_channel, begun, 8);
 
 #endif

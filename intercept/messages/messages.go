@@ -206,6 +206,7 @@ func (t *Trace) join(all []recorded) {
 	flows := t.addConnections(all)
 	tasks := t.addTasks(all)
 	t.addKernels(all)
+	t.addChannels(all, tasks)
 	ends := 0
 	for _, c := range all {
 		ends += len(c.Records)

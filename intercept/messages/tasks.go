@@ -10,23 +10,26 @@ import (
 
 // Task is what one rank does for a collective, or one send or receive of its program.
 type Task struct {
-	Job       int    // place in Trace.Jobs
-	Owner     int    // rank
-	Comm      uint64 // the communicator: NCCL's hash, or a number if the software CUDA's kernels have told of the task
-	Func      string // as NCCL names it, "" if unknown
-	Algo      string // "" if NCCL does not say
-	Proto     string
-	Datatype  string
-	Seq       int // of a collective: the calls of this function on this communicator before it
-	Count     uint64
-	Peer      int   // rank in the communicator: of a send or receive the other end, of a collective the root
-	Ranks     int   // of the communicator, 0 if unknown
-	Rank      int   // in the communicator, -1 if unknown
-	Begun     int64 // when NCCL had planned it
-	Call      int   // place in Trace.Calls
-	group     uint32
-	fromGroup int  // the ledger that the group is of
-	local     bool // Comm is a number of the process
+	Job      int    // place in Trace.Jobs
+	Owner    int    // rank
+	Comm     uint64 // the communicator: NCCL's hash, or a number if the software CUDA's kernels have told of the task
+	Func     string // as NCCL names it, "" if unknown
+	Algo     string // "" if NCCL does not say
+	Proto    string
+	Datatype string
+	Seq      int // of a collective: the calls of this function on this communicator before it
+	Count    uint64
+	Peer     int   // rank in the communicator: of a send or receive the other end, of a collective the root
+	Ranks    int   // of the communicator, 0 if unknown
+	Rank     int   // in the communicator, -1 if unknown
+	Begun    int64 // when NCCL had planned it
+	Call     int   // place in Trace.Calls
+	// If the job was only recorded: when the kernel began and ended, as NCCL's profiler says; 0 if it does not. Without
+	// that, when the last part of the task over the network had ended, as NCCL's progress thread saw it.
+	KernelBegun, KernelEnded, ProxyEnded int64
+	group                                uint32
+	fromGroup                            int  // the ledger that the group is of
+	local                                bool // Comm is a number of the process
 }
 
 // NCCL's names, by its numbers.

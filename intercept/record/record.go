@@ -27,7 +27,9 @@ type Options struct {
 // launched is a call as one rank made it: a collective, or sends and receives that it made as one group.
 type launched struct {
 	tasks []int // places in Trace.Tasks, in order
-	at    int64 // when it was made
+	at    int64 // when it was made; if it is known, when its kernel began
+	// If it was held up by the call before on its stream: the earliest time at which the rank may have been ready for it.
+	least int64
 	end   int64 // when the rank was done with it
 	step  bool  // the end of a step: there is no call
 }
@@ -45,6 +47,7 @@ type recorder struct {
 	untyped       int  // calls whose type is not known
 	early         int  // calls that were planned before the call before on their communicator had ended
 	unknown       int  // calls and computations of which it is not known what they waited for on their streams
+	bounded       int  // calls that may have been ready before the one before on their stream had ended
 	isTimed       bool // it is known when each call began and ended on its stream
 }
 
@@ -94,8 +97,9 @@ func (r *recorder) addPrograms() error {
 		return err
 	}
 	programs := make([][]workload.Op, r.ranks)
+	starts := r.startOf(calls)
 	for rank := range calls {
-		programs[rank] = r.program(calls[rank])
+		programs[rank] = r.program(calls[rank], starts[rank])
 	}
 	r.write(programs)
 	return nil
@@ -104,7 +108,7 @@ func (r *recorder) addPrograms() error {
 // missing are the things that a ledger does not say.
 func (r *recorder) missing() []string {
 	out := []string{"the reduction operators: they are sum"}
-	if r.sharesNode() && !r.isTimed {
+	if r.sharesNode() && !r.isTimed && !r.isAlone() {
 		out = append(out, "when a rank was done with a call, if it gets the last data from a rank on its node: it is done with its last message over the network, and waiting after that counts as computation")
 	}
 	if n := r.trace.Supposed; n > 0 {
@@ -115,6 +119,9 @@ func (r *recorder) missing() []string {
 	}
 	if r.early > 0 {
 		out = append(out, fmt.Sprintf("what ran on the stream before %s, which were launched ahead: there is no computation before them", units.Count(r.early, "call")))
+	}
+	if r.isAlone() {
+		out = append(out, r.missingAlone()...)
 	}
 	if r.unknown > 0 {
 		out = append(out, fmt.Sprintf("what %s waited for on their streams: the streams compute until then", units.Count(r.unknown, "operation")))
@@ -168,6 +175,7 @@ func (r *recorder) launches() ([][]launched, error) {
 			}
 			l.end = max(l.end, l.at)
 		}
+		r.useKernels(out[rank])
 		out[rank] = append(out[rank], r.steps(rank)...)
 		slices.SortStableFunc(out[rank], func(a, b launched) int { return cmp.Compare(a.at, b.at) })
 	}
@@ -189,6 +197,9 @@ func (r *recorder) ends() []int64 {
 		}
 	}
 	for i := range ends {
+		if x := &t.Tasks[i]; ends[i] == 0 {
+			ends[i] = cmp.Or(x.KernelEnded, x.ProxyEnded)
+		}
 		if c := t.Tasks[i].Call; ends[i] == 0 && c >= 0 {
 			ends[i] = t.Calls[c].Ended
 		}

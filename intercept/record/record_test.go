@@ -17,7 +17,7 @@ func task(rank int, f string, count uint64, begun int64, call int) messages.Task
 
 // trace has two ranks that reduce twice: from 1000 to 1500, and from 4000 to 4500. Rank 1 is 200 late at the first.
 func trace() *messages.Trace {
-	info := []ledger.Info{{Rank: 0, World: 2}, {Rank: 1, Node: 1, World: 2}}
+	info := []ledger.Info{{FabricID: 7, Rank: 0, World: 2}, {FabricID: 7, Rank: 1, Node: 1, World: 2}}
 	return &messages.Trace{
 		Jobs: []string{"job"}, Ranks: info,
 		Tasks: []messages.Task{

@@ -86,6 +86,15 @@ func TestTimed(t *testing.T) {
 				call(`"id":5,"op":"coll","stream":"s0"`),
 			},
 		},
+		"a computation after a call that was launched later": {
+			kernels: []messages.Kernel{computation(1, 1000, 2000), kernel(7, 1000, 2000, 2100), kernel(5, 1000, 1000, 1300), computation(5, 1300, 1500)},
+			want: []string{
+				`{"rank":"0-1","id":1,"op":"calc","stream":"s0","ns":1000}`,
+				call(`"id":2,"op":"coll","stream":"s1","after":[1]`),
+				call(`"id":3,"op":"coll","stream":"s2"`),
+				`{"rank":"0-1","id":4,"op":"calc","stream":"s2","ns":200}`,
+			},
+		},
 		"a call waits for something unknown": {
 			kernels: []messages.Kernel{kernel(5, 1000, 1250, 1500)},
 			want: []string{

@@ -45,8 +45,8 @@ func (r *recorder) add(first int, op workload.Op, rank int) {
 }
 
 // program is what one rank does. Operation k has the id k+1, so that equal operations of several ranks are equal.
-func (r *recorder) program(calls []launched) []workload.Op {
-	p := &program{recorder: r, before: r.start}
+func (r *recorder) program(calls []launched, start int64) []workload.Op {
+	p := &program{recorder: r, before: start}
 	for i := range calls {
 		if calls[i].step {
 			p.ops = append(p.ops, workload.Op{Kind: workload.Step})
@@ -84,40 +84,59 @@ func (p *program) add(op workload.Op) int {
 
 // call adds a call, and before it what the rank did since the last one.
 func (p *program) call(l *launched) {
-	free := l.at - p.before
 	if p.isEarly(l) {
 		p.early++
 	}
-	waited, ids := p.ended(l.at)
-	calc := workload.Op{Kind: workload.Calc, Stream: host, Nanos: free}
-	if len(ids) > 0 {
-		rest := l.at - waited
-		if rest > 0 && waited > p.before {
-			p.unsure++
-		}
-		if !p.o.NoWaits {
-			p.add(workload.Op{Kind: workload.Wait, After: ids})
-			if calc.Nanos = rest; waited > p.before {
-				calc.MaxNanos = free
-			} else {
-				calc.Nanos = free // it had ended before the last call was made
-			}
-		}
+	at := l.at
+	if l.least > 0 {
+		at = min(l.at, max(l.least, p.before))
+	}
+	calc, ids := p.between(at)
+	if at < l.at {
+		calc.MaxNanos = max(calc.Nanos, calc.MaxNanos) + l.at - at
 	}
 	if calc.MaxNanos <= calc.Nanos {
 		calc.MaxNanos = 0
 	}
-	if calc.Nanos > 0 {
+	if calc.Nanos > 0 || calc.MaxNanos > 0 {
 		p.total++
-		p.calc = []int{p.add(calc)}
+		p.calc, ids = []int{p.add(calc)}, nil
 	}
 	op := p.op(l.tasks)
-	op.Stream, op.After = op.Comm, p.calc
+	op.Stream, op.After = op.Comm, append(slices.Clone(p.calc), ids...)
 	if op.Kind == workload.Group {
 		op.Stream = op.Ops[0].Comm
 	}
 	p.open = append(p.open, open{p.add(op), p.comms[p.trace.Tasks[l.tasks[0]].Comm], l.end})
-	p.before = l.at
+	p.before = at
+}
+
+// between is the computation from the last call until a time, and what else the next call comes after. What had ended
+// until then the host waits for; of a job that was only recorded, the stream that computes, because the host of a GPU
+// launches ahead.
+func (p *program) between(at int64) (calc workload.Op, after []int) {
+	free := at - p.before
+	waited, ids := p.ended(at)
+	calc = workload.Op{Kind: workload.Calc, Stream: host, Nanos: free}
+	if len(ids) == 0 {
+		return calc, nil
+	}
+	rest := at - waited
+	if rest > 0 && waited > p.before {
+		p.unsure++
+	}
+	if p.o.NoWaits {
+		return calc, nil
+	}
+	if p.isAlone() {
+		calc.After, after = ids, ids
+	} else {
+		p.add(workload.Op{Kind: workload.Wait, After: ids})
+	}
+	if waited > p.before { // else it had ended before the last call was made
+		calc.Nanos, calc.MaxNanos = rest, free
+	}
+	return calc, after
 }
 
 // isEarly says whether a call before on the communicator had not ended when this one was planned.

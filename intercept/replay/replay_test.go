@@ -165,7 +165,7 @@ func TestDamagedInput(t *testing.T) {
 		}
 	}
 	dir := t.TempDir()
-	if _, err := LoadFabric(dir, 1); err == nil || !strings.Contains(err.Error(), "no such file") {
+	if _, err := LoadFabric(dir, 1); err == nil || !strings.Contains(err.Error(), "there is no ") {
 		t.Errorf("no fabric: %v", err)
 	}
 	if err := ledger.WriteFabric(dir, []byte("nodes: many\n")); err != nil {

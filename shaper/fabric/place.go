@@ -39,20 +39,9 @@ var (
 // If none of them is set, or the fabric lacks the node, the error is a *configs.Error
 // that names DDLEMU_NODE.
 func NodeOf(getenv func(string) string, nodes, gpusPerNode int) (Placement, error) {
-	p := Placement{Rank: -1}
-	rankFrom, err := first(getenv, rankEnv, &p.Rank)
+	p, rankFrom, worldFrom, err := rankOf(getenv)
 	if err != nil {
 		return Placement{}, err
-	}
-	worldFrom, err := first(getenv, worldEnv, &p.World)
-	if err != nil {
-		return Placement{}, err
-	}
-	if worldFrom != "" && p.World < 1 {
-		return Placement{}, refuse(worldFrom, "%d: a job has at least 1 rank", p.World)
-	}
-	if worldFrom != "" && p.Rank >= p.World {
-		return Placement{}, refuse(rankFrom, "rank %d of the %d in %s: must be 0 to %d", p.Rank, p.World, worldFrom, p.World-1)
 	}
 	if err := p.place(getenv, nodes, gpusPerNode, rankFrom, worldFrom); err != nil {
 		return Placement{}, err
@@ -61,6 +50,29 @@ func NodeOf(getenv func(string) string, nodes, gpusPerNode int) (Placement, erro
 		return Placement{}, refuse(p.Source, "places this rank on node %d: the fabric has node 0 to %d", p.Node, nodes-1)
 	}
 	return p, nil
+}
+
+// RankOf is the rank of this process and the number of ranks of its job, without a node.
+func RankOf(getenv func(string) string) (Placement, error) {
+	p, _, _, err := rankOf(getenv)
+	return p, err
+}
+
+func rankOf(getenv func(string) string) (p Placement, rankFrom, worldFrom string, err error) {
+	p = Placement{Rank: -1}
+	if rankFrom, err = first(getenv, rankEnv, &p.Rank); err != nil {
+		return Placement{}, "", "", err
+	}
+	if worldFrom, err = first(getenv, worldEnv, &p.World); err != nil {
+		return Placement{}, "", "", err
+	}
+	if worldFrom != "" && p.World < 1 {
+		return Placement{}, "", "", refuse(worldFrom, "%d: a job has at least 1 rank", p.World)
+	}
+	if worldFrom != "" && p.Rank >= p.World {
+		return Placement{}, "", "", refuse(rankFrom, "rank %d of the %d in %s: must be 0 to %d", p.Rank, p.World, worldFrom, p.World-1)
+	}
+	return p, rankFrom, worldFrom, nil
 }
 
 // place finds the node. It does not check that the fabric has it.

@@ -49,6 +49,7 @@ func layouts() [][2]reflect.Type {
 		{reflect.TypeFor[Task](), reflect.TypeFor[C.struct_ddlemu_task_record]()},
 		{reflect.TypeFor[RangeRecord](), reflect.TypeFor[C.struct_ddlemu_range_record]()},
 		{reflect.TypeFor[Kernel](), reflect.TypeFor[C.struct_ddlemu_kernel_record]()},
+		{reflect.TypeFor[Channel](), reflect.TypeFor[C.struct_ddlemu_channel_record]()},
 		{reflect.TypeFor[Op](), reflect.TypeFor[C.struct_ddlemu_op_record]()},
 	}
 }
@@ -60,8 +61,8 @@ func constants() map[string][2]uint64 {
 		"connections": {connectionsAt, C.DDLEMU_LEDGER_CONNECTIONS},
 		"send":        {uint64(Send), C.DDLEMU_SEND}, "receive": {uint64(Receive), C.DDLEMU_RECEIVE},
 		"task": {uint64(TaskKind), C.DDLEMU_TASK}, "op": {uint64(OpKind), C.DDLEMU_OP}, "kernel task": {uint64(KernelTask), C.DDLEMU_KERNEL_TASK},
-		"kernel": {uint64(KernelKind), C.DDLEMU_KERNEL},
-		"range":  {uint64(RangeKind), C.DDLEMU_RANGE}, "pushed": {uint64(Pushed), C.DDLEMU_PUSHED}, "started": {uint64(Started), C.DDLEMU_STARTED}, "mark": {uint64(Mark), C.DDLEMU_MARK},
+		"kernel": {uint64(KernelKind), C.DDLEMU_KERNEL}, "channel": {uint64(ChannelKind), C.DDLEMU_CHANNEL},
+		"range": {uint64(RangeKind), C.DDLEMU_RANGE}, "pushed": {uint64(Pushed), C.DDLEMU_PUSHED}, "started": {uint64(Started), C.DDLEMU_STARTED}, "mark": {uint64(Mark), C.DDLEMU_MARK},
 		"names": {namesAt, C.DDLEMU_LEDGER_NAMES}, "names' size": {namesSize, C.DDLEMU_LEDGER_NAMES_SIZE},
 		"most connections": {maxConnections, C.DDLEMU_LEDGER_MAX_CONNECTIONS}, "unknown": {Unknown, C.DDLEMU_UNKNOWN},
 	}

@@ -28,6 +28,8 @@ const (
 	KernelTask Kind = 5 // a task, as a kernel of the software CUDA knows it: its Comm is a number of this process
 	RangeKind  Kind = 6
 	KernelKind Kind = 7
+
+	ChannelKind Kind = 8
 )
 
 // Unknown is a function, algorithm, protocol or type that has no number here.
@@ -124,6 +126,22 @@ type Kernel struct {
 	Launched           int64 // by the program; 0: a host function, of which that is not known
 	Begun, Ended       int64 // 0: not yet
 	_                  [2]uint64
+}
+
+// Channel is a channel of a task's kernel, as NCCL's profiler tells of it.
+type Channel struct {
+	Number             uint64
+	Kind               Kind
+	Task               uint32 // the lower half of the number of its task's record
+	Channel            uint64
+	Begun, Ended       int64  // when NCCL's progress thread has seen that; 0: not yet
+	GPUBegun, GPUEnded uint64 // by the GPU's clock, ns; 0: NCCL does not say
+	_                  uint64
+}
+
+func (c *Channel) isSane() bool {
+	return c.Begun >= 0 && c.Begun <= maxTime && (c.Ended == 0 || c.Ended >= c.Begun && c.Ended <= maxTime) &&
+		max(c.GPUBegun, c.GPUEnded) <= maxTime
 }
 
 func (k *Kernel) isSane() bool {

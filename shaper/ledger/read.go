@@ -21,12 +21,13 @@ type Content struct {
 	Records     []Record // of messages: whole ones, in the order in which they were begun
 	Tasks       []Task   // likewise
 	Ops         []Op
-	Ranges      []Range  // likewise
-	Kernels     []Kernel // in the order in which they were launched
-	LostRanges  uint64   // that had no place, or lost their name
-	Overwritten uint64   // older records whose place newer ones have taken
-	Unreadable  uint64   // records that were being written when the process ended or the file was read, or that are damaged
-	Cut         bool     // the file ends before its last record
+	Ranges      []Range   // likewise
+	Kernels     []Kernel  // in the order in which they were launched
+	Channels    []Channel // in the order in which they began
+	LostRanges  uint64    // that had no place, or lost their name
+	Overwritten uint64    // older records whose place newer ones have taken
+	Unreadable  uint64    // records that were being written when the process ended or the file was read, or that are damaged
+	Cut         bool      // the file ends before its last record
 }
 
 // Read reads a ledger, which a process may be writing.
@@ -178,8 +179,9 @@ func parse(b []byte, size int64) (*Content, error) {
 	slices.SortFunc(c.Tasks, func(a, b Task) int { return cmp.Compare(a.Number, b.Number) })
 	slices.SortFunc(c.Ranges, func(a, b Range) int { return cmp.Compare(a.Order, b.Order) })
 	slices.SortFunc(c.Kernels, func(a, b Kernel) int { return cmp.Compare(a.Number, b.Number) })
+	slices.SortFunc(c.Channels, func(a, b Channel) int { return cmp.Compare(a.Number, b.Number) })
 	slices.SortFunc(c.Ops, func(a, b Op) int { return cmp.Compare(a.Number, b.Number) })
-	c.Overwritten, c.Unreadable = older, h.Next-older-uint64(len(c.Records)+len(c.Tasks)+len(c.Ops)+len(c.Ranges)+len(c.Kernels))
+	c.Overwritten, c.Unreadable = older, h.Next-older-uint64(len(c.Records)+len(c.Tasks)+len(c.Ops)+len(c.Ranges)+len(c.Kernels)+len(c.Channels))
 	return c, nil
 }
 
@@ -197,6 +199,10 @@ func (c *Content) add(at unsafe.Pointer, names []byte) {
 	case KernelKind:
 		if k := (*Kernel)(at); k.isSane() {
 			c.Kernels = append(c.Kernels, *k)
+		}
+	case ChannelKind:
+		if x := (*Channel)(at); x.isSane() {
+			c.Channels = append(c.Channels, *x)
 		}
 	case RangeKind:
 		if r := (*RangeRecord)(at); r.isSane() {

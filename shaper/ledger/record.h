@@ -18,6 +18,7 @@ enum ddlemu_record_kind {
 		5, // a task, as a kernel of the software CUDA knows it: its comm is a number of this process
 	DDLEMU_RANGE = 6, // a range of the program, by NVTX
 	DDLEMU_KERNEL = 7, // a kernel of NCCL that a stream of the software CUDA ran, or a host function that took time
+	DDLEMU_CHANNEL = 8, // a channel of a task's kernel, as NCCL's profiler tells of it
 };
 
 // One end of a message.
@@ -91,6 +92,16 @@ struct ddlemu_kernel_record {
 	int64_t launched; // by the program; 0: a host function, of which that is not known
 	int64_t begun, ended; // 0: not yet
 	uint64_t unused[2];
+};
+
+struct ddlemu_channel_record {
+	uint64_t number;
+	uint32_t kind;
+	uint32_t task; // the lower half of the number of its task's record
+	uint64_t channel;
+	int64_t begun, ended; // when NCCL's progress thread has seen that; 0: not yet
+	uint64_t gpu_begun, gpu_ended; // by the GPU's clock, ns; 0: NCCL does not say
+	uint64_t unused;
 };
 
 #endif

@@ -18,6 +18,7 @@ type Ledger struct {
 	Ops         []ledger.Op
 	Records     []ledger.Record
 	Kernels     []ledger.Kernel
+	Channels    []ledger.Channel
 	Ranges      []ledger.Range
 	LostRanges  uint64
 }
@@ -54,6 +55,10 @@ func Write(t testing.TB, dir string, capacity uint64, x Ledger) string {
 	for _, r := range x.Kernels {
 		r.Number, r.Kind = w.number(), ledger.KernelKind
 		*(*ledger.Kernel)(w.place()) = r
+	}
+	for _, r := range x.Channels {
+		r.Number, r.Kind = w.number(), ledger.ChannelKind
+		*(*ledger.Channel)(w.place()) = r
 	}
 	for _, r := range x.Ranges {
 		r.Number = w.number()
