@@ -10,7 +10,7 @@ import (
 )
 
 // ofCollective are the flags of expect that are for a collective.
-var ofCollective = []string{"minbytes", "maxbytes", "stepfactor", "stepbytes", "datatype", "op", "root", "iters", "log", "strict", "decide-up-to", "ranks"}
+var ofCollective = []string{"minbytes", "maxbytes", "stepfactor", "stepbytes", "datatype", "op", "root", "iters", "log", "strict", "decide-up-to"}
 
 // runExpectWorkload calculates the times of a workload.
 func runExpectWorkload(ctx context.Context, g *global, o *expectOptions) error {
@@ -22,7 +22,7 @@ func runExpectWorkload(ctx context.Context, g *global, o *expectOptions) error {
 	if o.flags.Changed("steps") && o.Steps < 1 {
 		return badInput("--steps %d: must be at least 1", o.Steps)
 	}
-	ix, err := loadWorkload(ctx, o.Workload)
+	ix, err := loadWorkload(ctx, o.Workload, o.ranksWanted())
 	if err != nil {
 		return err
 	}

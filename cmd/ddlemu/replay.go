@@ -23,6 +23,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/replay"
 	"github.com/ddlemu/ddlemu/shaper/workload"
 	"github.com/ddlemu/ddlemu/shaper/workload/check"
+	"github.com/ddlemu/ddlemu/shaper/workload/rewrite"
 )
 
 // replayOptions are the flags of replay: those for the fabric are the bench's.
@@ -46,6 +47,7 @@ func (o *replayOptions) AddFlags(g *global, fs *pflag.FlagSet) {
 	fs.StringVar(&o.Times, "times", "", "`file` for the times of all operations of all ranks, as CSV")
 	fs.BoolVar(&o.Force, "force", false, "replace the files of --plot and --times")
 	fs.IntVar(&o.Steps, "steps", 0, "`number` of steps to play: the file from its beginning, again and again (default: those of the file)")
+	o.addRanksOfWorkload(fs)
 	fs.BoolVar(&o.NoCheck, "no-check", false, "do not compare the values that calls of NCCL give")
 	fs.BoolVar(&o.Strict, "strict", false, "exit with status 3 if the verdict is INVALID, also because something could not be checked")
 	g.addJSONFlag(fs)
@@ -81,6 +83,10 @@ For each kind of call there is its time from when the last rank was ready for it
 the last one had ended it. So waiting for a slow rank is no part of it; waiting for
 another call on the same links is. A message counts from when both ends were ready.
 
+With --ranks N only the first N ranks of the file are played, with its communicators cut to
+them. Counts stay as they are. Calls of a rank that is alone in its communicator then, and
+messages from and to ranks that are cut, are left out; the output says how many.
+
 On the software CUDA the clock is virtual: times are exact, and the same on every host.
 With --clock real or --time-scale K computation sleeps, K times as long.
 
@@ -103,6 +109,7 @@ failed or a value was wrong; 2 for bad input, such as a workload whose calls do 
 `,
 		Example: `  ddlemu replay step.jsonl --profile eth10 --nodes 2
   ddlemu replay step.jsonl --profile ndr400 --bw 100Gbps --steps 5 --json
+  ddlemu replay step.jsonl --profile eth10 --nodes 2 --ranks 8
   ddlemu replay step.jsonl --fabric ndr400 --fabric eth10
   ddlemu replay step.jsonl --profile ndr400 --sweep bw=10G..800G --plot sweep.svg`,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -117,6 +124,11 @@ failed or a value was wrong; 2 for bad input, such as a workload whose calls do 
 	return cmd
 }
 
+// addRanksOfWorkload adds the flag --ranks of commands that play a workload.
+func (o *benchOptions) addRanksOfWorkload(fs *pflag.FlagSet) {
+	fs.IntVar(&o.Ranks, "ranks", 0, "`number` of ranks: the first ones of the file, with its communicators cut to them (default: all)")
+}
+
 func runReplay(ctx context.Context, g *global, o *replayOptions, path string) error {
 	if err := o.check(); err != nil {
 		return err
@@ -127,7 +139,7 @@ func runReplay(ctx context.Context, g *global, o *replayOptions, path string) er
 	}
 	show, stopProgress := g.showProgress("replay")
 	defer stopProgress()
-	ix, err := loadWorkload(ctx, path)
+	ix, err := loadWorkload(ctx, path, o.ranksWanted())
 	if err != nil {
 		return err
 	}
@@ -203,25 +215,50 @@ func (o *replayOptions) judge(results ...*replay.Result) error {
 	return nil
 }
 
-// loadWorkload reads a workload, and refuses one whose calls do not match.
-func loadWorkload(ctx context.Context, path string) (*workload.Index, error) {
+// ranksWanted is the number in --ranks, nil without it.
+func (o *benchOptions) ranksWanted() *int {
+	if !o.flags.Changed("ranks") {
+		return nil
+	}
+	n := o.Ranks
+	return &n
+}
+
+// loadWorkload reads a workload, and refuses one whose calls do not match. ranks is how many of its ranks are wanted; nil:
+// all.
+func loadWorkload(ctx context.Context, path string, ranks *int) (*workload.Index, error) {
 	w, err := workload.ReadFile(path)
 	if err != nil {
 		return nil, &inputError{err}
 	}
-	ix, err := w.Index()
-	if err != nil {
-		return nil, &inputError{fmt.Errorf("%s: %w", path, err)}
+	ix, err := matching(ctx, path, w)
+	if err == nil && ranks != nil {
+		if w, err = rewrite.FirstRanks(ix, *ranks); err != nil {
+			return nil, badInput("--ranks %d: %w", *ranks, err)
+		}
+		ix, err = matching(ctx, fmt.Sprintf("%s, cut to %d ranks,", path, *ranks), w)
 	}
-	found, err := check.Run(ctx, ix)
 	if err != nil {
-		return nil, fmt.Errorf("check %s: %w", path, err)
-	}
-	if len(found) > 0 {
-		return nil, badInput("%s does not match, so its ranks would fail or wait for ever: %s%s", path, found[0].Text, moreFindings(len(found)-1))
+		return nil, err
 	}
 	if _, err := replay.StepsOf(ix); err != nil {
 		return nil, &inputError{fmt.Errorf("%s: %w", path, err)}
+	}
+	return ix, nil
+}
+
+// matching is the index of a workload whose calls match.
+func matching(ctx context.Context, name string, w *workload.Workload) (*workload.Index, error) {
+	ix, err := w.Index()
+	if err != nil {
+		return nil, &inputError{fmt.Errorf("%s: %w", name, err)}
+	}
+	found, err := check.Run(ctx, ix)
+	if err != nil {
+		return nil, fmt.Errorf("check %s: %w", name, err)
+	}
+	if len(found) > 0 {
+		return nil, badInput("%s does not match, so its ranks would fail or wait for ever: %s%s", name, found[0].Text, moreFindings(len(found)-1))
 	}
 	return ix, nil
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How the software CUDA tells the ledger what messages are for, and when kernels ran. The net plugin fills this table when the
-// process writes a ledger, and hands it over (ddlemuSoftSetLedger). It is for what NCCL's profiler does not say: NCCL
-// 2.22 has none, and later ones leave out some collectives.
+// How the software CUDA tells the ledger what messages are for, and when kernels ran. The net plugin fills this table
+// when the process writes a ledger, and hands it over (ddlemuSoftSetLedger). It is for what NCCL's profiler does not
+// say: NCCL 2.22 has none, and later ones leave out some collectives.
 //
 // A kernel and NCCL's progress thread share the memory of a message, its slot: the kernel writes it before the thread
 // posts the send, and reads it before the thread posts another receive for it. So the slot's address links both.

@@ -44,6 +44,7 @@ func (c *Comparison) WriteText(w io.Writer, more string) error {
 		f := &r.result.Facts.Fabric.Config
 		t.line("# %s: profile %s  clock %s  nodes %d  bandwidth %v  latency %v", r.column, f.Name, f.ClockName(), r.result.nodes(), f.Link.Bandwidth, f.Link.Latency)
 	}
+	t.sourceNotes()
 	t.line("#")
 	t.comparedCalls(c.Calls())
 	t.comparedSteps(c)

@@ -182,6 +182,7 @@ func (s *Sweep) WriteText(w io.Writer) error {
 	head := &first.Facts.Workload.Workload.Head
 	t.line("# ddlemu replay %s over %s: NCCL %s, CUDA %s", cmp.Or(head.Name, "workload"), s.Param, first.Facts.NCCL, first.Facts.CUDA)
 	t.line("# profile %s  ranks %d  nodes %d  steps %d; times are means over the steps", first.Facts.Fabric.Config.Name, head.Ranks, first.nodes(), len(first.Steps))
+	t.sourceNotes()
 	t.line("#")
 	t.line("# %10s  %10s  %10s  %10s  %10s  %10s  %8s  %s", s.Param, "step", "compute", "exposed", "hidden", "exposed", "speedup", "verdict")
 	t.line("# %10s  %10s  %10s  %10s  %10s  %10s  %8s", "", "(ms)", "(ms)", "(ms)", "(ms)", "(%)", "")

@@ -55,10 +55,18 @@ func (t *text) header() {
 	for _, text := range head.Source.Missing {
 		t.line("# the source does not say: %s", text)
 	}
+	t.sourceNotes()
 	for _, note := range t.Notes {
 		t.line("# %s", note)
 	}
 	t.line("#")
+}
+
+// sourceNotes are what the workload says of how it was made and changed.
+func (t *text) sourceNotes() {
+	for _, note := range t.Facts.Workload.Workload.Head.Source.Notes {
+		t.line("# %s", note)
+	}
 }
 
 func nonEmpty(all ...string) (out []string) {
