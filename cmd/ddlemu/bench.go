@@ -42,7 +42,7 @@ type benchOptions struct {
 	Cycles           int
 	limits           thresholds
 	junit            junitFile
-	rows             junitRows
+	header           lastHeader
 	Budget           time.Duration
 	flags            *pflag.FlagSet
 }
@@ -118,7 +118,8 @@ If a run on the real clock is INVALID because of this host, it is repeated, at m
 twice, with twice the time scale up to the maximum. Repeating is sound, because other
 work on the host only makes a run worse. The header of the next table has the number of
 the attempt and the reason for it. On a terminal all tables are shown, otherwise only the
-last. With --time-scale there is one attempt.
+last. If the last is interrupted, the one before is the output. With --time-scale there is
+one attempt.
 
 With --budget 2m the run takes at most 2 minutes of real time, its start included. It is
 planned by what calls were measured to take so far: long rows have fewer iterations, and
@@ -195,7 +196,7 @@ func runBench(ctx context.Context, g *global, o *benchOptions, collective string
 		err = errors.Join(err, report.WriteOutcome(e.Trace, json.RawMessage(outcome.Bytes())))
 	}
 	if o.junit.path != "" {
-		err = errors.Join(err, o.junit.write(benchSuite(e.Bench, &o.rows, out.Verdict, &o.limits, err)))
+		err = errors.Join(err, o.junit.write(benchSuite(e.Bench, &o.header.Header, &out, &o.limits, err)))
 	}
 	if err != nil {
 		g.explainFailure(e.Trace)
@@ -333,7 +334,7 @@ func (o *benchOptions) bench(g *global, collective string) (b bench.Config, err 
 func (o *benchOptions) printer(g *global, outcome *bytes.Buffer) func() bench.Printer {
 	return func() bench.Printer {
 		outcome.Reset()
-		also := bench.NewBoth(bench.NewJSON(outcome), &o.rows)
+		also := bench.NewBoth(bench.NewJSON(outcome), &o.header)
 		switch {
 		case g.JSON:
 			return bench.NewBoth(bench.NewJSON(g.Stdout), also)

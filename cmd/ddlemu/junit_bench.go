@@ -10,39 +10,34 @@ import (
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/junit"
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/bench"
+	"github.com/ddlemu/ddlemu/shaper/bench/emulate"
 	"github.com/ddlemu/ddlemu/shaper/verdict"
 )
 
-// junitRows is a printer that keeps what the last attempt printed.
-type junitRows struct {
-	header bench.Header
-	rows   []bench.Row
-}
+// lastHeader is a printer that keeps the header of the last attempt.
+type lastHeader struct{ bench.Header }
 
-// Begin forgets an earlier attempt.
-func (j *junitRows) Begin(h bench.Header) error {
-	j.header, j.rows = h, nil
+// Begin replaces the header of an earlier attempt.
+func (l *lastHeader) Begin(h bench.Header) error {
+	l.Header = h
 	return nil
 }
 
-// Row keeps a row.
-func (j *junitRows) Row(r bench.Row) error {
-	j.rows = append(j.rows, r)
-	return nil
-}
+// Row has nothing to keep: the rows are in the outcome.
+func (l *lastHeader) Row(bench.Row) error { return nil }
 
 // End has nothing to keep: the verdict is in the outcome.
-func (j *junitRows) End(bench.Summary) error { return nil }
+func (l *lastHeader) End(bench.Summary) error { return nil }
 
 // benchSuite makes a test case of each row that was planned. err is why the run ended early, if it did.
-func benchSuite(b bench.Config, j *junitRows, v verdict.Verdict, t *thresholds, err error) junit.Suite {
-	collective, h := b.Collective.String(), &j.header
+func benchSuite(b bench.Config, h *bench.Header, out *emulate.Outcome, t *thresholds, err error) junit.Suite {
+	collective, v := b.Collective.String(), &out.Verdict
 	class := "bench." + collective
 	s := junit.Suite{Name: "bench " + collective, Properties: properties(
-		"profile", h.Profile, "nccl", h.NCCL, "cuda", h.CUDA, "datapath", h.Datapath, "clock", h.Clock, "time_scale", number(h.TimeScale),
+		"profile", h.Profile, "nccl", h.NCCL, "cuda", h.CUDA, "datapath", h.Datapath, "clock", h.Clock, "time_scale", number(float64(out.Scale)),
 		"ranks", strconv.Itoa(b.Ranks), "nodes", number(float64(h.Nodes)), "verdict", v.Word, "cause", string(v.Cause), "summary", v.Summary,
 	)}
-	rest := j.rows
+	rest := out.Result.Rows
 	cases := b.Cases()
 	for i, planned := range cases {
 		c := junit.Case{Class: class, Name: caseName(b, planned, i)}
@@ -51,7 +46,7 @@ func benchSuite(b bench.Config, j *junitRows, v verdict.Verdict, t *thresholds, 
 			c.Skipped = "not measured" // left out to fit a budget, or the run ended before
 		default:
 			c.Time = rest[0].OutOfPlace.Time
-			judgeCase(&c, rest[0], v, t)
+			judgeCase(&c, rest[0], *v, t)
 			rest = rest[1:]
 		}
 		s.Cases = append(s.Cases, c)

@@ -16,6 +16,7 @@ import (
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/junit"
 	"github.com/ddlemu/ddlemu/cmd/ddlemu/internal/junit/junittest"
 	"github.com/ddlemu/ddlemu/shaper/bench"
+	"github.com/ddlemu/ddlemu/shaper/bench/emulate"
 	"github.com/ddlemu/ddlemu/shaper/bench/validate"
 	"github.com/ddlemu/ddlemu/shaper/nccl"
 	"github.com/ddlemu/ddlemu/shaper/verdict"
@@ -67,19 +68,16 @@ func TestBenchSuite(t *testing.T) {
 	row := func(size int64, op nccl.RedOp, us int) bench.Row {
 		return bench.Row{Size: size, Type: nccl.Float, Op: op.String(), OutOfPlace: bench.Measurement{Time: time.Duration(us) * time.Microsecond}}
 	}
-	rows := &junitRows{}
-	rows.Row(row(99, nccl.Sum, 1)) // of an attempt before
-	rows.Begin(bench.Header{Profile: "ndr400", NCCL: "2.22.3", Nodes: 2, TimeScale: 4})
-	for _, r := range []bench.Row{row(8, nccl.Sum, 3), row(16, nccl.Sum, 4), row(16, nccl.Sum, 9), row(8, nccl.Max, 3)} {
-		rows.Row(r)
-	}
+	h := &bench.Header{Profile: "ndr400", NCCL: "2.22.3", Nodes: 2, TimeScale: 8} // of a repetition that was stopped
+	out := &emulate.Outcome{Scale: 4, Verdict: verdict.New(nil)}
+	out.Result.Rows = []bench.Row{row(8, nccl.Sum, 3), row(16, nccl.Sum, 4), row(16, nccl.Sum, 9), row(8, nccl.Max, 3)}
 	limits, err := asked(t, "--max-time=5us")
 	if err != nil {
 		t.Fatal(err)
 	}
 
 	// A row in the middle was left out, and the run ended before the last three.
-	s := written(t, benchSuite(b, rows, verdict.New(nil), limits, context.Canceled))
+	s := written(t, benchSuite(b, h, out, limits, context.Canceled))
 	expectCases(t, s, "all_reduce 8 bytes float sum cycle 1:", "all_reduce 16 bytes float sum cycle 1:", "all_reduce 8 bytes float sum cycle 2: skipped  not measured",
 		"all_reduce 16 bytes float sum cycle 2: failure max-time 16 bytes out of place: it took 9µs", "all_reduce 8 bytes float max cycle 1:",
 		"all_reduce 16 bytes float max cycle 1: skipped", "all_reduce 8 bytes float max cycle 2: skipped", "all_reduce 16 bytes float max cycle 2: skipped", "run: error run interrupted")
@@ -93,23 +91,23 @@ func TestBenchSuite(t *testing.T) {
 	}
 
 	// If the verdict is INVALID, no row fails because of its time: nobody knows it.
-	v := verdict.New(&verdict.Load{Runnable: 9, Cores: 2})
-	v.Add(verdict.Finding{Cause: verdict.CauseHost, Text: "node0:node1 was late"})
-	rows.rows[1].OutOfPlace.Wrong, rows.rows[1].OutOfPlace.Mismatch = 3, "rank 1 has 7"
+	out.Verdict = verdict.New(&verdict.Load{Runnable: 9, Cores: 2})
+	out.Verdict.Add(verdict.Finding{Cause: verdict.CauseHost, Text: "node0:node1 was late"})
+	rows := out.Result.Rows
+	rows[1].OutOfPlace.Wrong, rows[1].OutOfPlace.Mismatch = 3, "rank 1 has 7"
 	b.Ops, b.Cycles = b.Ops[:1], 1
-	rows.rows = rows.rows[:2]
-	s = written(t, benchSuite(b, rows, v, limits, nil))
+	out.Result.Rows = rows[:2]
+	s = written(t, benchSuite(b, h, out, limits, nil))
 	expectCases(t, s, "all_reduce 8 bytes float sum: error host INVALID: host busy: 9 runnable on 2 cores; node0:node1 was late",
 		"all_reduce 16 bytes float sum: failure wrong 3 wrong elements: rank 1 has 7")
-	if s.Properties["cause"] != "host" || s.Properties["summary"] != v.Summary {
+	if s.Properties["cause"] != "host" || s.Properties["summary"] != out.Verdict.Summary {
 		t.Errorf("%v", s.Properties)
 	}
 
 	// A budget was spent: what was measured is there, and the run is not green.
-	rows.rows = rows.rows[:1]
-	spent := verdict.New(nil)
-	spent.Stop("the budget of 2s was spent: 1 of 2 rows measured")
-	expectCases(t, written(t, benchSuite(b, rows, spent, limits, nil)), "all_reduce 8 bytes float sum:", "all_reduce 16 bytes float sum: skipped",
+	out.Result.Rows, out.Verdict = rows[:1], verdict.New(nil)
+	out.Verdict.Stop("the budget of 2s was spent: 1 of 2 rows measured")
+	expectCases(t, written(t, benchSuite(b, h, out, limits, nil)), "all_reduce 8 bytes float sum:", "all_reduce 16 bytes float sum: skipped",
 		"run: error incomplete the budget of 2s was spent")
 }
 
@@ -117,7 +115,7 @@ func TestBenchSuite(t *testing.T) {
 func TestSuitesOfFailures(t *testing.T) {
 	failed := errors.New("init: rank 3:\n it ended")
 	b := bench.Config{Collective: nccl.AllGather, Ranks: 2, Sizes: []int64{64}}
-	expectCases(t, written(t, benchSuite(b, &junitRows{}, verdict.Verdict{}, &thresholds{}, failed)), "all_gather 64 bytes float: skipped", "run: error run init: rank 3: it ended")
+	expectCases(t, written(t, benchSuite(b, &bench.Header{}, &emulate.Outcome{}, &thresholds{}, failed)), "all_gather 64 bytes float: skipped", "run: error run init: rank 3: it ended")
 	expectCases(t, written(t, verifySuite("eth1", nil, failed)), "run: error run init")
 	expectCases(t, written(t, validateSuite("t.csv", nil, failed)), "run: error run init")
 }

@@ -117,12 +117,15 @@ func (o *Options) incomplete(ctx context.Context, e ended, err error) (verdict.V
 	return v, configs.Errorf("", "%w", &BudgetError{o.Budget, e.pacer.whySpent()})
 }
 
-// notStarted ends the output of a run that was interrupted, or whose budget was spent, while its time scale was selected.
-func (o *Options) notStarted(ctx context.Context, err error) (Outcome, error) {
+// notStarted ends the output of a run that was interrupted, or whose budget was spent, before its fabric was up. printer
+// is nil if there is none yet.
+func (o *Options) notStarted(ctx context.Context, notes []string, printer bench.Printer, err error) (Outcome, error) {
 	if stopped, _ := whyStopped(ctx); !stopped {
 		return Outcome{}, err
 	}
-	printer := o.Printer()
+	if printer == nil {
+		printer = o.Printer()
+	}
 	v, err := o.incomplete(ctx, ended{pacer: o.newPacer(0), print: printer, begin: func() error {
 		f, err := fabric.New(&o.Config)
 		if err != nil {
@@ -130,7 +133,7 @@ func (o *Options) notStarted(ctx context.Context, err error) (Outcome, error) {
 		}
 		cfg := o.Bench
 		cfg.TimeScale = float64(o.Config.TimeScale)
-		return printer.Begin(o.header(cfg, bench.Info{}, f, o.notes("", "")))
+		return printer.Begin(o.header(cfg, bench.Info{}, f, notes))
 	}}, err)
 	return Outcome{Verdict: v}, err
 }

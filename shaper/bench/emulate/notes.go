@@ -11,7 +11,7 @@ import (
 
 // retryNote says which attempt follows the given one, and why it is made.
 func retryNote(attempt int, out Outcome) string {
-	return fmt.Sprintf("attempt %d of %d at most: attempt %d, at time scale %d, was INVALID: %s", attempt+1, Doublings+1, attempt, out.Scale, out.Verdict.Summary)
+	return fmt.Sprintf("%s: attempt %d, at time scale %d, was INVALID: %s", attemptName(attempt+1), attempt, out.Scale, out.Verdict.Summary)
 }
 
 // notes are the notes of the header: the reason for the time scale and for this attempt, and the basis of NCCL's

@@ -4,36 +4,44 @@ package emulate
 
 import "github.com/ddlemu/ddlemu/shaper/bench"
 
-// deferred stores the calls of a printer until play.
+// deferred keeps what is printed until play.
 type deferred struct {
-	to    bench.Printer
-	calls []func() error
+	to     bench.Printer
+	header *bench.Header
+	rows   []bench.Row
+	end    *bench.Summary
 }
 
 func (d *deferred) Begin(h bench.Header) error {
-	d.calls = append(d.calls, func() error { return d.to.Begin(h) })
+	d.header = &h
 	return nil
 }
 
 func (d *deferred) Row(r bench.Row) error {
-	d.calls = append(d.calls, func() error { return d.to.Row(r) })
+	d.rows = append(d.rows, r)
 	return nil
 }
 
 func (d *deferred) End(s bench.Summary) error {
-	d.calls = append(d.calls, func() error { return d.to.End(s) })
+	d.end = &s
 	return nil
 }
 
-// play makes the stored calls; d may be nil.
+// play prints what was kept; d may be nil.
 func (d *deferred) play() error {
-	if d == nil {
+	if d == nil || d.header == nil {
 		return nil
 	}
-	for _, call := range d.calls {
-		if err := call(); err != nil {
+	if err := d.to.Begin(*d.header); err != nil {
+		return err
+	}
+	for _, r := range d.rows {
+		if err := d.to.Row(r); err != nil {
 			return err
 		}
 	}
-	return nil
+	if d.end == nil {
+		return nil
+	}
+	return d.to.End(*d.end)
 }

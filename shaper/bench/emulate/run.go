@@ -7,7 +7,6 @@ package emulate
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -22,14 +21,9 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/host"
 	"github.com/ddlemu/ddlemu/shaper/job"
 	"github.com/ddlemu/ddlemu/shaper/ledger"
-	"github.com/ddlemu/ddlemu/shaper/link"
 	"github.com/ddlemu/ddlemu/shaper/state"
 	"github.com/ddlemu/ddlemu/shaper/verdict"
 )
-
-// Doublings is the maximum number of repetitions of a run that was INVALID because of the host, if the time scale was
-// selected automatically. Each has twice the time scale, up to the maximum.
-const Doublings = 2
 
 // LongestRun is the maximum predicted time of a run with an automatically selected time scale.
 const LongestRun = 10 * time.Minute
@@ -50,7 +44,7 @@ type Options struct {
 	Strict bool
 	// More is the option that shows all reasons for INVALID where only the worst are printed; "" prints all.
 	More string
-	// LastOnly prints only the last attempt, for output that no person reads while it is written.
+	// LastOnly prints only the attempt of the Outcome, for output that no person reads while it is written.
 	LastOnly bool
 	Log      io.Writer // for messages about the attempts
 	Progress Progress  // nil to tell none
@@ -67,7 +61,7 @@ type Options struct {
 	View string
 }
 
-// Outcome is the outcome of the last attempt.
+// Outcome is the outcome of the last attempt; of the one before if the last was stopped.
 type Outcome struct {
 	Verdict verdict.Verdict
 	Result  bench.Result
@@ -93,7 +87,7 @@ func (o *Options) run(ctx context.Context) (Outcome, error) {
 	defer stop()
 	why, err := o.selectScale(ctx)
 	if err != nil {
-		return o.notStarted(ctx, err)
+		return o.notStarted(ctx, o.notes("", ""), nil, err)
 	}
 	return o.attempts(ctx, why, o.attempt)
 }
@@ -131,37 +125,6 @@ func (o *Options) ChooseClock() bool {
 	return c.IsVirtual()
 }
 
-// attempts calls attempt until a run is VALID, fails, or cannot become VALID. Repeating is sound, because other work on
-// this host only makes a run worse. why is the reason for the first time scale.
-func (o *Options) attempts(ctx context.Context, why string, attempt func(ctx context.Context, notes []string, printer bench.Printer) (Outcome, error)) (Outcome, error) {
-	retry := "" // why this attempt is made, in the header
-	for n := 1; ; n++ {
-		more := n <= Doublings && o.Scale != nil && o.Shared == ""
-		printer := o.Printer()
-		var later *deferred
-		if o.LastOnly && more {
-			later = &deferred{to: printer}
-			printer = later
-		}
-		began := time.Now()
-		out, err := attempt(ctx, o.notes(why, retry), printer)
-		if again := err == nil && out.Verdict.SlowHost && more; !again {
-			return out, errors.Join(err, later.play())
-		}
-		next := min(max(2*out.Scale, needed(out)), link.MaxTimeScale)
-		if took := time.Since(began) * time.Duration(next) / time.Duration(max(out.Scale, 1)); !o.Budget.Allows(took) {
-			fmt.Fprintf(o.Log, "ddlemu: %s: INVALID at time scale %d, and not repeated at %d, which would take about %v\n", o.Budget.Text(), out.Scale, next, took.Round(time.Second))
-			return out, later.play()
-		}
-		o.Config.TimeScale = next
-		if o.Config.TimeScale != out.Scale {
-			why = fmt.Sprintf("chosen for this host, because %d was too small", out.Scale)
-		}
-		retry = retryNote(n, out)
-		fmt.Fprintf(o.Log, "ddlemu: INVALID at time scale %d: %s\nddlemu: once more at time scale %d\n", out.Scale, out.Verdict.Summary, o.Config.TimeScale)
-	}
-}
-
 // attempt makes one attempt with these notes in the header.
 func (o *Options) attempt(ctx context.Context, notes []string, printer bench.Printer) (out Outcome, err error) {
 	if o.Trace != "" {
@@ -171,7 +134,7 @@ func (o *Options) attempt(ctx context.Context, notes []string, printer bench.Pri
 	}
 	j, err := o.Start(ctx)
 	if err != nil {
-		return Outcome{}, err
+		return o.notStarted(ctx, notes, printer, err)
 	}
 	defer func() {
 		if cerr := j.Close(); err == nil {
