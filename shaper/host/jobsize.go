@@ -98,7 +98,7 @@ func SelectScale(ctx context.Context, j JobSize) (Selection, error) {
 		latency := JobSize{j.Fabric, j.Ranks, 1}.Demand().T
 		k, reason, err := KernelScale(d, latency, VerdictLimits())
 		if err != nil {
-			return Selection{}, configs.Errorf("", "%j: give --time-scale to run it all the same", err)
+			return Selection{}, noScale(err, "")
 		}
 		return Selection{Scale: k, Reason: "chosen for the kernel datapath: " + reason}, nil
 	}
@@ -116,7 +116,12 @@ func SelectScale(ctx context.Context, j JobSize) (Selection, error) {
 			return s, nil
 		}
 	}
-	return Selection{}, configs.Errorf("", "%j: %s; or use fewer ranks, or give --time-scale to run it all the same", slow, j.Nearest(h, nil))
+	return Selection{}, noScale(slow, j.Nearest(h, nil)+"; or use fewer ranks, or ")
+}
+
+// noScale refuses a job for which this host has no time scale. others are other ways out.
+func noScale(why error, others string) error {
+	return configs.Errorf("", "%w: %sgive --time-scale to run it all the same", why, others)
 }
 
 // Nearest names in words the profile that h can carry and whose rate is nearest to that of j. accept, if not nil,
