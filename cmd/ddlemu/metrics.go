@@ -166,7 +166,7 @@ func metricsOf(s *fabricStatus) metrics.Fabric {
 	}
 	for i := range s.Jobs {
 		j := &s.Jobs[i]
-		m := metrics.Job{Number: j.Job, Running: j.Running, Joined: j.Joined, Left: j.Left, Died: j.Died, Messages: j.Messages, Bytes: j.Bytes}
+		m := metrics.Job{Number: j.Job, Running: j.Running, Joined: j.Joined, Left: j.Left, Died: j.Died, Stopped: j.Stopped, Messages: j.Messages, Bytes: j.Bytes}
 		if s.Datapath != configs.Kernel { // there the plugin does not know when a message is due
 			m.Late = &s.late[i]
 		}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"strconv"
 
+	"github.com/ddlemu/ddlemu/shaper/job"
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
@@ -32,11 +33,15 @@ func participate(name, rank string) error {
 	if err != nil {
 		return err
 	}
-	job, err := file.JoinJob(1)
+	key := uint64(1)
+	if id := os.Getenv(job.JobEnv); id != "" {
+		key = job.Key(id)
+	}
+	j, err := file.JoinJob(key)
 	if err != nil {
 		return err
 	}
-	p, err := file.Join(job, state.Rank{Rank: r, Node: r, World: 2, Budget: 256 << 20})
+	p, err := file.Join(j, state.Rank{Rank: r, Node: r, World: 2, Budget: 256 << 20})
 	if err != nil {
 		return err
 	}

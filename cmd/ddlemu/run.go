@@ -196,6 +196,7 @@ func (o *runOptions) command(ctx context.Context, g *global, j *job.Job, env, ar
 		return "", 0, err
 	}
 	defer stopGuard()
+	defer j.StopWith(ctx)()
 	if nodes != nil {
 		status, err = nodes.run(ctx, g, env, args)
 		return view, status, err

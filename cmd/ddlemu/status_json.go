@@ -85,6 +85,7 @@ type jobStatus struct {
 	Joined  int      `json:"joined"`
 	Left    int      `json:"left"`
 	Died    int      `json:"died"`
+	Stopped int      `json:"stopped"` // the launcher ended them before the job was done
 	Reasons []string `json:"reasons"` // why it is INVALID, apart from its measured figures
 	// Findings are the reasons with their causes.
 	Findings []verdict.Finding `json:"findings"`
@@ -184,7 +185,7 @@ func latenessOf(st *state.JobStatus) (late metrics.Lateness) {
 // jobStatusOf describes job j, whose status is st, and adds its messages by hop to messages, if not nil.
 func jobStatusOf(j state.Job, st *state.JobStatus, messages map[int]uint64) jobStatus {
 	job := jobStatus{
-		Job: j.Index(), Running: st.Running, Traffic: j.Traffic(), Joined: st.Joined, Left: st.Left, Died: st.Died,
+		Job: j.Index(), Running: st.Running, Traffic: j.Traffic(), Joined: st.Joined, Left: st.Left, Died: st.Died, Stopped: st.Stopped,
 		Reasons: append([]string{}, st.Reasons.Words()...), Findings: append([]verdict.Finding{}, verdict.FromReasons(st.Reasons)...),
 	}
 	for hop := range st.LinkStats {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/ddlemu/ddlemu/configs/units"
+	"github.com/ddlemu/ddlemu/intercept/watch"
 	"github.com/ddlemu/ddlemu/shaper/live"
 	"github.com/ddlemu/ddlemu/shaper/state"
 	"github.com/ddlemu/ddlemu/shaper/verdict"
@@ -78,7 +79,7 @@ func (g *global) printJob(file *state.File, job state.Job) error {
 	if !s.Running {
 		when = "ran for"
 	}
-	fmt.Fprintf(g.Stdout, "job %d on fabric %s %s %s: %s joined, %d left, %d died\n", job.Index(), file.Name(), when, span(s), units.Count(s.Joined, "rank"), s.Left, s.Died)
+	fmt.Fprintf(g.Stdout, "job %d on fabric %s %s %s: %s joined, %s\n", job.Index(), file.Name(), when, span(s), units.Count(s.Joined, "rank"), watch.GoneText(s.Left, s.Died, s.Stopped))
 	printVerdict(g.Stdout, v, g.more())
 	return nil
 }

@@ -15,8 +15,10 @@ import (
 
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/configs/units"
+	"github.com/ddlemu/ddlemu/intercept/watch"
 	"github.com/ddlemu/ddlemu/shaper/clock"
 	"github.com/ddlemu/ddlemu/shaper/link"
+	"github.com/ddlemu/ddlemu/shaper/verdict"
 )
 
 // Limits of the text form. JSON has everything.
@@ -194,14 +196,19 @@ func busiest(links []linkStatus) []linkStatus {
 }
 
 func (s *fabricStatus) printJobs(w io.Writer) {
+	stopped := map[int]bool{}
 	for _, j := range s.Jobs {
+		stopped[j.Job] = j.Stopped > 0
 		state := "over"
 		if j.Running {
 			state = "running"
 		}
-		fmt.Fprintf(w, "\njob %d: %s, %d joined, %d left, %d died; %s in %d messages\n", j.Job, state, j.Joined, j.Left, j.Died, volume(j.Bytes), j.Messages)
+		fmt.Fprintf(w, "\njob %d: %s, %d joined, %s; %s in %d messages\n", j.Job, state, j.Joined, watch.GoneText(j.Left, j.Died, j.Stopped), volume(j.Bytes), j.Messages)
 		for _, f := range j.Findings {
 			fmt.Fprintf(w, "  INVALID (%s): %s\n", f.Cause, f.Text)
+		}
+		if j.Stopped > 0 {
+			fmt.Fprintf(w, "  %s: %s\n", verdict.Incomplete, verdict.StoppedText(j.Stopped))
 		}
 	}
 	if len(s.Participants) == 0 {
@@ -211,7 +218,10 @@ func (s *fabricStatus) printJobs(w io.Writer) {
 	t := newTable(w, "job ", "rank ", "node ", "pid ", "state", "shared memory ", "of ", "GPU")
 	for _, p := range s.Participants {
 		state := "alive"
-		if !p.Alive {
+		switch {
+		case !p.Alive && stopped[p.Job]:
+			state = "stopped"
+		case !p.Alive:
 			state = "DEAD"
 		}
 		t.AppendRow(table.Row{p.Job, p.Rank, p.Node, p.PID, state, kibibytes(p.MemoryUsed), kibibytes(p.MemoryBudget), p.GPU})

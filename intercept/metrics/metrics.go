@@ -37,11 +37,11 @@ type Hop struct {
 
 // Job is a job that runs or has run on the fabric.
 type Job struct {
-	Number             int
-	Running            bool
-	Joined, Left, Died int
-	Messages, Bytes    uint64
-	Late               *Lateness // nil: it is not known when the messages were due
+	Number                      int
+	Running                     bool
+	Joined, Left, Died, Stopped int
+	Messages, Bytes             uint64
+	Late                        *Lateness // nil: it is not known when the messages were due
 }
 
 // column is one metric of each hop.
@@ -118,7 +118,7 @@ func jobFamilies(fabrics []Fabric) []family {
 			for _, s := range []struct {
 				state string
 				ranks int
-			}{{"joined", j.Joined}, {"left", j.Left}, {"died", j.Died}} {
+			}{{"joined", j.Joined}, {"left", j.Left}, {"died", j.Died}, {"stopped", j.Stopped}} {
 				ranks.add(float64(s.ranks), append(labels[:4:4], "state", s.state)...)
 			}
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/live"
 	"github.com/ddlemu/ddlemu/shaper/state"
+	"github.com/ddlemu/ddlemu/shaper/verdict"
 )
 
 // Format is the name of the document State.
@@ -55,9 +56,10 @@ type Job struct {
 	Joined   int      `json:"joined"` // ranks
 	Left     int      `json:"left"`
 	Died     int      `json:"died"`
+	Stopped  int      `json:"stopped"`  // the launcher ended them before the job was done
 	Messages uint64   `json:"messages"` // that have arrived
 	Bytes    uint64   `json:"bytes"`    // of these messages
-	Reasons  []string `json:"reasons"`  // why the job is INVALID
+	Reasons  []string `json:"reasons"`  // why the job is not VALID
 }
 
 // smallFabric is the most NICs of a fabric whose idle links are in State too: 240 links, about 60 KB.
@@ -139,7 +141,10 @@ func params() (all []configs.LinkParam) {
 
 func jobOf(j state.Job) Job {
 	st := j.Status()
-	out := Job{Number: j.Index(), Running: st.Running, Joined: st.Joined, Left: st.Left, Died: st.Died, Reasons: append([]string{}, st.Reasons.Words()...)}
+	out := Job{Number: j.Index(), Running: st.Running, Joined: st.Joined, Left: st.Left, Died: st.Died, Stopped: st.Stopped, Reasons: append([]string{}, st.Reasons.Words()...)}
+	if st.Stopped > 0 {
+		out.Reasons = append(out.Reasons, verdict.StoppedText(st.Stopped))
+	}
 	for hop := range st.LinkStats {
 		for _, c := range st.LinkStats[hop].Size {
 			out.Messages, out.Bytes = out.Messages+c.Messages, out.Bytes+c.Bytes

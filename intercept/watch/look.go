@@ -63,8 +63,9 @@ type JobLook struct {
 	Verify             bool // the probes of `ddlemu verify`, which has a verdict of its own
 	Traffic            bool // it stands for all traffic of the kernel datapath
 	Joined, Left, Died int
+	Stopped            int // ranks that the launcher ended before the job was done
 	Messages, Bytes    uint64
-	Verdict            string // VALID or INVALID; empty if there is nothing to judge yet
+	Verdict            string // VALID, INVALID or incomplete; empty if there is nothing to judge yet
 	Reasons            []string
 	Late               map[int]*Lateness // by hop, of links that have carried messages of the job
 	Arrived            map[int]uint64    // messages, by hop

@@ -5,7 +5,6 @@ package watch
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -142,8 +141,9 @@ func (r *Reader) jobs() []JobLook {
 // job reads a job. So many of its processes are dead, and no process has noticed that yet: to note it needs a lock.
 func (r *Reader) job(j state.Job, dead int, alive bool) JobLook {
 	st, stats := j.Summary(), j.LinkStats()
+	st.AddDead(dead)
 	l := JobLook{
-		Number: j.Index(), Started: st.Started, Running: st.Running && (alive || dead == 0), Traffic: j.Traffic(), Verify: j.Verify(), Joined: st.Joined, Left: st.Left, Died: st.Died + dead,
+		Number: j.Index(), Started: st.Started, Running: st.Running && (alive || dead == 0), Traffic: j.Traffic(), Verify: j.Verify(), Joined: st.Joined, Left: st.Left, Died: st.Died, Stopped: st.Stopped,
 		Late: map[int]*Lateness{}, Arrived: map[int]uint64{},
 	}
 	for hop := range stats {
@@ -170,10 +170,7 @@ func (r *Reader) job(j state.Job, dead int, alive bool) JobLook {
 	if l.Traffic || l.Verify {
 		return l
 	}
-	v := verdict.Of(r.file, r.fab, j)
-	if died := state.PeerDied.Words()[0]; dead > 0 && !slices.Contains(v.Reasons, died) {
-		v.Add(verdict.Finding{Cause: verdict.CauseJob, Text: died})
-	}
+	v := verdict.OfDead(r.file, r.fab, j, dead)
 	if l.Reasons = v.Reasons; !v.Valid || len(v.Links) > 0 {
 		l.Verdict = v.Word
 	}

@@ -129,14 +129,23 @@ func (j *Job) VerdictText() string {
 // RateText is the rate: "38.2 Gbps".
 func (j *Job) RateText() string { return bps(j.RateBps) }
 
+// GoneText says how many ranks of a job left, died, or were stopped by the launcher.
+func GoneText(left, died, stopped int) string {
+	text := fmt.Sprintf("%d left, %d died", left, died)
+	if stopped > 0 {
+		text += fmt.Sprintf(", %d stopped", stopped)
+	}
+	return text
+}
+
 // Line is the job as a line of text.
 func (j *Job) Line() string {
 	what := "messages"
 	if j.Traffic {
 		what = "packets"
 	}
-	return fmt.Sprintf("job %d: %s, %d joined, %d left, %d died; %s in %d %s, rate %s; %s",
-		j.Job, j.State(), j.Joined, j.Left, j.Died, units.Volume(j.Bytes), j.Messages, what, j.RateText(), j.VerdictWithReason())
+	return fmt.Sprintf("job %d: %s, %d joined, %s; %s in %d %s, rate %s; %s",
+		j.Job, j.State(), j.Joined, GoneText(j.Left, j.Died, j.Stopped), units.Volume(j.Bytes), j.Messages, what, j.RateText(), j.VerdictWithReason())
 }
 
 // VerdictWithReason is the verdict so far, the first reason, and how many others there are.

@@ -62,11 +62,12 @@ type Job struct {
 	Joined   int      `json:"joined"`            // ranks
 	Left     int      `json:"left"`
 	Died     int      `json:"died"`
+	Stopped  int      `json:"stopped"`           // the launcher ended them before the job was done
 	Messages uint64   `json:"messages"`          // that have arrived
 	Bytes    uint64   `json:"bytes"`             // of these
 	RateBps  float64  `json:"rate_bps"`          // of what arrived between the looks, of all ranks together
-	Verdict  string   `json:"verdict,omitempty"` // VALID or INVALID so far; empty if there is nothing to judge yet
-	Reasons  []string `json:"reasons"`           // why it is INVALID so far
+	Verdict  string   `json:"verdict,omitempty"` // VALID, INVALID or incomplete so far; empty if there is nothing to judge yet
+	Reasons  []string `json:"reasons"`           // why it is not VALID so far
 	over     bool     // at both looks
 }
 
@@ -113,7 +114,8 @@ func (v *View) addJobs(a, b *Look) (late map[int]*Lateness, arrived map[int]uint
 			}
 		}
 		v.Jobs = append(v.Jobs, Job{
-			Job: j.Number, Started: j.Started, Running: j.Running, Traffic: j.Traffic, Verify: j.Verify, Joined: j.Joined, Left: j.Left, Died: j.Died, Messages: j.Messages, Bytes: j.Bytes,
+			Job: j.Number, Started: j.Started, Running: j.Running, Traffic: j.Traffic, Verify: j.Verify, Joined: j.Joined, Left: j.Left, Died: j.Died, Stopped: j.Stopped,
+			Messages: j.Messages, Bytes: j.Bytes,
 			RateBps: v.perSecond(8 * (float64(j.Bytes) - float64(before.Bytes))), Verdict: j.Verdict, Reasons: append([]string{}, j.Reasons...), over: over,
 		})
 		for hop, l := range j.Late {

@@ -68,6 +68,8 @@ type Config struct {
 	Planner Planner
 	// OnStart, if not nil, is called when the communicator exists, before the first row.
 	OnStart func(Info)
+	// OnStop, if not nil, is called before the ranks are ended because the context is.
+	OnStop func()
 	// Expected returns the expected stated time of one iteration on the fabric, false if there is none; nil if there
 	// are none at all.
 	Expected func(Case) (Expectation, bool)

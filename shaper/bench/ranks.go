@@ -209,6 +209,9 @@ func (r *Ranks) await(ctx context.Context, name string) ([]message, error) {
 			}
 		case <-ctx.Done():
 			r.failed = fmt.Errorf("%s: %w", name, context.Cause(ctx))
+			if r.cfg.OnStop != nil {
+				r.cfg.OnStop()
+			}
 			r.stop(closeGrace)
 			return nil, r.failed
 		}

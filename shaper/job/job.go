@@ -127,6 +127,23 @@ func (j *Job) Key() uint64 { return Key(j.id) }
 // Private says whether the fabric belongs to this job alone and is removed with it.
 func (j *Job) Private() bool { return j.private }
 
+// Stop notes that the programs of the job are ended before they are done. Ranks that end from now on have not died.
+func (j *Job) Stop() { j.file.StopJobs(j.Key()) }
+
+// StopWith calls Stop when ctx ends, until done is called.
+func (j *Job) StopWith(ctx context.Context) (done func()) {
+	called := make(chan struct{})
+	end := context.AfterFunc(ctx, func() {
+		defer close(called)
+		j.Stop()
+	})
+	return func() {
+		if !end() {
+			<-called
+		}
+	}
+}
+
 // LinksChanged says whether links were changed, by `ddlemu shape` or else, since the job began.
 func (j *Job) LinksChanged() bool { return j.file.Changes() != j.changes }
 

@@ -164,7 +164,7 @@ func (f *File) makeJob(i int, key uint64, number uint32) Job {
 	atomic.StoreUint32(&e.State, jobMaking)
 	clear(f.jobLinkStats(i))
 	f.notePauses(i, (*LinkStats).start)
-	for _, p := range []*uint32{&e.Ranks, &e.Left, &e.Died, &e.Nodes, &e.World, &e.Printed, &e.Snapshots, &e.Lost} {
+	for _, p := range []*uint32{&e.Ranks, &e.Left, &e.Died, &e.Nodes, &e.World, &e.Printed, &e.Snapshots, &e.Lost, &e.Stopping, &e.Stopped} {
 		atomic.StoreUint32(p, 0)
 	}
 	for k := range e.NodeSet {
@@ -252,6 +252,19 @@ func (f *File) JobsOf(key uint64) []Job {
 	return slices.DeleteFunc(f.Jobs(), func(j Job) bool { return j.key != key })
 }
 
+// StopJobs notes that the launcher of the running jobs with this key ends them before they are done.
+func (f *File) StopJobs(key uint64) {
+	// Without the lock, only a job that is being made in a place of these could be marked instead of them.
+	if unlock, err := f.lock(joining, shortTimeout); err == nil {
+		defer unlock()
+	}
+	for _, j := range f.JobsOf(key) {
+		if e := j.entry(); atomic.LoadUint32(&e.State) == jobOn && atomic.LoadUint64(&e.Key) == key {
+			atomic.StoreUint32(&e.Stopping, 1)
+		}
+	}
+}
+
 // entry is the job's place in the file.
 func (j Job) entry() *jobEntry { return &j.f.jobs()[j.index] }
 
@@ -289,7 +302,9 @@ type JobStatus struct {
 	Running        bool
 	Joined, Left   int // ranks
 	Died           int
-	Number         int // of the jobs with this key, from 1; places of earlier ones may have been reused
+	Stopping       bool // its launcher ends it before it is done
+	Stopped        int  // ranks that have ended since then without leaving: the launcher's doing, so they have not died
+	Number         int  // of the jobs with this key, from 1; places of earlier ones may have been reused
 	Reasons        Reason
 	Started, Ended int64
 	LinkStats      []LinkStats // by hop
@@ -310,6 +325,7 @@ func (j Job) Summary() JobStatus {
 	return JobStatus{
 		Key: atomic.LoadUint64(&e.Key), Running: atomic.LoadUint32(&e.State) == jobOn,
 		Joined: int(atomic.LoadUint32(&e.Ranks)), Left: int(atomic.LoadUint32(&e.Left)), Died: int(atomic.LoadUint32(&e.Died)),
+		Stopping: atomic.LoadUint32(&e.Stopping) != 0, Stopped: int(atomic.LoadUint32(&e.Stopped)),
 		Number: int(atomic.LoadUint32(&e.Number)), Reasons: Reason(atomic.LoadUint64(&e.Flags)),
 		Started: atomic.LoadInt64(&e.Started), Ended: atomic.LoadInt64(&e.Ended),
 	}
@@ -318,7 +334,8 @@ func (j Job) Summary() JobStatus {
 // Add adds the counters of another job to s.
 func (s *JobStatus) Add(o *JobStatus) {
 	s.Running = s.Running || o.Running
-	s.Joined, s.Left, s.Died = s.Joined+o.Joined, s.Left+o.Left, s.Died+o.Died
+	s.Joined, s.Left, s.Died, s.Stopped = s.Joined+o.Joined, s.Left+o.Left, s.Died+o.Died, s.Stopped+o.Stopped
+	s.Stopping = s.Stopping || o.Stopping
 	s.Reasons |= o.Reasons
 	s.Started, s.Ended = earlier(s.Started, o.Started), max(s.Ended, o.Ended)
 	for i := range s.LinkStats {
@@ -326,6 +343,21 @@ func (s *JobStatus) Add(o *JobStatus) {
 		s.Pauses[i] = s.Pauses[i].plus(o.Pauses[i])
 	}
 }
+
+// AddDead adds n processes of the job that are dead, which no process has noted in the file yet.
+func (s *JobStatus) AddDead(n int) {
+	switch {
+	case n == 0:
+	case s.Stopping:
+		s.Stopped += n
+	default:
+		s.Died += n
+		s.Reasons |= PeerDied
+	}
+}
+
+// EndedRanks is the number of ranks that do not take part any more.
+func (s *JobStatus) EndedRanks() int { return s.Left + s.Died + s.Stopped }
 
 // Subtract leaves in s what was counted after o, an earlier status of the same job. The
 // largest lateness since then is not known; Subtract sets an upper bound.
@@ -420,7 +452,7 @@ func (e *jobEntry) lose(rank int32) {
 // Lost is how many ranks have died while they took part.
 func (j Job) Lost() int { return int(atomic.LoadUint32(&j.entry().Lost)) }
 
-// LostRank is the rank of lost rank number n, from 0. Only the last six are known: for an earlier one it is one of those.
+// LostRank is the rank of lost rank number n, from 0. Only the last four are known: for an earlier one it is one of those.
 func (j Job) LostRank(n int) int {
 	e := j.entry()
 	return int(atomic.LoadInt32(&e.LostRanks[n%len(e.LostRanks)]))

@@ -432,7 +432,7 @@ func TestPropertyAdd(t *testing.T) {
 	draw := func(t *rapid.T) JobStatus {
 		s := JobStatus{LinkStats: make([]LinkStats, 2), Pauses: make([]Pauses, 2)}
 		n := func() int64 { return rapid.Int64Range(0, 1000).Draw(t, "n") }
-		s.Joined, s.Left, s.Died, s.Started, s.Ended = int(n()), int(n()), int(n()), n(), n()
+		s.Joined, s.Left, s.Died, s.Stopped, s.Started, s.Ended = int(n()), int(n()), int(n()), int(n()), n(), n()
 		s.Reasons, s.Running = Reason(n()), n()%2 == 0
 		c := &s.LinkStats[n()%2]
 		k := &c.Size[n()%SizeClasses]

@@ -12,7 +12,7 @@ import (
 // A fabric does not outlive a boot, so older files are refused, not converted.
 const (
 	Magic   = 0x31756d656c6464ff // "\xffddlemu1"
-	Version = 15
+	Version = 16
 )
 
 // Kinds of hops.
@@ -132,7 +132,9 @@ type jobEntry struct {
 	NodeSet   [4]uint64 // emulated nodes of the ranks that joined
 	Snapshots uint32    // which of its snapshots there are
 	Lost      uint32    // ranks that died while they took part, see File.miss
-	LostRanks [6]int32  // their ranks: that of number n is at n % 6
+	LostRanks [4]int32  // their ranks: that of number n is at n % 4
+	Stopping  uint32    // 1: its launcher ends it before it is done
+	Stopped   uint32    // ranks that have ended since then without leaving
 }
 
 // participantEntry is the slot of one participant. Its process has a record lock on the

@@ -319,17 +319,23 @@ func (f *File) isMissed(e *participantEntry) bool {
 // job is INVALID already, and the death is not counted rather than counted twice.
 func (f *File) reapSlot(e *participantEntry) {
 	job, rank, node := int(e.Job), e.Rank, e.Node
-	known := job < len(f.jobs())
-	if known {
-		f.jobs()[job].invalidate(PeerDied | f.deadlock())
+	how, count := "died", (*uint32)(nil)
+	if job < len(f.jobs()) {
+		j := &f.jobs()[job]
+		if count = &j.Died; atomic.LoadUint32(&j.Stopping) != 0 {
+			how, count = "ended: its launcher stopped the job", &j.Stopped
+			j.invalidate(f.deadlock())
+		} else {
+			j.invalidate(PeerDied | f.deadlock())
+		}
 	}
 	atomic.StoreUint32(&e.State, slotFree)
-	if known {
-		atomic.AddUint32(&f.jobs()[job].Died, 1)
+	if count != nil {
+		atomic.AddUint32(count, 1)
 	}
 	if rank == DaemonRank {
 		f.Event("the fabric's daemon died")
 		return
 	}
-	f.Event(fmt.Sprintf("rank %d (node %d) died", rank, node))
+	f.Event(fmt.Sprintf("rank %d (node %d) %s", rank, node, how))
 }

@@ -144,6 +144,56 @@ func TestDeath(t *testing.T) {
 	}
 }
 
+// Ranks that end after their launcher began to end them have not died, and do not make their job INVALID. Those that died
+// before have.
+func TestEndedByTheLauncher(t *testing.T) {
+	f := newFile(t)
+	j, me := joined(t, f, 1)
+	other, them := joined(t, f, 2)
+	defer them.Leave()
+	first, _ := member(t, f, 1)
+	second, _ := member(t, f, 1)
+	third, _ := member(t, f, 2)
+	first.kill()
+	f.Reap()
+	f.StopJobs(1)
+	second.kill()
+	third.kill()
+	f.Reap()
+	if s := j.Status(); s.Joined != 3 || s.Died != 1 || s.Stopped != 1 || s.Reasons != PeerDied || !s.Running {
+		t.Errorf("%+v", s)
+	}
+	if s := other.Status(); s.Died != 1 || s.Stopped != 0 || s.Reasons != PeerDied {
+		t.Errorf("the other job: %+v", s)
+	}
+	if e := f.Events(); len(e) != 3 || e[1].Text != "rank 7 (node 1) ended: its launcher stopped the job" {
+		t.Errorf("events %v", e)
+	}
+	if !me.Leave() || j.Status().Running || j.Status().Left != 1 {
+		t.Errorf("%+v", j.Status())
+	}
+	// The next program of the job begins anew.
+	again, me := joined(t, f, 1)
+	if s := again.Status(); s.Died != 0 || s.Stopped != 0 || s.Stopping {
+		t.Errorf("the next: %+v", s)
+	}
+	me.Leave()
+}
+
+// Deaths that nobody has noted count as they will.
+func TestDeathsNotNoted(t *testing.T) {
+	for _, stopping := range []bool{false, true} {
+		s := JobStatus{Stopping: stopping}
+		s.AddDead(0)
+		if s.Died+s.Stopped != 0 || s.Reasons != 0 {
+			t.Errorf("no death: %+v", s)
+		}
+		if s.AddDead(2); s.Died+s.Stopped != 2 || (s.Died == 2) == stopping || (s.Reasons == PeerDied) == stopping {
+			t.Errorf("stopping %v: %+v", stopping, s)
+		}
+	}
+}
+
 // A rank that died is missed if it had a communicator, or had not had one yet, and if no other process has its rank. A
 // rank that joins after a death does not miss it.
 func TestLostRanks(t *testing.T) {

@@ -143,8 +143,12 @@ func (v *Verdict) Join(o Verdict) {
 
 // Of judges job j on the fabric of file f. On the kernel datapath it waits until all packets of a job that just ended
 // are counted.
-func Of(f *state.File, fab *fabric.Fabric, j state.Job) Verdict {
+func Of(f *state.File, fab *fabric.Fabric, j state.Job) Verdict { return OfDead(f, fab, j, 0) }
+
+// OfDead is Of if so many processes of the job are dead that no process has noted in the file yet.
+func OfDead(f *state.File, fab *fabric.Fabric, j state.Job, dead int) Verdict {
 	counters := j.Status()
+	counters.AddDead(dead)
 	if fab.Config.OnKernel() {
 		j.WaitCounted()
 	}
@@ -195,10 +199,18 @@ func Judge(in Input) Verdict {
 	bytes := j.bytesByHop()
 	j.sumTrunks(bytes)
 	j.noteFullQueues(bytes)
-	if ended := in.Job.Left+in.Job.Died >= in.Job.Joined; in.Job.Joined > 0 && ended && len(j.v.Links) == 0 {
+	if ended := in.Job.EndedRanks() >= in.Job.Joined; in.Job.Joined > 0 && ended && in.Job.Stopped == 0 && len(j.v.Links) == 0 {
 		j.invalid(CauseBypass, "no message crossed an emulated link: nothing was emulated; see with NCCL_DEBUG=INFO which net NCCL uses, and whether the ranks are on several nodes")
 	}
+	if n := in.Job.Stopped; n > 0 {
+		j.v.Stop(StoppedText(n))
+	}
 	return j.v
+}
+
+// StoppedText says why a job is incomplete of which the launcher ended so many ranks.
+func StoppedText(ranks int) string {
+	return fmt.Sprintf("the launcher ended %s before the job was done: it was interrupted, or its budget was spent", units.Count(ranks, "rank"))
 }
 
 type judge struct {

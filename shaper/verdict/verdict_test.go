@@ -76,6 +76,8 @@ func TestJudge(t *testing.T) {
 		{name: "no message yet", in: run(0, nil), change: func(in *Input) { in.Job.LinkStats[0].FirstPosted, in.Job.Left = 0, 1 }},
 		{name: "nobody", in: run(0, nil), change: func(in *Input) { in.Job.Joined = 0 }, reason: "no rank took part"},
 		{name: "flags", in: run(1, func(int) int64 { return 0 }), change: func(in *Input) { in.Job.Reasons = state.PeerDied | state.NodesDiffer }, reason: "a rank died"},
+		{name: "stopped", in: run(1, func(int) int64 { return 0 }), change: func(in *Input) { in.Job.Left, in.Job.Stopped = 0, 1 }, reason: "the launcher ended 1 rank before the job was done"},
+		{name: "stopped before a message", in: run(0, nil), change: func(in *Input) { in.Job.LinkStats[0].FirstPosted, in.Job.Left, in.Job.Stopped = 0, 0, 1 }, reason: "the launcher ended 1 rank"},
 		{name: "stalls", in: run(1, func(int) int64 { return 0 }), change: func(in *Input) { in.Job.LinkStats[0].Stalls = 1 }, reason: "more segments in flight"},
 		{name: "held", in: run(100, func(int) int64 { return 0 }), change: func(in *Input) { in.Job.LinkStats[0].HeldSends = 2 }, reason: "DDLEMU_MEMORY"},
 	} {

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -71,6 +72,47 @@ func TestInterruptedBench(t *testing.T) {
 	}
 	if most == 0 {
 		t.Errorf("no row was measured before any of the interrupts")
+	}
+}
+
+// The ranks of a bench that was interrupted on a fabric that is up have not died, and its job is incomplete.
+func TestInterruptedBenchOnAFabric(t *testing.T) {
+	dir := folder(t)
+	t.Cleanup(func() { _ = ddlemu(context.Background(), t, dir, nil, "down", "--all").Run() })
+	if out, err := ddlemu(t.Context(), t, dir, nil, "up", "--profile", "eth10", "--clock", "virtual", "--name", "shared").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	type job struct{ Joined, Left, Died, Stopped int }
+	jobs := func() []job {
+		t.Helper()
+		out, err := ddlemu(t.Context(), t, dir, nil, "status", "--json").Output()
+		var s struct{ Jobs []job }
+		if err := errors.Join(err, json.Unmarshal(out, &s)); err != nil {
+			t.Fatal(err)
+		}
+		return s.Jobs
+	}
+	cmd := ddlemu(t.Context(), t, dir, nil, "bench", "allreduce", "--fabric", "shared", "--ranks", "2", "-b", "64M", "-e", "64M", "-n", "5000")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for begin := time.Now(); ; time.Sleep(20 * time.Millisecond) {
+		if all := jobs(); len(all) > 0 && all[0].Joined == 2 {
+			break
+		}
+		if time.Since(begin) > time.Minute {
+			t.Fatal("no ranks after a minute")
+		}
+	}
+	_ = cmd.Process.Signal(os.Interrupt) // it has not ended: its row takes minutes
+	if _ = cmd.Wait(); cmd.ProcessState.ExitCode() != 130 {
+		t.Errorf("it ended with %v", cmd.ProcessState)
+	}
+	if got := jobs(); len(got) != 1 || got[0] != (job{Joined: 2, Stopped: 2}) {
+		t.Errorf("got %+v", got)
+	}
+	if out, _ := ddlemu(t.Context(), t, dir, nil, "status", "--last").Output(); !bytes.Contains(out, []byte("\nverdict: incomplete\n")) {
+		t.Errorf("%s", out)
 	}
 }
 

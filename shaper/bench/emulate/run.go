@@ -226,6 +226,7 @@ func (o *Options) RanksOn(j *job.Job) bench.Config {
 		env = append(append(env, ledger.Env+"="+o.Trace), injection...)
 	}
 	cfg.Env = func(int) []string { return slices.Concat(j.Env(), env, o.Env) }
+	cfg.OnStop = j.Stop
 	return cfg
 }
 

@@ -45,6 +45,7 @@ export interface Job {
   joined: number;
   left: number;
   died: number;
+  stopped: number;
   messages: number;
   bytes: number;
   reasons: string[];

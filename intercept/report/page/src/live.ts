@@ -114,9 +114,9 @@ class View {
 
   private showJobs(s: State): void {
     const rows = s.jobs.map((j) => [
-      String(j.number), j.running ? "runs" : "has ended", String(j.joined), String(j.left), String(j.died), j.messages.toLocaleString("en"), format.bytes(j.bytes), j.reasons.join("; "),
+      String(j.number), j.running ? "runs" : "has ended", String(j.joined), String(j.left), String(j.died), String(j.stopped), j.messages.toLocaleString("en"), format.bytes(j.bytes), j.reasons.join("; "),
     ]);
-    const heads = ["job", "state", "joined ", "left ", "died ", "messages ", "bytes ", "reasons for INVALID so far"];
+    const heads = ["job", "state", "joined ", "left ", "died ", "stopped ", "messages ", "bytes ", "reasons why it is not VALID so far"];
     this.jobs.replaceChildren(rows.length > 0 ? table(heads, rows.reverse()) : el("p", {}, "No job has run."));
   }
 }
@@ -129,7 +129,7 @@ function hasSameLines(a: State, b: State): boolean {
 // figures are the most important ones.
 function figures(s: State, history: History): HTMLElement[] {
   const run = s.jobs.filter((j) => j.running);
-  const ranks = run.reduce((sum, j) => sum + j.joined - j.left - j.died, 0);
+  const ranks = run.reduce((sum, j) => sum + j.joined - j.left - j.died - j.stopped, 0);
   const latest = s.hops.map((_, h) => history.latest(h));
   const sent = s.hops.reduce((sum, h, i) => sum + (h.link === "" && !s.fabric.vertices[h.from].switch ? latest[i].bps : 0), 0);
   const busiest = latest.reduce((a, r, i) => (r.busy > latest[a].busy ? i : a), 0);
