@@ -19,6 +19,10 @@ type Planner interface {
 	// real time of this one. It returns the case with the iterations that it is to have. While Try is set, another such
 	// call follows.
 	Tried(c Case, done int, took time.Duration) Case
+	// Timed is called before the timed iterations of half a row.
+	Timed(c Case)
+	// Look is called every second while these run.
+	Look()
 	// Measured is called after each half of a row.
 	Measured(c Case, p Pace)
 }
@@ -36,6 +40,8 @@ type noPlanner struct{}
 func (noPlanner) Step(string)                               {}
 func (noPlanner) Next(left []Case) (Case, bool)             { return left[0], true }
 func (noPlanner) Tried(c Case, _ int, _ time.Duration) Case { c.Try = false; return c }
+func (noPlanner) Timed(Case)                                {}
+func (noPlanner) Look()                                     {}
 func (noPlanner) Measured(Case, Pace)                       {}
 
 func (c *Config) planner() Planner {

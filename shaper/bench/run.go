@@ -206,6 +206,7 @@ func (r *Ranks) Measure(ctx context.Context, c Case, seed int64) (Measurement, e
 			return half, err
 		}
 	}
+	r.cfg.planner().Timed(c)
 	timed := time.Now()
 	if err := r.timed(ctx, c, &half); err != nil {
 		return half, err
@@ -265,6 +266,8 @@ func (r *Ranks) runTogether(ctx context.Context, iters int) ([]message, error) {
 	if err != nil {
 		return nil, err
 	}
+	r.looks = true
+	defer func() { r.looks = false }()
 	return r.step(ctx, "run", all(fmt.Sprintf("run iters=%d start=%d", iters, start)))
 }
 

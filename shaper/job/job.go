@@ -244,6 +244,19 @@ func (j *Job) Traffic() []Traffic {
 	return nodes
 }
 
+// Arrived is how many bytes of the job's messages have arrived until now.
+func (j *Job) Arrived() (bytes uint64) {
+	for _, e := range j.file.JobsOf(Key(j.id)) {
+		stats := e.LinkStats()
+		for hop := range stats {
+			for _, c := range stats[hop].Size {
+				bytes += c.Bytes
+			}
+		}
+	}
+	return bytes
+}
+
 // Concurrent is the number of other jobs that had messages in flight at the same time as this one.
 func (j *Job) Concurrent() int {
 	mine := j.counters()

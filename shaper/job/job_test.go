@@ -297,6 +297,25 @@ func TestLife(t *testing.T) {
 			b.kill()
 			a.end()
 		}, false, false, "a rank died"},
+		"stopped": {func(t *testing.T, j *Job) {
+			a, b := startRank(t, j, 0), startRank(t, j, 1)
+			a.ask("carry 100 1000")
+			ctx, stop := context.WithCancel(t.Context())
+			done := j.StopWith(ctx)
+			stop()
+			for !j.file.JobsOf(j.Key())[0].Summary().Stopping {
+				time.Sleep(time.Millisecond)
+			}
+			done()
+			a.kill()
+			b.kill()
+		}, false, false, "the launcher ended 2 ranks before the job was done"},
+		"not stopped": {func(t *testing.T, j *Job) {
+			a := startRank(t, j, 0)
+			a.ask("carry 100 1000")
+			j.StopWith(t.Context())()
+			a.kill()
+		}, false, false, "a rank died"},
 		"all killed": {func(t *testing.T, j *Job) {
 			a := startRank(t, j, 0)
 			a.ask("carry 100 1000")
@@ -578,6 +597,9 @@ func TestConcurrent(t *testing.T) {
 	for i, want := range []int{1, 1, 0, 0} {
 		if got := jobs[i].Concurrent(); got != want {
 			t.Errorf("beside job %d: %d, want %d", i, got, want)
+		}
+		if got, want := jobs[i].Arrived(), []uint64{10, 20, 0, 5}[i]<<20; got != want {
+			t.Errorf("of job %d %d bytes have arrived, want %d", i, got, want)
 		}
 	}
 }

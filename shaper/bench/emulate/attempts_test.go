@@ -49,7 +49,7 @@ func TestStoppedRepetition(t *testing.T) {
 						p.Begin(bench.Header{TimeScale: 4}), p.Row(rows[0]), p.Row(rows[1]), p.End(bench.NewSummary(result, first, "")))
 				}
 				stop(tc.cause)
-				pace := o.newPacer(0)
+				pace := o.newPacer(0, nil)
 				ended := ended{pace, p, bench.Result{}, func() error { return p.Begin(bench.Header{TimeScale: 8}) }}
 				if tc.starts {
 					pace.rows, pace.left = 2, make([]bench.Case, 2)

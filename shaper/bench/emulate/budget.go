@@ -126,7 +126,7 @@ func (o *Options) notStarted(ctx context.Context, notes []string, printer bench.
 	if printer == nil {
 		printer = o.Printer()
 	}
-	v, err := o.incomplete(ctx, ended{pacer: o.newPacer(0), print: printer, begin: func() error {
+	v, err := o.incomplete(ctx, ended{pacer: o.newPacer(0, nil), print: printer, begin: func() error {
 		f, err := fabric.New(&o.Config)
 		if err != nil {
 			return err

@@ -31,10 +31,23 @@ type pacer struct {
 	given   []plan.Iterations // the latest plan, for the row at which it was made and those after it
 	planned time.Time
 	at      int // of the present row in given
+	half    half
 	shown   time.Time
+	arrived func() uint64 // bytes of the job's messages, nil if nobody knows
 
 	mu    sync.Mutex // expected times are calculated beside the ranks
 	costs plan.Costs
+}
+
+// half is the present half of a row.
+type half struct {
+	began   time.Time
+	bytes   uint64 // that had arrived then
+	timed   time.Time
+	from    uint64        // bytes that had arrived then
+	perCall float64       // bytes of a call; 0 if not known
+	c       bench.Case    // whose timed iterations run
+	call    time.Duration // of this half, as far as it has come; 0 if not known
 }
 
 // progress tells a step of a run for which there is no pacer.
@@ -58,10 +71,11 @@ const replan = 500 * time.Millisecond
 // hostRate is the bytes per ns and core that the software CUDA is taken to move until a call was measured.
 const hostRate = 0.5
 
-// newPacer makes the pacer of a run on a fabric at time scale k, 0 for a virtual clock.
-func (o *Options) newPacer(k int) *pacer {
+// newPacer makes the pacer of a run on a fabric at time scale k, 0 for a virtual clock. arrived tells how many bytes of
+// the run's messages have arrived; nil if nobody knows.
+func (o *Options) newPacer(k int, arrived func() uint64) *pacer {
 	b := &o.Bench
-	p := &pacer{show: o.Progress, budget: o.Budget, now: time.Now, began: time.Now(), halves: 1}
+	p := &pacer{show: o.Progress, budget: o.Budget, now: time.Now, began: time.Now(), halves: 1, arrived: arrived}
 	if b.Collective.HasInPlace() && !b.OutOfPlace {
 		p.halves = 2
 	}
@@ -95,7 +109,7 @@ func (p *pacer) Next(left []bench.Case) (bench.Case, bool) {
 		}
 		c.Warmup, c.Iters, c.Try = given.Warmup, given.Iters, true
 	}
-	p.tell(c)
+	p.begin(c)
 	return c, true
 }
 
@@ -123,7 +137,7 @@ func (p *pacer) Measured(c bench.Case, pace bench.Pace) {
 	})
 	if last := p.halves == 1 || c.InPlace; !last {
 		c.InPlace = true
-		p.tell(c)
+		p.begin(c)
 		return
 	}
 	if n := len(p.got); n > 0 {
@@ -174,44 +188,115 @@ func (p *pacer) available() time.Duration {
 	return p.budget.End.Sub(p.now()) - end
 }
 
-// tell tells that half a row begins.
-func (p *pacer) tell(c bench.Case) {
+// begin notes that half a row begins.
+func (p *pacer) begin(c bench.Case) {
+	p.half = half{began: p.now(), bytes: p.seen()}
+	p.tell(c, p.describe(c), float64(c.Warmup+c.Iters))
+}
+
+// seen is how many bytes have arrived, as far as it is known.
+func (p *pacer) seen() uint64 {
+	if p.show == nil || p.arrived == nil {
+		return 0
+	}
+	return p.arrived()
+}
+
+// Timed learns from the untimed iterations what a call takes and moves.
+func (p *pacer) Timed(c bench.Case) {
+	h, calls := &p.half, max(c.Launches-c.Iters, 1)
+	h.c, h.timed, h.from = c, p.now(), p.seen()
+	h.perCall = float64(h.from-h.bytes) / float64(calls)
+	if p.measured() {
+		return // what was told when the half began is better
+	}
+	h.call = h.timed.Sub(h.began) / time.Duration(calls)
+	p.tell(c, p.describe(c), float64(c.Iters))
+}
+
+// Look tells how many timed iterations are done: all of them move the same bytes.
+func (p *pacer) Look() {
+	h := &p.half
+	if p.show == nil || h.perCall == 0 {
+		return
+	}
+	c := h.c
+	done := float64(p.seen()-h.from) / h.perCall
+	if done = min(done, float64(c.Iters)); done <= 0 {
+		return
+	}
+	h.call = time.Duration(float64(p.now().Sub(h.timed)) / done)
+	what := fmt.Sprintf("%s, iteration %d of %d", p.row(c), min(int(done)+1, c.Iters), c.Iters)
+	if asked := p.left[0].Iters; c.Iters < asked {
+		what += fmt.Sprintf(" (%d asked for)", asked)
+	}
+	p.tell(c, what, float64(c.Iters)-done)
+}
+
+// row names half a row.
+func (p *pacer) row(c bench.Case) string {
+	text := fmt.Sprintf("row %d of %d: %s", p.rows-len(p.left)+1, p.rows, plan.Size(c.Size))
+	if c.InPlace {
+		text += " in place"
+	}
+	return text
+}
+
+// describe names half a row, and how many of its iterations are run if they are fewer than were asked for.
+func (p *pacer) describe(c bench.Case) string {
+	text := p.row(c)
+	if asked := p.left[0].Iters; c.Iters < asked {
+		text += fmt.Sprintf(", %d of %d iterations", c.Iters, asked)
+	}
+	return text
+}
+
+// tell tells what runs. So many calls are left of its half.
+func (p *pacer) tell(c bench.Case, what string, calls float64) {
 	now := p.now()
 	if p.show == nil || now.Sub(p.shown) < replan {
 		return
 	}
 	p.shown = now
-	what := fmt.Sprintf("row %d of %d: %s", p.rows-len(p.left)+1, p.rows, plan.Size(c.Size))
-	if c.InPlace {
-		what += " in place"
-	}
-	if asked := p.left[0].Iters; c.Iters < asked {
-		what += fmt.Sprintf(", %d of %d iterations", c.Iters, asked)
-	}
-	p.show(what, p.predict(c))
+	p.show(what, p.predict(c, calls))
 }
 
-// predict is about how long it takes from this half on; below 0 if nothing is known about it.
-func (p *pacer) predict(c bench.Case) time.Duration {
+// measured reports whether a call was measured.
+func (p *pacer) measured() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	rows := p.toDo()
-	if !p.costs.Any() && rows[0].Least == 0 {
+	return p.costs.Any()
+}
+
+// predict is about how long it takes from now on, if so many calls are left of this half; below 0 if nothing is known
+// about it.
+func (p *pacer) predict(c bench.Case, calls float64) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	rows, costs := p.toDo(), &p.costs
+	if p.half.call > 0 {
+		costs = costs.With(c.Size, p.half.call)
+	}
+	if !costs.Any() && rows[0].Least == 0 {
 		return -1
 	}
 	if p.budget.Total > 0 && p.given == nil {
 		p.plan()
 	}
-	total := p.costs.Of(rows[0], plan.Iterations{Warmup: c.Warmup, Iters: c.Iters})
-	if c.InPlace {
-		total /= 2
+	halves := time.Duration(p.halves)
+	total := time.Duration(calls*float64(costs.OfCall(rows[0]))) + costs.OfRest(rows[0])/halves
+	if !c.InPlace && p.halves == 2 {
+		total += costs.Of(rows[0], plan.Iterations{Warmup: c.Warmup, Iters: c.Iters}) / halves
 	}
 	for i, r := range rows[1:] {
 		given := plan.Iterations{Warmup: r.Warmup, Iters: r.Iters}
 		if p.budget.Total > 0 {
 			given = p.given[p.at+1+i]
 		}
-		total += p.costs.Of(r, given)
+		total += costs.Of(r, given)
+	}
+	if p.budget.Total > 0 { // the plan for the rows to come may be older than the costs
+		total = min(total, max(p.budget.End.Sub(p.now()), 0))
 	}
 	return total
 }

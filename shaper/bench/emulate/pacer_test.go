@@ -25,6 +25,27 @@ type played struct {
 	said    []string
 	lefts   []time.Duration
 	beyond  time.Duration // by how much a time left exceeded that of the budget
+	moved   uint64        // bytes that the calls have moved
+	stuck   bool          // nobody sees the bytes
+	toldAt  time.Time     // the latest progress
+	looked  func(left time.Duration)
+}
+
+// timed plays the timed calls of half a row, at which the pacer looks every second.
+func (h *played) timed(p *pacer, c bench.Case) {
+	c.Launches = c.Warmup + c.Iters
+	p.Timed(c)
+	all, from := time.Duration(c.Iters)*h.call(c.Size), h.moved
+	for passed := time.Duration(0); passed < all; {
+		step := min(time.Second, all-passed)
+		h.pass(step)
+		passed += step
+		h.moved = from + uint64(float64(c.Size)*float64(c.Iters)*float64(passed)/float64(all))
+		p.Look()
+		if h.looked != nil {
+			h.looked(all - passed)
+		}
+	}
 }
 
 func (h *played) pass(d time.Duration) { h.now = h.now.Add(d) }
@@ -49,8 +70,9 @@ func (h *played) play(p *pacer, b *bench.Config) (measured []plan.Got) {
 				c = p.Tried(c, done, h.now.Sub(start))
 			}
 			h.pass(time.Duration(max(c.Warmup-done, 0)) * h.call(c.Size))
+			h.moved += uint64(max(done, c.Warmup)) * uint64(c.Size)
 			untimed := h.now.Sub(begin)
-			h.pass(time.Duration(c.Iters) * h.call(c.Size))
+			h.timed(p, c)
 			if p.budget.Total > 0 && h.now.After(p.budget.End) {
 				return p.dropped()
 			}
@@ -63,10 +85,15 @@ func (h *played) play(p *pacer, b *bench.Config) (measured []plan.Got) {
 func (h *played) pacer(b bench.Config, total time.Duration) *pacer {
 	o := Options{Bench: b, Budget: Budget{Total: total, End: h.now.Add(total)}}
 	o.Progress = func(what string, left time.Duration) {
-		h.said, h.lefts = append(h.said, what), append(h.lefts, left)
+		h.said, h.lefts, h.toldAt = append(h.said, what), append(h.lefts, left), h.now
 		h.beyond = max(h.beyond, left-o.Budget.End.Sub(h.now))
 	}
-	p := o.newPacer(0)
+	p := o.newPacer(0, func() uint64 {
+		if h.stuck {
+			return 0
+		}
+		return h.moved
+	})
 	p.now, p.began = func() time.Time { return h.now }, h.now
 	h.pass(4 * time.Second) // until the ranks have started
 	return p
@@ -151,6 +178,7 @@ func TestRowsThatWereNotBegun(t *testing.T) {
 // Without a budget all is measured, and the time left is told when a call was measured.
 func TestProgressOfRows(t *testing.T) {
 	h := affineHost(0)
+	h.stuck = true
 	p := h.pacer(fiveSizes, 0)
 	p.Step("2 ranks connect")
 	h.play(p, &fiveSizes)
@@ -167,6 +195,42 @@ func TestProgressOfRows(t *testing.T) {
 	}
 	if got, want := h.lefts[last], 25*h.call(256<<20); got < want*99/100 || got > want*101/100 {
 		t.Errorf("before its second half: %v left, want %v", got, want)
+	}
+}
+
+// While a long row runs, its progress and the time left follow from the bytes that its calls have moved; if nobody sees
+// them, from the untimed calls.
+func TestProgressWithinARow(t *testing.T) {
+	for _, stuck := range []bool{false, true} {
+		h := affineHost(0)
+		h.stuck = stuck
+		h.call = func(size int64) time.Duration { return 700 * time.Millisecond }
+		b := fiveSizes
+		b.Sizes, b.Iters = b.Sizes[4:], 100
+		p := h.pacer(b, 0)
+		half, halves := 105*h.call(0), 0
+		h.looked = func(left time.Duration) {
+			want := left
+			if halves == 0 {
+				want += half // the one in place
+			}
+			said, got := h.said[len(h.said)-1], h.lefts[len(h.lefts)-1]
+			got -= h.now.Sub(h.toldAt) // the display counts it down
+			if off := (got - want).Abs(); off > want/50+time.Second {
+				t.Errorf("stuck %v: %q: %v left, want %v", stuck, said, got, want)
+			}
+			done := 100 - int(left/h.call(0))
+			if text := fmt.Sprintf("row 1 of 1: 256M%s, iteration %d of 100", []string{"", " in place"}[halves], done); !stuck && said != text && left > 0 && left%h.call(0) != 0 {
+				t.Errorf("said %q, want %q", said, text)
+			}
+			if left == 0 {
+				halves++
+			}
+		}
+		h.play(p, &b)
+		if halves != 2 {
+			t.Errorf("looked at %d halves", halves)
+		}
 	}
 }
 

@@ -154,7 +154,7 @@ func (o *Options) attempt(ctx context.Context, notes []string, printer bench.Pri
 	times := expected.New(j.Fabric, o.Node(j.Fabric), os.Getenv)
 	cfg := o.RanksOn(j)
 	cfg.TimeScale, cfg.Virtual = float64(k), j.Fabric.Config.IsVirtual()
-	pace := o.newPacer(realScale(j.Fabric))
+	pace := o.newPacer(realScale(j.Fabric), j.Arrived)
 	cfg.Planner = pace
 	cfg.Expected = func(c bench.Case) (bench.Expectation, bool) {
 		defer func(start time.Time) { pace.expected(c, time.Since(start)) }(time.Now())

@@ -56,7 +56,12 @@ func (m *meter) part(now time.Time) float64 {
 
 // line says what is done, since when, and how long it still takes.
 func (m *meter) line(now time.Time) string {
-	text := fmt.Sprintf("%s; %v so far", m.what, now.Sub(m.start).Round(time.Second))
+	return m.what + m.times(now)
+}
+
+// times is what line says of the time.
+func (m *meter) times(now time.Time) string {
+	text := fmt.Sprintf("; %v so far", now.Sub(m.start).Round(time.Second))
 	switch left := m.remaining(now); {
 	case left < 0:
 	case left < time.Second && m.left > 0:

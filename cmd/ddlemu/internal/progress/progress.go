@@ -110,7 +110,7 @@ func (d *Display) look(now time.Time) {
 
 // draw shows the bar as it is now. An error of the terminal has no consequence but for the bar.
 func (d *Display) draw(now time.Time) {
-	const steps, width, around = 1000, 20, 12 // around: percent, brackets and spaces beside the bar
+	const steps, width, around = 1000, 10, 12 // around: percent, brackets and spaces beside the bar
 	if d.bar == nil {
 		d.bar = progressbar.NewOptions(steps,
 			progressbar.OptionSetWriter(d.To), progressbar.OptionSetWidth(width), progressbar.OptionUseANSICodes(true),
@@ -119,7 +119,8 @@ func (d *Display) draw(now time.Time) {
 	if part := d.meter.part(now); part > 0 {
 		_ = d.bar.Set(min(int(steps*part), steps-1)) // at steps it would be finished, and never drawn again
 	}
-	d.bar.Describe(cut(d.Name+": "+d.meter.line(now), d.Width()-width-around))
+	times, room := d.meter.times(now), d.Width()-width-around
+	d.bar.Describe(cut(cut(d.Name+": "+d.meter.what, room-len(times))+times, room))
 	d.drawn = true
 }
 

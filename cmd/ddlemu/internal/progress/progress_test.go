@@ -48,7 +48,7 @@ func TestBar(t *testing.T) {
 	}
 	d.set("row 3 of 9: 64K", 9*time.Second, at(start, 3))
 	d.look(at(start, 3))
-	if got := out.String(); !strings.Contains(got, "bench: row 3 of 9: 64K; 3s so far, about 9s left  25% |█████") {
+	if got := out.String(); !strings.Contains(got, "bench: row 3 of 9: 64K; 3s so far, about 9s left  25% |██   ") {
 		t.Errorf("after 3 s of 12 there is %q", got)
 	}
 	out.Reset()
@@ -68,9 +68,10 @@ func TestBar(t *testing.T) {
 	}
 }
 
-// The bar's line fits the terminal, because a line that is continued on the next one cannot be removed.
+// The bar's line fits the terminal, because a line that is continued on the next one cannot be removed. The times are
+// cut last.
 func TestBarFits(t *testing.T) {
-	for _, width := range []int{60, 80, 200} {
+	for _, width := range []int{40, 60, 80, 200} {
 		var out strings.Builder
 		start := time.Unix(1000, 0)
 		d := newDisplay(Options{Name: "bench", To: &out, Terminal: true, Width: func() int { return width }}, start)
@@ -81,6 +82,9 @@ func TestBarFits(t *testing.T) {
 			if n := len([]rune(line)); n > width {
 				t.Errorf("%d columns on a terminal of %d: %q", n, width, line)
 			}
+		}
+		if last := lines[len(lines)-1]; width >= 60 && !strings.Contains(last, "…; 5s so far, about 55s left") {
+			t.Errorf("on a terminal of %d columns %q", width, last)
 		}
 	}
 }

@@ -49,6 +49,13 @@ func (c *Costs) Expect(size int64, took time.Duration) { c.expect = add(c.expect
 // Any reports whether a call was measured.
 func (c *Costs) Any() bool { return len(c.calls) > 0 }
 
+// With returns the costs if a call of this size takes so long.
+func (c *Costs) With(size int64, took time.Duration) *Costs {
+	with := *c
+	with.calls = add(slices.Clone(c.calls), size, took)
+	return &with
+}
+
 // add keeps the points in the order of their sizes. What was measured again replaces what was known.
 func add(points []point, size int64, took time.Duration) []point {
 	at, found := find(points, size)
