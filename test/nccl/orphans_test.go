@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/ddlemu/ddlemu/test/built"
 )
 
 // If a signal ends a launcher, run ends the ranks that it left.
@@ -35,7 +37,7 @@ func TestRunEndsWhatALauncherLeft(t *testing.T) {
 }
 
 // If run itself is killed, its programs end too: also those that ignore SIGTERM or have a session of their own, and those
-// on the nodes.
+// on the nodes, also if a launcher started them there by `ddlemu ssh`, which makes a new environment.
 func TestRunIsKilled(t *testing.T) {
 	for _, tc := range []struct {
 		name     string
@@ -47,6 +49,9 @@ func TestRunIsKilled(t *testing.T) {
 		{"a process that ignores SIGTERM", nil, "trap '' TERM; sleep 1000 & echo $! > $FILE; wait", false},
 		{"a process with its own session", nil, "setsid sh -c 'echo $$ > $FILE; exec sleep 1000' & sleep 1000", false},
 		{"on the nodes", []string{"--datapath", "kernel", "--per-node"}, "[ {node} = 1 ] && echo $$ > $FILE; exec sleep 1000", true},
+		{"on another node by ssh", []string{"--datapath", "kernel"}, "\"$DDLEMU\" ssh node1 \"echo \\$\\$ > $FILE; exec sleep 1000\"", true},
+		{"on the nodes, by ssh from another one, with its own session", []string{"--datapath", "kernel", "--per-node"},
+			"[ {node} = 0 ] && \"$DDLEMU\" ssh node1 \"setsid sh -c 'echo \\$\\$ > $FILE; exec sleep 1000' < /dev/null > /dev/null 2>&1 &\"; exec sleep 1000", true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if tc.needRoot {
@@ -55,7 +60,7 @@ func TestRunIsKilled(t *testing.T) {
 			t.Parallel() // most of the time is that for which gc leaves a fabric that a rank may be about to join
 			dir, file := folder(t), filepath.Join(t.TempDir(), "pid")
 			args := slices.Concat([]string{"run", "--profile", "eth1"}, tc.flags, []string{"--", "sh", "-c", tc.program})
-			cmd := ddlemu(t.Context(), t, dir, []string{"FILE=" + file}, args...)
+			cmd := ddlemu(t.Context(), t, dir, []string{"FILE=" + file, "DDLEMU=" + built.Path(t, "bin", "ddlemu")}, args...)
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
 			}
