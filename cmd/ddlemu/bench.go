@@ -258,8 +258,10 @@ func (o *benchOptions) setup(g *global, b bench.Config) (e emulate.Options, err 
 	if err != nil {
 		return e, err
 	}
-	if cfg.IsVirtual() && g.Fabric == "" && o.flags.Changed("time-scale") && cfg.TimeScale == 0 {
-		return e, errNoScale
+	if g.Fabric == "" {
+		if err := settleClock(o.flags, cfg); err != nil {
+			return e, err
+		}
 	}
 	given := emulate.PlaceFlags{Ranks: o.flags.Changed("ranks"), Nodes: o.flags.Changed("nodes"), GPUs: o.flags.Changed("gpus-per-node")}
 	if b.Ranks, err = emulate.Place(cfg, o.Ranks, given, g.Fabric); err != nil {
@@ -288,6 +290,18 @@ func (o *benchOptions) setup(g *global, b bench.Config) (e emulate.Options, err 
 		Env:       []string{viewVariable(view)},
 		Decisions: g.decisions(cfg, view, libs.CUDA == "gpu"), View: g.ownView(view),
 	}, nil
+}
+
+// settleClock makes the clock real if --time-scale is auto, which says nothing about a virtual one.
+func settleClock(fs *pflag.FlagSet, c *configs.Fabric) error {
+	if !fs.Changed("time-scale") || c.TimeScale != 0 {
+		return nil
+	}
+	if c.IsVirtual() {
+		return errNoScale
+	}
+	c.Clock = configs.RealClock
+	return nil
 }
 
 // bench converts the flags to a configuration.

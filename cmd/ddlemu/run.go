@@ -243,11 +243,8 @@ func (o *runOptions) start(ctx context.Context, g *global) (*job.Job, error) {
 // settleScale selects fab's time scale if --time-scale is auto, and prints it. measured says whether it measured this
 // host.
 func (g *global) settleScale(ctx context.Context, fs *pflag.FlagSet, fab *fabric.Fabric) (measured bool, err error) {
-	if !fs.Changed("time-scale") || fab.Config.TimeScale != 0 {
-		return false, nil
-	}
-	if fab.Config.IsVirtual() {
-		return false, errNoScale
+	if err := settleClock(fs, &fab.Config); err != nil || !fs.Changed("time-scale") || fab.Config.TimeScale != 0 {
+		return false, err
 	}
 	show, stop := g.showProgress("time scale")
 	defer stop()

@@ -161,7 +161,7 @@ func (o *Options) tellBudget(p *pacer) string {
 	if o.Budget.Total == 0 {
 		return ""
 	}
-	text := plan.Tell(o.Budget.Total, p.dropped())
+	text := plan.Tell(o.Budget.Total, p.scale, p.dropped())
 	if text != "" {
 		fmt.Fprintf(o.Log, "ddlemu: %s\n", text)
 	}
@@ -173,7 +173,7 @@ func (o *Options) summary(p *pacer, r bench.Result, v verdict.Verdict) bench.Sum
 	s := bench.NewSummary(r, v, o.More)
 	if o.Budget.Total > 0 {
 		got := p.dropped()
-		s.Budget = &bench.BudgetSummary{Seconds: o.Budget.Total.Seconds(), Text: plan.Tell(o.Budget.Total, got), Dropped: append([]int64{}, plan.Dropped(got)...)}
+		s.Budget = &bench.BudgetSummary{Seconds: o.Budget.Total.Seconds(), Text: plan.Tell(o.Budget.Total, p.scale, got), Dropped: append([]int64{}, plan.Dropped(got)...)}
 	}
 	return s
 }

@@ -21,6 +21,7 @@ type pacer struct {
 	budget Budget
 	now    func() time.Time
 	halves int
+	scale  int                            // the time scale, 0 for a virtual clock
 	least  func(size int64) time.Duration // real time of a call, by the model
 
 	began   time.Time
@@ -75,7 +76,7 @@ const hostRate = 0.5
 // the run's messages have arrived; nil if nobody knows.
 func (o *Options) newPacer(k int, arrived func() uint64) *pacer {
 	b := &o.Bench
-	p := &pacer{show: o.Progress, budget: o.Budget, now: time.Now, began: time.Now(), halves: 1, arrived: arrived}
+	p := &pacer{show: o.Progress, budget: o.Budget, now: time.Now, began: time.Now(), halves: 1, scale: k, arrived: arrived}
 	if b.Collective.HasInPlace() && !b.OutOfPlace {
 		p.halves = 2
 	}

@@ -124,7 +124,7 @@ func TestBudgetIsKept(t *testing.T) {
 		h := affineHost(tc.connect)
 		p := h.pacer(fiveSizes, tc.total)
 		got := h.play(p, &fiveSizes)
-		if text := plan.Tell(tc.total, got); text != tc.want {
+		if text := plan.Tell(tc.total, 0, got); text != tc.want {
 			t.Errorf("%v: %q, want %q", tc.total, text, tc.want)
 		}
 		if h.now.After(p.budget.End) {
@@ -152,7 +152,7 @@ func TestOnlyRow(t *testing.T) {
 		b.Sizes = []int64{8}
 		h := affineHost(2 * time.Second)
 		h.call = func(int64) time.Duration { return tc.call }
-		if text := plan.Tell(30*time.Second, h.play(h.pacer(b, 30*time.Second), &b)); text != tc.want {
+		if text := plan.Tell(30*time.Second, 0, h.play(h.pacer(b, 30*time.Second), &b)); text != tc.want {
 			t.Errorf("%v: %q, want %q", tc.call, text, tc.want)
 		}
 	}

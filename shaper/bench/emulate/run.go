@@ -106,7 +106,7 @@ func (o *Options) selectScale(ctx context.Context) (why string, err error) {
 		return "", err
 	}
 	o.Config.TimeScale, why = s.Scale, s.Reason
-	if err := o.probe(ctx, &why); err != nil {
+	if err := o.probe(ctx, &why, probed); err != nil {
 		return "", err
 	}
 	if t := o.predict(&o.Config); t > LongestRun && o.Budget.Total == 0 {

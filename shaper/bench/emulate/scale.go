@@ -4,6 +4,7 @@ package emulate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -89,8 +90,13 @@ const (
 	probeOff   = 2.5 // percent of the expected time that the host may add: half of OffPercent
 )
 
-// probe measures the smallest size and raises the time scale if necessary.
-func (o *Options) probe(ctx context.Context, why *string) error {
+// probed is a run of the probe.
+func probed(ctx context.Context, p *Options) (Outcome, error) {
+	return p.attempt(ctx, nil, bench.NewCSV(io.Discard))
+}
+
+// probe measures the smallest size by run, and raises the time scale if necessary.
+func (o *Options) probe(ctx context.Context, why *string, run func(context.Context, *Options) (Outcome, error)) error {
 	p := *o
 	p.Bench.Sizes = []int64{slices.Min(o.Bench.Sizes)}
 	p.Bench.Iters, p.Bench.Warmup, p.Bench.Cycles, p.Bench.Check = probeIters, 2, 1, false
@@ -98,10 +104,23 @@ func (o *Options) probe(ctx context.Context, why *string) error {
 	if p.predict(&p.Config) > LongestRun/10 {
 		return nil // so long that the cost of an operation does not matter
 	}
+	limited := ctx
+	if o.Budget.Total > 0 {
+		limit := time.Until(o.Budget.End) / probeShare
+		if p.predict(&p.Config) > limit {
+			return nil
+		}
+		var stop context.CancelFunc
+		limited, stop = context.WithTimeoutCause(ctx, limit, errProbe)
+		defer stop()
+	}
 	p.Budget.Total = 0 // the context keeps to it
 	p.Progress = o.within("choose the time scale")
-	out, err := p.attempt(ctx, nil, bench.NewCSV(io.Discard))
-	if err != nil {
+	out, err := run(limited, &p)
+	switch {
+	case errors.Is(context.Cause(limited), errProbe) && ctx.Err() == nil:
+		return nil // the rows have the time that is left
+	case err != nil:
 		return err
 	}
 	if k := needed(out); k > out.Scale {
@@ -110,6 +129,12 @@ func (o *Options) probe(ctx context.Context, why *string) error {
 	}
 	return nil
 }
+
+// probeShare is the part of a budget, 1 in probeShare, that the probe may take: the rows are what was asked for.
+const probeShare = 4
+
+// errProbe is the cause of a context in which the probe took its part of the budget.
+var errProbe = errors.New("the probe took its part of the budget")
 
 // needed is the smallest time scale, a power of two up to MaxTimeScale, at which no row of out would exceed its
 // expected time by more than probeOff percent.

@@ -3,6 +3,7 @@
 package plan
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -133,7 +134,10 @@ func TestTell(t *testing.T) {
 			"budget 2m: row of 1M stopped because it ran over; the row of 2M dropped"},
 		{[]Got{got(8, 1), got(16, 20), got(8, 20), dropped(32)}, "budget 2m: 1 of 20 iterations for some rows of 8 bytes; the row of 32 bytes dropped"},
 	} {
-		if text := Tell(2*time.Minute, tc.rows); text != tc.want {
+		if text, want := Tell(2*time.Minute, 64, tc.rows), strings.Replace(tc.want, "budget 2m:", "budget 2m at time scale 64:", 1); text != want {
+			t.Errorf("%+v: %q, want %q", tc.rows, text, want)
+		}
+		if text := Tell(2*time.Minute, 0, tc.rows); text != tc.want {
 			t.Errorf("%+v:\n%s\nwant\n%s", tc.rows, text, tc.want)
 		}
 	}

@@ -29,8 +29,8 @@ func Dropped(rows []Got) []int64 {
 }
 
 // Tell says what a budget has cost: "budget 2m: 3 of 20 iterations for rows above 64M; rows above 256M dropped". It is
-// empty if nothing was dropped.
-func Tell(budget time.Duration, rows []Got) string {
+// empty if nothing was dropped. scale is the time scale, which makes all rows longer; 0 if the clock has none.
+func Tell(budget time.Duration, scale int, rows []Got) string {
 	var parts []string
 	var measured []Got
 	for _, r := range rows {
@@ -69,7 +69,11 @@ func Tell(budget time.Duration, rows []Got) string {
 	if len(parts) == 0 {
 		return ""
 	}
-	return "budget " + Duration(budget) + ": " + strings.Join(parts, "; ")
+	at := ""
+	if scale > 1 {
+		at = fmt.Sprintf(" at time scale %d", scale)
+	}
+	return "budget " + Duration(budget) + at + ": " + strings.Join(parts, "; ")
 }
 
 const allRows = "all rows"

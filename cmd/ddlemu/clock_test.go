@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/spf13/pflag"
+
+	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/configs/flags"
+)
+
+// --time-scale auto asks for the real clock, also where the software CUDA would have a virtual one.
+func TestSettleClock(t *testing.T) {
+	for _, tc := range []struct {
+		args []string
+		want string
+		err  error
+	}{
+		{nil, "", nil},
+		{[]string{"--time-scale", "8"}, "", nil}, // the scale says it
+		{[]string{"--time-scale", "auto"}, configs.RealClock, nil},
+		{[]string{"--time-scale", "auto", "--clock", "real"}, configs.RealClock, nil},
+		{[]string{"--time-scale", "auto", "--clock", "virtual"}, configs.VirtualClock, errNoScale},
+		{[]string{"--clock", "virtual"}, configs.VirtualClock, nil},
+	} {
+		fs := pflag.NewFlagSet("bench", pflag.ContinueOnError)
+		flags.AddFabric(fs)
+		if err := fs.Parse(tc.args); err != nil {
+			t.Fatal(err)
+		}
+		c, err := flags.Load(configs.Source{Profile: "eth1", Getenv: func(string) string { return "" }}, fs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := settleClock(fs, c); !errors.Is(err, tc.err) || c.Clock != tc.want {
+			t.Errorf("%q: clock %q, %v; want %q, %v", tc.args, c.Clock, err, tc.want, tc.err)
+		}
+	}
+}
