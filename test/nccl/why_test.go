@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -167,8 +168,10 @@ func TestWhyBlamesTheRightOne(t *testing.T) {
 			}
 		}
 		longest.Calls = longest.Calls[:1]
+		// What a stopped rank does not do depends on the moment: post a receive, send what it has, or take what has come.
+		// If it holds a flow's lock, the emulator is late at the other rank.
 		check(t, longest, 0.5, func(cause, _, rank string) bool {
-			return (cause == "stalled" || cause == "emulator") && rank == "rank 1"
+			return cause == "emulator" || rank == "rank 1" && slices.Contains([]string{"receive", "not ready", "late call", "stalled"}, cause)
 		})
 	})
 }
