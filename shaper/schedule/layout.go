@@ -70,10 +70,11 @@ type Layout struct {
 	Total      int
 }
 
-// Layout is the memory of a GPU. root is the root of a rooted collective.
+// Layout is the memory of a GPU. root is the root of a rooted collective. What is in place of a collective without a
+// defined result is not defined either: its buffers are always apart.
 func (s *Schedule) Layout(gpu int, inPlace bool, root int, sh Shape) Layout {
 	l := Layout{Size: [Buffers]int{sh.In, sh.Out, s.GPUs[gpu].Chunks[Scratch]}}
-	if !inPlace {
+	if !inPlace || !s.Coll.HasResult() {
 		l.Base = [Buffers]int{0, sh.In, sh.In + sh.Out}
 		l.Total = sh.In + sh.Out + l.Size[Scratch]
 		return l

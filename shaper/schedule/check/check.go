@@ -106,6 +106,7 @@ func checkVariant(s *schedule.Schedule, g *graph, r *Report, sh schedule.Shape, 
 	perRoot := inPlace && (s.Coll == schedule.Gather || s.Coll == schedule.Scatter)
 	var first *Report
 	var m *machine
+	var warnings []string
 	for _, root := range roots {
 		one := &Report{}
 		if m == nil || perRoot {
@@ -116,9 +117,13 @@ func checkVariant(s *schedule.Schedule, g *graph, r *Report, sh schedule.Shape, 
 			if one.Good() {
 				err = m.run(math.MaxInt)
 			}
+			if err == nil {
+				err = m.settle(one, sh, inPlace, root)
+			}
 			if err != nil {
 				return err
 			}
+			warnings = one.Warnings
 		}
 		if one.Good() {
 			m.judge(one, root)
@@ -140,6 +145,9 @@ func checkVariant(s *schedule.Schedule, g *graph, r *Report, sh schedule.Shape, 
 	for _, f := range first.Findings {
 		f.Text = place(inPlace) + f.Text
 		r.Findings = append(r.Findings, f)
+	}
+	for _, text := range warnings {
+		r.Warnings = append(r.Warnings, place(inPlace)+text)
 	}
 	r.More += first.More
 	return nil

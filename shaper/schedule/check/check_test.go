@@ -269,6 +269,34 @@ func TestCollectives(t *testing.T) {
 	}
 }
 
+// Block 1 of GPU 0 reads scratch while block 0 receives it. If the read value ends in scratch, no result is wrong in any
+// order; if it ends in an output, the result depends on the order.
+func TestHarmlessRace(t *testing.T) {
+	scratch := func(k int) schedule.Ref { return schedule.Ref{Buffer: schedule.Scratch, Offset: k} }
+	racing := func(to schedule.Ref) *schedule.Schedule {
+		share := func(gpu int) []schedule.Step {
+			return []schedule.Step{st(schedule.CopyStep, in(0), out(gpu)), st(schedule.SendStep, in(0), in(0)), st(schedule.RecvStep, out(1-gpu), out(1-gpu))}
+		}
+		return one(schedule.AllGather, 2,
+			[]schedule.Block{
+				{Send: 1, Recv: 1, Steps: append(share(0), st(schedule.RecvStep, scratch(0), scratch(0)))},
+				{Send: -1, Recv: -1, Steps: []schedule.Step{st(schedule.ReduceStep, scratch(0), scratch(1)), st(schedule.CopyStep, scratch(1), to)}},
+			},
+			[]schedule.Block{{Send: 0, Recv: 0, Steps: append(share(1), st(schedule.SendStep, in(0), in(0)))}})
+	}
+	s := racing(scratch(1))
+	r := mustCheck(t, s)
+	if !r.Good() || !strings.Contains(strings.Join(r.Warnings, "\n"), "unordered accesses on which no output depends (1), such as: chunk s[0] of GPU 0 is ") {
+		t.Errorf("%+v", r)
+	}
+	if text := wrong(s, rand.New(rand.NewPCG(5, 6)), 50); text != "" {
+		t.Error(text)
+	}
+	if r := mustCheck(t, racing(out(1))); r.Good() || r.Findings[0].Kind != check.Unordered {
+		t.Errorf("%+v", r)
+	}
+}
+
 // The texts name the chunk, what it has and what it must have; the cycle; both ends; both steps.
 func TestTexts(t *testing.T) {
 	ring := func() *schedule.Schedule {

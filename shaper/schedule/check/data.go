@@ -18,6 +18,7 @@ type data struct {
 	sh      schedule.Shape
 	garbage value
 	inPlace bool
+	races   races
 }
 
 // cell is a chunk of memory.
@@ -49,7 +50,7 @@ type message struct {
 
 // newData fills the inputs.
 func newData(g *graph, r *Report, sh schedule.Shape, inPlace bool, root int) (*data, error) {
-	d := &data{sets: newSets(), sh: sh, inPlace: inPlace, flags: map[[2]int]snapshot{}, clocks: make([]clock, len(g.blocks))}
+	d := &data{sets: newSets(), sh: sh, inPlace: inPlace, flags: map[[2]int]snapshot{}, clocks: make([]clock, len(g.blocks)), races: newRaces()}
 	var err error
 	if d.garbage, err = d.sets.of(garbage); err != nil {
 		return nil, err
@@ -190,20 +191,18 @@ func (d *data) chunk(m *machine, i, step, c, src, dst int, in []value) (v value,
 		v = in[c]
 	}
 	if st.Kind.ReadsSource() {
-		d.read(m, i, step, &mem[src], st.Src, c)
-		other := mem[src].value
+		other := d.read(m, i, step, src, st.Src, c)
 		switch {
 		case st.Kind.Receives():
 			v, err = d.sets.sum(v, other)
 		case st.Kind == schedule.ReduceStep:
-			d.read(m, i, step, &mem[dst], st.Dst, c)
-			v, err = d.sets.sum(mem[dst].value, other)
+			v, err = d.sets.sum(d.read(m, i, step, dst, st.Dst, c), other)
 		default:
 			v = other
 		}
 	}
 	if st.Kind.WritesTarget() {
-		d.write(m, i, step, &mem[dst], st.Dst, c)
+		d.write(m, i, step, dst, st.Dst, c)
 		mem[dst].value = v
 	}
 	return v, err
@@ -255,33 +254,47 @@ func (d *data) before(e event, i int) bool {
 	return known != nil && known[e.block] > e.step
 }
 
-func (d *data) read(m *machine, i, step int, c *cell, ref schedule.Ref, k int) {
+// read is the value of chunk k of a step, which is at a place of its GPU's memory.
+func (d *data) read(m *machine, i, step, place int, ref schedule.Ref, k int) value {
+	c := &d.mem[m.blocks[i].gpu][place]
+	e := event{int32(i), int32(step)}
 	if !d.before(c.write, i) {
-		d.unordered(m, c.write, i, step, "written by", "read by", ref, k)
+		d.races.reads[access{e, place}] = true
+		d.unordered(m, c.write, e, "written by", "read by", ref, k)
+	}
+	v := c.value
+	if d.races.uncertain[access{e, place}] {
+		v = d.races.unknown
 	}
 	for n := range c.reads {
 		if int(c.reads[n].block) == i {
 			c.reads[n].step = int32(step)
-			return
+			return v
 		}
 	}
-	c.reads = append(c.reads, event{int32(i), int32(step)})
+	c.reads = append(c.reads, e)
+	return v
 }
 
-func (d *data) write(m *machine, i, step int, c *cell, ref schedule.Ref, k int) {
+func (d *data) write(m *machine, i, step, place int, ref schedule.Ref, k int) {
+	c := &d.mem[m.blocks[i].gpu][place]
+	now := event{int32(i), int32(step)}
 	if !d.before(c.write, i) {
-		d.unordered(m, c.write, i, step, "written by", "written by", ref, k)
+		d.races.ofWrites = true
+		d.unordered(m, c.write, now, "written by", "written by", ref, k)
 	}
 	for _, e := range c.reads {
 		if !d.before(e, i) {
-			d.unordered(m, e, i, step, "read by", "written by", ref, k)
+			d.races.reads[access{e, place}] = true
+			d.unordered(m, e, now, "read by", "written by", ref, k)
 		}
 	}
-	c.write = event{int32(i), int32(step)}
+	c.write = now
 	c.reads = c.reads[:0]
 }
 
-func (d *data) unordered(m *machine, e event, i, step int, first, second string, ref schedule.Ref, k int) {
+func (d *data) unordered(m *machine, e, now event, first, second string, ref schedule.Ref, k int) {
 	ref.Offset += k
-	m.r.add(Unordered, m.blocks[i].b.Steps[step].Line, "chunk %v of GPU %d is %s %s and %s %s, and nothing says which comes first", ref, m.blocks[i].gpu, first, m.name(int(e.block), int(e.step)), second, m.name(i, step))
+	b := &m.blocks[now.block]
+	m.r.add(Unordered, b.b.Steps[now.step].Line, "chunk %v of GPU %d is %s %s and %s %s, and nothing says which comes first", ref, b.gpu, first, m.name(int(e.block), int(e.step)), second, m.name(int(now.block), int(now.step)))
 }

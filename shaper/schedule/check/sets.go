@@ -12,8 +12,12 @@ import (
 // part is one chunk of the input of a rank: rank << 32 | chunk.
 type part uint64
 
-// garbage stands for a chunk that nothing has written.
-const garbage = part(1<<64 - 1)
+// garbage stands for a chunk that nothing has written, unknown for one of which the value depends on an order that is
+// not known.
+const (
+	garbage = part(1<<64 - 1)
+	unknown = part(1<<64 - 2)
+)
 
 func partOf(rank, chunk int) part { return part(rank)<<32 | part(chunk) }
 
@@ -33,7 +37,11 @@ type sets struct {
 	byHash map[uint64][]value
 	sums   map[[2]value]value
 	size   int
+	// unknown is a value of which every sum is unknown too; noValue: there is none.
+	unknown value
 }
+
+const noValue = value(-1)
 
 // Limits of memory: mostParts of all multisets (512 MB), mostCells of the chunks of all GPUs (200 MB).
 const (
@@ -44,7 +52,7 @@ const (
 var errTooLarge = errors.New("the schedule is too large to check: its buffers or sums have too many parts")
 
 func newSets() *sets {
-	return &sets{byHash: map[uint64][]value{}, sums: map[[2]value]value{}}
+	return &sets{byHash: map[uint64][]value{}, sums: map[[2]value]value{}, unknown: noValue}
 }
 
 // of is the number of a multiset. It keeps parts.
@@ -71,6 +79,9 @@ func (s *sets) of(parts ...part) (value, error) {
 
 // sum is the multiset of both.
 func (s *sets) sum(a, b value) (value, error) {
+	if a == s.unknown || b == s.unknown {
+		return s.unknown, nil
+	}
 	if a > b {
 		a, b = b, a
 	}
