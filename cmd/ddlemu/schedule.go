@@ -180,7 +180,7 @@ func (o *scheduleMakeOptions) read(g *global, arg string) (*schedule.Schedule, e
 	if err != nil {
 		return nil, err
 	}
-	s, err := convert.Read(in, arg, m)
+	s, err := convert.Read(in, arg, m, o.flags.Changed("coll"))
 	if err != nil {
 		return nil, &inputError{err}
 	}

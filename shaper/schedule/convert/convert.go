@@ -20,8 +20,9 @@ import (
 const maxFile = 64 << 20
 
 // Read reads a schedule. name is the file's, for messages. o says for which collective trees are, and where its result
-// is: a file of trees does not say it. Other formats use of o only OutOfPlace.
-func Read(in io.Reader, name string, o mk.Options) (*schedule.Schedule, error) {
+// is: a file of trees does not say it. collSaid says that the user chose o.Coll: then it is also that of MSCCL's XML
+// without coll. Other formats use of o only OutOfPlace.
+func Read(in io.Reader, name string, o mk.Options, collSaid bool) (*schedule.Schedule, error) {
 	r := bufio.NewReaderSize(in, 4096)
 	head, err := r.Peek(2048)
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -35,7 +36,10 @@ func Read(in io.Reader, name string, o mk.Options) (*schedule.Schedule, error) {
 	case len(start) > 0 && start[0] == 0x80:
 		return nil, fmt.Errorf("%s: a Python pickle: it can run code, so it is not read: write the trees as XML (spanning_trees_to_xml of ForestColl)", name)
 	case !bytes.Contains(start, []byte("<Algo")):
-		return msccl.Read(r, name)
+		if !collSaid {
+			o.Coll = ""
+		}
+		return msccl.Read(r, name, o.Coll)
 	}
 	data, err := io.ReadAll(io.LimitReader(r, maxFile+1))
 	if err == nil && len(data) > maxFile {

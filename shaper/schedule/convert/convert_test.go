@@ -36,7 +36,7 @@ const sccl = `{"msccl_type": "algorithm", "name": "x", "input_map": {}, "output_
  "steps": [{"msccl_type": "step", "rounds": 1, "sends": [[0, 0, 1], [1, 1, 0]]}]}`
 
 func read(text string, o mk.Options) (*schedule.Schedule, error) {
-	return convert.Read(strings.NewReader(text), "x", o)
+	return convert.Read(strings.NewReader(text), "x", o, false)
 }
 
 func TestFormats(t *testing.T) {
@@ -108,7 +108,7 @@ func TestRefusals(t *testing.T) {
 			}
 		})
 	}
-	if _, err := convert.Read(broken{}, "x", ag); err == nil || !strings.Contains(err.Error(), "no luck") {
+	if _, err := convert.Read(broken{}, "x", ag, false); err == nil || !strings.Contains(err.Error(), "no luck") {
 		t.Error(err)
 	}
 }

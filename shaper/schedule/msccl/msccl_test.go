@@ -31,7 +31,7 @@ const sizes = ` outofplace="0" minBytes="0" maxBytes="0"`
 
 func read(t *testing.T, text string) *schedule.Schedule {
 	t.Helper()
-	s, err := msccl.Read(strings.NewReader(text), "x.xml")
+	s, err := msccl.Read(strings.NewReader(text), "x.xml", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,6 +56,8 @@ func TestDialects(t *testing.T) {
 		"too few channels":      {strings.Replace(pair(sizes, ""), `chan="0"`, `chan="3"`, 1), "nchannels is 1"},
 		"msccl-tools' own":      {strings.Replace(pair(sizes, ""), `coll="allreduce"`, `coll="alltonext"`, 1), "taken for custom"},
 		"a block of copies":     {strings.Replace(pair(sizes, ""), "</tb></gpu>", `</tb><tb id="1" send="-1" recv="-1" chan="-1"></tb></gpu>`, 1), ""},
+		"own attribute":         {strings.Replace(pair(sizes, ""), `cnt="1"`, `cnt="1" colour="red"`, 1), `<step> has attribute "colour", which is not known: it is ignored`},
+		"no dependencies":       {strings.Replace(pair(sizes, ""), ` depid="-1" deps="-1"`, "", 1), "a <step> has no depid: MSCCL's executor refuses such a file"},
 		"alias of a collective": {strings.Replace(pair(sizes, ""), "allreduce", "all_reduce", 1), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -70,6 +72,15 @@ func TestDialects(t *testing.T) {
 				t.Errorf("%+v", s)
 			}
 		})
+	}
+}
+
+// A file without coll is for the collective that the caller says.
+func TestNoCollective(t *testing.T) {
+	text := strings.Replace(pair(sizes, ""), ` coll="allreduce"`, "", 1)
+	s, err := msccl.Read(strings.NewReader(text), "x.xml", schedule.AllReduce)
+	if err != nil || s.Coll != schedule.AllReduce || !strings.Contains(strings.Join(s.Warnings, "\n"), "it is taken for allreduce") {
+		t.Errorf("%v, %+v", err, s)
 	}
 }
 
@@ -94,9 +105,9 @@ func TestRefusals(t *testing.T) {
 		"JSON":              {`{"a": 1}`, "not MSCCL's XML"},
 		"cut":               {good[:len(good)/2], "x.xml:5: "},
 		"other root":        {"<system/>", "<system>"},
-		"two":               {good + good, "one <algo>"},
+		"two":               {good + good, "a file has one schedule"},
 		"step type":         {with(`type="rrcs"`, `type="zap"`), `x.xml:4: <step>: type "zap" is not known`},
-		"attribute":         {with(`cnt="1"`, `cnt="1" colour="red"`), `x.xml:3: <step> has attribute "colour"`},
+		"no collective":     {with(` coll="allreduce"`, ""), "x.xml:1: <algo>: attribute coll is missing: say with --coll"},
 		"twice":             {with(`cnt="1"`, `cnt="1" cnt="1"`), "twice"},
 		"huge number":       {with(`cnt="1"`, `cnt="99999999999999999999"`), "must be a number from 0 to"},
 		"huge GPUs":         {with(`ngpus="2"`, `ngpus="2000000000"`), "ngpus"},
@@ -127,7 +138,7 @@ func TestRefusals(t *testing.T) {
 		"step without type": {with(` type="s"`, ""), "type"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, err := msccl.Read(strings.NewReader(tc.text), "x.xml")
+			s, err := msccl.Read(strings.NewReader(tc.text), "x.xml", "")
 			if err == nil {
 				t.Fatalf("read as %+v", s)
 			}
@@ -158,12 +169,12 @@ func (e *endless) Read(p []byte) (int, error) {
 // A file without an end is refused early: its steps have wrong numbers; with a long text its size is limited.
 func TestEndless(t *testing.T) {
 	head, _, _ := strings.Cut(pair(sizes, ""), "<step")
-	if _, err := msccl.Read(&endless{head: head}, "x.xml"); err == nil || !strings.Contains(err.Error(), "numbered from 0") {
+	if _, err := msccl.Read(&endless{head: head}, "x.xml", ""); err == nil || !strings.Contains(err.Error(), "numbered from 0") {
 		t.Error(err)
 	}
 	in := &endless{head: "<!-- "}
 	const most = 1 << 20
-	if _, err := msccl.ReadUpTo(in, "x.xml", most); err == nil || !strings.Contains(err.Error(), "larger than 1048576 bytes") || in.sent > 2*most {
+	if _, err := msccl.ReadUpTo(in, "x.xml", "", most); err == nil || !strings.Contains(err.Error(), "larger than 1048576 bytes") || in.sent > 2*most {
 		t.Errorf("%v after %d bytes", err, in.sent)
 	}
 }
@@ -212,7 +223,7 @@ func FuzzRead(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		s, err := msccl.Read(bytes.NewReader(data), "x.xml")
+		s, err := msccl.Read(bytes.NewReader(data), "x.xml", "")
 		if err != nil {
 			if strings.Contains(err.Error(), "\n") {
 				t.Errorf("%q has several lines", err)
@@ -231,7 +242,7 @@ func FuzzRead(f *testing.F) {
 		if err := msccl.Write(&out, s); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := msccl.Read(&out, "y.xml"); err != nil {
+		if _, err := msccl.Read(&out, "y.xml", ""); err != nil {
 			t.Errorf("what was written is refused: %v", err)
 		}
 	})

@@ -28,12 +28,16 @@ const (
 
 // Read reads a schedule. name is the file's, for messages: each error names it and the line. What is likely not meant,
 // or what MSCCL ignores, is in the schedule's Warnings.
-func Read(in io.Reader, name string) (*schedule.Schedule, error) { return readUpTo(in, name, MaxFile) }
+//
+// coll is what a file without coll is for; "": such a file is refused.
+func Read(in io.Reader, name string, coll schedule.Collective) (*schedule.Schedule, error) {
+	return readUpTo(in, name, coll, MaxFile)
+}
 
 // readUpTo is Read of a file of at most so many bytes.
-func readUpTo(in io.Reader, name string, most int64) (*schedule.Schedule, error) {
+func readUpTo(in io.Reader, name string, coll schedule.Collective, most int64) (*schedule.Schedule, error) {
 	limited := &io.LimitedReader{R: in, N: most + 1}
-	r := &reader{name: name, in: limited, line: 1, dec: xml.NewDecoder(limited)}
+	r := &reader{name: name, coll: coll, in: limited, line: 1, dec: xml.NewDecoder(limited)}
 	r.dec.Entity = map[string]string{} // none are known, so none can grow
 	s, err := r.read()
 	if err != nil {
@@ -47,6 +51,7 @@ func readUpTo(in io.Reader, name string, most int64) (*schedule.Schedule, error)
 
 type reader struct {
 	name  string
+	coll  schedule.Collective // of a file that does not say it
 	in    *io.LimitedReader
 	dec   *xml.Decoder
 	line  int
@@ -154,7 +159,10 @@ func (r *reader) note(format string, args ...any) {
 func (r *reader) read() (*schedule.Schedule, error) {
 	r.notes = map[string]bool{}
 	err := r.children("the file", true, func(e xml.StartElement) error {
-		if e.Name.Local != "algo" || r.s != nil {
+		if r.s != nil {
+			return fmt.Errorf("<%s> behind the end of <algo>: a file has one schedule", clip(e.Name.Local))
+		}
+		if e.Name.Local != "algo" {
 			return fmt.Errorf("<%s>: an MSCCL schedule is one <algo>", clip(e.Name.Local))
 		}
 		return r.algo(e)
@@ -173,7 +181,7 @@ func (r *reader) algo(e xml.StartElement) error {
 	s := r.s
 	a := attrs{of: "algo", list: e.Attr}
 	s.Name = a.text("name", "")
-	coll, proto := a.text("coll", ""), a.text("proto", "Simple")
+	coll, proto := a.text("coll", string(r.coll)), a.text("proto", "Simple")
 	s.Channels = a.number("nchannels", 0, 0, 1<<16)
 	s.LoopChunks = a.number("nchunksperloop", 0, 0, MaxChunks)
 	gpus := a.number("ngpus", -1, 1, MaxGPUs)
@@ -192,7 +200,12 @@ func (r *reader) algo(e xml.StartElement) error {
 			missing = append(missing, name)
 		}
 	}
-	if err := a.finish(); err != nil {
+	if coll == "" {
+		a.fail("attribute coll is missing: say with --coll which collective it is")
+	} else if !a.has("coll") {
+		r.note("<algo> has no coll: MSCCL's executor refuses such a file; it is taken for %s", coll)
+	}
+	if err := r.finishAttrs(&a); err != nil {
 		return err
 	}
 	if len(missing) > 0 {
@@ -249,7 +262,7 @@ func (r *reader) gpu(e xml.StartElement) error {
 	for b, name := range []string{"i_chunks", "o_chunks", "s_chunks"} {
 		g.Chunks[b] = a.number(name, -1, 0, MaxChunks)
 	}
-	if err := a.finish(); err != nil {
+	if err := r.finishAttrs(&a); err != nil {
 		return err
 	}
 	if r.seen[id] {
@@ -283,7 +296,7 @@ func (r *reader) gpu(e xml.StartElement) error {
 func (r *reader) copy(e xml.StartElement, g *schedule.GPU) error {
 	a := attrs{of: "copy", list: e.Attr}
 	c := schedule.Copy{From: a.number("i_off", -1, 0, MaxChunks), To: a.number("o_off", -1, 0, MaxChunks)}
-	if err := a.finish(); err != nil {
+	if err := r.finishAttrs(&a); err != nil {
 		return err
 	}
 	if len(g.Copies) >= MaxChunks {
@@ -303,7 +316,7 @@ func (r *reader) block(e xml.StartElement, gpu int, byID map[int]schedule.Block)
 	last := len(r.s.GPUs) - 1
 	b.Send, b.Recv = a.number("send", -1, -1, last), a.number("recv", -1, -1, last)
 	b.Channel = a.number("chan", -1, -1, 1<<16)
-	if err := a.finish(); err != nil {
+	if err := r.finishAttrs(&a); err != nil {
 		return err
 	}
 	if b.Channel < 0 {
@@ -452,14 +465,14 @@ func (a *attrs) ignore(names ...string) {
 	}
 }
 
-// finish returns the first error, or names an attribute that nobody asked for.
-func (a *attrs) finish() error {
+// finishAttrs returns the first error of an element's attributes, and notes those that nobody asked for.
+func (r *reader) finishAttrs(a *attrs) error {
 	if a.err != nil {
 		return a.err
 	}
 	for i, x := range a.list {
 		if !a.used[i] {
-			return fmt.Errorf("<%s> has attribute %q, which is not known", a.of, clip(x.Name.Local))
+			r.note("<%s> has attribute %q, which is not known: it is ignored, as MSCCL's executor does", a.of, clip(x.Name.Local))
 		}
 	}
 	return nil

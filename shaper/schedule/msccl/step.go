@@ -9,6 +9,9 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/schedule"
 )
 
+// stepAttrs are what MSCCL's executor asks of a <step>.
+var stepAttrs = []string{"srcbuf", "srcoff", "dstbuf", "dstoff", "cnt", "depid", "deps", "hasdep"}
+
 // step reads a <step>, or an <op> of newer msccl-tools.
 func (r *reader) step(e xml.StartElement, b *schedule.Block) (schedule.Step, error) {
 	if r.steps++; r.steps > MaxSteps {
@@ -40,8 +43,15 @@ func (r *reader) step(e xml.StartElement, b *schedule.Block) (schedule.Step, err
 	} else {
 		s.Src, s.Dst = a.ref("srcbuf", "srcoff"), a.ref("dstbuf", "dstoff")
 	}
-	if err := a.finish(); err != nil {
+	if err := r.finishAttrs(&a); err != nil {
 		return s, err
+	}
+	if !newer {
+		for _, name := range stepAttrs {
+			if !a.has(name) {
+				r.note("a <step> has no %s: MSCCL's executor refuses such a file", name)
+			}
+		}
 	}
 	if s.DepBlock < 0 || s.DepStep < 0 {
 		if s.DepBlock >= 0 || s.DepStep >= 0 {
