@@ -25,6 +25,8 @@ struct lane {
 };
 
 static struct lane lanes[STREAMS_MAX];
+static char *memory; // of programs that have one
+static size_t memory_bytes;
 static double scale_now; // of the program that is played
 static struct played *played;
 static pthread_mutex_t results = PTHREAD_MUTEX_INITIALIZER; // protects *played
@@ -69,10 +71,66 @@ static void compute(void *data)
 
 static struct buffers part_buffers(const struct op *op, const struct part *part)
 {
+	if (part->in_memory)
+		return (struct buffers){ .send = memory + part->offset, .recv = memory + part->offset, .direct = 1 };
 	struct buffers b = lanes[op->stream].buffers;
 	b.send += part->offset;
 	b.recv += part->offset;
 	return b;
+}
+
+static struct pattern work_pattern(const struct work *w, const struct operation *o)
+{
+	return (struct pattern){
+		.type = TYPE_INT32, .op = OP_SUM, .reduced = w->reduced, .ranks = o->ranks, .seed = (uint64_t)w->seed
+	};
+}
+
+// Copies, adds, or writes input.
+static void work(const struct work *w, const struct operation *o)
+{
+	uint32_t *to = (uint32_t *)memory + w->to;
+	const uint32_t *from = (const uint32_t *)memory + w->from;
+	if (w->kind == WORK_COPY) {
+		memmove(to, from, w->count * sizeof(*to));
+	} else if (w->kind == WORK_ADD) {
+		for (size_t i = 0; i < w->count; i++)
+			to[i] += from[i];
+	} else if (w->kind == WORK_INPUT) {
+		struct pattern p = work_pattern(w, o);
+		pattern_input(&p, o->rank, w->first, w->count, to);
+	}
+}
+
+static void note_checked(const struct op *op, uint64_t checked, const struct mismatch *found)
+{
+	int number = (int)(op - op->program->ops);
+	pthread_mutex_lock(&results);
+	played->checked += checked;
+	played->wrong += found->wrong;
+	if (found->wrong > 0 && (played->wrong_op < 0 || number < played->wrong_op)) {
+		played->wrong_op = number;
+		played->mismatch = *found;
+	}
+	pthread_mutex_unlock(&results);
+}
+
+static void check_work(const struct op *op, const struct work *w, const struct operation *o)
+{
+	struct pattern p = work_pattern(w, o);
+	struct mismatch found = { 0 };
+	const uint32_t *got = (const uint32_t *)memory + w->from;
+	if (w->reduced)
+		pattern_check_reduced(&p, w->first, w->count, got, w->from, &found);
+	else
+		pattern_check_moved(&p, w->source, w->first, w->count, got, w->from, &found);
+	note_checked(op, w->count, &found);
+}
+
+static void do_works(const struct op *op, int first, int end)
+{
+	for (int i = first; i < end; i++)
+		work(&op->program->works[op->first_work + i], &op->program->parts[op->first_part].operation);
 }
 
 static void begin_call(void *data)
@@ -85,6 +143,7 @@ static void begin_call(void *data)
 			operation_fill(&part->operation, &b, (uint64_t)part->seed);
 	}
 	op->ready = fabric_now();
+	do_works(op, 0, op->works_before);
 }
 
 static void check_part(const struct op *op, const struct part *part)
@@ -93,21 +152,19 @@ static void check_part(const struct op *op, const struct part *part)
 	struct mismatch found;
 	uint64_t checked;
 	operation_verify(&part->operation, &b, &found, &checked);
-	int number = (int)(op - op->program->ops);
-	pthread_mutex_lock(&results);
-	played->checked += checked;
-	played->wrong += found.wrong;
-	if (found.wrong > 0 && (played->wrong_op < 0 || number < played->wrong_op)) {
-		played->wrong_op = number;
-		played->mismatch = found;
-	}
-	pthread_mutex_unlock(&results);
+	note_checked(op, checked, &found);
 }
 
 static void end_call(void *data)
 {
 	struct op *op = data;
+	do_works(op, op->works_before, op->works);
 	int64_t now = fabric_now();
+	for (int i = 0; i < op->works; i++) {
+		const struct work *w = &op->program->works[op->first_work + i];
+		if (w->kind == WORK_EXPECT)
+			check_work(op, w, &op->program->parts[op->first_part].operation);
+	}
 	for (int i = 0; i < op->parts; i++) {
 		const struct part *part = &op->program->parts[op->first_part + i];
 		if (part->check)
@@ -143,11 +200,26 @@ static void make_lane(struct lane *lane, size_t bytes)
 	}
 }
 
+static void make_memory(const struct program *p)
+{
+	if (api.ddlemuSoftNow == NULL)
+		session_fail("usage", "a program with a memory needs the software CUDA");
+	size_t bytes = p->memory * sizeof(uint32_t);
+	if (bytes > memory_bytes) {
+		make_area(&memory, bytes);
+		memory_bytes = bytes;
+	}
+	if (p->clear)
+		memset(memory, 0xa5, bytes);
+}
+
 void play_prepare(struct program *p)
 {
 	for (int i = 0; i < p->part_count; i++)
 		if (p->parts[i].check && api.ddlemuSoftNow == NULL)
 			session_fail("usage", "a program with checks needs the software CUDA");
+	if (p->memory > 0)
+		make_memory(p);
 	prctl(PR_SET_TIMERSLACK, 1); // also of the streams' threads, which this thread starts
 	for (int s = 0; s < p->streams; s++)
 		make_lane(&lanes[s], p->stream_bytes[s]);
@@ -245,6 +317,10 @@ void play(struct program *program, double scale, int64_t start, struct played *o
 
 void play_close(void)
 {
+	if (memory != NULL)
+		session_check_cuda(api.cudaFree(memory), "cudaFree");
+	memory = NULL;
+	memory_bytes = 0;
 	for (int s = 0; s < STREAMS_MAX; s++) {
 		struct lane *lane = &lanes[s];
 		if (!lane->made)

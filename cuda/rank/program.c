@@ -88,12 +88,62 @@ static struct op *read_op(struct reader *r, enum op_kind kind)
 	op->kind = kind;
 	op->program = p;
 	op->first_part = p->part_count;
+	op->first_work = p->work_count;
 	if (kind != OP_WAIT) {
 		op->stream = (int)number_of(r, "stream", 0, STREAMS_MAX - 1);
 		p->streams = op->stream >= p->streams ? op->stream + 1 : p->streams;
 	}
 	read_afters(r, op);
 	return op;
+}
+
+// Reads an offset in the memory, from which on there are count elements.
+static size_t offset_of(const struct reader *r, const char *key, size_t count)
+{
+	if (count > r->program->memory)
+		refuse(r, "the memory has fewer elements");
+	return (size_t)number_of(r, key, 0, (int64_t)(r->program->memory - count));
+}
+
+static void place_in_memory(const struct reader *r, struct part *part)
+{
+	const struct operation *o = &part->operation;
+	if ((o->coll != COLL_SEND && o->coll != COLL_RECV) || o->type != TYPE_INT32)
+		refuse(r, "at is for sends and receives of int32");
+	part->in_memory = 1;
+	part->offset = offset_of(r, "at", o->count) * type_size(TYPE_INT32);
+}
+
+static void read_memory(const struct reader *r)
+{
+	r->program->memory = (size_t)number_of(r, "count", 1, (int64_t)1 << 40);
+	r->program->clear = (int)number_of(r, "clear", 0, 1);
+}
+
+// Reads work on the memory as the last one of the last operation.
+static void read_work(struct reader *r, enum work_kind kind)
+{
+	struct program *p = r->program;
+	if (!r->in_group)
+		refuse(r, "it is in no group");
+	struct work *w = grow((void **)&p->works, &p->work_count, sizeof(*w));
+	w->kind = kind;
+	w->count = (size_t)number_of(r, "count", 1, (int64_t)1 << 40);
+	if (kind != WORK_EXPECT)
+		w->to = offset_of(r, "to", w->count);
+	if (kind != WORK_INPUT)
+		w->from = offset_of(r, "from", w->count);
+	if (kind == WORK_INPUT || kind == WORK_EXPECT) {
+		w->first = (uint64_t)number_of(r, "first", 0, (int64_t)1 << 48);
+		w->reduced = (int)number_of(r, "reduced", 0, 1);
+		w->seed = number_of(r, "seed", 0, INT64_MAX);
+	}
+	if (kind == WORK_EXPECT)
+		w->source = (int)number_of(r, "source", 0, INT32_MAX);
+	struct op *op = &p->ops[p->op_count - 1];
+	op->works++;
+	if (op->parts == 0)
+		op->works_before++;
 }
 
 // Reads a call as the last part of the last operation.
@@ -121,14 +171,29 @@ static void read_part(struct reader *r)
 	part->check = protocol_value(&r->command, "check") != NULL;
 	if (part->check)
 		part->seed = number_of(r, "check", 0, INT64_MAX);
-	const struct part *before = op->parts > 0 ? part - 1 : NULL;
+	op->parts++;
+	if (protocol_value(&r->command, "at") != NULL) {
+		place_in_memory(r, part);
+		return;
+	}
+	const struct part *before = op->parts > 1 ? part - 1 : NULL;
 	if (before != NULL)
 		part->offset = (before->offset + operation_bytes(&before->operation) + PART_ALIGNMENT - 1) /
 			PART_ALIGNMENT * PART_ALIGNMENT;
-	op->parts++;
 	size_t bytes = part->offset + operation_bytes(operation);
 	if (bytes > p->stream_bytes[op->stream])
 		p->stream_bytes[op->stream] = bytes;
+}
+
+static enum work_kind name_of_work(const struct reader *r, const char *verb)
+{
+	static const char *const names[] = {
+		[WORK_COPY] = "copy", [WORK_ADD] = "add", [WORK_INPUT] = "input", [WORK_EXPECT] = "expect"
+	};
+	for (int i = 0; i < (int)(sizeof(names) / sizeof(names[0])); i++)
+		if (strcmp(verb, names[i]) == 0)
+			return (enum work_kind)i;
+	refuse(r, "there is no such line");
 }
 
 static void read_line(struct reader *r)
@@ -147,8 +212,10 @@ static void read_line(struct reader *r)
 		r->in_group = 0;
 	} else if (strcmp(verb, "wait") == 0) {
 		read_op(r, OP_WAIT);
+	} else if (strcmp(verb, "memory") == 0 && r->line == 1) {
+		read_memory(r);
 	} else {
-		refuse(r, "there is no such line");
+		read_work(r, name_of_work(r, verb));
 	}
 }
 
@@ -185,6 +252,7 @@ void program_free(struct program *program)
 {
 	free(program->ops);
 	free(program->parts);
+	free(program->works);
 	free(program->afters);
 	memset(program, 0, sizeof(*program));
 }

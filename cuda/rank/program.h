@@ -10,7 +10,20 @@
 //   end
 //   wait after=
 //
-// calc computes for ns: of virtual time, or of real time times the scale of the command. call is a collective of
+// A program can have one memory of int32, which its sends and receives share: then the first line is
+//
+//   memory count= clear=                                    clear=1: with values that no input has
+//   call ... at=                                            coll=send or coll=recv, type=int32: an offset in the memory
+//
+// and a group has lines with work on it, which the rank does before the calls if they stand before the first one, and
+// behind them otherwise:
+//
+//   copy to= from= count=
+//   add to= from= count=                                    adds those at from to those at to
+//   input to= first= count= reduced= seed=                  elements of this rank's input, see pattern.h
+//   expect from= first= count= reduced= source= seed=       compares with the input of rank source, or with the sum of all
+//
+// Offsets and counts are numbers of elements. calc computes for ns: of virtual time, or of real time times the scale of the command. call is a collective of
 // types.h, or coll=send or coll=recv, whose root is the peer. Ranks are those of the communicator. wait makes the host
 // thread wait.
 //
@@ -39,8 +52,20 @@ enum op_kind { OP_CALC, OP_CALL, OP_WAIT };
 // A call of NCCL within an operation.
 struct part {
 	struct operation operation;
-	size_t offset; // of its buffers in those of the stream
+	size_t offset; // of its buffers in those of the stream, or in the memory of the program
+	int in_memory;
 	int check;
+	int64_t seed;
+};
+
+enum work_kind { WORK_COPY, WORK_ADD, WORK_INPUT, WORK_EXPECT };
+
+// Work on the memory of the program, in elements of int32.
+struct work {
+	enum work_kind kind;
+	size_t to, from, count;
+	uint64_t first; // of the input
+	int reduced, source;
 	int64_t seed;
 };
 
@@ -52,6 +77,7 @@ struct op {
 	int64_t ns; // of OP_CALC
 	int first_part, parts; // of OP_CALL
 	int grouped;
+	int first_work, works, works_before; // works_before of the works are done before the calls
 	int first_after, afters;
 	int named; // another operation waits for it
 	cuda_event event; // recorded after it, if it is named
@@ -62,8 +88,11 @@ struct op {
 struct program {
 	struct op *ops;
 	struct part *parts;
+	struct work *works;
 	int *afters;
-	int op_count, part_count, after_count;
+	int op_count, part_count, work_count, after_count;
+	size_t memory; // elements of int32
+	int clear;
 	int streams; // one more than the largest number
 	size_t stream_bytes[STREAMS_MAX]; // of the buffers
 };

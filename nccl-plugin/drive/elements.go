@@ -28,10 +28,7 @@ func (s *stage) fill() {
 		for i := range memory {
 			memory[i] = -0x5a5a5a5a
 		}
-		has := s.shape.In
-		if s.Schedule.Coll == schedule.Scatter && s.InPlace && gpu != s.Root {
-			has = s.shape.Share
-		}
+		has := s.Schedule.InputChunks(gpu, s.Root, s.InPlace, s.shape)
 		input := memory[uint64(l.Base[schedule.Input])*per:][:uint64(has)*per]
 		for i := range input {
 			input[i] = element(gpu, uint64(i))
@@ -46,42 +43,25 @@ func (s *stage) fill() {
 
 // wrong counts the elements of the outputs that are not what the collective must give.
 func (s *stage) wrong() (wrong uint64) {
-	if !s.Schedule.Coll.HasResult() {
-		return 0
-	}
 	per := s.Cut.Chunk / 4
-	n := uint64(s.shape.Out) * per
-	share := uint64(s.shape.Share) * per
 	for gpu, memory := range s.memory {
-		coll := s.Schedule.Coll
-		if (coll == schedule.Reduce || coll == schedule.Gather) && gpu != s.Root {
-			continue
-		}
-		output := memory[uint64(s.layouts[gpu].Base[schedule.Output])*per:][:n]
-		for i, got := range output {
-			if got != s.wanted(coll, gpu, uint64(i), share) {
-				wrong++
+		output := memory[uint64(s.layouts[gpu].Base[schedule.Output])*per:]
+		for _, x := range s.Schedule.Result(gpu, s.Root, s.shape) {
+			first := uint64(x.First) * per
+			for i, got := range output[uint64(x.At)*per:][:uint64(x.Chunks)*per] {
+				want := int32(0)
+				if x.Sum {
+					want = s.sum(first + uint64(i))
+				} else {
+					want = element(x.Source, first+uint64(i))
+				}
+				if got != want {
+					wrong++
+				}
 			}
 		}
 	}
 	return wrong
-}
-
-// wanted is element i of a GPU's output. share is the elements of a rank's share.
-func (s *stage) wanted(coll schedule.Collective, gpu int, i, share uint64) int32 {
-	switch coll {
-	case schedule.AllReduce, schedule.Reduce:
-		return s.sum(i)
-	case schedule.ReduceScatter:
-		return s.sum(uint64(gpu)*share + i)
-	case schedule.AllGather, schedule.Gather:
-		return element(int(i/share), i%share)
-	case schedule.AllToAll:
-		return element(int(i/share), uint64(gpu)*share+i%share)
-	case schedule.Scatter:
-		return element(s.Root, uint64(gpu)*share+i)
-	}
-	return element(s.Root, i) // broadcast
 }
 
 func (s *stage) sum(i uint64) (sum int32) {

@@ -80,11 +80,7 @@ func newData(g *graph, r *Report, sh schedule.Shape, inPlace bool, root int) (*d
 // fill puts the input of a GPU into its memory.
 func (d *data) fill(s *schedule.Schedule, gpu, root int) error {
 	l := &d.layouts[gpu]
-	has := d.sh.In
-	if s.Coll == schedule.Scatter && d.inPlace && gpu != root {
-		has = d.sh.Share
-	}
-	for c := range has {
+	for c := range s.InputChunks(gpu, root, d.inPlace, d.sh) {
 		v, err := d.sets.of(partOf(gpu, c))
 		if err != nil {
 			return err

@@ -8,50 +8,32 @@ import (
 
 // judge compares the outputs with what the collective must give.
 func (m *machine) judge(r *Report, root int) {
-	s, d := m.s, m.data
-	if !s.Coll.HasResult() {
-		return
-	}
-	for gpu := range s.GPUs {
-		if (s.Coll == schedule.Reduce || s.Coll == schedule.Gather) && gpu != root {
-			continue
-		}
+	d := m.data
+	for gpu := range m.s.GPUs {
 		base := d.layouts[gpu].Base[schedule.Output]
-		for c := range d.sh.Out {
-			parts := wanted(s, d.sh, gpu, c, root)
-			want, err := d.sets.of(parts...)
-			if err != nil {
-				r.add(WrongResult, 0, "%v", err)
-				return
-			}
-			if got := d.mem[gpu][base+c].value; got != want {
-				r.add(WrongResult, 0, "output chunk %d of GPU %d has %s, must have %s", c, gpu, d.sets.text(got), d.sets.text(want))
+		for _, x := range m.s.Result(gpu, root, d.sh) {
+			for c := range x.Chunks {
+				want, err := d.sets.of(m.parts(&x, c)...)
+				if err != nil {
+					r.add(WrongResult, 0, "%v", err)
+					return
+				}
+				if got := d.mem[gpu][base+x.At+c].value; got != want {
+					r.add(WrongResult, 0, "output chunk %d of GPU %d has %s, must have %s", x.At+c, gpu, d.sets.text(got), d.sets.text(want))
+				}
 			}
 		}
 	}
 }
 
-// wanted are the parts that output chunk c of a GPU must have.
-func wanted(s *schedule.Schedule, sh schedule.Shape, gpu, c, root int) []part {
-	n := len(s.GPUs)
-	of := func(chunk int) []part {
-		parts := make([]part, n)
-		for r := range n {
-			parts[r] = partOf(r, chunk)
-		}
-		return parts
+// parts are the parts that chunk c of a region must have.
+func (m *machine) parts(x *schedule.Region, c int) []part {
+	if !x.Sum {
+		return []part{partOf(x.Source, x.First+c)}
 	}
-	switch s.Coll {
-	case schedule.AllReduce, schedule.Reduce:
-		return of(c)
-	case schedule.ReduceScatter:
-		return of(gpu*sh.Share + c)
-	case schedule.AllGather, schedule.Gather:
-		return []part{partOf(c/sh.Share, c%sh.Share)}
-	case schedule.AllToAll:
-		return []part{partOf(c/sh.Share, gpu*sh.Share+c%sh.Share)}
-	case schedule.Scatter:
-		return []part{partOf(root, gpu*sh.Share+c)}
+	parts := make([]part, len(m.s.GPUs))
+	for rank := range parts {
+		parts[rank] = partOf(rank, x.First+c)
 	}
-	return []part{partOf(root, c)} // broadcast
+	return parts
 }
