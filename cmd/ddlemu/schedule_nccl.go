@@ -7,7 +7,10 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/spf13/pflag"
+
 	"github.com/ddlemu/ddlemu/cuda/locate"
+	"github.com/ddlemu/ddlemu/shaper/bench"
 	"github.com/ddlemu/ddlemu/shaper/bench/emulate"
 	"github.com/ddlemu/ddlemu/shaper/schedule"
 	"github.com/ddlemu/ddlemu/shaper/schedule/model"
@@ -26,29 +29,12 @@ func (c *comparison) addNCCL(ctx context.Context, g *global, o *scheduleCompareO
 	if err != nil {
 		return badInput("nccl: %w", err)
 	}
-	layout, libs, err := locate.Select("", false)
+	e, err := g.onPlace(place, o.scheduleFabric.flags, "", b)
 	if err != nil {
-		return &inputError{fmt.Errorf("nccl: %w", err)}
+		return fmt.Errorf("nccl: %w", err)
 	}
-	if b.User, err = g.credential(); err != nil {
-		return err
-	}
-	cfg := place.Fabric.Config
-	cfg.GPUsPerNode = place.PerNode
-	view, err := g.viewOf(&cfg, o.scheduleFabric.flags)
-	if err != nil {
-		return err
-	}
-	dir, err := g.openDir(true)
-	if err != nil {
-		return err
-	}
-	defer dir.Close()
-	b.Ranks = place.GPUs
-	rows, info, err := emulate.Expect(ctx, emulate.Options{
-		Dir: dir, Config: cfg, Bench: b, Libraries: libs, Layout: layout, Log: g.Stderr, Env: []string{viewVariable(view)},
-		Decisions: g.decisions(&cfg, view, libs.CUDA == "gpu"), View: g.ownView(view),
-	})
+	defer e.Dir.Close()
+	rows, info, err := emulate.Expect(ctx, e)
 	if err != nil {
 		return fmt.Errorf("nccl: %w", err)
 	}
@@ -58,6 +44,33 @@ func (c *comparison) addNCCL(ctx context.Context, g *global, o *scheduleCompareO
 		c.Rows[i].addTime(len(c.Schedules)-1, forecastOf(rows, c.Rows[i].Size))
 	}
 	return nil
+}
+
+// onPlace is NCCL on the fabric of a schedule, with a rank for each GPU. version is that of --nccl. The caller closes the
+// folder.
+func (g *global) onPlace(place *model.Place, fs *pflag.FlagSet, version string, b bench.Config) (e emulate.Options, err error) {
+	layout, libs, err := locate.Select(version, false)
+	if err != nil {
+		return e, &inputError{err}
+	}
+	if b.User, err = g.credential(); err != nil {
+		return e, err
+	}
+	b.Ranks = place.GPUs
+	cfg := place.Fabric.Config
+	cfg.GPUsPerNode = place.PerNode
+	view, err := g.viewOf(&cfg, fs)
+	if err != nil {
+		return e, err
+	}
+	dir, err := g.openDir(true)
+	if err != nil {
+		return e, err
+	}
+	return emulate.Options{
+		Dir: dir, Config: cfg, Bench: b, Libraries: libs, Layout: layout, Log: g.Stderr, Env: []string{viewVariable(view)},
+		Decisions: g.decisions(&cfg, view, libs.CUDA == "gpu"), View: g.ownView(view),
+	}, nil
 }
 
 // forecastOf is the expected time in us of the row nearest to a size, nil if it is not known.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/nccl-plugin/drive"
+	"github.com/ddlemu/ddlemu/shaper/bench/emulate"
 	"github.com/ddlemu/ddlemu/shaper/expect"
 	"github.com/ddlemu/ddlemu/shaper/host"
 	"github.com/ddlemu/ddlemu/shaper/job"
@@ -32,6 +33,8 @@ type scheduleRunOptions struct {
 	Iters int
 	Model bool
 	Force bool
+	Via   string
+	NCCL  string
 }
 
 func (o *scheduleRunOptions) AddFlags(g *global, fs *pflag.FlagSet) {
@@ -41,8 +44,25 @@ func (o *scheduleRunOptions) AddFlags(g *global, fs *pflag.FlagSet) {
 	fs.IntVarP(&o.Iters, "iters", "n", 3, "timed calls of a row")
 	fs.BoolVar(&o.Model, "model", false, "only calculate expected times: no byte is sent, and nothing is checked")
 	fs.BoolVar(&o.Force, "force", false, "run a schedule that is not good")
+	fs.StringVar(&o.Via, "via", viaNet, "what moves the bytes: net (the plugin's connections) or p2p (ncclSend and ncclRecv)")
+	fs.StringVar(&o.NCCL, "nccl", "", "with --via p2p: `version` (2.22 or 2.29) for the software CUDA, or path of libnccl.so.2")
 	g.addJSONFlag(fs)
 	g.addQuietFlag(fs)
+}
+
+// check refuses flags that do not go together.
+func (o *scheduleRunOptions) check() error {
+	switch {
+	case o.Iters < 1:
+		return badInput("-n %d: must be at least 1", o.Iters)
+	case o.Via != viaNet && o.Via != viaP2P:
+		return badInput("--via %s: must be net or p2p", o.Via)
+	case o.Via == viaP2P && o.Model:
+		return badInput("--model is for --via net: with --via p2p NCCL plays the schedule")
+	case o.Via == viaNet && o.NCCL != "":
+		return badInput("--nccl is for --via p2p: with --via net no NCCL is used")
+	}
+	return nil
 }
 
 func newScheduleRunCommand(g *global) *cobra.Command {
@@ -55,6 +75,11 @@ each block runs its steps on one piece of a chunk after another, waits for flags
 blocks, and moves messages through the step buffers of its connections. Connections are
 those of the plugin, one for each source, destination and channel. Elements are int32, the
 operation is sum. Every element of the first call of a row is checked.
+
+With --via p2p real NCCL moves the bytes instead, in groups of ncclSend and ncclRecv: all
+that a GPU can send at once is one group, whole chunks, one message to each peer. That is
+coarser: a GPU passes a chunk on only when it has all of it. Copies and sums between the
+groups are done by the ranks.
 
 expected is the time of the link model for the same messages. Copies and sums take no time
 on a virtual clock, which is the default. avg_time and min_time are of -n calls, each of
@@ -75,6 +100,7 @@ EXIT STATUS
 interrupted.
 `,
 		Example: `  ddlemu schedule run algo.xml --profile ndr400 -b 1K -e 1M -f 4
+  ddlemu schedule run algo.xml --profile ndr400 -b 1M -e 1M --via p2p --nccl 2.29
   ddlemu schedule run allpairs --k 4 --grain 1M --gpus 8 --profile dgx-a100-nvlink -b 1G -e 1G --model`,
 		Args: oneSource,
 		RunE: func(cmd *cobra.Command, args []string) error { return runSchedule(cmd.Context(), g, o, args[0]) },
@@ -102,8 +128,8 @@ type scheduleRow struct {
 func (r *scheduleRow) algbw(us float64) float64 { return float64(r.Size) / us * 1e6 }
 
 func runSchedule(ctx context.Context, g *global, o *scheduleRunOptions, arg string) error {
-	if o.Iters < 1 {
-		return badInput("-n %d: must be at least 1", o.Iters)
+	if err := o.check(); err != nil {
+		return err
 	}
 	sizes, err := o.sizes()
 	if err != nil {
@@ -127,7 +153,7 @@ func runSchedule(ctx context.Context, g *global, o *scheduleRunOptions, arg stri
 	}
 	show, stop := g.showProgress("schedule")
 	defer stop()
-	r.progress = func(part float64) { show.Part("calls are made", part) }
+	r.progress, r.say = func(part float64) { show.Part("calls are made", part) }, show.Set
 	defer r.close()
 	if err := r.start(ctx); err != nil {
 		return err
@@ -173,15 +199,19 @@ type scheduleRun struct {
 	place    *model.Place
 	expect   *expect.Fabric
 	progress func(part float64)
+	say      emulate.Progress
+	// verdicts are those of the rows with --via p2p.
+	verdicts []verdict.Verdict
+	nccl     string // its version there
 
-	job  *job.Job // nil with --model
+	job  *job.Job // nil with --model and --via p2p
 	dir  *state.Dir
 	file *state.File
 }
 
 // start brings up the fabric for real bytes.
 func (r *scheduleRun) start(ctx context.Context) (err error) {
-	if r.o.Model {
+	if r.o.Model || r.o.Via == viaP2P {
 		return nil
 	}
 	if _, err := r.g.settleScale(ctx, r.o.scheduleFabric.flags, r.place.Fabric); err != nil {
@@ -251,15 +281,16 @@ func (r *scheduleRun) rows(ctx context.Context, sizes []int64) (rows []scheduleR
 }
 
 func (r *scheduleRun) row(ctx context.Context, cut *schedule.Cut, inPlace bool) (row scheduleRow, note string, err error) {
+	if r.o.Via == viaP2P {
+		return r.rowP2P(ctx, cut, inPlace)
+	}
 	expected, err := model.Play(ctx, r.s, cut, r.expect, r.o.Iters+1)
 	if err != nil {
 		return row, "", err
 	}
+	row = r.newRow(cut, inPlace)
+	row.loads = expected.Loads
 	// The calls behind the first one, as they are timed.
-	row = scheduleRow{Size: cut.Bytes, Count: cut.Bytes / 4, Place: placeName(inPlace), Bound: units.Microseconds(r.place.Bound(r.s, cut)), loads: expected.Loads}
-	if r.s.Coll.PerRank() {
-		row.Count /= uint64(len(r.s.GPUs))
-	}
 	var times []time.Duration
 	for _, t := range expected.Times[1:] {
 		times = append(times, time.Duration(t))
@@ -271,6 +302,15 @@ func (r *scheduleRun) row(ctx context.Context, cut *schedule.Cut, inPlace bool) 
 	}
 	row.Busbw = row.algbw(row.Avg) * busFactor(r.s) / 1e9
 	return row, note, err
+}
+
+// newRow is a row without times.
+func (r *scheduleRun) newRow(cut *schedule.Cut, inPlace bool) scheduleRow {
+	row := scheduleRow{Size: cut.Bytes, Count: cut.Bytes / 4, Place: placeName(inPlace), Bound: units.Microseconds(r.place.Bound(r.s, cut))}
+	if r.s.Coll.PerRank() {
+		row.Count /= uint64(len(r.s.GPUs))
+	}
+	return row
 }
 
 // measure fills in what only real bytes tell.
@@ -299,8 +339,14 @@ func (r *scheduleRun) measure(ctx context.Context, cut *schedule.Cut, inPlace bo
 	return "", nil
 }
 
-// verdict is the verdict on what the links carried; nil if no byte was sent.
+// verdict is the verdict on what the links carried; nil if no byte was sent. With --via p2p it is that of the first row
+// that is not VALID.
 func (r *scheduleRun) verdict() *verdict.Verdict {
+	for i := range r.verdicts {
+		if v := &r.verdicts[i]; !v.Valid || i == len(r.verdicts)-1 {
+			return v
+		}
+	}
 	if r.job == nil {
 		return nil
 	}

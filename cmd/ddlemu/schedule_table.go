@@ -18,6 +18,8 @@ type scheduleReport struct {
 	Coll     string        `json:"collective"`
 	GPUs     int           `json:"gpus"`
 	Fabric   string        `json:"fabric"`
+	Via      string        `json:"via"`
+	NCCL     string        `json:"nccl,omitempty"`
 	Rows     []scheduleRow `json:"rows"`
 	Notes    []string      `json:"notes,omitempty"`
 	Verdict  string        `json:"verdict,omitempty"`
@@ -26,7 +28,7 @@ type scheduleReport struct {
 
 // print prints the rows, and fails if an element is wrong.
 func (r *scheduleRun) print(arg string, rows []scheduleRow, notes []string) error {
-	report := scheduleReport{Schedule: arg, Coll: string(r.s.Coll), GPUs: len(r.s.GPUs), Fabric: r.place.Fabric.Config.Name, Rows: rows, Notes: notes}
+	report := scheduleReport{Schedule: arg, Coll: string(r.s.Coll), GPUs: len(r.s.GPUs), Fabric: r.place.Fabric.Config.Name, Via: r.o.Via, NCCL: r.nccl, Rows: rows, Notes: notes}
 	v := r.verdict()
 	if v != nil {
 		report.Verdict, report.Reasons = string(v.Word), v.Reasons
@@ -64,8 +66,11 @@ func (r *scheduleRun) printTable(w io.Writer, arg string, rows []scheduleRow) {
 	c := &r.place.Fabric.Config
 	fmt.Fprintf(w, "# ddlemu schedule run %s: %s\n", arg, describeSchedule(r.s))
 	what := "datapath shm  clock " + clockWord(c.IsVirtual())
-	if r.o.Model {
+	switch {
+	case r.o.Model:
 		what = "calculated by the link model alone"
+	case r.o.Via == viaP2P:
+		what += "  via p2p (coarser: groups of ncclSend and ncclRecv, whole chunks)  NCCL " + r.nccl
 	}
 	fmt.Fprintf(w, "# fabric %s  nodes %d  %s  calls %d\n", c.Name, c.Nodes, what, r.o.Iters)
 	t := newTable(w, "size(B) ", "count ", "type ", "redop ", "place", "avg_time(us) ", "min_time(us) ", "avg_algbw(GiB/s) ", "max_algbw(GiB/s) ", "avg_algbw(GB/s) ", "max_algbw(GB/s) ", "busbw(GB/s) ", "#wrong ", "expected(us) ", "diff(%) ", "bound(us) ")

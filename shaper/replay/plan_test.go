@@ -49,7 +49,7 @@ func program(t *testing.T, p planner, rank int) (text []string, marks []int) {
 		t.Fatal(err)
 	}
 	var b strings.Builder
-	if err := plan.write(&b); err != nil {
+	if err := plan.write(&b, nil, false); err != nil {
 		t.Fatal(err)
 	}
 	for line := range strings.Lines(b.String()) {

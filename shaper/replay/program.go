@@ -8,6 +8,7 @@ import (
 	"io"
 	"strconv"
 
+	"github.com/ddlemu/ddlemu/shaper/schedule/p2p"
 	"github.com/ddlemu/ddlemu/shaper/workload"
 )
 
@@ -29,17 +30,25 @@ var rankTypes = map[string]string{
 // commName is the name of a communicator of the workload for the ranks.
 func commName(comm int32) string { return "c" + strconv.Itoa(int(comm)) }
 
-// write writes the plan as the program of a rank, see cuda/rank/program.h.
-func (p *plan) write(out io.Writer) error {
+// write writes the plan as the program of a rank, see cuda/rank/program.h. groups, if not nil, has what the rank does with
+// its memory, one group for each item; with values, inputs are written and outputs compared.
+func (p *plan) write(out io.Writer, groups *p2p.Plan, values bool) error {
+	var m *memory
+	if groups != nil {
+		m = &memory{plan: groups, rank: &groups.Ranks[p.rank], values: values}
+		if err := m.writeHead(out); err != nil {
+			return err
+		}
+	}
 	for i := range p.items {
-		if err := p.items[i].write(out); err != nil {
+		if err := p.items[i].write(out, m); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (it *item) write(out io.Writer) error {
+func (it *item) write(out io.Writer, m *memory) error {
 	place := fmt.Sprintf("stream=%d", it.stream)
 	for i, number := range it.after {
 		if i == 0 {
@@ -58,6 +67,9 @@ func (it *item) write(out io.Writer) error {
 	case workload.Group:
 		if _, err = fmt.Fprintf(out, "group %s\n", place); err != nil {
 			return err
+		}
+		if m != nil {
+			return m.writeGroup(out, it)
 		}
 		for _, c := range it.calls {
 			if _, err = fmt.Fprintf(out, "call %s\n", c.words()); err != nil {

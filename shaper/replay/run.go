@@ -17,6 +17,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/host"
 	"github.com/ddlemu/ddlemu/shaper/ledger"
 	"github.com/ddlemu/ddlemu/shaper/link"
+	"github.com/ddlemu/ddlemu/shaper/schedule/p2p"
 	"github.com/ddlemu/ddlemu/shaper/verdict"
 	"github.com/ddlemu/ddlemu/shaper/workload"
 )
@@ -29,6 +30,11 @@ type Options struct {
 	Workload *workload.Index
 	Steps    int  // to play: the file from its beginning, again and again; 0 for those of the file
 	NoCheck  bool // do not compare values
+	// Groups, if not nil, is the schedule of which the workload has the calls. Then their values are those of its ranks'
+	// memories, and are compared once, before the steps are measured.
+	Groups *p2p.Plan
+	// Repeat is how often the steps are played, each time after all ranks have ended; 0 for once.
+	Repeat int
 }
 
 // Result is the outcome of a replay. All times are stated times.
@@ -124,6 +130,9 @@ func smallest(ix *workload.Index) int64 {
 // bufferBytes are the bytes of the buffers of all ranks: on each stream as many as its largest operation needs, for the
 // input and for the output.
 func (o *Options) bufferBytes() uint64 {
+	if o.Groups != nil {
+		return o.Groups.Bytes()
+	}
 	sum := uint64(0)
 	for i := range o.Workload.Programs {
 		p := &o.Workload.Programs[i]
@@ -236,15 +245,17 @@ func (a *attempt) run(ctx context.Context) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	played, err := a.play(ctx, plans, "plays")
-	if err != nil {
-		return nil, err
-	}
-	a.values(&r, plans, played)
 	a.count(plans)
 	a.facts.plans, a.facts.Steps = plans, steps
-	r.Facts = a.facts
-	a.measure(&r, plans, played)
+	for range max(a.o.Repeat, 1) {
+		played, err := a.play(ctx, plans, "plays", false)
+		if err != nil {
+			return nil, err
+		}
+		a.values(&r, plans, played)
+		r.Facts = a.facts
+		a.measure(&r, plans, played)
+	}
 	a.model(ctx, &r)
 	return &r, a.ranks.Destroy(ctx)
 }
@@ -253,7 +264,7 @@ func (a *attempt) run(ctx context.Context) (*Result, error) {
 // compared; on the real one those of the warm-up.
 func (a *attempt) planner(steps int, warmUp bool) *planner {
 	p := &planner{ix: a.o.Workload, steps: steps, once: warmUp}
-	if !a.o.NoCheck && warmUp != a.cfg.Virtual && a.ranks.DecidesOnly() {
+	if !a.o.NoCheck && a.o.Groups == nil && warmUp != a.cfg.Virtual && a.ranks.DecidesOnly() {
 		p.check = checkLast
 	}
 	return p
@@ -270,7 +281,7 @@ func (a *attempt) affordable(ctx context.Context, r *Result) (int, error) {
 		return 0, err
 	}
 	began := time.Now()
-	if _, err := a.play(ctx, plans, "plays a step to plan the budget"); err != nil {
+	if _, err := a.play(ctx, plans, "plays a step to plan the budget", false); err != nil {
 		return 0, err
 	}
 	const reserve = 1.25 // a step can take longer than the first one
@@ -293,15 +304,15 @@ func (a *attempt) warmUp(ctx context.Context, r *Result) error {
 	if err != nil {
 		return err
 	}
-	played, err := a.play(ctx, plans, "warms up")
+	played, err := a.play(ctx, plans, "warms up", true)
 	if err == nil {
 		a.values(r, plans, played)
 	}
 	return err
 }
 
-// play makes the ranks play.
-func (a *attempt) play(ctx context.Context, plans []*plan, what string) ([]bench.Played, error) {
+// play makes the ranks play. With values, those of Options.Groups are compared.
+func (a *attempt) play(ctx context.Context, plans []*plan, what string, values bool) ([]bench.Played, error) {
 	began, total := time.Now(), 0
 	done := make([]int, len(plans))
 	for _, p := range plans {
@@ -321,7 +332,9 @@ func (a *attempt) play(ctx context.Context, plans []*plan, what string) ([]bench
 	}
 	a.o.say(what, -1)
 	return a.ranks.Play(ctx, bench.Program{
-		Write:    func(rank int, out io.Writer) error { return plans[rank].write(out) },
+		Write: func(rank int, out io.Writer) error {
+			return plans[rank].write(out, a.o.Groups, values)
+		},
 		Ops:      func(rank int) int { return len(plans[rank].items) },
 		Progress: progress,
 	})
@@ -347,9 +360,10 @@ func (a *attempt) measure(r *Result, plans []*plan, played []bench.Played) {
 	}
 	r.spans = spans
 	scale := a.cfg.TimeScale
-	r.Steps = measureSteps(plans, spans, scale)
-	r.Composition = compose(plans, spans, r.Steps, scale)
-	for _, s := range r.Steps {
+	steps := measureSteps(plans, spans, scale)
+	r.Steps = append(r.Steps, steps...)
+	r.Composition = compose(plans, spans, steps, scale)
+	for _, s := range steps {
 		r.Time += s.Time
 	}
 	r.Calls = measureCalls(meet(a.o.Workload, plans, spans), scale)
