@@ -203,6 +203,7 @@ type scheduleRun struct {
 	// verdicts are those of the rows with --via p2p.
 	verdicts []verdict.Verdict
 	nccl     string // its version there
+	measured bool   // a row with real bytes
 
 	job  *job.Job // nil with --model and --via p2p
 	dir  *state.Dir
@@ -332,7 +333,7 @@ func (r *scheduleRun) measure(ctx context.Context, cut *schedule.Cut, inPlace bo
 	row.Avg, row.Min = meanAndLeast(out.Times)
 	row.Avg, row.Min = row.Avg/scale, row.Min/scale
 	diff := 100 * (row.Avg/row.Expected - 1)
-	row.Diff = &diff
+	row.Diff, r.measured = &diff, true
 	if r.s.Coll.HasResult() {
 		row.Wrong = &out.Wrong
 	}
@@ -347,7 +348,7 @@ func (r *scheduleRun) verdict() *verdict.Verdict {
 			return v
 		}
 	}
-	if r.job == nil {
+	if r.job == nil || !r.measured {
 		return nil
 	}
 	v := r.job.Verdict()

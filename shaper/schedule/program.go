@@ -72,8 +72,21 @@ func (s *Schedule) Cut(size, elem uint64) (Cut, error) {
 	}
 	c.Piece = max(c.Piece/elem*elem, elem)
 	c.Loops = int((c.Chunk + c.Piece - 1) / c.Piece)
-	c.Group = int(max(c.Piece/c.Chunk, 1))
+	c.Group = int(max(min(c.Piece/c.Chunk, uint64(s.mostCount())), 1))
 	return c, nil
+}
+
+// mostCount is the largest count of a step.
+func (s *Schedule) mostCount() int {
+	most := 0
+	for g := range s.GPUs {
+		for b := range s.GPUs[g].Blocks {
+			for i := range s.GPUs[g].Blocks[b].Steps {
+				most = max(most, s.GPUs[g].Blocks[b].Steps[i].Count)
+			}
+		}
+	}
+	return most
 }
 
 // Message is the payload of slice i of an operation on n bytes, and what it is on the wire.
