@@ -54,7 +54,7 @@ ddlemu makes. ` + "`ddlemu schedule FILE.xml`" + ` is ` + "`ddlemu schedule run 
 		},
 	}
 	cmd.Flags().AddFlagSet(run.Flags())
-	cmd.AddCommand(run, newScheduleCheckCommand(g), newScheduleMakeCommand(g), newScheduleExportCommand(g), newScheduleCompareCommand(g))
+	cmd.AddCommand(run, newScheduleCheckCommand(g), newScheduleMakeCommand(g), newScheduleExportCommand(g), newScheduleCompareCommand(g), newScheduleSweepCommand(g))
 	return cmd
 }
 

@@ -25,12 +25,14 @@ type scheduleCompareOptions struct {
 	scheduleMakeOptions
 	scheduleFabric
 	sizeOptions
+	svgOption
 }
 
 func (o *scheduleCompareOptions) AddFlags(g *global, fs *pflag.FlagSet) {
 	o.scheduleMakeOptions.AddFlags(fs)
 	o.scheduleFabric.AddFlags(fs)
 	o.sizeOptions.AddFlags(fs, "1K", "1G")
+	o.svgOption.AddFlags(fs, "the times over the sizes")
 	g.addJSONFlag(fs)
 	g.addQuietFlag(fs)
 }
@@ -50,7 +52,7 @@ it would do at each size, and the model says how long that takes.
 ` + exitHelp,
 		Example: `  ddlemu schedule compare ring:k=4 allpairs tree --coll all_reduce --gpus 8 --profile ndr400
   ddlemu schedule compare ring allpairs nccl --coll all_reduce --gpus 4 --profile ndr400 -e 16M
-  ddlemu schedule compare a.xml b.xml --profile dgx-a100-nvlink -b 1M -e 1G -f 4`,
+  ddlemu schedule compare a.xml b.xml --profile dgx-a100-nvlink -b 1M -e 1G -f 4 --svg compared.svg`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) < 2 {
 				return badInput("compare takes two schedules or more: files, or kinds such as ring:k=4")
@@ -96,6 +98,9 @@ func runScheduleCompare(ctx context.Context, g *global, o *scheduleCompareOption
 	if err != nil {
 		return err
 	}
+	if err := o.svgOption.check(); err != nil {
+		return err
+	}
 	withNCCL := slices.Contains(args, ncclColumn)
 	args = slices.DeleteFunc(slices.Clone(args), func(arg string) bool { return arg == ncclColumn })
 	if len(args) == 0 {
@@ -126,6 +131,9 @@ func runScheduleCompare(ctx context.Context, g *global, o *scheduleCompareOption
 		if err := c.addNCCL(ctx, g, o, place, all[0]); err != nil {
 			return err
 		}
+	}
+	if err := o.svgOption.write(c.chart()); err != nil {
+		return err
 	}
 	if g.JSON {
 		return g.printJSON(c)

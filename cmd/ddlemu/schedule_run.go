@@ -30,6 +30,7 @@ type scheduleRunOptions struct {
 	scheduleMakeOptions
 	scheduleFabric
 	sizeOptions
+	svgOption
 	Iters int
 	Model bool
 	Force bool
@@ -41,6 +42,7 @@ func (o *scheduleRunOptions) AddFlags(g *global, fs *pflag.FlagSet) {
 	o.scheduleMakeOptions.AddFlags(fs)
 	o.scheduleFabric.AddFlags(fs)
 	o.sizeOptions.AddFlags(fs, "1K", "1M")
+	o.svgOption.AddFlags(fs, "the bus bandwidth over the sizes")
 	fs.IntVarP(&o.Iters, "iters", "n", 3, "timed calls of a row")
 	fs.BoolVar(&o.Model, "model", false, "only calculate expected times: no byte is sent, and nothing is checked")
 	fs.BoolVar(&o.Force, "force", false, "run a schedule that is not good")
@@ -62,7 +64,7 @@ func (o *scheduleRunOptions) check() error {
 	case o.Via == viaNet && o.NCCL != "":
 		return badInput("--nccl is for --via p2p: with --via net no NCCL is used")
 	}
-	return nil
+	return o.svgOption.check()
 }
 
 func newScheduleRunCommand(g *global) *cobra.Command {
@@ -160,6 +162,9 @@ func runSchedule(ctx context.Context, g *global, o *scheduleRunOptions, arg stri
 	}
 	rows, notes, err := r.rows(ctx, sizes)
 	if err != nil {
+		return err
+	}
+	if err := o.svgOption.write(r.chart(arg, rows)); err != nil {
 		return err
 	}
 	return r.print(arg, rows, notes)
