@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // One rank of a test of NCCL's other features: nonblocking communicators, splits, registered memory, user-defined
-// operators, several communicators and streams at the same time, large groups.
+// operators, several communicators and streams at the same time, large groups, a forked child.
 //
 //   features RANK RANKS ID_FILE
 //
 // Exit status: 0 success, 1 a wrong element, 2 an error.
+#include <sys/wait.h>
+
 #include <vector>
 
 #include "rank.h"
@@ -103,6 +105,20 @@ static void large_group(ncclComm_t part, int size, float *p, cudaStream_t s)
 	expect("group of 50", p, 100000, static_cast<float>(size));
 }
 
+// forked_child forks a child that ends with its handlers of exit. It has none of NCCL's threads, and must not end those of
+// its parent: NCCL 2.29 would abort the parent at its own exit.
+static void forked_child()
+{
+	const pid_t child = fork();
+	if (child == 0)
+		exit(0);
+	int status = -1;
+	if (waitpid(child, &status, 0) != child || status != 0) {
+		fprintf(stderr, "rank %d: the forked child ended with wait status %d\n", rank, status);
+		exit(1);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	if (argc < 4)
@@ -141,6 +157,7 @@ int main(int argc, char **argv)
 
 	two_communicators(part, p, s, all, q, t, count);
 	large_group(part, size, p, s);
+	forked_child();
 	NCCL(ncclCommDestroy(part));
 	settle(all, ncclCommFinalize(all));
 	NCCL(ncclCommDestroy(all));
