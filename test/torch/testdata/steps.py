@@ -19,7 +19,9 @@ def main():
     for _ in range(int(sys.argv[1])):
         model(torch.ones(8, 64)).sum().backward()
         step = timer.step()
-        check(step.begin_ns + step.compute_ns + step.waiting_ns == step.end_ns and step.waiting_ns > 0, step)
+        # A rank whose computation takes longer than the messages does not wait at all.
+        check(step.begin_ns + step.compute_ns + step.waiting_ns == step.end_ns and step.waiting_ns >= 0, step)
+        check(step.total_ns > 0, step)
         say("step", step.number, step.end_ns, step.compute_ns)
     say(timer)
     dist.destroy_process_group()
