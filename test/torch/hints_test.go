@@ -25,7 +25,7 @@ func TestMoreRanksThanPlaces(t *testing.T) {
 		o := job{python: python, ranks: 3, flags: []string{"--gpus-per-node", "1"}}.run(t, "installed.py")
 		for _, want := range []string{
 			"WORLD_SIZE: 3 ranks are more than the fabric's 2 nodes x 1 GPUs",
-			"ddlemu: the fabric has no place for this rank, as the line with 'will NOT be emulated' says: start another number of ranks",
+			"ddlemu: the plugin did not start, as the line with 'will NOT be emulated' says. If the fabric has no place for this rank: start another number of ranks",
 		} {
 			if o.exit == 0 || !strings.Contains(o.stderr, want) {
 				t.Errorf("exit status %d, no %q in\n%s", o.exit, want, o.stderr)
