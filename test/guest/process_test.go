@@ -43,7 +43,7 @@ func TestLibrary(t *testing.T) {
 	shown := regexp.MustCompile(`^(p?nccl[A-Z]|cuda[A-Z]|nvml[A-Z]|ddlemuSoft[A-Z]|ddlemu_(compute|computed|now)$)`)
 	for _, nccl := range locate.SoftVersions {
 		names := symbols(t, nccl)
-		for _, name := range []string{"ncclAllReduce", "cudaStreamSynchronize", "ddlemuSoftEventWait", "ddlemuSoftSetLedger", "ddlemu_compute", "ddlemu_now", "ddlemu_computed"} {
+		for _, name := range []string{"ncclAllReduce", "cudaStreamSynchronize", "ddlemuSoftEventWait", "ddlemuSoftAwaitHandover", "ddlemuSoftSetLedger", "ddlemu_compute", "ddlemu_now", "ddlemu_computed"} {
 			if !slices.Contains(names, name) {
 				t.Errorf("%s does not show %s", nccl, name)
 			}

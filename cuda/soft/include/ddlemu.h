@@ -28,6 +28,26 @@ int64_t ddlemu_computed(void);
 // on, and the limit has a tolerance of 100 ms. With a limit of 0 or less it is cudaEventQuery.
 cudaError_t ddlemuSoftEventWait(cudaEvent_t event, int64_t ns);
 
+// ddlemuSoftHandovers and ddlemuSoftAwaitHandover are for a thread that looks again and again for what another thread
+// or rank does by other means than CUDA and NCCL, such as a socket. On a virtual clock it is idle between its looks:
+//
+//	for (int again = 0;; again = 1) {
+//		uint32_t seen = ddlemuSoftHandovers();
+//		if (look())
+//			break;
+//		if (ddlemuSoftAwaitHandover(seen, again) != 0)
+//			sleep_a_little();
+//	}
+//
+// ddlemuSoftHandovers returns a number that changes when a thread of any rank begins to wait: whatever that has done
+// before, a look finds then. Without a virtual clock it returns 0.
+uint32_t ddlemuSoftHandovers(void);
+
+// ddlemuSoftAwaitHandover waits until the number is not `seen` any more, at most 100 ms of real time. again: the thread
+// has done nothing but look since this function returned the last time. Without a virtual clock it returns -1 at once,
+// else 0.
+int ddlemuSoftAwaitHandover(uint32_t seen, int again);
+
 #ifdef __cplusplus
 }
 #endif

@@ -357,6 +357,23 @@ SOFT_API int64_t ddlemu_now(void)
 
 SOFT_API int64_t ddlemu_computed(void) { return computed; }
 
+SOFT_API uint32_t ddlemuSoftHandovers(void)
+{
+	const ddlemu_clock_calls *clock = softexec::virtual_clock();
+	return clock ? clock->read(DDLEMU_HANDOVERS) : 0;
+}
+
+// A thread that has only looked since its last wait has woken nobody. If it said that it begins to wait, threads that
+// wait in this way would wake each other for ever.
+SOFT_API int ddlemuSoftAwaitHandover(uint32_t seen, int again)
+{
+	ddlemu_actor *actor = application_actor();
+	if (!actor)
+		return -1;
+	application_idle(actor, DDLEMU_HANDOVERS, seen, again == 0);
+	return 0;
+}
+
 SOFT_API int ddlemuSoftSettle(void)
 {
 	if (!softexec::virtual_clock() || !is_exact)

@@ -21,6 +21,7 @@ from ._board import Slot, mark
 from ._errors import DdlemuError, Late
 from ._exchange import Exchange
 from ._library import IN_PROGRESS, NOT_READY, SUCCESS, Library, UniqueId
+from ._pauses import Pauses
 from ._peers import Identity, Peer, Process
 from ._work import Work
 
@@ -404,10 +405,9 @@ class Communicator:
             work.look(max(0, int(1e9 * (end - time.monotonic()))))
         self._closed = True
         self._note()
-        pause = _POLL
+        pauses = Pauses(self.library)
         while not self.failing and time.monotonic() < end and not self._peers_are_done(last):
-            time.sleep(pause)
-            pause = min(2 * pause, _LONGEST_PAUSE)
+            pauses.wait()
         if self.failing:
             return
         unfinished = any(not work.query() for work in self.works)

@@ -4,12 +4,11 @@
 A rank never blocks in the store: it asks again and again, so that it notices its time limit and the death of a peer.
 """
 
-import time
 from typing import Any, Callable, Dict, List
 
 from ._errors import StoreError
-
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.0005, 0.01  # seconds
+from ._library import library
+from ._pauses import Pauses
 
 
 class Exchange:
@@ -43,7 +42,7 @@ class Exchange:
     def collect(self, name: str, ranks: List[int], poll: Callable[[List[int]], None]) -> Dict[int, str]:
         """Return the values of the ranks. While some are missing, poll is called with these; it may raise."""
         values: Dict[int, str] = {}
-        pause = _FIRST_PAUSE
+        pauses = Pauses(library())
         missing = list(ranks)
         while True:
             for rank in list(missing):
@@ -53,8 +52,7 @@ class Exchange:
             if not missing:
                 return values
             poll(missing)
-            time.sleep(pause)
-            pause = min(2 * pause, _LONGEST_PAUSE)
+            pauses.wait()
 
     def _ask(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Call a function of the store."""

@@ -82,6 +82,8 @@ _FUNCTIONS: Dict[str, List[type]] = {
     "cudaEventRecord": [c_void_p, c_void_p],
     "cudaEventQuery": [c_void_p],
     "ddlemuSoftEventWait": [c_void_p, c_int64],
+    "ddlemuSoftHandovers": [],
+    "ddlemuSoftAwaitHandover": [c_uint, c_int],
     "ddlemu_now": [],
     "ddlemu_computed": [],
 }
