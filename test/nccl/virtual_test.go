@@ -112,7 +112,7 @@ func occupy(t *testing.T) {
 func TestVirtualTimeOfAnyProgram(t *testing.T) {
 	bin := compile(t, "threads")
 	for _, version := range []string{"2.22", "2.29"} {
-		for _, name := range []string{"destroy", "group", "nonblocking", "query", "handover", "virtual", "repeat", "connect", "storm", "full"} {
+		for _, name := range []string{"destroy", "group", "nonblocking", "query", "handover", "look", "virtual", "repeat", "connect", "storm", "full"} {
 			t.Run(version+" "+name, func(t *testing.T) {
 				first := runVirtual(t, nil, version, bin, name)
 				if len(times(first)) != 2 || !strings.Contains(first, "verdict: VALID") {
@@ -190,6 +190,24 @@ func TestVirtualTimeOfSeveralCommunicators(t *testing.T) {
 		for _, want := range []string{"all right", "verdict: VALID"} {
 			if !strings.Contains(out, want) {
 				t.Errorf("NCCL %s: no %q in\n%s", version, want, out)
+			}
+		}
+	}
+}
+
+// The threads of communicators that have nothing to do sleep. Those of NCCL 2.29 woke each other thousands of times a
+// second, and so kept the clock from going on.
+func TestVirtualTimeOfCommunicatorsAtRest(t *testing.T) {
+	bin := compile(t, "threads")
+	for _, version := range []string{"2.22", "2.29"} {
+		out := runVirtual(t, nil, version, bin, "rest")
+		lines := regexp.MustCompile(`(?m)^rank \d: (\d+) wakeups$`).FindAllStringSubmatch(out, -1)
+		if len(lines) != 2 || !strings.Contains(out, "verdict: VALID") {
+			t.Errorf("NCCL %s:\n%s", version, out)
+		}
+		for _, line := range lines {
+			if n, err := strconv.Atoi(line[1]); err != nil || n > 100 {
+				t.Errorf("NCCL %s: %s in half a second, want a few: a sleep lasts at most 100 ms", version, line[0])
 			}
 		}
 	}

@@ -2,9 +2,9 @@
 // Linked into NCCL: what it does at the end of a process, it does only in the process that has begun it. The linker's
 // --wrap leads NCCL's own calls of the functions below to here.
 //
-// A child that is forked inherits the handlers of exit and the descriptors, but none of the threads. NCCL 2.29 then tells
-// its monitoring thread (RAS) to end, through a socket that the child shares with its parent. That of the parent ends, the
-// parent does not join it, and std::terminate aborts the parent at its own exit.
+// A child that is forked inherits the handlers of exit and the descriptors, but none of the threads. NCCL 2.29 then
+// tells its monitoring thread (RAS) to end, through a socket that the child shares with its parent. That of the parent
+// ends, the parent does not join it, and std::terminate aborts the parent at its own exit.
 #include <unistd.h>
 
 #include <new>

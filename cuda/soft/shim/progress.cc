@@ -71,6 +71,10 @@ void ProgressThread::end_polling()
 
 void ProgressThread::yield()
 {
+	const bool woke = has_woken_ && !fruitful_;
+	has_woken_ = false;
+	if (woke)
+		return;
 	if (has_locked_)
 		ddlemuSoftClock()->raise(DDLEMU_ACTS); // it may have given back what a thread that posts waits for
 	else if (polls_ && !ddlemuSoftPoll() && !fruitful_)
@@ -78,7 +82,11 @@ void ProgressThread::yield()
 	begin_pass();
 }
 
-void ProgressThread::wait(uint32_t seen) { ddlemuSoftClock()->idle(actor_, DDLEMU_SIGNALS, seen); }
+void ProgressThread::wait(uint32_t seen)
+{
+	ddlemuSoftClock()->idle(actor_, DDLEMU_SIGNALS, seen);
+	has_woken_ = true;
+}
 
 namespace {
 

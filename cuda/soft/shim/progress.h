@@ -15,7 +15,10 @@ public:
 	ProgressThread(const ProgressThread &) = delete;
 	ProgressThread &operator=(const ProgressThread &) = delete;
 
-	// yield ends a pass. If it did nothing, and no kernel can go on either, the thread is idle.
+	// yield ends a pass. If it did nothing, and no kernel can go on either, the thread is idle. The first fruitless
+	// pass after a wait has no effect: NCCL 2.29 makes one whenever it wakes up, also if there are no operations,
+	// and waits again. If that raised a number, the idle progress threads of several communicators would wake each
+	// other for ever.
 	void yield();
 	// wait waits until there are operations again. The caller has given its mutex back.
 	void wait(uint32_t seen);
@@ -30,6 +33,7 @@ private:
 	ddlemu_actor *actor_;
 	bool fruitful_ = false; // since the last yield
 	bool has_locked_ = false; // the pool of posted operations, since the last yield
+	bool has_woken_ = false; // from a wait, since the last yield
 	bool polls_ = false; // it polls the kernels too, from its first pass to its next wait
 	uint32_t seen_ = 0; // acts of the node before this pass
 };

@@ -105,8 +105,8 @@ static void large_group(ncclComm_t part, int size, float *p, cudaStream_t s)
 	expect("group of 50", p, 100000, static_cast<float>(size));
 }
 
-// forked_child forks a child that ends with its handlers of exit. It has none of NCCL's threads, and must not end those of
-// its parent: NCCL 2.29 would abort the parent at its own exit.
+// forked_child forks a child that ends with its handlers of exit. It has none of NCCL's threads, and must not end those
+// of its parent: NCCL 2.29 would abort the parent at its own exit.
 static void forked_child()
 {
 	const pid_t child = fork();

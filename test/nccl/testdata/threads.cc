@@ -4,9 +4,11 @@
 //
 //	destroy      destroys the communicator while operations are still under way
 //	group        two communicators, destroyed in one group while operations are under way
+//	rest         communicators with nothing to do: how often their streams' threads wake up in half a second
 //	nonblocking  a communicator that is not blocking, polled until it is ready
 //	query        polls the stream, as nccl-tests does
 //	handover     a second thread calls NCCL, while the first one waits for it on a condition variable
+//	look         rank 1 looks for a file, which rank 0 writes when its collective is complete
 //	compute      rank 1 computes for 1 s between two collectives, rank 0 waits for it in the second
 //	lost         the same, and ends without the functions that the end of a process calls
 //	repeat       300 collectives, each posted while the sends of the one before are not complete yet
@@ -25,6 +27,7 @@
 
 #include <cuda_runtime_api.h>
 #include <ddlemu.h>
+#include <dirent.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <nccl.h>
@@ -178,6 +181,49 @@ void settled(ncclComm_t comm, ncclResult_t result)
 	CHECK(result);
 }
 
+// wakeups counts how often the threads of this process with a name have waited.
+long wakeups(const std::string &name)
+{
+	long sum = 0;
+	DIR *tasks = opendir("/proc/self/task");
+	while (const dirent *entry = readdir(tasks)) {
+		char line[128];
+		bool counts = false;
+		FILE *f = fopen(("/proc/self/task/" + std::string(entry->d_name) + "/status").c_str(), "r");
+		while (f && fgets(line, sizeof line, f)) {
+			long n;
+			counts |= "Name:\t" + name + "\n" == line;
+			if (counts && sscanf(line, "voluntary_ctxt_switches: %ld", &n) == 1)
+				sum += n;
+		}
+		if (f)
+			fclose(f);
+	}
+	closedir(tasks);
+	return sum;
+}
+
+void rest(Session &s)
+{
+	ncclComm_t all[6];
+	for (int i = 0; i < 6; i++) {
+		if (i < 2)
+			CHECK(ncclCommInitRank(&all[i], 2, s.ids[i], rank));
+		else
+			CHECK(ncclCommSplit(all[0], 0, rank, &all[i], nullptr));
+		s.comm = all[i];
+		s.all_reduce();
+		CHECK(cudaStreamSynchronize(s.stream));
+	}
+	usleep(100000);
+	const long before = wakeups("soft-stream");
+	usleep(500000);
+	printf("rank %d: %ld wakeups\n", rank, wakeups("soft-stream") - before);
+	s.check(6);
+	for (ncclComm_t comm : all)
+		CHECK(ncclCommDestroy(comm));
+}
+
 void nonblocking(Session &s)
 {
 	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
@@ -269,6 +315,30 @@ void handover(Session &s)
 	s.print_elapsed();
 	s.check(4);
 	worker.run([&] { CHECK(ncclCommDestroy(s.comm)); });
+}
+
+void look(Session &s)
+{
+	const std::string path = std::string(getenv("ID_FILE")) + ".done";
+	s.init();
+	s.all_reduce();
+	CHECK(cudaStreamSynchronize(s.stream));
+	CHECK(cudaEventRecord(s.begin, s.stream));
+	s.all_reduce();
+	CHECK(cudaEventRecord(s.end, s.stream));
+	if (rank == 0) {
+		CHECK(cudaStreamSynchronize(s.stream));
+		CHECK(fclose(fopen(path.c_str(), "w")));
+	}
+	for (int again = 0; rank == 1; again = 1) {
+		const uint32_t seen = ddlemuSoftHandovers();
+		if (unlink(path.c_str()) == 0)
+			break;
+		CHECK(ddlemuSoftAwaitHandover(seen, again));
+	}
+	s.print_elapsed();
+	s.check(2);
+	CHECK(ncclCommDestroy(s.comm));
 }
 
 void compute(Session &s)
@@ -479,9 +549,11 @@ void stall(Session &s)
 const std::map<std::string, void (*)(Session &)> programs = {
 	{ "destroy", destroy },
 	{ "group", group },
+	{ "rest", rest },
 	{ "nonblocking", nonblocking },
 	{ "query", query },
 	{ "handover", handover },
+	{ "look", look },
 	{ "compute", compute },
 	{ "virtual", virtual_compute },
 	{ "repeat", repeat },
