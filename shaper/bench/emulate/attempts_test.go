@@ -63,7 +63,7 @@ func TestStoppedRepetition(t *testing.T) {
 				return Outcome{Verdict: v, Scale: 8, Result: ended.result}, err
 			})
 			name := fmt.Sprintf("%s, lastOnly %v", tc.name, lastOnly)
-			if made != 2 || len(got.Result.Rows) != 2 || got.Scale != 4 || got.Verdict.Word != tc.word || errors.Is(err, context.Canceled) != (tc.cause == context.Canceled) || (err == nil) != (tc.cause == errSpent) {
+			if made != 2 || len(got.Result.Rows) != 2 || got.Scale != 4 || got.Verdict.Word != tc.word || errors.Is(err, context.Canceled) != errors.Is(tc.cause, context.Canceled) || (err == nil) != errors.Is(tc.cause, errSpent) {
 				t.Errorf("%s: %d attempts, %d rows, scale %d, %q, %v", name, made, len(got.Result.Rows), got.Scale, got.Verdict.Word, err)
 			}
 			if said := strings.Join(append(got.Verdict.Reasons, got.Verdict.Notes...), "\n"); !strings.Contains(said, tc.says) {

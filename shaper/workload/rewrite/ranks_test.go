@@ -39,7 +39,7 @@ func TestFirstRanks(t *testing.T) {
 		"to the last": {3, []string{`{"format":"ddlemu.workload/1","ranks":4,"comms":[{"name":"x","ranks":"3,1,0,2"}]}`, `{"rank":2,"op":"send","count":1,"type":"int8","peer":-1,"relative":true}`, `{"rank":0,"op":"recv","count":1,"type":"int8","peer":3}`},
 			[]string{`{"rank":2,"op":"send","count":1,"type":"int8","peer":-1,"relative":true}`, `{"rank":0,"op":"recv","count":1,"type":"int8","peer":2}`}, "cut to the first 3"},
 	} {
-		w, err := workload.Read("f", strings.NewReader(strings.Join(tc.in, "\n") + "\n"))
+		w, err := workload.Read("f", strings.NewReader(strings.Join(tc.in, "\n")+"\n"))
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
