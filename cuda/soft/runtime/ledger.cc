@@ -6,7 +6,8 @@
 extern "C" {
 
 // ddlemuSoftSetLedger is called by the net plugin when this process writes a ledger. From then on kernels tell it what
-// their messages are for, and when they run. Returns 0, or -1 for calls of another version or if there is a ledger already.
+// their messages are for, and when they run. Returns 0, or -1 for calls of another version or if there is a ledger
+// already.
 int ddlemuSoftSetLedger(const struct ddlemu_ledger_calls *calls);
 }
 
