@@ -138,9 +138,9 @@ func flagError(cmd *cobra.Command, err error) error {
 		f := value.GetFlag()
 		if want, ok := goTypes[f.Value.Type()]; ok {
 			err := badInput("--%s: %q is not %s", f.Name, value.GetValue(), want)
-			if f.Shorthand == "f" && cmd.Flags().Lookup("file") != nil {
+			if file := cmd.Flags().Lookup("file"); f.Shorthand == "f" && file != nil {
 				// -f of nccl-tests is a factor; -f of the other commands is a file.
-				err = badInput("%w: a fabric file is given with --file", err)
+				err = badInput("%w: a fabric file is given with -%s or --file", err, file.Shorthand)
 			}
 			return err
 		}
@@ -153,11 +153,27 @@ func flagError(cmd *cobra.Command, err error) error {
 		if short := missing.GetSpecifiedShortnames(); short != "" && strings.Contains("gt", missing.GetSpecifiedName()) {
 			return badInput("%w: each rank is a process with one GPU here: give --ranks", err)
 		}
+		if f := otherCase(cmd, missing); f != nil {
+			return badInput("%w: did you mean -%s, --%s? See `%s --help`", err, f.Shorthand, f.Name, cmd.CommandPath())
+		}
 		if near := configs.Nearest(missing.GetSpecifiedName(), names); len(near) > 0 {
 			return badInput("%w: did you mean --%s? See `%s --help`", err, strings.Join(near, " or --"), cmd.CommandPath())
 		}
 	}
 	return badInput("%w: see `%s --help`", err, cmd.CommandPath())
+}
+
+// otherCase returns the flag of cmd whose letter is that of the missing one in the other case, nil if there is none.
+func otherCase(cmd *cobra.Command, missing *pflag.NotExistError) *pflag.Flag {
+	letter := missing.GetSpecifiedName()
+	if missing.GetSpecifiedShortnames() == "" || len(letter) != 1 {
+		return nil
+	}
+	other := strings.ToLower(letter)
+	if other == letter {
+		other = strings.ToUpper(letter)
+	}
+	return cmd.Flags().ShorthandLookup(other)
 }
 
 // goTypes describes the types of flags for which pflag returns an error of Go's parser.

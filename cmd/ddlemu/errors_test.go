@@ -127,3 +127,23 @@ func TestInterrupted(t *testing.T) {
 		t.Errorf("got status %d, want %d", status, exitInterrupted)
 	}
 }
+
+// The letter of --file is f in every command, but F where f is the factor of nccl-tests.
+func TestLetterOfFile(t *testing.T) {
+	var visit func(cmd *cobra.Command)
+	visit = func(cmd *cobra.Command) {
+		if file := cmd.Flags().Lookup("file"); file != nil {
+			want := "f"
+			if f := cmd.Flags().ShorthandLookup("f"); f != nil && f.Name == "stepfactor" {
+				want = "F"
+			}
+			if file.Shorthand != want {
+				t.Errorf("%s: -%s is --file, want -%s", cmd.CommandPath(), file.Shorthand, want)
+			}
+		}
+		for _, c := range cmd.Commands() {
+			visit(c)
+		}
+	}
+	visit(newRootCommand(&global{}))
+}

@@ -31,7 +31,7 @@ type expectOptions struct {
 
 // AddFlags adds the flags to fs.
 func (o *expectOptions) AddFlags(g *global, fs *pflag.FlagSet) {
-	o.addFabricFlags(g, fs)
+	o.addFabricFlags(g, fs, "F")
 	o.addRowFlags(fs)
 	fs.StringVar(&o.Log, "log", "", "`file` with a table of nccl-tests or ddlemu bench to judge; - for standard input")
 	fs.BoolVar(&o.Strict, "strict", false, "with --log: exit with status 3 unless every time is as expected or faster")

@@ -250,6 +250,32 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
+// Of the jobs that are over, only the newest is beside the links. All of them are with the verdicts.
+func TestJobsThatAreOver(t *testing.T) {
+	jobs := []watch.JobLook{{Number: 0, Started: 1}, {Number: 1, Started: 2}, {Number: 2, Started: 4, Verdict: "VALID"}, {Number: 3, Started: 3, Running: true}}
+	for _, tc := range []struct {
+		jobs []watch.JobLook
+		want string
+	}{
+		{jobs, "job (2 of 4) 3 2"},
+		{jobs[:3], "job (1 of 3) 2"},
+		{jobs[3:], "job 3"},
+	} {
+		f := manyLinks(2)
+		m := send(New(f, nil, time.Second), tea.WindowSizeMsg{Width: 100, Height: 40}, lookMsg{look: lookAt(f, 1)}, lookMsg{look: lookAt(f, 2, tc.jobs...)})
+		var got []string
+		for _, row := range regexp.MustCompile(`(?m)^(\d|job(?: \(.*\))?) +(?:state|running|over)`).FindAllStringSubmatch(screen(m), -1) {
+			got = append(got, row[1])
+		}
+		if listed := strings.Join(got, " "); listed != tc.want {
+			t.Errorf("listed %q, want %q:\n%s", listed, tc.want, screen(m))
+		}
+		if all := screen(press(m, "v")); strings.Count(all, "\njob ") != len(tc.jobs) {
+			t.Errorf("with the verdicts:\n%s", all)
+		}
+	}
+}
+
 func TestQuit(t *testing.T) {
 	for keys, quits := range map[string]bool{"q": true, "ctrl+c": true, "/ q": false, "/ ctrl+c": true, "v q": true, "x": false} {
 		m, list := shown(t, 2, 80, 20), strings.Fields(keys)

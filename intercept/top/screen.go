@@ -75,12 +75,19 @@ func (m Model) footer() string {
 	return lipgloss.NewStyle().Faint(true).Render(text)
 }
 
-// jobRows is how many jobs are listed beside the links: at most a quarter of the screen.
+// jobRows is how many jobs are listed beside the links: those that run, and the one that was over last, whose verdict is
+// news. They are at most a quarter of the screen.
 func (m Model) jobRows() int {
 	if m.view == nil || m.height < fixedLines+4 {
 		return 0
 	}
-	return min(len(m.view.Jobs), max((m.height-fixedLines)/4, 1))
+	n := 0
+	for i := range m.view.Jobs {
+		if m.view.Jobs[i].Running {
+			n++
+		}
+	}
+	return min(len(m.view.Jobs), n+1, max((m.height-fixedLines)/4, 1))
 }
 
 // page is how many rows can be scrolled through at once.
