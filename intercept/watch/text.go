@@ -4,7 +4,6 @@ package watch
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/ddlemu/ddlemu/configs/units"
@@ -57,19 +56,7 @@ func (h *Hop) QueueText() string {
 	if h.QueueNs == nil {
 		return unknown
 	}
-	return short(time.Duration(*h.QueueNs))
-}
-
-// short is a duration with three digits.
-func short(d time.Duration) string {
-	if d == 0 {
-		return "0"
-	}
-	unit := time.Duration(1)
-	for d/unit >= 1000 {
-		unit *= 10
-	}
-	return strings.Replace(d.Round(unit).String(), "µ", "u", 1)
+	return units.Short(time.Duration(*h.QueueNs))
 }
 
 // DropsText is all losses, and in brackets those between the looks: "120 (+3)".
@@ -86,7 +73,7 @@ func (h *Hop) LateText() string {
 	if h.LateP99Us == nil {
 		return unknown
 	}
-	p99 := "p99 " + short(time.Duration(*h.LateP99Us*1e3))
+	p99 := "p99 " + units.Short(time.Duration(*h.LateP99Us*1e3))
 	if h.LatePercent == nil {
 		return p99
 	}
@@ -162,7 +149,7 @@ func (j *Job) VerdictWithReason() string {
 
 // ClockText says what the fabric's clock shows, and how fast it runs.
 func (v *View) ClockText() string {
-	text := fmt.Sprintf("clock %s at %s, ", v.Clock, short(time.Duration(v.ClockNs)))
+	text := fmt.Sprintf("clock %s at %s, ", v.Clock, units.Short(time.Duration(v.ClockNs)))
 	if v.Ns <= 0 {
 		return text + "stands still"
 	}

@@ -5,7 +5,6 @@ package watch
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -106,16 +105,6 @@ func TestLines(t *testing.T) {
 	v.Trim()
 	if len(v.Links) != 2 || len(v.Ports) != 1 {
 		t.Errorf("%d links and %d ports are active", len(v.Links), len(v.Ports))
-	}
-}
-
-func TestShort(t *testing.T) {
-	for d, want := range map[time.Duration]string{
-		0: "0", 7: "7ns", 999: "999ns", 1234: "1.23us", 12345: "12.3us", 123456: "123us", 1234567: "1.23ms", 59_999 * time.Millisecond: "1m0s", 9_690 * time.Millisecond: "9.69s",
-	} {
-		if got := short(d); got != want {
-			t.Errorf("%d: %s, want %s", d, got, want)
-		}
 	}
 }
 

@@ -55,7 +55,7 @@ func sample() (Header, []Row, Summary) {
 	v := verdict.New(&verdict.Load{Runnable: 5, Cores: 2})
 	v.Notes = []string{"queues were full"}
 	v.Add(verdict.Finding{Cause: verdict.CauseJob, Row: "8 bytes out of place", Text: "3 elements are wrong"})
-	v.Add(verdict.Finding{Cause: verdict.CauseHost, Link: "node0:node1", Over: 2, Text: "messages were late", Figure: "lateness p99 9 us, wanted 5 us"})
+	v.Add(verdict.Finding{Cause: verdict.CauseHost, Link: "node0:node1", Over: 2, Text: "messages were late", Figure: "lateness p99 9us, wanted 5us"})
 	return header, rows, Summary{
 		Wrong: 3, AvgBusBW: 0.118, Verdict: v, Lines: v.Lines(""),
 		Budget: &BudgetSummary{Seconds: 120, Text: "budget 2m: rows above 1G dropped", Dropped: []int64{2 << 30}},

@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
@@ -178,16 +177,4 @@ func shown(all []Finding) (out []Finding, hidden int) {
 		out = append(out, f)
 	}
 	return out, hidden
-}
-
-// short is a time with three digits at most.
-func short(d time.Duration) string {
-	v := float64(d)
-	for _, unit := range []string{"ns", "us", "ms"} {
-		if v < 999.5 {
-			return fmt.Sprintf("%.3g %s", v, unit)
-		}
-		v /= 1000
-	}
-	return fmt.Sprintf("%.3g s", v)
 }

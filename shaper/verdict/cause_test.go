@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/ddlemu/ddlemu/shaper/link"
 	"github.com/ddlemu/ddlemu/shaper/state"
@@ -38,7 +37,7 @@ func TestLinesOfManyLateLinks(t *testing.T) {
 	if v.Cause != CauseHost || len(v.Findings) != 50 || len(v.Reasons) != 50 || !v.SlowHost {
 		t.Fatalf("cause %s, %d findings, %d reasons", v.Cause, len(v.Findings), len(v.Reasons))
 	}
-	if want := "host busy: 28 runnable on 2 cores; lateness p99 50 ms on node0:node50, wanted 20 us"; v.Summary != want {
+	if want := "host busy: 28 runnable on 2 cores; lateness p99 50ms on node0:node50, wanted 20us"; v.Summary != want {
 		t.Errorf("%s\nwant %s", v.Summary, want)
 	}
 	got := v.Lines("--verbose")
@@ -61,20 +60,20 @@ func TestSummary(t *testing.T) {
 		summary string
 	}{
 		"idle host": {late(1), func(in *Input) { in.Load = &Load{Runnable: 1.2, Cores: 16} }, CauseHost,
-			"host too slow: 1 runnable on 16 cores; lateness p99 1 ms on node0:node1, wanted 20 us"},
-		"load not known": {late(1), func(in *Input) { in.Load = nil }, CauseHost, "host: lateness p99 1 ms on node0:node1, wanted 20 us"},
+			"host too slow: 1 runnable on 16 cores; lateness p99 1ms on node0:node1, wanted 20us"},
+		"load not known": {late(1), func(in *Input) { in.Load = nil }, CauseHost, "host: lateness p99 1ms on node0:node1, wanted 20us"},
 		"short messages": {late(1), func(in *Input) {
 			in.Load, in.Job.LinkStats[0].Size[0].SumTime = nil, 1e6
 			in.Job.LinkStats[0].Size[0].SumLate = 0
 		}, CauseHost,
-			"host: lateness p99 1 ms on node0:node1, wanted 5 us"},
-		"time scale 4": {late(1), func(in *Input) { in.Load, in.TimeScale = nil, 4 }, CauseHost, "host: lateness p99 250 us on node0:node1, wanted 5 us"},
+			"host: lateness p99 1ms on node0:node1, wanted 5us"},
+		"time scale 4": {late(1), func(in *Input) { in.Load, in.TimeScale = nil, 4 }, CauseHost, "host: lateness p99 250us on node0:node1, wanted 5us"},
 		"a median a million times over its limit": {late(2), func(in *Input) {
 			in.Load, in.Job.LinkStats[0].Size[0].OverP50 = nil, 600
 			in.Job.LinkStats[0].Size[0].Late = [len(state.Class{}.Late)]uint32{}
 			in.Job.LinkStats[0].Size[0].Late[state.Bucket(1e9)] = 1000
 			in.Job.LinkStats[0].Size[0].OverP99, in.Job.LinkStats[0].Size[0].MaxLate = 0, 2e9
-		}, CauseHost, "host: lateness p99 2 ms on node0:node2, wanted 20 us"},
+		}, CauseHost, "host: lateness p99 2ms on node0:node2, wanted 20us"},
 		"rate alone": {late(1), func(in *Input) {
 			in.Load, in.Job.LinkStats[0].Size[0] = nil, state.Class{}
 			in.Job.LinkStats[0].WallBusy = 110
@@ -172,7 +171,7 @@ func TestJoin(t *testing.T) {
 	if first.Join(New(&Load{Runnable: 28, Cores: 2})); first.Summary != v.Summary {
 		t.Errorf("a load that is known later: %q", first.Summary)
 	}
-	if want := "host busy: 28 runnable on 2 cores; lateness p99 2 ms on node0:node2, wanted 20 us"; v.Summary != want || len(v.Findings) != 2 {
+	if want := "host busy: 28 runnable on 2 cores; lateness p99 2ms on node0:node2, wanted 20us"; v.Summary != want || len(v.Findings) != 2 {
 		t.Errorf("%+v", v)
 	}
 	v.Add(Finding{Cause: CauseFabric, Text: "gone"})
@@ -209,16 +208,6 @@ func TestJSON(t *testing.T) {
 	}
 	if text, _ := json.Marshal(New(nil)); strings.Contains(string(text), "cause") || !strings.Contains(string(text), `"findings":[]`) {
 		t.Errorf("VALID: %s", text)
-	}
-}
-
-func TestShort(t *testing.T) {
-	for d, want := range map[time.Duration]string{
-		0: "0 ns", 999: "999 ns", 1000: "1 us", 20_000: "20 us", 999_600: "1 ms", 4_194_304: "4.19 ms", 999_499_000: "999 ms", 999_600_000: "1 s", 90 * time.Second: "90 s",
-	} {
-		if got := short(d); got != want {
-			t.Errorf("%d: got %q, want %q", d, got, want)
-		}
 	}
 }
 

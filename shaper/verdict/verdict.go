@@ -358,7 +358,7 @@ func (j *judge) judgeLateness(name string, c *Class) {
 func (j *judge) lateness(name, quantile string, late, most time.Duration, text string) {
 	j.v.Add(Finding{
 		Cause: CauseHost, Text: text, Link: name, Over: max(float64(late)/float64(most), 1), Slow: true, p99: quantile == "p99",
-		Figure: fmt.Sprintf("lateness %s %s on %s, wanted %s", quantile, short(late), name, short(most)),
+		Figure: fmt.Sprintf("lateness %s %s on %s, wanted %s", quantile, units.Short(late), name, units.Short(most)),
 	})
 }
 

@@ -81,7 +81,7 @@ func TestBusyHostIsOneCause(t *testing.T) {
 		}
 		return lines
 	}
-	summary := regexp.MustCompile(`^host (busy|too slow): [0-9]+ runnable on [0-9.]+ cores; lateness p99 [0-9.]+ [mun]?s on node[0-3]:node[0-3], wanted [0-9.]+ us$`)
+	summary := regexp.MustCompile(`^host (busy|too slow): [0-9]+ runnable on [0-9.]+ cores; lateness p99 [0-9.]+[mun]?s on node[0-3]:node[0-3], wanted [0-9.]+us$`)
 	few := reasons()
 	if len(few) != 5 || !summary.MatchString(few[0]) || !regexp.MustCompile(`^and [0-9]+ more: --verbose$`).MatchString(few[4]) {
 		t.Errorf("%q", few)
