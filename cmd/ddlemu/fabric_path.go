@@ -44,14 +44,10 @@ func (g *global) printPath(fab *fabric.Fabric, src, dst int) {
 	columns := columnsOf(links)
 	heads := linkHeads(columns, fab.NICName(src)+" to "+fab.NICName(dst))
 	t := newTable(g.Stdout, heads...)
-	total := configs.Link{Latency: fab.Latency(src, dst), Up: true}
 	for i, l := range links {
 		t.AppendRow(linkRow(columns, &l, fab.HopName(path[i].Hop)))
-		if total.Bandwidth == units.Unlimited || l.Bandwidth != units.Unlimited && l.Bandwidth < total.Bandwidth {
-			total.Bandwidth = l.Bandwidth
-		}
-		total.Up = total.Up && l.Up
 	}
+	total := wholePath(fab, src, dst)
 	row := linkRow(columns, &total, "whole path")
 	for i, head := range heads[1:] {
 		if !slices.Contains([]string{"bandwidth ", "latency ", "state"}, head) {
@@ -60,4 +56,18 @@ func (g *global) printPath(fab *fabric.Fabric, src, dst int) {
 	}
 	t.AppendRow(row)
 	t.Render()
+}
+
+// wholePath is the path from one NIC to another as if it were one link: its least rate, the sum of its latencies, and
+// whether it is up.
+func wholePath(fab *fabric.Fabric, src, dst int) configs.Link {
+	total := configs.Link{Latency: fab.Latency(src, dst), Up: true}
+	for _, step := range fab.Path(src, dst) {
+		l := fabric.LinkOf(fab.Hops[step.Hop].Spec)
+		if total.Bandwidth == units.Unlimited || l.Bandwidth != units.Unlimited && l.Bandwidth < total.Bandwidth {
+			total.Bandwidth = l.Bandwidth
+		}
+		total.Up = total.Up && l.Up
+	}
+	return total
 }

@@ -57,9 +57,18 @@ type linkStatus struct {
 	Messages uint64 `json:"messages"`
 	Trunk    bool   `json:"trunk,omitempty"` // between switches; its latency adds to that of the links over it
 
+	Path *pathStatus `json:"path,omitempty"` // of a link between NICs on a fabric with switches: with ports and trunks
+
 	Classes *classStatus `json:"classes,omitempty"` // of Bytes; kernel datapath
 
 	params configs.Link
+}
+
+// pathStatus is a path as if it were one link.
+type pathStatus struct {
+	BandwidthBps uint64 `json:"bandwidth_bps"` // of its slowest hop; 0 = unlimited
+	LatencyNs    int64  `json:"latency_ns"`    // of all hops together
+	Up           bool   `json:"up"`            // all of them
 }
 
 // classStatus is the payload by its purpose.
@@ -212,10 +221,15 @@ func (s *fabricStatus) addHop(fab *fabric.Fabric, h state.HopStatus, messages ui
 		return
 	}
 	from, to := fab.EndNames(fab.Hops[h.Index].Kind, h.Src, h.Dst)
-	s.Links = append(s.Links, linkStatus{
+	link := linkStatus{
 		From: from, To: to, LinkJSON: l.JSON(), Counters: counters, Messages: messages,
 		Trunk: h.Kind == state.Trunk, Classes: classes(fab, h), params: l,
-	})
+	}
+	if !link.Trunk && !fab.Config.Topology.IsStar() {
+		whole := wholePath(fab, h.Src, h.Dst)
+		link.Path = &pathStatus{uint64(whole.Bandwidth), int64(whole.Latency), whole.Up}
+	}
+	s.Links = append(s.Links, link)
 }
 
 // classes are the flow classes of a hop; nil on the datapath shm, which has none.

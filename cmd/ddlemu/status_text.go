@@ -79,7 +79,12 @@ func (s *fabricStatus) printLinks(w io.Writer) {
 		params[i] = links[i].params
 	}
 	columns := columnsOf(params)
-	heads := append(linkHeads(columns, "from", "to"), "bytes ", "messages ", "drops ")
+	heads := linkHeads(columns, "from", "to")
+	paths := slices.ContainsFunc(links, func(l linkStatus) bool { return l.Path != nil })
+	if paths {
+		heads = append(heads, "path rate ", "path latency ")
+	}
+	heads = append(heads, "bytes ", "messages ", "drops ")
 	var extra []reflect.StructField // counters that some link has
 	for _, f := range countersWithColumn() {
 		if slices.ContainsFunc(links, func(l linkStatus) bool { return counterText(l.Counters, f) != "" }) {
@@ -92,7 +97,11 @@ func (s *fabricStatus) printLinks(w io.Writer) {
 		links = busiest(links)
 	}
 	for _, l := range links {
-		row := append(linkRow(columns, &l.params, l.From, l.To), volume(l.Bytes), l.Messages, l.Drops)
+		row := linkRow(columns, &l.params, l.From, l.To)
+		if paths {
+			row = append(row, l.Path.rateText(), l.Path.latencyText())
+		}
+		row = append(row, volume(l.Bytes), l.Messages, l.Drops)
 		for _, f := range extra {
 			row = append(row, cmp.Or(counterText(l.Counters, f), "0"))
 		}
@@ -107,6 +116,25 @@ func (s *fabricStatus) printLinks(w io.Writer) {
 			fmt.Fprintf(w, "%s %s: %s did not fit into its queue\n", p.NIC, p.Direction, units.Count(int(p.Drops), "packet"))
 		}
 	}
+}
+
+// rateText is the rate of a path for people, "" if there is no path.
+func (p *pathStatus) rateText() string {
+	switch {
+	case p == nil:
+		return ""
+	case !p.Up:
+		return "down"
+	}
+	return units.Bandwidth(p.BandwidthBps).String()
+}
+
+// latencyText is the latency of a path for people, "" if there is no path.
+func (p *pathStatus) latencyText() string {
+	if p == nil {
+		return ""
+	}
+	return time.Duration(p.LatencyNs).String()
 }
 
 // printQueues prints the counters with a column of each port, where one is above 0.
