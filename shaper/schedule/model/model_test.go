@@ -98,6 +98,23 @@ func TestBound(t *testing.T) {
 	}
 }
 
+// A long chain keeps its links full: it is within 2 % of the bound.
+func TestLongChain(t *testing.T) {
+	for _, gpus := range []int{2, 4, 8} {
+		for _, coll := range []schedule.Collective{schedule.AllGather, schedule.ReduceScatter, schedule.AllReduce} {
+			s, err := mk.Chain(mk.Options{Coll: coll, GPUs: gpus, K: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := place(t, gpus, gpus, nil)
+			r, c := play(t, p, s, 256<<20, 1)
+			if took, bound := float64(r.Times[0]), float64(p.Bound(s, c)); took < bound || took > 1.02*bound {
+				t.Errorf("%s on %d GPUs: %.0f ns, bound %.0f", coll, gpus, took, bound)
+			}
+		}
+	}
+}
+
 // Between GPUs of a node messages take no time; the channels of a GPU take turns among its NICs.
 func TestPlace(t *testing.T) {
 	far, _ := play(t, place(t, 4, 4, nil), ring(t, schedule.AllReduce, 4, 2), 8<<20, 1)

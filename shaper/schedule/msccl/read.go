@@ -39,6 +39,7 @@ func readUpTo(in io.Reader, name string, coll schedule.Collective, most int64) (
 	limited := &io.LimitedReader{R: in, N: most + 1}
 	r := &reader{name: name, coll: coll, in: limited, line: 1, dec: xml.NewDecoder(limited)}
 	r.dec.Entity = map[string]string{} // none are known, so none can grow
+	r.dec.CharsetReader = charset
 	s, err := r.read()
 	if err != nil {
 		if limited.N <= 0 {
@@ -47,6 +48,15 @@ func readUpTo(in io.Reader, name string, coll schedule.Collective, most int64) (
 		return nil, fmt.Errorf("%s:%d: %w", name, r.line, err)
 	}
 	return s, nil
+}
+
+// charset reads a file that declares another encoding than UTF-8.
+func charset(label string, in io.Reader) (io.Reader, error) {
+	switch strings.ToLower(label) {
+	case "ascii", "us-ascii", "utf8":
+		return in, nil
+	}
+	return nil, fmt.Errorf("encoding %q: must be UTF-8", clip(label))
 }
 
 type reader struct {
@@ -86,7 +96,7 @@ func (r *reader) next() (xml.Token, error) {
 		case xml.Directive:
 			return nil, errors.New("a document type or entities: a schedule has none")
 		case xml.CharData:
-			if text := strings.TrimSpace(string(t)); text != "" {
+			if text := strings.TrimSpace(strings.TrimPrefix(string(t), "\ufeff")); text != "" {
 				return nil, fmt.Errorf("text %q between elements: not MSCCL's XML", clip(text))
 			}
 		}
