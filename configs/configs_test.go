@@ -34,6 +34,7 @@ func TestProfiles(t *testing.T) {
 		"ndr400":          {400 * units.Gbps, 47, 1200 * time.Nanosecond, RDMA, 1},
 		"xdr800":          {800 * units.Gbps, 94, 1200 * time.Nanosecond, RDMA, 1},
 		"dgx-a100-nvlink": {1879200 * units.Mbps, 234.9, time.Microsecond, RDMA, 1},
+		"ndv4":            {1879200 * units.Mbps, 234.9, time.Microsecond, RDMA, 2},
 		"efa-p4d":         {100 * units.Gbps, 11.7, 15 * time.Microsecond, RDMA, 4},
 		"efa-p5":          {100 * units.Gbps, 12, 12 * time.Microsecond, RDMA, 32},
 		"t4-efa":          {25700 * units.Mbps, 25.7 / 8, 12 * time.Microsecond, RDMA, 1},

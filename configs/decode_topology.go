@@ -36,6 +36,7 @@ func (d *decoder) topologyKeys(t *Topology) []field {
 		{"groups", scalar(d, &t.Groups, ParseInt)},
 		{"routers", scalar(d, &t.Routers, ParseInt)},
 		{"sites", scalar(d, &t.Sites, ParseInt)},
+		{"island", scalar(d, &t.Island, ParseInt)},
 		{"oversubscription", scalar(d, &t.Oversubscription, ParseOversubscription)},
 		{"trunk", func(path string, n *yaml.Node) error { return d.mapping(path, n, t.Trunk.fields(d)) }},
 		{"switches", d.texts(&t.Switches)},

@@ -28,6 +28,7 @@ type Topology struct {
 	Groups  int   `yaml:"groups,omitempty"`    // dragonfly
 	Routers int   `yaml:"routers,omitempty"`   // dragonfly: of each group
 	Sites   int   `yaml:"sites,omitempty"`     // wan
+	Island  int   `yaml:"island,omitempty"`    // islands: nodes of each
 
 	// Oversubscription, of leaf-spine and rail, is the bandwidth of the NICs on a
 	// switch divided by that of its uplinks; 0 = 1, or what follows from the trunk's
@@ -74,7 +75,7 @@ func (t *Topology) IsStar() bool { return cmp.Or(t.Kind, topology.Star) == topol
 var topologyKeys = map[string][]string{
 	topology.Star: {}, topology.Rail: {"spines", "oversubscription", "trunk"}, topology.LeafSpine: {"leaves", "spines", "oversubscription", "trunk"},
 	topology.FatTree: {"k", "trunk"}, topology.Torus: {"dims", "trunk"}, topology.Ring: {"trunk"}, topology.Dragonfly: {"groups", "routers", "trunk"},
-	topology.WAN: {"sites", "trunk"}, topology.Custom: {"switches", "attach", "links", "routes", "trunk"},
+	topology.WAN: {"sites", "trunk"}, topology.Islands: {"island", "trunk"}, topology.Custom: {"switches", "attach", "links", "routes", "trunk"},
 }
 
 // keys are the keys of t that have a value.
@@ -85,7 +86,7 @@ func (t *Topology) keys() []string {
 		given bool
 	}{
 		{"leaves", t.Leaves != 0}, {"spines", t.Spines != 0}, {"k", t.K != 0}, {"dims", t.Dims != nil}, {"groups", t.Groups != 0},
-		{"routers", t.Routers != 0}, {"sites", t.Sites != 0}, {"oversubscription", t.Oversubscription != 0}, {"trunk", !t.Trunk.Empty()},
+		{"routers", t.Routers != 0}, {"sites", t.Sites != 0}, {"island", t.Island != 0}, {"oversubscription", t.Oversubscription != 0}, {"trunk", !t.Trunk.Empty()},
 		{"switches", t.Switches != nil}, {"attach", t.Attach != nil}, {"links", t.Links != nil}, {"routes", t.Routes != nil},
 	} {
 		if k.given {
@@ -143,7 +144,7 @@ func (f *Fabric) graph() (*topology.Graph, []int, error) {
 	}
 	g, err := topology.Generate(topology.Shape{
 		Kind: t.Kind, Nodes: f.Nodes, NICs: f.NICsPerNode, Leaves: t.Leaves, Spines: max(t.Spines, 1), K: t.K, Dims: t.Dims,
-		Groups: t.Groups, Routers: t.Routers, Sites: t.Sites,
+		Groups: t.Groups, Routers: t.Routers, Sites: t.Sites, Island: t.Island,
 	})
 	if bad := (*topology.BadShape)(nil); errors.As(err, &bad) {
 		return nil, nil, Errorf("topology."+bad.Key, "%w", err)

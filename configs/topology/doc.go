@@ -17,11 +17,12 @@ const (
 	Ring      = "ring"       // a torus of one dimension
 	Dragonfly = "dragonfly"  // groups of routers, all joined within, one link between any two groups (Kim et al. 2008)
 	WAN       = "wan"        // sites, each a switch, any two joined by a link
+	Islands   = "islands"    // NIC 0 of each group of nodes on a switch of its own, all other NICs on switch net
 	Custom    = "custom"     // switches and links by name
 )
 
 // Kinds are the kinds in the order in which messages list them.
-var Kinds = []string{Star, Rail, LeafSpine, FatTree, Torus, Ring, Dragonfly, WAN, Custom}
+var Kinds = []string{Star, Rail, LeafSpine, FatTree, Torus, Ring, Dragonfly, WAN, Islands, Custom}
 
 // MaxLinks is the most links between switches that a path may have: of the
 // link.MaxHops hops of a path, the two ports and the link of the pair are three.

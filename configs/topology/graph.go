@@ -38,6 +38,7 @@ type Shape struct {
 	Dims            []int
 	Groups, Routers int
 	Sites           int
+	Island          int // nodes of an island
 }
 
 // BadShape is the error for a value that a topology cannot have.
@@ -73,6 +74,8 @@ func Generate(s Shape) (*Graph, error) {
 		err = b.dragonfly()
 	case WAN:
 		err = b.wan()
+	case Islands:
+		err = b.islands()
 	default:
 		err = bad("kind", "%q is not generated", s.Kind)
 	}
@@ -312,5 +315,34 @@ func (b *builder) wan() error {
 		}
 	}
 	b.spread(all)
+	return nil
+}
+
+// islands puts NIC 0 of consecutive nodes on the switch of their island, as GPUs on the NVSwitches of a machine, and all
+// other NICs on one switch.
+func (b *builder) islands() error {
+	if b.s.NICs < 2 {
+		return bad("kind", "islands has other NICs than NIC 0 on switch net: give nics_per_node 2 or more")
+	}
+	if b.s.Island < 1 || b.s.Island > MaxSwitches {
+		return bad("island", "%s: must be 1 to %d, the number of nodes of an island", orMissing(b.s.Island), MaxSwitches)
+	}
+	count := (b.s.Nodes + b.s.Island - 1) / b.s.Island
+	if count >= MaxSwitches {
+		return bad("island", "%d islands: at most %d", count, MaxSwitches-1)
+	}
+	for i := range count {
+		b.add(b.zone("island%d", i), "island%d", i)
+	}
+	net := b.add(NoZone, "net")
+	for i := range count {
+		b.join(i, net, 1)
+	}
+	for n := range b.s.Nodes {
+		b.g.Home = append(b.g.Home, n/b.s.Island)
+		for range b.s.NICs - 1 {
+			b.g.Home = append(b.g.Home, net)
+		}
+	}
 	return nil
 }

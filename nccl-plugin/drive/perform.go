@@ -199,7 +199,8 @@ func (s *stage) makeLink(ctx context.Context, i int, e end, local bool, mem *arr
 	}
 	ctx, cancel := context.WithTimeout(ctx, connectTime)
 	defer cancel()
-	c, err := s.w.connectOne(ctx, pair{s.Place.NIC(e.src, e.channel), s.Place.NIC(e.dst, e.channel)})
+	from, to := s.Place.NICs(e.src, e.dst, e.channel)
+	c, err := s.w.connectOne(ctx, pair{from, to})
 	if err != nil {
 		return err
 	}

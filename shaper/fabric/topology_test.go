@@ -85,6 +85,7 @@ func TestTopologies(t *testing.T) {
 		{"ring", wired(6, 1, configs.Topology{Kind: topology.Ring}), 6, 12, 3, 200},
 		{"ring of two", wired(2, 1, configs.Topology{Kind: topology.Ring}), 2, 2, 1, 100},
 		{"dragonfly", wired(9, 1, configs.Topology{Kind: topology.Dragonfly, Groups: 3, Routers: 3}), 9, 24, 3, 0},
+		{"islands", wired(6, 2, configs.Topology{Kind: topology.Islands, Island: 4}), 3, 4, 2, 0},
 		{"wan", wired(6, 2, configs.Topology{Kind: topology.WAN, Sites: 3}), 3, 6, 1, 0},
 	} {
 		f := build(t, c.config)
@@ -149,6 +150,8 @@ func TestPropertyEveryNICReachesEveryOther(t *testing.T) {
 			top.Groups, top.Routers = n("groups", 6), n("routers", 4)
 		case topology.WAN:
 			top.Sites = n("sites", 5)
+		case topology.Islands:
+			top.Island = n("island", 9)
 		}
 		c := wired(nodes, nics, top)
 		c.Seed = rapid.Uint64().Draw(t, "seed")

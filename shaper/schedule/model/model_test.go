@@ -133,6 +133,29 @@ func TestPlace(t *testing.T) {
 	}
 }
 
+// GPUs of one machine use their NVLinks, those of two machines the network, whatever the channel.
+func TestIslands(t *testing.T) {
+	c, err := configs.Profile("ndv4")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := fabric.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := model.NewPlace(f, 16)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for channel := range 3 {
+		for _, tc := range []struct{ src, dst, nic int }{{0, 7, 0}, {9, 8, 0}, {7, 8, 1}, {15, 0, 1}} {
+			if from, to := p.NICs(tc.src, tc.dst, channel); from != 2*tc.src+tc.nic || to != 2*tc.dst+tc.nic {
+				t.Errorf("channel %d, GPU %d to %d: NIC %d to %d", channel, tc.src, tc.dst, from, to)
+			}
+		}
+	}
+}
+
 // The processor's time, and what cannot go on, end a call.
 func TestEnds(t *testing.T) {
 	p := place(t, 3, 3, nil)

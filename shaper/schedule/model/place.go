@@ -4,6 +4,7 @@ package model
 
 import (
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/ddlemu/ddlemu/shaper/expect"
@@ -32,13 +33,48 @@ func NewPlace(f *fabric.Fabric, gpus int) (*Place, error) {
 // Node is the node of a GPU.
 func (p *Place) Node(gpu int) int { return gpu / p.PerNode }
 
-// NIC is the NIC, counted over the fabric, that a GPU uses on a channel. If a node has more NICs than GPUs, the
-// channels of a GPU take turns among its NICs.
-func (p *Place) NIC(gpu, channel int) int {
-	node, local := p.Node(gpu), gpu%p.PerNode
-	first := p.Fabric.NearestNIC(local, p.PerNode)
-	own := max(p.Fabric.Config.NICsPerNode/p.PerNode, 1)
-	return p.Fabric.NIC(node, min(first+channel%own, p.Fabric.Config.NICsPerNode-1))
+// NICs are the NICs, counted over the fabric, that two GPUs on different nodes use on a channel. If a node has more NICs
+// than GPUs, a GPU has several. Those of the same number are used of which the path crosses the fewest links between
+// switches, and of these the fastest: so GPUs of an island use NVLink, and others the network. The channels take turns
+// among equal ones.
+func (p *Place) NICs(src, dst, channel int) (from, to int) {
+	var best [][2]int
+	links, rate := 0, 0.0
+	for k := range max(p.Fabric.Config.NICsPerNode/p.PerNode, 1) {
+		pair := [2]int{p.nic(src, k), p.nic(dst, k)}
+		l, r := p.pathOf(pair[0], pair[1])
+		switch {
+		case len(best) > 0 && (l > links || l == links && r < rate):
+			continue
+		case l < links || r > rate:
+			best = best[:0]
+		}
+		best, links, rate = append(best, pair), l, r
+	}
+	pair := best[channel%len(best)]
+	return pair[0], pair[1]
+}
+
+// nic is NIC number k of those of a GPU.
+func (p *Place) nic(gpu, k int) int {
+	first := p.Fabric.NearestNIC(gpu%p.PerNode, p.PerNode)
+	return p.Fabric.NIC(p.Node(gpu), min(first+k, p.Fabric.Config.NICsPerNode-1))
+}
+
+// pathOf is the number of links between switches on a path, and the rate of its slowest hop.
+func (p *Place) pathOf(src, dst int) (links int, rate float64) {
+	rate = math.Inf(1)
+	for _, x := range p.Fabric.Path(src, dst) {
+		h := &p.Fabric.Hops[x.Hop]
+		if h.Kind == fabric.Trunk {
+			links++
+		}
+		l := fabric.LinkOf(h.Spec)
+		if r := l.PayloadRate(); r > 0 {
+			rate = min(rate, r)
+		}
+	}
+	return links, rate
 }
 
 // Expect is the fabric in stated time.
@@ -51,7 +87,7 @@ func (p *Place) Expect() (*expect.Fabric, error) {
 	return &expect.Fabric{
 		Params: params, Transport: &transport, Tables: p.Fabric.JitterTables(), Seed: p.Fabric.Config.Seed, InOrder: true, Node: p.Node,
 		Path: func(c expect.Conn) ([]link.PathHop, []int, error) {
-			src, dst := p.NIC(c.Src, c.Channel), p.NIC(c.Dst, c.Channel)
+			src, dst := p.NICs(c.Src, c.Dst, c.Channel)
 			return p.Fabric.Path(src, dst), p.Fabric.Reverse(src, dst), nil
 		},
 	}, nil
