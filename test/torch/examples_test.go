@@ -219,13 +219,23 @@ func TestParallelismTable(t *testing.T) {
 	})
 }
 
-// test_generic checks all operations with all types.
+var sweepLine = regexp.MustCompile(`(?m)^pytorch_Allreduce_(\d+) durationUs: \d+\.\d$`)
+
+// test_generic checks all operations with all types. A sweep has five calls of each size from 16 to 8192 floats.
 func TestGenericExample(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, python string) {
 		o := job{python: python, limit: exampleLimit}.good(t, examples+"/test_generic.py", "--sizes", "16", "1000", "8192", "--repeats", "1")
 		if !strings.Contains(o.stdout, "\n288 combinations of operation, type and size on 2 ranks with ddlemu: 0 wrong elements\n") {
 			t.Errorf("it printed\n%s%s", o.stdout, o.stderr)
+		}
+		o = job{python: python}.good(t, examples+"/test_generic.py", "--sweep", "--op", "all_reduce")
+		var calls []string
+		for _, m := range sweepLine.FindAllStringSubmatch(o.stdout, -1) {
+			calls = append(calls, m[1])
+		}
+		if want := strings.Fields(strings.Repeat("64 ", 5) + strings.Repeat("128 ", 5)); len(calls) != 50 || !slices.Equal(calls[:10], want) {
+			t.Errorf("the sweep printed\n%s%s", o.stdout, o.stderr)
 		}
 		o = job{python: python}.good(t, examples+"/test_generic.py", "--backend", "gloo", "--op", "all_reduce", "--dtype", "int32")
 		if !strings.Contains(o.stdout, "\n14 combinations of operation, type and size on 2 ranks with gloo: 0 wrong elements\n") {

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """All operations with all types and sizes of 16 to 8192 elements and some odd ones. Every element is checked.
 
-Prints a table for each operation. The times are those of the whole call from Python on this host, and so not those of
-the emulated network. The exit status is 1 if an element is wrong, or if the backend ddlemu refuses a call.
+Prints a table for each operation, or, with --sweep, a line for each call. The times are those of the whole call from
+Python on this host, and so not those of the emulated network. The exit status is 1 if an element is wrong, or if the
+backend ddlemu refuses a call.
 """
 
 import argparse
@@ -14,7 +15,8 @@ import torch.distributed as dist
 from common import join, leave, progress, say
 
 TYPES = ["float32", "float64", "float16", "bfloat16", "int8", "uint8", "int32", "int64"]
-SIZES = sorted([1, 3, *(2 ** n for n in range(4, 14)), 1000, 4099])
+POWERS = [2 ** n for n in range(4, 14)]
+SIZES = sorted([1, 3, *POWERS, 1000, 4099])
 
 
 def data(rank, size, dtype):
@@ -127,17 +129,37 @@ def test(operation, args):
     cases = [(dtype, size) for dtype in args.dtype for size in args.sizes]
     rows = [measure(operation, dtype, size, args.repeats) for dtype, size in progress(cases, operation.__name__)]
     wrong = summed(torch.tensor([row[1] for row in rows]))
+    (print_calls if args.sweep else print_table)(operation, cases, rows, wrong)
+    return sum(wrong), any(row[2] for row in rows)
+
+
+def bytes_of(dtype, size):
+    """Return the size in bytes of so many elements."""
+    return size * torch.empty(0, dtype=getattr(torch, dtype)).element_size()
+
+
+def print_calls(operation, cases, rows, wrong):
+    """Print a line for each call, in the form that tests of other process groups have."""
+    name = operation.__name__.replace("all_to_all", "alltoall").replace("all_", "all").title().replace("_", "")
+    for (dtype, size), (times, _, refused), count in zip(cases, rows, wrong):
+        for seconds in times:
+            say(f"pytorch_{name}_{bytes_of(dtype, size)} durationUs: {seconds * 1e6:.1f}")
+        if refused or count:
+            say(f"pytorch_{name}_{bytes_of(dtype, size)} {f'refused: {refused}' if refused else f'wrong elements: {count}'}")
+
+
+def print_table(operation, cases, rows, wrong):
+    """Print a row for each type and size."""
     say(f"\n{operation.__name__}\n{'type':>10} {'elements':>9} {'bytes':>8} {'min us':>9} {'avg us':>9} "
         f"{'max MB/s':>9} {'avg MB/s':>9} {'wrong':>6}")
     for (dtype, size), (times, _, refused), count in zip(cases, rows, wrong):
-        payload = size * torch.empty(0, dtype=getattr(torch, dtype)).element_size()
+        payload = bytes_of(dtype, size)
         if refused:
             say(f"{dtype:>10} {size:>9} {payload:>8} refused: {refused}")
             continue
         least, mean = min(times), sum(times) / len(times)
         say(f"{dtype:>10} {size:>9} {payload:>8} {least * 1e6:9.1f} {mean * 1e6:9.1f} {payload / least / 1e6:9.1f} "
             f"{payload / mean / 1e6:9.1f} {count:>6}")
-    return sum(wrong), any(row[2] for row in rows)
 
 
 def summed(counts):
@@ -155,7 +177,11 @@ def main():
     parser.add_argument("--dtype", nargs="+", choices=TYPES, default=TYPES, metavar="TYPE", help=", ".join(TYPES))
     parser.add_argument("--sizes", nargs="+", type=int, default=SIZES, metavar="N", help="numbers of elements")
     parser.add_argument("--repeats", type=int, default=3, help="calls of each (default: %(default)s)")
+    parser.add_argument("--sweep", action="store_true", help="five calls of each with 16, 32 to 8192 floats, and a line "
+                        "`pytorch_Allreduce_64 durationUs: 123.4` for each")
     args = parser.parse_args()
+    if args.sweep:
+        args.dtype, args.sizes, args.repeats = ["float32"], POWERS, 5
     join(args.backend)
     chosen = [operation for operation in OPERATIONS if operation.__name__ in args.op]
     results = [test(operation, args) for operation in chosen]
