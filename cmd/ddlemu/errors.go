@@ -78,6 +78,13 @@ func interrupted(err error) error {
 	return fmt.Errorf("%w (%w)", context.Canceled, err)
 }
 
+// sayInterrupted puts one word for what package context, or the signal that ended it, says.
+func sayInterrupted(text string) string {
+	return strings.NewReplacer(
+		context.Canceled.Error(), "interrupted", syscall.SIGINT.String()+" signal received", "interrupted", syscall.SIGTERM.String()+" signal received", "interrupted",
+	).Replace(text)
+}
+
 // exitStatus is the exit status for the error of a command.
 func exitStatus(err error) int {
 	var (
@@ -110,7 +117,7 @@ func printError(g *global, args []string, err error) {
 	}
 	text := strings.Join(strings.Fields(err.Error()), " ")
 	if errors.Is(err, context.Canceled) {
-		text = strings.ReplaceAll(text, context.Canceled.Error(), "interrupted")
+		text = sayInterrupted(text)
 	}
 	if g.JSON || asksForJSON(args) {
 		line, _ := json.Marshal(struct {

@@ -68,7 +68,7 @@ func invalidProblem(cause verdict.Cause, summary string, reasons []string) *juni
 
 // failedCase is a test case for a run that failed or was interrupted, so that no report of it is without an error.
 func failedCase(class string, err error) junit.Case {
-	text := strings.ReplaceAll(strings.Join(strings.Fields(err.Error()), " "), "context canceled", "interrupted")
+	text := sayInterrupted(strings.Join(strings.Fields(err.Error()), " "))
 	return junit.Case{Class: class, Name: "run", Error: &junit.Problem{Type: "run", Message: text}}
 }
 

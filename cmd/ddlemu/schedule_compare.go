@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -19,6 +20,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/schedule"
 	"github.com/ddlemu/ddlemu/shaper/schedule/check"
 	"github.com/ddlemu/ddlemu/shaper/schedule/model"
+	"github.com/ddlemu/ddlemu/shaper/verdict"
 )
 
 type scheduleCompareOptions struct {
@@ -73,6 +75,7 @@ type comparison struct {
 	Rows      []comparisonRow `json:"rows"`
 	Loads     []busiestLink   `json:"busiest_links"`
 	Notes     []string        `json:"notes,omitempty"`
+	Verdict   string          `json:"verdict,omitempty"` // incomplete if the calculation was interrupted
 }
 
 type comparisonRow struct {
@@ -116,29 +119,39 @@ func runScheduleCompare(ctx context.Context, g *global, o *scheduleCompareOption
 	}
 	show, stop := g.showProgress("schedule compare")
 	defer stop()
-	c := &comparison{Coll: string(all[0].Coll), Fabric: place.Fabric.Config.Name}
+	c := &comparison{Rows: []comparisonRow{}, Loads: []busiestLink{}, Coll: string(all[0].Coll), Fabric: place.Fabric.Config.Name}
 	for _, arg := range args {
 		c.Schedules = append(c.Schedules, nameOf(arg))
 	}
+	failed := c.fill(ctx, place, all, sizes, show)
+	if failed == nil && withNCCL {
+		show.Set("NCCL decides", progress.Unknown)
+		failed = c.addNCCL(ctx, g, o, place, all[0])
+	}
+	if failed == nil {
+		failed = o.svgOption.write(c.chart())
+	}
+	if failed != nil {
+		if ctx.Err() == nil {
+			return failed
+		}
+		c.Verdict = verdict.Incomplete
+	}
+	if g.JSON {
+		return errors.Join(failed, g.printJSON(c))
+	}
+	c.print(g.Stdout)
+	return failed
+}
+
+// fill calculates the times of all sizes.
+func (c *comparison) fill(ctx context.Context, place *model.Place, all []*schedule.Schedule, sizes []int64, show *progress.Display) error {
 	for i, size := range sizes {
 		if err := c.add(ctx, place, all, size); err != nil {
 			return err
 		}
 		show.Part("times are calculated", float64(i+1)/float64(len(sizes)))
 	}
-	if withNCCL {
-		show.Set("NCCL decides", progress.Unknown)
-		if err := c.addNCCL(ctx, g, o, place, all[0]); err != nil {
-			return err
-		}
-	}
-	if err := o.svgOption.write(c.chart()); err != nil {
-		return err
-	}
-	if g.JSON {
-		return g.printJSON(c)
-	}
-	c.print(g.Stdout)
 	return nil
 }
 
@@ -224,15 +237,25 @@ func (c *comparison) print(w io.Writer) {
 		t.AppendRow(append(cells, us(row.Bound), best, ahead))
 	}
 	t.Render()
+	if len(c.Rows) > 0 {
+		c.printBusiest(w)
+	}
+	for _, n := range c.Notes {
+		fmt.Fprintf(w, "note: %s\n", n)
+	}
+	if c.Verdict != "" {
+		fmt.Fprintf(w, "verdict: %s: it was interrupted, and has what was calculated so far\n", c.Verdict)
+	}
+}
+
+// printBusiest prints the busiest link of each schedule at the largest size.
+func (c *comparison) printBusiest(w io.Writer) {
 	fmt.Fprintf(w, "\n# the busiest link of each at %d bytes\n", c.Rows[len(c.Rows)-1].Size)
-	t = newTable(w, "schedule", "link", "carries ", "busy(us) ", "of(us) ", "between nodes ", "messages ")
+	t := newTable(w, "schedule", "link", "carries ", "busy(us) ", "of(us) ", "between nodes ", "messages ")
 	for _, l := range c.Loads {
 		t.AppendRow(table.Row{l.Schedule, l.Link, volume(l.Bytes), twoDigits(l.Busy), twoDigits(l.Time), volume(l.Total), l.Messages})
 	}
 	t.Render()
-	for _, n := range c.Notes {
-		fmt.Fprintf(w, "note: %s\n", n)
-	}
 }
 
 // addTime adds the time of the schedule with the next number; nil if it is not known.

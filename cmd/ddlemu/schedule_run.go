@@ -99,7 +99,7 @@ EXIT STATUS
 
 0 on success, also if the verdict is INVALID; 3 if the schedule is not good (see
 ` + "`ddlemu schedule check`" + `), 1 on failure or if an element is wrong, 2 for bad input, 130 if
-interrupted.
+interrupted: then the output has the rows so far, and the verdict is incomplete.
 `,
 		Example: `  ddlemu schedule run algo.xml --profile ndr400 -b 1K -e 1M -f 4
   ddlemu schedule run algo.xml --profile ndr400 -b 1M -e 1M --via p2p --nccl 2.29
@@ -161,13 +161,13 @@ func runSchedule(ctx context.Context, g *global, o *scheduleRunOptions, arg stri
 		return err
 	}
 	rows, notes, err := r.rows(ctx, sizes)
-	if err != nil {
+	if err != nil && ctx.Err() == nil {
 		return err
 	}
-	if err := o.svgOption.write(r.chart(arg, rows)); err != nil {
-		return err
+	if err == nil {
+		err = o.svgOption.write(r.chart(arg, rows))
 	}
-	return r.print(arg, rows, notes)
+	return errors.Join(err, r.print(arg, rows, notes, ctx.Err() != nil))
 }
 
 // checkBefore refuses a schedule that is not good, unless --force is given, and returns the root of a rooted
@@ -249,7 +249,7 @@ func (r *scheduleRun) close() {
 	}
 }
 
-// rows measures all sizes, and notes what could not be.
+// rows measures all sizes, and notes what could not be. With an error it returns the rows so far.
 func (r *scheduleRun) rows(ctx context.Context, sizes []int64) (rows []scheduleRow, notes []string, err error) {
 	var done []uint64
 	var outside []string // sizes for which the schedule is not made
@@ -269,7 +269,7 @@ func (r *scheduleRun) rows(ctx context.Context, sizes []int64) (rows []scheduleR
 		for _, inPlace := range r.s.Variants() {
 			row, note, err := r.row(ctx, &cut, inPlace)
 			if err != nil {
-				return nil, nil, fmt.Errorf("%d bytes %s: %w", cut.Bytes, placeName(inPlace), err)
+				return rows, notes, fmt.Errorf("%d bytes %s: %w", cut.Bytes, placeName(inPlace), err)
 			}
 			if note != "" {
 				notes = append(notes, note)
@@ -345,19 +345,29 @@ func (r *scheduleRun) measure(ctx context.Context, cut *schedule.Cut, inPlace bo
 	return "", nil
 }
 
-// verdict is the verdict on what the links carried; nil if no byte was sent. With --via p2p it is that of the first row
-// that is not VALID.
-func (r *scheduleRun) verdict() *verdict.Verdict {
-	for i := range r.verdicts {
-		if v := &r.verdicts[i]; !v.Valid || i == len(r.verdicts)-1 {
-			return v
+// verdict is the verdict on what the links carried; nil if no byte was to be sent. It is incomplete if the run was
+// interrupted.
+func (r *scheduleRun) verdict(interrupted bool) *verdict.Verdict {
+	v, known := r.verdictOfLinks()
+	if interrupted {
+		v.Stop("interrupted: the output has the rows so far")
+	} else if !known {
+		return nil
+	}
+	return &v
+}
+
+// verdictOfLinks is false if no byte was sent. With --via p2p it is that of the first row that is not VALID.
+func (r *scheduleRun) verdictOfLinks() (verdict.Verdict, bool) {
+	for i, v := range r.verdicts {
+		if !v.Valid || i == len(r.verdicts)-1 {
+			return v, true
 		}
 	}
 	if r.job == nil || !r.measured {
-		return nil
+		return verdict.New(nil), false
 	}
-	v := r.job.Verdict()
-	return &v
+	return r.job.Verdict(), true
 }
 
 func meanAndLeast(times []time.Duration) (mean, least float64) {

@@ -26,10 +26,10 @@ type scheduleReport struct {
 	Reasons  []string      `json:"reasons,omitempty"`
 }
 
-// print prints the rows, and fails if an element is wrong.
-func (r *scheduleRun) print(arg string, rows []scheduleRow, notes []string) error {
-	report := scheduleReport{Schedule: arg, Coll: string(r.s.Coll), GPUs: len(r.s.GPUs), Fabric: r.place.Fabric.Config.Name, Via: r.o.Via, NCCL: r.nccl, Rows: rows, Notes: notes}
-	v := r.verdict()
+// print prints the rows, which are those so far if the run was interrupted, and fails if an element is wrong.
+func (r *scheduleRun) print(arg string, rows []scheduleRow, notes []string, interrupted bool) error {
+	report := scheduleReport{Schedule: arg, Coll: string(r.s.Coll), GPUs: len(r.s.GPUs), Fabric: r.place.Fabric.Config.Name, Via: r.o.Via, NCCL: r.nccl, Rows: append([]scheduleRow{}, rows...), Notes: notes}
+	v := r.verdict(interrupted)
 	if v != nil {
 		report.Verdict, report.Reasons = string(v.Word), v.Reasons
 	}
@@ -39,7 +39,9 @@ func (r *scheduleRun) print(arg string, rows []scheduleRow, notes []string) erro
 		}
 	} else {
 		r.printTable(r.g.Stdout, arg, rows)
-		r.printLoads(r.g.Stdout, &rows[len(rows)-1])
+		if len(rows) > 0 {
+			r.printLoads(r.g.Stdout, &rows[len(rows)-1])
+		}
 		for _, n := range notes {
 			fmt.Fprintf(r.g.Stdout, "note: %s\n", n)
 		}

@@ -74,7 +74,7 @@ func runWorkloadConvert(ctx context.Context, g *global, o *workloadConvertOption
 	if err := o.checkFlags(); err != nil {
 		return err
 	}
-	w, err := formats.Read(input.Paths(files), formats.Kind(o.From), input.Options{Ranks: o.Ranks, OneForAll: o.SPMD, Type: o.Type})
+	w, err := formats.Read(input.Until(ctx, input.Paths(files)), formats.Kind(o.From), input.Options{Ranks: o.Ranks, OneForAll: o.SPMD, Type: o.Type})
 	if err != nil {
 		return badInput("%w", err)
 	}

@@ -8,6 +8,7 @@ import (
 	"bufio"
 	"bytes"
 	"compress/gzip"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -61,6 +62,34 @@ func Paths(names []string) []File {
 		files = append(files, Path(name))
 	}
 	return files
+}
+
+// Until returns the files; readers of them fail when ctx ends.
+func Until(ctx context.Context, files []File) []File {
+	out := make([]File, len(files))
+	for i, f := range files {
+		out[i] = File{Name: f.Name, open: func() (io.ReadCloser, error) {
+			raw, err := f.open()
+			if err != nil {
+				return nil, err
+			}
+			return &until{raw, ctx}, nil
+		}}
+	}
+	return out
+}
+
+// until is a reader that fails when ctx ends.
+type until struct {
+	io.ReadCloser
+	ctx context.Context
+}
+
+func (u *until) Read(p []byte) (int, error) {
+	if err := u.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return u.ReadCloser.Read(p)
 }
 
 // Reader reads the unpacked content of a file.

@@ -5,7 +5,10 @@ package input
 import (
 	"bytes"
 	"compress/gzip"
+	"context"
+	"errors"
 	"io"
+	"io/fs"
 	"strings"
 	"testing"
 )
@@ -146,5 +149,29 @@ func TestElements(t *testing.T) {
 		if count, typ := test.o.Elements(test.bytes, test.parts); count != test.count || typ != test.typ {
 			t.Errorf("%+v: %d %s", test, count, typ)
 		}
+	}
+}
+
+// A reading ends with its context.
+func TestUntil(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	r, err := Until(ctx, []File{Bytes("a", bytes.Repeat([]byte("line\n"), 1<<16))})[0].Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	lines := r.Lines()
+	read := 0
+	for lines.Next() {
+		if read++; read == 10 {
+			stop()
+		}
+	}
+	if err := lines.Err(); !errors.Is(err, context.Canceled) || read >= 1<<16 {
+		t.Errorf("%d lines, %v", read, err)
+	}
+	if _, err := Until(t.Context(), []File{Path("no such file")})[0].Open(); !errors.Is(err, fs.ErrNotExist) {
+		t.Error(err)
 	}
 }
