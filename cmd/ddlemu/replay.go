@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -36,6 +37,7 @@ type replayOptions struct {
 	Plot    string
 	Times   string
 	Force   bool
+	junit   junitFile
 }
 
 // AddFlags adds the flags to fs.
@@ -45,6 +47,7 @@ func (o *replayOptions) AddFlags(g *global, fs *pflag.FlagSet) {
 	fs.StringVar(&o.Sweep, "sweep", "", "play for several values of a parameter of all links, such as `bw=10G..800G`, lat=1us,10us")
 	fs.StringVar(&o.Plot, "plot", "", "with --sweep: `file` for a plot, as SVG")
 	fs.StringVar(&o.Times, "times", "", "`file` for the times of all operations of all ranks, as CSV")
+	o.junit.AddFlag(fs, "step")
 	fs.BoolVar(&o.Force, "force", false, "replace the files of --plot and --times")
 	fs.IntVar(&o.Steps, "steps", 0, "`number` of steps to play: the file from its beginning, again and again (default: those of the file)")
 	o.addRanksOfWorkload(fs)
@@ -105,7 +108,7 @@ EXIT STATUS
 
 0 on success, also when the verdict is INVALID; 3 for that with --strict; 1 when a rank
 failed or a value was wrong; 2 for bad input, such as a workload whose calls do not match;
-130 if interrupted.
+130 if interrupted: then the output has the steps so far, and the verdict is incomplete.
 `,
 		Example: `  ddlemu replay step.jsonl --profile eth10 --nodes 2
   ddlemu replay step.jsonl --profile ndr400 --bw 100Gbps --steps 5 --json
@@ -154,9 +157,13 @@ func runReplay(ctx context.Context, g *global, o *replayOptions, path string) er
 		g.Fabric = o.Fabrics[0]
 	}
 	result, err := player.one(ctx)
-	if err != nil {
+	if o.junit.path != "" {
+		err = errors.Join(err, o.junit.write(replaySuite(path, result, err)))
+	}
+	if result == nil {
 		return err
 	}
+	stopped := err
 	if o.Times != "" {
 		if err := writeOutput(o.Times, o.Force, 0o644, result.WriteTimes); err != nil {
 			return err
@@ -167,7 +174,7 @@ func runReplay(ctx context.Context, g *global, o *replayOptions, path string) er
 	} else {
 		err = result.WriteText(g.Stdout, g.more())
 	}
-	return cmp.Or(err, o.judge(result))
+	return cmp.Or(err, stopped, o.judge(result))
 }
 
 // check refuses flags that do not go together, before anything is done.
@@ -185,8 +192,8 @@ func (o *replayOptions) check() error {
 		return badInput("--sweep needs fabrics of its own: leave out --fabric, and give --profile or --file")
 	case o.Plot != "" && o.Sweep == "":
 		return badInput("--plot draws a sweep: add --sweep, such as --sweep bw=10G..800G")
-	case several && (o.Trace != "" || o.Times != ""):
-		return badInput("--trace and --times are of one replay: leave out --sweep and the second --fabric")
+	case several && (o.Trace != "" || o.Times != "" || o.junit.path != ""):
+		return badInput("--trace, --times and --junit are of one replay: leave out --sweep and the second --fabric")
 	}
 	for _, path := range []string{o.Plot, o.Times} {
 		if path != "" {
@@ -195,7 +202,7 @@ func (o *replayOptions) check() error {
 			}
 		}
 	}
-	return nil
+	return o.junit.begin()
 }
 
 // judge is the error of results that are wrong, or INVALID with --strict.
@@ -310,12 +317,11 @@ func (p *replayer) one(ctx context.Context) (*replay.Result, error) {
 		p.g.injection(e.On.Layout)
 	}
 	result, err := replay.Run(ctx, e)
-	if err != nil {
+	if err != nil && result == nil {
 		p.g.explainFailure(e.On.Trace)
-		return nil, err
 	}
-	if e.On.Trace == "" {
-		return result, nil
+	if err != nil || e.On.Trace == "" {
+		return result, err
 	}
 	data, err := json.Marshal(result.Report())
 	if err != nil {
@@ -330,12 +336,12 @@ type named struct {
 	replay.Options
 }
 
-// all plays one after the other.
+// all plays one after the other. An error comes with the results of those before.
 func all(ctx context.Context, replays []named) (results []*replay.Result, err error) {
 	for i := range replays {
 		r, err := replay.Run(ctx, replays[i].Options)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", replays[i].name, err)
+			return results, fmt.Errorf("%s: %w", replays[i].name, err)
 		}
 		results = append(results, r)
 	}
@@ -431,13 +437,15 @@ func (p *replayer) sweep(ctx context.Context) error {
 		}
 		replays = append(replays, named{fmt.Sprintf("--sweep %s at %s", p.o.Sweep, text), e})
 	}
-	results, err := all(ctx, replays)
-	if err != nil {
-		return err
+	results, stopped := all(ctx, replays)
+	if len(results) == 0 || stopped != nil && ctx.Err() == nil {
+		return stopped
 	}
 	for i, r := range results {
 		s.Points[i].Result = r
 	}
+	s.Left = len(s.Points) - len(results)
+	s.Points = s.Points[:len(results)]
 	if p.o.Plot != "" {
 		if err := writeOutput(p.o.Plot, p.o.Force, 0o644, s.WriteSVG); err != nil {
 			return err
@@ -448,5 +456,5 @@ func (p *replayer) sweep(ctx context.Context) error {
 	} else {
 		err = s.WriteText(p.g.Stdout)
 	}
-	return cmp.Or(err, p.o.judge(results...))
+	return cmp.Or(err, stopped, p.o.judge(results...))
 }

@@ -56,16 +56,16 @@ static void report(void)
 
 static void end_op(struct op *op)
 {
-	op->end = fabric_now();
+	op->times->end = fabric_now();
 	report();
 }
 
 static void compute(void *data)
 {
 	struct op *op = data;
-	op->ready = fabric_now();
+	op->times->ready = fabric_now();
 	if (api.ddlemu_compute == NULL || api.ddlemu_compute(op->ns) != 0)
-		sleep_until(op->ready + (int64_t)((double)op->ns * scale_now));
+		sleep_until(op->times->ready + (int64_t)((double)op->ns * scale_now));
 	end_op(op);
 }
 
@@ -142,7 +142,7 @@ static void begin_call(void *data)
 		if (part->check)
 			operation_fill(&part->operation, &b, (uint64_t)part->seed);
 	}
-	op->ready = fabric_now();
+	op->times->ready = fabric_now();
 	do_works(op, 0, op->works_before);
 }
 
@@ -171,7 +171,7 @@ static void end_call(void *data)
 			check_part(op, part);
 	}
 	end_op(op);
-	op->end = now;
+	op->times->end = now;
 }
 
 static void make_area(char **area, size_t bytes)
@@ -265,7 +265,7 @@ static void synchronize_streams(const struct program *p)
 
 static void wait_on_host(const struct program *p, struct op *op)
 {
-	op->ready = fabric_now();
+	op->times->ready = fabric_now();
 	for (int i = 0; i < op->afters; i++) {
 		const struct op *before = &p->ops[p->afters[op->first_after + i]];
 		if (before->kind != OP_WAIT) // it has ended before this one was launched
@@ -305,7 +305,7 @@ void play(struct program *program, double scale, int64_t start, struct played *o
 	atomic_store(&done, 0);
 	atomic_store(&next_report, monotonic_ns() + REPORT_NS);
 	wait_for_start(start);
-	out->begin = fabric_now();
+	out->begin = *program->file = fabric_now();
 	for (int i = 0; i < program->op_count; i++)
 		launch(program, &program->ops[i]);
 	synchronize_streams(program);

@@ -33,9 +33,10 @@
 // wait waits for all operations before it. check is a seed: the call gets an input made from it, and all elements of
 // the output are compared; without check its buffers have any values.
 //
-// The file of times has a line "READY END" for each operation, in their order, in ns of the clock: when its stream, and
-// the operations of after, had come to it, and when it ended. For wait that is when the host thread came to it and went
-// on.
+// The file of times is made before the program begins, so that what a rank has played is known if it is ended. It has
+// numbers of 64 bits, in ns of the clock: when the program began, and for each operation, in their order, when its
+// stream, and the operations of after, had come to it, and when it ended. For wait that is when the host thread came to
+// it and went on. 0: not yet.
 
 #ifndef DDLEMU_RANK_PROGRAM_H
 #define DDLEMU_RANK_PROGRAM_H
@@ -72,6 +73,11 @@ struct work {
 
 struct program;
 
+// When an operation ran, in the file of times.
+struct times {
+	int64_t ready, end;
+};
+
 struct op {
 	enum op_kind kind;
 	int stream;
@@ -82,7 +88,7 @@ struct op {
 	int first_after, afters;
 	int named; // another operation waits for it
 	cuda_event event; // recorded after it, if it is named
-	int64_t ready, end;
+	struct times *times;
 	struct program *program;
 };
 
@@ -96,13 +102,14 @@ struct program {
 	int clear;
 	int streams; // one more than the largest number
 	size_t stream_bytes[STREAMS_MAX]; // of the buffers
+	int64_t *file; // of times: begin, then a struct times for each operation
 };
 
 // Reads a program. Ends the process with session_fail if it cannot be read.
 void program_read(struct program *program, const char *path);
 
-// Writes the file of times.
-void program_write_times(const struct program *program, const char *path);
+// Makes the file of times, in which the program's operations note them from then on.
+void program_make_times(struct program *program, const char *path);
 
 void program_free(struct program *program);
 

@@ -227,11 +227,11 @@ static void do_play(const struct command *c, struct operation *operation)
 	int64_t start = number(c, "start", 0, INT64_MAX);
 	if (scale <= 0)
 		session_fail("usage", "play needs a scale above 0");
+	program_make_times(&program, path_of(c, "times"));
 	struct played played;
 	play(&program, scale, start, &played);
 	session_check_async(); // after an error NCCL ends its kernels, so the streams are done too
 	settle();
-	program_write_times(&program, path_of(c, "times"));
 	program_free(&program);
 	protocol_reply("ok begin=%" PRId64 " end=%" PRId64 " checked=%" PRIu64 " wrong=%" PRIu64 " op=%d first=%" PRIu64
 		       " got=%s want=%s",

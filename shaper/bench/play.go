@@ -4,7 +4,10 @@ package bench
 
 import (
 	"bufio"
+	"cmp"
 	"context"
+	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -22,6 +25,9 @@ type Span struct {
 	Ready int64
 	End   int64
 }
+
+// NotEnded is the End of an operation that has not ended, because the program was stopped.
+const NotEnded = -1
 
 // Program is what a rank plays.
 type Program struct {
@@ -45,7 +51,8 @@ type Played struct {
 }
 
 // Play makes the ranks play a program on the communicators that exist. On the real clock computation takes the
-// configured time scale times as long as the program says.
+// configured time scale times as long as the program says. If it is stopped, what the ranks have played comes with the
+// error: the End of an operation that has not ended is NotEnded.
 func (r *Ranks) Play(ctx context.Context, p Program) ([]Played, error) {
 	for rank := range r.processes {
 		if err := r.writeProgram(rank, p); err != nil {
@@ -65,12 +72,14 @@ func (r *Ranks) Play(ctx context.Context, p Program) ([]Played, error) {
 		scale = 1
 	}
 	r.onProgress = p.Progress
+	var partly []Played
+	r.onEnd = func() { partly = r.partly(start) }
 	answers, err := r.step(ctx, "play", func(rank int) string {
 		return fmt.Sprintf("play times=%s scale=%g start=%d", escapePath(r.file(rank, "times")), scale, start)
 	})
-	r.onProgress = nil
+	r.onProgress, r.onEnd = nil, nil
 	if err != nil {
-		return nil, err
+		return partly, err
 	}
 	all := make([]Played, len(answers))
 	for rank, m := range answers {
@@ -92,6 +101,9 @@ func escapePath(path string) string {
 }
 
 func (r *Ranks) writeProgram(rank int, p Program) (err error) {
+	if err := os.Remove(r.file(rank, "times")); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("remove the times of rank %d: %w", rank, err)
+	}
 	f, err := os.Create(r.file(rank, "program"))
 	if err != nil {
 		return fmt.Errorf("write the program of rank %d: %w", rank, err)
@@ -139,13 +151,14 @@ func (r *Ranks) played(rank int, m message, ops int, start int64) (Played, error
 	if p.Wrong > 0 {
 		p.Mismatch = fmt.Sprintf("%s at element %s where %s must be", m.fields["got"], m.fields["first"], m.fields["want"])
 	}
-	origin := start
-	if origin == 0 {
-		origin = p.Begin
-	}
+	origin := cmp.Or(start, p.Begin)
 	p.End -= origin
 	var err error
-	p.Spans, err = readTimes(r.file(rank, "times"), origin)
+	_, p.Spans, err = readTimes(r.file(rank, "times"))
+	for i := range p.Spans {
+		p.Spans[i].Ready -= origin
+		p.Spans[i].End -= origin
+	}
 	if err == nil && len(p.Spans) != ops {
 		err = fmt.Errorf("%d times of %d operations", len(p.Spans), ops)
 	}
@@ -155,22 +168,41 @@ func (r *Ranks) played(rank int, m message, ops int, start int64) (Played, error
 	return p, nil
 }
 
-// readTimes reads a file of times, relative to origin.
-func readTimes(path string, origin int64) ([]Span, error) {
-	f, err := os.Open(path)
+// readTimes reads a file of times (cuda/rank/program.h): when the program began, and the spans of its operations.
+func readTimes(path string) (begin int64, spans []Span, err error) {
+	b, err := os.ReadFile(path)
 	if err != nil {
-		return nil, err
+		return 0, nil, err
 	}
-	defer f.Close()
-	var spans []Span
-	for lines := bufio.NewScanner(f); ; {
-		if !lines.Scan() {
-			return spans, lines.Err()
-		}
-		var s Span
-		if _, err := fmt.Sscanf(lines.Text(), "%d %d", &s.Ready, &s.End); err != nil {
-			return nil, fmt.Errorf("the line %q: %w", lines.Text(), err)
-		}
-		spans = append(spans, Span{s.Ready - origin, s.End - origin})
+	if len(b)%16 != 8 {
+		return 0, nil, fmt.Errorf("it has %d bytes", len(b))
 	}
+	number := func(i int) int64 { return int64(binary.NativeEndian.Uint64(b[8*i:])) }
+	spans = make([]Span, len(b)/16)
+	for i := range spans {
+		spans[i] = Span{number(1 + 2*i), number(2 + 2*i)}
+	}
+	return number(0), spans, nil
+}
+
+// partly is what the ranks have played of a program that was stopped: the spans of operations that have ended, relative
+// to the begin.
+func (r *Ranks) partly(start int64) []Played {
+	all := make([]Played, len(r.processes))
+	for rank := range all {
+		begin, spans, err := readTimes(r.file(rank, "times"))
+		if err != nil || begin == 0 {
+			continue // it has not begun
+		}
+		all[rank].Begin, all[rank].Spans = begin, spans
+		for i := range spans {
+			if spans[i].End == 0 {
+				spans[i].End = NotEnded
+				continue
+			}
+			spans[i].Ready -= cmp.Or(start, begin)
+			spans[i].End -= cmp.Or(start, begin)
+		}
+	}
+	return all
 }

@@ -138,6 +138,9 @@ func (r *Ranks) stop(grace time.Duration) error {
 	if killed {
 		first = fmt.Errorf("ranks did not end within %v and were killed", grace)
 	}
+	if r.onEnd != nil {
+		r.onEnd()
+	}
 	if !r.keepLogs {
 		r.logLock.Close()
 		if err := os.RemoveAll(r.logDir); err != nil && first == nil {

@@ -55,11 +55,14 @@ type Result struct {
 	Model   []Step
 	Problem string
 	Notes   []string
+	// Interrupted is how many steps there should have been, 0 if it was not stopped before.
+	Interrupted int
 
 	spans [][]bench.Span // by rank, not divided by Scale
 }
 
-// Run plays a workload. A rank that fails is a [*bench.RanksError].
+// Run plays a workload. A rank that fails is a [*bench.RanksError]. If ctx is cancelled, the result has the steps so far,
+// and comes with the error.
 func Run(ctx context.Context, o Options) (*Result, error) {
 	if err := o.prepare(); err != nil {
 		return nil, err
@@ -72,11 +75,14 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	}
 	for n := 1; ; n++ {
 		r, err := o.attempt(ctx, (*attempt).run)
+		if err != nil && emulate.Spent(ctx) && r != nil && len(r.Steps) > 0 {
+			return r, nil
+		}
 		if err != nil && emulate.Spent(ctx) {
 			return nil, configs.Errorf("", "%s: it was spent before a step was played: give a larger budget, or a workload with smaller steps", o.On.Budget.Text())
 		}
 		if err != nil {
-			return nil, err
+			return r, err
 		}
 		if why != "" {
 			r.Notes = append(r.Notes, fmt.Sprintf("time scale %d %s", r.Scale, why))
@@ -200,14 +206,17 @@ func (o *Options) attempt(ctx context.Context, run func(*attempt, context.Contex
 	if cerr := ranks.Close(); err == nil {
 		err = cerr
 	}
-	if err != nil {
+	if r == nil {
 		return nil, err
 	}
 	r.Scale = j.Fabric.TimeScale()
-	if !r.Forecast {
+	switch {
+	case err != nil:
+		a.judgeStopped(ctx, r)
+	case !r.Forecast:
 		a.judge(j, r)
 	}
-	return r, nil
+	return r, err
 }
 
 // say tells the progress.
@@ -227,32 +236,32 @@ type attempt struct {
 }
 
 func (a *attempt) run(ctx context.Context) (*Result, error) {
+	var r Result
 	if err := a.connect(ctx); err != nil {
-		return nil, err
+		return a.stopped(ctx, &r, nil, nil), err
 	}
 	if err := a.decide(ctx); err != nil {
-		return nil, err
+		return a.stopped(ctx, &r, nil, nil), err
 	}
-	var r Result
 	if err := a.warmUp(ctx, &r); err != nil {
-		return nil, err
+		return a.stopped(ctx, &r, nil, nil), err
 	}
 	steps, err := a.affordable(ctx, &r)
 	if err != nil {
-		return nil, err
+		return a.stopped(ctx, &r, nil, nil), err
 	}
 	plans, err := a.planner(steps, false).plans()
 	if err != nil {
 		return nil, err
 	}
-	a.count(plans)
-	a.facts.plans, a.facts.Steps = plans, steps
 	for range max(a.o.Repeat, 1) {
 		played, err := a.play(ctx, plans, "plays", false)
 		if err != nil {
-			return nil, err
+			return a.stopped(ctx, &r, plans, played), err
 		}
 		a.values(&r, plans, played)
+		a.count(plans)
+		a.facts.plans, a.facts.Steps = plans, steps
 		r.Facts = a.facts
 		a.measure(&r, plans, played)
 	}

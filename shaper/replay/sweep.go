@@ -11,12 +11,15 @@ import (
 	"time"
 
 	"github.com/ddlemu/ddlemu/configs/units"
+	"github.com/ddlemu/ddlemu/shaper/verdict"
 )
 
 // Sweep is a workload on fabrics that differ in one parameter of all links.
 type Sweep struct {
 	Param  string // the flag, such as bw
 	Points []Point
+	// Left is how many points were left out, because the sweep was interrupted.
+	Left int
 }
 
 // Point is the workload at one value of the parameter.
@@ -165,12 +168,15 @@ func (p *Point) exposed() float64 {
 	return 100 * float64(m.Exposed) / float64(max(m.Time, 1))
 }
 
-// Word is VALID if all points are.
+// Word is VALID if all points are, and none was left out.
 func (s *Sweep) Word() string {
 	for i := range s.Points {
 		if v := &s.Points[i].Result.Verdict; !v.Valid {
 			return v.Word
 		}
+	}
+	if s.Left > 0 {
+		return verdict.Incomplete
 	}
 	return "VALID"
 }
@@ -194,6 +200,9 @@ func (s *Sweep) WriteText(w io.Writer) error {
 	}
 	t.line("#")
 	t.line("# %s", s.Conclusion())
+	if s.Left > 0 {
+		t.line("# interrupted: %d of %d values played", len(s.Points), len(s.Points)+s.Left)
+	}
 	t.line("verdict: %s", s.Word())
 	_, err := io.WriteString(w, t.b.String())
 	return err

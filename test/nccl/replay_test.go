@@ -5,9 +5,11 @@ package nccl
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"os/exec"
@@ -368,5 +370,58 @@ func TestReplayCompareAndSweep(t *testing.T) {
 	}
 	if svg, err := os.ReadFile(plot); err != nil || !bytes.Contains(svg, []byte("</svg>")) {
 		t.Errorf("%v", err)
+	}
+}
+
+// An interrupt leaves the steps that all ranks have ended.
+func TestInterruptedReplay(t *testing.T) {
+	path := workloadFile(t, `"ranks":2`, `{"op":"coll","func":"AllReduce","count":1000000,"type":"float32"}`, `{"op":"step"}`)
+	const steps = 100000
+	dir := t.TempDir()
+	logs, xml := filepath.Join(dir, "tmp"), filepath.Join(dir, "junit.xml")
+	if err := os.Mkdir(logs, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	cmd := ddlemu(ctx, t, folder(t), []string{"TMPDIR=" + logs}, "replay", path, "--profile", "eth10", "--steps", fmt.Sprint(steps), "--junit", xml, "--json")
+	var stdout bytes.Buffer
+	cmd.Stdout = &stdout
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for ; ctx.Err() == nil; time.Sleep(20 * time.Millisecond) {
+		const tenth = 8 + 16*10
+		b := make([]byte, tenth)
+		paths, _ := filepath.Glob(filepath.Join(logs, "*", "rank1.times"))
+		if len(paths) == 0 {
+			continue
+		}
+		f, err := os.Open(paths[0])
+		if err != nil {
+			continue
+		}
+		_, err = io.ReadFull(f, b)
+		if f.Close(); err == nil && binary.NativeEndian.Uint64(b[tenth-8:]) != 0 {
+			break
+		}
+	}
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // the exit status says more
+	var r replayed
+	if err := json.Unmarshal(stdout.Bytes(), &r); err != nil || cmd.ProcessState.ExitCode() != 130 {
+		t.Fatalf("exit status %d, %v in\n%s", cmd.ProcessState.ExitCode(), err, stdout.Bytes())
+	}
+	if n := len(r.Steps); n < 10 || n >= steps || r.Verdict != "incomplete" || !strings.Contains(r.Reasons[0], fmt.Sprintf("interrupted: %d of 100000 steps", n)) {
+		t.Fatalf("%d steps, %s %v", n, r.Verdict, r.Reasons)
+	}
+	if first := r.Steps[1].Time; first <= 0 || len(r.Calls) != 1 || math.Abs(r.Calls[0].Mean/first-1) > 0.01 {
+		t.Errorf("a step takes %v us, its call %+v", first, r.Calls)
+	}
+	report, err := os.ReadFile(xml)
+	if n := len(r.Steps); err != nil || !strings.Contains(string(report), fmt.Sprintf(`skipped="%d"`, steps-n)) || !strings.Contains(string(report), `errors="1"`) {
+		t.Errorf("%v: %.400s", err, report)
 	}
 }
