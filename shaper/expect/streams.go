@@ -27,8 +27,21 @@ type source interface {
 	drop(rank int)
 }
 
-// launchLimit is the number of items that a stream holds. A CUDA stream has about as many places.
-const launchLimit = 1024
+// A stream of the software CUDA holds launchLimit entries, about as many as on a GPU. A host thread that finds it full
+// waits until half of them have ended. A call of a replay is callEntries: NCCL's kernel, with an event before and one
+// after it, and the two functions that note its times. Other items are one.
+const (
+	launchLimit = 1024
+	callEntries = 5
+)
+
+// entries is how many entries of a stream an item is.
+func (it *item) entries() int {
+	if it.call != nil {
+		return callEntries
+	}
+	return 1
+}
 
 // rankRun is a rank with its host thread and streams.
 type rankRun struct {
@@ -48,8 +61,10 @@ type rankRun struct {
 type Span struct{ Start, End int64 }
 
 type streamRun struct {
-	queue []int // items that are launched and have not ended
-	busy  bool  // the first has started
+	queue   []int // items that are launched and have not ended
+	entries int   // of these items
+	full    bool  // the host thread waits for half of the entries
+	busy    bool  // the first has started
 }
 
 // commRun is a rank of a communicator: NCCL runs the calls of a communicator one after another.
@@ -118,10 +133,12 @@ func (s *sim) launch(r *rankRun) (launched bool) {
 			r.streams = append(r.streams, streamRun{})
 		}
 		st := &r.streams[it.stream]
-		if len(st.queue) >= launchLimit {
+		st.full = st.entries >= launchLimit || st.full && st.entries > launchLimit/2
+		if st.full {
 			return launched
 		}
 		st.queue = append(st.queue, i)
+		st.entries += it.entries()
 		r.spans = append(r.spans, Span{-1, -1})
 		if launched = true; it.call != nil {
 			s.launchCall(r, it.comm, i)
@@ -180,6 +197,7 @@ func (s *sim) itemEnded(id, i int) {
 	it := r.item(i)
 	st := &r.streams[it.stream]
 	st.queue, st.busy = st.queue[1:], false
+	st.entries -= it.entries()
 	if it.call != nil {
 		it.call.drop(id)
 		c := r.comms[it.comm]

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"math"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -65,6 +66,10 @@ func jobs(t *testing.T) map[string]string {
 			`{"op":"calc","ns":1000000}`,
 			`{"rank":"0-2","op":"send","count":1000000,"type":"float32","peer":1,"relative":true}`,
 			`{"op":"step"}`),
+		// The host thread waits until its stream has room, so the computation begins late.
+		"more calls than a stream holds": workloadFile(t, `"ranks":4`, append(
+			slices.Repeat([]string{`{"op":"coll","func":"AllReduce","count":1000,"type":"float32","stream":"n"}`}, 300),
+			`{"op":"calc","ns":50000000,"stream":"c"}`, `{"op":"step"}`)...),
 		"large and small": workloadFile(t, `"ranks":4`,
 			`{"op":"coll","func":"AllReduce","count":2000000,"type":"float32"}`,
 			`{"op":"coll","func":"AllReduce","count":100,"type":"float32"}`,

@@ -74,8 +74,8 @@ func readHead(lines *input.Lines, o input.Options) (*head, error) {
 	if err := lines.Err(); err != nil {
 		return nil, err
 	}
-	if strings.HasPrefix(lines.Text(), "comm_type,") {
-		return nil, lines.Errorf("this is AICB's list of calls, which is not read: give its text workload, of workload/simAI")
+	if text := strings.TrimSpace(lines.Text()); strings.HasPrefix(text, "comm_type,") || strings.HasPrefix(text, "[rank") {
+		return nil, lines.Errorf("this is AICB's list of calls (its physical workload), which has no computation and does not name the ranks of its groups, so it is not read: make the text workload of the same job with AICB's generator for SimAI (workload/simAI), and convert that")
 	}
 	h := &head{tp: 1, ep: 1, pp: 1, checkpoints: map[int]bool{}, initiates: map[int]bool{}}
 	for _, p := range policies {
