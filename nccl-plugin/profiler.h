@@ -17,7 +17,7 @@ struct prof_calls {
 extern const struct prof_calls ddlemu_profiler[PROF_VERSIONS];
 
 // The events that it wants. If the process only records, the network is not ours: then kernels say when a call began
-// and ended, which costs NCCL about 1 %.
+// and ended, which costs NCCL some time.
 int ddlemu_profiler_mask(void);
 
 // Makes the context of a communicator, NULL if the process writes no ledger. ranks and rank are 0 and -1 if NCCL does

@@ -63,8 +63,9 @@ func bit(b bool) int {
 	return 0
 }
 
-// activities joins calls with their kernels. unknown is the number of kernels of which nothing says what they moved.
-func activities(calls []record, r *rank) (all []activity, unknown int) {
+// activities joins calls with their kernels. unknown is the number of kernels, and unsized that of calls, of which nothing
+// says what they moved.
+func activities(calls []record, r *rank) (all []activity, unknown, unsized int) {
 	var found []activity
 	byExternal := map[loose]int{}
 	for i, c := range calls {
@@ -95,12 +96,15 @@ func activities(calls []record, r *rank) (all []activity, unknown int) {
 		found[i].add(k)
 	}
 	for _, a := range found {
-		if !a.call.Empty() {
+		switch {
+		case a.call.LacksSize():
+			unsized++
+		case !a.call.Empty():
 			all = append(all, a)
 		}
 	}
 	slices.SortStableFunc(all, func(a, b activity) int { return cmp.Compare(a.start, b.start) })
-	return all, unknown
+	return all, unknown, unsized
 }
 
 // add adds a kernel of the call.

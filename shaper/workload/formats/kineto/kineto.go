@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/workload"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/input"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/perrank"
@@ -78,9 +79,9 @@ type row struct {
 
 // counts are of what a workload leaves out or does not know.
 type counts struct {
-	unknownKernels, singles, hostOnly, unequal, bounded, roots, outside int
-	foreign                                                             []string
-	noPeers                                                             int
+	unknownKernels, unsizedCalls, singles, hostOnly, unequal, bounded, roots, outside int
+	foreign                                                                           []string
+	noPeers                                                                           int
 }
 
 func (r *rank) enrich(enrich Enrich) error {
@@ -105,12 +106,10 @@ func (r *rank) enrich(enrich Enrich) error {
 func (r *rank) row() *row {
 	calls, waits := merge(r.records)
 	w := &row{rank: r}
-	var unknown int
-	w.all, unknown = activities(calls, r)
+	w.all, r.unknownKernels, r.unsizedCalls = activities(calls, r)
 	w.lo, w.hi = ready(w.all)
 	w.points = r.waitPoints(w.all, calls, waits)
 	w.comm, w.size = make([]string, len(w.all)), make([]int, len(w.all))
-	r.unknownKernels = unknown
 	return w
 }
 
@@ -198,6 +197,9 @@ func (j *job) workload(steps []int) (*workload.Workload, error) {
 			return nil, fmt.Errorf("%s: %w", w.file, err)
 		}
 	}
+	if n := j.left.unsizedCalls + j.left.unknownKernels; n > 0 && j.world > 1 && len(j.comms.Comms) == 0 {
+		return nil, fmt.Errorf("%s has %s of NCCL and says of none what it moved: record it with a newer PyTorch (since 2024 it notes the sizes), or give the execution trace too", j.ranks[0].file, units.Count(n, "call"))
+	}
 	offsets := j.clocks()
 	windows := make([][]int64, len(j.rows))
 	earliest := int64(0)
@@ -260,6 +262,7 @@ func (j *job) note(w *row, a anchor) {
 // resolve finds the communicator of each call.
 func (j *job) resolve(w *row) (err error) {
 	j.left.unknownKernels += w.unknownKernels
+	j.left.unsizedCalls += w.unsizedCalls
 	everyone := perrank.All(j.world)
 	for i, a := range w.all {
 		g := a.call.Group

@@ -44,6 +44,27 @@ func ddp(rank, world int, clock, late float64) *fake {
 	return f
 }
 
+// A trace that does not say what its calls moved is no trace of a job without communication.
+func TestCallsWithoutSizes(t *testing.T) {
+	f := &fake{rank: 0, world: 2}
+	f.step(1, 1000, 9000)
+	for i := range 3 {
+		at := 2000 + 1000*float64(i)
+		f.add("cpu_op", "record_param_comms", 1, at, 20, map[string]any{"External id": 10 * i})
+		f.add("user_annotation", "nccl:all_reduce", 1, at+5, 10, map[string]any{"External id": 10*i + 1})
+		f.add("kernel", "ncclKernel_AllReduce_RING_LL_Sum_float(ncclWorkElem)", 40, at+50, 100, map[string]any{"correlation": 500 + i, "stream": 40, "External id": 900 + i})
+	}
+	_, err := Read([]input.File{f.file(t)}, oneForAll, nil)
+	if err == nil || !strings.Contains(err.Error(), "has 6 calls of NCCL and says of none what it moved") {
+		t.Errorf("%v", err)
+	}
+	f.coll("allreduce", 1000, 6000, 6100, 6200, nil)
+	w := read(t, oneForAll, f)
+	if notes := strings.Join(w.Head.Source.Notes, "\n"); !strings.Contains(notes, "3 calls: left out, the trace does not say what it moved") {
+		t.Errorf("%s", notes)
+	}
+}
+
 // The starts of the recording come out again when the network costs nothing.
 func TestStartsAreReproduced(t *testing.T) {
 	w := read(t, oneForAll, ddp(0, 2, 0, 0))

@@ -73,6 +73,7 @@ type rank struct {
 	steps          []step
 	unreadable     int // events that were not understood
 	unknownKernels int // of which nothing says what they moved
+	unsizedCalls   int // likewise
 }
 
 // readRank reads the trace of one rank.
@@ -238,7 +239,7 @@ func (r *rank) keepRecord(e *event, start, end int64) {
 	rec := record{start: start, end: end, thread: e.TID, external: a.External, function: a.Function.number(-1)}
 	if rec.annotation = e.Name != "record_param_comms"; rec.annotation {
 		n, dtype := a.dims()
-		rec.call = pytorch.Call{Name: e.Name, DType: dtype, In: n, Out: n, Peer: peerOf(e.Name)}
+		rec.call = pytorch.Call{Name: e.Name, DType: dtype, In: n, Out: n, Unsized: dtype == "", Peer: peerOf(e.Name)}
 	} else {
 		rec.call = r.call(&a)
 	}

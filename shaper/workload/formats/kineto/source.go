@@ -43,6 +43,7 @@ func (j *job) source(steps int, forced bool, w waiting) workload.Source {
 	note(j.left.singles, "call", "left out, in a group of one rank")
 	note(j.left.outside, "call", "left out, outside the steps or without anything to move")
 	note(j.left.noPeers, "message", "left out, the peer is not recorded")
+	note(j.left.unsizedCalls, "call", "left out, the trace does not say what it moved")
 	note(j.left.unknownKernels, "NCCL kernel", "left out, the trace does not say what it moved")
 	note(len(j.left.foreign), "call", "left out, such as "+firstOf(j.left.foreign))
 	unreadable := 0

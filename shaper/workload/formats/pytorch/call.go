@@ -18,7 +18,8 @@ type Call struct {
 	In, Out           int64  // elements that go in and come out on this rank
 	InSplit, OutSplit []int64
 	Group             Group
-	Peer              int // in the group, for send and recv; -1 if not recorded
+	Peer              int  // in the group, for send and recv; -1 if not recorded
+	Unsized           bool // the source does not say In and Out
 }
 
 // Group is a process group.
@@ -32,6 +33,12 @@ type Group struct {
 func (c *Call) Empty() bool {
 	f, p2p := c.function()
 	return f == "" && p2p == "" || c.In == 0 && c.Out == 0 && !c.barrier()
+}
+
+// LacksSize tells whether the call would move something, and the source does not say how much.
+func (c *Call) LacksSize() bool {
+	f, p2p := c.function()
+	return c.Unsized && c.In == 0 && c.Out == 0 && (f != "" || p2p != "") && !c.barrier()
 }
 
 // IsWait tells whether the call waits for others.

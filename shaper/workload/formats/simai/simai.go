@@ -74,7 +74,7 @@ func readHead(lines *input.Lines, o input.Options) (*head, error) {
 	if err := lines.Err(); err != nil {
 		return nil, err
 	}
-	if text := strings.TrimSpace(lines.Text()); strings.HasPrefix(text, "comm_type,") || strings.HasPrefix(text, "[rank") {
+	if text := strings.TrimSpace(lines.Text()); strings.HasPrefix(text, "comm_type,") || strings.HasPrefix(text, "[") {
 		return nil, lines.Errorf("this is AICB's list of calls (its physical workload), which has no computation and does not name the ranks of its groups, so it is not read: make the text workload of the same job with AICB's generator for SimAI (workload/simAI), and convert that")
 	}
 	h := &head{tp: 1, ep: 1, pp: 1, checkpoints: map[int]bool{}, initiates: map[int]bool{}}
