@@ -27,6 +27,7 @@ type expectOptions struct {
 	DecideUpTo string
 	Workload   string // path
 	Steps      int    // of the workload
+	Plot       string // of the workload
 }
 
 // AddFlags adds the flags to fs.
@@ -37,6 +38,7 @@ func (o *expectOptions) AddFlags(g *global, fs *pflag.FlagSet) {
 	fs.BoolVar(&o.Strict, "strict", false, "with --log: exit with status 3 unless every time is as expected or faster")
 	fs.StringVar(&o.DecideUpTo, "decide-up-to", "64M", "on a real GPU: largest `size` that NCCL runs for its decision; larger ones get the same decision")
 	fs.StringVar(&o.Workload, "workload", "", "`file` with a workload, instead of a collective: how long do its steps take?")
+	fs.StringVar(&o.Plot, "plot", "", "with --workload: `file` for a plot of the parts of the steps, as SVG")
 	fs.IntVar(&o.Steps, "steps", 0, "with --workload: `number` of steps, the file from its beginning, again and again (default: those of the file)")
 	g.addJSONFlag(fs)
 	g.addQuietFlag(fs)
@@ -95,6 +97,9 @@ interrupted: then the output has the rows so far, and the verdict is incomplete.
 					return badInput("--workload %s: give it or a collective, not both", o.Workload)
 				}
 				return nil
+			}
+			if o.flags.Changed("plot") {
+				return badInput("--plot: is for --workload")
 			}
 			if o.flags.Changed("steps") {
 				return badInput("--steps: is for --workload")

@@ -22,6 +22,11 @@ func runExpectWorkload(ctx context.Context, g *global, o *expectOptions) error {
 	if o.flags.Changed("steps") && o.Steps < 1 {
 		return badInput("--steps %d: must be at least 1", o.Steps)
 	}
+	if o.Plot != "" {
+		if err := checkOutput(o.Plot, false); err != nil {
+			return err
+		}
+	}
 	ix, err := loadWorkload(ctx, o.Workload, o.ranksWanted())
 	if err != nil {
 		return err
@@ -38,6 +43,11 @@ func runExpectWorkload(ctx context.Context, g *global, o *expectOptions) error {
 	r, err := replay.Forecast(ctx, replay.Options{On: e, Workload: ix, Steps: o.Steps})
 	if err != nil {
 		return err
+	}
+	if o.Plot != "" {
+		if err := writeOutput(o.Plot, false, 0o644, r.WriteSVG); err != nil {
+			return err
+		}
 	}
 	if g.JSON {
 		return g.printJSON(r.Report())

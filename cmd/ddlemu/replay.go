@@ -45,7 +45,7 @@ func (o *replayOptions) AddFlags(g *global, fs *pflag.FlagSet) {
 	o.addOnFlags(fs, "f")
 	fs.StringArrayVar(&o.Fabrics, "fabric", nil, "`name` of a fabric that is up, instead of a new one; given twice: two fabrics to compare, also profiles or files")
 	fs.StringVar(&o.Sweep, "sweep", "", "play for several values of a parameter of all links, such as `bw=10G..800G`, lat=1us,10us")
-	fs.StringVar(&o.Plot, "plot", "", "with --sweep: `file` for a plot, as SVG")
+	fs.StringVar(&o.Plot, "plot", "", "`file` for a plot, as SVG: of the parts of the steps, or of the --sweep")
 	fs.StringVar(&o.Times, "times", "", "`file` for the times of all operations of all ranks, as CSV")
 	o.junit.AddFlag(fs, "step")
 	fs.BoolVar(&o.Force, "force", false, "replace the files of --plot and --times")
@@ -164,6 +164,11 @@ func runReplay(ctx context.Context, g *global, o *replayOptions, path string) er
 		return err
 	}
 	stopped := err
+	if o.Plot != "" && len(result.Steps) > 0 {
+		if err := writeOutput(o.Plot, o.Force, 0o644, result.WriteSVG); err != nil {
+			return err
+		}
+	}
 	if o.Times != "" {
 		if err := writeOutput(o.Times, o.Force, 0o644, result.WriteTimes); err != nil {
 			return err
@@ -190,8 +195,8 @@ func (o *replayOptions) check() error {
 		return badInput("--fabric %s --fabric %s are the two fabrics: leave out --profile and --file", o.Fabrics[0], o.Fabrics[1])
 	case o.Sweep != "" && len(o.Fabrics) > 0:
 		return badInput("--sweep needs fabrics of its own: leave out --fabric, and give --profile or --file")
-	case o.Plot != "" && o.Sweep == "":
-		return badInput("--plot draws a sweep: add --sweep, such as --sweep bw=10G..800G")
+	case o.Plot != "" && len(o.Fabrics) == 2:
+		return badInput("--plot draws the parts of the steps on one fabric, or a sweep: leave out the second --fabric")
 	case several && (o.Trace != "" || o.Times != "" || o.junit.path != ""):
 		return badInput("--trace, --times and --junit are of one replay: leave out --sweep and the second --fabric")
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package chart draws lines over a logarithmic scale as SVG.
+// Package chart draws lines over a logarithmic scale, and the parts of a whole, as SVG.
 package chart
 
 import (
@@ -78,8 +78,15 @@ func (c *Chart) WriteSVG(w io.Writer) error {
 	}
 	p.Legend.Padding = vg.Points(4)
 	p.Add(plotter.NewGrid())
-	layOut(p)
-	canvas := vgsvg.New(16*vg.Centimeter, 10*vg.Centimeter)
+	takeFont(p)
+	// The labels lie side by side on a scale of powers.
+	p.X.Tick.Label.Rotation, p.X.Tick.Label.XAlign, p.X.Tick.Label.YAlign = math.Pi/3, draw.XRight, draw.YCenter
+	return write(p, w, 10*vg.Centimeter)
+}
+
+// write writes a picture of a height.
+func write(p *plot.Plot, w io.Writer, height vg.Length) error {
+	canvas := vgsvg.New(16*vg.Centimeter, height)
 	p.Draw(draw.Crop(draw.New(canvas), vg.Points(6), -vg.Points(18), vg.Points(6), -vg.Points(6)))
 	if _, err := canvas.WriteTo(w); err != nil {
 		return fmt.Errorf("write the plot: %w", err)
@@ -111,14 +118,13 @@ func add(p *plot.Plot, i int, line *Line) error {
 	return nil
 }
 
-// layOut makes room for the labels, which lie side by side on a scale of powers.
-func layOut(p *plot.Plot) {
+// takeFont takes one font for all texts.
+func takeFont(p *plot.Plot) {
 	for _, style := range []*draw.TextStyle{
 		&p.Title.TextStyle, &p.X.Label.TextStyle, &p.Y.Label.TextStyle, &p.X.Tick.Label, &p.Y.Tick.Label, &p.Legend.TextStyle,
 	} {
 		style.Font.Variant = "Sans"
 	}
-	p.X.Tick.Label.Rotation, p.X.Tick.Label.XAlign, p.X.Tick.Label.YAlign = math.Pi/3, draw.XRight, draw.YCenter
 }
 
 func (c *Chart) ticks() (ticks []plot.Tick) {

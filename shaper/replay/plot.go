@@ -3,8 +3,11 @@
 package replay
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/ddlemu/ddlemu/shaper/chart"
 )
@@ -24,5 +27,22 @@ func (s *Sweep) WriteSVG(w io.Writer) error {
 		compute.Points = append(compute.Points, chart.Point{X: p.Value, Y: m.Compute.Seconds() * 1000})
 	}
 	c.Lines = []chart.Line{step, compute}
+	return c.WriteSVG(w)
+}
+
+// WriteSVG draws the composition of the steps: the share of computation and of each kind of communication that none hides.
+func (r *Result) WriteSVG(w io.Writer) error {
+	if len(r.Composition) == 0 {
+		return errors.New("draw the composition: no step was played")
+	}
+	c := chart.Shares{
+		Title: cmp.Or(r.Facts.Workload.Workload.Head.Name, "workload") + ": parts of the steps",
+		X:     "% of " + r.Time.Round(time.Microsecond).String(),
+	}
+	for i := range r.Composition {
+		part := &r.Composition[i]
+		share := 100 * float64(part.Time) / float64(max(r.Time, 1))
+		c.Parts = append(c.Parts, chart.Share{Name: part.What, Percent: share, Differs: part.What == computation})
+	}
 	return c.WriteSVG(w)
 }

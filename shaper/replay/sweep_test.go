@@ -118,6 +118,26 @@ func TestSweepOutput(t *testing.T) {
 	}
 }
 
+// The plot of a composition has a bar for each part.
+func TestCompositionPlot(t *testing.T) {
+	r := swept(t, "bw=1G,10G", 200, 150).Points[0].Result
+	r.Time = 200 * time.Millisecond
+	r.Composition = []Share{{computation, 150 * time.Millisecond}, {"AllReduce", 49 * time.Millisecond}, {idle, time.Millisecond}}
+	var svg strings.Builder
+	if err := r.WriteSVG(&svg); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"computation  75.0 %", "AllReduce  24.5 %", "idle  0.5 %", "% of 200ms", "#E69F00", "#0072B2"} {
+		if !strings.Contains(svg.String(), want) {
+			t.Errorf("the plot has no %s", want)
+		}
+	}
+	r.Composition = nil
+	if err := r.WriteSVG(&svg); err == nil {
+		t.Error("drew nothing")
+	}
+}
+
 func TestComparison(t *testing.T) {
 	s := swept(t, "bw=1G,10G", 200, 150)
 	a, b := s.Points[0].Result, s.Points[1].Result
