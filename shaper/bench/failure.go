@@ -4,6 +4,7 @@ package bench
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -22,11 +23,41 @@ type RanksError struct {
 	Failures []Failure
 }
 
-// Error names every rank that failed, in one line.
+// Error names every rank that failed, in one line. What several ranks say is in it once.
 func (e *RanksError) Error() string {
-	var parts []string
+	var said []string
+	by := map[string][]Failure{}
 	for _, f := range e.Failures {
-		parts = append(parts, fmt.Sprintf("rank %d (pid %d): %s: %s", f.Rank, f.PID, f.Name, f.Message))
+		text := f.Name + ": " + f.Message
+		if by[text] == nil {
+			said = append(said, text)
+		}
+		by[text] = append(by[text], f)
+	}
+	var parts []string
+	for _, text := range said {
+		parts = append(parts, names(by[text])+": "+text)
 	}
 	return e.Step + ": " + strings.Join(parts, "; ")
+}
+
+// names names the ranks of failures: "rank 3 (pid 77)", "ranks 0, 1 and 2".
+func names(all []Failure) string {
+	if len(all) == 1 {
+		return fmt.Sprintf("rank %d (pid %d)", all[0].Rank, all[0].PID)
+	}
+	var ranks []int
+	for _, f := range all {
+		ranks = append(ranks, f.Rank)
+	}
+	slices.Sort(ranks)
+	last := len(ranks) - 1
+	if ranks[last]-ranks[0] == last && last > 1 {
+		return fmt.Sprintf("ranks %d to %d", ranks[0], ranks[last])
+	}
+	var texts []string
+	for _, r := range ranks[:last] {
+		texts = append(texts, fmt.Sprint(r))
+	}
+	return fmt.Sprintf("ranks %s and %d", strings.Join(texts, ", "), ranks[last])
 }

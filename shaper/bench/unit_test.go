@@ -236,3 +236,24 @@ func TestLineWriter(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+// What several ranks say is said once. The likely cause, which comes first, keeps its process.
+func TestRanksErrorText(t *testing.T) {
+	same := func(rank int) Failure {
+		return Failure{Rank: rank, PID: 100 + rank, Name: "ncclRemoteError", Message: "the fabric was taken down"}
+	}
+	killed := Failure{Rank: 5, PID: 77, Name: "exit", Message: "it ended: signal: killed"}
+	for _, tc := range []struct {
+		failures []Failure
+		want     string
+	}{
+		{[]Failure{killed}, "run: rank 5 (pid 77): exit: it ended: signal: killed"},
+		{[]Failure{same(3), same(0), same(2), same(1)}, "run: ranks 0 to 3: ncclRemoteError: the fabric was taken down"},
+		{[]Failure{killed, same(7), same(1), same(2)}, "run: rank 5 (pid 77): exit: it ended: signal: killed; ranks 1, 2 and 7: ncclRemoteError: the fabric was taken down"},
+		{[]Failure{same(1), same(0)}, "run: ranks 0 and 1: ncclRemoteError: the fabric was taken down"},
+	} {
+		if got := (&RanksError{Step: "run", Failures: tc.failures}).Error(); got != tc.want {
+			t.Errorf("got  %q\nwant %q", got, tc.want)
+		}
+	}
+}

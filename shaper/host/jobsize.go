@@ -165,7 +165,7 @@ func Warning(ctx context.Context, j JobSize) (string, error) {
 	if reason == "" {
 		return "", nil
 	}
-	next := "no time scale is enough; use fewer ranks"
+	next := "no time scale is enough; use fewer ranks, or a virtual clock if the job runs on the software CUDA"
 	if k, _, err := Scale(h, d, VerdictLimits()); err == nil {
 		next = fmt.Sprintf("with --time-scale %d it should be VALID", k)
 	}
