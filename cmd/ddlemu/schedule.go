@@ -198,10 +198,10 @@ type scheduleFabric struct {
 	sourceOptions
 }
 
-// AddFlags adds the flags. -f is a factor, as in nccl-tests, so the file is -F.
-func (o *scheduleFabric) AddFlags(fs *pflag.FlagSet) {
+// AddFlags adds the flags. letter is that of the file: F if -f is a factor, as in nccl-tests, else f.
+func (o *scheduleFabric) AddFlags(fs *pflag.FlagSet, letter string) {
 	fs.StringVar(&o.Profile, "profile", "", "`name` of a built-in profile (default: $"+configs.ProfileEnv+")")
-	fs.StringVarP(&o.File, "file", "F", "", "fabric `file` (default: $"+configs.FileEnv+")")
+	fs.StringVarP(&o.File, "file", letter, "", "fabric `file` (default: $"+configs.FileEnv+")")
 	flags.AddFabric(fs)
 	o.flags = fs
 }
