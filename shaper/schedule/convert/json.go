@@ -21,7 +21,7 @@ type document struct {
 	Name       string           `json:"name"`
 	Steps      []scclStep       `json:"steps"`
 	Flows      []string         `json:"7-Flows"` // TE-CCL
-	GPUs       []plan           `json:"gpus"`    // MSCCL++
+	GPUs       *json.RawMessage `json:"gpus"`    // MSCCL++
 	Collective *json.RawMessage `json:"collective"`
 }
 
@@ -38,19 +38,6 @@ type scclCollective struct {
 	} `json:"chunks"`
 }
 
-// plan is what a message needs of an MSCCL++ plan.
-type plan struct {
-	Channels []struct {
-		Type  string `json:"channel_type"`
-		Older string `json:"type"`
-	} `json:"channels"`
-	Blocks []struct {
-		Ops []struct {
-			Name string `json:"name"`
-		} `json:"ops"`
-	} `json:"threadblocks"`
-}
-
 func readJSON(data []byte, o mk.Options) (*schedule.Schedule, error) {
 	var d document
 	if err := json.Unmarshal(data, &d); err != nil {
@@ -64,26 +51,13 @@ func readJSON(data []byte, o mk.Options) (*schedule.Schedule, error) {
 	case d.Flows != nil:
 		return readFlows(&d, o)
 	case d.GPUs != nil:
-		return nil, refusePlan(&d)
+		var p portPlan
+		if err := json.Unmarshal(data, &p); err != nil {
+			return nil, fmt.Errorf("an MSCCL++ plan: %w", err)
+		}
+		return readPlan(&p)
 	}
 	return nil, errors.New("JSON without msccl_type (SCCL, TACCL), 7-Flows (TE-CCL) or gpus (MSCCL++): not a schedule")
-}
-
-// refusePlan names what an MSCCL++ plan has.
-func refusePlan(d *document) error {
-	channels, ops := map[string]bool{}, map[string]bool{}
-	for _, g := range d.GPUs {
-		for _, c := range g.Channels {
-			channels[cmp.Or(c.Type, c.Older, "unnamed")] = true
-		}
-		for _, b := range g.Blocks {
-			for _, op := range b.Ops {
-				ops[op.Name] = true
-			}
-		}
-	}
-	names := func(m map[string]bool) string { return strings.Join(slices.Sorted(maps.Keys(m)), ", ") }
-	return fmt.Errorf("an MSCCL++ plan with channels of type %s and operations %s: its one-sided puts, gets and signals are not supported", names(channels), names(ops))
 }
 
 // readSCCL reads an algorithm of SCCL or TACCL, whose steps send chunks by their address.

@@ -1,0 +1,390 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package convert
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/ddlemu/ddlemu/shaper/schedule"
+	"github.com/ddlemu/ddlemu/shaper/schedule/msccl"
+)
+
+// portPlan is an MSCCL++ execution plan.
+type portPlan struct {
+	Name       string    `json:"name"`
+	Collective string    `json:"collective"`
+	Protocol   string    `json:"protocol"`
+	InPlace    bool      `json:"inplace"`
+	GPUs       []planGPU `json:"gpus"`
+	Min        float64   `json:"min_message_size"`
+	Max        float64   `json:"max_message_size"`
+}
+
+type planGPU struct {
+	ID       int           `json:"id"`
+	Input    int           `json:"input_chunks"`
+	Output   int           `json:"output_chunks"`
+	Scratch  int           `json:"scratch_chunks"`
+	Channels []planChannel `json:"channels"`
+	Remote   []struct {
+		Rank int    `json:"rank"`
+		Type string `json:"type"`
+	} `json:"remote_buffers"`
+	Blocks []planBlock `json:"threadblocks"`
+}
+
+type planChannel struct {
+	Type      string `json:"channel_type"`
+	Older     string `json:"type"`
+	Connected []int  `json:"connected_to"`
+	IDs       []int  `json:"channel_ids"`
+}
+
+type planBlock struct {
+	Ops      []planOp      `json:"ops"`
+	Channels []planChannel `json:"channels"`
+	Refs     []struct {
+		Type string `json:"access_channel_type"`
+		IDs  []int  `json:"remote_buffer_ids"`
+	} `json:"remote_buffer_refs"`
+}
+
+type planOp struct {
+	Name     string      `json:"name"`
+	Channel  string      `json:"channel_type"`
+	Channels []int       `json:"channel_ids"`
+	Src      []planChunk `json:"src_buff"`
+	Dst      []planChunk `json:"dst_buff"`
+}
+
+type planChunk struct {
+	Type   string `json:"type"`
+	Buffer int    `json:"buffer_id"`
+	Index  int    `json:"index"`
+	Size   int    `json:"size"`
+}
+
+// portOps are the operations that are read, in plans of which all channels are ports: a put and the signal behind it are
+// a message, which the receiver stores where it waits for the signal.
+var portOps = []string{"copy", "flush", "nop", "put", "pws", "pwsf", "signal", "wait"}
+
+// port is the channel type that is read.
+const port = "port"
+
+// check refuses what is not supported, by name.
+func (p *portPlan) check() error {
+	channels, ops := map[string]bool{}, map[string]bool{}
+	for _, g := range p.GPUs {
+		for _, c := range g.Channels {
+			if t := c.Type + c.Older; t != port {
+				channels[t] = true
+			}
+		}
+		for _, b := range g.Blocks {
+			for _, op := range b.Ops {
+				if !slices.Contains(portOps, op.Name) {
+					ops[op.Name] = true
+				}
+			}
+		}
+	}
+	var has []string
+	if len(channels) > 0 {
+		has = append(has, "channels of type "+strings.Join(slices.Sorted(maps.Keys(channels)), ", "))
+	}
+	if len(ops) > 0 {
+		has = append(has, "operations "+strings.Join(slices.Sorted(maps.Keys(ops)), ", "))
+	}
+	if len(has) == 0 {
+		return nil
+	}
+	return fmt.Errorf("an MSCCL++ plan with %s: only plans with port channels and the operations %s are read", strings.Join(has, " and "), strings.Join(portOps, ", "))
+}
+
+// announced is what the signals of a channel announce: the puts before each.
+type announced struct {
+	puts    []put // not yet announced
+	signals [][]put
+	waits   int
+}
+
+type put struct {
+	dst   schedule.Ref
+	count int
+}
+
+// planReader makes a schedule of a plan.
+type planReader struct {
+	p *portPlan
+	s *schedule.Schedule
+	// sent is by sender, receiver, and number among the channels from one to the other.
+	sent   map[[3]int]*announced
+	blocks []map[[2]int]int // of each GPU: the block of a thread block (of the plan) and channel
+	// owners are the thread blocks that send on, or wait for, a channel: by GPU, peer, number, and kind of the step.
+	owners map[[4]int]int
+}
+
+// last is the step behind which the next operation of a thread block comes.
+type last struct{ block, step int }
+
+func readPlan(p *portPlan) (*schedule.Schedule, error) {
+	if err := p.check(); err != nil {
+		return nil, err
+	}
+	r := &planReader{p: p, s: &schedule.Schedule{Name: p.Name, Proto: schedule.Simple, InPlace: p.InPlace, OutOfPlace: !p.InPlace}, sent: map[[3]int]*announced{}, owners: map[[4]int]int{}}
+	s := r.s
+	if len(p.GPUs) > msccl.MaxGPUs {
+		return nil, fmt.Errorf("%d GPUs: must be at most %d", len(p.GPUs), msccl.MaxGPUs)
+	}
+	var err error
+	if s.Coll, err = schedule.ParseCollective(p.Collective); err != nil {
+		s.Coll = schedule.Custom
+		s.Warnings = append(s.Warnings, fmt.Sprintf("collective %q is taken for custom, so its result is not checked", p.Collective))
+	}
+	s.MinBytes, s.MaxBytes = sizeOf(p.Min), sizeOf(p.Max)
+	s.GPUs, r.blocks = make([]schedule.GPU, len(p.GPUs)), make([]map[[2]int]int, len(p.GPUs))
+	for i := range p.GPUs {
+		g := &p.GPUs[i]
+		if g.ID != i {
+			return nil, fmt.Errorf("GPU %d has id %d: they are numbered from 0, in order", i, g.ID)
+		}
+		if least, most := min(g.Input, g.Output, g.Scratch), max(g.Input, g.Output, g.Scratch); least < 0 || most > msccl.MaxChunks {
+			return nil, fmt.Errorf("GPU %d: input_chunks %d, output_chunks %d, scratch_chunks %d: must be 0 to %d", i, g.Input, g.Output, g.Scratch, msccl.MaxChunks)
+		}
+		s.GPUs[i].Chunks = [schedule.Buffers]int{g.Input, g.Output, g.Scratch}
+		s.LoopChunks = max(s.LoopChunks, g.Input, g.Output)
+		r.blocks[i] = map[[2]int]int{}
+	}
+	// The puts first: a wait must know what was put.
+	for _, sends := range []bool{true, false} {
+		for i := range p.GPUs {
+			if err := r.gpu(i, sends); err != nil {
+				return nil, fmt.Errorf("GPU %d: %w", i, err)
+			}
+		}
+	}
+	_, err = s.Shape()
+	return s, err
+}
+
+// sizeOf is a size of a message; the largest numbers stand for no limit.
+func sizeOf(x float64) int64 {
+	if x < 0 || x >= math.MaxInt64/2 {
+		return 0
+	}
+	return int64(x)
+}
+
+// gpu goes through the operations of a GPU. In the first pass it only notes puts and signals.
+func (r *planReader) gpu(gpu int, note bool) error {
+	g := &r.p.GPUs[gpu]
+	for b := range g.Blocks {
+		before := last{schedule.None, 0}
+		for i := range g.Blocks[b].Ops {
+			op := &g.Blocks[b].Ops[i]
+			if err := r.op(gpu, b, op, note, &before); err != nil {
+				return fmt.Errorf("thread block %d, operation %d (%s): %w", b, i, op.Name, err)
+			}
+		}
+	}
+	return nil
+}
+
+func (r *planReader) op(gpu, b int, op *planOp, note bool, before *last) error {
+	switch op.Name {
+	case "nop", "flush":
+		return nil
+	case "copy":
+		if note {
+			return nil
+		}
+		return r.copy(gpu, b, op, before)
+	}
+	if len(op.Channels) == 0 {
+		return errors.New("names no channel")
+	}
+	for n := range op.Channels {
+		to, number, err := r.channel(gpu, b, op, n)
+		if err != nil {
+			return err
+		}
+		puts := op.Name != "signal" && op.Name != "wait"
+		if puts {
+			if err := r.put(gpu, b, op, n, to, number, note, before); err != nil {
+				return err
+			}
+		}
+		if a := r.on(gpu, to, number); note && op.Name != "put" && op.Name != "wait" {
+			a.signals, a.puts = append(a.signals, a.puts), nil
+		}
+		if op.Name == "wait" && !note {
+			if err := r.wait(gpu, b, to, number, before); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (r *planReader) on(src, dst, number int) *announced {
+	key := [3]int{src, dst, number}
+	if r.sent[key] == nil {
+		r.sent[key] = &announced{}
+	}
+	return r.sent[key]
+}
+
+// channel is the peer of channel n of an operation, and the channel's number among those between the two.
+func (r *planReader) channel(gpu, b int, op *planOp, n int) (peer, number int, err error) {
+	g := &r.p.GPUs[gpu]
+	id, ok := pick(g.Blocks[b].Channels, op.Channels[n])
+	if op.Channel != port || !ok {
+		return 0, 0, fmt.Errorf("channel %d of type %q is not one of its thread block", op.Channels[n], op.Channel)
+	}
+	var all []int
+	for _, c := range g.Channels {
+		all = append(all, c.Connected...)
+	}
+	if id < 0 || id >= len(all) {
+		return 0, 0, fmt.Errorf("channel %d: the GPU has %d", id, len(all))
+	}
+	peer = all[id]
+	if peer < 0 || peer >= len(r.p.GPUs) || peer == gpu {
+		return 0, 0, fmt.Errorf("channel %d is connected to GPU %d: must be another of the %d", id, peer, len(r.p.GPUs))
+	}
+	for _, other := range all[:id] {
+		if other == peer {
+			number++
+		}
+	}
+	return peer, number, nil
+}
+
+func pick(channels []planChannel, n int) (id int, ok bool) {
+	var all []int
+	for _, c := range channels {
+		all = append(all, c.IDs...)
+	}
+	if n < 0 || n >= len(all) {
+		return 0, false
+	}
+	return all[n], true
+}
+
+// put sends the source of an operation on its channel n.
+func (r *planReader) put(gpu, b int, op *planOp, n, to, number int, note bool, before *last) error {
+	if len(op.Src) != len(op.Dst) && len(op.Src) != 1 || len(op.Dst) != len(op.Channels) {
+		return errors.New("must have a source and a destination for each channel")
+	}
+	src, dst := op.Src[min(n, len(op.Src)-1)], op.Dst[n]
+	if src.Size != dst.Size {
+		return fmt.Errorf("%d chunks to %d", src.Size, dst.Size)
+	}
+	from, err := refOf(src.Type, src.Index, src.Size)
+	if err != nil {
+		return err
+	}
+	target, err := r.remote(gpu, b, dst, to)
+	if err != nil {
+		return err
+	}
+	if note {
+		a := r.on(gpu, to, number)
+		a.puts = append(a.puts, put{target, src.Size})
+		return nil
+	}
+	return r.step(gpu, b, to, number, schedule.Step{Kind: schedule.SendStep, Src: from, Dst: from, Count: src.Size}, before)
+}
+
+// remote is the chunk of a GPU that a put writes.
+func (r *planReader) remote(gpu, b int, c planChunk, to int) (schedule.Ref, error) {
+	var ids []int
+	for _, x := range r.p.GPUs[gpu].Blocks[b].Refs {
+		if x.Type == port {
+			ids = append(ids, x.IDs...)
+		}
+	}
+	buffers := r.p.GPUs[gpu].Remote
+	if c.Buffer < 0 || c.Buffer >= len(ids) || ids[c.Buffer] < 0 || ids[c.Buffer] >= len(buffers) {
+		return schedule.Ref{}, fmt.Errorf("remote buffer %d does not exist", c.Buffer)
+	}
+	x := buffers[ids[c.Buffer]]
+	if x.Rank != to {
+		return schedule.Ref{}, fmt.Errorf("remote buffer %d is of GPU %d, the channel goes to %d", c.Buffer, x.Rank, to)
+	}
+	return refOf(x.Type, c.Index, c.Size)
+}
+
+// refOf is a chunk of which size follow.
+func refOf(buffer string, index, size int) (schedule.Ref, error) {
+	i := slices.Index([]string{"i", "o", "s"}, buffer)
+	if i < 0 || index < 0 || index > msccl.MaxChunks || size < 1 || size > msccl.MaxChunks {
+		return schedule.Ref{}, fmt.Errorf("%d chunks from %d of buffer %q: must be at least one of i, o or s", size, index, buffer)
+	}
+	return schedule.Ref{Buffer: schedule.Buffer(i), Offset: index}, nil
+}
+
+// wait stores what the next signal from a GPU announces. A signal without puts says only that its sender is ready, which
+// a receiver that stores itself need not be told.
+func (r *planReader) wait(gpu, b, from, number int, before *last) error {
+	a := r.on(from, gpu, number)
+	if a.waits >= len(a.signals) {
+		return fmt.Errorf("it waits for signal %d of GPU %d, which sends %d", a.waits, from, len(a.signals))
+	}
+	for _, x := range a.signals[a.waits] {
+		if err := r.step(gpu, b, from, number, schedule.Step{Kind: schedule.RecvStep, Src: x.dst, Dst: x.dst, Count: x.count}, before); err != nil {
+			return err
+		}
+	}
+	a.waits++
+	return nil
+}
+
+func (r *planReader) copy(gpu, b int, op *planOp, before *last) error {
+	if len(op.Src) != 1 || len(op.Dst) != 1 || op.Src[0].Size != op.Dst[0].Size {
+		return errors.New("must have a source and a destination of one size")
+	}
+	from, err := refOf(op.Src[0].Type, op.Src[0].Index, op.Src[0].Size)
+	if err != nil {
+		return err
+	}
+	to, err := refOf(op.Dst[0].Type, op.Dst[0].Index, op.Dst[0].Size)
+	if err == nil {
+		err = r.step(gpu, b, schedule.None, 0, schedule.Step{Kind: schedule.CopyStep, Src: from, Dst: to, Count: op.Src[0].Size}, before)
+	}
+	return err
+}
+
+// step adds a step of a thread block of the plan. A thread block has a block for each of its channels, and their steps
+// wait for each other in the order of the plan.
+func (r *planReader) step(gpu, b, peer, number int, st schedule.Step, before *last) error {
+	if peer >= 0 {
+		end := [4]int{gpu, peer, number, int(st.Kind)}
+		if owner, ok := r.owners[end]; ok && owner != b {
+			return fmt.Errorf("thread block %d uses the channel to GPU %d too: one channel for several thread blocks is not supported", owner, peer)
+		}
+		r.owners[end] = b
+	}
+	g := &r.s.GPUs[gpu]
+	key := [2]int{b, (peer+1)<<16 | number}
+	at, ok := r.blocks[gpu][key]
+	if !ok {
+		at = len(g.Blocks)
+		r.blocks[gpu][key] = at
+		g.Blocks = append(g.Blocks, schedule.Block{Send: peer, Recv: peer, Channel: number})
+		r.s.Channels = max(r.s.Channels, number+1)
+	}
+	st.DepBlock, st.DepStep = schedule.None, schedule.None
+	if before.block >= 0 && before.block != at {
+		g.Blocks[before.block].Steps[before.step].HasDep = true
+		st.DepBlock, st.DepStep = before.block, before.step
+	}
+	*before = last{at, len(g.Blocks[at].Steps)}
+	g.Blocks[at].Steps = append(g.Blocks[at].Steps, st)
+	return nil
+}
