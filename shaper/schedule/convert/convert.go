@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package convert reads schedules of any format: MSCCL's XML, trees of ForestColl, algorithms of SCCL and TACCL, flows
-// of TE-CCL. It knows by the content what a file is.
+// of TE-CCL, plans of MSCCL++. It knows by the content what a file is.
 package convert
 
 import (
