@@ -27,14 +27,14 @@ type scheduleCompareOptions struct {
 	scheduleMakeOptions
 	scheduleFabric
 	sizeOptions
-	svgOption
+	plotOption
 }
 
 func (o *scheduleCompareOptions) AddFlags(g *global, fs *pflag.FlagSet) {
 	o.scheduleMakeOptions.AddFlags(fs)
 	o.scheduleFabric.AddFlags(fs, "F")
 	o.sizeOptions.AddFlags(fs, "1K", "1G")
-	o.svgOption.AddFlags(fs, "the times over the sizes")
+	o.plotOption.AddFlags(fs, "the times over the sizes")
 	g.addJSONFlag(fs)
 	g.addQuietFlag(fs)
 }
@@ -54,7 +54,7 @@ it would do at each size, and the model says how long that takes.
 ` + exitHelp,
 		Example: `  ddlemu schedule compare ring:k=4 allpairs tree --coll all_reduce --gpus 8 --profile ndr400
   ddlemu schedule compare ring allpairs nccl --coll all_reduce --gpus 4 --profile ndr400 -e 16M
-  ddlemu schedule compare a.xml b.xml --profile dgx-a100-nvlink -b 1M -e 1G -f 4 --svg compared.svg`,
+  ddlemu schedule compare a.xml b.xml --profile dgx-a100-nvlink -b 1M -e 1G -f 4 --plot compared.svg`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) < 2 {
 				return badInput("compare takes two schedules or more: files, or kinds such as ring:k=4")
@@ -101,7 +101,7 @@ func runScheduleCompare(ctx context.Context, g *global, o *scheduleCompareOption
 	if err != nil {
 		return err
 	}
-	if err := o.svgOption.check(); err != nil {
+	if err := o.plotOption.check(); err != nil {
 		return err
 	}
 	withNCCL := slices.Contains(args, ncclColumn)
@@ -129,7 +129,7 @@ func runScheduleCompare(ctx context.Context, g *global, o *scheduleCompareOption
 		failed = c.addNCCL(ctx, g, o, place, all[0])
 	}
 	if failed == nil {
-		failed = o.svgOption.write(c.chart())
+		failed = o.plotOption.write(c.chart())
 	}
 	if failed != nil {
 		if ctx.Err() == nil {

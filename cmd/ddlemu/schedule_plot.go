@@ -11,26 +11,26 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/chart"
 )
 
-// svgOption is the file of a plot. One that is there is replaced.
-type svgOption struct{ SVG string }
+// plotOption is the file of a plot. One that is there is replaced.
+type plotOption struct{ Plot string }
 
-func (o *svgOption) AddFlags(fs *pflag.FlagSet, what string) {
-	fs.StringVar(&o.SVG, "svg", "", "`file` for a plot of "+what+", as SVG")
+func (o *plotOption) AddFlags(fs *pflag.FlagSet, what string) {
+	fs.StringVar(&o.Plot, "plot", "", "`file` for a plot of "+what+", as SVG")
 }
 
 // check refuses a file that cannot be written, before anything is calculated.
-func (o *svgOption) check() error {
-	if o.SVG == "" {
+func (o *plotOption) check() error {
+	if o.Plot == "" {
 		return nil
 	}
-	return checkOutput(o.SVG, true)
+	return checkOutput(o.Plot, true)
 }
 
-func (o *svgOption) write(c *chart.Chart) error {
-	if o.SVG == "" {
+func (o *plotOption) write(c *chart.Chart) error {
+	if o.Plot == "" {
 		return nil
 	}
-	return writeOutput(o.SVG, true, 0o644, c.WriteSVG)
+	return writeOutput(o.Plot, true, 0o644, c.WriteSVG)
 }
 
 func sizeTick(size int64) chart.Tick {

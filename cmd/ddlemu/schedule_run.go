@@ -30,7 +30,7 @@ type scheduleRunOptions struct {
 	scheduleMakeOptions
 	scheduleFabric
 	sizeOptions
-	svgOption
+	plotOption
 	Iters int
 	Model bool
 	Force bool
@@ -42,7 +42,7 @@ func (o *scheduleRunOptions) AddFlags(g *global, fs *pflag.FlagSet) {
 	o.scheduleMakeOptions.AddFlags(fs)
 	o.scheduleFabric.AddFlags(fs, "F")
 	o.sizeOptions.AddFlags(fs, "1K", "1M")
-	o.svgOption.AddFlags(fs, "the bus bandwidth over the sizes")
+	o.plotOption.AddFlags(fs, "the bus bandwidth over the sizes")
 	fs.IntVarP(&o.Iters, "iters", "n", 3, "timed calls of a row")
 	fs.BoolVar(&o.Model, "model", false, "only calculate expected times: no byte is sent, and nothing is checked")
 	fs.BoolVar(&o.Force, "force", false, "run a schedule that is not good")
@@ -64,7 +64,7 @@ func (o *scheduleRunOptions) check() error {
 	case o.Via == viaNet && o.NCCL != "":
 		return badInput("--nccl is for --via p2p: with --via net no NCCL is used")
 	}
-	return o.svgOption.check()
+	return o.plotOption.check()
 }
 
 func newScheduleRunCommand(g *global) *cobra.Command {
@@ -165,7 +165,7 @@ func runSchedule(ctx context.Context, g *global, o *scheduleRunOptions, arg stri
 		return err
 	}
 	if err == nil {
-		err = o.svgOption.write(r.chart(arg, rows))
+		err = o.plotOption.write(r.chart(arg, rows))
 	}
 	return errors.Join(err, r.print(arg, rows, notes, ctx.Err() != nil))
 }

@@ -23,14 +23,14 @@ import (
 type scheduleSweepOptions struct {
 	scheduleMakeOptions
 	scheduleFabric
-	svgOption
+	plotOption
 	Ks, Grains, Size string
 }
 
 func (o *scheduleSweepOptions) AddFlags(g *global, fs *pflag.FlagSet) {
 	o.scheduleMakeOptions.AddFlags(fs)
 	o.scheduleFabric.AddFlags(fs, "f")
-	o.svgOption.AddFlags(fs, "the bus bandwidth over the grain")
+	o.plotOption.AddFlags(fs, "the bus bandwidth over the grain")
 	fs.StringVar(&o.Ks, "ks", "1,2,4,8", "`numbers` for --k")
 	fs.StringVar(&o.Grains, "grains", "16K,64K,256K,1M,4M,16M", "`sizes` for --grain")
 	fs.StringVar(&o.Size, "size", "1G", "`size` of the call")
@@ -48,7 +48,7 @@ size. Rows are grains, columns are k.
 
 ` + exitHelp,
 		Example: `  ddlemu schedule sweep allpairs --gpus 8 --profile dgx-a100-nvlink
-  ddlemu schedule sweep ring --coll all_reduce --ks 1,4 --grains 64K,1M --profile ndr400 --svg ring.svg`,
+  ddlemu schedule sweep ring --coll all_reduce --ks 1,4 --grains 64K,1M --profile ndr400 --plot ring.svg`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 || makers[args[0]] == nil {
 				return badInput("sweep takes one kind of schedule: ring, allpairs, tree, chain or double-binary")
@@ -80,7 +80,7 @@ func runScheduleSweep(ctx context.Context, g *global, o *scheduleSweepOptions, k
 	if err != nil {
 		return err
 	}
-	if err := o.svgOption.check(); err != nil {
+	if err := o.plotOption.check(); err != nil {
 		return err
 	}
 	place, err := o.place(g, o.GPUs)
@@ -103,7 +103,7 @@ func runScheduleSweep(ctx context.Context, g *global, o *scheduleSweepOptions, k
 		}
 		show.Part("times are calculated", float64(i+1)/float64(len(r.Grains)))
 	}
-	if err := o.svgOption.write(r.chart()); err != nil {
+	if err := o.plotOption.write(r.chart()); err != nil {
 		return err
 	}
 	if g.JSON {
