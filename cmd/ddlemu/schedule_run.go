@@ -165,9 +165,11 @@ func runSchedule(ctx context.Context, g *global, o *scheduleRunOptions, arg stri
 		return err
 	}
 	if err == nil {
-		err = o.plotOption.write(r.chart(arg, rows))
+		if err := o.plotOption.write(r.chart(arg, rows)); err != nil {
+			return err
+		}
 	}
-	return errors.Join(err, r.print(arg, rows, notes, ctx.Err() != nil))
+	return errors.Join(err, r.print(arg, rows, notes, err != nil))
 }
 
 // checkBefore refuses a schedule that is not good, unless --force is given, and returns the root of a rooted
