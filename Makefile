@@ -148,7 +148,7 @@ lab: ## test the shapers on kernels of Debian that have fq and netem, under qemu
 	$(GO) run ./test/lab -build $(BUILD)
 
 torch-matrix: build ## test the backend for PyTorch with several versions of PyTorch, and with PyTorch's own tests (root; the first time it downloads them)
-	@.ci/packages unshare:util-linux mmdebstrap:mmdebstrap tar:tar xz:xz-utils mpirun.openmpi:openmpi-bin hatchling:python3-hatchling pdsh:pdsh
+	@.ci/packages unshare:util-linux mmdebstrap:mmdebstrap tar:tar xz:xz-utils mpirun.openmpi:openmpi-bin hatchling:python3-hatchling
 	@.ci/cudart
 	unshare --mount --propagation private $(GO) run ./test/torch/matrix -build $(BUILD) $(if $(ONLY),-only '$(ONLY)')
 

@@ -8,7 +8,6 @@ import ddlemu_torch  # noqa: F401 (torch before 2.5 does not look for backends)
 import torch
 import torch.distributed as dist
 
-os.environ.pop("CUDA_VISIBLE_DEVICES", None)  # DeepSpeed numbers the GPUs of each node from 0; software GPUs are the ranks
 dist.init_process_group("ddlemu")
 rank, world = dist.get_rank(), dist.get_world_size()
 t = torch.full((1000,), float(rank))

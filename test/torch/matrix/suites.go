@@ -36,7 +36,6 @@ var suites = []suite{
 	{name: "distributed_test", environments: regexp.MustCompile("."), secondNCCL: "sid", tests: distributedTest},
 	{name: "pytorch-2.6", environments: regexp.MustCompile("^trixie$"), tests: pytorchTests},
 	{name: "accelerate", environments: regexp.MustCompile("^pypi$"), tests: accelerateScripts},
-	{name: "deepspeed", environments: regexp.MustCompile("^pypi$"), secondNCCL: "pypi", tests: deepspeedRecipe},
 }
 
 // outcome is how a line ended.
