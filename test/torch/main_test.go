@@ -21,7 +21,8 @@ import (
 	"github.com/ddlemu/ddlemu/test/built"
 )
 
-// limit is the longest time of a job. Each program ends itself before that, and prints where it hangs.
+// limit is the longest time of a job. Each program ends itself before that, and prints where it hangs: if it has printed
+// nothing for that long.
 const limit = 3 * time.Minute
 
 // virtual are the flags of a virtual clock that waits for a thread which gets no core for long.
@@ -66,6 +67,8 @@ type job struct {
 	// The job has a library of its own in env.
 	ownLibrary bool
 	limit      time.Duration // the constant limit if it is not set
+	// The program prints what it has done, and hangs if it prints nothing for the constant limit.
+	prints bool
 }
 
 // outcome is what a job printed and how it ended.
@@ -89,7 +92,11 @@ func (j job) run(t *testing.T, program string, args ...string) outcome {
 		command = append([]string{"env", "--unset=" + j.unset}, command...)
 	}
 	cmd := exec.CommandContext(ctx, built.Path(t, "bin", "ddlemu"), slices.Concat(flags, []string{"--"}, command, args)...)
-	hang := fmt.Sprintf("HANG=%.0f", (longest - hangsBefore).Seconds())
+	silence := longest
+	if j.prints {
+		silence = limit
+	}
+	hang := fmt.Sprintf("HANG=%.0f", (silence - hangsBefore).Seconds())
 	o := finish(t, cmd, append(append(environment(t), hang), j.env...))
 	failIfOver(ctx, t, longest, o)
 	return o

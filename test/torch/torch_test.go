@@ -18,7 +18,7 @@ func TestOperations(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, python string) {
 		for _, ranks := range []int{2, 4} {
-			job{python: python, ranks: ranks}.good(t, "operations.py")
+			job{python: python, ranks: ranks, limit: exampleLimit, prints: true}.good(t, "operations.py")
 		}
 	})
 }

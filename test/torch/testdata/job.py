@@ -16,9 +16,10 @@ def version():
     return tuple(int(part) for part in torch.__version__.split(".")[:2])
 
 
-# A program that hangs prints where, and ends.
+# A program that hangs, or prints nothing for as long, prints where, and ends.
+HANG = int(os.environ.get("HANG", 80))  # seconds
 faulthandler.register(signal.SIGALRM, chain=True)
-signal.alarm(int(os.environ.get("HANG", 80)))
+signal.alarm(HANG)
 
 if version() < (2, 5):  # it does not look for backends
     import ddlemu_torch  # noqa: F401
@@ -32,6 +33,7 @@ def start(backend="ddlemu", timeout=60.0):
 
 def say(*words):
     """Print a line at once, with the rank before it."""
+    signal.alarm(HANG)
     sys.stdout.write(" ".join(["rank", os.environ["RANK"], *map(str, words)]) + "\n")
     sys.stdout.flush()
 
