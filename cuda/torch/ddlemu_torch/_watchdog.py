@@ -2,7 +2,8 @@
 """The thread that notices errors which no other thread is waiting for.
 
 It sleeps while nothing is in flight. Else it looks five times a second: at the processes of the peers, at NCCL's errors,
-and at the time limits. It leaves an operation alone that was started less than a fifth of a second ago.
+and at the time limits, and once more at the end of the grace after a death. It leaves an operation alone that was started
+less than a fifth of a second ago.
 """
 
 import os
@@ -15,7 +16,7 @@ from ._communicator import Communicator
 from ._peers import Peer, Process
 
 _TICK = 0.2  # seconds
-_GRACE = 0.5  # seconds that an operation has for its end after a member has died
+_GRACE = 0.3  # seconds that an operation has for its end after a member has died
 
 
 class Watchdog:
@@ -25,7 +26,7 @@ class Watchdog:
         self._process = process
         self._lock = threading.Lock()
         self._communicators: List[Communicator] = []
-        self._deaths: Dict[int, float] = {}  # by pidfd: when the death was noticed
+        self._deaths: Dict[int, float] = {}  # by process: when the death was noticed
         self._asleep = False
         self._wake_in, self._wake_out = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         threading.Thread(target=self._run, name="ddlemu-watchdog", daemon=True).start()
@@ -53,9 +54,14 @@ class Watchdog:
             busy = any(c.works or c.busy for c in self._snapshot())
             if busy:
                 self._asleep = False
-            self._sleep(_TICK if busy else None)
+            self._sleep(self._next_look() if busy else None)
             for communicator in self._snapshot():
                 self._look(communicator)
+
+    def _next_look(self) -> float:
+        """Return in how many seconds to look again while something is in flight."""
+        now = time.monotonic()
+        return min([_TICK] + [died + _GRACE - now for died in self._deaths.values() if died + _GRACE > now])
 
     def _snapshot(self) -> List[Communicator]:
         with self._lock:
