@@ -17,6 +17,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/configs/flags"
+	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/bench"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/schedule"
@@ -280,7 +281,8 @@ func describeSchedule(s *schedule.Schedule) string {
 	for _, inPlace := range s.Variants() {
 		places = append(places, placeName(inPlace))
 	}
-	return fmt.Sprintf("%s on %d GPUs, %s, %s, %d chunks, at most %d blocks, %d channels, %d steps", s.Coll, len(s.GPUs), s.Proto, strings.Join(places, " and "), s.LoopChunks, s.MostBlocks(), s.Channels, s.Steps())
+	return fmt.Sprintf("%s on %s, %s, %s, %s, at most %s, %s, %s", s.Coll, units.Count(len(s.GPUs), "GPU"), s.Proto, strings.Join(places, " and "),
+		units.Count(s.LoopChunks, "chunk"), units.Count(s.MostBlocks(), "block"), units.Count(s.Channels, "channel"), units.Count(s.Steps(), "step"))
 }
 
 func placeName(inPlace bool) string {
