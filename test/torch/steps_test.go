@@ -27,17 +27,7 @@ var stepLine = regexp.MustCompile(`(?m)^rank (\d) step (\d) (\d+) (\d+)$`)
 // trainSteps runs a DDP job on a virtual clock. The keys are rank and step.
 func trainSteps(t *testing.T, python string, flags ...string) map[[2]int]stepEnd {
 	t.Helper()
-	j := job{python: python, flags: slices.Concat(virtual, []string{"--profile", "eth10"}, flags)}
-	o := j.good(t, "steps.py", strconv.Itoa(steps))
-	// In torch 1.13 a thread of rank 0's store sometimes spins when the other rank has ended. While a thread runs of which
-	// the virtual clock knows nothing, it waits for threads that sleep, up to --compute-hold. Then the run says so.
-	for range 2 {
-		if !strings.Contains(o.stderr, "without waiting for CUDA or NCCL") {
-			break
-		}
-		t.Log("run again: ", o.stderr)
-		o = j.good(t, "steps.py", strconv.Itoa(steps))
-	}
+	o := job{python: python, flags: slices.Concat(virtual, []string{"--profile", "eth10"}, flags)}.good(t, "steps.py", strconv.Itoa(steps))
 	if !strings.Contains(o.stderr, "verdict: VALID") {
 		t.Errorf("the job is not VALID: %s", o.stderr)
 	}

@@ -21,7 +21,7 @@ import os
 import threading
 from typing import List, NamedTuple, Optional, Sequence
 
-_CLOSED = 1
+_CLOSED, _RELEASED = 1, 2
 _CAUSE, _CAUSE_BYTES = 4, 480
 _MARKS, _MARK_COUNT = 64, 512  # more than the operations that a communicator queues
 _CALLS, _CALL_COUNT, _CALL_WORDS = 576, 64, 64
@@ -38,6 +38,7 @@ class Progress(NamedTuple):
     launched: int
     completed: int
     closed: bool  # the process no longer uses the communicator
+    released: bool  # and NCCL has given back what belonged to it
 
 
 def mark(number: int, signature: int) -> int:
@@ -60,12 +61,12 @@ class Slot:
         self._words[:_CAUSE] = memoryview(bytes(8 * _CAUSE)).cast("Q")
         self._words[_MARKS:_CALLS] = memoryview(bytes(8 * _MARK_COUNT)).cast("Q")
 
-    def write(self, launched: int, completed: int, closed: bool) -> None:
+    def write(self, launched: int, completed: int, closed: bool, released: bool) -> None:
         """Say how far the process is."""
         words = self._words
         words[0] = launched
         words[1] = completed
-        words[2] = closed
+        words[2] = _CLOSED * closed | _RELEASED * released
 
     def write_call(self, number: int, signature: int, text: bytes, sends: Sequence[int]) -> None:
         """Say what the process is about to call. text has at most TEXT_BYTES bytes."""
@@ -88,7 +89,8 @@ class Slot:
 
     def progress(self) -> Progress:
         """Return how far the process is."""
-        return Progress(self._words[0], self._words[1], bool(self._words[2] & _CLOSED))
+        flags = self._words[2]
+        return Progress(self._words[0], self._words[1], bool(flags & _CLOSED), bool(flags & _RELEASED))
 
     def cause(self) -> str:
         """Return why the communicator has failed, or an empty string."""

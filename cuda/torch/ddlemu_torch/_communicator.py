@@ -76,6 +76,7 @@ class Communicator:
         self._kernel_failed = False
         self._drained: Optional[c_void_p] = None  # an event after all operations of a failed communicator
         self._closed = False
+        self._released = False
 
     # Making it.
 
@@ -283,7 +284,7 @@ class Communicator:
         return ""
 
     def _note(self) -> None:
-        self._slot.write(self.launches, self._completions, self._closed)
+        self._slot.write(self.launches, self._completions, self._closed, self._released)
 
     # When it fails.
 
@@ -395,7 +396,7 @@ class Communicator:
     def close(self, limit: float, last: bool = False) -> None:
         """Destroy the communicator. Wait at most limit seconds until the peers have what this process has sent.
 
-        last: wait also until they close theirs.
+        last: then wait also until they have destroyed theirs.
         """
         if self.failing:
             self.await_stop()
@@ -406,7 +407,7 @@ class Communicator:
         self._closed = True
         self._note()
         pauses = Pauses(self.library)
-        while not self.failing and time.monotonic() < end and not self._peers_are_done(last):
+        while not self.failing and time.monotonic() < end and not self._peers_are_done():
             pauses.wait()
         if self.failing:
             return
@@ -423,13 +424,20 @@ class Communicator:
                 (self.library.ncclCommAbort if dead or unfinished else self.library.ncclCommDestroy)(handle)
             self._release()
         self._stopped.set()
+        # Not before: NCCL's threads of a rank end when those of the other ranks of its node have closed their connections.
+        while last and time.monotonic() < end and not self._peers_have_released():
+            pauses.wait()
 
-    def _peers_are_done(self, last: bool) -> bool:
-        """Return whether no peer needs anything from this process any more. last: and all close the communicator."""
+    def _peers_have_released(self) -> bool:
+        """Return whether every peer has destroyed its communicator, or died."""
+        return all(slot.progress().released or self.peers[rank].state() == "died" for rank, slot in self._slots.items())
+
+    def _peers_are_done(self) -> bool:
+        """Return whether no peer needs anything from this process any more."""
         for rank, slot in self._slots.items():
             progress = slot.progress()
             has_all = progress.completed >= self.launches and not self._uncounted
-            done = progress.closed or slot.cause() or (has_all and not last)
+            done = progress.closed or slot.cause() or has_all
             if not done and self.peers[rank].state() != "died":
                 return False
         return True
@@ -442,6 +450,6 @@ class Communicator:
         if self._stream:
             self.library.cudaStreamDestroy(self._stream)
             self._stream = None
-        self._closed = True
+        self._closed = self._released = True
         self._note()
         self._process.board.give_back(self._slot)

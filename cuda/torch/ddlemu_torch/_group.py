@@ -72,7 +72,7 @@ class Group:
         generation = _generations[name]
         _generations[name] += 1
         self.exchange = Exchange(store, f"{_attempt()}/{name}/{generation}", rank)
-        # Rank 0 may host the store. When that ends before another process, a thread of its store spins in torch below 2.1.
+        # Rank 0 may host the store. When that ends first, a thread of the other processes spins in torch below 2.1.
         # A thread that runs keeps the virtual clock from going on.
         self._leaves_last = rank == 0 and not global_ranks and version() < (2, 1)
         self.check = _check.make(self)
