@@ -349,7 +349,8 @@ class Communicator:
         if self._kernel_failed:
             return self._find_dead(0) or self._find_dead_elsewhere()
         if look_for_death:
-            return self.failure_of_members() or self._find_dead(_DEATH)
+            reason = self.failure_of_members() or self._find_dead(_DEATH)
+            return self.failure_of_members() or reason  # a member that has failed, and ended since, has said why
         return self._find_dead(0)
 
     def _find_dead(self, limit: float) -> str:
