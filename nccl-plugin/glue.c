@@ -51,10 +51,15 @@ int net_nccl_version(void)
 int net_secure(void) { return getauxval(AT_SECURE) != 0; }
 const char *net_getenv(const char *name) { return net_secure() ? NULL : getenv(name); }
 
-int net_records(void)
+static int records; // of the environment, when this library was loaded
+
+int net_records(void) { return records; }
+
+// Before the constructors of the other files, which ask.
+__attribute__((constructor(101))) static void read_records(void)
 {
 	const char *folder = net_getenv("DDLEMU_RECORD");
-	return folder != NULL && folder[0] != 0;
+	records = folder != NULL && folder[0] != 0;
 }
 
 int net_pid(void)
