@@ -260,7 +260,7 @@ func (o *benchOptions) setup(g *global, b bench.Config) (e emulate.Options, err 
 		return e, err
 	}
 	if g.Fabric == "" {
-		if err := settleClock(o.flags, cfg); err != nil {
+		if _, err := settleClock(o.flags, cfg); err != nil {
 			return e, err
 		}
 	}
@@ -293,16 +293,17 @@ func (o *benchOptions) setup(g *global, b bench.Config) (e emulate.Options, err 
 	}, nil
 }
 
-// settleClock makes the clock real if --time-scale is auto, which says nothing about a virtual one.
-func settleClock(fs *pflag.FlagSet, c *configs.Fabric) error {
+// settleClock makes the clock real if --time-scale is auto, which says nothing about a virtual one, and reports whether
+// it is auto.
+func settleClock(fs *pflag.FlagSet, c *configs.Fabric) (auto bool, err error) {
 	if !fs.Changed("time-scale") || c.TimeScale != 0 {
-		return nil
+		return false, nil
 	}
 	if c.IsVirtual() {
-		return errNoScale
+		return false, errNoScale
 	}
 	c.Clock = configs.RealClock
-	return nil
+	return true, nil
 }
 
 // bench converts the flags to a configuration.

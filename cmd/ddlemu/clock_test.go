@@ -35,8 +35,9 @@ func TestSettleClock(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := settleClock(fs, c); !errors.Is(err, tc.err) || c.Clock != tc.want {
-			t.Errorf("%q: clock %q, %v; want %q, %v", tc.args, c.Clock, err, tc.want, tc.err)
+		isAuto := tc.want == configs.RealClock
+		if auto, err := settleClock(fs, c); auto != isAuto || !errors.Is(err, tc.err) || c.Clock != tc.want {
+			t.Errorf("%q: auto %v, clock %q, %v; want %v, %q, %v", tc.args, auto, c.Clock, err, isAuto, tc.want, tc.err)
 		}
 	}
 }

@@ -28,6 +28,7 @@ type expectOptions struct {
 	Workload   string // path
 	Steps      int    // of the workload
 	Plot       string // of the workload
+	Force      bool   // replace the file of Plot
 }
 
 // AddFlags adds the flags to fs.
@@ -39,6 +40,7 @@ func (o *expectOptions) AddFlags(g *global, fs *pflag.FlagSet) {
 	fs.StringVar(&o.DecideUpTo, "decide-up-to", "64M", "on a real GPU: largest `size` that NCCL runs for its decision; larger ones get the same decision")
 	fs.StringVar(&o.Workload, "workload", "", "`file` with a workload, instead of a collective: how long do its steps take?")
 	fs.StringVar(&o.Plot, "plot", "", "with --workload: `file` for a plot of the parts of the steps, as SVG")
+	fs.BoolVar(&o.Force, "force", false, "replace the file of --plot")
 	fs.IntVar(&o.Steps, "steps", 0, "with --workload: `number` of steps, the file from its beginning, again and again (default: those of the file)")
 	g.addJSONFlag(fs)
 	g.addQuietFlag(fs)
@@ -98,11 +100,10 @@ interrupted: then the output has the rows so far, and the verdict is incomplete.
 				}
 				return nil
 			}
-			if o.flags.Changed("plot") {
-				return badInput("--plot: is for --workload")
-			}
-			if o.flags.Changed("steps") {
-				return badInput("--steps: is for --workload")
+			for _, name := range []string{"plot", "force", "steps"} {
+				if o.flags.Changed(name) {
+					return badInput("--%s: is for --workload", name)
+				}
 			}
 			if len(args) != 1 {
 				return badInput("expect takes one collective (%s): see `ddlemu expect --help`", strings.Join(nccl.Collectives(), ", "))

@@ -243,7 +243,7 @@ func (o *runOptions) start(ctx context.Context, g *global) (*job.Job, error) {
 // settleScale selects fab's time scale if --time-scale is auto, and prints it. measured says whether it measured this
 // host.
 func (g *global) settleScale(ctx context.Context, fs *pflag.FlagSet, fab *fabric.Fabric) (measured bool, err error) {
-	if err := settleClock(fs, &fab.Config); err != nil || !fs.Changed("time-scale") || fab.Config.TimeScale != 0 {
+	if auto, err := settleClock(fs, &fab.Config); !auto {
 		return false, err
 	}
 	show, stop := g.showProgress("time scale")

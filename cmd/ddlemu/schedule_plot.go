@@ -15,7 +15,7 @@ import (
 type plotOption struct{ Plot string }
 
 func (o *plotOption) AddFlags(fs *pflag.FlagSet, what string) {
-	fs.StringVar(&o.Plot, "plot", "", "`file` for a plot of "+what+", as SVG")
+	fs.StringVar(&o.Plot, "plot", "", "`file` for a plot of "+what+", as SVG; one that exists is replaced")
 }
 
 // check refuses a file that cannot be written, before anything is calculated.
