@@ -73,11 +73,11 @@ func (r *Ranks) Play(ctx context.Context, p Program) ([]Played, error) {
 	}
 	r.onProgress = p.Progress
 	var partly []Played
-	r.onEnd = func() { partly = r.partly(start) }
+	r.beforeEnd = func() { partly = r.partly(start) }
 	answers, err := r.step(ctx, "play", func(rank int) string {
 		return fmt.Sprintf("play times=%s scale=%g start=%d", escapePath(r.file(rank, "times")), scale, start)
 	})
-	r.onProgress, r.onEnd = nil, nil
+	r.onProgress, r.beforeEnd = nil, nil
 	if err != nil {
 		return partly, err
 	}
@@ -153,12 +153,8 @@ func (r *Ranks) played(rank int, m message, ops int, start int64) (Played, error
 	}
 	origin := cmp.Or(start, p.Begin)
 	p.End -= origin
-	var err error
-	_, p.Spans, err = readTimes(r.file(rank, "times"))
-	for i := range p.Spans {
-		p.Spans[i].Ready -= origin
-		p.Spans[i].End -= origin
-	}
+	_, spans, err := readTimes(r.file(rank, "times"))
+	p.Spans = since(spans, origin)
 	if err == nil && len(p.Spans) != ops {
 		err = fmt.Errorf("%d times of %d operations", len(p.Spans), ops)
 	}
@@ -194,15 +190,19 @@ func (r *Ranks) partly(start int64) []Played {
 		if err != nil || begin == 0 {
 			continue // it has not begun
 		}
-		all[rank].Begin, all[rank].Spans = begin, spans
-		for i := range spans {
-			if spans[i].End == 0 {
-				spans[i].End = NotEnded
-				continue
-			}
-			spans[i].Ready -= cmp.Or(start, begin)
-			spans[i].End -= cmp.Or(start, begin)
-		}
+		all[rank].Begin, all[rank].Spans = begin, since(spans, cmp.Or(start, begin))
 	}
 	return all
+}
+
+// since makes the spans of a file of times relative to a time.
+func since(spans []Span, origin int64) []Span {
+	for i := range spans {
+		if s := &spans[i]; s.End == 0 {
+			s.End = NotEnded
+		} else {
+			s.Ready, s.End = s.Ready-origin, s.End-origin
+		}
+	}
+	return spans
 }

@@ -39,16 +39,16 @@ type Ranks struct {
 	looks     bool                 // the planner looks at the present step
 	// onProgress is told how many operations of a program have ended; nil for none.
 	onProgress func(rank, done int)
-	// onEnd is called when the ranks have been ended, before their files are removed; nil for nothing.
-	onEnd    func()
-	logDir   string
-	logLock  *os.File // marks a temporary folder as in use, see makeLogDir
-	keepLogs bool
-	hello    []message
-	devices  int
-	failed   error
-	closed   bool
-	exited   []bool
+	// beforeEnd is called before the ranks are ended, nil for nothing: calls that are aborted seem to end, too.
+	beforeEnd func()
+	logDir    string
+	logLock   *os.File // marks a temporary folder as in use, see makeLogDir
+	keepLogs  bool
+	hello     []message
+	devices   int
+	failed    error
+	closed    bool
+	exited    []bool
 }
 
 // lockedWriter is a writer that the goroutines of several ranks share.

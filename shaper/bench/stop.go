@@ -109,6 +109,9 @@ func (r *Ranks) report(w *waiting) error {
 // error if one was killed or did not exit with status 0.
 func (r *Ranks) stop(grace time.Duration) error {
 	r.closed = true
+	if r.beforeEnd != nil {
+		r.beforeEnd()
+	}
 	var first error
 	for _, p := range r.processes {
 		p.stdin.Close()
@@ -137,9 +140,6 @@ func (r *Ranks) stop(grace time.Duration) error {
 	}
 	if killed {
 		first = fmt.Errorf("ranks did not end within %v and were killed", grace)
-	}
-	if r.onEnd != nil {
-		r.onEnd()
 	}
 	if !r.keepLogs {
 		r.logLock.Close()
