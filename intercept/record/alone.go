@@ -12,8 +12,10 @@ import (
 // A job that runs on its own network, with the plugin as NCCL's profiler only, has ledgers without a fabric and without
 // messages. NCCL's profiler tells when kernels began and ended, but not what they waited for.
 
-// backToBack is the longest time between two kernels of a stream that are taken to follow each other.
-const backToBack = 20000 // ns
+// backToBack is the longest time in ns between two kernels of a stream that are taken to follow each other. It is assumed:
+// a GPU begins a kernel that is queued some us after the one before. If it is too long, more calls have an interval
+// (max_ns) than need one, which is not wrong.
+const backToBack = 20000
 
 // eventless is the first version of NCCL, as ncclGetVersion says it, that does not tell profilers of broadcasts.
 const eventless = 22900
