@@ -27,20 +27,18 @@ type source interface {
 	drop(rank int)
 }
 
-// A stream of the software CUDA holds launchLimit entries, about as many as on a GPU. A host thread that finds it full
-// waits until half of them have ended. A call of a replay is callEntries: NCCL's kernel, with an event before and one
-// after it, and the two functions that note its times. Other items are one.
-const (
-	launchLimit = 1024
-	callEntries = 5
-)
+// launchLimit is how many entries a stream of the software CUDA holds, about as many as on a GPU. A host thread that finds
+// it full waits until there is room.
+const launchLimit = 1024
 
-// entries is how many entries of a stream an item is.
-func (it *item) entries() int {
+// entries returns how many entries of its stream an item is: those that end when it starts and those that end when it
+// ends. A call of a replay is NCCL's kernel, the event that NCCL records after it, and two functions that note the times,
+// one of them before the kernel. Other items are one.
+func (it *item) entries() (atStart, atEnd int) {
 	if it.call != nil {
-		return callEntries
+		return 1, 3
 	}
-	return 1
+	return 0, 1
 }
 
 // rankRun is a rank with its host thread and streams.
@@ -62,8 +60,7 @@ type Span struct{ Start, End int64 }
 
 type streamRun struct {
 	queue   []int // items that are launched and have not ended
-	entries int   // of these items
-	full    bool  // the host thread waits for half of the entries
+	entries int   // of these items that have not ended
 	busy    bool  // the first has started
 }
 
@@ -106,6 +103,9 @@ func (s *sim) resume(id int) {
 			i := st.queue[0]
 			if r.spans[i].Start < 0 {
 				r.spans[i].Start = s.now
+				atStart, _ := r.item(i).entries()
+				st.entries -= atStart
+				more = more || atStart > 0
 			}
 			if r.isNextOfComm(i) {
 				st.busy = true
@@ -133,12 +133,12 @@ func (s *sim) launch(r *rankRun) (launched bool) {
 			r.streams = append(r.streams, streamRun{})
 		}
 		st := &r.streams[it.stream]
-		st.full = st.entries >= launchLimit || st.full && st.entries > launchLimit/2
-		if st.full {
+		atStart, atEnd := it.entries()
+		if st.entries+atStart+atEnd > launchLimit {
 			return launched
 		}
 		st.queue = append(st.queue, i)
-		st.entries += it.entries()
+		st.entries += atStart + atEnd
 		r.spans = append(r.spans, Span{-1, -1})
 		if launched = true; it.call != nil {
 			s.launchCall(r, it.comm, i)
@@ -197,7 +197,8 @@ func (s *sim) itemEnded(id, i int) {
 	it := r.item(i)
 	st := &r.streams[it.stream]
 	st.queue, st.busy = st.queue[1:], false
-	st.entries -= it.entries()
+	_, atEnd := it.entries()
+	st.entries -= atEnd
 	if it.call != nil {
 		it.call.drop(id)
 		c := r.comms[it.comm]

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -236,6 +237,49 @@ func TestReplayRepeats(t *testing.T) {
 			near(t, "step", again.Steps[i].Time, first.Steps[i].Time)
 		}
 	}
+}
+
+// The same replay takes the same times to the nanosecond, also if the host thread often finds its streams full. Operations
+// that end as soon as they begin decide how full they are.
+func TestReplayRepeatsWithFullStreams(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	var ops []string
+	for id := range 400 {
+		ops = append(ops,
+			`{"op":"coll","func":"AllReduce","count":2,"type":"float32","stream":"n"}`,
+			fmt.Sprintf(`{"op":"calc","ns":%d,"stream":"a"}`, random.IntN(2)*1000),
+			fmt.Sprintf(`{"id":%d,"op":"calc","ns":%d,"stream":"%c"}`, id+1, random.IntN(2)*50000, 'b'+rune(random.IntN(2))))
+		if random.IntN(3) == 0 {
+			ops = append(ops, fmt.Sprintf(`{"op":"calc","ns":0,"stream":"n","after":[%d]}`, id+1))
+		}
+	}
+	path := workloadFile(t, `"ranks":2`, ops...)
+	times := func() string {
+		file := filepath.Join(t.TempDir(), "times.csv")
+		replay(t, path, "--profile", "eth10", "--times", file)
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	first := times()
+	for range 3 {
+		if again := times(); again != first {
+			t.Errorf("the times differ:%s", firstDifference(first, again))
+		}
+	}
+}
+
+// firstDifference returns the first line that differs, of both.
+func firstDifference(a, b string) string {
+	other := strings.Split(b, "\n")
+	for i, line := range strings.Split(a, "\n") {
+		if i >= len(other) || line != other[i] {
+			return fmt.Sprintf("\n%s\n%s", line, strings.Join(other[min(i, len(other)):min(i+1, len(other))], ""))
+		}
+	}
+	return ""
 }
 
 // A job whose calls do not match is refused before anything starts.

@@ -100,12 +100,13 @@ std::shared_ptr<Stream> Stream::make(int device, unsigned flags, int priority)
 void Stream::append(Item item)
 {
 	std::unique_lock<std::mutex> lock(mu_);
+	launches_ += item.is_launch;
 	queue_.push_back(std::move(item));
 	submitted_++;
 	advance(lock);
 }
 
-void Stream::push(Kind kind, Work work) { append({ kind, std::move(work), nullptr }); }
+void Stream::push(Kind kind, Work work) { append({ kind, std::move(work), nullptr, true }); }
 
 bool Stream::run_if_idle(const Work &work)
 {
@@ -126,7 +127,7 @@ bool Stream::run_if_idle(const Work &work)
 void Stream::push_wait(std::shared_ptr<Fence> fence)
 {
 	if (!fence->is_signaled())
-		append({ Kind::kWait, nullptr, std::move(fence) });
+		append({ Kind::kWait, nullptr, std::move(fence), false });
 }
 
 std::shared_ptr<Fence> Stream::record_if_busy()
@@ -136,13 +137,13 @@ std::shared_ptr<Fence> Stream::record_if_busy()
 		if (submitted_ == finished_)
 			return nullptr;
 	}
-	return record();
+	return record(false);
 }
 
-std::shared_ptr<Fence> Stream::record()
+std::shared_ptr<Fence> Stream::record(bool is_launch)
 {
 	auto fence = std::make_shared<Fence>();
-	push(Kind::kInline, [fence] { fence->signal(now_ns()); });
+	append({ Kind::kInline, [fence] { fence->signal(now_ns()); }, nullptr, is_launch });
 	return fence;
 }
 
@@ -158,8 +159,6 @@ void Stream::synchronize()
 void Stream::await_room()
 {
 	std::unique_lock<std::mutex> lock(mu_);
-	if (submitted_ - finished_ < kMostQueued)
-		return;
 	room_waiters_++;
 	application_wait(lock, progress_, [&] { return has_room(); });
 	room_waiters_--;
@@ -231,8 +230,10 @@ void Stream::resume()
 
 void Stream::run_front(std::unique_lock<std::mutex> &lock)
 {
+	bool is_launch;
 	{
 		Work work = std::move(queue_.front().work);
+		is_launch = queue_.front().is_launch;
 		queue_.pop_front();
 		busy_ = true;
 		lock.unlock();
@@ -240,6 +241,7 @@ void Stream::run_front(std::unique_lock<std::mutex> &lock)
 	} // destroys what the work references, before the stream counts as done
 	lock.lock();
 	busy_ = false;
+	launches_ -= is_launch;
 	count_finished();
 }
 

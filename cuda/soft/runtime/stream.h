@@ -53,7 +53,7 @@ public:
 	enum class Kind { kInline, kWorker, kWait };
 	using Work = std::function<void()>;
 
-	static constexpr uint64_t kMostQueued = 1024;
+	static constexpr int kMostLaunches = 1024;
 
 	// flags as for cudaStreamCreateWithFlags.
 	static std::shared_ptr<Stream> make(int device, unsigned flags, int priority);
@@ -67,11 +67,11 @@ public:
 	// record_if_busy returns a fence behind all work queued so far, or nullptr if there is none.
 	std::shared_ptr<Fence> record_if_busy();
 	// record does the same for events: if the stream is idle, the fence is signaled already.
-	std::shared_ptr<Fence> record();
+	std::shared_ptr<Fence> record() { return record(true); }
 	void synchronize();
-	// await_room waits, as a thread of the application, if kMostQueued items are queued: as on a GPU, whose launch
+	// await_room waits, as a thread of the application, while kMostLaunches items are queued: as on a GPU, whose launch
 	// queue has so many entries, and so that a program that launches faster than its kernels end does not fill the
-	// memory.
+	// memory. It waits for one free entry, not for many: when that is free does not depend on how fast this host is.
 	void await_room();
 	// query returns true if all work is done. In virtual time it waits if it is asked again and again.
 	bool query();
@@ -92,18 +92,19 @@ private:
 		Kind kind;
 		Work work;
 		std::shared_ptr<Fence> fence;
+		bool is_launch; // the application's, and no wait
 	};
 
 	Stream(int device, unsigned flags, int priority);
 	void append(Item item);
+	std::shared_ptr<Fence> record(bool is_launch);
 	// advance runs inline work from the front of the queue. It wakes the worker if worker work is at the front.
 	void advance(std::unique_lock<std::mutex> &lock);
 	// check_wait returns true if the wait at the front is over. If not, it registers this queue with the fence.
 	bool check_wait(const std::shared_ptr<Fence> &fence);
 	void resume();
 	void run_front(std::unique_lock<std::mutex> &lock);
-	// has_room returns true if half of the queue is free: then a thread that has waited can queue many items.
-	bool has_room() const { return submitted_ - finished_ <= kMostQueued / 2; }
+	bool has_room() const { return launches_ < kMostLaunches; }
 	void count_finished();
 	void start_worker();
 	void wake_worker();
@@ -119,6 +120,7 @@ private:
 	std::condition_variable worker_wake_, progress_;
 	std::deque<Item> queue_;
 	uint64_t submitted_ = 0, finished_ = 0;
+	int launches_ = 0; // queued or running
 	int waiters_ = 0; // threads in synchronize
 	int room_waiters_ = 0; // threads in await_room
 	bool queried_ = false; // a query has found it busy
