@@ -78,6 +78,7 @@ func (d *decoder) fabric(f *Fabric) []field {
 		{"topology", d.topology(&f.Topology)},
 		{"nccl_view", scalar(d, &f.NCCLView, ParseNCCLView)},
 		{"gpudirect", optional(d, &f.GPUDirect, parseBool)},
+		{"cpu", scalar(d, &f.CPU, ParseCPU)},
 		{"nvlinks_per_gpu", scalar(d, &f.NVLinksPerGPU, whole(0, MaxNVLinks))},
 		{"nic_of_gpu", d.ints(&f.NICOfGPU)},
 		{"transport", d.transport(&f.Transport)},

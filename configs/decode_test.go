@@ -241,6 +241,7 @@ func drawFabric(t *rapid.T) *Fabric {
 	if !f.OnKernel() && rapid.Bool().Draw(t, "host") {
 		f.Host = Host{drawTime(t, "per message"), rapid.SampledFrom([]units.Bandwidth{units.Unlimited, units.Mbps, 26400 * units.Mbps}).Draw(t, "copy")}
 	}
+	f.CPU = rapid.SampledFrom([]string{"", AMD, Intel, HostCPU}).Draw(t, "cpu")
 	f.NCCLView = rapid.SampledFrom([]string{"", FabricView, HostView}).Draw(t, "view")
 	if rapid.Bool().Draw(t, "gpudirect given") {
 		direct := rapid.Bool().Draw(t, "gpudirect")

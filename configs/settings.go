@@ -25,6 +25,7 @@ var settings = append([]Setting{
 	fabricSetting("gpus-per-node", "gpus_per_node", "`GPUs`, that is ranks, per node (default: the job's ranks / nodes)", func(f *Fabric) *int { return &f.GPUsPerNode }, positive(MaxGPUsPerNode)),
 	fabricSetting("nics-per-node", "nics_per_node", "`NICs` per node", func(f *Fabric) *int { return &f.NICsPerNode }, whole(1, MaxNICsPerNode)),
 	fabricSetting("nvlinks-per-gpu", "nvlinks_per_gpu", "`NVLinks` of each software GPU to its node's NVSwitches", func(f *Fabric) *int { return &f.NVLinksPerGPU }, whole(0, MaxNVLinks)),
+	fabricSetting("cpu", "cpu", "`vendor` of the CPUs of software GPUs, on which NCCL's choice for small calls depends: amd, intel or host (this machine's)", func(f *Fabric) *string { return &f.CPU }, ParseCPU),
 	transportSetting(),
 	fabricSetting("seed", "seed", "`seed` of the random draws", func(f *Fabric) *uint64 { return &f.Seed }, ParseSeed),
 	fabricSetting("time-scale", "time_scale", "run `k` times slower than what is emulated: 1 to 1024, or auto", func(f *Fabric) *int { return &f.TimeScale }, ParseTimeScale),

@@ -30,6 +30,10 @@ type Fabric struct {
 	// NCCLView is the topology by which NCCL decides; empty = FabricView.
 	NCCLView string `yaml:"nccl_view,omitempty"`
 
+	// CPU is the vendor of the nodes' CPUs, AMD or Intel, or HostCPU; empty = AMD. It applies to software GPUs only:
+	// NCCL finds real ones on this machine's CPUs.
+	CPU string `yaml:"cpu,omitempty"`
+
 	// GPUDirect reports whether NICs access the GPUs' memory directly; nil = with rdma.
 	GPUDirect *bool `yaml:"gpudirect,omitempty"`
 
@@ -68,6 +72,13 @@ const (
 const (
 	FabricView = "fabric" // nodes with the fabric's NICs, each near its GPUs
 	HostView   = "host"   // this host, with the NICs at no particular place
+)
+
+// CPUs of the nodes.
+const (
+	AMD     = "amd"
+	Intel   = "intel"
+	HostCPU = "host" // this machine's
 )
 
 // Shapers of the kernel datapath.

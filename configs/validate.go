@@ -137,6 +137,9 @@ func (f *Fabric) validateShape() error {
 	if n := f.Nodes * f.NICsPerNode; n > MaxNICs {
 		return Errorf("nodes", "%d nodes with %d NICs each are %d NICs: at most %d", f.Nodes, f.NICsPerNode, n, MaxNICs)
 	}
+	if f.CPU != "" && !slices.Contains(cpus, f.CPU) {
+		return Errorf("cpu", "%q is not one of %s", f.CPU, strings.Join(cpus, ", "))
+	}
 	if f.NCCLView != "" && !slices.Contains(views, f.NCCLView) {
 		return Errorf("nccl_view", "%q is not one of %s", f.NCCLView, strings.Join(views, ", "))
 	}

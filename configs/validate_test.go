@@ -39,6 +39,7 @@ func TestValidateRefusesWhatNoFileSays(t *testing.T) {
 		{func(f *Fabric) { f.Endpoint.Overhead = -1 }, "endpoint.overhead: -1ns is out of range"},
 		{func(f *Fabric) { f.Host.PerMessage = -1 }, "host.per_message: -1ns is out of range"},
 		{func(f *Fabric) { f.Host.Copy = 1 }, "host.copy: 1bps is out of range"},
+		{func(f *Fabric) { f.CPU = "arm" }, `cpu: "arm" is not one of amd, intel, host`},
 		{func(f *Fabric) { f.NCCLView = "mine" }, `nccl_view: "mine" is not one of fabric, host`},
 		{func(f *Fabric) { f.Clock = "sundial" }, `clock: "sundial" is not one of real, virtual`},
 		{func(f *Fabric) { f.Clock, f.TimeScale = VirtualClock, 8 }, "clock: virtual with time scale 8"},

@@ -19,5 +19,14 @@ var views = []string{FabricView, HostView}
 // ParseNCCLView reads FabricView or HostView.
 func ParseNCCLView(s string) (string, error) { return oneOf(s, views) }
 
+var cpus = []string{AMD, Intel, HostCPU}
+
+// ParseCPU reads AMD, Intel or HostCPU.
+func ParseCPU(s string) (string, error) { return oneOf(s, cpus) }
+
+// NodeCPU is the vendor of the nodes' CPUs. It is AMD unless the fabric says another: the software GPU is an A100, which
+// most systems have with CPUs of AMD, such as NVIDIA's DGX A100. The host's would make results depend on it.
+func (f *Fabric) NodeCPU() string { return cmp.Or(f.CPU, AMD) }
+
 // View is the topology by which NCCL decides, FabricView or HostView.
 func (f *Fabric) View() string { return cmp.Or(f.NCCLView, FabricView) }

@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// CPU is this host's processor, with NCCL's names: NCCL's tuning depends on the vendor.
+// CPU is a processor, with NCCL's names: NCCL's tuning depends on the vendor.
 type CPU struct {
 	Arch                  string // x86_64, arm64 or ppc64
 	Vendor, Family, Model string // from /proc/cpuinfo; empty unless x86_64

@@ -5,6 +5,7 @@ package view
 import (
 	"slices"
 
+	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/shaper/fabric"
 )
 
@@ -56,6 +57,7 @@ func Of(f *fabric.Fabric, host Host, s Shape, soft string, direct bool) Node {
 		n.NICs = append(n.NICs, nic)
 	}
 	if soft != "" {
+		n.Host.CPU = cpuOf(f, host.CPU)
 		n.Soft = &SoftGPU{BusID: soft, Switch: f.NearestNIC(s.GPU, s.GPUs), NVLinks: f.Config.NVLinksPerGPU}
 	}
 	return n
@@ -74,6 +76,17 @@ func gpuOf(f *fabric.Fabric, nic, gpus int) int {
 		}
 	}
 	return 0
+}
+
+// cpuOf is the CPU of the fabric's nodes, if this host's is host.
+func cpuOf(f *fabric.Fabric, host CPU) CPU {
+	switch f.Config.NodeCPU() {
+	case configs.AMD:
+		return CPU{Arch: "x86_64", Vendor: "AuthenticAMD", Family: "23", Model: "49"} // EPYC 7002
+	case configs.Intel:
+		return CPU{Arch: "x86_64", Vendor: "GenuineIntel", Family: "6", Model: "143"} // Xeon of the 4th generation
+	}
+	return host
 }
 
 // cpus are the numbers of the CPUs in the file: all that a GPU or a NIC may be on.

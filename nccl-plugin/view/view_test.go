@@ -47,14 +47,16 @@ func twoSockets() Host {
 
 func TestXML(t *testing.T) {
 	twoNICs := func(c *configs.Fabric) { c.NICsPerNode, c.GPUsPerNode = 2, 4 }
+	onIntel := func(c *configs.Fabric) { twoNICs(c); c.CPU = configs.Intel }
+	onHost := func(c *configs.Fabric) { c.CPU = configs.HostCPU }
 	nvlink := func(c *configs.Fabric) { twoNICs(c); c.NVLinksPerGPU = 12 }
 	for _, tc := range []struct {
 		name string
 		node Node
 	}{
-		{"soft-rdma", Of(made(t, "ndr400", twoNICs), intel, Shape{Node: 1, GPU: 2, GPUs: 4}, "0000:16:00.0", true)},
+		{"soft-rdma", Of(made(t, "ndr400", onIntel), intel, Shape{Node: 1, GPU: 2, GPUs: 4}, "0000:16:00.0", true)},
 		{"soft-nvlink", Of(made(t, "ndr400", nvlink), intel, Shape{Node: 1, GPU: 2, GPUs: 4}, "0000:16:00.0", true)},
-		{"soft-tcp", Of(made(t, "eth25-tcp", nil), intel, Shape{GPUs: 1}, "0000:10:00.0", false)},
+		{"soft-tcp", Of(made(t, "eth25-tcp", onHost), intel, Shape{GPUs: 1}, "0000:10:00.0", false)},
 		{"real", Of(made(t, "hdr200", nvlink), twoSockets(), Shape{Node: 1, GPU: 2, GPUs: 4}, "", false)},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

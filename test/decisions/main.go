@@ -20,7 +20,6 @@ import (
 
 	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/cuda/locate"
-	"github.com/ddlemu/ddlemu/nccl-plugin/view"
 )
 
 // The tables are between these lines of the page; the rest is written by hand.
@@ -49,7 +48,6 @@ func main() {
 
 func run(ctx context.Context, ddlemu, page string) error {
 	var text strings.Builder
-	fmt.Fprintf(&text, "Made on a host whose CPU is %s.\n\n", view.ReadHost(os.DirFS("/")).CPU.Vendor)
 	for _, version := range locate.SoftVersions {
 		for _, nodes := range []int{2, 4} {
 			t, nccl, err := tableOf(ctx, ddlemu, version, nodes)

@@ -92,6 +92,15 @@ func TestNVLinkCollectives(t *testing.T) {
 	}
 }
 
+// The vendor of the CPUs is the fabric's, so a small call gets the same algorithm on every host.
+func TestNCCLDecidesByTheFabricsCPU(t *testing.T) {
+	for cpu, want := range map[string]string{"amd": "8 Ring LL", "intel": "8 Tree LL"} {
+		if got := decided(t, nil, "8", "8", "--profile", "ndr400", "--nccl", "2.22", "--cpu", cpu); !slices.Equal(got, []string{want}) {
+			t.Errorf("%s: %q, want %q", cpu, got, want)
+		}
+	}
+}
+
 // With the host's view, and with tcp, no NIC reaches the GPUs' memory, and NCCL excludes LL128.
 func TestNCCLDecidesAsOnTheHost(t *testing.T) {
 	for name, args := range map[string][]string{
