@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/shaper/kernel/launch"
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
@@ -80,9 +81,11 @@ func interrupted(err error) error {
 
 // sayInterrupted puts one word for what package context, or the signal that ended it, says.
 func sayInterrupted(text string) string {
-	return strings.NewReplacer(
-		context.Canceled.Error(), "interrupted", syscall.SIGINT.String()+" signal received", "interrupted", syscall.SIGTERM.String()+" signal received", "interrupted",
-	).Replace(text)
+	words := []string{context.Canceled.Error(), "interrupted"}
+	for _, s := range launch.Interrupts() {
+		words = append(words, s.String()+" signal received", "interrupted")
+	}
+	return strings.NewReplacer(words...).Replace(text)
 }
 
 // exitStatus is the exit status for the error of a command.

@@ -14,9 +14,10 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"github.com/ddlemu/ddlemu/shaper/kernel/launch"
 )
 
 func main() {
@@ -43,7 +44,7 @@ func run(ctx context.Context, g *global, args []string) int {
 	root.PersistentPreRun = func(cmd *cobra.Command, _ []string) {
 		// What becomes another program leaves signals alone: one that is on its way through Go's runtime would be lost.
 		if cmd.Name() != "exec" && cmd.Name() != sshCommand {
-			ctx, stop = signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+			ctx, stop = signal.NotifyContext(ctx, launch.Interrupts()...)
 			context.AfterFunc(ctx, stop) // a second signal ends this process at once
 			cmd.SetContext(ctx)
 		}

@@ -19,7 +19,7 @@ import (
 // Signals returns a channel of the signals that a job's programs get when this process does. The caller stops it.
 func Signals() chan os.Signal {
 	signals := make(chan os.Signal, 8)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2)
+	signal.Notify(signals, append(launch.Interrupts(), syscall.SIGUSR1, syscall.SIGUSR2)...)
 	return signals
 }
 

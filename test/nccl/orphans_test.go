@@ -5,6 +5,7 @@ package nccl
 import (
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -18,21 +19,48 @@ import (
 
 // If a signal ends a launcher, run ends the ranks that it left.
 func TestRunEndsWhatALauncherLeft(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "pid")
-	cmd := ddlemu(t.Context(), t, folder(t), nil, "run", "--profile", "loopback", "--", "sh", "-c", "sleep 1000 & echo $! > "+file+"; wait")
+	for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGHUP} {
+		file := filepath.Join(t.TempDir(), "pid")
+		cmd := ddlemu(t.Context(), t, folder(t), nil, "run", "--profile", "loopback", "--", "sh", "-c", "sleep 1000 & echo $! > "+file+"; wait")
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		pid := readPid(t, file)
+		if err := cmd.Process.Signal(s); err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Wait(); cmd.ProcessState.ExitCode() != 128+int(s) {
+			t.Errorf("%v: %v, want exit status %d", s, err, 128+int(s))
+		}
+		if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
+			t.Errorf("%v: what the launcher had started is there: %v", s, err)
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	}
+}
+
+// With nohup, run and its programs go on when the terminal is gone.
+func TestRunWithNohup(t *testing.T) {
+	file, done := filepath.Join(t.TempDir(), "pid"), filepath.Join(t.TempDir(), "done")
+	cmd := ddlemu(t.Context(), t, folder(t), nil, "run", "--profile", "loopback", "--", "sh", "-c", "echo $$ > "+file+"; while [ ! -e "+done+" ]; do sleep 0.05; done")
+	cmd.Args = append([]string{"nohup", cmd.Path}, cmd.Args[1:]...)
+	var err error
+	if cmd.Path, err = exec.LookPath("nohup"); err != nil {
+		t.Fatal(err)
+	}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	pid := readPid(t, file)
-	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+	for _, pid := range []int{readPid(t, file), cmd.Process.Pid} {
+		if err := syscall.Kill(pid, syscall.SIGHUP); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(done, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := cmd.Wait(); cmd.ProcessState.ExitCode() != 128+int(syscall.SIGTERM) {
-		t.Errorf("%v, want exit status 143", err)
-	}
-	if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
-		t.Errorf("what the launcher had started is there: %v", err)
-		_ = syscall.Kill(pid, syscall.SIGKILL)
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -4,6 +4,7 @@ package launch
 
 import (
 	"fmt"
+	"os"
 	"os/signal"
 	"unsafe"
 
@@ -22,6 +23,16 @@ var inherited = map[unix.Signal]bool{
 	unix.SIGINT:  signal.Ignored(unix.SIGINT),
 	unix.SIGTERM: signal.Ignored(unix.SIGTERM),
 	unix.SIGHUP:  signal.Ignored(unix.SIGHUP),
+}
+
+// Interrupts returns the signals that ask this process to end: SIGINT, SIGTERM, and SIGHUP unless it was started to
+// ignore that, as nohup is. A handler would end it, and with it the programs that it starts.
+func Interrupts() []os.Signal {
+	all := []os.Signal{unix.SIGINT, unix.SIGTERM}
+	if !inherited[unix.SIGHUP] {
+		all = append(all, unix.SIGHUP)
+	}
+	return all
 }
 
 // EndBySignals makes the kernel end this process when SIGINT, SIGTERM or SIGHUP arrives, until Exec replaces it. Signals
