@@ -114,11 +114,11 @@ func TestLaunchArguments(t *testing.T) {
 	}
 }
 
-// Without a launcher: processes that the program starts itself, which meet by a file or by TCP.
+// Without a launcher: processes that the program starts itself, by spawn, which meet by a file or by TCP, or by fork.
 func TestSpawn(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, python string) {
-		for _, how := range []string{"file", "tcp"} {
+		for _, how := range []string{"file", "tcp", "fork"} {
 			t.Run(how, func(t *testing.T) { goodSum(t, virtual, python, absolute(t, "spawn.py"), how) })
 		}
 	})

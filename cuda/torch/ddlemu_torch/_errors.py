@@ -21,8 +21,11 @@ class StoreError(DdlemuError):
     """The store through which the ranks find each other does not answer."""
 
 
-class Refused(ValueError):
-    """An argument that this backend or NCCL does not support. The message says what to change."""
+class Refused(ValueError, RuntimeError):
+    """An argument that this backend or NCCL does not support. The message says what to change.
+
+    c10d's own backends raise ValueError for some arguments and RuntimeError for others.
+    """
 
 
 def refuse(operation: str, reason: Any) -> "Refused":

@@ -21,6 +21,10 @@ from ._work import Work
 
 Tensors = Sequence[torch.Tensor]
 
+# In the words of c10d's own backends, which programs look for.
+_OUTPUT_SIZE = "output tensor size must be equal to world_size times input tensor size"
+_INPUT_SIZE = "input tensor must be the same size as output size times world size"
+
 
 class Operations:
     """The operations. The two shells derive from it and set group."""
@@ -101,7 +105,7 @@ class Operations:
         calls: List[Call] = []
         for output, tensor in zip(outputs, inputs):
             kind, op = same_type(name, [output, tensor]), reduction(name, opts.reduceOp, output)
-            self._parts(name, output, tensor, "output", "input")
+            self._parts(name, output, tensor, "output", "input", _INPUT_SIZE)
             if self.group.size == 1:
                 _scale(output, tensor.reshape(output.shape), op)
                 continue
@@ -168,7 +172,7 @@ class Operations:
         calls: List[Call] = []
         for output, tensor in zip(outputs, inputs):
             kind = same_type(name, [output, tensor])
-            self._parts(name, tensor, output, "input", "output")
+            self._parts(name, tensor, output, "input", "output", _OUTPUT_SIZE)
             if self.group.size == 1:
                 copy(output, tensor.reshape(output.shape))
                 continue
@@ -332,9 +336,9 @@ class Operations:
         if len(tensors) != self.group.size:
             raise refuse(name, f"the {side} list has {len(tensors)} tensors, and the group has {self.group.size} ranks")
 
-    def _parts(self, name: str, part: torch.Tensor, whole: torch.Tensor, part_is: str, whole_is: str) -> None:
+    def _parts(self, name: str, part: torch.Tensor, whole: torch.Tensor, part_is: str, whole_is: str, rule: str) -> None:
         if whole.numel() != part.numel() * self.group.size:
-            raise refuse(name, f"the {whole_is} has {whole.numel()} elements, and not {self.group.size} times the "
+            raise refuse(name, f"{rule}: the {whole_is} has {whole.numel()} elements, and not {self.group.size} times the "
                                f"{part.numel()} of the {part_is}")
 
     def _split_sizes(self, name: str, tensor: torch.Tensor, sizes: Sequence[int]) -> List[int]:

@@ -3,6 +3,7 @@
 
 import atexit
 import functools
+import multiprocessing.util
 import os
 import sys
 import threading
@@ -52,6 +53,8 @@ def runtime() -> Runtime:
         if _runtime is None:
             _runtime = Runtime()
             atexit.register(_close_all)
+            # A process that multiprocessing has forked ends without the handlers of atexit, but with this.
+            multiprocessing.util.Finalize(None, _close_all, exitpriority=0)
         return _runtime
 
 

@@ -105,6 +105,8 @@ def refusals():
         except (RuntimeError, ValueError, NotImplementedError) as error:
             first = str(error).splitlines()[0]
             check(first.startswith("ddlemu: ") and all(w in first for w in words), "the error is", error)
+            both = isinstance(error, ValueError) and isinstance(error, RuntimeError)  # c10d's backends raise either
+            check(both, "the error is of", type(error).__mro__)
             return say("refused:", first)
         return check(False, "it was not refused:", *words)
 
@@ -121,6 +123,10 @@ def refusals():
     refused(lambda: dist.recv(four), "recv", "any source")
     refused(lambda: dist.all_reduce(torch.eye(3).to_sparse()), "sparse")
     refused(lambda: dist.all_to_all([four], [four]), "all_to_all", "1 tensors", "2 ranks")
+    refused(lambda: dist.group.WORLD._allgather_base(four, torch.zeros(3)).wait(),
+            "output tensor size must be equal to world_size times input tensor size", "4 elements", "2 times the 3")
+    refused(lambda: dist.group.WORLD._reduce_scatter_base(four, torch.zeros(9)).wait(),
+            "input tensor must be the same size as output size times world size", "9 elements", "2 times the 4")
     refused(lambda: dist.reduce_scatter(four, [four] * 3), "reduce_scatter", "3 tensors")
     refused(lambda: dist.group.WORLD.broadcast([four], options(dist.BroadcastOptions, size)).wait(), "broadcast", "rank 2")
     refused(lambda: dist.group.WORLD.reduce([four], options(dist.ReduceOptions, -1)).wait(), "reduce", "rank -1")

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Starts two ranks without a launcher: spawn.py file, or spawn.py tcp. Or is one of mpirun's ranks: spawn.py mpi PORT."""
+"""Starts two ranks without a launcher: spawn.py file, tcp or fork. Or is one of mpirun's ranks: spawn.py mpi PORT."""
 
 import os
 import socket
 import sys
+import time
 
 import ddlemu_torch  # noqa: F401  before torch, which then looks for backends while this is imported
 import job
@@ -21,6 +22,18 @@ def rank_main(rank, size, method):
     dist.destroy_process_group()
 
 
+def forked_main(rank, size, method):
+    """End without destroy_process_group, before the other rank has taken what this one has sent."""
+    dist.init_process_group("ddlemu", init_method=method, rank=rank, world_size=size)
+    dist.barrier()
+    if rank == 0:
+        time.sleep(1)
+    tensor = torch.full((1000,), 3.0 * rank)
+    dist.broadcast(tensor, 1)
+    job.same(tensor, torch.full((1000,), 3.0), "broadcast")
+    job.say("sum", tensor[0].item())
+
+
 def main():
     how = sys.argv[1]
     if how == "mpi":
@@ -30,8 +43,11 @@ def main():
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         port = listener.getsockname()[1]
-    method = f"file://{os.getcwd()}/store" if how == "file" else f"tcp://127.0.0.1:{port}"
-    mp.spawn(rank_main, (2, method), nprocs=2)
+    method = f"tcp://127.0.0.1:{port}" if how == "tcp" else f"file://{os.getcwd()}/store"
+    if how == "fork":
+        mp.start_processes(forked_main, (2, method), nprocs=2, start_method="fork")
+    else:
+        mp.spawn(rank_main, (2, method), nprocs=2)
 
 
 if __name__ == "__main__":
