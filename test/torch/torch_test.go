@@ -78,6 +78,7 @@ func TestFailures(t *testing.T) {
 		{name: "future", ranks: 2, who: []string{"1"}},
 		{name: "abort", ranks: 2, who: []string{"1"}},
 		{name: "monitored", ranks: 2, who: []string{"0"}},
+		{name: "monitored_death", ranks: 4, who: []string{"0", "1", "2"}},
 		{name: "compared", ranks: 2, who: []string{"0", "1"}, env: []string{"DDLEMU_TORCH_CHECK=1"}},
 	}
 	each(t, func(t *testing.T, python string) {
@@ -103,7 +104,7 @@ func TestCases(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, python string) {
 		for _, name := range []string{"alone", "opposite", "refusals", "leave", "again", "workers", "threads", "stub", "polling",
-			"forms"} {
+			"forms", "monitored"} {
 			t.Run(name, func(t *testing.T) { job{python: python}.good(t, "cases.py", name) })
 		}
 		t.Run("link_back", func(t *testing.T) {

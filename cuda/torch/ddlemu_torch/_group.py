@@ -16,6 +16,7 @@ from ._channel import Channel
 from ._communicator import Communicator, Member
 from ._errors import DdlemuError, refuse
 from ._exchange import Exchange
+from ._peers import Identity
 from ._register import version
 from ._runtime import announce, check_gpu, runtime, was_forked
 from ._signature import signature_of
@@ -60,6 +61,7 @@ class Group:
         self.timeout = timeout.total_seconds()
         self.members = [Member(i, r) for i, r in enumerate(global_ranks)]
         self.closed = False
+        self.monitored_barriers = 0  # that this rank has called
         if not global_ranks:
             self.members = [Member(i, i) for i in range(size)]
             announce(rank, size)
@@ -68,7 +70,7 @@ class Group:
         self._main: Optional[Communicator] = None
         self._channels: Dict[Tuple[int, int], Channel] = {}
         self._batch: Optional[Batch] = None
-        self._store = store
+        self._identities: Dict[int, Identity] = {}  # by rank, as far as they were asked for
         generation = _generations[name]
         _generations[name] += 1
         self.exchange = Exchange(store, f"{_attempt()}/{name}/{generation}", rank)
@@ -146,6 +148,14 @@ class Group:
         """Return a timeout of an operation's options, or the group's if that is not set."""
         seconds = timeout.total_seconds() if timeout is not None else 0
         return seconds if seconds > 0 else self.timeout
+
+    def dead(self, ranks: Sequence[int]) -> List[int]:
+        """Return those ranks of the group that are known to have died."""
+        for rank in ranks:
+            if rank not in self._identities and self.exchange.posted("process", rank):
+                self._identities[rank] = Identity.from_json(self.exchange.get("process", rank))
+        known = [rank for rank in ranks if rank in self._identities]
+        return [rank for rank in known if self._runtime.process.peer(self._identities[rank]).state() == "died"]
 
     # Communicators.
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cases that need a job of their own. The argument names one."""
 
+import datetime
 import gc
 import os
 import sys
@@ -327,6 +328,24 @@ def forms():
             group.alltoall_base(output.zero_(), torch.full((size,), float(rank)), sizes, sizes).wait()
             same(output, torch.arange(float(size)), "alltoall_base")
         group.barrier().wait()
+    dist.destroy_process_group()
+
+
+def monitored():
+    """A group's monitored_barrier does not depend on the groups before it, of which only rank 0 keeps some."""
+    import ddlemu_torch
+
+    rank, size = start()
+    store, limit = dist.distributed_c10d._get_default_store(), datetime.timedelta(seconds=20)
+    for i in range(6):
+        group = ddlemu_torch.create_group(dist.PrefixStore(f"direct {i}", store), rank, size, limit)
+        if rank == 0 and i % 2:
+            kept.append(group)
+        group.monitored_barrier()
+        group.shutdown()
+        del group
+        gc.collect()
+    dist.barrier()
     dist.destroy_process_group()
 
 

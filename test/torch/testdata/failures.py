@@ -247,6 +247,19 @@ def monitored(rank, size):
     os._exit(0)
 
 
+def monitored_death(rank, size):
+    """monitored_barrier names the rank that has died: on rank 0, and on the others, which wait for rank 0."""
+    group = dist.group.WORLD
+    backend = group if hasattr(group, "group") else group._get_backend(torch.device("cpu"))
+    backend.monitored_barrier(datetime.timedelta(seconds=30), False)
+    if rank == size - 1:
+        time.sleep(0.5)
+        os.kill(os.getpid(), signal.SIGKILL)
+    expect(lambda: backend.monitored_barrier(datetime.timedelta(seconds=30), False), 2.6, "monitored_barrier", f"rank {size - 1} died")
+    time.sleep(2)  # rank 0 hosts the store
+    os._exit(0)
+
+
 def compared(rank, size):
     """The debug mode names the ranks whose calls differ."""
     dist.all_reduce(torch.ones(3))
