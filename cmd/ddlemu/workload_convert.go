@@ -25,6 +25,7 @@ type workloadConvertOptions struct {
 	outputOptions
 	From, To string
 	Ranks    int
+	Experts  int
 	SPMD     bool
 	Type     string
 }
@@ -34,6 +35,7 @@ func (o *workloadConvertOptions) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.To, "to", string(formats.Native), "the `format` to write: ddlemu, chakra or goal")
 	fs.StringVarP(&o.Output, "output", "o", "", "`file` to write, for chakra what the names of the ranks' files begin with (default: standard output)")
 	fs.IntVar(&o.Ranks, "ranks", 0, "the `number` of ranks, if the files do not say it")
+	fs.IntVar(&o.Experts, "experts", 0, "the `number` of ranks of an expert parallel group, if the file of AICB does not say it")
 	fs.BoolVar(&o.SPMD, "spmd", true, "let the file of one rank stand for all ranks")
 	fs.StringVar(&o.Type, "type", "", "the `type` of the elements, such as bfloat16, if the files do not say it")
 	fs.BoolVar(&o.Force, "force", false, "replace files that exist")
@@ -48,8 +50,8 @@ func newWorkloadConvertCommand(g *global) *cobra.Command {
 The files are those of one job: traces of PyTorch's profiler (kineto) and execution
 traces of PyTorch (pytorchet), one per rank or one for all, also both of the same run;
 Chakra traces (chakra), one per rank; GOAL (goal); text workloads of SimAI, AICB and
-ASTRA-sim (simai); lists op,count,root (opcsv); the log of NCCL_DEBUG=INFO (nccllog).
-They may be packed by gzip.
+ASTRA-sim (simai); AICB's CSV of calls, from its generators or of a run (aicb); lists
+op,count,root (opcsv); the log of NCCL_DEBUG=INFO (nccllog). They may be packed by gzip.
 
 What a source does not say is printed, and noted in the workload. Workloads can be
 written as Chakra, one file OUT.RANK.et per rank, and as GOAL, if they have no collectives.
@@ -74,7 +76,7 @@ func runWorkloadConvert(ctx context.Context, g *global, o *workloadConvertOption
 	if err := o.checkFlags(); err != nil {
 		return err
 	}
-	w, err := formats.Read(input.Until(ctx, input.Paths(files)), formats.Kind(o.From), input.Options{Ranks: o.Ranks, OneForAll: o.SPMD, Type: o.Type})
+	w, err := formats.Read(input.Until(ctx, input.Paths(files)), formats.Kind(o.From), input.Options{Ranks: o.Ranks, Experts: o.Experts, OneForAll: o.SPMD, Type: o.Type})
 	if err != nil {
 		return badInput("%w", err)
 	}
@@ -115,6 +117,9 @@ func (o *workloadConvertOptions) checkFlags() error {
 	}
 	if o.Ranks < 0 || o.Ranks > workload.MaxRanks {
 		return badInput("--ranks %d: must be 1 to %d", o.Ranks, workload.MaxRanks)
+	}
+	if o.Experts < 0 || o.Experts > workload.MaxRanks {
+		return badInput("--experts %d: must be 1 to %d", o.Experts, workload.MaxRanks)
 	}
 	if o.Type != "" {
 		if _, err := workload.TypeSize(o.Type); err != nil {

@@ -41,8 +41,10 @@ func detect(head []byte) Kind {
 		return ""
 	case signGOAL.Match(text):
 		return GOAL
-	case signSimAI.Match(head), signAICB.Match(head):
+	case signSimAI.Match(head):
 		return SimAI
+	case signAICB.Match(head):
+		return AICB
 	case signOpCSV.Match(head):
 		return OpCSV
 	case signNCCLLog.Match(head):

@@ -23,12 +23,13 @@ const (
 	Chakra    Kind = "chakra"
 	GOAL      Kind = "goal"
 	SimAI     Kind = "simai" // text of SimAI, AICB and ASTRA-sim 1
+	AICB      Kind = "aicb"  // AICB's CSV of calls
 	OpCSV     Kind = "opcsv" // op,count,root
 	NCCLLog   Kind = "nccllog"
 )
 
 // Kinds are all formats that can be read.
-func Kinds() []Kind { return []Kind{Kineto, PyTorchET, Chakra, GOAL, SimAI, OpCSV, NCCLLog} }
+func Kinds() []Kind { return []Kind{Kineto, PyTorchET, Chakra, GOAL, SimAI, AICB, OpCSV, NCCLLog} }
 
 // Native is the format of ddlemu itself.
 const Native Kind = "ddlemu"

@@ -28,6 +28,7 @@ var samples = []struct {
 	{"ddp.pt.trace.json", Kineto, input.Options{OneForAll: true}, 14},
 	{"ring.goal", GOAL, input.Options{}, 5},
 	{"gpt.txt", SimAI, input.Options{}, 14},
+	{"aicb.csv", AICB, input.Options{}, 14},
 	{"ops.csv", OpCSV, input.Options{Ranks: 2}, 4},
 	{"nccl.log", NCCLLog, input.Options{}, 5},
 }

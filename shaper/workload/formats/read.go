@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/ddlemu/ddlemu/shaper/workload"
+	"github.com/ddlemu/ddlemu/shaper/workload/formats/aicb"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/chakra"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/goal"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/input"
@@ -86,6 +87,8 @@ func read(groups map[Kind][]input.File, kind Kind, o input.Options) (*workload.W
 		return goal.Read(files[0], o)
 	case SimAI:
 		return simai.Read(files[0], o)
+	case AICB:
+		return aicb.Read(files[0], o)
 	case OpCSV:
 		return opcsv.Read(files[0], o)
 	case Native:

@@ -25,6 +25,8 @@ const maxLine = 1 << 20
 type Options struct {
 	// Ranks is the number of ranks. 0: what the files say.
 	Ranks int
+	// Experts is the number of ranks of an expert parallel group. 0: what the files say.
+	Experts int
 	// OneForAll lets the file of one rank stand for all ranks of its job.
 	OneForAll bool
 	// Type is the type of the elements where the source says only bytes or a number of elements. "": float32.

@@ -12,34 +12,6 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/perrank"
 )
 
-// group is a kind of communicator. Ranks are numbered with tensor parallelism innermost, then data parallelism, of which
-// expert parallelism is the inner part, then pipeline stages.
-type group string
-
-const (
-	tensor     group = "tp"
-	data       group = "dp"
-	expert     group = "ep"
-	dataExpert group = "dp_ep" // the ranks with the same experts
-	everyone   group = workload.World
-)
-
-// shape is the size of a group and the distance between its ranks.
-func (h *head) shape(g group) (size, stride int) {
-	dp := h.ranks / (h.tp * h.pp)
-	switch g {
-	case tensor:
-		return h.tp, 1
-	case data:
-		return dp, h.tp
-	case expert:
-		return h.ep, h.tp
-	case dataExpert:
-		return dp / h.ep, h.tp * h.ep
-	}
-	return h.ranks, 1
-}
-
 // The streams: a rank waits for what is on blocking at once, and for what is on overlapped at the end of the step.
 const (
 	compute    = "compute"
@@ -57,7 +29,7 @@ type builder struct {
 	pending  []int // what the next computation waits for
 	grads    []int // what the end of the step waits for
 	lastID   int
-	used     map[group]bool
+	used     map[perrank.Group]bool
 	computes bool
 	singles  int // communications in a group of one rank
 	err      error
@@ -81,12 +53,12 @@ func (b *builder) compute(name string, nanos int64) {
 }
 
 // communicate adds a collective after the last computation. It returns its id, 0 if there is nothing to move.
-func (b *builder) communicate(name string, w work, inner group, stream string) int {
+func (b *builder) communicate(name string, w work, inner perrank.Group, stream string) int {
 	f, g, err := parseComm(w.comm, inner)
 	if err != nil {
 		b.err = fmt.Errorf("layer %s: %w", name, err)
 	}
-	size, _ := b.shape(g)
+	size, _ := b.Shape(g)
 	if f == "" || w.bytes == 0 || b.err != nil {
 		return 0
 	}
@@ -109,12 +81,12 @@ func (b *builder) communicate(name string, w work, inner group, stream string) i
 }
 
 // parseComm reads a name such as ALLGATHER_DP_EP. Without an ending, the group is inner.
-func parseComm(name string, inner group) (workload.Func, group, error) {
+func parseComm(name string, inner perrank.Group) (workload.Func, perrank.Group, error) {
 	g := inner
 	for _, ending := range []struct {
 		text string
-		g    group
-	}{{"_DP_EP", dataExpert}, {"_EP", expert}} {
+		g    perrank.Group
+	}{{"_DP_EP", perrank.DataExpert}, {"_EP", perrank.Expert}} {
 		if rest, found := strings.CutSuffix(name, ending.text); found {
 			name, g = rest, ending.g
 			break
@@ -128,18 +100,18 @@ func parseComm(name string, inner group) (workload.Func, group, error) {
 }
 
 // groups are those of forward and input gradients, and of weight gradients.
-func (h *head) groups() (inner, outer group) {
+func (h *head) groups() (inner, outer perrank.Group) {
 	switch h.policy {
 	case "DATA", "MODEL", "MICRO":
-		return everyone, everyone
+		return perrank.Everyone, perrank.Everyone
 	}
-	return tensor, data
+	return perrank.Tensor, perrank.Data
 }
 
 // micro plays the communications one after the other.
 func (b *builder) micro() {
 	for _, l := range b.layers {
-		b.communicate(l.name, l.own, everyone, blocking)
+		b.communicate(l.name, l.own, perrank.Everyone, blocking)
 	}
 	b.ops = append(b.ops, workload.Op{Kind: workload.Step})
 }
@@ -175,7 +147,7 @@ func (b *builder) step() {
 	b.ops = append(b.ops, workload.Op{Kind: workload.Step})
 }
 
-func (b *builder) forward(i int, inner group) {
+func (b *builder) forward(i int, inner perrank.Group) {
 	l := &b.layers[i]
 	b.compute(l.name, l.forward.nanos)
 	b.wait(b.communicate(l.name, l.forward, inner, blocking))
@@ -190,10 +162,9 @@ func (b *builder) wait(id int) {
 // comms are the communicators of the groups that are used.
 func (b *builder) comms() []workload.Comm {
 	var out []workload.Comm
-	for _, g := range []group{tensor, data, expert, dataExpert, everyone} {
+	for _, g := range perrank.Groups {
 		if b.used[g] {
-			size, stride := b.shape(g)
-			out = append(out, perrank.Grid(string(g), size, stride, b.ranks)...)
+			out = append(out, b.Comms(g)...)
 		}
 	}
 	return out
@@ -206,15 +177,15 @@ func (b *builder) source(file string) workload.Source {
 	if !b.computes {
 		s.Missing = append(s.Missing, "no computation between the calls is known")
 	}
-	if h.pp > 1 {
+	if h.Pipeline > 1 {
 		s.Missing = append(s.Missing, fmt.Sprintf("the pipeline: every stage of %d is taken to compute these layers, without the %d bytes "+
-			"that stages send each other and without waiting for each other", h.pp, h.pipelineBytes))
+			"that stages send each other and without waiting for each other", h.Pipeline, h.pipelineBytes))
 	}
 	if b.singles > 0 {
 		s.Notes = append(s.Notes, units.Count(b.singles, "call")+": left out, in a group of one rank")
 	}
 	if h.policy != "MICRO" {
-		s.Notes = append(s.Notes, fmt.Sprintf("ranks are numbered by tensor (%d), data and expert (%d), then pipeline parallelism", h.tp, h.ep))
+		s.Notes = append(s.Notes, fmt.Sprintf("ranks are numbered by tensor (%d), data and expert (%d), then pipeline parallelism", h.Tensor, h.Expert))
 	}
 	return s
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/shaper/workload"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/input"
+	"github.com/ddlemu/ddlemu/shaper/workload/formats/perrank"
 )
 
 // Read reads a file.
@@ -34,7 +35,7 @@ func Read(f input.File, o input.Options) (*workload.Workload, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &builder{head: h, options: o, layers: layers, used: map[group]bool{}}
+	b := &builder{head: h, options: o, layers: layers, used: map[perrank.Group]bool{}}
 	if h.policy == "MICRO" {
 		b.micro()
 	} else {
@@ -43,7 +44,7 @@ func Read(f input.File, o input.Options) (*workload.Workload, error) {
 	if b.err != nil {
 		return nil, lines.Errorf("%w", b.err)
 	}
-	w := &workload.Workload{Head: workload.Head{Format: workload.Format, Ranks: h.ranks, Comms: b.comms()}, Ops: b.ops}
+	w := &workload.Workload{Head: workload.Head{Format: workload.Format, Ranks: h.Ranks, Comms: b.comms()}, Ops: b.ops}
 	w.Head.Source = b.source(filepath.Base(f.Name))
 	if len(layers) < announced {
 		w.Head.Source.Notes = append(w.Head.Source.Notes,
@@ -54,8 +55,8 @@ func Read(f input.File, o input.Options) (*workload.Workload, error) {
 
 // head is the first line.
 type head struct {
+	perrank.Parallel
 	policy                    string
-	tp, ep, pp, ranks         int
 	checkpoints, initiates    map[int]bool // layers
 	pipelineBytes             int64
 	virtualStages, microSteps int
@@ -74,10 +75,7 @@ func readHead(lines *input.Lines, o input.Options) (*head, error) {
 	if err := lines.Err(); err != nil {
 		return nil, err
 	}
-	if text := strings.TrimSpace(lines.Text()); strings.HasPrefix(text, "comm_type,") || strings.HasPrefix(text, "[") {
-		return nil, lines.Errorf("this is AICB's list of calls (its physical workload), which has no computation and does not name the ranks of its groups, so it is not read: make the text workload of the same job with AICB's generator for SimAI (workload/simAI), and convert that")
-	}
-	h := &head{tp: 1, ep: 1, pp: 1, checkpoints: map[int]bool{}, initiates: map[int]bool{}}
+	h := &head{Parallel: perrank.Parallel{Tensor: 1, Expert: 1, Pipeline: 1}, checkpoints: map[int]bool{}, initiates: map[int]bool{}}
 	for _, p := range policies {
 		if len(words) > 0 && words[0] == p {
 			h.policy = p
@@ -91,17 +89,16 @@ func readHead(lines *input.Lines, o input.Options) (*head, error) {
 			return nil, lines.Errorf("%w", err)
 		}
 	}
-	if h.ranks == 0 {
-		h.ranks = o.Ranks
+	if h.Ranks == 0 {
+		h.Ranks = o.Ranks
 	}
-	switch {
-	case h.ranks < 1:
+	switch err := h.Validate(); {
+	case h.Ranks < 1:
 		return nil, lines.Errorf("the file does not say how many GPUs there are (all_gpus): add --ranks N")
-	case h.ranks > workload.MaxRanks:
-		return nil, lines.Errorf("all_gpus %d: at most %d are possible", h.ranks, workload.MaxRanks)
-	case h.ranks%(h.tp*h.pp) != 0 || h.tp > h.ranks || (h.ranks/(h.tp*h.pp))%h.ep != 0:
-		return nil, lines.Errorf("%d GPUs do not divide into tensor parallel %d, pipeline parallel %d and expert parallel %d",
-			h.ranks, h.tp, h.pp, h.ep)
+	case h.Ranks > workload.MaxRanks:
+		return nil, lines.Errorf("all_gpus %d: at most %d are possible", h.Ranks, workload.MaxRanks)
+	case err != nil:
+		return nil, lines.Errorf("%w", err)
 	}
 	return h, nil
 }
@@ -109,7 +106,7 @@ func readHead(lines *input.Lines, o input.Options) (*head, error) {
 // set reads a name: value of the first line.
 func (h *head) set(words []string, i *int) error {
 	name := strings.TrimSuffix(words[*i], ":")
-	targets := map[string]*int{"model_parallel_NPU_group": &h.tp, "ep": &h.ep, "pp": &h.pp, "all_gpus": &h.ranks,
+	targets := map[string]*int{"model_parallel_NPU_group": &h.Tensor, "ep": &h.Expert, "pp": &h.Pipeline, "all_gpus": &h.Ranks,
 		"vpp": &h.virtualStages, "ga": &h.microSteps}
 	lists := map[string]map[int]bool{"checkpoints": h.checkpoints, "checkpoint_initiates": h.initiates}
 	next := func() (int64, error) {

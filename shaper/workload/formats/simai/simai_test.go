@@ -98,9 +98,6 @@ func TestMicroAndData(t *testing.T) {
 func TestRefused(t *testing.T) {
 	layer := "\n1\nm -1 1 NONE 0 1 NONE 0 1 ALLREDUCE 4096 1\n"
 	for text, want := range map[string]string{
-		"comm_type,comm_group,comm_group_size,msg_size\n":                                "x.txt:1: this is AICB's list of calls",
-		"[ pp_stage0: [rank0, rank1] ]\ncomm_type,comm_group,comm_group_size,msg_size\n": "x.txt:1: this is AICB's list of calls",
-		"[rank0 ~ rank127]\ncomm_type,comm_group,comm_group_size,msg_size\n":             "x.txt:1: this is AICB's list of calls",
 		"": "the first line must begin",
 		"HYBRID_DLRM DLRM_LAST_BOTTOM_LAYER: 3" + layer: "x.txt:1: \"HYBRID_DLRM",
 		"MICRO":                 "x.txt:2: the file ends after the first line",
