@@ -21,7 +21,7 @@ const maxFile = 64 << 20
 
 // Read reads a schedule. name is the file's, for messages. o says for which collective trees are, and where its result
 // is: a file of trees does not say it. collSaid says that the user chose o.Coll: then it is also that of MSCCL's XML
-// without coll. Other formats use of o only OutOfPlace.
+// without coll. Other formats do not use o.
 func Read(in io.Reader, name string, o mk.Options, collSaid bool) (*schedule.Schedule, error) {
 	r := bufio.NewReaderSize(in, 4096)
 	head, err := r.Peek(2048)
@@ -29,7 +29,7 @@ func Read(in io.Reader, name string, o mk.Options, collSaid bool) (*schedule.Sch
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	start := bytes.TrimLeft(head, "\ufeff \t\r\n")
-	read := readTrees
+	read := func(data []byte) (*schedule.Schedule, error) { return readTrees(data, o) }
 	switch {
 	case len(start) > 0 && start[0] == '{':
 		read = readJSON
@@ -48,7 +48,7 @@ func Read(in io.Reader, name string, o mk.Options, collSaid bool) (*schedule.Sch
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	s, err := read(data, o)
+	s, err := read(data)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
