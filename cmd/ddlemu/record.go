@@ -13,6 +13,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/intercept/messages"
 	"github.com/ddlemu/ddlemu/intercept/record"
+	"github.com/ddlemu/ddlemu/shaper/workload"
 )
 
 // recordOptions are the flags of record: those of run, and how the workload is made.
@@ -91,8 +92,21 @@ func runRecord(ctx context.Context, g *global, o *recordOptions, args []string) 
 		if err := runRun(ctx, g, &o.runOptions, args); err != nil {
 			return err
 		}
+		o.noteNCCL(os.LookupEnv)
 	}
 	return o.convert(g, folder)
+}
+
+// noteNCCL notes the variables of NCCL that the job had from this process. Those of --nccl-env come after them.
+func (o *recordOptions) noteNCCL(lookup func(string) (string, bool)) {
+	var had []string
+	for _, name := range workload.NCCLVariables() {
+		value, set := lookup(name)
+		if text := name + "=" + value; set && (&workload.Head{}).SetNCCL(text) == nil {
+			had = append(had, text)
+		}
+	}
+	o.NCCLEnv = append(had, o.NCCLEnv...)
 }
 
 // convert writes the workload of the ledgers in a folder.

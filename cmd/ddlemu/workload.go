@@ -73,25 +73,47 @@ func (g *global) readWorkload(path string) (*workload.Index, error) {
 
 // outputOptions say where a workload goes.
 type outputOptions struct {
-	Output string
-	Force  bool
+	Output  string
+	Force   bool
+	NCCLEnv []string // variables of the job, as NAME=VALUE
 }
 
 func (o *outputOptions) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVarP(&o.Output, "output", "o", "", "`file` to write (default: standard output)")
 	fs.BoolVar(&o.Force, "force", false, "replace the file if it exists")
+	o.addNCCLFlag(fs)
+}
+
+func (o *outputOptions) addNCCLFlag(fs *pflag.FlagSet) {
+	fs.StringArrayVar(&o.NCCLEnv, "nccl-env", nil, "a variable of NCCL that the job has, as NCCL_ALGO=Ring, for the head of the file (`NAME=VALUE`; may be given several times)")
 }
 
 // check refuses an output that cannot be written, before the work is done.
 func (o *outputOptions) check() error {
+	if err := o.addNCCL(&workload.Head{}); err != nil {
+		return err
+	}
 	if o.Output == "" {
 		return nil
 	}
 	return checkOutput(o.Output, o.Force)
 }
 
+// addNCCL adds the variables of --nccl-env to a head.
+func (o *outputOptions) addNCCL(h *workload.Head) error {
+	for _, text := range o.NCCLEnv {
+		if err := h.SetNCCL(text); err != nil {
+			return badInput("--nccl-env: %w", err)
+		}
+	}
+	return nil
+}
+
 // write writes a workload, and says so if it went to a file.
 func (o *outputOptions) write(g *global, w *workload.Workload) error {
+	if err := o.addNCCL(&w.Head); err != nil {
+		return err
+	}
 	if o.Output == "" {
 		return w.Write(g.Stdout)
 	}

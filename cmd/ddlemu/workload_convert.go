@@ -39,6 +39,7 @@ func (o *workloadConvertOptions) AddFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&o.SPMD, "spmd", true, "let the file of one rank stand for all ranks")
 	fs.StringVar(&o.Type, "type", "", "the `type` of the elements, such as bfloat16, if the files do not say it")
 	fs.BoolVar(&o.Force, "force", false, "replace files that exist")
+	o.addNCCLFlag(fs)
 }
 
 func newWorkloadConvertCommand(g *global) *cobra.Command {
@@ -90,6 +91,9 @@ func runWorkloadConvert(ctx context.Context, g *global, o *workloadConvertOption
 		}
 		w.Head.Source.Notes = append(w.Head.Source.Notes, "the calls do not match: "+err.Error())
 	}
+	if err := o.addNCCL(&w.Head); err != nil {
+		return err
+	}
 	report := g.Stdout
 	if o.Output == "" {
 		report = g.Stderr
@@ -125,6 +129,9 @@ func (o *workloadConvertOptions) checkFlags() error {
 		if _, err := workload.TypeSize(o.Type); err != nil {
 			return badInput("--type: %w", err)
 		}
+	}
+	if len(o.NCCLEnv) > 0 && to != formats.Native {
+		return badInput("--nccl-env is for the head of a workload: --to %s has none", to)
 	}
 	if to == formats.Chakra {
 		if o.Output == "" {

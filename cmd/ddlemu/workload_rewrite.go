@@ -100,8 +100,8 @@ func (o *workloadRewriteOptions) rules() (*rewrite.Rules, error) {
 		}
 		r.Replacements = append(r.Replacements, p)
 	}
-	if r.Empty() {
-		return nil, badInput("say what changes: give --scale-bytes, --replace or --bucket-cap")
+	if r.Empty() && len(o.NCCLEnv) == 0 {
+		return nil, badInput("say what changes: give --scale-bytes, --replace, --bucket-cap or --nccl-env")
 	}
 	return r, nil
 }

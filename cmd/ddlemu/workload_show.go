@@ -146,6 +146,7 @@ func printHead(w io.Writer, path string, h *workload.Head, s *overview.Summary) 
 	}
 	for _, line := range []struct{ what, text string }{
 		{"source", strings.TrimSpace(h.Source.Kind + " " + h.Source.File)}, {"recorded on", h.Source.Hardware},
+		{"NCCL's variables", strings.Join(h.NCCLEnv(), " ")},
 	} {
 		if line.text != "" {
 			fmt.Fprintf(w, "%s: %s\n", line.what, line.text)

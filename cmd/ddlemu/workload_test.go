@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/ddlemu/ddlemu/shaper/workload"
 )
 
 // docsPage is what a page of docs says: files in it, and commands with what they print.
@@ -104,5 +106,19 @@ func TestFormatsPage(t *testing.T) {
 	}
 	if checked < 7 {
 		t.Fatalf("found only %d commands with what they print", checked)
+	}
+}
+
+// What is recorded has the variables that the job had from this process, and --nccl-env comes before them.
+func TestRecordNotesVariables(t *testing.T) {
+	has := map[string]string{"NCCL_ALGO": "Ring", "NCCL_PROTO": "LL", "NCCL_NTHREADS": "", "NCCL_SOCKET_IFNAME": "eth0", "HOME": "/"}
+	o := recordOptions{outputOptions: outputOptions{NCCLEnv: []string{"NCCL_PROTO=Simple"}}}
+	o.noteNCCL(func(name string) (string, bool) { value, set := has[name]; return value, set })
+	var head workload.Head
+	if err := o.addNCCL(&head); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(head.NCCLEnv(), " "); got != "NCCL_ALGO=Ring NCCL_PROTO=Simple" {
+		t.Errorf("the head has %s", got)
 	}
 }

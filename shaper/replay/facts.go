@@ -35,6 +35,7 @@ type Facts struct {
 	// is made to connect all ranks of a communicator with sends and receives, because its log tells their NICs then.
 	NICs map[int32]map[nccllog.Pair]nccllog.NICs
 
+	variables  jobVariables
 	messages   map[int32]bool // communicators with sends and receives
 	plans      []*plan
 	wrong      []string // values, in words
@@ -72,7 +73,7 @@ func (a *attempt) connect(ctx context.Context) error {
 	a.facts = Facts{
 		Workload: ix, Steps: a.o.Steps, Fabric: a.fabric, Node: a.o.On.Node(a.fabric), NCCL: info.NCCL, NCCLLib: info.NCCLLib,
 		CUDA: a.o.On.Libraries.CUDA, Topologies: map[int32]*nccllog.Topology{},
-		Decided: map[Call]bench.Case{}, NICs: map[int32]map[nccllog.Pair]nccllog.NICs{},
+		Decided: map[Call]bench.Case{}, NICs: map[int32]map[nccllog.Pair]nccllog.NICs{}, variables: a.o.variables,
 	}
 	comms := used(ix)
 	if err := a.connectAll(ctx, comms); err != nil {

@@ -7,7 +7,7 @@ import "context"
 // Forecast asks NCCL for its decisions, and calculates with the model alone how long the job takes. No call is run, so
 // no buffer takes memory.
 func Forecast(ctx context.Context, o Options) (*Result, error) {
-	if err := o.count(); err != nil {
+	if err := o.complete(); err != nil {
 		return nil, err
 	}
 	ctx, stop := o.On.Budget.Limit(ctx)

@@ -29,7 +29,7 @@ func (f *Facts) expected(ctx context.Context) ([][]bench.Span, error) {
 		}
 		m.job.Ranks = append(m.job.Ranks, items)
 	}
-	of, err := emulate.NewCommunicator(f.Fabric, f.Node).Fabric(nil)
+	of, err := emulate.NewCommunicator(f.Fabric, f.Node, f.variables.get).Fabric(nil)
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +60,7 @@ func (m *modeller) addComms() error {
 	m.job.Comms = make([]expect.JobComm, len(ix.Comms))
 	for c, topology := range m.facts.Topologies {
 		ranks := ix.Comms[c].Ranks
-		comm := emulate.NewCommunicator(m.facts.Fabric, func(r int) int { return m.facts.Node(ranks[r]) })
+		comm := emulate.NewCommunicator(m.facts.Fabric, func(r int) int { return m.facts.Node(ranks[r]) }, m.facts.variables.get)
 		jc := &m.job.Comms[c]
 		jc.Ranks = ranks
 		for call, decided := range m.facts.Decided {

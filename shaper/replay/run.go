@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"time"
 
@@ -35,6 +36,8 @@ type Options struct {
 	Groups *p2p.Plan
 	// Repeat is how often the steps are played, each time after all ranks have ended; 0 for once.
 	Repeat int
+
+	variables jobVariables
 }
 
 // Result is the outcome of a replay. All times are stated times.
@@ -98,14 +101,14 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 
 // prepare refuses what cannot be played, before anything is started.
 func (o *Options) prepare() error {
-	if err := o.count(); err != nil {
+	if err := o.complete(); err != nil {
 		return err
 	}
 	return o.On.CheckBuffers(o.bufferBytes())
 }
 
-// count checks the ranks, and counts the steps.
-func (o *Options) count() error {
+// complete checks the ranks, counts the steps, and gives the ranks the variables of the job.
+func (o *Options) complete() error {
 	if ranks := o.Workload.Workload.Head.Ranks; ranks != o.On.Bench.Ranks {
 		return configs.Errorf("", "the workload has %s, not %d", units.Count(ranks, "rank"), o.On.Bench.Ranks)
 	}
@@ -117,6 +120,8 @@ func (o *Options) count() error {
 		o.Steps = steps
 	}
 	o.On.Bench.Sizes, o.On.Bench.Iters = []int64{smallest(o.Workload)}, 1
+	o.variables = newJobVariables(o.Workload.Workload.Head.NCCL, os.LookupEnv)
+	o.On.Env = slices.Concat(o.On.Env, o.variables.env())
 	return nil
 }
 

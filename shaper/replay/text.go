@@ -62,9 +62,12 @@ func (t *text) header() {
 	t.line("#")
 }
 
-// sourceNotes are what the workload says of how it was made and changed.
+// sourceNotes are what the workload says of how it was made and changed, and NCCL's variables of the job.
 func (t *text) sourceNotes() {
 	for _, note := range t.Facts.Workload.Workload.Head.Source.Notes {
+		t.line("# %s", note)
+	}
+	for _, note := range t.Facts.variables.notes() {
 		t.line("# %s", note)
 	}
 }

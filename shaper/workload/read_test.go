@@ -77,6 +77,10 @@ func TestReadMistakes(t *testing.T) {
 		{`{"format":"ddlemu.workload/1","ranks":2,"comms":[{"name":"a","ranks":"0,0"}]}`, "f:1: communicator a: rank 0 is there twice"},
 		{`{"format":"ddlemu.workload/1","ranks":2,"comms":[{"name":"a","ranks":"0-1"},{"name":"a","ranks":"1"}]}`, "f:1: rank 1 is in two communicators with the name a"},
 		{`{"format":"ddlemu.workload/1","ranks":2,"comms":[{"name":"a"}]}`, "f:1: communicator a has no ranks"},
+		{`{"format":"ddlemu.workload/1","ranks":2,"nccl":{"NCCL_ALG":"Ring"}}`, "f:1: nccl: NCCL_ALG is none of the variables that a workload can have: NCCL_ALGO, NCCL_PROTO, "},
+		{`{"format":"ddlemu.workload/1","ranks":2,"nccl":{"NCCL_TOPO_FILE":"/etc/x"}}`, "f:1: nccl: NCCL_TOPO_FILE is none of"},
+		{`{"format":"ddlemu.workload/1","ranks":2,"nccl":{"NCCL_ALGO":"Ring\n"}}`, `f:1: nccl: NCCL_ALGO="Ring\n": must be 1 to 256 printable`},
+		{`{"format":"ddlemu.workload/1","ranks":2,"nccl":{"NCCL_ALGO":""}}`, `f:1: nccl: NCCL_ALGO="": must be`},
 		{twoRanks + `{"op":"calc"`, "f:2: the file ends within this line: it is cut"},
 		{twoRanks + "{\"op\":\"calc\"\n", "f:2: the JSON object does not end in this line"},
 		{twoRanks + `{"op":"calc"} {"op":"calc"}`, "f:2: there is more than one JSON object"},
@@ -222,6 +226,7 @@ func drawWorkload(t *rapid.T) *Workload {
 	if rapid.Bool().Draw(t, "comms") {
 		w.Head.Comms = []Comm{{"a", Ranks{0, 1}}, {"a", Ranks{3, 2}}, {"b", Ranks{0, 1, 2, 3}}}
 	}
+	w.Head.NCCL = rapid.MapOfN(rapid.SampledFrom(NCCLVariables()), rapid.StringMatching(`[!-~]{1,9}`), 0, 2).Draw(t, "nccl")
 	w.Head.Source.Missing = rapid.SliceOfN(rapid.StringMatching(`[a-z]{1,3}`), 0, 2).Draw(t, "missing")
 	comm := func() string {
 		if w.Head.Comms == nil {

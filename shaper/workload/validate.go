@@ -5,6 +5,7 @@ package workload
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 )
 
@@ -48,6 +49,11 @@ func (h *Head) validate() error {
 		}
 		if len(c.Ranks) == 0 {
 			return fmt.Errorf("communicator %s has no ranks", c.Name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(h.NCCL)) {
+		if err := checkNCCLVariable(name, h.NCCL[name]); err != nil {
+			return fmt.Errorf("nccl: %w", err)
 		}
 	}
 	return nil

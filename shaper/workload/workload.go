@@ -21,6 +21,8 @@ type Head struct {
 	// Comms are the communicators. If there are none, "world" has all ranks.
 	Comms  []Comm `json:"comms,omitempty"`
 	Source Source `json:"source,omitzero"`
+	// NCCL are the NCCL variables that the job had: some of [NCCLVariables], with their values.
+	NCCL map[string]string `json:"nccl,omitempty"`
 }
 
 // World is the name of the communicator of all ranks in a workload that names none.

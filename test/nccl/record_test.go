@@ -70,7 +70,7 @@ func jobs(t *testing.T) map[string]string {
 		"more calls than a stream holds": workloadFile(t, `"ranks":4`, append(
 			slices.Repeat([]string{`{"op":"coll","func":"AllReduce","count":1000,"type":"float32","stream":"n"}`}, 300),
 			`{"op":"calc","ns":50000000,"stream":"c"}`, `{"op":"step"}`)...),
-		"large and small": workloadFile(t, `"ranks":4`,
+		"large and small": workloadFile(t, `"ranks":4,"nccl":{"NCCL_BUFFSIZE":"524288","NCCL_ALGO":"Ring"}`,
 			`{"op":"coll","func":"AllReduce","count":2000000,"type":"float32"}`,
 			`{"op":"coll","func":"AllReduce","count":100,"type":"float32"}`,
 			`{"op":"coll","func":"AllGather","count":300000,"type":"int8"}`,

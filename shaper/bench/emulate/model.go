@@ -3,8 +3,6 @@
 package emulate
 
 import (
-	"os"
-
 	"github.com/ddlemu/ddlemu/shaper/bench"
 	"github.com/ddlemu/ddlemu/shaper/bench/internal/expected"
 	"github.com/ddlemu/ddlemu/shaper/bench/nccllog"
@@ -15,9 +13,9 @@ import (
 // Communicator is a communicator on a fabric, for [expect].
 type Communicator struct{ times *expected.Times }
 
-// NewCommunicator makes a communicator whose rank r is on node(r) of f.
-func NewCommunicator(f *fabric.Fabric, node func(rank int) int) Communicator {
-	return Communicator{expected.New(f, node, os.Getenv)}
+// NewCommunicator makes a communicator whose rank r is on node(r) of f. getenv are the variables of the ranks.
+func NewCommunicator(f *fabric.Fabric, node func(rank int) int, getenv func(string) string) Communicator {
+	return Communicator{expected.New(f, node, getenv)}
 }
 
 // Decision is NCCL's decision on a call, from its log.

@@ -58,12 +58,14 @@ type log struct {
 	untimed    bool
 	guessed    bool // ranks are in the order of the log
 	first      time.Time
+	variables  []string // that NCCL took from the environment, as NAME=VALUE
 }
 
 var (
 	linePrefix = regexp.MustCompile(`(\S+:\d+):\d+ \[(\d+)\] NCCL INFO (.*)$`)
 	lineTime   = regexp.MustCompile(`\[?(\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d)([.,]\d+)?\]?`)
 	lineInit   = regexp.MustCompile(`comm (0x[0-9a-f]+) rank (\d+) n[rR]anks (\d+) .*?commId (0x[0-9a-f]+)`)
+	lineSet    = regexp.MustCompile(`^(NCCL_\w+) set by environment to (\S+?)\.?$`)
 	lineCall   = regexp.MustCompile(`^(\w+): opCount ([0-9a-f]+) sendbuff \S+ recvbuff \S+ (?:acc \S+ )?count (\d+) datatype (\d+) op (\d+) root (-?\d+) ` +
 		`comm (0x[0-9a-f]+) \[nranks=(\d+)\] stream (\S+)`)
 )
@@ -102,6 +104,8 @@ func (l *log) read(f input.File) error {
 			if err != nil {
 				return lines.Errorf("%w", err)
 			}
+		} else if m := lineSet.FindStringSubmatch(prefix[3]); m != nil {
+			l.variables = append(l.variables, m[1]+"="+m[2])
 		} else if strings.Contains(prefix[3], ": opCount ") {
 			l.cut++
 		}

@@ -36,6 +36,9 @@ func Read(files []input.File, o input.Options) (*workload.Workload, error) {
 	}
 	w := &workload.Workload{Head: workload.Head{Format: workload.Format, Ranks: l.ranks, Comms: comms}}
 	w.Head.Source = workload.Source{Kind: "nccllog", File: filepath.Base(files[0].Name), Notes: l.notes()}
+	for _, text := range l.variables {
+		_ = w.Head.SetNCCL(text) // others, such as those of interfaces, are of the cluster
+	}
 	if l.timed {
 		w.Head.Source.Missing = append(w.Head.Source.Missing,
 			"when the data of a call was ready: the time between two calls is a computation, and what waits for a call is not known")

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// ncclVariables are documented variables of NCCL that change what a job sends. None names a file, a host or an interface:
+// those are of the cluster, and a workload knows no network.
+var ncclVariables = []string{
+	"NCCL_ALGO", "NCCL_PROTO", "NCCL_BUFFSIZE", "NCCL_NTHREADS", "NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS", "NCCL_MIN_CTAS",
+	"NCCL_MAX_CTAS", "NCCL_NCHANNELS_PER_NET_PEER", "NCCL_P2P_NET_CHUNKSIZE", "NCCL_CROSS_NIC", "NCCL_PXN_DISABLE", "NCCL_P2P_PXN_LEVEL",
+}
+
+// NCCLVariables are the variables that [Head.NCCL] may have.
+func NCCLVariables() []string { return slices.Clone(ncclVariables) }
+
+// maxNCCLValue is the length of the value of a variable.
+const maxNCCLValue = 256
+
+func checkNCCLVariable(name, value string) error {
+	if !slices.Contains(ncclVariables, name) {
+		return fmt.Errorf("%s is none of the variables that a workload can have: %s", name, strings.Join(ncclVariables, ", "))
+	}
+	if value == "" || len(value) > maxNCCLValue || strings.ContainsFunc(value, func(r rune) bool { return r < '!' || r > '~' }) {
+		return fmt.Errorf("%s=%q: must be 1 to %d printable ASCII characters without spaces", name, value, maxNCCLValue)
+	}
+	return nil
+}
+
+// NCCLEnv are the variables that the job had, as NAME=VALUE, by name.
+func (h *Head) NCCLEnv() []string {
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(h.NCCL)) {
+		out = append(out, name+"="+h.NCCL[name])
+	}
+	return out
+}
+
+// SetNCCL adds a variable, given as NAME=VALUE, to those that the job had.
+func (h *Head) SetNCCL(text string) error {
+	name, value, ok := strings.Cut(text, "=")
+	if !ok {
+		return fmt.Errorf("%q is not NAME=VALUE", text)
+	}
+	if err := checkNCCLVariable(name, value); err != nil {
+		return err
+	}
+	if h.NCCL == nil {
+		h.NCCL = map[string]string{}
+	}
+	h.NCCL[name] = value
+	return nil
+}
