@@ -69,9 +69,10 @@ public:
 	// record does the same for events: if the stream is idle, the fence is signaled already.
 	std::shared_ptr<Fence> record() { return record(true); }
 	void synchronize();
-	// await_room waits, as a thread of the application, while kMostLaunches items are queued: as on a GPU, whose launch
-	// queue has so many entries, and so that a program that launches faster than its kernels end does not fill the
-	// memory. It waits for one free entry, not for many: when that is free does not depend on how fast this host is.
+	// await_room waits, as a thread of the application, while kMostLaunches items are queued: as on a GPU, whose
+	// launch queue has so many entries, and so that a program that launches faster than its kernels end does not
+	// fill the memory. It waits for one free entry, not for many: when that is free does not depend on how fast
+	// this host is.
 	void await_room();
 	// query returns true if all work is done. In virtual time it waits if it is asked again and again.
 	bool query();
