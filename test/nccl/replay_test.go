@@ -282,6 +282,18 @@ func firstDifference(a, b string) string {
 	return ""
 }
 
+// A rank connects to others that still wait for virtual time: the root of a broadcast has sent its data at once, and goes on
+// to the next call. The clock moved no more.
+func TestReplayConnectsToRanksThatWait(t *testing.T) {
+	path := workloadFile(t, `"ranks":4`,
+		`{"op":"coll","func":"Broadcast","count":18901,"type":"int8","root":1}`,
+		`{"op":"wait"}`,
+		`{"op":"group","ops":[{"op":"send","peer":1,"relative":true,"count":1000,"type":"float32"},{"op":"recv","peer":-1,"relative":true,"count":1000,"type":"float32"}]}`)
+	for _, version := range replayVersions {
+		replay(t, path, "--profile", "eth10", "--nodes", "2", "--nccl", version)
+	}
+}
+
 // A job whose calls do not match is refused before anything starts.
 func TestReplayMismatch(t *testing.T) {
 	path := workloadFile(t, `"ranks":2`,

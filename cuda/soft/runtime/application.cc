@@ -129,6 +129,9 @@ void works(ApplicationThread *t)
 
 constexpr unsigned kSocketPolls = 500; // about a quarter of a millisecond
 constexpr int kSocketWait = 2; // ms, for each further one
+// Ranks of an exact application connect at one virtual time, so a thread that asks a socket works. After so many further
+// asks, half a second, it is idle: the other rank may need virtual time to get there.
+constexpr unsigned kExactPolls = 250;
 thread_local unsigned unanswered = 0; // asks of sockets, in a row
 
 // Whoever ends a thread's poll does so before it waits itself, and raises HANDOVERS then. A poll that goes on has found
@@ -248,12 +251,21 @@ void application_asked_socket(int fd, bool answered)
 		unanswered = 0;
 		return;
 	}
-	if (!softexec::virtual_clock() || ++unanswered < kSocketPolls)
+	const ddlemu_clock_calls *clock = softexec::virtual_clock();
+	if (!clock || ++unanswered < kSocketPolls)
 		return;
 	if (t)
 		t->asked_socket = real_ns();
+	// The sampler does not look at an exact application, nor at its jobs.
+	ddlemu_actor *exact = nullptr;
+	if (!t && unanswered >= kSocketPolls + kExactPolls)
+		exact = is_exact ? clock->application() : softexec::own_actor();
+	if (exact)
+		clock->claim(exact, DDLEMU_HANDOVERS, clock->read(DDLEMU_HANDOVERS));
 	pollfd readable = { fd, POLLIN, 0 };
 	poll(&readable, 1, kSocketWait);
+	if (exact)
+		clock->work(exact);
 }
 
 void application_yielded()
