@@ -129,8 +129,8 @@ void works(ApplicationThread *t)
 
 constexpr unsigned kSocketPolls = 500; // about a quarter of a millisecond
 constexpr int kSocketWait = 2; // ms, for each further one
-// Ranks of an exact application connect at one virtual time, so a thread that asks a socket works. After so many further
-// asks, half a second, it is idle: the other rank may need virtual time to get there.
+// Ranks of an exact application connect at one virtual time, so a thread that asks a socket works. After so many
+// further asks, half a second, it is idle: the other rank may need virtual time to get there.
 constexpr unsigned kExactPolls = 250;
 thread_local unsigned unanswered = 0; // asks of sockets, in a row
 
