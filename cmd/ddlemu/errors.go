@@ -27,6 +27,7 @@ const (
 	exitInput       = 2 // bad input, no such fabric, or this host lacks something
 	exitInvalid     = 3 // the verdict is INVALID, with --strict
 	exitInterrupted = 130
+	exitNoReader    = 128 + int(syscall.SIGPIPE)
 )
 
 // exitHelp ends the long help of a command.

@@ -9,11 +9,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -44,8 +46,10 @@ func run(ctx context.Context, g *global, args []string) int {
 	root.PersistentPreRun = func(cmd *cobra.Command, _ []string) {
 		// What becomes another program leaves signals alone: one that is on its way through Go's runtime would be lost.
 		if cmd.Name() != "exec" && cmd.Name() != sshCommand {
-			ctx, stop = signal.NotifyContext(ctx, launch.Interrupts()...)
-			context.AfterFunc(ctx, stop) // a second signal ends this process at once
+			read, forget := withReader(ctx)
+			notified, ignore := signal.NotifyContext(read, launch.Interrupts()...)
+			context.AfterFunc(notified, ignore) // a second signal ends this process at once
+			ctx, stop = notified, func() { ignore(); forget() }
 			cmd.SetContext(ctx)
 		}
 		// A job and top write to the output directly, because it may be a terminal.
@@ -56,6 +60,8 @@ func run(ctx context.Context, g *global, args []string) int {
 	err := root.ExecuteContext(ctx)
 	defer stop()
 	switch {
+	case errors.Is(context.Cause(ctx), errNoReader) || errors.Is(out.err, syscall.EPIPE):
+		return exitNoReader
 	case err != nil && ctx.Err() != nil:
 		err = interrupted(err)
 	case err == nil && out.err != nil:
@@ -64,6 +70,28 @@ func run(ctx context.Context, g *global, args []string) int {
 	}
 	printError(g, args, err)
 	return exitStatus(err)
+}
+
+// errNoReader ends a command whose output has a reader no more, such as head after its last line.
+var errNoReader = errors.New("the reader of the output has ended")
+
+// withReader makes a context that ends with errNoReader when a write to the standard output or error finds no reader. Without
+// it the runtime ends this process there, and a fabric that it has made stays up. forget ends this.
+func withReader(ctx context.Context) (read context.Context, forget func()) {
+	read, cancel := context.WithCancelCause(ctx)
+	broken := make(chan os.Signal, 1)
+	signal.Notify(broken, syscall.SIGPIPE)
+	go func() {
+		select {
+		case <-broken:
+			cancel(errNoReader)
+		case <-read.Done():
+		}
+	}()
+	return read, func() {
+		signal.Stop(broken)
+		cancel(nil)
+	}
 }
 
 // checkedWriter stores the first error of a writer, so that callers need not check each write.

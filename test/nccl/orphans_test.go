@@ -64,6 +64,31 @@ func TestRunWithNohup(t *testing.T) {
 	}
 }
 
+// A bench whose reader ends, such as head, takes its fabric down.
+func TestBenchWithoutReader(t *testing.T) {
+	dir := folder(t)
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := ddlemu(t.Context(), t, dir, nil, "bench", "allreduce", "--profile", "eth10", "--ranks", "2", "-b", "8", "-e", "1M", "-f", "2")
+	cmd.Stdout = w
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	w.Close()
+	if _, err := r.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	r.Close()
+	if err := cmd.Wait(); cmd.ProcessState.ExitCode() != 128+int(syscall.SIGPIPE) {
+		t.Errorf("%v, want exit status 141", err)
+	}
+	if out, err := ddlemu(t.Context(), t, dir, nil, "status").CombinedOutput(); !strings.Contains(string(out), "no fabric is up") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
 // If run itself is killed, its programs end too: also those that ignore SIGTERM or have a session of their own, and those
 // on the nodes, also if a launcher started them there by `ddlemu ssh`, which makes a new environment.
 func TestRunIsKilled(t *testing.T) {

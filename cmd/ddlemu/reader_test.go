@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"testing"
+)
+
+// A command whose reader has ended ends without a word, as others do.
+func TestReaderEnds(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Close()
+	defer w.Close()
+	for _, args := range [][]string{{"profiles"}, {"profiles", "--json"}, {"workload", "--help"}} {
+		var stderr bytes.Buffer
+		cmd := exec.Command("ddlemu", args...)
+		cmd.Stdout, cmd.Stderr = w, &stderr
+		if err := cmd.Run(); cmd.ProcessState.ExitCode() != exitNoReader && !cmd.ProcessState.Sys().(interface{ Signaled() bool }).Signaled() {
+			t.Errorf("%v: %v", args, err)
+		}
+		if stderr.Len() > 0 {
+			t.Errorf("%v says %q", args, stderr.String())
+		}
+	}
+}
