@@ -4,6 +4,7 @@ package nccl
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -158,4 +159,31 @@ func stopped(t *testing.T, cmd *exec.Cmd, dir string) error {
 		return fmt.Errorf("a rank was stopped before the first collective:\n%s", out.String())
 	}
 	return nil
+}
+
+// The output of a bench whose ranks fail ends with the rows so far and a verdict that says why.
+func TestFailedBenchHasAVerdict(t *testing.T) {
+	dir := folder(t)
+	cmd := func(args ...string) *exec.Cmd { return ddlemu(t.Context(), t, dir, nil, args...) }
+	for _, args := range [][]string{
+		{"up", "--profile", "eth10", "--nodes", "2", "--name", "cut", "--clock", "virtual"},
+		{"shape", "--fabric", "cut", "--link", "node0:node1", "--down"},
+	} {
+		if out, err := cmd(args...).CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+	}
+	defer func() { _ = cmd("down", "cut").Run() }()
+	bench := cmd("bench", "allreduce", "--fabric", "cut", "--ranks", "2", "-b", "1M", "-e", "1M", "--json")
+	out, err := bench.Output()
+	if bench.ProcessState.ExitCode() != 1 {
+		t.Errorf("%v, want exit status 1", err)
+	}
+	var r result
+	if err := json.Unmarshal(out, &r); err != nil {
+		t.Fatalf("%v in\n%s", err, out)
+	}
+	if reasons := strings.Join(r.Reasons, "\n"); r.Verdict != "INVALID" || !strings.Contains(reasons, "failed with 0 of 1 row measured") || !strings.Contains(reasons, "down") {
+		t.Errorf("%s %q", r.Verdict, r.Reasons)
+	}
 }

@@ -78,6 +78,26 @@ type ended struct {
 	begin  func() error // makes the printer begin if it has not
 }
 
+// verdict is that of the rows so far.
+func (e *ended) verdict() verdict.Verdict {
+	v := verdict.New(nil)
+	if n := e.result.Wrong(); n > 0 {
+		v.Add(verdict.Finding{Cause: verdict.CauseJob, Text: units.Count(int(n), "wrong element")})
+	}
+	return v
+}
+
+// failed ends the output of a run in which ranks failed, with the rows so far. It returns the error of the run.
+func (o *Options) failed(e ended, err *bench.RanksError) (verdict.Verdict, error) {
+	v := e.verdict()
+	first := err.Failures[0]
+	v.Add(verdict.Finding{Cause: verdict.CauseJob, Text: fmt.Sprintf("rank %d failed with %s measured: %s", first.Rank, ofRows(len(e.result.Rows), e.pacer.rows), first.Message)})
+	if perr := e.print.End(o.summary(e.pacer, e.result, v)); perr != nil {
+		return v, fmt.Errorf("print the result: %w", perr)
+	}
+	return v, err
+}
+
 // whyStopped reports whether a run was stopped by its user, or because its budget is spent.
 func whyStopped(ctx context.Context) (stopped, spent bool) {
 	cause := context.Cause(ctx)
@@ -93,10 +113,7 @@ func (o *Options) incomplete(ctx context.Context, e ended, err error) (verdict.V
 		return verdict.Verdict{}, err
 	}
 	measured := len(e.result.Rows)
-	v := verdict.New(nil)
-	if n := e.result.Wrong(); n > 0 {
-		v.Add(verdict.Finding{Cause: verdict.CauseJob, Text: units.Count(int(n), "wrong element")})
-	}
+	v := e.verdict()
 	why := "interrupted: " + ofRows(measured, e.pacer.rows) + " measured"
 	if spent {
 		why = fmt.Sprintf("the budget of %s was spent: %s measured", plan.Duration(o.Budget.Total), ofRows(measured, e.pacer.rows))

@@ -7,6 +7,7 @@ package emulate
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -172,13 +173,19 @@ func (o *Options) attempt(ctx context.Context, notes []string, printer bench.Pri
 	// The end of the context may have ended the calculation of the last expected time.
 	if err = cmp.Or(unprinted, err, ctx.Err()); err != nil {
 		out := Outcome{Result: result, Scale: k}
-		if unprinted == nil {
-			out.Verdict, err = o.incomplete(ctx, ended{pace, printer, result, func() error {
-				if begun {
-					return nil
-				}
-				return begin(bench.Info{})
-			}}, err)
+		e := ended{pace, printer, result, func() error {
+			if begun {
+				return nil
+			}
+			return begin(bench.Info{})
+		}}
+		var ranks *bench.RanksError
+		switch stopped, _ := whyStopped(ctx); {
+		case unprinted != nil:
+		case !stopped && begun && errors.As(err, &ranks):
+			out.Verdict, err = o.failed(e, ranks)
+		default:
+			out.Verdict, err = o.incomplete(ctx, e, err)
 		}
 		return out, err
 	}
