@@ -153,10 +153,23 @@ static void do_run(const struct command *c, struct operation *operation)
 	protocol_reply("ok wall_ns=%" PRId64 " device_ns=%.0f late_ns=%" PRId64, wall, (double)device_ms * 1e6, late);
 }
 
+// Makes a call, the first of a group if it opens one, the last if it closes it.
+static nccl_result launch_grouped(struct operation *operation, int opens, int closes)
+{
+	nccl_result result = opens ? api.ncclGroupStart() : NCCL_SUCCESS;
+	if (result != NCCL_SUCCESS)
+		return result;
+	result = operation_launch(operation, &session.buffers, session.stream);
+	nccl_result end = closes ? api.ncclGroupEnd() : NCCL_SUCCESS;
+	return result != NCCL_SUCCESS ? result : end;
+}
+
 // NCCL returns from a collective whose kernel is refused with an error of CUDA, and the communicator stays usable.
 static void do_decide(const struct command *c, struct operation *unused)
 {
 	(void)unused;
+	static int in_group;
+	int more = (int)number(c, "more", 0, 1);
 	if (api.ddlemuSoftRefuseKernels == NULL)
 		session_fail("usage", "decide needs the software CUDA");
 	struct operation operation;
@@ -164,8 +177,9 @@ static void do_decide(const struct command *c, struct operation *unused)
 	session_reserve(1); // some address on the device
 	int refused = -api.ddlemuSoftRefuseKernels(1);
 	session_enter_nccl();
-	nccl_result result = operation_launch(&operation, &session.buffers, session.stream);
+	nccl_result result = launch_grouped(&operation, more && !in_group, in_group && !more);
 	session_leave_nccl();
+	in_group = more;
 	refused += api.ddlemuSoftRefuseKernels(0);
 	if (refused == 0 || result != NCCL_UNHANDLED_CUDA_ERROR) // it may have launched nothing
 		session_check_nccl(result, "decide on the collective");

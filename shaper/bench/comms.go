@@ -106,6 +106,14 @@ func (r *Ranks) Topology(name string) (*nccllog.Topology, error) {
 	return nccllog.Combine(made.logs)
 }
 
+// CommID is the number that NCCL logs for a communicator of InitComm; "" if it is not known.
+func (r *Ranks) CommID(name string) string {
+	if made := r.made[name]; made != nil && made.logs[0] != nil {
+		return made.logs[0].ID
+	}
+	return ""
+}
+
 // DecideOn returns the calls with what NCCL decides on each of them on a communicator, its topology, and the NICs of its
 // connections. No call is run; DecidesOnly says whether the ranks can do that.
 func (r *Ranks) DecideOn(ctx context.Context, name string, calls []Case) ([]Case, error) {
@@ -158,12 +166,40 @@ func (r *Ranks) decideOn(ctx context.Context, made *madeComm, c Case) (*nccllog.
 		return nil, err
 	}
 	first.TakeDecisions()
-	_, err := r.members(ctx, made.Comm, "decide", func(int) string { return "decide " + made.word() + c.words() })
-	if err != nil {
+	if err := r.askDecision(ctx, made, c, false); err != nil {
 		return nil, err
+	}
+	return mostFrequent(first.TakeDecisions()), nil
+}
+
+// askDecision makes NCCL decide on a call; with more, together with the next one.
+func (r *Ranks) askDecision(ctx context.Context, made *madeComm, c Case, more bool) error {
+	command := fmt.Sprintf("decide %s%s more=%d", made.word(), c.words(), map[bool]int{true: 1}[more])
+	if _, err := r.members(ctx, made.Comm, "decide", func(int) string { return command }); err != nil {
+		return err
+	}
+	return r.pollLogs()
+}
+
+// DecideGroup returns what NCCL decides on the calls of a group on a communicator, in the order of its log. As with
+// DecideOn, no call is run.
+func (r *Ranks) DecideGroup(ctx context.Context, name string, calls []Case) ([]nccllog.Decision, error) {
+	made := r.made[name]
+	if made == nil {
+		return nil, fmt.Errorf("there is no communicator %q", name)
+	}
+	for rank, process := range made.Ranks {
+		r.logs[process].Select(made.logs[rank])
 	}
 	if err := r.pollLogs(); err != nil {
 		return nil, err
 	}
-	return mostFrequent(first.TakeDecisions()), nil
+	first := r.logs[made.Ranks[0]] // only rank 0 prints decisions
+	first.TakeDecisions()
+	for i, c := range calls {
+		if err := r.askDecision(ctx, made, c, i+1 < len(calls)); err != nil {
+			return nil, err
+		}
+	}
+	return first.TakeDecisions(), nil
 }

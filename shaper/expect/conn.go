@@ -19,6 +19,7 @@ type endpoints struct {
 // conn is a connection with the state of both kernels and both proxies. All counts are of messages since the start.
 type conn struct {
 	endpoints
+	made      int  // of a rank's connections to another one, those with a smaller number were made before; then by comm
 	ends.Ends      // of the proxies; within a node Arrived counts what the receiving kernel sees
 	draws     bool // a hop of its path draws random numbers
 
@@ -26,6 +27,7 @@ type conn struct {
 	consumed uint64 // by the receiving kernel
 
 	sendQueued, recvQueued   uint64 // in the operations that the proxies were given
+	unread                   bool   // receives were posted that the flow has not read
 	sendAllowed, recvAllowed uint64 // messages that the proxy may have begun, with its current operation
 	recvSlots                uint64 // irecvs that the current operation posts ahead
 
@@ -85,6 +87,13 @@ func (c *conn) advance(now int64) (arrived, acked uint64, next int64) {
 		c.occupied -= int64(c.messages[n%ncclSteps].steps)
 	}
 	return arrived, acked, next
+}
+
+// receive posts the receives that the proxy can post. LL and LL128 kernels may consume an empty message before it arrives.
+func (c *conn) receive(now int64) {
+	for c.Posted < c.received()+c.recvSlots && c.Posted < c.recvAllowed && c.Receive(now) {
+		c.unread = true
+	}
 }
 
 // received is the number of messages that are complete for the receiving proxy.

@@ -93,6 +93,7 @@ type Decision struct {
 	Trees    [][]Links // per channel and rank
 
 	UsedChannels    int // of channel{Lo..Hi} in the log of 2.23 and later; 0: unknown
+	FirstChannel    int // Lo there
 	MaxChannels     int // limit of a tuner for this call; 0: by ThreadThreshold
 	MaxThreads      int // "Max NThreads" of this algorithm and protocol; 0: default
 	ThreadThreshold int // "threadThresholds" of this algorithm and protocol; 0: default

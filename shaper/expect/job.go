@@ -14,14 +14,17 @@ import (
 // Job is what the ranks of a job launch.
 type Job struct {
 	Comms []JobComm
-	Ranks [][]Item // by rank of the job, in the order in which its host thread launches them
+	// Connected says that a communicator's connections for sends and receives were made with those of its collectives. Else
+	// they were made after all of these, at the first use.
+	Connected bool
+	Ranks     [][]Item // by rank of the job, in the order in which its host thread launches them
 }
 
 // JobComm is a communicator of a job.
 type JobComm struct {
 	Ranks []int // of the job, by the rank in the communicator
-	// Calls are its different collectives. Their Ranks and Iterations are not used.
-	Calls []Decision
+	// Calls are its different collectives and groups of collectives. Their Ranks and Iterations are not used.
+	Calls []Call
 	// P2P has NCCL's version, channels and sizes for sends and receives. The other fields are not used.
 	P2P Decision
 	// Path is as in [Fabric], for ranks of the communicator.
@@ -35,7 +38,7 @@ type ItemKind int
 const (
 	// Compute computes for Nanos on a stream.
 	Compute ItemKind = iota
-	// Collective calls Calls[Call] of a communicator on a stream.
+	// Collective calls Calls[Call] of a communicator on a stream, in a group with Sends and Recvs if there are some.
 	Collective
 	// Exchange is a group of sends and receives on a stream.
 	Exchange
@@ -117,6 +120,9 @@ func newJobSim(j *Job, f *Fabric, net *link.Network) (*sim, error) {
 		}
 		ranks[r] = rankRun{count: len(items), item: func(i int) *item { return &items[i] }}
 	}
+	if !j.Connected {
+		b.table.orderMessages()
+	}
 	return newSim(b.table.conns, ranks, f.InOrder, 0), nil
 }
 
@@ -159,12 +165,22 @@ func (b *jobBuilder) item(rank, i int) (item, error) {
 	}
 	it.comm = in.Comm
 	var err error
-	if in.Kind == Collective {
-		it.call, err = b.collective(in)
-	} else {
-		it.call, err = b.exchange(in, local)
-	}
+	it.call, err = b.source(in, local)
 	return it, err
+}
+
+// source is what a rank, local in its communicator, calls.
+func (b *jobBuilder) source(in *Item, local int) (source, error) {
+	if in.Kind == Exchange {
+		k, err := b.exchange(in, local)
+		return oneKernel{k}, err
+	}
+	calls, err := b.collective(in)
+	if err != nil || len(in.Sends)+len(in.Recvs) == 0 {
+		return calls, err
+	}
+	k, err := b.exchange(in, local)
+	return &mixedCall{calls, k}, err
 }
 
 // call is a decision for a communicator of the job.
@@ -184,18 +200,24 @@ func (b *jobBuilder) bind(p *plan, comm int) ([]int, error) {
 	return b.table.bind(p, comm, func(r int) int { return jc.Ranks[r] }, jc.Path)
 }
 
-// jobCall is a collective of a communicator. Its plan is made when a rank needs it.
+// jobCall are the collectives of a call. Their plans are made when a rank needs them.
 type jobCall struct {
-	call  *call
+	parts []callPart
 	ranks []int // of the job
-	conns []int
 	cache *planCache
 
-	kernels []*kernel // by rank of the communicator; nil if the plan is not there
+	kernels []*kernel // by rank of the communicator; nil if the plans are not there
 	users   int       // kernels that were taken and not dropped
 }
 
-func (b *jobBuilder) collective(in *Item) (source, error) {
+// callPart is a collective of a call.
+type callPart struct {
+	call   *call
+	shares []share
+	conns  []int
+}
+
+func (b *jobBuilder) collective(in *Item) (*jobCall, error) {
 	jc := &b.job.Comms[in.Comm]
 	if in.Call < 0 || in.Call >= len(jc.Calls) {
 		return nil, fmt.Errorf("call %d: communicator %d has %d", in.Call, in.Comm, len(jc.Calls))
@@ -203,39 +225,90 @@ func (b *jobBuilder) collective(in *Item) (source, error) {
 	if known := b.calls[[2]int{in.Comm, in.Call}]; known != nil {
 		return known, nil
 	}
-	c, err := b.call(in.Comm, jc.Calls[in.Call])
-	if err != nil {
-		return nil, err
-	}
-	jcall := &jobCall{call: c, ranks: jc.Ranks, cache: &b.cache}
+	jcall := &jobCall{ranks: jc.Ranks, cache: &b.cache}
 	b.calls[[2]int{in.Comm, in.Call}] = jcall
-	if c.Ranks == 1 {
+	if len(jc.Ranks) == 1 {
 		return jcall, nil
 	}
-	p, err := c.plan()
-	if err != nil {
-		return nil, fmt.Errorf("%v of %d: %w", c.Coll, c.Count, err)
-	}
-	if jcall.conns, err = b.bind(p, in.Comm); err != nil {
+	var err error
+	if jcall.parts, err = b.parts(in.Comm, jc.Calls[in.Call]); err != nil {
 		return nil, err
+	}
+	for i := range jcall.parts {
+		part := &jcall.parts[i]
+		p, err := part.plan()
+		if err != nil {
+			return nil, fmt.Errorf("%v of %d: %w", part.call.Coll, part.call.Count, err)
+		}
+		if part.conns, err = b.bind(p, in.Comm); err != nil {
+			return nil, err
+		}
 	}
 	return jcall, nil
 }
 
+// parts are the collectives of a call, in NCCL's order, with their channels.
+func (b *jobBuilder) parts(comm int, of Call) ([]callPart, error) {
+	var lists [][]*call
+	var parts []callPart
+	for _, decisions := range of {
+		var list []*call
+		for _, d := range decisions {
+			c, err := b.call(comm, d)
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, c)
+			parts = append(parts, callPart{call: c})
+		}
+		lists = append(lists, list)
+	}
+	if len(parts) < 2 {
+		return parts, nil
+	}
+	shares, err := groupShares(lists)
+	if err != nil {
+		return nil, err
+	}
+	for i := range parts {
+		parts[i].shares = shares[i]
+	}
+	return parts, nil
+}
+
+func (p *callPart) plan() (*plan, error) {
+	if p.shares == nil {
+		return p.call.plan()
+	}
+	return p.call.planOf(p.shares)
+}
+
 func (c *jobCall) take(rank int) *kernel {
 	c.users++
-	if c.call.Ranks == 1 {
+	if len(c.ranks) == 1 {
 		return nil
 	}
 	if c.kernels == nil {
-		p, err := c.call.plan()
-		if err != nil {
-			panic(err) // the same plan was made before
-		}
-		c.kernels = p.kernels(c.conns, c.call.Ranks)
+		c.makeKernels()
 		c.cache.add(c)
 	}
 	return c.kernels[slices.Index(c.ranks, rank)]
+}
+
+func (c *jobCall) makeKernels() {
+	byRank := make([][]*kernel, len(c.ranks))
+	for i := range c.parts {
+		p, err := c.parts[i].plan()
+		if err != nil {
+			panic(err) // the same plan was made before
+		}
+		for r, k := range p.kernels(c.parts[i].conns, len(c.ranks)) {
+			byRank[r] = append(byRank[r], k)
+		}
+	}
+	for _, kernels := range byRank {
+		c.kernels = append(c.kernels, fuse(kernels...))
+	}
 }
 
 func (c *jobCall) drop(int) { c.users-- }
@@ -261,7 +334,7 @@ func (p *planCache) add(c *jobCall) {
 }
 
 // exchange makes the kernel of a rank's group of sends and receives.
-func (b *jobBuilder) exchange(in *Item, local int) (source, error) {
+func (b *jobBuilder) exchange(in *Item, local int) (*kernel, error) {
 	jc := &b.job.Comms[in.Comm]
 	d := jc.P2P
 	d.Coll, d.Count, d.ElemSize = nccl.SendRecv, 0, 1
@@ -298,7 +371,7 @@ func (b *jobBuilder) exchange(in *Item, local int) (source, error) {
 	if err != nil {
 		return nil, err
 	}
-	return oneKernel{p.kernels(conns, c.Ranks)[local]}, nil
+	return p.kernels(conns, c.Ranks)[local], nil
 }
 
 // oneKernel is the kernel of a rank whose peers have calls of their own.
@@ -306,3 +379,11 @@ type oneKernel struct{ k *kernel }
 
 func (o oneKernel) take(int) *kernel { return o.k }
 func (o oneKernel) drop(int)         {}
+
+// mixedCall is a group of collectives with a rank's own sends and receives, which NCCL runs after them.
+type mixedCall struct {
+	*jobCall
+	messages *kernel
+}
+
+func (m *mixedCall) take(rank int) *kernel { return fuse(m.jobCall.take(rank), m.messages) }

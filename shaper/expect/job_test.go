@@ -24,7 +24,10 @@ func all(n int) []int {
 
 // spmd is a job whose ranks all have the same items, in one communicator.
 func spmd(ranks int, calls []Decision, items ...Item) *Job {
-	j := &Job{Comms: []JobComm{{Ranks: all(ranks), Calls: calls}}}
+	j := &Job{Comms: []JobComm{{Ranks: all(ranks)}}}
+	for _, d := range calls {
+		j.Comms[0].Calls = append(j.Comms[0].Calls, Alone(d))
+	}
 	for range ranks {
 		j.Ranks = append(j.Ranks, items)
 	}
@@ -157,7 +160,7 @@ func TestJobOfTwoCommunicators(t *testing.T) {
 		t.Fatal(err)
 	}
 	job := func(a, b []int) *Job {
-		j := &Job{Comms: []JobComm{{Ranks: a, Calls: []Decision{d}}, {Ranks: b, Calls: []Decision{d}}}, Ranks: make([][]Item, 4)}
+		j := &Job{Comms: []JobComm{{Ranks: a, Calls: []Call{Alone(d)}}, {Ranks: b, Calls: []Call{Alone(d)}}}, Ranks: make([][]Item, 4)}
 		for comm, ranks := range [][]int{a, b} {
 			for _, r := range ranks {
 				j.Ranks[r] = append(j.Ranks[r], Item{Kind: Collective, Comm: comm, Stream: comm})
@@ -238,7 +241,7 @@ func TestJobRefusals(t *testing.T) {
 	p2p := d
 	p2p.P2PChannels, p2p.P2PChannelsPerPeer = 1, 1
 	world := func(items ...[]Item) *Job {
-		return &Job{Comms: []JobComm{{Ranks: all(2), Calls: []Decision{d}, P2P: p2p}}, Ranks: items}
+		return &Job{Comms: []JobComm{{Ranks: all(2), Calls: []Call{Alone(d)}, P2P: p2p}}, Ranks: items}
 	}
 	for name, tc := range map[string]struct {
 		job  *Job

@@ -11,14 +11,18 @@ import (
 )
 
 // kernel is one rank's part of a call, with what its proxies do for it.
-type kernel struct {
-	conns  []int // of the simulation, by the plan's number
-	blocks []kernelBlock
+type kernel struct{ blocks []kernelBlock }
+
+// kernelBlock is what a kernel does on a channel: batches one after another, the programs of a batch concurrently.
+type kernelBlock struct {
+	channel int
+	batches []kernelBatch
 }
 
-type kernelBlock struct {
-	p2p     bool
-	batches [][]kernelProgram
+type kernelBatch struct {
+	p2p      bool
+	conns    []int // of the simulation, by the plan's number
+	programs []kernelProgram
 }
 
 type kernelProgram struct {
@@ -34,26 +38,48 @@ type use struct {
 
 // newKernel makes the kernel of a block's rank from the blocks of one plan.
 func newKernel(p *plan, conns []int, blocks []*block) *kernel {
-	k := &kernel{conns: conns}
+	k := &kernel{}
 	for _, b := range blocks {
-		var kb kernelBlock
+		kb := kernelBlock{channel: b.channel}
 		for _, batch := range b.batches {
-			var programs []kernelProgram
+			out := kernelBatch{conns: conns}
 			for _, prog := range batch {
 				kp := newKernelProgram(p, prog)
-				for _, e := range kp.sends {
-					kb.p2p = kb.p2p || p.conns[e.conn].p2p
+				for _, e := range slices.Concat(kp.sends, kp.recvs) {
+					out.p2p = out.p2p || p.conns[e.conn].p2p
 				}
-				for _, e := range kp.recvs {
-					kb.p2p = kb.p2p || p.conns[e.conn].p2p
-				}
-				programs = append(programs, kp)
+				out.programs = append(out.programs, kp)
 			}
-			kb.batches = append(kb.batches, programs)
+			kb.batches = append(kb.batches, out)
 		}
 		k.blocks = append(k.blocks, kb)
 	}
 	return k
+}
+
+// fuse is one kernel that does on each channel what those of parts do, one after another. A part may be nil.
+func fuse(parts ...*kernel) *kernel {
+	parts = slices.DeleteFunc(parts, func(k *kernel) bool { return k == nil })
+	switch len(parts) {
+	case 0:
+		return nil
+	case 1:
+		return parts[0]
+	}
+	out := &kernel{}
+	at := map[int]int{} // of channels, in the blocks
+	for _, k := range parts {
+		for _, b := range k.blocks {
+			i, ok := at[b.channel]
+			if !ok {
+				i = len(out.blocks)
+				at[b.channel] = i
+				out.blocks = append(out.blocks, kernelBlock{channel: b.channel})
+			}
+			out.blocks[i].batches = append(out.blocks[i].batches, b.batches...)
+		}
+	}
+	return out
 }
 
 func newKernelProgram(p *plan, prog program) kernelProgram {
@@ -91,30 +117,30 @@ func unless(kept bool, times int) uint64 {
 // enqueue gives the proxies the operations of a kernel that a rank launches.
 func (s *sim) enqueue(k *kernel) {
 	for i := range k.blocks {
-		b := &k.blocks[i]
-		for _, batch := range b.batches {
-			s.enqueueBatch(k, b.p2p, batch, false)
-			s.enqueueBatch(k, b.p2p, batch, true)
+		for j := range k.blocks[i].batches {
+			batch := &k.blocks[i].batches[j]
+			s.enqueueBatch(batch, false)
+			s.enqueueBatch(batch, true)
 		}
 	}
 }
 
 // enqueueBatch adds the operations of one direction: one for all connections of a batch of sends and receives, else one
 // for each connection.
-func (s *sim) enqueueBatch(k *kernel, p2p bool, batch []kernelProgram, recv bool) {
+func (s *sim) enqueueBatch(batch *kernelBatch, recv bool) {
 	var op proxyOp
 	var queue *opQueue
-	for _, prog := range batch {
+	for _, prog := range batch.programs {
 		uses := prog.sends
 		if recv {
 			uses = prog.recvs
 		}
 		for _, u := range uses {
-			c := &s.conns[k.conns[u.conn]]
+			c := &s.conns[batch.conns[u.conn]]
 			if c.Flow == nil || u.messages == 0 {
 				continue
 			}
-			e := opEnd{conn: k.conns[u.conn], slots: u.slots}
+			e := opEnd{conn: batch.conns[u.conn], slots: u.slots}
 			if recv {
 				c.recvQueued += u.messages
 				queue, e.upTo = c.recvOps, c.recvQueued
@@ -122,7 +148,7 @@ func (s *sim) enqueueBatch(k *kernel, p2p bool, batch []kernelProgram, recv bool
 				c.sendQueued += u.messages
 				queue, e.upTo = c.sendOps, c.sendQueued
 			}
-			if op = append(op, e); !p2p {
+			if op = append(op, e); !batch.p2p {
 				s.addOp(queue, op)
 				op = nil
 			}
@@ -204,6 +230,22 @@ func (t *connTable) queue(c *conn, recv bool) *opQueue {
 		t.queues[id] = &opQueue{recv: recv}
 	}
 	return t.queues[id]
+}
+
+// orderMessages says that the connections for sends and receives were made after those of all collectives, in the order
+// in which the ranks first use them.
+func (t *connTable) orderMessages() {
+	first := map[endpoints]int{} // by communicator and ends
+	for i := range t.conns {
+		if c := &t.conns[i]; c.p2p {
+			pair := c.endpoints
+			pair.channel = 0
+			if first[pair] == 0 {
+				first[pair] = i + 1
+			}
+			c.made = first[pair]
+		}
+	}
 }
 
 // used says which connections of a plan carry messages.

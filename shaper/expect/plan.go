@@ -133,6 +133,11 @@ func (c *call) plan() (*plan, error) {
 	if err != nil {
 		return nil, err
 	}
+	return c.planOf(shares)
+}
+
+// planOf makes the plan of a collective whose channels have these shares.
+func (c *call) planOf(shares []share) (*plan, error) {
 	p := newPlan()
 	for _, share := range shares {
 		switch {

@@ -165,10 +165,10 @@ func (s *sim) startKernel(r, item int, k *kernel) {
 
 // startBatch begins the current batch of a block.
 func (s *sim) startBatch(b *blockRun) {
-	batch := b.block.batches[b.batch]
-	b.unfinished = len(batch)
-	for _, prog := range batch {
-		p := &programRun{prog: prog.program, conns: b.kernel.conns, block: b, active: true}
+	batch := &b.block.batches[b.batch]
+	b.unfinished = len(batch.programs)
+	for _, prog := range batch.programs {
+		p := &programRun{prog: prog.program, conns: batch.conns, block: b, active: true}
 		for _, e := range prog.sends {
 			c := &s.conns[p.conns[e.conn]]
 			c.sender, c.window = p, windowOf(e.slots)

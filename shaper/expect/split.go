@@ -168,24 +168,36 @@ func (c *call) shares() ([]share, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := c.shape()
-	if hi, lo := bits.Mul64(s.count, s.global*s.perByte*4); hi != 0 || lo > 1<<62 {
-		return nil, fmt.Errorf("count %d: too large", c.Count)
-	}
-	if s.count == 0 {
-		return nil, nil
+	s, err := c.checkedShape()
+	if err != nil || s.count == 0 {
+		return nil, err
 	}
 	channel, counts, err := c.spread(r, s)
 	if err != nil {
 		return nil, err
 	}
+	return c.sharesOf(channel, counts)
+}
+
+// checkedShape is the call's shape, an error if it is too large for NCCL's arithmetic.
+func (c *call) checkedShape() (shape, error) {
+	s := c.shape()
+	if hi, lo := bits.Mul64(s.count, s.global*s.perByte*4); hi != 0 || lo > 1<<62 {
+		return shape{}, fmt.Errorf("count %d: too large", c.Count)
+	}
+	return s, nil
+}
+
+// sharesOf are the shares of channels from first on, with so many elements each.
+func (c *call) sharesOf(first int, counts []uint64) ([]share, error) {
+	s := c.shape()
 	shares := make([]share, len(counts))
 	for i, n := range counts {
 		chunk := c.chunkBytes(n * s.global)
 		if chunk == 0 {
 			return nil, fmt.Errorf("buffer of %d bytes for %v: too small for one chunk", c.buffSize(), c.Proto)
 		}
-		shares[i] = share{channel: channel + i, count: n, chunk: chunk / s.elem}
+		shares[i] = share{channel: first + i, count: n, chunk: chunk / s.elem}
 	}
 	return shares, nil
 }
@@ -194,7 +206,10 @@ func (c *call) shares() ([]share, error) {
 // of a tuner or a setting, it uses the nearest limit of channels that gives the logged number.
 func (c *call) spread(r rules, s shape) (first int, counts []uint64, err error) {
 	n := c.maxChannels(s.count * s.global)
-	first, counts = r.split(s, n, c.Channels, c.Proto)
+	split := func(n int) (int, []uint64) {
+		return newPacker(r, r.traffic(s, c.Proto), n, c.Channels).place(s, c.Proto)
+	}
+	first, counts = split(n)
 	if c.UsedChannels == 0 || len(counts) == c.UsedChannels {
 		return first, counts, nil
 	}
@@ -204,86 +219,12 @@ func (c *call) spread(r rules, s shape) (first int, counts []uint64, err error) 
 			if m < 1 || m > c.Channels {
 				continue
 			}
-			if first, counts = r.split(s, m, c.Channels, c.Proto); len(counts) == c.UsedChannels {
+			if first, counts = split(m); len(counts) == c.UsedChannels {
 				return first, counts, nil
 			}
 		}
 	}
 	return 0, nil, fmt.Errorf("NCCL used %d channels, its rules give %d and never that many", c.UsedChannels, rule)
-}
-
-// split returns the first channel and the elements of each channel. The first and the last channel may have fewer or
-// more than those between.
-func (r rules) split(s shape, maxChannels, channels int, proto Protocol) (int, []uint64) {
-	traffic, perByte := s.count*s.elem*s.perByte, s.perByte
-	if r.llFourfold && proto == LL {
-		traffic *= 4
-		perByte *= 4
-	}
-	cell := uint64(16)
-	if r.coarse {
-		traffic = max(traffic, r.minTraffic)
-		cell = divUp(divUp(r.minTraffic, perByte), 16) * 16
-	}
-	perChannel := traffic / uint64(maxChannels)
-	if r.rounded {
-		perChannel = divUp(perChannel, 16) * 16
-	} else {
-		perChannel = max(perChannel, r.minTraffic)
-	}
-	perCell := cell * perByte
-	cells := divUp(s.count*s.elem, cell)
-	mid := min(cells, divUp(perChannel, perCell))
-	lo := cells
-	if channels > 1 {
-		lo = perChannel / perCell
-		if r.coarse {
-			lo = divUp(perChannel, perCell)
-		}
-		lo = min(lo, cells)
-	}
-	return assign(s, cells, lo, mid, cell/s.elem, channels)
-}
-
-// assign gives lo cells to the first channel, mid to each of the next, and the rest to the last one.
-func assign(s shape, cells, lo, mid, perCell uint64, channels int) (int, []uint64) {
-	first := 0
-	nMid := int((cells - lo) / mid)
-	hi := (cells - lo) % mid
-	used := nMid
-	if lo != 0 {
-		used++
-	}
-	if hi != 0 {
-		used++
-	}
-	if used > channels {
-		nMid = channels - 2
-		mid = (cells - lo) / uint64(nMid+1)
-		hi = mid + (cells-lo)%uint64(nMid+1)
-	}
-	if hi == 0 && nMid != 0 {
-		hi = mid
-		nMid--
-	}
-	if lo == 0 {
-		first = 1
-		if nMid == 0 {
-			lo, hi = hi, 0
-		} else {
-			lo = mid
-			nMid--
-		}
-	}
-	counts := []uint64{lo * perCell}
-	for range nMid {
-		counts = append(counts, mid*perCell)
-	}
-	if hi != 0 {
-		counts = append(counts, hi*perCell)
-	}
-	counts[len(counts)-1] -= cells*perCell - s.count
-	return first, counts
 }
 
 // steps returns the number of slots of a chunk and of a slice of it.

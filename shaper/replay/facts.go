@@ -31,11 +31,15 @@ type Facts struct {
 	// are not there: NCCL decides nothing for them.
 	Decided map[Call]bench.Case
 
+	// Groups are the groups with several collectives of a communicator.
+	Groups map[int32][]*callGroup
+
 	// NICs are those of the connections of communicators, by position in Workload.Comms. With several NICs per node, NCCL
 	// is made to connect all ranks of a communicator with sends and receives, because its log tells their NICs then.
 	NICs map[int32]map[nccllog.Pair]nccllog.NICs
 
 	variables  jobVariables
+	ids        map[int32]string // that NCCL gives communicators
 	messages   map[int32]bool // communicators with sends and receives
 	plans      []*plan
 	wrong      []string // values, in words
@@ -74,6 +78,7 @@ func (a *attempt) connect(ctx context.Context) error {
 		Workload: ix, Steps: a.o.Steps, Fabric: a.fabric, Node: a.o.On.Node(a.fabric), NCCL: info.NCCL, NCCLLib: info.NCCLLib,
 		CUDA: a.o.On.Libraries.CUDA, Topologies: map[int32]*nccllog.Topology{},
 		Decided: map[Call]bench.Case{}, NICs: map[int32]map[nccllog.Pair]nccllog.NICs{}, variables: a.o.variables,
+		Groups: map[int32][]*callGroup{}, ids: map[int32]string{},
 	}
 	comms := used(ix)
 	if err := a.connectAll(ctx, comms); err != nil {
@@ -90,6 +95,7 @@ func (a *attempt) connect(ctx context.Context) error {
 			continue
 		}
 		a.facts.Topologies[c] = topology
+		a.facts.ids[c] = a.ranks.CommID(commName(c))
 	}
 	return nil
 }
@@ -154,6 +160,9 @@ func (a *attempt) decide(ctx context.Context) error {
 		}
 		if len(decided) > 0 {
 			a.facts.NICs[c] = decided[0].NICs
+		}
+		if err := a.decideGroups(ctx, plans, c); err != nil {
+			return err
 		}
 	}
 	if len(a.facts.Topologies) > 1 {

@@ -79,7 +79,7 @@ func (r *Result) Report() *Report {
 		Workload: head.Name, NCCL: f.NCCL, CUDA: f.CUDA, Profile: c.Name, Datapath: c.DatapathName(), Clock: configs.RealClock, TimeScale: r.Scale,
 		Ranks: head.Ranks, Nodes: r.nodes(), Forecast: r.Forecast, TimeUS: units.Microseconds(r.Time), MeanUS: units.Microseconds(Mean(r.Steps).Time),
 		Steps: []StepReport{}, Calls: []CallsReport{}, Parts: []ShareReport{}, Checked: r.Checked, Wrong: r.Wrong, Verdict: r.Verdict.Word, Reasons: r.Verdict.Reasons,
-		Findings: r.Verdict.Findings, Notes: slices.Concat([]string{}, head.Source.Notes, f.variables.notes(), r.Notes, r.Verdict.Notes),
+		Findings: r.Verdict.Findings, Notes: append([]string{}, slices.Concat(head.Source.Notes, f.variables.notes(), r.Notes, r.Verdict.Notes)...),
 	}
 	if c.IsVirtual() {
 		out.Clock = configs.VirtualClock

@@ -18,7 +18,8 @@ import (
 // plays NCCL's schedules of all calls with shaper/expect: a host costs nothing there, and data within a node takes no
 // time.
 func (f *Facts) expected(ctx context.Context) ([][]bench.Span, error) {
-	m := &modeller{facts: f, numbers: map[Call]int{}}
+	m := &modeller{facts: f, numbers: map[Call]int{}, groups: map[string]int{}}
+	m.job.Connected = f.Fabric.Config.NICsPerNode > 1 // see attempt.decide
 	if err := m.addComms(); err != nil {
 		return nil, err
 	}
@@ -39,8 +40,10 @@ func (f *Facts) expected(ctx context.Context) ([][]bench.Span, error) {
 	}
 	out := make([][]bench.Span, len(e.Spans))
 	for r, spans := range e.Spans {
-		for _, s := range spans {
-			out[r] = append(out[r], bench.Span{Ready: s.Start, End: s.End})
+		first := 0
+		for _, last := range m.last[r] {
+			out[r] = append(out[r], bench.Span{Ready: spans[first].Start, End: spans[last].End})
+			first = last + 1
 		}
 	}
 	return out, nil
@@ -50,7 +53,9 @@ func (f *Facts) expected(ctx context.Context) ([][]bench.Span, error) {
 type modeller struct {
 	facts   *Facts
 	job     expect.Job
-	numbers map[Call]int // of collectives, in the Calls of their communicator
+	numbers map[Call]int   // of collectives that are not in a group, in the Calls of their communicator
+	groups  map[string]int // of groups, the same
+	last    [][]int        // by rank and item: the last of its items in the job
 }
 
 // addComms adds the communicators, with the decisions on their calls. Those that no operation names stay empty, so that
@@ -72,7 +77,15 @@ func (m *modeller) addComms() error {
 				return fmt.Errorf("%s of %d on %s: %w", call.Func, call.Count, ix.Comms[c].Name, err)
 			}
 			m.numbers[call] = len(jc.Calls)
-			jc.Calls = append(jc.Calls, d)
+			jc.Calls = append(jc.Calls, expect.Alone(d))
+		}
+		for _, g := range m.facts.Groups[c] {
+			call, err := g.call(m.facts, comm)
+			if err != nil {
+				return fmt.Errorf("a group of %d collectives on %s: %w", len(g.calls), ix.Comms[c].Name, err)
+			}
+			m.groups[keyOf(g.calls)] = len(jc.Calls)
+			jc.Calls = append(jc.Calls, call)
 		}
 		var err error
 		if jc.P2P, err = comm.Decision(bench.Case{Collective: nccl.SendRecv, Ranks: len(ranks), NCCL: m.facts.NCCL, Topology: topology}); err != nil {
@@ -87,31 +100,39 @@ func (m *modeller) addComms() error {
 	return nil
 }
 
-// items are those of a plan, one for one.
+// items are those of a plan: one for each, or as many as a group has communicators.
 func (m *modeller) items(p *plan) ([]expect.Item, error) {
-	out := make([]expect.Item, len(p.items))
+	var out []expect.Item
+	ends := make([]int, len(p.items))
 	last := map[int32]int{} // by stream
 	for i := range p.items {
 		it := &p.items[i]
-		out[i] = expect.Item{Stream: int(it.stream), After: it.after}
-		var err error
+		var after []int
+		for _, before := range it.after {
+			after = append(after, ends[before])
+		}
 		switch it.op.Kind {
 		case workload.Calc:
-			out[i].Nanos = it.op.Nanos
+			out = append(out, expect.Item{Stream: int(it.stream), After: after, Nanos: it.op.Nanos})
 		case workload.Wait:
-			if out[i].Kind = expect.HostWait; len(it.op.After) == 0 {
-				out[i].After = all(last)
+			if len(it.op.After) == 0 {
+				after = all(last)
 			}
+			out = append(out, expect.Item{Kind: expect.HostWait, After: after})
 		default:
-			err = m.calls(&out[i], it, p.rank)
+			calls, err := m.calls(it, p.rank)
+			if err != nil {
+				return nil, fmt.Errorf("rank %d, %s: %w", p.rank, m.facts.describe(it), err)
+			}
+			calls[0].After = after
+			out = append(out, calls...)
 		}
-		if err != nil {
-			return nil, fmt.Errorf("rank %d, %s: %w", p.rank, m.facts.describe(it), err)
-		}
+		ends[i] = len(out) - 1
 		if it.stream >= 0 {
-			last[it.stream] = i
+			last[it.stream] = ends[i]
 		}
 	}
+	m.last = append(m.last, ends)
 	return out, nil
 }
 
@@ -124,42 +145,59 @@ func all(last map[int32]int) []int {
 	return out
 }
 
-// calls sets what an item calls.
-func (m *modeller) calls(out *expect.Item, it *item, rank int) error {
-	first := it.calls[0].what
-	out.Comm = int(first.Comm)
-	ranks := m.facts.Workload.Comms[first.Comm].Ranks
-	if len(it.calls) == 1 && first.Kind == workload.Coll {
-		if _, decides := first.Func.Collective(); decides {
-			return m.collective(out, first, len(ranks))
-		}
+// calls are what an item calls, on one communicator after the other: NCCL launches a kernel for each.
+func (m *modeller) calls(it *item, rank int) ([]expect.Item, error) {
+	comms, err := m.inOrder(m.facts.commsOf(it))
+	if err != nil {
+		return nil, err
 	}
-	out.Kind = expect.Exchange
-	out.Sends, out.Recvs = map[int]uint64{}, map[int]uint64{}
-	for _, c := range it.calls {
-		if c.what.Comm != first.Comm {
-			return fmt.Errorf("the model does not know groups of several communicators")
+	var out []expect.Item
+	for _, comm := range comms {
+		call := expect.Item{Kind: expect.Exchange, Stream: int(it.stream), Comm: int(comm), Sends: map[int]uint64{}, Recvs: map[int]uint64{}}
+		if err := m.callsOn(&call, it, rank); err != nil {
+			return nil, err
 		}
-		if err := exchange(out, c.what, slices.Index(ranks, rank), len(ranks)); err != nil {
-			return err
-		}
+		out = append(out, call)
 	}
-	return nil
+	if out == nil {
+		out = []expect.Item{{Stream: int(it.stream)}} // it takes no time
+	}
+	return out, nil
 }
 
-func (m *modeller) collective(out *expect.Item, c Call, ranks int) error {
-	if ranks == 1 || c.Count == 0 {
-		return nil // it takes no time
+// callsOn sets what an item calls on the communicator of out.
+func (m *modeller) callsOn(out *expect.Item, it *item, rank int) error {
+	comm := int32(out.Comm)
+	ranks := m.facts.Workload.Comms[comm].Ranks
+	at := slices.Index(ranks, rank)
+	collectives := m.facts.schedules(it, comm)
+	if c := it.calls[0].what; len(it.calls) == 1 && c.Func == workload.AllToAll && c.Count > 0 {
+		collectives = []Call{c} // the same for all ranks
+		out.Kind = expect.Collective
 	}
-	number, ok := m.numbers[c]
-	if !ok {
-		if m.facts.logProblem != "" {
-			return fmt.Errorf("NCCL's decision is not known: %s", m.facts.logProblem)
+	for i := range it.calls {
+		if c := &it.calls[i].what; c.Comm == comm && out.Kind == expect.Exchange && !c.isSchedule() {
+			if err := exchange(out, *c, at, len(ranks)); err != nil {
+				return err
+			}
 		}
-		return fmt.Errorf("NCCL's decision is not known")
 	}
-	out.Kind, out.Call = expect.Collective, number
-	return nil
+	if len(collectives) == 0 {
+		return nil
+	}
+	known := false
+	if out.Kind = expect.Collective; len(collectives) > 1 {
+		out.Call, known = m.groups[keyOf(collectives)]
+	} else {
+		out.Call, known = m.numbers[collectives[0]]
+	}
+	switch {
+	case known:
+		return nil
+	case m.facts.logProblem != "":
+		return fmt.Errorf("NCCL's decision is not known: %s", m.facts.logProblem)
+	}
+	return fmt.Errorf("NCCL's decision is not known")
 }
 
 // exchange adds the messages of a call of rank at of a communicator.

@@ -70,8 +70,10 @@ type planner struct {
 	ix    *workload.Index
 	steps int
 	check checks
-	// once leaves out computation, and all but the first of equal collectives. So the ranks connect and NCCL's code is in
-	// memory. Sends and receives are all there: two ranks may divide equal ones into groups in different ways.
+	// once leaves out computation, waits of the host, and all but the first of equal collectives. So the ranks connect and
+	// NCCL's code is in memory. Sends and receives are all there: two ranks may divide equal ones into groups in different
+	// ways. Without waits the host threads run ahead of the streams, and connect at one virtual time: a host thread that
+	// connects takes none, so one that had waited less than its peer would keep the clock from moving.
 	once bool
 }
 
@@ -196,8 +198,8 @@ func (b *planBuilder) add(c *workload.ProgramCall, op *workload.Op) (bool, error
 			return false, nil
 		}
 	case workload.Wait:
-		if len(op.After) > 0 && len(it.after) == 0 {
-			return false, nil // all of them are left out
+		if b.once {
+			return false, nil
 		}
 	default:
 		for part := range op.Parts() {

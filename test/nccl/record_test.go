@@ -6,9 +6,12 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"math"
+	"math/rand/v2"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -95,6 +98,65 @@ func TestReplayIsAsExpected(t *testing.T) {
 				t.Errorf("%s, %s: took %v us, expected %v, by the model alone %v", name, version, s.Time, s.Expected, alone.Steps[0].Time)
 			}
 		}
+	}
+}
+
+// randomGroups are steps, each of which is a group of up to six collectives and of messages, on one or two communicators
+// that have the same ranks in another order. Each step waits for its group.
+func randomGroups(rng *rand.Rand, steps int) []string {
+	funcs := []string{"AllReduce", "AllReduce", "AllGather", "ReduceScatter", "Broadcast", "Reduce"}
+	var lines []string
+	for step := range steps {
+		comms := []string{"a", "b"}[:1+step%2]
+		var ops []string
+		for range 2 + rng.IntN(5) {
+			f := funcs[rng.IntN(len(funcs))]
+			op := fmt.Sprintf(`{"op":"coll","comm":"%s","func":"%s","count":%d,"type":"%s"`, comms[rng.IntN(len(comms))], f, 1+rng.IntN(1<<(2+rng.IntN(18))),
+				[]string{"float32", "float16", "int8"}[rng.IntN(3)])
+			if f == "Reduce" || f == "Broadcast" {
+				op += `,"root":1`
+			}
+			ops = append(ops, op+"}")
+		}
+		if step%4 > 1 {
+			for _, comm := range comms {
+				peer, count := 1+rng.IntN(3), 1+rng.IntN(1<<18)
+				ops = append(ops, fmt.Sprintf(`{"op":"send","comm":"%s","count":%d,"type":"int8","peer":%d,"relative":true}`, comm, count, peer),
+					fmt.Sprintf(`{"op":"recv","comm":"%s","count":%d,"type":"int8","peer":%d,"relative":true}`, comm, count, -peer))
+			}
+		}
+		rng.Shuffle(len(ops), func(i, j int) { ops[i], ops[j] = ops[j], ops[i] })
+		lines = append(lines, `{"op":"group","ops":[`+strings.Join(ops, ",")+`]}`, `{"op":"wait"}`, `{"op":"step"}`)
+	}
+	return lines
+}
+
+// Groups of several collectives and messages take the time that the model gives for them.
+func TestReplayOfGroupsIsAsExpected(t *testing.T) {
+	fabrics := map[string][]string{"2.22": {"--profile", "eth10"}, "2.29": {"--profile", "hdr200", "--jitter", "none", "--nics-per-node", "2"}}
+	for _, version := range replayVersions {
+		rng := rand.New(rand.NewPCG(1, 2))
+		path := workloadFile(t, `"ranks":4,"comms":[{"name":"a","ranks":"0-3"},{"name":"b","ranks":"3,1,2,0"}]`, randomGroups(rng, 8)...)
+		got := output(t, append([]string{"replay", path, "--nodes", "2", "--nccl", version}, fabrics[version]...)...)
+		if len(got.Steps) != 8 {
+			t.Fatalf("%s: %d steps", version, len(got.Steps))
+		}
+		for i, s := range got.Steps {
+			if math.Abs(s.Time-s.Expected) > 0.001*s.Time {
+				t.Errorf("%s: group %d took %v us, expected %v", version, i, s.Time, s.Expected)
+			}
+		}
+	}
+}
+
+// A rank that sends for the first time, while others still wait for a call before it, does not keep them from ending it.
+func TestReplayFirstSendAfterAWait(t *testing.T) {
+	path := workloadFile(t, `"ranks":4`,
+		`{"op":"coll","func":"AllReduce","count":1000,"type":"float32"}`, `{"op":"wait"}`,
+		`{"op":"group","ops":[{"op":"send","count":3000,"type":"int8","peer":2,"relative":true},{"op":"recv","count":3000,"type":"int8","peer":-2,"relative":true}]}`,
+		`{"op":"wait"}`, `{"op":"step"}`)
+	for _, version := range replayVersions {
+		replay(t, path, "--profile", "eth10", "--nodes", "2", "--nccl", version)
 	}
 }
 

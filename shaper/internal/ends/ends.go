@@ -51,15 +51,9 @@ func (e *Ends) Receive(now int64) bool {
 // complete for the sender, and when it must be called again, [link.Never] if nothing is under way.
 func (e *Ends) Advance(now int64) (arrived, acked uint64, next int64) {
 	next = e.Flow.Advance(now)
-	wasArrived, wasAcked := e.Arrived, e.Acked
-	for e.Arrived < min(e.Sent, e.Posted) {
-		m := e.Flow.Message(e.Arrived)
-		if t := max(m.Due, m.Recv); t > now {
-			next = min(next, t)
-			break
-		}
-		e.Arrived++
-	}
+	wasAcked := e.Acked
+	arrived, due := e.Look(now)
+	next = min(next, due)
 	for e.Acked < e.Sent {
 		m := e.Flow.Message(e.Acked)
 		if m.Sent > now {
@@ -72,5 +66,19 @@ func (e *Ends) Advance(now int64) (arrived, acked uint64, next int64) {
 		e.Flow.Take()
 		e.released++
 	}
-	return e.Arrived - wasArrived, e.Acked - wasAcked, next
+	return arrived, e.Acked - wasAcked, next
+}
+
+// Look returns how many more messages have arrived by the steps that the flow has executed, and when the next one will,
+// [link.Never] if that is not known. A receive can be posted for what is there already.
+func (e *Ends) Look(now int64) (arrived uint64, next int64) {
+	was := e.Arrived
+	for e.Arrived < min(e.Sent, e.Posted) {
+		m := e.Flow.Message(e.Arrived)
+		if next = max(m.Due, m.Recv); next > now {
+			return e.Arrived - was, next
+		}
+		e.Arrived++
+	}
+	return e.Arrived - was, link.Never
 }

@@ -237,7 +237,7 @@ func setDecision(d *expect.Decision, coll nccl.Collective, decision *nccllog.Dec
 	}
 	d.Proto, err = expect.ParseProtocol(decision.Proto)
 	if decision.ChannelHi >= decision.ChannelLo && decision.ChannelLo >= 0 {
-		d.UsedChannels = decision.ChannelHi - decision.ChannelLo + 1
+		d.UsedChannels, d.FirstChannel = decision.ChannelHi-decision.ChannelLo+1, decision.ChannelLo
 	}
 	return err
 }
