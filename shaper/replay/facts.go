@@ -40,7 +40,7 @@ type Facts struct {
 
 	variables  jobVariables
 	ids        map[int32]string // that NCCL gives communicators
-	messages   map[int32]bool // communicators with sends and receives
+	messages   map[int32]bool   // communicators with sends and receives
 	plans      []*plan
 	wrong      []string // values, in words
 	logProblem string
