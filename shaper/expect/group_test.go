@@ -118,6 +118,41 @@ func TestPropertyGroupsAreDivided(t *testing.T) {
 	})
 }
 
+// A call begins on the channel on which the one before it ended, if that is not full.
+func TestPacker(t *testing.T) {
+	const k = 1 << 10
+	for _, tc := range []struct {
+		version int
+		bytes   []uint64 // of all-reduces, whose traffic is twice that
+		want    string   // for each call: the first channel, and the elements of each
+	}{
+		{22203, []uint64{2 * k, 2 * k, 4 * k}, "0 [512], 0 [512], 1 [1024]"},
+		{22203, []uint64{4 * k, 4 * k}, "0 [1024], 1 [1024]"},
+		{22203, []uint64{2 * k, 6 * k}, "0 [512], 0 [512 1024]"},
+		{22907, []uint64{2 * k, 2 * k, 4 * k}, "0 [512], 0 [512], 1 [1024]"}, // each counts for 32 KiB
+		{22907, []uint64{64 * k, 192 * k}, "0 [16384], 0 [16384 32768]"},
+	} {
+		r, err := rulesOf(tc.version)
+		if err != nil {
+			t.Fatal(err)
+		}
+		calls, sum := grouped(tc.version, tc.bytes...), uint64(0)
+		for i := range calls {
+			sum += r.traffic(calls[i].shape(), Simple)
+		}
+		p := newPacker(r, sum, 2, 2)
+		var got []string
+		for i := range calls {
+			first, counts := p.place(calls[i].shape(), Simple)
+			got = append(got, fmt.Sprint(first, counts))
+		}
+		want := strings.ReplaceAll(tc.want, " [", "[")
+		if text := strings.ReplaceAll(strings.Join(got, ", "), " [", "["); text != want {
+			t.Errorf("%d, %v: %s, want %s", tc.version, tc.bytes, text, want)
+		}
+	}
+}
+
 // A group of one call is the call. A group takes less time than its calls one after another, because they share the
 // channels, and no less than the bytes of all of them do.
 func TestJobOfAGroup(t *testing.T) {
