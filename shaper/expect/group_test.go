@@ -153,6 +153,32 @@ func TestPacker(t *testing.T) {
 	}
 }
 
+// Calls on which NCCL decides at once may use as many channels each as one call with all of their bytes.
+func TestGroupLimits(t *testing.T) {
+	var list []*call
+	for range 2 {
+		d := decide(nccl.AllReduce, Ring, Simple, 4, 4, 40<<10) // a channel needs 32 KiB of a call
+		list = append(list, newCall(&d, inOrder(rdma())))
+	}
+	for name, lists := range map[string][][]*call{"0 1, 2 3": {list}, "0, 1": {list[:1], list[1:]}} {
+		all, err := groupShares(lists)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, shares := range all {
+			var channels []string
+			for _, s := range shares {
+				channels = append(channels, fmt.Sprint(s.channel))
+			}
+			got = append(got, strings.Join(channels, " "))
+		}
+		if text := strings.Join(got, ", "); text != name {
+			t.Errorf("channels %s, want %s", text, name)
+		}
+	}
+}
+
 // A group of one call is the call. A group takes less time than its calls one after another, because they share the
 // channels, and no less than the bytes of all of them do.
 func TestJobOfAGroup(t *testing.T) {

@@ -111,7 +111,7 @@ func randomGroups(rng *rand.Rand, steps int) []string {
 		var ops []string
 		for range 2 + rng.IntN(5) {
 			f := funcs[rng.IntN(len(funcs))]
-			op := fmt.Sprintf(`{"op":"coll","comm":"%s","func":"%s","count":%d,"type":"%s"`, comms[rng.IntN(len(comms))], f, 1+rng.IntN(1<<(2+rng.IntN(18))),
+			op := fmt.Sprintf(`{"op":"coll","comm":"%s","func":"%s","count":%d,"type":"%s"`, comms[rng.IntN(len(comms))], f, 1+rng.IntN(1<<(2+rng.IntN(16))),
 				[]string{"float32", "float16", "int8"}[rng.IntN(3)])
 			if f == "Reduce" || f == "Broadcast" {
 				op += `,"root":1`
@@ -120,7 +120,7 @@ func randomGroups(rng *rand.Rand, steps int) []string {
 		}
 		if step%4 > 1 {
 			for _, comm := range comms {
-				peer, count := 1+rng.IntN(3), 1+rng.IntN(1<<18)
+				peer, count := 1+rng.IntN(3), 1+rng.IntN(1<<(2+rng.IntN(16)))
 				ops = append(ops, fmt.Sprintf(`{"op":"send","comm":"%s","count":%d,"type":"int8","peer":%d,"relative":true}`, comm, count, peer),
 					fmt.Sprintf(`{"op":"recv","comm":"%s","count":%d,"type":"int8","peer":%d,"relative":true}`, comm, count, -peer))
 			}
@@ -134,11 +134,12 @@ func randomGroups(rng *rand.Rand, steps int) []string {
 // Groups of several collectives and messages take the time that the model gives for them.
 func TestReplayOfGroupsIsAsExpected(t *testing.T) {
 	fabrics := map[string][]string{"2.22": {"--profile", "eth10"}, "2.29": {"--profile", "hdr200", "--jitter", "none", "--nics-per-node", "2"}}
+	const groups = 40
 	for _, version := range replayVersions {
 		rng := rand.New(rand.NewPCG(1, 2))
-		path := workloadFile(t, `"ranks":4,"comms":[{"name":"a","ranks":"0-3"},{"name":"b","ranks":"3,1,2,0"}]`, randomGroups(rng, 8)...)
+		path := workloadFile(t, `"ranks":4,"comms":[{"name":"a","ranks":"0-3"},{"name":"b","ranks":"3,1,2,0"}]`, randomGroups(rng, groups)...)
 		got := output(t, append([]string{"replay", path, "--nodes", "2", "--nccl", version}, fabrics[version]...)...)
-		if len(got.Steps) != 8 {
+		if len(got.Steps) != groups {
 			t.Fatalf("%s: %d steps", version, len(got.Steps))
 		}
 		for i, s := range got.Steps {
