@@ -5,7 +5,7 @@
 // many as NCCL's buffers do.
 //
 // It finds wrong results, deadlocks with their cycle, messages whose counts differ at both ends, accesses to one chunk
-// that nothing orders and one of which writes, and chunks outside of buffers. It warns of what exceeds the limits of
+// that nothing orders and one of which changes it, and chunks outside of buffers. It warns of what exceeds the limits of
 // MSCCL's executor.
 //
 // The order of two steps is known if they are in one block, or if one waits for the other, by dependencies and

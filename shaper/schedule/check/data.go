@@ -24,11 +24,10 @@ type data struct {
 // cell is a chunk of memory.
 type cell struct {
 	value value
-	write event
-	reads []event // since the write, one per block
+	*uses // nil: nobody has used it
 }
 
-// event is a step of a block; block -1: before everything.
+// event is a step of a block.
 type event struct{ block, step int32 }
 
 // snapshot is what a block knew at a step: for each block, how many of its steps came before.
@@ -64,7 +63,7 @@ func newData(g *graph, r *Report, sh schedule.Shape, inPlace bool, root int) (*d
 		d.layouts = append(d.layouts, l)
 		cells := make([]cell, l.Total)
 		for i := range cells {
-			cells[i] = cell{value: d.garbage, write: event{-1, 0}}
+			cells[i].value = d.garbage
 		}
 		d.mem = append(d.mem, cells)
 		if err := d.fill(g.s, gpu, root); err != nil {
@@ -182,7 +181,6 @@ func (d *data) noteDone(i, step int, b *blockInfo) {
 // chunk does chunk c of a step, and returns the value that it stores or sends.
 func (d *data) chunk(m *machine, i, step, c, src, dst int, in []value) (v value, err error) {
 	st := &m.blocks[i].b.Steps[step]
-	mem := d.mem[m.blocks[i].gpu]
 	if st.Kind.Receives() {
 		v = in[c]
 	}
@@ -198,8 +196,7 @@ func (d *data) chunk(m *machine, i, step, c, src, dst int, in []value) (v value,
 		}
 	}
 	if st.Kind.WritesTarget() {
-		d.write(m, i, step, dst, st.Dst, c)
-		mem[dst].value = v
+		d.write(m, i, step, dst, v, st.Dst, c)
 	}
 	return v, err
 }
@@ -243,54 +240,9 @@ func (d *data) join(i int, s snapshot) {
 
 // before says whether block i knows that e has happened.
 func (d *data) before(e event, i int) bool {
-	if e.block < 0 || int(e.block) == i {
+	if int(e.block) == i {
 		return true
 	}
 	known := d.clocks[i].known
 	return known != nil && known[e.block] > e.step
-}
-
-// read is the value of chunk k of a step, which is at a place of its GPU's memory.
-func (d *data) read(m *machine, i, step, place int, ref schedule.Ref, k int) value {
-	c := &d.mem[m.blocks[i].gpu][place]
-	e := event{int32(i), int32(step)}
-	if !d.before(c.write, i) {
-		d.races.reads[access{e, place}] = true
-		d.unordered(m, c.write, e, "written by", "read by", ref, k)
-	}
-	v := c.value
-	if d.races.uncertain[access{e, place}] {
-		v = d.races.unknown
-	}
-	for n := range c.reads {
-		if int(c.reads[n].block) == i {
-			c.reads[n].step = int32(step)
-			return v
-		}
-	}
-	c.reads = append(c.reads, e)
-	return v
-}
-
-func (d *data) write(m *machine, i, step, place int, ref schedule.Ref, k int) {
-	c := &d.mem[m.blocks[i].gpu][place]
-	now := event{int32(i), int32(step)}
-	if !d.before(c.write, i) {
-		d.races.ofWrites = true
-		d.unordered(m, c.write, now, "written by", "written by", ref, k)
-	}
-	for _, e := range c.reads {
-		if !d.before(e, i) {
-			d.races.reads[access{e, place}] = true
-			d.unordered(m, e, now, "read by", "written by", ref, k)
-		}
-	}
-	c.write = now
-	c.reads = c.reads[:0]
-}
-
-func (d *data) unordered(m *machine, e, now event, first, second string, ref schedule.Ref, k int) {
-	ref.Offset += k
-	b := &m.blocks[now.block]
-	m.r.add(Unordered, b.b.Steps[now.step].Line, "chunk %v of GPU %d is %s %s and %s %s, and nothing says which comes first", ref, b.gpu, first, m.name(int(e.block), int(e.step)), second, m.name(int(now.block), int(now.step)))
 }

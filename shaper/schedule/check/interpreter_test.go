@@ -3,8 +3,10 @@
 package check_test
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/ddlemu/ddlemu/shaper/schedule"
 )
@@ -18,6 +20,7 @@ type interpreter struct {
 	at      [][]int // step of each block
 	flags   [][]int
 	queues  map[[3]int][][]int64 // by source, destination and channel
+	read    map[[2]int][]int64   // by GPU and block: what a step has read, and will store and send
 	rng     *rand.Rand
 }
 
@@ -27,20 +30,23 @@ func input(rank, chunk int) int64 {
 }
 
 // interpret runs the schedule once and says what is wrong: "" for nothing.
-func interpret(s *schedule.Schedule, inPlace bool, rng *rand.Rand) string {
+func interpret(s *schedule.Schedule, inPlace bool, root int, rng *rand.Rand) string {
 	sh, err := s.Shape()
 	if err != nil {
 		return err.Error()
 	}
-	in := &interpreter{s: s, queues: map[[3]int][][]int64{}, rng: rng}
+	in := &interpreter{s: s, queues: map[[3]int][][]int64{}, read: map[[2]int][]int64{}, rng: rng}
 	for g := range s.GPUs {
-		l := s.Layout(g, inPlace, 0, sh)
+		l := s.Layout(g, inPlace, root, sh)
 		mem := make([]int64, l.Total)
 		for i := range mem {
 			mem[i] = rng.Int64()
 		}
-		for c := range sh.In {
+		for c := range s.InputChunks(g, root, inPlace, sh) {
 			mem[l.Base[schedule.Input]+c] = input(g, c)
+		}
+		for _, c := range s.GPUs[g].Copies {
+			mem[l.Base[schedule.Output]+c.To] = mem[l.Base[schedule.Input]+c.From]
 		}
 		in.layouts, in.mem = append(in.layouts, l), append(in.mem, mem)
 		in.at, in.flags = append(in.at, make([]int, len(s.GPUs[g].Blocks))), append(in.flags, make([]int, len(s.GPUs[g].Blocks)))
@@ -51,10 +57,10 @@ func interpret(s *schedule.Schedule, inPlace bool, rng *rand.Rand) string {
 	if text := in.run(); text != "" {
 		return text
 	}
-	return in.results(sh)
+	return in.results(sh, root)
 }
 
-// run lets random blocks go on, often the same one for long.
+// run lets random blocks go on, often the same one for long. In every second run some wait until nobody else can go on.
 func (in *interpreter) run() string {
 	type id struct{ gpu, block int }
 	var live []id
@@ -63,13 +69,23 @@ func (in *interpreter) run() string {
 			live = append(live, id{g, b})
 		}
 	}
+	rank := map[id]int{} // a block goes on if none of a lower rank can
+	if in.rng.IntN(2) == 0 {
+		for _, x := range live {
+			rank[x] = in.rng.IntN(4)
+		}
+	}
 	for len(live) > 0 {
 		moved := false
 		in.rng.Shuffle(len(live), func(i, j int) { live[i], live[j] = live[j], live[i] })
+		slices.SortStableFunc(live, func(a, b id) int { return cmp.Compare(rank[a], rank[b]) })
 		for k := 0; k < len(live); k++ {
 			x := live[k]
+			if moved && rank[x] > 0 {
+				break
+			}
 			steps := in.s.GPUs[x.gpu].Blocks[x.block].Steps
-			for n := in.rng.IntN(len(steps) + 1); n >= 0 && in.at[x.gpu][x.block] < len(steps); n-- {
+			for n := in.rng.IntN(2*len(steps) + 2); n >= 0 && in.at[x.gpu][x.block] < len(steps); n-- {
 				ok, wrong := in.step(x.gpu, x.block)
 				if wrong != "" {
 					return wrong
@@ -109,6 +125,9 @@ func (in *interpreter) idle() bool {
 }
 
 func (in *interpreter) ready(g, b int) bool {
+	if _, ok := in.read[[2]int{g, b}]; ok {
+		return true
+	}
 	block := &in.s.GPUs[g].Blocks[b]
 	st := &block.Steps[in.at[g][b]]
 	if st.DepBlock >= 0 && in.flags[g][st.DepBlock] < st.DepStep {
@@ -117,57 +136,66 @@ func (in *interpreter) ready(g, b int) bool {
 	return !st.Kind.Receives() || len(in.queues[[3]int{block.Recv, g, block.Channel}]) > 0
 }
 
+// step does half of a step: what it reads, or what it stores and sends. Others may go on between the two.
 func (in *interpreter) step(g, b int) (bool, string) {
+	block := &in.s.GPUs[g].Blocks[b]
+	st := &block.Steps[in.at[g][b]]
+	if out, ok := in.read[[2]int{g, b}]; ok {
+		delete(in.read, [2]int{g, b})
+		in.write(g, b, st, out)
+		return true, ""
+	}
 	if !in.ready(g, b) {
 		return false, ""
 	}
-	block := &in.s.GPUs[g].Blocks[b]
-	st := &block.Steps[in.at[g][b]]
-	if st.Kind != schedule.NopStep {
-		src, ok1 := in.layouts[g].At(st.Src, st.Count)
-		dst, ok2 := in.layouts[g].At(st.Dst, st.Count)
-		if st.Kind.ReadsSource() && !ok1 || st.Kind.WritesTarget() && !ok2 {
-			return false, "outside of a buffer"
+	if st.Kind == schedule.NopStep {
+		in.at[g][b]++
+		return true, ""
+	}
+	src, ok1 := in.layouts[g].At(st.Src, st.Count)
+	dst, ok2 := in.layouts[g].At(st.Dst, st.Count)
+	if st.Kind.ReadsSource() && !ok1 || st.Kind.WritesTarget() && !ok2 {
+		return false, "outside of a buffer"
+	}
+	out := make([]int64, st.Count)
+	if st.Kind.Receives() {
+		key := [3]int{block.Recv, g, block.Channel}
+		if len(in.queues[key][0]) != st.Count {
+			return false, "count mismatch"
 		}
-		var got, out []int64
-		if st.Kind.Receives() {
-			key := [3]int{block.Recv, g, block.Channel}
-			got = in.queues[key][0]
-			in.queues[key] = in.queues[key][1:]
-			if len(got) != st.Count {
-				return false, "count mismatch"
-			}
+		copy(out, in.queues[key][0])
+		in.queues[key] = in.queues[key][1:]
+	}
+	for c := range out {
+		if st.Kind.ReadsSource() {
+			out[c] += in.mem[g][src+c]
 		}
-		for c := range st.Count {
-			v := int64(0)
-			if got != nil {
-				v = got[c]
-			}
-			if st.Kind.ReadsSource() {
-				v += in.mem[g][src+c]
-			}
-			if st.Kind == schedule.ReduceStep {
-				v += in.mem[g][dst+c]
-			}
-			if st.Kind.WritesTarget() {
-				in.mem[g][dst+c] = v
-			}
-			out = append(out, v)
-		}
-		if st.Kind.Sends() {
-			key := [3]int{g, block.Send, block.Channel}
-			in.queues[key] = append(in.queues[key], out)
-		}
-		if st.HasDep {
-			in.flags[g][b] = in.at[g][b]
+		if st.Kind == schedule.ReduceStep {
+			out[c] += in.mem[g][dst+c]
 		}
 	}
-	in.at[g][b]++
+	in.read[[2]int{g, b}] = out
 	return true, ""
 }
 
-// results compares the outputs of the three collectives that package make makes.
-func (in *interpreter) results(sh schedule.Shape) string {
+func (in *interpreter) write(g, b int, st *schedule.Step, out []int64) {
+	block := &in.s.GPUs[g].Blocks[b]
+	if st.Kind.WritesTarget() {
+		dst, _ := in.layouts[g].At(st.Dst, st.Count)
+		copy(in.mem[g][dst:], out)
+	}
+	if st.Kind.Sends() {
+		key := [3]int{g, block.Send, block.Channel}
+		in.queues[key] = append(in.queues[key], out)
+	}
+	if st.HasDep {
+		in.flags[g][b] = in.at[g][b]
+	}
+	in.at[g][b]++
+}
+
+// results compares the outputs with what the collective must give.
+func (in *interpreter) results(sh schedule.Shape, root int) string {
 	n := len(in.s.GPUs)
 	sum := func(chunk int) (v int64) {
 		for r := range n {
@@ -177,7 +205,7 @@ func (in *interpreter) results(sh schedule.Shape) string {
 	}
 	for g := range n {
 		for c := range sh.Out {
-			want := int64(0)
+			var want int64
 			switch in.s.Coll {
 			case schedule.AllReduce:
 				want = sum(c)
@@ -185,6 +213,21 @@ func (in *interpreter) results(sh schedule.Shape) string {
 				want = input(c/sh.Share, c%sh.Share)
 			case schedule.ReduceScatter:
 				want = sum(g*sh.Share + c)
+			case schedule.AllToAll:
+				want = input(c/sh.Share, g*sh.Share+c%sh.Share)
+			case schedule.Broadcast:
+				want = input(root, c)
+			case schedule.Scatter:
+				want = input(root, g*sh.Share+c)
+			case schedule.Reduce:
+				want = sum(c)
+			case schedule.Gather:
+				want = input(c/sh.Share, c%sh.Share)
+			default:
+				return ""
+			}
+			if g != root && (in.s.Coll == schedule.Reduce || in.s.Coll == schedule.Gather) {
+				continue
 			}
 			if got := in.mem[g][in.layouts[g].Base[schedule.Output]+c]; got != want {
 				return fmt.Sprintf("wrong result: chunk %d of GPU %d", c, g)

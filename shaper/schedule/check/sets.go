@@ -77,6 +77,12 @@ func (s *sets) of(parts ...part) (value, error) {
 	return v, nil
 }
 
+// certain says whether equal values are equal bytes: those with a chunk that nothing has written may differ.
+func (s *sets) certain(v value) bool {
+	parts := s.all[v]
+	return parts[len(parts)-1] < unknown // they are sorted, and garbage and unknown are the largest
+}
+
 // sum is the multiset of both.
 func (s *sets) sum(a, b value) (value, error) {
 	if a == s.unknown || b == s.unknown {
