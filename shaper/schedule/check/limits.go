@@ -52,27 +52,7 @@ func limits(s *schedule.Schedule) (out []string) {
 			out = append(out, fmt.Sprintf(l.what, l.is, l.may))
 		}
 	}
-	return append(out, waits(s)...)
-}
-
-// waits warns of waits in a form that RCCL refuses: the step behind nops must itself wait.
-func waits(s *schedule.Schedule) []string {
-	for gpu, g := range s.GPUs {
-		for id, b := range g.Blocks {
-			behind := false
-			for k, st := range b.Steps {
-				if st.Kind == schedule.NopStep {
-					behind = behind || st.DepBlock >= 0
-					continue
-				}
-				if behind && st.DepBlock < 0 {
-					return []string{fmt.Sprintf("%s follows a nop that waits and does not wait itself: RCCL refuses such a file", name(gpu, id, k, st.Line))}
-				}
-				behind = false
-			}
-		}
-	}
-	return nil
+	return append(out, readings(s)...)
 }
 
 // name names a step.

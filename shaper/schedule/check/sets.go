@@ -43,7 +43,7 @@ type sets struct {
 
 const noValue = value(-1)
 
-// Limits of memory: mostParts of all multisets (512 MB), mostCells of the chunks of all GPUs (200 MB).
+// Limits of memory: mostParts of all multisets (512 MB), mostCells of the chunks of all GPUs (600 MB if all are used).
 const (
 	mostParts = 64 << 20
 	mostCells = 4 << 20
