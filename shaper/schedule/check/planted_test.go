@@ -248,8 +248,8 @@ func TestPlantedInFiles(t *testing.T) {
 			found, harmless := 0, 0
 			for _, kind := range kinds {
 				s := readFile(t, name)
-				if !mustCheck(t, s).Good() || s.Steps() > 2000 {
-					t.Skip("not good, or too large for the second opinion")
+				if s.Steps() > 2000 || kind == kinds[0] && !mustCheck(t, s).Good() {
+					t.Skip("too large for the second opinion, or not good")
 				}
 				if !mutations[kind](s, rng) {
 					continue

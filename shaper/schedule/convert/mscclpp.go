@@ -5,106 +5,12 @@ package convert
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/ddlemu/ddlemu/shaper/schedule"
 	"github.com/ddlemu/ddlemu/shaper/schedule/msccl"
 )
-
-// portPlan is an MSCCL++ execution plan.
-type portPlan struct {
-	Name       string    `json:"name"`
-	Collective string    `json:"collective"`
-	Protocol   string    `json:"protocol"`
-	InPlace    bool      `json:"inplace"`
-	GPUs       []planGPU `json:"gpus"`
-	Min        float64   `json:"min_message_size"`
-	Max        float64   `json:"max_message_size"`
-}
-
-type planGPU struct {
-	ID       int           `json:"id"`
-	Input    int           `json:"input_chunks"`
-	Output   int           `json:"output_chunks"`
-	Scratch  int           `json:"scratch_chunks"`
-	Channels []planChannel `json:"channels"`
-	Remote   []struct {
-		Rank int    `json:"rank"`
-		Type string `json:"type"`
-	} `json:"remote_buffers"`
-	Blocks []planBlock `json:"threadblocks"`
-}
-
-type planChannel struct {
-	Type      string `json:"channel_type"`
-	Older     string `json:"type"`
-	Connected []int  `json:"connected_to"`
-	IDs       []int  `json:"channel_ids"`
-}
-
-type planBlock struct {
-	Ops      []planOp      `json:"ops"`
-	Channels []planChannel `json:"channels"`
-	Refs     []struct {
-		Type string `json:"access_channel_type"`
-		IDs  []int  `json:"remote_buffer_ids"`
-	} `json:"remote_buffer_refs"`
-}
-
-type planOp struct {
-	Name     string      `json:"name"`
-	Channel  string      `json:"channel_type"`
-	Channels []int       `json:"channel_ids"`
-	Src      []planChunk `json:"src_buff"`
-	Dst      []planChunk `json:"dst_buff"`
-}
-
-type planChunk struct {
-	Type   string `json:"type"`
-	Buffer int    `json:"buffer_id"`
-	Index  int    `json:"index"`
-	Size   int    `json:"size"`
-}
-
-// portOps are the operations that are read, in plans of which all channels are ports: a put and the signal behind it are
-// a message, which the receiver stores where it waits for the signal.
-var portOps = []string{"copy", "flush", "nop", "put", "pws", "pwsf", "signal", "wait"}
-
-// port is the channel type that is read.
-const port = "port"
-
-// check refuses what is not supported, by name.
-func (p *portPlan) check() error {
-	channels, ops := map[string]bool{}, map[string]bool{}
-	for _, g := range p.GPUs {
-		for _, c := range g.Channels {
-			if t := c.Type + c.Older; t != port {
-				channels[t] = true
-			}
-		}
-		for _, b := range g.Blocks {
-			for _, op := range b.Ops {
-				if !slices.Contains(portOps, op.Name) {
-					ops[op.Name] = true
-				}
-			}
-		}
-	}
-	var has []string
-	if len(channels) > 0 {
-		has = append(has, "channels of type "+strings.Join(slices.Sorted(maps.Keys(channels)), ", "))
-	}
-	if len(ops) > 0 {
-		has = append(has, "operations "+strings.Join(slices.Sorted(maps.Keys(ops)), ", "))
-	}
-	if len(has) == 0 {
-		return nil
-	}
-	return fmt.Errorf("an MSCCL++ plan with %s: only plans with port channels and the operations %s are read", strings.Join(has, " and "), strings.Join(portOps, ", "))
-}
 
 // announced is what the signals of a channel announce: the puts before each.
 type announced struct {
@@ -124,10 +30,13 @@ type planReader struct {
 	s *schedule.Schedule
 	// sent is by sender, receiver, and number among the channels from one to the other.
 	sent   map[[3]int]*announced
-	blocks []map[[2]int]int // of each GPU: the block of a thread block (of the plan) and channel
+	blocks []map[use]int // of each GPU
 	// owners are the thread blocks that send on, or wait for, a channel: by GPU, peer, number, and kind of the step.
 	owners map[[4]int]int
 }
+
+// use is the use of a channel by a thread block of the plan, for which the schedule has a block of its own.
+type use struct{ block, peer, number int }
 
 // last is the step behind which the next operation of a thread block comes.
 type last struct{ block, step int }
@@ -147,7 +56,7 @@ func readPlan(p *portPlan) (*schedule.Schedule, error) {
 		s.Warnings = append(s.Warnings, fmt.Sprintf("collective %q is taken for custom, so its result is not checked", p.Collective))
 	}
 	s.MinBytes, s.MaxBytes = sizeOf(p.Min), sizeOf(p.Max)
-	s.GPUs, r.blocks = make([]schedule.GPU, len(p.GPUs)), make([]map[[2]int]int, len(p.GPUs))
+	s.GPUs, r.blocks = make([]schedule.GPU, len(p.GPUs)), make([]map[use]int, len(p.GPUs))
 	for i := range p.GPUs {
 		g := &p.GPUs[i]
 		if g.ID != i {
@@ -158,7 +67,7 @@ func readPlan(p *portPlan) (*schedule.Schedule, error) {
 		}
 		s.GPUs[i].Chunks = [schedule.Buffers]int{g.Input, g.Output, g.Scratch}
 		s.LoopChunks = max(s.LoopChunks, g.Input, g.Output)
-		r.blocks[i] = map[[2]int]int{}
+		r.blocks[i] = map[use]int{}
 	}
 	// The puts first: a wait must know what was put.
 	for _, sends := range []bool{true, false} {
@@ -371,7 +280,7 @@ func (r *planReader) step(gpu, b, peer, number int, st schedule.Step, before *la
 		r.owners[end] = b
 	}
 	g := &r.s.GPUs[gpu]
-	key := [2]int{b, (peer+1)<<16 | number}
+	key := use{b, peer, number}
 	at, ok := r.blocks[gpu][key]
 	if !ok {
 		at = len(g.Blocks)
