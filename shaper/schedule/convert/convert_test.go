@@ -187,6 +187,7 @@ func TestRefusals(t *testing.T) {
 		"type":              {`{"msccl_type": "topology"}`, "must be algorithm"},
 		"missing tree":      {strings.Replace(trees, `nchunks="2" height="1"><send src="12"`, `nchunks="1" height="1"><send src="12"`, 1), "5 trees: must be 2 for each of 3 roots"},
 		"loop":              {strings.Replace(trees, `<send src="10" dst="12" path="10,12"/>`, `<send src="12" dst="12"/>`, 1), "not connected"},
+		"two parents":       {strings.Replace(trees, `<send src="12" dst="10"/></tree>`, `<send src="12" dst="10"/><send src="11" dst="10"/></tree>`, 1), "the tree of root 11 has two edges to 10"},
 		"foreign rank":      {strings.Replace(trees, `dst="12" path`, `dst="77" path`, 1), "77"},
 		"huge":              {strings.Replace(trees, `nchunkspernode="2"`, `nchunkspernode="2000000000"`, 1), "nchunkspernode=2000000000"},
 		"huge tree":         {strings.Replace(trees, `nchunks="2"`, `nchunks="2000000000"`, 1), "nchunks=2000000000"},

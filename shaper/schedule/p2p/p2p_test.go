@@ -9,6 +9,7 @@ import (
 
 	"github.com/ddlemu/ddlemu/shaper/schedule"
 	mk "github.com/ddlemu/ddlemu/shaper/schedule/make"
+	"github.com/ddlemu/ddlemu/shaper/schedule/make/maketest"
 	"github.com/ddlemu/ddlemu/shaper/schedule/p2p"
 )
 
@@ -134,6 +135,28 @@ func TestResults(t *testing.T) {
 			}
 			if _, err := p.Workload("x").Index(); err != nil {
 				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// So have those of random collectives, whose blocks wait for each other much more.
+func TestRandomResults(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	for _, coll := range maketest.Collectives() {
+		for range 20 {
+			s, err := mk.FromSends("random", maketest.Transfers(coll, 2+rng.IntN(5), 1+rng.IntN(3), rng))
+			if err != nil {
+				t.Fatal(err)
+			}
+			sh, err := s.Shape()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, inPlace := range s.Variants() {
+				if wrong := play(t, plan(t, s, uint64(sh.Larger*(1+rng.IntN(5))*4), inPlace)); wrong > 0 {
+					t.Fatalf("%s on %d GPUs, in place %v: %d wrong elements", s.Name, len(s.GPUs), inPlace, wrong)
+				}
 			}
 		}
 	}
