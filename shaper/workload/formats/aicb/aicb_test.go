@@ -102,6 +102,10 @@ func TestOptions(t *testing.T) {
 	if w, err = read(experts, input.Options{Experts: 4}); err != nil || len(w.Head.Comms) != 2 || w.Head.Comms[1].Ranks.String() != "4-7" {
 		t.Errorf("%v %+v", err, w)
 	}
+	alone := columns + call("all_reduce", "CommGroup.dp_group", "2", "64", "", "None") + call("all_reduce", "CommGroup.pp_group", "1", "64", "", "None")
+	if w, err = read(alone, input.Options{}); err != nil || len(w.Ops) != 1 || !slices.Contains(w.Head.Source.Notes, "1 call: left out, in a group of one rank") {
+		t.Errorf("%v %+v", err, w)
+	}
 	untimed := columns + call("computation", "CommGroup.all", "None", "((2 3) (3 4))", "", "None") + call("all_reduce", "CommGroup.all", "2", "4", "", "None")
 	if w, err = read(untimed, input.Options{}); err != nil || len(w.Ops) != 1 || !slices.Contains(w.Head.Source.Missing, "the time of 1 computation: left out") {
 		t.Errorf("%v %+v", err, w)
