@@ -100,7 +100,7 @@ what the latency costs.
 
 --sweep bw=10G..800G plays it for the usual rates in this range, --sweep lat=1us..1ms for
 1, 3, 10 and so on, and a list with commas for these values. It says where the network
-stops to matter: the slowest one on which, and on all faster ones, a step takes at most
+stops mattering: the slowest one on which, and on all faster ones, a step takes at most
 5 % longer than on the fastest.
 
 EXIT STATUS

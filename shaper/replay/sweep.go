@@ -152,14 +152,14 @@ func (s *Sweep) Enough() *Point {
 // step is the mean time of a step.
 func (p *Point) step() time.Duration { return Mean(p.Result.Steps).Time }
 
-// Conclusion says in a sentence where the network stops to matter.
+// Conclusion says in a sentence where the network stops mattering.
 func (s *Sweep) Conclusion() string {
 	points := s.slowFirst()
 	enough, fastest := s.Enough(), points[len(points)-1]
 	if enough == fastest {
 		return fmt.Sprintf("the network matters up to %s %s, the fastest of this sweep, where %.1f %% of a step is exposed", s.Param, fastest.Text, enough.exposed())
 	}
-	return fmt.Sprintf("the network stops to matter at %s %s: faster ones make a step at most %.0f %% shorter; there %.1f %% of it is exposed", s.Param, enough.Text, 100*matters, enough.exposed())
+	return fmt.Sprintf("the network stops mattering at %s %s: faster ones make a step at most %.0f %% shorter; there %.1f %% of it is exposed", s.Param, enough.Text, 100*matters, enough.exposed())
 }
 
 // exposed is the part of a step in percent that is exposed.

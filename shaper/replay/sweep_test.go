@@ -95,7 +95,7 @@ func TestSweepOutput(t *testing.T) {
 	for _, want := range []string{
 		"       1Gbps     200.000     100.000     100.000       0.000        50.0      1.00  VALID\n",
 		"      10Gbps     104.000     100.000       4.000       0.000         3.8      1.92  VALID\n",
-		"# the network stops to matter at bw 10Gbps: faster ones make a step at most 5 % shorter; there 3.8 % of it is exposed\n", "verdict: VALID\n",
+		"# the network stops mattering at bw 10Gbps: faster ones make a step at most 5 % shorter; there 3.8 % of it is exposed\n", "verdict: VALID\n",
 	} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("%q is not in\n%s", want, text.String())
