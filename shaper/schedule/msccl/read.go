@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
 
 	"github.com/ddlemu/ddlemu/shaper/schedule"
@@ -70,6 +69,7 @@ type reader struct {
 	// newer says that the file has <op> children, whose loop chunks are not stated.
 	newer bool
 	seen  []bool // GPUs
+	last  int    // the largest number that a GPU may have
 	notes map[string]bool
 }
 
@@ -194,7 +194,12 @@ func (r *reader) algo(e xml.StartElement) error {
 	coll, proto := a.text("coll", string(r.coll)), a.text("proto", "Simple")
 	s.Channels = a.number("nchannels", 0, 0, 1<<16)
 	s.LoopChunks = a.number("nchunksperloop", 0, 0, MaxChunks)
-	gpus := a.number("ngpus", -1, 1, MaxGPUs)
+	gpus := 0
+	if a.has("ngpus") {
+		gpus = a.number("ngpus", -1, 1, MaxGPUs)
+	} else {
+		r.note("<algo> has no ngpus: MSCCL's executor refuses such a file; its <gpu> are counted")
+	}
 	s.InPlace = a.flag("inplace")
 	if a.has("outofplace") {
 		s.OutOfPlace = a.flag("outofplace")
@@ -244,9 +249,11 @@ func (r *reader) algo(e xml.StartElement) error {
 	return r.gpus(gpus)
 }
 
+// gpus reads the GPUs, as many as are stated, or all that there are if that is 0.
 func (r *reader) gpus(stated int) error {
-	if stated > 0 {
-		r.s.GPUs, r.seen = make([]schedule.GPU, stated), make([]bool, stated)
+	r.s.GPUs, r.seen = make([]schedule.GPU, stated), make([]bool, stated)
+	if r.last = stated - 1; stated == 0 {
+		r.last = MaxGPUs - 1
 	}
 	err := r.children("algo", false, func(e xml.StartElement) error {
 		if e.Name.Local != "gpu" {
@@ -261,19 +268,27 @@ func (r *reader) gpus(stated int) error {
 		if !seen {
 			return fmt.Errorf("GPU %d of %d is missing", i, len(r.seen))
 		}
+		for id, b := range r.s.GPUs[i].Blocks {
+			if peer := max(b.Send, b.Recv); peer >= len(r.seen) {
+				return fmt.Errorf("block %d of GPU %d has GPU %d as a peer: there are %d", id, i, peer, len(r.seen))
+			}
+		}
 	}
 	return nil
 }
 
 func (r *reader) gpu(e xml.StartElement) error {
 	a := attrs{of: "gpu", list: e.Attr}
-	id := a.number("id", -1, 0, len(r.s.GPUs)-1)
+	id := a.number("id", -1, 0, r.last)
 	var g schedule.GPU
 	for b, name := range []string{"i_chunks", "o_chunks", "s_chunks"} {
 		g.Chunks[b] = a.number(name, -1, 0, MaxChunks)
 	}
 	if err := r.finishAttrs(&a); err != nil {
 		return err
+	}
+	for id >= len(r.seen) { // ngpus is missing
+		r.s.GPUs, r.seen = append(r.s.GPUs, schedule.GPU{}), append(r.seen, false)
 	}
 	if r.seen[id] {
 		return fmt.Errorf("GPU %d is there twice", id)
@@ -323,8 +338,7 @@ func (r *reader) block(e xml.StartElement, gpu int, byID map[int]schedule.Block)
 	a := attrs{of: "tb", list: e.Attr}
 	id := a.number("id", -1, 0, MaxBlocks-1)
 	b := schedule.Block{Line: r.line}
-	last := len(r.s.GPUs) - 1
-	b.Send, b.Recv = a.number("send", -1, -1, last), a.number("recv", -1, -1, last)
+	b.Send, b.Recv = a.number("send", -1, -1, r.last), a.number("recv", -1, -1, r.last)
 	b.Channel = a.number("chan", -1, -1, 1<<16)
 	if err := r.finishAttrs(&a); err != nil {
 		return err
@@ -384,106 +398,4 @@ func (r *reader) finish() error {
 	}
 	_, err := s.Shape()
 	return err
-}
-
-// attrs are the attributes of an element. The first error is kept for finish.
-type attrs struct {
-	of   string
-	list []xml.Attr
-	used [maxAttrs]bool
-	err  error
-}
-
-func (a *attrs) find(name string) (string, bool) {
-	for i, x := range a.list {
-		if x.Name.Local == name {
-			a.used[i] = true
-			return x.Value, true
-		}
-	}
-	return "", false
-}
-
-func (a *attrs) has(name string) bool {
-	_, ok := a.find(name)
-	return ok
-}
-
-func (a *attrs) text(name, fallback string) string {
-	if v, ok := a.find(name); ok {
-		return v
-	}
-	return fallback
-}
-
-func (a *attrs) fail(format string, args ...any) {
-	if a.err == nil {
-		a.err = fmt.Errorf("<%s>: "+format, append([]any{a.of}, args...)...)
-	}
-}
-
-// number is an attribute between least and most. Without it, it is fallback if that is at least 0, or -1 and allowed;
-// otherwise the attribute must be there.
-func (a *attrs) number(name string, fallback, least, most int) int {
-	v, ok := a.find(name)
-	if !ok {
-		if fallback < 0 {
-			a.fail("attribute %s is missing", name)
-		}
-		return max(fallback, 0)
-	}
-	n, err := strconv.Atoi(strings.TrimSpace(v))
-	if err != nil || n < least || n > most {
-		a.fail("%s=%q: must be a number from %d to %d", name, clip(v), least, most)
-		return least
-	}
-	return n
-}
-
-// optional is an attribute between -1 and most that may be missing: then it is -1.
-func (a *attrs) optional(name string, most int) int {
-	if !a.has(name) {
-		return -1
-	}
-	return a.number(name, -1, -1, most)
-}
-
-func (a *attrs) flag(name string) bool {
-	v, ok := a.find(name)
-	if ok && v != "0" && v != "1" {
-		a.fail("%s=%q: must be 0 or 1", name, clip(v))
-	}
-	return v == "1"
-}
-
-func (a *attrs) size(name string) int64 {
-	v, ok := a.find(name)
-	if !ok {
-		return 0
-	}
-	n, err := strconv.ParseInt(strings.TrimSpace(v), 10, 64)
-	if err != nil || n < 0 {
-		a.fail("%s=%q: must be a number of bytes from 0 to %d", name, clip(v), int64(1<<63-1))
-	}
-	return n
-}
-
-// ignore marks attributes that have no effect on a schedule.
-func (a *attrs) ignore(names ...string) {
-	for _, n := range names {
-		a.find(n)
-	}
-}
-
-// finishAttrs returns the first error of an element's attributes, and notes those that nobody asked for.
-func (r *reader) finishAttrs(a *attrs) error {
-	if a.err != nil {
-		return a.err
-	}
-	for i, x := range a.list {
-		if !a.used[i] {
-			r.note("<%s> has attribute %q, which is not known: it is ignored, as MSCCL's executor does", a.of, clip(x.Name.Local))
-		}
-	}
-	return nil
 }
