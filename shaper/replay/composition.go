@@ -36,13 +36,13 @@ func compose(plans []*plan, spans [][]bench.Span, steps []Step, scale float64) [
 	sums := map[string]float64{} // ns of the clock
 	order := []string{computation}
 	begin := 0.0
-	edges := map[int][]edge{}
+	ranks := map[int]*divider{}
 	for _, s := range steps {
 		end := begin + float64(s.Time)*scale
-		if edges[s.Slowest] == nil {
-			edges[s.Slowest] = edgesOf(plans[s.Slowest], spans[s.Slowest])
+		if ranks[s.Slowest] == nil {
+			ranks[s.Slowest] = &divider{edges: edgesOf(plans[s.Slowest], spans[s.Slowest]), active: map[string]int{}}
 		}
-		for _, what := range sweep(edges[s.Slowest], int64(begin), int64(end), sums) {
+		for _, what := range ranks[s.Slowest].divide(int64(begin), int64(end), sums) {
 			if !slices.Contains(order, what) {
 				order = append(order, what)
 			}
@@ -77,46 +77,49 @@ func edgesOf(p *plan, spans []bench.Span) (out []edge) {
 	return out
 }
 
-// sweep adds the times between begin and end to sums, and returns the functions that have some.
-func sweep(edges []edge, begin, end int64, sums map[string]float64) (found []string) {
-	active := map[string]int{} // operations that run
-	calls := 0                 // of them, those that are no computation
+// divider divides the time of one rank, from its beginning on.
+type divider struct {
+	edges  []edge
+	next   int            // edge
+	active map[string]int // operations that run
+	calls  int            // of them, those that are no computation
+}
+
+// divide adds the times between begin and end to sums, and returns the functions that have some. The windows of a divider
+// follow each other.
+func (d *divider) divide(begin, end int64, sums map[string]float64) (found []string) {
 	now := begin
-	add := func(until int64) {
-		until = min(until, end)
-		if until <= now {
-			return
-		}
-		took := float64(until - now)
-		now = until
-		switch {
-		case active[computation] > 0:
-			sums[computation] += took
-		case calls == 0:
-			sums[idle] += took
-		default:
-			for what, n := range active {
-				if n > 0 {
-					sums[what] += took * float64(n) / float64(calls)
-				}
-			}
-		}
-	}
-	for _, e := range edges {
-		if e.at >= end {
-			break
-		}
-		add(e.at)
+	for ; d.next < len(d.edges) && d.edges[d.next].at < end; d.next++ {
+		e := &d.edges[d.next]
+		d.add(float64(e.at-now), sums)
+		now = max(now, e.at)
 		n := 1
 		if !e.begin {
 			n = -1
 		}
-		if active[e.what] += n; e.what != computation {
-			calls += n
+		if d.active[e.what] += n; e.what != computation {
+			d.calls += n
 			found = append(found, e.what)
 		}
 	}
-	add(end)
+	d.add(float64(end-now), sums)
 	slices.Sort(found)
 	return slices.Compact(found)
+}
+
+// add adds a time in which the same operations run. One that is not positive lies before the window.
+func (d *divider) add(took float64, sums map[string]float64) {
+	switch {
+	case took <= 0:
+	case d.active[computation] > 0:
+		sums[computation] += took
+	case d.calls == 0:
+		sums[idle] += took
+	default:
+		for what, n := range d.active {
+			if n > 0 {
+				sums[what] += took * float64(n) / float64(d.calls)
+			}
+		}
+	}
 }
