@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes the backend known to torch.distributed."""
 
+import functools
 import os
 from typing import Any, Set, Tuple
 
@@ -71,11 +72,19 @@ def create_group(store: Any, rank: int, size: int, timeout: Any = None) -> Any:
 def _create(*arguments: Any) -> Any:
     from ._group import Group
 
-    group = Group(*arguments)
+    shell = _shell()
+    return shell(Group(*arguments))
+
+
+@functools.lru_cache(maxsize=None)
+def _shell() -> Any:
+    """Return the class of the backend for this version of torch."""
+    from . import _untraced
+
+    shell: Any
     if version() >= _FIRST_WITH_BACKENDS:
-        from ._shell_backend import DdlemuBackend
-
-        return DdlemuBackend(group)
-    from ._shell_process_group import DdlemuProcessGroup
-
-    return DdlemuProcessGroup(group)
+        from ._shell_backend import DdlemuBackend as shell
+    else:
+        from ._shell_process_group import DdlemuProcessGroup as shell
+    _untraced.skip(__package__)  # all modules are loaded now
+    return shell

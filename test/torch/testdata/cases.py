@@ -331,6 +331,35 @@ def forms():
     dist.destroy_process_group()
 
 
+def compiled():
+    """torch.compile of a DDP model compiles the program, and nothing of the backend."""
+    rank, size = start()
+    if version() < (2, 2):  # it does not tell what it has compiled
+        return dist.destroy_process_group()
+    from torch._dynamo.utils import get_compilation_metrics
+
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.BatchNorm1d(4), torch.nn.Linear(4, 1))
+    model = torch.nn.parallel.DistributedDataParallel(model)
+    fast = torch.compile(model, backend="eager")
+    for _ in range(2):
+        fast(torch.full((2, 4), float(rank))).sum().backward()
+        dist.all_reduce(total := torch.ones(3))
+        same(total, torch.full((3,), float(size)), "all_reduce")
+
+    def step(tensor):
+        output = torch.empty(size * 3)
+        dist.all_gather_into_tensor(output, tensor)
+        work = dist.all_reduce(tensor, async_op=True)
+        work.wait()
+        return output.sum() + tensor.sum()
+
+    same(torch.compile(step, backend="eager")(torch.ones(3)), torch.tensor(6.0 * size), "compiled operations")
+    files = [metrics.co_filename or "" for metrics in get_compilation_metrics()]
+    check(files and not [f for f in files if "ddlemu_torch" in f], "torch.compile compiled", files)
+    dist.destroy_process_group()
+
+
 def monitored():
     """A group's monitored_barrier does not depend on the groups before it, of which only rank 0 keeps some."""
     import ddlemu_torch
