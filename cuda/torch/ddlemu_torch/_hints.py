@@ -5,6 +5,7 @@ Nothing else changes: the exception and its traceback stay as they are. The line
 """
 
 import sys
+import traceback as tracebacks
 from types import TracebackType
 from typing import List, Optional, Tuple, Type
 
@@ -19,7 +20,8 @@ _NO_LAUNCHER = ("no launcher has set the ranks: start the program with `torchrun
 _NO_PLACE = ("the plugin did not start, as the line with 'will NOT be emulated' says. If the fabric has no place for this rank: "
              "start another number of ranks, or change --nodes or --gpus-per-node of `ddlemu run`")
 
-# What the text of an error contains, in any version of torch, and what to say then. The first that fits counts.
+# What the text of an error or the line of the program contains, in any version of torch, and what to say then. The first
+# that fits counts.
 _HINTS: List[Tuple[str, str]] = [
     ("rendezvous: environment variable", _NO_LAUNCHER),
     ("network goemu not found", _NO_PLACE),
@@ -38,6 +40,8 @@ _HINTS: List[Tuple[str, str]] = [
     ("CUDA driver version is insufficient", _NO_GPU),
     ("device_ids and output_device arguments only work with", _NO_GPU),
     ("No backend type associated with device type cuda", _NO_GPU),
+    ("device_id parameter must be a", _NO_GPU),
+    ("torch.accelerator.current_accelerator().", _NO_GPU),  # it is None
     ("No backend type associated with device type", _CPU_ONLY),
 ]
 
@@ -53,7 +57,8 @@ def install() -> None:
 
     def hook(kind: Type[BaseException], value: BaseException, traceback: Optional[TracebackType]) -> None:
         previous(kind, value, traceback)
-        hint = find(str(value))
+        frames = tracebacks.extract_tb(traceback)
+        hint = find(f"{value}\n{frames[-1].line if frames else ''}")
         if hint:
             print(f"ddlemu: {hint}", file=sys.stderr, flush=True)
 

@@ -2,10 +2,12 @@
 """Errors of a user who expects a GPU or a launcher. Each is caught, and printed as if it had ended the program."""
 
 import contextlib
+import inspect
 import io
 import os
 import sys
 import tempfile
+import types
 
 import job  # noqa: F401
 import torch
@@ -54,6 +56,12 @@ def gpu_mentioned():
     return text.getvalue().splitlines()
 
 
+def without_accelerator():
+    """Ask for the accelerator, of which a torch for CPUs has none."""
+    torch = types.SimpleNamespace(accelerator=types.SimpleNamespace(current_accelerator=lambda: None))
+    return torch.accelerator.current_accelerator().type
+
+
 def main():
     model = torch.nn.Linear(2, 2)
     no_launcher, no_gpu = "ddlemu: no launcher has set the ranks: start", "ddlemu: there is no GPU in this job"
@@ -70,10 +78,13 @@ def main():
         ("module", lambda: model.to("cuda"), no_gpu),
         ("set_device", lambda: torch.cuda.set_device(0), no_gpu),
         ("DDP", lambda: torch.nn.parallel.DistributedDataParallel(model, device_ids=[0]), no_gpu),
+        ("accelerator", without_accelerator, no_gpu),
         ("meta", lambda: dist.all_gather([torch.ones(1, device="meta")], torch.ones(1)),
          "ddlemu_torch._errors.Refused: ddlemu: all_gather: a tensor is on device meta: this backend takes CPU tensors"),
         ("other error", lambda: int("x"), "ValueError: invalid literal"),
     ]
+    if "device_id" in inspect.signature(dist.init_process_group).parameters:  # before a case that initialises
+        cases.insert(0, ("device_id", lambda: initialise(device_id=torch.device("cpu")), no_gpu))
     wrong = 0
     for name, function, want in cases:
         line = printed(function)
