@@ -29,7 +29,7 @@ _DESTROY_LIMIT = 10.0  # seconds that destroy_process_group waits until peers ha
 _generations: "Counter[str]" = Counter()
 
 
-def _attempt() -> str:
+def attempt() -> str:
     """Return how often torchrun has started the ranks again: it may give them the store of those before, with its values.
 
     The number is that of an agent. Several agents may differ, and then it cannot be used.
@@ -56,7 +56,8 @@ class Group:
     """The communicators of a process group, which are made when they are first used. Safe for concurrent use."""
 
     def __init__(self, store: Any, rank: int, size: int, timeout: timedelta, name: str, global_ranks: Sequence[int],
-                 own_rank: int) -> None:
+                 own_rank: int, generation: Optional[int] = None) -> None:
+        """generation is different for each group of a name and a store. By default the ranks make these equally often."""
         self.rank, self.size, self.name = rank, size, name
         self.timeout = timeout.total_seconds()
         self.members = [Member(i, r) for i, r in enumerate(global_ranks)]
@@ -71,9 +72,10 @@ class Group:
         self._channels: Dict[Tuple[int, int], Channel] = {}
         self._batch: Optional[Batch] = None
         self._identities: Dict[int, Identity] = {}  # by rank, as far as they were asked for
-        generation = _generations[name]
-        _generations[name] += 1
-        self.exchange = Exchange(store, f"{_attempt()}/{name}/{generation}", rank)
+        if generation is None:
+            generation = _generations[name]
+            _generations[name] += 1
+        self.exchange = Exchange(store, f"{attempt()}/{name}/{generation}", rank)
         # Rank 0 may host the store. When that ends first, a thread of the other processes spins in torch below 2.1.
         # A thread that runs keeps the virtual clock from going on.
         self._leaves_last = rank == 0 and not global_ranks and version() < (2, 1)

@@ -66,7 +66,11 @@ def create_group(store: Any, rank: int, size: int, timeout: Any = None) -> Any:
     """Make a group of all ranks without torch.distributed, as c10d.ProcessGroupGloo(store, rank, size, timeout) does."""
     from torch.distributed.constants import default_pg_timeout
 
-    return _create(store, rank, size, timeout or default_pg_timeout, "direct", [], rank)
+    from ._group import attempt
+
+    # Some ranks may have made groups that this one has not: the store tells how many there are of it.
+    generation = store.add(f"ddlemu/{attempt()}/direct/{rank}", 1)
+    return _create(store, rank, size, timeout or default_pg_timeout, "direct", [], rank, generation)
 
 
 def _create(*arguments: Any) -> Any:

@@ -290,7 +290,10 @@ def forms():
     store = dist.distributed_c10d._get_default_store()
     if version() >= (2, 4):  # async_save asks for it
         check(torch.device("cpu") in dist.group.WORLD._device_types, "devices", dist.group.WORLD._device_types)
-    groups = [dist.group.WORLD, ddlemu_torch.create_group(dist.PrefixStore("direct", store), rank, size)]
+    if rank == 0:  # a group that the others do not make
+        kept.append(ddlemu_torch.create_group(dist.PrefixStore("alone", store), 0, 1))
+    limit = datetime.timedelta(seconds=60)
+    groups = [dist.group.WORLD, ddlemu_torch.create_group(dist.PrefixStore("direct", store), rank, size, limit)]
     for group in groups if version() < (2, 14) else groups[1:]:
         every = [torch.full((3,), float(r)) for r in range(size)]
         for root, call in enumerate([lambda t: group.broadcast(t, root=0), lambda t: group.broadcast(t, 1)]):
