@@ -33,8 +33,8 @@
 // "progress done=" can come before the reply, with the number of operations that have ended.
 //
 // decide makes NCCL decide on a collective and log that, without a kernel and without proxies: no data moves, and the
-// buffers may be smaller than the collective. It is no reserve, prepare or run, and needs none of them. After more=1 the
-// next decide is in one group with it; NCCL decides when the last one of the group, with more=0, is there.
+// buffers may be smaller than the collective. It is no reserve, prepare or run, and needs none of them. After more=1
+// the next decide is in one group with it; NCCL decides when the last one of the group, with more=0, is there.
 //
 // Every error ends the process. At any time it can write "error cmd= name= msg=", where cmd is the current command, and
 // exit with status 1. The exit status for wrong flags is 2. At end of file on its input the process ends.
