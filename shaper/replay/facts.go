@@ -44,7 +44,8 @@ type Facts struct {
 	plans      []*plan
 	wrong      []string // values, in words
 	logProblem string
-	counts     map[Call]int // how often each call is made by the plans
+	counts     map[Call]int  // how often each call is made by the plans
+	alone      map[Call]bool // collectives that are made without others on their communicator
 }
 
 // used are the communicators that operations name, in order.
@@ -174,7 +175,7 @@ func (a *attempt) decide(ctx context.Context) error {
 // count counts the calls of one rank of each communicator, and returns the collectives on which NCCL decides.
 func (a *attempt) count(plans []*plan) map[int32][]Call {
 	calls, first := map[int32][]Call{}, map[int32]int{}
-	a.facts.counts, a.facts.messages = map[Call]int{}, map[int32]bool{}
+	a.facts.counts, a.facts.messages, a.facts.alone = map[Call]int{}, map[int32]bool{}, map[Call]bool{}
 	for _, c := range used(a.o.Workload) {
 		first[c] = a.o.Workload.Comms[c].Ranks[0]
 	}
@@ -189,6 +190,9 @@ func (a *attempt) count(plans []*plan) map[int32][]Call {
 				case workload.Coll:
 					if first[what.Comm] != p.rank {
 						continue
+					}
+					if len(p.items[i].calls) == 1 || len(a.facts.schedules(&p.items[i], what.Comm)) == 1 {
+						a.facts.alone[what] = true
 					}
 					_, decides := what.Func.Collective()
 					a.facts.messages[what.Comm] = a.facts.messages[what.Comm] || !decides
@@ -237,8 +241,14 @@ func (f *Facts) describe(it *item) string {
 	return fmt.Sprintf("%s of %d %s on %s", name, c.Count, c.Type, f.Workload.Comms[c.Comm].Name)
 }
 
+func (f *Facts) choices(r *Result) {
+	for i := range r.Calls {
+		f.choice(&r.Calls[i])
+	}
+}
+
 // choice sets NCCL's choice for calls. Equal calls of different communicators of a name have the same one, unless these
-// are placed differently: then the first is shown.
+// are placed differently: then the first is shown. Calls that are only made in groups have that for their first group.
 func (f *Facts) choice(c *Calls) {
 	best := Call{Comm: -1}
 	for call, decided := range f.Decided {
@@ -252,7 +262,13 @@ func (f *Facts) choice(c *Calls) {
 		return
 	}
 	d := f.Decided[best].Decision
-	c.Algo, c.Proto = d.Algo, d.Proto
+	if !f.alone[best] {
+		d = f.inGroup(best)
+	}
+	if d == nil {
+		return
+	}
+	c.Algo, c.Proto, c.Channels = d.Algo, d.Proto, 0
 	if d.ChannelLo >= 0 && d.ChannelHi >= d.ChannelLo {
 		c.Channels = d.ChannelHi - d.ChannelLo + 1
 	}

@@ -43,8 +43,6 @@ func (a *attempt) forecast(ctx context.Context) (*Result, error) {
 		r.Time += s.Time
 	}
 	r.Calls = measureCalls(meet(a.o.Workload, plans, spans), 1)
-	for i := range r.Calls {
-		a.facts.choice(&r.Calls[i])
-	}
+	a.facts.choices(r)
 	return r, a.ranks.Destroy(ctx)
 }

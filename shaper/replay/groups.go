@@ -21,6 +21,8 @@ import (
 type callGroup struct {
 	calls []Call
 	lines []nccllog.Decision // in the order of NCCL's log
+	// decided are the decisions on the calls; nil until call.
+	decided []nccllog.Decision
 }
 
 func keyOf(calls []Call) string { return fmt.Sprint(calls) }
@@ -114,6 +116,16 @@ func (a *attempt) decideGroups(ctx context.Context, plans []*plan, comm int32) e
 	return nil
 }
 
+// inGroup is NCCL's decision on a call in the first group that has it; nil if it is not known.
+func (f *Facts) inGroup(call Call) *nccllog.Decision {
+	for _, g := range f.Groups[call.Comm] {
+		if i := slices.Index(g.calls, call); i >= 0 && g.decided != nil {
+			return &g.decided[i]
+		}
+	}
+	return nil
+}
+
 // call is what NCCL does with a group: its collectives in their order, with the decisions from NCCL's log.
 func (g *callGroup) call(f *Facts, comm emulate.Communicator) (expect.Call, error) {
 	decisions := make([]expect.Decision, len(g.calls))
@@ -128,8 +140,7 @@ func (g *callGroup) call(f *Facts, comm emulate.Communicator) (expect.Call, erro
 	if err != nil {
 		return nil, err
 	}
-	lines, err := g.assign(f, lists)
-	if err != nil {
+	if g.decided, err = g.assign(f, lists); err != nil {
 		return nil, err
 	}
 	var out expect.Call
@@ -137,7 +148,7 @@ func (g *callGroup) call(f *Facts, comm emulate.Communicator) (expect.Call, erro
 		var part []expect.Decision
 		for _, i := range list {
 			decided := f.Decided[g.calls[i]]
-			decided.Decision = &lines[i]
+			decided.Decision = &g.decided[i]
 			d, err := comm.Decision(decided)
 			if err != nil {
 				return nil, err

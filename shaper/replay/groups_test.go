@@ -82,3 +82,30 @@ func TestClass(t *testing.T) {
 		}
 	}
 }
+
+// A call that is only made in groups has the choice of its group, and none if that is not known.
+func TestChoiceInAGroup(t *testing.T) {
+	ix := tiny(t)
+	call := Call{Kind: workload.Coll, Func: workload.AllReduce, Count: 4, Type: "float32", RedOp: "sum"}
+	g := &callGroup{calls: []Call{call, call}}
+	f := &Facts{
+		Workload: ix, Decided: map[Call]bench.Case{call: {Size: 16, Ranks: 2, Decision: &nccllog.Decision{Algo: "Ring", ChannelHi: 1}}},
+		Groups: map[int32][]*callGroup{0: {g}}, alone: map[Call]bool{},
+	}
+	choice := func() string {
+		c := Calls{Func: "AllReduce", Comm: ix.Comms[0].Name, Ranks: 2, Size: 16}
+		f.choice(&c)
+		return c.Algo
+	}
+	if got := choice(); got != "" {
+		t.Errorf("%q, and the group is not decided", got)
+	}
+	g.decided = []nccllog.Decision{{Algo: "Tree"}, {Algo: "Tree"}}
+	if got := choice(); got != "Tree" {
+		t.Errorf("%q in a group", got)
+	}
+	f.alone[call] = true
+	if got := choice(); got != "Ring" {
+		t.Errorf("%q alone and in a group", got)
+	}
+}

@@ -381,14 +381,13 @@ func (a *attempt) measure(r *Result, plans []*plan, played []bench.Played) {
 		r.Time += s.Time
 	}
 	r.Calls = measureCalls(meet(a.o.Workload, plans, spans), scale)
-	for i := range r.Calls {
-		a.facts.choice(&r.Calls[i])
-	}
+	a.facts.choices(r)
 }
 
-// model compares with the model.
+// model compares with the model, which also finds out what NCCL has decided on groups.
 func (a *attempt) model(ctx context.Context, r *Result) {
 	spans, err := a.facts.expected(ctx)
+	a.facts.choices(r)
 	if err != nil {
 		r.Problem = err.Error()
 		return
