@@ -30,11 +30,12 @@ def register(name: str = BACKEND) -> None:
     if not torch.distributed.is_available():
         raise RuntimeError("ddlemu: this torch was built without torch.distributed: install one that has it")
     if not _names:
-        from . import _alias, _hints, _library, _store
+        from . import _alias, _hints, _library, _monitored_barrier, _store
 
         if os.environ.get(_library.PATH_VARIABLE):  # this process belongs to a job of `ddlemu run`
             _store.use_without_libuv()
             _hints.install()
+            _monitored_barrier.install()
         register_name(BACKEND)
         _alias.apply(os.environ.get(_alias.VARIABLE, ""))
     register_name(name)

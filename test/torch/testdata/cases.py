@@ -368,6 +368,11 @@ def monitored():
     import ddlemu_torch
 
     rank, size = start()
+    dist.monitored_barrier()
+    dist.monitored_barrier(dist.new_group([0, 1]), timeout=datetime.timedelta(seconds=20), wait_all_ranks=True)
+    alone = dist.new_group([0])
+    if rank == 0:
+        dist.monitored_barrier(group=alone)
     store, limit = dist.distributed_c10d._get_default_store(), datetime.timedelta(seconds=20)
     for i in range(6):
         group = ddlemu_torch.create_group(dist.PrefixStore(f"direct {i}", store), rank, size, limit)
