@@ -71,6 +71,24 @@ func TestLaunchFailure(t *testing.T) {
 	}
 }
 
+// The store's port is below those that the kernel gives to sockets which name none: one of these can be in use when rank 0
+// listens.
+func TestLaunchPort(t *testing.T) {
+	o := start(t, append(launcher(t, "python3", 1), absolute(t, "launched.py"), "port"))
+	content, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range")
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, err := strconv.Atoi(strings.Fields(string(content))[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	port, err := strconv.Atoi(strings.TrimSpace(strings.TrimPrefix(o.stdout, "rank 0 ")))
+	if err != nil || port >= first || port < first/2 {
+		t.Errorf("port %d, %v, the kernel's begin with %d\n%s%s", port, err, first, o.stdout, o.stderr)
+	}
+}
+
 // The launcher passes a signal on to all ranks.
 func TestLaunchSignal(t *testing.T) {
 	command := append(launcher(t, "python3", 2), absolute(t, "launched.py"), "sleep")

@@ -10,6 +10,7 @@ It needs no torch itself, so this file can also be run.
 
 import argparse
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -18,6 +19,7 @@ import time
 from typing import Any, List
 
 _PORT = 29500  # with several nodes, where all have to know it
+_PORT_TRIES = 100
 _POLL = 0.02  # seconds
 _PATIENCE = 5.0  # seconds that the others have after a rank has failed
 _GRACE = 5.0  # seconds that they then have to end, before they are killed
@@ -68,9 +70,20 @@ def _arguments() -> argparse.Namespace:
 
 
 def _free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
+    """Return a port that is free, and that the kernel gives to no other socket before rank 0 listens there.
+
+    It gives ports of its own range to sockets that ask for none. Below the range only a program that names the port takes it.
+    """
+    with open("/proc/sys/net/ipv4/ip_local_port_range", encoding="ascii") as file:
+        first = int(file.read().split()[0])
+    for port in random.sample(range(first // 2, first), k=min(_PORT_TRIES, first - first // 2)):
+        with socket.socket() as listener:
+            try:
+                listener.bind(("", port))
+            except OSError:  # in use, or for root only
+                continue
+            return port
+    sys.exit(f"no port of {first // 2} to {first - 1} is free: give --master-port")
 
 
 def _wait(ranks: List[subprocess.Popen]) -> int:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a launcher has to handle, without torch: launched.py fail lets rank 1 fail; sleep waits for a signal."""
+"""What a launcher has to handle, without torch: launched.py fail lets rank 1 fail; sleep waits for a signal; port
+prints that of the store."""
 
 import os
 import signal
@@ -17,6 +18,8 @@ def end(number, _):
     os._exit(5)
 
 
+if sys.argv[1] == "port":
+    sys.exit(say(os.environ["MASTER_PORT"]))
 signal.signal(signal.SIGTERM, end)
 say("ready")
 if sys.argv[1] == "fail" and os.environ["RANK"] == "1":
