@@ -61,6 +61,14 @@ func TestLog(t *testing.T) {
 	}
 }
 
+// A root that the file does not say is told.
+func TestRoots(t *testing.T) {
+	w, err := read(columns+call("broadcast", "CommGroup.all", "8", "64", "", "0.1"), input.Options{})
+	if want := "the root of 1 call: rank 0 of the group is taken"; err != nil || !slices.Contains(w.Head.Source.Missing, want) {
+		t.Errorf("%v %+v, want %q", err, w, want)
+	}
+}
+
 // The parts of a file are the stages of a pipeline. A stage at an end has no neighbor there. What only one of the first
 // and last stages calls is left out.
 func TestStages(t *testing.T) {

@@ -37,6 +37,7 @@ type builder struct {
 	measured bool // the calls have times: the file is the log of a run, and its times are in ms, else in ns
 	computes bool
 	untimed  int // computations without a time
+	rootless int // calls with a root that the file does not say
 	singles  int // calls in groups of one rank
 	nobody   int // messages at the ends of the pipeline
 	halves   int // calls of the first and last stages that only one of them has
@@ -218,6 +219,9 @@ func (b *builder) collective(r *row) error {
 		b.halves++
 		return nil
 	}
+	if o.Func.Rooted() && (o.Func != workload.Reduce || r.dst < 0) {
+		b.rootless++
+	}
 	b.used[g] = true
 	b.add(o)
 	return nil
@@ -263,6 +267,9 @@ func (b *builder) source() workload.Source {
 	s := workload.Source{Missing: []string{"the type of the elements: " + b.options.Type + " is taken"}}
 	if !b.computes {
 		s.Missing = append(s.Missing, "no computation between the calls is known: they follow each other")
+	}
+	if b.rootless > 0 {
+		s.Missing = append(s.Missing, fmt.Sprintf("the root of %s: rank 0 of the group is taken", units.Count(b.rootless, "call")))
 	}
 	if b.untimed > 0 {
 		s.Missing = append(s.Missing, fmt.Sprintf("the time of %s: left out", units.Count(b.untimed, "computation")))

@@ -275,6 +275,26 @@ func TestForeign(t *testing.T) {
 	}
 }
 
+// What is left out or guessed is counted.
+func TestLeftOut(t *testing.T) {
+	group := func(name string, args ...[]byte) [][]byte { return append(args, attr("pg_name", 29, 0, name)) }
+	data := file(
+		message(1, 7, 9, nil, attr("is_cpu_op", 27, 0, "")),       // a collective on the GPU without comm_type
+		message(2, 7, 0, nil, group("unknown", coll(2, 8)...)...), // nothing lists the ranks of this group
+		message(3, 7, 0, nil, coll(2, 0)...),
+		message(4, 5, 0, nil, attr("comm_dst", 9, 1, "")), // a send of no bytes
+	)
+	w, err := Read([]input.File{input.Bytes("job.0.et", data)}, input.Options{OneForAll: true, Ranks: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"2 calls: of no bytes (comm_size)", "1 collective: the trace does not say which (comm_type); only its duration was taken",
+		"1 process group: the trace does not say its ranks; all ranks were taken"}
+	if d := cmp.Diff(want, w.Head.Source.Notes); d != "" {
+		t.Error(d)
+	}
+}
+
 // In ASTRA-sim a send ends before it is received, so that a ring may send and only then receive. With NCCL all would wait.
 func TestReceiveAfterSend(t *testing.T) {
 	var files []input.File

@@ -30,12 +30,13 @@ type job struct {
 	comms   perrank.Registry
 	all     workload.Ranks
 	groups  map[string]workload.Ranks // ranks by pg_name
-	left    struct{ dims, sizeless, untimed, memory, eager int }
+	left    struct{ dims, sizeless, untimed, memory, eager, untyped, singles int }
+	unknown map[string]bool // process groups of which nothing lists the ranks
 	timed   bool
 }
 
 func newJob(traces []*trace, o input.Options) (*job, error) {
-	j := &job{options: o, ranks: len(traces), groups: map[string]workload.Ranks{}}
+	j := &job{options: o, ranks: len(traces), groups: map[string]workload.Ranks{}, unknown: map[string]bool{}}
 	if len(traces) == 1 && (o.Ranks > 1 || hasComm(traces[0])) {
 		switch {
 		case !o.OneForAll:
@@ -172,6 +173,9 @@ func (j *job) op(t *trace, n *node) (*workload.Op, error) {
 		if typed {
 			return j.collective(t, n)
 		}
+		if calc.Stream != streamCPU { // on the CPU it is the caller of another node
+			j.left.untyped++
+		}
 		if n.micros == 0 {
 			return nil, nil
 		}
@@ -216,6 +220,7 @@ func (j *job) collective(t *trace, n *node) (*workload.Op, error) {
 		return nil, err
 	}
 	if members == 1 {
+		j.left.singles++
 		return nil, nil
 	}
 	op := &workload.Op{Kind: workload.Coll, Func: functions[number], Comm: comm, Stream: streamComm}
@@ -236,6 +241,9 @@ func (j *job) collective(t *trace, n *node) (*workload.Op, error) {
 func (j *job) comm(t *trace, name string) (comm string, members int, err error) {
 	ranks := j.groups[name]
 	if ranks == nil {
+		if name != "" {
+			j.unknown[name] = true
+		}
 		if j.all == nil {
 			j.all = perrank.All(j.ranks)
 		}
@@ -272,6 +280,9 @@ func (j *job) message(t *trace, n *node) (*workload.Op, error) {
 	}
 	op.Comm = j.comms.Add(fmt.Sprintf("%d>%d", from, to), workload.Ranks{int(from), int(to)})
 	op.Stream = op.Comm
+	if n.ints["comm_size"] == 0 {
+		j.left.sizeless++
+	}
 	op.Count, op.Type = j.options.Elements(n.ints["comm_size"], 1)
 	return op, nil
 }
@@ -299,6 +310,9 @@ func (j *job) source(traces []*trace) workload.Source {
 	note(j.left.memory, "memory access", "only its duration was taken")
 	note(j.left.dims, "collective", "involved_dim names some dimensions of a network that is not in the trace; all ranks were taken")
 	note(j.left.eager, "receive", "each depends on a send and starts with it, since a send of NCCL ends only when it is received")
-	note(j.left.sizeless, "collective", "of no bytes")
+	note(j.left.sizeless, "call", "of no bytes (comm_size)")
+	note(j.left.untyped, "collective", "the trace does not say which (comm_type); only its duration was taken")
+	note(j.left.singles, "call", "left out, in a group of one rank")
+	note(len(j.unknown), "process group", "the trace does not say its ranks; all ranks were taken")
 	return s
 }

@@ -63,9 +63,23 @@ func bit(b bool) int {
 	return 0
 }
 
-// activities joins calls with their kernels. unknown is the number of kernels, and unsized that of calls, of which nothing
-// says what they moved.
-func activities(calls []record, r *rank) (all []activity, unknown, unsized int) {
+// dropped counts what is not in the workload because of what it moved.
+type dropped struct {
+	unknownKernels int      // nothing says what they moved
+	unsizedCalls   int      // likewise
+	emptyCalls     int      // they moved no element
+	foreign        []string // why, of each call whose collective or type is not known
+}
+
+func (d *dropped) add(o dropped) {
+	d.unknownKernels += o.unknownKernels
+	d.unsizedCalls += o.unsizedCalls
+	d.emptyCalls += o.emptyCalls
+	d.foreign = append(d.foreign, o.foreign...)
+}
+
+// activities joins calls with their kernels.
+func activities(calls []record, r *rank) (all []activity, d dropped) {
 	var found []activity
 	byExternal := map[loose]int{}
 	for i, c := range calls {
@@ -87,7 +101,7 @@ func activities(calls []record, r *rank) (all []activity, unknown, unsized int) 
 		}
 		if !ok {
 			if k.call.Name == "" {
-				unknown++
+				d.unknownKernels++
 				continue
 			}
 			found = append(found, activity{called: math.MinInt64, hostOnly: true})
@@ -98,13 +112,17 @@ func activities(calls []record, r *rank) (all []activity, unknown, unsized int) 
 	for _, a := range found {
 		switch {
 		case a.call.LacksSize():
-			unsized++
+			d.unsizedCalls++
 		case !a.call.Empty():
 			all = append(all, a)
+		case a.call.Moves():
+			d.emptyCalls++
+		case a.call.Foreign() || !a.hostOnly: // a kernel of NCCL has moved something
+			d.foreign = append(d.foreign, a.call.Unknown())
 		}
 	}
 	slices.SortStableFunc(all, func(a, b activity) int { return cmp.Compare(a.start, b.start) })
-	return all, unknown, unsized
+	return all, d
 }
 
 // add adds a kernel of the call.

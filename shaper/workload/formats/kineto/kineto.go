@@ -79,9 +79,8 @@ type row struct {
 
 // counts are of what a workload leaves out or does not know.
 type counts struct {
-	unknownKernels, unsizedCalls, singles, hostOnly, unequal, bounded, roots, outside int
-	foreign                                                                           []string
-	noPeers                                                                           int
+	dropped
+	singles, hostOnly, unequal, bounded, roots, outside, noPeers int
 }
 
 func (r *rank) enrich(enrich Enrich) error {
@@ -106,7 +105,7 @@ func (r *rank) enrich(enrich Enrich) error {
 func (r *rank) row() *row {
 	calls, waits := merge(r.records)
 	w := &row{rank: r}
-	w.all, r.unknownKernels, r.unsizedCalls = activities(calls, r)
+	w.all, r.dropped = activities(calls, r)
 	w.lo, w.hi = ready(w.all)
 	w.points = r.waitPoints(w.all, calls, waits)
 	w.comm, w.size = make([]string, len(w.all)), make([]int, len(w.all))
@@ -197,8 +196,8 @@ func (j *job) workload(steps []int) (*workload.Workload, error) {
 			return nil, fmt.Errorf("%s: %w", w.file, err)
 		}
 	}
-	if n := j.left.unsizedCalls + j.left.unknownKernels; n > 0 && j.world > 1 && len(j.comms.Comms) == 0 {
-		return nil, fmt.Errorf("%s has %s of NCCL and says of none what it moved: record it with a newer PyTorch (since 2024 it notes the sizes), or give the execution trace too", j.ranks[0].file, units.Count(n, "call"))
+	if err := j.understood(); err != nil {
+		return nil, err
 	}
 	offsets := j.clocks()
 	windows := make([][]int64, len(j.rows))
@@ -259,10 +258,25 @@ func (j *job) note(w *row, a anchor) {
 	}
 }
 
+// understood refuses a job that has calls between ranks of which none is understood: it is no job without communication.
+func (j *job) understood() error {
+	if j.world == 1 || len(j.comms.Comms) > 0 {
+		return nil
+	}
+	file := j.ranks[0].file
+	if n := len(j.left.foreign); n > 0 {
+		return fmt.Errorf("%s has %s of NCCL and none is understood, such as %s", file,
+			units.Count(n+j.left.unsizedCalls+j.left.unknownKernels, "call"), j.left.foreign[0])
+	}
+	if n := j.left.unsizedCalls + j.left.unknownKernels; n > 0 {
+		return fmt.Errorf("%s has %s of NCCL and says of none what it moved: record it with a newer PyTorch (since 2024 it notes the sizes), or give the execution trace too", file, units.Count(n, "call"))
+	}
+	return nil
+}
+
 // resolve finds the communicator of each call.
 func (j *job) resolve(w *row) (err error) {
-	j.left.unknownKernels += w.unknownKernels
-	j.left.unsizedCalls += w.unsizedCalls
+	j.left.add(w.dropped)
 	everyone := perrank.All(j.world)
 	for i, a := range w.all {
 		g := a.call.Group

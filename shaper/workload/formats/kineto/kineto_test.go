@@ -65,6 +65,67 @@ func TestCallsWithoutSizes(t *testing.T) {
 	}
 }
 
+// Calls whose collective is not known are counted, and a job of which no call is understood is refused.
+func TestUnknownCollectives(t *testing.T) {
+	for _, name := range []string{"allreduze", "coalesced", "wait"} {
+		f := &fake{world: 2}
+		f.step(1, 1000, 9000)
+		for i := range 2 {
+			at := 2000 + 1000*float64(i)
+			f.add("kernel", "ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)", 40, at, 100, map[string]any{"correlation": 500 + i, "stream": 40,
+				"Collective name": name, "dtype": "Float", "In msg nelems": 10, "Out msg nelems": 10, "Group size": 2})
+		}
+		_, err := Read([]input.File{f.file(t)}, oneForAll, nil)
+		if want := `has 2 calls of NCCL and none is understood, such as "` + name + `"`; err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+		f.coll("allreduce", 1000, 6000, 6100, 6200, nil)
+		w := read(t, oneForAll, f)
+		if want := `2 calls: left out, such as "` + name + `": no such collective is known`; !slices.Contains(w.Head.Source.Notes, want) {
+			t.Errorf("notes %q, want %q", w.Head.Source.Notes, want)
+		}
+	}
+}
+
+// What a trace does not say of the size follows from what it says, or the call is left out with a note.
+func TestSizesOfOneSide(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		args  map[string]any
+		count int64 // 0: left out
+		note  string
+	}{
+		{"allreduce", map[string]any{"In msg nelems": nil, "Out msg nelems": 1000}, 1000, ""},
+		{"broadcast", map[string]any{"In msg nelems": -1, "Out msg nelems": 1000}, 1000, ""},
+		{"_allgather_base", map[string]any{"In msg nelems": nil, "Out msg nelems": 1000}, 500, ""},
+		{"_allgather_base", map[string]any{"In msg nelems": nil, "Out msg nelems": 999}, 0, "1 call: left out, the trace does not say what it moved"},
+		{"_reduce_scatter_base", map[string]any{"In msg nelems": 1000, "Out msg nelems": "x"}, 500, ""},
+		{"gather", map[string]any{"In msg nelems": nil, "Out msg nelems": 1000}, 0, "1 call: left out, the trace does not say what it moved"},
+		{"all_to_all", map[string]any{"In msg nelems": nil, "Out msg nelems": 1000}, 0, "1 call: left out, the trace does not say what it moved"},
+		{"allreduce", map[string]any{"In msg nelems": nil, "Out msg nelems": -5}, 0, "1 call: left out, the trace does not say what it moved"},
+		{"allreduce", map[string]any{"In msg nelems": 0, "Out msg nelems": 0}, 0, "1 call: left out, with no element to move"},
+	} {
+		f := &fake{world: 2}
+		f.step(1, 0, 9000)
+		f.coll("allreduce", 7, 900, 1000, 1100, nil)
+		f.coll(test.name, 0, 1900, 2000, 2100, test.args)
+		w := read(t, oneForAll, f)
+		var counts []int64
+		for _, o := range w.Ops {
+			if o.Kind == workload.Coll {
+				counts = append(counts, o.Count)
+			}
+		}
+		want := []int64{7}
+		if test.count > 0 {
+			want = append(want, test.count)
+		}
+		if notes := strings.Join(w.Head.Source.Notes, ";"); !slices.Equal(counts, want) || notes != test.note {
+			t.Errorf("%s %v: counts %v, notes %q", test.name, test.args, counts, notes)
+		}
+	}
+}
+
 // The starts of the recording come out again when the network costs nothing.
 func TestStartsAreReproduced(t *testing.T) {
 	w := read(t, oneForAll, ddp(0, 2, 0, 0))

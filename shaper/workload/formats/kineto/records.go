@@ -63,17 +63,16 @@ type rank struct {
 	ncclVersion string
 	groups      map[string]pytorch.Group
 
-	first, last    int64 // of all events
-	records        []record
-	kernels        []kernel
-	launches       []launch // of kernels
-	waits          []launch
-	syncs          map[int64]sync // by correlation of the wait
-	computes       []launch       // starts of kernels that are not NCCL's
-	steps          []step
-	unreadable     int // events that were not understood
-	unknownKernels int // of which nothing says what they moved
-	unsizedCalls   int // likewise
+	first, last int64 // of all events
+	records     []record
+	kernels     []kernel
+	launches    []launch // of kernels
+	waits       []launch
+	syncs       map[int64]sync // by correlation of the wait
+	computes    []launch       // starts of kernels that are not NCCL's
+	steps       []step
+	unreadable  int // events that were not understood
+	dropped
 }
 
 // readRank reads the trace of one rank.
@@ -259,7 +258,7 @@ func peerOf(name string) int {
 // call is the call that the arguments describe.
 func (r *rank) call(a *args) pytorch.Call {
 	c := pytorch.Call{
-		Name: string(a.Collective), DType: string(a.DType), In: max(0, a.In.number(0)), Out: max(0, a.Out.number(0)),
+		Name: string(a.Collective), DType: string(a.DType),
 		InSplit: pytorch.ParseList(string(a.InSplit)), OutSplit: pytorch.ParseList(string(a.OutSplit)),
 		Peer: int(a.Dst.number(a.Src.number(-1))),
 	}
@@ -274,5 +273,6 @@ func (r *rank) call(a *args) pytorch.Call {
 	if known, ok := r.groups[string(name)]; ok && c.Group.Ranks == nil {
 		c.Group = known
 	}
+	c.SetSizes(a.In.number(-1), a.Out.number(-1))
 	return c
 }

@@ -191,12 +191,16 @@ func (l *log) op(m []string, size int) (op workload.Op, err error) {
 	}
 	op.Type = types[typ]
 	root, err := strconv.Atoi(m[6])
+	badRoot := fmt.Errorf("%s: root %s of %d ranks", name, m[6], size)
 	if err != nil || root >= size {
-		return op, fmt.Errorf("%s: root %s of %d ranks", name, m[6], size)
+		return op, badRoot
 	}
 	switch name {
 	case "Send", "Recv":
-		op.Kind, op.Peer = workload.Kind(strings.ToLower(name)), max(root, 0)
+		if root < 0 {
+			return op, badRoot
+		}
+		op.Kind, op.Peer = workload.Kind(strings.ToLower(name)), root
 		return op, nil
 	case "Bcast":
 		name = "Broadcast"
@@ -206,7 +210,10 @@ func (l *log) op(m []string, size int) (op workload.Op, err error) {
 		return op, err
 	}
 	if op.Func.Rooted() {
-		op.Root = max(root, 0)
+		if root < 0 {
+			return op, badRoot
+		}
+		op.Root = root
 	}
 	if op.Func.Reduces() {
 		n, err := strconv.Atoi(m[5])

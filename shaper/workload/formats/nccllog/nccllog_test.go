@@ -150,6 +150,8 @@ func TestRefused(t *testing.T) {
 		"not for all": {one, input.Options{}, "the log is of one of 3 ranks"},
 		"missing":     {one + strings.ReplaceAll(one, "h:0", "h:1"), input.Options{}, "a communicator has 3 ranks and the log has calls of 2"},
 		"type":        {strings.Replace(one, "datatype 7", "datatype 70", 1), input.Options{OneForAll: true}, "log0:1: AllReduce: datatype 70"},
+		"no peer":     {strings.Replace(strings.Replace(one, "AllReduce", "Send", 1), "root 0", "root -1", 1), input.Options{OneForAll: true}, "log0:1: Send: root -1 of 3 ranks"},
+		"no root":     {strings.Replace(strings.Replace(one, "AllReduce", "Reduce", 1), "root 0", "root -1", 1), input.Options{OneForAll: true}, "log0:1: Reduce: root -1 of 3 ranks"},
 		"ranks":       {strings.Replace(one, "nranks=3", "nranks=0", 1), input.Options{OneForAll: true}, "a communicator of 0 ranks"},
 		"function":    {strings.Replace(one, "AllReduce", "Jump", 1), input.Options{OneForAll: true}, `"Jump" is no collective`},
 		"sends":       {strings.Replace(one, "AllReduce", "Send", 1), input.Options{OneForAll: true}, "give the logs of all ranks"},

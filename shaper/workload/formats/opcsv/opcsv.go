@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/workload"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/input"
 )
@@ -28,7 +29,7 @@ func Read(f input.File, o input.Options) (*workload.Workload, error) {
 			"the type of the elements: " + o.ElementType() + " is taken",
 		},
 	}}}
-	lines := in.Lines()
+	lines, rootless := in.Lines(), 0
 	for lines.Next() {
 		text := strings.TrimSpace(lines.Text())
 		if text == "" || text[0] == '#' || len(w.Ops) == 0 && strings.HasPrefix(strings.ToLower(text), "op,") {
@@ -37,6 +38,10 @@ func Read(f input.File, o input.Options) (*workload.Workload, error) {
 		op, err := parse(text, o)
 		if err != nil {
 			return nil, lines.Errorf("%w", err)
+		}
+		if op.Root < 0 {
+			rootless++
+			op.Root = 0
 		}
 		if w.Ops = append(w.Ops, op); len(w.Ops) > input.MaxOps {
 			return nil, lines.Errorf("more than %d operations", input.MaxOps)
@@ -51,10 +56,13 @@ func Read(f input.File, o input.Options) (*workload.Workload, error) {
 	if o.Ranks < 1 {
 		return nil, lines.Errorf("the list does not say how many ranks call: add --ranks N")
 	}
+	if rootless > 0 {
+		w.Head.Source.Notes = append(w.Head.Source.Notes, units.Count(rootless, "call")+": the root is not said (-1); rank 0 was taken")
+	}
 	return w, nil
 }
 
-// parse reads a line.
+// parse reads a line. The root of a call that needs one is -1 if the line does not say it.
 func parse(text string, o input.Options) (op workload.Op, err error) {
 	parts := strings.Split(text, ",")
 	if len(parts) != 3 {
@@ -81,7 +89,7 @@ func parse(text string, o input.Options) (op workload.Op, err error) {
 		op.Count = (op.Count-1)/ranks + min(op.Count, 1)
 	}
 	if op.Func.Rooted() {
-		op.Root = max(root, 0)
+		op.Root = root
 	}
 	return op, nil
 }

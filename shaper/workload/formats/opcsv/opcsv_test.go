@@ -13,7 +13,7 @@ import (
 )
 
 func TestRead(t *testing.T) {
-	text := "# a list\nop,count,root\nallreduce,1,-1\nbroadcast, 10 ,1\nall_gather,5,-1\nreduce_scatter,9,-1\nreduce,3,0\nbarrier,0,-1\n"
+	text := "# a list\nop,count,root\nallreduce,1,-1\nbroadcast, 10 ,1\nall_gather,5,-1\nreduce_scatter,9,-1\nreduce,3,0\nbarrier,0,-1\nreduce,4,-1\n"
 	w, err := Read(input.Bytes("x.csv", []byte(text)), input.Options{Ranks: 4, Type: "bfloat16"})
 	if err != nil {
 		t.Fatal(err)
@@ -25,12 +25,15 @@ func TestRead(t *testing.T) {
 		return workload.Op{Kind: workload.Coll, Func: f, Count: count, Type: "bfloat16", Root: root}
 	}
 	want := []workload.Op{coll(workload.AllReduce, 1, 0), coll(workload.Broadcast, 10, 1), coll(workload.AllGather, 5, 0),
-		coll(workload.ReduceScatter, 3, 0), coll(workload.Reduce, 3, 0), coll(workload.AllReduce, 1, 0)}
+		coll(workload.ReduceScatter, 3, 0), coll(workload.Reduce, 3, 0), coll(workload.AllReduce, 1, 0), coll(workload.Reduce, 4, 0)}
 	if d := cmp.Diff(want, w.Ops); d != "" {
 		t.Error(d)
 	}
 	if len(w.Head.Source.Missing) != 2 || !strings.HasPrefix(w.Head.Source.Missing[0], "no computation between the calls") {
 		t.Errorf("missing: %q", w.Head.Source.Missing)
+	}
+	if got := strings.Join(w.Head.Source.Notes, ";"); got != "1 call: the root is not said (-1); rank 0 was taken" {
+		t.Errorf("notes: %s", got)
 	}
 }
 

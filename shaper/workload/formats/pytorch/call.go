@@ -4,7 +4,9 @@
 package pytorch
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -31,25 +33,74 @@ type Group struct {
 
 // Empty tells whether the call moves nothing between ranks: it waits, or starts a group of calls.
 func (c *Call) Empty() bool {
-	f, p2p := c.function()
-	return f == "" && p2p == "" || c.In == 0 && c.Out == 0 && !c.barrier()
+	return !c.Moves() || c.In == 0 && c.Out == 0 && !c.barrier()
 }
 
 // LacksSize tells whether the call would move something, and the source does not say how much.
 func (c *Call) LacksSize() bool {
-	f, p2p := c.function()
-	return c.Unsized && c.In == 0 && c.Out == 0 && (f != "" || p2p != "") && !c.barrier()
+	return c.Unsized && c.In == 0 && c.Out == 0 && c.Moves() && !c.barrier()
 }
+
+// Moves tells whether the call is a collective or a message that is known.
+func (c *Call) Moves() bool {
+	f, p2p := c.function()
+	return f != "" || p2p != ""
+}
+
+// SetSizes sets the elements that go in and come out; negative ones are not known. The call is Unsized if neither the number
+// that its count needs is known nor another one from which that follows. The name and the group must be set.
+func (c *Call) SetSizes(in, out int64) {
+	f, kind := c.function()
+	ranks := int64(max(c.Group.Size, len(c.Group.Ranks)))
+	switch {
+	case f == workload.AllReduce || f == workload.Broadcast || f == workload.Reduce || kind != "":
+		if in < 0 {
+			in = out
+		}
+		if out < 0 {
+			out = in
+		}
+	case f == workload.AllGather && in < 0 && ranks > 0 && out%ranks == 0:
+		in = out / ranks
+	case f == workload.ReduceScatter && out < 0 && ranks > 0 && in%ranks == 0:
+		out = in / ranks
+	}
+	needs := []int64{in}
+	switch {
+	case f == workload.AllToAll:
+		needs = []int64{in, out}
+	case countsOut(f, kind):
+		needs = []int64{out}
+	}
+	if c.Unsized = slices.Min(needs) < 0; c.Unsized {
+		in, out = 0, 0
+	}
+	c.In, c.Out = max(in, 0), max(out, 0)
+}
+
+// Foreign tells whether the call has a name that is not known. Known are those of collectives and messages, and those of
+// calls that move nothing themselves.
+func (c *Call) Foreign() bool {
+	return !c.Moves() && !slices.Contains([]string{"", "wait", "init", "coalesced"}, c.plainName())
+}
+
+// Unknown says that the collective is not known.
+func (c *Call) Unknown() string { return fmt.Sprintf("%q: no such collective is known", c.Name) }
 
 // IsWait tells whether the call waits for others.
 func (c *Call) IsWait() bool { return c.Name == "wait" }
 
 func (c *Call) barrier() bool { return strings.Contains(c.Name, "barrier") }
 
+// plainName is the name in small letters, without the backend before it and without underscores.
+func (c *Call) plainName() string {
+	name := strings.TrimPrefix(strings.TrimPrefix(c.Name, "nccl:"), "gloo:")
+	return strings.ReplaceAll(strings.ToLower(name), "_", "")
+}
+
 // function is the collective, or the kind of a message between two ranks.
 func (c *Call) function() (workload.Func, workload.Kind) {
-	name := strings.TrimPrefix(strings.TrimPrefix(c.Name, "nccl:"), "gloo:")
-	name = strings.ReplaceAll(strings.ToLower(name), "_", "")
+	name := c.plainName()
 	for _, f := range []struct {
 		prefix string
 		f      workload.Func
@@ -103,7 +154,7 @@ var twice = map[string]string{
 func (c *Call) Op(n int) (op workload.Op, unequal bool, err error) {
 	f, kind := c.function()
 	if f == "" && kind == "" {
-		return op, false, fmt.Errorf("%q is no collective", c.Name)
+		return op, false, errors.New(c.Unknown())
 	}
 	elements := int64(1)
 	typ, known := dtypes[strings.ToLower(c.DType)]
@@ -138,11 +189,15 @@ func uniform(parts []int64) bool {
 
 // count is NCCL's count in elements, but for AllToAll.
 func (c *Call) count(f workload.Func, kind workload.Kind) int64 {
-	switch {
-	case f == workload.ReduceScatter || f == workload.Scatter || kind == workload.Recv:
+	if countsOut(f, kind) {
 		return c.Out
 	}
 	return c.In
+}
+
+// countsOut tells whether NCCL's count is of what comes out, not of what goes in.
+func countsOut(f workload.Func, kind workload.Kind) bool {
+	return f == workload.ReduceScatter || f == workload.Scatter || kind == workload.Recv
 }
 
 // Exchange is an all-to-all with parts of different sizes, as a group of sends and receives; nil if the parts are not known.

@@ -136,6 +136,8 @@ type job struct {
 	all     workload.Ranks
 	foreign []string
 	singles int
+	unsized int
+	empty   int
 	unequal int
 	noPeers int
 	steps   bool
@@ -178,7 +180,7 @@ func (j *job) operations(rank int, t *trace) (ops []workload.Op, err error) {
 				j.steps = true
 			}
 		}
-		if r.call.Empty() {
+		if j.dropped(&r.call) {
 			continue
 		}
 		comm, n, err := j.comm(rank, &r.call)
@@ -215,6 +217,19 @@ func (j *job) operations(rank int, t *trace) (ops []workload.Op, err error) {
 		ops = append(ops, op)
 	}
 	return append(ops, workload.Op{Kind: workload.Step}), nil
+}
+
+// dropped tells whether a call has nothing to play, and counts it unless it is one that moves nothing itself, such as a wait.
+func (j *job) dropped(c *pytorch.Call) bool {
+	switch {
+	case c.Foreign():
+		j.foreign = append(j.foreign, c.Unknown())
+	case c.LacksSize():
+		j.unsized++
+	case c.Moves() && c.Empty():
+		j.empty++
+	}
+	return c.Empty()
 }
 
 // comm is the communicator of a call, and the number of its ranks.
@@ -265,6 +280,8 @@ func (j *job) source() workload.Source {
 		}
 	}
 	note(j.singles, "call", "left out, in a group of one rank")
+	note(j.empty, "call", "left out, with no element to move")
+	note(j.unsized, "call", "left out, the trace does not say what it moved")
 	note(j.unequal, "all-to-all", "the parts differ; the mean was taken")
 	note(j.noPeers, "message", "left out, the peer is not recorded")
 	if len(j.foreign) > 0 {

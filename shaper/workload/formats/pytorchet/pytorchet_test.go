@@ -75,6 +75,24 @@ func TestAttributes(t *testing.T) {
 	}
 }
 
+// Calls that are not played are counted; a wait is no call.
+func TestLeftOut(t *testing.T) {
+	negative := coll(4, "allreduce", -1, -1)
+	w, err := Read([]input.File{et("x.json",
+		coll(3, "allreduce", 10, 10), negative, coll(5, "allreduze", 10, 10), coll(6, "allreduce", 0, 0), coll(7, "wait", 0, 0), coll(8, "coalesced", 0, 0),
+		old(9, "record_param_comms", []any{[]any{7, 8}, 147, 0, 0, "allreduce", []any{}, []any{}}, []string{"Tensor(float)"}),
+		old(10, "record_param_comms", []any{[]any{}, 147, 0, 0, "broadcast", []any{}, []any{}}, []string{"Tensor(float)"}, tensor(-3)),
+	)}, nil, input.Options{OneForAll: true})
+	if got := ops(t, w, err); got != "coll AllReduce default_pg 10 float32,step   0" {
+		t.Errorf("%s", got)
+	}
+	want := []string{"2 calls: left out, with no element to move", "2 calls: left out, the trace does not say what it moved",
+		`1 call: left out, such as "allreduze": no such collective is known`}
+	if d := cmp.Diff(want, w.Head.Source.Notes); d != "" {
+		t.Error(d)
+	}
+}
+
 func TestInputs(t *testing.T) {
 	for name, nodes := range map[string][]map[string]any{
 		"1.0.1": {

@@ -172,11 +172,11 @@ func (n *node) call() pytorch.Call {
 		return c
 	}
 	c.Name, c.DType = text("collective_name"), text("dtype")
-	c.In, c.Out = max(0, number("in_msg_nelems", 0)), max(0, number("out_msg_nelems", 0))
 	c.InSplit, c.OutSplit = pytorch.ParseList(text("in_split_size")), pytorch.ParseList(text("out_split_size"))
 	c.Group = pytorch.Group{Name: groupName(text("pg_name"), text("pg_desc")), Size: int(number("pg_size", 0))}
 	c.Group.Ranks = pytorch.ParseRanks("", number("global_rank_start", -1), number("global_rank_stride", 0), number("pg_size", 0))
 	c.Peer = int(number("dst_rank", number("src_rank", -1)))
+	c.SetSizes(number("in_msg_nelems", -1), number("out_msg_nelems", -1))
 	return c
 }
 
@@ -203,13 +203,20 @@ func (n *node) inputs() pytorch.Call {
 		_, dtype, _ := strings.Cut(types[0], "Tensor(")
 		c.DType, _, _ = strings.Cut(dtype, ")")
 	}
+	in, out := int64(-1), int64(-1)
 	if at > 0 {
-		c.In = elements(list[0])
+		in = elements(list[0])
 	}
 	if outputs, _ := values(n.Outputs); len(outputs) > 0 {
-		c.Out = elements(outputs[0])
+		out = elements(outputs[0])
 	}
-	rest := list[at+1:]
+	readPlace(&c, list[at+1:])
+	c.SetSizes(in, out)
+	return c
+}
+
+// readPlace reads what follows the name of a call: the parts, and the ranks of the group.
+func readPlace(c *pytorch.Call, rest []json.RawMessage) {
 	if len(rest) >= 2 {
 		c.InSplit, c.OutSplit = pytorch.ParseList(string(rest[0])), pytorch.ParseList(string(rest[1]))
 	}
@@ -217,20 +224,22 @@ func (n *node) inputs() pytorch.Call {
 		var place [3]int64
 		for i := range place {
 			if json.Unmarshal(rest[2+i], &place[i]) != nil {
-				return c
+				return
 			}
 		}
 		c.Group.Size = int(place[2])
 		c.Group.Ranks = pytorch.ParseRanks("", place[0], place[1], place[2])
 	}
-	return c
 }
 
-// elements is the number of elements of a tensor or of a list of them. A tensor is its id, its storage's id, an offset, the
+// elements is the number of elements of a tensor or of a list of them, -1 if one is not readable. A tensor is its id, its storage's id, an offset, the
 // number of elements, the bytes of one, and the device.
 func elements(v json.RawMessage) (sum int64) {
 	var list []json.RawMessage
-	if json.Unmarshal(v, &list) != nil || len(list) == 0 {
+	if json.Unmarshal(v, &list) != nil {
+		return -1
+	}
+	if len(list) == 0 {
 		return 0
 	}
 	if list[0][0] != '[' {
@@ -238,16 +247,21 @@ func elements(v json.RawMessage) (sum int64) {
 	}
 	for _, one := range list {
 		var tensor []json.RawMessage
+		n := int64(-1)
 		if json.Unmarshal(one, &tensor) == nil {
-			sum += ofTensor(tensor)
+			n = ofTensor(tensor)
 		}
+		if n < 0 || sum > workload.MaxMessage {
+			return -1
+		}
+		sum += n
 	}
 	return sum
 }
 
 func ofTensor(tensor []json.RawMessage) (n int64) {
 	if len(tensor) < 5 || json.Unmarshal(tensor[3], &n) != nil || n < 0 || n > workload.MaxMessage {
-		return 0
+		return -1
 	}
 	return n
 }

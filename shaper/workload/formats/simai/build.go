@@ -32,6 +32,8 @@ type builder struct {
 	used     map[perrank.Group]bool
 	computes bool
 	singles  int // communications in a group of one rank
+	empty    int // communications of no bytes
+	nameless int // sizes without a communication
 	err      error
 }
 
@@ -59,7 +61,14 @@ func (b *builder) communicate(name string, w work, inner perrank.Group, stream s
 		b.err = fmt.Errorf("layer %s: %w", name, err)
 	}
 	size, _ := b.Shape(g)
-	if f == "" || w.bytes == 0 || b.err != nil {
+	switch {
+	case b.err != nil || f == "" && w.bytes == 0:
+		return 0
+	case f == "":
+		b.nameless++
+		return 0
+	case w.bytes == 0:
+		b.empty++
 		return 0
 	}
 	if size == 1 {
@@ -183,6 +192,12 @@ func (b *builder) source(file string) workload.Source {
 	}
 	if b.singles > 0 {
 		s.Notes = append(s.Notes, units.Count(b.singles, "call")+": left out, in a group of one rank")
+	}
+	if b.empty > 0 {
+		s.Notes = append(s.Notes, units.Count(b.empty, "call")+": left out, of no bytes")
+	}
+	if b.nameless > 0 {
+		s.Notes = append(s.Notes, units.Count(b.nameless, "size")+": left out, the communication is NONE")
 	}
 	if h.policy != "MICRO" {
 		s.Notes = append(s.Notes, fmt.Sprintf("ranks are numbered by tensor (%d), data and expert (%d), then pipeline parallelism", h.Tensor, h.Expert))

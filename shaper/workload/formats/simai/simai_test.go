@@ -95,6 +95,19 @@ func TestMicroAndData(t *testing.T) {
 	}
 }
 
+// Communications that are not played are counted.
+func TestLeftOut(t *testing.T) {
+	w, err := read("DATA\n1\nm -1 5 ALLREDUCE 0 5 NONE 8 5 ALLREDUCE 4096 7\n", 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"1 call: left out, of no bytes", "1 size: left out, the communication is NONE"} {
+		if !slices.Contains(w.Head.Source.Notes, want) {
+			t.Errorf("notes %q, want %q", w.Head.Source.Notes, want)
+		}
+	}
+}
+
 func TestRefused(t *testing.T) {
 	layer := "\n1\nm -1 1 NONE 0 1 NONE 0 1 ALLREDUCE 4096 1\n"
 	for text, want := range map[string]string{
