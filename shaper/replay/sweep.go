@@ -155,8 +155,15 @@ func (p *Point) step() time.Duration { return Mean(p.Result.Steps).Time }
 // Conclusion says in a sentence where the network stops mattering.
 func (s *Sweep) Conclusion() string {
 	points := s.slowFirst()
+	if len(points) == 1 {
+		return "one value was played: that does not say where the network stops mattering"
+	}
 	enough, fastest := s.Enough(), points[len(points)-1]
-	if enough == fastest {
+	switch enough {
+	case points[0]:
+		return fmt.Sprintf("the network does not matter at any of these: at %s %s, the slowest, a step is at most %.0f %% longer than on the fastest, and %.1f %% of it is exposed. "+
+			"It stops mattering there or on a slower one", s.Param, enough.Text, 100*matters, enough.exposed())
+	case fastest:
 		return fmt.Sprintf("the network matters up to %s %s, the fastest of this sweep, where %.1f %% of a step is exposed", s.Param, fastest.Text, enough.exposed())
 	}
 	return fmt.Sprintf("the network stops mattering at %s %s: faster ones make a step at most %.0f %% shorter; there %.1f %% of it is exposed", s.Param, enough.Text, 100*matters, enough.exposed())
@@ -212,7 +219,7 @@ func (s *Sweep) WriteText(w io.Writer) error {
 type SweepReport struct {
 	Param      string        `json:"param"`
 	Points     []PointReport `json:"points"`
-	Enough     string        `json:"enough"`
+	Enough     string        `json:"enough"` // a slower one may be too, if this is the slowest of the sweep
 	Conclusion string        `json:"conclusion"`
 	Verdict    string        `json:"verdict"`
 }

@@ -113,6 +113,19 @@ func TestSweepOutput(t *testing.T) {
 	if s.Word() != "INVALID" || s.Report().Verdict != "INVALID" {
 		t.Errorf("%s, %s", s.Word(), s.Report().Verdict)
 	}
+	// The slowest value may not be the slowest that is enough.
+	for text, steps := range map[string][]int{"bw=100G,400G": {104, 100}, "lat=10us,1us": {104, 100}} {
+		got, slowest := swept(t, text, steps...).Conclusion(), map[bool]string{true: "bw 100Gbps", false: "lat 10us"}[text[0] == 'b']
+		if want := "the network does not matter at any of these: at " + slowest + ", the slowest, a step is at most 5 % longer than on the fastest, and 3.8 % of it is exposed. " +
+			"It stops mattering there or on a slower one"; got != want {
+			t.Errorf("%s: %s", text, got)
+		}
+	}
+	cut := swept(t, "bw=1G,10G", 300, 200)
+	cut.Points, cut.Left = cut.Points[:1], 1
+	if got := cut.Conclusion(); !strings.HasPrefix(got, "one value was played") {
+		t.Error(got)
+	}
 	if got := swept(t, "bw=1G,10G", 300, 200).Conclusion(); got != "the network matters up to bw 10Gbps, the fastest of this sweep, where 50.0 % of a step is exposed" {
 		t.Error(got)
 	}
