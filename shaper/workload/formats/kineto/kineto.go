@@ -224,7 +224,9 @@ func (j *job) workload(steps []int) (*workload.Workload, error) {
 		lists[i] = timeline(list, w.lo, w.hi, w.all, windows[i][0], skew, func(k int) []workload.Op {
 			j.left.outside--
 			ops, err := j.op(w, k)
-			failed = errors.Join(failed, err)
+			if failed == nil {
+				failed = err // the same one follows for each call of the kind
+			}
 			return ops
 		})
 		if failed != nil {

@@ -303,6 +303,7 @@ func TestRefused(t *testing.T) {
 	send := &fake{world: 2}
 	send.step(1, 0, 1000)
 	send.coll("send", 10, 100, 110, 120, map[string]any{"Dst Rank": 1})
+	send.coll("send", 10, 200, 210, 220, map[string]any{"Dst Rank": 1})
 	for name, test := range map[string]struct {
 		files []input.File
 		o     input.Options
