@@ -34,6 +34,7 @@ func newWorkloadRewriteCommand(g *global) *cobra.Command {
 		Short: "Change the calls of a workload by rules: compression, buckets, other collectives",
 		Long: `Writes the workload with other calls, and notes the rules in its head. They are applied in
 this order: --bucket-cap, --scale-bytes, --replace. Computation and dependencies stay.
+A rule for a function that no call has is refused.
 
 --bucket-cap puts all-reduces of the same ranks, communicator, stream and type together. A
 bucket is reduced when the last of its parts is ready. It ends before that size where
@@ -80,7 +81,13 @@ func runWorkloadRewrite(ctx context.Context, g *global, o *workloadRewriteOption
 	if err := matches(ctx, path+", rewritten", after); err != nil {
 		return err
 	}
-	return o.write(g, out)
+	if err := o.write(g, out); err != nil || o.Output == "" {
+		return err
+	}
+	for _, note := range out.Head.Source.Notes[len(ix.Workload.Head.Source.Notes):] {
+		fmt.Fprintf(g.Stdout, "note: %s\n", note)
+	}
+	return nil
 }
 
 // rules are those that the flags name.

@@ -5,8 +5,10 @@
 package rewrite
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -82,10 +84,15 @@ func (r *Rules) Empty() bool {
 	return r.BucketCap == 0 && len(r.Scales) == 0 && len(r.Replacements) == 0
 }
 
-// Apply returns a workload with the changes, which its notes name. An error is that of a line of w.
+// Apply returns a workload with the changes, which its notes name. A rule for calls that the workload does not have is an
+// error, as is a line that a rule cannot change.
 func (r *Rules) Apply(w *workload.Workload) (*workload.Workload, error) {
 	out := *w
+	notes := append([]string(nil), w.Head.Source.Notes...)
 	if r.BucketCap > 0 {
+		if err := mustHave(out.Ops, workload.AllReduce); err != nil {
+			return nil, err
+		}
 		ix, err := out.Index()
 		if err != nil {
 			return nil, err
@@ -93,12 +100,19 @@ func (r *Rules) Apply(w *workload.Workload) (*workload.Workload, error) {
 		if out.Ops, err = bucket(ix, r.BucketCap); err != nil {
 			return nil, err
 		}
+		notes = append(notes, bucketNote(r.BucketCap, len(w.Ops)-len(out.Ops)))
 	}
-	out.Head.Source.Notes = append([]string(nil), w.Head.Source.Notes...)
 	for _, s := range r.Scales {
+		if err := mustHave(out.Ops, s.Func); err != nil {
+			return nil, err
+		}
 		out.Ops = s.apply(out.Ops)
+		notes = append(notes, fmt.Sprintf("rewritten: the count of each %s times %g, rounded, at least 1", s.Func, s.Factor))
 	}
 	for _, p := range r.Replacements {
+		if err := mustHave(out.Ops, p.From); err != nil {
+			return nil, err
+		}
 		ix, err := out.Index()
 		if err != nil {
 			return nil, err
@@ -106,26 +120,42 @@ func (r *Rules) Apply(w *workload.Workload) (*workload.Workload, error) {
 		if out.Ops, err = p.apply(ix); err != nil {
 			return nil, err
 		}
+		notes = append(notes, fmt.Sprintf("rewritten: each %s is done by %s, then %s", p.From, p.First, p.Then))
 	}
-	out.Head.Source.Notes = append(out.Head.Source.Notes, r.notes()...)
+	out.Head.Source.Notes = notes
 	if err := out.Validate(); err != nil {
 		return nil, fmt.Errorf("rewritten workload: %w", err)
 	}
 	return &out, nil
 }
 
-// notes are the rules in words.
-func (r *Rules) notes() (notes []string) {
-	if r.BucketCap > 0 {
-		notes = append(notes, fmt.Sprintf("rewritten: all-reduces that follow each other are one, up to %s or more", units.Volume(uint64(r.BucketCap))))
+// bucketNote says what a cap of buckets did; gone is how many calls are less now.
+func bucketNote(limit int64, gone int) string {
+	if gone == 0 {
+		return fmt.Sprintf("rewritten: no all-reduces could be put together up to %s, so no call is changed", units.Volume(uint64(limit)))
 	}
-	for _, s := range r.Scales {
-		notes = append(notes, fmt.Sprintf("rewritten: the count of each %s times %g, rounded, at least 1", s.Func, s.Factor))
+	return fmt.Sprintf("rewritten: all-reduces that follow each other are one, up to %s or more", units.Volume(uint64(limit)))
+}
+
+// mustHave refuses a rule for calls of a function of which there are none.
+func mustHave(ops []workload.Op, f workload.Func) error {
+	var have []string
+	for i := range ops {
+		for part := range ops[i].Parts() {
+			name := part.Func
+			if part.Kind == workload.Send || part.Kind == workload.Recv {
+				name = SendRecv
+			}
+			if name == f {
+				return nil
+			}
+			if name != "" && !slices.Contains(have, string(name)) {
+				have = append(have, string(name))
+			}
+		}
 	}
-	for _, p := range r.Replacements {
-		notes = append(notes, fmt.Sprintf("rewritten: each %s is done by %s, then %s", p.From, p.First, p.Then))
-	}
-	return notes
+	slices.Sort(have)
+	return fmt.Errorf("no call is changed by a rule for %s: the calls are %s", f, cmp.Or(strings.Join(have, ", "), "none"))
 }
 
 // applies says whether the counts of o change.

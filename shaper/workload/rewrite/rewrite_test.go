@@ -135,6 +135,34 @@ func TestBucketEnds(t *testing.T) {
 	}
 }
 
+// A rule that can change no call is refused: it is likely a typo. A cap that changes none is a note.
+func TestNothingToChange(t *testing.T) {
+	w, err := workload.Read("f", strings.NewReader(job))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "no call is changed by a rule for AllToAll: the calls are AllReduce"
+	if _, err := (&Rules{Scales: scale(t, "alltoall=0.5")}).Apply(w); err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
+	w, err = workload.Read("f", strings.NewReader(`{"format":"ddlemu.workload/1","ranks":2}
+{"rank":0,"op":"send","peer":1,"count":9,"type":"int8"}
+{"rank":1,"op":"group","ops":[{"op":"recv","count":9,"type":"int8"}]}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want = "no call is changed by a rule for AllReduce: the calls are send and recv"
+	for _, r := range []Rules{{Scales: scale(t, "allreduce=0.5")}, {Replacements: replace(t, "allreduce=reduce+broadcast")}, {BucketCap: 9}} {
+		if _, err := r.Apply(w); err == nil || err.Error() != want {
+			t.Errorf("%+v: %v, want %s", r, err, want)
+		}
+	}
+	if got := apply(t, job, Rules{BucketCap: 1}); !strings.Contains(got, `"notes":["rewritten: no all-reduces could be put together up to 1 B, so no call is changed"]`) {
+		t.Error(got)
+	}
+}
+
 func TestReplaceRefused(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"op":"group","ops":[{"op":"coll","comm":"b","func":"AllReduce","count":1,"type":"int8"}]}`: "line 2: this AllReduce is in a group",
