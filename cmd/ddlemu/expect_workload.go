@@ -27,7 +27,7 @@ func runExpectWorkload(ctx context.Context, g *global, o *expectOptions) error {
 			return err
 		}
 	}
-	ix, err := loadWorkload(ctx, o.Workload, o.ranksWanted())
+	ix, err := g.loadWorkload(ctx, o.Workload, o.ranksWanted())
 	if err != nil {
 		return err
 	}

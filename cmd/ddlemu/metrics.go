@@ -59,6 +59,9 @@ Times and rates are those of the emulated network.
 }
 
 func runMetrics(g *global, o *metricsOptions, dirs []string) error {
+	if o.Output == standardOutput {
+		o.Output = ""
+	}
 	if o.Output != "" {
 		if err := checkOutput(o.Output, o.Force); err != nil {
 			return err

@@ -16,6 +16,9 @@ func checkOutput(path string, force bool) error {
 	if path == "" {
 		return badInput("-o: name the file to write")
 	}
+	if path == standardOutput {
+		return badInput("-o -: this is not written to standard output: name a file, ./- if that is its name")
+	}
 	info, err := os.Lstat(path)
 	switch {
 	case err == nil && info.IsDir():

@@ -58,7 +58,7 @@ for bad input, 130 if interrupted.
   ddlemu record -o job.jsonl --from trace`,
 		Args: func(_ *cobra.Command, args []string) error {
 			switch {
-			case o.Output == "":
+			case o.Output == "", o.Output == standardOutput:
 				return badInput("record needs -o FILE: what the command prints goes to standard output")
 			case o.From != "" && len(args) > 0:
 				return badInput("--from %s: give it or a command, not both", o.From)

@@ -117,7 +117,7 @@ failed or a value was wrong; 2 for bad input, such as a workload whose calls do 
   ddlemu replay step.jsonl --profile ndr400 --sweep bw=10G..800G --plot sweep.svg`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return badInput("replay takes one workload: see `ddlemu replay --help`")
+				return badInput("replay takes one workload, a file or - for standard input: see `ddlemu replay --help`")
 			}
 			return nil
 		},
@@ -142,7 +142,7 @@ func runReplay(ctx context.Context, g *global, o *replayOptions, path string) er
 	}
 	show, stopProgress := g.showProgress("replay")
 	defer stopProgress()
-	ix, err := loadWorkload(ctx, path, o.ranksWanted())
+	ix, err := g.loadWorkload(ctx, path, o.ranksWanted())
 	if err != nil {
 		return err
 	}
@@ -238,20 +238,29 @@ func (o *benchOptions) ranksWanted() *int {
 
 // loadWorkload reads a workload, and refuses one whose calls do not match. ranks is how many of its ranks are wanted; nil:
 // all.
-func loadWorkload(ctx context.Context, path string, ranks *int) (*workload.Index, error) {
-	w, err := workload.ReadFile(path)
-	if err != nil {
-		return nil, &inputError{err}
-	}
-	ix, err := matching(ctx, path, w)
-	if err == nil && ranks != nil {
-		if w, err = rewrite.FirstRanks(ix, *ranks); err != nil {
-			return nil, badInput("--ranks %d: %w", *ranks, err)
-		}
-		ix, err = matching(ctx, fmt.Sprintf("%s, cut to %d ranks,", path, *ranks), w)
-	}
+func (g *global) loadWorkload(ctx context.Context, path string, ranks *int) (*workload.Index, error) {
+	ix, err := g.readWorkload(path)
 	if err != nil {
 		return nil, err
+	}
+	if path == standardInput {
+		path = "standard input"
+	}
+	if err := mustMatch(ctx, path, ix); err != nil {
+		return nil, err
+	}
+	if ranks != nil {
+		w, err := rewrite.FirstRanks(ix, *ranks)
+		if err != nil {
+			return nil, badInput("--ranks %d: %w", *ranks, err)
+		}
+		cut := fmt.Sprintf("%s, cut to %d ranks,", path, *ranks)
+		if ix, err = w.Index(); err != nil {
+			return nil, badInput("%s: %w", cut, err)
+		}
+		if err := mustMatch(ctx, cut, ix); err != nil {
+			return nil, err
+		}
 	}
 	if _, err := replay.StepsOf(ix); err != nil {
 		return nil, &inputError{fmt.Errorf("%s: %w", path, err)}
@@ -259,20 +268,16 @@ func loadWorkload(ctx context.Context, path string, ranks *int) (*workload.Index
 	return ix, nil
 }
 
-// matching is the index of a workload whose calls match.
-func matching(ctx context.Context, name string, w *workload.Workload) (*workload.Index, error) {
-	ix, err := w.Index()
-	if err != nil {
-		return nil, &inputError{fmt.Errorf("%s: %w", name, err)}
-	}
+// mustMatch refuses a workload whose calls do not match.
+func mustMatch(ctx context.Context, name string, ix *workload.Index) error {
 	found, err := check.Run(ctx, ix)
 	if err != nil {
-		return nil, fmt.Errorf("check %s: %w", name, err)
+		return fmt.Errorf("check %s: %w", name, err)
 	}
 	if len(found) > 0 {
-		return nil, badInput("%s does not match, so its ranks would fail or wait for ever: %s%s", name, found[0].Text, moreFindings(len(found)-1))
+		return badInput("%s does not match, so its ranks would fail or wait for ever: %s%s", name, found[0].Text, moreFindings(len(found)-1))
 	}
-	return ix, nil
+	return nil
 }
 
 func moreFindings(n int) string {

@@ -49,17 +49,20 @@ func oneWorkload(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
+// standardInput is the name of standard input instead of a file.
+const standardInput = "-"
+
 // readWorkload reads the workload of a file, or of standard input if its name is -.
 func (g *global) readWorkload(path string) (*workload.Index, error) {
 	var w *workload.Workload
 	var err error
-	if path == "-" {
+	if path == standardInput {
 		w, err = workload.Read("standard input", g.Stdin)
 	} else {
 		w, err = workload.ReadFile(path)
 	}
 	if err != nil {
-		if kind, unknown := formats.Detect(input.Path(path)); path != "-" && unknown == nil && kind != formats.Native {
+		if kind, unknown := formats.Detect(input.Path(path)); path != standardInput && unknown == nil && kind != formats.Native {
 			return nil, badInput("%s looks like a file in the format %s: `ddlemu workload convert` makes a workload of it", path, kind)
 		}
 		return nil, badInput("%w", err)
@@ -79,7 +82,7 @@ type outputOptions struct {
 }
 
 func (o *outputOptions) AddFlags(fs *pflag.FlagSet) {
-	fs.StringVarP(&o.Output, "output", "o", "", "`file` to write (default: standard output)")
+	fs.StringVarP(&o.Output, "output", "o", "", "`file` to write, or - (default: standard output)")
 	fs.BoolVar(&o.Force, "force", false, "replace the file if it exists")
 	o.addNCCLFlag(fs)
 }
@@ -92,6 +95,9 @@ func (o *outputOptions) addNCCLFlag(fs *pflag.FlagSet) {
 func (o *outputOptions) check() error {
 	if err := o.addNCCL(&workload.Head{}); err != nil {
 		return err
+	}
+	if o.Output == standardOutput {
+		o.Output = ""
 	}
 	if o.Output == "" {
 		return nil
@@ -173,6 +179,25 @@ func (f *flopsFlag) Set(text string) error {
 		return fmt.Errorf("%q is no rate above 0, and 1000000PFLOPS at most: write 312TFLOPS or 1.98PFLOPS", text)
 	}
 	*f = flopsFlag(x * factor)
+	return nil
+}
+
+// shareFlag is a flag for a part of a whole: above 0, and 1 at most.
+type shareFlag float64
+
+func (s *shareFlag) String() string { return strconv.FormatFloat(float64(*s), 'g', -1, 64) }
+func (s *shareFlag) Type() string   { return "share" }
+
+func (s *shareFlag) Set(text string) error {
+	number, percent := strings.CutSuffix(text, "%")
+	x, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
+	if percent {
+		x /= 100
+	}
+	if err != nil || !(x > 0 && x <= 1) {
+		return fmt.Errorf("%q is no share above 0, and 1 at most: write 0.4 or 40%%", text)
+	}
+	*s = shareFlag(x)
 	return nil
 }
 

@@ -33,7 +33,7 @@ type workloadConvertOptions struct {
 func (o *workloadConvertOptions) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.From, "from", "", "the `format` of the files; by default what they look like")
 	fs.StringVar(&o.To, "to", string(formats.Native), "the `format` to write: ddlemu, chakra or goal")
-	fs.StringVarP(&o.Output, "output", "o", "", "`file` to write, for chakra what the names of the ranks' files begin with (default: standard output)")
+	fs.StringVarP(&o.Output, "output", "o", "", "`file` to write, for chakra what the names of the ranks' files begin with; - is standard output (default: standard output)")
 	fs.IntVar(&o.Ranks, "ranks", 0, "the `number` of ranks, if the files do not say it")
 	fs.IntVar(&o.Experts, "experts", 0, "the `number` of ranks of an expert parallel group, if the file of AICB does not say it")
 	fs.BoolVar(&o.SPMD, "spmd", true, "let the file of one rank stand for all ranks")
@@ -52,7 +52,8 @@ The files are those of one job: traces of PyTorch's profiler (kineto) and execut
 traces of PyTorch (pytorchet), one per rank or one for all, also both of the same run;
 Chakra traces (chakra), one per rank; GOAL (goal); text workloads of SimAI, AICB and
 ASTRA-sim (simai); AICB's CSV of calls, from its generators or of a run (aicb); lists
-op,count,root (opcsv); the log of NCCL_DEBUG=INFO (nccllog). They may be packed by gzip.
+op,count,root (opcsv); the log of NCCL_DEBUG=INFO (nccllog). They may be packed by gzip;
+- is standard input.
 
 What a source does not say is printed, and noted in the workload. Workloads can be
 written as Chakra, one file OUT.RANK.et per rank, and as GOAL, if they have no collectives.
@@ -77,7 +78,11 @@ func runWorkloadConvert(ctx context.Context, g *global, o *workloadConvertOption
 	if err := o.checkFlags(); err != nil {
 		return err
 	}
-	w, err := formats.Read(input.Until(ctx, input.Paths(files)), formats.Kind(o.From), input.Options{Ranks: o.Ranks, Experts: o.Experts, OneForAll: o.SPMD, Type: o.Type})
+	in, err := g.inputs(files)
+	if err != nil {
+		return err
+	}
+	w, err := formats.Read(input.Until(ctx, in), formats.Kind(o.From), input.Options{Ranks: o.Ranks, Experts: o.Experts, OneForAll: o.SPMD, Type: o.Type})
 	if err != nil {
 		return badInput("%w", err)
 	}
@@ -110,6 +115,29 @@ func runWorkloadConvert(ctx context.Context, g *global, o *workloadConvertOption
 	return nil
 }
 
+// inputs are the files of these names. That of standard input is read at once, because files are opened several times.
+func (g *global) inputs(names []string) ([]input.File, error) {
+	files := input.Paths(names)
+	for i, name := range names {
+		if name != standardInput {
+			continue
+		}
+		if slices.Contains(names[:i], name) {
+			return nil, badInput("-: standard input is one file")
+		}
+		const most = 4 << 30
+		data, err := io.ReadAll(io.LimitReader(g.Stdin, most+1))
+		if err != nil {
+			return nil, fmt.Errorf("read standard input: %w", err)
+		}
+		if len(data) > most {
+			return nil, badInput("standard input has more than %d bytes: give the file itself", most)
+		}
+		files[i] = input.Bytes("standard input", data)
+	}
+	return files, nil
+}
+
 // checkFlags refuses flags that cannot work before anything is read.
 func (o *workloadConvertOptions) checkFlags() error {
 	from, to := formats.Kind(o.From), formats.Kind(o.To)
@@ -134,7 +162,7 @@ func (o *workloadConvertOptions) checkFlags() error {
 		return badInput("--nccl-env is for the head of a workload: --to %s has none", to)
 	}
 	if to == formats.Chakra {
-		if o.Output == "" {
+		if o.Output == "" || o.Output == standardOutput {
 			return badInput("--to chakra writes a file per rank: name what their names begin with by -o")
 		}
 		return nil // the names of the files are not known yet

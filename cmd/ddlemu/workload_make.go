@@ -38,7 +38,7 @@ type makeOptions struct {
 	Steps   int
 	Compute time.Duration
 	FLOPS   flopsFlag
-	MFU     float64
+	MFU     shareFlag
 }
 
 func (o *makeOptions) AddFlags(fs *pflag.FlagSet) {
@@ -46,13 +46,14 @@ func (o *makeOptions) AddFlags(fs *pflag.FlagSet) {
 	fs.IntVar(&o.Steps, "steps", 1, "`number` of steps")
 	fs.DurationVar(&o.Compute, "compute", 0, "`time` for which a rank computes in a step, such as 252.9ms")
 	fs.Var(&o.FLOPS, "flops", "`rate` of a GPU, such as 312TFLOPS, instead of --compute: 6 operations for each multiplication of a forward pass")
-	fs.Float64Var(&o.MFU, "mfu", 0.4, "`share` of --flops that the job reaches")
+	o.MFU = 0.4
+	fs.Var(&o.MFU, "mfu", "`share` of --flops that the job reaches, as 0.4 or 40%")
 }
 
 func (o *makeOptions) compute() parallel.Compute {
 	c := parallel.Compute{Step: o.Compute, FLOPS: float64(o.FLOPS)}
 	if c.FLOPS > 0 {
-		c.MFU = o.MFU
+		c.MFU = float64(o.MFU)
 	}
 	return c
 }
