@@ -162,7 +162,7 @@ func runExpect(ctx context.Context, g *global, o *expectOptions, collective stri
 		log = nil // it needs all rows
 	}
 	report := emulate.NewReport(rows, e.Bench.Ranks, log)
-	report.NCCL, report.Profile, report.Notes = info.NCCL, e.Config.Name, e.Caveats()
+	report.NCCL, report.Profile, report.Nodes, report.Notes = info.NCCL, e.Config.Name, e.Nodes(&e.Config), e.Caveats()
 	if failed != nil {
 		report.Verdict = verdict.Incomplete
 	}

@@ -16,7 +16,7 @@ import (
 
 // printForecast prints r as text.
 func printForecast(w io.Writer, r *emulate.Report) {
-	fmt.Fprintf(w, "NCCL %s, %d ranks on %s\n\n", r.NCCL, r.Ranks, r.Profile)
+	fmt.Fprintf(w, "NCCL %s, %s on %s of %s\n\n", r.NCCL, units.Count(r.Ranks, "rank"), units.Count(r.Nodes, "node"), r.Profile)
 	if r.HasLog {
 		printJudgements(w, r)
 	} else {

@@ -31,7 +31,7 @@ func broadcastRows() []emulate.Forecast {
 // namedReport is a report for two ranks with NCCL 2.22.3 on a profile.
 func namedReport(profile string, rows []emulate.Forecast, log *emulate.Log) *emulate.Report {
 	r := emulate.NewReport(rows, 2, log)
-	r.NCCL, r.Profile = "2.22.3", profile
+	r.NCCL, r.Profile, r.Nodes = "2.22.3", profile, 2
 	return r
 }
 
@@ -44,7 +44,7 @@ others are done as soon as their data is in the buffers on the path.
 func TestExpectTable(t *testing.T) {
 	var got strings.Builder
 	printForecast(&got, namedReport("wan-metro", broadcastRows(), nil))
-	const want = `NCCL 2.22.3, 2 ranks on wan-metro
+	const want = `NCCL 2.22.3, 2 ranks on 2 nodes of wan-metro
 
    size    count  algo  proto   channels  expected us  busbw GB/s  last rank us  busiest hop us  bound us
 1048576   262144  Ring  Simple         2       458.00        2.29        890.00          884.00    884.00

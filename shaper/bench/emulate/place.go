@@ -13,7 +13,8 @@ import (
 type PlaceFlags struct{ Ranks, Nodes, GPUs bool }
 
 // Place returns the number of ranks and sets the nodes and the GPUs per node of c so that they fit: what is not given
-// follows from the rest, with one rank per node by default. shared is the name of the fabric that is up and whose
+// follows from the rest, with one rank per node by default. If all are given, no node may be empty; the last one may have
+// GPUs without ranks. shared is the name of the fabric that is up and whose
 // nodes cannot change, "" if c is for this run alone.
 func Place(c *configs.Fabric, ranks int, given PlaceFlags, shared string) (int, error) {
 	switch {
@@ -30,6 +31,10 @@ func Place(c *configs.Fabric, ranks int, given PlaceFlags, shared string) (int, 
 		c.GPUsPerNode = ranks / c.Nodes
 	case shared != "" && ranks > c.Nodes*c.GPUsPerNode:
 		return 0, fmt.Errorf("--ranks %d: fabric %s has %s x %s", ranks, shared, units.Count(c.Nodes, "node"), units.Count(c.GPUsPerNode, "GPU"))
+	case given.Nodes && given.GPUs && ranks <= (c.Nodes-1)*c.GPUsPerNode:
+		used := (ranks + c.GPUsPerNode - 1) / c.GPUsPerNode
+		return 0, fmt.Errorf("%s with %s on each node leave %d of %d nodes empty: change --nodes, --gpus-per-node or --ranks",
+			units.Count(ranks, "rank"), units.Count(c.GPUsPerNode, "GPU"), c.Nodes-used, c.Nodes)
 	case given.Nodes && !given.GPUs:
 		if c.Nodes == 0 || ranks%c.Nodes != 0 {
 			return 0, fmt.Errorf("%d ranks do not divide among %d nodes", ranks, c.Nodes)

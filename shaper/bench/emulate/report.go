@@ -16,6 +16,7 @@ type Report struct {
 	NCCL    string            `json:"nccl"`
 	Profile string            `json:"profile"`
 	Ranks   int               `json:"ranks"`
+	Nodes   int               `json:"nodes"` // that have ranks
 	Rows    []ReportRow       `json:"rows"`
 	Log     []JudgedTime      `json:"log,omitempty"`
 	Fixed   *FixedCost        `json:"fixed_cost,omitempty"` // null without a log, and if the log shows none

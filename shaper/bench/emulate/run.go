@@ -193,7 +193,7 @@ func (o *Options) attempt(ctx context.Context, notes []string, printer bench.Pri
 	o.unchecked(&v, verdict.CauseFabric, judgeRows(&v, result, circumstances{j.Concurrent(), j.LinksChanged()}))
 	o.unchecked(&v, verdict.CauseModel, withoutExpected(result, times.Problems))
 	o.unchecked(&v, verdict.CauseJob, withoutLog(result.Info))
-	JudgeConnections(&v, result.Info.Topology, result.Transports, o.Nodes(j.Fabric))
+	JudgeConnections(&v, result.Info.Topology, result.Transports, o.Nodes(&j.Fabric.Config))
 	JudgeTraffic(&v, times.Least(), j.Traffic())
 	if text := o.tellBudget(pace); text != "" {
 		v.Notes = append(v.Notes, text)
@@ -204,7 +204,7 @@ func (o *Options) attempt(ctx context.Context, notes []string, printer bench.Pri
 // header is the first part of the output of a run on f.
 func (o *Options) header(cfg bench.Config, info bench.Info, f *fabric.Fabric, notes []string) bench.Header {
 	h := bench.NewHeader(cfg, info)
-	h.CUDA, h.Profile, h.Datapath, h.Nodes, h.Notes = o.Libraries.CUDA, f.Config.Name, f.Config.DatapathName(), o.Nodes(f), notes
+	h.CUDA, h.Profile, h.Datapath, h.Nodes, h.Notes = o.Libraries.CUDA, f.Config.Name, f.Config.DatapathName(), o.Nodes(&f.Config), notes
 	return h
 }
 
@@ -260,5 +260,5 @@ func (o *Options) Node(f *fabric.Fabric) func(rank int) int {
 	return func(rank int) int { return rank / gpus }
 }
 
-// Nodes is the number of nodes of f that the ranks use. A shared fabric may have more.
-func (o *Options) Nodes(f *fabric.Fabric) int { return o.Node(f)(o.Bench.Ranks-1) + 1 }
+// Nodes is the number of nodes of c that the ranks use. A shared fabric may have more.
+func (o *Options) Nodes(c *configs.Fabric) int { return (o.Bench.Ranks-1)/o.gpus(c) + 1 }

@@ -13,7 +13,6 @@ import (
 	"github.com/ddlemu/ddlemu/cuda/locate"
 	"github.com/ddlemu/ddlemu/shaper/bench"
 	"github.com/ddlemu/ddlemu/shaper/bench/nccllog"
-	"github.com/ddlemu/ddlemu/shaper/fabric"
 	"github.com/ddlemu/ddlemu/shaper/host"
 	"github.com/ddlemu/ddlemu/shaper/job"
 	"github.com/ddlemu/ddlemu/shaper/link"
@@ -110,9 +109,9 @@ func TestNodesOfTheJob(t *testing.T) {
 	for _, tc := range []struct{ ranks, nodes, gpus, want int }{
 		{2, 2, 0, 2}, {8, 4, 2, 4}, {4, 4, 2, 2}, {3, 4, 2, 2}, {8, 4, 0, 4},
 	} {
-		f := &fabric.Fabric{Config: configs.Fabric{Nodes: tc.nodes, GPUsPerNode: tc.gpus}}
+		c := &configs.Fabric{Nodes: tc.nodes, GPUsPerNode: tc.gpus}
 		o := Options{Bench: bench.Config{Ranks: tc.ranks}}
-		if got := o.Nodes(f); got != tc.want {
+		if got := o.Nodes(c); got != tc.want {
 			t.Errorf("%+v: on %d nodes", tc, got)
 		}
 	}

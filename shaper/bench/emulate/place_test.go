@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package emulate
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/ddlemu/ddlemu/configs"
+)
+
+// What is not given follows from the rest. What is given holds, or is refused: no node that the user gave is left out.
+func TestPlace(t *testing.T) {
+	all := PlaceFlags{Ranks: true, Nodes: true, GPUs: true}
+	for _, tc := range []struct {
+		name                 string
+		ranks, nodes, gpus   int
+		given                PlaceFlags
+		shared               string
+		wantRanks, wantNodes int
+		wantGPUs             int
+		wantError            string
+	}{
+		{name: "a profile", nodes: 2, wantRanks: 2, wantNodes: 2, wantGPUs: 1},
+		{name: "ranks on a profile", ranks: 4, nodes: 2, given: PlaceFlags{Ranks: true}, wantRanks: 4, wantNodes: 4, wantGPUs: 1},
+		{name: "ranks and nodes", ranks: 4, nodes: 2, given: PlaceFlags{Ranks: true, Nodes: true}, wantRanks: 4, wantNodes: 2, wantGPUs: 2},
+		{name: "ranks and GPUs: the nodes of the profile are adapted", ranks: 8, nodes: 2, gpus: 2, given: PlaceFlags{Ranks: true, GPUs: true}, wantRanks: 8, wantNodes: 4, wantGPUs: 2},
+		{name: "nodes and GPUs", nodes: 3, gpus: 2, given: PlaceFlags{Nodes: true, GPUs: true}, wantRanks: 6, wantNodes: 3, wantGPUs: 2},
+		{name: "all", ranks: 6, nodes: 3, gpus: 2, given: all, wantRanks: 6, wantNodes: 3, wantGPUs: 2},
+		{name: "all, and the last node has a GPU without a rank", ranks: 5, nodes: 3, gpus: 2, given: all, wantRanks: 5, wantNodes: 3, wantGPUs: 2},
+		{name: "an empty node", ranks: 4, nodes: 3, gpus: 2, given: all, wantError: "leave 1 of 3 nodes empty"},
+		{name: "an empty node for the ranks of a workload", ranks: 3, nodes: 5, gpus: 2, given: PlaceFlags{Nodes: true, GPUs: true}, wantError: "leave 3 of 5 nodes empty"},
+		{name: "too few GPUs", ranks: 7, nodes: 3, gpus: 2, given: all, wantError: "7 ranks are more than 3 nodes x 2 GPUs"},
+		{name: "nodes that do not divide", ranks: 4, nodes: 3, given: PlaceFlags{Ranks: true, Nodes: true}, wantError: "4 ranks do not divide among 3 nodes"},
+		{name: "a fabric that is up: those of its nodes that the ranks need", ranks: 4, nodes: 4, gpus: 2, given: PlaceFlags{Ranks: true}, shared: "x", wantRanks: 4, wantNodes: 2, wantGPUs: 2},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			c, err := configs.Load(configs.Source{Profile: "eth10", Getenv: func(string) string { return "" }})
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.Nodes, c.GPUsPerNode = tc.nodes, tc.gpus
+			ranks, err := Place(c, tc.ranks, tc.given, tc.shared)
+			if tc.wantError != "" {
+				if err == nil || !strings.Contains(err.Error(), tc.wantError) {
+					t.Fatalf("%d ranks, error %v, want %q", ranks, err, tc.wantError)
+				}
+				return
+			}
+			if err != nil || ranks != tc.wantRanks || c.Nodes != tc.wantNodes || c.GPUsPerNode != tc.wantGPUs {
+				t.Errorf("%d ranks on %d nodes x %d GPUs, error %v, want %d on %d x %d", ranks, c.Nodes, c.GPUsPerNode, err, tc.wantRanks, tc.wantNodes, tc.wantGPUs)
+			}
+		})
+	}
+}
