@@ -122,7 +122,7 @@ type scheduleRow struct {
 	Diff     *float64 `json:"diff_percent"` // nil: only calculated
 	Bound    float64  `json:"bound_us,omitempty"`
 	Wrong    *uint64  `json:"wrong"` // nil: not checked
-	Busbw    float64  `json:"busbw_gbps"`
+	Busbw    float64  `json:"busbw_gbs"`
 	loads    []expect.Load
 }
 
