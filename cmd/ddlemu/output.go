@@ -22,13 +22,13 @@ func checkOutput(path string, force bool) error {
 	info, err := os.Lstat(path)
 	switch {
 	case err == nil && info.IsDir():
-		return badInput("-o %s: it is a folder: name a file", path)
+		return badInput("%s: it is a folder: name a file", path)
 	case err == nil && !info.Mode().IsRegular():
-		return badInput("-o %s: it is no regular file: name another one", path)
+		return badInput("%s: it is no regular file: name another one", path)
 	case err == nil && !force:
-		return badInput("-o %s: it exists: give --force to replace it, or another name", path)
+		return badInput("%s: it exists: give --force to replace it, or another name", path)
 	case err != nil && !errors.Is(err, os.ErrNotExist):
-		return badInput("-o: %w", err)
+		return &inputError{err}
 	}
 	return nil
 }
@@ -40,7 +40,7 @@ func writeOutput(path string, force bool, mode os.FileMode, write func(w io.Writ
 	}
 	f, err := createBeside(path)
 	if err != nil {
-		return badInput("-o %s: %w", path, err)
+		return badInput("%s: %w", path, err)
 	}
 	err = finish(f, path, mode, func(w io.Writer) error {
 		b := newBehind(w)

@@ -3,12 +3,11 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/schedule"
@@ -138,6 +137,21 @@ func printCheck(w io.Writer, arg string, s *schedule.Schedule, r *check.Report) 
 type makeFileOptions struct {
 	scheduleMakeOptions
 	Output string
+	Force  bool
+}
+
+func (o *makeFileOptions) AddFlags(fs *pflag.FlagSet) {
+	o.scheduleMakeOptions.AddFlags(fs)
+	fs.StringVarP(&o.Output, "output", "o", "", "`file` to write (default: standard output)")
+	fs.BoolVar(&o.Force, "force", false, "replace the file if it exists")
+}
+
+// checkFile refuses an output that cannot be written, before the work is done.
+func (o *makeFileOptions) checkFile() error {
+	if o.Output == "" {
+		return nil
+	}
+	return checkOutput(o.Output, o.Force)
 }
 
 func newScheduleMakeCommand(g *global) *cobra.Command {
@@ -167,6 +181,9 @@ roots and then sends from them.
 			return nil
 		},
 		RunE: func(_ *cobra.Command, args []string) error {
+			if err := o.checkFile(); err != nil {
+				return err
+			}
 			s, err := o.make(args[0])
 			if err != nil {
 				return err
@@ -175,12 +192,7 @@ roots and then sends from them.
 		},
 	}
 	o.AddFlags(cmd.Flags())
-	addOutputFlag(cmd, &o.Output)
 	return cmd
-}
-
-func addOutputFlag(cmd *cobra.Command, output *string) {
-	cmd.Flags().StringVarP(output, "output", "o", "", "`file` to write (default: standard output)")
 }
 
 func newScheduleExportCommand(g *global) *cobra.Command {
@@ -197,6 +209,9 @@ collective it is: give --coll.
   ddlemu schedule export trees.xml --coll all_reduce -o allreduce.xml`,
 		Args: oneSource,
 		RunE: func(_ *cobra.Command, args []string) error {
+			if err := o.checkFile(); err != nil {
+				return err
+			}
 			s, err := o.readOne(g, args[0])
 			if err != nil {
 				return err
@@ -205,21 +220,17 @@ collective it is: give --coll.
 		},
 	}
 	o.AddFlags(cmd.Flags())
-	addOutputFlag(cmd, &o.Output)
 	return cmd
 }
 
-// write writes a schedule to the file of --output, or to standard output. A file that could not be written is removed.
+// write writes a schedule to standard output, or to the file of --output and says so.
 func (o *makeFileOptions) write(g *global, s *schedule.Schedule) error {
 	if o.Output == "" {
 		return msccl.Write(g.Stdout, s)
 	}
-	f, err := os.Create(o.Output)
-	if err != nil {
-		return &inputError{err}
+	if err := writeOutput(o.Output, o.Force, 0o644, func(w io.Writer) error { return msccl.Write(w, s) }); err != nil {
+		return err
 	}
-	if err := errors.Join(msccl.Write(f, s), f.Close()); err != nil {
-		return errors.Join(err, os.Remove(o.Output))
-	}
+	fmt.Fprintf(g.Stdout, "%s: %s\n", o.Output, describeSchedule(s))
 	return nil
 }

@@ -11,11 +11,15 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/chart"
 )
 
-// plotOption is the file of a plot. One that is there is replaced.
-type plotOption struct{ Plot string }
+// plotOption is the file of a plot.
+type plotOption struct {
+	Plot  string
+	Force bool
+}
 
 func (o *plotOption) AddFlags(fs *pflag.FlagSet, what string) {
-	fs.StringVar(&o.Plot, "plot", "", "`file` for a plot of "+what+", as SVG; one that exists is replaced")
+	fs.StringVar(&o.Plot, "plot", "", "`file` for a plot of "+what+", as SVG")
+	fs.BoolVar(&o.Force, "force", false, "replace the file of --plot")
 }
 
 // check refuses a file that cannot be written, before anything is calculated.
@@ -23,14 +27,14 @@ func (o *plotOption) check() error {
 	if o.Plot == "" {
 		return nil
 	}
-	return checkOutput(o.Plot, true)
+	return checkOutput(o.Plot, o.Force)
 }
 
 func (o *plotOption) write(c *chart.Chart) error {
 	if o.Plot == "" {
 		return nil
 	}
-	return writeOutput(o.Plot, true, 0o644, c.WriteSVG)
+	return writeOutput(o.Plot, o.Force, 0o644, c.WriteSVG)
 }
 
 func sizeTick(size int64) chart.Tick {

@@ -33,9 +33,10 @@ type scheduleRunOptions struct {
 	plotOption
 	Iters int
 	Model bool
-	Force bool
-	Via   string
-	NCCL  string
+	// RunBad runs a schedule that check finds wrong.
+	RunBad bool
+	Via    string
+	NCCL   string
 }
 
 func (o *scheduleRunOptions) AddFlags(g *global, fs *pflag.FlagSet) {
@@ -45,7 +46,7 @@ func (o *scheduleRunOptions) AddFlags(g *global, fs *pflag.FlagSet) {
 	o.plotOption.AddFlags(fs, "the bus bandwidth over the sizes")
 	fs.IntVarP(&o.Iters, "iters", "n", 3, "timed calls of a row")
 	fs.BoolVar(&o.Model, "model", false, "only calculate expected times: no byte is sent, and nothing is checked")
-	fs.BoolVar(&o.Force, "force", false, "run a schedule that is not good")
+	fs.BoolVar(&o.RunBad, "run-bad", false, "run a schedule that is not good")
 	fs.StringVar(&o.Via, "via", viaNet, "what moves the bytes: net (the plugin's connections) or p2p (ncclSend and ncclRecv)")
 	fs.StringVar(&o.NCCL, "nccl", "", "with --via p2p: `version` (2.22 or 2.29) for the software CUDA, or path of libnccl.so.2")
 	g.addJSONFlag(fs)
@@ -172,7 +173,7 @@ func runSchedule(ctx context.Context, g *global, o *scheduleRunOptions, arg stri
 	return errors.Join(err, r.print(arg, rows, notes, err != nil))
 }
 
-// checkBefore refuses a schedule that is not good, unless --force is given, and returns the root of a rooted
+// checkBefore refuses a schedule that is not good, unless --run-bad is given, and returns the root of a rooted
 // collective.
 func (o *scheduleRunOptions) checkBefore(g *global, arg string, s *schedule.Schedule) (root int, err error) {
 	r, err := check.Check(s)
@@ -188,10 +189,10 @@ func (o *scheduleRunOptions) checkBefore(g *global, arg string, s *schedule.Sche
 	f := r.Findings[0]
 	text := fmt.Sprintf("%s: %s: %s", arg, f.Kind, f.Text)
 	switch {
-	case !o.Force:
-		return 0, &exitError{Code: exitInvalid, Err: fmt.Errorf("%s: see all with `ddlemu schedule check`, or run it with --force", text)}
+	case !o.RunBad:
+		return 0, &exitError{Code: exitInvalid, Err: fmt.Errorf("%s: see all with `ddlemu schedule check`, or run it with --run-bad", text)}
 	case f.Kind != check.WrongResult && f.Kind != check.Unordered && f.Kind != check.Deadlock:
-		return 0, badInput("--force: %s: it cannot be run", text)
+		return 0, badInput("--run-bad: %s: it cannot be run", text)
 	}
 	g.warn("%s", text)
 	return max(r.Root, 0), nil

@@ -114,7 +114,7 @@ func TestWrongViaP2P(t *testing.T) {
 	if err := os.WriteFile(path, []byte(strings.Replace(string(text), `type="rrcs"`, `type="rcs"`, 1)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	got, err := runViaP2P(t, "schedule", "run", path, "--force", "--via", "p2p")
+	got, err := runViaP2P(t, "schedule", "run", path, "--run-bad", "--via", "p2p")
 	if err == nil || len(got.Rows) == 0 || got.Rows[0].Wrong == nil || *got.Rows[0].Wrong == 0 || got.Verdict != "INVALID" {
 		t.Errorf("%v, %+v", err, got)
 	}
