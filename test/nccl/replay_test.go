@@ -15,6 +15,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -282,15 +283,18 @@ func firstDifference(a, b string) string {
 	return ""
 }
 
-// A rank connects to others that still wait for virtual time: the root of a broadcast has sent its data at once, and goes on
-// to the next call. The clock moved no more.
-func TestReplayConnectsToRanksThatWait(t *testing.T) {
-	path := workloadFile(t, `"ranks":4`,
-		`{"op":"coll","func":"Broadcast","count":18901,"type":"int8","root":1}`,
-		`{"op":"wait"}`,
-		`{"op":"group","ops":[{"op":"send","peer":1,"relative":true,"count":1000,"type":"float32"},{"op":"recv","peer":-1,"relative":true,"count":1000,"type":"float32"}]}`)
+// A rank connects to one that needs virtual time to get there: its stream is full of calls with another rank.
+func TestReplayConnectsToABusyRank(t *testing.T) {
+	ops := slices.Repeat([]string{
+		`{"rank":0,"op":"send","peer":1,"count":1,"type":"int8","stream":"n"}`,
+		`{"rank":1,"op":"recv","peer":0,"count":1,"type":"int8","stream":"n"}`,
+	}, 300)
+	ops = append(ops,
+		`{"rank":0,"op":"send","peer":2,"count":1,"type":"int8","stream":"n"}`,
+		`{"rank":2,"op":"recv","peer":0,"count":1,"type":"int8","stream":"n"}`)
+	path := workloadFile(t, `"ranks":3`, ops...)
 	for _, version := range replayVersions {
-		replay(t, path, "--profile", "eth10", "--nodes", "2", "--nccl", version)
+		replay(t, path, "--profile", "eth10", "--nccl", version)
 	}
 }
 

@@ -10,14 +10,16 @@ import threading
 from typing import Callable
 
 _queue: "queue.SimpleQueue[Callable[[], None]]" = queue.SimpleQueue()
-_lock = threading.Lock()
-_idle = 0
+_changed = threading.Condition()  # holds the lock of the numbers
+_idle = 0  # threads
+_busy = 0
 
 
 def submit(function: Callable[[], None]) -> None:
     """Call a function in a thread that does nothing else meanwhile."""
-    global _idle
-    with _lock:
+    global _busy, _idle
+    with _changed:
+        _busy += 1
         if _idle:
             _idle -= 1
         else:
@@ -26,16 +28,27 @@ def submit(function: Callable[[], None]) -> None:
 
 
 def _run() -> None:
-    global _idle
+    global _busy, _idle
     while True:
         function = _queue.get()
         function()
         del function  # and the tensors that it refers to
-        with _lock:
+        with _changed:
+            _busy -= 1
             _idle += 1
+            _changed.notify_all()
+
+
+def await_idle(limit: float) -> None:
+    """Wait at most limit seconds until no thread completes a future.
+
+    While Python ends, a thread that comes back from C++ ends the process by std::terminate.
+    """
+    with _changed:
+        _changed.wait_for(lambda: _busy == 0, limit)
 
 
 def forget() -> None:
     """Forget the threads: a forked child has none of them."""
-    global _queue, _lock, _idle
-    _queue, _lock, _idle = queue.SimpleQueue(), threading.Lock(), 0
+    global _queue, _changed, _idle, _busy
+    _queue, _changed, _idle, _busy = queue.SimpleQueue(), threading.Condition(), 0, 0

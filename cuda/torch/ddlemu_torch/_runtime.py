@@ -102,6 +102,7 @@ def _close_all() -> None:
     if _runtime is not None:
         for group in list(_runtime.groups):
             group.close(_EXIT_LIMIT)
+        _completer.await_idle(_EXIT_LIMIT)
 
 
 def _after_fork() -> None:
