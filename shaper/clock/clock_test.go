@@ -206,6 +206,22 @@ func TestTimesThatRanksWaitFor(t *testing.T) {
 	}
 }
 
+// Nothing is left to happen only if nobody sleeps outside of our calls: he may yet act.
+func TestSettles(t *testing.T) {
+	w := open(t, 2, []link.Spec{gigabyte(time.Microsecond)})
+	w.settle(0)
+	w.sleep(1)
+	w.run(1)
+	if w.settled() != 0 {
+		t.Errorf("it settled although a rank sleeps outside")
+	}
+	w.settle(1)
+	w.run(1)
+	if w.settled() != 1 {
+		t.Errorf("it settled %d times, want 1", w.settled())
+	}
+}
+
 // A rank that leaves does not begin to run the clock, and does not break it.
 func TestARankThatHasLeftRunsNothing(t *testing.T) {
 	w := open(t, 2, []link.Spec{gigabyte(time.Microsecond)})

@@ -138,11 +138,13 @@ static bool run(struct ddlemu_clock_view *v, struct scan s)
 		v->clock->stuck_since = 0;
 		return true;
 	}
-	if (s.settling)
+	// Who sleeps outside of our calls may yet act.
+	const bool settled = s.settling && !s.sleeping;
+	if (settled)
 		ddlemu_number_raise(&v->clock->settled);
 	else
 		stuck(v, s);
-	return s.settling;
+	return settled;
 }
 
 static bool has_posts(struct ddlemu_clock_view *v)

@@ -28,6 +28,20 @@ static void claim(struct ddlemu_clock_view *v) { claim_until(v, DDLEMU_ACTS, DDL
 
 static void claim_timer(struct ddlemu_clock_view *v, int64_t t) { claim_until(v, DDLEMU_SIGNALS, t); }
 
+// claim_of_fabric is a claim on a number that is not a node's.
+static void claim_of_fabric(struct ddlemu_clock_view *v, enum ddlemu_clock_number number)
+{
+	struct ddlemu_actor *a = ddlemu_actor_application(v);
+	a->until = DDLEMU_NEVER;
+	__atomic_store_n(&a->claim, DDLEMU_CLAIM | (uint64_t)number << 32 | number_read(number_of(v, v->node, number)), __ATOMIC_SEQ_CST);
+}
+
+static void claim_settle(struct ddlemu_clock_view *v) { claim_of_fabric(v, (enum ddlemu_clock_number)DDLEMU_SETTLE); }
+
+static void claim_sleep(struct ddlemu_clock_view *v) { claim_of_fabric(v, DDLEMU_HANDOVERS); }
+
+static uint32_t settled(struct ddlemu_clock_view *v) { return number_read(&v->clock->settled); }
+
 static void work(struct ddlemu_clock_view *v)
 {
 	__atomic_store_n(&ddlemu_actor_application(v)->claim, 0, __ATOMIC_SEQ_CST);
@@ -158,6 +172,15 @@ func (w *world) idle(node int) { C.claim(&w.views[node]) }
 func (w *world) sleepUntil(node int, t int64) {
 	C.claim_timer(&w.views[node], C.int64_t(t))
 }
+
+// settle is the rank on a node that waits until nothing is left to happen.
+func (w *world) settle(node int) { C.claim_settle(&w.views[node]) }
+
+// sleep is the rank on a node that sleeps outside of our calls.
+func (w *world) sleep(node int) { C.claim_sleep(&w.views[node]) }
+
+// settled is how often nothing was left to happen.
+func (w *world) settled() uint32 { return uint32(C.settled(&w.views[0])) }
 
 func (w *world) work(node int) { C.work(&w.views[node]) }
 
