@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -92,19 +93,25 @@ func runRecord(ctx context.Context, g *global, o *recordOptions, args []string) 
 		if err := runRun(ctx, g, &o.runOptions, args); err != nil {
 			return err
 		}
-		o.noteNCCL(os.LookupEnv)
+		o.noteNCCL(g.Stderr, os.LookupEnv)
 	}
 	return o.convert(g, folder)
 }
 
 // noteNCCL notes the variables of NCCL that the job had from this process. Those of --nccl-env come after them.
-func (o *recordOptions) noteNCCL(lookup func(string) (string, bool)) {
+func (o *recordOptions) noteNCCL(warn io.Writer, lookup func(string) (string, bool)) {
 	var had []string
 	for _, name := range workload.NCCLVariables() {
 		value, set := lookup(name)
-		if text := name + "=" + value; set && (&workload.Head{}).SetNCCL(text) == nil {
-			had = append(had, text)
+		if !set || value == "" {
+			continue
 		}
+		text := name + "=" + value
+		if err := (&workload.Head{}).SetNCCL(text); err != nil {
+			fmt.Fprintf(warn, "ddlemu: a variable is not in the workload: %v\n", err)
+			continue
+		}
+		had = append(had, text)
 	}
 	o.NCCLEnv = append(had, o.NCCLEnv...)
 }

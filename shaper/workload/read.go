@@ -10,6 +10,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"reflect"
+	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -190,7 +193,40 @@ func (r *Reader) decode(data []byte, v any) error {
 		field := kind.Field[strings.LastIndex(kind.Field, ".")+1:]
 		return fmt.Errorf("%s: it is a JSON %s, and must be of the type %s", field, kind.Value, kind.Type)
 	}
-	return errors.New(strings.TrimPrefix(err.Error(), "json: "))
+	text := strings.TrimPrefix(err.Error(), "json: ")
+	if quoted, found := strings.CutPrefix(text, "unknown field "); found {
+		if name, err := strconv.Unquote(quoted); err == nil {
+			return unknown("field", name, fieldsOf(reflect.TypeOf(v).Elem()))
+		}
+	}
+	return errors.New(text)
+}
+
+// fieldsOf are the names of the fields of a JSON object of type t, and of the objects in it.
+func fieldsOf(t reflect.Type) []string {
+	var names []string
+	seen := map[reflect.Type]bool{}
+	var add func(t reflect.Type)
+	add = func(t reflect.Type) {
+		for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
+			t = t.Elem()
+		}
+		if t.Kind() != reflect.Struct || seen[t] {
+			return
+		}
+		seen[t] = true
+		for _, f := range reflect.VisibleFields(t) {
+			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			if name != "" && !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+			if !f.Anonymous {
+				add(f.Type)
+			}
+		}
+	}
+	add(t)
+	return names
 }
 
 // op makes the operation of a line. Equal lists and texts share their memory.

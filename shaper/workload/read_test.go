@@ -72,7 +72,7 @@ func TestReadMistakes(t *testing.T) {
 		{"id,op\n", `f:1: this is no head of a workload`},
 		{`{"traceEvents":[`, `f:1: this is no head of a workload`},
 		{`{"format":"ddlemu.workload/1","ranks":0}`, "f:1: ranks 0: must be 1 to"},
-		{`{"format":"ddlemu.workload/1","ranks":2,"rank":3}`, `f:1: unknown field "rank"`},
+		{`{"format":"ddlemu.workload/1","ranks":2,"rank":3}`, `f:1: "rank" is no field: did you mean ranks`},
 		{`{"format":"ddlemu.workload/1","ranks":2,"comms":[{"name":"a","ranks":"0-2"}]}`, "f:1: communicator a: rank 2: the workload has ranks 0 to 1"},
 		{`{"format":"ddlemu.workload/1","ranks":2,"comms":[{"name":"a","ranks":"0,0"}]}`, "f:1: communicator a: rank 0 is there twice"},
 		{`{"format":"ddlemu.workload/1","ranks":2,"comms":[{"name":"a","ranks":"0-1"},{"name":"a","ranks":"1"}]}`, "f:1: rank 1 is in two communicators with the name a"},
@@ -81,13 +81,17 @@ func TestReadMistakes(t *testing.T) {
 		{`{"format":"ddlemu.workload/1","ranks":2,"nccl":{"NCCL_TOPO_FILE":"/etc/x"}}`, "f:1: nccl: NCCL_TOPO_FILE is none of"},
 		{`{"format":"ddlemu.workload/1","ranks":2,"nccl":{"NCCL_ALGO":"Ring\n"}}`, `f:1: nccl: NCCL_ALGO="Ring\n": must be 1 to 256 printable`},
 		{`{"format":"ddlemu.workload/1","ranks":2,"nccl":{"NCCL_ALGO":""}}`, `f:1: nccl: NCCL_ALGO="": must be`},
+		{`{"format":"ddlemu.workload/1","ranks":2,"nccl":{"NCCL_ALGO":"Rign"}}`, `f:1: nccl: NCCL_ALGO=Rign: "Rign" is no value: did you mean Ring`},
 		{twoRanks + `{"op":"calc"`, "f:2: the file ends within this line: it is cut"},
 		{twoRanks + "{\"op\":\"calc\"\n", "f:2: the JSON object does not end in this line"},
 		{twoRanks + `{"op":"calc"} {"op":"calc"}`, "f:2: there is more than one JSON object"},
 		{twoRanks + "\n" + `{"op":"calc"}`, "f:2: the line is empty"},
 		{`{"format":"ddlemu.workload/1","ranks":2,"lines":2}` + "\n{\"op\":\"step\"}\n", "f:2: the file ends after 1 operations and its head promises 2"},
 		{`{"format":"ddlemu.workload/1","ranks":2,"lines":0}` + "\n{\"op\":\"step\"}\n", "f:2: the head promises 0 operations"},
-		{twoRanks + `{"op":"calc","nanos":3}`, `f:2: unknown field "nanos"`},
+		{twoRanks + `{"op":"calc","nanos":3}`, `f:2: "nanos" is no field: there are id, op, `},
+		{twoRanks + `{"op":"calc","steam":"a"}`, `f:2: "steam" is no field: did you mean stream?`},
+		{`{"format":"ddlemu.workload/1","ranks":2,"source":{"hardwear":"x"}}`, `f:1: "hardwear" is no field: did you mean hardware?`},
+		{twoRanks + `{"op":"group","ops":[{"op":"send","quantity":1}]}`, `f:2: "quantity" is no field: there are id, op, `},
 		{twoRanks + `{"op":"calc","ns":"3"}`, "f:2: ns: it is a JSON string, and must be of the type int64"},
 		{twoRanks + `{"op":"calc","rank":"0-2"}`, "f:2: rank 2: the workload has ranks 0 to 1"},
 		{twoRanks + `{"op":"calc","rank":""}`, `f:2: ranks ""`},
@@ -139,6 +143,20 @@ func (e *endless) Read(p []byte) (int, error) {
 }
 
 // Files that try to use up the memory are refused long before.
+func TestNCCLValues(t *testing.T) {
+	for text, valid := range map[string]bool{
+		"NCCL_ALGO=Ring": true, "NCCL_ALGO=ring,Tree": true, "NCCL_ALGO=^CollnetDirect,nvls": true, "NCCL_ALGO=PAT": true,
+		"NCCL_ALGO=ring;allreduce:^tree;Broadcast:ring": true, "NCCL_ALGO=allgather:pat": true, "NCCL_PROTO=^LL128": true, "NCCL_PROTO=simple": true,
+		"NCCL_ALGO=Rign": false, "NCCL_ALGO=^": false, "NCCL_ALGO=Ring,,Tree": false, "NCCL_ALGO=Simple": false, "NCCL_PROTO=Ring": false,
+		"NCCL_ALGO=alltoall:Ring": false, "NCCL_PROTO=Simple;allreduce:": false, "NCCL_BUFFSIZE=4194304": true,
+	} {
+		var h Head
+		if err := h.SetNCCL(text); (err == nil) != valid {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
 func TestReadHostile(t *testing.T) {
 	const big = `{"format":"ddlemu.workload/1","ranks":1048576}` + "\n"
 	var lists, comms strings.Builder
@@ -226,7 +244,7 @@ func drawWorkload(t *rapid.T) *Workload {
 	if rapid.Bool().Draw(t, "comms") {
 		w.Head.Comms = []Comm{{"a", Ranks{0, 1}}, {"a", Ranks{3, 2}}, {"b", Ranks{0, 1, 2, 3}}}
 	}
-	w.Head.NCCL = rapid.MapOfN(rapid.SampledFrom(NCCLVariables()), rapid.StringMatching(`[!-~]{1,9}`), 0, 2).Draw(t, "nccl")
+	w.Head.NCCL = rapid.MapOfN(rapid.SampledFrom(NCCLVariables()[2:]), rapid.StringMatching(`[!-~]{1,9}`), 0, 2).Draw(t, "nccl")
 	w.Head.Source.Missing = rapid.SliceOfN(rapid.StringMatching(`[a-z]{1,3}`), 0, 2).Draw(t, "missing")
 	comm := func() string {
 		if w.Head.Comms == nil {

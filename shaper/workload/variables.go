@@ -29,6 +29,45 @@ func checkNCCLVariable(name, value string) error {
 	if value == "" || len(value) > maxNCCLValue || strings.ContainsFunc(value, func(r rune) bool { return r < '!' || r > '~' }) {
 		return fmt.Errorf("%s=%q: must be 1 to %d printable ASCII characters without spaces", name, value, maxNCCLValue)
 	}
+	known := map[string][]string{"NCCL_ALGO": ncclAlgos, "NCCL_PROTO": ncclProtos}[name]
+	if known == nil {
+		return nil
+	}
+	if err := checkNCCLList(value, known); err != nil {
+		return fmt.Errorf("%s=%s: %w", name, value, err)
+	}
+	return nil
+}
+
+// The values of NCCL_ALGO and NCCL_PROTO, and the collectives that have lists of their own since NCCL 2.24. NCCL reads all of
+// them in either case.
+var (
+	ncclAlgos  = []string{"Tree", "Ring", "CollNet", "CollNetDirect", "CollNetChain", "NVLS", "NVLSTree", "PAT"}
+	ncclProtos = []string{"LL", "LL128", "Simple"}
+	ncclFuncs  = []string{"Broadcast", "Reduce", "AllGather", "ReduceScatter", "AllReduce"}
+)
+
+// checkNCCLList checks a list such as Ring,Tree, or ^LL128 for all others, or ring;allreduce:^tree for each collective.
+func checkNCCLList(text string, known []string) error {
+	isKnown := func(what, word string, names []string) error {
+		if slices.ContainsFunc(names, func(name string) bool { return strings.EqualFold(name, word) }) {
+			return nil
+		}
+		return unknown(what, word, names)
+	}
+	for _, list := range strings.Split(text, ";") {
+		if f, rest, found := strings.Cut(list, ":"); found {
+			if err := isKnown("collective", f, ncclFuncs); err != nil {
+				return err
+			}
+			list = rest
+		}
+		for _, word := range strings.Split(strings.TrimPrefix(list, "^"), ",") {
+			if err := isKnown("value", word, known); err != nil {
+				return err
+			}
+		}
+	}
 	return nil
 }
 

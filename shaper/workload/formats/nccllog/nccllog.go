@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/workload"
@@ -37,7 +38,13 @@ func Read(files []input.File, o input.Options) (*workload.Workload, error) {
 	w := &workload.Workload{Head: workload.Head{Format: workload.Format, Ranks: l.ranks, Comms: comms}}
 	w.Head.Source = workload.Source{Kind: "nccllog", File: filepath.Base(files[0].Name), Notes: l.notes()}
 	for _, text := range l.variables {
-		_ = w.Head.SetNCCL(text) // others, such as those of interfaces, are of the cluster
+		name, _, _ := strings.Cut(text, "=")
+		if !slices.Contains(workload.NCCLVariables(), name) {
+			continue // it is of the cluster, such as one of an interface
+		}
+		if err := w.Head.SetNCCL(text); err != nil {
+			w.Head.Source.Notes = append(w.Head.Source.Notes, "a variable was left out: "+err.Error())
+		}
 	}
 	if l.timed {
 		w.Head.Source.Missing = append(w.Head.Source.Missing,

@@ -129,13 +129,16 @@ func TestTimes(t *testing.T) {
 // NCCL logs the variables that it takes. Those of the cluster are left out.
 func TestVariables(t *testing.T) {
 	text := "h:0:0 [0] NCCL INFO NCCL_ALGO set by environment to Ring\nh:0:0 [0] NCCL INFO NCCL_SOCKET_IFNAME set by environment to eth0\n" +
-		"h:0:0 [0] NCCL INFO NCCL_BUFFSIZE set by environment to 1048576.\n"
+		"h:0:0 [0] NCCL INFO NCCL_BUFFSIZE set by environment to 1048576.\nh:0:0 [0] NCCL INFO NCCL_PROTO set by environment to fast\n"
 	w, err := read(input.Options{OneForAll: true}, text+callLine(0, "AllReduce", 0, 1, 7, 0, 0, "0x1", 2, "0x0"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got := strings.Join(w.Head.NCCLEnv(), " "); got != "NCCL_ALGO=Ring NCCL_BUFFSIZE=1048576" {
 		t.Errorf("variables: %s", got)
+	}
+	if got := strings.Join(w.Head.Source.Notes, ";"); !strings.HasPrefix(got, `a variable was left out: NCCL_PROTO=fast: "fast" is no value`) {
+		t.Errorf("notes: %s", got)
 	}
 }
 
