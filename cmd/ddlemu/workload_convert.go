@@ -191,7 +191,9 @@ func printConverted(out io.Writer, path string, w *workload.Workload) {
 		path = "standard output"
 	}
 	fmt.Fprintf(out, "%s: %s of %s, %s\n", path, units.Count(len(w.Ops), "operation"), units.Count(w.Head.Ranks, "rank"), units.Count(calls, "call"))
-	fmt.Fprintf(out, "from %s: %s\n", s.Kind, strings.TrimSuffix(s.File+", "+s.Hardware, ", "))
+	from := []string{s.File, s.Hardware}
+	from = slices.DeleteFunc(from, func(text string) bool { return text == "" })
+	fmt.Fprintln(out, "from "+strings.TrimSuffix(s.Kind+": "+strings.Join(from, ", "), ": "))
 	for _, m := range s.Missing {
 		fmt.Fprintf(out, "not said by the source: %s\n", m)
 	}

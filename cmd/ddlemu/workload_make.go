@@ -65,6 +65,9 @@ func (o *makeOptions) write(g *global, job interface {
 	if err := o.check(); err != nil {
 		return err
 	}
+	if (o.Compute == 0) == (o.FLOPS == 0) {
+		return badInput("say how long a step computes: give its time, as --compute 250ms, or the rate of the GPU, as --flops 312TFLOPS")
+	}
 	w, err := job.Workload()
 	if err != nil {
 		return badInput("%w", err)

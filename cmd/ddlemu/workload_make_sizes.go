@@ -6,6 +6,7 @@ import (
 	"context"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/ddlemu/ddlemu/shaper/workload/parallel"
 )
@@ -13,6 +14,8 @@ import (
 type makeGPTOptions struct {
 	makeOptions
 	parallel.GPT
+	Ranks int
+	flags *pflag.FlagSet
 }
 
 func newMakeGPTCommand(g *global) *cobra.Command {
@@ -48,16 +51,37 @@ the stages of a pipeline are farthest apart. Expert parallel ranks are data para
 	fs.BoolVar(&o.SequenceParallel, "sequence-parallel", false, "share the activations between layers among the tensor parallel ranks: reduce-scatters and all-gathers instead of all-reduces")
 	fs.IntVar(&o.PP, "pp", o.PP, "`stages` of the pipeline")
 	fs.IntVar(&o.DP, "dp", o.DP, "data parallel `ranks`")
+	fs.IntVar(&o.Ranks, "ranks", 0, "`number` of ranks, tp * pp * dp, instead of --dp")
 	fs.IntVar(&o.Experts, "experts", o.Experts, "`number` of experts of each layer (default: a dense network)")
 	fs.IntVar(&o.EP, "ep", o.EP, "expert parallel `ranks`")
 	fs.IntVar(&o.TopK, "top-k", o.TopK, "`experts` that each token is sent to")
 	fs.StringVar(&o.Type, "dtype", o.Type, "`type` of activations")
 	fs.StringVar(&o.GradType, "grad-dtype", o.GradType, "`type` of gradients")
 	o.AddFlags(fs)
+	o.flags = fs
 	return cmd
 }
 
+// setDP computes the number of data parallel ranks of --ranks.
+func (o *makeGPTOptions) setDP() error {
+	if !o.flags.Changed("ranks") || o.TP < 1 || o.PP < 1 {
+		return nil
+	}
+	dp := o.Ranks / (o.TP * o.PP)
+	switch {
+	case dp < 1 || o.Ranks%(o.TP*o.PP) != 0:
+		return badInput("--ranks %d: the ranks are tp * pp * dp, so it must be a multiple of %d * %d", o.Ranks, o.TP, o.PP)
+	case o.flags.Changed("dp") && o.DP != dp:
+		return badInput("--ranks %d: tp * pp * dp is %d * %d * %d: leave out --ranks or --dp", o.Ranks, o.TP, o.PP, o.DP)
+	}
+	o.DP = dp
+	return nil
+}
+
 func runMakeGPT(_ context.Context, g *global, o *makeGPTOptions) error {
+	if err := o.setDP(); err != nil {
+		return err
+	}
 	job := o.GPT
 	job.Steps, job.Compute = o.makeOptions.Steps, o.compute()
 	return o.write(g, &job)

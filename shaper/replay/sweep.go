@@ -4,6 +4,7 @@ package replay
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -56,6 +57,9 @@ func ParseSweep(text string) (*Sweep, error) {
 	if _, known := usual[param]; !known || !ok {
 		return nil, fmt.Errorf("must be bw= or lat= and values, such as bw=10G..800G or lat=1us,10us")
 	}
+	if values == "" {
+		return nil, errors.New("no value: give some, such as bw=10G..800G or lat=1us,10us")
+	}
 	list := strings.Split(values, ",")
 	if from, to, ranged := strings.Cut(values, ".."); ranged {
 		var err error
@@ -64,7 +68,7 @@ func ParseSweep(text string) (*Sweep, error) {
 		}
 	}
 	if len(list) < 2 || len(list) > maxPoints {
-		return nil, fmt.Errorf("%d values: must be 2 to %d", len(list), maxPoints)
+		return nil, fmt.Errorf("%s: must be 2 to %d", units.Count(len(list), "value"), maxPoints)
 	}
 	s := &Sweep{Param: param}
 	for _, text := range list {

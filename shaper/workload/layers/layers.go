@@ -122,12 +122,21 @@ func Named(name string) (*Network, error) {
 
 // Uniform is a network of so many parameters in equal blocks, of which nothing else is known.
 func Uniform(parameters int64, blocks int) *Network {
-	n := &Network{Name: fmt.Sprintf("%d parameters", parameters), Source: "the number of parameters that was given, in equal parts"}
+	n := &Network{Name: fmt.Sprintf("%d parameters", parameters), Source: "as given, in equal blocks"}
 	for i := range int64(blocks) {
 		share := parameters*(i+1)/int64(blocks) - parameters*i/int64(blocks)
 		n.Blocks = append(n.Blocks, Block{fmt.Sprintf("block%d", i), []Tensor{{"weight", share, share}}})
 	}
 	return n
+}
+
+// Note says in a line how many parameters the network has, and by what source.
+func (n *Network) Note() string {
+	text := fmt.Sprintf("%d parameters (%s)", n.Elements(), n.Source)
+	if strings.HasPrefix(text, n.Name) {
+		return text
+	}
+	return n.Name + ": " + text
 }
 
 // Reversed are the tensors of all blocks from the last to the first, as their gradients become ready.

@@ -81,7 +81,7 @@ func (d *DDP) Workload() (*workload.Workload, error) {
 	work := float64(workOf(buckets)) * samples
 	c := d.Compute.clock(work)
 	j := newJob(fmt.Sprintf("ddp %s, %d ranks, batch %d", d.Network.Name, d.Ranks, d.Batch), d.Ranks,
-		fmt.Sprintf("%s: %d parameters (%s)", d.Network.Name, d.Network.Elements(), d.Network.Source), c.note, d.bucketNote(len(buckets)))
+		d.Network.Note(), c.note, d.bucketNote(len(buckets)))
 	for range d.Steps {
 		d.step(j, c, buckets, work, samples)
 	}

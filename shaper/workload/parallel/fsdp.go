@@ -48,7 +48,7 @@ func (f *FSDP) Workload() (*workload.Workload, error) {
 	}
 	c := f.Compute.clock(work)
 	j := newJob(fmt.Sprintf("fsdp %s, %d ranks, batch %d", f.Network.Name, f.Ranks, f.Batch), f.Ranks,
-		fmt.Sprintf("%s: %d parameters (%s)", f.Network.Name, f.Network.Elements(), f.Network.Source), c.note,
+		f.Network.Note(), c.note,
 		fmt.Sprintf("%d units, the parameters of at most %d of them gathered; the last one stays gathered between its passes", len(f.Network.Blocks), gatheredUnits))
 	for range f.Steps {
 		f.step(j, c, samples)
