@@ -41,7 +41,7 @@ func (o *fabricShowOptions) AddFlags(fs *pflag.FlagSet) {
 	o.sourceOptions.AddFlags(fs)
 	fs.BoolVar(&o.DOT, "dot", false, "write it in the language of Graphviz")
 	fs.BoolVar(&o.SVG, "svg", false, "write it as a picture")
-	fs.BoolVar(&o.Check, "check", false, "list likely mistakes, and exit with 2 if there are any")
+	fs.BoolVar(&o.Check, "check", false, "list likely mistakes, and exit with 1 if there are any")
 	fs.StringVar(&o.Path, "path", "", "print the paths of `pairs`, hop by hop: A:B for both directions, 'A>B' for one, as node0:node5 or node0.nic1:node5.nic1")
 }
 
@@ -116,7 +116,7 @@ func (g *global) checkFabric(fab *fabric.Fabric) error {
 		fmt.Fprintln(g.Stdout, line)
 	}
 	if len(found) > 0 {
-		return badInput("%s found in fabric %s", units.Count(len(found), "likely mistake"), fab.Config.Name)
+		return &exitError{exitFailure, fmt.Errorf("%s found in fabric %s", units.Count(len(found), "likely mistake"), fab.Config.Name)}
 	}
 	fmt.Fprintf(g.Stdout, "fabric %s: no mistake found\n", fab.Config.Name)
 	return nil

@@ -27,12 +27,7 @@ chunks outside of buffers. What exceeds the limits of MSCCL's executor is a warn
 
 A schedule is checked for calls in place, out of place, or both, as it says itself.
 
-EXIT STATUS
-===========
-
-0 if all are good, 3 if one is not, 1 on failure, 2 if a file could not be read (the others
-are checked) or for other bad input, 130 if interrupted.
-`,
+` + exitCheckHelp,
 		Example: `  ddlemu schedule check algo.xml
   ddlemu schedule check ring --coll all_reduce --gpus 4`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -50,27 +45,41 @@ are checked) or for other bad input, 130 if interrupted.
 
 // checkedSchedule is the result for one file, for --json.
 type checkedSchedule struct {
-	File  string `json:"file"`
-	Good  bool   `json:"good"`
-	Error string `json:"error,omitempty"` // the file could not be read
-	check.Report
+	File         string          `json:"file"`
+	OK           bool            `json:"ok"`
+	Error        string          `json:"error,omitempty"` // the file could not be read
+	Findings     []check.Finding `json:"findings"`
+	More         int             `json:"more"` // findings that are left out
+	Warnings     []string        `json:"warnings"`
+	Root         *int            `json:"root"` // of a rooted collective; null: none, or none fits
+	NeedsBuffers bool            `json:"needs_buffers"`
+}
+
+func newCheckedSchedule(file string, r *check.Report) checkedSchedule {
+	c := checkedSchedule{
+		File: file, OK: r.Good(), Findings: append([]check.Finding{}, r.Findings...), More: r.More,
+		Warnings: append([]string{}, r.Warnings...), NeedsBuffers: r.NeedsBuffers,
+	}
+	if r.Root >= 0 {
+		c.Root = &r.Root
+	}
+	return c
 }
 
 func runScheduleCheck(g *global, o *scheduleMakeOptions, args []string) error {
 	all := make([]checkedSchedule, 0, len(args))
-	bad := 0
-	var unread []error
+	var outcome checkOutcome
 	for _, arg := range args {
 		s, r, err := o.check(g, arg)
 		if err != nil {
-			unread = append(unread, err)
-			all = append(all, checkedSchedule{File: arg, Error: err.Error()})
+			outcome.unread = append(outcome.unread, err)
+			failed := newCheckedSchedule(arg, &check.Report{Root: schedule.None})
+			failed.OK, failed.Error = false, err.Error()
+			all = append(all, failed)
 			continue
 		}
-		if !r.Good() {
-			bad++
-		}
-		all = append(all, checkedSchedule{File: arg, Good: r.Good(), Report: *r})
+		outcome.found = outcome.found || !r.Good()
+		all = append(all, newCheckedSchedule(arg, r))
 		if !g.JSON {
 			printCheck(g.Stdout, arg, s, r)
 		}
@@ -80,16 +89,7 @@ func runScheduleCheck(g *global, o *scheduleMakeOptions, args []string) error {
 			return err
 		}
 	}
-	if len(unread) > 0 {
-		for _, err := range unread[1:] {
-			g.warn("%v", err)
-		}
-		return unread[0]
-	}
-	if bad > 0 {
-		return &exitError{Code: exitInvalid}
-	}
-	return nil
+	return outcome.err(g)
 }
 
 // check reads and checks one schedule.

@@ -98,8 +98,8 @@ fit into half of this host's free memory is only calculated: #wrong is then N/A.
 EXIT STATUS
 ===========
 
-0 on success, also if the verdict is INVALID; 3 if the schedule is not good (see
-` + "`ddlemu schedule check`" + `), 1 on failure or if an element is wrong, 2 for bad input, 130 if
+0 on success, also if the verdict is INVALID; 1 on failure or if an element is wrong, 2 for
+bad input, such as a schedule that is not good (see ` + "`ddlemu schedule check`" + `), 130 if
 interrupted: then the output has the rows so far, and the verdict is incomplete.
 `,
 		Example: `  ddlemu schedule run algo.xml --profile ndr400 -b 1K -e 1M -f 4
@@ -190,7 +190,7 @@ func (o *scheduleRunOptions) checkBefore(g *global, arg string, s *schedule.Sche
 	text := fmt.Sprintf("%s: %s: %s", arg, f.Kind, f.Text)
 	switch {
 	case !o.RunBad:
-		return 0, &exitError{Code: exitInvalid, Err: fmt.Errorf("%s: see all with `ddlemu schedule check`, or run it with --run-bad", text)}
+		return 0, badInput("%s: see all with `ddlemu schedule check`, or run it with --run-bad", text)
 	case f.Kind != check.WrongResult && f.Kind != check.Unordered && f.Kind != check.Deadlock:
 		return 0, badInput("--run-bad: %s: it cannot be run", text)
 	}
