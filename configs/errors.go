@@ -97,8 +97,8 @@ func distance(a, b string) int {
 	return rows[len(a)][len(b)]
 }
 
-// unknown is the error for a word that is not one of names. It lists similar names.
-func unknown(what, word string, names []string) error {
+// Unknown is the error for a word that is not one of names. It lists similar names.
+func Unknown(what, word string, names []string) error {
 	if near := Nearest(word, names); len(near) > 0 {
 		return fmt.Errorf("%q is not a %s: did you mean %s?", word, what, orList(near))
 	}

@@ -32,7 +32,7 @@ func ProfileNames() []string {
 func Profile(name string) (*Fabric, error) {
 	data, err := profileFiles.ReadFile("profiles/" + name + ".yaml")
 	if err != nil {
-		return nil, &Error{Err: unknown("profile", name, ProfileNames())}
+		return nil, &Error{Err: Unknown("profile", name, ProfileNames())}
 	}
 	return Decode("profiles/"+name+".yaml", data)
 }

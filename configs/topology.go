@@ -110,7 +110,7 @@ func (f *Fabric) Net() (*Net, error) {
 	kind := cmp.Or(t.Kind, topology.Star)
 	allowed, ok := topologyKeys[kind]
 	if !ok {
-		return nil, Errorf("topology.kind", "%w", unknown("kind of topology", t.Kind, topology.Kinds))
+		return nil, Errorf("topology.kind", "%w", Unknown("kind of topology", t.Kind, topology.Kinds))
 	}
 	for _, key := range t.keys() {
 		if !slices.Contains(allowed, key) {

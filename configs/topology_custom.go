@@ -46,7 +46,7 @@ func (f *Fabric) attach(g *topology.Graph) error {
 		}
 		at := slices.Index(g.Switches, a.Switch)
 		if at < 0 {
-			return Errorf(field+".switch", "%w", unknown("switch", a.Switch, g.Switches))
+			return Errorf(field+".switch", "%w", Unknown("switch", a.Switch, g.Switches))
 		}
 		for n := range g.Home {
 			if p.MatchPorts(f.end(n)) {
@@ -119,7 +119,7 @@ func (f *Fabric) userRoutes(g *topology.Graph) (topology.UserRoutes, error) {
 		for k, name := range r.Via {
 			at := slices.Index(g.Switches, name)
 			if at < 0 {
-				return nil, Errorf(fmt.Sprintf("%s.via[%d]", field, k), "%w", unknown("switch", name, g.Switches))
+				return nil, Errorf(fmt.Sprintf("%s.via[%d]", field, k), "%w", Unknown("switch", name, g.Switches))
 			}
 			if slices.Contains(routes[i].via, at) {
 				return nil, Errorf(fmt.Sprintf("%s.via[%d]", field, k), "%s is on the path already: a route has no loop", name)

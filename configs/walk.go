@@ -135,7 +135,7 @@ func (d *decoder) mapping(path string, n *yaml.Node, fields []field) error {
 			}
 		}
 		if !known {
-			return d.errorf(path, key, "%w", unknown("key here", key.Value, names))
+			return d.errorf(path, key, "%w", Unknown("key here", key.Value, names))
 		}
 	}
 	return nil

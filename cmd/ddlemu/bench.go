@@ -309,7 +309,7 @@ func settleClock(fs *pflag.FlagSet, c *configs.Fabric) (auto bool, err error) {
 // bench converts the flags to a configuration.
 func (o *benchOptions) bench(g *global, collective string) (b bench.Config, err error) {
 	if b.Collective, err = nccl.ParseCollective(collective); err != nil {
-		return b, err
+		return b, configs.Unknown("collective", collective, nccl.Collectives())
 	}
 	if g.JSON && o.CSV {
 		return b, fmt.Errorf("--json and --csv: give one")

@@ -91,10 +91,11 @@ func (o *scheduleMakeOptions) AddFlags(fs *pflag.FlagSet) {
 	o.flags = fs
 }
 
-func (o *scheduleMakeOptions) options() (mk.Options, error) {
+// options are the flags as values. The error for a name that is not known lists the collectives of.
+func (o *scheduleMakeOptions) options(of []schedule.Collective) (mk.Options, error) {
 	coll, err := schedule.ParseCollective(o.Coll)
 	if err != nil {
-		return mk.Options{}, badInput("--coll: %w", err)
+		return mk.Options{}, badInput("--coll: %w", configs.Unknown("collective", o.Coll, schedule.Names(of)))
 	}
 	grain, err := parseGrain(o.Grain)
 	if err != nil {
@@ -124,7 +125,7 @@ func parseGrain(text string) (int64, error) {
 // make makes a schedule from text such as ring or ring:k=8,grain=256K, of which the flags are the defaults.
 func (o *scheduleMakeOptions) make(text string) (*schedule.Schedule, error) {
 	kind, settings, _ := strings.Cut(text, ":")
-	m, err := o.options()
+	m, err := o.options(mk.Collectives)
 	if err != nil {
 		return nil, err
 	}
@@ -177,7 +178,7 @@ func (o *scheduleMakeOptions) read(g *global, arg string) (*schedule.Schedule, e
 		defer f.Close()
 		in = f
 	}
-	m, err := o.options()
+	m, err := o.options(schedule.Collectives)
 	if err != nil {
 		return nil, err
 	}

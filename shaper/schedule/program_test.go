@@ -126,7 +126,7 @@ func TestParseCollective(t *testing.T) {
 			t.Errorf("%s: %s, %v", text, got, err)
 		}
 	}
-	if _, err := schedule.ParseCollective("allsum"); err == nil || !strings.Contains(err.Error(), "there are allreduce, ") {
+	if _, err := schedule.ParseCollective("allsum"); err == nil || !strings.Contains(err.Error(), "there are all_reduce, ") {
 		t.Error(err)
 	}
 }

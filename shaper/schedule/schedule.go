@@ -15,6 +15,8 @@ package schedule
 import (
 	"fmt"
 	"strings"
+
+	"github.com/ddlemu/ddlemu/configs"
 )
 
 // Collective is what a schedule computes.
@@ -50,11 +52,25 @@ func ParseCollective(text string) (Collective, error) {
 			return c, nil
 		}
 	}
-	names := make([]string, len(Collectives))
-	for i, c := range Collectives {
-		names[i] = string(c)
+	return "", configs.Unknown("collective", text, Names(Collectives))
+}
+
+// Names are the names of collectives as in nccl-tests, such as all_reduce.
+func Names(all []Collective) []string {
+	names := make([]string, len(all))
+	for i, c := range all {
+		switch c {
+		case AllReduce:
+			names[i] = "all_reduce"
+		case AllGather:
+			names[i] = "all_gather"
+		case ReduceScatter:
+			names[i] = "reduce_scatter"
+		default:
+			names[i] = string(c)
+		}
 	}
-	return "", fmt.Errorf("collective %q is not known: there are %s", text, strings.Join(names, ", "))
+	return names
 }
 
 // HasResult says whether the name of the collective defines its result.

@@ -10,6 +10,8 @@ package make
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/ddlemu/ddlemu/shaper/schedule"
 )
@@ -22,7 +24,7 @@ const (
 
 // Options say what to make.
 type Options struct {
-	Coll  schedule.Collective // AllGather, ReduceScatter or AllReduce
+	Coll  schedule.Collective // one of Collectives
 	GPUs  int                 // 2 to MaxGPUs
 	K     int                 // 1 to MaxK
 	Grain int64               // largest payload of a message in bytes; 0: that of NCCL's default buffers
@@ -32,11 +34,12 @@ type Options struct {
 	OutOfPlace bool
 }
 
+// Collectives are those that schedules are made for.
+var Collectives = []schedule.Collective{schedule.AllGather, schedule.ReduceScatter, schedule.AllReduce}
+
 func (o *Options) check() error {
-	switch o.Coll {
-	case schedule.AllGather, schedule.ReduceScatter, schedule.AllReduce:
-	default:
-		return fmt.Errorf("%s: schedules are made for allgather, reducescatter and allreduce", o.Coll)
+	if !slices.Contains(Collectives, o.Coll) {
+		return fmt.Errorf("%s: schedules are made for %s", o.Coll, strings.Join(schedule.Names(Collectives), ", "))
 	}
 	if o.GPUs < 2 || o.GPUs > MaxGPUs {
 		return fmt.Errorf("%d GPUs: must be 2 to %d", o.GPUs, MaxGPUs)

@@ -124,7 +124,7 @@ func TestRefusals(t *testing.T) {
 		"peer not there":    {strings.Replace(with(` ngpus="2"`, ""), `send="1"`, `send="7"`, 1), "block 0 of GPU 0 has GPU 7 as a peer: there are 2"},
 		"GPU not there":     {strings.Replace(with(` ngpus="2"`, ""), `gpu id="1"`, `gpu id="3"`, 1), "GPU 1 of 4 is missing"},
 		"missing GPU":       {with(`ngpus="2"`, `ngpus="3"`), "GPU 2 of 3 is missing"},
-		"collective":        {with("allreduce", "allreduce2"), `"allreduce2" is not known`},
+		"collective":        {with("allreduce", "allreduce2"), `"allreduce2" is not a collective: did you mean all_reduce?`},
 		"protocol":          {with("Simple", "simple"), "must be Simple, LL or LL128"},
 		"half dependency":   {with(`depid="-1"`, `depid="0"`), "both name a step"},
 		"sends to nobody":   {with(`send="1"`, `send="-1"`), "sends to nobody"},

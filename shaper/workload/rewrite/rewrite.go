@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/ddlemu/ddlemu/configs"
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/workload"
 )
@@ -34,13 +35,22 @@ func ParseScale(text string) (s Scale, err error) {
 	if name == "sendrecv" {
 		s.Func = SendRecv
 	} else if s.Func, err = workload.ParseFunc(name); err != nil {
-		return s, fmt.Errorf("%w, and sendrecv", err)
+		return s, configs.Unknown("function", name, names())
 	}
 	s.Factor, err = strconv.ParseFloat(factor, 64)
 	if err != nil || !(s.Factor > 0 && s.Factor <= 1e6) {
 		return s, fmt.Errorf("%q is no factor above 0", factor)
 	}
 	return s, nil
+}
+
+// names are those of functions that can be scaled, as in a workload.
+func names() []string {
+	all := []string{"sendrecv"}
+	for _, f := range workload.Funcs() {
+		all = append(all, string(f))
+	}
+	return all
 }
 
 // Replacement replaces calls of a function by two others that compute the same.
