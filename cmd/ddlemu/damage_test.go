@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/ddlemu/ddlemu/intercept/messages"
+	"github.com/ddlemu/ddlemu/intercept/pending"
 	"github.com/ddlemu/ddlemu/intercept/replay"
 	"github.com/ddlemu/ddlemu/intercept/report/page"
 	"github.com/ddlemu/ddlemu/intercept/whatif"
@@ -95,11 +96,11 @@ func readAll(dir string) error {
 		return err
 	}
 	printMessages(io.Discard, t)
-	printPending(io.Discard, t)
 	fab, err := replay.LoadFabric(dir, t.Ranks[0].TimeScale)
 	if err != nil {
 		return err
 	}
+	printPending(io.Discard, t, pending.Of(t, fab))
 	r, err := explain(fab, t)
 	if err != nil {
 		return err

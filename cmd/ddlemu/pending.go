@@ -3,6 +3,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -14,6 +15,7 @@ import (
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/intercept/messages"
 	"github.com/ddlemu/ddlemu/intercept/pending"
+	"github.com/ddlemu/ddlemu/intercept/replay"
 	"github.com/ddlemu/ddlemu/shaper/ledger"
 )
 
@@ -35,14 +37,14 @@ not, and which messages were posted and have not arrived.
 			return nil
 		},
 		RunE: func(_ *cobra.Command, args []string) error {
-			t, err := messages.Load(args[0])
+			t, r, err := loadPending(args[0])
 			if err != nil {
 				return badInput("%w", err)
 			}
 			if g.JSON {
-				return g.printJSON(pendingJSON(t))
+				return g.printJSON(pendingJSON(t, r))
 			}
-			printPending(g.Stdout, t)
+			printPending(g.Stdout, t, r)
 			return nil
 		},
 	}
@@ -63,20 +65,33 @@ func (g *global) explainFailure(dir string) {
 
 // tellPending prints what the ranks wait for, below a title. If that is nothing, it prints that only with always.
 func (g *global) tellPending(dir, title string, always bool) {
-	t, err := messages.Load(dir)
+	t, r, err := loadPending(dir)
 	if err != nil {
 		g.warn("%s is not known: %v", title, err)
 		return
 	}
-	if r := pending.Of(t); always || len(r.Calls)+len(r.Connections) > 0 {
+	if always || len(r.Calls)+len(r.Connections) > 0 {
 		fmt.Fprintf(g.Stderr, "ddlemu: %s (ddlemu pending %s):\n", title, dir)
-		printPending(g.Stderr, t)
+		printPending(g.Stderr, t, r)
 	}
 }
 
+// loadPending reads the ledgers in a folder. Without a description of the fabric beside them, as of a job recorded on its
+// own network, no link is known to be down.
+func loadPending(dir string) (*messages.Trace, *pending.Report, error) {
+	t, err := messages.Load(dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	fab, err := replay.LoadFabric(dir, t.Ranks[0].TimeScale)
+	if err != nil && !errors.Is(err, ledger.ErrNoFabric) {
+		return nil, nil, err
+	}
+	return t, pending.Of(t, fab), nil
+}
+
 // printPending prints what a job waits for.
-func printPending(w io.Writer, t *messages.Trace) {
-	r := pending.Of(t)
+func printPending(w io.Writer, t *messages.Trace, r *pending.Report) {
 	us := microseconds(t)
 	if len(r.Calls)+len(r.Connections) == 0 {
 		fmt.Fprintf(w, "nothing: every call that was begun is finished (%s, %s)\n", units.Count(len(t.Calls), "call"), units.Count(len(t.Messages), "message"))
@@ -180,17 +195,19 @@ type pendingConnection struct {
 	Receives int    `json:"receives"`
 	ForNs    int64  `json:"for_ns"`
 	Arrived  int    `json:"arrived"`
+	Down     string `json:"down,omitempty"` // the link that stops it
+	FailedNs int64  `json:"failed_ns"`      // of the fabric's clock, divided by the time scale; 0: it has not failed
 	State    string `json:"state"`
 }
 
-func pendingJSON(t *messages.Trace) any {
-	r := pending.Of(t)
+func pendingJSON(t *messages.Trace, r *pending.Report) any {
+	scale := t.Ranks[0].TimeScale
 	calls, connections := []pendingCall{}, []pendingConnection{}
 	for _, c := range r.Calls {
 		calls = append(calls, pendingCall{c.Name, c.Seq, fmt.Sprintf("%#x", c.Comm), c.Begun, append([]int{}, c.Missing...), c.Waiting})
 	}
 	for _, c := range r.Connections {
-		connections = append(connections, pendingConnection{c.Sender, c.Receiver, c.Channel, c.First, c.Sends, c.SendBytes, c.Receives, (r.Last - c.Since) / t.Ranks[0].TimeScale, c.Arrived, c.State()})
+		connections = append(connections, pendingConnection{c.Sender, c.Receiver, c.Channel, c.First, c.Sends, c.SendBytes, c.Receives, (r.Last - c.Since) / scale, c.Arrived, c.Down, c.Failed / scale, c.State()})
 	}
 	return struct {
 		Clock       string              `json:"clock"`

@@ -107,6 +107,9 @@ func runWhatIf(ctx context.Context, g *global, o *whatIfOptions, dirs []string) 
 	if err != nil {
 		return err
 	}
+	if ended, unfinished := t.Ended(); unfinished > 0 && ended == 0 {
+		return badInput("no call of %s has ended, so nothing says how long one takes: see `ddlemu pending` and `ddlemu why`", strings.Join(t.Jobs, ", "))
+	}
 	change, err := o.change(fab, t)
 	if err != nil {
 		return err
@@ -274,6 +277,9 @@ func otherFabric(path string, scale int) (*replay.Fabric, error) {
 // whatIfNotes say what the results do not rest on.
 func whatIfNotes(t *messages.Trace, s *whatif.Study, results []*whatif.Result) []string {
 	notes := missing(t)
+	if _, n := t.Ended(); n > 0 {
+		notes = append(notes, fmt.Sprintf("%s not ended, and left out of the times: see `ddlemu why`", units.Count(n, "call")))
+	}
 	calls := s.Calls()
 	if n := calls.Skipped(); n > 0 {
 		notes = append(notes, fmt.Sprintf("%s could not be played again, because an earlier one of their connection is missing", units.Count(n, "message")))

@@ -74,13 +74,21 @@ type whyPrinter struct {
 
 func (p *whyPrinter) print(t *messages.Trace, r *why.Report, worst int) {
 	for _, f := range r.Functions {
-		fmt.Fprintf(p.w, "%s: %s, %s together\n", f.Name, units.Count(f.Calls, "call"), p.time(f.Ns))
+		unfinished := ""
+		if f.Unfinished > 0 {
+			unfinished = fmt.Sprintf("; %d not ended, counted until the ledgers end", f.Unfinished)
+		}
+		fmt.Fprintf(p.w, "%s: %s, %s together%s\n", f.Name, units.Count(f.Calls, "call"), p.time(f.Ns), unfinished)
 		p.parts(f.Parts, f.Ns)
 	}
 	if all := r.Worst(worst); len(all) > 0 {
 		fmt.Fprintf(p.w, "\nThe longest of %s:\n", units.Count(len(r.Calls), "call"))
 		for _, c := range all {
-			fmt.Fprintf(p.w, "%s #%d: %s, last byte at %s, %s on its critical path\n", c.Name, c.Seq, p.time(c.Ns()), c.Rank, units.Count(len(c.Steps), "message"))
+			end := p.time(c.Ns()) + ", last byte at " + c.Rank
+			if c.Unfinished {
+				end = fmt.Sprintf("not ended after %s, %s waits for a message", p.time(c.Ns()), c.Rank)
+			}
+			fmt.Fprintf(p.w, "%s #%d: %s, %s on its critical path\n", c.Name, c.Seq, end, units.Count(len(c.Steps), "message"))
 			p.parts(why.Merged(c.Path), c.Ns())
 		}
 	}
@@ -133,6 +141,7 @@ type whyCall struct {
 	Job          string     `json:"job"`
 	Start        int64      `json:"start_ns"` // of the fabric's clock, divided by the time scale
 	Time         int64      `json:"time_ns"`
+	Ended        bool       `json:"ended"` // false: its time is until the ledgers end
 	LastRank     string     `json:"last_rank"`
 	Bytes        uint64     `json:"bytes"` // of its messages
 	Messages     int        `json:"messages"`
@@ -150,7 +159,7 @@ func whyJSON(t *messages.Trace, r *why.Report) any {
 			causes[k].Ns /= scale
 		}
 		calls[i] = whyCall{
-			Function: c.Name, Sequence: c.Seq, Communicator: fmt.Sprintf("%#x", c.Comm), Job: t.Jobs[t.Tasks[c.Tasks[0]].Job], Start: c.Start / scale, Time: c.Ns() / scale,
+			Function: c.Name, Sequence: c.Seq, Communicator: fmt.Sprintf("%#x", c.Comm), Job: t.Jobs[t.Tasks[c.Tasks[0]].Job], Start: c.Start / scale, Time: c.Ns() / scale, Ended: !c.Unfinished,
 			LastRank: c.Rank, Bytes: c.Bytes, Messages: len(c.Messages), Critical: len(c.Steps), Causes: causes,
 		}
 	}

@@ -145,6 +145,24 @@ func (t *Trace) CallOf(m *Message) int {
 	return t.Tasks[m.Task()].Call
 }
 
+// HasEnded says whether no message of a call is stuck.
+func (t *Trace) HasEnded(c *Call) bool {
+	return !slices.ContainsFunc(c.Messages, func(i int) bool { return t.Messages[i].IsStuck() })
+}
+
+// Ended counts the calls with messages that have ended, and those that have not.
+func (t *Trace) Ended() (ended, unfinished int) {
+	for i := range t.Calls {
+		switch c := &t.Calls[i]; {
+		case !t.HasEnded(c):
+			unfinished++
+		case len(c.Messages) > 0:
+			ended++
+		}
+	}
+	return ended, unfinished
+}
+
 // Unattributed counts the messages whose call is not known.
 func (t *Trace) Unattributed() int {
 	n := 0

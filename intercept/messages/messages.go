@@ -44,6 +44,8 @@ type Message struct {
 	Late          int64 `json:"late_ns"` // how much later its bytes were visible
 	ReceiveEnds   int64 `json:"receive_returned_ns"`
 
+	Failed int64 `json:"failed_ns"` // when test first told one of the ends that the connection has failed; 0: it did not
+
 	// What it is for: places in Trace.Tasks, -1 if unknown.
 	SendTask    int `json:"-"`
 	ReceiveTask int `json:"-"`
@@ -324,6 +326,12 @@ func (t *Trace) addConnections(all []recorded) map[FlowKey]*flowPlaces {
 
 // add notes what one end says.
 func (m *Message) add(r ledger.Record) {
+	if r.Returned == 0 {
+		if r.Modelled != 0 && (m.Failed == 0 || r.Modelled < m.Failed) {
+			m.Failed = r.Modelled
+		}
+		r.Modelled = 0
+	}
 	if r.Kind == ledger.Send {
 		m.Size = r.Size
 		m.HasSend, m.Sent, m.Posted, m.Stalled, m.Complete, m.SendEnds = true, r.Returned != 0, r.Posted, int64(r.Late), r.Modelled, r.Returned
@@ -370,6 +378,9 @@ func (t *Trace) RanksOn(job, node int) int {
 // IsWhole says whether both ends have got the message back.
 func (m *Message) IsWhole() bool { return m.Sent && m.Received }
 
+// IsStuck says whether an end has posted the message, and neither has the receiver got it nor has the sender got it back.
+func (m *Message) IsStuck() bool { return !m.Received && (m.HasReceive || m.HasSend && !m.Sent) }
+
 // First is the earliest time that is known of a message.
 func (m *Message) First() int64 {
 	switch {
@@ -398,4 +409,17 @@ func (t *Trace) Span() (first, last int64) {
 		}
 	}
 	return first, last
+}
+
+// Last is the last time that the ledgers know, ns of the fabric's clock.
+func (t *Trace) Last() int64 {
+	_, last := t.Span()
+	for i := range t.Messages {
+		m := &t.Messages[i]
+		last = max(last, m.SendEnds, m.ReceiveEnds, m.Failed)
+	}
+	for i := range t.Tasks {
+		last = max(last, t.Tasks[i].Begun)
+	}
+	return last
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/ddlemu/ddlemu/intercept/messages"
+	"github.com/ddlemu/ddlemu/intercept/replay"
 )
 
 // Report is what was not finished.
@@ -41,11 +42,20 @@ type Connection struct {
 	Unfinished int    // messages that have arrived, and that their sender has not got back
 	Arrived    int    // messages that both ends have got back
 	LastAt     int64  // when the last of those was there; 0 if there was none
+	// A link that is down, over which the messages must go that were posted by the sender; "" if there is none.
+	Down      string
+	DownSince int64
+	Failed    int64 // when the plugin first told NCCL that the connection has failed; 0: it did not
+	src, dst  int   // NICs
 }
 
 // State says in a phrase what the connection waits for.
 func (c *Connection) State() string {
 	switch {
+	case c.Down != "" && c.Failed != 0:
+		return "failed: " + c.Down + " was down"
+	case c.Down != "":
+		return c.Down + " is down"
 	case c.Sends > 0 && c.Receives > 0:
 		return "on its way"
 	case c.Sends > 0:
@@ -56,17 +66,16 @@ func (c *Connection) State() string {
 	return "arrived, the sender has not got it back"
 }
 
-// Of finds what a trace has not finished.
-func Of(t *messages.Trace) *Report {
-	r := &Report{}
+// Of finds what a trace has not finished. f is the fabric of the job; if it is nil, no link is known to be down.
+func Of(t *messages.Trace, f *replay.Fabric) *Report {
+	r := &Report{Last: t.Last()}
+	if f != nil && len(f.Changes) > 0 {
+		r.Last = max(r.Last, f.Changes[len(f.Changes)-1].Time)
+	}
 	waiting := make([]int, len(t.Calls))
 	byFlow := map[messages.FlowKey][]int{}
 	for i := range t.Messages {
 		m := &t.Messages[i]
-		r.Last = max(r.Last, m.Posted, m.SendEnds, m.ReceivePosted, m.ReceiveEnds)
-		if m.Received {
-			r.Last = max(r.Last, m.VisibleAt())
-		}
 		byFlow[m.Key()] = append(byFlow[m.Key()], i)
 		if call := t.CallOf(m); call >= 0 && !m.Received {
 			waiting[call]++
@@ -74,6 +83,7 @@ func Of(t *messages.Trace) *Report {
 	}
 	for _, c := range t.Connections {
 		if x, any := connectionOf(t, c, byFlow[c.Key()]); any {
+			x.findDown(f, r.Last)
 			r.Connections = append(r.Connections, x)
 		}
 	}
@@ -84,7 +94,7 @@ func Of(t *messages.Trace) *Report {
 
 // connectionOf sums the messages of a connection; any says whether some are not finished.
 func connectionOf(t *messages.Trace, c messages.Connection, all []int) (x Connection, any bool) {
-	x = Connection{Job: c.Job, Sender: c.Sender, Receiver: c.Receiver, Call: -1, Channel: -1}
+	x = Connection{Job: c.Job, Sender: c.Sender, Receiver: c.Receiver, Call: -1, Channel: -1, src: c.Src, dst: c.Dst}
 	slices.SortFunc(all, func(a, b int) int { return cmp.Compare(t.Messages[a].Number, t.Messages[b].Number) })
 	for _, i := range all {
 		m := &t.Messages[i]
@@ -96,6 +106,9 @@ func connectionOf(t *messages.Trace, c messages.Connection, all []int) (x Connec
 		if !any {
 			x.First, x.Since, x.Channel, x.Call = m.Number, m.First(), m.Channel, t.CallOf(m)
 			any = true
+		}
+		if m.Failed != 0 && (x.Failed == 0 || m.Failed < x.Failed) {
+			x.Failed = m.Failed
 		}
 		switch {
 		case m.Received:
@@ -110,6 +123,19 @@ func connectionOf(t *messages.Trace, c messages.Connection, all []int) (x Connec
 		}
 	}
 	return x, any
+}
+
+// findDown finds the link that stops what the sender has posted: it was down when the connection failed, or is at time now.
+func (c *Connection) findDown(f *replay.Fabric, now int64) {
+	if f == nil || c.Sends == 0 {
+		return
+	}
+	if c.Failed != 0 {
+		now = c.Failed
+	}
+	if hop, since := f.Down(c.src, c.dst, now); hop >= 0 {
+		c.Down, c.DownSince = f.HopName(hop), since
+	}
 }
 
 // memberKey is a rank of a communicator.
@@ -132,7 +158,6 @@ func (r *Report) addCalls(t *messages.Trace, waiting []int) {
 			x.Size = t.Tasks[task].Ranks
 			begun[t.Tasks[task].Rank] = true
 			x.Begun = append(x.Begun, t.Tasks[task].Owner)
-			r.Last = max(r.Last, t.Tasks[task].Begun)
 		}
 		slices.Sort(x.Begun)
 		x.Begun = slices.Compact(x.Begun)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/ddlemu/ddlemu/intercept/messages"
+	"github.com/ddlemu/ddlemu/intercept/replay/replaytest"
 	"github.com/ddlemu/ddlemu/shaper/ledger"
 	"github.com/ddlemu/ddlemu/shaper/ledger/ledgertest"
 )
@@ -35,6 +36,11 @@ func rank(number uint32, calls int, records ...ledger.Record) ledgertest.Ledger 
 
 func load(t *testing.T, ledgers ...ledgertest.Ledger) *Report {
 	t.Helper()
+	return Of(read(t, ledgers...), nil)
+}
+
+func read(t *testing.T, ledgers ...ledgertest.Ledger) *messages.Trace {
+	t.Helper()
 	dir := t.TempDir()
 	for _, l := range ledgers {
 		ledgertest.Write(t, dir, 64, l)
@@ -43,7 +49,7 @@ func load(t *testing.T, ledgers ...ledgertest.Ledger) *Report {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Of(tr)
+	return tr
 }
 
 // Each end of a message says what it has done, and so where the message is.
@@ -93,6 +99,33 @@ func TestOneSided(t *testing.T) {
 		if len(r.Connections) != 1 || r.Connections[0].State() != want || len(r.Calls) != 0 {
 			t.Errorf("%+v, want %q", r, want)
 		}
+	}
+}
+
+// A link that is down is named where the sender has posted something for it, and from when on the connection had failed.
+func TestDown(t *testing.T) {
+	f := replaytest.Fabric(t, 2)
+	hop := f.Link(0, 1)
+	down := f.Hops[hop].Spec
+	down.Down = true
+	f.Changes = []ledger.Change{{Time: 120, Hop: hop, Spec: down}}
+	one := rank(0, 1, ledger.Record{Kind: ledger.Send, Msg: 0, Size: 5, Posted: 110})
+	other := rank(1, 1, ledger.Record{Kind: ledger.Receive, Msg: 0, Size: 5, Posted: 100}, ledger.Record{Kind: ledger.Send, Conn: 1, Msg: 0, Posted: 115})
+	tr := read(t, one, other)
+	r := Of(tr, f)
+	if c := r.Connections[0]; c.State() != "node0:node1 is down" || c.DownSince != 120 || r.Last != 120 {
+		t.Errorf("%+v, last %d", c, r.Last)
+	}
+	if c := r.Connections[1]; c.State() != "the receiver has posted no receive for it" {
+		t.Errorf("the other direction is up: %+v", c)
+	}
+	one.Records[0].Modelled = 5000
+	up := f.Hops[hop].Spec
+	f.Changes = append(f.Changes, ledger.Change{Time: 6000, Hop: hop, Spec: up})
+	tr = read(t, one, other)
+	r = Of(tr, f)
+	if c := r.Connections[0]; c.State() != "failed: node0:node1 was down" || c.Failed != 5000 || r.Last != 6000 {
+		t.Errorf("%+v, last %d", c, r.Last)
 	}
 }
 

@@ -35,6 +35,45 @@ func LoadFabric(dir string, timeScale int64) (*Fabric, error) {
 	return &Fabric{Fabric: fab, TimeScale: int(timeScale), Changes: changes}, nil
 }
 
+// DownSince is the time since which a hop was down at a time, 0 if it was so from the start. down is false if the hop was
+// up.
+func (f *Fabric) DownSince(hop int, at int64) (since int64, down bool) {
+	down = f.Hops[hop].Spec.Down
+	for _, c := range f.Changes {
+		if c.Time > at {
+			break
+		}
+		if c.Hop != hop {
+			continue
+		}
+		if c.Spec.Down && !down {
+			since = c.Time
+		}
+		down = c.Spec.Down
+	}
+	return since, down
+}
+
+// Down is the hop between two NICs that was down for the longest at a time, and since when; -1 if none was, or the fabric
+// has no path between them.
+func (f *Fabric) Down(src, dst int, at int64) (hop int, since int64) {
+	hop = -1
+	if !f.hasPath(src, dst) {
+		return hop, 0
+	}
+	for _, step := range f.Path(src, dst) {
+		if t, down := f.DownSince(step.Hop, at); down && (hop < 0 || t < since) {
+			hop, since = step.Hop, t
+		}
+	}
+	return hop, since
+}
+
+func (f *Fabric) hasPath(src, dst int) bool {
+	nics := f.NICs()
+	return src >= 0 && dst >= 0 && src < nics && dst < nics && f.NodeOfNIC(src) != f.NodeOfNIC(dst)
+}
+
 // Recorded is recorded messages, as flows.
 type Recorded struct {
 	Flows    []Flow

@@ -99,9 +99,8 @@ func newSim(f *Fabric, flows []Flow, keeps bool) (*sim, error) {
 	if keeps {
 		s.net.KeepPasses()
 	}
-	nics := f.NICs()
 	for _, x := range flows {
-		if x.Src < 0 || x.Dst < 0 || x.Src >= nics || x.Dst >= nics || f.NodeOfNIC(x.Src) == f.NodeOfNIC(x.Dst) {
+		if !f.hasPath(x.Src, x.Dst) {
 			s.close()
 			return nil, fmt.Errorf("a connection from NIC %d to NIC %d: %w", x.Src, x.Dst, errNoPath)
 		}

@@ -56,6 +56,17 @@ func TestChanges(t *testing.T) {
 	}
 }
 
+// A call that has not ended has no time.
+func TestUnfinishedCallsAreLeftOut(t *testing.T) {
+	f := replaytest.Fabric(t, 3)
+	tr := replaytest.TwoJobs(t, f)
+	m := &tr.Messages[tr.Calls[len(tr.Calls)-1].Messages[0]]
+	m.Received, m.Sent = false, false
+	if r := of(t, f, tr, Change{}); r.Before[0].Calls != len(tr.Calls)-1 {
+		t.Errorf("%+v", r)
+	}
+}
+
 // A change of a link while the job ran is changed too, and what never arrives is counted.
 func TestChangesWhileItRan(t *testing.T) {
 	f := replaytest.Fabric(t, 3)

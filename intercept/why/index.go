@@ -19,6 +19,7 @@ type index struct {
 	params    []link.Params
 	transport link.Transport
 
+	last    int64   // the last time that the ledgers know
 	longest []int64 // the longest occupation of each hop
 	// The messages that each rank has sent on each of NCCL's channels, by the time at which they were
 	// complete for it.
@@ -26,7 +27,7 @@ type index struct {
 }
 
 func newIndex(p *replay.Replayed) *index {
-	x := &index{Replayed: p, longest: make([]int64, len(p.Fabric.Hops)), complete: completeOf(p.Trace)}
+	x := &index{Replayed: p, longest: make([]int64, len(p.Fabric.Hops)), complete: completeOf(p.Trace), last: p.Trace.Last()}
 	for h := range p.Fabric.Hops {
 		for _, i := range p.OnHop(h) {
 			x.longest[h] = max(x.longest[h], p.Passes[i].Dur)
@@ -77,14 +78,6 @@ func (x *index) occupied(hop int, from, to int64, do func(p *link.Pass, from, to
 
 // isDown says whether a hop was down at a time.
 func (x *index) isDown(hop int, at int64) bool {
-	down := x.Fabric.Hops[hop].Spec.Down
-	for _, c := range x.Fabric.Changes {
-		if c.Time > at {
-			break
-		}
-		if c.Hop == hop {
-			down = c.Spec.Down
-		}
-	}
+	_, down := x.Fabric.DownSince(hop, at)
 	return down
 }

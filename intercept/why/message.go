@@ -26,6 +26,10 @@ func (l *timeline) to(t int64, p Part) {
 func (x *index) messageParts(i int) []Part {
 	m := &x.Trace.Messages[i]
 	l := &timeline{at: m.Posted}
+	if !m.Received {
+		x.stuckParts(l, i)
+		return l.parts
+	}
 	visible := m.VisibleAt()
 	modelled := x.Times[i].Due
 	if modelled == link.Never || len(x.OfMessage(i)) == 0 {
@@ -33,6 +37,19 @@ func (x *index) messageParts(i int) []Part {
 		return l.parts
 	}
 	segments := x.segments(i)
+	x.firstHop(l, i, segments)
+	x.lastSegment(l, i, segments[len(segments)-1], modelled)
+	if late := visible - max(m.Due, m.ReceivePosted); late > 0 {
+		x.emulator(l, visible-late)
+		l.to(visible, Part{Cause: Late, Rank: x.rankOf(m.Job, m.Receiver)})
+	} else {
+		x.emulator(l, visible)
+	}
+	return l.parts
+}
+
+// firstHop cuts the time from the post of message i until its last segment was sent over the first hop.
+func (x *index) firstHop(l *timeline, i int, segments [][]*link.Pass) {
 	x.beforeFirst(l, i, segments[0][0])
 	for k, s := range segments {
 		if k > 0 {
@@ -43,14 +60,37 @@ func (x *index) messageParts(i int) []Part {
 		}
 		x.wait(l, i, x.HopOf(s[0]), s[0].Start)
 	}
-	x.lastSegment(l, i, segments[len(segments)-1], modelled)
-	if late := visible - max(m.Due, m.ReceivePosted); late > 0 {
-		x.emulator(l, visible-late)
-		l.to(visible, Part{Cause: Late, Rank: x.rankOf(m.Job, m.Receiver)})
-	} else {
-		x.emulator(l, visible)
+}
+
+// stuckParts cuts the time from the post of message i, which has not arrived, until the ledgers end.
+func (x *index) stuckParts(l *timeline, i int) {
+	m := &x.Trace.Messages[i]
+	if x.FlowOf[i] < 0 {
+		l.to(x.last, Part{Cause: Unexplained})
+		return
 	}
-	return l.parts
+	receive := Part{Cause: Receive, Rank: x.rankOf(m.Job, m.Receiver)}
+	hop, since := x.Fabric.Down(m.Src, m.Dst, x.stuckUntil(i))
+	switch {
+	case !m.HasReceive && (hop < 0 || x.transport.Kind == link.RDMA):
+		l.to(x.last, receive)
+		return
+	case m.HasReceive && x.transport.Kind == link.RDMA:
+		l.to(min(m.ReceivePosted, x.last), receive)
+	}
+	if segments := x.segments(i); len(segments) > 0 {
+		x.firstHop(l, i, segments)
+		sent := segments[len(segments)-1]
+		l.to(sent[0].Start+sent[0].Dur, Part{Cause: Serialize, Link: x.Fabric.HopName(x.HopOf(sent[0]))})
+		l.to(min(sent[len(sent)-1].Next, x.last), Part{Cause: Propagation})
+	} else if hop >= 0 {
+		x.wait(l, i, x.Path(i)[0].Hop, since)
+	}
+	l.cut(x.last)
+	if hop >= 0 {
+		l.to(x.last, Part{Cause: Down, Link: x.Fabric.HopName(hop)})
+	}
+	l.to(x.last, Part{Cause: Unexplained})
 }
 
 // emulator gives what the replayed times lack up to the recorded ones to its cause. If the model is later

@@ -26,8 +26,10 @@ type Report struct {
 type Function struct {
 	Name  string
 	Calls int
-	Ns    int64  // summed
-	Parts []Part // summed, the largest first
+	// Unfinished counts the calls that had not ended when the ledgers ended.
+	Unfinished int
+	Ns         int64  // summed
+	Parts      []Part // summed, the largest first
 }
 
 // Of explains all calls of a trace.
@@ -73,6 +75,9 @@ func (r *Report) sum() {
 		}
 		f := &r.Functions[k]
 		f.Calls++
+		if c.Unfinished {
+			f.Unfinished++
+		}
 		f.Ns += c.Ns()
 		f.Parts = append(f.Parts, c.Path...)
 	}

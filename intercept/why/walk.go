@@ -13,7 +13,8 @@ import (
 type Call struct {
 	*messages.Call
 	Start, End int64  // ns of the fabric's clock
-	Rank       string // that had its last byte last
+	Rank       string // that had its last byte last, or still waits for a message
+	Unfinished bool   // it had not ended when the ledgers ended, at End
 	Path       []Part // in the order of time; their sum is End - Start
 	Steps      []int  // messages on the critical path, places in the trace, in the order of time
 }
@@ -56,7 +57,8 @@ type walk struct {
 	ends  map[member]int64          // when each rank had ended it
 	by    map[channel][]messages.At // the messages that each rank has received, by the time at which they were visible
 	near  map[channel][]messages.At // those that the ranks of each node have received; the rank is the node's number
-	last  int                       // the message that was visible last, -1: none was
+	last  int                       // the message that was visible last, or is stuck; -1: there is none
+	end   int64                     // when that was, or when the ledgers end
 }
 
 func (x *index) newWalk(c *messages.Call, ended map[member]int64) *walk {
@@ -73,6 +75,12 @@ func (x *index) newWalk(c *messages.Call, ended map[member]int64) *walk {
 	}
 	for _, i := range c.Messages {
 		w.add(i)
+	}
+	if w.last >= 0 {
+		w.end = x.Trace.Messages[w.last].VisibleAt()
+	}
+	if stuck := x.stuck(c); stuck >= 0 {
+		w.last, w.end = stuck, x.last
 	}
 	for _, received := range []map[channel][]messages.At{w.by, w.near} {
 		for _, all := range received {
@@ -112,9 +120,36 @@ func (w *walk) add(i int) {
 	}
 }
 
+// stuck is the message for which a call that has not ended waits: one whose path is down if there is one, of these the
+// one that was posted first. It is -1 if the call has ended, or waits for no message that was posted.
+func (x *index) stuck(c *messages.Call) int {
+	best, bestDown := -1, false
+	for _, i := range c.Messages {
+		m := &x.Trace.Messages[i]
+		if !m.IsStuck() || !m.HasSend || x.FlowOf[i] < 0 {
+			continue
+		}
+		hop, _ := x.Fabric.Down(m.Src, m.Dst, x.stuckUntil(i))
+		down := hop >= 0
+		if best < 0 || down && !bestDown || down == bestDown && m.Posted < x.Trace.Messages[best].Posted {
+			best, bestDown = i, down
+		}
+	}
+	return best
+}
+
+// stuckUntil is when message i, which is stuck, failed, or when the ledgers end.
+func (x *index) stuckUntil(i int) int64 {
+	if failed := x.Trace.Messages[i].Failed; failed != 0 {
+		return failed
+	}
+	return x.last
+}
+
 // walk goes back from the last byte to the call.
 func (w *walk) walk() Call {
-	c := Call{Call: w.call, End: w.Trace.Messages[w.last].VisibleAt(), Rank: w.rankOf(w.Trace.Messages[w.last].Job, w.Trace.Messages[w.last].Receiver)}
+	last := &w.Trace.Messages[w.last]
+	c := Call{Call: w.call, End: w.end, Rank: w.rankOf(last.Job, last.Receiver), Unfinished: !w.Trace.HasEnded(w.call)}
 	c.Start = c.End
 	for _, t := range w.begun {
 		c.Start = min(c.Start, t)
@@ -132,7 +167,7 @@ func (w *walk) walk() Call {
 		path = append(path, w.gap(i, at))
 		parts = w.messageParts(before)
 		if acked { // the sender waited until that message was acknowledged
-			l := &timeline{at: w.Trace.Messages[before].VisibleAt(), parts: parts}
+			l := &timeline{at: w.Trace.Messages[before].Posted + Sum(parts), parts: parts}
 			l.cut(at)
 			l.to(at, Part{Cause: Propagation})
 			parts = l.parts

@@ -171,6 +171,53 @@ func TestPlantedCauses(t *testing.T) {
 	}
 }
 
+// A call that has not ended lasts until the ledgers end, and what it waits for is its cause.
+func TestUnfinishedCalls(t *testing.T) {
+	const end = 5_000_000
+	for name, tc := range map[string]struct {
+		lines     []string
+		down      bool // the link from node 0 to node 1, from 2000 on
+		noReceive bool
+		want      string
+	}{
+		"link that is down": {[]string{"transport:", "  kind: rdma", "  rto: 1s"}, true, false, "node0:node1 was down"},
+		"tcp":               {[]string{"transport:", "  kind: tcp"}, true, false, "node0:node1 was down"},
+		"no receive":        {[]string{"transport:", "  kind: rdma"}, false, true, "waiting until rank 1 posted its receive"},
+		"unknown":           {nil, false, false, "not explained by the recorded messages"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			j := newJob(replaytest.Fabric(t, 4, tc.lines...))
+			if tc.down {
+				hop := j.fabric.Link(0, 1)
+				down := j.fabric.Hops[hop].Spec
+				down.Down = true
+				j.fabric.Changes = []ledger.Change{{Time: 2000, Hop: hop, Spec: down}}
+			}
+			c := j.call("AllReduce", 0, 0, 0, 0)
+			j.send(c, 2, 3, chunk, 0, 0)
+			j.send(c, 0, 1, 4*chunk, 1000, 0)
+			j.send(c, 0, 1, chunk, 1500, 0)
+			played := j.Messages
+			j.Messages = played[:1]
+			j.play(t)
+			j.Messages = played
+			for i := 1; i < 3; i++ {
+				j.Messages[i].HasReceive = !tc.noReceive
+				j.Messages[i].Failed = end
+			}
+			r := j.explain(t)
+			got := r.Calls[0]
+			first := Merged(got.Path)[0]
+			if !got.Unfinished || r.Functions[0].Unfinished != 1 || got.End != end || got.Rank != "rank 1" || first.String() != tc.want {
+				t.Errorf("%+v; first cause %v", got, first)
+			}
+			if Sum(got.Path) != got.Ns() || got.Ns() != end {
+				t.Errorf("the causes sum to %d of %d ns", Sum(got.Path), got.Ns())
+			}
+		})
+	}
+}
+
 // Whatever is sent when, the causes of each call are positive and sum to its time.
 func TestPropertyCausesSumUp(t *testing.T) {
 	fabrics := []*replay.Fabric{

@@ -25,6 +25,9 @@ const fabricName = "fabric.yaml"
 // ledgers.
 const changesSuffix = ".changes"
 
+// ErrNoFabric says that a folder of ledgers does not say which fabric the job ran on.
+var ErrNoFabric = errors.New("it is not known")
+
 // WriteFabric writes the description of the job's fabric into the folder of its ledgers, unless another
 // process has done so.
 func WriteFabric(dir string, config []byte) error {
@@ -49,7 +52,7 @@ func ReadFabric(dir string) (config []byte, path string, err error) {
 	path = filepath.Join(dir, fabricName)
 	config, err = os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, path, fmt.Errorf("read the fabric of the ledgers: there is no %s; if the job was recorded on its own network (DDLEMU_RECORD), only `ddlemu record --from %s` reads it", path, dir)
+		return nil, path, fmt.Errorf("read the fabric of the ledgers: %w: there is no %s; if the job was recorded on its own network (DDLEMU_RECORD), only `ddlemu record --from %s` reads it", ErrNoFabric, path, dir)
 	}
 	if err != nil {
 		return nil, path, fmt.Errorf("read the fabric of the ledgers: %w", err)

@@ -43,14 +43,16 @@ type Record struct {
 	// Send: the longest time since the thread's post before, for which NCCL did not call although it had
 	// requests. Receive: how late the bytes were visible. Both on a real clock only; at most the largest
 	// value.
-	Late     uint32
-	Conn     uint32 // place in the table of connections; if there is none, it has no place
-	Op       uint32 // the lower half of the number of its operation's record; 0: not known
-	Msg      uint64 // number in its connection: both ends have the same
-	Size     uint64 // bytes; of a receive that has not returned, its capacity
-	Posted   int64  // by this end
-	Modelled int64  // send: when it is complete in the model; receive: when the message is due
-	Returned int64  // by NCCL's test; 0: it is not returned
+	Late   uint32
+	Conn   uint32 // place in the table of connections; if there is none, it has no place
+	Op     uint32 // the lower half of the number of its operation's record; 0: not known
+	Msg    uint64 // number in its connection: both ends have the same
+	Size   uint64 // bytes; of a receive that has not returned, its capacity
+	Posted int64  // by this end
+	// Send: when it is complete in the model. Receive: when the message is due. While Returned is 0: when test first
+	// reported that the connection has failed, 0: it did not.
+	Modelled int64
+	Returned int64 // by NCCL's test; 0: it is not returned
 }
 
 // Task is a collective, or a send or receive of the program.

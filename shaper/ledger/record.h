@@ -33,7 +33,9 @@ struct ddlemu_record {
 	uint64_t msg; // number in its connection: both ends have the same
 	uint64_t size; // bytes; of a receive that has not returned, its capacity
 	int64_t posted; // by this end
-	int64_t modelled; // send: when it is complete in the model; receive: when the message is due
+	// Send: when it is complete in the model. Receive: when the message is due. While it is not returned: when test
+	// first reported that the connection has failed, 0: it did not.
+	int64_t modelled;
 	int64_t returned; // by test; atomic, stored last; 0: it is not returned
 };
 

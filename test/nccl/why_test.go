@@ -19,6 +19,7 @@ type explained struct {
 	Calls     []struct {
 		Function string
 		Sequence int
+		Ended    bool
 		Time     int64 `json:"time_ns"`
 		Causes   []struct {
 			Cause, Link, Rank, Behind string
@@ -174,4 +175,24 @@ func TestWhyBlamesTheRightOne(t *testing.T) {
 			return cause == "emulator" || rank == "rank 1" && slices.Contains([]string{"receive", "not ready", "late call", "stalled"}, cause)
 		})
 	})
+}
+
+// A link that is down is named by the commands that say what a job waited for, and a call that never ended has its time
+// until it failed.
+func TestLinkThatIsDown(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "t")
+	path := writeFabric(t, "base: ndr400", "nodes: 4", "links:", "  - match: node1:node2", "    up: false")
+	out, err := ddlemu(t.Context(), t, folder(t), nil, "bench", "allreduce", "-F", path, "--ranks", "4", "-b", "1M", "-e", "1M", "--trace", dir).CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "failed: node1:node2 was down") {
+		t.Fatalf("%v:\n%s", err, out)
+	}
+	got := whyOf(t, dir)
+	down := got.share(func(cause, link, _ string) bool { return cause == "link down" && link == "node1:node2" })
+	if len(got.Calls) != 1 || got.Calls[0].Ended || got.Calls[0].Time < 400e6 || down < 0.99 {
+		t.Errorf("%+v", got)
+	}
+	out, err = ddlemu(t.Context(), t, folder(t), nil, "whatif", dir).CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "no call of t has ended") {
+		t.Errorf("%v:\n%s", err, out)
+	}
 }

@@ -401,6 +401,22 @@ static inline void note_return(struct ddlemu_conn *c, const struct ddlemu_conn_r
 		write_return(c, r, now);
 }
 
+// write_failure notes in the record of a request, which is not complete, when test first reported a failure.
+LEDGER static void write_failure(const struct ddlemu_conn *c, const struct ddlemu_conn_request *r, int64_t now)
+{
+	struct ddlemu_record *record = ledger_at(&c->ledger, r->base.record);
+	if (ledger_has(&c->ledger, r->base.record) && record->modelled == 0)
+		record->modelled = now;
+}
+
+// report returns the result of a test of a request, which is not complete.
+static inline int report(const struct ddlemu_conn *c, const struct ddlemu_conn_request *r, int64_t now, int result)
+{
+	if (result != DDLEMU_SUCCESS && has_ledger(c))
+		write_failure(c, r, now);
+	return result;
+}
+
 // --- the sender's memory
 
 // place_of is the entry of message i in ddlemu_places. On a real clock it is 0.
@@ -557,7 +573,7 @@ static int sender_test(struct ddlemu_request *request, int *done, size_t *size)
 		bool completes = closed && copied && load64(&f->receives_posted) > r->msg;
 		if (completes && dead != DDLEMU_FABRIC_DOWN)
 			dead = DDLEMU_ALIVE;
-		return failure(c, dead, closed && !completes);
+		return report(c, r, now, failure(c, dead, closed && !completes));
 	}
 	note_return(c, r, now);
 	return complete(r, &f->sends_done, done, size);
@@ -740,7 +756,7 @@ static int receiver_test(struct ddlemu_request *request, int *done, size_t *size
 		bool closed = is_set(&f->sender_closed);
 		if ((dead || closed) && will_arrive(c, r->msg, dead))
 			return DDLEMU_SUCCESS;
-		return failure(c, dead, closed);
+		return report(c, r, now, failure(c, dead, closed));
 	}
 	note_return(c, r, now);
 	return complete(r, &f->receives_done, done, size);
