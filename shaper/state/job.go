@@ -377,7 +377,7 @@ func (c *LinkStats) subtract(o *LinkStats) {
 	}
 	c.ModelBusy, c.WallBusy = c.ModelBusy-o.ModelBusy, c.WallBusy-o.WallBusy
 	c.Distortion -= o.Distortion
-	c.Stalls, c.Aborted, c.HeldSends = c.Stalls-o.Stalls, c.Aborted-o.Aborted, c.HeldSends-o.HeldSends
+	c.Stalls, c.Aborted, c.HeldSends, c.Broken = c.Stalls-o.Stalls, c.Aborted-o.Aborted, c.HeldSends-o.HeldSends, c.Broken-o.Broken
 	switch {
 	case messages == 0:
 		c.FirstPosted = 0
@@ -406,7 +406,7 @@ func (c *LinkStats) add(o *LinkStats) {
 	c.ModelUntil, c.WallUntil = max(c.ModelUntil, o.ModelUntil), max(c.WallUntil, o.WallUntil)
 	c.FirstPosted, c.LastVisible = earlier(c.FirstPosted, o.FirstPosted), max(c.LastVisible, o.LastVisible)
 	c.Distortion += o.Distortion
-	c.Stalls, c.Aborted, c.HeldSends = c.Stalls+o.Stalls, c.Aborted+o.Aborted, c.HeldSends+o.HeldSends
+	c.Stalls, c.Aborted, c.HeldSends, c.Broken = c.Stalls+o.Stalls, c.Aborted+o.Aborted, c.HeldSends+o.HeldSends, c.Broken+o.Broken
 }
 
 // add adds the counters of o to k.

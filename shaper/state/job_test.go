@@ -440,7 +440,7 @@ func TestPropertyAdd(t *testing.T) {
 		k.SumLate, k.SumTime, k.MaxLate = n(), n(), n()
 		k.Late[n()%LateBuckets] = uint32(n())
 		c.ModelBusy, c.WallBusy, c.ModelUntil, c.WallUntil, c.FirstPosted, c.LastVisible, c.Distortion = n(), n(), n(), n(), n(), n(), n()
-		c.Stalls, c.Aborted, c.HeldSends = uint64(n()), uint64(n()), uint64(n())
+		c.Stalls, c.Aborted, c.HeldSends, c.Broken = uint64(n()), uint64(n()), uint64(n()), uint64(n())
 		s.Pauses[n()%2] = Pauses{uint64(n()), n()}
 		return s
 	}

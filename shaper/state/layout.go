@@ -12,7 +12,7 @@ import (
 // A fabric does not outlive a boot, so older files are refused, not converted.
 const (
 	Magic   = 0x31756d656c6464ff // "\xffddlemu1"
-	Version = 16
+	Version = 17
 )
 
 // Kinds of hops.
@@ -64,6 +64,7 @@ type LinkStats struct {
 	FirstPosted, LastVisible   int64
 	Distortion                 int64
 	Stalls, Aborted, HeldSends uint64
+	Broken                     uint64 // ends of connections that failed because the path was down
 	Start, End                 Pauses // of the hop: when the job was made, and when its last rank had left
 }
 

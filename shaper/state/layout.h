@@ -10,7 +10,7 @@
 #include "../link/link.h"
 #include "limits.h"
 
-#define DDLEMU_STATE_VERSION 16
+#define DDLEMU_STATE_VERSION 17
 
 // The counters of one job in one size class of one link.
 struct ddlemu_class {
@@ -37,6 +37,7 @@ struct ddlemu_link_stats {
 	uint64_t stalls;
 	uint64_t aborted; // messages in flight when a connection ended
 	uint64_t held_sends; // sends that were complete in the model while the ring had no space for their bytes
+	uint64_t broken; // ends of connections that failed because the path was down for longer than the transport allows
 	// Of the hop, used by Go only: when the job was made, and when its last rank had left.
 	struct ddlemu_pauses start, end;
 };

@@ -86,9 +86,13 @@ func TestSummary(t *testing.T) {
 			"fabric: a change of the links could not be put into force: see the fabric's events"},
 		"late and around the links": {late(3), func(in *Input) { in.Job.Reasons = state.NodesDiffer | state.SharedGPU }, CauseBypass,
 			"bypass: NCCL saw another number of nodes than the fabric has: some traffic went around the emulated links"},
-		"around the links, and nobody": {late(0), func(in *Input) { in.Job.Joined, in.Job.Left, in.Job.Reasons = 0, 0, state.NotEmulated }, CauseJob, "job: no rank took part: nothing was emulated"},
-		"nothing crossed":              {late(0), func(*Input) {}, CauseBypass, "bypass: no message crossed an emulated link: nothing was emulated; see with NCCL_DEBUG=INFO which net NCCL uses, and whether the ranks are on several nodes"},
-		"late and beyond the model":    {wide, func(in *Input) { in.Job.LinkStats[1].Stalls = 1 }, CauseModel, "model: node0:node2: a flow had more segments in flight than the model keeps: use a larger mtu or a shorter path"},
+		"around the links, and nobody":         {late(0), func(in *Input) { in.Job.Joined, in.Job.Left, in.Job.Reasons = 0, 0, state.NotEmulated }, CauseJob, "job: no rank took part: nothing was emulated"},
+		"nothing crossed":                      {late(0), func(*Input) {}, CauseBypass, "bypass: no message crossed an emulated link: nothing was emulated; see with NCCL_DEBUG=INFO which net NCCL uses, and whether the ranks are on several nodes"},
+		"nothing crossed a link that was down": {late(1), func(in *Input) { in.Job.LinkStats[0] = state.LinkStats{Broken: 2} }, CauseJob, "job: node0:node1 was down for longer than the transport allows, so calls failed"},
+		"down, and a dead rank": {late(1), func(in *Input) {
+			in.Job.LinkStats[0].Broken, in.Job.Reasons = 2, state.PeerDied
+		}, CauseJob, "job: node0:node1 was down for longer than the transport allows, so calls failed"},
+		"late and beyond the model": {wide, func(in *Input) { in.Job.LinkStats[1].Stalls = 1 }, CauseModel, "model: node0:node2: a flow had more segments in flight than the model keeps: use a larger mtu or a shorter path"},
 		"memory": {late(1), func(in *Input) {
 			in.Load, in.Job.LinkStats[0].Size[0].OverP99, in.Job.LinkStats[0].HeldSends = nil, 0, 500
 		}, CauseHost, "host: node0:node1: 500 of 1000 sends had to wait for shared memory: raise DDLEMU_MEMORY"},

@@ -177,6 +177,7 @@ func NewInput(f *state.File, fab *fabric.Fabric, job state.JobStatus) Input {
 // Judge judges a job.
 func Judge(in Input) Verdict {
 	j := judge{in: in, v: New(in.Load)}
+	broken := j.broken() // first: it explains that ranks died
 	for _, f := range FromReasons(in.Job.Reasons) {
 		j.v.Add(f)
 	}
@@ -199,7 +200,7 @@ func Judge(in Input) Verdict {
 	bytes := j.bytesByHop()
 	j.sumTrunks(bytes)
 	j.noteFullQueues(bytes)
-	if ended := in.Job.EndedRanks() >= in.Job.Joined; in.Job.Joined > 0 && ended && in.Job.Stopped == 0 && len(j.v.Links) == 0 {
+	if ended := in.Job.EndedRanks() >= in.Job.Joined; in.Job.Joined > 0 && ended && in.Job.Stopped == 0 && !broken && len(j.v.Links) == 0 {
 		j.invalid(CauseBypass, "no message crossed an emulated link: nothing was emulated; see with NCCL_DEBUG=INFO which net NCCL uses, and whether the ranks are on several nodes")
 	}
 	if n := in.Job.Stopped; n > 0 {
@@ -262,6 +263,18 @@ func (j *judge) link(h *state.HopStatus, c *state.LinkStats) {
 		j.invalid(CauseHost, "%s: %d of %d sends had to wait for shared memory: raise DDLEMU_MEMORY", l.Name, c.HeldSends, l.Messages)
 	}
 	j.v.Links = append(j.v.Links, l)
+}
+
+// broken adds a reason for each link that was down for so long that calls failed, and reports whether there is one.
+func (j *judge) broken() (any bool) {
+	for i := range j.in.Hops {
+		if j.in.Hops[i].Kind == state.Link && j.in.Job.LinkStats[i].Broken > 0 {
+			name := j.in.Name(i)
+			j.v.Add(Finding{Cause: CauseJob, Text: name + " was down for longer than the transport allows, so calls failed", Link: name})
+			any = true
+		}
+	}
+	return any
 }
 
 // noteFullQueues adds a note if full queues paused trunks that the job used, while it ran. That is the least exact part

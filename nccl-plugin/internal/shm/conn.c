@@ -247,10 +247,14 @@ static void raise_acts(struct ddlemu_conn *c)
 static int failure(struct ddlemu_conn *c, enum ddlemu_death dead, bool peer_closed)
 {
 	uint32_t broken = __atomic_load_n(&c->f->broken, __ATOMIC_ACQUIRE);
-	if (broken == DDLEMU_LINK_DOWN)
+	if (broken == DDLEMU_LINK_DOWN) {
+		if (!c->counted_broken)
+			add64(&c->stats->broken, 1);
+		c->counted_broken = true;
 		return FAIL(DDLEMU_REMOTE_ERROR,
 			"the emulated link node%d:node%d was down for longer than the transport allows", c->src_node,
 			c->dst_node);
+	}
 	if (broken == DDLEMU_CORRUPT)
 		return FAIL(DDLEMU_REMOTE_ERROR, CORRUPT_TEXT);
 	if (dead == DDLEMU_RANK_DIED)
