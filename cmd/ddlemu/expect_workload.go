@@ -23,7 +23,7 @@ func runExpectWorkload(ctx context.Context, g *global, o *expectOptions) error {
 		return badInput("--steps %d: must be at least 1", o.Steps)
 	}
 	if o.Plot != "" {
-		if err := checkOutput(o.Plot, o.Force); err != nil {
+		if err := checkFile("--plot", o.Plot, o.Force); err != nil {
 			return err
 		}
 	}
@@ -45,7 +45,7 @@ func runExpectWorkload(ctx context.Context, g *global, o *expectOptions) error {
 		return err
 	}
 	if o.Plot != "" {
-		if err := writeOutput(o.Plot, o.Force, 0o644, r.WriteSVG); err != nil {
+		if err := writeFile("--plot", o.Plot, o.Force, 0o644, r.WriteSVG); err != nil {
 			return err
 		}
 	}

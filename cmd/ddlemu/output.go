@@ -12,35 +12,43 @@ import (
 
 // checkOutput refuses an output file that exists, before the work is done. Devices, pipes and links are
 // never replaced.
-func checkOutput(path string, force bool) error {
+func checkOutput(path string, force bool) error { return checkFile("-o", path, force) }
+
+// checkFile is checkOutput for the file of another flag.
+func checkFile(flag, path string, force bool) error {
 	if path == "" {
-		return badInput("-o: name the file to write")
+		return badInput("%s: name the file to write", flag)
 	}
 	if path == standardOutput {
-		return badInput("-o -: this is not written to standard output: name a file, ./- if that is its name")
+		return badInput("%s -: this is not written to standard output: name a file, ./- if that is its name", flag)
 	}
 	info, err := os.Lstat(path)
 	switch {
 	case err == nil && info.IsDir():
-		return badInput("%s: it is a folder: name a file", path)
+		return badInput("%s %s: it is a folder: name a file", flag, path)
 	case err == nil && !info.Mode().IsRegular():
-		return badInput("%s: it is no regular file: name another one", path)
+		return badInput("%s %s: it is no regular file: name another one", flag, path)
 	case err == nil && !force:
-		return badInput("%s: it exists: give --force to replace it, or another name", path)
+		return badInput("%s %s: it exists: give --force to replace it, or another name", flag, path)
 	case err != nil && !errors.Is(err, os.ErrNotExist):
-		return &inputError{err}
+		return badInput("%s: %w", flag, err)
 	}
 	return nil
 }
 
 // writeOutput makes a file that is whole or not there: what write writes has its name only at the end.
 func writeOutput(path string, force bool, mode os.FileMode, write func(w io.Writer) error) error {
-	if err := checkOutput(path, force); err != nil {
+	return writeFile("-o", path, force, mode, write)
+}
+
+// writeFile is writeOutput for the file of another flag.
+func writeFile(flag, path string, force bool, mode os.FileMode, write func(w io.Writer) error) error {
+	if err := checkFile(flag, path, force); err != nil {
 		return err
 	}
 	f, err := createBeside(path)
 	if err != nil {
-		return badInput("%s: %w", path, err)
+		return badInput("%s %s: %w", flag, path, err)
 	}
 	err = finish(f, path, mode, func(w io.Writer) error {
 		b := newBehind(w)
@@ -54,7 +62,12 @@ func writeOutput(path string, force bool, mode os.FileMode, write func(w io.Writ
 
 // createBeside makes a new file in the folder of path.
 func createBeside(path string) (*os.File, error) {
-	return os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	var at *os.PathError
+	if errors.As(err, &at) {
+		return nil, fmt.Errorf("make a file in %s: %w", filepath.Dir(path), at.Err) // not the temporary name
+	}
+	return f, err
 }
 
 // finish lets write write f, closes it, and gives it the name path. At each moment that name has the old content or all of

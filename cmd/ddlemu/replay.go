@@ -165,12 +165,12 @@ func runReplay(ctx context.Context, g *global, o *replayOptions, path string) er
 	}
 	stopped := err
 	if o.Plot != "" && len(result.Steps) > 0 {
-		if err := writeOutput(o.Plot, o.Force, 0o644, result.WriteSVG); err != nil {
+		if err := writeFile("--plot", o.Plot, o.Force, 0o644, result.WriteSVG); err != nil {
 			return err
 		}
 	}
 	if o.Times != "" {
-		if err := writeOutput(o.Times, o.Force, 0o644, result.WriteTimes); err != nil {
+		if err := writeFile("--times", o.Times, o.Force, 0o644, result.WriteTimes); err != nil {
 			return err
 		}
 	}
@@ -200,9 +200,9 @@ func (o *replayOptions) check() error {
 	case several && (o.Trace != "" || o.Times != "" || o.junit.path != ""):
 		return badInput("--trace, --times and --junit are of one replay: leave out --sweep and the second --fabric")
 	}
-	for _, path := range []string{o.Plot, o.Times} {
-		if path != "" {
-			if err := checkOutput(path, o.Force); err != nil {
+	for _, f := range []struct{ flag, path string }{{"--plot", o.Plot}, {"--times", o.Times}} {
+		if f.path != "" {
+			if err := checkFile(f.flag, f.path, o.Force); err != nil {
 				return err
 			}
 		}
@@ -457,7 +457,7 @@ func (p *replayer) sweep(ctx context.Context) error {
 	s.Left = len(s.Points) - len(results)
 	s.Points = s.Points[:len(results)]
 	if p.o.Plot != "" {
-		if err := writeOutput(p.o.Plot, p.o.Force, 0o644, s.WriteSVG); err != nil {
+		if err := writeFile("--plot", p.o.Plot, p.o.Force, 0o644, s.WriteSVG); err != nil {
 			return err
 		}
 	}

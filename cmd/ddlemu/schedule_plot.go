@@ -27,14 +27,14 @@ func (o *plotOption) check() error {
 	if o.Plot == "" {
 		return nil
 	}
-	return checkOutput(o.Plot, o.Force)
+	return checkFile("--plot", o.Plot, o.Force)
 }
 
 func (o *plotOption) write(c *chart.Chart) error {
 	if o.Plot == "" {
 		return nil
 	}
-	return writeOutput(o.Plot, o.Force, 0o644, c.WriteSVG)
+	return writeFile("--plot", o.Plot, o.Force, 0o644, c.WriteSVG)
 }
 
 func sizeTick(size int64) chart.Tick {
