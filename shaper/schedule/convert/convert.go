@@ -7,9 +7,12 @@ package convert
 import (
 	"bufio"
 	"bytes"
+	"encoding/json"
+	"encoding/xml"
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/ddlemu/ddlemu/shaper/schedule"
 	mk "github.com/ddlemu/ddlemu/shaper/schedule/make"
@@ -50,7 +53,17 @@ func Read(in io.Reader, name string, o mk.Options, collSaid bool) (*schedule.Sch
 	}
 	s, err := read(data)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+		return nil, fmt.Errorf("%s: %w", name, sayCut(err))
 	}
 	return s, nil
+}
+
+// sayCut is msccl.ErrCut for the errors of XML and JSON that end too early, else err. The libraries have no name for them.
+func sayCut(err error) error {
+	var inXML *xml.SyntaxError
+	var inJSON *json.SyntaxError
+	if errors.As(err, &inXML) && strings.HasPrefix(inXML.Msg, "unexpected EOF") || errors.As(err, &inJSON) && inJSON.Error() == "unexpected end of JSON input" {
+		return msccl.ErrCut
+	}
+	return err
 }

@@ -142,7 +142,7 @@ func TestRefusals(t *testing.T) {
 	for name, tc := range map[string]struct{ text, want string }{
 		"pickle":           {"\x80\x04\x95", "a Python pickle"},
 		"other JSON":       {`{"a": 1}`, "not a schedule"},
-		"broken JSON":      {`{"7-Flows": [`, "unexpected end"},
+		"broken JSON":      {`{"7-Flows": [`, "it was cut"},
 		"MSCCL++":          {`{"gpus": [{"channels": [{"type": "port"}], "threadblocks": [{"ops": [{"name": "put"}, {"name": "wait"}]}]}]}`, "GPU 0: thread block 0, operation 0 (put): names no channel"},
 		"memory channels":  {strings.Replace(portPlan, `"channels": [{"channel_type": "port", "connected_to"`, `"channels": [{"channel_type": "memory", "connected_to"`, 1), "an MSCCL++ plan with channels of type memory: only plans with port channels"},
 		"packets":          {strings.Replace(portPlan, `"pwsf"`, `"ppkt"`, 1), "with operations ppkt: only plans"},
@@ -191,7 +191,8 @@ func TestRefusals(t *testing.T) {
 		"foreign rank":      {strings.Replace(trees, `dst="12" path`, `dst="77" path`, 1), "77"},
 		"huge":              {strings.Replace(trees, `nchunkspernode="2"`, `nchunkspernode="2000000000"`, 1), "nchunkspernode=2000000000"},
 		"huge tree":         {strings.Replace(trees, `nchunks="2"`, `nchunks="2000000000"`, 1), "nchunks=2000000000"},
-		"trees cut":         {trees[:len(trees)/2], "x: "},
+		"trees cut":         {trees[:len(trees)/2], "x: the file ends in the middle: it was cut"},
+		"JSON cut":          {sccl[:len(sccl)/2], "x: the file ends in the middle: it was cut"},
 		"nothing of either": {"hello", "x:1: "},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -106,7 +106,7 @@ func TestRefusals(t *testing.T) {
 	for name, tc := range map[string]struct{ text, want string }{
 		"empty":             {"", "x.xml:1: no <algo>"},
 		"JSON":              {`{"a": 1}`, "not MSCCL's XML"},
-		"cut":               {good[:len(good)/2], "x.xml:5: "},
+		"cut":               {good[:len(good)/2], "x.xml:5: the file ends in the middle: it was cut"},
 		"other root":        {"<system/>", "<system>"},
 		"two":               {good + good, "a file has one schedule"},
 		"step type":         {with(`type="rrcs"`, `type="zap"`), `x.xml:4: <step>: type "zap" is not known`},

@@ -49,6 +49,9 @@ func readUpTo(in io.Reader, name string, coll schedule.Collective, most int64) (
 	return s, nil
 }
 
+// ErrCut is the error for a file that ends before its outermost element does.
+var ErrCut = errors.New("the file ends in the middle: it was cut")
+
 // charset reads a file that declares another encoding than UTF-8.
 func charset(label string, in io.Reader) (io.Reader, error) {
 	switch strings.ToLower(label) {
@@ -82,7 +85,9 @@ func (r *reader) next() (xml.Token, error) {
 			return nil, nil
 		}
 		var syntax *xml.SyntaxError
-		if errors.As(err, &syntax) {
+		if errors.As(err, &syntax) && strings.HasPrefix(syntax.Msg, "unexpected EOF") {
+			return nil, ErrCut
+		} else if syntax != nil {
 			return nil, errors.New(syntax.Msg)
 		}
 		if err != nil {
@@ -139,7 +144,7 @@ func (r *reader) children(of string, top bool, do func(e xml.StartElement) error
 			if top {
 				return nil
 			}
-			return fmt.Errorf("the file ends inside <%s>", of)
+			return fmt.Errorf("inside <%s>: %w", of, ErrCut)
 		case xml.EndElement:
 			return nil
 		case xml.StartElement:
