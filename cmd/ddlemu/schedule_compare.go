@@ -81,7 +81,7 @@ type comparison struct {
 type comparisonRow struct {
 	Size  int64      `json:"size"`
 	Times []*float64 `json:"times_us"` // of each schedule; null: the size is too small for its chunks
-	Best  int        `json:"best"`     // -1: none
+	Best  *int       `json:"best"`     // number of the fastest schedule; null: none has a time
 	Bound float64    `json:"bound_us"`
 }
 
@@ -179,7 +179,7 @@ func (o *scheduleCompareOptions) readAll(g *global, args []string) (all []*sched
 
 // add calculates the times of one size. A later, larger size replaces the loads.
 func (c *comparison) add(ctx context.Context, place *model.Place, all []*schedule.Schedule, size int64) error {
-	row := comparisonRow{Size: size, Best: -1}
+	row := comparisonRow{Size: size}
 	var loads []busiestLink
 	f, err := place.Expect()
 	if err != nil {
@@ -228,10 +228,10 @@ func (c *comparison) print(w io.Writer) {
 			}
 		}
 		best, ahead := "-", "-"
-		if row.Best >= 0 {
-			best = c.Schedules[row.Best]
+		if row.Best != nil {
+			best = c.Schedules[*row.Best]
 			if second := row.second(); second > 0 {
-				ahead = twoDigits(100 * (second/(*row.Times[row.Best]) - 1))
+				ahead = twoDigits(100 * (second/(*row.Times[*row.Best]) - 1))
 			}
 		}
 		t.AppendRow(append(cells, us(row.Bound), best, ahead))
@@ -261,8 +261,8 @@ func (c *comparison) printBusiest(w io.Writer) {
 // addTime adds the time of the schedule with the next number; nil if it is not known.
 func (r *comparisonRow) addTime(number int, t *float64) {
 	r.Times = append(r.Times, t)
-	if t != nil && (r.Best < 0 || *t < *r.Times[r.Best]) {
-		r.Best = number
+	if t != nil && (r.Best == nil || *t < *r.Times[*r.Best]) {
+		r.Best = &number
 	}
 }
 
@@ -270,7 +270,7 @@ func (r *comparisonRow) addTime(number int, t *float64) {
 func (r *comparisonRow) second() float64 {
 	second := math.Inf(1)
 	for i, x := range r.Times {
-		if x != nil && i != r.Best {
+		if x != nil && (r.Best == nil || i != *r.Best) {
 			second = min(second, *x)
 		}
 	}
