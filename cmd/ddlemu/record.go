@@ -29,6 +29,7 @@ type recordOptions struct {
 func (o *recordOptions) AddFlags(g *global, fs *pflag.FlagSet) {
 	o.runOptions.AddFlags(g, fs)
 	o.outputOptions.AddFlags(fs)
+	fs.Lookup("output").Usage = "`file` to write (needed with a command; with --from, default: standard output)"
 	fs.StringVar(&o.From, "from", "", "`folder` of a job that was run with --trace, instead of a command")
 	fs.BoolVar(&o.read.NoWaits, "no-waits", false, "no rank waits for a call to end before it makes the next one")
 	fs.StringVar(&o.read.Step, "step", "", "`name` of the NVTX ranges that are the steps (default: one step)")
@@ -52,15 +53,15 @@ fabric. How often that matters is in the head of the file, and printed.
 EXIT STATUS
 ===========
 
-That of the command; 0 on success, 1 if it cannot be started or the ledgers are not whole, 2
-for bad input, 130 if interrupted.
+That of the command; 0 on success, 1 if it cannot be started, or the ledgers are not whole or
+have a call that never ended, 2 for bad input, 130 if interrupted.
 `,
 		Example: `  ddlemu record -o job.jsonl --profile ndr400 --clock virtual -- torchrun --nproc-per-node 2 train.py
   ddlemu record -o job.jsonl --from trace`,
 		Args: func(_ *cobra.Command, args []string) error {
 			switch {
-			case o.Output == "", o.Output == standardOutput:
-				return badInput("record needs -o FILE: what the command prints goes to standard output")
+			case (o.Output == "" || o.Output == standardOutput) && o.From == "":
+				return badInput("record needs -o FILE: what the command prints goes to standard output; only with --from it may be left out")
 			case o.From != "" && len(args) > 0:
 				return badInput("--from %s: give it or a command, not both", o.From)
 			case o.From == "" && len(args) == 0:

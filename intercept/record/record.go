@@ -66,6 +66,11 @@ func Workload(t *messages.Trace, o Options) (*workload.Workload, error) {
 	if len(t.Cut) > 0 {
 		return nil, fmt.Errorf("%s ends too early: a rank was killed?", t.Cut[0])
 	}
+	for i := range t.Calls {
+		if c := &t.Calls[i]; !t.HasEnded(c) {
+			return nil, fmt.Errorf("%s #%d never ended: the job failed, or it still runs; see `ddlemu pending`", c.Name, c.Seq)
+		}
+	}
 	seen, ranks := map[uint32]bool{}, 0
 	for _, info := range t.Ranks {
 		seen[info.Rank] = true

@@ -45,6 +45,16 @@ func lines(t *testing.T, tr *messages.Trace, o Options) []string {
 	return strings.Split(strings.TrimSpace(b.String()), "\n")
 }
 
+// A job that failed in a call is no workload: what it would have done is not known.
+func TestUnfinishedCall(t *testing.T) {
+	tr := trace()
+	tr.Calls[1].Name, tr.Calls[1].Seq, tr.Calls[1].Messages = "AllReduce", 1, []int{0}
+	tr.Messages = []messages.Message{{HasSend: true, Posted: 4100, SendTask: 1, ReceiveTask: -1, Channel: -1}}
+	if _, err := Workload(tr, Options{}); err == nil || !strings.Contains(err.Error(), "AllReduce #1 never ended") {
+		t.Error(err)
+	}
+}
+
 func TestWorkload(t *testing.T) {
 	const reduce = `"op":"coll","stream":"c0",%AFTER%"comm":"c0","func":"AllReduce","count":8,"type":"float32"}`
 	after := func(text string) string { return strings.ReplaceAll(reduce, "%AFTER%", text) }
