@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -226,6 +227,9 @@ func (o *benchOptions) fabric(g *global) (*configs.Fabric, error) {
 		return nil, err
 	}
 	up, err := g.open()
+	if none := (*notUpError)(nil); errors.As(err, &none) && slices.Contains(configs.ProfileNames(), g.Fabric) {
+		return nil, badInput("%w; or give --profile %s instead of --fabric", err, g.Fabric)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -144,7 +144,7 @@ func (g *global) noFabric(name string) error {
 	if name != "" {
 		what = "fabric " + name + " is not up, nor is any other"
 	}
-	return &inputError{&notUpError{what + " in " + g.dirPath(uid), g.upCommand(name)}}
+	return &inputError{&notUpError{text: what + " in " + g.dirPath(uid), command: g.upCommand(name)}}
 }
 
 // notUpError is fs.ErrNotExist with a text for users.
