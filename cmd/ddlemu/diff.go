@@ -115,6 +115,9 @@ func printDiff(w io.Writer, dirs []string, r *diff.Result, settings []diff.Setti
 	for _, c := range r.Choices {
 		fmt.Fprintf(w, "NCCL's choices for %s differ:\n  %s: %s\n  %s: %s\n\n", c.Function, dirs[0], c.A, dirs[1], c.B)
 	}
+	for _, c := range r.Sent {
+		fmt.Fprintf(w, "NCCL's choices for %s are the same, what was sent differs:\n  %s: %s\n  %s: %s\n\n", c.Function, dirs[0], c.A, dirs[1], c.B)
+	}
 	us := func(ns int64) string { return fmt.Sprintf("%.3f", float64(ns)/1000) }
 	row := func(name any, calls any, t diff.Times) table.Row {
 		return table.Row{name, calls, us(t.A), us(t.B), fmt.Sprintf("%+.3f", float64(t.Delta())/1000), share(t.Delta(), t.A)}
@@ -181,8 +184,9 @@ func diffJSON(runs [2]*diff.Run, r *diff.Result, settings []diff.Setting, notes 
 		All       diff.Times      `json:"all"`
 		Settings  []diff.Setting  `json:"fabric"`
 		Choices   []diff.Choice   `json:"choices"`
+		Sent      []diff.Choice   `json:"sent"`
 		Functions []diff.Function `json:"functions"`
 		Causes    []diff.Cause    `json:"causes"`
 		Notes     []string        `json:"notes"`
-	}{sideOf(runs[0]), sideOf(runs[1]), r.All, settings, r.Choices, r.Functions, r.Causes, notes}
+	}{sideOf(runs[0]), sideOf(runs[1]), r.All, settings, r.Choices, r.Sent, r.Functions, r.Causes, notes}
 }

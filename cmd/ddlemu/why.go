@@ -120,12 +120,18 @@ func whyNotes(t *messages.Trace, r *why.Report) []string {
 		notes = append(notes, fmt.Sprintf("%d of %s came at another time than the model says for what is recorded, at most by %.3f us: the emulator was late, or other traffic has no ledger here",
 			r.Different, units.Count(r.Played, "message"), float64(r.Largest)/1000/float64(t.Ranks[0].TimeScale)))
 	}
-	off := 0
+	off, unfinished := 0, 0
 	for i := range r.Calls {
 		c := &r.Calls[i]
+		if c.Unfinished {
+			unfinished++
+		}
 		if d := why.Sum(c.Path) - c.Ns(); 100*max(d, -d) > c.Ns() {
 			off++
 		}
+	}
+	if unfinished > 0 {
+		notes = append(notes, fmt.Sprintf("%s not ended: the time is that until the ledgers end", units.Count(unfinished, "call")))
 	}
 	if off > 0 {
 		notes = append(notes, fmt.Sprintf("the causes of %s do not sum to its time within 1 %%", units.Count(off, "call")))

@@ -36,6 +36,7 @@ type Result struct {
 	Functions []Function // those with the largest differences first
 	Causes    []Cause    // of all functions, those with the largest differences first
 	Choices   []Choice
+	Sent      []Choice       // of functions whose calls sent something else, although NCCL's choices are the same
 	Only      [2][]Unmatched // calls that only one run has
 }
 
@@ -52,7 +53,7 @@ type Cause struct {
 	Times
 }
 
-// Choice is what NCCL chose for the calls of a function, in words, if it differs.
+// Choice is what NCCL chose for the calls of a function and what they sent, in words.
 type Choice struct {
 	Function string `json:"function"`
 	A        string `json:"a"`
@@ -67,7 +68,7 @@ type Unmatched struct {
 
 // Of compares two runs.
 func Of(a, b *Run) *Result {
-	r := &Result{Functions: []Function{}, Causes: []Cause{}, Choices: []Choice{}}
+	r := &Result{Functions: []Function{}, Causes: []Cause{}, Choices: []Choice{}, Sent: []Choice{}}
 	calls := [2]map[string][]*why.Call{a.calls(), b.calls()}
 	causes := map[string]*Times{}
 	for _, name := range names(calls) {
@@ -85,8 +86,13 @@ func Of(a, b *Run) *Result {
 		f.A, f.B = a.sum(of[0][:n], causes, first), b.sum(of[1][:n], causes, second)
 		r.Functions = append(r.Functions, f)
 		r.All.A, r.All.B = r.All.A+f.A, r.All.B+f.B
-		if was, is := a.choices(of[0][:n]), b.choices(of[1][:n]); was != is {
-			r.Choices = append(r.Choices, Choice{name, was, is})
+		was, is := a.choices(of[0][:n]), b.choices(of[1][:n])
+		sentA, sentB := sent(of[0][:n]), sent(of[1][:n])
+		switch {
+		case was != is:
+			r.Choices = append(r.Choices, Choice{name, was + "; " + sentA, is + "; " + sentB})
+		case sentA != sentB:
+			r.Sent = append(r.Sent, Choice{name, sentA, sentB})
 		}
 	}
 	for text, t := range causes {
@@ -143,12 +149,19 @@ func (r *Run) sum(calls []*why.Call, causes map[string]*Times, side func(*Times)
 	return ns / scale
 }
 
-// choices are the algorithms, protocols and channels of calls, and how much they sent.
+// sent is how much calls sent.
+func sent(calls []*why.Call) string {
+	n, bytes := 0, uint64(0)
+	for _, c := range calls {
+		n, bytes = n+len(c.Messages), bytes+c.Bytes
+	}
+	return fmt.Sprintf("%s, %d bytes", units.Count(n, "message"), bytes)
+}
+
+// choices are the algorithms, protocols and channels of calls.
 func (r *Run) choices(calls []*why.Call) string {
 	count := map[string]int{}
-	sent, bytes := 0, uint64(0)
 	for _, c := range calls {
-		sent, bytes = sent+len(c.Messages), bytes+c.Bytes
 		count[r.choice(c)]++
 	}
 	var all []string
@@ -161,7 +174,7 @@ func (r *Run) choices(calls []*why.Call) string {
 			all[i] = fmt.Sprintf("%s (%d of %d)", text, count[text], len(calls))
 		}
 	}
-	return fmt.Sprintf("%s; %s, %d bytes", strings.Join(all, ", "), units.Count(sent, "message"), bytes)
+	return strings.Join(all, ", ")
 }
 
 // choice is what NCCL chose for one call.

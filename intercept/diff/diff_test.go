@@ -44,10 +44,24 @@ func TestOf(t *testing.T) {
 		Functions: []Function{{"AllReduce", 1, Times{1200, 3000}}, {"Broadcast", 1, Times{50, 50}}},
 		Causes:    []Cause{{"propagation", Times{250, 2050}}, {"serializing on node0 tx", Times{1000, 1000}}},
 		Choices:   []Choice{{"AllReduce", "Ring Simple channels: 1; 1 message, 100 bytes", "Tree Simple channels: 1; 1 message, 100 bytes"}},
+		Sent:      []Choice{},
 		Only:      [2][]Unmatched{{{"AllReduce", 1}}, {{"AllGather", 1}}},
 	}
 	if d := cmp.Diff(want, Of(a, b)); d != "" {
 		t.Error(d)
+	}
+}
+
+// Calls of another size are no other choice of NCCL.
+func TestOtherSizes(t *testing.T) {
+	a, b := run(1), run(1)
+	a.call("AllReduce", "Ring", 0, 0, propagation(200))
+	b.call("AllReduce", "Ring", 0, 0, propagation(200))
+	b.Report.Calls[0].Bytes = 400
+	r := Of(a, b)
+	want := []Choice{{"AllReduce", "1 message, 100 bytes", "1 message, 400 bytes"}}
+	if d := cmp.Diff(want, r.Sent); d != "" || len(r.Choices) != 0 {
+		t.Error(d, r.Choices)
 	}
 }
 
@@ -82,6 +96,9 @@ func TestSettings(t *testing.T) {
 	want := []Setting{{"link.latency", "1us", "5us"}, {"link.mtu", "4096", ""}, {"links[1].match", "", "b"}}
 	if d := cmp.Diff(want, got); d != "" || err != nil {
 		t.Error(d, err)
+	}
+	if got, err := Settings([]byte("gpus_per_node: 1"), []byte("nodes: 2")); len(got) != 1 || got[0].Name != "nodes" || err != nil {
+		t.Errorf("a fabric that does not say how many GPUs a node has: %v, %v", got, err)
 	}
 	if _, err := Settings([]byte("nodes: 2"), []byte("nodes: [")); err == nil {
 		t.Error("a damaged fabric file was read")

@@ -36,8 +36,12 @@ func Settings(a, b []byte) ([]Setting, error) {
 	slices.Sort(names)
 	out := []Setting{}
 	for _, name := range slices.Compact(names) {
-		if flat[0][name] != flat[1][name] {
-			out = append(out, Setting{name, flat[0][name], flat[1][name]})
+		a, b := flat[0][name], flat[1][name]
+		if name == "gpus_per_node" && (a == "" || b == "") {
+			continue // without it, the ranks that join say how many there are
+		}
+		if a != b {
+			out = append(out, Setting{name, a, b})
 		}
 	}
 	return out, nil
