@@ -47,7 +47,11 @@ func (t *text) header() {
 	if !c.IsVirtual() {
 		clock = fmt.Sprintf("%s  time scale %d", configs.RealClock, t.Scale)
 	}
-	t.line("# ddlemu replay %s: NCCL %s (%s), CUDA %s", cmp.Or(head.Name, "workload"), f.NCCL, f.NCCLLib, f.CUDA)
+	command := "replay"
+	if t.Forecast {
+		command = "expect"
+	}
+	t.line("# ddlemu %s %s: NCCL %s (%s), CUDA %s", command, cmp.Or(head.Name, "workload"), f.NCCL, f.NCCLLib, f.CUDA)
 	t.line("# profile %s  datapath %s  clock %s  ranks %d  nodes %d  steps %d", c.Name, c.DatapathName(), clock, head.Ranks, t.nodes(), len(t.Steps))
 	if s := &head.Source; s.Kind != "" {
 		t.line("# workload from %s", strings.Join(nonEmpty(s.Kind, s.File, s.Hardware), ", "))
@@ -92,8 +96,8 @@ func (r *Result) nodes() int {
 }
 
 func (t *text) steps() {
-	t.line("# %6s  %10s  %10s  %10s  %10s  %10s  %7s  %10s  %8s", "step", "time", "compute", "exposed", "hidden", "idle", "slowest", "expected", "diff")
-	t.line("# %6s  %10s  %10s  %10s  %10s  %10s  %7s  %10s  %8s", "", "(ms)", "(ms)", "(ms)", "(ms)", "(ms)", "rank", "(ms)", "(%)")
+	t.line("# %6s  %10s  %10s  %10s  %10s  %10s  %7s%s", "step", "time", "compute", "exposed", "hidden", "idle", "slowest", t.compared(10, "expected", "diff"))
+	t.line("# %6s  %10s  %10s  %10s  %10s  %10s  %7s%s", "", "(ms)", "(ms)", "(ms)", "(ms)", "(ms)", "rank", t.compared(10, "(ms)", "(%)"))
 	for i, s := range t.Steps {
 		if i == mostSteps {
 			t.line("# %d more steps: see --json", len(t.Steps)-i)
@@ -142,8 +146,16 @@ func (t *text) step(name string, s Step, slowest string, expected *time.Duration
 	if expected != nil {
 		want, diff = milliseconds(*expected), difference(s.Time, *expected)
 	}
-	t.line("%8s  %10s  %10s  %10s  %10s  %10s  %7s  %10s  %8s", name, milliseconds(s.Time), milliseconds(s.Compute), milliseconds(s.Exposed),
-		milliseconds(s.Hidden), milliseconds(s.Idle), slowest, want, diff)
+	t.line("%8s  %10s  %10s  %10s  %10s  %10s  %7s%s", name, milliseconds(s.Time), milliseconds(s.Compute), milliseconds(s.Exposed),
+		milliseconds(s.Hidden), milliseconds(s.Idle), slowest, t.compared(10, want, diff))
+}
+
+// compared are the columns that compare a time with the model; "" if all times are the model's.
+func (t *text) compared(width int, want, diff string) string {
+	if t.Forecast {
+		return ""
+	}
+	return fmt.Sprintf("  %*s  %8s", width, want, diff)
 }
 
 func milliseconds(d time.Duration) string {
@@ -170,16 +182,16 @@ func (t *text) calls() {
 	for _, c := range t.Calls {
 		width = max(width, len(c.Comm))
 	}
-	const rest = "  %5s  %12s  %6s  %11s  %11s  %7s  %-22s  %11s  %8s"
-	t.line("# %-13s  %-*s"+rest, "function", width, "comm", "ranks", "size", "calls", "mean", "max", "busbw", "NCCL's choice", "expected", "diff")
-	t.line("# %-13s  %-*s"+rest, "", width, "", "", "(B)", "", "(us)", "(us)", "(GB/s)", "", "(us)", "(%)")
+	const rest = "  %5s  %12s  %6s  %11s  %11s  %7s  %-22s%s"
+	t.line("# %-13s  %-*s"+rest, "function", width, "comm", "ranks", "size", "calls", "mean", "max", "busbw", "NCCL's choice", t.compared(11, "expected", "diff"))
+	t.line("# %-13s  %-*s"+rest, "", width, "", "", "(B)", "", "(us)", "(us)", "(GB/s)", "", t.compared(11, "(us)", "(%)"))
 	for _, c := range t.Calls {
 		want, diff := "-", "-"
 		if c.Known {
 			want, diff = microseconds(c.Expected), difference(c.Mean, c.Expected)
 		}
 		t.line("  %-13s  %-*s"+rest, c.Func, width, c.Comm, strconv.Itoa(c.Ranks), strconv.FormatInt(c.Size, 10), strconv.Itoa(c.Count), microseconds(c.Mean),
-			microseconds(c.Max), strconv.FormatFloat(c.BusBW, 'f', 2, 64), c.choice(), want, diff)
+			microseconds(c.Max), strconv.FormatFloat(c.BusBW, 'f', 2, 64), c.choice(), t.compared(11, want, diff))
 	}
 	t.line("#")
 }
