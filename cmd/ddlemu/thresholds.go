@@ -125,8 +125,11 @@ func (p *percent) Type() string { return "percentage" }
 // busBandwidth is a flag: a rate with its unit, in bits per second. 0 is not set.
 type busBandwidth units.Bandwidth
 
-// Set reads a rate. Without a unit nobody could tell bits from bytes.
+// Set reads a rate. Without a unit nobody could tell bits from bytes: nccl-tests prints bus bandwidths in GB/s.
 func (b *busBandwidth) Set(text string) error {
+	if strings.TrimRight(text, "0123456789. kKMGT") == "" {
+		return fmt.Errorf("%q has no unit: write bits per second as 100Gbps, bytes per second as 12.5GB/s", text)
+	}
 	v, err := units.ParseBandwidth(text)
 	if err != nil {
 		return err

@@ -29,7 +29,7 @@ func TestThresholdFlags(t *testing.T) {
 	for flag, want := range map[string]string{
 		"--tolerance=3%": "", "--tolerance=0.5 %": "", "--tolerance=0%": "", "--min-busbw=12.5GB/s": "", "--min-busbw=100Gbps": "", "--max-time=500us": "",
 		"--tolerance=3": "is not a percentage", "--tolerance=-1%": "is not a percentage", "--tolerance=%": "is not a percentage", "--tolerance=NaN%": "is not a percentage",
-		"--min-busbw=12": "has no unit", "--min-busbw=12GB": "ambiguous", "--min-busbw=unlimited": "no row is that fast",
+		"--min-busbw=12": "has no unit", "--min-busbw=12G": "has no unit", "--min-busbw=12GB": "ambiguous", "--min-busbw=unlimited": "no row is that fast",
 		"--max-time=0s": "must be above 0", "--max-time=-1s": "must be above 0", "--max-time=5": "missing unit",
 	} {
 		o, err := asked(t, flag)

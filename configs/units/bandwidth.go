@@ -26,11 +26,11 @@ const Unlimited Bandwidth = 0
 
 const unlimitedText = "unlimited"
 
-const bandwidthHelp = "write bits per second as 100Gbps, 25Gbit or 100Gb/s, bytes per second as 12.5GB/s"
+const bandwidthHelp = "write bits per second as 100Gbps, 100G or 25Gbit, bytes per second as 12.5GB/s"
 
 // ParseBandwidth reads a bandwidth: a decimal number, an SI prefix (k, M, G, T)
 // and a unit, bits as bps, bit, bit/s or b/s, bytes as B/s or Bps, or the word
-// "unlimited". Where letters tell bits from bytes (b/s, B/s, Bps), their case
+// "unlimited". A prefix alone means bits, as people name the rates of links: 400G. Where letters tell bits from bytes (b/s, B/s, Bps), their case
 // must be right; elsewhere a prefix may be in lower case. It refuses a number without
 // unit, a volume such as "gb", zero, and a rate that is not a whole number of bit/s
 // below 2^64.
@@ -96,6 +96,9 @@ func bandwidthUnit(unit string) (factor uint64, why string) {
 		if p, ok := strings.CutSuffix(lower, suffix); ok && prefixFactor(p) != 0 {
 			return 0, "is ambiguous between bits and bytes"
 		}
+	}
+	if f, ok := prefixed(""); ok {
+		return f, ""
 	}
 	return 0, fmt.Sprintf("has the unknown unit %q", unit)
 }

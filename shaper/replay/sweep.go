@@ -72,8 +72,7 @@ func ParseSweep(text string) (*Sweep, error) {
 	}
 	s := &Sweep{Param: param}
 	for _, text := range list {
-		text = withUnit(param, text)
-		value, err := valueOf(param, text)
+		value, text, err := valueOf(param, text)
 		if err != nil {
 			return nil, err
 		}
@@ -84,12 +83,11 @@ func ParseSweep(text string) (*Sweep, error) {
 
 // between are the ends of a range and the usual values between them.
 func between(param, from, to string) ([]string, error) {
-	from, to = withUnit(param, from), withUnit(param, to)
-	first, err := valueOf(param, from)
+	first, _, err := valueOf(param, from)
 	if err != nil {
 		return nil, err
 	}
-	last, err := valueOf(param, to)
+	last, _, err := valueOf(param, to)
 	if err != nil {
 		return nil, err
 	}
@@ -98,35 +96,27 @@ func between(param, from, to string) ([]string, error) {
 	}
 	list := []string{from}
 	for _, text := range usual[param] {
-		if v, err := valueOf(param, text); err == nil && v > first && v < last {
+		if v, _, err := valueOf(param, text); err == nil && v > first && v < last {
 			list = append(list, text)
 		}
 	}
 	return append(list, to), nil
 }
 
-// withUnit completes 10G to 10Gbps.
-func withUnit(param, text string) string {
-	if param == Bandwidth && text != "" && strings.ContainsAny(text[len(text)-1:], "kKMGT") {
-		return text + "bps"
-	}
-	return text
-}
-
-// valueOf is a value as a number.
-func valueOf(param, text string) (float64, error) {
+// valueOf is a value as a number, and as a text with its unit.
+func valueOf(param, text string) (value float64, written string, err error) {
 	if param == Latency {
 		d, err := time.ParseDuration(text)
 		if err == nil && d <= 0 {
 			err = fmt.Errorf("latency %s: must be above 0", text)
 		}
-		return d.Seconds(), err
+		return d.Seconds(), text, err
 	}
 	b, err := units.ParseBandwidth(text)
 	if err == nil && b <= 0 {
 		err = fmt.Errorf("bandwidth %s: must be above 0 and not unlimited", text)
 	}
-	return float64(b), err
+	return float64(b), b.String(), err
 }
 
 // slowFirst are the points from the slowest network to the fastest.

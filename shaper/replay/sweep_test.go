@@ -18,7 +18,7 @@ import (
 func TestParseSweep(t *testing.T) {
 	for text, want := range map[string]string{
 		"bw=10G..800G":      "10Gbps 25Gbps 40Gbps 50Gbps 100Gbps 200Gbps 400Gbps 800Gbps",
-		"bw=12.5GB/s,1Gbps": "12.5GB/s 1Gbps",
+		"bw=12.5GB/s,1Gbps": "100Gbps 1Gbps",
 		"bw=20G..30G":       "20Gbps 25Gbps 30Gbps",
 		"lat=1us..1ms":      "1us 3us 10us 30us 100us 300us 1ms",
 		"lat=5us,2ms":       "5us 2ms",
