@@ -37,7 +37,8 @@ struct ddlemu_link_stats {
 	uint64_t stalls;
 	uint64_t aborted; // messages in flight when a connection ended
 	uint64_t held_sends; // sends that were complete in the model while the ring had no space for their bytes
-	uint64_t broken; // ends of connections that failed because the path was down for longer than the transport allows
+	uint64_t broken; // ends of connections that failed because the path was down for longer than the transport
+			 // allows
 	// Of the hop, used by Go only: when the job was made, and when its last rank had left.
 	struct ddlemu_pauses start, end;
 };
