@@ -151,7 +151,11 @@ func callState(c pending.Call) []string {
 		state = append(state, "not begun by "+ranksText(c.Missing))
 	}
 	if c.Waiting > 0 {
-		state = append(state, units.Count(c.Waiting, "message")+" posted that have not arrived")
+		have := "have"
+		if c.Waiting == 1 {
+			have = "has"
+		}
+		state = append(state, fmt.Sprintf("%s posted that %s not arrived", units.Count(c.Waiting, "message"), have))
 	}
 	return state
 }

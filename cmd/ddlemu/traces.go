@@ -133,7 +133,7 @@ func clockName(t *messages.Trace) string {
 func missing(t *messages.Trace) []string {
 	notes := missingLedgers(t)
 	if n := len(t.Messages) - t.Whole(); n > 0 {
-		notes = append(notes, fmt.Sprintf("%s of %d not got back by both ends: see `ddlemu pending`", units.Count(n, "message"), len(t.Messages)))
+		notes = append(notes, fmt.Sprintf("%d of %s not finished at both ends: see `ddlemu pending`", n, units.Count(len(t.Messages), "message")))
 	}
 	if n := t.Unattributed(); n > 0 {
 		notes = append(notes, fmt.Sprintf("for %s of %d it is not known which collective they belong to", units.Count(n, "message"), len(t.Messages)))

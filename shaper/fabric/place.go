@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/configs/units"
 )
 
 // Placement is the rank of this process and its emulated node.
@@ -116,7 +117,7 @@ func (p *Placement) placeByAgent(getenv func(string) string, agents int) error {
 func (p *Placement) placeByRank(nodes, gpusPerNode int, rankFrom, worldFrom string) error {
 	switch {
 	case gpusPerNode > 0 && p.World > nodes*gpusPerNode:
-		return refuse(worldFrom, "%d ranks are more than the fabric's %d nodes x %d GPUs", p.World, nodes, gpusPerNode)
+		return refuse(worldFrom, "%d ranks are more than the fabric's %d nodes x %s", p.World, nodes, units.Count(gpusPerNode, "GPU"))
 	case gpusPerNode == 0 && worldFrom == "":
 		return refuse(worldEnv[0], "unset, so the GPUs per node are not known: give them with the fabric")
 	case gpusPerNode == 0 && p.World%nodes != 0:

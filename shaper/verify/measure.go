@@ -197,7 +197,7 @@ func (x *measurement) selectPaths() {
 	case 1:
 		x.note("%s is down: not measured", down[0])
 	default:
-		x.note("%s and %d others are down: not measured", down[0], len(down)-1)
+		x.note("%s and %s are down: not measured", down[0], units.Count(len(down)-1, "other link"))
 	}
 	most := max(time.Duration(ratePart*float64(x.Time)), x.least)
 	n := len(up)

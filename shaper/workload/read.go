@@ -325,8 +325,11 @@ func Read(file string, in io.Reader) (*Workload, error) {
 func ReadFile(path string) (*Workload, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, fmt.Errorf("open workload: %w", err)
+		return nil, fmt.Errorf("read the workload: %w", err)
 	}
 	defer f.Close()
+	if info, err := f.Stat(); err == nil && info.IsDir() {
+		return nil, fmt.Errorf("read the workload: %s is a folder", path)
+	}
 	return Read(path, f)
 }

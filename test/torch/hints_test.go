@@ -24,7 +24,7 @@ func TestMoreRanksThanPlaces(t *testing.T) {
 	each(t, func(t *testing.T, python string) {
 		o := job{python: python, ranks: 3, flags: []string{"--gpus-per-node", "1"}}.run(t, "installed.py")
 		for _, want := range []string{
-			"WORLD_SIZE: 3 ranks are more than the fabric's 2 nodes x 1 GPUs",
+			"WORLD_SIZE: 3 ranks are more than the fabric's 2 nodes x 1 GPU",
 			"ddlemu: the plugin did not start, as the line with 'will NOT be emulated' says. If the fabric has no place for this rank: start another number of ranks",
 		} {
 			if o.exit == 0 || !strings.Contains(o.stderr, want) {

@@ -13,6 +13,7 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/workload"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/perrank"
 )
@@ -264,7 +265,7 @@ func readOwn(traces []*trace) (*workload.Workload, error) {
 		return nil, fmt.Errorf("%s: %s: %w", traces[0].file, attrHead, err)
 	}
 	if head.Ranks != len(traces) || traces[len(traces)-1].number != head.Ranks-1 {
-		return nil, fmt.Errorf("%s: the workload has %d ranks and %d files are given: give one per rank", traces[0].file, head.Ranks, len(traces))
+		return nil, fmt.Errorf("%s: the workload has %s, given: %s: give one per rank", traces[0].file, units.Count(head.Ranks, "rank"), units.Count(len(traces), "file"))
 	}
 	lists := make([][]workload.Op, len(traces))
 	for i, t := range traces {

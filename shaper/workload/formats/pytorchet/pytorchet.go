@@ -167,7 +167,7 @@ func (j *job) countRanks(o input.Options) error {
 	case len(j.traces) == 1 && (o.OneForAll || j.ranks == 1), len(j.traces) == j.ranks:
 		return nil
 	}
-	return fmt.Errorf("the job had %d ranks and %d files are given: give those of all ranks, or that of one alone", j.ranks, len(j.traces))
+	return fmt.Errorf("the job had %s, given: %s: give those of all ranks, or that of one alone", units.Count(j.ranks, "rank"), units.Count(len(j.traces), "file"))
 }
 
 // operations are the calls of a rank, one after the other.

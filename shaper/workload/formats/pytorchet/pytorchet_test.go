@@ -187,7 +187,7 @@ func TestRefused(t *testing.T) {
 		"no trace": {input.Bytes("x", []byte(`{"a":1}`)), one, "no nodes"},
 		"no calls": {et("x.json", named(2, "add", nil)), one, "no call of a process group"},
 		"no ranks": {et("x.json", old(2, "record_param_comms", []any{tensor(8), 1, 0, 0, "allreduce", []any{}, []any{}}, []string{"Tensor(float)"})), one, "add --ranks N"},
-		"not all":  {whole, input.Options{}, "the job had 2 ranks and 1 files are given"},
+		"not all":  {whole, input.Options{}, "the job had 2 ranks, given: 1 file"},
 		"sends":    {et("x.json", coll(3, "send", 10, 10)), one, "give the traces of all ranks"},
 	} {
 		if _, err := Read([]input.File{test.f}, nil, test.o); err == nil || !strings.Contains(err.Error(), test.want) {
