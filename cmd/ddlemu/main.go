@@ -44,16 +44,21 @@ func run(ctx context.Context, g *global, args []string) int {
 	out := &checkedWriter{to: g.Stdout}
 	stop := func() {}
 	root.PersistentPreRun = func(cmd *cobra.Command, _ []string) {
+		// A job and top write to the output directly, because it may be a terminal.
+		writesItself := cmd.Name() == "run" || cmd.Name() == "top"
 		// What becomes another program leaves signals alone: one that is on its way through Go's runtime would be lost.
 		if cmd.Name() != "exec" && cmd.Name() != sshCommand {
-			read, forget := withReader(ctx)
+			read, noReader := context.WithCancelCause(ctx)
 			notified, ignore := signal.NotifyContext(read, launch.Interrupts()...)
 			context.AfterFunc(notified, ignore) // a second signal ends this process at once
-			ctx, stop = notified, func() { ignore(); forget() }
+			ctx, stop = notified, func() { ignore(); noReader(nil) }
+			if !writesItself {
+				signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // a write fails instead
+			}
+			out.broken = func() { noReader(errNoReader) }
 			cmd.SetContext(ctx)
 		}
-		// A job and top write to the output directly, because it may be a terminal.
-		if cmd.Name() != "run" && cmd.Name() != "top" {
+		if !writesItself {
 			g.Stdout = out
 		}
 	}
@@ -72,32 +77,15 @@ func run(ctx context.Context, g *global, args []string) int {
 	return exitStatus(err)
 }
 
-// errNoReader ends a command whose output has a reader no more, such as head after its last line.
+// errNoReader ends a command whose output has a reader no more, such as head after its last line. Otherwise the runtime ends
+// this process there, and a fabric that it has made stays up.
 var errNoReader = errors.New("the reader of the output has ended")
-
-// withReader makes a context that ends with errNoReader when a write to the standard output or error finds no reader. Without
-// it the runtime ends this process there, and a fabric that it has made stays up. forget ends this.
-func withReader(ctx context.Context) (read context.Context, forget func()) {
-	read, cancel := context.WithCancelCause(ctx)
-	broken := make(chan os.Signal, 1)
-	signal.Notify(broken, syscall.SIGPIPE)
-	go func() {
-		select {
-		case <-broken:
-			cancel(errNoReader)
-		case <-read.Done():
-		}
-	}()
-	return read, func() {
-		signal.Stop(broken)
-		cancel(nil)
-	}
-}
 
 // checkedWriter stores the first error of a writer, so that callers need not check each write.
 type checkedWriter struct {
-	to  io.Writer
-	err error
+	to     io.Writer
+	err    error
+	broken func() // called when nobody reads any more; nil for nothing
 }
 
 // Unwrap returns the writer below.
@@ -107,6 +95,9 @@ func (w *checkedWriter) Write(p []byte) (int, error) {
 	n, err := w.to.Write(p)
 	if w.err == nil {
 		w.err = err
+	}
+	if w.broken != nil && errors.Is(err, syscall.EPIPE) {
+		w.broken()
 	}
 	return n, err
 }

@@ -29,3 +29,23 @@ func TestReaderEnds(t *testing.T) {
 		}
 	}
 }
+
+// A write to another pipe without a reader, such as that of a rank that has ended, does not end the command.
+func TestOtherPipeWithoutReader(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Close()
+	defer w.Close()
+	var stopped bool
+	out := &checkedWriter{to: &bytes.Buffer{}, broken: func() { stopped = true }}
+	_, werr := w.Write([]byte("x"))
+	if _, err := out.Write([]byte("x")); err != nil || werr == nil || stopped {
+		t.Errorf("%v, %v, stopped %v", werr, err, stopped)
+	}
+	out.to = w
+	if _, err := out.Write([]byte("x")); err == nil || !stopped {
+		t.Errorf("%v, stopped %v", err, stopped)
+	}
+}
