@@ -338,6 +338,7 @@ def compiled():
     """torch.compile of a DDP model compiles the program, and nothing of the backend."""
     rank, size = start()
     if version() < (2, 2):  # it does not tell what it has compiled
+        dist.barrier()  # rank 0 hosts the store
         return dist.destroy_process_group()
     from torch._dynamo.utils import get_compilation_metrics
 
