@@ -16,7 +16,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/ddlemu/ddlemu/configs"
-	"github.com/ddlemu/ddlemu/shaper/kernel/launch"
 	"github.com/ddlemu/ddlemu/shaper/state"
 )
 
@@ -83,7 +82,7 @@ func interrupted(err error) error {
 // sayInterrupted puts one word for what package context, or the signal that ended it, says.
 func sayInterrupted(text string) string {
 	words := []string{context.Canceled.Error(), "interrupted"}
-	for _, s := range launch.Interrupts() {
+	for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
 		words = append(words, s.String()+" signal received", "interrupted")
 	}
 	return strings.NewReplacer(words...).Replace(text)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -19,6 +20,10 @@ import (
 
 // If a signal ends a launcher, run ends the ranks that it left.
 func TestRunEndsWhatALauncherLeft(t *testing.T) {
+	// Programs get the default of a signal that this one handles, also if the tests were started with nohup.
+	hangup := make(chan os.Signal, 1)
+	signal.Notify(hangup, syscall.SIGHUP)
+	defer signal.Stop(hangup)
 	for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGHUP} {
 		file := filepath.Join(t.TempDir(), "pid")
 		cmd := ddlemu(t.Context(), t, folder(t), nil, "run", "--profile", "loopback", "--", "sh", "-c", "sleep 1000 & echo $! > "+file+"; wait")
