@@ -77,9 +77,9 @@ func run(ctx context.Context, g *global, args []string) int {
 	return exitStatus(err)
 }
 
-// errNoReader ends a command whose output has a reader no more, such as head after its last line. Otherwise the runtime ends
-// this process there, and a fabric that it has made stays up.
-var errNoReader = errors.New("the reader of the output has ended")
+// errNoReader ends a command whose output nobody reads any more, as in `ddlemu bench … | head -1`. Otherwise the runtime
+// would end this process there, and a fabric that it has made would stay up.
+var errNoReader = errors.New("nobody reads the output any more")
 
 // checkedWriter stores the first error of a writer, so that callers need not check each write.
 type checkedWriter struct {

@@ -18,8 +18,7 @@ import (
 
 // metricsOptions are the flags of metrics.
 type metricsOptions struct {
-	Output string
-	Force  bool
+	fileOption
 }
 
 func newMetricsCommand(g *global) *cobra.Command {
@@ -53,19 +52,14 @@ Times and rates are those of the emulated network.
 		RunE: func(_ *cobra.Command, args []string) error { return runMetrics(g, o, args) },
 	}
 	g.addFabricFlag(cmd.Flags())
-	cmd.Flags().StringVarP(&o.Output, "output", "o", "", "write this `file`")
-	cmd.Flags().BoolVar(&o.Force, "force", false, "replace the file if it exists")
+	o.addFlags(cmd.Flags(), "write this `file`")
 	return cmd
 }
 
 func runMetrics(g *global, o *metricsOptions, dirs []string) error {
-	if o.Output == standardOutput {
-		o.Output = ""
-	}
-	if o.Output != "" {
-		if err := checkOutput(o.Output, o.Force); err != nil {
-			return err
-		}
+	o.takeDash()
+	if err := o.checkOutput(); err != nil {
+		return err
 	}
 	read := g.liveMetrics
 	if len(dirs) > 0 {

@@ -8,7 +8,35 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+
+	"github.com/spf13/pflag"
 )
+
+// fileOption is the file that a command writes, "" for standard output.
+type fileOption struct {
+	Output string
+	Force  bool
+}
+
+func (o *fileOption) addFlags(fs *pflag.FlagSet, usage string) {
+	fs.StringVarP(&o.Output, "output", "o", "", usage)
+	fs.BoolVar(&o.Force, "force", false, "replace the file if it exists")
+}
+
+// takeDash takes - for standard output.
+func (o *fileOption) takeDash() {
+	if o.Output == standardOutput {
+		o.Output = ""
+	}
+}
+
+// checkOutput refuses a file that cannot be written, before the work is done.
+func (o *fileOption) checkOutput() error {
+	if o.Output == "" {
+		return nil
+	}
+	return checkOutput(o.Output, o.Force)
+}
 
 // checkOutput refuses an output file that exists, before the work is done. Devices, pipes and links are
 // never replaced.

@@ -94,17 +94,17 @@ func runRecord(ctx context.Context, g *global, o *recordOptions, args []string) 
 		if err := runRun(ctx, g, &o.runOptions, args); err != nil {
 			return err
 		}
-		o.noteNCCL(g.Stderr, os.LookupEnv)
+		o.noteNCCL(g.Stderr, g.Getenv)
 	}
 	return o.convert(g, folder)
 }
 
 // noteNCCL notes the variables of NCCL that the job had from this process. Those of --nccl-env come after them.
-func (o *recordOptions) noteNCCL(warn io.Writer, lookup func(string) (string, bool)) {
+func (o *recordOptions) noteNCCL(warn io.Writer, getenv func(string) string) {
 	var had []string
 	for _, name := range workload.NCCLVariables() {
-		value, set := lookup(name)
-		if !set || value == "" {
+		value := getenv(name)
+		if value == "" {
 			continue
 		}
 		text := name + "=" + value

@@ -136,22 +136,12 @@ func printCheck(w io.Writer, arg string, s *schedule.Schedule, r *check.Report) 
 
 type makeFileOptions struct {
 	scheduleMakeOptions
-	Output string
-	Force  bool
+	fileOption
 }
 
 func (o *makeFileOptions) AddFlags(fs *pflag.FlagSet) {
 	o.scheduleMakeOptions.AddFlags(fs)
-	fs.StringVarP(&o.Output, "output", "o", "", "`file` to write (default: standard output)")
-	fs.BoolVar(&o.Force, "force", false, "replace the file if it exists")
-}
-
-// checkFile refuses an output that cannot be written, before the work is done.
-func (o *makeFileOptions) checkFile() error {
-	if o.Output == "" {
-		return nil
-	}
-	return checkOutput(o.Output, o.Force)
+	o.addFlags(fs, "`file` to write (default: standard output)")
 }
 
 func newScheduleMakeCommand(g *global) *cobra.Command {
@@ -181,7 +171,7 @@ roots and then sends from them.
 			return nil
 		},
 		RunE: func(_ *cobra.Command, args []string) error {
-			if err := o.checkFile(); err != nil {
+			if err := o.checkOutput(); err != nil {
 				return err
 			}
 			s, err := o.make(args[0])
@@ -209,7 +199,7 @@ collective it is: give --coll.
   ddlemu schedule export trees.xml --coll all_reduce -o allreduce.xml`,
 		Args: oneSource,
 		RunE: func(_ *cobra.Command, args []string) error {
-			if err := o.checkFile(); err != nil {
+			if err := o.checkOutput(); err != nil {
 				return err
 			}
 			s, err := o.readOne(g, args[0])

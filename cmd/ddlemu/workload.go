@@ -76,14 +76,12 @@ func (g *global) readWorkload(path string) (*workload.Index, error) {
 
 // outputOptions say where a workload goes.
 type outputOptions struct {
-	Output  string
-	Force   bool
+	fileOption
 	NCCLEnv []string // variables of the job, as NAME=VALUE
 }
 
 func (o *outputOptions) AddFlags(fs *pflag.FlagSet) {
-	fs.StringVarP(&o.Output, "output", "o", "", "`file` to write, or - (default: standard output)")
-	fs.BoolVar(&o.Force, "force", false, "replace the file if it exists")
+	o.addFlags(fs, "`file` to write, or - (default: standard output)")
 	o.addNCCLFlag(fs)
 }
 
@@ -96,13 +94,8 @@ func (o *outputOptions) check() error {
 	if err := o.addNCCL(&workload.Head{}); err != nil {
 		return err
 	}
-	if o.Output == standardOutput {
-		o.Output = ""
-	}
-	if o.Output == "" {
-		return nil
-	}
-	return checkOutput(o.Output, o.Force)
+	o.takeDash()
+	return o.checkOutput()
 }
 
 // addNCCL adds the variables of --nccl-env to a head.

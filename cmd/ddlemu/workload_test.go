@@ -114,7 +114,7 @@ func TestRecordNotesVariables(t *testing.T) {
 	has := map[string]string{"NCCL_ALGO": "Ring", "NCCL_PROTO": "LL", "NCCL_NTHREADS": "", "NCCL_BUFFSIZE": "4 M", "NCCL_SOCKET_IFNAME": "eth0", "HOME": "/"}
 	o := recordOptions{outputOptions: outputOptions{NCCLEnv: []string{"NCCL_PROTO=Simple"}}}
 	var warned strings.Builder
-	o.noteNCCL(&warned, func(name string) (string, bool) { value, set := has[name]; return value, set })
+	o.noteNCCL(&warned, func(name string) string { return has[name] })
 	var head workload.Head
 	if err := o.addNCCL(&head); err != nil {
 		t.Fatal(err)

@@ -30,10 +30,10 @@ const bandwidthHelp = "write bits per second as 100Gbps, 100G or 25Gbit, bytes p
 
 // ParseBandwidth reads a bandwidth: a decimal number, an SI prefix (k, M, G, T)
 // and a unit, bits as bps, bit, bit/s or b/s, bytes as B/s or Bps, or the word
-// "unlimited". A prefix alone means bits, as people name the rates of links: 400G. Where letters tell bits from bytes (b/s, B/s, Bps), their case
-// must be right; elsewhere a prefix may be in lower case. It refuses a number without
-// unit, a volume such as "gb", zero, and a rate that is not a whole number of bit/s
-// below 2^64.
+// "unlimited". A prefix alone means bits, as people name the rates of links: 400G.
+// Where letters tell bits from bytes (b/s, B/s, Bps), their case must be right;
+// elsewhere a prefix may be in lower case. It refuses a number without unit, a volume
+// such as "gb", zero, and a rate that is not a whole number of bit/s below 2^64.
 func ParseBandwidth(s string) (Bandwidth, error) {
 	text := strings.TrimSpace(s)
 	if strings.EqualFold(text, unlimitedText) {

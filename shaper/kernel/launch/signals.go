@@ -26,7 +26,7 @@ var inherited = map[unix.Signal]bool{
 }
 
 // Interrupts returns the signals that ask this process to end: SIGINT, SIGTERM, and SIGHUP unless it was started to
-// ignore that, as nohup is. A handler would end it, and with it the programs that it starts.
+// ignore that, as nohup is. With a handler, the end of the terminal would end it and the programs that it starts.
 func Interrupts() []os.Signal {
 	all := []os.Signal{unix.SIGINT, unix.SIGTERM}
 	if !inherited[unix.SIGHUP] {

@@ -178,39 +178,39 @@ func TestPlantedMistakes(t *testing.T) {
 	for name, plant := range mutations {
 		t.Run(name, func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(3, uint64(len(name))))
-			found, harmless := 0, 0
+			var n planted
 			for range 150 {
 				s := random(t, rng)
 				if !plant(s, rng) {
 					continue
 				}
-				if judgePlanted(t, s, rng) {
-					found++
-				} else {
-					harmless++
-				}
+				n.judge(t, s, rng)
 			}
-			t.Logf("%d found, %d harmless", found, harmless)
+			t.Logf("%d found, %d harmless", n.found, n.harmless)
 			// Harmless are: a wait for what messages order anyway, steps on different chunks that are swapped, an
 			// offset of a chunk that is already what it should be. Crossed waits and counts never are.
-			if found == 0 || harmless > 0 && (name == "crossed waits" || name == "count off by one") {
-				t.Errorf("%d found, %d harmless", found, harmless)
+			if n.found == 0 || n.harmless > 0 && (name == "crossed waits" || name == "count off by one") {
+				t.Errorf("%d found, %d harmless", n.found, n.harmless)
 			}
 		})
 	}
 }
 
-// judgePlanted compares what the check says of a schedule with a planted mistake with the second opinion. It returns
-// whether the mistake is found.
-func judgePlanted(t *testing.T, s *schedule.Schedule, rng *rand.Rand) bool {
+// planted counts planted mistakes.
+type planted struct{ found, harmless int }
+
+// judge compares what the check says of a schedule with a planted mistake with the second opinion, and counts it.
+func (n *planted) judge(t *testing.T, s *schedule.Schedule, rng *rand.Rand) {
 	t.Helper()
 	r := mustCheck(t, s)
 	if r.Good() {
 		if text := wrong(s, rng, 30); text != "" {
 			t.Errorf("%s on %d GPUs: called good, but %s", s.Name, len(s.GPUs), text)
 		}
-		return false
+		n.harmless++
+		return
 	}
+	n.found++
 	// Some orders are rare, and there is no time for many of a large schedule. A result that the name does not define is
 	// never wrong.
 	const some, most, steps = 5, 3000, 600_000
@@ -225,7 +225,6 @@ func judgePlanted(t *testing.T, s *schedule.Schedule, rng *rand.Rand) bool {
 		}
 		report("%s on %d GPUs: called bad, and not seen in %d orders: %+v", s.Name, len(s.GPUs), orders, f)
 	}
-	return true
 }
 
 // filesEnv names a folder of MSCCL XML files, which TestPlantedInFiles plants mistakes in.
@@ -245,7 +244,7 @@ func TestPlantedInFiles(t *testing.T) {
 	for _, name := range names {
 		t.Run(filepath.Base(name), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(5, uint64(len(name))))
-			found, harmless := 0, 0
+			var n planted
 			for _, kind := range kinds {
 				s := readFile(t, name)
 				if s.Steps() > 2000 || kind == kinds[0] && !mustCheck(t, s).Good() {
@@ -254,13 +253,9 @@ func TestPlantedInFiles(t *testing.T) {
 				if !mutations[kind](s, rng) {
 					continue
 				}
-				if judgePlanted(t, s, rng) {
-					found++
-				} else {
-					harmless++
-				}
+				n.judge(t, s, rng)
 			}
-			t.Logf("%d found, %d harmless", found, harmless)
+			t.Logf("%d found, %d harmless", n.found, n.harmless)
 		})
 	}
 }
