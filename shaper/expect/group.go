@@ -57,9 +57,8 @@ func bySize(calls []Decision) ([]int, error) {
 	var order, broadcasts []int
 	for i := range calls {
 		d := &calls[i]
-		s := d.shape()
-		if hi, lo := bits.Mul64(s.count, s.global*s.perByte*4); hi != 0 || lo > 1<<62 {
-			return nil, fmt.Errorf("count %d: too large", d.Count)
+		if _, err := d.checkedShape(); err != nil {
+			return nil, err
 		}
 		if d.Coll == nccl.Broadcast && d.Version >= broadcastTasks {
 			if len(broadcasts) > 0 && calls[broadcasts[0]].Root != d.Root {

@@ -180,10 +180,10 @@ func (c *call) shares() ([]share, error) {
 }
 
 // checkedShape is the call's shape, an error if it is too large for NCCL's arithmetic.
-func (c *call) checkedShape() (shape, error) {
-	s := c.shape()
+func (d *Decision) checkedShape() (shape, error) {
+	s := d.shape()
 	if hi, lo := bits.Mul64(s.count, s.global*s.perByte*4); hi != 0 || lo > 1<<62 {
-		return shape{}, fmt.Errorf("count %d: too large", c.Count)
+		return shape{}, fmt.Errorf("count %d: too large", d.Count)
 	}
 	return s, nil
 }
