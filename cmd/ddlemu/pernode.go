@@ -70,7 +70,7 @@ func (p *perNode) run(ctx context.Context, g *global, env, args []string) (int, 
 	if g.Getenv("PYTHONUNBUFFERED") == "" {
 		env = append(env, "PYTHONUNBUFFERED=1") // Python buffers output to a pipe
 	}
-	programs := &launch.Group{Signals: signals, Grace: nodeGrace, Logf: func(format string, args ...any) { fmt.Fprintf(g.Stderr, "ddlemu: "+format+"\n", args...) }}
+	programs := &launch.Group{Signals: signals, Grace: nodeGrace, OnInterrupt: p.job.Stop, Logf: func(format string, args ...any) { fmt.Fprintf(g.Stderr, "ddlemu: "+format+"\n", args...) }}
 	var (
 		mu      sync.Mutex
 		streams []*launch.LineStream

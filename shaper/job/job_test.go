@@ -310,6 +310,15 @@ func TestLife(t *testing.T) {
 			a.kill()
 			b.kill()
 		}, false, false, "the launcher ended 2 ranks before the job was done"},
+		// The context of a command ends after the signal has come, perhaps too late.
+		"interrupted": {func(t *testing.T, j *Job) {
+			a := startRank(t, j, 0)
+			a.ask("carry 100 1000")
+			if status, err := j.Run(context.Background(), exec.Command("sh", "-c", fmt.Sprintf("kill -INT %d; exec sleep 100", os.Getpid()))); err != nil || status != 130 {
+				t.Errorf("status %d, %v", status, err)
+			}
+			a.kill()
+		}, false, false, "the launcher ended 1 rank before the job was done"},
 		"not stopped": {func(t *testing.T, j *Job) {
 			a := startRank(t, j, 0)
 			a.ask("carry 100 1000")

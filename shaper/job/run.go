@@ -44,6 +44,9 @@ func (j *Job) Run(ctx context.Context, cmd *exec.Cmd) (int, error) {
 	for {
 		select {
 		case last = <-signals:
+			if launch.IsInterrupt(last) {
+				j.Stop() // before a rank ends: it has not died. The end of ctx may come later
+			}
 			_ = cmd.Process.Signal(last) // an error means that it has ended already
 		case err := <-done:
 			if last != nil {

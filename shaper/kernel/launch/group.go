@@ -28,6 +28,8 @@ type Group struct {
 	Signals <-chan os.Signal // forwarded to all members
 	Grace   time.Duration    // from SIGTERM, or from a forwarded signal, to SIGKILL
 	Logf    func(format string, args ...any)
+	// OnInterrupt is called before the first signal is forwarded that asks the members to end; nil for nothing.
+	OnInterrupt func()
 
 	ended       chan *Member
 	interrupted bool // a signal that ends programs was forwarded
@@ -84,7 +86,12 @@ func (g *Group) wait() {
 	for slices.ContainsFunc(g.Members, func(m *Member) bool { return m.running }) {
 		select {
 		case s := <-g.Signals:
-			g.interrupted = g.interrupted || s == os.Interrupt || s == syscall.SIGTERM || s == syscall.SIGHUP
+			if IsInterrupt(s) && !g.interrupted {
+				g.interrupted = true
+				if g.OnInterrupt != nil {
+					g.OnInterrupt()
+				}
+			}
 			g.signal(s)
 		case m := <-g.ended:
 			m.running = false

@@ -25,6 +25,9 @@ var inherited = map[unix.Signal]bool{
 	unix.SIGHUP:  signal.Ignored(unix.SIGHUP),
 }
 
+// IsInterrupt reports whether a signal asks a process to end.
+func IsInterrupt(s os.Signal) bool { return s == unix.SIGINT || s == unix.SIGTERM || s == unix.SIGHUP }
+
 // Interrupts returns the signals that ask this process to end: SIGINT, SIGTERM, and SIGHUP unless it was started to
 // ignore that, as nohup is. With a handler, the end of the terminal would end it and the programs that it starts.
 func Interrupts() []os.Signal {
