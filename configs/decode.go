@@ -76,6 +76,7 @@ func (d *decoder) fabric(f *Fabric) []field {
 			return append([]field{{"match", scalar(d, &o.Match, text)}}, o.fields(d)...)
 		})},
 		{"topology", d.topology(&f.Topology)},
+		{"nccl", d.nccl(&f.NCCL)},
 		{"nccl_view", scalar(d, &f.NCCLView, ParseNCCLView)},
 		{"gpudirect", optional(d, &f.GPUDirect, parseBool)},
 		{"cpu", scalar(d, &f.CPU, ParseCPU)},
@@ -101,6 +102,41 @@ func (d *decoder) fabric(f *Fabric) []field {
 		{"datapath", scalar(d, &f.Datapath, ParseDatapath)},
 		{"shaper", scalar(d, &f.Shaper, ParseShaper)},
 		{"subnet", scalar(d, &f.Subnet, ParseSubnet)},
+	}
+}
+
+// nccl reads the keys of n that the file gives. Its variables replace all of the base's.
+func (d *decoder) nccl(n *NCCL) func(string, *yaml.Node) error {
+	return func(path string, node *yaml.Node) error {
+		return d.mapping(path, node, []field{
+			{"net", scalar(d, &n.Net, ParseNet)},
+			{"latency", scalar(d, &n.Latency, ParseShownLatency)},
+			{"speed", scalar(d, &n.Speed, units.ParseBandwidth)},
+			{"variables", d.variables(&n.Variables)},
+			{"tuner", func(path string, node *yaml.Node) error {
+				n.Tuner = new(Tuner)
+				return d.mapping(path, node, []field{
+					{"name", scalar(d, &n.Tuner.Name, text)},
+					{"nodes", scalar(d, &n.Tuner.Nodes, whole(1, MaxNodes))},
+					{"collectives", d.texts(&n.Tuner.Collectives)},
+				})
+			}},
+		})
+	}
+}
+
+// variables reads names and values.
+func (d *decoder) variables(dst *map[string]string) func(string, *yaml.Node) error {
+	return func(path string, n *yaml.Node) error {
+		*dst = map[string]string{}
+		var keys []field
+		if n = resolve(n); n.Kind == yaml.MappingNode {
+			for i := 0; i < len(n.Content); i += 2 {
+				name := n.Content[i].Value
+				keys = append(keys, field{name, d.scalar(func(text string) error { (*dst)[name] = text; return nil })})
+			}
+		}
+		return d.mapping(path, n, keys)
 	}
 }
 

@@ -32,6 +32,9 @@ func (f *Fabric) prune() {
 // shape is Shape without prune.
 func (f *Fabric) shape(p LinkPatch) {
 	p.Apply(&f.Link)
+	if p.Bandwidth != nil {
+		f.NCCL.Speed = 0 // that of other ports
+	}
 	for i := range f.Links {
 		// Links between switches stay: the topology's trunk describes them.
 		if q, err := ParsePattern(f.Links[i].Match); err == nil && q.Trunk() {

@@ -34,6 +34,7 @@ var settings = append([]Setting{
 	fabricSetting("shaper", "shaper", "`shaper` of the kernel datapath: auto, edt, netem, htb or wire", func(f *Fabric) *string { return &f.Shaper }, ParseShaper),
 	fabricSetting("subnet", "subnet", "IPv4 `network` of the kernel datapath's nodes, 16 bits (default: 10.77.0.0/16, or the next that is free)", func(f *Fabric) *string { return &f.Subnet }, ParseSubnet),
 	fabricSetting("nccl-view", "nccl_view", "`what` NCCL decides by: fabric (nodes with the fabric's NICs) or host (this machine)", func(f *Fabric) *string { return &f.NCCLView }, ParseNCCLView),
+	fabricSetting("nccl-latency", "nccl.latency", "`latency` of the NICs that NCCL decides by: a duration, or link for that of the links (default: what the real net tells NCCL, mostly 0)", func(f *Fabric) *ShownLatency { return &f.NCCL.Latency }, ParseShownLatency),
 }, linkSettings()...)
 
 // linkSettings are the settings of linkParams.
@@ -73,6 +74,9 @@ func transportSetting() Setting {
 	s.apply = func(f *Fabric, text string) error {
 		if text != TCP && text != RDMA {
 			return fmt.Errorf("%q is not one of %s, %s", text, TCP, RDMA)
+		}
+		if text != f.Transport.Kind {
+			f.NCCL = NCCL{} // the net of the other kind
 		}
 		f.Transport.setKind(text)
 		return nil

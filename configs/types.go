@@ -27,6 +27,9 @@ type Fabric struct {
 
 	Topology Topology `yaml:"topology,omitempty"`
 
+	// NCCL is what NCCL is shown of the network.
+	NCCL NCCL `yaml:"nccl,omitempty"`
+
 	// NCCLView is the topology by which NCCL decides; empty = FabricView.
 	NCCLView string `yaml:"nccl_view,omitempty"`
 

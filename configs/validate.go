@@ -88,6 +88,7 @@ func (f *Fabric) validate() error {
 	return cmp.Or(
 		f.validateECN(),
 		within("transport", f.Transport.validate()),
+		f.validateNCCL(),
 		between("endpoint.overhead", f.Endpoint.Overhead, 0, MaxLatency),
 		between("endpoint.gap", f.Endpoint.Gap, 0, MaxLatency),
 		f.validateHost(),

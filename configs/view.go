@@ -28,5 +28,17 @@ func ParseCPU(s string) (string, error) { return oneOf(s, cpus) }
 // most systems have with CPUs of AMD, such as NVIDIA's DGX A100. The host's would make results depend on it.
 func (f *Fabric) NodeCPU() string { return cmp.Or(f.CPU, AMD) }
 
+// Shown says in a few words what NCCL is shown of the network, such as "net ofi-rdma with a latency of 75us".
+func (f *Fabric) Shown() string {
+	text := "net " + f.NCCLNet()
+	switch l := f.NCCL.Latency; {
+	case l.OfLink:
+		text += " with the links' latency"
+	case l.Time != 0:
+		text += " with a latency of " + l.String()
+	}
+	return text
+}
+
 // View is the topology by which NCCL decides, FabricView or HostView.
 func (f *Fabric) View() string { return cmp.Or(f.NCCLView, FabricView) }

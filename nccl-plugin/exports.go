@@ -116,7 +116,7 @@ func netNIC(dev C.int, out *C.struct_net_nic) (result C.int) {
 		return fail(C.DDLEMU_INVALID_ARGUMENT, fmt.Errorf("properties of NIC %d: there is none", dev))
 	}
 	nic := m.nics[dev]
-	*out = C.struct_net_nic{name: nic.name, guid: C.uint64_t(nic.guid), speed: C.int(nic.speed), latency: C.float(nic.latency)}
+	*out = C.struct_net_nic{name: nic.name, guid: C.uint64_t(nic.guid), speed: C.int(nic.speed), latency: C.float(nic.latency), port: C.int(nic.port)}
 	return C.DDLEMU_SUCCESS
 }
 

@@ -14,6 +14,7 @@ struct net_nic {
 	uint64_t guid;
 	int speed; // Mb/s
 	float latency; // us
+	int port;
 };
 
 // Writes a line to NCCL's log, at one of NET_LOG_*; nowhere if NCCL gave no logger.

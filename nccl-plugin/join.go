@@ -65,6 +65,7 @@ type nic struct {
 	guid    uint64
 	speed   int     // Mb/s
 	latency float64 // us
+	port    int
 }
 
 // join opens or makes the fabric, and makes this process a participant of it.
@@ -152,13 +153,16 @@ func (m *member) enter(fab *fabric.Fabric, job state.Job) (err error) {
 	for i := range fab.Config.NICsPerNode {
 		n := fab.NIC(p.Node, i)
 		props := fab.Props(n)
-		m.nics = append(m.nics, nic{number: n, name: C.CString(props.Name), guid: props.GUID, speed: props.SpeedMbps, latency: props.LatencyUs})
+		m.nics = append(m.nics, nic{number: n, name: C.CString(props.Name), guid: props.GUID, speed: props.SpeedMbps, latency: props.LatencyUs, port: props.Port})
 	}
 	return nil
 }
 
 // takePart makes what a participant needs.
 func (m *member) takePart(fab *fabric.Fabric, r state.Rank) (err error) {
+	if err := setVariables(fab.Config.NCCL.Variables); err != nil {
+		return err
+	}
 	if err := m.setView(fab, r.GPU); err != nil {
 		return err
 	}

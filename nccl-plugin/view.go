@@ -38,6 +38,31 @@ const (
 	byHost   = "the host's view"
 )
 
+// setVariables sets the variables of NCCL that the fabric's net sets on the real cluster. NCCL reads them after it has loaded
+// the net.
+func setVariables(variables map[string]string) error {
+	for name, value := range variables {
+		if getenv(name) != "" {
+			continue
+		}
+		if err := setVariable(name, value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// setVariable sets a variable of this process.
+func setVariable(name, value string) error {
+	n, v := C.CString(name), C.CString(value)
+	defer C.free(unsafe.Pointer(n))
+	defer C.free(unsafe.Pointer(v))
+	if C.net_setenv(n, v) != 0 {
+		return fmt.Errorf("set %s", name)
+	}
+	return nil
+}
+
 // setView gives NCCL a topology file that describes the emulated node, before NCCL looks at the
 // machine, and keeps in decidesBy what NCCL will decide by.
 func (m *member) setView(f *fabric.Fabric, gpu string) error {
@@ -115,11 +140,9 @@ func setTopology(text []byte) error {
 		}
 		text = text[n:]
 	}
-	path := C.CString(fmt.Sprintf("%s%d", fdPrefix, fd))
-	defer C.free(unsafe.Pointer(path))
-	if C.net_setenv(topoName, path) != 0 {
+	if err := setVariable(configs.TopologyEnv, fmt.Sprintf("%s%d", fdPrefix, fd)); err != nil {
 		unix.Close(fd)
-		return fmt.Errorf("set %s", configs.TopologyEnv)
+		return err
 	}
 	return nil
 }

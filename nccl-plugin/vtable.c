@@ -168,7 +168,7 @@ static int do_dereg_mr(void *comm, void *mhandle)
 		(p)->guid = (nic).guid; \
 		(p)->ptr_support = NET_PTR_HOST | (net_direct() ? NET_PTR_CUDA : 0); \
 		(p)->speed = (nic).speed; \
-		(p)->port = 1; \
+		(p)->port = (nic).port; \
 		(p)->latency = (nic).latency; \
 		(p)->max_comms = HANDLE_MAX_COMMS; \
 		(p)->max_recvs = 1; \

@@ -40,10 +40,22 @@ func printForecastRows(w io.Writer, r *emulate.Report) {
 	t := newTable(w, "size ", "count ", "algo", "proto", "channels ", "expected us ", "busbw GB/s ", "last rank us ", "busiest hop us ", "bound us ", "")
 	for _, row := range r.Rows {
 		t.AppendRow(table.Row{
-			row.Size, row.Count, row.Algo, row.Proto, channelsText(row.Channels), us(value(row.ExpectedUS)), known(row.BusBW), us(value(row.LastUS)), us(value(row.BusiestUS)), us(row.BoundUS), row.Problem,
+			row.Size, row.Count, row.Algo, row.Proto, channelsText(row.Channels), us(value(row.ExpectedUS)), known(row.BusBW), us(value(row.LastUS)), us(value(row.BusiestUS)), us(row.BoundUS), remark(row),
 		})
 	}
 	t.Render()
+}
+
+// remark is why a row has no time, or who chooses on the real cluster in place of NCCL.
+func remark(r emulate.ReportRow) string {
+	var all []string
+	if r.Problem != "" {
+		all = append(all, r.Problem)
+	}
+	if r.Tuner != "" {
+		all = append(all, "on the real cluster "+r.Tuner+" chooses")
+	}
+	return strings.Join(all, "; ")
 }
 
 // channelsText is "-" if the number is not known.

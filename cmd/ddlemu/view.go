@@ -12,6 +12,9 @@ import (
 
 const viewFlag = "nccl-view"
 
+// softGPU is added to the name of the view on the software CUDA, which shows NCCL one kind of GPU.
+const softGPU = ", as for A100"
+
 // viewOf is the topology by which NCCL decides. On a shared fabric, which --fabric names,
 // the flag and the variable apply to the job and are not in c.
 func (g *global) viewOf(c *configs.Fabric, fs *pflag.FlagSet) (string, error) {
@@ -46,6 +49,10 @@ func (g *global) ownView(view string) string {
 // GPUs.
 func (g *global) decisions(c *configs.Fabric, view string, gpu bool) string {
 	text := view + " view"
+	if !gpu {
+		text += softGPU
+	}
+	text += ", " + c.Shown()
 	if file := g.Getenv(configs.TopologyEnv); file != "" {
 		text = fmt.Sprintf("by the topology in %s=%s", configs.TopologyEnv, file)
 	}

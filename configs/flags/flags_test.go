@@ -151,7 +151,7 @@ func TestLoadEverySetting(t *testing.T) {
 		"nodes": "4", "gpus-per-node": "2", "nics-per-node": "3", "nvlinks-per-gpu": "12", "cpu": "intel", "transport": "tcp", "seed": "9", "time-scale": "16",
 		"bw": "5Gbps", "lat": "7us", "jitter": "pareto:2us", "loss": "0.5%", "queue": "taildrop:2M",
 		"ecn":      "none", // the datapath kernel has no other, nor another transport
-		"datapath": "kernel", "shaper": "wire", "subnet": "10.99.0.0/16", "nccl-view": "host", "clock": "real",
+		"datapath": "kernel", "shaper": "wire", "subnet": "10.99.0.0/16", "nccl-view": "host", "nccl-latency": "75us", "clock": "real",
 	}
 	want, err := configs.Profile("hdr200")
 	if err != nil {
@@ -160,6 +160,7 @@ func TestLoadEverySetting(t *testing.T) {
 	want.Nodes, want.GPUsPerNode, want.NICsPerNode, want.Seed, want.TimeScale = 4, 2, 3, 9, 16
 	want.NVLinksPerGPU, want.CPU, want.Clock = 12, configs.Intel, configs.RealClock
 	want.Datapath, want.Shaper, want.Subnet, want.NCCLView = configs.Kernel, configs.WireShaper, "10.99.0.0/16", configs.HostView
+	want.NCCL.Latency = configs.ShownLatency{Time: 75 * time.Microsecond}
 	want.Transport = configs.DefaultTransport(configs.TCP)
 	want.Link.Bandwidth, want.Link.Latency, want.Link.Jitter = 5*units.Gbps, 7*time.Microsecond, configs.Jitter{Kind: configs.ParetoJitter, Value: 2000}
 	want.Link.Loss, want.Link.Queue = configs.Loss{P: 0.005}, configs.Queue{Bytes: 2 * units.MiB, Policy: configs.TailDrop}

@@ -175,7 +175,7 @@ func (n *Node) card(i int) pci {
 		BusID: nicBusID(i), Class: networkClass, Speed: slotFor(p.SpeedMbps), Width: slotWidth,
 		NIC: &nic{net{
 			Name: p.Name, Speed: p.SpeedMbps, Latency: strconv.FormatFloat(p.LatencyUs, 'f', -1, 64),
-			Port: 1, GUID: fmt.Sprintf("0x%x", p.GUID), GDR: gdr,
+			Port: p.Port, GUID: fmt.Sprintf("0x%x", p.GUID), GDR: gdr,
 		}},
 	}
 }

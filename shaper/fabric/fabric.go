@@ -303,12 +303,13 @@ func (f *Fabric) shape(pattern string, p configs.LinkPatch) ([]int, error) {
 	return changed, nil
 }
 
-// NICProps is what the plugin tells NCCL about a NIC. Times are not scaled.
+// NICProps is what the plugin tells NCCL about a NIC, in place of the real cluster's net. Times are not scaled.
 type NICProps struct {
 	Name      string  // goemu0 and on, unique within the node
 	GUID      uint64  // unique in the fabric, not 0
-	SpeedMbps int     // line rate
-	LatencyUs float64 // one way, of the longest path, with the overhead at both ends
+	Port      int     // number of the port
+	SpeedMbps int     // of the port
+	LatencyUs float64 // 0 = not known, as NCCL's own nets say
 }
 
 // UnlimitedSpeed is the speed, in Mb/s, that NCCL is told for a NIC of unlimited
@@ -324,18 +325,42 @@ func (f *Fabric) Props(n int) NICProps {
 	p := NICProps{
 		Name:      fmt.Sprintf("goemu%d", e.NIC),
 		GUID:      guidBase | uint64(e.Node+1)<<16 | uint64(e.NIC+1),
-		SpeedMbps: UnlimitedSpeed,
+		Port:      1,
+		SpeedMbps: f.portSpeed(n),
+		LatencyUs: micros(f.Config.NCCL.Latency.Time),
 	}
-	if b := f.Hops[2*n].Spec.Bandwidth; b != uint64(units.Unlimited) {
-		p.SpeedMbps = int(b / uint64(units.Mbps))
+	if f.Config.NCCLNet() == configs.SocketNet {
+		p.Port = 0 // NET/Socket's
 	}
+	if f.Config.NCCL.Latency.OfLink {
+		p.LatencyUs = micros(f.longestLatency(n))
+	}
+	return p
+}
+
+// portSpeed is the speed of NIC n's port in Mb/s.
+func (f *Fabric) portSpeed(n int) int {
+	b := f.Hops[2*n].Spec.Bandwidth
+	shown := f.Config.NCCL.Speed
+	switch {
+	case shown != 0 && b == uint64(f.Config.Link.Bandwidth):
+		b = uint64(shown)
+	case b == uint64(units.Unlimited):
+		return UnlimitedSpeed
+	}
+	return int(b / uint64(units.Mbps))
+}
+
+// longestLatency is the longest one-way latency from NIC n to a NIC of another node, with the overhead at both ends.
+func (f *Fabric) longestLatency(n int) time.Duration {
+	e := f.end(n)
 	longest := time.Duration(0)
 	for dst := range f.NICs() {
 		if f.NodeOfNIC(dst) != e.Node {
 			longest = max(longest, f.Latency(n, dst))
 		}
 	}
-	longest += 2 * f.Config.Endpoint.Overhead
-	p.LatencyUs = float64(longest) / float64(time.Microsecond)
-	return p
+	return longest + 2*f.Config.Endpoint.Overhead
 }
+
+func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }

@@ -385,7 +385,7 @@ func TestJitterTable(t *testing.T) {
 
 func TestProps(t *testing.T) {
 	c := config(3, 2)
-	c.Endpoint.Overhead = 250 * time.Nanosecond
+	c.Endpoint.Overhead, c.NCCL.Latency.OfLink = 250*time.Nanosecond, true
 	c.Links = []configs.LinkOverride{
 		{Match: "node1.nic1", LinkPatch: configs.LinkPatch{Bandwidth: ptr(units.Bandwidth(2_500_999_999))}},
 		{Match: "node0.nic0>node2.nic0", LinkPatch: configs.LinkPatch{Latency: ptr(20 * time.Microsecond)}},
@@ -394,7 +394,7 @@ func TestProps(t *testing.T) {
 	guids := map[uint64]bool{0: true}
 	for n := range f.NICs() {
 		p := f.Props(n)
-		want := NICProps{Name: []string{"goemu0", "goemu1"}[n%2], GUID: p.GUID, SpeedMbps: 100_000, LatencyUs: 5.5}
+		want := NICProps{Name: []string{"goemu0", "goemu1"}[n%2], GUID: p.GUID, Port: 1, SpeedMbps: 100_000, LatencyUs: 5.5}
 		switch n {
 		case 0:
 			want.LatencyUs = 20.5
@@ -421,5 +421,29 @@ func TestTimeScale(t *testing.T) {
 	c.TimeScale = 8
 	if k := build(t, c).TimeScale(); k != 8 {
 		t.Errorf("got %d, want 8", k)
+	}
+}
+
+// NCCL sees what the net of the real cluster would tell it, whatever the links do.
+func TestPropsOfTheNet(t *testing.T) {
+	for _, tc := range []struct {
+		name      string
+		transport string
+		shown     configs.NCCL
+		want      NICProps
+	}{
+		{"NET/IB", configs.RDMA, configs.NCCL{}, NICProps{Port: 1, SpeedMbps: 100_000}},
+		{"NET/Socket", configs.TCP, configs.NCCL{}, NICProps{Port: 0, SpeedMbps: 100_000}},
+		{"aws-ofi-nccl", configs.RDMA, configs.NCCL{Net: configs.OFIRDMA, Latency: configs.ShownLatency{Time: 75 * time.Microsecond}, Speed: 25 * units.Gbps},
+			NICProps{Port: 1, SpeedMbps: 25_000, LatencyUs: 75}},
+		{"the link's latency", configs.TCP, configs.NCCL{Latency: configs.ShownLatency{OfLink: true}}, NICProps{Port: 0, SpeedMbps: 100_000, LatencyUs: 5}},
+	} {
+		c := config(2, 1)
+		c.Transport, c.NCCL = configs.DefaultTransport(tc.transport), tc.shown
+		got := build(t, c).Props(0)
+		tc.want.Name, tc.want.GUID = got.Name, got.GUID
+		if got != tc.want {
+			t.Errorf("%s: %+v, want %+v", tc.name, got, tc.want)
+		}
 	}
 }

@@ -212,6 +212,7 @@ func TestCustomRoutes(t *testing.T) {
 	if l := f.Latency(0, 3); l != 2*time.Microsecond+5*time.Microsecond+2*500*time.Nanosecond {
 		t.Errorf("latency of the longest path: %v", l)
 	}
+	f.Config.NCCL.Latency.OfLink = true
 	if p := f.Props(0); p.LatencyUs != 8 {
 		t.Errorf("NCCL is told a latency of %v us, want 8", p.LatencyUs)
 	}

@@ -92,10 +92,30 @@ func TestNVLinkCollectives(t *testing.T) {
 	}
 }
 
+// NCCL's own nets tell it no latency, so it chooses Simple where the latency of a long line would make it choose LL.
+func TestNCCLIsShownTheRealNet(t *testing.T) {
+	for _, tc := range []struct{ profile, nccl, ranks, size, want string }{
+		{"wan-metro", "2.22", "2", "2M", "2097152 Ring Simple"},
+		{"wan-metro", "2.29", "2", "512K", "524288 Ring Simple"},
+		{"wan-region", "2.22", "4", "8M", "8388608 Ring Simple"},
+		{"eth25-tcp", "2.22", "4", "512K", "524288 Ring Simple"},
+		{"eth10", "2.29", "4", "128K", "131072 Ring Simple"},
+		{"ndr400", "2.22", "4", "8", "8 Ring LL"},
+		{"ndr400", "2.29", "4", "8", "8 Tree LL"},
+	} {
+		if got := decided(t, nil, tc.size, tc.size, "--profile", tc.profile, "--nccl", tc.nccl, "--ranks", tc.ranks); !slices.Equal(got, []string{tc.want}) {
+			t.Errorf("%s, NCCL %s, %s ranks: %q, want %q", tc.profile, tc.nccl, tc.ranks, got, tc.want)
+		}
+	}
+	if got := decided(t, nil, "2M", "2M", "--profile", "wan-metro", "--nccl-latency", "link"); !slices.Equal(got, []string{"2097152 Ring LL"}) {
+		t.Errorf("with the links' latency: %q", got)
+	}
+}
+
 // The vendor of the CPUs is the fabric's, so a small call gets the same algorithm on every host.
 func TestNCCLDecidesByTheFabricsCPU(t *testing.T) {
 	for cpu, want := range map[string]string{"amd": "8 Ring LL", "intel": "8 Tree LL"} {
-		if got := decided(t, nil, "8", "8", "--profile", "ndr400", "--nccl", "2.22", "--cpu", cpu); !slices.Equal(got, []string{want}) {
+		if got := decided(t, nil, "8", "8", "--profile", "ndr400", "--nccl", "2.22", "--nccl-latency", "link", "--cpu", cpu); !slices.Equal(got, []string{want}) {
 			t.Errorf("%s: %q, want %q", cpu, got, want)
 		}
 	}

@@ -28,6 +28,8 @@ type Forecast struct {
 	Known bool
 	bench.Expectation
 	Problem string
+	// Tuner is the tuner that chooses on the real cluster and that ddlemu does not have, "" if there is none.
+	Tuner string
 	// Bound is a lower bound of the time until the last rank is done, for any schedule: the time of the bytes that must
 	// cross between a node and the others. 0 if links have no rate.
 	Bound time.Duration
@@ -138,6 +140,9 @@ func (o *Options) forecasts(ctx context.Context, f *fabric.Fabric, decided []ben
 func (o *Options) forecast(ctx context.Context, times *expected.Times, c bench.Case) Forecast {
 	c.Iters = o.Bench.Iters
 	row := Forecast{Case: c, Bound: times.Bound(c), Waiting: times.Waiting(c)}
+	if t := o.Config.NCCL.Tuner; t.ChoosesFor(c.Collective.String(), o.Nodes(&o.Config)) {
+		row.Tuner = t.Name
+	}
 	if row.Expectation, row.Known = times.Of(ctx, c); !row.Known {
 		row.Problem = times.Problem
 	}

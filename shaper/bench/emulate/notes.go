@@ -27,21 +27,37 @@ func (o *Options) notes(why, retry string) []string {
 	return append(append(notes, "decisions: "+o.Decisions), o.Caveats()...)
 }
 
-// Caveats says how decisions with the software CUDA may differ from those on a real machine.
+// Caveats says how decisions may differ from those on the real cluster.
 func (o *Options) Caveats() []string {
 	c := &o.Config
+	var notes []string
+	if t := c.NCCL.Tuner; t.ChoosesFor(o.Bench.Collective.String(), o.Nodes(c)) {
+		notes = append(notes, fmt.Sprintf("on the real cluster %s chooses for %s between %d nodes and more; ddlemu does not have it, so NCCL chooses by itself here", t.Name, o.Bench.Collective, t.Nodes))
+	}
+	if c.NCCLNet() == configs.NoNet {
+		notes = append(notes, "the fabric's links stand for NVLink, over which NCCL sends without a net on a real machine: here it chooses as for a network")
+	}
+	if note := o.noNVLink(); note != "" {
+		notes = append(notes, note)
+	}
+	return notes
+}
+
+// noNVLink says that NVLink is missing where that matters, "" elsewhere.
+func (o *Options) noNVLink() string {
+	c := &o.Config
 	if o.Libraries.CUDA != locate.Soft || o.gpus(c) < 2 || c.NICsPerNode < 2 {
-		return nil
+		return ""
 	}
 	if o.Bench.Collective.IsP2P() {
-		return nil // each flow uses the NIC beside its GPU
+		return "" // each flow uses the NIC beside its GPU
 	}
 	no := "the host's view has no NVLink between the GPUs of a node"
 	switch {
 	case o.View == configs.FabricView && c.NVLinksPerGPU > 0 || o.View == "":
-		return nil
+		return ""
 	case o.View == configs.FabricView:
 		no = "nvlinks_per_gpu is 0"
 	}
-	return []string{fmt.Sprintf("%s: where nodes have NVLink, NCCL may use more of their %d NICs at once", no, c.NICsPerNode)}
+	return fmt.Sprintf("%s: where nodes have NVLink, NCCL may use more of their %d NICs at once", no, c.NICsPerNode)
 }

@@ -50,6 +50,7 @@ type ReportRow struct {
 	BusiestUS  *float64 `json:"busiest_hop_us"` // 0 if links have no rate
 	BoundUS    float64  `json:"bound_us"`       // of the last rank; 0 if links have no rate
 	Problem    string   `json:"problem,omitempty"`
+	Tuner      string   `json:"tuner,omitempty"` // the one that chooses on the real cluster, in place of NCCL; ddlemu does not have it
 }
 
 // JudgedTime is one time of the log.
@@ -96,7 +97,7 @@ type loggedCall struct {
 }
 
 func (f *Forecast) row() ReportRow {
-	row := ReportRow{Size: f.Case.Size, Count: f.Case.Count, Type: f.Case.Type.String(), RedOp: "none", BoundUS: units.Microseconds(f.Bound), Problem: f.Problem}
+	row := ReportRow{Size: f.Case.Size, Count: f.Case.Count, Type: f.Case.Type.String(), RedOp: "none", BoundUS: units.Microseconds(f.Bound), Problem: f.Problem, Tuner: f.Tuner}
 	if f.Case.Collective.Reduces() {
 		row.RedOp = f.Case.Op.String()
 	}

@@ -150,6 +150,29 @@ func TestCaveats(t *testing.T) {
 	}
 }
 
+// A tuner of the real cluster is named where it would choose, and a fabric of NVLinks is not taken for a network.
+func TestCaveatsOfTheNet(t *testing.T) {
+	tuner := &configs.Tuner{Name: "a tuner", Nodes: 3, Collectives: []string{"all_reduce"}}
+	for _, tc := range []struct {
+		shown configs.NCCL
+		coll  nccl.Collective
+		nodes int
+		want  string
+	}{
+		{configs.NCCL{Tuner: tuner}, nccl.AllReduce, 3, "on the real cluster a tuner chooses for all_reduce"},
+		{configs.NCCL{Tuner: tuner}, nccl.AllReduce, 2, ""},
+		{configs.NCCL{Tuner: tuner}, nccl.AllToAll, 4, ""},
+		{configs.NCCL{Net: configs.NoNet}, nccl.AllReduce, 2, "stand for NVLink"},
+		{configs.NCCL{}, nccl.AllReduce, 4, ""},
+	} {
+		o := Options{Libraries: locate.Libraries{CUDA: locate.Soft}, View: configs.FabricView}
+		o.Bench.Collective, o.Bench.Ranks, o.Config.Nodes, o.Config.NICsPerNode, o.Config.NCCL = tc.coll, tc.nodes, tc.nodes, 1, tc.shown
+		if got := strings.Join(o.Caveats(), "; "); !strings.Contains(got, tc.want) || (got == "") != (tc.want == "") {
+			t.Errorf("%+v: %q", tc, got)
+		}
+	}
+}
+
 func TestJudgeRows(t *testing.T) {
 	row := func(m bench.Measurement) bench.Result {
 		return bench.Result{Rows: []bench.Row{{Size: 8, OutOfPlace: m}}}

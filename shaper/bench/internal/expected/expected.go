@@ -37,7 +37,7 @@ type Times struct {
 
 // New makes the Times of a job whose rank r is on node(r). getenv reads the environment of the ranks.
 func New(f *fabric.Fabric, node func(rank int) int, getenv func(string) string) *Times {
-	return &Times{fabric: f, node: node, getenv: getenv, known: map[string]bench.Expectation{}, least: map[int]job.Traffic{}}
+	return &Times{fabric: f, node: node, getenv: f.Config.NCCLEnv(getenv), known: map[string]bench.Expectation{}, least: map[int]job.Traffic{}}
 }
 
 // Of returns the expected stated time of one iteration, false if it is not known: then Problem says why. It returns
