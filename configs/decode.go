@@ -71,6 +71,12 @@ func (d *decoder) fabric(f *Fabric) []field {
 		{"nodes", scalar(d, &f.Nodes, whole(1, MaxNodes))},
 		{"gpus_per_node", scalar(d, &f.GPUsPerNode, positive(MaxGPUsPerNode))},
 		{"nics_per_node", scalar(d, &f.NICsPerNode, whole(1, MaxNICsPerNode))},
+		{"node", func(path string, n *yaml.Node) error {
+			return d.mapping(path, n, []field{
+				{"gpus", scalar(d, &f.Node.GPUs, positive(MaxGPUsPerNode))},
+				{"pci_switches", scalar(d, &f.Node.PCISwitches, positive(MaxNICsPerNode))},
+			})
+		}},
 		{"link", d.link(&f.Link)},
 		{"links", list(d, &f.Links, func(o *LinkOverride) []field {
 			return append([]field{{"match", scalar(d, &o.Match, text)}}, o.fields(d)...)

@@ -23,7 +23,8 @@ type Setting struct {
 var settings = append([]Setting{
 	fabricSetting("nodes", "nodes", "number of emulated `nodes`", func(f *Fabric) *int { return &f.Nodes }, whole(1, MaxNodes)),
 	fabricSetting("gpus-per-node", "gpus_per_node", "`GPUs`, that is ranks, per node (default: the job's ranks / nodes)", func(f *Fabric) *int { return &f.GPUsPerNode }, positive(MaxGPUsPerNode)),
-	fabricSetting("nics-per-node", "nics_per_node", "`NICs` per node", func(f *Fabric) *int { return &f.NICsPerNode }, whole(1, MaxNICsPerNode)),
+	nicsSetting(),
+	fabricSetting("node-gpus", "node.gpus", "`GPUs` that a node has, of which the job uses --gpus-per-node (default: as many as it uses, or as the node has NICs)", func(f *Fabric) *int { return &f.Node.GPUs }, positive(MaxGPUsPerNode)),
 	fabricSetting("nvlinks-per-gpu", "nvlinks_per_gpu", "`NVLinks` of each software GPU to its node's NVSwitches", func(f *Fabric) *int { return &f.NVLinksPerGPU }, whole(0, MaxNVLinks)),
 	fabricSetting("cpu", "cpu", "`vendor` of the CPUs of software GPUs, on which NCCL's choice for small calls depends: amd, intel or host (this machine's)", func(f *Fabric) *string { return &f.CPU }, ParseCPU),
 	transportSetting(),
@@ -66,6 +67,19 @@ func newSetting(flag, field, usage string) Setting {
 func fabricSetting[T any](flag, name, usage string, dst func(*Fabric) *T, parse func(string) (T, error)) Setting {
 	s := newSetting(flag, name, usage)
 	s.apply = func(f *Fabric, text string) error { return assign(dst(f), parse, text) }
+	return s
+}
+
+func nicsSetting() Setting {
+	s := newSetting("nics-per-node", "nics_per_node", "`NICs` per node")
+	s.apply = func(f *Fabric, text string) error {
+		before := f.NICsPerNode
+		err := assign(&f.NICsPerNode, whole(1, MaxNICsPerNode), text)
+		if f.NICsPerNode != before {
+			f.Node = Node{} // that of a node with other NICs
+		}
+		return err
+	}
 	return s
 }
 

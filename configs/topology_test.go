@@ -63,7 +63,7 @@ func TestTopologyRefuses(t *testing.T) {
 		{joined + "links: [{match: 'a:c', up: false}]", `f.yaml:10: links[0].match: "a:c" names no link between switches: there are a:b, b:a`},
 		{joined + "links: [{match: a, mtu: 100}]", `f.yaml:10: links[0].mtu: 100 is out of range`},
 		{long, `f.yaml:5: topology: node3.nic0 cannot reach node0.nic0: the path from g to a has 6 links between switches: at most 5 links`},
-		{"base: eth10\nnic_of_gpu: [0]", `f.yaml:2: nic_of_gpu: has 1 NICs: must have one for each of gpus_per_node, which is 0`},
+		{"base: eth10\nnic_of_gpu: [0]", `f.yaml:2: nic_of_gpu: has 1 NICs: must have one for each GPU of a node, of which there are 0 (node.gpus, or else gpus_per_node)`},
 		{"base: eth10\ngpus_per_node: 2\nnic_of_gpu: [0, 1]", `f.yaml:3: nic_of_gpu[1]: 1: each node has NIC 0 to 0`},
 	} {
 		_, err := Decode("f.yaml", []byte(c.text))

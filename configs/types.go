@@ -19,6 +19,9 @@ type Fabric struct {
 	GPUsPerNode int `yaml:"gpus_per_node,omitempty"` // ranks per node, 1 to MaxGPUs; 0 = the job's ranks / nodes
 	NICsPerNode int `yaml:"nics_per_node"`           // 1 to MaxNICs
 
+	// Node is the hardware of each node.
+	Node Node `yaml:"node,omitempty"`
+
 	// Link is each link from one NIC to a NIC of another node. Its rate is also that of
 	// the NICs' ports. Links between switches add to it. Links changes some links; later
 	// entries replace earlier ones.

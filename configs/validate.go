@@ -77,7 +77,7 @@ func (f *Fabric) validate() error {
 	if err != nil {
 		return err
 	}
-	if err := f.validateGPUs(); err != nil {
+	if err := f.validateNode(); err != nil {
 		return err
 	}
 	for i := range f.Links {
@@ -110,8 +110,8 @@ func (f *Fabric) validateGPUs() error {
 	if f.NICOfGPU == nil {
 		return nil
 	}
-	if len(f.NICOfGPU) != f.GPUsPerNode {
-		return Errorf("nic_of_gpu", "has %d NICs: must have one for each of gpus_per_node, which is %d", len(f.NICOfGPU), f.GPUsPerNode)
+	if n := cmp.Or(f.Node.GPUs, f.GPUsPerNode); len(f.NICOfGPU) != n {
+		return Errorf("nic_of_gpu", "has %d NICs: must have one for each GPU of a node, of which there are %d (node.gpus, or else gpus_per_node)", len(f.NICOfGPU), n)
 	}
 	for i, n := range f.NICOfGPU {
 		if n < 0 || n >= f.NICsPerNode {

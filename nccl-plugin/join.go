@@ -150,7 +150,7 @@ func (m *member) enter(fab *fabric.Fabric, job state.Job) (err error) {
 		m.participant.Leave()
 		return err
 	}
-	for i := range fab.Config.NICsPerNode {
+	for _, i := range fab.ListedNICs(p.Node) {
 		n := fab.NIC(p.Node, i)
 		props := fab.Props(n)
 		m.nics = append(m.nics, nic{number: n, name: C.CString(props.Name), guid: props.GUID, speed: props.SpeedMbps, latency: props.LatencyUs, port: props.Port})

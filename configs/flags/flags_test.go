@@ -148,7 +148,7 @@ func TestLinks(t *testing.T) {
 
 func TestLoadEverySetting(t *testing.T) {
 	args := map[string]string{
-		"nodes": "4", "gpus-per-node": "2", "nics-per-node": "3", "nvlinks-per-gpu": "12", "cpu": "intel", "transport": "tcp", "seed": "9", "time-scale": "16",
+		"nodes": "4", "gpus-per-node": "2", "node-gpus": "8", "nics-per-node": "3", "nvlinks-per-gpu": "12", "cpu": "intel", "transport": "tcp", "seed": "9", "time-scale": "16",
 		"bw": "5Gbps", "lat": "7us", "jitter": "pareto:2us", "loss": "0.5%", "queue": "taildrop:2M",
 		"ecn":      "none", // the datapath kernel has no other, nor another transport
 		"datapath": "kernel", "shaper": "wire", "subnet": "10.99.0.0/16", "nccl-view": "host", "nccl-latency": "75us", "clock": "real",
@@ -158,7 +158,7 @@ func TestLoadEverySetting(t *testing.T) {
 		t.Fatal(err)
 	}
 	want.Nodes, want.GPUsPerNode, want.NICsPerNode, want.Seed, want.TimeScale = 4, 2, 3, 9, 16
-	want.NVLinksPerGPU, want.CPU, want.Clock = 12, configs.Intel, configs.RealClock
+	want.Node.GPUs, want.NVLinksPerGPU, want.CPU, want.Clock = 8, 12, configs.Intel, configs.RealClock
 	want.Datapath, want.Shaper, want.Subnet, want.NCCLView = configs.Kernel, configs.WireShaper, "10.99.0.0/16", configs.HostView
 	want.NCCL.Latency = configs.ShownLatency{Time: 75 * time.Microsecond}
 	want.Transport = configs.DefaultTransport(configs.TCP)

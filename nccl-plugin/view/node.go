@@ -12,7 +12,7 @@ import (
 // Node is an emulated node as one of its ranks describes it to NCCL.
 type Node struct {
 	Host Host
-	NICs []NIC
+	NICs []NIC // in their order
 	// Direct says that the NICs access GPU memory (GPUDirect). Then each NIC is on a PCI
 	// switch with the GPUs that it serves. Otherwise NCCL copies through host memory, and
 	// the NICs and GPUs are on the CPU: NCCL halves the rate of a switch that data crosses
@@ -26,8 +26,9 @@ type Node struct {
 // NIC is a NIC of the node.
 type NIC struct {
 	fabric.NICProps
-	Switch int // number of its PCI switch in the node
-	NUMA   int // the NUMA node of the GPU that it serves
+	Down   bool // NCCL does not see it
+	Switch int  // number of its PCI switch in the node
+	NUMA   int  // the NUMA node of the GPU that it serves
 }
 
 // SoftGPU is a software GPU.
@@ -37,20 +38,22 @@ type SoftGPU struct {
 	NVLinks int    // to the node's NVSwitches
 }
 
-// Shape says how many GPUs node Node has, and which of them (GPU) this rank uses.
+// Shape says how many GPUs the job uses of node Node (GPUs), and which of them this rank uses (GPU).
 type Shape struct {
 	Node, GPU, GPUs int
 }
 
-// Of describes a node of f. Each NIC is on the switch and the NUMA node of the GPU that it
+// Of describes a node of f. The NICs and the software GPU are on the switches of the node's
+// hardware. A NIC is on the NUMA node of the real GPU that it
 // serves. Emulated GPU G of node N is number N x GPUs + G of this host, in the order of bus
 // IDs, modulo the host's GPUs. soft is the bus ID of this rank's software GPU, "" for a real
 // one.
 func Of(f *fabric.Fabric, host Host, s Shape, soft string, direct bool) Node {
 	n := Node{Host: host, Direct: direct}
+	listed := f.ListedNICs(s.Node)
 	for i := range f.Config.NICsPerNode {
 		gpu := gpuOf(f, i, s.GPUs)
-		nic := NIC{NICProps: f.Props(f.NIC(s.Node, i)), Switch: f.NearestNIC(gpu, s.GPUs), NUMA: NoNUMA}
+		nic := NIC{NICProps: f.Props(f.NIC(s.Node, i)), Down: !slices.Contains(listed, i), Switch: switchOf(f, i, s.GPUs), NUMA: NoNUMA}
 		if len(host.GPUs) > 0 && soft == "" {
 			nic.NUMA = host.GPUs[(s.Node*s.GPUs+gpu)%len(host.GPUs)].NUMA
 		}
@@ -58,9 +61,14 @@ func Of(f *fabric.Fabric, host Host, s Shape, soft string, direct bool) Node {
 	}
 	if soft != "" {
 		n.Host.CPU = cpuOf(f, host.CPU)
-		n.Soft = &SoftGPU{BusID: soft, Switch: f.NearestNIC(s.GPU, s.GPUs), NVLinks: f.Config.NVLinksPerGPU}
+		n.Soft = &SoftGPU{BusID: soft, Switch: switchOf(f, f.NearestNIC(s.GPU, f.Config.NodeGPUs(s.GPUs)), s.GPUs), NVLinks: f.Config.NVLinksPerGPU}
 	}
 	return n
+}
+
+// switchOf is the PCI switch of a NIC, on a node of whose GPUs the job uses used.
+func switchOf(f *fabric.Fabric, nic, used int) int {
+	return nic * f.Config.PCISwitches(used) / f.Config.NICsPerNode
 }
 
 // gpuOf is the GPU that a NIC serves: the first whose nearest NIC it is. A NIC that is nearest

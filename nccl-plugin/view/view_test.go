@@ -79,12 +79,19 @@ func TestXML(t *testing.T) {
 // each NIC once. NCCL reads 256 elements at most.
 func TestRanksOfANodeAgree(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
+		down := -1
 		gpus := rapid.IntRange(1, 16).Draw(r, "gpus")
 		f := made(t, "ndr400", func(c *configs.Fabric) {
 			c.NVLinksPerGPU = rapid.IntRange(0, configs.MaxNVLinks).Draw(r, "nvlinks")
 			c.GPUsPerNode, c.NICsPerNode = gpus, rapid.IntRange(1, configs.MaxNICsPerNode).Draw(r, "nics")
 			if rapid.Bool().Draw(r, "affinity") {
+				c.Node.GPUs = gpus
 				c.NICOfGPU = rapid.SliceOfN(rapid.IntRange(0, c.NICsPerNode-1), gpus, gpus).Draw(r, "nic of gpu")
+			}
+			if c.NICsPerNode > 1 && rapid.Bool().Draw(r, "one down") {
+				down = rapid.IntRange(0, c.NICsPerNode-1).Draw(r, "down")
+				up := false
+				c.Links = []configs.LinkOverride{{Match: fmt.Sprintf("node1.nic%d", down), LinkPatch: configs.LinkPatch{Up: &up}}}
 			}
 		})
 		host, soft := intel, rapid.Bool().Draw(r, "soft")
@@ -107,14 +114,15 @@ func TestRanksOfANodeAgree(t *testing.T) {
 			if elements > 256 {
 				r.Fatalf("%d elements:\n%s", elements, text)
 			}
+			nearest := f.NearestNIC(gpu, f.Config.NodeGPUs(gpus))
 			if soft && parent == "" {
 				r.Fatalf("GPU %s is not there:\n%s", busID, text)
 			}
-			if nic := positions[fmt.Sprintf("goemu%d", f.NearestNIC(gpu, gpus))]; direct && nic != parent {
+			if nic := positions[fmt.Sprintf("goemu%d", nearest)]; direct && nearest != down && nic != parent {
 				r.Fatalf("GPU %d is on %s, its NIC on %s:\n%s", gpu, parent, nic, text)
 			}
-			if len(positions) != f.Config.NICsPerNode {
-				r.Fatalf("%d NICs, want %d:\n%s", len(positions), f.Config.NICsPerNode, text)
+			if len(positions) != len(f.ListedNICs(1)) || positions[fmt.Sprintf("goemu%d", down)] != "" {
+				r.Fatalf("%d NICs, want all %d that are up:\n%s", len(positions), len(f.ListedNICs(1)), text)
 			}
 			if all := fmt.Sprint(positions); first == "" {
 				first = all

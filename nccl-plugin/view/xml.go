@@ -110,7 +110,7 @@ func (n *Node) devices(numa int) []pci {
 		return all
 	}
 	for i, nic := range n.NICs {
-		if nic.NUMA == numa {
+		if nic.NUMA == numa && !nic.Down {
 			all = append(all, n.card(i))
 		}
 	}
@@ -134,7 +134,7 @@ func (n *Node) switches() []pci {
 			sw.PCI = append(sw.PCI, n.softGPU())
 		}
 		for i, nic := range n.NICs {
-			if nic.Switch == s {
+			if nic.Switch == s && !nic.Down {
 				sw.PCI = append(sw.PCI, n.card(i))
 			}
 		}

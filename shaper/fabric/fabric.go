@@ -172,7 +172,7 @@ func (f *Fabric) Latency(src, dst int) time.Duration {
 }
 
 // NearestNIC is the NIC, counted from 0 on each node, that is nearest to GPU gpu of a node
-// with gpus GPUs.
+// that has gpus GPUs.
 func (f *Fabric) NearestNIC(gpu, gpus int) int {
 	if gpu < len(f.Config.NICOfGPU) {
 		return f.Config.NICOfGPU[gpu]
@@ -301,6 +301,33 @@ func (f *Fabric) shape(pattern string, p configs.LinkPatch) ([]int, error) {
 		}
 	}
 	return changed, nil
+}
+
+// ListedNICs are the NICs of a node that NCCL is shown, counted from 0 and in the order in which NCCL numbers them. As with
+// NET/IB, NICs that are down are not among them: those whose links are all down. If that is so for all NICs of the node, then
+// paths are down and not ports, and all NICs are listed.
+func (f *Fabric) ListedNICs(node int) []int {
+	var all, listed []int
+	for i := range f.Config.NICsPerNode {
+		all = append(all, i)
+		if !f.isolated(f.NIC(node, i)) {
+			listed = append(listed, i)
+		}
+	}
+	if len(listed) == 0 {
+		return all
+	}
+	return listed
+}
+
+// isolated reports whether all links of NIC n are down.
+func (f *Fabric) isolated(n int) bool {
+	for other := range f.NICs() {
+		if f.NodeOfNIC(other) != f.NodeOfNIC(n) && !(f.Hops[f.Link(n, other)].Spec.Down && f.Hops[f.Link(other, n)].Spec.Down) {
+			return false
+		}
+	}
+	return f.Config.Nodes > 1
 }
 
 // NICProps is what the plugin tells NCCL about a NIC, in place of the real cluster's net. Times are not scaled.

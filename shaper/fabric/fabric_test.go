@@ -447,3 +447,31 @@ func TestPropsOfTheNet(t *testing.T) {
 		}
 	}
 }
+
+// A NIC that is down is not shown to NCCL. A path that is down is no NIC that is down.
+func TestListedNICs(t *testing.T) {
+	for _, tc := range []struct {
+		down        []string
+		nodes, nics int
+		want        [][]int // of each node
+	}{
+		{nil, 2, 2, [][]int{{0, 1}, {0, 1}}},
+		{[]string{"node1.nic1"}, 2, 2, [][]int{{0, 1}, {0}}},
+		{[]string{"*.nic0"}, 3, 2, [][]int{{1}, {1}, {1}}},
+		{[]string{"node1.nic1>*"}, 2, 2, [][]int{{0, 1}, {0, 1}}},
+		{[]string{"node0:node1"}, 2, 2, [][]int{{0, 1}, {0, 1}}},
+		{[]string{"node0:node1"}, 2, 1, [][]int{{0}, {0}}},
+		{[]string{"node2.nic0", "node2.nic2"}, 3, 3, [][]int{{0, 1, 2}, {0, 1, 2}, {1}}},
+	} {
+		c := config(tc.nodes, tc.nics)
+		for _, match := range tc.down {
+			c.Links = append(c.Links, configs.LinkOverride{Match: match, LinkPatch: configs.LinkPatch{Up: ptr(false)}})
+		}
+		f := build(t, c)
+		for node, want := range tc.want {
+			if d := cmp.Diff(want, f.ListedNICs(node)); d != "" {
+				t.Errorf("%q down, node%d (-want +got):\n%s", tc.down, node, d)
+			}
+		}
+	}
+}

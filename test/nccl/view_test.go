@@ -279,3 +279,51 @@ func TestUsersTopologyFile(t *testing.T) {
 		t.Errorf("the user's NCCL_TOPO_FILE:\n%s", log)
 	}
 }
+
+// A job gets the NICs near the GPUs that it uses, as in https://github.com/NVIDIA/nccl/issues/1250: a node of 8 GPUs has 8
+// NICs of 12.2 GB/s.
+func TestJobOnSomeGPUsOfANode(t *testing.T) {
+	for _, tc := range []struct {
+		gpus int
+		args []string
+		want float64 // GB/s of a node
+	}{
+		{1, nil, 12.2},
+		{2, nil, 24.4},
+		{4, nil, 48.8},
+		{1, []string{"--node-gpus", "1"}, 97.6}, // all NICs are beside the node's only GPU
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+		defer cancel()
+		e := expectIn(ctx, t, nil, append([]string{
+			"--profile", "roce100", "--nodes", "2", "--nics-per-node", "8", "--nvlinks-per-gpu", "12",
+			"--gpus-per-node", fmt.Sprint(tc.gpus), "--ranks", fmt.Sprint(2 * tc.gpus), "-b", "256M", "-e", "256M",
+		}, tc.args...)...)
+		r := e.Rows[0]
+		if got := 268435456 / *r.ExpectedUS / 1000; got < 0.97*tc.want || got > 1.01*tc.want {
+			t.Errorf("%d GPUs %q: %.1f GB/s, want %.1f", tc.gpus, tc.args, got, tc.want)
+		}
+	}
+}
+
+// A NIC that is down when the job starts is not used, and the job runs over the others.
+func TestNICDownAtStart(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "rails.yaml")
+	text := "base: roce100\nnodes: 2\ngpus_per_node: 2\nnics_per_node: 2\nnvlinks_per_gpu: 12\nlinks:\n  - {match: node1.nic1, up: false}\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, version := range []string{"2.22", "2.29"} {
+		for _, coll := range []string{"allreduce", "alltoall"} {
+			if err := nearModel(bench(t, folder(t), nil, coll, "-F", file, "--jitter", "none", "--ranks", "4", "--nccl", version, "-b", "1M", "-e", "1M", "-n", "2", "-w", "1"), 0.5); err != nil {
+				t.Errorf("%s, NCCL %s: %v", coll, version, err)
+			}
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	e := expectIn(ctx, t, nil, "-F", file, "--ranks", "4", "-b", "64M", "-e", "64M")
+	if got := 67108864 / *e.Rows[0].ExpectedUS / 1000; got < 12 || got > 12.3 {
+		t.Errorf("%.1f GB/s with one of two NICs of 12.2", got)
+	}
+}

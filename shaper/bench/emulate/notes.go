@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/ddlemu/ddlemu/configs"
+	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/cuda/locate"
 )
 
@@ -36,6 +37,10 @@ func (o *Options) Caveats() []string {
 	}
 	if c.NCCLNet() == configs.NoNet {
 		notes = append(notes, "the fabric's links stand for NVLink, over which NCCL sends without a net on a real machine: here it chooses as for a network")
+	}
+	if used := o.gpus(c); c.Node.GPUs == 0 && c.NICsPerNode > used && o.View == configs.FabricView {
+		notes = append(notes, fmt.Sprintf("the job uses %s of a node with %d NICs: the node is taken to have %d GPUs, each near one of them; if it has fewer, give their number with node.gpus or --node-gpus",
+			units.Count(used, "GPU"), c.NICsPerNode, c.NodeGPUs(used)))
 	}
 	if note := o.noNVLink(); note != "" {
 		notes = append(notes, note)

@@ -33,7 +33,7 @@ func Place(c *configs.Fabric, ranks int, given PlaceFlags, shared string) (int, 
 		return 0, fmt.Errorf("--ranks %d: fabric %s has %s x %s", ranks, shared, units.Count(c.Nodes, "node"), units.Count(c.GPUsPerNode, "GPU"))
 	case given.Nodes && given.GPUs && ranks <= (c.Nodes-1)*c.GPUsPerNode:
 		used := (ranks + c.GPUsPerNode - 1) / c.GPUsPerNode
-		return 0, fmt.Errorf("%s with %s on each node leave %d of %d nodes empty: change --nodes, --gpus-per-node or --ranks",
+		return 0, fmt.Errorf("%s with %s on each node leave %d of %d nodes empty: change --nodes, --gpus-per-node or --ranks; if the job uses some of a node's GPUs, give their number to --gpus-per-node, and that of all to --node-gpus",
 			units.Count(ranks, "rank"), units.Count(c.GPUsPerNode, "GPU"), c.Nodes-used, c.Nodes)
 	case given.Nodes && !given.GPUs:
 		if c.Nodes == 0 || ranks%c.Nodes != 0 {

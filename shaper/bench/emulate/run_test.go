@@ -130,20 +130,21 @@ func TestCaveats(t *testing.T) {
 		{locate.Soft, 16, 2, 4, 12, configs.FabricView, ""},
 		{locate.Soft, 16, 2, 4, 12, configs.HostView, "the host's view has no NVLink"},
 		{locate.Soft, 16, 2, 4, 0, "", ""}, // with the user's topology file
-		{locate.Soft, 2, 2, 4, 0, configs.FabricView, ""},
+		{locate.Soft, 8, 2, 4, 0, configs.FabricView, "nvlinks_per_gpu is 0"},
 		{locate.Soft, 16, 2, 1, 0, configs.FabricView, ""},
 		{"gpu", 16, 2, 4, 0, configs.FabricView, ""},
 	} {
 		for _, p2p := range []nccl.Collective{nccl.AllToAll, nccl.SendRecv} {
 			o := Options{Libraries: locate.Libraries{CUDA: tc.cuda}, View: tc.view}
 			o.Bench.Collective, o.Bench.Ranks, o.Config.Nodes, o.Config.NICsPerNode = p2p, tc.ranks, tc.nodes, tc.nics
+			o.Config.Node.GPUs = 8
 			if got := o.Caveats(); got != nil {
 				t.Errorf("%v %+v: %q", p2p, tc, got)
 			}
 		}
 		o := Options{Libraries: locate.Libraries{CUDA: tc.cuda}}
 		o.Bench.Ranks, o.Config.Nodes, o.Config.NICsPerNode = tc.ranks, tc.nodes, tc.nics
-		o.Config.NVLinksPerGPU, o.View = tc.nvlinks, tc.view
+		o.Config.NVLinksPerGPU, o.View, o.Config.Node.GPUs = tc.nvlinks, tc.view, 8
 		if got := strings.Join(o.Caveats(), "; "); !strings.Contains(got, tc.want) || (got == "") != (tc.want == "") {
 			t.Errorf("%+v: %q", tc, got)
 		}
@@ -343,4 +344,18 @@ func TestDeferredPrintsInOrder(t *testing.T) {
 func virtual(r bench.Result) bench.Result {
 	r.Virtual = true
 	return r
+}
+
+// A job on fewer GPUs than its nodes have NICs is told how many GPUs the nodes are taken to have.
+func TestCaveatsOfAJobOnSomeGPUs(t *testing.T) {
+	o := Options{Libraries: locate.Libraries{CUDA: locate.Soft}, View: configs.FabricView}
+	o.Bench.Ranks, o.Config.Nodes, o.Config.NICsPerNode = 2, 2, 4
+	if got := strings.Join(o.Caveats(), "; "); !strings.Contains(got, "1 GPU of a node with 4 NICs: the node is taken to have 4 GPUs") {
+		t.Errorf("%q", got)
+	}
+	for _, gpus := range []int{1, 8} {
+		if o.Config.Node.GPUs = gpus; o.Caveats() != nil {
+			t.Errorf("node.gpus %d: %q", gpus, o.Caveats())
+		}
+	}
 }

@@ -40,7 +40,7 @@ func (p *Place) Node(gpu int) int { return gpu / p.PerNode }
 func (p *Place) NICs(src, dst, channel int) (from, to int) {
 	var best [][2]int
 	links, rate := 0, 0.0
-	for k := range max(p.Fabric.Config.NICsPerNode/p.PerNode, 1) {
+	for k := range max(p.Fabric.Config.NICsPerNode/p.gpus(), 1) {
 		pair := [2]int{p.nic(src, k), p.nic(dst, k)}
 		l, r := p.pathOf(pair[0], pair[1])
 		switch {
@@ -55,9 +55,12 @@ func (p *Place) NICs(src, dst, channel int) (from, to int) {
 	return pair[0], pair[1]
 }
 
+// gpus is how many GPUs a node has.
+func (p *Place) gpus() int { return max(p.Fabric.Config.Node.GPUs, p.PerNode) }
+
 // nic is NIC number k of those of a GPU.
 func (p *Place) nic(gpu, k int) int {
-	first := p.Fabric.NearestNIC(gpu%p.PerNode, p.PerNode)
+	first := p.Fabric.NearestNIC(gpu%p.PerNode, p.gpus())
 	return p.Fabric.NIC(p.Node(gpu), min(first+k, p.Fabric.Config.NICsPerNode-1))
 }
 

@@ -272,13 +272,13 @@ func (t *Times) Fabric(nics map[nccllog.Pair]nccllog.NICs) (*expect.Fabric, erro
 
 // ends are the two NICs of a connection.
 func (t *Times) ends(c expect.Conn, nics map[nccllog.Pair]nccllog.NICs) (src, dst int, err error) {
-	per := t.fabric.Config.NICsPerNode
-	if per == 1 {
+	if t.fabric.Config.NICsPerNode == 1 {
 		return t.fabric.NIC(t.node(c.Src), 0), t.fabric.NIC(t.node(c.Dst), 0), nil
 	}
 	n, known := nics[nccllog.Pair{From: c.Src, To: c.Dst, Channel: c.Channel, P2P: c.P2P}]
-	if !known || n.Send < 0 || n.Send >= per || n.Receive < 0 || n.Receive >= per {
+	from, to := t.fabric.ListedNICs(t.node(c.Src)), t.fabric.ListedNICs(t.node(c.Dst))
+	if !known || n.Send < 0 || n.Send >= len(from) || n.Receive < 0 || n.Receive >= len(to) {
 		return 0, 0, fmt.Errorf("NCCL's log does not tell the NICs of channel %d from rank %d to %d: unset NCCL_DEBUG", c.Channel, c.Src, c.Dst)
 	}
-	return t.fabric.NIC(t.node(c.Src), n.Send), t.fabric.NIC(t.node(c.Dst), n.Receive), nil
+	return t.fabric.NIC(t.node(c.Src), from[n.Send]), t.fabric.NIC(t.node(c.Dst), to[n.Receive]), nil
 }
