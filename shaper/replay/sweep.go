@@ -169,6 +169,37 @@ func (p *Point) exposed() float64 {
 	return 100 * float64(m.Exposed) / float64(max(m.Time, 1))
 }
 
+// mostChanges is how many changes of NCCL's choice the text of a sweep names.
+const mostChanges = 8
+
+// Changes says where NCCL chooses another algorithm or protocol for a call at one value than at the value before it. There a
+// faster network can be the slower one.
+func (s *Sweep) Changes() []string {
+	var out []string
+	for i := 1; i < len(s.Points); i++ {
+		from, to := &s.Points[i-1], &s.Points[i]
+		for _, p := range (&Comparison{from.Result, to.Result}).Calls() {
+			before, after := p.Original, p.Emulated
+			if before.Algo == "" || after.Algo == "" || before.Algo == after.Algo && before.Proto == after.Proto {
+				continue
+			}
+			out = append(out, fmt.Sprintf("%s of %d bytes: %s %s at %s %s, %s %s at %s (%s us, %s us)", before.Func, before.Size,
+				before.Algo, before.Proto, s.Param, from.Text, after.Algo, after.Proto, to.Text, microseconds(before.Mean), microseconds(after.Mean)))
+		}
+	}
+	return out
+}
+
+// writeChanges writes Changes, or the first of them.
+func (t *text) writeChanges(all []string) {
+	for _, change := range all[:min(len(all), mostChanges)] {
+		t.line("# NCCL's choice changes: %s", change)
+	}
+	if len(all) > mostChanges {
+		t.line("# NCCL's choice changes %d more times: see --json", len(all)-mostChanges)
+	}
+}
+
 // Word is VALID if all points are, and none was left out.
 func (s *Sweep) Word() string {
 	for i := range s.Points {
@@ -200,6 +231,7 @@ func (s *Sweep) WriteText(w io.Writer) error {
 			s.Points[i].exposed(), float64(base)/float64(max(m.Time, 1)), s.Points[i].Result.Verdict.Word)
 	}
 	t.line("#")
+	t.writeChanges(s.Changes())
 	t.line("# %s", s.Conclusion())
 	if s.Left > 0 {
 		t.line("# interrupted: %d of %d values played", len(s.Points), len(s.Points)+s.Left)
@@ -215,6 +247,7 @@ type SweepReport struct {
 	Points     []PointReport `json:"points"`
 	Enough     string        `json:"enough"` // a slower one may be too, if this is the slowest of the sweep
 	Conclusion string        `json:"conclusion"`
+	Changes    []string      `json:"changes,omitempty"` // of NCCL's choices from one value to the next
 	Verdict    string        `json:"verdict"`
 }
 
@@ -226,7 +259,7 @@ type PointReport struct {
 
 // Report returns the sweep for JSON.
 func (s *Sweep) Report() *SweepReport {
-	out := &SweepReport{Param: s.Param, Enough: s.Enough().Text, Conclusion: s.Conclusion(), Verdict: s.Word()}
+	out := &SweepReport{Param: s.Param, Enough: s.Enough().Text, Conclusion: s.Conclusion(), Changes: s.Changes(), Verdict: s.Word()}
 	for i := range s.Points {
 		out.Points = append(out.Points, PointReport{s.Points[i].Text, s.Points[i].Result.Report()})
 	}

@@ -172,6 +172,29 @@ func TestComparison(t *testing.T) {
 	}
 }
 
+// A sweep says where NCCL's choice changes, for which the network is not all of the difference.
+func TestSweepNamesChangesOfChoice(t *testing.T) {
+	s := swept(t, "bw=25G,50G,100G", 200, 150, 180)
+	call := func(algo, proto string, mean time.Duration) []Calls {
+		return []Calls{{Func: "AllReduce", Comm: "a", Ranks: 2, Size: 1 << 20, Count: 2, Mean: mean, Algo: algo, Proto: proto}, {Func: "SendRecv", Comm: "a", Ranks: 2, Size: 16}}
+	}
+	for i, calls := range [][]Calls{call("Ring", "Simple", 400*time.Microsecond), call("Ring", "Simple", 200*time.Microsecond), call("Ring", "LL", 500*time.Microsecond)} {
+		s.Points[i].Result.Calls = calls
+	}
+	want := "AllReduce of 1048576 bytes: Ring Simple at bw 50Gbps, Ring LL at 100Gbps (200.00 us, 500.00 us)"
+	if got := s.Report().Changes; len(got) != 1 || got[0] != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	var text strings.Builder
+	if err := s.WriteText(&text); err != nil || !strings.Contains(text.String(), "# NCCL's choice changes: "+want+"\n") {
+		t.Errorf("%v:\n%s", err, text.String())
+	}
+	s.Points[2].Result.Calls = call("Ring", "Simple", 100)
+	if got := s.Changes(); len(got) != 0 {
+		t.Errorf("%q", got)
+	}
+}
+
 func TestWriteTimes(t *testing.T) {
 	ix := index(t, `{"format":"ddlemu.workload/1","ranks":1}`, `{"op":"calc","ns":10,"name":"layer, first"}`, `{"op":"step"}`, `{"op":"calc","ns":10,"stream":"c"}`, `{"op":"wait"}`)
 	r := &Result{Scale: 2, Facts: Facts{Workload: ix, plans: plansOf(t, ix)}, spans: [][]bench.Span{{{Ready: 0, End: 20}, {Ready: 20, End: 40}, {Ready: 0, End: 4000}}}}
