@@ -34,6 +34,7 @@ type benchOptions struct {
 	Factor           int64
 	Iters, Warmup    int
 	Check, Root      int
+	Seeds            int
 	Type, Op         string
 	NCCL             string
 	Soft             bool
@@ -96,6 +97,7 @@ func (o *benchOptions) addRowFlags(fs *pflag.FlagSet) {
 	fs.StringVarP(&o.Op, "op", "o", "sum", "`operation`: sum, prod, min, max, avg or all")
 	fs.StringVarP(&o.Type, "datatype", "d", "float", "`type`: int8, uint8, int32, uint32, int64, uint64, half, float, double, bfloat16 or all")
 	fs.IntVarP(&o.Root, "root", "r", 0, "root of broadcast and reduce")
+	fs.IntVar(&o.Seeds, "seeds", 1, "tell the expected times for so `many` seeds, from --seed on: other paths between switches (ECMP), jitter and losses")
 }
 
 func newBenchCommand(g *global) *cobra.Command {
@@ -272,6 +274,9 @@ func (o *benchOptions) setup(g *global, b bench.Config) (e emulate.Options, err 
 	if b.Ranks, err = emulate.Place(cfg, o.Ranks, given, g.Fabric); err != nil {
 		return e, &inputError{err}
 	}
+	if o.flags.Changed("seeds") && (o.Seeds < 1 || o.Seeds > emulate.MaxSeeds) {
+		return e, badInput("--seeds %d: must be 1 to %d", o.Seeds, emulate.MaxSeeds)
+	}
 	if b.Root < 0 || b.Root >= b.Ranks {
 		return e, badInput("-r %d: the root must be one of the %s: 0 to %d", b.Root, units.Count(b.Ranks, "rank"), b.Ranks-1)
 	}
@@ -293,6 +298,7 @@ func (o *benchOptions) setup(g *global, b bench.Config) (e emulate.Options, err 
 	return emulate.Options{
 		Dir: dir, Config: *cfg, Shared: g.Fabric, Bench: b, Libraries: libs, Layout: layout, Log: g.Stderr,
 		Env:       []string{viewVariable(view)},
+		Seeds:     o.Seeds,
 		Decisions: g.decisions(cfg, view, libs.CUDA == "gpu"), View: g.ownView(view),
 	}, nil
 }

@@ -44,6 +44,14 @@ func printForecastRows(w io.Writer, r *emulate.Report) {
 		})
 	}
 	t.Render()
+	for _, row := range r.Rows {
+		if row.Seeds != nil {
+			fmt.Fprintf(w, "\n%s", row.Seeds.Text)
+		}
+	}
+	if len(r.Rows) > 0 && r.Rows[0].Seeds != nil {
+		fmt.Fprintln(w)
+	}
 }
 
 // remark is why a row has no time, or who chooses on the real cluster in place of NCCL.

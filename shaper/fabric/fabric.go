@@ -107,6 +107,17 @@ func New(c *configs.Fabric) (*Fabric, error) {
 	return f, nil
 }
 
+// WithSeed is f with another seed: other paths where several are equally short, and other random draws.
+func (f *Fabric) WithSeed(seed uint64) (*Fabric, error) {
+	g := *f
+	g.Config.Seed = seed
+	var err error
+	if g.Net, err = g.Config.Net(); err != nil {
+		return nil, err
+	}
+	return &g, nil
+}
+
 // NICs is the number of NICs of all nodes.
 func (f *Fabric) NICs() int { return f.Config.Nodes * f.Config.NICsPerNode }
 

@@ -10,6 +10,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -23,6 +24,9 @@ type expectation struct {
 		Algo, Proto string
 		ExpectedUS  *float64 `json:"expected_us"`
 		BoundUS     float64  `json:"bound_us"`
+		Seeds       struct {
+			TimesUS []float64 `json:"times_us"`
+		}
 	}
 	Log []struct {
 		Line      int
@@ -48,6 +52,37 @@ func expectIn(ctx context.Context, t *testing.T, env []string, args ...string) (
 		t.Fatalf("%v:\n%s", err, out)
 	}
 	return e
+}
+
+// Two nodes in a rack and one in another: by the seed, the paths of the two NICs' flows between the racks share a link or do
+// not, which takes twice as long. The run with a seed takes its time.
+func TestSeedsOfPaths(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "racks.yaml")
+	text := "base: ndr400\nnodes: 3\ngpus_per_node: 2\nnics_per_node: 2\nnvlinks_per_gpu: 18\nlink: {jitter: none}\n" +
+		"topology: {kind: leaf-spine, leaves: 2, spines: 2, trunk: {latency: 300ns, bandwidth: 400Gbps}}\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"-F", file, "--ranks", "6", "-b", "16M", "-e", "16M", "-n", "3"}
+	seeds := expect(t, append(args, "--seeds", "8")...).Rows[0].Seeds.TimesUS
+	if len(seeds) != 8 {
+		t.Fatalf("%v: want the times of 8 seeds", seeds)
+	}
+	fast, slow := slices.Min(seeds), slices.Max(seeds)
+	if slow < 1.8*fast || slow > 2.1*fast {
+		t.Errorf("%v: want some that take twice as long as others", seeds)
+	}
+	for i, us := range seeds {
+		if us == slow || us == fast {
+			one := *expect(t, append(args, "--seed", fmt.Sprint(i+1))...).Rows[0].ExpectedUS
+			if one != us {
+				t.Errorf("--seed %d takes %.2f us, and %.2f among several", i+1, one, us)
+			}
+		}
+		if i > 2 {
+			break // a few are enough
+		}
+	}
 }
 
 // Real NCCL decides. Sizes that it does not run have expected times too.

@@ -30,6 +30,8 @@ type Forecast struct {
 	Problem string
 	// Tuner is the tuner that chooses on the real cluster and that ddlemu does not have, "" if there is none.
 	Tuner string
+	// Seeds are the times with other seeds, nil if they were not asked for or are not known.
+	Seeds *SeedTimes
 	// Bound is a lower bound of the time until the last rank is done, for any schedule: the time of the bytes that must
 	// cross between a node and the others. 0 if links have no rate.
 	Bound time.Duration
@@ -79,6 +81,17 @@ func Expect(ctx context.Context, o Options) ([]Forecast, bench.Info, error) {
 		return nil, bench.Info{}, err
 	}
 	all, err := o.forecasts(ctx, asked, decided)
+	if err != nil || o.Seeds < 2 {
+		return all, info, err
+	}
+	seeds, err := o.overSeeds(ctx, asked, decided)
+	for i := range all {
+		for k := range seeds {
+			if seeds[k].Size == all[i].Case.Size {
+				all[i].Seeds = &seeds[k]
+			}
+		}
+	}
 	return all, info, err
 }
 

@@ -50,7 +50,15 @@ type ReportRow struct {
 	BusiestUS  *float64 `json:"busiest_hop_us"` // 0 if links have no rate
 	BoundUS    float64  `json:"bound_us"`       // of the last rank; 0 if links have no rate
 	Problem    string   `json:"problem,omitempty"`
+	Seeds      *Seeded  `json:"seeds,omitempty"`
 	Tuner      string   `json:"tuner,omitempty"` // the one that chooses on the real cluster, in place of NCCL; ddlemu does not have it
+}
+
+// Seeded are the expected times with several seeds.
+type Seeded struct {
+	First   uint64    `json:"first"` // the seed of the first time; the others follow it
+	TimesUS []float64 `json:"times_us"`
+	Text    string    `json:"text"`
 }
 
 // JudgedTime is one time of the log.
@@ -100,6 +108,12 @@ func (f *Forecast) row() ReportRow {
 	row := ReportRow{Size: f.Case.Size, Count: f.Case.Count, Type: f.Case.Type.String(), RedOp: "none", BoundUS: units.Microseconds(f.Bound), Problem: f.Problem, Tuner: f.Tuner}
 	if f.Case.Collective.Reduces() {
 		row.RedOp = f.Case.Op.String()
+	}
+	if s := f.Seeds; s != nil {
+		row.Seeds = &Seeded{First: s.First, Text: s.String()}
+		for _, t := range s.Times {
+			row.Seeds.TimesUS = append(row.Seeds.TimesUS, units.Microseconds(t))
+		}
 	}
 	if f.Case.Decision != nil {
 		row.Algo, row.Proto = f.Case.Decision.Algo, f.Case.Decision.Proto

@@ -56,6 +56,8 @@ type Options struct {
 	// DecideUpTo is the largest size in bytes that Expect makes NCCL run on a real GPU. Larger ones get the same decision.
 	// 0 for the constant DecideUpTo. On the software CUDA nothing is run.
 	DecideUpTo int64
+	// Seeds is for how many seeds the expected times are told, from the fabric's own on; 0 or 1 for that alone.
+	Seeds int
 	// Decisions names the basis of NCCL's decisions, for the header.
 	Decisions string
 	// View is that basis: configs.FabricView or HostView; "" if not known.
@@ -157,7 +159,11 @@ func (o *Options) attempt(ctx context.Context, notes []string, printer bench.Pri
 	cfg.TimeScale, cfg.Virtual = float64(k), j.Fabric.Config.IsVirtual()
 	pace := o.newPacer(realScale(j.Fabric), j.Arrived)
 	cfg.Planner = pace
+	var calls []bench.Case
 	cfg.Expected = func(c bench.Case) (bench.Expectation, bool) {
+		if !c.InPlace {
+			calls = append(calls, c)
+		}
 		defer func(start time.Time) { pace.expected(c, time.Since(start)) }(time.Now())
 		return times.Of(ctx, c)
 	}
@@ -197,6 +203,9 @@ func (o *Options) attempt(ctx context.Context, notes []string, printer bench.Pri
 	JudgeTraffic(&v, times.Least(), j.Traffic())
 	if text := o.tellBudget(pace); text != "" {
 		v.Notes = append(v.Notes, text)
+	}
+	if err := o.noteSeeds(ctx, &v, j.Fabric, calls); err != nil {
+		return Outcome{Verdict: v, Result: result, Scale: k}, err
 	}
 	return Outcome{Verdict: v, Result: result, Scale: k}, printer.End(o.summary(pace, result, v))
 }
