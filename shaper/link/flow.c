@@ -102,11 +102,11 @@ static void take_parameters(struct ddlemu_engine *e)
 
 // --- segments
 
-// segment_bytes is the size of the next segment: the smallest on the path. With tcp it is at
-// least so large that a full send buffer is half of the segments that a flow keeps; the last
-// segments of messages are shorter, so there may be more. And it is at most a quarter of the
-// send buffer and of the window, so that acknowledgements come before these are full.
-static uint32_t segment_bytes(const struct ddlemu_engine *e)
+// most_bytes is the most that the next segment may hold: the least of the hops on the path. With
+// tcp it is at least so large that a full send buffer is half of the segments that a flow keeps;
+// segments may be half as long, so there may be more. And it is at most a quarter of the send
+// buffer and of the window, so that acknowledgements come before these are full.
+static uint32_t most_bytes(const struct ddlemu_engine *e)
 {
 	uint64_t n = UINT32_MAX;
 	for (uint32_t i = 0; i < e->path.n; i++)
@@ -121,6 +121,19 @@ static uint32_t segment_bytes(const struct ddlemu_engine *e)
 	if (has_window(e))
 		n = umin64(n, umax64(e->flow->window.max_segment, mss(e)));
 	return (uint32_t)n;
+}
+
+// segment_bytes is the size of the next segment, if so many bytes of the message remain. They are
+// cut into as few segments as possible, of equal size in whole packets: flows take turns by
+// segment, so a short rest would wait as long for its turn as a full segment.
+static uint32_t segment_bytes(const struct ddlemu_engine *e, uint64_t remaining)
+{
+	uint64_t most = most_bytes(e);
+	if (remaining <= most)
+		return (uint32_t)remaining;
+	uint64_t segments = (remaining + most - 1) / most, equal = (remaining + segments - 1) / segments;
+	uint64_t packet = mss(e);
+	return (uint32_t)umin64((equal + packet - 1) / packet * packet, most);
 }
 
 // down_since is the time since which the path is down: that of the hop that went down first. DDLEMU_NEVER if it is up.
@@ -367,7 +380,7 @@ static bool inject(struct ddlemu_engine *e, int64_t now, int64_t *next)
 	if (f->cur == f->known || f->broken)
 		return false;
 	struct ddlemu_send *m = send_at(f, f->cur);
-	uint32_t n = (uint32_t)umin64(m->size - f->off, segment_bytes(e));
+	uint32_t n = segment_bytes(e, m->size - f->off);
 	bool first = f->off == 0, window = has_window(e);
 	uint64_t offset = m->end - m->size + f->off;
 	int64_t ready = f->sender_free;
