@@ -36,7 +36,7 @@ func TestProfiles(t *testing.T) {
 		"dgx-a100-nvlink": {1879200 * units.Mbps, 234.9, time.Microsecond, RDMA, 1},
 		"ndv4":            {1879200 * units.Mbps, 234.9, time.Microsecond, RDMA, 2},
 		"efa-p4d":         {100 * units.Gbps, 11.7, 15 * time.Microsecond, RDMA, 4},
-		"efa-p5":          {100 * units.Gbps, 12, 12 * time.Microsecond, RDMA, 32},
+		"efa-p5":          {400 * units.Gbps, 48, 12 * time.Microsecond, RDMA, 8},
 		"t4-efa":          {25700 * units.Mbps, 25.7 / 8, 12 * time.Microsecond, RDMA, 1},
 		"wan-metro":       {10 * units.Gbps, 9.5 / 8, 500 * time.Microsecond, TCP, 1},
 		"wan-region":      {10 * units.Gbps, 9.5 / 8, 5 * time.Millisecond, TCP, 1},

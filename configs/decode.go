@@ -176,6 +176,8 @@ func (d *decoder) transport(t *Transport) func(string, *yaml.Node) error {
 			{"congestion", d.onlyFor(TCP, t, scalar(d, &t.Congestion, ParseCongestion))},
 			{"retry_count", d.onlyFor(RDMA, t, scalar(d, &t.RetryCount, whole(1, MaxRetryCount)))},
 			{"recovery", d.onlyFor(RDMA, t, scalar(d, &t.Recovery, text))},
+			{"rails", d.onlyFor(RDMA, t, scalar(d, &t.Rails, whole(1, MaxRails)))},
+			{"min_stripe", d.onlyFor(RDMA, t, scalar(d, &t.MinStripe, units.ParseSize))},
 		}
 		return d.mapping(path, n, keys)
 	}

@@ -3,6 +3,7 @@
 package configs
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -42,6 +43,11 @@ type Transport struct {
 
 	RetryCount int    `yaml:"retry_count,omitempty"` // rdma: a path down for this many RTOs is an error
 	Recovery   string `yaml:"recovery,omitempty"`    // rdma
+
+	// Rails is how many lines a NIC stands for, 1 to MaxRails; 0 = 1. A message goes over as many of them as have MinStripe
+	// bytes of it each. rdma.
+	Rails     int        `yaml:"rails,omitempty"`
+	MinStripe units.Size `yaml:"min_stripe,omitempty"`
 }
 
 // DefaultTransport is the transport of a fabric that gives only its kind, TCP or RDMA.
@@ -67,6 +73,20 @@ func (t *Transport) setKind(kind string) {
 	}
 }
 
+// validateRails checks what rdma has of several rails.
+func (t *Transport) validateRails() error {
+	if err := between("rails", t.Rails, 0, MaxRails); err != nil {
+		return err
+	}
+	if t.Rails > 1 {
+		return between("min_stripe", t.MinStripe, 1, MaxBuffer)
+	}
+	if t.MinStripe != 0 {
+		return Errorf("min_stripe", "given without rails: a message is divided among several")
+	}
+	return nil
+}
+
 // validate checks every value of t. Fields in the error are as in a file, from the
 // transport on.
 func (t *Transport) validate() error {
@@ -75,8 +95,8 @@ func (t *Transport) validate() error {
 	}
 	switch t.Kind {
 	case TCP:
-		if t.RetryCount != 0 || t.Recovery != "" {
-			return Errorf("kind", "tcp has no retry_count and no recovery")
+		if t.RetryCount != 0 || t.Recovery != "" || t.Rails != 0 || t.MinStripe != 0 {
+			return Errorf("kind", "tcp has no retry_count, no recovery, no rails and no min_stripe")
 		}
 		if err := between("send_buffer", t.SendBuffer, MinBuffer, MaxBuffer); err != nil {
 			return err
@@ -95,7 +115,7 @@ func (t *Transport) validate() error {
 		if t.Recovery != GoBackN && t.Recovery != SelectiveRepeat {
 			return Errorf("recovery", "%q is not one of %s, %s", t.Recovery, GoBackN, SelectiveRepeat)
 		}
-		return between("retry_count", t.RetryCount, 1, MaxRetryCount)
+		return cmp.Or(between("retry_count", t.RetryCount, 1, MaxRetryCount), t.validateRails())
 	}
 	return Errorf("kind", "%q is not one of %s, %s", t.Kind, TCP, RDMA)
 }

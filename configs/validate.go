@@ -38,6 +38,7 @@ const (
 	MaxRTO        = 10 * time.Minute
 	MaxTimeout    = time.Hour
 	MaxRetryCount = 63
+	MaxRails      = 8
 
 	// MaxLoss is the highest loss of a link of datapath shm. The model sends a packet at
 	// most 64 times (MaxAttempts in shaper/link), and the last attempt always arrives. With

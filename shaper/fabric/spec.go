@@ -53,6 +53,7 @@ func (f *Fabric) Transport() link.Transport {
 	if c.Kind == configs.RDMA {
 		t.Kind = link.RDMA
 		t.SelectiveRepeat = c.Recovery == configs.SelectiveRepeat
+		t.Rails, t.MinStripe = uint32(c.Rails), uint64(c.MinStripe)
 		t.DownTimeout = int64(c.RTO) * int64(c.RetryCount)
 	}
 	return t

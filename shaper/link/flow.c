@@ -282,6 +282,31 @@ static uint32_t cut_bytes(const struct ddlemu_params *p, struct fate *fate, uint
 	return packet;
 }
 
+// stripes is over how many of the NIC's rails a message of so many bytes goes. Each has at least min_stripe of them, and
+// their number divides that of the rails (aws-ofi-nccl, src/nccl_ofi_scheduler.cpp).
+static uint32_t stripes(const struct ddlemu_transport *t, uint64_t size)
+{
+	uint64_t n = umin64((size + t->min_stripe - 1) / t->min_stripe, t->rails);
+	while (n > 1 && t->rails % n != 0)
+		n--;
+	return n > 1 ? (uint32_t)n : 1;
+}
+
+// finish_on_rails is when the last byte of a segment of the current message leaves the first hop, which it occupies from
+// start on for dur ns. The hop is all rails together. A message that goes over some of them takes longer, while the other
+// rails send other messages.
+static int64_t finish_on_rails(const struct ddlemu_engine *e, int64_t start, int64_t dur)
+{
+	struct ddlemu_flow *f = e->flow;
+	const struct ddlemu_transport *t = e->transport;
+	if (t->rails < 2)
+		return start + dur;
+	if (f->off == 0)
+		f->stripes_sent = start;
+	f->stripes_sent += dur * (int64_t)(t->rails / stripes(t, send_at(f, f->cur)->size));
+	return max64(start + dur, f->stripes_sent);
+}
+
 // send occupies the first hop with the next n bytes, which take dur ns, from ready on, or
 // with as many of them as losses leave.
 static void send(struct ddlemu_engine *e, uint32_t n, int64_t dur, int64_t ready, int64_t now)
@@ -337,7 +362,7 @@ static void send(struct ddlemu_engine *e, uint32_t n, int64_t dur, int64_t ready
 		.ready = ready,
 		.due = DDLEMU_NEVER,
 	};
-	pass(e, s, 0, start, dur, start + dur, 0);
+	pass(e, s, 0, start, dur, finish_on_rails(e, start, dur), 0);
 	cut_segment(e, s, fate.packets);
 }
 

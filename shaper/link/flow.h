@@ -148,6 +148,7 @@ struct ddlemu_flow {
 	uint64_t tail; // stream offset behind the last of them
 	uint64_t forgotten; // stream offset up to which segments are forgotten
 	int64_t last_posted;
+	int64_t stripes_sent; // when the rails of the message being cut have sent the bytes cut so far
 	// Segments at which the last search for an offset ended.
 	uint64_t cursor_send_buffer, cursor_complete, cursor_window;
 	struct ddlemu_window window;

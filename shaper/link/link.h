@@ -116,12 +116,14 @@ struct ddlemu_transport {
 	uint8_t unused0[3];
 	uint64_t send_buffer; // tcp: bytes accepted from the sender and not yet acknowledged
 	uint64_t window; // tcp: bytes sent and not yet read by the receiver
-	uint32_t congestion, unused1;
+	uint32_t congestion;
+	uint32_t rails; // rdma: lines that a NIC stands for; 0 as 1
 	int64_t second; // one second of the fabric's time
 	int64_t rto; // retransmission timeout
 	int64_t down_timeout; // a path that is down for longer is an error
 	int64_t overhead, gap; // LogGP o and g
 	struct ddlemu_host host;
+	uint64_t min_stripe; // rdma with several rails: least bytes of a message for each further rail
 };
 
 #endif

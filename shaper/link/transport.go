@@ -29,13 +29,16 @@ type Transport struct {
 	SendBuffer      uint64     // tcp: bytes accepted from the sender and not yet acknowledged
 	Window          uint64     // tcp: bytes sent and not yet read by the receiver
 	Congestion      Congestion // tcp: what else limits the bytes in flight
-	_               uint32
-	Second          int64 // one second of the fabric's time, for Cubic
-	RTO             int64 // a loss that no later packet reveals is found after this
-	DownTimeout     int64 // a path down for this long is an error
-	Overhead        int64 // LogGP o, paid at each end
-	Gap             int64 // LogGP g, least time between the starts of two messages at a port
-	Host            Host  `json:",omitzero"` // what the machines at the ends cost
+	Rails           uint32     // rdma: lines that a NIC stands for, which messages are divided among; 0 as 1
+	Second          int64      // one second of the fabric's time, for Cubic
+	RTO             int64      // a loss that no later packet reveals is found after this
+	DownTimeout     int64      // a path down for this long is an error
+	Overhead        int64      // LogGP o, paid at each end
+	Gap             int64      // LogGP g, least time between the starts of two messages at a port
+	Host            Host       `json:",omitzero"` // what the machines at the ends cost
+
+	// MinStripe is the least number of bytes of a message for each further rail, above 0 if there are several.
+	MinStripe uint64 `json:",omitzero"`
 }
 
 // Scaled is t in a fabric that runs k times slower.

@@ -10,7 +10,7 @@
 #include "../link/link.h"
 #include "limits.h"
 
-#define DDLEMU_STATE_VERSION 17
+#define DDLEMU_STATE_VERSION 18
 
 // The counters of one job in one size class of one link.
 struct ddlemu_class {
