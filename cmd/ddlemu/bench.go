@@ -96,7 +96,7 @@ func (o *benchOptions) addRowFlags(fs *pflag.FlagSet) {
 	fs.IntVarP(&o.Iters, "iters", "n", 20, "timed iterations of a row")
 	fs.StringVarP(&o.Op, "op", "o", "sum", "`operation`: sum, prod, min, max, avg or all")
 	fs.StringVarP(&o.Type, "datatype", "d", "float", "`type`: int8, uint8, int32, uint32, int64, uint64, half, float, double, bfloat16 or all")
-	fs.IntVarP(&o.Root, "root", "r", 0, "root of broadcast and reduce")
+	fs.IntVarP(&o.Root, "root", "r", 0, "root of broadcast, reduce, gather and scatter")
 	fs.IntVar(&o.Seeds, "seeds", 1, "tell the expected times for so `many` seeds, from --seed on: other paths between switches (ECMP), jitter and losses")
 }
 
@@ -279,6 +279,9 @@ func (o *benchOptions) setup(g *global, b bench.Config) (e emulate.Options, err 
 	}
 	if b.Root < 0 || b.Root >= b.Ranks {
 		return e, badInput("-r %d: the root must be one of the %s: 0 to %d", b.Root, units.Count(b.Ranks, "rank"), b.Ranks-1)
+	}
+	if err := b.Collective.CheckRanks(b.Ranks); err != nil {
+		return e, badInput("%w (nccl-tests skips others)", err)
 	}
 	layout, libs, err := locate.Select(o.NCCL, o.Soft)
 	if err != nil {

@@ -22,6 +22,7 @@ static const struct symbol cuda_symbols[] = {
 	SYMBOL(cudaMalloc),
 	SYMBOL(cudaFree),
 	SYMBOL(cudaMemcpy),
+	SYMBOL(cudaMemcpyAsync),
 	SYMBOL(cudaStreamCreateWithFlags),
 	SYMBOL(cudaStreamDestroy),
 	SYMBOL(cudaStreamSynchronize),
@@ -57,6 +58,8 @@ static const struct symbol nccl_symbols[] = {
 	SYMBOL(ncclReduce),
 	SYMBOL(ncclSend),
 	SYMBOL(ncclRecv),
+	{ "ncclGather", offsetof(struct api, ncclGather), 1 },
+	{ "ncclScatter", offsetof(struct api, ncclScatter), 1 },
 	SYMBOL(ncclGroupStart),
 	SYMBOL(ncclGroupEnd),
 };

@@ -18,7 +18,7 @@ typedef void *nccl_comm; // ncclComm_t
 
 enum { CUDA_STREAM_NON_BLOCKING = 1 };
 enum { CUDA_EVENT_DISABLE_TIMING = 2 };
-enum { CUDA_COPY_HOST_TO_DEVICE = 1, CUDA_COPY_DEVICE_TO_HOST = 2 };
+enum { CUDA_COPY_HOST_TO_DEVICE = 1, CUDA_COPY_DEVICE_TO_HOST = 2, CUDA_COPY_DEVICE_TO_DEVICE = 3 };
 enum { NCCL_SUCCESS = 0, NCCL_UNHANDLED_CUDA_ERROR = 1, NCCL_IN_PROGRESS = 7 };
 enum { NCCL_UNIQUE_ID_BYTES = 128 };
 
@@ -33,6 +33,7 @@ struct api {
 	cuda_result (*cudaMalloc)(void **ptr, size_t bytes);
 	cuda_result (*cudaFree)(void *ptr);
 	cuda_result (*cudaMemcpy)(void *dst, const void *src, size_t bytes, int kind);
+	cuda_result (*cudaMemcpyAsync)(void *dst, const void *src, size_t bytes, int kind, cuda_stream stream);
 	cuda_result (*cudaStreamCreateWithFlags)(cuda_stream *stream, unsigned flags);
 	cuda_result (*cudaStreamDestroy)(cuda_stream stream);
 	cuda_result (*cudaStreamSynchronize)(cuda_stream stream);
@@ -71,6 +72,11 @@ struct api {
 		const void *send, void *recv, size_t count, int type, int op, int root, nccl_comm, cuda_stream);
 	nccl_result (*ncclSend)(const void *send, size_t count, int type, int peer, nccl_comm, cuda_stream);
 	nccl_result (*ncclRecv)(void *recv, size_t count, int type, int peer, nccl_comm, cuda_stream);
+	// NULL before NCCL 2.28.
+	nccl_result (*ncclGather)(
+		const void *send, void *recv, size_t count, int type, int root, nccl_comm, cuda_stream);
+	nccl_result (*ncclScatter)(
+		const void *send, void *recv, size_t count, int type, int root, nccl_comm, cuda_stream);
 	nccl_result (*ncclGroupStart)(void);
 	nccl_result (*ncclGroupEnd)(void);
 

@@ -14,12 +14,18 @@ static int reduces(const struct operation *operation)
 		operation->coll == COLL_REDUCE;
 }
 
+static int has_in_place(enum collective coll)
+{
+	return coll != COLL_SENDRECV && coll != COLL_ALLTOALL && coll != COLL_SEND && coll != COLL_RECV;
+}
+
 int operation_check(struct operation *operation, char *err, size_t err_size)
 {
 	size_t ranks = (size_t)operation->ranks;
 	operation->send_elements = operation->recv_elements = operation->count;
 	switch (operation->coll) {
 	case COLL_ALL_GATHER:
+	case COLL_HYPERCUBE:
 		operation->recv_elements = operation->count * ranks;
 		break;
 	case COLL_REDUCE_SCATTER:
@@ -47,8 +53,12 @@ int operation_check(struct operation *operation, char *err, size_t err_size)
 		snprintf(err, err_size, "root %d is not a rank (there are %d)", operation->root, operation->ranks);
 		return -1;
 	}
-	if (operation->in_place && operation->coll >= COLL_SENDRECV) {
+	if (operation->in_place && !has_in_place(operation->coll)) {
 		snprintf(err, err_size, "this collective has no in-place form");
+		return -1;
+	}
+	if (operation->coll == COLL_HYPERCUBE && (ranks & (ranks - 1)) != 0) {
+		snprintf(err, err_size, "a hypercube needs a power of two of ranks, not %d", operation->ranks);
 		return -1;
 	}
 	return 0;
@@ -58,6 +68,9 @@ size_t operation_bytes(const struct operation *operation)
 {
 	size_t most = operation->send_elements > operation->recv_elements ? operation->send_elements
 									  : operation->recv_elements;
+	// In place, the share of a rank that is not the root has its place in a buffer for the shares of all.
+	if (operation->in_place && (operation->coll == COLL_GATHER || operation->coll == COLL_SCATTER))
+		most = operation->count * (size_t)operation->ranks;
 	return most * type_size(operation->type);
 }
 
@@ -69,14 +82,17 @@ static char *input_of(const struct operation *operation, const struct buffers *b
 	if (!operation->in_place)
 		return b->send;
 	size_t share = operation->count * type_size(operation->type) * (size_t)operation->rank;
-	return operation->coll == COLL_ALL_GATHER ? b->recv + share : b->recv;
+	int has_place = operation->coll == COLL_ALL_GATHER || operation->coll == COLL_GATHER ||
+		operation->coll == COLL_HYPERCUBE;
+	return has_place ? b->recv + share : b->recv;
 }
 
 // Returns the address of this rank's output.
 static char *output_of(const struct operation *operation, const struct buffers *b)
 {
 	size_t share = operation->count * type_size(operation->type) * (size_t)operation->rank;
-	return operation->in_place && operation->coll == COLL_REDUCE_SCATTER ? b->recv + share : b->recv;
+	int has_place = operation->coll == COLL_REDUCE_SCATTER || operation->coll == COLL_SCATTER;
+	return operation->in_place && has_place ? b->recv + share : b->recv;
 }
 
 static struct pattern pattern_of(const struct operation *operation)
@@ -188,6 +204,54 @@ static nccl_result launch_exchanges(
 	return result != NCCL_SUCCESS ? result : end;
 }
 
+// Calls NCCL's function, if it has one. As in nccl-tests, a call of no elements is none.
+static nccl_result launch_rooted(
+	const struct operation *operation, const char *send, char *recv, nccl_comm comm, cuda_stream stream)
+{
+	nccl_result (*function)(const void *, void *, size_t, int, int, nccl_comm, cuda_stream) =
+		operation->coll == COLL_GATHER ? api.ncclGather : api.ncclScatter;
+	if (operation->count == 0)
+		return NCCL_SUCCESS;
+	if (function != NULL)
+		return function(send, recv, operation->count, operation->type, operation->root, comm, stream);
+	return launch_exchanges(operation, send, recv, comm, stream);
+}
+
+// Exchanges what this rank has, the shares of distance ranks, with the rank at that distance.
+static nccl_result launch_exchange_at(
+	const struct operation *operation, int distance, char *recv, nccl_comm comm, cuda_stream stream)
+{
+	size_t share = operation->count * type_size(operation->type), count = operation->count * (size_t)distance;
+	int peer = operation->rank ^ distance, from = operation->rank & ~(distance - 1);
+	nccl_result result = api.ncclGroupStart();
+	if (result == NCCL_SUCCESS)
+		result = api.ncclSend(recv + share * (size_t)from, count, operation->type, peer, comm, stream);
+	if (result == NCCL_SUCCESS)
+		result = api.ncclRecv(
+			recv + share * (size_t)(from ^ distance), count, operation->type, peer, comm, stream);
+	nccl_result end = api.ncclGroupEnd();
+	return result != NCCL_SUCCESS ? result : end;
+}
+
+// The exchanges are groups of their own, one after another on the stream.
+static nccl_result launch_hypercube(
+	const struct operation *operation, const char *send, char *recv, nccl_comm comm, cuda_stream stream)
+{
+	size_t share = operation->count * type_size(operation->type);
+	char *own = recv + share * (size_t)operation->rank;
+	nccl_result result = NCCL_SUCCESS;
+	if (own != send && !operation->decides &&
+		api.cudaMemcpyAsync(own, send, share, CUDA_COPY_DEVICE_TO_DEVICE, stream) != 0)
+		return NCCL_UNHANDLED_CUDA_ERROR;
+	for (int distance = 1; distance < operation->ranks; distance *= 2) {
+		result = launch_exchange_at(operation, distance, recv, comm, stream);
+		int refused = operation->decides && result == NCCL_UNHANDLED_CUDA_ERROR; // so will be the next one
+		if (result != NCCL_SUCCESS && !refused)
+			break;
+	}
+	return result;
+}
+
 nccl_result operation_launch(struct operation *operation, const struct buffers *b, cuda_stream stream)
 {
 	nccl_comm comm = operation->comm;
@@ -210,9 +274,12 @@ nccl_result operation_launch(struct operation *operation, const struct buffers *
 	case COLL_SENDRECV:
 		return launch_sendrecv(operation, send, recv, comm, stream);
 	case COLL_ALLTOALL:
+		return launch_exchanges(operation, send, recv, comm, stream);
 	case COLL_GATHER:
 	case COLL_SCATTER:
-		return launch_exchanges(operation, send, recv, comm, stream);
+		return launch_rooted(operation, send, recv, comm, stream);
+	case COLL_HYPERCUBE:
+		return launch_hypercube(operation, send, recv, comm, stream);
 	case COLL_SEND:
 		return api.ncclSend(send, operation->count, operation->type, operation->root, comm, stream);
 	case COLL_RECV:
@@ -236,6 +303,7 @@ static void verify_block(const struct operation *operation, size_t at, size_t n,
 		break;
 	case COLL_ALL_GATHER:
 	case COLL_GATHER:
+	case COLL_HYPERCUBE:
 		pattern_check_moved(&p, (int)(at / operation->count), at % operation->count, n, got, at, m);
 		break;
 	case COLL_BROADCAST:
@@ -266,7 +334,7 @@ cuda_result operation_verify(
 	if (operation->coll == COLL_REDUCE && operation->rank != operation->root)
 		return 0; // only the root has an output
 	int per_rank = operation->coll == COLL_ALL_GATHER || operation->coll == COLL_ALLTOALL ||
-		operation->coll == COLL_GATHER;
+		operation->coll == COLL_GATHER || operation->coll == COLL_HYPERCUBE;
 	const char *output = output_of(operation, b);
 	for (size_t at = 0; at < operation->recv_elements;) {
 		size_t some = operation->recv_elements - at < per_stage ? operation->recv_elements - at : per_stage;

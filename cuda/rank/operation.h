@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // One collective operation of a benchmark: its buffers, input, launch and check. `count` is the count argument of the
-// NCCL call, as in nccl-tests: per rank for all_gather and reduce_scatter, per pair of ranks for alltoall, gather and
-// scatter.
+// NCCL call, as in nccl-tests: per rank for all_gather, reduce_scatter and hypercube, per pair of ranks for alltoall,
+// gather and scatter.
 
 #ifndef DDLEMU_RANK_OPERATION_H
 #define DDLEMU_RANK_OPERATION_H
@@ -31,6 +31,7 @@ struct operation {
 	enum red_op op;
 	int root; // for send and recv the peer
 	int rank, ranks, in_place;
+	int decides; // no kernel is run, and the buffers have no memory
 	size_t count;
 	size_t send_elements, recv_elements; // of this rank
 	uint64_t seed; // of the input
@@ -39,8 +40,8 @@ struct operation {
 	uint64_t launches; // since the input was written
 };
 
-// Computes the element counts. Returns 0, or -1 with one line in err if the root is no rank or the collective has no
-// in-place form.
+// Computes the element counts. Returns 0, or -1 with one line in err if the root is no rank, the collective has no
+// in-place form, or cannot be run by so many ranks.
 int operation_check(struct operation *operation, char *err, size_t err_size);
 
 // Returns the bytes that each buffer must have.

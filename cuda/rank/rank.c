@@ -174,6 +174,7 @@ static void do_decide(const struct command *c, struct operation *unused)
 		session_fail("usage", "decide needs the software CUDA");
 	struct operation operation;
 	read_operation(c, &operation);
+	operation.decides = 1;
 	session_reserve(1); // some address on the device
 	int refused = -api.ddlemuSoftRefuseKernels(1);
 	session_enter_nccl();

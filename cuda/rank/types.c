@@ -60,6 +60,7 @@ int coll_by_name(const char *name)
 		{ "alltoall", COLL_ALLTOALL },
 		{ "gather", COLL_GATHER },
 		{ "scatter", COLL_SCATTER },
+		{ "hypercube", COLL_HYPERCUBE },
 		{ "send", COLL_SEND },
 		{ "recv", COLL_RECV },
 	};

@@ -146,5 +146,5 @@ func (c *Config) validate() error {
 	case len(c.NCCLLibs) == 0 || len(c.CudartLibs) == 0:
 		return errors.New("the libraries of NCCL and of the CUDA runtime are missing")
 	}
-	return nil
+	return c.Collective.CheckRanks(c.Ranks)
 }

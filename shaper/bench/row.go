@@ -47,7 +47,7 @@ type Measurement struct {
 	Time, TimeMin, TimeMax time.Duration
 	// Wall and Device are the averages by each clock, see [Clock].
 	Wall, Device time.Duration
-	// AlgBW is size / time, and BusBW is AlgBW times the bus factor, in GB/s (10^9 bytes).
+	// AlgBW and BusBW are size / time, times the factors of the collective, in GB/s (10^9 bytes).
 	AlgBW, BusBW float64
 	// Checked says whether the elements were compared. Wrong is the number of wrong elements on all ranks.
 	Checked bool
@@ -78,15 +78,15 @@ func (m *Measurement) bandwidths(c Case) {
 	if m.Time <= 0 {
 		return
 	}
-	m.AlgBW = algorithmBytes(c) / float64(m.Time.Nanoseconds())
-	m.BusBW = m.AlgBW * c.Collective.BusFactor(c.Ranks)
+	rate := wholeBytes(c) / float64(m.Time.Nanoseconds())
+	m.AlgBW, m.BusBW = rate*c.Collective.AlgFactor(c.Ranks), rate*c.Collective.BusFactor(c.Ranks)
 }
 
-// algorithmBytes is the size for the algorithm bandwidth: that of all ranks together if they share it.
-func algorithmBytes(c Case) float64 {
+// wholeBytes is the size of the call: that of all ranks together if they share it.
+func wholeBytes(c Case) float64 {
 	bytes := float64(c.Count * c.Type.Size())
 	switch c.Collective {
-	case nccl.AllGather, nccl.ReduceScatter, nccl.AllToAll:
+	case nccl.AllGather, nccl.ReduceScatter, nccl.AllToAll, nccl.Gather, nccl.Scatter, nccl.HyperCube:
 		return bytes * float64(c.Ranks)
 	}
 	return bytes

@@ -20,7 +20,11 @@ func TestRunEverything(t *testing.T) {
 	for c := nccl.AllReduce; c.Known(); c++ {
 		t.Run(c.String(), func(t *testing.T) {
 			t.Parallel()
-			cfg := fakeConfig(t, 3)
+			ranks := 3
+			if c == nccl.HyperCube {
+				ranks = 4
+			}
+			cfg := fakeConfig(t, ranks)
 			cfg.Collective, cfg.Types, cfg.Ops, cfg.Sizes, cfg.Root = c, types, ops, []int64{7000}, 1
 			result, err := Run(testContext(t), cfg, nil)
 			if err != nil {
@@ -52,7 +56,7 @@ func TestRunEverything(t *testing.T) {
 
 // Sizes from nothing to more than the staging buffer of 1 MiB.
 func TestRunSizes(t *testing.T) {
-	for _, c := range []nccl.Collective{nccl.AllReduce, nccl.AllGather, nccl.ReduceScatter, nccl.AllToAll} {
+	for _, c := range []nccl.Collective{nccl.AllReduce, nccl.AllGather, nccl.ReduceScatter, nccl.AllToAll, nccl.Gather, nccl.Scatter, nccl.HyperCube} {
 		cfg := fakeConfig(t, 2)
 		cfg.Collective, cfg.Sizes, cfg.Types = c, []int64{0, 8, 1000, 3 << 20}, []nccl.DataType{nccl.Float, nccl.Int8}
 		result, err := Run(testContext(t), cfg, nil)

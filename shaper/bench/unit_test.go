@@ -22,6 +22,7 @@ func TestBandwidths(t *testing.T) {
 	}{
 		{nccl.AllReduce, 16.777, 25.166}, {nccl.AllGather, 16.777, 12.583}, {nccl.ReduceScatter, 16.777, 12.583},
 		{nccl.Broadcast, 16.777, 16.777}, {nccl.Reduce, 16.777, 16.777}, {nccl.SendRecv, 16.777, 16.777}, {nccl.AllToAll, 16.777, 12.583},
+		{nccl.Gather, 16.777, 12.583}, {nccl.Scatter, 16.777, 12.583}, {nccl.HyperCube, 12.583, 12.583},
 	}
 	for _, c := range cases {
 		counts := c.c.Counts(16<<20, nccl.Float, 4)

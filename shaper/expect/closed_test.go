@@ -4,6 +4,8 @@ package expect
 
 import (
 	"math"
+	"math/bits"
+	"slices"
 	"testing"
 	"time"
 
@@ -187,6 +189,85 @@ func TestNoTime(t *testing.T) {
 			e, err := Simulate(t.Context(), decide(nccl.AllReduce, Ring, LL, 2, 1, 1024), f)
 			if err != nil || e.First != 0 || e.Time != 0 {
 				t.Errorf("%+v, in order %t: %+v, %v", tr, inOrder, e, err)
+			}
+		}
+	}
+}
+
+// sends is a decision for a collective that is made of sends and receives.
+func sends(coll nccl.Collective, version, ranks, channels int, share uint64) Decision {
+	d := decide(coll, Ring, Simple, ranks, channels, share)
+	d.Version, d.P2PChannels, d.P2PChannelsPerPeer = version, channels, channels
+	return d
+}
+
+// A few bytes reach the root, or come from there, in one latency, and all ranks of a hypercube in as many as their numbers
+// have bits. With rdma the receives, which are all posted at the start, must be known first.
+func TestSmallSendsCountLatencies(t *testing.T) {
+	const lat = 20e6
+	for _, version := range []int{22203, 22907} {
+		for _, ranks := range []int{2, 4, 8, 16} {
+			for coll, hops := range map[nccl.Collective]int{nccl.Gather: 1, nccl.Scatter: 1, nccl.HyperCube: bits.Len(uint(ranks)) - 1} {
+				for _, tr := range []link.Transport{tcp(), rdma()} {
+					want := float64(hops)
+					if tr.Kind == link.RDMA {
+						want++
+					}
+					d := sends(coll, version, ranks, 32, 8) // each message has a channel for itself
+					d.Root = ranks - 1
+					if e := simulate(t, d, far(tr)); e.First < want*lat || e.First > want*lat+60e3 {
+						t.Errorf("%v on %d ranks, version %d, transport %d: %.4f ms, want %.0f latencies", coll, ranks, version, tr.Kind, e.First/1e6, want)
+					}
+				}
+			}
+		}
+	}
+}
+
+// The shares of all other ranks go through one port of the root, and with the hypercube through each rank's.
+func TestLargeSendsTakePayloadRate(t *testing.T) {
+	for _, version := range []int{22203, 22907} {
+		for _, ranks := range []int{2, 4, 5, 8} {
+			for _, coll := range []nccl.Collective{nccl.Gather, nccl.Scatter, nccl.HyperCube} {
+				if coll.CheckRanks(ranks) != nil {
+					continue
+				}
+				for _, tr := range []link.Transport{tcp(), rdma()} {
+					s := eth1(tr)
+					share := lighter(4 << 20)
+					d := sends(coll, version, ranks, 4, share)
+					d.Root, d.Iterations = 1, minCalls
+					want := s.payload(float64(ranks-1) * float64(share))
+					if e := simulate(t, d, s); e.Time < want*0.999 || e.Time > want*1.03 {
+						t.Errorf("%v on %d ranks, version %d, transport %d: %.2f ms, want %.2f to 3 %% more", coll, ranks, version, tr.Kind, e.Time/1e6, want/1e6)
+					}
+				}
+			}
+		}
+	}
+}
+
+// NCCL leaves out what the root sends to itself if it is there already, so the works of the others move up in the batches of
+// a channel, which hold eight.
+func TestInPlaceLeavesOutTheRootsShare(t *testing.T) {
+	for _, coll := range []nccl.Collective{nccl.Gather, nccl.Scatter} {
+		for inPlace, want := range map[bool][]int{false: {8, 4}, true: {8, 3}} {
+			d := sends(coll, 22203, 12, 1, 1<<10)
+			d.Root, d.InPlace = 3, inPlace
+			c := newCall(&d, &Fabric{Node: func(r int) int { return r }})
+			var got []int // works by batch
+			for _, w := range c.works(d.Root)[0] {
+				got = append(got, make([]int, w.batch+1-len(got))...)
+				got[w.batch]++
+				if inPlace && (w.send == d.Root || w.recv == d.Root) {
+					t.Errorf("%v: the root sends to itself: %+v", coll, w)
+				}
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("%v, in place %v: %v works in the batches, want %v", coll, inPlace, got, want)
+			}
+			if other := c.works(5)[0]; len(other) != 1 {
+				t.Errorf("%v: rank 5 has %d works, want 1", coll, len(other))
 			}
 		}
 	}

@@ -27,7 +27,7 @@ func (d *Decision) Cuts(node func(rank int) int) []Cut {
 		switch d.Coll {
 		case nccl.AllReduce:
 			cut.Out, cut.In = bytes, bytes
-		case nccl.AllGather:
+		case nccl.AllGather, nccl.HyperCube:
 			cut.Out, cut.In = here*bytes, (n-here)*bytes
 		case nccl.ReduceScatter:
 			cut.Out, cut.In = (n-here)*bytes, here*bytes
@@ -42,6 +42,18 @@ func (d *Decision) Cuts(node func(rank int) int) []Cut {
 				cut.In = bytes
 			} else {
 				cut.Out = bytes
+			}
+		case nccl.Gather:
+			if rooted {
+				cut.In = (n - here) * bytes
+			} else {
+				cut.Out = here * bytes
+			}
+		case nccl.Scatter:
+			if rooted {
+				cut.Out = (n - here) * bytes
+			} else {
+				cut.In = here * bytes
 			}
 		case nccl.AllToAll:
 			cut.Out = here * (n - here) * bytes

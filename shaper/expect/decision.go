@@ -79,14 +79,15 @@ type Links struct {
 type Decision struct {
 	Version int // as in ncclGetVersion: 22203 is 2.22.3
 	Coll    nccl.Collective
-	Algo    Algorithm // not used by SendRecv and AllToAll
-	Proto   Protocol  // not used by SendRecv and AllToAll
+	Algo    Algorithm // not used by collectives that are made of sends and receives
+	Proto   Protocol  // the same
 	Ranks   int
-	// Count is the count argument of NCCL's call: for AllGather sent per rank, for ReduceScatter received per rank, for
-	// SendRecv and AllToAll per peer.
+	// Count is the count argument of NCCL's call: for AllGather and HyperCube sent per rank, for ReduceScatter received per
+	// rank, for SendRecv, AllToAll, Gather and Scatter per peer.
 	Count    uint64
 	ElemSize uint64 // bytes: 1, 2, 4 or 8
-	Root     int    // only Broadcast and Reduce
+	Root     int    // only Broadcast, Reduce, Gather and Scatter
+	InPlace  bool   // only Gather and Scatter: then the root sends nothing to itself
 
 	Channels int       // of the communicator ("N coll channels" in the log)
 	Rings    [][]int   // per channel: the ranks in ring order
@@ -122,6 +123,9 @@ func (d *Decision) validate() error {
 	}
 	if d.Ranks < 1 {
 		return fmt.Errorf("ranks %d: must be at least 1", d.Ranks)
+	}
+	if err := d.Coll.CheckRanks(d.Ranks); err != nil {
+		return err
 	}
 	switch d.ElemSize {
 	case 1, 2, 4, 8:

@@ -273,14 +273,20 @@ func (c *call) newSim(p *plan, f *Fabric, net *link.Network, calls int) (*sim, e
 		return nil, err
 	}
 	ranks := make([]rankRun, c.Ranks)
-	kernels := p.kernels(conns, c.Ranks)
-	it := &item{call: sameKernels(kernels)}
-	for r, k := range kernels {
-		if k != nil {
-			ranks[r] = rankRun{count: calls, item: func(int) *item { return it }}
+	var items []*item // of a call
+	for number := range p.kernel + 1 {
+		kernels := p.kernelsOf(number, conns, c.Ranks)
+		it := &item{call: sameKernels(kernels)}
+		items = append(items, it)
+		for r, k := range kernels {
+			if k != nil {
+				ranks[r] = rankRun{count: calls * (p.kernel + 1), item: func(i int) *item { return items[i%len(items)] }}
+			}
 		}
 	}
-	return newSim(table.conns, ranks, f.InOrder, c.tieSeed), nil
+	s := newSim(table.conns, ranks, f.InOrder, c.tieSeed)
+	s.perCall = len(items)
+	return s, nil
 }
 
 func errStalls(n uint64) error {
@@ -296,7 +302,7 @@ func (k sameKernels) drop(int)              {}
 // haveEnded says whether every rank with work has ended the given number of calls.
 func (s *sim) haveEnded(calls int) bool {
 	for r := range s.ranks {
-		if s.ranks[r].count > 0 && s.ranks[r].ended < calls {
+		if s.ranks[r].count > 0 && s.ranks[r].ended < calls*s.perCall {
 			return false
 		}
 	}
@@ -332,12 +338,11 @@ func (s *sim) steady(n int) bool {
 	}
 	pace := int64(-1)
 	for r := range s.ranks {
-		if s.ranks[r].ended < n {
+		if s.ranks[r].ended < n*s.perCall {
 			continue // the rank has no work
 		}
-		spans := s.ranks[r].spans
 		for k := n - steadyCalls; k < n; k++ {
-			took := spans[k].End - spans[k-1].End
+			took := s.callEnded(r, k) - s.callEnded(r, k-1)
 			if pace < 0 {
 				pace = took
 			}
@@ -348,6 +353,9 @@ func (s *sim) steady(n int) bool {
 	}
 	return true
 }
+
+// callEnded is when a call ended on a rank.
+func (s *sim) callEnded(r, call int) int64 { return s.ranks[r].spans[(call+1)*s.perCall-1].End }
 
 func sameTime(a, b int64) bool { return math.Abs(float64(a-b)) <= sameWithin*float64(max(a, b)) }
 
@@ -361,10 +369,10 @@ func (s *sim) timing(n, wanted int) timing {
 		last = steadyCalls
 	}
 	for r := range s.ranks {
-		if s.ranks[r].ended < n {
+		if s.ranks[r].ended < n*s.perCall {
 			continue
 		}
-		end := func(call int) int64 { return s.ranks[r].spans[call].End }
+		end := func(call int) int64 { return s.callEnded(r, call) }
 		t.first = max(t.first, float64(end(0)))
 		pace := float64(end(n - 1))
 		if n > 1 {

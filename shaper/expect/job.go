@@ -230,6 +230,11 @@ func (b *jobBuilder) collective(in *Item) (*jobCall, error) {
 	if len(jc.Ranks) == 1 {
 		return jcall, nil
 	}
+	for _, d := range slices.Concat(jc.Calls[in.Call]...) {
+		if d.Coll == nccl.HyperCube {
+			return nil, fmt.Errorf("%v is not one call of NCCL: give its exchanges", d.Coll)
+		}
+	}
 	var err error
 	if jcall.parts, err = b.parts(in.Comm, jc.Calls[in.Call]); err != nil {
 		return nil, err

@@ -265,3 +265,44 @@ func TestJobRefusals(t *testing.T) {
 		}
 	}
 }
+
+// A hypercube takes as long as its exchanges do in a job, call by call and rank by rank.
+func TestHypercubeIsItsExchanges(t *testing.T) {
+	const ranks, calls = 4, 5
+	for _, tr := range []link.Transport{tcp(), rdma()} {
+		for _, share := range []uint64{0, 64, 300_000} {
+			f := inOrder(tr)
+			d := sends(nccl.HyperCube, 22907, ranks, 4, share)
+			d.Iterations = calls
+			want, err := Simulate(context.Background(), d, f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			j := &Job{Comms: []JobComm{{Ranks: all(ranks), P2P: d}}}
+			for r := range ranks {
+				var items []Item
+				for range calls {
+					for distance := 1; distance < ranks; distance *= 2 {
+						bytes := map[int]uint64{r ^ distance: d.Count * d.ElemSize * uint64(distance)}
+						items = append(items, Item{Kind: Exchange, Sends: bytes, Recvs: bytes})
+					}
+				}
+				j.Ranks = append(j.Ranks, items)
+			}
+			got := simulateJob(t, j, f)
+			for r, spans := range got.Spans {
+				if mean := float64(spans[len(spans)-1].End) / calls; mean != want.RankTime[r] || mean <= 0 {
+					t.Errorf("%d bytes, %v: rank %d takes %v ns per call in a job, %v as one", share, tr.Kind, r, mean, want.RankTime[r])
+				}
+			}
+		}
+	}
+}
+
+// A job is told of the exchanges: they are several calls of NCCL.
+func TestJobRefusesHypercube(t *testing.T) {
+	j := spmd(4, []Decision{sends(nccl.HyperCube, 22907, 4, 4, 64)}, Item{Kind: Collective})
+	if _, err := SimulateJob(context.Background(), j, inOrder(tcp())); err == nil || !strings.Contains(err.Error(), "give its exchanges") {
+		t.Errorf("%v", err)
+	}
+}

@@ -261,12 +261,16 @@ func (p *plan) used() []bool {
 	return out
 }
 
-// kernels are the kernels of a plan, by rank of its communicator; nil for a rank without work.
-func (p *plan) kernels(conns []int, ranks int) []*kernel {
+// kernels are the kernels of a plan that has one for each rank, by rank of its communicator; nil for a rank without work.
+func (p *plan) kernels(conns []int, ranks int) []*kernel { return p.kernelsOf(0, conns, ranks) }
+
+// kernelsOf are the kernels with a number of all ranks.
+func (p *plan) kernelsOf(number int, conns []int, ranks int) []*kernel {
 	blocks := make([][]*block, ranks)
 	for i := range p.blocks {
-		b := &p.blocks[i]
-		blocks[b.rank] = append(blocks[b.rank], b)
+		if b := &p.blocks[i]; b.kernel == number {
+			blocks[b.rank] = append(blocks[b.rank], b)
+		}
 	}
 	out := make([]*kernel, ranks)
 	for r := range out {

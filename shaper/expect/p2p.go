@@ -44,10 +44,21 @@ func (c *call) wants(rank, peer int) int64 {
 	if c.messages != nil {
 		return c.messages(rank, peer)
 	}
-	if c.Coll == nccl.SendRecv && peer != (rank+1)%c.Ranks {
+	sends, bytes := true, int64(c.Count*c.ElemSize)
+	switch c.Coll {
+	case nccl.SendRecv:
+		sends = peer == (rank+1)%c.Ranks
+	case nccl.Gather:
+		sends = peer == c.Root
+	case nccl.Scatter:
+		sends = rank == c.Root
+	case nccl.HyperCube:
+		sends, bytes = peer == rank^c.distance, bytes*int64(c.distance)
+	}
+	if !sends || c.InPlace && rank == peer { // NCCL leaves out a send from a buffer to itself
 		return -1
 	}
-	return int64(c.Count * c.ElemSize)
+	return bytes
 }
 
 // schedule is the order in which a rank serves its peers. At any round, all ranks serve the same distance.
@@ -233,7 +244,7 @@ func roundToFP8(x uint64) uint64 {
 	return x
 }
 
-// p2pPlan makes the plan of SendRecv and AllToAll.
+// p2pPlan makes the plan of a collective that is made of sends and receives.
 func (c *call) p2pPlan() (*plan, error) {
 	if hi, lo := bits.Mul64(c.Count, c.ElemSize); hi != 0 || lo > 1<<50 {
 		return nil, fmt.Errorf("count %d: too large", c.Count)
@@ -242,12 +253,27 @@ func (c *call) p2pPlan() (*plan, error) {
 	for r := range ranks {
 		ranks[r] = r
 	}
-	return c.p2pPlanOf(ranks), nil
+	p := newPlan()
+	if c.Coll != nccl.HyperCube {
+		c.addP2P(p, ranks)
+		return p, nil
+	}
+	for c.distance = 1; c.distance < c.Ranks; c.distance *= 2 {
+		p.kernel = bits.Len(uint(c.distance)) - 1
+		c.addP2P(p, ranks)
+	}
+	return p, nil
 }
 
 // p2pPlanOf has the blocks of the given ranks.
 func (c *call) p2pPlanOf(ranks []int) *plan {
 	p := newPlan()
+	c.addP2P(p, ranks)
+	return p
+}
+
+// addP2P adds the blocks of the given ranks to the plan's present kernel.
+func (c *call) addP2P(p *plan, ranks []int) {
 	sends := map[[3]int][]int{} // by rank, channel and batch: connections
 	recvs := map[[3]int][]int{}
 	for _, rank := range ranks {
@@ -265,7 +291,6 @@ func (c *call) p2pPlanOf(ranks []int) *plan {
 	}
 	setSlots(sends, func(i int, slots uint64) { p.conns[i].sendSlots = slots })
 	setSlots(recvs, func(i int, slots uint64) { p.conns[i].recvSlots = slots })
-	return p
 }
 
 // works returns, by channel, the work of a rank in the order of its schedule.
@@ -325,7 +350,7 @@ func (c *call) batches(works []work) {
 
 // p2pBlock adds the block of one rank on one channel. A message from a rank to itself is a copy and takes no time.
 func (c *call) p2pBlock(p *plan, works []work, sends, recvs map[[3]int][]int) {
-	b := block{}
+	b := block{kernel: p.kernel}
 	for _, w := range works {
 		b.rank, b.channel = w.rank, w.channel
 		for len(b.batches) <= w.batch {

@@ -13,6 +13,7 @@ type plan struct {
 	conns  []connSpec
 	blocks []block
 	byEnds map[[3]int]int // conns by source, destination and channel
+	kernel int            // that gets the blocks which are added
 }
 
 // connSpec is one direction between two ranks on one channel.
@@ -26,6 +27,7 @@ type connSpec struct {
 // block is the work of one rank's kernel on one channel: batches one after another, the programs of a batch
 // concurrently.
 type block struct {
+	kernel        int // of the rank's kernels of a call, which run one after another
 	rank, channel int
 	batches       [][]program
 }
@@ -105,7 +107,7 @@ func (p *plan) cut(n int) *plan {
 	q := *p
 	q.blocks = make([]block, len(p.blocks))
 	for i, b := range p.blocks {
-		q.blocks[i] = block{rank: b.rank, channel: b.channel}
+		q.blocks[i] = block{kernel: b.kernel, rank: b.rank, channel: b.channel}
 		for _, batch := range b.batches {
 			var progs []program
 			for _, prog := range batch {

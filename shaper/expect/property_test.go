@@ -20,6 +20,9 @@ func drawDecision(t *rapid.T, most uint64) Decision {
 	ranks := rapid.SampledFrom([]int{2, 3, 4, 5, 8}).Draw(t, "ranks")
 	channels := rapid.IntRange(1, 5).Draw(t, "channels")
 	coll := nccl.Collective(rapid.IntRange(int(nccl.AllReduce), len(nccl.Collectives())-1).Draw(t, "collective"))
+	if coll.CheckRanks(ranks) != nil {
+		ranks = 4
+	}
 	algo := Ring
 	if coll == nccl.AllReduce && rapid.Bool().Draw(t, "tree") {
 		algo = Tree

@@ -61,8 +61,10 @@ type call struct {
 	tieSeed uint64  // for sim.tieSeed
 	played  uint64  // steps simulated so far
 	random  bool    // jitter or loss is random
-	// messages are the bytes of sends that are no SendRecv or AllToAll, see wants.
+	// messages are the bytes of sends that are no collective, see wants.
 	messages func(rank, peer int) int64
+	// distance is that of HyperCube's present exchange: the bit in which the numbers of two peers differ.
+	distance int
 }
 
 func newCall(d *Decision, f *Fabric) *call {

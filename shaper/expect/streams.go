@@ -67,12 +67,14 @@ type streamRun struct {
 // commRun is a rank of a communicator: NCCL runs the calls of a communicator one after another.
 type commRun struct {
 	calls   []int     // items that are launched and have not ended
-	kernels []*kernel // of the first of them, at most queuedCalls
+	kernels []*kernel // of the first of them, at most [sim.queuedItems]
 }
 
-// queuedCalls is the number of calls of a communicator whose operations the proxies know: that of the kernel that runs,
-// and the next one, whose receives they post. They begin none after these.
-const queuedCalls = 2
+// queuedItems is the number of items of a communicator whose operations the proxies know: those of a call, which may be on
+// different channels, so that the receives of all of them are posted at once, and the first of the next call. They begin
+// none after these: the queues of their channels are not empty. NCCL's proxies know all that was launched. So in a job
+// whose calls use different channels they may post receives earlier than here.
+func (s *sim) queuedItems() int { return s.perCall + 1 }
 
 // isEnded says whether an item has ended.
 func (r *rankRun) isEnded(i int) bool { return i < len(r.spans) && r.spans[i].End >= 0 }
@@ -168,7 +170,7 @@ func (s *sim) launchCall(r *rankRun, comm, i int) {
 
 // enqueueCalls gives the proxies the operations of the next calls.
 func (s *sim) enqueueCalls(r *rankRun, c *commRun) {
-	for n := len(c.kernels); n < min(len(c.calls), queuedCalls); n++ {
+	for n := len(c.kernels); n < min(len(c.calls), s.queuedItems()); n++ {
 		k := r.item(c.calls[n]).call.take(r.id)
 		if c.kernels = append(c.kernels, k); k != nil {
 			s.enqueue(k)

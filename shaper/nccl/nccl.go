@@ -6,14 +6,17 @@ package nccl
 
 import (
 	"fmt"
+	"math/bits"
 	"strings"
 )
 
 // Collective is an operation among all ranks.
 type Collective int
 
-// The collectives. SendRecv sends to the next rank and receives from the one before, as nccl-tests does; AllToAll is
-// a group of sends and receives between all ranks.
+// The collectives. Those from SendRecv on are made of sends and receives, as in nccl-tests: SendRecv sends to the next
+// rank and receives from the one before; AllToAll sends a share to each rank; with Gather each rank sends a share to the
+// root, and with Scatter it receives one from there; HyperCube is an all-gather in log2(ranks) exchanges with the ranks
+// whose number differs in one bit, one after another.
 const (
 	AllReduce Collective = iota
 	AllGather
@@ -22,10 +25,14 @@ const (
 	Reduce
 	SendRecv
 	AllToAll
+	Gather
+	Scatter
+	HyperCube
 )
 
 var collectiveNames = []string{
-	"all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "sendrecv", "alltoall",
+	"all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "sendrecv", "alltoall", "gather", "scatter",
+	"hypercube",
 }
 
 // String returns nccl-tests' name, such as all_reduce.
@@ -56,24 +63,41 @@ func ParseCollective(name string) (Collective, error) {
 func (c Collective) Known() bool { return c >= 0 && int(c) < len(collectiveNames) }
 
 // IsP2P reports whether a call consists of ncclSend and ncclRecv.
-func (c Collective) IsP2P() bool { return c == SendRecv || c == AllToAll }
+func (c Collective) IsP2P() bool { return c >= SendRecv && c.Known() }
 
 // Reduces reports whether c uses a reduction operator.
 func (c Collective) Reduces() bool { return c == AllReduce || c == ReduceScatter || c == Reduce }
 
 // Rooted reports whether one rank is the root, the only sender or receiver.
-func (c Collective) Rooted() bool { return c == Broadcast || c == Reduce }
+func (c Collective) Rooted() bool {
+	return c == Broadcast || c == Reduce || c == Gather || c == Scatter
+}
+
+// CheckRanks returns an error if c cannot be run by so many ranks. nccl-tests measures nothing then, and ends with
+// status 0.
+func (c Collective) CheckRanks(ranks int) error {
+	if c == HyperCube && bits.OnesCount(uint(max(ranks, 0))) != 1 {
+		return fmt.Errorf("%v among %d ranks: their number must be a power of two", c, ranks)
+	}
+	return nil
+}
+
+// Discards reports whether a call of count elements does nothing: without elements NCCL discards its collectives, and
+// nccl-tests does not call gather and scatter.
+func (c Collective) Discards(count int64) bool {
+	return count == 0 && (!c.IsP2P() || c == Gather || c == Scatter)
+}
 
 // HasInPlace reports whether the result may be written over the input. nccl-tests times the other collectives in place
 // too, with buffers that overwrite each other, and prints N/A for the errors. ddlemu does not.
-func (c Collective) HasInPlace() bool { return !c.IsP2P() }
+func (c Collective) HasInPlace() bool { return c != SendRecv && c != AllToAll }
 
 // Counts are element counts of one rank in a collective.
 type Counts struct {
-	// Param is the count argument of NCCL's call and the table's count column: per rank for AllGather and
-	// ReduceScatter, per pair of ranks for AllToAll.
+	// Param is the count argument of NCCL's call and the table's count column: per rank for AllGather, ReduceScatter and
+	// HyperCube, per pair of ranks for AllToAll, Gather and Scatter.
 	Param int64
-	// Send and Recv are the elements of the rank's input and output.
+	// Send and Recv are the elements of the rank's input and output; for Scatter and Gather those of the root.
 	Send, Recv int64
 }
 
@@ -83,9 +107,9 @@ func (c Collective) Counts(bytes int64, t DataType, ranks int) Counts {
 	elements, n := bytes/t.Size(), int64(ranks)
 	share := elements / n &^ (16/t.Size() - 1)
 	switch c {
-	case AllGather:
+	case AllGather, Gather, HyperCube:
 		return Counts{Param: share, Send: share, Recv: share * n}
-	case ReduceScatter:
+	case ReduceScatter, Scatter:
 		return Counts{Param: share, Send: share * n, Recv: share}
 	case AllToAll:
 		return Counts{Param: share, Send: share * n, Recv: share * n}
@@ -96,14 +120,23 @@ func (c Collective) Counts(bytes int64, t DataType, ranks int) Counts {
 // Bytes is the table's size column: the larger of one rank's input and output.
 func (c Counts) Bytes(t DataType) int64 { return max(c.Send, c.Recv) * t.Size() }
 
-// BusFactor is the bus bandwidth divided by the algorithm bandwidth (size over time): the bytes that the busiest link
-// must carry for each byte of the size.
+// AlgFactor is nccl-tests' algorithm bandwidth divided by size over time: 1, but for HyperCube, of which it does not count
+// the share that a rank has already.
+func (c Collective) AlgFactor(ranks int) float64 {
+	if c == HyperCube {
+		return c.BusFactor(ranks)
+	}
+	return 1
+}
+
+// BusFactor is the bus bandwidth divided by size over time: the bytes that the busiest link must carry for each byte of
+// the size.
 func (c Collective) BusFactor(ranks int) float64 {
 	n := float64(ranks)
 	switch c {
 	case AllReduce:
 		return 2 * (n - 1) / n
-	case AllGather, ReduceScatter, AllToAll:
+	case AllGather, ReduceScatter, AllToAll, Gather, Scatter, HyperCube:
 		return (n - 1) / n
 	}
 	return 1

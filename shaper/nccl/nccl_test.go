@@ -31,6 +31,10 @@ func TestCounts(t *testing.T) {
 		{SendRecv, 4096, Uint32, 4, Counts{1024, 1024, 1024}, 4096},
 		{AllToAll, 4096, Uint32, 4, Counts{256, 1024, 1024}, 4096},
 		{AllToAll, 100, Uint64, 4, Counts{2, 8, 8}, 64},
+		{Gather, 1000, Half, 3, Counts{160, 160, 480}, 960},
+		{Scatter, 1000, Half, 3, Counts{160, 480, 160}, 960},
+		{HyperCube, 1 << 20, Float, 4, Counts{65536, 65536, 262144}, 1 << 20},
+		{HyperCube, 48, Int8, 4, Counts{0, 0, 0}, 0},
 	}
 	for _, c := range cases {
 		got := c.c.Counts(c.bytes, c.t, c.ranks)
@@ -69,7 +73,28 @@ func TestParseNames(t *testing.T) {
 	if _, err := ParseRedOps("mulsum"); err == nil {
 		t.Error("mulsum is no operator here")
 	}
-	if got := Collective(9).String() + DataType(-1).String() + RedOp(7).String(); got != "Collective(9)DataType(-1)RedOp(7)" {
+	if got := Collective(99).String() + DataType(-1).String() + RedOp(7).String(); got != "Collective(99)DataType(-1)RedOp(7)" {
 		t.Error(got)
+	}
+}
+
+// nccl-tests skips a hypercube among other numbers of ranks.
+func TestCheckRanks(t *testing.T) {
+	for ranks, fits := range map[int]bool{-2: false, 0: false, 1: true, 2: true, 3: false, 4: true, 6: false, 96: false, 128: true} {
+		if err := HyperCube.CheckRanks(ranks); (err == nil) != fits {
+			t.Errorf("%d ranks: %v", ranks, err)
+		}
+		if err := AllGather.CheckRanks(ranks); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestDiscards(t *testing.T) {
+	for c := AllReduce; c.Known(); c++ {
+		sends := c == SendRecv || c == AllToAll || c == HyperCube
+		if c.Discards(0) == sends || c.Discards(1) {
+			t.Errorf("%v: discards 0 elements %v, 1 element %v", c, c.Discards(0), c.Discards(1))
+		}
 	}
 }

@@ -238,11 +238,8 @@ func (m *meeting) kindOf(c Call) kind {
 	return k
 }
 
-// busFactor is that of nccl-tests. Gather and scatter move all shares but the root's.
+// busFactor is that of nccl-tests.
 func (k kind) busFactor() float64 {
-	if f := workload.Func(k.name); f == workload.Gather || f == workload.Scatter {
-		return float64(k.ranks-1) / float64(k.ranks)
-	}
 	c, err := nccl.ParseCollective(k.name)
 	if err != nil {
 		return 1

@@ -123,8 +123,9 @@ const (
 	Scatter       Func = "Scatter"
 )
 
-// Collective is the collective of shaper/nccl with the name of f, false if there is none: Gather and Scatter.
+// Collective is the collective of shaper/nccl with the name of f. It is false for Gather and Scatter, which a replay takes
+// for sends and receives: their ranks connect at the first call.
 func (f Func) Collective() (nccl.Collective, bool) {
 	c, err := nccl.ParseCollective(string(f))
-	return c, err == nil
+	return c, err == nil && f != Gather && f != Scatter
 }

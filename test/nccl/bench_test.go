@@ -53,7 +53,7 @@ func TestAllReduceTakesTheModelsTime(t *testing.T) {
 }
 
 func TestCollectives(t *testing.T) {
-	for _, coll := range []string{"allgather", "reducescatter", "broadcast", "reduce", "sendrecv", "alltoall"} {
+	for _, coll := range []string{"allgather", "reducescatter", "broadcast", "reduce", "sendrecv", "alltoall", "gather", "scatter", "hypercube"} {
 		for _, version := range []string{"2.22", "2.29"} {
 			t.Run(coll+" "+version, func(t *testing.T) {
 				dir := folder(t)

@@ -69,6 +69,14 @@ func TestVirtualTimeIsThatOfTheModel(t *testing.T) {
 		{"reduce", "Ring", "LL128", "2.29", []string{"--profile", "eth10", "-b", "1M", "-n", "20"}},
 		{"alltoall", "", "", "2.29", []string{"--nodes", "2"}},
 		{"sendrecv", "", "", "2.22", []string{"--profile", "eth10"}},
+		{"gather", "", "", "2.22", []string{"--profile", "eth10", "--nodes", "2", "-r", "3"}},
+		{"gather", "", "", "2.29", []string{"-r", "2"}},
+		{"scatter", "", "", "2.22", []string{"-r", "1"}},
+		{"scatter", "", "", "2.29", []string{"--profile", "eth10", "--nodes", "2"}},
+		{"hypercube", "", "", "2.22", []string{"--profile", "eth10"}},
+		{"hypercube", "", "", "2.29", []string{"--nodes", "2"}},
+		// The receives of all exchanges are posted before the first one has ended.
+		{"hypercube", "", "", "2.29", []string{"--ranks", "16", "-b", "1M", "-e", "1M"}},
 	} {
 		t.Run(fmt.Sprint(tc.collective, tc.algo, tc.proto, tc.version, tc.args), func(t *testing.T) {
 			var env []string

@@ -83,7 +83,8 @@ func (t *loggedTime) check(ranks int) {
 	case !f.Known:
 		t.found = testslog.Finding{Word: testslog.NotJudged, Cause: f.Problem}
 	default:
-		t.found = t.half.Check(t.call.size, f.Case.Collective.BusFactor(f.Case.Ranks))
+		alg := f.Case.Collective.AlgFactor(f.Case.Ranks)
+		t.found = t.half.Check(int64(float64(t.call.size)*alg), f.Case.Collective.BusFactor(f.Case.Ranks)/alg)
 		if alone := testslog.Judge(t.half.Time, f.given(0, 0)); alone.Word == testslog.Impossible && t.found.Word == testslog.AsExpected {
 			t.found = alone
 		}

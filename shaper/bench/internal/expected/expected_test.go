@@ -69,6 +69,19 @@ func TestProblem(t *testing.T) {
 	}
 }
 
+// NCCL is not called for a gather or scatter of 0 elements. A hypercube sends messages without bytes.
+func TestNoElements(t *testing.T) {
+	f := eth1(t)
+	for coll, known := range map[nccl.Collective]bool{nccl.Gather: false, nccl.Scatter: false, nccl.HyperCube: true, nccl.AllToAll: true} {
+		times := New(f, func(rank int) int { return rank }, func(string) string { return "" })
+		top := &nccllog.Topology{P2PChannels: 2, P2PChannelsPerPeer: 2}
+		e, got := times.Of(t.Context(), bench.Case{Collective: coll, Type: nccl.Float, Ranks: 2, Iters: 1, Topology: top, NCCL: "2.22.3"})
+		if got != known || known != (e.Time > 0) {
+			t.Errorf("%v: %v, %v, %q", coll, e.Time, got, times.Problem)
+		}
+	}
+}
+
 // Each reason is kept once. A row that moves nothing needs no time.
 func TestProblems(t *testing.T) {
 	f := eth1(t)
@@ -108,6 +121,9 @@ func TestWaiting(t *testing.T) {
 		{flat, 1, nccl.Broadcast, 0, 0.75},
 		{flat, 2, nccl.Broadcast, 3, 0.75},
 		{flat, 2, nccl.Reduce, 3, 0.125},
+		{flat, 2, nccl.Gather, 3, 0.125},
+		{flat, 2, nccl.Scatter, 3, 0.125}, // the last one
+		{flat, 1, nccl.HyperCube, -1, 1},
 		{flat, 1, nccl.SendRecv, -1, 1},
 		{flat, 2, nccl.SendRecv, -1, 0.5},
 		{leaves, 1, nccl.Broadcast, 0, 0.5}, // the ranks of the other leaf
@@ -140,6 +156,9 @@ func TestBoundOfLeaves(t *testing.T) {
 	for coll, want := range map[nccl.Collective]float64{
 		nccl.AllReduce: 4 * count / (payload * 3 / 4),         // leaf1's uplinks: 5 and 2.5 Gb/s of the NICs' 10
 		nccl.AllToAll:  4 * 4 * 4 * count / (payload * 3 / 4), // each of 4 ranks sends to each of the other 4
+		nccl.HyperCube: 4 * 7 * count / payload,               // the port of a rank, which gets the shares of the others
+		nccl.Gather:    4 * 7 * count / payload,               // the root's port
+		nccl.Scatter:   4 * 7 * count / payload,
 	} {
 		got := times.Bound(bench.Case{Collective: coll, Type: nccl.Float, Ranks: 8, Count: count, Root: -1}).Seconds()
 		if math.Abs(got/want-1) > 1e-6 {
