@@ -36,7 +36,7 @@ soft=$tree/ddlemu/softcuda/lib
 mkdir -p "$soft"
 cp -R "$build"/softcuda/lib/{libcudart.so.12,libnvidia-ml.so.1,guest,nccl-*} "$soft/"
 other_name libcudart.so "$soft/libcudart.so.12"
-find "$soft" -name '.*.stamp' -delete
+find "$soft" '(' -name '.*.stamp' -o -name libnccl.so ')' -delete
 
 # The licences: of ddlemu, of NCCL, of Go and of the Go modules in the programs.
 cp LICENSE "$tree/LICENSE"

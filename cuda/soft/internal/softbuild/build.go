@@ -125,7 +125,8 @@ func (b *builder) buildNCCL() (Summary, []string, error) {
 	return s, objects, errors.Join(errs...)
 }
 
-// finish links the default NCCL into lib/, installs nccl.h and writes the summary.
+// finish links the default NCCL into lib/, gives each NCCL the name by which a program is linked and its nccl.h, and
+// writes the summary.
 func (b *builder) finish(s Summary) error {
 	if len(s.NCCL) > 0 {
 		first := s.NCCL[0]
@@ -140,6 +141,9 @@ func (b *builder) finish(s Summary) error {
 		}
 	}
 	for i, p := range s.NCCL {
+		if err := symlink(ncclLibrary, filepath.Join(b.soft(), p.Dir, "libnccl.so")); err != nil {
+			return err
+		}
 		header, err := os.ReadFile(filepath.Join(b.unpacked(Version(p.Package)), "nccl.h"))
 		if err != nil {
 			return fmt.Errorf("install nccl.h: %w", err)
