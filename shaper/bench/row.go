@@ -79,7 +79,7 @@ func (m *Measurement) bandwidths(c Case) {
 		return
 	}
 	rate := wholeBytes(c) / float64(m.Time.Nanoseconds())
-	m.AlgBW, m.BusBW = rate*c.Collective.AlgFactor(c.Ranks), rate*c.Collective.BusFactor(c.Ranks)
+	m.AlgBW, m.BusBW = rate*c.Collective.AlgFactor(c.Ranks), rate*c.Collective.PortFactor(c.Ranks)
 }
 
 // wholeBytes is the size of the call: that of all ranks together if they share it.

@@ -120,27 +120,30 @@ func (c Collective) Counts(bytes int64, t DataType, ranks int) Counts {
 // Bytes is the table's size column: the larger of one rank's input and output.
 func (c Counts) Bytes(t DataType) int64 { return max(c.Send, c.Recv) * t.Size() }
 
-// AlgFactor is nccl-tests' algorithm bandwidth divided by size over time: 1, but for HyperCube, of which it does not count
+// AlgFactor is the algorithm bandwidth divided by size over time: 1, but for HyperCube, of which nccl-tests does not count
 // the share that a rank has already.
 func (c Collective) AlgFactor(ranks int) float64 {
 	if c == HyperCube {
-		return c.BusFactor(ranks)
+		return float64(ranks-1) / float64(ranks)
 	}
 	return 1
 }
 
-// BusFactor is the bus bandwidth divided by size over time: the bytes that the busiest link must carry for each byte of
-// the size.
+// BusFactor is the bus bandwidth divided by the algorithm bandwidth.
 func (c Collective) BusFactor(ranks int) float64 {
 	n := float64(ranks)
 	switch c {
 	case AllReduce:
 		return 2 * (n - 1) / n
-	case AllGather, ReduceScatter, AllToAll, Gather, Scatter, HyperCube:
+	case AllGather, ReduceScatter, AllToAll, Gather, Scatter:
 		return (n - 1) / n
 	}
 	return 1
 }
+
+// PortFactor is the bus bandwidth divided by size over time: the bytes that the busiest link must carry for each byte of
+// the size.
+func (c Collective) PortFactor(ranks int) float64 { return c.AlgFactor(ranks) * c.BusFactor(ranks) }
 
 // DataType is the type of the elements.
 type DataType int

@@ -84,7 +84,7 @@ func (t *loggedTime) check(ranks int) {
 		t.found = testslog.Finding{Word: testslog.NotJudged, Cause: f.Problem}
 	default:
 		alg := f.Case.Collective.AlgFactor(f.Case.Ranks)
-		t.found = t.half.Check(int64(float64(t.call.size)*alg), f.Case.Collective.BusFactor(f.Case.Ranks)/alg)
+		t.found = t.half.Check(int64(float64(t.call.size)*alg), f.Case.Collective.BusFactor(f.Case.Ranks))
 		if alone := testslog.Judge(t.half.Time, f.given(0, 0)); alone.Word == testslog.Impossible && t.found.Word == testslog.AsExpected {
 			t.found = alone
 		}

@@ -270,3 +270,24 @@ func TestSummary(t *testing.T) {
 		t.Errorf("--strict says %q, want %q", r.Failure(), want)
 	}
 }
+
+// The bandwidths of a hypercube are those of the shares that a rank receives; those of a gather are of the whole size.
+func TestBandwidthsOfSends(t *testing.T) {
+	const size, us = 4 << 20, 100.0
+	whole := size / us / 1e3
+	for _, tc := range []struct {
+		coll       nccl.Collective
+		algo, bus  float64
+		contradict bool
+	}{
+		{nccl.HyperCube, whole * 3 / 4, whole * 3 / 4, false}, {nccl.HyperCube, whole, whole * 3 / 4, true},
+		{nccl.Gather, whole, whole * 3 / 4, false}, {nccl.Scatter, whole * 3 / 4, whole * 3 / 4, true},
+	} {
+		f := Forecast{Known: true, Case: bench.Case{Collective: tc.coll, Ranks: 4, Size: size}}
+		f.Time, f.LastRank = us*time.Microsecond, us*time.Microsecond
+		l := loggedTime{call: loggedCall{size, nccl.Sum}, half: &testslog.Half{Time: f.Time, AlgBW: tc.algo, BusBW: tc.bus}, forecast: &f}
+		if l.check(4); (l.found.Word == testslog.Contradictory) != tc.contradict {
+			t.Errorf("%v, algbw %.2f, busbw %.2f: %v %s", tc.coll, tc.algo, tc.bus, l.found.Word, l.found.Cause)
+		}
+	}
+}

@@ -80,7 +80,7 @@ func (o *Options) newPacer(k int, arrived func() uint64) *pacer {
 	if b.Collective.HasInPlace() && !b.OutOfPlace {
 		p.halves = 2
 	}
-	p.costs.PerByte = float64(b.Ranks) * b.Collective.BusFactor(b.Ranks) / (hostRate * float64(runtime.NumCPU()))
+	p.costs.PerByte = float64(b.Ranks) * b.Collective.PortFactor(b.Ranks) / (hostRate * float64(runtime.NumCPU()))
 	p.least = func(size int64) time.Duration { return o.callTime(&o.Config, size) * time.Duration(k) }
 	return p
 }

@@ -122,7 +122,7 @@ func (f *Forecast) row() ReportRow {
 		us, last, busiest := units.Microseconds(f.Time), units.Microseconds(f.LastRank), units.Microseconds(f.BusiestHop)
 		row.ExpectedUS, row.LastUS, row.BusiestUS, row.Channels = &us, &last, &busiest, f.Channels
 		if f.Time > 0 {
-			busbw := float64(f.Case.Size) * f.Case.Collective.BusFactor(f.Case.Ranks) / float64(f.Time)
+			busbw := float64(f.Case.Size) * f.Case.Collective.PortFactor(f.Case.Ranks) / float64(f.Time)
 			row.BusBW = &busbw
 		}
 	}

@@ -48,7 +48,7 @@ func (o *Options) callTime(c *configs.Fabric, size int64) time.Duration {
 	b, l := &o.Bench, &c.Link
 	once := 2 * l.Latency.Seconds()
 	if rate := l.PayloadRate() * float64(c.NICsPerNode); rate > 0 {
-		once += float64(size) * b.Collective.BusFactor(b.Ranks) / rate
+		once += float64(size) * b.Collective.PortFactor(b.Ranks) / rate
 	}
 	return time.Duration(once * float64(time.Second))
 }
