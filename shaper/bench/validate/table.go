@@ -100,7 +100,7 @@ func (t *Table) readHead(in *bufio.Reader) (lines int, err error) {
 	if t.Ranks%t.Nodes != 0 {
 		return 0, fmt.Errorf("%d ranks do not divide among %d nodes", t.Ranks, t.Nodes)
 	}
-	return lines, nil
+	return lines, t.Collective.CheckRanks(t.Ranks)
 }
 
 func (t *Table) set(key, value string) (err error) {

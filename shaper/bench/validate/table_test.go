@@ -46,6 +46,7 @@ func TestReadRefuses(t *testing.T) {
 		{"# collective: sum\n", "line 1: collective: "},
 		{"# ranks: 1\n", `line 1: ranks: "1" is not a number from 2 to`},
 		{head + "# nodes: 3\nbytes,time_us\n4,1\n", "4 ranks do not divide among 3 nodes"},
+		{"# source: a\n# system: b\n# collective: hypercube\n# ranks: 6\nbytes,time_us\n4,1\n", "hypercube among 6 ranks: their number must be a power of two"},
 		{head + "# a remark\n", `line 3: "# a remark" is not "# key: value"`},
 		{head + "# size: 4\n", "line 3: size: is not a key here"},
 		{head + "# env: LD_PRELOAD=x.so\n", `line 3: env: "LD_PRELOAD=x.so" is not one of NCCL_ALGO`},
