@@ -25,8 +25,8 @@ enum data_type {
 enum red_op { OP_SUM = 0, OP_PROD = 1, OP_MAX = 2, OP_MIN = 3, OP_AVG = 4 };
 
 // These numbers are not NCCL's. Each is one NCCL call or one group of calls, but for the hypercube, which is several
-// groups. Gather and scatter are NCCL's functions from 2.28 on, and groups of the same sends and receives before. Alltoall
-// is such a group with each version. The last two are not collectives.
+// groups. Gather and scatter are NCCL's functions from 2.28 on, and groups of the same sends and receives before.
+// Alltoall is such a group with each version. The last two are not collectives.
 enum collective {
 	COLL_ALL_REDUCE,
 	COLL_ALL_GATHER,
