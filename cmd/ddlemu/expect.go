@@ -24,6 +24,7 @@ import (
 type expectOptions struct {
 	benchOptions
 	Log        string // path of the log to judge
+	All        bool   // judge all tables of the log
 	DecideUpTo string
 	Workload   string // path
 	Steps      int    // of the workload
@@ -36,6 +37,7 @@ func (o *expectOptions) AddFlags(g *global, fs *pflag.FlagSet) {
 	o.addFabricFlags(g, fs, "F")
 	o.addRowFlags(fs)
 	fs.StringVar(&o.Log, "log", "", "`file` with a table of nccl-tests or ddlemu bench to judge; - for standard input")
+	fs.BoolVar(&o.All, "all", false, "with --log: judge all tables of the log, each as the collective that it names")
 	fs.BoolVar(&o.Strict, "strict", false, "with --log: exit with status 3 unless every time is as expected or faster")
 	fs.StringVar(&o.DecideUpTo, "decide-up-to", "64M", "on a real GPU: largest `size` that NCCL runs for its decision; larger ones get the same decision")
 	fs.StringVar(&o.Workload, "workload", "", "`file` with a workload, instead of a collective: how long do its steps take? - for standard input")
@@ -74,19 +76,24 @@ them. A time is slower if it exceeds that of the last rank in the model, the fix
 and what NCCL reckons its longest schedule to take more, because the log does not tell
 how far ranks ran ahead of the last one. Three lines sum up: the fixed cost, the
 bandwidth of the largest call, and which rows to look at. Sizes, type and operations are
-those of the log; without a log there is one type and one operation.
+those of the log; without a log there is one type and one operation. If the log has
+several tables, that of the collective is judged and a note names the others; --all
+judges all, each as the collective that it names (--json then prints a list).
 With --workload it calculates how long the steps of a job take (docs/workloads.md), as
 ` + "`ddlemu replay`" + ` measures them, without running a call: all computations, collectives, sends
 and receives, on the streams and in the order of the workload.
 
-Rows whose end is missing are listed. Prefixes of launchers (mpirun --tag-output,
-mpiexec -l, srun --label) are ignored.
+A row is what is left of its type, so prefixes of launchers, times of day and colours are
+no matter; its columns are those that the table names, of each nccl-tests since 1.0. The
+parts of a row may have NCCL's messages between them. nccl-tests' JSON (-J) is read too.
+Rows whose end is missing, and lines that begin like rows and are none, are listed;
+other lines that were not understood are counted.
 
 EXIT STATUS
 ===========
 
 0 on success, whatever the log says; with --strict 3 if a time of the log is slower, a
-dip, impossible, wrong, contradictory or not judged, or if the end of a row is missing; 1 on
+dip, impossible, wrong, contradictory or not judged, or if a row is cut or not understood; 1 on
 failure, 2 for bad input, no such fabric or something that this host lacks, 130 if
 interrupted: then the output has the rows so far, and the verdict is incomplete.
 `,
@@ -126,17 +133,16 @@ func runExpect(ctx context.Context, g *global, o *expectOptions, collective stri
 	if err != nil {
 		return &inputError{err}
 	}
-	var log *emulate.Log
+	tables := []expectTable{{bench: b}}
 	switch {
 	case o.Log != "":
-		if log, err = o.readLog(g, &b); err != nil {
+		if tables, err = o.readLog(g, b); err != nil {
 			return &inputError{fmt.Errorf("--log %s: %w", o.Log, err)}
-		}
-		if b.Ranks > 0 {
-			o.Ranks = b.Ranks
 		}
 	case o.Strict:
 		return badInput("--strict: give a log to judge with --log")
+	case o.All:
+		return badInput("--all: give a log to judge with --log")
 	case len(b.Types) > 1:
 		return badInput("--datatype %s: expect takes one type at a time: give one, such as --datatype float", o.Type)
 	case len(b.Ops) > 1 && b.Collective.Reduces():
@@ -146,38 +152,85 @@ func runExpect(ctx context.Context, g *global, o *expectOptions, collective stri
 	if err != nil || most < 1 {
 		return badInput("--decide-up-to %s: must be a size of at least 1 byte", o.DecideUpTo)
 	}
-	e, err := o.setup(g, b)
+	var reports []*emulate.Report
+	var failures []string
+	for i := range tables {
+		r, failed := o.forecast(ctx, g, &tables[i], most)
+		if r == nil {
+			return failed
+		}
+		reports = append(reports, r)
+		if !g.JSON {
+			if i > 0 {
+				fmt.Fprintln(g.Stdout)
+			}
+			printForecast(g.Stdout, r)
+		}
+		if failed != nil {
+			return cmp.Or(o.printReports(g, reports), failed)
+		}
+		if failure := r.Failure(); failure != "" {
+			failures = append(failures, failure)
+		}
+	}
+	err = o.printReports(g, reports)
+	if err == nil && o.Strict && len(failures) > 0 {
+		err = &exitError{Code: exitInvalid, Err: fmt.Errorf("--log %s: %s", o.Log, strings.Join(failures, "; "))}
+	}
+	return err
+}
+
+// printReports prints the reports as JSON if that is asked for: a list with --all.
+func (o *expectOptions) printReports(g *global, reports []*emulate.Report) error {
+	switch {
+	case !g.JSON:
+		return nil
+	case o.All:
+		return g.printJSON(reports)
+	}
+	return g.printJSON(reports[0])
+}
+
+// expectTable is a collective with the table of a log, nil without one.
+type expectTable struct {
+	bench bench.Config
+	log   *emulate.Log
+}
+
+// forecast calculates the expected times of a table. If it is interrupted, it returns a report of the rows so far with
+// the error; else there is no report with an error.
+func (o *expectOptions) forecast(ctx context.Context, g *global, t *expectTable, decideUpTo int64) (*emulate.Report, error) {
+	ranks := o.Ranks
+	defer func() { o.Ranks = ranks }()
+	if t.log != nil && t.bench.Ranks > 0 {
+		o.Ranks = t.bench.Ranks
+	}
+	e, err := o.setup(g, t.bench)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer e.Dir.Close()
 	show, stop := g.showProgress("expect")
 	defer stop()
-	e.Config.TimeScale, e.DecideUpTo, e.Progress = 1, most, show.Set
+	e.Config.TimeScale, e.DecideUpTo, e.Progress = 1, decideUpTo, show.Set
 	rows, info, failed := emulate.Expect(ctx, e)
 	if failed != nil && ctx.Err() == nil {
-		return failed
+		return nil, failed
 	}
+	log := t.log
 	if failed != nil {
 		log = nil // it needs all rows
 	}
 	report := emulate.NewReport(rows, e.Bench.Ranks, log)
-	report.NCCL, report.Profile, report.Nodes, report.Notes = info.NCCL, e.Config.Name, e.Nodes(&e.Config), e.Caveats()
+	report.NCCL, report.Profile, report.Nodes = info.NCCL, e.Config.Name, e.Nodes(&e.Config)
+	report.Notes = append(report.Notes, e.Caveats()...)
+	if o.All {
+		report.Collective = t.bench.Collective.String()
+	}
 	if failed != nil {
 		report.Verdict = verdict.Incomplete
 	}
-	if g.JSON {
-		err = g.printJSON(report)
-	} else {
-		printForecast(g.Stdout, report)
-	}
-	if failed != nil {
-		return cmp.Or(err, failed)
-	}
-	if failure := report.Failure(); err == nil && o.Strict && failure != "" {
-		err = &exitError{Code: exitInvalid, Err: fmt.Errorf("--log %s: %s", o.Log, failure)}
-	}
-	return err
+	return report, failed
 }
 
 // openTable opens a file that the user named.
@@ -189,8 +242,8 @@ func openTable(path string) (*os.File, error) {
 	return f, err
 }
 
-// readLog reads the table and makes b measure its rows.
-func (o *expectOptions) readLog(g *global, b *bench.Config) (*emulate.Log, error) {
+// readLog reads the table of b's collective, or all tables with --all, and makes a copy of b measure its rows.
+func (o *expectOptions) readLog(g *global, b bench.Config) ([]expectTable, error) {
 	for _, flag := range []string{"minbytes", "maxbytes", "stepbytes", "stepfactor"} {
 		if o.flags.Changed(flag) {
 			return nil, fmt.Errorf("the log has the sizes: leave out --%s", flag)
@@ -222,5 +275,23 @@ func (o *expectOptions) readLog(g *global, b *bench.Config) (*emulate.Log, error
 	if o.flags.Changed("op") {
 		given.Ops = b.Ops
 	}
-	return log, log.Configure(b, given)
+	logs, collectives := []*emulate.Log{log}, []nccl.Collective{b.Collective}
+	if o.All {
+		logs, collectives, err = log.Each(b.Collective)
+	} else {
+		err = log.Choose(b.Collective)
+	}
+	if err != nil {
+		return nil, err
+	}
+	var tables []expectTable
+	for i, log := range logs {
+		t := expectTable{b, log}
+		t.bench.Collective = collectives[i]
+		if err := log.Configure(&t.bench, given); err != nil {
+			return nil, err
+		}
+		tables = append(tables, t)
+	}
+	return tables, nil
 }

@@ -16,6 +16,9 @@ import (
 
 // printForecast prints r as text.
 func printForecast(w io.Writer, r *emulate.Report) {
+	if r.Collective != "" {
+		fmt.Fprintf(w, "%s: ", r.Collective)
+	}
 	fmt.Fprintf(w, "NCCL %s, %s on %s of %s\n\n", r.NCCL, units.Count(r.Ranks, "rank"), units.Count(r.Nodes, "node"), r.Profile)
 	if r.HasLog {
 		printJudgements(w, r)
@@ -103,11 +106,17 @@ func printJudgements(w io.Writer, r *emulate.Report) {
 		t.AppendRow(append(row, us(l.WithFixed), us(l.BoundUS), l.Word, l.Cause))
 	}
 	t.Render()
-	if len(r.Cut) == 0 {
+	printLines(w, "cut", r.Cut)
+	printLines(w, "not understood", r.Odd)
+}
+
+// printLines lists rows of a log that are not judged.
+func printLines(w io.Writer, what string, lines []emulate.LogLine) {
+	if len(lines) == 0 {
 		return
 	}
-	fmt.Fprintf(w, "\n%s cut:\n", units.Count(len(r.Cut), "row"))
-	for _, l := range r.Cut {
-		fmt.Fprintf(w, "line %d: %s\n", l.Line, l.What)
+	fmt.Fprintf(w, "\n%s %s:\n", units.Count(len(lines), "row"), what)
+	for _, l := range lines {
+		fmt.Fprintf(w, "line %d: %s\n", l.Number, l.What)
 	}
 }

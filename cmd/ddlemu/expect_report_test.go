@@ -111,6 +111,8 @@ func TestExpectJudgesLog(t *testing.T) {
 	var out strings.Builder
 	printForecast(&out, r)
 	const summary = `
+note: no line of the log names the columns: those of nccl-tests since 2022 were taken (redop, root, time, algbw, busbw, #wrong)
+
 fixed cost: not known, as no part of the log takes the same time for several sizes: all time counts as the network's
 bandwidth: 3.5 GB/s busbw at 1048576 bytes, 153 % of what Ring Simple gives on this fabric: traffic went around the network, or the profile is not this cluster's
 rows: 9 times: 2 as expected, 1 slower, 1 impossible, 1 wrong, 1 contradictory, 3 not judged; look at line 2 (1048576 bytes out of place, wrong), line 2 (1048576 bytes in place, contradictory), line 3 (1048576 bytes out of place, slower) and 4 more; measure again before anything else: wrong or edited rows prove nothing

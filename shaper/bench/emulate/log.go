@@ -13,12 +13,25 @@ import (
 )
 
 // Log is a table that nccl-tests or ddlemu bench printed.
-type Log struct{ table testslog.Log }
+type Log struct {
+	table   *testslog.Test
+	all     *testslog.Log // of which table is one
+	left    int           // rows of the table that are of another type than the one that was asked for
+	each    bool          // each table of all is judged
+	first   bool          // of them
+	unknown string        // names the tables of which the collective is not known, for the first
+}
 
-// ReadLog reads a table from the output of nccl-tests.
+// LogLine is a line of a log that is no whole row.
+type LogLine = testslog.Line
+
+// ReadLog reads the output of nccl-tests. The table is the first one until [Log.Choose].
 func ReadLog(in io.Reader) (*Log, error) {
-	table, err := testslog.Read(in)
-	return &Log{table}, err
+	all, err := testslog.Read(in)
+	if err != nil {
+		return nil, err
+	}
+	return &Log{table: &all.Tests[0], all: &all}, nil
 }
 
 // Flags are the settings that the user gave and that a log must agree with.
@@ -34,28 +47,51 @@ func (l *Log) Configure(b *bench.Config, given Flags) error {
 	if err := l.agree(b, given); err != nil {
 		return err
 	}
-	rows := l.table.Rows
-	types, err := nccl.ParseDataTypes(rows[0].Type)
-	if err == nil && len(types) != 1 {
-		err = fmt.Errorf("type %s: not one type", rows[0].Type)
+	if err := l.chooseType(b, given.Types); err != nil {
+		return err
 	}
-	if err != nil {
-		return fmt.Errorf("line %d: %w", rows[0].Line, err)
-	}
-	if given.Types != nil && !slices.Contains(given.Types, types[0]) {
-		return fmt.Errorf("line %d: the type is %s: leave out --datatype %v", rows[0].Line, rows[0].Type, given.Types[0])
-	}
-	b.Types, b.Sizes = types, nil
-	for _, r := range rows {
-		if r.Type != rows[0].Type {
-			return fmt.Errorf("line %d: type %s after %s: give a log with one type", r.Line, r.Type, rows[0].Type)
-		}
+	b.Sizes = nil
+	for _, r := range l.table.Rows {
 		b.Sizes = append(b.Sizes, r.Size)
 	}
 	slices.Sort(b.Sizes)
 	b.Sizes = slices.Compact(b.Sizes)
-	b.Ops, err = operators(rows, given.Ops)
+	ops, err := operators(l.table.Rows, given.Ops)
+	b.Ops = ops
 	return err
+}
+
+// chooseType sets b's type to that of the table. If the table has several (-d all), it must be among those given, and the
+// other rows are left out.
+func (l *Log) chooseType(b *bench.Config, given []nccl.DataType) error {
+	rows := l.table.Rows
+	name := rows[0].Type
+	if len(given) == 1 && slices.ContainsFunc(rows, func(r testslog.Row) bool { return r.Type == given[0].String() }) {
+		name = given[0].String()
+	}
+	types, err := nccl.ParseDataTypes(name)
+	if err == nil && len(types) != 1 {
+		err = fmt.Errorf("type %s: not one type", name)
+	}
+	if err != nil {
+		return fmt.Errorf("line %d: %w", rows[0].Line, err)
+	}
+	if given != nil && !slices.Contains(given, types[0]) {
+		return fmt.Errorf("line %d: the type is %s: leave out --datatype %v", rows[0].Line, name, given[0])
+	}
+	chosen := *l.table
+	chosen.Rows = nil
+	for _, r := range rows {
+		switch {
+		case r.Type == name:
+			chosen.Rows = append(chosen.Rows, r)
+		case len(given) != 1:
+			return fmt.Errorf("line %d: type %s after %s: choose one with --datatype", r.Line, r.Type, name)
+		}
+	}
+	l.left += len(rows) - len(chosen.Rows)
+	l.table, b.Types = &chosen, types
+	return nil
 }
 
 // operators returns the operators of the rows, each of which must be in given unless that is nil.
@@ -66,7 +102,7 @@ func operators(rows []testslog.Row, given []nccl.RedOp) ([]nccl.RedOp, error) {
 		if err != nil {
 			return nil, fmt.Errorf("line %d: %w", r.Line, err)
 		}
-		if given != nil && r.Op != "none" && !slices.Contains(given, op) {
+		if given != nil && r.Op != "none" && r.Op != "" && !slices.Contains(given, op) {
 			return nil, fmt.Errorf("line %d: the operator is %s: leave out --op %v", r.Line, r.Op, given[0])
 		}
 		if !slices.Contains(ops, op) {
@@ -76,13 +112,10 @@ func operators(rows []testslog.Row, given []nccl.RedOp) ([]nccl.RedOp, error) {
 	return ops, nil
 }
 
-// agree checks that the log can be of b's collective, and copies its ranks and iterations to b.
+// agree checks that the table can be of b's collective, and copies its ranks and iterations to b.
 func (l *Log) agree(b *bench.Config, given Flags) error {
-	for _, r := range l.table.Rows {
-		// nccl-tests writes none if nothing is reduced.
-		if (r.Op != "none") != b.Collective.Reduces() {
-			return fmt.Errorf("line %d: redop %s is not of %v: give the log's collective", r.Line, r.Op, b.Collective)
-		}
+	if err := fits(l.table, b.Collective); err != nil {
+		return err
 	}
 	for _, n := range []struct {
 		flag          string

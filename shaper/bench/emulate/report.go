@@ -13,19 +13,25 @@ import (
 
 // Report is a forecast and, if a log was given, the judgement of each of its times. Times are microseconds.
 type Report struct {
-	NCCL    string            `json:"nccl"`
-	Profile string            `json:"profile"`
-	Ranks   int               `json:"ranks"`
-	Nodes   int               `json:"nodes"` // that have ranks
-	Rows    []ReportRow       `json:"rows"`
-	Log     []JudgedTime      `json:"log,omitempty"`
-	Fixed   *FixedCost        `json:"fixed_cost,omitempty"` // null without a log, and if the log shows none
-	Summary []string          `json:"summary,omitempty"`    // of the log: its fixed cost, its bandwidth, what to look at
-	Cut     []testslog.CutRow `json:"left_out,omitempty"`
-	Notes   []string          `json:"notes,omitempty"`
-	Verdict string            `json:"verdict,omitempty"` // incomplete if the calculation was interrupted
-	HasLog  bool              `json:"-"`
-	Ahead   bool              `json:"-"` // the mean of some row is below its bound
+	NCCL    string `json:"nccl"`
+	Profile string `json:"profile"`
+	Ranks   int    `json:"ranks"`
+	Nodes   int    `json:"nodes"` // that have ranks
+	// Collective is set if the report is one of several.
+	Collective string          `json:"collective,omitempty"`
+	Rows       []ReportRow     `json:"rows"`
+	Log        []JudgedTime    `json:"log,omitempty"`
+	Fixed      *FixedCost      `json:"fixed_cost,omitempty"` // null without a log, and if the log shows none
+	Summary    []string        `json:"summary,omitempty"`    // of the log: its fixed cost, its bandwidth, what to look at
+	Cut        []testslog.Line `json:"left_out,omitempty"`
+	Odd        []testslog.Line `json:"not_understood,omitempty"` // rows that are none
+	Notes      []string        `json:"notes,omitempty"`
+	Verdict    string          `json:"verdict,omitempty"` // incomplete if the calculation was interrupted
+	HasLog     bool            `json:"-"`
+	Ahead      bool            `json:"-"` // the mean of some row is below its bound
+
+	collective nccl.Collective
+	explained  int // slower times of the log that a fixed cost explains
 }
 
 // FixedCost is what each call of the log takes beyond the network.
@@ -92,8 +98,11 @@ func NewReport(rows []Forecast, ranks int, log *Log) *Report {
 	if log == nil {
 		return r
 	}
+	if len(rows) > 0 {
+		r.collective = rows[0].Case.Collective
+	}
 	r.judgeLog(log, rows, byCall)
-	r.Cut = log.table.Cut
+	r.Cut, r.Odd, r.Notes = log.table.Cut, log.table.Odd, log.Notes()
 	r.Summary = r.summary()
 	return r
 }
@@ -143,6 +152,9 @@ func (r *Report) Failure() string {
 	}
 	if len(r.Cut) > 0 {
 		failures = append(failures, units.Count(len(r.Cut), "row")+" cut")
+	}
+	if len(r.Odd) > 0 {
+		failures = append(failures, units.Count(len(r.Odd), "row")+" not understood")
 	}
 	return strings.Join(failures, ", ")
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/bench"
 	"github.com/ddlemu/ddlemu/shaper/bench/internal/testslog"
+	"github.com/ddlemu/ddlemu/shaper/nccl"
 )
 
 // named is the maximum number of times that the summary names.
@@ -48,7 +49,7 @@ func (r *Report) bandwidthText() string {
 		return "not judged: no row of the log has an expected time"
 	}
 	share := best.WithFixed / best.TimeUS
-	text := fmt.Sprintf("%.1f GB/s busbw at %d bytes, %.0f %% of what %s gives on this fabric", best.BusBW, best.Size, 100*share, strings.TrimSpace(best.Algo+" "+best.Proto))
+	text := fmt.Sprintf("%.1f GB/s busbw at %d bytes, %.0f %% of what %s on this fabric", best.BusBW, best.Size, 100*share, best.schedule())
 	switch best.Word {
 	case testslog.Slower:
 		return text + ": check the rate and the error counters of each link, and that every NIC is in use"
@@ -58,6 +59,14 @@ func (r *Report) bandwidthText() string {
 		return text + ": traffic went around the network, or the profile is not this cluster's"
 	}
 	return text
+}
+
+// schedule names what the model plays, with its verb.
+func (j *JudgedTime) schedule() string {
+	if name := strings.TrimSpace(j.Algo + " " + j.Proto); name != "" {
+		return name + " gives"
+	}
+	return "sends and receives give"
 }
 
 func (r *Report) rowsText() string {
@@ -88,20 +97,35 @@ func (r *Report) rowsText() string {
 	if more := len(bad) - named; more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}
-	return text + advice(count)
+	return text + r.advice(count)
 }
 
 // advice says what to try next about the times that were counted.
-func advice(count map[testslog.Word]int) string {
+func (r *Report) advice(count map[testslog.Word]int) string {
 	switch {
 	case count[testslog.Wrong]+count[testslog.Contradictory] > 0:
 		return "; measure again before anything else: wrong or edited rows prove nothing"
 	case count[testslog.Impossible] > 0:
 		return "; give the profile and the nodes of the cluster that was measured"
-	case count[testslog.Slower] > 0:
-		return "; try NCCL_ALGO=Ring, which shows the network alone, and then each pair of nodes"
+	case count[testslog.Slower] > r.explained:
+		return "; " + slowerAdvice(r.collective)
+	case count[testslog.Dip] > 0 && r.collective.IsP2P():
+		return "; measure it again: a dip that stays is often congestion, where several flows share a link or arrive at one NIC"
 	case count[testslog.Dip] > 0:
 		return "; measure it again: a dip that stays is often a change of algorithm"
+	case count[testslog.Slower] > 0:
+		return "; measure from 8 bytes on: small calls show the fixed cost"
 	}
 	return ""
+}
+
+// slowerAdvice is what to try about slower times. NCCL_ALGO has a part only where NCCL has several algorithms.
+func slowerAdvice(c nccl.Collective) string {
+	switch {
+	case c.IsP2P():
+		return "try each pair of nodes with sendrecv, which has one flow in each direction: NCCL_ALGO has no part in sends and receives"
+	case c.Rooted():
+		return "try each pair of nodes: NCCL has no other algorithm for it than rings"
+	}
+	return "try NCCL_ALGO=Ring, which shows the network alone, and then each pair of nodes"
 }

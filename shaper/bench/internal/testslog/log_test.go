@@ -3,6 +3,7 @@
 package testslog
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -26,46 +27,238 @@ const ncclTests = `# nThread 1 nGpus 1 minBytes 8 maxBytes 16777216 step: 2(fact
 # Avg bus bandwidth    : 0.68
 `
 
-const (
-	wholeRow = "8 2 float sum -1 5 1 1 0 6 1 1 0\n"
-	outCut   = "the row is cut before its out-of-place half ends"
-	inCut    = "the row is cut before its in-place half ends"
-)
+const wholeRow = "8 2 float sum -1 5 1 1 0 6 1 1 0\n"
+
+// halfOf and inPlaceOf are halves of wholeRow, whose two bandwidths are equal.
+func halfOf(us, bw float64, wrong int64) Half {
+	return Half{time.Duration(us * 1e3), bw, bw, wrong}
+}
+
+func inPlaceOf(us, bw float64, wrong int64) *Half { h := halfOf(us, bw, wrong); return &h }
 
 func TestRead(t *testing.T) {
-	half := func(us, bw float64, wrong int64) Half { return Half{time.Duration(us * 1e3), bw, bw, wrong} }
-	in := func(us, bw float64, wrong int64) *Half { h := half(us, bw, wrong); return &h }
+	half, in := halfOf, inPlaceOf
 	for _, tc := range []struct {
 		name, text string
-		want       Log
+		want       Test
 	}{
-		{"nccl-tests", ncclTests, Log{Rows: []Row{
+		{"nccl-tests", ncclTests, Test{Line: 1, Rows: []Row{
 			{9, 8, 2, "float", "sum", -1, half(36.87, 0, 0), in(36.5, 0, -1)},
 			{10, 16777216, 4194304, "float", "sum", -1, half(12345.6, 1.36, 0), in(12400, 1.35, 0)},
-		}, Ranks: 2, Iters: 20}},
+		}, Ranks: 2, Iters: 20, Programs: 1}},
 		{"ddlemu bench", `# profile ndr400  datapath shm  clock real  time scale 1024  ranks 4  nodes 2
 # warmup iters: 5 iters: 7 validation: 1
            8             2     float     sum      -1     2.54    0.00    0.00       0     2.57    0.00    0.00       0       2.47   +2.91        2.47   +4.09
 verdict: VALID
-`, Log{Rows: []Row{{3, 8, 2, "float", "sum", -1, half(2.54, 0, 0), in(2.57, 0, 0)}}, Ranks: 4, Iters: 7}},
-		{"no in-place form", "1048576 262144 float none -1 100.5 10.4 10.4 77 N/A N/A N/A N/A\n", Log{Rows: []Row{{1, 1048576, 262144, "float", "none", -1, half(100.5, 10.4, 77), nil}}}},
-		{"before there were roots", "# size count type redop time algbw busbw error time algbw busbw error\n8 2 float sum 12 0.0 0.0 4e-07 13.5 0.0 0.0 0e+00\n", Log{Rows: []Row{{2, 8, 2, "float", "sum", -1, half(12, 0, -1), in(13.5, 0, -1)}}}},
-		{"mpirun --tag-output", "[1,0]<stdout>:" + wholeRow, Log{Rows: []Row{{1, 8, 2, "float", "sum", -1, half(5, 1, 0), in(6, 1, 0)}}}},
-		{"prterun --tag-output", "[prterun-host-12@1,0]<stdout>: " + wholeRow, Log{Rows: []Row{{1, 8, 2, "float", "sum", -1, half(5, 1, 0), in(6, 1, 0)}}}},
-		{"mpiexec -l", "[0] " + wholeRow, Log{Rows: []Row{{1, 8, 2, "float", "sum", -1, half(5, 1, 0), in(6, 1, 0)}}}},
-		{"srun --label", " 0: #  Rank  1 Group  0 Pid\n 0: " + wholeRow, Log{Rows: []Row{{2, 8, 2, "float", "sum", -1, half(5, 1, 0), in(6, 1, 0)}}, Ranks: 2}},
-		{"cut rows", "8 2 float sum\n8 2 float sum -1 5 1 1\n8 2 float sum -1 5 1 1 0\n8 2 float sum -1 5 1 1 0 6 1\n", Log{
+`, Test{Line: 1, Rows: []Row{{3, 8, 2, "float", "sum", -1, half(2.54, 0, 0), in(2.57, 0, 0)}}, Ranks: 4, Iters: 7, Assumed: true}},
+		{"no in-place form", "1048576 262144 float none -1 100.5 10.4 10.4 77 N/A N/A N/A N/A\n",
+			Test{Line: 1, Rows: []Row{{1, 1048576, 262144, "float", "none", -1, half(100.5, 10.4, 77), nil}}, Assumed: true}},
+		{"cut rows", "8 2 float sum\n8 2 float sum -1 5 1 1\n8 2 float sum -1 5 1 1 0\n8 2 float sum -1 5 1 1 0 6 1\n", Test{
+			Line: 1,
 			Rows: []Row{{3, 8, 2, "float", "sum", -1, half(5, 1, 0), nil}, {4, 8, 2, "float", "sum", -1, half(5, 1, 0), nil}},
-			Cut:  []CutRow{{1, outCut}, {2, outCut}, {3, inCut}, {4, inCut}},
+			Cut:  []Line{{1, outOfPlaceCut}, {2, outOfPlaceCut}, {3, inPlaceCut}, {4, inPlaceCut}}, Assumed: true,
+		}},
+		{"rows that are none", wholeRow + "8 2 float sum -1 5 0 x 0\n", Test{
+			Line: 1, Rows: []Row{{1, 8, 2, "float", "sum", -1, half(5, 1, 0), in(6, 1, 0)}},
+			Odd: []Line{{2, "bandwidth x: not a number of GB/s"}}, Assumed: true,
 		}},
 	} {
 		got, err := Read(strings.NewReader(tc.text))
 		if err != nil {
 			t.Errorf("%s: %v", tc.name, err)
+			continue
 		}
-		if d := cmp.Diff(tc.want, got); d != "" {
+		if d := cmp.Diff([]Test{tc.want}, got.Tests); d != "" {
 			t.Errorf("%s: %s", tc.name, d)
 		}
+	}
+}
+
+// Each version of nccl-tests names its columns, and the tests of versions before 2.13 have different ones. The forms are
+// those of its source.
+func TestColumns(t *testing.T) {
+	half, in := halfOf, inPlaceOf
+	for _, tc := range []struct {
+		name, text string
+		want       Row
+	}{
+		{"1.0 broadcast, times in ms", "# bytes N type root time algbw busbw delta\n8 2 char 1 0.012 2.00 2.00 0e+00\n",
+			Row{2, 8, 2, "int8", "", 1, half(12, 2, -1), nil}},
+		{"2.0 all_gather", "# size count type time algbw busbw error time algbw busbw error\n8 2 float 12.00 2.00 2.00 0e+00 13.00 2.00 2.00 N/A\n",
+			Row{2, 8, 2, "float", "", -1, half(12, 2, -1), in(13, 2, -1)}},
+		{"2.9 all_reduce", "# size count type redop time algbw busbw error time algbw busbw error\n8 2 float sum 12 0.0 0.0 4e-07 13.5 0.0 0.0 0e+00\n",
+			Row{2, 8, 2, "float", "sum", -1, half(12, 0, -1), in(13.5, 0, -1)}},
+		{"2.9 alltoall, a blank operator", "# size count type redop time algbw busbw error time algbw busbw error\n8 1 float         30.0 2.00 2.00 0e+00 31.0 2.00 2.00 1e+00\n",
+			Row{2, 8, 1, "float", "", -1, half(30, 2, -1), in(31, 2, -1)}},
+		{"2.11 gather", "# size count type root time algbw busbw error time algbw busbw error\n8 1 float 3 30.0 2.00 2.00 0e+00 31.0 2.00 2.00 0e+00\n",
+			Row{2, 8, 1, "float", "", 3, half(30, 2, -1), in(31, 2, -1)}},
+		{"2.11 reduce", "# size count type redop root time algbw busbw error time algbw busbw error\n8 2 half max 1 30.0 2.00 2.00 0e+00 31.0 2.00 2.00 0e+00\n",
+			Row{2, 8, 2, "half", "max", 1, half(30, 2, -1), in(31, 2, -1)}},
+		{"2.13 sendrecv", "# size count type redop root time algbw busbw #wrong time algbw busbw #wrong\n8 2 float sum -1 30.0 2.00 2.00 0 31.0 2.00 2.00 N/A\n",
+			Row{2, 8, 2, "float", "sum", -1, half(30, 2, 0), in(31, 2, -1)}},
+		{"2.17 -S", "# size count type redop root time algbw busbw #wrong time algbw busbw #wrong timestamp\n8 2 float none 0 30.0 2.00 2.00 0 31.0 2.00 2.00 0  2026-01-02 10:00:00\n",
+			Row{2, 8, 2, "float", "none", 0, half(30, 2, 0), in(31, 2, 0)}},
+		{"2.19 -I 1", "# size count type redop root time algbw busbw #wrong i_min i_max i_p99 i_cv% time algbw busbw #wrong i_min i_max i_p99 i_cv%\n" +
+			"8 2 float sum -1 30.0 2.00 2.00 0 29.0 33.0 32.9 1.20 31.0 2.00 2.00 0 30.0 34.0 33.9 1.10\n",
+			Row{2, 8, 2, "float", "sum", -1, half(30, 2, 0), in(31, 2, 0)}},
+		{"2.19 large numbers", "# size count type redop root time algbw busbw #wrong time algbw busbw #wrong\n8589934592 2147483648 float sum -1 1.2e+07 2.00 2.00 3e+06 31.0 2.00 2.00 0\n",
+			Row{2, 8589934592, 2147483648, "float", "sum", -1, half(1.2e7, 2, 3e6), in(31, 2, 0)}},
+	} {
+		got, err := Read(strings.NewReader(tc.text))
+		if err != nil {
+			t.Errorf("%s: %v", tc.name, err)
+			continue
+		}
+		if d := cmp.Diff([]Row{tc.want}, got.Tests[0].Rows); d != "" || got.Tests[0].Assumed || len(got.Tests[0].Odd)+len(got.Tests[0].Cut) > 0 {
+			t.Errorf("%s: %s%+v", tc.name, d, got.Tests[0])
+		}
+	}
+	log, err := Read(strings.NewReader("# size count type redop root cputime algbw busbw #wrong cputime algbw busbw #wrong\n" + wholeRow))
+	if err != nil || !log.Tests[0].CPUTime {
+		t.Errorf("-C: %v %+v", err, log)
+	}
+	if _, err := Read(strings.NewReader("# size count type redop sort time algbw busbw #wrong\n" + wholeRow)); err == nil || !strings.Contains(err.Error(), "line 2: the column sort is not known") {
+		t.Errorf("a column that is not known: %v", err)
+	}
+}
+
+// The log is the same whatever a launcher, a terminal or a mail puts before its lines.
+func TestPrefixes(t *testing.T) {
+	want, err := Read(strings.NewReader(ncclTests))
+	if err != nil {
+		t.Fatal(err)
+	}
+	number := 0
+	for name, prefix := range map[string]func(line string) string{
+		"ddlemu run":                             func(l string) string { return "node0 | " + l },
+		"pdsh":                                   func(l string) string { return "node0: " + l },
+		"kubectl":                                func(l string) string { return "2024-09-18T10:00:00.123456789Z " + l },
+		"kubectl --prefix":                       func(l string) string { return "[pod/x-0/main] " + l },
+		"Ray":                                    func(l string) string { return "\x1b[36m(Worker pid=615, ip=10.0.0.6)\x1b[0m " + l },
+		"mpirun --timestamp-output --tag-output": func(l string) string { return "Thu Sep 19 10:00:00 2024[1,0]<stdout>:" + l },
+		"mpirun --tag-output":                    func(l string) string { return "[1,0]<stdout>:" + strings.TrimLeft(l, " ") },
+		"prterun --tag-output":                   func(l string) string { return "[prterun-host-12@1,0]<stdout>: " + l },
+		"mpiexec -l":                             func(l string) string { return "[0] " + l },
+		"srun --label":                           func(l string) string { return " 0: " + l },
+		"cat -n":                                 func(l string) string { number++; return fmt.Sprintf("%6d\t%s", number, l) },
+		"quote":                                  func(l string) string { return "> > " + l },
+		"diff":                                   func(l string) string { return "+" + l },
+		"colours":                                func(l string) string { return "\x1b[1;32m" + l + "\x1b[0m" },
+		"colours without escape":                 func(l string) string { return "[32m" + l + "[0m" },
+		"CRLF":                                   func(l string) string { return l + "\r" },
+		"date and level":                         func(l string) string { return "2024-09-19 10:00:00,123 INFO 17 --- " + l },
+		"table of Markdown":                      func(l string) string { return "| " + l + " |" },
+	} {
+		var text strings.Builder
+		for line := range strings.Lines(ncclTests) {
+			text.WriteString(prefix(strings.TrimSuffix(line, "\n")) + "\n")
+		}
+		got, err := Read(strings.NewReader(text.String()))
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if d := cmp.Diff(want.Tests, got.Tests); d != "" {
+			t.Errorf("%s: %s", name, d)
+		}
+	}
+	utf8 := "\ufeff" + ncclTests
+	if got, err := Read(strings.NewReader(utf8)); err != nil || cmp.Diff(want.Tests, got.Tests) != "" {
+		t.Errorf("byte order mark: %v %+v", err, got)
+	}
+}
+
+// With NCCL_DEBUG=INFO, NCCL writes between the parts of a row to the same standard output. Other programs write lines.
+func TestRowsInParts(t *testing.T) {
+	const text = `# nThread 1 nGpus 1 warmup iters: 1 iters: 1
+#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong
+h1:10:10 [0] NCCL INFO Connected all rings
+     8388608       2097152     float     sum      -1h1:10:10 [0] NCCL INFO AllReduce: opCount 1 sendbuff 0x720
+h2:11:11 [1] NCCL INFO AllReduce: opCount 1 sendbuff 0xd20
+a warning of another program, 5
+    83.33  100.66  100.66      0[2025-06-01 10:00:00] h1:10:10 [0] NCCL INFO AllReduce: opCount 2 sendbuff 0x720
+h2:11:11 [1] NCCL INFO AllReduce: opCount 2 sendbuff 0xd20
+    84.44  99.34  99.34      0
+    16777216       4194304     float     sum      -1
+
+h1:10:10 [0] net.cc:1 NCCL WARN slow
+[1,0]<stdout>:   160.0  104.8  104.8      0    161.0  104.2  104.2    N/A
+    33554432       8388608     float     sum      -1h1:10:10 [0] NCCL INFO AllReduce: opCount 3
+`
+	got, err := Read(strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Log{Tests: []Test{{
+		Line: 1, Programs: 1, Iters: 1,
+		Rows: []Row{
+			{4, 8388608, 2097152, "float", "sum", -1, halfOf(83.33, 100.66, 0), inPlaceOf(84.44, 99.34, 0)},
+			{10, 16777216, 4194304, "float", "sum", -1, halfOf(160, 104.8, 0), inPlaceOf(161, 104.2, -1)},
+		},
+		Cut: []Line{{14, outOfPlaceCut}},
+	}}, Foreign: 1, First: Line{6, "a warning of another program, 5"}}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+}
+
+// A log may have the tables of several programs. What begins one is its head, or a second line that names columns.
+func TestSeveralTests(t *testing.T) {
+	const names = "# size count type redop root time algbw busbw #wrong time algbw busbw #wrong\n"
+	const text = "+ mpirun -np 2 ./build/all_reduce_perf -b 8\n# nThread 1 warmup iters: 5 iters: 20\n# Rank 0 Group 0 Pid 1\n# Rank 1 Group 0 Pid 2\n" + names + wholeRow +
+		"# Out of bounds values : 0 OK\n" +
+		"# nccl-tests version 2.17.8 nccl-headers=22809 nccl-library=22809\n# Collective test starting: alltoall_perf\n# nThread 1 warmup iters: 5 iters: 7\n# Using devices\n# Rank 0 Group 0 Pid 1\n" + names + wholeRow +
+		names + wholeRow + "# ddlemu bench sendrecv: NCCL 2.22.3\n" + names + wholeRow +
+		"# nThread 1 iters: 20\n# nThread 1 iters: 20\n" + names + names + wholeRow
+	log, err := Read(strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, test := range log.Tests {
+		got = append(got, fmt.Sprintf("%d %q of %d, %d iterations, %d rows, %d programs", test.Line, test.Name, test.Ranks, test.Iters, len(test.Rows), test.Programs))
+	}
+	want := []string{
+		`2 "all_reduce" of 2, 20 iterations, 1 rows, 1 programs`, `8 "alltoall" of 1, 7 iterations, 1 rows, 1 programs`, `15 "" of 1, 7 iterations, 1 rows, 0 programs`,
+		`17 "sendrecv" of 0, 0 iterations, 1 rows, 0 programs`, `20 "" of 0, 20 iterations, 1 rows, 2 programs`,
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+}
+
+// The form of the file that nccl-tests 2.19.6 writes with -J.
+const ncclTestsJSON = `{"version":3,"start_time":"2026-07-10 10:00:00","args":["./build/sendrecv_perf","-b","8"],"env":["A=B"],"nccl_version":22907,
+"config":{"nthreads":1,"ngpus":2,"iterations":20,"devices":[{"rank":0,"hostname":"a"},{"rank":2,"hostname":"b"}]},
+"results":[{"size":8,"count":2,"type":"float","redop":"sum","root":"    -1","out_of_place":{"time":30.170000,"alg_bw":0.010000,"bus_bw":0.010000,"nwrong":0.000000},
+"in_place":{"time":30.160000,"alg_bw":0.010000,"bus_bw":0.010000,"nwrong":null},"actual_iterations":20,"experiment_name":""},
+{"size":16,"count":4,"type":"float","redop":"sum","root":"    -1","out_of_place":null,"in_place":null}],"end_time":"2026-07-10 10:00:01"}`
+
+func TestReadJSON(t *testing.T) {
+	got, err := Read(strings.NewReader(ncclTestsJSON))
+	want := Log{JSON: true, Tests: []Test{{
+		Name: "sendrecv", Line: 1, Ranks: 4, Iters: 20, Programs: 1,
+		Rows: []Row{{1, 8, 2, "float", "sum", -1, halfOf(30.17, 0.01, 0), inPlaceOf(30.16, 0.01, -1)}},
+		Odd:  []Line{{2, "the result has no times out of place"}},
+	}}}
+	if d := cmp.Diff(want, got); err != nil || d != "" {
+		t.Errorf("%v %s", err, d)
+	}
+	if got, err := Read(strings.NewReader(strings.ReplaceAll(ncclTestsJSON, `"time"`, `"cpu_time"`))); err != nil || !got.Tests[0].CPUTime {
+		t.Errorf("-C: %v %+v", err, got)
+	}
+	for _, cut := range []string{ncclTestsJSON[:300], "{}", strings.ReplaceAll(ncclTestsJSON, `"time":3`, `"time":-3`)} {
+		if _, err := Read(strings.NewReader(cut)); err == nil || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%.40s: %v", cut, err)
+		}
+	}
+}
+
+// A line may be longer than a row can be.
+func TestLongLine(t *testing.T) {
+	got, err := Read(strings.NewReader(strings.Repeat("x", 3<<20) + "\n" + wholeRow))
+	if err != nil || len(got.Tests[0].Rows) != 1 || got.Tests[0].Rows[0].Line != 2 || got.Foreign != 1 {
+		t.Errorf("%v %+v", err, got)
 	}
 }
 
@@ -92,14 +285,21 @@ func TestReadRefuses(t *testing.T) {
 func FuzzRead(f *testing.F) {
 	f.Add(ncclTests)
 	f.Add("8 2 float sum -1 5 0 0 0\n")
+	f.Add("8 2 float sum -1h:1:2 [0] NCCL INFO x\n 5 0 0 0\n")
+	f.Add(ncclTestsJSON)
 	f.Fuzz(func(t *testing.T, text string) {
 		log, err := Read(strings.NewReader(text))
-		if (err == nil) != (len(log.Rows) > 0) {
-			t.Fatalf("%d rows and %v", len(log.Rows), err)
+		if (err == nil) != (len(log.Tests) > 0) {
+			t.Fatalf("%d tables and %v", len(log.Tests), err)
 		}
-		for _, r := range log.Rows {
-			if r.Size < 0 || r.Count < 0 || r.OutOfPlace.Time < 0 || r.InPlace != nil && r.InPlace.Time < 0 {
-				t.Fatalf("%+v", r)
+		for _, test := range log.Tests {
+			if len(test.Rows) == 0 {
+				t.Fatalf("%+v", test)
+			}
+			for _, r := range test.Rows {
+				if r.Size < 0 || r.Count < 0 || r.OutOfPlace.Time < 0 || r.InPlace != nil && r.InPlace.Time < 0 {
+					t.Fatalf("%+v", r)
+				}
 			}
 		}
 	})

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package testslog
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/ddlemu/ddlemu/shaper/nccl"
+	"github.com/ddlemu/ddlemu/shaper/nccl/debuglog"
+)
+
+// parser reads a log line by line.
+type parser struct {
+	log      Log
+	test     *Test // the last of log.Tests, nil before the first line of one
+	columns  columns
+	headed   bool    // the columns were named for this test
+	nextName string  // of the collective of a program that was started, until its head
+	pending  pending // row
+	rows     int
+	messages debuglog.Finder
+	found    []debuglog.Message
+}
+
+// pending is a row whose end has not been read: NCCL's messages may come between the parts of a row, each of which
+// nccl-tests prints when it has it.
+type pending struct {
+	line  int
+	words []string // from the size on; nil if there is none
+}
+
+// colours matches what terminals take for colours, also if the escape was lost.
+var colours = regexp.MustCompile(`\x1b?\[[0-9;]*[mK]`)
+
+// program matches the name of one of nccl-tests' programs.
+var program = regexp.MustCompile(`\b([a-z]+(?:_[a-z]+)?)_perf\b`)
+
+func (p *parser) line(n int, text string) {
+	if strings.Contains(text, "\x1b") || strings.Contains(text, "[0m") {
+		text = colours.ReplaceAllString(text, "")
+	}
+	p.found = p.messages.In(text, p.found[:0])
+	text = debuglog.Before(text, p.found)
+	if at := comment(text); at >= 0 {
+		p.comment(n, text[at+1:])
+		return
+	}
+	words := slices.DeleteFunc(strings.Fields(text), func(w string) bool { return w == "|" })
+	if at, size := p.begin(words); at >= 0 {
+		p.flush()
+		words = append([]string{size}, words[at+1:]...)
+		p.pending = pending{n, words}
+		p.finish(false)
+		return
+	}
+	if p.continues(words) {
+		return
+	}
+	if strings.Contains(text, "_perf") {
+		if m := program.FindStringSubmatch(text); m != nil && known(m[1]) {
+			p.nextName = m[1]
+		}
+	}
+	if len(p.found) == 0 && len(words) > 0 {
+		p.foreign(n, text)
+	}
+}
+
+// foreign counts a line that is not of a table.
+func (p *parser) foreign(n int, text string) {
+	if p.log.Foreign == 0 {
+		p.log.First = Line{n, strings.TrimSpace(text)}
+	}
+	p.log.Foreign++
+}
+
+// comment is where the "#" of a line of nccl-tests is, after what launchers put before it, -1 if there is none.
+func comment(text string) int {
+	for i := range len(text) {
+		if text[i] == '#' && (i+1 == len(text) || text[i+1] == ' ' || text[i+1] == '\t') {
+			return i
+		}
+	}
+	return -1
+}
+
+// begin is where in words the size of a row is, and the size itself, which may follow the prefix of a launcher without a
+// blank. It is -1 if the words are no row. A row is what is left of its type: two numbers.
+func (p *parser) begin(words []string) (at int, size string) {
+	for i := len(words) - 1; i >= 2; i-- {
+		if !digits(words[i-1]) {
+			continue
+		}
+		before := strings.TrimRight(words[i-2], "0123456789")
+		size := words[i-2][len(before):]
+		if size == "" || before != "" && !strings.ContainsRune(":>|])}", rune(before[len(before)-1])) {
+			continue
+		}
+		if isType(words[i]) || p.isRow(words[i:]) {
+			return i - 2, size
+		}
+	}
+	return -1, ""
+}
+
+// isRow says whether words look like a row from its type on, although the type is not known: by as many numbers as a half
+// has.
+func (p *parser) isRow(words []string) bool {
+	c := p.current()
+	first := 1 + c.before()
+	if len(words) < first+halfColumns || isNumber(words[0]) {
+		return false
+	}
+	return isNumber(words[first]) && isNumber(words[first+1]) && isNumber(words[first+2])
+}
+
+// oldTypes are the names of types in nccl-tests up to 2.0 and those of the 8-bit floating-point types.
+var oldTypes = map[string]string{"char": "int8", "int": "int32"}
+
+func isType(name string) bool {
+	if oldTypes[name] != "" || name == "f8e4m3" || name == "f8e5m2" {
+		return true
+	}
+	types, err := nccl.ParseDataTypes(name)
+	return err == nil && len(types) == 1
+}
+
+func (p *parser) current() *columns {
+	if p.headed {
+		return &p.columns
+	}
+	c := modern()
+	return &c
+}
+
+// continues adds the numbers at the end of words to the row that is pending, if they are a half of it or all that is
+// missing. A number may be before them, such as that of the line.
+func (p *parser) continues(words []string) bool {
+	if p.pending.words == nil {
+		return false
+	}
+	n := 0
+	for n < len(words) && (isNumber(words[len(words)-1-n]) || words[len(words)-1-n] == "N/A") {
+		n++
+	}
+	c := p.current()
+	room := c.missing(p.pending.words)
+	if n-1 == room || n-1 == c.half && n != room {
+		n--
+	}
+	if n == 0 || n > room || n != room && n != c.half {
+		return false
+	}
+	p.pending.words = append(p.pending.words, words[len(words)-n:]...)
+	p.finish(false)
+	return true
+}
+
+// flush ends the row that is pending.
+func (p *parser) flush() { p.finish(true) }
+
+// finish adds the row that is pending if it is whole, or if no more of it comes.
+func (p *parser) finish(last bool) {
+	words := p.pending.words
+	if words == nil || !last && p.current().missing(words) > 0 {
+		return
+	}
+	t := p.owner()
+	n := p.pending.line
+	p.pending = pending{}
+	p.rows++
+	r := Row{Line: n, Type: words[2]}
+	if new, ok := oldTypes[r.Type]; ok {
+		r.Type = new
+	}
+	cut, err := p.read(&r, words)
+	switch {
+	case err != nil:
+		t.Odd = append(t.Odd, Line{n, err.Error()})
+		return
+	case cut != "":
+		t.Cut = append(t.Cut, Line{n, cut})
+	}
+	if cut != outOfPlaceCut {
+		t.Rows = append(t.Rows, r)
+	}
+}
+
+func (p *parser) read(r *Row, words []string) (cut string, err error) {
+	c := p.current()
+	if c.problem != "" {
+		return "", errors.New(c.problem)
+	}
+	if r.Size, err = strconv.ParseInt(words[0], 10, 62); err != nil {
+		return "", fmt.Errorf("size %s: not a number of bytes", words[0])
+	}
+	if r.Count, err = strconv.ParseInt(words[1], 10, 62); err != nil {
+		return "", fmt.Errorf("count %s: not a number of elements", words[1])
+	}
+	return c.row(r, words[3:])
+}
+
+// owner is the test of a row.
+func (p *parser) owner() *Test {
+	if p.test == nil {
+		p.start(p.pending.line)
+	}
+	if !p.headed && len(p.test.Rows) == 0 {
+		p.test.Assumed = true
+	}
+	return p.test
+}
+
+// start begins a test.
+func (p *parser) start(n int) {
+	p.log.Tests = append(p.log.Tests, Test{Line: n, Name: p.nextName})
+	p.test = &p.log.Tests[len(p.log.Tests)-1]
+	p.headed, p.nextName = false, ""
+}
+
+// end returns what was read.
+func (p *parser) end() (Log, error) {
+	p.flush()
+	if p.rows > maxRows {
+		return Log{}, fmt.Errorf("more than %d rows", maxRows)
+	}
+	why := ""
+	p.log.Tests = slices.DeleteFunc(p.log.Tests, func(t Test) bool {
+		if why == "" && len(t.Odd) > 0 {
+			why = fmt.Sprintf(": line %d: %s", t.Odd[0].Number, t.Odd[0].What)
+		}
+		return len(t.Rows) == 0
+	})
+	if len(p.log.Tests) == 0 {
+		return Log{}, errors.New("the log has no whole row of nccl-tests' table (size, count, type, ...)" + cmp.Or(why, p.hint()))
+	}
+	return p.log, nil
+}
+
+// hint says what the first line is that was not understood.
+func (p *parser) hint() string {
+	if p.log.Foreign == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; the first other line is %d: %.60q", p.log.First.Number, p.log.First.What)
+}
