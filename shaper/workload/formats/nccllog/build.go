@@ -23,8 +23,9 @@ type builder struct {
 
 // call adds a call. Sends and receives with the same number on the same communicator and stream are one group.
 func (b *builder) call(c *call, comm string) {
-	c.op.Comm = comm
-	p2p := c.op.Kind != workload.Coll
+	o := *c.op
+	o.Comm = comm
+	p2p := o.Kind != workload.Coll
 	if len(b.group) > 0 && (!p2p || c.opCount != b.of.opCount || c.member != b.of.member || c.stream != b.of.stream) {
 		b.endGroup()
 	}
@@ -32,10 +33,10 @@ func (b *builder) call(c *call, comm string) {
 		if len(b.group) == 0 {
 			b.of = *c
 		}
-		b.group = append(b.group, c.op)
+		b.group = append(b.group, o)
 		return
 	}
-	b.add(c, c.op)
+	b.add(c, o)
 }
 
 // endGroup adds the group of sends and receives.

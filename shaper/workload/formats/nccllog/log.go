@@ -4,71 +4,79 @@ package nccllog
 
 import (
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/ddlemu/ddlemu/shaper/nccl/debuglog"
 	"github.com/ddlemu/ddlemu/shaper/workload"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/input"
 )
 
-// process is one GPU of one process: host:pid and the number in brackets.
-type process struct{ id, device string }
-
-// handle is the address of a communicator in a process.
-type handle struct {
-	process
-	address string
-}
-
-// caller is a process with its calls.
-type caller struct {
-	number int // in the order of the log
-	rank   int
-	calls  []call
-}
+// handle is the address of a communicator in a process. It tells the GPUs of a process apart; the number in brackets of a
+// line does not, because it is the device that was current in the calling thread.
+type handle struct{ process, address string }
 
 // member is a communicator as one of its ranks knows it.
 type member struct {
-	caller     *caller
-	rank, size int    // rank is -1 if there was no INIT line
-	id         string // of the communicator, the same on all ranks; "" if there was no INIT line
+	process string // host:pid
+	// device is that of the communicator if there was an INIT line that says it, current that of the thread that made the
+	// first call.
+	device, current string
+	rank, size      int    // rank is -1 if there was no INIT line
+	id              string // of the communicator, the same on all ranks; "" if it is not known
+	caller          *caller
+	calls           []call
+}
+
+// caller is a rank of the job: a GPU of a process.
+type caller struct {
+	number int // in the order of the log
+	rank   int
+	calls  []*call // in the order of the log
 }
 
 // call is a call of NCCL.
 type call struct {
-	op      workload.Op
+	op      *workload.Op // shared by equal calls
 	member  *member
-	opCount string
+	opCount uint64 // the same for all calls of a group
+	number  int    // in the order of the log
 	stream  string
 	at      time.Duration // of the host's call
+	left    bool          // left out: not all ranks have it
 }
 
 // log is what was read.
 type log struct {
-	members    map[handle]*member
-	processes  map[process]*caller
-	callers    []*caller // by rank
+	handles    map[handle]*member // that exist
+	members    []*member          // all, in the order of the log
+	callers    []*caller          // by rank
 	ranks      int
 	calls      int
-	cut        int
+	broken     []broken // calls whose lines are cut, the last ones
+	cut        int      // of them, and of those that were dropped from broken
+	foreign    int      // lines that are not of NCCL
 	foreignOps int
 	timed      bool // each line has a time with a fraction of a second
 	untimed    bool
 	guessed    bool // ranks are in the order of the log
 	first      time.Time
 	variables  []string // that NCCL took from the environment, as NAME=VALUE
+	pairing    []string // notes of which calls are left out
+	finder     debuglog.Finder
+	found      []debuglog.Message
+	names      map[string]string // interned, so that no line is kept in memory for a part of it
+	ops        map[opKey]*workload.Op
 }
 
-var (
-	linePrefix = regexp.MustCompile(`(\S+:\d+):\d+ \[(\d+)\] NCCL INFO (.*)$`)
-	lineTime   = regexp.MustCompile(`\[?(\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d)([.,]\d+)?\]?`)
-	lineInit   = regexp.MustCompile(`comm (0x[0-9a-f]+) rank (\d+) n[rR]anks (\d+) .*?commId (0x[0-9a-f]+)`)
-	lineSet    = regexp.MustCompile(`^(NCCL_\w+) set by environment to (\S+?)\.?$`)
-	lineCall   = regexp.MustCompile(`^(\w+): opCount ([0-9a-f]+) sendbuff \S+ recvbuff \S+ (?:acc \S+ )?count (\d+) datatype (\d+) op (\d+) root (-?\d+) ` +
-		`comm (0x[0-9a-f]+) \[nranks=(\d+)\] stream (\S+)`)
-)
+// opKey is what tells operations apart.
+type opKey struct{ name, count, datatype, op, root, ranks string }
+
+// broken is the beginning of a call's line. Another rank's line may have come in the middle of it.
+type broken struct{ process, current, text, line string }
+
+const maxBroken = 8
 
 // types are ncclDataType_t.
 var types = []string{"int8", "uint8", "int32", "uint32", "int64", "uint64", "float16", "float32", "float64", "bfloat16",
@@ -76,6 +84,10 @@ var types = []string{"int8", "uint8", "int32", "uint32", "int64", "uint64", "flo
 
 // redOps are ncclRedOp_t. Higher numbers are operators that a program has made.
 var redOps = []string{"", "prod", "max", "min", "avg"}
+
+func newLog() *log {
+	return &log{handles: map[handle]*member{}, names: map[string]string{}, ops: map[opKey]*workload.Op{}}
+}
 
 // read reads a file. Lines of other programs are passed over.
 func (l *log) read(f input.File) error {
@@ -86,82 +98,173 @@ func (l *log) read(f input.File) error {
 	defer in.Close()
 	lines := in.Lines()
 	for lines.Next() {
-		text := lines.Text()
-		prefix := linePrefix.FindStringSubmatch(text)
-		if prefix == nil {
-			if strings.Contains(text, ": opCount ") {
-				l.cut++
-			}
-			continue
-		}
-		p := process{prefix[1], prefix[2]}
-		if m := lineCall.FindStringSubmatch(prefix[3]); m != nil {
-			if err := l.call(p, m, text); err != nil {
-				return lines.Errorf("%w", err)
-			}
-		} else if m := lineInit.FindStringSubmatch(prefix[3]); m != nil {
-			err = l.init(p, m)
-			if err != nil {
-				return lines.Errorf("%w", err)
-			}
-		} else if m := lineSet.FindStringSubmatch(prefix[3]); m != nil {
-			l.variables = append(l.variables, m[1]+"="+m[2])
-		} else if strings.Contains(prefix[3], ": opCount ") {
-			l.cut++
+		if err := l.line(lines.Text()); err != nil {
+			return lines.Errorf("%w", err)
 		}
 		if l.calls > input.MaxOps {
 			return lines.Errorf("more than %d calls", input.MaxOps)
 		}
 	}
 	l.timed = l.timed && !l.untimed
+	l.broken = nil
 	return lines.Err()
 }
 
-func (l *log) caller(p process) *caller {
-	c, ok := l.processes[p]
-	if !ok {
-		c = &caller{number: len(l.processes), rank: -1}
-		l.processes[p] = c
+// line reads a line, which may have several messages, and the rest of a call whose beginning is on a line before.
+func (l *log) line(text string) error {
+	l.found = l.finder.In(text, l.found[:0])
+	if before := debuglog.Before(text, l.found); strings.TrimSpace(before) != "" {
+		switch joined, err := l.join(before); {
+		case err != nil:
+			return err
+		case joined, len(l.found) > 0:
+		case isCall(text):
+			l.cut++
+		default:
+			l.foreign++
+		}
 	}
-	return c
-}
-
-// init reads the line of a communicator that was made.
-func (l *log) init(p process, m []string) error {
-	rank, err1 := strconv.Atoi(m[2])
-	size, err2 := strconv.Atoi(m[3])
-	if err1 != nil || err2 != nil || rank >= size || size > workload.MaxRanks {
-		return fmt.Errorf("a communicator with rank %s of %s", m[2], m[3])
+	for i := range l.found {
+		m := &l.found[i]
+		if m.Level != "INFO" {
+			continue
+		}
+		if err := l.message(m, text); err != nil {
+			return err
+		}
 	}
-	l.members[handle{p, m[1]}] = &member{caller: l.caller(p), rank: rank, size: size, id: m[4]}
 	return nil
 }
 
+// message reads a message of a line.
+func (l *log) message(m *debuglog.Message, line string) error {
+	if isCall(m.Text) {
+		c, ok := parseCall(m.Text)
+		if !ok {
+			l.cut++
+			if len(l.broken) == maxBroken {
+				l.broken = l.broken[1:]
+			}
+			l.broken = append(l.broken, broken{m.Process, m.Device, m.Text, line})
+			return nil
+		}
+		return l.call(m.Process, m.Device, &c, line)
+	}
+	if i, ok := parseInit(m.Text); ok {
+		return l.init(m.Process, &i)
+	}
+	if set := setLine.FindStringSubmatch(m.Text); set != nil {
+		l.variables = append(l.variables, strings.Clone(set[1]+"="+set[2]))
+	}
+	return nil
+}
+
+// join completes a cut call with a text that follows.
+func (l *log) join(rest string) (joined bool, err error) {
+	for i := len(l.broken) - 1; i >= 0; i-- {
+		b := l.broken[i]
+		c, ok := parseCall(b.text + rest)
+		if !ok {
+			continue
+		}
+		l.broken = append(l.broken[:i], l.broken[i+1:]...)
+		l.cut--
+		return true, l.call(b.process, b.current, &c, b.line)
+	}
+	return false, nil
+}
+
+// intern is a copy of a text that is shared.
+func (l *log) intern(text string) string {
+	if known, ok := l.names[text]; ok {
+		return known
+	}
+	text = strings.Clone(text)
+	l.names[text] = text
+	return text
+}
+
+// init reads the line of a communicator that is made or ended. An address may be used again.
+func (l *log) init(process string, i *commFields) error {
+	rank, err1 := strconv.Atoi(i.rank)
+	size, err2 := strconv.Atoi(i.ranks)
+	if err1 != nil || err2 != nil || rank >= size || size > workload.MaxRanks {
+		return fmt.Errorf("a communicator with rank %s of %s", i.rank, i.ranks)
+	}
+	h := handle{l.intern(process), l.intern(i.comm)}
+	if i.end {
+		delete(l.handles, h)
+		return nil
+	}
+	m := l.handles[h]
+	if m == nil || len(m.calls) > 0 {
+		m = l.member(h)
+	}
+	m.rank, m.size = rank, size
+	if i.device != "" {
+		m.device = l.intern(i.device)
+	}
+	switch parent := l.handles[handle{h.process, i.parent}]; {
+	case i.id != "":
+		m.id = l.intern(i.id)
+	case parent != nil && parent.id != "":
+		m.id = l.intern(parent.id + "/" + i.split)
+	case parent != nil:
+		m.id = l.intern(fmt.Sprintf("of %d ranks/%s", parent.size, i.split))
+	}
+	return nil
+}
+
+func (l *log) member(h handle) *member {
+	m := &member{process: h.process, rank: -1}
+	l.handles[h] = m
+	l.members = append(l.members, m)
+	return m
+}
+
 // call reads the line of a call.
-func (l *log) call(p process, m []string, line string) error {
-	size, err := strconv.Atoi(m[8])
+func (l *log) call(process, current string, c *callFields, line string) error {
+	size, err := strconv.Atoi(c.ranks)
 	if err != nil || size < 1 || size > workload.MaxRanks {
-		return fmt.Errorf("a communicator of %s ranks", m[8])
+		return fmt.Errorf("a communicator of %s ranks", c.ranks)
 	}
-	op, err := l.op(m, size)
-	if err != nil {
-		return err
+	key := opKey{c.name, c.count, c.datatype, c.op, c.root, c.ranks}
+	op := l.ops[key]
+	if op == nil {
+		made, err := l.op(c, size)
+		if err != nil {
+			return err
+		}
+		op = &made
+		l.ops[opKey{l.intern(c.name), l.intern(c.count), l.intern(c.datatype), l.intern(c.op), l.intern(c.root), l.intern(c.ranks)}] = op
 	}
-	h := handle{p, m[7]}
-	if l.members[h] == nil {
-		l.members[h] = &member{caller: l.caller(p), rank: -1, size: size}
+	if op.RedOp == "" && op.Func.Reduces() && c.op != "0" {
+		l.foreignOps++
 	}
-	c := call{op: op, member: l.members[h], opCount: m[2], stream: m[9]}
-	c.at = l.time(line)
-	owner := c.member.caller
-	owner.calls = append(owner.calls, c)
+	h := handle{l.intern(process), l.intern(c.comm)}
+	m := l.handles[h]
+	if m == nil || m.size != size {
+		m = l.member(h)
+		m.size = size
+	}
+	if len(m.calls) == 0 {
+		m.current = l.intern(current)
+	}
+	m.calls = append(m.calls, call{op: op, member: m, opCount: c.opCount, number: l.calls, stream: l.intern(c.stream), at: l.time(line)})
 	l.calls++
 	return nil
 }
 
 // time is the time of a line since the first one. A time without a fraction of a second is of no use.
 func (l *log) time(line string) time.Duration {
-	m := lineTime.FindStringSubmatch(line)
+	before := line
+	if len(l.found) > 0 && l.found[0].Begin < len(line) {
+		before = line[:l.found[0].Begin]
+	}
+	var m []string
+	if len(before) >= leastStamp {
+		m = lineTime.FindStringSubmatch(before)
+	}
 	if m == nil || m[2] == "" {
 		l.untimed = true
 		return 0
@@ -180,25 +283,25 @@ func (l *log) time(line string) time.Duration {
 }
 
 // op is the operation of a call.
-func (l *log) op(m []string, size int) (op workload.Op, err error) {
-	name := m[1]
-	if op.Count, err = strconv.ParseInt(m[3], 10, 64); err != nil {
-		return op, fmt.Errorf("%s: count %s", name, m[3])
+func (l *log) op(c *callFields, size int) (op workload.Op, err error) {
+	name := c.name
+	if op.Count, err = strconv.ParseInt(c.count, 10, 64); err != nil {
+		return op, fmt.Errorf("%s: count %s", name, c.count)
 	}
-	typ, err := strconv.Atoi(m[4])
-	if err != nil || typ >= len(types) {
-		return op, fmt.Errorf("%s: datatype %s is not known", name, m[4])
+	typ, err := strconv.Atoi(c.datatype)
+	if err != nil || typ < 0 || typ >= len(types) {
+		return op, fmt.Errorf("%s: datatype %s is not known", name, c.datatype)
 	}
 	op.Type = types[typ]
-	root, err := strconv.Atoi(m[6])
-	badRoot := fmt.Errorf("%s: root %s of %d ranks", name, m[6], size)
+	root, err := strconv.Atoi(c.root)
+	badRoot := func() error { return fmt.Errorf("%s: root %s of %d ranks", name, c.root, size) }
 	if err != nil || root >= size {
-		return op, badRoot
+		return op, badRoot()
 	}
 	switch name {
 	case "Send", "Recv":
 		if root < 0 {
-			return op, badRoot
+			return op, badRoot()
 		}
 		op.Kind, op.Peer = workload.Kind(strings.ToLower(name)), root
 		return op, nil
@@ -211,15 +314,14 @@ func (l *log) op(m []string, size int) (op workload.Op, err error) {
 	}
 	if op.Func.Rooted() {
 		if root < 0 {
-			return op, badRoot
+			return op, badRoot()
 		}
 		op.Root = root
 	}
 	if op.Func.Reduces() {
-		n, err := strconv.Atoi(m[5])
-		if err != nil || n >= len(redOps) {
-			l.foreignOps++
-			n = 0
+		n, err := strconv.Atoi(c.op)
+		if err != nil || n < 0 || n >= len(redOps) {
+			n = 0 // counted by the caller
 		}
 		op.RedOp = redOps[n]
 	}

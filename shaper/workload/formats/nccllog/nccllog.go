@@ -5,7 +5,6 @@
 package nccllog
 
 import (
-	"cmp"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -19,7 +18,7 @@ import (
 
 // Read reads logs.
 func Read(files []input.File, o input.Options) (*workload.Workload, error) {
-	l := &log{members: map[handle]*member{}, processes: map[process]*caller{}}
+	l := newLog()
 	for _, f := range files {
 		if err := l.read(f); err != nil {
 			return nil, err
@@ -73,117 +72,29 @@ func (l *log) notes() (notes []string) {
 		}
 	}
 	note(l.cut, "line", "left out, cut or mixed with another one")
+	note(l.foreign, "line", "not of NCCL")
 	note(l.foreignOps, "reduction", "the operator is the program's own; sum was taken")
-	return notes
-}
-
-// place gives each process its rank: that in the largest communicator of all processes.
-func (l *log) place(file string, o input.Options) error {
-	l.callers = nil
-	for _, c := range l.processes {
-		if len(c.calls) > 0 {
-			l.callers = append(l.callers, c)
-		}
-	}
-	slices.SortFunc(l.callers, func(a, b *caller) int { return cmp.Compare(a.number, b.number) })
-	for _, m := range l.members {
-		l.ranks = max(l.ranks, m.size)
-	}
-	for _, c := range l.callers {
-		c.rank = -1
-		for _, m := range l.members {
-			if m.caller == c && m.size == l.ranks && m.rank >= 0 {
-				c.rank = m.rank
-			}
-		}
-	}
-	if len(l.callers) == 1 && l.ranks > 1 {
-		if !o.OneForAll {
-			return fmt.Errorf("%s: the log is of one of %d ranks: give those of all", file, l.ranks)
-		}
-		l.callers[0].rank = max(l.callers[0].rank, 0)
-		return nil
-	}
-	if len(l.callers) != l.ranks {
-		return fmt.Errorf("%s: a communicator has %d ranks and the log has calls of %d: give the logs of all ranks, or that of one alone",
-			file, l.ranks, len(l.callers))
-	}
-	l.guessed = slices.ContainsFunc(l.callers, func(c *caller) bool { return c.rank < 0 })
-	if l.guessed { // no INIT lines
-		for i, c := range l.callers {
-			c.rank = i
-		}
-	}
-	slices.SortFunc(l.callers, func(a, b *caller) int { return cmp.Compare(a.rank, b.rank) })
-	for i, c := range l.callers {
-		if c.rank != i {
-			return fmt.Errorf("%s: two processes are rank %d of a communicator of %d: give the log of one job", file, c.rank, l.ranks)
-		}
-	}
-	return nil
+	return append(notes, l.pairing...)
 }
 
 // operations are those of each rank, and the communicators.
 func (l *log) operations(file string) (lists [][]workload.Op, comms []workload.Comm, err error) {
 	var registry perrank.Registry
-	names, err := l.communicators(file, &registry)
+	names, err := l.name(file, &registry)
 	if err != nil {
 		return nil, nil, err
 	}
+	l.order()
+	l.shift()
 	for _, c := range l.callers {
-		b := &builder{streams: map[string]string{}, timed: l.timed}
-		for i := range c.calls {
-			m := c.calls[i].member
-			b.call(&c.calls[i], names[m])
+		b := &builder{streams: map[string]string{}, timed: l.timed, ops: make([]workload.Op, 0, len(c.calls))}
+		for _, one := range c.calls {
+			if !one.left {
+				b.call(one, names[one.member])
+			}
 		}
 		b.endGroup()
 		lists = append(lists, b.ops)
 	}
 	return lists, registry.Comms, nil
-}
-
-// communicators names the communicators and finds their ranks.
-func (l *log) communicators(file string, comms *perrank.Registry) (map[*member]string, error) {
-	byID := map[string][]*member{}
-	var order []string
-	for _, c := range l.callers {
-		for i := range c.calls {
-			m := c.calls[i].member
-			id := m.id
-			if id == "" || m.size == l.ranks && l.guessed {
-				id = fmt.Sprintf("of %d ranks", m.size)
-			}
-			if !slices.Contains(byID[id], m) {
-				if byID[id] == nil {
-					order = append(order, id)
-				}
-				byID[id] = append(byID[id], m)
-			}
-		}
-	}
-	names := map[*member]string{}
-	for n, id := range order {
-		members := byID[id]
-		var ranks workload.Ranks
-		switch size := members[0].size; {
-		case size == l.ranks:
-			ranks = perrank.All(l.ranks)
-		case size != len(members) || members[0].id == "":
-			return nil, fmt.Errorf("%s: which ranks are in a communicator of %d is not known: record all ranks, with "+
-				"NCCL_DEBUG_SUBSYS=INIT,COLL", file, size)
-		default:
-			ranks = make(workload.Ranks, size)
-			for _, m := range members {
-				if m.rank < 0 || m.rank >= size {
-					return nil, fmt.Errorf("%s: communicator %s of %d ranks has a rank %d", file, id, size, m.rank)
-				}
-				ranks[m.rank] = m.caller.rank
-			}
-		}
-		name := comms.Add(fmt.Sprintf("comm%d", n), ranks)
-		for _, m := range members {
-			names[m] = name
-		}
-	}
-	return names, nil
 }
