@@ -19,6 +19,7 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/workload"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats"
 	"github.com/ddlemu/ddlemu/shaper/workload/formats/input"
+	"github.com/ddlemu/ddlemu/shaper/workload/overview"
 )
 
 type workloadConvertOptions struct {
@@ -111,7 +112,7 @@ func runWorkloadConvert(ctx context.Context, g *global, o *workloadConvertOption
 	if err := out.finish(); err != nil {
 		return err
 	}
-	printConverted(report, o.Output, w)
+	printConverted(report, o.Output, ix)
 	return nil
 }
 
@@ -178,8 +179,10 @@ func kindNames() string {
 	return strings.Join(names, ", ")
 }
 
-// printConverted says what was made, and what the source did not say.
-func printConverted(out io.Writer, path string, w *workload.Workload) {
+// printConverted says what was made, and what the source did not say. The calls and bytes of each function are there to be
+// compared with what the user knows of the job.
+func printConverted(out io.Writer, path string, ix *workload.Index) {
+	w := ix.Workload
 	calls := 0
 	for i := range w.Ops {
 		for range w.Ops[i].Parts() {
@@ -194,6 +197,17 @@ func printConverted(out io.Writer, path string, w *workload.Workload) {
 	from := []string{s.File, s.Hardware}
 	from = slices.DeleteFunc(from, func(text string) bool { return text == "" })
 	fmt.Fprintln(out, "from "+strings.TrimSuffix(s.Kind+": "+strings.Join(from, ", "), ": "))
+	for _, c := range overview.Totals(ix) {
+		of := ""
+		if c.Ranks < w.Head.Ranks {
+			of = fmt.Sprintf(" of %d", c.Ranks)
+		}
+		calls := rangeOf(c.Calls, whole) + " calls"
+		if c.Calls.Most == 1 {
+			calls = units.Count(int(c.Calls.Most), "call")
+		}
+		fmt.Fprintf(out, "%s: %s per rank%s, %s\n", c.Func, calls, of, rangeOf(c.Bytes, bytesText))
+	}
 	for _, m := range s.Missing {
 		fmt.Fprintf(out, "not said by the source: %s\n", m)
 	}

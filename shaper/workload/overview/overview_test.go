@@ -59,6 +59,33 @@ func TestOf(t *testing.T) {
 	}
 }
 
+// The totals are those of all steps and communicators.
+func TestTotals(t *testing.T) {
+	const text = `{"format":"ddlemu.workload/1","ranks":3,"comms":[{"name":"a","ranks":"0-2"},{"name":"b","ranks":"0-1"}]}
+{"op":"coll","comm":"a","func":"AllReduce","count":10,"type":"int8"}
+{"op":"step"}
+{"op":"coll","comm":"b","func":"AllReduce","count":5,"type":"int8"}
+{"op":"coll","comm":"b","func":"AllGather","count":5,"type":"int8"}
+{"op":"step"}
+{"op":"coll","comm":"a","func":"AllReduce","count":7,"type":"int8"}
+`
+	w, err := workload.Read("f", strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ix, err := w.Index()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []Call{
+		{Func: "AllReduce", Calls: Range{2, 3}, Bytes: Range{17, 22}, Size: Range{5, 10}, Ranks: 3},
+		{Func: "AllGather", Calls: Range{1, 1}, Bytes: Range{10, 10}, Size: Range{10, 10}, Ranks: 2},
+	}
+	if d := cmp.Diff(want, Totals(ix)); d != "" {
+		t.Error(d)
+	}
+}
+
 func TestDraw(t *testing.T) {
 	ix := index(t)
 	got := Draw(ix, ix.Program(0), 100, false)
