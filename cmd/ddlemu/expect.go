@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/ddlemu/ddlemu/configs/units"
 	"github.com/ddlemu/ddlemu/shaper/bench"
 	"github.com/ddlemu/ddlemu/shaper/bench/emulate"
 	"github.com/ddlemu/ddlemu/shaper/nccl"
@@ -223,6 +224,10 @@ func (o *expectOptions) forecast(ctx context.Context, g *global, t *expectTable,
 	}
 	report := emulate.NewReport(rows, e.Bench.Ranks, log)
 	report.NCCL, report.Profile, report.Nodes = info.NCCL, e.Config.Name, e.Nodes(&e.Config)
+	if log != nil && log.Nodes() > 0 && log.Nodes() != report.Nodes {
+		report.Notes = append(report.Notes, fmt.Sprintf("the ranks of the log were on %s, here they are on %d: give --nodes %d",
+			units.Count(log.Nodes(), "host"), report.Nodes, log.Nodes()))
+	}
 	report.Notes = append(report.Notes, e.Caveats()...)
 	if o.All {
 		report.Collective = t.bench.Collective.String()

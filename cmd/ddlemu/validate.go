@@ -40,7 +40,7 @@ func (o *validateOptions) AddFlags(g *global, fs *pflag.FlagSet) {
 func newValidateCommand(g *global) *cobra.Command {
 	var o validateOptions
 	cmd := &cobra.Command{
-		Use:   "validate TABLE.csv",
+		Use:   "validate TABLE",
 		Short: "Compare the emulator with a table measured on a real cluster",
 		Long: `Reads a published table of nccl-tests and runs its sizes with real NCCL on an emulated
 fabric. For each row it prints the published, the expected and the emulated time, and
@@ -48,7 +48,8 @@ the error. The limit of the error is 5 % from 16 MiB on and 15 % below.
 
 The table is CSV with the columns bytes and time_us. Lines "# key: value" before it
 have collective, ranks, nodes, env (NCCL_ALGO and other variables that NCCL decides by),
-source and system. See configs/tables/README.md. Ranks and nodes are the table's.
+source and system. See configs/tables/README.md. Ranks and nodes are the table's. A log of
+nccl-tests is a table too, of its times out of place; such lines may say what it does not.
 
 On the software CUDA the clock is virtual. On the real clock (--clock real, a GPU), rows
 with similar times run together for about a minute, at the largest time scale that fits

@@ -142,6 +142,9 @@ func (l *Log) Notes() (notes []string) {
 	return notes
 }
 
+// Nodes is the number of hosts on which the ranks of the table were, 0 if the log does not list all.
+func (l *Log) Nodes() int { return l.table.Nodes }
+
 // others names the tables but one.
 func (l *Log) others(but *testslog.Test) string {
 	var names []string

@@ -17,9 +17,9 @@ import (
 	"github.com/ddlemu/ddlemu/shaper/nccl"
 )
 
-// Table is a published table: CSV with a line of column names, of which bytes and time_us are used. Before it, lines "#
-// key: value" describe the measurement. Keys are source and system (any text), collective, ranks, nodes (default: one
-// rank per node) and env (variables of NCCL that the emulated run gets too).
+// Table is a published table: a log of nccl-tests, or CSV with a line of column names, of which bytes and time_us are
+// used. Before it, lines "# key: value" describe the measurement. Keys are source and system (any text), collective,
+// ranks, nodes (default: one rank per node) and env (variables of NCCL that the emulated run gets too).
 type Table struct {
 	Source, System string
 	Collective     nccl.Collective
@@ -58,6 +58,9 @@ func Read(r io.Reader) (*Table, error) {
 		return nil, fmt.Errorf("the table has more than %d bytes", maxFile)
 	}
 	text = bytes.TrimPrefix(text, []byte("\ufeff")) // Excel writes a byte order mark
+	if t, isLog, err := fromLog(text); isLog {
+		return t, err
+	}
 	t := &Table{Collective: -1}
 	in := bufio.NewReader(bytes.NewReader(text))
 	head, err := t.readHead(in)
@@ -89,18 +92,23 @@ func (t *Table) readHead(in *bufio.Reader) (lines int, err error) {
 			return 0, fmt.Errorf("line %d: %s: %w", lines, key, err)
 		}
 	}
+	return lines, t.complete()
+}
+
+// complete checks that the table says what it must, and sets what it need not say.
+func (t *Table) complete() error {
 	switch {
 	case t.Collective < 0:
-		return 0, errors.New("the table does not say \"# collective: NAME\"")
+		return errors.New("the table does not say \"# collective: NAME\"")
 	case t.Ranks == 0:
-		return 0, errors.New("the table does not say \"# ranks: N\"")
+		return errors.New("the table does not say \"# ranks: N\"")
 	case t.Nodes == 0:
 		t.Nodes = t.Ranks
 	}
 	if t.Ranks%t.Nodes != 0 {
-		return 0, fmt.Errorf("%d ranks do not divide among %d nodes", t.Ranks, t.Nodes)
+		return fmt.Errorf("%d ranks do not divide among %d nodes", t.Ranks, t.Nodes)
 	}
-	return lines, t.Collective.CheckRanks(t.Ranks)
+	return t.Collective.CheckRanks(t.Ranks)
 }
 
 func (t *Table) set(key, value string) (err error) {
@@ -189,6 +197,15 @@ func (t *Table) addRow(line int, size, us string) error {
 	if err != nil || !(micros > 0 && micros <= maxTime) {
 		return fmt.Errorf("time_us %q: not a number above 0, up to %g", us, maxTime)
 	}
+	return t.add(Row{Line: line, Size: n, Time: time.Duration(micros * float64(time.Microsecond))})
+}
+
+// add adds a row that the collective can have.
+func (t *Table) add(r Row) error {
+	n := r.Size
+	if n < 1 || n > maxSize || r.Time <= 0 || float64(r.Time) > maxTime*float64(time.Microsecond) {
+		return fmt.Errorf("%d bytes in %v: not a time above 0 of 1 byte to %d", n, r.Time, int64(maxSize))
+	}
 	if moved := t.Collective.Counts(n, nccl.Float, t.Ranks).Bytes(nccl.Float); moved != n {
 		return fmt.Errorf("%d bytes: %v of float among %d ranks moves %d", n, t.Collective, t.Ranks, moved)
 	}
@@ -198,7 +215,7 @@ func (t *Table) addRow(line int, size, us string) error {
 	if len(t.Rows) == maxRows {
 		return fmt.Errorf("more than %d rows", maxRows)
 	}
-	t.Rows = append(t.Rows, Row{Line: line, Size: n, Time: time.Duration(micros * float64(time.Microsecond))})
+	t.Rows = append(t.Rows, r)
 	return nil
 }
 

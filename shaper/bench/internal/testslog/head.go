@@ -34,7 +34,7 @@ func (p *parser) comment(n int, text string) {
 		}
 	}
 	if p.test != nil {
-		p.test.learn(words)
+		p.test.learn(words, p.hosts)
 	}
 }
 
@@ -55,7 +55,7 @@ func (p *parser) names(n int, words []string) {
 	case len(p.test.Rows) > 0:
 		before := *p.test
 		p.start(n)
-		p.test.Ranks, p.test.Iters = before.Ranks, before.Iters
+		p.test.Ranks, p.test.Iters, p.test.Nodes = before.Ranks, before.Iters, before.Nodes
 	}
 	p.columns, p.headed = named(words), true
 	p.test.CPUTime = p.columns.cpu
@@ -87,7 +87,7 @@ func known(name string) bool {
 
 // learn reads the number of ranks and of iterations from a line of the head. nccl-tests has a line for each rank, "Rank
 // 0 Group 0 Pid ...", ddlemu bench "... ranks 2 nodes 2". Both have "... warmup iters: 5 iters: 20 ...".
-func (t *Test) learn(words []string) {
+func (t *Test) learn(words []string, hosts map[int]string) {
 	for i := 1; i+1 < len(words); i++ {
 		if words[i] == "iters:" && words[i-1] != "warmup" && digits(words[i+1]) {
 			t.Iters, _ = strconv.Atoi(words[i+1]) // 0 if the number is too large
@@ -97,6 +97,10 @@ func (t *Test) learn(words []string) {
 	if len(words) > 2 && words[0] == "Rank" && digits(words[1]) {
 		if rank, err := strconv.Atoi(words[1]); err == nil {
 			t.Ranks = max(t.Ranks, rank+1)
+			if on := slices.Index(words, "on"); on > 0 && on+1 < len(words) {
+				hosts[rank] = words[on+1]
+			}
+			t.Nodes = nodes(hosts, t.Ranks)
 		}
 		return
 	}
@@ -105,4 +109,16 @@ func (t *Test) learn(words []string) {
 			t.Ranks = max(ranks, 0)
 		}
 	}
+}
+
+// nodes is the number of different hosts of so many ranks, 0 if some rank has none.
+func nodes(hosts map[int]string, ranks int) int {
+	if len(hosts) != ranks {
+		return 0
+	}
+	different := map[string]bool{}
+	for _, host := range hosts {
+		different[host] = true
+	}
+	return len(different)
 }

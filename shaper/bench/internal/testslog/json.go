@@ -25,7 +25,7 @@ type document struct {
 		Threads    int `json:"nthreads"`
 		GPUs       int `json:"ngpus"`
 		Iterations int
-		Devices    []struct{}
+		Devices    []struct{ Hostname string }
 	}
 	Results []struct {
 		Size, Count int64
@@ -62,6 +62,11 @@ func readJSON(in io.Reader) (Log, error) {
 	}
 	// A process lists its first device only.
 	t := Test{Line: 1, Ranks: len(d.Config.Devices) * d.Config.Threads * d.Config.GPUs, Iters: d.Config.Iterations, Programs: 1}
+	hosts := map[int]string{}
+	for i, device := range d.Config.Devices {
+		hosts[i] = device.Hostname
+	}
+	t.Nodes = nodes(hosts, len(d.Config.Devices))
 	if len(d.Args) > 0 {
 		if name, _, ok := strings.Cut(path.Base(d.Args[0]), "_perf"); ok && known(name) {
 			t.Name = name

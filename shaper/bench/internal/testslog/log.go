@@ -66,6 +66,7 @@ type Test struct {
 	Odd   []Line // that begin like rows and are none
 	Ranks int    // 0 if not known
 	Iters int    // timed iterations; 0 if not known
+	Nodes int    // hosts of the ranks; 0 if the log does not list all ranks
 	// Programs is how many heads came before the first row. If it is more than one, the programs know nothing of each
 	// other: each has its own table.
 	Programs int

@@ -45,7 +45,7 @@ func TestRead(t *testing.T) {
 		{"nccl-tests", ncclTests, Test{Line: 1, Rows: []Row{
 			{9, 8, 2, "float", "sum", -1, half(36.87, 0, 0), in(36.5, 0, -1)},
 			{10, 16777216, 4194304, "float", "sum", -1, half(12345.6, 1.36, 0), in(12400, 1.35, 0)},
-		}, Ranks: 2, Iters: 20, Programs: 1}},
+		}, Ranks: 2, Iters: 20, Nodes: 1, Programs: 1}},
 		{"ddlemu bench", `# profile ndr400  datapath shm  clock real  time scale 1024  ranks 4  nodes 2
 # warmup iters: 5 iters: 7 validation: 1
            8             2     float     sum      -1     2.54    0.00    0.00       0     2.57    0.00    0.00       0       2.47   +2.91        2.47   +4.09
@@ -237,7 +237,7 @@ const ncclTestsJSON = `{"version":3,"start_time":"2026-07-10 10:00:00","args":["
 func TestReadJSON(t *testing.T) {
 	got, err := Read(strings.NewReader(ncclTestsJSON))
 	want := Log{JSON: true, Tests: []Test{{
-		Name: "sendrecv", Line: 1, Ranks: 4, Iters: 20, Programs: 1,
+		Name: "sendrecv", Line: 1, Ranks: 4, Iters: 20, Nodes: 2, Programs: 1,
 		Rows: []Row{{1, 8, 2, "float", "sum", -1, halfOf(30.17, 0.01, 0), inPlaceOf(30.16, 0.01, -1)}},
 		Odd:  []Line{{2, "the result has no times out of place"}},
 	}}}

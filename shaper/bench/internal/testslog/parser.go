@@ -20,9 +20,10 @@ type parser struct {
 	log      Log
 	test     *Test // the last of log.Tests, nil before the first line of one
 	columns  columns
-	headed   bool    // the columns were named for this test
-	nextName string  // of the collective of a program that was started, until its head
-	pending  pending // row
+	headed   bool           // the columns were named for this test
+	hosts    map[int]string // of the test's ranks
+	nextName string         // of the collective of a program that was started, until its head
+	pending  pending        // row
 	rows     int
 	messages debuglog.Finder
 	found    []debuglog.Message
@@ -221,7 +222,7 @@ func (p *parser) owner() *Test {
 func (p *parser) start(n int) {
 	p.log.Tests = append(p.log.Tests, Test{Line: n, Name: p.nextName})
 	p.test = &p.log.Tests[len(p.log.Tests)-1]
-	p.headed, p.nextName = false, ""
+	p.headed, p.nextName, p.hosts = false, "", map[int]string{}
 }
 
 // end returns what was read.

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package validate
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/ddlemu/ddlemu/shaper/nccl"
+)
+
+// logText is a log in the form of nccl-tests 2.18.5.
+const logText = `# nccl-tests version 2.18.5 nccl-headers=22907 nccl-library=22907
+# Collective test starting: all_gather_perf
+# nThread 1 nGpus 1 minBytes 8 maxBytes 16777216 step: 16(factor) warmup iters: 1 iters: 20 agg iters: 1 validation: 1 graph: 0
+# Using devices
+#  Rank  0 Group  0 Pid  41001 on     alpha1 device  0 [0000:17:00] NVIDIA L40S
+#  Rank  1 Group  0 Pid  52002 on     alpha1 device  1 [0000:65:00] NVIDIA L40S
+#       size         count      type   redop    root     time   algbw   busbw  #wrong     time   algbw   busbw  #wrong
+           0             0     float    none      -1    12.31    0.00    0.00       0    12.24    0.00    0.00       0
+     1048576        131072     float    none      -1   130.31    8.05    4.02       0   130.24    8.05    4.02       0
+    16777216       2097152     float    none      -1  1489.60   11.26    5.63       0  1488.00   11.28    5.64       0
+# Avg bus bandwidth    : 4.83
+`
+
+func TestReadLog(t *testing.T) {
+	got, err := Read(strings.NewReader("# system: two GPUs\n# env: NCCL_PROTO=Simple\n" + logText))
+	want := &Table{
+		System: "two GPUs", Collective: nccl.AllGather, Ranks: 2, Nodes: 1, Env: []string{"NCCL_PROTO=Simple"},
+		Rows: []Row{{11, 1 << 20, 130310 * time.Nanosecond}, {12, 16 << 20, 1489600 * time.Nanosecond}},
+	}
+	if d := cmp.Diff(want, got); err != nil || d != "" {
+		t.Errorf("%v %s", err, d)
+	}
+	for name, tc := range map[string]struct{ old, new, want string }{
+		"two tables":   {"# Avg", logText + "# Avg", "the log has 2 tables, at the lines 1 and 11: give one"},
+		"no name":      {"# Collective test starting: all_gather_perf", "#", `the table does not say "# collective: NAME"`},
+		"no ranks":     {"Rank", "rank", `the table does not say "# ranks: N"`},
+		"another name": {"all_gather_perf", "bisection_perf", `there is no collective "bisection"`},
+		"CPU time":     {" time ", " cputime ", "line 1: the times are those of the host's threads (-C)"},
+		"another type": {"    float    none      -1   130.31", "    half    none      -1   130.31", "line 9: the type is half: give a table of float"},
+		"a cut row":    {"1488.00   11.28    5.64       0", "", "line 10: the row is cut before its in-place half ends"},
+		"sizes":        {"    16777216       2097152", "     1048576        131072", "line 10: 1048576 bytes after 1048576: sizes must rise"},
+		"other ranks":  {"#  Rank  1", "# ranks: 3\n#  Rank  1", "1048576 bytes: all_gather of float among 3 ranks moves 1048560"},
+		"a bad key":    {"# Using devices", "# env: LD_PRELOAD=x", `line 4: env: "LD_PRELOAD=x" is not one of`},
+	} {
+		got, err := Read(strings.NewReader(strings.ReplaceAll(logText, tc.old, tc.new)))
+		if err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: %v %+v, want %s", name, err, got, tc.want)
+		}
+	}
+}
